@@ -1,0 +1,57 @@
+// GGUF block formats as data: ids, sizes, reference decode and encode. No MLIR, no allocation, no dependencies.
+// Layouts: ggml's quantised blocks (little endian). Decode is the definition that every kernel is tested against.
+#ifndef QCC_DIALECTS_FORMATS_FORMATS_H_
+#define QCC_DIALECTS_FORMATS_FORMATS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace qcc {
+
+enum class Format : uint8_t {
+#define QCC_FORMAT(id, name, ggml_id, elems, bytes, cls) id,
+#include "dialects/formats/formats.def"
+#undef QCC_FORMAT
+};
+
+enum class FormatClass : uint8_t { kPlain, kBlock };
+
+struct FormatInfo {
+  Format id;
+  std::string_view name;
+  uint32_t ggml_id;
+  int32_t block_elems;  // weights per block
+  int32_t block_bytes;  // bytes per block
+  FormatClass cls;
+  // One block: `block_bytes` bytes <-> `block_elems` floats. Decode is exact (f32 holds every decoded value as the
+  // format defines it: products in f32, in the order the format documents). Encode is deterministic.
+  void (*decode_block)(const uint8_t* src, float* dst);
+  void (*encode_block)(const float* src, uint8_t* dst);
+};
+
+inline constexpr int kFormatCount = 0
+#define QCC_FORMAT(...) +1
+#include "dialects/formats/formats.def"
+#undef QCC_FORMAT
+    ;
+
+const FormatInfo& format_info(Format f);
+std::optional<Format> format_from_ggml_id(uint32_t ggml_id);
+std::optional<Format> format_from_name(std::string_view name);
+
+// Name that ggml (or a known fork) gives to a type id, also for ids that this table does not support
+// ("IQ2_XXS", "MXFP4", ...); "unknown" otherwise. For error messages.
+std::string_view ggml_type_name(uint32_t ggml_id);
+
+// Rows of `n` weights; `n` must be a multiple of block_elems.
+int64_t row_bytes(Format f, int64_t n);
+void decode_row(Format f, const uint8_t* src, int64_t n, float* dst);
+void encode_row(Format f, const float* src, int64_t n, uint8_t* dst);
+
+float half_to_float(uint16_t h);
+uint16_t float_to_half(float f);  // round to nearest even
+
+}  // namespace qcc
+
+#endif  // QCC_DIALECTS_FORMATS_FORMATS_H_

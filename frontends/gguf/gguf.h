@@ -1,0 +1,76 @@
+// A GGUF file as a checked, read-only view: container only, no model knowledge, no MLIR.
+// Untrusted bytes in; every count is compared with the bytes that remain before anything is allocated for it.
+#ifndef QCC_FRONTENDS_GGUF_GGUF_H_
+#define QCC_FRONTENDS_GGUF_GGUF_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "dialects/formats/formats.h"
+
+namespace qcc::gguf {
+
+struct Tensor {
+  std::string name;
+  Format format;
+  int n_dims;
+  std::array<int64_t, 4> ne;  // GGUF order: ne[0] is the fastest dimension; missing dimensions are 1
+  uint64_t file_offset;       // absolute offset of the first byte, for messages and locations
+  uint64_t bytes;
+  const uint8_t* data;  // into the mapping; valid as long as the File lives
+
+  int64_t elements() const { return ne[0] * ne[1] * ne[2] * ne[3]; }
+};
+
+// Metadata value types, numbered as in the file.
+enum class ValueType : uint32_t { U8, I8, U16, I16, U32, I32, F32, Bool, String, Array, U64, I64, F64 };
+
+class File {
+ public:
+  struct Value;  // defined in gguf.cc
+
+  ~File();
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  // Maps `path`. Errors carry (see error.h) the file, the key or tensor, the byte offset, what was found and expected.
+  static absl::StatusOr<std::unique_ptr<File>> Open(const std::string& path);
+  // Parses bytes that the caller keeps alive; `name` stands for the file in messages. Used by tests and the fuzzer.
+  static absl::StatusOr<std::unique_ptr<File>> Parse(std::span<const uint8_t> bytes, std::string name);
+
+  const std::string& path() const;
+  uint64_t size() const;                 // bytes of the file
+  std::span<const uint8_t> bytes() const;
+  std::span<const Tensor> tensors() const;  // in file order
+  const Tensor* FindTensor(std::string_view name) const;
+
+  // Metadata. Integers may be stored in any width (writers vary); one-element arrays count as scalars.
+  // NotFound when the key is absent; InvalidArgument (naming key, offset, type found) when the type does not fit.
+  bool Has(std::string_view key) const;
+  absl::StatusOr<int64_t> GetInt(std::string_view key) const;
+  absl::StatusOr<double> GetFloat(std::string_view key) const;  // integers convert
+  absl::StatusOr<bool> GetBool(std::string_view key) const;
+  absl::StatusOr<std::string_view> GetString(std::string_view key) const;
+  absl::StatusOr<std::vector<int64_t>> GetIntArray(std::string_view key) const;  // a scalar gives one element
+  absl::StatusOr<std::vector<bool>> GetBoolArray(std::string_view key) const;
+  absl::StatusOr<std::vector<float>> GetFloatArray(std::string_view key) const;
+  absl::StatusOr<std::vector<std::string_view>> GetStringArray(std::string_view key) const;
+  std::vector<std::string_view> keys() const;  // in file order
+
+ private:
+  File();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace qcc::gguf
+
+#endif  // QCC_FRONTENDS_GGUF_GGUF_H_
