@@ -1,0 +1,90 @@
+// hir: the model as ops. Semantic and shape-checked; knows no target, no layout and no bucket.
+#ifndef QCC_HIR_BASE_TD
+#define QCC_HIR_BASE_TD
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/DialectBase.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/IR/TensorEncoding.td"
+
+def Hir_Dialect : Dialect {
+  let name = "hir";
+  let cppNamespace = "::qcc::hir";
+  let summary = "A language model as semantic, shape-checked ops";
+  let description = [{
+    Activations are ranked f32 tensors whose first dimension `?` is *rows* (tokens of one step, of one or several
+    sequences); heads are a middle dimension: `tensor<?x8x256xf32>`. Weights are `!hir.weight` values that name a
+    GGUF tensor; their values are never in the IR. State that lives between steps is a `!hir.state` handle.
+    How the rows of a step split into sequences, and where each sequence stands, is one `!hir.rows` value.
+
+    A function per block kind (`@block_*`), called once per layer; `@trunk` (tokens -> residual stream),
+    `@head` (selected rows -> logits) and, where the model has one, `@mtp` are the entry points.
+  }];
+  let useDefaultTypePrinterParser = 1;
+  let useDefaultAttributePrinterParser = 1;
+}
+
+def Hir_StateKind : I32EnumAttr<"StateKind", "what a state holds", [
+    I32EnumAttrCase<"KV", 0, "kv">,        // shape [kv_heads, head_dim]: one K and one V row per token
+    I32EnumAttrCase<"Conv", 1, "conv">,    // shape [taps - 1, channels]: the last pre-conv rows, oldest first
+    I32EnumAttrCase<"Delta", 2, "delta">   // shape [v_heads, key_dim, value_dim], f32 always
+  ]> { let cppNamespace = "::qcc::hir"; let genSpecializedAttr = 0; }
+
+def Hir_ActivationKind : I32EnumAttr<"ActivationKind", "elementwise function", [
+    I32EnumAttrCase<"Silu", 0, "silu">, I32EnumAttrCase<"Sigmoid", 1, "sigmoid">,
+    I32EnumAttrCase<"Softplus", 2, "softplus">
+  ]> { let cppNamespace = "::qcc::hir"; let genSpecializedAttr = 0; }
+def Hir_ActivationKindAttr : EnumAttr<Hir_Dialect, Hir_ActivationKind, "activation_kind">;
+
+// What a fused group becomes. One entry per kernel family that executes more than one semantic op.
+def Hir_GroupKind : I32EnumAttr<"GroupKind", "fused group", [
+    I32EnumAttrCase<"NormQuant", 0, "norm_quant">,          // rms_norm (+ quantize)
+    I32EnumAttrCase<"MergedLinear", 1, "merged_linear">,    // linears that share one input
+    I32EnumAttrCase<"LinearSwiglu", 2, "linear_swiglu">,    // gate and up linears + swiglu
+    I32EnumAttrCase<"LinearResidual", 3, "linear_residual">,// linear + add
+    I32EnumAttrCase<"GatedDelta", 4, "gated_delta">,        // conv1d .. gated norm around one state
+    I32EnumAttrCase<"QkNormRopeStore", 5, "qk_norm_rope_store">, // q/k norm + rope + KV store
+    I32EnumAttrCase<"GatedAttention", 6, "gated_attention"> // attention (+ sigmoid gate)
+  ]> { let cppNamespace = "::qcc::hir"; let genSpecializedAttr = 0; }
+def Hir_GroupKindAttr : EnumAttr<Hir_Dialect, Hir_GroupKind, "group_kind">;
+
+class Hir_Type<string n, string m, list<Trait> traits = []> : TypeDef<Hir_Dialect, n, traits> { let mnemonic = m; }
+
+def Hir_WeightType : Hir_Type<"Weight", "weight"> {
+  let summary = "a GGUF tensor by shape and format, e.g. `!hir.weight<4096x1024, q4_k>`";
+  let description = [{
+    Dimensions are slowest first (GGUF `ne` reversed): a linear layer is `rows(out) x columns(in)`. The last
+    dimension is a multiple of the format's block.
+  }];
+  let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::qcc::Format":$format);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    int64_t getRank() const { return getShape().size(); }
+    int64_t getNumElements() const;
+    int64_t getByteSize() const;
+  }];
+}
+
+def Hir_StateType : Hir_Type<"State", "state"> {
+  let summary = "handle of per-sequence state, e.g. `!hir.state<kv, 2x256, f16>`, `!hir.state<delta, 16x128x128, f32>`";
+  let parameters = (ins EnumParameter<Hir_StateKind>:$kind, ArrayRefParameter<"int64_t">:$shape, "::mlir::Type":$elementType);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+
+def Hir_RowsType : Hir_Type<"Rows", "rows"> {
+  let summary = "how the rows of a step split into sequences, with each row's positions";
+}
+
+// tensor<?x1024xf32, #hir.int8<32>>: values that were rounded to int8 with one f32 scale per 32 of a row.
+def Hir_Int8Attr : AttrDef<Hir_Dialect, "Int8", [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
+  let mnemonic = "int8";
+  let summary = "tensor encoding: int8 codes with one f32 scale per block of a row";
+  let parameters = (ins "int64_t":$block);
+  let assemblyFormat = "`<` $block `>`";
+}
+
+#endif

@@ -1,0 +1,212 @@
+#ifndef QCC_HIR_OPS_TD
+#define QCC_HIR_OPS_TD
+include "dialects/hir/IR/HirBase.td"
+include "dialects/hir/IR/HirInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+class Hir_Op<string m, list<Trait> t = []> :
+    Op<Hir_Dialect, m, !listconcat(t, [DeclareOpInterfaceMethods<Hir_EvaluableOpInterface>])>;
+// Ops whose result type follows from their operands.
+class Hir_InferredOp<string m, list<Trait> t = []> :
+    Hir_Op<m, !listconcat(t, [DeclareOpInterfaceMethods<InferTypeOpInterface>])>;
+
+def Hir_F32Tensor : RankedTensorOf<[F32]>;
+def Hir_Rows2D : TensorRankOf<[F32], [2]>;   // [rows, features]
+def Hir_Rows3D : TensorRankOf<[F32], [3]>;   // [rows, heads, head_dim]
+def Hir_IdTensor : 1DTensorOf<[I32]>;
+
+def Hir_ParamOp : Hir_Op<"param", [Pure]> {
+  let summary = "a tensor of the model, by its GGUF name";
+  let arguments = (ins StrAttr:$name);
+  let results = (outs Hir_WeightType:$result);
+  let assemblyFormat = "$name attr-dict `:` qualified(type($result))";
+}
+
+def Hir_StateOp : Hir_Op<"state", []> {
+  let summary = "the state of one layer, by its name, e.g. \"blk.3.kv\"";
+  let arguments = (ins StrAttr:$name);
+  let results = (outs Hir_StateType:$result);
+  let assemblyFormat = "$name attr-dict `:` qualified(type($result))";
+}
+
+def Hir_EmbedOp : Hir_InferredOp<"embed", [Pure]> {
+  let summary = "row lookup: y[r] = decode(table[ids[r]])";
+  let arguments = (ins Hir_WeightType:$table, Hir_IdTensor:$ids);
+  let results = (outs Hir_Rows2D:$result);
+  let assemblyFormat = "$table `,` $ids attr-dict `:` qualified(type($table)) `,` type($ids)";
+  let hasVerifier = 1;
+}
+
+def Hir_RmsNormOp : Hir_InferredOp<"rms_norm", [Pure]> {
+  let summary = "y = x * rsqrt(mean(x^2) + eps) * w over the last dimension";
+  let arguments = (ins Hir_F32Tensor:$x, Hir_WeightType:$weight, F32Attr:$eps);
+  let results = (outs Hir_F32Tensor:$result);
+  let assemblyFormat = "$x `,` $weight `eps` $eps attr-dict `:` type($x) `,` qualified(type($weight))";
+  let hasVerifier = 1;
+}
+
+def Hir_L2NormOp : Hir_InferredOp<"l2_norm", [Pure]> {
+  let summary = "y = x * rsqrt(sum(x^2) + eps) over the last dimension";
+  let arguments = (ins Hir_F32Tensor:$x, F32Attr:$eps);
+  let results = (outs Hir_F32Tensor:$result);
+  let assemblyFormat = "$x `eps` $eps attr-dict `:` type($x)";
+}
+
+def Hir_QuantizeOp : Hir_InferredOp<"quantize", [Pure]> {
+  let summary = "round a row to int8 blocks: d = max|x|/127 (f32), q = round_half_even(x/d); the value is q*d";
+  let arguments = (ins Hir_Rows2D:$x, I64Attr:$block);
+  let results = (outs RankedTensorOf<[F32]>:$result);   // same shape, encoding #hir.int8<block>
+  let assemblyFormat = "$x `block` $block attr-dict `:` type($x)";
+  let hasVerifier = 1;
+}
+
+def Hir_LinearOp : Hir_InferredOp<"linear", [Pure, DeclareOpInterfaceMethods<Hir_WeightedOpInterface>]> {
+  let summary = "y[r][o] = sum_i W[o][i] x[r][i]";
+  let arguments = (ins RankedTensorOf<[F32]>:$x, Hir_WeightType:$weight);
+  let results = (outs Hir_Rows2D:$result);
+  let assemblyFormat = "$x `,` $weight attr-dict `:` type($x) `,` qualified(type($weight))";
+  let hasVerifier = 1;
+}
+
+def Hir_AddOp : Hir_Op<"add", [Pure, SameOperandsAndResultType]> {
+  let arguments = (ins Hir_F32Tensor:$lhs, Hir_F32Tensor:$rhs);
+  let results = (outs Hir_F32Tensor:$result);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($lhs)";
+}
+def Hir_MulOp : Hir_Op<"mul", [Pure, SameOperandsAndResultType]> {
+  let arguments = (ins Hir_F32Tensor:$lhs, Hir_F32Tensor:$rhs);
+  let results = (outs Hir_F32Tensor:$result);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($lhs)";
+}
+def Hir_ActivationOp : Hir_Op<"activation", [Pure, SameOperandsAndResultType]> {
+  let summary = "elementwise silu, sigmoid or softplus";
+  let arguments = (ins Hir_ActivationKindAttr:$kind, Hir_F32Tensor:$x);
+  let results = (outs Hir_F32Tensor:$result);
+  let assemblyFormat = "$kind $x attr-dict `:` type($x)";
+}
+def Hir_SwigluOp : Hir_Op<"swiglu", [Pure, SameOperandsAndResultType]> {
+  let summary = "silu(gate) * up";
+  let arguments = (ins Hir_Rows2D:$gate, Hir_Rows2D:$up);
+  let results = (outs Hir_Rows2D:$result);
+  let assemblyFormat = "$gate `,` $up attr-dict `:` type($gate)";
+}
+
+def Hir_ReshapeOp : Hir_Op<"reshape", [Pure]> {
+  let summary = "split or merge heads: [rows, a*b] <-> [rows, a, b]; rows never change, memory order is kept";
+  let arguments = (ins Hir_F32Tensor:$x);
+  let results = (outs Hir_F32Tensor:$result);
+  let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
+  let hasVerifier = 1;
+}
+def Hir_SliceOp : Hir_InferredOp<"slice", [Pure]> {
+  let summary = "elements [offset, offset + size) of the last dimension";
+  let arguments = (ins Hir_F32Tensor:$x, I64Attr:$offset, I64Attr:$size);
+  let results = (outs Hir_F32Tensor:$result);
+  let assemblyFormat = "$x `[` $offset `,` $size `]` attr-dict `:` type($x)";
+  let hasVerifier = 1;
+}
+def Hir_SelectRowsOp : Hir_InferredOp<"select_rows", [Pure]> {
+  let summary = "y[i] = x[rows[i]]: only the rows whose logits were asked for go on to the head";
+  let arguments = (ins Hir_Rows2D:$x, Hir_IdTensor:$indices);
+  let results = (outs Hir_Rows2D:$result);
+  let assemblyFormat = "$x `,` $indices attr-dict `:` type($x) `,` type($indices)";
+}
+
+def Hir_CausalConv1dOp : Hir_InferredOp<"causal_conv1d", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "depthwise causal convolution over a sequence's rows, with its history in a state";
+  let description = [{
+    y_t[c] = sum_i w[c][i] * x_{t - (taps-1) + i}[c], i = taps-1 being the current row. Rows before the first of the
+    step come from the state (zeros at the start of a sequence), which ends up holding the last taps-1 rows of x.
+    weight: `channels x taps` f32.
+  }];
+  let arguments = (ins Hir_Rows2D:$x, Hir_WeightType:$weight, Hir_StateType:$state, Hir_RowsType:$rows);
+  let results = (outs Hir_Rows2D:$result);
+  let assemblyFormat = "$x `,` $weight `,` $state `,` $rows attr-dict `:` type($x) `,` qualified(type($weight)) `,` qualified(type($state))";
+  let hasVerifier = 1;
+}
+
+def Hir_GdnDecayOp : Hir_InferredOp<"gdn_decay", [Pure]> {
+  let summary = "log-decay of the delta rule: g = ssm_a * softplus(a + dt_bias), per value head; ssm_a is already -exp(A_log)";
+  let arguments = (ins Hir_Rows2D:$a, Hir_WeightType:$ssm_a, Hir_WeightType:$dt_bias);
+  let results = (outs Hir_Rows2D:$result);
+  let assemblyFormat = "$a `,` $ssm_a `,` $dt_bias attr-dict `:` type($a) `,` qualified(type($ssm_a)) `,` qualified(type($dt_bias))";
+  let hasVerifier = 1;
+}
+
+def Hir_GatedDeltaOp : Hir_InferredOp<"gated_delta", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "the gated delta rule, token after token of each sequence";
+  let description = [{
+    Per value head j, with key head j mod key_heads (GGUF's tiled order) and state S [key_dim x value_dim]:
+    S <- exp(g) S;  r = S^T k;  u = beta (v - r);  S <- S + k u^T;  o = scale * S^T q.
+    q, k: [rows, key_heads, key_dim]; v, result: [rows, value_heads, value_dim]; g, beta: [rows, value_heads].
+  }];
+  let arguments = (ins Hir_Rows3D:$q, Hir_Rows3D:$k, Hir_Rows3D:$v, Hir_Rows2D:$g, Hir_Rows2D:$beta,
+                       Hir_StateType:$state, Hir_RowsType:$rows, F32Attr:$scale);
+  let results = (outs Hir_Rows3D:$result);
+  let assemblyFormat = [{
+    $q `,` $k `,` $v `,` $g `,` $beta `,` $state `,` $rows `scale` $scale attr-dict `:`
+    type($q) `,` type($v) `,` type($g) `,` qualified(type($state))
+  }];
+  let hasVerifier = 1;
+}
+
+def Hir_RopeTableOp : Hir_Op<"rope_table", [Pure]> {
+  let summary = "cos and sin of every row's rotation angles; one producer for all attention layers of a step";
+  let description = [{
+    Result [rows, 2 * pairs]: cos of the pairs, then sin. Pair s turns by pos[stream(s)] * base^(-2s/dims), pairs =
+    dims/2. Interleaved M-RoPE: with `sections` [t, h, w, e], s mod 3 == 1 and s < 3h -> stream h; s mod 3 == 2 and
+    s < 3w -> w; s mod 3 == 0 and s < 3t -> t; else e. Empty sections: stream t for all. YaRN and linear scaling change
+    the frequencies (model-facts 5.4): freq = scaled mix as given in `inv_freq` (one f64 per pair, already scaled);
+    cos and sin are multiplied by `magnitude`.
+  }];
+  let arguments = (ins Hir_RowsType:$rows, DenseF64ArrayAttr:$inv_freq, DenseI64ArrayAttr:$sections, F64Attr:$magnitude);
+  let results = (outs Hir_Rows2D:$result);
+  let assemblyFormat = "$rows attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Hir_RopeOp : Hir_InferredOp<"rope", [Pure]> {
+  let summary = "NeoX rotation of the first `dims` of each head: pair (i, i + dims/2), (a cos - b sin, a sin + b cos)";
+  let arguments = (ins Hir_Rows3D:$x, Hir_Rows2D:$table);
+  let results = (outs Hir_Rows3D:$result);
+  let assemblyFormat = "$x `,` $table attr-dict `:` type($x) `,` type($table)";
+  let hasVerifier = 1;
+}
+
+def Hir_KvStoreOp : Hir_Op<"kv_store", [MemoryEffects<[MemWrite]>]> {
+  let summary = "append this step's keys and values to the cache, rounded to its element type";
+  let arguments = (ins Hir_Rows3D:$k, Hir_Rows3D:$v, Hir_StateType:$state, Hir_RowsType:$rows);
+  let assemblyFormat = "$k `,` $v `,` $state `,` $rows attr-dict `:` type($k) `,` qualified(type($state))";
+  let hasVerifier = 1;
+}
+
+def Hir_AttentionOp : Hir_InferredOp<"attention", [MemoryEffects<[MemRead]>]> {
+  let summary = "causal softmax attention over the cache; query head h reads kv head h / (heads / kv_heads)";
+  let description = [{
+    Row r of a sequence sees the tokens of that sequence up to and including itself (by index in the sequence, not by
+    rope position). o = softmax(scale * q k^T) v, softmax in f32.
+  }];
+  let arguments = (ins Hir_Rows3D:$q, Hir_StateType:$state, Hir_RowsType:$rows, F32Attr:$scale);
+  let results = (outs Hir_Rows3D:$result);
+  let assemblyFormat = "$q `,` $state `,` $rows `scale` $scale attr-dict `:` type($q) `,` qualified(type($state))";
+  let hasVerifier = 1;
+}
+
+def Hir_GroupOp : Hir_Op<"group", [SingleBlock, RecursiveMemoryEffects]> {
+  let summary = "ops that one kernel executes";
+  let description = [{
+    Made by the fusion passes. The region is not isolated: it uses values from above and yields what is used below, so
+    the meaning of a group is the meaning of its ops and the reference evaluator needs nothing new.
+  }];
+  let arguments = (ins Hir_GroupKindAttr:$kind);
+  let results = (outs Variadic<AnyType>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$kind attr-dict (`->` type($results)^)? $body";
+  let hasVerifier = 1;
+}
+def Hir_YieldOp : Op<Hir_Dialect, "yield", [Pure, Terminator, ReturnLike, ParentOneOf<["GroupOp"]>]> {
+  let arguments = (ins Variadic<AnyType>:$values);
+  let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
+}
+#endif

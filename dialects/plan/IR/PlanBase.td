@@ -1,0 +1,52 @@
+// plan: what runs. Programs of dispatches over buffers with fixed offsets, weights with a pack layout, states with an
+// address. Nothing here is symbolic any more; the only run-time numbers are in the step arguments (runtime/abi).
+#ifndef QCC_PLAN_BASE_TD
+#define QCC_PLAN_BASE_TD
+include "mlir/IR/OpBase.td"
+include "mlir/IR/DialectBase.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+
+def Plan_Dialect : Dialect {
+  let name = "plan";
+  let cppNamespace = "::qcc::plan";
+  let summary = "Programs, dispatches, buffers, states and barriers with final addresses";
+  let useDefaultAttributePrinterParser = 1;
+}
+
+def Plan_Space : I32EnumAttr<"Space", "address space of a reference", [
+    I32EnumAttrCase<"Weights", 0, "weights">,   // the packed weight section; inside a block relative to the call's base
+    I32EnumAttrCase<"Arena", 1, "arena">,       // scratch of one program; offsets are final
+    I32EnumAttrCase<"State", 2, "state">,       // recurrent and conv state of one sequence; in a block relative
+    I32EnumAttrCase<"KV", 3, "kv">,             // per-token offset into a sequence's KV; in a block relative
+    I32EnumAttrCase<"Logits", 4, "logits">      // the caller's output rows
+  ]> { let cppNamespace = "::qcc::plan"; let genSpecializedAttr = 0; }
+
+def Plan_Access : I32EnumAttr<"Access", "how a dispatch uses a binding", [
+    I32EnumAttrCase<"Read", 0, "read">, I32EnumAttrCase<"Write", 1, "write">, I32EnumAttrCase<"ReadWrite", 2, "readwrite">
+  ]> { let cppNamespace = "::qcc::plan"; let genSpecializedAttr = 0; }
+
+def Plan_Phase : I32EnumAttr<"Phase", "what a program is for", [
+    I32EnumAttrCase<"Prefill", 0, "prefill">,   // tokens -> residual stream in the arena
+    I32EnumAttrCase<"Decode", 1, "decode">,     // tokens -> residual stream -> logits of the requested rows
+    I32EnumAttrCase<"Head", 2, "head">          // rows of the residual stream left in the arena -> logits
+  ]> { let cppNamespace = "::qcc::plan"; let genSpecializedAttr = 0; }
+def Plan_PhaseAttr : EnumAttr<Plan_Dialect, Plan_Phase, "phase">;
+
+// How a weight lies in the artifact. Byte sizes: PackLayout.h.
+def Plan_Layout : I32EnumAttr<"Layout", "pack layout of a weight", [
+    I32EnumAttrCase<"X16", 0, "x16">,           // groups of 16 rows, interleaved per block (codegen/cpu/kernels/README.md)
+    I32EnumAttrCase<"X16Pair", 1, "x16_pair">,  // two matrices (gate, up): their 16-row groups alternate
+    I32EnumAttrCase<"F32", 2, "f32">,           // plain f32 values, GGUF order
+    I32EnumAttrCase<"ConvTaps", 3, "conv_taps"> // f32 [taps][channels] of a GGUF [channels][taps]
+  ]> { let cppNamespace = "::qcc::plan"; let genSpecializedAttr = 0; }
+def Plan_LayoutAttr : EnumAttr<Plan_Dialect, Plan_Layout, "layout">;
+
+// #plan.ref<weights, 4096, 1024, read>
+def Plan_RefAttr : AttrDef<Plan_Dialect, "Ref"> {
+  let mnemonic = "ref";
+  let summary = "a byte range of a space and how it is accessed";
+  let parameters = (ins EnumParameter<Plan_Space>:$space, "int64_t":$offset, "int64_t":$bytes, EnumParameter<Plan_Access>:$access);
+  let assemblyFormat = "`<` $space `,` $offset `,` $bytes `,` $access `>`";
+}
+#endif

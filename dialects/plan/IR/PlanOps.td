@@ -1,0 +1,66 @@
+#ifndef QCC_PLAN_OPS_TD
+#define QCC_PLAN_OPS_TD
+include "dialects/plan/IR/PlanBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/IR/RegionKindInterface.td"
+include "mlir/IR/BuiltinAttributes.td"
+
+class Plan_Op<string m, list<Trait> t = []> : Op<Plan_Dialect, m, t>;
+
+def Plan_WeightOp : Plan_Op<"weight", [Symbol]> {
+  let summary = "one packed weight: which GGUF tensors, in which layout, where in the weight section";
+  let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$sources, StrAttr:$format, Plan_LayoutAttr:$layout,
+                       I64Attr:$rows, I64Attr:$cols, I64Attr:$offset, I64Attr:$bytes);
+  let assemblyFormat = "$sym_name $sources $format $layout $rows `x` $cols `at` $offset `size` $bytes attr-dict";
+  let hasVerifier = 1;
+}
+def Plan_ConstantOp : Plan_Op<"constant", [Symbol]> {
+  let summary = "f64 values that the compiler computed (rope frequencies), placed in the weight section";
+  let arguments = (ins SymbolNameAttr:$sym_name, DenseF64ArrayAttr:$values, I64Attr:$offset);
+  let assemblyFormat = "$sym_name $values `at` $offset attr-dict";
+}
+def Plan_StateOp : Plan_Op<"state", [Symbol]> {
+  let summary = "where one layer's state lies in a sequence's memory";
+  let description = [{
+    kind "conv" or "delta": `offset`, `bytes` in the state area. kind "kv": `offset`, `bytes` are per token: with
+    capacity C the layer starts at offset*C and holds K [kv_heads][C][head_dim], then V of the same shape.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$kind, I64Attr:$layer, DenseI64ArrayAttr:$shape, StrAttr:$element,
+                       I64Attr:$offset, I64Attr:$bytes);
+  let assemblyFormat = "$sym_name $kind `layer` $layer $shape $element `at` $offset `size` $bytes attr-dict";
+  let hasVerifier = 1;
+}
+def Plan_BlockOp : Plan_Op<"block", [Symbol, SingleBlock, NoTerminator]> {
+  let summary = "dispatches of one layer, shared by all layers that are the same; weights, state and kv are relative";
+  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$weight_bytes, I64Attr:$state_bytes, I64Attr:$kv_bytes);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name `weights` $weight_bytes `state` $state_bytes `kv` $kv_bytes attr-dict-with-keyword $body";
+  let hasVerifier = 1;
+}
+def Plan_ProgramOp : Plan_Op<"program", [Symbol, SingleBlock, NoTerminator]> {
+  let summary = "what one bucket of one phase executes: one native function on the CPU, one submission on a GPU";
+  let arguments = (ins SymbolNameAttr:$sym_name, Plan_PhaseAttr:$phase, I64Attr:$rows, I64Attr:$arena_bytes);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name $phase `rows` $rows `arena` $arena_bytes attr-dict-with-keyword $body";
+  let hasVerifier = 1;
+}
+def Plan_CallOp : Plan_Op<"call", [ParentOneOf<["ProgramOp"]>]> {
+  let summary = "run a block with these bases";
+  let arguments = (ins FlatSymbolRefAttr:$block, I64Attr:$weights, I64Attr:$state, I64Attr:$kv, StrAttr:$layer);
+  let assemblyFormat = "$block `weights` $weights `state` $state `kv` $kv `layer` $layer attr-dict";
+}
+def Plan_DispatchOp : Plan_Op<"dispatch", []> {
+  let summary = "one kernel over bindings; dispatches between two barriers are independent and may run side by side";
+  let description = [{
+    `family` and `spec` (a dictionary of constants) say which kernel; `roles` names each binding. Families, their specs
+    and roles: dialects/plan/kernel_families.md. Every target lowers the same families or names the one it lacks.
+  }];
+  let arguments = (ins StrAttr:$family, DictionaryAttr:$spec, StrArrayAttr:$roles, ArrayAttr:$bindings);
+  let assemblyFormat = "$family $spec $roles $bindings attr-dict";
+  let hasVerifier = 1;
+}
+def Plan_BarrierOp : Plan_Op<"barrier", []> {
+  let summary = "every effect before is visible to every dispatch after";
+  let assemblyFormat = "attr-dict";
+}
+#endif
