@@ -1,0 +1,31 @@
+// `qcc eval`: runs a model through hir's reference evaluator. Slow, plain, and what everything else is compared with.
+#ifndef QCC_COMPILER_DRIVER_EVAL_H_
+#define QCC_COMPILER_DRIVER_EVAL_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace qcc::compiler {
+
+struct EvalOptions {
+  std::string model;   // path of a GGUF file
+  std::string tokens;  // path of a text file: token ids separated by white space
+  std::string output;  // path of the logits file to write
+  bool f64 = true;     // arithmetic in double precision; false: single precision
+  bool kv_f16 = false; // round keys and values to half precision in the cache, as `qcc compile --kv=f16` does
+  // Lengths of the pieces in which the prompt is fed, the last one repeating; empty: all tokens in one step.
+  std::vector<int64_t> split;
+};
+
+// Writes the logits of every position: "LGT1", int32 rows, int32 columns, then float32 rows x columns, little endian.
+// The file is written under a temporary name beside `output` and renamed, so a failure leaves no half file.
+// Errors: unreadable or empty token file, an id outside the vocabulary (names id and position), a split length < 1,
+// anything ImportModel reports, evaluation errors with the failing op.
+absl::Status RunEval(const EvalOptions& options);
+
+}  // namespace qcc::compiler
+
+#endif  // QCC_COMPILER_DRIVER_EVAL_H_

@@ -1,0 +1,50 @@
+// A checked GGUF view -> a hir module: one importer per architecture (Qwen35.cpp, Qwen3.cpp).
+//
+// The module holds `@trunk`, `@head`, `@block_*` and, for a file with a NextN block, `@mtp`; docs/contracts.md gives
+// their arguments and the module attributes. Weights appear by their GGUF name (`hir.param`); no value of theirs is
+// read, except to find out whether `output.weight` repeats `token_embd.weight`.
+#ifndef QCC_FRONTENDS_MODELS_IMPORT_H_
+#define QCC_FRONTENDS_MODELS_IMPORT_H_
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "frontends/gguf/gguf.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace qcc::models {
+
+// Element type of the KV cache. Convolution and delta-rule states are always f32.
+enum class KvElement { kF16, kF32 };
+
+struct ImportOptions {
+  KvElement kv = KvElement::kF16;
+  // Emit `@mtp` when the file has a NextN block. Its tensors are checked either way.
+  bool mtp = true;
+};
+
+struct ImportResult {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  // What the file holds and the importer does not use, one sentence each; never something that would change logits.
+  std::vector<std::string> warnings;
+};
+
+// The accepted values of `general.architecture`.
+std::span<const std::string_view> SupportedArchitectures();
+
+// Builds and verifies the module. Loads the dialects it needs into `context`. The result does not refer to `file`.
+//
+// Errors (docs/reference/errors.md, Q2xxx) name the file, the key or tensor, what was found and what was expected:
+// unknown architecture, missing or impossible hyper-parameter, missing tensor, wrong shape or format, and anything in
+// the file that changes the arithmetic in a way that this importer does not honour.
+absl::StatusOr<ImportResult> ImportModel(mlir::MLIRContext& context, const gguf::File& file,
+                                         const ImportOptions& options);
+
+}  // namespace qcc::models
+
+#endif  // QCC_FRONTENDS_MODELS_IMPORT_H_
