@@ -1,0 +1,182 @@
+#include "codegen/cpu/lower/EmitBlob.h"
+
+#include "codegen/cpu/lower/LinkFlat.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "runtime/abi/program.h"
+
+#include "llvm/Bitcode/BitcodeReader.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/Linker/Linker.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Triple.h"
+#include "llvm/Transforms/Utils/Cloning.h"
+
+namespace qcc::cpu {
+namespace {
+using namespace llvm;
+
+Error stageError(const Twine& what) { return createStringError(inconvertibleErrorCode(), "cpu codegen: " + what); }
+
+Expected<std::unique_ptr<TargetMachine>> makeTargetMachine(const IsaInfo& isa) {
+  // Registration is idempotent; only the x86 backend is needed for a CPU blob.
+  LLVMInitializeX86TargetInfo();
+  LLVMInitializeX86Target();
+  LLVMInitializeX86TargetMC();
+  LLVMInitializeX86AsmPrinter();
+  Triple triple("x86_64-unknown-linux-gnu");
+  std::string message;
+  const Target* target = TargetRegistry::lookupTarget(triple, message);
+  if (!target) return stageError(message);
+  TargetOptions options;
+  // Contraction is spelled out in the kernels (fma where the ISA has it); the backend must not add any, or a value
+  // would depend on how a loop was unrolled.
+  options.AllowFPOpFusion = FPOpFusion::Strict;
+  return std::unique_ptr<TargetMachine>(target->createTargetMachine(triple, isa.llvm_cpu, isa.llvm_features, options,
+                                                                    Reloc::PIC_, CodeModel::Small,
+                                                                    CodeGenOptLevel::Aggressive));
+}
+
+void setTargetAttributes(Function& f, const IsaInfo& isa) {
+  f.addFnAttr("target-cpu", isa.llvm_cpu);
+  f.addFnAttr("target-features", isa.llvm_features);
+  f.removeFnAttr("tune-cpu");
+  f.addFnAttr("prefer-vector-width", "512");
+  f.addFnAttr("min-legal-vector-width", "512");
+  // Without it LLVM turns copy loops into calls to memset and memcpy, which a flat blob does not have.
+  f.addFnAttr("no-builtins");
+  f.addFnAttr(Attribute::NoUnwind);
+}
+
+Error linkKernels(Module& module, const IsaInfo& isa) {
+  std::string_view bitcode = kernel_bitcode(isa.id);
+  auto kernels = parseBitcodeFile(MemoryBufferRef(StringRef(bitcode.data(), bitcode.size()), "kernels"),
+                                  module.getContext());
+  if (!kernels) return kernels.takeError();
+  (*kernels)->setDataLayout(module.getDataLayout());
+  (*kernels)->setTargetTriple(module.getTargetTriple());
+  for (Function& f : *kernels.get()) {
+    if (f.isDeclaration()) continue;
+    f.removeFnAttr(Attribute::NoInline);
+    f.removeFnAttr(Attribute::OptimizeNone);
+    // Entry points are specialised into their caller; helpers inside a kernel are the inliner's choice.
+    if (f.getName().starts_with("qk_")) f.addFnAttr(Attribute::AlwaysInline);
+  }
+  if (Linker::linkModules(module, std::move(*kernels), Linker::LinkOnlyNeeded))
+    return stageError("the kernels' bitcode does not link");
+  return Error::success();
+}
+
+// qrt_code_header: entry offsets relative to the header, which the linker script puts first.
+Error addEntryTable(Module& module, ArrayRef<std::string> entries) {
+  LLVMContext& context = module.getContext();
+  Type* i32 = Type::getInt32Ty(context);
+  Type* i64 = Type::getInt64Ty(context);
+  auto* type = ArrayType::get(i32, 4 + entries.size());
+  auto* table = new GlobalVariable(module, type, /*isConstant=*/true, GlobalValue::ExternalLinkage, nullptr,
+                                   "qrt_code_header");
+  table->setSection(".qrt_table");
+  table->setAlignment(Align(64));
+  auto word = [&](uint32_t v) -> Constant* { return ConstantInt::get(i32, v); };
+  SmallVector<Constant*> words = {word(QRT_CODE_MAGIC), word(QRT_PROGRAM_ABI), word(entries.size()), word(0)};
+  for (const std::string& name : entries) {
+    Function* step = module.getFunction(name);
+    if (!step || step->isDeclaration()) return stageError("no step function '" + name + "'");
+    Constant* distance = ConstantExpr::getSub(ConstantExpr::getPtrToInt(step, i64),
+                                              ConstantExpr::getPtrToInt(table, i64));
+    words.push_back(ConstantExpr::getTrunc(distance, i32));
+  }
+  table->setInitializer(ConstantArray::get(type, words));
+  return Error::success();
+}
+
+void internalize(Module& module, ArrayRef<std::string> entries) {
+  for (Function& f : module) {
+    if (f.isDeclaration()) continue;
+    bool isEntry = llvm::is_contained(entries, f.getName());
+    f.setLinkage(isEntry ? GlobalValue::ExternalLinkage : GlobalValue::InternalLinkage);
+    f.setVisibility(isEntry ? GlobalValue::HiddenVisibility : GlobalValue::DefaultVisibility);
+  }
+}
+
+void optimize(Module& module, TargetMachine& machine) {
+  LoopAnalysisManager lam;
+  FunctionAnalysisManager fam;
+  CGSCCAnalysisManager cgam;
+  ModuleAnalysisManager mam;
+  PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(mam);
+  builder.registerCGSCCAnalyses(cgam);
+  builder.registerFunctionAnalyses(fam);
+  builder.registerLoopAnalyses(lam);
+  builder.crossRegisterProxies(lam, fam, cgam, mam);
+  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3).run(module, mam);
+}
+
+Expected<SmallVector<char, 0>> generate(Module& module, TargetMachine& machine, CodeGenFileType type) {
+  SmallVector<char, 0> buffer;
+  raw_svector_ostream stream(buffer);
+  legacy::PassManager passes;
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, type))
+    return stageError("the target cannot write this file type");
+  passes.run(module);
+  return buffer;
+}
+
+Error dump(const Module& module, TargetMachine& machine, const BlobRequest& request, StringRef isaName) {
+  SmallString<128> path(request.dumpDir);
+  sys::path::append(path, isaName + ".ll");
+  std::error_code ec;
+  raw_fd_ostream ir(path, ec);
+  if (ec) return stageError("cannot write '" + path + "': " + ec.message());
+  module.print(ir, nullptr);
+  std::unique_ptr<Module> copy = CloneModule(module);  // code generation changes the module
+  auto text = generate(*copy, machine, CodeGenFileType::AssemblyFile);
+  if (!text) return text.takeError();
+  sys::path::replace_extension(path, "s");
+  raw_fd_ostream assembly(path, ec);
+  if (ec) return stageError("cannot write '" + path + "': " + ec.message());
+  assembly << StringRef(text->data(), text->size());
+  return Error::success();
+}
+
+}  // namespace
+
+Expected<std::vector<uint8_t>> emitBlob(const BlobRequest& request) {
+  const IsaInfo& isa = isa_info(request.isa);
+  auto machine = makeTargetMachine(isa);
+  if (!machine) return machine.takeError();
+  LLVMContext context;
+  std::unique_ptr<Module> module = mlir::translateModuleToLLVMIR(request.module, context, "program");
+  if (!module) return stageError("the llvm dialect module does not translate");
+  module->setDataLayout((*machine)->createDataLayout());
+  module->setTargetTriple((*machine)->getTargetTriple());
+  if (Error e = linkKernels(*module, isa)) return std::move(e);
+  for (Function& f : *module)
+    if (!f.isDeclaration()) setTargetAttributes(f, isa);
+  internalize(*module, request.entries);
+  if (Error e = addEntryTable(*module, request.entries)) return std::move(e);
+  std::string broken;
+  raw_string_ostream brokenStream(broken);
+  if (verifyModule(*module, &brokenStream)) return stageError("invalid LLVM IR: " + brokenStream.str());
+
+  optimize(*module, **machine);
+  for (const Function& f : *module)
+    if (f.isDeclaration() && !f.isIntrinsic() && !f.use_empty())
+      return stageError("unresolved symbol '" + f.getName() + "' for " + isa.name);
+  if (!request.dumpDir.empty())
+    if (Error e = dump(*module, **machine, request, isa.name)) return std::move(e);
+  auto object = generate(*module, **machine, CodeGenFileType::ObjectFile);
+  if (!object) return object.takeError();
+  return linkFlat(StringRef(object->data(), object->size()));
+}
+
+}  // namespace qcc::cpu

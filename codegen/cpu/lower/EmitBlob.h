@@ -1,0 +1,29 @@
+// From an LLVM-dialect module with calls to micro-kernels to a flat, position-independent code blob.
+#ifndef QCC_CODEGEN_CPU_LOWER_EMITBLOB_H_
+#define QCC_CODEGEN_CPU_LOWER_EMITBLOB_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "codegen/cpu/kernels/bitcode.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/Support/Error.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace qcc::cpu {
+
+struct BlobRequest {
+  mlir::ModuleOp module;               // only llvm dialect ops; step functions have external linkage
+  Isa isa;
+  std::vector<std::string> entries;    // step functions in manifest order
+  std::string dumpDir;                 // if not empty: <dumpDir>/<isa>.ll (optimised) and <isa>.s are written there
+};
+
+// Links the kernels' bitcode, inlines and optimises, generates code, links with lld. The result starts with a
+// qrt_code_header. Deterministic: the same request gives the same bytes. Errors name the stage and the symbol.
+llvm::Expected<std::vector<uint8_t>> emitBlob(const BlobRequest& request);
+
+}  // namespace qcc::cpu
+
+#endif  // QCC_CODEGEN_CPU_LOWER_EMITBLOB_H_

@@ -1,0 +1,73 @@
+#include "codegen/cpu/lower/LinkFlat.h"
+
+#include <string>
+
+#include "lld/Common/Driver.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+
+LLD_HAS_DRIVER(elf)
+
+namespace qcc::cpu {
+namespace {
+using namespace llvm;
+
+// Nothing in a blob is writable and nothing is resolved at load: what would need either is an error here.
+constexpr StringLiteral kScript = R"(
+SECTIONS {
+  . = 0;
+  .blob : { KEEP(*(.qrt_table)) . = ALIGN(64); *(.rodata .rodata.*) . = ALIGN(64); *(.text .text.*) . = ALIGN(64); }
+  .forbidden : { *(.data .data.* .bss .bss.* .got .got.* .init_array .ctors .tdata .tbss COMMON) }
+  ASSERT(SIZEOF(.forbidden) == 0, "a CPU program must not have writable data")
+  /DISCARD/ : { *(.eh_frame) *(.comment) *(.note*) *(.llvm*) *(.debug*) }
+}
+)";
+
+Error fileError(const Twine& what, std::error_code ec) {
+  return createStringError(ec, "linking the code blob: " + what + ": " + ec.message());
+}
+
+Error writeFile(StringRef path, StringRef bytes) {
+  std::error_code ec;
+  raw_fd_ostream out(path, ec);
+  if (ec) return fileError("cannot create " + path, ec);
+  out << bytes;
+  out.close();
+  if (out.has_error()) return fileError("cannot write " + path, out.error());
+  return Error::success();
+}
+
+}  // namespace
+
+Expected<std::vector<uint8_t>> linkFlat(StringRef object) {
+  SmallString<128> dir;
+  if (std::error_code ec = sys::fs::createUniqueDirectory("qcc-link", dir))
+    return fileError("cannot create a temporary folder", ec);
+  auto cleanup = make_scope_exit([&] { sys::fs::remove_directories(dir); });
+  auto inDir = [&](StringRef name) {
+    SmallString<128> path(dir);
+    sys::path::append(path, name);
+    return std::string(path);
+  };
+  std::string objectPath = inDir("program.o"), scriptPath = inDir("flat.ld"), imagePath = inDir("program.bin");
+  if (Error e = writeFile(objectPath, object)) return std::move(e);
+  if (Error e = writeFile(scriptPath, kScript)) return std::move(e);
+
+  // One thread: the order of work, and so the bytes, cannot depend on the machine.
+  const char* args[] = {"ld.lld",        "--oformat=binary", "--no-undefined", "--threads=1", "-T",
+                        scriptPath.c_str(), objectPath.c_str(), "-o",           imagePath.c_str()};
+  std::string messages;
+  raw_string_ostream stream(messages);
+  lld::Result result = lld::lldMain(args, stream, stream, {{lld::Gnu, &lld::elf::link}});
+  if (result.retCode != 0 || !result.canRunAgain)
+    return createStringError(inconvertibleErrorCode(), "linking the code blob: " + stream.str());
+  auto image = MemoryBuffer::getFile(imagePath, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  if (!image) return fileError("cannot read the linked image", image.getError());
+  StringRef bytes = (*image)->getBuffer();
+  return std::vector<uint8_t>(bytes.bytes_begin(), bytes.bytes_end());
+}
+
+}  // namespace qcc::cpu

@@ -1,0 +1,54 @@
+#include "passes/Passes.h"
+
+#include "passes/fuse/Group.h"
+
+namespace qcc::passes {
+#define GEN_PASS_DEF_FUSEGATEDATTENTION
+#include "passes/Passes.h.inc"
+namespace {
+using namespace mlir;
+constexpr auto kKind = hir::GroupKind::GatedAttention;
+
+bool isGate(Operation* op) {
+  if (auto activation = dyn_cast<hir::ActivationOp>(op)) return activation.getKind() == hir::ActivationKind::Sigmoid;
+  return isa<hir::SliceOp, hir::ReshapeOp>(op);
+}
+
+bool hasSigmoid(const OpSet& ops) {
+  return llvm::any_of(ops, [](Operation* op) { return isa<hir::ActivationOp>(op); });
+}
+
+struct FuseGatedAttentionPass : impl::FuseGatedAttentionBase<FuseGatedAttentionPass> {
+  using FuseGatedAttentionBase::FuseGatedAttentionBase;
+
+  void runOnOperation() override {
+    SmallVector<hir::AttentionOp> attentions;
+    getOperation().walk([&](hir::AttentionOp op) { attentions.push_back(op); });
+    for (hir::AttentionOp attention : attentions) fuse(attention);
+  }
+
+  void fuse(hir::AttentionOp attention) {
+    OpSet ops;
+    ops.insert(attention);
+    Value out = attention.getResult();
+    if (auto mul = soleUser<hir::MulOp>(out)) {
+      OpSet gated = ops;
+      gated.insert(mul);
+      growBackwards(gated, isGate);
+      if (!hasSigmoid(gated)) {
+        reportMissed(attention, kKind, "the factor on the output is not a sigmoid gate of its own");
+      } else {
+        ops = gated;
+        out = mul.getResult();
+      }
+    }
+    if (auto flat = soleUser<hir::ReshapeOp>(out)) ops.insert(flat);
+    std::string reason;
+    hir::GroupOp group = makeGroup(kKind, ops, GroupAt::Last, reason);
+    if (!group) return reportMissed(attention, kKind, reason);
+    reportFused(group, kKind, ops.size());
+    ++numFused;
+  }
+};
+}  // namespace
+}  // namespace qcc::passes

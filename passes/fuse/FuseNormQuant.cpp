@@ -1,0 +1,36 @@
+#include "passes/Passes.h"
+
+#include "passes/fuse/Group.h"
+
+namespace qcc::passes {
+#define GEN_PASS_DEF_FUSENORMQUANT
+#include "passes/Passes.h.inc"
+namespace {
+using namespace mlir;
+constexpr auto kKind = hir::GroupKind::NormQuant;
+
+struct FuseNormQuantPass : impl::FuseNormQuantBase<FuseNormQuantPass> {
+  using FuseNormQuantBase::FuseNormQuantBase;
+
+  void runOnOperation() override {
+    SmallVector<hir::QuantizeOp> ops;
+    getOperation().walk([&](hir::QuantizeOp op) { ops.push_back(op); });
+    for (hir::QuantizeOp op : ops) fuse(op);
+  }
+
+  void fuse(hir::QuantizeOp op) {
+    auto norm = op.getX().getDefiningOp<hir::RmsNormOp>();
+    if (!norm || norm->getBlock() != op->getBlock())
+      return reportMissed(op, kKind, "the rounded value does not come from a norm");
+    OpSet ops;
+    ops.insert(norm);
+    ops.insert(op);
+    std::string reason;
+    hir::GroupOp group = makeGroup(kKind, ops, GroupAt::First, reason);
+    if (!group) return reportMissed(op, kKind, reason);
+    reportFused(group, kKind, ops.size());
+    ++numFused;
+  }
+};
+}  // namespace
+}  // namespace qcc::passes

@@ -1,0 +1,54 @@
+#include "passes/Passes.h"
+
+#include "passes/fuse/Group.h"
+
+namespace qcc::passes {
+#define GEN_PASS_DEF_FUSEQKNORMROPESTORE
+#include "passes/Passes.h.inc"
+namespace {
+using namespace mlir;
+constexpr auto kKind = hir::GroupKind::QkNormRopeStore;
+
+bool isHeadPreparation(Operation* op) { return isa<hir::RopeOp, hir::RmsNormOp, hir::SliceOp, hir::ReshapeOp>(op); }
+
+// The attention that reads the cache this store fills.
+hir::AttentionOp readerOf(hir::KvStoreOp store) {
+  for (Operation* user : store.getState().getUsers())
+    if (auto attention = dyn_cast<hir::AttentionOp>(user); attention && store->isBeforeInBlock(attention)) return attention;
+  return nullptr;
+}
+
+struct FuseQkNormRopeStorePass : impl::FuseQkNormRopeStoreBase<FuseQkNormRopeStorePass> {
+  using FuseQkNormRopeStoreBase::FuseQkNormRopeStoreBase;
+
+  void runOnOperation() override {
+    SmallVector<hir::KvStoreOp> stores;
+    getOperation().walk([&](hir::KvStoreOp op) { stores.push_back(op); });
+    for (hir::KvStoreOp store : stores) fuse(store);
+  }
+
+  void fuse(hir::KvStoreOp store) {
+    hir::AttentionOp attention = readerOf(store);
+    if (!attention) return reportMissed(store, kKind, "no attention reads this cache afterwards");
+    auto keyRope = store.getK().getDefiningOp<hir::RopeOp>();
+    auto queryRope = attention.getQ().getDefiningOp<hir::RopeOp>();
+    if (!keyRope || !queryRope) return reportMissed(store, kKind, "queries or keys are not rotated");
+    if (keyRope.getTable() != queryRope.getTable())
+      return reportMissed(store, kKind, "queries and keys are rotated by different tables");
+    if (!keyRope.getX().getDefiningOp<hir::RmsNormOp>() || !queryRope.getX().getDefiningOp<hir::RmsNormOp>())
+      return reportMissed(store, kKind, "queries or keys have no norm in front of the rotation");
+
+    OpSet ops;
+    ops.insert(store);
+    ops.insert(queryRope);
+    growBackwards(ops, isHeadPreparation);
+    if (!ops.contains(keyRope)) return reportMissed(store, kKind, "the rotated keys are needed elsewhere");
+    std::string reason;
+    hir::GroupOp group = makeGroup(kKind, ops, GroupAt::Last, reason);
+    if (!group) return reportMissed(store, kKind, reason);
+    reportFused(group, kKind, ops.size());
+    ++numFused;
+  }
+};
+}  // namespace
+}  // namespace qcc::passes

@@ -1,0 +1,51 @@
+#include "passes/Passes.h"
+
+#include "passes/fuse/Group.h"
+
+namespace qcc::passes {
+#define GEN_PASS_DEF_FUSERESIDUAL
+#include "passes/Passes.h.inc"
+namespace {
+using namespace mlir;
+constexpr auto kKind = hir::GroupKind::LinearResidual;
+
+// The kernel adds into the residual's own buffer: nobody may read the old value afterwards.
+bool diesHere(Value residual, Operation* add) {
+  return llvm::all_of(residual.getUsers(), [&](Operation* user) {
+    Operation* inBlock = add->getBlock()->findAncestorOpInBlock(*user);
+    return inBlock && (inBlock == add || inBlock->isBeforeInBlock(add));
+  });
+}
+
+struct FuseResidualPass : impl::FuseResidualBase<FuseResidualPass> {
+  using FuseResidualBase::FuseResidualBase;
+
+  void runOnOperation() override {
+    SmallVector<hir::AddOp> adds;
+    getOperation().walk([&](hir::AddOp op) { adds.push_back(op); });
+    for (hir::AddOp add : adds) fuse(add);
+  }
+
+  void fuse(hir::AddOp add) {
+    auto linear = add.getRhs().getDefiningOp<hir::LinearOp>();
+    Value residual = add.getLhs();
+    if (!linear) {
+      linear = add.getLhs().getDefiningOp<hir::LinearOp>();
+      residual = add.getRhs();
+    }
+    if (!linear || linear->getBlock() != add->getBlock())
+      return reportMissed(add, kKind, "neither side is a linear next to it");
+    if (!linear->hasOneUse()) return reportMissed(add, kKind, "the linear's result is needed elsewhere");
+    if (!diesHere(residual, add)) return reportMissed(add, kKind, "the old residual is read after the sum");
+    OpSet ops;
+    ops.insert(linear);
+    ops.insert(add);
+    std::string reason;
+    hir::GroupOp group = makeGroup(kKind, ops, GroupAt::Last, reason);
+    if (!group) return reportMissed(add, kKind, reason);
+    reportFused(group, kKind, ops.size());
+    ++numFused;
+  }
+};
+}  // namespace
+}  // namespace qcc::passes

@@ -1,0 +1,43 @@
+#include "passes/Passes.h"
+
+#include "passes/fuse/Group.h"
+
+namespace qcc::passes {
+#define GEN_PASS_DEF_FUSESWIGLU
+#include "passes/Passes.h.inc"
+namespace {
+using namespace mlir;
+constexpr auto kKind = hir::GroupKind::LinearSwiglu;
+
+struct FuseSwigluPass : impl::FuseSwigluBase<FuseSwigluPass> {
+  using FuseSwigluBase::FuseSwigluBase;
+
+  void runOnOperation() override {
+    SmallVector<hir::SwigluOp> ops;
+    getOperation().walk([&](hir::SwigluOp op) { ops.push_back(op); });
+    for (hir::SwigluOp op : ops) fuse(op);
+  }
+
+  void fuse(hir::SwigluOp op) {
+    auto gate = op.getGate().getDefiningOp<hir::LinearOp>();
+    auto up = op.getUp().getDefiningOp<hir::LinearOp>();
+    if (!gate || !up || gate == up || gate->getBlock() != op->getBlock() || up->getBlock() != op->getBlock())
+      return reportMissed(op, kKind, "gate and up are not two linears next to it");
+    if (gate.getX() != up.getX()) return reportMissed(op, kKind, "gate and up have different inputs");
+    if (!gate->hasOneUse() || !up->hasOneUse()) return reportMissed(op, kKind, "gate or up is needed elsewhere");
+    // One kernel walks both matrices in step, so their tiles must be alike.
+    if (gate.getWeight().getType() != up.getWeight().getType())
+      return reportMissed(op, kKind,
+                          "gate is " + format_info(gate.getWeight().getType().getFormat()).name + ", up is " +
+                              format_info(up.getWeight().getType().getFormat()).name);
+    OpSet ops;
+    for (Operation* member : {gate.getOperation(), up.getOperation(), op.getOperation()}) ops.insert(member);
+    std::string reason;
+    hir::GroupOp group = makeGroup(kKind, ops, GroupAt::Last, reason);
+    if (!group) return reportMissed(op, kKind, reason);
+    reportFused(group, kKind, ops.size());
+    ++numFused;
+  }
+};
+}  // namespace
+}  // namespace qcc::passes

@@ -1,0 +1,38 @@
+// How fusion passes form `hir.group`s: collect ops, move them into one region, say why not when that is impossible.
+#ifndef QCC_PASSES_FUSE_GROUP_H_
+#define QCC_PASSES_FUSE_GROUP_H_
+
+#include <string>
+
+#include "dialects/hir/IR/Hir.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace qcc::passes {
+
+using OpSet = llvm::SetVector<mlir::Operation*>;
+
+// Grows `ops` backwards: adds a producer in the same block when `accept` takes it and all its users are already in
+// the set, until nothing changes. What is also needed elsewhere (a reshape that feeds a gate, say) stays outside.
+void growBackwards(OpSet& ops, llvm::function_ref<bool(mlir::Operation*)> accept);
+
+enum class GroupAt { First, Last };
+
+// Moves `ops` (one block) into a new group placed where the first or the last of them stood. Results that are used
+// outside become results of the group. Returns null and sets `reason` when a value would be used before it exists.
+hir::GroupOp makeGroup(hir::GroupKind kind, const OpSet& ops, GroupAt at, std::string& reason);
+
+// Remarks on `op`, gathered by `qcc compile --report=fusion`: "fused gated_delta: 14 ops" / "missed ...: <reason>".
+void reportFused(mlir::Operation* op, hir::GroupKind kind, size_t opCount);
+void reportMissed(mlir::Operation* op, hir::GroupKind kind, const llvm::Twine& reason);
+
+// The only user of `v` if it is of type T (and in the same block), else null.
+template <typename T>
+T soleUser(mlir::Value v) {
+  if (!v.hasOneUse()) return nullptr;
+  return llvm::dyn_cast<T>(*v.user_begin());
+}
+
+}  // namespace qcc::passes
+
+#endif  // QCC_PASSES_FUSE_GROUP_H_

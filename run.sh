@@ -1,0 +1,22 @@
+#!/bin/sh
+# Installs what is missing, builds qcc and qrun, compiles the default model and lets it write.
+#   ./run.sh [--target=cpu] [-p "prompt"] [any other qrun option]
+set -eu
+root=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+target=cpu
+prompt="My fellow citizens, "
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --target=*) target=${1#--target=} ;;
+    -p) prompt=$2; shift ;;
+    *) break ;;
+  esac
+  shift
+done
+"$root/tools/install_deps.sh"
+cmake --preset release -S "$root" >/dev/null
+cmake --build --preset release --target qcc qrun
+bin="$root/build/release/bin"
+"$bin/qcc" compile "$root/assets/tiny-qwen35-q8_0.gguf" --target="$target" -o "$root/build/tiny.qbin"
+"$bin/qrun" "$root/build/tiny.qbin" --raw -n 96 --seed 1 -p "$prompt" "$@"
+echo

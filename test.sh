@@ -1,0 +1,43 @@
+#!/bin/bash
+# Installs what is missing, builds everything and runs every test. CI runs exactly this.
+#   ./test.sh           all stages
+#   ./test.sh quick     release build and its tests only
+set -euo pipefail
+root=$(cd -- "$(dirname -- "$0")" && pwd)
+cd "$root"
+mode=${1:-all}
+started=$SECONDS
+stage() { printf '\n=== [%4ds] %s\n' $((SECONDS - started)) "$*"; }
+
+stage "install"
+tools/install_deps.sh
+
+stage "source checks: layering, length, formatting"
+python3 tools/check_source.py
+python3 tools/check_format.py
+
+stage "release build"
+cmake --preset release >/dev/null
+cmake --build --preset release
+
+stage "release tests"
+ctest --test-dir build/release --output-on-failure -j2
+
+if [ "$mode" = quick ]; then exit 0; fi
+
+# The runtime and the reader read untrusted bytes and run threads: their unit tests, and qrun on artifacts that the
+# release qcc made, run under the sanitizers. The compiler's own run: cmake --preset asan (README).
+for kind in asan-runtime tsan-runtime; do
+  stage "$kind build and tests"
+  cmake --preset $kind >/dev/null
+  cmake --build --preset $kind
+  ctest --test-dir build/$kind --output-on-failure -j2
+  tests/e2e/sanitized.sh build/$kind/bin/qrun build/release/bin/qcc
+done
+
+stage "fuzzers, 20 seconds each"
+cmake --preset fuzz >/dev/null
+cmake --build --preset fuzz
+tests/fuzz/run.sh build/fuzz 20
+
+stage "done in $((SECONDS - started)) s"

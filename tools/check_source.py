@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Checks of the source tree that no compiler makes: who includes whom, how long a file may be, left-overs.
+
+The table below is DESIGN's "Rooms, and who may know whom". A room may include itself, the rooms listed for it, and
+the outside libraries listed for it. Exit code 1 and one line per finding otherwise.
+"""
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SOFT_CAP, HARD_CAP = 600, 1000
+
+DIALECTS = ["dialects/formats", "dialects/hir", "dialects/plan"]
+MLIR = ["mlir/", "llvm/", "lld/"]
+ABSL = ["absl/"]
+# room: (rooms it may include, outside headers it may include besides the C and C++ standard library)
+TABLE = {
+    "dialects/formats": ([], []),
+    "dialects/hir": (["dialects/formats"], MLIR),
+    "dialects/plan": (["dialects/formats", "dialects/hir"], MLIR),
+    "frontends/gguf": (["dialects/formats"], ABSL),
+    "frontends/models": (["dialects/formats", "dialects/hir", "frontends/gguf"], MLIR + ABSL),
+    "passes": (DIALECTS, MLIR),
+    "codegen/cpu": (DIALECTS + ["runtime/abi"], MLIR),
+    "codegen/gpu": (DIALECTS + ["runtime/abi"], MLIR + ["shaderc/", "spirv-tools/"]),
+    "compiler": (DIALECTS + ["frontends/gguf", "frontends/models", "passes", "codegen/cpu", "codegen/gpu", "runtime/abi"],
+                 MLIR + ABSL + ["CLI/", "nlohmann/", "flatbuffers/", "xxhash.h"]),
+    "runtime/abi": ([], []),
+    "runtime/include": ([], []),
+    "runtime/base": (["runtime/abi"], ["xxhash.h"]),
+    "runtime/artifact": (["runtime/abi", "runtime/base"], ["flatbuffers/"]),
+    "runtime/device": (["runtime/abi", "runtime/base", "runtime/artifact"], []),
+    "runtime/engine": (["runtime/abi", "runtime/base", "runtime/artifact", "runtime/device", "runtime/include", "runtime/text"], []),
+    "runtime/text": (["runtime/abi", "runtime/base", "runtime/artifact"], ["pcre2.h"]),
+    "runtime/qrun": (["runtime/include"], ["CLI/", "nlohmann/"]),
+}
+FREE = ("tests/", "benchmarks/")  # may include everything
+# Generated next to the schema or the .td that they come from; GEN_PASS includes are of the room itself.
+POSIX = re.compile(r"^(sys|linux|asm|netinet|arpa)/|^(unistd|fcntl|pthread|dirent|signal|sched|termios|dlfcn|poll|"
+                   r"immintrin|cpuid|emmintrin|x86intrin)\.h$")
+STANDARD = re.compile(r"^[a-z0-9_]+(\.h)?$")
+INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
+SOURCE = re.compile(r"\.(c|cc|cpp|h|td|inc|def)$")
+LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX)\b")
+MACHINE = re.compile(r"(^|[^A-Za-z0-9_.])/(work|farm)/")
+
+
+def tracked():
+    out = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
+                         capture_output=True, text=True, check=True).stdout
+    return [f for f in out.splitlines() if os.path.isfile(os.path.join(ROOT, f))]
+
+
+def room_of(path):
+    rooms = [r for r in TABLE if path.startswith(r + "/")]
+    return max(rooms, key=len) if rooms else None
+
+
+def check_include(path, line_no, quoted, header):
+    room = room_of(path)
+    if room is None or path.startswith(FREE):
+        return None
+    allowed_rooms, outside = TABLE[room]
+    if header.startswith("qrt/"):
+        header = "runtime/include/" + header
+    target = room_of(header)
+    where = f"{path}:{line_no}"
+    if target:
+        if target == room or target in allowed_rooms:
+            return None
+        return f"{where}: {room} must not include {target} ({header})"
+    if any(header.startswith(p) for p in outside):
+        return None
+    if quoted == "<" and (STANDARD.match(header) or POSIX.match(header)) and not header.startswith(("pcre2", "xxhash")):
+        return None
+    if quoted == '"' and header.endswith(".inc") and "/" not in header:
+        return None
+    return f"{where}: {room} may not include '{header}'"
+
+
+def main():
+    findings, long_files = [], []
+    for path in tracked():
+        full = os.path.join(ROOT, path)
+        if path.startswith("assets/") or "/corpus/" in path or path.endswith((".gguf", ".bin", ".qbin")):
+            continue
+        try:
+            with open(full, encoding="utf-8") as f:
+                lines = f.read().splitlines()
+        except UnicodeDecodeError:
+            continue
+        for n, line in enumerate(lines, 1):
+            if path != "tools/check_source.py":
+                if LEFTOVER.search(line):
+                    findings.append(f"{path}:{n}: left-over note: {line.strip()[:80]}")
+                if MACHINE.search(line):
+                    findings.append(f"{path}:{n}: a path of one machine: {line.strip()[:80]}")
+            if SOURCE.search(path):
+                m = INCLUDE.match(line)
+                if m:
+                    problem = check_include(path, n, m.group(1), m.group(2))
+                    if problem:
+                        findings.append(problem)
+        if SOURCE.search(path):
+            base = os.path.basename(path)
+            if re.match(r"(utils?|common|helpers?)\.", base):
+                findings.append(f"{path}: a file is named after what it is about, not '{base}'")
+            if len(lines) > HARD_CAP:
+                findings.append(f"{path}: {len(lines)} lines, the cap is {HARD_CAP}")
+            elif len(lines) > SOFT_CAP:
+                long_files.append(f"{path}: {len(lines)} lines (soft cap {SOFT_CAP})")
+    for note in long_files:
+        print("note: " + note)
+    for finding in findings:
+        print(finding)
+    print(f"check_source: {len(findings)} findings")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
