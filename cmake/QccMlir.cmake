@@ -12,10 +12,23 @@ separate_arguments(QCC_LLVM_DEFS UNIX_COMMAND "${LLVM_DEFINITIONS}")
 target_compile_options(qcc_mlir INTERFACE ${QCC_LLVM_DEFS})
 target_link_libraries(qcc_mlir INTERFACE MLIR LLVM)
 
-# qcc_tablegen(TARGET TD OUT flags... ): OUT is relative to the build root; TD relative to the caller.
-# Several calls followed by add_public_tablegen_target(<name>) as in MLIR.
+# qcc_tablegen(TD OUT FLAGS...): TD is relative to the caller's source folder, OUT to its binary folder, which mirrors
+# it, so that generated files are included as `dialects/hir/IR/HirOps.h.inc`. Several calls, then
+# add_public_tablegen_target(<name>) and add_dependencies(<library> <name>): whoever links the library is built after it.
 macro(qcc_tablegen td out)
   set(LLVM_TARGET_DEFINITIONS ${CMAKE_CURRENT_SOURCE_DIR}/${td})
-  set(MLIR_TABLEGEN_FLAGS -I${PROJECT_SOURCE_DIR} -I${MLIR_INCLUDE_DIRS})
-  mlir_tablegen(${out} ${ARGN} -I${PROJECT_SOURCE_DIR})
+  mlir_tablegen(${out} ${ARGN} -I${PROJECT_SOURCE_DIR} -I${MLIR_INCLUDE_DIRS})
 endmacro()
+
+# Reference pages made from the ODS descriptions: `ninja qcc-docs` writes them to docs/reference/.
+add_custom_target(qcc-docs)
+# qcc_dialect_doc(DIALECT TD): docs/reference/DIALECT.md.
+function(qcc_dialect_doc dialect td)
+  set(out ${PROJECT_SOURCE_DIR}/docs/reference/${dialect}.md)
+  add_custom_target(qcc-docs-${dialect}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_SOURCE_DIR}/docs/reference
+    COMMAND ${MLIR_TABLEGEN_EXE} -gen-dialect-doc -dialect=${dialect} ${CMAKE_CURRENT_SOURCE_DIR}/${td}
+            -I${PROJECT_SOURCE_DIR} -I${MLIR_INCLUDE_DIRS} -o ${out}
+    COMMENT "docs/reference/${dialect}.md" VERBATIM)
+  add_dependencies(qcc-docs qcc-docs-${dialect})
+endfunction()

@@ -24,6 +24,7 @@ def Hir_Dialect : Dialect {
   }];
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
+  let extraClassDeclaration = "void registerTypes();";
 }
 
 def Hir_StateKind : I32EnumAttr<"StateKind", "what a state holds", [
@@ -85,6 +86,7 @@ def Hir_Int8Attr : AttrDef<Hir_Dialect, "Int8", [DeclareAttrInterfaceMethods<Ver
   let summary = "tensor encoding: int8 codes with one f32 scale per block of a row";
   let parameters = (ins "int64_t":$block);
   let assemblyFormat = "`<` $block `>`";
+  let genVerifyDecl = 1;
 }
 
 #endif

@@ -2,6 +2,7 @@
 #define QCC_HIR_OPS_TD
 include "dialects/hir/IR/HirBase.td"
 include "dialects/hir/IR/HirInterfaces.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
@@ -11,9 +12,20 @@ class Hir_Op<string m, list<Trait> t = []> :
 class Hir_InferredOp<string m, list<Trait> t = []> :
     Hir_Op<m, !listconcat(t, [DeclareOpInterfaceMethods<InferTypeOpInterface>])>;
 
-def Hir_F32Tensor : RankedTensorOf<[F32]>;
-def Hir_Rows2D : TensorRankOf<[F32], [2]>;   // [rows, features]
-def Hir_Rows3D : TensorRankOf<[F32], [3]>;   // [rows, heads, head_dim]
+// Activations: only the rows may be unknown at compile time.
+def Hir_StaticFeatures : CPred<"!::llvm::is_contained("
+    "::llvm::cast<::mlir::RankedTensorType>($_self).getShape().drop_front(), ::mlir::ShapedType::kDynamic)">;
+def Hir_NoEncoding : CPred<"!::llvm::cast<::mlir::RankedTensorType>($_self).getEncoding()">;
+def Hir_Int8OrNoEncoding : CPred<"::llvm::isa_and_present<::qcc::hir::Int8Attr>("
+    "::llvm::cast<::mlir::RankedTensorType>($_self).getEncoding()) || "
+    "!::llvm::cast<::mlir::RankedTensorType>($_self).getEncoding()">;
+class Hir_Activations<list<int> ranks, Pred encoding, string summary> :
+    RankedTensorOf<[F32], [HasAnyRankOfPred<ranks>, Hir_StaticFeatures, encoding], summary>;
+
+def Hir_F32Tensor : Hir_Activations<[2, 3], Hir_NoEncoding, "[rows, features] or [rows, heads, head_dim] with static features, without encoding,">;
+def Hir_Rows2D : Hir_Activations<[2], Hir_NoEncoding, "[rows, features] with static features, without encoding,">;
+def Hir_Rows3D : Hir_Activations<[3], Hir_NoEncoding, "[rows, heads, head_dim] with static features, without encoding,">;
+def Hir_LinearInput : Hir_Activations<[2], Hir_Int8OrNoEncoding, "[rows, features] with static features, plain or #hir.int8,">;
 def Hir_IdTensor : 1DTensorOf<[I32]>;
 
 def Hir_ParamOp : Hir_Op<"param", [Pure]> {
@@ -21,6 +33,7 @@ def Hir_ParamOp : Hir_Op<"param", [Pure]> {
   let arguments = (ins StrAttr:$name);
   let results = (outs Hir_WeightType:$result);
   let assemblyFormat = "$name attr-dict `:` qualified(type($result))";
+  let hasVerifier = 1;
 }
 
 def Hir_StateOp : Hir_Op<"state", []> {
@@ -28,6 +41,7 @@ def Hir_StateOp : Hir_Op<"state", []> {
   let arguments = (ins StrAttr:$name);
   let results = (outs Hir_StateType:$result);
   let assemblyFormat = "$name attr-dict `:` qualified(type($result))";
+  let hasVerifier = 1;
 }
 
 def Hir_EmbedOp : Hir_InferredOp<"embed", [Pure]> {
@@ -51,19 +65,20 @@ def Hir_L2NormOp : Hir_InferredOp<"l2_norm", [Pure]> {
   let arguments = (ins Hir_F32Tensor:$x, F32Attr:$eps);
   let results = (outs Hir_F32Tensor:$result);
   let assemblyFormat = "$x `eps` $eps attr-dict `:` type($x)";
+  let hasVerifier = 1;
 }
 
 def Hir_QuantizeOp : Hir_InferredOp<"quantize", [Pure]> {
   let summary = "round a row to int8 blocks: d = max|x|/127 (f32), q = round_half_even(x/d); the value is q*d";
   let arguments = (ins Hir_Rows2D:$x, I64Attr:$block);
-  let results = (outs RankedTensorOf<[F32]>:$result);   // same shape, encoding #hir.int8<block>
+  let results = (outs Hir_LinearInput:$result);   // same shape, encoding #hir.int8<block>
   let assemblyFormat = "$x `block` $block attr-dict `:` type($x)";
   let hasVerifier = 1;
 }
 
 def Hir_LinearOp : Hir_InferredOp<"linear", [Pure, DeclareOpInterfaceMethods<Hir_WeightedOpInterface>]> {
   let summary = "y[r][o] = sum_i W[o][i] x[r][i]";
-  let arguments = (ins RankedTensorOf<[F32]>:$x, Hir_WeightType:$weight);
+  let arguments = (ins Hir_LinearInput:$x, Hir_WeightType:$weight);
   let results = (outs Hir_Rows2D:$result);
   let assemblyFormat = "$x `,` $weight attr-dict `:` type($x) `,` qualified(type($weight))";
   let hasVerifier = 1;
@@ -106,6 +121,13 @@ def Hir_SliceOp : Hir_InferredOp<"slice", [Pure]> {
   let assemblyFormat = "$x `[` $offset `,` $size `]` attr-dict `:` type($x)";
   let hasVerifier = 1;
 }
+def Hir_ConcatOp : Hir_InferredOp<"concat", [Pure]> {
+  let summary = "lhs, then rhs, along the last dimension: what the MTP block feeds its first projection";
+  let arguments = (ins Hir_Rows2D:$lhs, Hir_Rows2D:$rhs);
+  let results = (outs Hir_Rows2D:$result);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs)";
+  let hasVerifier = 1;
+}
 def Hir_SelectRowsOp : Hir_InferredOp<"select_rows", [Pure]> {
   let summary = "y[i] = x[rows[i]]: only the rows whose logits were asked for go on to the head";
   let arguments = (ins Hir_Rows2D:$x, Hir_IdTensor:$indices);
@@ -118,7 +140,7 @@ def Hir_CausalConv1dOp : Hir_InferredOp<"causal_conv1d", [MemoryEffects<[MemRead
   let description = [{
     y_t[c] = sum_i w[c][i] * x_{t - (taps-1) + i}[c], i = taps-1 being the current row. Rows before the first of the
     step come from the state (zeros at the start of a sequence), which ends up holding the last taps-1 rows of x.
-    weight: `channels x taps` f32.
+    weight: `channels x taps`; state: `taps - 1 x channels`.
   }];
   let arguments = (ins Hir_Rows2D:$x, Hir_WeightType:$weight, Hir_StateType:$state, Hir_RowsType:$rows);
   let results = (outs Hir_Rows2D:$result);
@@ -134,7 +156,8 @@ def Hir_GdnDecayOp : Hir_InferredOp<"gdn_decay", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Hir_GatedDeltaOp : Hir_InferredOp<"gated_delta", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Hir_GatedDeltaOp : Hir_InferredOp<"gated_delta", [AllTypesMatch<["q", "k"]>, AllTypesMatch<["g", "beta"]>,
+    MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "the gated delta rule, token after token of each sequence";
   let description = [{
     Per value head j, with key head j mod key_heads (GGUF's tiled order) and state S [key_dim x value_dim]:
@@ -174,7 +197,7 @@ def Hir_RopeOp : Hir_InferredOp<"rope", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Hir_KvStoreOp : Hir_Op<"kv_store", [MemoryEffects<[MemWrite]>]> {
+def Hir_KvStoreOp : Hir_Op<"kv_store", [AllTypesMatch<["k", "v"]>, MemoryEffects<[MemWrite]>]> {
   let summary = "append this step's keys and values to the cache, rounded to its element type";
   let arguments = (ins Hir_Rows3D:$k, Hir_Rows3D:$v, Hir_StateType:$state, Hir_RowsType:$rows);
   let assemblyFormat = "$k `,` $v `,` $state `,` $rows attr-dict `:` type($k) `,` qualified(type($state))";
@@ -202,7 +225,7 @@ def Hir_GroupOp : Hir_Op<"group", [SingleBlock, RecursiveMemoryEffects]> {
   let arguments = (ins Hir_GroupKindAttr:$kind);
   let results = (outs Variadic<AnyType>:$results);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$kind attr-dict (`->` type($results)^)? $body";
+  let assemblyFormat = "$kind (`->` type($results)^)? attr-dict-with-keyword $body";
   let hasVerifier = 1;
 }
 def Hir_YieldOp : Op<Hir_Dialect, "yield", [Pure, Terminator, ReturnLike, ParentOneOf<["GroupOp"]>]> {
