@@ -10,7 +10,9 @@ namespace qcc::plan {
 
 inline constexpr int64_t kGroupRows = 16;  // rows interleaved in a tile: one 512-bit register of i32/f32
 
-constexpr int64_t align_up(int64_t n, int64_t a) { return (n + a - 1) / a * a; }
+constexpr int64_t align_up(int64_t n, int64_t a) {
+  return (n + a - 1) / a * a;
+}
 
 // 16 rows x one block of columns.
 constexpr int64_t x16_tile_bytes(Format f) {
@@ -30,7 +32,9 @@ inline int64_t x16_bytes(Format f, int64_t rows, int64_t cols) {
 }
 
 // One activation row of K values as int8 blocks: i8 codes[K]; f32 scale[K/32]; i32 sum[K/16]. K % 32 == 0.
-constexpr int64_t int8_row_bytes(int64_t k) { return align_up(k + k / 8 + k / 4, 64); }
+constexpr int64_t int8_row_bytes(int64_t k) {
+  return align_up(k + k / 8 + k / 4, 64);
+}
 
 }  // namespace qcc::plan
 

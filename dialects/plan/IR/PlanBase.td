@@ -33,7 +33,7 @@ def Plan_Phase : I32EnumAttr<"Phase", "what a program is for", [
   ]> { let cppNamespace = "::qcc::plan"; let genSpecializedAttr = 0; }
 def Plan_PhaseAttr : EnumAttr<Plan_Dialect, Plan_Phase, "phase">;
 
-// How a weight lies in the artifact. Byte sizes: PackLayout.h.
+// How a weight lies in the artifact. Byte sizes: dialects/plan/pack_layout.h.
 def Plan_Layout : I32EnumAttr<"Layout", "pack layout of a weight", [
     I32EnumAttrCase<"X16", 0, "x16">,           // groups of 16 rows, interleaved per block (codegen/cpu/kernels/README.md)
     I32EnumAttrCase<"X16Pair", 1, "x16_pair">,  // two matrices (gate, up): their 16-row groups alternate
@@ -48,5 +48,6 @@ def Plan_RefAttr : AttrDef<Plan_Dialect, "Ref"> {
   let summary = "a byte range of a space and how it is accessed";
   let parameters = (ins EnumParameter<Plan_Space>:$space, "int64_t":$offset, "int64_t":$bytes, EnumParameter<Plan_Access>:$access);
   let assemblyFormat = "`<` $space `,` $offset `,` $bytes `,` $access `>`";
+  let genVerifyDecl = 1;
 }
 #endif

@@ -2,13 +2,16 @@
 #define QCC_PLAN_OPS_TD
 include "dialects/plan/IR/PlanBase.td"
 include "mlir/IR/SymbolInterfaces.td"
-include "mlir/IR/RegionKindInterface.td"
 include "mlir/IR/BuiltinAttributes.td"
 
 class Plan_Op<string m, list<Trait> t = []> : Op<Plan_Dialect, m, t>;
 
 def Plan_WeightOp : Plan_Op<"weight", [Symbol]> {
   let summary = "one packed weight: which GGUF tensors, in which layout, where in the weight section";
+  let description = [{
+    `rows` x `cols` is the shape of each source (x16_pair has two, gate then up; every other layout one): a vector is
+    1 x n, a conv weight channels x taps. `format` is the sources' GGUF format; layouts f32 and conv_taps decode it.
+  }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$sources, StrAttr:$format, Plan_LayoutAttr:$layout,
                        I64Attr:$rows, I64Attr:$cols, I64Attr:$offset, I64Attr:$bytes);
   let assemblyFormat = "$sym_name $sources $format $layout $rows `x` $cols `at` $offset `size` $bytes attr-dict";
@@ -18,6 +21,7 @@ def Plan_ConstantOp : Plan_Op<"constant", [Symbol]> {
   let summary = "f64 values that the compiler computed (rope frequencies), placed in the weight section";
   let arguments = (ins SymbolNameAttr:$sym_name, DenseF64ArrayAttr:$values, I64Attr:$offset);
   let assemblyFormat = "$sym_name $values `at` $offset attr-dict";
+  let hasVerifier = 1;
 }
 def Plan_StateOp : Plan_Op<"state", [Symbol]> {
   let summary = "where one layer's state lies in a sequence's memory";
@@ -44,22 +48,25 @@ def Plan_ProgramOp : Plan_Op<"program", [Symbol, SingleBlock, NoTerminator]> {
   let assemblyFormat = "$sym_name $phase `rows` $rows `arena` $arena_bytes attr-dict-with-keyword $body";
   let hasVerifier = 1;
 }
-def Plan_CallOp : Plan_Op<"call", [ParentOneOf<["ProgramOp"]>]> {
+def Plan_CallOp : Plan_Op<"call", [HasParent<"ProgramOp">, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "run a block with these bases";
   let arguments = (ins FlatSymbolRefAttr:$block, I64Attr:$weights, I64Attr:$state, I64Attr:$kv, StrAttr:$layer);
   let assemblyFormat = "$block `weights` $weights `state` $state `kv` $kv `layer` $layer attr-dict";
 }
-def Plan_DispatchOp : Plan_Op<"dispatch", []> {
+def Plan_DispatchOp : Plan_Op<"dispatch", [ParentOneOf<["BlockOp", "ProgramOp"]>]> {
   let summary = "one kernel over bindings; dispatches between two barriers are independent and may run side by side";
   let description = [{
     `family` and `spec` (a dictionary of constants) say which kernel; `roles` names each binding. Families, their specs
     and roles: dialects/plan/kernel_families.md. Every target lowers the same families or names the one it lacks.
+    `buffers` names the value behind each arena binding ("" for the other spaces): what the plan verifier proves is
+    that every read finds the bytes of the value it names. Codegen has no use for it.
   }];
-  let arguments = (ins StrAttr:$family, DictionaryAttr:$spec, StrArrayAttr:$roles, ArrayAttr:$bindings);
+  let arguments = (ins StrAttr:$family, DictionaryAttr:$spec, StrArrayAttr:$roles, ArrayAttr:$bindings,
+                       OptionalAttr<StrArrayAttr>:$buffers);
   let assemblyFormat = "$family $spec $roles $bindings attr-dict";
   let hasVerifier = 1;
 }
-def Plan_BarrierOp : Plan_Op<"barrier", []> {
+def Plan_BarrierOp : Plan_Op<"barrier", [ParentOneOf<["BlockOp", "ProgramOp"]>]> {
   let summary = "every effect before is visible to every dispatch after";
   let assemblyFormat = "attr-dict";
 }

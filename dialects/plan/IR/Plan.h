@@ -1,0 +1,21 @@
+// The plan dialect: include this one for its dialect, enums, attributes and ops.
+#ifndef QCC_DIALECTS_PLAN_IR_PLAN_H_
+#define QCC_DIALECTS_PLAN_IR_PLAN_H_
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+
+#include "dialects/plan/IR/PlanDialect.h.inc"
+#include "dialects/plan/IR/PlanEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/plan/IR/PlanAttrs.h.inc"
+#define GET_OP_CLASSES
+#include "dialects/plan/IR/PlanOps.h.inc"
+
+#endif  // QCC_DIALECTS_PLAN_IR_PLAN_H_

@@ -1,0 +1,187 @@
+#include "dialects/plan/IR/Plan.h"
+#include "dialects/plan/kernel_families.h"
+#include "dialects/plan/pack_layout.h"
+
+#define GET_OP_CLASSES
+#include "dialects/plan/IR/PlanOps.cpp.inc"
+
+using namespace mlir;
+
+namespace qcc::plan {
+namespace {
+
+constexpr int64_t kAlignment = 64;  // a cache line; start of every weight, state and arena buffer
+
+LogicalResult verifyPlaced(Operation* op, int64_t offset, int64_t bytes) {
+  if (offset < 0 || offset % kAlignment != 0)
+    return op->emitOpError() << "offset must be a non-negative multiple of " << kAlignment << ", found "
+                             << offset;
+  if (bytes <= 0) return op->emitOpError() << "size must be positive, found " << bytes;
+  return success();
+}
+
+int64_t elementBytes(StringRef element) {
+  if (element == "f16") return 2;
+  if (element == "f32") return 4;
+  return 0;
+}
+
+std::optional<int64_t> weightBytes(WeightOp op, Format format) {
+  int64_t rows = op.getRows(), cols = op.getCols();
+  switch (op.getLayout()) {
+    case Layout::X16:
+    case Layout::X16Pair: {
+      if (cols % format_info(format).block_elems != 0) return std::nullopt;
+      int64_t one = x16_bytes(format, rows, cols);
+      return op.getLayout() == Layout::X16 ? one : 2 * one;
+    }
+    case Layout::F32:
+    case Layout::ConvTaps:
+      return 4 * rows * cols;
+  }
+  llvm_unreachable("all layouts are listed");
+}
+
+}  // namespace
+
+LogicalResult WeightOp::verify() {
+  if (failed(verifyPlaced(*this, getOffset(), getBytes()))) return failure();
+  StringRef name = getFormat();
+  std::optional<Format> format = format_from_name(std::string_view(name.data(), name.size()));
+  if (!format) return emitOpError() << "has unknown format '" << name << "'";
+  size_t sources = getLayout() == Layout::X16Pair ? 2 : 1;
+  if (getSources().size() != sources)
+    return emitOpError() << "layout " << stringifyLayout(getLayout()) << " packs " << sources << " tensor"
+                         << (sources == 1 ? "" : "s") << ", found " << getSources().size();
+  if (static_cast<int64_t>(getRows()) <= 0 || static_cast<int64_t>(getCols()) <= 0)
+    return emitOpError() << "shape must be positive, found " << getRows() << " x " << getCols();
+  std::optional<int64_t> expected = weightBytes(*this, *format);
+  if (!expected)
+    return emitOpError() << "columns (" << getCols() << ") must be a multiple of the block ("
+                         << format_info(*format).block_elems << ") of " << name;
+  if (static_cast<int64_t>(getBytes()) != *expected)
+    return emitOpError() << "of " << getRows() << " x " << getCols() << " in layout "
+                         << stringifyLayout(getLayout()) << " has " << *expected << " bytes, found size "
+                         << getBytes();
+  return success();
+}
+
+LogicalResult ConstantOp::verify() {
+  return verifyPlaced(*this, getOffset(), 8 * getValues().size());
+}
+
+LogicalResult StateOp::verify() {
+  if (failed(verifyPlaced(*this, getOffset(), getBytes()))) return failure();
+  int64_t element = elementBytes(getElement());
+  if (element == 0) return emitOpError() << "element must be f16 or f32, found '" << getElement() << "'";
+  bool kv = getKind() == "kv";
+  size_t rank = getKind() == "delta" ? 3 : 2;
+  if (!kv && getKind() != "conv" && getKind() != "delta")
+    return emitOpError() << "kind must be kv, conv or delta, found '" << getKind() << "'";
+  if (getShape().size() != rank)
+    return emitOpError() << "kind " << getKind() << " has rank " << rank << ", found " << getShape().size();
+  int64_t expected = element * (kv ? 2 : 1);
+  for (int64_t dim : getShape()) {
+    if (dim <= 0) return emitOpError() << "dimensions must be positive, found " << dim;
+    expected *= dim;
+  }
+  if (static_cast<int64_t>(getBytes()) != expected)
+    return emitOpError() << "of this shape has " << expected << " bytes" << (kv ? " per token" : "")
+                         << ", found size " << getBytes();
+  return success();
+}
+
+LogicalResult BlockOp::verify() {
+  for (Operation& op : getBody().front())
+    if (!isa<DispatchOp, BarrierOp>(op)) return op.emitOpError() << "may not stand in a plan.block";
+  return success();
+}
+
+LogicalResult ProgramOp::verify() {
+  if (static_cast<int64_t>(getRows()) <= 0)
+    return emitOpError() << "rows must be positive, found " << getRows();
+  if (static_cast<int64_t>(getArenaBytes()) < 0)
+    return emitOpError() << "arena must not be negative, found " << getArenaBytes();
+  for (Operation& op : getBody().front())
+    if (!isa<DispatchOp, BarrierOp, CallOp>(op)) return op.emitOpError() << "may not stand in a plan.program";
+  return success();
+}
+
+LogicalResult CallOp::verifySymbolUses(SymbolTableCollection& symbols) {
+  auto block = symbols.lookupNearestSymbolFrom<BlockOp>(*this, getBlockAttr());
+  if (!block) return emitOpError() << "calls " << getBlockAttr() << ", which is not a plan.block";
+  return success();
+}
+
+// What a dispatch may be is in one table, see kernel_families.h; this checks one op against it.
+LogicalResult DispatchOp::verify() {
+  const Family* family = findKernelFamily(getFamily());
+  if (!family) return emitOpError() << "unknown kernel family '" << getFamily() << "'";
+  if (failed(checkSpec(*family, getSpec(), [&] { return emitOpError(); }))) return failure();
+  if (getRoles().size() != getBindings().size())
+    return emitOpError() << "has " << getRoles().size() << " roles but " << getBindings().size()
+                         << " bindings";
+  if (getBuffers() && getBuffers()->size() != getBindings().size())
+    return emitOpError() << "has " << getBindings().size() << " bindings but " << getBuffers()->size()
+                         << " buffers";
+
+  Spec spec(getSpec());
+  int64_t rows = 0;
+  llvm::SmallDenseSet<StringRef> seen;
+  for (auto [roleAttr, binding] : llvm::zip(getRoles().getAsRange<StringAttr>(), getBindings())) {
+    StringRef name = roleAttr.getValue();
+    auto ref = dyn_cast<RefAttr>(binding);
+    if (!ref)
+      return emitOpError() << "binding of role '" << name << "' must be a #plan.ref, found " << binding;
+    const Role* role = family->role(name);
+    if (!role || role->presence(spec) == Presence::Absent)
+      return emitOpError() << "family '" << getFamily() << "' has no role '" << name << "' with this spec";
+    if (!seen.insert(name).second) return emitOpError() << "role '" << name << "' is bound twice";
+    if (ref.getSpace() != role->space && !(role->mayBeLogits && ref.getSpace() == Space::Logits))
+      return emitOpError() << "role '" << name << "' must be in space " << stringifySpace(role->space)
+                           << ", found " << stringifySpace(ref.getSpace());
+    if (ref.getAccess() != role->access(spec))
+      return emitOpError() << "role '" << name << "' must be " << stringifyAccess(role->access(spec))
+                           << ", found " << stringifyAccess(ref.getAccess());
+    int64_t unit = role->bytes(spec);
+    switch (role->unit(spec)) {
+      case Unit::Whole:
+        if (ref.getBytes() != unit)
+          return emitOpError() << "role '" << name << "' has " << unit << " bytes, found " << ref.getBytes();
+        break;
+      case Unit::AnyRows:
+        if (ref.getBytes() % unit != 0)
+          return emitOpError() << "role '" << name << "' must be a multiple of " << unit << " bytes, found "
+                               << ref.getBytes();
+        break;
+      case Unit::Rows:
+        if (rows == 0 && ref.getBytes() % unit == 0) rows = ref.getBytes() / unit;
+        if (ref.getBytes() % unit != 0 || ref.getBytes() != rows * unit)
+          return emitOpError() << "role '" << name << "' has " << unit << " bytes per row"
+                               << (rows ? " and " + std::to_string(rows) + " rows" : "") << ", found "
+                               << ref.getBytes();
+        break;
+    }
+  }
+  for (const Role& role : family->roles)
+    if (role.presence(spec) == Presence::Required && !seen.contains(role.name))
+      return emitOpError() << "family '" << getFamily() << "' needs role '" << role.name << "'";
+  if (getFamily() == "norm" && !seen.contains("out") && !seen.contains("out_q"))
+    return emitOpError() << "family 'norm' needs role 'out' or 'out_q'";
+  if (auto program = dyn_cast<ProgramOp>((*this)->getParentOp()); program && rows != 0)
+    if (rows != static_cast<int64_t>(program.getRows()))
+      return emitOpError() << "is for " << rows << " rows in a program of " << program.getRows();
+  return success();
+}
+
+int64_t dispatchRows(DispatchOp op) {
+  const Family* family = findKernelFamily(op.getFamily());
+  Spec spec(op.getSpec());
+  for (auto [roleAttr, binding] : llvm::zip(op.getRoles().getAsRange<StringAttr>(), op.getBindings())) {
+    const Role* role = family->role(roleAttr.getValue());
+    if (role->unit(spec) == Unit::Rows) return cast<RefAttr>(binding).getBytes() / role->bytes(spec);
+  }
+  return 0;
+}
+
+}  // namespace qcc::plan
