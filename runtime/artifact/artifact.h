@@ -1,0 +1,124 @@
+// An artifact: mapped, verified, read-only. Nothing of a file that fails a check is given out.
+//
+// Open checks the header and its hash, that the section table describes exactly the file, the hash of every
+// section but the weights, that the manifest is a valid FlatBuffer, and then the meaning of every field:
+// whatever an accessor returns can be used without looking at it again. Errors are ARTIFACT_CORRUPT or
+// ARTIFACT_INCOMPATIBLE with a Q4xxx code; they name the file, section and offset, what was found and what
+// was expected.
+#ifndef QRT_ARTIFACT_ARTIFACT_H_
+#define QRT_ARTIFACT_ARTIFACT_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/abi/goldens.h"
+#include "runtime/abi/program.h"
+#include "runtime/abi/qbin.h"
+#include "runtime/abi/tokenizer.h"
+#include "runtime/artifact/manifest.h"
+#include "runtime/base/file_map.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/status.h"
+
+namespace qrt {
+
+struct Section {
+  uint32_t kind;  // QBIN_SECTION_*
+  uint32_t flags;
+  uint64_t offset, size;
+  Hash128 hash;
+};
+
+const char* SectionKindName(uint32_t kind);  // "manifest", ...; "unknown"
+
+// The checked tables of the tokenizer section, in place.
+struct TokenizerTables {
+  std::span<const uint8_t> blob;
+  std::span<const uint32_t> starts;             // [n_tokens + 1], not decreasing, last == blob.size()
+  std::span<const uint8_t> types;               // [n_tokens], QRT_TOKEN_*
+  std::span<const uint32_t> byte_token;         // [256]
+  std::span<const qrt_tokenizer_merge> merges;  // sorted by (left, right); ids < n_tokens, ranks distinct
+  std::span<const uint32_t> special;            // longest first; none is empty
+  uint32_t n_tokens = 0;
+  uint32_t max_token_bytes = 0;
+
+  std::string_view bytes(uint32_t token) const {
+    return {reinterpret_cast<const char*>(blob.data()) + starts[token], starts[token + 1] - starts[token]};
+  }
+};
+
+struct GoldenRow {
+  uint32_t position;
+  Hash128 logits_hash;  // zeros: none
+  std::vector<uint32_t> ids;
+  std::vector<float> values;
+};
+struct Goldens {
+  std::vector<int32_t> tokens;
+  float tolerance = 0;
+  std::vector<GoldenRow> rows;
+};
+
+class Artifact {
+ public:
+  ~Artifact();
+  Artifact(const Artifact&) = delete;
+  Artifact& operator=(const Artifact&) = delete;
+
+  static Result<std::unique_ptr<Artifact>> Open(const std::string& path);
+  // The same over bytes that the caller keeps alive and unchanged, aligned to 64; `name` stands for the path
+  // in messages.
+  static Result<std::unique_ptr<Artifact>> FromBytes(std::span<const uint8_t> bytes, std::string name);
+
+  const std::string& path() const { return path_; }
+  uint64_t file_bytes() const { return bytes_.size(); }
+  uint16_t minor() const { return minor_; }
+  const Hash128& identity() const { return identity_; }  // the header's hash: equal only for equal artifacts
+  std::span<const Section> sections() const { return sections_; }
+  const Manifest& manifest() const { return manifest_; }
+
+  // Code and weights of manifest().code[variant], whose target must be "cpu". The code starts with a checked
+  // qrt_code_header: entry[i], i < programs.size(), lies in the blob. It is mapped without execute
+  // permission: the device copies it, checks the copy against `code_hash`, and makes the copy executable.
+  std::span<const uint8_t> code(size_t variant) const;
+  const Hash128& code_hash(size_t variant) const;
+  // 64-byte aligned. Not hashed by Open.
+  std::span<const uint8_t> weights(size_t variant) const;
+
+  const std::optional<TokenizerTables>& tokenizer() const { return tokenizer_; }  // with manifest().tokenizer
+  std::optional<std::string_view> chat_template() const { return chat_template_; }
+  const std::optional<Goldens>& goldens() const { return goldens_; }
+
+  // Hashes the weight sections. `progress` (may be empty) gets bytes done and in all, about every 64 MiB;
+  // returning false stops with CANCELLED. Errors: ARTIFACT_CORRUPT Q4012.
+  using Progress = std::function<bool(uint64_t done, uint64_t total)>;
+  Status VerifyWeights(const Progress& progress = {}) const;
+
+ private:
+  friend class ArtifactVerifier;
+  Artifact() = default;
+  std::span<const uint8_t> SectionBytes(uint32_t index) const {
+    return bytes_.subspan(sections_[index].offset, sections_[index].size);
+  }
+
+  std::string path_;
+  FileMap map_;
+  std::span<const uint8_t> bytes_;
+  uint16_t minor_ = 0;
+  Hash128 identity_{};
+  std::vector<Section> sections_;
+  Manifest manifest_;
+  std::optional<TokenizerTables> tokenizer_;
+  std::optional<std::string_view> chat_template_;
+  std::optional<Goldens> goldens_;
+};
+
+}  // namespace qrt
+
+#endif  // QRT_ARTIFACT_ARTIFACT_H_

@@ -1,0 +1,102 @@
+// The manifest as plain values, after every one of them has been checked (artifact.h). Meanings:
+// runtime/abi/manifest.fbs.
+#ifndef QRT_ARTIFACT_MANIFEST_H_
+#define QRT_ARTIFACT_MANIFEST_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/hash.h"
+
+namespace qrt {
+
+enum class Numerics : uint8_t { kF32 = 0, kInt8 = 1 };
+enum class Element : uint8_t { kF32 = 0, kF16 = 1 };
+enum class Phase : uint8_t { kPrefill = 0, kDecode = 1, kHead = 2 };
+enum class StateKind : uint8_t { kConv = 0, kDelta = 1, kKv = 2 };
+
+const char* Name(Phase phase);  // "prefill", ...
+constexpr uint64_t Bytes(Element e) {
+  return e == Element::kF32 ? 4 : 2;
+}
+
+struct ModelInfo {
+  std::string arch, name;
+  uint32_t vocab_size = 0;     // 1 .. 2^31 - 1
+  uint32_t logits_stride = 0;  // >= vocab_size
+  uint64_t context_length = 0;
+  uint32_t embedding_length = 0;
+};
+
+struct StateInfo {
+  std::string name;
+  StateKind kind;
+  uint32_t layer;
+  std::vector<uint64_t> shape;
+  Element element;
+  uint64_t offset, bytes;  // inside state_bytes, or kv_bytes_per_token for kKv; states do not overlap
+};
+
+struct ProgramInfo {
+  std::string name;
+  Phase phase;
+  uint32_t rows;  // 1 .. kMaxRows; no two programs of a phase have the same
+  uint64_t arena_bytes;
+  uint32_t dispatches, barriers;
+};
+
+struct CodeInfo {
+  std::string target;  // "cpu" (checked, see Artifact::code) or another that this runtime skips
+  std::string isa;
+  std::vector<std::string> features;
+  uint32_t section, weights_section;
+};
+
+struct TokenizerInfo {
+  std::string pre;
+  int32_t bos = -1, eos = -1, eot = -1, pad = -1;  // -1: none; otherwise < number of tokens
+  bool add_bos = false;                            // only with bos >= 0
+  std::vector<uint32_t> eog;                       // rising, each < number of tokens
+};
+
+struct SamplingInfo {
+  std::optional<float> temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
+  std::optional<int32_t> top_k, penalty_window;
+};
+
+struct FormatUse {
+  std::string name;
+  uint32_t tensors;
+  uint64_t source_bytes, packed_bytes;
+};
+
+struct Provenance {
+  std::string compiler;
+  std::vector<std::pair<std::string, std::string>> options;
+  std::string source_name;
+  uint64_t source_bytes = 0;
+  Hash128 source_hash{};
+};
+
+struct Manifest {
+  ModelInfo model;
+  Numerics numerics = Numerics::kF32;
+  Element kv_element = Element::kF16;
+  uint64_t weights_bytes = 0;
+  uint64_t state_bytes = 0;
+  uint64_t kv_bytes_per_token = 0;
+  std::vector<StateInfo> states;
+  std::vector<ProgramInfo> programs;  // entry i of every code section
+  std::vector<CodeInfo> code;         // best first
+  std::optional<TokenizerInfo> tokenizer;
+  SamplingInfo sampling;
+  std::vector<FormatUse> formats;
+  Provenance provenance;
+};
+
+}  // namespace qrt
+
+#endif  // QRT_ARTIFACT_MANIFEST_H_
