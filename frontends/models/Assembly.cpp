@@ -1,0 +1,165 @@
+#include "frontends/models/Assembly.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "frontends/models/Layers.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
+
+using namespace mlir;
+
+namespace qcc::models {
+
+namespace {
+
+bool sameBytes(const gguf::Tensor& a, const gguf::Tensor& b) {
+  return a.format == b.format && a.ne == b.ne && a.bytes == b.bytes && std::memcmp(a.data, b.data, a.bytes) == 0;
+}
+
+// Builds the functions of one module.
+class Assembler {
+public:
+  Assembler(MLIRContext* context, ModuleOp module, const Model& model)
+      : context_(context),
+        module_(module),
+        model_(model),
+        outliner_(module),
+        ids_(RankedTensorType::get({ShapedType::kDynamic}, IntegerType::get(context, 32))),
+        rows_(hir::RowsType::get(context)),
+        stream_(rowsOf(context, {model.hp.embedding})),
+        logits_(rowsOf(context, {model.ends.vocabulary()})) {}
+
+  void attributes() {
+    Builder builder(context_);
+    module_->setAttr("hir.arch", builder.getStringAttr(model_.hp.arch));
+    module_->setAttr("hir.vocab_size", builder.getI64IntegerAttr(model_.ends.vocabulary()));
+    module_->setAttr("hir.context_length", builder.getI64IntegerAttr(model_.hp.contextLength));
+    module_->setAttr("hir.embedding_length", builder.getI64IntegerAttr(model_.hp.embedding));
+  }
+
+  void trunk() {
+    OpBuilder builder = begin("trunk", {ids_, rows_}, stream_);
+    const Value ids = argument(builder, 0), rows = argument(builder, 1);
+    Value x = hir::EmbedOp::create(builder, loc(model_.ends.embedding), param(builder, model_.ends.embedding), ids);
+    Value table;
+    for (const Layer& layer : model_.layers) {
+      // One table for all layers of the step, made where the first one needs it.
+      if (layer.rotates && !table) table = buildRopeTable(builder, rows, model_.hp);
+      x = outliner_.call(builder, layer.kind, layer.name, x, rows, layer.rotates ? table : Value(), layer.inputs,
+                         layer.build);
+    }
+    func::ReturnOp::create(builder, builder.getUnknownLoc(), x);
+  }
+
+  void head() {
+    OpBuilder builder = begin("head", {stream_, ids_}, logits_);
+    const Value x = hir::SelectRowsOp::create(builder, tensorLoc(context_, "head"), argument(builder, 0),
+                                              argument(builder, 1));
+    const Value logits = linear(builder, norm(builder, x, model_.ends.norm), model_.ends.head);
+    func::ReturnOp::create(builder, builder.getUnknownLoc(), logits);
+  }
+
+  void mtp(const Nextn& nextn) {
+    OpBuilder builder = begin("mtp", {ids_, stream_, rows_}, {logits_, stream_});
+    const Value ids = argument(builder, 0), hidden = argument(builder, 1), rows = argument(builder, 2);
+    const Value token = hir::EmbedOp::create(builder, loc(nextn.embedding), param(builder, nextn.embedding), ids);
+    const Value e = norm(builder, token, nextn.embeddingNorm);
+    const Value h = norm(builder, hidden, nextn.hiddenNorm);
+    const Value both = hir::ConcatOp::create(builder, loc(nextn.projection), e, h);
+    Value z = linear(builder, both, nextn.projection);
+    const Value table = buildRopeTable(builder, rows, model_.hp);
+    z = outliner_.call(builder, nextn.layer.kind, nextn.layer.name, z, rows, table, nextn.layer.inputs,
+                       nextn.layer.build);
+    const Value out = norm(builder, z, nextn.norm);
+    const Value logits = linear(builder, out, nextn.head);
+    func::ReturnOp::create(builder, builder.getUnknownLoc(), ValueRange{logits, out});
+  }
+
+private:
+  // An empty function at the end of the module; the builder stands in its body.
+  OpBuilder begin(llvm::StringRef name, TypeRange arguments, TypeRange results) {
+    OpBuilder builder = OpBuilder::atBlockEnd(module_.getBody());
+    auto function = func::FuncOp::create(builder, tensorLoc(context_, name), name,
+                                         FunctionType::get(context_, arguments, results));
+    builder.setInsertionPointToStart(function.addEntryBlock());
+    return builder;
+  }
+  static Value argument(OpBuilder& builder, unsigned index) { return builder.getBlock()->getArgument(index); }
+  Location loc(const Weight& weight) { return tensorLoc(context_, weight.tensor->name); }
+  Value norm(OpBuilder& builder, Value x, const Weight& weight) {
+    return hir::RmsNormOp::create(builder, loc(weight), x, param(builder, weight),
+                                  builder.getF32FloatAttr(model_.hp.eps));
+  }
+  Value linear(OpBuilder& builder, Value x, const Weight& weight) {
+    return hir::LinearOp::create(builder, loc(weight), x, param(builder, weight));
+  }
+
+  MLIRContext* context_;
+  ModuleOp module_;
+  const Model& model_;
+  BlockOutliner outliner_;
+  Type ids_, rows_, stream_, logits_;
+};
+
+}  // namespace
+
+Ends collectEnds(TensorTable& tensors, const gguf::File& file, const HyperParameters& hp) {
+  constexpr std::string_view kEmbedding = "token_embd.weight", kHead = "output.weight";
+  Ends ends;
+  // The vocabulary is what the embedding has rows for; tokenizer lists may be shorter or padded.
+  const gguf::Tensor* table = file.FindTensor(kEmbedding);
+  const int64_t vocabulary = table == nullptr ? 1 : table->ne[1];
+  ends.embedding = tensors.matrix(kEmbedding, vocabulary, hp.embedding);
+  ends.norm = tensors.vector("output_norm.weight", hp.embedding);
+  ends.head = ends.embedding;
+  if (!tensors.has(kHead)) return ends;
+  Weight own = tensors.matrix(kHead, vocabulary, hp.embedding);
+  if (tensors.ok() && !sameBytes(*own.tensor, *ends.embedding.tensor)) ends.head = std::move(own);
+  return ends;
+}
+
+Nextn collectNextn(TensorTable& tensors, const HyperParameters& hp, const Ends& ends, Layer layer) {
+  Nextn nextn;
+  const std::string prefix = layer.name + ".nextn.";
+  const auto optional = [&](const char* name, Weight fallback, auto&& read) {
+    return tensors.has(prefix + name) ? read(prefix + name) : std::move(fallback);
+  };
+  const auto table = [&](const std::string& name) {
+    return tensors.matrix(name, tensors.ok() ? ends.vocabulary() : 1, hp.embedding);
+  };
+  nextn.projection = tensors.matrix(prefix + "eh_proj.weight", hp.embedding, 2 * hp.embedding);
+  nextn.embeddingNorm = tensors.vector(prefix + "enorm.weight", hp.embedding);
+  nextn.hiddenNorm = tensors.vector(prefix + "hnorm.weight", hp.embedding);
+  nextn.norm = optional("shared_head_norm.weight", ends.norm,
+                        [&](const std::string& name) { return tensors.vector(name, hp.embedding); });
+  nextn.embedding = optional("embed_tokens.weight", ends.embedding, table);
+  nextn.head = optional("shared_head_head.weight", ends.head, table);
+  nextn.layer = std::move(layer);
+  return nextn;
+}
+
+Type kvElementType(MLIRContext* context, KvElement element) {
+  if (element == KvElement::kF16) return Float16Type::get(context);
+  return Float32Type::get(context);
+}
+
+absl::StatusOr<OwningOpRef<ModuleOp>> assemble(MLIRContext& context, const Model& model) {
+  OwningOpRef<ModuleOp> module = ModuleOp::create(tensorLoc(&context, model.hp.arch));
+  std::string problems;
+  ScopedDiagnosticHandler capture(&context, [&](Diagnostic& diagnostic) {
+    absl::StrAppend(&problems, problems.empty() ? "" : "; ", diagnostic.str());
+    return success();
+  });
+  Assembler assembler(&context, *module, model);
+  assembler.attributes();
+  assembler.trunk();
+  assembler.head();
+  if (model.nextn) assembler.mtp(*model.nextn);
+  if (failed(verify(*module)))
+    return absl::InternalError(absl::StrCat("the imported ", model.hp.arch, " module is not valid: ", problems));
+  return module;
+}
+
+}  // namespace qcc::models

@@ -1,0 +1,156 @@
+#include "frontends/models/HyperParameters.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace qcc::models {
+
+namespace {
+
+// Blocks of a file are listed one by one in the IR; real models have at most a few hundred.
+constexpr IntRange kBlocks = {1, 4096};
+constexpr IntRange kTaps = {2, 64};
+// Per head; real models have 64 to 256.
+constexpr IntRange kHeadDim = {1, 1 << 16};
+
+void readDeltaNet(Metadata& metadata, HyperParameters& hp) {
+  DeltaNetParameters& delta = hp.delta;
+  delta.taps = metadata.requiredInt("ssm.conv_kernel", kTaps);
+  delta.keyDim = metadata.requiredInt("ssm.state_size", kHeadDim);
+  delta.keyHeads = metadata.requiredInt("ssm.group_count");
+  delta.valueHeads = metadata.requiredInt("ssm.time_step_rank");
+  if (!metadata.ok()) return;
+  if (delta.valueHeads % delta.keyHeads != 0) {
+    metadata.fail("Q2004", "ssm.time_step_rank",
+                  absl::StrCat(delta.valueHeads, " value heads (", metadata.key("ssm.time_step_rank"),
+                               ") are not a multiple of ", delta.keyHeads, " key heads (",
+                               metadata.key("ssm.group_count"), ")"));
+    return;
+  }
+  const int64_t inner = metadata.optionalInt("ssm.inner_size", delta.valueHeads * delta.keyDim);
+  if (inner % delta.valueHeads != 0)
+    metadata.fail("Q2004", "ssm.inner_size",
+                  absl::StrCat(metadata.key("ssm.inner_size"), " is ", inner, ", not a multiple of the ",
+                               delta.valueHeads, " value heads (", metadata.key("ssm.time_step_rank"), ")"));
+  delta.valueDim = inner / delta.valueHeads;
+}
+
+void readSchedule(Metadata& metadata, HyperParameters& hp) {
+  const int64_t interval = metadata.optionalInt("full_attention_interval", 4);
+  const std::vector<bool> flags =
+      metadata.optionalFlags("attention.recurrent_layers", hp.blocks, hp.trunkBlocks());
+  if (!metadata.ok()) return;
+  for (int64_t i = 0; i < hp.trunkBlocks(); ++i)
+    hp.recurrent[i] = flags.empty() ? (i + 1) % interval != 0 : static_cast<bool>(flags[i]);
+  for (size_t i = hp.trunkBlocks(); i < flags.size(); ++i)
+    if (flags[i])
+      metadata.fail("Q2003", "attention.recurrent_layers",
+                    absl::StrCat("block ", i, " is a NextN block and cannot be recurrent"));
+}
+
+void readSections(Metadata& metadata, HyperParameters& hp) {
+  static const std::vector<int64_t> kDefault = {11, 11, 10, 0};
+  constexpr std::string_view kKey = "rope.dimension_sections";
+  hp.ropeSections = kDefault;
+  if (!metadata.has(kKey)) return;
+  absl::StatusOr<std::vector<int64_t>> sections = metadata.file().GetIntArray(metadata.key(kKey));
+  if (!sections.ok()) {
+    metadata.fail("Q2003", kKey, std::string(sections.status().message()));
+    return;
+  }
+  const bool shape = sections->size() == 3 || sections->size() == 4;
+  int64_t sum = 0;
+  bool range = true;
+  for (int64_t pairs : *sections) {
+    range = range && pairs >= 0 && pairs <= kDimension.max;
+    sum += range ? pairs : 0;
+  }
+  if (!shape || !range || sum == 0) {
+    metadata.fail("Q2003", kKey,
+                  absl::StrCat(metadata.key(kKey), " has ", sections->size(), " entries with sum ", sum,
+                               ", expected 3 or 4 pair counts that are not all 0"));
+    return;
+  }
+  hp.ropeSections = *std::move(sections);
+  hp.ropeSections.resize(4, 0);
+}
+
+void readAttention(Metadata& metadata, const FamilyTraits& family, HyperParameters& hp) {
+  const std::vector<int64_t> heads =
+      metadata.requiredPerBlock("attention.head_count", hp.blocks, hp.trunkBlocks());
+  hp.kvHeads = metadata.requiredPerBlock("attention.head_count_kv", hp.blocks, hp.trunkBlocks());
+  hp.heads = heads.front();
+  for (int64_t count : heads)
+    if (count != hp.heads)
+      metadata.fail("Q2003", "attention.head_count",
+                    absl::StrCat(metadata.key("attention.head_count"), " has ", hp.heads, " and ", count,
+                                 " heads, expected one number for all layers"));
+  if (!metadata.ok()) return;
+  for (int64_t kv : hp.kvHeads) {
+    if (hp.heads % kv == 0) continue;
+    metadata.fail("Q2004", "attention.head_count_kv",
+                  absl::StrCat(hp.heads, " attention heads (", metadata.key("attention.head_count"),
+                               ") are not a multiple of ", kv, " key/value heads (",
+                               metadata.key("attention.head_count_kv"), ")"));
+    return;
+  }
+  if (!metadata.has("attention.key_length") && hp.embedding % hp.heads != 0) {
+    metadata.fail("Q2004", "attention.key_length",
+                  absl::StrCat(metadata.key("attention.key_length"), " is missing and ", hp.embedding,
+                               " (embedding_length) is not a multiple of ", hp.heads, " heads"));
+    return;
+  }
+  hp.headDim = metadata.has("attention.key_length") ? metadata.requiredInt("attention.key_length", kHeadDim)
+                                                    : std::min(hp.embedding / hp.heads, kHeadDim.max);
+  const int64_t valueDim = metadata.optionalInt("attention.value_length", hp.headDim);
+  if (metadata.ok() && valueDim != hp.headDim)
+    metadata.fail("Q2003", "attention.value_length",
+                  absl::StrCat(metadata.key("attention.value_length"), " is ", valueDim,
+                               ", expected the key length ", hp.headDim));
+  const int64_t rotated =
+      metadata.optionalInt("rope.dimension_count", hp.headDim / family.defaultRotaryDivisor, {0, kDimension.max});
+  if (metadata.ok() && (rotated < 2 || rotated % 2 != 0 || rotated > hp.headDim))
+    metadata.fail("Q2003", "rope.dimension_count",
+                  absl::StrCat(rotated, " rotated dimensions (", metadata.key("rope.dimension_count"),
+                               "), expected an even number from 2 to the head size ", hp.headDim));
+  if (!metadata.ok()) return;
+  hp.rope = readRopeFrequencies(metadata, rotated, family.defaultRopeBase, hp.contextLength);
+}
+
+}  // namespace
+
+absl::StatusOr<HyperParameters> readHyperParameters(Metadata& metadata, const FamilyTraits& family) {
+  HyperParameters hp;
+  hp.arch = metadata.arch();
+  hp.blocks = metadata.requiredInt("block_count", kBlocks);
+  hp.embedding = metadata.requiredInt("embedding_length");
+  hp.feedForward = metadata.requiredInt("feed_forward_length");
+  hp.contextLength = metadata.optionalInt("context_length", 4096);
+  const double eps = metadata.requiredFloat("attention.layer_norm_rms_epsilon");
+  hp.eps = static_cast<float>(eps);
+  if (metadata.ok() && !(hp.eps > 0 && std::isfinite(hp.eps)))
+    metadata.fail("Q2003", "attention.layer_norm_rms_epsilon",
+                  absl::StrCat(metadata.key("attention.layer_norm_rms_epsilon"), " is ", eps,
+                               ", expected more than 0"));
+  hp.nextnBlocks = metadata.optionalInt("nextn_predict_layers", 0, {0, family.nextn ? 1 : 0});
+  if (metadata.ok() && hp.nextnBlocks >= hp.blocks)
+    metadata.fail("Q2004", "block_count",
+                  absl::StrCat(metadata.key("block_count"), " is ", hp.blocks, ", which includes ",
+                               hp.nextnBlocks, " NextN block(s) and leaves no trunk"));
+  if (!metadata.ok()) return metadata.status();
+  hp.recurrent.assign(hp.blocks, false);
+  readAttention(metadata, family, hp);
+  if (family.hybrid) {
+    readDeltaNet(metadata, hp);
+    readSections(metadata, hp);
+    readSchedule(metadata, hp);
+  }
+  if (!metadata.ok()) return metadata.status();
+  if (absl::Status status = refuseForeignArithmetic(metadata); !status.ok()) return status;
+  return hp;
+}
+
+}  // namespace qcc::models

@@ -1,0 +1,206 @@
+#include "frontends/models/Metadata.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "frontends/gguf/error.h"
+
+namespace qcc::models {
+
+Metadata::Metadata(const gguf::File& file, std::string arch) : file_(file), arch_(std::move(arch)) {}
+
+std::string Metadata::key(std::string_view suffix) const { return absl::StrCat(arch_, ".", suffix); }
+
+bool Metadata::has(std::string_view suffix) const { return file_.Has(key(suffix)); }
+
+void Metadata::keep(const absl::Status& status) {
+  if (status_.ok()) status_ = status;
+}
+
+void Metadata::fail(std::string_view code, std::string_view suffix, std::string what, std::string help) {
+  keep(MakeError(std::string(code), std::move(what), absl::StrCat(file_.path(), ", key ", key(suffix)),
+                 std::move(help)));
+}
+
+void Metadata::failMissing(std::string_view suffix) {
+  fail("Q2002", suffix, absl::StrCat("required key ", key(suffix), " is missing"),
+       "convert the model again; the file lacks a hyper-parameter that its architecture needs");
+}
+
+int64_t Metadata::checked(std::string_view suffix, const absl::StatusOr<int64_t>& value, int64_t fallback,
+                          IntRange range) {
+  if (!value.ok()) {
+    keep(value.status());
+    return fallback;
+  }
+  if (*value < range.min || *value > range.max) {
+    fail("Q2003", suffix,
+         absl::StrCat(key(suffix), " is ", *value, ", expected ", range.min, " to ", range.max));
+    return fallback;
+  }
+  return *value;
+}
+
+int64_t Metadata::requiredInt(std::string_view suffix, IntRange range) {
+  if (!has(suffix)) {
+    failMissing(suffix);
+    return range.min;
+  }
+  return checked(suffix, file_.GetInt(key(suffix)), range.min, range);
+}
+
+int64_t Metadata::optionalInt(std::string_view suffix, int64_t fallback, IntRange range) {
+  if (!has(suffix)) return fallback;
+  return checked(suffix, file_.GetInt(key(suffix)), fallback, range);
+}
+
+double Metadata::requiredFloat(std::string_view suffix) {
+  if (!has(suffix)) {
+    failMissing(suffix);
+    return 1;
+  }
+  return optionalFloat(suffix, 1);
+}
+
+double Metadata::optionalFloat(std::string_view suffix, double fallback) {
+  if (!has(suffix)) return fallback;
+  absl::StatusOr<double> value = file_.GetFloat(key(suffix));
+  if (!value.ok()) {
+    keep(value.status());
+    return fallback;
+  }
+  if (!std::isfinite(*value)) {
+    fail("Q2003", suffix, absl::StrCat(key(suffix), " is ", *value, ", expected a finite number"));
+    return fallback;
+  }
+  return *value;
+}
+
+std::string Metadata::optionalString(std::string_view suffix, std::string_view fallback) {
+  if (!has(suffix)) return std::string(fallback);
+  absl::StatusOr<std::string_view> value = file_.GetString(key(suffix));
+  if (value.ok()) return std::string(*value);
+  keep(value.status());
+  return std::string(fallback);
+}
+
+std::vector<int64_t> Metadata::requiredPerBlock(std::string_view suffix, int64_t blocks, int64_t trunkBlocks) {
+  std::vector<int64_t> fallback(blocks, 1);
+  if (!has(suffix)) {
+    failMissing(suffix);
+    return fallback;
+  }
+  absl::StatusOr<std::vector<int64_t>> array = file_.GetIntArray(key(suffix));
+  if (!array.ok()) {
+    keep(array.status());
+    return fallback;
+  }
+  const int64_t count = array->size();
+  if (count != 1 && count != blocks && count != trunkBlocks) {
+    fail("Q2003", suffix,
+         absl::StrCat(key(suffix), " has ", count, " entries, expected 1 or one per block (", blocks, ")"));
+    return fallback;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t value = (*array)[i];
+    if (value < 0 || value > kDimension.max) {
+      fail("Q2003", suffix,
+           absl::StrCat("entry ", i, " of ", key(suffix), " is ", value, ", expected 0 to ", kDimension.max));
+      return fallback;
+    }
+  }
+  const int64_t largest = *std::max_element(array->begin(), array->end());
+  if (largest < 1) {
+    fail("Q2003", suffix, absl::StrCat(key(suffix), " is 0, expected at least 1"));
+    return fallback;
+  }
+  std::vector<int64_t> result(blocks, largest);
+  for (int64_t i = 0; i < std::min(count, blocks); ++i)
+    if (count > 1 && (*array)[i] != 0) result[i] = (*array)[i];
+  return result;
+}
+
+std::vector<bool> Metadata::optionalFlags(std::string_view suffix, int64_t blocks, int64_t trunkBlocks) {
+  if (!has(suffix)) return {};
+  absl::StatusOr<std::vector<bool>> flags = file_.GetBoolArray(key(suffix));
+  if (!flags.ok()) {
+    keep(flags.status());
+    return {};
+  }
+  const int64_t count = flags->size();
+  if (count != blocks && count != trunkBlocks) {
+    fail("Q2003", suffix,
+         absl::StrCat(key(suffix), " has ", count, " entries, expected one per block (", blocks, ")"));
+    return {};
+  }
+  return *flags;
+}
+
+namespace {
+
+// A key with the values (besides absence) that leave the arithmetic as the importers emit it.
+struct NeutralKey {
+  std::string_view suffix;
+  std::string_view effect;
+  double neutral;
+  double alsoNeutral;
+};
+
+constexpr std::array kNeutralKeys = {
+    NeutralKey{"expert_count", "mixture of experts", 0, 0},
+    NeutralKey{"attention.sliding_window", "sliding-window attention", 0, 0},
+    NeutralKey{"attention.scale", "another attention scale", 0, 0},
+    NeutralKey{"attention.clamp_kqv", "clamped queries, keys and values", 0, 0},
+    NeutralKey{"attention.max_alibi_bias", "ALiBi position bias", 0, 0},
+    NeutralKey{"attention.causal", "bidirectional attention", 1, 1},
+    NeutralKey{"attn_logit_softcapping", "soft-capped attention scores", 0, 0},
+    NeutralKey{"final_logit_softcapping", "soft-capped logits", 0, 0},
+    NeutralKey{"logit_scale", "scaled logits", 0, 1},
+    NeutralKey{"residual_scale", "scaled residuals", 0, 1},
+    NeutralKey{"embedding_scale", "scaled embeddings", 0, 1},
+    NeutralKey{"rope.scaling.yarn_attn_factor", "a YaRN attention factor of its own", 1, 1},
+    NeutralKey{"rope.scaling.yarn_log_multiplier", "a YaRN log multiplier", 0, 0},
+};
+
+absl::StatusOr<double> numberOrFlag(const gguf::File& file, const std::string& key) {
+  absl::StatusOr<double> number = file.GetFloat(key);
+  if (number.ok()) return number;
+  absl::StatusOr<bool> flag = file.GetBool(key);
+  if (flag.ok()) return *flag ? 1.0 : 0.0;
+  return number.status();
+}
+
+}  // namespace
+
+absl::Status refuseForeignArithmetic(const Metadata& metadata) {
+  const gguf::File& file = metadata.file();
+  for (const NeutralKey& rule : kNeutralKeys) {
+    if (!metadata.has(rule.suffix)) continue;
+    const std::string key = metadata.key(rule.suffix);
+    absl::StatusOr<double> value = numberOrFlag(file, key);
+    if (!value.ok()) return value.status();
+    if (*value == rule.neutral || *value == rule.alsoNeutral) continue;
+    return MakeError("Q2008",
+                     absl::StrCat(key, " is ", *value, ": ", rule.effect, " is not supported for architecture ",
+                                  metadata.arch()),
+                     absl::StrCat(file.path(), ", key ", key),
+                     "this model needs arithmetic that qcc does not have; without it the output would be wrong");
+  }
+  for (std::string_view key : file.keys()) {
+    const bool rotated = absl::StartsWith(key, "prism.hadamard.");
+    if (!rotated && !absl::StrContains(key, "pestle")) continue;
+    return MakeError("Q2008",
+                     absl::StrCat("key ", key, ": ",
+                                  rotated ? "weights folded with a Hadamard transform" : "factored (Pestle) weights",
+                                  " are not supported"),
+                     absl::StrCat(file.path(), ", key ", key),
+                     "use a file of the same model with ordinary weights");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace qcc::models

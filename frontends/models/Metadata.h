@@ -1,0 +1,71 @@
+// Architecture-prefixed metadata with range checks, and the keys that would change the arithmetic.
+#ifndef QCC_FRONTENDS_MODELS_METADATA_H_
+#define QCC_FRONTENDS_MODELS_METADATA_H_
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "frontends/gguf/gguf.h"
+
+namespace qcc::models {
+
+struct IntRange {
+  int64_t min;
+  int64_t max;
+};
+
+// Any single dimension, head count or length of a model: far above real models, and small enough that the product of
+// two fits int64 with room to spare.
+inline constexpr IntRange kDimension = {1, int64_t{1} << 30};
+
+// Reads `{arch}.KEY`. The first error sticks: later reads return their fallback, and `status()` has the error, so a
+// reader asks for all it needs and checks once.
+class Metadata {
+public:
+  Metadata(const gguf::File& file, std::string arch);
+
+  const std::string& arch() const { return arch_; }
+  const gguf::File& file() const { return file_; }
+  std::string key(std::string_view suffix) const;
+  bool has(std::string_view suffix) const;
+
+  int64_t requiredInt(std::string_view suffix, IntRange range = kDimension);
+  int64_t optionalInt(std::string_view suffix, int64_t fallback, IntRange range = kDimension);
+  // Finite values only.
+  double requiredFloat(std::string_view suffix);
+  double optionalFloat(std::string_view suffix, double fallback);
+  std::string optionalString(std::string_view suffix, std::string_view fallback);
+  // One value per block from a scalar or an array of `blocks` or `trunkBlocks` entries; entries that an array leaves
+  // out (NextN blocks) or holds as 0 (recurrent blocks) become the array's maximum, which must be at least 1.
+  std::vector<int64_t> requiredPerBlock(std::string_view suffix, int64_t blocks, int64_t trunkBlocks);
+  // Empty when absent; otherwise `blocks` or `trunkBlocks` entries.
+  std::vector<bool> optionalFlags(std::string_view suffix, int64_t blocks, int64_t trunkBlocks);
+
+  // Reports an impossible value of a key.
+  void fail(std::string_view code, std::string_view suffix, std::string what, std::string help = "");
+  bool ok() const { return status_.ok(); }
+  const absl::Status& status() const { return status_; }
+
+private:
+  void failMissing(std::string_view suffix);
+  void keep(const absl::Status& status);
+  int64_t checked(std::string_view suffix, const absl::StatusOr<int64_t>& value, int64_t fallback, IntRange range);
+
+  const gguf::File& file_;
+  std::string arch_;
+  absl::Status status_;
+};
+
+// Refuses files whose keys ask for arithmetic that no importer here emits (soft-capping, sliding windows, experts,
+// rotated weights, ...): ignoring such a key would give fluent garbage.
+absl::Status refuseForeignArithmetic(const Metadata& metadata);
+
+}  // namespace qcc::models
+
+#endif  // QCC_FRONTENDS_MODELS_METADATA_H_

@@ -1,0 +1,79 @@
+// qwen35: full attention in every `full_attention_interval`-th layer, gated delta nets in the others, dense FFN.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "frontends/models/Architectures.h"
+#include "frontends/models/Assembly.h"
+#include "frontends/models/Layers.h"
+
+using namespace mlir;
+
+namespace qcc::models {
+
+namespace {
+
+constexpr FamilyTraits kFamily = {.hybrid = true, .nextn = true, .defaultRotaryDivisor = 4, .defaultRopeBase = 1e7};
+
+// The lambdas below hold the hyper-parameters by reference: `hp` must outlive the layer.
+Layer deltaNetLayer(MLIRContext* context, TensorTable& tensors, const HyperParameters& hp, int64_t index) {
+  Layer layer{"gdn", absl::StrCat("blk.", index), /*rotates=*/false, {}, {}};
+  collectDeltaNet(tensors, layer.name, hp, layer.inputs);
+  collectFeedForward(tensors, layer.name, hp, layer.inputs);
+  const Type f32 = Float32Type::get(context);
+  const DeltaNetParameters& delta = hp.delta;
+  layer.inputs.states = {
+      {"conv", hir::StateType::get(context, hir::StateKind::Conv, {delta.taps - 1, delta.convChannels()}, f32)},
+      {"delta", hir::StateType::get(context, hir::StateKind::Delta,
+                                    {delta.valueHeads, delta.keyDim, delta.valueDim}, f32)}};
+  layer.build = [&hp](BlockScope& scope) {
+    return buildFeedForward(scope, buildDeltaNet(scope, scope.x(), hp), hp);
+  };
+  return layer;
+}
+
+Layer attentionLayer(MLIRContext* context, TensorTable& tensors, const HyperParameters& hp, int64_t index,
+                     const ImportOptions& options) {
+  Layer layer{"attn", absl::StrCat("blk.", index), /*rotates=*/true, {}, {}};
+  const int64_t kvHeads = hp.kvHeads[index];
+  collectAttention(tensors, layer.name, hp, kvHeads, /*gated=*/true, layer.inputs);
+  // Some conversions drop the FFN of the NextN block; a trunk layer always has one.
+  const bool feedForward = index < hp.trunkBlocks() || tensors.has(layer.name + ".ffn_gate.weight") ||
+                           tensors.has(layer.name + ".ffn_up.weight") ||
+                           tensors.has(layer.name + ".ffn_down.weight");
+  if (feedForward) collectFeedForward(tensors, layer.name, hp, layer.inputs);
+  layer.inputs.states = {{"kv", hir::StateType::get(context, hir::StateKind::KV, {kvHeads, hp.headDim},
+                                                    kvElementType(context, options.kv))}};
+  layer.build = [&hp, kvHeads](BlockScope& scope) {
+    const Value x = buildAttention(scope, scope.x(), hp, kvHeads, /*gated=*/true);
+    return scope.has("ffn_gate.weight") ? buildFeedForward(scope, x, hp) : x;
+  };
+  return layer;
+}
+
+}  // namespace
+
+absl::StatusOr<ImportResult> importQwen35(MLIRContext& context, const gguf::File& file,
+                                          const ImportOptions& options) {
+  Metadata metadata(file, "qwen35");
+  absl::StatusOr<HyperParameters> hp = readHyperParameters(metadata, kFamily);
+  if (!hp.ok()) return hp.status();
+  Model model;
+  model.hp = *std::move(hp);
+  TensorTable tensors(file);
+  model.ends = collectEnds(tensors, file, model.hp);
+  for (int64_t i = 0; i < model.hp.trunkBlocks() && tensors.ok(); ++i)
+    model.layers.push_back(model.hp.recurrent[i] ? deltaNetLayer(&context, tensors, model.hp, i)
+                                                 : attentionLayer(&context, tensors, model.hp, i, options));
+  if (model.hp.nextnBlocks > 0 && tensors.ok())
+    model.nextn = collectNextn(tensors, model.hp, model.ends,
+                               attentionLayer(&context, tensors, model.hp, model.hp.trunkBlocks(), options));
+  ImportResult result;
+  if (absl::Status status = tensors.finish(result.warnings); !status.ok()) return status;
+  if (!options.mtp) model.nextn.reset();
+  absl::StatusOr<OwningOpRef<ModuleOp>> module = assemble(context, model);
+  if (!module.ok()) return module.status();
+  result.module = *std::move(module);
+  return result;
+}
+
+}  // namespace qcc::models

@@ -1,0 +1,74 @@
+#include "frontends/models/RopeFrequencies.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "absl/strings/str_cat.h"
+
+namespace qcc::models {
+
+std::vector<double> plainFrequencies(double base, int64_t dims) {
+  std::vector<double> freq(dims / 2);
+  for (size_t s = 0; s < freq.size(); ++s) freq[s] = std::pow(base, -2.0 * static_cast<double>(s) / dims);
+  return freq;
+}
+
+RopeFrequencies yarnFrequencies(double base, int64_t dims, const YarnParameters& yarn) {
+  // Dimension at which a pair makes `rotations` turns over the original context.
+  const auto boundary = [&](double rotations) {
+    return dims * std::log(yarn.originalContext / (2 * std::numbers::pi * rotations)) / (2 * std::log(base));
+  };
+  const double low = std::max(0.0, std::floor(boundary(yarn.betaFast)));
+  const double high = std::min(static_cast<double>(dims - 1), std::ceil(boundary(yarn.betaSlow)));
+  RopeFrequencies rope{plainFrequencies(base, dims), yarn.attnFactor};
+  for (size_t s = 0; s < rope.invFreq.size(); ++s) {
+    const double position = (static_cast<double>(s) - low) / std::max(0.001, high - low);
+    const double keep = (1 - std::clamp(position, 0.0, 1.0)) * yarn.extFactor;
+    rope.invFreq[s] = rope.invFreq[s] / yarn.factor * (1 - keep) + rope.invFreq[s] * keep;
+  }
+  if (yarn.extFactor != 0) rope.magnitude *= 1 + 0.1 * std::log(yarn.factor);
+  return rope;
+}
+
+RopeFrequencies readRopeFrequencies(Metadata& metadata, int64_t dims, double defaultBase, int64_t contextLength) {
+  const auto positive = [&](std::string_view suffix, double fallback) {
+    const double value = metadata.optionalFloat(suffix, fallback);
+    if (value > 0) return value;
+    metadata.fail("Q2003", suffix, absl::StrCat(metadata.key(suffix), " is ", value, ", expected more than 0"));
+    return fallback;
+  };
+  const double base = positive("rope.freq_base", defaultBase);
+  if (base <= 1)
+    metadata.fail("Q2003", "rope.freq_base",
+                  absl::StrCat(metadata.key("rope.freq_base"), " is ", base, ", expected more than 1"));
+  // `rope.scale_linear` is the older spelling; a factor without a type means linear.
+  const double factor = positive("rope.scaling.factor", positive("rope.scale_linear", 1));
+  const std::string type = metadata.optionalString("rope.scaling.type", "linear");
+  RopeFrequencies rope{plainFrequencies(base, dims), 1};
+  if (!metadata.ok() || type == "none") return rope;
+  if (type == "linear") {
+    for (double& freq : rope.invFreq) freq /= factor;
+    rope.magnitude = positive("rope.scaling.attn_factor", 1);
+    return rope;
+  }
+  if (type != "yarn") {
+    metadata.fail("Q2009", "rope.scaling.type",
+                  absl::StrCat("rope scaling \"", type, "\", expected none, linear or yarn"),
+                  "the rotation would be wrong without it; use a file with a supported scaling");
+    return rope;
+  }
+  YarnParameters yarn;
+  yarn.factor = factor;
+  if (factor < 1)
+    metadata.fail("Q2003", "rope.scaling.factor",
+                  absl::StrCat("YaRN factor ", factor, ", expected at least 1"));
+  yarn.originalContext = metadata.optionalInt("rope.scaling.original_context_length", contextLength);
+  yarn.betaFast = positive("rope.scaling.yarn_beta_fast", 32);
+  yarn.betaSlow = positive("rope.scaling.yarn_beta_slow", 1);
+  yarn.extFactor = metadata.optionalFloat("rope.scaling.yarn_ext_factor", 1);
+  yarn.attnFactor = positive("rope.scaling.attn_factor", 1);
+  return yarnFrequencies(base, dims, yarn);
+}
+
+}  // namespace qcc::models

@@ -1,0 +1,116 @@
+#include "frontends/models/TensorTable.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "frontends/gguf/error.h"
+
+namespace qcc::models {
+
+namespace {
+
+std::string printDims(const gguf::Tensor& tensor) {
+  return absl::StrCat("{", absl::StrJoin(tensor.ne.begin(), tensor.ne.begin() + std::max(tensor.n_dims, 1), ", "),
+                      "}");
+}
+
+std::string whereOf(const gguf::File& file, const gguf::Tensor& tensor) {
+  return absl::StrCat(file.path(), ", tensor ", tensor.name, ", data at byte ", tensor.file_offset);
+}
+
+}  // namespace
+
+void TensorTable::fail(absl::Status status) {
+  if (status_.ok()) status_ = std::move(status);
+}
+
+const gguf::Tensor* TensorTable::require(std::string_view name) {
+  if (!status_.ok()) return nullptr;
+  const gguf::Tensor* tensor = file_.FindTensor(name);
+  if (tensor == nullptr)
+    fail(MakeError("Q2005", absl::StrCat("tensor ", name, " is missing"), absl::StrCat(file_.path(), ", tensor ", name),
+                   "the hyper-parameters of the file ask for this tensor; convert or download the model again"));
+  return tensor;
+}
+
+// `altNe1` >= 0 also accepts the dimensions with one of that extent put in after ne[0].
+Weight TensorTable::checked(const gguf::Tensor* tensor, std::vector<int64_t> shape, bool f32Only, int64_t altNe1) {
+  if (tensor == nullptr) return {};
+  std::array<int64_t, 4> expected = {1, 1, 1, 1};
+  std::reverse_copy(shape.begin(), shape.end(), expected.begin());
+  std::array<int64_t, 4> alternative = expected;
+  if (altNe1 >= 0) alternative = {expected[0], altNe1, expected[1], 1};
+  if (tensor->ne != expected && tensor->ne != alternative) {
+    fail(MakeError("Q2006",
+                   absl::StrCat("tensor ", tensor->name, " has dimensions ", printDims(*tensor), ", expected {",
+                                absl::StrJoin(shape.rbegin(), shape.rend(), ", "), "}"),
+                   whereOf(file_, *tensor),
+                   "tensor and hyper-parameters disagree; convert or download the model again"));
+    return {};
+  }
+  if (f32Only && tensor->format != Format::F32) {
+    fail(MakeError("Q2007",
+                   absl::StrCat("tensor ", tensor->name, " has format ", format_info(tensor->format).name,
+                                ", expected f32"),
+                   whereOf(file_, *tensor), "norms, biases, gates and convolutions are kept in f32 by converters"));
+    return {};
+  }
+  used_.insert(tensor->name);
+  return {tensor, std::move(shape)};
+}
+
+Weight TensorTable::matrix(std::string_view name, int64_t rows, int64_t columns) {
+  return checked(require(name), {rows, columns}, /*f32Only=*/false);
+}
+
+Weight TensorTable::vector(std::string_view name, int64_t size) {
+  return checked(require(name), {size}, /*f32Only=*/true);
+}
+
+Weight TensorTable::vector(std::initializer_list<std::string> spellings, int64_t size) {
+  for (const std::string& name : spellings)
+    if (has(name)) return vector(name, size);
+  return vector(*spellings.begin(), size);
+}
+
+Weight TensorTable::convolution(std::string_view name, int64_t channels, int64_t taps) {
+  return checked(require(name), {channels, taps}, /*f32Only=*/true, /*altNe1=*/1);
+}
+
+absl::Status TensorTable::finish(std::vector<std::string>& warnings) {
+  if (!status_.ok()) return status_;
+  struct Foreign {
+    std::string_view part;
+    bool suffix;  // else: anywhere in the name
+    std::string_view meaning;
+  };
+  static constexpr Foreign kForeign[] = {
+      {".scale", true, "a scale that multiplies another tensor"},
+      {".input_scale", true, "a scale of another tensor's input"},
+      {".bias", true, "a bias that this architecture does not have"},
+      {".pestle.", false, "a factor of a factored (Pestle) linear layer"},
+      {".lora_", false, "a low-rank adapter"},
+      {"rope_freqs", false, "rotary frequencies per pair"},
+      {"rope_factors", false, "rotary frequencies per pair"},
+      {"attn_sinks", false, "attention sinks"},
+      {"d2t", true, "the map of a trimmed draft vocabulary"},
+  };
+  for (const gguf::Tensor& tensor : file_.tensors()) {
+    if (used_.contains(tensor.name)) continue;
+    for (const Foreign& foreign : kForeign) {
+      if (!(foreign.suffix ? absl::EndsWith(tensor.name, foreign.part) : absl::StrContains(tensor.name, foreign.part)))
+        continue;
+      return MakeError("Q2008", absl::StrCat("tensor ", tensor.name, " is ", foreign.meaning, ", which is not supported"),
+                       whereOf(file_, tensor),
+                       "leaving it out would give wrong output; use a file of the same model without it");
+    }
+    warnings.push_back(absl::StrCat("tensor ", tensor.name, " is not used by this architecture"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace qcc::models
