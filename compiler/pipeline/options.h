@@ -1,0 +1,63 @@
+// What the user asked for. One object, made by the driver (or a test), carried through the whole compiler;
+// nothing else changes results.
+#ifndef QCC_COMPILER_PIPELINE_OPTIONS_H_
+#define QCC_COMPILER_PIPELINE_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace qcc::compiler {
+
+enum class NumericsMode : uint8_t { kF32, kInt8 };
+enum class KvMode : uint8_t { kF32, kF16 };
+
+// Where `--compile-to` stops. In the order in which they run; kArtifact is the whole way.
+enum class CompilePhase : uint8_t { kImport, kFuse, kPlan, kCode, kArtifact };
+// "import", "fuse", "plan", "code", "artifact".
+std::string_view Name(CompilePhase phase);
+
+struct PipelineOptions {
+  std::string input;   // GGUF
+  std::string output;  // .qbin
+
+  std::vector<std::string> targets = {"cpu"};  // values of `qcc targets`
+  std::vector<std::string> cpu = {"base", "v3",
+                                  "v4vnni"};  // ISA levels, resolved ("native" is gone), lowest first
+  NumericsMode numerics = NumericsMode::kInt8;
+  KvMode kv = KvMode::kF16;
+
+  // Buckets: the largest rows of each program, rising. Prefill buckets give the chunk ladder.
+  std::vector<int64_t> decode_buckets = {1, 2, 4, 8};
+  std::vector<int64_t> prefill_buckets = {32, 128, 512};
+
+  bool report_fusion = false;  // list fused and missed groups with reasons (ProgressSink::Report)
+  CompilePhase compile_to = CompilePhase::kArtifact;
+  std::string dump_ir;       // folder, or empty
+  std::string dump_kernels;  // folder, or empty
+  int verbosity = 0;         // -1 quiet, 0 normal, 1 and 2 more
+};
+
+// Hears what the compiler does. Called from one thread at a time.
+class ProgressSink {
+ public:
+  virtual ~ProgressSink() = default;
+
+  // A stage begins: `name` for people ("pack weights"). The one before has ended. `index` counts from 1 to
+  // `count`.
+  virtual void BeginStage(int index, int count, std::string_view name) = 0;
+  // How far the stage is; `unit` is "B" for bytes, else a plural noun ("kernels").
+  virtual void Progress(uint64_t done, uint64_t total, std::string_view unit) = 0;
+  // The stage's result in a few words ("1.2 GiB").
+  virtual void EndStage(std::string_view summary) = 0;
+  virtual void Warning(std::string_view text) = 0;
+  // Text that the user asked for with an option (a fusion report): part of the product, goes to stdout.
+  virtual void Report(std::string_view text) = 0;
+  // True once the user has asked to stop (Ctrl-C): return CancelledError soon.
+  virtual bool Interrupted() const = 0;
+};
+
+}  // namespace qcc::compiler
+
+#endif  // QCC_COMPILER_PIPELINE_OPTIONS_H_
