@@ -1,5 +1,6 @@
-// GGUF block formats as data: ids, sizes, reference decode and encode. No MLIR, no allocation, no dependencies.
-// Layouts: ggml's quantised blocks (little endian). Decode is the definition that every kernel is tested against.
+// GGUF block formats as data: ids, sizes, reference decode and encode. No MLIR, no allocation, no
+// dependencies. Layouts: ggml's quantised blocks (little endian). Decode is the definition that every kernel
+// is tested against.
 #ifndef QCC_DIALECTS_FORMATS_FORMATS_H_
 #define QCC_DIALECTS_FORMATS_FORMATS_H_
 
@@ -17,6 +18,11 @@ enum class Format : uint8_t {
 
 enum class FormatClass : uint8_t { kPlain, kBlock };
 
+// How hard an encoder looks for good scales. kFast only fits the range of each group (several times faster, a
+// little worse); kBest also searches neighbouring scales and refines them by least squares. Both are
+// deterministic.
+enum class EncodeEffort : uint8_t { kFast, kBest };
+
 struct FormatInfo {
   Format id;
   std::string_view name;
@@ -24,8 +30,10 @@ struct FormatInfo {
   int32_t block_elems;  // weights per block
   int32_t block_bytes;  // bytes per block
   FormatClass cls;
-  // One block: `block_bytes` bytes <-> `block_elems` floats. Decode is exact (f32 holds every decoded value as the
-  // format defines it: products in f32, in the order the format documents). Encode is deterministic.
+  // One block: `block_bytes` bytes <-> `block_elems` floats. Decode is exact (f32 holds every decoded value
+  // as the format defines it: products in f32, in the order the format documents). Encode is deterministic
+  // (kBest) and never stores a scale that is not finite: a NaN counts as 0 and an infinity as the largest f32
+  // (the plain formats keep both).
   void (*decode_block)(const uint8_t* src, float* dst);
   void (*encode_block)(const float* src, uint8_t* dst);
 };
@@ -47,10 +55,14 @@ std::string_view ggml_type_name(uint32_t ggml_id);
 // Rows of `n` weights; `n` must be a multiple of block_elems.
 int64_t row_bytes(Format f, int64_t n);
 void decode_row(Format f, const uint8_t* src, int64_t n, float* dst);
-void encode_row(Format f, const float* src, int64_t n, uint8_t* dst);
+void encode_row(Format f, const float* src, int64_t n, uint8_t* dst,
+                EncodeEffort effort = EncodeEffort::kBest);
 
 float half_to_float(uint16_t h);
-uint16_t float_to_half(float f);  // round to nearest even
+uint16_t float_to_half(
+    float f);  // round to nearest even; too large becomes infinity; a NaN stays a (quiet) NaN
+float bf16_to_float(uint16_t b);
+uint16_t float_to_bf16(float f);  // round to nearest even; a NaN stays a (quiet) NaN
 
 }  // namespace qcc
 
