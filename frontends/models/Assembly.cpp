@@ -15,12 +15,13 @@ namespace qcc::models {
 namespace {
 
 bool sameBytes(const gguf::Tensor& a, const gguf::Tensor& b) {
-  return a.format == b.format && a.ne == b.ne && a.bytes == b.bytes && std::memcmp(a.data, b.data, a.bytes) == 0;
+  return a.format == b.format && a.ne == b.ne && a.bytes == b.bytes &&
+         std::memcmp(a.data, b.data, a.bytes) == 0;
 }
 
 // Builds the functions of one module.
 class Assembler {
-public:
+ public:
   Assembler(MLIRContext* context, ModuleOp module, const Model& model)
       : context_(context),
         module_(module),
@@ -42,13 +43,14 @@ public:
   void trunk() {
     OpBuilder builder = begin("trunk", {ids_, rows_}, stream_);
     const Value ids = argument(builder, 0), rows = argument(builder, 1);
-    Value x = hir::EmbedOp::create(builder, loc(model_.ends.embedding), param(builder, model_.ends.embedding), ids);
+    Value x =
+        hir::EmbedOp::create(builder, loc(model_.ends.embedding), param(builder, model_.ends.embedding), ids);
     Value table;
     for (const Layer& layer : model_.layers) {
       // One table for all layers of the step, made where the first one needs it.
       if (layer.rotates && !table) table = buildRopeTable(builder, rows, model_.hp);
-      x = outliner_.call(builder, layer.kind, layer.name, x, rows, layer.rotates ? table : Value(), layer.inputs,
-                         layer.build);
+      x = outliner_.call(builder, layer.kind, layer.name, x, rows, layer.rotates ? table : Value(),
+                         layer.inputs, layer.build);
     }
     func::ReturnOp::create(builder, builder.getUnknownLoc(), x);
   }
@@ -64,7 +66,8 @@ public:
   void mtp(const Nextn& nextn) {
     OpBuilder builder = begin("mtp", {ids_, stream_, rows_}, {logits_, stream_});
     const Value ids = argument(builder, 0), hidden = argument(builder, 1), rows = argument(builder, 2);
-    const Value token = hir::EmbedOp::create(builder, loc(nextn.embedding), param(builder, nextn.embedding), ids);
+    const Value token =
+        hir::EmbedOp::create(builder, loc(nextn.embedding), param(builder, nextn.embedding), ids);
     const Value e = norm(builder, token, nextn.embeddingNorm);
     const Value h = norm(builder, hidden, nextn.hiddenNorm);
     const Value both = hir::ConcatOp::create(builder, loc(nextn.projection), e, h);
@@ -77,7 +80,7 @@ public:
     func::ReturnOp::create(builder, builder.getUnknownLoc(), ValueRange{logits, out});
   }
 
-private:
+ private:
   // An empty function at the end of the module; the builder stands in its body.
   OpBuilder begin(llvm::StringRef name, TypeRange arguments, TypeRange results) {
     OpBuilder builder = OpBuilder::atBlockEnd(module_.getBody());
@@ -158,7 +161,8 @@ absl::StatusOr<OwningOpRef<ModuleOp>> assemble(MLIRContext& context, const Model
   assembler.head();
   if (model.nextn) assembler.mtp(*model.nextn);
   if (failed(verify(*module)))
-    return absl::InternalError(absl::StrCat("the imported ", model.hp.arch, " module is not valid: ", problems));
+    return absl::InternalError(
+        absl::StrCat("the imported ", model.hp.arch, " module is not valid: ", problems));
   return module;
 }
 

@@ -1,4 +1,5 @@
-// From checked tensors to the module: `@trunk`, `@head`, `@mtp` and the module attributes. Architecture-independent.
+// From checked tensors to the module: `@trunk`, `@head`, `@mtp` and the module attributes.
+// Architecture-independent.
 #ifndef QCC_FRONTENDS_MODELS_ASSEMBLY_H_
 #define QCC_FRONTENDS_MODELS_ASSEMBLY_H_
 
@@ -23,8 +24,8 @@ struct Layer {
   std::function<mlir::Value(BlockScope&)> build;
 };
 
-// Embedding, final norm and LM head. Without an `output.weight`, or with one that repeats token_embd byte for byte,
-// `head` is the embedding, so that the matrix exists once from here on.
+// Embedding, final norm and LM head. Without an `output.weight`, or with one that repeats token_embd byte for
+// byte, `head` is the embedding, so that the matrix exists once from here on.
 struct Ends {
   Weight embedding;
   Weight norm;

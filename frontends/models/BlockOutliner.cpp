@@ -36,8 +36,8 @@ Location BlockScope::loc(llvm::StringRef role) const {
   return tensorLoc(builder_.getContext(), ("blk.*." + role).str());
 }
 
-func::FuncOp BlockOutliner::find(llvm::StringRef kind, FunctionType type, const BlockInputs& inputs, bool withRope,
-                                 llvm::function_ref<Value(BlockScope&)> build) {
+func::FuncOp BlockOutliner::find(llvm::StringRef kind, FunctionType type, const BlockInputs& inputs,
+                                 bool withRope, llvm::function_ref<Value(BlockScope&)> build) {
   std::string key;
   llvm::raw_string_ostream out(key);
   out << kind << ' ' << type;
@@ -67,16 +67,17 @@ func::FuncOp BlockOutliner::find(llvm::StringRef kind, FunctionType type, const 
   return function;
 }
 
-Value BlockOutliner::call(OpBuilder& builder, llvm::StringRef kind, llvm::StringRef layer, Value x, Value rows,
-                          Value rope, const BlockInputs& inputs, llvm::function_ref<Value(BlockScope&)> build) {
+Value BlockOutliner::call(OpBuilder& builder, llvm::StringRef kind, llvm::StringRef layer, Value x,
+                          Value rows, Value rope, const BlockInputs& inputs,
+                          llvm::function_ref<Value(BlockScope&)> build) {
   MLIRContext* context = builder.getContext();
   const Location loc = tensorLoc(context, layer);
   llvm::SmallVector<Value> operands = {x, rows};
   if (rope) operands.push_back(rope);
   for (const auto& weight : inputs.weights) operands.push_back(param(builder, weight.weight));
   for (const auto& state : inputs.states)
-    operands.push_back(
-        hir::StateOp::create(builder, loc, state.type, builder.getStringAttr((layer + "." + state.role).str())));
+    operands.push_back(hir::StateOp::create(builder, loc, state.type,
+                                            builder.getStringAttr((layer + "." + state.role).str())));
   const auto type = FunctionType::get(context, ValueRange(operands).getTypes(), x.getType());
   func::FuncOp function = find(kind, type, inputs, rope != nullptr, build);
   auto call = func::CallOp::create(builder, loc, function, operands);

@@ -40,7 +40,7 @@ mlir::Value param(mlir::OpBuilder& builder, const Weight& weight);
 
 // The inside of a block function while it is built. Locations are tensor names with `*` for the layer number.
 class BlockScope {
-public:
+ public:
   BlockScope(mlir::OpBuilder& builder, mlir::func::FuncOp function, const BlockInputs& inputs, bool withRope);
 
   mlir::OpBuilder& builder() { return builder_; }
@@ -51,26 +51,26 @@ public:
   mlir::Value operator[](llvm::StringRef role) const { return values_.lookup(role); }
   mlir::Location loc(llvm::StringRef role) const;
 
-private:
+ private:
   mlir::OpBuilder& builder_;
   mlir::Value x_, rows_, rope_;
   llvm::StringMap<mlir::Value> values_;
 };
 
 class BlockOutliner {
-public:
+ public:
   explicit BlockOutliner(mlir::ModuleOp module) : module_(module) {}
 
-  // Calls the block of `layer` ("blk.3") at `builder`: fetches its weights and states, and finds or builds the
-  // function, whose body `build` emits (it returns the new residual stream). `kind` names the function and must
-  // determine the ops together with the inputs' roles and types. `rope` may be null.
+  // Calls the block of `layer` ("blk.3") at `builder`: fetches its weights and states, and finds or builds
+  // the function, whose body `build` emits (it returns the new residual stream). `kind` names the function
+  // and must determine the ops together with the inputs' roles and types. `rope` may be null.
   mlir::Value call(mlir::OpBuilder& builder, llvm::StringRef kind, llvm::StringRef layer, mlir::Value x,
                    mlir::Value rows, mlir::Value rope, const BlockInputs& inputs,
                    llvm::function_ref<mlir::Value(BlockScope&)> build);
 
-private:
-  mlir::func::FuncOp find(llvm::StringRef kind, mlir::FunctionType type, const BlockInputs& inputs, bool withRope,
-                          llvm::function_ref<mlir::Value(BlockScope&)> build);
+ private:
+  mlir::func::FuncOp find(llvm::StringRef kind, mlir::FunctionType type, const BlockInputs& inputs,
+                          bool withRope, llvm::function_ref<mlir::Value(BlockScope&)> build);
 
   mlir::ModuleOp module_;
   llvm::StringMap<mlir::func::FuncOp> byKey_;

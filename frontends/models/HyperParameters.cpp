@@ -110,8 +110,8 @@ void readAttention(Metadata& metadata, const FamilyTraits& family, HyperParamete
     metadata.fail("Q2003", "attention.value_length",
                   absl::StrCat(metadata.key("attention.value_length"), " is ", valueDim,
                                ", expected the key length ", hp.headDim));
-  const int64_t rotated =
-      metadata.optionalInt("rope.dimension_count", hp.headDim / family.defaultRotaryDivisor, {0, kDimension.max});
+  const int64_t rotated = metadata.optionalInt("rope.dimension_count",
+                                               hp.headDim / family.defaultRotaryDivisor, {0, kDimension.max});
   if (metadata.ok() && (rotated < 2 || rotated % 2 != 0 || rotated > hp.headDim))
     metadata.fail("Q2003", "rope.dimension_count",
                   absl::StrCat(rotated, " rotated dimensions (", metadata.key("rope.dimension_count"),

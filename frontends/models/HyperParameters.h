@@ -46,8 +46,8 @@ struct HyperParameters {
 
 // What differs between the two families before a tensor is looked at.
 struct FamilyTraits {
-  bool hybrid;              // has delta-net layers, gated attention and M-RoPE sections
-  bool nextn;               // may have a NextN block
+  bool hybrid;                   // has delta-net layers, gated attention and M-RoPE sections
+  bool nextn;                    // may have a NextN block
   int64_t defaultRotaryDivisor;  // rotated dims = head_dim / this, without rope.dimension_count
   double defaultRopeBase;
 };

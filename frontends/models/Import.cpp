@@ -5,6 +5,7 @@
 #include "dialects/hir/IR/Hir.h"
 #include "frontends/gguf/error.h"
 #include "frontends/models/Architectures.h"
+#include "frontends/models/Metadata.h"
 #include "frontends/models/import.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -12,7 +13,8 @@ namespace qcc::models {
 
 namespace {
 
-using Importer = absl::StatusOr<ImportResult> (*)(mlir::MLIRContext&, const gguf::File&, const ImportOptions&);
+using Importer = absl::StatusOr<ImportResult> (*)(mlir::MLIRContext&, const gguf::File&,
+                                                  const ImportOptions&);
 
 constexpr std::array<std::string_view, 2> kNames = {"qwen35", "qwen3"};
 constexpr std::array<Importer, 2> kImporters = {importQwen35, importQwen3};
@@ -22,21 +24,24 @@ absl::Status checkType(const gguf::File& file) {
   absl::StatusOr<std::string_view> type = file.GetString("general.type");
   if (!type.ok()) return type.status();
   if (*type == "model") return absl::OkStatus();
-  return MakeError("Q2001", absl::StrCat("general.type is \"", *type, "\", expected \"model\""),
+  return MakeError("Q2001", absl::StrCat("general.type is \"", text(*type), "\", expected \"model\""),
                    absl::StrCat(file.path(), ", key general.type"),
                    "pass the language model itself; projectors and adapters are separate files");
 }
 
 }  // namespace
 
-std::span<const std::string_view> SupportedArchitectures() { return kNames; }
+std::span<const std::string_view> SupportedArchitectures() {
+  return kNames;
+}
 
 absl::StatusOr<ImportResult> ImportModel(mlir::MLIRContext& context, const gguf::File& file,
                                          const ImportOptions& options) {
   constexpr std::string_view kKey = "general.architecture";
+  const std::string where = absl::StrCat(file.path(), ", key ", text(kKey));
   if (!file.Has(kKey))
-    return MakeError("Q2002", absl::StrCat("required key ", kKey, " is missing"),
-                     absl::StrCat(file.path(), ", key ", kKey), "this file does not say what model it holds");
+    return MakeError("Q2002", "required key general.architecture is missing", where,
+                     "this file does not say what model it holds");
   absl::StatusOr<std::string_view> arch = file.GetString(kKey);
   if (!arch.ok()) return arch.status();
   if (absl::Status status = checkType(file); !status.ok()) return status;
@@ -46,9 +51,9 @@ absl::StatusOr<ImportResult> ImportModel(mlir::MLIRContext& context, const gguf:
     return kImporters[i](context, file, options);
   }
   return MakeError("Q2001",
-                   absl::StrCat("architecture \"", *arch, "\" is not supported, expected one of: ",
-                                absl::StrJoin(kNames, ", ")),
-                   absl::StrCat(file.path(), ", key ", kKey), "");
+                   absl::StrCat("architecture \"", text(*arch), "\" is not supported, expected one of: ",
+                                absl::StrJoin(std::vector<std::string>(kNames.begin(), kNames.end()), ", ")),
+                   where);
 }
 
 }  // namespace qcc::models

@@ -12,8 +12,8 @@ RankedTensorType rowsOf(MLIRContext* context, llvm::ArrayRef<int64_t> features) 
   return RankedTensorType::get(shape, Float32Type::get(context));
 }
 
-void collectAttention(TensorTable& tensors, const std::string& prefix, const HyperParameters& hp, int64_t kvHeads,
-                      bool gated, BlockInputs& inputs) {
+void collectAttention(TensorTable& tensors, const std::string& prefix, const HyperParameters& hp,
+                      int64_t kvHeads, bool gated, BlockInputs& inputs) {
   const auto matrix = [&](const char* role, int64_t rows, int64_t columns) {
     inputs.add(role, tensors.matrix(prefix + "." + role, rows, columns));
   };
@@ -42,7 +42,9 @@ void collectDeltaNet(TensorTable& tensors, const std::string& prefix, const Hype
   const auto matrix = [&](const char* role, int64_t rows, int64_t columns) {
     inputs.add(role, tensors.matrix(name(role), rows, columns));
   };
-  const auto vector = [&](const char* role, int64_t size) { inputs.add(role, tensors.vector(name(role), size)); };
+  const auto vector = [&](const char* role, int64_t size) {
+    inputs.add(role, tensors.vector(name(role), size));
+  };
   vector("attn_norm.weight", hp.embedding);
   matrix("attn_qkv.weight", delta.convChannels(), hp.embedding);
   matrix("attn_gate.weight", delta.valueWidth(), hp.embedding);
@@ -59,8 +61,9 @@ void collectDeltaNet(TensorTable& tensors, const std::string& prefix, const Hype
 
 void collectFeedForward(TensorTable& tensors, const std::string& prefix, const HyperParameters& hp,
                         BlockInputs& inputs) {
-  inputs.add("ffn_norm.weight", tensors.vector({prefix + ".post_attention_norm.weight", prefix + ".ffn_norm.weight"},
-                                               hp.embedding));
+  inputs.add(
+      "ffn_norm.weight",
+      tensors.vector({prefix + ".post_attention_norm.weight", prefix + ".ffn_norm.weight"}, hp.embedding));
   inputs.add("ffn_gate.weight", tensors.matrix(prefix + ".ffn_gate.weight", hp.feedForward, hp.embedding));
   inputs.add("ffn_up.weight", tensors.matrix(prefix + ".ffn_up.weight", hp.feedForward, hp.embedding));
   inputs.add("ffn_down.weight", tensors.matrix(prefix + ".ffn_down.weight", hp.embedding, hp.feedForward));
@@ -70,7 +73,7 @@ namespace {
 
 // The ops with the location of the tensor they are about.
 class Emit {
-public:
+ public:
   Emit(BlockScope& scope, const HyperParameters& hp) : scope_(scope), builder_(scope.builder()), hp_(hp) {}
 
   Value norm(Value x, llvm::StringRef weight) {
@@ -106,7 +109,7 @@ public:
     return builder_.getF32FloatAttr(static_cast<float>(1 / std::sqrt(static_cast<double>(size))));
   }
 
-private:
+ private:
   FloatAttr eps() { return builder_.getF32FloatAttr(hp_.eps); }
 
   BlockScope& scope_;
@@ -151,7 +154,8 @@ Value buildAttention(BlockScope& scope, Value x, const HyperParameters& hp, int6
   q = emit.rope(emit.norm(q, "attn_q_norm.weight"), "attn_q_norm.weight");
   k = emit.rope(emit.norm(k, "attn_k_norm.weight"), "attn_k_norm.weight");
   hir::KvStoreOp::create(builder, scope.loc(kName), k, v, scope["kv"], scope.rows());
-  Value o = hir::AttentionOp::create(builder, scope.loc(qName), q, scope["kv"], scope.rows(), emit.dotScale(dim));
+  Value o =
+      hir::AttentionOp::create(builder, scope.loc(qName), q, scope["kv"], scope.rows(), emit.dotScale(dim));
   if (gated) o = emit.mul(o, emit.activate(hir::ActivationKind::Sigmoid, gate, qName), qName);
   o = emit.reshape(o, {hp.heads * dim}, "attn_output.weight");
   return emit.add(x, emit.linear(o, "attn_output.weight"), "attn_output.weight");
@@ -168,7 +172,8 @@ Value buildDeltaNet(BlockScope& scope, Value x, const HyperParameters& hp) {
   const Value b = emit.linear(u, "ssm_beta.weight");
   const Value a = emit.linear(u, "ssm_alpha.weight");
 
-  Value c = hir::CausalConv1dOp::create(builder, scope.loc(conv), projected, scope[conv], scope["conv"], scope.rows());
+  Value c = hir::CausalConv1dOp::create(builder, scope.loc(conv), projected, scope[conv], scope["conv"],
+                                        scope.rows());
   c = emit.activate(hir::ActivationKind::Silu, c, conv);
   Value q = emit.slice(c, 0, delta.keyWidth(), conv);
   Value k = emit.slice(c, delta.keyWidth(), delta.keyWidth(), conv);
@@ -180,8 +185,8 @@ Value buildDeltaNet(BlockScope& scope, Value x, const HyperParameters& hp) {
   const Value g =
       hir::GdnDecayOp::create(builder, scope.loc("ssm_a"), a, scope["ssm_a"], scope["ssm_dt.bias"]);
   const Value beta = emit.activate(hir::ActivationKind::Sigmoid, b, "ssm_beta.weight");
-  Value o = hir::GatedDeltaOp::create(builder, scope.loc("ssm_a"), q, k, v, g, beta, scope["delta"], scope.rows(),
-                                      emit.dotScale(delta.keyDim));
+  Value o = hir::GatedDeltaOp::create(builder, scope.loc("ssm_a"), q, k, v, g, beta, scope["delta"],
+                                      scope.rows(), emit.dotScale(delta.keyDim));
   o = emit.norm(o, "ssm_norm.weight");
   const Value gates =
       emit.activate(hir::ActivationKind::Silu, emit.reshape(gate, {delta.valueHeads, delta.valueDim}, z), z);
@@ -201,11 +206,10 @@ Value buildFeedForward(BlockScope& scope, Value x, const HyperParameters& hp) {
 }
 
 Value buildRopeTable(OpBuilder& builder, Value rows, const HyperParameters& hp) {
-  return hir::RopeTableOp::create(builder, tensorLoc(builder.getContext(), "rope"),
-                                  rowsOf(builder.getContext(), {hp.rope.dims()}), rows,
-                                  builder.getDenseF64ArrayAttr(hp.rope.invFreq),
-                                  builder.getDenseI64ArrayAttr(hp.ropeSections),
-                                  builder.getF64FloatAttr(hp.rope.magnitude));
+  return hir::RopeTableOp::create(
+      builder, tensorLoc(builder.getContext(), "rope"), rowsOf(builder.getContext(), {hp.rope.dims()}), rows,
+      builder.getDenseF64ArrayAttr(hp.rope.invFreq), builder.getDenseI64ArrayAttr(hp.ropeSections),
+      builder.getF64FloatAttr(hp.rope.magnitude));
 }
 
 }  // namespace qcc::models

@@ -14,9 +14,10 @@ namespace qcc::models {
 
 // Tensors of one layer, checked. `prefix` is "blk.N". Errors stick in `tensors`.
 
-// attn_norm; q, k, v, or fused attn_qkv whose rows are q (with gates when `gated`), k, v; head norms; attn_output.
-void collectAttention(TensorTable& tensors, const std::string& prefix, const HyperParameters& hp, int64_t kvHeads,
-                      bool gated, BlockInputs& inputs);
+// attn_norm; q, k, v, or fused attn_qkv whose rows are q (with gates when `gated`), k, v; head norms;
+// attn_output.
+void collectAttention(TensorTable& tensors, const std::string& prefix, const HyperParameters& hp,
+                      int64_t kvHeads, bool gated, BlockInputs& inputs);
 // attn_norm; attn_qkv (rows q, k, v), attn_gate (z), beta, alpha, convolution, decay, gated norm, ssm_out.
 void collectDeltaNet(TensorTable& tensors, const std::string& prefix, const HyperParameters& hp,
                      BlockInputs& inputs);
@@ -26,7 +27,8 @@ void collectFeedForward(TensorTable& tensors, const std::string& prefix, const H
 
 // Ops. Each takes the residual stream [rows, embedding] and returns the new one.
 
-mlir::Value buildAttention(BlockScope& scope, mlir::Value x, const HyperParameters& hp, int64_t kvHeads, bool gated);
+mlir::Value buildAttention(BlockScope& scope, mlir::Value x, const HyperParameters& hp, int64_t kvHeads,
+                           bool gated);
 mlir::Value buildDeltaNet(BlockScope& scope, mlir::Value x, const HyperParameters& hp);
 mlir::Value buildFeedForward(BlockScope& scope, mlir::Value x, const HyperParameters& hp);
 

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "frontends/gguf/error.h"
 
@@ -13,9 +12,13 @@ namespace qcc::models {
 
 Metadata::Metadata(const gguf::File& file, std::string arch) : file_(file), arch_(std::move(arch)) {}
 
-std::string Metadata::key(std::string_view suffix) const { return absl::StrCat(arch_, ".", suffix); }
+std::string Metadata::key(std::string_view suffix) const {
+  return arch_ + "." + text(suffix);
+}
 
-bool Metadata::has(std::string_view suffix) const { return file_.Has(key(suffix)); }
+bool Metadata::has(std::string_view suffix) const {
+  return file_.Has(key(suffix));
+}
 
 void Metadata::keep(const absl::Status& status) {
   if (status_.ok()) status_ = status;
@@ -88,7 +91,8 @@ std::string Metadata::optionalString(std::string_view suffix, std::string_view f
   return std::string(fallback);
 }
 
-std::vector<int64_t> Metadata::requiredPerBlock(std::string_view suffix, int64_t blocks, int64_t trunkBlocks) {
+std::vector<int64_t> Metadata::requiredPerBlock(std::string_view suffix, int64_t blocks,
+                                                int64_t trunkBlocks) {
   std::vector<int64_t> fallback(blocks, 1);
   if (!has(suffix)) {
     failMissing(suffix);
@@ -184,21 +188,22 @@ absl::Status refuseForeignArithmetic(const Metadata& metadata) {
     absl::StatusOr<double> value = numberOrFlag(file, key);
     if (!value.ok()) return value.status();
     if (*value == rule.neutral || *value == rule.alsoNeutral) continue;
-    return MakeError("Q2008",
-                     absl::StrCat(key, " is ", *value, ": ", rule.effect, " is not supported for architecture ",
-                                  metadata.arch()),
-                     absl::StrCat(file.path(), ", key ", key),
-                     "this model needs arithmetic that qcc does not have; without it the output would be wrong");
+    return MakeError(
+        "Q2008",
+        absl::StrCat(key, " is ", *value, ": ", text(rule.effect), " is not supported for architecture ",
+                     metadata.arch()),
+        absl::StrCat(file.path(), ", key ", key),
+        "this model needs arithmetic that qcc does not have; without it the output would be wrong");
   }
   for (std::string_view key : file.keys()) {
-    const bool rotated = absl::StartsWith(key, "prism.hadamard.");
-    if (!rotated && !absl::StrContains(key, "pestle")) continue;
-    return MakeError("Q2008",
-                     absl::StrCat("key ", key, ": ",
-                                  rotated ? "weights folded with a Hadamard transform" : "factored (Pestle) weights",
-                                  " are not supported"),
-                     absl::StrCat(file.path(), ", key ", key),
-                     "use a file of the same model with ordinary weights");
+    const bool rotated = key.starts_with("prism.hadamard.");
+    if (!rotated && key.find("pestle") == key.npos) continue;
+    return MakeError(
+        "Q2008",
+        absl::StrCat("key ", text(key), ": ",
+                     rotated ? "weights folded with a Hadamard transform" : "factored (Pestle) weights",
+                     " are not supported"),
+        absl::StrCat(file.path(), ", key ", text(key)), "use a file of the same model with ordinary weights");
   }
   return absl::OkStatus();
 }

@@ -20,14 +20,19 @@ struct IntRange {
   int64_t max;
 };
 
-// Any single dimension, head count or length of a model: far above real models, and small enough that the product of
-// two fits int64 with room to spare.
+// Any single dimension, head count or length of a model: far above real models, and small enough that the
+// product of two fits int64 with room to spare.
 inline constexpr IntRange kDimension = {1, int64_t{1} << 30};
 
-// Reads `{arch}.KEY`. The first error sticks: later reads return their fallback, and `status()` has the error, so a
-// reader asks for all it needs and checks once.
+// For absl::StrCat, whose own string view is a class apart in Debian's build.
+inline std::string text(std::string_view view) {
+  return std::string(view);
+}
+
+// Reads `{arch}.KEY`. The first error sticks: later reads return their fallback, and `status()` has the
+// error, so a reader asks for all it needs and checks once.
 class Metadata {
-public:
+ public:
   Metadata(const gguf::File& file, std::string arch);
 
   const std::string& arch() const { return arch_; }
@@ -41,8 +46,9 @@ public:
   double requiredFloat(std::string_view suffix);
   double optionalFloat(std::string_view suffix, double fallback);
   std::string optionalString(std::string_view suffix, std::string_view fallback);
-  // One value per block from a scalar or an array of `blocks` or `trunkBlocks` entries; entries that an array leaves
-  // out (NextN blocks) or holds as 0 (recurrent blocks) become the array's maximum, which must be at least 1.
+  // One value per block from a scalar or an array of `blocks` or `trunkBlocks` entries; entries that an array
+  // leaves out (NextN blocks) or holds as 0 (recurrent blocks) become the array's maximum, which must be at
+  // least 1.
   std::vector<int64_t> requiredPerBlock(std::string_view suffix, int64_t blocks, int64_t trunkBlocks);
   // Empty when absent; otherwise `blocks` or `trunkBlocks` entries.
   std::vector<bool> optionalFlags(std::string_view suffix, int64_t blocks, int64_t trunkBlocks);
@@ -52,18 +58,19 @@ public:
   bool ok() const { return status_.ok(); }
   const absl::Status& status() const { return status_; }
 
-private:
+ private:
   void failMissing(std::string_view suffix);
   void keep(const absl::Status& status);
-  int64_t checked(std::string_view suffix, const absl::StatusOr<int64_t>& value, int64_t fallback, IntRange range);
+  int64_t checked(std::string_view suffix, const absl::StatusOr<int64_t>& value, int64_t fallback,
+                  IntRange range);
 
   const gguf::File& file_;
   std::string arch_;
   absl::Status status_;
 };
 
-// Refuses files whose keys ask for arithmetic that no importer here emits (soft-capping, sliding windows, experts,
-// rotated weights, ...): ignoring such a key would give fluent garbage.
+// Refuses files whose keys ask for arithmetic that no importer here emits (soft-capping, sliding windows,
+// experts, rotated weights, ...): ignoring such a key would give fluent garbage.
 absl::Status refuseForeignArithmetic(const Metadata& metadata);
 
 }  // namespace qcc::models

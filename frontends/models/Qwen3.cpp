@@ -1,4 +1,5 @@
-// qwen3: full attention in every layer, queries and keys normalised per head, plain NeoX rotation, no output gate.
+// qwen3: full attention in every layer, queries and keys normalised per head, plain NeoX rotation, no output
+// gate.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,11 +14,13 @@ namespace qcc::models {
 namespace {
 
 // 10000 is what GGUF means by an absent rope.freq_base; Qwen3's own files always state theirs.
-constexpr FamilyTraits kFamily = {.hybrid = false, .nextn = false, .defaultRotaryDivisor = 1, .defaultRopeBase = 1e4};
+constexpr FamilyTraits kFamily = {
+    .hybrid = false, .nextn = false, .defaultRotaryDivisor = 1, .defaultRopeBase = 1e4};
 
 }  // namespace
 
-absl::StatusOr<ImportResult> importQwen3(MLIRContext& context, const gguf::File& file, const ImportOptions& options) {
+absl::StatusOr<ImportResult> importQwen3(MLIRContext& context, const gguf::File& file,
+                                         const ImportOptions& options) {
   Metadata metadata(file, "qwen3");
   absl::StatusOr<HyperParameters> read = readHyperParameters(metadata, kFamily);
   if (!read.ok()) return read.status();

@@ -1,4 +1,5 @@
-// qwen35: full attention in every `full_attention_interval`-th layer, gated delta nets in the others, dense FFN.
+// qwen35: full attention in every `full_attention_interval`-th layer, gated delta nets in the others, dense
+// FFN.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,7 +13,8 @@ namespace qcc::models {
 
 namespace {
 
-constexpr FamilyTraits kFamily = {.hybrid = true, .nextn = true, .defaultRotaryDivisor = 4, .defaultRopeBase = 1e7};
+constexpr FamilyTraits kFamily = {
+    .hybrid = true, .nextn = true, .defaultRotaryDivisor = 4, .defaultRopeBase = 1e7};
 
 // The lambdas below hold the hyper-parameters by reference: `hp` must outlive the layer.
 Layer deltaNetLayer(MLIRContext* context, TensorTable& tensors, const HyperParameters& hp, int64_t index) {
@@ -22,7 +24,8 @@ Layer deltaNetLayer(MLIRContext* context, TensorTable& tensors, const HyperParam
   const Type f32 = Float32Type::get(context);
   const DeltaNetParameters& delta = hp.delta;
   layer.inputs.states = {
-      {"conv", hir::StateType::get(context, hir::StateKind::Conv, {delta.taps - 1, delta.convChannels()}, f32)},
+      {"conv",
+       hir::StateType::get(context, hir::StateKind::Conv, {delta.taps - 1, delta.convChannels()}, f32)},
       {"delta", hir::StateType::get(context, hir::StateKind::Delta,
                                     {delta.valueHeads, delta.keyDim, delta.valueDim}, f32)}};
   layer.build = [&hp](BlockScope& scope) {

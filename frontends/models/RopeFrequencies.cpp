@@ -31,11 +31,13 @@ RopeFrequencies yarnFrequencies(double base, int64_t dims, const YarnParameters&
   return rope;
 }
 
-RopeFrequencies readRopeFrequencies(Metadata& metadata, int64_t dims, double defaultBase, int64_t contextLength) {
+RopeFrequencies readRopeFrequencies(Metadata& metadata, int64_t dims, double defaultBase,
+                                    int64_t contextLength) {
   const auto positive = [&](std::string_view suffix, double fallback) {
     const double value = metadata.optionalFloat(suffix, fallback);
     if (value > 0) return value;
-    metadata.fail("Q2003", suffix, absl::StrCat(metadata.key(suffix), " is ", value, ", expected more than 0"));
+    metadata.fail("Q2003", suffix,
+                  absl::StrCat(metadata.key(suffix), " is ", value, ", expected more than 0"));
     return fallback;
   };
   const double base = positive("rope.freq_base", defaultBase);

@@ -31,9 +31,10 @@ struct YarnParameters {
 
 RopeFrequencies yarnFrequencies(double base, int64_t dims, const YarnParameters& yarn);
 
-// Reads freq_base (else `defaultBase`) and scaling. Errors stick in `metadata`: a scaling type other than none, linear
-// and yarn, factors that are not positive.
-RopeFrequencies readRopeFrequencies(Metadata& metadata, int64_t dims, double defaultBase, int64_t contextLength);
+// Reads freq_base (else `defaultBase`) and scaling. Errors stick in `metadata`: a scaling type other than
+// none, linear and yarn, factors that are not positive.
+RopeFrequencies readRopeFrequencies(Metadata& metadata, int64_t dims, double defaultBase,
+                                    int64_t contextLength);
 
 }  // namespace qcc::models
 

@@ -4,18 +4,18 @@
 #include <array>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "frontends/gguf/error.h"
+#include "frontends/models/Metadata.h"
 
 namespace qcc::models {
 
 namespace {
 
 std::string printDims(const gguf::Tensor& tensor) {
-  return absl::StrCat("{", absl::StrJoin(tensor.ne.begin(), tensor.ne.begin() + std::max(tensor.n_dims, 1), ", "),
-                      "}");
+  return absl::StrCat(
+      "{", absl::StrJoin(tensor.ne.begin(), tensor.ne.begin() + std::max(tensor.n_dims, 1), ", "), "}");
 }
 
 std::string whereOf(const gguf::File& file, const gguf::Tensor& tensor) {
@@ -32,13 +32,16 @@ const gguf::Tensor* TensorTable::require(std::string_view name) {
   if (!status_.ok()) return nullptr;
   const gguf::Tensor* tensor = file_.FindTensor(name);
   if (tensor == nullptr)
-    fail(MakeError("Q2005", absl::StrCat("tensor ", name, " is missing"), absl::StrCat(file_.path(), ", tensor ", name),
-                   "the hyper-parameters of the file ask for this tensor; convert or download the model again"));
+    fail(MakeError(
+        "Q2005", absl::StrCat("tensor ", text(name), " is missing"),
+        absl::StrCat(file_.path(), ", tensor ", text(name)),
+        "the hyper-parameters of the file ask for this tensor; convert or download the model again"));
   return tensor;
 }
 
 // `altNe1` >= 0 also accepts the dimensions with one of that extent put in after ne[0].
-Weight TensorTable::checked(const gguf::Tensor* tensor, std::vector<int64_t> shape, bool f32Only, int64_t altNe1) {
+Weight TensorTable::checked(const gguf::Tensor* tensor, std::vector<int64_t> shape, bool f32Only,
+                            int64_t altNe1) {
   if (tensor == nullptr) return {};
   std::array<int64_t, 4> expected = {1, 1, 1, 1};
   std::reverse_copy(shape.begin(), shape.end(), expected.begin());
@@ -46,17 +49,18 @@ Weight TensorTable::checked(const gguf::Tensor* tensor, std::vector<int64_t> sha
   if (altNe1 >= 0) alternative = {expected[0], altNe1, expected[1], 1};
   if (tensor->ne != expected && tensor->ne != alternative) {
     fail(MakeError("Q2006",
-                   absl::StrCat("tensor ", tensor->name, " has dimensions ", printDims(*tensor), ", expected {",
-                                absl::StrJoin(shape.rbegin(), shape.rend(), ", "), "}"),
+                   absl::StrCat("tensor ", tensor->name, " has dimensions ", printDims(*tensor),
+                                ", expected {", absl::StrJoin(shape.rbegin(), shape.rend(), ", "), "}"),
                    whereOf(file_, *tensor),
                    "tensor and hyper-parameters disagree; convert or download the model again"));
     return {};
   }
   if (f32Only && tensor->format != Format::F32) {
     fail(MakeError("Q2007",
-                   absl::StrCat("tensor ", tensor->name, " has format ", format_info(tensor->format).name,
-                                ", expected f32"),
-                   whereOf(file_, *tensor), "norms, biases, gates and convolutions are kept in f32 by converters"));
+                   absl::StrCat("tensor ", tensor->name, " has format ",
+                                text(format_info(tensor->format).name), ", expected f32"),
+                   whereOf(file_, *tensor),
+                   "norms, biases, gates and convolutions are kept in f32 by converters"));
     return {};
   }
   used_.insert(tensor->name);
@@ -102,11 +106,14 @@ absl::Status TensorTable::finish(std::vector<std::string>& warnings) {
   for (const gguf::Tensor& tensor : file_.tensors()) {
     if (used_.contains(tensor.name)) continue;
     for (const Foreign& foreign : kForeign) {
-      if (!(foreign.suffix ? absl::EndsWith(tensor.name, foreign.part) : absl::StrContains(tensor.name, foreign.part)))
-        continue;
-      return MakeError("Q2008", absl::StrCat("tensor ", tensor.name, " is ", foreign.meaning, ", which is not supported"),
-                       whereOf(file_, tensor),
-                       "leaving it out would give wrong output; use a file of the same model without it");
+      const bool matches = foreign.suffix ? tensor.name.ends_with(foreign.part)
+                                          : tensor.name.find(foreign.part) != std::string::npos;
+      if (!matches) continue;
+      return MakeError(
+          "Q2008",
+          absl::StrCat("tensor ", tensor.name, " is ", text(foreign.meaning), ", which is not supported"),
+          whereOf(file_, tensor),
+          "leaving it out would give wrong output; use a file of the same model without it");
     }
     warnings.push_back(absl::StrCat("tensor ", tensor.name, " is not used by this architecture"));
   }

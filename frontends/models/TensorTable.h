@@ -23,7 +23,7 @@ struct Weight {
 // Looks tensors up by name and checks them. The first error sticks: later lookups return an empty Weight and
 // `status()` has the error, so an importer collects a whole model and checks once before it builds anything.
 class TensorTable {
-public:
+ public:
   explicit TensorTable(const gguf::File& file) : file_(file) {}
 
   bool has(std::string_view name) const { return file_.FindTensor(name) != nullptr; }
@@ -44,7 +44,7 @@ public:
   bool ok() const { return status_.ok(); }
   const absl::Status& status() const { return status_; }
 
-private:
+ private:
   const gguf::Tensor* require(std::string_view name);
   Weight checked(const gguf::Tensor* tensor, std::vector<int64_t> shape, bool f32Only, int64_t altNe1 = -1);
 

@@ -1,8 +1,9 @@
 // A checked GGUF view -> a hir module: one importer per architecture (Qwen35.cpp, Qwen3.cpp).
 //
-// The module holds `@trunk`, `@head`, `@block_*` and, for a file with a NextN block, `@mtp`; docs/contracts.md gives
-// their arguments and the module attributes. Weights appear by their GGUF name (`hir.param`); no value of theirs is
-// read, except to find out whether `output.weight` repeats `token_embd.weight`.
+// The module holds `@trunk`, `@head`, `@block_*` and, for a file with a NextN block, `@mtp`;
+// docs/contracts.md gives their arguments and the module attributes. Weights appear by their GGUF name
+// (`hir.param`); no value of theirs is read, except to find out whether `output.weight` repeats
+// `token_embd.weight`.
 #ifndef QCC_FRONTENDS_MODELS_IMPORT_H_
 #define QCC_FRONTENDS_MODELS_IMPORT_H_
 
@@ -30,18 +31,20 @@ struct ImportOptions {
 
 struct ImportResult {
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  // What the file holds and the importer does not use, one sentence each; never something that would change logits.
+  // What the file holds and the importer does not use, one sentence each; never something that would change
+  // logits.
   std::vector<std::string> warnings;
 };
 
 // The accepted values of `general.architecture`.
 std::span<const std::string_view> SupportedArchitectures();
 
-// Builds and verifies the module. Loads the dialects it needs into `context`. The result does not refer to `file`.
+// Builds and verifies the module. Loads the dialects it needs into `context`. The result does not refer to
+// `file`.
 //
-// Errors (docs/reference/errors.md, Q2xxx) name the file, the key or tensor, what was found and what was expected:
-// unknown architecture, missing or impossible hyper-parameter, missing tensor, wrong shape or format, and anything in
-// the file that changes the arithmetic in a way that this importer does not honour.
+// Errors (docs/reference/errors.md, Q2xxx) name the file, the key or tensor, what was found and what was
+// expected: unknown architecture, missing or impossible hyper-parameter, missing tensor, wrong shape or
+// format, and anything in the file that changes the arithmetic in a way that this importer does not honour.
 absl::StatusOr<ImportResult> ImportModel(mlir::MLIRContext& context, const gguf::File& file,
                                          const ImportOptions& options);
 
