@@ -9,6 +9,8 @@ namespace {
 using namespace mlir;
 constexpr auto kKind = hir::GroupKind::LinearSwiglu;
 
+std::string formatName(hir::LinearOp op) { return std::string(format_info(op.getWeight().getType().getFormat()).name); }
+
 struct FuseSwigluPass : impl::FuseSwigluBase<FuseSwigluPass> {
   using FuseSwigluBase::FuseSwigluBase;
 
@@ -27,9 +29,7 @@ struct FuseSwigluPass : impl::FuseSwigluBase<FuseSwigluPass> {
     if (!gate->hasOneUse() || !up->hasOneUse()) return reportMissed(op, kKind, "gate or up is needed elsewhere");
     // One kernel walks both matrices in step, so their tiles must be alike.
     if (gate.getWeight().getType() != up.getWeight().getType())
-      return reportMissed(op, kKind,
-                          "gate is " + format_info(gate.getWeight().getType().getFormat()).name + ", up is " +
-                              format_info(up.getWeight().getType().getFormat()).name);
+      return reportMissed(op, kKind, "gate is " + formatName(gate) + ", up is " + formatName(up));
     OpSet ops;
     for (Operation* member : {gate.getOperation(), up.getOperation(), op.getOperation()}) ops.insert(member);
     std::string reason;

@@ -40,14 +40,14 @@ Expected<std::unique_ptr<TargetMachine>> makeTargetMachine(const IsaInfo& isa) {
   // Contraction is spelled out in the kernels (fma where the ISA has it); the backend must not add any, or a value
   // would depend on how a loop was unrolled.
   options.AllowFPOpFusion = FPOpFusion::Strict;
-  return std::unique_ptr<TargetMachine>(target->createTargetMachine(triple, isa.llvm_cpu, isa.llvm_features, options,
+  return std::unique_ptr<TargetMachine>(target->createTargetMachine(triple, StringRef(isa.llvm_cpu), StringRef(isa.llvm_features), options,
                                                                     Reloc::PIC_, CodeModel::Small,
                                                                     CodeGenOptLevel::Aggressive));
 }
 
 void setTargetAttributes(Function& f, const IsaInfo& isa) {
-  f.addFnAttr("target-cpu", isa.llvm_cpu);
-  f.addFnAttr("target-features", isa.llvm_features);
+  f.addFnAttr("target-cpu", StringRef(isa.llvm_cpu));
+  f.addFnAttr("target-features", StringRef(isa.llvm_features));
   f.removeFnAttr("tune-cpu");
   f.addFnAttr("prefer-vector-width", "512");
   f.addFnAttr("min-legal-vector-width", "512");
@@ -159,11 +159,11 @@ Expected<std::vector<uint8_t>> emitBlob(const BlobRequest& request) {
   if (!module) return stageError("the llvm dialect module does not translate");
   module->setDataLayout((*machine)->createDataLayout());
   module->setTargetTriple((*machine)->getTargetTriple());
-  if (Error e = linkKernels(*module, isa)) return std::move(e);
+  if (Error e = linkKernels(*module, isa)) return e;
   for (Function& f : *module)
     if (!f.isDeclaration()) setTargetAttributes(f, isa);
   internalize(*module, request.entries);
-  if (Error e = addEntryTable(*module, request.entries)) return std::move(e);
+  if (Error e = addEntryTable(*module, request.entries)) return e;
   std::string broken;
   raw_string_ostream brokenStream(broken);
   if (verifyModule(*module, &brokenStream)) return stageError("invalid LLVM IR: " + brokenStream.str());
@@ -171,9 +171,9 @@ Expected<std::vector<uint8_t>> emitBlob(const BlobRequest& request) {
   optimize(*module, **machine);
   for (const Function& f : *module)
     if (f.isDeclaration() && !f.isIntrinsic() && !f.use_empty())
-      return stageError("unresolved symbol '" + f.getName() + "' for " + isa.name);
+      return stageError("unresolved symbol '" + f.getName() + "' for " + StringRef(isa.name));
   if (!request.dumpDir.empty())
-    if (Error e = dump(*module, **machine, request, isa.name)) return std::move(e);
+    if (Error e = dump(*module, **machine, request, StringRef(isa.name))) return e;
   auto object = generate(*module, **machine, CodeGenFileType::ObjectFile);
   if (!object) return object.takeError();
   return linkFlat(StringRef(object->data(), object->size()));

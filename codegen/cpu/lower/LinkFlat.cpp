@@ -46,15 +46,15 @@ Expected<std::vector<uint8_t>> linkFlat(StringRef object) {
   SmallString<128> dir;
   if (std::error_code ec = sys::fs::createUniqueDirectory("qcc-link", dir))
     return fileError("cannot create a temporary folder", ec);
-  auto cleanup = make_scope_exit([&] { sys::fs::remove_directories(dir); });
+  scope_exit cleanup([&] { sys::fs::remove_directories(dir); });
   auto inDir = [&](StringRef name) {
     SmallString<128> path(dir);
     sys::path::append(path, name);
     return std::string(path);
   };
   std::string objectPath = inDir("program.o"), scriptPath = inDir("flat.ld"), imagePath = inDir("program.bin");
-  if (Error e = writeFile(objectPath, object)) return std::move(e);
-  if (Error e = writeFile(scriptPath, kScript)) return std::move(e);
+  if (Error e = writeFile(objectPath, object)) return e;
+  if (Error e = writeFile(scriptPath, kScript)) return e;
 
   // One thread: the order of work, and so the bytes, cannot depend on the machine.
   const char* args[] = {"ld.lld",        "--oformat=binary", "--no-undefined", "--threads=1", "-T",

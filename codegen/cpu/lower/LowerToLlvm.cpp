@@ -1,0 +1,265 @@
+#include "codegen/cpu/lower/LowerToLlvm.h"
+
+#include <cstddef>
+
+#include "codegen/cpu/lower/KernelCall.h"
+#include "llvm/ADT/StringMap.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/Builders.h"
+#include "runtime/abi/program.h"
+
+namespace qcc::cpu {
+namespace {
+using namespace mlir;
+
+// What the code of one function refers to. Bases are null at program level, where references are absolute.
+struct Scope {
+  Value args, thread, threads;                  // const qrt_step_args*, i64, i64
+  Value weightsBase, stateBase, kvBase;         // i64; of the calling layer
+  int64_t bucketRows;
+};
+
+class Lowering {
+ public:
+  explicit Lowering(ModuleOp plan)
+      : plan(plan),
+        context(plan.getContext()),
+        b(context),
+        ptr(LLVM::LLVMPointerType::get(context)),
+        i32(b.getI32Type()),
+        i64(b.getI64Type()),
+        f32(b.getF32Type()) {
+    context->loadDialect<LLVM::LLVMDialect>();
+  }
+
+  FailureOr<LoweredPrograms> run() {
+    LoweredPrograms result;
+    result.module = ModuleOp::create(plan.getLoc());
+    out = *result.module;
+    for (auto program : plan.getOps<plan::ProgramOp>()) {
+      if (failed(lowerProgram(program))) return failure();
+      result.entries.push_back(stepName(program));
+    }
+    result.kernelSpecs = specs.size();
+    return result;
+  }
+
+ private:
+  static std::string stepName(plan::ProgramOp program) { return ("step_" + program.getSymName()).str(); }
+
+  Value constant(int64_t v) { return LLVM::ConstantOp::create(b, loc, i64, b.getI64IntegerAttr(v)); }
+  Value at(Value base, Value offset) {
+    return LLVM::GEPOp::create(b, loc, ptr, b.getI8Type(), base, ValueRange{offset});
+  }
+  Value field(Value args, size_t offset, Type type) {
+    Value address = LLVM::GEPOp::create(b, loc, ptr, b.getI8Type(), args,
+                                        ArrayRef<LLVM::GEPArg>{LLVM::GEPArg(static_cast<int32_t>(offset))});
+    return LLVM::LoadOp::create(b, loc, type, address);
+  }
+
+  LLVM::LLVMFuncOp declare(StringRef name, LLVM::LLVMFunctionType type) {
+    if (auto func = out.lookupSymbol<LLVM::LLVMFuncOp>(name)) return func;
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToEnd(out.getBody());
+    return LLVM::LLVMFuncOp::create(b, plan.getLoc(), name, type);
+  }
+  LLVM::LLVMFunctionType voidFunction(ArrayRef<Type> args) {
+    return LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context), args);
+  }
+
+  LogicalResult lowerProgram(plan::ProgramOp program) {
+    loc = program.getLoc();
+    LLVM::LLVMFuncOp step = declare(stepName(program), voidFunction({ptr, i32, i32}));
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(step.addEntryBlock(b));
+    Scope scope{};
+    scope.args = step.getArgument(0);
+    scope.thread = LLVM::ZExtOp::create(b, loc, i64, step.getArgument(1));
+    scope.threads = LLVM::ZExtOp::create(b, loc, i64, step.getArgument(2));
+    scope.bucketRows = program.getRows();
+    if (failed(lowerBody(program.getBody().front(), scope))) return failure();
+    LLVM::ReturnOp::create(b, loc, ValueRange{});
+    return success();
+  }
+
+  LogicalResult lowerBody(Block& body, const Scope& scope) {
+    for (Operation& op : body) {
+      loc = op.getLoc();
+      if (auto dispatch = dyn_cast<plan::DispatchOp>(op)) {
+        if (failed(lowerDispatch(dispatch, scope))) return failure();
+      } else if (isa<plan::BarrierOp>(op)) {
+        lowerBarrier(scope);
+      } else if (auto call = dyn_cast<plan::CallOp>(op)) {
+        if (failed(lowerCall(call, scope))) return failure();
+      } else {
+        return op.emitError("cpu codegen: '") << op.getName() << "' cannot stand in a program";
+      }
+    }
+    return success();
+  }
+
+  void lowerBarrier(const Scope& scope) {
+    LLVM::LLVMFuncOp barrier = declare("qk_barrier", voidFunction({ptr, i64}));
+    Value state = field(scope.args, offsetof(qrt_step_args, barrier), ptr);
+    LLVM::CallOp::create(b, loc, barrier, ValueRange{state, scope.threads});
+  }
+
+  LogicalResult lowerCall(plan::CallOp call, const Scope& scope) {
+    auto block = plan.lookupSymbol<plan::BlockOp>(call.getBlock());
+    if (!block) return call.emitError("cpu codegen: no block @") << call.getBlock();
+    std::string name = ("block_" + block.getSymName()).str();
+    bool known = out.lookupSymbol(name) != nullptr;
+    // args, thread, threads, and the layer's bases.
+    LLVM::LLVMFuncOp func = declare(name, voidFunction({ptr, i64, i64, i64, i64, i64}));
+    if (!known) {
+      func.setNoInline(true);  // one body for all layers of this kind
+      OpBuilder::InsertionGuard guard(b);
+      Location saved = loc;
+      b.setInsertionPointToStart(func.addEntryBlock(b));
+      Scope inner{func.getArgument(0), func.getArgument(1), func.getArgument(2), func.getArgument(3),
+                  func.getArgument(4), func.getArgument(5), scope.bucketRows};
+      if (failed(lowerBody(block.getBody().front(), inner))) return failure();
+      LLVM::ReturnOp::create(b, loc, ValueRange{});
+      loc = saved;
+    }
+    LLVM::CallOp::create(b, loc, func,
+                         ValueRange{scope.args, scope.thread, scope.threads, constant(call.getWeights()),
+                                    constant(call.getState()), constant(call.getKv())});
+    return success();
+  }
+
+  Value sum(Value base, int64_t offset) {
+    Value k = constant(offset);
+    return base ? LLVM::AddOp::create(b, loc, base, k).getResult() : k;
+  }
+
+  // The value that stands for a binding: a pointer, or an offset where the address depends on the sequence.
+  FailureOr<Value> bindingValue(plan::DispatchOp op, plan::RefAttr ref, const Scope& scope) {
+    switch (ref.getSpace()) {
+      case plan::Space::Weights:
+        return at(field(scope.args, offsetof(qrt_step_args, weights), ptr), sum(scope.weightsBase, ref.getOffset()));
+      case plan::Space::Arena:
+        return at(field(scope.args, offsetof(qrt_step_args, arena), ptr), constant(ref.getOffset()));
+      case plan::Space::Logits:
+        return at(field(scope.args, offsetof(qrt_step_args, logits), ptr), constant(ref.getOffset()));
+      case plan::Space::State:
+        return sum(scope.stateBase, ref.getOffset());
+      case plan::Space::KV:
+        return sum(scope.kvBase, ref.getOffset());
+    }
+    return op.emitError("cpu codegen: unknown address space");
+  }
+
+  LogicalResult lowerDispatch(plan::DispatchOp op, const Scope& scope) {
+    FailureOr<KernelCall> call = selectKernel(op, scope.bucketRows);
+    if (failed(call)) return failure();
+    SmallVector<Value> operands = {scope.args, scope.thread, scope.threads};
+    SmallVector<Type> types = {ptr, i64, i64};
+    for (Attribute attr : op.getBindings()) {
+      FailureOr<Value> value = bindingValue(op, cast<plan::RefAttr>(attr), scope);
+      if (failed(value)) return failure();
+      operands.push_back(*value);
+      types.push_back((*value).getType());
+    }
+    LLVM::CallOp::create(b, loc, specialization(*call, types), operands);
+    return success();
+  }
+
+  // The function that runs one kernel specification: constants folded in, its share of the work items computed.
+  // Dispatches with the same specification, in any block or program, call the same function.
+  LLVM::LLVMFuncOp specialization(const KernelCall& call, ArrayRef<Type> types) {
+    std::string key = specKey(call, types);
+    auto [it, fresh] = specs.try_emplace(key, LLVM::LLVMFuncOp());
+    if (!fresh) return it->second;
+    std::string name = "spec_" + std::to_string(specs.size() - 1) + call.symbol.substr(2);  // drop "qk"
+    LLVM::LLVMFuncOp func = declare(name, voidFunction(types));
+    it->second = func;
+    func.setNoInline(true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(func.addEntryBlock(b));
+
+    Value args = func.getArgument(0);
+    Value rows = rowCount(call.rows, args);
+    Value items = call.items ? constant(call.items)
+                             : LLVM::MulOp::create(b, loc, rows, constant(call.itemsPerRow)).getResult();
+    Value thread = func.getArgument(1), threads = func.getArgument(2);
+    auto share = [&](Value part) -> Value {
+      return LLVM::UDivOp::create(b, loc, LLVM::MulOp::create(b, loc, items, part), threads);
+    };
+    Value begin = share(thread);
+    Value end = share(LLVM::AddOp::create(b, loc, thread, constant(1)));
+
+    SmallVector<Value> operands;
+    for (const KernelArg& arg : call.args) operands.push_back(argument(arg, func, rows, begin, end));
+    SmallVector<Type> kernelTypes = llvm::map_to_vector(operands, [](Value v) { return v.getType(); });
+    LLVM::CallOp::create(b, loc, declare(call.symbol, voidFunction(kernelTypes)), operands);
+    LLVM::ReturnOp::create(b, loc, ValueRange{});
+    return func;
+  }
+
+  Value rowCount(RowSource source, Value args) {
+    switch (source) {
+      case RowSource::One:
+        return constant(1);
+      case RowSource::StepRows:
+        return field(args, offsetof(qrt_step_args, n_rows), i64);
+      case RowSource::OutRows:
+        return field(args, offsetof(qrt_step_args, n_out), i64);
+    }
+    llvm_unreachable("row source");
+  }
+
+  Value argument(const KernelArg& arg, LLVM::LLVMFuncOp func, Value rows, Value begin, Value end) {
+    Value args = func.getArgument(0);
+    switch (arg.kind) {
+      case KernelArg::Kind::Binding:
+        return func.getArgument(3 + arg.integer);
+      case KernelArg::Kind::Null:
+        return LLVM::ZeroOp::create(b, loc, ptr);
+      case KernelArg::Kind::Int:
+        return constant(arg.integer);
+      case KernelArg::Kind::Float:
+        return LLVM::ConstantOp::create(b, loc, f32, b.getF32FloatAttr(arg.real));
+      case KernelArg::Kind::Seqs:
+        return field(args, offsetof(qrt_step_args, seqs), ptr);
+      case KernelArg::Kind::SeqCount:
+        return field(args, offsetof(qrt_step_args, n_seqs), i64);
+      case KernelArg::Kind::Tokens:
+        return field(args, offsetof(qrt_step_args, tokens), ptr);
+      case KernelArg::Kind::Positions:
+        return field(args, offsetof(qrt_step_args, positions), ptr);
+      case KernelArg::Kind::OutRows:
+        return field(args, offsetof(qrt_step_args, out_rows), ptr);
+      case KernelArg::Kind::Rows:
+        return rows;
+      case KernelArg::Kind::Begin:
+        return begin;
+      case KernelArg::Kind::End:
+        return end;
+    }
+    llvm_unreachable("kernel argument");
+  }
+
+  static std::string specKey(const KernelCall& call, ArrayRef<Type> types) {
+    std::string key;
+    llvm::raw_string_ostream os(key);
+    os << call.symbol << '/' << static_cast<int>(call.rows) << '/' << call.items << '/' << call.itemsPerRow;
+    for (const KernelArg& arg : call.args)
+      os << ',' << static_cast<int>(arg.kind) << ':' << arg.integer << ':' << llvm::bit_cast<uint32_t>(arg.real);
+    for (Type type : types) os << ',' << type;
+    return key;
+  }
+
+  ModuleOp plan, out;
+  MLIRContext* context;
+  OpBuilder b;
+  Type ptr, i32, i64, f32;
+  Location loc = UnknownLoc::get(context);
+  llvm::StringMap<LLVM::LLVMFuncOp> specs;
+};
+
+}  // namespace
+
+FailureOr<LoweredPrograms> lowerToLlvm(ModuleOp plan) { return Lowering(plan).run(); }
+
+}  // namespace qcc::cpu

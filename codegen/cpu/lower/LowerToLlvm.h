@@ -1,0 +1,26 @@
+// plan -> LLVM dialect: one step function per program, one function per block, one specialised function per kernel
+// specification; micro-kernels stay external until the blob is linked.
+#ifndef QCC_CODEGEN_CPU_LOWER_LOWERTOLLVM_H_
+#define QCC_CODEGEN_CPU_LOWER_LOWERTOLLVM_H_
+
+#include <string>
+#include <vector>
+
+#include "dialects/plan/IR/Plan.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace qcc::cpu {
+
+struct LoweredPrograms {
+  mlir::OwningOpRef<mlir::ModuleOp> module;  // llvm dialect only
+  std::vector<std::string> entries;          // step function of each plan.program, in the plan's order
+  int64_t kernelSpecs = 0;                   // distinct specialisations (dispatches of one spec share one)
+};
+
+// `plan` is a module of plan ops that passed qcc-verify-plan.
+mlir::FailureOr<LoweredPrograms> lowerToLlvm(mlir::ModuleOp plan);
+
+}  // namespace qcc::cpu
+
+#endif  // QCC_CODEGEN_CPU_LOWER_LOWERTOLLVM_H_
