@@ -26,6 +26,7 @@
 
 #include "dialects/hir/IR/Hir.h"
 #include "llvm/ADT/DenseMap.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace qcc::hir {
@@ -147,14 +148,23 @@ class Evaluator {
   llvm::LogicalResult evaluateBlock(mlir::Block& block);
   const EvalValue& lookup(mlir::Value value) const { return frame_->find(value)->second; }
 
-  // The state that `handle` names for `sequence`, made (zeros, no tokens) when the sequence starts. Fails
-  // with an error on `op` when what it reflects is not `sequence.past` tokens.
+  // For ops that advance a state: what `handle` names for `sequence`, made (zeros, no tokens) when the
+  // sequence starts. nullptr, with an error on `op`, when it reflects another number of tokens than
+  // `sequence.past`; only a kv state may have more, and is cut.
   template <class T>
-  StateData<T>* stateFor(mlir::Operation* op, const StateHandle& handle, const StepRows::Sequence& sequence);
+  StateData<T>* beginState(mlir::Operation* op, const StateHandle& handle,
+                           const StepRows::Sequence& sequence);
+  // For ops that read a state which this step has advanced; errors as above, against past + count.
+  template <class T>
+  const StateData<T>* currentState(mlir::Operation* op, const StateHandle& handle,
+                                   const StepRows::Sequence& sequence);
   const WeightSource& weights() const { return weights_; }
 
  private:
   using Frame = llvm::DenseMap<mlir::Value, EvalValue>;
+
+  llvm::FailureOr<llvm::SmallVector<EvalValue>> evaluateFunction(mlir::func::FuncOp function,
+                                                                 llvm::ArrayRef<EvalValue> inputs);
   template <class T>
   using States = std::map<std::pair<int64_t, std::string>, StateData<T>>;
 

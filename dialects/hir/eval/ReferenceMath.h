@@ -1,0 +1,79 @@
+// Pieces that the ops' evaluate methods share. T is the evaluator's precision.
+#ifndef QCC_DIALECTS_HIR_EVAL_REFERENCEMATH_H_
+#define QCC_DIALECTS_HIR_EVAL_REFERENCEMATH_H_
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "dialects/hir/eval/Evaluator.h"
+
+namespace qcc::hir {
+
+// Calls fn(T()) with T = double or float.
+template <class Fn>
+llvm::LogicalResult inPrecision(const Evaluator& ev, Fn fn) {
+  return ev.precision() == Precision::F64 ? fn(double()) : fn(float());
+}
+
+// Sixteen partial sums, so that the compiler may use vector registers without being allowed to reassociate.
+// The order depends on n alone.
+template <class T>
+T dot(const T* a, const T* b, int64_t n) {
+  constexpr int kLanes = 16;
+  T lanes[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes)
+    for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += a[i + lane] * b[i + lane];
+  T sum = 0;
+  for (T lane : lanes) sum += lane;
+  for (; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+// Both forms never raise e to a large positive power.
+template <class T>
+T sigmoid(T x) {
+  if (x >= 0) return 1 / (1 + std::exp(-x));
+  T e = std::exp(x);
+  return e / (1 + e);
+}
+template <class T>
+T softplus(T x) {
+  return std::max(x, T(0)) + std::log1p(std::exp(-std::abs(x)));
+}
+template <class T>
+T silu(T x) {
+  return x * sigmoid(x);
+}
+
+// Row `row` (of the last dimension) of a weight.
+template <class T>
+void decodeWeightRow(const WeightHandle& weight, int64_t row, std::vector<float>& scratch, T* dst) {
+  int64_t columns = weight.type.getShape().back();
+  Format format = weight.type.getFormat();
+  scratch.resize(columns);
+  decode_row(format, weight.bytes.data() + row * row_bytes(format, columns), columns, scratch.data());
+  for (int64_t i = 0; i < columns; ++i) dst[i] = scratch[i];
+}
+
+// All of a weight; for the small ones (norms, convolution taps, decay).
+template <class T>
+std::vector<T> decodeWeight(const WeightHandle& weight) {
+  int64_t columns = weight.type.getShape().back(), rows = weight.type.getNumElements() / columns;
+  std::vector<T> values(rows * columns);
+  std::vector<float> scratch;
+  for (int64_t row = 0; row < rows; ++row)
+    decodeWeightRow(weight, row, scratch, values.data() + row * columns);
+  return values;
+}
+
+inline llvm::LogicalResult checkRowCount(mlir::Operation* op, llvm::StringRef name, int64_t found,
+                                         int64_t expected) {
+  if (found == expected) return llvm::success();
+  return op->emitOpError() << name << " has " << found << " rows in this evaluation, expected " << expected;
+}
+
+}  // namespace qcc::hir
+
+#endif  // QCC_DIALECTS_HIR_EVAL_REFERENCEMATH_H_
