@@ -1,0 +1,40 @@
+// Native code of an artifact, made executable.
+#ifndef RUNTIME_DEVICE_CPU_CODE_IMAGE_H_
+#define RUNTIME_DEVICE_CPU_CODE_IMAGE_H_
+
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "runtime/abi/program.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/status.h"
+
+namespace qrt {
+
+// A private copy of a code blob: first writable, then hashed, then read-and-execute, never two at once. A
+// copy, because the file may change after it was verified, and may lie where execution is not allowed.
+class CodeImage {
+ public:
+  CodeImage() = default;
+  ~CodeImage();
+  CodeImage(CodeImage&& other) noexcept { *this = std::move(other); }
+  CodeImage& operator=(CodeImage&& other) noexcept;
+
+  // Errors: artifact corrupt (the bytes do not hash to `expected`, the header is not that of `n_programs`
+  // programs of this ABI, an entry lies outside), out of memory, device unsupported (the system refuses
+  // executable memory).
+  static Result<CodeImage> Load(std::span<const uint8_t> code, const Hash128& expected, size_t n_programs);
+
+  uint64_t bytes() const { return bytes_; }
+  // `program` < n_programs.
+  qrt_step_fn entry(uint32_t program) const;
+
+ private:
+  uint8_t* data_ = nullptr;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace qrt
+
+#endif  // RUNTIME_DEVICE_CPU_CODE_IMAGE_H_

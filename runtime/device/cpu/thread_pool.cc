@@ -1,0 +1,87 @@
+#include "runtime/device/cpu/thread_pool.h"
+
+#include <system_error>
+
+#include "runtime/device/cpu/futex.h"
+
+namespace qrt {
+namespace {
+
+// About 50 us at some 40 ns a pause: longer than sampling a token from a small vocabulary, short enough not
+// to burn a core while the user types.
+constexpr uint32_t kIdleSpins = 1200;
+
+static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t), "a futex is the atomic's own word");
+
+const uint32_t* Word(const std::atomic<uint32_t>& a) {
+  return reinterpret_cast<const uint32_t*>(&a);
+}
+
+}  // namespace
+
+std::unique_ptr<ThreadPool> ThreadPool::Create(uint32_t threads, uint32_t available_cpus) {
+  std::unique_ptr<ThreadPool> pool(new ThreadPool(threads, threads > available_cpus ? 0 : kIdleSpins));
+  pool->workers_.reserve(threads - 1);
+  try {
+    for (uint32_t i = 1; i < threads; ++i)
+      pool->workers_.emplace_back(&ThreadPool::WorkerMain, pool.get(), i);
+  } catch (const std::system_error&) {
+    return nullptr;  // the destructor stops those that run
+  }
+  return pool;
+}
+
+ThreadPool::~ThreadPool() {
+  stop_ = true;
+  Publish();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+// Sequentially consistent on both sides: either this thread sees the sleeper, or the sleeper sees the new
+// generation.
+void ThreadPool::Publish() {
+  generation_.fetch_add(1);
+  if (sleepers_.load() != 0) FutexWakeAll(Word(generation_));
+}
+
+bool ThreadPool::Run(PoolTask task, void* arg) {
+  if (threads_ == 1) {
+    task(arg, 0, 1);
+    return true;
+  }
+  task_ = task;
+  arg_ = arg;
+  running_.store(threads_ - 1, std::memory_order_relaxed);
+  Publish();
+  task(arg, 0, threads_);
+  for (uint32_t i = 0; i < spins_; ++i) {
+    if (running_.load(std::memory_order_acquire) == 0) return true;
+    CpuRelax();
+  }
+  caller_sleeps_.store(1);
+  for (uint32_t left = running_.load(); left != 0; left = running_.load()) FutexWait(Word(running_), left);
+  caller_sleeps_.store(0, std::memory_order_relaxed);
+  return true;
+}
+
+void ThreadPool::WorkerMain(uint32_t index) {
+  uint32_t seen = 0;
+  for (;;) {
+    uint32_t spins = spins_;
+    while (generation_.load(std::memory_order_acquire) == seen && spins != 0) {
+      CpuRelax();
+      --spins;
+    }
+    if (generation_.load(std::memory_order_acquire) == seen) {
+      sleepers_.fetch_add(1);
+      while (generation_.load() == seen) FutexWait(Word(generation_), seen);
+      sleepers_.fetch_sub(1, std::memory_order_relaxed);
+    }
+    seen = generation_.load(std::memory_order_acquire);
+    if (stop_) return;
+    task_(arg_, index, threads_);
+    if (running_.fetch_sub(1) == 1 && caller_sleeps_.load() != 0) FutexWakeAll(Word(running_));
+  }
+}
+
+}  // namespace qrt

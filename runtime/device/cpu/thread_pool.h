@@ -1,0 +1,60 @@
+// Threads that run one task together.
+#ifndef RUNTIME_DEVICE_CPU_THREAD_POOL_H_
+#define RUNTIME_DEVICE_CPU_THREAD_POOL_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace qrt {
+
+// task(arg, index, count) for every index in [0, count).
+using PoolTask = void (*)(void* arg, uint32_t index, uint32_t count);
+
+// A group of threads that enter a task at the same time, so that the task may use barriers.
+class Workers {
+ public:
+  virtual ~Workers() = default;
+  virtual uint32_t threads() const = 0;
+  // Returns true after every thread has left the task; false: nothing was started. One call at a time.
+  virtual bool Run(PoolTask task, void* arg) = 0;
+};
+
+// Persistent threads; the caller of Run is thread 0. Between tasks workers spin for some tens of microseconds
+// (the gap between two tokens) and then sleep.
+class ThreadPool final : public Workers {
+ public:
+  // nullptr when the system refuses a thread. Throws std::bad_alloc. `available_cpus`: with more threads than
+  // that, spinning only steals time from the thread waited for, and is left out.
+  static std::unique_ptr<ThreadPool> Create(uint32_t threads, uint32_t available_cpus);
+  ~ThreadPool() override;
+
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  uint32_t threads() const override { return threads_; }
+  bool Run(PoolTask task, void* arg) override;
+
+ private:
+  ThreadPool(uint32_t threads, uint32_t spins) : threads_(threads), spins_(spins) {}
+  void WorkerMain(uint32_t index);
+  void Publish();
+
+  const uint32_t threads_;
+  const uint32_t spins_;
+  // Written by the caller before the generation, read by workers after it.
+  PoolTask task_ = nullptr;
+  void* arg_ = nullptr;
+  bool stop_ = false;
+  alignas(64) std::atomic<uint32_t> generation_{0};  // counts tasks; workers wait for it to change
+  std::atomic<uint32_t> sleepers_{0};                // workers that sleep or are about to
+  alignas(64) std::atomic<uint32_t> running_{0};     // workers still inside the task
+  std::atomic<uint32_t> caller_sleeps_{0};
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace qrt
+
+#endif  // RUNTIME_DEVICE_CPU_THREAD_POOL_H_

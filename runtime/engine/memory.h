@@ -1,0 +1,39 @@
+// Memory whose size follows the model or the context, from the embedder's allocator or from the system.
+#ifndef RUNTIME_ENGINE_MEMORY_H_
+#define RUNTIME_ENGINE_MEMORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "runtime/include/qrt/qrt.h"
+
+namespace qrt {
+
+// An owned block of zeroed, aligned bytes. Movable; empty when default-made.
+class Memory {
+ public:
+  Memory() = default;
+  ~Memory() { Free(); }
+  Memory(Memory&& other) noexcept { *this = std::move(other); }
+  Memory& operator=(Memory&& other) noexcept;
+
+  // Zeroed memory of `bytes` > 0, aligned to 64. With `allocator` NULL the pages come from the system and
+  // become resident when they are first touched. False: out of memory, and the object is empty.
+  bool Allocate(const qrt_allocator* allocator, uint64_t bytes);
+
+  uint8_t* data() const { return data_; }
+  uint64_t size() const { return size_; }
+
+ private:
+  void Free();
+
+  uint8_t* data_ = nullptr;
+  uint64_t size_ = 0;
+  bool injected_ = false;
+  qrt_allocator allocator_ = {};
+};
+
+}  // namespace qrt
+
+#endif  // RUNTIME_ENGINE_MEMORY_H_

@@ -1,0 +1,37 @@
+#include "runtime/engine/model_plan.h"
+
+#include <string>
+
+#include "runtime/base/checked.h"
+
+namespace qrt {
+
+Result<ModelPlan> PlanOf(const Manifest& manifest, const Hash128& identity) {
+  ModelPlan plan;
+  plan.identity = identity;
+  plan.vocab_size = manifest.model.vocab_size;
+  plan.logits_stride = manifest.model.logits_stride;
+  plan.context_length = manifest.model.context_length;
+  plan.state_bytes = manifest.state_bytes;
+  plan.kv_bytes_per_token = manifest.kv_bytes_per_token;
+  for (const ProgramInfo& program : manifest.programs) {
+    plan.programs.push_back({program.phase, program.rows, program.arena_bytes});
+  }
+  for (const StateInfo& state : manifest.states) {
+    if (state.kind != StateKind::kKv) continue;
+    // K [kv_heads][capacity][head_dim], then V: one plane per head of each.
+    const Checked row = Checked(state.shape.empty() ? 0 : state.shape.back()) * Bytes(state.element);
+    if (!row.ok() || row.value() == 0 || state.bytes % row.value() != 0) {
+      return Status(Code::kArtifactIncompatible, 7020,
+                    "KV layer " + state.name + " has " + std::to_string(state.bytes) +
+                        " bytes per token, expected a multiple of its head's row",
+                    "manifest, state " + state.name, "compile the model again with this release's qcc");
+    }
+    for (uint64_t at = 0; at < state.bytes; at += row.value()) {
+      plan.kv_planes.push_back({state.offset + at, row.value()});
+    }
+  }
+  return plan;
+}
+
+}  // namespace qrt

@@ -1,0 +1,46 @@
+// What an engine needs to know about a compiled model: the part of the manifest that running depends on.
+#ifndef RUNTIME_ENGINE_MODEL_PLAN_H_
+#define RUNTIME_ENGINE_MODEL_PLAN_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/artifact/manifest.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/status.h"
+
+namespace qrt {
+
+// kPrefill: tokens -> residual stream in the arena. kDecode: tokens -> residual stream -> logits of the
+// requested rows. kHead: rows of the residual stream in the arena -> logits.
+struct Program {
+  Phase phase = Phase::kDecode;
+  uint32_t rows = 0;  // bucket: the most rows (kHead: output rows) of one step
+  uint64_t arena_bytes = 0;
+};
+
+// A run of KV that lies contiguous over tokens: with capacity C it starts at offset * C and holds C rows of
+// row_bytes.
+struct KvPlane {
+  uint64_t offset = 0;     // bytes per token before this plane
+  uint64_t row_bytes = 0;  // of one token
+};
+
+struct ModelPlan {
+  Hash128 identity = {};  // of the artifact; snapshots are bound to it
+  uint32_t vocab_size = 0;
+  uint32_t logits_stride = 0;       // floats between two rows of logits, >= vocab_size
+  uint64_t context_length = 0;      // the model's own
+  uint64_t state_bytes = 0;         // may be 0
+  uint64_t kv_bytes_per_token = 0;  // may be 0
+  std::vector<KvPlane> kv_planes;   // inside kv_bytes_per_token, no overlap
+  std::vector<Program> programs;    // the device's program table
+};
+
+// The plan of an artifact's manifest. Errors: artifact incompatible (a KV layer whose shape does not divide
+// its bytes).
+Result<ModelPlan> PlanOf(const Manifest& manifest, const Hash128& identity);
+
+}  // namespace qrt
+
+#endif  // RUNTIME_ENGINE_MODEL_PLAN_H_

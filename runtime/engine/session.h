@@ -1,0 +1,93 @@
+// One sequence: recurrent and conv state, KV, position.
+#ifndef RUNTIME_ENGINE_SESSION_H_
+#define RUNTIME_ENGINE_SESSION_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/base/checked.h"
+#include "runtime/base/status.h"
+#include "runtime/engine/memory.h"
+#include "runtime/engine/model_plan.h"
+#include "runtime/include/qrt/qrt.h"
+
+namespace qrt {
+
+class Batch;
+class Engine;
+
+// Used by one thread at a time, Cancel excepted. The engine must outlive it.
+class Session {
+ public:
+  // Memory is taken in Init. `handle` is what callbacks receive.
+  Session(Engine& engine, qrt_session* handle) : engine_(engine), handle_(handle) {}
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Bytes that a session of `context_tokens` takes: state, KV, logits.
+  struct Sizes {
+    Checked state, kv, logits;
+    Checked total() const { return state + kv + logits; }
+  };
+  static Sizes SizesFor(const ModelPlan& plan, uint64_t context_tokens);
+
+  // Takes the memory for `context_tokens` tokens. Errors: out of memory, invalid argument.
+  Status Init(uint64_t context_tokens, const qrt_allocator* allocator);
+
+  uint64_t position() const { return position_; }
+  uint64_t capacity() const { return capacity_; }
+  Engine& engine() const { return engine_; }
+
+  // Logits [vocab_size] of the last token when its append wanted them, else nullptr.
+  const float* logits() const {
+    return has_logits_ ? reinterpret_cast<const float*>(logits_.data()) : nullptr;
+  }
+
+  // Back to the empty sequence.
+  void Reset();
+
+  // Stops the append now running, or the next one. Any thread, async-signal-safe.
+  void Cancel() { cancel_.store(true, std::memory_order_relaxed); }
+
+  // Snapshots: header, state, then the used rows of each KV plane, with an XXH3-128 over all of it.
+  uint64_t SaveSize() const;
+  // `bytes` holds SaveSize().
+  void Save(uint8_t* bytes) const;
+  // Errors: snapshot mismatch, context full; the session is unchanged then.
+  Status Restore(const uint8_t* bytes, uint64_t size);
+
+ private:
+  friend class Batch;
+
+  // What an append of this session still has to do.
+  struct Feed {
+    const int32_t* tokens = nullptr;
+    size_t count = 0;
+    size_t done = 0;
+    qrt_logits_want want = QRT_LOGITS_NONE;
+    qrt_logits_fn on_logits = nullptr;
+    void* ctx = nullptr;
+    Session* next = nullptr;
+    bool active = false;
+  };
+
+  float* mutable_logits() { return reinterpret_cast<float*>(logits_.data()); }
+
+  Engine& engine_;
+  qrt_session* const handle_;
+  Memory state_;
+  Memory kv_;
+  Memory logits_;
+  uint64_t capacity_ = 0;     // tokens the caller asked for
+  uint64_t kv_capacity_ = 0;  // tokens the KV is laid out for, >= capacity_
+  uint64_t position_ = 0;
+  bool has_logits_ = false;
+  std::atomic<bool> cancel_{false};
+  static_assert(std::atomic<bool>::is_always_lock_free, "Cancel runs in signal handlers");
+  Feed feed_;
+};
+
+}  // namespace qrt
+
+#endif  // RUNTIME_ENGINE_SESSION_H_
