@@ -1,0 +1,205 @@
+#include "compiler/driver/eval.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "dialects/hir/eval/Evaluator.h"
+#include "frontends/gguf/error.h"
+#include "frontends/models/import.h"
+#include "mlir/IR/Diagnostics.h"
+
+namespace qcc::compiler {
+
+namespace {
+
+static_assert(std::endian::native == std::endian::little,
+              "logits files are written as the values lie in memory");
+
+// The file's tensors as the evaluator asks for them.
+class FileWeights final : public hir::WeightSource {
+ public:
+  explicit FileWeights(const gguf::File& file) : file_(file) {}
+
+  std::optional<hir::WeightBytes> find(llvm::StringRef name) const override {
+    const gguf::Tensor* tensor = file_.FindTensor(std::string_view(name.data(), name.size()));
+    if (tensor == nullptr) return std::nullopt;
+    return hir::WeightBytes{tensor->format, {tensor->data, tensor->bytes}};
+  }
+
+ private:
+  const gguf::File& file_;
+};
+
+absl::StatusOr<std::vector<int32_t>> ReadTokens(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  if (!in.is_open() || in.bad())
+    return MakeError("Q2401", "cannot read the token file", path, "give a text file of token ids");
+  std::vector<int32_t> ids;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  const auto is_space = [](char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; };
+  while (true) {
+    while (at != end && is_space(*at)) ++at;
+    if (at == end) break;
+    int32_t id = 0;
+    const auto [next, error] = std::from_chars(at, end, id);
+    if (error != std::errc() || (next != end && !is_space(*next)))
+      return MakeError("Q2401", absl::StrCat("entry ", ids.size(), " is not a token id"),
+                       absl::StrCat(path, ", byte ", at - text.data()),
+                       "token ids are decimal numbers separated by white space");
+    ids.push_back(id);
+    at = next;
+  }
+  if (ids.empty()) return MakeError("Q2401", "the token file holds no ids, expected at least one", path);
+  return ids;
+}
+
+// Removes the temporary file unless it was renamed into place.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& target) : target_(target), path_(target + ".part") {
+    out_.open(path_, std::ios::binary | std::ios::trunc);
+  }
+  ~TemporaryFile() {
+    if (committed_) return;
+    out_.close();
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  template <class T>
+  void Write(const T* data, size_t count) {
+    out_.write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(count * sizeof(T)));
+  }
+  absl::Status Commit() {
+    out_.close();
+    std::error_code error;
+    if (out_.fail())
+      return MakeError("Q2404", "cannot write the logits", target_, "check space and permissions");
+    std::filesystem::rename(path_, target_, error);
+    if (error)
+      return MakeError("Q2404", absl::StrCat("cannot put the logits in place: ", error.message()), target_);
+    committed_ = true;
+    return absl::OkStatus();
+  }
+
+ private:
+  std::string target_;
+  std::string path_;
+  std::ofstream out_;
+  bool committed_ = false;
+};
+
+}  // namespace
+
+struct EvalSession::Impl {
+  Impl(const gguf::File& file) : file(file), weights(file) {}
+
+  const gguf::File& file;
+  FileWeights weights;
+  mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED};
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::optional<hir::Evaluator> evaluator;
+  int64_t vocabulary = 0;
+  int64_t past = 0;
+};
+
+EvalSession::EvalSession() = default;
+EvalSession::~EvalSession() = default;
+
+int64_t EvalSession::vocabulary() const {
+  return impl_->vocabulary;
+}
+
+absl::StatusOr<std::unique_ptr<EvalSession>> EvalSession::Create(const gguf::File& file, bool f64,
+                                                                 bool kv_f16) {
+  std::unique_ptr<EvalSession> session(new EvalSession);
+  session->impl_ = std::make_unique<Impl>(file);
+  Impl& impl = *session->impl_;
+  models::ImportOptions options;
+  options.kv = kv_f16 ? models::KvElement::kF16 : models::KvElement::kF32;
+  absl::StatusOr<models::ImportResult> imported = models::ImportModel(impl.context, file, options);
+  if (!imported.ok()) return imported.status();
+  impl.module = std::move(imported->module);
+  impl.vocabulary = (*impl.module)->getAttrOfType<mlir::IntegerAttr>("hir.vocab_size").getInt();
+  impl.evaluator.emplace(*impl.module, impl.weights, f64 ? hir::Precision::F64 : hir::Precision::F32);
+  return session;
+}
+
+absl::StatusOr<std::vector<double>> EvalSession::Step(std::span<const int32_t> ids) {
+  Impl& impl = *impl_;
+  const int64_t count = static_cast<int64_t>(ids.size());
+  for (int64_t i = 0; i < count; ++i)
+    if (ids[i] < 0 || ids[i] >= impl.vocabulary)
+      return MakeError("Q2402",
+                       absl::StrCat("token id ", ids[i], " at position ", impl.past + i,
+                                    " is outside the vocabulary, expected 0 to ", impl.vocabulary - 1),
+                       impl.file.path(), "use ids of this model's own tokenizer");
+  std::string problems;
+  mlir::ScopedDiagnosticHandler capture(&impl.context, [&](mlir::Diagnostic& diagnostic) {
+    std::string where;
+    llvm::raw_string_ostream(where) << diagnostic.getLocation();
+    absl::StrAppend(&problems, problems.empty() ? "" : "; ", diagnostic.str(), " at ", where);
+    return mlir::success();
+  });
+  std::vector<int32_t> wanted(count);
+  std::iota(wanted.begin(), wanted.end(), 0);
+  auto stream = impl.evaluator->evaluate("trunk", {hir::idsValue({ids.begin(), ids.end()}),
+                                                   hir::rowsValue(hir::StepRows::text(impl.past, count))});
+  if (mlir::succeeded(stream)) {
+    auto logits = impl.evaluator->evaluate("head", {(*stream)[0], hir::idsValue(std::move(wanted))});
+    if (mlir::succeeded(logits)) {
+      impl.past += count;
+      return hir::toDoubles((*logits)[0]);
+    }
+  }
+  return MakeError("Q2405", absl::StrCat("the reference evaluator failed: ", problems), impl.file.path());
+}
+
+absl::Status RunEval(const EvalOptions& options) {
+  for (int64_t length : options.split)
+    if (length < 1)
+      return MakeError("Q2403", absl::StrCat("split length ", length, ", expected at least 1"), "--split");
+  absl::StatusOr<std::vector<int32_t>> ids = ReadTokens(options.tokens);
+  if (!ids.ok()) return ids.status();
+  absl::StatusOr<std::unique_ptr<gguf::File>> file = gguf::File::Open(options.model);
+  if (!file.ok()) return file.status();
+  absl::StatusOr<std::unique_ptr<EvalSession>> session =
+      EvalSession::Create(**file, options.f64, options.kv_f16);
+  if (!session.ok()) return session.status();
+
+  const size_t total = ids->size();
+  if (total > static_cast<size_t>(std::numeric_limits<int32_t>::max()) ||
+      (*session)->vocabulary() > std::numeric_limits<int32_t>::max())
+    return MakeError("Q2401", "more tokens than a logits file can count", options.tokens);
+  TemporaryFile out(options.output);
+  const int32_t header[2] = {static_cast<int32_t>(total), static_cast<int32_t>((*session)->vocabulary())};
+  out.Write("LGT1", 4);
+  out.Write(header, 2);
+  size_t done = 0;
+  for (size_t piece = 0; done < total; ++piece) {
+    size_t count = total - done;
+    if (!options.split.empty()) {
+      const int64_t length = options.split[std::min(piece, options.split.size() - 1)];
+      count = std::min(count, static_cast<size_t>(length));
+    }
+    absl::StatusOr<std::vector<double>> logits = (*session)->Step(std::span(*ids).subspan(done, count));
+    if (!logits.ok()) return logits.status();
+    const std::vector<float> values(logits->begin(), logits->end());
+    out.Write(values.data(), values.size());
+    done += count;
+  }
+  return out.Commit();
+}
+
+}  // namespace qcc::compiler
