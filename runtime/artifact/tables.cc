@@ -1,0 +1,317 @@
+// The sections that the manifest refers to: code, tokenizer, chat template, goldens.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+
+#include "runtime/artifact/verifier.h"
+#include "runtime/base/checked.h"
+
+namespace qrt {
+namespace {
+
+template <typename T>
+std::span<const T> TableAt(std::span<const uint8_t> section, uint64_t offset, uint64_t count) {
+  return {reinterpret_cast<const T*>(section.data() + offset), static_cast<size_t>(count)};
+}
+
+// Length of the longest valid UTF-8 prefix (no overlong forms, no surrogates, nothing above U+10FFFF).
+size_t ValidUtf8Prefix(std::span<const uint8_t> s) {
+  size_t i = 0;
+  while (i < s.size()) {
+    const uint8_t lead = s[i];
+    size_t more = lead < 0x80 ? 0 : lead < 0xc2 ? 4 : lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : lead < 0xf5 ? 3 : 4;
+    if (more == 4 || s.size() - i <= more) return i;
+    for (size_t k = 1; k <= more; ++k) {
+      if ((s[i + k] & 0xc0) != 0x80) return i;
+    }
+    if ((lead == 0xe0 && s[i + 1] < 0xa0) || (lead == 0xed && s[i + 1] > 0x9f) ||
+        (lead == 0xf0 && s[i + 1] < 0x90) || (lead == 0xf4 && s[i + 1] > 0x8f)) {
+      return i;
+    }
+    i += more + 1;
+  }
+  return i;
+}
+
+}  // namespace
+
+Status ArtifactVerifier::CheckCode() {
+  const Manifest& m = a_.manifest_;
+  if (m.code.empty()) return BadField("the length of code", "0", "at least 1");
+  uint64_t largest = 0;
+  for (const CodeInfo& c : m.code) {
+    if (c.target != "cpu") continue;
+    const std::string field = "code '" + c.isa + "'";
+    QRT_RETURN_IF_ERROR(CheckReference(field + ".section", c.section, QBIN_SECTION_CODE));
+    QRT_RETURN_IF_ERROR(CheckReference(field + ".weights_section", c.weights_section, QBIN_SECTION_WEIGHTS));
+    largest = std::max(largest, a_.sections_[c.weights_section].size);
+
+    const std::span<const uint8_t> blob = a_.SectionBytes(c.section);
+    qrt_code_header header;
+    if (blob.size() < sizeof header) {
+      return CorruptIn(4016, c.section, 0,
+                       "the code has " + std::to_string(blob.size()) + " bytes, its header takes " +
+                           std::to_string(sizeof header));
+    }
+    std::memcpy(&header, blob.data(), sizeof header);
+    if (header.magic != QRT_CODE_MAGIC) {
+      return CorruptIn(4016, c.section, 0, "the code does not begin with its mark");
+    }
+    if (header.abi != QRT_PROGRAM_ABI) {
+      return Status(Code::kArtifactIncompatible, 4017,
+                    "the code was made for program interface " + std::to_string(header.abi) +
+                        ", this runtime calls " + std::to_string(QRT_PROGRAM_ABI),
+                    a_.path_ + ", section " + std::to_string(c.section) + " (code)",
+                    "compile the model again, or use the runtime that came with its compiler");
+    }
+    if (header.n_entries != m.programs.size()) {
+      return CorruptIn(4016, c.section, offsetof(qrt_code_header, n_entries),
+                       "the code has " + std::to_string(header.n_entries) + " entries, the manifest " +
+                           std::to_string(m.programs.size()) + " programs");
+    }
+    const uint64_t entries_end = sizeof header + uint64_t{header.n_entries} * sizeof(uint32_t);
+    if (entries_end > blob.size()) {
+      return CorruptIn(4016, c.section, sizeof header,
+                       "the code has " + std::to_string(blob.size()) + " bytes, its entry table ends at " +
+                           std::to_string(entries_end));
+    }
+    for (uint32_t i = 0; i < header.n_entries; ++i) {
+      const uint64_t at = sizeof header + uint64_t{i} * sizeof(uint32_t);
+      uint32_t entry;
+      std::memcpy(&entry, blob.data() + at, sizeof entry);
+      if (entry < entries_end || entry >= blob.size()) {
+        return CorruptIn(4016, c.section, at,
+                         "program '" + m.programs[i].name + "' begins at " + std::to_string(entry) +
+                             " of the code, expected " + std::to_string(entries_end) + " to " +
+                             std::to_string(blob.size() - 1));
+      }
+    }
+  }
+  if (largest != 0 && m.weights_bytes != largest) {
+    return BadField("weights_bytes", std::to_string(m.weights_bytes),
+                    std::to_string(largest) + ", the size of the largest weight section");
+  }
+  return Status();
+}
+
+Status ArtifactVerifier::ReadTokenizer(uint32_t section) {
+  const std::span<const uint8_t> bytes = a_.SectionBytes(section);
+  auto bad = [&](uint64_t offset, std::string message) {
+    return CorruptIn(4018, section, offset, std::move(message));
+  };
+  qrt_tokenizer_header h;
+  if (bytes.size() < sizeof h) return bad(0, "the tokenizer is shorter than its header");
+  std::memcpy(&h, bytes.data(), sizeof h);
+  if (h.magic != QRT_TOKENIZER_MAGIC) return bad(0, "the tokenizer does not begin with its mark");
+  if (h.abi != QRT_TOKENIZER_ABI) {
+    return Status(Code::kArtifactIncompatible, 4017,
+                  "the tokenizer tables have version " + std::to_string(h.abi) + ", this runtime reads " +
+                      std::to_string(QRT_TOKENIZER_ABI),
+                  a_.path_ + ", section " + std::to_string(section) + " (tokenizer)", "use a newer runtime");
+  }
+  if (h.n_tokens == 0 || h.n_tokens > a_.manifest_.model.vocab_size) {
+    return bad(offsetof(qrt_tokenizer_header, n_tokens),
+               "the tokenizer has " + std::to_string(h.n_tokens) + " tokens, expected 1 to " +
+                   std::to_string(a_.manifest_.model.vocab_size) + " (the model's vocabulary)");
+  }
+  const struct {
+    const char* name;
+    uint64_t offset;
+    Checked size;
+  } tables[] = {
+      {"token bytes", h.blob_offset, Checked(h.blob_bytes)},
+      {"token starts", h.starts_offset, (Checked(h.n_tokens) + 1) * sizeof(uint32_t)},
+      {"token types", h.types_offset, Checked(h.n_tokens)},
+      {"byte tokens", h.byte_token_offset, Checked(256) * sizeof(uint32_t)},
+      {"merges", h.merges_offset, Checked(h.n_merges) * sizeof(qrt_tokenizer_merge)},
+      {"special tokens", h.special_offset, Checked(h.n_special) * sizeof(uint32_t)},
+  };
+  for (const auto& t : tables) {
+    if (!t.size.ok() || !InRange(t.offset, t.size.value(), bytes.size()) || t.offset < sizeof h ||
+        t.offset % 8 != 0) {
+      return bad(0, std::string("the table of ") + t.name + " lies at " + std::to_string(t.offset) +
+                        " with " + std::to_string(t.size.value()) +
+                        " bytes, expected a multiple of 8 inside the " + std::to_string(bytes.size()) +
+                        " bytes after the header");
+    }
+  }
+  TokenizerTables t;
+  t.n_tokens = h.n_tokens;
+  t.max_token_bytes = h.max_token_bytes;
+  t.blob = bytes.subspan(h.blob_offset, h.blob_bytes);
+  t.starts = TableAt<uint32_t>(bytes, h.starts_offset, uint64_t{h.n_tokens} + 1);
+  t.types = TableAt<uint8_t>(bytes, h.types_offset, h.n_tokens);
+  t.byte_token = TableAt<uint32_t>(bytes, h.byte_token_offset, 256);
+  t.merges = TableAt<qrt_tokenizer_merge>(bytes, h.merges_offset, h.n_merges);
+  t.special = TableAt<uint32_t>(bytes, h.special_offset, h.n_special);
+
+  uint32_t longest = 0, specials = 0;
+  if (t.starts[0] != 0 || t.starts[h.n_tokens] != h.blob_bytes) {
+    return bad(h.starts_offset, "the token starts do not run from 0 to the " + std::to_string(h.blob_bytes) +
+                                    " bytes of all tokens");
+  }
+  for (uint32_t i = 0; i < h.n_tokens; ++i) {
+    if (t.starts[i + 1] < t.starts[i]) {
+      return bad(h.starts_offset + 4 * (uint64_t{i} + 1),
+                 "token " + std::to_string(i) + " ends at " + std::to_string(t.starts[i + 1]) +
+                     ", before its start " + std::to_string(t.starts[i]));
+    }
+    if (t.types[i] < QRT_TOKEN_NORMAL || t.types[i] > QRT_TOKEN_BYTE) {
+      return bad(h.types_offset + i, "token " + std::to_string(i) + " has type " +
+                                         std::to_string(t.types[i]) + ", expected 1 to 6");
+    }
+    const uint32_t length = t.starts[i + 1] - t.starts[i];
+    longest = std::max(longest, length);
+    if (t.types[i] >= QRT_TOKEN_UNKNOWN && t.types[i] <= QRT_TOKEN_USER_DEFINED && length > 0) ++specials;
+  }
+  if (longest != h.max_token_bytes) {
+    return bad(offsetof(qrt_tokenizer_header, max_token_bytes),
+               "the longest token has " + std::to_string(longest) + " bytes, the header says " +
+                   std::to_string(h.max_token_bytes));
+  }
+  for (uint32_t b = 0; b < 256; ++b) {
+    const uint32_t id = t.byte_token[b];
+    if (id >= h.n_tokens || t.bytes(id).size() != 1 || static_cast<uint8_t>(t.bytes(id)[0]) != b) {
+      return bad(h.byte_token_offset + 4 * b,
+                 "token " + std::to_string(id) + " stands for byte " + std::to_string(b) + ", but is not it");
+    }
+  }
+  std::vector<bool> ranks(h.n_merges);
+  for (uint32_t i = 0; i < h.n_merges; ++i) {
+    const qrt_tokenizer_merge& merge = t.merges[i];
+    const uint64_t at = h.merges_offset + uint64_t{i} * sizeof merge;
+    if (merge.left >= h.n_tokens || merge.right >= h.n_tokens || merge.result >= h.n_tokens) {
+      return bad(at, "merge " + std::to_string(i) + " names a token outside the vocabulary of " +
+                         std::to_string(h.n_tokens));
+    }
+    if (merge.rank >= h.n_merges || ranks[merge.rank]) {
+      return bad(at, "merge " + std::to_string(i) + " has rank " + std::to_string(merge.rank) +
+                         ", expected one below " + std::to_string(h.n_merges) + " that no other has");
+    }
+    ranks[merge.rank] = true;
+    if (i > 0 &&
+        std::pair(t.merges[i - 1].left, t.merges[i - 1].right) >= std::pair(merge.left, merge.right)) {
+      return bad(at,
+                 "merge " + std::to_string(i) + " is not after the one before in the order of (left, right)");
+    }
+  }
+  if (specials != h.n_special) {
+    return bad(offsetof(qrt_tokenizer_header, n_special),
+               "the list of special tokens has " + std::to_string(h.n_special) + " entries, the types give " +
+                   std::to_string(specials));
+  }
+  for (uint32_t i = 0; i < h.n_special; ++i) {
+    const uint32_t id = t.special[i];
+    const uint64_t at = h.special_offset + 4 * uint64_t{i};
+    if (id >= h.n_tokens || t.types[id] < QRT_TOKEN_UNKNOWN || t.types[id] > QRT_TOKEN_USER_DEFINED ||
+        t.bytes(id).empty()) {
+      return bad(at, "entry " + std::to_string(i) + " of the special tokens, id " + std::to_string(id) +
+                         ", is no special token");
+    }
+    if (i == 0) continue;
+    const uint32_t before = t.special[i - 1];
+    const size_t was = t.bytes(before).size(), is = t.bytes(id).size();
+    if (was < is || (was == is && before >= id)) {
+      return bad(at, "entry " + std::to_string(i) +
+                         " of the special tokens is out of order (longest first, then id)");
+    }
+  }
+  a_.tokenizer_ = t;
+  return Status();
+}
+
+Status ArtifactVerifier::CheckTokenizerInfo() {
+  const TokenizerInfo& info = *a_.manifest_.tokenizer;
+  const uint32_t n = a_.tokenizer_->n_tokens;
+  const std::string below = "below " + std::to_string(n) + " (the number of tokens)";
+  const struct {
+    const char* name;
+    int32_t id;
+  } ids[] = {{"bos", info.bos}, {"eos", info.eos}, {"eot", info.eot}, {"pad", info.pad}};
+  for (const auto& [name, id] : ids) {
+    if (id < -1 || (id >= 0 && static_cast<uint32_t>(id) >= n)) {
+      return BadField(std::string("tokenizer.") + name, std::to_string(id), "-1 or " + below);
+    }
+  }
+  if (info.add_bos && info.bos < 0)
+    return BadField("tokenizer.add_bos", "true", "false: there is no bos token");
+  for (size_t i = 0; i < info.eog.size(); ++i) {
+    if (info.eog[i] >= n || (i > 0 && info.eog[i - 1] >= info.eog[i])) {
+      return BadField("tokenizer.eog[" + std::to_string(i) + "]", std::to_string(info.eog[i]),
+                      "rising ids " + below);
+    }
+  }
+  if (info.pre.empty()) return BadField("tokenizer.pre", "empty", "a name");
+  return Status();
+}
+
+Status ArtifactVerifier::ReadChatTemplate(uint32_t section) {
+  const std::span<const uint8_t> bytes = a_.SectionBytes(section);
+  const size_t valid = ValidUtf8Prefix(bytes);
+  if (valid != bytes.size()) return CorruptIn(4019, section, valid, "the chat template is not valid UTF-8");
+  a_.chat_template_ = std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return Status();
+}
+
+Status ArtifactVerifier::ReadGoldens(uint32_t section) {
+  const std::span<const uint8_t> bytes = a_.SectionBytes(section);
+  auto bad = [&](uint64_t offset, std::string message) {
+    return CorruptIn(4020, section, offset, std::move(message));
+  };
+  const uint32_t vocab = a_.manifest_.model.vocab_size;
+  qrt_goldens_header h;
+  if (bytes.size() < sizeof h) return bad(0, "the goldens are shorter than their header");
+  std::memcpy(&h, bytes.data(), sizeof h);
+  if (h.magic != QRT_GOLDENS_MAGIC || h.abi != QRT_GOLDENS_ABI) {
+    return bad(0, "the goldens do not begin with their mark and version " + std::to_string(QRT_GOLDENS_ABI));
+  }
+  const Checked row_bytes = Checked(sizeof(qrt_golden_row)) + Checked(h.n_top) * 8;
+  const Checked size = Checked(sizeof h) + Checked(h.n_tokens) * 4 + Checked(h.n_rows) * row_bytes;
+  if (!size.is(bytes.size())) {
+    return bad(0, "the goldens' counts need " + (size.ok() ? std::to_string(size.value()) : "too many") +
+                      " bytes, the section has " + std::to_string(bytes.size()));
+  }
+  if (h.n_tokens == 0 || !std::isfinite(h.tolerance) || h.tolerance < 0) {
+    return bad(0, "the goldens have no tokens or no finite tolerance");
+  }
+  Goldens goldens;
+  goldens.tolerance = h.tolerance;
+  goldens.tokens.resize(h.n_tokens);
+  uint64_t at = sizeof h;
+  std::memcpy(goldens.tokens.data(), bytes.data() + at, 4 * uint64_t{h.n_tokens});
+  for (int32_t id : goldens.tokens) {
+    if (id < 0 || static_cast<uint32_t>(id) >= vocab) {
+      return bad(at, "golden token " + std::to_string(id) + ", expected one below " + std::to_string(vocab));
+    }
+  }
+  at += 4 * uint64_t{h.n_tokens};
+  for (uint32_t r = 0; r < h.n_rows; ++r) {
+    GoldenRow row;
+    std::memcpy(&row.position, bytes.data() + at, sizeof row.position);
+    std::memcpy(row.logits_hash.data(), bytes.data() + at + offsetof(qrt_golden_row, logits_hash),
+                row.logits_hash.size());
+    if (row.position >= h.n_tokens || (r > 0 && goldens.rows.back().position >= row.position)) {
+      return bad(at, "golden row " + std::to_string(r) + " is for position " + std::to_string(row.position) +
+                         ", expected rising positions below " + std::to_string(h.n_tokens));
+    }
+    at += sizeof(qrt_golden_row);
+    row.ids.resize(h.n_top);
+    row.values.resize(h.n_top);
+    std::memcpy(row.ids.data(), bytes.data() + at, 4 * uint64_t{h.n_top});
+    at += 4 * uint64_t{h.n_top};
+    std::memcpy(row.values.data(), bytes.data() + at, 4 * uint64_t{h.n_top});
+    at += 4 * uint64_t{h.n_top};
+    for (uint32_t k = 0; k < h.n_top; ++k) {
+      if (row.ids[k] >= vocab || !std::isfinite(row.values[k])) {
+        return bad(
+            at, "golden row " + std::to_string(r) + " has an id outside the vocabulary or no finite value");
+      }
+    }
+    goldens.rows.push_back(std::move(row));
+  }
+  a_.goldens_ = std::move(goldens);
+  return Status();
+}
+
+}  // namespace qrt

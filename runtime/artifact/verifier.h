@@ -1,0 +1,59 @@
+// The checks behind Artifact::Open, in the order in which they must run: each may rely on those before it.
+#ifndef QRT_ARTIFACT_VERIFIER_H_
+#define QRT_ARTIFACT_VERIFIER_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "runtime/artifact/artifact.h"
+#include "runtime/base/status.h"
+
+namespace qrt {
+
+class ArtifactVerifier {
+ public:
+  explicit ArtifactVerifier(Artifact& artifact) : a_(artifact) {}
+
+  // Fills the artifact from its bytes. On error it must not be used.
+  Status Run();
+
+ private:
+  // container.cc: header, section table, padding, hashes, kinds.
+  Status ReadHeader();
+  Status ReadTable(uint32_t count);
+  Status CheckPadding(uint64_t begin, uint64_t end);
+  Status CheckHashes();
+  Status CheckKinds();
+  // manifest.cc: FlatBuffer -> Manifest, every field checked.
+  Status ReadManifest();
+  Status CheckModel();
+  Status CheckStates();
+  Status CheckPrograms();
+  Status CheckSampling();
+  // tables.cc: what the manifest refers to.
+  Status CheckCode();
+  Status CheckTokenizerInfo();
+  Status ReadTokenizer(uint32_t section);
+  Status ReadChatTemplate(uint32_t section);
+  Status ReadGoldens(uint32_t section);
+
+  // An error in the file as such, at a byte offset in it.
+  Status Corrupt(uint32_t number, uint64_t offset, std::string message) const;
+  // An error inside a section: `offset` counts from its start.
+  Status CorruptIn(uint32_t number, uint32_t section, uint64_t offset, std::string message) const;
+  // Q4015: a manifest field has an impossible value.
+  Status BadField(const std::string& field, const std::string& found, const std::string& expected) const;
+  // Q4015 unless `index` is a section of this kind.
+  Status CheckReference(const std::string& field, uint32_t index, uint32_t kind) const;
+
+  Artifact& a_;
+  uint32_t manifest_section_ = 0;
+  // From the manifest, not part of the public view.
+  std::optional<uint32_t> tokenizer_section_, chat_template_section_, goldens_section_;
+};
+
+}  // namespace qrt
+
+#endif  // QRT_ARTIFACT_VERIFIER_H_
