@@ -98,7 +98,7 @@ def Hir_ActivationOp : Hir_Op<"activation", [Pure, SameOperandsAndResultType]> {
   let summary = "elementwise silu, sigmoid or softplus";
   let arguments = (ins Hir_ActivationKindAttr:$kind, Hir_F32Tensor:$x);
   let results = (outs Hir_F32Tensor:$result);
-  let assemblyFormat = "$kind $x attr-dict `:` type($x)";
+  let assemblyFormat = "`` $kind $x attr-dict `:` type($x)";
 }
 def Hir_SwigluOp : Hir_Op<"swiglu", [Pure, SameOperandsAndResultType]> {
   let summary = "silu(gate) * up";
@@ -225,7 +225,7 @@ def Hir_GroupOp : Hir_Op<"group", [SingleBlock, RecursiveMemoryEffects]> {
   let arguments = (ins Hir_GroupKindAttr:$kind);
   let results = (outs Variadic<AnyType>:$results);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$kind (`->` type($results)^)? attr-dict-with-keyword $body";
+  let assemblyFormat = "`` $kind (`->` type($results)^)? attr-dict-with-keyword $body";
   let hasVerifier = 1;
 }
 def Hir_YieldOp : Op<Hir_Dialect, "yield", [Pure, Terminator, ReturnLike, ParentOneOf<["GroupOp"]>]> {

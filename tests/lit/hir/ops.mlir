@@ -1,0 +1,141 @@
+// Every op and type of hir, through the parser and printer, in the custom and in the generic form.
+// RUN: qcc-opt %s | FileCheck %s
+// RUN: qcc-opt %s | qcc-opt | FileCheck %s
+// RUN: qcc-opt --mlir-print-op-generic %s | qcc-opt | FileCheck %s
+
+// CHECK-LABEL: func.func @types
+// CHECK-SAME: !hir.weight<8, f32>
+// CHECK-SAME: !hir.weight<4x8, f16>
+// CHECK-SAME: !hir.weight<4x8, bf16>
+// CHECK-SAME: !hir.weight<2x3x32, q4_0>
+// CHECK-SAME: !hir.weight<2x3x4x32, q4_1>
+// CHECK-SAME: !hir.weight<4096x1024, q8_0>
+// CHECK-SAME: !hir.weight<8x256, q4_k>
+// CHECK-SAME: !hir.weight<8x256, q5_k>
+// CHECK-SAME: !hir.weight<8x512, q6_k>
+func.func @types(%0: !hir.weight<8, f32>, %1: !hir.weight<4x8, f16>, %2: !hir.weight<4x8, bf16>,
+                 %3: !hir.weight<2x3x32, q4_0>, %4: !hir.weight<2x3x4x32, q4_1>, %5: !hir.weight<4096x1024, q8_0>,
+                 %6: !hir.weight<8x256, q4_k>, %7: !hir.weight<8x256, q5_k>, %8: !hir.weight<8x512, q6_k>) {
+  return
+}
+
+// CHECK-LABEL: func.func @states
+// CHECK-SAME: !hir.state<kv, 2x256, f16>
+// CHECK-SAME: !hir.state<kv, 2x256, f32>
+// CHECK-SAME: !hir.state<conv, 3x6144, f32>
+// CHECK-SAME: !hir.state<delta, 16x128x128, f32>
+// CHECK-SAME: !hir.rows
+// CHECK-SAME: tensor<?x64xf32, #hir.int8<32>>
+func.func @states(%0: !hir.state<kv, 2x256, f16>, %1: !hir.state<kv, 2x256, f32>, %2: !hir.state<conv, 3x6144, f32>,
+                  %3: !hir.state<delta, 16x128x128, f32>, %4: !hir.rows, %5: tensor<?x64xf32, #hir.int8<32>>) {
+  return
+}
+
+// CHECK-LABEL: func.func @handles
+func.func @handles() -> (!hir.weight<64x32, q8_0>, !hir.state<kv, 2x16, f16>) {
+  // CHECK: hir.param "blk.0.attn_q.weight" : !hir.weight<64x32, q8_0>
+  %w = hir.param "blk.0.attn_q.weight" : !hir.weight<64x32, q8_0>
+  // CHECK: hir.state "blk.3.kv" : !hir.state<kv, 2x16, f16>
+  %s = hir.state "blk.3.kv" : !hir.state<kv, 2x16, f16>
+  return %w, %s : !hir.weight<64x32, q8_0>, !hir.state<kv, 2x16, f16>
+}
+
+// CHECK-LABEL: func.func @plain
+func.func @plain(%ids: tensor<?xi32>, %wanted: tensor<2xi32>, %table: !hir.weight<100x64, q8_0>,
+                 %norm: !hir.weight<64, f32>, %up: !hir.weight<128x64, q4_0>) -> tensor<2x192xf32> {
+  // CHECK: %[[X:.*]] = hir.embed %{{.*}}, %{{.*}} : !hir.weight<100x64, q8_0>, tensor<?xi32>
+  %x = hir.embed %table, %ids : !hir.weight<100x64, q8_0>, tensor<?xi32>
+  // CHECK: %[[N:.*]] = hir.rms_norm %[[X]], %{{.*}} eps 9.99999997E-7 : tensor<?x64xf32>, !hir.weight<64, f32>
+  %n = hir.rms_norm %x, %norm eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+  // CHECK: hir.l2_norm %[[N]] eps 9.99999997E-7 : tensor<?x64xf32>
+  %l = hir.l2_norm %n eps 1.0e-6 : tensor<?x64xf32>
+  // CHECK: %[[Q:.*]] = hir.quantize %{{.*}} block 32 : tensor<?x64xf32>
+  %q = hir.quantize %l block 32 : tensor<?x64xf32>
+  // CHECK: hir.linear %[[Q]], %{{.*}} : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<128x64, q4_0>
+  %a = hir.linear %q, %up : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<128x64, q4_0>
+  // CHECK: hir.linear %[[N]], %{{.*}} : tensor<?x64xf32>, !hir.weight<128x64, q4_0>
+  %b = hir.linear %n, %up : tensor<?x64xf32>, !hir.weight<128x64, q4_0>
+  // CHECK: hir.add %{{.*}}, %{{.*}} : tensor<?x128xf32>
+  %c = hir.add %a, %b : tensor<?x128xf32>
+  // CHECK: hir.mul %{{.*}}, %{{.*}} : tensor<?x128xf32>
+  %d = hir.mul %c, %b : tensor<?x128xf32>
+  // CHECK: hir.activation silu %{{.*}} : tensor<?x128xf32>
+  %e = hir.activation silu %d : tensor<?x128xf32>
+  // CHECK: hir.activation sigmoid %{{.*}} : tensor<?x128xf32>
+  %f = hir.activation sigmoid %e : tensor<?x128xf32>
+  // CHECK: hir.activation softplus %{{.*}} : tensor<?x128xf32>
+  %g = hir.activation softplus %f : tensor<?x128xf32>
+  // CHECK: hir.swiglu %{{.*}}, %{{.*}} : tensor<?x128xf32>
+  %h = hir.swiglu %g, %b : tensor<?x128xf32>
+  // CHECK: hir.reshape %{{.*}} : tensor<?x128xf32> -> tensor<?x4x32xf32>
+  %i = hir.reshape %h : tensor<?x128xf32> -> tensor<?x4x32xf32>
+  // CHECK: hir.slice %{{.*}}[16, 16] : tensor<?x4x32xf32>
+  %j = hir.slice %i[16, 16] : tensor<?x4x32xf32>
+  // CHECK: hir.reshape %{{.*}} : tensor<?x4x16xf32> -> tensor<?x64xf32>
+  %k = hir.reshape %j : tensor<?x4x16xf32> -> tensor<?x64xf32>
+  // CHECK: hir.concat %{{.*}}, %{{.*}} : tensor<?x64xf32>, tensor<?x128xf32>
+  %l2 = hir.concat %k, %h : tensor<?x64xf32>, tensor<?x128xf32>
+  // CHECK: hir.select_rows %{{.*}}, %{{.*}} : tensor<?x192xf32>, tensor<2xi32>
+  %m = hir.select_rows %l2, %wanted : tensor<?x192xf32>, tensor<2xi32>
+  return %m : tensor<2x192xf32>
+}
+
+// CHECK-LABEL: func.func @delta
+func.func @delta(%x: tensor<?x48xf32>, %qk: tensor<?x2x8xf32>, %v: tensor<?x4x4xf32>, %a: tensor<?x4xf32>,
+                 %rows: !hir.rows, %w: !hir.weight<48x4, f32>, %ssm_a: !hir.weight<4, f32>, %dt: !hir.weight<4, f32>,
+                 %conv: !hir.state<conv, 3x48, f32>, %state: !hir.state<delta, 4x8x4, f32>) -> tensor<?x4x4xf32> {
+  // CHECK: hir.causal_conv1d %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<?x48xf32>, !hir.weight<48x4, f32>, !hir.state<conv, 3x48, f32>
+  %c = hir.causal_conv1d %x, %w, %conv, %rows : tensor<?x48xf32>, !hir.weight<48x4, f32>, !hir.state<conv, 3x48, f32>
+  // CHECK: hir.gdn_decay %{{.*}}, %{{.*}}, %{{.*}} : tensor<?x4xf32>, !hir.weight<4, f32>, !hir.weight<4, f32>
+  %g = hir.gdn_decay %a, %ssm_a, %dt : tensor<?x4xf32>, !hir.weight<4, f32>, !hir.weight<4, f32>
+  // CHECK: hir.gated_delta %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} scale 2.500000e-01 : tensor<?x2x8xf32>, tensor<?x4x4xf32>, tensor<?x4xf32>, !hir.state<delta, 4x8x4, f32>
+  %o = hir.gated_delta %qk, %qk, %v, %g, %a, %state, %rows scale 0.25
+      : tensor<?x2x8xf32>, tensor<?x4x4xf32>, tensor<?x4xf32>, !hir.state<delta, 4x8x4, f32>
+  return %o : tensor<?x4x4xf32>
+}
+
+// CHECK-LABEL: func.func @attention
+func.func @attention(%q: tensor<?x4x16xf32>, %k: tensor<?x2x16xf32>, %rows: !hir.rows,
+                     %kv: !hir.state<kv, 2x16, f16>) -> tensor<?x4x16xf32> {
+  // CHECK: hir.rope_table %{{.*}} {inv_freq = array<f64: 1.000000e+00, 1.000000e-01, 1.000000e-02, 1.000000e-03>, magnitude = 1.000000e+00 : f64, sections = array<i64: 2, 1, 1, 0>} : tensor<?x8xf32>
+  %t = hir.rope_table %rows {inv_freq = array<f64: 1.0, 0.1, 0.01, 0.001>, sections = array<i64: 2, 1, 1, 0>,
+                             magnitude = 1.0 : f64} : tensor<?x8xf32>
+  // CHECK: sections = array<i64>
+  %u = hir.rope_table %rows {inv_freq = array<f64: 1.0>, sections = array<i64>, magnitude = 1.5 : f64} : tensor<?x2xf32>
+  // CHECK: hir.rope %{{.*}}, %{{.*}} : tensor<?x4x16xf32>, tensor<?x8xf32>
+  %r = hir.rope %q, %t : tensor<?x4x16xf32>, tensor<?x8xf32>
+  // CHECK: hir.kv_store %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<?x2x16xf32>, !hir.state<kv, 2x16, f16>
+  hir.kv_store %k, %k, %kv, %rows : tensor<?x2x16xf32>, !hir.state<kv, 2x16, f16>
+  // CHECK: hir.attention %{{.*}}, %{{.*}}, %{{.*}} scale 2.500000e-01 : tensor<?x4x16xf32>, !hir.state<kv, 2x16, f16>
+  %o = hir.attention %r, %kv, %rows scale 0.25 : tensor<?x4x16xf32>, !hir.state<kv, 2x16, f16>
+  return %o : tensor<?x4x16xf32>
+}
+
+// CHECK-LABEL: func.func @groups
+func.func @groups(%x: tensor<?x64xf32>, %norm: !hir.weight<64, f32>, %k: tensor<?x2x16xf32>, %rows: !hir.rows,
+                  %kv: !hir.state<kv, 2x16, f16>) -> tensor<?x64xf32, #hir.int8<32>> {
+  // CHECK: %[[G:.*]]:2 = hir.group norm_quant -> tensor<?x64xf32>, tensor<?x64xf32, #hir.int8<32>> {
+  // CHECK: hir.yield %{{.*}}, %{{.*}} : tensor<?x64xf32>, tensor<?x64xf32, #hir.int8<32>>
+  %g:2 = hir.group norm_quant -> tensor<?x64xf32>, tensor<?x64xf32, #hir.int8<32>> {
+    %n = hir.rms_norm %x, %norm eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+    %q = hir.quantize %n block 32 : tensor<?x64xf32>
+    hir.yield %n, %q : tensor<?x64xf32>, tensor<?x64xf32, #hir.int8<32>>
+  }
+  // CHECK: hir.group qk_norm_rope_store {
+  // CHECK: hir.yield
+  hir.group qk_norm_rope_store {
+    hir.kv_store %k, %k, %kv, %rows : tensor<?x2x16xf32>, !hir.state<kv, 2x16, f16>
+    hir.yield
+  }
+  // CHECK: hir.group merged_linear attributes {note = "kept"} {
+  hir.group merged_linear attributes {note = "kept"} { hir.yield }
+  // CHECK: hir.group linear_swiglu
+  hir.group linear_swiglu { hir.yield }
+  // CHECK: hir.group linear_residual
+  hir.group linear_residual { hir.yield }
+  // CHECK: hir.group gated_delta
+  hir.group gated_delta { hir.yield }
+  // CHECK: hir.group gated_attention
+  hir.group gated_attention { hir.yield }
+  return %g#1 : tensor<?x64xf32, #hir.int8<32>>
+}
