@@ -1,0 +1,109 @@
+"""What the end-to-end tests share: running the tools, reading logits files, comparing them, counting failures.
+
+Every test is a script `test_*.py --bin DIR [--work DIR]` that prints one line per case and ends with
+`N passed, N failed`; its exit code is 1 if any failed.
+"""
+import argparse
+import array
+import json
+import math
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+GOLDEN = os.path.join(ROOT, "tests", "golden")
+TINY = os.path.join(ROOT, "assets", "tiny-qwen35-q8_0.gguf")
+# A wider set of models with known answers may lie beside the repository; the tests then run over all of it.
+WIDER = os.path.join(os.path.dirname(ROOT), "shared")
+
+
+class Harness:
+    def __init__(self, description):
+        parser = argparse.ArgumentParser(description=description)
+        parser.add_argument("--bin", required=True, help="folder with qcc and qrun")
+        parser.add_argument("--work", help="folder for artifacts (default: a temporary one)")
+        self.args = parser.parse_args()
+        self.temporary = self.args.work is None
+        self.work = self.args.work or tempfile.mkdtemp(prefix="qcc-e2e-")
+        os.makedirs(self.work, exist_ok=True)
+        self.passed = self.failed = 0
+
+    def path(self, name):
+        return os.path.join(self.work, name)
+
+    def tool(self, name, *args, stdin=None, env=None):
+        """Runs a tool; returns the completed process with text streams. Never raises on a non-zero exit."""
+        return subprocess.run([os.path.join(self.args.bin, name), *map(str, args)], capture_output=True,
+                              input=stdin if stdin is not None else b"", env=env)
+
+    def run(self, name, *args, stdin=None):
+        """Runs a tool that must succeed; returns its stdout as bytes."""
+        p = self.tool(name, *args, stdin=stdin)
+        if p.returncode != 0:
+            raise AssertionError(f"{name} {' '.join(map(str, args))}: exit {p.returncode}: {p.stderr.decode(errors='replace')[-600:]}")
+        return p.stdout
+
+    def compile(self, gguf, name, *options):
+        out = self.path(name)
+        self.run("qcc", "compile", gguf, "-o", out, "-q", *options)
+        return out
+
+    def logits(self, qbin, tokens, *options):
+        out = self.path("logits.bin")
+        self.run("qrun", "logits", qbin, "--tokens", tokens, "-o", out, *options)
+        return read_logits(out)
+
+    def check(self, name, ok, detail=""):
+        self.passed += bool(ok)
+        self.failed += not ok
+        print(f"{'ok  ' if ok else 'FAIL'} {name}{': ' + detail if detail else ''}", flush=True)
+
+    def case(self, name, body):
+        """Runs `body`; an AssertionError is a failure of this case, not of the script."""
+        try:
+            detail = body()
+            self.check(name, True, detail or "")
+        except AssertionError as e:
+            self.check(name, False, str(e))
+
+    def finish(self):
+        if self.temporary:
+            shutil.rmtree(self.work, ignore_errors=True)
+        print(f"{self.passed} passed, {self.failed} failed")
+        sys.exit(1 if self.failed or not self.passed else 0)
+
+
+def read_logits(path):
+    """(rows, columns, array of float) of an LGT1 file."""
+    with open(path, "rb") as f:
+        magic, rows, cols = struct.unpack("<4sii", f.read(12))
+        assert magic == b"LGT1", f"{path}: not a logits file"
+        values = array.array("f")
+        values.frombytes(f.read())
+    assert len(values) == rows * cols, f"{path}: {len(values)} values for {rows} x {cols}"
+    return rows, cols, values
+
+
+def nmse(logits, reference):
+    """sum (x - ref)^2 / sum ref^2 over the whole file."""
+    assert logits[:2] == reference[:2], f"{logits[:2]} logits, reference has {reference[:2]}"
+    return math.fsum((a - b) ** 2 for a, b in zip(logits[2], reference[2])) / math.fsum(b * b for b in reference[2])
+
+
+def goldens(kinds=("t35-", "t3-"), formats=("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K_M", "Q6_K")):
+    """[(name, gguf, tokens, reference, table row)] of the models of these kinds, the wider set where it is present."""
+    folder = os.path.join(WIDER, "golden")
+    if not os.path.isfile(os.path.join(folder, "golden.json")):
+        folder = GOLDEN
+    with open(os.path.join(folder, "golden.json")) as f:
+        table = json.load(f)
+    found = []
+    for name, row in table.items():
+        gguf = os.path.join(folder, name + ".gguf")
+        if name.startswith(kinds) and name.split("-")[-1] in formats and os.path.isfile(gguf):
+            found.append((name, gguf, os.path.join(folder, row["tokens"]), os.path.join(folder, name + ".f64.bin"), row))
+    return found

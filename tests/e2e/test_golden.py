@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+"""Logits against the float64 goldens: f32 numerics with f32 and f16 KV, int8 numerics. Prints the whole table."""
+from harness import Harness, goldens, nmse, read_logits
+
+F32_LIMIT = 1e-9      # f32 numerics, f32 KV
+F16_KV_LIMIT = 1e-6   # f32 numerics, f16 KV
+
+
+def main():
+    h = Harness(__doc__)
+    print(f"{'model':<18}{'f32':>10}{'f32/kv16':>10}{'int8':>10}{'limit':>10}{'llama.cpp':>11}{'ik':>10}")
+    for name, gguf, tokens, reference, row in goldens():
+        want = read_logits(reference)
+        got = []
+        for numerics, kv in (("f32", "f32"), ("f32", "f16"), ("int8", "f16")):
+            qbin = h.compile(gguf, "m.qbin", f"--numerics={numerics}", f"--kv={kv}", "--cpu=native")
+            got.append(nmse(h.logits(qbin, tokens), want))
+        peers = row.get("peers_nmse", {})
+        print(f"{name:<18}{got[0]:>10.2e}{got[1]:>10.2e}{got[2]:>10.2e}{row['int8_limit']:>10.2e}"
+              f"{peers.get('llama.cpp', float('nan')):>11.2e}{peers.get('ik_llama.cpp', float('nan')):>10.2e}")
+        for label, value, limit in (("f32", got[0], F32_LIMIT), ("f32, f16 KV", got[1], F16_KV_LIMIT),
+                                    ("int8", got[2], row["int8_limit"])):
+            if not value <= limit:
+                h.check(f"{name} {label}", False, f"NMSE {value:.3e} above {limit:.3e}")
+            else:
+                h.passed += 1
+    h.finish()
+
+
+if __name__ == "__main__":
+    main()

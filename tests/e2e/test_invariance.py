@@ -1,0 +1,38 @@
+#!/usr/bin/env python3
+"""Promise 4: the bits of the logits do not depend on how a prompt is split, the bucket or the number of threads."""
+from harness import Harness, TINY, goldens
+
+
+def main():
+    h = Harness(__doc__)
+    models = [(name, gguf, tokens) for name, gguf, tokens, _, _ in goldens(formats=("F32", "Q8_0", "Q4_K_M"))]
+    for name, gguf, tokens in models:
+        for numerics in ("f32", "int8"):
+            qbin = h.compile(gguf, "m.qbin", f"--numerics={numerics}", "--cpu=native", "--prefill=16,64")
+            want = h.logits(qbin, tokens, "-t", 1)
+            n = want[0]
+            splits = ["1", "3,5", "8", "2", "4", "7", "16", "17", "33"] + [f"{k},{n - k}" for k in (1, 2, 3, 31, 48, n - 1)]
+            for threads in (1, 2, 3):
+                for split in [None] + (splits if threads == 1 else ["1", "5,7", "16"]):
+                    options = ["-t", threads] + (["--split", split] if split else [])
+                    got = h.logits(qbin, tokens, *options)
+                    h.check(f"{name} {numerics} -t {threads} --split {split}", got == want, "" if got == want else "bits differ from one call on one thread")
+    two_way(h)
+    h.finish()
+
+
+def two_way(h):
+    """Every 2-way split of a short prompt on the default model."""
+    ids = [940, 1209, 937, 44, 32, 451, 1266, 278, 262, 3036, 327, 891, 1508, 2138, 315, 49, 57, 55, 51, 44]
+    tokens = h.path("ids.txt")
+    with open(tokens, "w") as f:
+        f.write(" ".join(map(str, ids)) + "\n")
+    qbin = h.compile(TINY, "tiny.qbin", "--cpu=native")
+    want = h.logits(qbin, tokens)
+    for k in range(1, len(ids)):
+        got = h.logits(qbin, tokens, "--split", f"{k},{len(ids) - k}")
+        h.check(f"tiny split {k}+{len(ids) - k}", got == want)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+// RUN: qcc-opt %s --qcc-fuse-qk-norm-rope-store --qcc-fuse-gated-attention --split-input-file --verify-diagnostics | FileCheck %s
+
+// CHECK-LABEL: func.func private @block_attn
+// CHECK: %[[QG:.*]] = hir.reshape %arg0 : tensor<?x128xf32> -> tensor<?x2x64xf32>
+// CHECK: %[[Q:.*]] = hir.group qk_norm_rope_store -> tensor<?x2x32xf32> {
+// CHECK: hir.kv_store
+// CHECK: hir.yield
+// CHECK: hir.group gated_attention -> tensor<?x64xf32> {
+// CHECK-DAG: hir.attention %[[Q]]
+// CHECK-DAG: hir.slice %[[QG]][32, 32]
+// CHECK: hir.mul
+func.func private @block_attn(%qg: tensor<?x128xf32>, %k: tensor<?x32xf32>, %v: tensor<?x32xf32>, %rows: !hir.rows, %rope: tensor<?x16xf32>,
+    %qw: !hir.weight<32, f32>, %kw: !hir.weight<32, f32>, %kv: !hir.state<kv, 1x32, f16>) -> tensor<?x64xf32> {
+  %qh = hir.reshape %qg : tensor<?x128xf32> -> tensor<?x2x64xf32>
+  %q0 = hir.slice %qh[0, 32] : tensor<?x2x64xf32>
+  %gate = hir.slice %qh[32, 32] : tensor<?x2x64xf32>
+  %kh = hir.reshape %k : tensor<?x32xf32> -> tensor<?x1x32xf32>
+  %vh = hir.reshape %v : tensor<?x32xf32> -> tensor<?x1x32xf32>
+  %q1 = hir.rms_norm %q0, %qw eps 1.0e-6 : tensor<?x2x32xf32>, !hir.weight<32, f32>
+  %k1 = hir.rms_norm %kh, %kw eps 1.0e-6 : tensor<?x1x32xf32>, !hir.weight<32, f32>
+  %q2 = hir.rope %q1, %rope : tensor<?x2x32xf32>, tensor<?x16xf32>
+  %k2 = hir.rope %k1, %rope : tensor<?x1x32xf32>, tensor<?x16xf32>
+  // expected-remark @below {{fused qk_norm_rope_store: 8 ops}}
+  hir.kv_store %k2, %vh, %kv, %rows : tensor<?x1x32xf32>, !hir.state<kv, 1x32, f16>
+  %o = hir.attention %q2, %kv, %rows scale 0.17 : tensor<?x2x32xf32>, !hir.state<kv, 1x32, f16>
+  %s = hir.activation sigmoid %gate : tensor<?x2x32xf32>
+  %m = hir.mul %o, %s : tensor<?x2x32xf32>
+  // expected-remark @below {{fused gated_attention: 5 ops}}
+  %y = hir.reshape %m : tensor<?x2x32xf32> -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+
+// -----
+
+// qwen3 has no gate; keys that are not normed stay apart.
+// CHECK-LABEL: func.func private @block_plain
+// CHECK-NOT: hir.group qk_norm_rope_store
+// CHECK: hir.group gated_attention
+func.func private @block_plain(%q: tensor<?x2x32xf32>, %k: tensor<?x1x32xf32>, %v: tensor<?x1x32xf32>, %rows: !hir.rows,
+    %rope: tensor<?x32xf32>, %kv: !hir.state<kv, 1x32, f16>) -> tensor<?x64xf32> {
+  %q2 = hir.rope %q, %rope : tensor<?x2x32xf32>, tensor<?x32xf32>
+  %k2 = hir.rope %k, %rope : tensor<?x1x32xf32>, tensor<?x32xf32>
+  // expected-remark @below {{missed qk_norm_rope_store: queries or keys have no norm in front of the rotation}}
+  hir.kv_store %k2, %v, %kv, %rows : tensor<?x1x32xf32>, !hir.state<kv, 1x32, f16>
+  %o = hir.attention %q2, %kv, %rows scale 0.17 : tensor<?x2x32xf32>, !hir.state<kv, 1x32, f16>
+  // expected-remark @below {{fused gated_attention: 2 ops}}
+  %y = hir.reshape %o : tensor<?x2x32xf32> -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}

@@ -1,0 +1,48 @@
+// RUN: qcc-opt %s --qcc-fuse-gated-delta --split-input-file --verify-diagnostics | FileCheck %s
+
+// CHECK-LABEL: func.func private @block_gdn
+// CHECK: %[[G:.*]] = hir.group gated_delta -> tensor<?x64xf32> {
+// CHECK: hir.causal_conv1d
+// CHECK: hir.activation silu
+// CHECK-COUNT-2: hir.l2_norm
+// CHECK: hir.gated_delta
+// CHECK: hir.rms_norm
+// CHECK: hir.mul
+// CHECK: hir.yield
+// CHECK: return %[[G]]
+func.func private @block_gdn(%qkv: tensor<?x128xf32>, %z: tensor<?x64xf32>, %alpha: tensor<?x2xf32>, %beta: tensor<?x2xf32>,
+    %rows: !hir.rows, %cw: !hir.weight<128x4, f32>, %a: !hir.weight<2, f32>, %dt: !hir.weight<2, f32>, %nw: !hir.weight<32, f32>,
+    %cs: !hir.state<conv, 3x128, f32>, %ds: !hir.state<delta, 2x32x32, f32>) -> tensor<?x64xf32> {
+  %c = hir.causal_conv1d %qkv, %cw, %cs, %rows : tensor<?x128xf32>, !hir.weight<128x4, f32>, !hir.state<conv, 3x128, f32>
+  %s = hir.activation silu %c : tensor<?x128xf32>
+  %q0 = hir.slice %s[0, 32] : tensor<?x128xf32>
+  %k0 = hir.slice %s[32, 32] : tensor<?x128xf32>
+  %v0 = hir.slice %s[64, 64] : tensor<?x128xf32>
+  %q1 = hir.reshape %q0 : tensor<?x32xf32> -> tensor<?x1x32xf32>
+  %k1 = hir.reshape %k0 : tensor<?x32xf32> -> tensor<?x1x32xf32>
+  %v1 = hir.reshape %v0 : tensor<?x64xf32> -> tensor<?x2x32xf32>
+  %q2 = hir.l2_norm %q1 eps 1.0e-6 : tensor<?x1x32xf32>
+  %k2 = hir.l2_norm %k1 eps 1.0e-6 : tensor<?x1x32xf32>
+  %g = hir.gdn_decay %alpha, %a, %dt : tensor<?x2xf32>, !hir.weight<2, f32>, !hir.weight<2, f32>
+  %b = hir.activation sigmoid %beta : tensor<?x2xf32>
+  // expected-remark @below {{fused gated_delta: 17 ops}}
+  %o = hir.gated_delta %q2, %k2, %v1, %g, %b, %ds, %rows scale 0.17 : tensor<?x1x32xf32>, tensor<?x2x32xf32>, tensor<?x2xf32>, !hir.state<delta, 2x32x32, f32>
+  %n = hir.rms_norm %o, %nw eps 1.0e-6 : tensor<?x2x32xf32>, !hir.weight<32, f32>
+  %zs = hir.activation silu %z : tensor<?x64xf32>
+  %zh = hir.reshape %zs : tensor<?x64xf32> -> tensor<?x2x32xf32>
+  %m = hir.mul %n, %zh : tensor<?x2x32xf32>
+  %y = hir.reshape %m : tensor<?x2x32xf32> -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+
+// -----
+
+// Without the gated norm there is no kernel for it: the pass says so and leaves the ops alone.
+// CHECK-LABEL: func.func private @block_no_norm
+// CHECK-NOT: hir.group
+func.func private @block_no_norm(%q: tensor<?x1x32xf32>, %k: tensor<?x1x32xf32>, %v: tensor<?x2x32xf32>, %g: tensor<?x2xf32>,
+    %b: tensor<?x2xf32>, %ds: !hir.state<delta, 2x32x32, f32>, %rows: !hir.rows) -> tensor<?x2x32xf32> {
+  // expected-remark @below {{missed gated_delta: the recurrence is not followed by a norm alone}}
+  %o = hir.gated_delta %q, %k, %v, %g, %b, %ds, %rows scale 0.17 : tensor<?x1x32xf32>, tensor<?x2x32xf32>, tensor<?x2xf32>, !hir.state<delta, 2x32x32, f32>
+  return %o : tensor<?x2x32xf32>
+}

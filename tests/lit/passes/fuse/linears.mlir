@@ -1,0 +1,42 @@
+// RUN: qcc-opt %s --qcc-quantize-activations --qcc-merge-linears --qcc-fuse-norm-quant --split-input-file --verify-diagnostics | FileCheck %s
+
+// The two projections take int8 rows, the narrow gate projection keeps f32: all three stay one group.
+// CHECK-LABEL: func.func private @block_in
+// CHECK: %[[N:.*]]:2 = hir.group norm_quant -> tensor<?x64xf32>, tensor<?x64xf32, #hir.int8<32>> {
+// CHECK: hir.rms_norm
+// CHECK: hir.quantize
+// CHECK: hir.group merged_linear -> tensor<?x128xf32>, tensor<?x96xf32>, tensor<?x4xf32> {
+// CHECK: hir.linear %[[N]]#1
+// CHECK: hir.linear %[[N]]#1
+// CHECK: hir.linear %[[N]]#0
+func.func private @block_in(%x: tensor<?x64xf32>, %nw: !hir.weight<64, f32>, %wa: !hir.weight<128x64, q8_0>, %wb: !hir.weight<96x64, q4_0>,
+    %wc: !hir.weight<4x64, q8_0>) -> (tensor<?x128xf32>, tensor<?x96xf32>, tensor<?x4xf32>) {
+  %n = hir.rms_norm %x, %nw eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+  // expected-remark @below {{fused merged_linear: 3 ops}}
+  %a = hir.linear %n, %wa : tensor<?x64xf32>, !hir.weight<128x64, q8_0>  // expected-remark {{fused norm_quant: 2 ops}}
+  %b = hir.linear %n, %wb : tensor<?x64xf32>, !hir.weight<96x64, q4_0>
+  %c = hir.linear %n, %wc : tensor<?x64xf32>, !hir.weight<4x64, q8_0>
+  return %a, %b, %c : tensor<?x128xf32>, tensor<?x96xf32>, tensor<?x4xf32>
+}
+
+// -----
+
+// Plain formats have no integer codes: nothing is rounded, and one linear alone is no group.
+// CHECK-LABEL: func.func private @block_plain
+// CHECK-NOT: hir.quantize
+// CHECK-NOT: hir.group
+func.func private @block_plain(%x: tensor<?x64xf32>, %w: !hir.weight<128x64, f16>) -> tensor<?x128xf32> {
+  %a = hir.linear %x, %w : tensor<?x64xf32>, !hir.weight<128x64, f16>
+  return %a : tensor<?x128xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func private @block_no_norm
+// CHECK: hir.quantize
+// CHECK-NOT: hir.group
+func.func private @block_no_norm(%x: tensor<?x64xf32>, %w: !hir.weight<128x64, q8_0>) -> tensor<?x128xf32> {
+  // expected-remark @below {{missed norm_quant: the rounded value does not come from a norm}}
+  %a = hir.linear %x, %w : tensor<?x64xf32>, !hir.weight<128x64, q8_0>
+  return %a : tensor<?x128xf32>
+}

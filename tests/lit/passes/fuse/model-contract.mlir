@@ -1,0 +1,63 @@
+// RUN: qcc-opt %s --qcc-verify-model-contract --split-input-file --verify-diagnostics
+
+module attributes {hir.arch = "qwen35", hir.vocab_size = 64 : i64, hir.context_length = 128 : i64, hir.embedding_length = 32 : i64} {
+  func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x32xf32> {
+    %t = hir.param "token_embd.weight" : !hir.weight<64x32, f32>
+    %x = hir.embed %t, %ids : !hir.weight<64x32, f32>, tensor<?xi32>
+    return %x : tensor<?x32xf32>
+  }
+  func.func @head(%x: tensor<?x32xf32>, %out: tensor<?xi32>) -> tensor<?x64xf32> {
+    %t = hir.param "token_embd.weight" : !hir.weight<64x32, f32>
+    %s = hir.select_rows %x, %out : tensor<?x32xf32>, tensor<?xi32>
+    %y = hir.linear %s, %t : tensor<?x32xf32>, !hir.weight<64x32, f32>
+    return %y : tensor<?x64xf32>
+  }
+}
+
+// -----
+
+// expected-error @below {{model contract: module attribute 'hir.arch' (string) is missing}}
+module {}
+
+// -----
+
+// expected-error @below {{model contract: module attribute 'hir.vocab_size' must be a positive integer}}
+module attributes {hir.arch = "qwen35"} {}
+
+// -----
+
+// expected-error @below {{model contract: no function @trunk}}
+module attributes {hir.arch = "qwen35", hir.vocab_size = 64 : i64, hir.context_length = 128 : i64, hir.embedding_length = 32 : i64} {}
+
+// -----
+
+module attributes {hir.arch = "qwen35", hir.vocab_size = 64 : i64, hir.context_length = 128 : i64, hir.embedding_length = 32 : i64} {
+  func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x32xf32> {
+    %t = hir.param "token_embd.weight" : !hir.weight<64x32, f32>
+    %x = hir.embed %t, %ids : !hir.weight<64x32, f32>, tensor<?xi32>
+    return %x : tensor<?x32xf32>
+  }
+  // expected-error @below {{model contract: @head is}}
+  func.func @head(%x: tensor<?x32xf32>) -> tensor<?x32xf32> {
+    return %x : tensor<?x32xf32>
+  }
+}
+
+// -----
+
+module attributes {hir.arch = "qwen35", hir.vocab_size = 64 : i64, hir.context_length = 128 : i64, hir.embedding_length = 32 : i64} {
+  func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x32xf32> {
+    %t = hir.param "token_embd.weight" : !hir.weight<64x32, f32>
+    %x = hir.embed %t, %ids : !hir.weight<64x32, f32>, tensor<?xi32>
+    %a = hir.state "blk.0.conv" : !hir.state<conv, 3x32, f32>
+    // expected-error @below {{model contract: state 'blk.0.conv' appears twice}}
+    %b = hir.state "blk.0.conv" : !hir.state<conv, 3x32, f32>
+    return %x : tensor<?x32xf32>
+  }
+  func.func @head(%x: tensor<?x32xf32>, %out: tensor<?xi32>) -> tensor<?x64xf32> {
+    %t = hir.param "token_embd.weight" : !hir.weight<64x32, f32>
+    %s = hir.select_rows %x, %out : tensor<?x32xf32>, tensor<?xi32>
+    %y = hir.linear %s, %t : tensor<?x32xf32>, !hir.weight<64x32, f32>
+    return %y : tensor<?x64xf32>
+  }
+}

@@ -1,0 +1,25 @@
+// RUN: qcc-opt %s --qcc-fuse-swiglu --split-input-file --verify-diagnostics | FileCheck %s
+
+// CHECK-LABEL: func.func private @block_ffn
+// CHECK: hir.group linear_swiglu -> tensor<?x96xf32> {
+// CHECK-COUNT-2: hir.linear
+// CHECK: hir.swiglu
+func.func private @block_ffn(%x: tensor<?x32xf32>, %wg: !hir.weight<96x32, q8_0>, %wu: !hir.weight<96x32, q8_0>) -> tensor<?x96xf32> {
+  %g = hir.linear %x, %wg : tensor<?x32xf32>, !hir.weight<96x32, q8_0>
+  %u = hir.linear %x, %wu : tensor<?x32xf32>, !hir.weight<96x32, q8_0>
+  // expected-remark @below {{fused linear_swiglu: 3 ops}}
+  %y = hir.swiglu %g, %u : tensor<?x96xf32>
+  return %y : tensor<?x96xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func private @block_mixed
+// CHECK-NOT: hir.group
+func.func private @block_mixed(%x: tensor<?x32xf32>, %wg: !hir.weight<96x32, q8_0>, %wu: !hir.weight<96x32, q4_0>) -> tensor<?x96xf32> {
+  %g = hir.linear %x, %wg : tensor<?x32xf32>, !hir.weight<96x32, q8_0>
+  %u = hir.linear %x, %wu : tensor<?x32xf32>, !hir.weight<96x32, q4_0>
+  // expected-remark @below {{missed linear_swiglu: gate is q8_0, up is q4_0}}
+  %y = hir.swiglu %g, %u : tensor<?x96xf32>
+  return %y : tensor<?x96xf32>
+}
