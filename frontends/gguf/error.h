@@ -19,7 +19,11 @@ struct ErrorParts {
   std::string help;   // what the user can do
 };
 
+// Status code kInvalidArgument, unless another (not kOk) is given. The message holds all parts on one line.
 absl::Status MakeError(std::string code, std::string what, std::string where, std::string help = "");
+absl::Status MakeError(absl::StatusCode status_code, std::string code, std::string what, std::string where,
+                       std::string help = "");
+// The parts of a status made by MakeError. Of any other status the message is `what` and the rest is empty.
 ErrorParts PartsOf(const absl::Status& status);
 
 }  // namespace qcc

@@ -35,25 +35,28 @@ enum class ValueType : uint32_t { U8, I8, U16, I16, U32, I32, F32, Bool, String,
 
 class File {
  public:
-  struct Value;  // defined in gguf.cc
+  struct Value;  // defined in file_impl.h
 
   ~File();
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
-  // Maps `path`. Errors carry (see error.h) the file, the key or tensor, the byte offset, what was found and expected.
+  // Maps `path`. Errors carry (see error.h) the file, the key or tensor, the byte offset, what was found and
+  // expected.
   static absl::StatusOr<std::unique_ptr<File>> Open(const std::string& path);
-  // Parses bytes that the caller keeps alive; `name` stands for the file in messages. Used by tests and the fuzzer.
+  // Parses bytes that the caller keeps alive; `name` stands for the file in messages. Used by tests and the
+  // fuzzer.
   static absl::StatusOr<std::unique_ptr<File>> Parse(std::span<const uint8_t> bytes, std::string name);
 
   const std::string& path() const;
-  uint64_t size() const;                 // bytes of the file
+  uint64_t size() const;  // bytes of the file
   std::span<const uint8_t> bytes() const;
   std::span<const Tensor> tensors() const;  // in file order
   const Tensor* FindTensor(std::string_view name) const;
 
   // Metadata. Integers may be stored in any width (writers vary); one-element arrays count as scalars.
-  // NotFound when the key is absent; InvalidArgument (naming key, offset, type found) when the type does not fit.
+  // NotFound when the key is absent; InvalidArgument (naming key, offset, type found) when the type does not
+  // fit.
   bool Has(std::string_view key) const;
   absl::StatusOr<int64_t> GetInt(std::string_view key) const;
   absl::StatusOr<double> GetFloat(std::string_view key) const;  // integers convert
@@ -67,6 +70,12 @@ class File {
 
  private:
   File();
+  absl::Status Load();
+  absl::StatusOr<const Value*> Find(std::string_view key) const;
+  absl::Status WrongType(const Value& value, std::string_view expected) const;
+  absl::StatusOr<int64_t> IntAt(const Value& value, uint64_t i) const;
+  absl::StatusOr<double> FloatAt(const Value& value, uint64_t i) const;
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

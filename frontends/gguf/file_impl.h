@@ -1,0 +1,69 @@
+// What a File holds, shared by the parser and the accessors. Not for other rooms.
+#ifndef QCC_FRONTENDS_GGUF_FILE_IMPL_H_
+#define QCC_FRONTENDS_GGUF_FILE_IMPL_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "frontends/gguf/gguf.h"
+
+namespace qcc::gguf {
+
+inline constexpr uint64_t kMaxMetadataBytes = uint64_t{256} << 20;  // Qwen3.5's vocabulary takes about 20 MiB
+inline constexpr uint64_t kMaxStringBytes = uint64_t{1} << 30;
+inline constexpr uint64_t kMaxArrayElements = uint64_t{1} << 30;
+inline constexpr uint64_t kMaxKeyBytes = 65535;
+inline constexpr uint64_t kMaxTensorNameBytes = 63;
+inline constexpr uint32_t kDefaultAlignment = 32;
+
+// A metadata value stays in the file; only where it lies is kept. Its bytes were checked when the file was
+// parsed.
+struct File::Value {
+  std::string_view key;
+  ValueType type;
+  ValueType element;    // element type of an array, otherwise `type`
+  uint64_t count;       // elements of an array, otherwise 1
+  uint64_t offset;      // file offset of the value (of an array: of its element type)
+  const uint8_t* data;  // first element; a string is its u64 length and then its bytes
+};
+
+struct File::Impl {
+  ~Impl();
+
+  std::string path;
+  std::span<const uint8_t> bytes;
+  void* mapping = nullptr;  // to unmap; null if the caller owns the bytes
+  std::vector<Value> values;
+  std::map<std::string_view, size_t> value_index;
+  std::vector<Tensor> tensors;
+  std::map<std::string, size_t, std::less<>> tensor_index;
+};
+
+std::string_view ValueTypeName(ValueType type);
+// Encoded size of a fixed-size type; 0 for strings and arrays.
+uint64_t ValueTypeBytes(ValueType type);
+
+// Text of the file quoted for a message: escaped, and shortened where very long.
+std::string Quoted(std::string_view text);
+std::string KeyWhere(std::string_view path, std::string_view key, uint64_t offset);
+std::string TensorWhere(std::string_view path, std::string_view tensor, uint64_t offset);
+
+bool IsValidUtf8(std::string_view text);
+
+// Little-endian load of an unsigned number of sizeof(T) bytes from anywhere.
+template <typename T>
+T LoadLe(const uint8_t* p) {
+  T v = 0;
+  for (size_t i = 0; i < sizeof(T); ++i) v = static_cast<T>(v | (static_cast<T>(p[i]) << (8 * i)));
+  return v;
+}
+
+}  // namespace qcc::gguf
+
+#endif  // QCC_FRONTENDS_GGUF_FILE_IMPL_H_

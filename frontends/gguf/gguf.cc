@@ -1,0 +1,331 @@
+#include "frontends/gguf/gguf.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/escaping.h"
+#include "frontends/gguf/checks.h"
+#include "frontends/gguf/error.h"
+#include "frontends/gguf/file_impl.h"
+#include "frontends/gguf/parser.h"
+#include "frontends/gguf/text.h"
+
+namespace qcc::gguf {
+namespace {
+
+struct TypeRow {
+  std::string_view name;
+  uint64_t bytes;
+};
+constexpr TypeRow kTypes[] = {{"u8", 1},  {"i8", 1},  {"u16", 2},  {"i16", 2},    {"u32", 4},
+                              {"i32", 4}, {"f32", 4}, {"bool", 1}, {"string", 0}, {"array", 0},
+                              {"u64", 8}, {"i64", 8}, {"f64", 8}};
+
+bool IsInteger(ValueType t) {
+  switch (t) {
+    case ValueType::U8:
+    case ValueType::I8:
+    case ValueType::U16:
+    case ValueType::I16:
+    case ValueType::U32:
+    case ValueType::I32:
+    case ValueType::U64:
+    case ValueType::I64:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool IsNumber(ValueType t) {
+  return IsInteger(t) || t == ValueType::F32 || t == ValueType::F64;
+}
+
+absl::Status IoError(const std::string& path, std::string_view step, int error) {
+  return MakeError(absl::ErrnoToStatusCode(error), "Q1001",
+                   Concat("cannot ", step, ": ", std::strerror(error)), path);
+}
+
+// A file descriptor that closes itself.
+struct Descriptor {
+  explicit Descriptor(int value) : fd(value) {}
+  ~Descriptor() {
+    if (fd >= 0) ::close(fd);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int fd;
+};
+
+}  // namespace
+
+std::string_view ValueTypeName(ValueType type) {
+  return kTypes[static_cast<uint32_t>(type)].name;
+}
+uint64_t ValueTypeBytes(ValueType type) {
+  return kTypes[static_cast<uint32_t>(type)].bytes;
+}
+
+std::string Quoted(std::string_view text) {
+  constexpr size_t kShown = 120;
+  if (text.size() <= kShown) return Concat("'", absl::Utf8SafeCHexEscape({text.data(), text.size()}), "'");
+  return Concat("'", absl::CHexEscape({text.data(), kShown}), "...' (", text.size(), " bytes)");
+}
+
+std::string KeyWhere(std::string_view path, std::string_view key, uint64_t offset) {
+  return Concat(path, ": key ", Quoted(key), ", byte ", offset);
+}
+
+std::string TensorWhere(std::string_view path, std::string_view tensor, uint64_t offset) {
+  return Concat(path, ": tensor ", Quoted(tensor), ", byte ", offset);
+}
+
+// Well-formed UTF-8 as in Unicode table 3-7 (no surrogates, no overlong forms); NUL does not count as text.
+bool IsValidUtf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    auto byte = [&](size_t k) { return static_cast<uint8_t>(text[k]); };
+    uint8_t lead = byte(i);
+    if (lead == 0) return false;
+    if (lead < 0x80) {
+      ++i;
+      continue;
+    }
+    size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+    if (lead < 0xc2 || lead > 0xf4 || text.size() - i < length) return false;
+    uint8_t low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
+    uint8_t high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
+    if (byte(i + 1) < low || byte(i + 1) > high) return false;
+    for (size_t k = 2; k < length; ++k) {
+      if ((byte(i + k) & 0xc0) != 0x80) return false;
+    }
+    i += length;
+  }
+  return true;
+}
+
+File::Impl::~Impl() {
+  if (mapping != nullptr) ::munmap(mapping, bytes.size());
+}
+
+File::File() : impl_(std::make_unique<Impl>()) {}
+File::~File() = default;
+
+absl::StatusOr<std::unique_ptr<File>> File::Open(const std::string& path) {
+  Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (descriptor.fd < 0) return IoError(path, "open the file", errno);
+  struct stat info;
+  if (::fstat(descriptor.fd, &info) != 0) return IoError(path, "read the file's size", errno);
+  if (!S_ISREG(info.st_mode)) return MakeError("Q1001", "this is not a regular file", path);
+  std::unique_ptr<File> file(new File());
+  file->impl_->path = path;
+  uint64_t size = static_cast<uint64_t>(info.st_size);
+  if (size > 0) {  // an empty file cannot be mapped; the parser names it
+    void* mapping = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor.fd, 0);
+    if (mapping == MAP_FAILED) return IoError(path, "map the file", errno);
+    file->impl_->mapping = mapping;
+    file->impl_->bytes = {static_cast<const uint8_t*>(mapping), size};
+  }
+  if (absl::Status status = file->Load(); !status.ok()) return status;
+  return file;
+}
+
+absl::StatusOr<std::unique_ptr<File>> File::Parse(std::span<const uint8_t> bytes, std::string name) {
+  std::unique_ptr<File> file(new File());
+  file->impl_->path = std::move(name);
+  file->impl_->bytes = bytes;
+  if (absl::Status status = file->Load(); !status.ok()) return status;
+  return file;
+}
+
+absl::Status File::Load() {
+  Impl& impl = *impl_;
+  Parser parser(impl.bytes, impl.path);
+  std::vector<Parser::Entry> entries;
+  if (absl::Status s = parser.ParseHeader(); !s.ok()) return s;
+  if (absl::Status s = parser.ParseEntries(&entries); !s.ok()) return s;
+  for (const Parser::Entry& entry : entries) {
+    impl.value_index.emplace(entry.key, impl.values.size());
+    impl.values.push_back(
+        {entry.key, entry.type, entry.element, entry.count, entry.offset, impl.bytes.data() + entry.data});
+  }
+  if (absl::Status s = CheckNotSplit(*this); !s.ok()) return s;
+  if (absl::Status s = CheckVocabulary(*this); !s.ok()) return s;
+  if (absl::Status s = parser.ParseTensors(&impl.tensors); !s.ok()) return s;
+  for (size_t i = 0; i < impl.tensors.size(); ++i) impl.tensor_index.emplace(impl.tensors[i].name, i);
+  return absl::OkStatus();
+}
+
+const std::string& File::path() const {
+  return impl_->path;
+}
+uint64_t File::size() const {
+  return impl_->bytes.size();
+}
+std::span<const uint8_t> File::bytes() const {
+  return impl_->bytes;
+}
+std::span<const Tensor> File::tensors() const {
+  return impl_->tensors;
+}
+
+const Tensor* File::FindTensor(std::string_view name) const {
+  auto it = impl_->tensor_index.find(name);
+  return it == impl_->tensor_index.end() ? nullptr : &impl_->tensors[it->second];
+}
+
+bool File::Has(std::string_view key) const {
+  return impl_->value_index.contains(key);
+}
+
+std::vector<std::string_view> File::keys() const {
+  std::vector<std::string_view> keys;
+  keys.reserve(impl_->values.size());
+  for (const Value& value : impl_->values) keys.push_back(value.key);
+  return keys;
+}
+
+absl::StatusOr<const File::Value*> File::Find(std::string_view key) const {
+  auto it = impl_->value_index.find(key);
+  if (it == impl_->value_index.end()) {
+    return MakeError(absl::StatusCode::kNotFound, "Q1110", Concat("key ", Quoted(key), " is missing"),
+                     impl_->path);
+  }
+  return &impl_->values[it->second];
+}
+
+absl::Status File::WrongType(const Value& value, std::string_view expected) const {
+  std::string found(ValueTypeName(value.type));
+  if (value.type == ValueType::Array) {
+    found = Concat("array of ", value.count, " ", ValueTypeName(value.element));
+  }
+  return MakeError("Q1111", Concat("the value is ", found, ", expected ", expected),
+                   KeyWhere(impl_->path, value.key, value.offset));
+}
+
+absl::StatusOr<int64_t> File::IntAt(const Value& value, uint64_t i) const {
+  const uint8_t* p = value.data + i * ValueTypeBytes(value.element);
+  switch (value.element) {
+    case ValueType::U8:
+      return *p;
+    case ValueType::I8:
+      return static_cast<int8_t>(*p);
+    case ValueType::U16:
+      return LoadLe<uint16_t>(p);
+    case ValueType::I16:
+      return static_cast<int16_t>(LoadLe<uint16_t>(p));
+    case ValueType::U32:
+      return LoadLe<uint32_t>(p);
+    case ValueType::I32:
+      return static_cast<int32_t>(LoadLe<uint32_t>(p));
+    case ValueType::I64:
+      return static_cast<int64_t>(LoadLe<uint64_t>(p));
+    default:
+      break;
+  }
+  uint64_t u = LoadLe<uint64_t>(p);
+  if (u > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+    return MakeError("Q1112", Concat("the value is ", u, ", at most 2^63 - 1 is supported"),
+                     KeyWhere(impl_->path, value.key, value.offset));
+  }
+  return static_cast<int64_t>(u);
+}
+
+absl::StatusOr<double> File::FloatAt(const Value& value, uint64_t i) const {
+  if (value.element == ValueType::F32) return std::bit_cast<float>(LoadLe<uint32_t>(value.data + 4 * i));
+  if (value.element == ValueType::F64) return std::bit_cast<double>(LoadLe<uint64_t>(value.data + 8 * i));
+  absl::StatusOr<int64_t> integer = IntAt(value, i);
+  if (!integer.ok()) return integer.status();
+  return static_cast<double>(*integer);
+}
+
+absl::StatusOr<int64_t> File::GetInt(std::string_view key) const {
+  absl::StatusOr<const Value*> value = Find(key);
+  if (!value.ok()) return value.status();
+  if (!IsInteger((*value)->element) || (*value)->count != 1) return WrongType(**value, "an integer");
+  return IntAt(**value, 0);
+}
+
+absl::StatusOr<double> File::GetFloat(std::string_view key) const {
+  absl::StatusOr<const Value*> value = Find(key);
+  if (!value.ok()) return value.status();
+  if (!IsNumber((*value)->element) || (*value)->count != 1) return WrongType(**value, "a number");
+  return FloatAt(**value, 0);
+}
+
+absl::StatusOr<bool> File::GetBool(std::string_view key) const {
+  absl::StatusOr<const Value*> value = Find(key);
+  if (!value.ok()) return value.status();
+  if ((*value)->element != ValueType::Bool || (*value)->count != 1) return WrongType(**value, "a bool");
+  return (*value)->data[0] != 0;
+}
+
+absl::StatusOr<std::string_view> File::GetString(std::string_view key) const {
+  absl::StatusOr<const Value*> value = Find(key);
+  if (!value.ok()) return value.status();
+  if ((*value)->element != ValueType::String || (*value)->count != 1) return WrongType(**value, "a string");
+  const uint8_t* p = (*value)->data;
+  return std::string_view(reinterpret_cast<const char*>(p + 8), LoadLe<uint64_t>(p));
+}
+
+absl::StatusOr<std::vector<int64_t>> File::GetIntArray(std::string_view key) const {
+  absl::StatusOr<const Value*> value = Find(key);
+  if (!value.ok()) return value.status();
+  if (!IsInteger((*value)->element)) return WrongType(**value, "integers");
+  std::vector<int64_t> out;
+  out.reserve((*value)->count);
+  for (uint64_t i = 0; i < (*value)->count; ++i) {
+    absl::StatusOr<int64_t> element = IntAt(**value, i);
+    if (!element.ok()) return element.status();
+    out.push_back(*element);
+  }
+  return out;
+}
+
+absl::StatusOr<std::vector<bool>> File::GetBoolArray(std::string_view key) const {
+  absl::StatusOr<const Value*> value = Find(key);
+  if (!value.ok()) return value.status();
+  if ((*value)->element != ValueType::Bool) return WrongType(**value, "bools");
+  std::vector<bool> out((*value)->count);
+  for (uint64_t i = 0; i < (*value)->count; ++i) out[i] = (*value)->data[i] != 0;
+  return out;
+}
+
+absl::StatusOr<std::vector<float>> File::GetFloatArray(std::string_view key) const {
+  absl::StatusOr<const Value*> value = Find(key);
+  if (!value.ok()) return value.status();
+  if (!IsNumber((*value)->element)) return WrongType(**value, "numbers");
+  std::vector<float> out;
+  out.reserve((*value)->count);
+  for (uint64_t i = 0; i < (*value)->count; ++i) {
+    absl::StatusOr<double> element = FloatAt(**value, i);
+    if (!element.ok()) return element.status();
+    out.push_back(static_cast<float>(*element));
+  }
+  return out;
+}
+
+absl::StatusOr<std::vector<std::string_view>> File::GetStringArray(std::string_view key) const {
+  absl::StatusOr<const Value*> value = Find(key);
+  if (!value.ok()) return value.status();
+  if ((*value)->element != ValueType::String) return WrongType(**value, "strings");
+  std::vector<std::string_view> out;
+  out.reserve((*value)->count);
+  const uint8_t* p = (*value)->data;
+  for (uint64_t i = 0; i < (*value)->count; ++i) {
+    uint64_t length = LoadLe<uint64_t>(p);
+    out.emplace_back(reinterpret_cast<const char*>(p + 8), length);
+    p += 8 + length;
+  }
+  return out;
+}
+
+}  // namespace qcc::gguf

@@ -1,0 +1,72 @@
+// Reads header, metadata and tensor infos of a GGUF file into a File's tables. Not for other rooms.
+#ifndef QCC_FRONTENDS_GGUF_PARSER_H_
+#define QCC_FRONTENDS_GGUF_PARSER_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "frontends/gguf/checked.h"
+#include "frontends/gguf/file_impl.h"
+#include "frontends/gguf/gguf.h"
+
+namespace qcc::gguf {
+
+class Parser {
+ public:
+  // Both views must outlive the parser; the tables that it fills point into `bytes`.
+  Parser(std::span<const uint8_t> bytes, std::string_view path) : bytes_(bytes), path_(path) {}
+
+  // One metadata entry. `offset`: of the value (of an array: of its element type); `data`: of the first
+  // element.
+  struct Entry {
+    std::string_view key;
+    ValueType type;
+    ValueType element;
+    uint64_t count;
+    uint64_t offset;
+    uint64_t data;
+  };
+
+  // To be called in this order, each only if the one before it succeeded.
+  absl::Status ParseHeader();
+  absl::Status ParseEntries(std::vector<Entry>* entries);
+  absl::Status ParseTensors(std::vector<Tensor>* tensors);
+
+ private:
+  uint64_t remaining() const { return bytes_.size() - position_; }
+
+  // Error at a byte of the file; `subject_` names the key or tensor being read.
+  absl::Status Fail(std::string_view code, uint64_t offset, std::string what, std::string help = "") const;
+
+  template <typename T>
+  absl::Status Read(std::string_view field, T* out);
+  absl::Status ReadString(std::string_view field, std::string_view* out);
+  absl::Status Need(std::string_view field, Checked bytes);
+
+  absl::Status ParseEntry(Entry* entry);
+  absl::Status ParseValueType(std::string_view field, ValueType* type);
+  absl::Status ParseScalars(ValueType type, uint64_t count);
+  absl::Status ParseArray(Entry* entry);
+  absl::Status ReadAlignment(const Entry& entry);
+  // `offset_field`: where in the file the tensor's data offset is written.
+  absl::Status ParseTensorInfo(Tensor* tensor, uint64_t* offset_field);
+  absl::Status ParseTensorFormat(Tensor* tensor);
+  absl::Status PlaceTensors(std::vector<Tensor>* tensors, const std::vector<uint64_t>& offset_fields) const;
+  absl::Status CheckNoOverlap(const std::vector<Tensor>& tensors) const;
+
+  std::span<const uint8_t> bytes_;
+  std::string_view path_;
+  uint64_t position_ = 0;
+  std::string subject_;
+  uint64_t tensor_count_ = 0;
+  uint64_t entry_count_ = 0;
+  uint64_t alignment_ = kDefaultAlignment;
+};
+
+}  // namespace qcc::gguf
+
+#endif  // QCC_FRONTENDS_GGUF_PARSER_H_
