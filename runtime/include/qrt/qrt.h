@@ -1,26 +1,30 @@
-/* qrt: run a .qbin artifact. C11, no dependency but libc. See docs/reference/c-api.md for a walk through.
+/* qrt: run a .qbin artifact. C11, no dependency but libc. docs/reference/c-api.md walks through it. */
+
+/* clang-format off */
+/* THE CONTRACT
  *
- * THE CONTRACT
- *
- * Objects      qrt_artifact (the mapped file) -> qrt_engine (the artifact on the CPU) -> qrt_session (one
- * sequence); qrt_text (tokenizer and chat template) and qrt_sampler come from an artifact too. Ownership
- * `qrt_*_create` and `qrt_artifact_open` give one reference to the caller; `qrt_*_release` drops it and
- *              accepts NULL. An object keeps what it was made from alive, so any order of release is right.
- *              Pointers that an accessor returns are borrowed: each says for how long.
- * Threads      artifact, text: immutable, any number of threads at once.
- *              engine: any number of threads at once; steps of one engine run one after the other (it has one
- * arena and one thread pool), so several sessions gain by qrt_engine_append, not by threads. session,
- * sampler: one thread at a time (qrt_session_cancel excepted). There is no global or thread-local state: two
- * engines do not know of each other. Errors       Every function that can fail returns a qrt_status and fills
- * *error when it is not NULL. On failure no out parameter is written unless its comment says so, and the
- * object is as it was before the call. No function exits, aborts, prints or lets a C++ exception out. When
- * memory runs out the status is QRT_OUT_OF_MEMORY and everything already made stays usable. Options Every
- * options, info and error struct begins with `struct_size`, which the caller sets to sizeof; fields beyond it
- * take their defaults. A struct_size of 0 or below the first release's size is refused. `options` may be
- * NULL: all defaults. Buffers      Functions that fill a caller's array take its capacity and always write
- * the needed count. When it does not fit: QRT_BUFFER_TOO_SMALL, nothing written to the array. (NULL, 0) asks
- * for the count. Stability    Status values, Q numbers and struct fields keep their meaning; new ones are
- * only added at the end. */
+ * Objects    qrt_artifact (the mapped file) -> qrt_engine (the artifact on the CPU) -> qrt_session (one sequence);
+ *            qrt_text (tokenizer and chat template) and qrt_sampler come from an artifact too.
+ * Ownership  `qrt_*_create` and `qrt_artifact_open` give one reference to the caller; `qrt_*_release` drops it and
+ *            accepts NULL. An object keeps what it was made from alive, so any order of release is right.
+ *            Pointers that an accessor returns are borrowed: each says for how long.
+ * Threads    artifact, text: immutable, any number of threads at once.
+ *            engine: any number of threads at once; steps of one engine run one after the other (it has one arena and
+ *            one thread pool), so several sessions gain by qrt_engine_append, not by threads.
+ *            session, sampler: one thread at a time (qrt_session_cancel excepted).
+ *            There is no global or thread-local state: two engines do not know of each other.
+ * Errors     Every function that can fail returns a qrt_status and fills *error when it is not NULL. On failure no
+ *            out parameter is written unless its comment says so, and the object is as it was before the call.
+ *            No function exits, aborts, prints or lets a C++ exception out. When memory runs out the status is
+ *            QRT_OUT_OF_MEMORY and everything already made stays usable.
+ * Options    Every options, info and error struct begins with `struct_size`, which the caller sets to sizeof. A
+ *            caller built against an older header gives a smaller one: fields beyond it take their defaults, or are
+ *            not written. A size smaller than in release 1.0 is refused, and so are options larger than the library
+ *            knows (they may ask for what it cannot do). `options` may be NULL: all defaults.
+ * Buffers    Functions that fill a caller's array take its capacity and always write the needed count. When it does
+ *            not fit: QRT_BUFFER_TOO_SMALL, nothing written to the array. (NULL, 0) asks for the count.
+ * Stability  Status values, Q numbers and struct fields keep their meaning; new ones are only added at the end. */
+/* clang-format on */
 #ifndef QRT_QRT_H_
 #define QRT_QRT_H_
 
@@ -41,8 +45,7 @@ extern "C" {
 #define QRT_API_MAJOR 1
 #define QRT_API_MINOR 0
 
-/* ---------------------------------------------------------------------------------------------------- status
- * -- */
+/* ---- status ---- */
 
 typedef int32_t qrt_status;
 enum {
@@ -53,15 +56,14 @@ enum {
   QRT_IO_ERROR = 4,         /* the file cannot be opened, read or mapped */
   QRT_ARTIFACT_CORRUPT = 5, /* truncated, a hash or a bound is wrong: nothing of it was executed */
   QRT_ARTIFACT_INCOMPATIBLE = 6, /* another major version, an unknown required feature */
-  QRT_DEVICE_UNSUPPORTED =
-      7,                /* no code in the artifact runs on this machine; the message names what is missing */
-  QRT_CONTEXT_FULL = 8, /* the tokens do not fit into the session's context; none was taken */
-  QRT_BUFFER_TOO_SMALL = 9,   /* see Buffers above */
-  QRT_CANCELLED = 10,         /* qrt_session_cancel or a callback asked to stop */
-  QRT_SNAPSHOT_MISMATCH = 11, /* a snapshot of another artifact or geometry, or a damaged one */
-  QRT_UNAVAILABLE = 12,       /* the artifact does not carry this (no tokenizer, no chat template) */
-  QRT_TEMPLATE_ERROR = 13,    /* the chat template failed or went over its budget */
-  QRT_INTERNAL = 14           /* a bug in qrt; please report it */
+  QRT_DEVICE_UNSUPPORTED = 7,    /* no code in the artifact runs on this machine; names what is missing */
+  QRT_CONTEXT_FULL = 8,          /* the tokens do not fit into the session's context; none was taken */
+  QRT_BUFFER_TOO_SMALL = 9,      /* see Buffers above */
+  QRT_CANCELLED = 10,            /* qrt_session_cancel or a callback asked to stop */
+  QRT_SNAPSHOT_MISMATCH = 11,    /* a snapshot of another artifact or geometry, or a damaged one */
+  QRT_UNAVAILABLE = 12,          /* the artifact does not carry this (no tokenizer, no chat template) */
+  QRT_TEMPLATE_ERROR = 13,       /* the chat template failed or went over its budget */
+  QRT_INTERNAL = 14              /* a bug in qrt; please report it */
 };
 
 /* What went wrong, for people. Memory of the caller; strings are UTF-8, NUL-terminated and cut to fit. */
@@ -80,8 +82,7 @@ QRT_API const char* qrt_status_name(qrt_status status);
 /* Version of the library, "major.minor.patch". Static. */
 QRT_API const char* qrt_version(void);
 
-/* --------------------------------------------------------------------------------------------- injected
- * services -- */
+/* ---- injected services ---- */
 
 /* Serves every allocation whose size follows the model or the context (arena, state, KV, logits, handles).
  * Small tables that parsing builds come from C++ operator new; its failure is QRT_OUT_OF_MEMORY too. Called
@@ -89,8 +90,8 @@ QRT_API const char* qrt_version(void);
  * malloc, and mmap for KV (so that only the part of the context in use is resident). */
 typedef struct qrt_allocator {
   void* ctx;
-  void* (*allocate)(void* ctx, size_t bytes,
-                    size_t alignment); /* alignment: power of two <= 4096; NULL when out */
+  /* alignment: power of two <= 4096. NULL when out. */
+  void* (*allocate)(void* ctx, size_t bytes, size_t alignment);
   void (*deallocate)(void* ctx, void* memory, size_t bytes, size_t alignment);
 } qrt_allocator;
 
@@ -113,8 +114,7 @@ typedef struct qrt_thread_pool {
                  void* arg);
 } qrt_thread_pool;
 
-/* -------------------------------------------------------------------------------------------------- artifact
- * -- */
+/* ---- artifact ---- */
 
 typedef struct qrt_artifact qrt_artifact;
 
@@ -131,8 +131,11 @@ QRT_API qrt_status qrt_artifact_open(const char* path, const qrt_artifact_option
                                      qrt_artifact** out, qrt_error* error);
 QRT_API void qrt_artifact_release(qrt_artifact* artifact);
 
-/* Hashes every section, weights included. Errors: ARTIFACT_CORRUPT. */
-QRT_API qrt_status qrt_artifact_verify(const qrt_artifact* artifact, qrt_error* error);
+/* Hashes the weights too, the one part that open leaves out. `progress` may be NULL; it gets bytes done and
+ * in all now and then, and stops the work by returning non-zero. Errors: ARTIFACT_CORRUPT, CANCELLED. */
+typedef int32_t (*qrt_progress_fn)(void* ctx, uint64_t done, uint64_t total);
+QRT_API qrt_status qrt_artifact_verify(const qrt_artifact* artifact, qrt_progress_fn progress, void* ctx,
+                                       qrt_error* error);
 
 typedef struct qrt_artifact_info {
   size_t struct_size;
@@ -149,6 +152,7 @@ typedef struct qrt_artifact_info {
   uint32_t code_count;        /* code variants, see qrt_artifact_code */
   uint32_t has_tokenizer;     /* 0 or 1 */
   uint32_t has_chat_template; /* 0 or 1 */
+  uint32_t has_goldens;       /* 0 or 1: see qrt_engine_check */
   uint8_t identity[16];       /* hash over the section table: equal only for equal artifacts */
 } qrt_artifact_info;
 
@@ -158,7 +162,8 @@ QRT_API qrt_status qrt_artifact_describe(const qrt_artifact* artifact, qrt_artif
 
 typedef struct qrt_code_info {
   size_t struct_size;
-  const char* name; /* "x86-64-v4-vnni", ...; borrowed from the artifact */
+  const char* name;   /* "x86-64-v4-vnni", ...; borrowed from the artifact */
+  const char* target; /* "cpu", or another that this release cannot run; borrowed from the artifact */
   uint64_t bytes;
   uint32_t supported; /* 1: this machine can run it */
   char missing[256];  /* CPU features that it needs and this machine lacks, separated by spaces */
@@ -172,11 +177,11 @@ QRT_API qrt_status qrt_artifact_code(const qrt_artifact* artifact, uint32_t inde
 typedef struct qrt_memory_plan {
   size_t struct_size;
   uint64_t weight_bytes; /* mapped from the file, shared by all engines and processes */
-  uint64_t code_bytes;   /* per engine */
-  uint64_t arena_bytes;  /* per engine: scratch of a step */
-  uint64_t logits_bytes; /* per engine and session: rows of logits */
-  uint64_t state_bytes;  /* all sessions */
-  uint64_t kv_bytes;     /* all sessions at full context */
+  uint64_t code_bytes;   /* of the engine */
+  uint64_t engine_bytes; /* arena, rows of logits, buffers of a step */
+  uint64_t state_bytes;  /* all sessions: recurrent and conv state */
+  uint64_t kv_bytes;     /* all sessions, at full context */
+  uint64_t logits_bytes; /* all sessions: the last row */
   uint64_t total_bytes;
 } qrt_memory_plan;
 
@@ -185,8 +190,7 @@ typedef struct qrt_memory_plan {
 QRT_API qrt_status qrt_artifact_memory_plan(const qrt_artifact* artifact, uint64_t context_tokens,
                                             uint32_t sessions, qrt_memory_plan* plan, qrt_error* error);
 
-/* ------------------------------------------------------------------------------------------------------
- * machine -- */
+/* ---- machine ---- */
 
 typedef struct qrt_cpu_info {
   size_t struct_size;
@@ -199,8 +203,7 @@ typedef struct qrt_cpu_info {
 /* Errors: INVALID_ARGUMENT. */
 QRT_API qrt_status qrt_cpu_describe(qrt_cpu_info* info, qrt_error* error);
 
-/* -------------------------------------------------------------------------------------------------------
- * engine -- */
+/* ---- engine ---- */
 
 typedef struct qrt_engine qrt_engine;
 
@@ -227,15 +230,30 @@ typedef struct qrt_engine_info {
   const char* cpu;        /* code variant in use; borrowed from the artifact */
   uint32_t max_step_rows; /* rows of the largest program: longer prompts are run in several steps */
   uint32_t vocab_size;
-  uint64_t arena_bytes;
+  uint64_t memory_bytes; /* arena, rows of logits, buffers of a step */
   uint64_t code_bytes;
 } qrt_engine_info;
 
 /* Errors: INVALID_ARGUMENT. */
 QRT_API qrt_status qrt_engine_describe(const qrt_engine* engine, qrt_engine_info* info, qrt_error* error);
 
-/* ------------------------------------------------------------------------------------------------------
- * session -- */
+typedef struct qrt_check_report {
+  size_t struct_size;
+  uint32_t passed;      /* 1: every golden value was met within the tolerance */
+  uint32_t tokens;      /* of the golden prompt */
+  uint32_t values;      /* logits compared */
+  float max_difference; /* largest |logit - golden value| */
+  float tolerance;      /* accepted */
+  uint32_t exact_rows;  /* rows whose bits equal the golden hash */
+  uint32_t hashed_rows; /* rows that carry a hash */
+} qrt_check_report;
+
+/* Runs the golden prompt that the artifact carries and compares. Errors: UNAVAILABLE (no goldens in the
+ * artifact), OUT_OF_MEMORY, INVALID_ARGUMENT, INTERNAL. Failing to meet the goldens is not an error of this
+ * function. */
+QRT_API qrt_status qrt_engine_check(qrt_engine* engine, qrt_check_report* report, qrt_error* error);
+
+/* ---- session ---- */
 
 typedef struct qrt_session qrt_session;
 
@@ -273,7 +291,7 @@ typedef int32_t (*qrt_logits_fn)(void* ctx, qrt_session* session, uint64_t posit
 
 typedef struct qrt_append_options {
   size_t struct_size;
-  qrt_logits_want want;    /* default LAST */
+  qrt_logits_want want;    /* LAST where options are NULL */
   qrt_logits_fn on_logits; /* needed for ALL; with LAST called for that row too when set */
   void* ctx;
 } qrt_append_options;
@@ -322,8 +340,7 @@ QRT_API qrt_status qrt_session_save(const qrt_session* session, void* buffer, si
 QRT_API qrt_status qrt_session_restore(qrt_session* session, const void* buffer, size_t size,
                                        qrt_error* error);
 
-/* -------------------------------------------------------------------------------------------------------
- * text -- */
+/* ---- text ---- */
 
 typedef struct qrt_text qrt_text;
 
@@ -369,10 +386,11 @@ typedef struct qrt_chat_message {
   const char* reasoning; /* thoughts of an assistant turn, or NULL */
 } qrt_chat_message;
 
+/* options NULL: {1, -1}. */
 typedef struct qrt_chat_options {
   size_t struct_size;
-  uint32_t add_generation_prompt; /* default 1: end with the opening of the assistant's turn */
-  int32_t enable_thinking;        /* default -1: as the template does by itself; 0 off, 1 on */
+  uint32_t add_generation_prompt; /* 1: end with the opening of the assistant's turn */
+  int32_t enable_thinking;        /* -1: as the template does by itself; 0 off, 1 on */
 } qrt_chat_options;
 
 /* Renders a conversation with the artifact's own template (UTF-8, not NUL-terminated). Tokenize the result
@@ -383,8 +401,7 @@ QRT_API qrt_status qrt_text_render_chat(const qrt_text* text, const qrt_chat_mes
                                         const qrt_chat_options* options, char* out, size_t capacity,
                                         size_t* length, qrt_error* error);
 
-/* -----------------------------------------------------------------------------------------------------
- * sampler -- */
+/* ---- sampler ---- */
 
 typedef struct qrt_sampler qrt_sampler;
 

@@ -1,0 +1,171 @@
+// qrt_artifact_*, qrt_cpu_describe.
+#include "runtime/base/cpu_features.h"
+#include "runtime/capi/handles.h"
+#include "runtime/device/cpu/cpu_device.h"
+#include "runtime/device/cpu/topology.h"
+
+using qrt::Artifact;
+using qrt::Checked;
+using qrt::Code;
+using qrt::Result;
+using qrt::Status;
+using qrt::capi::Guard;
+using qrt::capi::NullArgument;
+
+namespace qrt::capi {
+namespace {
+
+std::string Join(const auto& names, const char* separator) {
+  std::string text;
+  for (const auto& name : names) {
+    if (!text.empty()) text += separator;
+    text += name;
+  }
+  return text;
+}
+
+Status Open(const char* path, const qrt_artifact_options* options, qrt_artifact** out) {
+  if (path == nullptr) return NullArgument("path");
+  if (out == nullptr) return NullArgument("out");
+  qrt_artifact_options read = {};
+  QRT_RETURN_IF_ERROR(ReadOptions(options, sizeof read, "options", &read));
+  Services services;
+  if (read.allocator != nullptr) services.allocator = *read.allocator;
+  if (read.log != nullptr) services.log = *read.log;
+  Owned<qrt_artifact> handle(NewHandle<qrt_artifact>(services));
+  Result<std::unique_ptr<Artifact>> artifact = Artifact::Open(path);
+  if (!artifact.ok()) return artifact.status();
+  handle->artifact = std::move(*artifact);
+  if (read.verify_weights != 0) QRT_RETURN_IF_ERROR(handle->artifact->VerifyWeights());
+  *out = handle.release();
+  return Status();
+}
+
+Status Describe(const Artifact& artifact, qrt_artifact_info* out) {
+  const Manifest& manifest = artifact.manifest();
+  qrt_artifact_info info = {};
+  info.architecture = manifest.model.arch.c_str();
+  info.model_name = manifest.model.name.c_str();
+  info.vocab_size = manifest.model.vocab_size;
+  info.embedding_length = manifest.model.embedding_length;
+  info.context_length = manifest.model.context_length;
+  info.file_bytes = artifact.file_bytes();
+  info.weight_bytes = manifest.weights_bytes;
+  info.state_bytes = manifest.state_bytes;
+  info.kv_bytes_per_token = manifest.kv_bytes_per_token;
+  info.program_count = static_cast<uint32_t>(manifest.programs.size());
+  info.code_count = static_cast<uint32_t>(manifest.code.size());
+  info.has_tokenizer = artifact.tokenizer().has_value();
+  info.has_chat_template = artifact.chat_template().has_value();
+  info.has_goldens = artifact.goldens().has_value();
+  std::memcpy(info.identity, artifact.identity().data(), sizeof info.identity);
+  return WriteInfo(info, sizeof info, "info", out);
+}
+
+Status DescribeCode(const Artifact& artifact, uint32_t index, qrt_code_info* out) {
+  const Manifest& manifest = artifact.manifest();
+  if (index >= manifest.code.size()) {
+    return Status(Code::kInvalidArgument, 7009,
+                  "code variant " + std::to_string(index) + ", expected fewer than " +
+                      std::to_string(manifest.code.size()));
+  }
+  const CodeInfo& code = manifest.code[index];
+  qrt_code_info info = {};
+  info.name = code.isa.c_str();
+  info.target = code.target.c_str();
+  info.bytes = artifact.sections()[code.section].size;
+  if (code.target == "cpu") {
+    const std::vector<std::string> missing = CpuFeatures::Detect().Missing(code.features);
+    info.supported = missing.empty();
+    CopyText(info.missing, Join(missing, ", "));
+  }
+  return WriteInfo(info, sizeof info, "info", out);
+}
+
+Status Plan(const Artifact& artifact, uint64_t context_tokens, uint32_t sessions, qrt_memory_plan* out) {
+  const Manifest& manifest = artifact.manifest();
+  Result<ModelPlan> model = PlanOf(manifest, artifact.identity());
+  if (!model.ok()) return model.status();
+  const Result<size_t> variant = ChooseCode(manifest, CpuFeatures::Detect(), "");
+  const Session::Sizes sizes = Session::SizesFor(*model, context_tokens);
+  const Checked engine = Engine::MemoryBytes(*model, Schedule(model->programs));
+  const Checked code = variant.ok() ? artifact.code(*variant).size() : 0;
+  const Checked weights = variant.ok() ? artifact.weights(*variant).size() : manifest.weights_bytes;
+  const Checked total = weights + code + engine + sizes.total() * sessions;
+  if (!total.ok()) {
+    return Status(Code::kInvalidArgument, 7008,
+                  std::to_string(sessions) + " sessions of " + std::to_string(context_tokens) +
+                      " tokens need more bytes than 64 bits count");
+  }
+  qrt_memory_plan plan = {};
+  plan.weight_bytes = weights.value();
+  plan.code_bytes = code.value();
+  plan.engine_bytes = engine.value();
+  plan.state_bytes = (sizes.state * sessions).value();
+  plan.kv_bytes = (sizes.kv * sessions).value();
+  plan.logits_bytes = (sizes.logits * sessions).value();
+  plan.total_bytes = total.value();
+  return WriteInfo(plan, sizeof plan, "plan", out);
+}
+
+Status DescribeCpu(qrt_cpu_info* out) {
+  const CpuTopology topology = DetectCpuTopology();
+  qrt_cpu_info info = {};
+  info.physical_cores = topology.physical;
+  info.logical_cores = topology.logical;
+  CopyText(info.name, CpuBrand());
+  CopyText(info.features, Join(CpuFeatures::Detect().Names(), " "));
+  return WriteInfo(info, sizeof info, "info", out);
+}
+
+}  // namespace
+}  // namespace qrt::capi
+
+extern "C" {
+
+qrt_status qrt_artifact_open(const char* path, const qrt_artifact_options* options, qrt_artifact** out,
+                             qrt_error* error) {
+  return Guard(error, [&] { return qrt::capi::Open(path, options, out); });
+}
+
+void qrt_artifact_release(qrt_artifact* artifact) {
+  qrt::capi::Ref<qrt_artifact>::Drop(artifact);
+}
+
+qrt_status qrt_artifact_verify(const qrt_artifact* artifact, qrt_progress_fn progress, void* ctx,
+                               qrt_error* error) {
+  return Guard(error, [&] {
+    if (artifact == nullptr) return NullArgument("artifact");
+    if (progress == nullptr) return artifact->artifact->VerifyWeights();
+    return artifact->artifact->VerifyWeights(
+        [&](uint64_t done, uint64_t total) { return progress(ctx, done, total) == 0; });
+  });
+}
+
+qrt_status qrt_artifact_describe(const qrt_artifact* artifact, qrt_artifact_info* info, qrt_error* error) {
+  return Guard(error, [&] {
+    return artifact == nullptr ? NullArgument("artifact") : qrt::capi::Describe(*artifact->artifact, info);
+  });
+}
+
+qrt_status qrt_artifact_code(const qrt_artifact* artifact, uint32_t index, qrt_code_info* info,
+                             qrt_error* error) {
+  return Guard(error, [&] {
+    return artifact == nullptr ? NullArgument("artifact")
+                               : qrt::capi::DescribeCode(*artifact->artifact, index, info);
+  });
+}
+
+qrt_status qrt_artifact_memory_plan(const qrt_artifact* artifact, uint64_t context_tokens, uint32_t sessions,
+                                    qrt_memory_plan* plan, qrt_error* error) {
+  return Guard(error, [&] {
+    return artifact == nullptr ? NullArgument("artifact")
+                               : qrt::capi::Plan(*artifact->artifact, context_tokens, sessions, plan);
+  });
+}
+
+qrt_status qrt_cpu_describe(qrt_cpu_info* info, qrt_error* error) {
+  return Guard(error, [&] { return qrt::capi::DescribeCpu(info); });
+}
+
+}  // extern "C"

@@ -1,0 +1,170 @@
+// What stands behind the opaque handles of qrt.h, and the border that no C++ exception crosses.
+#ifndef RUNTIME_CAPI_HANDLES_H_
+#define RUNTIME_CAPI_HANDLES_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "runtime/artifact/artifact.h"
+#include "runtime/base/status.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/model_plan.h"
+#include "runtime/engine/session.h"
+#include "runtime/include/qrt/qrt.h"
+
+namespace qrt::capi {
+
+// Copies of what the embedder injected; the pointers in options need not live longer than the call.
+struct Services {
+  std::optional<qrt_allocator> allocator;
+  std::optional<qrt_log_sink> log;
+
+  const qrt_allocator* allocator_or_null() const { return allocator ? &*allocator : nullptr; }
+};
+
+// One line to the sink, if there is one.
+void Log(const Services& services, qrt_log_level level, const std::string& line);
+
+// A handle's memory from the injected allocator or malloc.
+void* AllocateHandle(const Services& services, size_t bytes);  // throws std::bad_alloc
+void FreeHandle(const Services& services, void* memory, size_t bytes);
+
+// Counted reference of handle type T, which has `refs` and `services`.
+template <typename T>
+class Ref {
+ public:
+  Ref() = default;
+  explicit Ref(T* handle) : handle_(handle) { handle->refs.fetch_add(1, std::memory_order_relaxed); }
+  Ref(Ref&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Ref& operator=(Ref&&) = delete;
+  ~Ref() { Drop(handle_); }
+
+  T* get() const { return handle_; }
+  T* operator->() const { return handle_; }
+
+  // Gives up one reference; the last one destroys.
+  static void Drop(T* handle) {
+    if (handle == nullptr || handle->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    const Services services = handle->services;
+    handle->~T();
+    FreeHandle(services, handle, sizeof(T));
+  }
+
+ private:
+  T* handle_ = nullptr;
+};
+
+// Makes a handle with one reference. Throws std::bad_alloc and what T's constructor throws.
+template <typename T, typename... Args>
+T* NewHandle(const Services& services, Args&&... args) {
+  void* memory = AllocateHandle(services, sizeof(T));
+  try {
+    return new (memory) T(services, std::forward<Args>(args)...);
+  } catch (...) {
+    FreeHandle(services, memory, sizeof(T));
+    throw;
+  }
+}
+
+// Drops a handle that is not handed out after all.
+template <typename T>
+struct DropHandle {
+  void operator()(T* handle) const { Ref<T>::Drop(handle); }
+};
+template <typename T>
+using Owned = std::unique_ptr<T, DropHandle<T>>;
+
+// Fills *error (may be NULL) and returns the status's code.
+qrt_status Report(const Status& status, qrt_error* error) noexcept;
+qrt_status ReportOutOfMemory(qrt_error* error) noexcept;
+qrt_status ReportException(const char* what, qrt_error* error) noexcept;
+
+// Runs `body` (returns Status) and turns everything that it may throw into a status.
+template <typename Body>
+qrt_status Guard(qrt_error* error, Body body) noexcept {
+  try {
+    return Report(body(), error);
+  } catch (const std::bad_alloc&) {
+    return ReportOutOfMemory(error);
+  } catch (const std::length_error&) {
+    return ReportOutOfMemory(error);
+  } catch (const std::exception& exception) {
+    return ReportException(exception.what(), error);
+  } catch (...) {
+    return ReportException("unknown exception", error);
+  }
+}
+
+Status NullArgument(const char* name);
+Status BadStructSize(const char* name, size_t found, size_t expected);
+
+// Reads an options struct: defaults, overwritten by what the caller's header knows. `first_size`: size in
+// release 1.0.
+template <typename T>
+Status ReadOptions(const T* options, size_t first_size, const char* name, T* out) {
+  if (options == nullptr) return Status();
+  if (options->struct_size < first_size || options->struct_size > sizeof(T)) {
+    return BadStructSize(name, options->struct_size, sizeof(T));
+  }
+  std::memcpy(out, options, options->struct_size);
+  return Status();
+}
+
+// Writes an info struct, as far as the caller's header knows it; keeps the caller's struct_size.
+template <typename T>
+Status WriteInfo(const T& value, size_t first_size, const char* name, T* out) {
+  if (out == nullptr) return NullArgument(name);
+  if (out->struct_size < first_size) return BadStructSize(name, out->struct_size, sizeof(T));
+  const size_t size = out->struct_size;
+  std::memcpy(out, &value, size < sizeof(T) ? size : sizeof(T));
+  out->struct_size = size;
+  return Status();
+}
+
+// Copies text into a fixed field, cut at a whole UTF-8 sequence, always NUL-terminated.
+template <size_t N>
+void CopyText(char (&field)[N], const std::string& text) noexcept {
+  const size_t size = text.size() < N ? text.size() : qrt_utf8_whole_prefix(text.data(), N - 1);
+  std::memcpy(field, text.data(), size);
+  field[size] = '\0';
+}
+
+}  // namespace qrt::capi
+
+struct qrt_artifact {
+  explicit qrt_artifact(const qrt::capi::Services& services) : services(services) {}
+  std::atomic<uint32_t> refs{1};
+  const qrt::capi::Services services;
+  std::unique_ptr<qrt::Artifact> artifact;
+};
+
+struct qrt_engine {
+  qrt_engine(const qrt::capi::Services& services, qrt_artifact* artifact)
+      : services(services), artifact(artifact) {}
+  std::atomic<uint32_t> refs{1};
+  const qrt::capi::Services services;
+  const qrt::capi::Ref<qrt_artifact> artifact;
+  size_t variant = 0;
+  uint64_t code_bytes = 0;
+  std::unique_ptr<qrt::Engine> engine;
+};
+
+struct qrt_session {
+  qrt_session(const qrt::capi::Services& services, qrt_engine* engine)
+      : services(services), engine(engine), session(*engine->engine, this) {}
+  std::atomic<uint32_t> refs{1};
+  const qrt::capi::Services services;
+  const qrt::capi::Ref<qrt_engine> engine;
+  qrt::Session session;
+};
+
+#endif  // RUNTIME_CAPI_HANDLES_H_

@@ -1,0 +1,113 @@
+// qrt_session_*.
+#include "runtime/capi/handles.h"
+
+#include <algorithm>
+
+using qrt::Batch;
+using qrt::Code;
+using qrt::Status;
+using qrt::capi::Guard;
+using qrt::capi::NullArgument;
+using qrt::capi::Ref;
+
+namespace qrt::capi {
+namespace {
+
+constexpr uint64_t kDefaultContext = 4096;
+
+Status Create(qrt_engine* engine, const qrt_session_options* options, qrt_session** out) {
+  if (engine == nullptr) return NullArgument("engine");
+  if (out == nullptr) return NullArgument("out");
+  qrt_session_options read = {};
+  QRT_RETURN_IF_ERROR(ReadOptions(options, sizeof read, "options", &read));
+  uint64_t tokens = read.context_tokens;
+  if (tokens == 0) tokens = kDefaultContext;
+  const uint64_t of_model = engine->engine->plan().context_length;
+  if (read.context_tokens == 0 && of_model != 0) tokens = std::min(tokens, of_model);
+  Owned<qrt_session> handle(NewHandle<qrt_session>(engine->services, engine));
+  QRT_RETURN_IF_ERROR(handle->session.Init(tokens, engine->services.allocator_or_null()));
+  *out = handle.release();
+  return Status();
+}
+
+}  // namespace
+}  // namespace qrt::capi
+
+extern "C" {
+
+qrt_status qrt_session_create(qrt_engine* engine, const qrt_session_options* options, qrt_session** out,
+                              qrt_error* error) {
+  return Guard(error, [&] { return qrt::capi::Create(engine, options, out); });
+}
+
+void qrt_session_release(qrt_session* session) {
+  Ref<qrt_session>::Drop(session);
+}
+
+uint64_t qrt_session_position(const qrt_session* session) {
+  return session != nullptr ? session->session.position() : 0;
+}
+
+uint64_t qrt_session_capacity(const qrt_session* session) {
+  return session != nullptr ? session->session.capacity() : 0;
+}
+
+qrt_status qrt_session_reset(qrt_session* session, qrt_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (session == nullptr) return NullArgument("session");
+    session->session.Reset();
+    return Status();
+  });
+}
+
+qrt_status qrt_session_append(qrt_session* session, const int32_t* tokens, size_t count,
+                              const qrt_append_options* options, qrt_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (session == nullptr) return NullArgument("session");
+    qrt_append_options read = {};
+    read.want = QRT_LOGITS_LAST;
+    QRT_RETURN_IF_ERROR(qrt::capi::ReadOptions(options, sizeof read, "options", &read));
+    Batch batch(*session->engine->engine);
+    QRT_RETURN_IF_ERROR(batch.Add(session->session, tokens, count, &read));
+    return batch.Run();
+  });
+}
+
+const float* qrt_session_logits(const qrt_session* session) {
+  return session != nullptr ? session->session.logits() : nullptr;
+}
+
+void qrt_session_cancel(qrt_session* session) {
+  if (session != nullptr) session->session.Cancel();
+}
+
+uint64_t qrt_session_save_size(const qrt_session* session) {
+  return session != nullptr ? session->session.SaveSize() : 0;
+}
+
+qrt_status qrt_session_save(const qrt_session* session, void* buffer, size_t capacity, size_t* written,
+                            qrt_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (session == nullptr) return NullArgument("session");
+    const uint64_t size = session->session.SaveSize();
+    if (written != nullptr) *written = size;
+    if (capacity < size) {
+      return Status(
+          Code::kBufferTooSmall, 7012,
+          "a snapshot of " + std::to_string(size) + " bytes into a buffer of " + std::to_string(capacity));
+    }
+    if (buffer == nullptr) return NullArgument("buffer");
+    session->session.Save(static_cast<uint8_t*>(buffer));
+    return Status();
+  });
+}
+
+qrt_status qrt_session_restore(qrt_session* session, const void* buffer, size_t size, qrt_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (session == nullptr) return NullArgument("session");
+    if (buffer == nullptr) return NullArgument("buffer");
+    return session->session.Restore(static_cast<const uint8_t*>(buffer), size);
+  });
+}
+
+}  // extern "C"
