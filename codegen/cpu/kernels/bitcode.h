@@ -8,8 +8,9 @@
 
 namespace qcc::cpu {
 
-// Bytes of the module; static storage, 16-byte aligned. Functions qk_* (kernels.h) have external linkage, carry the
-// level's target-cpu and target-features, `no-builtins` and `alwaysinline`; nothing else is external or undefined.
+// Bytes of the module; static storage, 16-byte aligned. Functions qk_* (kernels.h) have external linkage,
+// carry the level's target-cpu and target-features, `no-builtins` and `alwaysinline`; nothing else is
+// external or undefined.
 std::string_view kernel_bitcode(Isa isa);
 
 }  // namespace qcc::cpu

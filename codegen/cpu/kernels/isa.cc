@@ -46,9 +46,13 @@ bool host_has(std::string_view flag) {
 
 }  // namespace
 
-std::span<const IsaInfo> isa_table() { return kTable; }
+std::span<const IsaInfo> isa_table() {
+  return kTable;
+}
 
-const IsaInfo& isa_info(Isa isa) { return kTable[static_cast<size_t>(isa)]; }
+const IsaInfo& isa_info(Isa isa) {
+  return kTable[static_cast<size_t>(isa)];
+}
 
 std::optional<Isa> isa_from_name(std::string_view name) {
   for (const IsaInfo& i : kTable) {

@@ -1,0 +1,221 @@
+// gated_delta: causal convolution, silu, l2 norm, gates, delta rule and gated norm of one key head and its
+// value heads.
+//
+// Per value head with state S [key][value], token t: d = exp(ssm_a softplus(alpha + dt_bias)), b =
+// sigmoid(beta),
+//   u = b (v - d S^T k);  o = d S^T q + (k.q) u;  S = d S + k u^T
+// which is the rule "decay, read, write, read out" with both reads taken before the write. Tokens go one by
+// one; the pass that writes S for token t also reads it for token t + 1. Blocks of tokens only bound the
+// scratch: every value is computed by the same operations in the same order wherever a block or a step ends.
+#include "codegen/cpu/kernels/kernels.h"
+#include "codegen/cpu/kernels/math.h"
+#include "codegen/cpu/kernels/row_ops.h"
+#include "codegen/cpu/kernels/sequences.h"
+
+namespace qk {
+namespace {
+
+using qcc::cpu::kMaxConvTaps;
+using qcc::cpu::kMaxDeltaDim;
+
+constexpr int kBlock = 16;  // tokens
+constexpr int kTileVectors =
+    2;  // of value columns: their part of S stays in the first-level cache for a block
+
+struct Scratch {
+  alignas(64) float q[kBlock * kMaxDeltaDim];
+  alignas(64) float k[kBlock * kMaxDeltaDim];
+  alignas(64) float v[kBlock * kMaxDeltaDim];
+  alignas(64) float o[kBlock * kMaxDeltaDim];
+  alignas(64) float s[kMaxDeltaDim * kTileVectors * kLanes];
+  float kq[kBlock], decay[kBlock], beta[kBlock];
+};
+
+// One sequence's columns of the convolution: `state` holds the taps - 1 columns before its first row.
+struct Conv {
+  const float* rows;  // row 0 of the sequence
+  float* state;
+  const float* w;
+  int64_t channels, taps;
+};
+
+// out[0..n) = silu(convolution at time t) of channels [channel, channel + n).
+QK_INLINE void conv_silu(const Conv& conv, int64_t t, int64_t channel, int64_t n, float* out) {
+  const float* src[kMaxConvTaps];
+  for (int64_t i = 0; i < conv.taps; ++i) {
+    const int64_t at = t - (conv.taps - 1) + i;
+    src[i] = (at >= 0 ? conv.rows + at * conv.channels : conv.state + (at + conv.taps - 1) * conv.channels) +
+             channel;
+  }
+  const float* w = conv.w + channel;
+  for (int64_t c = 0; c < n; c += 8) {
+    F32<8> a = loadf<8>(w + c) * loadf<8>(src[0] + c);
+    for (int64_t i = 1; i < conv.taps; ++i)
+      a = fma<8>(loadf<8>(w + i * conv.channels + c), loadf<8>(src[i] + c), a);
+    store<F32<8>>(out + c, silu<8>(a));
+  }
+}
+
+// The last taps - 1 columns of old state and new rows become the state. In place: reads are ahead of writes.
+QK_INLINE void conv_advance(const Conv& conv, int64_t row_count, int64_t channel, int64_t n) {
+  for (int64_t i = 0; i < conv.taps - 1; ++i) {
+    const int64_t at = row_count - (conv.taps - 1) + i;
+    const float* src =
+        (at >= 0 ? conv.rows + at * conv.channels : conv.state + (at + conv.taps - 1) * conv.channels) +
+        channel;
+    float* dst = conv.state + i * conv.channels + channel;
+    for (int64_t c = 0; c < n; c += 8) store<F32<8>>(dst + c, loadf<8>(src + c));
+  }
+}
+
+QK_INLINE float dot(const float* a, const float* b, int64_t n) {
+  F32<8> s = F32<8>(0.f);
+  for (int64_t c = 0; c < n; c += 8) s = fma<8>(loadf<8>(a + c), loadf<8>(b + c), s);
+  return reduce_add(s);
+}
+
+// x *= factor / sqrt(sum x^2 + eps)
+QK_INLINE void l2_norm(float* x, int64_t n, float eps, float factor) {
+  const float scale = factor / __builtin_elementwise_sqrt(sum_of_squares(x, n) + eps);
+  for (int64_t c = 0; c < n; c += 8) store<F32<8>>(x + c, loadf<8>(x + c) * scale);
+}
+
+// Reads for one token: S^T k and S^T q of NV vectors of N value columns.
+template <int N, int NV>
+struct Reads {
+  F32<N> k[NV], q[NV];
+};
+
+template <int N, int NV>
+QK_INLINE void read_add(Reads<N, NV>& r, const F32<N>* s, float k, float q) {
+  QK_UNROLL
+  for (int i = 0; i < NV; ++i) {
+    r.k[i] = fma<N>(s[i], F32<N>(k), r.k[i]);
+    r.q[i] = fma<N>(s[i], F32<N>(q), r.q[i]);
+  }
+}
+
+// Value columns [col, col + NV * N) of one value head for `tokens` tokens. state: S + col, row stride
+// value_dim.
+template <int N, int NV>
+QK_INLINE void delta_columns(Scratch& x, float* state, int64_t col, int64_t tokens, int64_t key_dim,
+                             int64_t value_dim) {
+  constexpr int kWidth = N * NV;
+  const bool copy = tokens > 1;  // S lives in x.s between the first read and the last write
+  Reads<N, NV> r;
+  QK_UNROLL
+  for (int i = 0; i < NV; ++i) r.k[i] = r.q[i] = F32<N>(0.f);
+  for (int64_t d = 0; d < key_dim; ++d) {
+    F32<N> s[NV];
+    QK_UNROLL
+    for (int i = 0; i < NV; ++i) {
+      s[i] = loadf<N>(state + d * value_dim + i * N);
+      if (copy) store<F32<N>>(x.s + d * kWidth + i * N, s[i]);
+    }
+    read_add<N, NV>(r, s, x.k[d], x.q[d]);
+  }
+  for (int64_t t = 0; t < tokens; ++t) {
+    const float decay = x.decay[t], beta = x.beta[t], kq = x.kq[t];
+    F32<N> u[NV];
+    QK_UNROLL
+    for (int i = 0; i < NV; ++i) {
+      u[i] = (loadf<N>(x.v + t * value_dim + col + i * N) - r.k[i] * decay) * beta;
+      store<F32<N>>(x.o + t * value_dim + col + i * N, fma<N>(u[i], F32<N>(kq), r.q[i] * decay));
+      r.k[i] = r.q[i] = F32<N>(0.f);
+    }
+    const float* k = x.k + t * key_dim;
+    if (t + 1 < tokens) {
+      const float *next_k = k + key_dim, *next_q = x.q + (t + 1) * key_dim;
+      for (int64_t d = 0; d < key_dim; ++d) {
+        F32<N> s[NV];
+        QK_UNROLL
+        for (int i = 0; i < NV; ++i) {
+          float* at = x.s + d * kWidth + i * N;
+          s[i] = fma<N>(u[i], F32<N>(k[d]), loadf<N>(at) * decay);
+          store<F32<N>>(at, s[i]);
+        }
+        read_add<N, NV>(r, s, next_k[d], next_q[d]);
+      }
+    } else {
+      for (int64_t d = 0; d < key_dim; ++d) {
+        QK_UNROLL
+        for (int i = 0; i < NV; ++i) {
+          float* to = state + d * value_dim + i * N;
+          const float* from = copy ? x.s + d * kWidth + i * N : to;
+          store<F32<N>>(to, fma<N>(u[i], F32<N>(k[d]), loadf<N>(from) * decay));
+        }
+      }
+    }
+  }
+}
+
+QK_INLINE void delta_head(Scratch& x, float* state, int64_t tokens, int64_t key_dim, int64_t value_dim) {
+  int64_t col = 0;
+  for (; col + kTileVectors * kLanes <= value_dim; col += kTileVectors * kLanes) {
+    delta_columns<kLanes, kTileVectors>(x, state + col, col, tokens, key_dim, value_dim);
+  }
+  if constexpr (kTileVectors * kLanes > 8) {
+    for (; col < value_dim; col += 8) delta_columns<8, 1>(x, state + col, col, tokens, key_dim, value_dim);
+  }
+}
+
+}  // namespace
+}  // namespace qk
+
+QK_EXPORT void qk_gated_delta(const float* qkv, const float* z, const float* alpha, const float* beta,
+                              const float* conv_w, const float* ssm_a, const float* dt_bias,
+                              const float* norm_w, const qrt_seq* seqs, int64_t n_seqs, float* out,
+                              int64_t conv_offset, int64_t delta_offset, int64_t key_heads,
+                              int64_t value_heads, int64_t key_dim, int64_t value_dim, int64_t taps,
+                              float l2_eps, float norm_eps, float scale, int64_t ld_ab, int64_t rows,
+                              int64_t begin, int64_t end) {
+  using namespace qk;
+  const int64_t keys = key_heads * key_dim, values = value_heads * value_dim;
+  Scratch x;
+  for (int64_t head = begin; head < end; ++head) {
+    for (int64_t si = 0; si < n_seqs; ++si) {
+      const qrt_seq& seq = seqs[si];
+      const Conv conv{qkv + seq.row_begin * (2 * keys + values),
+                      reinterpret_cast<float*>(seq.state + conv_offset), conv_w, 2 * keys + values, taps};
+      for (int64_t t0 = 0; t0 < seq.row_count; t0 += kBlock) {
+        const int64_t left = seq.row_count - t0, tokens = left < kBlock ? left : kBlock;
+        for (int64_t t = 0; t < tokens; ++t) {
+          float *q = x.q + t * key_dim, *k = x.k + t * key_dim;
+          conv_silu(conv, t0 + t, head * key_dim, key_dim, q);
+          conv_silu(conv, t0 + t, keys + head * key_dim, key_dim, k);
+          l2_norm(q, key_dim, l2_eps, scale);
+          l2_norm(k, key_dim, l2_eps, 1.f);
+          x.kq[t] = dot(k, q, key_dim);
+        }
+        for (int64_t vh = head; vh < value_heads; vh += key_heads) {
+          for (int64_t t = 0; t < tokens; ++t) {
+            const int64_t at = (seq.row_begin + t0 + t) * ld_ab + vh;
+            conv_silu(conv, t0 + t, 2 * keys + vh * value_dim, value_dim, x.v + t * value_dim);
+            const double rate = static_cast<double>(ssm_a[vh]) *
+                                softplus64(static_cast<double>(alpha[at]) + static_cast<double>(dt_bias[vh]));
+            x.decay[t] = static_cast<float>(exp64(rate));
+            x.beta[t] = static_cast<float>(sigmoid64(static_cast<double>(beta[at])));
+          }
+          float* state = reinterpret_cast<float*>(seq.state + delta_offset) + vh * key_dim * value_dim;
+          delta_head(x, state, tokens, key_dim, value_dim);
+          for (int64_t t = 0; t < tokens; ++t) {
+            const float* o = x.o + t * value_dim;
+            const int64_t at = (seq.row_begin + t0 + t) * values + vh * value_dim;
+            const float norm = rms_scale(o, value_dim, norm_eps);
+            for (int64_t c = 0; c < value_dim; c += 8) {
+              store<F32<8>>(out + at + c, ((loadf<8>(o + c) * norm) * loadf<8>(norm_w + c)) *
+                                              silu<8>(loadf<8>(z + at + c)));
+            }
+          }
+        }
+      }
+      if (seq.row_count > 0) {
+        conv_advance(conv, seq.row_count, head * key_dim, key_dim);
+        conv_advance(conv, seq.row_count, keys + head * key_dim, key_dim);
+        for (int64_t vh = head; vh < value_heads; vh += key_heads) {
+          conv_advance(conv, seq.row_count, 2 * keys + vh * value_dim, value_dim);
+        }
+      }
+    }
+  }
+}

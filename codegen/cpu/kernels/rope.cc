@@ -1,0 +1,87 @@
+// rope_table and qk_norm_rope_store.
+#include "codegen/cpu/kernels/kernels.h"
+#include "codegen/cpu/kernels/math.h"
+#include "codegen/cpu/kernels/row_ops.h"
+#include "codegen/cpu/kernels/sequences.h"
+
+QK_EXPORT void qk_rope_table(const double* inv_freq, const int32_t* positions, float* out, int64_t pairs,
+                             int64_t section_t, int64_t section_h, int64_t section_w, int64_t section_e,
+                             float magnitude, int64_t rows, int64_t begin, int64_t end) {
+  const bool sections = section_t + section_h + section_w + section_e > 0;
+  for (int64_t r = begin; r < end; ++r) {
+    const int32_t* at = positions + r * 4;
+    float* cos_row = out + r * 2 * pairs;
+    float* sin_row = cos_row + pairs;
+    for (int64_t i = 0; i < pairs; ++i) {
+      int64_t stream = 0;
+      if (sections) {
+        const int64_t m = i % 3;
+        stream = m == 1 && i < 3 * section_h   ? 1
+                 : m == 2 && i < 3 * section_w ? 2
+                 : m == 0 && i < 3 * section_t ? 0
+                                               : 3;
+      }
+      double s, c;
+      qk::sincos64(static_cast<double>(at[stream]) * inv_freq[i], &s, &c);
+      cos_row[i] = static_cast<float>(c * magnitude);
+      sin_row[i] = static_cast<float>(s * magnitude);
+    }
+  }
+}
+
+namespace qk {
+namespace {
+
+// dst = rope(norm(src) * weight): head_dim values, the first rot_dims of them rotated.
+QK_INLINE void norm_rope(const float* src, const float* weight, const float* rope, float* dst,
+                         int64_t head_dim, int64_t rot_dims, float eps) {
+  const float scale = rms_scale(src, head_dim, eps);
+  const int64_t half = rot_dims / 2;
+  const float *cos_row = rope, *sin_row = rope + half;
+  for (int64_t i = 0; i < half; ++i) {
+    const float a = (src[i] * scale) * weight[i], b = (src[i + half] * scale) * weight[i + half];
+    dst[i] = a * cos_row[i] - b * sin_row[i];
+    dst[i + half] = a * sin_row[i] + b * cos_row[i];
+  }
+  for (int64_t i = rot_dims; i < head_dim; ++i) dst[i] = (src[i] * scale) * weight[i];
+}
+
+QK_INLINE void store_kv(const float* src, uint8_t* cache, int64_t row, int64_t head_dim, int64_t kv_f16) {
+  if (kv_f16) {
+    uint8_t* dst = cache + row * head_dim * 2;
+    for (int64_t i = 0; i < head_dim; i += 8) store<U16<8>>(dst + i * 2, float_to_half<8>(loadf<8>(src + i)));
+  } else {
+    uint8_t* dst = cache + row * head_dim * 4;
+    for (int64_t i = 0; i < head_dim; i += 8) store<F32<8>>(dst + i * 4, loadf<8>(src + i));
+  }
+}
+
+}  // namespace
+}  // namespace qk
+
+QK_EXPORT void qk_norm_rope_store(const float* q, const float* k, const float* v, const float* q_norm,
+                                  const float* k_norm, const float* rope, float* out, const qrt_seq* seqs,
+                                  int64_t n_seqs, int64_t kv_offset, int64_t q_heads, int64_t kv_heads,
+                                  int64_t head_dim, int64_t rot_dims, int64_t gated, float eps,
+                                  int64_t kv_f16, int64_t rows, int64_t begin, int64_t end) {
+  using namespace qk;
+  const int64_t element = kv_f16 ? 2 : 4;
+  for (int64_t r = begin; r < end; ++r) {
+    const float* angles = rope + r * rot_dims;
+    const int64_t q_stride = head_dim * (gated ? 2 : 1);
+    for (int64_t h = 0; h < q_heads; ++h) {
+      norm_rope(q + (r * q_heads + h) * q_stride, q_norm, angles, out + (r * q_heads + h) * head_dim,
+                head_dim, rot_dims, eps);
+    }
+    const qrt_seq& seq = sequence_of_row(seqs, n_seqs, r);
+    const int64_t at = seq.past + (r - seq.row_begin);
+    uint8_t* k_cache = seq.kv + kv_offset * seq.kv_capacity;
+    uint8_t* v_cache = k_cache + kv_heads * seq.kv_capacity * head_dim * element;
+    for (int64_t h = 0; h < kv_heads; ++h) {
+      float head[qcc::cpu::kMaxHeadDim];
+      norm_rope(k + (r * kv_heads + h) * head_dim, k_norm, angles, head, head_dim, rot_dims, eps);
+      store_kv(head, k_cache, h * seq.kv_capacity + at, head_dim, kv_f16);
+      store_kv(v + (r * kv_heads + h) * head_dim, v_cache, h * seq.kv_capacity + at, head_dim, kv_f16);
+    }
+  }
+}

@@ -1,0 +1,60 @@
+// Row-wise pieces shared by several kernels. Kernels only.
+#ifndef QCC_CODEGEN_CPU_KERNELS_ROW_OPS_H_
+#define QCC_CODEGEN_CPU_KERNELS_ROW_OPS_H_
+
+#include "codegen/cpu/kernels/vec.h"
+
+namespace qk {
+
+// Sum of squares: four partial sums of 16 lanes over steps of 64, the rest in the first, then one tree.
+QK_INLINE float sum_of_squares(const float* x, int64_t n) {
+  F32<16> a[4];
+  QK_UNROLL
+  for (int i = 0; i < 4; ++i) a[i] = F32<16>(0.f);
+  int64_t c = 0;
+  for (; c + 64 <= n; c += 64) {
+    QK_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const F32<16> v = loadf<16>(x + c + 16 * i);
+      a[i] = fma<16>(v, v, a[i]);
+    }
+  }
+  for (; c + 16 <= n; c += 16) {
+    const F32<16> v = loadf<16>(x + c);
+    a[0] = fma<16>(v, v, a[0]);
+  }
+  float sum = reduce_add((a[0] + a[1]) + (a[2] + a[3]));
+  for (; c < n; ++c) sum = fma1(x[c], x[c], sum);
+  return sum;
+}
+
+// 1 / sqrt(sum_of_squares / n + eps).
+QK_INLINE float rms_scale(const float* x, int64_t n, float eps) {
+  const float mean = sum_of_squares(x, n) / static_cast<float>(n);
+  return 1.f / __builtin_elementwise_sqrt(mean + eps);
+}
+
+// The int8 row of 32 columns at column c of a row of k: codes, scale, two sums. v: the values, 16 lanes each.
+QK_INLINE void quantize32(F32<16> v0, F32<16> v1, uint8_t* row, int64_t k, int64_t c) {
+  const float peak = reduce_max(max<16>(abs<16>(v0), abs<16>(v1)));
+  const float d = peak / 127.f;
+  const F32<16> divisor = splat<16>(d == 0.f ? 1.f : d), limit = splat<16>(127.f);
+  // A d that is subnormal may be too small by its rounding: keep the codes in range. d == 0: all codes 0.
+  const F32<16> top = d == 0.f ? splat<16>(0.f) : limit;
+  const F32<16> q0 = round_even<16>(max<16>(min<16>(v0 / divisor, top), -top));
+  const F32<16> q1 = round_even<16>(max<16>(min<16>(v1 / divisor, top), -top));
+  store<I8<16>>(row + c, __builtin_convertvector(__builtin_convertvector(q0, I32<16>), I8<16>));
+  store<I8<16>>(row + c + 16, __builtin_convertvector(__builtin_convertvector(q1, I32<16>), I8<16>));
+  store<float>(row + k + c / 8, d);
+  // Sums of at most 16 * 127: exact in f32.
+  store<int32_t>(row + k + k / 8 + c / 4, static_cast<int32_t>(reduce_add(q0)));
+  store<int32_t>(row + k + k / 8 + c / 4 + 4, static_cast<int32_t>(reduce_add(q1)));
+}
+
+QK_INLINE int64_t int8_row_stride(int64_t k) {
+  return (k + k / 8 + k / 4 + 63) & ~int64_t{63};
+}
+
+}  // namespace qk
+
+#endif  // QCC_CODEGEN_CPU_KERNELS_ROW_OPS_H_
