@@ -1,0 +1,64 @@
+#include "runtime/text/chat_template.h"
+
+#include "runtime/text/template_ast.h"
+#include "runtime/text/template_interpreter.h"
+#include "runtime/text/template_parser.h"
+
+namespace qrt::text {
+namespace {
+
+Status TemplateStatus(uint32_t number, const TemplateError& error, std::string help) {
+  std::string where = "chat template";
+  if (error.line > 0) where += ", line " + std::to_string(error.line);
+  return Status(Code::kTemplateError, number, error.message, std::move(where), std::move(help));
+}
+
+}  // namespace
+
+Result<ChatTemplate> ChatTemplate::Parse(std::string_view source) {
+  auto ast = std::make_shared<TemplateAst>();
+  TemplateError error;
+  if (!ParseTemplate(source, ast.get(), &error)) {
+    return TemplateStatus(7001, error, "use the model without its template, or with another one");
+  }
+  return ChatTemplate(std::move(ast));
+}
+
+Result<std::string> ChatTemplate::Render(std::span<const ChatMessage> messages,
+                                         const ChatOptions& options) const {
+  std::vector<Value> turns;
+  turns.reserve(messages.size());
+  for (const ChatMessage& message : messages) {
+    std::vector<Value::Entry> fields;
+    fields.emplace_back("role", Value(message.role));
+    if (!message.content.is_undefined()) fields.emplace_back("content", message.content);
+    fields.insert(fields.end(), message.extra.begin(), message.extra.end());
+    turns.push_back(Value::MakeMap(std::move(fields)));
+  }
+  std::vector<Value::Entry> variables;
+  variables.emplace_back("messages", Value::MakeList(std::move(turns)));
+  variables.emplace_back("tools", options.tools);
+  variables.emplace_back("add_generation_prompt", Value(options.add_generation_prompt));
+  if (options.enable_thinking) variables.emplace_back("enable_thinking", Value(*options.enable_thinking));
+  variables.insert(variables.end(), options.variables.begin(), options.variables.end());
+  return RenderWith(variables, options.limits);
+}
+
+Result<std::string> ChatTemplate::RenderWith(const std::vector<Value::Entry>& variables,
+                                             const RenderLimits& limits) const {
+  TemplateError error;
+  for (const auto& [name, value] : variables) {
+    // The interpreter bounds what a template builds; what comes from outside must fit the same bound.
+    if (value.nesting() > Value::kMaxNesting) {
+      error.message = "variable '" + name.substr(0, 255) + "' is nested deeper than " +
+                      std::to_string(Value::kMaxNesting) + " levels";
+      return TemplateStatus(7002, error, "flatten the value");
+    }
+  }
+  std::string out;
+  Interpreter interpreter(*ast_, limits, &error);
+  if (!interpreter.Run(variables, &out)) return TemplateStatus(7002, error, "");
+  return out;
+}
+
+}  // namespace qrt::text

@@ -1,0 +1,83 @@
+// The model's own chat template: a subset of Jinja, run under budgets.
+//
+// The language, as Hugging Face sets Jinja up for chat templates (trim_blocks and lstrip_blocks on, nothing
+// escaped, undefined variables print as nothing and fail when they are used):
+//   statements   if/elif/else, for (with filter "if", else, break, continue; not recursive), set (names,
+//   tuples,
+//                namespace attributes, blocks), macro (defaults, named arguments), with, filter, raw,
+//                generation
+//   expressions  literals, lists, tuples, dicts with string keys, a.b, a[b], slices, calls, + - * / // % **
+//   ~,
+//                comparisons, in, and, or, not, "a if c else b", filters, tests
+//   loop         index, index0, revindex, revindex0, first, last, length, previtem, nextitem, depth, depth0,
+//   cycle functions    range, dict, namespace, raise_exception filters      abs capitalize count d default
+//   first float indent int items join last length list lower map reject
+//                rejectattr replace reverse safe select selectattr string title tojson trim upper
+//   tests        boolean callable defined divisibleby eq equalto even false float ge gt in integer iterable
+//   le lower lt
+//                mapping ne none number odd sameas sequence string true undefined upper
+//   methods      str: capitalize count endswith find index isdigit isspace join lower lstrip removeprefix
+//   removesuffix
+//                replace rfind rsplit rstrip split splitlines startswith strip title upper; list: count
+//                index; dict: get items keys values
+// Differences from Jinja: integers have 64 bits (overflow is an error); case changes touch ASCII letters
+// only; printing a macro, loop or namespace is an error; anything not listed is an error when the template is
+// parsed (statements, filters, tests) or undefined (attributes, functions such as strftime_now).
+#ifndef QRT_TEXT_CHAT_TEMPLATE_H_
+#define QRT_TEXT_CHAT_TEMPLATE_H_
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/text/template_limits.h"
+#include "runtime/text/value.h"
+
+namespace qrt::text {
+
+struct TemplateAst;
+
+// One turn. The template sees a dict with `role`, `content` (unless undefined) and the fields of `extra`, for
+// example `reasoning_content` or `tool_calls`.
+struct ChatMessage {
+  std::string role;
+  Value content;
+  std::vector<Value::Entry> extra;
+};
+
+struct ChatOptions {
+  bool add_generation_prompt = true;
+  std::optional<bool> enable_thinking;  // absent: the variable stays undefined, the template decides
+  Value tools = Value::None();          // a list of tool descriptions (ParseJson makes one), or none
+  std::vector<Value::Entry> variables;  // more variables, such as eos_token; they win over the ones above
+  RenderLimits limits;
+};
+
+// Immutable; any number of threads may render at once. Throws nothing but std::bad_alloc.
+class ChatTemplate {
+ public:
+  // Errors: kTemplateError Q7001 with the line in the note (syntax, unsupported feature, over 1 MiB).
+  static Result<ChatTemplate> Parse(std::string_view source);
+
+  // The prompt. Errors: kTemplateError Q7002 with the line in the note: raise_exception, a use of something
+  // undefined, a wrong type, a budget of options.limits exceeded.
+  Result<std::string> Render(std::span<const ChatMessage> messages, const ChatOptions& options) const;
+
+  // The same with exactly these variables. `Render` adds messages, tools, add_generation_prompt and
+  // enable_thinking.
+  Result<std::string> RenderWith(const std::vector<Value::Entry>& variables,
+                                 const RenderLimits& limits) const;
+
+ private:
+  explicit ChatTemplate(std::shared_ptr<const TemplateAst> ast) : ast_(std::move(ast)) {}
+  std::shared_ptr<const TemplateAst> ast_;
+};
+
+}  // namespace qrt::text
+
+#endif  // QRT_TEXT_CHAT_TEMPLATE_H_

@@ -1,0 +1,739 @@
+#include "runtime/text/template_interpreter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "runtime/text/unicode.h"
+
+namespace qrt::text {
+
+// Opens a scope; on the way out hands it to the interpreter if a macro still needs it.
+class Interpreter::ScopeGuard {
+ public:
+  ScopeGuard(Interpreter* interpreter, Scope* parent)
+      : interpreter_(interpreter), outer_(interpreter->scope_), scope_(std::make_unique<Scope>()) {
+    scope_->parent = parent;
+    interpreter_->scope_ = scope_.get();
+  }
+  ~ScopeGuard() {
+    interpreter_->scope_ = outer_;
+    if (scope_->captured) interpreter_->kept_scopes_.push_back(std::move(scope_));
+  }
+  // A fresh scope in the same place, for the next iteration of a loop.
+  void Renew() {
+    if (scope_->captured) {
+      auto fresh = std::make_unique<Scope>();
+      fresh->parent = scope_->parent;
+      interpreter_->kept_scopes_.push_back(std::move(scope_));
+      scope_ = std::move(fresh);
+      interpreter_->scope_ = scope_.get();
+    } else {
+      scope_->vars.clear();
+    }
+  }
+
+ private:
+  Interpreter* interpreter_;
+  Scope* outer_;
+  std::unique_ptr<Scope> scope_;
+};
+
+Interpreter::~Interpreter() {
+  for (auto& ns : namespaces_) ns->attributes.clear();
+}
+
+bool Interpreter::Fail(std::string message) {
+  if (error_->message.empty()) {
+    error_->line = line_;
+    error_->message = std::move(message);
+  }
+  return false;
+}
+
+bool Interpreter::Step(uint64_t count) {
+  steps_ += count;
+  if (steps_ <= limits_.steps) return true;
+  return Fail("the template took more than " + std::to_string(limits_.steps) + " steps");
+}
+
+bool Interpreter::Charge(uint64_t bytes) {
+  bytes_ += bytes;
+  if (bytes_ <= limits_.total_bytes) return true;
+  return Fail("the template made more than " + std::to_string(limits_.total_bytes) + " bytes of values");
+}
+
+bool Interpreter::Enter(const Node& n) {
+  line_ = n.line;
+  if (depth_ > limits_.depth) {
+    return Fail("the template nests calls and blocks deeper than " + std::to_string(limits_.depth) +
+                " levels");
+  }
+  return Step();
+}
+
+bool Interpreter::MakeString(std::string text, Value* out) {
+  if (text.size() > limits_.string_bytes) {
+    return Fail("a string grew beyond " + std::to_string(limits_.string_bytes) + " bytes");
+  }
+  if (!Charge(text.size() + 32)) return false;
+  *out = Value(std::move(text));
+  return true;
+}
+
+bool Interpreter::MakeList(std::vector<Value> items, bool tuple, Value* out) {
+  if (!Step(items.size()) || !Charge(items.size() * sizeof(Value) + 48)) return false;
+  Value list = Value::MakeList(std::move(items), tuple);
+  if (list.nesting() > Value::kMaxNesting) return Fail("a list is nested too deeply");
+  *out = std::move(list);
+  return true;
+}
+
+bool Interpreter::MakeMap(std::vector<Value::Entry> entries, Value* out) {
+  uint64_t bytes = 48;
+  for (const auto& entry : entries) bytes += entry.first.size() + sizeof(entry);
+  if (!Step(entries.size()) || !Charge(bytes)) return false;
+  Value map = Value::MakeMap(std::move(entries));
+  if (map.nesting() > Value::kMaxNesting) return Fail("a dict is nested too deeply");
+  *out = std::move(map);
+  return true;
+}
+
+bool Interpreter::MakeNamespace(std::vector<Value::Entry> attributes, Value* out) {
+  if (!Step(attributes.size()) || !Charge(attributes.size() * sizeof(Value::Entry) + 64)) return false;
+  auto object = std::make_shared<NamespaceObject>();
+  object->attributes = std::move(attributes);
+  namespaces_.push_back(object);
+  *out = Value::MakeObject(Value::Kind::kNamespace, std::move(object));
+  return true;
+}
+
+bool Interpreter::Run(const std::vector<Value::Entry>& variables, std::string* out) {
+  static constexpr std::pair<const char*, FunctionId> kFunctions[] = {
+      {"range", FunctionId::kRange},
+      {"dict", FunctionId::kDict},
+      {"namespace", FunctionId::kNamespace},
+      {"raise_exception", FunctionId::kRaiseException},
+  };
+  for (const auto& [name, value] : variables) {
+    const NameId id = ast_.FindName(name);
+    if (id != 0) Store(id, value);
+  }
+  // A frame below the variables of the template, which may hide these names.
+  Scope functions;
+  for (const auto& [name, id] : kFunctions) {
+    const NameId name_id = ast_.FindName(name);
+    if (name_id == 0) continue;
+    auto object = std::make_shared<const FunctionObject>(FunctionObject{id});
+    functions.vars.emplace_back(name_id, Value::MakeObject(Value::Kind::kFunction, std::move(object)));
+  }
+  root_.parent = &functions;
+  out_ = out;
+  const bool ok = Exec(ast_.root) != Flow::kError;
+  root_.parent = nullptr;
+  return ok;
+}
+
+// ---- Statements ----
+
+Interpreter::Flow Interpreter::Exec(NodeId id) {
+  const Node& n = node(id);
+  ++depth_;
+  const Flow flow = Enter(n) ? ExecNode(n) : Flow::kError;
+  --depth_;
+  return flow;
+}
+
+Interpreter::Flow Interpreter::ExecNode(const Node& n) {
+  bool ok = false;
+  switch (n.kind) {
+    case NodeKind::kBlock:
+      return ExecBlock(n);
+    case NodeKind::kIf:
+      return ExecIf(n);
+    case NodeKind::kFor:
+      return ExecFor(n);
+    case NodeKind::kWith:
+      return ExecWith(n);
+    case NodeKind::kBreak:
+      return Flow::kBreak;
+    case NodeKind::kContinue:
+      return Flow::kContinue;
+    case NodeKind::kText:
+      ok = Write(n.value.as_string());
+      break;
+    case NodeKind::kOutput:
+      ok = Output(n);
+      break;
+    case NodeKind::kSet: {
+      Value value;
+      ok = Eval(n.kids[1], &value) && Assign(n.kids[0], value);
+      break;
+    }
+    case NodeKind::kSetBlock:
+      ok = SetBlock(n);
+      break;
+    case NodeKind::kMacro: {
+      for (Scope* s = scope_; s != nullptr; s = s->parent) s->captured = true;
+      auto macro = std::make_shared<const MacroObject>(
+          MacroObject{static_cast<NodeId>(&n - ast_.nodes.data()), scope_});
+      Store(n.name, Value::MakeObject(Value::Kind::kMacro, std::move(macro)));
+      ok = true;
+      break;
+    }
+    case NodeKind::kFilterBlock:
+      ok = FilterBlock(n);
+      break;
+    default:
+      return Fail("an expression stands where a statement is expected") ? Flow::kNext : Flow::kError;
+  }
+  return ok ? Flow::kNext : Flow::kError;
+}
+
+Interpreter::Flow Interpreter::ExecBlock(const Node& n) {
+  for (NodeId kid : n.kids) {
+    const Flow flow = Exec(kid);
+    if (flow != Flow::kNext) return flow;
+  }
+  return Flow::kNext;
+}
+
+Interpreter::Flow Interpreter::ExecIf(const Node& n) {
+  for (size_t i = 0; i + 1 < n.kids.size(); i += 2) {
+    Value condition;
+    if (!Eval(n.kids[i], &condition)) return Flow::kError;
+    if (Truthy(condition)) return Exec(n.kids[i + 1]);
+  }
+  return n.kids.back() == kNoNode ? Flow::kNext : Exec(n.kids.back());
+}
+
+Interpreter::Flow Interpreter::ExecFor(const Node& n) {
+  Value iterable;
+  if (!Eval(n.kids[1], &iterable)) return Flow::kError;
+  auto loop = std::make_shared<LoopObject>();
+  if (!Iterate(iterable, &loop->items)) return Flow::kError;
+  uint32_t nesting = iterable.nesting();
+  if (n.kids[2] != kNoNode) {
+    std::vector<Value> passed;
+    ScopeGuard guard(this, scope_);
+    for (Value& item : loop->items) {
+      guard.Renew();
+      Value condition;
+      if (!Assign(n.kids[0], item) || !Eval(n.kids[2], &condition)) return Flow::kError;
+      if (Truthy(condition)) passed.push_back(std::move(item));
+    }
+    loop->items = std::move(passed);
+  }
+  if (loop->items.empty()) return n.kids[4] == kNoNode ? Flow::kNext : Exec(n.kids[4]);
+  line_ = n.line;
+  if (nesting + 1 > Value::kMaxNesting)
+    return Fail("loop values are nested too deeply") ? Flow::kNext : Flow::kError;
+  const NameId loop_name = ast_.FindName("loop");
+  const Value loop_value = Value::MakeObject(Value::Kind::kLoop, loop, nesting + 1);
+  ScopeGuard guard(this, scope_);
+  for (; loop->index < loop->items.size(); ++loop->index) {
+    guard.Renew();
+    if (loop_name != 0) Store(loop_name, loop_value);
+    if (!Assign(n.kids[0], loop->items[loop->index])) return Flow::kError;
+    const Flow flow = Exec(n.kids[3]);
+    if (flow == Flow::kError) return flow;
+    if (flow == Flow::kBreak) break;
+  }
+  return Flow::kNext;
+}
+
+Interpreter::Flow Interpreter::ExecWith(const Node& n) {
+  // All values are computed outside of the new scope.
+  std::vector<Value> values;
+  for (size_t i = 0; i + 1 < n.kids.size(); i += 2) {
+    Value value;
+    if (!Eval(n.kids[i + 1], &value)) return Flow::kError;
+    values.push_back(std::move(value));
+  }
+  ScopeGuard guard(this, scope_);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!Assign(n.kids[2 * i], values[i])) return Flow::kError;
+  }
+  return Exec(n.kids.back());
+}
+
+bool Interpreter::Output(const Node& n) {
+  Value value;
+  if (!Eval(n.kids[0], &value)) return false;
+  line_ = n.line;
+  if (value.is_string()) return Write(value.as_string());
+  std::string text;
+  return AppendStr(value, &text) && Write(text);
+}
+
+bool Interpreter::SetBlock(const Node& n) {
+  Value text;
+  if (!Capture(n.kids[2], &text)) return false;
+  if (n.kids[1] != kNoNode) {
+    captured_ = std::move(text);
+    if (!Eval(n.kids[1], &text)) return false;
+  }
+  return Assign(n.kids[0], text);
+}
+
+bool Interpreter::FilterBlock(const Node& n) {
+  Value text;
+  if (!Capture(n.kids[1], &text)) return false;
+  captured_ = std::move(text);
+  std::string filtered;
+  return Eval(n.kids[0], &text) && AppendStr(text, &filtered) && Write(filtered);
+}
+
+bool Interpreter::Capture(NodeId body, Value* text) {
+  std::string captured;
+  std::string* outer = std::exchange(out_, &captured);
+  Flow flow;
+  {
+    ScopeGuard guard(this, scope_);
+    flow = Exec(body);
+  }
+  out_ = outer;
+  if (flow == Flow::kError) return false;
+  if (flow != Flow::kNext) return Fail("'break' and 'continue' cannot leave a captured block");
+  return MakeString(std::move(captured), text);
+}
+
+bool Interpreter::Write(std::string_view text) {
+  if (text.size() > limits_.output_bytes || out_->size() > limits_.output_bytes - text.size()) {
+    return Fail("the output grew beyond " + std::to_string(limits_.output_bytes) + " bytes");
+  }
+  if (!Charge(text.size())) return false;
+  out_->append(text);
+  return true;
+}
+
+void Interpreter::Store(NameId name, const Value& value) {
+  for (auto& var : scope_->vars) {
+    if (var.first == name) {
+      var.second = value;
+      return;
+    }
+  }
+  scope_->vars.emplace_back(name, value);
+}
+
+bool Interpreter::Assign(NodeId target, const Value& value) {
+  const Node& n = node(target);
+  line_ = n.line;
+  if (n.kind == NodeKind::kName) {
+    Store(n.name, value);
+    return true;
+  }
+  if (n.kind == NodeKind::kNamespaceTarget) {
+    Value object;
+    if (!EvalName(n, &object)) return false;
+    if (object.kind() != Value::Kind::kNamespace) {
+      return Fail("cannot assign to attribute '" + ast_.names[n.params[0]] + "' of '" + ast_.names[n.name] +
+                  "', which is " + object.type_name() + ", not a namespace");
+    }
+    // The object is made non-const by MakeNamespace.
+    auto* ns = const_cast<NamespaceObject*>(&object.object<NamespaceObject>());
+    const std::string& attribute = ast_.names[n.params[0]];
+    if (!Step(ns->attributes.size() / 8)) return false;
+    for (auto& entry : ns->attributes) {
+      if (entry.first == attribute) {
+        // The old value may be the last owner of much; let it go after the new one is in place.
+        Value old = std::exchange(entry.second, value);
+        return true;
+      }
+    }
+    ns->attributes.emplace_back(attribute, value);
+    return true;
+  }
+  std::vector<Value> items;
+  if (!Iterate(value, &items)) return false;
+  if (items.size() != n.kids.size()) {
+    return Fail("expected " + std::to_string(n.kids.size()) + " values to unpack, found " +
+                std::to_string(items.size()));
+  }
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (!Assign(n.kids[i], items[i])) return false;
+  }
+  return true;
+}
+
+// ---- Expressions ----
+
+bool Interpreter::Eval(NodeId id, Value* out) {
+  const Node& n = node(id);
+  ++depth_;
+  const bool ok = Enter(n) && EvalNode(n, out);
+  --depth_;
+  return ok;
+}
+
+bool Interpreter::EvalNode(const Node& n, Value* out) {
+  switch (n.kind) {
+    case NodeKind::kConst:
+      *out = n.value;
+      return true;
+    case NodeKind::kName:
+      return EvalName(n, out);
+    case NodeKind::kList:
+    case NodeKind::kTuple: {
+      std::vector<Value> items;
+      return EvalItems(n, &items) && MakeList(std::move(items), n.kind == NodeKind::kTuple, out);
+    }
+    case NodeKind::kDict:
+      return EvalDict(n, out);
+    case NodeKind::kGetAttr: {
+      Value object;
+      if (!Eval(n.kids[0], &object)) return false;
+      line_ = n.line;
+      return GetAttr(object, ast_.names[n.name], out);
+    }
+    case NodeKind::kGetItem: {
+      Value object, index;
+      if (!Eval(n.kids[0], &object) || !Eval(n.kids[1], &index)) return false;
+      line_ = n.line;
+      return GetItem(object, index, out);
+    }
+    case NodeKind::kSlice:
+      return EvalSlice(n, out);
+    case NodeKind::kCall:
+      return EvalCall(n, out);
+    case NodeKind::kFilter:
+      return EvalFilter(n, out);
+    case NodeKind::kTest:
+      return EvalTest(n, out);
+    case NodeKind::kUnary:
+      return EvalUnary(n, out);
+    case NodeKind::kBinary:
+      return EvalBinary(n, out);
+    case NodeKind::kAnd:
+    case NodeKind::kOr:
+      if (!Eval(n.kids[0], out)) return false;
+      if (Truthy(*out) == (n.kind == NodeKind::kOr)) return true;
+      return Eval(n.kids[1], out);
+    case NodeKind::kNot: {
+      Value operand;
+      if (!Eval(n.kids[0], &operand)) return false;
+      *out = Value(!Truthy(operand));
+      return true;
+    }
+    case NodeKind::kCompare:
+      return EvalCompare(n, out);
+    case NodeKind::kConcat:
+      return EvalConcat(n, out);
+    case NodeKind::kCond: {
+      Value test;
+      if (!Eval(n.kids[0], &test)) return false;
+      if (Truthy(test)) return Eval(n.kids[1], out);
+      if (n.kids[2] != kNoNode) return Eval(n.kids[2], out);
+      *out = Value::Undefined("the 'if' expression has no 'else' and its condition is false");
+      return true;
+    }
+    case NodeKind::kCaptured:
+      *out = captured_;
+      return true;
+    default:
+      return Fail("a statement stands where an expression is expected");
+  }
+}
+
+bool Interpreter::EvalName(const Node& n, Value* out) {
+  for (const Scope* scope = scope_; scope != nullptr; scope = scope->parent) {
+    for (const auto& var : scope->vars) {
+      if (var.first == n.name) {
+        *out = var.second;
+        return true;
+      }
+    }
+  }
+  *out = Value::Undefined("'" + ast_.names[n.name] + "' is undefined");
+  return true;
+}
+
+bool Interpreter::EvalItems(const Node& n, std::vector<Value>* items) {
+  items->resize(n.kids.size());
+  for (size_t i = 0; i < n.kids.size(); ++i) {
+    if (!Eval(n.kids[i], &(*items)[i])) return false;
+  }
+  line_ = n.line;
+  return true;
+}
+
+bool Interpreter::EvalDict(const Node& n, Value* out) {
+  std::vector<Value::Entry> entries(n.kids.size() / 2);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    Value key;
+    if (!Eval(n.kids[2 * i], &key) || !Eval(n.kids[2 * i + 1], &entries[i].second)) return false;
+    line_ = n.line;
+    if (!key.is_string()) return Fail(std::string("dict keys must be strings, found ") + key.type_name());
+    entries[i].first = key.as_string();
+  }
+  return MakeMap(std::move(entries), out);
+}
+
+bool Interpreter::EvalSlice(const Node& n, Value* out) {
+  Value object;
+  if (!Eval(n.kids[0], &object)) return false;
+  int64_t bounds[3] = {0, 0, 1};
+  bool given[3] = {};
+  for (size_t i = 0; i < 3; ++i) {
+    if (n.kids[i + 1] == kNoNode) continue;
+    Value value;
+    if (!Eval(n.kids[i + 1], &value)) return false;
+    if (value.is_none()) continue;
+    line_ = n.line;
+    if (!value.is_int() && !value.is_bool()) {
+      return Fail(std::string("slice bounds must be integers, found ") + value.type_name());
+    }
+    bounds[i] = value.as_int();
+    given[i] = true;
+  }
+  line_ = n.line;
+  const int64_t step = bounds[2];
+  if (step == 0) return Fail("slice step cannot be zero");
+  std::vector<size_t> offsets;
+  int64_t length;
+  if (object.is_string()) {
+    offsets = CharOffsets(object.as_string());
+    if (!Charge(offsets.size() * sizeof(size_t))) return false;
+    length = static_cast<int64_t>(offsets.size()) - 1;
+  } else if (object.is_list()) {
+    length = static_cast<int64_t>(object.as_list().items.size());
+  } else if (object.is_undefined()) {
+    return Fail(object.undefined_reason());
+  } else {
+    return Fail(std::string("a value of type ") + object.type_name() + " cannot be sliced");
+  }
+  // Python's slice.indices().
+  const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? length : length - 1;
+  auto clamp = [&](int64_t bound) { return std::clamp(bound < 0 ? bound + length : bound, low, high); };
+  const int64_t start = given[0] ? clamp(bounds[0]) : (step > 0 ? low : high);
+  const int64_t stop = given[1] ? clamp(bounds[1]) : (step > 0 ? high : low);
+  std::vector<Value> items;
+  std::string text;
+  if (object.is_string() && step == 1) {
+    if (start < stop) {
+      text =
+          object.as_string().substr(offsets[static_cast<size_t>(start)],
+                                    offsets[static_cast<size_t>(stop)] - offsets[static_cast<size_t>(start)]);
+    }
+    return MakeString(std::move(text), out);
+  }
+  const bool forward = step > 0;
+  for (int64_t i = start; forward ? i < stop : i > stop;) {
+    const size_t at = static_cast<size_t>(i);
+    if (object.is_string()) {
+      text.append(object.as_string(), offsets[at], offsets[at + 1] - offsets[at]);
+    } else {
+      items.push_back(object.as_list().items[at]);
+    }
+    if (__builtin_add_overflow(i, step, &i)) break;
+  }
+  if (object.is_string()) return MakeString(std::move(text), out);
+  return MakeList(std::move(items), object.as_list().tuple, out);
+}
+
+bool Interpreter::EvalArgs(const Node& n, CallArgs* args) {
+  for (size_t i = 1; i < n.kids.size(); ++i) {
+    Value value;
+    if (!Eval(n.kids[i], &value)) return false;
+    const NameId name = n.params[i - 1];
+    if (name == 0) {
+      args->positional.push_back(std::move(value));
+    } else {
+      args->named.emplace_back(ast_.names[name], std::move(value));
+    }
+  }
+  line_ = n.line;
+  return true;
+}
+
+bool Interpreter::EvalCall(const Node& n, Value* out) {
+  Value callee;
+  CallArgs args;
+  return Eval(n.kids[0], &callee) && EvalArgs(n, &args) && Call(callee, args, out);
+}
+
+bool Interpreter::EvalFilter(const Node& n, Value* out) {
+  Value input;
+  CallArgs args;
+  return Eval(n.kids[0], &input) && EvalArgs(n, &args) && ApplyFilter(ast_.names[n.name], input, args, out);
+}
+
+bool Interpreter::EvalTest(const Node& n, Value* out) {
+  Value input;
+  CallArgs args;
+  bool result = false;
+  if (!Eval(n.kids[0], &input) || !EvalArgs(n, &args) ||
+      !ApplyTest(ast_.names[n.name], input, args, &result)) {
+    return false;
+  }
+  *out = Value(result);
+  return true;
+}
+
+bool Interpreter::EvalUnary(const Node& n, Value* out) {
+  Value operand;
+  if (!Eval(n.kids[0], &operand)) return false;
+  line_ = n.line;
+  if (operand.is_undefined()) return Fail(operand.undefined_reason());
+  if (!operand.is_number()) return Fail(std::string("bad operand for a sign: ") + operand.type_name());
+  if (operand.is_float()) {
+    *out = Value(n.op == Op::kNeg ? -operand.as_double() : operand.as_double());
+    return true;
+  }
+  if (n.op == Op::kPos) {
+    *out = Value(operand.as_int());
+    return true;
+  }
+  int64_t result;
+  if (__builtin_sub_overflow(int64_t{0}, operand.as_int(), &result)) return Fail("integer overflow in '-'");
+  *out = Value(result);
+  return true;
+}
+
+bool Interpreter::EvalBinary(const Node& n, Value* out) {
+  Value a, b;
+  if (!Eval(n.kids[0], &a) || !Eval(n.kids[1], &b)) return false;
+  line_ = n.line;
+  return ApplyBinary(*this, n.op, a, b, out);
+}
+
+bool Interpreter::EvalCompare(const Node& n, Value* out) {
+  Value left;
+  if (!Eval(n.kids[0], &left)) return false;
+  bool result = true;
+  for (size_t i = 0; i < n.ops.size() && result; ++i) {
+    Value right;
+    if (!Eval(n.kids[i + 1], &right)) return false;
+    line_ = n.line;
+    int order = 0;
+    switch (n.ops[i]) {
+      case Op::kEq:
+      case Op::kNe:
+        if (!Equal(left, right, &result)) return false;
+        if (n.ops[i] == Op::kNe) result = !result;
+        break;
+      case Op::kIn:
+      case Op::kNotIn:
+        if (!Contains(right, left, &result)) return false;
+        if (n.ops[i] == Op::kNotIn) result = !result;
+        break;
+      default: {
+        // NaN is in no order with anything.
+        if (left.is_number() && right.is_number() && std::isunordered(left.as_double(), right.as_double())) {
+          result = false;
+          break;
+        }
+        if (!Order(left, right, &order)) return false;
+        const Op op = n.ops[i];
+        result = op == Op::kLt   ? order < 0
+                 : op == Op::kLe ? order <= 0
+                 : op == Op::kGt ? order > 0
+                                 : order >= 0;
+      }
+    }
+    left = std::move(right);
+  }
+  *out = Value(result);
+  return true;
+}
+
+bool Interpreter::EvalConcat(const Node& n, Value* out) {
+  std::string text;
+  for (NodeId kid : n.kids) {
+    Value value;
+    if (!Eval(kid, &value)) return false;
+    line_ = n.line;
+    if (!AppendStr(value, &text)) return false;
+  }
+  return MakeString(std::move(text), out);
+}
+
+// ---- Calls ----
+
+bool Interpreter::Call(const Value& callee, const CallArgs& args, Value* out) {
+  switch (callee.kind()) {
+    case Value::Kind::kMacro:
+      return CallMacro(callee.object<MacroObject>(), args, out);
+    case Value::Kind::kFunction:
+      return CallFunction(callee.object<FunctionObject>().id, args, out);
+    case Value::Kind::kMethod:
+      return CallMethod(callee.object<MethodObject>(), args, out);
+    case Value::Kind::kUndefined:
+      return Fail(callee.undefined_reason());
+    default:
+      return Fail(std::string("a value of type ") + callee.type_name() + " cannot be called");
+  }
+}
+
+bool Interpreter::CallMacro(const MacroObject& macro, const CallArgs& args, Value* out) {
+  const Node& n = node(macro.node);
+  std::string captured;
+  std::string* outer = std::exchange(out_, &captured);
+  bool ok;
+  {
+    ScopeGuard guard(this, macro.scope);
+    ok = BindMacro(n, args) && Exec(n.kids.back()) == Flow::kNext;
+  }
+  out_ = outer;
+  return ok && MakeString(std::move(captured), out);
+}
+
+bool Interpreter::BindMacro(const Node& n, const CallArgs& args) {
+  const std::string& name = ast_.names[n.name];
+  if (args.positional.size() > n.params.size()) {
+    return Fail("macro '" + name + "' takes " + std::to_string(n.params.size()) + " arguments, found " +
+                std::to_string(args.positional.size()));
+  }
+  std::vector<bool> named(args.named.size(), false);
+  const size_t first_default = n.params.size() - (n.kids.size() - 1);
+  for (size_t i = 0; i < n.params.size(); ++i) {
+    const std::string& param = ast_.names[n.params[i]];
+    auto it =
+        std::find_if(args.named.begin(), args.named.end(), [&](const auto& a) { return a.first == param; });
+    Value value;
+    if (it != args.named.end()) {
+      if (i < args.positional.size()) return Fail("macro '" + name + "' got argument '" + param + "' twice");
+      named[static_cast<size_t>(it - args.named.begin())] = true;
+      value = it->second;
+    } else if (i < args.positional.size()) {
+      value = args.positional[i];
+    } else if (i >= first_default) {
+      if (!Eval(n.kids[i - first_default], &value)) return false;
+    } else {
+      value = Value::Undefined("parameter '" + param + "' was not provided");
+    }
+    Store(n.params[i], value);
+  }
+  for (size_t i = 0; i < named.size(); ++i) {
+    if (!named[i]) {
+      return Fail("macro '" + name + "' has no parameter '" + std::string(args.named[i].first) + "'");
+    }
+  }
+  return true;
+}
+
+bool Interpreter::Bind(std::string_view what, const CallArgs& args, std::initializer_list<const char*> names,
+                       size_t required, const Value** slots) {
+  const std::string callee(what);
+  if (args.positional.size() > names.size()) {
+    return Fail("'" + callee + "' takes at most " + std::to_string(names.size()) + " arguments, found " +
+                std::to_string(args.positional.size()));
+  }
+  for (size_t i = 0; i < names.size(); ++i)
+    slots[i] = i < args.positional.size() ? &args.positional[i] : nullptr;
+  for (const auto& [name, value] : args.named) {
+    const auto it = std::find_if(names.begin(), names.end(), [&n = name](const char* p) { return n == p; });
+    if (it == names.end()) return Fail("'" + callee + "' has no argument '" + std::string(name) + "'");
+    const size_t i = static_cast<size_t>(it - names.begin());
+    if (slots[i] != nullptr) return Fail("'" + callee + "' got argument '" + std::string(name) + "' twice");
+    slots[i] = &value;
+  }
+  for (size_t i = 0; i < required; ++i) {
+    if (slots[i] == nullptr) return Fail("'" + callee + "' needs argument '" + *(names.begin() + i) + "'");
+  }
+  return true;
+}
+
+}  // namespace qrt::text
