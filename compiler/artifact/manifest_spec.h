@@ -1,0 +1,127 @@
+// The manifest as plain values: what the pipeline fills and the writer stores, and what `qcc inspect` reads
+// back. Meanings of the fields: runtime/abi/manifest.fbs.
+#ifndef QCC_COMPILER_ARTIFACT_MANIFEST_SPEC_H_
+#define QCC_COMPILER_ARTIFACT_MANIFEST_SPEC_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace qcc::compiler {
+
+using Hash128 = std::array<uint8_t, 16>;
+
+// Numbered as in the schema.
+enum class SpecNumerics : uint8_t { kF32, kInt8 };
+enum class SpecElement : uint8_t { kF32, kF16 };
+enum class SpecPhase : uint8_t { kPrefill, kDecode, kHead };
+enum class SpecState : uint8_t { kConv, kDelta, kKv };
+
+std::string_view Name(SpecNumerics value);  // "f32", "int8"
+std::string_view Name(SpecElement value);   // "f32", "f16"
+std::string_view Name(SpecPhase value);     // "prefill", "decode", "head"
+std::string_view Name(SpecState value);     // "conv", "delta", "kv"
+
+struct StateSpec {
+  std::string name;
+  SpecState kind = SpecState::kConv;
+  uint32_t layer = 0;
+  std::vector<uint64_t> shape;
+  SpecElement element = SpecElement::kF32;
+  uint64_t offset = 0, bytes = 0;
+
+  bool operator==(const StateSpec&) const = default;
+};
+
+struct ProgramSpec {
+  std::string name;
+  SpecPhase phase = SpecPhase::kDecode;
+  uint32_t rows = 0;
+  uint64_t arena_bytes = 0;
+  uint32_t dispatches = 0, barriers = 0;
+
+  bool operator==(const ProgramSpec&) const = default;
+};
+
+struct CodeSpec {
+  std::string target = "cpu";
+  std::string isa;
+  std::vector<std::string> features;
+  uint32_t section = 0, weights_section = 0;  // as returned by ArtifactWriter::AddSection
+
+  bool operator==(const CodeSpec&) const = default;
+};
+
+struct TokenizerSpec {
+  uint32_t section = 0;
+  std::string pre;
+  int32_t bos = -1, eos = -1, eot = -1, pad = -1;
+  bool add_bos = false;
+  std::vector<uint32_t> eog;  // rising
+
+  bool operator==(const TokenizerSpec&) const = default;
+};
+
+struct SamplingSpec {
+  std::optional<float> temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
+  std::optional<int32_t> top_k, penalty_window;
+
+  bool operator==(const SamplingSpec&) const = default;
+};
+
+struct FormatSpec {
+  std::string name;
+  uint32_t tensors = 0;
+  uint64_t source_bytes = 0, packed_bytes = 0;
+
+  bool operator==(const FormatSpec&) const = default;
+};
+
+struct ProvenanceSpec {
+  std::string compiler;
+  std::vector<std::pair<std::string, std::string>> options;  // sorted by key when written
+  std::string source_name;                                   // file name without folder
+  uint64_t source_bytes = 0;
+  Hash128 source_hash{};
+
+  bool operator==(const ProvenanceSpec&) const = default;
+};
+
+struct ManifestSpec {
+  std::string arch, name;
+  uint32_t vocab_size = 0, logits_stride = 0;
+  uint64_t context_length = 0;
+  uint32_t embedding_length = 0;
+  SpecNumerics numerics = SpecNumerics::kInt8;
+  SpecElement kv_element = SpecElement::kF16;
+  uint64_t weights_bytes = 0, state_bytes = 0, kv_bytes_per_token = 0;
+  std::vector<StateSpec> states;
+  std::vector<ProgramSpec> programs;  // in the order of the entries of every code section
+  std::vector<CodeSpec> code;         // best first
+  std::optional<TokenizerSpec> tokenizer;
+  SamplingSpec sampling;
+  std::optional<uint32_t> chat_template_section, goldens_section;
+  std::vector<FormatSpec> formats;
+  ProvenanceSpec provenance;
+
+  bool operator==(const ManifestSpec&) const = default;
+};
+
+// The manifest section. The same spec gives the same bytes.
+std::vector<uint8_t> BuildManifest(const ManifestSpec& spec);
+
+// Reads a manifest section that may come from anywhere. Checks that it is a valid FlatBuffer with enumerators
+// in range and reasonable lengths; the runtime checks more (runtime/artifact). Errors: Q4014, Q4015; `where`
+// names the section.
+absl::StatusOr<ManifestSpec> ParseManifest(std::span<const uint8_t> bytes, const std::string& where);
+
+}  // namespace qcc::compiler
+
+#endif  // QCC_COMPILER_ARTIFACT_MANIFEST_SPEC_H_

@@ -1,0 +1,137 @@
+#include "compiler/artifact/output_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "frontends/gguf/error.h"
+#include "frontends/gguf/text.h"
+
+namespace qcc::compiler {
+namespace {
+
+using gguf::Concat;
+
+std::string FolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+bool IsSpaceError(int error) {
+  return error == ENOSPC || error == EDQUOT || error == EFBIG;
+}
+
+std::string ProcPath(int fd) {
+  return Concat("/proc/self/fd/", fd);
+}
+
+}  // namespace
+
+absl::Status CheckOutput(const std::string& path, const std::string& input, uint64_t bytes) {
+  struct stat out, in;
+  if (path.empty()) return MakeError("Q0103", "the output has no name", "-o", "give -o FILE");
+  if (stat(path.c_str(), &out) == 0) {
+    if (S_ISDIR(out.st_mode)) {
+      return MakeError("Q0103", "the output is a folder", path, "give the name of a file");
+    }
+    if (!S_ISREG(out.st_mode)) {
+      return MakeError("Q0103", "the output exists and is not a regular file", path,
+                       "give another name with -o");
+    }
+    if (!input.empty() && stat(input.c_str(), &in) == 0 && in.st_dev == out.st_dev &&
+        in.st_ino == out.st_ino) {
+      return MakeError("Q0103", "the output is the input file", path, "give another name with -o");
+    }
+  }
+  const std::string folder = FolderOf(path);
+  struct stat folder_info;
+  if (stat(folder.c_str(), &folder_info) != 0 || !S_ISDIR(folder_info.st_mode)) {
+    return MakeError("Q0103", "the output's folder does not exist", folder,
+                     "make it, or give another with -o");
+  }
+  if (access(folder.c_str(), W_OK | X_OK) != 0) {
+    return MakeError("Q6002", Concat("cannot write into the output's folder: ", std::strerror(errno)), folder,
+                     "give another folder with -o");
+  }
+  struct statvfs disk;
+  if (statvfs(folder.c_str(), &disk) == 0) {
+    const uint64_t free = static_cast<uint64_t>(disk.f_bavail) * disk.f_frsize;
+    if (free < bytes) {
+      return MakeError("Q6003", Concat("the output needs about ", bytes, " bytes, ", free, " are free"),
+                       folder, "free some space, or give a folder on another disk with -o");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string& path) {
+  constexpr mode_t kMode = 0666;  // umask takes its part
+  const std::string temporary = Concat(path, ".tmp-", getpid());
+  const int nameless = open(FolderOf(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, kMode);
+  if (nameless >= 0) {
+    // It will get its name through /proc; without that, a named file is the way.
+    if (access(ProcPath(nameless).c_str(), F_OK) == 0) {
+      return std::unique_ptr<OutputFile>(new OutputFile(path, temporary, nameless));
+    }
+    close(nameless);
+  }
+  const int named = open(temporary.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, kMode);
+  if (named < 0) {
+    return MakeError("Q6002", Concat("cannot create the output: ", std::strerror(errno)), path,
+                     "give another place with -o");
+  }
+  std::unique_ptr<OutputFile> file(new OutputFile(path, temporary, named));
+  file->has_name_ = true;
+  return file;
+}
+
+OutputFile::~OutputFile() {
+  if (fd_ >= 0) close(fd_);
+  if (has_name_) unlink(temporary_.c_str());
+}
+
+absl::Status OutputFile::Failed(const char* what, int error) const {
+  return MakeError(
+      IsSpaceError(error) ? "Q6003" : "Q6002", Concat(what, ": ", std::strerror(error)), path_,
+      IsSpaceError(error) ? "free some space, or give a folder on another disk with -o" : "check the disk");
+}
+
+absl::Status OutputFile::WriteAt(uint64_t offset, std::span<const uint8_t> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return Failed("cannot write the output", n == 0 ? EIO : errno);
+    bytes = bytes.subspan(static_cast<size_t>(n));
+    offset += static_cast<uint64_t>(n);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OutputFile::Commit(uint64_t size) {
+  if (ftruncate(fd_, static_cast<off_t>(size)) != 0) return Failed("cannot set the output's size", errno);
+  if (fsync(fd_) != 0) return Failed("cannot flush the output to the disk", errno);
+  if (!has_name_) {
+    unlink(temporary_.c_str());  // of an earlier process with this id
+    if (linkat(AT_FDCWD, ProcPath(fd_).c_str(), AT_FDCWD, temporary_.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+      return Failed("cannot name the output", errno);
+    }
+    has_name_ = true;
+  }
+  if (rename(temporary_.c_str(), path_.c_str()) != 0) return Failed("cannot rename the output", errno);
+  has_name_ = false;
+  // The name lies in the folder: without this it might not outlive a power cut. Some file systems cannot; no
+  // harm.
+  const int folder = open(FolderOf(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder >= 0) {
+    fsync(folder);
+    close(folder);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace qcc::compiler

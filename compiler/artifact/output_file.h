@@ -1,0 +1,49 @@
+// A file that appears under its name whole or not at all.
+#ifndef QCC_COMPILER_ARTIFACT_OUTPUT_FILE_H_
+#define QCC_COMPILER_ARTIFACT_OUTPUT_FILE_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace qcc::compiler {
+
+// Before any work is done: can `path` be written? Checks that its folder exists and takes files, that `path`
+// is not something else than a regular file, that it is not `input` (may be empty), and that `bytes` fit on
+// the disk. Errors: Q0103 (no such folder, not a regular file, is the input), Q6002 (not permitted,
+// read-only), Q6003 (space).
+absl::Status CheckOutput(const std::string& path, const std::string& input, uint64_t bytes);
+
+// Written beside its final name and renamed by Commit; without Commit nothing remains. Where the file system
+// can, the bytes have no name at all until then, so that not even a killed process leaves them.
+class OutputFile {
+ public:
+  // Errors: Q6002.
+  static absl::StatusOr<std::unique_ptr<OutputFile>> Create(const std::string& path);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  // Errors: Q6002 (input/output), Q6003 (disk full, quota or file size limit).
+  absl::Status WriteAt(uint64_t offset, std::span<const uint8_t> bytes);
+  // Sets the size, flushes to the disk and renames. Errors: as WriteAt.
+  absl::Status Commit(uint64_t size);
+
+ private:
+  OutputFile(std::string path, std::string temporary, int fd)
+      : path_(std::move(path)), temporary_(std::move(temporary)), fd_(fd) {}
+  absl::Status Failed(const char* what, int error) const;
+
+  std::string path_;
+  std::string temporary_;  // beside path_
+  bool has_name_ = false;  // temporary_ exists in the folder
+  int fd_ = -1;
+};
+
+}  // namespace qcc::compiler
+
+#endif  // QCC_COMPILER_ARTIFACT_OUTPUT_FILE_H_

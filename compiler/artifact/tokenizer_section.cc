@@ -1,0 +1,443 @@
+#include "compiler/artifact/tokenizer_section.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/escaping.h"
+#include "frontends/gguf/error.h"
+#include "frontends/gguf/text.h"
+#include "runtime/abi/tokenizer.h"
+
+namespace qcc::compiler {
+namespace {
+
+using gguf::Concat;
+
+constexpr char kTokens[] = "tokenizer.ggml.tokens";
+constexpr char kTypes[] = "tokenizer.ggml.token_type";
+constexpr char kMerges[] = "tokenizer.ggml.merges";
+constexpr std::string_view kPreTokenizers[] = {"qwen2", "qwen35"};
+// Generation ends on these wherever the vocabulary has them, besides the ids that the metadata names.
+constexpr std::string_view kEndTokens[] = {"<|im_end|>", "<|endoftext|>", "<|fim_pad|>", "<|repo_name|>",
+                                           "<|file_sep|>"};
+constexpr size_t kMaxTemplateBytes = 4 << 20;
+
+std::string Place(const gguf::File& file, std::string_view key) {
+  return Concat(file.path(), ", key ", key);
+}
+
+// Text of a file inside a message: escaped, and not the whole of a megabyte.
+std::string Quote(std::string_view text) {
+  return Concat("'", absl::CHexEscape({text.data(), std::min<size_t>(text.size(), 60)}),
+                text.size() > 60 ? "...'" : "'");
+}
+
+std::string PreTokenizers() {
+  std::string list;
+  for (std::string_view name : kPreTokenizers) list += Concat(list.empty() ? "" : ", ", name);
+  return list;
+}
+
+// Number of bytes of the UTF-8 sequence at the start of `s` and its code point; 0 if there is none.
+size_t DecodeUtf8(std::string_view s, uint32_t& code) {
+  if (s.empty()) return 0;
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(s[i]); };
+  const uint8_t lead = byte(0);
+  if (lead < 0x80) {
+    code = lead;
+    return 1;
+  }
+  const size_t n = lead >= 0xc2 && lead < 0xe0   ? 2
+                   : lead >= 0xe0 && lead < 0xf0 ? 3
+                   : lead >= 0xf0 && lead < 0xf5 ? 4
+                                                 : 0;
+  if (n == 0 || s.size() < n) return 0;
+  code = lead & (0xff >> (n + 1));
+  for (size_t i = 1; i < n; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+    code = code << 6 | (byte(i) & 0x3f);
+  }
+  const bool overlong = (n == 3 && code < 0x800) || (n == 4 && (code < 0x10000 || code > 0x10ffff));
+  return overlong || (code >= 0xd800 && code < 0xe000) ? 0 : n;
+}
+
+// GPT-2's byte-level alphabet: printable Latin-1 stands for itself, the 68 other bytes are U+0100 and up, in
+// order.
+class ByteAlphabet {
+ public:
+  ByteAlphabet() {
+    byte_of_.fill(-1);
+    int next = 0x100;
+    for (int b = 0; b < 256; ++b) {
+      const bool itself = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || (b >= 174);
+      byte_of_[itself ? b : next++] = static_cast<int16_t>(b);
+    }
+  }
+  // The bytes that `text` stands for, or `text` itself if a character is outside the alphabet (an added
+  // token).
+  std::string Decode(std::string_view text) const {
+    std::string out;
+    for (size_t at = 0; at < text.size();) {
+      uint32_t code = 0;
+      const size_t n = DecodeUtf8(text.substr(at), code);
+      if (n == 0 || code >= byte_of_.size() || byte_of_[code] < 0) return std::string(text);
+      out += static_cast<char>(byte_of_[code]);
+      at += n;
+    }
+    return out;
+  }
+
+ private:
+  std::array<int16_t, 0x100 + 68> byte_of_;
+};
+
+// "<0x0A>" -> 10; nothing else is a byte token.
+std::optional<uint8_t> ParseByteToken(std::string_view text) {
+  if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return std::nullopt;
+  int value = 0;
+  for (char c : text.substr(3, 2)) {
+    const int digit = c >= '0' && c <= '9'   ? c - '0'
+                      : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                      : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                             : -1;
+    if (digit < 0) return std::nullopt;
+    value = value * 16 + digit;
+  }
+  return static_cast<uint8_t>(value);
+}
+
+class Builder {
+ public:
+  Builder(const gguf::File& file, uint32_t vocab_size) : file_(file), vocab_size_(vocab_size) {}
+
+  absl::StatusOr<TokenizerSection> Build() {
+    if (absl::Status s = ReadKind(); !s.ok()) return s;
+    if (absl::Status s = ReadTokens(); !s.ok()) return s;
+    if (absl::Status s = FindByteTokens(); !s.ok()) return s;
+    if (absl::Status s = ReadMerges(); !s.ok()) return s;
+    FindSpecials();
+    if (absl::Status s = ReadIds(); !s.ok()) return s;
+    return TokenizerSection{Layout(), std::move(spec_)};
+  }
+
+ private:
+  absl::Status Error(std::string code, std::string_view key, std::string what, std::string help = "") const {
+    return MakeError(
+        std::move(code), std::move(what), Place(file_, key),
+        help.empty() ? "convert the model to GGUF again with a current converter" : std::move(help));
+  }
+
+  absl::Status ReadKind() {
+    absl::StatusOr<std::string_view> model = file_.GetString("tokenizer.ggml.model");
+    if (!model.ok()) return model.status();
+    if (*model != "gpt2") {
+      return Error("Q2302", "tokenizer.ggml.model",
+                   Concat("the tokenizer model is ", Quote(*model), ", expected 'gpt2' (byte-level BPE)"),
+                   "this kind of tokenizer is not supported");
+    }
+    absl::StatusOr<std::string_view> pre = file_.GetString("tokenizer.ggml.pre");
+    if (!pre.ok()) return pre.status();
+    if (std::find(std::begin(kPreTokenizers), std::end(kPreTokenizers), *pre) == std::end(kPreTokenizers)) {
+      return Error("Q2302", "tokenizer.ggml.pre",
+                   Concat("the pre-tokenizer is ", Quote(*pre), ", expected one of: ", PreTokenizers()),
+                   "this pre-tokenizer is not supported");
+    }
+    spec_.pre = std::string(*pre);
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadTokens() {
+    absl::StatusOr<std::vector<std::string_view>> tokens = file_.GetStringArray(kTokens);
+    if (!tokens.ok()) return tokens.status();
+    texts_ = *std::move(tokens);
+    if (texts_.empty() || texts_.size() > vocab_size_) {
+      return Error("Q2303", kTokens,
+                   Concat("there are ", texts_.size(), " tokens, expected 1 to ", vocab_size_,
+                          " (the rows of the model's head)"));
+    }
+    types_.assign(texts_.size(), QRT_TOKEN_NORMAL);
+    if (file_.Has(kTypes)) {
+      absl::StatusOr<std::vector<int64_t>> types = file_.GetIntArray(kTypes);
+      if (!types.ok()) return types.status();
+      if (types->size() != texts_.size()) {
+        return Error("Q2303", kTypes,
+                     Concat("there are ", types->size(), " token types, expected ", texts_.size(),
+                            ", one for each token"));
+      }
+      for (size_t i = 0; i < types->size(); ++i) {
+        if ((*types)[i] < QRT_TOKEN_NORMAL || (*types)[i] > QRT_TOKEN_BYTE) {
+          return Error(
+              "Q2304", kTypes,
+              Concat("token ", i, " ", Quote(texts_[i]), " has type ", (*types)[i], ", expected 1 to 6"));
+        }
+        types_[i] = static_cast<uint8_t>((*types)[i]);
+      }
+    }
+    const ByteAlphabet alphabet;
+    uint64_t blob_bytes = 0;
+    bytes_.resize(texts_.size());
+    for (size_t i = 0; i < texts_.size(); ++i) {
+      if (types_[i] == QRT_TOKEN_BYTE) {
+        const std::optional<uint8_t> byte = ParseByteToken(texts_[i]);
+        if (!byte) {
+          return Error("Q2304", kTokens,
+                       Concat("byte token ", i, " is ", Quote(texts_[i]), ", expected <0x00> to <0xFF>"));
+        }
+        bytes_[i] = std::string(1, static_cast<char>(*byte));
+      } else if (types_[i] == QRT_TOKEN_NORMAL || types_[i] == QRT_TOKEN_UNUSED) {
+        bytes_[i] = alphabet.Decode(texts_[i]);
+      } else {
+        bytes_[i] = std::string(texts_[i]);
+      }
+      blob_bytes += bytes_[i].size();
+      // The first of equal texts counts; an unused one only where there is no other.
+      auto [entry, fresh] = ids_.try_emplace(texts_[i], static_cast<uint32_t>(i));
+      if (!fresh && types_[entry->second] == QRT_TOKEN_UNUSED && types_[i] != QRT_TOKEN_UNUSED) {
+        entry->second = static_cast<uint32_t>(i);
+      }
+    }
+    if (blob_bytes > std::numeric_limits<uint32_t>::max()) {
+      return Error("Q2304", kTokens,
+                   Concat("the tokens have ", blob_bytes, " bytes, expected less than 2^32"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status FindByteTokens() {
+    constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+    byte_tokens_.fill(kNone);
+    for (uint8_t wanted : {QRT_TOKEN_NORMAL, QRT_TOKEN_BYTE}) {
+      for (uint32_t i = 0; i < bytes_.size(); ++i) {
+        if (types_[i] != wanted || bytes_[i].size() != 1) continue;
+        uint32_t& slot = byte_tokens_[static_cast<uint8_t>(bytes_[i][0])];
+        if (slot == kNone) slot = i;
+      }
+    }
+    for (int b = 0; b < 256; ++b) {
+      if (byte_tokens_[b] == kNone) {
+        return Error("Q2306", kTokens,
+                     Concat("no token stands for byte ", b, ", expected one for each of 256"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadMerges() {
+    absl::StatusOr<std::vector<std::string_view>> merges = file_.GetStringArray(kMerges);
+    if (!merges.ok()) return merges.status();
+    if (merges->size() > std::numeric_limits<uint32_t>::max() / sizeof(qrt_tokenizer_merge)) {
+      return Error("Q2305", kMerges, Concat("there are ", merges->size(), " merges"));
+    }
+    merges_.reserve(merges->size());
+    std::string joined;
+    for (uint32_t rank = 0; rank < merges->size(); ++rank) {
+      const std::string_view merge = (*merges)[rank];
+      const size_t space = merge.find(' ', 1);
+      auto bad = [&](std::string_view why) {
+        return Error("Q2305", kMerges, Concat("merge ", rank, " is ", Quote(merge), ": ", why));
+      };
+      if (merge.empty() || merge[0] == ' ' || space == std::string_view::npos || space + 1 == merge.size() ||
+          merge.find(' ', space + 1) != std::string_view::npos) {
+        return bad("expected two pieces with one space between them");
+      }
+      const std::string_view left = merge.substr(0, space), right = merge.substr(space + 1);
+      joined.assign(left).append(right);
+      const auto l = ids_.find(left), r = ids_.find(right), whole = ids_.find(joined);
+      if (l == ids_.end()) return bad(Concat("the vocabulary has no token ", Quote(left)));
+      if (r == ids_.end()) return bad(Concat("the vocabulary has no token ", Quote(right)));
+      if (whole == ids_.end()) return bad(Concat("the vocabulary has no token ", Quote(joined)));
+      merges_.push_back({l->second, r->second, rank, whole->second});
+    }
+    auto key = [](const qrt_tokenizer_merge& m) { return uint64_t{m.left} << 32 | m.right; };
+    std::sort(merges_.begin(), merges_.end(), [key](const auto& a, const auto& b) {
+      return std::pair(key(a), a.rank) < std::pair(key(b), b.rank);
+    });
+    const auto twice = std::adjacent_find(merges_.begin(), merges_.end(),
+                                          [key](const auto& a, const auto& b) { return key(a) == key(b); });
+    if (twice != merges_.end()) {
+      return Error("Q2305", kMerges,
+                   Concat("merges ", twice->rank, " and ", std::next(twice)->rank, " are the same pair ",
+                          Quote((*merges)[twice->rank])));
+    }
+    return absl::OkStatus();
+  }
+
+  void FindSpecials() {
+    for (uint32_t i = 0; i < bytes_.size(); ++i) {
+      if (types_[i] >= QRT_TOKEN_UNKNOWN && types_[i] <= QRT_TOKEN_USER_DEFINED && !bytes_[i].empty()) {
+        specials_.push_back(i);
+      }
+    }
+    std::stable_sort(specials_.begin(), specials_.end(),
+                     [this](uint32_t a, uint32_t b) { return bytes_[a].size() > bytes_[b].size(); });
+  }
+
+  absl::Status ReadId(const char* key, int32_t& id) {
+    if (!file_.Has(key)) return absl::OkStatus();
+    absl::StatusOr<int64_t> value = file_.GetInt(key);
+    if (!value.ok()) return value.status();
+    // Writers that have no such token store all ones.
+    if (*value == -1 || *value == std::numeric_limits<uint32_t>::max()) return absl::OkStatus();
+    if (*value < 0 || *value >= static_cast<int64_t>(texts_.size())) {
+      return Error(
+          "Q2307", key,
+          Concat("the id is ", *value, ", expected one below ", texts_.size(), " (the number of tokens)"));
+    }
+    id = static_cast<int32_t>(*value);
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadIds() {
+    if (absl::Status s = ReadId("tokenizer.ggml.bos_token_id", spec_.bos); !s.ok()) return s;
+    if (absl::Status s = ReadId("tokenizer.ggml.eos_token_id", spec_.eos); !s.ok()) return s;
+    if (absl::Status s = ReadId("tokenizer.ggml.eot_token_id", spec_.eot); !s.ok()) return s;
+    if (absl::Status s = ReadId("tokenizer.ggml.padding_token_id", spec_.pad); !s.ok()) return s;
+    if (file_.Has("tokenizer.ggml.add_bos_token")) {
+      absl::StatusOr<bool> add = file_.GetBool("tokenizer.ggml.add_bos_token");
+      if (!add.ok()) return add.status();
+      spec_.add_bos = *add;
+      if (*add && spec_.bos < 0) {
+        return Error("Q2307", "tokenizer.ggml.add_bos_token",
+                     "is true, but there is no tokenizer.ggml.bos_token_id");
+      }
+    }
+    if (spec_.eot < 0) {
+      if (auto end = ids_.find("<|im_end|>"); end != ids_.end())
+        spec_.eot = static_cast<int32_t>(end->second);
+    }
+    for (std::string_view text : kEndTokens) {
+      if (auto end = ids_.find(text); end != ids_.end()) spec_.eog.push_back(end->second);
+    }
+    for (int32_t id : {spec_.eos, spec_.eot}) {
+      if (id >= 0) spec_.eog.push_back(static_cast<uint32_t>(id));
+    }
+    std::sort(spec_.eog.begin(), spec_.eog.end());
+    spec_.eog.erase(std::unique(spec_.eog.begin(), spec_.eog.end()), spec_.eog.end());
+    return absl::OkStatus();
+  }
+
+  std::vector<uint8_t> Layout() const {
+    std::vector<uint32_t> starts = {0};
+    std::string blob;
+    qrt_tokenizer_header h{};
+    for (const std::string& b : bytes_) {
+      blob += b;
+      starts.push_back(static_cast<uint32_t>(blob.size()));
+      h.max_token_bytes = std::max(h.max_token_bytes, static_cast<uint32_t>(b.size()));
+    }
+    h.magic = QRT_TOKENIZER_MAGIC;
+    h.abi = QRT_TOKENIZER_ABI;
+    h.n_tokens = static_cast<uint32_t>(bytes_.size());
+    h.n_merges = static_cast<uint32_t>(merges_.size());
+    h.n_special = static_cast<uint32_t>(specials_.size());
+    h.blob_bytes = blob.size();
+    std::vector<uint8_t> out(sizeof h);
+    auto add = [&out](const auto& table) {
+      out.resize((out.size() + 7) / 8 * 8);
+      const uint64_t at = out.size();
+      const auto* data = reinterpret_cast<const uint8_t*>(table.data());
+      out.insert(out.end(), data, data + table.size() * sizeof(table[0]));
+      return at;
+    };
+    h.starts_offset = add(starts);
+    h.byte_token_offset = add(byte_tokens_);
+    h.merges_offset = add(merges_);
+    h.special_offset = add(specials_);
+    h.types_offset = add(types_);
+    h.blob_offset = add(blob);
+    std::memcpy(out.data(), &h, sizeof h);
+    return out;
+  }
+
+  const gguf::File& file_;
+  const uint32_t vocab_size_;
+  std::vector<std::string_view> texts_;  // as in the file
+  std::vector<std::string> bytes_;       // what they stand for
+  std::vector<uint8_t> types_;
+  absl::flat_hash_map<std::string_view, uint32_t> ids_;
+  std::array<uint32_t, 256> byte_tokens_;
+  std::vector<qrt_tokenizer_merge> merges_;
+  std::vector<uint32_t> specials_;
+  TokenizerSpec spec_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::optional<TokenizerSection>> BuildTokenizerSection(const gguf::File& file,
+                                                                      uint32_t vocab_size) {
+  if (!file.Has(kTokens) && !file.Has("tokenizer.ggml.model")) return std::nullopt;
+  absl::StatusOr<TokenizerSection> section = Builder(file, vocab_size).Build();
+  if (!section.ok()) return section.status();
+  return std::optional<TokenizerSection>(*std::move(section));
+}
+
+absl::StatusOr<std::optional<std::string>> ReadChatTemplate(const gguf::File& file) {
+  constexpr char kKey[] = "tokenizer.chat_template";
+  if (!file.Has(kKey)) return std::nullopt;
+  auto bad = [&](std::string what) {
+    return MakeError("Q2301", std::move(what), Place(file, kKey),
+                     "convert the model again, or remove the key");
+  };
+  absl::StatusOr<std::string_view> text = file.GetString(kKey);
+  if (!text.ok()) return text.status();
+  if (text->empty()) return std::nullopt;
+  if (text->size() > kMaxTemplateBytes) {
+    return bad(
+        Concat("the chat template has ", text->size(), " bytes, expected at most ", kMaxTemplateBytes));
+  }
+  for (size_t at = 0; at < text->size();) {
+    uint32_t code;
+    const size_t n = DecodeUtf8(text->substr(at), code);
+    if (n == 0) return bad(Concat("the chat template is not UTF-8 at its byte ", at));
+    at += n;
+  }
+  return std::optional<std::string>(std::string(*text));
+}
+
+absl::StatusOr<SamplingSpec> ReadSampling(const gguf::File& file) {
+  SamplingSpec spec;
+  const struct {
+    const char* key;
+    std::optional<float>* value;
+    double low, high;
+  } floats[] = {{"general.sampling.temp", &spec.temperature, 0, 1000},
+                {"general.sampling.top_p", &spec.top_p, 0, 1},
+                {"general.sampling.min_p", &spec.min_p, 0, 1},
+                {"general.sampling.penalty_repeat", &spec.repeat_penalty, 0.01, 100}};
+  for (const auto& [key, value, low, high] : floats) {
+    if (!file.Has(key)) continue;
+    absl::StatusOr<double> found = file.GetFloat(key);
+    if (!found.ok()) return found.status();
+    if (!std::isfinite(*found) || *found < low || *found > high) {
+      return MakeError("Q2308",
+                       Concat("the value is ", std::to_string(*found), ", expected ", std::to_string(low),
+                              " to ", std::to_string(high)),
+                       Place(file, key), "correct or remove the key");
+    }
+    *value = static_cast<float>(*found);
+  }
+  const struct {
+    const char* key;
+    std::optional<int32_t>* value;
+    int64_t low;
+  } ints[] = {{"general.sampling.top_k", &spec.top_k, 0},
+              {"general.sampling.penalty_last_n", &spec.penalty_window, -1}};
+  for (const auto& [key, value, low] : ints) {
+    if (!file.Has(key)) continue;
+    absl::StatusOr<int64_t> found = file.GetInt(key);
+    if (!found.ok()) return found.status();
+    if (*found < low || *found > std::numeric_limits<int32_t>::max()) {
+      return MakeError("Q2308", Concat("the value is ", *found, ", expected ", low, " to 2147483647"),
+                       Place(file, key), "correct or remove the key");
+    }
+    *value = static_cast<int32_t>(*found);
+  }
+  return spec;
+}
+
+}  // namespace qcc::compiler

@@ -1,0 +1,39 @@
+// The vocabulary of a GGUF as the tables of runtime/abi/tokenizer.h, and what the metadata says about using
+// it.
+#ifndef QCC_COMPILER_ARTIFACT_TOKENIZER_SECTION_H_
+#define QCC_COMPILER_ARTIFACT_TOKENIZER_SECTION_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/artifact/manifest_spec.h"
+#include "frontends/gguf/gguf.h"
+
+namespace qcc::compiler {
+
+struct TokenizerSection {
+  std::vector<uint8_t> bytes;  // the section
+  TokenizerSpec spec;          // all but `section`, which the writer knows
+};
+
+// Nothing if the file has no tokenizer. `vocab_size`: rows of the head; the tokenizer must not produce more
+// ids.
+//
+// Errors name the key and the entry. Those of gguf::File for a missing key or a wrong type (Q11xx). Q2302: a
+// tokenizer model or pre-tokenizer that the runtime does not have. Q2303: lengths disagree. Q2304: a token's
+// type or form. Q2305: a merge. Q2306: a byte without token. Q2307: a special id outside the vocabulary.
+absl::StatusOr<std::optional<TokenizerSection>> BuildTokenizerSection(const gguf::File& file,
+                                                                      uint32_t vocab_size);
+
+// `tokenizer.chat_template`, if there is one. Errors: Q2301 (not a string, not UTF-8, empty or over 4 MiB).
+absl::StatusOr<std::optional<std::string>> ReadChatTemplate(const gguf::File& file);
+
+// `general.sampling.*`. Errors: Q2308 (not a number, out of range).
+absl::StatusOr<SamplingSpec> ReadSampling(const gguf::File& file);
+
+}  // namespace qcc::compiler
+
+#endif  // QCC_COMPILER_ARTIFACT_TOKENIZER_SECTION_H_

@@ -1,0 +1,120 @@
+#include "compiler/artifact/writer.h"
+
+#include <cstring>
+
+#include "compiler/artifact/content_hash.h"
+#include "frontends/gguf/error.h"
+#include "frontends/gguf/text.h"
+
+namespace qcc::compiler {
+namespace {
+
+using gguf::Concat;
+
+constexpr size_t kBufferBytes = 4 << 20;
+
+constexpr uint64_t AlignUp(uint64_t n) {
+  return (n + QBIN_ALIGNMENT - 1) / QBIN_ALIGNMENT * QBIN_ALIGNMENT;
+}
+
+absl::Status Bug(std::string what) {
+  return MakeError("Q9002", std::move(what), "artifact writer", "this is a bug in qcc; please report it");
+}
+
+std::span<const uint8_t> BytesOf(const auto& value) {
+  return {reinterpret_cast<const uint8_t*>(&value), sizeof value};
+}
+
+}  // namespace
+
+ArtifactWriter::ArtifactWriter(std::unique_ptr<OutputFile> file)
+    : file_(std::move(file)), end_(QBIN_ALIGNMENT) {}
+
+absl::StatusOr<std::unique_ptr<ArtifactWriter>> ArtifactWriter::Create(const std::string& path) {
+  absl::StatusOr<std::unique_ptr<OutputFile>> file = OutputFile::Create(path);
+  if (!file.ok()) return file.status();
+  return std::unique_ptr<ArtifactWriter>(new ArtifactWriter(*std::move(file)));
+}
+
+absl::StatusOr<uint32_t> ArtifactWriter::AddSection(uint32_t kind, std::span<const uint8_t> bytes,
+                                                    uint32_t flags) {
+  return AddStream(
+      kind, bytes.size(), [bytes](Append append) { return append(bytes); }, flags);
+}
+
+absl::StatusOr<uint32_t> ArtifactWriter::AddStream(uint32_t kind, uint64_t size,
+                                                   absl::FunctionRef<absl::Status(Append)> produce,
+                                                   uint32_t flags) {
+  if (size == 0) return Bug(Concat("section ", sections_.size(), " of kind ", kind, " is empty"));
+  // The last place is the manifest's.
+  if (sections_.size() + (kind == QBIN_SECTION_MANIFEST ? 0 : 1) >= kMaxSections) {
+    return Bug(Concat("more than ", kMaxSections, " sections"));
+  }
+  const uint64_t begin = AlignUp(end_);
+  uint64_t written = 0;  // on the disk; the buffer holds what follows
+  ContentHasher hasher;
+  buffer_.clear();
+  auto flush = [&]() -> absl::Status {
+    hasher.Update(buffer_);
+    absl::Status status = file_->WriteAt(begin + written, buffer_);
+    written += buffer_.size();
+    buffer_.clear();
+    return status;
+  };
+  auto append = [&](std::span<const uint8_t> piece) -> absl::Status {
+    if (piece.size() > size - written - buffer_.size()) {
+      return Bug(Concat("section ", sections_.size(), " gets more than its ", size, " bytes"));
+    }
+    if (buffer_.size() + piece.size() > kBufferBytes) {
+      if (absl::Status status = flush(); !status.ok()) return status;
+    }
+    if (piece.size() >= kBufferBytes) {
+      hasher.Update(piece);
+      absl::Status status = file_->WriteAt(begin + written, piece);
+      written += piece.size();
+      return status;
+    }
+    buffer_.insert(buffer_.end(), piece.begin(), piece.end());
+    return absl::OkStatus();
+  };
+  if (absl::Status status = produce(append); !status.ok()) return status;
+  if (absl::Status status = flush(); !status.ok()) return status;
+  if (written != size) {
+    return Bug(Concat("section ", sections_.size(), " got ", written, " bytes, expected ", size));
+  }
+  qbin_section section{};
+  section.kind = kind;
+  section.flags = flags;
+  section.offset = begin;
+  section.size = size;
+  const Hash128 hash = hasher.Finish();
+  std::memcpy(section.hash, hash.data(), sizeof section.hash);
+  sections_.push_back(section);
+  end_ = begin + size;
+  return static_cast<uint32_t>(sections_.size() - 1);
+}
+
+absl::Status ArtifactWriter::Finish(const ManifestSpec& manifest) {
+  absl::StatusOr<uint32_t> index = AddSection(QBIN_SECTION_MANIFEST, BuildManifest(manifest));
+  if (!index.ok()) return index.status();
+
+  qbin_header header{};
+  std::memcpy(header.magic, QBIN_MAGIC, sizeof header.magic);
+  header.major = QBIN_MAJOR;
+  header.minor = QBIN_MINOR;
+  header.section_count = static_cast<uint32_t>(sections_.size());
+  header.required_features = 0;
+  header.file_bytes = end_;
+  const std::span<const uint8_t> table(reinterpret_cast<const uint8_t*>(sections_.data()),
+                                       sections_.size() * sizeof(qbin_section));
+  ContentHasher hasher;
+  hasher.Update(BytesOf(header));  // its hash field is zero here
+  hasher.Update(table);
+  const Hash128 hash = hasher.Finish();
+  std::memcpy(header.hash, hash.data(), sizeof header.hash);
+  if (absl::Status status = file_->WriteAt(0, BytesOf(header)); !status.ok()) return status;
+  if (absl::Status status = file_->WriteAt(sizeof header, table); !status.ok()) return status;
+  return file_->Commit(end_);
+}
+
+}  // namespace qcc::compiler
