@@ -1,5 +1,5 @@
-// What the processor can do and the operating system lets it do. Names are LLVM's ("avx2", "avx512vnni",
-// "amx-int8").
+// What the processor can do and the operating system lets it do. Names are those of /proc/cpuinfo ("avx2",
+// "avx512_vnni", "amx_int8").
 #ifndef QRT_BASE_CPU_FEATURES_H_
 #define QRT_BASE_CPU_FEATURES_H_
 
