@@ -112,10 +112,14 @@ bool FirstLast(Interpreter& in, std::string_view name, const Value& input, const
   return true;
 }
 
-// Looks up "a.b.0" in `object`.
-bool Path(Interpreter& in, const Value& object, const Value& path, Value* out) {
+// Looks up "a.b.0" in `object`; `fallback` (may be null) stands in for each step that finds nothing.
+bool Path(Interpreter& in, const Value& object, const Value& path, const Value* fallback, Value* out) {
   *out = object;
-  if (path.is_int()) return in.GetItem(object, path, out);
+  auto replace = [&] {
+    if (out->is_undefined() && fallback != nullptr) *out = *fallback;
+    return true;
+  };
+  if (path.is_int()) return in.GetItem(object, path, out) && replace();
   if (!path.is_string()) return in.Fail("an attribute must be a string or a number");
   const std::string& text = path.as_string();
   for (size_t begin = 0; begin <= text.size();) {
@@ -126,6 +130,7 @@ bool Path(Interpreter& in, const Value& object, const Value& path, Value* out) {
     const bool number = !part.empty() && parsed.ec == std::errc() && parsed.ptr == part.data() + part.size();
     const Value current = *out;
     if (!in.GetItem(current, number ? Value(index) : Value(part), out)) return false;
+    replace();
     begin = dot + 1;
   }
   return true;
@@ -139,7 +144,8 @@ bool Join(Interpreter& in, std::string_view name, const Value& input, const Call
   if (slots[0] != nullptr && !in.ToStr(*slots[0], &separator)) return false;
   for (size_t i = 0; i < items.size(); ++i) {
     Value item = items[i];
-    if (slots[1] != nullptr && !slots[1]->is_none() && !Path(in, items[i], *slots[1], &item)) return false;
+    if (slots[1] != nullptr && !slots[1]->is_none() && !Path(in, items[i], *slots[1], nullptr, &item))
+      return false;
     if (i != 0 && !in.AppendStr(Value(separator), &text)) return false;
     if (!in.AppendStr(item, &text)) return false;
   }
@@ -273,8 +279,7 @@ bool Map(Interpreter& in, std::string_view name, const Value& input, const CallA
     const Value* slots[2];
     if (!in.Bind(name, args, {"attribute", "default"}, 1, slots)) return false;
     for (size_t i = 0; i < items.size(); ++i) {
-      if (!in.Step() || !Path(in, items[i], *slots[0], &mapped[i])) return false;
-      if (mapped[i].is_undefined() && slots[1] != nullptr) mapped[i] = *slots[1];
+      if (!in.Step() || !Path(in, items[i], *slots[0], slots[1], &mapped[i])) return false;
     }
   } else {
     const Value filter = args.positional[0];
@@ -304,7 +309,7 @@ bool Select(Interpreter& in, std::string_view name, const Value& input, const Ca
   if (!in.Iterate(input, &items)) return false;
   for (const Value& item : items) {
     Value value = item;
-    if (by_attribute && !Path(in, item, args.positional[0], &value)) return false;
+    if (by_attribute && !Path(in, item, args.positional[0], nullptr, &value)) return false;
     bool pass = Interpreter::Truthy(value);
     if (!in.Step()) return false;
     if (test != nullptr && !in.ApplyTest(test->as_string(), value, rest, &pass)) return false;

@@ -336,7 +336,6 @@ bool Interpreter::GetAttr(const Value& object, const std::string& name, Value* o
 
 bool Interpreter::GetItem(const Value& object, const Value& index, Value* out) {
   if (object.is_undefined()) return Fail(object.undefined_reason());
-  if (index.is_undefined()) return Fail(index.undefined_reason());
   if (index.is_string()) {
     if (object.is_map()) {
       const Value* found = object.as_map().Find(index.as_string());

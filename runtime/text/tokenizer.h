@@ -1,0 +1,79 @@
+// Text to token ids and back: byte-level BPE over the tables of an artifact.
+#ifndef QRT_TEXT_TOKENIZER_H_
+#define QRT_TEXT_TOKENIZER_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/artifact/artifact.h"
+#include "runtime/base/status.h"
+#include "runtime/text/pretokenizer.h"
+
+namespace qrt::text {
+
+// Immutable; any number of threads may use one at once. Throws nothing but std::bad_alloc.
+class Tokenizer {
+ public:
+  // The longest text that Encode takes.
+  static constexpr size_t kMaxTextBytes = size_t{1} << 28;
+
+  // `tables` must be checked (Artifact::tokenizer()) and stay alive and unchanged; `eog`: ids after which
+  // generation ends. Errors: kArtifactIncompatible Q7101 (unknown pre-tokenizer), kInternal Q7102.
+  static Result<Tokenizer> Create(const TokenizerTables& tables, std::string_view pre,
+                                  std::span<const uint32_t> eog);
+
+  // Appends the ids of `text`, at most one per byte. Nothing is added in front or behind.
+  //
+  // First the text is cut at special tokens: all occurrences of the longest one, from the left, then of the
+  // next that do not overlap those already taken, and so on. User-defined tokens always count; control and
+  // unknown tokens only with `parse_special`. Each rest is cut by the pre-tokenizer and each piece is merged:
+  // of all neighbours with a merge rule the one of lowest rank, the leftmost of equals, until none is left.
+  // Any bytes are taken; ones that are no UTF-8 become byte tokens. Time grows as n log n, also for one huge
+  // piece. Errors: kInvalidArgument Q7104 (over kMaxTextBytes); those of Pretokenizer::Split. *out is
+  // unchanged then.
+  Status Encode(std::string_view text, bool parse_special, std::vector<int32_t>* out) const;
+
+  // Bytes of a token, possibly a part of a UTF-8 sequence; the written form of a special token; empty for an
+  // id outside the vocabulary. Lives as long as the tables.
+  std::string_view TokenBytes(int32_t id) const;
+
+  // Appends the bytes of `ids`. Errors: kInvalidArgument Q7105 (an id outside the vocabulary); *out is
+  // unchanged then.
+  Status Decode(std::span<const int32_t> ids, std::string* out) const;
+
+  uint32_t size() const { return tables_.n_tokens; }
+  // Does generation end after this token?
+  bool IsEog(int32_t id) const;
+  std::span<const uint32_t> eog() const { return eog_; }
+  // A control token: part of the protocol, not of the text.
+  bool IsControl(int32_t id) const;
+
+ private:
+  struct Scratch;
+
+  Tokenizer(const TokenizerTables& tables, Pretokenizer pretokenizer, std::span<const uint32_t> eog);
+
+  // The merge rule for (left, right), or null.
+  const qrt_tokenizer_merge* FindMerge(uint32_t left, uint32_t right) const;
+  void EncodePiece(std::string_view piece, Scratch* scratch, std::vector<int32_t>* out) const;
+  void MergeShort(Scratch* scratch) const;
+  void MergeLong(Scratch* scratch) const;
+  Status EncodeRaw(std::string_view text, Scratch* scratch, std::vector<int32_t>* out) const;
+
+  TokenizerTables tables_;
+  Pretokenizer pretokenizer_;
+  std::vector<uint32_t> eog_;  // rising
+  // merges [merge_begin_[l], merge_begin_[l + 1]) have l on their left.
+  std::vector<uint32_t> merge_begin_;
+  // Positions in tables_.special of the tokens that start with each byte, rising.
+  std::array<std::vector<uint32_t>, 256> special_by_byte_;
+};
+
+}  // namespace qrt::text
+
+#endif  // QRT_TEXT_TOKENIZER_H_
