@@ -1,0 +1,292 @@
+#include "compiler/pipeline/pipeline.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "codegen/cpu/kernels/isa.h"
+#include "codegen/cpu/lower/EmitBlob.h"
+#include "codegen/cpu/lower/LowerToLlvm.h"
+#include "compiler/artifact/content_hash.h"
+#include "compiler/artifact/tokenizer_section.h"
+#include "compiler/artifact/writer.h"
+#include "compiler/pipeline/diagnostics.h"
+#include "compiler/pipeline/plan_manifest.h"
+#include "compiler/pipeline/weights_section.h"
+#include "frontends/gguf/error.h"
+#include "frontends/gguf/gguf.h"
+#include "frontends/models/import.h"
+#include "llvm/Config/llvm-config.h"
+#include "llvm/Support/raw_ostream.h"
+#include "mlir/IR/MLIRContext.h"
+#include "passes/Passes.h"
+
+namespace qcc::compiler {
+namespace {
+
+constexpr int kStages = 6;
+
+std::string Bytes(uint64_t n) {
+  const char* units[] = {"B", "KiB", "MiB", "GiB"};
+  double value = static_cast<double>(n);
+  int unit = 0;
+  for (; value >= 1024 && unit < 3; ++unit) value /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof text, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+  return text;
+}
+
+// Fusion order matters: the big groups first, so that what they leave is merged around them.
+void AddFusionPasses(mlir::OpPassManager& pm, NumericsMode numerics) {
+  if (numerics == NumericsMode::kInt8) pm.addPass(passes::createQuantizeActivations());
+  pm.addPass(passes::createFuseGatedDelta());
+  pm.addPass(passes::createFuseQkNormRopeStore());
+  pm.addPass(passes::createFuseGatedAttention());
+  pm.addPass(passes::createFuseSwiglu());
+  pm.addPass(passes::createFuseResidual());
+  pm.addPass(passes::createMergeLinears());
+  pm.addPass(passes::createFuseNormQuant());
+}
+
+// One compile: every stage is a method, Run tells the story.
+class Compilation {
+ public:
+  Compilation(const PipelineOptions& options, ProgressSink& sink) : options_(options), sink_(sink) {
+    // One thread: the order of what passes say and do never depends on the machine.
+    context_.disableMultithreading();
+  }
+
+  absl::Status Run() {
+    for (auto stage : {&Compilation::Read, &Compilation::Import, &Compilation::Fuse, &Compilation::Plan,
+                       &Compilation::Generate, &Compilation::Write}) {
+      if (sink_.Interrupted()) return absl::CancelledError("interrupted");
+      if (absl::Status s = (this->*stage)(); !s.ok()) return s;
+      if (stopped_) return absl::OkStatus();
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Read();
+  absl::Status Import();
+  absl::Status Fuse();
+  absl::Status Plan();
+  absl::Status Generate();
+  absl::Status Write();
+
+  absl::Status EndPhase(CompilePhase phase, mlir::ModuleOp module, std::string summary);
+  void ReportFusion(const std::vector<DiagnosticCollector::Remark>& remarks);
+  std::string FusionSummary(const std::vector<DiagnosticCollector::Remark>& remarks) const;
+  ProvenanceSpec Provenance() const;
+
+  const PipelineOptions& options_;
+  ProgressSink& sink_;
+  mlir::MLIRContext context_;
+  std::unique_ptr<gguf::File> file_;
+  mlir::OwningOpRef<mlir::ModuleOp> module_;  // hir, then plan
+  struct Variant {
+    const cpu::IsaInfo* isa;
+    std::vector<uint8_t> blob;
+  };
+  std::vector<Variant> variants_;  // best first
+  bool stopped_ = false;           // compile_to was reached
+};
+
+absl::Status Compilation::Read() {
+  sink_.BeginStage(1, kStages, "read model");
+  auto file = gguf::File::Open(options_.input);
+  if (!file.ok()) return file.status();
+  file_ = *std::move(file);
+  sink_.EndStage(absl::StrCat(file_->tensors().size(), " tensors, ", Bytes(file_->size())));
+  return absl::OkStatus();
+}
+
+absl::Status Compilation::Import() {
+  sink_.BeginStage(2, kStages, "import");
+  DiagnosticCollector diagnostics(context_);
+  models::ImportOptions import;
+  import.kv = options_.kv == KvMode::kF16 ? models::KvElement::kF16 : models::KvElement::kF32;
+  auto imported = models::ImportModel(context_, *file_, import);
+  if (!imported.ok()) return imported.status();
+  for (const std::string& warning : imported->warnings) sink_.Warning(warning);
+  module_ = std::move(imported->module);
+  mlir::PassManager pm(&context_);
+  pm.addPass(passes::createVerifyModelContract());
+  if (mlir::failed(pm.run(*module_))) return diagnostics.ToStatus("Q3001", "import");
+  size_t blocks = 0;
+  for (auto func : module_->getOps<mlir::func::FuncOp>()) blocks += func.isPrivate();
+  return EndPhase(CompilePhase::kImport, *module_, absl::StrCat(blocks, " distinct blocks"));
+}
+
+absl::Status Compilation::Fuse() {
+  sink_.BeginStage(3, kStages, "fuse");
+  DiagnosticCollector diagnostics(context_);
+  mlir::PassManager pm(&context_);
+  AddFusionPasses(pm, options_.numerics);
+  if (mlir::failed(pm.run(*module_))) return diagnostics.ToStatus("Q3002", "fuse");
+  if (options_.report_fusion) ReportFusion(diagnostics.remarks());
+  return EndPhase(CompilePhase::kFuse, *module_, FusionSummary(diagnostics.remarks()));
+}
+
+std::string Compilation::FusionSummary(const std::vector<DiagnosticCollector::Remark>& remarks) const {
+  auto count = [&](std::string_view verb) {
+    return std::count_if(remarks.begin(), remarks.end(), [&](const auto& r) { return r.text.rfind(verb, 0) == 0; });
+  };
+  return absl::StrCat(count("fused"), " groups, ", count("missed"), " missed");
+}
+
+// One line per group, in the order of the model: what, where, and for a miss why.
+void Compilation::ReportFusion(const std::vector<DiagnosticCollector::Remark>& remarks) {
+  std::string text;
+  for (const char* verb : {"fused ", "missed "}) {
+    for (const DiagnosticCollector::Remark& remark : remarks) {
+      if (remark.text.rfind(verb, 0) != 0) continue;
+      absl::StrAppend(&text, remark.text, remark.place.empty() ? "" : "  at ", remark.place, "\n");
+    }
+  }
+  sink_.Report(text);
+}
+
+absl::Status Compilation::Plan() {
+  sink_.BeginStage(4, kStages, "plan");
+  DiagnosticCollector diagnostics(context_);
+  mlir::PassManager pm(&context_);
+  passes::BuildPlanOptions plan;
+  plan.decode.assign(options_.decode_buckets.begin(), options_.decode_buckets.end());
+  plan.prefill.assign(options_.prefill_buckets.begin(), options_.prefill_buckets.end());
+  passes::addPlanPasses(pm, plan);
+  if (mlir::failed(pm.run(*module_))) return diagnostics.ToStatus("Q3003", "plan");
+  auto programs = module_->getOps<plan::ProgramOp>();
+  return EndPhase(CompilePhase::kPlan, *module_,
+                  absl::StrCat(std::distance(programs.begin(), programs.end()), " programs, ",
+                               Bytes(WeightSectionBytes(*module_)), " of weights"));
+}
+
+absl::Status Compilation::Generate() {
+  sink_.BeginStage(5, kStages, "generate code");
+  DiagnosticCollector diagnostics(context_);
+  auto lowered = cpu::lowerToLlvm(*module_);
+  if (mlir::failed(lowered)) return diagnostics.ToStatus("Q3004", "generate code");
+  uint64_t bytes = 0;
+  for (auto name = options_.cpu.rbegin(); name != options_.cpu.rend(); ++name) {
+    if (sink_.Interrupted()) return absl::CancelledError("interrupted");
+    auto isa = cpu::isa_from_name(*name);
+    if (!isa) return absl::InternalError(absl::StrCat("unknown ISA level '", *name, "'"));
+    auto blob = cpu::emitBlob({*lowered->module, *isa, lowered->entries, options_.dump_kernels});
+    if (!blob)
+      return MakeError("Q3004", llvm::toString(blob.takeError()), absl::StrCat("stage 'generate code', cpu:", *name));
+    bytes += blob->size();
+    variants_.push_back({&cpu::isa_info(*isa), std::move(*blob)});
+    sink_.Progress(variants_.size(), options_.cpu.size(), "ISA levels");
+  }
+  return EndPhase(CompilePhase::kCode, *lowered->module,
+                  absl::StrCat(absl::StrJoin(options_.cpu, ", "), "; ", lowered->kernelSpecs, " kernels each, ", Bytes(bytes)));
+}
+
+ProvenanceSpec Compilation::Provenance() const {
+  ProvenanceSpec p;
+  p.compiler = CompilerVersion();
+  p.options = {{"cpu", absl::StrJoin(options_.cpu, ",")},
+               {"decode", absl::StrJoin(options_.decode_buckets, ",")},
+               {"kv", options_.kv == KvMode::kF16 ? "f16" : "f32"},
+               {"numerics", options_.numerics == NumericsMode::kInt8 ? "int8" : "f32"},
+               {"prefill", absl::StrJoin(options_.prefill_buckets, ",")},
+               {"target", absl::StrJoin(options_.targets, ",")}};
+  p.source_name = std::filesystem::path(options_.input).filename().string();
+  p.source_bytes = file_->size();
+  p.source_hash = HashOf(file_->bytes());
+  return p;
+}
+
+absl::Status Compilation::Write() {
+  sink_.BeginStage(6, kStages, "pack weights");
+  ManifestSpec manifest;
+  DescribePlan(*module_, manifest);
+  if (auto name = file_->GetString("general.name"); name.ok()) manifest.name = std::string(*name);
+  manifest.numerics = options_.numerics == NumericsMode::kInt8 ? SpecNumerics::kInt8 : SpecNumerics::kF32;
+  manifest.kv_element = options_.kv == KvMode::kF16 ? SpecElement::kF16 : SpecElement::kF32;
+  manifest.formats = SummarizeFormats(*module_, *file_);
+  auto sampling = ReadSampling(*file_);
+  if (!sampling.ok()) return sampling.status();
+  manifest.sampling = *sampling;
+  auto tokenizer = BuildTokenizerSection(*file_, manifest.vocab_size);
+  if (!tokenizer.ok()) return tokenizer.status();
+  auto chat = ReadChatTemplate(*file_);
+  if (!chat.ok()) return chat.status();
+  manifest.provenance = Provenance();
+
+  auto writer = ArtifactWriter::Create(options_.output);
+  if (!writer.ok()) return writer.status();
+  ArtifactWriter& out = **writer;
+  for (const Variant& variant : variants_) {
+    auto section = out.AddSection(QBIN_SECTION_CODE, variant.blob);
+    if (!section.ok()) return section.status();
+    CodeSpec code;
+    code.isa = std::string(variant.isa->name);
+    code.features = absl::StrSplit(absl::string_view(variant.isa->cpu_flags.data(), variant.isa->cpu_flags.size()), ' ',
+                                   absl::SkipEmpty());
+    code.section = *section;
+    manifest.code.push_back(std::move(code));
+  }
+  if (*tokenizer) {
+    auto section = out.AddSection(QBIN_SECTION_TOKENIZER, (*tokenizer)->bytes);
+    if (!section.ok()) return section.status();
+    manifest.tokenizer = (*tokenizer)->spec;
+    manifest.tokenizer->section = *section;
+  }
+  if (*chat) {
+    auto text = std::span(reinterpret_cast<const uint8_t*>((*chat)->data()), (*chat)->size());
+    auto section = out.AddSection(QBIN_SECTION_CHAT_TEMPLATE, text);
+    if (!section.ok()) return section.status();
+    manifest.chat_template_section = *section;
+  }
+  auto weights = out.AddStream(QBIN_SECTION_WEIGHTS, manifest.weights_bytes, [&](ArtifactWriter::Append append) {
+    return WriteWeights(*module_, *file_, sink_, append);
+  });
+  if (!weights.ok()) return weights.status();
+  for (CodeSpec& code : manifest.code) code.weights_section = *weights;
+  if (absl::Status s = out.Finish(manifest); !s.ok()) return s;
+  sink_.EndStage(absl::StrCat(Bytes(manifest.weights_bytes), " of weights, ", Bytes(out.size()), " in all"));
+  return absl::OkStatus();
+}
+
+// Ends a stage: dumps its IR where asked, shows it and stops where --compile-to says so.
+absl::Status Compilation::EndPhase(CompilePhase phase, mlir::ModuleOp module, std::string summary) {
+  sink_.EndStage(summary);
+  bool last = options_.compile_to == phase;
+  if (options_.dump_ir.empty() && !last) return absl::OkStatus();
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.print(stream);
+  if (!options_.dump_ir.empty()) {
+    auto path = std::filesystem::path(options_.dump_ir) /
+                absl::StrCat(static_cast<int>(phase) + 1, "-", Name(phase).data(), ".mlir");
+    std::ofstream out(path, std::ios::binary);
+    out << text;
+    out.close();
+    if (!out) return MakeError("Q6002", "cannot write the IR dump", path.string(), "is the folder there and writable?");
+  }
+  if (last) {
+    sink_.Report(text);
+    stopped_ = true;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string CompilerVersion() { return "qcc " QCC_VERSION " (LLVM " LLVM_VERSION_STRING ")"; }
+
+absl::Status CompileModel(const PipelineOptions& options, ProgressSink& sink) {
+  return Compilation(options, sink).Run();
+}
+
+}  // namespace qcc::compiler

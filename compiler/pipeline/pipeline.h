@@ -1,0 +1,24 @@
+// The way of a model from GGUF to artifact.
+#ifndef QCC_COMPILER_PIPELINE_PIPELINE_H_
+#define QCC_COMPILER_PIPELINE_PIPELINE_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "compiler/pipeline/options.h"
+
+namespace qcc::compiler {
+
+// "qcc 0.1.0 (LLVM 22.1.8)", as written into every artifact.
+std::string CompilerVersion();
+
+// Compiles `options.input`. Nothing appears at `options.output` unless everything succeeded. Stages that
+// `options.compile_to` cuts off are not run; the last one's IR then goes to `sink.Report`.
+//
+// Errors: Q1xxx, Q2xxx (the input), Q3001 (the model contract), Q3002 (fusion), Q3003 (planning: also an op that no
+// kernel of the target executes, by name), Q3004 (code generation), Q6xxx (output); CancelledError after Interrupted().
+absl::Status CompileModel(const PipelineOptions& options, ProgressSink& sink);
+
+}  // namespace qcc::compiler
+
+#endif  // QCC_COMPILER_PIPELINE_PIPELINE_H_

@@ -1,0 +1,28 @@
+// The weight section: every plan.weight and plan.constant packed from the mapped GGUF, in order of address.
+#ifndef QCC_COMPILER_PIPELINE_WEIGHTS_SECTION_H_
+#define QCC_COMPILER_PIPELINE_WEIGHTS_SECTION_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/artifact/manifest_spec.h"
+#include "compiler/artifact/writer.h"
+#include "compiler/pipeline/options.h"
+#include "dialects/plan/IR/Plan.h"
+#include "frontends/gguf/gguf.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace qcc::compiler {
+
+// Bytes of the section: the end of the last weight or constant, at least 64.
+uint64_t WeightSectionBytes(mlir::ModuleOp plan);
+
+// What the weights amount to per GGUF format, sorted by name.
+std::vector<FormatSpec> SummarizeFormats(mlir::ModuleOp plan, const gguf::File& file);
+
+// Streams the section piece by piece (at most a few MiB in memory). The tensors are those the importer checked.
+absl::Status WriteWeights(mlir::ModuleOp plan, const gguf::File& file, ProgressSink& sink, ArtifactWriter::Append append);
+
+}  // namespace qcc::compiler
+
+#endif  // QCC_COMPILER_PIPELINE_WEIGHTS_SECTION_H_

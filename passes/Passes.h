@@ -1,0 +1,30 @@
+// The passes of the compiler: hir -> hir, hir -> plan, plan -> plan. Records and options: Passes.td.
+#ifndef QCC_PASSES_PASSES_H_
+#define QCC_PASSES_PASSES_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "dialects/hir/IR/Hir.h"
+#include "dialects/plan/IR/Plan.h"
+#include "llvm/ADT/SmallVector.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassManager.h"
+
+namespace qcc::passes {
+
+#define GEN_PASS_DECL
+#include "passes/Passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "passes/Passes.h.inc"
+
+// Fused hir -> verified plan: qcc-layout-weights, qcc-build-plan, qcc-insert-barriers, qcc-assign-arena,
+// qcc-verify-plan, in this order, on a module. `options`: see BuildPlan in Passes.td.
+void addPlanPasses(mlir::OpPassManager& pm, const BuildPlanOptions& options = {});
+
+}  // namespace qcc::passes
+
+#endif  // QCC_PASSES_PASSES_H_

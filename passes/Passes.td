@@ -1,0 +1,118 @@
+// Every pass of the compiler: one record here, one .cpp, one lit file. Alphabetical.
+#ifndef QCC_PASSES_PASSES_TD
+#define QCC_PASSES_PASSES_TD
+include "mlir/Pass/PassBase.td"
+
+def AssignArena : Pass<"qcc-assign-arena", "::mlir::ModuleOp"> {
+  let summary = "give arena buffers whose lives do not overlap the same bytes";
+  let description = [{
+    Input: a plan with barriers in which every buffer has bytes of its own. Buffers are moved, by liveness between
+    barriers, to the lowest free offset, largest first; the buffer at offset 0 (the residual stream, which programs
+    hand to each other) stays. No barrier becomes necessary that was not there.
+  }];
+  let dependentDialects = ["::qcc::plan::PlanDialect"];
+  let statistics = [Statistic<"bytesSaved", "bytes-saved", "arena bytes saved over all programs">];
+}
+
+def BuildPlan : Pass<"qcc-build-plan", "::mlir::ModuleOp"> {
+  let summary = "hir functions -> blocks and programs of dispatches, one program per phase and bucket";
+  let description = [{
+    Input: fused hir with its plan.weight, plan.constant and plan.state ops (qcc-layout-weights). Every op is a view,
+    belongs to a group that a kernel executes, or is one itself; anything else is an error. The hir functions are
+    removed (also @mtp, which no program runs), module attributes stay. Buffers get arena bytes of their own.
+  }];
+  let dependentDialects = ["::qcc::plan::PlanDialect"];
+  let options = [
+    ListOption<"decode", "decode", "int64_t", "rows of the decode programs (none given: 1,2,4,8)">,
+    ListOption<"prefill", "prefill", "int64_t", "rows of the prefill programs (none given: 16,32,64,128,256,512)">,
+    ListOption<"head", "head", "int64_t", "rows of the head programs (none given: 1,8)">,
+    Option<"target", "target", "std::string", "\"cpu\"", "named in errors about ops without a kernel">
+  ];
+  let statistics = [Statistic<"numDispatches", "num-dispatches", "dispatches made">];
+}
+
+def FuseGatedAttention : Pass<"qcc-fuse-gated-attention", "::mlir::ModuleOp"> {
+  let summary = "attention and its sigmoid output gate become one group";
+  let dependentDialects = ["::qcc::hir::HirDialect"];
+  let statistics = [Statistic<"numFused", "num-fused", "groups made">];
+}
+
+def FuseGatedDelta : Pass<"qcc-fuse-gated-delta", "::mlir::ModuleOp"> {
+  let summary = "conv1d, silu, l2 norms, gates, delta rule and gated norm around one state become one group";
+  let dependentDialects = ["::qcc::hir::HirDialect"];
+  let statistics = [Statistic<"numFused", "num-fused", "groups made">];
+}
+
+def FuseNormQuant : Pass<"qcc-fuse-norm-quant", "::mlir::ModuleOp"> {
+  let summary = "a norm and the int8 rounding of its result become one group";
+  let dependentDialects = ["::qcc::hir::HirDialect"];
+  let statistics = [Statistic<"numFused", "num-fused", "groups made">];
+}
+
+def FuseQkNormRopeStore : Pass<"qcc-fuse-qk-norm-rope-store", "::mlir::ModuleOp"> {
+  let summary = "query and key norm, rotation and the KV store become one group";
+  let dependentDialects = ["::qcc::hir::HirDialect"];
+  let statistics = [Statistic<"numFused", "num-fused", "groups made">];
+}
+
+def FuseResidual : Pass<"qcc-fuse-residual", "::mlir::ModuleOp"> {
+  let summary = "a linear and the sum with the residual stream become one group that adds in place";
+  let dependentDialects = ["::qcc::hir::HirDialect"];
+  let statistics = [Statistic<"numFused", "num-fused", "groups made">];
+}
+
+def FuseSwiglu : Pass<"qcc-fuse-swiglu", "::mlir::ModuleOp"> {
+  let summary = "gate and up linears of one format and their SwiGLU become one group";
+  let dependentDialects = ["::qcc::hir::HirDialect"];
+  let statistics = [Statistic<"numFused", "num-fused", "groups made">];
+}
+
+def InsertBarriers : Pass<"qcc-insert-barriers", "::mlir::ModuleOp"> {
+  let summary = "a barrier in front of every dispatch that touches what one since the last barrier wrote";
+  let dependentDialects = ["::qcc::plan::PlanDialect"];
+  let statistics = [Statistic<"numBarriers", "num-barriers", "barriers inserted">];
+}
+
+def LayoutWeights : Pass<"qcc-layout-weights", "::mlir::ModuleOp"> {
+  let summary = "decide how and where every weight and state of the trunk and the head lies";
+  let description = [{
+    Adds plan.weight, plan.constant and plan.state ops in front of the hir functions, in the order of use; what one
+    layer needs is contiguous, so that layers which share a block find it at equal distances from their base.
+  }];
+  let dependentDialects = ["::qcc::plan::PlanDialect"];
+  let statistics = [Statistic<"weightBytes", "weight-bytes", "bytes of the weight section">];
+}
+
+def MergeLinears : Pass<"qcc-merge-linears", "::mlir::ModuleOp"> {
+  let summary = "linears that share one input become one group: one quantised input, one barrier";
+  let dependentDialects = ["::qcc::hir::HirDialect"];
+  let statistics = [Statistic<"numFused", "num-fused", "groups made">];
+}
+
+def QuantizeActivations : Pass<"qcc-quantize-activations", "::mlir::ModuleOp"> {
+  let summary = "round the inputs of block-quantised linears to int8 blocks (numerics = int8)";
+  let description = [{
+    One `hir.quantize` per activation that feeds a linear whose weight has integer codes. Linears with at most
+    `max-f32-rows` rows (the gate projections of the delta rule) keep f32 inputs.
+  }];
+  let dependentDialects = ["::qcc::hir::HirDialect"];
+  let options = [Option<"maxF32Rows", "max-f32-rows", "int64_t", "64", "linears with at most this many rows stay f32">];
+  let statistics = [Statistic<"numQuantized", "num-quantized", "activations rounded">];
+}
+
+def VerifyModelContract : Pass<"qcc-verify-model-contract", "::mlir::ModuleOp"> {
+  let summary = "the door between importers and everything after: attributes, entry points, blocks, states";
+  let dependentDialects = ["::qcc::hir::HirDialect"];
+}
+
+def VerifyPlan : Pass<"qcc-verify-plan", "::mlir::ModuleOp"> {
+  let summary = "prove that a plan's accesses are in range, ordered and on the values they name";
+  let description = [{
+    Runs every program symbolically from the plan ops alone: accesses lie in the arena, a weight, a state; weights are
+    never written and have the shape that the spec states; every arena read finds bytes last written for the value it
+    names (so no two live buffers overlap); dispatches that touch the same bytes are separated by a barrier; calls put
+    blocks on bases in range; head programs find the residual stream as every prefill and decode program leaves it.
+  }];
+  let dependentDialects = ["::qcc::plan::PlanDialect"];
+}
+#endif
