@@ -1,0 +1,157 @@
+#include "passes/Passes.h"
+
+#include "dialects/plan/pack_layout.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "passes/plan/PackedUses.h"
+
+namespace qcc::passes {
+#define GEN_PASS_DEF_LAYOUTWEIGHTS
+#include "passes/Passes.h.inc"
+namespace {
+using namespace mlir;
+
+constexpr int64_t kAlignment = 64;
+
+// Number N of a call's layer = "blk.N".
+FailureOr<int64_t> layerNumber(func::CallOp call) {
+  auto layer = call->getAttrOfType<StringAttr>("layer");
+  int64_t number = 0;
+  if (!layer || !layer.getValue().starts_with("blk.") ||
+      layer.getValue().drop_front(4).getAsInteger(10, number))
+    return call.emitError("call of '") << call.getCallee() << "' needs an attribute layer = \"blk.N\"";
+  return number;
+}
+
+struct LayoutWeightsPass : impl::LayoutWeightsBase<LayoutWeightsPass> {
+  using LayoutWeightsBase::LayoutWeightsBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto trunk = module.lookupSymbol<func::FuncOp>("trunk");
+    auto head = module.lookupSymbol<func::FuncOp>("head");
+    if (!trunk || !head) {
+      module.emitError("a model has the functions @trunk and @head");
+      return signalPassFailure();
+    }
+    Layout layout(module);
+    if (failed(layout.entry(trunk)) || failed(layout.entry(head))) return signalPassFailure();
+    weightBytes += layout.weightEnd;
+  }
+
+  struct Layout {
+    explicit Layout(ModuleOp module) : module(module), b(module.getContext()) {
+      b.setInsertionPointToStart(module.getBody());
+    }
+
+    // Ops of an entry function in order; a call places what its layer needs, one thing behind the other.
+    LogicalResult entry(func::FuncOp func) {
+      Block& body = func.getBody().front();
+      SmallVector<PackedUse> uses = collectPackedUses(body);
+      const PackedUse* next = uses.begin();
+      for (Operation& op : body) {
+        if (auto call = dyn_cast<func::CallOp>(op)) {
+          if (failed(layer(call))) return failure();
+        } else if (auto rope = dyn_cast<hir::RopeTableOp>(op)) {
+          constant(rope);
+        }
+        for (; next != uses.end() && op.isAncestor(next->user); ++next)
+          if (failed(weight(*next, {}, /*own=*/nullptr))) return failure();
+      }
+      return success();
+    }
+
+    LogicalResult layer(func::CallOp call) {
+      auto func = module.lookupSymbol<func::FuncOp>(call.getCallee());
+      if (!func || func.isExternal())
+        return call.emitError("call of unknown function '") << call.getCallee() << "'";
+      FailureOr<int64_t> number = layerNumber(call);
+      if (failed(number)) return failure();
+      llvm::StringSet<> own;
+      for (const PackedUse& use : collectPackedUses(func.getBody().front()))
+        if (failed(weight(use, call.getOperands(), &own))) return failure();
+      for (Value operand : call.getOperands())
+        if (isa<hir::StateType>(operand.getType()) && failed(state(call, operand, *number))) return failure();
+      return success();
+    }
+
+    // `own`: keys of the layer that is being placed. A block finds its weights relative to the layer's base,
+    // so none of them can lie with another layer.
+    LogicalResult weight(const PackedUse& use, ValueRange callOperands, llvm::StringSet<>* own) {
+      SmallVector<std::string> names;
+      for (Value source : use.sources) {
+        names.push_back(sourceName(source, callOperands));
+        if (names.back().empty())
+          return use.user->emitError("weight is neither a hir.param nor an argument of its block");
+      }
+      std::string key = packedKey(use.layout, names);
+      if (placed.contains(key)) {
+        if (own && !own->contains(key))
+          return use.user->emitError("weight '")
+                 << names.front() << "' is used by a layer and somewhere else";
+        return success();
+      }
+      if (own) own->insert(key);
+      placed.insert(key);
+
+      auto type = cast<hir::WeightType>(use.sources.front().getType());
+      for (Value source : use.sources)
+        if (source.getType() != type) return use.user->emitError("weights packed as a pair differ in type");
+      ArrayRef<int64_t> shape = type.getShape();
+      if (shape.size() > 2)
+        return use.user->emitError("weight '") << names.front() << "' has more than two dimensions";
+      int64_t rows = shape.size() == 1 ? 1 : shape.front(), cols = shape.back();
+      int64_t bytes = 4 * rows * cols;
+      if (use.layout == plan::Layout::X16 || use.layout == plan::Layout::X16Pair)
+        bytes = plan::x16_bytes(type.getFormat(), rows, cols) * static_cast<int64_t>(names.size());
+
+      SmallVector<StringRef> sources(names.begin(), names.end());
+      std::string_view format = format_info(type.getFormat()).name;
+      plan::WeightOp::create(b, use.user->getLoc(), symbol(llvm::join(sources, "+"), use.layout),
+                             b.getStrArrayAttr(sources), StringRef(format.data(), format.size()), use.layout,
+                             rows, cols, weightEnd, bytes);
+      weightEnd = plan::align_up(weightEnd + bytes, kAlignment);
+      return success();
+    }
+
+    // The tensor's name; with the layout behind it when the tensor is also stored in another one.
+    std::string symbol(const std::string& name, plan::Layout layout) {
+      if (symbols.insert(name).second) return name;
+      std::string withLayout = name + ":" + stringifyLayout(layout).str();
+      symbols.insert(withLayout);
+      return withLayout;
+    }
+
+    void constant(hir::RopeTableOp rope) {
+      if (!constants.insert(rope.getInvFreqAttr())) return;
+      std::string name = "rope.inv_freq";
+      if (constants.size() > 1) name += "." + std::to_string(constants.size() - 1);
+      plan::ConstantOp::create(b, rope.getLoc(), b.getStringAttr(name), rope.getInvFreqAttr(),
+                               b.getI64IntegerAttr(weightEnd));
+      weightEnd = plan::align_up(weightEnd + 8 * static_cast<int64_t>(rope.getInvFreq().size()), kAlignment);
+    }
+
+    LogicalResult state(func::CallOp call, Value value, int64_t layer) {
+      std::string name = sourceName(value, {});
+      if (name.empty()) return call.emitError("state does not come from a hir.state");
+      if (!states.insert(name).second) return call.emitError("state '") << name << "' is used by two layers";
+      auto type = cast<hir::StateType>(value.getType());
+      bool kv = type.getKind() == hir::StateKind::KV;
+      int64_t bytes = type.getElementType().getIntOrFloatBitWidth() / 8 * (kv ? 2 : 1);
+      for (int64_t dim : type.getShape()) bytes *= dim;
+      int64_t& end = kv ? kvEnd : stateEnd;
+      plan::StateOp::create(b, value.getLoc(), name, stringifyStateKind(type.getKind()), layer,
+                            type.getShape(), type.getElementType().isF16() ? "f16" : "f32", end, bytes);
+      end = plan::align_up(end + bytes, kAlignment);
+      return success();
+    }
+
+    ModuleOp module;
+    OpBuilder b;
+    llvm::StringSet<> placed, symbols, states;
+    llvm::SmallSetVector<Attribute, 2> constants;
+    int64_t weightEnd = 0, stateEnd = 0, kvEnd = 0;
+  };
+};
+}  // namespace
+}  // namespace qcc::passes

@@ -1,0 +1,411 @@
+#include "passes/Passes.h"
+
+#include <map>
+
+#include "dialects/plan/kernel_families.h"
+#include "dialects/plan/pack_layout.h"
+
+namespace qcc::passes {
+#define GEN_PASS_DEF_VERIFYPLAN
+#include "passes/Passes.h.inc"
+namespace {
+using namespace mlir;
+
+constexpr int64_t kAlignment = 64;
+
+std::string range(int64_t begin, int64_t end) {
+  return "[" + std::to_string(begin) + ", " + std::to_string(end) + ")";
+}
+
+// What lies where: pieces of one space, by offset, disjoint.
+class Pieces {
+ public:
+  LogicalResult add(Operation* op, int64_t offset, int64_t bytes) {
+    auto [it, isNew] = pieces.try_emplace(offset, Piece{offset + bytes, op});
+    auto next = isNew ? std::next(it) : it;
+    if (!isNew || (next != pieces.end() && next->first < offset + bytes)) return overlap(op, next->second.op);
+    if (it != pieces.begin() && std::prev(it)->second.end > offset)
+      return overlap(op, std::prev(it)->second.op);
+    return success();
+  }
+  // The piece that holds all of [offset, offset + bytes), with its begin; null if there is none.
+  std::pair<Operation*, int64_t> find(int64_t offset, int64_t bytes) const {
+    auto it = pieces.upper_bound(offset);
+    if (it == pieces.begin() || std::prev(it)->second.end < offset + bytes) return {nullptr, 0};
+    return {std::prev(it)->second.op, std::prev(it)->first};
+  }
+  int64_t end() const { return pieces.empty() ? 0 : pieces.rbegin()->second.end; }
+
+ private:
+  struct Piece {
+    int64_t end;
+    Operation* op;
+  };
+  static LogicalResult overlap(Operation* a, Operation* b) {
+    return a->emitError("'") << SymbolTable::getSymbolName(a).getValue() << "' overlaps '"
+                             << SymbolTable::getSymbolName(b).getValue() << "'";
+  }
+  std::map<int64_t, Piece> pieces;
+};
+
+// Which value each byte of the arena holds.
+class ArenaBytes {
+ public:
+  void write(int64_t begin, int64_t end, StringAttr value) {
+    split(begin);
+    split(end);
+    spans.erase(spans.lower_bound(begin), spans.lower_bound(end));
+    spans[begin] = {end, value};
+  }
+  // The first byte of [begin, end) that does not hold `value`, and what it holds (null: nothing yet).
+  std::optional<std::pair<int64_t, StringAttr>> firstOther(int64_t begin, int64_t end,
+                                                           StringAttr value) const {
+    int64_t at = begin;
+    auto it = spans.upper_bound(begin);
+    if (it != spans.begin()) --it;
+    for (; at < end; ++it) {
+      while (it != spans.end() && it->second.end <= at) ++it;
+      if (it == spans.end() || it->first > at) return std::pair(at, StringAttr());
+      if (it->second.value != value) return std::pair(at, it->second.value);
+      at = it->second.end;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  struct Span {
+    int64_t end;
+    StringAttr value;
+  };
+  void split(int64_t at) {
+    auto it = spans.lower_bound(at);
+    if (it == spans.begin()) return;
+    Span& span = std::prev(it)->second;
+    if (span.end <= at) return;
+    spans[at] = {span.end, span.value};
+    span.end = at;
+  }
+  std::map<int64_t, Span> spans;
+};
+
+struct Touch {
+  plan::Space space;
+  int64_t begin, end;
+  bool writes;
+  plan::DispatchOp op;
+};
+
+// What a head program expects in the arena when it starts.
+struct LiveIn {
+  plan::DispatchOp op;
+  StringAttr value;
+  int64_t begin, end, rowBytes;
+};
+
+struct Run {
+  plan::ProgramOp program;
+  plan::CallOp call;  // the layer that is running, or null
+  ArenaBytes arena;
+  SmallVector<Touch> pending;  // since the last barrier
+  bool wroteLogits = false;
+
+  InFlightDiagnostic error(Operation* op) {
+    InFlightDiagnostic diagnostic = op->emitError("in program '") << program.getSymName() << "'";
+    if (call) diagnostic << ", layer '" << call.getLayer() << "'";
+    diagnostic << ": ";
+    return diagnostic;
+  }
+};
+
+struct VerifyPlanPass : impl::VerifyPlanBase<VerifyPlanPass> {
+  using VerifyPlanBase::VerifyPlanBase;
+
+  Pieces weights, states, kv;
+
+  void runOnOperation() override {
+    weights = {};
+    states = {};
+    kv = {};
+    if (failed(collect()) || failed(runAll())) signalPassFailure();
+  }
+
+  LogicalResult collect() {
+    for (Operation& op : *getOperation().getBody()) {
+      if (auto weight = dyn_cast<plan::WeightOp>(op)) {
+        if (failed(weights.add(weight, weight.getOffset(), weight.getBytes()))) return failure();
+      } else if (auto constant = dyn_cast<plan::ConstantOp>(op)) {
+        if (failed(weights.add(constant, constant.getOffset(), 8 * constant.getValues().size())))
+          return failure();
+      } else if (auto state = dyn_cast<plan::StateOp>(op)) {
+        Pieces& area = state.getKind() == "kv" ? kv : states;
+        if (failed(area.add(state, state.getOffset(), state.getBytes()))) return failure();
+      } else if (auto block = dyn_cast<plan::BlockOp>(op)) {
+        if (failed(checkBlock(block))) return failure();
+      }
+    }
+    return success();
+  }
+
+  // References of a block stay within what its calls hand it.
+  LogicalResult checkBlock(plan::BlockOp block) {
+    for (auto op : block.getBody().getOps<plan::DispatchOp>()) {
+      for (auto ref : op.getBindings().getAsRange<plan::RefAttr>()) {
+        int64_t limit;
+        switch (ref.getSpace()) {
+          case plan::Space::Weights:
+            limit = block.getWeightBytes();
+            break;
+          case plan::Space::State:
+            limit = block.getStateBytes();
+            break;
+          case plan::Space::KV:
+            limit = block.getKvBytes();
+            break;
+          default:
+            continue;
+        }
+        if (ref.getOffset() + ref.getBytes() > limit)
+          return op.emitError("in block '") << block.getSymName() << "': " << stringifySpace(ref.getSpace())
+                                            << " " << range(ref.getOffset(), ref.getOffset() + ref.getBytes())
+                                            << " lies outside the block's " << limit << " bytes";
+      }
+    }
+    return success();
+  }
+
+  LogicalResult runAll() {
+    SmallVector<Run> trunks;
+    SmallVector<LiveIn> liveIns;
+    for (auto program : getOperation().getOps<plan::ProgramOp>()) {
+      Run run;
+      run.program = program;
+      if (failed(runProgram(run, liveIns))) return failure();
+      if (program.getPhase() == plan::Phase::Prefill ? run.wroteLogits : !run.wroteLogits)
+        return program.emitError("program '")
+               << program.getSymName() << "' of phase " << stringifyPhase(program.getPhase())
+               << (run.wroteLogits ? " writes logits" : " writes no logits");
+      if (program.getPhase() != plan::Phase::Head) trunks.push_back(std::move(run));
+    }
+    for (const LiveIn& in : liveIns)
+      for (const Run& trunk : trunks)
+        if (failed(checkHandOver(in, trunk))) return failure();
+    return success();
+  }
+
+  LogicalResult checkHandOver(const LiveIn& in, const Run& trunk) {
+    plan::DispatchOp reader = in.op;
+    plan::ProgramOp program = trunk.program, head = reader->getParentOfType<plan::ProgramOp>();
+    int64_t end = in.begin + in.rowBytes * static_cast<int64_t>(program.getRows());
+    if (end > in.end)
+      return reader.emitError("in program '")
+             << head.getSymName() << "': reads arena " << range(in.begin, in.end) << ", but program '"
+             << program.getSymName() << "' leaves " << program.getRows() << " rows up to " << end;
+    if (auto other = trunk.arena.firstOther(in.begin, end, in.value))
+      return reader.emitError("in program '")
+             << head.getSymName() << "': reads '" << in.value.getValue() << "' at arena "
+             << range(in.begin, end) << ", but program '" << program.getSymName() << "' leaves "
+             << (other->second ? "'" + other->second.str() + "'" : std::string("nothing")) << " at "
+             << other->first;
+    return success();
+  }
+
+  LogicalResult runProgram(Run& run, SmallVector<LiveIn>& liveIns) {
+    for (Operation& op : run.program.getBody().front()) {
+      if (isa<plan::BarrierOp>(op)) {
+        run.pending.clear();
+      } else if (auto dispatch = dyn_cast<plan::DispatchOp>(op)) {
+        if (failed(runDispatch(run, dispatch, liveIns))) return failure();
+      } else if (auto call = dyn_cast<plan::CallOp>(op)) {
+        if (failed(runCall(run, call, liveIns))) return failure();
+      }
+    }
+    return success();
+  }
+
+  LogicalResult runCall(Run& run, plan::CallOp call, SmallVector<LiveIn>& liveIns) {
+    auto block = SymbolTable::lookupNearestSymbolFrom<plan::BlockOp>(call, call.getBlockAttr());
+    run.call = call;
+    struct {
+      StringRef name;
+      int64_t base, bytes, end;
+    } areas[] = {
+        {"weights", static_cast<int64_t>(call.getWeights()), static_cast<int64_t>(block.getWeightBytes()),
+         weights.end()},
+        {"state", static_cast<int64_t>(call.getState()), static_cast<int64_t>(block.getStateBytes()),
+         states.end()},
+        {"kv", static_cast<int64_t>(call.getKv()), static_cast<int64_t>(block.getKvBytes()), kv.end()}};
+    for (const auto& area : areas) {
+      if (area.base < 0 || area.base % kAlignment != 0)
+        return run.error(call) << area.name << " base " << area.base << " is not a multiple of "
+                               << kAlignment;
+      if (area.base + area.bytes > area.end && area.bytes > 0)
+        return run.error(call) << area.name << " " << range(area.base, area.base + area.bytes)
+                               << " lies outside the artifact's " << area.end << " bytes";
+    }
+    for (Operation& op : block.getBody().front()) {
+      if (isa<plan::BarrierOp>(op))
+        run.pending.clear();
+      else if (failed(runDispatch(run, cast<plan::DispatchOp>(op), liveIns)))
+        return failure();
+    }
+    run.call = nullptr;
+    return success();
+  }
+
+  LogicalResult runDispatch(Run& run, plan::DispatchOp op, SmallVector<LiveIn>& liveIns) {
+    int64_t rows = plan::dispatchRows(op);
+    if (rows != static_cast<int64_t>(run.program.getRows()))
+      return run.error(op) << "'" << op.getFamily() << "' is for " << rows << " rows, the program for "
+                           << run.program.getRows();
+    SmallVector<Touch> touches;
+    for (auto [i, ref] : llvm::enumerate(op.getBindings().getAsRange<plan::RefAttr>())) {
+      StringRef roleName = cast<StringAttr>(op.getRoles()[i]).getValue();
+      int64_t base = 0;
+      if (run.call && ref.getSpace() == plan::Space::Weights) base = run.call.getWeights();
+      if (run.call && ref.getSpace() == plan::Space::State) base = run.call.getState();
+      if (run.call && ref.getSpace() == plan::Space::KV) base = run.call.getKv();
+      int64_t begin = ref.getOffset() + base, end = begin + ref.getBytes();
+      if (failed(checkPlace(run, op, roleName, ref, begin))) return failure();
+      if (ref.getSpace() != plan::Space::Weights)
+        touches.push_back({ref.getSpace(), begin, end, ref.getAccess() != plan::Access::Read, op});
+    }
+    if (failed(checkOrder(run, op, touches))) return failure();
+    return checkValues(run, op, liveIns);
+  }
+
+  // Range and meaning of one binding.
+  LogicalResult checkPlace(Run& run, plan::DispatchOp op, StringRef role, plan::RefAttr ref, int64_t begin) {
+    int64_t end = begin + ref.getBytes();
+    auto outside = [&](const Twine& what) -> LogicalResult {
+      return run.error(op) << "role '" << role << "' of '" << op.getFamily()
+                           << "': " << stringifySpace(ref.getSpace()) << " " << range(begin, end) << " "
+                           << what.str();
+    };
+    switch (ref.getSpace()) {
+      case plan::Space::Arena:
+        if (end > static_cast<int64_t>(run.program.getArenaBytes()))
+          return outside("lies outside the arena of " + Twine(run.program.getArenaBytes()) + " bytes");
+        if (begin % kAlignment != 0) return outside("is not aligned to " + Twine(kAlignment));
+        return success();
+      case plan::Space::Logits:
+        run.wroteLogits = true;
+        return success();
+      case plan::Space::Weights: {
+        auto [piece, at] = weights.find(begin, ref.getBytes());
+        if (!piece) return outside("lies in no weight");
+        return checkWeight(run, op, role, ref, piece, begin - at);
+      }
+      case plan::Space::State:
+      case plan::Space::KV: {
+        auto [piece, at] = (ref.getSpace() == plan::Space::KV ? kv : states).find(begin, ref.getBytes());
+        auto state = dyn_cast_or_null<plan::StateOp>(piece);
+        if (!state || at != begin || static_cast<int64_t>(state.getBytes()) != ref.getBytes())
+          return outside("is not a state");
+        StringRef kind =
+            ref.getSpace() == plan::Space::KV ? StringRef("kv") : role.drop_back(strlen("_state"));
+        if (state.getKind() != kind)
+          return outside("is the state '" + state.getSymName() + "' of another kind");
+        if (kind == "kv" && plan::Spec(op.getSpec()).string("kv") != state.getElement())
+          return outside("holds " + state.getElement());
+        return success();
+      }
+    }
+    llvm_unreachable("all spaces are listed");
+  }
+
+  LogicalResult checkWeight(Run& run, plan::DispatchOp op, StringRef roleName, plan::RefAttr ref,
+                            Operation* piece, int64_t inside) {
+    plan::Spec spec(op.getSpec());
+    const plan::Role* role = plan::findKernelFamily(op.getFamily())->role(roleName);
+    std::optional<plan::Layout> layout = role->layout(spec);
+    auto wrong = [&](const Twine& found) -> LogicalResult {
+      return run.error(op) << "role '" << roleName << "' of '" << op.getFamily() << "' finds '"
+                           << SymbolTable::getSymbolName(piece).getValue() << "' " << found.str();
+    };
+    auto weight = dyn_cast<plan::WeightOp>(piece);
+    if (!layout) {
+      if (weight || inside != 0) return wrong("instead of a constant");
+      return success();
+    }
+    if (!weight) return wrong("instead of a weight");
+    if (weight.getLayout() != *layout)
+      return wrong("in layout " + stringifyLayout(weight.getLayout()) + " instead of " +
+                   stringifyLayout(*layout));
+    if (static_cast<int64_t>(weight.getCols()) != role->cols(spec))
+      return wrong("with " + Twine(weight.getCols()) + " columns instead of " + Twine(role->cols(spec)));
+    int64_t step = weight.getBytes();
+    if (*layout == plan::Layout::X16 || *layout == plan::Layout::X16Pair) {
+      if (weight.getFormat() != spec.string("format"))
+        return wrong("in format " + weight.getFormat() + " instead of " + spec.string("format"));
+      if (*layout == plan::Layout::X16)
+        step = plan::x16_bytes(spec.format(), plan::kGroupRows, weight.getCols());
+    }
+    if (inside % step != 0) return wrong("at byte " + Twine(inside) + ", inside a group of rows");
+    if (*layout != plan::Layout::X16 && ref.getBytes() != static_cast<int64_t>(weight.getBytes()))
+      return wrong("of " + Twine(weight.getBytes()) + " bytes instead of " + Twine(ref.getBytes()));
+    return success();
+  }
+
+  // Nothing else may touch what a dispatch writes until the next barrier, not even through its own other
+  // bindings.
+  LogicalResult checkOrder(Run& run, plan::DispatchOp op, ArrayRef<Touch> touches) {
+    for (auto [i, a] : llvm::enumerate(touches)) {
+      auto clash = [&](const Touch& b) {
+        return a.space == b.space && a.begin < b.end && b.begin < a.end && (a.writes || b.writes);
+      };
+      for (const Touch& b : touches.drop_front(i + 1))
+        if (clash(b))
+          return run.error(op) << "'" << op.getFamily() << "' writes " << stringifySpace(a.space) << " "
+                               << range(std::max(a.begin, b.begin), std::min(a.end, b.end))
+                               << " that it also binds elsewhere";
+      for (const Touch& b : run.pending)
+        if (clash(b)) {
+          plan::DispatchOp earlier = b.op;
+          InFlightDiagnostic error = run.error(op)
+                                     << "'" << op.getFamily() << "' " << (a.writes ? "writes " : "reads ")
+                                     << stringifySpace(a.space) << " "
+                                     << range(std::max(a.begin, b.begin), std::min(a.end, b.end)) << " that '"
+                                     << earlier.getFamily() << "' " << (b.writes ? "writes" : "reads")
+                                     << ", without a barrier in between";
+          return error;
+        }
+    }
+    run.pending.append(touches.begin(), touches.end());
+    return success();
+  }
+
+  LogicalResult checkValues(Run& run, plan::DispatchOp op, SmallVector<LiveIn>& liveIns) {
+    for (bool writes : {false, true}) {
+      for (auto [i, ref] : llvm::enumerate(op.getBindings().getAsRange<plan::RefAttr>())) {
+        if (ref.getSpace() != plan::Space::Arena) continue;
+        if (!op.getBuffers())
+          return run.error(op) << "'" << op.getFamily() << "' does not name its arena buffers";
+        auto value = cast<StringAttr>((*op.getBuffers())[i]);
+        int64_t begin = ref.getOffset(), end = begin + ref.getBytes();
+        if (writes) {
+          if (ref.getAccess() != plan::Access::Read) run.arena.write(begin, end, value);
+          continue;
+        }
+        if (ref.getAccess() == plan::Access::Write) continue;
+        auto other = run.arena.firstOther(begin, end, value);
+        if (!other) continue;
+        if (!other->second && other->first == begin && run.program.getPhase() == plan::Phase::Head &&
+            !run.call && ref.getAccess() == plan::Access::Read) {
+          plan::Spec spec(op.getSpec());
+          const plan::Role* role =
+              plan::findKernelFamily(op.getFamily())->role(cast<StringAttr>(op.getRoles()[i]).getValue());
+          liveIns.push_back({op, value, begin, end, role->bytes(spec)});
+          run.arena.write(begin, end, value);
+          continue;
+        }
+        return run.error(op) << "'" << op.getFamily() << "' reads '" << value.getValue() << "' at arena "
+                             << range(begin, end) << ", but byte " << other->first << " holds "
+                             << (other->second ? "'" + other->second.str() + "'"
+                                               : std::string("nothing yet"));
+      }
+    }
+    return success();
+  }
+};
+}  // namespace
+}  // namespace qcc::passes
