@@ -1,0 +1,263 @@
+// Files that must open, and what the view says about them.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "dialects/formats/formats.h"
+#include "frontends/gguf/checks.h"
+#include "frontends/gguf/error.h"
+#include "frontends/gguf/gguf.h"
+#include "tests/unit/gguf/bytes.h"
+
+namespace qcc::gguf {
+namespace {
+
+using testing::Bytes;
+using testing::SmallFile;
+
+#define ASSERT_OPENS(file, bytes)                                                          \
+  absl::StatusOr<std::unique_ptr<File>> file##_or = File::Parse(bytes.get(), "test.gguf"); \
+  ASSERT_TRUE(file##_or.ok()) << file##_or.status();                                       \
+  const File& file = **file##_or
+
+TEST(GoodFile, BothVersionsRead) {
+  for (uint32_t version : {2u, 3u}) {
+    Bytes bytes = SmallFile(version);
+    ASSERT_OPENS(file, bytes);
+    EXPECT_EQ(file.tensors().size(), 2u) << "version " << version;
+    EXPECT_EQ(file.keys().size(), 16u) << "version " << version;
+    EXPECT_EQ(file.keys()[1], "t.u8");
+    EXPECT_EQ(file.size(), bytes.size());
+    EXPECT_EQ(file.path(), "test.gguf");
+  }
+}
+
+TEST(GoodFile, EveryScalarType) {
+  Bytes bytes = SmallFile();
+  ASSERT_OPENS(file, bytes);
+  EXPECT_EQ(file.GetInt("t.u8").value(), 200);
+  EXPECT_EQ(file.GetInt("t.i8").value(), -128);
+  EXPECT_EQ(file.GetInt("t.u16").value(), 60000);
+  EXPECT_EQ(file.GetInt("t.i16").value(), -32768);
+  EXPECT_EQ(file.GetInt("t.u32").value(), 4000000000);
+  EXPECT_EQ(file.GetInt("t.i32").value(), -2147483648LL);
+  EXPECT_EQ(file.GetInt("t.u64").value(), int64_t{1} << 62);
+  EXPECT_EQ(file.GetInt("t.i64").value(), -1);
+  EXPECT_EQ(file.GetFloat("t.f32").value(), 1.5);
+  EXPECT_EQ(file.GetFloat("t.f64").value(), 2.5);
+  EXPECT_EQ(file.GetFloat("t.i16").value(), -32768.0);
+  EXPECT_TRUE(file.GetBool("t.bool").value());
+  EXPECT_EQ(file.GetString("t.string").value(), "h\xc3\xa9llo");
+}
+
+TEST(GoodFile, Arrays) {
+  Bytes bytes = SmallFile();
+  ASSERT_OPENS(file, bytes);
+  EXPECT_EQ(file.GetIntArray("t.ints").value(), (std::vector<int64_t>{1, -1, 3}));
+  EXPECT_EQ(file.GetFloatArray("t.ints").value(), (std::vector<float>{1, -1, 3}));
+  EXPECT_EQ(file.GetBoolArray("t.bools").value(), (std::vector<bool>{true, false}));
+  EXPECT_EQ(file.GetStringArray("t.strings").value(), (std::vector<std::string_view>{"a", "", "ccc"}));
+  // A scalar reads as an array of one.
+  EXPECT_EQ(file.GetIntArray("t.u8").value(), std::vector<int64_t>{200});
+  EXPECT_EQ(file.GetStringArray("general.architecture").value(), std::vector<std::string_view>{"test"});
+}
+
+TEST(GoodFile, IntegersOfEveryWidthAndOneElementArrays) {
+  struct Row {
+    uint32_t type;
+    int bytes;
+  };
+  for (Row row : {Row{0, 1}, Row{1, 1}, Row{2, 2}, Row{3, 2}, Row{4, 4}, Row{5, 4}, Row{10, 8}, Row{11, 8}}) {
+    for (bool array : {false, true}) {
+      Bytes bytes;
+      bytes.Header(0, 1);
+      if (array) {
+        bytes.KvArray("k", row.type, 1);
+      } else {
+        bytes.Key("k", row.type);
+      }
+      bytes.U8(77).Zeros(static_cast<size_t>(row.bytes - 1));
+      ASSERT_OPENS(file, bytes);
+      EXPECT_EQ(file.GetInt("k").value(), 77) << "type " << row.type << " array " << array;
+      EXPECT_EQ(file.GetFloat("k").value(), 77.0) << "type " << row.type << " array " << array;
+      EXPECT_EQ(file.GetIntArray("k").value(), std::vector<int64_t>{77})
+          << "type " << row.type << " array " << array;
+    }
+  }
+}
+
+TEST(GoodFile, Tensors) {
+  Bytes bytes = SmallFile();
+  ASSERT_OPENS(file, bytes);
+  const Tensor* first = file.FindTensor("first");
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(first->format, Format::F32);
+  EXPECT_EQ(first->n_dims, 2);
+  EXPECT_EQ(first->ne, (std::array<int64_t, 4>{4, 2, 1, 1}));
+  EXPECT_EQ(first->elements(), 8);
+  EXPECT_EQ(first->bytes, 32u);
+  EXPECT_EQ(first->file_offset % 32, 0u);
+  EXPECT_EQ(first->data, file.bytes().data() + first->file_offset);
+  EXPECT_EQ(first->data[3], 0x3f);
+  const Tensor* second = file.FindTensor("second");
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(second->format, Format::Q8_0);
+  EXPECT_EQ(second->bytes, 68u);
+  EXPECT_EQ(second->file_offset, first->file_offset + 32);
+  EXPECT_EQ(file.FindTensor("third"), nullptr);
+  EXPECT_TRUE(CheckFinite(file, *first).ok());
+  EXPECT_TRUE(CheckFinite(file, *second).ok());
+}
+
+TEST(GoodFile, EveryFormatOfTheTable) {
+  for (int i = 0; i < kFormatCount; ++i) {
+    const FormatInfo& info = format_info(static_cast<Format>(i));
+    Bytes bytes;
+    bytes.Header(1, 0).TensorInfo("w", {256, 3}, info.ggml_id, 0).Pad();
+    bytes.Zeros(static_cast<size_t>(row_bytes(info.id, 256) * 3));
+    ASSERT_OPENS(file, bytes);
+    EXPECT_EQ(file.tensors()[0].format, info.id) << info.name;
+    EXPECT_EQ(file.tensors()[0].bytes, static_cast<uint64_t>(row_bytes(info.id, 256) * 3)) << info.name;
+  }
+}
+
+TEST(GoodFile, NothingInIt) {
+  Bytes bytes;
+  bytes.Header(0, 0);
+  ASSERT_OPENS(file, bytes);
+  EXPECT_TRUE(file.tensors().empty());
+  EXPECT_TRUE(file.keys().empty());
+  EXPECT_FALSE(file.Has("x"));
+}
+
+TEST(GoodFile, ScalarAndZeroElementTensorsAreLegal) {
+  Bytes bytes;
+  bytes.Header(3, 0)
+      .TensorInfo("scalar", {}, 0, 0)
+      .TensorInfo("empty", {32, 0}, 8, 64)
+      .TensorInfo("row", {1, 1, 1, 1}, 0, 32);
+  bytes.Pad().Zeros(36);
+  ASSERT_OPENS(file, bytes);
+  EXPECT_EQ(file.FindTensor("scalar")->elements(), 1);
+  EXPECT_EQ(file.FindTensor("scalar")->bytes, 4u);
+  EXPECT_EQ(file.FindTensor("empty")->elements(), 0);
+  EXPECT_EQ(file.FindTensor("empty")->bytes, 0u);
+  EXPECT_EQ(file.FindTensor("row")->n_dims, 4);
+}
+
+TEST(GoodFile, DataInAnyOrderWithGaps) {
+  Bytes bytes;
+  bytes.Header(2, 0).TensorInfo("late", {2}, 0, 128).TensorInfo("early", {2}, 0, 32).Pad().Zeros(136);
+  ASSERT_OPENS(file, bytes);
+  EXPECT_EQ(file.FindTensor("late")->file_offset - file.FindTensor("early")->file_offset, 96u);
+}
+
+TEST(GoodFile, OtherAlignment) {
+  for (uint32_t alignment : {8u, 16u, 64u, 4096u}) {
+    Bytes bytes;
+    bytes.Header(2, 1).KvU32("general.alignment", alignment);
+    bytes.TensorInfo("a", {2}, 0, 0).TensorInfo("b", {2}, 0, alignment).Pad(alignment).Zeros(alignment + 8);
+    ASSERT_OPENS(file, bytes);
+    EXPECT_EQ(file.FindTensor("a")->file_offset % alignment, 0u) << alignment;
+  }
+}
+
+TEST(GoodFile, VocabularyThatIsConsistent) {
+  Bytes bytes;
+  bytes.Header(0, 5);
+  bytes.KvStr("tokenizer.ggml.model", "gpt2");
+  bytes.KvArray("tokenizer.ggml.tokens", 8, 3).Str("a").Str("b").Str("ab");
+  bytes.KvArray("tokenizer.ggml.token_type", 5, 3).U32(1).U32(1).U32(1);
+  bytes.KvArray("tokenizer.ggml.scores", 6, 3).U32(0).U32(0).U32(0);
+  bytes.KvArray("tokenizer.ggml.merges", 8, 1).Str("a b");
+  ASSERT_OPENS(file, bytes);
+  EXPECT_EQ(file.GetStringArray("tokenizer.ggml.merges").value()[0], "a b");
+}
+
+TEST(GoodFile, OneShardOfOneIsAWholeModel) {
+  Bytes bytes;
+  bytes.Header(0, 1).Key("split.count", 2).Le<uint16_t>(1);
+  ASSERT_OPENS(file, bytes);
+  EXPECT_EQ(file.GetInt("split.count").value(), 1);
+}
+
+TEST(Access, MissingKeyIsNotFoundAndNamed) {
+  Bytes bytes = SmallFile();
+  ASSERT_OPENS(file, bytes);
+  for (const absl::Status& status :
+       {file.GetInt("no.such").status(), file.GetFloat("no.such").status(), file.GetBool("no.such").status(),
+        file.GetString("no.such").status(), file.GetIntArray("no.such").status(),
+        file.GetBoolArray("no.such").status(), file.GetFloatArray("no.such").status(),
+        file.GetStringArray("no.such").status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;
+    EXPECT_EQ(PartsOf(status).code, "Q1110") << status;
+    EXPECT_NE(PartsOf(status).what.find("no.such"), std::string::npos) << status;
+  }
+}
+
+TEST(Access, WrongTypeNamesKeyOffsetAndBothTypes) {
+  Bytes bytes = SmallFile();
+  ASSERT_OPENS(file, bytes);
+  for (const absl::Status& status :
+       {file.GetInt("t.string").status(), file.GetInt("t.f32").status(), file.GetInt("t.ints").status(),
+        file.GetInt("t.bool").status(), file.GetFloat("t.string").status(), file.GetFloat("t.ints").status(),
+        file.GetBool("t.u8").status(), file.GetBool("t.bools").status(), file.GetString("t.u8").status(),
+        file.GetString("t.strings").status(), file.GetIntArray("t.strings").status(),
+        file.GetIntArray("t.f32").status(), file.GetBoolArray("t.ints").status(),
+        file.GetFloatArray("t.strings").status(), file.GetStringArray("t.ints").status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    ErrorParts parts = PartsOf(status);
+    EXPECT_EQ(parts.code, "Q1111") << status;
+    EXPECT_NE(parts.where.find("test.gguf: key 't."), std::string::npos) << status;
+    EXPECT_NE(parts.where.find("byte "), std::string::npos) << status;
+    EXPECT_NE(parts.what.find("expected"), std::string::npos) << status;
+  }
+  EXPECT_NE(PartsOf(file.GetInt("t.ints").status()).what.find("array of 3 i32"), std::string::npos);
+}
+
+TEST(Access, U64AboveI64IsRefused) {
+  Bytes bytes;
+  bytes.Header(0, 1).Key("big", 10).U64(uint64_t{1} << 63);
+  ASSERT_OPENS(file, bytes);
+  EXPECT_EQ(PartsOf(file.GetInt("big").status()).code, "Q1112");
+  EXPECT_EQ(PartsOf(file.GetIntArray("big").status()).code, "Q1112");
+}
+
+TEST(Open, ReadsAFileAndNamesWhatItCannot) {
+  std::string path = ::testing::TempDir() + "good_files_test.gguf";
+  Bytes bytes = SmallFile();
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.get().data()), static_cast<std::streamsize>(bytes.size()));
+  absl::StatusOr<std::unique_ptr<File>> file = File::Open(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ((*file)->GetInt("t.u8").value(), 200);
+  EXPECT_EQ((*file)->path(), path);
+
+  absl::Status missing = File::Open(path + ".missing").status();
+  EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound) << missing;
+  EXPECT_EQ(PartsOf(missing).code, "Q1001") << missing;
+  EXPECT_EQ(PartsOf(missing).where, path + ".missing");
+  EXPECT_EQ(PartsOf(File::Open(::testing::TempDir()).status()).code, "Q1001");
+  std::ofstream(path, std::ios::binary | std::ios::trunc).flush();
+  EXPECT_EQ(PartsOf(File::Open(path).status()).code, "Q1002");
+}
+
+TEST(Error, PartsComeBackAndOtherStatusesPassThrough) {
+  absl::Status status = MakeError("Q1234", "what", "where", "help");
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  ErrorParts parts = PartsOf(status);
+  EXPECT_EQ(parts.code, "Q1234");
+  EXPECT_EQ(parts.what, "what");
+  EXPECT_EQ(parts.where, "where");
+  EXPECT_EQ(parts.help, "help");
+  EXPECT_EQ(status.message(), "where: what [Q1234] (help)");
+  parts = PartsOf(absl::InternalError("plain"));
+  EXPECT_EQ(parts.what, "plain");
+  EXPECT_TRUE(parts.code.empty() && parts.where.empty() && parts.help.empty());
+  EXPECT_EQ(PartsOf(MakeError(absl::StatusCode::kNotFound, "Q1", "", "")).code, "Q1");
+}
+
+}  // namespace
+}  // namespace qcc::gguf
