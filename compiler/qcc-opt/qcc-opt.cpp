@@ -1,14 +1,16 @@
 // qcc-opt: any pass of the compiler alone, on IR in text form. For tests and for looking at what a pass does.
 #include "dialects/hir/IR/Hir.h"
+#include "dialects/plan/IR/Plan.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
+#include "passes/Passes.h"
 
 int main(int argc, char** argv) {
   mlir::DialectRegistry registry;
-  registry.insert<qcc::hir::HirDialect, mlir::func::FuncDialect>();
+  registry.insert<qcc::hir::HirDialect, qcc::plan::PlanDialect, mlir::func::FuncDialect>();
+  qcc::passes::registerQccPasses();
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
-  mlir::registerInlinerPass();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "qcc pass driver\n", registry));
 }
