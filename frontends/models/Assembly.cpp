@@ -109,7 +109,7 @@ class Assembler {
 }  // namespace
 
 Ends collectEnds(TensorTable& tensors, const gguf::File& file, const HyperParameters& hp) {
-  constexpr std::string_view kEmbedding = "token_embd.weight", kHead = "output.weight";
+  const std::string kEmbedding = "token_embd.weight", kHead = "output.weight";
   Ends ends;
   // The vocabulary is what the embedding has rows for; tokenizer lists may be shorter or padded.
   const gguf::Tensor* table = file.FindTensor(kEmbedding);

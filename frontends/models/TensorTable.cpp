@@ -28,15 +28,16 @@ void TensorTable::fail(absl::Status status) {
   if (status_.ok()) status_ = std::move(status);
 }
 
-const gguf::Tensor* TensorTable::require(std::string_view name) {
+const gguf::Tensor* TensorTable::require(std::span<const std::string> spellings) {
   if (!status_.ok()) return nullptr;
-  const gguf::Tensor* tensor = file_.FindTensor(name);
-  if (tensor == nullptr)
-    fail(MakeError(
-        "Q2005", absl::StrCat("tensor ", text(name), " is missing"),
-        absl::StrCat(file_.path(), ", tensor ", text(name)),
-        "the hyper-parameters of the file ask for this tensor; convert or download the model again"));
-  return tensor;
+  for (const std::string& name : spellings)
+    if (const gguf::Tensor* tensor = file_.FindTensor(name)) return tensor;
+  const std::string names = absl::StrJoin(spellings, " or ");
+  fail(
+      MakeError("Q2005", absl::StrCat("tensor ", names, " is missing"),
+                absl::StrCat(file_.path(), ", tensor ", spellings.front()),
+                "the hyper-parameters of the file ask for this tensor; convert or download the model again"));
+  return nullptr;
 }
 
 // `altNe1` >= 0 also accepts the dimensions with one of that extent put in after ne[0].
@@ -67,22 +68,20 @@ Weight TensorTable::checked(const gguf::Tensor* tensor, std::vector<int64_t> sha
   return {tensor, std::move(shape)};
 }
 
-Weight TensorTable::matrix(std::string_view name, int64_t rows, int64_t columns) {
-  return checked(require(name), {rows, columns}, /*f32Only=*/false);
-}
-
-Weight TensorTable::vector(std::string_view name, int64_t size) {
-  return checked(require(name), {size}, /*f32Only=*/true);
+Weight TensorTable::matrix(const std::string& name, int64_t rows, int64_t columns) {
+  return checked(require({&name, 1}), {rows, columns}, /*f32Only=*/false);
 }
 
 Weight TensorTable::vector(std::initializer_list<std::string> spellings, int64_t size) {
-  for (const std::string& name : spellings)
-    if (has(name)) return vector(name, size);
-  return vector(*spellings.begin(), size);
+  return checked(require(spellings), {size}, /*f32Only=*/true);
 }
 
-Weight TensorTable::convolution(std::string_view name, int64_t channels, int64_t taps) {
-  return checked(require(name), {channels, taps}, /*f32Only=*/true, /*altNe1=*/1);
+Weight TensorTable::vector(const std::string& name, int64_t size) {
+  return checked(require({&name, 1}), {size}, /*f32Only=*/true);
+}
+
+Weight TensorTable::convolution(const std::string& name, int64_t channels, int64_t taps) {
+  return checked(require({&name, 1}), {channels, taps}, /*f32Only=*/true, /*altNe1=*/1);
 }
 
 absl::Status TensorTable::finish(std::vector<std::string>& warnings) {

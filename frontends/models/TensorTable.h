@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -29,12 +30,12 @@ class TensorTable {
   bool has(std::string_view name) const { return file_.FindTensor(name) != nullptr; }
 
   // y = W x with `rows` outputs and `columns` inputs (GGUF ne {columns, rows}), any format.
-  Weight matrix(std::string_view name, int64_t rows, int64_t columns);
+  Weight matrix(const std::string& name, int64_t rows, int64_t columns);
   // `size` f32 values, under the first of `spellings` that the file has.
   Weight vector(std::initializer_list<std::string> spellings, int64_t size);
-  Weight vector(std::string_view name, int64_t size);
+  Weight vector(const std::string& name, int64_t size);
   // Depthwise convolution, f32: ne {taps, channels}, or {taps, 1, channels} as some converters leave it.
-  Weight convolution(std::string_view name, int64_t channels, int64_t taps);
+  Weight convolution(const std::string& name, int64_t channels, int64_t taps);
 
   // After everything was looked up: refuses tensors that change the arithmetic of one in use (scales, biases,
   // low-rank factors, rope factors), lists the others in `warnings`.
@@ -45,7 +46,7 @@ class TensorTable {
   const absl::Status& status() const { return status_; }
 
  private:
-  const gguf::Tensor* require(std::string_view name);
+  const gguf::Tensor* require(std::span<const std::string> spellings);
   Weight checked(const gguf::Tensor* tensor, std::vector<int64_t> shape, bool f32Only, int64_t altNe1 = -1);
 
   const gguf::File& file_;

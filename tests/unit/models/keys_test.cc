@@ -1,0 +1,263 @@
+// Hyper-parameters: which keys are needed, what stands in for the optional ones, which values are impossible.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "frontends/models/RopeFrequencies.h"
+#include "tests/unit/models/imported.h"
+#include "tests/unit/models/tiny_model.h"
+
+namespace qcc::models::testing {
+namespace {
+
+TinyModel Tiny(const std::string& arch = "qwen35") {
+  TinyConfig config;
+  config.arch = arch;
+  return MakeTiny(config);
+}
+
+// HZ-1
+TEST(Architecture, OtherNamesAreRefusedWithTheAcceptedList) {
+  TinyModel model = Tiny();
+  model.keys[0].second = std::string("llama");
+  ExpectRefused(model, "Q2001", {"\"llama\"", "qwen35", "qwen3", "general.architecture", "tiny.gguf"});
+  model.keys.erase(model.keys.begin());
+  ExpectRefused(model, "Q2002", {"general.architecture"});
+}
+
+TEST(Architecture, ProjectorsAndAdaptersAreRefused) {
+  TinyModel model = Tiny();
+  model.set("general.type", std::string("mmproj"));
+  ExpectRefused(model, "Q2001", {"mmproj", "general.type"});
+  model.set("general.type", std::string("model"));
+  EXPECT_TRUE(Import(model).status.ok()) << Import(model).status;
+}
+
+// HZ-2
+class RequiredKey : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(RequiredKey, ItsAbsenceIsNamed) {
+  TinyModel model = Tiny();
+  ASSERT_TRUE(model.erase(GetParam())) << "the test's model lacks " << GetParam();
+  ExpectRefused(model, "Q2002", {std::string("qwen35.") + GetParam(), "missing"});
+}
+
+INSTANTIATE_TEST_SUITE_P(Qwen35, RequiredKey,
+                         ::testing::Values("attention.head_count", "attention.head_count_kv", "block_count",
+                                           "embedding_length", "feed_forward_length",
+                                           "attention.layer_norm_rms_epsilon", "ssm.conv_kernel",
+                                           "ssm.state_size", "ssm.group_count", "ssm.time_step_rank"));
+
+TEST(RequiredKeyQwen3, TheirAbsenceIsNamed) {
+  for (const char* key : {"attention.head_count", "attention.head_count_kv", "block_count",
+                          "embedding_length", "feed_forward_length", "attention.layer_norm_rms_epsilon"}) {
+    SCOPED_TRACE(key);
+    TinyModel model = Tiny("qwen3");
+    ASSERT_TRUE(model.erase(key));
+    ExpectRefused(model, "Q2002", {std::string("qwen3.") + key});
+  }
+}
+
+// HZ-3
+TEST(Defaults, Qwen35WithoutOptionalKeysIsTheSameModule) {
+  TinyConfig config;
+  config.hidden = 128;
+  config.heads = 2;
+  config.kv_heads = 1;
+  config.head_dim = 64;   // hidden / heads
+  config.rope_dims = 16;  // head_dim / 4
+  config.sections = {11, 11, 10, 0};
+  config.rope_base = 1e7f;
+  config.value_dim = config.key_dim;
+  const TinyModel stated = MakeTiny(config);
+  TinyModel bare = stated;
+  for (const char* key :
+       {"attention.key_length", "attention.value_length", "rope.dimension_count", "rope.dimension_sections",
+        "ssm.inner_size", "context_length", "rope.freq_base", "full_attention_interval"})
+    ASSERT_TRUE(bare.erase(key)) << key;
+  const Imported a = Import(stated), b = Import(bare);
+  ASSERT_TRUE(a.status.ok()) << a.status;
+  ASSERT_TRUE(b.status.ok()) << b.status;
+  EXPECT_EQ(a.text(), b.text());
+  // Each of those keys matters: another value gives another module or is refused for its tensors.
+  TinyModel other = stated;
+  other.set("rope.freq_base", 1e6f);
+  EXPECT_NE(Import(other).text(), a.text()) << "rope.freq_base has no effect";
+  other = stated;
+  other.set("rope.dimension_sections", std::vector<int32_t>{4, 2, 2, 0});
+  EXPECT_NE(Import(other).text(), a.text()) << "rope.dimension_sections has no effect";
+  other = stated;
+  other.set("context_length", 8192u);
+  EXPECT_NE(Import(other).text(), a.text()) << "context_length has no effect";
+  other = stated;
+  other.set("rope.dimension_count", 32u);
+  EXPECT_NE(Import(other).text(), a.text()) << "rope.dimension_count has no effect";
+}
+
+TEST(Defaults, Qwen3RotatesWholeHeads) {
+  TinyConfig config;
+  config.arch = "qwen3";
+  config.hidden = 64;
+  config.heads = 4;
+  config.head_dim = 16;
+  TinyModel stated = MakeTiny(config);
+  TinyModel bare = stated;
+  stated.set("rope.dimension_count", 16u);
+  for (const char* key : {"attention.key_length", "attention.value_length", "context_length"})
+    ASSERT_TRUE(bare.erase(key)) << key;
+  const Imported a = Import(stated), b = Import(bare);
+  ASSERT_TRUE(a.status.ok()) << a.status;
+  EXPECT_EQ(a.text(), b.text());
+}
+
+// HZ-4
+TEST(KvHeads, ScalarAndPerLayerArrayAreTheSameModule) {
+  const TinyModel scalar = Tiny();
+  TinyModel array = scalar;
+  array.set("attention.head_count_kv", std::vector<int32_t>{0, 0, 0, 2});
+  const Imported a = Import(scalar), b = Import(array);
+  ASSERT_TRUE(a.status.ok()) << a.status;
+  ASSERT_TRUE(b.status.ok()) << b.status;
+  EXPECT_EQ(a.text(), b.text());
+  array.set("attention.head_count_kv", std::vector<int32_t>{0, 0, 2});
+  ExpectRefused(array, "Q2003", {"attention.head_count_kv", "3 entries"});
+  array.set("attention.head_count_kv", std::vector<int32_t>{0, 0, 0, 0});
+  ExpectRefused(array, "Q2003", {"attention.head_count_kv", "0"});
+}
+
+// HZ-10, the impossible half; the others are compared with the oracle in semantics_test.cc.
+TEST(Schedule, IntervalZeroIsRefused) {
+  TinyModel model = Tiny();
+  model.set("full_attention_interval", 0u);
+  ExpectRefused(model, "Q2003", {"qwen35.full_attention_interval", "0", "expected 1"});
+}
+
+TEST(Schedule, RecurrentFlagsOverrideTheInterval) {
+  const TinyModel stated = Tiny();
+  TinyModel flags = stated;
+  flags.set("attention.recurrent_layers", std::vector<bool>{true, true, true, false});
+  flags.set("full_attention_interval", 3u);
+  const Imported a = Import(stated), b = Import(flags);
+  ASSERT_TRUE(b.status.ok()) << b.status;
+  EXPECT_EQ(a.text(), b.text());
+  flags.set("attention.recurrent_layers", std::vector<bool>{true, false});
+  ExpectRefused(flags, "Q2003", {"attention.recurrent_layers", "2 entries"});
+}
+
+// HZ-12
+TEST(Heads, ValueHeadsMustBeAMultipleOfKeyHeads) {
+  TinyModel model = Tiny();
+  model.set("ssm.time_step_rank", 3u);
+  ExpectRefused(model, "Q2004", {"3 value heads", "2 key heads", "ssm.time_step_rank", "ssm.group_count"});
+}
+
+// HZ-23, the impossible half.
+TEST(Heads, AttentionHeadsMustBeAMultipleOfKvHeads) {
+  TinyModel model = Tiny();
+  model.set("attention.head_count", 6u);
+  model.set("attention.head_count_kv", 4u);
+  ExpectRefused(model, "Q2004", {"6 attention heads", "4 key/value heads"});
+}
+
+TEST(Values, ImpossibleOnesAreRefusedByKey) {
+  const auto refuse = [](const char* suffix, KeyValue value, const char* code, const char* found) {
+    SCOPED_TRACE(suffix);
+    TinyModel model = Tiny();
+    model.set(suffix, std::move(value));
+    ExpectRefused(model, code, {std::string("qwen35.") + suffix, found});
+  };
+  refuse("block_count", 0u, "Q2003", "0");
+  refuse("block_count", 4000000000u, "Q2003", "4000000000");
+  refuse("embedding_length", 0u, "Q2003", "0");
+  refuse("attention.layer_norm_rms_epsilon", 0.0f, "Q2003", "0");
+  refuse("attention.layer_norm_rms_epsilon", std::nanf(""), "Q2003", "nan");
+  refuse("attention.value_length", 32u, "Q2003", "32");
+  refuse("rope.dimension_count", 7u, "Q2003", "7");
+  refuse("rope.dimension_count", 32u, "Q2003", "32");
+  refuse("rope.dimension_sections", std::vector<int32_t>{1, 2}, "Q2003", "2 entries");
+  refuse("rope.dimension_sections", std::vector<int32_t>{-1, 2, 1, 0}, "Q2003", "4 entries");
+  refuse("rope.freq_base", 0.5f, "Q2003", "0.5");
+  refuse("ssm.conv_kernel", 1u, "Q2003", "1");
+  refuse("ssm.inner_size", 33u, "Q2004", "33");
+  refuse("nextn_predict_layers", 2u, "Q2003", "2");
+  TinyModel model = Tiny();
+  model.set("nextn_predict_layers", 1u);
+  model.set("block_count", 1u);
+  ExpectRefused(model, "Q2004", {"no trunk"});
+}
+
+TEST(Values, WrongTypesAreErrorsOfTheReader) {
+  TinyModel model = Tiny();
+  model.set("embedding_length", std::string("thirty-two"));
+  const Imported imported = Import(model);
+  ASSERT_FALSE(imported.status.ok());
+  EXPECT_NE(std::string(imported.status.message()).find("qwen35.embedding_length"), std::string::npos)
+      << imported.status;
+}
+
+TEST(Rope, LinearAndYarnChangeTheFrequenciesAsPublished) {
+  // 64 rotated dimensions, base 1e7, 262144 tokens stretched by 4: pairs up to 14 turn more than 32 times
+  // over the original context and stay, pairs from 22 turn less than once and are divided by 4.
+  YarnParameters yarn;
+  yarn.factor = 4;
+  yarn.originalContext = 262144;
+  const RopeFrequencies rope = yarnFrequencies(1e7, 64, yarn);
+  const std::vector<double> plain = plainFrequencies(1e7, 64);
+  ASSERT_EQ(rope.invFreq.size(), 32u);
+  for (int s = 0; s < 32; ++s) {
+    SCOPED_TRACE(s);
+    EXPECT_DOUBLE_EQ(plain[s], std::pow(1e7, -s / 32.0));
+    const double kept = s <= 14 ? 1 : s >= 22 ? 0 : 1 - (s - 14) / 8.0;
+    EXPECT_NEAR(rope.invFreq[s] / plain[s], kept + (1 - kept) / 4, 1e-12);
+  }
+  EXPECT_NEAR(rope.magnitude, 1.1386294361119891, 1e-12);
+
+  TinyModel model = Tiny();
+  model.set("rope.scaling.factor", 4.0f);
+  const Imported untyped = Import(model);
+  model.set("rope.scaling.type", std::string("linear"));
+  const Imported linear = Import(model);
+  ASSERT_TRUE(linear.status.ok()) << linear.status;
+  EXPECT_EQ(untyped.text(), linear.text()) << "a factor without a type means linear";
+  EXPECT_NE(linear.text(), Import(Tiny()).text());
+  EXPECT_NE(linear.text().find("inv_freq = array<f64: 2.500000e-01, 2.500000e-02"), std::string::npos)
+      << linear.text();
+  model.set("rope.scaling.type", std::string("none"));
+  EXPECT_EQ(Import(model).text(), Import(Tiny()).text());
+  model.set("rope.scaling.type", std::string("longrope"));
+  ExpectRefused(model, "Q2009", {"longrope", "rope.scaling.type"});
+  model.set("rope.scaling.type", std::string("yarn"));
+  model.set("rope.scaling.original_context_length", 1024u);
+  const Imported stretched = Import(model);
+  ASSERT_TRUE(stretched.status.ok()) << stretched.status;
+  EXPECT_NE(stretched.text().find("magnitude = 1.138629436111989"), std::string::npos) << stretched.text();
+  model.set("rope.scaling.factor", 0.5f);
+  ExpectRefused(model, "Q2003", {"rope.scaling.factor", "0.5"});
+}
+
+TEST(ForeignArithmetic, KeysThatAskForItAreRefused) {
+  const auto refuse = [](const char* suffix, KeyValue value) {
+    SCOPED_TRACE(suffix);
+    TinyModel model = Tiny();
+    model.set(suffix, std::move(value));
+    ExpectRefused(model, "Q2008", {std::string("qwen35.") + suffix});
+  };
+  refuse("expert_count", 8u);
+  refuse("attention.sliding_window", 512u);
+  refuse("attention.scale", 0.25f);
+  refuse("attention.causal", false);
+  refuse("attn_logit_softcapping", 50.0f);
+  refuse("final_logit_softcapping", 30.0f);
+  refuse("logit_scale", 0.5f);
+  refuse("rope.scaling.yarn_log_multiplier", 0.1f);
+  TinyModel model = Tiny();
+  model.set("expert_count", 0u);
+  model.set("attention.causal", true);
+  model.set("logit_scale", 1.0f);
+  EXPECT_TRUE(Import(model).status.ok()) << Import(model).status;
+  model.keys.emplace_back("prism.hadamard.version", 1u);
+  ExpectRefused(model, "Q2008", {"prism.hadamard.version", "Hadamard"});
+}
+
+}  // namespace
+}  // namespace qcc::models::testing

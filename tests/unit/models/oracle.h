@@ -1,0 +1,33 @@
+// A second opinion: the forward pass of qwen35 and qwen3 as plain loops in double, straight from a GGUF view.
+// Shares nothing with the importer or with hir; written from the published maths so that a mistake in one
+// shows in the other.
+#ifndef QCC_TESTS_UNIT_MODELS_ORACLE_H_
+#define QCC_TESTS_UNIT_MODELS_ORACLE_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "frontends/gguf/gguf.h"
+
+namespace qcc::models::testing {
+
+// Wrong on purpose, one at a time: a test that compares with the oracle must notice each of them.
+struct OracleMutation {
+  bool gate_is_second_half = false;    // W_q rows as all queries, then all gates
+  bool gate_always_open = false;       // no output gate
+  bool value_head_div = false;         // value head j with key head j / (n_v / n_k) instead of j mod n_k
+  bool exp_ssm_a = false;              // ssm_a taken for A_log: -exp(ssm_a)
+  bool sigmoid_for_silu_gate = false;  // gated norm with sigmoid(z)
+  bool l2_max_eps = false;             // x / max(|x|, eps) instead of x / sqrt(|x|^2 + eps)
+  bool interleaved_rope = false;       // pairs (2i, 2i + 1) instead of (i, i + dims / 2)
+};
+
+// Logits of every position, ids.size() x vocabulary. Reads qwen35 or qwen3 files whose keys are all there,
+// without fused tensors or rope scaling.
+std::vector<double> OracleLogits(const gguf::File& file, std::span<const int32_t> ids,
+                                 const OracleMutation& mutation = {});
+
+}  // namespace qcc::models::testing
+
+#endif  // QCC_TESTS_UNIT_MODELS_ORACLE_H_

@@ -1,0 +1,274 @@
+// Tensors: names, spellings, shapes, formats, and what the module looks like.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "dialects/hir/IR/Hir.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "tests/unit/models/imported.h"
+#include "tests/unit/models/tiny_model.h"
+
+namespace qcc::models::testing {
+namespace {
+
+TinyConfig Config(const std::string& arch = "qwen35", int64_t nextn = 0) {
+  TinyConfig config;
+  config.arch = arch;
+  config.nextn = nextn;
+  return config;
+}
+
+// HZ-6
+TEST(Spelling, DtBiasAndConvolutionRankDoNotMatter) {
+  const TinyModel plain = MakeTiny(Config());
+  const std::vector<int32_t> ids = SomeIds(6, 64);
+  const std::vector<double> expected = Logits(plain, ids);
+  std::string blocks;
+  for (const char* dt : {"ssm_dt.bias", "ssm_dt", "ssm_dt.weight"})
+    for (bool rank3 : {false, true}) {
+      SCOPED_TRACE(std::string(dt) + (rank3 ? ", rank 3" : ", rank 2"));
+      TinyModel model = plain;
+      for (int layer = 0; layer < 3; ++layer) {
+        const std::string b = "blk." + std::to_string(layer) + ".";
+        model.find(b + "ssm_dt.bias")->name = b + dt;
+        TinyTensor* conv = model.find(b + "ssm_conv1d.weight");
+        if (rank3) conv->ne = {conv->ne[0], 1, conv->ne[1]};
+      }
+      const Imported imported = Import(model);
+      ASSERT_TRUE(imported.status.ok()) << imported.status;
+      EXPECT_TRUE(imported.warnings.empty()) << imported.warnings[0];
+      // Only the name in hir.param may differ.
+      std::string text = imported.text();
+      const std::string from = std::string("ssm_dt") + (dt + 6) + "\"";
+      for (size_t at; std::string(dt) != "ssm_dt.bias" && (at = text.find(from)) != std::string::npos;)
+        text.replace(at, from.size(), "ssm_dt.bias\"");
+      if (blocks.empty()) blocks = text;
+      EXPECT_EQ(text, blocks);
+      EXPECT_EQ(Logits(model, ids), expected);
+    }
+}
+
+TEST(Spelling, FfnNormIsAcceptedForPostAttentionNorm) {
+  TinyModel model = MakeTiny(Config());
+  const std::vector<int32_t> ids = SomeIds(4, 64);
+  const std::vector<double> expected = Logits(model, ids);
+  model.find("blk.1.post_attention_norm.weight")->name = "blk.1.ffn_norm.weight";
+  EXPECT_EQ(Logits(model, ids), expected);
+}
+
+// HZ-9
+TEST(TiedHead, ACopyOfTheEmbeddingIsTheEmbedding) {
+  const TinyModel tied = MakeTiny(Config());
+  TinyModel copied = tied;
+  TinyTensor head = *copied.find("token_embd.weight");
+  head.name = "output.weight";
+  copied.add(head);
+  const Imported a = Import(tied), b = Import(copied);
+  ASSERT_TRUE(b.status.ok()) << b.status;
+  EXPECT_EQ(a.text(), b.text()) << "the copy is a matrix of its own";
+  EXPECT_TRUE(b.warnings.empty()) << b.warnings[0];
+  const std::vector<int32_t> ids = SomeIds(5, 64);
+  EXPECT_EQ(Logits(tied, ids), Logits(copied, ids));
+
+  copied.find("output.weight")->values.back() += 1;
+  const Imported c = Import(copied);
+  EXPECT_NE(c.text().find("hir.param \"output.weight\""), std::string::npos)
+      << "a head of its own is not used";
+  // The same values in another format are other bytes: rounding differs, so they are another matrix.
+  copied = tied;
+  head.format = Format::F16;
+  copied.add(head);
+  EXPECT_NE(Import(copied).text().find("hir.param \"output.weight\""), std::string::npos);
+}
+
+TEST(Shapes, EveryTensorIsCheckedByName) {
+  for (const TinyConfig& config : {Config("qwen35", 1), Config("qwen3")}) {
+    const TinyModel good = MakeTiny(config);
+    ASSERT_TRUE(Import(good).status.ok()) << Import(good).status;
+    for (const TinyTensor& tensor : good.tensors) {
+      SCOPED_TRACE(config.arch + " " + tensor.name);
+      for (size_t axis = 0; axis < tensor.ne.size(); ++axis) {
+        // The rows of the embedding are the vocabulary: any number is right.
+        if (tensor.name == "token_embd.weight" && axis == 1) continue;
+        TinyModel bad = good;
+        TinyTensor* changed = bad.find(tensor.name);
+        changed->ne[axis] += 1;
+        int64_t count = 1;
+        for (int64_t dim : changed->ne) count *= dim;
+        changed->values.assign(count, 0.5f);
+        ExpectRefused(bad, "Q2006",
+                      {"tensor " + tensor.name + " ", std::to_string(changed->ne[axis]),
+                       std::to_string(tensor.ne[axis]), "tiny.gguf"});
+      }
+      const bool optional = tensor.name.find("shared_head_norm") != std::string::npos;
+      const bool nextn_ffn = tensor.name.starts_with("blk.4.ffn_") && config.arch == "qwen35";
+      if (optional || nextn_ffn) continue;
+      TinyModel missing = good;
+      missing.erase_tensor(tensor.name);
+      ExpectRefused(missing, "Q2005", {tensor.name, " is missing"});
+    }
+  }
+}
+
+TEST(Formats, MatricesMayHaveAnyVectorsAreF32) {
+  TinyModel model = MakeTiny(Config());
+  model.find("blk.0.attn_gate.weight")->format = Format::Q8_0;
+  model.find("blk.1.ffn_up.weight")->format = Format::F16;
+  model.find("token_embd.weight")->format = Format::Q4_0;
+  const Imported imported = Import(model);
+  ASSERT_TRUE(imported.status.ok()) << imported.status;
+  EXPECT_NE(imported.text().find("hir.param \"blk.0.attn_gate.weight\" : !hir.weight<32x32, q8_0>"),
+            std::string::npos)
+      << imported.text();
+  for (const char* name : {"blk.0.attn_norm.weight", "blk.0.ssm_a", "blk.0.ssm_conv1d.weight"}) {
+    SCOPED_TRACE(name);
+    TinyModel bad = MakeTiny(Config());
+    bad.find(name)->format = Format::F16;
+    ExpectRefused(bad, "Q2007", {name, "f16", "f32"});
+  }
+}
+
+TEST(Companions, TensorsThatChangeOthersAreRefused) {
+  for (const char* name : {"blk.0.attn_qkv.scale", "blk.3.attn_q.input_scale", "blk.3.attn_q.bias",
+                           "output.bias", "blk.0.pestle.0.v.weight", "rope_freqs.weight",
+                           "blk.0.ffn_up.weight.lora_a", "blk.3.attn_sinks.weight"}) {
+    SCOPED_TRACE(name);
+    TinyModel model = MakeTiny(Config());
+    model.add({name, {1}, {1.0f}});
+    ExpectRefused(model, "Q2008", {name});
+  }
+}
+
+TEST(Companions, OtherTensorsAreWarnedAbout) {
+  TinyModel model = MakeTiny(Config());
+  model.add({"blk.9.attn_norm.weight", {2}, {1.0f, 1.0f}});
+  model.add({"something.else", {1}, {1.0f}});
+  const Imported imported = Import(model);
+  ASSERT_TRUE(imported.status.ok()) << imported.status;
+  ASSERT_EQ(imported.warnings.size(), 2u);
+  EXPECT_NE(imported.warnings[0].find("blk.9.attn_norm.weight"), std::string::npos) << imported.warnings[0];
+  EXPECT_NE(imported.warnings[1].find("something.else"), std::string::npos) << imported.warnings[1];
+  EXPECT_EQ(imported.text(), Import(MakeTiny(Config())).text());
+}
+
+TEST(Fused, QkvOfAnAttentionLayerGivesTheSameLogits) {
+  for (const char* arch : {"qwen35", "qwen3"}) {
+    SCOPED_TRACE(arch);
+    TinyModel model = MakeTiny(Config(arch));
+    const std::vector<int32_t> ids = SomeIds(7, 64);
+    const std::vector<double> expected = Logits(model, ids);
+    TinyTensor fused{"blk.3.attn_qkv.weight", {32, 0}, {}};
+    for (const char* part : {"q", "k", "v"}) {
+      const std::string name = std::string("blk.3.attn_") + part + ".weight";
+      const TinyTensor* tensor = model.find(name);
+      fused.ne[1] += tensor->ne[1];
+      fused.values.insert(fused.values.end(), tensor->values.begin(), tensor->values.end());
+      model.erase_tensor(name);
+    }
+    model.add(fused);
+    EXPECT_EQ(Logits(model, ids), expected);
+  }
+}
+
+TEST(Outlining, LikeLayersShareOneFunction) {
+  TinyConfig config = Config();
+  config.layers = 8;
+  TinyModel model = MakeTiny(config);
+  EXPECT_EQ(Import(model).functions(),
+            (std::vector<std::string>{"block_gdn", "block_attn", "trunk", "head"}));
+  // One layer with another format needs a function of its own; later layers like the first still share.
+  model.find("blk.4.ffn_down.weight")->format = Format::F16;
+  const Imported mixed = Import(model);
+  EXPECT_EQ(mixed.functions(),
+            (std::vector<std::string>{"block_gdn", "block_attn", "block_gdn_1", "trunk", "head"}));
+  std::vector<std::string> calls;
+  mlir::ModuleOp(*mixed.module).walk([&](mlir::func::CallOp call) {
+    calls.push_back(call->getAttrOfType<mlir::StringAttr>("layer").str() + " " + call.getCallee().str());
+  });
+  EXPECT_EQ(calls, (std::vector<std::string>{"blk.0 block_gdn", "blk.1 block_gdn", "blk.2 block_gdn",
+                                             "blk.3 block_attn", "blk.4 block_gdn_1", "blk.5 block_gdn",
+                                             "blk.6 block_gdn", "blk.7 block_attn"}));
+}
+
+TEST(Outlining, KvHeadsMayDifferPerLayer) {
+  TinyConfig config = Config("qwen3");
+  config.layers = 3;
+  TinyModel model = MakeTiny(config);
+  model.set("attention.head_count_kv", std::vector<int32_t>{2, 4, 2});
+  for (const char* name : {"blk.1.attn_k.weight", "blk.1.attn_v.weight"}) {
+    TinyTensor* tensor = model.find(name);
+    tensor->ne[1] *= 2;
+    tensor->values.insert(tensor->values.end(), tensor->values.begin(), tensor->values.end());
+  }
+  const Imported imported = Import(model);
+  ASSERT_TRUE(imported.status.ok()) << imported.status;
+  EXPECT_EQ(imported.functions(), (std::vector<std::string>{"block_attn", "block_attn_1", "trunk", "head"}));
+}
+
+TEST(Module, CarriesAttributesLocationsAndStates) {
+  const Imported imported = Import(MakeTiny(Config()));
+  ASSERT_TRUE(imported.status.ok()) << imported.status;
+  mlir::ModuleOp module = *imported.module;
+  EXPECT_EQ(module->getAttrOfType<mlir::StringAttr>("hir.arch").str(), "qwen35");
+  EXPECT_EQ(module->getAttrOfType<mlir::IntegerAttr>("hir.vocab_size").getInt(), 64);
+  EXPECT_EQ(module->getAttrOfType<mlir::IntegerAttr>("hir.context_length").getInt(), 4096);
+  EXPECT_EQ(module->getAttrOfType<mlir::IntegerAttr>("hir.embedding_length").getInt(), 32);
+  std::vector<std::string> states;
+  module.walk([&](mlir::Operation* op) {
+    EXPECT_TRUE(llvm::isa<mlir::NameLoc>(op->getLoc()) || llvm::isa<mlir::func::ReturnOp>(op))
+        << op->getName().getStringRef().str() << " has no name in its location";
+    if (auto linear = llvm::dyn_cast<hir::LinearOp>(op)) {
+      const std::string name = llvm::cast<mlir::NameLoc>(linear.getLoc()).getName().str();
+      EXPECT_TRUE(name.ends_with(".weight")) << name;
+    }
+    if (auto state = llvm::dyn_cast<hir::StateOp>(op)) states.push_back(state.getName().str());
+  });
+  EXPECT_EQ(states, (std::vector<std::string>{"blk.0.conv", "blk.0.delta", "blk.1.conv", "blk.1.delta",
+                                              "blk.2.conv", "blk.2.delta", "blk.3.kv"}));
+  EXPECT_NE(imported.text().find("!hir.state<kv, 2x16, f16>"), std::string::npos) << imported.text();
+  ImportOptions f32;
+  f32.kv = KvElement::kF32;
+  EXPECT_NE(Import(MakeTiny(Config()), f32).text().find("!hir.state<kv, 2x16, f32>"), std::string::npos);
+}
+
+TEST(Nextn, IsAFunctionOfItsOwn) {
+  const Imported with = Import(MakeTiny(Config("qwen35", 1)));
+  ASSERT_TRUE(with.status.ok()) << with.status;
+  EXPECT_TRUE(with.warnings.empty()) << with.warnings[0];
+  // Its attention block is like the trunk's, so it is the same function.
+  EXPECT_EQ(with.functions(), (std::vector<std::string>{"block_gdn", "block_attn", "trunk", "head", "mtp"}));
+  EXPECT_NE(with.text().find("hir.state \"blk.4.kv\""), std::string::npos);
+  ImportOptions trunk_only;
+  trunk_only.mtp = false;
+  const Imported without = Import(MakeTiny(Config("qwen35", 1)), trunk_only);
+  EXPECT_EQ(without.text(), Import(MakeTiny(Config())).text());
+}
+
+TEST(Nextn, OptionalTensorsReplaceTheSharedOnes) {
+  const TinyModel base = MakeTiny(Config("qwen35", 1));
+  const auto text_of_mtp = [](const TinyModel& model) {
+    const Imported imported = Import(model);
+    EXPECT_TRUE(imported.status.ok()) << imported.status;
+    const std::string text = imported.text();
+    return text.substr(std::min(text.size(), text.find("@mtp")));
+  };
+  TinyModel model = base;
+  model.erase_tensor("blk.4.nextn.shared_head_norm.weight");
+  EXPECT_NE(text_of_mtp(model).find("hir.param \"output_norm.weight\""), std::string::npos);
+  for (const char* name : {"blk.4.nextn.embed_tokens.weight", "blk.4.nextn.shared_head_head.weight"}) {
+    SCOPED_TRACE(name);
+    model = base;
+    TinyTensor own = *model.find("token_embd.weight");
+    own.name = name;
+    model.add(own);
+    EXPECT_NE(text_of_mtp(model).find(std::string("hir.param \"") + name + "\""), std::string::npos);
+  }
+  model = base;
+  for (const char* name : {"blk.4.ffn_gate.weight", "blk.4.ffn_up.weight", "blk.4.ffn_down.weight"})
+    model.erase_tensor(name);
+  EXPECT_NE(text_of_mtp(model).find("@block_attn_1"), std::string::npos)
+      << "a NextN block without FFN is not a block of its own";
+}
+
+}  // namespace
+}  // namespace qcc::models::testing
