@@ -65,7 +65,7 @@ Status Describe(const Artifact& artifact, qrt_artifact_info* out) {
 Status DescribeCode(const Artifact& artifact, uint32_t index, qrt_code_info* out) {
   const Manifest& manifest = artifact.manifest();
   if (index >= manifest.code.size()) {
-    return Status(Code::kInvalidArgument, 7009,
+    return Status(Code::kInvalidArgument, 5309,
                   "code variant " + std::to_string(index) + ", expected fewer than " +
                       std::to_string(manifest.code.size()));
   }
@@ -93,7 +93,7 @@ Status Plan(const Artifact& artifact, uint64_t context_tokens, uint32_t sessions
   const Checked weights = variant.ok() ? artifact.weights(*variant).size() : manifest.weights_bytes;
   const Checked total = weights + code + engine + sizes.total() * sessions;
   if (!total.ok()) {
-    return Status(Code::kInvalidArgument, 7008,
+    return Status(Code::kInvalidArgument, 5308,
                   std::to_string(sessions) + " sessions of " + std::to_string(context_tokens) +
                       " tokens need more bytes than 64 bits count");
   }

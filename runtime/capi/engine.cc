@@ -34,7 +34,7 @@ class InjectedWorkers final : public Workers {
 Result<std::unique_ptr<Workers>> MakeWorkers(const qrt_engine_options& options) {
   uint32_t threads = options.threads;
   if (threads > QRT_MAX_THREADS) {
-    return Status(Code::kInvalidArgument, 7003,
+    return Status(Code::kInvalidArgument, 5303,
                   std::to_string(threads) + " threads, expected at most " + std::to_string(QRT_MAX_THREADS));
   }
   const CpuTopology topology = DetectCpuTopology();
@@ -139,7 +139,7 @@ int32_t CompareRow(void* ctx, qrt_session*, uint64_t position, const float* logi
 Status Check(qrt_engine& engine, qrt_check_report* out) {
   const std::optional<Goldens>& goldens = engine.artifact->artifact->goldens();
   if (!goldens) {
-    return Status(Code::kUnavailable, 7032, "the artifact carries no golden values",
+    return Status(Code::kUnavailable, 5332, "the artifact carries no golden values",
                   engine.artifact->artifact->path());
   }
   GoldenRun run = {*goldens, {}, 0};

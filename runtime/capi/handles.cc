@@ -79,11 +79,11 @@ qrt_status ReportException(const char* what, qrt_error* error) noexcept {
 }
 
 Status NullArgument(const char* name) {
-  return Status(Code::kInvalidArgument, 7001, std::string(name) + " is NULL");
+  return Status(Code::kInvalidArgument, 5301, std::string(name) + " is NULL");
 }
 
 Status BadStructSize(const char* name, size_t found, size_t expected) {
-  return Status(Code::kInvalidArgument, 7002,
+  return Status(Code::kInvalidArgument, 5302,
                 std::string(name) + "->struct_size is " + std::to_string(found) + ", expected " +
                     std::to_string(expected),
                 "", "set it to sizeof, and build against the header of the library that is linked");

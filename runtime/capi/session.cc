@@ -93,7 +93,7 @@ qrt_status qrt_session_save(const qrt_session* session, void* buffer, size_t cap
     if (written != nullptr) *written = size;
     if (capacity < size) {
       return Status(
-          Code::kBufferTooSmall, 7012,
+          Code::kBufferTooSmall, 5312,
           "a snapshot of " + std::to_string(size) + " bytes into a buffer of " + std::to_string(capacity));
     }
     if (buffer == nullptr) return NullArgument("buffer");

@@ -9,7 +9,7 @@ namespace qrt {
 namespace {
 
 Status BadPrograms(std::string message) {
-  return Status(Code::kArtifactIncompatible, 7020, std::move(message), "manifest, programs",
+  return Status(Code::kArtifactIncompatible, 5320, std::move(message), "manifest, programs",
                 "compile the model again with this release's qcc");
 }
 
@@ -84,31 +84,31 @@ Status Batch::Add(Session& session, const int32_t* tokens, size_t count, const q
   const qrt_logits_want want = options != nullptr ? options->want : QRT_LOGITS_LAST;
   const qrt_logits_fn on_logits = options != nullptr ? options->on_logits : nullptr;
   if (&session.engine_ != &engine_) {
-    return Status(Code::kInvalidArgument, 7007, "the session belongs to another engine");
+    return Status(Code::kInvalidArgument, 5307, "the session belongs to another engine");
   }
   if (session.feed_.active) {
-    return Status(Code::kInvalidArgument, 7006, "the session is already part of an append", "",
+    return Status(Code::kInvalidArgument, 5306, "the session is already part of an append", "",
                   "give each session once, and do not append from a callback");
   }
   if (want != QRT_LOGITS_NONE && want != QRT_LOGITS_LAST && want != QRT_LOGITS_ALL) {
-    return Status(Code::kInvalidArgument, 7005,
+    return Status(Code::kInvalidArgument, 5305,
                   "want is " + std::to_string(want) + ", expected a QRT_LOGITS value");
   }
   if (want == QRT_LOGITS_ALL && on_logits == nullptr) {
-    return Status(Code::kInvalidArgument, 7005, "QRT_LOGITS_ALL without on_logits");
+    return Status(Code::kInvalidArgument, 5305, "QRT_LOGITS_ALL without on_logits");
   }
   if (tokens == nullptr && count != 0) {
-    return Status(Code::kInvalidArgument, 7001, "tokens is NULL with a count of " + std::to_string(count));
+    return Status(Code::kInvalidArgument, 5301, "tokens is NULL with a count of " + std::to_string(count));
   }
   if (count > session.capacity_ - session.position_) {
-    return Status(Code::kContextFull, 7010,
+    return Status(Code::kContextFull, 5310,
                   std::to_string(count) + " tokens do not fit: the session holds " +
                       std::to_string(session.position_) + " of " + std::to_string(session.capacity_),
                   "", "reset the session, or create one with a larger context");
   }
   for (size_t i = 0; i < count; ++i) {
     if (tokens[i] < 0 || static_cast<uint32_t>(tokens[i]) >= plan.vocab_size) {
-      return Status(Code::kInvalidArgument, 7004,
+      return Status(Code::kInvalidArgument, 5304,
                     "token " + std::to_string(i) + " is " + std::to_string(tokens[i]) + ", expected 0 to " +
                         std::to_string(plan.vocab_size - 1));
     }
@@ -141,14 +141,14 @@ Status Batch::Run() {
       pending += session->feed_.count - session->feed_.done;
     }
     if (pending == 0) return Status();
-    if (Cancelled()) return Status(Code::kCancelled, 7011, "the append was cancelled");
+    if (Cancelled()) return Status(Code::kCancelled, 5311, "the append was cancelled");
     switch (Step(pending)) {
       case Outcome::kDone:
         break;
       case Outcome::kStopped:
-        return Status(Code::kCancelled, 7011, "a logits callback asked to stop");
+        return Status(Code::kCancelled, 5311, "a logits callback asked to stop");
       case Outcome::kRefused:
-        return Status(Code::kInternal, 7021, "the thread pool did not run a step", "",
+        return Status(Code::kInternal, 5321, "the thread pool did not run a step", "",
                       "see the qrt_thread_pool that the engine was given");
     }
   }

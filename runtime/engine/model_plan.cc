@@ -22,7 +22,7 @@ Result<ModelPlan> PlanOf(const Manifest& manifest, const Hash128& identity) {
     // K [kv_heads][capacity][head_dim], then V: one plane per head of each.
     const Checked row = Checked(state.shape.empty() ? 0 : state.shape.back()) * Bytes(state.element);
     if (!row.ok() || row.value() == 0 || state.bytes % row.value() != 0) {
-      return Status(Code::kArtifactIncompatible, 7020,
+      return Status(Code::kArtifactIncompatible, 5320,
                     "KV layer " + state.name + " has " + std::to_string(state.bytes) +
                         " bytes per token, expected a multiple of its head's row",
                     "manifest, state " + state.name, "compile the model again with this release's qcc");

@@ -43,7 +43,7 @@ Hash128 SnapshotHash(SnapshotHeader header, const uint8_t* payload, uint64_t siz
 }
 
 Status Mismatch(std::string message) {
-  return Status(Code::kSnapshotMismatch, 7013, std::move(message), "session snapshot",
+  return Status(Code::kSnapshotMismatch, 5313, std::move(message), "session snapshot",
                 "feed the tokens again; a snapshot serves only the artifact it was saved from");
 }
 
@@ -57,7 +57,7 @@ Session::Sizes Session::SizesFor(const ModelPlan& plan, uint64_t context_tokens)
 Status Session::Init(uint64_t context_tokens, const qrt_allocator* allocator) {
   const ModelPlan& plan = engine_.plan();
   if (context_tokens == 0 || context_tokens > std::numeric_limits<int32_t>::max() - kKvTokenAlignment) {
-    return Status(Code::kInvalidArgument, 7008,
+    return Status(Code::kInvalidArgument, 5308,
                   "context of " + std::to_string(context_tokens) + " tokens, expected 1 to 2147483583");
   }
   const Sizes sizes = SizesFor(plan, context_tokens);
@@ -143,7 +143,7 @@ Status Session::Restore(const uint8_t* bytes, uint64_t size) {
     return Mismatch("the snapshot's checksum is wrong: its bytes were changed");
   }
   if (header.position > capacity_) {
-    return Status(Code::kContextFull, 7010,
+    return Status(Code::kContextFull, 5310,
                   "the snapshot holds " + std::to_string(header.position) +
                       " tokens, the session's context is " + std::to_string(capacity_),
                   "session snapshot", "restore into a session with a larger context");

@@ -1,0 +1,166 @@
+// qrt_text_*.
+#include <algorithm>
+
+#include "runtime/capi/handles.h"
+#include "runtime/text/chat_template.h"
+#include "runtime/text/tokenizer.h"
+
+using qrt::Code;
+using qrt::Result;
+using qrt::Status;
+using qrt::capi::Guard;
+using qrt::capi::NullArgument;
+using qrt::capi::Ref;
+
+struct qrt_text {
+  qrt_text(const qrt::capi::Services& services, qrt_artifact* artifact, qrt::text::Tokenizer tokenizer)
+      : services(services), artifact(artifact), tokenizer(std::move(tokenizer)) {}
+  std::atomic<uint32_t> refs{1};
+  const qrt::capi::Services services;
+  const qrt::capi::Ref<qrt_artifact> artifact;
+  const qrt::text::Tokenizer tokenizer;
+  // A template that does not parse is no reason to refuse tokenizing: rendering reports it.
+  std::optional<Result<qrt::text::ChatTemplate>> chat_template;
+};
+
+namespace qrt::capi {
+namespace {
+
+Status Create(qrt_artifact* artifact, qrt_text** out) {
+  if (artifact == nullptr) return NullArgument("artifact");
+  if (out == nullptr) return NullArgument("out");
+  const Artifact& file = *artifact->artifact;
+  const std::optional<TokenizerInfo>& info = file.manifest().tokenizer;
+  if (!info || !file.tokenizer()) {
+    return Status(Code::kUnavailable, 5330, "the artifact carries no tokenizer", file.path(),
+                  "give token ids, or compile from a GGUF with a vocabulary");
+  }
+  Result<text::Tokenizer> tokenizer = text::Tokenizer::Create(*file.tokenizer(), info->pre, info->eog);
+  if (!tokenizer.ok()) return tokenizer.status();
+  Owned<qrt_text> handle(NewHandle<qrt_text>(artifact->services, artifact, std::move(*tokenizer)));
+  if (file.chat_template()) handle->chat_template.emplace(text::ChatTemplate::Parse(*file.chat_template()));
+  *out = handle.release();
+  return Status();
+}
+
+// The end of every call that fills a caller's array.
+template <typename T>
+Status FillArray(const T* values, size_t count, T* out, size_t capacity, size_t* needed) {
+  if (needed != nullptr) *needed = count;
+  if (capacity < count) {
+    return Status(
+        Code::kBufferTooSmall, 5312,
+        "the array holds " + std::to_string(capacity) + ", " + std::to_string(count) + " are needed");
+  }
+  if (count != 0) std::copy_n(values, count, out);
+  return Status();
+}
+
+Status CheckArray(const void* out, size_t capacity) {
+  return out == nullptr && capacity != 0 ? NullArgument("the output array") : Status();
+}
+
+Status RenderChat(const qrt_text& text, const qrt_chat_message* messages, size_t count,
+                  const qrt_chat_options* options, char* out, size_t capacity, size_t* length) {
+  if (messages == nullptr && count != 0) return NullArgument("messages");
+  QRT_RETURN_IF_ERROR(CheckArray(out, capacity));
+  qrt_chat_options read = {};
+  read.add_generation_prompt = 1;
+  read.enable_thinking = -1;
+  QRT_RETURN_IF_ERROR(ReadOptions(options, sizeof read, "options", &read));
+  const Artifact& file = *text.artifact->artifact;
+  if (!text.chat_template) {
+    return Status(Code::kUnavailable, 5331, "the artifact carries no chat template", file.path());
+  }
+  if (!text.chat_template->ok()) return text.chat_template->status();
+  std::vector<text::ChatMessage> turns;
+  for (size_t i = 0; i < count; ++i) {
+    if (messages[i].role == nullptr) return NullArgument("messages[].role");
+    text::ChatMessage turn;
+    turn.role = messages[i].role;
+    if (messages[i].content != nullptr) turn.content = messages[i].content;
+    if (messages[i].reasoning != nullptr) turn.extra.emplace_back("reasoning_content", messages[i].reasoning);
+    turns.push_back(std::move(turn));
+  }
+  text::ChatOptions chat;
+  chat.add_generation_prompt = read.add_generation_prompt != 0;
+  if (read.enable_thinking >= 0) chat.enable_thinking = read.enable_thinking != 0;
+  const TokenizerInfo& tokens = *file.manifest().tokenizer;
+  if (tokens.bos >= 0) chat.variables.emplace_back("bos_token", text.tokenizer.TokenBytes(tokens.bos));
+  if (tokens.eos >= 0) chat.variables.emplace_back("eos_token", text.tokenizer.TokenBytes(tokens.eos));
+  const Result<std::string> prompt = (*text.chat_template)->Render(turns, chat);
+  if (!prompt.ok()) return prompt.status();
+  return FillArray((*prompt).data(), (*prompt).size(), out, capacity, length);
+}
+
+}  // namespace
+}  // namespace qrt::capi
+
+extern "C" {
+
+qrt_status qrt_text_create(qrt_artifact* artifact, qrt_text** out, qrt_error* error) {
+  return Guard(error, [&] { return qrt::capi::Create(artifact, out); });
+}
+
+void qrt_text_release(qrt_text* text) {
+  Ref<qrt_text>::Drop(text);
+}
+
+qrt_status qrt_text_tokenize(const qrt_text* text, const char* utf8, size_t length, uint32_t flags,
+                             int32_t* tokens, size_t capacity, size_t* count, qrt_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (text == nullptr) return NullArgument("text");
+    if (utf8 == nullptr && length != 0) return NullArgument("utf8");
+    QRT_RETURN_IF_ERROR(qrt::capi::CheckArray(tokens, capacity));
+    if ((flags & ~QRT_TOKENIZE_SPECIAL) != 0) {
+      return Status(Code::kInvalidArgument, 5305, "flags " + std::to_string(flags) + " hold an unknown bit");
+    }
+    std::vector<int32_t> ids;
+    QRT_RETURN_IF_ERROR(text->tokenizer.Encode({utf8 != nullptr ? utf8 : "", length},
+                                               (flags & QRT_TOKENIZE_SPECIAL) != 0, &ids));
+    return qrt::capi::FillArray(ids.data(), ids.size(), tokens, capacity, count);
+  });
+}
+
+const char* qrt_text_token_bytes(const qrt_text* text, int32_t token, size_t* length) {
+  const std::string_view bytes = text != nullptr ? text->tokenizer.TokenBytes(token) : std::string_view();
+  if (length != nullptr) *length = bytes.size();
+  return bytes.empty() ? "" : bytes.data();
+}
+
+qrt_status qrt_text_detokenize(const qrt_text* text, const int32_t* tokens, size_t count, char* bytes,
+                               size_t capacity, size_t* length, qrt_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (text == nullptr) return NullArgument("text");
+    if (tokens == nullptr && count != 0) return NullArgument("tokens");
+    QRT_RETURN_IF_ERROR(qrt::capi::CheckArray(bytes, capacity));
+    std::string all;
+    QRT_RETURN_IF_ERROR(text->tokenizer.Decode({tokens, count}, &all));
+    return qrt::capi::FillArray(all.data(), all.size(), bytes, capacity, length);
+  });
+}
+
+int32_t qrt_text_is_end(const qrt_text* text, int32_t token) {
+  return text != nullptr && text->tokenizer.IsEog(token);
+}
+
+int32_t qrt_text_is_special(const qrt_text* text, int32_t token) {
+  return text != nullptr && text->tokenizer.IsControl(token);
+}
+
+int32_t qrt_text_begin_token(const qrt_text* text) {
+  if (text == nullptr) return -1;
+  const qrt::TokenizerInfo& info = *text->artifact->artifact->manifest().tokenizer;
+  return info.add_bos ? info.bos : -1;
+}
+
+qrt_status qrt_text_render_chat(const qrt_text* text, const qrt_chat_message* messages, size_t count,
+                                const qrt_chat_options* options, char* out, size_t capacity, size_t* length,
+                                qrt_error* error) {
+  return Guard(error, [&] {
+    return text == nullptr ? NullArgument("text")
+                           : qrt::capi::RenderChat(*text, messages, count, options, out, capacity, length);
+  });
+}
+
+}  // extern "C"

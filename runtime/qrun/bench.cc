@@ -1,0 +1,204 @@
+// `qrun bench`: prefill and decode speed at a depth.
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+
+#include "runtime/qrun/commands.h"
+#include "runtime/qrun/model.h"
+#include "runtime/qrun/process.h"
+
+namespace qrun {
+namespace {
+
+struct BenchFlags {
+  std::optional<std::string> path;
+  std::optional<int64_t> prompt, generate, depth, repeat;
+  bool json = false;
+  EngineChoice engine;
+};
+
+// Tokens per second, one per repetition.
+struct Samples {
+  std::vector<double> values;
+
+  double Median() const {
+    if (values.empty()) return 0;
+    std::vector<double> sorted = values;
+    std::sort(sorted.begin(), sorted.end());
+    const size_t middle = sorted.size() / 2;
+    return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+  }
+
+  std::string Json(size_t tokens) const {
+    char text[64];
+    std::snprintf(text, sizeof text, "{\"tokens\": %zu, \"median\": %.4f, \"samples\": [", tokens, Median());
+    std::string json = text;
+    for (size_t i = 0; i < values.size(); ++i) {
+      std::snprintf(text, sizeof text, "%s%.4f", i == 0 ? "" : ", ", values[i]);
+      json += text;
+    }
+    return json + "]}";
+  }
+
+  std::string Line(const char* name, size_t tokens) const {
+    if (values.empty()) return "";
+    char text[64];
+    std::snprintf(text, sizeof text, "%-8s%6zu tokens %10.2f tokens/s  [", name, tokens, Median());
+    std::string line = text;
+    for (size_t i = 0; i < values.size(); ++i) {
+      std::snprintf(text, sizeof text, "%s%.2f", i == 0 ? "" : " ", values[i]);
+      line += text;
+    }
+    return line + "]\n";
+  }
+};
+
+std::string Quoted(const std::string& text) {
+  std::string json = "\"";
+  for (const char c : text) {
+    char escaped[8];
+    if (c == '"' || c == '\\') {
+      json += '\\';
+      json += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      std::snprintf(escaped, sizeof escaped, "\\u%04x", c);
+      json += escaped;
+    } else {
+      json += c;
+    }
+  }
+  return json + "\"";
+}
+
+// A session that can be put back to the same depth again and again.
+class DeepSession {
+ public:
+  Outcome Open(const Model& model, const std::vector<int32_t>& tokens, size_t depth, uint64_t context) {
+    QRUN_RETURN_IF_ERROR(NewSession(model, context, &session_));
+    if (depth == 0) return Outcome();
+    qrt_append_options options = {};
+    options.struct_size = sizeof options;
+    options.want = QRT_LOGITS_NONE;
+    QRUN_CALL(qrt_session_append(session_.get(), tokens.data(), depth, &options, &error));
+    snapshot_.resize(qrt_session_save_size(session_.get()));
+    QRUN_CALL(qrt_session_save(session_.get(), snapshot_.data(), snapshot_.size(), nullptr, &error));
+    return Outcome();
+  }
+
+  Outcome Rewind() {
+    if (snapshot_.empty()) {
+      QRUN_CALL(qrt_session_reset(session_.get(), &error));
+    } else {
+      QRUN_CALL(qrt_session_restore(session_.get(), snapshot_.data(), snapshot_.size(), &error));
+    }
+    return Outcome();
+  }
+
+  Outcome Append(const int32_t* tokens, size_t count) {
+    QRUN_CALL(qrt_session_append(session_.get(), tokens, count, nullptr, &error));
+    return Outcome();
+  }
+
+ private:
+  SessionPtr session_;
+  std::vector<char> snapshot_;
+};
+
+// Ids spread over the vocabulary, the same in every run.
+std::vector<int32_t> BenchTokens(size_t count, uint32_t vocab_size) {
+  std::vector<int32_t> tokens(count);
+  uint64_t state = 1;
+  for (int32_t& token : tokens) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    token = static_cast<int32_t>((state >> 33) % vocab_size);
+  }
+  return tokens;
+}
+
+}  // namespace
+
+Outcome RunBench(const std::vector<std::string>& arguments) {
+  BenchFlags flags;
+  Options options(
+      "qrun bench MODEL.qbin [OPTION...]",
+      "Measures tokens per second: feeding a prompt in one call, and tokens one by one. Medians and every "
+      "sample.");
+  options.Positional("MODEL.qbin", &flags.path, "the artifact");
+  options.Integer("-p, --prompt", "N", 0, 1 << 24, &flags.prompt,
+                  "tokens of the prompt; 0: no prefill; default 512");
+  options.Integer("-n, --predict", "N", 0, 1 << 24, &flags.generate,
+                  "tokens one by one; 0: no decode; default 128");
+  options.Integer("-d, --depth", "N", 0, 1 << 28, &flags.depth,
+                  "tokens in the session before either; default 0");
+  options.Integer("-r, --repeat", "N", 1, 10000, &flags.repeat, "samples of each; default 5");
+  options.Flag("--json", &flags.json, "one JSON object");
+  flags.engine.AddTo(options);
+  bool done = false;
+  QRUN_RETURN_IF_ERROR(ParseOrHelp(options, arguments, &done));
+  if (done) return Outcome();
+  const size_t prompt = static_cast<size_t>(flags.prompt.value_or(512));
+  const size_t generate = static_cast<size_t>(flags.generate.value_or(128));
+  const size_t depth = static_cast<size_t>(flags.depth.value_or(0));
+  const size_t repeat = static_cast<size_t>(flags.repeat.value_or(5));
+  if (prompt == 0 && generate == 0) {
+    return Outcome::Fail(kExitUsage, 8001, "-p and -n are both 0: nothing to measure");
+  }
+
+  const double start = Seconds();
+  Model model;
+  QRUN_RETURN_IF_ERROR(OpenModel(*flags.path, flags.engine, false, &model));
+  const std::vector<int32_t> tokens =
+      BenchTokens(depth + std::max<size_t>(1, std::max(prompt, generate)), model.info.vocab_size);
+  double first_token_seconds = 0;
+  {
+    // The first token touches every weight: it tells how long a user waits, and warms the page cache for the
+    // rest.
+    SessionPtr session;
+    QRUN_RETURN_IF_ERROR(NewSession(model, 64, &session));
+    QRUN_CALL(qrt_session_append(session.get(), tokens.data(), 1, nullptr, &error));
+    first_token_seconds = Seconds() - start;
+  }
+  DeepSession session;
+  QRUN_RETURN_IF_ERROR(
+      session.Open(model, tokens, depth, depth + std::max<size_t>(1, std::max(prompt, generate))));
+  Samples prefill, decode;
+  // The first round of each is not counted: it faults in KV and arena.
+  for (size_t round = 0; prompt != 0 && round <= repeat; ++round) {
+    QRUN_RETURN_IF_ERROR(session.Rewind());
+    const double begin = Seconds();
+    QRUN_RETURN_IF_ERROR(session.Append(tokens.data() + depth, prompt));
+    if (round != 0) prefill.values.push_back(static_cast<double>(prompt) / (Seconds() - begin));
+  }
+  for (size_t round = 0; generate != 0 && round <= repeat; ++round) {
+    const size_t count = round == 0 ? std::min<size_t>(generate, 4) : generate;
+    QRUN_RETURN_IF_ERROR(session.Rewind());
+    const double begin = Seconds();
+    for (size_t i = 0; i < count; ++i) QRUN_RETURN_IF_ERROR(session.Append(tokens.data() + depth + i, 1));
+    if (round != 0) decode.values.push_back(static_cast<double>(count) / (Seconds() - begin));
+  }
+
+  qrt_engine_info engine = {};
+  engine.struct_size = sizeof engine;
+  QRUN_CALL(qrt_engine_describe(model.engine.get(), &engine, &error));
+  char text[512];
+  std::string report;
+  if (flags.json) {
+    std::snprintf(text, sizeof text,
+                  ", \"threads\": %u, \"depth\": %zu, \"load_seconds\": %.6f, \"first_token_seconds\": %.6f, "
+                  "\"peak_rss_bytes\": %" PRIu64 ", \"weight_bytes\": %" PRIu64 ", \"prefill\": ",
+                  engine.threads, depth, model.load_seconds, first_token_seconds, PeakRssBytes(),
+                  model.info.weight_bytes);
+    report = "{\"model\": " + Quoted(*flags.path) + ", \"architecture\": " + Quoted(model.info.architecture) +
+             ", \"cpu\": " + Quoted(engine.cpu) + text + prefill.Json(prompt) +
+             ", \"decode\": " + decode.Json(generate) + "}\n";
+  } else {
+    std::snprintf(text, sizeof text,
+                  "%s, %u threads, depth %zu; load %.3f s, first token %.3f s, peak %.1f MiB\n", engine.cpu,
+                  engine.threads, depth, model.load_seconds, first_token_seconds,
+                  static_cast<double>(PeakRssBytes()) / 1048576.0);
+    report = text + prefill.Line("prefill", prompt) + decode.Line("decode", generate);
+  }
+  return WriteStdout(report);
+}
+
+}  // namespace qrun

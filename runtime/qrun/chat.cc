@@ -1,0 +1,216 @@
+// Chat on a terminal, and one answer to one prompt.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "runtime/qrun/commands.h"
+#include "runtime/qrun/generation.h"
+#include "runtime/qrun/process.h"
+
+namespace qrun {
+namespace {
+
+struct Turn {
+  const char* role;
+  std::string content;
+};
+
+struct ChatFlags {
+  std::optional<std::string> model, prompt, file, system, think, timing;
+  std::optional<int64_t> max_tokens, context;
+  bool raw = false;
+  bool special = false;
+  EngineChoice engine;
+  SamplingFlags sampling;
+};
+
+// A context for which nobody has to think about --ctx in everyday use; KV becomes resident only as it fills.
+constexpr uint64_t kUsualContext = 8192;
+
+Outcome Render(const qrt_text* text, const std::vector<Turn>& turns, const ChatFlags& flags, bool open_answer,
+               std::string* out) {
+  std::vector<qrt_chat_message> messages;
+  for (const Turn& turn : turns) messages.push_back({turn.role, turn.content.c_str(), nullptr});
+  qrt_chat_options options = {};
+  options.struct_size = sizeof options;
+  options.add_generation_prompt = open_answer;
+  options.enable_thinking = !flags.think ? -1 : *flags.think == "on";
+  size_t length = 0;
+  qrt_error error = NewError();
+  const qrt_status sized =
+      qrt_text_render_chat(text, messages.data(), messages.size(), &options, nullptr, 0, &length, &error);
+  if (sized != QRT_BUFFER_TOO_SMALL && sized != QRT_OK) return Outcome::Of(error);
+  out->resize(length);
+  QRUN_CALL(qrt_text_render_chat(text, messages.data(), messages.size(), &options, out->data(), out->size(),
+                                 &length, &error));
+  return Outcome();
+}
+
+// Tokens of the conversation with the answer opened; *keep: how many of them the next prompt will begin with.
+Outcome ChatPrompt(const qrt_text* text, const std::vector<Turn>& turns, const ChatFlags& flags,
+                   std::vector<int32_t>* tokens, size_t* keep) {
+  std::string opened, closed;
+  std::vector<int32_t> history;
+  QRUN_RETURN_IF_ERROR(Render(text, turns, flags, true, &opened));
+  QRUN_RETURN_IF_ERROR(Tokenize(text, opened, true, tokens));
+  QRUN_RETURN_IF_ERROR(Render(text, turns, flags, false, &closed));
+  QRUN_RETURN_IF_ERROR(Tokenize(text, closed, true, &history));
+  *keep = history.size() <= tokens->size() && std::equal(history.begin(), history.end(), tokens->begin())
+              ? history.size()
+              : 0;
+  return Outcome();
+}
+
+Outcome RawPrompt(const qrt_text* text, const std::string& prompt, bool special,
+                  std::vector<int32_t>* tokens) {
+  QRUN_RETURN_IF_ERROR(Tokenize(text, prompt, special, tokens));
+  const int32_t begin = qrt_text_begin_token(text);
+  if (begin >= 0) tokens->insert(tokens->begin(), begin);
+  return Outcome();
+}
+
+// Context for a prompt: --ctx, or what the answer may need, at most the model's own.
+uint64_t ContextFor(const ChatFlags& flags, const qrt_artifact_info& info, size_t prompt_tokens) {
+  if (flags.context) return static_cast<uint64_t>(*flags.context);
+  uint64_t wanted = std::max<uint64_t>(
+      kUsualContext,
+      prompt_tokens + static_cast<uint64_t>(std::max<int64_t>(flags.max_tokens.value_or(0), 1024)));
+  if (info.context_length != 0) wanted = std::min(wanted, info.context_length);
+  return wanted;
+}
+
+Outcome OneAnswer(const Model& model, const ChatFlags& flags, const std::string& prompt) {
+  std::vector<int32_t> tokens;
+  size_t keep = 0;
+  if (flags.raw) {
+    QRUN_RETURN_IF_ERROR(RawPrompt(model.text.get(), prompt, flags.special, &tokens));
+  } else {
+    std::vector<Turn> turns;
+    if (flags.system) turns.push_back({"system", *flags.system});
+    turns.push_back({"user", prompt});
+    QRUN_RETURN_IF_ERROR(ChatPrompt(model.text.get(), turns, flags, &tokens, &keep));
+  }
+  SessionPtr session;
+  QRUN_RETURN_IF_ERROR(NewSession(model, ContextFor(flags, model.info, tokens.size()), &session));
+  SamplerPtr sampler;
+  uint64_t seed = 0;
+  QRUN_RETURN_IF_ERROR(flags.sampling.MakeSampler(model, &sampler, &seed));
+  Generator generator(model, std::move(session), std::move(sampler), flags.max_tokens.value_or(-1));
+  Answer answer;
+  QRUN_RETURN_IF_ERROR(generator.Run(tokens, 0, &answer));
+  if (isatty(STDOUT_FILENO)) QRUN_RETURN_IF_ERROR(WriteStdout("\n"));
+  if (flags.timing) PrintTiming(model, generator.session(), answer, seed, *flags.timing == "json");
+  return answer.finish == Finish::kInterrupted ? Outcome::Silent(kExitInterrupted) : Outcome();
+}
+
+Outcome Converse(const Model& model, const ChatFlags& flags) {
+  SessionPtr session;
+  QRUN_RETURN_IF_ERROR(NewSession(model, ContextFor(flags, model.info, 0), &session));
+  SamplerPtr sampler;
+  uint64_t seed = 0;
+  QRUN_RETURN_IF_ERROR(flags.sampling.MakeSampler(model, &sampler, &seed));
+  Generator generator(model, std::move(session), std::move(sampler), flags.max_tokens.value_or(-1));
+  const std::string name = *model.info.model_name != '\0' ? model.info.model_name : model.info.architecture;
+  std::fprintf(stderr, "%s, %llu tokens of context. Ctrl-C stops an answer, Ctrl-D ends, /new starts anew.\n",
+               name.c_str(), static_cast<unsigned long long>(qrt_session_capacity(generator.session())));
+  std::vector<Turn> turns;
+  std::string history;  // of --raw: all text so far
+  const auto begin_anew = [&] {
+    turns.clear();
+    history.clear();
+    if (flags.system) turns.push_back({"system", *flags.system});
+  };
+  begin_anew();
+  for (;;) {
+    std::fputs("> ", stderr);
+    std::string line;
+    if (!ReadLine(&line)) {
+      std::fputs("\n", stderr);
+      return Interrupts::Take() ? Outcome::Silent(kExitInterrupted) : Outcome();
+    }
+    if (line.empty()) continue;
+    if (line == "/exit") return Outcome();
+    if (line == "/new") {
+      begin_anew();
+      continue;
+    }
+    std::vector<int32_t> tokens;
+    size_t keep = 0;
+    if (flags.raw) {
+      QRUN_RETURN_IF_ERROR(RawPrompt(model.text.get(), history + line, flags.special, &tokens));
+    } else {
+      turns.push_back({"user", line});
+      QRUN_RETURN_IF_ERROR(ChatPrompt(model.text.get(), turns, flags, &tokens, &keep));
+    }
+    if (tokens.size() > qrt_session_capacity(generator.session())) {
+      std::fprintf(stderr, "qrun: the conversation has %zu tokens, more than the context; /new starts anew\n",
+                   tokens.size());
+      if (!flags.raw) turns.pop_back();
+      continue;
+    }
+    Answer answer;
+    QRUN_RETURN_IF_ERROR(generator.Run(tokens, keep, &answer));
+    QRUN_RETURN_IF_ERROR(WriteStdout("\n"));
+    if (answer.finish == Finish::kLength) std::fputs("qrun: stopped: length\n", stderr);
+    if (flags.timing) PrintTiming(model, generator.session(), answer, seed, *flags.timing == "json");
+    history += line + answer.text;
+    turns.push_back({"assistant", answer.text});
+  }
+}
+
+}  // namespace
+
+Outcome RunChat(const std::vector<std::string>& arguments) {
+  ChatFlags flags;
+  Options options(
+      "qrun MODEL.qbin [OPTION...]",
+      "Chats on a terminal. With -p or -f, or when standard input is no terminal: answers that prompt and "
+      "ends.");
+  options.Positional("MODEL.qbin", &flags.model, "the artifact");
+  options.Text("-p, --prompt", "TEXT", &flags.prompt, "the prompt");
+  options.Text("-f, --file", "FILE", &flags.file, "read the prompt from FILE (-: standard input)");
+  options.Integer("-n, --predict", "N", 0, INT32_MAX, &flags.max_tokens, "at most N tokens per answer");
+  options.Integer("--ctx", "N", 1, INT32_MAX - 64, &flags.context, "tokens of context");
+  options.Text("--system", "TEXT", &flags.system, "system message");
+  options.Word("--think", {"on", "off"}, "", &flags.think,
+               "let the model think first; default: as its template does");
+  options.Flag("--raw", &flags.raw, "no chat template: the model goes on from the prompt");
+  options.Flag("--special", &flags.special, "with --raw: special tokens written in the prompt count as such");
+  flags.sampling.AddTo(options);
+  flags.engine.AddTo(options);
+  options.Word("--timing", {"text", "json"}, "text", &flags.timing, "measurements on stderr");
+  bool done = false;
+  QRUN_RETURN_IF_ERROR(ParseOrHelp(options, arguments, &done));
+  if (done) return Outcome();
+  if (flags.prompt && flags.file) {
+    return Outcome::Fail(kExitUsage, 8001, "-p and -f are both given", "", "choose one");
+  }
+  if (flags.raw && (flags.system || flags.think)) {
+    return Outcome::Fail(kExitUsage, 8001,
+                         "--system and --think need the chat template that --raw leaves out");
+  }
+  if (flags.special && !flags.raw) {
+    return Outcome::Fail(kExitUsage, 8001, "--special goes with --raw only");
+  }
+
+  const Interrupts interrupts;
+  Model model;
+  QRUN_RETURN_IF_ERROR(OpenModel(*flags.model, flags.engine, true, &model));
+  if (!flags.raw && !model.info.has_chat_template) {
+    return Outcome::Fail(kExitArtifact, 5331, "the artifact carries no chat template", *flags.model,
+                         "--raw lets the model go on from the prompt as it is");
+  }
+  if (!flags.prompt && !flags.file && isatty(STDIN_FILENO)) return Converse(model, flags);
+  std::string prompt;
+  if (flags.prompt) {
+    prompt = *flags.prompt;
+  } else if (flags.file) {
+    QRUN_RETURN_IF_ERROR(ReadFile(*flags.file, &prompt));
+  } else {
+    QRUN_RETURN_IF_ERROR(ReadStdin(&prompt));
+  }
+  return OneAnswer(model, flags, prompt);
+}
+
+}  // namespace qrun

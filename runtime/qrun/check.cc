@@ -1,0 +1,84 @@
+// `qrun check`: is the artifact whole, and does this machine compute with it what the compiler's did.
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "runtime/qrun/commands.h"
+#include "runtime/qrun/model.h"
+#include "runtime/qrun/process.h"
+
+namespace qrun {
+namespace {
+
+int32_t ShowProgress(void*, uint64_t done, uint64_t total) {
+  if (isatty(STDERR_FILENO)) {
+    std::fprintf(stderr, "\rqrun: hashing weights, %3.0f %%%s",
+                 100.0 * static_cast<double>(done) / static_cast<double>(total), done == total ? "\n" : "");
+  }
+  return Interrupts::Pending();
+}
+
+Outcome CheckCode(const std::string& path, const qrt_artifact_info& artifact, const qrt_code_info& code,
+                  const EngineChoice& wanted) {
+  std::string line = std::string(code.target) + " " + code.name + ": ";
+  if (!code.supported) {
+    const std::string reason =
+        *code.missing != '\0' ? "this machine lacks " + std::string(code.missing) : "no device";
+    return WriteStdout(line + "skipped, " + reason + "\n");
+  }
+  EngineChoice choice = wanted;
+  choice.cpu = code.name;
+  Model model;
+  QRUN_RETURN_IF_ERROR(OpenModel(path, choice, false, &model));
+  if (!artifact.has_goldens) return WriteStdout(line + "loads; the artifact carries no golden values\n");
+  qrt_check_report report = {};
+  report.struct_size = sizeof report;
+  QRUN_CALL(qrt_engine_check(model.engine.get(), &report, &error));
+  char text[200];
+  std::snprintf(text, sizeof text,
+                "%s, %u golden values, max |difference| %.3g (accepted %.3g), %u of %u rows exact\n",
+                report.passed ? "ok" : "WRONG", report.values, static_cast<double>(report.max_difference),
+                static_cast<double>(report.tolerance), report.exact_rows, report.hashed_rows);
+  QRUN_RETURN_IF_ERROR(WriteStdout(line + text));
+  if (report.passed) return Outcome();
+  return Outcome::Fail(kExitDevice, 5007, "this machine does not compute the artifact's golden values",
+                       code.name, "try another --cpu; if the memory and the processor are sound, report it");
+}
+
+}  // namespace
+
+Outcome RunCheck(const std::vector<std::string>& arguments) {
+  std::optional<std::string> path;
+  EngineChoice choice;
+  Options options(
+      "qrun check MODEL.qbin [OPTION...]",
+      "Verifies every hash, the weights' too, and runs the golden values on each code this machine can run.");
+  options.Positional("MODEL.qbin", &path, "the artifact");
+  choice.AddTo(options);
+  bool done = false;
+  QRUN_RETURN_IF_ERROR(ParseOrHelp(options, arguments, &done));
+  if (done) return Outcome();
+
+  const Interrupts interrupts;
+  ArtifactPtr artifact;
+  qrt_artifact_info info = {};
+  QRUN_RETURN_IF_ERROR(OpenArtifact(*path, choice.verbose, &artifact, &info));
+  QRUN_CALL(qrt_artifact_verify(artifact.get(), ShowProgress, nullptr, &error));
+  QRUN_RETURN_IF_ERROR(WriteStdout("hashes: ok\n"));
+  bool found = !choice.cpu;
+  for (uint32_t i = 0; i < info.code_count; ++i) {
+    qrt_code_info code = {};
+    code.struct_size = sizeof code;
+    QRUN_CALL(qrt_artifact_code(artifact.get(), i, &code, &error));
+    if (choice.cpu && *choice.cpu != code.name) continue;
+    found = true;
+    QRUN_RETURN_IF_ERROR(CheckCode(*path, info, code, choice));
+  }
+  if (!found) {
+    return Outcome::Fail(kExitUsage, 5003, "the artifact holds no code variant \"" + *choice.cpu + "\"",
+                         *path, "qrun devices MODEL.qbin lists them");
+  }
+  return Outcome();
+}
+
+}  // namespace qrun

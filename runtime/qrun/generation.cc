@@ -1,0 +1,209 @@
+#include "runtime/qrun/generation.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+
+#include "runtime/qrun/process.h"
+#include "runtime/qrun/utf8_stream.h"
+
+namespace qrun {
+namespace {
+
+bool StartsWith(const std::vector<int32_t>& tokens, const std::vector<int32_t>& prefix) {
+  return prefix.size() <= tokens.size() && std::equal(prefix.begin(), prefix.end(), tokens.begin());
+}
+
+double PerSecond(size_t count, double seconds) {
+  return seconds > 0 ? static_cast<double>(count) / seconds : 0;
+}
+
+}  // namespace
+
+void SamplingFlags::AddTo(Options& options) {
+  options.Number("--temp", "X", 0, 100, &temperature, "temperature; 0 takes the likeliest token");
+  options.Integer("--top-k", "N", 0, 1 << 30, &top_k, "sample from the N likeliest; 0: off");
+  options.Number("--top-p", "X", 0, 1, &top_p, "sample from the likeliest that reach probability X; 1: off");
+  options.Number("--min-p", "X", 0, 1, &min_p, "leave out what is below X times the likeliest; 0: off");
+  options.Number("--repeat-penalty", "X", 0.01, 100, &repeat_penalty, "weaken tokens that occurred; 1: off");
+  options.Number("--presence-penalty", "X", -100, 100, &presence_penalty,
+                 "subtract from logits of tokens that occurred; 0: off");
+  options.Integer("--seed", "N", 0, INT64_MAX, &seed, "the same seed gives the same text; default: random");
+  options.Flag("--greedy", &greedy, "the same as --temp 0");
+}
+
+Outcome SamplingFlags::MakeSampler(const Model& model, SamplerPtr* out, uint64_t* seed_used) const {
+  if (greedy && temperature.value_or(0) != 0) {
+    return Outcome::Fail(kExitUsage, 8001, "--greedy and --temp contradict each other");
+  }
+  qrt_sampler_options options = {};
+  options.struct_size = sizeof options;
+  QRUN_CALL(qrt_sampler_defaults(model.artifact.get(), &options, &error));
+  if (temperature) options.temperature = static_cast<float>(*temperature);
+  if (greedy) options.temperature = 0;
+  if (top_k) options.top_k = static_cast<int32_t>(*top_k);
+  if (top_p) options.top_p = static_cast<float>(*top_p);
+  if (min_p) options.min_p = static_cast<float>(*min_p);
+  if (repeat_penalty) options.repeat_penalty = static_cast<float>(*repeat_penalty);
+  if (presence_penalty) options.presence_penalty = static_cast<float>(*presence_penalty);
+  if (seed) {
+    options.seed = static_cast<uint64_t>(*seed);
+  } else if (getrandom(&options.seed, sizeof options.seed, 0) != sizeof options.seed) {
+    return Outcome::Fail(kExitInternal, 9003, "the system gives no random bytes", "", "choose a --seed");
+  }
+  options.seed &= INT64_MAX;  // so that what is reported can be given back as --seed
+  *seed_used = options.seed;
+  qrt_sampler* sampler = nullptr;
+  QRUN_CALL(qrt_sampler_create(model.artifact.get(), &options, &sampler, &error));
+  out->reset(sampler);
+  return Outcome();
+}
+
+const char* Name(Finish finish) {
+  return finish == Finish::kStop ? "stop" : finish == Finish::kLength ? "length" : "interrupted";
+}
+
+Outcome Generator::Feed(const std::vector<int32_t>& prompt, size_t end, qrt_logits_want want,
+                        bool* interrupted) {
+  qrt_append_options options = {};
+  options.struct_size = sizeof options;
+  options.want = want;
+  while (held_.size() < end) {
+    *interrupted = Interrupts::Take();
+    if (*interrupted) break;
+    qrt_error error = NewError();
+    Interrupts::Watch(session_.get());
+    const qrt_status status = qrt_session_append(session_.get(), prompt.data() + held_.size(),
+                                                 end - held_.size(), &options, &error);
+    Interrupts::Watch(nullptr);
+    const size_t position = qrt_session_position(session_.get());
+    held_.assign(prompt.begin(), prompt.begin() + static_cast<ptrdiff_t>(position));
+    if (status != QRT_OK && status != QRT_CANCELLED) return Outcome::Of(error);
+    // Cancelled with the flag down: left over from an interrupt that was taken already; go on.
+  }
+  *interrupted = *interrupted || Interrupts::Take();
+  return Outcome();
+}
+
+Outcome Generator::Reuse(const std::vector<int32_t>& prompt) {
+  // The whole prompt in the session is too much: the logits of its last token are needed.
+  if (StartsWith(prompt, held_) && held_.size() < prompt.size()) return Outcome();
+  if (!snapshot_tokens_.empty() && StartsWith(prompt, snapshot_tokens_) &&
+      snapshot_tokens_.size() < prompt.size()) {
+    QRUN_CALL(qrt_session_restore(session_.get(), snapshot_.data(), snapshot_.size(), &error));
+    held_ = snapshot_tokens_;
+    return Outcome();
+  }
+  QRUN_CALL(qrt_session_reset(session_.get(), &error));
+  held_.clear();
+  return Outcome();
+}
+
+Outcome Generator::Remember() {
+  snapshot_.resize(qrt_session_save_size(session_.get()));
+  QRUN_CALL(qrt_session_save(session_.get(), snapshot_.data(), snapshot_.size(), nullptr, &error));
+  snapshot_tokens_ = held_;
+  return Outcome();
+}
+
+Outcome Generator::Run(const std::vector<int32_t>& prompt, size_t keep, Answer* answer) {
+  *answer = Answer();
+  if (prompt.empty()) {
+    return Outcome::Fail(kExitInput, 8004, "the prompt is empty", "",
+                         "give -p TEXT, -f FILE or text on standard input");
+  }
+  QRUN_RETURN_IF_ERROR(Reuse(prompt));
+  answer->reused_tokens = held_.size();
+  answer->prompt_tokens = prompt.size() - held_.size();
+  qrt_sampler_reset(sampler_.get());
+  for (const int32_t token : prompt) qrt_sampler_accept(sampler_.get(), token);
+
+  double start = Seconds();
+  bool interrupted = false;
+  if (keep > held_.size() && keep < prompt.size()) {
+    QRUN_RETURN_IF_ERROR(Feed(prompt, keep, QRT_LOGITS_NONE, &interrupted));
+    if (!interrupted) QRUN_RETURN_IF_ERROR(Remember());
+  }
+  if (!interrupted) QRUN_RETURN_IF_ERROR(Feed(prompt, prompt.size(), QRT_LOGITS_LAST, &interrupted));
+  answer->prompt_seconds = Seconds() - start;
+
+  start = Seconds();
+  Utf8Stream stream;
+  Outcome written;
+  qrt_append_options options = {};
+  options.struct_size = sizeof options;
+  options.want = QRT_LOGITS_LAST;
+  while (!interrupted && written.ok()) {
+    if (max_tokens_ >= 0 && answer->tokens == static_cast<size_t>(max_tokens_)) {
+      answer->finish = Finish::kLength;
+      break;
+    }
+    const float* logits = qrt_session_logits(session_.get());
+    int32_t token = 0;
+    QRUN_CALL(qrt_sampler_sample(sampler_.get(), logits, model_.info.vocab_size, &token, &error));
+    qrt_sampler_accept(sampler_.get(), token);
+    ++answer->tokens;
+    if (qrt_text_is_end(model_.text.get(), token)) {
+      answer->finish = Finish::kStop;
+      break;
+    }
+    if (!qrt_text_is_special(model_.text.get(), token)) {
+      size_t length = 0;
+      const char* bytes = qrt_text_token_bytes(model_.text.get(), token, &length);
+      const std::string whole = stream.Push({bytes, length});
+      answer->text += whole;
+      written = WriteStdout(whole);
+    }
+    if (qrt_session_position(session_.get()) == qrt_session_capacity(session_.get())) {
+      answer->finish = Finish::kLength;
+      break;
+    }
+    qrt_error error = NewError();
+    qrt_status status = QRT_CANCELLED;
+    while (status == QRT_CANCELLED) status = qrt_session_append(session_.get(), &token, 1, &options, &error);
+    if (status != QRT_OK) return Outcome::Of(error);
+    held_.push_back(token);
+    ++answer->steps;
+    interrupted = Interrupts::Take();
+  }
+  if (interrupted) answer->finish = Finish::kInterrupted;
+  answer->decode_seconds = Seconds() - start;
+  const std::string end = stream.Finish();
+  answer->text += end;
+  if (written.ok()) written = WriteStdout(end);
+  return written;
+}
+
+void PrintTiming(const Model& model, const qrt_session* session, const Answer& answer, uint64_t seed,
+                 bool json) {
+  qrt_engine_info info = {};
+  info.struct_size = sizeof info;
+  if (qrt_engine_describe(model.engine.get(), &info, nullptr) != QRT_OK) return;
+  const double prompt_rate = PerSecond(answer.prompt_tokens, answer.prompt_seconds);
+  const double decode_rate = PerSecond(answer.steps, answer.decode_seconds);
+  if (json) {
+    std::fprintf(
+        stderr,
+        "{\"load_seconds\": %.6f, \"prompt_tokens\": %zu, \"reused_tokens\": %zu, \"prompt_seconds\": %.6f, "
+        "\"prompt_tokens_per_second\": %.3f, \"generated_tokens\": %zu, \"decode_seconds\": %.6f, "
+        "\"decode_tokens_per_second\": %.3f, \"reason\": \"%s\", \"position\": %" PRIu64
+        ", \"context\": %" PRIu64 ", \"seed\": %" PRIu64
+        ", \"cpu\": \"%s\", \"threads\": %u, "
+        "\"peak_rss_bytes\": %" PRIu64 "}\n",
+        model.load_seconds, answer.prompt_tokens, answer.reused_tokens, answer.prompt_seconds, prompt_rate,
+        answer.tokens, answer.decode_seconds, decode_rate, Name(answer.finish), qrt_session_position(session),
+        qrt_session_capacity(session), seed, info.cpu, info.threads, PeakRssBytes());
+    return;
+  }
+  std::fprintf(
+      stderr,
+      "qrun: load %.3f s; prompt %zu tokens (%zu reused), %.1f/s; answer %zu tokens, %.1f/s; %s; %" PRIu64
+      " of %" PRIu64 " tokens of context; %s, %u threads; peak %.1f MiB; seed %" PRIu64 "\n",
+      model.load_seconds, answer.prompt_tokens, answer.reused_tokens, prompt_rate, answer.tokens, decode_rate,
+      Name(answer.finish), qrt_session_position(session), qrt_session_capacity(session), info.cpu,
+      info.threads, static_cast<double>(PeakRssBytes()) / 1048576.0, seed);
+}
+
+}  // namespace qrun

@@ -1,0 +1,83 @@
+// Feeding a prompt and writing what the model says.
+#ifndef RUNTIME_QRUN_GENERATION_H_
+#define RUNTIME_QRUN_GENERATION_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/qrun/handles.h"
+#include "runtime/qrun/model.h"
+#include "runtime/qrun/options.h"
+#include "runtime/qrun/outcome.h"
+
+namespace qrun {
+
+// Sampling flags; what is not given comes from the artifact.
+struct SamplingFlags {
+  std::optional<double> temperature, top_p, min_p, repeat_penalty, presence_penalty;
+  std::optional<int64_t> top_k, seed;
+  bool greedy = false;
+
+  void AddTo(Options& options);
+  // *seed: the seed in use, random unless given.
+  Outcome MakeSampler(const Model& model, SamplerPtr* out, uint64_t* seed_used) const;
+};
+
+enum class Finish {
+  kStop,         // the model ended its turn
+  kLength,       // the context or -n is full
+  kInterrupted,  // Ctrl-C
+};
+const char* Name(Finish finish);
+
+// One answer, measured.
+struct Answer {
+  std::string text;  // without control tokens
+  Finish finish = Finish::kStop;
+  size_t prompt_tokens = 0;  // fed for this answer
+  size_t reused_tokens = 0;  // were in the session already
+  size_t tokens = 0;         // sampled, the end token included
+  size_t steps = 0;          // decode steps
+  double prompt_seconds = 0;
+  double decode_seconds = 0;
+};
+
+// A session with its sampler. Tracks which tokens the session holds.
+class Generator {
+ public:
+  // `max_tokens` per answer; negative: until the model ends or the context is full.
+  Generator(const Model& model, SessionPtr session, SamplerPtr sampler, int64_t max_tokens)
+      : model_(model), session_(std::move(session)), sampler_(std::move(sampler)), max_tokens_(max_tokens) {}
+
+  // Makes the session hold exactly the first tokens of `prompt`: keeps what agrees, restores a snapshot or
+  // starts anew where it does not. `keep` <= prompt.size(): the session is remembered after that many tokens,
+  // because the next prompt will begin with them; 0: not. Then samples, and writes the text to stdout as it
+  // comes.
+  Outcome Run(const std::vector<int32_t>& prompt, size_t keep, Answer* answer);
+
+  qrt_session* session() const { return session_.get(); }
+
+ private:
+  // Feeds prompt[held_.size(), end). *interrupted: Ctrl-C came first; held_ tells how far it got.
+  Outcome Feed(const std::vector<int32_t>& prompt, size_t end, qrt_logits_want want, bool* interrupted);
+  Outcome Reuse(const std::vector<int32_t>& prompt);
+  Outcome Remember();
+
+  const Model& model_;
+  SessionPtr session_;
+  SamplerPtr sampler_;
+  int64_t max_tokens_;
+  std::vector<int32_t> held_;             // tokens in the session
+  std::vector<int32_t> snapshot_tokens_;  // tokens in the snapshot
+  std::vector<char> snapshot_;
+};
+
+// Writes timing to stderr: one line for people, or one JSON object.
+void PrintTiming(const Model& model, const qrt_session* session, const Answer& answer, uint64_t seed,
+                 bool json);
+
+}  // namespace qrun
+
+#endif  // RUNTIME_QRUN_GENERATION_H_

@@ -1,0 +1,86 @@
+// qrun: run a .qbin artifact. stdout carries only the product; everything else goes to stderr.
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "runtime/qrun/commands.h"
+#include "runtime/qrun/process.h"
+
+namespace qrun {
+namespace {
+
+constexpr struct {
+  const char* name;
+  Outcome (*run)(const std::vector<std::string>&);
+  const char* about;
+} kCommands[] = {
+    {"chat", RunChat, "chat, or answer one prompt; the word may be left out"},
+    {"logits", RunLogits, "write the logits of every position of a token sequence"},
+    {"perplexity", RunPerplexity, "measure how well the model predicts a text"},
+    {"tokenize", RunTokenize, "print the token ids of a text"},
+    {"bench", RunBench, "measure prefill and decode speed"},
+    {"check", RunCheck, "verify every hash of an artifact, and its golden values on this machine"},
+    {"devices", RunDevices, "say what this machine has, and which code of an artifact it can run"},
+};
+
+std::string Help() {
+  std::string text =
+      "usage: qrun [COMMAND] MODEL.qbin [OPTION...]\n\n"
+      "Runs a model that qcc compiled. Without a command: chat on a terminal; otherwise the prompt is read "
+      "from\n"
+      "-p, -f or standard input, and the answer is written to standard output.\n\n";
+  for (const auto& command : kCommands) {
+    const std::string name = command.name;
+    text += "  " + name + std::string(12 - name.size(), ' ') + command.about + "\n";
+  }
+  text +=
+      "\n  qrun COMMAND --help lists a command's options (qrun chat --help: those of chatting)\n"
+      "  qrun --version\n\n"
+      "Exit codes: 0 ok, 1 internal error, 2 usage, 3 input refused, 4 artifact refused, 5 device "
+      "unavailable,\n"
+      "6 out of memory or disk, 130 interrupted.\n";
+  return text;
+}
+
+Outcome Main(const std::vector<std::string>& arguments) {
+  if (arguments.empty()) {
+    return Outcome::Fail(kExitUsage, 8001, "no model is named",
+                         "usage: qrun [COMMAND] MODEL.qbin [OPTION...]", "qrun --help lists commands");
+  }
+  if (arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") return WriteStdout(Help());
+  if (arguments[0] == "--version") return WriteStdout("qrun " + std::string(qrt_version()) + "\n");
+  for (const auto& command : kCommands) {
+    if (arguments[0] == command.name) {
+      return command.run(std::vector<std::string>(arguments.begin() + 1, arguments.end()));
+    }
+  }
+  return RunChat(arguments);
+}
+
+}  // namespace
+
+Outcome ParseOrHelp(Options& options, const std::vector<std::string>& arguments, bool* done) {
+  QRUN_RETURN_IF_ERROR(options.Parse(arguments));
+  *done = options.help_wanted();
+  return *done ? WriteStdout(options.Help()) : Outcome();
+}
+
+}  // namespace qrun
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    const qrun::Outcome outcome = qrun::Main(std::vector<std::string>(argv + 1, argv + argc));
+    std::fputs(outcome.Text().c_str(), stderr);
+    return outcome.exit_code();
+  } catch (const std::bad_alloc&) {
+    std::fputs("qrun: error: out of memory [Q6001]\n", stderr);
+    return qrun::kExitResources;
+  } catch (const std::exception& exception) {
+    std::fprintf(stderr, "qrun: error: %s [Q9002]\n", exception.what());
+    return qrun::kExitInternal;
+  }
+}

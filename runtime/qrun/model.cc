@@ -1,0 +1,77 @@
+#include "runtime/qrun/model.h"
+
+#include <cstdio>
+
+#include "runtime/qrun/process.h"
+
+namespace qrun {
+namespace {
+
+void WriteLog(void*, qrt_log_level, const char* line, size_t length) {
+  std::fprintf(stderr, "qrun: %.*s\n", static_cast<int>(length), line);
+}
+
+}  // namespace
+
+void EngineChoice::AddTo(Options& options) {
+  options.Integer("-t, --threads", "N", 1, QRT_MAX_THREADS, &threads,
+                  "threads; default: one per physical core");
+  options.Text("--cpu", "NAME", &cpu, "code variant to run; default: the best that this machine can");
+  options.Flag("-v, --verbose", &verbose, "say on stderr what is chosen and why");
+}
+
+Outcome OpenArtifact(const std::string& path, bool verbose, ArtifactPtr* out, qrt_artifact_info* info) {
+  const qrt_log_sink sink = {nullptr, WriteLog};
+  qrt_artifact_options options = {};
+  options.struct_size = sizeof options;
+  options.log = verbose ? &sink : nullptr;
+  qrt_artifact* artifact = nullptr;
+  QRUN_CALL(qrt_artifact_open(path.c_str(), &options, &artifact, &error));
+  out->reset(artifact);
+  info->struct_size = sizeof *info;
+  QRUN_CALL(qrt_artifact_describe(artifact, info, &error));
+  return Outcome();
+}
+
+Outcome OpenText(const Model& model, TextPtr* out) {
+  qrt_text* text = nullptr;
+  QRUN_CALL(qrt_text_create(model.artifact.get(), &text, &error));
+  out->reset(text);
+  return Outcome();
+}
+
+Outcome OpenModel(const std::string& path, const EngineChoice& choice, bool with_text, Model* out) {
+  const double start = Seconds();
+  QRUN_RETURN_IF_ERROR(OpenArtifact(path, choice.verbose, &out->artifact, &out->info));
+  if (with_text) QRUN_RETURN_IF_ERROR(OpenText(*out, &out->text));
+  qrt_engine_options options = {};
+  options.struct_size = sizeof options;
+  options.threads = static_cast<uint32_t>(choice.threads.value_or(0));
+  options.cpu = choice.cpu ? choice.cpu->c_str() : nullptr;
+  qrt_engine* engine = nullptr;
+  QRUN_CALL(qrt_engine_create(out->artifact.get(), &options, &engine, &error));
+  out->engine.reset(engine);
+  out->load_seconds = Seconds() - start;
+  return Outcome();
+}
+
+Outcome NewSession(const Model& model, uint64_t context_tokens, SessionPtr* out) {
+  qrt_session_options options = {};
+  options.struct_size = sizeof options;
+  options.context_tokens = context_tokens;
+  qrt_session* session = nullptr;
+  QRUN_CALL(qrt_session_create(model.engine.get(), &options, &session, &error));
+  out->reset(session);
+  return Outcome();
+}
+
+Outcome Tokenize(const qrt_text* text, std::string_view utf8, bool special, std::vector<int32_t>* out) {
+  out->resize(utf8.size());  // never more tokens than bytes
+  size_t count = 0;
+  QRUN_CALL(qrt_text_tokenize(text, utf8.data(), utf8.size(), special ? QRT_TOKENIZE_SPECIAL : 0, out->data(),
+                              out->size(), &count, &error));
+  out->resize(count);
+  return Outcome();
+}
+
+}  // namespace qrun

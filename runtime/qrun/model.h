@@ -1,0 +1,44 @@
+// What every subcommand that runs a model starts with.
+#ifndef RUNTIME_QRUN_MODEL_H_
+#define RUNTIME_QRUN_MODEL_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/qrun/handles.h"
+#include "runtime/qrun/options.h"
+#include "runtime/qrun/outcome.h"
+
+namespace qrun {
+
+// Options for choosing threads and code, shared by the subcommands.
+struct EngineChoice {
+  std::optional<int64_t> threads;
+  std::optional<std::string> cpu;
+  bool verbose = false;
+
+  void AddTo(Options& options);
+};
+
+struct Model {
+  ArtifactPtr artifact;
+  EnginePtr engine;
+  TextPtr text;  // empty unless asked for
+  qrt_artifact_info info = {};
+  double load_seconds = 0;  // opening, verifying, making the engine
+};
+
+Outcome OpenArtifact(const std::string& path, bool verbose, ArtifactPtr* out, qrt_artifact_info* info);
+Outcome OpenText(const Model& model, TextPtr* out);
+Outcome OpenModel(const std::string& path, const EngineChoice& choice, bool with_text, Model* out);
+Outcome NewSession(const Model& model, uint64_t context_tokens, SessionPtr* out);
+
+// Ids of a text.
+Outcome Tokenize(const qrt_text* text, std::string_view utf8, bool special, std::vector<int32_t>* out);
+
+}  // namespace qrun
+
+#endif  // RUNTIME_QRUN_MODEL_H_

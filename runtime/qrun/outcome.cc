@@ -1,0 +1,62 @@
+#include "runtime/qrun/outcome.h"
+
+#include <cstdio>
+#include <utility>
+
+namespace qrun {
+namespace {
+
+Exit ExitFor(qrt_status status) {
+  switch (status) {
+    case QRT_INVALID_ARGUMENT:
+    case QRT_CONTEXT_FULL:
+    case QRT_SNAPSHOT_MISMATCH:
+      return kExitInput;
+    case QRT_NOT_FOUND:
+    case QRT_IO_ERROR:
+    case QRT_ARTIFACT_CORRUPT:
+    case QRT_ARTIFACT_INCOMPATIBLE:
+    case QRT_UNAVAILABLE:
+    case QRT_TEMPLATE_ERROR:
+      return kExitArtifact;
+    case QRT_DEVICE_UNSUPPORTED:
+      return kExitDevice;
+    case QRT_OUT_OF_MEMORY:
+      return kExitResources;
+    case QRT_CANCELLED:
+      return kExitInterrupted;
+    default:
+      return kExitInternal;
+  }
+}
+
+}  // namespace
+
+Outcome Outcome::Fail(Exit exit, uint32_t number, std::string message, std::string note, std::string help) {
+  Outcome outcome;
+  outcome.rep_ =
+      std::make_unique<Rep>(Rep{exit, number, std::move(message), std::move(note), std::move(help), false});
+  return outcome;
+}
+
+Outcome Outcome::Of(const qrt_error& error) {
+  return Fail(ExitFor(error.status), error.code, error.message, error.note, error.help);
+}
+
+Outcome Outcome::Silent(Exit exit) {
+  Outcome outcome;
+  outcome.rep_ = std::make_unique<Rep>(Rep{exit, 0, "", "", "", true});
+  return outcome;
+}
+
+std::string Outcome::Text() const {
+  if (rep_ == nullptr || rep_->silent) return "";
+  char number[16];
+  std::snprintf(number, sizeof number, " [Q%04u]\n", rep_->number);
+  std::string text = "qrun: error: " + rep_->message + number;
+  if (!rep_->note.empty()) text += "  note: " + rep_->note + "\n";
+  if (!rep_->help.empty()) text += "  help: " + rep_->help + "\n";
+  return text;
+}
+
+}  // namespace qrun

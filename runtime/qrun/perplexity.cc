@@ -1,0 +1,77 @@
+// `qrun perplexity`: how well the model predicts a text.
+#include <cmath>
+#include <cstdio>
+
+#include "runtime/qrun/commands.h"
+#include "runtime/qrun/model.h"
+#include "runtime/qrun/process.h"
+
+namespace qrun {
+namespace {
+
+struct Score {
+  const std::vector<int32_t>& tokens;
+  double negative_log_likelihood = 0;  // of tokens[1..], in nats
+};
+
+// Row i scores token i + 1.
+int32_t AddRow(void* ctx, qrt_session*, uint64_t position, const float* logits, size_t vocab_size) {
+  Score& score = *static_cast<Score*>(ctx);
+  if (position + 1 >= score.tokens.size()) return 0;
+  double highest = logits[0];
+  for (size_t i = 1; i < vocab_size; ++i) highest = std::fmax(highest, logits[i]);
+  double sum = 0;
+  for (size_t i = 0; i < vocab_size; ++i) sum += std::exp(static_cast<double>(logits[i]) - highest);
+  score.negative_log_likelihood += highest + std::log(sum) - logits[score.tokens[position + 1]];
+  return 0;
+}
+
+}  // namespace
+
+Outcome RunPerplexity(const std::vector<std::string>& arguments) {
+  std::optional<std::string> path, file;
+  bool json = false;
+  EngineChoice choice;
+  Options options(
+      "qrun perplexity MODEL.qbin -f TEXT [OPTION...]",
+      "The whole text is one sequence, with nothing added in front; every token but the first is scored.");
+  options.Positional("MODEL.qbin", &path, "the artifact");
+  options.Text("-f, --file", "FILE", &file, "the text (-: standard input)");
+  options.Flag("--json", &json, "one JSON object");
+  choice.AddTo(options);
+  bool done = false;
+  QRUN_RETURN_IF_ERROR(ParseOrHelp(options, arguments, &done));
+  if (done) return Outcome();
+  if (!file) return Outcome::Fail(kExitUsage, 8001, "-f is missing", "", "--help lists the options");
+  std::string text;
+  QRUN_RETURN_IF_ERROR(ReadFile(*file, &text));
+
+  Model model;
+  QRUN_RETURN_IF_ERROR(OpenModel(*path, choice, true, &model));
+  std::vector<int32_t> tokens;
+  QRUN_RETURN_IF_ERROR(Tokenize(model.text.get(), text, false, &tokens));
+  if (tokens.size() < 2) {
+    return Outcome::Fail(kExitInput, 8004,
+                         "the text has " + std::to_string(tokens.size()) + " tokens, expected at least 2",
+                         *file);
+  }
+  SessionPtr session;
+  QRUN_RETURN_IF_ERROR(NewSession(model, tokens.size(), &session));
+  Score score = {tokens};
+  qrt_append_options append = {};
+  append.struct_size = sizeof append;
+  append.want = QRT_LOGITS_ALL;
+  append.on_logits = AddRow;
+  append.ctx = &score;
+  QRUN_CALL(qrt_session_append(session.get(), tokens.data(), tokens.size() - 1, &append, &error));
+  const size_t scored = tokens.size() - 1;
+  const double perplexity = std::exp(score.negative_log_likelihood / static_cast<double>(scored));
+  char line[160];
+  std::snprintf(line, sizeof line,
+                json ? "{\"perplexity\": %.10g, \"tokens\": %zu, \"scored\": %zu}\n"
+                     : "perplexity %.6f (%zu tokens, %zu scored)\n",
+                perplexity, tokens.size(), scored);
+  return WriteStdout(line);
+}
+
+}  // namespace qrun

@@ -1,0 +1,57 @@
+#include "runtime/qrun/utf8_stream.h"
+
+#include <cstdint>
+
+#include "runtime/include/qrt/qrt.h"
+
+namespace qrun {
+namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+
+// Length of the well-formed sequence at the start of `bytes` (not empty), 0 if there is none.
+size_t SequenceLength(std::string_view bytes) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(bytes[i]); };
+  const uint8_t lead = byte(0);
+  if (lead < 0x80) return 1;
+  const size_t size = lead >= 0xC2 && lead <= 0xDF   ? 2
+                      : lead >= 0xE0 && lead <= 0xEF ? 3
+                      : lead >= 0xF0 && lead <= 0xF4 ? 4
+                                                     : 0;
+  if (size == 0 || bytes.size() < size) return 0;
+  const uint8_t low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+  const uint8_t high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+  if (byte(1) < low || byte(1) > high) return 0;
+  for (size_t i = 2; i < size; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  }
+  return size;
+}
+
+std::string WellFormed(std::string_view bytes) {
+  std::string text;
+  while (!bytes.empty()) {
+    const size_t size = SequenceLength(bytes);
+    text += size == 0 ? kReplacement : bytes.substr(0, size);
+    bytes.remove_prefix(size == 0 ? 1 : size);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string Utf8Stream::Push(std::string_view bytes) {
+  rest_ += bytes;
+  const size_t whole = qrt_utf8_whole_prefix(rest_.data(), rest_.size());
+  const std::string text = WellFormed(std::string_view(rest_).substr(0, whole));
+  rest_.erase(0, whole);
+  return text;
+}
+
+std::string Utf8Stream::Finish() {
+  const bool unfinished = !rest_.empty();
+  rest_.clear();
+  return std::string(unfinished ? kReplacement : std::string_view());
+}
+
+}  // namespace qrun

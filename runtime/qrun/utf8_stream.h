@@ -1,0 +1,24 @@
+// Text that arrives in arbitrary pieces of bytes, given out as whole UTF-8 sequences.
+#ifndef RUNTIME_QRUN_UTF8_STREAM_H_
+#define RUNTIME_QRUN_UTF8_STREAM_H_
+
+#include <string>
+#include <string_view>
+
+namespace qrun {
+
+// What is given out is always well-formed UTF-8: bytes that cannot belong to a sequence become U+FFFD.
+class Utf8Stream {
+ public:
+  // Takes more bytes; returns what is complete now.
+  std::string Push(std::string_view bytes);
+  // Ends the text: an unfinished sequence becomes U+FFFD.
+  std::string Finish();
+
+ private:
+  std::string rest_;  // at most 3 bytes: the beginning of a sequence
+};
+
+}  // namespace qrun
+
+#endif  // RUNTIME_QRUN_UTF8_STREAM_H_
