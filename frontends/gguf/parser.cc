@@ -383,8 +383,10 @@ absl::Status Parser::CheckNoOverlap(const std::vector<Tensor>& tensors) const {
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].bytes > 0) order.push_back(i);
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return tensors[a].file_offset < tensors[b].file_offset; });
+  // Ties keep the file's order, so that the later of two tensors at one place is the one reported.
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::make_pair(tensors[a].file_offset, a) < std::make_pair(tensors[b].file_offset, b);
+  });
   for (size_t k = 1; k < order.size(); ++k) {
     const Tensor& before = tensors[order[k - 1]];
     const Tensor& tensor = tensors[order[k]];
