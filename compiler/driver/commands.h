@@ -1,0 +1,61 @@
+// The subcommands of qcc. Each function declares one on the command line; what it does when chosen is put
+// into `Cli::run`.
+#ifndef QCC_COMPILER_DRIVER_COMMANDS_H_
+#define QCC_COMPILER_DRIVER_COMMANDS_H_
+
+#include <CLI/App.hpp>
+#include <csignal>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "compiler/driver/console.h"
+#include "compiler/pipeline/options.h"
+
+namespace qcc::compiler {
+
+struct Cli {
+  std::function<absl::Status()> run;  // of the chosen subcommand
+  bool quiet = false;
+  int verbose = 0;  // number of -v
+  const volatile std::sig_atomic_t* interrupted = nullptr;
+
+  int verbosity() const { return quiet ? -1 : verbose; }
+};
+
+void AddCompile(CLI::App& app, Cli& cli);
+void AddInspect(CLI::App& app, Cli& cli);
+void AddVerify(CLI::App& app, Cli& cli);
+void AddTargets(CLI::App& app, Cli& cli);
+void AddExplain(CLI::App& app, Cli& cli);
+void AddEval(CLI::App& app, Cli& cli);
+void AddSynth(CLI::App& app, Cli& cli);
+
+// Progress on this process's stderr, reports on its stdout.
+ConsoleProgress MakeProgress(const Cli& cli);
+
+// What `qcc compile` was told, as text, before it is checked.
+struct CompileArguments {
+  std::string input, output;
+  std::vector<std::string> targets, cpu, report;
+  std::string numerics = "int8", kv = "f16", compile_to = "artifact";
+  std::vector<std::string> decode, prefill;
+  std::string dump_ir, dump_kernels;
+  int verbosity = 0;
+};
+// Errors: Q0102, an unknown value: names the option, the value and what is accepted. "native" becomes the
+// level of this machine. Lists come out sorted, without repetition. Without output: the input's name with
+// .qbin, in the current folder.
+absl::StatusOr<PipelineOptions> ToPipelineOptions(const CompileArguments& arguments);
+
+// Page of an error code ("Q1203", "q1203" or "1203") from docs/reference/errors.md. Errors: Q0104.
+absl::StatusOr<std::string> ExplainCode(std::string_view code);
+
+// What `qcc targets` prints: every value of --target and --cpu and what it needs; marks this machine's.
+std::string TargetsText();
+
+}  // namespace qcc::compiler
+
+#endif  // QCC_COMPILER_DRIVER_COMMANDS_H_

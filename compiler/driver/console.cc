@@ -1,0 +1,141 @@
+#include "compiler/driver/console.h"
+
+#include <algorithm>
+#include <array>
+
+#include "frontends/gguf/error.h"
+
+namespace qcc::compiler {
+namespace {
+
+// Printable, one line: an escape sequence of a hostile file must not reach the terminal.
+std::string Printable(std::string_view text) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string out;
+  for (char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\n') {
+      out += "\n        ";
+    } else if (byte < 0x20 || byte == 0x7f) {
+      out += "\\x";
+      out += kDigits[byte >> 4];
+      out += kDigits[byte & 15];
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Exit ExitOf(const absl::Status& status) {
+  if (status.ok()) return Exit::kOk;
+  const std::string code = PartsOf(status).code;
+  if (code.size() == 5) {
+    switch (code[1]) {
+      case '0':
+        return Exit::kUsage;
+      case '1':
+      case '2':
+      case '3':
+        return Exit::kInputRefused;
+      case '4':
+        return Exit::kArtifactRefused;
+      case '5':
+        return Exit::kDevice;
+      case '6':
+        return Exit::kMemoryOrDisk;
+      default:
+        return Exit::kInternal;
+    }
+  }
+  if (absl::IsCancelled(status)) return Exit::kInterrupted;
+  if (absl::IsResourceExhausted(status)) return Exit::kMemoryOrDisk;
+  return Exit::kInternal;
+}
+
+std::string FormatError(const absl::Status& status) {
+  const ErrorParts parts = PartsOf(status);
+  std::string text = "qcc: error: " + Printable(parts.what);
+  if (!parts.code.empty()) text += " [" + parts.code + "]";
+  text += "\n";
+  if (!parts.where.empty()) text += "  note: " + Printable(parts.where) + "\n";
+  if (!parts.help.empty()) text += "  help: " + Printable(parts.help) + "\n";
+  return text;
+}
+
+std::string HumanBytes(uint64_t bytes) {
+  constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1024 && unit + 1 < kUnits.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
+  return text;
+}
+
+ConsoleProgress::ConsoleProgress(std::FILE* err, std::FILE* out, bool terminal, int verbosity,
+                                 const volatile std::sig_atomic_t* interrupted)
+    : err_(err), out_(out), terminal_(terminal), verbosity_(verbosity), interrupted_(interrupted) {}
+
+void ConsoleProgress::ClearLine() {
+  if (line_open_) std::fputs("\r\x1b[K", err_);
+  line_open_ = false;
+}
+
+void ConsoleProgress::BeginStage(int index, int count, std::string_view name) {
+  index_ = index;
+  count_ = count;
+  name_ = name;
+  began_ = Clock::now();
+  drawn_ = {};
+  if (verbosity_ < 0 || !terminal_) return;
+  ClearLine();
+  std::fprintf(err_, "[%2d/%d] %s", index_, count_, name_.c_str());
+  std::fflush(err_);
+  line_open_ = true;
+}
+
+void ConsoleProgress::Progress(uint64_t done, uint64_t total, std::string_view unit) {
+  if (verbosity_ < 0 || !terminal_) return;
+  const Clock::time_point now = Clock::now();
+  if (now - drawn_ < std::chrono::milliseconds(100) && done != total) return;
+  drawn_ = now;
+  const std::string amount =
+      unit == "B" ? HumanBytes(done) + " of " + HumanBytes(total)
+                  : std::to_string(done) + " of " + std::to_string(total) + " " + std::string(unit);
+  ClearLine();
+  std::fprintf(err_, "[%2d/%d] %s   %s", index_, count_, name_.c_str(), amount.c_str());
+  std::fflush(err_);
+  line_open_ = true;
+}
+
+void ConsoleProgress::EndStage(std::string_view summary) {
+  if (verbosity_ < 0) return;
+  ClearLine();
+  const double seconds = std::chrono::duration<double>(Clock::now() - began_).count();
+  std::fprintf(err_, "[%2d/%d] %-24s %-28.*s %6.2f s\n", index_, count_, name_.c_str(),
+               static_cast<int>(summary.size()), summary.data(), seconds);
+}
+
+void ConsoleProgress::Warning(std::string_view text) {
+  if (verbosity_ < 0) return;
+  ClearLine();
+  std::fprintf(err_, "qcc: warning: %s\n", Printable(text).c_str());
+}
+
+void ConsoleProgress::Report(std::string_view text) {
+  ClearLine();
+  std::fwrite(text.data(), 1, text.size(), out_);
+  if (!text.empty() && text.back() != '\n') std::fputc('\n', out_);
+}
+
+bool ConsoleProgress::Interrupted() const {
+  return *interrupted_ != 0;
+}
+
+}  // namespace qcc::compiler

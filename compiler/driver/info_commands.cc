@@ -1,0 +1,88 @@
+// targets, explain.
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <memory>
+
+#include "codegen/cpu/kernels/isa.h"
+#include "compiler/driver/commands.h"
+#include "frontends/gguf/error.h"
+#include "frontends/gguf/text.h"
+
+namespace qcc::compiler {
+namespace {
+
+using gguf::Concat;
+
+// docs/reference/errors.md; each code has a table row: | `Q1234` | condition | what to do |.
+constexpr std::string_view kErrorPages =
+#include "compiler/driver/error_pages.inc"
+    ;
+
+// Text between `*begin` and the next " | " or line end; moves *begin behind it.
+std::string_view Cell(std::string_view row, size_t* begin) {
+  const size_t end = std::min(row.find(" |", *begin), row.size());
+  const std::string_view cell = row.substr(*begin, end - *begin);
+  *begin = std::min(end + 3, row.size());
+  return cell;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ExplainCode(std::string_view code) {
+  std::string wanted(code);
+  if (!wanted.empty() && wanted[0] == 'q') wanted[0] = 'Q';
+  if (!wanted.empty() && std::isdigit(static_cast<unsigned char>(wanted[0]))) wanted.insert(0, "Q");
+  const std::string mark = Concat("\n| `", wanted, "` | ");
+  const size_t at = kErrorPages.find(mark);
+  if (at == std::string_view::npos) {
+    return MakeError("Q0104", Concat("there is no error code '", code, "'"), "qcc explain",
+                     "a code looks like Q1203 and stands in brackets behind an error");
+  }
+  std::string_view row = kErrorPages.substr(at + mark.size());
+  row = row.substr(0, row.find('\n'));
+  size_t begin = 0;
+  const std::string_view condition = Cell(row, &begin), help = Cell(row, &begin);
+  return Concat(wanted, ": ", condition, "\n  help: ", help, "\n");
+}
+
+std::string TargetsText() {
+  std::string out = "target  value of --cpu  needs\n";
+  const cpu::Isa host = cpu::host_isa();
+  for (const cpu::IsaInfo& isa : cpu::isa_table()) {
+    std::string name(isa.name);
+    if (isa.id == host) name += " *";
+    name.resize(std::max<size_t>(name.size(), 14), ' ');
+    out += Concat("cpu     ", name, "  ", isa.cpu_flags, "\n");
+  }
+  out += "* what --cpu=native means on this machine; --cpu takes several: --cpu=v3,v4vnni\n";
+  return out;
+}
+
+void AddTargets(CLI::App& app, Cli& cli) {
+  CLI::App* command = app.add_subcommand("targets", "list what can be compiled for, and what each needs");
+  command->callback([&cli] {
+    cli.run = [] {
+      std::fputs(TargetsText().c_str(), stdout);
+      return absl::OkStatus();
+    };
+  });
+}
+
+void AddExplain(CLI::App& app, Cli& cli) {
+  CLI::App* command = app.add_subcommand("explain", "say more about an error code");
+  auto code = std::make_shared<std::string>();
+  command->add_option("code", *code, "for example Q1203")->required();
+  command->callback([code, &cli] {
+    cli.run = [code]() -> absl::Status {
+      absl::StatusOr<std::string> page = ExplainCode(*code);
+      if (!page.ok()) return page.status();
+      std::fputs(page->c_str(), stdout);
+      return absl::OkStatus();
+    };
+  });
+}
+
+}  // namespace qcc::compiler

@@ -1,0 +1,248 @@
+#include "compiler/driver/inspect.h"
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "compiler/artifact/content_hash.h"
+#include "compiler/driver/console.h"
+#include "runtime/abi/qbin.h"
+
+namespace qcc::compiler {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Names come from a file that anybody may have written: no control characters to the terminal.
+std::string Clean(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return text;
+}
+
+__attribute__((format(printf, 2, 3))) void Append(std::string& out, const char* format, ...) {
+  va_list args;
+  va_start(args, format);
+  va_list again;
+  va_copy(again, args);
+  const int length = std::vsnprintf(nullptr, 0, format, args);
+  va_end(args);
+  const size_t at = out.size();
+  out.resize(at + static_cast<size_t>(length) + 1);
+  std::vsnprintf(out.data() + at, static_cast<size_t>(length) + 1, format, again);
+  va_end(again);
+  out.resize(at + static_cast<size_t>(length));
+}
+
+std::string Joined(const std::vector<std::string>& list) {
+  std::string out;
+  for (const std::string& s : list) out += (out.empty() ? "" : " ") + Clean(s);
+  return out;
+}
+
+uint64_t LargestArena(const ManifestSpec& m) {
+  uint64_t largest = 0;
+  for (const ProgramSpec& p : m.programs) largest = std::max(largest, p.arena_bytes);
+  return largest;
+}
+
+// Size of a section that the manifest names; the index is not trusted.
+uint64_t SectionSize(const ArtifactContents& c, uint32_t index) {
+  return index < c.sections.size() ? c.sections[index].size : 0;
+}
+
+// The largest power of two that divides the offset.
+uint64_t Alignment(uint64_t offset) {
+  return offset & (~offset + 1);
+}
+
+template <typename T>
+Json OrNull(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+void SamplingText(std::string& out, const SamplingSpec& s) {
+  std::string text;
+  auto add = [&text](const char* name, const auto& value) {
+    if (!value) return;
+    char number[48];
+    std::snprintf(number, sizeof number, "%g", static_cast<double>(*value));
+    text += (text.empty() ? "" : ", ") + std::string(name) + " " + number;
+  };
+  add("temperature", s.temperature);
+  add("top_k", s.top_k);
+  add("top_p", s.top_p);
+  add("min_p", s.min_p);
+  add("repeat_penalty", s.repeat_penalty);
+  add("presence_penalty", s.presence_penalty);
+  add("frequency_penalty", s.frequency_penalty);
+  add("penalty_window", s.penalty_window);
+  Append(out, "sampling        %s\n", text.empty() ? "no recommendation" : text.c_str());
+}
+
+}  // namespace
+
+std::string InspectText(const ArtifactContents& c) {
+  const ManifestSpec& m = c.manifest;
+  std::string out;
+  Append(out, "%s\n", c.path.c_str());
+  Append(out, "format          qbin %u.%u, %s (%llu bytes), required features %#llx\n", c.major, c.minor,
+         HumanBytes(c.file_bytes).c_str(), static_cast<unsigned long long>(c.file_bytes),
+         static_cast<unsigned long long>(c.required_features));
+  Append(out, "identity        %s\n", Hex(c.identity).c_str());
+  Append(out, "model           %s \"%s\", vocabulary %u, embedding %u, context %llu\n", Clean(m.arch).c_str(),
+         Clean(m.name).c_str(), m.vocab_size, m.embedding_length,
+         static_cast<unsigned long long>(m.context_length));
+  Append(out, "numerics        %s, KV %s\n", std::string(Name(m.numerics)).c_str(),
+         std::string(Name(m.kv_element)).c_str());
+  if (m.tokenizer) {
+    Append(out, "tokenizer       %s, bos %d%s, eos %d, ends on", Clean(m.tokenizer->pre).c_str(),
+           m.tokenizer->bos, m.tokenizer->add_bos ? " (added)" : "", m.tokenizer->eos);
+    for (uint32_t id : m.tokenizer->eog) Append(out, " %u", id);
+    Append(out, "\n");
+  } else {
+    Append(out, "tokenizer       none\n");
+  }
+  SamplingText(out, m.sampling);
+
+  Append(out, "\nsections\n   #  kind           align        offset          size  hash\n");
+  for (size_t i = 0; i < c.sections.size(); ++i) {
+    const ArtifactSection& s = c.sections[i];
+    Append(out, "  %2zu  %-13s %6llu %13llu %13llu  %s\n", i, std::string(SectionKindName(s.kind)).c_str(),
+           static_cast<unsigned long long>(std::min<uint64_t>(Alignment(s.offset), QBIN_ALIGNMENT)),
+           static_cast<unsigned long long>(s.offset), static_cast<unsigned long long>(s.size),
+           Hex(s.hash).c_str());
+  }
+  Append(out, "\ntargets (best first)\n");
+  for (const CodeSpec& code : m.code) {
+    Append(out, "  %s %-10s code %s, weights in section %u\n      needs: %s\n", Clean(code.target).c_str(),
+           Clean(code.isa).c_str(), HumanBytes(SectionSize(c, code.section)).c_str(), code.weights_section,
+           Joined(code.features).c_str());
+  }
+  Append(out, "\nformats             tensors        in GGUF         packed\n");
+  for (const FormatSpec& f : m.formats) {
+    Append(out, "  %-12s %12u %14s %14s\n", Clean(f.name).c_str(), f.tensors,
+           HumanBytes(f.source_bytes).c_str(), HumanBytes(f.packed_bytes).c_str());
+  }
+  Append(out, "\nmemory\n");
+  Append(out, "  weights           %12s  mapped, shared by processes\n", HumanBytes(m.weights_bytes).c_str());
+  Append(out, "  scratch           %12s  per engine: the largest program\n",
+         HumanBytes(LargestArena(m)).c_str());
+  Append(out, "  state             %12s  per sequence\n", HumanBytes(m.state_bytes).c_str());
+  Append(out, "  KV                %12s  per token; %s at the full context\n",
+         HumanBytes(m.kv_bytes_per_token).c_str(),
+         HumanBytes(m.context_length <= UINT64_MAX / std::max<uint64_t>(m.kv_bytes_per_token, 1)
+                        ? m.kv_bytes_per_token * m.context_length
+                        : UINT64_MAX)
+             .c_str());
+  Append(out, "\nprograms            phase     rows       scratch  dispatches  barriers\n");
+  for (const ProgramSpec& p : m.programs) {
+    Append(out, "  %-17s %-8s %5u %13s %11u %9u\n", Clean(p.name).c_str(), std::string(Name(p.phase)).c_str(),
+           p.rows, HumanBytes(p.arena_bytes).c_str(), p.dispatches, p.barriers);
+  }
+  Append(out, "\nprovenance\n  compiler          %s\n  source            %s, %llu bytes, xxh3-128 %s\n",
+         Clean(m.provenance.compiler).c_str(), Clean(m.provenance.source_name).c_str(),
+         static_cast<unsigned long long>(m.provenance.source_bytes), Hex(m.provenance.source_hash).c_str());
+  for (const auto& [key, value] : m.provenance.options) {
+    Append(out, "  %-17s %s\n", Clean(key).c_str(), Clean(value).c_str());
+  }
+  return out;
+}
+
+std::string InspectJson(const ArtifactContents& c) {
+  const ManifestSpec& m = c.manifest;
+  Json root;
+  root["schema"] = 1;
+  root["file_bytes"] = c.file_bytes;
+  root["format"] = {{"major", c.major}, {"minor", c.minor}, {"required_features", c.required_features}};
+  root["identity"] = Hex(c.identity);
+  root["model"] = {{"arch", m.arch},
+                   {"name", m.name},
+                   {"vocab_size", m.vocab_size},
+                   {"logits_stride", m.logits_stride},
+                   {"context_length", m.context_length},
+                   {"embedding_length", m.embedding_length}};
+  root["numerics"] = Name(m.numerics);
+  root["kv"] = Name(m.kv_element);
+  root["sections"] = Json::array();
+  for (size_t i = 0; i < c.sections.size(); ++i) {
+    const ArtifactSection& s = c.sections[i];
+    root["sections"].push_back({{"index", i},
+                                {"kind", SectionKindName(s.kind)},
+                                {"offset", s.offset},
+                                {"size", s.size},
+                                {"alignment", std::min<uint64_t>(Alignment(s.offset), QBIN_ALIGNMENT)},
+                                {"optional", (s.flags & QBIN_SECTION_OPTIONAL) != 0},
+                                {"hash", Hex(s.hash)}});
+  }
+  root["targets"] = Json::array();
+  for (const CodeSpec& code : m.code) {
+    root["targets"].push_back({{"target", code.target},
+                               {"isa", code.isa},
+                               {"features", code.features},
+                               {"section", code.section},
+                               {"code_bytes", SectionSize(c, code.section)},
+                               {"weights_section", code.weights_section}});
+  }
+  root["formats"] = Json::array();
+  for (const FormatSpec& f : m.formats) {
+    root["formats"].push_back({{"name", f.name},
+                               {"tensors", f.tensors},
+                               {"source_bytes", f.source_bytes},
+                               {"packed_bytes", f.packed_bytes}});
+  }
+  root["memory"] = {{"weights_bytes", m.weights_bytes},
+                    {"scratch_bytes", LargestArena(m)},
+                    {"state_bytes_per_sequence", m.state_bytes},
+                    {"kv_bytes_per_token", m.kv_bytes_per_token}};
+  root["programs"] = Json::array();
+  for (const ProgramSpec& p : m.programs) {
+    root["programs"].push_back({{"name", p.name},
+                                {"phase", Name(p.phase)},
+                                {"rows", p.rows},
+                                {"scratch_bytes", p.arena_bytes},
+                                {"dispatches", p.dispatches},
+                                {"barriers", p.barriers}});
+  }
+  root["states"] = Json::array();
+  for (const StateSpec& s : m.states) {
+    root["states"].push_back({{"name", s.name},
+                              {"kind", Name(s.kind)},
+                              {"layer", s.layer},
+                              {"shape", s.shape},
+                              {"element", Name(s.element)},
+                              {"offset", s.offset},
+                              {"bytes", s.bytes}});
+  }
+  if (m.tokenizer) {
+    root["tokenizer"] = {{"pre", m.tokenizer->pre}, {"bos", m.tokenizer->bos},
+                         {"eos", m.tokenizer->eos}, {"eot", m.tokenizer->eot},
+                         {"pad", m.tokenizer->pad}, {"add_bos", m.tokenizer->add_bos},
+                         {"eog", m.tokenizer->eog}, {"section", m.tokenizer->section}};
+  } else {
+    root["tokenizer"] = nullptr;
+  }
+  const SamplingSpec& s = m.sampling;
+  root["sampling"] = {{"temperature", OrNull(s.temperature)},
+                      {"top_k", OrNull(s.top_k)},
+                      {"top_p", OrNull(s.top_p)},
+                      {"min_p", OrNull(s.min_p)},
+                      {"repeat_penalty", OrNull(s.repeat_penalty)},
+                      {"presence_penalty", OrNull(s.presence_penalty)},
+                      {"frequency_penalty", OrNull(s.frequency_penalty)},
+                      {"penalty_window", OrNull(s.penalty_window)}};
+  root["chat_template_section"] = OrNull(m.chat_template_section);
+  root["goldens_section"] = OrNull(m.goldens_section);
+  Json options = Json::object();
+  for (const auto& [key, value] : m.provenance.options) options[key] = value;
+  root["provenance"] = {{"compiler", m.provenance.compiler},
+                        {"source_name", m.provenance.source_name},
+                        {"source_bytes", m.provenance.source_bytes},
+                        {"source_hash", Hex(m.provenance.source_hash)},
+                        {"options", std::move(options)}};
+  return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace qcc::compiler

@@ -1,0 +1,108 @@
+// qcc: GGUF in, .qbin out. Parses the command line, runs one subcommand, turns its status into text and an
+// exit code.
+#include <unistd.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include "compiler/driver/commands.h"
+#include "compiler/pipeline/pipeline.h"
+#include "frontends/gguf/error.h"
+
+namespace qcc::compiler {
+namespace {
+
+// Written by the signal handler, read through Cli::interrupted.
+volatile std::sig_atomic_t g_interrupted = 0;
+
+void OnSignal(int) {
+  g_interrupted = 1;
+}
+
+// The first signal asks the compiler to stop at the next safe point, where it removes what it has written.
+void InstallSignals() {
+  struct sigaction action {};
+  action.sa_handler = OnSignal;
+  sigemptyset(&action.sa_mask);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
+  // A closed pipe or a size limit shows as a failed write, which is reported like every other.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
+int Finish(const absl::Status& status) {
+  if (!status.ok()) {
+    // Cancelled by the user: no error to explain.
+    if (ExitOf(status) == Exit::kInterrupted) {
+      std::fputs("\nqcc: interrupted, nothing was written\n", stderr);
+    } else {
+      std::fputs(FormatError(status).c_str(), stderr);
+    }
+    return static_cast<int>(ExitOf(status));
+  }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    return Finish(MakeError("Q6002", "cannot write to the standard output", ""));
+  }
+  return 0;
+}
+
+int Main(int argc, char** argv) {
+  InstallSignals();
+  Cli cli;
+  cli.interrupted = &g_interrupted;
+  CLI::App app("Ahead-of-time compiler for language models: GGUF in, one .qbin artifact out.", "qcc");
+  app.set_version_flag("--version", CompilerVersion() + ", targets: cpu");
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.add_flag("-q,--quiet", cli.quiet, "only errors");
+  app.add_flag("-v,--verbose", cli.verbose, "more about the work; twice for still more");
+  app.footer(
+      "Run qcc COMMAND --help for the options of a command.\nExit codes: 0 ok, 1 internal error, 2 usage, 3 "
+      "input "
+      "refused, 4 artifact refused, 5 device, 6 memory or disk, 130 interrupted.");
+  AddCompile(app, cli);
+  AddInspect(app, cli);
+  AddVerify(app, cli);
+  AddTargets(app, cli);
+  AddExplain(app, cli);
+  AddEval(app, cli);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& request) {  // --help, --version
+    app.exit(request);
+    return Finish(absl::OkStatus());
+  } catch (const CLI::ParseError& error) {
+    std::string command;
+    for (const CLI::App* chosen : app.get_subcommands()) command = " " + chosen->get_name();
+    return Finish(MakeError("Q0101", error.what(), "", "qcc" + command + " --help"));
+  }
+  return Finish(cli.run());
+}
+
+}  // namespace
+
+ConsoleProgress MakeProgress(const Cli& cli) {
+  return ConsoleProgress(stderr, stdout, isatty(STDERR_FILENO) != 0, cli.verbosity(), cli.interrupted);
+}
+
+}  // namespace qcc::compiler
+
+// The only place that catches: Abseil and MLIR are built without exceptions, so what arrives here is the
+// standard library's.
+int main(int argc, char** argv) {
+  try {
+    return qcc::compiler::Main(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fputs("qcc: error: out of memory [Q6001]\n  help: use a machine with more memory\n", stderr);
+    return static_cast<int>(qcc::compiler::Exit::kMemoryOrDisk);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "qcc: error: %s [Q9001]\n  help: this is a bug in qcc; please report it\n",
+                 error.what());
+    return static_cast<int>(qcc::compiler::Exit::kInternal);
+  }
+}
