@@ -1,0 +1,269 @@
+// qk_norm_rope_store and attention against double arithmetic; rows alone, in steps of any length and beside
+// other sequences give equal bits.
+#include <cmath>
+
+#include "tests/unit/codegen_cpu/kernel_harness.h"
+
+namespace qcc::cpu {
+namespace {
+
+struct Shape {
+  int64_t q_heads, kv_heads, head_dim, rot_dims;
+  bool gated, f16;
+  std::string name() const {
+    return std::to_string(q_heads) + "/" + std::to_string(kv_heads) + " heads of " +
+           std::to_string(head_dim) + (gated ? ", gated" : "") + (f16 ? ", f16" : ", f32");
+  }
+};
+
+// One sequence of `tokens` tokens with its inputs, and everything that steps over it write.
+struct Sequence {
+  Shape s;
+  int64_t tokens, capacity;
+  std::vector<float> q, k, v, q_norm, k_norm, rope;
+  Guarded<uint8_t> kv;
+  std::vector<float> q_out, out;
+
+  int64_t q_width() const { return s.q_heads * s.head_dim * (s.gated ? 2 : 1); }
+  int64_t kv_width() const { return s.kv_heads * s.head_dim; }
+  int64_t out_width() const { return s.q_heads * s.head_dim; }
+};
+
+constexpr int64_t kOffset = 16;  // bytes per token of another layer before this one
+constexpr float kEps = 1e-6f;
+
+Sequence make_sequence(const Shape& s, int64_t tokens, uint32_t seed) {
+  Random random(seed);
+  const int64_t capacity = tokens + 5, element = s.f16 ? 2 : 4;
+  const int64_t q_width = s.q_heads * s.head_dim * (s.gated ? 2 : 1), kv_width = s.kv_heads * s.head_dim;
+  Sequence x{s,
+             tokens,
+             capacity,
+             random.normals(static_cast<size_t>(tokens * q_width)),
+             random.normals(static_cast<size_t>(tokens * kv_width)),
+             random.normals(static_cast<size_t>(tokens * kv_width)),
+             random.normals(static_cast<size_t>(s.head_dim)),
+             random.normals(static_cast<size_t>(s.head_dim)),
+             {},
+             Guarded<uint8_t>(static_cast<size_t>(capacity * (kOffset + 2 * kv_width * element))),
+             std::vector<float>(static_cast<size_t>(tokens * s.q_heads * s.head_dim)),
+             std::vector<float>(static_cast<size_t>(tokens * s.q_heads * s.head_dim))};
+  // Sharper attention for some heads; the unwritten cache is NaN in both formats.
+  for (float& w : x.q_norm) w *= 2.f;
+  std::memset(x.kv.data(), 0xff, x.kv.size());
+  for (int64_t t = 0; t < tokens; ++t) {
+    for (int64_t i = 0; i < s.rot_dims / 2; ++i)
+      x.rope.push_back(std::cos(static_cast<float>(t) / (1.f + i)));
+    for (int64_t i = 0; i < s.rot_dims / 2; ++i)
+      x.rope.push_back(std::sin(static_cast<float>(t) / (1.f + i)));
+  }
+  return x;
+}
+
+struct Piece {
+  Sequence* seq;
+  int64_t past, count;
+};
+
+// One step over pieces of sequences; `cuts` splits the work items into that many calls.
+void step(const Kernels& k, const std::vector<Piece>& pieces, int64_t cuts) {
+  const Sequence& first = *pieces[0].seq;
+  const Shape& s = first.s;
+  std::vector<qrt_seq> seqs;
+  std::vector<float> q, kk, v, rope;
+  int64_t rows = 0;
+  const auto append = [](std::vector<float>& to, const std::vector<float>& from, int64_t width,
+                         const Piece& p) {
+    to.insert(to.end(), from.begin() + p.past * width, from.begin() + (p.past + p.count) * width);
+  };
+  for (const Piece& p : pieces) {
+    seqs.push_back({nullptr, p.seq->kv.data(), p.seq->capacity, p.past, rows, p.count});
+    append(q, p.seq->q, first.q_width(), p);
+    append(kk, p.seq->k, first.kv_width(), p);
+    append(v, p.seq->v, first.kv_width(), p);
+    append(rope, p.seq->rope, s.rot_dims, p);
+    rows += p.count;
+  }
+  Guarded<float> gq = Guarded<float>::copy_of(q), gk = Guarded<float>::copy_of(kk),
+                 gv = Guarded<float>::copy_of(v);
+  Guarded<float> q_out(static_cast<size_t>(rows * first.out_width())), out(q_out.size());
+  const int64_t n = static_cast<int64_t>(seqs.size());
+  for (int64_t c = 0; c < cuts; ++c) {
+    k.qk_norm_rope_store(gq.data(), gk.data(), gv.data(), first.q_norm.data(), first.k_norm.data(),
+                         rope.data(), q_out.data(), seqs.data(), n, kOffset, s.q_heads, s.kv_heads,
+                         s.head_dim, s.rot_dims, s.gated, kEps, s.f16, rows, rows * c / cuts,
+                         rows * (c + 1) / cuts);
+  }
+  const int64_t items = rows * s.kv_heads;
+  for (int64_t c = 0; c < cuts; ++c) {
+    k.qk_attention(q_out.data(), s.gated ? gq.data() : nullptr, seqs.data(), n, out.data(), kOffset,
+                   s.q_heads, s.kv_heads, s.head_dim, 1.f / std::sqrt(static_cast<float>(s.head_dim)), s.f16,
+                   rows, items * c / cuts, items * (c + 1) / cuts);
+  }
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const int64_t w = first.out_width(), n_values = pieces[i].count * w;
+    std::copy_n(q_out.data() + seqs[i].row_begin * w, n_values,
+                pieces[i].seq->q_out.begin() + pieces[i].past * w);
+    std::copy_n(out.data() + seqs[i].row_begin * w, n_values,
+                pieces[i].seq->out.begin() + pieces[i].past * w);
+  }
+}
+
+std::vector<double> norm_rope(const float* src, const std::vector<float>& weight, const float* rope,
+                              int64_t dim, int64_t rot) {
+  double sum = 0;
+  for (int64_t i = 0; i < dim; ++i) sum += static_cast<double>(src[i]) * src[i];
+  const double scale = 1 / std::sqrt(sum / dim + kEps);
+  std::vector<double> n(dim), r;
+  for (int64_t i = 0; i < dim; ++i) n[i] = src[i] * scale * weight[i];
+  r = n;
+  for (int64_t i = 0; i < rot / 2; ++i) {
+    const double c = rope[i], s = rope[rot / 2 + i];
+    r[i] = n[i] * c - n[i + rot / 2] * s;
+    r[i + rot / 2] = n[i] * s + n[i + rot / 2] * c;
+  }
+  return r;
+}
+
+// The cache's value at (which = 0 key, 1 value; head, position).
+std::vector<double> cached(const Sequence& x, int which, int64_t head, int64_t at) {
+  const int64_t element = x.s.f16 ? 2 : 4, dim = x.s.head_dim;
+  const uint8_t* p =
+      x.kv.data() + kOffset * x.capacity + ((which * x.s.kv_heads + head) * x.capacity + at) * dim * element;
+  std::vector<double> v(dim);
+  for (int64_t i = 0; i < dim; ++i) {
+    if (x.s.f16) {
+      uint16_t h;
+      std::memcpy(&h, p + i * 2, 2);
+      v[i] = half_to_float(h);
+    } else {
+      float f;
+      std::memcpy(&f, p + i * 4, 4);
+      v[i] = f;
+    }
+  }
+  return v;
+}
+
+void check_store(const Sequence& x) {
+  const Shape& s = x.s;
+  for (int64_t t = 0; t < x.tokens; ++t) {
+    for (int64_t h = 0; h < s.kv_heads; ++h) {
+      const auto key = cached(x, 0, h, t), value = cached(x, 1, h, t);
+      const float* src = x.k.data() + (t * s.kv_heads + h) * s.head_dim;
+      const auto want = norm_rope(src, x.k_norm, x.rope.data() + t * s.rot_dims, s.head_dim, s.rot_dims);
+      for (int64_t i = 0; i < s.head_dim; ++i) {
+        const double unit = s.f16 ? 5e-4 : 5e-7;
+        ASSERT_NEAR(key[i], want[i], unit * (std::abs(want[i]) + (s.f16 ? 1e-4 : 1)))
+            << "key " << t << " dim " << i;
+        const float v = x.v[(t * s.kv_heads + h) * s.head_dim + i];
+        const float exact = s.f16 ? half_to_float(float_to_half(v)) : v;
+        ASSERT_EQ(value[i], exact) << "value " << t << " dim " << i;
+      }
+    }
+    for (int64_t h = 0; h < s.q_heads; ++h) {
+      const float* src = x.q.data() + (t * s.q_heads + h) * s.head_dim * (s.gated ? 2 : 1);
+      const auto want = norm_rope(src, x.q_norm, x.rope.data() + t * s.rot_dims, s.head_dim, s.rot_dims);
+      for (int64_t i = 0; i < s.head_dim; ++i) {
+        ASSERT_NEAR(x.q_out[(t * s.q_heads + h) * s.head_dim + i], want[i], 5e-7 * (1 + std::abs(want[i])))
+            << "query " << t << " dim " << i;
+      }
+    }
+  }
+  for (size_t i = 0; i < static_cast<size_t>(kOffset * x.capacity); ++i) {
+    ASSERT_EQ(x.kv[i], 0xff) << "byte " << i << " of another layer";
+  }
+}
+
+void check_attention(const Sequence& x) {
+  const Shape& s = x.s;
+  const int64_t group = s.q_heads / s.kv_heads;
+  for (int64_t kv = 0; kv < s.kv_heads; ++kv) {
+    std::vector<std::vector<double>> keys, values;
+    for (int64_t t = 0; t < x.tokens; ++t) {
+      keys.push_back(cached(x, 0, kv, t));
+      values.push_back(cached(x, 1, kv, t));
+      for (int64_t h = kv * group; h < (kv + 1) * group; ++h) {
+        const float* q = x.q_out.data() + (t * s.q_heads + h) * s.head_dim;
+        std::vector<double> p(t + 1), o(s.head_dim);
+        double top = -1e300, sum = 0;
+        for (int64_t j = 0; j <= t; ++j) {
+          for (int64_t i = 0; i < s.head_dim; ++i) p[j] += q[i] * keys[j][i];
+          p[j] /= std::sqrt(static_cast<double>(s.head_dim));
+          top = std::max(top, p[j]);
+        }
+        for (int64_t j = 0; j <= t; ++j) sum += p[j] = std::exp(p[j] - top);
+        for (int64_t j = 0; j <= t; ++j) {
+          for (int64_t i = 0; i < s.head_dim; ++i) o[i] += p[j] / sum * values[j][i];
+        }
+        for (int64_t i = 0; i < s.head_dim; ++i) {
+          double want = o[i];
+          if (s.gated)
+            want /= 1 + std::exp(-static_cast<double>(x.q[((t * s.q_heads + h) * 2 + 1) * s.head_dim + i]));
+          ASSERT_NEAR(x.out[(t * s.q_heads + h) * s.head_dim + i], want, 5e-6)
+              << "token " << t << ", head " << h << ", dim " << i;
+        }
+      }
+    }
+  }
+}
+
+class KernelAttention : public KernelTest {};
+QCC_INSTANTIATE_KERNEL_TEST(KernelAttention);
+
+const Shape kShapes[] = {{4, 2, 32, 16, true, false},
+                         {6, 2, 64, 64, false, true},
+                         {8, 1, 256, 64, true, true},
+                         {2, 2, 40, 8, true, false},
+                         {3, 1, 128, 128, false, false}};
+
+TEST_P(KernelAttention, ValuesAndSplits) {
+  for (const Shape& s : kShapes) {
+    SCOPED_TRACE(s.name());
+    const int64_t tokens = 75;
+    Sequence whole = make_sequence(s, tokens, 7);
+    step(*k, {{&whole, 0, tokens}}, 1);
+    check_store(whole);
+    if (HasFatalFailure()) return;
+    check_attention(whole);
+    if (HasFatalFailure()) return;
+    for (const std::vector<int64_t>& lengths :
+         {std::vector<int64_t>{1}, {3}, {31, 33, 1}, {32}, {64}, {74, 1}, {2, 5, 9}}) {
+      for (int64_t cuts : {1, 3}) {
+        Sequence split = make_sequence(s, tokens, 7);
+        size_t i = 0;
+        for (int64_t t = 0; t < tokens;) {
+          const int64_t n = std::min(lengths[std::min(i++, lengths.size() - 1)], tokens - t);
+          step(*k, {{&split, t, n}}, cuts);
+          t += n;
+        }
+        ASSERT_TRUE(same_bits(split.out.data(), whole.out.data(), whole.out.size()))
+            << "steps of " << lengths[0] << ", " << cuts << " calls each";
+      }
+    }
+  }
+}
+
+TEST_P(KernelAttention, SequencesDoNotMeet) {
+  for (const Shape& s : {kShapes[0], kShapes[2]}) {
+    SCOPED_TRACE(s.name());
+    Sequence a = make_sequence(s, 40, 1), b = make_sequence(s, 9, 2), c = make_sequence(s, 35, 3);
+    b.q_norm = c.q_norm = a.q_norm;
+    b.k_norm = c.k_norm = a.k_norm;
+    Sequence a1 = make_sequence(s, 40, 1), b1 = make_sequence(s, 9, 2), c1 = make_sequence(s, 35, 3);
+    b1.q_norm = c1.q_norm = a.q_norm;
+    b1.k_norm = c1.k_norm = a.k_norm;
+    step(*k, {{&a1, 0, 40}}, 1);
+    step(*k, {{&b1, 0, 9}}, 1);
+    step(*k, {{&c1, 0, 35}}, 1);
+    step(*k, {{&a, 0, 33}, {&b, 0, 1}, {&c, 0, 35}}, 2);
+    step(*k, {{&a, 33, 1}, {&b, 1, 7}}, 2);
+    step(*k, {{&b, 8, 1}, {&a, 34, 6}}, 3);
+    EXPECT_TRUE(same_bits(a.out.data(), a1.out.data(), a.out.size())) << "first sequence";
+    EXPECT_TRUE(same_bits(b.out.data(), b1.out.data(), b.out.size())) << "second sequence";
+    EXPECT_TRUE(same_bits(c.out.data(), c1.out.data(), c.out.size())) << "third sequence";
+  }
+}
+
+}  // namespace
+}  // namespace qcc::cpu

@@ -1,0 +1,224 @@
+// gated_delta against the plain rule in double; any split of a sequence, any company and any split of heads
+// give equal bits in outputs and states.
+#include <cmath>
+
+#include "tests/unit/codegen_cpu/kernel_harness.h"
+
+namespace qcc::cpu {
+namespace {
+
+struct Shape {
+  int64_t key_heads, value_heads, key_dim, value_dim, taps;
+  int64_t channels() const { return 2 * key_heads * key_dim + value_heads * value_dim; }
+  int64_t values() const { return value_heads * value_dim; }
+  int64_t conv_values() const { return (taps - 1) * channels(); }
+  int64_t delta_values() const { return value_heads * key_dim * value_dim; }
+  std::string name() const {
+    return std::to_string(key_heads) + "/" + std::to_string(value_heads) + " heads, " +
+           std::to_string(key_dim) + " x " + std::to_string(value_dim) + ", " + std::to_string(taps) +
+           " taps";
+  }
+};
+
+struct Weights {
+  Guarded<float> conv, a, dt, norm;
+};
+Weights make_weights(const Shape& s) {
+  Random random(5);
+  Weights w{random.guarded(static_cast<size_t>(s.taps * s.channels()), 0.5f),
+            random.guarded(static_cast<size_t>(s.value_heads)),
+            random.guarded(static_cast<size_t>(s.value_heads)),
+            random.guarded(static_cast<size_t>(s.value_dim))};
+  for (float& a : w.a) a = -std::abs(a);
+  return w;
+}
+
+struct Sequence {
+  int64_t tokens;
+  std::vector<float> qkv, z, alpha, beta;  // alpha, beta: [tokens][value_heads]
+  Guarded<float> state;                    // one value in front, conv, delta
+  std::vector<float> out;
+};
+Sequence make_sequence(const Shape& s, int64_t tokens, uint32_t seed) {
+  Random random(seed);
+  Sequence x{tokens,
+             random.normals(static_cast<size_t>(tokens * s.channels())),
+             random.normals(static_cast<size_t>(tokens * s.values())),
+             random.normals(static_cast<size_t>(tokens * s.value_heads), 2.f),
+             random.normals(static_cast<size_t>(tokens * s.value_heads), 2.f),
+             Guarded<float>(static_cast<size_t>(1 + s.conv_values() + s.delta_values())),
+             std::vector<float>(static_cast<size_t>(tokens * s.values()))};
+  std::fill(x.state.begin(), x.state.end(), 0.f);
+  if (tokens > 10) {
+    x.alpha[3 * s.value_heads] = 90.f;   // forgets everything
+    x.alpha[5 * s.value_heads] = -90.f;  // forgets nothing
+    std::fill_n(x.qkv.begin() + 8 * s.channels(), s.channels(), 0.f);
+  }
+  return x;
+}
+
+constexpr float kL2Eps = 1e-6f, kNormEps = 1e-6f;
+
+struct Piece {
+  Sequence* seq;
+  int64_t past, count;
+};
+
+void step(const Kernels& k, const Shape& s, const Weights& w, const std::vector<Piece>& pieces,
+          int64_t cuts) {
+  const int64_t ld = 2 * s.value_heads + 3;
+  std::vector<qrt_seq> seqs;
+  std::vector<float> qkv, z, ab;
+  int64_t rows = 0;
+  for (const Piece& p : pieces) {
+    seqs.push_back({reinterpret_cast<uint8_t*>(p.seq->state.data()), nullptr, 0, p.past, rows, p.count});
+    qkv.insert(qkv.end(), p.seq->qkv.begin() + p.past * s.channels(),
+               p.seq->qkv.begin() + (p.past + p.count) * s.channels());
+    z.insert(z.end(), p.seq->z.begin() + p.past * s.values(),
+             p.seq->z.begin() + (p.past + p.count) * s.values());
+    for (int64_t t = p.past; t < p.past + p.count; ++t) {
+      ab.insert(ab.end(), p.seq->alpha.begin() + t * s.value_heads,
+                p.seq->alpha.begin() + (t + 1) * s.value_heads);
+      ab.insert(ab.end(), p.seq->beta.begin() + t * s.value_heads,
+                p.seq->beta.begin() + (t + 1) * s.value_heads);
+      ab.insert(ab.end(), 3, NAN);
+    }
+    rows += p.count;
+  }
+  const Guarded<float> g_qkv = Guarded<float>::copy_of(qkv), g_z = Guarded<float>::copy_of(z),
+                       g_ab = Guarded<float>::copy_of(ab);
+  Guarded<float> out(static_cast<size_t>(rows * s.values()));
+  for (int64_t c = 0; c < cuts; ++c) {
+    k.qk_gated_delta(g_qkv.data(), g_z.data(), g_ab.data(), g_ab.data() + s.value_heads, w.conv.data(),
+                     w.a.data(), w.dt.data(), w.norm.data(), seqs.data(), static_cast<int64_t>(seqs.size()),
+                     out.data(), 4, 4 + 4 * s.conv_values(), s.key_heads, s.value_heads, s.key_dim,
+                     s.value_dim, s.taps, kL2Eps, kNormEps, 1.f / std::sqrt(static_cast<float>(s.key_dim)),
+                     ld, rows, s.key_heads * c / cuts, s.key_heads * (c + 1) / cuts);
+  }
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    std::copy_n(out.data() + seqs[i].row_begin * s.values(), pieces[i].count * s.values(),
+                pieces[i].seq->out.begin() + pieces[i].past * s.values());
+  }
+}
+
+// The rule as it is written down: decay, read, write, read out.
+std::vector<double> reference(const Shape& s, const Weights& w, const Sequence& x,
+                              std::vector<double>* state_out) {
+  const int64_t ch = s.channels(), keys = s.key_heads * s.key_dim;
+  std::vector<double> out(x.out.size()), state(s.delta_values());
+  const auto silu = [](double v) { return v / (1 + std::exp(-v)); };
+  for (int64_t t = 0; t < x.tokens; ++t) {
+    std::vector<double> c(ch);
+    for (int64_t i = 0; i < ch; ++i) {
+      for (int64_t tap = 0; tap < s.taps; ++tap) {
+        const int64_t at = t - (s.taps - 1) + tap;
+        if (at >= 0) c[i] += static_cast<double>(w.conv[tap * ch + i]) * x.qkv[at * ch + i];
+      }
+      c[i] = silu(c[i]);
+    }
+    const auto normalise = [&](double* v) {
+      double sum = 0;
+      for (int64_t i = 0; i < s.key_dim; ++i) sum += v[i] * v[i];
+      for (int64_t i = 0; i < s.key_dim; ++i) v[i] /= std::sqrt(sum + kL2Eps);
+    };
+    for (int64_t h = 0; h < 2 * s.key_heads; ++h) normalise(c.data() + h * s.key_dim);
+    for (int64_t vh = 0; vh < s.value_heads; ++vh) {
+      const double *q = c.data() + vh % s.key_heads * s.key_dim, *k = q + keys;
+      const double* v = c.data() + 2 * keys + vh * s.value_dim;
+      const double a = x.alpha[t * s.value_heads + vh] + static_cast<double>(w.dt[vh]);
+      const double decay =
+          std::exp(w.a[vh] * (a > 0 ? a + std::log1p(std::exp(-a)) : std::log1p(std::exp(a))));
+      const double beta = 1 / (1 + std::exp(-static_cast<double>(x.beta[t * s.value_heads + vh])));
+      double* S = state.data() + vh * s.key_dim * s.value_dim;
+      std::vector<double> o(s.value_dim);
+      double squares = 0;
+      for (int64_t j = 0; j < s.value_dim; ++j) {
+        double read = 0;
+        for (int64_t i = 0; i < s.key_dim; ++i) read += (S[i * s.value_dim + j] *= decay) * k[i];
+        const double u = beta * (v[j] - read);
+        for (int64_t i = 0; i < s.key_dim; ++i) o[j] += (S[i * s.value_dim + j] += k[i] * u) * q[i];
+        o[j] /= std::sqrt(static_cast<double>(s.key_dim));
+        squares += o[j] * o[j];
+      }
+      for (int64_t j = 0; j < s.value_dim; ++j) {
+        const int64_t at = (t * s.value_heads + vh) * s.value_dim + j;
+        out[at] = o[j] / std::sqrt(squares / s.value_dim + kNormEps) * w.norm[j] * silu(x.z[at]);
+      }
+    }
+  }
+  *state_out = state;
+  return out;
+}
+
+class KernelGatedDelta : public KernelTest {};
+QCC_INSTANTIATE_KERNEL_TEST(KernelGatedDelta);
+
+const Shape kShapes[] = {
+    {2, 2, 32, 32, 4}, {3, 6, 64, 40, 4}, {2, 2, 128, 128, 2}, {1, 3, 8, 72, 6}, {1, 1, 256, 256, 4}};
+
+TEST_P(KernelGatedDelta, ValuesAndSplits) {
+  for (const Shape& s : kShapes) {
+    SCOPED_TRACE(s.name());
+    const int64_t tokens = 41;
+    const Weights w = make_weights(s);
+    Sequence whole = make_sequence(s, tokens, 11);
+    step(*k, s, w, {{&whole, 0, tokens}}, 1);
+    std::vector<double> state;
+    const std::vector<double> want = reference(s, w, whole, &state);
+    double error = 0, size = 0, state_error = 0, state_size = 0;
+    for (size_t i = 0; i < want.size(); ++i) {
+      error += (whole.out[i] - want[i]) * (whole.out[i] - want[i]);
+      size += want[i] * want[i];
+      ASSERT_NEAR(whole.out[i], want[i], 2e-4) << "token " << i / s.values() << ", value " << i % s.values();
+    }
+    for (size_t i = 0; i < state.size(); ++i) {
+      const double d = whole.state[1 + s.conv_values() + i] - state[i];
+      state_error += d * d;
+      state_size += state[i] * state[i];
+    }
+    EXPECT_LT(error, 1e-11 * size);
+    EXPECT_LT(state_error, 1e-12 * state_size);
+    for (int64_t i = 0; i < s.taps - 1; ++i) {
+      ASSERT_TRUE(same_bits(whole.state.data() + 1 + i * s.channels(),
+                            whole.qkv.data() + (tokens - (s.taps - 1) + i) * s.channels(), s.channels()))
+          << "conv state column " << i;
+    }
+    EXPECT_EQ(whole.state[0], 0.f) << "another layer's state";
+
+    for (const std::vector<int64_t>& lengths :
+         {std::vector<int64_t>{1}, {2}, {3, 1, 16}, {15, 17}, {40, 1}, {5}}) {
+      for (int64_t cuts : {int64_t{1}, s.key_heads}) {
+        Sequence split = make_sequence(s, tokens, 11);
+        size_t i = 0;
+        for (int64_t t = 0; t < tokens;) {
+          const int64_t n = std::min(lengths[std::min(i++, lengths.size() - 1)], tokens - t);
+          step(*k, s, w, {{&split, t, n}}, cuts);
+          t += n;
+        }
+        ASSERT_TRUE(same_bits(split.out.data(), whole.out.data(), whole.out.size()))
+            << "outputs, steps of " << lengths[0] << ", " << cuts << " calls each";
+        ASSERT_TRUE(same_bits(split.state.data(), whole.state.data(), whole.state.size()))
+            << "states, steps of " << lengths[0] << ", " << cuts << " calls each";
+      }
+    }
+  }
+}
+
+TEST_P(KernelGatedDelta, SequencesDoNotMeet) {
+  const Shape s = kShapes[1];
+  const Weights w = make_weights(s);
+  Sequence a = make_sequence(s, 20, 1), b = make_sequence(s, 7, 2);
+  Sequence a1 = make_sequence(s, 20, 1), b1 = make_sequence(s, 7, 2);
+  step(*k, s, w, {{&a1, 0, 20}}, 1);
+  step(*k, s, w, {{&b1, 0, 7}}, 1);
+  step(*k, s, w, {{&a, 0, 17}, {&b, 0, 1}}, 1);
+  step(*k, s, w, {{&b, 1, 2}, {&a, 17, 1}}, 3);
+  step(*k, s, w, {{&a, 18, 2}, {&b, 3, 4}}, 2);
+  EXPECT_TRUE(same_bits(a.out.data(), a1.out.data(), a.out.size())) << "first sequence";
+  EXPECT_TRUE(same_bits(b.out.data(), b1.out.data(), b.out.size())) << "second sequence";
+  EXPECT_TRUE(same_bits(a.state.data(), a1.state.data(), a.state.size())) << "first state";
+  EXPECT_TRUE(same_bits(b.state.data(), b1.state.data(), b.state.size())) << "second state";
+}
+
+}  // namespace
+}  // namespace qcc::cpu

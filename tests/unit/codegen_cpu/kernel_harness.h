@@ -1,0 +1,172 @@
+// What the kernel tests share: the kernels of each ISA level as a table of functions, buffers that fault when
+// they are overrun, and random inputs.
+#ifndef QCC_TESTS_UNIT_CODEGEN_CPU_KERNEL_HARNESS_H_
+#define QCC_TESTS_UNIT_CODEGEN_CPU_KERNEL_HARNESS_H_
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "codegen/cpu/kernels/isa.h"
+#include "codegen/cpu/kernels/kernels.h"
+#include "dialects/formats/formats.h"
+
+// The same bitcode that the compiler embeds, as native code with a prefix per level.
+#define QK_FUNCTION(name)                \
+  extern "C" decltype(name) base_##name; \
+  extern "C" decltype(name) v3_##name;   \
+  extern "C" decltype(name) v4vnni_##name;
+#include "codegen/cpu/kernels/kernel_functions.def"
+#undef QK_FUNCTION
+
+namespace qcc::cpu {
+
+struct Kernels {
+#define QK_FUNCTION(name) decltype(&::name) name;
+#include "codegen/cpu/kernels/kernel_functions.def"
+#undef QK_FUNCTION
+};
+
+inline const Kernels& kernels_of(Isa isa) {
+#define QK_FUNCTION(name) &base_##name,
+  static const Kernels base{
+#include "codegen/cpu/kernels/kernel_functions.def"
+  };
+#undef QK_FUNCTION
+#define QK_FUNCTION(name) &v3_##name,
+  static const Kernels v3{
+#include "codegen/cpu/kernels/kernel_functions.def"
+  };
+#undef QK_FUNCTION
+#define QK_FUNCTION(name) &v4vnni_##name,
+  static const Kernels v4vnni{
+#include "codegen/cpu/kernels/kernel_functions.def"
+  };
+#undef QK_FUNCTION
+  switch (isa) {
+    case Isa::base:
+      return base;
+    case Isa::v3:
+      return v3;
+    case Isa::v4vnni:
+      break;
+  }
+  return v4vnni;
+}
+
+struct FormatKernels {
+  Format format;
+  std::string name;
+  decltype(&qk_linear_f32_f32) f32;
+  decltype(&qk_linear_q8_0_int8) int8;  // null for plain formats
+  decltype(&qk_embed_f32) embed;
+};
+
+inline std::vector<FormatKernels> format_kernels(const Kernels& k) {
+  return {
+#define QK_PLAIN_FORMAT(id, suffix) \
+  {Format::id, #suffix, k.qk_linear_##suffix##_f32, nullptr, k.qk_embed_##suffix},
+#define QK_BLOCK_FORMAT(id, suffix) \
+  {Format::id, #suffix, k.qk_linear_##suffix##_f32, k.qk_linear_##suffix##_int8, k.qk_embed_##suffix},
+#include "codegen/cpu/kernels/kernels.def"
+  };
+}
+
+// Array whose end (or, with `front`, whose beginning) touches an inaccessible page.
+template <class T>
+class Guarded {
+ public:
+  explicit Guarded(size_t n, bool front = false) : n_(n) {
+    const size_t page = 4096, bytes = (n * sizeof(T) + page - 1) / page * page;
+    size_ = bytes + 2 * page;
+    base_ = static_cast<uint8_t*>(mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    if (base_ == MAP_FAILED || mprotect(base_ + page, bytes, PROT_READ | PROT_WRITE) != 0) std::abort();
+    data_ = reinterpret_cast<T*>(base_ + page + (front ? 0 : bytes - n * sizeof(T)));
+  }
+  template <class C>
+  static Guarded copy_of(const C& c) {
+    Guarded g(c.size());
+    std::copy(c.begin(), c.end(), g.begin());
+    return g;
+  }
+  Guarded(Guarded&& o) noexcept : n_(o.n_), size_(o.size_), base_(o.base_), data_(o.data_) {
+    o.base_ = nullptr;
+  }
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
+  ~Guarded() {
+    if (base_) munmap(base_, size_);
+  }
+  T* data() { return data_; }
+  const T* data() const { return data_; }
+  T* begin() { return data_; }
+  T* end() { return data_ + n_; }
+  const T* begin() const { return data_; }
+  const T* end() const { return data_ + n_; }
+  size_t size() const { return n_; }
+  T& operator[](size_t i) { return data_[i]; }
+  const T& operator[](size_t i) const { return data_[i]; }
+
+ private:
+  size_t n_, size_;
+  uint8_t* base_;
+  T* data_;
+};
+
+class Random {
+ public:
+  explicit Random(uint32_t seed) : gen_(seed) {}
+  float normal(float sigma = 1.f) { return sigma * normal_(gen_); }
+  uint32_t below(uint32_t n) { return gen_() % n; }
+  std::vector<float> normals(size_t n, float sigma = 1.f) {
+    std::vector<float> v(n);
+    for (float& x : v) x = normal(sigma);
+    return v;
+  }
+  Guarded<float> guarded(size_t n, float sigma = 1.f) { return Guarded<float>::copy_of(normals(n, sigma)); }
+
+ private:
+  std::mt19937 gen_;
+  std::normal_distribution<float> normal_;
+};
+
+// GGUF rows of `format`. Odd rows are arbitrary codes with sane scales, so that every code occurs; even rows
+// are encoded.
+std::vector<uint8_t> random_gguf(Format format, int64_t rows, int64_t cols, uint32_t seed);
+
+// Equality of bits, reported with the place.
+inline ::testing::AssertionResult same_bits(const float* a, const float* b, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    if (std::memcmp(a + i, b + i, 4) != 0) {
+      return ::testing::AssertionFailure()
+             << "element " << i << " of " << n << ": " << a[i] << " and " << b[i];
+    }
+  }
+  return ::testing::AssertionSuccess();
+}
+
+// Runs once per ISA level; levels that this machine lacks are skipped by name.
+class KernelTest : public ::testing::TestWithParam<Isa> {
+ protected:
+  void SetUp() override {
+    const std::string_view missing = missing_cpu_flag(GetParam());
+    if (!missing.empty()) {
+      GTEST_SKIP() << "this machine lacks " << missing << ", which " << isa_info(GetParam()).name << " needs";
+    }
+    k = &kernels_of(GetParam());
+  }
+  const Kernels* k = nullptr;
+};
+#define QCC_INSTANTIATE_KERNEL_TEST(suite)                            \
+  INSTANTIATE_TEST_SUITE_P(                                           \
+      Isa, suite, ::testing::Values(Isa::base, Isa::v3, Isa::v4vnni), \
+      [](const auto& info) { return std::string(qcc::cpu::isa_info(info.param).name); })
+
+}  // namespace qcc::cpu
+
+#endif  // QCC_TESTS_UNIT_CODEGEN_CPU_KERNEL_HARNESS_H_

@@ -1,0 +1,239 @@
+// linear: every ISA level, format and numerics against double arithmetic on the reference decoder's values,
+// and equal bits however rows and groups are split.
+#include <cmath>
+#include <functional>
+
+#include "codegen/cpu/pack/pack.h"
+#include "dialects/plan/pack_layout.h"
+#include "tests/unit/codegen_cpu/kernel_harness.h"
+
+namespace qcc::cpu {
+namespace {
+
+using plan::align_up;
+using plan::int8_row_bytes;
+
+struct Problem {
+  Format format;
+  int64_t k, n, rows;
+  bool swiglu = false;
+  std::vector<double> weights, weights2;  // decoded, n x k
+  Guarded<uint8_t> packed;
+  Guarded<float> x;
+  Guarded<uint8_t> xq;
+
+  int64_t groups() const { return (n + 15) / 16; }
+  int64_t ld() const { return align_up(n, 16); }
+};
+
+std::vector<double> decode(Format f, const std::vector<uint8_t>& gguf, int64_t rows, int64_t cols) {
+  std::vector<float> v(static_cast<size_t>(rows * cols));
+  for (int64_t r = 0; r < rows; ++r)
+    decode_row(f, gguf.data() + r * row_bytes(f, cols), cols, v.data() + r * cols);
+  return {v.begin(), v.end()};
+}
+
+Problem make_problem(const Kernels& kernels, Format format, int64_t k, int64_t n, int64_t rows, bool swiglu,
+                     uint32_t seed) {
+  const auto gguf = random_gguf(format, n, k, seed), gguf2 = random_gguf(format, n, k, seed + 1);
+  const int64_t groups = (n + 15) / 16, bytes = plan::x16_bytes(format, n, k);
+  Guarded<uint8_t> packed(static_cast<size_t>(swiglu ? 2 * bytes : bytes));
+  const MatrixPart part[] = {{gguf.data(), n}}, part2[] = {{gguf2.data(), n}};
+  if (swiglu) {
+    pack_x16_pair(format, part, part2, k, 0, groups, packed.data());
+  } else {
+    pack_x16(format, part, k, 0, groups, packed.data());
+  }
+  Random random(seed + 2);
+  std::vector<float> x = random.normals(static_cast<size_t>(rows * k));
+  for (int64_t r = 0; r < rows; ++r) {
+    // Rows of extreme codes (all +-127 after quantisation), a row of zeros, a row with one huge value.
+    float* row = x.data() + r * k;
+    if (r % 5 == 1) {
+      for (int64_t c = 0; c < k; ++c) row[c] = row[c] < 0 ? -3.f : 3.f;
+    } else if (r % 5 == 2) {
+      for (int64_t c = 0; c < k; ++c) row[c] = r % 2 ? 0.f : 3.f;
+    } else if (r % 5 == 3) {
+      row[k / 2] = 1e6f;
+    }
+  }
+  Guarded<uint8_t> xq(static_cast<size_t>(rows * int8_row_bytes(k)));
+  if (k % 32 == 0) kernels.qk_quantize(x.data(), xq.data(), k, rows, 0, rows);
+  return {format,
+          k,
+          n,
+          rows,
+          swiglu,
+          decode(format, gguf, n, k),
+          decode(format, gguf2, n, k),
+          std::move(packed),
+          Guarded<float>::copy_of(x),
+          std::move(xq)};
+}
+
+// The activation row that the kernel multiplies: x, or what its int8 row stands for.
+std::vector<double> activation(const Problem& p, bool int8, int64_t r) {
+  std::vector<double> v(static_cast<size_t>(p.k));
+  for (int64_t c = 0; c < p.k; ++c) {
+    if (!int8) {
+      v[c] = p.x[r * p.k + c];
+      continue;
+    }
+    const uint8_t* row = p.xq.data() + r * int8_row_bytes(p.k);
+    float scale;
+    std::memcpy(&scale, row + p.k + c / 32 * 4, 4);
+    v[c] = static_cast<double>(scale) * static_cast<int8_t>(row[c]);
+  }
+  return v;
+}
+
+using RunFn =
+    std::function<void(int64_t row0, int64_t rows, float* y, int64_t epilogue, int64_t begin, int64_t end)>;
+
+RunFn runner(const Problem& p, const FormatKernels& f, bool int8) {
+  return [&p, &f, int8](int64_t row0, int64_t rows, float* y, int64_t epilogue, int64_t begin, int64_t end) {
+    if (int8) {
+      f.int8(p.xq.data() + row0 * int8_row_bytes(p.k), p.packed.data(), y, p.k, p.ld(), epilogue, rows, begin,
+             end);
+    } else {
+      f.f32(p.x.data() + row0 * p.k, p.packed.data(), y, p.k, p.ld(), epilogue, rows, begin, end);
+    }
+  };
+}
+
+double silu(double v) {
+  return v / (1 + std::exp(-v));
+}
+
+void check_values(const Problem& p, bool int8, int64_t epilogue, const float* before, const float* y) {
+  for (int64_t r = 0; r < p.rows; ++r) {
+    const std::vector<double> x = activation(p, int8, r);
+    for (int64_t i = 0; i < p.n; ++i) {
+      double sum = 0, size = 0, sum2 = 0, size2 = 0, x_size = 0, top = 0, top2 = 0;
+      for (int64_t c = 0; c < p.k; ++c) {
+        const double t = p.weights[i * p.k + c] * x[c], t2 = p.weights2[i * p.k + c] * x[c];
+        sum += t;
+        size += std::abs(t);
+        sum2 += t2;
+        size2 += std::abs(t2);
+        x_size += std::abs(x[c]);
+        top = std::max(top, std::abs(p.weights[i * p.k + c]));
+        top2 = std::max(top2, std::abs(p.weights2[i * p.k + c]));
+      }
+      if (int8) {
+        // A min (K formats) is a term of its own, of up to the size of the row's range.
+        size = x_size * top;
+        size2 = x_size * top2;
+      }
+      // Rounding of the sums, as a random walk; int8 has k / 32 of them.
+      const double unit = 6e-8 * (6 + std::sqrt(static_cast<double>(int8 ? p.k / 16 : p.k)));
+      double want = sum, bound = unit * size;
+      if (epilogue == QK_ADD) {
+        want += before[r * p.ld() + i];
+        bound += 3e-7 * std::abs(want);
+      } else if (epilogue == QK_SWIGLU) {
+        want = silu(sum) * sum2;
+        bound = 1.2 * unit * (size * std::abs(sum2) + std::abs(silu(sum)) * size2 + unit * size * size2) +
+                1e-6 * std::abs(want);
+      }
+      bound += 1e-30;
+      ASSERT_NEAR(y[r * p.ld() + i], want, bound) << "row " << r << ", output " << i;
+    }
+  }
+}
+
+void check_splits(const Problem& p, const RunFn& run, int64_t epilogue, const float* before, const float* y) {
+  const int64_t ld = p.ld();
+  // Every row alone, and row windows of every length up to 9.
+  for (int64_t count : {1, 2, 3, 5, 7, 9}) {
+    for (int64_t r = 0; r + count <= p.rows; r += count) {
+      Guarded<float> part(static_cast<size_t>(count * ld));
+      std::copy(before + r * ld, before + (r + count) * ld, part.begin());
+      run(r, count, part.data(), epilogue, 0, p.groups());
+      ASSERT_TRUE(same_bits(part.data(), y + r * ld, count * ld)) << count << " rows from row " << r;
+    }
+  }
+  Guarded<float> split(static_cast<size_t>(p.rows * ld));
+  std::copy(before, before + p.rows * ld, split.begin());
+  for (int64_t g = 0; g < p.groups(); ++g) {
+    run(0, p.rows, split.data(), epilogue, g, g);  // an empty range writes nothing
+    run(0, p.rows, split.data(), epilogue, g, g + 1);
+  }
+  ASSERT_TRUE(same_bits(split.data(), y, p.rows * ld)) << "one call per group";
+}
+
+class KernelLinear : public KernelTest {};
+QCC_INSTANTIATE_KERNEL_TEST(KernelLinear);
+
+TEST_P(KernelLinear, ValuesAndSplits) {
+  struct Shape {
+    int64_t k, n, rows;
+    int64_t epilogue;
+  };
+  uint32_t seed = 1;
+  for (const FormatKernels& f : format_kernels(*k)) {
+    const int64_t block = format_info(f.format).block_elems;
+    std::vector<Shape> shapes = {{1024, 40, 17, QK_STORE}, {256, 16, 5, QK_ADD},    {768, 17, 9, QK_SWIGLU},
+                                 {512, 1, 1, QK_STORE},    {256, 33, 8, QK_SWIGLU}, {1280, 16, 3, QK_ADD}};
+    if (block <= 32) {
+      shapes.insert(
+          shapes.end(),
+          {{32, 16, 17, QK_STORE}, {64, 17, 2, QK_ADD}, {96, 40, 4, QK_STORE}, {160, 20, 7, QK_SWIGLU}});
+    }
+    if (block == 1) shapes.push_back({33, 16, 6, QK_STORE});
+    for (bool int8 : {false, true}) {
+      if (int8 && !f.int8) continue;
+      for (const Shape& s : shapes) {
+        SCOPED_TRACE(f.name + (int8 ? " int8" : " f32") + ", k " + std::to_string(s.k) + ", n " +
+                     std::to_string(s.n) + ", rows " + std::to_string(s.rows) + ", epilogue " +
+                     std::to_string(s.epilogue));
+        Problem p = make_problem(*k, f.format, s.k, s.n, s.rows, s.epilogue == QK_SWIGLU, seed++);
+        const Guarded<float> before = Random(seed).guarded(static_cast<size_t>(s.rows * p.ld()));
+        Guarded<float> y = Guarded<float>::copy_of(before);
+        const RunFn run = runner(p, f, int8);
+        run(0, s.rows, y.data(), s.epilogue, 0, p.groups());
+        check_values(p, int8, s.epilogue, before.data(), y.data());
+        if (HasFatalFailure()) return;
+        check_splits(p, run, s.epilogue, before.data(), y.data());
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+// More rows than one cache block holds, and a matrix of several parts.
+TEST_P(KernelLinear, ManyRows) {
+  for (const FormatKernels& f : format_kernels(*k)) {
+    if (f.format != Format::Q8_0) continue;
+    Problem p = make_problem(*k, f.format, 8192, 16, 70, false, 99);
+    Guarded<float> y(static_cast<size_t>(p.rows * p.ld()));
+    f.int8(p.xq.data(), p.packed.data(), y.data(), p.k, p.ld(), QK_STORE, p.rows, 0, 1);
+    check_values(p, true, QK_STORE, nullptr, y.data());
+  }
+}
+
+TEST_P(KernelLinear, Embed) {
+  uint32_t seed = 500;
+  for (const FormatKernels& f : format_kernels(*k)) {
+    SCOPED_TRACE(f.name);
+    for (int64_t cols : {256, 768}) {
+      const int64_t rows = 37;
+      const auto gguf = random_gguf(f.format, rows, cols, seed++);
+      Guarded<uint8_t> packed(static_cast<size_t>(plan::x16_bytes(f.format, rows, cols)));
+      const MatrixPart part[] = {{gguf.data(), rows}};
+      pack_x16(f.format, part, cols, 0, 3, packed.data());
+      const std::vector<int32_t> ids = {36, 0, 15, 16, 31, 17, 17};
+      Guarded<float> out(ids.size() * cols);
+      f.embed(packed.data(), ids.data(), out.data(), cols, ids.size(), 0, 3);
+      f.embed(packed.data(), ids.data(), out.data(), cols, ids.size(), 3, ids.size());
+      std::vector<float> want(static_cast<size_t>(cols));
+      for (size_t i = 0; i < ids.size(); ++i) {
+        decode_row(f.format, gguf.data() + ids[i] * row_bytes(f.format, cols), cols, want.data());
+        ASSERT_TRUE(same_bits(out.data() + i * cols, want.data(), cols)) << "row " << ids[i];
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace qcc::cpu

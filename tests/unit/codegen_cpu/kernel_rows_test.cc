@@ -1,0 +1,185 @@
+// norm, quantize, swiglu, add, rope_table: against double arithmetic, at every ISA level and for any split.
+#include <cmath>
+
+#include "dialects/plan/pack_layout.h"
+#include "tests/unit/codegen_cpu/kernel_harness.h"
+
+namespace qcc::cpu {
+namespace {
+
+using plan::int8_row_bytes;
+
+class KernelRows : public KernelTest {};
+QCC_INSTANTIATE_KERNEL_TEST(KernelRows);
+
+// The definition in kernel_families.md, in f32.
+std::vector<uint8_t> quantized(const float* x, int64_t k) {
+  std::vector<uint8_t> row(static_cast<size_t>(int8_row_bytes(k)));
+  for (int64_t b = 0; b < k / 32; ++b) {
+    float peak = 0;
+    for (int i = 0; i < 32; ++i) peak = std::max(peak, std::abs(x[b * 32 + i]));
+    const float d = peak / 127.f;
+    int32_t sums[2] = {0, 0};
+    for (int i = 0; i < 32; ++i) {
+      const float q = d == 0.f ? 0.f : std::clamp(std::nearbyintf(x[b * 32 + i] / d), -127.f, 127.f);
+      row[b * 32 + i] = static_cast<uint8_t>(static_cast<int8_t>(q));
+      sums[i / 16] += static_cast<int32_t>(q);
+    }
+    std::memcpy(row.data() + k + b * 4, &d, 4);
+    std::memcpy(row.data() + k + k / 8 + b * 8, sums, 8);
+  }
+  return row;
+}
+
+::testing::AssertionResult same_int8_row(const uint8_t* got, const uint8_t* want, int64_t k) {
+  for (int64_t i = 0; i < k + k / 8 + k / 4; ++i) {
+    if (got[i] != want[i]) return ::testing::AssertionFailure() << "byte " << i << " of an int8 row of " << k;
+  }
+  return ::testing::AssertionSuccess();
+}
+
+TEST_P(KernelRows, Quantize) {
+  for (int64_t cols : {32, 64, 96, 1024}) {
+    const int64_t rows = 6;
+    auto x = Random(1).guarded(static_cast<size_t>(rows * cols));
+    for (int64_t c = 0; c < cols; ++c) {
+      x[cols + c] = 0.f;
+      x[2 * cols + c] = c % 32 == 5 ? -4e-43f : 1e-44f;    // subnormal scale
+      x[3 * cols + c] = static_cast<float>(c % 7) - 3.5f;  // ties
+      x[4 * cols + c] *= 1e30f;
+    }
+    Guarded<uint8_t> q(static_cast<size_t>(rows * int8_row_bytes(cols)));
+    k->qk_quantize(x.data(), q.data(), cols, rows, 0, 2);
+    k->qk_quantize(x.data(), q.data(), cols, rows, 2, rows);
+    for (int64_t r = 0; r < rows; ++r) {
+      ASSERT_TRUE(same_int8_row(q.data() + r * int8_row_bytes(cols),
+                                quantized(x.data() + r * cols, cols).data(), cols))
+          << "row " << r;
+    }
+  }
+}
+
+TEST_P(KernelRows, Norm) {
+  for (int64_t cols : {8, 24, 32, 96, 1024, 1056}) {
+    SCOPED_TRACE("cols " + std::to_string(cols));
+    const int64_t rows = 4;
+    Random random(2);
+    const auto x = random.guarded(static_cast<size_t>(7 * cols)),
+               w = random.guarded(static_cast<size_t>(cols));
+    const std::vector<int32_t> ids = {6, 0, 6, 3};
+    const float eps = 1e-6f;
+    const bool quant = cols % 32 == 0;
+    Guarded<float> out(static_cast<size_t>(rows * cols)), again(static_cast<size_t>(rows * cols));
+    Guarded<uint8_t> q(static_cast<size_t>(rows * int8_row_bytes(cols)));
+    k->qk_norm(x.data(), w.data(), out.data(), quant ? q.data() : nullptr, ids.data(), cols, eps, rows, 0, 3);
+    k->qk_norm(x.data(), w.data(), out.data(), quant ? q.data() : nullptr, ids.data(), cols, eps, rows, 3,
+               rows);
+    for (int64_t r = 0; r < rows; ++r) {
+      const float* v = x.data() + ids[r] * cols;
+      double sum = 0;
+      for (int64_t c = 0; c < cols; ++c) sum += static_cast<double>(v[c]) * v[c];
+      const double scale = 1 / std::sqrt(sum / cols + eps);
+      for (int64_t c = 0; c < cols; ++c) {
+        const double want = v[c] * scale * w[c];
+        ASSERT_NEAR(out[r * cols + c], want, 5e-7 * std::abs(want)) << "row " << r << ", column " << c;
+      }
+      if (quant) {
+        ASSERT_TRUE(same_int8_row(q.data() + r * int8_row_bytes(cols),
+                                  quantized(out.data() + r * cols, cols).data(), cols))
+            << "row " << r;
+      }
+    }
+    EXPECT_TRUE(same_bits(out.data(), out.data() + 2 * cols, cols)) << "the same row twice";
+    // Without row ids, and int8 alone.
+    k->qk_norm(x.data(), w.data(), again.data(), nullptr, nullptr, cols, eps, rows, 0, rows);
+    EXPECT_TRUE(same_bits(again.data(), out.data() + cols, cols)) << "row 0";
+    EXPECT_TRUE(same_bits(again.data() + 3 * cols, out.data() + 3 * cols, cols)) << "row 3";
+    if (quant) {
+      Guarded<uint8_t> q2(q.size());
+      k->qk_norm(x.data(), w.data(), nullptr, q2.data(), ids.data(), cols, eps, rows, 0, rows);
+      for (int64_t r = 0; r < rows; ++r) {
+        const int64_t at = r * int8_row_bytes(cols);
+        EXPECT_TRUE(same_int8_row(q2.data() + at, q.data() + at, cols)) << "row " << r;
+      }
+    }
+  }
+}
+
+TEST_P(KernelRows, SwigluAndAdd) {
+  for (int64_t cols : {16, 40, 100}) {
+    const int64_t rows = 3, n = rows * cols;
+    Random random(3);
+    auto gate = random.guarded(static_cast<size_t>(n), 5.f);
+    const auto up = random.guarded(static_cast<size_t>(n));
+    const float extremes[] = {-1000.f, 1000.f, -88.f, 88.f, 0.f, -0.f, 1e-30f, -20.f};
+    std::copy(std::begin(extremes), std::end(extremes), gate.begin());
+    std::copy(std::begin(extremes), std::end(extremes), gate.end() - 8);
+    Guarded<float> out(static_cast<size_t>(n)), sum = Guarded<float>::copy_of(up);
+    k->qk_swiglu(gate.data(), up.data(), out.data(), cols, rows, 0, 1);
+    k->qk_swiglu(gate.data(), up.data(), out.data(), cols, rows, 1, rows);
+    k->qk_add(gate.data(), sum.data(), cols, rows, 0, 2);
+    k->qk_add(gate.data(), sum.data(), cols, rows, 2, rows);
+    for (int64_t i = 0; i < n; ++i) {
+      const double want = gate[i] / (1 + std::exp(-static_cast<double>(gate[i]))) * up[i];
+      ASSERT_NEAR(out[i], want, 5e-7 * std::abs(want) + 1e-34) << "gate " << gate[i] << ", up " << up[i];
+      ASSERT_EQ(sum[i], gate[i] + up[i]) << i;
+    }
+  }
+}
+
+TEST_P(KernelRows, SiluIsAccurateEverywhere) {
+  std::vector<float> x, one;
+  for (float v = -110.f; v < 110.f; v += 0.0137f) x.push_back(v);
+  while (x.size() % 16) x.push_back(0.f);
+  one.assign(x.size(), 1.f);
+  std::vector<float> y(x.size());
+  k->qk_swiglu(x.data(), one.data(), y.data(), static_cast<int64_t>(x.size()), 1, 0, 1);
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (x[i] < -86.f) {
+      EXPECT_LE(std::abs(y[i]), 1e-35f) << x[i];
+      continue;
+    }
+    const double want = x[i] / (1 + std::exp(-static_cast<double>(x[i])));
+    ASSERT_NEAR(y[i], want, 4e-7 * std::abs(want)) << x[i];
+  }
+}
+
+TEST_P(KernelRows, RopeTable) {
+  const int64_t pairs = 32, rows = 9;
+  std::vector<double> freq(pairs);
+  for (int64_t i = 0; i < pairs; ++i) freq[i] = std::pow(1e7, -static_cast<double>(i) / pairs);
+  const int32_t at[] = {0, 1, 7, 1000, 40959, 262143, 999999, 1048575, 12345};
+  std::vector<int32_t> positions(rows * 4);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int s = 0; s < 4; ++s) positions[r * 4 + s] = r == 8 ? at[r] + 100 * s : at[r];
+  }
+  for (bool sections : {false, true}) {
+    const int64_t t = sections ? 11 : 0, h = sections ? 11 : 0, w = sections ? 10 : 0;
+    const float magnitude = sections ? 1.f : 1.1386294f;
+    Guarded<float> out(static_cast<size_t>(rows * 2 * pairs));
+    k->qk_rope_table(freq.data(), positions.data(), out.data(), pairs, t, h, w, 0, magnitude, rows, 0, 4);
+    k->qk_rope_table(freq.data(), positions.data(), out.data(), pairs, t, h, w, 0, magnitude, rows, 4, rows);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t i = 0; i < pairs; ++i) {
+        // model-facts: pair 31 is h, 30 is t; w ends at 29.
+        const int stream = !sections ? 0 : i % 3 == 1 ? 1 : i % 3 == 2 ? 2 : 0;
+        const double angle = positions[r * 4 + stream] * freq[i];
+        ASSERT_NEAR(out[r * 2 * pairs + i], magnitude * std::cos(angle), 8e-8)
+            << "cos, row " << r << ", pair " << i;
+        ASSERT_NEAR(out[(r * 2 + 1) * pairs + i], magnitude * std::sin(angle), 8e-8)
+            << "sin, row " << r << ", pair " << i;
+      }
+    }
+  }
+  // Shorter sections leave pairs to the fourth stream.
+  Guarded<float> out(static_cast<size_t>(rows * 2 * pairs));
+  k->qk_rope_table(freq.data(), positions.data(), out.data(), pairs, 4, 3, 2, 1, 1.f, rows, 8, 9);
+  for (int64_t i = 0; i < pairs; ++i) {
+    const int stream = i % 3 == 0 && i < 12 ? 0 : i % 3 == 1 && i < 9 ? 1 : i % 3 == 2 && i < 6 ? 2 : 3;
+    ASSERT_NEAR(out[(8 * 2 + 1) * pairs + i], std::sin(positions[8 * 4 + stream] * freq[i]), 8e-8)
+        << "pair " << i;
+  }
+}
+
+}  // namespace
+}  // namespace qcc::cpu
