@@ -290,6 +290,9 @@ FailureOr<bool> Lowering::lowerSlicedLinear(hir::LinearOp op) {
     slices.push_back(slice);
   }
   if (slices.empty()) return false;
+  llvm::sort(slices, [](hir::SliceOp l, hir::SliceOp r) {
+    return std::pair(l.getOffset(), l.getSize()) < std::pair(r.getOffset(), r.getSize());
+  });
   int64_t n = colsOf(op.getResult());
   FailureOr<View> x = view(op.getX(), op);
   if (failed(x)) return failure();

@@ -1,0 +1,388 @@
+// What no kernel executes is an error that names the op.
+// RUN: qcc-opt %s -split-input-file -verify-diagnostics -qcc-layout-weights -qcc-build-plan="decode=1 prefill=16 head=1"
+
+func.func private @block_a(%x: tensor<?x64xf32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  // expected-error @below {{no kernel for 'hir.mul' on target cpu}}
+  %y = hir.mul %x, %x : tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %x = hir.embed %t, %ids : !hir.weight<32x64, f32>, tensor<?xi32>
+  %y = func.call @block_a(%x, %rows) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+  %n = hir.param "n" : !hir.weight<64, f32>
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
+  %u = hir.rms_norm %s, %n eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+  %l = hir.linear %u, %t : tensor<?x64xf32>, !hir.weight<32x64, f32>
+  return %l : tensor<?x32xf32>
+}
+
+// -----
+
+func.func private @block_a(%x: tensor<?x64xf32>, %rows: !hir.rows, %w: !hir.weight<64x64, f32>) -> tensor<?x64xf32> {
+  %y = hir.linear %x, %w : tensor<?x64xf32>, !hir.weight<64x64, f32>
+  // expected-error @below {{a block must return the residual stream in place of its first argument}}
+  return %y : tensor<?x64xf32>
+}
+func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %w = hir.param "blk.0.w" : !hir.weight<64x64, f32>
+  %x = hir.embed %t, %ids : !hir.weight<32x64, f32>, tensor<?xi32>
+  %y = func.call @block_a(%x, %rows, %w) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows, !hir.weight<64x64, f32>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+  %n = hir.param "n" : !hir.weight<64, f32>
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
+  %u = hir.rms_norm %s, %n eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+  %l = hir.linear %u, %t : tensor<?x64xf32>, !hir.weight<32x64, f32>
+  return %l : tensor<?x32xf32>
+}
+
+// -----
+
+func.func private @block_a(%x: tensor<?x64xf32>, %rows: !hir.rows, %w: !hir.weight<64x64, q8_0>) -> tensor<?x64xf32> {
+  %a = hir.linear %x, %w : tensor<?x64xf32>, !hir.weight<64x64, q8_0>
+  %b = hir.linear %x, %w : tensor<?x64xf32>, !hir.weight<64x64, q8_0>
+  %c = hir.add %x, %a : tensor<?x64xf32>
+  %d = hir.add %c, %b : tensor<?x64xf32>
+  // expected-error @below {{no kernel for 'hir.add' on target cpu whose operands are both needed afterwards}}
+  %e = hir.add %d, %b : tensor<?x64xf32>
+  %f = hir.swiglu %d, %b : tensor<?x64xf32>
+  %y = hir.add %e, %f : tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %w = hir.param "blk.0.w" : !hir.weight<64x64, q8_0>
+  %x = hir.embed %t, %ids : !hir.weight<32x64, f32>, tensor<?xi32>
+  %y = func.call @block_a(%x, %rows, %w) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows, !hir.weight<64x64, q8_0>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+  %n = hir.param "n" : !hir.weight<64, f32>
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
+  %u = hir.rms_norm %s, %n eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+  %l = hir.linear %u, %t : tensor<?x64xf32>, !hir.weight<32x64, f32>
+  return %l : tensor<?x32xf32>
+}
+
+// -----
+
+func.func private @block_a(%x: tensor<?x64xf32>, %rows: !hir.rows, %w: !hir.weight<24x64, f32>, %wd: !hir.weight<64x24, f32>) -> tensor<?x64xf32> {
+  %a = hir.linear %x, %w : tensor<?x64xf32>, !hir.weight<24x64, f32>
+  // expected-error @below {{no kernel for 'hir.linear' on target cpu with rows of 24 values stored 32 apart}}
+  %b = hir.linear %a, %wd : tensor<?x24xf32>, !hir.weight<64x24, f32>
+  %y = hir.add %x, %b : tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %w = hir.param "blk.0.w" : !hir.weight<24x64, f32>
+  %wd = hir.param "blk.0.wd" : !hir.weight<64x24, f32>
+  %x = hir.embed %t, %ids : !hir.weight<32x64, f32>, tensor<?xi32>
+  %y = func.call @block_a(%x, %rows, %w, %wd) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows, !hir.weight<24x64, f32>, !hir.weight<64x24, f32>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+  %n = hir.param "n" : !hir.weight<64, f32>
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
+  %u = hir.rms_norm %s, %n eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+  %l = hir.linear %u, %t : tensor<?x64xf32>, !hir.weight<32x64, f32>
+  return %l : tensor<?x32xf32>
+}
+
+// -----
+
+func.func private @block_a(%x: tensor<?x64xf32>, %rows: !hir.rows, %w: !hir.weight<64x64, f32>) -> tensor<?x64xf32> {
+  %a = hir.linear %x, %w : tensor<?x64xf32>, !hir.weight<64x64, f32>
+  // expected-error @below {{no kernel for a slice [8, 56] of a linear of 64 rows on target cpu: matrices are cut at multiples of 16}}
+  %s = hir.slice %a[8, 56] : tensor<?x64xf32>
+  return %x : tensor<?x64xf32>
+}
+func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %w = hir.param "blk.0.w" : !hir.weight<64x64, f32>
+  %x = hir.embed %t, %ids : !hir.weight<32x64, f32>, tensor<?xi32>
+  %y = func.call @block_a(%x, %rows, %w) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows, !hir.weight<64x64, f32>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+  %n = hir.param "n" : !hir.weight<64, f32>
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
+  %u = hir.rms_norm %s, %n eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+  %l = hir.linear %u, %t : tensor<?x64xf32>, !hir.weight<32x64, f32>
+  return %l : tensor<?x32xf32>
+}
+
+// -----
+
+func.func private @block_a(%x: tensor<?x64xf32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  %s = hir.slice %x[0, 32] : tensor<?x64xf32>
+  %t = hir.slice %x[32, 32] : tensor<?x64xf32>
+  // expected-error @below {{no kernel for 'hir.swiglu' on target cpu with an operand from 'hir.slice', which is not stored}}
+  %a = hir.swiglu %s, %t : tensor<?x32xf32>
+  return %x : tensor<?x64xf32>
+}
+func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %x = hir.embed %t, %ids : !hir.weight<32x64, f32>, tensor<?xi32>
+  %y = func.call @block_a(%x, %rows) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+  %n = hir.param "n" : !hir.weight<64, f32>
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
+  %u = hir.rms_norm %s, %n eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+  %l = hir.linear %u, %t : tensor<?x64xf32>, !hir.weight<32x64, f32>
+  return %l : tensor<?x32xf32>
+}
+
+// -----
+
+func.func private @block_a(%x: tensor<?x64xf32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  // expected-error @below {{no kernel for 'hir.quantize' with block 64 on target cpu; it rounds blocks of 32}}
+  %a = hir.quantize %x block 64 : tensor<?x64xf32>
+  return %x : tensor<?x64xf32>
+}
+func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %x = hir.embed %t, %ids : !hir.weight<32x64, f32>, tensor<?xi32>
+  %y = func.call @block_a(%x, %rows) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+  %n = hir.param "n" : !hir.weight<64, f32>
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
+  %u = hir.rms_norm %s, %n eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+  %l = hir.linear %u, %t : tensor<?x64xf32>, !hir.weight<32x64, f32>
+  return %l : tensor<?x32xf32>
+}
+
+// -----
+
+func.func private @block_a(%x: tensor<?x64xf32>, %rows: !hir.rows, %w: !hir.weight<64x64, f32>) -> tensor<?x64xf32> {
+  %a = hir.quantize %x block 32 : tensor<?x64xf32>
+  // expected-error @below {{no kernel for 'hir.linear' of int8 rows with f32 weights on target cpu}}
+  %b = hir.linear %a, %w : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<64x64, f32>
+  %y = hir.add %x, %b : tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %w = hir.param "blk.0.w" : !hir.weight<64x64, f32>
+  %x = hir.embed %t, %ids : !hir.weight<32x64, f32>, tensor<?xi32>
+  %y = func.call @block_a(%x, %rows, %w) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows, !hir.weight<64x64, f32>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+  %n = hir.param "n" : !hir.weight<64, f32>
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
+  %u = hir.rms_norm %s, %n eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+  %l = hir.linear %u, %t : tensor<?x64xf32>, !hir.weight<32x64, f32>
+  return %l : tensor<?x32xf32>
+}
+
+// -----
+
+func.func private @block_a(%x: tensor<?x64xf32>, %rows: !hir.rows, %n: !hir.weight<16, f32>) -> tensor<?x64xf32> {
+  %a = hir.reshape %x : tensor<?x64xf32> -> tensor<?x4x16xf32>
+  // expected-error @below {{no kernel for 'hir.rms_norm' over heads on target cpu}}
+  %b = hir.rms_norm %a, %n eps 1.0e-6 : tensor<?x4x16xf32>, !hir.weight<16, f32>
+  return %x : tensor<?x64xf32>
+}
+func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %n = hir.param "blk.0.n" : !hir.weight<16, f32>
+  %x = hir.embed %t, %ids : !hir.weight<32x64, f32>, tensor<?xi32>
+  %y = func.call @block_a(%x, %rows, %n) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows, !hir.weight<16, f32>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+  %n = hir.param "n" : !hir.weight<64, f32>
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
+  %u = hir.rms_norm %s, %n eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+  %l = hir.linear %u, %t : tensor<?x64xf32>, !hir.weight<32x64, f32>
+  return %l : tensor<?x32xf32>
+}
+
+// -----
+
+func.func private @block_a(%x: tensor<?x64xf32>, %rows: !hir.rows, %w: !hir.weight<64x64, f32>) -> tensor<?x64xf32> {
+  // expected-error @below {{group 'linear_residual' adds in place, but the residual is needed afterwards}}
+  %a = hir.group linear_residual -> tensor<?x64xf32> {
+    %l = hir.linear %x, %w : tensor<?x64xf32>, !hir.weight<64x64, f32>
+    %s = hir.add %x, %l : tensor<?x64xf32>
+    hir.yield %s : tensor<?x64xf32>
+  }
+  %y = hir.add %x, %a : tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %w = hir.param "blk.0.w" : !hir.weight<64x64, f32>
+  %x = hir.embed %t, %ids : !hir.weight<32x64, f32>, tensor<?xi32>
+  %y = func.call @block_a(%x, %rows, %w) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows, !hir.weight<64x64, f32>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+  %n = hir.param "n" : !hir.weight<64, f32>
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
+  %u = hir.rms_norm %s, %n eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+  %l = hir.linear %u, %t : tensor<?x64xf32>, !hir.weight<32x64, f32>
+  return %l : tensor<?x32xf32>
+}
+
+// -----
+
+func.func private @block_a(%x: tensor<?x64xf32>, %rows: !hir.rows, %w: !hir.weight<64x64, f32>) -> tensor<?x64xf32> {
+  %a = hir.group linear_swiglu -> tensor<?x64xf32> {
+    %g = hir.linear %x, %w : tensor<?x64xf32>, !hir.weight<64x64, f32>
+    %m = hir.mul %x, %x : tensor<?x64xf32>
+    // expected-error @below {{group 'linear_swiglu' needs 'hir.linear' in front of 'hir.swiglu', found 'hir.mul'}}
+    %s = hir.swiglu %g, %m : tensor<?x64xf32>
+    hir.yield %s : tensor<?x64xf32>
+  }
+  %y = hir.add %x, %a : tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %w = hir.param "blk.0.w" : !hir.weight<64x64, f32>
+  %x = hir.embed %t, %ids : !hir.weight<32x64, f32>, tensor<?xi32>
+  %y = func.call @block_a(%x, %rows, %w) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows, !hir.weight<64x64, f32>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+  %n = hir.param "n" : !hir.weight<64, f32>
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
+  %u = hir.rms_norm %s, %n eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+  %l = hir.linear %u, %t : tensor<?x64xf32>, !hir.weight<32x64, f32>
+  return %l : tensor<?x32xf32>
+}
+
+// -----
+
+func.func private @block_a(%x: tensor<?x64xf32>, %rows: !hir.rows, %n: !hir.weight<64, f32>) -> tensor<?x64xf32> {
+  %a = hir.group norm_quant -> tensor<?x64xf32, #hir.int8<32>> {
+    %u = hir.rms_norm %x, %n eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+    // expected-error @below {{the kernel of group 'norm_quant' does not execute this 'hir.activation': it is not part of what the kernel computes}}
+    %s = hir.activation silu %u : tensor<?x64xf32>
+    %q = hir.quantize %u block 32 : tensor<?x64xf32>
+    hir.yield %q : tensor<?x64xf32, #hir.int8<32>>
+  }
+  return %x : tensor<?x64xf32>
+}
+func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %n = hir.param "blk.0.n" : !hir.weight<64, f32>
+  %x = hir.embed %t, %ids : !hir.weight<32x64, f32>, tensor<?xi32>
+  %y = func.call @block_a(%x, %rows, %n) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows, !hir.weight<64, f32>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+  %n = hir.param "n" : !hir.weight<64, f32>
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
+  %u = hir.rms_norm %s, %n eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+  %l = hir.linear %u, %t : tensor<?x64xf32>, !hir.weight<32x64, f32>
+  return %l : tensor<?x32xf32>
+}
+
+// -----
+
+func.func private @block_a(%x: tensor<?x64xf32>, %rows: !hir.rows, %kv: !hir.state<kv, 2x16, f16>) -> tensor<?x64xf32> {
+  %q = hir.reshape %x : tensor<?x64xf32> -> tensor<?x4x16xf32>
+  %a = hir.group gated_attention -> tensor<?x4x16xf32> {
+    %o = hir.attention %q, %kv, %rows scale 0.25 : tensor<?x4x16xf32>, !hir.state<kv, 2x16, f16>
+    // expected-error @below {{the kernel of group 'gated_attention' does not execute this 'hir.activation': silu instead of sigmoid}}
+    %g = hir.activation silu %q : tensor<?x4x16xf32>
+    %m = hir.mul %o, %g : tensor<?x4x16xf32>
+    hir.yield %m : tensor<?x4x16xf32>
+  }
+  return %x : tensor<?x64xf32>
+}
+func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %kv = hir.state "blk.0.kv" : !hir.state<kv, 2x16, f16>
+  %x = hir.embed %t, %ids : !hir.weight<32x64, f32>, tensor<?xi32>
+  %y = func.call @block_a(%x, %rows, %kv) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows, !hir.state<kv, 2x16, f16>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+  %n = hir.param "n" : !hir.weight<64, f32>
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
+  %u = hir.rms_norm %s, %n eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+  %l = hir.linear %u, %t : tensor<?x64xf32>, !hir.weight<32x64, f32>
+  return %l : tensor<?x32xf32>
+}
+
+// -----
+
+func.func private @block_a(%x: tensor<?x64xf32>, %rows: !hir.rows, %kv: !hir.state<kv, 2x16, f16>) -> tensor<?x64xf32> {
+  %q = hir.reshape %x : tensor<?x64xf32> -> tensor<?x4x16xf32>
+  // expected-error @below {{no kernel for 'hir.attention' on target cpu}}
+  %a = hir.attention %q, %kv, %rows scale 0.25 : tensor<?x4x16xf32>, !hir.state<kv, 2x16, f16>
+  return %x : tensor<?x64xf32>
+}
+func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %kv = hir.state "blk.0.kv" : !hir.state<kv, 2x16, f16>
+  %x = hir.embed %t, %ids : !hir.weight<32x64, f32>, tensor<?xi32>
+  %y = func.call @block_a(%x, %rows, %kv) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows, !hir.state<kv, 2x16, f16>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+  %n = hir.param "n" : !hir.weight<64, f32>
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
+  %u = hir.rms_norm %s, %n eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+  %l = hir.linear %u, %t : tensor<?x64xf32>, !hir.weight<32x64, f32>
+  return %l : tensor<?x32xf32>
+}
+
+// -----
+
+func.func private @block_a(%x: tensor<?x64xf32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  return %x : tensor<?x64xf32>
+}
+func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %x = hir.embed %t, %ids : !hir.weight<32x64, f32>, tensor<?xi32>
+  %y = func.call @block_a(%x, %rows) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
+  // expected-error @below {{no kernel for 'hir.linear' on target cpu with selected rows}}
+  %l = hir.linear %s, %t : tensor<?x64xf32>, !hir.weight<32x64, f32>
+  return %l : tensor<?x32xf32>
+}
+
+// -----
+
+func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %x = hir.embed %t, %ids : !hir.weight<32x64, f32>, tensor<?xi32>
+  return %x : tensor<?x64xf32>
+}
+func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x64xf32> {
+  // expected-error @below {{no kernel for a head that does not end in 'hir.linear' on target cpu}}
+  return %x : tensor<?x64xf32>
+}
