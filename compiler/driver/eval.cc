@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <limits>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/artifact/output_file.h"
 #include "dialects/hir/eval/Evaluator.h"
 #include "frontends/gguf/error.h"
 #include "frontends/models/import.h"
@@ -64,41 +64,6 @@ absl::StatusOr<std::vector<int32_t>> ReadTokens(const std::string& path) {
   if (ids.empty()) return MakeError("Q2401", "the token file holds no ids, expected at least one", path);
   return ids;
 }
-
-// Removes the temporary file unless it was renamed into place.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& target) : target_(target), path_(target + ".part") {
-    out_.open(path_, std::ios::binary | std::ios::trunc);
-  }
-  ~TemporaryFile() {
-    if (committed_) return;
-    out_.close();
-    std::error_code ignored;
-    std::filesystem::remove(path_, ignored);
-  }
-  template <class T>
-  void Write(const T* data, size_t count) {
-    out_.write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(count * sizeof(T)));
-  }
-  absl::Status Commit() {
-    out_.close();
-    std::error_code error;
-    if (out_.fail())
-      return MakeError("Q2404", "cannot write the logits", target_, "check space and permissions");
-    std::filesystem::rename(path_, target_, error);
-    if (error)
-      return MakeError("Q2404", absl::StrCat("cannot put the logits in place: ", error.message()), target_);
-    committed_ = true;
-    return absl::OkStatus();
-  }
-
- private:
-  std::string target_;
-  std::string path_;
-  std::ofstream out_;
-  bool committed_ = false;
-};
 
 }  // namespace
 
@@ -163,7 +128,7 @@ absl::StatusOr<std::vector<double>> EvalSession::Step(std::span<const int32_t> i
       return hir::toDoubles((*logits)[0]);
     }
   }
-  return MakeError("Q2405", absl::StrCat("the reference evaluator failed: ", problems), impl.file.path());
+  return MakeError("Q2404", absl::StrCat("the reference evaluator failed: ", problems), impl.file.path());
 }
 
 absl::Status RunEval(const EvalOptions& options) {
@@ -182,10 +147,17 @@ absl::Status RunEval(const EvalOptions& options) {
   if (total > static_cast<size_t>(std::numeric_limits<int32_t>::max()) ||
       (*session)->vocabulary() > std::numeric_limits<int32_t>::max())
     return MakeError("Q2401", "more tokens than a logits file can count", options.tokens);
-  TemporaryFile out(options.output);
+  absl::StatusOr<std::unique_ptr<OutputFile>> out = OutputFile::Create(options.output);
+  if (!out.ok()) return out.status();
   const int32_t header[2] = {static_cast<int32_t>(total), static_cast<int32_t>((*session)->vocabulary())};
-  out.Write("LGT1", 4);
-  out.Write(header, 2);
+  uint64_t size = 0;
+  const auto append = [&](const void* data, size_t bytes) {
+    const absl::Status status = (*out)->WriteAt(size, {static_cast<const uint8_t*>(data), bytes});
+    size += bytes;
+    return status;
+  };
+  if (absl::Status status = append("LGT1", 4); !status.ok()) return status;
+  if (absl::Status status = append(header, sizeof header); !status.ok()) return status;
   size_t done = 0;
   for (size_t piece = 0; done < total; ++piece) {
     size_t count = total - done;
@@ -196,10 +168,11 @@ absl::Status RunEval(const EvalOptions& options) {
     absl::StatusOr<std::vector<double>> logits = (*session)->Step(std::span(*ids).subspan(done, count));
     if (!logits.ok()) return logits.status();
     const std::vector<float> values(logits->begin(), logits->end());
-    out.Write(values.data(), values.size());
+    if (absl::Status status = append(values.data(), values.size() * sizeof(float)); !status.ok())
+      return status;
     done += count;
   }
-  return out.Commit();
+  return (*out)->Commit(size);
 }
 
 }  // namespace qcc::compiler

@@ -27,8 +27,7 @@ struct EvalOptions {
 };
 
 // Writes the logits of every position: "LGT1", int32 rows, int32 columns, then float32 rows x columns, little
-// endian. The file is written under a temporary name beside `output` and renamed, so a failure leaves no half
-// file.
+// endian. A failure leaves no half file.
 //
 // Errors: unreadable or empty token file, an id outside the vocabulary (names id and position), a split
 // length below 1, anything ImportModel reports, evaluation errors with the failing op.
