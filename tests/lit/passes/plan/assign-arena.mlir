@@ -34,9 +34,9 @@ plan.program @decode_1 decode rows 1 arena 320 {
 
 // What is live across calls ("rope" of all layers, say) does not share with anything of a block.
 // CHECK: plan.block @block
-// CHECK: #plan.ref<arena, 128, 64, write>] {buffers = ["x", "a"]}
-// CHECK: #plan.ref<arena, 192, 64, readwrite>] {buffers = ["x", "kept"]}
-// CHECK: #plan.ref<arena, 192, 64, readwrite>] {buffers = ["x", "kept"]}
+// CHECK: #plan.ref<arena, 192, 64, write>] {buffers = ["x", "a"]}
+// CHECK: #plan.ref<arena, 128, 64, readwrite>] {buffers = ["x", "kept"]}
+// CHECK: #plan.ref<arena, 128, 64, readwrite>] {buffers = ["x", "kept"]}
 module {
   plan.block @block weights 0 state 0 kv 0 {
     plan.dispatch "quantize" {cols = 32 : i64} ["x", "out_q"] [#plan.ref<arena, 0, 128, read>, #plan.ref<arena, 256, 64, write>] {buffers = ["x", "a"]}

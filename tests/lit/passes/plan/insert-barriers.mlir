@@ -10,7 +10,7 @@
 // CHECK-NEXT: "add"
 // CHECK-NEXT: "quantize"
 // CHECK-NEXT: plan.barrier
-// CHECK-NEXT: "quantize"
+// CHECK-NEXT: "quantize"{{.*}}
 // CHECK-NEXT: }
 plan.block @block weights 0 state 0 kv 0 {
   plan.dispatch "quantize" {cols = 32 : i64} ["x", "out_q"] [#plan.ref<arena, 0, 128, read>, #plan.ref<arena, 128, 64, write>]

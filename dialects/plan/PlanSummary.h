@@ -1,0 +1,39 @@
+// What a plan costs, computed from its ops: for `qcc inspect`, reports and tests.
+#ifndef QCC_DIALECTS_PLAN_PLANSUMMARY_H_
+#define QCC_DIALECTS_PLAN_PLANSUMMARY_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dialects/plan/IR/Plan.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace qcc::plan {
+
+struct ProgramSummary {
+  std::string name;
+  Phase phase;
+  int64_t rows;
+  int64_t arenaBytes;
+  int64_t dispatches;  // of one run: a block counts once per call
+  int64_t barriers;
+};
+
+struct PlanSummary {
+  int64_t weightBytes = 0;      // of the weight section, padding between weights included
+  int64_t stateBytes = 0;       // per sequence
+  int64_t kvBytesPerToken = 0;  // per sequence
+  int64_t arenaBytes = 0;       // of the largest program: all programs use the same arena
+  std::map<std::string, int64_t> weightBytesByFormat;  // packed bytes of the weights by their GGUF format
+  std::vector<ProgramSummary> programs;                // in the module's order
+};
+
+// `module` holds a plan (qcc-build-plan). Sizes are rounded up to the 64 bytes that weights and states are
+// aligned to.
+PlanSummary summarize(mlir::ModuleOp module);
+
+}  // namespace qcc::plan
+
+#endif  // QCC_DIALECTS_PLAN_PLANSUMMARY_H_

@@ -1,0 +1,249 @@
+// RUN: qcc-opt %s -split-input-file -verify-diagnostics
+
+// expected-error @below {{offset must be a non-negative multiple of 64, found 32}}
+plan.weight @w ["t"] "f32" f32 1 x 16 at 32 size 64
+
+// -----
+
+// expected-error @below {{has unknown format 'q3_k'}}
+plan.weight @w ["t"] "q3_k" x16 16 x 256 at 0 size 64
+
+// -----
+
+// expected-error @below {{layout x16_pair packs 2 tensors, found 1}}
+plan.weight @w ["t"] "f32" x16_pair 16 x 16 at 0 size 64
+
+// -----
+
+// expected-error @below {{of 20 x 32 in layout x16 has 1088 bytes, found size 1024}}
+plan.weight @w ["t"] "q8_0" x16 20 x 32 at 0 size 1024
+
+// -----
+
+// expected-error @below {{columns (16) must be a multiple of the block (32) of q8_0}}
+plan.weight @w ["t"] "q8_0" x16 16 x 16 at 0 size 544
+
+// -----
+
+// expected-error @below {{shape must be positive, found 0 x 16}}
+plan.weight @w ["t"] "f32" f32 0 x 16 at 0 size 64
+
+// -----
+
+// expected-error @below {{size must be positive, found 0}}
+plan.constant @c [] at 0
+
+// -----
+
+// expected-error @below {{kind must be kv, conv or delta, found 'ssm'}}
+plan.state @s "ssm" layer 0 [3, 16] "f32" at 0 size 192
+
+// -----
+
+// expected-error @below {{kind delta has rank 3, found 2}}
+plan.state @s "delta" layer 0 [3, 16] "f32" at 0 size 192
+
+// -----
+
+// expected-error @below {{of this shape has 64 bytes per token, found size 32}}
+plan.state @s "kv" layer 0 [1, 16] "f16" at 0 size 32
+
+// -----
+
+// expected-error @below {{element must be f16 or f32, found 'q8_0'}}
+plan.state @s "kv" layer 0 [1, 16] "q8_0" at 0 size 32
+
+// -----
+
+// expected-error @below {{rows must be positive, found 0}}
+plan.program @p decode rows 0 arena 0 {
+  plan.barrier
+}
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{may not stand in a plan.block}}
+  plan.constant @c [1.0] at 0
+}
+
+// -----
+
+plan.program @p decode rows 1 arena 0 {
+  // expected-error @below {{calls @b, which is not a plan.block}}
+  plan.call @b weights 0 state 0 kv 0 layer "blk.0"
+}
+
+// -----
+
+// expected-error @below {{a reference needs offset >= 0 and bytes > 0, found offset 0, bytes 0}}
+module attributes {a = #plan.ref<arena, 0, 0, read>} {
+}
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{unknown kernel family 'softmax'}}
+  plan.dispatch "softmax" {} [] []
+}
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{family 'add' needs spec key 'cols' (i64)}}
+  plan.dispatch "add" {} ["x", "y"] [#plan.ref<arena, 0, 64, read>, #plan.ref<arena, 64, 64, readwrite>]
+}
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{spec key 'cols' of family 'add' must be i64, found 16 : i32}}
+  plan.dispatch "add" {cols = 16 : i32} ["x", "y"] [#plan.ref<arena, 0, 64, read>, #plan.ref<arena, 64, 64, readwrite>]
+}
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{spec key 'cols' of family 'add' must be positive, found 0}}
+  plan.dispatch "add" {cols = 0 : i64} ["x", "y"] [#plan.ref<arena, 0, 64, read>, #plan.ref<arena, 64, 64, readwrite>]
+}
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{family 'add' has no spec key 'rows'}}
+  plan.dispatch "add" {cols = 16 : i64, rows = 1 : i64} ["x", "y"] [#plan.ref<arena, 0, 64, read>, #plan.ref<arena, 64, 64, readwrite>]
+}
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{has 1 roles but 2 bindings}}
+  plan.dispatch "add" {cols = 16 : i64} ["x"] [#plan.ref<arena, 0, 64, read>, #plan.ref<arena, 64, 64, readwrite>]
+}
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{has 2 bindings but 1 buffers}}
+  plan.dispatch "add" {cols = 16 : i64} ["x", "y"] [#plan.ref<arena, 0, 64, read>, #plan.ref<arena, 64, 64, readwrite>] {buffers = ["a"]}
+}
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{binding of role 'x' must be a #plan.ref, found 7 : i64}}
+  plan.dispatch "add" {cols = 16 : i64} ["x"] [7]
+}
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{family 'add' has no role 'z' with this spec}}
+  plan.dispatch "add" {cols = 16 : i64} ["x", "z"] [#plan.ref<arena, 0, 64, read>, #plan.ref<arena, 64, 64, readwrite>]
+}
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{role 'x' is bound twice}}
+  plan.dispatch "add" {cols = 16 : i64} ["x", "x"] [#plan.ref<arena, 0, 64, read>, #plan.ref<arena, 64, 64, read>]
+}
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{family 'add' needs role 'y'}}
+  plan.dispatch "add" {cols = 16 : i64} ["x"] [#plan.ref<arena, 0, 64, read>]
+}
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{role 'y' must be readwrite, found write}}
+  plan.dispatch "add" {cols = 16 : i64} ["x", "y"] [#plan.ref<arena, 0, 64, read>, #plan.ref<arena, 64, 64, write>]
+}
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{role 'x' must be in space arena, found state}}
+  plan.dispatch "add" {cols = 16 : i64} ["x", "y"] [#plan.ref<state, 0, 64, read>, #plan.ref<arena, 64, 64, readwrite>]
+}
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{role 'y' has 64 bytes per row and 2 rows, found 64}}
+  plan.dispatch "add" {cols = 16 : i64} ["x", "y"] [#plan.ref<arena, 0, 128, read>, #plan.ref<arena, 128, 64, readwrite>]
+}
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{role 'x' has 64 bytes per row, found 100}}
+  plan.dispatch "add" {cols = 16 : i64} ["x", "y"] [#plan.ref<arena, 0, 100, read>, #plan.ref<arena, 128, 64, readwrite>]
+}
+
+// -----
+
+plan.program @p prefill rows 2 arena 0 {
+  // expected-error @below {{is for 1 rows in a program of 2}}
+  plan.dispatch "add" {cols = 16 : i64} ["x", "y"] [#plan.ref<arena, 0, 64, read>, #plan.ref<arena, 64, 64, readwrite>]
+}
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{family 'norm' needs role 'out' or 'out_q'}}
+  plan.dispatch "norm" {cols = 16 : i64, eps = 1.0e-6 : f32, source = "rows"} ["x", "weight"] [#plan.ref<arena, 0, 64, read>, #plan.ref<weights, 0, 64, read>]
+}
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{spec key 'source' of family 'norm' must be one of rows|out_rows, found "all"}}
+  plan.dispatch "norm" {cols = 16 : i64, eps = 1.0e-6 : f32, source = "all"} ["x", "weight"] [#plan.ref<arena, 0, 64, read>, #plan.ref<weights, 0, 64, read>]
+}
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{role 'weight' has 64 bytes, found 128}}
+  plan.dispatch "norm" {cols = 16 : i64, eps = 1.0e-6 : f32, source = "rows"} ["x", "weight", "out"] [#plan.ref<arena, 0, 64, read>, #plan.ref<weights, 0, 128, read>, #plan.ref<arena, 64, 64, write>]
+}
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{role 'x' must be a multiple of 64 bytes, found 96}}
+  plan.dispatch "norm" {cols = 16 : i64, eps = 1.0e-6 : f32, source = "out_rows"} ["x", "weight", "out"] [#plan.ref<arena, 0, 96, read>, #plan.ref<weights, 0, 64, read>, #plan.ref<arena, 128, 64, write>]
+}
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{spec key 'format' of family 'linear' must be a format of the table, found "iq1_s"}}
+  plan.dispatch "linear" {epilogue = "store", format = "iq1_s", k = 32 : i64, n = 16 : i64, numerics = "f32", rows = "rows"} ["x", "w", "y"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 0, 544, read>, #plan.ref<arena, 128, 64, write>]
+}
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{family 'linear' has no role 'x' with this spec}}
+  plan.dispatch "linear" {epilogue = "store", format = "q8_0", k = 32 : i64, n = 16 : i64, numerics = "int8", rows = "rows"} ["x", "w", "y"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 0, 544, read>, #plan.ref<arena, 128, 64, write>]
+}
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{role 'w' has 1088 bytes, found 544}}
+  plan.dispatch "linear" {epilogue = "swiglu", format = "q8_0", k = 32 : i64, n = 16 : i64, numerics = "f32", rows = "rows"} ["x", "w", "y"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 0, 544, read>, #plan.ref<arena, 128, 64, write>]
+}
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{role 'y' must be readwrite, found write}}
+  plan.dispatch "linear" {epilogue = "add", format = "q8_0", k = 32 : i64, n = 16 : i64, numerics = "f32", rows = "rows"} ["x", "w", "y"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 0, 544, read>, #plan.ref<arena, 128, 64, write>]
+}

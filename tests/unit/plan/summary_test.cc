@@ -1,0 +1,53 @@
+#include <gtest/gtest.h>
+
+#include "dialects/plan/PlanSummary.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+
+namespace qcc::plan {
+namespace {
+
+TEST(PlanSummary, CountsWhatOneRunOfEachProgramDoes) {
+  mlir::MLIRContext context;
+  context.loadDialect<PlanDialect>();
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(R"mlir(
+    plan.weight @a ["a"] "q8_0" x16 16 x 32 at 0 size 544
+    plan.weight @b ["b"] "f32" f32 1 x 16 at 576 size 64
+    plan.weight @c ["c"] "q8_0" x16 16 x 64 at 640 size 1088
+    plan.constant @r [1.0, 0.5] at 1728
+    plan.state @s0 "conv" layer 0 [3, 16] "f32" at 0 size 192
+    plan.state @s1 "delta" layer 0 [1, 5, 5] "f32" at 192 size 100
+    plan.state @kv "kv" layer 1 [1, 16] "f16" at 64 size 64
+    plan.block @block weights 0 state 0 kv 0 {
+      plan.dispatch "add" {cols = 16 : i64} ["x", "y"] [#plan.ref<arena, 0, 64, read>, #plan.ref<arena, 64, 64, readwrite>]
+      plan.barrier
+      plan.dispatch "add" {cols = 16 : i64} ["x", "y"] [#plan.ref<arena, 64, 64, read>, #plan.ref<arena, 0, 64, readwrite>]
+    }
+    plan.program @prefill_1 prefill rows 1 arena 128 {
+      plan.call @block weights 0 state 0 kv 0 layer "blk.0"
+      plan.barrier
+      plan.call @block weights 0 state 0 kv 0 layer "blk.1"
+    }
+    plan.program @prefill_2 prefill rows 2 arena 256 {
+      plan.dispatch "add" {cols = 16 : i64} ["x", "y"] [#plan.ref<arena, 0, 128, read>, #plan.ref<arena, 128, 128, readwrite>]
+    }
+  )mlir",
+                                                        &context);
+  ASSERT_TRUE(module) << "the plan of this test does not parse";
+  PlanSummary s = summarize(*module);
+  EXPECT_EQ(s.weightBytes, 1792) << "the constant's 16 bytes at 1728, rounded up";
+  EXPECT_EQ(s.stateBytes, 320) << "100 bytes at 192, rounded up";
+  EXPECT_EQ(s.kvBytesPerToken, 128);
+  EXPECT_EQ(s.arenaBytes, 256);
+  EXPECT_EQ(s.weightBytesByFormat, (std::map<std::string, int64_t>{{"f32", 64}, {"q8_0", 1632}}));
+  ASSERT_EQ(s.programs.size(), 2u);
+  EXPECT_EQ(s.programs[0].name, "prefill_1");
+  EXPECT_EQ(s.programs[0].dispatches, 4) << "two calls of a block of two";
+  EXPECT_EQ(s.programs[0].barriers, 3) << "one inside each call, one between them";
+  EXPECT_EQ(s.programs[1].rows, 2);
+  EXPECT_EQ(s.programs[1].arenaBytes, 256);
+  EXPECT_EQ(s.programs[1].dispatches, 1);
+}
+
+}  // namespace
+}  // namespace qcc::plan
