@@ -44,9 +44,8 @@ struct FuseGatedAttentionPass : impl::FuseGatedAttentionBase<FuseGatedAttentionP
     }
     if (auto flat = soleUser<hir::ReshapeOp>(out)) ops.insert(flat);
     std::string reason;
-    hir::GroupOp group = makeGroup(kKind, ops, GroupAt::Last, reason);
-    if (!group) return reportMissed(attention, kKind, reason);
-    reportFused(group, kKind, ops.size());
+    if (!makeGroup(kKind, ops, GroupAt::Last, reason)) return reportMissed(attention, kKind, reason);
+    reportFused(attention, kKind, ops.size());
     ++numFused;
   }
 };

@@ -44,9 +44,8 @@ struct FuseGatedDeltaPass : impl::FuseGatedDeltaBase<FuseGatedDeltaPass> {
     if (convs != 1)
       return reportMissed(delta, kKind, "q, k and v do not come from one convolution of their own");
     std::string reason;
-    hir::GroupOp group = makeGroup(kKind, ops, GroupAt::Last, reason);
-    if (!group) return reportMissed(delta, kKind, reason);
-    reportFused(group, kKind, ops.size());
+    if (!makeGroup(kKind, ops, GroupAt::Last, reason)) return reportMissed(delta, kKind, reason);
+    reportFused(delta, kKind, ops.size());
     ++numFused;
   }
 };

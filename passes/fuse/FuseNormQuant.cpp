@@ -26,9 +26,8 @@ struct FuseNormQuantPass : impl::FuseNormQuantBase<FuseNormQuantPass> {
     ops.insert(norm);
     ops.insert(op);
     std::string reason;
-    hir::GroupOp group = makeGroup(kKind, ops, GroupAt::First, reason);
-    if (!group) return reportMissed(op, kKind, reason);
-    reportFused(group, kKind, ops.size());
+    if (!makeGroup(kKind, ops, GroupAt::First, reason)) return reportMissed(op, kKind, reason);
+    reportFused(norm, kKind, ops.size());
     ++numFused;
   }
 };

@@ -44,9 +44,8 @@ struct FuseQkNormRopeStorePass : impl::FuseQkNormRopeStoreBase<FuseQkNormRopeSto
     growBackwards(ops, isHeadPreparation);
     if (!ops.contains(keyRope)) return reportMissed(store, kKind, "the rotated keys are needed elsewhere");
     std::string reason;
-    hir::GroupOp group = makeGroup(kKind, ops, GroupAt::Last, reason);
-    if (!group) return reportMissed(store, kKind, reason);
-    reportFused(group, kKind, ops.size());
+    if (!makeGroup(kKind, ops, GroupAt::Last, reason)) return reportMissed(store, kKind, reason);
+    reportFused(store, kKind, ops.size());
     ++numFused;
   }
 };

@@ -41,9 +41,8 @@ struct FuseResidualPass : impl::FuseResidualBase<FuseResidualPass> {
     ops.insert(linear);
     ops.insert(add);
     std::string reason;
-    hir::GroupOp group = makeGroup(kKind, ops, GroupAt::Last, reason);
-    if (!group) return reportMissed(add, kKind, reason);
-    reportFused(group, kKind, ops.size());
+    if (!makeGroup(kKind, ops, GroupAt::Last, reason)) return reportMissed(add, kKind, reason);
+    reportFused(linear, kKind, ops.size());
     ++numFused;
   }
 };

@@ -33,9 +33,8 @@ struct FuseSwigluPass : impl::FuseSwigluBase<FuseSwigluPass> {
     OpSet ops;
     for (Operation* member : {gate.getOperation(), up.getOperation(), op.getOperation()}) ops.insert(member);
     std::string reason;
-    hir::GroupOp group = makeGroup(kKind, ops, GroupAt::Last, reason);
-    if (!group) return reportMissed(op, kKind, reason);
-    reportFused(group, kKind, ops.size());
+    if (!makeGroup(kKind, ops, GroupAt::Last, reason)) return reportMissed(op, kKind, reason);
+    reportFused(op, kKind, ops.size());
     ++numFused;
   }
 };

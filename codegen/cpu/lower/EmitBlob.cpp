@@ -1,6 +1,8 @@
 #include "codegen/cpu/lower/EmitBlob.h"
 
 #include "codegen/cpu/lower/LinkFlat.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "runtime/abi/program.h"
 
@@ -154,8 +156,11 @@ Expected<std::vector<uint8_t>> emitBlob(const BlobRequest& request) {
   const IsaInfo& isa = isa_info(request.isa);
   auto machine = makeTargetMachine(isa);
   if (!machine) return machine.takeError();
+  mlir::ModuleOp source = request.module;
+  mlir::registerBuiltinDialectTranslation(*source.getContext());
+  mlir::registerLLVMDialectTranslation(*source.getContext());
   LLVMContext context;
-  std::unique_ptr<Module> module = mlir::translateModuleToLLVMIR(request.module, context, "program");
+  std::unique_ptr<Module> module = mlir::translateModuleToLLVMIR(source, context, "program");
   if (!module) return stageError("the llvm dialect module does not translate");
   module->setDataLayout((*machine)->createDataLayout());
   module->setTargetTriple((*machine)->getTargetTriple());

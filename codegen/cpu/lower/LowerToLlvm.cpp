@@ -23,14 +23,12 @@ class Lowering {
  public:
   explicit Lowering(ModuleOp plan)
       : plan(plan),
-        context(plan.getContext()),
+        context(contextWithLlvm(plan)),
         b(context),
         ptr(LLVM::LLVMPointerType::get(context)),
         i32(b.getI32Type()),
         i64(b.getI64Type()),
-        f32(b.getF32Type()) {
-    context->loadDialect<LLVM::LLVMDialect>();
-  }
+        f32(b.getF32Type()) {}
 
   FailureOr<LoweredPrograms> run() {
     LoweredPrograms result;
@@ -45,6 +43,12 @@ class Lowering {
   }
 
  private:
+  // The members' types need the dialect.
+  static MLIRContext* contextWithLlvm(ModuleOp plan) {
+    plan.getContext()->loadDialect<LLVM::LLVMDialect>();
+    return plan.getContext();
+  }
+
   static std::string stepName(plan::ProgramOp program) { return ("step_" + program.getSymName()).str(); }
 
   Value constant(int64_t v) { return LLVM::ConstantOp::create(b, loc, i64, b.getI64IntegerAttr(v)); }

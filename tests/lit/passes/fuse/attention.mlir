@@ -22,10 +22,10 @@ func.func private @block_attn(%qg: tensor<?x128xf32>, %k: tensor<?x32xf32>, %v: 
   %k2 = hir.rope %k1, %rope : tensor<?x1x32xf32>, tensor<?x16xf32>
   // expected-remark @below {{fused qk_norm_rope_store: 8 ops}}
   hir.kv_store %k2, %vh, %kv, %rows : tensor<?x1x32xf32>, !hir.state<kv, 1x32, f16>
+  // expected-remark @below {{fused gated_attention: 5 ops}}
   %o = hir.attention %q2, %kv, %rows scale 0.17 : tensor<?x2x32xf32>, !hir.state<kv, 1x32, f16>
   %s = hir.activation sigmoid %gate : tensor<?x2x32xf32>
   %m = hir.mul %o, %s : tensor<?x2x32xf32>
-  // expected-remark @below {{fused gated_attention: 5 ops}}
   %y = hir.reshape %m : tensor<?x2x32xf32> -> tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }
@@ -42,8 +42,8 @@ func.func private @block_plain(%q: tensor<?x2x32xf32>, %k: tensor<?x1x32xf32>, %
   %k2 = hir.rope %k, %rope : tensor<?x1x32xf32>, tensor<?x32xf32>
   // expected-remark @below {{missed qk_norm_rope_store: queries or keys have no norm in front of the rotation}}
   hir.kv_store %k2, %v, %kv, %rows : tensor<?x1x32xf32>, !hir.state<kv, 1x32, f16>
-  %o = hir.attention %q2, %kv, %rows scale 0.17 : tensor<?x2x32xf32>, !hir.state<kv, 1x32, f16>
   // expected-remark @below {{fused gated_attention: 2 ops}}
+  %o = hir.attention %q2, %kv, %rows scale 0.17 : tensor<?x2x32xf32>, !hir.state<kv, 1x32, f16>
   %y = hir.reshape %o : tensor<?x2x32xf32> -> tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }

@@ -25,7 +25,7 @@ func.func private @block_gdn(%qkv: tensor<?x128xf32>, %z: tensor<?x64xf32>, %alp
   %k2 = hir.l2_norm %k1 eps 1.0e-6 : tensor<?x1x32xf32>
   %g = hir.gdn_decay %alpha, %a, %dt : tensor<?x2xf32>, !hir.weight<2, f32>, !hir.weight<2, f32>
   %b = hir.activation sigmoid %beta : tensor<?x2xf32>
-  // expected-remark @below {{fused gated_delta: 17 ops}}
+  // expected-remark @below {{fused gated_delta: 18 ops}}
   %o = hir.gated_delta %q2, %k2, %v1, %g, %b, %ds, %rows scale 0.17 : tensor<?x1x32xf32>, tensor<?x2x32xf32>, tensor<?x2xf32>, !hir.state<delta, 2x32x32, f32>
   %n = hir.rms_norm %o, %nw eps 1.0e-6 : tensor<?x2x32xf32>, !hir.weight<32, f32>
   %zs = hir.activation silu %z : tensor<?x64xf32>

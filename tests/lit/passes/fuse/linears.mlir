@@ -11,9 +11,10 @@
 // CHECK: hir.linear %[[N]]#0
 func.func private @block_in(%x: tensor<?x64xf32>, %nw: !hir.weight<64, f32>, %wa: !hir.weight<128x64, q8_0>, %wb: !hir.weight<96x64, q4_0>,
     %wc: !hir.weight<4x64, q8_0>) -> (tensor<?x128xf32>, tensor<?x96xf32>, tensor<?x4xf32>) {
+  // expected-remark @below {{fused norm_quant: 2 ops}}
   %n = hir.rms_norm %x, %nw eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
   // expected-remark @below {{fused merged_linear: 3 ops}}
-  %a = hir.linear %n, %wa : tensor<?x64xf32>, !hir.weight<128x64, q8_0>  // expected-remark {{fused norm_quant: 2 ops}}
+  %a = hir.linear %n, %wa : tensor<?x64xf32>, !hir.weight<128x64, q8_0>
   %b = hir.linear %n, %wb : tensor<?x64xf32>, !hir.weight<96x64, q4_0>
   %c = hir.linear %n, %wc : tensor<?x64xf32>, !hir.weight<4x64, q8_0>
   return %a, %b, %c : tensor<?x128xf32>, tensor<?x96xf32>, tensor<?x4xf32>

@@ -5,8 +5,8 @@
 // CHECK: hir.linear
 // CHECK: hir.add
 func.func private @block_out(%x: tensor<?x32xf32>, %h: tensor<?x96xf32>, %w: !hir.weight<32x96, q8_0>) -> tensor<?x32xf32> {
-  %d = hir.linear %h, %w : tensor<?x96xf32>, !hir.weight<32x96, q8_0>
   // expected-remark @below {{fused linear_residual: 2 ops}}
+  %d = hir.linear %h, %w : tensor<?x96xf32>, !hir.weight<32x96, q8_0>
   %y = hir.add %x, %d : tensor<?x32xf32>
   return %y : tensor<?x32xf32>
 }
