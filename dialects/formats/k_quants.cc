@@ -260,12 +260,17 @@ void encode_Q6_K(const float* src, uint8_t* dst, EncodeEffort effort) {
     std::memcpy(dst + 208, new_d_bytes, 2);
     std::memcpy(q, new_q, sizeof new_q);
   }
-  std::memset(dst, 0, 192);
-  for (int i = 0; i < kSuper; ++i) {
-    int half = i / 128, k = (i % 128) / 32, l = i % 32;
-    int code = q[i] + 32;
-    dst[64 * half + l + 32 * (k & 1)] |= static_cast<uint8_t>((code & 15) << (4 * (k >> 1)));
-    dst[128 + 32 * half + l] |= static_cast<uint8_t>((code >> 4) << (2 * k));
+  for (int half = 0; half < 2; ++half) {
+    uint8_t code[128];
+    for (int i = 0; i < 128; ++i) code[i] = static_cast<uint8_t>(q[128 * half + i] + 32);
+    for (int l = 0; l < 64; ++l) {
+      dst[64 * half + l] = static_cast<uint8_t>((code[l] & 15) | (code[l + 64] << 4));
+    }
+    for (int l = 0; l < 32; ++l) {
+      dst[128 + 32 * half + l] =
+          static_cast<uint8_t>((code[l] >> 4) | ((code[l + 32] >> 4) << 2) | ((code[l + 64] >> 4) << 4) |
+                               ((code[l + 96] >> 4) << 6));
+    }
   }
   for (int j = 0; j < 16; ++j) dst[192 + j] = static_cast<uint8_t>(sc[j]);
 }

@@ -1,0 +1,211 @@
+#include "compiler/driver/synth_model.h"
+
+#include <array>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "frontends/gguf/text.h"
+
+namespace qcc::compiler {
+namespace {
+
+using gguf::Concat;
+
+// A format mix. `file_type`: what general.file_type calls it. `more`: format of value and ffn_down matrices
+// on the layers that get more bits.
+struct Mix {
+  std::string_view name;
+  uint32_t file_type;
+  Format base, output, more;
+};
+constexpr Mix kMixes[] = {
+    {"f32", 0, Format::F32, Format::F32, Format::F32},
+    {"f16", 1, Format::F16, Format::F16, Format::F16},
+    {"bf16", 32, Format::BF16, Format::BF16, Format::BF16},
+    {"q8_0", 7, Format::Q8_0, Format::Q8_0, Format::Q8_0},
+    {"q4_0", 2, Format::Q4_0, Format::Q6_K, Format::Q4_0},
+    {"q4_1", 3, Format::Q4_1, Format::Q6_K, Format::Q4_1},
+    {"q4_k_m", 15, Format::Q4_K, Format::Q6_K, Format::Q6_K},
+    {"q5_k_m", 17, Format::Q5_K, Format::Q6_K, Format::Q6_K},
+    {"q6_k", 18, Format::Q6_K, Format::Q6_K, Format::Q6_K},
+};
+
+const Mix& FindMix(std::string_view name) {
+  const Mix* found = &kMixes[0];
+  for (const Mix& mix : kMixes) {
+    if (mix.name == name) found = &mix;
+  }
+  return *found;
+}
+
+// The first and the last eighth of a category, and every third between.
+bool MoreBits(int64_t i, int64_t n) {
+  return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2;
+}
+
+// The format itself, or the nearest larger one whose blocks fit rows of `n` weights.
+Format Fitting(Format format, int64_t n) {
+  for (Format f : {format, Format::Q8_0}) {
+    if (n % format_info(f).block_elems == 0) return f;
+  }
+  return Format::F16;
+}
+
+class Builder {
+ public:
+  explicit Builder(const SynthConfig& config) : c_(config) {}
+
+  std::vector<SynthTensor> Build() {
+    // Logits of a normed hidden vector against rows of this size have a deviation of 2.
+    const float head = 2.0f / std::sqrt(static_cast<float>(c_.hidden));
+    Add("token_embd.weight", {c_.hidden, c_.vocab}, TensorRole::kEmbedding, Draw::kNormal, head);
+    for (int64_t i = 0; i < c_.layers; ++i) Block(i);
+    if (c_.mtp) Block(c_.layers);
+    Norm("output_norm.weight", c_.hidden);
+    if (!c_.tied) Add("output.weight", {c_.hidden, c_.vocab}, TensorRole::kOutput, Draw::kNormal, head);
+    return std::move(tensors_);
+  }
+
+ private:
+  void Add(std::string name, std::vector<int64_t> ne, TensorRole role, Draw draw, float scale) {
+    tensors_.push_back({std::move(name), std::move(ne), role, draw, scale});
+  }
+  void Norm(std::string name, int64_t n) {
+    Add(std::move(name), {n}, TensorRole::kVector, Draw::kAroundOne, 0.1f);
+  }
+  // A linear layer that keeps the size of its input.
+  void Matrix(std::string name, int64_t in, int64_t out, TensorRole role = TensorRole::kMatrix) {
+    Add(std::move(name), {in, out}, role, Draw::kNormal, 1.0f / std::sqrt(static_cast<float>(in)));
+  }
+
+  void Block(int64_t i) {
+    const std::string p = Concat("blk.", i, ".");
+    const bool hybrid = c_.arch == "qwen35";
+    const bool mtp = i >= c_.layers;
+    Norm(p + "attn_norm.weight", c_.hidden);
+    if (hybrid && !mtp && (i + 1) % c_.full_attention_interval != 0) {
+      DeltaNet(p);
+    } else {
+      Attention(p, hybrid);
+    }
+    Norm(p + (hybrid ? "post_attention_norm.weight" : "ffn_norm.weight"), c_.hidden);
+    Matrix(p + "ffn_gate.weight", c_.hidden, c_.ffn);
+    Matrix(p + "ffn_up.weight", c_.hidden, c_.ffn);
+    Matrix(p + "ffn_down.weight", c_.ffn, c_.hidden, TensorRole::kFfnDown);
+    if (!mtp) return;
+    Matrix(p + "nextn.eh_proj.weight", 2 * c_.hidden, c_.hidden);
+    Norm(p + "nextn.enorm.weight", c_.hidden);
+    Norm(p + "nextn.hnorm.weight", c_.hidden);
+    Norm(p + "nextn.shared_head_norm.weight", c_.hidden);
+  }
+
+  void DeltaNet(const std::string& p) {
+    const int64_t key_dim = c_.linear_key_heads * c_.linear_head_dim;
+    const int64_t value_dim = c_.linear_value_heads * c_.linear_head_dim;
+    const int64_t conv_dim = 2 * key_dim + value_dim;
+    Matrix(p + "attn_qkv.weight", c_.hidden, conv_dim, TensorRole::kValue);
+    Matrix(p + "attn_gate.weight", c_.hidden, value_dim);
+    Add(p + "ssm_conv1d.weight", {c_.conv_kernel, conv_dim}, TensorRole::kVector, Draw::kNormal,
+        1.0f / std::sqrt(static_cast<float>(c_.conv_kernel)));
+    Add(p + "ssm_dt.bias", {c_.linear_value_heads}, TensorRole::kVector, Draw::kTimeStep, 1.0f);
+    Add(p + "ssm_a", {c_.linear_value_heads}, TensorRole::kVector, Draw::kDecay, 1.0f);
+    Matrix(p + "ssm_beta.weight", c_.hidden, c_.linear_value_heads);
+    Matrix(p + "ssm_alpha.weight", c_.hidden, c_.linear_value_heads);
+    Norm(p + "ssm_norm.weight", c_.linear_head_dim);
+    Matrix(p + "ssm_out.weight", value_dim, c_.hidden);
+  }
+
+  // With `gate` each head of attn_q is followed by a gate of the same size.
+  void Attention(const std::string& p, bool gate) {
+    Matrix(p + "attn_q.weight", c_.hidden, (gate ? 2 : 1) * c_.heads * c_.head_dim);
+    Matrix(p + "attn_k.weight", c_.hidden, c_.kv_heads * c_.head_dim);
+    Matrix(p + "attn_v.weight", c_.hidden, c_.kv_heads * c_.head_dim, TensorRole::kValue);
+    Norm(p + "attn_q_norm.weight", c_.head_dim);
+    Norm(p + "attn_k_norm.weight", c_.head_dim);
+    Matrix(p + "attn_output.weight", c_.heads * c_.head_dim, c_.hidden);
+  }
+
+  const SynthConfig& c_;
+  std::vector<SynthTensor> tensors_;
+};
+
+}  // namespace
+
+std::vector<std::string_view> SynthFormats() {
+  std::vector<std::string_view> names;
+  for (const Mix& mix : kMixes) names.push_back(mix.name);
+  return names;
+}
+
+std::vector<SynthTensor> SynthTensors(const SynthConfig& config, std::string_view mix_name) {
+  const Mix& mix = FindMix(mix_name);
+  std::vector<SynthTensor> tensors = Builder(config).Build();
+  int64_t values = 0, downs = 0;
+  for (const SynthTensor& t : tensors) {
+    values += t.role == TensorRole::kValue;
+    downs += t.role == TensorRole::kFfnDown;
+  }
+  int64_t value = 0, down = 0;
+  for (SynthTensor& t : tensors) {
+    Format format = mix.base;
+    switch (t.role) {
+      case TensorRole::kVector:
+        continue;  // F32 in every mix
+      case TensorRole::kMatrix:
+        break;
+      case TensorRole::kEmbedding:
+        if (config.tied) format = mix.output;
+        break;
+      case TensorRole::kOutput:
+        format = mix.output;
+        break;
+      case TensorRole::kValue:
+        if (MoreBits(value++, values)) format = mix.more;
+        break;
+      case TensorRole::kFfnDown:
+        if (MoreBits(down++, downs)) format = mix.more;
+        break;
+    }
+    t.format = Fitting(format, t.ne[0]);
+  }
+  return tensors;
+}
+
+void AddModelKeys(const SynthConfig& config, const SynthOptions& options, gguf::Writer& writer) {
+  auto u32 = [&](std::string_view key, int64_t value) {
+    writer.AddU32(Concat(config.arch, ".", key), static_cast<uint32_t>(value));
+  };
+  auto f32 = [&](std::string_view key, float value) { writer.AddF32(Concat(config.arch, ".", key), value); };
+  writer.AddString("general.architecture", config.arch);
+  writer.AddString("general.type", "model");
+  writer.AddString("general.name", Concat("synthetic ", config.arch, " ", options.preset, " ", options.format,
+                                          " seed ", options.seed));
+  writer.AddU32("general.file_type", FindMix(options.format).file_type);
+  writer.AddU32("general.quantization_version", 2);
+  u32("block_count", config.layers + (config.mtp ? 1 : 0));
+  u32("context_length", config.context);
+  u32("embedding_length", config.hidden);
+  u32("feed_forward_length", config.ffn);
+  u32("attention.head_count", config.heads);
+  u32("attention.head_count_kv", config.kv_heads);
+  u32("attention.key_length", config.head_dim);
+  u32("attention.value_length", config.head_dim);
+  f32("attention.layer_norm_rms_epsilon", 1e-6f);
+  f32("rope.freq_base", config.rope_base);
+  u32("rope.dimension_count", config.rope_dims);
+  if (config.arch == "qwen35") {
+    const int32_t pairs = static_cast<int32_t>(config.rope_dims / 2);
+    const std::array<int32_t, 4> sections = {(pairs + 2) / 3, (pairs + 1) / 3, pairs / 3, 0};
+    writer.AddI32Array(Concat(config.arch, ".rope.dimension_sections"), sections);
+    u32("full_attention_interval", config.full_attention_interval);
+    u32("ssm.conv_kernel", config.conv_kernel);
+    u32("ssm.state_size", config.linear_head_dim);
+    u32("ssm.group_count", config.linear_key_heads);
+    u32("ssm.time_step_rank", config.linear_value_heads);
+    u32("ssm.inner_size", config.linear_value_heads * config.linear_head_dim);
+  }
+  if (config.mtp) u32("nextn_predict_layers", 1);
+}
+
+}  // namespace qcc::compiler
