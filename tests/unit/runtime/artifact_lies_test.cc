@@ -1,0 +1,399 @@
+// Artifacts whose hashes are all right and whose content is not: each lie is refused by the check that is
+// there for it.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+
+#include "tests/unit/runtime/artifact_sample.h"
+
+namespace qrt::testing {
+namespace {
+
+using qcc::compiler::ManifestSpec;
+using qcc::compiler::SpecElement;
+using qcc::compiler::SpecPhase;
+using qcc::compiler::SpecState;
+
+void ExpectRefusal(const Status& status, uint32_t number, const std::string& says) {
+  EXPECT_EQ(status.number(), number) << status.ToString();
+  EXPECT_NE(status.message().find(says), std::string::npos)
+      << "the message does not say '" << says << "': " << status.ToString();
+}
+
+// Header and section table.
+
+struct TableLie {
+  const char* name;
+  void (*tell)(std::vector<uint8_t>& file);
+  uint32_t number;
+  const char* says;
+};
+
+void ChangeSection(std::vector<uint8_t>& file, uint32_t index, void (*change)(qbin_section&)) {
+  qbin_section s = SectionOf(file, index);
+  change(s);
+  SetSection(file, index, s);
+}
+void ChangeHeader(std::vector<uint8_t>& file, void (*change)(qbin_header&)) {
+  qbin_header h = HeaderOf(file);
+  change(h);
+  SetHeader(file, h);
+}
+
+const TableLie kTableLies[] = {
+    {"past_major", [](auto& f) { ChangeHeader(f, [](auto& h) { h.major = 0; }); }, 4006, "0.0"},
+    {"future_major", [](auto& f) { ChangeHeader(f, [](auto& h) { h.major = 2; }); }, 4006, "2.0"},
+    {"unknown_feature", [](auto& f) { ChangeHeader(f, [](auto& h) { h.required_features = 1u << 5; }); },
+     4007, "bits 5"},
+    {"no_sections", [](auto& f) { ChangeHeader(f, [](auto& h) { h.section_count = 0; }); }, 4009,
+     "0 sections"},
+    {"many_sections", [](auto& f) { ChangeHeader(f, [](auto& h) { h.section_count = 0xffffffff; }); }, 4009,
+     "4294967295"},
+    {"table_behind_the_end", [](auto& f) { f.resize(100); }, 4004, "cut off"},
+    {"file_size_too_large", [](auto& f) { ChangeHeader(f, [](auto& h) { h.file_bytes = UINT64_MAX; }); },
+     4004, "cut off"},
+    {"file_size_too_small", [](auto& f) { ChangeHeader(f, [](auto& h) { h.file_bytes -= 1; }); }, 4004,
+     "follow"},
+    {"overlap", [](auto& f) { ChangeSection(f, 1, [](auto& s) { s.offset = 4096; }); }, 4009,
+     "begins at 4096"},
+    {"gap", [](auto& f) { ChangeSection(f, 1, [](auto& s) { s.offset += 4096; }); }, 4009,
+     "section 1 begins"},
+    {"unaligned", [](auto& f) { ChangeSection(f, 1, [](auto& s) { s.offset += 64; }); }, 4009,
+     "section 1 begins"},
+    {"offset_wraps", [](auto& f) { ChangeSection(f, 1, [](auto& s) { s.offset = UINT64_MAX - 4095; }); },
+     4009, "section 1 begins"},
+    {"size_wraps", [](auto& f) { ChangeSection(f, 1, [](auto& s) { s.size = UINT64_MAX - 4096; }); }, 4009,
+     "section 1 has"},
+    {"size_beyond_the_file", [](auto& f) { ChangeSection(f, 1, [](auto& s) { s.size = 1 << 20; }); }, 4009,
+     "section 1 has 1048576 bytes"},
+    {"empty_section", [](auto& f) { ChangeSection(f, 1, [](auto& s) { s.size = 0; }); }, 4009, "has 0 bytes"},
+    {"last_section_too_short",
+     [](auto& f) {
+       const uint32_t last = HeaderOf(f).section_count - 1;
+       ChangeSection(f, last, [](auto& s) { s.size -= 1; });
+     },
+     4009, "the sections end at"},
+    {"hidden_bytes_between_sections",
+     [](auto& f) {
+       const qbin_section s = SectionOf(f, 0);
+       f[s.offset + s.size] = 1;
+     },
+     4010, "padding"},
+    {"hidden_bytes_behind_the_table", [](auto& f) { f[4095] = 1; }, 4010, "padding"},
+    {"unknown_kind", [](auto& f) { ChangeSection(f, 0, [](auto& s) { s.kind = 99; }); }, 4013, "kind 99"},
+    {"kind_zero", [](auto& f) { ChangeSection(f, 0, [](auto& s) { s.kind = 0; }); }, 4013, "kind 0"},
+    {"no_manifest",
+     [](auto& f) {
+       ChangeSection(f, FindSection(f, QBIN_SECTION_MANIFEST), [](auto& s) { s.kind = QBIN_SECTION_CODE; });
+     },
+     4013, "no manifest"},
+    {"two_tokenizers", [](auto& f) { ChangeSection(f, 0, [](auto& s) { s.kind = QBIN_SECTION_TOKENIZER; }); },
+     4013, "second section"},
+    {"code_called_weights",
+     [](auto& f) { ChangeSection(f, 0, [](auto& s) { s.kind = QBIN_SECTION_WEIGHTS; }); }, 4015,
+     "a section of kind code"},
+    {"code_called_optional",
+     [](auto& f) {
+       ChangeSection(f, 0, [](auto& s) {
+         s.kind = 99;
+         s.flags = QBIN_SECTION_OPTIONAL;
+       });
+     },
+     4015, "a section of kind code"},
+};
+
+class TableLies : public ::testing::TestWithParam<TableLie> {};
+TEST_P(TableLies, IsRefused) {
+  std::vector<uint8_t> file = BytesOfParts(MakeParts());
+  GetParam().tell(file);
+  // The section hashes stay as they are: where a lie changes what a section is, its own hash is made right.
+  if (file.size() > 4096) Seal(file);
+  ExpectRefusal(OpenAndUse(file), GetParam().number, GetParam().says);
+}
+INSTANTIATE_TEST_SUITE_P(All, TableLies, ::testing::ValuesIn(kTableLies),
+                         [](const auto& param) { return std::string(param.param.name); });
+
+// The manifest.
+
+struct ManifestLie {
+  const char* name;
+  void (*tell)(ManifestSpec& m);
+  uint32_t number;
+  const char* says;
+};
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+const ManifestLie kManifestLies[] = {
+    {"no_arch", [](auto& m) { m.arch.clear(); }, 4015, "model.arch"},
+    {"no_vocabulary", [](auto& m) { m.vocab_size = 0; }, 4015, "model.vocab_size"},
+    {"huge_vocabulary", [](auto& m) { m.vocab_size = m.logits_stride = 0x80000000u; }, 4015,
+     "model.vocab_size"},
+    {"stride_below_vocabulary", [](auto& m) { m.logits_stride = 271; }, 4015, "model.logits_stride"},
+    {"no_context", [](auto& m) { m.context_length = 0; }, 4015, "model.context_length"},
+    {"huge_context", [](auto& m) { m.context_length = UINT64_MAX; }, 4015, "model.context_length"},
+    {"no_embedding", [](auto& m) { m.embedding_length = 0; }, 4015, "model.embedding_length"},
+    {"unknown_numerics", [](auto& m) { m.numerics = static_cast<decltype(m.numerics)>(9); }, 4015,
+     "numerics is 9"},
+    {"unknown_element", [](auto& m) { m.kv_element = static_cast<SpecElement>(9); }, 4015, "kv_element is 9"},
+    {"huge_state", [](auto& m) { m.state_bytes = UINT64_MAX; }, 4015, "state_bytes"},
+    {"huge_kv", [](auto& m) { m.kv_bytes_per_token = UINT64_MAX; }, 4015, "kv_bytes_per_token"},
+    {"state_kind", [](auto& m) { m.states[0].kind = static_cast<SpecState>(3); }, 4015, "kind is 3"},
+    {"state_element", [](auto& m) { m.states[0].element = static_cast<SpecElement>(2); }, 4015,
+     "element is 2"},
+    {"state_outside", [](auto& m) { m.states[1].offset = 1028; }, 4015, "inside the 5120 bytes"},
+    {"state_wraps", [](auto& m) { m.states[1].offset = UINT64_MAX - 100; }, 4015, "inside the 5120 bytes"},
+    {"state_empty", [](auto& m) { m.states[0].bytes = 0; }, 4015, "0 bytes"},
+    {"states_overlap", [](auto& m) { m.states[1] = m.states[0], m.states[1].name = "twice"; }, 4015,
+     "the end of state"},
+    {"state_shape_too_large", [](auto& m) { m.states[0].shape = {1000}; }, 4015, "4000 bytes"},
+    {"state_shape_wraps",
+     [](auto& m) {
+       m.states[0].shape = {1ull << 40, 1ull << 40};
+     },
+     4015, "too large to count"},
+    {"state_shape_zero",
+     [](auto& m) {
+       m.states[0].shape = {0, 5};
+     },
+     4015, "shape"},
+    {"state_shape_none", [](auto& m) { m.states[0].shape = {}; }, 4015, "shape"},
+    {"state_shape_long", [](auto& m) { m.states[0].shape.assign(9, 1); }, 4015, "the length of states.shape"},
+    {"state_misaligned", [](auto& m) { m.states[0].offset = 2; }, 4015, "a multiple of 4"},
+    {"kv_outside", [](auto& m) { m.states[2].bytes = 257; }, 4015, "inside the 256 bytes"},
+    {"no_programs", [](auto& m) { m.programs.clear(); }, 4015, "the length of programs"},
+    {"program_phase", [](auto& m) { m.programs[0].phase = static_cast<SpecPhase>(7); }, 4015, "phase is 7"},
+    {"program_without_rows", [](auto& m) { m.programs[0].rows = 0; }, 4015, "rows is 0"},
+    {"program_with_many_rows", [](auto& m) { m.programs[0].rows = 0xffffffff; }, 4015, "rows is 4294967295"},
+    {"program_arena", [](auto& m) { m.programs[0].arena_bytes = UINT64_MAX; }, 4015, "arena_bytes"},
+    {"program_twice", [](auto& m) { m.programs[1] = m.programs[0]; }, 4015, "two of phase decode"},
+    {"program_missing_in_code", [](auto& m) { m.programs.pop_back(); }, 4016,
+     "3 entries, the manifest 2 programs"},
+    {"no_code", [](auto& m) { m.code.clear(); }, 4015, "the length of code"},
+    {"too_many_features", [](auto& m) { m.code[0].features.assign(65, "x"); }, 4015, "code.features"},
+    {"bos_outside", [](auto& m) { m.tokenizer->bos = 272; }, 4015, "tokenizer.bos is 272"},
+    {"eos_negative", [](auto& m) { m.tokenizer->eos = -2; }, 4015, "tokenizer.eos is -2"},
+    {"eot_outside", [](auto& m) { m.tokenizer->eot = 1 << 30; }, 4015, "tokenizer.eot"},
+    {"pad_outside", [](auto& m) { m.tokenizer->pad = 300; }, 4015, "tokenizer.pad"},
+    {"add_bos_without_bos", [](auto& m) { m.tokenizer->bos = -1, m.tokenizer->add_bos = true; }, 4015,
+     "add_bos"},
+    {"eog_outside", [](auto& m) { m.tokenizer->eog = {272}; }, 4015, "tokenizer.eog[0]"},
+    {"eog_twice",
+     [](auto& m) {
+       m.tokenizer->eog = {5, 5};
+     },
+     4015, "tokenizer.eog[1]"},
+    {"eog_endless", [](auto& m) { m.tokenizer->eog.assign(5000, 1); }, 4015, "the length of tokenizer.eog"},
+    {"no_pre", [](auto& m) { m.tokenizer->pre.clear(); }, 4015, "tokenizer.pre"},
+    {"temperature_nan", [](auto& m) { m.sampling.temperature = kNan; }, 4015, "sampling.temperature"},
+    {"temperature_negative", [](auto& m) { m.sampling.temperature = -1.f; }, 4015, "sampling.temperature"},
+    {"top_p_infinite", [](auto& m) { m.sampling.top_p = kInf; }, 4015, "sampling.top_p"},
+    {"top_p_large", [](auto& m) { m.sampling.top_p = 1.5f; }, 4015, "sampling.top_p"},
+    {"min_p_negative", [](auto& m) { m.sampling.min_p = -0.1f; }, 4015, "sampling.min_p"},
+    {"repeat_penalty_zero", [](auto& m) { m.sampling.repeat_penalty = 0.f; }, 4015,
+     "sampling.repeat_penalty"},
+    {"top_k_negative", [](auto& m) { m.sampling.top_k = -1; }, 4015, "sampling.top_k"},
+    {"penalty_window_negative", [](auto& m) { m.sampling.penalty_window = -2; }, 4015,
+     "sampling.penalty_window"},
+    {"endless_name", [](auto& m) { m.name.assign(100000, 'x'); }, 4015, "the length of model.name"},
+    {"endless_options",
+     [](auto& m) {
+       m.provenance.options.assign(2000, {"a", "b"});
+     },
+     4015, "provenance.options"},
+};
+
+class ManifestLies : public ::testing::TestWithParam<ManifestLie> {};
+TEST_P(ManifestLies, IsRefused) {
+  SampleParts parts = MakeParts();
+  GetParam().tell(parts.manifest);
+  ExpectRefusal(OpenAndUse(BytesOfParts(parts)), GetParam().number, GetParam().says);
+}
+INSTANTIATE_TEST_SUITE_P(All, ManifestLies, ::testing::ValuesIn(kManifestLies),
+                         [](const auto& param) { return std::string(param.param.name); });
+
+// References to sections: sections of the sample are 0 code, 1 tokenizer, 2 chat template, 3 goldens, 4
+// weights, 5 manifest.
+SampleParts PartsWithReferences() {
+  SampleParts parts = MakeParts();
+  parts.keep_references = true;
+  parts.manifest.code[0].section = 0;
+  parts.manifest.code[0].weights_section = 4;
+  parts.manifest.weights_bytes = parts.weights.size();
+  parts.manifest.tokenizer->section = 1;
+  parts.manifest.chat_template_section = 2;
+  parts.manifest.goldens_section = 3;
+  return parts;
+}
+
+TEST(ArtifactReferences, TheSampleIsRight) {
+  const Status status = OpenAndUse(BytesOfParts(PartsWithReferences()));
+  EXPECT_TRUE(status.ok()) << status.ToString();
+}
+
+const ManifestLie kReferenceLies[] = {
+    {"code_outside", [](auto& m) { m.code[0].section = 6; }, 4015, "section 6 of 6"},
+    {"code_is_the_tokenizer", [](auto& m) { m.code[0].section = 1; }, 4015, "section 1 (tokenizer)"},
+    {"weights_outside", [](auto& m) { m.code[0].weights_section = 0xffffffff; }, 4015, "section 4294967295"},
+    {"weights_are_the_code", [](auto& m) { m.code[0].weights_section = 0; }, 4015, "section 0 (code)"},
+    {"weights_size", [](auto& m) { m.weights_bytes = 4999; }, 4015, "weights_bytes is 4999"},
+    {"tokenizer_is_the_manifest", [](auto& m) { m.tokenizer->section = 5; }, 4015, "section 5 (manifest)"},
+    {"template_is_the_weights", [](auto& m) { m.chat_template_section = 4; }, 4015, "section 4 (weights)"},
+    {"goldens_outside", [](auto& m) { m.goldens_section = 77; }, 4015, "section 77"},
+};
+class ReferenceLies : public ::testing::TestWithParam<ManifestLie> {};
+TEST_P(ReferenceLies, IsRefused) {
+  SampleParts parts = PartsWithReferences();
+  GetParam().tell(parts.manifest);
+  ExpectRefusal(OpenAndUse(BytesOfParts(parts)), GetParam().number, GetParam().says);
+}
+INSTANTIATE_TEST_SUITE_P(All, ReferenceLies, ::testing::ValuesIn(kReferenceLies),
+                         [](const auto& param) { return std::string(param.param.name); });
+
+// Code, tokenizer, template, goldens.
+
+struct PartLie {
+  const char* name;
+  void (*tell)(SampleParts& parts);
+  uint32_t number;
+  const char* says;
+};
+
+void SetWord(std::vector<uint8_t>& bytes, size_t at, uint32_t value) {
+  std::memcpy(bytes.data() + at, &value, 4);
+}
+
+qrt_tokenizer_header TokenizerHeader(const SampleParts& p) {
+  qrt_tokenizer_header h;
+  std::memcpy(&h, p.tokenizer.data(), sizeof h);
+  return h;
+}
+void ChangeTokenizer(SampleParts& p, void (*change)(qrt_tokenizer_header&)) {
+  qrt_tokenizer_header h = TokenizerHeader(p);
+  change(h);
+  std::memcpy(p.tokenizer.data(), &h, sizeof h);
+}
+
+const PartLie kPartLies[] = {
+    {"code_too_short", [](auto& p) { p.code.resize(15); }, 4016, "15 bytes"},
+    {"code_magic", [](auto& p) { SetWord(p.code, 0, 0x464c457f); }, 4016, "mark"},
+    {"code_other_interface", [](auto& p) { SetWord(p.code, 4, QRT_PROGRAM_ABI + 1); }, 4017,
+     "program interface 2"},
+    {"code_entry_count", [](auto& p) { SetWord(p.code, 8, 0xffffffff); }, 4016, "4294967295 entries"},
+    {"code_entry_table_cut", [](auto& p) { p.code.resize(20); }, 4016, "entry table"},
+    {"code_entry_behind", [](auto& p) { SetWord(p.code, 16, 64); }, 4016, "begins at 64"},
+    {"code_entry_in_header", [](auto& p) { SetWord(p.code, 20, 27); }, 4016, "begins at 27"},
+    {"code_entry_negative", [](auto& p) { SetWord(p.code, 24, 0x80000000u); }, 4016, "begins at 2147483648"},
+    {"tokenizer_short", [](auto& p) { p.tokenizer.resize(40); }, 4018, "shorter than its header"},
+    {"tokenizer_magic", [](auto& p) { SetWord(p.tokenizer, 0, 1); }, 4018, "mark"},
+    {"tokenizer_version", [](auto& p) { SetWord(p.tokenizer, 4, 2); }, 4017, "version 2"},
+    {"tokenizer_empty", [](auto& p) { ChangeTokenizer(p, [](auto& h) { h.n_tokens = 0; }); }, 4018,
+     "0 tokens"},
+    {"tokenizer_larger_than_the_head", [](auto& p) { ChangeTokenizer(p, [](auto& h) { h.n_tokens = 273; }); },
+     4018, "273 tokens"},
+    {"tokenizer_cut", [](auto& p) { p.tokenizer.resize(p.tokenizer.size() - 1); }, 4018, "token bytes"},
+    {"blob_wraps", [](auto& p) { ChangeTokenizer(p, [](auto& h) { h.blob_offset = UINT64_MAX - 7; }); }, 4018,
+     "token bytes"},
+    {"blob_huge", [](auto& p) { ChangeTokenizer(p, [](auto& h) { h.blob_bytes = UINT64_MAX; }); }, 4018,
+     "token bytes"},
+    {"starts_outside", [](auto& p) { ChangeTokenizer(p, [](auto& h) { h.starts_offset = 1 << 30; }); }, 4018,
+     "token starts"},
+    {"starts_misaligned", [](auto& p) { ChangeTokenizer(p, [](auto& h) { h.starts_offset += 4; }); }, 4018,
+     "token starts"},
+    {"types_outside", [](auto& p) { ChangeTokenizer(p, [](auto& h) { h.types_offset = 0; }); }, 4018,
+     "token types"},
+    {"bytes_outside",
+     [](auto& p) { ChangeTokenizer(p, [](auto& h) { h.byte_token_offset = UINT64_MAX & ~7ull; }); }, 4018,
+     "byte tokens"},
+    {"merges_endless", [](auto& p) { ChangeTokenizer(p, [](auto& h) { h.n_merges = 0xffffffff; }); }, 4018,
+     "merges"},
+    {"special_endless", [](auto& p) { ChangeTokenizer(p, [](auto& h) { h.n_special = 0xffffffff; }); }, 4018,
+     "special tokens"},
+    {"special_missing", [](auto& p) { ChangeTokenizer(p, [](auto& h) { h.n_special -= 1; }); }, 4018,
+     "the types give 4"},
+    {"longest", [](auto& p) { ChangeTokenizer(p, [](auto& h) { h.max_token_bytes += 1; }); }, 4018,
+     "longest token"},
+    {"starts_fall", [](auto& p) { SetWord(p.tokenizer, TokenizerHeader(p).starts_offset + 40, 0xffff); },
+     4018, "before its start"},
+    {"starts_late", [](auto& p) { SetWord(p.tokenizer, TokenizerHeader(p).starts_offset, 1); }, 4018,
+     "do not run from 0"},
+    {"starts_end",
+     [](auto& p) { SetWord(p.tokenizer, TokenizerHeader(p).starts_offset + 4 * 272, 0xffffffff); }, 4018,
+     "do not run from 0"},
+    {"type_unknown", [](auto& p) { p.tokenizer[TokenizerHeader(p).types_offset] = 7; }, 4018, "type 7"},
+    {"byte_token_outside", [](auto& p) { SetWord(p.tokenizer, TokenizerHeader(p).byte_token_offset, 272); },
+     4018, "stands for byte 0"},
+    {"byte_token_wrong", [](auto& p) { SetWord(p.tokenizer, TokenizerHeader(p).byte_token_offset, 256); },
+     4018, "stands for byte 0"},
+    {"merge_left", [](auto& p) { SetWord(p.tokenizer, TokenizerHeader(p).merges_offset, 272); }, 4018,
+     "outside the vocabulary"},
+    {"merge_result", [](auto& p) { SetWord(p.tokenizer, TokenizerHeader(p).merges_offset + 12, 0xffffffff); },
+     4018, "outside the vocabulary"},
+    {"merge_rank_outside", [](auto& p) { SetWord(p.tokenizer, TokenizerHeader(p).merges_offset + 8, 6); },
+     4018, "rank 6"},
+    {"merge_rank_twice",
+     [](auto& p) {
+       const size_t at = TokenizerHeader(p).merges_offset;
+       std::memcpy(p.tokenizer.data() + at + 8, p.tokenizer.data() + at + 16 + 8, 4);
+     },
+     4018, "that no other has"},
+    {"merge_order", [](auto& p) { SetWord(p.tokenizer, TokenizerHeader(p).merges_offset, 271); }, 4018,
+     "not after the one before"},
+    {"special_outside", [](auto& p) { SetWord(p.tokenizer, TokenizerHeader(p).special_offset, 272); }, 4018,
+     "no special token"},
+    {"special_is_normal", [](auto& p) { SetWord(p.tokenizer, TokenizerHeader(p).special_offset, 0); }, 4018,
+     "no special token"},
+    {"special_order",
+     [](auto& p) {
+       SetWord(p.tokenizer, TokenizerHeader(p).special_offset, 265);
+       SetWord(p.tokenizer, TokenizerHeader(p).special_offset + 12, 262);
+     },
+     4018, "out of order"},
+    {"template_overlong",
+     [](auto& p) {
+       p.chat_template = {'a', 0xc0, 0x80};
+     },
+     4019, "UTF-8"},
+    {"template_cut",
+     [](auto& p) {
+       p.chat_template = {'a', 0xe2, 0x82};
+     },
+     4019, "UTF-8"},
+    {"template_surrogate",
+     [](auto& p) {
+       p.chat_template = {0xed, 0xa0, 0x80};
+     },
+     4019, "UTF-8"},
+    {"goldens_short", [](auto& p) { p.goldens.resize(20); }, 4020, "shorter"},
+    {"goldens_cut", [](auto& p) { p.goldens.resize(p.goldens.size() - 4); }, 4020, "the section has"},
+    {"goldens_count_wraps",
+     [](auto& p) { SetWord(p.goldens, 12, 0xffffffff), SetWord(p.goldens, 16, 0xffffffff); }, 4020,
+     "the section has"},
+    {"goldens_token_outside", [](auto& p) { SetWord(p.goldens, sizeof(qrt_goldens_header), 272); }, 4020,
+     "golden token 272"},
+    {"goldens_position", [](auto& p) { SetWord(p.goldens, sizeof(qrt_goldens_header) + 16, 4); }, 4020,
+     "position 4"},
+    {"goldens_id",
+     [](auto& p) { SetWord(p.goldens, sizeof(qrt_goldens_header) + 16 + sizeof(qrt_golden_row), 272); }, 4020,
+     "outside the vocabulary"},
+    {"goldens_nan",
+     [](auto& p) {
+       SetWord(p.goldens, sizeof(qrt_goldens_header) + 16 + sizeof(qrt_golden_row) + 16, 0x7fc00000);
+     },
+     4020, "no finite value"},
+};
+class PartLies : public ::testing::TestWithParam<PartLie> {};
+TEST_P(PartLies, IsRefused) {
+  SampleParts parts = MakeParts();
+  GetParam().tell(parts);
+  ExpectRefusal(OpenAndUse(BytesOfParts(parts)), GetParam().number, GetParam().says);
+}
+INSTANTIATE_TEST_SUITE_P(All, PartLies, ::testing::ValuesIn(kPartLies),
+                         [](const auto& param) { return std::string(param.param.name); });
+
+}  // namespace
+}  // namespace qrt::testing

@@ -1,0 +1,204 @@
+#include <gtest/gtest.h>
+
+#include "compiler/artifact/reader.h"
+#include "runtime/artifact/artifact.h"
+#include "tests/unit/runtime/artifact_sample.h"
+
+namespace qrt::testing {
+namespace {
+
+TEST(ArtifactRoundTrip, EveryFieldArrives) {
+  const TempFolder folder;
+  const std::string path = folder.File("a.qbin");
+  const SampleParts parts = MakeParts();
+  WriteParts(parts, path);
+  Result<std::unique_ptr<Artifact>> opened = Artifact::Open(path);
+  ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+  const Artifact& a = **opened;
+  const Manifest& m = a.manifest();
+  const qcc::compiler::ManifestSpec& s = parts.manifest;
+
+  EXPECT_EQ(m.model.arch, "qwen35");
+  EXPECT_EQ(m.model.name, "sample");
+  EXPECT_EQ(m.model.vocab_size, 272u);
+  EXPECT_EQ(m.model.logits_stride, 272u);
+  EXPECT_EQ(m.model.context_length, 4096u);
+  EXPECT_EQ(m.model.embedding_length, 64u);
+  EXPECT_EQ(m.numerics, Numerics::kInt8);
+  EXPECT_EQ(m.kv_element, Element::kF16);
+  EXPECT_EQ(m.weights_bytes, 5000u);
+  EXPECT_EQ(m.state_bytes, 5120u);
+  EXPECT_EQ(m.kv_bytes_per_token, 256u);
+  ASSERT_EQ(m.states.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(m.states[i].name, s.states[i].name);
+    EXPECT_EQ(static_cast<int>(m.states[i].kind), static_cast<int>(s.states[i].kind));
+    EXPECT_EQ(m.states[i].layer, s.states[i].layer);
+    EXPECT_EQ(m.states[i].shape, s.states[i].shape);
+    EXPECT_EQ(static_cast<int>(m.states[i].element), static_cast<int>(s.states[i].element));
+    EXPECT_EQ(m.states[i].offset, s.states[i].offset);
+    EXPECT_EQ(m.states[i].bytes, s.states[i].bytes);
+  }
+  ASSERT_EQ(m.programs.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(m.programs[i].name, s.programs[i].name);
+    EXPECT_EQ(std::string(Name(m.programs[i].phase)), qcc::compiler::Name(s.programs[i].phase));
+    EXPECT_EQ(m.programs[i].rows, s.programs[i].rows);
+    EXPECT_EQ(m.programs[i].arena_bytes, s.programs[i].arena_bytes);
+    EXPECT_EQ(m.programs[i].dispatches, s.programs[i].dispatches);
+    EXPECT_EQ(m.programs[i].barriers, s.programs[i].barriers);
+  }
+  ASSERT_EQ(m.code.size(), 1u);
+  EXPECT_EQ(m.code[0].target, "cpu");
+  EXPECT_EQ(m.code[0].isa, "v3");
+  EXPECT_EQ(m.code[0].features, (std::vector<std::string>{"avx", "avx2", "fma"}));
+  EXPECT_TRUE(std::ranges::equal(a.code(0), parts.code)) << "the code's bytes changed";
+  EXPECT_EQ(a.code_hash(0), HashOf(parts.code));
+  EXPECT_TRUE(std::ranges::equal(a.weights(0), parts.weights)) << "the weights' bytes changed";
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(a.weights(0).data()) % 64, 0u);
+  ASSERT_TRUE(m.tokenizer.has_value());
+  EXPECT_EQ(m.tokenizer->pre, "qwen35");
+  EXPECT_EQ(m.tokenizer->bos, 262);
+  EXPECT_EQ(m.tokenizer->eos, 264);
+  EXPECT_EQ(m.tokenizer->eot, 264);
+  EXPECT_EQ(m.tokenizer->pad, -1);
+  EXPECT_FALSE(m.tokenizer->add_bos);
+  EXPECT_EQ(m.tokenizer->eog, (std::vector<uint32_t>{262, 264}));
+  EXPECT_EQ(m.sampling.temperature, 0.7f);
+  EXPECT_EQ(m.sampling.top_k, 20);
+  EXPECT_FALSE(m.sampling.top_p.has_value()) << "an absent recommendation came back as a value";
+  ASSERT_EQ(m.formats.size(), 2u);
+  EXPECT_EQ(m.formats[1].name, "q8_0");
+  EXPECT_EQ(m.formats[1].tensors, 2u);
+  EXPECT_EQ(m.formats[1].source_bytes, 2176u);
+  EXPECT_EQ(m.formats[1].packed_bytes, 2304u);
+  EXPECT_EQ(m.provenance.compiler, "qcc test");
+  EXPECT_EQ(m.provenance.options, s.provenance.options);
+  EXPECT_EQ(m.provenance.source_name, "sample.gguf");
+  EXPECT_EQ(m.provenance.source_bytes, 12345u);
+  EXPECT_EQ(m.provenance.source_hash, s.provenance.source_hash);
+  ASSERT_TRUE(a.chat_template().has_value());
+  EXPECT_TRUE(std::ranges::equal(*a.chat_template(),
+                                 std::string(parts.chat_template.begin(), parts.chat_template.end())));
+  EXPECT_TRUE(a.VerifyWeights().ok());
+}
+
+TEST(ArtifactRoundTrip, TokenizerTables) {
+  const std::vector<uint8_t> file = BytesOfParts(MakeParts());
+  const AlignedBytes bytes(file);
+  auto opened = Artifact::FromBytes(bytes.span(), "sample");
+  ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+  ASSERT_TRUE((*opened)->tokenizer().has_value());
+  const TokenizerTables& t = *(*opened)->tokenizer();
+  EXPECT_EQ(t.n_tokens, 272u);
+  EXPECT_EQ(t.bytes(258), "the");
+  EXPECT_EQ(t.bytes(261), " the") << "the byte-level alphabet was not undone";
+  EXPECT_EQ(t.bytes(263), "<|im_start|>");
+  EXPECT_EQ(t.bytes(t.byte_token['\n']), "\n");
+  EXPECT_EQ(t.max_token_bytes, 13u);
+  ASSERT_EQ(t.merges.size(), 6u);
+  // (th, e) has rank 2 and makes "the".
+  const uint32_t th = 256, e = t.byte_token['e'];
+  const auto it = std::ranges::find_if(t.merges, [&](const auto& m) { return m.left == th && m.right == e; });
+  ASSERT_NE(it, t.merges.end()) << "merge (th, e) is missing";
+  EXPECT_EQ(it->rank, 2u);
+  EXPECT_EQ(it->result, 258u);
+  EXPECT_EQ(std::vector<uint32_t>(t.special.begin(), t.special.end()),
+            (std::vector<uint32_t>{262, 263, 264, 265}))
+      << "special tokens are not longest first";
+}
+
+TEST(ArtifactRoundTrip, Goldens) {
+  const std::vector<uint8_t> file = BytesOfParts(MakeParts());
+  const AlignedBytes bytes(file);
+  auto opened = Artifact::FromBytes(bytes.span(), "sample");
+  ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+  ASSERT_TRUE((*opened)->goldens().has_value());
+  const Goldens& g = *(*opened)->goldens();
+  EXPECT_EQ(g.tokens, (std::vector<int32_t>{5, 6, 7, 8}));
+  EXPECT_EQ(g.tolerance, 1e-3f);
+  ASSERT_EQ(g.rows.size(), 2u);
+  EXPECT_EQ(g.rows[0].position, 1u);
+  EXPECT_EQ(g.rows[0].ids, (std::vector<uint32_t>{16, 33, 50, 67}));
+  EXPECT_EQ(g.rows[0].values, (std::vector<float>{16, 16, 16, 16}));
+  EXPECT_EQ(g.rows[1].ids, (std::vector<uint32_t>{0, 1, 2, 3}));
+  EXPECT_NE(g.rows[0].logits_hash, Hash128{});
+}
+
+TEST(ArtifactRoundTrip, SameContentSameBytes) {
+  EXPECT_EQ(BytesOfParts(MakeParts()), BytesOfParts(MakeParts())) << "two writes of the same artifact differ";
+}
+
+TEST(ArtifactRoundTrip, OptionsOrderDoesNotMatter) {
+  SampleParts swapped = MakeParts();
+  std::swap(swapped.manifest.provenance.options[0], swapped.manifest.provenance.options[1]);
+  EXPECT_EQ(BytesOfParts(MakeParts()), BytesOfParts(swapped));
+}
+
+TEST(ArtifactRoundTrip, MinimalArtifact) {
+  SampleParts parts = MakeParts();
+  parts.tokenizer.clear();
+  parts.chat_template.clear();
+  parts.goldens.clear();
+  parts.manifest.tokenizer.reset();
+  parts.manifest.sampling = {};
+  parts.manifest.states.clear();
+  const AlignedBytes bytes(BytesOfParts(parts));
+  auto opened = Artifact::FromBytes(bytes.span(), "minimal");
+  ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+  EXPECT_FALSE((*opened)->tokenizer().has_value());
+  EXPECT_FALSE((*opened)->chat_template().has_value());
+  EXPECT_FALSE((*opened)->goldens().has_value());
+}
+
+TEST(ArtifactRoundTrip, CompilerReadsBackWhatItWrote) {
+  const TempFolder folder;
+  const std::string path = folder.File("a.qbin");
+  SampleParts parts = MakeParts();
+  WriteParts(parts, path);
+  auto contents = qcc::compiler::ReadArtifact(path, qcc::compiler::HashCheck::kEverything);
+  ASSERT_TRUE(contents.ok()) << contents.status();
+  auto opened = Artifact::Open(path);
+  ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+  EXPECT_EQ(contents->identity, (*opened)->identity());
+  ASSERT_EQ(contents->sections.size(), (*opened)->sections().size());
+  qcc::compiler::ManifestSpec expected = parts.manifest;
+  expected.weights_bytes = contents->manifest.weights_bytes;
+  expected.code = contents->manifest.code;
+  expected.tokenizer->section = contents->manifest.tokenizer->section;
+  expected.chat_template_section = contents->manifest.chat_template_section;
+  expected.goldens_section = contents->manifest.goldens_section;
+  EXPECT_EQ(contents->manifest, expected) << "a manifest field was lost on the way";
+}
+
+TEST(ArtifactRoundTrip, LaterMinorOpens) {
+  std::vector<uint8_t> file = BytesOfParts(MakeParts());
+  qbin_header header = HeaderOf(file);
+  header.minor = 7;
+  SetHeader(file, header);
+  SealHeader(file);
+  const Status status = OpenAndUse(file);
+  EXPECT_TRUE(status.ok()) << status.ToString();
+}
+
+TEST(ArtifactRoundTrip, UnknownOptionalSectionIsIgnored) {
+  SampleParts parts = MakeParts();
+  parts.extra_sections = {{77, QBIN_SECTION_OPTIONAL}};
+  const Status status = OpenAndUse(BytesOfParts(parts));
+  EXPECT_TRUE(status.ok()) << status.ToString();
+}
+
+TEST(ArtifactRoundTrip, UnknownTargetIsSkipped) {
+  SampleParts parts = MakeParts();
+  parts.manifest.code.push_back({"from_the_future", "x", {}, 12345, 54321});
+  parts.keep_references = true;
+  parts.manifest.code[0].section = 0;
+  parts.manifest.code[0].weights_section = 4;
+  parts.manifest.weights_bytes = 5000;
+  parts.manifest.tokenizer->section = 1;
+  const Status status = OpenAndUse(BytesOfParts(parts));
+  EXPECT_TRUE(status.ok()) << status.ToString();
+}
+
+}  // namespace
+}  // namespace qrt::testing

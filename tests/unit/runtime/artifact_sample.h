@@ -1,0 +1,82 @@
+// A small artifact with every kind of section, and ways to lie in it: content can be changed before it is
+// written (all hashes right), bytes can be changed afterwards with or without sealing them again.
+#ifndef QCC_TESTS_UNIT_RUNTIME_ARTIFACT_SAMPLE_H_
+#define QCC_TESTS_UNIT_RUNTIME_ARTIFACT_SAMPLE_H_
+
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compiler/artifact/manifest_spec.h"
+#include "runtime/abi/qbin.h"
+#include "runtime/artifact/artifact.h"
+
+namespace qrt::testing {
+
+// Exactly `size` bytes, aligned to 64: an access behind them is an error that a sanitizer sees.
+class AlignedBytes {
+ public:
+  explicit AlignedBytes(std::span<const uint8_t> bytes);
+  std::span<const uint8_t> span() const { return {data_.get(), size_}; }
+  uint8_t* data() { return data_.get(); }
+  size_t size() const { return size_; }
+
+ private:
+  struct Free {
+    void operator()(uint8_t* p) const { std::free(p); }
+  };
+  std::unique_ptr<uint8_t, Free> data_;
+  size_t size_;
+};
+
+// What goes into the sample; a test changes it before it is written.
+struct SampleParts {
+  qcc::compiler::ManifestSpec manifest;  // section indices are filled in unless `keep_references`
+  std::vector<uint8_t> code, weights, tokenizer, chat_template, goldens;
+  std::vector<std::pair<uint32_t, uint32_t>> extra_sections;  // kind, flags; one byte each
+  bool keep_references = false;
+};
+
+SampleParts MakeParts();
+// Bytes of the tokenizer section of a 272-token vocabulary: 256 bytes, merges, specials.
+std::vector<uint8_t> SampleTokenizer();
+
+// A folder that is removed with everything in it.
+class TempFolder {
+ public:
+  TempFolder();
+  ~TempFolder();
+  std::string File(const std::string& name) const { return path_ + "/" + name; }
+  const std::string& path() const { return path_; }
+  std::vector<std::string> Entries() const;
+
+ private:
+  std::string path_;
+};
+
+// Writes with the compiler's ArtifactWriter; fails the test on an error.
+void WriteParts(const SampleParts& parts, const std::string& path);
+std::vector<uint8_t> BytesOfParts(const SampleParts& parts);
+std::vector<uint8_t> ReadFile(const std::string& path);
+
+qbin_header HeaderOf(std::span<const uint8_t> file);
+qbin_section SectionOf(std::span<const uint8_t> file, uint32_t index);
+void SetHeader(std::vector<uint8_t>& file, const qbin_header& header);
+void SetSection(std::vector<uint8_t>& file, uint32_t index, const qbin_section& section);
+// Index of the first section of a kind.
+uint32_t FindSection(std::span<const uint8_t> file, uint32_t kind);
+// Makes the hash of every section that lies in the file, and of the header, right again.
+void Seal(std::vector<uint8_t>& file);
+// Only the header's.
+void SealHeader(std::vector<uint8_t>& file);
+
+// Opens and, if that succeeds, reads everything that an accessor gives out.
+Status OpenAndUse(std::span<const uint8_t> file);
+
+}  // namespace qrt::testing
+
+#endif  // QCC_TESTS_UNIT_RUNTIME_ARTIFACT_SAMPLE_H_

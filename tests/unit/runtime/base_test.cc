@@ -1,0 +1,152 @@
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "runtime/base/checked.h"
+#include "runtime/base/cpu_features.h"
+#include "runtime/base/file_map.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/status.h"
+
+namespace qrt {
+namespace {
+
+constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
+
+TEST(Checked, OverflowStaysInvalid) {
+  EXPECT_TRUE((Checked(kMax) + 0).is(kMax));
+  EXPECT_FALSE((Checked(kMax) + 1).ok());
+  EXPECT_FALSE((Checked(kMax) + 1 - 1).ok()) << "an overflow was forgotten";
+  EXPECT_FALSE((Checked(0) - 1).ok());
+  EXPECT_FALSE((Checked(uint64_t{1} << 32) * (uint64_t{1} << 32)).ok());
+  EXPECT_FALSE((Checked(kMax) * 2 * 0).ok());
+  EXPECT_TRUE((Checked(uint64_t{1} << 32) * ((uint64_t{1} << 32) - 1)).ok());
+  EXPECT_TRUE(Checked(4097).aligned(4096).is(8192));
+  EXPECT_TRUE(Checked(4096).aligned(4096).is(4096));
+  EXPECT_FALSE(Checked(kMax - 3).aligned(4096).ok()) << "the padding wrapped to zero";
+  EXPECT_FALSE(Checked(5).aligned(3).ok());
+  EXPECT_FALSE((Checked(kMax) + 1).fits(kMax));
+}
+
+TEST(Checked, InRangeDoesNotWrap) {
+  EXPECT_TRUE(InRange(0, 0, 0));
+  EXPECT_TRUE(InRange(3, 5, 8));
+  EXPECT_FALSE(InRange(3, 6, 8));
+  EXPECT_FALSE(InRange(9, 0, 8));
+  EXPECT_FALSE(InRange(kMax, 2, 8));
+  EXPECT_FALSE(InRange(4, kMax - 2, 8));
+}
+
+TEST(StatusTest, CarriesItsPartsAndCopies) {
+  Status status(Code::kIoError, 4002, "what", "where", "help");
+  Status copy = status;
+  EXPECT_EQ(copy.ToString(), "what [Q4002]; where; help");
+  EXPECT_EQ(status.note(), "where");
+  Status ok;
+  copy = ok;
+  EXPECT_TRUE(copy.ok());
+  EXPECT_EQ(copy.number(), 0u);
+  EXPECT_EQ(copy.message(), "");
+}
+
+TEST(StatusTest, ResultFromAnOkStatusIsAnError) {
+  Result<int> result = Status();
+  EXPECT_FALSE(result.ok());
+  EXPECT_EQ(result.status().code(), Code::kInternal);
+}
+
+// Values published with xxHash: the empty input, seed 0.
+TEST(HashTest, KnownValueAndPieces) {
+  EXPECT_EQ(Hex(HashOf({})), "99aa06d3014798d86001c324468d497f");
+  std::vector<uint8_t> data(100000);
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<uint8_t>(i * 31 >> 3);
+  Hasher hasher;
+  hasher.Update(std::span(data).first(1));
+  hasher.Update(std::span(data).subspan(1, 70000));
+  hasher.Update(std::span(data).subspan(70001));
+  EXPECT_EQ(hasher.Finish(), HashOf(data)) << "pieces and whole give different hashes";
+}
+
+class FileMapTest : public testing::Test {
+ protected:
+  FileMapTest() {
+    char name[] = "qrt_base_XXXXXX";
+    folder_ = testing::TempDir() + name;
+    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
+  }
+  ~FileMapTest() override {
+    for (const std::string& file : made_) unlink(file.c_str());
+    rmdir(folder_.c_str());
+  }
+  std::string Path(const std::string& name) {
+    made_.push_back(folder_ + "/" + name);
+    return made_.back();
+  }
+  std::string folder_;
+  std::vector<std::string> made_;
+};
+
+TEST_F(FileMapTest, MapsBytes) {
+  const std::string path = Path("data");
+  std::ofstream(path) << "hello";
+  Result<FileMap> map = FileMap::Open(path);
+  ASSERT_TRUE(map.ok()) << map.status().ToString();
+  FileMap moved = *std::move(map);
+  EXPECT_EQ(std::string(moved.bytes().begin(), moved.bytes().end()), "hello");
+}
+
+TEST_F(FileMapTest, EmptyFileHasNoBytes) {
+  const std::string path = Path("empty");
+  std::ofstream{path};
+  Result<FileMap> map = FileMap::Open(path);
+  ASSERT_TRUE(map.ok()) << map.status().ToString();
+  EXPECT_TRUE(map->bytes().empty());
+}
+
+TEST_F(FileMapTest, RefusesWhatIsNoFile) {
+  EXPECT_EQ(FileMap::Open(folder_ + "/absent").status().number(), 4001u);
+  EXPECT_EQ(FileMap::Open(folder_).status().number(), 4003u);
+  EXPECT_EQ(FileMap::Open("/dev/zero").status().number(), 4003u);
+  const std::string fifo = Path("fifo");
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_EQ(FileMap::Open(fifo).status().number(), 4003u)
+      << "a FIFO must be refused without waiting for a writer";
+}
+
+TEST(CpuFeaturesTest, MissingNamesWhatIsNotThere) {
+  const std::string_view some[] = {"sse2", "avx"};
+  const CpuFeatures cpu = CpuFeatures::FromNames(some);
+  const std::vector<std::string> wanted = {"avx", "avx2", "from_the_future"};
+  EXPECT_EQ(cpu.Missing(wanted), (std::vector<std::string>{"avx2", "from_the_future"}));
+  EXPECT_FALSE(CpuFeatures::Detect().Has("from_the_future"));
+}
+
+// The kernel asks the same questions of the same processor.
+TEST(CpuFeaturesTest, AgreesWithTheKernel) {
+  std::ifstream info("/proc/cpuinfo");
+  std::string line;
+  std::set<std::string> flags;
+  while (flags.empty() && std::getline(info, line)) {
+    if (line.rfind("flags", 0) != 0) continue;
+    std::istringstream words(line.substr(line.find(':') + 1));
+    for (std::string word; words >> word;) flags.insert(word);
+  }
+  if (flags.empty()) GTEST_SKIP() << "/proc/cpuinfo has no flags here";
+  const CpuFeatures cpu = CpuFeatures::Detect();
+  for (std::string_view name : CpuFeatures::Known()) {
+    EXPECT_EQ(cpu.Has(name), flags.contains(std::string(name))) << "feature " << name;
+  }
+}
+
+}  // namespace
+}  // namespace qrt
