@@ -1,5 +1,6 @@
 #include "frontends/models/Assembly.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -38,6 +39,9 @@ class Assembler {
     module_->setAttr("hir.vocab_size", builder.getI64IntegerAttr(model_.ends.vocabulary()));
     module_->setAttr("hir.context_length", builder.getI64IntegerAttr(model_.hp.contextLength));
     module_->setAttr("hir.embedding_length", builder.getI64IntegerAttr(model_.hp.embedding));
+    // Implementations differ in where epsilon stands; what this module means is recorded with it.
+    if (llvm::is_contained(model_.hp.recurrent, true))
+      module_->setAttr("hir.l2_norm", builder.getStringAttr("rsqrt(sum + eps)"));
   }
 
   void trunk() {
@@ -113,7 +117,7 @@ Ends collectEnds(TensorTable& tensors, const gguf::File& file, const HyperParame
   Ends ends;
   // The vocabulary is what the embedding has rows for; tokenizer lists may be shorter or padded.
   const gguf::Tensor* table = file.FindTensor(kEmbedding);
-  const int64_t vocabulary = table == nullptr ? 1 : table->ne[1];
+  const int64_t vocabulary = table == nullptr ? 1 : std::max<int64_t>(table->ne[1], 1);
   ends.embedding = tensors.matrix(kEmbedding, vocabulary, hp.embedding);
   ends.norm = tensors.vector("output_norm.weight", hp.embedding);
   ends.head = ends.embedding;

@@ -56,25 +56,22 @@ void readSections(Metadata& metadata, HyperParameters& hp) {
   constexpr std::string_view kKey = "rope.dimension_sections";
   hp.ropeSections = kDefault;
   if (!metadata.has(kKey)) return;
-  absl::StatusOr<std::vector<int64_t>> sections = metadata.file().GetIntArray(metadata.key(kKey));
-  if (!sections.ok()) {
-    metadata.fail("Q2003", kKey, std::string(sections.status().message()));
-    return;
-  }
-  const bool shape = sections->size() == 3 || sections->size() == 4;
+  const std::vector<int64_t> sections = metadata.optionalInts(kKey);
+  if (!metadata.ok()) return;
+  const bool shape = sections.size() == 3 || sections.size() == 4;
   int64_t sum = 0;
   bool range = true;
-  for (int64_t pairs : *sections) {
+  for (int64_t pairs : sections) {
     range = range && pairs >= 0 && pairs <= kDimension.max;
     sum += range ? pairs : 0;
   }
   if (!shape || !range || sum == 0) {
     metadata.fail("Q2003", kKey,
-                  absl::StrCat(metadata.key(kKey), " has ", sections->size(), " entries with sum ", sum,
+                  absl::StrCat(metadata.key(kKey), " has ", sections.size(), " entries with sum ", sum,
                                ", expected 3 or 4 pair counts that are not all 0"));
     return;
   }
-  hp.ropeSections = *std::move(sections);
+  hp.ropeSections = sections;
   hp.ropeSections.resize(4, 0);
 }
 

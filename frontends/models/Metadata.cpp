@@ -128,6 +128,14 @@ std::vector<int64_t> Metadata::requiredPerBlock(std::string_view suffix, int64_t
   return result;
 }
 
+std::vector<int64_t> Metadata::optionalInts(std::string_view suffix) {
+  if (!has(suffix)) return {};
+  absl::StatusOr<std::vector<int64_t>> values = file_.GetIntArray(key(suffix));
+  if (values.ok()) return *std::move(values);
+  keep(values.status());
+  return {};
+}
+
 std::vector<bool> Metadata::optionalFlags(std::string_view suffix, int64_t blocks, int64_t trunkBlocks) {
   if (!has(suffix)) return {};
   absl::StatusOr<std::vector<bool>> flags = file_.GetBoolArray(key(suffix));

@@ -53,6 +53,9 @@ class Metadata {
   // Empty when absent; otherwise `blocks` or `trunkBlocks` entries.
   std::vector<bool> optionalFlags(std::string_view suffix, int64_t blocks, int64_t trunkBlocks);
 
+  // Empty when absent.
+  std::vector<int64_t> optionalInts(std::string_view suffix);
+
   // Reports an impossible value of a key.
   void fail(std::string_view code, std::string_view suffix, std::string what, std::string help = "");
   bool ok() const { return status_.ok(); }

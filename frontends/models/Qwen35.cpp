@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "frontends/gguf/error.h"
 #include "frontends/models/Architectures.h"
 #include "frontends/models/Assembly.h"
 #include "frontends/models/Layers.h"
@@ -63,6 +64,13 @@ absl::StatusOr<ImportResult> importQwen35(MLIRContext& context, const gguf::File
   Model model;
   model.hp = *std::move(hp);
   TensorTable tensors(file);
+  if (model.hp.nextnBlocks > 0 && !tensors.has("blk.0.attn_norm.weight") &&
+      !tensors.has("blk.0.ffn_down.weight") &&
+      tensors.has(absl::StrCat("blk.", model.hp.trunkBlocks(), ".nextn.eh_proj.weight")))
+    return MakeError("Q2005",
+                     "the trunk's tensors are missing: this file holds only the NextN block of a model",
+                     absl::StrCat(file.path(), ", tensor blk.0.attn_norm.weight"),
+                     "pass the model itself; a draft block alone computes no text");
   model.ends = collectEnds(tensors, file, model.hp);
   for (int64_t i = 0; i < model.hp.trunkBlocks() && tensors.ok(); ++i)
     model.layers.push_back(model.hp.recurrent[i] ? deltaNetLayer(&context, tensors, model.hp, i)

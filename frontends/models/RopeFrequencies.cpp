@@ -33,11 +33,12 @@ RopeFrequencies yarnFrequencies(double base, int64_t dims, const YarnParameters&
 
 RopeFrequencies readRopeFrequencies(Metadata& metadata, int64_t dims, double defaultBase,
                                     int64_t contextLength) {
+  // Wider than any real model and narrow enough that every frequency stays finite.
   const auto positive = [&](std::string_view suffix, double fallback) {
     const double value = metadata.optionalFloat(suffix, fallback);
-    if (value > 0) return value;
+    if (value >= 1e-9 && value <= 1e12) return value;
     metadata.fail("Q2003", suffix,
-                  absl::StrCat(metadata.key(suffix), " is ", value, ", expected more than 0"));
+                  absl::StrCat(metadata.key(suffix), " is ", value, ", expected 1e-9 to 1e12"));
     return fallback;
   };
   const double base = positive("rope.freq_base", defaultBase);
@@ -69,6 +70,10 @@ RopeFrequencies readRopeFrequencies(Metadata& metadata, int64_t dims, double def
   yarn.betaFast = positive("rope.scaling.yarn_beta_fast", 32);
   yarn.betaSlow = positive("rope.scaling.yarn_beta_slow", 1);
   yarn.extFactor = metadata.optionalFloat("rope.scaling.yarn_ext_factor", 1);
+  if (!(yarn.extFactor >= 0 && yarn.extFactor <= 1))
+    metadata.fail("Q2003", "rope.scaling.yarn_ext_factor",
+                  absl::StrCat(metadata.key("rope.scaling.yarn_ext_factor"), " is ", yarn.extFactor,
+                               ", expected 0 to 1"));
   yarn.attnFactor = positive("rope.scaling.attn_factor", 1);
   return yarnFrequencies(base, dims, yarn);
 }

@@ -177,6 +177,8 @@ TEST(Values, ImpossibleOnesAreRefusedByKey) {
   refuse("rope.dimension_sections", std::vector<int32_t>{1, 2}, "Q2003", "2 entries");
   refuse("rope.dimension_sections", std::vector<int32_t>{-1, 2, 1, 0}, "Q2003", "4 entries");
   refuse("rope.freq_base", 0.5f, "Q2003", "0.5");
+  refuse("rope.freq_base", 1e30f, "Q2003", "1e+30");
+  refuse("rope.scaling.factor", 0.0f, "Q2003", "0");
   refuse("ssm.conv_kernel", 1u, "Q2003", "1");
   refuse("ssm.inner_size", 33u, "Q2004", "33");
   refuse("nextn_predict_layers", 2u, "Q2003", "2");

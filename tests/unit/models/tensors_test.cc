@@ -110,6 +110,13 @@ TEST(Shapes, EveryTensorIsCheckedByName) {
   }
 }
 
+TEST(Shapes, AnEmptyVocabularyIsRefused) {
+  TinyModel model = MakeTiny(Config());
+  model.find("token_embd.weight")->ne[1] = 0;
+  model.find("token_embd.weight")->values.clear();
+  ExpectRefused(model, "Q2006", {"token_embd.weight", "{32, 0}"});
+}
+
 TEST(Formats, MatricesMayHaveAnyVectorsAreF32) {
   TinyModel model = MakeTiny(Config());
   model.find("blk.0.attn_gate.weight")->format = Format::Q8_0;
@@ -213,6 +220,7 @@ TEST(Module, CarriesAttributesLocationsAndStates) {
   EXPECT_EQ(module->getAttrOfType<mlir::IntegerAttr>("hir.vocab_size").getInt(), 64);
   EXPECT_EQ(module->getAttrOfType<mlir::IntegerAttr>("hir.context_length").getInt(), 4096);
   EXPECT_EQ(module->getAttrOfType<mlir::IntegerAttr>("hir.embedding_length").getInt(), 32);
+  EXPECT_EQ(module->getAttrOfType<mlir::StringAttr>("hir.l2_norm").str(), "rsqrt(sum + eps)");
   std::vector<std::string> states;
   module.walk([&](mlir::Operation* op) {
     EXPECT_TRUE(llvm::isa<mlir::NameLoc>(op->getLoc()) || llvm::isa<mlir::func::ReturnOp>(op))
@@ -242,6 +250,14 @@ TEST(Nextn, IsAFunctionOfItsOwn) {
   trunk_only.mtp = false;
   const Imported without = Import(MakeTiny(Config("qwen35", 1)), trunk_only);
   EXPECT_EQ(without.text(), Import(MakeTiny(Config())).text());
+}
+
+TEST(Nextn, AloneIsNotAModel) {
+  TinyModel model = MakeTiny(Config("qwen35", 1));
+  std::erase_if(model.tensors, [](const TinyTensor& tensor) {
+    return tensor.name.starts_with("blk.") && !tensor.name.starts_with("blk.4.");
+  });
+  ExpectRefused(model, "Q2005", {"only the NextN block"});
 }
 
 TEST(Nextn, OptionalTensorsReplaceTheSharedOnes) {
