@@ -6,8 +6,9 @@ namespace qrt {
 namespace {
 
 void SortOnePerBucket(std::vector<Schedule::Choice>& choices) {
-  std::stable_sort(choices.begin(), choices.end(), [](const Schedule::Choice& a, const Schedule::Choice& b) {
-    return a.rows != b.rows ? a.rows < b.rows : a.has_head && !b.has_head;
+  std::sort(choices.begin(), choices.end(), [](const Schedule::Choice& a, const Schedule::Choice& b) {
+    if (a.rows != b.rows) return a.rows < b.rows;
+    return a.has_head != b.has_head ? a.has_head : a.program < b.program;
   });
   const auto same = [](const Schedule::Choice& a, const Schedule::Choice& b) { return a.rows == b.rows; };
   choices.erase(std::unique(choices.begin(), choices.end(), same), choices.end());

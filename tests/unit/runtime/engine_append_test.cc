@@ -45,7 +45,9 @@ TEST(EngineAppend, EverySplitGivesTheReferenceLogits) {
       Rows rows;
       for (size_t at = 0; at < tokens.size(); at += piece) {
         const size_t end = std::min(tokens.size(), at + piece);
-        ASSERT_TRUE(Append(s.session, {tokens.begin() + static_cast<ptrdiff_t>(at), tokens.begin() + static_cast<ptrdiff_t>(end)},
+        ASSERT_TRUE(Append(s.session,
+                           {tokens.begin() + static_cast<ptrdiff_t>(at),
+                            tokens.begin() + static_cast<ptrdiff_t>(end)},
                            QRT_LOGITS_ALL, &rows)
                         .ok());
       }
@@ -71,7 +73,8 @@ TEST(EngineAppend, AnyLadderServesAnyLength) {
       ToySession s(toy);
       Rows rows;
       ASSERT_TRUE(Append(s.session, tokens, QRT_LOGITS_ALL, &rows).ok());
-      ExpectRows(rows, toy::Reference(tokens), "ladder " + std::to_string(l) + ", " + std::to_string(n) + " tokens");
+      ExpectRows(rows, toy::Reference(tokens),
+                 "ladder " + std::to_string(l) + ", " + std::to_string(n) + " tokens");
       EXPECT_EQ(toy.device->violation, "") << "ladder " << l;
     }
   }
@@ -144,8 +147,10 @@ TEST(EngineAppend, AFullContextTakesNothingAndKeepsEverything) {
   EXPECT_EQ(s.session.position(), 18u);
   EXPECT_EQ(toy.device->steps.size(), steps) << "a step ran for refused tokens";
   EXPECT_NE(s.session.logits(), nullptr) << "a refused append took the logits away";
-  ASSERT_TRUE(Append(s.session, {tokens.begin() + 18, tokens.end()}).ok()) << "the context's last tokens must fit";
-  EXPECT_EQ(std::vector<float>(s.session.logits(), s.session.logits() + toy::kVocab), toy::Reference(tokens)[19]);
+  ASSERT_TRUE(Append(s.session, {tokens.begin() + 18, tokens.end()}).ok())
+      << "the context's last tokens must fit";
+  EXPECT_EQ(std::vector<float>(s.session.logits(), s.session.logits() + toy::kVocab),
+            toy::Reference(tokens)[19]);
   EXPECT_EQ(Append(s.session, {1}).code(), Code::kContextFull);
   EXPECT_TRUE(Append(s.session, {}).ok()) << "nothing always fits";
 }
@@ -157,7 +162,8 @@ TEST(EngineAppend, BadInputIsRefusedBeforeAnyStep) {
     const qrt::Status status = Append(s.session, {1, 2, bad});
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << bad;
     EXPECT_EQ(status.number(), 5304u) << bad;
-    EXPECT_NE(status.message().find("token 2 is " + std::to_string(bad)), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find("token 2 is " + std::to_string(bad)), std::string::npos)
+        << status.message();
   }
   EXPECT_EQ(Append(s.session, {1}, QRT_LOGITS_ALL, nullptr).number(), 5305u) << "ALL without a callback";
   EXPECT_EQ(Append(s.session, {1}, 3).number(), 5305u) << "no such want";
@@ -182,7 +188,8 @@ TEST(EngineAppend, SessionsOfOneEngineDoNotTouchEachOther) {
       ASSERT_TRUE(Append(sessions[s]->session, {begin, begin + 6}, QRT_LOGITS_ALL, &rows[s]).ok());
     }
   }
-  for (size_t s = 0; s < 5; ++s) ExpectRows(rows[s], toy::Reference(tokens[s]), "session " + std::to_string(s));
+  for (size_t s = 0; s < 5; ++s)
+    ExpectRows(rows[s], toy::Reference(tokens[s]), "session " + std::to_string(s));
 }
 
 TEST(EngineAppend, ABatchSharesStepsAndChangesNothing) {
@@ -195,8 +202,9 @@ TEST(EngineAppend, ABatchSharesStepsAndChangesNothing) {
   for (size_t s = 0; s < lengths.size(); ++s) {
     sessions.push_back(std::make_unique<ToySession>(toy));
     tokens.push_back(Tokens(lengths[s] + s, s));  // s tokens of history
-    ASSERT_TRUE(Append(sessions[s]->session, {tokens[s].begin(), tokens[s].begin() + static_cast<ptrdiff_t>(s)},
-                       QRT_LOGITS_ALL, &rows[s])
+    ASSERT_TRUE(Append(sessions[s]->session,
+                       {tokens[s].begin(), tokens[s].begin() + static_cast<ptrdiff_t>(s)}, QRT_LOGITS_ALL,
+                       &rows[s])
                     .ok());
     const qrt_append_options options = {sizeof options, QRT_LOGITS_ALL, Rows::Take, &rows[s]};
     ASSERT_TRUE(batch.Add(sessions[s]->session, tokens[s].data() + s, lengths[s], &options).ok());
@@ -226,7 +234,8 @@ TEST(EngineAppend, BatchedDecodeIsOneStepForAll) {
   }
   for (size_t i = 0; i < 25; ++i) {
     qrt::Batch batch(*toy.engine);
-    for (size_t s = 0; s < 7; ++s) ASSERT_TRUE(batch.Add(sessions[s]->session, &tokens[s][i], 1, nullptr).ok());
+    for (size_t s = 0; s < 7; ++s)
+      ASSERT_TRUE(batch.Add(sessions[s]->session, &tokens[s][i], 1, nullptr).ok());
     toy.device->steps.clear();
     ASSERT_TRUE(batch.Run().ok());
     ASSERT_EQ(toy.device->steps, (std::vector<Step>{{3, 7, 7, 7}})) << "token " << i;
@@ -234,7 +243,8 @@ TEST(EngineAppend, BatchedDecodeIsOneStepForAll) {
   for (size_t s = 0; s < 7; ++s) {
     const float* logits = sessions[s]->session.logits();
     ASSERT_NE(logits, nullptr) << "session " << s;
-    EXPECT_EQ(std::vector<float>(logits, logits + toy::kVocab), toy::Reference(tokens[s])[24]) << "session " << s;
+    EXPECT_EQ(std::vector<float>(logits, logits + toy::kVocab), toy::Reference(tokens[s])[24])
+        << "session " << s;
   }
 }
 
@@ -247,7 +257,8 @@ TEST(EngineAppend, ABatchIsCheckedBeforeItRuns) {
     ASSERT_TRUE(batch.Add(a.session, tokens.data(), 3, nullptr).ok());
     EXPECT_EQ(batch.Add(a.session, tokens.data(), 1, nullptr).number(), 5306u) << "the same session twice";
     EXPECT_EQ(batch.Add(b.session, tokens.data(), 3, nullptr).number(), 5310u) << "context full";
-    EXPECT_EQ(batch.Add(foreign.session, tokens.data(), 1, nullptr).number(), 5307u) << "another engine's session";
+    EXPECT_EQ(batch.Add(foreign.session, tokens.data(), 1, nullptr).number(), 5307u)
+        << "another engine's session";
   }
   EXPECT_EQ(a.session.position(), 0u);
   EXPECT_TRUE(Append(a.session, tokens).ok()) << "a batch that was dropped must leave its sessions usable";
@@ -264,14 +275,17 @@ TEST(EngineAppend, ThreadsWithTheirOwnSessionsShareAnEngine) {
       const std::vector<int32_t> tokens = Tokens(120, t);
       for (size_t at = 0; at < tokens.size(); at += 10 + t) {
         const size_t end = std::min(tokens.size(), at + 10 + t);
-        EXPECT_TRUE(Append(s.session, {tokens.begin() + static_cast<ptrdiff_t>(at), tokens.begin() + static_cast<ptrdiff_t>(end)},
+        EXPECT_TRUE(Append(s.session,
+                           {tokens.begin() + static_cast<ptrdiff_t>(at),
+                            tokens.begin() + static_cast<ptrdiff_t>(end)},
                            QRT_LOGITS_ALL, &rows[t])
                         .ok());
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (size_t t = 0; t < 4; ++t) ExpectRows(rows[t], toy::Reference(Tokens(120, t)), "thread " + std::to_string(t));
+  for (size_t t = 0; t < 4; ++t)
+    ExpectRows(rows[t], toy::Reference(Tokens(120, t)), "thread " + std::to_string(t));
   EXPECT_EQ(toy.device->violation, "");
 }
 
@@ -301,7 +315,8 @@ TEST(EngineCancel, ACallbackStopsTheAppendAfterItsStep) {
   EXPECT_EQ(s.session.position(), 128u) << "whole steps stay";
   Rows rows;
   ASSERT_TRUE(Append(s.session, {tokens.begin() + 128, tokens.end()}, QRT_LOGITS_ALL, &rows).ok());
-  EXPECT_EQ(rows.rows.back().second, toy::Reference(tokens).back()) << "the sequence goes on where it stopped";
+  EXPECT_EQ(rows.rows.back().second, toy::Reference(tokens).back())
+      << "the sequence goes on where it stopped";
 }
 
 TEST(EngineCancel, CancelStopsOneAppend) {
@@ -341,15 +356,19 @@ TEST(EngineCancel, AThreadPoolThatRefusesIsAnErrorAndNotALoss) {
   EXPECT_EQ(s.session.position(), 64u);
   toy.device->refuse_after = -1;
   ASSERT_TRUE(Append(s.session, {tokens.begin() + 64, tokens.end()}).ok());
-  EXPECT_EQ(std::vector<float>(s.session.logits(), s.session.logits() + toy::kVocab), toy::Reference(tokens)[99]);
+  EXPECT_EQ(std::vector<float>(s.session.logits(), s.session.logits() + toy::kVocab),
+            toy::Reference(tokens)[99]);
 }
 
 TEST(EngineCreate, RefusesTablesThatCannotServe) {
-  const std::vector<std::vector<qrt::Program>> bad = {
-      {}, {{Phase::kHead, 8, 64}}, {{Phase::kPrefill, 8, 64}}, {{Phase::kPrefill, 8, 64}, {Phase::kDecode, 1, 64}}};
+  const std::vector<std::vector<qrt::Program>> bad = {{},
+                                                      {{Phase::kHead, 8, 64}},
+                                                      {{Phase::kPrefill, 8, 64}},
+                                                      {{Phase::kPrefill, 8, 64}, {Phase::kDecode, 1, 64}}};
   for (size_t i = 0; i < bad.size(); ++i) {
     Toy toy(bad[i]);
-    EXPECT_EQ(toy.status.code(), Code::kArtifactIncompatible) << "table " << i << ": " << toy.status.ToString();
+    EXPECT_EQ(toy.status.code(), Code::kArtifactIncompatible)
+        << "table " << i << ": " << toy.status.ToString();
   }
 }
 

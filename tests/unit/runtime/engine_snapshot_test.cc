@@ -35,7 +35,9 @@ TEST(EngineSnapshot, ARestoredSessionGoesOnWithTheSameBits) {
       EXPECT_EQ(target.session.position(), at);
       EXPECT_EQ(target.session.logits(), nullptr) << "a snapshot holds no logits";
       Rows rows;
-      ASSERT_TRUE(Append(target.session, {tokens.begin() + static_cast<ptrdiff_t>(at), tokens.end()}, QRT_LOGITS_ALL, &rows).ok());
+      ASSERT_TRUE(Append(target.session, {tokens.begin() + static_cast<ptrdiff_t>(at), tokens.end()},
+                         QRT_LOGITS_ALL, &rows)
+                      .ok());
       for (size_t i = at; i < tokens.size(); ++i) {
         ASSERT_EQ(rows.rows[i - at].second, expected[i]) << "restored at " << at << ", position " << i;
       }
@@ -62,12 +64,14 @@ TEST(EngineSnapshot, EveryFlippedBitAndEveryCutIsRefused) {
     for (int bit = 0; bit < 8; ++bit) {
       bytes[i] ^= static_cast<uint8_t>(1 << bit);
       const qrt::Status status = target.session.Restore(bytes.data(), bytes.size());
-      ASSERT_EQ(status.code(), Code::kSnapshotMismatch) << "byte " << i << ", bit " << bit << ": " << status.ToString();
+      ASSERT_EQ(status.code(), Code::kSnapshotMismatch)
+          << "byte " << i << ", bit " << bit << ": " << status.ToString();
       bytes[i] ^= static_cast<uint8_t>(1 << bit);
     }
   }
   for (size_t size = 0; size < bytes.size(); ++size) {
-    ASSERT_EQ(target.session.Restore(bytes.data(), size).code(), Code::kSnapshotMismatch) << "cut to " << size;
+    ASSERT_EQ(target.session.Restore(bytes.data(), size).code(), Code::kSnapshotMismatch)
+        << "cut to " << size;
   }
   std::vector<uint8_t> longer = bytes;
   longer.push_back(0);

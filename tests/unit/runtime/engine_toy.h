@@ -1,5 +1,5 @@
-// A toy model whose logits depend on every token, its position, the recurrent state and all of the KV, and a device
-// that runs it as C++ and checks the calling contract of runtime/abi/program.h on the way.
+// A toy model whose logits depend on every token, its position, the recurrent state and all of the KV, and a
+// device that runs it as C++ and checks the calling contract of runtime/abi/program.h on the way.
 #ifndef TESTS_UNIT_RUNTIME_ENGINE_TOY_H_
 #define TESTS_UNIT_RUNTIME_ENGINE_TOY_H_
 
@@ -30,7 +30,9 @@ inline uint64_t Mix(uint64_t a, uint64_t b) {
   return x ^ x >> 32;
 }
 
-inline float Logit(uint64_t residual, uint32_t v) { return static_cast<float>(Mix(residual, v) & 0xFFFFu); }
+inline float Logit(uint64_t residual, uint32_t v) {
+  return static_cast<float>(Mix(residual, v) & 0xFFFFu);
+}
 
 // The model, straight: logits of every position.
 inline std::vector<std::vector<float>> Reference(const std::vector<int32_t>& tokens) {
@@ -65,8 +67,9 @@ inline qrt::ModelPlan Plan(std::vector<qrt::Program> programs) {
 
 inline std::vector<qrt::Program> Ladder() {
   using qrt::Phase;
-  return {{Phase::kDecode, 1, 4096}, {Phase::kDecode, 2, 4096},   {Phase::kDecode, 4, 4096}, {Phase::kDecode, 8, 4096},
-          {Phase::kPrefill, 16, 4096}, {Phase::kPrefill, 64, 8192}, {Phase::kHead, 8, 4096}};
+  return {{Phase::kDecode, 1, 4096}, {Phase::kDecode, 2, 4096},   {Phase::kDecode, 4, 4096},
+          {Phase::kDecode, 8, 4096}, {Phase::kPrefill, 16, 4096}, {Phase::kPrefill, 64, 8192},
+          {Phase::kHead, 8, 4096}};
 }
 
 // One run of a program.
@@ -99,7 +102,8 @@ class Device final : public qrt::Device {
     steps.push_back({program, args->n_rows, args->n_seqs, args->n_out});
     current_ = &programs_[program];
     args_ = args;
-    return workers_->Run([](void* self, uint32_t i, uint32_t n) { static_cast<Device*>(self)->Thread(i, n); }, this);
+    return workers_->Run([](void* self, uint32_t i, uint32_t n) { static_cast<Device*>(self)->Thread(i, n); },
+                         this);
   }
 
   std::vector<Step> steps;
@@ -127,8 +131,9 @@ class Device final : public qrt::Device {
       const qrt_seq& seq = args.seqs[s];
       Breach(seq.row_begin != row || seq.row_count < 1, "sequences do not cover the rows in order");
       Breach(seq.past + seq.row_count > seq.kv_capacity, "past the KV's capacity");
-      Breach(reinterpret_cast<uintptr_t>(seq.state) % 64 != 0 || reinterpret_cast<uintptr_t>(seq.kv) % 64 != 0,
-             "state or KV not aligned");
+      Breach(
+          reinterpret_cast<uintptr_t>(seq.state) % 64 != 0 || reinterpret_cast<uintptr_t>(seq.kv) % 64 != 0,
+          "state or KV not aligned");
       for (int64_t i = 0; i < seq.row_count; ++i) {
         for (int k = 0; k < 4; ++k) {
           Breach(args.positions[4 * (row + i) + k] != seq.past + i, "positions are not the sequence's");
@@ -138,7 +143,8 @@ class Device final : public qrt::Device {
     }
     Breach(row != args.n_rows, "sequences do not cover the rows");
     for (int64_t i = 0; i < args.n_rows; ++i) {
-      Breach(args.tokens[i] < 0 || args.tokens[i] >= static_cast<int32_t>(kVocab), "token outside the vocabulary");
+      Breach(args.tokens[i] < 0 || args.tokens[i] >= static_cast<int32_t>(kVocab),
+             "token outside the vocabulary");
     }
     for (int64_t i = 0; i < args.n_out; ++i) {
       Breach(args.out_rows[i] < 0 || args.out_rows[i] >= args.n_rows, "output row outside the step");

@@ -1,0 +1,147 @@
+// Memory: what is planned is what is taken, a token takes none, and running out at any point is an error that
+// leaves everything usable.
+#include <gtest/gtest.h>
+
+#include "tests/unit/runtime/engine_memory_hooks.h"
+#include "tests/unit/runtime/engine_toy.h"
+
+namespace {
+
+using toy::Append;
+using toy::Tokens;
+using toy::Toy;
+using toy::ToySession;
+
+// An injected allocator that counts, and shares the failing allocation's number with operator new.
+struct Counting {
+  uint64_t live = 0;
+  uint64_t calls = 0;
+
+  qrt_allocator allocator() {
+    return {this,
+            [](void* self, size_t bytes, size_t alignment) -> void* {
+              Counting& counting = *static_cast<Counting*>(self);
+              ++counting.calls;
+              if (!MayAllocate()) return nullptr;
+              void* memory = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+              std::memset(memory, 0xAB, bytes);  // memory from an allocator is not zero by itself
+              counting.live += bytes;
+              return memory;
+            },
+            [](void* self, void* memory, size_t bytes, size_t) {
+              static_cast<Counting*>(self)->live -= bytes;
+              std::free(memory);
+            }};
+  }
+};
+
+TEST(EngineMemory, WhatIsPlannedIsWhatIsTaken) {
+  Counting counting;
+  const qrt_allocator allocator = counting.allocator();
+  {
+    const qrt::ModelPlan plan = toy::Plan(toy::Ladder());
+    Toy toy(toy::Ladder(), 1, &allocator);
+    ASSERT_TRUE(toy.status.ok());
+    const qrt::Checked engine = qrt::Engine::MemoryBytes(plan, qrt::Schedule(plan.programs));
+    EXPECT_EQ(counting.live, engine.value());
+    EXPECT_EQ(toy.engine->memory_bytes(), engine.value());
+    for (const uint64_t context : {1u, 64u, 65u, 1000u}) {
+      const uint64_t before = counting.live;
+      ToySession s(toy, context, &allocator);
+      ASSERT_TRUE(s.status.ok());
+      EXPECT_EQ(counting.live - before, qrt::Session::SizesFor(plan, context).total().value())
+          << "context " << context;
+      ASSERT_TRUE(Append(s.session, Tokens(context)).ok());
+      EXPECT_EQ(counting.live - before, qrt::Session::SizesFor(plan, context).total().value()) << "after use";
+    }
+    EXPECT_EQ(counting.live, engine.value()) << "sessions gave back less than they took";
+  }
+  EXPECT_EQ(counting.live, 0u) << "the engine gave back less than it took";
+}
+
+TEST(EngineMemory, InjectedMemoryIsZeroedBeforeUse) {
+  Counting counting;
+  const qrt_allocator allocator = counting.allocator();
+  Toy toy(toy::Ladder(), 1, &allocator);
+  ToySession s(toy, 100, &allocator);
+  ASSERT_TRUE(Append(s.session, Tokens(50)).ok());
+  EXPECT_EQ(std::vector<float>(s.session.logits(), s.session.logits() + toy::kVocab),
+            toy::Reference(Tokens(50))[49]);
+}
+
+TEST(EngineMemory, TokensTakeNone) {
+  Counting counting;
+  const qrt_allocator allocator = counting.allocator();
+  Toy toy(toy::Ladder(), 2, &allocator);
+  ToySession a(toy, 2000, &allocator), b(toy, 2000, &allocator);
+  const std::vector<int32_t> tokens = Tokens(300);
+  const auto feed = [&](size_t count) {
+    bool ok = true;
+    const qrt_append_options options = {sizeof options, QRT_LOGITS_LAST, nullptr, nullptr};
+    for (qrt::Session* session : {&a.session, &b.session}) {
+      qrt::Batch batch(*toy.engine);
+      ok = ok && batch.Add(*session, tokens.data(), count, &options).ok() && batch.Run().ok();
+    }
+    qrt::Batch both(*toy.engine);
+    ok = ok && both.Add(a.session, tokens.data(), 1, &options).ok() &&
+         both.Add(b.session, tokens.data(), 1, &options).ok();
+    return ok && both.Run().ok();
+  };
+  const long before = allocations.load();
+  const uint64_t calls = counting.calls;
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(feed(1));
+  ASSERT_TRUE(feed(300));
+  EXPECT_EQ(allocations.load(), before) << "operator new was called while tokens were fed";
+  EXPECT_EQ(counting.calls, calls) << "the injected allocator was called while tokens were fed";
+}
+
+TEST(EngineMemory, RunningOutAnywhereIsAnErrorAndNothingLeaks) {
+  const auto expected = toy::Reference(Tokens(30));
+  bool finished = false;
+  long n = 0;
+  for (; n < 10000 && !finished; ++n) {
+    Counting counting;
+    const qrt_allocator allocator = counting.allocator();
+    const std::vector<int32_t> tokens = Tokens(30);
+    uint8_t weights[64] = {};
+    const long start = allocations.load();
+    fail_at.store(start + n);
+    bool threw = false;
+    long used = LONG_MAX;  // allocations until the tokens were fed; fewer than n: the failure was not reached
+    qrt::Code code = qrt::Code::kOk;
+    try {
+      auto device = std::make_unique<toy::Device>(toy::Ladder(), qrt::ThreadPool::Create(3, 1), weights);
+      std::unique_ptr<qrt::Engine> engine;
+      qrt::Status status =
+          qrt::Engine::Create(toy::Plan(toy::Ladder()), weights, std::move(device), &allocator, &engine);
+      if (status.ok()) {
+        qrt::Session session(*engine, nullptr);
+        status = session.Init(100, &allocator);
+        if (status.ok()) status = Append(session, tokens);
+        used = allocations.load() - start;
+        fail_at.store(-1);
+        if (status.ok()) {
+          EXPECT_EQ(std::vector<float>(session.logits(), session.logits() + toy::kVocab), expected[29])
+              << "allocation " << n;
+        }
+      }
+      code = status.code();
+    } catch (const std::bad_alloc&) {
+      threw = true;  // what the C API turns into QRT_OUT_OF_MEMORY
+    }
+    fail_at.store(-1);
+    EXPECT_EQ(counting.live, 0u) << "leak when allocation " << n << " failed";
+    if (used > n) {
+      EXPECT_TRUE(threw || code == qrt::Code::kOutOfMemory)
+          << "allocation " << n << " of " << used << " failed unnoticed, code " << static_cast<int>(code);
+    } else {
+      EXPECT_FALSE(threw);
+      EXPECT_EQ(code, qrt::Code::kOk);
+      finished = true;
+    }
+  }
+  EXPECT_TRUE(finished);
+  EXPECT_GT(n, 10) << "the failures cover next to nothing";
+}
+
+}  // namespace
