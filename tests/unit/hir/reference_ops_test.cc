@@ -313,13 +313,18 @@ TEST_P(OpsTest, RopeTableTakesTheStreamOfEachPair) {
 }
 
 TEST_P(OpsTest, RopeTableGivesThePairsBeyondTheSectionsToE) {
-  load(tableModule(6, "1, 1, 1, 3"), GetParam());
+  load(tableModule(9, "3, 2, 1, 3"), GetParam());
   StepRows rows = StepRows::text(0, 1);
-  rows.positions[0] = {1, 2, 3, 4};
+  rows.positions[0] = {1000000, 2000000, 3000000, 4000000};  // far enough apart for the slowest pair to tell
   std::vector<double> table = values({rowsValue(rows)});
-  ASSERT_EQ(table.size(), 12u);
-  for (int s = 0; s < 6; ++s)
-    EXPECT_NEAR(table[s], std::cos(std::min(s + 1, 4) * std::pow(1e7, -2.0 * s / 12)), 2e-7) << "pair " << s;
+  ASSERT_EQ(table.size(), 18u);
+  // t has pairs 0, 3, 6; h 1, 4; w 2.
+  std::vector<int> millions = {1, 2, 3, 1, 2, 4, 1, 4, 4};
+  for (int s = 0; s < 9; ++s) {
+    double angle = millions[s] * 1e6 * std::pow(1e7, -2.0 * s / 18);
+    EXPECT_NEAR(table[s], std::cos(angle), 2e-7) << "cos of pair " << s;
+    EXPECT_NEAR(table[9 + s], std::sin(angle), 2e-7) << "sin of pair " << s;
+  }
 }
 
 TEST_P(OpsTest, RopePairsAreHalfTheRotatedDimensionsApart) {
