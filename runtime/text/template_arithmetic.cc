@@ -132,9 +132,14 @@ bool Repeat(Interpreter& interpreter, const Value& sequence, int64_t count, Valu
                             " times makes it too long");
   }
   if (sequence.is_string()) {
+    if (!interpreter.Charge(size * times)) return false;
     std::string text;
-    text.reserve(size * times);
-    for (uint64_t i = 0; i < times && size != 0; ++i) text += sequence.as_string();
+    if (size == 1) {
+      text.assign(times, sequence.as_string()[0]);
+    } else {
+      text.reserve(size * times);
+      for (uint64_t i = 0; i < times && size != 0; ++i) text += sequence.as_string();
+    }
     return interpreter.MakeString(std::move(text), out);
   }
   if (!interpreter.Step(size * times)) return false;

@@ -49,7 +49,7 @@ class Lexer {
       const size_t open = FindOpen(pos_);
       if (open == std::string_view::npos) {
         Text(source_.substr(pos_));
-        pos_ = source_.size();
+        Advance(source_.size());
         break;
       }
       const char kind = source_[open + 1];

@@ -29,14 +29,16 @@ size_t Find(std::string_view text, std::string_view part, size_t from) {
                         : static_cast<size_t>(static_cast<const char*>(hit) - text.data());
 }
 
-// Byte ranges [begin, end) of the non-overlapping occurrences of `part`, from the left.
-std::vector<size_t> FindAll(std::string_view text, std::string_view part, uint64_t limit) {
-  std::vector<size_t> hits;
-  for (size_t at = Find(text, part, 0); at != std::string_view::npos && hits.size() < limit;
+// Offsets of the non-overlapping occurrences of `part` (not empty), from the left, `limit` at most.
+bool FindAll(Interpreter& in, std::string_view text, std::string_view part, uint64_t limit,
+             std::vector<size_t>* hits) {
+  if (part.size() > 64 && !in.Charge(4 * (text.size() + part.size()))) return false;
+  for (size_t at = Find(text, part, 0); at != std::string_view::npos && hits->size() < limit;
        at = Find(text, part, at + part.size())) {
-    hits.push_back(at);
+    if (!in.Step()) return false;
+    hits->push_back(at);
   }
-  return hits;
+  return true;
 }
 
 char Lower(char c) {
@@ -145,6 +147,7 @@ bool Split(Interpreter& in, const std::string& text, bool from_right, const Call
       } else if (!cuts.empty() && cuts.back().second == pos) {
         cuts.back().second = pos += n;
       } else {
+        if (!in.Step()) return false;
         cuts.emplace_back(pos, pos + n);
         pos += n;
       }
@@ -161,7 +164,9 @@ bool Split(Interpreter& in, const std::string& text, bool from_right, const Call
     const std::string& separator = slots[0]->as_string();
     if (separator.empty())
       return in.Fail(std::string("'") + method + "' needs a separator that is not empty");
-    for (size_t at : FindAll(text, separator, UINT64_MAX)) cuts.emplace_back(at, at + separator.size());
+    std::vector<size_t> hits;
+    if (!FindAll(in, text, separator, UINT64_MAX, &hits)) return false;
+    for (size_t at : hits) cuts.emplace_back(at, at + separator.size());
   }
   if (!in.Charge(cuts.size() * sizeof(cuts[0]))) return false;
   if (cuts.size() > limit) {
@@ -212,12 +217,12 @@ bool Replace(Interpreter& in, const std::string& text, const CallArgs& args, Val
   const std::string &from = slots[0]->as_string(), &to = slots[1]->as_string();
   std::vector<size_t> hits;
   if (from.empty()) {
+    if (!in.Step(text.size())) return false;
     hits = CharOffsets(text);
     if (hits.size() > limit) hits.resize(limit);
-  } else {
-    hits = FindAll(text, from, limit);
+  } else if (!FindAll(in, text, from, limit, &hits)) {
+    return false;
   }
-  if (!in.Charge(hits.size() * sizeof(size_t))) return false;
   if (!to.empty() && hits.size() > in.limits().string_bytes / to.size()) {
     return in.Fail("'replace' makes a string of more than " + std::to_string(in.limits().string_bytes) +
                    " bytes");
@@ -239,10 +244,12 @@ bool FindMethod(Interpreter& in, const std::string& text, const std::string& nam
   if (!in.Bind(name, args, {"sub"}, 1, slots) || !NeedString(in, name.c_str(), slots[0])) return false;
   const std::string& part = slots[0]->as_string();
   if (name == "count") {
-    const size_t count = part.empty() ? CountChars(text) + 1 : FindAll(text, part, UINT64_MAX).size();
-    *out = Value(static_cast<int64_t>(count));
+    std::vector<size_t> hits;
+    if (!part.empty() && !FindAll(in, text, part, UINT64_MAX, &hits)) return false;
+    *out = Value(static_cast<int64_t>(part.empty() ? CountChars(text) + 1 : hits.size()));
     return true;
   }
+  if (!in.Charge(4 * (text.size() + part.size()))) return false;
   size_t at = std::string::npos;
   if (name == "rfind") {
     if (part.empty()) {

@@ -221,8 +221,10 @@ bool Interpreter::Contains(const Value& container, const Value& item, bool* cont
       }
       const std::string &text = container.as_string(), &part = item.as_string();
       // memmem stays linear on repetitive text, where std::string::find is quadratic.
+      // It still costs more per byte with a long needle.
+      if (!Charge(text.size() + (part.size() > 64 ? 4 * (text.size() + part.size()) : 0))) return false;
       *contains = part.empty() || memmem(text.data(), text.size(), part.data(), part.size()) != nullptr;
-      return Charge(text.size());
+      return true;
     }
     case Value::Kind::kList:
       for (const Value& candidate : container.as_list().items) {
@@ -282,8 +284,9 @@ bool Interpreter::Length(const Value& value, int64_t* length) {
       *length = 0;
       return true;
     case Value::Kind::kString:
+      if (!Charge(4 * value.as_string().size())) return false;
       *length = static_cast<int64_t>(CountChars(value.as_string()));
-      return Charge(value.as_string().size());
+      return true;
     case Value::Kind::kList:
       *length = static_cast<int64_t>(value.as_list().items.size());
       return true;
@@ -362,7 +365,7 @@ bool Interpreter::GetItem(const Value& object, const Value& index, Value* out) {
       }
     } else if (object.is_string()) {
       const std::string& text = object.as_string();
-      if (!Charge(text.size())) return false;
+      if (!Charge(8 * text.size())) return false;
       if (i < 0) i += static_cast<int64_t>(CountChars(text));
       size_t pos = 0;
       for (; i > 0 && pos < text.size(); --i) pos = NextChar(text, pos);

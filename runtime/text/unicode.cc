@@ -1,5 +1,7 @@
 #include "runtime/text/unicode.h"
 
+#include <cstring>
+
 namespace qrt::text {
 namespace {
 
@@ -39,6 +41,18 @@ Scan ScanAt(std::string_view text, size_t pos) {
     high = 0xBF;
   }
   return {need, 0, false};
+}
+
+// Number of bytes at text[pos..] that are ASCII, in whole words where possible.
+size_t AsciiRun(std::string_view text, size_t pos) {
+  size_t end = pos;
+  uint64_t word;
+  for (; text.size() - end >= sizeof(word); end += sizeof(word)) {
+    std::memcpy(&word, text.data() + end, sizeof(word));
+    if ((word & 0x8080808080808080u) != 0) break;
+  }
+  while (end < text.size() && static_cast<unsigned char>(text[end]) < 0x80) ++end;
+  return end - pos;
 }
 
 }  // namespace
@@ -86,7 +100,15 @@ size_t NextChar(std::string_view text, size_t pos) {
 
 size_t CountChars(std::string_view text) {
   size_t count = 0;
-  for (size_t pos = 0; pos < text.size(); pos = NextChar(text, pos)) ++count;
+  for (size_t pos = 0; pos < text.size();) {
+    const size_t ascii = AsciiRun(text, pos);
+    count += ascii;
+    pos += ascii;
+    if (pos < text.size()) {
+      pos = NextChar(text, pos);
+      ++count;
+    }
+  }
   return count;
 }
 
