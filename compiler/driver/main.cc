@@ -71,6 +71,7 @@ int Main(int argc, char** argv) {
   AddTargets(app, cli);
   AddExplain(app, cli);
   AddEval(app, cli);
+  AddSynth(app, cli);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& request) {  // --help, --version

@@ -3,8 +3,10 @@
 #include <CLI/Formatter.hpp>
 #include <memory>
 
+#include "compiler/artifact/output_file.h"
 #include "compiler/driver/commands.h"
 #include "compiler/driver/eval.h"
+#include "compiler/driver/synth.h"
 #include "frontends/gguf/error.h"
 #include "frontends/gguf/text.h"
 
@@ -49,6 +51,67 @@ void AddEval(CLI::App& app, Cli& cli) {
         c.flag = c.value == c.yes;
       }
       return RunEval(arguments->options);
+    };
+  });
+}
+
+void AddSynth(CLI::App& app, Cli& cli) {
+  CLI::App* command =
+      app.add_subcommand("synth", "write a GGUF with random weights, for benchmarks and tests");
+  auto options = std::make_shared<SynthOptions>();
+  std::string formats;
+  for (std::string_view name : SynthFormats()) formats += (formats.empty() ? "" : ", ") + std::string(name);
+  command->add_option("-o,--output", options->output, "the GGUF file")->required();
+  command->add_option("--arch", options->arch, "architecture")->type_name("ARCH")->capture_default_str();
+  command->add_option("--preset", options->preset, "sizes: " + SynthPresetsText())
+      ->type_name("PRESET")
+      ->capture_default_str();
+  command->add_option("--format", options->format, "format mix: " + formats)
+      ->type_name("FORMAT")
+      ->capture_default_str();
+  command->add_option("--seed", options->seed, "of the random weights")
+      ->type_name("N")
+      ->capture_default_str();
+  command->add_flag("--mtp", options->mtp, "with a NextN block");
+  const struct {
+    const char *name, *help;
+    std::optional<int64_t>& value;
+  } sizes[] = {
+      {"--layers", "layers, without the NextN block", options->layers},
+      {"--hidden", "embedding length", options->hidden},
+      {"--ffn", "feed-forward length", options->ffn},
+      {"--heads", "attention heads", options->heads},
+      {"--kv-heads", "key/value heads", options->kv_heads},
+      {"--head-dim", "size of an attention head", options->head_dim},
+      {"--rope-dims", "rotated dimensions of a head", options->rope_dims},
+      {"--context", "context length", options->context},
+      {"--vocab", "vocabulary", options->vocab},
+      {"--linear-key-heads", "key heads of the delta rule (qwen35)", options->linear_key_heads},
+      {"--linear-value-heads", "value heads of the delta rule (qwen35)", options->linear_value_heads},
+      {"--linear-head-dim", "size of a delta-rule head (qwen35)", options->linear_head_dim},
+      {"--full-attention-interval", "every n-th layer is full attention (qwen35)",
+       options->full_attention_interval},
+  };
+  for (const auto& size : sizes) {
+    command->add_option(size.name, size.value, size.help)->type_name("N")->group("Instead of the preset's");
+  }
+  command->add_option("--tied", options->tied, "the token embedding is the output matrix")
+      ->type_name("0|1")
+      ->group("Instead of the preset's");
+  command->callback([options, &cli] {
+    cli.run = [options, &cli]() -> absl::Status {
+      if (absl::Status s = CheckOutput(options->output, "", 0); !s.ok()) return s;
+      ConsoleProgress progress = MakeProgress(cli);
+      progress.BeginStage(1, 1, "write random weights");
+      uint64_t bytes = 0;
+      absl::Status status = RunSynth(*options, [&](uint64_t done, uint64_t total) -> absl::Status {
+        bytes = total;
+        progress.Progress(done, total, "B");
+        if (progress.Interrupted()) return absl::CancelledError("interrupted");
+        return absl::OkStatus();
+      });
+      if (status.ok()) progress.EndStage(HumanBytes(bytes));
+      return status;
     };
   });
 }
