@@ -88,8 +88,11 @@ class TempFile {
  private:
   absl::Status Error(std::string_view step) const {
     int error = errno;
-    return MakeError(absl::ErrnoToStatusCode(error), "Q1009",
-                     Concat("cannot ", step, ": ", std::strerror(error)), path_);
+    bool space = error == ENOSPC || error == EDQUOT || error == EFBIG;
+    return MakeError(
+        absl::ErrnoToStatusCode(error), space ? "Q6003" : "Q6002",
+        Concat("cannot ", step, ": ", std::strerror(error)), path_,
+        space ? "free some space, or write to another disk" : "is the folder there and writable?");
   }
 
   std::string path_;

@@ -56,7 +56,8 @@ class Writer {
   // has.
   absl::Status WriteTo(const Fill& fill, const Sink& sink) const;
   // Into a temporary file beside `path`, which is renamed once it is complete and synced: `path` never holds
-  // half a file. On an error the temporary file is removed. Errors of the system carry the code Q1009.
+  // half a file. On an error the temporary file is removed. Errors: Q6002 (the system refuses), Q6003 (disk
+  // full).
   absl::Status WriteFile(const std::string& path, const Fill& fill) const;
 
  private:

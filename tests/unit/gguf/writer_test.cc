@@ -135,7 +135,7 @@ TEST(Writer, TooFewOrTooManyBytesAreAnError) {
 
 TEST(Writer, NamesThePathThatItCannotWrite) {
   absl::Status status = Example().WriteFile("/no/such/folder/model.gguf", FillExample);
-  EXPECT_EQ(PartsOf(status).code, "Q1009") << status;
+  EXPECT_EQ(PartsOf(status).code, "Q6002") << status;
   EXPECT_EQ(PartsOf(status).where, "/no/such/folder/model.gguf");
 }
 
