@@ -67,10 +67,14 @@ Outcome RunPerplexity(const std::vector<std::string>& arguments) {
   const size_t scored = tokens.size() - 1;
   const double perplexity = std::exp(score.negative_log_likelihood / static_cast<double>(scored));
   char line[160];
-  std::snprintf(line, sizeof line,
-                json ? "{\"perplexity\": %.10g, \"tokens\": %zu, \"scored\": %zu}\n"
-                     : "perplexity %.6f (%zu tokens, %zu scored)\n",
-                perplexity, tokens.size(), scored);
+  if (json) {
+    std::snprintf(line, sizeof line, "{\"perplexity\": %.10g, \"tokens\": %zu, \"scored\": %zu}\n", perplexity,
+                  tokens.size(), scored);
+    return WriteStdout(line);
+  }
+  // The figure alone goes to stdout, so that a script needs no parser.
+  std::fprintf(stderr, "qrun: %zu tokens, %zu scored\n", tokens.size(), scored);
+  std::snprintf(line, sizeof line, "perplexity %.6f\n", perplexity);
   return WriteStdout(line);
 }
 

@@ -18,7 +18,7 @@ def models():
 
 def perplexity(h, qbin):
     out = h.run("qrun", "perplexity", qbin, "-f", os.path.join(GOLDEN, "tiny", "text.txt")).decode()
-    return float(out.split()[-1]) if "=" not in out else float(out.split("=")[-1].split()[0])
+    return float(out.split()[1])
 
 
 def main():
