@@ -1,0 +1,492 @@
+// qrun as a user and as scripts call it, on the toy model.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <pty.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "runtime/include/qrt/qrt.h"
+#include "tests/unit/runtime/qrt_toy_artifact.h"
+
+extern "C" const char* qrt_c_answer(const char* path, const char* prompt, char* answer, size_t capacity);
+
+namespace {
+
+using nlohmann::json;
+
+struct Result {
+  int exit = -1;
+  std::string out, err;
+};
+
+void WriteFile(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+std::string Slurp(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+// Starts qrun with stdin, stdout and stderr as files.
+class Process {
+ public:
+  Process(const qrt::testing::TempFolder& folder, const std::vector<std::string>& arguments,
+          const std::string& input)
+      : out_(folder.File("stdout")), err_(folder.File("stderr")) {
+    const std::string in = folder.File("stdin");
+    WriteFile(in, input);
+    std::vector<char*> argv = {const_cast<char*>(QRUN_BINARY)};
+    for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+    argv.push_back(nullptr);
+    pid_ = fork();
+    if (pid_ == 0) {
+      const int flags = O_WRONLY | O_CREAT | O_TRUNC;
+      dup2(open(in.c_str(), O_RDONLY), 0);
+      dup2(open(out_.c_str(), flags, 0644), 1);
+      dup2(open(err_.c_str(), flags, 0644), 2);
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+  }
+  void Interrupt() { kill(pid_, SIGINT); }
+  Result Wait() {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status), Slurp(out_), Slurp(err_)};
+  }
+
+ private:
+  std::string out_, err_;
+  pid_t pid_;
+};
+
+class QrunCli : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new qrt::testing::TempFolder();
+    model_ = new std::string(folder_->File("toy.qbin"));
+    WriteParts(toy::ToyParts(), *model_);
+  }
+  static void TearDownTestSuite() {
+    delete folder_;
+    delete model_;
+  }
+  static const std::string& model() { return *model_; }
+  static std::string File(const std::string& name) { return folder_->File(name); }
+  static const qrt::testing::TempFolder& folder() { return *folder_; }
+
+  static Result Run(const std::vector<std::string>& arguments, const std::string& input = "") {
+    return Process(*folder_, arguments, input).Wait();
+  }
+  // Runs with the model and expects success.
+  static std::string Ok(std::vector<std::string> arguments, const std::string& input = "") {
+    const Result result = Run(arguments, input);
+    EXPECT_EQ(result.exit, 0) << result.err;
+    return result.out;
+  }
+  static std::string Answer(const std::string& prompt) {
+    char answer[65536];
+    const char* failure = qrt_c_answer(model().c_str(), prompt.c_str(), answer, sizeof answer);
+    EXPECT_EQ(failure, nullptr) << failure;
+    return answer;
+  }
+  static void ExpectError(const Result& result, int exit, const std::string& text) {
+    EXPECT_EQ(result.exit, exit) << result.err;
+    EXPECT_EQ(result.out, "") << "stdout carries only the product";
+    EXPECT_EQ(result.err.rfind("qrun: error: ", 0), 0u) << result.err;
+    EXPECT_NE(result.err.find(" [Q"), std::string::npos) << result.err;
+    EXPECT_NE(result.err.find(text), std::string::npos) << result.err << "expected: " << text;
+  }
+
+ private:
+  static inline qrt::testing::TempFolder* folder_ = nullptr;
+  static inline std::string* model_ = nullptr;
+};
+
+TEST_F(QrunCli, HelpAndVersionGoToStdout) {
+  for (const char* command : {"chat", "logits", "perplexity", "tokenize", "bench", "check", "devices"}) {
+    EXPECT_NE(Ok({"--help"}).find(command), std::string::npos) << command;
+    EXPECT_EQ(Ok({command, "--help"}).rfind("usage: qrun", 0), 0u) << command;
+  }
+  EXPECT_EQ(Ok({"--version"}), "qrun " + std::string(qrt_version()) + "\n");
+}
+
+TEST_F(QrunCli, ExitCodesTellWhoseFaultItIs) {
+  ExpectError(Run({}), 2, "no model is named");
+  ExpectError(Run({model(), "--nope"}), 2, "--nope");
+  ExpectError(Run({model(), "-p", "a", "-f", "b"}), 2, "-p and -f");
+  ExpectError(Run({model(), "-p", "a", "-t", "0"}), 2, "-t");
+  ExpectError(Run({model(), "-p", "a", "--greedy", "--temp", "1"}), 2, "--greedy");
+  ExpectError(Run({"tokenize", model()}), 2, "-p and -f");
+  ExpectError(Run({"logits", model(), "-o", "x"}), 2, "--tokens");
+  ExpectError(Run({model(), "-f", File("missing.txt")}), 3, "missing.txt");
+  ExpectError(Run({model(), "--raw", "-p", ""}), 3, "the prompt is empty");
+  ExpectError(Run({model(), "-p", "a long prompt", "--ctx", "5"}), 3, "do not fit");
+  ExpectError(Run({File("missing.qbin"), "-p", "a"}), 4, "missing.qbin");
+  WriteFile(File("text.qbin"),
+            "this is no artifact at all, only some text that is long enough to have a header");
+  ExpectError(Run({File("text.qbin"), "-p", "a"}), 4, "text.qbin");
+  ExpectError(Run({model(), "-p", "a", "--cpu", "future"}), 5, "no-such-feature");
+  WriteFile(File("ids.txt"), "1 2 3");
+  ExpectError(Run({"logits", model(), "--tokens", File("ids.txt"), "-o", File("no/such/folder/out.bin")}), 6,
+              "out.bin");
+}
+
+TEST_F(QrunCli, OnePromptOneAnswer) {
+  const std::string expected = Answer("tell me");
+  EXPECT_EQ(Ok({model(), "-p", "tell me"}), expected);
+  EXPECT_EQ(Ok({"chat", model(), "-p", "tell me"}), expected);
+  EXPECT_EQ(Ok({model()}, "tell me"), expected) << "the prompt from standard input";
+  WriteFile(File("prompt.txt"), "tell me");
+  EXPECT_EQ(Ok({model(), "-f", File("prompt.txt")}), expected);
+  EXPECT_EQ(Ok({model(), "-f", "-", "-t", "3", "--cpu=toy-2"}, "tell me"), expected);
+  EXPECT_EQ(Ok({model(), "-p", "tell me", "--greedy"}), expected);
+  EXPECT_NE(Ok({model(), "-p", "tell me", "--raw", "-n", "40"}), expected);
+  EXPECT_NE(Ok({model(), "-p", "tell me", "--system", "be brief"}), expected);
+  EXPECT_NE(Ok({model(), "-p", "tell me", "--think", "on"}), expected);
+  EXPECT_EQ(Ok({model(), "-p", "tell me", "--think", "off"}), expected) << "the template ignores what is off";
+}
+
+TEST_F(QrunCli, OutputIsAlwaysWholeUtf8) {
+  bool accent = false;
+  for (int i = 0; i < 30; ++i) {
+    const std::string out = Ok({model(), "--raw", "-p", "prompt " + std::to_string(i), "-n", "60"});
+    EXPECT_EQ(qrt_utf8_whole_prefix(out.data(), out.size()), out.size()) << "cut inside a sequence";
+    accent = accent || out.find("\xC3\xA9") != std::string::npos;
+    for (size_t at = out.find('\xC3'); at != std::string::npos; at = out.find('\xC3', at + 1)) {
+      EXPECT_EQ(out[at + 1], '\xA9') << "a lead byte without its continuation";
+    }
+  }
+  EXPECT_TRUE(accent) << "the toy model wrote no accent: nothing was tested";
+}
+
+json Timing(const Result& result) {
+  EXPECT_EQ(result.exit, 0) << result.err;
+  return json::parse(result.err, nullptr, false);
+}
+
+TEST_F(QrunCli, TimingTellsWhyItStopped) {
+  json timing = Timing(Run({model(), "-p", "tell me", "--timing=json"}));
+  ASSERT_TRUE(timing.is_object());
+  EXPECT_EQ(timing["reason"], "stop");
+  EXPECT_GT(timing["generated_tokens"], 3);
+  for (const char* key :
+       {"load_seconds", "prompt_tokens", "prompt_seconds", "prompt_tokens_per_second", "decode_seconds",
+        "decode_tokens_per_second", "peak_rss_bytes", "seed", "cpu", "threads"}) {
+    EXPECT_TRUE(timing.contains(key)) << key;
+  }
+  timing = Timing(Run({model(), "-p", "tell me", "--timing=json", "-n", "3"}));
+  EXPECT_EQ(timing["reason"], "length");
+  EXPECT_EQ(timing["generated_tokens"], 3);
+  const int prompt = timing["prompt_tokens"];
+  const Result full = Run({model(), "-p", "tell me", "--timing=json", "--ctx", std::to_string(prompt + 4)});
+  timing = Timing(full);
+  EXPECT_EQ(timing["reason"], "length") << "context full";
+  EXPECT_EQ(timing["generated_tokens"], 5) << "the last token needs no place in the context";
+  EXPECT_EQ(timing["position"], prompt + 4);
+  EXPECT_EQ(Answer("tell me").rfind(full.out, 0), 0u) << "what came before the end is kept";
+  EXPECT_NE(Run({model(), "-p", "x", "--timing"}).err.find("tokens"), std::string::npos);
+}
+
+TEST_F(QrunCli, TheSeedDecides) {
+  const auto sampled = [&](const std::string& seed) {
+    return Ok({model(), "-p", "tell me", "--temp", "1.5", "--top-k", "20", "--top-p", "0.95", "--min-p",
+               "0.01", "--repeat-penalty", "1.1", "--presence-penalty", "0.1", "--seed", seed, "-n", "40"});
+  };
+  EXPECT_EQ(sampled("5"), sampled("5"));
+  EXPECT_NE(sampled("5"), sampled("6"));
+}
+
+struct Logits {
+  int32_t rows = 0, columns = 0;
+  std::vector<float> values;
+};
+
+Logits ReadLogits(const std::string& path) {
+  const std::string bytes = Slurp(path);
+  Logits logits;
+  EXPECT_GE(bytes.size(), 12u);
+  if (bytes.size() < 12) return logits;
+  EXPECT_EQ(bytes.substr(0, 4), "LGT1");
+  std::memcpy(&logits.rows, bytes.data() + 4, 4);
+  std::memcpy(&logits.columns, bytes.data() + 8, 4);
+  EXPECT_EQ(bytes.size(),
+            12 + size_t{4} * static_cast<size_t>(logits.rows) * static_cast<size_t>(logits.columns));
+  logits.values.resize((bytes.size() - 12) / 4);
+  std::memcpy(logits.values.data(), bytes.data() + 12, logits.values.size() * 4);
+  return logits;
+}
+
+TEST_F(QrunCli, LogitsOfEverySplitAreTheSameBytes) {
+  std::string ids;
+  for (int i = 0; i < 150; ++i) ids += std::to_string(i * 7 % 256) + (i % 10 == 9 ? "\n" : " ");
+  WriteFile(File("ids.txt"), ids);
+  const std::string out = File("out.bin");
+  const auto run = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"logits", model(), "--tokens", File("ids.txt"), "-o", out};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    EXPECT_EQ(Ok(arguments), "");
+    return Slurp(out);
+  };
+  const std::string expected = run({});
+  const Logits logits = ReadLogits(out);
+  EXPECT_EQ(logits.rows, 150);
+  EXPECT_EQ(logits.columns, 272);
+  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{{"--split", "1"},
+                                                                                    {"--split", "3,5"},
+                                                                                    {"--split", "149,1"},
+                                                                                    {"--split=64", "-t", "2"},
+                                                                                    {"--split", "1000"},
+                                                                                    {"-t", "4"}}) {
+    EXPECT_EQ(run(more) == expected, true) << testing::PrintToString(more);
+  }
+  EXPECT_EQ(Ok({"logits", model(), "--tokens", File("ids.txt"), "-o", "-"}), expected)
+      << "to standard output";
+  for (const char* bad : {"", "0", "a", "1,", ",1", "1 2", "-3"}) {
+    ExpectError(Run({"logits", model(), "--tokens", File("ids.txt"), "-o", out, "--split", bad}), 2,
+                "--split");
+  }
+  for (const char* bad : {"1 2 x", "1 2 3.5", "", "99999999999", "1 2 272", "-1"}) {
+    WriteFile(File("bad.txt"), bad);
+    ExpectError(Run({"logits", model(), "--tokens", File("bad.txt"), "-o", File("bad.bin")}), 3, "");
+  }
+  for (const std::string& name : folder().Entries()) {
+    EXPECT_EQ(name.find(".tmp-"), std::string::npos) << name << " was left behind";
+    EXPECT_NE(name, "bad.bin") << "a failed run wrote its output";
+  }
+}
+
+TEST_F(QrunCli, PerplexityIsThatOfTheLogits) {
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += "the thin hen " + std::to_string(i);
+  WriteFile(File("text.txt"), text);
+  std::istringstream ids(Ok({"tokenize", model(), "-f", File("text.txt")}));
+  std::vector<int32_t> tokens;
+  for (int32_t id; ids >> id;) tokens.push_back(id);
+  ASSERT_GT(tokens.size(), 100u);
+  EXPECT_LT(tokens.size(), text.size()) << "no merge was made";
+  std::string id_text;
+  for (const int32_t token : tokens) id_text += std::to_string(token) + " ";
+  WriteFile(File("ids.txt"), id_text);
+  Ok({"logits", model(), "--tokens", File("ids.txt"), "-o", File("out.bin")});
+  const Logits logits = ReadLogits(File("out.bin"));
+  double sum = 0;
+  for (size_t i = 1; i < tokens.size(); ++i) {
+    const float* row = logits.values.data() + (i - 1) * 272;
+    double total = 0;
+    for (int v = 0; v < 272; ++v) total += std::exp(static_cast<double>(row[v]));
+    sum += std::log(total) - row[tokens[i]];
+  }
+  const double expected = std::exp(sum / static_cast<double>(tokens.size() - 1));
+  const json result =
+      json::parse(Ok({"perplexity", model(), "-f", File("text.txt"), "--json"}), nullptr, false);
+  ASSERT_TRUE(result.is_object());
+  EXPECT_NEAR(result["perplexity"].get<double>(), expected, expected * 1e-9);
+  EXPECT_EQ(result["tokens"], tokens.size());
+  const std::string line = Ok({"perplexity", model(), "-f", File("text.txt")});
+  EXPECT_EQ(line.rfind("perplexity ", 0), 0u) << line;
+  EXPECT_NEAR(std::stod(line.substr(11)), expected, 1e-5 * expected);
+  ExpectError(Run({"perplexity", model(), "-f", "-"}, "x"), 3, "at least 2");
+}
+
+TEST_F(QrunCli, TokenizePrintsIds) {
+  EXPECT_EQ(Ok({"tokenize", model(), "-p", "the"}), "258\n");
+  EXPECT_EQ(Ok({"tokenize", model(), "-p", ""}), "\n");
+  const std::string special = "<|im_end|>";
+  EXPECT_EQ(Ok({"tokenize", model(), "-p", special, "--special"}), "264\n");
+  EXPECT_NE(Ok({"tokenize", model(), "-p", special}), "264\n") << "special tokens count only when asked for";
+}
+
+TEST_F(QrunCli, BenchReportsMediansAndSamples) {
+  const json result =
+      json::parse(Ok({"bench", model(), "-p", "32", "-n", "8", "-d", "20", "-t", "2", "-r", "3", "--json"}),
+                  nullptr, false);
+  ASSERT_TRUE(result.is_object());
+  for (const char* part : {"prefill", "decode"}) {
+    std::vector<double> samples = result[part]["samples"];
+    ASSERT_EQ(samples.size(), 3u) << part;
+    std::sort(samples.begin(), samples.end());
+    EXPECT_NEAR(result[part]["median"].get<double>(), samples[1], 1e-3) << part;
+    EXPECT_GT(samples[0], 0) << part;
+  }
+  EXPECT_EQ(result["prefill"]["tokens"], 32);
+  EXPECT_EQ(result["decode"]["tokens"], 8);
+  EXPECT_EQ(result["depth"], 20);
+  EXPECT_EQ(result["threads"], 2);
+  EXPECT_EQ(result["cpu"], "toy");
+  EXPECT_GT(result["load_seconds"], 0);
+  EXPECT_GT(result["peak_rss_bytes"], 0);
+  const std::string text = Ok({"bench", model(), "-p", "4", "-n", "0", "-r", "1"});
+  EXPECT_NE(text.find("prefill"), std::string::npos) << text;
+  EXPECT_EQ(text.find("decode"), std::string::npos) << text;
+  ExpectError(Run({"bench", model(), "-p", "0", "-n", "0"}), 2, "nothing to measure");
+}
+
+TEST_F(QrunCli, CheckTellsWholeFromDamagedAndRightFromWrong) {
+  const std::string plain = Ok({"check", model()});
+  EXPECT_NE(plain.find("hashes: ok"), std::string::npos) << plain;
+  EXPECT_NE(plain.find("cpu future: skipped, this machine lacks no-such-feature"), std::string::npos)
+      << plain;
+  for (const bool wrong : {false, true}) {
+    qrt::testing::SampleParts parts = toy::ToyParts();
+    toy::AddGoldens(parts, wrong);
+    WriteParts(parts, File("goldens.qbin"));
+    const Result result = Run({"check", File("goldens.qbin")});
+    EXPECT_EQ(result.exit, wrong ? 5 : 0) << result.err;
+    EXPECT_NE(result.out.find(wrong ? "cpu toy: WRONG" : "cpu toy: ok"), std::string::npos) << result.out;
+  }
+  std::vector<uint8_t> bytes = qrt::testing::ReadFile(model());
+  const qbin_section weights =
+      qrt::testing::SectionOf(bytes, qrt::testing::FindSection(bytes, QBIN_SECTION_WEIGHTS));
+  bytes[weights.offset + 4000] ^= 0x40;
+  WriteFile(File("flipped.qbin"), std::string(bytes.begin(), bytes.end()));
+  ExpectError(Run({"check", File("flipped.qbin")}), 4, "weights");
+  EXPECT_NE(Ok({"devices"}).find("cpu: "), std::string::npos);
+  const std::string devices = Ok({"devices", model()});
+  EXPECT_NE(devices.find("future"), std::string::npos) << devices;
+  EXPECT_NE(devices.find("no-such-feature"), std::string::npos) << devices;
+  EXPECT_NE(devices.find("cpu toy-2"), std::string::npos) << devices;
+}
+
+TEST_F(QrunCli, InterruptsEndCleanly) {
+  std::string ids;
+  for (int i = 0; i < 60000; ++i) ids += "7 ";  // the toy model needs many seconds for that
+  WriteFile(File("many.txt"), ids);
+  const auto start = std::chrono::steady_clock::now();
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"logits", model(), "--tokens", File("many.txt"), "-o", File("interrupted.bin")},
+           {model(), "--raw", "-f", File("many.txt"), "--ctx", "1000000"}}) {
+    Process process(folder(), arguments, "");
+    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    process.Interrupt();
+    EXPECT_EQ(process.Wait().exit, 130) << arguments[0];
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  for (const std::string& name : folder().Entries()) {
+    EXPECT_EQ(name.find("interrupted.bin"), std::string::npos) << name << " was left behind";
+  }
+}
+
+// qrun on a terminal.
+class Terminal {
+ public:
+  explicit Terminal(const std::vector<std::string>& arguments) {
+    std::vector<char*> argv = {const_cast<char*>(QRUN_BINARY)};
+    for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+    argv.push_back(nullptr);
+    pid_ = forkpty(&terminal_, nullptr, nullptr, nullptr);
+    if (pid_ == 0) {
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+  }
+  ~Terminal() { close(terminal_); }
+
+  void Type(const std::string& text) {
+    ASSERT_EQ(write(terminal_, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  }
+
+  // What appears until `end` was seen, at most 20 seconds.
+  std::string ReadUntil(const std::string& end) {
+    std::string seen;
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (seen.find(end) == std::string::npos && std::chrono::steady_clock::now() < limit) {
+      pollfd ready = {terminal_, POLLIN, 0};
+      if (poll(&ready, 1, 100) <= 0) continue;
+      char buffer[4096];
+      const ssize_t count = read(terminal_, buffer, sizeof buffer);
+      if (count <= 0) break;
+      seen.append(buffer, static_cast<size_t>(count));
+    }
+    EXPECT_NE(seen.find(end), std::string::npos) << "waiting for \"" << end << "\", saw: " << seen;
+    return seen;
+  }
+
+  int Wait() {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+  }
+
+ private:
+  int terminal_ = -1;
+  pid_t pid_ = -1;
+};
+
+TEST_F(QrunCli, ChatKeepsTheConversation) {
+  Terminal terminal({model(), "--timing=json", "-n", "30"});
+  terminal.ReadUntil("> ");
+  terminal.Type("hello\n");
+  const std::string first = terminal.ReadUntil("}\r\n> ");
+  EXPECT_NE(first.find("\"reused_tokens\": 0"), std::string::npos) << first;
+  terminal.Type("and you\n");
+  const std::string second = terminal.ReadUntil("}\r\n> ");
+  EXPECT_EQ(second.find("\"reused_tokens\": 0"), std::string::npos)
+      << "the second turn fed everything again: " << second;
+  terminal.Type("/new\n");
+  terminal.ReadUntil("> ");
+  terminal.Type("hello\n");
+  const std::string again = terminal.ReadUntil("}\r\n> ");
+  const auto answer = [](const std::string& screen) {
+    const size_t begin = screen.find('\n') + 1;  // after the echo of what was typed
+    return screen.substr(begin, screen.find("{\"load") - begin);
+  };
+  EXPECT_EQ(answer(again), answer(first)) << "/new did not begin anew";
+  terminal.Type("\x04");  // Ctrl-D
+  EXPECT_EQ(terminal.Wait(), 0);
+}
+
+TEST_F(QrunCli, ChatGivesWhatAFreshRunOfTheConversationGives) {
+  // The second answer, from reused state, equals the one of a session that is fed the whole conversation.
+  Terminal terminal({model()});
+  terminal.ReadUntil("> ");
+  terminal.Type("hello\n");
+  const std::string first = Answer("hello");
+  terminal.ReadUntil("\n> ");
+  terminal.Type("more\n");
+  std::string second = terminal.ReadUntil("\n> ");
+  second.erase(0, second.find('\n') + 1);
+  second.erase(second.rfind("\r\n> "));
+  const std::string conversation = "<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n" + first +
+                                   "<|im_end|>\n<|im_start|>user\nmore<|im_end|>\n<|im_start|>assistant\n";
+  EXPECT_EQ(second, Ok({model(), "--raw", "--special", "-p", conversation}));
+  terminal.Type("/exit\n");
+  EXPECT_EQ(terminal.Wait(), 0);
+}
+
+TEST_F(QrunCli, InterruptStopsAnAnswerAndTheChatGoesOn) {
+  qrt::testing::SampleParts parts = toy::ToyParts();
+  parts.manifest.tokenizer->eog = {271};  // which the model never says: it talks without end
+  WriteParts(parts, File("endless.qbin"));
+  Terminal terminal({File("endless.qbin"), "--ctx", "1000000", "--timing=json"});
+  terminal.ReadUntil("> ");
+  for (int turn = 0; turn < 2; ++turn) {
+    terminal.Type("talk\n");
+    terminal.ReadUntil("\xC3\xA9");  // well into the answer
+    terminal.Type("\x03");
+    const std::string end = terminal.ReadUntil("}\r\n> ");
+    EXPECT_NE(end.find("\"reason\": \"interrupted\""), std::string::npos) << end;
+  }
+  terminal.Type("\x03");
+  EXPECT_EQ(terminal.Wait(), 130);
+}
+
+TEST_F(QrunCli, InterruptAtThePromptEndsWith130) {
+  Terminal terminal({model()});
+  terminal.ReadUntil("> ");
+  terminal.Type("\x03");  // Ctrl-C
+  EXPECT_EQ(terminal.Wait(), 130);
+}
+
+}  // namespace

@@ -1,0 +1,117 @@
+// Option parsing and the UTF-8 stream of qrun.
+#include <gtest/gtest.h>
+
+#include "runtime/qrun/options.h"
+#include "runtime/qrun/utf8_stream.h"
+
+namespace {
+
+using qrun::Options;
+using qrun::Outcome;
+
+struct Parsed {
+  bool flag = false;
+  std::optional<std::string> text, word, bare, place;
+  std::optional<int64_t> integer;
+  std::optional<double> number;
+  Outcome outcome;
+  bool help = false;
+};
+
+Parsed Parse(const std::vector<std::string>& arguments) {
+  Parsed p;
+  Options options("test", "about");
+  options.Flag("-q, --quiet", &p.flag, "flag");
+  options.Text("-p, --prompt", "TEXT", &p.text, "text");
+  options.Integer("-n, --count", "N", -5, 10, &p.integer, "integer");
+  options.Number("--temp", "X", 0, 2, &p.number, "number");
+  options.Word("--think", {"on", "off"}, "", &p.word, "word");
+  options.Word("--timing", {"text", "json"}, "text", &p.bare, "bare");
+  options.Positional("MODEL", &p.place, "model");
+  p.outcome = options.Parse(arguments);
+  p.help = options.help_wanted();
+  return p;
+}
+
+TEST(QrunOptions, TakesEveryFormOfAnOption) {
+  const Parsed p = Parse({"-q", "m", "-p", "a b", "--count=-3", "--temp", "0.5", "--think=off", "--timing"});
+  ASSERT_TRUE(p.outcome.ok()) << p.outcome.Text();
+  EXPECT_TRUE(p.flag);
+  EXPECT_EQ(p.place, "m");
+  EXPECT_EQ(p.text, "a b");
+  EXPECT_EQ(p.integer, -3);
+  EXPECT_EQ(p.number, 0.5);
+  EXPECT_EQ(p.word, "off");
+  EXPECT_EQ(p.bare, "text");
+  EXPECT_EQ(Parse({"m", "--timing=json"}).bare, "json");
+  EXPECT_EQ(Parse({"m", "-n7"}).integer, 7);
+  EXPECT_EQ(Parse({"m", "-n", "-2"}).integer, -2) << "a value may begin with a dash";
+  EXPECT_EQ(Parse({"m", "-p", ""}).text, "") << "an empty value is a value";
+  EXPECT_EQ(Parse({"m", "--prompt="}).text, "");
+  EXPECT_EQ(Parse({"m", "--prompt=a=b"}).text, "a=b");
+  EXPECT_EQ(Parse({"--", "-m"}).place, "-m");
+  EXPECT_EQ(Parse({"-"}).place, "-");
+  EXPECT_TRUE(Parse({"--help"}).help) << "help needs no model";
+}
+
+TEST(QrunOptions, RefusesWhatItDoesNotUnderstand) {
+  const struct {
+    std::vector<std::string> arguments;
+    const char* message;
+  } cases[] = {{{}, "MODEL is missing"},
+               {{"m", "n"}, "unexpected argument \"n\""},
+               {{"m", "--nope"}, "unknown option --nope"},
+               {{"m", "-x"}, "unknown option -x"},
+               {{"m", "-q=1"}, "-q takes no value"},
+               {{"m", "--quiet=1"}, "--quiet takes no value"},
+               {{"m", "-q", "-q"}, "-q is given twice"},
+               {{"m", "-p"}, "-p needs a value"},
+               {{"m", "-n", "11"}, "expected a whole number from -5 to 10"},
+               {{"m", "-n", "1x"}, "-n is \"1x\""},
+               {{"m", "-n", ""}, "-n is \"\""},
+               {{"m", "-n", "99999999999999999999"}, "expected a whole number"},
+               {{"m", "--temp", "nan"}, "expected a number from 0 to 2"},
+               {{"m", "--temp", "2.1"}, "--temp is \"2.1\""},
+               {{"m", "--think", "maybe"}, "expected one of on|off"},
+               {{"m", "--timing=xml"}, "expected one of text|json"}};
+  for (const auto& c : cases) {
+    const Parsed p = Parse(c.arguments);
+    EXPECT_EQ(p.outcome.exit_code(), 2) << c.message;
+    EXPECT_NE(p.outcome.Text().find(c.message), std::string::npos)
+        << p.outcome.Text() << "expected: " << c.message;
+    EXPECT_NE(p.outcome.Text().find("[Q8001]"), std::string::npos);
+  }
+}
+
+std::string Stream(const std::string& bytes, size_t piece) {
+  qrun::Utf8Stream stream;
+  std::string out;
+  for (size_t at = 0; at < bytes.size(); at += piece) {
+    const std::string whole = stream.Push(bytes.substr(at, piece));
+    EXPECT_EQ(qrt_utf8_whole_prefix(whole.data(), whole.size()), whole.size()) << "a sequence was cut";
+    out += whole;
+  }
+  return out + stream.Finish();
+}
+
+TEST(QrunUtf8Stream, WholeSequencesHoweverTheBytesArrive) {
+  const std::string text = "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80z";
+  for (size_t piece = 1; piece <= text.size(); ++piece)
+    EXPECT_EQ(Stream(text, piece), text) << "pieces of " << piece;
+}
+
+TEST(QrunUtf8Stream, WhatCannotBeTextBecomesReplacementCharacters) {
+  const std::string r = "\xEF\xBF\xBD";
+  for (size_t piece = 1; piece <= 3; ++piece) {
+    EXPECT_EQ(Stream("a\xFF"
+                     "b",
+                     piece),
+              "a" + r + "b")
+        << piece;
+    EXPECT_EQ(Stream("a\x80", piece), "a" + r) << piece;
+    EXPECT_EQ(Stream("\xC3(", piece), r + "(") << piece;
+    EXPECT_EQ(Stream("x\xE2\x82", piece), "x" + r) << "an unfinished end, pieces of " << piece;
+  }
+}
+
+}  // namespace
