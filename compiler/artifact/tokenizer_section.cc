@@ -273,8 +273,9 @@ class Builder {
         specials_.push_back(i);
       }
     }
-    std::stable_sort(specials_.begin(), specials_.end(),
-                     [this](uint32_t a, uint32_t b) { return bytes_[a].size() > bytes_[b].size(); });
+    std::sort(specials_.begin(), specials_.end(), [this](uint32_t a, uint32_t b) {
+      return bytes_[a].size() != bytes_[b].size() ? bytes_[a].size() > bytes_[b].size() : a < b;
+    });
   }
 
   absl::Status ReadId(const char* key, int32_t& id) {

@@ -1,0 +1,206 @@
+// The writer's promises that the reader cannot see: nothing half-written, nothing left behind, streams
+// counted.
+#include "compiler/artifact/writer.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "compiler/artifact/content_hash.h"
+#include "compiler/artifact/reader.h"
+#include "frontends/gguf/error.h"
+
+namespace qcc::compiler {
+namespace {
+
+class ArtifactWriterTest : public testing::Test {
+ protected:
+  ArtifactWriterTest() {
+    folder_ = testing::TempDir() + "qcc_writer_XXXXXX";
+    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
+    path_ = folder_ + "/model.qbin";
+  }
+  ~ArtifactWriterTest() override { std::filesystem::remove_all(folder_); }
+
+  std::vector<std::string> Entries() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_))
+      names.push_back(entry.path().filename());
+    return names;
+  }
+  std::unique_ptr<ArtifactWriter> Create() {
+    auto writer = ArtifactWriter::Create(path_);
+    EXPECT_TRUE(writer.ok()) << writer.status();
+    return writer.ok() ? *std::move(writer) : nullptr;
+  }
+  std::string folder_, path_;
+};
+
+ManifestSpec SomeManifest() {
+  ManifestSpec m;
+  m.arch = "qwen3";
+  m.programs.push_back({"p", SpecPhase::kDecode, 1, 0, 0, 0});
+  return m;
+}
+
+TEST_F(ArtifactWriterTest, NothingIsThereBeforeFinish) {
+  std::ofstream(path_) << "the old one";
+  auto writer = Create();
+  ASSERT_TRUE(writer->AddSection(QBIN_SECTION_CODE, std::vector<uint8_t>(100)).ok());
+  std::ifstream old(path_);
+  std::string text;
+  std::getline(old, text);
+  EXPECT_EQ(text, "the old one") << "the output changed before it was complete";
+  ASSERT_TRUE(writer->Finish(SomeManifest()).ok());
+  writer.reset();
+  EXPECT_EQ(Entries(), (std::vector<std::string>{"model.qbin"})) << "something was left beside the artifact";
+  auto contents = ReadArtifact(path_, HashCheck::kEverything);
+  EXPECT_TRUE(contents.ok()) << contents.status();
+}
+
+TEST_F(ArtifactWriterTest, AbandonedLeavesNothing) {
+  {
+    auto writer = Create();
+    ASSERT_TRUE(writer->AddSection(QBIN_SECTION_CODE, std::vector<uint8_t>(100000)).ok());
+  }
+  EXPECT_TRUE(Entries().empty()) << Entries().front() << " was left behind";
+}
+
+TEST_F(ArtifactWriterTest, FailingProducerLeavesNothing) {
+  {
+    auto writer = Create();
+    auto index = writer->AddStream(QBIN_SECTION_WEIGHTS, 1000, [](ArtifactWriter::Append append) {
+      const std::vector<uint8_t> piece(100);
+      if (absl::Status s = append(piece); !s.ok()) return s;
+      return absl::CancelledError("stopped");
+    });
+    EXPECT_TRUE(absl::IsCancelled(index.status())) << "the producer's error was lost: " << index.status();
+  }
+  EXPECT_TRUE(Entries().empty());
+}
+
+TEST_F(ArtifactWriterTest, StreamsAreCountedAndHashed) {
+  std::vector<uint8_t> all(9 << 20);
+  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint8_t>(i * 2654435761u >> 13);
+  auto writer = Create();
+  // Pieces of all sizes: empty, tiny, larger than the writer's buffer.
+  auto index = writer->AddStream(QBIN_SECTION_WEIGHTS, all.size(), [&](ArtifactWriter::Append append) {
+    const std::span<const uint8_t> bytes(all);
+    size_t at = 0;
+    for (size_t n : {size_t{0}, size_t{1}, size_t{4095}, size_t{3} << 20, size_t{5} << 20}) {
+      if (absl::Status s = append(bytes.subspan(at, n)); !s.ok()) return s;
+      at += n;
+    }
+    return append(bytes.subspan(at));
+  });
+  ASSERT_TRUE(index.ok()) << index.status();
+  ASSERT_TRUE(writer->Finish(SomeManifest()).ok());
+  auto contents = ReadArtifact(path_, HashCheck::kEverything);
+  ASSERT_TRUE(contents.ok()) << contents.status();
+  EXPECT_EQ(contents->sections[*index].size, all.size());
+  EXPECT_EQ(contents->sections[*index].hash, HashOf(all)) << "the pieces were not written in order";
+}
+
+TEST_F(ArtifactWriterTest, WrongLengthsAreBugs) {
+  for (const size_t given : {size_t{9}, size_t{11}}) {
+    auto writer = Create();
+    auto index = writer->AddStream(QBIN_SECTION_WEIGHTS, 10, [given](ArtifactWriter::Append append) {
+      return append(std::vector<uint8_t>(given));
+    });
+    EXPECT_EQ(PartsOf(index.status()).code, "Q9002") << given << " bytes for a section of 10";
+  }
+  auto writer = Create();
+  EXPECT_EQ(PartsOf(writer->AddSection(QBIN_SECTION_CODE, {}).status()).code, "Q9002") << "an empty section";
+}
+
+TEST_F(ArtifactWriterTest, TooManySectionsAreRefused) {
+  auto writer = Create();
+  const std::vector<uint8_t> byte(1);
+  for (uint32_t i = 0; i + 1 < ArtifactWriter::kMaxSections; ++i) {
+    ASSERT_TRUE(writer->AddSection(QBIN_SECTION_CODE, byte).ok()) << "section " << i;
+  }
+  EXPECT_EQ(PartsOf(writer->AddSection(QBIN_SECTION_CODE, byte).status()).code, "Q9002");
+}
+
+// A file size limit fails like a full disk: an error, and nothing left.
+TEST_F(ArtifactWriterTest, FullDiskIsReported) {
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit small = before;
+  small.rlim_cur = 64 << 10;
+  absl::Status status;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  {
+    auto writer = Create();
+    auto index = writer->AddSection(QBIN_SECTION_WEIGHTS, std::vector<uint8_t>(1 << 20));
+    status = index.ok() ? writer->Finish(SomeManifest()) : index.status();
+  }
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, old_handler);
+  EXPECT_EQ(PartsOf(status).code, "Q6003") << status;
+  EXPECT_NE(PartsOf(status).where.find("model.qbin"), std::string::npos) << status;
+  EXPECT_TRUE(Entries().empty()) << Entries().front() << " was left behind";
+}
+
+TEST_F(ArtifactWriterTest, CheckOutput) {
+  EXPECT_TRUE(CheckOutput(path_, "", 1000).ok()) << CheckOutput(path_, "", 1000);
+  EXPECT_TRUE(Entries().empty()) << "the check made a file";
+  EXPECT_EQ(PartsOf(CheckOutput("", "", 0)).code, "Q0103");
+  EXPECT_EQ(PartsOf(CheckOutput(folder_, "", 0)).code, "Q0103") << "a folder";
+  EXPECT_EQ(PartsOf(CheckOutput(folder_ + "/none/model.qbin", "", 0)).code, "Q0103") << "no such folder";
+  EXPECT_EQ(PartsOf(CheckOutput("/dev/null", "", 0)).code, "Q0103") << "a device";
+  EXPECT_EQ(PartsOf(CheckOutput(path_, "", uint64_t{1} << 60)).code, "Q6003") << "an exbibyte";
+  std::ofstream(path_) << "x";
+  std::filesystem::create_symlink(path_, folder_ + "/link");
+  EXPECT_EQ(PartsOf(CheckOutput(folder_ + "/link", path_, 0)).code, "Q0103")
+      << "the input under another name";
+  EXPECT_TRUE(CheckOutput(path_, folder_ + "/other.gguf", 0).ok()) << "an old output may be replaced";
+}
+
+TEST_F(ArtifactWriterTest, PermissionsFollowTheUmask) {
+  const mode_t old = umask(027);
+  auto writer = Create();
+  ASSERT_TRUE(writer->Finish(SomeManifest()).ok());
+  umask(old);
+  struct stat info;
+  ASSERT_EQ(stat(path_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0640u);
+}
+
+// The compiler's own reader refuses damage as the runtime's does; here only that it looks at every byte.
+TEST_F(ArtifactWriterTest, ReaderRefusesEveryChangedByte) {
+  {
+    auto writer = Create();
+    ASSERT_TRUE(writer->AddSection(QBIN_SECTION_WEIGHTS, std::vector<uint8_t>(300, 5)).ok());
+    ASSERT_TRUE(writer->Finish(SomeManifest()).ok());
+  }
+  const auto size = std::filesystem::file_size(path_);
+  std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
+  for (size_t at = 0; at < size; at += at < 200 ? 1 : 37) {
+    file.seekg(static_cast<std::streamoff>(at));
+    const char was = static_cast<char>(file.get());
+    auto put = [&](char c) {
+      file.seekp(static_cast<std::streamoff>(at));
+      file.put(c);
+      file.flush();
+    };
+    put(static_cast<char>(was ^ 0x10));
+    EXPECT_FALSE(ReadArtifact(path_, HashCheck::kEverything).ok()) << "byte " << at << " was changed";
+    put(was);
+  }
+  EXPECT_TRUE(ReadArtifact(path_, HashCheck::kEverything).ok());
+  for (uintmax_t cut = 0; cut < size; cut += 61) {
+    std::filesystem::resize_file(path_, size - 1 - cut);
+    EXPECT_FALSE(ReadArtifact(path_, HashCheck::kEverything).ok()) << "cut to " << size - 1 - cut << " bytes";
+  }
+}
+
+}  // namespace
+}  // namespace qcc::compiler

@@ -1,0 +1,332 @@
+// The command line's own work: options, messages, exit codes, reports.
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+
+#include "codegen/cpu/kernels/isa.h"
+#include "compiler/driver/commands.h"
+#include "compiler/driver/console.h"
+#include "compiler/driver/inspect.h"
+#include "frontends/gguf/error.h"
+#include "runtime/abi/qbin.h"
+
+namespace qcc::compiler {
+namespace {
+
+CompileArguments Arguments() {
+  CompileArguments a;
+  a.input = "some/model.gguf";
+  return a;
+}
+
+void ExpectUsageError(const CompileArguments& a, const std::string& option, const std::string& says) {
+  const auto options = ToPipelineOptions(a);
+  ASSERT_FALSE(options.ok()) << option << " was accepted";
+  const ErrorParts parts = PartsOf(options.status());
+  EXPECT_EQ(ExitOf(options.status()), Exit::kUsage) << options.status();
+  EXPECT_EQ(parts.where, option) << options.status();
+  EXPECT_NE(parts.what.find(says), std::string::npos)
+      << "does not say '" << says << "': " << options.status();
+}
+
+TEST(CompileOptions, Defaults) {
+  const auto o = ToPipelineOptions(Arguments());
+  ASSERT_TRUE(o.ok()) << o.status();
+  EXPECT_EQ(o->output, "model.qbin");
+  EXPECT_EQ(o->targets, (std::vector<std::string>{"cpu"}));
+  EXPECT_EQ(o->cpu.size(), cpu::isa_table().size()) << "all levels by default";
+  EXPECT_EQ(o->numerics, NumericsMode::kInt8);
+  EXPECT_EQ(o->kv, KvMode::kF16);
+  EXPECT_EQ(o->decode_buckets, (std::vector<int64_t>{1, 2, 4, 8}));
+  EXPECT_EQ(o->prefill_buckets.back(), 512);
+  EXPECT_EQ(o->compile_to, CompilePhase::kArtifact);
+}
+
+TEST(CompileOptions, EveryOptionArrives) {
+  CompileArguments a = Arguments();
+  a.output = "x.qbin";
+  a.targets = {"cpu", "cpu"};
+  a.cpu = {"v3", "base", "v3"};
+  a.numerics = "f32";
+  a.kv = "f32";
+  a.decode = {"4", "1", "4"};
+  a.prefill = {"256", "16"};
+  a.report = {"fusion"};
+  a.compile_to = "plan";
+  a.dump_ir = "ir";
+  a.dump_kernels = "kernels";
+  const auto o = ToPipelineOptions(a);
+  ASSERT_TRUE(o.ok()) << o.status();
+  EXPECT_EQ(o->output, "x.qbin");
+  EXPECT_EQ(o->cpu, (std::vector<std::string>{"base", "v3"})) << "lowest first, none twice";
+  EXPECT_EQ(o->numerics, NumericsMode::kF32);
+  EXPECT_EQ(o->kv, KvMode::kF32);
+  EXPECT_EQ(o->decode_buckets, (std::vector<int64_t>{1, 4}));
+  EXPECT_EQ(o->prefill_buckets, (std::vector<int64_t>{16, 256}));
+  EXPECT_TRUE(o->report_fusion);
+  EXPECT_EQ(o->compile_to, CompilePhase::kPlan);
+  EXPECT_EQ(o->dump_ir, "ir");
+  EXPECT_EQ(o->dump_kernels, "kernels");
+}
+
+TEST(CompileOptions, NativeIsThisMachine) {
+  CompileArguments a = Arguments();
+  a.cpu = {"native"};
+  const auto o = ToPipelineOptions(a);
+  ASSERT_TRUE(o.ok()) << o.status();
+  EXPECT_EQ(o->cpu, (std::vector<std::string>{std::string(cpu::isa_info(cpu::host_isa()).name)}));
+}
+
+TEST(CompileOptions, UnknownValuesAreNamedWithWhatIsAccepted) {
+  CompileArguments a = Arguments();
+  a.targets = {"vulkan"};
+  ExpectUsageError(a, "--target", "'vulkan', accepted: cpu");
+  a = Arguments();
+  a.cpu = {"v3", "v9"};
+  ExpectUsageError(a, "--cpu", "'v9', accepted: native, base, v3");
+  a = Arguments();
+  a.numerics = "f16";
+  ExpectUsageError(a, "--numerics", "accepted: int8, f32");
+  a = Arguments();
+  a.kv = "q8";
+  ExpectUsageError(a, "--kv", "accepted: f16, f32");
+  a = Arguments();
+  a.compile_to = "nowhere";
+  ExpectUsageError(a, "--compile-to", "accepted: import, fuse, plan, code, artifact");
+  a = Arguments();
+  a.report = {"weather"};
+  ExpectUsageError(a, "--report", "accepted: fusion");
+  for (const char* bad : {"0", "-1", "65", "1x", "", "9999999999999999999"}) {
+    a = Arguments();
+    a.decode = {bad};
+    ExpectUsageError(a, "--decode", "1 to 64");
+  }
+  a = Arguments();
+  a.prefill = {"4097"};
+  ExpectUsageError(a, "--prefill", "1 to 4096");
+}
+
+TEST(Messages, Form) {
+  const absl::Status status =
+      MakeError("Q1203", "found 9, expected 3", "m.gguf, tensor 'a'", "convert it again");
+  EXPECT_EQ(
+      FormatError(status),
+      "qcc: error: found 9, expected 3 [Q1203]\n  note: m.gguf, tensor 'a'\n  help: convert it again\n");
+  EXPECT_EQ(FormatError(absl::InternalError("no code")), "qcc: error: no code\n");
+  const std::string hostile = FormatError(MakeError("Q1203", "name \x1b[2J", "", ""));
+  EXPECT_EQ(hostile.find('\x1b'), std::string::npos) << "an escape sequence of a file reaches the terminal";
+}
+
+TEST(Messages, ExitCodes) {
+  const auto of = [](const char* code) { return ExitOf(MakeError(code, "", "", "")); };
+  EXPECT_EQ(ExitOf(absl::OkStatus()), Exit::kOk);
+  EXPECT_EQ(of("Q0101"), Exit::kUsage);
+  EXPECT_EQ(of("Q1203"), Exit::kInputRefused);
+  EXPECT_EQ(of("Q2001"), Exit::kInputRefused);
+  EXPECT_EQ(of("Q3003"), Exit::kInputRefused);
+  EXPECT_EQ(of("Q4008"), Exit::kArtifactRefused);
+  EXPECT_EQ(of("Q5001"), Exit::kDevice);
+  EXPECT_EQ(of("Q6003"), Exit::kMemoryOrDisk);
+  EXPECT_EQ(of("Q9001"), Exit::kInternal);
+  EXPECT_EQ(ExitOf(absl::CancelledError("")), Exit::kInterrupted);
+  EXPECT_EQ(ExitOf(absl::ResourceExhaustedError("")), Exit::kMemoryOrDisk);
+  EXPECT_EQ(ExitOf(absl::InternalError("")), Exit::kInternal);
+  EXPECT_EQ(static_cast<int>(Exit::kInterrupted), 130);
+}
+
+TEST(Messages, HumanBytes) {
+  EXPECT_EQ(HumanBytes(0), "0 B");
+  EXPECT_EQ(HumanBytes(1023), "1023 B");
+  EXPECT_EQ(HumanBytes(1536), "1.5 KiB");
+  EXPECT_EQ(HumanBytes(uint64_t{5} << 30), "5.0 GiB");
+  EXPECT_EQ(HumanBytes(UINT64_MAX), "16.0 EiB");
+}
+
+// What a sink writes, read back from temporary files.
+std::string Contents(std::FILE* file) {
+  std::rewind(file);
+  std::string text;
+  for (int c; (c = std::fgetc(file)) != EOF;) text += static_cast<char>(c);
+  return text;
+}
+struct Streams {
+  std::FILE* err = std::tmpfile();
+  std::FILE* out = std::tmpfile();
+  ~Streams() {
+    std::fclose(err);
+    std::fclose(out);
+  }
+};
+
+void Play(ProgressSink& sink) {
+  sink.BeginStage(1, 2, "read");
+  sink.Progress(512, 1024, "B");
+  sink.EndStage("1.0 KiB");
+  sink.Warning("odd\x1b");
+  sink.BeginStage(2, 2, "fuse");
+  sink.Report("fused 3");
+  sink.EndStage("3 groups");
+}
+
+TEST(Progress, OneLinePerStageWithoutATerminal) {
+  Streams s;
+  volatile std::sig_atomic_t stop = 0;
+  ConsoleProgress sink(s.err, s.out, false, 0, &stop);
+  Play(sink);
+  const std::string err = Contents(s.err);
+  EXPECT_EQ(std::count(err.begin(), err.end(), '\n'), 3) << err;
+  EXPECT_EQ(err.find('\r'), std::string::npos) << err;
+  EXPECT_EQ(err.find('\x1b'), std::string::npos) << err;
+  EXPECT_EQ(err.rfind("[ 1/2] read", 0), 0u) << err;
+  EXPECT_NE(err.find("qcc: warning: odd"), std::string::npos) << err;
+  EXPECT_EQ(Contents(s.out), "fused 3\n") << "a report is product: stdout";
+}
+
+TEST(Progress, QuietSaysNothingButReports) {
+  Streams s;
+  volatile std::sig_atomic_t stop = 0;
+  ConsoleProgress sink(s.err, s.out, false, -1, &stop);
+  Play(sink);
+  EXPECT_EQ(Contents(s.err), "");
+  EXPECT_EQ(Contents(s.out), "fused 3\n");
+}
+
+TEST(Progress, ATerminalLineUpdates) {
+  Streams s;
+  volatile std::sig_atomic_t stop = 0;
+  ConsoleProgress sink(s.err, s.out, true, 0, &stop);
+  Play(sink);
+  EXPECT_NE(Contents(s.err).find("512 B of 1.0 KiB"), std::string::npos) << Contents(s.err);
+}
+
+TEST(Progress, InterruptionIsSeen) {
+  Streams s;
+  volatile std::sig_atomic_t stop = 0;
+  ConsoleProgress sink(s.err, s.out, false, 0, &stop);
+  EXPECT_FALSE(sink.Interrupted());
+  stop = 1;
+  EXPECT_TRUE(sink.Interrupted());
+}
+
+TEST(Explain, FindsAPage) {
+  for (const char* spelling : {"Q4008", "q4008", "4008"}) {
+    const auto page = ExplainCode(spelling);
+    ASSERT_TRUE(page.ok()) << page.status();
+    EXPECT_EQ(page->rfind("Q4008: ", 0), 0u) << *page;
+    EXPECT_NE(page->find("help: "), std::string::npos) << *page;
+  }
+  for (const char* bad : {"Q4999", "", "Q", "code", "Q400", "Q40081", "`Q4008`"}) {
+    EXPECT_EQ(PartsOf(ExplainCode(bad).status()).code, "Q0104") << bad;
+  }
+}
+
+// Every code that the sources can print has its page.
+TEST(Explain, CoversEveryCodeInTheSources) {
+  const std::filesystem::path root = QCC_SOURCE_DIR;
+  const std::regex in_compiler("\"(Q[0-9]{4})\""), in_runtime("Code::k[A-Za-z]+,\\s*([0-9]{4})\\b");
+  std::set<std::string> codes;
+  for (const char* room : {"frontends", "compiler", "runtime", "passes", "codegen"}) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / room)) {
+      const std::string extension = entry.path().extension();
+      if (extension != ".cc" && extension != ".cpp" && extension != ".h") continue;
+      std::ifstream in(entry.path());
+      const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+      for (std::sregex_iterator it(text.begin(), text.end(), in_compiler), end; it != end; ++it)
+        codes.insert((*it)[1]);
+      for (std::sregex_iterator it(text.begin(), text.end(), in_runtime), end; it != end; ++it) {
+        codes.insert("Q" + (*it)[1].str());
+      }
+    }
+  }
+  ASSERT_GT(codes.size(), 50u) << "the scan found too little to mean anything";
+  for (const std::string& code : codes) {
+    EXPECT_TRUE(ExplainCode(code).ok()) << code << " has no row in docs/reference/errors.md";
+  }
+}
+
+TEST(Targets, ListsEveryLevelAndMarksThisMachine) {
+  const std::string text = TargetsText();
+  for (const cpu::IsaInfo& isa : cpu::isa_table()) {
+    EXPECT_NE(text.find(isa.name), std::string::npos) << isa.name << " is missing:\n" << text;
+  }
+  EXPECT_NE(text.find(std::string(cpu::isa_info(cpu::host_isa()).name) + " *"), std::string::npos) << text;
+}
+
+ArtifactContents Artifact() {
+  ArtifactContents c{};
+  c.path = "m.qbin";
+  c.file_bytes = 20000;
+  c.major = 1;
+  c.sections = {{QBIN_SECTION_CODE, 0, 4096, 100, {}}, {QBIN_SECTION_WEIGHTS, 0, 8192, 5000, {}}};
+  ManifestSpec& m = c.manifest;
+  m.arch = "qwen35";
+  m.name = "na\xffme \x1b[2J";
+  m.vocab_size = 10;
+  m.context_length = 4096;
+  m.weights_bytes = 5000;
+  m.state_bytes = 300;
+  m.kv_bytes_per_token = 64;
+  m.programs = {{"decode_1", SpecPhase::kDecode, 1, 777, 5, 2},
+                {"prefill_8", SpecPhase::kPrefill, 8, 999, 5, 2}};
+  m.code = {{"cpu", "v3", {"avx2"}, 0, 1}, {"cpu", "lies", {}, 88, 99}};
+  m.formats = {{"q8_0", 3, 4000, 5000}};
+  m.sampling.top_k = 20;
+  m.provenance.compiler = "qcc 1";
+  m.provenance.source_name = "m.gguf";
+  m.provenance.options = {{"cpu", "v3"}};
+  return c;
+}
+
+TEST(Inspect, Json) {
+  const auto json = nlohmann::json::parse(InspectJson(Artifact()));
+  EXPECT_EQ(json["schema"], 1);
+  EXPECT_EQ(json["sections"][1]["kind"], "weights");
+  EXPECT_EQ(json["sections"][1]["alignment"], 4096);
+  EXPECT_EQ(json["memory"]["scratch_bytes"], 999);
+  EXPECT_EQ(json["memory"]["weights_bytes"], 5000);
+  EXPECT_EQ(json["memory"]["state_bytes_per_sequence"], 300);
+  EXPECT_EQ(json["memory"]["kv_bytes_per_token"], 64);
+  EXPECT_EQ(json["targets"][0]["code_bytes"], 100);
+  EXPECT_EQ(json["targets"][1]["code_bytes"], 0) << "a section that does not exist";
+  EXPECT_EQ(json["formats"][0]["packed_bytes"], 5000);
+  EXPECT_EQ(json["programs"][1]["phase"], "prefill");
+  EXPECT_TRUE(json["tokenizer"].is_null());
+  EXPECT_EQ(json["sampling"]["top_k"], 20);
+  EXPECT_TRUE(json["sampling"]["temperature"].is_null());
+  EXPECT_EQ(json["provenance"]["options"]["cpu"], "v3");
+  EXPECT_EQ(InspectJson(Artifact()), InspectJson(Artifact()));
+}
+
+// docs/reference/inspect.md is the contract: the keys there are the keys printed.
+TEST(Inspect, JsonKeysAreDocumented) {
+  std::ifstream in(std::string(QCC_SOURCE_DIR) + "/docs/reference/inspect.md");
+  const std::string page((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  ASSERT_FALSE(page.empty());
+  const auto json = nlohmann::json::parse(InspectJson(Artifact()));
+  for (const auto& [key, value] : json.items()) {
+    EXPECT_NE(page.find("`" + key + "`"), std::string::npos) << "key " << key << " is not documented";
+    const auto& inner = value.is_array() && !value.empty() ? value[0] : value;
+    if (!inner.is_object() || key == "options") continue;
+    for (const auto& [name, unused] : inner.items()) {
+      EXPECT_NE(page.find("`" + name + "`"), std::string::npos)
+          << "key " << key << "." << name << " is not documented";
+    }
+  }
+}
+
+TEST(Inspect, TextSaysWhatMattersAndIsHarmless) {
+  const std::string text = InspectText(Artifact());
+  for (const char* expected :
+       {"qwen35", "cpu v3", "avx2", "q8_0", "4.9 KiB", "decode_1", "prefill", "m.gguf", "64 B"}) {
+    EXPECT_NE(text.find(expected), std::string::npos) << "'" << expected << "' is missing:\n" << text;
+  }
+  EXPECT_EQ(text.find('\x1b'), std::string::npos) << "an escape sequence of the file reaches the terminal";
+}
+
+}  // namespace
+}  // namespace qcc::compiler

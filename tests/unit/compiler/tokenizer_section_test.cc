@@ -1,0 +1,319 @@
+// From metadata to tables: what a vocabulary becomes, and which ones are refused. (Reading the tables back
+// and lying in them: tests/unit/runtime/artifact_*_test.cc.)
+#include "compiler/artifact/tokenizer_section.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+
+#include "frontends/gguf/error.h"
+#include "frontends/gguf/writer.h"
+#include "runtime/abi/tokenizer.h"
+
+namespace qcc::compiler {
+namespace {
+
+struct Vocabulary {
+  std::string model = "gpt2", pre = "qwen35";
+  std::vector<std::string> tokens;
+  std::vector<int32_t> types;
+  std::vector<std::string> merges = {"t h", "th e"};
+  std::function<void(gguf::Writer&)> more;  // further keys
+};
+
+std::string Utf8(int code) {
+  if (code < 0x80) return std::string(1, static_cast<char>(code));
+  return {static_cast<char>(0xc0 | code >> 6), static_cast<char>(0x80 | (code & 0x3f))};
+}
+
+// 256 byte tokens, then 256 "th", 257 "the", 258 <|im_end|> (control), 259 <think> (user defined), 260
+// unused.
+Vocabulary Plain() {
+  Vocabulary v;
+  int next = 0x100;
+  for (int b = 0; b < 256; ++b) {
+    const bool itself = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
+    v.tokens.push_back(Utf8(itself ? b : next++));
+  }
+  v.types.assign(256, 1);
+  const std::pair<const char*, int> extra[] = {
+      {"th", 1}, {"the", 1}, {"<|im_end|>", 3}, {"<think>", 4}, {"[PAD]", 5}};
+  for (const auto& [text, type] : extra) {
+    v.tokens.emplace_back(text);
+    v.types.push_back(type);
+  }
+  return v;
+}
+
+class TokenizerSectionTest : public testing::Test {
+ protected:
+  const gguf::File& Open(const Vocabulary& v) {
+    gguf::Writer w;
+    w.AddString("general.architecture", "qwen35");
+    if (!v.model.empty()) w.AddString("tokenizer.ggml.model", v.model);
+    if (!v.pre.empty()) w.AddString("tokenizer.ggml.pre", v.pre);
+    if (!v.tokens.empty()) w.AddStringArray("tokenizer.ggml.tokens", v.tokens);
+    if (!v.types.empty()) w.AddI32Array("tokenizer.ggml.token_type", v.types);
+    w.AddStringArray("tokenizer.ggml.merges", v.merges);
+    if (v.more) v.more(w);
+    bytes_.clear();
+    const absl::Status written = w.WriteTo([](const auto&, const auto&) { return absl::OkStatus(); },
+                                           [this](std::span<const uint8_t> piece) {
+                                             bytes_.insert(bytes_.end(), piece.begin(), piece.end());
+                                             return absl::OkStatus();
+                                           });
+    EXPECT_TRUE(written.ok()) << written;
+    auto file = gguf::File::Parse(bytes_, "test.gguf");
+    EXPECT_TRUE(file.ok()) << file.status();
+    file_ = *std::move(file);
+    return *file_;
+  }
+  TokenizerSection Build(const Vocabulary& v) {
+    auto section = BuildTokenizerSection(Open(v), 300);
+    if (!section.ok() || !section->has_value()) {
+      ADD_FAILURE() << "no tokenizer: " << section.status();
+      return {};
+    }
+    return **std::move(section);
+  }
+  void ExpectRefused(const Vocabulary& v, const std::string& code, const std::string& says) {
+    auto section = BuildTokenizerSection(Open(v), 300);
+    ASSERT_FALSE(section.ok()) << "accepted, expected " << code << " " << says;
+    const ErrorParts parts = PartsOf(section.status());
+    EXPECT_EQ(parts.code, code) << section.status();
+    EXPECT_NE(parts.what.find(says), std::string::npos)
+        << "does not say '" << says << "': " << section.status();
+    EXPECT_NE(parts.where.find("test.gguf"), std::string::npos)
+        << "does not name the file: " << section.status();
+  }
+
+  std::vector<uint8_t> bytes_;
+  std::unique_ptr<gguf::File> file_;
+};
+
+struct Tables {
+  qrt_tokenizer_header h;
+  const uint8_t* base;
+  explicit Tables(const TokenizerSection& s) : base(s.bytes.data()) { std::memcpy(&h, base, sizeof h); }
+  uint32_t U32(uint64_t offset, size_t i) const {
+    uint32_t v;
+    std::memcpy(&v, base + offset + 4 * i, 4);
+    return v;
+  }
+  std::string Token(uint32_t id) const {
+    const uint32_t begin = U32(h.starts_offset, id), end = U32(h.starts_offset, id + 1);
+    return std::string(reinterpret_cast<const char*>(base) + h.blob_offset + begin, end - begin);
+  }
+  qrt_tokenizer_merge Merge(size_t i) const {
+    qrt_tokenizer_merge m;
+    std::memcpy(&m, base + h.merges_offset + i * sizeof m, sizeof m);
+    return m;
+  }
+};
+
+TEST_F(TokenizerSectionTest, Tables) {
+  Vocabulary v = Plain();
+  v.tokens.push_back("\xc4\xa0the");    // 261: " the"
+  v.tokens.push_back("caf\xc3\xa9");    // 262: in the alphabet, é stands for byte 0xe9
+  v.tokens.push_back("\xe2\x82\xac");   // 263: € is not in it, so it stands for itself
+  v.tokens.push_back("<|\xc4\xa0x|>");  // 264: control: literal text
+  for (int type : {1, 1, 1, 3}) v.types.push_back(type);
+  v.merges = {"t h", "th e", "\xc4\xa0 the"};
+  const TokenizerSection section = Build(v);
+  const Tables t(section);
+  EXPECT_EQ(t.h.n_tokens, 265u);
+  EXPECT_EQ(t.Token(261), " the");
+  EXPECT_EQ(t.Token(262), "caf\xe9");
+  EXPECT_EQ(t.Token(263), "\xe2\x82\xac");
+  EXPECT_EQ(t.Token(264), "<|\xc4\xa0x|>") << "a control token's text was taken for byte-level characters";
+  for (uint32_t b = 0; b < 256; ++b) {
+    ASSERT_EQ(t.Token(t.U32(t.h.byte_token_offset, b)), std::string(1, static_cast<char>(b))) << "byte " << b;
+  }
+  ASSERT_EQ(t.h.n_merges, 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    const qrt_tokenizer_merge m = t.Merge(i);
+    EXPECT_EQ(t.Token(m.result), t.Token(m.left) + t.Token(m.right)) << "merge of rank " << m.rank;
+    if (i > 0) {
+      const qrt_tokenizer_merge p = t.Merge(i - 1);
+      EXPECT_LT(std::pair(p.left, p.right), std::pair(m.left, m.right)) << "merges are not sorted";
+    }
+  }
+  // Longest first: <|im_end|> (10), <|Ġx|> (7 bytes) and <think> (7) by id.
+  ASSERT_EQ(t.h.n_special, 3u);
+  EXPECT_EQ(t.U32(t.h.special_offset, 0), 258u);
+  EXPECT_EQ(t.U32(t.h.special_offset, 1), 259u);
+  EXPECT_EQ(t.U32(t.h.special_offset, 2), 264u);
+}
+
+TEST_F(TokenizerSectionTest, NoTokenizerIsNoError) {
+  gguf::Writer w;
+  w.AddString("general.architecture", "qwen35");
+  const absl::Status written = w.WriteTo([](const auto&, const auto&) { return absl::OkStatus(); },
+                                         [this](std::span<const uint8_t> piece) {
+                                           bytes_.insert(bytes_.end(), piece.begin(), piece.end());
+                                           return absl::OkStatus();
+                                         });
+  ASSERT_TRUE(written.ok());
+  auto file = gguf::File::Parse(bytes_, "test.gguf");
+  ASSERT_TRUE(file.ok()) << file.status();
+  auto section = BuildTokenizerSection(**file, 300);
+  ASSERT_TRUE(section.ok()) << section.status();
+  EXPECT_FALSE(section->has_value());
+}
+
+TEST_F(TokenizerSectionTest, IdsAndEnds) {
+  Vocabulary v = Plain();
+  v.tokens.push_back("<|endoftext|>");  // 261
+  v.tokens.push_back("<|fim_pad|>");    // 262
+  v.types.push_back(3);
+  v.types.push_back(3);
+  v.more = [](gguf::Writer& w) {
+    w.AddU32("tokenizer.ggml.bos_token_id", 261);
+    w.AddU32("tokenizer.ggml.eos_token_id", 257);
+    w.AddU32("tokenizer.ggml.padding_token_id", 260);
+    w.AddBool("tokenizer.ggml.add_bos_token", true);
+  };
+  const TokenizerSpec spec = Build(v).spec;
+  EXPECT_EQ(spec.pre, "qwen35");
+  EXPECT_EQ(spec.bos, 261);
+  EXPECT_EQ(spec.eos, 257);
+  EXPECT_EQ(spec.eot, 258) << "<|im_end|> ends a turn even if no key says so";
+  EXPECT_EQ(spec.pad, 260);
+  EXPECT_TRUE(spec.add_bos);
+  EXPECT_EQ(spec.eog, (std::vector<uint32_t>{257, 258, 261, 262}));
+}
+
+TEST_F(TokenizerSectionTest, AddBosIsOffUnlessSaid) {
+  Vocabulary v = Plain();
+  v.more = [](gguf::Writer& w) { w.AddU32("tokenizer.ggml.bos_token_id", 258); };
+  EXPECT_FALSE(Build(v).spec.add_bos);
+}
+
+TEST_F(TokenizerSectionTest, AnIdOfAllOnesMeansNone) {
+  Vocabulary v = Plain();
+  v.more = [](gguf::Writer& w) { w.AddU32("tokenizer.ggml.bos_token_id", 0xffffffffu); };
+  EXPECT_EQ(Build(v).spec.bos, -1);
+}
+
+TEST_F(TokenizerSectionTest, SameInputSameBytes) {
+  EXPECT_EQ(Build(Plain()).bytes, Build(Plain()).bytes);
+}
+
+TEST_F(TokenizerSectionTest, RefusesOtherTokenizers) {
+  Vocabulary v = Plain();
+  v.model = "llama";
+  ExpectRefused(v, "Q2302", "'llama'");
+  v = Plain();
+  v.pre = "llama-bpe";
+  ExpectRefused(v, "Q2302", "expected one of: qwen2, qwen35");
+  v = Plain();
+  v.pre.clear();
+  auto section = BuildTokenizerSection(Open(v), 300);
+  ASSERT_FALSE(section.ok());
+  EXPECT_EQ(PartsOf(section.status()).code, "Q1110") << "a missing key: " << section.status();
+}
+
+TEST_F(TokenizerSectionTest, RefusesMoreTokensThanTheHeadHasRows) {
+  auto section = BuildTokenizerSection(Open(Plain()), 260);
+  ASSERT_FALSE(section.ok());
+  EXPECT_EQ(PartsOf(section.status()).code, "Q2303") << section.status();
+}
+
+TEST_F(TokenizerSectionTest, RefusesBadTokens) {
+  Vocabulary v = Plain();
+  v.types[7] = 0;
+  ExpectRefused(v, "Q2304", "token 7");
+  v = Plain();
+  v.types[260] = 7;
+  ExpectRefused(v, "Q2304", "type 7");
+  for (const char* text : {"<0x-1>", "<0xZZ>", "<0x100>", "<0x1>", "0x41", ""}) {
+    v = Plain();
+    v.tokens[260] = text;
+    v.types[260] = 6;
+    ExpectRefused(v, "Q2304", "byte token 260");
+  }
+  v = Plain();
+  v.tokens[65] = "other";
+  ExpectRefused(v, "Q2306", "byte ");
+}
+
+TEST_F(TokenizerSectionTest, ByteTokensInHexCount) {
+  Vocabulary v = Plain();
+  // Where the alphabet's own token for a byte is missing, <0x41> serves.
+  for (std::string& token : v.tokens) {
+    if (token == "A") token = "other";
+  }
+  v.tokens[260] = "<0x41>";
+  v.types[260] = 6;
+  const TokenizerSection section = Build(v);
+  const Tables t(section);
+  EXPECT_EQ(t.U32(t.h.byte_token_offset, 0x41), 260u);
+}
+
+TEST_F(TokenizerSectionTest, RefusesBadMerges) {
+  const std::pair<const char*, const char*> merges[] = {
+      {"t q", "no token 'tq'"}, {"zz h", "no token 'zz'"}, {"t zz", "no token 'zz'"}};
+  for (const auto& [merge, says] : merges) {
+    Vocabulary v = Plain();
+    v.merges = {"t h", merge};
+    ExpectRefused(v, "Q2305", says);
+  }
+  Vocabulary v = Plain();
+  v.merges = {"t h", "th e", "t h"};
+  ExpectRefused(v, "Q2305", "merges 0 and 2 are the same pair");
+}
+
+TEST_F(TokenizerSectionTest, RefusesIdsOutsideTheVocabulary) {
+  for (const char* key : {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id",
+                          "tokenizer.ggml.eot_token_id", "tokenizer.ggml.padding_token_id"}) {
+    Vocabulary v = Plain();
+    v.more = [key](gguf::Writer& w) { w.AddU32(key, 261); };
+    ExpectRefused(v, "Q2307", "261");
+    v.more = [key](gguf::Writer& w) { w.AddI32(key, -2); };
+    ExpectRefused(v, "Q2307", "-2");
+  }
+  Vocabulary v = Plain();
+  v.more = [](gguf::Writer& w) { w.AddBool("tokenizer.ggml.add_bos_token", true); };
+  ExpectRefused(v, "Q2307", "bos_token_id");
+}
+
+TEST_F(TokenizerSectionTest, Sampling) {
+  Vocabulary v = Plain();
+  v.more = [](gguf::Writer& w) {
+    w.AddF32("general.sampling.temp", 0.6f);
+    w.AddF32("general.sampling.top_p", 0.95f);
+    w.AddI32("general.sampling.top_k", 20);
+    w.AddI32("general.sampling.penalty_last_n", -1);
+  };
+  auto sampling = ReadSampling(Open(v));
+  ASSERT_TRUE(sampling.ok()) << sampling.status();
+  EXPECT_EQ(sampling->temperature, 0.6f);
+  EXPECT_EQ(sampling->top_p, 0.95f);
+  EXPECT_EQ(sampling->top_k, 20);
+  EXPECT_EQ(sampling->penalty_window, -1);
+  EXPECT_FALSE(sampling->min_p.has_value());
+
+  v.more = [](gguf::Writer& w) { w.AddF32("general.sampling.top_p", 1.5f); };
+  EXPECT_EQ(PartsOf(ReadSampling(Open(v)).status()).code, "Q2308");
+  v.more = [](gguf::Writer& w) { w.AddF32("general.sampling.temp", -1.f); };
+  EXPECT_EQ(PartsOf(ReadSampling(Open(v)).status()).code, "Q2308");
+  v.more = [](gguf::Writer& w) { w.AddI32("general.sampling.top_k", -5); };
+  EXPECT_EQ(PartsOf(ReadSampling(Open(v)).status()).code, "Q2308");
+}
+
+TEST_F(TokenizerSectionTest, ChatTemplate) {
+  Vocabulary v = Plain();
+  auto none = ReadChatTemplate(Open(v));
+  ASSERT_TRUE(none.ok()) << none.status();
+  EXPECT_FALSE(none->has_value());
+  v.more = [](gguf::Writer& w) { w.AddString("tokenizer.chat_template", "{{ x }}"); };
+  auto text = ReadChatTemplate(Open(v));
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_EQ(*text, "{{ x }}");
+  v.more = [](gguf::Writer& w) { w.AddString("tokenizer.chat_template", "a\xff"); };
+  EXPECT_EQ(PartsOf(ReadChatTemplate(Open(v)).status()).code, "Q2301");
+}
+
+}  // namespace
+}  // namespace qcc::compiler
