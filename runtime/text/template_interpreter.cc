@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-
 namespace qrt::text {
 
 // Opens a scope; on the way out hands it to the interpreter if a macro still needs it.
