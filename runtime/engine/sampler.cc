@@ -141,6 +141,8 @@ Status Sampler::Load(std::span<const float> logits) {
   // A small k is kept in a heap whose top is the worst kept so far; a large one is selected afterwards.
   const bool heap = top_k != 0 && top_k <= 512;
   for (size_t i = 0; i < logits.size(); ++i) {
+    // Most tokens are far from a full heap; equal logits come in rising ids, so they lose too. False for NaN.
+    if (heap && n_ == top_k && logits[i] <= candidates_[0].logit && (!penalize_ || counts_[i] == 0)) continue;
     Candidate c{logits[i], static_cast<int32_t>(i), 0};
     if (!(c.logit <= FLT_MAX)) {  // NaN too
       return Status(

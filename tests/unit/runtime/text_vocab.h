@@ -37,7 +37,9 @@ class TestVocab {
       blob_.insert(blob_.end(), token.bytes.begin(), token.bytes.end());
       starts_.push_back(static_cast<uint32_t>(blob_.size()));
       types_.push_back(token.type);
-      if (token.bytes.size() == 1) byte_token_[static_cast<uint8_t>(token.bytes[0])] = id;
+      if (token.bytes.size() == 1 && ids.at(token.bytes) == id) {
+        byte_token_[static_cast<uint8_t>(token.bytes[0])] = id;
+      }
       if (!token.bytes.empty() && token.type >= 2 && token.type <= 4) special_.push_back(id);
     }
     uint32_t rank = 0;
