@@ -138,7 +138,8 @@ absl::Status Compilation::Fuse() {
 
 std::string Compilation::FusionSummary(const std::vector<DiagnosticCollector::Remark>& remarks) const {
   auto count = [&](std::string_view verb) {
-    return std::count_if(remarks.begin(), remarks.end(), [&](const auto& r) { return r.text.rfind(verb, 0) == 0; });
+    return std::count_if(remarks.begin(), remarks.end(),
+                         [&](const auto& r) { return r.text.rfind(verb, 0) == 0; });
   };
   return absl::StrCat(count("fused"), " groups, ", count("missed"), " missed");
 }
@@ -182,13 +183,15 @@ absl::Status Compilation::Generate() {
     if (!isa) return absl::InternalError(absl::StrCat("unknown ISA level '", *name, "'"));
     auto blob = cpu::emitBlob({*lowered->module, *isa, lowered->entries, options_.dump_kernels});
     if (!blob)
-      return MakeError("Q3004", llvm::toString(blob.takeError()), absl::StrCat("stage 'generate code', cpu:", *name));
+      return MakeError("Q3004", llvm::toString(blob.takeError()),
+                       absl::StrCat("stage 'generate code', cpu:", *name));
     bytes += blob->size();
     variants_.push_back({&cpu::isa_info(*isa), std::move(*blob)});
     sink_.Progress(variants_.size(), options_.cpu.size(), "ISA levels");
   }
   return EndPhase(CompilePhase::kCode, *lowered->module,
-                  absl::StrCat(absl::StrJoin(options_.cpu, ", "), "; ", lowered->kernelSpecs, " kernels each, ", Bytes(bytes)));
+                  absl::StrCat(absl::StrJoin(options_.cpu, ", "), "; ", lowered->kernelSpecs,
+                               " kernels each, ", Bytes(bytes)));
 }
 
 ProvenanceSpec Compilation::Provenance() const {
@@ -231,8 +234,9 @@ absl::Status Compilation::Write() {
     if (!section.ok()) return section.status();
     CodeSpec code;
     code.isa = std::string(variant.isa->name);
-    code.features = absl::StrSplit(absl::string_view(variant.isa->cpu_flags.data(), variant.isa->cpu_flags.size()), ' ',
-                                   absl::SkipEmpty());
+    code.features =
+        absl::StrSplit(absl::string_view(variant.isa->cpu_flags.data(), variant.isa->cpu_flags.size()), ' ',
+                       absl::SkipEmpty());
     code.section = *section;
     manifest.code.push_back(std::move(code));
   }
@@ -248,9 +252,9 @@ absl::Status Compilation::Write() {
     if (!section.ok()) return section.status();
     manifest.chat_template_section = *section;
   }
-  auto weights = out.AddStream(QBIN_SECTION_WEIGHTS, manifest.weights_bytes, [&](ArtifactWriter::Append append) {
-    return WriteWeights(*module_, *file_, sink_, append);
-  });
+  auto weights = out.AddStream(
+      QBIN_SECTION_WEIGHTS, manifest.weights_bytes,
+      [&](ArtifactWriter::Append append) { return WriteWeights(*module_, *file_, sink_, append); });
   if (!weights.ok()) return weights.status();
   for (CodeSpec& code : manifest.code) code.weights_section = *weights;
   if (absl::Status s = out.Finish(manifest); !s.ok()) return s;
@@ -272,7 +276,9 @@ absl::Status Compilation::EndPhase(CompilePhase phase, mlir::ModuleOp module, st
     std::ofstream out(path, std::ios::binary);
     out << text;
     out.close();
-    if (!out) return MakeError("Q6002", "cannot write the IR dump", path.string(), "is the folder there and writable?");
+    if (!out)
+      return MakeError("Q6002", "cannot write the IR dump", path.string(),
+                       "is the folder there and writable?");
   }
   if (last) {
     sink_.Report(text);
@@ -283,7 +289,9 @@ absl::Status Compilation::EndPhase(CompilePhase phase, mlir::ModuleOp module, st
 
 }  // namespace
 
-std::string CompilerVersion() { return "qcc " QCC_VERSION " (LLVM " LLVM_VERSION_STRING ")"; }
+std::string CompilerVersion() {
+  return "qcc " QCC_VERSION " (LLVM " LLVM_VERSION_STRING ")";
+}
 
 absl::Status CompileModel(const PipelineOptions& options, ProgressSink& sink) {
   return Compilation(options, sink).Run();

@@ -15,8 +15,9 @@ std::string CompilerVersion();
 // Compiles `options.input`. Nothing appears at `options.output` unless everything succeeded. Stages that
 // `options.compile_to` cuts off are not run; the last one's IR then goes to `sink.Report`.
 //
-// Errors: Q1xxx, Q2xxx (the input), Q3001 (the model contract), Q3002 (fusion), Q3003 (planning: also an op that no
-// kernel of the target executes, by name), Q3004 (code generation), Q6xxx (output); CancelledError after Interrupted().
+// Errors: Q1xxx, Q2xxx (the input), Q3001 (the model contract), Q3002 (fusion), Q3003 (planning: also an op
+// that no kernel of the target executes, by name), Q3004 (code generation), Q6xxx (output); CancelledError
+// after Interrupted().
 absl::Status CompileModel(const PipelineOptions& options, ProgressSink& sink);
 
 }  // namespace qcc::compiler

@@ -26,7 +26,8 @@ void CountOps(mlir::ModuleOp plan, mlir::Block& body, ProgramSpec& program) {
     program.dispatches += mlir::isa<plan::DispatchOp>(op);
     program.barriers += mlir::isa<plan::BarrierOp>(op);
     if (auto call = mlir::dyn_cast<plan::CallOp>(op))
-      if (auto block = plan.lookupSymbol<plan::BlockOp>(call.getBlock())) CountOps(plan, block.getBody().front(), program);
+      if (auto block = plan.lookupSymbol<plan::BlockOp>(call.getBlock()))
+        CountOps(plan, block.getBody().front(), program);
   }
 }
 
@@ -48,7 +49,9 @@ void DescribePlan(mlir::ModuleOp plan, ManifestSpec& manifest) {
   for (auto op : plan.getOps<plan::StateOp>()) {
     StateSpec state;
     state.name = op.getSymName().str();
-    state.kind = op.getKind() == "kv" ? SpecState::kKv : op.getKind() == "conv" ? SpecState::kConv : SpecState::kDelta;
+    state.kind = op.getKind() == "kv"     ? SpecState::kKv
+                 : op.getKind() == "conv" ? SpecState::kConv
+                                          : SpecState::kDelta;
     state.layer = op.getLayer();
     state.shape.assign(op.getShape().begin(), op.getShape().end());
     state.element = op.getElement() == "f16" ? SpecElement::kF16 : SpecElement::kF32;

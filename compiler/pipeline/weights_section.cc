@@ -26,8 +26,8 @@ class Packer {
   absl::Status PadTo(uint64_t offset);
 
  private:
-  absl::Status Groups(Format format, std::span<const cpu::MatrixPart> first, std::span<const cpu::MatrixPart> second,
-                      int64_t rows, int64_t cols);
+  absl::Status Groups(Format format, std::span<const cpu::MatrixPart> first,
+                      std::span<const cpu::MatrixPart> second, int64_t rows, int64_t cols);
   absl::Status Put(std::span<const uint8_t> bytes);
 
   const gguf::File& file_;
@@ -48,7 +48,8 @@ absl::Status Packer::Put(std::span<const uint8_t> bytes) {
 
 absl::Status Packer::PadTo(uint64_t offset) {
   if (offset < at_)
-    return absl::InternalError(absl::StrCat("weight section: ", offset, " lies before the end of the last weight, ", at_));
+    return absl::InternalError(
+        absl::StrCat("weight section: ", offset, " lies before the end of the last weight, ", at_));
   if (offset == at_) return absl::OkStatus();
   piece_.assign(offset - at_, 0);
   return Put(piece_);
@@ -76,7 +77,8 @@ absl::Status Packer::Weight(plan::WeightOp op) {
   for (mlir::Attribute source : op.getSources()) {
     auto name = mlir::cast<mlir::StringAttr>(source).getValue();
     const gguf::Tensor* tensor = file_.FindTensor(std::string_view(name.data(), name.size()));
-    if (!tensor) return absl::InternalError(absl::StrCat("plan names a tensor that the file lacks: ", name.str()));
+    if (!tensor)
+      return absl::InternalError(absl::StrCat("plan names a tensor that the file lacks: ", name.str()));
     tensors.push_back(tensor);
   }
   const Format format = tensors[0]->format;
@@ -111,7 +113,8 @@ absl::Status Packer::Constant(plan::ConstantOp op) {
 
 uint64_t EndOf(mlir::Operation& op) {
   if (auto weight = mlir::dyn_cast<plan::WeightOp>(op)) return weight.getOffset() + weight.getBytes();
-  if (auto constant = mlir::dyn_cast<plan::ConstantOp>(op)) return constant.getOffset() + 8 * constant.getValues().size();
+  if (auto constant = mlir::dyn_cast<plan::ConstantOp>(op))
+    return constant.getOffset() + 8 * constant.getValues().size();
   return 0;
 }
 

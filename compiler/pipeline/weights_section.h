@@ -20,8 +20,10 @@ uint64_t WeightSectionBytes(mlir::ModuleOp plan);
 // What the weights amount to per GGUF format, sorted by name.
 std::vector<FormatSpec> SummarizeFormats(mlir::ModuleOp plan, const gguf::File& file);
 
-// Streams the section piece by piece (at most a few MiB in memory). The tensors are those the importer checked.
-absl::Status WriteWeights(mlir::ModuleOp plan, const gguf::File& file, ProgressSink& sink, ArtifactWriter::Append append);
+// Streams the section piece by piece (at most a few MiB in memory). The tensors are those the importer
+// checked.
+absl::Status WriteWeights(mlir::ModuleOp plan, const gguf::File& file, ProgressSink& sink,
+                          ArtifactWriter::Append append);
 
 }  // namespace qcc::compiler
 

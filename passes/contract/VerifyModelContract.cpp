@@ -26,7 +26,8 @@ struct VerifyModelContractPass : impl::VerifyModelContractBase<VerifyModelContra
     for (StringLiteral name : kIntAttributes) {
       auto value = module->getAttrOfType<IntegerAttr>(name);
       if (!value || value.getInt() <= 0)
-        return module.emitError("model contract: module attribute '") << name << "' must be a positive integer";
+        return module.emitError("model contract: module attribute '")
+               << name << "' must be a positive integer";
     }
     return success();
   }
@@ -36,10 +37,13 @@ struct VerifyModelContractPass : impl::VerifyModelContractBase<VerifyModelContra
     Builder b(&getContext());
     int64_t embedding = module->getAttrOfType<IntegerAttr>("hir.embedding_length").getInt();
     int64_t vocab = module->getAttrOfType<IntegerAttr>("hir.vocab_size").getInt();
-    auto rows = [&](int64_t cols) { return RankedTensorType::get({ShapedType::kDynamic, cols}, b.getF32Type()); };
+    auto rows = [&](int64_t cols) {
+      return RankedTensorType::get({ShapedType::kDynamic, cols}, b.getF32Type());
+    };
     Type ids = RankedTensorType::get({ShapedType::kDynamic}, b.getI32Type());
     Type step = hir::RowsType::get(&getContext());
-    if (failed(checkEntry(module, "trunk", b.getFunctionType({ids, step}, {rows(embedding)})))) return failure();
+    if (failed(checkEntry(module, "trunk", b.getFunctionType({ids, step}, {rows(embedding)}))))
+      return failure();
     return checkEntry(module, "head", b.getFunctionType({rows(embedding), ids}, {rows(vocab)}));
   }
 
@@ -47,7 +51,8 @@ struct VerifyModelContractPass : impl::VerifyModelContractBase<VerifyModelContra
     auto func = module.lookupSymbol<func::FuncOp>(name);
     if (!func) return module.emitError("model contract: no function @") << name;
     if (func.getFunctionType() != expected)
-      return func.emitError("model contract: @") << name << " is " << func.getFunctionType() << ", expected " << expected;
+      return func.emitError("model contract: @")
+             << name << " is " << func.getFunctionType() << ", expected " << expected;
     return success();
   }
 
@@ -72,16 +77,19 @@ struct VerifyModelContractPass : impl::VerifyModelContractBase<VerifyModelContra
     if (auto call = dyn_cast<func::CallOp>(op)) {
       if (isBlock) return op->emitError("model contract: a block calls nothing"), WalkResult::interrupt();
       if (!call->getAttrOfType<StringAttr>("layer"))
-        return op->emitError("model contract: a call names its layer ('layer' = \"blk.N\")"), WalkResult::interrupt();
+        return op->emitError("model contract: a call names its layer ('layer' = \"blk.N\")"),
+               WalkResult::interrupt();
       return WalkResult::advance();
     }
     if (!isa<hir::HirDialect>(op->getDialect()))
-      return op->emitError("model contract: '") << op->getName() << "' is not a hir op", WalkResult::interrupt();
+      return op->emitError("model contract: '") << op->getName() << "' is not a hir op",
+             WalkResult::interrupt();
     if (isBlock && isa<hir::ParamOp, hir::StateOp, hir::RopeTableOp>(op))
       return op->emitError("model contract: a block takes weights, states and the rope table as arguments"),
              WalkResult::interrupt();
     if (auto state = dyn_cast<hir::StateOp>(op); state && !states.insert(state.getName()).second)
-      return op->emitError("model contract: state '") << state.getName() << "' appears twice", WalkResult::interrupt();
+      return op->emitError("model contract: state '") << state.getName() << "' appears twice",
+             WalkResult::interrupt();
     return WalkResult::advance();
   }
 };

@@ -10,7 +10,8 @@ using namespace mlir;
 constexpr auto kKind = hir::GroupKind::GatedAttention;
 
 bool isGate(Operation* op) {
-  if (auto activation = dyn_cast<hir::ActivationOp>(op)) return activation.getKind() == hir::ActivationKind::Sigmoid;
+  if (auto activation = dyn_cast<hir::ActivationOp>(op))
+    return activation.getKind() == hir::ActivationKind::Sigmoid;
   return isa<hir::SliceOp, hir::ReshapeOp>(op);
 }
 

@@ -11,7 +11,8 @@ constexpr auto kKind = hir::GroupKind::GatedDelta;
 
 // What may stand between the projections and the recurrence.
 bool isGdnInput(Operation* op) {
-  return isa<hir::CausalConv1dOp, hir::ActivationOp, hir::SliceOp, hir::ReshapeOp, hir::L2NormOp, hir::GdnDecayOp>(op);
+  return isa<hir::CausalConv1dOp, hir::ActivationOp, hir::SliceOp, hir::ReshapeOp, hir::L2NormOp,
+             hir::GdnDecayOp>(op);
 }
 
 // result -> rms_norm -> mul(silu(z)) -> reshape to rows: the gated norm behind the recurrence.

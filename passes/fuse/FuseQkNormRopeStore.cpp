@@ -9,12 +9,15 @@ namespace {
 using namespace mlir;
 constexpr auto kKind = hir::GroupKind::QkNormRopeStore;
 
-bool isHeadPreparation(Operation* op) { return isa<hir::RopeOp, hir::RmsNormOp, hir::SliceOp, hir::ReshapeOp>(op); }
+bool isHeadPreparation(Operation* op) {
+  return isa<hir::RopeOp, hir::RmsNormOp, hir::SliceOp, hir::ReshapeOp>(op);
+}
 
 // The attention that reads the cache this store fills.
 hir::AttentionOp readerOf(hir::KvStoreOp store) {
   for (Operation* user : store.getState().getUsers())
-    if (auto attention = dyn_cast<hir::AttentionOp>(user); attention && store->isBeforeInBlock(attention)) return attention;
+    if (auto attention = dyn_cast<hir::AttentionOp>(user); attention && store->isBeforeInBlock(attention))
+      return attention;
   return nullptr;
 }
 

@@ -9,7 +9,9 @@ namespace {
 using namespace mlir;
 constexpr auto kKind = hir::GroupKind::LinearSwiglu;
 
-std::string formatName(hir::LinearOp op) { return std::string(format_info(op.getWeight().getType().getFormat()).name); }
+std::string formatName(hir::LinearOp op) {
+  return std::string(format_info(op.getWeight().getType().getFormat()).name);
+}
 
 struct FuseSwigluPass : impl::FuseSwigluBase<FuseSwigluPass> {
   using FuseSwigluBase::FuseSwigluBase;
@@ -26,7 +28,8 @@ struct FuseSwigluPass : impl::FuseSwigluBase<FuseSwigluPass> {
     if (!gate || !up || gate == up || gate->getBlock() != op->getBlock() || up->getBlock() != op->getBlock())
       return reportMissed(op, kKind, "gate and up are not two linears next to it");
     if (gate.getX() != up.getX()) return reportMissed(op, kKind, "gate and up have different inputs");
-    if (!gate->hasOneUse() || !up->hasOneUse()) return reportMissed(op, kKind, "gate or up is needed elsewhere");
+    if (!gate->hasOneUse() || !up->hasOneUse())
+      return reportMissed(op, kKind, "gate or up is needed elsewhere");
     // One kernel walks both matrices in step, so their tiles must be alike.
     if (gate.getWeight().getType() != up.getWeight().getType())
       return reportMissed(op, kKind, "gate is " + formatName(gate) + ", up is " + formatName(up));

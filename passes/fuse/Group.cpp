@@ -14,9 +14,11 @@ void growBackwards(OpSet& ops, llvm::function_ref<bool(Operation*)> accept) {
     for (size_t i = 0; i < ops.size(); ++i) {
       for (Value operand : ops[i]->getOperands()) {
         Operation* producer = operand.getDefiningOp();
-        if (!producer || producer->getBlock() != ops[i]->getBlock() || ops.contains(producer) || !accept(producer))
+        if (!producer || producer->getBlock() != ops[i]->getBlock() || ops.contains(producer) ||
+            !accept(producer))
           continue;
-        bool internal = llvm::all_of(producer->getUsers(), [&](Operation* user) { return ops.contains(user); });
+        bool internal =
+            llvm::all_of(producer->getUsers(), [&](Operation* user) { return ops.contains(user); });
         if (internal) changed |= ops.insert(producer);
       }
     }
@@ -34,7 +36,8 @@ hir::GroupOp makeGroup(hir::GroupKind kind, const OpSet& ops, GroupAt at, std::s
       Operation* producer = operand.getDefiningOp();
       if (!producer || producer->getBlock() != anchor->getBlock() || ops.contains(producer)) continue;
       if (!producer->isBeforeInBlock(anchor)) {
-        reason = ("'" + producer->getName().getStringRef() + "' produces an input only after the group").str();
+        reason =
+            ("'" + producer->getName().getStringRef() + "' produces an input only after the group").str();
         return nullptr;
       }
     }
@@ -45,7 +48,8 @@ hir::GroupOp makeGroup(hir::GroupKind kind, const OpSet& ops, GroupAt at, std::s
         escapes = true;
         Operation* inBlock = anchor->getBlock()->findAncestorOpInBlock(*user);
         if (!inBlock || inBlock->isBeforeInBlock(anchor)) {
-          reason = ("'" + user->getName().getStringRef() + "' needs an intermediate value before the group").str();
+          reason =
+              ("'" + user->getName().getStringRef() + "' needs an intermediate value before the group").str();
           return nullptr;
         }
       }
@@ -55,7 +59,8 @@ hir::GroupOp makeGroup(hir::GroupKind kind, const OpSet& ops, GroupAt at, std::s
 
   OpBuilder b(anchor);
   SmallVector<Type> types = llvm::map_to_vector(outputs, [](Value v) { return v.getType(); });
-  auto group = hir::GroupOp::create(b, anchor->getLoc(), types, hir::GroupKindAttr::get(b.getContext(), kind));
+  auto group =
+      hir::GroupOp::create(b, anchor->getLoc(), types, hir::GroupKindAttr::get(b.getContext(), kind));
   Block* body = &group.getBody().emplaceBlock();
   for (Operation* op : order) op->moveBefore(body, body->end());
   for (auto [inner, outer] : llvm::zip(outputs, group.getResults()))

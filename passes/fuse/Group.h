@@ -1,4 +1,5 @@
-// How fusion passes form `hir.group`s: collect ops, move them into one region, say why not when that is impossible.
+// How fusion passes form `hir.group`s: collect ops, move them into one region, say why not when that is
+// impossible.
 #ifndef QCC_PASSES_FUSE_GROUP_H_
 #define QCC_PASSES_FUSE_GROUP_H_
 
@@ -12,17 +13,20 @@ namespace qcc::passes {
 
 using OpSet = llvm::SetVector<mlir::Operation*>;
 
-// Grows `ops` backwards: adds a producer in the same block when `accept` takes it and all its users are already in
-// the set, until nothing changes. What is also needed elsewhere (a reshape that feeds a gate, say) stays outside.
+// Grows `ops` backwards: adds a producer in the same block when `accept` takes it and all its users are
+// already in the set, until nothing changes. What is also needed elsewhere (a reshape that feeds a gate, say)
+// stays outside.
 void growBackwards(OpSet& ops, llvm::function_ref<bool(mlir::Operation*)> accept);
 
 enum class GroupAt { First, Last };
 
-// Moves `ops` (one block) into a new group placed where the first or the last of them stood. Results that are used
-// outside become results of the group. Returns null and sets `reason` when a value would be used before it exists.
+// Moves `ops` (one block) into a new group placed where the first or the last of them stood. Results that are
+// used outside become results of the group. Returns null and sets `reason` when a value would be used before
+// it exists.
 hir::GroupOp makeGroup(hir::GroupKind kind, const OpSet& ops, GroupAt at, std::string& reason);
 
-// Remarks on `op`, gathered by `qcc compile --report=fusion`: "fused gated_delta: 14 ops" / "missed ...: <reason>".
+// Remarks on `op`, gathered by `qcc compile --report=fusion`: "fused gated_delta: 14 ops" / "missed ...:
+// <reason>".
 void reportFused(mlir::Operation* op, hir::GroupKind kind, size_t opCount);
 void reportMissed(mlir::Operation* op, hir::GroupKind kind, const llvm::Twine& reason);
 

@@ -9,8 +9,8 @@ namespace qcc::passes {
 namespace {
 using namespace mlir;
 
-// Block of the activation rounding: the 32 columns of the smallest block format, so that one scale per block serves
-// every format's integer dot product.
+// Block of the activation rounding: the 32 columns of the smallest block format, so that one scale per block
+// serves every format's integer dot product.
 constexpr int64_t kBlock = 32;
 
 struct QuantizeActivationsPass : impl::QuantizeActivationsBase<QuantizeActivationsPass> {
@@ -27,8 +27,8 @@ struct QuantizeActivationsPass : impl::QuantizeActivationsBase<QuantizeActivatio
     for (hir::LinearOp op : linears) {
       auto weight = op.getWeight().getType();
       if (format_info(weight.getFormat()).cls != FormatClass::kBlock) continue;
-      // Gate projections (ssm_alpha, ssm_beta: one row per value head) steer the recurrence's decay and cost nothing:
-      // they keep f32 inputs.
+      // Gate projections (ssm_alpha, ssm_beta: one row per value head) steer the recurrence's decay and cost
+      // nothing: they keep f32 inputs.
       if (weight.getShape()[0] <= maxF32Rows) continue;
       Value x = op.getX();
       if (cast<RankedTensorType>(x.getType()).getEncoding()) continue;

@@ -26,7 +26,9 @@ namespace qcc::cpu {
 namespace {
 using namespace llvm;
 
-Error stageError(const Twine& what) { return createStringError(inconvertibleErrorCode(), "cpu codegen: " + what); }
+Error stageError(const Twine& what) {
+  return createStringError(inconvertibleErrorCode(), "cpu codegen: " + what);
+}
 
 Expected<std::unique_ptr<TargetMachine>> makeTargetMachine(const IsaInfo& isa) {
   // Registration is idempotent; only the x86 backend is needed for a CPU blob.
@@ -39,12 +41,12 @@ Expected<std::unique_ptr<TargetMachine>> makeTargetMachine(const IsaInfo& isa) {
   const Target* target = TargetRegistry::lookupTarget(triple, message);
   if (!target) return stageError(message);
   TargetOptions options;
-  // Contraction is spelled out in the kernels (fma where the ISA has it); the backend must not add any, or a value
-  // would depend on how a loop was unrolled.
+  // Contraction is spelled out in the kernels (fma where the ISA has it); the backend must not add any, or a
+  // value would depend on how a loop was unrolled.
   options.AllowFPOpFusion = FPOpFusion::Strict;
-  return std::unique_ptr<TargetMachine>(target->createTargetMachine(triple, StringRef(isa.llvm_cpu), StringRef(isa.llvm_features), options,
-                                                                    Reloc::PIC_, CodeModel::Small,
-                                                                    CodeGenOptLevel::Aggressive));
+  return std::unique_ptr<TargetMachine>(
+      target->createTargetMachine(triple, StringRef(isa.llvm_cpu), StringRef(isa.llvm_features), options,
+                                  Reloc::PIC_, CodeModel::Small, CodeGenOptLevel::Aggressive));
 }
 
 void setTargetAttributes(Function& f, const IsaInfo& isa) {
@@ -92,8 +94,8 @@ Error addEntryTable(Module& module, ArrayRef<std::string> entries) {
   for (const std::string& name : entries) {
     Function* step = module.getFunction(name);
     if (!step || step->isDeclaration()) return stageError("no step function '" + name + "'");
-    Constant* distance = ConstantExpr::getSub(ConstantExpr::getPtrToInt(step, i64),
-                                              ConstantExpr::getPtrToInt(table, i64));
+    Constant* distance =
+        ConstantExpr::getSub(ConstantExpr::getPtrToInt(step, i64), ConstantExpr::getPtrToInt(table, i64));
     words.push_back(ConstantExpr::getTrunc(distance, i32));
   }
   table->setInitializer(ConstantArray::get(type, words));

@@ -58,8 +58,9 @@ class CallBuilder {
   LogicalResult limit(StringRef key, int64_t most, int64_t multiple = 1) {
     int64_t v = spec.integer(key);
     if (v >= 1 && v <= most && v % multiple == 0) return success();
-    return op.emitError("no kernel '") << op.getFamily() << "' on target cpu for " << key << " = " << v << ": it takes up to "
-                                       << most << (multiple > 1 ? ", in multiples of " + std::to_string(multiple) : "");
+    return op.emitError("no kernel '")
+           << op.getFamily() << "' on target cpu for " << key << " = " << v << ": it takes up to " << most
+           << (multiple > 1 ? ", in multiples of " + std::to_string(multiple) : "");
   }
 };
 
@@ -67,12 +68,13 @@ FailureOr<KernelCall> linear(CallBuilder& b) {
   bool int8 = b.spec.string("numerics") == "int8";
   if (b.spec.string("rows") == "out_rows") b.call.rows = RowSource::OutRows;
   int64_t epilogue = llvm::StringSwitch<int64_t>(b.spec.string("epilogue"))
-                      .Case("store", QK_STORE)
-                      .Case("add", QK_ADD)
-                      .Case("swiglu", QK_SWIGLU);
+                         .Case("store", QK_STORE)
+                         .Case("add", QK_ADD)
+                         .Case("swiglu", QK_SWIGLU);
   const FormatInfo& format = format_info(b.spec.format());
   if (int8 && format.cls != FormatClass::kBlock)
-    return b.op.emitError("no kernel 'linear' on target cpu for int8 numerics of format ") << StringRef(format.name);
+    return b.op.emitError("no kernel 'linear' on target cpu for int8 numerics of format ")
+           << StringRef(format.name);
   int64_t n = plan::align_up(b.spec.integer("n"), plan::kGroupRows);
   return b.kernel("qk_linear_" + StringRef(format.name) + (int8 ? "_int8" : "_f32"))
       .role(int8 ? "xq" : "x")
@@ -104,10 +106,21 @@ FailureOr<KernelCall> ropeTable(CallBuilder& b) {
 FailureOr<KernelCall> qkNormRopeStore(CallBuilder& b) {
   if (failed(b.limit("head_dim", kMaxHeadDim, 8))) return failure();
   return b.kernel("qk_norm_rope_store")
-      .role("q").role("k").role("v").role("q_norm").role("k_norm").role("rope").role("out")
+      .role("q")
+      .role("k")
+      .role("v")
+      .role("q_norm")
+      .role("k_norm")
+      .role("rope")
+      .role("out")
       .seqs()
       .role("kv")
-      .integer("q_heads").integer("kv_heads").integer("head_dim").integer("rot_dims").flag("gated").real("eps")
+      .integer("q_heads")
+      .integer("kv_heads")
+      .integer("head_dim")
+      .integer("rot_dims")
+      .flag("gated")
+      .real("eps")
       .is("kv", "f16")
       .overRows();
 }
@@ -119,10 +132,15 @@ FailureOr<KernelCall> attention(CallBuilder& b) {
     return b.op.emitError("no kernel 'attention' on target cpu for ")
            << group << " query heads per kv head: it takes up to " << kMaxQueryGroup;
   return b.kernel("qk_attention")
-      .role("q").role("gate")
+      .role("q")
+      .role("gate")
       .seqs()
-      .role("out").role("kv")
-      .integer("q_heads").integer("kv_heads").integer("head_dim").real("scale")
+      .role("out")
+      .role("kv")
+      .integer("q_heads")
+      .integer("kv_heads")
+      .integer("head_dim")
+      .real("scale")
       .is("kv", "f16")
       .over(0, b.spec.integer("kv_heads"));
 }
@@ -132,11 +150,27 @@ FailureOr<KernelCall> gatedDelta(CallBuilder& b) {
       failed(b.limit("taps", kMaxConvTaps)))
     return failure();
   return b.kernel("qk_gated_delta")
-      .role("qkv").role("z").role("alpha").role("beta").role("conv_w").role("ssm_a").role("dt_bias").role("norm_w")
+      .role("qkv")
+      .role("z")
+      .role("alpha")
+      .role("beta")
+      .role("conv_w")
+      .role("ssm_a")
+      .role("dt_bias")
+      .role("norm_w")
       .seqs()
-      .role("out").role("conv_state").role("delta_state")
-      .integer("key_heads").integer("value_heads").integer("key_dim").integer("value_dim").integer("taps")
-      .real("l2_eps").real("norm_eps").real("scale").integer("ld_ab")
+      .role("out")
+      .role("conv_state")
+      .role("delta_state")
+      .integer("key_heads")
+      .integer("value_heads")
+      .integer("key_dim")
+      .integer("value_dim")
+      .integer("taps")
+      .real("l2_eps")
+      .real("norm_eps")
+      .real("scale")
+      .integer("ld_ab")
       .over(b.spec.integer("key_heads"));
 }
 
@@ -153,9 +187,14 @@ FailureOr<KernelCall> selectKernel(plan::DispatchOp op, int64_t bucketRows) {
   if (family == "gated_delta") return gatedDelta(b);
   if (family == "embed")
     return b.kernel("qk_embed_" + StringRef(format_info(b.spec.format()).name))
-        .role("table").add({Kind::Tokens}).role("out").integer("cols").overRows();
+        .role("table")
+        .add({Kind::Tokens})
+        .role("out")
+        .integer("cols")
+        .overRows();
   if (family == "quantize") return b.kernel("qk_quantize").role("x").role("out_q").integer("cols").overRows();
-  if (family == "swiglu") return b.kernel("qk_swiglu").role("gate").role("up").role("out").integer("cols").overRows();
+  if (family == "swiglu")
+    return b.kernel("qk_swiglu").role("gate").role("up").role("out").integer("cols").overRows();
   if (family == "add") return b.kernel("qk_add").role("x").role("y").integer("cols").overRows();
   return op.emitError("no kernel '") << family << "' on target cpu";
 }

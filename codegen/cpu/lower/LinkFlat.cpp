@@ -52,13 +52,21 @@ Expected<std::vector<uint8_t>> linkFlat(StringRef object) {
     sys::path::append(path, name);
     return std::string(path);
   };
-  std::string objectPath = inDir("program.o"), scriptPath = inDir("flat.ld"), imagePath = inDir("program.bin");
+  std::string objectPath = inDir("program.o"), scriptPath = inDir("flat.ld"),
+              imagePath = inDir("program.bin");
   if (Error e = writeFile(objectPath, object)) return e;
   if (Error e = writeFile(scriptPath, kScript)) return e;
 
   // One thread: the order of work, and so the bytes, cannot depend on the machine.
-  const char* args[] = {"ld.lld",        "--oformat=binary", "--no-undefined", "--threads=1", "-T",
-                        scriptPath.c_str(), objectPath.c_str(), "-o",           imagePath.c_str()};
+  const char* args[] = {"ld.lld",
+                        "--oformat=binary",
+                        "--no-undefined",
+                        "--threads=1",
+                        "-T",
+                        scriptPath.c_str(),
+                        objectPath.c_str(),
+                        "-o",
+                        imagePath.c_str()};
   std::string messages;
   raw_string_ostream stream(messages);
   lld::Result result = lld::lldMain(args, stream, stream, {{lld::Gnu, &lld::elf::link}});

@@ -10,8 +10,9 @@
 
 namespace qcc::cpu {
 
-// Image layout: section .qrt_table (the code header), read-only data, text. Writable data, a GOT, or a relocation that
-// would need a loader are errors. lld keeps global state: not to be called from two threads at once.
+// Image layout: section .qrt_table (the code header), read-only data, text. Writable data, a GOT, or a
+// relocation that would need a loader are errors. lld keeps global state: not to be called from two threads
+// at once.
 llvm::Expected<std::vector<uint8_t>> linkFlat(llvm::StringRef object);
 
 }  // namespace qcc::cpu

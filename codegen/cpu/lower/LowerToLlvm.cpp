@@ -14,8 +14,8 @@ using namespace mlir;
 
 // What the code of one function refers to. Bases are null at program level, where references are absolute.
 struct Scope {
-  Value args, thread, threads;                  // const qrt_step_args*, i64, i64
-  Value weightsBase, stateBase, kvBase;         // i64; of the calling layer
+  Value args, thread, threads;           // const qrt_step_args*, i64, i64
+  Value weightsBase, stateBase, kvBase;  // i64; of the calling layer
   int64_t bucketRows;
 };
 
@@ -141,7 +141,8 @@ class Lowering {
   FailureOr<Value> bindingValue(plan::DispatchOp op, plan::RefAttr ref, const Scope& scope) {
     switch (ref.getSpace()) {
       case plan::Space::Weights:
-        return at(field(scope.args, offsetof(qrt_step_args, weights), ptr), sum(scope.weightsBase, ref.getOffset()));
+        return at(field(scope.args, offsetof(qrt_step_args, weights), ptr),
+                  sum(scope.weightsBase, ref.getOffset()));
       case plan::Space::Arena:
         return at(field(scope.args, offsetof(qrt_step_args, arena), ptr), constant(ref.getOffset()));
       case plan::Space::Logits:
@@ -169,8 +170,8 @@ class Lowering {
     return success();
   }
 
-  // The function that runs one kernel specification: constants folded in, its share of the work items computed.
-  // Dispatches with the same specification, in any block or program, call the same function.
+  // The function that runs one kernel specification: constants folded in, its share of the work items
+  // computed. Dispatches with the same specification, in any block or program, call the same function.
   LLVM::LLVMFuncOp specialization(const KernelCall& call, ArrayRef<Type> types) {
     std::string key = specKey(call, types);
     auto [it, fresh] = specs.try_emplace(key, LLVM::LLVMFuncOp());
@@ -249,7 +250,8 @@ class Lowering {
     llvm::raw_string_ostream os(key);
     os << call.symbol << '/' << static_cast<int>(call.rows) << '/' << call.items << '/' << call.itemsPerRow;
     for (const KernelArg& arg : call.args)
-      os << ',' << static_cast<int>(arg.kind) << ':' << arg.integer << ':' << llvm::bit_cast<uint32_t>(arg.real);
+      os << ',' << static_cast<int>(arg.kind) << ':' << arg.integer << ':'
+         << llvm::bit_cast<uint32_t>(arg.real);
     for (Type type : types) os << ',' << type;
     return key;
   }
@@ -264,6 +266,8 @@ class Lowering {
 
 }  // namespace
 
-FailureOr<LoweredPrograms> lowerToLlvm(ModuleOp plan) { return Lowering(plan).run(); }
+FailureOr<LoweredPrograms> lowerToLlvm(ModuleOp plan) {
+  return Lowering(plan).run();
+}
 
 }  // namespace qcc::cpu

@@ -1,5 +1,5 @@
-// plan -> LLVM dialect: one step function per program, one function per block, one specialised function per kernel
-// specification; micro-kernels stay external until the blob is linked.
+// plan -> LLVM dialect: one step function per program, one function per block, one specialised function per
+// kernel specification; micro-kernels stay external until the blob is linked.
 #ifndef QCC_CODEGEN_CPU_LOWER_LOWERTOLLVM_H_
 #define QCC_CODEGEN_CPU_LOWER_LOWERTOLLVM_H_
 
