@@ -4,6 +4,7 @@
 #include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -26,6 +27,12 @@ constexpr int64_t kMaxDecodeRows = 64, kMaxPrefillRows = 4096;
 std::string Joined(const std::vector<std::string>& list) {
   std::string out;
   for (const std::string& s : list) out += (out.empty() ? "" : ", ") + s;
+  return out;
+}
+
+std::string Joined(const std::vector<int64_t>& list) {
+  std::string out;
+  for (int64_t n : list) out += Concat(out.empty() ? "" : ",", n);
   return out;
 }
 
@@ -103,6 +110,12 @@ absl::Status RunCompile(const CompileArguments& arguments, const Cli& cli) {
   }
   if (absl::Status s = MakeFolder("--dump-ir", options->dump_ir); !s.ok()) return s;
   if (absl::Status s = MakeFolder("--dump-kernels", options->dump_kernels); !s.ok()) return s;
+  if (cli.verbosity() > 0) {
+    std::fprintf(stderr, "qcc: %s -> %s: cpu %s, numerics %s, kv %s, decode %s, prefill %s\n",
+                 options->input.c_str(), options->output.c_str(), Joined(options->cpu).c_str(),
+                 arguments.numerics.c_str(), arguments.kv.c_str(), Joined(options->decode_buckets).c_str(),
+                 Joined(options->prefill_buckets).c_str());
+  }
   ConsoleProgress progress = MakeProgress(cli);
   return CompileModel(*options, progress);
 }
@@ -162,8 +175,9 @@ absl::StatusOr<PipelineOptions> ToPipelineOptions(const CompileArguments& argume
 void AddCompile(CLI::App& app, Cli& cli) {
   CLI::App* command = app.add_subcommand("compile", "compile a GGUF model into a .qbin artifact");
   auto arguments = std::make_shared<CompileArguments>();
-  auto list = [command](const char* name, std::vector<std::string>& values, const char* help) {
-    return command->add_option(name, values, help)->delimiter(',')->take_all();
+  const PipelineOptions defaults;
+  auto list = [command](const char* name, std::vector<std::string>& values, const std::string& help) {
+    return command->add_option(name, values, help)->delimiter(',')->take_all()->allow_extra_args(false);
   };
   command->add_option("model", arguments->input, "the GGUF file")->required();
   command->add_option("-o,--output", arguments->output, "the artifact; default: the model's name with .qbin");
@@ -179,8 +193,11 @@ void AddCompile(CLI::App& app, Cli& cli) {
   command->add_option("--kv", arguments->kv, "elements of the KV cache")
       ->type_name("f16|f32")
       ->capture_default_str();
-  list("--decode", arguments->decode, "rows of the decode programs; default: 1,2,4,8")->type_name("LIST");
-  list("--prefill", arguments->prefill, "rows of the prefill programs, the chunk ladder; default: 32,128,512")
+  list("--decode", arguments->decode,
+       "rows of the decode programs; default: " + Joined(defaults.decode_buckets))
+      ->type_name("LIST");
+  list("--prefill", arguments->prefill,
+       "rows of the prefill programs, the chunk ladder; default: " + Joined(defaults.prefill_buckets))
       ->type_name("LIST");
   list("--report", arguments->report, "print a report: fusion")->type_name("LIST");
   command

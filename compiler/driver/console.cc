@@ -93,8 +93,12 @@ void ConsoleProgress::BeginStage(int index, int count, std::string_view name) {
   name_ = name;
   began_ = Clock::now();
   drawn_ = {};
-  if (verbosity_ < 0 || !terminal_) return;
+  if (verbosity_ < 0 || (!terminal_ && verbosity_ == 0)) return;
   ClearLine();
+  if (!terminal_) {
+    std::fprintf(err_, "[%2d/%d] %s ...\n", index_, count_, name_.c_str());
+    return;
+  }
   std::fprintf(err_, "[%2d/%d] %s", index_, count_, name_.c_str());
   std::fflush(err_);
   line_open_ = true;

@@ -36,7 +36,8 @@ std::string FormatError(const absl::Status& status);
 // 1536 -> "1.5 KiB".
 std::string HumanBytes(uint64_t bytes);
 
-// Stages on stderr: on a terminal a line that updates itself, otherwise one line when a stage ends.
+// Stages on stderr: on a terminal a line that updates itself, otherwise one line when a stage ends (verbose:
+// and one when it begins).
 class ConsoleProgress final : public ProgressSink {
  public:
   // `interrupted` is read, never written; it becomes non-zero when the user wants to stop.

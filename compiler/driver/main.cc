@@ -1,7 +1,5 @@
 // qcc: GGUF in, .qbin out. Parses the command line, runs one subcommand, turns its status into text and an
 // exit code.
-#include <unistd.h>
-
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -39,7 +37,7 @@ int Finish(const absl::Status& status) {
   if (!status.ok()) {
     // Cancelled by the user: no error to explain.
     if (ExitOf(status) == Exit::kInterrupted) {
-      std::fputs("\nqcc: interrupted, nothing was written\n", stderr);
+      std::fputs("\nqcc: interrupted\n", stderr);
     } else {
       std::fputs(FormatError(status).c_str(), stderr);
     }
@@ -57,10 +55,10 @@ int Main(int argc, char** argv) {
   cli.interrupted = &g_interrupted;
   CLI::App app("Ahead-of-time compiler for language models: GGUF in, one .qbin artifact out.", "qcc");
   app.set_version_flag("--version", CompilerVersion() + ", targets: cpu");
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);  // none is reported below: a mistyped one is then named
   app.fallthrough();
   app.add_flag("-q,--quiet", cli.quiet, "only errors");
-  app.add_flag("-v,--verbose", cli.verbose, "more about the work; twice for still more");
+  app.add_flag("-v,--verbose", cli.verbose, "also what was asked for, and each step");
   app.footer(
       "Run qcc COMMAND --help for the options of a command.\nExit codes: 0 ok, 1 internal error, 2 usage, 3 "
       "input "
@@ -82,14 +80,11 @@ int Main(int argc, char** argv) {
     for (const CLI::App* chosen : app.get_subcommands()) command = " " + chosen->get_name();
     return Finish(MakeError("Q0101", error.what(), "", "qcc" + command + " --help"));
   }
+  if (!cli.run) return Finish(MakeError("Q0101", "a command is required", "", "qcc --help"));
   return Finish(cli.run());
 }
 
 }  // namespace
-
-ConsoleProgress MakeProgress(const Cli& cli) {
-  return ConsoleProgress(stderr, stdout, isatty(STDERR_FILENO) != 0, cli.verbosity(), cli.interrupted);
-}
 
 }  // namespace qcc::compiler
 
