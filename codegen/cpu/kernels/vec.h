@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 // always_inline on the kernels themselves lets the code generator inline them with constant arguments.
-#define QK_INLINE static inline __attribute__((always_inline))
+#define QK_INLINE static inline __attribute__((always_inline, unused))
 #define QK_LAMBDA __attribute__((always_inline))
 #define QK_EXPORT extern "C" __attribute__((always_inline))
 #define QK_UNROLL _Pragma("clang loop unroll(full)")
