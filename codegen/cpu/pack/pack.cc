@@ -131,18 +131,63 @@ void write_header(Format f, const Block& b, int row, uint8_t* header) {
   }
 }
 
-// The body starts as zeros: nibbles are or-ed in.
-void write_codes(const TileLayout& l, const Block& b, int row, uint8_t* body) {
-  for (int j = 0; j < l.block / 32; ++j) {
-    uint8_t* chunk = body + j * l.chunk;
-    for (int c = 0; c < 32; ++c) {
-      const int q = b.code[j * 32 + c];
-      if (l.bits == 8) {
-        chunk[code_byte(l, row, c)] = static_cast<uint8_t>(q);
-        continue;
+// The body starts as zeros: nibbles are or-ed in. A template, so that places are constants of the unrolled
+// loop.
+template <const TileLayout& L>
+void write_codes(const Block& b, int row, uint8_t* body) {
+  for (int j = 0; j < L.block / 32; ++j) {
+    uint8_t* chunk = body + j * L.chunk;
+    const uint8_t* code = b.code + j * 32;
+    if constexpr (L.bits == 8) {
+      for (int c = 0; c < 32; ++c) chunk[code_byte(L, row, c)] = code[c];
+    } else {
+      for (int c = 0; c < 16; ++c) {
+        chunk[code_byte(L, row, c)] = static_cast<uint8_t>((code[c] & 15) | (code[c + 16] & 15) << 4);
       }
-      chunk[code_byte(l, row, c)] |= static_cast<uint8_t>((q & 15) << code_shift(l, c));
-      if (l.bits > 4) chunk[high_byte(l, row, c)] |= static_cast<uint8_t>(q >> 4 << high_shift(l, c));
+      if constexpr (L.bits > 4) {
+        for (int c = 0; c < 32; ++c) {
+          chunk[high_byte(L, row, c)] |= static_cast<uint8_t>(code[c] >> 4 << high_shift(L, c));
+        }
+      }
+    }
+  }
+}
+
+// The blocks of one matrix row.
+template <const TileLayout& L>
+void write_row(Format format, const uint8_t* src, int64_t cols, int row, uint8_t* group) {
+  const int64_t blocks = cols / L.block, bytes = format_info(format).block_bytes;
+  Block block;
+  for (int64_t b = 0; b < blocks; ++b) {
+    const TilePlace at = tile_place(L, b, blocks);
+    read_block(format, src + b * bytes, block);
+    write_header(format, block, row, group + at.header);
+    write_codes<L>(block, row, group + at.body);
+  }
+}
+
+void write_row(Format format, const uint8_t* src, int64_t cols, int row, uint8_t* group) {
+  switch (format) {
+    case Format::Q4_0:
+      return write_row<kTileQ4_0>(format, src, cols, row, group);
+    case Format::Q4_1:
+      return write_row<kTileQ4_1>(format, src, cols, row, group);
+    case Format::Q8_0:
+      return write_row<kTileQ8_0>(format, src, cols, row, group);
+    case Format::Q4_K:
+      return write_row<kTileQ4_K>(format, src, cols, row, group);
+    case Format::Q5_K:
+      return write_row<kTileQ5_K>(format, src, cols, row, group);
+    case Format::Q6_K:
+      return write_row<kTileQ6_K>(format, src, cols, row, group);
+    case Format::F32:
+    case Format::F16:
+    case Format::BF16: {
+      const int64_t n = format_info(format).block_bytes;
+      for (int64_t c = 0; c < cols; ++c) {
+        std::memcpy(group + (c * kGroupRows + row) * n, src + c * n, static_cast<size_t>(n));
+      }
+      return;
     }
   }
 }
@@ -160,25 +205,9 @@ void pack_group(Format format, std::span<const MatrixPart> parts, int64_t cols, 
   const int64_t bytes = row_bytes(format, cols);
   const int64_t group_bytes = plan::x16_bytes(format, kGroupRows, cols);
   std::memset(dst, 0, static_cast<size_t>(group_bytes));
-  const TileLayout* layout = tile_layout(format);
-  const FormatInfo& info = format_info(format);
   for (int row = 0; row < kGroupRows; ++row) {
-    const uint8_t* src = row_data(parts, group * kGroupRows + row, bytes);
-    if (!src) continue;
-    if (!layout) {
-      const int64_t n = info.block_bytes;
-      for (int64_t c = 0; c < cols; ++c)
-        std::memcpy(dst + (c * kGroupRows + row) * n, src + c * n, static_cast<size_t>(n));
-      continue;
-    }
-    const int64_t blocks = cols / layout->block;
-    for (int64_t b = 0; b < blocks; ++b) {
-      const TilePlace at = tile_place(*layout, b, blocks);
-      Block block;
-      read_block(format, src + b * info.block_bytes, block);
-      write_header(format, block, row, dst + at.header);
-      write_codes(*layout, block, row, dst + at.body);
-    }
+    if (const uint8_t* src = row_data(parts, group * kGroupRows + row, bytes))
+      write_row(format, src, cols, row, dst);
   }
 }
 
