@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -21,6 +21,7 @@
 #include "compiler/pipeline/diagnostics.h"
 #include "compiler/pipeline/plan_manifest.h"
 #include "compiler/pipeline/weights_section.h"
+#include "dialects/plan/PlanSummary.h"
 #include "frontends/gguf/error.h"
 #include "frontends/gguf/gguf.h"
 #include "frontends/models/import.h"
@@ -165,10 +166,10 @@ absl::Status Compilation::Plan() {
   plan.prefill.assign(options_.prefill_buckets.begin(), options_.prefill_buckets.end());
   passes::addPlanPasses(pm, plan);
   if (mlir::failed(pm.run(*module_))) return diagnostics.ToStatus("Q3003", "plan");
-  auto programs = module_->getOps<plan::ProgramOp>();
-  return EndPhase(CompilePhase::kPlan, *module_,
-                  absl::StrCat(std::distance(programs.begin(), programs.end()), " programs, ",
-                               Bytes(WeightSectionBytes(*module_)), " of weights"));
+  plan::PlanSummary summary = plan::summarize(*module_);
+  return EndPhase(
+      CompilePhase::kPlan, *module_,
+      absl::StrCat(summary.programs.size(), " programs, ", Bytes(summary.weightBytes), " of weights"));
 }
 
 absl::Status Compilation::Generate() {
@@ -176,18 +177,18 @@ absl::Status Compilation::Generate() {
   DiagnosticCollector diagnostics(context_);
   auto lowered = cpu::lowerToLlvm(*module_);
   if (mlir::failed(lowered)) return diagnostics.ToStatus("Q3004", "generate code");
-  uint64_t bytes = 0;
+  cpu::BlobRequest request{*lowered->module, {}, lowered->entries, options_.dump_kernels};
   for (auto name = options_.cpu.rbegin(); name != options_.cpu.rend(); ++name) {
-    if (sink_.Interrupted()) return absl::CancelledError("interrupted");
     auto isa = cpu::isa_from_name(*name);
     if (!isa) return absl::InternalError(absl::StrCat("unknown ISA level '", *name, "'"));
-    auto blob = cpu::emitBlob({*lowered->module, *isa, lowered->entries, options_.dump_kernels});
-    if (!blob)
-      return MakeError("Q3004", llvm::toString(blob.takeError()),
-                       absl::StrCat("stage 'generate code', cpu:", *name));
-    bytes += blob->size();
-    variants_.push_back({&cpu::isa_info(*isa), std::move(*blob)});
-    sink_.Progress(variants_.size(), options_.cpu.size(), "ISA levels");
+    request.isas.push_back(*isa);
+  }
+  auto blobs = cpu::emitBlobs(request, std::thread::hardware_concurrency());
+  if (!blobs) return MakeError("Q3004", llvm::toString(blobs.takeError()), "stage 'generate code'");
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < blobs->size(); ++i) {
+    bytes += (*blobs)[i].size();
+    variants_.push_back({&cpu::isa_info(request.isas[i]), std::move((*blobs)[i])});
   }
   return EndPhase(CompilePhase::kCode, *lowered->module,
                   absl::StrCat(absl::StrJoin(options_.cpu, ", "), "; ", lowered->kernelSpecs,
@@ -252,9 +253,10 @@ absl::Status Compilation::Write() {
     if (!section.ok()) return section.status();
     manifest.chat_template_section = *section;
   }
-  auto weights = out.AddStream(
-      QBIN_SECTION_WEIGHTS, manifest.weights_bytes,
-      [&](ArtifactWriter::Append append) { return WriteWeights(*module_, *file_, sink_, append); });
+  auto weights =
+      out.AddStream(QBIN_SECTION_WEIGHTS, manifest.weights_bytes, [&](ArtifactWriter::Append append) {
+        return WriteWeights(*module_, manifest.weights_bytes, *file_, sink_, append);
+      });
   if (!weights.ok()) return weights.status();
   for (CodeSpec& code : manifest.code) code.weights_section = *weights;
   if (absl::Status s = out.Finish(manifest); !s.ok()) return s;

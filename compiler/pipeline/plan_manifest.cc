@@ -1,9 +1,7 @@
 #include "compiler/pipeline/plan_manifest.h"
 
-#include <algorithm>
-
-#include "compiler/pipeline/weights_section.h"
 #include "dialects/plan/IR/Plan.h"
+#include "dialects/plan/PlanSummary.h"
 #include "dialects/plan/pack_layout.h"
 
 namespace qcc::compiler {
@@ -21,16 +19,6 @@ SpecPhase PhaseOf(plan::Phase phase) {
   return SpecPhase::kHead;
 }
 
-void CountOps(mlir::ModuleOp plan, mlir::Block& body, ProgramSpec& program) {
-  for (mlir::Operation& op : body) {
-    program.dispatches += mlir::isa<plan::DispatchOp>(op);
-    program.barriers += mlir::isa<plan::BarrierOp>(op);
-    if (auto call = mlir::dyn_cast<plan::CallOp>(op))
-      if (auto block = plan.lookupSymbol<plan::BlockOp>(call.getBlock()))
-        CountOps(plan, block.getBody().front(), program);
-  }
-}
-
 uint64_t IntAttribute(mlir::ModuleOp plan, llvm::StringRef name) {
   auto value = plan->getAttrOfType<mlir::IntegerAttr>(name);
   return value ? static_cast<uint64_t>(value.getInt()) : 0;
@@ -44,7 +32,10 @@ void DescribePlan(mlir::ModuleOp plan, ManifestSpec& manifest) {
   manifest.logits_stride = plan::align_up(manifest.vocab_size, plan::kGroupRows);
   manifest.context_length = IntAttribute(plan, "hir.context_length");
   manifest.embedding_length = IntAttribute(plan, "hir.embedding_length");
-  manifest.weights_bytes = WeightSectionBytes(plan);
+  plan::PlanSummary summary = plan::summarize(plan);
+  manifest.weights_bytes = summary.weightBytes;
+  manifest.state_bytes = summary.stateBytes;
+  manifest.kv_bytes_per_token = summary.kvBytesPerToken;
 
   for (auto op : plan.getOps<plan::StateOp>()) {
     StateSpec state;
@@ -57,21 +48,12 @@ void DescribePlan(mlir::ModuleOp plan, ManifestSpec& manifest) {
     state.element = op.getElement() == "f16" ? SpecElement::kF16 : SpecElement::kF32;
     state.offset = op.getOffset();
     state.bytes = op.getBytes();
-    uint64_t& total = state.kind == SpecState::kKv ? manifest.kv_bytes_per_token : manifest.state_bytes;
-    total = std::max(total, state.offset + state.bytes);
     manifest.states.push_back(std::move(state));
   }
-  manifest.state_bytes = plan::align_up(static_cast<int64_t>(manifest.state_bytes), 64);
-
-  for (auto op : plan.getOps<plan::ProgramOp>()) {
-    ProgramSpec program;
-    program.name = op.getSymName().str();
-    program.phase = PhaseOf(op.getPhase());
-    program.rows = op.getRows();
-    program.arena_bytes = op.getArenaBytes();
-    CountOps(plan, op.getBody().front(), program);
-    manifest.programs.push_back(std::move(program));
-  }
+  for (const plan::ProgramSummary& p : summary.programs)
+    manifest.programs.push_back({p.name, PhaseOf(p.phase), static_cast<uint32_t>(p.rows),
+                                 static_cast<uint64_t>(p.arenaBytes), static_cast<uint32_t>(p.dispatches),
+                                 static_cast<uint32_t>(p.barriers)});
 }
 
 }  // namespace qcc::compiler

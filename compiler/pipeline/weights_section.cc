@@ -111,20 +111,7 @@ absl::Status Packer::Constant(plan::ConstantOp op) {
   return Put({reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof(double)});
 }
 
-uint64_t EndOf(mlir::Operation& op) {
-  if (auto weight = mlir::dyn_cast<plan::WeightOp>(op)) return weight.getOffset() + weight.getBytes();
-  if (auto constant = mlir::dyn_cast<plan::ConstantOp>(op))
-    return constant.getOffset() + 8 * constant.getValues().size();
-  return 0;
-}
-
 }  // namespace
-
-uint64_t WeightSectionBytes(mlir::ModuleOp plan) {
-  uint64_t end = 1;
-  for (mlir::Operation& op : plan.getOps()) end = std::max(end, EndOf(op));
-  return plan::align_up(static_cast<int64_t>(end), 64);
-}
 
 std::vector<FormatSpec> SummarizeFormats(mlir::ModuleOp plan, const gguf::File& file) {
   std::map<std::string, FormatSpec> byName;
@@ -145,14 +132,13 @@ std::vector<FormatSpec> SummarizeFormats(mlir::ModuleOp plan, const gguf::File& 
   return formats;
 }
 
-absl::Status WriteWeights(mlir::ModuleOp plan, const gguf::File& file, ProgressSink& sink,
+absl::Status WriteWeights(mlir::ModuleOp plan, uint64_t total, const gguf::File& file, ProgressSink& sink,
                           ArtifactWriter::Append append) {
   std::map<uint64_t, mlir::Operation*> byOffset;
   for (mlir::Operation& op : plan.getOps()) {
     if (auto weight = mlir::dyn_cast<plan::WeightOp>(op)) byOffset[weight.getOffset()] = &op;
     if (auto constant = mlir::dyn_cast<plan::ConstantOp>(op)) byOffset[constant.getOffset()] = &op;
   }
-  const uint64_t total = WeightSectionBytes(plan);
   Packer packer(file, sink, total, append);
   for (auto& [offset, op] : byOffset) {
     if (absl::Status s = packer.PadTo(offset); !s.ok()) return s;

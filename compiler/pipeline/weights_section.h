@@ -14,15 +14,12 @@
 
 namespace qcc::compiler {
 
-// Bytes of the section: the end of the last weight or constant, at least 64.
-uint64_t WeightSectionBytes(mlir::ModuleOp plan);
-
 // What the weights amount to per GGUF format, sorted by name.
 std::vector<FormatSpec> SummarizeFormats(mlir::ModuleOp plan, const gguf::File& file);
 
-// Streams the section piece by piece (at most a few MiB in memory). The tensors are those the importer
-// checked.
-absl::Status WriteWeights(mlir::ModuleOp plan, const gguf::File& file, ProgressSink& sink,
+// Streams the section, `total` bytes (plan::summarize), piece by piece: at most a few MiB in memory. The
+// tensors are those the importer checked.
+absl::Status WriteWeights(mlir::ModuleOp plan, uint64_t total, const gguf::File& file, ProgressSink& sink,
                           ArtifactWriter::Append append);
 
 }  // namespace qcc::compiler

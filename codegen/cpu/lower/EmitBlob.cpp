@@ -1,5 +1,10 @@
 #include "codegen/cpu/lower/EmitBlob.h"
 
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <thread>
+
 #include "codegen/cpu/lower/LinkFlat.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
@@ -152,38 +157,81 @@ Error dump(const Module& module, TargetMachine& machine, const BlobRequest& requ
   return Error::success();
 }
 
+// One ISA level on its way from the shared LLVM-dialect module to an object file.
+struct Variant {
+  const IsaInfo* isa;
+  std::unique_ptr<TargetMachine> machine;
+  LLVMContext context;  // its own: what lets levels be optimised side by side
+  std::unique_ptr<Module> module;
+  SmallVector<char, 0> object;
+  std::string error;
+};
+
+Error translate(const BlobRequest& request, Variant& v) {
+  auto machine = makeTargetMachine(*v.isa);
+  if (!machine) return machine.takeError();
+  v.machine = std::move(*machine);
+  mlir::ModuleOp source = request.module;
+  v.module = mlir::translateModuleToLLVMIR(source, v.context, "program");
+  if (!v.module) return stageError("the llvm dialect module does not translate");
+  v.module->setDataLayout(v.machine->createDataLayout());
+  v.module->setTargetTriple(v.machine->getTargetTriple());
+  if (Error e = linkKernels(*v.module, *v.isa)) return e;
+  for (Function& f : *v.module)
+    if (!f.isDeclaration()) setTargetAttributes(f, *v.isa);
+  internalize(*v.module, request.entries);
+  if (Error e = addEntryTable(*v.module, request.entries)) return e;
+  std::string broken;
+  raw_string_ostream brokenStream(broken);
+  if (verifyModule(*v.module, &brokenStream)) return stageError("invalid LLVM IR: " + brokenStream.str());
+  return Error::success();
+}
+
+Error compile(const BlobRequest& request, Variant& v) {
+  optimize(*v.module, *v.machine);
+  for (const Function& f : *v.module)
+    if (f.isDeclaration() && !f.isIntrinsic() && !f.use_empty())
+      return stageError("unresolved symbol '" + f.getName() + "'");
+  if (!request.dumpDir.empty())
+    if (Error e = dump(*v.module, *v.machine, request, StringRef(v.isa->name))) return e;
+  auto object = generate(*v.module, *v.machine, CodeGenFileType::ObjectFile);
+  if (!object) return object.takeError();
+  v.object = std::move(*object);
+  return Error::success();
+}
+
 }  // namespace
 
-Expected<std::vector<uint8_t>> emitBlob(const BlobRequest& request) {
-  const IsaInfo& isa = isa_info(request.isa);
-  auto machine = makeTargetMachine(isa);
-  if (!machine) return machine.takeError();
+Expected<std::vector<std::vector<uint8_t>>> emitBlobs(const BlobRequest& request, unsigned threads) {
   mlir::ModuleOp source = request.module;
   mlir::registerBuiltinDialectTranslation(*source.getContext());
   mlir::registerLLVMDialectTranslation(*source.getContext());
-  LLVMContext context;
-  std::unique_ptr<Module> module = mlir::translateModuleToLLVMIR(source, context, "program");
-  if (!module) return stageError("the llvm dialect module does not translate");
-  module->setDataLayout((*machine)->createDataLayout());
-  module->setTargetTriple((*machine)->getTargetTriple());
-  if (Error e = linkKernels(*module, isa)) return e;
-  for (Function& f : *module)
-    if (!f.isDeclaration()) setTargetAttributes(f, isa);
-  internalize(*module, request.entries);
-  if (Error e = addEntryTable(*module, request.entries)) return e;
-  std::string broken;
-  raw_string_ostream brokenStream(broken);
-  if (verifyModule(*module, &brokenStream)) return stageError("invalid LLVM IR: " + brokenStream.str());
+  std::vector<std::unique_ptr<Variant>> variants;
+  for (Isa isa : request.isas) {
+    variants.push_back(std::make_unique<Variant>());
+    variants.back()->isa = &isa_info(isa);
+    // One after the other: they read one MLIR context.
+    if (Error e = translate(request, *variants.back())) return std::move(e);
+  }
 
-  optimize(*module, **machine);
-  for (const Function& f : *module)
-    if (f.isDeclaration() && !f.isIntrinsic() && !f.use_empty())
-      return stageError("unresolved symbol '" + f.getName() + "' for " + StringRef(isa.name));
-  if (!request.dumpDir.empty())
-    if (Error e = dump(*module, **machine, request, StringRef(isa.name))) return e;
-  auto object = generate(*module, **machine, CodeGenFileType::ObjectFile);
-  if (!object) return object.takeError();
-  return linkFlat(StringRef(object->data(), object->size()));
+  std::atomic<size_t> next{0};
+  auto work = [&] {
+    for (size_t i; (i = next++) < variants.size();)
+      if (Error e = compile(request, *variants[i])) variants[i]->error = toString(std::move(e));
+  };
+  std::vector<std::thread> pool;
+  for (unsigned t = 1; t < std::min<size_t>(threads, variants.size()); ++t) pool.emplace_back(work);
+  work();
+  for (std::thread& thread : pool) thread.join();
+
+  std::vector<std::vector<uint8_t>> blobs;
+  for (const auto& v : variants) {
+    if (!v->error.empty()) return stageError(StringRef(v->isa->name) + ": " + v->error);
+    auto blob = linkFlat(StringRef(v->object.data(), v->object.size()));
+    if (!blob) return blob.takeError();
+    blobs.push_back(std::move(*blob));
+  }
+  return blobs;
 }
 
 }  // namespace qcc::cpu

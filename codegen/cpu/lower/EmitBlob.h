@@ -15,15 +15,15 @@ namespace qcc::cpu {
 
 struct BlobRequest {
   mlir::ModuleOp module;  // only llvm dialect ops; step functions have external linkage
-  Isa isa;
+  std::vector<Isa> isas;
   std::vector<std::string> entries;  // step functions in manifest order
   std::string dumpDir;  // if not empty: <dumpDir>/<isa>.ll (optimised) and <isa>.s are written there
 };
 
-// Links the kernels' bitcode, inlines and optimises, generates code, links with lld. The result starts with a
-// qrt_code_header. Deterministic: the same request gives the same bytes. Errors name the stage and the
-// symbol.
-llvm::Expected<std::vector<uint8_t>> emitBlob(const BlobRequest& request);
+// For each ISA level, in the order asked: links the kernels' bitcode, inlines and optimises, generates code,
+// links with lld. A blob starts with a qrt_code_header. The levels are optimised side by side on `threads`
+// threads; the bytes do not depend on how many. Errors name the level, the stage and the symbol.
+llvm::Expected<std::vector<std::vector<uint8_t>>> emitBlobs(const BlobRequest& request, unsigned threads);
 
 }  // namespace qcc::cpu
 
