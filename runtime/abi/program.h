@@ -1,8 +1,9 @@
-/* The contract between compiled CPU code and the runtime that calls it. Stand-alone C: included by the runtime, by
- * the kernels (which see no libc) and by the compiler; must not depend on any of them.
+/* The contract between compiled CPU code and the runtime that calls it. Stand-alone C: included by the
+ * runtime, by the kernels (which see no libc) and by the compiler; must not depend on any of them.
  *
- * A program is ONE function, entered by all threads of a step together; it splits work statically by `thread` and
- * meets at barriers inside. It allocates nothing, calls nothing but `wait`, and keeps no state of its own. */
+ * A program is ONE function, entered by all threads of a step together; it splits work statically by `thread`
+ * and meets at barriers inside. It allocates nothing, calls nothing but `wait`, and keeps no state of its
+ * own. */
 #ifndef QRT_ABI_PROGRAM_H_
 #define QRT_ABI_PROGRAM_H_
 
@@ -17,21 +18,23 @@ extern "C" {
 
 /* Barrier of one step. Zeroed by the runtime when the thread pool is made; reused for every step. */
 typedef struct qrt_barrier {
-  uint32_t arrived;                /* threads that reached the current barrier */
-  uint8_t pad0[60];                /* own cache line: every thread writes `arrived`, all spin on `phase` */
-  uint32_t phase;                  /* incremented by the last thread to arrive */
+  uint32_t arrived; /* threads that reached the current barrier */
+  uint8_t pad0[60]; /* own cache line: every thread writes `arrived`, all spin on `phase` */
+  uint32_t phase;   /* incremented by the last thread to arrive */
   uint8_t pad1[60];
-  void (*wait)(void* ctx, const uint32_t* phase, uint32_t seen); /* called after a bounded spin; returns when *phase != seen */
-  void (*wake)(void* ctx, const uint32_t* phase);                /* called by the last arriver when `sleepers` != 0 */
+  void (*wait)(void* ctx, const uint32_t* phase,
+               uint32_t seen); /* called after a bounded spin; returns when *phase != seen */
+  void (*wake)(void* ctx, const uint32_t* phase); /* called by the last arriver when `sleepers` != 0 */
   void* ctx;
-  uint32_t sleepers;               /* threads inside or about to enter wait() */
+  uint32_t sleepers; /* threads inside or about to enter wait() */
   uint8_t pad2[36];
 } qrt_barrier;
 
 /* One sequence's part of a step: rows [row_begin, row_begin + row_count) are its next tokens, in order. */
 typedef struct qrt_seq {
-  uint8_t* state;      /* recurrent and conv state: state_bytes of the artifact; zeros at the start of a sequence */
-  uint8_t* kv;         /* kv_bytes_per_token * kv_capacity */
+  uint8_t*
+      state;   /* recurrent and conv state: state_bytes of the artifact; zeros at the start of a sequence */
+  uint8_t* kv; /* kv_bytes_per_token * kv_capacity */
   int64_t kv_capacity; /* tokens; past + row_count <= kv_capacity */
   int64_t past;        /* tokens already in state and kv */
   int64_t row_begin;
@@ -39,16 +42,17 @@ typedef struct qrt_seq {
 } qrt_seq;
 
 typedef struct qrt_step_args {
-  const uint8_t* weights;    /* base of the packed weight section, 64-byte aligned */
-  uint8_t* arena;            /* at least arena_bytes of the program, 64-byte aligned */
-  const qrt_seq* seqs;       /* [n_seqs], in row order, covering all rows */
+  const uint8_t* weights; /* base of the packed weight section, 64-byte aligned */
+  uint8_t* arena;         /* at least arena_bytes of the program, 64-byte aligned */
+  const qrt_seq* seqs;    /* [n_seqs], in row order, covering all rows */
   int64_t n_seqs;
-  int64_t n_rows;            /* rows of this step, 1..bucket */
-  const int32_t* tokens;     /* [n_rows], each < vocab (checked by the runtime) */
-  const int32_t* positions;  /* [n_rows][4]: rope positions t, h, w, e; text: all the sequence index */
-  const int32_t* out_rows;   /* [n_out] rows whose logits are wanted, each < n_rows of the step that filled the arena */
-  int64_t n_out;             /* decode and head programs: 0..bucket */
-  float* logits;             /* [n_out][logits_stride of the artifact] */
+  int64_t n_rows;           /* rows of this step, 1..bucket */
+  const int32_t* tokens;    /* [n_rows], each < vocab (checked by the runtime) */
+  const int32_t* positions; /* [n_rows][4]: rope positions t, h, w, e; text: all the sequence index */
+  const int32_t*
+      out_rows;  /* [n_out] rows whose logits are wanted, each < n_rows of the step that filled the arena */
+  int64_t n_out; /* decode and head programs: 0..bucket */
+  float* logits; /* [n_out][logits_stride of the artifact] */
   qrt_barrier* barrier;
 } qrt_step_args;
 

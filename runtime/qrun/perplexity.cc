@@ -68,8 +68,8 @@ Outcome RunPerplexity(const std::vector<std::string>& arguments) {
   const double perplexity = std::exp(score.negative_log_likelihood / static_cast<double>(scored));
   char line[160];
   if (json) {
-    std::snprintf(line, sizeof line, "{\"perplexity\": %.10g, \"tokens\": %zu, \"scored\": %zu}\n", perplexity,
-                  tokens.size(), scored);
+    std::snprintf(line, sizeof line, "{\"perplexity\": %.10g, \"tokens\": %zu, \"scored\": %zu}\n",
+                  perplexity, tokens.size(), scored);
     return WriteStdout(line);
   }
   // The figure alone goes to stdout, so that a script needs no parser.
