@@ -123,6 +123,7 @@ Outcome Converse(const Model& model, const ChatFlags& flags) {
   };
   begin_anew();
   for (;;) {
+    Interrupts::Take();  // one that came when the answer was complete already
     std::fputs("> ", stderr);
     std::string line;
     if (!ReadLine(&line)) {

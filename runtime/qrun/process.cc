@@ -1,13 +1,15 @@
 #include "runtime/qrun/process.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <ctime>
 
@@ -24,10 +26,29 @@ extern "C" void OnInterrupt(int) {
   if (qrt_session* session = watched.load()) qrt_session_cancel(session);
 }
 
+// read() that an interrupt ends with EINTR even if it comes just before: SIGINT is let in only inside ppoll.
+ssize_t ReadOrInterrupt(int descriptor, void* buffer, size_t size) {
+  sigset_t interrupt, before;
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &interrupt, &before);
+  ssize_t count = -1;
+  pollfd ready = {descriptor, POLLIN, 0};
+  if (interrupted.load()) {
+    errno = EINTR;
+  } else if (ppoll(&ready, 1, nullptr, &before) >= 0) {
+    count = read(descriptor, buffer, size);
+  }
+  const int reason = errno;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = reason;
+  return count;
+}
+
 Outcome ReadAll(int descriptor, const std::string& name, std::string* out) {
   char buffer[1 << 16];
   for (;;) {
-    const ssize_t count = read(descriptor, buffer, sizeof buffer);
+    const ssize_t count = ReadOrInterrupt(descriptor, buffer, sizeof buffer);
     if (count == 0) return Outcome();
     if (count > 0) {
       out->append(buffer, static_cast<size_t>(count));
@@ -73,7 +94,7 @@ bool ReadLine(std::string* line) {
   line->clear();
   for (;;) {
     char c;
-    const ssize_t count = read(STDIN_FILENO, &c, 1);
+    const ssize_t count = ReadOrInterrupt(STDIN_FILENO, &c, 1);
     if (count == 1 && c == '\n') return true;
     if (count == 1) {
       line->push_back(c);

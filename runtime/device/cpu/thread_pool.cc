@@ -1,5 +1,8 @@
 #include "runtime/device/cpu/thread_pool.h"
 
+#include <pthread.h>
+#include <signal.h>
+
 #include <system_error>
 
 #include "runtime/device/cpu/futex.h"
@@ -17,11 +20,29 @@ const uint32_t* Word(const std::atomic<uint32_t>& a) {
   return reinterpret_cast<const uint32_t*>(&a);
 }
 
+// Blocks every signal in this thread, and so in threads that it starts: the embedder's handlers run on his
+// threads.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
 }  // namespace
 
 std::unique_ptr<ThreadPool> ThreadPool::Create(uint32_t threads, uint32_t available_cpus) {
   std::unique_ptr<ThreadPool> pool(new ThreadPool(threads, threads > available_cpus ? 0 : kIdleSpins));
   pool->workers_.reserve(threads - 1);
+  const SignalsBlocked blocked;
   try {
     for (uint32_t i = 1; i < threads; ++i)
       pool->workers_.emplace_back(&ThreadPool::WorkerMain, pool.get(), i);

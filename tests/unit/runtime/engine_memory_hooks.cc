@@ -21,6 +21,13 @@ void* operator new(size_t size, std::align_val_t alignment) {
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  return MayAllocate() ? std::malloc(size != 0 ? size : 1) : nullptr;
+}
+void* operator new(size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  const size_t a = static_cast<size_t>(alignment);
+  return MayAllocate() ? std::aligned_alloc(a, (size + a - 1) / a * a) : nullptr;
+}
 void operator delete(void* memory) noexcept {
   std::free(memory);
 }
