@@ -79,6 +79,16 @@ class Builder {
     Add(std::move(name), {in, out}, role, Draw::kNormal, 1.0f / std::sqrt(static_cast<float>(in)));
   }
 
+  // The linear at the end of a branch. All branches together outweigh the embedding, but not by the layer
+  // count: a deep random model whose first layers drown their input amplifies every rounding, one whose last
+  // layers do not, with a tied head, repeats its input.
+  void BranchOut(std::string name, int64_t in, TensorRole role = TensorRole::kMatrix) {
+    const float embedding = 2.0f / std::sqrt(static_cast<float>(c_.hidden));
+    const float branches = std::sqrt(2.0f * static_cast<float>(c_.layers));
+    Add(std::move(name), {in, c_.hidden}, role, Draw::kNormal,
+        24.0f * embedding / (branches * std::sqrt(static_cast<float>(in))));
+  }
+
   void Block(int64_t i) {
     const std::string p = Concat("blk.", i, ".");
     const bool hybrid = c_.arch == "qwen35";
@@ -92,7 +102,7 @@ class Builder {
     Norm(p + (hybrid ? "post_attention_norm.weight" : "ffn_norm.weight"), c_.hidden);
     Matrix(p + "ffn_gate.weight", c_.hidden, c_.ffn);
     Matrix(p + "ffn_up.weight", c_.hidden, c_.ffn);
-    Matrix(p + "ffn_down.weight", c_.ffn, c_.hidden, TensorRole::kFfnDown);
+    BranchOut(p + "ffn_down.weight", c_.ffn, TensorRole::kFfnDown);
     if (!mtp) return;
     Matrix(p + "nextn.eh_proj.weight", 2 * c_.hidden, c_.hidden);
     Norm(p + "nextn.enorm.weight", c_.hidden);
@@ -113,7 +123,7 @@ class Builder {
     Matrix(p + "ssm_beta.weight", c_.hidden, c_.linear_value_heads);
     Matrix(p + "ssm_alpha.weight", c_.hidden, c_.linear_value_heads);
     Norm(p + "ssm_norm.weight", c_.linear_head_dim);
-    Matrix(p + "ssm_out.weight", value_dim, c_.hidden);
+    BranchOut(p + "ssm_out.weight", value_dim);
   }
 
   // With `gate` each head of attn_q is followed by a gate of the same size.
@@ -123,7 +133,7 @@ class Builder {
     Matrix(p + "attn_v.weight", c_.hidden, c_.kv_heads * c_.head_dim, TensorRole::kValue);
     Norm(p + "attn_q_norm.weight", c_.head_dim);
     Norm(p + "attn_k_norm.weight", c_.head_dim);
-    Matrix(p + "attn_output.weight", c_.heads * c_.head_dim, c_.hidden);
+    BranchOut(p + "attn_output.weight", c_.heads * c_.head_dim);
   }
 
   const SynthConfig& c_;

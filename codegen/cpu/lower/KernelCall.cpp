@@ -62,6 +62,13 @@ class CallBuilder {
            << op.getFamily() << "' on target cpu for " << key << " = " << v << ": it takes up to " << most
            << (multiple > 1 ? ", in multiples of " + std::to_string(multiple) : "");
   }
+
+  // A linear writes its rows align16(n) floats apart, a kernel reads them n apart: n must be the same.
+  LogicalResult wholeGroups(StringRef what, int64_t n) {
+    if (n % plan::kGroupRows == 0) return success();
+    return op.emitError("no kernel '") << op.getFamily() << "' on target cpu for " << n << " values of "
+                                       << what << " a row: it takes multiples of " << plan::kGroupRows;
+  }
 };
 
 FailureOr<KernelCall> linear(CallBuilder& b) {
@@ -104,7 +111,11 @@ FailureOr<KernelCall> ropeTable(CallBuilder& b) {
 }
 
 FailureOr<KernelCall> qkNormRopeStore(CallBuilder& b) {
-  if (failed(b.limit("head_dim", kMaxHeadDim, 8))) return failure();
+  int64_t headDim = b.spec.integer("head_dim");
+  if (failed(b.limit("head_dim", kMaxHeadDim, 8)) ||
+      failed(b.wholeGroups("q", b.spec.integer("q_heads") * headDim)) ||
+      failed(b.wholeGroups("k", b.spec.integer("kv_heads") * headDim)))
+    return failure();
   return b.kernel("qk_norm_rope_store")
       .role("q")
       .role("k")
@@ -146,8 +157,11 @@ FailureOr<KernelCall> attention(CallBuilder& b) {
 }
 
 FailureOr<KernelCall> gatedDelta(CallBuilder& b) {
+  int64_t values = b.spec.integer("value_heads") * b.spec.integer("value_dim");
+  int64_t channels = 2 * b.spec.integer("key_heads") * b.spec.integer("key_dim") + values;
   if (failed(b.limit("key_dim", kMaxDeltaDim, 8)) || failed(b.limit("value_dim", kMaxDeltaDim, 8)) ||
-      failed(b.limit("taps", kMaxConvTaps)))
+      failed(b.limit("taps", kMaxConvTaps)) || failed(b.wholeGroups("qkv", channels)) ||
+      failed(b.wholeGroups("z", values)))
     return failure();
   return b.kernel("qk_gated_delta")
       .role("qkv")
