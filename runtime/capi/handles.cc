@@ -75,7 +75,7 @@ qrt_status ReportOutOfMemory(qrt_error* error) noexcept {
 }
 
 qrt_status ReportException(const char* what, qrt_error* error) noexcept {
-  return Fill(error, QRT_INTERNAL, 9002, what);
+  return Fill(error, QRT_INTERNAL, 9001, what);
 }
 
 Status NullArgument(const char* name) {

@@ -141,7 +141,7 @@ Outcome RunBench(const std::vector<std::string>& arguments) {
   const size_t depth = static_cast<size_t>(flags.depth.value_or(0));
   const size_t repeat = static_cast<size_t>(flags.repeat.value_or(5));
   if (prompt == 0 && generate == 0) {
-    return Outcome::Fail(kExitUsage, 8001, "-p and -n are both 0: nothing to measure");
+    return Outcome::Fail(kExitUsage, 101, "-p and -n are both 0: nothing to measure");
   }
 
   const double start = Seconds();

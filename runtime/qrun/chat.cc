@@ -185,14 +185,14 @@ Outcome RunChat(const std::vector<std::string>& arguments) {
   QRUN_RETURN_IF_ERROR(ParseOrHelp(options, arguments, &done));
   if (done) return Outcome();
   if (flags.prompt && flags.file) {
-    return Outcome::Fail(kExitUsage, 8001, "-p and -f are both given", "", "choose one");
+    return Outcome::Fail(kExitUsage, 101, "-p and -f are both given", "", "choose one");
   }
   if (flags.raw && (flags.system || flags.think)) {
-    return Outcome::Fail(kExitUsage, 8001,
+    return Outcome::Fail(kExitUsage, 101,
                          "--system and --think need the chat template that --raw leaves out");
   }
   if (flags.special && !flags.raw) {
-    return Outcome::Fail(kExitUsage, 8001, "--special goes with --raw only");
+    return Outcome::Fail(kExitUsage, 101, "--special goes with --raw only");
   }
 
   const Interrupts interrupts;

@@ -36,7 +36,7 @@ void SamplingFlags::AddTo(Options& options) {
 
 Outcome SamplingFlags::MakeSampler(const Model& model, SamplerPtr* out, uint64_t* seed_used) const {
   if (greedy && temperature.value_or(0) != 0) {
-    return Outcome::Fail(kExitUsage, 8001, "--greedy and --temp contradict each other");
+    return Outcome::Fail(kExitUsage, 101, "--greedy and --temp contradict each other");
   }
   qrt_sampler_options options = {};
   options.struct_size = sizeof options;
@@ -51,7 +51,7 @@ Outcome SamplingFlags::MakeSampler(const Model& model, SamplerPtr* out, uint64_t
   if (seed) {
     options.seed = static_cast<uint64_t>(*seed);
   } else if (getrandom(&options.seed, sizeof options.seed, 0) != sizeof options.seed) {
-    return Outcome::Fail(kExitInternal, 9003, "the system gives no random bytes", "", "choose a --seed");
+    return Outcome::Fail(kExitInternal, 9001, "the system gives no random bytes", "", "choose a --seed");
   }
   options.seed &= INT64_MAX;  // so that what is reported can be given back as --seed
   *seed_used = options.seed;
@@ -111,7 +111,7 @@ Outcome Generator::Remember() {
 Outcome Generator::Run(const std::vector<int32_t>& prompt, size_t keep, Answer* answer) {
   *answer = Answer();
   if (prompt.empty()) {
-    return Outcome::Fail(kExitInput, 8004, "the prompt is empty", "",
+    return Outcome::Fail(kExitInput, 8002, "the prompt is empty", "",
                          "give -p TEXT, -f FILE or text on standard input");
   }
   QRUN_RETURN_IF_ERROR(Reuse(prompt));

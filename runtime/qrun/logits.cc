@@ -23,14 +23,14 @@ Outcome ParseIds(const std::string& text, const std::string& path, std::vector<i
     const auto parsed = std::from_chars(at, end, id);
     if (parsed.ec != std::errc() || (parsed.ptr != end && !IsSpace(*parsed.ptr))) {
       const char* word_end = std::find_if(at, std::min(end, at + 40), IsSpace);
-      return Outcome::Fail(kExitInput, 8005, "\"" + std::string(at, word_end) + "\" is no token id",
+      return Outcome::Fail(kExitInput, 8003, "\"" + std::string(at, word_end) + "\" is no token id",
                            path + ", byte " + std::to_string(at - text.data()),
                            "the file holds decimal ids, separated by white space");
     }
     out->push_back(id);
     at = parsed.ptr;
   }
-  if (out->empty()) return Outcome::Fail(kExitInput, 8005, path + " holds no token ids");
+  if (out->empty()) return Outcome::Fail(kExitInput, 8003, path + " holds no token ids");
   return Outcome();
 }
 
@@ -40,7 +40,7 @@ Outcome ParseSplit(const std::string& text, std::vector<size_t>* out) {
     size_t length = 0;
     const auto parsed = std::from_chars(at, end, length);
     if (parsed.ec != std::errc() || length == 0 || (parsed.ptr != end && *parsed.ptr != ',')) {
-      return Outcome::Fail(kExitUsage, 8001, "--split is \"" + text + "\", expected lengths like 3,5,1");
+      return Outcome::Fail(kExitUsage, 101, "--split is \"" + text + "\", expected lengths like 3,5,1");
     }
     out->push_back(length);
     if (parsed.ptr == end) return Outcome();
@@ -78,7 +78,7 @@ Outcome RunLogits(const std::vector<std::string>& arguments) {
   QRUN_RETURN_IF_ERROR(ParseOrHelp(options, arguments, &done));
   if (done) return Outcome();
   if (!tokens_path || !out_path) {
-    return Outcome::Fail(kExitUsage, 8001, tokens_path ? "-o is missing" : "--tokens is missing", "",
+    return Outcome::Fail(kExitUsage, 101, tokens_path ? "-o is missing" : "--tokens is missing", "",
                          "--help lists the options");
   }
   std::vector<size_t> split;

@@ -47,8 +47,8 @@ std::string Help() {
 
 Outcome Main(const std::vector<std::string>& arguments) {
   if (arguments.empty()) {
-    return Outcome::Fail(kExitUsage, 8001, "no model is named",
-                         "usage: qrun [COMMAND] MODEL.qbin [OPTION...]", "qrun --help lists commands");
+    return Outcome::Fail(kExitUsage, 101, "no model is named", "usage: qrun [COMMAND] MODEL.qbin [OPTION...]",
+                         "qrun --help lists commands");
   }
   if (arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") return WriteStdout(Help());
   if (arguments[0] == "--version") return WriteStdout("qrun " + std::string(qrt_version()) + "\n");
@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
     std::fputs("qrun: error: out of memory [Q6001]\n", stderr);
     return qrun::kExitResources;
   } catch (const std::exception& exception) {
-    std::fprintf(stderr, "qrun: error: %s [Q9002]\n", exception.what());
+    std::fprintf(stderr, "qrun: error: %s [Q9001]\n", exception.what());
     return qrun::kExitInternal;
   }
 }

@@ -107,7 +107,7 @@ Options::Option* Options::Find(std::string_view spelling) {
 }
 
 Outcome Options::Usage(std::string message) const {
-  return Outcome::Fail(kExitUsage, 8001, std::move(message), "usage: " + synopsis_,
+  return Outcome::Fail(kExitUsage, 101, std::move(message), "usage: " + synopsis_,
                        "--help lists the options");
 }
 

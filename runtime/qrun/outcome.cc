@@ -6,9 +6,14 @@
 namespace qrun {
 namespace {
 
-Exit ExitFor(qrt_status status) {
-  switch (status) {
+// Arguments that come from the user's files, not from the command line.
+constexpr uint32_t kTokenOutsideVocabulary = 5304;
+constexpr uint32_t kTextTooLong = 7104;
+
+Exit ExitFor(const qrt_error& error) {
+  switch (error.status) {
     case QRT_INVALID_ARGUMENT:
+      return error.code == kTokenOutsideVocabulary || error.code == kTextTooLong ? kExitInput : kExitUsage;
     case QRT_CONTEXT_FULL:
     case QRT_SNAPSHOT_MISMATCH:
       return kExitInput;
@@ -40,7 +45,7 @@ Outcome Outcome::Fail(Exit exit, uint32_t number, std::string message, std::stri
 }
 
 Outcome Outcome::Of(const qrt_error& error) {
-  return Fail(ExitFor(error.status), error.code, error.message, error.note, error.help);
+  return Fail(ExitFor(error), error.code, error.message, error.note, error.help);
 }
 
 Outcome Outcome::Silent(Exit exit) {

@@ -42,7 +42,7 @@ Outcome RunPerplexity(const std::vector<std::string>& arguments) {
   bool done = false;
   QRUN_RETURN_IF_ERROR(ParseOrHelp(options, arguments, &done));
   if (done) return Outcome();
-  if (!file) return Outcome::Fail(kExitUsage, 8001, "-f is missing", "", "--help lists the options");
+  if (!file) return Outcome::Fail(kExitUsage, 101, "-f is missing", "", "--help lists the options");
   std::string text;
   QRUN_RETURN_IF_ERROR(ReadFile(*file, &text));
 
@@ -51,7 +51,7 @@ Outcome RunPerplexity(const std::vector<std::string>& arguments) {
   std::vector<int32_t> tokens;
   QRUN_RETURN_IF_ERROR(Tokenize(model.text.get(), text, false, &tokens));
   if (tokens.size() < 2) {
-    return Outcome::Fail(kExitInput, 8004,
+    return Outcome::Fail(kExitInput, 8002,
                          "the text has " + std::to_string(tokens.size()) + " tokens, expected at least 2",
                          *file);
   }

@@ -26,6 +26,10 @@ extern "C" void OnInterrupt(int) {
   if (qrt_session* session = watched.load()) qrt_session_cancel(session);
 }
 
+uint32_t WriteErrorNumber(int reason) {
+  return reason == ENOSPC || reason == EDQUOT || reason == EFBIG ? 6003 : 6002;
+}
+
 // read() that an interrupt ends with EINTR even if it comes just before: SIGINT is let in only inside ppoll.
 ssize_t ReadOrInterrupt(int descriptor, void* buffer, size_t size) {
   sigset_t interrupt, before;
@@ -58,7 +62,7 @@ Outcome ReadAll(int descriptor, const std::string& name, std::string* out) {
       if (Interrupts::Pending()) return Outcome::Silent(kExitInterrupted);
       continue;
     }
-    return Outcome::Fail(kExitInput, 8002, "cannot read " + name + ": " + std::strerror(errno));
+    return Outcome::Fail(kExitInput, 8001, "cannot read " + name + ": " + std::strerror(errno));
   }
 }
 
@@ -79,7 +83,7 @@ Outcome ReadFile(const std::string& path, std::string* out) {
   if (path == "-") return ReadStdin(out);
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) {
-    return Outcome::Fail(kExitInput, 8002, "cannot open " + path + ": " + std::strerror(errno));
+    return Outcome::Fail(kExitInput, 8001, "cannot open " + path + ": " + std::strerror(errno));
   }
   Outcome outcome = ReadAll(descriptor, path, out);
   close(descriptor);
@@ -113,8 +117,9 @@ Outcome WriteStdout(std::string_view bytes) {
     } else if (errno == EPIPE) {
       return Outcome::Silent(kExitOk);  // the reader has what it wanted
     } else if (errno != EINTR) {
-      return Outcome::Fail(kExitResources, 8003,
-                           std::string("cannot write to stdout: ") + std::strerror(errno));
+      const int reason = errno;
+      return Outcome::Fail(kExitResources, WriteErrorNumber(reason),
+                           std::string("cannot write to stdout: ") + std::strerror(reason));
     }
   }
   return Outcome();
@@ -127,7 +132,7 @@ OutputFile::~OutputFile() {
 
 Outcome OutputFile::Failed(const char* what) const {
   const int reason = errno;
-  return Outcome::Fail(kExitResources, 8003,
+  return Outcome::Fail(kExitResources, WriteErrorNumber(reason),
                        std::string("cannot ") + what + " " + path_ + ": " + std::strerror(reason), "",
                        "check the folder, its permissions and the free space");
 }

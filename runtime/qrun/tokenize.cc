@@ -18,7 +18,7 @@ Outcome RunTokenize(const std::vector<std::string>& arguments) {
   QRUN_RETURN_IF_ERROR(ParseOrHelp(options, arguments, &done));
   if (done) return Outcome();
   if (prompt.has_value() == file.has_value()) {
-    return Outcome::Fail(kExitUsage, 8001, "one of -p and -f is needed", "", "--help lists the options");
+    return Outcome::Fail(kExitUsage, 101, "one of -p and -f is needed", "", "--help lists the options");
   }
   std::string text;
   if (prompt) {
