@@ -1,0 +1,240 @@
+// The public C API: sessions, batches, snapshots, threads, and memory that is counted and runs out.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "tests/unit/runtime/engine_memory_hooks.h"
+#include "tests/unit/runtime/qrt_api_fixture.h"
+
+namespace {
+
+using namespace qrt_api;  // NOLINT: the fixture of this very test
+
+TEST_F(QrtApi, SplitsAndThreadsGiveEqualBits) {
+  const Artifact artifact = Open(path());
+  const std::vector<int32_t> tokens = Tokens(100);
+  std::vector<float> expected;
+  for (const uint32_t threads : {1u, 2u, 5u}) {
+    const Engine engine = MakeEngine(artifact.get(), threads);
+    for (const size_t piece : {100u, 1u, 3u, 4u, 5u, 16u, 17u, 63u, 65u}) {
+      const Session session = MakeSession(engine.get());
+      const std::vector<float> logits = AllLogits(session.get(), tokens, piece);
+      if (expected.empty()) expected = logits;
+      ASSERT_EQ(logits.size(), 100u * 272u);
+      EXPECT_EQ(std::memcmp(logits.data(), expected.data(), logits.size() * sizeof(float)), 0)
+          << threads << " threads, pieces of " << piece;
+    }
+  }
+}
+
+TEST_F(QrtApi, BatchNamesTheItemThatIsWrong) {
+  const Artifact artifact = Open(path());
+  const Engine engine = MakeEngine(artifact.get(), 2);
+  const Session a = MakeSession(engine.get()), b = MakeSession(engine.get(), 2);
+  const std::vector<int32_t> tokens = Tokens(5);
+  const qrt_append_options options = Sized<qrt_append_options>();
+  qrt_batch_item items[] = {{a.get(), tokens.data(), 5, options}, {b.get(), tokens.data(), 5, options}};
+  qrt_error error = Sized<qrt_error>();
+  EXPECT_EQ(qrt_engine_append(engine.get(), items, 2, &error), QRT_CONTEXT_FULL);
+  EXPECT_STREQ(error.note, "item 1");
+  EXPECT_EQ(qrt_session_position(a.get()), 0u) << "no item runs when one is refused";
+  items[1].count = 2;
+  items[0].options.want = items[1].options.want = QRT_LOGITS_LAST;
+  ASSERT_EQ(qrt_engine_append(engine.get(), items, 2, &error), QRT_OK) << Say(error);
+  const Session alone = MakeSession(engine.get());
+  ASSERT_EQ(qrt_session_append(alone.get(), tokens.data(), 5, nullptr, &error), QRT_OK);
+  EXPECT_EQ(std::memcmp(qrt_session_logits(a.get()), qrt_session_logits(alone.get()), 272 * sizeof(float)),
+            0);
+  ASSERT_EQ(qrt_session_reset(alone.get(), &error), QRT_OK);
+  ASSERT_EQ(qrt_session_append(alone.get(), tokens.data(), 2, nullptr, &error), QRT_OK);
+  EXPECT_EQ(std::memcmp(qrt_session_logits(b.get()), qrt_session_logits(alone.get()), 272 * sizeof(float)),
+            0);
+}
+
+TEST_F(QrtApi, SnapshotsMoveBetweenEnginesOfOneArtifact) {
+  const Artifact artifact = Open(path());
+  const Engine one = MakeEngine(artifact.get(), 1), two = MakeEngine(artifact.get(), 3);
+  const Session source = MakeSession(one.get(), 100), target = MakeSession(two.get(), 300);
+  const std::vector<int32_t> tokens = Tokens(80);
+  ASSERT_EQ(qrt_session_append(source.get(), tokens.data(), 50, nullptr, nullptr), QRT_OK);
+  std::vector<uint8_t> bytes(qrt_session_save_size(source.get()));
+  size_t written = 0;
+  EXPECT_EQ(qrt_session_save(source.get(), bytes.data(), bytes.size() - 1, &written, nullptr),
+            QRT_BUFFER_TOO_SMALL);
+  EXPECT_EQ(written, bytes.size());
+  ASSERT_EQ(qrt_session_save(source.get(), bytes.data(), bytes.size(), &written, nullptr), QRT_OK);
+  qrt_error error = Sized<qrt_error>();
+  ASSERT_EQ(qrt_session_restore(target.get(), bytes.data(), bytes.size(), &error), QRT_OK) << Say(error);
+  ASSERT_EQ(qrt_session_append(source.get(), tokens.data() + 50, 30, nullptr, nullptr), QRT_OK);
+  ASSERT_EQ(qrt_session_append(target.get(), tokens.data() + 50, 30, nullptr, nullptr), QRT_OK);
+  EXPECT_EQ(
+      std::memcmp(qrt_session_logits(source.get()), qrt_session_logits(target.get()), 272 * sizeof(float)),
+      0);
+  bytes[bytes.size() / 2] ^= 4;
+  EXPECT_EQ(qrt_session_restore(target.get(), bytes.data(), bytes.size(), nullptr), QRT_SNAPSHOT_MISMATCH);
+  EXPECT_EQ(qrt_session_position(target.get()), 80u);
+}
+
+// Threads of the embedder: made for each step.
+struct Pool {
+  std::atomic<int> runs{0};
+  bool refuse = false;
+  static int32_t Run(void* self, uint32_t count, void (*task)(void*, uint32_t, uint32_t), void* arg) {
+    Pool& pool = *static_cast<Pool*>(self);
+    if (pool.refuse) return 1;
+    pool.runs.fetch_add(1);
+    std::vector<std::thread> threads;
+    for (uint32_t i = 0; i < count; ++i) threads.emplace_back(task, arg, i, count);
+    for (std::thread& thread : threads) thread.join();
+    return 0;
+  }
+};
+
+TEST_F(QrtApi, AnInjectedThreadPoolRunsEverything) {
+  const Artifact artifact = Open(path());
+  const Engine own = MakeEngine(artifact.get(), 2);
+  Pool pool;
+  const qrt_thread_pool threads = {&pool, Pool::Run};
+  qrt_engine_options options = Sized<qrt_engine_options>();
+  options.threads = 3;
+  options.thread_pool = &threads;
+  qrt_engine* made = nullptr;
+  ASSERT_EQ(qrt_engine_create(artifact.get(), &options, &made, nullptr), QRT_OK);
+  const Engine engine(made);
+  const Session expected = MakeSession(own.get()), session = MakeSession(engine.get());
+  const std::vector<int32_t> tokens = Tokens(90);
+  EXPECT_EQ(AllLogits(session.get(), tokens, 11), AllLogits(expected.get(), tokens, 90));
+  EXPECT_GT(pool.runs.load(), 8);
+  pool.refuse = true;
+  qrt_error error = Sized<qrt_error>();
+  EXPECT_EQ(qrt_session_append(session.get(), tokens.data(), 1, nullptr, &error), QRT_INTERNAL);
+  EXPECT_EQ(error.code, 5321u) << Say(error);
+  EXPECT_EQ(qrt_session_position(session.get()), 90u);
+}
+
+// Live bytes of an injected allocator; shares the failing allocation's number with operator new.
+struct Counting {
+  uint64_t live = 0;
+  static void* Allocate(void* self, size_t bytes, size_t alignment) {
+    if (!MayAllocate()) return nullptr;
+    static_cast<Counting*>(self)->live += bytes;
+    return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  }
+  static void Deallocate(void* self, void* memory, size_t bytes, size_t) {
+    static_cast<Counting*>(self)->live -= bytes;
+    std::free(memory);
+  }
+};
+
+TEST_F(QrtApi, ThePlanIsWhatIsAllocated) {
+  Counting counting;
+  const qrt_allocator allocator = {&counting, Counting::Allocate, Counting::Deallocate};
+  qrt_artifact_options options = Sized<qrt_artifact_options>();
+  options.allocator = &allocator;
+  qrt_artifact* made = nullptr;
+  ASSERT_EQ(qrt_artifact_open(path().c_str(), &options, &made, nullptr), QRT_OK);
+  {
+    const Artifact artifact(made);
+    qrt_memory_plan plan = Sized<qrt_memory_plan>();
+    ASSERT_EQ(qrt_artifact_memory_plan(artifact.get(), 1000, 3, &plan, nullptr), QRT_OK);
+    EXPECT_EQ(plan.weight_bytes, 5000u);
+    EXPECT_EQ(plan.kv_bytes, 3u * 1024 * 64) << "rounded up to a multiple of 64 tokens";
+    EXPECT_EQ(plan.state_bytes, 3u * 5120);
+    EXPECT_EQ(plan.total_bytes, plan.weight_bytes + plan.code_bytes + plan.engine_bytes + plan.state_bytes +
+                                    plan.kv_bytes + plan.logits_bytes);
+    const Engine engine = MakeEngine(artifact.get());
+    std::vector<Session> sessions;
+    for (int i = 0; i < 3; ++i) sessions.push_back(MakeSession(engine.get(), 1000));
+    const uint64_t planned = plan.total_bytes - plan.weight_bytes - plan.code_bytes;
+    EXPECT_GE(counting.live, planned);
+    EXPECT_LE(counting.live, planned + 5 * 1024) << "only the handles come on top";
+    qrt_memory_plan huge = Sized<qrt_memory_plan>();
+    EXPECT_EQ(qrt_artifact_memory_plan(artifact.get(), UINT64_MAX / 2, 1000, &huge, nullptr),
+              QRT_INVALID_ARGUMENT);
+  }
+  EXPECT_EQ(counting.live, 0u) << "memory leaked";
+}
+
+TEST_F(QrtApi, RunningOutOfMemoryAnywhereIsAStatus) {
+  const std::vector<int32_t> tokens = Tokens(20);
+  std::vector<float> expected;
+  bool finished = false;
+  long n = 0;
+  for (; n < 100000 && !finished; ++n) {
+    Counting counting;
+    const qrt_allocator allocator = {&counting, Counting::Allocate, Counting::Deallocate};
+    qrt_artifact* artifact = nullptr;
+    qrt_engine* engine = nullptr;
+    qrt_session* session = nullptr;
+    qrt_text* text = nullptr;
+    qrt_sampler* sampler = nullptr;
+    qrt_artifact_options options = Sized<qrt_artifact_options>();
+    options.allocator = &allocator;
+    qrt_engine_options engine_options = Sized<qrt_engine_options>();
+    engine_options.threads = 2;
+    qrt_error error = Sized<qrt_error>();
+    const qrt_chat_message message = {"user", "hello there", nullptr};
+    char out[200];
+    int32_t ids[200];
+    size_t length = 0, count = 0;
+    int32_t token = 0;
+
+    const long start = allocations.load();
+    fail_at.store(start + n);
+    qrt_status status = qrt_artifact_open(path().c_str(), &options, &artifact, &error);
+    if (status == QRT_OK) status = qrt_text_create(artifact, &text, &error);
+    if (status == QRT_OK) status = qrt_engine_create(artifact, &engine_options, &engine, &error);
+    if (status == QRT_OK) status = qrt_session_create(engine, nullptr, &session, &error);
+    if (status == QRT_OK) status = qrt_sampler_create(artifact, nullptr, &sampler, &error);
+    if (status == QRT_OK) {
+      status = qrt_text_render_chat(text, &message, 1, nullptr, out, sizeof out, &length, &error);
+    }
+    if (status == QRT_OK) {
+      status = qrt_text_tokenize(text, out, length, QRT_TOKENIZE_SPECIAL, ids, 200, &count, &error);
+    }
+    if (status == QRT_OK) status = qrt_session_append(session, tokens.data(), tokens.size(), nullptr, &error);
+    if (status == QRT_OK)
+      status = qrt_sampler_sample(sampler, qrt_session_logits(session), 272, &token, &error);
+    const bool reached = allocations.load() > start + n;
+    fail_at.store(-1);
+
+    ASSERT_TRUE(status == QRT_OK || (reached && status == QRT_OUT_OF_MEMORY))
+        << "allocation " << n << ": " << qrt_status_name(status) << ": " << Say(error);
+    if (status == QRT_OK) {
+      const std::vector<float> logits(qrt_session_logits(session), qrt_session_logits(session) + 272);
+      if (expected.empty()) expected = logits;
+      EXPECT_EQ(logits, expected) << "allocation " << n << " failed without a status and changed the result";
+    }
+    qrt_sampler_release(sampler);
+    qrt_text_release(text);
+    qrt_session_release(session);
+    qrt_engine_release(engine);
+    qrt_artifact_release(artifact);
+    EXPECT_EQ(counting.live, 0u) << "leak when allocation " << n << " failed";
+    finished = !reached;
+  }
+  EXPECT_TRUE(finished);
+  EXPECT_GT(n, 100) << "the failures cover next to nothing";
+}
+
+TEST_F(QrtApi, SessionsOnManyThreads) {
+  const Artifact artifact = Open(path());
+  const Engine engine = MakeEngine(artifact.get(), 2);
+  const std::vector<int32_t> tokens = Tokens(60);
+  const Session reference = MakeSession(engine.get());
+  const std::vector<float> expected = AllLogits(reference.get(), tokens, 60);
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (size_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      const Session session = MakeSession(engine.get());
+      if (AllLogits(session.get(), tokens, 3 + 5 * t) != expected) ++wrong;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong.load(), 0);
+}
+
+}  // namespace
