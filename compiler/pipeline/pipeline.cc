@@ -5,6 +5,7 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -26,6 +27,7 @@
 #include "frontends/gguf/gguf.h"
 #include "frontends/models/import.h"
 #include "llvm/Config/llvm-config.h"
+#include "llvm/Support/Error.h"
 #include "llvm/Support/raw_ostream.h"
 #include "mlir/IR/MLIRContext.h"
 #include "passes/Passes.h"
@@ -43,6 +45,24 @@ std::string Bytes(uint64_t n) {
   char text[32];
   std::snprintf(text, sizeof text, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
   return text;
+}
+
+// An error of code generation: the disk's, where temporary files did not fit, or its own.
+absl::Status CodeError(llvm::Error error) {
+  std::error_code code;
+  std::string message;
+  llvm::handleAllErrors(std::move(error), [&](const llvm::ErrorInfoBase& info) {
+    code = info.convertToErrorCode();
+    message += (message.empty() ? "" : "; ") + info.message();
+  });
+  const std::string where = "stage 'generate code'", help = "temporary files lie in TMPDIR, or in /tmp";
+  if (code == std::errc::no_space_on_device || code == std::errc::file_too_large) {
+    return MakeError("Q6003", message, where, help);
+  }
+  if (code.category() == std::generic_category() || code.category() == std::system_category()) {
+    return MakeError("Q6002", message, where, help);
+  }
+  return MakeError("Q3004", message, where);
 }
 
 // Fusion order matters: the big groups first, so that what they leave is merged around them.
@@ -184,7 +204,7 @@ absl::Status Compilation::Generate() {
     request.isas.push_back(*isa);
   }
   auto blobs = cpu::emitBlobs(request, std::thread::hardware_concurrency());
-  if (!blobs) return MakeError("Q3004", llvm::toString(blobs.takeError()), "stage 'generate code'");
+  if (!blobs) return CodeError(blobs.takeError());
   uint64_t bytes = 0;
   for (size_t i = 0; i < blobs->size(); ++i) {
     bytes += (*blobs)[i].size();

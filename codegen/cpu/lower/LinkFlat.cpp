@@ -36,7 +36,10 @@ Error writeFile(StringRef path, StringRef bytes) {
   if (ec) return fileError("cannot create " + path, ec);
   out << bytes;
   out.close();
-  if (out.has_error()) return fileError("cannot write " + path, out.error());
+  if (std::error_code failed = out.error()) {
+    out.clear_error();  // an error that its stream still holds ends the process
+    return fileError("cannot write " + path, failed);
+  }
   return Error::success();
 }
 

@@ -1,0 +1,94 @@
+"""GGUF files with other metadata than the one they come from, and the smallest that hold one tensor."""
+import struct
+
+STRING, ARRAY = 8, 9
+WIDTH = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # bytes of a scalar by value type
+ALIGNMENT = 32
+
+
+def string(text):
+    data = text.encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+def string_value(text):
+    """A metadata value of type string: type and payload."""
+    return struct.pack("<I", STRING) + string(text)
+
+
+def u32_value(number):
+    return struct.pack("<II", 4, number)
+
+
+class _Cursor:
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def take(self, form):
+        values = struct.unpack_from("<" + form, self.data, self.at)
+        self.at += struct.calcsize("<" + form)
+        return values[0] if len(values) == 1 else values
+
+    def string(self):
+        length = self.take("Q")
+        self.at += length
+        return self.data[self.at - length:self.at].decode()
+
+    def skip_value(self):
+        self._skip(self.take("I"))
+
+    def _skip(self, kind):
+        if kind == STRING:
+            self.string()
+        elif kind == ARRAY:
+            element, count = self.take("IQ")
+            if element in WIDTH:
+                self.at += WIDTH[element] * count
+            else:
+                for _ in range(count):
+                    self._skip(element)
+        else:
+            self.at += WIDTH[kind]
+
+
+def with_metadata(source, target, changes):
+    """Writes `source` as `target` with `changes`: {key: value bytes, or None to leave the key out}."""
+    with open(source, "rb") as f:
+        data = f.read()
+    c = _Cursor(data)
+    magic, version, tensors, pairs = c.take("4sIQQ")
+    assert magic == b"GGUF", source
+    metadata = {}
+    for _ in range(pairs):
+        key = c.string()
+        begin = c.at
+        c.skip_value()
+        metadata[key] = data[begin:c.at]
+    infos = c.at
+    for _ in range(tensors):
+        c.string()
+        dims = c.take("I")
+        c.take(f"{dims}QIQ")
+    head = data[infos:c.at]
+    body = data[-(-c.at // ALIGNMENT) * ALIGNMENT:]
+    for key, value in changes.items():
+        if value is None:
+            metadata.pop(key, None)
+        else:
+            metadata[key] = value
+    out = struct.pack("<4sIQQ", magic, version, tensors, len(metadata))
+    out += b"".join(string(key) + value for key, value in metadata.items()) + head
+    out += bytes(-len(out) % ALIGNMENT)
+    with open(target, "wb") as f:
+        f.write(out + body)
+    return target
+
+
+def one_tensor(target, arch, type_id, elements, data_bytes):
+    """A file with the architecture's name and one tensor of one dimension, filled with zeros."""
+    out = struct.pack("<4sIQQ", b"GGUF", 3, 1, 1) + string("general.architecture") + string_value(arch)
+    out += string("token_embd.weight") + struct.pack("<IQIQ", 1, elements, type_id, 0)
+    out += bytes(-len(out) % ALIGNMENT) + bytes(data_bytes)
+    with open(target, "wb") as f:
+        f.write(out)
+    return target

@@ -1,0 +1,473 @@
+#!/usr/bin/env python3
+"""The command lines of qcc and qrun as scripts and people meet them: streams, exit codes, errors, options, signals."""
+import fcntl
+import json
+import os
+import pty
+import re
+import resource
+import select
+import signal
+import subprocess
+import termios
+import time
+
+import gguf_edit
+from harness import GOLDEN, Harness, TINY, read_logits
+
+COMMANDS = {
+    "qcc": ["compile", "inspect", "verify", "targets", "explain", "eval", "synth"],
+    "qrun": ["chat", "logits", "perplexity", "tokenize", "bench", "check", "devices"],
+}
+ERROR = re.compile(r"(qcc|qrun): error: .+ \[(Q\d{4})\]$")
+# Nearly uniform over the vocabulary: long answers, with bytes that are no UTF-8 by themselves.
+WILD = ["--raw", "--temp", "100", "--top-k", "0", "--top-p", "1", "--min-p", "0"]
+QUICK = ["--cpu=native", "--decode=1", "--prefill=32"]
+THINKING_TEMPLATE = (
+    "{%- for m in messages %}{{- '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{%- endfor %}"
+    "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}"
+    "{%- if enable_thinking is defined and enable_thinking is false %}{{- '<think>\\n\\n</think>\\n\\n' }}{%- endif %}"
+    "{%- endif %}")
+
+
+def refused(h, name, exit_code, code, says, tool, *args, **options):
+    """A case: the tool refuses with this exit code and error code, says all of `says`, prints nothing on stdout."""
+    def body():
+        p = h.tool(tool, *args, **options)
+        err = p.stderr.decode()
+        lines = err.strip("\n").split("\n")
+        assert p.returncode == exit_code, f"exit {p.returncode}, want {exit_code}: {err}"
+        assert p.stdout == b"", f"stdout is not empty: {p.stdout[:200]!r}"
+        form = ERROR.match(lines[0])
+        assert form and form.group(1) == tool, f"not of the form '{tool}: error: ... [Qnnnn]': {err!r}"
+        assert form.group(2) == code, f"code {form.group(2)}, want {code}: {err}"
+        for line in lines[1:]:
+            assert line.startswith(("  note: ", "  help: ")), f"neither note nor help: {line!r}"
+        for word in says:
+            assert word in err, f"does not say {word!r}: {err}"
+        known = h.tool("qcc", "explain", code)
+        assert known.returncode == 0 and code in known.stdout.decode(), f"qcc explain does not know {code}"
+    h.case(name, body)
+
+
+def conventions(h):
+    for tool, commands in COMMANDS.items():
+        for command in [[]] + [[c] for c in commands]:
+            p = h.tool(tool, *command, "--help")
+            text = p.stdout.decode()
+            h.check(f"{' '.join([tool, *command])} --help", p.returncode == 0 and not p.stderr and "usage" in text.lower(),
+                    "" if p.returncode == 0 else p.stderr.decode())
+            if not command:
+                missing = [c for c in commands if f"  {c} " not in text]
+                h.check(f"{tool} --help lists every command", not missing, ", ".join(missing))
+        p = h.tool(tool, "--version")
+        h.check(f"{tool} --version", p.returncode == 0 and re.match(rf"{tool} \d+\.\d+\.\d+", p.stdout.decode()), p.stdout.decode().strip())
+    p = h.tool("qcc", "explain", "Q1206")
+    h.check("qcc explain", p.returncode == 0 and p.stdout.startswith(b"Q1206: "))
+    refused(h, "qcc explain of no code", 2, "Q0104", ["Q0999"], "qcc", "explain", "Q0999")
+    p = h.tool("qcc", "targets")
+    h.check("qcc targets", p.returncode == 0 and all(n in p.stdout.decode() for n in ("base", "v3", "v4vnni", "avx512_vnni")))
+
+
+def usage(h, model):
+    refused(h, "qcc without a command", 2, "Q0101", ["qcc --help"], "qcc")
+    refused(h, "qcc unknown command", 2, "Q0101", ["bogus"], "qcc", "bogus")
+    refused(h, "qcc unknown option", 2, "Q0101", ["--bogus", "qcc compile --help"], "qcc", "compile", TINY, "--bogus")
+    out = h.path("never.qbin")
+    for option, value, accepted in (("--numerics", "int9", "int8, f32"), ("--kv", "f8", "f16, f32"),
+                                    ("--cpu", "v9", "native, base, v3, v4vnni"), ("--target", "tpu", "cpu"),
+                                    ("--decode", "0", "from 1 to"), ("--prefill", "x", "from 1 to"),
+                                    ("--compile-to", "lunch", "import, fuse, plan, code, artifact"), ("--report", "x", "fusion")):
+        refused(h, f"qcc compile {option}={value}", 2, "Q0102", [value, accepted], "qcc", "compile", TINY, f"{option}={value}", "-o", out)
+    refused(h, "qcc synth --format", 2, "Q0102", ["q9", "q4_k_m"], "qcc", "synth", "--format", "q9", "-o", out)
+    refused(h, "qcc synth --preset", 2, "Q0102", ["900b", "0.8b"], "qcc", "synth", "--preset", "900b", "-o", out)
+    refused(h, "qcc synth --arch", 2, "Q0102", ["llama", "qwen35", "qwen3"], "qcc", "synth", "--arch", "llama", "-o", out)
+    h.check("a usage error leaves no file", not os.path.exists(out))
+
+    refused(h, "qrun without a model", 2, "Q0101", ["qrun --help"], "qrun")
+    refused(h, "qrun unknown option", 2, "Q0101", ["--bogus", "--help"], "qrun", model, "--bogus")
+    for option, value, accepted in (("--temp", "-1", "from 0"), ("--temp", "warm", "from 0"), ("--top-k", "-1", "from 0"),
+                                    ("--top-p", "1.5", "from 0 to 1"), ("--min-p", "nan", "from 0 to 1"), ("--repeat-penalty", "0", "from"),
+                                    ("--presence-penalty", "inf", "from"), ("--seed", "-3", "from 0"), ("--think", "maybe", "on|off"),
+                                    ("--timing", "xml", "text|json"), ("--ctx", "0", "from 1"), ("-t", "0", "from 1"), ("-n", "x", "from 0")):
+        joined = [option, value] if option != "--timing" else [f"{option}={value}"]
+        refused(h, f"qrun {option} {value}", 2, "Q0101", [option, value, accepted], "qrun", model, "-p", "x", *joined)
+    refused(h, "qrun -p and -f", 2, "Q0101", ["-p and -f"], "qrun", model, "-p", "x", "-f", "y")
+    refused(h, "qrun --raw --system", 2, "Q0101", ["--raw"], "qrun", model, "-p", "x", "--raw", "--system", "y")
+    refused(h, "qrun --cpu", 2, "Q5003", ["v9", "it holds: "], "qrun", model, "-p", "x", "--cpu", "v9")
+
+
+def input_refused(h):
+    """Exit 3, one error that names what was found and what is accepted, and no output file."""
+    out = h.path("refused.qbin")
+    compile = ["qcc", "compile"]
+    llama = gguf_edit.with_metadata(TINY, h.path("llama.gguf"), {"general.architecture": gguf_edit.string_value("llama")})
+    cases = [
+        ("a file of another architecture", llama, "Q2001", ["llama", "qwen35", "qwen3"]),
+        ("a small file of another architecture", gguf_edit.one_tensor(h.path("one.gguf"), "llama", 0, 64, 256), "Q2001", ["llama", "qwen35", "qwen3"]),
+        ("a format that the table lacks", gguf_edit.one_tensor(h.path("q2k.gguf"), "qwen35", 10, 256, 96), "Q1206", ["Q2_K", "token_embd.weight", "q8_0"]),
+        ("an unknown type", gguf_edit.one_tensor(h.path("type.gguf"), "qwen35", 999, 256, 1024), "Q1207", ["999", "token_embd.weight"]),
+        ("a missing key", gguf_edit.with_metadata(TINY, h.path("key.gguf"), {"qwen35.block_count": None}), "Q2002", ["qwen35.block_count"]),
+        ("no file", h.path("none.gguf"), "Q1001", ["none.gguf"]),
+        ("a folder", h.work, "Q1001", [h.work]),
+    ]
+    with open(TINY, "rb") as f:
+        data = f.read()
+    for name, content, code, says in (("cut.gguf", data[:1000000], "Q1212", ["cut.gguf"]), ("text.gguf", b"no model, just text\n" * 10, "Q1003", ["GGUF"]),
+                                      ("empty.gguf", b"", "Q1002", ["24"]), ("v9.gguf", data[:4] + b"\x09" + data[5:], "Q1004", ["9"])):
+        with open(h.path(name), "wb") as f:
+            f.write(content)
+        cases.append((name, h.path(name), code, says))
+    for name, path, code, says in cases:
+        refused(h, f"compile of {name}", 3, code, says, *compile, path, "-o", out, "-q")
+    h.check("a refused model leaves no file", not [f for f in os.listdir(h.work) if f.startswith("refused")])
+
+
+def output_refused(h):
+    """The output is checked before any work: nothing was read or compiled."""
+    p = h.tool("qcc", "compile", TINY, "-o", h.path("no/such/folder.qbin"))
+    h.check("no work before the output is checked", p.returncode == 2 and b"read model" not in p.stderr, p.stderr.decode()[:200])
+    refused(h, "output folder missing", 2, "Q0103", ["folder does not exist", "-o"], "qcc", "compile", TINY, "-o", h.path("no/such/folder.qbin"))
+    refused(h, "output is a folder", 2, "Q0103", ["folder"], "qcc", "compile", TINY, "-o", h.work)
+    copy = gguf_edit.with_metadata(TINY, h.path("copy.gguf"), {})
+    refused(h, "output is the input", 2, "Q0103", ["input"], "qcc", "compile", copy, "-o", copy)
+    refused(h, "output is a device", 2, "Q0103", ["not a regular file"], "qcc", "compile", TINY, "-o", "/dev/full")
+
+    def limited():
+        out = h.path("limited.qbin")
+        command = [os.path.join(h.args.bin, "qcc"), "compile", TINY, "-o", out, "-q", *QUICK]
+        # The code fits under the limit, weights and code together do not.
+        p = subprocess.run(command, capture_output=True, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 20, 2 << 20)))
+        err = p.stderr.decode()
+        assert p.returncode == 6 and "[Q6003]" in err, f"exit {p.returncode}: {err}"
+        assert not [f for f in os.listdir(h.work) if f.startswith("limited")], os.listdir(h.work)
+        # Not even the code fits: the disk of temporary files is full.
+        p = subprocess.run(command, capture_output=True, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (50 << 10, 50 << 10)))
+        err = p.stderr.decode()
+        assert p.returncode == 6 and "[Q6003]" in err, f"temporary files: exit {p.returncode}: {err}"
+    h.case("a full disk", limited)
+
+
+def artifact_refused(h, model):
+    refused(h, "qrun no artifact", 4, "Q4001", ["none.qbin"], "qrun", h.path("none.qbin"), "-p", "x")
+    refused(h, "qrun of a folder", 4, "Q4003", [h.work], "qrun", h.work, "-p", "x")
+    refused(h, "qrun of a GGUF", 4, "Q4005", ["qcc compile"], "qrun", TINY, "-p", "x")
+    refused(h, "qcc inspect of a GGUF", 4, "Q4005", ["qcc compile"], "qcc", "inspect", TINY)
+    refused(h, "qrun devices of a GGUF", 4, "Q4005", ["qcc compile"], "qrun", "devices", TINY)
+    refused(h, "qrun without memory", 6, "Q6001", ["smaller context"], "qrun", model, "-p", "x", "--ctx", "2000000000", "-t", "1",
+            limits={resource.RLIMIT_AS: 1 << 29})
+    bare = gguf_edit.with_metadata(TINY, h.path("bare.gguf"), {"tokenizer.chat_template": None})
+    qbin = h.compile(bare, "bare.qbin", *QUICK)
+    refused(h, "chat without a template", 4, "Q5331", ["--raw"], "qrun", qbin, "-p", "x")
+    h.check("raw without a template", h.tool("qrun", qbin, "--raw", "-p", "My", "-n", "2").returncode == 0)
+
+
+def tokenize(h, model):
+    with open(os.path.join(GOLDEN, "tiny", "known.json")) as f:
+        known = json.load(f)["models"]["tiny-qwen35-q8_0"]
+    for case in known["greedy"]:
+        if "prompt_ids" in case:
+            out = h.run("qrun", "tokenize", model, "-p", case["prompt"])
+            h.check(f"tokenize {case['prompt']!r}", list(map(int, out.split())) == case["prompt_ids"], out.decode().strip())
+    text = os.path.join(GOLDEN, "tiny", "text.txt")
+    with open(os.path.join(GOLDEN, "tiny", "text.ids.txt"), "rb") as f:
+        want = f.read().split()
+    h.check("tokenize -f", h.run("qrun", "tokenize", model, "-f", text).split() == want)
+    with open(text, "rb") as f:
+        h.check("tokenize -f -", h.run("qrun", "tokenize", model, "-f", "-", stdin=f.read()).split() == want)
+    plain, special = (h.run("qrun", "tokenize", model, "-p", "a<|im_end|>b", *o).split() for o in ([], ["--special"]))
+    h.check("tokenize --special", len(special) == 3 and special[1] == b"4088", b" ".join(special).decode())
+    h.check("special tokens in user text stay text", b"4088" not in plain and len(plain) > 3, b" ".join(plain).decode())
+    refused(h, "tokenize without text", 2, "Q0101", ["-p and -f"], "qrun", "tokenize", model)
+    refused(h, "tokenize of no file", 3, "Q8001", ["none.txt"], "qrun", "tokenize", model, "-f", h.path("none.txt"))
+
+
+def timing(p):
+    return json.loads(p.stderr.decode().strip().split("\n")[-1])
+
+
+def prompts(h, model):
+    options = ["-n", "8", "--seed", "3"]
+    with open(h.path("prompt.txt"), "w") as f:
+        f.write("What is the state of the union?")
+    by_option = h.run("qrun", model, "-p", "What is the state of the union?", *options)
+    h.check("-p answers", len(by_option) > 8, repr(by_option))
+    h.check("-f equals -p", h.run("qrun", model, "-f", h.path("prompt.txt"), *options) == by_option)
+    h.check("stdin equals -p", h.run("qrun", model, *options, stdin=b"What is the state of the union?") == by_option)
+    h.check("`qrun chat` equals `qrun`", h.run("qrun", "chat", model, "-p", "What is the state of the union?", *options) == by_option)
+    refused(h, "empty prompt", 3, "Q8002", ["-p TEXT"], "qrun", model, "--raw", "-p", "")
+    refused(h, "prompt file missing", 3, "Q8001", ["none.txt"], "qrun", model, "-f", h.path("none.txt"))
+
+    for n in (0, 1, 5):
+        p = h.tool("qrun", model, *WILD, "-p", "My", "-n", n, "--seed", "1", "--timing=json")
+        t = timing(p)
+        h.check(f"-n {n}", p.returncode == 0 and t["generated_tokens"] == n and t["reason"] == "length" and (n > 0 or not p.stdout), p.stderr.decode())
+    texts = [h.run("qrun", model, *WILD, "-p", "My", "-n", 12, "--seed", s) for s in (1, 1, 2, 3)]
+    h.check("the same seed gives the same text", texts[0] == texts[1])
+    h.check("other seeds give other texts", len(set(texts)) == 3)
+    h.check("without a seed texts differ", len({h.run("qrun", model, *WILD, "-p", "My", "-n", 12) for _ in range(3)}) == 3)
+    p = h.tool("qrun", model, *WILD, "-p", "My", "-n", 12, "--timing=json")
+    h.check("the seed that was chosen gives the text again", h.run("qrun", model, *WILD, "-p", "My", "-n", 12, "--seed", timing(p)["seed"]) == p.stdout)
+    greedy = h.run("qrun", model, "--raw", "--temp", "0", "-p", "My fellow", "-n", 8)
+    h.check("--greedy is --temp 0", h.run("qrun", model, "--raw", "--greedy", "-p", "My fellow", "-n", 8) == greedy)
+    h.check("--top-k 1 is greedy", h.run("qrun", model, "--raw", "--temp", "1", "--top-k", "1", "-p", "My fellow", "-n", 8) == greedy)
+    h.check("--top-p 0 is greedy", h.run("qrun", model, "--raw", "--temp", "1", "--top-k", "0", "--top-p", "0", "-p", "My fellow", "-n", 8) == greedy)
+    h.check("--min-p 1 is greedy", h.run("qrun", model, "--raw", "--temp", "1", "--top-k", "0", "--top-p", "1", "--min-p", "1", "-p", "My fellow", "-n", 8) == greedy)
+    h.check("--repeat-penalty changes the text", h.run("qrun", model, "--raw", "--greedy", "--repeat-penalty", "3", "-p", "the the the the", "-n", 12)
+            != h.run("qrun", model, "--raw", "--greedy", "--repeat-penalty", "1", "-p", "the the the the", "-n", 12))
+    h.check("--presence-penalty changes the text", h.run("qrun", model, "--raw", "--greedy", "--presence-penalty", "20", "-p", "the the the the", "-n", 12)
+            != h.run("qrun", model, "--raw", "--greedy", "--presence-penalty", "0", "-p", "the the the the", "-n", 12))
+
+    p = h.tool("qrun", model, *WILD, "-p", "My fellow citizens", "--ctx", "16", "--seed", "1", "--timing=json")
+    t = timing(p)
+    h.check("a full context ends with reason length, tokens kept", p.returncode == 0 and t["reason"] == "length" and t["context"] == t["position"] == 16
+            and t["generated_tokens"] == 17 - t["prompt_tokens"] and p.stdout, p.stderr.decode())
+    refused(h, "a prompt larger than the context", 3, "Q5310", ["context"], "qrun", model, "--raw", "-p", "a b c d e f g h", "--ctx", "4")
+    p = h.tool("qrun", model, "-p", "x", "-n", 1)
+    h.check("no --timing, no output on stderr", p.returncode == 0 and p.stderr == b"", p.stderr.decode())
+    p = h.tool("qrun", model, "-p", "x", "-n", 1, "--timing")
+    h.check("--timing as text", p.returncode == 0 and b"prompt" in p.stderr and b"/s" in p.stderr, p.stderr.decode())
+    p = subprocess.run(f"'{os.path.join(h.args.bin, 'qrun')}' '{model}' {' '.join(WILD)} -p My -n 300 --seed 1 | head -c 5; echo ${{PIPESTATUS[0]}}",
+                       shell=True, executable="/bin/bash", capture_output=True)
+    h.check("a reader that leaves ends it without an error", p.stdout.endswith(b"0\n") and not p.stderr, repr((p.stdout, p.stderr)))
+    with open("/dev/full", "wb") as full:
+        p = subprocess.run([os.path.join(h.args.bin, "qrun"), model, "-p", "x", "-n", "3"], stdout=full, stderr=subprocess.PIPE)
+    h.check("a full disk under stdout", p.returncode == 6 and b"[Q6003]" in p.stderr, p.stderr.decode())
+
+
+def template(h):
+    """--system and --think change the prompt, as far as the file's template has them."""
+    qbin = h.compile(gguf_edit.with_metadata(TINY, h.path("think.gguf"), {"tokenizer.chat_template": gguf_edit.string_value(THINKING_TEMPLATE)}), "think.qbin", *QUICK)
+
+    def prompt_tokens(*options):
+        return timing(h.tool("qrun", qbin, "-p", "Hello", "-n", "1", "--timing=json", *options))["prompt_tokens"]
+    def count(text):
+        return len(h.run("qrun", "tokenize", qbin, "--special", "-p", text).split())
+    user = "<|im_start|>user\nHello<|im_end|>\n"
+    opened, thought = "<|im_start|>assistant\n", "<think>\n\n</think>\n\n"
+    for name, options, text in (("default", [], user + opened), ("--think on", ["--think", "on"], user + opened),
+                                ("--think off", ["--think", "off"], user + opened + thought),
+                                ("--system", ["--system", "Be brief."], "<|im_start|>system\nBe brief.<|im_end|>\n" + user + opened)):
+        got, want = prompt_tokens(*options), count(text)
+        h.check(f"prompt of {name}", got == want, f"{got} tokens, want {want}")
+
+
+def utf8(h, model):
+    """Whole UTF-8 at every moment: what has arrived by any time decodes, and so does all of it."""
+    for seed in range(4):
+        out = h.run("qrun", model, *WILD, "-p", "Grüße, 世界! ", "-n", 200, "--seed", seed)
+        try:
+            text = out.decode()
+            h.check(f"valid UTF-8, seed {seed}", len(text) > 100)
+        except UnicodeDecodeError as e:
+            h.check(f"valid UTF-8, seed {seed}", False, f"{e}: {out[max(0, e.start - 8):e.start + 8]!r}")
+    process = start(h, model, *WILD, "-p", "My", "-n", 200, "--seed", "5")
+    pieces = 0
+    while True:
+        piece = os.read(process.stdout.fileno(), 1 << 16)
+        if not piece:
+            break
+        pieces += 1
+        try:
+            piece.decode()
+        except UnicodeDecodeError as e:
+            h.check("streamed pieces are whole UTF-8", False, str(e))
+            break
+    h.check("output is streamed", process.wait() == 0 and pieces > 10, f"{pieces} pieces")
+    process.stdout.close()
+    process.stderr.close()
+
+
+def start(h, *args, **options):
+    return subprocess.Popen([os.path.join(h.args.bin, "qrun"), *map(str, args)], stdin=options.pop("stdin", subprocess.DEVNULL),
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+
+
+def interrupt(h, model):
+    def body():
+        process = start(h, model, *WILD, "-p", "My", "--seed", "1", "--timing=json")
+        first = os.read(process.stdout.fileno(), 1 << 16)
+        process.send_signal(signal.SIGINT)
+        rest, err = process.communicate(timeout=60)
+        text = (first + rest).decode()
+        assert process.returncode == 130, f"exit {process.returncode}: {err.decode()}"
+        assert json.loads(err.decode())["reason"] == "interrupted", err.decode()
+        assert text, "no text"
+    h.case("Ctrl-C stops a generation: exit 130, whole UTF-8", body)
+
+
+class Screen:
+    """qrun on a terminal of its own; stdout and stderr are read apart."""
+
+    def __init__(self, h, *args):
+        self.terminal, slave = pty.openpty()
+
+        def own_terminal():
+            os.setsid()
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        self.process = start(h, *args, stdin=slave, preexec_fn=own_terminal)
+        os.close(slave)
+        self.out, self.err = b"", b""
+
+    def type(self, text):
+        os.write(self.terminal, text)
+
+    def until(self, done, what):
+        limit = time.monotonic() + 60
+        while not done():
+            assert time.monotonic() < limit, f"waited for {what}: stdout {self.out!r}, stderr {self.err!r}"
+            ready, _, _ = select.select([self.process.stdout, self.process.stderr], [], [], 0.2)
+            for stream in ready:
+                data = os.read(stream.fileno(), 1 << 16)
+                if stream is self.process.stdout:
+                    self.out += data
+                else:
+                    self.err += data
+                assert data or self.process.poll() is None or done(), f"ended before {what}: exit {self.process.poll()}, stderr {self.err!r}"
+
+    def prompts(self, n):
+        self.until(lambda: self.err.count(b"> ") >= n, f"prompt {n}")
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+        self.process.stderr.close()
+        os.close(self.terminal)
+
+
+def chat(h, model):
+    def body():
+        screen = Screen(h, model, "--temp", "0", "-n", "24", "--timing=json")
+        try:
+            screen.prompts(1)
+            screen.type(b"Who are you?\n")
+            screen.prompts(2)
+            first = len(screen.out)
+            assert first > 2 and screen.out.endswith(b"\n"), f"first answer {screen.out!r}"
+            screen.type(b"Why?\n")
+            screen.prompts(3)
+            assert len(screen.out) > first + 2, f"second answer {screen.out[first:]!r}"
+            turns = [json.loads(line) for line in screen.err.decode().replace("> ", "").split("\n") if line.startswith("{")]
+            assert len(turns) == 2 and turns[0]["reused_tokens"] == 0 and turns[1]["reused_tokens"] > 0, f"the second turn feeds the first again: {turns}"
+            alone = h.run("qrun", model, "--temp", "0", "-n", "24", "-p", "Who are you?")
+            assert screen.out[:first].rstrip(b"\n") == alone.rstrip(b"\n"), f"{screen.out[:first]!r}, with -p {alone!r}"
+            screen.type(b"\x04")
+            screen.until(lambda: screen.process.poll() is not None, "the end")
+            assert screen.process.returncode == 0, f"exit {screen.process.returncode}: {screen.err!r}"
+        finally:
+            screen.end()
+    h.case("chat on a terminal: two turns, Ctrl-D ends", body)
+
+    def stopped():
+        screen = Screen(h, model, "--temp", "100", "--top-k", "0", "--top-p", "1", "--seed", "1", "--timing=json")
+        try:
+            screen.prompts(1)
+            screen.type(b"Talk\n")
+            screen.until(lambda: len(screen.out) > 20, "the answer")
+            screen.type(b"\x03")
+            screen.prompts(2)
+            assert b'"reason": "interrupted"' in screen.err, screen.err
+            screen.out.decode()
+            screen.type(b"/exit\n")
+            screen.until(lambda: screen.process.poll() is not None, "the end")
+            assert screen.process.returncode == 0, f"exit {screen.process.returncode}"
+        finally:
+            screen.end()
+    h.case("Ctrl-C stops an answer, the chat goes on", stopped)
+
+
+def logits(h, model):
+    ids = h.path("ids.txt")
+
+    def write(text):
+        with open(ids, "w") as f:
+            f.write(text)
+        return ids
+    write("940 1209\n937\t44 32 451 1266\n")
+    want = h.logits(model, ids)
+    h.check("logits: rows and columns", want[:2] == (7, 4096), str(want[:2]))
+    for split in ("1", "2", "3,1", "7", "100", "1,1,1,1,1,1,1,5"):
+        h.check(f"logits --split {split}", h.logits(model, ids, "--split", split) == want)
+    out = h.run("qrun", "logits", model, "--tokens", ids, "-o", "-")
+    with open(h.path("dash.bin"), "wb") as f:
+        f.write(out)
+    h.check("logits -o -", read_logits(h.path("dash.bin")) == want)
+    none = h.path("none.bin")
+    for split in ("0", "1,", "a", "-1", "1,,2", ""):
+        refused(h, f"logits --split {split!r}", 2, "Q0101", ["--split"], "qrun", "logits", model, "--tokens", ids, "-o", none, "--split", split)
+    for name, text, code in (("a word", "1 2 banana", "Q8003"), ("no ids", "", "Q8003"), ("a number too large", "1 99999999999", "Q8003"),
+                             ("an id outside the vocabulary", "1 4096", "Q5304"), ("a negative id", "1 -1", "Q5304")):
+        refused(h, f"ids with {name}", 3, code, [], "qrun", "logits", model, "--tokens", write(text), "-o", none)
+    write("1 2 3")
+    refused(h, "logits without ids", 3, "Q8001", ["no-ids.txt"], "qrun", "logits", model, "--tokens", h.path("no-ids.txt"), "-o", none)
+    refused(h, "logits without -o", 2, "Q0101", ["-o"], "qrun", "logits", model, "--tokens", ids)
+    refused(h, "logits into no folder", 6, "Q6002", ["no/such"], "qrun", "logits", model, "--tokens", ids, "-o", h.path("no/such.bin"))
+    refused(h, "logits onto a full disk", 6, "Q6003", ["/dev/full"], "qrun", "logits", model, "--tokens", ids, "-o", "/dev/full")
+    h.check("a refused run leaves no file", not [f for f in os.listdir(h.work) if f.startswith("none.bin")])
+
+
+def measures(h, model):
+    b = json.loads(h.run("qrun", "bench", model, "-p", 16, "-n", 4, "-d", 8, "-r", 3, "-t", 1, "--json"))
+    expected = {"model": str, "architecture": str, "cpu": str, "threads": int, "depth": int, "load_seconds": float, "first_token_seconds": float,
+                "peak_rss_bytes": int, "weight_bytes": int, "prefill": dict, "decode": dict}
+    wrong = [k for k, t in expected.items() if not isinstance(b.get(k), t)]
+    h.check("bench --json keys", not wrong, ", ".join(wrong))
+    h.check("bench --json values", b["threads"] == 1 and b["depth"] == 8 and b["prefill"]["tokens"] == 16 and b["decode"]["tokens"] == 4, str(b))
+    for part in ("prefill", "decode"):
+        samples = sorted(b[part]["samples"])
+        h.check(f"bench --json {part}: every sample, and the median", len(samples) == 3 and samples[0] > 0 and abs(b[part]["median"] - samples[1]) < 1e-3, str(b[part]))
+    refused(h, "bench of nothing", 2, "Q0101", ["nothing"], "qrun", "bench", model, "-p", "0", "-n", "0")
+    out = h.run("qrun", "perplexity", model, "-f", h.path("prompt.txt")).decode()
+    h.check("perplexity prints one figure", re.match(r"perplexity \d+\.\d+", out), out.strip())
+    out = h.run("qrun", "devices").decode()
+    h.check("devices", out.startswith("cpu"), out.split("\n")[0])
+    out = h.run("qrun", "devices", model).decode()
+    h.check("devices of an artifact", "runs here" in out, out)
+    out = h.run("qrun", "check", model).decode()
+    h.check("check", "hashes: ok" in out, out)
+    h.check("verify", h.run("qcc", "verify", model).decode().split()[1] == "ok")
+
+
+def progress(h):
+    p = h.tool("qcc", "compile", TINY, "-o", h.path("progress.qbin"), *QUICK)
+    err = p.stderr.decode()
+    h.check("compile: stdout is empty, one line per stage on stderr",
+            p.returncode == 0 and p.stdout == b"" and re.findall(r"^\[ ?(\d)/6\] ", err, re.M) == list("123456") and "\r" not in err and "\x1b" not in err, err)
+    p = h.tool("qcc", "compile", TINY, "-q", "--compile-to=plan", "--report=fusion")
+    h.check("compile -q --report=fusion: the report alone", p.returncode == 0 and b"fused" in p.stdout and p.stderr == b"", repr(p.stdout[:100] + p.stderr[:200]))
+    h.check("compile --compile-to=plan writes no artifact", not os.path.exists("tiny-qwen35-q8_0.qbin"))
+
+
+def main():
+    h = Harness(__doc__)
+    plain_tool = h.tool
+
+    def tool(name, *args, limits=None, **options):
+        if limits is None:
+            return plain_tool(name, *args, **options)
+        return subprocess.run([os.path.join(h.args.bin, name), *map(str, args)], capture_output=True, stdin=subprocess.DEVNULL,
+                              preexec_fn=lambda: [resource.setrlimit(r, (v, v)) for r, v in limits.items()])
+    h.tool = tool
+    plain_check = h.check
+    h.check = lambda name, ok, detail="": plain_check(name, ok, "" if ok else detail)
+    model = h.compile(TINY, "model.qbin", "--cpu=native")
+    conventions(h)
+    usage(h, model)
+    input_refused(h)
+    output_refused(h)
+    artifact_refused(h, model)
+    tokenize(h, model)
+    prompts(h, model)
+    template(h)
+    utf8(h, model)
+    interrupt(h, model)
+    chat(h, model)
+    logits(h, model)
+    measures(h, model)
+    progress(h)
+    h.finish()
+
+
+if __name__ == "__main__":
+    main()
