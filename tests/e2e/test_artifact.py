@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+"""The artifact: equal bytes from equal input, ISA levels, damage, buckets, inspection, atomic writing."""
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+from harness import Harness, goldens, nmse, read_logits
+
+LADDERS = ["--decode=1,4", "--prefill=32"]
+LEVELS = ["base", "v3", "v4vnni"]
+NOBODY = 65534
+
+
+def content(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def inspect(h, qbin):
+    return json.loads(h.run("qcc", "inspect", qbin, "--json"))
+
+
+def determinism(h, gguf, qbin):
+    """`qbin` again under another name, from another folder, in another environment, on one core."""
+    folder = h.path("elsewhere")
+    os.makedirs(os.path.join(folder, "tmp"))
+    shutil.copy(gguf, folder)
+    environment = {"TZ": "Pacific/Chatham", "LC_ALL": "C", "HOME": "/", "TMPDIR": os.path.join(folder, "tmp"), "PATH": os.environ["PATH"]}
+    subprocess.run([os.path.abspath(os.path.join(h.args.bin, "qcc")), "compile", os.path.basename(gguf), "-o", "renamed.qbin", "-q",
+                    "--cpu=v4vnni,base,v3", "--prefill=32", "--decode=4,1"],
+                   cwd=folder, env=environment, check=True, preexec_fn=lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}))
+    a, b = content(qbin), content(os.path.join(folder, "renamed.qbin"))
+    first = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+    h.check("two compiles give equal bytes", a == b, "" if a == b else f"{len(a)} and {len(b)} bytes, the first difference at {first}")
+    h.check("no path, user or folder of this machine in the artifact", not any(word.encode() in a for word in (h.work, os.path.dirname(gguf), folder)))
+    h.check("temporary files are removed", not os.listdir(os.path.join(folder, "tmp")), str(os.listdir(os.path.join(folder, "tmp"))))
+
+
+def levels(h, qbin, gguf, tokens, reference, limit):
+    want = read_logits(reference)
+    devices = h.run("qrun", "devices", qbin).decode()
+    runs = [n for n in LEVELS if re.search(rf"cpu {n}\b.*runs here", devices)]
+    h.check("devices tells of each level", all(f"cpu {n}" in devices for n in LEVELS) and "base" in runs, devices)
+    got = {}
+    for name in LEVELS:
+        if name not in runs:
+            needs = re.search(rf"cpu {name}\b.*", devices).group(0)
+            p = h.tool("qrun", "logits", qbin, "--tokens", tokens, "-o", h.path("none.bin"), "--cpu", name)
+            h.check(f"level {name} is refused here, by the feature's name", p.returncode == 5 and b"[Q5001]" in p.stderr, f"{needs}; {p.stderr.decode()}")
+            continue
+        got[name] = h.logits(qbin, tokens, "--cpu", name)
+        error = nmse(got[name], want)
+        h.check(f"level {name} against the golden", error <= limit, f"NMSE {error:.2e}, limit {limit:.2e}")
+        h.check(f"level {name}: threads and split change no bit", h.logits(qbin, tokens, "--cpu", name, "-t", 3, "--split", "5,9") == got[name])
+    for name in runs[1:]:
+        error = nmse(got[name], got["base"])
+        h.check(f"levels {name} and base agree", error <= limit, f"NMSE {error:.2e}, limit {limit:.2e}")
+    best = [n for n in reversed(LEVELS) if n in runs][0]
+    h.check("the best level is the default", h.logits(qbin, tokens) == got[best], best)
+    lacking = [n for n in LEVELS if n not in runs]
+    if lacking:
+        only = h.compile(gguf, "only.qbin", f"--cpu={lacking[0]}", *LADDERS)
+        p = h.tool("qrun", only, "--raw", "-p", "x")
+        missing = set(re.findall(r"\w+", p.stderr.decode())) & set(h.run("qcc", "targets").decode().split())
+        h.check(f"an artifact of {lacking[0]} alone is refused, by the feature's name", p.returncode == 5 and b"[Q5001]" in p.stderr and missing, p.stderr.decode())
+    else:
+        print("skip an artifact of a level that this machine lacks: it has all")
+
+
+def refusal(p):
+    """What is wrong with the way an artifact was refused; empty if nothing."""
+    err = p.stderr.decode(errors="replace")
+    if p.returncode != 4:
+        return f"exit {p.returncode}: {err[-300:]}"
+    if p.stdout or not re.match(r"(qrun|qcc): error: .+ \[Q40\d\d\]\n  note: ", err):
+        return f"stdout {p.stdout!r}, stderr {err!r}"
+    return ""
+
+
+def damage(h, qbin):
+    rng = random.Random(20)
+    data = content(qbin)
+    report = inspect(h, qbin)
+    sections = report["sections"]
+    path = h.path("damaged.qbin")
+
+    def attempt(name, data, command=("qrun",), tail=("--raw", "-p", "x", "-n", "1")):
+        with open(path, "wb") as f:
+            f.write(data)
+        wrong = refusal(h.tool(command[0], *command[1:], path, *tail))
+        h.check(name, not wrong, wrong)
+
+    edges = [s["offset"] + d for s in sections for d in (-1, 0, 1)] + [s["offset"] + s["size"] - 1 for s in sections]
+    for size in sorted({0, 1, 7, 8, 16, 47, 48, 49, 87, 88, 4095, 4096, len(data) - 1, *edges, *(rng.randrange(len(data)) for _ in range(8))}):
+        attempt(f"cut to {size} bytes", data[:size])
+    attempt("one byte more", data + b"\0")
+    attempt("another megabyte", data + bytes(1 << 20))
+
+    def flipped(at, bit):
+        return data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1:]
+
+    areas = [("header", 0, 48), ("table", 48, 48 + 40 * len(sections))]
+    areas += [(f"{s['kind']} {s['index']}", s["offset"], s["offset"] + s["size"]) for s in sections if s["kind"] != "weights"]
+    gaps = [(a["offset"] + a["size"], b["offset"]) for a, b in zip(sections, sections[1:])]
+    areas += [("padding", *max(gaps, key=lambda g: g[1] - g[0]))]
+    for name, begin, end in areas:
+        for at in [begin, end - 1] + [rng.randrange(begin, end) for _ in range(6)]:
+            attempt(f"flip in {name} at {at}", flipped(at, rng.randrange(8)))
+    weights = [s for s in sections if s["kind"] == "weights"]
+    for s in weights:
+        for at in [s["offset"], s["offset"] + s["size"] - 1] + [s["offset"] + rng.randrange(s["size"]) for _ in range(4)]:
+            attempt(f"flip in weights at {at}: qrun check", flipped(at, rng.randrange(8)), ("qrun", "check"), ())
+        attempt("flip in weights: qcc verify", flipped(s["offset"] + s["size"] // 2, 0), ("qcc", "verify"), ())
+    attempt("flip in code: qcc inspect", flipped(sections[0]["offset"] + 100, 0), ("qcc", "inspect"), ())
+    attempt("flip in code: qrun devices", flipped(sections[0]["offset"] + 100, 0), ("qrun", "devices"), ())
+    attempt("cut: qcc inspect", data[:5000], ("qcc", "inspect"), ())
+    h.check("the whole one passes", h.tool("qrun", "check", qbin).returncode == 0)
+
+
+KEYS = {
+    "schema": int, "file_bytes": int, "format": dict, "identity": str, "model": dict, "numerics": str, "kv": str, "sections": list, "targets": list,
+    "formats": list, "memory": dict, "programs": list, "states": list, "tokenizer": dict, "sampling": (dict, type(None)),
+    "chat_template_section": (int, type(None)), "goldens_section": (int, type(None)), "provenance": dict,
+}
+INNER = {
+    "format": ["major", "minor", "required_features"],
+    "model": ["arch", "name", "vocab_size", "logits_stride", "context_length", "embedding_length"],
+    "sections": ["index", "kind", "offset", "size", "alignment", "optional", "hash"],
+    "targets": ["target", "isa", "features", "section", "code_bytes", "weights_section"],
+    "formats": ["name", "tensors", "source_bytes", "packed_bytes"],
+    "memory": ["weights_bytes", "scratch_bytes", "state_bytes_per_sequence", "kv_bytes_per_token"],
+    "programs": ["name", "phase", "rows", "scratch_bytes", "dispatches", "barriers"],
+    "states": ["name", "kind", "layer", "shape", "element", "offset", "bytes"],
+    "tokenizer": ["pre", "bos", "eos", "eot", "pad", "add_bos", "eog", "section"],
+    "provenance": ["compiler", "source_name", "source_bytes", "source_hash", "options"],
+}
+
+
+def inspection(h, gguf, qbin):
+    report = inspect(h, qbin)
+    wrong = [k for k, t in KEYS.items() if not isinstance(report.get(k), t)]
+    h.check("inspect --json: the documented keys", not wrong and report["schema"] == 1, ", ".join(wrong))
+    for key, names in INNER.items():
+        rows = report[key] if isinstance(report[key], list) else [report[key]]
+        missing = {n for row in rows for n in names if n not in row}
+        h.check(f"inspect --json: keys of {key}", rows and not missing, ", ".join(sorted(missing)))
+    sections = report["sections"]
+    h.check("inspect: the sections are the file", sections[-1]["offset"] + sections[-1]["size"] == report["file_bytes"] == os.path.getsize(qbin)
+            and all(s["offset"] % s["alignment"] == 0 and a["offset"] + a["size"] <= s["offset"] for a, s in zip(sections, sections[1:])))
+    h.check("inspect: levels, best first", [t["isa"] for t in report["targets"]] == ["v4vnni", "v3", "base"])
+    programs = {(p["phase"], p["rows"]) for p in report["programs"]}
+    h.check("inspect: a program for each phase and bucket", {("decode", 1), ("decode", 4), ("prefill", 32)} <= programs, str(programs))
+    states, memory = report["states"], report["memory"]
+    kv = [s for s in states if s["kind"] == "kv"]
+    layers = {s["layer"] for s in states}
+    h.check("inspect: KV per token is the sum of its states", kv and sum(s["bytes"] for s in kv) == memory["kv_bytes_per_token"])
+    h.check("inspect: state per sequence holds conv and delta states", {s["kind"] for s in states} == {"conv", "delta", "kv"}
+            and sum(s["bytes"] for s in states if s["kind"] != "kv") <= memory["state_bytes_per_sequence"], str(layers))
+    packed, weights = sum(f["packed_bytes"] for f in report["formats"]), sum(s["size"] for s in sections if s["kind"] == "weights")
+    h.check("inspect: the formats' table is the weights, but for alignment", packed <= memory["weights_bytes"] == weights <= packed * 1.02, f"{packed}, {memory}, section {weights}")
+    h.check("inspect: provenance", report["provenance"]["source_name"] == os.path.basename(gguf) and report["provenance"]["source_bytes"] == os.path.getsize(gguf))
+    text = h.run("qcc", "inspect", qbin).decode()
+    h.check("inspect as text", all(word in text for word in ("sections", "targets", "formats", "memory", "programs", "provenance", report["identity"])))
+    wide = inspect(h, h.compile(gguf, "wide.qbin", "--cpu=native", "--kv=f32", "--numerics=f32", *LADDERS))
+    h.check("--kv=f32 takes twice the KV", wide["kv"] == "f32" and wide["numerics"] == "f32" and wide["memory"]["kv_bytes_per_token"] == 2 * memory["kv_bytes_per_token"])
+
+
+def buckets(h, gguf, tokens):
+    want = None
+    for ladder in (["--decode=1", "--prefill=1"], ["--decode=1,2,4,8", "--prefill=32,128"], ["--decode=1,3", "--prefill=7,48"], ["--decode=64,1", "--prefill=20,5,5"]):
+        qbin = h.compile(gguf, "ladder.qbin", "--cpu=native", *ladder)
+        rows = {(p["phase"], p["rows"]) for p in inspect(h, qbin)["programs"] if p["phase"] != "head"}
+        asked = {(o[2:].split("=")[0], int(n)) for o in ladder for n in o.split("=")[1].split(",")}
+        h.check(f"ladder {' '.join(ladder)}", rows == asked, f"has {sorted(rows)}")
+        got = [h.logits(qbin, tokens), h.logits(qbin, tokens, "--split", "1"), h.logits(qbin, tokens, "--split", "3,8")]
+        want = want or got[0]
+        h.check(f"ladder {' '.join(ladder)}: the same bits", all(g == want for g in got))
+
+
+def atomic(h, gguf):
+    folder = h.path("atomic")
+    os.makedirs(folder)
+    out = os.path.join(folder, "m.qbin")
+    with open(out, "wb") as f:
+        f.write(b"an older artifact")
+    command = [os.path.join(h.args.bin, "qcc"), "compile", gguf, "-o", out, "--cpu=native", *LADDERS]
+    # The stage behind which the signal comes: 4/6: while code is made; 5/6: while the file is written.
+    for name, number, stage, delay, exit_code in (("SIGINT", signal.SIGINT, "[ 4/6]", 0.2, 130), ("SIGTERM", signal.SIGTERM, "[ 4/6]", 0.0, 130),
+                                                  ("SIGKILL", signal.SIGKILL, "[ 4/6]", 0.2, -9), ("SIGKILL", signal.SIGKILL, "[ 5/6]", 0.0, -9),
+                                                  ("SIGKILL", signal.SIGKILL, "[ 5/6]", 0.01, -9)):
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        for line in process.stderr:
+            if line.startswith(stage):
+                break
+        time.sleep(delay)
+        process.send_signal(number)
+        err = process.communicate()[1]
+        left = os.listdir(folder)
+        done = process.returncode == 0 and stage == "[ 5/6]"  # was faster than the signal
+        h.check(f"{name} after {stage}: exit code", done or process.returncode == exit_code, f"exit {process.returncode}, want {exit_code}: {err}")
+        whole = h.tool("qcc", "verify", out).returncode == 0 if done else content(out) == b"an older artifact"
+        h.check(f"{name} after {stage}: no torn file, none left", left == ["m.qbin"] and whole, str(left))
+        with open(out, "wb") as f:
+            f.write(b"an older artifact")
+    p = h.tool("qcc", *command[1:])
+    h.check("and the next compile works", p.returncode == 0 and h.tool("qcc", "verify", out).returncode == 0 and os.listdir(folder) == ["m.qbin"], p.stderr.decode())
+
+
+def read_only(h, gguf):
+    folder = h.path("readonly")
+    os.makedirs(folder)
+    shutil.copy(gguf, folder)
+    os.chmod(folder, 0o555)
+    command = [os.path.abspath(os.path.join(h.args.bin, "qcc")), "compile", os.path.basename(gguf), "-o", "m.qbin", "-q"]
+    user = {}
+    if os.geteuid() == 0:  # to whom no folder is read-only
+        os.chmod(h.work, 0o755)
+        user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+        try:
+            subprocess.run([command[0], "--version"], cwd=folder, check=True, capture_output=True, **user)
+        except (OSError, subprocess.CalledProcessError) as e:
+            print(f"skip read-only folder: another user cannot run qcc here ({e})")
+            return
+    start = time.monotonic()
+    p = subprocess.run(command, cwd=folder, capture_output=True, text=True, **user)
+    h.check("a read-only folder is refused before work", p.returncode == 6 and "[Q6002]" in p.stderr and "folder" in p.stderr and time.monotonic() - start < 5,
+            f"exit {p.returncode}: {p.stderr}")
+    os.chmod(folder, 0o755)
+
+
+def dependencies(h):
+    p = subprocess.run(["ldd", os.path.join(h.args.bin, "qrun")], capture_output=True, text=True)
+    libraries = [line.split()[0] for line in p.stdout.strip().split("\n")]
+    foreign = [n for n in libraries if re.search("llvm|mlir|absl|lld", n, re.I)]
+    h.check("qrun needs no LLVM, MLIR, Abseil", p.returncode == 0 and any("libc.so" in n for n in libraries) and not foreign, " ".join(libraries))
+
+
+def main():
+    h = Harness(__doc__)
+    plain_check = h.check
+    h.check = lambda name, ok, detail="": plain_check(name, ok, "" if ok else detail)
+    (name, gguf, tokens, reference, row), = [g for g in goldens(formats=("Q8_0",)) if g[0] == "t35-q-Q8_0"]
+    qbin = h.compile(gguf, "model.qbin", f"--cpu={','.join(LEVELS)}", *LADDERS)
+    dependencies(h)
+    determinism(h, gguf, qbin)
+    levels(h, qbin, gguf, tokens, reference, row["int8_limit"])
+    inspection(h, gguf, qbin)
+    damage(h, qbin)
+    buckets(h, gguf, tokens)
+    atomic(h, gguf)
+    read_only(h, gguf)
+    h.finish()
+
+
+if __name__ == "__main__":
+    main()
