@@ -21,6 +21,10 @@ namespace qcc::passes {
 #define GEN_PASS_REGISTRATION
 #include "passes/Passes.h.inc"
 
+// hir -> fused hir: the groups that kernels execute. The big groups first, so that what they leave is merged
+// around them. `int8`: first round the inputs of block-quantised linears (numerics = int8).
+void addFusionPasses(mlir::OpPassManager& pm, bool int8);
+
 // Fused hir -> verified plan: qcc-layout-weights, qcc-build-plan, qcc-insert-barriers, qcc-assign-arena,
 // qcc-verify-plan, in this order, on a module. `options`: see BuildPlan in Passes.td.
 void addPlanPasses(mlir::OpPassManager& pm, const BuildPlanOptions& options = {});

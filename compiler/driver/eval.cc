@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/artifact/output_file.h"
+#include "compiler/pipeline/file_weights.h"
 #include "dialects/hir/eval/Evaluator.h"
 #include "frontends/gguf/error.h"
 #include "frontends/models/import.h"
@@ -24,21 +25,6 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little,
               "logits files are written as the values lie in memory");
-
-// The file's tensors as the evaluator asks for them.
-class FileWeights final : public hir::WeightSource {
- public:
-  explicit FileWeights(const gguf::File& file) : file_(file) {}
-
-  std::optional<hir::WeightBytes> find(llvm::StringRef name) const override {
-    const gguf::Tensor* tensor = file_.FindTensor(std::string_view(name.data(), name.size()));
-    if (tensor == nullptr) return std::nullopt;
-    return hir::WeightBytes{tensor->format, {tensor->data, tensor->bytes}};
-  }
-
- private:
-  const gguf::File& file_;
-};
 
 absl::StatusOr<std::vector<int32_t>> ReadTokens(const std::string& path) {
   std::ifstream in(path, std::ios::binary);

@@ -20,6 +20,7 @@
 #include "compiler/artifact/tokenizer_section.h"
 #include "compiler/artifact/writer.h"
 #include "compiler/pipeline/diagnostics.h"
+#include "compiler/pipeline/goldens.h"
 #include "compiler/pipeline/plan_manifest.h"
 #include "compiler/pipeline/weights_section.h"
 #include "dialects/plan/PlanSummary.h"
@@ -65,18 +66,6 @@ absl::Status CodeError(llvm::Error error) {
   return MakeError("Q3004", message, where);
 }
 
-// Fusion order matters: the big groups first, so that what they leave is merged around them.
-void AddFusionPasses(mlir::OpPassManager& pm, NumericsMode numerics) {
-  if (numerics == NumericsMode::kInt8) pm.addPass(passes::createQuantizeActivations());
-  pm.addPass(passes::createFuseGatedDelta());
-  pm.addPass(passes::createFuseQkNormRopeStore());
-  pm.addPass(passes::createFuseGatedAttention());
-  pm.addPass(passes::createFuseSwiglu());
-  pm.addPass(passes::createFuseResidual());
-  pm.addPass(passes::createMergeLinears());
-  pm.addPass(passes::createFuseNormQuant());
-}
-
 // One compile: every stage is a method, Run tells the story.
 class Compilation {
  public:
@@ -117,6 +106,7 @@ class Compilation {
     const cpu::IsaInfo* isa;
     std::vector<uint8_t> blob;
   };
+  std::optional<std::vector<uint8_t>> goldens_;
   std::vector<Variant> variants_;  // best first
   bool stopped_ = false;           // compile_to was reached
 };
@@ -151,9 +141,14 @@ absl::Status Compilation::Fuse() {
   sink_.BeginStage(3, kStages, "fuse");
   DiagnosticCollector diagnostics(context_);
   mlir::PassManager pm(&context_);
-  AddFusionPasses(pm, options_.numerics);
+  passes::addFusionPasses(pm, options_.numerics == NumericsMode::kInt8);
   if (mlir::failed(pm.run(*module_))) return diagnostics.ToStatus("Q3002", "fuse");
   if (options_.report_fusion) ReportFusion(diagnostics.remarks());
+  // The plan replaces the hir functions, so what they say is taken down here.
+  if (options_.compile_to == CompilePhase::kArtifact) {
+    goldens_ = MakeGoldens(*module_, *file_, options_.numerics);
+    if (!goldens_) return diagnostics.ToStatus("Q3002", "golden values");
+  }
   return EndPhase(CompilePhase::kFuse, *module_, FusionSummary(diagnostics.remarks()));
 }
 
@@ -273,6 +268,9 @@ absl::Status Compilation::Write() {
     if (!section.ok()) return section.status();
     manifest.chat_template_section = *section;
   }
+  auto goldens = out.AddSection(QBIN_SECTION_GOLDENS, *goldens_);
+  if (!goldens.ok()) return goldens.status();
+  manifest.goldens_section = *goldens;
   auto weights =
       out.AddStream(QBIN_SECTION_WEIGHTS, manifest.weights_bytes, [&](ArtifactWriter::Append append) {
         return WriteWeights(*module_, manifest.weights_bytes, *file_, sink_, append);
