@@ -439,9 +439,10 @@ def progress(h):
     h.check("compile --compile-to=plan writes no artifact", not os.path.exists("tiny-qwen35-q8_0.qbin"))
 
 
-def main():
-    h = Harness(__doc__)
-    plain_tool = h.tool
+def quiet_harness(description):
+    """A harness that prints details of failures only, and whose tools take resource limits."""
+    h = Harness(description)
+    plain_tool, plain_check = h.tool, h.check
 
     def tool(name, *args, limits=None, **options):
         if limits is None:
@@ -449,8 +450,12 @@ def main():
         return subprocess.run([os.path.join(h.args.bin, name), *map(str, args)], capture_output=True, stdin=subprocess.DEVNULL,
                               preexec_fn=lambda: [resource.setrlimit(r, (v, v)) for r, v in limits.items()])
     h.tool = tool
-    plain_check = h.check
     h.check = lambda name, ok, detail="": plain_check(name, ok, "" if ok else detail)
+    return h
+
+
+def main():
+    h = quiet_harness(__doc__)
     model = h.compile(TINY, "model.qbin", "--cpu=native")
     conventions(h)
     usage(h, model)
