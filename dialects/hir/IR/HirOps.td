@@ -30,6 +30,10 @@ def Hir_IdTensor : 1DTensorOf<[I32]>;
 
 def Hir_ParamOp : Hir_Op<"param", [Pure]> {
   let summary = "a tensor of the model, by its GGUF name";
+  let description = [{
+    Names a tensor of the GGUF file; its shape and format are in the type, its values never in the IR. One op per use is
+    fine: two params of one name are the same tensor.
+  }];
   let arguments = (ins StrAttr:$name);
   let results = (outs Hir_WeightType:$result);
   let assemblyFormat = "$name attr-dict `:` qualified(type($result))";
@@ -38,6 +42,10 @@ def Hir_ParamOp : Hir_Op<"param", [Pure]> {
 
 def Hir_StateOp : Hir_Op<"state", []> {
   let summary = "the state of one layer, by its name, e.g. \"blk.3.kv\"";
+  let description = [{
+    A handle of memory that one sequence keeps between steps. Names are unique in a module ("blk.<layer>.<kind>"); the
+    ops that take the handle say whether they read or write it.
+  }];
   let arguments = (ins StrAttr:$name);
   let results = (outs Hir_StateType:$result);
   let assemblyFormat = "$name attr-dict `:` qualified(type($result))";
@@ -46,6 +54,9 @@ def Hir_StateOp : Hir_Op<"state", []> {
 
 def Hir_EmbedOp : Hir_InferredOp<"embed", [Pure]> {
   let summary = "row lookup: y[r] = decode(table[ids[r]])";
+  let description = [{
+    table: [vocab, features] in any format; ids: one per row, each below vocab. Rows are decoded exactly, unscaled.
+  }];
   let arguments = (ins Hir_WeightType:$table, Hir_IdTensor:$ids);
   let results = (outs Hir_Rows2D:$result);
   let assemblyFormat = "$table `,` $ids attr-dict `:` qualified(type($table)) `,` type($ids)";
@@ -54,6 +65,10 @@ def Hir_EmbedOp : Hir_InferredOp<"embed", [Pure]> {
 
 def Hir_RmsNormOp : Hir_InferredOp<"rms_norm", [Pure]> {
   let summary = "y = x * rsqrt(mean(x^2) + eps) * w over the last dimension";
+  let description = [{
+    The mean runs over the last dimension (a head, for 3-D inputs), of which `weight` is a vector. GGUF weights already
+    include the +1 of zero-centred norms, except ssm_norm, which has none.
+  }];
   let arguments = (ins Hir_F32Tensor:$x, Hir_WeightType:$weight, F32Attr:$eps);
   let results = (outs Hir_F32Tensor:$result);
   let assemblyFormat = "$x `,` $weight `eps` $eps attr-dict `:` type($x) `,` qualified(type($weight))";
@@ -62,6 +77,10 @@ def Hir_RmsNormOp : Hir_InferredOp<"rms_norm", [Pure]> {
 
 def Hir_L2NormOp : Hir_InferredOp<"l2_norm", [Pure]> {
   let summary = "y = x * rsqrt(sum(x^2) + eps) over the last dimension";
+  let description = [{
+    eps is added to the sum of squares (not to the mean, not as a lower bound of the norm): the form of the reference
+    implementations of the delta rule. It matters for rows near zero.
+  }];
   let arguments = (ins Hir_F32Tensor:$x, F32Attr:$eps);
   let results = (outs Hir_F32Tensor:$result);
   let assemblyFormat = "$x `eps` $eps attr-dict `:` type($x)";
@@ -70,6 +89,10 @@ def Hir_L2NormOp : Hir_InferredOp<"l2_norm", [Pure]> {
 
 def Hir_QuantizeOp : Hir_InferredOp<"quantize", [Pure]> {
   let summary = "round a row to int8 blocks: d = max|x|/127 (f32), q = round_half_even(x/d); the value is q*d";
+  let description = [{
+    The rounding that int8 dot products see, as values: the result is f32 with encoding `#hir.int8<block>`. A block of zeros
+    gives zeros. Only `hir.linear` accepts the result.
+  }];
   let arguments = (ins Hir_Rows2D:$x, I64Attr:$block);
   let results = (outs Hir_LinearInput:$result);   // same shape, encoding #hir.int8<block>
   let assemblyFormat = "$x `block` $block attr-dict `:` type($x)";
@@ -78,6 +101,10 @@ def Hir_QuantizeOp : Hir_InferredOp<"quantize", [Pure]> {
 
 def Hir_LinearOp : Hir_InferredOp<"linear", [Pure, DeclareOpInterfaceMethods<Hir_WeightedOpInterface>]> {
   let summary = "y[r][o] = sum_i W[o][i] x[r][i]";
+  let description = [{
+    weight: [out, in] in any format; x: [rows, in], plain or with encoding `#hir.int8<32>`. With the encoding a kernel may sum
+    integer codes; the value is the same up to the order of float sums.
+  }];
   let arguments = (ins Hir_LinearInput:$x, Hir_WeightType:$weight);
   let results = (outs Hir_Rows2D:$result);
   let assemblyFormat = "$x `,` $weight attr-dict `:` type($x) `,` qualified(type($weight))";
@@ -85,23 +112,37 @@ def Hir_LinearOp : Hir_InferredOp<"linear", [Pure, DeclareOpInterfaceMethods<Hir
 }
 
 def Hir_AddOp : Hir_Op<"add", [Pure, SameOperandsAndResultType]> {
+  let summary = "elementwise sum";
+  let description = [{
+    Elementwise, equal shapes; the residual sums.
+  }];
   let arguments = (ins Hir_F32Tensor:$lhs, Hir_F32Tensor:$rhs);
   let results = (outs Hir_F32Tensor:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($lhs)";
 }
 def Hir_MulOp : Hir_Op<"mul", [Pure, SameOperandsAndResultType]> {
+  let summary = "elementwise product";
+  let description = [{
+    Elementwise, equal shapes; gates.
+  }];
   let arguments = (ins Hir_F32Tensor:$lhs, Hir_F32Tensor:$rhs);
   let results = (outs Hir_F32Tensor:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($lhs)";
 }
 def Hir_ActivationOp : Hir_Op<"activation", [Pure, SameOperandsAndResultType]> {
   let summary = "elementwise silu, sigmoid or softplus";
+  let description = [{
+    silu(x) = x * sigmoid(x); softplus(x) = ln(1 + e^x), computed without overflow on either side.
+  }];
   let arguments = (ins Hir_ActivationKindAttr:$kind, Hir_F32Tensor:$x);
   let results = (outs Hir_F32Tensor:$result);
   let assemblyFormat = "`` $kind $x attr-dict `:` type($x)";
 }
 def Hir_SwigluOp : Hir_Op<"swiglu", [Pure, SameOperandsAndResultType]> {
   let summary = "silu(gate) * up";
+  let description = [{
+    The elementwise part of a dense feed-forward block; shapes are equal.
+  }];
   let arguments = (ins Hir_Rows2D:$gate, Hir_Rows2D:$up);
   let results = (outs Hir_Rows2D:$result);
   let assemblyFormat = "$gate `,` $up attr-dict `:` type($gate)";
@@ -109,6 +150,9 @@ def Hir_SwigluOp : Hir_Op<"swiglu", [Pure, SameOperandsAndResultType]> {
 
 def Hir_ReshapeOp : Hir_Op<"reshape", [Pure]> {
   let summary = "split or merge heads: [rows, a*b] <-> [rows, a, b]; rows never change, memory order is kept";
+  let description = [{
+    A view: no value moves. Heads come out of a linear as consecutive runs of head_dim.
+  }];
   let arguments = (ins Hir_F32Tensor:$x);
   let results = (outs Hir_F32Tensor:$result);
   let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
@@ -116,6 +160,9 @@ def Hir_ReshapeOp : Hir_Op<"reshape", [Pure]> {
 }
 def Hir_SliceOp : Hir_InferredOp<"slice", [Pure]> {
   let summary = "elements [offset, offset + size) of the last dimension";
+  let description = [{
+    Takes query or gate out of interleaved heads, or q, k, v out of the convolved channels.
+  }];
   let arguments = (ins Hir_F32Tensor:$x, I64Attr:$offset, I64Attr:$size);
   let results = (outs Hir_F32Tensor:$result);
   let assemblyFormat = "$x `[` $offset `,` $size `]` attr-dict `:` type($x)";
@@ -130,6 +177,9 @@ def Hir_ConcatOp : Hir_InferredOp<"concat", [Pure]> {
 }
 def Hir_SelectRowsOp : Hir_InferredOp<"select_rows", [Pure]> {
   let summary = "y[i] = x[rows[i]]: only the rows whose logits were asked for go on to the head";
+  let description = [{
+    indices: row numbers of this step, in any order, repeats allowed; each below the rows of x.
+  }];
   let arguments = (ins Hir_Rows2D:$x, Hir_IdTensor:$indices);
   let results = (outs Hir_Rows2D:$result);
   let assemblyFormat = "$x `,` $indices attr-dict `:` type($x) `,` type($indices)";
@@ -150,6 +200,10 @@ def Hir_CausalConv1dOp : Hir_InferredOp<"causal_conv1d", [MemoryEffects<[MemRead
 
 def Hir_GdnDecayOp : Hir_InferredOp<"gdn_decay", [Pure]> {
   let summary = "log-decay of the delta rule: g = ssm_a * softplus(a + dt_bias), per value head; ssm_a is already -exp(A_log)";
+  let description = [{
+    a: [rows, value_heads], the projection by ssm_alpha; ssm_a, dt_bias: [value_heads]. g is at most 0, the decay itself is
+    exp(g).
+  }];
   let arguments = (ins Hir_Rows2D:$a, Hir_WeightType:$ssm_a, Hir_WeightType:$dt_bias);
   let results = (outs Hir_Rows2D:$result);
   let assemblyFormat = "$a `,` $ssm_a `,` $dt_bias attr-dict `:` type($a) `,` qualified(type($ssm_a)) `,` qualified(type($dt_bias))";
@@ -191,6 +245,9 @@ def Hir_RopeTableOp : Hir_Op<"rope_table", [Pure]> {
 
 def Hir_RopeOp : Hir_InferredOp<"rope", [Pure]> {
   let summary = "NeoX rotation of the first `dims` of each head: pair (i, i + dims/2), (a cos - b sin, a sin + b cos)";
+  let description = [{
+    x: [rows, heads, head_dim]; table: a `hir.rope_table` of `dims` <= head_dim columns. Dimensions from `dims` on pass through.
+  }];
   let arguments = (ins Hir_Rows3D:$x, Hir_Rows2D:$table);
   let results = (outs Hir_Rows3D:$result);
   let assemblyFormat = "$x `,` $table attr-dict `:` type($x) `,` type($table)";
@@ -199,6 +256,10 @@ def Hir_RopeOp : Hir_InferredOp<"rope", [Pure]> {
 
 def Hir_KvStoreOp : Hir_Op<"kv_store", [AllTypesMatch<["k", "v"]>, MemoryEffects<[MemWrite]>]> {
   let summary = "append this step's keys and values to the cache, rounded to its element type";
+  let description = [{
+    k, v: [rows, kv_heads, head_dim]. Each row goes to its sequence at the index of that row in the sequence, rounded to nearest
+    even when the cache holds f16.
+  }];
   let arguments = (ins Hir_Rows3D:$k, Hir_Rows3D:$v, Hir_StateType:$state, Hir_RowsType:$rows);
   let assemblyFormat = "$k `,` $v `,` $state `,` $rows attr-dict `:` type($k) `,` qualified(type($state))";
   let hasVerifier = 1;
@@ -229,6 +290,7 @@ def Hir_GroupOp : Hir_Op<"group", [SingleBlock, RecursiveMemoryEffects]> {
   let hasVerifier = 1;
 }
 def Hir_YieldOp : Op<Hir_Dialect, "yield", [Pure, Terminator, ReturnLike, ParentOneOf<["GroupOp"]>]> {
+  let summary = "results of a group";
   let arguments = (ins Variadic<AnyType>:$values);
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
 }

@@ -19,6 +19,9 @@ def Plan_WeightOp : Plan_Op<"weight", [Symbol]> {
 }
 def Plan_ConstantOp : Plan_Op<"constant", [Symbol]> {
   let summary = "f64 values that the compiler computed (rope frequencies), placed in the weight section";
+  let description = [{
+    `offset` is in bytes from the start of the weight section, a multiple of 64.
+  }];
   let arguments = (ins SymbolNameAttr:$sym_name, DenseF64ArrayAttr:$values, I64Attr:$offset);
   let assemblyFormat = "$sym_name $values `at` $offset attr-dict";
   let hasVerifier = 1;
@@ -36,6 +39,10 @@ def Plan_StateOp : Plan_Op<"state", [Symbol]> {
 }
 def Plan_BlockOp : Plan_Op<"block", [Symbol, SingleBlock, NoTerminator]> {
   let summary = "dispatches of one layer, shared by all layers that are the same; weights, state and kv are relative";
+  let description = [{
+    References to weights, state and KV are relative to the bases of the call; arena offsets are final, so a block belongs to
+    one program. `weights`, `state`, `kv` bound what it may touch behind each base.
+  }];
   let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$weight_bytes, I64Attr:$state_bytes, I64Attr:$kv_bytes);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$sym_name `weights` $weight_bytes `state` $state_bytes `kv` $kv_bytes attr-dict-with-keyword $body";
@@ -43,6 +50,10 @@ def Plan_BlockOp : Plan_Op<"block", [Symbol, SingleBlock, NoTerminator]> {
 }
 def Plan_ProgramOp : Plan_Op<"program", [Symbol, SingleBlock, NoTerminator]> {
   let summary = "what one bucket of one phase executes: one native function on the CPU, one submission on a GPU";
+  let description = [{
+    Prefill and decode programs take tokens and leave the residual stream at arena offset 0; decode and head programs write
+    logits. `rows` is the bucket: the most rows of a step; `arena` the scratch bytes it needs.
+  }];
   let arguments = (ins SymbolNameAttr:$sym_name, Plan_PhaseAttr:$phase, I64Attr:$rows, I64Attr:$arena_bytes);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$sym_name $phase `rows` $rows `arena` $arena_bytes attr-dict-with-keyword $body";
@@ -50,6 +61,9 @@ def Plan_ProgramOp : Plan_Op<"program", [Symbol, SingleBlock, NoTerminator]> {
 }
 def Plan_CallOp : Plan_Op<"call", [HasParent<"ProgramOp">, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "run a block with these bases";
+  let description = [{
+    `layer` names the layer for reports ("blk.3").
+  }];
   let arguments = (ins FlatSymbolRefAttr:$block, I64Attr:$weights, I64Attr:$state, I64Attr:$kv, StrAttr:$layer);
   let assemblyFormat = "$block `weights` $weights `state` $state `kv` $kv `layer` $layer attr-dict";
 }
@@ -68,6 +82,9 @@ def Plan_DispatchOp : Plan_Op<"dispatch", [ParentOneOf<["BlockOp", "ProgramOp"]>
 }
 def Plan_BarrierOp : Plan_Op<"barrier", [ParentOneOf<["BlockOp", "ProgramOp"]>]> {
   let summary = "every effect before is visible to every dispatch after";
+  let description = [{
+    On the CPU all threads of the step meet; on a GPU a memory barrier.
+  }];
   let assemblyFormat = "attr-dict";
 }
 #endif
