@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""Real shapes through the whole pipeline: synth, compile, run. Prints one row per preset and format, beside the bounds.
+
+  benchmarks/model/real_shapes.py --bin build/release/bin
+  benchmarks/model/real_shapes.py --bin build/release/bin --presets qwen35:0.8b,qwen3:0.6b --formats q8_0
+
+Bounds: qcc's peak memory is at most artifact + 1 GiB; qrun's at most artifact + plan + 5 %, where the plan is scratch, state
+and KV of the context that ran. The exit code is 1 if one does not hold. Decode GB/s is the bytes of weights that a token
+reads times tokens/s; the read bandwidth beside it is measured before the rows, with as many readers as qrun has threads.
+"""
+import argparse
+import json
+import os
+import re
+import shlex
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+GIB, MIB = 1 << 30, 1 << 20
+PROMPT = 512
+# GGUF type id: (elements, bytes) of a block.
+BLOCKS = {0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 8: (32, 34), 12: (256, 144), 13: (256, 176), 14: (256, 210), 30: (1, 2)}
+SCALARS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+# memchr over bytes that lie in memory: nothing but reading. A process of its own, so that this one stays small: the
+# kernel counts what a parent holds into the peak of the children it starts.
+READER = """
+import sys, time
+data = bytearray(int(sys.argv[1]))
+print("ready", flush=True)
+sys.stdin.readline()
+best = 0
+for _ in range(5):
+    start = time.perf_counter()
+    if data.find(b"\\x01") != -1: sys.exit(1)
+    best = max(best, len(data) / (time.perf_counter() - start))
+print(best)
+"""
+
+
+class Ran:
+    """One child: its output, wall seconds and peak resident memory in bytes."""
+
+    def __init__(self, *command):
+        start = time.monotonic()
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            process = subprocess.Popen([str(c) for c in command], stdout=out, stderr=err, stdin=subprocess.DEVNULL)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            self.seconds, self.peak = time.monotonic() - start, usage.ru_maxrss * 1024
+            out.seek(0)
+            err.seek(0)
+            self.out = out.read().decode()
+            if process.returncode != 0:
+                sys.exit(f"{shlex.join(map(str, command))}: exit {process.returncode}\n{err.read().decode()}")
+
+
+def read_bandwidth(readers, bytes_each):
+    """GB/s of `readers` processes that read memory at the same time, the best pass of each."""
+    processes = [subprocess.Popen([sys.executable, "-c", READER, str(bytes_each)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                 for _ in range(readers)]
+    for p in processes:
+        p.stdout.readline()
+    for p in processes:
+        p.stdin.write("\n")
+        p.stdin.flush()
+    return sum(float(p.communicate()[0]) for p in processes) / 1e9
+
+
+def kernel_bandwidth(folder):
+    """What the kernels' own benchmark (ninja qcc_kernels_bench) reads on one thread, GB/s; None where it is not built."""
+    program = os.path.join(folder, "qcc_kernels_bench")
+    if not os.path.exists(program):
+        return None
+    rates = [float(r) for r in re.findall(r"plain read +([0-9.]+) GB/s", Ran(program, 256, "", "q8_0").out)]
+    return max(rates) if rates else None
+
+
+def separate_embedding_bytes(path):
+    """Bytes of a token embedding that is no output matrix: a token reads one row of it. 0 where the two are one."""
+    with open(path, "rb") as f:
+        def take(form):
+            return struct.unpack("<" + form, f.read(struct.calcsize("<" + form)))
+
+        def string():
+            return f.read(take("Q")[0])
+
+        def skip(kind):
+            if kind == 8:
+                string()
+            elif kind == 9:
+                element, count = take("IQ")
+                if element == 8:
+                    for _ in range(count):
+                        string()
+                else:
+                    f.seek(SCALARS[element] * count, os.SEEK_CUR)
+            else:
+                f.seek(SCALARS[kind], os.SEEK_CUR)
+        _, _, tensors, pairs = take("4sIQQ")
+        for _ in range(pairs):
+            string()
+            skip(take("I")[0])
+        sizes = {}
+        for _ in range(tensors):
+            name = string()
+            elements = 1
+            for n in take(f"{take('I')[0]}Q"):
+                elements *= n
+            block, size = BLOCKS[take("IQ")[0]]
+            sizes[name] = elements // block * size
+    return sizes[b"token_embd.weight"] if b"output.weight" in sizes else 0
+
+
+def measure(args, arch, preset, mix, folder):
+    qcc, qrun = (os.path.join(args.bin, t) for t in ("qcc", "qrun"))
+    gguf, qbin = os.path.join(folder, "model.gguf"), os.path.join(folder, "model.qbin")
+    Ran(qcc, "synth", "--arch", arch, "--preset", preset, "--format", mix, "--seed", 1, *shlex.split(args.synth), "-o", gguf, "-q")
+    compiled = Ran(qcc, "compile", gguf, "-o", qbin, "-q", f"--cpu={args.cpu}")
+    row = {"model": " ".join([arch, preset, mix, *shlex.split(args.synth)]), "compile_s": compiled.seconds, "qcc_peak": compiled.peak,
+           "gguf": os.path.getsize(gguf), "qbin": os.path.getsize(qbin), "embedding": separate_embedding_bytes(gguf)}
+    os.remove(gguf)
+    threads = ["-t", args.threads] if args.threads else []
+    first = Ran(qrun, qbin, "--raw", "--greedy", "-p", "Hello", "-n", 1, *threads)
+    bench = Ran(qrun, "bench", qbin, "-p", PROMPT, "-n", args.tokens, "-r", args.reps, "--json", *threads)
+    memory = json.loads(Ran(qcc, "inspect", qbin, "--json").out)["memory"]
+    os.remove(qbin)
+    b = json.loads(bench.out)
+    context = max(PROMPT, args.tokens)
+    plan = memory["scratch_bytes"] + memory["state_bytes_per_sequence"] + memory["kv_bytes_per_token"] * context
+    row.update(first_s=first.seconds, load_s=b["load_seconds"], qrun_peak=bench.peak, plan=plan, threads=b["threads"], cpu=b["cpu"],
+               prefill=b["prefill"]["median"], decode=b["decode"]["median"],
+               decode_gbs=(memory["weights_bytes"] - row["embedding"]) * b["decode"]["median"] / 1e9)
+    row["qcc_bound"] = row["qbin"] + GIB
+    row["qrun_bound"] = (row["qbin"] + plan) * 1.05
+    return row
+
+
+COLUMNS = [
+    ("model", lambda r: r["model"]), ("compile s", lambda r: f"{r['compile_s']:.1f}"), ("GGUF MiB", lambda r: f"{r['gguf'] / MIB:.0f}"),
+    ("qbin MiB", lambda r: f"{r['qbin'] / MIB:.0f}"), ("qcc peak MiB", lambda r: f"{r['qcc_peak'] / MIB:.0f}"),
+    ("bound", lambda r: verdict(r["qcc_peak"], r["qcc_bound"])), ("load s", lambda r: f"{r['load_s']:.3f}"),
+    ("start to first token s", lambda r: f"{r['first_s']:.3f}"), ("plan MiB", lambda r: f"{r['plan'] / MIB:.0f}"),
+    ("qrun peak MiB", lambda r: f"{r['qrun_peak'] / MIB:.0f}"), ("bound", lambda r: verdict(r["qrun_peak"], r["qrun_bound"])),
+    (f"prefill {PROMPT} tok/s", lambda r: f"{r['prefill']:.1f}"), ("decode tok/s", lambda r: f"{r['decode']:.2f}"),
+    ("decode GB/s", lambda r: f"{r['decode_gbs']:.1f}"), ("of bandwidth", lambda r: f"{100 * r['decode_gbs'] / r['bandwidth']:.0f} %"),
+]
+
+
+def verdict(peak, bound):
+    return f"{'ok' if peak <= bound else 'ABOVE'} {bound / MIB:.0f}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", required=True, help="folder with qcc and qrun")
+    parser.add_argument("--work", help="folder for models (default: a temporary one); the largest is twice the model")
+    parser.add_argument("--presets", default="qwen35:0.8b,qwen35:2b", help="ARCH:PRESET,...; default: %(default)s")
+    parser.add_argument("--formats", default="q8_0,q4_k_m", help="format mixes of qcc synth; default: %(default)s")
+    parser.add_argument("--cpu", default="native", help="--cpu of qcc compile; default: %(default)s")
+    parser.add_argument("--threads", type=int, help="threads of qrun; default: its own choice")
+    parser.add_argument("--tokens", type=int, default=64, help="tokens decoded per sample; default: %(default)s")
+    parser.add_argument("--reps", type=int, default=5, help="samples; default: %(default)s")
+    parser.add_argument("--synth", default="", help="further options of qcc synth, for a smaller model (one of some MiB is above qrun's bound: "
+                        "the process itself takes 5 MiB)")
+    parser.add_argument("--json", action="store_true", help="the rows as JSON instead of a table")
+    args = parser.parse_args()
+    folder = args.work or tempfile.mkdtemp(prefix="qcc-bench-")
+    os.makedirs(folder, exist_ok=True)
+    readers = args.threads or len(os.sched_getaffinity(0))
+    bandwidth, kernels = read_bandwidth(readers, 512 * MIB), kernel_bandwidth(args.bin)
+    rows = []
+    try:
+        for arch, preset in (p.split(":") for p in args.presets.split(",")):
+            for mix in args.formats.split(","):
+                print(f"{arch} {preset} {mix} ...", file=sys.stderr, flush=True)
+                rows.append({**measure(args, arch, preset, mix, folder), "bandwidth": bandwidth, "kernel_bandwidth": kernels})
+    finally:
+        if not args.work:
+            shutil.rmtree(folder, ignore_errors=True)
+    if args.json:
+        print(json.dumps(rows, indent=1))
+    else:
+        print(f"read bandwidth {bandwidth:.1f} GB/s with {readers} readers" + (f", kernels' plain read on one thread {kernels:.1f} GB/s" if kernels else ""))
+        print(f"qrun: {rows[0]['cpu']}, {rows[0]['threads']} threads\n")
+        table = [[name for name, _ in COLUMNS]] + [[cell(r) for _, cell in COLUMNS] for r in rows]
+        widths = [max(len(line[i]) for line in table) for i in range(len(COLUMNS))]
+        for i, line in enumerate(table):
+            print("| " + " | ".join(c.ljust(w) if k == 0 else c.rjust(w) for k, (c, w) in enumerate(zip(line, widths))) + " |")
+            if i == 0:
+                print("|" + "|".join("-" * (w + 1) + ("-" if k == 0 else ":") for k, w in enumerate(widths)) + "|")
+    broken = [r["model"] for r in rows if r["qcc_peak"] > r["qcc_bound"] or r["qrun_peak"] > r["qrun_bound"]]
+    if broken:
+        sys.exit("memory above its bound: " + ", ".join(broken))
+
+
+if __name__ == "__main__":
+    main()
