@@ -2,6 +2,7 @@
 # Installs what is missing, builds everything and runs every test. CI runs exactly this.
 #   ./test.sh           all stages
 #   ./test.sh quick     release build and its tests only
+#   ./test.sh compiler-sanitizers   the whole tree, compiler included, under ASan+UBSan and TSan (about an hour)
 set -euo pipefail
 root=$(cd -- "$(dirname -- "$0")" && pwd)
 cd "$root"
@@ -15,6 +16,18 @@ tools/install_deps.sh
 stage "source checks: layering, length, formatting"
 python3 tools/check_source.py
 python3 tools/check_format.py
+
+if [ "$mode" = compiler-sanitizers ]; then
+  # Leaks: LLVM and lld keep arenas until the process ends.
+  export ASAN_OPTIONS=detect_leaks=0
+  for kind in asan tsan; do
+    stage "$kind build and tests"
+    cmake --preset $kind >/dev/null
+    cmake --build --preset $kind
+    ctest --test-dir build/$kind --output-on-failure -j2
+  done
+  exit 0
+fi
 
 stage "release build"
 cmake --preset release >/dev/null
