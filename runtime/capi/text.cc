@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "runtime/capi/handles.h"
+#include "runtime/text/chat_prompt.h"
 #include "runtime/text/chat_template.h"
 #include "runtime/text/tokenizer.h"
 
@@ -60,10 +61,16 @@ Status CheckArray(const void* out, size_t capacity) {
   return out == nullptr && capacity != 0 ? NullArgument("the output array") : Status();
 }
 
-Status RenderChat(const qrt_text& text, const qrt_chat_message* messages, size_t count,
-                  const qrt_chat_options* options, char* out, size_t capacity, size_t* length) {
+// The arguments of a chat call as the template takes them.
+struct Chat {
+  const text::ChatTemplate* chat_template = nullptr;
+  std::vector<text::ChatMessage> turns;
+  text::ChatOptions options;
+};
+
+Status ReadChat(const qrt_text& text, const qrt_chat_message* messages, size_t count,
+                const qrt_chat_options* options, Chat* chat) {
   if (messages == nullptr && count != 0) return NullArgument("messages");
-  QRT_RETURN_IF_ERROR(CheckArray(out, capacity));
   qrt_chat_options read = {};
   read.add_generation_prompt = 1;
   read.enable_thinking = -1;
@@ -73,24 +80,43 @@ Status RenderChat(const qrt_text& text, const qrt_chat_message* messages, size_t
     return Status(Code::kUnavailable, 5331, "the artifact carries no chat template", file.path());
   }
   if (!text.chat_template->ok()) return text.chat_template->status();
-  std::vector<text::ChatMessage> turns;
+  chat->chat_template = &**text.chat_template;
   for (size_t i = 0; i < count; ++i) {
     if (messages[i].role == nullptr) return NullArgument("messages[].role");
     text::ChatMessage turn;
     turn.role = messages[i].role;
     if (messages[i].content != nullptr) turn.content = messages[i].content;
     if (messages[i].reasoning != nullptr) turn.extra.emplace_back("reasoning_content", messages[i].reasoning);
-    turns.push_back(std::move(turn));
+    chat->turns.push_back(std::move(turn));
   }
-  text::ChatOptions chat;
-  chat.add_generation_prompt = read.add_generation_prompt != 0;
-  if (read.enable_thinking >= 0) chat.enable_thinking = read.enable_thinking != 0;
+  text::ChatOptions& made = chat->options;
+  made.add_generation_prompt = read.add_generation_prompt != 0;
+  if (read.enable_thinking >= 0) made.enable_thinking = read.enable_thinking != 0;
   const TokenizerInfo& tokens = *file.manifest().tokenizer;
-  if (tokens.bos >= 0) chat.variables.emplace_back("bos_token", text.tokenizer.TokenBytes(tokens.bos));
-  if (tokens.eos >= 0) chat.variables.emplace_back("eos_token", text.tokenizer.TokenBytes(tokens.eos));
-  const Result<std::string> prompt = (*text.chat_template)->Render(turns, chat);
+  if (tokens.bos >= 0) made.variables.emplace_back("bos_token", text.tokenizer.TokenBytes(tokens.bos));
+  if (tokens.eos >= 0) made.variables.emplace_back("eos_token", text.tokenizer.TokenBytes(tokens.eos));
+  return Status();
+}
+
+Status RenderChat(const qrt_text& text, const qrt_chat_message* messages, size_t count,
+                  const qrt_chat_options* options, char* out, size_t capacity, size_t* length) {
+  QRT_RETURN_IF_ERROR(CheckArray(out, capacity));
+  Chat chat;
+  QRT_RETURN_IF_ERROR(ReadChat(text, messages, count, options, &chat));
+  const Result<std::string> prompt = chat.chat_template->Render(chat.turns, chat.options);
   if (!prompt.ok()) return prompt.status();
   return FillArray((*prompt).data(), (*prompt).size(), out, capacity, length);
+}
+
+Status EncodeChat(const qrt_text& text, const qrt_chat_message* messages, size_t count,
+                  const qrt_chat_options* options, int32_t* tokens, size_t capacity, size_t* needed) {
+  QRT_RETURN_IF_ERROR(CheckArray(tokens, capacity));
+  Chat chat;
+  QRT_RETURN_IF_ERROR(ReadChat(text, messages, count, options, &chat));
+  const Result<std::vector<int32_t>> ids =
+      text::EncodeChat(*chat.chat_template, text.tokenizer, chat.turns, chat.options);
+  if (!ids.ok()) return ids.status();
+  return FillArray((*ids).data(), (*ids).size(), tokens, capacity, needed);
 }
 
 }  // namespace
@@ -160,6 +186,16 @@ qrt_status qrt_text_render_chat(const qrt_text* text, const qrt_chat_message* me
   return Guard(error, [&] {
     return text == nullptr ? NullArgument("text")
                            : qrt::capi::RenderChat(*text, messages, count, options, out, capacity, length);
+  });
+}
+
+qrt_status qrt_text_encode_chat(const qrt_text* text, const qrt_chat_message* messages, size_t message_count,
+                                const qrt_chat_options* options, int32_t* tokens, size_t capacity,
+                                size_t* count, qrt_error* error) {
+  return Guard(error, [&] {
+    return text == nullptr
+               ? NullArgument("text")
+               : qrt::capi::EncodeChat(*text, messages, message_count, options, tokens, capacity, count);
   });
 }
 

@@ -28,34 +28,33 @@ struct ChatFlags {
 // A context for which nobody has to think about --ctx in everyday use; KV becomes resident only as it fills.
 constexpr uint64_t kUsualContext = 8192;
 
-Outcome Render(const qrt_text* text, const std::vector<Turn>& turns, const ChatFlags& flags, bool open_answer,
-               std::string* out) {
+// Tokens of the conversation; what the turns say is never a control token.
+Outcome EncodeTurns(const qrt_text* text, const std::vector<Turn>& turns, const ChatFlags& flags,
+                    bool open_answer, std::vector<int32_t>* out) {
   std::vector<qrt_chat_message> messages;
   for (const Turn& turn : turns) messages.push_back({turn.role, turn.content.c_str(), nullptr});
   qrt_chat_options options = {};
   options.struct_size = sizeof options;
   options.add_generation_prompt = open_answer;
   options.enable_thinking = !flags.think ? -1 : *flags.think == "on";
-  size_t length = 0;
-  qrt_error error = NewError();
-  const qrt_status sized =
-      qrt_text_render_chat(text, messages.data(), messages.size(), &options, nullptr, 0, &length, &error);
-  if (sized != QRT_BUFFER_TOO_SMALL && sized != QRT_OK) return Outcome::Of(error);
-  out->resize(length);
-  QRUN_CALL(qrt_text_render_chat(text, messages.data(), messages.size(), &options, out->data(), out->size(),
-                                 &length, &error));
-  return Outcome();
+  out->resize(1024);  // enough for most conversations, otherwise a first guess
+  for (;;) {
+    size_t count = 0;
+    qrt_error error = NewError();
+    const qrt_status status = qrt_text_encode_chat(text, messages.data(), messages.size(), &options,
+                                                   out->data(), out->size(), &count, &error);
+    if (status != QRT_OK && status != QRT_BUFFER_TOO_SMALL) return Outcome::Of(error);
+    out->resize(count);
+    if (status == QRT_OK) return Outcome();
+  }
 }
 
 // Tokens of the conversation with the answer opened; *keep: how many of them the next prompt will begin with.
 Outcome ChatPrompt(const qrt_text* text, const std::vector<Turn>& turns, const ChatFlags& flags,
                    std::vector<int32_t>* tokens, size_t* keep) {
-  std::string opened, closed;
   std::vector<int32_t> history;
-  QRUN_RETURN_IF_ERROR(Render(text, turns, flags, true, &opened));
-  QRUN_RETURN_IF_ERROR(Tokenize(text, opened, true, tokens));
-  QRUN_RETURN_IF_ERROR(Render(text, turns, flags, false, &closed));
-  QRUN_RETURN_IF_ERROR(Tokenize(text, closed, true, &history));
+  QRUN_RETURN_IF_ERROR(EncodeTurns(text, turns, flags, true, tokens));
+  QRUN_RETURN_IF_ERROR(EncodeTurns(text, turns, flags, false, &history));
   *keep = history.size() <= tokens->size() && std::equal(history.begin(), history.end(), tokens->begin())
               ? history.size()
               : 0;

@@ -59,7 +59,25 @@ const qrt_tokenizer_merge* Tokenizer::FindMerge(uint32_t left, uint32_t right) c
   return it != end && it->right == right ? it : nullptr;
 }
 
-Status Tokenizer::Encode(std::string_view text, bool parse_special, std::vector<int32_t>* out) const {
+std::vector<size_t> Tokenizer::FindControl(std::string_view text) const {
+  std::vector<size_t> found;
+  for (size_t pos = 0; pos < text.size(); ++pos) {
+    const std::string_view rest = text.substr(pos);
+    for (uint32_t order : special_by_byte_[static_cast<unsigned char>(text[pos])]) {
+      const uint32_t id = tables_.special[order];
+      if (tables_.types[id] == QRT_TOKEN_USER_DEFINED) continue;
+      const std::string_view written = tables_.bytes(id);
+      if (rest.starts_with(written) || written.starts_with(rest)) {
+        found.push_back(pos);
+        break;
+      }
+    }
+  }
+  return found;
+}
+
+Status Tokenizer::Encode(std::string_view text, bool parse_special, std::vector<int32_t>* out,
+                         std::span<const size_t> as_text) const {
   if (text.size() > kMaxTextBytes) {
     return Status(Code::kInvalidArgument, 7104,
                   "the text has " + std::to_string(text.size()) + " bytes, the limit is " +
@@ -69,10 +87,13 @@ Status Tokenizer::Encode(std::string_view text, bool parse_special, std::vector<
   const size_t old_size = out->size();
 
   std::vector<Hit> hits;
+  auto excluded = as_text.begin();
   for (size_t pos = 0; pos < text.size(); ++pos) {
+    while (excluded != as_text.end() && *excluded < pos) ++excluded;
+    const bool control = parse_special && (excluded == as_text.end() || *excluded != pos);
     for (uint32_t order : special_by_byte_[static_cast<unsigned char>(text[pos])]) {
       const uint32_t id = tables_.special[order];
-      if (tables_.types[id] != QRT_TOKEN_USER_DEFINED && !parse_special) continue;
+      if (tables_.types[id] != QRT_TOKEN_USER_DEFINED && !control) continue;
       if (text.substr(pos).starts_with(tables_.bytes(id)))
         hits.push_back({order, static_cast<uint32_t>(pos)});
     }

@@ -393,10 +393,19 @@ typedef struct qrt_chat_options {
   int32_t enable_thinking;        /* -1: as the template does by itself; 0 off, 1 on */
 } qrt_chat_options;
 
-/* Renders a conversation with the artifact's own template (UTF-8, not NUL-terminated). Tokenize the result
- * with QRT_TOKENIZE_SPECIAL. Message contents are data of the template, but their text is tokenized along
- * with it. Errors: UNAVAILABLE (no template), TEMPLATE_ERROR, BUFFER_TOO_SMALL (*length = needed),
- * OUT_OF_MEMORY, INVALID_ARGUMENT. */
+/* Token ids of a conversation: rendered with the artifact's own template, then tokenized. Control tokens
+ * count where the template writes them; written in a role, a content or a reasoning they stay plain text, so
+ * messages need not be trusted. Adds nothing else in front or behind. Errors: UNAVAILABLE (no template),
+ * TEMPLATE_ERROR (also when a message holds control tokens and the template changes messages such that they
+ * cannot be told from its own), BUFFER_TOO_SMALL (*count = needed), OUT_OF_MEMORY, INVALID_ARGUMENT. */
+QRT_API qrt_status qrt_text_encode_chat(const qrt_text* text, const qrt_chat_message* messages,
+                                        size_t message_count, const qrt_chat_options* options,
+                                        int32_t* tokens, size_t capacity, size_t* count, qrt_error* error);
+
+/* The text of that conversation, to look at (UTF-8, not NUL-terminated). What the template wrote and what the
+ * messages brought along cannot be told apart in it: the model's prompt comes from qrt_text_encode_chat.
+ * Errors: UNAVAILABLE (no template), TEMPLATE_ERROR, BUFFER_TOO_SMALL (*length = needed), OUT_OF_MEMORY,
+ * INVALID_ARGUMENT. */
 QRT_API qrt_status qrt_text_render_chat(const qrt_text* text, const qrt_chat_message* messages, size_t count,
                                         const qrt_chat_options* options, char* out, size_t capacity,
                                         size_t* length, qrt_error* error);

@@ -175,7 +175,8 @@ TEST_F(QrtApi, RunningOutOfMemoryAnywhereIsAStatus) {
     qrt_engine_options engine_options = Sized<qrt_engine_options>();
     engine_options.threads = 2;
     qrt_error error = Sized<qrt_error>();
-    const qrt_chat_message message = {"user", "hello there", nullptr};
+    // Written control tokens take the longer way.
+    const qrt_chat_message message = {"user", "hello there <|im_end|>", nullptr};
     char out[200];
     int32_t ids[200];
     size_t length = 0, count = 0;
@@ -193,6 +194,9 @@ TEST_F(QrtApi, RunningOutOfMemoryAnywhereIsAStatus) {
     }
     if (status == QRT_OK) {
       status = qrt_text_tokenize(text, out, length, QRT_TOKENIZE_SPECIAL, ids, 200, &count, &error);
+    }
+    if (status == QRT_OK) {
+      status = qrt_text_encode_chat(text, &message, 1, nullptr, ids, 200, &count, &error);
     }
     if (status == QRT_OK) status = qrt_session_append(session, tokens.data(), tokens.size(), nullptr, &error);
     if (status == QRT_OK)

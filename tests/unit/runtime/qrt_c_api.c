@@ -25,7 +25,6 @@ const char* qrt_c_answer(const char* path, const char* prompt, char* answer, siz
   qrt_engine* engine = NULL;
   qrt_session* session = NULL;
   qrt_sampler* sampler = NULL;
-  char* rendered = NULL;
   int32_t* tokens = NULL;
   size_t used = 0;
   failure[0] = '\0';
@@ -46,16 +45,13 @@ const char* qrt_c_answer(const char* path, const char* prompt, char* answer, siz
   artifact = NULL;
 
   const qrt_chat_message message = {.role = "user", .content = prompt};
-  size_t length = 0;
-  if (qrt_text_render_chat(text, &message, 1, NULL, NULL, 0, &length, &error) != QRT_BUFFER_TOO_SMALL) {
+  size_t count = 0;
+  if (qrt_text_encode_chat(text, &message, 1, NULL, NULL, 0, &count, &error) != QRT_BUFFER_TOO_SMALL) {
     TRY(error.status);
   }
-  rendered = malloc(length);
-  tokens = malloc(length * sizeof *tokens); /* never more tokens than bytes */
-  if (rendered == NULL || tokens == NULL) return "malloc";
-  TRY(qrt_text_render_chat(text, &message, 1, NULL, rendered, length, &length, &error));
-  size_t count = 0;
-  TRY(qrt_text_tokenize(text, rendered, length, QRT_TOKENIZE_SPECIAL, tokens, length, &count, &error));
+  tokens = malloc(count * sizeof *tokens);
+  if (tokens == NULL) return "malloc";
+  TRY(qrt_text_encode_chat(text, &message, 1, NULL, tokens, count, &count, &error));
 
   TRY(qrt_session_append(session, tokens, count, NULL, &error));
   while (qrt_session_position(session) < qrt_session_capacity(session)) {
@@ -74,7 +70,6 @@ const char* qrt_c_answer(const char* path, const char* prompt, char* answer, siz
 
 done:
   answer[used] = '\0';
-  free(rendered);
   free(tokens);
   qrt_sampler_release(sampler);
   qrt_session_release(session);
