@@ -68,7 +68,7 @@ Foreign ChangeForeign(std::span<const ChatMessage> messages, const Value& tools,
   return changed;
 }
 
-// `text` with `mark` behind the first character of every control token in it.
+// `text` with `mark` behind the first character of every control token in it (Tokenizer::FindControl).
 std::string AddMarks(const Tokenizer& tokenizer, const std::string& text, std::string_view mark) {
   std::string marked;
   size_t done = 0;

@@ -17,11 +17,12 @@ namespace qrt::text {
 // too) or in `options.tools` stay plain text: nobody can end a turn or open one by writing so. User-defined
 // tokens, such as <think>, count wherever they stand.
 //
-// How: in a second render each control token of a message carries a mark behind its first character, a
-// Unicode noncharacter that occurs nowhere else. The marks are taken out again and say where no control token
-// may begin. Text without control tokens is never marked, and what is left without marks must be the text of
-// the first render. A control token that only comes to be by what the template does to a message (such as
-// changing its case) is not seen: the template is trusted.
+// How: in a second render each control token of a message, also one that its end or its beginning cuts off,
+// carries a mark behind its first character there, a Unicode noncharacter that occurs nowhere else. The marks
+// are taken out again and say which characters no control token may cover. Text without control tokens is
+// never marked, and what is left without marks must be the text of the first render. A control token that
+// only comes to be by what the template does to a message (such as changing its case) is not seen: the
+// template is trusted.
 //
 // Errors: those of ChatTemplate::Render and Tokenizer::Encode; kTemplateError Q7003 (the rendered text
 // changes with the marks: the template looks for control tokens, counts or escapes characters);

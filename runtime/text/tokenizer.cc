@@ -59,9 +59,21 @@ const qrt_tokenizer_merge* Tokenizer::FindMerge(uint32_t left, uint32_t right) c
   return it != end && it->right == right ? it : nullptr;
 }
 
+bool Tokenizer::BeginsWithEndOfControl(std::string_view text) const {
+  for (uint32_t id : tables_.special) {
+    if (tables_.types[id] == QRT_TOKEN_USER_DEFINED) continue;
+    std::string_view end = tables_.bytes(id);
+    for (end.remove_prefix(1); !end.empty(); end.remove_prefix(1)) {
+      if (text.starts_with(end)) return true;
+    }
+  }
+  return false;
+}
+
 std::vector<size_t> Tokenizer::FindControl(std::string_view text) const {
   std::vector<size_t> found;
-  for (size_t pos = 0; pos < text.size(); ++pos) {
+  if (BeginsWithEndOfControl(text)) found.push_back(0);
+  for (size_t pos = found.size(); pos < text.size(); ++pos) {
     const std::string_view rest = text.substr(pos);
     for (uint32_t order : special_by_byte_[static_cast<unsigned char>(text[pos])]) {
       const uint32_t id = tables_.special[order];
@@ -90,12 +102,15 @@ Status Tokenizer::Encode(std::string_view text, bool parse_special, std::vector<
   auto excluded = as_text.begin();
   for (size_t pos = 0; pos < text.size(); ++pos) {
     while (excluded != as_text.end() && *excluded < pos) ++excluded;
-    const bool control = parse_special && (excluded == as_text.end() || *excluded != pos);
+    const size_t first_excluded = excluded == as_text.end() ? text.size() : *excluded;
     for (uint32_t order : special_by_byte_[static_cast<unsigned char>(text[pos])]) {
       const uint32_t id = tables_.special[order];
-      if (tables_.types[id] != QRT_TOKEN_USER_DEFINED && !control) continue;
-      if (text.substr(pos).starts_with(tables_.bytes(id)))
-        hits.push_back({order, static_cast<uint32_t>(pos)});
+      const std::string_view written = tables_.bytes(id);
+      if (tables_.types[id] != QRT_TOKEN_USER_DEFINED &&
+          !(parse_special && pos + written.size() <= first_excluded)) {
+        continue;
+      }
+      if (text.substr(pos).starts_with(written)) hits.push_back({order, static_cast<uint32_t>(pos)});
     }
   }
   std::vector<Taken> taken;

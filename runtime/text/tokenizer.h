@@ -31,7 +31,7 @@ class Tokenizer {
   //
   // First the text is cut at special tokens: all occurrences of the longest one, from the left, then of the
   // next that do not overlap those already taken, and so on. User-defined tokens always count; control and
-  // unknown tokens only with `parse_special`, and then only where they begin at none of the bytes `as_text`
+  // unknown tokens only with `parse_special`, and then only where they cover none of the bytes `as_text`
   // (rising): the places where somebody else's text looks like one. Each rest is cut by the pre-tokenizer and
   // each piece is merged: of all neighbours with a merge rule the one of lowest rank, the leftmost of equals,
   // until none is left. Any bytes are taken; ones that are no UTF-8 become byte tokens. Time grows as n log
@@ -40,8 +40,9 @@ class Tokenizer {
   Status Encode(std::string_view text, bool parse_special, std::vector<int32_t>* out,
                 std::span<const size_t> as_text = {}) const;
 
-  // The bytes of `text`, rising, at which the written form of a control or unknown token begins, whole or cut
-  // off by the end of `text` (what follows may complete it). Occurrences may overlap.
+  // The bytes of `text`, rising, at which the written form of a control or unknown token begins: a whole one,
+  // one that the end of `text` cuts off (what follows may complete it), or, for byte 0, the end of one that
+  // what comes before may begin. Occurrences may overlap.
   std::vector<size_t> FindControl(std::string_view text) const;
 
   // Bytes of a token, possibly a part of a UTF-8 sequence; the written form of a special token; empty for an
@@ -66,6 +67,7 @@ class Tokenizer {
 
   // The merge rule for (left, right), or null.
   const qrt_tokenizer_merge* FindMerge(uint32_t left, uint32_t right) const;
+  bool BeginsWithEndOfControl(std::string_view text) const;
   void EncodePiece(std::string_view piece, Scratch* scratch, std::vector<int32_t>* out) const;
   void MergeShort(Scratch* scratch) const;
   void MergeLong(Scratch* scratch) const;

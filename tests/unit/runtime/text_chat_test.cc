@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "runtime/text/chat_prompt.h"
 #include "runtime/text/json.h"
 #include "runtime/text/tokenizer.h"
 #include "tests/unit/runtime/text_vocab.h"
@@ -180,6 +181,9 @@ TEST(TinyChat, PromptsHaveTheKnownIds) {
     expected.insert(expected.end(), tail.begin(), tail.end());
     ASSERT_TRUE(tokenizer->Encode(*text, true, &ids).ok());
     EXPECT_EQ(ids, expected) << user;
+    const auto prompt = EncodeChat(*parsed, *tokenizer, messages, {});
+    ASSERT_TRUE(prompt.ok()) << prompt.status().ToString();
+    EXPECT_EQ(*prompt, expected) << user;
   }
 }
 
