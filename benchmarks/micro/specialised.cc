@@ -41,7 +41,7 @@ uint64_t bench_read(const uint8_t* p, int64_t bytes) {
 void bench_gated_delta(const float* qkv, const float* z, const float* ab, const float* w, const qrt_seq* seq,
                        float* out, int64_t rows) {
   qk_gated_delta(qkv, z, ab, ab + kHeads, w, w, w, w, seq, 1, out, 0, 4 * (kTaps - 1) * kChannels, kHeads,
-                 kHeads, kDim, kDim, kTaps, 1e-6f, 1e-6f, 0.088388f, 2 * kHeads, rows, 0, kHeads);
+                 kHeads, kDim, kDim, kTaps, 1e-6f, 0, 1e-6f, 0.088388f, 2 * kHeads, rows, 0, kHeads);
 }
 void bench_attention(const float* q, const qrt_seq* seq, float* out, int64_t rows) {
   qk_attention(q, nullptr, seq, 1, out, 0, kQueryHeads, kKvHeads, kHeadDim, 0.0625f, 1, rows, 0,

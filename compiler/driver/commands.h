@@ -40,7 +40,7 @@ ConsoleProgress MakeProgress(const Cli& cli);
 struct CompileArguments {
   std::string input, output;
   std::vector<std::string> targets, cpu, report;
-  std::string numerics = "int8", kv = "f16", compile_to = "artifact";
+  std::string numerics = "int8", kv = "f16", l2_norm = "sum", compile_to = "artifact";
   std::vector<std::string> decode, prefill;
   std::string dump_ir, dump_kernels;
   int verbosity = 0;

@@ -144,6 +144,10 @@ absl::StatusOr<PipelineOptions> ToPipelineOptions(const CompileArguments& argume
   auto kv = Choose<KvMode>("--kv", arguments.kv, {{"f16", KvMode::kF16}, {"f32", KvMode::kF32}});
   if (!kv.ok()) return kv.status();
   options.kv = *kv;
+  auto l2_norm = Choose<L2NormMode>("--l2-norm", arguments.l2_norm,
+                                    {{"sum", L2NormMode::kSum}, {"max", L2NormMode::kMax}});
+  if (!l2_norm.ok()) return l2_norm.status();
+  options.l2_norm = *l2_norm;
   std::vector<std::pair<std::string, CompilePhase>> phases;
   for (CompilePhase phase : {CompilePhase::kImport, CompilePhase::kFuse, CompilePhase::kPlan,
                              CompilePhase::kCode, CompilePhase::kArtifact}) {
@@ -192,6 +196,12 @@ void AddCompile(CLI::App& app, Cli& cli) {
       ->capture_default_str();
   command->add_option("--kv", arguments->kv, "elements of the KV cache")
       ->type_name("f16|f32")
+      ->capture_default_str();
+  command
+      ->add_option("--l2-norm", arguments->l2_norm,
+                   "unit length of the delta net's queries and keys: sum: x * rsqrt(sum x^2 + eps); max: x / "
+                   "max(sqrt(sum x^2), eps)")
+      ->type_name("sum|max")
       ->capture_default_str();
   list("--decode", arguments->decode,
        "rows of the decode programs; default: " + Joined(defaults.decode_buckets))

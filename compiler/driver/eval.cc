@@ -73,12 +73,13 @@ int64_t EvalSession::vocabulary() const {
 }
 
 absl::StatusOr<std::unique_ptr<EvalSession>> EvalSession::Create(const gguf::File& file, bool f64,
-                                                                 bool kv_f16) {
+                                                                 bool kv_f16, bool l2_max) {
   std::unique_ptr<EvalSession> session(new EvalSession);
   session->impl_ = std::make_unique<Impl>(file);
   Impl& impl = *session->impl_;
   models::ImportOptions options;
   options.kv = kv_f16 ? models::KvElement::kF16 : models::KvElement::kF32;
+  options.l2_norm = l2_max ? models::L2Norm::kMax : models::L2Norm::kSum;
   absl::StatusOr<models::ImportResult> imported = models::ImportModel(impl.context, file, options);
   if (!imported.ok()) return imported.status();
   impl.module = std::move(imported->module);
@@ -126,7 +127,7 @@ absl::Status RunEval(const EvalOptions& options) {
   absl::StatusOr<std::unique_ptr<gguf::File>> file = gguf::File::Open(options.model);
   if (!file.ok()) return file.status();
   absl::StatusOr<std::unique_ptr<EvalSession>> session =
-      EvalSession::Create(**file, options.f64, options.kv_f16);
+      EvalSession::Create(**file, options.f64, options.kv_f16, options.l2_max);
   if (!session.ok()) return session.status();
 
   const size_t total = ids->size();

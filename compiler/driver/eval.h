@@ -22,6 +22,7 @@ struct EvalOptions {
   bool f64 = true;     // arithmetic in double precision; false: single precision
   bool kv_f16 =
       false;  // round keys and values to half precision in the cache, as `qcc compile --kv=f16` does
+  bool l2_max = false;  // as `qcc compile --l2-norm=max`
   // Lengths of the pieces in which the prompt is fed, the last one repeating; empty: all tokens in one step.
   std::vector<int64_t> split;
 };
@@ -37,7 +38,8 @@ absl::Status RunEval(const EvalOptions& options);
 class EvalSession {
  public:
   // Imports the model. `file` must outlive the session.
-  static absl::StatusOr<std::unique_ptr<EvalSession>> Create(const gguf::File& file, bool f64, bool kv_f16);
+  static absl::StatusOr<std::unique_ptr<EvalSession>> Create(const gguf::File& file, bool f64, bool kv_f16,
+                                                             bool l2_max = false);
   ~EvalSession();
 
   int64_t vocabulary() const;

@@ -16,7 +16,7 @@ void AddEval(CLI::App& app, Cli& cli) {
   CLI::App* command = app.add_subcommand("eval", "run a model through the reference evaluator (slow)");
   struct Arguments {
     EvalOptions options;
-    std::string arithmetic = "f64", kv = "f32";
+    std::string arithmetic = "f64", kv = "f32", l2_norm = "sum";
   };
   auto arguments = std::make_shared<Arguments>();
   command->add_option("model", arguments->options.model, "the GGUF file")->required();
@@ -27,6 +27,11 @@ void AddEval(CLI::App& app, Cli& cli) {
       ->capture_default_str();
   command->add_option("--kv", arguments->kv, "elements of the KV cache")
       ->type_name("f32|f16")
+      ->capture_default_str();
+  command
+      ->add_option("--l2-norm", arguments->l2_norm,
+                   "unit length of the delta net's queries and keys, as in qcc compile")
+      ->type_name("sum|max")
       ->capture_default_str();
   command
       ->add_option("--split", arguments->options.split,
@@ -41,7 +46,8 @@ void AddEval(CLI::App& app, Cli& cli) {
         const char *yes, *no;
         bool& flag;
       } choices[] = {{"--arithmetic", arguments->arithmetic, "f64", "f32", arguments->options.f64},
-                     {"--kv", arguments->kv, "f16", "f32", arguments->options.kv_f16}};
+                     {"--kv", arguments->kv, "f16", "f32", arguments->options.kv_f16},
+                     {"--l2-norm", arguments->l2_norm, "max", "sum", arguments->options.l2_max}};
       for (const auto& c : choices) {
         if (c.value != c.yes && c.value != c.no) {
           return MakeError("Q0102",

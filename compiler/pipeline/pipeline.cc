@@ -125,6 +125,7 @@ absl::Status Compilation::Import() {
   DiagnosticCollector diagnostics(context_);
   models::ImportOptions import;
   import.kv = options_.kv == KvMode::kF16 ? models::KvElement::kF16 : models::KvElement::kF32;
+  import.l2_norm = options_.l2_norm == L2NormMode::kMax ? models::L2Norm::kMax : models::L2Norm::kSum;
   auto imported = models::ImportModel(context_, *file_, import);
   if (!imported.ok()) return imported.status();
   for (const std::string& warning : imported->warnings) sink_.Warning(warning);
@@ -216,6 +217,7 @@ ProvenanceSpec Compilation::Provenance() const {
   p.options = {{"cpu", absl::StrJoin(options_.cpu, ",")},
                {"decode", absl::StrJoin(options_.decode_buckets, ",")},
                {"kv", options_.kv == KvMode::kF16 ? "f16" : "f32"},
+               {"l2_norm", options_.l2_norm == L2NormMode::kMax ? "max" : "sum"},
                {"numerics", options_.numerics == NumericsMode::kInt8 ? "int8" : "f32"},
                {"prefill", absl::StrJoin(options_.prefill_buckets, ",")},
                {"target", absl::StrJoin(options_.targets, ",")}};

@@ -41,7 +41,9 @@ class Assembler {
     module_->setAttr("hir.embedding_length", builder.getI64IntegerAttr(model_.hp.embedding));
     // Implementations differ in where epsilon stands; what this module means is recorded with it.
     if (llvm::is_contained(model_.hp.recurrent, true))
-      module_->setAttr("hir.l2_norm", builder.getStringAttr("rsqrt(sum + eps)"));
+      module_->setAttr("hir.l2_norm",
+                       builder.getStringAttr(model_.l2Norm == L2Norm::kMax ? "1 / max(sqrt(sum), eps)"
+                                                                           : "rsqrt(sum + eps)"));
   }
 
   void trunk() {

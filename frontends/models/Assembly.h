@@ -47,6 +47,7 @@ struct Nextn {
 
 struct Model {
   HyperParameters hp;
+  L2Norm l2Norm = L2Norm::kSum;
   Ends ends;
   std::vector<Layer> layers;
   std::optional<Nextn> nextn;

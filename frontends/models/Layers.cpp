@@ -82,8 +82,10 @@ class Emit {
   Value linear(Value x, llvm::StringRef weight) {
     return hir::LinearOp::create(builder_, scope_.loc(weight), x, scope_[weight]);
   }
-  Value l2norm(Value x, llvm::StringRef about) {
-    return hir::L2NormOp::create(builder_, scope_.loc(about), x, eps());
+  Value l2norm(Value x, L2Norm norm, llvm::StringRef about) {
+    const auto form = norm == L2Norm::kMax ? hir::L2Form::Max : hir::L2Form::Sum;
+    return hir::L2NormOp::create(builder_, scope_.loc(about), x, eps(),
+                                 hir::L2FormAttr::get(builder_.getContext(), form));
   }
   Value activate(hir::ActivationKind kind, Value x, llvm::StringRef about) {
     return hir::ActivationOp::create(builder_, scope_.loc(about), x.getType(), kind, x);
@@ -161,7 +163,7 @@ Value buildAttention(BlockScope& scope, Value x, const HyperParameters& hp, int6
   return emit.add(x, emit.linear(o, "attn_output.weight"), "attn_output.weight");
 }
 
-Value buildDeltaNet(BlockScope& scope, Value x, const HyperParameters& hp) {
+Value buildDeltaNet(BlockScope& scope, Value x, const HyperParameters& hp, L2Norm l2Norm) {
   Emit emit(scope, hp);
   OpBuilder& builder = scope.builder();
   const DeltaNetParameters& delta = hp.delta;
@@ -178,8 +180,8 @@ Value buildDeltaNet(BlockScope& scope, Value x, const HyperParameters& hp) {
   Value q = emit.slice(c, 0, delta.keyWidth(), conv);
   Value k = emit.slice(c, delta.keyWidth(), delta.keyWidth(), conv);
   Value v = emit.slice(c, 2 * delta.keyWidth(), delta.valueWidth(), conv);
-  q = emit.l2norm(emit.reshape(q, {delta.keyHeads, delta.keyDim}, conv), conv);
-  k = emit.l2norm(emit.reshape(k, {delta.keyHeads, delta.keyDim}, conv), conv);
+  q = emit.l2norm(emit.reshape(q, {delta.keyHeads, delta.keyDim}, conv), l2Norm, conv);
+  k = emit.l2norm(emit.reshape(k, {delta.keyHeads, delta.keyDim}, conv), l2Norm, conv);
   v = emit.reshape(v, {delta.valueHeads, delta.valueDim}, conv);
 
   const Value g =

@@ -9,6 +9,7 @@
 #include "frontends/models/BlockOutliner.h"
 #include "frontends/models/HyperParameters.h"
 #include "frontends/models/TensorTable.h"
+#include "frontends/models/import.h"
 
 namespace qcc::models {
 
@@ -29,7 +30,7 @@ void collectFeedForward(TensorTable& tensors, const std::string& prefix, const H
 
 mlir::Value buildAttention(BlockScope& scope, mlir::Value x, const HyperParameters& hp, int64_t kvHeads,
                            bool gated);
-mlir::Value buildDeltaNet(BlockScope& scope, mlir::Value x, const HyperParameters& hp);
+mlir::Value buildDeltaNet(BlockScope& scope, mlir::Value x, const HyperParameters& hp, L2Norm l2Norm);
 mlir::Value buildFeedForward(BlockScope& scope, mlir::Value x, const HyperParameters& hp);
 
 // cos and sin of the step's positions, [rows, rotated dims].

@@ -18,7 +18,8 @@ constexpr FamilyTraits kFamily = {
     .hybrid = true, .nextn = true, .defaultRotaryDivisor = 4, .defaultRopeBase = 1e7};
 
 // The lambdas below hold the hyper-parameters by reference: `hp` must outlive the layer.
-Layer deltaNetLayer(MLIRContext* context, TensorTable& tensors, const HyperParameters& hp, int64_t index) {
+Layer deltaNetLayer(MLIRContext* context, TensorTable& tensors, const HyperParameters& hp, int64_t index,
+                    const ImportOptions& options) {
   Layer layer{"gdn", absl::StrCat("blk.", index), /*rotates=*/false, {}, {}};
   collectDeltaNet(tensors, layer.name, hp, layer.inputs);
   collectFeedForward(tensors, layer.name, hp, layer.inputs);
@@ -29,8 +30,8 @@ Layer deltaNetLayer(MLIRContext* context, TensorTable& tensors, const HyperParam
        hir::StateType::get(context, hir::StateKind::Conv, {delta.taps - 1, delta.convChannels()}, f32)},
       {"delta", hir::StateType::get(context, hir::StateKind::Delta,
                                     {delta.valueHeads, delta.keyDim, delta.valueDim}, f32)}};
-  layer.build = [&hp](BlockScope& scope) {
-    return buildFeedForward(scope, buildDeltaNet(scope, scope.x(), hp), hp);
+  layer.build = [&hp, l2Norm = options.l2_norm](BlockScope& scope) {
+    return buildFeedForward(scope, buildDeltaNet(scope, scope.x(), hp, l2Norm), hp);
   };
   return layer;
 }
@@ -63,6 +64,7 @@ absl::StatusOr<ImportResult> importQwen35(MLIRContext& context, const gguf::File
   if (!hp.ok()) return hp.status();
   Model model;
   model.hp = *std::move(hp);
+  model.l2Norm = options.l2_norm;
   TensorTable tensors(file);
   if (model.hp.nextnBlocks > 0 && !tensors.has("blk.0.attn_norm.weight") &&
       !tensors.has("blk.0.ffn_down.weight") &&
@@ -73,7 +75,7 @@ absl::StatusOr<ImportResult> importQwen35(MLIRContext& context, const gguf::File
                      "pass the model itself; a draft block alone computes no text");
   model.ends = collectEnds(tensors, file, model.hp);
   for (int64_t i = 0; i < model.hp.trunkBlocks() && tensors.ok(); ++i)
-    model.layers.push_back(model.hp.recurrent[i] ? deltaNetLayer(&context, tensors, model.hp, i)
+    model.layers.push_back(model.hp.recurrent[i] ? deltaNetLayer(&context, tensors, model.hp, i, options)
                                                  : attentionLayer(&context, tensors, model.hp, i, options));
   if (model.hp.nextnBlocks > 0 && tensors.ok())
     model.nextn = collectNextn(tensors, model.hp, model.ends,

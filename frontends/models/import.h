@@ -23,8 +23,12 @@ namespace qcc::models {
 // Element type of the KV cache. Convolution and delta-rule states are always f32.
 enum class KvElement { kF16, kF32 };
 
+// Unit length of the delta net's queries and keys: x * rsqrt(sum x^2 + eps), or x / max(sqrt(sum x^2), eps).
+enum class L2Norm { kSum, kMax };
+
 struct ImportOptions {
   KvElement kv = KvElement::kF16;
+  L2Norm l2_norm = L2Norm::kSum;
   // Emit `@mtp` when the file has a NextN block. Its tensors are checked either way.
   bool mtp = true;
 };

@@ -101,6 +101,7 @@ LogicalResult Lowering::lowerGatedDelta(hir::GroupOp group) {
   }
   if (qNorm.getEpsAttr() != kNorm.getEpsAttr())
     return m.unexpected(kNorm, "its eps differs from the queries'");
+  if (qNorm.getForm() != kNorm.getForm()) return m.unexpected(kNorm, "its form differs from the queries'");
   if (shapeOf(conv.getResult()).back() != begin)
     return m.unexpected(conv, "it has more channels than queries, keys and values");
 
@@ -136,6 +137,7 @@ LogicalResult Lowering::lowerGatedDelta(hir::GroupOp group) {
             {"value_dim", integer(valueDim)},
             {"taps", integer(conv.getWeight().getType().getShape().back())},
             {"l2_eps", qNorm.getEpsAttr()},
+            {"l2_form", string(stringifyL2Form(qNorm.getForm()))},
             {"norm_eps", norm.getEpsAttr()},
             {"scale", delta.getScaleAttr()},
             {"ld_ab", integer(alpha->stride)}},

@@ -20,6 +20,10 @@ def u32_value(number):
     return struct.pack("<II", 4, number)
 
 
+def f32_value(number):
+    return struct.pack("<If", 6, number)
+
+
 class _Cursor:
     def __init__(self, data):
         self.data, self.at = data, 0

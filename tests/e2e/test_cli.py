@@ -13,7 +13,7 @@ import termios
 import time
 
 import gguf_edit
-from harness import GOLDEN, Harness, TINY, read_logits
+from harness import GOLDEN, Harness, TINY, nmse, read_logits
 
 COMMANDS = {
     "qcc": ["compile", "inspect", "verify", "targets", "explain", "eval", "synth"],
@@ -74,7 +74,7 @@ def usage(h, model):
     refused(h, "qcc unknown command", 2, "Q0101", ["bogus"], "qcc", "bogus")
     refused(h, "qcc unknown option", 2, "Q0101", ["--bogus", "qcc compile --help"], "qcc", "compile", TINY, "--bogus")
     out = h.path("never.qbin")
-    for option, value, accepted in (("--numerics", "int9", "int8, f32"), ("--kv", "f8", "f16, f32"),
+    for option, value, accepted in (("--numerics", "int9", "int8, f32"), ("--kv", "f8", "f16, f32"), ("--l2-norm", "mean", "sum, max"),
                                     ("--cpu", "v9", "native, base, v3, v4vnni"), ("--target", "tpu", "cpu"),
                                     ("--decode", "0", "from 1 to"), ("--prefill", "x", "from 1 to"),
                                     ("--compile-to", "lunch", "import, fuse, plan, code, artifact"), ("--report", "x", "fusion")):
@@ -407,6 +407,29 @@ def logits(h, model):
     h.check("a refused run leaves no file", not [f for f in os.listdir(h.work) if f.startswith("none.bin")])
 
 
+def l2_norm(h):
+    """--l2-norm selects the form, in the artifact as in the evaluator, and the artifact says which. A large eps keeps the forms apart."""
+    gguf = gguf_edit.with_metadata(TINY, h.path("eps.gguf"), {"qwen35.attention.layer_norm_rms_epsilon": gguf_edit.f32_value(0.25)})
+    ids = h.path("l2-ids.txt")
+    with open(ids, "w") as f:
+        f.write("940 1209 937 44 32 451")
+    want = {}
+    for form in ("sum", "max"):
+        h.run("qcc", "eval", gguf, "--tokens", ids, "-o", h.path("eval.bin"), f"--l2-norm={form}")
+        want[form] = read_logits(h.path("eval.bin"))
+    apart = nmse(want["sum"], want["max"])
+    h.check("qcc eval --l2-norm: the forms differ", apart > 1e-4, f"NMSE {apart:.2e}")
+    for options, form in (([], "sum"), (["--l2-norm=max"], "max")):
+        qbin = h.compile(gguf, "l2.qbin", *QUICK, "--numerics=f32", "--kv=f32", *options)
+        error = nmse(h.logits(qbin, ids), want[form])
+        h.check(f"an artifact of {' '.join(options) or 'no option'} computes the form {form}", error < 1e-9, f"NMSE {error:.2e}")
+        recorded = json.loads(h.run("qcc", "inspect", "--json", qbin))["provenance"]["options"]
+        text = h.run("qcc", "inspect", qbin).decode()
+        h.check(f"inspect shows the form {form}", recorded.get("l2_norm") == form and re.search(rf"^  l2_norm +{form}$", text, re.M), str(recorded))
+        h.check(f"check of the form {form}", h.tool("qrun", "check", qbin).returncode == 0)
+    refused(h, "qcc eval --l2-norm=mean", 2, "Q0102", ["mean", "max, sum"], "qcc", "eval", gguf, "--tokens", ids, "-o", h.path("none.bin"), "--l2-norm=mean")
+
+
 def measures(h, model):
     b = json.loads(h.run("qrun", "bench", model, "-p", 16, "-n", 4, "-d", 8, "-r", 3, "-t", 1, "--json"))
     expected = {"model": str, "architecture": str, "cpu": str, "threads": int, "depth": int, "load_seconds": float, "first_token_seconds": float,
@@ -469,6 +492,7 @@ def main():
     interrupt(h, model)
     chat(h, model)
     logits(h, model)
+    l2_norm(h)
     measures(h, model)
     progress(h)
     h.finish()

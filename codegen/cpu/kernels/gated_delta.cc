@@ -74,9 +74,10 @@ QK_INLINE float dot(const float* a, const float* b, int64_t n) {
   return reduce_add(s);
 }
 
-// x *= factor / sqrt(sum x^2 + eps)
-QK_INLINE void l2_norm(float* x, int64_t n, float eps, float factor) {
-  const float scale = factor / __builtin_elementwise_sqrt(sum_of_squares(x, n) + eps);
+// x *= factor / sqrt(sum x^2 + eps); with `max`, x *= factor / max(sqrt(sum x^2), eps).
+QK_INLINE void l2_norm(float* x, int64_t n, float eps, bool max, float factor) {
+  const float sum = sum_of_squares(x, n), norm = __builtin_elementwise_sqrt(max ? sum : sum + eps);
+  const float scale = factor / (max && norm < eps ? eps : norm);
   for (int64_t c = 0; c < n; c += 8) store<F32<8>>(x + c, loadf<8>(x + c) * scale);
 }
 
@@ -167,8 +168,8 @@ QK_EXPORT void qk_gated_delta(const float* qkv, const float* z, const float* alp
                               const float* norm_w, const qrt_seq* seqs, int64_t n_seqs, float* out,
                               int64_t conv_offset, int64_t delta_offset, int64_t key_heads,
                               int64_t value_heads, int64_t key_dim, int64_t value_dim, int64_t taps,
-                              float l2_eps, float norm_eps, float scale, int64_t ld_ab, int64_t rows,
-                              int64_t begin, int64_t end) {
+                              float l2_eps, int64_t l2_max, float norm_eps, float scale, int64_t ld_ab,
+                              int64_t rows, int64_t begin, int64_t end) {
   using namespace qk;
   const int64_t keys = key_heads * key_dim, values = value_heads * value_dim;
   Scratch x;
@@ -183,8 +184,8 @@ QK_EXPORT void qk_gated_delta(const float* qkv, const float* z, const float* alp
           float *q = x.q + t * key_dim, *k = x.k + t * key_dim;
           conv_silu(conv, t0 + t, head * key_dim, key_dim, q);
           conv_silu(conv, t0 + t, keys + head * key_dim, key_dim, k);
-          l2_norm(q, key_dim, l2_eps, scale);
-          l2_norm(k, key_dim, l2_eps, 1.f);
+          l2_norm(q, key_dim, l2_eps, l2_max != 0, scale);
+          l2_norm(k, key_dim, l2_eps, l2_max != 0, 1.f);
           x.kq[t] = dot(k, q, key_dim);
         }
         for (int64_t vh = head; vh < value_heads; vh += key_heads) {

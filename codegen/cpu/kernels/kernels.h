@@ -86,13 +86,13 @@ void qk_attention(const float* q, const float* gate, const qrt_seq* seqs, int64_
 // seq.state of the layer's conv state f32 [taps - 1][channels] (oldest first) and delta state f32
 // [value_heads][key_dim][value_dim]; channels = 2 * key_heads * key_dim + value_heads * value_dim (q, k, v).
 // conv_w [taps][channels]. Row strides: qkv channels, z and out value_heads * value_dim, alpha and beta
-// ld_ab.
+// ld_ab. Unit length of q and k: x / sqrt(sum x^2 + l2_eps); with l2_max, x / max(sqrt(sum x^2), l2_eps).
 void qk_gated_delta(const float* qkv, const float* z, const float* alpha, const float* beta,
                     const float* conv_w, const float* ssm_a, const float* dt_bias, const float* norm_w,
                     const qrt_seq* seqs, int64_t n_seqs, float* out, int64_t conv_offset,
                     int64_t delta_offset, int64_t key_heads, int64_t value_heads, int64_t key_dim,
-                    int64_t value_dim, int64_t taps, float l2_eps, float norm_eps, float scale, int64_t ld_ab,
-                    int64_t rows, int64_t begin, int64_t end);
+                    int64_t value_dim, int64_t taps, float l2_eps, int64_t l2_max, float norm_eps,
+                    float scale, int64_t ld_ab, int64_t rows, int64_t begin, int64_t end);
 
 // Returns when all n_threads threads of the step have called it; what any did before is visible to all after.
 void qk_barrier(qrt_barrier* barrier, int64_t n_threads);

@@ -182,6 +182,7 @@ FailureOr<KernelCall> gatedDelta(CallBuilder& b) {
       .integer("value_dim")
       .integer("taps")
       .real("l2_eps")
+      .is("l2_form", "max")
       .real("norm_eps")
       .real("scale")
       .integer("ld_ab")

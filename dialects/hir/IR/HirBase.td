@@ -39,6 +39,12 @@ def Hir_ActivationKind : I32EnumAttr<"ActivationKind", "elementwise function", [
   ]> { let cppNamespace = "::qcc::hir"; let genSpecializedAttr = 0; }
 def Hir_ActivationKindAttr : EnumAttr<Hir_Dialect, Hir_ActivationKind, "activation_kind">;
 
+def Hir_L2Form : I32EnumAttr<"L2Form", "where the eps of an l2 norm stands", [
+    I32EnumAttrCase<"Sum", 0, "sum">,   // x * rsqrt(sum(x^2) + eps)
+    I32EnumAttrCase<"Max", 1, "max">    // x / max(sqrt(sum(x^2)), eps)
+  ]> { let cppNamespace = "::qcc::hir"; let genSpecializedAttr = 0; }
+def Hir_L2FormAttr : EnumAttr<Hir_Dialect, Hir_L2Form, "l2_form">;
+
 // What a fused group becomes. One entry per kernel family that executes more than one semantic op.
 def Hir_GroupKind : I32EnumAttr<"GroupKind", "fused group", [
     I32EnumAttrCase<"NormQuant", 0, "norm_quant">,          // rms_norm (+ quantize)

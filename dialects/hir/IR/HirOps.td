@@ -76,14 +76,16 @@ def Hir_RmsNormOp : Hir_InferredOp<"rms_norm", [Pure]> {
 }
 
 def Hir_L2NormOp : Hir_InferredOp<"l2_norm", [Pure]> {
-  let summary = "y = x * rsqrt(sum(x^2) + eps) over the last dimension";
+  let summary = "unit length over the last dimension: y = x * rsqrt(sum(x^2) + eps), or with `form max` x / max(sqrt(sum(x^2)), eps)";
   let description = [{
-    eps is added to the sum of squares (not to the mean, not as a lower bound of the norm): the form of the reference
-    implementations of the delta rule. It matters for rows near zero.
+    `sum`, the default, adds eps to the sum of squares (not to the mean): the form of the reference implementations of the
+    delta rule. `max` takes it as a lower bound of the norm: the form of older implementations. They differ for rows whose
+    norm is not far above sqrt(eps).
   }];
-  let arguments = (ins Hir_F32Tensor:$x, F32Attr:$eps);
+  let arguments = (ins Hir_F32Tensor:$x, F32Attr:$eps,
+                       DefaultValuedAttr<Hir_L2FormAttr, "::qcc::hir::L2Form::Sum">:$form);
   let results = (outs Hir_F32Tensor:$result);
-  let assemblyFormat = "$x `eps` $eps attr-dict `:` type($x)";
+  let assemblyFormat = "$x `eps` $eps (`form` $form^)? attr-dict `:` type($x)";
   let hasVerifier = 1;
 }
 

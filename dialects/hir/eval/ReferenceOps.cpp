@@ -75,8 +75,10 @@ LogicalResult L2NormOp::evaluate(Evaluator& ev) {
     Tensor<T> y = ev.tensor<T>(getX());
     int64_t n = y.shape.back();
     T eps = getEps().convertToFloat();
+    bool max = getForm() == L2Form::Max;
     for (T* row = y.data.data(); row != y.data.data() + y.data.size(); row += n) {
-      T factor = 1 / std::sqrt(dot(row, row, n) + eps);
+      T sum = dot(row, row, n);
+      T factor = 1 / (max ? std::max(std::sqrt(sum), eps) : std::sqrt(sum + eps));
       for (int64_t i = 0; i < n; ++i) row[i] *= factor;
     }
     ev.setTensor(getResult(), std::move(y));

@@ -139,6 +139,15 @@ func.func @l2_norm_eps(%x: tensor<?x64xf32>) {
 
 // -----
 
+func.func @l2_norm_form(%x: tensor<?x64xf32>) {
+  // expected-error @+2 {{expected ::qcc::hir::L2Form to be one of: sum, max}}
+  // expected-error @+1 {{failed to parse Hir_L2FormAttr parameter 'value'}}
+  %y = hir.l2_norm %x eps 1.0 form mean : tensor<?x64xf32>
+  return
+}
+
+// -----
+
 func.func @quantize_features(%x: tensor<?x48xf32>) {
   // expected-error @+1 {{'hir.quantize' op features must be a multiple of the block 32, found 48}}
   %y = hir.quantize %x block 32 : tensor<?x48xf32>

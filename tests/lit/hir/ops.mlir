@@ -49,6 +49,11 @@ func.func @plain(%ids: tensor<?xi32>, %wanted: tensor<2xi32>, %table: !hir.weigh
   %n = hir.rms_norm %x, %norm eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
   // CHECK: hir.l2_norm %[[N]] eps 9.99999997E-7 : tensor<?x64xf32>
   %l = hir.l2_norm %n eps 1.0e-6 : tensor<?x64xf32>
+  // CHECK: hir.l2_norm %[[N]] eps 9.99999997E-7 form max : tensor<?x64xf32>
+  %l_max = hir.l2_norm %n eps 1.0e-6 form max : tensor<?x64xf32>
+  // The default is not printed.
+  // CHECK: hir.l2_norm %[[N]] eps 9.99999997E-7 : tensor<?x64xf32>
+  %l_sum = hir.l2_norm %n eps 1.0e-6 form sum : tensor<?x64xf32>
   // CHECK: %[[Q:.*]] = hir.quantize %{{.*}} block 32 : tensor<?x64xf32>
   %q = hir.quantize %l block 32 : tensor<?x64xf32>
   // CHECK: hir.linear %[[Q]], %{{.*}} : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<128x64, q4_0>

@@ -54,6 +54,10 @@ Sequence make_sequence(const Shape& s, int64_t tokens, uint32_t seed) {
     x.alpha[5 * s.value_heads] = -90.f;  // forgets nothing
     std::fill_n(x.qkv.begin() + 8 * s.channels(), s.channels(), 0.f);
   }
+  // Queries and keys of norms about 1e-3, then 1e-8, long enough for every tap: there the l2 forms differ.
+  for (int64_t t = 20; t < std::min<int64_t>(tokens, 34); ++t)
+    for (int64_t i = 0; i < s.channels() - s.values(); ++i)
+      x.qkv[t * s.channels() + i] *= t < 27 ? 1e-3f : 1e-8f;
   return x;
 }
 
@@ -64,8 +68,8 @@ struct Piece {
   int64_t past, count;
 };
 
-void step(const Kernels& k, const Shape& s, const Weights& w, const std::vector<Piece>& pieces,
-          int64_t cuts) {
+void step(const Kernels& k, const Shape& s, const Weights& w, const std::vector<Piece>& pieces, int64_t cuts,
+          bool l2_max = false) {
   const int64_t ld = 2 * s.value_heads + 3;
   std::vector<qrt_seq> seqs;
   std::vector<float> qkv, z, ab;
@@ -92,8 +96,9 @@ void step(const Kernels& k, const Shape& s, const Weights& w, const std::vector<
     k.qk_gated_delta(g_qkv.data(), g_z.data(), g_ab.data(), g_ab.data() + s.value_heads, w.conv.data(),
                      w.a.data(), w.dt.data(), w.norm.data(), seqs.data(), static_cast<int64_t>(seqs.size()),
                      out.data(), 4, 4 + 4 * s.conv_values(), s.key_heads, s.value_heads, s.key_dim,
-                     s.value_dim, s.taps, kL2Eps, kNormEps, 1.f / std::sqrt(static_cast<float>(s.key_dim)),
-                     ld, rows, s.key_heads * c / cuts, s.key_heads * (c + 1) / cuts);
+                     s.value_dim, s.taps, kL2Eps, l2_max, kNormEps,
+                     1.f / std::sqrt(static_cast<float>(s.key_dim)), ld, rows, s.key_heads * c / cuts,
+                     s.key_heads * (c + 1) / cuts);
   }
   for (size_t i = 0; i < pieces.size(); ++i) {
     std::copy_n(out.data() + seqs[i].row_begin * s.values(), pieces[i].count * s.values(),
@@ -102,7 +107,7 @@ void step(const Kernels& k, const Shape& s, const Weights& w, const std::vector<
 }
 
 // The rule as it is written down: decay, read, write, read out.
-std::vector<double> reference(const Shape& s, const Weights& w, const Sequence& x,
+std::vector<double> reference(const Shape& s, const Weights& w, const Sequence& x, bool l2_max,
                               std::vector<double>* state_out) {
   const int64_t ch = s.channels(), keys = s.key_heads * s.key_dim;
   std::vector<double> out(x.out.size()), state(s.delta_values());
@@ -119,7 +124,8 @@ std::vector<double> reference(const Shape& s, const Weights& w, const Sequence& 
     const auto normalise = [&](double* v) {
       double sum = 0;
       for (int64_t i = 0; i < s.key_dim; ++i) sum += v[i] * v[i];
-      for (int64_t i = 0; i < s.key_dim; ++i) v[i] /= std::sqrt(sum + kL2Eps);
+      const double norm = l2_max ? std::max<double>(std::sqrt(sum), kL2Eps) : std::sqrt(sum + kL2Eps);
+      for (int64_t i = 0; i < s.key_dim; ++i) v[i] /= norm;
     };
     for (int64_t h = 0; h < 2 * s.key_heads; ++h) normalise(c.data() + h * s.key_dim);
     for (int64_t vh = 0; vh < s.value_heads; ++vh) {
@@ -156,50 +162,60 @@ QCC_INSTANTIATE_KERNEL_TEST(KernelGatedDelta);
 const Shape kShapes[] = {
     {2, 2, 32, 32, 4}, {3, 6, 64, 40, 4}, {2, 2, 128, 128, 2}, {1, 3, 8, 72, 6}, {1, 1, 256, 256, 4}};
 
+// || got - want ||^2 / || want ||^2
+double nmse(const float* got, const std::vector<double>& want) {
+  double error = 0, size = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    error += (got[i] - want[i]) * (got[i] - want[i]);
+    size += want[i] * want[i];
+  }
+  return error / size;
+}
+
+void expect_values_and_splits(const Kernels& k, const Shape& s, bool l2_max) {
+  const int64_t tokens = 41;
+  const Weights w = make_weights(s);
+  Sequence whole = make_sequence(s, tokens, 11);
+  step(k, s, w, {{&whole, 0, tokens}}, 1, l2_max);
+  std::vector<double> state, other_state;
+  const std::vector<double> want = reference(s, w, whole, l2_max, &state);
+  for (size_t i = 0; i < want.size(); ++i) {
+    ASSERT_NEAR(whole.out[i], want[i], 2e-4) << "token " << i / s.values() << ", value " << i % s.values();
+  }
+  EXPECT_LT(nmse(whole.out.data(), want), 1e-11);
+  EXPECT_LT(nmse(whole.state.data() + 1 + s.conv_values(), state), 1e-12);
+  EXPECT_GT(nmse(whole.out.data(), reference(s, w, whole, !l2_max, &other_state)), 1e-6)
+      << "the other form of the l2 norm gives the same";
+  for (int64_t i = 0; i < s.taps - 1; ++i) {
+    ASSERT_TRUE(same_bits(whole.state.data() + 1 + i * s.channels(),
+                          whole.qkv.data() + (tokens - (s.taps - 1) + i) * s.channels(), s.channels()))
+        << "conv state column " << i;
+  }
+  EXPECT_EQ(whole.state[0], 0.f) << "another layer's state";
+
+  for (const std::vector<int64_t>& lengths :
+       {std::vector<int64_t>{1}, {2}, {3, 1, 16}, {15, 17}, {40, 1}, {5}}) {
+    for (int64_t cuts : {int64_t{1}, s.key_heads}) {
+      Sequence split = make_sequence(s, tokens, 11);
+      size_t i = 0;
+      for (int64_t t = 0; t < tokens;) {
+        const int64_t n = std::min(lengths[std::min(i++, lengths.size() - 1)], tokens - t);
+        step(k, s, w, {{&split, t, n}}, cuts, l2_max);
+        t += n;
+      }
+      ASSERT_TRUE(same_bits(split.out.data(), whole.out.data(), whole.out.size()))
+          << "outputs, steps of " << lengths[0] << ", " << cuts << " calls each";
+      ASSERT_TRUE(same_bits(split.state.data(), whole.state.data(), whole.state.size()))
+          << "states, steps of " << lengths[0] << ", " << cuts << " calls each";
+    }
+  }
+}
+
 TEST_P(KernelGatedDelta, ValuesAndSplits) {
   for (const Shape& s : kShapes) {
-    SCOPED_TRACE(s.name());
-    const int64_t tokens = 41;
-    const Weights w = make_weights(s);
-    Sequence whole = make_sequence(s, tokens, 11);
-    step(*k, s, w, {{&whole, 0, tokens}}, 1);
-    std::vector<double> state;
-    const std::vector<double> want = reference(s, w, whole, &state);
-    double error = 0, size = 0, state_error = 0, state_size = 0;
-    for (size_t i = 0; i < want.size(); ++i) {
-      error += (whole.out[i] - want[i]) * (whole.out[i] - want[i]);
-      size += want[i] * want[i];
-      ASSERT_NEAR(whole.out[i], want[i], 2e-4) << "token " << i / s.values() << ", value " << i % s.values();
-    }
-    for (size_t i = 0; i < state.size(); ++i) {
-      const double d = whole.state[1 + s.conv_values() + i] - state[i];
-      state_error += d * d;
-      state_size += state[i] * state[i];
-    }
-    EXPECT_LT(error, 1e-11 * size);
-    EXPECT_LT(state_error, 1e-12 * state_size);
-    for (int64_t i = 0; i < s.taps - 1; ++i) {
-      ASSERT_TRUE(same_bits(whole.state.data() + 1 + i * s.channels(),
-                            whole.qkv.data() + (tokens - (s.taps - 1) + i) * s.channels(), s.channels()))
-          << "conv state column " << i;
-    }
-    EXPECT_EQ(whole.state[0], 0.f) << "another layer's state";
-
-    for (const std::vector<int64_t>& lengths :
-         {std::vector<int64_t>{1}, {2}, {3, 1, 16}, {15, 17}, {40, 1}, {5}}) {
-      for (int64_t cuts : {int64_t{1}, s.key_heads}) {
-        Sequence split = make_sequence(s, tokens, 11);
-        size_t i = 0;
-        for (int64_t t = 0; t < tokens;) {
-          const int64_t n = std::min(lengths[std::min(i++, lengths.size() - 1)], tokens - t);
-          step(*k, s, w, {{&split, t, n}}, cuts);
-          t += n;
-        }
-        ASSERT_TRUE(same_bits(split.out.data(), whole.out.data(), whole.out.size()))
-            << "outputs, steps of " << lengths[0] << ", " << cuts << " calls each";
-        ASSERT_TRUE(same_bits(split.state.data(), whole.state.data(), whole.state.size()))
-            << "states, steps of " << lengths[0] << ", " << cuts << " calls each";
-      }
+    for (bool l2_max : {false, true}) {
+      SCOPED_TRACE(s.name() + (l2_max ? ", l2 norm max" : ", l2 norm sum"));
+      expect_values_and_splits(*k, s, l2_max);
     }
   }
 }

@@ -42,6 +42,7 @@ TEST(CompileOptions, Defaults) {
   EXPECT_EQ(o->cpu.size(), cpu::isa_table().size()) << "all levels by default";
   EXPECT_EQ(o->numerics, NumericsMode::kInt8);
   EXPECT_EQ(o->kv, KvMode::kF16);
+  EXPECT_EQ(o->l2_norm, L2NormMode::kSum);
   EXPECT_EQ(o->decode_buckets, (std::vector<int64_t>{1, 2, 4, 8}));
   EXPECT_EQ(o->prefill_buckets.back(), 512);
   EXPECT_EQ(o->compile_to, CompilePhase::kArtifact);
@@ -54,6 +55,7 @@ TEST(CompileOptions, EveryOptionArrives) {
   a.cpu = {"v3", "base", "v3"};
   a.numerics = "f32";
   a.kv = "f32";
+  a.l2_norm = "max";
   a.decode = {"4", "1", "4"};
   a.prefill = {"256", "16"};
   a.report = {"fusion"};
@@ -66,6 +68,7 @@ TEST(CompileOptions, EveryOptionArrives) {
   EXPECT_EQ(o->cpu, (std::vector<std::string>{"base", "v3"})) << "lowest first, none twice";
   EXPECT_EQ(o->numerics, NumericsMode::kF32);
   EXPECT_EQ(o->kv, KvMode::kF32);
+  EXPECT_EQ(o->l2_norm, L2NormMode::kMax);
   EXPECT_EQ(o->decode_buckets, (std::vector<int64_t>{1, 4}));
   EXPECT_EQ(o->prefill_buckets, (std::vector<int64_t>{16, 256}));
   EXPECT_TRUE(o->report_fusion);
@@ -95,6 +98,9 @@ TEST(CompileOptions, UnknownValuesAreNamedWithWhatIsAccepted) {
   a = Arguments();
   a.kv = "q8";
   ExpectUsageError(a, "--kv", "accepted: f16, f32");
+  a = Arguments();
+  a.l2_norm = "mean";
+  ExpectUsageError(a, "--l2-norm", "'mean', accepted: sum, max");
   a = Arguments();
   a.compile_to = "nowhere";
   ExpectUsageError(a, "--compile-to", "accepted: import, fuse, plan, code, artifact");

@@ -75,6 +75,25 @@ TEST_P(OpsTest, L2NormAddsEpsToTheSum) {
              tolerance(), "l2_norm");
 }
 
+TEST_P(OpsTest, L2NormFormsDifferNearZero) {
+  for (bool max : {false, true}) {
+    loadBody("%x: tensor<?x2xf32>",
+             std::string("%y = hir.l2_norm %x eps 0.25") + (max ? " form max" : "") + " : tensor<?x2xf32>",
+             "tensor<?x2xf32>");
+    // Norms 5, 0.5, 0.25, 0.025, 2.5e-30 (in single precision its square is 0) and 0.
+    const std::vector<double> x = {3, 4, 0.3, 0.4, 0.15, -0.2, 0.015, 0.02, 1.5e-30, -2e-30, 0, 0};
+    std::vector<double> want = x;
+    for (size_t i = 0; i < x.size(); i += 2) {
+      const double norm = std::hypot(x[i], x[i + 1]);
+      for (size_t j = i; j < i + 2; ++j)
+        want[j] /= max ? std::max(norm, 0.25) : std::sqrt(norm * norm + 0.25);
+    }
+    const std::vector<double> y = values({tensor({6, 2}, x)});
+    expectNear(y, want, tolerance(), max ? "form max" : "form sum");
+    EXPECT_NEAR(y[8] / (max ? 6e-30 : 3e-30), 1, 1e-6) << "tiny values are scaled, not dropped";
+  }
+}
+
 TEST_P(OpsTest, QuantizeRoundsHalfToEven) {
   loadBody("%x: tensor<?x8xf32>",
            "%q = hir.quantize %x block 4 : tensor<?x8xf32>\n"

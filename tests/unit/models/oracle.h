@@ -12,7 +12,8 @@
 
 namespace qcc::models::testing {
 
-// Wrong on purpose, one at a time: a test that compares with the oracle must notice each of them.
+// Wrong on purpose (l2_max_eps: unless asked for), one at a time: a test that compares with the oracle must
+// notice each of them.
 struct OracleMutation {
   bool gate_is_second_half = false;    // W_q rows as all queries, then all gates
   bool gate_always_open = false;       // no output gate

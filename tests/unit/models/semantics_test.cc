@@ -258,14 +258,20 @@ TEST(ValueHeads, ReadKeyHeadsInTiledOrder) {
   ExpectOracle(MakeTiny(config));
 }
 
-// HZ-18: the norm of queries and keys is x / sqrt(sum + eps). It shows where a head is nearly zero.
-TEST(L2Norm, AddsEpsilonToTheSum) {
+// HZ-18: the norm of queries and keys is x / sqrt(sum + eps), or on request x / max(sqrt(sum), eps). It shows
+// where a head is nearly zero.
+TEST(L2Norm, AddsEpsilonToTheSumUnlessAskedForTheMaximum) {
   TinyModel model = MakeTiny({});
   for (int layer = 0; layer < 3; ++layer)
     for (float& value : model.find("blk." + std::to_string(layer) + ".ssm_conv1d.weight")->values)
       value *= 1e-3f;
   ExpectOracle(model);
   ExpectMutantDiffers(model, {.l2_max_eps = true});
+  const OpenModel open = Open(model);
+  const std::vector<int32_t> ids = SomeIds(12, open.file->FindTensor("token_embd.weight")->ne[1]);
+  auto session = compiler::EvalSession::Create(*open.file, true, false, /*l2_max=*/true);
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_LT(Nmse(*(*session)->Step(ids), OracleLogits(*open.file, ids, {.l2_max_eps = true})), kSame);
 }
 
 // HZ-19

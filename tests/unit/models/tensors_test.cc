@@ -234,6 +234,12 @@ TEST(Module, CarriesAttributesLocationsAndStates) {
   EXPECT_EQ(states, (std::vector<std::string>{"blk.0.conv", "blk.0.delta", "blk.1.conv", "blk.1.delta",
                                               "blk.2.conv", "blk.2.delta", "blk.3.kv"}));
   EXPECT_NE(imported.text().find("!hir.state<kv, 2x16, f16>"), std::string::npos) << imported.text();
+  ImportOptions max;
+  max.l2_norm = L2Norm::kMax;
+  const Imported lower_bound = Import(MakeTiny(Config()), max);
+  ASSERT_TRUE(lower_bound.status.ok()) << lower_bound.status;
+  EXPECT_EQ((*lower_bound.module)->getAttrOfType<mlir::StringAttr>("hir.l2_norm").str(),
+            "1 / max(sqrt(sum), eps)");
   ImportOptions f32;
   f32.kv = KvElement::kF32;
   EXPECT_NE(Import(MakeTiny(Config()), f32).text().find("!hir.state<kv, 2x16, f32>"), std::string::npos);

@@ -1,6 +1,12 @@
 // One gated delta net block, one attention block, trunk and head, as the fusion passes leave them (numerics int8), from
 // fused hir to a verified plan. The other tests of this folder start from this file, too.
 // RUN: qcc-opt %s -qcc-layout-weights -qcc-build-plan="decode=1,4 prefill=16 head=8" -qcc-insert-barriers -qcc-assign-arena -qcc-verify-plan | FileCheck %s
+// RUN: sed 's/hir.l2_norm .* eps 1.0e-06/& form max/' %s | qcc-opt -qcc-layout-weights -qcc-build-plan="decode=1,4 prefill=16 head=8" | FileCheck %s --check-prefix=MAX
+// RUN: sed 's/%%k = hir.l2_norm .* eps 1.0e-06/& form max/' %s | not qcc-opt -qcc-layout-weights -qcc-build-plan="decode=1,4 prefill=16 head=8" 2>&1 | FileCheck %s --check-prefix=MIXED
+
+// MAX-LABEL: plan.block @block_deltanet_decode_4
+// MAX: plan.dispatch "gated_delta" {{.*}}l2_form = "max"
+// MIXED: error: {{.*}}its form differs from the queries'
 
 // CHECK-LABEL: plan.block @block_deltanet_decode_4 weights 45248 state 3200 kv 0 {
 // The norm feeds int8 and f32 linears, which need no barrier among themselves.
@@ -11,7 +17,7 @@
 // CHECK-NEXT: plan.dispatch "linear" {{.*}} format = "f32", k = 64 : i64, n = 4 : i64, numerics = "f32"
 // CHECK-NEXT: plan.dispatch "linear" {{.*}} format = "f32", k = 64 : i64, n = 4 : i64, numerics = "f32"
 // CHECK-NEXT: plan.barrier
-// CHECK-NEXT: plan.dispatch "gated_delta" {key_dim = 8 : i64, key_heads = 2 : i64, l2_eps = 9.99999997E-7 : f32, ld_ab = 16 : i64, norm_eps = 9.99999997E-7 : f32, scale = 0.353553385 : f32, taps = 4 : i64, value_dim = 16 : i64, value_heads = 4 : i64}
+// CHECK-NEXT: plan.dispatch "gated_delta" {key_dim = 8 : i64, key_heads = 2 : i64, l2_eps = 9.99999997E-7 : f32, l2_form = "sum", ld_ab = 16 : i64, norm_eps = 9.99999997E-7 : f32, scale = 0.353553385 : f32, taps = 4 : i64, value_dim = 16 : i64, value_heads = 4 : i64}
 // CHECK-SAME: #plan.ref<state, 0, 1152, readwrite>, #plan.ref<state, 1152, 2048, readwrite>
 // CHECK-NEXT: plan.barrier
 // CHECK-NEXT: plan.dispatch "quantize"
