@@ -16,9 +16,9 @@ namespace {
 constexpr int64_t kTokens = 4;
 constexpr uint32_t kTop = 8;
 
-// Accepted |difference| as a share of the logits' standard deviation. f32: sums in another order; a deep random model
-// shows 3e-4. int8: a sum that differs in the last place can round an activation to the neighbouring code, and the
-// layers behind see that.
+// Accepted |difference| as a share of the logits' standard deviation. f32: sums in another order; a deep
+// random model shows 3e-4. int8: a sum that differs in the last place can round an activation to the
+// neighbouring code, and the layers behind see that.
 constexpr float kF32Share = 1e-2f;
 constexpr float kInt8Share = 0.25f;
 
