@@ -4,7 +4,7 @@
 set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 target=cpu
-prompt="My fellow citizens, "
+prompt="The state of the union is"
 while [ $# -gt 0 ]; do
   case "$1" in
     --target=*) target=${1#--target=} ;;
@@ -18,5 +18,6 @@ cmake --preset release -S "$root" >/dev/null
 cmake --build --preset release --target qcc qrun
 bin="$root/build/release/bin"
 "$bin/qcc" compile "$root/assets/tiny-qwen35-q8_0.gguf" --target="$target" -o "$root/build/tiny.qbin"
+printf "%s" "$prompt"
 "$bin/qrun" "$root/build/tiny.qbin" --raw -n 96 --seed 1 -p "$prompt" "$@"
 echo
