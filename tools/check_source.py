@@ -31,7 +31,7 @@ TABLE = {
     "runtime/include": ([], []),
     "runtime/base": (["runtime/abi"], ["xxhash.h"]),
     "runtime/artifact": (["runtime/abi", "runtime/base"], ["flatbuffers/"]),
-    "runtime/device": (["runtime/abi", "runtime/base", "runtime/artifact"], []),
+    "runtime/device": (["runtime/abi", "runtime/base", "runtime/artifact"], ["flatbuffers/", "vulkan/"]),
     "runtime/engine": (["runtime/abi", "runtime/base", "runtime/artifact", "runtime/device", "runtime/include", "runtime/text"], []),
     "runtime/text": (["runtime/abi", "runtime/base", "runtime/artifact"], ["pcre2.h"]),
     "runtime/capi": (["runtime/abi", "runtime/include", "runtime/base", "runtime/artifact", "runtime/device",

@@ -1,25 +1,96 @@
-// What an engine runs its programs on.
+// What an engine runs its programs on: memory, programs, and where supported the choice of the next token.
 #ifndef RUNTIME_DEVICE_DEVICE_H_
 #define RUNTIME_DEVICE_DEVICE_H_
 
 #include <cstdint>
+#include <span>
+#include <string>
 
+#include "runtime/abi/gpu_step.h"
 #include "runtime/abi/program.h"
 
 namespace qrt {
 
-// Runs the programs of one artifact, addressed by their place in its program table. One step at a time: the
-// engine serialises. Implementations allocate nothing in Run.
+// How a call on a device went, without a Status: making one takes memory, and steps allocate nothing.
+enum class DeviceResult : uint8_t {
+  kOk,
+  kRefused,      // the step was not started (an injected thread pool refused)
+  kOutOfMemory,  // of the device
+  kLost,         // the device is gone: every later call says so too; make another engine
+  kFailed,       // the driver reported something else; Device::last_error() says what
+};
+
+// A block of device memory, zeroed when made. `address` is what programs see: a pointer on the CPU, a device address on a
+// GPU. Only the device that made it can free and copy it.
+struct DeviceBuffer {
+  uint64_t address = 0;
+  uint64_t bytes = 0;
+  void* handle = nullptr;  // the device's own
+
+  bool empty() const { return bytes == 0; }
+};
+
+// A copy between host memory and a range of a buffer.
+struct CopyRange {
+  const DeviceBuffer* buffer;
+  uint64_t offset;
+  void* host;
+  uint64_t bytes;
+};
+
+// One step. Host memory, valid during the call.
+struct StepRequest {
+  uint32_t program = 0;      // place in the artifact's program table
+  const qrt_seq* seqs = nullptr;  // [n_seqs]; state and kv hold device addresses (DeviceBuffer::address)
+  int64_t n_seqs = 0;
+  int64_t n_rows = 0;
+  const int32_t* tokens = nullptr;     // [n_rows]
+  const int32_t* positions = nullptr;  // [n_rows][4]
+  const int32_t* out_rows = nullptr;   // [n_out]
+  int64_t n_out = 0;
+  float* logits = nullptr;             // [n_out][logits_stride]; null: they are not wanted on the host
+  // Sampling on the device, for Device::samples(): one token per row of logits. Null: none.
+  const qrt_gpu_sample* samples = nullptr;  // [n_out]
+  const qrt_gpu_penalty* penalties = nullptr;
+  uint32_t n_penalties = 0;
+  int32_t* chosen = nullptr;  // [n_out]; -1: no token can be chosen (all logits -infinity, or one is NaN or +infinity)
+};
+
+struct DeviceCounters {
+  uint64_t submissions = 0;    // to the device's queue, by steps
+  uint64_t bytes_to_host = 0;  // copied back by steps
+};
+
+// Runs the programs of one artifact, addressed by their place in its program table. Weights and scratch belong to the
+// device object. One call at a time: the engine serialises. Run allocates nothing.
 class Device {
  public:
   virtual ~Device() = default;
 
-  // Threads that enter a program together.
+  virtual const std::string& name() const = 0;     // "cpu", "vulkan:0 (llvmpipe ...)"
+  virtual const std::string& variant() const = 0;  // of the code in use: ISA level, GPU profile
+  // Threads that enter a program together; 1 on a GPU.
   virtual uint32_t threads() const = 0;
+  virtual uint64_t code_bytes() const = 0;
+  virtual uint64_t scratch_bytes() const = 0;         // arena, step buffers
+  virtual uint64_t device_weight_bytes() const = 0;   // copied to device memory; 0: mapped from the file
+  virtual bool samples() const = 0;                   // whether StepRequest::samples is served
 
-  // Runs one step and returns after every thread has left it. `args->barrier` is set by the device,
-  // everything else by the caller. False: the step was not started (an injected thread pool refused).
-  virtual bool Run(uint32_t program, qrt_step_args* args) = 0;
+  // Runs one step and returns after it is finished.
+  virtual DeviceResult Run(const StepRequest& step) = 0;
+
+  // Memory of sessions: state and KV. kOutOfMemory leaves *buffer empty.
+  virtual DeviceResult Allocate(uint64_t bytes, DeviceBuffer* buffer) = 0;
+  virtual void Free(DeviceBuffer* buffer) = 0;  // empty buffers are fine; empties it
+  virtual DeviceResult Zero(const DeviceBuffer& buffer) = 0;
+  virtual DeviceResult Read(std::span<const CopyRange> ranges) = 0;   // device -> host
+  virtual DeviceResult Write(std::span<const CopyRange> ranges) = 0;  // host -> device
+
+  // The arena: residual stream at offset 0 between steps. For tests, which place a kernel's inputs there.
+  virtual const DeviceBuffer& arena() const = 0;
+
+  virtual DeviceCounters counters() const = 0;
+  virtual std::string last_error() const = 0;  // of the driver, for people
 };
 
 }  // namespace qrt

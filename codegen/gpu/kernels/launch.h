@@ -1,0 +1,99 @@
+// How a dispatch of the plan becomes launches of GPU kernels: plain data, no MLIR.
+//
+// A family (dialects/plan/kernel_families.def) has one expansion per target kind, listed in gpu_kernels.def. It gets
+// the dispatch's constants and bindings and returns the launches, in order, with barriers where one needs another's
+// results. Launches with equal names share one kernel, so a name says every constant that `emit` uses.
+#ifndef QCC_CODEGEN_GPU_KERNELS_LAUNCH_H_
+#define QCC_CODEGEN_GPU_KERNELS_LAUNCH_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/gpu/kernels/builder.h"
+#include "dialects/formats/formats.h"
+
+namespace qcc::gpu {
+
+// Mirrors runtime/abi/gpu_code.fbs.
+enum class Space : uint8_t { kImmediate, kWeights, kArena, kStep, kLogits, kConstants, kResults, kScratch };
+
+struct Arg {
+  Space space = Space::kImmediate;
+  uint64_t value = 0;  // byte offset in the space, or the number itself
+  uint64_t bytes = 0;  // bytes that may be touched; 0 for a number
+};
+inline Arg Number(uint64_t value) { return {Space::kImmediate, value, 0}; }
+
+struct Launch {
+  std::string name;  // "linear.q4_k.int8.k1024.add.r4": equal names, equal kernels
+  std::function<void(Builder&)> emit;
+  int workgroup_size = 128;
+  uint32_t grid[3] = {1, 1, 1};
+  std::vector<Arg> args;  // Builder::Arg(i)
+  bool barrier = false;   // results of earlier launches of this dispatch are read
+  // Cost of a full bucket.
+  uint64_t read_bytes = 0, write_bytes = 0;
+  uint64_t kv_bytes = 0;  // read per token of the context
+  uint64_t ops = 0;       // multiplications and additions
+};
+
+// One plan.dispatch. Roles and keys: dialects/plan/kernel_families.md. State and kv bindings: `value` is the offset
+// of the layer in the sequence's state, or per token in its kv; kernels add the address from the step's sequence.
+struct Dispatch {
+  std::string family;
+  std::map<std::string, int64_t, std::less<>> integers;  // flags are 0 or 1
+  std::map<std::string, double, std::less<>> floats;
+  std::map<std::string, std::string, std::less<>> strings;
+  std::map<std::string, std::vector<int64_t>, std::less<>> lists;
+  struct Binding {
+    Arg arg;               // space kWeights, kArena or kLogits
+    bool is_state = false; // arg.value is an offset in a sequence's state
+    bool is_kv = false;    // arg.value is an offset per token in a sequence's kv
+  };
+  std::map<std::string, Binding, std::less<>> bindings;
+  int64_t rows = 0;        // bucket: most rows of the step; for rows = "out_rows" most rows of logits
+
+  int64_t integer(std::string_view key) const { return integers.find(key)->second; }
+  double real(std::string_view key) const { return floats.find(key)->second; }
+  const std::string& string(std::string_view key) const { return strings.find(key)->second; }
+  bool has(std::string_view role) const { return bindings.find(role) != bindings.end(); }
+  const Arg& arg(std::string_view role) const { return bindings.find(role)->second.arg; }
+};
+
+// What an expansion may ask for besides launches.
+class Expansion {
+ public:
+  virtual ~Expansion() = default;
+  virtual const Profile& profile() const = 0;
+  // Most rows of any program of the artifact: extent of the step block (runtime/abi/gpu_step.h).
+  virtual int64_t max_rows() const = 0;
+  // Floats from one row of logits to the next.
+  virtual int64_t logits_stride() const = 0;
+  // Arena bytes of this dispatch's own, aligned to 256; free again after it.
+  virtual Arg Scratch(uint64_t bytes) = 0;
+  // Bytes placed in the code's constants, aligned to 16; equal bytes are placed once.
+  virtual Arg Constant(const std::vector<uint8_t>& bytes) = 0;
+};
+
+// Bytes that one binding may span: 2^31, so that 32-bit byte offsets reach everything with room. Expansions cut larger weights
+// into several launches at row groups.
+inline constexpr uint64_t kMaxBindingBytes = uint64_t{1} << 31;
+
+// Empty: no native kernel for this spec on this profile; the compile fails and names the op.
+using Expand = std::vector<Launch> (*)(const Dispatch& dispatch, Expansion& expansion);
+
+// Null when the family has none.
+Expand FindExpansion(std::string_view family);
+
+// Sampling (gpu_code.fbs: sample programs): one token for each of `rows` rows of logits of `vocab` columns, into Results.
+// `scratch_bytes` receives what they need of space kScratch.
+std::vector<Launch> ExpandGreedy(int64_t rows, int64_t vocab, Expansion& expansion, uint64_t* scratch_bytes);
+std::vector<Launch> ExpandDraw(int64_t rows, int64_t vocab, Expansion& expansion, uint64_t* scratch_bytes);
+
+}  // namespace qcc::gpu
+
+#endif  // QCC_CODEGEN_GPU_KERNELS_LAUNCH_H_

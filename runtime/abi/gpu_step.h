@@ -1,0 +1,87 @@
+/* What a GPU kernel reads about the running step: the step block. Stand-alone C; shared by the runtime, which
+ * writes it, and by codegen/gpu, whose kernels read it with 32-bit loads at the offsets below. */
+#ifndef QRT_ABI_GPU_STEP_H_
+#define QRT_ABI_GPU_STEP_H_
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Bump when anything below or in gpu_code.fbs changes its meaning. */
+#define QRT_GPU_STEP_ABI 1u
+
+typedef struct qrt_gpu_step {
+  uint32_t n_rows; /* rows of this step, 1..bucket: kernels do nothing for rows beyond */
+  uint32_t n_seqs;
+  uint32_t n_out; /* rows of logits */
+  uint32_t reserved[13];
+} qrt_gpu_step;
+
+typedef struct qrt_gpu_row {
+  int32_t token;
+  uint32_t seq;      /* index in the table of sequences */
+  uint32_t position; /* place in the sequence: past + (row - row_begin) */
+  uint32_t reserved;
+  int32_t rope[4]; /* rope positions t, h, w, e */
+} qrt_gpu_row;
+
+typedef struct qrt_gpu_seq {
+  uint64_t state;       /* device address: recurrent and conv state, layout as in the manifest */
+  uint64_t kv;          /* device address; a layer's keys and values lie at offset * kv_capacity */
+  uint64_t kv_capacity; /* tokens */
+  uint32_t past;        /* tokens already in state and kv */
+  uint32_t row_begin;
+  uint32_t row_count;
+  uint32_t reserved;
+} qrt_gpu_seq;
+
+/* How one row of logits becomes a token: the integer sampler of runtime/engine/sampler.h. */
+typedef struct qrt_gpu_sample {
+  uint64_t random; /* the draw's 64 random bits */
+  uint64_t top_p;  /* share of the weight to keep, times 2^63; 2^63: all */
+  uint64_t min_p;  /* smallest weight to keep (2^40: that of the highest logit); 0: all */
+  int64_t inverse_temperature; /* 1 / temperature, times 2^24; 0: greedy */
+  uint32_t top_k;              /* 0: all */
+  float repeat;                /* logit > 0: times repeat_inverse, else times repeat */
+  float repeat_inverse;
+  uint32_t penalty_begin; /* into the table of penalties */
+  uint32_t penalty_count;
+  uint32_t reserved[3];
+} qrt_gpu_sample;
+
+typedef struct qrt_gpu_penalty {
+  uint32_t token;  /* each at most once per row */
+  float subtract;  /* presence + count * frequency */
+} qrt_gpu_penalty;
+
+#define QRT_GPU_MAX_PENALTIES 65536u
+
+/* Byte offsets in the step block for programs of at most `max_rows` rows. */
+static inline uint64_t qrt_gpu_rows_offset(void) { return sizeof(qrt_gpu_step); }
+static inline uint64_t qrt_gpu_seqs_offset(uint64_t max_rows) {
+  return qrt_gpu_rows_offset() + max_rows * sizeof(qrt_gpu_row);
+}
+/* uint32 [max_rows]: the row behind each row of logits */
+static inline uint64_t qrt_gpu_outs_offset(uint64_t max_rows) {
+  return qrt_gpu_seqs_offset(max_rows) + max_rows * sizeof(qrt_gpu_seq);
+}
+/* qrt_gpu_sample [max_rows], aligned to 64 */
+static inline uint64_t qrt_gpu_samples_offset(uint64_t max_rows) {
+  return (qrt_gpu_outs_offset(max_rows) + max_rows * 4 + 63) / 64 * 64;
+}
+static inline uint64_t qrt_gpu_penalties_offset(uint64_t max_rows) {
+  return qrt_gpu_samples_offset(max_rows) + max_rows * sizeof(qrt_gpu_sample);
+}
+static inline uint64_t qrt_gpu_step_bytes(uint64_t max_rows) {
+  return qrt_gpu_penalties_offset(max_rows) + QRT_GPU_MAX_PENALTIES * sizeof(qrt_gpu_penalty);
+}
+
+#ifdef __cplusplus
+}
+static_assert(sizeof(qrt_gpu_step) == 64 && sizeof(qrt_gpu_row) == 32 && sizeof(qrt_gpu_seq) == 40 &&
+                  sizeof(qrt_gpu_sample) == 64 && sizeof(qrt_gpu_penalty) == 8,
+              "kernels address these by number");
+#endif
+#endif /* QRT_ABI_GPU_STEP_H_ */
