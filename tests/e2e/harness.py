@@ -47,6 +47,12 @@ class Harness:
             raise AssertionError(f"{name} {' '.join(map(str, args))}: exit {p.returncode}: {p.stderr.decode(errors='replace')[-600:]}")
         return p.stdout
 
+    def sanitized(self):
+        """Whether the tools are a sanitizer build: its shadow memory rules out limits on the address space."""
+        with open(os.path.join(self.args.bin, "qrun"), "rb") as binary:
+            text = binary.read()
+        return b"__asan_init" in text or b"__tsan_init" in text
+
     def compile(self, gguf, name, *options):
         out = self.path(name)
         self.run("qcc", "compile", gguf, "-o", out, "-q", *options)

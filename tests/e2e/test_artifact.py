@@ -31,6 +31,7 @@ def determinism(h, gguf, qbin):
     os.makedirs(os.path.join(folder, "tmp"))
     shutil.copy(gguf, folder)
     environment = {"TZ": "Pacific/Chatham", "LC_ALL": "C", "HOME": "/", "TMPDIR": os.path.join(folder, "tmp"), "PATH": os.environ["PATH"]}
+    environment |= {name: value for name, value in os.environ.items() if name in ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")}
     subprocess.run([os.path.abspath(os.path.join(h.args.bin, "qcc")), "compile", os.path.basename(gguf), "-o", "renamed.qbin", "-q",
                     "--cpu=v4vnni,base,v3", "--prefill=32", "--decode=4,1"],
                    cwd=folder, env=environment, check=True, preexec_fn=lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}))
