@@ -1,0 +1,39 @@
+// Sums and maxima over the threads of a workgroup, in an order that the workgroup's size and the profile fix.
+#ifndef QCC_CODEGEN_GPU_KERNELS_REDUCE_H_
+#define QCC_CODEGEN_GPU_KERNELS_REDUCE_H_
+
+#include <vector>
+
+#include "codegen/gpu/kernels/builder.h"
+
+namespace qcc::gpu {
+
+enum class Reduction : uint8_t { kSum, kMax };
+
+// Combines f32 values of each `width` consecutive threads; every thread of them knows the result. Holds the
+// workgroup memory that this needs, so make one outside of loops and use it again and again.
+class Reducer {
+ public:
+  // `width` is a power of two that divides workgroup_size; `values`: most values in one call.
+  Reducer(Builder& builder, int workgroup_size, int width, int values = 1);
+  // All threads of the workgroup must call (barriers), unless NeedsBarrier() is false.
+  std::vector<Val> operator()(Reduction reduction, std::vector<Val> values);
+  Val Sum(Val value) { return (*this)(Reduction::kSum, {value})[0]; }
+  Val Max(Val value) { return (*this)(Reduction::kMax, {value})[0]; }
+  bool NeedsBarrier() const { return leaders_ > 1; }
+
+ private:
+  Builder& b_;
+  int size_, width_;
+  int shuffled_;  // threads combined by shuffles
+  int leaders_;   // values per group left after them
+  Shared partial_, folded_;
+};
+
+// Over the whole workgroup, once.
+Val WorkgroupSum(Builder& builder, int workgroup_size, Val value);
+Val WorkgroupMax(Builder& builder, int workgroup_size, Val value);
+
+}  // namespace qcc::gpu
+
+#endif  // QCC_CODEGEN_GPU_KERNELS_REDUCE_H_

@@ -1,0 +1,99 @@
+// Reading the step block (runtime/abi/gpu_step.h) in kernels. Its parts come as arguments of their own, so
+// that no kernel depends on the most rows of an artifact.
+#ifndef QCC_CODEGEN_GPU_KERNELS_STEP_H_
+#define QCC_CODEGEN_GPU_KERNELS_STEP_H_
+
+#include <cstddef>
+
+#include "codegen/gpu/kernels/builder.h"
+#include "codegen/gpu/kernels/launch.h"
+#include "runtime/abi/gpu_step.h"
+
+namespace qcc::gpu {
+
+// ---- arguments ----
+
+// The header and the table of rows behind it.
+inline Arg StepArg(const Expansion& expansion) {
+  return {Space::kStep, 0, qrt_gpu_seqs_offset(static_cast<uint64_t>(expansion.max_rows()))};
+}
+inline Arg StepSeqsArg(const Expansion& expansion) {
+  const uint64_t n = static_cast<uint64_t>(expansion.max_rows());
+  return {Space::kStep, qrt_gpu_seqs_offset(n), n * sizeof(qrt_gpu_seq)};
+}
+inline Arg StepOutsArg(const Expansion& expansion) {
+  const uint64_t n = static_cast<uint64_t>(expansion.max_rows());
+  return {Space::kStep, qrt_gpu_outs_offset(n), n * 4};
+}
+inline Arg StepSamplesArg(const Expansion& expansion) {
+  const uint64_t n = static_cast<uint64_t>(expansion.max_rows());
+  return {Space::kStep, qrt_gpu_samples_offset(n), n * sizeof(qrt_gpu_sample)};
+}
+inline Arg StepPenaltiesArg(const Expansion& expansion) {
+  const uint64_t n = static_cast<uint64_t>(expansion.max_rows());
+  return {Space::kStep, qrt_gpu_penalties_offset(n), QRT_GPU_MAX_PENALTIES * sizeof(qrt_gpu_penalty)};
+}
+
+// ---- in kernels: `step`, `seqs`, `outs` are the values of those arguments; rows and indices are i32 ----
+
+inline Val StepWord(Val base, size_t offset) {
+  return base.builder()->Load(Type::kI32, base, base.builder()->I32(static_cast<int32_t>(offset)));
+}
+inline Val StepRows(Val step) {
+  return StepWord(step, offsetof(qrt_gpu_step, n_rows));
+}
+inline Val StepSeqs(Val step) {
+  return StepWord(step, offsetof(qrt_gpu_step, n_seqs));
+}
+inline Val StepOuts(Val step) {
+  return StepWord(step, offsetof(qrt_gpu_step, n_out));
+}
+
+inline Val RowWord(Val step, Val row, size_t offset) {
+  const double at = static_cast<double>(qrt_gpu_rows_offset() + offset);
+  return step.builder()->Load(Type::kI32, step, row * sizeof(qrt_gpu_row) + at);
+}
+inline Val RowToken(Val step, Val row) {
+  return RowWord(step, row, offsetof(qrt_gpu_row, token));
+}
+inline Val RowSeq(Val step, Val row) {
+  return RowWord(step, row, offsetof(qrt_gpu_row, seq));
+}
+inline Val RowPosition(Val step, Val row) {
+  return RowWord(step, row, offsetof(qrt_gpu_row, position));
+}
+// `stream`: 0..3 for t, h, w, e.
+inline Val RowRope(Val step, Val row, int stream) {
+  return RowWord(step, row, offsetof(qrt_gpu_row, rope) + 4 * static_cast<size_t>(stream));
+}
+
+inline Val SeqField(Type type, Val seqs, Val seq, size_t offset) {
+  return seqs.builder()->Load(type, seqs, seq * sizeof(qrt_gpu_seq) + static_cast<double>(offset));
+}
+inline Val SeqState(Val seqs, Val seq) {  // i64: device address
+  return SeqField(Type::kI64, seqs, seq, offsetof(qrt_gpu_seq, state));
+}
+inline Val SeqKv(Val seqs, Val seq) {  // i64: device address
+  return SeqField(Type::kI64, seqs, seq, offsetof(qrt_gpu_seq, kv));
+}
+inline Val SeqCapacity(Val seqs, Val seq) {  // i64: tokens
+  return SeqField(Type::kI64, seqs, seq, offsetof(qrt_gpu_seq, kv_capacity));
+}
+inline Val SeqPast(Val seqs, Val seq) {
+  return SeqField(Type::kI32, seqs, seq, offsetof(qrt_gpu_seq, past));
+}
+inline Val SeqRowBegin(Val seqs, Val seq) {
+  return SeqField(Type::kI32, seqs, seq, offsetof(qrt_gpu_seq, row_begin));
+}
+inline Val SeqRowCount(Val seqs, Val seq) {
+  return SeqField(Type::kI32, seqs, seq, offsetof(qrt_gpu_seq, row_count));
+}
+
+// The row behind row `index` of logits.
+inline Val OutRow(Val outs, Val index) {
+  return outs.builder()->Load(Type::kI32, outs, index * 4);
+}
+
+}  // namespace qcc::gpu
+
+#endif  // QCC_CODEGEN_GPU_KERNELS_STEP_H_
