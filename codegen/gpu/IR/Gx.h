@@ -1,0 +1,25 @@
+// The gx dialect: include this one for its dialect and ops.
+#ifndef QCC_CODEGEN_GPU_IR_GX_H_
+#define QCC_CODEGEN_GPU_IR_GX_H_
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "codegen/gpu/IR/GxDialect.h.inc"
+
+#define GET_OP_CLASSES
+#include "codegen/gpu/IR/GxOps.h.inc"
+
+namespace qcc::gx {
+
+// Most arguments of a launch: 128 bytes of push constants, which every Vulkan device has.
+inline constexpr int kMaxArgs = 16;
+
+}  // namespace qcc::gx
+
+#endif  // QCC_CODEGEN_GPU_IR_GX_H_

@@ -1,0 +1,84 @@
+// gx: what a GPU kernel needs and the gpu dialect lacks. Kernels get no memrefs and no descriptors: device memory is
+// a 64-bit address plus a 32-bit byte offset, and the addresses come in as the launch's arguments.
+#ifndef QCC_GPU_GX_OPS_TD
+#define QCC_GPU_GX_OPS_TD
+include "mlir/IR/OpBase.td"
+include "mlir/IR/DialectBase.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Gx_Dialect : Dialect {
+  let name = "gx";
+  let cppNamespace = "::qcc::gx";
+  let summary = "Device memory by address, packed integer dot products and half floats of GPU kernels";
+  let description = [{
+    A kernel is a `gpu.func` without arguments whose body uses arith, math, scf, vector, memref (workgroup memory only),
+    gpu and gx. Device memory is read and written in 4-byte words: half floats and bytes are unpacked in registers.
+  }];
+}
+
+class Gx_Op<string m, list<Trait> t = []> : Op<Gx_Dialect, m, t>;
+
+// What one access to device memory moves.
+def Gx_Vector : FixedVectorOfLengthAndType<[2, 4], [I32, F32]>;
+def Gx_Value : AnyTypeOf<[I32, I64, F32, Gx_Vector], "i32, i64, f32 or a vector of 2 or 4 i32 or f32">;
+
+def Gx_ArgOp : Gx_Op<"arg", [Pure]> {
+  let summary = "an argument of the launch: a device address or a number";
+  let description = [{ Launches pass at most 16 values of 64 bits. Lowers to a push constant (SPIR-V), a parameter (PTX). }];
+  let arguments = (ins I32Attr:$index);
+  let results = (outs I64:$result);
+  let assemblyFormat = "$index attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+def Gx_LoadOp : Gx_Op<"load", [MemoryEffects<[MemRead]>]> {
+  let summary = "reads device memory at base + offset";
+  let description = [{ `base` in bytes; `offset` in bytes, unsigned. The address is a multiple of the type's size. }];
+  let arguments = (ins I64:$base, I32:$offset);
+  let results = (outs Gx_Value:$result);
+  let assemblyFormat = "$base `[` $offset `]` attr-dict `:` type($result)";
+}
+def Gx_StoreOp : Gx_Op<"store", [MemoryEffects<[MemWrite]>]> {
+  let summary = "writes device memory at base + offset";
+  let description = [{ As gx.load. }];
+  let arguments = (ins Gx_Value:$value, I64:$base, I32:$offset);
+  let assemblyFormat = "$value `,` $base `[` $offset `]` attr-dict `:` type($value)";
+}
+def Gx_AtomicAddOp : Gx_Op<"atomic_add", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "adds to a word of device memory and returns what was there";
+  let description = [{ One word, relaxed, seen by the whole device. Orders nothing else. }];
+  let arguments = (ins I32:$value, I64:$base, I32:$offset);
+  let results = (outs I32:$result);
+  let assemblyFormat = "$value `,` $base `[` $offset `]` attr-dict `:` type($result)";
+}
+def Gx_Dot4Op : Gx_Op<"dot4", [Pure]> {
+  let summary = "acc + the sum over 4 signed bytes of a * b, modulo 2^32";
+  let arguments = (ins I32:$a, I32:$b, I32:$acc);
+  let results = (outs I32:$result);
+  let assemblyFormat = "$a `,` $b `,` $acc attr-dict `:` type($result)";
+}
+def Gx_UnpackHalfOp : Gx_Op<"unpack_half", [Pure]> {
+  let summary = "two half floats of a word (low, high) to f32";
+  let description = [{ Exact, but a target may take subnormal halves for 0. }];
+  let arguments = (ins I32:$word);
+  let results = (outs VectorOfLengthAndType<[2], [F32]>:$result);
+  let assemblyFormat = "$word attr-dict `:` type($result)";
+}
+def Gx_PackHalfOp : Gx_Op<"pack_half", [Pure]> {
+  let summary = "two f32 to the half floats of a word, to nearest even";
+  let description = [{ Too large becomes infinity; subnormal halves are rounded as all others. A NaN stays a NaN. }];
+  let arguments = (ins F32:$low, F32:$high);
+  let results = (outs I32:$result);
+  let assemblyFormat = "$low `,` $high attr-dict `:` type($result)";
+}
+def Gx_MmaS8Op : Gx_Op<"mma_s8", [AttrSizedOperandSegments]> {
+  let summary = "D = A B + C of 16 x 8 x 32 signed bytes, by the 32 threads of a subgroup together";
+  let description = [{
+    Fragments as PTX mma.sync.m16n8k32.s8 has them: `a` 4, `b` 2, `c` and the results 4 words per thread. Only for profiles
+    with matrix units.
+  }];
+  let arguments = (ins Variadic<I32>:$a, Variadic<I32>:$b, Variadic<I32>:$c);
+  let results = (outs Variadic<I32>:$results);
+  let assemblyFormat = "`(` $a `)` `,` `(` $b `)` `,` `(` $c `)` attr-dict `:` type($a) `,` type($b) `,` type($c) `->` type($results)";
+  let hasVerifier = 1;
+}
+#endif
