@@ -1,0 +1,40 @@
+#include "codegen/gpu/kernels/profiles.h"
+
+namespace qcc::gpu {
+namespace {
+
+std::vector<std::string> Features(const Profile& profile, std::string_view chip) {
+  std::vector<std::string> features;
+  if (chip.substr(0, 3) == "sm_") features.push_back("sm-" + std::string(chip.substr(3)));
+  if (profile.subgroup != 0) features.push_back("subgroup-" + std::to_string(profile.subgroup));
+  if (profile.int_dot) features.push_back("int-dot");
+  if (profile.matrix) features.push_back("matrix");
+  return features;
+}
+
+std::vector<ProfileInfo> MakeProfiles() {
+  std::vector<ProfileInfo> table;
+#define QCC_GPU_PROFILE(target, name, subgroup, int_dot, matrix, max_workgroup, max_shared, chip, \
+                        by_default, needs)                                                        \
+  table.push_back(                                                                                \
+      {{name, subgroup, int_dot, matrix, max_workgroup, max_shared}, target, chip, by_default, needs, {}});
+#include "codegen/gpu/kernels/profiles.def"
+#undef QCC_GPU_PROFILE
+  for (ProfileInfo& info : table) info.features = Features(info.profile, info.chip);
+  return table;
+}
+
+}  // namespace
+
+const std::vector<ProfileInfo>& Profiles() {
+  static const std::vector<ProfileInfo> table = MakeProfiles();
+  return table;
+}
+
+const ProfileInfo* FindProfile(std::string_view name) {
+  for (const ProfileInfo& info : Profiles())
+    if (info.profile.name == name) return &info;
+  return nullptr;
+}
+
+}  // namespace qcc::gpu

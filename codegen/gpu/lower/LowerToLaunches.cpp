@@ -1,0 +1,326 @@
+#include "codegen/gpu/lower/LowerToLaunches.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <set>
+
+#include "dialects/plan/PlanSummary.h"
+#include "dialects/plan/kernel_families.h"
+#include "dialects/plan/pack_layout.h"
+#include "llvm/ADT/Twine.h"
+#include "runtime/abi/gpu_step.h"
+
+namespace qcc::gpu {
+namespace {
+using namespace mlir;
+
+constexpr uint64_t kScratchAlignment = 256, kConstantAlignment = 16;
+constexpr size_t kMaxArgs = 16;  // 128 bytes of push constants, which every Vulkan device has
+
+uint64_t alignUp(uint64_t n, uint64_t a) {
+  return (n + a - 1) / a * a;
+}
+
+// What belongs to the whole artifact: constants, and the numbers that expansions may ask for.
+class CodeExpansion final : public Expansion {
+ public:
+  CodeExpansion(const Profile& profile, int64_t maxRows, int64_t logitsStride, uint64_t scratchBase,
+                std::vector<uint8_t>& constants)
+      : info(profile), rows(maxRows), stride(logitsStride), base(scratchBase), constants(constants) {}
+
+  const Profile& profile() const override { return info; }
+  int64_t max_rows() const override { return rows; }
+  int64_t logits_stride() const override { return stride; }
+
+  Arg Scratch(uint64_t bytes) override {
+    Arg arg{gpu::Space::kArena, base + used, bytes};
+    used = alignUp(used + bytes, kScratchAlignment);
+    most = std::max(most, used);
+    return arg;
+  }
+
+  Arg Constant(const std::vector<uint8_t>& bytes) override {
+    auto [it, fresh] = placed.try_emplace(bytes, 0);
+    if (fresh) {
+      it->second = alignUp(constants.size(), kConstantAlignment);
+      constants.resize(it->second);
+      constants.insert(constants.end(), bytes.begin(), bytes.end());
+    }
+    return {gpu::Space::kConstants, it->second, bytes.size()};
+  }
+
+  // Everything before has been waited for: its scratch is free.
+  void releaseScratch() { used = 0; }
+  // Most scratch that was in use at a time since the last call.
+  uint64_t takeMost() { return std::exchange(most, 0); }
+
+ private:
+  const Profile& info;
+  int64_t rows, stride;
+  uint64_t base, used = 0, most = 0;
+  std::vector<uint8_t>& constants;
+  std::map<std::vector<uint8_t>, uint64_t> placed;
+};
+
+// "blk.3" -> 3; -1 for anything else.
+int32_t layerNumber(StringRef layer) {
+  int32_t n = -1;
+  if (!layer.consume_front("blk.") || layer.getAsInteger(10, n)) return -1;
+  return n;
+}
+
+// Entry points share one name space in a PTX module, which allows letters, digits and '_'.
+std::string entryName(StringRef kernel) {
+  std::string entry = "k_" + kernel.str();
+  for (char& c : entry)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  return entry;
+}
+
+class Lowering {
+ public:
+  Lowering(ModuleOp plan, const ProfileInfo& profile)
+      : plan(plan),
+        profile(profile),
+        summary(plan::summarize(plan)),
+        expansion(profile.profile, mostRows(), logitsStride(), alignUp(summary.arenaBytes, kScratchAlignment),
+                  out.code.constants) {}
+
+  FailureOr<LoweredGpu> run() {
+    out.code.abi = QRT_GPU_STEP_ABI;
+    out.code.max_rows = static_cast<uint32_t>(mostRows());
+    for (auto program : plan.getOps<plan::ProgramOp>())
+      if (failed(lowerProgram(program))) return failure();
+    if (failed(lowerSampling())) return failure();
+    return std::move(out);
+  }
+
+ private:
+  // What references of a body are relative to. Zero at program level, where they are absolute.
+  struct Scope {
+    int64_t weights = 0, state = 0, kv = 0;
+    StringRef layer;
+    bool barrier = false;  // of the plan, before what comes next
+  };
+
+  int64_t mostRows() const {
+    int64_t rows = 1;
+    for (const plan::ProgramSummary& p : summary.programs) rows = std::max(rows, p.rows);
+    return rows;
+  }
+  int64_t vocabulary() const {
+    auto size = plan->getAttrOfType<IntegerAttr>("hir.vocab_size");
+    return size ? size.getInt() : 0;
+  }
+  int64_t logitsStride() const { return plan::align_up(vocabulary(), plan::kGroupRows); }
+
+  std::string where() const { return "target " + profile.target + ", profile " + profile.profile.name; }
+
+  LogicalResult lowerProgram(plan::ProgramOp program) {
+    ProgramCode& code = out.code.programs.emplace_back();
+    expansion.releaseScratch();
+    Scope scope;
+    if (failed(lowerBody(program.getBody().front(), scope, code))) return failure();
+    const uint64_t base = alignUp(summary.arenaBytes, kScratchAlignment);
+    const uint64_t scratch = expansion.takeMost();
+    code.arena_bytes = scratch ? base + scratch : program.getArenaBytes();
+    return success();
+  }
+
+  LogicalResult lowerBody(Block& body, Scope& scope, ProgramCode& program) {
+    for (Operation& op : body) {
+      if (auto dispatch = dyn_cast<plan::DispatchOp>(op)) {
+        if (failed(lowerDispatch(dispatch, scope, program))) return failure();
+      } else if (isa<plan::BarrierOp>(op)) {
+        scope.barrier = true;
+        expansion.releaseScratch();
+      } else if (auto call = dyn_cast<plan::CallOp>(op)) {
+        auto block = plan.lookupSymbol<plan::BlockOp>(call.getBlock());
+        if (!block) return call.emitError("gpu codegen: no block @") << call.getBlock();
+        Scope inner{static_cast<int64_t>(call.getWeights()), static_cast<int64_t>(call.getState()),
+                    static_cast<int64_t>(call.getKv()), call.getLayer(), scope.barrier};
+        if (failed(lowerBody(block.getBody().front(), inner, program))) return failure();
+        scope.barrier = inner.barrier;
+      } else {
+        return op.emitError("gpu codegen: '") << op.getName() << "' cannot stand in a program";
+      }
+    }
+    return success();
+  }
+
+  LogicalResult lowerDispatch(plan::DispatchOp op, Scope& scope, ProgramCode& program) {
+    Dispatch dispatch = describe(op, scope);
+    auto complain = [&](const Twine& what) -> LogicalResult {
+      InFlightDiagnostic error = op.emitError("gpu codegen: ") << what;
+      if (!scope.layer.empty()) error << ", in layer " << scope.layer;
+      error << ", on " << where() << "; spec " << op.getSpec();
+      return failure();
+    };
+    Expand expand = FindExpansion(dispatch.family);
+    if (!expand) return complain("no kernel '" + dispatch.family + "'");
+    std::vector<Launch> launches = expand(dispatch, expansion);
+    if (launches.empty()) return complain("no kernel '" + dispatch.family + "' for this shape or format");
+    for (size_t i = 0; i < launches.size(); ++i) {
+      Launch& launch = launches[i];
+      const bool barrier = launch.barrier || (i == 0 && std::exchange(scope.barrier, false));
+      std::string bad = check(launch);
+      if (!bad.empty()) return complain("kernel '" + launch.name + "': " + bad);
+      program.dispatches.push_back(record(std::move(launch), dispatch.family, barrier));
+      program.dispatches.back().layer = layerNumber(scope.layer);
+    }
+    return success();
+  }
+
+  Dispatch describe(plan::DispatchOp op, const Scope& scope) const {
+    Dispatch d;
+    d.family = op.getFamily().str();
+    for (NamedAttribute entry : op.getSpec()) {
+      std::string key = entry.getName().str();
+      Attribute value = entry.getValue();
+      if (auto flag = dyn_cast<BoolAttr>(value)) {
+        d.integers[key] = flag.getValue();
+      } else if (auto integer = dyn_cast<IntegerAttr>(value)) {
+        d.integers[key] = integer.getInt();
+      } else if (auto real = dyn_cast<FloatAttr>(value)) {
+        d.floats[key] = real.getValueAsDouble();
+      } else if (auto text = dyn_cast<StringAttr>(value)) {
+        d.strings[key] = text.str();
+      } else if (auto list = dyn_cast<DenseI64ArrayAttr>(value)) {
+        d.lists[key].assign(list.asArrayRef().begin(), list.asArrayRef().end());
+      }
+    }
+    for (auto [role, binding] : llvm::zip_equal(op.getRoles(), op.getBindings()))
+      d.bindings[cast<StringAttr>(role).str()] = bind(cast<plan::RefAttr>(binding), scope);
+    d.rows = plan::dispatchRows(op);
+    return d;
+  }
+
+  static Dispatch::Binding bind(plan::RefAttr ref, const Scope& scope) {
+    const uint64_t bytes = ref.getBytes();
+    auto at = [&](int64_t base) { return static_cast<uint64_t>(base + ref.getOffset()); };
+    switch (ref.getSpace()) {
+      case plan::Space::Weights:
+        return {{gpu::Space::kWeights, at(scope.weights), bytes}, false, false};
+      case plan::Space::Arena:
+        return {{gpu::Space::kArena, at(0), bytes}, false, false};
+      case plan::Space::Logits:
+        return {{gpu::Space::kLogits, at(0), bytes}, false, false};
+      case plan::Space::State:
+        return {Number(at(scope.state)), true, false};
+      case plan::Space::KV:
+        return {Number(at(scope.kv)), false, true};
+    }
+    llvm_unreachable("plan space");
+  }
+
+  // Why a launch cannot be recorded; empty when it can. Anything found here is a mistake of an expansion.
+  std::string check(const Launch& launch) const {
+    if (launch.name.empty() || !launch.emit) return "it has no name or no body";
+    if (launch.args.size() > kMaxArgs)
+      return "it takes " + std::to_string(launch.args.size()) + " arguments, the limit is " +
+             std::to_string(kMaxArgs);
+    if (launch.workgroup_size < 1 || launch.workgroup_size > profile.profile.max_workgroup)
+      return "its workgroup has " + std::to_string(launch.workgroup_size) + " threads, the limit is " +
+             std::to_string(profile.profile.max_workgroup);
+    // The least that Vulkan promises, and what CUDA has in y and z.
+    const uint64_t limits[3] = {profile.target == "cuda" ? 0x7fffffffu : 65535u, 65535, 65535};
+    for (int i = 0; i < 3; ++i)
+      if (launch.grid[i] < 1 || launch.grid[i] > limits[i])
+        return "its grid has " + std::to_string(launch.grid[i]) + " workgroups in dimension " +
+               std::to_string(i) + ", expected 1 to " + std::to_string(limits[i]);
+    for (const Arg& arg : launch.args) {
+      if (arg.bytes > kMaxBindingBytes)
+        return "it binds " + std::to_string(arg.bytes) + " bytes at once, the limit is " +
+               std::to_string(kMaxBindingBytes);
+      if (arg.space == gpu::Space::kWeights &&
+          arg.value + arg.bytes > static_cast<uint64_t>(summary.weightBytes))
+        return "it reads behind the weight section";
+    }
+    if (auto known = byName.find(launch.name); known != byName.end()) {
+      const KernelCode& kernel = out.code.kernels[known->second];
+      if (kernel.workgroup_size != static_cast<uint32_t>(launch.workgroup_size) ||
+          kernel.n_args != launch.args.size())
+        return "two kernels of this name differ in workgroup size or arguments";
+    }
+    return "";
+  }
+
+  DispatchCode record(Launch launch, StringRef family, bool barrier) {
+    DispatchCode code;
+    auto [it, fresh] = byName.try_emplace(launch.name, static_cast<uint32_t>(out.kernels.size()));
+    code.kernel = it->second;
+    std::copy(std::begin(launch.grid), std::end(launch.grid), code.grid);
+    code.barrier = barrier;
+    code.args = launch.args;
+    code.read_bytes = launch.read_bytes;
+    code.write_bytes = launch.write_bytes;
+    code.kv_bytes = launch.kv_bytes;
+    code.ops = launch.ops;
+    code.family = family.str();
+    if (fresh) {
+      KernelCode kernel;
+      kernel.name = launch.name;
+      kernel.entry = entryName(launch.name);
+      for (int n = 2; !entries.insert(kernel.entry).second; ++n)
+        kernel.entry = entryName(launch.name) + "_" + std::to_string(n);
+      kernel.workgroup_size = static_cast<uint32_t>(launch.workgroup_size);
+      kernel.n_args = static_cast<uint32_t>(launch.args.size());
+      out.code.kernels.push_back(std::move(kernel));
+      out.kernels.push_back(std::move(launch));
+    }
+    return code;
+  }
+
+  // One token for one row, the usual step, and for the most rows of logits that a program writes.
+  LogicalResult lowerSampling() {
+    std::set<int64_t> rows;
+    for (const plan::ProgramSummary& p : summary.programs)
+      if (p.phase != plan::Phase::Prefill) rows.insert(p.rows);
+    if (rows.empty()) return success();
+    for (int64_t n : std::set<int64_t>{1, *rows.rbegin()})
+      for (Sampling kind : {Sampling::kGreedy, Sampling::kDraw})
+        if (failed(lowerSampleProgram(kind, n))) return failure();
+    return success();
+  }
+
+  LogicalResult lowerSampleProgram(Sampling kind, int64_t rows) {
+    uint64_t scratch = 0;
+    auto* expand = kind == Sampling::kGreedy ? ExpandGreedy : ExpandDraw;
+    std::vector<Launch> launches = expand(rows, vocabulary(), expansion, &scratch);
+    auto complain = [&](const Twine& what) {
+      return plan.emitError("gpu codegen: ")
+             << (kind == Sampling::kGreedy ? "greedy" : "random") << " choice of " << rows
+             << " tokens: " << what << ", on " << where();
+    };
+    if (launches.empty()) return complain("no kernel");
+    SampleProgramCode& program = out.code.sample_programs.emplace_back();
+    program.kind = kind;
+    program.rows = static_cast<uint32_t>(rows);
+    for (size_t i = 0; i < launches.size(); ++i) {
+      // The first waits for the program that wrote the logits.
+      const bool barrier = launches[i].barrier || i == 0;
+      std::string bad = check(launches[i]);
+      if (!bad.empty()) return complain("kernel '" + launches[i].name + "': " + bad);
+      program.dispatches.push_back(record(std::move(launches[i]), "sample", barrier));
+    }
+    out.code.scratch_bytes = std::max(out.code.scratch_bytes, scratch);
+    return success();
+  }
+
+  ModuleOp plan;
+  const ProfileInfo& profile;
+  plan::PlanSummary summary;
+  LoweredGpu out;
+  CodeExpansion expansion;
+  std::map<std::string, uint32_t> byName;
+  std::set<std::string> entries;
+};
+
+}  // namespace
+
+FailureOr<LoweredGpu> lowerToLaunches(ModuleOp plan, const ProfileInfo& profile) {
+  return Lowering(plan, profile).run();
+}
+
+}  // namespace qcc::gpu
