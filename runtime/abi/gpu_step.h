@@ -37,29 +37,38 @@ typedef struct qrt_gpu_seq {
   uint32_t reserved;
 } qrt_gpu_seq;
 
-/* How one row of logits becomes a token: the integer sampler of runtime/engine/sampler.h. */
+/* How one row of logits becomes a token: the integer sampler of runtime/engine/sampler.h, which fills this
+ * (Sampler::Describe) and says what the numbers mean. The greedy sample programs do not read it. */
 typedef struct qrt_gpu_sample {
-  uint64_t random; /* the draw's 64 random bits */
-  uint64_t top_p;  /* share of the weight to keep, times 2^63; 2^63: all */
-  uint64_t min_p;  /* smallest weight to keep (2^40: that of the highest logit); 0: all */
-  int64_t inverse_temperature; /* 1 / temperature, times 2^24; 0: greedy */
-  uint32_t top_k;              /* 0: all */
-  float repeat;                /* logit > 0: times repeat_inverse, else times repeat */
-  float repeat_inverse;
+  uint64_t random;         /* the draw's 64 random bits */
+  uint64_t top_p;          /* share of the weight to keep, times 2^64; UINT64_MAX: all */
+  int64_t max_distance;    /* to the highest logit, times 2^24: min-p */
+  uint64_t scale;          /* log2(e) / temperature, times 2^40 */
+  uint64_t repeat;         /* factor of penalized logits below 0, times 2^32 */
+  uint64_t repeat_inverse; /* of those above 0 */
+  int64_t presence;        /* taken from penalized logits: presence + count * frequency, times 2^24 */
+  int64_t frequency;
+  uint32_t top_k;         /* 0: all */
   uint32_t penalty_begin; /* into the table of penalties */
   uint32_t penalty_count;
-  uint32_t reserved[3];
+  uint32_t reserved;
 } qrt_gpu_sample;
 
 typedef struct qrt_gpu_penalty {
-  uint32_t token;  /* each at most once per row */
-  float subtract;  /* presence + count * frequency */
+  uint32_t token; /* each at most once per row */
+  uint32_t count; /* occurrences in the window, at most 2^20 */
 } qrt_gpu_penalty;
+
+/* Results: tokens, or one of these. */
+#define QRT_GPU_SAMPLE_BAD_LOGIT (-1) /* a logit is NaN or +infinity */
+#define QRT_GPU_SAMPLE_NO_TOKEN (-2)  /* all logits are -infinity */
 
 #define QRT_GPU_MAX_PENALTIES 65536u
 
 /* Byte offsets in the step block for programs of at most `max_rows` rows. */
-static inline uint64_t qrt_gpu_rows_offset(void) { return sizeof(qrt_gpu_step); }
+static inline uint64_t qrt_gpu_rows_offset(void) {
+  return sizeof(qrt_gpu_step);
+}
 static inline uint64_t qrt_gpu_seqs_offset(uint64_t max_rows) {
   return qrt_gpu_rows_offset() + max_rows * sizeof(qrt_gpu_row);
 }
@@ -81,7 +90,7 @@ static inline uint64_t qrt_gpu_step_bytes(uint64_t max_rows) {
 #ifdef __cplusplus
 }
 static_assert(sizeof(qrt_gpu_step) == 64 && sizeof(qrt_gpu_row) == 32 && sizeof(qrt_gpu_seq) == 40 &&
-                  sizeof(qrt_gpu_sample) == 64 && sizeof(qrt_gpu_penalty) == 8,
+                  sizeof(qrt_gpu_sample) == 80 && sizeof(qrt_gpu_penalty) == 8,
               "kernels address these by number");
 #endif
 #endif /* QRT_ABI_GPU_STEP_H_ */

@@ -1,41 +1,89 @@
 #include "runtime/engine/sampler.h"
 
 #include <algorithm>
-#include <cfloat>
+#include <bit>
 #include <cmath>
-#include <iterator>
 #include <string>
+
+#include "runtime/abi/sampling.h"
 
 namespace qrt {
 namespace {
 
-// Weights have this many bits after the point; the highest logit weighs 1. So a sum over 2^23 tokens fits in
-// 63 bits.
-constexpr int kWeightBits = 40;
+constexpr char kDamaged[] = "the model's output is damaged: check the artifact's weights";
+constexpr char kNoToken[] = "no token can be chosen: all logits are -infinity";
+
+constexpr uint32_t kMantissa = 1u << 23;
+constexpr uint64_t kHuge = uint64_t{2 * kMantissa - 1} << QRT_SAMPLING_MAX_SHIFT;  // the highest fixed point
+constexpr uint32_t kMaxCount = 1u << 20;
+constexpr uint64_t kMaxFactor = uint64_t{1} << 62;
 
 uint64_t HighProduct(uint64_t a, uint64_t b) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(a) * b >> 64);
 }
 
-// exp(distance) * 2^kWeightBits for distance <= 0, rounded down. Integers from the first multiplication on:
-// no libm and no fused multiply-add, whose results differ between machines.
-uint64_t Weight(double distance) {
-  const double halvings = distance * -1.4426950408889634;  // log2(e)
-  if (!(halvings < kWeightBits + 1)) return 0;
-  const uint64_t fixed = static_cast<uint64_t>(halvings * 4294967296.0);  // 32 bits after the point
-  const uint64_t fraction = fixed << 32;                                  // 64 bits after the point
-  // 2^-x = sum over i of (-ln 2)^i / i! x^i; the terms without their signs, times 2^62. The rest is below
-  // 2^-40.
-  static constexpr uint64_t kTerms[] = {4611686018427387904, 3196577161300663915,
-                                        1107849223398934356, 255967521894832113,
-                                        44355791529079737,   6149018367977265,
-                                        710362457495793,     70340819226978,
-                                        6094567565682,       469381369432,
-                                        32535037283,         2050142669,
-                                        118420884,           6314085};
-  uint64_t sum = kTerms[std::size(kTerms) - 1];
-  for (size_t i = std::size(kTerms) - 1; i-- > 0;) sum = kTerms[i] - HighProduct(sum, fraction);
-  return sum >> (62 - kWeightBits + (fixed >> 32));
+// Keys are in the order of the logits; 0 is none.
+uint32_t KeyOf(uint32_t bits) {
+  if (bits == 0x80000000) bits = 0;
+  return bits >> 31 ? ~bits : bits | 0x80000000;
+}
+uint32_t BitsOf(uint32_t key) {
+  return key >> 31 ? key ^ 0x80000000 : ~key;
+}
+
+int64_t FixedOf(uint32_t bits) {
+  const uint32_t exponent = bits >> 23 & 255;
+  uint32_t mantissa = bits & (kMantissa - 1);
+  if (exponent != 0) mantissa |= kMantissa;
+  const int shift = static_cast<int>(exponent) - 150 + QRT_SAMPLING_POINT;
+  uint64_t fixed = kHuge;
+  if (shift <= QRT_SAMPLING_MAX_SHIFT) {
+    fixed = shift >= 0 ? uint64_t{mantissa} << shift : mantissa >> std::min(-shift, 31);
+  }
+  return bits >> 31 ? -static_cast<int64_t>(fixed) : static_cast<int64_t>(fixed);
+}
+
+// The bits of the float that `fixed` is, rounded towards zero.
+uint32_t BitsOfFixed(int64_t fixed) {
+  const uint64_t size = static_cast<uint64_t>(fixed < 0 ? -fixed : fixed);
+  if (size == 0) return 0;
+  const int zeros = std::countl_zero(size);
+  const uint32_t mantissa = static_cast<uint32_t>(size << zeros >> 40);
+  const uint32_t exponent = static_cast<uint32_t>(63 - zeros - 23 + 150 - QRT_SAMPLING_POINT);
+  return (fixed < 0 ? 0x80000000 : 0) + ((exponent - 1) << 23) + mantissa;
+}
+
+// 2^-(distance * scale) * 2^QRT_SAMPLING_WEIGHT_BITS, rounded down.
+uint64_t Weight(int64_t distance, uint64_t scale) {
+  const uint64_t fraction = static_cast<uint64_t>(distance) * scale;
+  const uint64_t halvings = HighProduct(static_cast<uint64_t>(distance), scale);
+  if (halvings > QRT_SAMPLING_WEIGHT_BITS) return 0;
+  uint64_t sum = qrt_sampling_terms[QRT_SAMPLING_TERMS - 1];
+  for (size_t i = QRT_SAMPLING_TERMS - 1; i-- > 0;) sum = qrt_sampling_terms[i] - HighProduct(sum, fraction);
+  return sum >> (62 - QRT_SAMPLING_WEIGHT_BITS + halvings);
+}
+
+// The largest distance whose weight is at least min_p of the highest.
+int64_t MaxDistance(float min_p) {
+  if (min_p == 0) return INT64_MAX;
+  const auto needed =
+      static_cast<uint64_t>(std::ceil(std::ldexp(static_cast<double>(min_p), QRT_SAMPLING_WEIGHT_BITS)));
+  int64_t low = 0, high = int64_t{64} << QRT_SAMPLING_POINT;  // weighs nothing
+  while (high - low > 1) {
+    const int64_t middle = low + (high - low) / 2;
+    (Weight(middle, QRT_SAMPLING_LOG2E) >= needed ? low : high) = middle;
+  }
+  return low;
+}
+
+// x * 2^point for x >= 0, at most kMaxFactor.
+uint64_t Factor(double x, int point) {
+  const double scaled = std::ldexp(x, point);
+  return scaled < static_cast<double>(kMaxFactor) ? static_cast<uint64_t>(scaled) : kMaxFactor;
+}
+
+int64_t Penalty(float x) {
+  return static_cast<int64_t>(std::ldexp(std::clamp(double{x}, -16384.0, 16384.0), QRT_SAMPLING_POINT));
 }
 
 Status BadOption(const char* name, double found, const char* expected) {
@@ -96,14 +144,29 @@ Sampler::Sampler(uint32_t vocab_size, const SamplerOptions& options)
           (options.repeat_penalty != 1 || options.presence_penalty != 0 || options.frequency_penalty != 0)),
       random_(options.seed),
       candidates_(vocab_size) {
+  const bool greedy = options.temperature == 0;
+  draw_.top_k = greedy ? 1 : static_cast<uint32_t>(options.top_k);
+  draw_.top_p = options.top_p < 1 ? static_cast<uint64_t>(std::ldexp(static_cast<double>(options.top_p), 64))
+                                  : QRT_SAMPLING_ALL;
+  draw_.max_distance = MaxDistance(options.min_p);
+  draw_.scale = greedy ? QRT_SAMPLING_LOG2E
+                       : Factor(static_cast<double>(QRT_SAMPLING_LOG2E) / double{options.temperature}, 0);
+  draw_.repeat = Factor(options.repeat_penalty, QRT_SAMPLING_FACTOR_POINT);
+  draw_.repeat_inverse = Factor(1 / double{options.repeat_penalty}, QRT_SAMPLING_FACTOR_POINT);
+  draw_.presence = Penalty(options.presence_penalty);
+  draw_.frequency = Penalty(options.frequency_penalty);
   if (!penalize_) return;
   counts_.assign(vocab_size, 0);
-  if (options.penalty_window > 0) window_.assign(static_cast<size_t>(options.penalty_window), 0);
+  place_.assign(vocab_size, 0);
+  const size_t window = static_cast<size_t>(std::max(options.penalty_window, 0));
+  window_.assign(window, 0);
+  recent_.reserve(window == 0 ? vocab_size : std::min<size_t>(window, vocab_size));
 }
 
 void Sampler::Reset() {
   random_ = RandomSequence(options_.seed);
   std::fill(counts_.begin(), counts_.end(), 0);
+  recent_.clear();
   window_next_ = window_used_ = 0;
 }
 
@@ -111,59 +174,88 @@ void Sampler::Accept(int32_t token) {
   if (!penalize_ || token < 0 || static_cast<size_t>(token) >= counts_.size()) return;
   if (!window_.empty()) {
     if (window_used_ == window_.size()) {
-      --counts_[static_cast<size_t>(window_[window_next_])];
+      Forget(window_[window_next_]);
     } else {
       ++window_used_;
     }
     window_[window_next_] = token;
     window_next_ = window_next_ + 1 == window_.size() ? 0 : window_next_ + 1;
   }
-  ++counts_[static_cast<size_t>(token)];
+  const size_t id = static_cast<size_t>(token);
+  if (counts_[id]++ != 0) return;
+  place_[id] = static_cast<uint32_t>(recent_.size());
+  recent_.push_back(token);
 }
 
-// Every product below is exact in double (24 by 24 and 24 by 29 bits) and every sum has its own rounding
-// step, so that a compiler that fuses them gets the same.
-float Sampler::Penalized(float logit, uint32_t count) const {
-  if (logit == -INFINITY) return logit;
-  const double factor = options_.repeat_penalty;
-  const double scaled = logit > 0 ? logit / factor : logit * factor;
-  const double off = double{options_.frequency_penalty} * count + double{options_.presence_penalty};
-  const float a = static_cast<float>(std::clamp(scaled, -double{FLT_MAX}, double{FLT_MAX}));
-  const float b = static_cast<float>(std::clamp(off, -double{FLT_MAX}, double{FLT_MAX}));
-  return std::clamp(a - b, -FLT_MAX, FLT_MAX);
+void Sampler::Forget(int32_t token) {
+  const size_t id = static_cast<size_t>(token);
+  if (--counts_[id] != 0) return;
+  const int32_t last = recent_.back();
+  recent_[place_[id]] = last;
+  place_[static_cast<size_t>(last)] = place_[id];
+  recent_.pop_back();
+}
+
+void Sampler::Describe(qrt_gpu_sample* sample, qrt_gpu_penalty* penalties) {
+  const uint32_t begin = sample->penalty_begin;
+  *sample = draw_;
+  sample->penalty_begin = begin;
+  sample->penalty_count = this->penalties();
+  if (options_.temperature != 0) sample->random = random_.Next();
+  for (size_t i = 0; i < recent_.size(); ++i) {
+    const size_t id = static_cast<size_t>(recent_[i]);
+    penalties[i] = {static_cast<uint32_t>(id), std::min(counts_[id], kMaxCount)};
+  }
+}
+
+uint32_t Sampler::Penalized(uint32_t key, uint32_t count) const {
+  const int64_t logit = FixedOf(BitsOf(key));
+  const uint64_t size = static_cast<uint64_t>(logit < 0 ? -logit : logit);
+  const uint64_t factor = logit < 0 ? draw_.repeat : draw_.repeat_inverse;
+  const uint64_t high = HighProduct(size, factor), low = size * factor;
+  const uint64_t whole = high << (64 - QRT_SAMPLING_FACTOR_POINT) | low >> QRT_SAMPLING_FACTOR_POINT;
+  const auto scaled = static_cast<int64_t>(high >> 29 ? kHuge : std::min(whole, kHuge));
+  const int64_t off = draw_.presence + draw_.frequency * int64_t{std::min(count, kMaxCount)};
+  return KeyOf(BitsOfFixed((logit < 0 ? -scaled : scaled) - off));
+}
+
+Status Sampler::DrawFailed(int32_t result) {
+  if (result == QRT_GPU_SAMPLE_BAD_LOGIT) {
+    return Status(Code::kInvalidArgument, 7203, "a logit is NaN or infinity", "", kDamaged);
+  }
+  return Status(Code::kInvalidArgument, 7204, kNoToken);
 }
 
 // Fills candidates_ in the order of ids, or only those that top-k keeps, in order; sets highest_.
 Status Sampler::Load(std::span<const float> logits) {
   n_ = 0;
-  highest_ = -INFINITY;
-  const size_t top_k = options_.temperature == 0 ? 1 : static_cast<size_t>(options_.top_k);
+  highest_ = 0;
+  const size_t top_k = draw_.top_k;
   // A small k is kept in a heap whose top is the worst kept so far; a large one is selected afterwards.
   const bool heap = top_k != 0 && top_k <= 512;
   for (size_t i = 0; i < logits.size(); ++i) {
-    // Most tokens are far from a full heap; equal logits come in rising ids, so they lose too. False for NaN.
-    if (heap && n_ == top_k && logits[i] <= candidates_[0].logit && (!penalize_ || counts_[i] == 0)) continue;
-    Candidate c{logits[i], static_cast<int32_t>(i), 0};
-    if (!(c.logit <= FLT_MAX)) {  // NaN too
+    const uint32_t bits = std::bit_cast<uint32_t>(logits[i]);
+    if ((bits & 0x7F800000) == 0x7F800000) {
+      if (bits == 0xFF800000) continue;
       return Status(
           Code::kInvalidArgument, 7203,
-          "the logit of token " + std::to_string(i) + " is " + (std::isnan(c.logit) ? "NaN" : "infinity"), "",
-          "the model's output is damaged: check the artifact's weights");
+          "the logit of token " + std::to_string(i) + " is " + (bits == 0x7F800000 ? "infinity" : "NaN"), "",
+          kDamaged);
     }
-    if (penalize_ && counts_[i] != 0) c.logit = Penalized(c.logit, counts_[i]);
-    if (c.logit == -INFINITY) continue;
-    highest_ = std::max(highest_, c.logit);
+    Candidate c{KeyOf(bits), static_cast<int32_t>(i), 0};
+    if (penalize_ && counts_[i] != 0) c.key = Penalized(c.key, counts_[i]);
     if (heap && n_ == top_k) {
-      if (!Before(c, candidates_[0])) continue;
+      // Equal logits come in rising ids, so they lose.
+      if (c.key <= candidates_[0].key) continue;
       std::pop_heap(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(n_), Before);
       --n_;
     }
+    highest_ = std::max(highest_, c.key);
     candidates_[n_++] = c;
     if (heap)
       std::push_heap(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(n_), Before);
   }
-  if (n_ == 0)
-    return Status(Code::kInvalidArgument, 7204, "no token can be chosen: all logits are -infinity");
+  if (n_ == 0) return Status(Code::kInvalidArgument, 7204, kNoToken);
   if (top_k != 0) {
     const size_t kept = std::min(top_k, n_);
     SortFront(kept);
@@ -179,14 +271,23 @@ void Sampler::SortFront(size_t count) {
   std::sort(begin, middle, Before);
 }
 
-// Needs the weights. The shortest front of the ordered candidates that has top_p of the weight, at least one.
-void Sampler::KeepTopP() {
+uint64_t Sampler::Weigh(uint64_t scale) {
+  const int64_t highest = FixedOf(BitsOf(highest_));
   uint64_t total = 0;
-  for (size_t i = 0; i < n_; ++i) total += candidates_[i].weight;
-  const uint64_t needed = static_cast<uint64_t>(static_cast<double>(total) * options_.top_p);
+  for (size_t i = 0; i < n_; ++i) {
+    Candidate& c = candidates_[i];
+    c.weight = Weight(highest - FixedOf(BitsOf(c.key)), scale);
+    total += c.weight;
+  }
+  return total;
+}
+
+// The shortest front of the ordered candidates that has top_p of the weight, at least one.
+void Sampler::KeepTopP() {
+  const uint64_t needed = HighProduct(Weigh(QRT_SAMPLING_LOG2E), draw_.top_p);
   // Mostly a few dozen are enough, so only as much of the order is made as is needed.
   for (size_t sorted = std::min<size_t>(64, n_);; sorted = std::min(sorted * 8, n_)) {
-    if (options_.top_k == 0) SortFront(sorted);
+    if (draw_.top_k == 0) SortFront(sorted);
     uint64_t sum = 0;
     for (size_t i = 0; i < sorted; ++i) {
       sum += candidates_[i].weight;
@@ -199,16 +300,16 @@ void Sampler::KeepTopP() {
   }
 }
 
-int32_t Sampler::Draw() {
-  uint64_t total = 0;
-  for (size_t i = 0; i < n_; ++i) total += candidates_[i].weight;
-  // Exact to 2^-64 per token.
-  uint64_t left = HighProduct(random_.Next(), total);
-  for (size_t i = 0; i + 1 < n_; ++i) {
-    if (left < candidates_[i].weight) return candidates_[i].id;
-    left -= candidates_[i].weight;
+int32_t Sampler::Draw(uint64_t random) {
+  const auto begin = candidates_.begin(), end = begin + static_cast<std::ptrdiff_t>(n_);
+  if (draw_.top_k != 0 || draw_.top_p != QRT_SAMPLING_ALL) {
+    std::sort(begin, end, [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
   }
-  return candidates_[n_ - 1].id;
+  // Exact to 2^-64 per token.
+  uint64_t left = HighProduct(random, Weigh(draw_.scale));
+  size_t i = 0;
+  for (; left >= candidates_[i].weight; ++i) left -= candidates_[i].weight;
+  return candidates_[i].id;
 }
 
 Status Sampler::Sample(std::span<const float> logits, int32_t* token) {
@@ -216,29 +317,22 @@ Status Sampler::Sample(std::span<const float> logits, int32_t* token) {
     return Status(Code::kInvalidArgument, 7202,
                   std::to_string(logits.size()) + " logits, expected " + std::to_string(candidates_.size()));
   }
+  const uint64_t random = options_.temperature == 0 ? 0 : random_.Next();
   QRT_RETURN_IF_ERROR(Load(logits));
-  if (options_.temperature == 0) {
+  if (n_ == 1) {
     *token = candidates_[0].id;
     return Status();
   }
-  const bool top_p = options_.top_p<1, min_p = options_.min_p> 0;
-  if (top_p || min_p) {
-    for (size_t i = 0; i < n_; ++i) {
-      candidates_[i].weight = Weight(double{candidates_[i].logit} - highest_);
-    }
-  }
-  if (top_p) KeepTopP();
-  if (min_p) {
-    const uint64_t needed = static_cast<uint64_t>(
-        std::ceil(double{options_.min_p} * static_cast<double>(uint64_t{1} << kWeightBits)));
+  if (draw_.top_p != QRT_SAMPLING_ALL) KeepTopP();
+  if (draw_.max_distance != INT64_MAX) {
+    const int64_t highest = FixedOf(BitsOf(highest_));
     const auto begin = candidates_.begin(), end = begin + static_cast<std::ptrdiff_t>(n_);
-    n_ = static_cast<size_t>(
-        std::remove_if(begin, end, [&](const Candidate& c) { return c.weight < needed; }) - begin);
+    const auto kept = std::remove_if(begin, end, [&](const Candidate& c) {
+      return highest - FixedOf(BitsOf(c.key)) > draw_.max_distance;
+    });
+    n_ = static_cast<size_t>(kept - begin);
   }
-  for (size_t i = 0; i < n_; ++i) {
-    candidates_[i].weight = Weight((double{candidates_[i].logit} - highest_) / options_.temperature);
-  }
-  *token = Draw();
+  *token = Draw(random);
   return Status();
 }
 

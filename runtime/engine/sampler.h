@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/abi/gpu_step.h"
 #include "runtime/base/status.h"
 
 namespace qrt {
@@ -37,11 +38,21 @@ class RandomSequence {
 // probabilities before the temperature. Temperature 0 takes the highest logit after the penalties instead. Of
 // equal logits the lowest id comes first, everywhere.
 //
-// The same options, logits and accepted tokens give the same tokens on every machine and with every compiler:
-// probabilities are integers (2^40 times exp of the distance to the highest logit, from an integer
-// polynomial), so sums are exact, and the random numbers are ours.
+// The same options, logits and accepted tokens give the same tokens on every machine, with every compiler,
+// and on the device (codegen/gpu/kernels/sample*.cc), because all arithmetic is on integers
+// (runtime/abi/sampling.h):
+// * The order of logits is that of their bits; -0 is 0.
+// * Distances between logits and penalized logits are multiples of 2^-24, and logits beyond +-2^37 count as
+// that
+//   far. Penalized logits and distances are rounded towards zero.
+// * A weight is 2^40 times exp of the distance to the highest logit (over the temperature, which counts as
+// 2^-22 when
+//   it is lower), by a polynomial. So sums are exact in any order.
+// * A draw takes one number of our own random sequence, random / 2^64 of the sum of the survivors' weights,
+// and finds
+//   the survivor, in rising ids, that it falls on.
 //
-// Sample and Accept allocate nothing. Used by one thread at a time.
+// Sample, Describe and Accept allocate nothing. Used by one thread at a time.
 class Sampler {
  public:
   // Longest penalty_window other than -1.
@@ -53,8 +64,24 @@ class Sampler {
 
   // Chooses a token; does not record it. -infinity excludes a token. Errors, with *token unchanged:
   // kInvalidArgument Q7202 (not vocab_size logits), Q7203 (a logit is NaN or +infinity), Q7204 (all are
-  // -infinity).
+  // -infinity). Takes a random number unless the temperature is 0 or the error is Q7202.
   Status Sample(std::span<const float> logits, int32_t* token);
+
+  // For a draw on the device instead of Sample: fills `sample` but for penalty_begin, and `penalties`
+  // [penalties()] with the tokens to penalize, and takes a random number as Sample would. The device's draw
+  // program then gives the token that Sample would have given for the same logits, or a negative number: see
+  // DrawFailed.
+  void Describe(qrt_gpu_sample* sample, qrt_gpu_penalty* penalties);
+
+  // Different tokens in the penalty window: entries that Describe writes.
+  uint32_t penalties() const { return static_cast<uint32_t>(recent_.size()); }
+
+  // The highest logit as it is, the lowest id of equals: the device's greedy program does, and no Describe is
+  // needed.
+  bool plain_greedy() const { return options_.temperature == 0 && recent_.empty(); }
+
+  // The error (Q7203, Q7204) behind a negative result of a sample program.
+  static Status DrawFailed(int32_t result);
 
   // Records a token of the sequence for the penalties; ids outside the vocabulary are ignored.
   void Accept(int32_t token);
@@ -66,7 +93,7 @@ class Sampler {
 
  private:
   struct Candidate {
-    float logit;
+    uint32_t key;  // the logit: higher means more
     int32_t id;
     uint64_t weight;
   };
@@ -76,22 +103,28 @@ class Sampler {
   // Higher logits first, then lower ids: a strict order of all tokens, so every way of sorting gives the
   // same.
   static bool Before(const Candidate& a, const Candidate& b) {
-    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+    return a.key != b.key ? a.key > b.key : a.id < b.id;
   }
-  float Penalized(float logit, uint32_t count) const;
+  uint32_t Penalized(uint32_t key, uint32_t count) const;
+  void Forget(int32_t token);
   Status Load(std::span<const float> logits);
   // Brings the `count` first candidates to the front, in order.
   void SortFront(size_t count);
   void KeepTopP();
-  int32_t Draw();
+  // Gives the candidates in play their weights and returns the sum.
+  uint64_t Weigh(uint64_t scale);
+  int32_t Draw(uint64_t random);
 
   SamplerOptions options_;
+  qrt_gpu_sample draw_ = {};  // the options as integers, on the host too
   bool penalize_;
   RandomSequence random_;
   std::vector<Candidate> candidates_;  // [vocab_size]; the first n_ are in play
   size_t n_ = 0;
-  float highest_ = 0;             // the highest logit in play
+  uint32_t highest_ = 0;          // the highest key in play
   std::vector<uint32_t> counts_;  // [vocab_size] occurrences in the window; empty without penalties
+  std::vector<int32_t> recent_;   // the tokens in the window, each once
+  std::vector<uint32_t> place_;   // [vocab_size] of those in recent_, their index
   std::vector<int32_t> window_;   // ring of the last tokens; empty when the window is everything
   size_t window_next_ = 0, window_used_ = 0;
 };
