@@ -1,0 +1,910 @@
+#include "tests/device/interpreter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "dialects/formats/formats.h"
+#include "tests/device/access_log.h"
+
+namespace qcc::gpu {
+namespace {
+
+int Lanes(Type t) {
+  switch (t) {
+    case Type::kI32x2:
+    case Type::kF32x2:
+      return 2;
+    case Type::kI32x4:
+    case Type::kF32x4:
+      return 4;
+    default:
+      return 1;
+  }
+}
+Type ElementType(Type t) {
+  switch (t) {
+    case Type::kI32x2:
+    case Type::kI32x4:
+      return Type::kI32;
+    case Type::kF32x2:
+    case Type::kF32x4:
+      return Type::kF32;
+    default:
+      return t;
+  }
+}
+bool IsFloat(Type t) {
+  return ElementType(t) == Type::kF32;
+}
+const char* TypeName(Type t) {
+  static constexpr const char* kNames[] = {"i1", "i32", "i64", "f32", "i32x2", "i32x4", "f32x2", "f32x4"};
+  return kNames[static_cast<int>(t)];
+}
+const char* SpaceName(Space s) {
+  static constexpr const char* kNames[] = {"number",    "weights", "arena",   "step",       "logits",
+                                           "constants", "results", "scratch", "state or kv"};
+  return kNames[static_cast<int>(s)];
+}
+constexpr auto kStateOrKv = static_cast<Space>(8);
+
+float AsFloat(uint64_t bits) {
+  auto word = static_cast<uint32_t>(bits);
+  float f;
+  std::memcpy(&f, &word, 4);
+  return f;
+}
+uint64_t FromFloat(float f) {
+  uint32_t word;
+  std::memcpy(&word, &f, 4);
+  return word;
+}
+int32_t Signed(uint64_t bits) {
+  return static_cast<int32_t>(static_cast<uint32_t>(bits));
+}
+
+// Values of a kernel: element (lane, thread) at data[lane * threads + thread], in 64 bits whatever the type.
+using Cells = uint64_t*;
+
+// Memory of values. A loop's body gives back at its end what it took.
+class CellStack {
+ public:
+  struct Mark {
+    size_t chunk, used;
+  };
+  Mark mark() const { return {chunk_, used_}; }
+  void Reset(Mark m) {
+    chunk_ = m.chunk;
+    used_ = m.used;
+  }
+  Cells Take(size_t n) {
+    if (chunks_.empty() || used_ + n > kChunk) {
+      chunk_ = chunks_.empty() ? 0 : chunk_ + 1;
+      used_ = 0;
+      if (chunk_ == chunks_.size()) {
+        chunks_.push_back(std::make_unique<uint64_t[]>(kChunk));
+      }
+    }
+    Cells cells = chunks_[chunk_].get() + used_;
+    used_ += n;
+    return cells;
+  }
+
+ private:
+  static constexpr size_t kChunk = 1 << 16;  // cells; a value has at most 4 x 1024
+  std::vector<std::unique_ptr<uint64_t[]>> chunks_;
+  size_t chunk_ = 0, used_ = 0;
+};
+
+struct Range {
+  uint64_t begin, end;
+  Space space;
+  bool writable;
+};
+
+class Machine : public Builder {
+ public:
+  Machine(const Profile& profile, const HostMemory& memory) : profile_(profile), memory_(memory) {}
+
+  std::string RunAll(std::span<const Launch> launches) {
+    for (const Launch& launch : launches) {
+      if (launch.barrier) {
+        ++phase_;
+        group_ = 0;
+      }
+      RunLaunch(launch);
+      if (!error_.empty()) {
+        break;
+      }
+    }
+    return error_;
+  }
+
+  const Profile& profile() const override { return profile_; }
+
+  Val Arg(int index) override {
+    if (index < 0 || index >= static_cast<int>(args_.size())) {
+      Fail("argument " + std::to_string(index) + " of " + std::to_string(args_.size()));
+      return Splat(Type::kI64, 0);
+    }
+    return Splat(Type::kI64, args_[index]);
+  }
+  Val BlockX() override { return Splat(Type::kI32, block_[0]); }
+  Val BlockY() override { return Splat(Type::kI32, block_[1]); }
+  Val BlockZ() override { return Splat(Type::kI32, block_[2]); }
+  Val Thread() override {
+    return Each(Type::kI32, [](int t) { return static_cast<uint64_t>(t); });
+  }
+  Val I32(int32_t value) override { return Splat(Type::kI32, static_cast<uint32_t>(value)); }
+  Val I64(int64_t value) override { return Splat(Type::kI64, static_cast<uint64_t>(value)); }
+  Val F32(float value) override { return Splat(Type::kF32, FromFloat(value)); }
+
+  Val Load(Type type, Val base, Val byte_offset) override {
+    Val result = Splat(type, 0);
+    int words = type == Type::kI64 ? 2 : Lanes(type);
+    EachAddress("load", type, base, byte_offset, words, Access::kRead, [&](int t, uint64_t address) {
+      auto* memory = reinterpret_cast<const uint32_t*>(address);
+      if (type == Type::kI64) {
+        C(result)[t] = memory[0] | static_cast<uint64_t>(memory[1]) << 32;
+      } else {
+        for (int i = 0; i < words; ++i) {
+          C(result)[i * threads_ + t] = memory[i];
+        }
+      }
+    });
+    return result;
+  }
+  void Store(Val base, Val byte_offset, Val value) override {
+    Type type = value.type();
+    int words = type == Type::kI64 ? 2 : Lanes(type);
+    EachAddress("store", type, base, byte_offset, words, Access::kWrite, [&](int t, uint64_t address) {
+      auto* memory = reinterpret_cast<uint32_t*>(address);
+      for (int i = 0; i < words; ++i) {
+        memory[i] =
+            static_cast<uint32_t>(type == Type::kI64 ? C(value)[t] >> (32 * i) : C(value)[i * threads_ + t]);
+      }
+    });
+  }
+  Val AtomicAdd(Val base, Val byte_offset, Val value) override {
+    Expect(value, Type::kI32, "atomic add");
+    Val old = Splat(Type::kI32, 0);
+    EachAddress("atomic add", Type::kI32, base, byte_offset, 1, Access::kAtomic,
+                [&](int t, uint64_t address) {
+                  auto* word = reinterpret_cast<uint32_t*>(address);
+                  C(old)[t] = *word;
+                  *word += static_cast<uint32_t>(C(value)[t]);
+                });
+    return old;
+  }
+
+  Val Extract(Val vector, int lane) override {
+    if (lane < 0 || lane >= Lanes(vector.type())) {
+      Fail("lane " + std::to_string(lane) + " of a " + TypeName(vector.type()));
+      lane = 0;
+    }
+    Cells from = C(vector) + static_cast<size_t>(lane) * threads_;
+    return Each(ElementType(vector.type()), [&](int t) { return from[t]; });
+  }
+  Val Vector(const std::vector<Val>& lanes) override {
+    bool f = lanes[0].type() == Type::kF32;
+    if (lanes.size() != 2 && lanes.size() != 4) {
+      Fail("a vector of " + std::to_string(lanes.size()) + " elements: there are 2 and 4");
+      return lanes[0];
+    }
+    Type type = lanes.size() == 2 ? (f ? Type::kF32x2 : Type::kI32x2) : (f ? Type::kF32x4 : Type::kI32x4);
+    Val v = New(type);
+    for (size_t i = 0; i < lanes.size(); ++i) {
+      Expect(lanes[i], ElementType(type), "element of a vector");
+      std::copy_n(C(lanes[i]), threads_, C(v) + i * threads_);
+    }
+    return v;
+  }
+
+  Shared AllocShared(Type type, int words) override {
+    if (type != Type::kI32 && type != Type::kF32) {
+      Fail(std::string("workgroup memory of type ") + TypeName(type));
+    }
+    // A loop's body runs many times here and is written once: its second run meets its memory again.
+    size_t id = next_shared_++;
+    while (id < shared_.size() &&
+           (shared_[id].type != type || static_cast<int>(shared_[id].cells.size()) != words)) {
+      id = next_shared_++;
+    }
+    if (id >= shared_.size()) {
+      shared_.resize(id + 1);
+      shared_[id] = {type, std::vector<SharedCell>(static_cast<size_t>(words))};
+      shared_bytes_ += 4 * words;
+      if (shared_bytes_ > profile_.max_shared) {
+        Fail(std::to_string(shared_bytes_) + " bytes of workgroup memory, profile " + profile_.name +
+             " has " + std::to_string(profile_.max_shared));
+      }
+    }
+    return {static_cast<int>(id), type, words};
+  }
+  Val LoadShared(const Shared& shared, Val index) override {
+    Val result = Splat(shared.type, 0);
+    EachShared("load", shared, index, Access::kRead, [&](int t, SharedCell& cell) {
+      if (!cell.written) {
+        FailAt(t, "workgroup memory " + std::to_string(shared.id) + "[" +
+                      std::to_string(Signed(C(index)[t])) + "] is read before anything is stored there");
+      }
+      C(result)[t] = cell.bits;
+    });
+    return result;
+  }
+  void StoreShared(const Shared& shared, Val index, Val value) override {
+    Expect(value, shared.type, "store to workgroup memory");
+    EachShared("store", shared, index, Access::kWrite, [&](int t, SharedCell& cell) {
+      cell.bits = static_cast<uint32_t>(C(value)[t]);
+      cell.written = true;
+    });
+  }
+  Val AtomicAddShared(const Shared& shared, Val index, Val value) override {
+    return AtomicShared("atomic add", shared, index, value, [](uint32_t a, uint32_t b) { return a + b; });
+  }
+  Val AtomicMaxSharedU(const Shared& shared, Val index, Val value) override {
+    return AtomicShared("atomic max", shared, index, value,
+                        [](uint32_t a, uint32_t b) { return std::max(a, b); });
+  }
+  void Barrier() override {
+    for (int t = 0; t < threads_; ++t) {
+      if (!active_[t]) {
+        FailAt(t, "does not reach a barrier that other threads of its workgroup reach");
+        return;
+      }
+    }
+    ++epoch_;
+  }
+
+  void If(Val condition, const std::function<void()>& then) override {
+    Expect(condition, Type::kBool, "condition");
+    CellStack::Mark mark = cells_.mark();
+    Masked(condition, true, then);
+    cells_.Reset(mark);
+  }
+  std::vector<Val> IfElse(Val condition, const std::function<std::vector<Val>()>& then,
+                          const std::function<std::vector<Val>()>& otherwise) override {
+    Expect(condition, Type::kBool, "condition");
+    std::vector<Val> a, b;
+    bool ran_a = Masked(condition, true, [&] { a = then(); });
+    bool ran_b = Masked(condition, false, [&] { b = otherwise(); });
+    if (!ran_a || !ran_b) {
+      return ran_a ? a : b;
+    }
+    if (a.size() != b.size()) {
+      Fail("the two sides of a choice have different numbers of results");
+      return a;
+    }
+    for (size_t i = 0; i < a.size(); ++i) {
+      a[i] = Select(condition, a[i], b[i]);
+    }
+    return a;
+  }
+  std::vector<Val> For(
+      Val low, Val high, Val step, const std::vector<Val>& carried,
+      const std::function<std::vector<Val>(Val i, const std::vector<Val>& carried)>& body) override {
+    Expect(low, Type::kI32, "bound of a loop");
+    Expect(high, Type::kI32, "bound of a loop");
+    Expect(step, Type::kI32, "step of a loop");
+    std::vector<Val> last;
+    for (Val v : carried) {
+      last.push_back(Copy(v));
+    }
+    std::vector<int64_t> i(threads_);
+    for (int t = 0; t < threads_; ++t) {
+      i[t] = Signed(C(low)[t]);
+      if (active_[t] && Signed(C(step)[t]) <= 0) {
+        FailAt(t, "a loop's step is " + std::to_string(Signed(C(step)[t])));
+      }
+    }
+    CellStack::Mark mark = cells_.mark();
+    size_t shared_mark = next_shared_;
+    std::vector<uint8_t> outer = active_;
+    while (error_.empty()) {
+      bool any = false;
+      for (int t = 0; t < threads_; ++t) {
+        active_[t] = outer[t] && i[t] < Signed(C(high)[t]);
+        any = any || active_[t];
+      }
+      if (!any) {
+        break;
+      }
+      next_shared_ = shared_mark;
+      Val index = Each(Type::kI32, [&](int t) { return static_cast<uint32_t>(i[t]); });
+      std::vector<Val> now;
+      for (Val v : last) {
+        now.push_back(Copy(v));
+      }
+      std::vector<Val> next = body(index, now);
+      if (next.size() != last.size()) {
+        Fail("a loop carries " + std::to_string(last.size()) + " values, its body returns " +
+             std::to_string(next.size()));
+        break;
+      }
+      for (size_t k = 0; k < last.size(); ++k) {
+        Expect(next[k], last[k].type(), "carried value of a loop");
+        for (int lane = 0; lane < Lanes(last[k].type()); ++lane) {
+          for (int t = 0; t < threads_; ++t) {
+            if (active_[t]) {
+              C(last[k])[lane * threads_ + t] = C(next[k])[lane * threads_ + t];
+            }
+          }
+        }
+      }
+      for (int t = 0; t < threads_; ++t) {
+        i[t] += active_[t] ? Signed(C(step)[t]) : 0;
+      }
+      cells_.Reset(mark);
+    }
+    active_ = outer;
+    return last;
+  }
+
+  Val Binary(Op op, Val a, Val b) override {
+    Expect(b, a.type(), "second operand");
+    bool f = IsFloat(a.type());
+    bool float_only = op == Op::kDivF || op == Op::kMinF || op == Op::kMaxF;
+    bool both = op == Op::kAdd || op == Op::kSub || op == Op::kMul;
+    bool logic = op == Op::kAnd || op == Op::kOr || op == Op::kXor;
+    if ((f && !float_only && !both) || (!f && float_only) || (a.type() == Type::kBool && !logic)) {
+      Fail(std::string("an operator that ") + TypeName(a.type()) + " does not have");
+      return a;
+    }
+    bool wide = a.type() == Type::kI64;
+    bool divides = op == Op::kDivU || op == Op::kRemU || op == Op::kDivS || op == Op::kRemS;
+    Val r = New(a.type());
+    for (int i = 0; i < Lanes(a.type()) * threads_; ++i) {
+      uint64_t x = C(a)[i], y = C(b)[i];
+      if (divides && y == 0) {
+        if (active_[i % threads_]) {
+          FailAt(i % threads_, "divides by 0");
+        }
+        y = 1;
+      }
+      C(r)
+      [i] = f      ? FromFloat(FloatOp(op, AsFloat(x), AsFloat(y)))
+            : wide ? IntegerOp<uint64_t, int64_t>(op, x, y)
+                   : IntegerOp<uint32_t, int32_t>(op, static_cast<uint32_t>(x), static_cast<uint32_t>(y));
+    }
+    return r;
+  }
+  Val Compare(Cmp cmp, Val a, Val b) override {
+    Expect(b, a.type(), "second operand");
+    bool f = a.type() == Type::kF32;
+    bool float_cmp = cmp == Cmp::kLtF || cmp == Cmp::kLeF || cmp == Cmp::kEqF;
+    if (f != float_cmp || Lanes(a.type()) != 1) {
+      Fail(std::string("a comparison that ") + TypeName(a.type()) + " does not have");
+    }
+    bool wide = a.type() == Type::kI64;
+    return Each(Type::kBool, [&](int t) -> uint64_t {
+      uint64_t x = C(a)[t], y = C(b)[t];
+      int64_t sx = wide ? static_cast<int64_t>(x) : Signed(x),
+              sy = wide ? static_cast<int64_t>(y) : Signed(y);
+      switch (cmp) {
+        case Cmp::kEq:
+          return x == y;
+        case Cmp::kNe:
+          return x != y;
+        case Cmp::kLtS:
+          return sx < sy;
+        case Cmp::kLeS:
+          return sx <= sy;
+        case Cmp::kLtU:
+          return x < y;
+        case Cmp::kLeU:
+          return x <= y;
+        case Cmp::kLtF:
+          return AsFloat(x) < AsFloat(y);
+        case Cmp::kLeF:
+          return AsFloat(x) <= AsFloat(y);
+        case Cmp::kEqF:
+          return AsFloat(x) == AsFloat(y);
+      }
+      return 0;
+    });
+  }
+  Val Select(Val condition, Val a, Val b) override {
+    Expect(condition, Type::kBool, "condition");
+    Expect(b, a.type(), "second choice");
+    Val r = New(a.type());
+    for (int i = 0; i < Lanes(a.type()) * threads_; ++i) {
+      C(r)[i] = C(condition)[i % threads_] ? C(a)[i] : C(b)[i];
+    }
+    return r;
+  }
+  Val Fma(Val a, Val b, Val c) override {
+    Expect(b, a.type(), "second operand");
+    Expect(c, a.type(), "third operand");
+    if (!IsFloat(a.type())) {
+      Fail(std::string("fma of ") + TypeName(a.type()));
+    }
+    Val r = New(a.type());
+    for (int i = 0; i < Lanes(a.type()) * threads_; ++i) {
+      C(r)[i] = FromFloat(std::fma(AsFloat(C(a)[i]), AsFloat(C(b)[i]), AsFloat(C(c)[i])));
+    }
+    return r;
+  }
+  Val MulHighU(Val a, Val b) override {
+    Expect(b, a.type(), "second operand");
+    bool wide = a.type() == Type::kI64;
+    return Each(a.type(), [&](int t) -> uint64_t {
+      unsigned __int128 product = static_cast<unsigned __int128>(C(a)[t]) * C(b)[t];
+      return static_cast<uint64_t>(product >> (wide ? 64 : 32));
+    });
+  }
+  Val Call(Fn fn, Val x) override {
+    if (!IsFloat(x.type())) {
+      Fail(std::string("a float function of ") + TypeName(x.type()));
+    }
+    Val r = New(x.type());
+    for (int i = 0; i < Lanes(x.type()) * threads_; ++i) {
+      C(r)[i] = FromFloat(Function(fn, AsFloat(C(x)[i])));
+    }
+    return r;
+  }
+
+  Val ToF32(Val v) override {
+    Expect(v, Type::kI32, "number to convert");
+    return Each(Type::kF32, [&](int t) { return FromFloat(static_cast<float>(Signed(C(v)[t]))); });
+  }
+  Val ToI32(Val v) override {
+    Expect(v, Type::kF32, "number to convert");
+    return Each(Type::kI32, [&](int t) -> uint64_t {
+      float f = AsFloat(C(v)[t]);
+      bool fits = f > -2147483904.0f && f < 2147483648.0f;  // false for a NaN
+      return static_cast<uint32_t>(fits ? static_cast<int32_t>(f) : INT32_MIN);
+    });
+  }
+  Val AsI32(Val v) override {
+    Expect(v, Type::kF32, "bits");
+    return Each(Type::kI32, [&](int t) { return C(v)[t]; });
+  }
+  Val AsF32(Val v) override {
+    Expect(v, Type::kI32, "bits");
+    return Each(Type::kF32, [&](int t) { return C(v)[t]; });
+  }
+  Val ExtendU(Val v) override {
+    Expect(v, Type::kI32, "number to extend");
+    return Each(Type::kI64, [&](int t) { return C(v)[t]; });
+  }
+  Val ExtendS(Val v) override {
+    Expect(v, Type::kI32, "number to extend");
+    return Each(Type::kI64, [&](int t) { return static_cast<uint64_t>(int64_t{Signed(C(v)[t])}); });
+  }
+  Val Truncate(Val v) override {
+    Expect(v, Type::kI64, "number to truncate");
+    return Each(Type::kI32, [&](int t) { return C(v)[t] & 0xffffffffu; });
+  }
+  Val UnpackHalf(Val v) override {
+    Expect(v, Type::kI32, "two halves");
+    Val r = New(Type::kF32x2);
+    for (int t = 0; t < threads_; ++t) {
+      C(r)[t] = FromFloat(half_to_float(static_cast<uint16_t>(C(v)[t])));
+      C(r)[threads_ + t] = FromFloat(half_to_float(static_cast<uint16_t>(C(v)[t] >> 16)));
+    }
+    return r;
+  }
+  Val PackHalf(Val low, Val high) override {
+    Expect(low, Type::kF32, "half");
+    Expect(high, Type::kF32, "half");
+    return Each(Type::kI32, [&](int t) -> uint64_t {
+      return float_to_half(AsFloat(C(low)[t])) | static_cast<uint32_t>(float_to_half(AsFloat(C(high)[t])))
+                                                     << 16;
+    });
+  }
+  Val Dot4(Val a, Val b, Val acc) override {
+    Expect(a, Type::kI32, "bytes");
+    Expect(b, Type::kI32, "bytes");
+    Expect(acc, Type::kI32, "sum");
+    return Each(Type::kI32, [&](int t) -> uint64_t {
+      auto sum = static_cast<uint32_t>(C(acc)[t]);
+      for (int i = 0; i < 4; ++i) {
+        sum += static_cast<uint32_t>(Byte(C(a)[t], i) * Byte(C(b)[t], i));
+      }
+      return sum;
+    });
+  }
+
+  Val ShuffleXor(Val v, int mask) override {
+    int size = profile_.subgroup;
+    if (size == 0 || mask <= 0 || mask >= size || threads_ % size != 0) {
+      Fail("a shuffle by " + std::to_string(mask) + ", " + std::to_string(threads_) +
+           " threads, subgroups of " + std::to_string(size));
+      return v;
+    }
+    for (int t = 0; t < threads_; ++t) {
+      if (active_[t] && !active_[t ^ mask]) {
+        FailAt(t, "shuffles with thread " + std::to_string(t ^ mask) + ", which is idle");
+      }
+    }
+    Val r = New(v.type());
+    for (int lane = 0; lane < Lanes(v.type()); ++lane) {
+      for (int t = 0; t < threads_; ++t) {
+        C(r)[lane * threads_ + t] = C(v)[lane * threads_ + (t ^ mask)];
+      }
+    }
+    return r;
+  }
+
+  std::vector<Val> MmaS8(const std::vector<Val>& a, const std::vector<Val>& b,
+                         const std::vector<Val>& c) override {
+    if (!profile_.matrix || profile_.subgroup != 32 || threads_ % 32 != 0 || a.size() != 4 || b.size() != 2 ||
+        c.size() != 4) {
+      Fail("mma of fragments of " + std::to_string(a.size()) + ", " + std::to_string(b.size()) + " and " +
+           std::to_string(c.size()) + " words in profile " + profile_.name);
+      return c;
+    }
+    std::vector<Val> d;
+    for (int i = 0; i < 4; ++i) {
+      d.push_back(New(Type::kI32));
+    }
+    for (int warp = 0; warp < threads_; warp += 32) {
+      int idle = static_cast<int>(std::count(active_.begin() + warp, active_.begin() + warp + 32, 0));
+      if (idle == 32) {
+        continue;
+      }
+      if (idle != 0) {
+        FailAt(warp, "mma in a subgroup with " + std::to_string(idle) + " idle threads");
+      }
+      // PTX, mma.m16n8k32 with 8-bit integers. Lane = 4 * group + quad.
+      // A: word w, byte i: row group + 8 * (w & 1), column 4 * quad + i + 16 * (w >> 1).
+      // B: word w, byte i: row 4 * quad + i + 16 * w, column group.
+      // C, D: word w: row group + 8 * (w >> 1), column 2 * quad + (w & 1).
+      int8_t ma[16][32], mb[32][8];
+      for (int lane = 0; lane < 32; ++lane) {
+        int group = lane / 4, quad = lane % 4;
+        for (int i = 0; i < 4; ++i) {
+          for (int w = 0; w < 4; ++w) {
+            ma[group + 8 * (w & 1)][4 * quad + i + 16 * (w >> 1)] =
+                static_cast<int8_t>(Byte(C(a[w])[warp + lane], i));
+          }
+          for (int w = 0; w < 2; ++w) {
+            mb[4 * quad + i + 16 * w][group] = static_cast<int8_t>(Byte(C(b[w])[warp + lane], i));
+          }
+        }
+      }
+      for (int lane = 0; lane < 32; ++lane) {
+        for (int w = 0; w < 4; ++w) {
+          int row = lane / 4 + 8 * (w >> 1), column = 2 * (lane % 4) + (w & 1);
+          auto sum = static_cast<uint32_t>(C(c[w])[warp + lane]);
+          for (int k = 0; k < 32; ++k) {
+            sum += static_cast<uint32_t>(ma[row][k] * mb[k][column]);
+          }
+          C(d[w])[warp + lane] = sum;
+        }
+      }
+    }
+    return d;
+  }
+
+ private:
+  struct SharedCell {
+    uint32_t bits = 0;
+    bool written = false;
+    WordLog log;
+  };
+  struct SharedArray {
+    Type type = Type::kI32;
+    std::vector<SharedCell> cells;
+  };
+
+  static Cells C(Val v) { return static_cast<Cells>(v.value()); }
+  static int Byte(uint64_t word, int i) { return static_cast<int8_t>(static_cast<uint8_t>(word >> (8 * i))); }
+
+  Val New(Type type) { return {this, cells_.Take(static_cast<size_t>(Lanes(type)) * threads_), type}; }
+  Val Splat(Type type, uint64_t bits) {
+    Val v = New(type);
+    std::fill_n(C(v), Lanes(type) * threads_, bits);
+    return v;
+  }
+  Val Copy(Val from) {
+    Val v = New(from.type());
+    std::copy_n(C(from), Lanes(from.type()) * threads_, C(v));
+    return v;
+  }
+  template <typename F>
+  Val Each(Type type, F&& f) {
+    Val v = New(type);
+    for (int t = 0; t < threads_; ++t) {
+      C(v)[t] = f(t);
+    }
+    return v;
+  }
+
+  void Expect(Val v, Type type, const char* what) {
+    if (!v) {
+      Fail(std::string(what) + ": an empty value");
+    } else if (v.type() != type) {
+      Fail(std::string(what) + " has type " + TypeName(v.type()) + ", expected " + TypeName(type));
+    }
+  }
+  void Fail(const std::string& what) {
+    if (error_.empty()) {
+      error_ = launch_->name + ", workgroup (" + std::to_string(block_[0]) + ", " +
+               std::to_string(block_[1]) + ", " + std::to_string(block_[2]) + "): " + what;
+    }
+  }
+  void FailAt(int thread, const std::string& what) {
+    if (error_.empty()) {
+      Fail("thread " + std::to_string(thread) + ": " + what);
+    }
+  }
+
+  void RunLaunch(const Launch& launch) {
+    launch_ = &launch;
+    block_[0] = block_[1] = block_[2] = 0;
+    if (launch.workgroup_size <= 0 || launch.workgroup_size > profile_.max_workgroup) {
+      return Fail("workgroup of " + std::to_string(launch.workgroup_size) + " threads, profile " +
+                  profile_.name + " has " + std::to_string(profile_.max_workgroup));
+    }
+    if (launch.args.size() > 16) {
+      return Fail(std::to_string(launch.args.size()) + " arguments, at most 16");
+    }
+    threads_ = launch.workgroup_size;
+    SetArguments(launch);
+    for (block_[2] = 0; block_[2] < launch.grid[2]; ++block_[2]) {
+      for (block_[1] = 0; block_[1] < launch.grid[1]; ++block_[1]) {
+        for (block_[0] = 0; block_[0] < launch.grid[0]; ++block_[0]) {
+          active_.assign(threads_, 1);
+          shared_.clear();
+          shared_bytes_ = 0;
+          next_shared_ = 0;
+          ++epoch_;
+          ++group_;
+          cells_.Reset({0, 0});
+          if (error_.empty()) {
+            launch.emit(*this);
+          }
+          if (!error_.empty()) {
+            return;
+          }
+        }
+      }
+    }
+  }
+
+  void SetArguments(const Launch& launch) {
+    args_.clear();
+    ranges_.clear();
+    for (const gpu::Arg& arg : launch.args) {
+      if (arg.space == Space::kImmediate) {
+        args_.push_back(arg.value);
+        continue;
+      }
+      const HostBytes& space = memory_.spaces[static_cast<size_t>(arg.space)];
+      if (arg.value > space.bytes || arg.bytes > space.bytes - arg.value) {
+        Fail("argument " + std::to_string(args_.size()) + ": " + std::to_string(arg.bytes) + " bytes at " +
+             std::to_string(arg.value) + " of " + SpaceName(arg.space) + ", which has " +
+             std::to_string(space.bytes));
+      }
+      uint64_t begin = reinterpret_cast<uint64_t>(space.data) + arg.value;
+      args_.push_back(begin);
+      bool constant =
+          arg.space == Space::kWeights || arg.space == Space::kStep || arg.space == Space::kConstants;
+      ranges_.push_back({begin, begin + arg.bytes, arg.space, !constant});
+    }
+    for (const HostBytes& more : memory_.writable) {
+      uint64_t begin = reinterpret_cast<uint64_t>(more.data);
+      ranges_.push_back({begin, begin + more.bytes, kStateOrKv, true});
+    }
+  }
+
+  bool Masked(Val condition, bool side, const std::function<void()>& body) {
+    std::vector<uint8_t> outer = active_;
+    bool any = false;
+    for (int t = 0; t < threads_; ++t) {
+      active_[t] = outer[t] && (C(condition)[t] != 0) == side;
+      any = any || active_[t];
+    }
+    if (any && error_.empty()) {
+      body();
+    }
+    active_ = outer;
+    return any;
+  }
+
+  // Access by access, as a device may order them within one instruction.
+  template <typename F>
+  void EachAddress(const char* what, Type type, Val base, Val offset, int words, Access access, F&& f) {
+    Expect(base, Type::kI64, "address");
+    Expect(offset, Type::kI32, "byte offset");
+    uint64_t alignment = type == Type::kBool ? 0 : 4 * static_cast<uint64_t>(words);
+    for (int t = 0; t < threads_ && error_.empty(); ++t) {
+      if (!active_[t]) {
+        continue;
+      }
+      uint64_t address = C(base)[t] + static_cast<uint32_t>(C(offset)[t]);
+      if (alignment == 0 || address % alignment != 0) {
+        FailAt(t,
+               Describe(what, type, address, C(base)[t]) + ": not aligned to " + std::to_string(alignment));
+        return;
+      }
+      if (!Covered(address, 4 * words, access != Access::kRead)) {
+        FailAt(t, Describe(what, type, address, C(base)[t]) + ": outside the ranges that it may " +
+                      (access == Access::kRead ? "read" : "write"));
+        return;
+      }
+      for (int w = 0; w < words; ++w) {
+        const Place at = {static_cast<uint32_t>(t), group_, epoch_, phase_};
+        if (const char* other = log_.At(address + 4 * w).Touch(access, at)) {
+          FailAt(t, Describe(what, type, address + 4 * w, C(base)[t]) + ": races with " + other);
+          return;
+        }
+      }
+      f(t, address);
+    }
+  }
+  std::string Describe(const char* what, Type type, uint64_t address, uint64_t base) const {
+    std::string text = std::string(what) + " of " + TypeName(type);
+    const Range* near = nullptr;
+    for (const Range& r : ranges_) {
+      if (base >= r.begin && base <= r.end && (near == nullptr || r.begin > near->begin)) {
+        near = &r;
+      }
+    }
+    if (near == nullptr) {
+      return text + " at " + std::to_string(address);
+    }
+    return text + " at byte " + std::to_string(static_cast<int64_t>(address - near->begin)) +
+           " of a range of " + std::to_string(near->end - near->begin) + " in " + SpaceName(near->space);
+  }
+  bool Covered(uint64_t address, uint64_t bytes, bool write) {
+    auto covers = [&](const Range& r) {
+      return address >= r.begin && address + bytes <= r.end && (r.writable || !write);
+    };
+    if (last_range_ < ranges_.size() && covers(ranges_[last_range_])) {
+      return true;
+    }
+    auto it = std::find_if(ranges_.begin(), ranges_.end(), covers);
+    last_range_ = static_cast<size_t>(it - ranges_.begin());
+    return it != ranges_.end();
+  }
+
+  template <typename F>
+  void EachShared(const char* what, const Shared& shared, Val index, Access access, F&& f) {
+    Expect(index, Type::kI32, "index of workgroup memory");
+    SharedArray& array = shared_[static_cast<size_t>(shared.id)];
+    for (int t = 0; t < threads_ && error_.empty(); ++t) {
+      if (!active_[t]) {
+        continue;
+      }
+      auto i = static_cast<uint32_t>(C(index)[t]);
+      if (i >= array.cells.size()) {
+        FailAt(t, std::string(what) + " at " + std::to_string(Signed(i)) + " of workgroup memory " +
+                      std::to_string(shared.id) + ", which has " + std::to_string(array.cells.size()) +
+                      " words");
+        return;
+      }
+      const Place at = {static_cast<uint32_t>(t), group_, epoch_, phase_};
+      if (const char* other = array.cells[i].log.Touch(access, at)) {
+        FailAt(t, std::string(what) + " at " + std::to_string(i) + " of workgroup memory " +
+                      std::to_string(shared.id) + ": races with " + other);
+        return;
+      }
+      f(t, array.cells[i]);
+    }
+  }
+  template <typename F>
+  Val AtomicShared(const char* what, const Shared& shared, Val index, Val value, F&& f) {
+    Expect(value, Type::kI32, what);
+    Val old = Splat(Type::kI32, 0);
+    EachShared(what, shared, index, Access::kAtomic, [&](int t, SharedCell& cell) {
+      if (!cell.written) {
+        FailAt(t, std::string(what) + " on workgroup memory that nothing is stored in");
+      }
+      C(old)[t] = cell.bits;
+      cell.bits = f(cell.bits, static_cast<uint32_t>(C(value)[t]));
+    });
+    return old;
+  }
+
+  static float FloatOp(Op op, float x, float y) {
+    switch (op) {
+      case Op::kAdd:
+        return x + y;
+      case Op::kSub:
+        return x - y;
+      case Op::kMul:
+        return x * y;
+      case Op::kDivF:
+        return x / y;
+      case Op::kMinF:
+        return y < x ? y : x;
+      default:
+        return x < y ? y : x;
+    }
+  }
+  template <typename U, typename S>
+  static uint64_t IntegerOp(Op op, U x, U y) {
+    constexpr U kBits = sizeof(U) * 8;
+    auto sx = static_cast<S>(x), sy = static_cast<S>(y);
+    bool wraps = sy == -1;  // the smallest number divided by -1
+    switch (op) {
+      case Op::kAdd:
+        return static_cast<U>(x + y);
+      case Op::kSub:
+        return static_cast<U>(x - y);
+      case Op::kMul:
+        return static_cast<U>(x * y);
+      case Op::kDivU:
+        return x / y;
+      case Op::kRemU:
+        return x % y;
+      case Op::kDivS:
+        return wraps ? static_cast<U>(0 - x) : static_cast<U>(sx / sy);
+      case Op::kRemS:
+        return wraps ? 0 : static_cast<U>(sx % sy);
+      case Op::kAnd:
+        return x & y;
+      case Op::kOr:
+        return x | y;
+      case Op::kXor:
+        return x ^ y;
+      case Op::kShl:
+        return y < kBits ? static_cast<U>(x << y) : 0;
+      case Op::kShrU:
+        return y < kBits ? x >> y : 0;
+      case Op::kShrS:
+        return static_cast<U>(sx >> (y < kBits ? y : kBits - 1));
+      case Op::kMinS:
+        return static_cast<U>(std::min(sx, sy));
+      case Op::kMaxS:
+        return static_cast<U>(std::max(sx, sy));
+      case Op::kMinU:
+        return std::min(x, y);
+      default:
+        return std::max(x, y);
+    }
+  }
+  static float Function(Fn fn, float x) {
+    switch (fn) {
+      case Fn::kAbs:
+        return std::fabs(x);
+      case Fn::kNeg:
+        return -x;
+      case Fn::kSqrt:
+        return std::sqrt(x);
+      case Fn::kInvSqrt:
+        return static_cast<float>(1.0 / std::sqrt(static_cast<double>(x)));
+      case Fn::kFloor:
+        return std::floor(x);
+      case Fn::kRoundEven:
+        return std::nearbyint(x);
+      case Fn::kExp2:
+        return static_cast<float>(std::exp2(static_cast<double>(x)));
+      case Fn::kLog2:
+        return static_cast<float>(std::log2(static_cast<double>(x)));
+    }
+    return x;
+  }
+
+  Profile profile_;
+  const HostMemory& memory_;
+  std::string error_;
+
+  const Launch* launch_ = nullptr;
+  int threads_ = 0;
+  uint32_t block_[3] = {0, 0, 0};
+  std::vector<uint64_t> args_;
+  std::vector<Range> ranges_;
+  size_t last_range_ = 0;
+
+  CellStack cells_;
+  std::vector<uint8_t> active_;
+  std::vector<SharedArray> shared_;
+  size_t next_shared_ = 0;
+  int shared_bytes_ = 0;
+
+  MemoryLog log_;
+  uint32_t epoch_ = 0, phase_ = 1, group_ = 0;
+};
+
+}  // namespace
+
+std::string Interpret(const Profile& profile, std::span<const Launch> launches, const HostMemory& memory) {
+  return Machine(profile, memory).RunAll(launches);
+}
+
+}  // namespace qcc::gpu
