@@ -29,7 +29,7 @@ TABLE = {
                  MLIR + ABSL + ["CLI/", "nlohmann/", "flatbuffers/", "xxhash.h"]),
     "runtime/abi": ([], []),
     "runtime/include": ([], []),
-    "runtime/base": (["runtime/abi"], ["xxhash.h"]),
+    "runtime/base": (["runtime/abi", "runtime/include"], ["xxhash.h"]),
     "runtime/artifact": (["runtime/abi", "runtime/base"], ["flatbuffers/"]),
     "runtime/device": (["runtime/abi", "runtime/base", "runtime/artifact"], ["flatbuffers/", "vulkan/"]),
     "runtime/engine": (["runtime/abi", "runtime/base", "runtime/artifact", "runtime/device", "runtime/include", "runtime/text"], []),

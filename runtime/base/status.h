@@ -29,6 +29,8 @@ enum class Code : int32_t {
   kUnavailable = 12,
   kTemplateError = 13,
   kInternal = 14,
+  kDeviceLost = 15,
+  kDeviceFailed = 16,
 };
 
 // Cheap to pass around when ok: one null pointer.

@@ -88,7 +88,8 @@ Status Plan(const Artifact& artifact, uint64_t context_tokens, uint32_t sessions
   if (!model.ok()) return model.status();
   const Result<size_t> variant = ChooseCode(manifest, CpuFeatures::Detect(), "");
   const Session::Sizes sizes = Session::SizesFor(*model, context_tokens);
-  const Checked engine = Engine::MemoryBytes(*model, Schedule(model->programs));
+  const Checked engine =
+      Engine::MemoryBytes(*model, Schedule(model->programs), false) + CpuDevice::ArenaBytes(manifest);
   const Checked code = variant.ok() ? artifact.code(*variant).size() : 0;
   const Checked weights = variant.ok() ? artifact.weights(*variant).size() : manifest.weights_bytes;
   const Checked total = weights + code + engine + sizes.total() * sessions;

@@ -84,14 +84,14 @@ Status Create(qrt_artifact* artifact, const qrt_engine_options* options, qrt_eng
   if (!plan.ok()) return plan.status();
   Result<std::unique_ptr<Workers>> workers = MakeWorkers(read);
   if (!workers.ok()) return workers.status();
-  Result<std::unique_ptr<CpuDevice>> device = CpuDevice::Create(file, *variant, std::move(*workers));
+  Result<std::unique_ptr<CpuDevice>> device =
+      CpuDevice::Create(file, *variant, std::move(*workers), services.allocator_or_null());
   if (!device.ok()) return device.status();
 
   Owned<qrt_engine> handle(NewHandle<qrt_engine>(services, artifact));
   handle->variant = *variant;
-  handle->code_bytes = (*device)->code_bytes();
-  QRT_RETURN_IF_ERROR(Engine::Create(std::move(*plan), file.weights(*variant).data(), std::move(*device),
-                                     services.allocator_or_null(), &handle->engine));
+  QRT_RETURN_IF_ERROR(
+      Engine::Create(std::move(*plan), std::move(*device), services.allocator_or_null(), &handle->engine));
   LogChoice(services, file, *handle);
   *out = handle.release();
   return Status();
@@ -104,7 +104,7 @@ Status Describe(const qrt_engine& engine, qrt_engine_info* out) {
   info.max_step_rows = engine.engine->schedule().max_rows();
   info.vocab_size = engine.engine->plan().vocab_size;
   info.memory_bytes = engine.engine->memory_bytes();
-  info.code_bytes = engine.code_bytes;
+  info.code_bytes = engine.engine->device().code_bytes();
   return WriteInfo(info, sizeof info, "info", out);
 }
 
@@ -149,7 +149,11 @@ Status Check(qrt_engine& engine, qrt_check_report* out) {
   Session session(*engine.engine, nullptr);
   QRT_RETURN_IF_ERROR(
       session.Init(std::max<size_t>(1, goldens->tokens.size()), engine.services.allocator_or_null()));
-  qrt_append_options options = {sizeof options, QRT_LOGITS_ALL, CompareRow, &run};
+  qrt_append_options options = {};
+  options.struct_size = sizeof options;
+  options.want = QRT_LOGITS_ALL;
+  options.on_logits = CompareRow;
+  options.ctx = &run;
   Batch batch(*engine.engine);
   QRT_RETURN_IF_ERROR(batch.Add(session, goldens->tokens.data(), goldens->tokens.size(), &options));
   QRT_RETURN_IF_ERROR(batch.Run());

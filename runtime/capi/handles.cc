@@ -21,6 +21,8 @@ QRT_SAME_CODE(kSnapshotMismatch, QRT_SNAPSHOT_MISMATCH);
 QRT_SAME_CODE(kUnavailable, QRT_UNAVAILABLE);
 QRT_SAME_CODE(kTemplateError, QRT_TEMPLATE_ERROR);
 QRT_SAME_CODE(kInternal, QRT_INTERNAL);
+QRT_SAME_CODE(kDeviceLost, QRT_DEVICE_LOST);
+QRT_SAME_CODE(kDeviceFailed, QRT_DEVICE_FAILED);
 #undef QRT_SAME_CODE
 
 constexpr size_t kHandleAlignment = 64;
@@ -129,6 +131,10 @@ const char* qrt_status_name(qrt_status status) {
       return "template error";
     case QRT_INTERNAL:
       return "internal error";
+    case QRT_DEVICE_LOST:
+      return "device lost";
+    case QRT_DEVICE_FAILED:
+      return "device failed";
     default:
       return "unknown status";
   }

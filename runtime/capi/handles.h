@@ -18,6 +18,7 @@
 #include "runtime/base/status.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/model_plan.h"
+#include "runtime/engine/sampler.h"
 #include "runtime/engine/session.h"
 #include "runtime/include/qrt/qrt.h"
 
@@ -153,8 +154,7 @@ struct qrt_engine {
   std::atomic<uint32_t> refs{1};
   const qrt::capi::Services services;
   const qrt::capi::Ref<qrt_artifact> artifact;
-  size_t variant = 0;
-  uint64_t code_bytes = 0;
+  size_t variant = 0;  // place of the code in the manifest
   std::unique_ptr<qrt::Engine> engine;
 };
 
@@ -165,6 +165,14 @@ struct qrt_session {
   const qrt::capi::Services services;
   const qrt::capi::Ref<qrt_engine> engine;
   qrt::Session session;
+};
+
+struct qrt_sampler {
+  qrt_sampler(const qrt::capi::Services& services, qrt::Sampler sampler)
+      : services(services), sampler(std::move(sampler)) {}
+  std::atomic<uint32_t> refs{1};
+  const qrt::capi::Services services;
+  qrt::Sampler sampler;
 };
 
 #endif  // RUNTIME_CAPI_HANDLES_H_

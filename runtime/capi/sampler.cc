@@ -9,14 +9,6 @@ using qrt::capi::Guard;
 using qrt::capi::NullArgument;
 using qrt::capi::Ref;
 
-struct qrt_sampler {
-  qrt_sampler(const qrt::capi::Services& services, qrt::Sampler sampler)
-      : services(services), sampler(std::move(sampler)) {}
-  std::atomic<uint32_t> refs{1};
-  const qrt::capi::Services services;
-  qrt::Sampler sampler;
-};
-
 namespace qrt::capi {
 namespace {
 

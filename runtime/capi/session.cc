@@ -55,8 +55,7 @@ uint64_t qrt_session_capacity(const qrt_session* session) {
 qrt_status qrt_session_reset(qrt_session* session, qrt_error* error) {
   return Guard(error, [&]() -> Status {
     if (session == nullptr) return NullArgument("session");
-    session->session.Reset();
-    return Status();
+    return session->session.Reset();
   });
 }
 
@@ -97,8 +96,7 @@ qrt_status qrt_session_save(const qrt_session* session, void* buffer, size_t cap
           "a snapshot of " + std::to_string(size) + " bytes into a buffer of " + std::to_string(capacity));
     }
     if (buffer == nullptr) return NullArgument("buffer");
-    session->session.Save(static_cast<uint8_t*>(buffer));
-    return Status();
+    return session->session.Save(static_cast<uint8_t*>(buffer));
   });
 }
 

@@ -20,8 +20,8 @@ enum class DeviceResult : uint8_t {
   kFailed,       // the driver reported something else; Device::last_error() says what
 };
 
-// A block of device memory, zeroed when made. `address` is what programs see: a pointer on the CPU, a device address on a
-// GPU. Only the device that made it can free and copy it.
+// A block of device memory, zeroed when made. `address` is what programs see: a pointer on the CPU, a device
+// address on a GPU. Only the device that made it can free and copy it.
 struct DeviceBuffer {
   uint64_t address = 0;
   uint64_t bytes = 0;
@@ -40,7 +40,7 @@ struct CopyRange {
 
 // One step. Host memory, valid during the call.
 struct StepRequest {
-  uint32_t program = 0;      // place in the artifact's program table
+  uint32_t program = 0;           // place in the artifact's program table
   const qrt_seq* seqs = nullptr;  // [n_seqs]; state and kv hold device addresses (DeviceBuffer::address)
   int64_t n_seqs = 0;
   int64_t n_rows = 0;
@@ -48,12 +48,15 @@ struct StepRequest {
   const int32_t* positions = nullptr;  // [n_rows][4]
   const int32_t* out_rows = nullptr;   // [n_out]
   int64_t n_out = 0;
-  float* logits = nullptr;             // [n_out][logits_stride]; null: they are not wanted on the host
-  // Sampling on the device, for Device::samples(): one token per row of logits. Null: none.
+  float* logits = nullptr;  // [n_out][logits_stride]; null: they are not wanted on the host
+  // Sampling on the device, for Device::samples(): one token per row of logits, into `chosen`; null: none.
+  // With `samples` null every row takes its highest logit, the lowest id of equals (the greedy sample
+  // programs).
   const qrt_gpu_sample* samples = nullptr;  // [n_out]
   const qrt_gpu_penalty* penalties = nullptr;
   uint32_t n_penalties = 0;
-  int32_t* chosen = nullptr;  // [n_out]; -1: no token can be chosen (all logits -infinity, or one is NaN or +infinity)
+  int32_t* chosen =
+      nullptr;  // [n_out]; -1: no token can be chosen (all logits -infinity, or one is NaN or +infinity)
 };
 
 struct DeviceCounters {
@@ -61,8 +64,8 @@ struct DeviceCounters {
   uint64_t bytes_to_host = 0;  // copied back by steps
 };
 
-// Runs the programs of one artifact, addressed by their place in its program table. Weights and scratch belong to the
-// device object. One call at a time: the engine serialises. Run allocates nothing.
+// Runs the programs of one artifact, addressed by their place in its program table. Weights and scratch
+// belong to the device object. One call at a time: the engine serialises. Run allocates nothing.
 class Device {
  public:
   virtual ~Device() = default;
@@ -72,9 +75,9 @@ class Device {
   // Threads that enter a program together; 1 on a GPU.
   virtual uint32_t threads() const = 0;
   virtual uint64_t code_bytes() const = 0;
-  virtual uint64_t scratch_bytes() const = 0;         // arena, step buffers
-  virtual uint64_t device_weight_bytes() const = 0;   // copied to device memory; 0: mapped from the file
-  virtual bool samples() const = 0;                   // whether StepRequest::samples is served
+  virtual uint64_t scratch_bytes() const = 0;        // arena, step buffers
+  virtual uint64_t device_weight_bytes() const = 0;  // copied to device memory; 0: mapped from the file
+  virtual bool samples() const = 0;                  // whether StepRequest::samples is served
 
   // Runs one step and returns after it is finished.
   virtual DeviceResult Run(const StepRequest& step) = 0;

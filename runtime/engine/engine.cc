@@ -20,30 +20,32 @@ T* As(const Memory& memory) {
 
 }  // namespace
 
-std::array<Engine::Block, 7> Engine::Blocks(const ModelPlan& plan, const Schedule& schedule) {
-  uint64_t arena = 64;  // never empty, so that there is always an address
-  for (const Program& program : plan.programs) arena = std::max(arena, program.arena_bytes);
+std::array<Engine::Block, 9> Engine::Blocks(const ModelPlan& plan, const Schedule& schedule, bool samples) {
   const Checked rows = schedule.max_rows();
+  const Checked out_rows = schedule.max_out_rows();
+  const Checked sampled = samples ? out_rows : Checked(0);
+  const Checked penalties = samples ? Checked(QRT_GPU_MAX_PENALTIES) : Checked(0);
   return {{
-      {&Engine::arena_, "the arena", arena},
-      {&Engine::logits_, "rows of logits",
-       Checked(schedule.max_out_rows()) * plan.logits_stride * sizeof(float)},
+      {&Engine::logits_, "rows of logits", out_rows * plan.logits_stride * sizeof(float)},
       {&Engine::seqs_, "sequences", rows * sizeof(qrt_seq)},
       {&Engine::tokens_, "tokens", rows * sizeof(int32_t)},
       {&Engine::positions_, "positions", rows * (4 * sizeof(int32_t))},
       {&Engine::out_rows_, "output rows", rows * sizeof(int32_t)},
       {&Engine::outs_, "output rows", rows * sizeof(OutRow)},
+      {&Engine::samples_, "samples", sampled * sizeof(qrt_gpu_sample)},
+      {&Engine::penalties_, "penalties", penalties * sizeof(qrt_gpu_penalty)},
+      {&Engine::chosen_, "chosen tokens", sampled * sizeof(int32_t)},
   }};
 }
 
-Checked Engine::MemoryBytes(const ModelPlan& plan, const Schedule& schedule) {
+Checked Engine::MemoryBytes(const ModelPlan& plan, const Schedule& schedule, bool samples) {
   Checked total = 0;
-  for (const Block& block : Blocks(plan, schedule)) total = total + block.bytes;
+  for (const Block& block : Blocks(plan, schedule, samples)) total = total + block.bytes;
   return total;
 }
 
-Status Engine::Create(ModelPlan plan, const uint8_t* weights, std::unique_ptr<Device> device,
-                      const qrt_allocator* allocator, std::unique_ptr<Engine>* out) {
+Status Engine::Create(ModelPlan plan, std::unique_ptr<Device> device, const qrt_allocator* allocator,
+                      std::unique_ptr<Engine>* out) {
   std::unique_ptr<Engine> engine(new Engine);
   engine->schedule_ = Schedule(plan.programs);
   const Schedule& schedule = engine->schedule_;
@@ -55,7 +57,9 @@ Status Engine::Create(ModelPlan plan, const uint8_t* weights, std::unique_ptr<De
     return BadPrograms("rows of logits lie " + std::to_string(plan.logits_stride) +
                        " apart, expected at least " + std::to_string(plan.vocab_size) + ", and at least 1");
   }
-  for (const Block& block : Blocks(plan, schedule)) {
+  engine->memory_bytes_ = device->scratch_bytes();
+  for (const Block& block : Blocks(plan, schedule, device->samples())) {
+    if (block.bytes.is(0)) continue;
     if (!block.bytes.ok() || !(*engine.*block.memory).Allocate(allocator, block.bytes.value())) {
       return Status(
           Code::kOutOfMemory, 6001,
@@ -65,10 +69,67 @@ Status Engine::Create(ModelPlan plan, const uint8_t* weights, std::unique_ptr<De
     engine->memory_bytes_ += block.bytes.value();
   }
   engine->plan_ = std::move(plan);
-  engine->weights_ = weights;
   engine->device_ = std::move(device);
   *out = std::move(engine);
   return Status();
+}
+
+DeviceResult Engine::Allocate(uint64_t bytes, DeviceBuffer* buffer) {
+  const std::lock_guard<std::mutex> lock(step_);
+  return OnDevice([&](Device& device) { return device.Allocate(bytes, buffer); });
+}
+
+void Engine::Free(DeviceBuffer* buffer) {
+  const std::lock_guard<std::mutex> lock(step_);
+  if (!buffer->empty()) device_->Free(buffer);
+}
+
+DeviceResult Engine::Zero(const DeviceBuffer& buffer) {
+  const std::lock_guard<std::mutex> lock(step_);
+  return OnDevice([&](Device& device) { return device.Zero(buffer); });
+}
+
+DeviceResult Engine::Read(std::span<const CopyRange> ranges) {
+  const std::lock_guard<std::mutex> lock(step_);
+  return OnDevice([&](Device& device) { return device.Read(ranges); });
+}
+
+DeviceResult Engine::Write(std::span<const CopyRange> ranges) {
+  const std::lock_guard<std::mutex> lock(step_);
+  return OnDevice([&](Device& device) { return device.Write(ranges); });
+}
+
+DeviceCounters Engine::counters() const {
+  const std::lock_guard<std::mutex> lock(step_);
+  return device_->counters();
+}
+
+Status Engine::Failure(DeviceResult result, const std::string& what) const {
+  const std::string note = "device " + device_->name();
+  std::string cause;
+  if (result == DeviceResult::kLost || result == DeviceResult::kFailed ||
+      result == DeviceResult::kOutOfMemory) {
+    const std::lock_guard<std::mutex> lock(step_);
+    cause = device_->last_error();
+    if (!cause.empty()) cause = ": " + cause;
+  }
+  switch (result) {
+    case DeviceResult::kOk:
+      return Status();
+    case DeviceResult::kRefused:
+      return Status(Code::kInternal, 5321, "the thread pool did not run " + what, "",
+                    "see the qrt_thread_pool that the engine was given");
+    case DeviceResult::kOutOfMemory:
+      return Status(Code::kOutOfMemory, 6001, "no memory on the device for " + what + cause, note,
+                    "ask for a smaller context, or free memory of the device");
+    case DeviceResult::kLost:
+      return Status(Code::kDeviceLost, 5010, "the device was lost before or during " + what + cause, note,
+                    "make another engine; this one and its sessions can only be released");
+    case DeviceResult::kFailed:
+      break;
+  }
+  return Status(Code::kDeviceFailed, 5011, "the driver could not do " + what + cause, note,
+                "reset or restore the session, or use another device");
 }
 
 Batch::~Batch() {
@@ -79,7 +140,8 @@ Batch::~Batch() {
   }
 }
 
-Status Batch::Add(Session& session, const int32_t* tokens, size_t count, const qrt_append_options* options) {
+Status Batch::Add(Session& session, const int32_t* tokens, size_t count, const qrt_append_options* options,
+                  Sampler* sampler, int32_t* next) {
   const ModelPlan& plan = engine_.plan_;
   const qrt_logits_want want = options != nullptr ? options->want : QRT_LOGITS_LAST;
   const qrt_logits_fn on_logits = options != nullptr ? options->on_logits : nullptr;
@@ -100,6 +162,17 @@ Status Batch::Add(Session& session, const int32_t* tokens, size_t count, const q
   if (tokens == nullptr && count != 0) {
     return Status(Code::kInvalidArgument, 5301, "tokens is NULL with a count of " + std::to_string(count));
   }
+  if (sampler != nullptr && next == nullptr) {
+    return Status(Code::kInvalidArgument, 5301, "next is NULL, but there is a sampler");
+  }
+  if (sampler != nullptr && count == 0) {
+    return Status(Code::kInvalidArgument, 5305, "a sampler without a token after which it could choose", "",
+                  "append at least one token with it");
+  }
+  if (session.damaged_) {
+    return Status(Code::kInvalidArgument, 5322, "a step of this session failed, so its content is undefined",
+                  "", "reset the session, or restore a snapshot into it");
+  }
   if (count > session.capacity_ - session.position_) {
     return Status(Code::kContextFull, 5310,
                   std::to_string(count) + " tokens do not fit: the session holds " +
@@ -113,8 +186,17 @@ Status Batch::Add(Session& session, const int32_t* tokens, size_t count, const q
                         std::to_string(plan.vocab_size - 1));
     }
   }
-  session.feed_ = {tokens,  count, 0, want, on_logits, options != nullptr ? options->ctx : nullptr,
-                   nullptr, true};
+  if (sampler != nullptr && engine_.device_->samples()) {
+    penalties_ += sampler->penalties();
+    if (penalties_ > QRT_GPU_MAX_PENALTIES) {
+      return Status(Code::kInvalidArgument, 5323,
+                    "the samplers of this append look back at " + std::to_string(penalties_) +
+                        " different tokens, expected at most " + std::to_string(QRT_GPU_MAX_PENALTIES),
+                    "device " + engine_.device_->name(), "use a smaller penalty window, or fewer sessions");
+    }
+  }
+  session.feed_ = {tokens,  count, 0,       want, on_logits, options != nullptr ? options->ctx : nullptr,
+                   sampler, next,  nullptr, true};
   if (last_ != nullptr) {
     last_->feed_.next = &session;
   } else {
@@ -147,9 +229,10 @@ Status Batch::Run() {
         break;
       case Outcome::kStopped:
         return Status(Code::kCancelled, 5311, "a logits callback asked to stop");
-      case Outcome::kRefused:
-        return Status(Code::kInternal, 5321, "the thread pool did not run a step", "",
-                      "see the qrt_thread_pool that the engine was given");
+      case Outcome::kDevice:
+        return engine_.Failure(device_result_, "a step");
+      case Outcome::kSampling:
+        return std::move(sampling_);
     }
   }
 }
@@ -170,8 +253,8 @@ Batch::Outcome Batch::Step(uint64_t pending) {
     const uint32_t take =
         static_cast<uint32_t>(std::min<uint64_t>(feed.count - feed.done, choice.rows - rows));
     if (take == 0) continue;
-    seqs[n_seqs++] = {session->state_.data(),
-                      session->kv_.data(),
+    seqs[n_seqs++] = {reinterpret_cast<uint8_t*>(session->state_.address),
+                      reinterpret_cast<uint8_t*>(session->kv_.address),
                       static_cast<int64_t>(session->kv_capacity_),
                       static_cast<int64_t>(session->position_),
                       rows,
@@ -184,7 +267,7 @@ Batch::Outcome Batch::Step(uint64_t pending) {
     uint32_t first_out = take;  // of this session's rows
     if (feed.want == QRT_LOGITS_ALL) {
       first_out = 0;
-    } else if (feed.want == QRT_LOGITS_LAST && ends) {
+    } else if (ends && (feed.want == QRT_LOGITS_LAST || feed.sampler != nullptr)) {
       first_out = take - 1;
     }
     for (uint32_t i = first_out; i < take; ++i) {
@@ -194,49 +277,125 @@ Batch::Outcome Batch::Step(uint64_t pending) {
     rows += take;
   }
 
-  // The usual step, one sequence that wants its last row, writes where the session reads.
-  float* logits = n_out == 1 && outs[0].last ? outs[0].session->mutable_logits() : As<float>(engine_.logits_);
-  qrt_step_args args = {};
-  args.weights = engine_.weights_;
-  args.arena = engine_.arena_.data();
-  args.seqs = seqs;
-  args.n_seqs = n_seqs;
-  args.n_rows = rows;
-  args.tokens = tokens;
-  args.positions = positions;
-  args.out_rows = out_rows;
-  args.n_out = choice.has_head ? n_out : 0;
-  args.logits = logits;
+  StepRequest request;
+  request.program = choice.program;
+  request.seqs = seqs;
+  request.n_seqs = n_seqs;
+  request.n_rows = rows;
+  request.tokens = tokens;
+  request.positions = positions;
+  request.out_rows = out_rows;
+  request.n_out = choice.has_head ? n_out : 0;
   for (Session* session = first_; session != nullptr; session = session->feed_.next) {
     if (session->feed_.done < session->feed_.count) session->has_logits_ = false;
   }
-  if (!engine_.device_->Run(choice.program, &args)) return Outcome::kRefused;
-
+  const bool ran = RunProgram(request, outs);
+  const bool started = ran || device_result_ != DeviceResult::kRefused;
   uint32_t left = rows;
-  for (Session* session = first_; left != 0; session = session->feed_.next) {
+  for (Session* session = first_; started && left != 0; session = session->feed_.next) {
     Session::Feed& feed = session->feed_;
     const uint32_t took = static_cast<uint32_t>(std::min<uint64_t>(feed.count - feed.done, left));
+    left -= took;
+    if (!ran) {
+      session->damaged_ = session->damaged_ || took != 0;
+      continue;
+    }
     feed.done += took;
     session->position_ += took;
-    left -= took;
   }
-  if (choice.has_head) return Deliver(outs, n_out, logits) ? Outcome::kDone : Outcome::kStopped;
+  if (!ran) return Outcome::kDevice;
+  if (choice.has_head) {
+    if (!Deliver(outs, n_out, request.logits)) return Outcome::kStopped;
+    return sampling_.ok() ? Outcome::kDone : Outcome::kSampling;
+  }
   for (uint32_t at = 0; at < n_out;) {
     const Schedule::Choice& head = engine_.schedule_.Head(n_out - at);
     const uint32_t count = std::min(head.rows, n_out - at);
-    args.out_rows = out_rows + at;
-    args.n_out = count;
-    if (!engine_.device_->Run(head.program, &args)) return Outcome::kRefused;
-    if (!Deliver(outs + at, count, logits)) return Outcome::kStopped;
+    request.program = head.program;
+    request.out_rows = out_rows + at;
+    request.n_out = count;
+    if (!RunProgram(request, outs + at)) return Outcome::kDevice;
+    if (!Deliver(outs + at, count, request.logits)) return Outcome::kStopped;
     at += count;
   }
-  return Outcome::kDone;
+  return sampling_.ok() ? Outcome::kDone : Outcome::kSampling;
+}
+
+bool Batch::RunProgram(StepRequest& request, const Engine::OutRow* outs) {
+  const bool on_device = engine_.device_->samples();
+  bool wanted = false;
+  bool sampled = false;
+  for (int64_t i = 0; i < request.n_out; ++i) {
+    const Session::Feed& feed = outs[i].session->feed_;
+    const bool samples = outs[i].last && feed.sampler != nullptr;
+    sampled = sampled || samples;
+    wanted = wanted || feed.want != QRT_LOGITS_NONE || (samples && !on_device);
+  }
+  request.logits = nullptr;
+  if (wanted) {
+    // The usual step, one sequence that wants its last row, writes where the session reads.
+    const bool direct = request.n_out == 1 && outs[0].last;
+    request.logits = direct ? outs[0].session->mutable_logits() : As<float>(engine_.logits_);
+  }
+  request.samples = nullptr;
+  request.n_penalties = 0;
+  request.chosen = nullptr;
+  if (sampled && on_device) DescribeSamples(request, outs);
+  device_result_ = engine_.OnDevice([&](Device& device) { return device.Run(request); });
+  if (device_result_ != DeviceResult::kOk) return false;
+  if (sampled) TakeChosen(request, outs);
+  return true;
+}
+
+void Batch::DescribeSamples(StepRequest& request, const Engine::OutRow* outs) {
+  qrt_gpu_sample* samples = As<qrt_gpu_sample>(engine_.samples_);
+  qrt_gpu_penalty* penalties = As<qrt_gpu_penalty>(engine_.penalties_);
+  request.chosen = As<int32_t>(engine_.chosen_);
+  bool greedy = true;
+  for (int64_t i = 0; i < request.n_out; ++i) {
+    const Session::Feed& feed = outs[i].session->feed_;
+    if (outs[i].last && feed.sampler != nullptr && !feed.sampler->plain_greedy()) greedy = false;
+  }
+  if (greedy) return;
+  int64_t described = -1;
+  for (int64_t i = 0; i < request.n_out; ++i) {
+    if (!outs[i].last || outs[i].session->feed_.sampler == nullptr) continue;
+    outs[i].session->feed_.sampler->Describe(&samples[i], penalties + request.n_penalties);
+    samples[i].penalty_begin = request.n_penalties;
+    request.n_penalties += samples[i].penalty_count;
+    described = i;
+  }
+  // Rows that nobody samples need a description too: any will do.
+  for (int64_t i = 0; i < request.n_out; ++i) {
+    if (!outs[i].last || outs[i].session->feed_.sampler == nullptr) samples[i] = samples[described];
+  }
+  request.samples = samples;
+  request.penalties = penalties;
+}
+
+void Batch::TakeChosen(const StepRequest& request, const Engine::OutRow* outs) {
+  for (int64_t i = 0; i < request.n_out; ++i) {
+    const Session::Feed& feed = outs[i].session->feed_;
+    if (!outs[i].last || feed.sampler == nullptr) continue;
+    Status status;
+    if (request.chosen == nullptr) {
+      const float* row = request.logits + static_cast<uint64_t>(i) * engine_.plan_.logits_stride;
+      status = feed.sampler->Sample({row, engine_.plan_.vocab_size}, feed.next_token);
+    } else if (request.chosen[i] < 0) {
+      status = Sampler::DrawFailed(request.chosen[i]);
+    } else {
+      *feed.next_token = request.chosen[i];
+    }
+    if (!status.ok() && sampling_.ok()) sampling_ = std::move(status);
+  }
 }
 
 bool Batch::Deliver(const Engine::OutRow* outs, uint32_t count, const float* logits) {
   const ModelPlan& plan = engine_.plan_;
   for (uint32_t i = 0; i < count; ++i) {
     Session& session = *outs[i].session;
+    const Session::Feed& feed = session.feed_;
+    if (feed.want == QRT_LOGITS_NONE) continue;
     const float* row = logits + static_cast<uint64_t>(i) * plan.logits_stride;
     if (outs[i].last) {
       if (row != session.mutable_logits()) {
@@ -244,7 +403,6 @@ bool Batch::Deliver(const Engine::OutRow* outs, uint32_t count, const float* log
       }
       session.has_logits_ = true;
     }
-    const Session::Feed& feed = session.feed_;
     if (feed.on_logits != nullptr &&
         feed.on_logits(feed.ctx, session.handle_, outs[i].position, row, plan.vocab_size) != 0) {
       return false;

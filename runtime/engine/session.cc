@@ -54,6 +54,11 @@ Session::Sizes Session::SizesFor(const ModelPlan& plan, uint64_t context_tokens)
           Checked(plan.logits_stride) * sizeof(float)};
 }
 
+Session::~Session() {
+  engine_.Free(&state_);
+  engine_.Free(&kv_);
+}
+
 Status Session::Init(uint64_t context_tokens, const qrt_allocator* allocator) {
   const ModelPlan& plan = engine_.plan();
   if (context_tokens == 0 || context_tokens > std::numeric_limits<int32_t>::max() - kKvTokenAlignment) {
@@ -61,29 +66,56 @@ Status Session::Init(uint64_t context_tokens, const qrt_allocator* allocator) {
                   "context of " + std::to_string(context_tokens) + " tokens, expected 1 to 2147483583");
   }
   const Sizes sizes = SizesFor(plan, context_tokens);
-  const auto out_of_memory = [&](const char* what, uint64_t bytes) {
-    return Status(Code::kOutOfMemory, 6001,
-                  std::string("no memory for ") + what + ": " + std::to_string(bytes) + " bytes",
-                  "session of " + std::to_string(context_tokens) + " tokens", "ask for a smaller context");
+  const std::string note = "session of " + std::to_string(context_tokens) + " tokens";
+  const auto allocate = [&](const char* what, Checked bytes, DeviceBuffer* buffer) {
+    if (bytes.is(0)) return Status();
+    const DeviceResult result =
+        bytes.ok() ? engine_.Allocate(bytes.value(), buffer) : DeviceResult::kOutOfMemory;
+    if (result == DeviceResult::kOk) return Status();
+    const Status failure =
+        engine_.Failure(result, std::string(what) + " of " + std::to_string(bytes.value()) + " bytes");
+    return Status(failure.code(), failure.number(), failure.message(), failure.note() + ", " + note,
+                  failure.help());
   };
-  if (plan.state_bytes != 0 && !state_.Allocate(allocator, plan.state_bytes)) {
-    return out_of_memory("the recurrent state", plan.state_bytes);
+  QRT_RETURN_IF_ERROR(allocate("the recurrent state", sizes.state, &state_));
+  QRT_RETURN_IF_ERROR(allocate("the KV cache", sizes.kv, &kv_));
+  if (!logits_.Allocate(allocator, sizes.logits.value())) {
+    return Status(Code::kOutOfMemory, 6001,
+                  "no memory for logits: " + std::to_string(sizes.logits.value()) + " bytes", note,
+                  "free memory");
   }
-  if (!sizes.kv.ok() || (sizes.kv.value() != 0 && !kv_.Allocate(allocator, sizes.kv.value()))) {
-    return out_of_memory("the KV cache", sizes.kv.value());
-  }
-  if (!logits_.Allocate(allocator, sizes.logits.value()))
-    return out_of_memory("logits", sizes.logits.value());
   capacity_ = context_tokens;
   kv_capacity_ = Checked(context_tokens).aligned(kKvTokenAlignment).value();
   return Status();
 }
 
-void Session::Reset() {
-  if (position_ != 0 && state_.size() != 0) std::memset(state_.data(), 0, state_.size());
+Status Session::Reset() {
+  // What lies in the KV beyond the position is never read.
+  if ((position_ != 0 || damaged_) && !state_.empty()) {
+    const DeviceResult result = engine_.Zero(state_);
+    if (result != DeviceResult::kOk) {
+      damaged_ = true;
+      return engine_.Failure(result, "a reset");
+    }
+  }
   position_ = 0;
   has_logits_ = false;
+  damaged_ = false;
   cancel_.store(false, std::memory_order_relaxed);
+  return Status();
+}
+
+std::vector<CopyRange> Session::Ranges(uint8_t* payload, uint64_t tokens) const {
+  const ModelPlan& plan = engine_.plan();
+  std::vector<CopyRange> ranges;
+  if (plan.state_bytes != 0) ranges.push_back({&state_, 0, payload, plan.state_bytes});
+  payload += plan.state_bytes;
+  for (const KvPlane& plane : plan.kv_planes) {
+    const uint64_t bytes = tokens * plane.row_bytes;
+    if (bytes != 0) ranges.push_back({&kv_, plane.offset * kv_capacity_, payload, bytes});
+    payload += bytes;
+  }
+  return ranges;
 }
 
 uint64_t Session::SaveSize() const {
@@ -91,16 +123,14 @@ uint64_t Session::SaveSize() const {
   return sizeof(SnapshotHeader) + plan.state_bytes + position_ * KvRowBytes(plan);
 }
 
-void Session::Save(uint8_t* bytes) const {
+Status Session::Save(uint8_t* bytes) const {
   const ModelPlan& plan = engine_.plan();
-  uint8_t* at = bytes + sizeof(SnapshotHeader);
-  if (plan.state_bytes != 0) std::memcpy(at, state_.data(), plan.state_bytes);
-  at += plan.state_bytes;
-  for (const KvPlane& plane : plan.kv_planes) {
-    const uint64_t size = position_ * plane.row_bytes;
-    if (size != 0) std::memcpy(at, kv_.data() + plane.offset * kv_capacity_, size);
-    at += size;
+  if (damaged_) {
+    return Status(Code::kInvalidArgument, 5322, "a step of this session failed, so its content is undefined",
+                  "", "reset the session, or restore a snapshot into it");
   }
+  const DeviceResult result = engine_.Read(Ranges(bytes + sizeof(SnapshotHeader), position_));
+  if (result != DeviceResult::kOk) return engine_.Failure(result, "the saving of a session");
   SnapshotHeader header = {};
   std::memcpy(header.magic, kSnapshotMagic, sizeof header.magic);
   std::memcpy(header.identity, plan.identity.data(), sizeof header.identity);
@@ -108,9 +138,10 @@ void Session::Save(uint8_t* bytes) const {
   header.state_bytes = plan.state_bytes;
   header.kv_bytes_per_token = plan.kv_bytes_per_token;
   const uint8_t* payload = bytes + sizeof header;
-  const Hash128 hash = SnapshotHash(header, payload, static_cast<uint64_t>(at - payload));
+  const Hash128 hash = SnapshotHash(header, payload, SaveSize() - sizeof header);
   std::memcpy(header.hash, hash.data(), sizeof header.hash);
   std::memcpy(bytes, &header, sizeof header);
+  return Status();
 }
 
 Status Session::Restore(const uint8_t* bytes, uint64_t size) {
@@ -148,13 +179,13 @@ Status Session::Restore(const uint8_t* bytes, uint64_t size) {
                       " tokens, the session's context is " + std::to_string(capacity_),
                   "session snapshot", "restore into a session with a larger context");
   }
-  if (plan.state_bytes != 0) std::memcpy(state_.data(), at, plan.state_bytes);
-  at += plan.state_bytes;
-  for (const KvPlane& plane : plan.kv_planes) {
-    const uint64_t bytes_used = header.position * plane.row_bytes;
-    if (bytes_used != 0) std::memcpy(kv_.data() + plane.offset * kv_capacity_, at, bytes_used);
-    at += bytes_used;
+  // Write only reads the host's side of a range.
+  const DeviceResult result = engine_.Write(Ranges(const_cast<uint8_t*>(at), header.position));
+  if (result != DeviceResult::kOk) {
+    damaged_ = true;
+    return engine_.Failure(result, "the restoring of a session");
   }
+  damaged_ = false;
   position_ = header.position;
   has_logits_ = false;
   return Status();

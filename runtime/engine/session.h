@@ -5,11 +5,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "runtime/base/checked.h"
+#include "runtime/base/memory.h"
 #include "runtime/base/status.h"
-#include "runtime/engine/memory.h"
+#include "runtime/device/device.h"
 #include "runtime/engine/model_plan.h"
+#include "runtime/engine/sampler.h"
 #include "runtime/include/qrt/qrt.h"
 
 namespace qrt {
@@ -22,6 +25,7 @@ class Session {
  public:
   // Memory is taken in Init. `handle` is what callbacks receive.
   Session(Engine& engine, qrt_session* handle) : engine_(engine), handle_(handle) {}
+  ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -32,7 +36,8 @@ class Session {
   };
   static Sizes SizesFor(const ModelPlan& plan, uint64_t context_tokens);
 
-  // Takes the memory for `context_tokens` tokens. Errors: out of memory, invalid argument.
+  // Takes the memory for `context_tokens` tokens: the engine's device gives state and KV, `allocator` (NULL:
+  // the system) the logits. Errors: out of memory, invalid argument, device lost, device failed.
   Status Init(uint64_t context_tokens, const qrt_allocator* allocator);
 
   uint64_t position() const { return position_; }
@@ -44,17 +49,18 @@ class Session {
     return has_logits_ ? reinterpret_cast<const float*>(logits_.data()) : nullptr;
   }
 
-  // Back to the empty sequence.
-  void Reset();
+  // Back to the empty sequence. Errors: device lost, device failed.
+  Status Reset();
 
   // Stops the append now running, or the next one. Any thread, async-signal-safe.
   void Cancel() { cancel_.store(true, std::memory_order_relaxed); }
 
   // Snapshots: header, state, then the used rows of each KV plane, with an XXH3-128 over all of it.
   uint64_t SaveSize() const;
-  // `bytes` holds SaveSize().
-  void Save(uint8_t* bytes) const;
-  // Errors: snapshot mismatch, context full; the session is unchanged then.
+  // `bytes` holds SaveSize(). Errors: invalid argument (a step failed), device lost, device failed.
+  Status Save(uint8_t* bytes) const;
+  // Errors: snapshot mismatch, context full: the session is unchanged then; device lost, device failed: it
+  // must be reset.
   Status Restore(const uint8_t* bytes, uint64_t size);
 
  private:
@@ -68,21 +74,26 @@ class Session {
     qrt_logits_want want = QRT_LOGITS_NONE;
     qrt_logits_fn on_logits = nullptr;
     void* ctx = nullptr;
+    Sampler* sampler = nullptr;
+    int32_t* next_token = nullptr;  // where the sampler's choice goes
     Session* next = nullptr;
     bool active = false;
   };
 
+  // What a snapshot of `tokens` tokens holds behind its header, in order.
+  std::vector<CopyRange> Ranges(uint8_t* payload, uint64_t tokens) const;
   float* mutable_logits() { return reinterpret_cast<float*>(logits_.data()); }
 
   Engine& engine_;
   qrt_session* const handle_;
-  Memory state_;
-  Memory kv_;
+  DeviceBuffer state_;
+  DeviceBuffer kv_;
   Memory logits_;
   uint64_t capacity_ = 0;     // tokens the caller asked for
   uint64_t kv_capacity_ = 0;  // tokens the KV is laid out for, >= capacity_
   uint64_t position_ = 0;
   bool has_logits_ = false;
+  bool damaged_ = false;  // a step failed on the way: state and KV are undefined
   std::atomic<bool> cancel_{false};
   static_assert(std::atomic<bool>::is_always_lock_free, "Cancel runs in signal handlers");
   Feed feed_;

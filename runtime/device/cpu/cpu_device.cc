@@ -1,5 +1,6 @@
 #include "runtime/device/cpu/cpu_device.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/device/cpu/barrier.h"
@@ -57,25 +58,50 @@ Result<size_t> ChooseCode(const Manifest& manifest, const CpuFeatures& cpu, std:
                 known.empty() ? "it holds no code for CPUs" : "it holds: " + known);
 }
 
-CpuDevice::CpuDevice() {
+CpuDevice::CpuDevice(const qrt_allocator* allocator) : memory_(allocator) {
   InitBarrier(&barrier_);
 }
 
+uint64_t CpuDevice::ArenaBytes(const Manifest& manifest) {
+  uint64_t bytes = 64;  // never empty, so that there is always an address
+  for (const ProgramInfo& program : manifest.programs) bytes = std::max(bytes, program.arena_bytes);
+  return bytes;
+}
+
 Result<std::unique_ptr<CpuDevice>> CpuDevice::Create(const Artifact& artifact, size_t variant,
-                                                     std::unique_ptr<Workers> workers) {
-  std::unique_ptr<CpuDevice> device(new CpuDevice);
+                                                     std::unique_ptr<Workers> workers,
+                                                     const qrt_allocator* allocator) {
+  std::unique_ptr<CpuDevice> device(new CpuDevice(allocator));
   Result<CodeImage> code = CodeImage::Load(artifact.code(variant), artifact.code_hash(variant),
                                            artifact.manifest().programs.size());
   if (!code.ok()) return code.status();
   device->code_ = std::move(*code);
+  device->variant_ = artifact.manifest().code[variant].isa;
   device->workers_ = std::move(workers);
+  device->weights_ = artifact.weights(variant).data();
+  const uint64_t arena = ArenaBytes(artifact.manifest());
+  if (device->Allocate(arena, &device->arena_) != DeviceResult::kOk) {
+    return Status(Code::kOutOfMemory, 6001, "no memory for the arena: " + std::to_string(arena) + " bytes",
+                  "device cpu", "compile with a ladder of smaller buckets, or free memory");
+  }
   return device;
 }
 
-bool CpuDevice::Run(uint32_t program, qrt_step_args* args) {
-  args->barrier = &barrier_;
-  Step step = {code_.entry(program), args};
-  return workers_->Run(RunStep, &step);
+DeviceResult CpuDevice::Run(const StepRequest& step) {
+  qrt_step_args args = {};
+  args.weights = weights_;
+  args.arena = HostMemory::Data(arena_);
+  args.seqs = step.seqs;
+  args.n_seqs = step.n_seqs;
+  args.n_rows = step.n_rows;
+  args.tokens = step.tokens;
+  args.positions = step.positions;
+  args.out_rows = step.out_rows;
+  args.n_out = step.n_out;
+  args.logits = step.logits;
+  args.barrier = &barrier_;
+  Step run = {code_.entry(step.program), &args};
+  return workers_->Run(RunStep, &run) ? DeviceResult::kOk : DeviceResult::kRefused;
 }
 
 }  // namespace qrt

@@ -11,6 +11,7 @@
 #include "runtime/base/cpu_features.h"
 #include "runtime/base/status.h"
 #include "runtime/device/cpu/code_image.h"
+#include "runtime/device/cpu/host_memory.h"
 #include "runtime/device/cpu/thread_pool.h"
 #include "runtime/device/device.h"
 
@@ -23,20 +24,47 @@ Result<size_t> ChooseCode(const Manifest& manifest, const CpuFeatures& cpu, std:
 
 class CpuDevice final : public Device {
  public:
-  // Copies code variant `variant` of the artifact into executable memory; the artifact is not needed
-  // afterwards. Errors: those of CodeImage::Load.
+  // Copies code variant `variant` of the artifact into executable memory and takes the arena. The artifact's
+  // weights are used where they are mapped: it must outlive the device. `allocator` NULL: the system; else it
+  // serves the arena and the memory of sessions. Errors: those of CodeImage::Load, out of memory.
   static Result<std::unique_ptr<CpuDevice>> Create(const Artifact& artifact, size_t variant,
-                                                   std::unique_ptr<Workers> workers);
+                                                   std::unique_ptr<Workers> workers,
+                                                   const qrt_allocator* allocator);
 
+  // Of the arena that Create takes.
+  static uint64_t ArenaBytes(const Manifest& manifest);
+
+  ~CpuDevice() override { memory_.Free(&arena_); }
+
+  const std::string& name() const override { return name_; }
+  const std::string& variant() const override { return variant_; }
   uint32_t threads() const override { return workers_->threads(); }
-  bool Run(uint32_t program, qrt_step_args* args) override;
-  uint64_t code_bytes() const { return code_.bytes(); }
+  uint64_t code_bytes() const override { return code_.bytes(); }
+  uint64_t scratch_bytes() const override { return arena_.bytes; }
+  uint64_t device_weight_bytes() const override { return 0; }
+  bool samples() const override { return false; }
+  DeviceResult Run(const StepRequest& step) override;
+  DeviceResult Allocate(uint64_t bytes, DeviceBuffer* buffer) override {
+    return memory_.Allocate(bytes, buffer);
+  }
+  void Free(DeviceBuffer* buffer) override { memory_.Free(buffer); }
+  DeviceResult Zero(const DeviceBuffer& buffer) override { return memory_.Zero(buffer); }
+  DeviceResult Read(std::span<const CopyRange> ranges) override { return memory_.Read(ranges); }
+  DeviceResult Write(std::span<const CopyRange> ranges) override { return memory_.Write(ranges); }
+  const DeviceBuffer& arena() const override { return arena_; }
+  DeviceCounters counters() const override { return {}; }
+  std::string last_error() const override { return ""; }
 
  private:
-  CpuDevice();
+  explicit CpuDevice(const qrt_allocator* allocator);
 
+  const std::string name_ = "cpu";
+  std::string variant_;
+  HostMemory memory_;
   CodeImage code_;
   std::unique_ptr<Workers> workers_;
+  const uint8_t* weights_ = nullptr;
+  DeviceBuffer arena_;
   alignas(64) qrt_barrier barrier_;
 };
 

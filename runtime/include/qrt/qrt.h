@@ -63,7 +63,11 @@ enum {
   QRT_SNAPSHOT_MISMATCH = 11,    /* a snapshot of another artifact or geometry, or a damaged one */
   QRT_UNAVAILABLE = 12,          /* the artifact does not carry this (no tokenizer, no chat template) */
   QRT_TEMPLATE_ERROR = 13,       /* the chat template failed or went over its budget */
-  QRT_INTERNAL = 14              /* a bug in qrt; please report it */
+  QRT_INTERNAL = 14,             /* a bug in qrt; please report it */
+  QRT_DEVICE_LOST =
+      15, /* the GPU is gone (reset, removed, timed out): make another engine; others are unaffected */
+  QRT_DEVICE_FAILED =
+      16 /* the GPU's driver reported an error; the session it befell must be reset or restored */
 };
 
 /* What went wrong, for people. Memory of the caller; strings are UTF-8, NUL-terminated and cut to fit. */

@@ -1,4 +1,4 @@
-#include "runtime/engine/memory.h"
+#include "runtime/base/memory.h"
 
 #include <sys/mman.h>
 

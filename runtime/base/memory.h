@@ -1,6 +1,6 @@
 // Memory whose size follows the model or the context, from the embedder's allocator or from the system.
-#ifndef RUNTIME_ENGINE_MEMORY_H_
-#define RUNTIME_ENGINE_MEMORY_H_
+#ifndef RUNTIME_BASE_MEMORY_H_
+#define RUNTIME_BASE_MEMORY_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -36,4 +36,4 @@ class Memory {
 
 }  // namespace qrt
 
-#endif  // RUNTIME_ENGINE_MEMORY_H_
+#endif  // RUNTIME_BASE_MEMORY_H_
