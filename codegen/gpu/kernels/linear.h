@@ -1,0 +1,70 @@
+// What the variants of the linear kernel share. y (op)= W x for each row x of the step.
+//
+// One order of operations for all variants, so that a row's result does not depend on the bucket: the columns
+// are cut into `parts` runs of 32-column chunks; within a part chunks follow one another in one accumulator
+// (f32 numerics: two, even and odd columns, added at the part's end); the result is ((0 + part 0) + part 1) +
+// ...
+#ifndef QCC_CODEGEN_GPU_KERNELS_LINEAR_H_
+#define QCC_CODEGEN_GPU_KERNELS_LINEAR_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "codegen/gpu/kernels/launch.h"
+#include "codegen/gpu/kernels/weights.h"
+
+namespace qcc::gpu {
+
+enum class Epilogue : uint8_t { kStore, kAdd, kSwiglu };
+
+// Everything that shapes the code of a linear kernel, but its tiling.
+struct LinearSpec {
+  Format format = Format::F32;
+  bool int8 = false;  // numerics
+  int64_t k = 0;      // a multiple of 32 and of the format's block
+  Epilogue epilogue = Epilogue::kStore;
+
+  int64_t chunks() const { return k / kChunkColumns; }
+  int parts() const { return chunks() >= 8 ? 8 : chunks() >= 4 ? 4 : chunks() >= 2 ? 2 : 1; }
+  int64_t chunks_per_part() const { return (chunks() + parts() - 1) / parts(); }
+  int64_t x_row_bytes() const;
+  int64_t group_bytes() const { return GroupBytes(format, k); }
+  // Groups of weights behind 16 columns of y: gate and up for swiglu.
+  int groups_per_unit() const { return epilogue == Epilogue::kSwiglu ? 2 : 1; }
+  std::string name() const;  // "linear.q4_k.int8.k1024.add"
+};
+
+// Arguments of every variant. A unit is 16 columns of y.
+struct LinearArgs {
+  explicit LinearArgs(Builder& b);
+  static std::vector<Arg> List(Arg x, Arg w, Arg y, Arg count, int64_t units, int64_t y_row_bytes);
+  Val x, w, y;
+  Val rows;         // i32: of this step
+  Val units;        // i32
+  Val y_row_bytes;  // i32
+};
+
+// Accumulators [group][row] of one matrix row of each group in `groups` (byte offsets) with rows at byte
+// offsets `x_rows`, over the chunks [low, high), i32.
+std::vector<Val> LinearPart(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val lane,
+                            const std::vector<Val>& groups, const std::vector<Val>& x_rows, Val low,
+                            Val high);
+
+// First chunk of a part, and the one after its last.
+Val PartLow(const LinearSpec& spec, Val part);
+Val PartHigh(const LinearSpec& spec, Val part);
+
+// Finishes one element: `sums` has the sum of the unit's groups; `offset`: the element's place in y.
+void StoreLinear(Builder& b, const LinearSpec& spec, Val y, Val offset, const std::vector<Val>& sums);
+
+// ---- variants: `launch.args` and costs are set by the caller ----
+
+// Few rows: 16 threads a part, every weight read once for `tile_rows` rows.
+Launch LinearSplit(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows);
+// Many rows: a thread has `tile_rows` rows by two groups over all columns.
+Launch LinearTiled(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows);
+
+}  // namespace qcc::gpu
+
+#endif  // QCC_CODEGEN_GPU_KERNELS_LINEAR_H_

@@ -1,0 +1,246 @@
+// The linear kernels themselves.
+#include <algorithm>
+
+#include "codegen/gpu/kernels/linear.h"
+#include "dialects/plan/pack_layout.h"
+
+namespace qcc::gpu {
+namespace {
+
+constexpr int kThreads = 128;
+constexpr int kLanes = 16;  // threads side by side, one matrix row each
+constexpr int kSlots = kThreads / kLanes;
+
+// 32 columns of one int8 row.
+struct Int8Chunk {
+  std::vector<Val> codes;  // 8 words
+  Val scale, sums[2];
+};
+
+Int8Chunk ReadInt8Chunk(Builder& b, int64_t k, Val x, Val row, Val chunk) {
+  Int8Chunk c;
+  const Val at = row + (chunk << 5);
+  for (int half = 0; half < 2; ++half) {
+    const Val v = b.Load(Type::kI32x4, x, half ? at + 16 : at);
+    for (int i = 0; i < 4; ++i) c.codes.push_back(b.Extract(v, i));
+  }
+  c.scale = b.Load(Type::kF32, x, row + (chunk << 2) + static_cast<double>(k));
+  const Val sums = row + (chunk << 3) + static_cast<double>(k + k / 8);
+  if (k % 64 == 0) {
+    const Val v = b.Load(Type::kI32x2, x, sums);
+    c.sums[0] = b.Extract(v, 0);
+    c.sums[1] = b.Extract(v, 1);
+  } else {
+    c.sums[0] = b.Load(Type::kI32, x, sums);
+    c.sums[1] = b.Load(Type::kI32, x, sums + 4);
+  }
+  return c;
+}
+
+// acc + the product of 32 columns: integer dot products per scale, exact, then scales in f32.
+Val Int8Product(Builder& b, const PackedRow& row, const std::vector<Val>& codes,
+                const PackedRow::Scales& scales, const Int8Chunk& x, Val acc) {
+  const int offset = row.code_offset();
+  const bool two = row.columns_per_scale() == 16;
+  const Val both = x.sums[0] + x.sums[1];
+  for (int s = 0; s < (two ? 2 : 1); ++s) {
+    Val dot = offset ? (two ? x.sums[s] : both) * -offset : b.I32(0);
+    for (int t = two ? 4 * s : 0; t < (two ? 4 * s + 4 : 8); ++t) dot = b.Dot4(codes[t], x.codes[t], dot);
+    acc = Fma(scales.scale[s] * x.scale, b.ToF32(dot), acc);
+  }
+  if (scales.shift) acc = Fma(scales.shift, x.scale * b.ToF32(both), acc);
+  return acc;
+}
+
+std::vector<PackedRow> Rows(Builder& b, const LinearSpec& spec, Val w, Val lane,
+                            const std::vector<Val>& groups) {
+  std::vector<PackedRow> rows;
+  for (Val group : groups) rows.emplace_back(b, spec.format, spec.k, w, group, lane);
+  return rows;
+}
+
+std::vector<Val> Int8Part(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val lane,
+                          const std::vector<Val>& groups, const std::vector<Val>& x_rows, Val low, Val high) {
+  const std::vector<PackedRow> rows = Rows(b, spec, args.w, lane, groups);
+  const size_t m_count = x_rows.size();
+  const std::vector<Val> zero(groups.size() * m_count, b.F32(0.f));
+  return b.For(low, high, b.I32(1), zero, [&](Val chunk, const std::vector<Val>& carried) {
+    std::vector<Val> acc = carried;
+    std::vector<std::vector<Val>> codes;
+    std::vector<PackedRow::Scales> scales;
+    for (const PackedRow& row : rows) {
+      const PackedRow::Chunk at = row.At(chunk);
+      codes.push_back(row.ReadCodes(at));
+      scales.push_back(row.ReadScales(at));
+    }
+    for (size_t m = 0; m < m_count; ++m) {
+      const Int8Chunk x = ReadInt8Chunk(b, spec.k, args.x, x_rows[m], chunk);
+      for (size_t g = 0; g < rows.size(); ++g) {
+        Val& a = acc[g * m_count + m];
+        a = Int8Product(b, rows[g], codes[g], scales[g], x, a);
+      }
+    }
+    return acc;
+  });
+}
+
+std::vector<Val> F32Part(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val lane,
+                         const std::vector<Val>& groups, const std::vector<Val>& x_rows, Val low, Val high) {
+  const std::vector<PackedRow> rows = Rows(b, spec, args.w, lane, groups);
+  const size_t m_count = x_rows.size(), n = groups.size() * m_count;
+  // Even columns, then odd ones.
+  const std::vector<Val> zero(2 * n, b.F32(0.f));
+  const std::vector<Val> sums =
+      b.For(low, high, b.I32(1), zero, [&](Val chunk, const std::vector<Val>& carried) {
+        std::vector<Val> acc = carried;
+        std::vector<std::vector<Val>> values;
+        for (const PackedRow& row : rows) values.push_back(row.ReadValues(row.At(chunk)));
+        for (size_t m = 0; m < m_count; ++m) {
+          const Val at = x_rows[m] + (chunk << 7);
+          for (int t = 0; t < 8; ++t) {
+            const Val v = b.Load(Type::kF32x4, args.x, at + 16 * t);
+            for (int c = 0; c < 4; ++c) {
+              const Val x = b.Extract(v, c);
+              for (size_t g = 0; g < rows.size(); ++g) {
+                Val& a = acc[(c & 1) * n + g * m_count + m];
+                a = Fma(values[g][4 * t + c], x, a);
+              }
+            }
+          }
+        }
+        return acc;
+      });
+  std::vector<Val> result;
+  for (size_t i = 0; i < n; ++i) result.push_back(sums[i] + sums[n + i]);
+  return result;
+}
+
+// Byte offsets of `count` rows from `first` on; rows beyond the step's last repeat it.
+std::vector<Val> RowOffsets(const LinearSpec& spec, const LinearArgs& args, Val first, int count) {
+  std::vector<Val> offsets;
+  for (int m = 0; m < count; ++m) {
+    offsets.push_back(MinS(first + m, args.rows - 1) * static_cast<double>(spec.x_row_bytes()));
+  }
+  return offsets;
+}
+
+int64_t CeilDiv(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+void EmitSplit(Builder& b, const LinearSpec& spec, int tile_rows) {
+  const LinearArgs args(b);
+  const int parts = spec.parts(), groups = spec.groups_per_unit();
+  const int units_here = kSlots / parts;
+  const Val thread = b.Thread(), lane = thread & (kLanes - 1), slot = ShrU(thread, 4);
+  const Val part = slot & (parts - 1);
+  const Val first_unit = b.BlockX() * units_here, first_row = b.BlockY() * tile_rows;
+  const Shared partial = b.AllocShared(Type::kF32, groups * tile_rows * kThreads);
+  b.If(LtS(first_row, args.rows), [&] {
+    // Threads of a unit beyond the last go along with it, for the barrier.
+    const Val unit = MinS(first_unit + DivU(slot, parts), args.units - 1);
+    std::vector<Val> offsets;
+    for (int g = 0; g < groups; ++g) {
+      offsets.push_back((unit * groups + g) * static_cast<double>(spec.group_bytes()));
+    }
+    const std::vector<Val> acc =
+        LinearPart(b, spec, args, lane, offsets, RowOffsets(spec, args, first_row, tile_rows),
+                   PartLow(spec, part), PartHigh(spec, part));
+    for (size_t i = 0; i < acc.size(); ++i) {
+      b.StoreShared(partial, thread + static_cast<double>(i * kThreads), acc[i]);
+    }
+    b.Barrier();
+    const int elements = kLanes * units_here * tile_rows;
+    for (int begin = 0; begin < elements; begin += kThreads) {
+      // Element: lane, unit, row, fastest first.
+      const Val element = thread + begin;
+      const Val at = DivU(element, kLanes);
+      const Val local = RemU(at, units_here), row = DivU(at, units_here);
+      const Val out_unit = first_unit + local, out_row = first_row + row;
+      const auto finish = [&] {
+        std::vector<Val> sums;
+        for (int g = 0; g < groups; ++g) {
+          Val sum = b.F32(0.f);
+          const Val from = (row + g * tile_rows) * kThreads + local * (parts * kLanes) + lane;
+          for (int p = 0; p < parts; ++p) sum = sum + b.LoadShared(partial, from + p * kLanes);
+          sums.push_back(sum);
+        }
+        StoreLinear(b, spec, args.y, out_row * args.y_row_bytes + (out_unit * kLanes + lane) * 4, sums);
+      };
+      Val inside = And(LtS(out_unit, args.units), LtS(out_row, args.rows));
+      if (begin + kThreads > elements) inside = And(inside, LtS(element, b.I32(elements)));
+      b.If(inside, finish);
+    }
+  });
+}
+
+void EmitTiled(Builder& b, const LinearSpec& spec, int tile_rows, int row_tiles) {
+  const LinearArgs args(b);
+  const bool swiglu = spec.epilogue == Epilogue::kSwiglu;
+  const int units_each = swiglu ? 1 : 2, pairs = kSlots / row_tiles;
+  const Val thread = b.Thread(), lane = thread & (kLanes - 1), slot = ShrU(thread, 4);
+  // Neighbouring slots share their rows: a subgroup of 32 reads one place of x.
+  const Val first_unit = (b.BlockX() * pairs + (slot & (pairs - 1))) * units_each;
+  const Val first_row = (b.BlockY() * row_tiles + DivU(slot, pairs)) * tile_rows;
+  b.If(And(LtS(first_row, args.rows), LtS(first_unit, args.units)), [&] {
+    std::vector<Val> offsets;
+    for (int g = 0; g < 2; ++g) {
+      const Val group = swiglu ? first_unit * 2 + g : MinS(first_unit + g, args.units - 1);
+      offsets.push_back(group * static_cast<double>(spec.group_bytes()));
+    }
+    const std::vector<Val> x_rows = RowOffsets(spec, args, first_row, tile_rows);
+    const std::vector<Val> zero(static_cast<size_t>(2 * tile_rows), b.F32(0.f));
+    const auto add_part = [&](Val part, const std::vector<Val>& carried) {
+      std::vector<Val> acc =
+          LinearPart(b, spec, args, lane, offsets, x_rows, PartLow(spec, part), PartHigh(spec, part));
+      for (size_t i = 0; i < acc.size(); ++i) acc[i] = carried[i] + acc[i];
+      return acc;
+    };
+    const std::vector<Val> sums = b.For(b.I32(0), b.I32(spec.parts()), b.I32(1), zero, add_part);
+    for (int m = 0; m < tile_rows; ++m) {
+      b.If(LtS(first_row + m, args.rows), [&] {
+        const Val at = (first_row + m) * args.y_row_bytes + (first_unit * kLanes + lane) * 4;
+        if (swiglu) {
+          StoreLinear(b, spec, args.y, at, {sums[m], sums[tile_rows + m]});
+          return;
+        }
+        StoreLinear(b, spec, args.y, at, {sums[m]});
+        b.If(LtS(first_unit + 1, args.units),
+             [&] { StoreLinear(b, spec, args.y, at + 4 * kLanes, {sums[tile_rows + m]}); });
+      });
+    }
+  });
+}
+
+}  // namespace
+
+std::vector<Val> LinearPart(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val lane,
+                            const std::vector<Val>& groups, const std::vector<Val>& x_rows, Val low,
+                            Val high) {
+  return (spec.int8 ? Int8Part : F32Part)(b, spec, args, lane, groups, x_rows, low, high);
+}
+
+Launch LinearSplit(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows) {
+  Launch launch;
+  launch.name = spec.name() + ".r" + std::to_string(tile_rows);
+  launch.emit = [spec, tile_rows](Builder& b) { EmitSplit(b, spec, tile_rows); };
+  launch.workgroup_size = kThreads;
+  launch.grid[0] = static_cast<uint32_t>(CeilDiv(units, kSlots / spec.parts()));
+  launch.grid[1] = static_cast<uint32_t>(CeilDiv(rows, tile_rows));
+  return launch;
+}
+
+Launch LinearTiled(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows) {
+  int row_tiles = 1;
+  while (row_tiles < 4 && row_tiles * tile_rows < rows) row_tiles *= 2;
+  const int units_each = spec.epilogue == Epilogue::kSwiglu ? 1 : 2;
+  Launch launch;
+  launch.name = spec.name() + ".t" + std::to_string(tile_rows) + "x" + std::to_string(row_tiles);
+  launch.emit = [spec, tile_rows, row_tiles](Builder& b) { EmitTiled(b, spec, tile_rows, row_tiles); };
+  launch.workgroup_size = kThreads;
+  launch.grid[0] = static_cast<uint32_t>(CeilDiv(units, int64_t{kSlots} / row_tiles * units_each));
+  launch.grid[1] = static_cast<uint32_t>(CeilDiv(rows, int64_t{tile_rows} * row_tiles));
+  return launch;
+}
+
+}  // namespace qcc::gpu

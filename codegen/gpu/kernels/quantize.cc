@@ -1,0 +1,75 @@
+// quantize, and the int8 rows of others.
+#include <cstddef>
+
+#include "codegen/gpu/kernels/families.h"
+#include "codegen/gpu/kernels/math.h"
+#include "codegen/gpu/kernels/row_quantizer.h"
+#include "codegen/gpu/kernels/step.h"
+#include "dialects/plan/pack_layout.h"
+
+namespace qcc::gpu {
+namespace {
+
+constexpr int kThreads = 128;
+
+}  // namespace
+
+RowQuantizer::RowQuantizer(Builder& builder, int workgroup_size, int64_t k)
+    : b_(builder), k_(k), block_(builder, workgroup_size, 8), half_(builder, workgroup_size, 4) {}
+
+void RowQuantizer::Write(Val out_q, Val row, Val quad, Val active, const std::vector<Val>& values) {
+  Val peak = b_.Call(Builder::Fn::kAbs, values[0]);
+  for (int c = 1; c < 4; ++c) peak = MaxF(peak, b_.Call(Builder::Fn::kAbs, values[c]));
+  peak = block_.Max(peak);
+  const Val d = DivF(peak, b_.F32(127.f));
+  const Val none = b_.Compare(Builder::Cmp::kEqF, d, b_.F32(0.f));
+  const Val divisor = Select(none, b_.F32(1.f), d);
+  // A d that is subnormal may be too small by its rounding: keep the codes in range. d == 0: all codes 0.
+  const Val top = Select(none, b_.F32(0.f), b_.F32(127.f)),
+            bottom = Select(none, b_.F32(0.f), b_.F32(-127.f));
+  Val word, sum;
+  for (int c = 0; c < 4; ++c) {
+    const Val code = RoundEvenToI32(MaxF(MinF(DivF(values[c], divisor), top), bottom));
+    const Val byte = c == 3 ? code << 24 : (code & 0xff) << (8 * c);
+    word = c ? word | byte : byte;
+    sum = c ? sum + code : code;
+  }
+  // At most 16 * 127: exact in f32.
+  const Val half_sum = b_.ToI32(half_.Sum(b_.ToF32(sum)));
+  b_.If(active, [&] {
+    b_.Store(out_q, row + (quad << 2), word);
+    b_.If(Eq(quad & 7, 0), [&] { b_.Store(out_q, row + ShrU(quad, 1) + static_cast<double>(k_), d); });
+    b_.If(Eq(quad & 3, 0), [&] { b_.Store(out_q, row + quad + static_cast<double>(k_ + k_ / 8), half_sum); });
+  });
+}
+
+std::vector<Launch> Expand_quantize(const Dispatch& dispatch, Expansion& expansion) {
+  const int64_t k = dispatch.integer("cols"), rows = dispatch.rows;
+  if (k % 32) return {};
+  Launch launch;
+  launch.name = "quantize.k" + std::to_string(k);
+  launch.workgroup_size = kThreads;
+  launch.emit = [k](Builder& b) {
+    const Val x = b.Arg(0), out_q = b.Arg(1);
+    RowQuantizer quantizer(b, kThreads, k);
+    const Val row = b.BlockX();
+    b.If(LtS(row, StepRows(b.Arg(2))), [&] {
+      const Val quad = b.BlockY() * kThreads + b.Thread();
+      const Val last = b.I32(static_cast<int32_t>(k / 4 - 1));
+      const Val v = b.Load(Type::kF32x4, x, row * static_cast<double>(4 * k) + (MinS(quad, last) << 4));
+      std::vector<Val> values;
+      for (int c = 0; c < 4; ++c) values.push_back(b.Extract(v, c));
+      quantizer.Write(out_q, row * static_cast<double>(plan::int8_row_bytes(k)), quad,
+                      b.Compare(Builder::Cmp::kLeS, quad, last), values);
+    });
+  };
+  launch.grid[0] = static_cast<uint32_t>(rows);
+  launch.grid[1] = static_cast<uint32_t>(plan::align_up(k / 4, kThreads) / kThreads);
+  launch.args = {dispatch.arg("x"), dispatch.arg("out_q"), StepArg(expansion)};
+  launch.read_bytes = static_cast<uint64_t>(rows * 4 * k);
+  launch.write_bytes = static_cast<uint64_t>(rows * (k + k / 8 + k / 4));
+  launch.ops = static_cast<uint64_t>(rows * 2 * k);
+  return {launch};
+}
+
+}  // namespace qcc::gpu
