@@ -119,7 +119,7 @@ TEST(EngineAppend, LogitsAreThereOnlyWhenTheLastAppendWantedThem) {
   ASSERT_TRUE(Append(s.session, {tokens.begin() + 21, tokens.end()}, QRT_LOGITS_ALL, &rows).ok());
   ASSERT_NE(s.session.logits(), nullptr);
   EXPECT_EQ(std::vector<float>(s.session.logits(), s.session.logits() + toy::kVocab), expected[39]);
-  s.session.Reset();
+  ASSERT_TRUE(s.session.Reset().ok());
   EXPECT_EQ(s.session.logits(), nullptr) << "after reset";
 }
 
@@ -128,7 +128,7 @@ TEST(EngineAppend, ResetBeginsAnEmptySequence) {
   ToySession s(toy);
   const std::vector<int32_t> tokens = Tokens(30, 7);
   ASSERT_TRUE(Append(s.session, Tokens(100)).ok());
-  s.session.Reset();
+  ASSERT_TRUE(s.session.Reset().ok());
   EXPECT_EQ(s.session.position(), 0u);
   Rows rows;
   ASSERT_TRUE(Append(s.session, tokens, QRT_LOGITS_ALL, &rows).ok());
@@ -327,7 +327,7 @@ TEST(EngineCancel, CancelStopsOneAppend) {
   EXPECT_EQ(s.session.position(), 0u);
   EXPECT_TRUE(Append(s.session, Tokens(5)).ok()) << "one cancel stops one append";
   s.session.Cancel();
-  s.session.Reset();
+  ASSERT_TRUE(s.session.Reset().ok());
   EXPECT_TRUE(Append(s.session, Tokens(5)).ok()) << "reset clears a cancel";
 }
 
@@ -350,11 +350,11 @@ TEST(EngineCancel, AThreadPoolThatRefusesIsAnErrorAndNotALoss) {
   Toy toy;
   ToySession s(toy);
   const std::vector<int32_t> tokens = Tokens(100);
-  toy.device->refuse_after = 1;
+  toy.device->fail_after = 1;
   const qrt::Status status = Append(s.session, tokens);
   EXPECT_EQ(status.number(), 5321u) << status.ToString();
   EXPECT_EQ(s.session.position(), 64u);
-  toy.device->refuse_after = -1;
+  toy.device->fail_after = -1;
   ASSERT_TRUE(Append(s.session, {tokens.begin() + 64, tokens.end()}).ok());
   EXPECT_EQ(std::vector<float>(s.session.logits(), s.session.logits() + toy::kVocab),
             toy::Reference(tokens)[99]);

@@ -42,7 +42,8 @@ TEST(EngineMemory, WhatIsPlannedIsWhatIsTaken) {
     const qrt::ModelPlan plan = toy::Plan(toy::Ladder());
     Toy toy(toy::Ladder(), 1, &allocator);
     ASSERT_TRUE(toy.status.ok());
-    const qrt::Checked engine = qrt::Engine::MemoryBytes(plan, qrt::Schedule(plan.programs));
+    const qrt::Checked engine =
+        qrt::Engine::MemoryBytes(plan, qrt::Schedule(plan.programs), false) + toy.device->scratch_bytes();
     EXPECT_EQ(counting.live, engine.value());
     EXPECT_EQ(toy.engine->memory_bytes(), engine.value());
     for (const uint64_t context : {1u, 64u, 65u, 1000u}) {
@@ -103,17 +104,16 @@ TEST(EngineMemory, RunningOutAnywhereIsAnErrorAndNothingLeaks) {
     Counting counting;
     const qrt_allocator allocator = counting.allocator();
     const std::vector<int32_t> tokens = Tokens(30);
-    uint8_t weights[64] = {};
     const long start = allocations.load();
     fail_at.store(start + n);
     bool threw = false;
     long used = LONG_MAX;  // allocations until the tokens were fed; fewer than n: the failure was not reached
     qrt::Code code = qrt::Code::kOk;
     try {
-      auto device = std::make_unique<toy::Device>(toy::Ladder(), qrt::ThreadPool::Create(3, 1), weights);
+      auto device = std::make_unique<toy::Device>(toy::Ladder(), qrt::ThreadPool::Create(3, 1), &allocator);
       std::unique_ptr<qrt::Engine> engine;
       qrt::Status status =
-          qrt::Engine::Create(toy::Plan(toy::Ladder()), weights, std::move(device), &allocator, &engine);
+          qrt::Engine::Create(toy::Plan(toy::Ladder()), std::move(device), &allocator, &engine);
       if (status.ok()) {
         qrt::Session session(*engine, nullptr);
         status = session.Init(100, &allocator);

@@ -14,7 +14,7 @@ using toy::ToySession;
 
 std::vector<uint8_t> Saved(const qrt::Session& session) {
   std::vector<uint8_t> bytes(session.SaveSize());
-  session.Save(bytes.data());
+  EXPECT_TRUE(session.Save(bytes.data()).ok());
   return bytes;
 }
 
@@ -89,8 +89,8 @@ TEST(EngineSnapshot, AnotherArtifactOrTooSmallAContextIsRefused) {
   Toy other;
   qrt::ModelPlan plan = toy::Plan(toy::Ladder());
   plan.identity[15] = 1;
-  auto device = std::make_unique<toy::Device>(toy::Ladder(), qrt::ThreadPool::Create(1, 1), other.weights);
-  ASSERT_TRUE(qrt::Engine::Create(plan, other.weights, std::move(device), nullptr, &other.engine).ok());
+  auto device = std::make_unique<toy::Device>(toy::Ladder(), qrt::ThreadPool::Create(1, 1));
+  ASSERT_TRUE(qrt::Engine::Create(plan, std::move(device), nullptr, &other.engine).ok());
   ToySession foreign(other, 64);
   const qrt::Status status = foreign.session.Restore(bytes.data(), bytes.size());
   EXPECT_EQ(status.code(), Code::kSnapshotMismatch);

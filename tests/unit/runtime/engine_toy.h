@@ -3,14 +3,19 @@
 #ifndef TESTS_UNIT_RUNTIME_ENGINE_TOY_H_
 #define TESTS_UNIT_RUNTIME_ENGINE_TOY_H_
 
+#include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <new>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "runtime/device/cpu/barrier.h"
+#include "runtime/device/cpu/host_memory.h"
 #include "runtime/device/cpu/thread_pool.h"
 #include "runtime/device/device.h"
 #include "runtime/engine/engine.h"
@@ -72,6 +77,16 @@ inline std::vector<qrt::Program> Ladder() {
           {Phase::kHead, 8, 4096}};
 }
 
+// What the toy device chooses where the highest logit is `best`.
+inline int32_t SampledToken(uint32_t best, const qrt_gpu_sample& sample, const qrt_gpu_penalty* penalties) {
+  uint64_t token = best + sample.random;
+  for (uint32_t i = 0; i < sample.penalty_count; ++i) {
+    const qrt_gpu_penalty& penalty = penalties[sample.penalty_begin + i];
+    token += Mix(penalty.token, penalty.count);
+  }
+  return static_cast<int32_t>(token % kVocab);
+}
+
 // One run of a program.
 struct Step {
   uint32_t program;
@@ -85,42 +100,96 @@ struct Step {
 
 class Device final : public qrt::Device {
  public:
-  Device(std::vector<qrt::Program> programs, std::unique_ptr<qrt::Workers> workers, const uint8_t* weights)
-      : programs_(std::move(programs)), workers_(std::move(workers)), weights_(weights) {
+  Device(std::vector<qrt::Program> programs, std::unique_ptr<qrt::Workers> workers,
+         const qrt_allocator* allocator = nullptr)
+      : programs_(std::move(programs)), workers_(std::move(workers)), memory_(allocator) {
     qrt::InitBarrier(&barrier_);
     steps.reserve(1 << 16);
     violation.reserve(256);
+    uint64_t arena = 64;
+    for (const qrt::Program& program : programs_) arena = std::max(arena, program.arena_bytes);
+    if (memory_.Allocate(arena, &arena_) != qrt::DeviceResult::kOk) throw std::bad_alloc();
+  }
+  ~Device() override {
+    if (buffers != 0) std::abort();  // memory of a session outlived the engine
+    memory_.Free(&arena_);
   }
 
+  const std::string& name() const override { return name_; }
+  const std::string& variant() const override { return name_; }
   uint32_t threads() const override { return workers_->threads(); }
+  uint64_t code_bytes() const override { return 0; }
+  uint64_t scratch_bytes() const override { return arena_.bytes; }
+  uint64_t device_weight_bytes() const override { return 0; }
+  bool samples() const override { return chooses; }
+  const qrt::DeviceBuffer& arena() const override { return arena_; }
+  qrt::DeviceCounters counters() const override { return counters_; }
+  std::string last_error() const override { return "the toy's driver says no"; }
 
-  bool Run(uint32_t program, qrt_step_args* args) override {
-    if (refuse_after == 0) return false;
-    if (refuse_after > 0) --refuse_after;
-    args->barrier = &barrier_;
-    Check(program, *args);
-    steps.push_back({program, args->n_rows, args->n_seqs, args->n_out});
-    current_ = &programs_[program];
-    args_ = args;
-    return workers_->Run([](void* self, uint32_t i, uint32_t n) { static_cast<Device*>(self)->Thread(i, n); },
-                         this);
+  qrt::DeviceResult Run(const qrt::StepRequest& request) override {
+    if (fail_after == 0) return Failing();
+    if (fail_after > 0) --fail_after;
+    Check(request);
+    steps.push_back({request.program, request.n_rows, request.n_seqs, request.n_out});
+    request_ = &request;
+    const bool ran = workers_->Run(
+        [](void* self, uint32_t i, uint32_t n) { static_cast<Device*>(self)->Thread(i, n); }, this);
+    if (!ran) return qrt::DeviceResult::kRefused;
+    ++counters_.submissions;
+    if (request.chosen != nullptr) Choose(request);
+    counters_.bytes_to_host += (request.logits != nullptr ? request.n_out * kStride * sizeof(float) : 0) +
+                               (request.chosen != nullptr ? request.n_out * sizeof(int32_t) : 0);
+    return qrt::DeviceResult::kOk;
+  }
+  qrt::DeviceResult Allocate(uint64_t bytes, qrt::DeviceBuffer* buffer) override {
+    if (fail_after == 0) return Failing();
+    const qrt::DeviceResult result = memory_.Allocate(bytes, buffer);
+    buffers += result == qrt::DeviceResult::kOk;
+    return result;
+  }
+  void Free(qrt::DeviceBuffer* buffer) override {
+    buffers -= !buffer->empty();
+    memory_.Free(buffer);
+  }
+  qrt::DeviceResult Zero(const qrt::DeviceBuffer& buffer) override {
+    return fail_after == 0 ? Failing() : memory_.Zero(buffer);
+  }
+  qrt::DeviceResult Read(std::span<const qrt::CopyRange> ranges) override {
+    ++copies;
+    return fail_after == 0 ? Failing() : memory_.Read(ranges);
+  }
+  qrt::DeviceResult Write(std::span<const qrt::CopyRange> ranges) override {
+    ++copies;
+    return fail_after == 0 ? Failing() : memory_.Write(ranges);
   }
 
   std::vector<Step> steps;
   std::string violation;  // the first breach of the calling contract
-  int refuse_after = -1;  // steps until Run refuses; negative: never
+  int fail_after = -1;    // steps until calls answer `failure`; negative: never
+  qrt::DeviceResult failure = qrt::DeviceResult::kRefused;
+  int failures = 0;                                  // calls so answered
+  int copies = 0;                                    // calls of Read and Write
+  int buffers = 0;                                   // not yet freed
+  bool chooses = false;                              // serves StepRequest::chosen
+  float (*bend)(float logit, uint32_t v) = nullptr;  // changes the logits
 
  private:
   void Breach(bool broken, const char* what) {
     if (broken && violation.empty()) violation = what;
   }
 
-  void Check(uint32_t program, const qrt_step_args& args) {
-    Breach(program >= programs_.size(), "program outside the table");
-    const qrt::Program& p = programs_[program];
+  qrt::DeviceResult Failing() {
+    ++failures;
+    return failure;
+  }
+
+  void Check(const qrt::StepRequest& args) {
+    Breach(args.program >= programs_.size(), "program outside the table");
+    const qrt::Program& p = programs_[args.program];
     const bool head = p.phase == qrt::Phase::kHead;
-    Breach(args.weights != weights_, "weights");
-    Breach(reinterpret_cast<uintptr_t>(args.arena) % 64 != 0, "arena not aligned");
+    Breach(args.logits == nullptr && args.n_out != 0 && !chooses, "no place for logits");
+    Breach(args.chosen != nullptr && !chooses, "asked to choose");
+    Breach(args.chosen == nullptr && args.samples != nullptr, "samples without a place for tokens");
     Breach(reinterpret_cast<uintptr_t>(args.logits) % 64 != 0, "logits not aligned");
     Breach(args.n_rows < 1 || (!head && args.n_rows > p.rows), "rows over the bucket");
     Breach(p.phase == qrt::Phase::kPrefill && args.n_out != 0, "prefill with output rows");
@@ -152,21 +221,49 @@ class Device final : public qrt::Device {
   }
 
   void Thread(uint32_t thread, uint32_t threads) {
-    const qrt_step_args& args = *args_;
-    uint64_t* residual = reinterpret_cast<uint64_t*>(args.arena);
-    if (current_->phase != qrt::Phase::kHead) {
+    const qrt::StepRequest& args = *request_;
+    uint64_t* residual = reinterpret_cast<uint64_t*>(arena_.address);
+    if (programs_[args.program].phase != qrt::Phase::kHead) {
       for (int64_t s = thread; s < args.n_seqs; s += threads) Trunk(args, args.seqs[s], residual);
-      qrt::ArriveAndWait(args.barrier, threads, 50);
+      qrt::ArriveAndWait(&barrier_, threads, 50);
     }
     // Columns are split, so that every row needs every thread.
-    for (int64_t o = 0; o < args.n_out; ++o) {
+    for (int64_t o = 0; o < args.n_out && args.logits != nullptr; ++o) {
       const uint64_t value = residual[args.out_rows[o]];
-      for (uint32_t v = thread; v < kVocab; v += threads) args.logits[o * kStride + v] = Logit(value, v);
+      for (uint32_t v = thread; v < kVocab; v += threads) args.logits[o * kStride + v] = LogitOf(value, v);
     }
-    qrt::ArriveAndWait(args.barrier, threads, 50);
+    qrt::ArriveAndWait(&barrier_, threads, 50);
   }
 
-  static void Trunk(const qrt_step_args& args, const qrt_seq& seq, uint64_t* residual) {
+  float LogitOf(uint64_t residual, uint32_t v) const {
+    const float logit = Logit(residual, v);
+    return bend != nullptr ? bend(logit, v) : logit;
+  }
+
+  // A choice that tells whether the description arrived: the highest logit, and with samples the token that
+  // lies `random` and the penalties' tokens further.
+  void Choose(const qrt::StepRequest& request) {
+    const uint64_t* residual = reinterpret_cast<uint64_t*>(arena_.address);
+    for (int64_t o = 0; o < request.n_out; ++o) {
+      uint32_t best = 0;
+      for (uint32_t v = 0; v < kVocab; ++v) {
+        const float logit = LogitOf(residual[request.out_rows[o]], v);
+        if (logit != logit) {
+          best = kVocab;
+          break;
+        }
+        if (logit > LogitOf(residual[request.out_rows[o]], best)) best = v;
+      }
+      request.chosen[o] = best == kVocab ? QRT_GPU_SAMPLE_BAD_LOGIT : static_cast<int32_t>(best);
+      if (request.samples == nullptr || best == kVocab) continue;
+      const qrt_gpu_sample& sample = request.samples[o];
+      Breach(sample.penalty_begin + sample.penalty_count > request.n_penalties,
+             "penalties outside the table");
+      request.chosen[o] = SampledToken(best, sample, request.penalties);
+    }
+  }
+
+  static void Trunk(const qrt::StepRequest& args, const qrt_seq& seq, uint64_t* residual) {
     uint64_t* state = reinterpret_cast<uint64_t*>(seq.state + 64);
     uint64_t* a = reinterpret_cast<uint64_t*>(seq.kv);
     uint64_t* b = reinterpret_cast<uint64_t*>(seq.kv + 16 * seq.kv_capacity);
@@ -182,12 +279,14 @@ class Device final : public qrt::Device {
     }
   }
 
+  const std::string name_ = "toy";
   const std::vector<qrt::Program> programs_;
   const std::unique_ptr<qrt::Workers> workers_;
-  const uint8_t* const weights_;
+  qrt::HostMemory memory_;
+  qrt::DeviceBuffer arena_;
   alignas(64) qrt_barrier barrier_;
-  const qrt::Program* current_ = nullptr;
-  const qrt_step_args* args_ = nullptr;
+  const qrt::StepRequest* request_ = nullptr;
+  qrt::DeviceCounters counters_;
 };
 
 inline std::vector<int32_t> Tokens(size_t count, uint64_t seed = 1) {
@@ -199,13 +298,13 @@ inline std::vector<int32_t> Tokens(size_t count, uint64_t seed = 1) {
 // An engine over the toy device, which stays visible.
 struct Toy {
   explicit Toy(std::vector<qrt::Program> programs = Ladder(), uint32_t threads = 1,
-               const qrt_allocator* allocator = nullptr) {
-    auto made = std::make_unique<Device>(programs, qrt::ThreadPool::Create(threads, 64), weights);
+               const qrt_allocator* allocator = nullptr, bool chooses = false) {
+    auto made = std::make_unique<Device>(programs, qrt::ThreadPool::Create(threads, 64), allocator);
     device = made.get();
-    status = qrt::Engine::Create(Plan(std::move(programs)), weights, std::move(made), allocator, &engine);
+    device->chooses = chooses;
+    status = qrt::Engine::Create(Plan(std::move(programs)), std::move(made), allocator, &engine);
   }
 
-  uint8_t weights[64] = {};
   Device* device = nullptr;
   qrt::Status status;
   std::unique_ptr<qrt::Engine> engine;
