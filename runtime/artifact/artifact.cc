@@ -19,6 +19,10 @@ const char* Name(Phase phase) {
   return "unknown";
 }
 
+bool KnownTarget(std::string_view target) {
+  return target == "cpu" || target == "vulkan" || target == "cuda";
+}
+
 const char* SectionKindName(uint32_t kind) {
   switch (kind) {
     case QBIN_SECTION_MANIFEST:

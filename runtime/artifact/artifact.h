@@ -83,9 +83,10 @@ class Artifact {
   std::span<const Section> sections() const { return sections_; }
   const Manifest& manifest() const { return manifest_; }
 
-  // Code and weights of manifest().code[variant], whose target must be "cpu". The code starts with a checked
-  // qrt_code_header: entry[i], i < programs.size(), lies in the blob. It is mapped without execute
-  // permission: the device copies it, checks the copy against `code_hash`, and makes the copy executable.
+  // Code and weights of manifest().code[variant], whose target must be known (KnownTarget). For "cpu" the
+  // code starts with a checked qrt_code_header: entry[i], i < programs.size(), lies in the blob. It is mapped
+  // without execute permission: the device copies it, checks the copy against `code_hash`, and makes the copy
+  // executable. For a GPU it is what GpuCode::Read (runtime/device/gpu) checks and reads.
   std::span<const uint8_t> code(size_t variant) const;
   const Hash128& code_hash(size_t variant) const;
   // 64-byte aligned. Not hashed by Open.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -49,11 +50,14 @@ struct ProgramInfo {
 };
 
 struct CodeInfo {
-  std::string target;  // "cpu" (checked, see Artifact::code) or another that this runtime skips
+  std::string target;  // checked if KnownTarget; others are skipped
   std::string isa;
   std::vector<std::string> features;
   uint32_t section, weights_section;
 };
+
+// Targets whose sections are checked and given out: "cpu", "vulkan", "cuda".
+bool KnownTarget(std::string_view target);
 
 struct TokenizerInfo {
   std::string pre;

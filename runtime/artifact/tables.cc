@@ -41,11 +41,12 @@ Status ArtifactVerifier::CheckCode() {
   if (m.code.empty()) return BadField("the length of code", "0", "at least 1");
   uint64_t largest = 0;
   for (const CodeInfo& c : m.code) {
-    if (c.target != "cpu") continue;
+    if (!KnownTarget(c.target)) continue;
     const std::string field = "code '" + c.isa + "'";
     QRT_RETURN_IF_ERROR(CheckReference(field + ".section", c.section, QBIN_SECTION_CODE));
     QRT_RETURN_IF_ERROR(CheckReference(field + ".weights_section", c.weights_section, QBIN_SECTION_WEIGHTS));
     largest = std::max(largest, a_.sections_[c.weights_section].size);
+    if (c.target != "cpu") continue;  // read and checked where it is used: runtime/device/gpu
 
     const std::span<const uint8_t> blob = a_.SectionBytes(c.section);
     qrt_code_header header;

@@ -20,9 +20,9 @@ namespace qrt {
 struct VulkanOptions {
   int index = -1;                // as in ListVulkanDevices; -1: the best usable one
   double max_dispatch_ms = 200;  // longest submission to aim for: a watchdog kills long ones. <= 0: no limit
-  std::string pipeline_cache_dir;       // existing folder; empty: compiled kernels are not kept
-  bool validation = false;              // the Khronos validation layer, whose messages go to `log`
-  bool upload_through_staging = false;  // even where the weights could be written in place
+  std::string pipeline_cache_dir;  // existing folder; empty: compiled kernels are not kept
+  bool validation = false;         // the Khronos validation layer, whose messages go to `log`
+  bool separate_memory = false;    // as on a discrete GPU, even where the host reaches the device's memory
   std::function<void(bool warning, std::string_view line)> log;  // empty: silence
   std::function<bool(uint64_t done, uint64_t total)> progress;   // of the weights; false stops; empty: none
 };
@@ -45,12 +45,11 @@ struct VulkanDeviceInfo {
   uint32_t max_push_bytes = 0;
 };
 
-// In the driver's order. Errors: Q5010 no loader, Q5011 no driver, Q5014 the driver failed.
+// In the driver's order; may be none. Errors: Q5011 the driver failed, Q5013 no driver.
 Result<std::vector<VulkanDeviceInfo>> ListVulkanDevices(const VulkanLoader& loader);
 
 // The device to use: `index`, or with -1 the best usable one: discrete before integrated before the rest,
-// then the one with more memory. Errors: Q5011 there is none (names why each is not usable), Q5012 no such
-// index.
+// then the one with more memory. Errors: Q5013 there is none (says what each lacks), Q5014 no such index.
 Result<size_t> ChooseVulkanDevice(const std::vector<VulkanDeviceInfo>& devices, int index);
 
 // The code variant to run: with `name` empty the first of target "vulkan" whose features ("subgroup-32",
@@ -60,9 +59,9 @@ Result<size_t> ChooseVulkanCode(const Manifest& manifest, const VulkanDeviceInfo
                                 std::string_view name);
 
 // Uploads the weights, makes the kernels and records the programs. Nothing of the artifact is used
-// afterwards. Errors: those of ListVulkanDevices, ChooseVulkanDevice and GpuCode::Read; Q5013 does not fit
-// the device, Q5014 the driver failed, Q5015 device memory ran out, Q5016 the device was lost, Q5017 stopped
-// by `progress`.
+// afterwards. Errors: those of ListVulkanDevices, ChooseVulkanDevice and GpuCode::Read; Q5010 the device was
+// lost, Q5015 the model does not fit the device, Q5016 stopped by `progress`, Q5017 no validation layer,
+// Q6001 out of device memory.
 Result<std::unique_ptr<Device>> CreateVulkanDevice(const Artifact& artifact, size_t variant,
                                                    const VulkanOptions& options, const VulkanLoader& loader);
 

@@ -16,7 +16,7 @@ class VulkanLoader {
  public:
   using GetProc = void (*(*)(VkInstance_T*, const char*))();  // PFN_vkGetInstanceProcAddr
 
-  // Opens libvulkan.so.1. Errors: device unsupported Q5010, it is not installed.
+  // Opens libvulkan.so.1. Errors: device unsupported Q5012, it is not installed.
   static Result<VulkanLoader> Open();
   // For programs that bring their own, and for tests.
   explicit VulkanLoader(GetProc get_proc) : get_proc_(get_proc) {}

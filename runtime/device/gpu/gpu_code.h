@@ -1,0 +1,122 @@
+// The code section of a GPU target as plain values, after every one of them has been checked. Meanings:
+// runtime/abi/gpu_code.fbs.
+#ifndef RUNTIME_DEVICE_GPU_GPU_CODE_H_
+#define RUNTIME_DEVICE_GPU_GPU_CODE_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/artifact/artifact.h"
+#include "runtime/base/status.h"
+
+namespace qrt {
+
+// What a GPU device needs of a section; the rest must be absent or empty.
+enum class GpuTarget : uint8_t { kVulkan, kCuda };
+
+// Numbered as in the schema.
+enum class GpuSpace : uint8_t {
+  kImmediate,
+  kWeights,
+  kArena,
+  kStep,
+  kLogits,
+  kConstants,
+  kResults,
+  kScratch
+};
+inline constexpr size_t kGpuSpaces = 8;
+enum class GpuSampling : uint8_t { kGreedy, kDraw };
+
+inline constexpr uint32_t kMaxGpuArgs = 16;
+
+struct GpuArg {
+  uint64_t value;  // byte offset in the space, or the number
+  uint64_t bytes;  // [value, value + bytes) lies in the space; 0 for a number
+  GpuSpace space;
+};
+
+struct GpuKernel {
+  std::string name, entry;
+  uint32_t workgroup_size;  // 1 .. 1024
+  uint32_t n_args;          // 0 .. kMaxGpuArgs
+  uint32_t shared_bytes;
+  std::span<const uint32_t> spirv;  // Vulkan: a module with a compute entry point `entry`; in the section
+};
+
+// What a full bucket costs. Sums do not overflow: they stop at the largest number.
+struct GpuCost {
+  uint64_t read_bytes = 0, write_bytes = 0;
+  uint64_t kv_bytes = 0;  // per token of the context
+  uint64_t ops = 0;
+
+  GpuCost& operator+=(const GpuCost& other);
+};
+
+struct GpuDispatch {
+  uint32_t kernel;  // place in GpuCode::kernels
+  std::array<uint32_t, 3> grid;
+  bool barrier;
+  std::vector<GpuArg> args;  // n_args of the kernel
+  GpuCost cost;
+  std::string family;
+  int32_t layer;  // -1: none
+};
+
+struct GpuProgram {
+  std::vector<GpuDispatch> dispatches;
+};
+
+struct GpuSampleProgram {
+  GpuSampling kind;
+  uint32_t rows;  // 1 .. max_rows
+  std::vector<GpuDispatch> dispatches;
+};
+
+struct GpuCode {
+  uint32_t max_rows = 0;  // no program of the manifest has more
+  std::vector<GpuKernel> kernels;
+  std::vector<GpuProgram> programs;  // as many as the manifest has, in its order
+  std::vector<GpuSampleProgram> sample_programs;
+  std::span<const uint8_t> constants;  // in the section
+  std::string_view ptx;                // CUDA: the module; in the section, NUL-terminated
+  std::array<uint64_t, kGpuSpaces>
+      space_bytes{};  // how much memory each space takes; the weights: their section
+
+  uint64_t bytes(GpuSpace space) const { return space_bytes[static_cast<size_t>(space)]; }
+
+  // Reads the code of manifest().code[variant] of an artifact, which must outlive the result. Nothing in the
+  // section is trusted: indices, ranges, counts and the outline of each SPIR-V module are checked. Errors:
+  // Q4017 (made for another interface), Q4023 (not a FlatBuffer of its schema), Q4024 (a field that cannot
+  // be).
+  static Result<GpuCode> Read(const Artifact& artifact, size_t variant, GpuTarget target);
+
+  // The same over a section's bytes. `where` names it in messages.
+  static Result<GpuCode> Read(std::span<const uint8_t> section, const Manifest& manifest,
+                              uint64_t weights_bytes, GpuTarget target, const std::string& where);
+
+  // The sample program of a kind for the fewest rows that are at least `rows`. Null: there is none.
+  const GpuSampleProgram* FindSampleProgram(GpuSampling kind, uint64_t rows) const;
+  // Whether every step that gives logits can be followed by a choice of either kind.
+  bool Samples(const Manifest& manifest) const;
+
+  // All dispatches, those of sample programs too.
+  template <typename Visit>
+  void ForEachDispatch(Visit visit) const {
+    for (const GpuProgram& p : programs) {
+      for (const GpuDispatch& d : p.dispatches) visit(d);
+    }
+    for (const GpuSampleProgram& p : sample_programs) {
+      for (const GpuDispatch& d : p.dispatches) visit(d);
+    }
+  }
+};
+
+}  // namespace qrt
+
+#endif  // RUNTIME_DEVICE_GPU_GPU_CODE_H_

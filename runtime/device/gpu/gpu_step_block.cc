@@ -1,0 +1,76 @@
+#include "runtime/device/gpu/gpu_step_block.h"
+
+#include <cstring>
+
+#include "runtime/abi/gpu_step.h"
+
+namespace qrt {
+
+bool FitsStepBlock(const StepRequest& step, uint32_t max_rows) {
+  const int64_t rows = max_rows;
+  if (step.n_rows < 1 || step.n_rows > rows || step.n_seqs < 1 || step.n_seqs > rows || step.n_out < 0 ||
+      step.n_out > rows || step.n_penalties > QRT_GPU_MAX_PENALTIES) {
+    return false;
+  }
+  for (int64_t s = 0; s < step.n_seqs; ++s) {
+    const qrt_seq& seq = step.seqs[s];
+    if (seq.row_begin < 0 || seq.row_count < 0 || seq.row_count > step.n_rows ||
+        seq.row_begin > step.n_rows - seq.row_count) {
+      return false;
+    }
+  }
+  return true;
+}
+
+GpuStepRanges WriteStepBlock(const StepRequest& step, uint32_t max_rows, uint8_t* block) {
+  GpuStepRanges out;
+  const auto add = [&out](uint64_t offset, uint64_t bytes) {
+    if (bytes != 0) out.ranges[out.count++] = {offset, bytes};
+  };
+  qrt_gpu_step header = {};
+  header.n_rows = static_cast<uint32_t>(step.n_rows);
+  header.n_seqs = static_cast<uint32_t>(step.n_seqs);
+  header.n_out = static_cast<uint32_t>(step.n_out);
+  std::memcpy(block, &header, sizeof header);
+
+  uint8_t* rows = block + qrt_gpu_rows_offset();
+  uint8_t* seqs = block + qrt_gpu_seqs_offset(max_rows);
+  for (int64_t s = 0; s < step.n_seqs; ++s) {
+    const qrt_seq& from = step.seqs[s];
+    qrt_gpu_seq seq = {};
+    seq.state = reinterpret_cast<uint64_t>(from.state);
+    seq.kv = reinterpret_cast<uint64_t>(from.kv);
+    seq.kv_capacity = static_cast<uint64_t>(from.kv_capacity);
+    seq.past = static_cast<uint32_t>(from.past);
+    seq.row_begin = static_cast<uint32_t>(from.row_begin);
+    seq.row_count = static_cast<uint32_t>(from.row_count);
+    std::memcpy(seqs + s * static_cast<int64_t>(sizeof seq), &seq, sizeof seq);
+    for (int64_t i = 0; i < from.row_count; ++i) {
+      const int64_t r = from.row_begin + i;
+      qrt_gpu_row row = {};
+      row.token = step.tokens[r];
+      row.seq = static_cast<uint32_t>(s);
+      row.position = static_cast<uint32_t>(from.past + i);
+      std::memcpy(row.rope, step.positions + 4 * r, sizeof row.rope);
+      std::memcpy(rows + r * static_cast<int64_t>(sizeof row), &row, sizeof row);
+    }
+  }
+  add(0, qrt_gpu_rows_offset() + static_cast<uint64_t>(step.n_rows) * sizeof(qrt_gpu_row));
+  add(qrt_gpu_seqs_offset(max_rows), static_cast<uint64_t>(step.n_seqs) * sizeof(qrt_gpu_seq));
+
+  const auto copy = [&](uint64_t offset, const void* from, uint64_t bytes) {
+    if (from == nullptr || bytes == 0) return;
+    std::memcpy(block + offset, from, bytes);
+    add(offset, bytes);
+  };
+  const uint64_t n_out = static_cast<uint64_t>(step.n_out);
+  copy(qrt_gpu_outs_offset(max_rows), step.out_rows, n_out * sizeof(int32_t));
+  if (step.samples != nullptr) {
+    copy(qrt_gpu_samples_offset(max_rows), step.samples, n_out * sizeof(qrt_gpu_sample));
+    copy(qrt_gpu_penalties_offset(max_rows), step.penalties,
+         uint64_t{step.n_penalties} * sizeof(qrt_gpu_penalty));
+  }
+  return out;
+}
+
+}  // namespace qrt

@@ -1,0 +1,32 @@
+// Writing the step block (runtime/abi/gpu_step.h) that the kernels of one step read.
+#ifndef RUNTIME_DEVICE_GPU_GPU_STEP_BLOCK_H_
+#define RUNTIME_DEVICE_GPU_GPU_STEP_BLOCK_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/device/device.h"
+
+namespace qrt {
+
+// Byte ranges of the block that a step wrote; only they need to reach the device.
+struct GpuStepRanges {
+  struct Range {
+    uint64_t offset, bytes;
+  };
+  std::array<Range, 5> ranges;
+  size_t count = 0;
+};
+
+// Whether the request's counts fit a block for `max_rows` rows: at least one row, and every table inside its
+// extent.
+bool FitsStepBlock(const StepRequest& step, uint32_t max_rows);
+
+// Fills `block`, which has qrt_gpu_step_bytes(max_rows) bytes and 8-byte alignment, from a request that fits.
+// Samples and penalties are written only if the request has them.
+GpuStepRanges WriteStepBlock(const StepRequest& step, uint32_t max_rows, uint8_t* block);
+
+}  // namespace qrt
+
+#endif  // RUNTIME_DEVICE_GPU_GPU_STEP_BLOCK_H_
