@@ -1,0 +1,69 @@
+#include "codegen/gpu/spirv/EmitSpirv.h"
+
+#include <spirv-tools/libspirv.hpp>
+#include <string>
+
+#include "codegen/gpu/spirv/KernelToSpirv.h"
+#include "mlir/Dialect/SPIRV/IR/SPIRVDialect.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/SPIRV/Serialization.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+namespace qcc::gpu {
+namespace {
+
+constexpr spv_target_env kEnvironment = SPV_ENV_VULKAN_1_2;
+
+llvm::Error error(const Launch& launch, const llvm::Twine& what) {
+  return llvm::createStringError("kernel '" + llvm::Twine(launch.name) + "': " + what);
+}
+
+}  // namespace
+
+void registerSpirvDialects(DialectRegistry& registry) {
+  registry.insert<spirv::SPIRVDialect>();
+}
+
+llvm::Expected<std::vector<uint32_t>> emitSpirv(ModuleOp kernel, const Profile& profile,
+                                                const Launch& launch) {
+  MLIRContext* context = kernel.getContext();
+  context->loadDialect<spirv::SPIRVDialect>();
+  std::string found;
+  ScopedDiagnosticHandler handler(context, [&](Diagnostic& diagnostic) {
+    found += (found.empty() ? "" : "; ") + diagnostic.str();
+    return success();
+  });
+  OwningOpRef<ModuleOp> copy = kernel.clone();
+  PassManager passes(context);
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+  if (failed(passes.run(*copy))) return error(launch, found);
+  mlir::gpu::GPUFuncOp func;
+  copy->walk([&](mlir::gpu::GPUFuncOp f) { func = f; });
+  if (!func) return error(launch, "the module has no gpu.func");
+  FailureOr<OwningOpRef<spirv::ModuleOp>> module = convertKernelToSpirv(func, profile);
+  if (failed(module)) return error(launch, found);
+  SmallVector<uint32_t, 0> words;
+  spirv::SerializationOptions options;
+  options.emitSymbolName = false;
+  if (failed(spirv::serialize(**module, words, options))) return error(launch, found);
+
+  spvtools::SpirvTools tools(kEnvironment);
+  tools.SetMessageConsumer(
+      [&](spv_message_level_t, const char*, const spv_position_t& position, const char* message) {
+        found += (found.empty() ? "" : "; ") + std::string(message);
+      });
+  if (!tools.Validate(words.data(), words.size())) return error(launch, "is no valid SPIR-V: " + found);
+  return std::vector<uint32_t>(words.begin(), words.end());
+}
+
+std::string disassembleSpirv(const std::vector<uint32_t>& words) {
+  std::string text;
+  if (!spvtools::SpirvTools(kEnvironment).Disassemble(words, &text)) return "";
+  return text;
+}
+
+}  // namespace qcc::gpu

@@ -1,0 +1,391 @@
+#include "codegen/gpu/spirv/KernelToSpirv.h"
+
+#include "codegen/gpu/IR/Gx.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "mlir/Conversion/ArithToSPIRV/ArithToSPIRV.h"
+#include "mlir/Conversion/MathToSPIRV/MathToSPIRV.h"
+#include "mlir/Conversion/SCFToSPIRV/SCFToSPIRV.h"
+#include "mlir/Conversion/UBToSPIRV/UBToSPIRV.h"
+#include "mlir/Conversion/VectorToSPIRV/VectorToSPIRV.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/SPIRV/IR/SPIRVDialect.h"
+#include "mlir/Dialect/SPIRV/IR/TargetAndABI.h"
+#include "mlir/Dialect/SPIRV/Transforms/SPIRVConversion.h"
+
+using namespace mlir;
+
+namespace qcc::gpu {
+namespace {
+
+// Device memory that one thread writes before a barrier and another reads after it must be accessed as
+// non-private, which may keep a device from its read-only caches. Most kernels write device memory last: they
+// need not.
+bool deviceMemoryCrossesBarrier(mlir::gpu::GPUFuncOp kernel) {
+  bool stored = false, ordered = false, crosses = false;
+  kernel.walk<WalkOrder::PreOrder>([&](Operation* op) {
+    if (isa<gx::StoreOp>(op)) stored = true;
+    if (isa<mlir::gpu::BarrierOp>(op) && stored) ordered = true;
+    if (isa<gx::LoadOp>(op) && ordered) crosses = true;
+    if (isa<scf::ForOp>(op)) {
+      // Any order of these three comes up when they go round together.
+      bool store = false, barrier = false, load = false;
+      op->walk([&](Operation* inner) {
+        store |= isa<gx::StoreOp>(inner);
+        barrier |= isa<mlir::gpu::BarrierOp>(inner);
+        load |= isa<gx::LoadOp>(inner);
+      });
+      crosses |= barrier && (store || stored) && load;
+    }
+  });
+  return crosses;
+}
+
+// Rewrites what no stock pattern lowers, or not as Vulkan's memory model wants it. The types of all values
+// stay, so ops are replaced one by one before the conversion proper.
+class KernelOps {
+ public:
+  KernelOps(spirv::ModuleOp module, spirv::FuncOp func, const Profile& profile, int32_t args, bool nonPrivate)
+      : module_(module), func_(func), profile_(profile), b_(module.getContext()), nonPrivate_(nonPrivate) {
+    if (args == 0) return;
+    SmallVector<mlir::Type> members(args, b_.getI64Type());
+    SmallVector<spirv::StructType::OffsetInfo> offsets;
+    for (int32_t i = 0; i < args; ++i) offsets.push_back(8 * i);
+    spirv::StructType::StructDecorationInfo block(spirv::Decoration::Block, b_.getUnitAttr());
+    args_ = global("args", spirv::StructType::get(members, offsets, {}, {block}),
+                   spirv::StorageClass::PushConstant);
+  }
+
+  // A workgroup attribution of the gpu.func becomes a global variable; its users are rewritten by `lower`.
+  void addShared(Value attribution) {
+    auto type = cast<MemRefType>(attribution.getType());
+    auto array = spirv::ArrayType::get(type.getElementType(), static_cast<unsigned>(type.getNumElements()));
+    shared_[attribution] =
+        global("shared" + std::to_string(shared_.size()), array, spirv::StorageClass::Workgroup);
+  }
+
+  LogicalResult lowerAll() {
+    SmallVector<Operation*> ops;
+    func_.walk([&](Operation* op) {
+      if (op != func_) ops.push_back(op);
+    });
+    for (Operation* op : ops)
+      if (failed(lower(op))) return failure();
+    return success();
+  }
+
+ private:
+  LogicalResult lower(Operation* op) {
+    b_.setInsertionPoint(op);
+    loc_ = op->getLoc();
+    return llvm::TypeSwitch<Operation*, LogicalResult>(op)
+        .Case<mlir::gpu::ThreadIdOp>(
+            [&](auto id) { return place(op, spirv::BuiltIn::LocalInvocationId, id.getDimension()); })
+        .Case<mlir::gpu::BlockIdOp>(
+            [&](auto id) { return place(op, spirv::BuiltIn::WorkgroupId, id.getDimension()); })
+        .Case<mlir::gpu::BarrierOp>([&](auto) { return barrier(op); })
+        .Case<mlir::gpu::ReturnOp>([&](auto) {
+          spirv::ReturnOp::create(b_, loc_);
+          op->erase();
+          return success();
+        })
+        .Case<mlir::gpu::ShuffleOp>([&](auto shuffle) { return lowerShuffle(shuffle); })
+        .Case<gx::ArgOp>([&](auto arg) {
+          auto index = static_cast<int32_t>(arg.getIndex());
+          return replace(op, spirv::LoadOp::create(b_, loc_, element(args_, i32(index))));
+        })
+        .Case<gx::LoadOp>([&](auto load) {
+          Value ptr = address(load.getBase(), load.getOffset(), load.getType());
+          return replace(
+              op, spirv::LoadOp::create(b_, loc_, ptr, access(true, nonPrivate_), alignment(load.getType())));
+        })
+        .Case<gx::StoreOp>([&](auto store) {
+          mlir::Type type = store.getValue().getType();
+          Value ptr = address(store.getBase(), store.getOffset(), type);
+          spirv::StoreOp::create(b_, loc_, ptr, store.getValue(), access(true, nonPrivate_), alignment(type));
+          op->erase();
+          return success();
+        })
+        .Case<gx::AtomicAddOp>([&](auto add) {
+          Value ptr = address(add.getBase(), add.getOffset(), add.getType());
+          // The whole queue family sees it; the device scope would be one more feature to ask of the device.
+          return replace(op,
+                         spirv::AtomicIAddOp::create(b_, loc_, add.getType(), ptr, spirv::Scope::QueueFamily,
+                                                     spirv::MemorySemantics::None, add.getValue()));
+        })
+        .Case<gx::Dot4Op>([&](auto dot) { return lowerDot(dot); })
+        .Case<gx::UnpackHalfOp>([&](auto unpack) {
+          return replace(op, spirv::GLUnpackHalf2x16Op::create(b_, loc_, unpack.getType(), unpack.getWord()));
+        })
+        .Case<gx::PackHalfOp>([&](auto pack) {
+          Value high = arith::ShLIOp::create(b_, loc_, toHalf(pack.getHigh()), i32(16));
+          return replace(op, arith::OrIOp::create(b_, loc_, toHalf(pack.getLow()), high));
+        })
+        .Case<memref::LoadOp>([&](auto load) {
+          Value ptr = sharedWord(load.getMemRef(), load.getIndices()[0]);
+          return replace(op, spirv::LoadOp::create(b_, loc_, ptr, access(false, true), IntegerAttr()));
+        })
+        .Case<memref::StoreOp>([&](auto store) {
+          Value ptr = sharedWord(store.getMemRef(), store.getIndices()[0]);
+          spirv::StoreOp::create(b_, loc_, ptr, store.getValue(), access(false, true), IntegerAttr());
+          op->erase();
+          return success();
+        })
+        .Case<memref::AtomicRMWOp>([&](auto rmw) { return lowerAtomic(rmw); })
+        .Case<arith::MulUIExtendedOp>([&](auto mul) {
+          if (mul.getLow().getType().isInteger(64) && mul.getLow().use_empty()) {
+            mul.getHigh().replaceAllUsesWith(mulHigh64(mul.getLhs(), mul.getRhs()));
+            op->erase();
+          }
+          return success();
+        })
+        // Of two numbers, so without what the stock patterns add for NaN.
+        .Case<arith::MinNumFOp>([&](auto min) {
+          return replace(op, spirv::GLFMinOp::create(b_, loc_, min.getLhs(), min.getRhs()));
+        })
+        .Case<arith::MaxNumFOp>([&](auto max) {
+          return replace(op, spirv::GLFMaxOp::create(b_, loc_, max.getLhs(), max.getRhs()));
+        })
+        .Case<math::Exp2Op>(
+            [&](auto exp) { return replace(op, spirv::GLExp2Op::create(b_, loc_, exp.getOperand())); })
+        .Case<math::Log2Op>(
+            [&](auto log) { return replace(op, spirv::GLLog2Op::create(b_, loc_, log.getOperand())); })
+        .Default([&](Operation*) { return success(); });
+  }
+
+  static LogicalResult replace(Operation* op, Value with) {
+    op->replaceAllUsesWith(ValueRange{with});
+    op->erase();
+    return success();
+  }
+  Value i32(int32_t value) {
+    return spirv::ConstantOp::create(b_, loc_, b_.getI32Type(), b_.getI32IntegerAttr(value));
+  }
+  spirv::GlobalVariableOp global(StringRef name, mlir::Type type, spirv::StorageClass storage) {
+    OpBuilder b(module_.getContext());
+    b.setInsertionPoint(func_);
+    return spirv::GlobalVariableOp::create(b, func_.getLoc(), spirv::PointerType::get(type, storage), name);
+  }
+  Value element(spirv::GlobalVariableOp variable, Value index) {
+    Value base = spirv::AddressOfOp::create(b_, loc_, variable);
+    return spirv::AccessChainOp::create(b_, loc_, base, ValueRange{index});
+  }
+
+  LogicalResult place(Operation* op, spirv::BuiltIn builtin, mlir::gpu::Dimension dimension) {
+    Value all = spirv::getBuiltinVariableValue(op, builtin, b_.getI32Type(), b_);
+    Value one = spirv::CompositeExtractOp::create(b_, loc_, all, {static_cast<int32_t>(dimension)});
+    return replace(op, arith::IndexCastUIOp::create(b_, loc_, b_.getIndexType(), one));
+  }
+
+  LogicalResult barrier(Operation* op) {
+    using S = spirv::MemorySemantics;
+    S semantics = S::AcquireRelease | S::WorkgroupMemory | S::MakeAvailable | S::MakeVisible;
+    if (nonPrivate_) semantics = semantics | S::UniformMemory;
+    spirv::ControlBarrierOp::create(b_, loc_, spirv::Scope::Workgroup, spirv::Scope::Workgroup, semantics);
+    op->erase();
+    return success();
+  }
+
+  spirv::MemoryAccessAttr access(bool aligned, bool nonPrivate) {
+    using A = spirv::MemoryAccess;
+    A all = A::None;
+    if (aligned) all = all | A::Aligned;
+    if (nonPrivate) all = all | A::NonPrivatePointer;
+    return spirv::MemoryAccessAttr::get(b_.getContext(), all);
+  }
+  IntegerAttr alignment(mlir::Type type) {
+    if (auto vector = dyn_cast<VectorType>(type)) return b_.getI32IntegerAttr(4 * vector.getNumElements());
+    return b_.getI32IntegerAttr(type.getIntOrFloatBitWidth() / 8);
+  }
+  Value address(Value base, Value offset, mlir::Type type) {
+    Value wide = spirv::UConvertOp::create(b_, loc_, b_.getI64Type(), offset);
+    Value sum = spirv::IAddOp::create(b_, loc_, base, wide);
+    auto ptr = spirv::PointerType::get(type, spirv::StorageClass::PhysicalStorageBuffer);
+    return spirv::ConvertUToPtrOp::create(b_, loc_, ptr, sum);
+  }
+  Value sharedWord(Value attribution, Value index) {
+    Value word = arith::IndexCastUIOp::create(b_, loc_, b_.getI32Type(), index);
+    return element(shared_.lookup(attribution), word);
+  }
+
+  LogicalResult lowerAtomic(memref::AtomicRMWOp op) {
+    Value ptr = sharedWord(op.getMemref(), op.getIndices()[0]);
+    auto scope = spirv::Scope::Workgroup;
+    auto none = spirv::MemorySemantics::None;
+    if (op.getKind() == arith::AtomicRMWKind::addi)
+      return replace(op,
+                     spirv::AtomicIAddOp::create(b_, loc_, op.getType(), ptr, scope, none, op.getValue()));
+    if (op.getKind() == arith::AtomicRMWKind::maxu)
+      return replace(op,
+                     spirv::AtomicUMaxOp::create(b_, loc_, op.getType(), ptr, scope, none, op.getValue()));
+    return op.emitError("has no SPIR-V lowering; addi and maxu have one");
+  }
+
+  LogicalResult lowerShuffle(mlir::gpu::ShuffleOp op) {
+    if (op.getMode() != mlir::gpu::ShuffleMode::XOR || profile_.subgroup == 0)
+      return op.emitError("wants a profile with subgroups and the mode xor");
+    op.getShuffleResult().replaceAllUsesWith(spirv::GroupNonUniformShuffleXorOp::create(
+        b_, loc_, op.getValue().getType(), spirv::Scope::Subgroup, op.getValue(), op.getOffset()));
+    if (!op.getValid().use_empty()) return op.emitError("the validity of a shuffle has no SPIR-V lowering");
+    op.erase();
+    return success();
+  }
+
+  LogicalResult lowerDot(gx::Dot4Op op) {
+    Value sum = op.getAcc();
+    if (profile_.int_dot) {
+      auto format = spirv::PackedVectorFormatAttr::get(b_.getContext(),
+                                                       spirv::PackedVectorFormat::PackedVectorFormat4x8Bit);
+      Value dot = spirv::SDotOp::create(b_, loc_, op.getType(), op.getA(), op.getB(), format);
+      return replace(op, spirv::IAddOp::create(b_, loc_, dot, sum));
+    }
+    for (int byte = 0; byte < 4; ++byte) {
+      Value product =
+          spirv::IMulOp::create(b_, loc_, signedByte(op.getA(), byte), signedByte(op.getB(), byte));
+      sum = spirv::IAddOp::create(b_, loc_, sum, product);
+    }
+    return replace(op, sum);
+  }
+  Value signedByte(Value word, int byte) {
+    return spirv::BitFieldSExtractOp::create(b_, loc_, word.getType(), word, i32(8 * byte), i32(8));
+  }
+
+  // The bits of the half nearest to `x`, ties to even. GLSL's packHalf2x16 leaves the rounding to the device.
+  Value toHalf(Value x) {
+    auto op = [&](auto tag, Value a, Value b) -> Value { return decltype(tag)::create(b_, loc_, a, b); };
+    auto less = [&](Value a, int32_t limit) -> Value {
+      return arith::CmpIOp::create(b_, loc_, arith::CmpIPredicate::ult, a, i32(limit));
+    };
+    Value bits = spirv::BitcastOp::create(b_, loc_, b_.getI32Type(), x);
+    Value magnitude = op(arith::AndIOp(), bits, i32(0x7fffffff));
+    Value sign = op(arith::ShRUIOp(), op(arith::XOrIOp(), bits, magnitude), i32(16));
+    // Normal halves: rebias the exponent and round at bit 13. A carry out of the mantissa ends in the
+    // exponent.
+    Value odd = op(arith::AndIOp(), op(arith::ShRUIOp(), magnitude, i32(13)), i32(1));
+    Value rebased = op(arith::AddIOp(), magnitude, i32(static_cast<int32_t>(0xc8000fffu)));
+    Value normal = op(arith::ShRUIOp(), op(arith::AddIOp(), rebased, odd), i32(13));
+    // Subnormal halves: adding 0.5 leaves multiples of 2^-24 in the mantissa, rounded by the addition.
+    Value magic = i32(126 << 23);
+    Value half = spirv::BitcastOp::create(b_, loc_, b_.getF32Type(), magic);
+    Value absolute = spirv::BitcastOp::create(b_, loc_, b_.getF32Type(), magnitude);
+    Value shifted = spirv::BitcastOp::create(b_, loc_, b_.getI32Type(), op(arith::AddFOp(), absolute, half));
+    Value subnormal = op(arith::SubIOp(), shifted, magic);
+    Value special = arith::SelectOp::create(b_, loc_, less(magnitude, 0x7f800001), i32(0x7c00), i32(0x7e00));
+    Value finite = arith::SelectOp::create(b_, loc_, less(magnitude, 113 << 23), subnormal, normal);
+    Value result = arith::SelectOp::create(b_, loc_, less(magnitude, 143 << 23), finite, special);
+    return op(arith::OrIOp(), result, sign);
+  }
+
+  // The upper half of a 64 x 64 bit product from 32 x 32 bit ones: drivers differ in what they make of the
+  // 64-bit UMulExtended.
+  Value mulHigh64(Value a, Value b) {
+    Value mask = spirv::ConstantOp::create(b_, loc_, b_.getI64Type(), b_.getI64IntegerAttr(0xffffffff));
+    Value by32 = spirv::ConstantOp::create(b_, loc_, b_.getI64Type(), b_.getI64IntegerAttr(32));
+    auto low = [&](Value v) -> Value { return spirv::BitwiseAndOp::create(b_, loc_, v, mask); };
+    auto high = [&](Value v) -> Value {
+      return spirv::ShiftRightLogicalOp::create(b_, loc_, v.getType(), v, by32);
+    };
+    auto mul = [&](Value x, Value y) -> Value { return spirv::IMulOp::create(b_, loc_, x, y); };
+    auto add = [&](Value x, Value y) -> Value { return spirv::IAddOp::create(b_, loc_, x, y); };
+    Value cross = add(mul(high(a), low(b)), high(mul(low(a), low(b))));
+    Value other = add(mul(low(a), high(b)), low(cross));
+    return add(add(mul(high(a), high(b)), high(cross)), high(other));
+  }
+
+  spirv::ModuleOp module_;
+  spirv::FuncOp func_;
+  const Profile& profile_;
+  OpBuilder b_;
+  Location loc_ = UnknownLoc::get(b_.getContext());
+  bool nonPrivate_;
+  spirv::GlobalVariableOp args_;
+  llvm::DenseMap<Value, spirv::GlobalVariableOp> shared_;
+};
+
+using C = spirv::Capability;
+using E = spirv::Extension;
+
+spirv::VerCapExtAttr everythingWeMayUse(MLIRContext* context) {
+  return spirv::VerCapExtAttr::get(
+      spirv::Version::V_1_5,
+      {C::Shader, C::Int64, C::PhysicalStorageBufferAddresses, C::VulkanMemoryModel, C::GroupNonUniform,
+       C::GroupNonUniformShuffle, C::DotProduct, C::DotProductInput4x8BitPacked},
+      {E::SPV_KHR_physical_storage_buffer, E::SPV_KHR_vulkan_memory_model, E::SPV_KHR_integer_dot_product},
+      context);
+}
+
+spirv::VerCapExtAttr whatIsUsed(spirv::ModuleOp module) {
+  SmallVector<C> capabilities{C::Shader, C::Int64, C::PhysicalStorageBufferAddresses, C::VulkanMemoryModel};
+  SmallVector<E> extensions;
+  bool shuffles = false, dots = false;
+  module.walk([&](Operation* op) {
+    shuffles |= isa<spirv::GroupNonUniformShuffleXorOp>(op);
+    dots |= isa<spirv::SDotOp>(op);
+  });
+  if (shuffles) capabilities.append({C::GroupNonUniform, C::GroupNonUniformShuffle});
+  if (dots) {
+    capabilities.append({C::DotProduct, C::DotProductInput4x8BitPacked});
+    extensions.push_back(E::SPV_KHR_integer_dot_product);  // part of SPIR-V 1.6 only
+  }
+  return spirv::VerCapExtAttr::get(spirv::Version::V_1_5, capabilities, extensions, module.getContext());
+}
+
+LogicalResult convertTheRest(spirv::ModuleOp module) {
+  MLIRContext* context = module.getContext();
+  auto env = spirv::TargetEnvAttr::get(everythingWeMayUse(context), spirv::getDefaultResourceLimits(context),
+                                       spirv::ClientAPI::Vulkan, spirv::Vendor::Unknown,
+                                       spirv::DeviceType::Unknown, spirv::TargetEnvAttr::kUnknownDeviceID);
+  SPIRVTypeConverter types(env);
+  RewritePatternSet patterns(context);
+  ScfToSPIRVContext scf;
+  arith::populateArithToSPIRVPatterns(types, patterns);
+  populateMathToSPIRVPatterns(types, patterns);
+  populateVectorToSPIRVPatterns(types, patterns);
+  populateSCFToSPIRVPatterns(types, scf, patterns);
+  ub::populateUBToSPIRVConversionPatterns(types, patterns);
+  std::unique_ptr<ConversionTarget> target = SPIRVConversionTarget::get(env);
+  return applyFullConversion(module.getOperation(), *target, std::move(patterns));
+}
+
+}  // namespace
+
+FailureOr<OwningOpRef<spirv::ModuleOp>> convertKernelToSpirv(mlir::gpu::GPUFuncOp kernel,
+                                                             const Profile& profile) {
+  MLIRContext* context = kernel.getContext();
+  Location loc = kernel.getLoc();
+  auto args = kernel->getAttrOfType<IntegerAttr>("gx.args");
+  auto size = kernel.getKnownBlockSize();
+  if (!args || !size) return kernel.emitError("wants the attributes gx.args and known_block_size");
+  bool nonPrivate = deviceMemoryCrossesBarrier(kernel);
+
+  OpBuilder b(context);
+  OwningOpRef<spirv::ModuleOp> module = spirv::ModuleOp::create(
+      b, loc, spirv::AddressingModel::PhysicalStorageBuffer64, spirv::MemoryModel::Vulkan);
+  b.setInsertionPointToStart(module->getBody());
+  auto func = spirv::FuncOp::create(b, loc, kernel.getName(), b.getFunctionType({}, {}));
+  func.getBody().takeBody(kernel.getBody());
+
+  KernelOps ops(*module, func, profile, static_cast<int32_t>(args.getInt()), nonPrivate);
+  Block& entry = func.getBody().front();
+  for (Value attribution : entry.getArguments()) ops.addShared(attribution);
+  if (failed(ops.lowerAll())) return failure();
+  entry.eraseArguments(0, entry.getNumArguments());
+  if (failed(convertTheRest(*module))) return failure();
+
+  module->walk([&](Operation* op) {
+    if (isa<spirv::FAddOp, spirv::FSubOp, spirv::FMulOp>(op)) op->setAttr("no_contraction", b.getUnitAttr());
+  });
+  SmallVector<Attribute> interface;
+  module->walk([&](spirv::GlobalVariableOp variable) { interface.push_back(SymbolRefAttr::get(variable)); });
+  b.setInsertionPointToEnd(module->getBody());
+  spirv::EntryPointOp::create(b, loc, spirv::ExecutionModel::GLCompute, func, interface);
+  spirv::ExecutionModeOp::create(b, loc, func, spirv::ExecutionMode::LocalSize, *size);
+  (*module).setVceTripleAttr(whatIsUsed(*module));
+  return module;
+}
+
+}  // namespace qcc::gpu
