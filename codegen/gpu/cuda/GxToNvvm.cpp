@@ -1,0 +1,208 @@
+#include "codegen/gpu/cuda/GxToNvvm.h"
+
+#include "codegen/gpu/IR/Gx.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+using namespace mlir;
+
+namespace qcc::gpu {
+namespace {
+
+constexpr unsigned kGlobal = 1;  // address space
+
+Value address(PatternRewriter& rw, Location loc, Value base, Value offset) {
+  Value wide = arith::ExtUIOp::create(rw, loc, rw.getI64Type(), offset);
+  Value sum = arith::AddIOp::create(rw, loc, base, wide);
+  return LLVM::IntToPtrOp::create(rw, loc, LLVM::LLVMPointerType::get(rw.getContext(), kGlobal), sum);
+}
+
+unsigned bytesOf(mlir::Type type) {
+  if (auto vector = dyn_cast<VectorType>(type)) return vector.getNumElements() * 4;
+  return type.getIntOrFloatBitWidth() / 8;
+}
+
+struct LoadPattern : OpRewritePattern<gx::LoadOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(gx::LoadOp op, PatternRewriter& rw) const override {
+    Value at = address(rw, op.getLoc(), op.getBase(), op.getOffset());
+    rw.replaceOpWithNewOp<LLVM::LoadOp>(op, op.getType(), at, bytesOf(op.getType()));
+    return success();
+  }
+};
+
+struct StorePattern : OpRewritePattern<gx::StoreOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(gx::StoreOp op, PatternRewriter& rw) const override {
+    Value at = address(rw, op.getLoc(), op.getBase(), op.getOffset());
+    rw.replaceOpWithNewOp<LLVM::StoreOp>(op, op.getValue(), at, bytesOf(op.getValue().getType()));
+    return success();
+  }
+};
+
+struct AtomicAddPattern : OpRewritePattern<gx::AtomicAddOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(gx::AtomicAddOp op, PatternRewriter& rw) const override {
+    Value at = address(rw, op.getLoc(), op.getBase(), op.getOffset());
+    rw.replaceOpWithNewOp<LLVM::AtomicRMWOp>(op, LLVM::AtomicBinOp::add, at, op.getValue(),
+                                             LLVM::AtomicOrdering::monotonic);
+    return success();
+  }
+};
+
+struct Dot4Pattern : OpRewritePattern<gx::Dot4Op> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(gx::Dot4Op op, PatternRewriter& rw) const override {
+    auto bytes = VectorType::get({4}, rw.getI8Type());
+    Value a = LLVM::BitcastOp::create(rw, op.getLoc(), bytes, op.getA());
+    Value b = LLVM::BitcastOp::create(rw, op.getLoc(), bytes, op.getB());
+    constexpr auto kSigned = NVVM::DotAccumulateType::SIGNED;
+    rw.replaceOpWithNewOp<NVVM::DotAccumulate4WayOp>(op, rw.getI32Type(), a, kSigned, b, kSigned,
+                                                     op.getAcc());
+    return success();
+  }
+};
+
+struct UnpackHalfPattern : OpRewritePattern<gx::UnpackHalfOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(gx::UnpackHalfOp op, PatternRewriter& rw) const override {
+    auto halves = VectorType::get({2}, rw.getF16Type());
+    Value both = LLVM::BitcastOp::create(rw, op.getLoc(), halves, op.getWord());
+    rw.replaceOpWithNewOp<LLVM::FPExtOp>(op, op.getType(), both);
+    return success();
+  }
+};
+
+struct PackHalfPattern : OpRewritePattern<gx::PackHalfOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(gx::PackHalfOp op, PatternRewriter& rw) const override {
+    Location loc = op.getLoc();
+    Value word;
+    for (auto [value, shift] : {std::pair(op.getLow(), 0), std::pair(op.getHigh(), 16)}) {
+      Value half = LLVM::FPTruncOp::create(rw, loc, rw.getF16Type(), value);
+      Value bits = LLVM::BitcastOp::create(rw, loc, rw.getI16Type(), half);
+      Value wide = arith::ExtUIOp::create(rw, loc, rw.getI32Type(), bits);
+      if (!shift) {
+        word = wide;
+        continue;
+      }
+      Value by = arith::ConstantOp::create(rw, loc, rw.getI32IntegerAttr(shift));
+      wide = arith::ShLIOp::create(rw, loc, wide, by);
+      word = arith::OrIOp::create(rw, loc, word, wide);
+    }
+    rw.replaceOp(op, word);
+    return success();
+  }
+};
+
+struct MmaS8Pattern : OpRewritePattern<gx::MmaS8Op> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(gx::MmaS8Op op, PatternRewriter& rw) const override {
+    auto i32 = rw.getI32Type();
+    auto fragment = LLVM::LLVMStructType::getLiteral(rw.getContext(), {i32, i32, i32, i32});
+    auto result = NVVM::MmaOp::create(
+        rw, op.getLoc(), fragment, op.getA(), op.getB(), op.getC(), ArrayRef<int64_t>{16, 8, 32},
+        /*b1Op=*/std::nullopt, NVVM::MMAIntOverflow::wrapped,
+        std::array<NVVM::MMATypes, 2>{NVVM::MMATypes::s8, NVVM::MMATypes::s8},
+        std::array<NVVM::MMALayout, 2>{NVVM::MMALayout::row, NVVM::MMALayout::col});
+    SmallVector<Value> words;
+    for (int64_t i = 0; i < 4; ++i)
+      words.push_back(LLVM::ExtractValueOp::create(rw, op.getLoc(), result, ArrayRef<int64_t>{i}));
+    rw.replaceOp(op, words);
+    return success();
+  }
+};
+
+// A function as the LLVM intrinsic that NVPTX selects an instruction for. Vectors go element by element.
+template <typename OpTy>
+struct IntrinsicPattern : OpRewritePattern<OpTy> {
+  IntrinsicPattern(MLIRContext* context, const char* name) : OpRewritePattern<OpTy>(context), name(name) {}
+  LogicalResult matchAndRewrite(OpTy op, PatternRewriter& rw) const override {
+    Location loc = op.getLoc();
+    auto vector = dyn_cast<VectorType>(op.getType());
+    auto call = [&](ValueRange operands) -> Value {
+      return LLVM::CallIntrinsicOp::create(rw, loc, rw.getF32Type(), rw.getStringAttr(name), operands)
+          .getResult(0);
+    };
+    if (!vector) {
+      rw.replaceOp(op, call(op->getOperands()));
+      return success();
+    }
+    SmallVector<Value> lanes;
+    for (int64_t i = 0; i < vector.getNumElements(); ++i) {
+      SmallVector<Value> operands;
+      for (Value operand : op->getOperands())
+        operands.push_back(vector::ExtractOp::create(rw, loc, operand, i));
+      lanes.push_back(call(operands));
+    }
+    rw.replaceOpWithNewOp<vector::FromElementsOp>(op, vector, lanes);
+    return success();
+  }
+  const char* name;
+};
+
+struct GxToNvvmPass : PassWrapper<GxToNvvmPass, OperationPass<mlir::gpu::GPUModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(GxToNvvmPass)
+
+  StringRef getArgument() const final { return "qcc-gx-to-nvvm"; }
+  StringRef getDescription() const final { return "gx and math ops of GPU kernels to LLVM and NVVM ops"; }
+  void getDependentDialects(DialectRegistry& registry) const override {
+    registry.insert<LLVM::LLVMDialect, NVVM::NVVMDialect, arith::ArithDialect, vector::VectorDialect>();
+  }
+
+  void runOnOperation() override {
+    for (auto func : getOperation().getOps<mlir::gpu::GPUFuncOp>())
+      if (func.isKernel()) addParameters(func);
+    MLIRContext* context = &getContext();
+    RewritePatternSet patterns(context);
+    patterns.add<LoadPattern, StorePattern, AtomicAddPattern, Dot4Pattern, UnpackHalfPattern, PackHalfPattern,
+                 MmaS8Pattern>(context);
+    patterns.add<IntrinsicPattern<math::FmaOp>>(context, "llvm.fma");
+    patterns.add<IntrinsicPattern<arith::MinNumFOp>>(context, "llvm.minnum");
+    patterns.add<IntrinsicPattern<arith::MaxNumFOp>>(context, "llvm.maxnum");
+    patterns.add<IntrinsicPattern<math::SqrtOp>>(context, "llvm.sqrt");
+    patterns.add<IntrinsicPattern<math::AbsFOp>>(context, "llvm.fabs");
+    patterns.add<IntrinsicPattern<math::FloorOp>>(context, "llvm.floor");
+    patterns.add<IntrinsicPattern<math::RoundEvenOp>>(context, "llvm.roundeven");
+    patterns.add<IntrinsicPattern<math::RsqrtOp>>(context, "llvm.nvvm.rsqrt.approx.f");
+    patterns.add<IntrinsicPattern<math::Exp2Op>>(context, "llvm.nvvm.ex2.approx");
+    patterns.add<IntrinsicPattern<math::Log2Op>>(context, "llvm.nvvm.lg2.approx.f");
+    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns)))) return signalPassFailure();
+    getOperation().walk([&](Operation* op) {
+      if (isa<gx::GxDialect>(op->getDialect())) {
+        op->emitError("'") << op->getName() << "' has no form in PTX";
+        signalPassFailure();
+      }
+    });
+  }
+
+  // gx.arg i -> parameter i, in front of the workgroup memory.
+  static void addParameters(mlir::gpu::GPUFuncOp func) {
+    auto count = func->getAttrOfType<IntegerAttr>("gx.args");
+    int64_t n = count ? count.getInt() : 0;
+    MLIRContext* context = func.getContext();
+    auto i64 = IntegerType::get(context, 64);
+    Block& entry = func.getBody().front();
+    for (int64_t i = 0; i < n; ++i) entry.insertArgument(i, i64, func.getLoc());
+    func.setFunctionType(FunctionType::get(context, SmallVector<mlir::Type>(n, i64), {}));
+    func.walk([&](gx::ArgOp op) {
+      op.getResult().replaceAllUsesWith(entry.getArgument(op.getIndex()));
+      op.erase();
+    });
+    func->removeAttr("gx.args");
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> createGxToNvvmPass() {
+  return std::make_unique<GxToNvvmPass>();
+}
+
+}  // namespace qcc::gpu

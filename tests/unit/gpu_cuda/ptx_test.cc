@@ -1,0 +1,180 @@
+// Kernels as PTX: what the text says, and that ptxas takes it where it is installed.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "codegen/gpu/cuda/EmitPtx.h"
+#include "codegen/gpu/kernels/profiles.h"
+#include "mlir/IR/MLIRContext.h"
+
+namespace qcc::gpu {
+namespace {
+
+std::string Ptxas() {
+  for (const char* path : {"/usr/local/cuda/bin/ptxas", "/usr/bin/ptxas"})
+    if (std::filesystem::exists(path)) return path;
+  return "";
+}
+
+// Empty when ptxas accepts `ptx`, else what it said.
+std::string Assemble(const std::string& ptx, const std::string& chip) {
+  const std::string stem = testing::TempDir() + "/qcc_ptx_" + std::to_string(getpid());
+  std::ofstream(stem + ".ptx") << ptx;
+  const std::string command =
+      Ptxas() + " -arch=" + chip + " -o " + stem + ".cubin " + stem + ".ptx > " + stem + ".log 2>&1";
+  const int status = std::system(command.c_str());
+  std::ifstream log(stem + ".log");
+  std::string text((std::istreambuf_iterator<char>(log)), {});
+  for (const char* end : {".ptx", ".cubin", ".log"}) std::filesystem::remove(stem + end);
+  return status == 0 ? "" : "ptxas: " + text;
+}
+
+class Ptx : public testing::Test {
+ protected:
+  Ptx() {
+    mlir::DialectRegistry registry;
+    registerPtxDialects(registry);
+    context_.appendDialectRegistry(registry);
+  }
+
+  std::string Emit(const std::vector<Launch>& launches, const ProfileInfo& profile) {
+    std::vector<PtxKernel> kernels;
+    for (size_t i = 0; i < launches.size(); ++i) kernels.push_back({"k" + std::to_string(i), &launches[i]});
+    auto ptx = emitPtx(context_, profile.profile, kernels, profile.chip);
+    if (!ptx) {
+      ADD_FAILURE() << llvm::toString(ptx.takeError());
+      return "";
+    }
+    return *ptx;
+  }
+
+  // The newest ptxas has dropped old chips; what it assembles for must be at least the profile's.
+  void Check(const std::string& ptx, const ProfileInfo& profile) {
+    if (Ptxas().empty()) GTEST_SKIP() << "ptxas is not installed";
+    const std::string chip = profile.chip < "sm_75" ? "sm_75" : profile.chip;
+    EXPECT_EQ(Assemble(ptx, chip), "") << ptx;
+  }
+
+  mlir::MLIRContext context_;
+};
+
+Launch Make(std::string name, int args, std::function<void(Builder&)> emit) {
+  Launch launch;
+  launch.name = std::move(name);
+  launch.emit = std::move(emit);
+  launch.args.resize(static_cast<size_t>(args));
+  return launch;
+}
+
+// Every method of the Builder once.
+void Everything(Builder& b) {
+  using Op = Builder::Op;
+  using Cmp = Builder::Cmp;
+  using Fn = Builder::Fn;
+  Val in = b.Arg(0), out = b.Arg(1), at = b.Thread() * 16;
+  Val i = b.Load(Type::kI32, in, at), f = b.Load(Type::kF32, in, at), l = b.Load(Type::kI64, in, at);
+  std::vector<Val> ints, floats;
+  for (Op op : {Op::kAdd, Op::kSub, Op::kMul, Op::kDivU, Op::kRemU, Op::kDivS, Op::kRemS, Op::kAnd, Op::kOr,
+                Op::kXor, Op::kShl, Op::kShrU, Op::kShrS, Op::kMinS, Op::kMaxS, Op::kMinU, Op::kMaxU}) {
+    ints.push_back(b.Binary(op, i, at));
+    ints.push_back(b.Truncate(b.Binary(op, l, b.ExtendU(at))));
+  }
+  for (Op op : {Op::kAdd, Op::kSub, Op::kMul, Op::kDivF, Op::kMinF, Op::kMaxF})
+    floats.push_back(b.Binary(op, f, b.ToF32(i)));
+  for (Fn fn :
+       {Fn::kAbs, Fn::kNeg, Fn::kSqrt, Fn::kInvSqrt, Fn::kFloor, Fn::kRoundEven, Fn::kExp2, Fn::kLog2})
+    floats.push_back(b.Call(fn, f));
+  floats.push_back(b.Fma(f, f, f));
+  for (Cmp cmp : {Cmp::kEq, Cmp::kNe, Cmp::kLtS, Cmp::kLeS, Cmp::kLtU, Cmp::kLeU})
+    ints.push_back(b.Select(b.Compare(cmp, i, at), i, at));
+  for (Cmp cmp : {Cmp::kLtF, Cmp::kLeF, Cmp::kEqF})
+    floats.push_back(b.Select(b.Compare(cmp, f, b.F32(1)), f, b.F32(2)));
+  ints.push_back(b.MulHighU(i, at));
+  ints.push_back(b.Truncate(b.MulHighU(l, b.ExtendS(i))));
+  ints.push_back(b.ToI32(f));
+  ints.push_back(b.AsI32(f));
+  floats.push_back(b.AsF32(i));
+  Val pair = b.UnpackHalf(i);
+  floats.push_back(b.Extract(pair, 0) + b.Extract(pair, 1));
+  ints.push_back(b.PackHalf(f, f));
+  ints.push_back(b.Dot4(i, at, i));
+  Val four = b.Load(Type::kF32x4, in, at);
+  b.Store(out, at, b.Vector({f, f, b.Extract(four, 3), f}) + four);
+  Shared words = b.AllocShared(Type::kI32, 64), numbers = b.AllocShared(Type::kF32, 64);
+  Val lane = RemU(b.Thread(), 64);
+  b.StoreShared(words, lane, i);
+  b.StoreShared(numbers, lane, f);
+  b.Barrier();
+  ints.push_back(b.AtomicAddShared(words, lane, i));
+  ints.push_back(b.AtomicMaxSharedU(words, lane, i));
+  ints.push_back(b.LoadShared(words, lane));
+  floats.push_back(b.LoadShared(numbers, lane));
+  ints.push_back(b.AtomicAdd(out, at, i));
+  ints.push_back(b.BlockX() + b.BlockY() + b.BlockZ());
+  Val sum = b.For(b.I32(0), i, b.I32(1), {f, i}, [&](Val k, const std::vector<Val>& carried) {
+    return std::vector<Val>{carried[0] + b.ToF32(k), carried[1] + k};
+  })[0];
+  floats.push_back(sum);
+  floats.push_back(b.IfElse(
+      LtS(i, at), [&] { return std::vector<Val>{f}; }, [&] { return std::vector<Val>{sum}; })[0]);
+  if (b.profile().subgroup != 0) {
+    ints.push_back(b.ShuffleXor(i, 1));
+    floats.push_back(b.ShuffleXor(f, 16));
+  }
+  if (b.profile().matrix) {
+    for (Val v : b.MmaS8({i, i, i, i}, {i, at}, {i, i, i, at})) ints.push_back(v);
+  }
+  Val total = ints[0];
+  for (size_t k = 1; k < ints.size(); ++k) total = total ^ ints[k];
+  Val fold = floats[0];
+  for (size_t k = 1; k < floats.size(); ++k) fold = fold + floats[k];
+  b.If(LtU(i, at), [&] { b.Store(out, at, total); });
+  b.Store(out, at + 4, fold);
+  b.Store(out, at + 8, l);
+}
+
+TEST_F(Ptx, EveryOperationOfTheLanguage) {
+  for (const ProfileInfo& profile : Profiles()) {
+    if (profile.target != "cuda") continue;
+    SCOPED_TRACE(profile.profile.name);
+    const std::string ptx = Emit({Make("everything", 2, Everything), Make("again", 2, Everything)}, profile);
+    EXPECT_NE(ptx.find(".visible .entry k0("), std::string::npos) << ptx;
+    EXPECT_NE(ptx.find(".visible .entry k1("), std::string::npos);
+    EXPECT_NE(ptx.find("dp4a.s32.s32"), std::string::npos);
+    EXPECT_NE(ptx.find(".maxntid 128"), std::string::npos);
+    EXPECT_EQ(ptx.find("mma.sync") != std::string::npos, profile.profile.matrix);
+    EXPECT_EQ(ptx.find(".extern .func"), std::string::npos) << "calls a function that nobody defines";
+    Check(ptx, profile);
+  }
+}
+
+TEST_F(Ptx, NothingIsContracted) {
+  const std::string ptx = Emit({Make("sum", 1,
+                                     [](Builder& b) {
+                                       Val at = b.Thread() * 4;
+                                       Val f = b.Load(Type::kF32, b.Arg(0), at);
+                                       b.Store(b.Arg(0), at, f * f + f);
+                                     })},
+                               *FindProfile("sm80"));
+  EXPECT_EQ(ptx.find("fma."), std::string::npos) << ptx;
+  EXPECT_EQ(ptx.find(".ftz"), std::string::npos) << ptx;
+}
+
+TEST_F(Ptx, TheSameTextEveryTime) {
+  const ProfileInfo& profile = *FindProfile("sm80");
+  EXPECT_EQ(Emit({Make("everything", 2, Everything)}, profile),
+            Emit({Make("everything", 2, Everything)}, profile));
+}
+
+TEST_F(Ptx, AnErrorNamesTheKernel) {
+  Launch bad = Make("bad.kernel", 1, [](Builder& b) { b.Store(b.Arg(1), b.Thread(), b.F32(1)); });
+  auto ptx = emitPtx(context_, FindProfile("sm80")->profile, {{"k0", &bad}}, "sm_80");
+  ASSERT_FALSE(static_cast<bool>(ptx));
+  EXPECT_NE(llvm::toString(ptx.takeError()).find("bad.kernel"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace qcc::gpu
