@@ -158,7 +158,15 @@ TEST_F(QccTest, InterruptionLeavesNothing) {
   for (int signal : {SIGINT, SIGTERM}) {
     const pid_t child =
         Start({"synth", "--preset", "2b", "--format", "f32", "-o", File("big.gguf")}, File("stdout"));
-    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+    // The file that it writes shows that it has begun, however slow the machine or the build is.
+    const auto begun = [&] {
+      for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+        if (entry.path().filename().string().find("big") != std::string::npos) return true;
+      }
+      return false;
+    };
+    for (int i = 0; i < 6000 && !begun(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_TRUE(begun()) << "nothing was written within a minute";
     ASSERT_EQ(kill(child, signal), 0);
     EXPECT_EQ(Wait(child), 130) << err_;
     for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
