@@ -41,7 +41,7 @@ std::vector<Launch> Expand_embed(const Dispatch& dispatch, Expansion& expansion)
   for (int64_t first = 0; first < groups; first += most) {
     const int64_t part = std::min(most, groups - first);
     Launch launch;
-    launch.name = "embed." + FormatSuffix(*format) + ".c" + std::to_string(cols);
+    launch.name = "embed." + std::string(format_info(*format).name) + ".c" + std::to_string(cols);
     launch.emit = [format = *format, cols](Builder& b) { EmitEmbed(b, format, cols); };
     launch.workgroup_size = kThreads;
     launch.grid[0] = static_cast<uint32_t>(rows);

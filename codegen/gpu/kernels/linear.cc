@@ -35,7 +35,8 @@ int64_t LinearSpec::x_row_bytes() const {
 
 std::string LinearSpec::name() const {
   const char* suffix = epilogue == Epilogue::kStore ? "store" : epilogue == Epilogue::kAdd ? "add" : "swiglu";
-  return "linear." + FormatSuffix(format) + (int8 ? ".int8.k" : ".f32.k") + std::to_string(k) + "." + suffix;
+  return "linear." + std::string(format_info(format).name) + (int8 ? ".int8.k" : ".f32.k") +
+         std::to_string(k) + "." + suffix;
 }
 
 LinearArgs::LinearArgs(Builder& b) {

@@ -1,7 +1,5 @@
 #include "codegen/gpu/kernels/weights.h"
 
-#include <cctype>
-
 #include "codegen/gpu/kernels/math.h"
 #include "dialects/plan/pack_layout.h"
 
@@ -28,12 +26,6 @@ const cpu::TileLayout* FindTileLayout(Format format) {
 
 int64_t GroupBytes(Format format, int64_t k) {
   return plan::x16_bytes(format, plan::kGroupRows, k);
-}
-
-std::string FormatSuffix(Format format) {
-  std::string name(format_info(format).name);
-  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return name;
 }
 
 PackedRow::PackedRow(Builder& builder, Format format, int64_t k, Val base, Val group, Val row)

@@ -4,7 +4,6 @@
 #define QCC_CODEGEN_GPU_KERNELS_WEIGHTS_H_
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "codegen/cpu/kernels/tile_layout.h"
@@ -20,8 +19,6 @@ inline constexpr int kChunkColumns = 32;
 const cpu::TileLayout* FindTileLayout(Format format);
 // Bytes of a group: 16 rows of k columns.
 int64_t GroupBytes(Format format, int64_t k);
-// "Q4_K" to "q4_k", for names of kernels.
-std::string FormatSuffix(Format format);
 
 // One row of a packed group. `group` (i32): byte offset of the group from `base`; `row` (i32): 0..15; k
 // columns.

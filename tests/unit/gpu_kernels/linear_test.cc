@@ -1,0 +1,320 @@
+// linear on the interpreter: values against a reference in double precision; equal bits whatever the variant.
+#include <cmath>
+#include <cstring>
+#include <functional>
+
+#include "codegen/gpu/kernels/linear.h"
+#include "dialects/plan/pack_layout.h"
+#include "tests/unit/gpu_kernels/gpu_fixture.h"
+
+namespace qcc::gpu {
+namespace {
+
+const char* const kEpilogues[] = {"store", "add", "swiglu"};
+
+// Inputs and expected outputs of a linear, independent of how it runs.
+struct Problem {
+  Problem(Format format, bool int8, const std::string& epilogue, int64_t k, int64_t n, int64_t rows)
+      : format(format), int8(int8), epilogue(epilogue), k(k), n(n), rows(rows), ld(plan::align_up(n, 16)) {
+    const uint64_t seed = static_cast<uint64_t>(k * 1000 + n + static_cast<int>(format));
+    Random random(seed);
+    x = random.Normals(rows * k);
+    xq = QuantizedRows(x, rows, k);
+    y0 = random.Normals(rows * ld);
+    const Matrix w = RandomMatrix(format, n, k, seed + 1), up = RandomMatrix(format, n, k, seed + 2);
+    packed = epilogue == "swiglu" ? PackedPair(w, up) : w.Packed();
+    std::vector<double> exact(x.begin(), x.end());
+    if (int8) exact = DequantizedRows(xq, rows, k);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < ld; ++c) {
+        double size = 0, second_size = 0, v = 0;
+        if (c < n) v = Dot(w, c, &exact[static_cast<size_t>(r * k)], &size);
+        if (epilogue == "add") v += y0[static_cast<size_t>(r * ld + c)];
+        if (epilogue == "swiglu" && c < n) {
+          const double second = Dot(up, c, &exact[static_cast<size_t>(r * k)], &second_size);
+          const double silu = v / (1 + std::exp(-v));
+          size = size * std::fabs(second) * 1.1 + second_size * std::fabs(silu);
+          v = silu * second;
+        }
+        expected.push_back(v);
+        // f32 roundings: of the products' scales, and of a chain of sums.
+        tolerance.push_back(2e-6 * size + 1e-6 * std::fabs(v) + 1e-30);
+      }
+    }
+  }
+
+  static double Dot(const Matrix& w, int64_t row, const double* x, double* size) {
+    double sum = 0;
+    for (int64_t c = 0; c < w.cols; ++c) {
+      const double p = static_cast<double>(w.values[static_cast<size_t>(row * w.cols + c)]) * x[c];
+      sum += p;
+      *size += std::fabs(p);
+    }
+    return sum;
+  }
+
+  LinearSpec Spec() const {
+    LinearSpec spec;
+    spec.format = format;
+    spec.int8 = int8;
+    spec.k = k;
+    spec.epilogue = epilogue == "add"      ? Epilogue::kAdd
+                    : epilogue == "swiglu" ? Epilogue::kSwiglu
+                                           : Epilogue::kStore;
+    return spec;
+  }
+  std::string Name(const Profile& profile) const {
+    return profile.name + " " + Spec().name() + " n " + std::to_string(n) + " rows " + std::to_string(rows);
+  }
+
+  Format format;
+  bool int8;
+  std::string epilogue;
+  int64_t k, n, rows, ld;
+  std::vector<float> x, y0;
+  std::vector<uint8_t> xq, packed;
+  std::vector<double> expected, tolerance;
+};
+
+// The dispatch over rows [first, first + count) of the problem, for a bucket of `bucket` rows.
+Dispatch MakeDispatch(const Problem& p, Sandbox& box, int64_t first, int64_t count, int64_t bucket,
+                      bool out_rows = false) {
+  Dispatch d;
+  d.family = "linear";
+  d.strings = {{"format", std::string(format_info(p.format).name)},
+               {"numerics", p.int8 ? "int8" : "f32"},
+               {"epilogue", p.epilogue},
+               {"rows", out_rows ? "out_rows" : "rows"}};
+  d.integers = {{"k", p.k}, {"n", p.n}};
+  d.rows = bucket;
+  if (p.int8) {
+    const int64_t stride = plan::int8_row_bytes(p.k);
+    std::vector<uint8_t> part(p.xq.begin() + first * stride, p.xq.begin() + (first + count) * stride);
+    part.resize(static_cast<size_t>(bucket * stride), 0xff);
+    d.bindings["xq"].arg = box.Arena(part);
+  } else {
+    std::vector<float> part(p.x.begin() + first * p.k, p.x.begin() + (first + count) * p.k);
+    part.resize(static_cast<size_t>(bucket * p.k), NAN);
+    d.bindings["x"].arg = box.Arena(part);
+  }
+  d.bindings["w"].arg = box.Weights(p.packed);
+  std::vector<float> y(p.y0.begin() + first * p.ld, p.y0.begin() + (first + count) * p.ld);
+  y.resize(static_cast<size_t>(bucket * p.ld), -7.f);
+  d.bindings["y"].arg = box.Arena(y);
+  SetRows(box, static_cast<uint32_t>(count));
+  return d;
+}
+
+// y of rows [first, first + count).
+std::vector<float> RunRows(const Problem& p, const Profile& profile, int64_t first, int64_t count,
+                           int64_t bucket) {
+  Sandbox box(profile, bucket);
+  const Dispatch d = MakeDispatch(p, box, first, count, bucket);
+  EXPECT_EQ(box.Run(Expand_linear, d), "") << p.Name(profile);
+  std::vector<float> y = box.Read<float>(d.arg("y"));
+  for (size_t i = static_cast<size_t>(count * p.ld); i < y.size(); ++i) {
+    EXPECT_EQ(y[i], -7.f) << p.Name(profile) << ": row beyond the step's was written";
+  }
+  y.resize(static_cast<size_t>(count * p.ld));
+  return y;
+}
+
+std::vector<float> RunVariant(const Problem& p, const Profile& profile,
+                              const std::function<Launch(int64_t units, int64_t rows)>& variant) {
+  Sandbox box(profile, p.rows);
+  const Dispatch d = MakeDispatch(p, box, 0, p.rows, p.rows);
+  const int64_t units = p.ld / 16;
+  Launch launch = variant(units, p.rows);
+  launch.args = LinearArgs::List(d.arg(p.int8 ? "xq" : "x"), d.arg("w"), d.arg("y"), {Space::kStep, 0, 4},
+                                 units, 4 * p.ld);
+  EXPECT_EQ(box.Run(std::vector<Launch>{launch}), "") << launch.name << " on " << p.Name(profile);
+  return box.Read<float>(d.arg("y"));
+}
+
+void ExpectNear(const Problem& p, const std::vector<float>& y, const Profile& profile) {
+  for (size_t i = 0; i < y.size(); ++i) {
+    ASSERT_LE(std::fabs(y[i] - p.expected[i]), p.tolerance[i])
+        << p.Name(profile) << ": row " << i / static_cast<size_t>(p.ld) << " column "
+        << i % static_cast<size_t>(p.ld) << ": " << y[i] << ", expected " << p.expected[i];
+  }
+}
+
+void ExpectSameBits(const std::vector<float>& a, const std::vector<float>& b, const std::string& what) {
+  ASSERT_EQ(a.size(), b.size()) << what;
+  for (size_t i = 0; i < a.size(); ++i) {
+    ASSERT_EQ(std::memcmp(&a[i], &b[i], 4), 0)
+        << what << ": element " << i << ": " << a[i] << " and " << b[i];
+  }
+}
+
+class LinearTest : public ::testing::TestWithParam<Format> {
+ protected:
+  Format format() const { return GetParam(); }
+  bool Supports(bool int8) const { return !int8 || format_info(format()).cls == FormatClass::kBlock; }
+  int64_t block() const { return std::max(format_info(format()).block_elems, 32); }
+};
+
+TEST_P(LinearTest, MatchesReference) {
+  for (const Profile& profile : TestProfiles()) {
+    for (bool int8 : {false, true}) {
+      if (!Supports(int8)) continue;
+      for (const char* epilogue : kEpilogues) {
+        // One block; an odd number of them; more than one run of chunks, unevenly cut.
+        for (int64_t blocks : {1, 3, block() == 32 ? 19 : 5}) {
+          for (int64_t n : {1, 40}) {
+            const Problem p(format(), int8, epilogue, blocks * block(), n, 3);
+            ExpectNear(p, RunRows(p, profile, 0, 3, 4), profile);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(LinearTest, RowsDependOnNothingElse) {
+  const Profile profile = TestProfiles()[1];
+  for (bool int8 : {false, true}) {
+    if (!Supports(int8)) continue;
+    for (const char* epilogue : kEpilogues) {
+      const Problem p(format(), int8, epilogue, block() == 32 ? 320 : 512, 24, 13);
+      std::vector<float> alone;
+      for (int64_t r = 0; r < p.rows; ++r) {
+        const std::vector<float> y = RunRows(p, profile, r, 1, 1);
+        alone.insert(alone.end(), y.begin(), y.end());
+      }
+      ExpectNear(p, alone, profile);
+      for (int64_t bucket : {2, 4, 8, 13, 32}) {
+        const int64_t count = std::min<int64_t>(bucket, p.rows);
+        for (int64_t part : {count, count / 2 + 1}) {
+          std::vector<float> expected(alone.begin(), alone.begin() + part * p.ld);
+          ExpectSameBits(expected, RunRows(p, profile, 0, part, bucket),
+                         p.Name(profile) + " bucket " + std::to_string(bucket));
+        }
+      }
+      // The shuffled and the dotted profiles compute the same.
+      for (const Profile& other : TestProfiles()) {
+        ExpectSameBits(alone, RunRows(p, other, 0, p.rows, p.rows), p.Name(other));
+      }
+    }
+  }
+}
+
+TEST_P(LinearTest, VariantsGiveEqualBits) {
+  for (const char* name : {"none", "sg32-dot"}) {
+    const Profile profile = FindProfile(name)->profile;
+    for (bool int8 : {false, true}) {
+      if (!Supports(int8)) continue;
+      for (const char* epilogue : kEpilogues) {
+        // 33 rows: more than one tile of rows; 9 groups: an odd number, more than one tile of columns.
+        const Problem p(format(), int8, epilogue, block() == 32 ? 96 : 256, 9 * 16 - 3, 33);
+        const LinearSpec spec = p.Spec();
+        const auto split = [&](int rows) {
+          return RunVariant(p, profile, [&](int64_t u, int64_t r) { return LinearSplit(spec, rows, u, r); });
+        };
+        const std::vector<float> one = split(1);
+        ExpectNear(p, one, profile);
+        ExpectSameBits(one, split(4), p.Name(profile));
+        for (int rows : {4, 8}) {
+          const std::vector<float> tiled =
+              RunVariant(p, profile, [&](int64_t u, int64_t r) { return LinearTiled(spec, rows, u, r); });
+          ExpectSameBits(one, tiled, p.Name(profile) + " tiled " + std::to_string(rows));
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, LinearTest, ::testing::ValuesIn(kFormats),
+                         [](const auto& info) { return std::string(format_info(info.param).name); });
+
+TEST(LinearExpansionTest, LogitsOfOutRows) {
+  const Profile profile = FindProfile("sg32-dot")->profile;
+  const Problem p(Format::Q6_K, true, "store", 256, 50, 3);
+  constexpr int64_t kStride = 80, kBucket = 4;
+  Sandbox box(profile, kBucket, kStride);
+  Dispatch d = MakeDispatch(p, box, 0, p.rows, kBucket, /*out_rows=*/true);
+  SetRows(box, 4);
+  box.step.outs = {0, 1};  // two rows of logits though the step has four
+  d.bindings["y"].arg = box.Logits(std::vector<float>(kStride * kBucket, -7.f));
+  ASSERT_EQ(box.Run(Expand_linear, d), "");
+  const std::vector<float> y = box.Read<float>(d.arg("y"));
+  for (int64_t r = 0; r < kBucket; ++r) {
+    for (int64_t c = 0; c < kStride; ++c) {
+      const float v = y[static_cast<size_t>(r * kStride + c)];
+      if (r >= 2 || c >= p.ld) {
+        ASSERT_EQ(v, -7.f) << r << " " << c;
+      } else {
+        const size_t i = static_cast<size_t>(r * p.ld + c);
+        ASSERT_LE(std::fabs(v - p.expected[i]), p.tolerance[i]) << r << " " << c;
+      }
+    }
+  }
+}
+
+TEST(LinearExpansionTest, ManyRowsAreTiled) {
+  Sandbox box(FindProfile("sg32-dot")->profile, 512);
+  Dispatch d;
+  d.strings = {{"format", "q8_0"}, {"numerics", "int8"}, {"epilogue", "store"}, {"rows", "rows"}};
+  d.integers = {{"k", 1024}, {"n", 4096}};
+  d.rows = 512;
+  d.bindings["xq"].arg = {Space::kArena, 0, static_cast<uint64_t>(512 * plan::int8_row_bytes(1024))};
+  d.bindings["w"].arg = {Space::kWeights, 0,
+                         static_cast<uint64_t>(plan::x16_bytes(Format::Q8_0, 4096, 1024))};
+  d.bindings["y"].arg = {Space::kArena, 0, 512 * 4096 * 4};
+  std::vector<Launch> launches = Expand_linear(d, box);
+  ASSERT_EQ(launches.size(), 1u);
+  EXPECT_EQ(launches[0].name, "linear.q8_0.int8.k1024.store.t8x4");
+  EXPECT_EQ(launches[0].grid[0], 64u);  // 64 matrix rows each
+  EXPECT_EQ(launches[0].grid[1], 16u);  // 32 rows each
+  EXPECT_EQ(launches[0].ops, uint64_t{2} * 1024 * 4096 * 512);
+  d.rows = 1;
+  launches = Expand_linear(d, box);
+  ASSERT_EQ(launches.size(), 1u);
+  EXPECT_EQ(launches[0].name, "linear.q8_0.int8.k1024.store.r1");
+  EXPECT_EQ(launches[0].grid[0], 256u);
+}
+
+TEST(LinearExpansionTest, LargeWeightsAreCutAtGroups) {
+  Sandbox box(FindProfile("none")->profile, 1);
+  Dispatch d;
+  d.strings = {{"format", "f32"}, {"numerics", "f32"}, {"epilogue", "store"}, {"rows", "rows"}};
+  constexpr int64_t kN = 248320, kK = 4096;  // 4 GB
+  d.integers = {{"k", kK}, {"n", kN}};
+  d.rows = 1;
+  d.bindings["x"].arg = {Space::kArena, 0, kK * 4};
+  d.bindings["w"].arg = {Space::kWeights, 512, uint64_t{kN} * kK * 4};
+  d.bindings["y"].arg = {Space::kArena, 65536, kN * 4};
+  const std::vector<Launch> launches = Expand_linear(d, box);
+  ASSERT_GT(launches.size(), 1u);
+  uint64_t at = 512, y_at = 65536;
+  for (const Launch& l : launches) {
+    EXPECT_EQ(l.name, launches[0].name);
+    EXPECT_EQ(l.args[1].value, at);
+    EXPECT_EQ(l.args[2].value, y_at);
+    EXPECT_LE(l.args[1].bytes, kMaxBindingBytes);
+    EXPECT_EQ(l.args[1].bytes, l.args[4].value * 16 * kK * 4);
+    at += l.args[1].bytes;
+    y_at += l.args[2].bytes;
+  }
+  EXPECT_EQ(at, 512 + d.arg("w").bytes);
+  EXPECT_EQ(y_at, 65536 + d.arg("y").bytes);
+}
+
+TEST(LinearExpansionTest, RefusesWhatItCannotRun) {
+  Sandbox box(FindProfile("none")->profile, 1);
+  Dispatch d;
+  d.strings = {{"format", "f16"}, {"numerics", "int8"}, {"epilogue", "store"}, {"rows", "rows"}};
+  d.integers = {{"k", 64}, {"n", 16}};
+  d.rows = 1;
+  EXPECT_TRUE(Expand_linear(d, box).empty());  // plain formats have no codes
+  d.strings["numerics"] = "f32";
+  d.bindings["x"].arg = {Space::kArena, 0, 4 * 64};
+  d.bindings["w"].arg = {Space::kWeights, 0, 2 * 16 * 64};
+  d.bindings["y"].arg = {Space::kArena, 256, 4 * 16};
+  EXPECT_EQ(Expand_linear(d, box).size(), 1u);
+  d.integers["k"] = 40;  // no whole chunk of 32 columns
+  EXPECT_TRUE(Expand_linear(d, box).empty());
+}
+
+}  // namespace
+}  // namespace qcc::gpu
