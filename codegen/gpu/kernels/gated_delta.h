@@ -1,0 +1,49 @@
+// gated_delta in three launches: convolution with norms and gates of each row; the delta rule of each
+// sequence, token by token; the gated norm of each row. The order of operations on a token does not depend on
+// how the tokens of a sequence are dealt to steps.
+#ifndef QCC_CODEGEN_GPU_KERNELS_GATED_DELTA_H_
+#define QCC_CODEGEN_GPU_KERNELS_GATED_DELTA_H_
+
+#include <cstdint>
+#include <string>
+
+#include "codegen/gpu/kernels/builder.h"
+
+namespace qcc::gpu {
+
+struct DeltaSpec {
+  int key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0, taps = 0, ld_ab = 0;
+  bool l2_max = false;
+
+  int keys() const { return key_heads * key_dim; }
+  int values() const { return value_heads * value_dim; }
+  int channels() const { return 2 * keys() + values(); }
+  // Columns of the state that a workgroup of the rule has; kDeltaParts threads share one.
+  int columns() const { return value_dim % 16 ? 8 : 16; }
+  std::string name() const;
+};
+
+inline constexpr int kDeltaThreads = 128;  // of the convolution, and of the advance of its state
+inline constexpr int kDeltaParts = 8;
+
+// The value from number `at` on, seen from a sequence's first row: rows of the step, before them the taps - 1
+// columns of the state. Addresses are i64; `at` is i32, at least 1 - taps.
+Val ConvColumn(const DeltaSpec& spec, Val qkv, Val conv_state, Val row_begin, Val at, Val channel);
+
+// Arguments: step, seqs, qkv, alpha, beta, conv_w, ssm_a, dt_bias, conv state (offset), mixed, gates, l2_eps,
+// query scale. `mixed`: [R][channels] like qkv; `gates`: [R][2 * value_heads + key_heads]: decay, beta, k.q.
+void EmitDeltaMix(Builder& b, const DeltaSpec& spec);
+// Workgroups of the mix: key heads, blocks of value channels, one for the gates.
+uint32_t DeltaMixGroups(const DeltaSpec& spec);
+
+// Arguments: step, seqs, qkv, mixed, gates, conv state (offset), delta state (offset), out. `sequences`: how
+// many sequences go side by side. Advances the state of the convolution, too.
+void EmitDeltaRule(Builder& b, const DeltaSpec& spec, int sequences);
+uint32_t DeltaRuleGroups(const DeltaSpec& spec);
+
+// Arguments: step, z, norm_w, out (rw), norm_eps.
+void EmitDeltaNorm(Builder& b, const DeltaSpec& spec);
+
+}  // namespace qcc::gpu
+
+#endif  // QCC_CODEGEN_GPU_KERNELS_GATED_DELTA_H_
