@@ -1,5 +1,8 @@
-// qrt_artifact_*, qrt_cpu_describe.
+// qrt_artifact_*, qrt_cpu_describe, qrt_devices_list.
+#include <cstddef>
+
 #include "runtime/base/cpu_features.h"
+#include "runtime/capi/devices.h"
 #include "runtime/capi/handles.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/topology.h"
@@ -74,11 +77,9 @@ Status DescribeCode(const Artifact& artifact, uint32_t index, qrt_code_info* out
   info.name = code.isa.c_str();
   info.target = code.target.c_str();
   info.bytes = artifact.sections()[code.section].size;
-  if (code.target == "cpu") {
-    const std::vector<std::string> missing = CpuFeatures::Detect().Missing(code.features);
-    info.supported = missing.empty();
-    CopyText(info.missing, Join(missing, ", "));
-  }
+  const std::string missing = WhyUnsupported(artifact, index);
+  info.supported = missing.empty();
+  CopyText(info.missing, missing);
   return WriteInfo(info, sizeof info, "info", out);
 }
 
@@ -86,13 +87,19 @@ Status Plan(const Artifact& artifact, uint64_t context_tokens, uint32_t sessions
   const Manifest& manifest = artifact.manifest();
   Result<ModelPlan> model = PlanOf(manifest, artifact.identity());
   if (!model.ok()) return model.status();
-  const Result<size_t> variant = ChooseCode(manifest, CpuFeatures::Detect(), "");
+  Result<size_t> variant = ChooseCode(manifest, CpuFeatures::Detect(), "");
+  bool gpu = false;
+  for (size_t i = 0; i < manifest.code.size() && !variant.ok(); ++i) {
+    gpu = KnownTarget(manifest.code[i].target) && manifest.code[i].target != "cpu";
+    if (gpu) variant = i;
+  }
   const Session::Sizes sizes = Session::SizesFor(*model, context_tokens);
   const Checked engine =
-      Engine::MemoryBytes(*model, Schedule(model->programs), false) + CpuDevice::ArenaBytes(manifest);
+      Engine::MemoryBytes(*model, Schedule(model->programs), gpu) + CpuDevice::ArenaBytes(manifest);
   const Checked code = variant.ok() ? artifact.code(*variant).size() : 0;
   const Checked weights = variant.ok() ? artifact.weights(*variant).size() : manifest.weights_bytes;
-  const Checked total = weights + code + engine + sizes.total() * sessions;
+  const Checked copied = gpu ? weights : Checked(0);
+  const Checked total = weights + copied + code + engine + sizes.total() * sessions;
   if (!total.ok()) {
     return Status(Code::kInvalidArgument, 5308,
                   std::to_string(sessions) + " sessions of " + std::to_string(context_tokens) +
@@ -106,7 +113,8 @@ Status Plan(const Artifact& artifact, uint64_t context_tokens, uint32_t sessions
   plan.kv_bytes = (sizes.kv * sessions).value();
   plan.logits_bytes = (sizes.logits * sessions).value();
   plan.total_bytes = total.value();
-  return WriteInfo(plan, sizeof plan, "plan", out);
+  plan.device_weight_bytes = copied.value();
+  return WriteInfo(plan, offsetof(qrt_memory_plan, device_weight_bytes), "plan", out);
 }
 
 Status DescribeCpu(qrt_cpu_info* out) {
@@ -117,6 +125,25 @@ Status DescribeCpu(qrt_cpu_info* out) {
   CopyText(info.name, CpuBrand());
   CopyText(info.features, Join(CpuFeatures::Detect().Names(), " "));
   return WriteInfo(info, sizeof info, "info", out);
+}
+
+Status List(qrt_device_info* devices, size_t capacity, size_t* count) {
+  if (count == nullptr) return NullArgument("count");
+  if (devices == nullptr && capacity != 0) return NullArgument("devices");
+  const std::vector<qrt_device_info> found = ListDevices();
+  const size_t size = capacity != 0 ? devices[0].struct_size : sizeof(qrt_device_info);
+  if (size < sizeof(qrt_device_info)) return BadStructSize("devices", size, sizeof(qrt_device_info));
+  *count = found.size();
+  if (capacity < found.size()) {
+    return Status(Code::kBufferTooSmall, 5312,
+                  std::to_string(found.size()) + " devices into room for " + std::to_string(capacity));
+  }
+  for (size_t i = 0; i < found.size(); ++i) {
+    qrt_device_info* out = reinterpret_cast<qrt_device_info*>(reinterpret_cast<char*>(devices) + i * size);
+    out->struct_size = size;
+    QRT_RETURN_IF_ERROR(WriteInfo(found[i], sizeof(qrt_device_info), "devices", out));
+  }
+  return Status();
 }
 
 }  // namespace
@@ -167,6 +194,10 @@ qrt_status qrt_artifact_memory_plan(const qrt_artifact* artifact, uint64_t conte
 
 qrt_status qrt_cpu_describe(qrt_cpu_info* info, qrt_error* error) {
   return Guard(error, [&] { return qrt::capi::DescribeCpu(info); });
+}
+
+qrt_status qrt_devices_list(qrt_device_info* devices, size_t capacity, size_t* count, qrt_error* error) {
+  return Guard(error, [&] { return qrt::capi::List(devices, capacity, count); });
 }
 
 }  // extern "C"

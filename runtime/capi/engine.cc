@@ -1,13 +1,11 @@
 // qrt_engine_*.
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 
-#include "runtime/base/cpu_features.h"
 #include "runtime/base/hash.h"
+#include "runtime/capi/devices.h"
 #include "runtime/capi/handles.h"
-#include "runtime/device/cpu/cpu_device.h"
-#include "runtime/device/cpu/thread_pool.h"
-#include "runtime/device/cpu/topology.h"
 
 using qrt::Batch;
 using qrt::Code;
@@ -19,93 +17,45 @@ using qrt::capi::Ref;
 namespace qrt::capi {
 namespace {
 
-// The embedder's threads.
-class InjectedWorkers final : public Workers {
- public:
-  InjectedWorkers(const qrt_thread_pool& pool, uint32_t threads) : pool_(pool), threads_(threads) {}
-  uint32_t threads() const override { return threads_; }
-  bool Run(PoolTask task, void* arg) override { return pool_.run(pool_.ctx, threads_, task, arg) == 0; }
-
- private:
-  const qrt_thread_pool pool_;
-  const uint32_t threads_;
-};
-
-Result<std::unique_ptr<Workers>> MakeWorkers(const qrt_engine_options& options) {
-  uint32_t threads = options.threads;
-  if (threads > QRT_MAX_THREADS) {
-    return Status(Code::kInvalidArgument, 5303,
-                  std::to_string(threads) + " threads, expected at most " + std::to_string(QRT_MAX_THREADS));
-  }
-  const CpuTopology topology = DetectCpuTopology();
-  if (threads == 0) threads = std::min(topology.physical, QRT_MAX_THREADS);
-  if (options.thread_pool != nullptr) {
-    if (options.thread_pool->run == nullptr) return NullArgument("thread_pool->run");
-    return std::unique_ptr<Workers>(new InjectedWorkers(*options.thread_pool, threads));
-  }
-  std::unique_ptr<Workers> pool = ThreadPool::Create(threads, topology.logical);
-  if (pool == nullptr) {
-    return Status(Code::kOutOfMemory, 5006, "the system refuses " + std::to_string(threads) + " threads", "",
-                  "ask for fewer threads, or raise the process's limit");
-  }
-  return pool;
-}
-
-void LogChoice(const Services& services, const Artifact& artifact, const qrt_engine& engine) {
-  if (!services.log) return;
-  const Manifest& manifest = artifact.manifest();
-  const CpuFeatures cpu = CpuFeatures::Detect();
-  for (size_t i = 0; i < engine.variant; ++i) {
-    std::string missing;
-    for (const std::string& name : cpu.Missing(manifest.code[i].features)) missing += " " + name;
-    if (manifest.code[i].target == "cpu" && !missing.empty()) {
-      Log(services, QRT_LOG_INFO, "code " + manifest.code[i].isa + " left out: this CPU lacks" + missing);
-    }
-  }
-  Log(services, QRT_LOG_INFO,
-      "code " + manifest.code[engine.variant].isa + ", " + std::to_string(engine.engine->device().threads()) +
-          " threads, " + std::to_string(engine.engine->memory_bytes()) + " bytes of scratch");
-}
-
 Status Create(qrt_artifact* artifact, const qrt_engine_options* options, qrt_engine** out) {
   if (artifact == nullptr) return NullArgument("artifact");
   if (out == nullptr) return NullArgument("out");
   qrt_engine_options read = {};
-  QRT_RETURN_IF_ERROR(ReadOptions(options, sizeof read, "options", &read));
+  QRT_RETURN_IF_ERROR(ReadOptions(options, offsetof(qrt_engine_options, device), "options", &read));
   Services services = artifact->services;
   if (read.allocator != nullptr) services.allocator = *read.allocator;
   if (read.log != nullptr) services.log = *read.log;
 
   const Artifact& file = *artifact->artifact;
-  Result<size_t> variant =
-      ChooseCode(file.manifest(), CpuFeatures::Detect(), read.cpu != nullptr ? read.cpu : "");
-  if (!variant.ok()) return variant.status();
   Result<ModelPlan> plan = PlanOf(file.manifest(), file.identity());
   if (!plan.ok()) return plan.status();
-  Result<std::unique_ptr<Workers>> workers = MakeWorkers(read);
-  if (!workers.ok()) return workers.status();
-  Result<std::unique_ptr<CpuDevice>> device =
-      CpuDevice::Create(file, *variant, std::move(*workers), services.allocator_or_null());
-  if (!device.ok()) return device.status();
+  Result<ChosenDevice> chosen = MakeDevice(file, read, services);
+  if (!chosen.ok()) return chosen.status();
 
   Owned<qrt_engine> handle(NewHandle<qrt_engine>(services, artifact));
-  handle->variant = *variant;
-  QRT_RETURN_IF_ERROR(
-      Engine::Create(std::move(*plan), std::move(*device), services.allocator_or_null(), &handle->engine));
-  LogChoice(services, file, *handle);
+  handle->variant = chosen->variant;
+  QRT_RETURN_IF_ERROR(Engine::Create(std::move(*plan), std::move(chosen->device),
+                                     services.allocator_or_null(), &handle->engine));
   *out = handle.release();
   return Status();
 }
 
 Status Describe(const qrt_engine& engine, qrt_engine_info* out) {
+  const Device& device = engine.engine->device();
+  const DeviceCounters counters = engine.engine->counters();
   qrt_engine_info info = {};
-  info.threads = engine.engine->device().threads();
+  info.threads = device.threads();
   info.cpu = engine.artifact->artifact->manifest().code[engine.variant].isa.c_str();
   info.max_step_rows = engine.engine->schedule().max_rows();
   info.vocab_size = engine.engine->plan().vocab_size;
   info.memory_bytes = engine.engine->memory_bytes();
-  info.code_bytes = engine.engine->device().code_bytes();
-  return WriteInfo(info, sizeof info, "info", out);
+  info.code_bytes = device.code_bytes();
+  info.device = device.name().c_str();
+  info.samples_on_device = device.samples();
+  info.device_weight_bytes = device.device_weight_bytes();
+  info.submissions = counters.submissions;
+  info.bytes_to_host = counters.bytes_to_host;
+  return WriteInfo(info, offsetof(qrt_engine_info, device), "info", out);
 }
 
 // Compares rows as they come.
@@ -190,17 +140,27 @@ qrt_status qrt_engine_append(qrt_engine* engine, const qrt_batch_item* items, si
   return Guard(error, [&]() -> Status {
     if (engine == nullptr) return NullArgument("engine");
     if (items == nullptr && count != 0) return NullArgument("items");
+    if (count == 0) return Status();
+    // The caller's items are as large as the options in them were when its header was made.
+    const size_t options_size = items[0].options.struct_size;
+    const size_t stride = offsetof(qrt_batch_item, options) + options_size;
     Batch batch(*engine->engine);
     for (size_t i = 0; i < count; ++i) {
       const auto named = [i](const Status& status) {
         return Status(status.code(), status.number(), status.message(), "item " + std::to_string(i),
                       status.help());
       };
-      if (items[i].session == nullptr) return named(NullArgument("session"));
+      const qrt_batch_item& item =
+          *reinterpret_cast<const qrt_batch_item*>(reinterpret_cast<const char*>(items) + i * stride);
       qrt_append_options options = {};
-      const Status read = qrt::capi::ReadOptions(&items[i].options, sizeof options, "options", &options);
+      const Status read = qrt::capi::ReadAppendOptions(&item.options, &options);
       if (!read.ok()) return named(read);
-      const Status added = batch.Add(items[i].session->session, items[i].tokens, items[i].count, &options);
+      if (options_size % alignof(qrt_append_options) != 0 || item.options.struct_size != options_size) {
+        return named(qrt::capi::BadStructSize("options", item.options.struct_size, options_size));
+      }
+      if (item.session == nullptr) return named(NullArgument("session"));
+      const Status added = batch.Add(item.session->session, item.tokens, item.count, &options,
+                                     qrt::capi::SamplerOf(options), options.next);
       if (!added.ok()) return named(added);
     }
     return batch.Run();

@@ -175,4 +175,20 @@ struct qrt_sampler {
   qrt::Sampler sampler;
 };
 
+namespace qrt::capi {
+
+inline Status ReadAppendOptions(const qrt_append_options* options, qrt_append_options* out) {
+  QRT_RETURN_IF_ERROR(ReadOptions(options, offsetof(qrt_append_options, sampler), "options", out));
+  if (out->sampler == nullptr && out->next != nullptr) {
+    return Status(Code::kInvalidArgument, 5305, "options->next without a sampler");
+  }
+  return Status();
+}
+
+inline Sampler* SamplerOf(const qrt_append_options& options) {
+  return options.sampler != nullptr ? &options.sampler->sampler : nullptr;
+}
+
+}  // namespace qrt::capi
+
 #endif  // RUNTIME_CAPI_HANDLES_H_

@@ -65,9 +65,10 @@ qrt_status qrt_session_append(qrt_session* session, const int32_t* tokens, size_
     if (session == nullptr) return NullArgument("session");
     qrt_append_options read = {};
     read.want = QRT_LOGITS_LAST;
-    QRT_RETURN_IF_ERROR(qrt::capi::ReadOptions(options, sizeof read, "options", &read));
+    QRT_RETURN_IF_ERROR(qrt::capi::ReadAppendOptions(options, &read));
     Batch batch(*session->engine->engine);
-    QRT_RETURN_IF_ERROR(batch.Add(session->session, tokens, count, &read));
+    QRT_RETURN_IF_ERROR(
+        batch.Add(session->session, tokens, count, &read, qrt::capi::SamplerOf(read), read.next));
     return batch.Run();
   });
 }

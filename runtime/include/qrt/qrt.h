@@ -3,7 +3,7 @@
 /* clang-format off */
 /* THE CONTRACT
  *
- * Objects    qrt_artifact (the mapped file) -> qrt_engine (the artifact on the CPU) -> qrt_session (one sequence);
+ * Objects    qrt_artifact (the mapped file) -> qrt_engine (the artifact on a device) -> qrt_session (one sequence);
  *            qrt_text (tokenizer and chat template) and qrt_sampler come from an artifact too.
  * Ownership  `qrt_*_create` and `qrt_artifact_open` give one reference to the caller; `qrt_*_release` drops it and
  *            accepts NULL. An object keeps what it was made from alive, so any order of release is right.
@@ -43,7 +43,7 @@ extern "C" {
 
 /* Version of this interface: major changes break source or binary, minor ones add. */
 #define QRT_API_MAJOR 1
-#define QRT_API_MINOR 0
+#define QRT_API_MINOR 1
 
 /* ---- status ---- */
 
@@ -167,10 +167,11 @@ QRT_API qrt_status qrt_artifact_describe(const qrt_artifact* artifact, qrt_artif
 typedef struct qrt_code_info {
   size_t struct_size;
   const char* name;   /* "x86-64-v4-vnni", ...; borrowed from the artifact */
-  const char* target; /* "cpu", or another that this release cannot run; borrowed from the artifact */
+  const char* target; /* "cpu", "vulkan", "cuda", or one that this release does not know; borrowed from the
+                         artifact */
   uint64_t bytes;
-  uint32_t supported; /* 1: this machine can run it */
-  char missing[256];  /* CPU features that it needs and this machine lacks, separated by spaces */
+  uint32_t supported; /* 1: this machine can run it, on some device */
+  char missing[256];  /* what it needs and this machine lacks */
 } qrt_code_info;
 
 /* Code variant `index` < code_count, best first: an engine takes the first that is supported.
@@ -187,10 +188,14 @@ typedef struct qrt_memory_plan {
   uint64_t kv_bytes;     /* all sessions, at full context */
   uint64_t logits_bytes; /* all sessions: the last row */
   uint64_t total_bytes;
+  uint64_t device_weight_bytes; /* copied to the device's own memory; part of total_bytes; 0 on the CPU.
+                                   Since 1.1 */
 } qrt_memory_plan;
 
-/* What one engine with `sessions` sessions of `context_tokens` each takes, before anything is allocated.
- * code_bytes is that of the best supported code, 0 where none is. Errors: INVALID_ARGUMENT. */
+/* What one engine with `sessions` sessions of `context_tokens` each takes, before anything is allocated: on
+ * the CPU, or on a GPU where the artifact holds code for GPUs only (then engine_bytes leaves out the driver's
+ * own, and code_bytes is that of the first variant). code_bytes is that of the best supported code, 0 where
+ * none is. Errors: INVALID_ARGUMENT. */
 QRT_API qrt_status qrt_artifact_memory_plan(const qrt_artifact* artifact, uint64_t context_tokens,
                                             uint32_t sessions, qrt_memory_plan* plan, qrt_error* error);
 
@@ -207,6 +212,23 @@ typedef struct qrt_cpu_info {
 /* Errors: INVALID_ARGUMENT. */
 QRT_API qrt_status qrt_cpu_describe(qrt_cpu_info* info, qrt_error* error);
 
+/* Something that an engine can run on, or could if it were usable. Since 1.1. */
+typedef struct qrt_device_info {
+  size_t struct_size;
+  char id[32];           /* what qrt_engine_options.device takes: "cpu", "vulkan:0", "cuda:1" */
+  char name[256];        /* of the hardware, may be empty */
+  char facts[256];       /* driver and abilities, for people */
+  uint32_t usable;       /* 1: an engine can be made on it, if the artifact holds code that fits */
+  char why_not[256];     /* where usable is 0 */
+  uint64_t memory_bytes; /* of the device; 0: not known */
+} qrt_device_info;
+
+/* All devices of this machine: the CPU, then CUDA's, then Vulkan's. A kind without a driver is one entry that
+ * is not usable and says why. devices[0].struct_size is that of every element and set by the caller. Errors:
+ * BUFFER_TOO_SMALL (*count = needed), OUT_OF_MEMORY, INVALID_ARGUMENT. */
+QRT_API qrt_status qrt_devices_list(qrt_device_info* devices, size_t capacity, size_t* count,
+                                    qrt_error* error);
+
 /* ---- engine ---- */
 
 typedef struct qrt_engine qrt_engine;
@@ -216,14 +238,24 @@ typedef struct qrt_engine qrt_engine;
 typedef struct qrt_engine_options {
   size_t struct_size;
   uint32_t threads; /* threads of a step, 1..QRT_MAX_THREADS; 0: one per physical core available */
-  const char* cpu;  /* name of the code variant to use; NULL: the best supported */
+  const char* cpu;  /* name of the code variant to use, of a GPU's too; NULL: the best supported */
   const qrt_allocator* allocator;     /* NULL: the artifact's */
   const qrt_log_sink* log;            /* NULL: the artifact's */
   const qrt_thread_pool* thread_pool; /* NULL: own pool; otherwise `threads` is the count passed to run */
+  /* Since 1.1: */
+  const char*
+      device; /* "cpu", "vulkan", "vulkan:1", "cuda", "cuda:0", or "auto": CUDA, else a real GPU through
+               * Vulkan, else the CPU. NULL: the CPU if the artifact holds code for CPUs, else as "auto" */
+  double max_dispatch_ms; /* GPU: longest piece of work to hand over at once; 0: 200; negative: no limit */
+  const char* cache_dir; /* GPU: where compiled kernels are kept between runs; made if missing, kept below 256
+                          * MiB; any number of processes may share it. NULL: nowhere */
+  qrt_progress_fn progress; /* GPU: bytes of weights copied so far, and in all; non-zero: stop. NULL: none */
+  void* progress_ctx;
 } qrt_engine_options;
 
 /* Verifies the code's hash again over the private copy that becomes executable, allocates the arena, starts
- * workers. Errors: DEVICE_UNSUPPORTED, ARTIFACT_CORRUPT, OUT_OF_MEMORY, INVALID_ARGUMENT. */
+ * workers; on a GPU copies the weights to it. Errors: DEVICE_UNSUPPORTED, ARTIFACT_CORRUPT, OUT_OF_MEMORY,
+ * INVALID_ARGUMENT, DEVICE_LOST, DEVICE_FAILED, CANCELLED (by `progress`). */
 QRT_API qrt_status qrt_engine_create(qrt_artifact* artifact, const qrt_engine_options* options,
                                      qrt_engine** out, qrt_error* error);
 QRT_API void qrt_engine_release(qrt_engine* engine);
@@ -236,6 +268,12 @@ typedef struct qrt_engine_info {
   uint32_t vocab_size;
   uint64_t memory_bytes; /* arena, rows of logits, buffers of a step */
   uint64_t code_bytes;
+  /* Since 1.1: */
+  const char* device;           /* "cpu", "vulkan:0 (...)"; borrowed from the engine */
+  uint32_t samples_on_device;   /* 1: an append with a sampler reads back token ids only */
+  uint64_t device_weight_bytes; /* copied to the device's own memory; 0: used where the file is mapped */
+  uint64_t submissions;         /* by steps so far; a GPU's queue counts them, 0 on the CPU */
+  uint64_t bytes_to_host;       /* copied back from a GPU by steps so far */
 } qrt_engine_info;
 
 /* Errors: INVALID_ARGUMENT. */
@@ -260,6 +298,7 @@ QRT_API qrt_status qrt_engine_check(qrt_engine* engine, qrt_check_report* report
 /* ---- session ---- */
 
 typedef struct qrt_session qrt_session;
+typedef struct qrt_sampler qrt_sampler; /* chooses tokens, see below */
 
 typedef struct qrt_session_options {
   size_t struct_size;
@@ -276,7 +315,7 @@ QRT_API void qrt_session_release(qrt_session* session);
 QRT_API uint64_t qrt_session_position(const qrt_session* session);
 QRT_API uint64_t qrt_session_capacity(const qrt_session* session);
 
-/* Back to the empty sequence; keeps the memory. Errors: INVALID_ARGUMENT. */
+/* Back to the empty sequence; keeps the memory. Errors: INVALID_ARGUMENT, DEVICE_LOST, DEVICE_FAILED. */
 QRT_API qrt_status qrt_session_reset(qrt_session* session, qrt_error* error);
 
 typedef int32_t qrt_logits_want;
@@ -298,12 +337,20 @@ typedef struct qrt_append_options {
   qrt_logits_want want;    /* LAST where options are NULL */
   qrt_logits_fn on_logits; /* needed for ALL; with LAST called for that row too when set */
   void* ctx;
+  /* Since 1.1: with a sampler, the token after the last one of this append is chosen and written to *next; it
+   * is not recorded (qrt_sampler_accept). A GPU chooses by itself and reads back the id only, unless `want`
+   * asks for logits. The token is the one that qrt_sampler_sample would give for the same logits. Both are
+   * used during the call only. */
+  qrt_sampler* sampler; /* NULL: none */
+  int32_t* next;        /* needed with a sampler; left alone where no token could be chosen */
 } qrt_append_options;
 
 /* Feeds `count` tokens. However a sequence is cut into calls, the logits have the same bits. `count` 0 does
  * nothing. Errors: CONTEXT_FULL (nothing taken), INVALID_ARGUMENT (nothing taken: a token outside the
  * vocabulary, ...), CANCELLED (position tells how many tokens were taken; the session can go on from there),
- * INTERNAL (the injected thread pool refused: as CANCELLED). */
+ * INTERNAL (the injected thread pool refused: as CANCELLED), DEVICE_LOST, DEVICE_FAILED, OUT_OF_MEMORY (of a
+ * GPU): the session takes no more tokens until it is reset or restored. INVALID_ARGUMENT also when the
+ * sampler finds no token (Q7203, Q7204): then all tokens were taken. */
 QRT_API qrt_status qrt_session_append(qrt_session* session, const int32_t* tokens, size_t count,
                                       const qrt_append_options* options, qrt_error* error);
 
@@ -415,8 +462,6 @@ QRT_API qrt_status qrt_text_render_chat(const qrt_text* text, const qrt_chat_mes
                                         size_t* length, qrt_error* error);
 
 /* ---- sampler ---- */
-
-typedef struct qrt_sampler qrt_sampler;
 
 typedef struct qrt_sampler_options {
   size_t struct_size;

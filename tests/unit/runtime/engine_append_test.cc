@@ -11,6 +11,7 @@ namespace {
 using qrt::Code;
 using qrt::Phase;
 using toy::Append;
+using toy::Options;
 using toy::Rows;
 using toy::Step;
 using toy::Tokens;
@@ -206,7 +207,7 @@ TEST(EngineAppend, ABatchSharesStepsAndChangesNothing) {
                        {tokens[s].begin(), tokens[s].begin() + static_cast<ptrdiff_t>(s)}, QRT_LOGITS_ALL,
                        &rows[s])
                     .ok());
-    const qrt_append_options options = {sizeof options, QRT_LOGITS_ALL, Rows::Take, &rows[s]};
+    const qrt_append_options options = Options(QRT_LOGITS_ALL, Rows::Take, &rows[s]);
     ASSERT_TRUE(batch.Add(sessions[s]->session, tokens[s].data() + s, lengths[s], &options).ok());
   }
   toy.device->steps.clear();
@@ -305,7 +306,7 @@ TEST(EngineCancel, ACallbackStopsTheAppendAfterItsStep) {
   ToySession s(toy);
   const std::vector<int32_t> tokens = Tokens(200);
   Stopper stopper = {70};
-  const qrt_append_options options = {sizeof options, QRT_LOGITS_ALL, Stopper::Row, &stopper};
+  const qrt_append_options options = Options(QRT_LOGITS_ALL, Stopper::Row, &stopper);
   {
     qrt::Batch batch(*toy.engine);
     ASSERT_TRUE(batch.Add(s.session, tokens.data(), tokens.size(), &options).ok());

@@ -78,7 +78,7 @@ TEST(EngineMemory, TokensTakeNone) {
   const std::vector<int32_t> tokens = Tokens(300);
   const auto feed = [&](size_t count) {
     bool ok = true;
-    const qrt_append_options options = {sizeof options, QRT_LOGITS_LAST, nullptr, nullptr};
+    const qrt_append_options options = toy::Options(QRT_LOGITS_LAST);
     for (qrt::Session* session : {&a.session, &b.session}) {
       qrt::Batch batch(*toy.engine);
       ok = ok && batch.Add(*session, tokens.data(), count, &options).ok() && batch.Run().ok();

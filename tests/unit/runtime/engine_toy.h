@@ -327,13 +327,19 @@ struct Rows {
   }
 };
 
-inline qrt::Status Append(qrt::Session& session, const std::vector<int32_t>& tokens,
-                          qrt_logits_want want = QRT_LOGITS_LAST, Rows* rows = nullptr) {
+inline qrt_append_options Options(qrt_logits_want want, qrt_logits_fn on_logits = nullptr,
+                                  void* ctx = nullptr) {
   qrt_append_options options = {};
   options.struct_size = sizeof options;
   options.want = want;
-  options.on_logits = rows != nullptr ? Rows::Take : nullptr;
-  options.ctx = rows;
+  options.on_logits = on_logits;
+  options.ctx = ctx;
+  return options;
+}
+
+inline qrt::Status Append(qrt::Session& session, const std::vector<int32_t>& tokens,
+                          qrt_logits_want want = QRT_LOGITS_LAST, Rows* rows = nullptr) {
+  const qrt_append_options options = Options(want, rows != nullptr ? Rows::Take : nullptr, rows);
   qrt::Batch batch(session.engine());
   QRT_RETURN_IF_ERROR(batch.Add(session, tokens.data(), tokens.size(), &options));
   return batch.Run();

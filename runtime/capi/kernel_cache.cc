@@ -1,0 +1,64 @@
+#include "runtime/capi/kernel_cache.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace qrt::capi {
+
+Status MakeCacheFolder(const std::string& folder) {
+  for (size_t at = 0; at != std::string::npos;) {
+    at = folder.find('/', at + 1);
+    const std::string part = folder.substr(0, at);
+    if (mkdir(part.c_str(), 0700) == 0 || errno == EEXIST) continue;
+    // A parent may be one that cannot be written but exists.
+    const int error = errno;
+    struct stat found = {};
+    if (stat(part.c_str(), &found) == 0 && S_ISDIR(found.st_mode)) continue;
+    return Status(Code::kIoError, 6010, "cannot make the folder " + part + ": " + std::strerror(error),
+                  folder, "choose another cache folder");
+  }
+  struct stat found = {};
+  if (stat(folder.c_str(), &found) != 0 || !S_ISDIR(found.st_mode)) {
+    return Status(Code::kIoError, 6010, folder + " is no folder", folder, "choose another cache folder");
+  }
+  return Status();
+}
+
+void TrimCacheFolder(const std::string& folder, uint64_t max_bytes) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(folder.c_str()), closedir);
+  if (directory == nullptr) return;
+  struct File {
+    int64_t seconds, nanoseconds;
+    uint64_t bytes;
+    std::string path;
+  };
+  std::vector<File> files;
+  uint64_t total = 0;
+  while (const dirent* entry = readdir(directory.get())) {
+    const std::string path = folder + "/" + entry->d_name;
+    struct stat found = {};
+    if (lstat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) continue;
+    const uint64_t bytes = static_cast<uint64_t>(found.st_size);
+    files.push_back({found.st_mtim.tv_sec, found.st_mtim.tv_nsec, bytes, path});
+    total += bytes;
+  }
+  std::sort(files.begin(), files.end(), [](const File& a, const File& b) {
+    return std::tie(a.seconds, a.nanoseconds, a.path) < std::tie(b.seconds, b.nanoseconds, b.path);
+  });
+  for (const File& file : files) {
+    if (total <= max_bytes) return;
+    unlink(file.path.c_str());
+    total -= file.bytes;
+  }
+}
+
+}  // namespace qrt::capi

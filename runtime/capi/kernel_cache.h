@@ -1,0 +1,24 @@
+// The folder in which GPU drivers' compiled kernels are kept between runs.
+#ifndef RUNTIME_CAPI_KERNEL_CACHE_H_
+#define RUNTIME_CAPI_KERNEL_CACHE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/base/status.h"
+
+namespace qrt::capi {
+
+constexpr uint64_t kKernelCacheBytes = uint64_t{256} << 20;
+
+// Makes `folder` with its parents, for the user alone. Errors: io error Q6010.
+Status MakeCacheFolder(const std::string& folder);
+
+// Removes the files of `folder` that were used longest ago (by modification time, which readers renew) until
+// the rest has at most `max_bytes`. Other processes may do the same, and write: files appear by rename, and
+// one that is gone already is fine.
+void TrimCacheFolder(const std::string& folder, uint64_t max_bytes);
+
+}  // namespace qrt::capi
+
+#endif  // RUNTIME_CAPI_KERNEL_CACHE_H_
