@@ -1,0 +1,250 @@
+// gated_delta on every device: the plain rule in double; bits of outputs and states that do not depend on how
+// a sequence is cut and on who is beside it.
+#include <algorithm>
+#include <cmath>
+
+#include "tests/device/conformance.h"
+#include "tests/device/reference.h"
+#include "tests/unit/codegen_cpu/kernel_harness.h"
+
+namespace qcc::conformance {
+namespace {
+
+using cpu::Random;
+
+constexpr float kL2Eps = 1e-6f, kNormEps = 1e-6f;
+constexpr int64_t kPrefill = 40;
+const int64_t kBuckets[] = {1, 4, kPrefill};
+
+struct Shape {
+  std::string name;
+  int64_t key_heads, value_heads, key_dim, value_dim, taps;
+  bool l2_max;
+
+  int64_t Keys() const { return key_heads * key_dim; }
+  int64_t Values() const { return value_heads * value_dim; }
+  int64_t Channels() const { return 2 * Keys() + Values(); }
+  int64_t Ld() const { return 2 * value_heads + 4; }  // alpha, beta and columns of something else
+};
+const Shape kShapes[] = {{"square", 2, 2, 32, 32, 4, false}, {"grouped", 3, 6, 64, 40, 4, false},
+                         {"real", 2, 4, 128, 128, 4, false}, {"real_max", 2, 4, 128, 128, 4, true},
+                         {"taps", 1, 3, 8, 72, 6, false},    {"wide", 1, 1, 256, 256, 2, true}};
+
+struct Weights {
+  explicit Weights(const Shape& s) {
+    Random random(5);
+    conv = random.normals(static_cast<size_t>(s.taps * s.Channels()), 0.5f);
+    a = random.normals(static_cast<size_t>(s.value_heads));
+    dt = random.normals(static_cast<size_t>(s.value_heads));
+    norm = random.normals(static_cast<size_t>(s.value_dim));
+    for (float& x : a) x = -std::abs(x);
+  }
+  std::vector<float> conv, a, dt, norm;  // conv: [taps][channels]
+};
+
+std::string Float(float v) {
+  char text[64];
+  std::snprintf(text, sizeof(text), "%.9e : f32", static_cast<double>(v));
+  return text;
+}
+
+const Suite& DeltaSuite() {
+  static const auto* suite = [] {
+    std::vector<Case> cases;
+    for (const Shape& s : kShapes) {
+      const Weights w(s);
+      for (int64_t rows : kBuckets) {
+        Case c;
+        c.name = "delta_" + s.name + "_r" + std::to_string(rows);
+        c.family = "gated_delta";
+        const auto integer = [](const char* key, int64_t v) {
+          return std::string(key) + " = " + std::to_string(v) + " : i64, ";
+        };
+        c.spec = "{" + integer("key_heads", s.key_heads) + integer("value_heads", s.value_heads) +
+                 integer("key_dim", s.key_dim) + integer("value_dim", s.value_dim) + integer("taps", s.taps) +
+                 integer("ld_ab", s.Ld()) + "l2_eps = " + Float(kL2Eps) + ", l2_form = \"" +
+                 (s.l2_max ? "max" : "sum") + "\", norm_eps = " + Float(kNormEps) +
+                 ", scale = " + Float(1.f / std::sqrt(static_cast<float>(s.key_dim))) + "}";
+        c.rows = rows;
+        c.weights["conv_w"] = AsBytes(w.conv);
+        c.weights["ssm_a"] = AsBytes(w.a);
+        c.weights["dt_bias"] = AsBytes(w.dt);
+        c.weights["norm_w"] = AsBytes(w.norm);
+        cases.push_back(std::move(c));
+      }
+    }
+    return new Suite("gated_delta", std::move(cases));
+  }();
+  return *suite;
+}
+
+struct Sequence {
+  Sequence(Lab& lab, const Shape& s, int64_t tokens, uint32_t seed) : s(s), tokens(tokens), memory(lab, 1) {
+    Random random(seed);
+    qkv = random.normals(static_cast<size_t>(tokens * s.Channels()));
+    z = random.normals(static_cast<size_t>(tokens * s.Values()));
+    alpha = random.normals(static_cast<size_t>(tokens * s.Ld()), 2.f);
+    beta = random.normals(static_cast<size_t>(tokens * s.Ld()), 2.f);
+    if (tokens > 10) {
+      alpha[3 * s.Ld()] = 90.f;   // forgets everything
+      alpha[5 * s.Ld()] = -90.f;  // forgets nothing
+      std::fill_n(qkv.begin() + 8 * s.Channels(), s.Channels(), 0.f);
+    }
+    // Queries and keys of norms about 1e-3, then 1e-8, long enough for every tap: there the l2 forms differ.
+    for (int64_t t = 20; t < std::min<int64_t>(tokens, 34); ++t) {
+      for (int64_t i = 0; i < 2 * s.Keys(); ++i) qkv[t * s.Channels() + i] *= t < 27 ? 1e-3f : 1e-8f;
+    }
+    out.resize(static_cast<size_t>(tokens * s.Values()));
+  }
+  Bytes State(Lab& lab, const char* role) const {
+    return memory.Read(lab.suite->program("delta_" + s.name + "_r1").places.at(role));
+  }
+  const Shape& s;
+  int64_t tokens;
+  Memory memory;
+  std::vector<float> qkv, z, alpha, beta;  // alpha, beta: [tokens][ld]
+  std::vector<float> out;
+};
+
+struct Piece {
+  Sequence* sequence;
+  int64_t past, count;
+};
+
+void StepOver(Lab& lab, const std::vector<Piece>& pieces, int64_t bucket) {
+  const Shape& s = pieces[0].sequence->s;
+  Step step;
+  std::vector<float> qkv, z, alpha, beta;
+  auto append = [](std::vector<float>& to, const std::vector<float>& from, int64_t width, const Piece& p) {
+    to.insert(to.end(), from.begin() + p.past * width, from.begin() + (p.past + p.count) * width);
+  };
+  for (const Piece& p : pieces) {
+    step.sequences.push_back({&p.sequence->memory, p.past, p.count});
+    append(qkv, p.sequence->qkv, s.Channels(), p);
+    append(z, p.sequence->z, s.Values(), p);
+    append(alpha, p.sequence->alpha, s.Ld(), p);
+    append(beta, p.sequence->beta, s.Ld(), p);
+  }
+  const std::vector<float> out = As<float>(Run(
+      lab, "delta_" + s.name + "_r" + std::to_string(bucket), step,
+      {{"qkv", AsBytes(qkv)}, {"z", AsBytes(z)}, {"alpha", AsBytes(alpha)}, {"beta", AsBytes(beta)}})["out"]);
+  ASSERT_EQ(static_cast<int64_t>(out.size()), step.rows() * s.Values());
+  int64_t row = 0;
+  for (const Piece& p : pieces) {
+    std::copy_n(out.begin() + row * s.Values(), p.count * s.Values(),
+                p.sequence->out.begin() + p.past * s.Values());
+    row += p.count;
+  }
+}
+
+void Feed(Lab& lab, Sequence& x, int64_t length) {
+  const int64_t bucket = *std::lower_bound(std::begin(kBuckets), std::end(kBuckets), length);
+  for (int64_t t = 0; t < x.tokens; t += length)
+    StepOver(lab, {{&x, t, std::min(length, x.tokens - t)}}, bucket);
+}
+
+// The rule as it is written down: decay, read, write, read out. State: [value_heads][key_dim][value_dim].
+std::vector<double> Want(const Sequence& x, std::vector<double>* state) {
+  const Shape& s = x.s;
+  const Weights w(s);
+  const int64_t channels = s.Channels();
+  std::vector<double> out(x.out.size());
+  state->assign(static_cast<size_t>(s.value_heads * s.key_dim * s.value_dim), 0);
+  for (int64_t t = 0; t < x.tokens; ++t) {
+    std::vector<double> c(channels);
+    for (int64_t i = 0; i < channels; ++i) {
+      for (int64_t tap = 0; tap < s.taps; ++tap) {
+        const int64_t at = t - (s.taps - 1) + tap;
+        if (at >= 0) c[i] += static_cast<double>(w.conv[tap * channels + i]) * x.qkv[at * channels + i];
+      }
+      c[i] = Silu(c[i]);
+    }
+    for (int64_t h = 0; h < 2 * s.key_heads; ++h) {
+      double* v = &c[h * s.key_dim];
+      double sum = 0;
+      for (int64_t i = 0; i < s.key_dim; ++i) sum += v[i] * v[i];
+      const double norm = s.l2_max ? std::max<double>(std::sqrt(sum), kL2Eps) : std::sqrt(sum + kL2Eps);
+      for (int64_t i = 0; i < s.key_dim; ++i) v[i] /= norm;
+    }
+    for (int64_t head = 0; head < s.value_heads; ++head) {
+      const double *q = &c[head % s.key_heads * s.key_dim], *k = q + s.Keys();
+      const double* v = &c[2 * s.Keys() + head * s.value_dim];
+      const double a = x.alpha[t * s.Ld() + head] + static_cast<double>(w.dt[head]);
+      const double decay =
+          std::exp(w.a[head] * (a > 0 ? a + std::log1p(std::exp(-a)) : std::log1p(std::exp(a))));
+      const double beta = 1 / (1 + std::exp(-static_cast<double>(x.beta[t * s.Ld() + head])));
+      double* S = state->data() + head * s.key_dim * s.value_dim;
+      std::vector<double> o(s.value_dim);
+      double squares = 0;
+      for (int64_t j = 0; j < s.value_dim; ++j) {
+        double read = 0;
+        for (int64_t i = 0; i < s.key_dim; ++i) read += (S[i * s.value_dim + j] *= decay) * k[i];
+        const double u = beta * (v[j] - read);
+        for (int64_t i = 0; i < s.key_dim; ++i) o[j] += (S[i * s.value_dim + j] += k[i] * u) * q[i];
+        o[j] /= std::sqrt(static_cast<double>(s.key_dim));
+        squares += o[j] * o[j];
+      }
+      for (int64_t j = 0; j < s.value_dim; ++j) {
+        const int64_t at = (t * s.value_heads + head) * s.value_dim + j;
+        out[at] = o[j] / std::sqrt(squares / static_cast<double>(s.value_dim) + kNormEps) * w.norm[j] *
+                  Silu(x.z[at]);
+      }
+    }
+  }
+  return out;
+}
+
+class GatedDeltaConformance : public ConformanceTest {};
+QCC_INSTANTIATE_CONFORMANCE(GatedDeltaConformance);
+
+TEST_P(GatedDeltaConformance, ValuesAndCuts) {
+  QCC_OPEN_OR_SKIP(lab, DeltaSuite());
+  for (const Shape& s : kShapes) {
+    SCOPED_TRACE(s.name);
+    Sequence whole(lab, s, 41, 11);
+    Feed(lab, whole, kPrefill);
+    std::vector<double> state;
+    const std::vector<double> want = Want(whole, &state);
+    EXPECT_LT(Nmse(whole.out, want), 1e-11);
+    EXPECT_LT(Nmse(As<float>(whole.State(lab, "delta_state")), state), 1e-11);
+    // The last inputs of the convolution, as they are.
+    const std::vector<float> conv = As<float>(whole.State(lab, "conv_state"));
+    EXPECT_EQ(conv, std::vector<float>(whole.qkv.end() - (s.taps - 1) * s.Channels(), whole.qkv.end()));
+    for (int64_t length : {1, 3, 4, 17}) {
+      SCOPED_TRACE("steps of " + std::to_string(length));
+      Sequence cut(lab, s, 41, 11);
+      Feed(lab, cut, length);
+      if (length <= 4) {
+        EXPECT_LT(Nmse(cut.out, want), 1e-11);
+        EXPECT_LT(Nmse(As<float>(cut.State(lab, "delta_state")), state), 1e-11);
+      } else {
+        EXPECT_TRUE(SameBits(AsBytes(cut.out), AsBytes(whole.out)));
+        EXPECT_TRUE(SameBits(cut.State(lab, "delta_state"), whole.State(lab, "delta_state")));
+      }
+      EXPECT_TRUE(SameBits(cut.State(lab, "conv_state"), whole.State(lab, "conv_state")));
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_P(GatedDeltaConformance, Company) {
+  QCC_OPEN_OR_SKIP(lab, DeltaSuite());
+  for (const Shape& s : {kShapes[1], kShapes[2]}) {
+    SCOPED_TRACE(s.name);
+    Sequence alone(lab, s, 20, 1), a(lab, s, 20, 1), b(lab, s, 9, 2);
+    StepOver(lab, {{&alone, 0, 17}}, kPrefill);
+    for (int64_t t = 17; t < 20; ++t) StepOver(lab, {{&alone, t, 1}}, 1);
+    StepOver(lab, {{&b, 0, 1}, {&a, 0, 5}}, kPrefill);
+    StepOver(lab, {{&a, 5, 12}, {&b, 1, 2}}, kPrefill);
+    StepOver(lab, {{&b, 3, 1}, {&a, 17, 1}}, 4);
+    StepOver(lab, {{&a, 18, 1}, {&b, 4, 1}}, 4);
+    StepOver(lab, {{&a, 19, 1}}, 4);
+    EXPECT_TRUE(SameBits(AsBytes(a.out), AsBytes(alone.out)));
+    EXPECT_TRUE(SameBits(a.State(lab, "delta_state"), alone.State(lab, "delta_state")));
+    EXPECT_TRUE(SameBits(a.State(lab, "conv_state"), alone.State(lab, "conv_state")));
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace qcc::conformance

@@ -1,0 +1,93 @@
+#include "tests/device/reference.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "codegen/cpu/pack/pack.h"
+#include "dialects/plan/pack_layout.h"
+
+namespace qcc::conformance {
+
+std::vector<double> Decode(Format format, const Bytes& gguf, int64_t rows, int64_t cols) {
+  std::vector<float> values(static_cast<size_t>(rows * cols));
+  for (int64_t r = 0; r < rows; ++r) {
+    decode_row(format, gguf.data() + r * row_bytes(format, cols), cols, values.data() + r * cols);
+  }
+  return {values.begin(), values.end()};
+}
+
+Bytes Pack(Format format, const Bytes& gguf, int64_t rows, int64_t cols, const Bytes* second) {
+  const int64_t bytes = plan::x16_bytes(format, rows, cols), groups = (rows + 15) / 16;
+  Bytes packed(static_cast<size_t>(second != nullptr ? 2 * bytes : bytes));
+  const cpu::MatrixPart part = {gguf.data(), rows};
+  if (second != nullptr) {
+    const cpu::MatrixPart other = {second->data(), rows};
+    cpu::pack_x16_pair(format, {&part, 1}, {&other, 1}, cols, 0, groups, packed.data());
+  } else {
+    cpu::pack_x16(format, {&part, 1}, cols, 0, groups, packed.data());
+  }
+  return packed;
+}
+
+Bytes Quantized(const std::vector<float>& x, int64_t k) {
+  const int64_t rows = static_cast<int64_t>(x.size()) / k, stride = plan::int8_row_bytes(k);
+  Bytes all(static_cast<size_t>(rows * stride));
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* from = x.data() + r * k;
+    uint8_t* to = all.data() + r * stride;
+    for (int64_t b = 0; b < k / 32; ++b) {
+      float peak = 0;
+      for (int i = 0; i < 32; ++i) peak = std::max(peak, std::abs(from[b * 32 + i]));
+      const float d = peak / 127.f;
+      int32_t sums[2] = {0, 0};
+      for (int i = 0; i < 32; ++i) {
+        const float q = d == 0.f ? 0.f : std::clamp(std::nearbyintf(from[b * 32 + i] / d), -127.f, 127.f);
+        to[b * 32 + i] = static_cast<uint8_t>(static_cast<int8_t>(q));
+        sums[i / 16] += static_cast<int32_t>(q);
+      }
+      std::memcpy(to + k + b * 4, &d, 4);
+      std::memcpy(to + k + k / 8 + b * 8, sums, 8);
+    }
+  }
+  return all;
+}
+
+std::vector<double> Dequantized(const Bytes& rows, int64_t k) {
+  const int64_t stride = plan::int8_row_bytes(k);
+  std::vector<double> x;
+  for (int64_t r = 0; r < static_cast<int64_t>(rows.size()) / stride; ++r) {
+    const uint8_t* row = rows.data() + r * stride;
+    for (int64_t c = 0; c < k; ++c) {
+      float d;
+      std::memcpy(&d, row + k + c / 32 * 4, 4);
+      x.push_back(static_cast<double>(d) * static_cast<int8_t>(row[c]));
+    }
+  }
+  return x;
+}
+
+double Silu(double x) {
+  return x / (1 + std::exp(-x));
+}
+
+std::vector<double> Matmul(const std::vector<double>& x, const std::vector<double>& w, int64_t k, int64_t n) {
+  const int64_t rows = static_cast<int64_t>(x.size()) / k;
+  std::vector<double> y(static_cast<size_t>(rows * n));
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t c = 0; c < k; ++c) y[r * n + i] += x[r * k + c] * w[i * k + c];
+    }
+  }
+  return y;
+}
+
+std::vector<float> Columns(const std::vector<float>& rows, int64_t ld, int64_t n) {
+  std::vector<float> out;
+  for (size_t r = 0; r < rows.size() / static_cast<size_t>(ld); ++r) {
+    const auto begin = rows.begin() + static_cast<int64_t>(r) * ld;
+    out.insert(out.end(), begin, begin + n);
+  }
+  return out;
+}
+
+}  // namespace qcc::conformance

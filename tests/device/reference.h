@@ -1,0 +1,33 @@
+// What the kernel families mean, in double; inputs as the kernels see them.
+#ifndef TESTS_DEVICE_REFERENCE_H_
+#define TESTS_DEVICE_REFERENCE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "dialects/formats/formats.h"
+#include "tests/device/conformance.h"
+
+namespace qcc::conformance {
+
+// Rows of a GGUF matrix, decoded.
+std::vector<double> Decode(Format format, const Bytes& gguf, int64_t rows, int64_t cols);
+// The same packed: x16, or x16_pair with `second`.
+Bytes Pack(Format format, const Bytes& gguf, int64_t rows, int64_t cols, const Bytes* second = nullptr);
+
+// int8 rows (kernel_families.md) of f32 rows, in f32 as they are defined.
+Bytes Quantized(const std::vector<float>& x, int64_t cols);
+// What int8 rows stand for.
+std::vector<double> Dequantized(const Bytes& rows, int64_t cols);
+
+double Silu(double x);
+
+// x [rows][k] times w [n][k]; [rows][n].
+std::vector<double> Matmul(const std::vector<double>& x, const std::vector<double>& w, int64_t k, int64_t n);
+
+// Columns [0, n) of rows with `ld` columns.
+std::vector<float> Columns(const std::vector<float>& rows, int64_t ld, int64_t n);
+
+}  // namespace qcc::conformance
+
+#endif  // TESTS_DEVICE_REFERENCE_H_
