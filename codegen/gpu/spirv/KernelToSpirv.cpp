@@ -143,6 +143,13 @@ class KernelOps {
           }
           return success();
         })
+        .Case<scf::ForOp>([&](auto loop) { return lowerFor(loop); })
+        // SRem is not defined for negative numbers.
+        .Case<arith::RemSIOp>([&](auto rem) {
+          Value quotient = spirv::SDivOp::create(b_, loc_, rem.getLhs(), rem.getRhs());
+          Value product = spirv::IMulOp::create(b_, loc_, quotient, rem.getRhs());
+          return replace(op, spirv::ISubOp::create(b_, loc_, rem.getLhs(), product));
+        })
         // Of two numbers, so without what the stock patterns add for NaN.
         .Case<arith::MinNumFOp>([&](auto min) {
           return replace(op, spirv::GLFMinOp::create(b_, loc_, min.getLhs(), min.getRhs()));
@@ -252,6 +259,53 @@ class KernelOps {
   }
   Value signedByte(Value word, int byte) {
     return spirv::BitFieldSExtractOp::create(b_, loc_, word.getType(), word, i32(8 * byte), i32(8));
+  }
+
+  // The stock pattern leaves the results of a loop without a turn undefined and puts the body into the
+  // continue construct. Here the header keeps what goes round in variables, from which the results are read
+  // after the loop (the serializer knows no results of loops).
+  LogicalResult lowerFor(scf::ForOp op) {
+    auto loop = spirv::LoopOp::create(b_, loc_, spirv::LoopControl::None);
+    loop.addEntryAndMergeBlock(b_);
+    Block *entry = loop.getEntryBlock(), *merge = &loop.getBody().back();
+    Block *header = new Block, *body = new Block, *next = new Block;
+    for (Block* block : {header, body, next}) block->insertBefore(merge);
+    for (Value value : op.getBody()->getArguments()) header->addArgument(value.getType(), loc_);
+    SmallVector<Value> first{op.getLowerBound()};
+    llvm::append_range(first, op.getInitArgs());
+    b_.setInsertionPointToEnd(entry);
+    spirv::BranchOp::create(b_, loc_, header, first);
+
+    Value index = header->getArgument(0);
+    for (auto [result, value] : llvm::zip_equal(op.getResults(), header->getArguments().drop_front())) {
+      if (result.use_empty()) continue;
+      b_.setInsertionPointToStart(&func_.getBody().front());
+      auto pointer = spirv::PointerType::get(result.getType(), spirv::StorageClass::Function);
+      Value last = spirv::VariableOp::create(b_, loc_, pointer, spirv::StorageClass::Function, Value());
+      b_.setInsertionPointToEnd(header);
+      spirv::StoreOp::create(b_, loc_, last, value);
+      b_.setInsertionPointAfter(loop);
+      result.replaceAllUsesWith(spirv::LoadOp::create(b_, loc_, last));
+    }
+    b_.setInsertionPointToEnd(header);
+    Value again = spirv::SLessThanOp::create(b_, loc_, index, op.getUpperBound());
+    spirv::BranchConditionalOp::create(b_, loc_, again, body, ValueRange(), merge, ValueRange());
+
+    for (auto [old, now] : llvm::zip_equal(op.getBody()->getArguments(), header->getArguments()))
+      old.replaceAllUsesWith(now);
+    Operation* yield = op.getBody()->getTerminator();
+    SmallVector<Value> values(yield->getOperands());
+    yield->erase();
+    body->getOperations().splice(body->end(), op.getBody()->getOperations());
+    b_.setInsertionPointToEnd(body);
+    spirv::BranchOp::create(b_, loc_, next);
+
+    b_.setInsertionPointToEnd(next);
+    SmallVector<Value> round{spirv::IAddOp::create(b_, loc_, index, op.getStep())};
+    round.append(values);
+    spirv::BranchOp::create(b_, loc_, header, round);
+    op.erase();
+    return success();
   }
 
   // The bits of the half nearest to `x`, ties to even. GLSL's packHalf2x16 leaves the rounding to the device.
