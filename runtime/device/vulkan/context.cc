@@ -1,0 +1,248 @@
+#include "runtime/device/vulkan/context.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace qrt {
+namespace {
+
+constexpr uint64_t kAddressAlignment = 256;
+// Buffers begin where the driver wants; this much more lets their use begin at an aligned address, and end
+// with whole words.
+constexpr uint64_t kSlack = kAddressAlignment + 16;
+
+constexpr VkMemoryPropertyFlags kReachable =
+    VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+
+}  // namespace
+
+VulkanBuffer& VulkanBuffer::operator=(VulkanBuffer&& other) noexcept {
+  if (this == &other) return *this;
+  Free();
+  context_ = std::exchange(other.context_, nullptr);
+  buffer_ = std::exchange(other.buffer_, VK_NULL_HANDLE);
+  memory_ = std::exchange(other.memory_, VK_NULL_HANDLE);
+  bytes_ = std::exchange(other.bytes_, 0);
+  address_ = std::exchange(other.address_, 0);
+  offset_ = std::exchange(other.offset_, 0);
+  mapped_ = std::exchange(other.mapped_, nullptr);
+  return *this;
+}
+
+VkResult VulkanBuffer::Allocate(VulkanContext* context, VulkanMemoryKind kind, uint64_t bytes) {
+  Free();
+  const VkDeviceFunctions& vk = context->vk();
+  if (bytes > context->max_buffer_bytes() || context->allocations_ >= context->facts().max_allocations) {
+    return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+  }
+  context_ = context;
+  VkBufferCreateInfo create{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
+  create.size = bytes + kSlack;
+  create.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT |
+                 VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+  VkResult result = vk.CreateBuffer(context->device(), &create, nullptr, &buffer_);
+  if (result != VK_SUCCESS) {
+    buffer_ = VK_NULL_HANDLE;
+    return result;
+  }
+  VkMemoryRequirements needs;
+  vk.GetBufferMemoryRequirements(context->device(), buffer_, &needs);
+  const int type = context->MemoryType(kind, needs.memoryTypeBits);
+  if (type < 0) {
+    Free();
+    return VK_ERROR_FEATURE_NOT_PRESENT;
+  }
+  VkMemoryAllocateFlagsInfo flags{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO};
+  flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;
+  VkMemoryAllocateInfo allocate{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
+  allocate.pNext = &flags;
+  allocate.allocationSize = needs.size;
+  allocate.memoryTypeIndex = static_cast<uint32_t>(type);
+  result = vk.AllocateMemory(context->device(), &allocate, nullptr, &memory_);
+  if (result != VK_SUCCESS) {
+    memory_ = VK_NULL_HANDLE;
+    Free();
+    return result;
+  }
+  ++context->allocations_;
+  result = vk.BindBufferMemory(context->device(), buffer_, memory_, 0);
+  void* mapped = nullptr;
+  if (result == VK_SUCCESS && (kind == VulkanMemoryKind::kHost || context->unified())) {
+    result = vk.MapMemory(context->device(), memory_, 0, VK_WHOLE_SIZE, 0, &mapped);
+  }
+  if (result != VK_SUCCESS) {
+    Free();
+    return result;
+  }
+  VkBufferDeviceAddressInfo address{VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO};
+  address.buffer = buffer_;
+  address_ = vk.GetBufferDeviceAddress(context->device(), &address);
+  offset_ = (kAddressAlignment - address_ % kAddressAlignment) % kAddressAlignment;
+  address_ += offset_;
+  bytes_ = bytes;
+  if (mapped != nullptr) mapped_ = static_cast<uint8_t*>(mapped) + offset_;
+  return VK_SUCCESS;
+}
+
+void VulkanBuffer::Free() {
+  if (context_ == nullptr) return;
+  const VkDeviceFunctions& vk = context_->vk();
+  if (buffer_ != VK_NULL_HANDLE) vk.DestroyBuffer(context_->device(), buffer_, nullptr);
+  if (memory_ != VK_NULL_HANDLE) {
+    vk.FreeMemory(context_->device(), memory_, nullptr);  // unmaps
+    --context_->allocations_;
+  }
+  context_ = nullptr;
+  buffer_ = VK_NULL_HANDLE;
+  memory_ = VK_NULL_HANDLE;
+  bytes_ = address_ = offset_ = 0;
+  mapped_ = nullptr;
+}
+
+Result<std::unique_ptr<VulkanContext>> VulkanContext::Create(std::unique_ptr<VulkanInstance> instance,
+                                                             const VulkanFacts& facts, bool separate_memory) {
+  std::unique_ptr<VulkanContext> context(new VulkanContext(std::move(instance), facts));
+  QRT_RETURN_IF_ERROR(context->Init(separate_memory));
+  return context;
+}
+
+Status VulkanContext::Init(bool separate_memory) {
+  VkResult result = CreateVkDevice(*instance_, facts_, &device_);
+  if (result != VK_SUCCESS) {
+    device_ = VK_NULL_HANDLE;
+    return VulkanError(result, "to open " + facts_.info.name);
+  }
+  const std::string missing = LoadFunctions(instance_->vk().GetDeviceProcAddr, device_, &vk_);
+  if (!missing.empty()) {
+    return Status(Code::kDeviceFailed, 5011, "the GPU's driver has no " + missing, "device vulkan",
+                  "update the driver");
+  }
+  vk_.GetDeviceQueue(device_, facts_.queue_family, 0, &queue_);
+  VkCommandPoolCreateInfo pool{VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
+  pool.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
+  pool.queueFamilyIndex = facts_.queue_family;
+  result = vk_.CreateCommandPool(device_, &pool, nullptr, &pool_);
+  if (result != VK_SUCCESS) {
+    pool_ = VK_NULL_HANDLE;
+    return VulkanError(result, "to make a command pool");
+  }
+  VkFenceCreateInfo fence{VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+  result = vk_.CreateFence(device_, &fence, nullptr, &fence_);
+  if (result != VK_SUCCESS) {
+    fence_ = VK_NULL_HANDLE;
+    return VulkanError(result, "to make a fence");
+  }
+  const bool one_memory =
+      facts_.type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU || facts_.type == VK_PHYSICAL_DEVICE_TYPE_CPU;
+  for (uint32_t i = 0; i < facts_.memory.memoryTypeCount && one_memory && !separate_memory; ++i) {
+    const VkMemoryPropertyFlags flags = facts_.memory.memoryTypes[i].propertyFlags;
+    constexpr VkMemoryPropertyFlags kBoth = kReachable | VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+    if ((flags & kBoth) == kBoth) unified_ = true;
+  }
+  return Status();
+}
+
+VulkanContext::~VulkanContext() {
+  if (device_ == VK_NULL_HANDLE || vk_.DestroyDevice == nullptr) return;
+  vk_.DeviceWaitIdle(device_);
+  if (fence_ != VK_NULL_HANDLE) vk_.DestroyFence(device_, fence_, nullptr);
+  if (pool_ != VK_NULL_HANDLE) vk_.DestroyCommandPool(device_, pool_, nullptr);
+  vk_.DestroyDevice(device_, nullptr);
+}
+
+int VulkanContext::MemoryType(VulkanMemoryKind kind, uint32_t types) const {
+  VkMemoryPropertyFlags need = kReachable, like = VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+  if (kind == VulkanMemoryKind::kDevice) {
+    need = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | (unified_ ? kReachable : 0);
+    like = 0;
+  }
+  // Drivers list their best types first; protected and device-coherent ones need features that are off.
+  constexpr VkMemoryPropertyFlags kAvoid = VK_MEMORY_PROPERTY_PROTECTED_BIT |
+                                           VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD |
+                                           VK_MEMORY_PROPERTY_DEVICE_UNCACHED_BIT_AMD;
+  int found = -1;
+  for (uint32_t i = 0; i < facts_.memory.memoryTypeCount; ++i) {
+    const VkMemoryPropertyFlags flags = facts_.memory.memoryTypes[i].propertyFlags;
+    if (!(types >> i & 1) || (flags & need) != need || (flags & kAvoid) != 0) continue;
+    if ((flags & like) == like) return static_cast<int>(i);
+    if (found < 0) found = static_cast<int>(i);
+  }
+  return found;
+}
+
+uint64_t VulkanContext::max_buffer_bytes() const {
+  const uint64_t most = facts_.info.max_allocation_bytes;
+  return most > 2 * kSlack ? most - 2 * kSlack : 0;
+}
+
+uint64_t VulkanContext::device_bytes_left() const {
+  const int type = MemoryType(VulkanMemoryKind::kDevice, std::numeric_limits<uint32_t>::max());
+  return type < 0 ? 0 : facts_.heap_left[facts_.memory.memoryTypes[type].heapIndex];
+}
+
+VkResult VulkanContext::AllocateCommands(VkCommandBufferLevel level, VkCommandBuffer* out) {
+  VkCommandBufferAllocateInfo allocate{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO};
+  allocate.commandPool = pool_;
+  allocate.level = level;
+  allocate.commandBufferCount = 1;
+  return vk_.AllocateCommandBuffers(device_, &allocate, out);
+}
+
+void VulkanContext::FullBarrier(VkCommandBuffer commands) const {
+  VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
+  barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+  barrier.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
+                          VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+  constexpr VkPipelineStageFlags kStages =
+      VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+  vk_.CmdPipelineBarrier(commands, kStages, kStages, 0, 1, &barrier, 0, nullptr, 0, nullptr);
+}
+
+void VulkanContext::HostBarrier(VkCommandBuffer commands) const {
+  VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
+  barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+  barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT | VK_ACCESS_HOST_WRITE_BIT;
+  vk_.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
+                         VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, nullptr, 0, nullptr);
+}
+
+VkResult VulkanContext::Submit(VkCommandBuffer commands, VkFence fence) {
+  VkSubmitInfo submit{VK_STRUCTURE_TYPE_SUBMIT_INFO};
+  submit.commandBufferCount = 1;
+  submit.pCommandBuffers = &commands;
+  return vk_.QueueSubmit(queue_, 1, &submit, fence);
+}
+
+VkResult VulkanContext::Wait(VkFence fence) {
+  // A driver that lost the device says so; one that hangs is the watchdog's business.
+  const VkResult result =
+      vk_.WaitForFences(device_, 1, &fence, VK_TRUE, std::numeric_limits<uint64_t>::max());
+  if (result != VK_SUCCESS) return result;
+  return vk_.ResetFences(device_, 1, &fence);
+}
+
+VkResult VulkanContext::Run(VkCommandBuffer commands) {
+  const VkResult result = Submit(commands, fence_);
+  return result == VK_SUCCESS ? Wait(fence_) : result;
+}
+
+DeviceResult VulkanContext::Fail(VkResult result, const char* what) {
+  last_result_ = result;
+  last_what_ = what;
+  switch (result) {
+    case VK_ERROR_DEVICE_LOST:
+      lost_ = true;
+      return DeviceResult::kLost;
+    case VK_ERROR_OUT_OF_DEVICE_MEMORY:
+    case VK_ERROR_OUT_OF_HOST_MEMORY:
+      return DeviceResult::kOutOfMemory;
+    default:
+      return DeviceResult::kFailed;
+  }
+}
+
+std::string VulkanContext::last_error() const {
+  return last_what_ == nullptr ? "" : std::string(last_what_) + ": " + ResultName(last_result_);
+}
+
+}  // namespace qrt

@@ -1,0 +1,130 @@
+// Which devices there are, and what code they can run.
+#include <algorithm>
+#include <charconv>
+#include <string>
+#include <tuple>
+
+#include "runtime/device/vulkan/facts.h"
+#include "runtime/device/vulkan/instance.h"
+#include "runtime/device/vulkan/variant.h"
+#include "runtime/device/vulkan/vulkan_device.h"
+
+namespace qrt {
+namespace {
+
+constexpr std::string_view kTarget = "vulkan";
+
+int TypeRank(const VulkanDeviceInfo& info) {
+  return info.type == "discrete" ? 3 : info.type == "integrated" ? 2 : info.type == "virtual" ? 1 : 0;
+}
+
+}  // namespace
+
+uint32_t SubgroupSizeOf(const CodeInfo& code) {
+  for (const std::string& feature : code.features) {
+    constexpr std::string_view kPrefix = "subgroup-";
+    uint32_t size = 0;
+    if (feature.starts_with(kPrefix) &&
+        std::from_chars(feature.data() + kPrefix.size(), feature.data() + feature.size(), size).ec ==
+            std::errc()) {
+      return size;
+    }
+  }
+  return 0;
+}
+
+std::string MissingFeatures(const VulkanDeviceInfo& device, const CodeInfo& code) {
+  std::string missing;
+  for (const std::string& feature : code.features) {
+    bool has = false;
+    if (feature == "int-dot") has = device.int_dot;
+    if (feature == "matrix") has = device.matrix;
+    if (feature.starts_with("subgroup-")) {
+      const uint32_t size = SubgroupSizeOf(code);
+      has = size != 0 && size >= device.subgroup_min && size <= device.subgroup_max &&
+            (device.subgroup_control || device.subgroup_min == device.subgroup_max) &&
+            feature == "subgroup-" + std::to_string(size);
+    }
+    if (has) continue;
+    if (!missing.empty()) missing += ", ";
+    missing += feature;
+  }
+  return missing;
+}
+
+Result<std::vector<VulkanDeviceInfo>> ListVulkanDevices(const VulkanLoader& loader) {
+  Result<std::unique_ptr<VulkanInstance>> instance = VulkanInstance::Create(loader, false, {});
+  if (!instance.ok()) return instance.status();
+  std::vector<VulkanDeviceInfo> list;
+  for (size_t i = 0; i < (*instance)->devices().size(); ++i) {
+    Result<VulkanFacts> facts = QueryVulkanFacts(**instance, i);
+    if (!facts.ok()) return facts.status();
+    list.push_back(std::move(facts->info));
+  }
+  return list;
+}
+
+Result<size_t> ChooseVulkanDevice(const std::vector<VulkanDeviceInfo>& devices, int index) {
+  std::string reasons;
+  for (const VulkanDeviceInfo& d : devices) {
+    if (d.usable) continue;
+    if (!reasons.empty()) reasons += "; ";
+    reasons += std::to_string(d.index) + " (" + d.name + "): " + d.why_not;
+  }
+  const auto none = [](std::string message) {
+    return Status(Code::kDeviceUnsupported, 5013, std::move(message), "device vulkan",
+                  "update the GPU's driver, or use --device=cpu");
+  };
+  if (index >= 0) {
+    if (static_cast<size_t>(index) >= devices.size()) {
+      return Status(Code::kInvalidArgument, 5014,
+                    "there is no Vulkan device " + std::to_string(index) + ": this machine has " +
+                        std::to_string(devices.size()),
+                    "device vulkan", "qrun devices lists them");
+    }
+    const VulkanDeviceInfo& d = devices[static_cast<size_t>(index)];
+    if (!d.usable) {
+      return none("Vulkan device " + std::to_string(index) + " (" + d.name +
+                  ") cannot be used: " + d.why_not);
+    }
+    return static_cast<size_t>(index);
+  }
+  const auto rank = [](const VulkanDeviceInfo& d) {
+    return std::tuple(d.usable, TypeRank(d), d.memory_bytes);
+  };
+  const auto best = std::max_element(devices.begin(), devices.end(),
+                                     [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
+  if (best != devices.end() && best->usable) return static_cast<size_t>(best - devices.begin());
+  return none(reasons.empty() ? "this machine has no Vulkan device"
+                              : "no Vulkan device of this machine can be used: " + reasons);
+}
+
+Result<size_t> ChooseVulkanCode(const Manifest& manifest, const VulkanDeviceInfo& device,
+                                std::string_view name) {
+  std::string known, lacking;
+  for (size_t i = 0; i < manifest.code.size(); ++i) {
+    const CodeInfo& code = manifest.code[i];
+    if (code.target != kTarget) continue;
+    if (!known.empty()) known += ", ";
+    known += code.isa;
+    if (!name.empty() && code.isa != name) continue;
+    const std::string missing = MissingFeatures(device, code);
+    if (missing.empty()) return i;
+    if (!lacking.empty()) lacking += "; ";
+    lacking += code.isa + " needs " + missing;
+  }
+  const std::string where = "device vulkan:" + std::to_string(device.index) + " (" + device.name + ")";
+  if (!lacking.empty()) {
+    return Status(Code::kDeviceUnsupported, 5001, "this GPU cannot run the artifact's code: " + lacking,
+                  where, "compile with the profile \"none\" among --gpu-profiles: it runs on every device");
+  }
+  if (name.empty() || known.empty()) {
+    return Status(Code::kDeviceUnsupported, 5002, "the artifact holds no code for Vulkan", where,
+                  "compile with --target=vulkan");
+  }
+  return Status(Code::kInvalidArgument, 5003,
+                "the artifact holds no Vulkan code variant \"" + std::string(name) + "\"", where,
+                "it holds: " + known);
+}
+
+}  // namespace qrt

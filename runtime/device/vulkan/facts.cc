@@ -1,0 +1,222 @@
+#include "runtime/device/vulkan/facts.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+namespace qrt {
+namespace {
+
+constexpr VkSubgroupFeatureFlags kSubgroupOperations =
+    VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT | VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
+
+const char* TypeName(VkPhysicalDeviceType type) {
+  switch (type) {
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
+      return "discrete";
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU:
+      return "integrated";
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU:
+      return "virtual";
+    case VK_PHYSICAL_DEVICE_TYPE_CPU:
+      return "cpu";
+    default:
+      return "other";
+  }
+}
+
+std::string VersionText(uint32_t v) {
+  return std::to_string(VK_API_VERSION_MAJOR(v)) + "." + std::to_string(VK_API_VERSION_MINOR(v)) + "." +
+         std::to_string(VK_API_VERSION_PATCH(v));
+}
+
+// Puts a struct at the front of a pNext chain.
+template <typename T>
+void Chain(void** head, T* link) {
+  link->pNext = *head;
+  *head = link;
+}
+
+// The structs of Vulkan 1.3 and, before it, of the extensions that it took in.
+struct FeatureChain {
+  VkPhysicalDeviceVulkan11Features v11{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES};
+  VkPhysicalDeviceVulkan12Features v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
+  VkPhysicalDeviceSubgroupSizeControlFeatures subgroup{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES};
+  VkPhysicalDeviceShaderIntegerDotProductFeatures dot{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES};
+  VkPhysicalDeviceFeatures2 all{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
+
+  void Link(bool has_subgroup, bool has_dot) {
+    Chain(&all.pNext, &v11);
+    Chain(&all.pNext, &v12);
+    if (has_subgroup) Chain(&all.pNext, &subgroup);
+    if (has_dot) Chain(&all.pNext, &dot);
+  }
+};
+
+void AddReason(std::string* why, const std::string& reason) {
+  if (!why->empty()) *why += ", ";
+  *why += reason;
+}
+
+// A family without graphics first: the watchdog of a desktop looks after the others.
+bool ChooseQueueFamily(const VkInstanceFunctions& vk, VkPhysicalDevice device, uint32_t* out) {
+  uint32_t count = 0;
+  vk.GetPhysicalDeviceQueueFamilyProperties(device, &count, nullptr);
+  std::vector<VkQueueFamilyProperties> families(count);
+  vk.GetPhysicalDeviceQueueFamilyProperties(device, &count, families.data());
+  bool found = false;
+  for (uint32_t i = 0; i < count; ++i) {
+    const VkQueueFlags flags = families[i].queueFlags;
+    if (families[i].queueCount == 0 || !(flags & VK_QUEUE_COMPUTE_BIT)) continue;
+    if (!found) *out = i;
+    found = true;
+    if (!(flags & VK_QUEUE_GRAPHICS_BIT)) {
+      *out = i;
+      break;
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+Result<VulkanFacts> QueryVulkanFacts(const VulkanInstance& instance, size_t index) {
+  const VkInstanceFunctions& vk = instance.vk();
+  VulkanFacts facts;
+  VulkanDeviceInfo& info = facts.info;
+  facts.device = instance.devices()[index];
+  info.index = static_cast<int>(index);
+
+  VkPhysicalDeviceProperties2 properties{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+  vk.GetPhysicalDeviceProperties2(facts.device, &properties);
+  const VkPhysicalDeviceProperties& p = properties.properties;
+  const VkPhysicalDeviceLimits& limits = p.limits;
+  info.name = p.deviceName;
+  info.type = TypeName(p.deviceType);
+  info.api_version = VersionText(p.apiVersion);
+  info.vendor_id = p.vendorID;
+  info.device_id = p.deviceID;
+  info.max_workgroup = std::min(limits.maxComputeWorkGroupInvocations, limits.maxComputeWorkGroupSize[0]);
+  info.max_shared_bytes = limits.maxComputeSharedMemorySize;
+  info.max_push_bytes = limits.maxPushConstantsSize;
+  facts.type = p.deviceType;
+  facts.api_version = std::min(p.apiVersion, instance.api_version());
+  facts.driver_version = p.driverVersion;
+  std::copy_n(p.pipelineCacheUUID, VK_UUID_SIZE, facts.cache_uuid.begin());
+  std::copy_n(limits.maxComputeWorkGroupCount, 3, facts.max_grid.begin());
+  facts.max_allocations = limits.maxMemoryAllocationCount;
+  if (p.apiVersion < VK_API_VERSION_1_2) {
+    info.why_not = "it has Vulkan " + info.api_version + ", needed is 1.2";
+    return facts;
+  }
+
+  uint32_t count = 0;
+  VkResult result = vk.EnumerateDeviceExtensionProperties(facts.device, nullptr, &count, nullptr);
+  std::vector<VkExtensionProperties> extensions(count);
+  if (result == VK_SUCCESS) {
+    result = vk.EnumerateDeviceExtensionProperties(facts.device, nullptr, &count, extensions.data());
+  }
+  if (result != VK_SUCCESS) return VulkanError(result, "to list the extensions of " + info.name);
+  const auto has = [&extensions](const char* name) {
+    return std::any_of(extensions.begin(), extensions.end(),
+                       [name](const auto& e) { return std::strcmp(e.extensionName, name) == 0; });
+  };
+  const bool v13 = facts.api_version >= VK_API_VERSION_1_3;
+  const bool has_subgroup = v13 || has(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
+  const bool has_dot = v13 || has(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
+
+  FeatureChain features;
+  features.Link(has_subgroup, has_dot);
+  vk.GetPhysicalDeviceFeatures2(facts.device, &features.all);
+
+  VkPhysicalDeviceVulkan11Properties p11{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES};
+  VkPhysicalDeviceDriverProperties driver{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
+  VkPhysicalDeviceSubgroupSizeControlProperties subgroup{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES};
+  VkPhysicalDeviceMaintenance4Properties maintenance4{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES};
+  properties.pNext = nullptr;
+  Chain(&properties.pNext, &p11);
+  Chain(&properties.pNext, &driver);
+  if (has_subgroup) Chain(&properties.pNext, &subgroup);
+  if (v13) Chain(&properties.pNext, &maintenance4);
+  vk.GetPhysicalDeviceProperties2(facts.device, &properties);
+  info.driver = std::string(driver.driverName) + " " + driver.driverInfo;
+  info.max_allocation_bytes = p11.maxMemoryAllocationSize;
+  if (v13)
+    info.max_allocation_bytes = std::min<uint64_t>(info.max_allocation_bytes, maintenance4.maxBufferSize);
+
+  const bool subgroups = (p11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
+                         (p11.subgroupSupportedOperations & kSubgroupOperations) == kSubgroupOperations;
+  if (subgroups) {
+    info.subgroup_control = has_subgroup && features.subgroup.subgroupSizeControl &&
+                            (subgroup.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
+    info.subgroup_min = has_subgroup ? subgroup.minSubgroupSize : p11.subgroupSize;
+    info.subgroup_max = has_subgroup ? subgroup.maxSubgroupSize : p11.subgroupSize;
+    facts.full_subgroups = info.subgroup_control && features.subgroup.computeFullSubgroups;
+  }
+  info.int_dot = has_dot && features.dot.shaderIntegerDotProduct;
+  facts.memory_model_device_scope = features.v12.vulkanMemoryModelDeviceScope;
+  facts.extended_subgroup_types = features.v12.shaderSubgroupExtendedTypes;
+  if (!v13 && info.subgroup_control) facts.extensions.push_back(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
+  if (!v13 && info.int_dot) facts.extensions.push_back(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
+
+  VkPhysicalDeviceMemoryBudgetPropertiesEXT budget{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
+  VkPhysicalDeviceMemoryProperties2 memory{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+  facts.has_budget = has(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+  if (facts.has_budget) memory.pNext = &budget;
+  vk.GetPhysicalDeviceMemoryProperties2(facts.device, &memory);
+  facts.memory = memory.memoryProperties;
+  for (uint32_t i = 0; i < facts.memory.memoryHeapCount; ++i) {
+    const VkMemoryHeap& heap = facts.memory.memoryHeaps[i];
+    facts.heap_left[i] = heap.size;
+    // Some drivers report a budget of 0 for heaps that they do not track.
+    if (facts.has_budget && budget.heapBudget[i] != 0) {
+      const uint64_t used = std::min<uint64_t>(budget.heapUsage[i], budget.heapBudget[i]);
+      facts.heap_left[i] = std::min<uint64_t>(heap.size, budget.heapBudget[i] - used);
+    }
+    if (heap.flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) {
+      info.memory_bytes = std::max<uint64_t>(info.memory_bytes, heap.size);
+    }
+  }
+
+  if (!features.v12.bufferDeviceAddress) AddReason(&info.why_not, "it lacks bufferDeviceAddress");
+  if (!features.v12.vulkanMemoryModel) AddReason(&info.why_not, "it lacks vulkanMemoryModel");
+  if (!features.all.features.shaderInt64) AddReason(&info.why_not, "it lacks shaderInt64");
+  if (!ChooseQueueFamily(vk, facts.device, &facts.queue_family)) {
+    AddReason(&info.why_not, "it has no compute queue");
+  }
+  info.usable = info.why_not.empty();
+  return facts;
+}
+
+VkResult CreateVkDevice(const VulkanInstance& instance, const VulkanFacts& facts, VkDevice* out) {
+  FeatureChain features;
+  features.Link(facts.info.subgroup_control, facts.info.int_dot);
+  features.all.features.shaderInt64 = VK_TRUE;
+  features.v12.bufferDeviceAddress = VK_TRUE;
+  features.v12.vulkanMemoryModel = VK_TRUE;
+  features.v12.vulkanMemoryModelDeviceScope = facts.memory_model_device_scope;
+  features.v12.shaderSubgroupExtendedTypes = facts.extended_subgroup_types;
+  features.subgroup.subgroupSizeControl = facts.info.subgroup_control;
+  features.subgroup.computeFullSubgroups = facts.full_subgroups;
+  features.dot.shaderIntegerDotProduct = facts.info.int_dot;
+
+  const float priority = 1;
+  VkDeviceQueueCreateInfo queue{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
+  queue.queueFamilyIndex = facts.queue_family;
+  queue.queueCount = 1;
+  queue.pQueuePriorities = &priority;
+  VkDeviceCreateInfo create{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
+  create.pNext = &features.all;
+  create.queueCreateInfoCount = 1;
+  create.pQueueCreateInfos = &queue;
+  create.enabledExtensionCount = static_cast<uint32_t>(facts.extensions.size());
+  create.ppEnabledExtensionNames = facts.extensions.data();
+  return instance.vk().CreateDevice(facts.device, &create, nullptr, out);
+}
+
+}  // namespace qrt

@@ -1,0 +1,41 @@
+#include "runtime/device/vulkan/pacing.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace qrt {
+
+SubmissionPacing::SubmissionPacing(VkPhysicalDeviceType type, double max_ms)
+    : max_seconds_(max_ms > 0 ? max_ms * 1e-3 : std::numeric_limits<double>::infinity()) {
+  switch (type) {
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
+      bytes_per_second_ = 100e9;
+      ops_per_second_ = 500e9;
+      break;
+    case VK_PHYSICAL_DEVICE_TYPE_CPU:
+      bytes_per_second_ = 2e9;
+      ops_per_second_ = 2e9;
+      break;
+    default:
+      bytes_per_second_ = 15e9;
+      ops_per_second_ = 50e9;
+  }
+}
+
+double SubmissionPacing::Estimate(const GpuCost& cost, double share, uint64_t context) const {
+  // Weights are read whatever the number of rows; arithmetic and KV follow it.
+  const double bytes = static_cast<double>(cost.read_bytes) + static_cast<double>(cost.write_bytes) * share +
+                       static_cast<double>(cost.kv_bytes) * static_cast<double>(context) * share;
+  const double ops = static_cast<double>(cost.ops) * share;
+  return factor_ * (bytes / bytes_per_second_ + ops / ops_per_second_);
+}
+
+void SubmissionPacing::Measured(double estimated, double seconds) {
+  // Short ones say more about the driver than about the device.
+  if (estimated <= 0 || seconds < std::min(5e-3, max_seconds_ / 4)) return;
+  // Slower is believed at once, faster step by step.
+  const double factor = factor_ * seconds / estimated;
+  factor_ = std::clamp(std::max(factor, 0.9 * factor_), 1e-3, 1e3);
+}
+
+}  // namespace qrt

@@ -1,0 +1,43 @@
+// The artifact's programs as command buffers, recorded once.
+#ifndef RUNTIME_DEVICE_VULKAN_RECORDER_H_
+#define RUNTIME_DEVICE_VULKAN_RECORDER_H_
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/device/gpu/gpu_code.h"
+#include "runtime/device/gpu/gpu_pieces.h"
+#include "runtime/device/vulkan/context.h"
+#include "runtime/device/vulkan/kernels.h"
+
+namespace qrt {
+
+// Where the arguments' spaces lie: pieces and the address of each.
+struct VulkanSpaces {
+  struct Space {
+    std::vector<GpuPiece> pieces;
+    std::vector<uint64_t> addresses;
+  };
+  std::array<Space, kGpuSpaces> spaces;
+
+  // What the kernel gets.
+  uint64_t Resolve(const GpuArg& arg) const;
+};
+
+// A part of a program that may be submitted on its own.
+struct VulkanSegment {
+  VkCommandBuffer commands;  // secondary
+  GpuCost cost;
+};
+using VulkanProgram = std::vector<VulkanSegment>;
+
+// Cuts the dispatches into at most `max_segments` of about the same cost. Errors: Q5010, Q5011, Q6001.
+Status RecordProgram(VulkanContext& context, const GpuCode& code, const VulkanKernels& kernels,
+                     const VulkanSpaces& spaces, const std::vector<GpuDispatch>& dispatches,
+                     size_t max_segments, VulkanProgram* out);
+
+}  // namespace qrt
+
+#endif  // RUNTIME_DEVICE_VULKAN_RECORDER_H_

@@ -1,0 +1,433 @@
+#include "runtime/device/vulkan/vulkan_device.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/checked.h"
+#include "runtime/device/gpu/gpu_code.h"
+#include "runtime/device/gpu/gpu_pieces.h"
+#include "runtime/device/gpu/gpu_step_block.h"
+#include "runtime/device/vulkan/context.h"
+#include "runtime/device/vulkan/facts.h"
+#include "runtime/device/vulkan/instance.h"
+#include "runtime/device/vulkan/kernels.h"
+#include "runtime/device/vulkan/pacing.h"
+#include "runtime/device/vulkan/pipeline_cache.h"
+#include "runtime/device/vulkan/recorder.h"
+#include "runtime/device/vulkan/transfer.h"
+#include "runtime/device/vulkan/variant.h"
+
+namespace qrt {
+namespace {
+
+// Parts into which a prefill program can be cut; so many that no part of a real model's is long.
+constexpr size_t kPrefillSegments = 64;
+
+class VulkanDevice final : public Device {
+ public:
+  VulkanDevice(std::unique_ptr<VulkanContext> context, const VulkanOptions& options)
+      : context_(std::move(context)),
+        kernels_(*context_),
+        transfer_(*context_),
+        pacing_(context_->facts().type, options.max_dispatch_ms) {
+    const VulkanDeviceInfo& info = context_->facts().info;
+    name_ = "vulkan:" + std::to_string(info.index) + " (" + info.name + ")";
+  }
+
+  // Everything that can fail.
+  Status Init(const Artifact& artifact, size_t variant, const GpuCode& code, const VulkanOptions& options);
+
+  const std::string& name() const override { return name_; }
+  const std::string& variant() const override { return variant_; }
+  uint32_t threads() const override { return 1; }
+  uint64_t code_bytes() const override { return code_bytes_; }
+  uint64_t scratch_bytes() const override { return scratch_bytes_; }
+  uint64_t device_weight_bytes() const override { return weight_bytes_; }
+  bool samples() const override { return samples_; }
+  DeviceResult Run(const StepRequest& step) override;
+  DeviceResult Allocate(uint64_t bytes, DeviceBuffer* buffer) override;
+  void Free(DeviceBuffer* buffer) override;
+  DeviceResult Zero(const DeviceBuffer& buffer) override;
+  DeviceResult Read(std::span<const CopyRange> ranges) override;
+  DeviceResult Write(std::span<const CopyRange> ranges) override;
+  const DeviceBuffer& arena() const override { return arena_; }
+  DeviceCounters counters() const override { return counters_; }
+  std::string last_error() const override { return refused_ != nullptr ? refused_ : context_->last_error(); }
+
+ private:
+  struct Program {
+    VulkanProgram segments;
+    uint32_t rows = 0;      // bucket
+    uint32_t out_rows = 0;  // most rows of logits; 0 for prefill
+  };
+  struct Sample {
+    GpuSampling kind;
+    uint32_t rows;
+    VulkanProgram segments;
+  };
+
+  static const VulkanBuffer& BufferOf(const DeviceBuffer& buffer) {
+    return *static_cast<const VulkanBuffer*>(buffer.handle);
+  }
+  // The request cannot be: a bug of the caller, and nothing was started.
+  DeviceResult Refuse(const char* what) {
+    refused_ = what;
+    return DeviceResult::kFailed;
+  }
+  DeviceResult Fail(VkResult result, const char* what) {
+    refused_ = nullptr;
+    return context_->Fail(result, what);
+  }
+
+  Status TakeMemory(const GpuCode& code);
+  Status TakeSpace(const GpuCode& code, GpuSpace space, std::vector<GpuPiece> pieces);
+  Status Upload(const Artifact& artifact, size_t variant, const GpuCode& code, const VulkanOptions& options);
+  Status Record(const Manifest& manifest, const GpuCode& code);
+
+  const Sample* FindSample(const StepRequest& step) const;
+  VkResult RunGroup(const Program& program, size_t begin, size_t end, const StepRequest& step,
+                    const GpuStepRanges* ranges, const Sample* sample, bool last);
+  VkResult RecordGroup(const Program& program, size_t begin, size_t end, const StepRequest& step,
+                       const GpuStepRanges* ranges, const Sample* sample, bool last);
+
+  // Destroyed in the reverse order: the context, which waits for the device, last.
+  const std::unique_ptr<VulkanContext> context_;
+  std::string name_, variant_;
+  VulkanKernels kernels_;
+  VulkanTransfer transfer_;
+  SubmissionPacing pacing_;
+  std::array<std::vector<VulkanBuffer>, kGpuSpaces> buffers_;
+  VulkanBuffer step_host_;  // the block as the host writes it
+  VulkanBuffer readback_;   // results, then logits
+  VulkanSpaces spaces_;
+  DeviceBuffer arena_;
+  std::vector<Program> programs_;
+  std::vector<Sample> sample_programs_;
+  VkCommandBuffer commands_ = VK_NULL_HANDLE;
+  uint32_t max_rows_ = 0;
+  uint64_t logits_row_bytes_ = 0, logits_offset_ = 0;  // in readback_
+  uint64_t code_bytes_ = 0, scratch_bytes_ = 0, weight_bytes_ = 0;
+  bool samples_ = false;
+  DeviceCounters counters_;
+  const char* refused_ = nullptr;
+};
+
+Status VulkanDevice::Init(const Artifact& artifact, size_t variant, const GpuCode& code,
+                          const VulkanOptions& options) {
+  const Manifest& manifest = artifact.manifest();
+  const CodeInfo& info = manifest.code[variant];
+  variant_ = info.isa;
+  code_bytes_ = artifact.code(variant).size();
+  samples_ = code.Samples(manifest);
+  max_rows_ = code.max_rows;
+  logits_row_bytes_ = uint64_t{manifest.model.logits_stride} * sizeof(float);
+  QRT_RETURN_IF_ERROR(TakeMemory(code));
+  const PipelineCacheFile cache(options.pipeline_cache_dir, context_->facts(), artifact.code_hash(variant));
+  QRT_RETURN_IF_ERROR(kernels_.Init(code, SubgroupSizeOf(info), cache, options.log));
+  QRT_RETURN_IF_ERROR(Upload(artifact, variant, code, options));
+  return Record(manifest, code);
+}
+
+Status VulkanDevice::TakeMemory(const GpuCode& code) {
+  std::array<std::vector<GpuPiece>, kGpuSpaces> pieces;
+  Checked total = 0;
+  for (size_t s = 0; s < kGpuSpaces; ++s) {
+    const auto space = static_cast<GpuSpace>(s);
+    uint64_t bytes = code.bytes(space);
+    // Never empty, so that there is always an address to show.
+    if (space == GpuSpace::kArena) bytes = std::max<uint64_t>(bytes, 64);
+    if (space == GpuSpace::kImmediate || bytes == 0) continue;
+    total = total + bytes;
+    if (space != GpuSpace::kWeights && space != GpuSpace::kArena) {
+      pieces[s] = {{0, bytes}};
+      continue;
+    }
+    Result<std::vector<GpuPiece>> cut = CutSpace(code, space, context_->max_buffer_bytes());
+    if (!cut.ok()) return cut.status();
+    pieces[s] = std::move(*cut);
+    if (pieces[s].empty()) pieces[s] = {{0, bytes}};
+  }
+  const uint64_t left = context_->device_bytes_left();
+  if (!total.fits(left)) {
+    return Status(Code::kDeviceUnsupported, 5015,
+                  "the model takes " + std::to_string(total.value()) + " bytes of device memory, " +
+                      std::to_string(left) + " are free (weights " +
+                      std::to_string(code.bytes(GpuSpace::kWeights)) + ", scratch " +
+                      std::to_string(code.bytes(GpuSpace::kArena)) + ")",
+                  name_, "use another device, a smaller model, or a ladder of smaller buckets");
+  }
+  for (size_t s = 0; s < kGpuSpaces; ++s) {
+    QRT_RETURN_IF_ERROR(TakeSpace(code, static_cast<GpuSpace>(s), std::move(pieces[s])));
+  }
+  logits_offset_ = Checked(code.bytes(GpuSpace::kResults)).aligned(256).value();
+  const uint64_t readback = std::max<uint64_t>(logits_offset_ + code.bytes(GpuSpace::kLogits), 64);
+  VkResult result = step_host_.Allocate(context_.get(), VulkanMemoryKind::kHost, code.bytes(GpuSpace::kStep));
+  if (result == VK_SUCCESS) result = readback_.Allocate(context_.get(), VulkanMemoryKind::kHost, readback);
+  if (result == VK_SUCCESS) result = transfer_.Init();
+  if (result == VK_SUCCESS) {
+    result = context_->AllocateCommands(VK_COMMAND_BUFFER_LEVEL_PRIMARY, &commands_);
+  }
+  if (result != VK_SUCCESS) return VulkanError(result, "to take memory for steps");
+  scratch_bytes_ += step_host_.bytes() + readback_.bytes() + transfer_.host_bytes();
+  const std::vector<VulkanBuffer>& arena = buffers_[static_cast<size_t>(GpuSpace::kArena)];
+  arena_ = {arena[0].address(), arena[0].bytes(), const_cast<VulkanBuffer*>(&arena[0])};
+  return Status();
+}
+
+Status VulkanDevice::TakeSpace(const GpuCode& code, GpuSpace space, std::vector<GpuPiece> pieces) {
+  VulkanSpaces::Space& out = spaces_.spaces[static_cast<size_t>(space)];
+  std::vector<VulkanBuffer>& buffers = buffers_[static_cast<size_t>(space)];
+  out.pieces = std::move(pieces);
+  for (const GpuPiece& piece : out.pieces) {
+    const VkResult result =
+        buffers.emplace_back().Allocate(context_.get(), VulkanMemoryKind::kDevice, piece.bytes());
+    if (result != VK_SUCCESS) {
+      return VulkanError(result, "to take " + std::to_string(piece.bytes()) + " bytes of device memory");
+    }
+    out.addresses.push_back(buffers.back().address());
+    (space == GpuSpace::kWeights ? weight_bytes_ : scratch_bytes_) += piece.bytes();
+  }
+  return Status();
+}
+
+Status VulkanDevice::Upload(const Artifact& artifact, size_t variant, const GpuCode& code,
+                            const VulkanOptions& options) {
+  const std::span<const uint8_t> weights = artifact.weights(variant);
+  const auto& weight_buffers = buffers_[static_cast<size_t>(GpuSpace::kWeights)];
+  const auto& pieces = spaces_.spaces[static_cast<size_t>(GpuSpace::kWeights)].pieces;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const GpuPiece& piece = pieces[i];
+    std::function<bool(uint64_t)> done;
+    if (options.progress) {
+      done = [&](uint64_t bytes) { return options.progress(piece.begin + bytes, weights.size()); };
+    }
+    const VkResult result =
+        transfer_.Write(weight_buffers[i], 0, weights.data() + piece.begin, piece.bytes(), done);
+    if (result == VK_INCOMPLETE) {
+      return Status(Code::kCancelled, 5016, "the upload of the weights was stopped", name_);
+    }
+    if (result != VK_SUCCESS) return VulkanError(result, "to upload the weights");
+  }
+  VkResult result = VK_SUCCESS;
+  for (const VulkanBuffer& b : buffers_[static_cast<size_t>(GpuSpace::kConstants)]) {
+    result = transfer_.Write(b, 0, code.constants.data(), code.constants.size());
+  }
+  for (const GpuSpace space :
+       {GpuSpace::kArena, GpuSpace::kStep, GpuSpace::kLogits, GpuSpace::kResults, GpuSpace::kScratch}) {
+    for (const VulkanBuffer& b : buffers_[static_cast<size_t>(space)]) {
+      if (result == VK_SUCCESS) result = transfer_.Zero(b);
+    }
+  }
+  return result == VK_SUCCESS ? Status() : VulkanError(result, "to prepare device memory");
+}
+
+Status VulkanDevice::Record(const Manifest& manifest, const GpuCode& code) {
+  programs_.resize(code.programs.size());
+  for (size_t i = 0; i < code.programs.size(); ++i) {
+    const ProgramInfo& info = manifest.programs[i];
+    const bool prefill = info.phase == Phase::kPrefill;
+    programs_[i].rows = info.rows;
+    programs_[i].out_rows = prefill ? 0 : info.rows;
+    QRT_RETURN_IF_ERROR(RecordProgram(*context_, code, kernels_, spaces_, code.programs[i].dispatches,
+                                      prefill ? kPrefillSegments : 1, &programs_[i].segments));
+  }
+  for (const GpuSampleProgram& p : code.sample_programs) {
+    Sample& sample = sample_programs_.emplace_back(Sample{p.kind, p.rows, {}});
+    QRT_RETURN_IF_ERROR(RecordProgram(*context_, code, kernels_, spaces_, p.dispatches, 1, &sample.segments));
+  }
+  return Status();
+}
+
+const VulkanDevice::Sample* VulkanDevice::FindSample(const StepRequest& step) const {
+  const GpuSampling kind = step.samples != nullptr ? GpuSampling::kDraw : GpuSampling::kGreedy;
+  const Sample* best = nullptr;
+  for (const Sample& s : sample_programs_) {
+    if (s.kind == kind && s.rows >= step.n_out && (best == nullptr || s.rows < best->rows)) best = &s;
+  }
+  return best;
+}
+
+DeviceResult VulkanDevice::Run(const StepRequest& step) {
+  if (context_->lost()) return DeviceResult::kLost;
+  if (step.program >= programs_.size() || !FitsStepBlock(step, max_rows_) ||
+      step.n_out > programs_[step.program].out_rows) {
+    return Refuse("the step does not fit its program");
+  }
+  const Program& program = programs_[step.program];
+  const Sample* sample = nullptr;
+  if (step.chosen != nullptr && step.n_out != 0) {
+    sample = FindSample(step);
+    if (sample == nullptr) return Refuse("the artifact has no kernels to choose so many tokens");
+  }
+  refused_ = nullptr;
+  const GpuStepRanges ranges = WriteStepBlock(step, max_rows_, step_host_.mapped());
+  uint64_t context = 0;
+  for (int64_t s = 0; s < step.n_seqs; ++s) {
+    context = std::max(context, static_cast<uint64_t>(step.seqs[s].past + step.seqs[s].row_count));
+  }
+  const double share = std::min(1.0, static_cast<double>(step.n_rows) / program.rows);
+
+  // A decode or head program is one segment, and so one submission.
+  for (size_t begin = 0, end = 0; begin < program.segments.size() || begin == 0; begin = end) {
+    double estimate = 0;
+    while (end < program.segments.size()) {
+      const double more = pacing_.Estimate(program.segments[end].cost, share, context);
+      if (end != begin && estimate + more > pacing_.max_seconds()) break;
+      estimate += more;
+      ++end;
+    }
+    const bool last = end == program.segments.size();
+    const auto start = std::chrono::steady_clock::now();
+    const VkResult result = RunGroup(program, begin, end, step, begin == 0 ? &ranges : nullptr, sample, last);
+    if (result != VK_SUCCESS) return Fail(result, "a step");
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    pacing_.Measured(estimate, seconds.count());
+    if (last) break;
+  }
+  if (sample != nullptr) {
+    const uint64_t bytes = static_cast<uint64_t>(step.n_out) * sizeof(int32_t);
+    std::memcpy(step.chosen, readback_.mapped(), bytes);
+    counters_.bytes_to_host += bytes;
+  }
+  if (step.logits != nullptr && step.n_out != 0) {
+    const uint64_t bytes = static_cast<uint64_t>(step.n_out) * logits_row_bytes_;
+    std::memcpy(step.logits, readback_.mapped() + logits_offset_, bytes);
+    counters_.bytes_to_host += bytes;
+  }
+  return DeviceResult::kOk;
+}
+
+VkResult VulkanDevice::RunGroup(const Program& program, size_t begin, size_t end, const StepRequest& step,
+                                const GpuStepRanges* ranges, const Sample* sample, bool last) {
+  const VkResult result = RecordGroup(program, begin, end, step, ranges, sample, last);
+  if (result != VK_SUCCESS) return result;
+  ++counters_.submissions;
+  return context_->Run(commands_);
+}
+
+VkResult VulkanDevice::RecordGroup(const Program& program, size_t begin, size_t end, const StepRequest& step,
+                                   const GpuStepRanges* ranges, const Sample* sample, bool last) {
+  const VkDeviceFunctions& vk = context_->vk();
+  VkCommandBufferBeginInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+  info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+  const VkResult result = vk.BeginCommandBuffer(commands_, &info);
+  if (result != VK_SUCCESS) return result;
+  context_->FullBarrier(commands_);
+  if (ranges != nullptr) {
+    const VulkanBuffer& to = buffers_[static_cast<size_t>(GpuSpace::kStep)][0];
+    std::array<VkBufferCopy, 5> copies;
+    static_assert(std::tuple_size_v<decltype(ranges->ranges)> == 5);
+    for (size_t i = 0; i < ranges->count; ++i) {
+      const GpuStepRanges::Range& r = ranges->ranges[i];
+      copies[i] = {step_host_.offset() + r.offset, to.offset() + r.offset, r.bytes};
+    }
+    vk.CmdCopyBuffer(commands_, step_host_.buffer(), to.buffer(), static_cast<uint32_t>(ranges->count),
+                     copies.data());
+    context_->FullBarrier(commands_);
+  }
+  for (size_t i = begin; i < end; ++i) {
+    vk.CmdExecuteCommands(commands_, 1, &program.segments[i].commands);
+  }
+  if (last && sample != nullptr) {
+    context_->FullBarrier(commands_);
+    for (const VulkanSegment& s : sample->segments) vk.CmdExecuteCommands(commands_, 1, &s.commands);
+  }
+  const auto read_back = [&](GpuSpace space, uint64_t offset, uint64_t bytes) {
+    const VulkanBuffer& from = buffers_[static_cast<size_t>(space)][0];
+    const VkBufferCopy copy{from.offset(), readback_.offset() + offset, bytes};
+    vk.CmdCopyBuffer(commands_, from.buffer(), readback_.buffer(), 1, &copy);
+  };
+  const bool logits = step.logits != nullptr && step.n_out != 0;
+  if (last && (sample != nullptr || logits)) {
+    const uint64_t n_out = static_cast<uint64_t>(step.n_out);
+    context_->FullBarrier(commands_);
+    if (sample != nullptr) read_back(GpuSpace::kResults, 0, n_out * sizeof(int32_t));
+    if (logits) read_back(GpuSpace::kLogits, logits_offset_, n_out * logits_row_bytes_);
+  }
+  context_->HostBarrier(commands_);
+  return vk.EndCommandBuffer(commands_);
+}
+
+DeviceResult VulkanDevice::Allocate(uint64_t bytes, DeviceBuffer* buffer) {
+  *buffer = DeviceBuffer();
+  if (context_->lost()) return DeviceResult::kLost;
+  auto owned = std::make_unique<VulkanBuffer>();
+  VkResult result = owned->Allocate(context_.get(), VulkanMemoryKind::kDevice, std::max<uint64_t>(bytes, 1));
+  if (result == VK_SUCCESS) result = transfer_.Zero(*owned);
+  if (result != VK_SUCCESS) return Fail(result, "to take device memory");
+  buffer->address = owned->address();
+  buffer->bytes = bytes;
+  buffer->handle = owned.release();
+  return DeviceResult::kOk;
+}
+
+void VulkanDevice::Free(DeviceBuffer* buffer) {
+  delete static_cast<VulkanBuffer*>(buffer->handle);
+  *buffer = DeviceBuffer();
+}
+
+DeviceResult VulkanDevice::Zero(const DeviceBuffer& buffer) {
+  if (context_->lost()) return DeviceResult::kLost;
+  if (buffer.empty()) return DeviceResult::kOk;
+  const VkResult result = transfer_.Zero(BufferOf(buffer));
+  return result == VK_SUCCESS ? DeviceResult::kOk : Fail(result, "to clear device memory");
+}
+
+DeviceResult VulkanDevice::Read(std::span<const CopyRange> ranges) {
+  if (context_->lost()) return DeviceResult::kLost;
+  for (const CopyRange& r : ranges) {
+    if (r.bytes == 0) continue;
+    const VkResult result =
+        transfer_.Read(BufferOf(*r.buffer), r.offset, static_cast<uint8_t*>(r.host), r.bytes);
+    if (result != VK_SUCCESS) return Fail(result, "to read device memory");
+  }
+  return DeviceResult::kOk;
+}
+
+DeviceResult VulkanDevice::Write(std::span<const CopyRange> ranges) {
+  if (context_->lost()) return DeviceResult::kLost;
+  for (const CopyRange& r : ranges) {
+    if (r.bytes == 0) continue;
+    const VkResult result =
+        transfer_.Write(BufferOf(*r.buffer), r.offset, static_cast<const uint8_t*>(r.host), r.bytes);
+    if (result != VK_SUCCESS) return Fail(result, "to write device memory");
+  }
+  return DeviceResult::kOk;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> CreateVulkanDevice(const Artifact& artifact, size_t variant,
+                                                   const VulkanOptions& options, const VulkanLoader& loader) {
+  const CodeInfo& info = artifact.manifest().code[variant];
+  Result<GpuCode> code = GpuCode::Read(artifact, variant, GpuTarget::kVulkan);
+  if (!code.ok()) return code.status();
+  Result<std::unique_ptr<VulkanInstance>> instance =
+      VulkanInstance::Create(loader, options.validation, options.log);
+  if (!instance.ok()) return instance.status();
+  std::vector<VulkanFacts> facts;
+  std::vector<VulkanDeviceInfo> infos;
+  for (size_t i = 0; i < (*instance)->devices().size(); ++i) {
+    Result<VulkanFacts> found = QueryVulkanFacts(**instance, i);
+    if (!found.ok()) return found.status();
+    infos.push_back(found->info);
+    facts.push_back(std::move(*found));
+  }
+  Result<size_t> chosen = ChooseVulkanDevice(infos, options.index);
+  if (!chosen.ok()) return chosen.status();
+  const Result<size_t> fits = ChooseVulkanCode(artifact.manifest(), infos[*chosen], info.isa);
+  if (!fits.ok()) return fits.status();
+  Result<std::unique_ptr<VulkanContext>> context =
+      VulkanContext::Create(std::move(*instance), facts[*chosen], options.separate_memory);
+  if (!context.ok()) return context.status();
+  auto device = std::make_unique<VulkanDevice>(std::move(*context), options);
+  QRT_RETURN_IF_ERROR(device->Init(artifact, variant, *code, options));
+  return std::unique_ptr<Device>(std::move(device));
+}
+
+}  // namespace qrt
