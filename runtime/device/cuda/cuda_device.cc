@@ -1,0 +1,371 @@
+#include "runtime/device/cuda/cuda_device.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "runtime/device/cuda/cuda_driver.h"
+#include "runtime/device/cuda/cuda_graphs.h"
+#include "runtime/device/gpu/gpu_step_block.h"
+
+namespace qrt {
+namespace {
+
+using cuda::CUdeviceptr;
+using cuda::CUresult;
+using cuda::kSuccess;
+
+constexpr uint64_t kUploadPiece = uint64_t{64} << 20;
+
+// Makes a context current while it lives.
+class Current {
+ public:
+  Current(const cuda::Functions& call, cuda::CUcontext context) : call_(call) {
+    result_ = call_.CtxPushCurrent(context);
+  }
+  ~Current() {
+    cuda::CUcontext popped = nullptr;
+    if (result_ == kSuccess) call_.CtxPopCurrent(&popped);
+  }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+  CUresult result() const { return result_; }
+
+ private:
+  const cuda::Functions& call_;
+  CUresult result_;
+};
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(cuda::Driver driver, CudaDeviceInfo info) : driver_(std::move(driver)), info_(std::move(info)) {}
+  ~CudaDevice() override;
+
+  Status Init(const Artifact& artifact, size_t variant, const CudaOptions& options);
+
+  const std::string& name() const override { return name_; }
+  const std::string& variant() const override { return variant_; }
+  uint32_t threads() const override { return 1; }
+  uint64_t code_bytes() const override { return code_bytes_; }
+  uint64_t scratch_bytes() const override { return scratch_bytes_; }
+  uint64_t device_weight_bytes() const override { return weight_bytes_; }
+  bool samples() const override { return samples_; }
+  DeviceResult Run(const StepRequest& step) override;
+  DeviceResult Allocate(uint64_t bytes, DeviceBuffer* buffer) override;
+  void Free(DeviceBuffer* buffer) override;
+  DeviceResult Zero(const DeviceBuffer& buffer) override;
+  DeviceResult Read(std::span<const CopyRange> ranges) override;
+  DeviceResult Write(std::span<const CopyRange> ranges) override;
+  const DeviceBuffer& arena() const override { return arena_; }
+  DeviceCounters counters() const override { return counters_; }
+  std::string last_error() const override { return last_error_ != kSuccess ? driver_.Text(last_error_) : ""; }
+
+ private:
+  Status MakeContext();
+  Status LoadKernels(const GpuCode& code, std::vector<cuda::CUfunction>* functions);
+  Status Place(const GpuCode& code, std::span<const uint8_t> weights, const CudaOptions& options);
+  Status Upload(CUdeviceptr to, std::span<const uint8_t> from, const CudaOptions& options);
+  Status TakeMemory(const char* what, uint64_t bytes, CUdeviceptr* address);
+  CUresult RunStep(const StepRequest& step);
+  CUresult Finish() { return driver_.call.StreamSynchronize(stream_); }
+  DeviceResult Settle(CUresult result);
+
+  cuda::Driver driver_;
+  const CudaDeviceInfo info_;
+  std::string name_, variant_;
+  uint64_t code_bytes_ = 0, scratch_bytes_ = 0, weight_bytes_ = 0;
+  bool samples_ = false;
+  uint32_t max_rows_ = 0;
+  uint64_t logits_row_bytes_ = 0;
+  cuda::CUcontext context_ = nullptr;
+  cuda::CUmodule module_ = nullptr;
+  cuda::CUstream stream_ = nullptr;
+  std::array<CUdeviceptr, kGpuSpaces> spaces_{};  // all owned; kImmediate is 0
+  DeviceBuffer arena_;
+  uint8_t* step_block_ = nullptr;  // pinned; qrt_gpu_step_bytes(max_rows_)
+  int32_t* results_ = nullptr;     // pinned; [max_rows_]
+  std::unique_ptr<CudaGraphs> graphs_;
+  DeviceCounters counters_;
+  bool lost_ = false;
+  CUresult last_error_ = kSuccess;
+};
+
+CudaDevice::~CudaDevice() {
+  if (context_ == nullptr) return;
+  {
+    const Current current(driver_.call, context_);
+    graphs_.reset();
+    for (CUdeviceptr space : spaces_) {
+      if (space != 0) driver_.call.MemFree(space);
+    }
+    if (step_block_ != nullptr) driver_.call.MemFreeHost(step_block_);
+    if (results_ != nullptr) driver_.call.MemFreeHost(results_);
+    if (module_ != nullptr) driver_.call.ModuleUnload(module_);
+    if (stream_ != nullptr) driver_.call.StreamDestroy(stream_);
+  }
+  driver_.call.CtxDestroy(context_);
+}
+
+Status CudaDevice::Init(const Artifact& artifact, size_t variant, const CudaOptions& options) {
+  const Manifest& manifest = artifact.manifest();
+  Result<GpuCode> code = GpuCode::Read(artifact, variant, GpuTarget::kCuda);
+  if (!code.ok()) return code.status();
+  name_ = "cuda:" + std::to_string(info_.index) + " (" + info_.name + ")";
+  variant_ = manifest.code[variant].isa;
+  code_bytes_ = code->ptx.size();
+  max_rows_ = code->max_rows;
+  logits_row_bytes_ = uint64_t{manifest.model.logits_stride} * sizeof(float);
+  samples_ = code->Samples(manifest);
+
+  QRT_RETURN_IF_ERROR(MakeContext());
+  const Current current(driver_.call, context_);
+  if (current.result() != kSuccess) return driver_.Error(current.result(), "cuCtxPushCurrent");
+  std::vector<cuda::CUfunction> functions;
+  QRT_RETURN_IF_ERROR(LoadKernels(*code, &functions));
+  QRT_RETURN_IF_ERROR(Place(*code, artifact.weights(variant), options));
+  Result<std::unique_ptr<CudaGraphs>> graphs = CudaGraphs::Record(
+      driver_, stream_, *code, manifest, functions, spaces_, options.max_dispatch_ms, info_.bytes_per_second);
+  if (!graphs.ok()) return graphs.status();
+  graphs_ = std::move(*graphs);
+  return Status();
+}
+
+// A context of its own: what poisons it (a fault of a kernel) leaves other engines of the process alone.
+Status CudaDevice::MakeContext() {
+  cuda::CUdevice device = 0;
+  CUresult result = driver_.call.DeviceGet(&device, info_.index);
+  if (result == kSuccess) result = driver_.call.CtxCreate(&context_, 0, device);
+  if (result != kSuccess) {
+    context_ = nullptr;
+    return driver_.Error(result, "cuCtxCreate");
+  }
+  cuda::CUcontext popped = nullptr;
+  driver_.call.CtxPopCurrent(&popped);
+  const Current current(driver_.call, context_);
+  result = driver_.call.StreamCreate(&stream_, cuda::kStreamNonBlocking);
+  return result == kSuccess ? Status() : driver_.Error(result, "cuStreamCreate");
+}
+
+Status CudaDevice::LoadKernels(const GpuCode& code, std::vector<cuda::CUfunction>* functions) {
+  char log[4096] = "";
+  int names[] = {cuda::kJitErrorLog, cuda::kJitErrorLogBytes};
+  void* values[] = {log, reinterpret_cast<void*>(sizeof log)};
+  // GpuCode promises a NUL behind the text.
+  CUresult result = driver_.call.ModuleLoadDataEx(&module_, code.ptx.data(), 2, names, values);
+  log[sizeof log - 1] = '\0';
+  if (result != kSuccess) {
+    module_ = nullptr;
+    return driver_.Error(result, log[0] != '\0' ? "compiling the kernels: " + std::string(log)
+                                                : std::string("compiling the kernels"));
+  }
+  for (const GpuKernel& kernel : code.kernels) {
+    cuda::CUfunction function = nullptr;
+    result = driver_.call.ModuleGetFunction(&function, module_, kernel.entry.c_str());
+    if (result != kSuccess) return driver_.Error(result, "kernel " + kernel.name);
+    functions->push_back(function);
+  }
+  return Status();
+}
+
+Status CudaDevice::TakeMemory(const char* what, uint64_t bytes, CUdeviceptr* address) {
+  if (bytes == 0) return Status();
+  CUresult result = bytes <= std::numeric_limits<size_t>::max() ? driver_.call.MemAlloc(address, bytes)
+                                                                : cuda::kOutOfMemory;
+  if (result == kSuccess) result = driver_.call.MemsetD8Async(*address, 0, bytes, stream_);
+  if (result == kSuccess) return Status();
+  if (result != cuda::kOutOfMemory) return driver_.Error(result, std::string("memory for ") + what);
+  size_t free_bytes = 0;
+  size_t total = 0;
+  driver_.call.MemGetInfo(&free_bytes, &total);
+  return Status(Code::kOutOfMemory, 6001,
+                std::string("no device memory for ") + what + ": " + std::to_string(bytes) + " bytes, " +
+                    std::to_string(free_bytes) + " of " + std::to_string(total) + " are free",
+                "device " + name_, "use a smaller model or context, or free the device's memory");
+}
+
+Status CudaDevice::Place(const GpuCode& code, std::span<const uint8_t> weights, const CudaOptions& options) {
+  struct Part {
+    GpuSpace space;
+    const char* name;
+  };
+  constexpr Part kParts[] = {{GpuSpace::kWeights, "the weights"},     {GpuSpace::kArena, "the arena"},
+                             {GpuSpace::kStep, "the step block"},     {GpuSpace::kLogits, "rows of logits"},
+                             {GpuSpace::kConstants, "the constants"}, {GpuSpace::kResults, "the results"},
+                             {GpuSpace::kScratch, "sampling"}};
+  for (const Part& part : kParts) {
+    const uint64_t bytes = code.bytes(part.space);
+    QRT_RETURN_IF_ERROR(TakeMemory(part.name, bytes, &spaces_[static_cast<size_t>(part.space)]));
+    if (part.space == GpuSpace::kWeights) {
+      weight_bytes_ = bytes;
+    } else {
+      scratch_bytes_ += bytes;
+    }
+  }
+  const CUdeviceptr arena = spaces_[static_cast<size_t>(GpuSpace::kArena)];
+  arena_ = {arena, code.bytes(GpuSpace::kArena), nullptr};
+  void* pinned = nullptr;
+  CUresult result = driver_.call.MemAllocHost(&pinned, qrt_gpu_step_bytes(max_rows_));
+  step_block_ = result == kSuccess ? static_cast<uint8_t*>(pinned) : nullptr;
+  if (result == kSuccess) result = driver_.call.MemAllocHost(&pinned, max_rows_ * sizeof(int32_t));
+  if (result != kSuccess) return driver_.Error(result, "pinned host memory");
+  results_ = static_cast<int32_t*>(pinned);
+  QRT_RETURN_IF_ERROR(Upload(spaces_[static_cast<size_t>(GpuSpace::kConstants)], code.constants, {}));
+  return Upload(spaces_[static_cast<size_t>(GpuSpace::kWeights)], weights, options);
+}
+
+Status CudaDevice::Upload(CUdeviceptr to, std::span<const uint8_t> from, const CudaOptions& options) {
+  for (uint64_t at = 0; at < from.size();) {
+    const uint64_t bytes = std::min<uint64_t>(kUploadPiece, from.size() - at);
+    CUresult result = driver_.call.MemcpyHtoDAsync(to + at, from.data() + at, bytes, stream_);
+    if (result == kSuccess) result = Finish();
+    if (result != kSuccess) return driver_.Error(result, "uploading");
+    at += bytes;
+    if (options.progress && !options.progress(at, from.size()))
+      return Status(Code::kCancelled, 5016, "the upload of the weights was stopped", "device " + name_);
+  }
+  const CUresult result = Finish();
+  return result == kSuccess ? Status() : driver_.Error(result, "uploading");
+}
+
+DeviceResult CudaDevice::Settle(CUresult result) {
+  if (result == kSuccess) return DeviceResult::kOk;
+  last_error_ = result;
+  if (cuda::Driver::Lost(result)) lost_ = true;
+  if (lost_) return DeviceResult::kLost;
+  return result == cuda::kOutOfMemory ? DeviceResult::kOutOfMemory : DeviceResult::kFailed;
+}
+
+DeviceResult CudaDevice::Run(const StepRequest& step) {
+  if (lost_) return DeviceResult::kLost;
+  if (!FitsStepBlock(step, max_rows_)) return DeviceResult::kRefused;
+  const Current current(driver_.call, context_);
+  return Settle(current.result() == kSuccess ? RunStep(step) : current.result());
+}
+
+CUresult CudaDevice::RunStep(const StepRequest& step) {
+  const cuda::Functions& call = driver_.call;
+  const CUdeviceptr block = spaces_[static_cast<size_t>(GpuSpace::kStep)];
+  const GpuStepRanges written = WriteStepBlock(step, max_rows_, step_block_);
+  CUresult result = kSuccess;
+  for (size_t i = 0; i < written.count && result == kSuccess; ++i) {
+    const auto& range = written.ranges[i];
+    if (range.bytes == 0) continue;
+    result = call.MemcpyHtoDAsync(block + range.offset, step_block_ + range.offset, range.bytes, stream_);
+  }
+  CudaGraphs::After after = CudaGraphs::After::kNothing;
+  if (step.chosen != nullptr) {
+    after = step.samples != nullptr ? CudaGraphs::After::kDraw : CudaGraphs::After::kGreedy;
+  }
+  for (cuda::CUgraphExec graph : graphs_->Of(step.program, after)) {
+    if (result != kSuccess) break;
+    result = call.GraphLaunch(graph, stream_);
+    ++counters_.submissions;
+  }
+  const uint64_t rows = static_cast<uint64_t>(step.n_out);
+  if (result == kSuccess && step.logits != nullptr && rows != 0) {
+    result = call.MemcpyDtoHAsync(step.logits, spaces_[static_cast<size_t>(GpuSpace::kLogits)],
+                                  rows * logits_row_bytes_, stream_);
+    counters_.bytes_to_host += rows * logits_row_bytes_;
+  }
+  if (result == kSuccess && step.chosen != nullptr && rows != 0) {
+    result = call.MemcpyDtoHAsync(results_, spaces_[static_cast<size_t>(GpuSpace::kResults)],
+                                  rows * sizeof(int32_t), stream_);
+    counters_.bytes_to_host += rows * sizeof(int32_t);
+  }
+  // Also after a failure: what was begun reads and writes the caller's memory.
+  const CUresult finished = Finish();
+  if (result == kSuccess) result = finished;
+  if (result == kSuccess && step.chosen != nullptr)
+    std::memcpy(step.chosen, results_, rows * sizeof(int32_t));
+  return result;
+}
+
+DeviceResult CudaDevice::Allocate(uint64_t bytes, DeviceBuffer* buffer) {
+  *buffer = {};
+  if (lost_) return DeviceResult::kLost;
+  if (bytes > std::numeric_limits<size_t>::max()) return DeviceResult::kOutOfMemory;
+  const Current current(driver_.call, context_);
+  CUdeviceptr address = 0;
+  CUresult result = current.result();
+  if (result == kSuccess) result = driver_.call.MemAlloc(&address, bytes);
+  if (result != kSuccess) return Settle(result);
+  result = driver_.call.MemsetD8Async(address, 0, bytes, stream_);
+  if (result == kSuccess) result = Finish();
+  if (result != kSuccess) {
+    driver_.call.MemFree(address);
+    return Settle(result);
+  }
+  *buffer = {address, bytes, nullptr};
+  return DeviceResult::kOk;
+}
+
+void CudaDevice::Free(DeviceBuffer* buffer) {
+  if (!buffer->empty()) {
+    const Current current(driver_.call, context_);
+    driver_.call.MemFree(buffer->address);
+  }
+  *buffer = {};
+}
+
+DeviceResult CudaDevice::Zero(const DeviceBuffer& buffer) {
+  if (lost_) return DeviceResult::kLost;
+  if (buffer.empty()) return DeviceResult::kOk;
+  const Current current(driver_.call, context_);
+  CUresult result = current.result();
+  if (result == kSuccess) result = driver_.call.MemsetD8Async(buffer.address, 0, buffer.bytes, stream_);
+  if (result == kSuccess) result = Finish();
+  return Settle(result);
+}
+
+DeviceResult CudaDevice::Read(std::span<const CopyRange> ranges) {
+  if (lost_) return DeviceResult::kLost;
+  const Current current(driver_.call, context_);
+  CUresult result = current.result();
+  for (const CopyRange& range : ranges) {
+    if (result != kSuccess) break;
+    if (range.bytes == 0) continue;
+    result =
+        driver_.call.MemcpyDtoHAsync(range.host, range.buffer->address + range.offset, range.bytes, stream_);
+  }
+  const CUresult finished = Finish();
+  return Settle(result != kSuccess ? result : finished);
+}
+
+DeviceResult CudaDevice::Write(std::span<const CopyRange> ranges) {
+  if (lost_) return DeviceResult::kLost;
+  const Current current(driver_.call, context_);
+  CUresult result = current.result();
+  for (const CopyRange& range : ranges) {
+    if (result != kSuccess) break;
+    if (range.bytes == 0) continue;
+    result =
+        driver_.call.MemcpyHtoDAsync(range.buffer->address + range.offset, range.host, range.bytes, stream_);
+  }
+  const CUresult finished = Finish();
+  return Settle(result != kSuccess ? result : finished);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> CreateCudaDevice(const Artifact& artifact, size_t variant,
+                                                 const CudaOptions& options, const CudaLoader& loader) {
+  Result<std::vector<CudaDeviceInfo>> devices = ListCudaDevices(loader);
+  if (!devices.ok()) return devices.status();
+  if (options.index < 0 || static_cast<size_t>(options.index) >= devices->size()) {
+    return Status(Code::kInvalidArgument, 5014,
+                  "there is no CUDA device " + std::to_string(options.index) + ", expected less than " +
+                      std::to_string(devices->size()),
+                  "device cuda", "qrun devices lists them");
+  }
+  const CudaDeviceInfo& info = (*devices)[static_cast<size_t>(options.index)];
+  if (!info.usable) return Status(Code::kDeviceUnsupported, 5011, info.why_not, "device cuda:" + info.name);
+  Result<cuda::Driver> driver = cuda::Driver::Load(loader);
+  if (!driver.ok()) return driver.status();
+  auto device = std::make_unique<CudaDevice>(std::move(*driver), info);
+  QRT_RETURN_IF_ERROR(device->Init(artifact, variant, options));
+  if (options.log) options.log(false, device->name() + ", profile " + device->variant());
+  return std::unique_ptr<Device>(std::move(device));
+}
+
+}  // namespace qrt
