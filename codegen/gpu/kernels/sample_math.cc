@@ -1,0 +1,174 @@
+#include "codegen/gpu/kernels/sample_math.h"
+
+#include "runtime/abi/sampling.h"
+
+namespace qcc::gpu {
+namespace {
+
+constexpr int32_t kSign = INT32_MIN;
+constexpr int32_t kExponent = 0x7F800000;
+constexpr int32_t kImplicit = 0x00800000;
+// Bits of a float are (exponent << 23 | mantissa); this exponent has the unit of fixed point in its mantissa.
+constexpr int32_t kUnitExponent = 150 - QRT_SAMPLING_POINT;
+constexpr int64_t kHuge = (int64_t{2} * kImplicit - 1) << QRT_SAMPLING_MAX_SHIFT;
+
+Val I64(Val like, uint64_t value) {
+  return like.builder()->I64(static_cast<int64_t>(value));
+}
+Val IsNegative(Val x) {
+  Builder& b = *x.builder();
+  return b.Compare(Builder::Cmp::kLtS, x, Const(x, 0));
+}
+Val ShiftRight(Val x, Val by) {
+  return x.builder()->Binary(Builder::Op::kShrU, x, by);
+}
+Val ShiftLeft(Val x, Val by) {
+  return x.builder()->Binary(Builder::Op::kShl, x, by);
+}
+Val BitsOfKey(Val key) {
+  return Select(IsNegative(key), key ^ kSign, key ^ -1);
+}
+
+Val KeyOfBits(Val bits) {
+  return Select(IsNegative(bits), bits ^ -1, bits | kSign);
+}
+
+// The bits of the float that `fixed` (i64) is, rounded towards zero.
+Val BitsOfFixed(Val fixed) {
+  Builder& b = *fixed.builder();
+  const Val negative = IsNegative(fixed);
+  // The highest bit of the size goes to bit 63.
+  Val size = Select(negative, 0 - fixed, fixed);
+  const Val zero = Eq(size, 0);
+  Val place = b.I32(63);
+  for (int shift = 32; shift != 0; shift /= 2) {
+    const Val far = Eq(ShrU(size, 64 - shift), 0);
+    size = Select(far, size << shift, size);
+    place = Select(far, place - shift, place);
+  }
+  const Val mantissa = b.Truncate(ShrU(size, 40));
+  const Val exponent = place + (kUnitExponent - 23);
+  const Val bits = ((exponent - 1) << 23) + mantissa + Select(negative, b.I32(kSign), b.I32(0));
+  return Select(zero, b.I32(0), bits);
+}
+
+}  // namespace
+
+Val MinU(Val a, Val b) {
+  return a.builder()->Binary(Builder::Op::kMinU, a, b);
+}
+Val MaxU(Val a, Val b) {
+  return a.builder()->Binary(Builder::Op::kMaxU, a, b);
+}
+Val LeU(Val a, Val b) {
+  return a.builder()->Compare(Builder::Cmp::kLeU, a, b);
+}
+Val Ne(Val a, Val b) {
+  return a.builder()->Compare(Builder::Cmp::kNe, a, b);
+}
+
+Val KeyOfLogit(Val bits) {
+  Builder& b = *bits.builder();
+  const Val key = KeyOfBits(Select(Eq(bits, b.I32(kSign)), b.I32(0), bits));
+  const Val excluded = Eq(bits, b.I32(kSign | kExponent));
+  const Val special = Select(excluded, b.I32(kExcludedKey), b.I32(kBadKey));
+  return Select(Eq(bits & kExponent, b.I32(kExponent)), special, key);
+}
+
+Val IsFiniteKey(Val key) {
+  Builder& b = *key.builder();
+  return And(Ne(key, b.I32(kExcludedKey)), Ne(key, b.I32(kBadKey)));
+}
+
+Val FixedOfKey(Val key) {
+  Builder& b = *key.builder();
+  const Val bits = BitsOfKey(key);
+  const Val exponent = ShrU(bits, 23) & 255;
+  const Val mantissa = (bits & (kImplicit - 1)) | Select(Eq(exponent, 0), b.I32(0), b.I32(kImplicit));
+  const Val shift = exponent - kUnitExponent;
+  const auto within = [&](Val x, int most) {
+    return b.Binary(Builder::Op::kMaxS, MinS(x, b.I32(most)), b.I32(0));
+  };
+  const Val whole = ShiftRight(mantissa, within(0 - shift, 31));
+  Val size = ShiftLeft(b.ExtendU(whole), b.ExtendU(within(shift, QRT_SAMPLING_MAX_SHIFT)));
+  size = Select(LtS(b.I32(QRT_SAMPLING_MAX_SHIFT), shift), b.I64(kHuge), size);
+  return Select(IsNegative(bits), 0 - size, size);
+}
+
+Val WeightOf(Val distance, Val scale) {
+  Builder& b = *distance.builder();
+  const Val fraction = distance * scale;
+  const Val halvings = b.MulHighU(distance, scale);
+  Val sum = I64(distance, qrt_sampling_terms[QRT_SAMPLING_TERMS - 1]);
+  for (int i = QRT_SAMPLING_TERMS - 1; i-- > 0;) {
+    sum = I64(distance, qrt_sampling_terms[i]) - b.MulHighU(sum, fraction);
+  }
+  const Val most = b.I64(QRT_SAMPLING_WEIGHT_BITS);
+  const Val weight = ShiftRight(sum, MinU(halvings, most) + (62 - QRT_SAMPLING_WEIGHT_BITS));
+  return Select(LeU(halvings, most), weight, b.I64(0));
+}
+
+Val PenalizedKey(Val key, Val repeat, Val repeat_inverse, Val off) {
+  Builder& b = *key.builder();
+  const Val logit = FixedOfKey(key);
+  const Val negative = IsNegative(logit);
+  const Val size = Select(negative, 0 - logit, logit);
+  const Val factor = Select(negative, repeat, repeat_inverse);
+  const Val high = b.MulHighU(size, factor), low = size * factor;
+  const Val whole = (high << (64 - QRT_SAMPLING_FACTOR_POINT)) | ShrU(low, QRT_SAMPLING_FACTOR_POINT);
+  const Val huge = b.I64(kHuge);
+  const Val scaled = Select(Eq(ShrU(high, 29), 0), MinU(whole, huge), huge);
+  return KeyOfBits(BitsOfFixed(Select(negative, 0 - scaled, scaled) - off));
+}
+
+SharedWide::SharedWide(Builder& builder, int words)
+    : b_(builder),
+      low_(builder.AllocShared(Type::kI32, words)),
+      high_(builder.AllocShared(Type::kI32, words)) {}
+
+Val SharedWide::Load(Val index) const {
+  return b_.ExtendU(b_.LoadShared(low_, index)) | (b_.ExtendU(b_.LoadShared(high_, index)) << 32);
+}
+
+void SharedWide::Store(Val index, Val value) const {
+  b_.StoreShared(low_, index, b_.Truncate(value));
+  b_.StoreShared(high_, index, b_.Truncate(ShrU(value, 32)));
+}
+
+WideCollective::WideCollective(Builder& builder)
+    : b_(builder), words_{{builder, kSampleWorkgroup}, {builder, kSampleWorkgroup}} {}
+
+// Two arrays in turn, so that one barrier per round separates reads from the writes of the next round.
+WideCollective::Sums WideCollective::Scan(Val value) {
+  const Val thread = b_.Thread();
+  b_.Barrier();  // others may still read what the last call left
+  Val sum = value;
+  int turn = 0;
+  words_[turn].Store(thread, sum);
+  b_.Barrier();
+  for (int reach = 1; reach < kSampleWorkgroup; reach *= 2) {
+    const Val from = thread - reach;
+    const Val other = words_[turn].Load(b_.Binary(Builder::Op::kMaxS, from, b_.I32(0)));
+    sum = sum + Select(IsNegative(from), b_.I64(0), other);
+    turn = 1 - turn;
+    words_[turn].Store(thread, sum);
+    b_.Barrier();
+  }
+  return {sum - value, words_[turn].Load(b_.I32(kSampleWorkgroup - 1))};
+}
+
+Val WideCollective::Max(Val value) {
+  const Val thread = b_.Thread();
+  b_.Barrier();
+  Val most = value;
+  int turn = 0;
+  for (int reach = 1; reach < kSampleWorkgroup; reach *= 2) {
+    words_[turn].Store(thread, most);
+    b_.Barrier();
+    most = MaxU(most, words_[turn].Load(thread ^ reach));
+    turn = 1 - turn;
+  }
+  return most;
+}
+
+}  // namespace qcc::gpu

@@ -1,0 +1,68 @@
+// The integer arithmetic of sampling (runtime/engine/sampler.h says what it means, runtime/abi/sampling.h has
+// the numbers), and what workgroups compute with 64-bit integers.
+#ifndef QCC_CODEGEN_GPU_KERNELS_SAMPLE_MATH_H_
+#define QCC_CODEGEN_GPU_KERNELS_SAMPLE_MATH_H_
+
+#include <cstdint>
+
+#include "codegen/gpu/kernels/builder.h"
+
+namespace qcc::gpu {
+
+inline constexpr int kSampleWorkgroup = 128;
+
+// Keys of logits: higher means more. Of finite logits they are neither of these.
+inline constexpr int32_t kExcludedKey = 0;  // -infinity
+inline constexpr int32_t kBadKey = -1;      // NaN, +infinity
+
+// The key of the float with these bits (i32).
+Val KeyOfLogit(Val bits);
+Val IsFiniteKey(Val key);
+
+// A finite logit in fixed point (i64), from its key.
+Val FixedOfKey(Val key);
+
+// The weight (i64) of a token that is `distance` (i64, fixed point, not negative) below the highest.
+Val WeightOf(Val distance, Val scale);
+
+// The key of a finite logit after the penalties; `off` (i64, fixed point): what is subtracted.
+Val PenalizedKey(Val key, Val repeat, Val repeat_inverse, Val off);
+
+Val MinU(Val a, Val b);
+Val MaxU(Val a, Val b);
+Val LeU(Val a, Val b);
+Val Ne(Val a, Val b);
+
+// i64 words in workgroup memory, as two arrays of halves.
+class SharedWide {
+ public:
+  SharedWide(Builder& builder, int words);
+  Val Load(Val index) const;
+  void Store(Val index, Val value) const;
+
+ private:
+  Builder& b_;
+  Shared low_, high_;
+};
+
+// Over the threads of a workgroup of kSampleWorkgroup; all must call (barriers). Can be used again and again.
+class WideCollective {
+ public:
+  explicit WideCollective(Builder& builder);
+
+  struct Sums {
+    Val before;  // over the threads before this one
+    Val total;
+  };
+  Sums Scan(Val value);
+  // The largest of unsigned numbers; every thread gets it.
+  Val Max(Val value);
+
+ private:
+  Builder& b_;
+  SharedWide words_[2];
+};
+
+}  // namespace qcc::gpu
+
+#endif  // QCC_CODEGEN_GPU_KERNELS_SAMPLE_MATH_H_

@@ -1,0 +1,263 @@
+// The device's sampling against the host's: the same tokens, bit for bit.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "codegen/gpu/kernels/launch.h"
+#include "runtime/engine/sampler.h"
+#include "tests/device/sandbox.h"
+
+namespace qcc::gpu {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+struct Row {
+  std::vector<float> logits;
+  qrt::SamplerOptions options;
+  std::vector<int32_t> accepted;
+};
+
+using ExpandSample = std::vector<Launch> (*)(int64_t, int64_t, Expansion&, uint64_t*);
+
+// Tokens of the interpreted launches for these rows, in programs of `bucket` rows. Rows of logits lie `gap`
+// floats apart.
+std::vector<int32_t> OnDevice(ExpandSample expand, const std::vector<std::vector<float>>& logits,
+                              const std::vector<qrt_gpu_sample>& samples,
+                              const std::vector<qrt_gpu_penalty>& penalties, size_t bucket, size_t gap) {
+  const size_t vocab = logits[0].size(), stride = vocab + gap;
+  Sandbox box(Profile{}, static_cast<int64_t>(bucket), static_cast<int64_t>(stride));
+  // A gap holds NaN: it must not be read as a logit.
+  std::vector<float> memory(bucket * stride, std::nanf(""));
+  for (size_t i = 0; i < logits.size(); ++i) {
+    std::copy(logits[i].begin(), logits[i].end(), memory.begin() + static_cast<std::ptrdiff_t>(i * stride));
+  }
+  box.Logits(memory);
+  const Arg results = box.Results(bucket * 4);
+  box.Write(results, std::vector<int32_t>(bucket, -77));
+  for (size_t i = 0; i < logits.size(); ++i) {
+    box.step.sequences.push_back({});
+    box.step.outs.push_back(static_cast<uint32_t>(i));
+  }
+  box.step.samples = samples;
+  box.step.penalties = penalties;
+  uint64_t scratch = 0;
+  const std::vector<Launch> launches =
+      expand(static_cast<int64_t>(bucket), static_cast<int64_t>(vocab), box, &scratch);
+  box.SampleScratch(scratch);
+  EXPECT_EQ(box.Run(launches), "");
+  std::vector<int32_t> tokens = box.Read<int32_t>(results);
+  for (size_t i = logits.size(); i < bucket; ++i) EXPECT_EQ(tokens[i], -77) << "row beyond n_out";
+  tokens.resize(logits.size());
+  return tokens;
+}
+
+int32_t OnHost(qrt::Sampler& sampler, const std::vector<float>& logits) {
+  int32_t token = -100;
+  const qrt::Status status = sampler.Sample(logits, &token);
+  if (status.number() == 7203) return QRT_GPU_SAMPLE_BAD_LOGIT;
+  if (status.number() == 7204) return QRT_GPU_SAMPLE_NO_TOKEN;
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  return token;
+}
+
+// Draws `draws` tokens for every row on both sides, which each accept their own.
+void ExpectEqualDraws(const std::vector<Row>& rows, int draws, const std::string& what, size_t gap = 3) {
+  std::vector<qrt::Sampler> host, device;
+  std::vector<std::vector<float>> logits;
+  for (const Row& row : rows) {
+    for (auto* samplers : {&host, &device}) {
+      auto made = qrt::Sampler::Create(static_cast<uint32_t>(row.logits.size()), row.options);
+      ASSERT_TRUE(made.ok()) << made.status().ToString();
+      samplers->push_back(*std::move(made));
+      for (int32_t token : row.accepted) samplers->back().Accept(token);
+    }
+    logits.push_back(row.logits);
+  }
+  for (int draw = 0; draw < draws; ++draw) {
+    std::vector<qrt_gpu_sample> samples(rows.size());
+    std::vector<qrt_gpu_penalty> penalties(5);  // of others
+    for (size_t i = 0; i < rows.size(); ++i) {
+      samples[i].penalty_begin = static_cast<uint32_t>(penalties.size());
+      penalties.resize(penalties.size() + device[i].penalties());
+      device[i].Describe(&samples[i], penalties.data() + samples[i].penalty_begin);
+    }
+    const std::vector<int32_t> found = OnDevice(ExpandDraw, logits, samples, penalties, rows.size() + 1, gap);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const qrt::SamplerOptions& o = rows[i].options;
+      const int32_t expected = OnHost(host[i], logits[i]);
+      ASSERT_EQ(found[i], expected) << what << ": row " << i << ", draw " << draw << ", temperature "
+                                    << o.temperature << ", top_k " << o.top_k << ", top_p " << o.top_p
+                                    << ", min_p " << o.min_p << ", repeat " << o.repeat_penalty
+                                    << ", presence " << o.presence_penalty << ", frequency "
+                                    << o.frequency_penalty << ", window " << o.penalty_window << ", seed "
+                                    << o.seed;
+      host[i].Accept(expected);
+      device[i].Accept(found[i]);
+    }
+  }
+}
+
+template <typename T>
+T OneOf(std::mt19937& random, std::initializer_list<T> values) {
+  return values.begin()[random() % values.size()];
+}
+
+float Between(std::mt19937& random, float low, float high) {
+  return low + (high - low) * static_cast<float>(random() % 65536) / 65536;
+}
+
+std::vector<float> AnyLogits(std::mt19937& random, size_t vocab) {
+  std::vector<float> logits(vocab);
+  const float spread = OneOf(random, {0.f, 1e-6f, 0.5f, 5.f, 20.f, 300.f});
+  const float middle = OneOf(random, {0.f, 0.f, -12.f, 1000.f});
+  for (float& l : logits) l = middle + spread * (Between(random, -1, 1) + Between(random, -1, 1));
+  const uint32_t kind = random() % 8;
+  if (kind < 3) {  // ties
+    for (float& l : logits) l = std::round(l);
+  } else if (kind == 3) {  // mostly excluded
+    for (float& l : logits) l = random() % 4 == 0 ? l : -kInf;
+  } else if (kind == 4) {  // anything finite
+    for (float& l : logits) {
+      uint32_t bits = random();
+      if ((bits & 0x7F800000) == 0x7F800000) bits ^= 0x40000000;
+      std::memcpy(&l, &bits, 4);
+    }
+  } else if (kind == 5) {  // both zeros and subnormals
+    for (float& l : logits) l = OneOf(random, {0.f, -0.f, 1e-42f, -1e-42f, 1e-9f, 0.3f});
+  }
+  const uint32_t damage = random() % 40;
+  if (damage < 4) logits[random() % vocab] = OneOf(random, {std::nanf(""), -std::nanf(""), kInf, -kInf});
+  if (damage == 4) std::fill(logits.begin(), logits.end(), -kInf);
+  return logits;
+}
+
+qrt::SamplerOptions AnyOptions(std::mt19937& random) {
+  qrt::SamplerOptions o;
+  o.seed = random();
+  o.temperature = OneOf(random, {0.f, 1.f, 0.7f, 0.8f, 1.5f, 1e-3f, 100.f, 1e-30f, 1e30f});
+  o.top_k = OneOf(random, {0, 0, 1, 2, 20, 40, 300, 600, 1 << 20});
+  o.top_p = OneOf(random, {1.f, 1.f, 0.95f, 0.8f, 0.5f, 0.f, 1e-20f, 0.99999994f});
+  o.min_p = OneOf(random, {0.f, 0.f, 0.05f, 0.5f, 1.f, 1e-12f, 1e-30f});
+  if (random() % 2 == 0) {
+    o.repeat_penalty = OneOf(random, {1.f, 1.1f, 0.5f, 1.3f, 1e20f, 1e-20f});
+    o.presence_penalty = OneOf(random, {0.f, 0.3f, 1.5f, -2.f, 1e30f});
+    o.frequency_penalty = OneOf(random, {0.f, 0.1f, 2.f, -0.5f, -1e30f});
+    o.penalty_window = OneOf(random, {64, -1, 3, 0, 500});
+  }
+  return o;
+}
+
+Row AnyRow(std::mt19937& random, size_t vocab) {
+  Row row{AnyLogits(random, vocab), AnyOptions(random), {}};
+  const size_t accepted = OneOf(random, {0u, 3u, 80u, 700u});
+  const size_t different = 1 + random() % vocab;
+  for (size_t i = 0; i < accepted; ++i) row.accepted.push_back(static_cast<int32_t>(random() % different));
+  return row;
+}
+
+TEST(DeviceSampling, DrawsTheHostsTokens) {
+  std::mt19937 random(11);
+  for (size_t vocab :
+       {size_t{1}, size_t{2}, size_t{7}, size_t{127}, size_t{129}, size_t{1000}, size_t{1025}}) {
+    const int rounds = vocab <= 7 ? 20 : 30;
+    for (int round = 0; round < rounds; ++round) {
+      std::vector<Row> rows(1 + random() % 6);
+      for (Row& row : rows) row = AnyRow(random, vocab);
+      ExpectEqualDraws(rows, 3, "vocabulary " + std::to_string(vocab) + ", round " + std::to_string(round),
+                       random() % 2);
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+TEST(DeviceSampling, DrawsTheHostsTokensOverManyChunks) {
+  std::mt19937 random(12);
+  for (size_t vocab : {size_t{3000}, size_t{5001}, size_t{20000}}) {
+    for (int round = 0; round < 8; ++round) {
+      std::vector<Row> rows = {AnyRow(random, vocab), AnyRow(random, vocab)};
+      ExpectEqualDraws(rows, 2, "vocabulary " + std::to_string(vocab) + ", round " + std::to_string(round));
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+// A flat distribution keeps most tokens in play, so that draws tell ids apart that a wrong order of summing
+// or a lost carry would shift.
+TEST(DeviceSampling, DrawsTheHostsTokensFromFlatDistributions) {
+  std::mt19937 random(13);
+  for (float top_p : {1.f, 0.9f, 0.3f}) {
+    for (int32_t top_k : {0, 1500}) {
+      Row equal, near;
+      equal.options.top_p = near.options.top_p = top_p;
+      equal.options.top_k = near.options.top_k = top_k;
+      equal.options.seed = near.options.seed = 5 + static_cast<uint64_t>(top_k);
+      equal.logits.assign(4000, 2.5f);
+      for (int i = 0; i < 4000; ++i) near.logits.push_back(Between(random, -1, 1));
+      ExpectEqualDraws({equal, near}, 12, "top_p " + std::to_string(top_p));
+    }
+  }
+}
+
+TEST(DeviceSampling, DrawsTheHostsTokensFromALargeVocabulary) {
+  std::mt19937 random(14);
+  Row usual, free, tied;
+  for (Row* row : {&usual, &free, &tied}) {
+    row->logits.resize(248320);
+    for (float& l : row->logits)
+      l = 4 * (Between(random, -1, 1) + Between(random, -1, 1) + Between(random, -1, 1));
+    row->options.seed = random();
+  }
+  usual.options.temperature = 0.7f;
+  usual.options.top_k = 20;
+  usual.options.top_p = 0.8f;
+  usual.options.presence_penalty = 1.5f;
+  for (int32_t i = 0; i < 100; ++i) usual.accepted.push_back(i * 2400);
+  free.options.top_p = 0.95f;
+  for (float& l : tied.logits) l = std::round(l);
+  tied.options.top_k = 100000;
+  tied.options.top_p = 0.99f;
+  tied.options.min_p = 1e-4f;
+  ExpectEqualDraws({usual, free, tied}, 1, "large vocabulary", 0);
+}
+
+TEST(DeviceSampling, GreedyTakesTheHighestAndTheLowestIdOfEquals) {
+  std::mt19937 random(15);
+  for (size_t vocab : {size_t{1}, size_t{7}, size_t{1000}, size_t{1025}, size_t{5000}, size_t{248320}}) {
+    const size_t rows = vocab > 5000 ? 2 : 25;
+    std::vector<std::vector<float>> logits;
+    std::vector<int32_t> expected;
+    qrt::SamplerOptions options;
+    options.temperature = 0;
+    auto sampler = qrt::Sampler::Create(static_cast<uint32_t>(vocab), options);
+    ASSERT_TRUE(sampler.ok());
+    for (size_t i = 0; i < rows; ++i) {
+      logits.push_back(AnyLogits(random, vocab));
+      expected.push_back(OnHost(*sampler, logits.back()));
+    }
+    EXPECT_EQ(OnDevice(ExpandGreedy, logits, {}, {}, rows + 2, vocab % 3), expected)
+        << "vocabulary " << vocab;
+  }
+}
+
+TEST(DeviceSampling, RefusalsBecomeTheHostsErrors) {
+  EXPECT_EQ(qrt::Sampler::DrawFailed(QRT_GPU_SAMPLE_BAD_LOGIT).number(), 7203u);
+  EXPECT_EQ(qrt::Sampler::DrawFailed(QRT_GPU_SAMPLE_NO_TOKEN).number(), 7204u);
+  const std::vector<float> bad = {1, std::nanf(""), 3}, none = {-kInf, -kInf, -kInf};
+  EXPECT_EQ(OnDevice(ExpandGreedy, {bad, none}, {}, {}, 2, 0),
+            (std::vector<int32_t>{QRT_GPU_SAMPLE_BAD_LOGIT, QRT_GPU_SAMPLE_NO_TOKEN}));
+  for (float temperature : {0.f, 1.f}) {
+    for (float top_p : {1.f, 0.5f}) {
+      qrt::SamplerOptions options;
+      options.temperature = temperature;
+      options.top_p = top_p;
+      ExpectEqualDraws({{bad, options, {}}, {none, options, {}}, {{1, 2, 3}, options, {}}}, 2, "refusals");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace qcc::gpu
