@@ -96,23 +96,6 @@ absl::Status Compile(const Suite& suite, const Target& target, const std::string
   return (*writer)->Finish(manifest);
 }
 
-// Why this machine cannot run the target; empty if it can.
-std::string CannotRun(const Target& target) {
-  if (target.device == "cuda") return "no CUDA device";
-  if (target.device != "vulkan") return "";
-  auto loader = qrt::VulkanLoader::Open();
-  if (!loader.ok()) return loader.status().ToString();
-  auto devices = qrt::ListVulkanDevices(*loader);
-  if (!devices.ok()) return devices.status().ToString();
-  auto chosen = qrt::ChooseVulkanDevice(*devices, -1);
-  if (!chosen.ok()) return chosen.status().ToString();
-  qrt::Manifest manifest;
-  const gpu::ProfileInfo* profile = gpu::FindProfile(target.variant);
-  manifest.code.push_back({"vulkan", target.variant, profile->features, 0, 0});
-  auto code = qrt::ChooseVulkanCode(manifest, (*devices)[*chosen], target.variant);
-  return code.ok() ? "" : code.status().ToString();
-}
-
 std::unique_ptr<qrt::Device> OpenDevice(const qrt::Artifact& artifact, const Target& target,
                                         std::string* error) {
   qrt::Result<std::unique_ptr<qrt::Device>> device =
@@ -160,6 +143,22 @@ std::vector<Target> AllTargets() {
   for (const gpu::ProfileInfo& profile : gpu::Profiles())
     targets.push_back({profile.target, profile.profile.name});
   return targets;
+}
+
+std::string CannotRun(const Target& target) {
+  if (target.device == "cuda") return "no CUDA device";
+  if (target.device != "vulkan") return "";
+  auto loader = qrt::VulkanLoader::Open();
+  if (!loader.ok()) return loader.status().ToString();
+  auto devices = qrt::ListVulkanDevices(*loader);
+  if (!devices.ok()) return devices.status().ToString();
+  auto chosen = qrt::ChooseVulkanDevice(*devices, -1);
+  if (!chosen.ok()) return chosen.status().ToString();
+  qrt::Manifest manifest;
+  const gpu::ProfileInfo* profile = gpu::FindProfile(target.variant);
+  manifest.code.push_back({"vulkan", target.variant, profile->features, 0, 0});
+  auto code = qrt::ChooseVulkanCode(manifest, (*devices)[*chosen], target.variant);
+  return code.ok() ? "" : code.status().ToString();
 }
 
 Suite::Suite(std::string suite_name, std::vector<Case> cases, int64_t vocab)

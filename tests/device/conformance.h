@@ -28,6 +28,8 @@ struct Target {
 };
 // All of them: the CPU and every GPU profile. Those that this machine cannot run skip, saying why.
 std::vector<Target> AllTargets();
+// Why this machine cannot run the target; empty if it can.
+std::string CannotRun(const Target& target);
 
 using Bytes = std::vector<uint8_t>;
 template <typename T>

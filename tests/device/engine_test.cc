@@ -1,0 +1,310 @@
+// Whole models on every GPU through the public interface: batches, cuts, snapshots that move between devices,
+// the choice of tokens, engines side by side.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "compiler/pipeline/pipeline.h"
+#include "runtime/include/qrt/qrt.h"
+#include "tests/device/conformance.h"
+
+namespace qcc::conformance {
+namespace {
+
+template <typename T>
+T Sized() {
+  T value = {};
+  value.struct_size = sizeof value;
+  return value;
+}
+template <auto Release>
+struct Releaser {
+  template <typename T>
+  void operator()(T* handle) const {
+    Release(handle);
+  }
+};
+using ArtifactHandle = std::unique_ptr<qrt_artifact, Releaser<qrt_artifact_release>>;
+using EngineHandle = std::unique_ptr<qrt_engine, Releaser<qrt_engine_release>>;
+using SessionHandle = std::unique_ptr<qrt_session, Releaser<qrt_session_release>>;
+using SamplerHandle = std::unique_ptr<qrt_sampler, Releaser<qrt_sampler_release>>;
+using Logits = std::vector<float>;
+
+std::string Say(const qrt_error& error) {
+  return std::string(error.message) + " | " + error.note + " | " + error.help + " [Q" +
+         std::to_string(error.code) + "]";
+}
+
+class Quiet : public compiler::ProgressSink {
+ public:
+  void BeginStage(int, int, std::string_view) override {}
+  void Progress(uint64_t, uint64_t, std::string_view) override {}
+  void EndStage(std::string_view) override {}
+  void Warning(std::string_view) override {}
+  void Report(std::string_view) override {}
+  bool Interrupted() const override { return false; }
+};
+
+// A model compiled for the CPU and one GPU profile; compiled and opened once for each pair.
+qrt_artifact* Open(const std::string& gguf, const Target& target) {
+  static auto* opened = new std::map<std::string, ArtifactHandle>;
+  ArtifactHandle& slot = (*opened)[gguf + " " + target.Name()];
+  if (slot) return slot.get();
+  compiler::PipelineOptions options;
+  options.input = std::string(QCC_SOURCE_DIR) + "/" + gguf;
+  options.output = testing::TempDir() + "/qcc_engine_" + target.Name() + "_" +
+                   std::filesystem::path(gguf).stem().string() + ".qbin";
+  options.targets = {"cpu", target.device};
+  options.cpu = {"base"};
+  options.gpu_profiles = {target.variant};
+  options.prefill_buckets = {16, 64};
+  Quiet quiet;
+  const absl::Status compiled = compiler::CompileModel(options, quiet);
+  EXPECT_TRUE(compiled.ok()) << compiled;
+  if (!compiled.ok()) return nullptr;
+  qrt_artifact* artifact = nullptr;
+  qrt_error error = Sized<qrt_error>();
+  EXPECT_EQ(qrt_artifact_open(options.output.c_str(), nullptr, &artifact, &error), QRT_OK) << Say(error);
+  std::error_code ignored;
+  std::filesystem::remove(options.output, ignored);  // stays mapped
+  slot.reset(artifact);
+  return artifact;
+}
+
+EngineHandle MakeEngine(qrt_artifact* artifact, const char* device) {
+  qrt_engine_options options = Sized<qrt_engine_options>();
+  options.device = device;
+  options.threads = 2;
+  qrt_engine* engine = nullptr;
+  qrt_error error = Sized<qrt_error>();
+  EXPECT_EQ(qrt_engine_create(artifact, &options, &engine, &error), QRT_OK) << Say(error);
+  return EngineHandle(engine);
+}
+
+SessionHandle MakeSession(qrt_engine* engine) {
+  qrt_session_options options = Sized<qrt_session_options>();
+  options.context_tokens = 256;
+  qrt_session* session = nullptr;
+  qrt_error error = Sized<qrt_error>();
+  EXPECT_EQ(qrt_session_create(engine, &options, &session, &error), QRT_OK) << Say(error);
+  return SessionHandle(session);
+}
+
+uint32_t Vocab(const qrt_artifact* artifact) {
+  qrt_artifact_info info = Sized<qrt_artifact_info>();
+  qrt_artifact_describe(artifact, &info, nullptr);
+  return info.vocab_size;
+}
+
+// The logits after the last of `tokens`.
+Logits Feed(qrt_session* session, const std::vector<int32_t>& tokens, uint32_t vocab) {
+  qrt_error error = Sized<qrt_error>();
+  EXPECT_EQ(qrt_session_append(session, tokens.data(), tokens.size(), nullptr, &error), QRT_OK) << Say(error);
+  const float* logits = qrt_session_logits(session);
+  return logits == nullptr ? Logits() : Logits(logits, logits + vocab);
+}
+
+int32_t Best(const Logits& logits) {
+  return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
+std::vector<int32_t> RandomTokens(size_t n, uint32_t vocab, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<int32_t> tokens(n);
+  for (int32_t& t : tokens) t = static_cast<int32_t>(random() % vocab);
+  return tokens;
+}
+
+std::vector<Target> GpuTargets() {
+  std::vector<Target> targets;
+  for (const Target& target : AllTargets()) {
+    if (target.device != "cpu") targets.push_back(target);
+  }
+  return targets;
+}
+
+constexpr char kHybrid[] = "tests/golden/t35-q-Q4_K_M.gguf";
+constexpr char kAttention[] = "tests/golden/t3-q-Q4_K_M.gguf";
+constexpr char kTrained[] = "assets/tiny-qwen35-q8_0.gguf";
+
+class EngineConformance : public testing::TestWithParam<Target> {
+ protected:
+  void SetUp() override {
+    if (const std::string why = CannotRun(GetParam()); !why.empty()) GTEST_SKIP() << why;
+  }
+  const char* device() const { return GetParam().device.c_str(); }
+};
+INSTANTIATE_TEST_SUITE_P(On, EngineConformance, testing::ValuesIn(GpuTargets()),
+                         [](const testing::TestParamInfo<Target>& info) { return info.param.Name(); });
+
+// Sessions of different lengths, decoded alone and together in batches of every bucket: equal bits.
+TEST_P(EngineConformance, BatchMatesDoNotMatter) {
+  for (const char* gguf : {kHybrid, kAttention}) {
+    SCOPED_TRACE(gguf);
+    qrt_artifact* artifact = Open(gguf, GetParam());
+    ASSERT_NE(artifact, nullptr);
+    const uint32_t vocab = Vocab(artifact);
+    EngineHandle engine = MakeEngine(artifact, device());
+    ASSERT_NE(engine, nullptr);
+    constexpr size_t kSessions = 9, kTokens = 4;  // 9: more than the largest decode bucket
+    std::vector<std::vector<int32_t>> prompts, next;
+    std::vector<std::vector<Logits>> alone(kSessions);
+    std::vector<SessionHandle> together;
+    for (size_t i = 0; i < kSessions; ++i) {
+      prompts.push_back(RandomTokens(1 + i * 7, vocab, static_cast<uint32_t>(i)));
+      next.push_back(RandomTokens(kTokens, vocab, static_cast<uint32_t>(100 + i)));
+      SessionHandle session = MakeSession(engine.get());
+      Feed(session.get(), prompts[i], vocab);
+      for (int32_t token : next[i]) alone[i].push_back(Feed(session.get(), {token}, vocab));
+      together.push_back(MakeSession(engine.get()));
+      Feed(together[i].get(), prompts[i], vocab);
+    }
+    for (size_t t = 0; t < kTokens; ++t) {
+      const size_t size = std::vector<size_t>{9, 2, 5, 8}[t];
+      for (size_t begin = 0; begin < kSessions; begin += size) {
+        std::vector<qrt_batch_item> items;
+        for (size_t i = begin; i < std::min(begin + size, kSessions); ++i) {
+          qrt_batch_item item = {together[i].get(), &next[i][t], 1, Sized<qrt_append_options>()};
+          item.options.want = QRT_LOGITS_LAST;
+          items.push_back(item);
+        }
+        qrt_error error = Sized<qrt_error>();
+        ASSERT_EQ(qrt_engine_append(engine.get(), items.data(), items.size(), &error), QRT_OK) << Say(error);
+      }
+      for (size_t i = 0; i < kSessions; ++i) {
+        const float* logits = qrt_session_logits(together[i].get());
+        ASSERT_NE(logits, nullptr);
+        EXPECT_EQ(Logits(logits, logits + vocab), alone[i][t])
+            << "session " << i << ", token " << t << ", batches of " << size;
+      }
+    }
+  }
+}
+
+TEST_P(EngineConformance, CutsOfAPrompt) {
+  for (const char* gguf : {kHybrid, kAttention}) {
+    SCOPED_TRACE(gguf);
+    qrt_artifact* artifact = Open(gguf, GetParam());
+    ASSERT_NE(artifact, nullptr);
+    const uint32_t vocab = Vocab(artifact);
+    EngineHandle engine = MakeEngine(artifact, device());
+    ASSERT_NE(engine, nullptr);
+    const std::vector<int32_t> tokens = RandomTokens(100, vocab, 3);
+    SessionHandle whole = MakeSession(engine.get());
+    const Logits want = Feed(whole.get(), tokens, vocab);
+    double size = 0;
+    for (float x : want) size = std::max<double>(size, std::abs(x));
+    for (size_t cut : {1, 7, 15, 16, 17, 64, 99}) {
+      SessionHandle session = MakeSession(engine.get());
+      Feed(session.get(), {tokens.begin(), tokens.begin() + static_cast<int64_t>(cut)}, vocab);
+      const Logits got =
+          Feed(session.get(), {tokens.begin() + static_cast<int64_t>(cut), tokens.end()}, vocab);
+      double off = 0;
+      for (size_t i = 0; i < want.size(); ++i) off = std::max<double>(off, std::abs(got[i] - want[i]));
+      EXPECT_LE(off, 1e-5 * size) << "cut at " << cut;
+    }
+  }
+}
+
+std::vector<int32_t> Greedy(qrt_session* session, int32_t first, int count, uint32_t vocab) {
+  std::vector<int32_t> tokens;
+  for (int i = 0; i < count; ++i) tokens.push_back(first = Best(Feed(session, {first}, vocab)));
+  return tokens;
+}
+
+// Saved on one device, continued on the other: the same greedy tokens as where it was saved.
+TEST_P(EngineConformance, SnapshotsMove) {
+  qrt_artifact* artifact = Open(kTrained, GetParam());
+  ASSERT_NE(artifact, nullptr);
+  const uint32_t vocab = Vocab(artifact);
+  EngineHandle cpu = MakeEngine(artifact, "cpu"), gpu = MakeEngine(artifact, device());
+  ASSERT_TRUE(cpu && gpu);
+  const std::vector<int32_t> prompt = {940, 1209, 937, 44, 32, 451, 1266, 278, 262, 3036, 327, 891};
+  for (auto [from, to] : {std::pair(cpu.get(), gpu.get()), std::pair(gpu.get(), cpu.get())}) {
+    SessionHandle source = MakeSession(from), target = MakeSession(to);
+    const int32_t first = Best(Feed(source.get(), prompt, vocab));
+    std::vector<uint8_t> saved(qrt_session_save_size(source.get()));
+    size_t written = 0;
+    qrt_error error = Sized<qrt_error>();
+    ASSERT_EQ(qrt_session_save(source.get(), saved.data(), saved.size(), &written, &error), QRT_OK)
+        << Say(error);
+    ASSERT_EQ(qrt_session_restore(target.get(), saved.data(), written, &error), QRT_OK) << Say(error);
+    EXPECT_EQ(qrt_session_position(target.get()), prompt.size());
+    EXPECT_EQ(Greedy(target.get(), first, 24, vocab), Greedy(source.get(), first, 24, vocab))
+        << (from == cpu.get() ? "from the CPU" : "to the CPU");
+  }
+}
+
+// A token that the device chose is the one that the sampler chooses from the same logits; only ids come back.
+TEST_P(EngineConformance, ChosenOnTheDevice) {
+  qrt_artifact* artifact = Open(kTrained, GetParam());
+  ASSERT_NE(artifact, nullptr);
+  const uint32_t vocab = Vocab(artifact);
+  EngineHandle engine = MakeEngine(artifact, device());
+  ASSERT_NE(engine, nullptr);
+  qrt_engine_info before = Sized<qrt_engine_info>(), after = Sized<qrt_engine_info>();
+  ASSERT_EQ(qrt_engine_describe(engine.get(), &before, nullptr), QRT_OK);
+  ASSERT_EQ(before.samples_on_device, 1u);
+  for (float temperature : {0.f, .8f}) {
+    qrt_sampler_options options = Sized<qrt_sampler_options>();
+    ASSERT_EQ(qrt_sampler_defaults(artifact, &options, nullptr), QRT_OK);
+    options.temperature = temperature;
+    options.seed = 7;
+    qrt_sampler *a = nullptr, *b = nullptr;
+    ASSERT_EQ(qrt_sampler_create(artifact, &options, &a, nullptr), QRT_OK);
+    ASSERT_EQ(qrt_sampler_create(artifact, &options, &b, nullptr), QRT_OK);
+    SamplerHandle on_device(a), on_host(b);
+    SessionHandle drawn = MakeSession(engine.get()), read = MakeSession(engine.get());
+    std::vector<int32_t> tokens = {940, 1209, 937, 44, 32};
+    for (int i = 0; i < 24; ++i) {
+      const Logits logits = Feed(read.get(), tokens, vocab);
+      int32_t want = -1, next = -1;
+      ASSERT_EQ(qrt_sampler_sample(on_host.get(), logits.data(), vocab, &want, nullptr), QRT_OK);
+      ASSERT_EQ(qrt_engine_describe(engine.get(), &before, nullptr), QRT_OK);
+      qrt_append_options append = Sized<qrt_append_options>();
+      append.want = QRT_LOGITS_NONE;
+      append.sampler = on_device.get();
+      append.next = &next;
+      qrt_error error = Sized<qrt_error>();
+      ASSERT_EQ(qrt_session_append(drawn.get(), tokens.data(), tokens.size(), &append, &error), QRT_OK)
+          << Say(error);
+      ASSERT_EQ(qrt_engine_describe(engine.get(), &after, nullptr), QRT_OK);
+      EXPECT_LE(after.bytes_to_host - before.bytes_to_host, 64u);
+      ASSERT_EQ(next, want) << "token " << i << ", temperature " << temperature;
+      qrt_sampler_accept(on_host.get(), want);
+      qrt_sampler_accept(on_device.get(), want);
+      tokens = {next};
+    }
+  }
+}
+
+TEST_P(EngineConformance, TwoEnginesAtOnce) {
+  qrt_artifact* artifact = Open(kHybrid, GetParam());
+  ASSERT_NE(artifact, nullptr);
+  const uint32_t vocab = Vocab(artifact);
+  auto talk = [&](qrt_engine* engine, uint32_t seed) {
+    SessionHandle session = MakeSession(engine);
+    const Logits logits = Feed(session.get(), RandomTokens(40, vocab, seed), vocab);
+    return Greedy(session.get(), Best(logits), 12, vocab);
+  };
+  EngineHandle a = MakeEngine(artifact, device()), b = MakeEngine(artifact, device());
+  ASSERT_TRUE(a && b);
+  const std::vector<int32_t> want_a = talk(a.get(), 1), want_b = talk(a.get(), 2);
+  std::vector<int32_t> got_a, got_b;
+  std::thread thread([&] { got_a = talk(a.get(), 1); });
+  got_b = talk(b.get(), 2);
+  thread.join();
+  EXPECT_EQ(got_a, want_a);
+  EXPECT_EQ(got_b, want_b);
+}
+
+}  // namespace
+}  // namespace qcc::conformance
