@@ -230,8 +230,77 @@ TEST(Sampler, KnownTokensForAKnownSeed) {
     tokens.push_back(Sample(sampler, logits));
     sampler.Accept(tokens.back());
   }
-  EXPECT_EQ(tokens, (std::vector<int32_t>{496, 311, 628, 926, 566, 968, 873, 934, 921, 499, 544, 112, 337,
-                                          534, 526, 630}));
+  EXPECT_EQ(tokens, (std::vector<int32_t>{189, 790, 654, 934, 870, 926, 337, 496, 469, 499, 914, 186, 866,
+                                          654, 442, 424}));
+}
+
+TEST(Sampler, DescribeTellsTheDeviceTheSameDraw) {
+  SamplerOptions options;
+  options.seed = 3;
+  options.temperature = 0.5f;
+  options.top_k = 40;
+  options.top_p = 0.75f;
+  options.min_p = 0.5f;
+  options.repeat_penalty = 1.25f;
+  options.presence_penalty = 0.5f;
+  options.frequency_penalty = -0.25f;
+  options.penalty_window = 4;
+  Sampler sampler = Make(10, options);
+  EXPECT_EQ(sampler.penalties(), 0u);
+  for (int32_t token : {9, 1, 5, 1, 7}) sampler.Accept(token);
+  ASSERT_EQ(sampler.penalties(), 3u) << "9 has left the window";
+  qrt_gpu_sample sample = {};
+  sample.penalty_begin = 17;
+  qrt_gpu_penalty penalties[3];
+  sampler.Describe(&sample, penalties);
+  RandomSequence random(3);
+  EXPECT_EQ(sample.random, random.Next());
+  EXPECT_EQ(sample.top_k, 40u);
+  EXPECT_EQ(sample.top_p, uint64_t{3} << 62);
+  EXPECT_EQ(sample.max_distance, static_cast<int64_t>(std::log(2.0) * (1 << 24)));
+  EXPECT_EQ(sample.scale, static_cast<uint64_t>(2 * 1586259972792));
+  EXPECT_EQ(sample.repeat, uint64_t{5} << 30);
+  EXPECT_EQ(sample.repeat_inverse, (uint64_t{1} << 34) / 5);
+  EXPECT_EQ(sample.presence, 1 << 23);
+  EXPECT_EQ(sample.frequency, -(1 << 22));
+  EXPECT_EQ(sample.penalty_begin, 17u);
+  ASSERT_EQ(sample.penalty_count, 3u);
+  std::map<uint32_t, uint32_t> counts;
+  for (const qrt_gpu_penalty& p : penalties) counts[p.token] = p.count;
+  EXPECT_EQ(counts, (std::map<uint32_t, uint32_t>{{1, 2}, {5, 1}, {7, 1}}));
+
+  // Describe and Sample take from one sequence.
+  const std::vector<float> logits = RandomLogits(10, 1, 2);
+  Sampler other = Make(10, options);
+  for (int32_t token : {9, 1, 5, 1, 7}) other.Accept(token);
+  Sample(other, logits);
+  EXPECT_EQ(Sample(other, logits), Sample(sampler, logits));
+  sampler.Describe(&sample, penalties);
+  random.Next();
+  EXPECT_EQ(sample.random, random.Next());
+}
+
+TEST(Sampler, PlainGreedyUntilATokenIsPenalized) {
+  SamplerOptions options;
+  EXPECT_FALSE(Make(3, options).plain_greedy());
+  options.temperature = 0;
+  EXPECT_TRUE(Make(3, options).plain_greedy());
+  options.presence_penalty = 1;
+  Sampler sampler = Make(3, options);
+  EXPECT_TRUE(sampler.plain_greedy());
+  sampler.Accept(0);
+  EXPECT_FALSE(sampler.plain_greedy());
+  sampler.Reset();
+  EXPECT_TRUE(sampler.plain_greedy());
+}
+
+TEST(Sampler, FailedDrawsOfTheDeviceAreErrorsOfTheHost) {
+  Sampler sampler = Make(2, {});
+  int32_t token = 0;
+  EXPECT_EQ(Sampler::DrawFailed(QRT_GPU_SAMPLE_BAD_LOGIT).number(),
+            sampler.Sample(std::vector<float>{0, kInf}, &token).number());
+  EXPECT_EQ(Sampler::DrawFailed(QRT_GPU_SAMPLE_NO_TOKEN).number(),
+            sampler.Sample(std::vector<float>{-kInf, -kInf}, &token).number());
 }
 
 TEST(Sampler, RepeatPenaltyDividesPositiveAndMultipliesNegative) {
