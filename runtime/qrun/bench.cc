@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "runtime/qrun/commands.h"
+#include "runtime/qrun/json.h"
 #include "runtime/qrun/model.h"
 #include "runtime/qrun/process.h"
 
@@ -53,28 +54,22 @@ struct Samples {
   }
 };
 
-std::string Quoted(const std::string& text) {
-  std::string json = "\"";
-  for (const char c : text) {
-    char escaped[8];
-    if (c == '"' || c == '\\') {
-      json += '\\';
-      json += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      std::snprintf(escaped, sizeof escaped, "\\u%04x", c);
-      json += escaped;
-    } else {
-      json += c;
-    }
-  }
-  return json + "\"";
-}
-
 // A session that can be put back to the same depth again and again.
 class DeepSession {
  public:
   Outcome Open(const Model& model, const std::vector<int32_t>& tokens, size_t depth, uint64_t context) {
     QRUN_RETURN_IF_ERROR(NewSession(model, context, &session_));
+    qrt_engine_info engine = {};
+    QRUN_RETURN_IF_ERROR(DescribeEngine(model, &engine));
+    if (engine.samples_on_device) {
+      // As in use: the device takes the highest logit, and only its id comes back.
+      qrt_sampler_options greedy = {};
+      greedy.struct_size = sizeof greedy;
+      greedy.top_p = greedy.repeat_penalty = 1;
+      qrt_sampler* sampler = nullptr;
+      QRUN_CALL(qrt_sampler_create(model.artifact.get(), &greedy, &sampler, &error));
+      sampler_.reset(sampler);
+    }
     if (depth == 0) return Outcome();
     qrt_append_options options = {};
     options.struct_size = sizeof options;
@@ -95,12 +90,19 @@ class DeepSession {
   }
 
   Outcome Append(const int32_t* tokens, size_t count) {
-    QRUN_CALL(qrt_session_append(session_.get(), tokens, count, nullptr, &error));
+    int32_t next = 0;
+    qrt_append_options options = {};
+    options.struct_size = sizeof options;
+    options.want = sampler_ != nullptr ? QRT_LOGITS_NONE : QRT_LOGITS_LAST;
+    options.sampler = sampler_.get();
+    options.next = sampler_ != nullptr ? &next : nullptr;
+    QRUN_CALL(qrt_session_append(session_.get(), tokens, count, &options, &error));
     return Outcome();
   }
 
  private:
   SessionPtr session_;
+  SamplerPtr sampler_;  // on a device that chooses tokens
   std::vector<char> snapshot_;
 };
 
@@ -169,34 +171,45 @@ Outcome RunBench(const std::vector<std::string>& arguments) {
     QRUN_RETURN_IF_ERROR(session.Append(tokens.data() + depth, prompt));
     if (round != 0) prefill.values.push_back(static_cast<double>(prompt) / (Seconds() - begin));
   }
+  qrt_engine_info before = {};
+  QRUN_RETURN_IF_ERROR(DescribeEngine(model, &before));
+  size_t decoded = 0;
   for (size_t round = 0; generate != 0 && round <= repeat; ++round) {
     const size_t count = round == 0 ? std::min<size_t>(generate, 4) : generate;
     QRUN_RETURN_IF_ERROR(session.Rewind());
     const double begin = Seconds();
     for (size_t i = 0; i < count; ++i) QRUN_RETURN_IF_ERROR(session.Append(tokens.data() + depth + i, 1));
+    decoded += count;
     if (round != 0) decode.values.push_back(static_cast<double>(count) / (Seconds() - begin));
   }
 
   qrt_engine_info engine = {};
-  engine.struct_size = sizeof engine;
-  QRUN_CALL(qrt_engine_describe(model.engine.get(), &engine, &error));
-  char text[512];
+  QRUN_RETURN_IF_ERROR(DescribeEngine(model, &engine));
+  const double steps = static_cast<double>(std::max<size_t>(1, decoded));
+  const double submissions = static_cast<double>(engine.submissions - before.submissions) / steps;
+  const double bytes_to_host = static_cast<double>(engine.bytes_to_host - before.bytes_to_host) / steps;
+  char text[1024];
   std::string report;
   if (flags.json) {
     std::snprintf(text, sizeof text,
                   ", \"threads\": %u, \"depth\": %zu, \"load_seconds\": %.6f, \"first_token_seconds\": %.6f, "
-                  "\"peak_rss_bytes\": %" PRIu64 ", \"weight_bytes\": %" PRIu64 ", \"prefill\": ",
+                  "\"peak_rss_bytes\": %" PRIu64 ", \"weight_bytes\": %" PRIu64
+                  ", \"device_weight_bytes\": %" PRIu64
+                  ", \"decode_submissions_per_token\": %.4g, \"decode_bytes_to_host_per_token\": %.6g, "
+                  "\"prefill\": ",
                   engine.threads, depth, model.load_seconds, first_token_seconds, PeakRssBytes(),
-                  model.info.weight_bytes);
+                  model.info.weight_bytes, engine.device_weight_bytes, submissions, bytes_to_host);
     report = "{\"model\": " + Quoted(*flags.path) + ", \"architecture\": " + Quoted(model.info.architecture) +
-             ", \"cpu\": " + Quoted(engine.cpu) + text + prefill.Json(prompt) +
-             ", \"decode\": " + decode.Json(generate) + "}\n";
+             ", \"device\": " + Quoted(engine.device) + ", \"cpu\": " + Quoted(engine.cpu) + text +
+             prefill.Json(prompt) + ", \"decode\": " + decode.Json(generate) + "}\n";
   } else {
     std::snprintf(text, sizeof text,
-                  "%s, %u threads, depth %zu; load %.3f s, first token %.3f s, peak %.1f MiB\n", engine.cpu,
-                  engine.threads, depth, model.load_seconds, first_token_seconds,
-                  static_cast<double>(PeakRssBytes()) / 1048576.0);
-    report = text + prefill.Line("prefill", prompt) + decode.Line("decode", generate);
+                  "%s, %u threads, depth %zu; load %.3f s, first token %.3f s, peak %.1f MiB; "
+                  "%.4g submissions and %.6g bytes read back per token\n",
+                  engine.cpu, engine.threads, depth, model.load_seconds, first_token_seconds,
+                  static_cast<double>(PeakRssBytes()) / 1048576.0, submissions, bytes_to_host);
+    report = std::string(engine.device) + ", " + text + prefill.Line("prefill", prompt) +
+             decode.Line("decode", generate);
   }
   return WriteStdout(report);
 }

@@ -21,13 +21,10 @@ int32_t ShowProgress(void*, uint64_t done, uint64_t total) {
 Outcome CheckCode(const std::string& path, const qrt_artifact_info& artifact, const qrt_code_info& code,
                   const EngineChoice& wanted) {
   std::string line = std::string(code.target) + " " + code.name + ": ";
-  if (!code.supported) {
-    const std::string reason =
-        *code.missing != '\0' ? "this machine lacks " + std::string(code.missing) : "no device";
-    return WriteStdout(line + "skipped, " + reason + "\n");
-  }
+  if (!code.supported) return WriteStdout(line + "skipped, this machine lacks " + code.missing + "\n");
   EngineChoice choice = wanted;
   choice.cpu = code.name;
+  if (!choice.device) choice.device = code.target;
   Model model;
   QRUN_RETURN_IF_ERROR(OpenModel(path, choice, false, &model));
   if (!artifact.has_goldens) return WriteStdout(line + "loads; the artifact carries no golden values\n");
@@ -42,7 +39,7 @@ Outcome CheckCode(const std::string& path, const qrt_artifact_info& artifact, co
   QRUN_RETURN_IF_ERROR(WriteStdout(line + text));
   if (report.passed) return Outcome();
   return Outcome::Fail(kExitDevice, 5007, "this machine does not compute the artifact's golden values",
-                       code.name, "try another --cpu; if the memory and the processor are sound, report it");
+                       code.name, "try another --cpu or --device; if the memory and the hardware are sound, report it");
 }
 
 }  // namespace
@@ -65,17 +62,21 @@ Outcome RunCheck(const std::vector<std::string>& arguments) {
   QRUN_RETURN_IF_ERROR(OpenArtifact(*path, choice.verbose, &artifact, &info));
   QRUN_CALL(qrt_artifact_verify(artifact.get(), ShowProgress, nullptr, &error));
   QRUN_RETURN_IF_ERROR(WriteStdout("hashes: ok\n"));
-  bool found = !choice.cpu;
+  if (choice.device && *choice.device == "auto") choice.device.reset();  // all are tried
+  bool found = false;
   for (uint32_t i = 0; i < info.code_count; ++i) {
     qrt_code_info code = {};
     code.struct_size = sizeof code;
     QRUN_CALL(qrt_artifact_code(artifact.get(), i, &code, &error));
     if (choice.cpu && *choice.cpu != code.name) continue;
+    if (choice.device && choice.device->substr(0, choice.device->find(':')) != code.target) continue;
     found = true;
     QRUN_RETURN_IF_ERROR(CheckCode(*path, info, code, choice));
   }
   if (!found) {
-    return Outcome::Fail(kExitUsage, 5003, "the artifact holds no code variant \"" + *choice.cpu + "\"",
+    return Outcome::Fail(kExitUsage, 5003,
+                         "the artifact holds no code variant \"" + choice.cpu.value_or("") + "\"" +
+                             (choice.device ? " for device " + *choice.device : ""),
                          *path, "qrun devices MODEL.qbin lists them");
   }
   return Outcome();

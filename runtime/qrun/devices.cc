@@ -1,9 +1,92 @@
 // `qrun devices`: what this machine has, and what an artifact needs.
+#include <vector>
+
 #include "runtime/qrun/commands.h"
+#include "runtime/qrun/json.h"
 #include "runtime/qrun/model.h"
 #include "runtime/qrun/process.h"
 
 namespace qrun {
+namespace {
+
+Outcome ListDevices(std::vector<qrt_device_info>* out) {
+  for (size_t count = 8;;) {
+    qrt_device_info empty = {};
+    empty.struct_size = sizeof empty;
+    out->assign(count, empty);
+    qrt_error error = NewError();
+    const qrt_status status = qrt_devices_list(out->data(), out->size(), &count, &error);
+    if (status != QRT_OK && status != QRT_BUFFER_TOO_SMALL) return Outcome::Of(error);
+    if (status == QRT_OK) {
+      out->resize(count);
+      return Outcome();
+    }
+  }
+}
+
+struct Code {
+  std::string target, name, missing;
+  uint64_t bytes = 0;
+  bool supported = false;
+};
+
+Outcome ListCode(const std::string& path, std::vector<Code>* out) {
+  ArtifactPtr artifact;
+  qrt_artifact_info info = {};
+  QRUN_RETURN_IF_ERROR(OpenArtifact(path, false, &artifact, &info));
+  for (uint32_t i = 0; i < info.code_count; ++i) {
+    qrt_code_info code = {};
+    code.struct_size = sizeof code;
+    QRUN_CALL(qrt_artifact_code(artifact.get(), i, &code, &error));
+    out->push_back({code.target, code.name, code.missing, code.bytes, code.supported != 0});
+  }
+  return Outcome();
+}
+
+std::string Text(const qrt_cpu_info& cpu, const std::vector<qrt_device_info>& devices) {
+  std::string text;
+  for (const qrt_device_info& device : devices) {
+    text += std::string(device.id) + ": ";
+    if (*device.name != '\0') text += std::string(device.name) + ", ";
+    if (*device.facts != '\0') text += device.facts;
+    if (!device.usable) text += std::string(*device.facts != '\0' ? "; " : "") + "cannot be used: " + device.why_not;
+    text += "\n";
+    if (std::string_view(device.id) == "cpu") text += std::string("  features: ") + cpu.features + "\n";
+  }
+  return text;
+}
+
+std::string Text(const std::string& path, const std::vector<Code>& codes) {
+  std::string text = path + ":\n";
+  for (const Code& code : codes) {
+    text += "  " + code.target + " " + code.name + ", " + std::to_string(code.bytes) + " bytes: ";
+    text += code.supported ? "runs here\n" : "does not run here, needs " + code.missing + "\n";
+  }
+  return text;
+}
+
+std::string Json(const std::vector<qrt_device_info>& devices, const std::vector<Code>* codes) {
+  std::string json = "{\"devices\": [";
+  for (const qrt_device_info& device : devices) {
+    if (&device != devices.data()) json += ", ";
+    json += "{\"id\": " + Quoted(device.id) + ", \"name\": " + Quoted(device.name) +
+            ", \"facts\": " + Quoted(device.facts) + ", \"usable\": " + (device.usable ? "true" : "false") +
+            ", \"why_not\": " + Quoted(device.why_not) +
+            ", \"memory_bytes\": " + std::to_string(device.memory_bytes) + "}";
+  }
+  json += "]";
+  if (codes == nullptr) return json + "}\n";
+  json += ", \"code\": [";
+  for (const Code& code : *codes) {
+    if (&code != codes->data()) json += ", ";
+    json += "{\"target\": " + Quoted(code.target) + ", \"name\": " + Quoted(code.name) +
+            ", \"bytes\": " + std::to_string(code.bytes) + ", \"supported\": " + (code.supported ? "true" : "false") +
+            ", \"missing\": " + Quoted(code.missing) + "}";
+  }
+  return json + "]}\n";
+}
+
+}  // namespace
 
 Outcome RunDevices(const std::vector<std::string>& arguments) {
   // The artifact is optional here, so it is no positional of the table.
@@ -13,9 +96,11 @@ Outcome RunDevices(const std::vector<std::string>& arguments) {
     path = rest[0];
     rest.erase(rest.begin());
   }
-  Options options("qrun devices [MODEL.qbin]",
-                  "Lists the devices of this machine; with an artifact also its code, best first, and "
-                  "whether it runs here.");
+  bool json = false;
+  Options options("qrun devices [MODEL.qbin] [--json]",
+                  "Lists the devices of this machine, and why one cannot be used; with an artifact also its "
+                  "code, best first, and whether it runs here.");
+  options.Flag("--json", &json, "one JSON object");
   bool done = false;
   QRUN_RETURN_IF_ERROR(ParseOrHelp(options, rest, &done));
   if (done) return Outcome();
@@ -23,24 +108,12 @@ Outcome RunDevices(const std::vector<std::string>& arguments) {
   qrt_cpu_info cpu = {};
   cpu.struct_size = sizeof cpu;
   QRUN_CALL(qrt_cpu_describe(&cpu, &error));
-  std::string text = "cpu: " + std::string(*cpu.name != '\0' ? cpu.name : "unknown") + ", " +
-                     std::to_string(cpu.physical_cores) + " cores (" + std::to_string(cpu.logical_cores) +
-                     " threads) available\n  features: " + cpu.features + "\n";
-  if (path) {
-    ArtifactPtr artifact;
-    qrt_artifact_info info = {};
-    QRUN_RETURN_IF_ERROR(OpenArtifact(*path, false, &artifact, &info));
-    text += *path + ":\n";
-    for (uint32_t i = 0; i < info.code_count; ++i) {
-      qrt_code_info code = {};
-      code.struct_size = sizeof code;
-      QRUN_CALL(qrt_artifact_code(artifact.get(), i, &code, &error));
-      text +=
-          "  " + std::string(code.target) + " " + code.name + ", " + std::to_string(code.bytes) + " bytes: ";
-      text += code.supported ? "runs here\n" : "does not run here, needs " + std::string(code.missing) + "\n";
-    }
-  }
-  return WriteStdout(text);
+  std::vector<qrt_device_info> devices;
+  QRUN_RETURN_IF_ERROR(ListDevices(&devices));
+  std::vector<Code> codes;
+  if (path) QRUN_RETURN_IF_ERROR(ListCode(*path, &codes));
+  if (json) return WriteStdout(Json(devices, path ? &codes : nullptr));
+  return WriteStdout(Text(cpu, devices) + (path ? Text(*path, codes) : ""));
 }
 
 }  // namespace qrun

@@ -6,6 +6,7 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "runtime/qrun/json.h"
 #include "runtime/qrun/process.h"
 #include "runtime/qrun/utf8_stream.h"
 
@@ -65,11 +66,12 @@ const char* Name(Finish finish) {
   return finish == Finish::kStop ? "stop" : finish == Finish::kLength ? "length" : "interrupted";
 }
 
-Outcome Generator::Feed(const std::vector<int32_t>& prompt, size_t end, qrt_logits_want want,
-                        bool* interrupted) {
+Outcome Generator::Feed(const std::vector<int32_t>& prompt, size_t end, int32_t* next, bool* interrupted) {
   qrt_append_options options = {};
   options.struct_size = sizeof options;
-  options.want = want;
+  options.want = QRT_LOGITS_NONE;
+  options.sampler = next != nullptr ? sampler_.get() : nullptr;
+  options.next = next;
   while (held_.size() < end) {
     *interrupted = Interrupts::Take();
     if (*interrupted) break;
@@ -88,7 +90,7 @@ Outcome Generator::Feed(const std::vector<int32_t>& prompt, size_t end, qrt_logi
 }
 
 Outcome Generator::Reuse(const std::vector<int32_t>& prompt) {
-  // The whole prompt in the session is too much: the logits of its last token are needed.
+  // The whole prompt in the session is too much: a token is chosen only behind one that is fed.
   if (StartsWith(prompt, held_) && held_.size() < prompt.size()) return Outcome();
   if (!snapshot_tokens_.empty() && StartsWith(prompt, snapshot_tokens_) &&
       snapshot_tokens_.size() < prompt.size()) {
@@ -114,6 +116,7 @@ Outcome Generator::Run(const std::vector<int32_t>& prompt, size_t keep, Answer* 
     return Outcome::Fail(kExitInput, 8002, "the prompt is empty", "",
                          "give -p TEXT, -f FILE or text on standard input");
   }
+  pending_.reset();
   QRUN_RETURN_IF_ERROR(Reuse(prompt));
   answer->reused_tokens = held_.size();
   answer->prompt_tokens = prompt.size() - held_.size();
@@ -123,26 +126,43 @@ Outcome Generator::Run(const std::vector<int32_t>& prompt, size_t keep, Answer* 
   double start = Seconds();
   bool interrupted = false;
   if (keep > held_.size() && keep < prompt.size()) {
-    QRUN_RETURN_IF_ERROR(Feed(prompt, keep, QRT_LOGITS_NONE, &interrupted));
+    QRUN_RETURN_IF_ERROR(Feed(prompt, keep, nullptr, &interrupted));
     if (!interrupted) QRUN_RETURN_IF_ERROR(Remember());
   }
-  if (!interrupted) QRUN_RETURN_IF_ERROR(Feed(prompt, prompt.size(), QRT_LOGITS_LAST, &interrupted));
+  int32_t token = 0;
+  if (!interrupted) QRUN_RETURN_IF_ERROR(Feed(prompt, prompt.size(), &token, &interrupted));
   answer->prompt_seconds = Seconds() - start;
+  if (interrupted) {
+    answer->finish = Finish::kInterrupted;
+    return Outcome();
+  }
 
+  qrt_engine_info before = {}, after = {};
+  QRUN_RETURN_IF_ERROR(DescribeEngine(model_, &before));
   start = Seconds();
+  Outcome outcome = Decode(token, answer);
+  answer->decode_seconds = Seconds() - start;
+  if (!outcome.ok()) return outcome;
+  QRUN_RETURN_IF_ERROR(DescribeEngine(model_, &after));
+  answer->submissions = after.submissions - before.submissions;
+  answer->bytes_to_host = after.bytes_to_host - before.bytes_to_host;
+  return Outcome();
+}
+
+Outcome Generator::Decode(int32_t token, Answer* answer) {
   Utf8Stream stream;
   Outcome written;
+  bool interrupted = false;
   qrt_append_options options = {};
   options.struct_size = sizeof options;
-  options.want = QRT_LOGITS_LAST;
+  options.want = QRT_LOGITS_NONE;  // with a sampler a GPU gives back ids only
+  options.sampler = sampler_.get();
+  pending_ = token;
   while (!interrupted && written.ok()) {
     if (max_tokens_ >= 0 && answer->tokens == static_cast<size_t>(max_tokens_)) {
       answer->finish = Finish::kLength;
       break;
     }
-    const float* logits = qrt_session_logits(session_.get());
-    int32_t token = 0;
-    QRUN_CALL(qrt_sampler_sample(sampler_.get(), logits, model_.info.vocab_size, &token, &error));
     qrt_sampler_accept(sampler_.get(), token);
     ++answer->tokens;
     if (qrt_text_is_end(model_.text.get(), token)) {
@@ -161,15 +181,17 @@ Outcome Generator::Run(const std::vector<int32_t>& prompt, size_t keep, Answer* 
       break;
     }
     qrt_error error = NewError();
+    const int32_t fed = token;
+    options.next = &token;
     qrt_status status = QRT_CANCELLED;
-    while (status == QRT_CANCELLED) status = qrt_session_append(session_.get(), &token, 1, &options, &error);
+    while (status == QRT_CANCELLED) status = qrt_session_append(session_.get(), &fed, 1, &options, &error);
     if (status != QRT_OK) return Outcome::Of(error);
-    held_.push_back(token);
+    held_.push_back(fed);
+    pending_ = token;
     ++answer->steps;
     interrupted = Interrupts::Take();
   }
   if (interrupted) answer->finish = Finish::kInterrupted;
-  answer->decode_seconds = Seconds() - start;
   const std::string end = stream.Finish();
   answer->text += end;
   if (written.ok()) written = WriteStdout(end);
@@ -179,8 +201,7 @@ Outcome Generator::Run(const std::vector<int32_t>& prompt, size_t keep, Answer* 
 void PrintTiming(const Model& model, const qrt_session* session, const Answer& answer, uint64_t seed,
                  bool json) {
   qrt_engine_info info = {};
-  info.struct_size = sizeof info;
-  if (qrt_engine_describe(model.engine.get(), &info, nullptr) != QRT_OK) return;
+  if (!DescribeEngine(model, &info).ok()) return;
   const double prompt_rate = PerSecond(answer.prompt_tokens, answer.prompt_seconds);
   const double decode_rate = PerSecond(answer.steps, answer.decode_seconds);
   if (json) {
@@ -190,20 +211,23 @@ void PrintTiming(const Model& model, const qrt_session* session, const Answer& a
         "\"prompt_tokens_per_second\": %.3f, \"generated_tokens\": %zu, \"decode_seconds\": %.6f, "
         "\"decode_tokens_per_second\": %.3f, \"reason\": \"%s\", \"position\": %" PRIu64
         ", \"context\": %" PRIu64 ", \"seed\": %" PRIu64
-        ", \"cpu\": \"%s\", \"threads\": %u, "
-        "\"peak_rss_bytes\": %" PRIu64 "}\n",
+        ", \"cpu\": \"%s\", \"threads\": %u, \"device\": %s, \"device_weight_bytes\": %" PRIu64
+        ", \"decode_submissions\": %" PRIu64 ", \"decode_bytes_to_host\": %" PRIu64
+        ", \"peak_rss_bytes\": %" PRIu64 "}\n",
         model.load_seconds, answer.prompt_tokens, answer.reused_tokens, answer.prompt_seconds, prompt_rate,
         answer.tokens, answer.decode_seconds, decode_rate, Name(answer.finish), qrt_session_position(session),
-        qrt_session_capacity(session), seed, info.cpu, info.threads, PeakRssBytes());
+        qrt_session_capacity(session), seed, info.cpu, info.threads, Quoted(info.device).c_str(),
+        info.device_weight_bytes, answer.submissions, answer.bytes_to_host, PeakRssBytes());
     return;
   }
   std::fprintf(
       stderr,
       "qrun: load %.3f s; prompt %zu tokens (%zu reused), %.1f/s; answer %zu tokens, %.1f/s; %s; %" PRIu64
-      " of %" PRIu64 " tokens of context; %s, %u threads; peak %.1f MiB; seed %" PRIu64 "\n",
+      " of %" PRIu64 " tokens of context; %s, %s, %u threads; %" PRIu64
+      " bytes read back; peak %.1f MiB; seed %" PRIu64 "\n",
       model.load_seconds, answer.prompt_tokens, answer.reused_tokens, prompt_rate, answer.tokens, decode_rate,
-      Name(answer.finish), qrt_session_position(session), qrt_session_capacity(session), info.cpu,
-      info.threads, static_cast<double>(PeakRssBytes()) / 1048576.0, seed);
+      Name(answer.finish), qrt_session_position(session), qrt_session_capacity(session), info.device,
+      info.cpu, info.threads, answer.bytes_to_host, static_cast<double>(PeakRssBytes()) / 1048576.0, seed);
 }
 
 }  // namespace qrun

@@ -42,6 +42,9 @@ struct Answer {
   size_t steps = 0;          // decode steps
   double prompt_seconds = 0;
   double decode_seconds = 0;
+  // Of the decode steps, on a GPU.
+  uint64_t submissions = 0;
+  uint64_t bytes_to_host = 0;
 };
 
 // A session with its sampler. Tracks which tokens the session holds.
@@ -60,8 +63,11 @@ class Generator {
   qrt_session* session() const { return session_.get(); }
 
  private:
-  // Feeds prompt[held_.size(), end). *interrupted: Ctrl-C came first; held_ tells how far it got.
-  Outcome Feed(const std::vector<int32_t>& prompt, size_t end, qrt_logits_want want, bool* interrupted);
+  // Feeds prompt[held_.size(), end) and, with `next`, chooses the token behind it. *interrupted: Ctrl-C came
+  // first; held_ tells how far it got.
+  Outcome Feed(const std::vector<int32_t>& prompt, size_t end, int32_t* next, bool* interrupted);
+  // The tokens after the prompt, of which `token` is the first.
+  Outcome Decode(int32_t token, Answer* answer);
   Outcome Reuse(const std::vector<int32_t>& prompt);
   Outcome Remember();
 
@@ -70,6 +76,7 @@ class Generator {
   SamplerPtr sampler_;
   int64_t max_tokens_;
   std::vector<int32_t> held_;             // tokens in the session
+  std::optional<int32_t> pending_;        // chosen, not fed: comes next
   std::vector<int32_t> snapshot_tokens_;  // tokens in the snapshot
   std::vector<char> snapshot_;
 };

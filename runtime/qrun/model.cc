@@ -1,6 +1,9 @@
 #include "runtime/qrun/model.h"
 
+#include <unistd.h>
+
 #include <cstdio>
+#include <cstdlib>
 
 #include "runtime/qrun/process.h"
 
@@ -11,12 +14,34 @@ void WriteLog(void*, qrt_log_level, const char* line, size_t length) {
   std::fprintf(stderr, "qrun: %.*s\n", static_cast<int>(length), line);
 }
 
+int32_t ShowUpload(void*, uint64_t done, uint64_t total) {
+  if (isatty(STDERR_FILENO)) {
+    std::fprintf(stderr, "\rqrun: copying weights to the device, %3.0f %%%s",
+                 100.0 * static_cast<double>(done) / static_cast<double>(total), done == total ? "\n" : "");
+  }
+  return Interrupts::Pending();
+}
+
+// Empty: the environment names no home.
+std::string UsualCacheFolder() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && *cache == '/') return std::string(cache) + "/qcc/kernels";
+  const char* home = std::getenv("HOME");
+  return home != nullptr && *home == '/' ? std::string(home) + "/.cache/qcc/kernels" : "";
+}
+
 }  // namespace
 
 void EngineChoice::AddTo(Options& options) {
   options.Integer("-t, --threads", "N", 1, QRT_MAX_THREADS, &threads,
                   "threads; default: one per physical core");
-  options.Text("--cpu", "NAME", &cpu, "code variant to run; default: the best that this machine can");
+  options.Text("--cpu", "NAME", &cpu, "code variant to run; default: the best that the device can");
+  options.Text("--device", "NAME", &device,
+               "cpu, vulkan, vulkan:N, cuda, cuda:N or auto; default: cpu if the artifact holds code for it");
+  options.Number("--max-dispatch-ms", "X", 0, 1e6, &max_dispatch_ms,
+                 "longest piece of work for a GPU; 0: no limit; default 200");
+  options.Text("--cache-dir", "DIR", &cache_dir,
+               "where compiled GPU kernels are kept; empty: nowhere; default: ~/.cache/qcc/kernels");
   options.Flag("-v, --verbose", &verbose, "say on stderr what is chosen and why");
 }
 
@@ -48,10 +73,23 @@ Outcome OpenModel(const std::string& path, const EngineChoice& choice, bool with
   options.struct_size = sizeof options;
   options.threads = static_cast<uint32_t>(choice.threads.value_or(0));
   options.cpu = choice.cpu ? choice.cpu->c_str() : nullptr;
+  options.device = choice.device ? choice.device->c_str() : nullptr;
+  if (choice.max_dispatch_ms)
+    options.max_dispatch_ms = *choice.max_dispatch_ms > 0 ? *choice.max_dispatch_ms : -1;
+  const std::string cache = choice.cache_dir.value_or(UsualCacheFolder());
+  options.cache_dir = cache.c_str();
+  options.progress = ShowUpload;
   qrt_engine* engine = nullptr;
   QRUN_CALL(qrt_engine_create(out->artifact.get(), &options, &engine, &error));
   out->engine.reset(engine);
   out->load_seconds = Seconds() - start;
+  return Outcome();
+}
+
+Outcome DescribeEngine(const Model& model, qrt_engine_info* out) {
+  *out = {};
+  out->struct_size = sizeof *out;
+  QRUN_CALL(qrt_engine_describe(model.engine.get(), out, &error));
   return Outcome();
 }
 

@@ -14,10 +14,11 @@
 
 namespace qrun {
 
-// Options for choosing threads and code, shared by the subcommands.
+// Options for choosing device, threads and code, shared by the subcommands.
 struct EngineChoice {
   std::optional<int64_t> threads;
-  std::optional<std::string> cpu;
+  std::optional<std::string> cpu, device, cache_dir;
+  std::optional<double> max_dispatch_ms;
   bool verbose = false;
 
   void AddTo(Options& options);
@@ -34,6 +35,7 @@ struct Model {
 Outcome OpenArtifact(const std::string& path, bool verbose, ArtifactPtr* out, qrt_artifact_info* info);
 Outcome OpenText(const Model& model, TextPtr* out);
 Outcome OpenModel(const std::string& path, const EngineChoice& choice, bool with_text, Model* out);
+Outcome DescribeEngine(const Model& model, qrt_engine_info* out);
 Outcome NewSession(const Model& model, uint64_t context_tokens, SessionPtr* out);
 
 // Ids of a text.

@@ -25,6 +25,8 @@ Exit ExitFor(const qrt_error& error) {
     case QRT_TEMPLATE_ERROR:
       return kExitArtifact;
     case QRT_DEVICE_UNSUPPORTED:
+    case QRT_DEVICE_LOST:
+    case QRT_DEVICE_FAILED:
       return kExitDevice;
     case QRT_OUT_OF_MEMORY:
       return kExitResources;
