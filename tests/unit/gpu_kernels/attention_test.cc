@@ -1,0 +1,236 @@
+// attention against double arithmetic; equal bits in every bucket of decode and beside any mates, and
+// whatever the split of a prompt.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "tests/unit/gpu_kernels/gpu_fixture.h"
+
+namespace qcc::gpu {
+namespace {
+
+constexpr int64_t kOffset = 32;  // bytes per token of another layer before this one
+
+struct Shape {
+  int64_t q_heads, kv_heads, head_dim;
+  bool gated, f16;
+  std::string name() const {
+    return std::to_string(q_heads) + "/" + std::to_string(kv_heads) + " heads of " +
+           std::to_string(head_dim) + (gated ? ", gated" : "") + (f16 ? ", f16" : ", f32");
+  }
+  float scale() const { return 1.f / std::sqrt(static_cast<float>(head_dim)); }
+};
+
+// A sequence with `tokens` tokens in the cache and the queries of all of them.
+struct Sequence {
+  Shape s;
+  int64_t tokens, capacity;
+  std::vector<float> keys, values;  // [kv_heads][tokens][head_dim], as the cache holds them
+  std::vector<float> q, gate;       // per token
+  std::vector<uint8_t> cache;       // the rest: 0xff, NaN in both formats
+};
+
+Sequence MakeSequence(const Shape& s, int64_t tokens, uint64_t seed) {
+  Random random(seed);
+  Sequence x{s, tokens, tokens + 5, {}, {}, {}, {}, {}};
+  const int64_t n = s.kv_heads * tokens * s.head_dim, element = s.f16 ? 2 : 4;
+  x.keys = random.Normals(n);
+  x.values = random.Normals(n);
+  x.q = random.Normals(tokens * s.q_heads * s.head_dim);
+  for (float& q : x.q) q *= 2.f;
+  x.gate = random.Normals(tokens * s.q_heads * s.head_dim * 2);
+  x.cache.assign(static_cast<size_t>(x.capacity * (kOffset + 2 * s.kv_heads * s.head_dim * element)), 0xff);
+  for (int which = 0; which < 2; ++which) {
+    std::vector<float>& from = which ? x.values : x.keys;
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t head = i / (tokens * s.head_dim), rest = i % (tokens * s.head_dim);
+      uint8_t* to = x.cache.data() + kOffset * x.capacity +
+                    ((which * s.kv_heads + head) * x.capacity * s.head_dim + rest) * element;
+      if (s.f16) {
+        const uint16_t half = float_to_half(from[i]);
+        from[i] = half_to_float(half);
+        std::memcpy(to, &half, 2);
+      } else {
+        std::memcpy(to, &from[i], 4);
+      }
+    }
+  }
+  return x;
+}
+
+std::vector<double> Reference(const Sequence& x, int64_t t) {
+  const Shape& s = x.s;
+  std::vector<double> out;
+  for (int64_t h = 0; h < s.q_heads; ++h) {
+    const int64_t kv = h / (s.q_heads / s.kv_heads), at = t * s.q_heads + h;
+    std::vector<double> p(static_cast<size_t>(t + 1)), o(static_cast<size_t>(s.head_dim));
+    double top = -1e300, sum = 0;
+    for (int64_t j = 0; j <= t; ++j) {
+      const float* k = x.keys.data() + (kv * x.tokens + j) * s.head_dim;
+      for (int64_t i = 0; i < s.head_dim; ++i) p[j] += static_cast<double>(x.q[at * s.head_dim + i]) * k[i];
+      p[j] *= s.scale();
+      top = std::max(top, p[j]);
+    }
+    for (int64_t j = 0; j <= t; ++j) sum += p[j] = std::exp(p[j] - top);
+    for (int64_t j = 0; j <= t; ++j) {
+      const float* v = x.values.data() + (kv * x.tokens + j) * s.head_dim;
+      for (int64_t i = 0; i < s.head_dim; ++i) o[i] += p[j] / sum * v[i];
+    }
+    for (int64_t i = 0; i < s.head_dim; ++i) {
+      const double gate = x.gate[(at * 2 + 1) * s.head_dim + i];
+      out.push_back(s.gated ? o[i] / (1 + std::exp(-gate)) : o[i]);
+    }
+  }
+  return out;
+}
+
+struct Piece {
+  const Sequence* seq;
+  int64_t past, rows;
+};
+
+// One step; the outputs of its rows.
+std::vector<float> Attend(const Profile& profile, const std::vector<Piece>& pieces, int64_t bucket) {
+  const Shape& s = pieces[0].seq->s;
+  const int64_t width = s.q_heads * s.head_dim;
+  Sandbox box(profile, bucket);
+  std::vector<float> q, gate;
+  for (const Piece& p : pieces) {
+    StepRows::Sequence seq;
+    seq.past = static_cast<uint32_t>(p.past);
+    seq.rows = static_cast<uint32_t>(p.rows);
+    seq.kv_capacity = static_cast<uint64_t>(p.seq->capacity);
+    auto* kv = box.Outside(p.seq->cache.size());
+    std::copy(p.seq->cache.begin(), p.seq->cache.end(), kv);
+    seq.kv = kv;
+    box.step.sequences.push_back(seq);
+    q.insert(q.end(), p.seq->q.begin() + p.past * width, p.seq->q.begin() + (p.past + p.rows) * width);
+    gate.insert(gate.end(), p.seq->gate.begin() + 2 * p.past * width,
+                p.seq->gate.begin() + 2 * (p.past + p.rows) * width);
+  }
+  q.resize(static_cast<size_t>(bucket * width), NAN);
+  gate.resize(static_cast<size_t>(2 * bucket * width), NAN);
+  Dispatch d;
+  d.family = "attention";
+  d.integers = {
+      {"q_heads", s.q_heads}, {"kv_heads", s.kv_heads}, {"head_dim", s.head_dim}, {"gated", s.gated}};
+  d.floats["scale"] = s.scale();
+  d.strings["kv"] = s.f16 ? "f16" : "f32";
+  d.rows = bucket;
+  d.bindings["q"].arg = box.Arena(q);
+  if (s.gated) d.bindings["gate"].arg = box.Arena(gate);
+  d.bindings["kv"].arg.value = kOffset;
+  d.bindings["kv"].is_kv = true;
+  d.bindings["out"].arg = box.Arena(static_cast<uint64_t>(4 * bucket * width));
+  EXPECT_EQ(box.Run(Expand_attention, d), "");
+  std::vector<float> out = box.Read<float>(d.arg("out"));
+  for (size_t i = static_cast<size_t>(box.step.rows() * width); i < out.size(); ++i) {
+    if (!std::isnan(out[i])) {
+      ADD_FAILURE() << "written beyond the step's rows, at " << i;
+      break;
+    }
+  }
+  out.resize(static_cast<size_t>(box.step.rows() * width));
+  return out;
+}
+
+void CheckRow(const Sequence& x, int64_t t, const float* got) {
+  const std::vector<double> want = Reference(x, t);
+  for (size_t i = 0; i < want.size(); ++i) {
+    ASSERT_NEAR(got[i], want[i], 5e-6)
+        << "token " << t << ", head " << i / x.s.head_dim << ", dim " << i % x.s.head_dim;
+  }
+}
+
+bool SameBits(const float* a, const float* b, int64_t n) {
+  return std::memcmp(a, b, static_cast<size_t>(n) * sizeof(float)) == 0;
+}
+
+const Shape kShapes[] = {{4, 2, 32, true, false},  {6, 2, 64, false, true},  {4, 1, 256, true, true},
+                         {2, 2, 40, true, false},  {5, 1, 128, false, true}, {16, 1, 64, true, true},
+                         {11, 1, 8, false, false}, {2, 1, 512, false, true}};
+
+class Attention : public testing::TestWithParam<Profile> {};
+INSTANTIATE_TEST_SUITE_P(Profiles, Attention, testing::ValuesIn(TestProfiles()),
+                         [](const auto& info) { return "p" + std::to_string(info.param.subgroup); });
+
+TEST_P(Attention, DecodeValuesAndEqualBitsInEveryBucket) {
+  for (const Shape& s : kShapes) {
+    SCOPED_TRACE(s.name());
+    const int64_t width = s.q_heads * s.head_dim;
+    const Sequence a = MakeSequence(s, 100, 1), b = MakeSequence(s, 33, 2), c = MakeSequence(s, 1, 3);
+    const std::vector<float> a1 = Attend(GetParam(), {{&a, 99, 1}}, 1),
+                             b1 = Attend(GetParam(), {{&b, 31, 1}}, 1),
+                             c1 = Attend(GetParam(), {{&c, 0, 1}}, 1),
+                             b2 = Attend(GetParam(), {{&b, 32, 1}}, 2);
+    CheckRow(a, 99, a1.data());
+    CheckRow(b, 31, b1.data());
+    CheckRow(c, 0, c1.data());
+    CheckRow(b, 32, b2.data());
+    if (HasFatalFailure()) return;
+    for (int64_t bucket : {4, 8}) {
+      const std::vector<float> all = Attend(GetParam(), {{&c, 0, 1}, {&b, 31, 2}, {&a, 99, 1}}, bucket);
+      EXPECT_TRUE(SameBits(all.data(), c1.data(), width)) << "bucket of " << bucket;
+      EXPECT_TRUE(SameBits(all.data() + width, b1.data(), width)) << "bucket of " << bucket;
+      EXPECT_TRUE(SameBits(all.data() + 2 * width, b2.data(), width)) << "bucket of " << bucket;
+      EXPECT_TRUE(SameBits(all.data() + 3 * width, a1.data(), width)) << "bucket of " << bucket;
+    }
+  }
+}
+
+TEST_P(Attention, DecodeWithMoreTilesThanSplits) {
+  const Shape s = {2, 1, 32, false, true};
+  const Sequence x = MakeSequence(s, 1100, 4);
+  for (int64_t t : {1023, 1024, 1099}) {
+    CheckRow(x, t, Attend(GetParam(), {{&x, t, 1}}, 1).data());
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(Attention, PrefillValuesAndSplits) {
+  for (const Shape& s : kShapes) {
+    SCOPED_TRACE(s.name());
+    const int64_t width = s.q_heads * s.head_dim, tokens = 40;
+    const Sequence x = MakeSequence(s, tokens, 5);
+    const std::vector<float> whole = Attend(GetParam(), {{&x, 0, tokens}}, tokens);
+    for (int64_t t = 0; t < tokens; ++t) {
+      CheckRow(x, t, whole.data() + t * width);
+      if (HasFatalFailure()) return;
+    }
+    // Rows at other places of a block, fewer than the bucket has.
+    for (int64_t t : {int64_t{0}, int64_t{3}, int64_t{31}}) {
+      const std::vector<float> part = Attend(GetParam(), {{&x, t, tokens - t}}, tokens + 2);
+      EXPECT_TRUE(SameBits(part.data(), whole.data() + t * width, (tokens - t) * width))
+          << "from token " << t;
+    }
+    const std::vector<float> one = Attend(GetParam(), {{&x, tokens - 1, 1}}, 1);
+    for (int64_t i = 0; i < width; ++i) ASSERT_NEAR(one[i], whole[(tokens - 1) * width + i], 1e-5);
+  }
+}
+
+TEST_P(Attention, PrefillBlocksMayHoldSeveralSequences) {
+  for (const Shape& s : {kShapes[0], kShapes[2], kShapes[4]}) {
+    SCOPED_TRACE(s.name());
+    const int64_t width = s.q_heads * s.head_dim;
+    std::vector<Sequence> sequences;
+    std::vector<Piece> pieces;
+    const int64_t lengths[] = {1, 17, 70, 3, 33, 64, 2}, rows[] = {1, 5, 13, 3, 1, 1, 1};
+    for (size_t i = 0; i < std::size(lengths); ++i) sequences.push_back(MakeSequence(s, lengths[i], 10 + i));
+    for (size_t i = 0; i < std::size(lengths); ++i) {
+      pieces.push_back({&sequences[i], lengths[i] - rows[i], rows[i]});
+    }
+    const std::vector<float> all = Attend(GetParam(), pieces, 40);
+    int64_t row = 0;
+    for (const Piece& p : pieces) {
+      const std::vector<float> alone = Attend(GetParam(), {p}, 16);
+      EXPECT_TRUE(SameBits(alone.data(), all.data() + row * width, p.rows * width)) << "rows from " << row;
+      for (int64_t t = p.past; t < p.past + p.rows; ++t, ++row) {
+        CheckRow(*p.seq, t, all.data() + row * width);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace qcc::gpu

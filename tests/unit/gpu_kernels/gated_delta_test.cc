@@ -1,0 +1,292 @@
+// gated_delta against the plain rule in double; any split of a sequence and any company give equal bits in
+// outputs and states.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "tests/unit/gpu_kernels/gpu_fixture.h"
+
+namespace qcc::gpu {
+namespace {
+
+constexpr float kL2Eps = 1e-6f, kNormEps = 1e-6f;
+constexpr int64_t kFront = 16;  // values of another layer's state before this one's
+
+struct Shape {
+  int64_t key_heads, value_heads, key_dim, value_dim, taps;
+  int64_t channels() const { return 2 * key_heads * key_dim + value_heads * value_dim; }
+  int64_t values() const { return value_heads * value_dim; }
+  int64_t conv_values() const { return (taps - 1) * channels(); }
+  int64_t delta_values() const { return value_heads * key_dim * value_dim; }
+  std::string name() const {
+    return std::to_string(key_heads) + "/" + std::to_string(value_heads) + " heads, " +
+           std::to_string(key_dim) + " x " + std::to_string(value_dim) + ", " + std::to_string(taps) +
+           " taps";
+  }
+};
+
+struct Weights {
+  std::vector<float> conv, a, dt, norm;
+};
+Weights MakeWeights(const Shape& s) {
+  Random random(5);
+  Weights w{random.Normals(s.taps * s.channels()), random.Normals(s.value_heads),
+            random.Normals(s.value_heads), random.Normals(s.value_dim)};
+  for (float& x : w.conv) x *= 0.5f;
+  for (float& x : w.a) x = -std::abs(x);
+  return w;
+}
+
+struct Sequence {
+  int64_t tokens;
+  std::vector<float> qkv, z, alpha, beta;  // alpha, beta: [tokens][value_heads]
+  std::vector<float> state;                // kFront, conv, delta, kFront
+  std::vector<float> out;
+};
+Sequence MakeSequence(const Shape& s, int64_t tokens, uint64_t seed) {
+  Random random(seed);
+  Sequence x{tokens,
+             random.Normals(tokens * s.channels()),
+             random.Normals(tokens * s.values()),
+             random.Normals(tokens * s.value_heads),
+             random.Normals(tokens * s.value_heads),
+             std::vector<float>(static_cast<size_t>(2 * kFront + s.conv_values() + s.delta_values())),
+             std::vector<float>(static_cast<size_t>(tokens * s.values()))};
+  for (float& v : x.alpha) v *= 2.f;
+  if (tokens > 10) {
+    x.alpha[3 * s.value_heads] = 90.f;   // forgets everything
+    x.alpha[5 * s.value_heads] = -90.f;  // forgets nothing
+    std::fill_n(x.qkv.begin() + 8 * s.channels(), s.channels(), 0.f);
+  }
+  // Queries and keys of norms about 1e-3, then 1e-8, long enough for every tap: there the l2 forms differ.
+  for (int64_t t = 20; t < std::min<int64_t>(tokens, 34); ++t)
+    for (int64_t i = 0; i < s.channels() - s.values(); ++i)
+      x.qkv[t * s.channels() + i] *= t < 27 ? 1e-3f : 1e-8f;
+  return x;
+}
+
+struct Piece {
+  Sequence* seq;
+  int64_t past, count;
+};
+
+// One step; bucket 0: as many rows as the step has.
+void Step(const Profile& profile, const Shape& s, const Weights& w, const std::vector<Piece>& pieces,
+          int64_t bucket = 0, bool l2_max = false) {
+  const int64_t ld = 2 * s.value_heads + 3;
+  int64_t rows = 0;
+  for (const Piece& p : pieces) rows += p.count;
+  if (bucket == 0) bucket = rows;
+  Sandbox box(profile, bucket);
+  std::vector<float> qkv, z, ab;
+  for (const Piece& p : pieces) {
+    StepRows::Sequence seq;
+    seq.past = static_cast<uint32_t>(p.past);
+    seq.rows = static_cast<uint32_t>(p.count);
+    auto* state = box.Outside<float>(4 * p.seq->state.size());
+    std::copy(p.seq->state.begin(), p.seq->state.end(), state);
+    seq.state = state;
+    box.step.sequences.push_back(seq);
+    qkv.insert(qkv.end(), p.seq->qkv.begin() + p.past * s.channels(),
+               p.seq->qkv.begin() + (p.past + p.count) * s.channels());
+    z.insert(z.end(), p.seq->z.begin() + p.past * s.values(),
+             p.seq->z.begin() + (p.past + p.count) * s.values());
+    for (int64_t t = p.past; t < p.past + p.count; ++t) {
+      ab.insert(ab.end(), p.seq->alpha.begin() + t * s.value_heads,
+                p.seq->alpha.begin() + (t + 1) * s.value_heads);
+      ab.insert(ab.end(), p.seq->beta.begin() + t * s.value_heads,
+                p.seq->beta.begin() + (t + 1) * s.value_heads);
+      ab.insert(ab.end(), 3, NAN);
+    }
+  }
+  qkv.resize(static_cast<size_t>(bucket * s.channels()), NAN);
+  z.resize(static_cast<size_t>(bucket * s.values()), NAN);
+  ab.resize(static_cast<size_t>(bucket * ld), NAN);
+  Dispatch d;
+  d.family = "gated_delta";
+  d.integers = {{"key_heads", s.key_heads}, {"value_heads", s.value_heads},
+                {"key_dim", s.key_dim},     {"value_dim", s.value_dim},
+                {"taps", s.taps},           {"ld_ab", ld}};
+  d.floats = {
+      {"l2_eps", kL2Eps}, {"norm_eps", kNormEps}, {"scale", 1.f / std::sqrt(static_cast<float>(s.key_dim))}};
+  d.strings["l2_form"] = l2_max ? "max" : "sum";
+  d.rows = bucket;
+  d.bindings["qkv"].arg = box.Arena(qkv);
+  d.bindings["z"].arg = box.Arena(z);
+  d.bindings["alpha"].arg = d.bindings["beta"].arg = box.Arena(ab);
+  d.bindings["beta"].arg.value += static_cast<uint64_t>(4 * s.value_heads);
+  d.bindings["beta"].arg.bytes -= static_cast<uint64_t>(4 * s.value_heads);
+  d.bindings["conv_w"].arg = box.Weights(w.conv);
+  d.bindings["ssm_a"].arg = box.Weights(w.a);
+  d.bindings["dt_bias"].arg = box.Weights(w.dt);
+  d.bindings["norm_w"].arg = box.Weights(w.norm);
+  d.bindings["conv_state"].arg.value = 4 * kFront;
+  d.bindings["delta_state"].arg.value = static_cast<uint64_t>(4 * (kFront + s.conv_values()));
+  d.bindings["conv_state"].is_state = d.bindings["delta_state"].is_state = true;
+  d.bindings["out"].arg = box.Arena(static_cast<uint64_t>(4 * bucket * s.values()));
+  ASSERT_EQ(box.Run(Expand_gated_delta, d), "");
+  const std::vector<float> out = box.Read<float>(d.arg("out"));
+  int64_t row = 0;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    Sequence& seq = *pieces[i].seq;
+    std::copy_n(static_cast<const float*>(box.step.sequences[i].state), seq.state.size(), seq.state.begin());
+    std::copy_n(out.begin() + row * s.values(), pieces[i].count * s.values(),
+                seq.out.begin() + pieces[i].past * s.values());
+    row += pieces[i].count;
+  }
+  for (size_t i = static_cast<size_t>(rows * s.values()); i < out.size(); ++i) {
+    ASSERT_TRUE(std::isnan(out[i])) << "written beyond the step's rows, at " << i;
+  }
+}
+
+// The rule as it is written down: decay, read, write, read out.
+std::vector<double> Reference(const Shape& s, const Weights& w, const Sequence& x, bool l2_max,
+                              std::vector<double>* state_out) {
+  const int64_t ch = s.channels(), keys = s.key_heads * s.key_dim;
+  std::vector<double> out(x.out.size()), state(static_cast<size_t>(s.delta_values()));
+  const auto silu = [](double v) { return v / (1 + std::exp(-v)); };
+  for (int64_t t = 0; t < x.tokens; ++t) {
+    std::vector<double> c(static_cast<size_t>(ch));
+    for (int64_t i = 0; i < ch; ++i) {
+      for (int64_t tap = 0; tap < s.taps; ++tap) {
+        const int64_t at = t - (s.taps - 1) + tap;
+        if (at >= 0) c[i] += static_cast<double>(w.conv[tap * ch + i]) * x.qkv[at * ch + i];
+      }
+      c[i] = silu(c[i]);
+    }
+    for (int64_t h = 0; h < 2 * s.key_heads; ++h) {
+      double* v = c.data() + h * s.key_dim;
+      double sum = 0;
+      for (int64_t i = 0; i < s.key_dim; ++i) sum += v[i] * v[i];
+      const double norm = l2_max ? std::max<double>(std::sqrt(sum), kL2Eps) : std::sqrt(sum + kL2Eps);
+      for (int64_t i = 0; i < s.key_dim; ++i) v[i] /= norm;
+    }
+    for (int64_t vh = 0; vh < s.value_heads; ++vh) {
+      const double *q = c.data() + vh % s.key_heads * s.key_dim, *k = q + keys;
+      const double* v = c.data() + 2 * keys + vh * s.value_dim;
+      const double a = x.alpha[t * s.value_heads + vh] + static_cast<double>(w.dt[vh]);
+      const double decay =
+          std::exp(w.a[vh] * (a > 0 ? a + std::log1p(std::exp(-a)) : std::log1p(std::exp(a))));
+      const double beta = 1 / (1 + std::exp(-static_cast<double>(x.beta[t * s.value_heads + vh])));
+      double* S = state.data() + vh * s.key_dim * s.value_dim;
+      std::vector<double> o(static_cast<size_t>(s.value_dim));
+      double squares = 0;
+      for (int64_t j = 0; j < s.value_dim; ++j) {
+        double read = 0;
+        for (int64_t i = 0; i < s.key_dim; ++i) read += (S[i * s.value_dim + j] *= decay) * k[i];
+        const double u = beta * (v[j] - read);
+        for (int64_t i = 0; i < s.key_dim; ++i) o[j] += (S[i * s.value_dim + j] += k[i] * u) * q[i];
+        o[j] /= std::sqrt(static_cast<double>(s.key_dim));
+        squares += o[j] * o[j];
+      }
+      for (int64_t j = 0; j < s.value_dim; ++j) {
+        const int64_t at = (t * s.value_heads + vh) * s.value_dim + j;
+        out[at] = o[j] / std::sqrt(squares / static_cast<double>(s.value_dim) + kNormEps) * w.norm[j] *
+                  silu(x.z[at]);
+      }
+    }
+  }
+  *state_out = state;
+  return out;
+}
+
+// || got - want ||^2 / || want ||^2
+double Nmse(const float* got, const std::vector<double>& want) {
+  double error = 0, size = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    error += (got[i] - want[i]) * (got[i] - want[i]);
+    size += want[i] * want[i];
+  }
+  return error / size;
+}
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+const Shape kShapes[] = {
+    {2, 2, 32, 32, 4}, {2, 4, 64, 40, 4}, {1, 1, 128, 128, 2}, {1, 3, 8, 72, 6}, {1, 1, 256, 16, 4}};
+
+class GatedDelta : public testing::TestWithParam<Profile> {};
+INSTANTIATE_TEST_SUITE_P(Profiles, GatedDelta, testing::ValuesIn(TestProfiles()),
+                         [](const auto& info) { return "p" + std::to_string(info.param.subgroup); });
+
+TEST_P(GatedDelta, Values) {
+  for (const Shape& s : kShapes) {
+    for (bool l2_max : {false, true}) {
+      SCOPED_TRACE(s.name() + (l2_max ? ", l2 norm max" : ", l2 norm sum"));
+      const int64_t tokens = 41;
+      const Weights w = MakeWeights(s);
+      Sequence whole = MakeSequence(s, tokens, 11);
+      Step(GetParam(), s, w, {{&whole, 0, tokens}}, 0, l2_max);
+      std::vector<double> state, other_state;
+      const std::vector<double> want = Reference(s, w, whole, l2_max, &state);
+      for (size_t i = 0; i < want.size(); ++i) {
+        ASSERT_NEAR(whole.out[i], want[i], 2e-4)
+            << "token " << i / s.values() << ", value " << i % s.values();
+      }
+      EXPECT_LT(Nmse(whole.out.data(), want), 1e-11);
+      EXPECT_LT(Nmse(whole.state.data() + kFront + s.conv_values(), state), 1e-11);
+      EXPECT_GT(Nmse(whole.out.data(), Reference(s, w, whole, !l2_max, &other_state)), 1e-6)
+          << "the other form of the l2 norm gives the same";
+      EXPECT_TRUE(
+          std::equal(whole.qkv.end() - s.conv_values(), whole.qkv.end(), whole.state.begin() + kFront))
+          << "conv state";
+      for (int64_t i = 0; i < kFront; ++i) {
+        EXPECT_EQ(whole.state[i], 0.f) << "another layer's state";
+        EXPECT_EQ(whole.state[whole.state.size() - 1 - i], 0.f) << "another layer's state";
+      }
+    }
+  }
+}
+
+TEST_P(GatedDelta, SplitsGiveEqualBits) {
+  for (const Shape& s : {kShapes[0], kShapes[3]}) {
+    SCOPED_TRACE(s.name());
+    const int64_t tokens = 41;
+    const Weights w = MakeWeights(s);
+    Sequence whole = MakeSequence(s, tokens, 11);
+    Step(GetParam(), s, w, {{&whole, 0, tokens}});
+    for (const std::vector<int64_t>& lengths :
+         {std::vector<int64_t>{1}, {2}, {3, 1, 16}, {15, 17}, {40, 1}, {5}}) {
+      Sequence split = MakeSequence(s, tokens, 11);
+      size_t i = 0;
+      for (int64_t t = 0; t < tokens;) {
+        const int64_t n = std::min(lengths[std::min(i++, lengths.size() - 1)], tokens - t);
+        Step(GetParam(), s, w, {{&split, t, n}}, n <= 8 ? 8 : 0);
+        t += n;
+      }
+      ASSERT_TRUE(SameBits(split.out, whole.out)) << "outputs, steps of " << lengths[0];
+      ASSERT_TRUE(SameBits(split.state, whole.state)) << "states, steps of " << lengths[0];
+    }
+  }
+}
+
+TEST_P(GatedDelta, SequencesDoNotMeet) {
+  const Shape s = kShapes[1];
+  const Weights w = MakeWeights(s);
+  // More than have workgroups of their own.
+  const int64_t lengths[] = {20, 7, 1, 5, 3, 2, 9};
+  std::vector<Sequence> alone, together;
+  for (size_t i = 0; i < std::size(lengths); ++i) {
+    alone.push_back(MakeSequence(s, lengths[i], i));
+    together.push_back(MakeSequence(s, lengths[i], i));
+  }
+  for (Sequence& x : alone) Step(GetParam(), s, w, {{&x, 0, x.tokens}});
+  // 36 rows, then the last tokens of those that have some, one each.
+  std::vector<Piece> first, second;
+  for (Sequence& x : together) {
+    const int64_t rest = x.tokens > 4 ? 1 : 0;
+    first.push_back({&x, 0, x.tokens - rest});
+    if (rest) second.push_back({&x, x.tokens - rest, rest});
+  }
+  Step(GetParam(), s, w, first, 48);
+  Step(GetParam(), s, w, second, 8);
+  for (size_t i = 0; i < alone.size(); ++i) {
+    EXPECT_TRUE(SameBits(together[i].out, alone[i].out)) << "sequence " << i;
+    EXPECT_TRUE(SameBits(together[i].state, alone[i].state)) << "state of sequence " << i;
+  }
+}
+
+}  // namespace
+}  // namespace qcc::gpu
