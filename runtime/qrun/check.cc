@@ -39,7 +39,8 @@ Outcome CheckCode(const std::string& path, const qrt_artifact_info& artifact, co
   QRUN_RETURN_IF_ERROR(WriteStdout(line + text));
   if (report.passed) return Outcome();
   return Outcome::Fail(kExitDevice, 5007, "this machine does not compute the artifact's golden values",
-                       code.name, "try another --cpu or --device; if the memory and the hardware are sound, report it");
+                       code.name,
+                       "try another --cpu or --device; if the memory and the hardware are sound, report it");
 }
 
 }  // namespace

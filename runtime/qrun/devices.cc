@@ -49,7 +49,8 @@ std::string Text(const qrt_cpu_info& cpu, const std::vector<qrt_device_info>& de
     text += std::string(device.id) + ": ";
     if (*device.name != '\0') text += std::string(device.name) + ", ";
     if (*device.facts != '\0') text += device.facts;
-    if (!device.usable) text += std::string(*device.facts != '\0' ? "; " : "") + "cannot be used: " + device.why_not;
+    if (!device.usable)
+      text += std::string(*device.facts != '\0' ? "; " : "") + "cannot be used: " + device.why_not;
     text += "\n";
     if (std::string_view(device.id) == "cpu") text += std::string("  features: ") + cpu.features + "\n";
   }
@@ -80,7 +81,8 @@ std::string Json(const std::vector<qrt_device_info>& devices, const std::vector<
   for (const Code& code : *codes) {
     if (&code != codes->data()) json += ", ";
     json += "{\"target\": " + Quoted(code.target) + ", \"name\": " + Quoted(code.name) +
-            ", \"bytes\": " + std::to_string(code.bytes) + ", \"supported\": " + (code.supported ? "true" : "false") +
+            ", \"bytes\": " + std::to_string(code.bytes) +
+            ", \"supported\": " + (code.supported ? "true" : "false") +
             ", \"missing\": " + Quoted(code.missing) + "}";
   }
   return json + "]}\n";

@@ -1,0 +1,116 @@
+#include "runtime/capi/device_candidates.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/base/cpu_features.h"
+#include "runtime/device/cpu/cpu_device.h"
+#include "runtime/device/cpu/thread_pool.h"
+#include "runtime/device/cpu/topology.h"
+
+namespace qrt::capi {
+namespace {
+
+constexpr double kUsualDispatchMs = 200;
+
+// The embedder's threads.
+class InjectedWorkers final : public Workers {
+ public:
+  InjectedWorkers(const qrt_thread_pool& pool, uint32_t threads) : pool_(pool), threads_(threads) {}
+  uint32_t threads() const override { return threads_; }
+  bool Run(PoolTask task, void* arg) override { return pool_.run(pool_.ctx, threads_, task, arg) == 0; }
+
+ private:
+  const qrt_thread_pool pool_;
+  const uint32_t threads_;
+};
+
+Result<std::unique_ptr<Workers>> MakeWorkers(const qrt_engine_options& options) {
+  uint32_t threads = options.threads;
+  if (threads > QRT_MAX_THREADS) {
+    return Status(Code::kInvalidArgument, 5303,
+                  std::to_string(threads) + " threads, expected at most " + std::to_string(QRT_MAX_THREADS));
+  }
+  const CpuTopology topology = DetectCpuTopology();
+  if (threads == 0) threads = std::min(topology.physical, QRT_MAX_THREADS);
+  if (options.thread_pool != nullptr) {
+    if (options.thread_pool->run == nullptr) return NullArgument("thread_pool->run");
+    return std::unique_ptr<Workers>(new InjectedWorkers(*options.thread_pool, threads));
+  }
+  std::unique_ptr<Workers> pool = ThreadPool::Create(threads, topology.logical);
+  if (pool == nullptr) {
+    return Status(Code::kOutOfMemory, 5006, "the system refuses " + std::to_string(threads) + " threads", "",
+                  "ask for fewer threads, or raise the process's limit");
+  }
+  return pool;
+}
+
+}  // namespace
+
+Result<Candidate> FindCpu(const Request& request) {
+  const CpuFeatures cpu = CpuFeatures::Detect();
+  const Manifest& manifest = request.artifact.manifest();
+  Result<size_t> variant = ChooseCode(manifest, cpu, request.variant_name());
+  if (!variant.ok()) return variant.status();
+  Candidate candidate;
+  candidate.variant = *variant;
+  candidate.why_not = [cpu, &manifest](size_t other) {
+    return ChooseCode(manifest, cpu, manifest.code[other].isa).status();
+  };
+  candidate.make = [request, chosen = *variant]() -> Result<std::unique_ptr<Device>> {
+    Result<std::unique_ptr<Workers>> workers = MakeWorkers(request.options);
+    if (!workers.ok()) return workers.status();
+    Result<std::unique_ptr<CpuDevice>> device = CpuDevice::Create(
+        request.artifact, chosen, std::move(*workers), request.services.allocator_or_null());
+    if (!device.ok()) return device.status();
+    return std::unique_ptr<Device>(std::move(*device));
+  };
+  return candidate;
+}
+
+qrt_device_info DescribeCpu() {
+  const CpuTopology topology = DetectCpuTopology();
+  qrt_device_info info = {};
+  CopyText(info.id, "cpu");
+  CopyText(info.name, CpuBrand());
+  CopyText(info.facts, std::to_string(topology.physical) + " cores (" + std::to_string(topology.logical) +
+                           " threads) available");
+  info.usable = 1;
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  const long page = sysconf(_SC_PAGESIZE);
+  if (pages > 0 && page > 0) info.memory_bytes = static_cast<uint64_t>(pages) * static_cast<uint64_t>(page);
+  return info;
+}
+
+std::function<bool(uint64_t, uint64_t)> ProgressOf(const qrt_engine_options& options) {
+  if (options.progress == nullptr) return {};
+  return [fn = options.progress, ctx = options.progress_ctx](uint64_t done, uint64_t total) {
+    return fn(ctx, done, total) == 0;
+  };
+}
+
+std::function<void(bool, std::string_view)> LogOf(const Services& services) {
+  if (!services.log) return {};
+  return [&services](bool warning, std::string_view line) {
+    Log(services, warning ? QRT_LOG_WARNING : QRT_LOG_INFO, std::string(line));
+  };
+}
+
+double DispatchMsOf(const qrt_engine_options& options) {
+  return options.max_dispatch_ms == 0 ? kUsualDispatchMs : options.max_dispatch_ms;
+}
+
+qrt_device_info Missing(const std::string& kind, const std::string& why) {
+  qrt_device_info info = {};
+  CopyText(info.id, kind);
+  CopyText(info.why_not, why);
+  return info;
+}
+
+std::string Megabytes(uint64_t bytes) {
+  return std::to_string(bytes >> 20) + " MiB";
+}
+
+}  // namespace qrt::capi
