@@ -1,0 +1,171 @@
+#include "tests/unit/device_vulkan/fault_layer.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+namespace qrt::testing {
+namespace {
+
+// Functions that make an object, those that end one, and others that can fail.
+#define MAKING(X)                                                                         \
+  X(CreateInstance)                                                                       \
+  X(CreateDevice)                                                                         \
+  X(AllocateMemory)                                                                       \
+  X(CreateBuffer) X(CreateShaderModule) X(CreatePipelineLayout) X(CreateComputePipelines) \
+      X(CreatePipelineCache) X(CreateCommandPool) X(CreateFence)
+#define ENDING(X)                                                                     \
+  X(DestroyInstance)                                                                  \
+  X(DestroyDevice)                                                                    \
+  X(FreeMemory)                                                                       \
+  X(DestroyBuffer) X(DestroyShaderModule) X(DestroyPipelineLayout) X(DestroyPipeline) \
+      X(DestroyPipelineCache) X(DestroyCommandPool) X(DestroyFence)
+#define OTHERS(X)                                                                          \
+  X(MapMemory)                                                                             \
+  X(BindBufferMemory)                                                                      \
+  X(AllocateCommandBuffers)                                                                \
+  X(BeginCommandBuffer) X(EndCommandBuffer) X(QueueSubmit) X(WaitForFences) X(ResetFences) \
+      X(GetPipelineCacheData) X(EnumerateDeviceExtensionProperties)
+
+struct Real {
+  PFN_vkGetInstanceProcAddr get_instance_proc = nullptr;
+  PFN_vkGetDeviceProcAddr get_device_proc = nullptr;
+  PFN_vkGetPhysicalDeviceProperties2 properties = nullptr;
+  PFN_vkGetPhysicalDeviceFeatures2 features = nullptr;
+  PFN_vkGetPhysicalDeviceMemoryProperties2 memory = nullptr;
+  PFN_vkEnumeratePhysicalDevices devices = nullptr;
+#define MEMBER(name) PFN_vk##name name = nullptr;
+  MAKING(MEMBER) ENDING(MEMBER) OTHERS(MEMBER)
+#undef MEMBER
+};
+Real g_real;
+
+std::optional<VkResult> Count(const char* name) {
+  FaultLayer& layer = FaultLayer::Get();
+  ++layer.calls[name];
+  if (layer.fail_at == 0 || (layer.fail != "*" && layer.fail != name)) return std::nullopt;
+  ++layer.matching;
+  if (layer.once ? layer.matching != layer.fail_at : layer.matching < layer.fail_at) return std::nullopt;
+  return layer.fail_result;
+}
+
+template <typename F>
+struct Wrap;
+template <typename... Args>
+struct Wrap<VkResult(VKAPI_PTR*)(Args...)> {
+  template <typename Entry, int64_t kMade>
+  static VKAPI_ATTR VkResult VKAPI_CALL Call(Args... args) {
+    if (const std::optional<VkResult> failed = Count(Entry::kName)) return *failed;
+    const VkResult result = (g_real.*Entry::kMember)(args...);
+    if (result == VK_SUCCESS) FaultLayer::Get().live += kMade;
+    return result;
+  }
+};
+template <typename... Args>
+struct Wrap<void(VKAPI_PTR*)(Args...)> {
+  template <typename Entry, int64_t kMade>
+  static VKAPI_ATTR void VKAPI_CALL Call(Args... args) {
+    Count(Entry::kName);
+    FaultLayer::Get().live += kMade;
+    (g_real.*Entry::kMember)(args...);
+  }
+};
+
+#define ENTRY(fn)                                  \
+  struct Entry##fn {                               \
+    static constexpr auto kMember = &Real::fn;     \
+    static constexpr const char* kName = "vk" #fn; \
+  };
+MAKING(ENTRY)
+ENDING(ENTRY)
+OTHERS(ENTRY)
+#undef ENTRY
+
+VKAPI_ATTR void VKAPI_CALL Properties(VkPhysicalDevice device, VkPhysicalDeviceProperties2* out) {
+  g_real.properties(device, out);
+  if (FaultLayer::Get().properties) FaultLayer::Get().properties(out);
+}
+VKAPI_ATTR void VKAPI_CALL Features(VkPhysicalDevice device, VkPhysicalDeviceFeatures2* out) {
+  g_real.features(device, out);
+  if (FaultLayer::Get().features) FaultLayer::Get().features(out);
+}
+VKAPI_ATTR void VKAPI_CALL MemoryProperties(VkPhysicalDevice device, VkPhysicalDeviceMemoryProperties2* out) {
+  g_real.memory(device, out);
+  if (FaultLayer::Get().memory) FaultLayer::Get().memory(out);
+}
+VKAPI_ATTR VkResult VKAPI_CALL Devices(VkInstance instance, uint32_t* count, VkPhysicalDevice* out) {
+  if (const auto failed = Count("vkEnumeratePhysicalDevices")) return *failed;
+  if (!FaultLayer::Get().no_devices) return g_real.devices(instance, count, out);
+  *count = 0;
+  return VK_SUCCESS;
+}
+
+// The wrapper of a function if it has one; `real` is kept for it.
+PFN_vkVoidFunction Intercept(const std::string& name, PFN_vkVoidFunction real) {
+  if (real == nullptr) return real;
+#define TAKE(fn, made)                                            \
+  if (name == "vk" #fn) {                                         \
+    g_real.fn = reinterpret_cast<PFN_vk##fn>(real);               \
+    PFN_vk##fn wrapped = Wrap<PFN_vk##fn>::Call<Entry##fn, made>; \
+    return reinterpret_cast<PFN_vkVoidFunction>(wrapped);         \
+  }
+#define TAKE_MAKING(fn) TAKE(fn, 1)
+#define TAKE_ENDING(fn) TAKE(fn, -1)
+#define TAKE_OTHERS(fn) TAKE(fn, 0)
+  MAKING(TAKE_MAKING)
+  ENDING(TAKE_ENDING)
+  OTHERS(TAKE_OTHERS)
+  const auto as = [](auto function) { return reinterpret_cast<PFN_vkVoidFunction>(function); };
+  if (name == "vkGetPhysicalDeviceProperties2") {
+    g_real.properties = reinterpret_cast<PFN_vkGetPhysicalDeviceProperties2>(real);
+    return as(Properties);
+  }
+  if (name == "vkGetPhysicalDeviceFeatures2") {
+    g_real.features = reinterpret_cast<PFN_vkGetPhysicalDeviceFeatures2>(real);
+    return as(Features);
+  }
+  if (name == "vkGetPhysicalDeviceMemoryProperties2") {
+    g_real.memory = reinterpret_cast<PFN_vkGetPhysicalDeviceMemoryProperties2>(real);
+    return as(MemoryProperties);
+  }
+  if (name == "vkEnumeratePhysicalDevices") {
+    g_real.devices = reinterpret_cast<PFN_vkEnumeratePhysicalDevices>(real);
+    return as(Devices);
+  }
+  return real;
+}
+
+VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL GetDeviceProc(VkDevice device, const char* name) {
+  return Intercept(name, g_real.get_device_proc(device, name));
+}
+
+VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL GetInstanceProc(VkInstance instance, const char* name) {
+  const PFN_vkVoidFunction real = g_real.get_instance_proc(instance, name);
+  if (std::string(name) == "vkGetDeviceProcAddr" && real != nullptr) {
+    g_real.get_device_proc = reinterpret_cast<PFN_vkGetDeviceProcAddr>(real);
+    return reinterpret_cast<PFN_vkVoidFunction>(GetDeviceProc);
+  }
+  return Intercept(name, real);
+}
+
+}  // namespace
+
+FaultLayer& FaultLayer::Get() {
+  static FaultLayer layer;
+  return layer;
+}
+
+void FaultLayer::Reset() {
+  EXPECT_EQ(live, 0) << "objects of the driver were left behind";
+  *this = FaultLayer();
+}
+
+Result<VulkanLoader> FaultLayer::Loader() {
+  // Stays open to the end of the program.
+  static Result<VulkanLoader> real = VulkanLoader::Open();
+  if (!real.ok()) return real.status();
+  g_real.get_instance_proc = reinterpret_cast<PFN_vkGetInstanceProcAddr>(real->get_proc());
+  return VulkanLoader(GetInstanceProc);
+}
+
+}  // namespace qrt::testing

@@ -1,0 +1,41 @@
+// Sits between the device and the Vulkan loader: counts, changes what a device says of itself, and fails
+// calls.
+#ifndef TESTS_UNIT_DEVICE_VULKAN_FAULT_LAYER_H_
+#define TESTS_UNIT_DEVICE_VULKAN_FAULT_LAYER_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "runtime/device/vulkan/functions.h"
+#include "runtime/device/vulkan/vulkan_loader.h"
+
+namespace qrt::testing {
+
+struct FaultLayer {
+  // Calls whose names are in `fail` return `result` from the n-th on (1: the first); "*": any that can fail.
+  std::string fail;
+  uint64_t fail_at = 0;  // 0: never
+  VkResult fail_result = VK_ERROR_OUT_OF_DEVICE_MEMORY;
+  bool once = false;  // only the n-th
+
+  std::function<void(VkPhysicalDeviceProperties2*)> properties;
+  std::function<void(VkPhysicalDeviceFeatures2*)> features;
+  std::function<void(VkPhysicalDeviceMemoryProperties2*)> memory;
+  bool no_devices = false;
+
+  std::map<std::string, uint64_t> calls;
+  uint64_t matching = 0;  // calls that `fail` names
+  int64_t live = 0;       // objects made and not destroyed
+
+  static FaultLayer& Get();
+  // Forgets everything; `live` must be 0.
+  void Reset();
+  // Uses the real loader; empty when there is none.
+  static Result<VulkanLoader> Loader();
+};
+
+}  // namespace qrt::testing
+
+#endif  // TESTS_UNIT_DEVICE_VULKAN_FAULT_LAYER_H_
