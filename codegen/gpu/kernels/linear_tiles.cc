@@ -88,28 +88,43 @@ std::vector<Val> F32Part(Builder& b, const LinearSpec& spec, const LinearArgs& a
                          const std::vector<Val>& groups, const std::vector<Val>& x_rows, Val low, Val high) {
   const std::vector<PackedRow> rows = Rows(b, spec, args.w, lane, groups);
   const size_t m_count = x_rows.size(), n = groups.size() * m_count;
+  // Block formats: a chunk at a time. Plain ones have no scales to share: half of one, which
+  // keeps the kernel small.
+  const bool block_format = FindTileLayout(spec.format) != nullptr;
+  const int words = block_format ? 8 : 4, steps = 8 / words;
   // Even columns, then odd ones.
   const std::vector<Val> zero(2 * n, b.F32(0.f));
-  const std::vector<Val> sums =
-      b.For(low, high, b.I32(1), zero, [&](Val chunk, const std::vector<Val>& carried) {
-        std::vector<Val> acc = carried;
-        std::vector<std::vector<Val>> values;
-        for (const PackedRow& row : rows) values.push_back(row.ReadValues(row.At(chunk)));
-        for (size_t m = 0; m < m_count; ++m) {
-          const Val at = x_rows[m] + (chunk << 7);
-          for (int t = 0; t < 8; ++t) {
-            const Val v = b.Load(Type::kF32x4, args.x, at + 16 * t);
-            for (int c = 0; c < 4; ++c) {
-              const Val x = b.Extract(v, c);
-              for (size_t g = 0; g < rows.size(); ++g) {
-                Val& a = acc[(c & 1) * n + g * m_count + m];
-                a = Fma(values[g][4 * t + c], x, a);
-              }
-            }
+  const auto step = [&](Val i, const std::vector<Val>& carried) {
+    std::vector<Val> acc = carried;
+    const Val chunk = steps == 1 ? i : DivU(i, steps), first = steps == 1 ? b.I32(0) : RemU(i, steps) * words;
+    std::vector<std::vector<Val>> values;
+    for (const PackedRow& row : rows) {
+      const PackedRow::Chunk at = row.At(chunk);
+      if (block_format) {
+        values.push_back(row.ReadValues(at));
+        continue;
+      }
+      values.emplace_back();
+      for (int t = 0; t < words; ++t) {
+        for (Val v : row.ReadValues(at, first + t)) values.back().push_back(v);
+      }
+    }
+    for (size_t m = 0; m < m_count; ++m) {
+      const Val at = x_rows[m] + (i * (16 * words));
+      for (int t = 0; t < words; ++t) {
+        const Val v = b.Load(Type::kF32x4, args.x, at + 16 * t);
+        for (int c = 0; c < 4; ++c) {
+          const Val x = b.Extract(v, c);
+          for (size_t g = 0; g < rows.size(); ++g) {
+            Val& a = acc[(c & 1) * n + g * m_count + m];
+            a = Fma(values[g][4 * t + c], x, a);
           }
         }
-        return acc;
-      });
+      }
+    }
+    return acc;
+  };
+  const std::vector<Val> sums = b.For(low * steps, high * steps, b.I32(1), zero, step);
   std::vector<Val> result;
   for (size_t i = 0; i < n; ++i) result.push_back(sums[i] + sums[n + i]);
   return result;

@@ -157,9 +157,9 @@ Val PackedRow::PlainValue(Val column) const {
 std::vector<Val> PackedRow::ReadValues(const Chunk& chunk) const {
   std::vector<Val> values;
   if (!layout_) {
-    const int64_t bytes = GroupBytes(format_, 1);
-    for (int c = 0; c < kChunkColumns; ++c)
-      values.push_back(PlainValue(chunk.body + static_cast<double>(c * bytes)));
+    for (int t = 0; t < 8; ++t) {
+      for (Val v : ReadValues(chunk, b_.I32(t))) values.push_back(v);
+    }
     return values;
   }
   const Scales scales = ReadScales(chunk);
