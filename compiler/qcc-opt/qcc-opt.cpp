@@ -1,4 +1,6 @@
 // qcc-opt: any pass of the compiler alone, on IR in text form. For tests and for looking at what a pass does.
+#include "codegen/gpu/build/Build.h"
+#include "codegen/gpu/spirv/EmitSpirv.h"
 #include "dialects/hir/IR/Hir.h"
 #include "dialects/plan/IR/Plan.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -9,7 +11,10 @@
 int main(int argc, char** argv) {
   mlir::DialectRegistry registry;
   registry.insert<qcc::hir::HirDialect, qcc::plan::PlanDialect, mlir::func::FuncDialect>();
+  qcc::gpu::registerKernelDialects(registry);
+  qcc::gpu::registerSpirvDialects(registry);
   qcc::passes::registerQccPasses();
+  qcc::gpu::registerSpirvPasses();
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "qcc pass driver\n", registry));

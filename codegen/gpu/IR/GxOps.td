@@ -78,7 +78,7 @@ def Gx_MmaS8Op : Gx_Op<"mma_s8", [AttrSizedOperandSegments]> {
   }];
   let arguments = (ins Variadic<I32>:$a, Variadic<I32>:$b, Variadic<I32>:$c);
   let results = (outs Variadic<I32>:$results);
-  let assemblyFormat = "`(` $a `)` `,` `(` $b `)` `,` `(` $c `)` attr-dict `:` type($a) `,` type($b) `,` type($c) `->` type($results)";
+  let assemblyFormat = "`(` $a `)` `,` `(` $b `)` `,` `(` $c `)` attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
 #endif

@@ -21,7 +21,41 @@ llvm::Error error(const Launch& launch, const llvm::Twine& what) {
   return llvm::createStringError("kernel '" + llvm::Twine(launch.name) + "': " + what);
 }
 
+struct KernelToSpirvPass : PassWrapper<KernelToSpirvPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(KernelToSpirvPass)
+  KernelToSpirvPass() = default;
+  KernelToSpirvPass(const KernelToSpirvPass& other) : PassWrapper(other) {}
+
+  StringRef getArgument() const override { return "qcc-kernel-to-spirv"; }
+  StringRef getDescription() const override { return "GPU kernels to the SPIR-V dialect"; }
+  void getDependentDialects(DialectRegistry& registry) const override { registerSpirvDialects(registry); }
+
+  void runOnOperation() override {
+    Profile profile;
+    profile.subgroup = subgroup;
+    profile.int_dot = intDot;
+    SmallVector<mlir::gpu::GPUFuncOp> kernels;
+    getOperation().walk([&](mlir::gpu::GPUFuncOp kernel) { kernels.push_back(kernel); });
+    for (mlir::gpu::GPUFuncOp kernel : kernels) {
+      Operation* holder = kernel->getParentOp();
+      FailureOr<OwningOpRef<spirv::ModuleOp>> module = convertKernelToSpirv(kernel, profile);
+      if (failed(module)) return signalPassFailure();
+      holder->getBlock()->getOperations().insert(holder->getIterator(), module->release());
+      holder->erase();
+    }
+  }
+
+  Option<int> subgroup{*this, "subgroup", llvm::cl::desc("threads of a subgroup; 0: none"),
+                       llvm::cl::init(0)};
+  Option<bool> intDot{*this, "int-dot", llvm::cl::desc("dot products of bytes in hardware"),
+                      llvm::cl::init(false)};
+};
+
 }  // namespace
+
+void registerSpirvPasses() {
+  PassRegistration<KernelToSpirvPass>();
+}
 
 void registerSpirvDialects(DialectRegistry& registry) {
   registry.insert<spirv::SPIRVDialect>();

@@ -15,6 +15,10 @@ namespace qcc::gpu {
 // The dialects that lowering creates ops of, besides those of registerKernelDialects.
 void registerSpirvDialects(mlir::DialectRegistry& registry);
 
+// qcc-kernel-to-spirv{subgroup=N int-dot=B}, for qcc-opt: every gpu.module of one kernel becomes a
+// spirv.module.
+void registerSpirvPasses();
+
 // `kernel` as buildKernel made it for `profile` and `launch`; it is left as it is. The words are validated by
 // SPIRV-Tools; equal kernels give equal words. What the device must have besides Vulkan 1.2:
 // bufferDeviceAddress, shaderInt64, vulkanMemoryModel; with profile.int_dot VK_KHR_shader_integer_dot_product

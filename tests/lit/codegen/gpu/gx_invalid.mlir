@@ -1,0 +1,29 @@
+// RUN: qcc-opt %s -split-input-file -verify-diagnostics
+
+// expected-error @below {{index must lie in 0 .. 15, found 16}}
+%a = gx.arg 16 : i64
+
+// -----
+
+// expected-error @below {{index must lie in 0 .. 15, found -1}}
+%a = gx.arg -1 : i64
+
+// -----
+
+%a = gx.arg 0 : i64
+%o = arith.constant 0 : i32
+// expected-error @below {{must be i32, i64, f32 or a vector of 2 or 4 i32 or f32}}
+%v = gx.load %a[%o] : f16
+
+// -----
+
+%a = gx.arg 0 : i64
+%o = arith.constant 0 : i32
+// expected-error @below {{must be i32, i64, f32 or a vector of 2 or 4 i32 or f32}}
+%v = gx.load %a[%o] : vector<3xf32>
+
+// -----
+
+%a = arith.constant 0 : i32
+// expected-error @below {{wants 4, 2 and 4 words and gives 4, found 2, 2 and 4, giving 4}}
+%m:4 = gx.mma_s8 (%a, %a), (%a, %a), (%a, %a, %a, %a) : (i32, i32, i32, i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)

@@ -1,0 +1,113 @@
+// RUN: qcc-opt %s -split-input-file -qcc-kernel-to-spirv | FileCheck %s --check-prefixes=CHECK,PLAIN
+// RUN: qcc-opt %s -split-input-file -qcc-kernel-to-spirv="subgroup=32 int-dot=true" | FileCheck %s --check-prefixes=CHECK,DOT
+
+// Addresses, arguments, no contraction, and the dot product with and without the hardware's.
+// PLAIN: spirv.module PhysicalStorageBuffer64 Vulkan requires #spirv.vce<v1.5, [Shader, Int64, PhysicalStorageBufferAddresses, VulkanMemoryModel], []>
+// DOT: spirv.module PhysicalStorageBuffer64 Vulkan requires #spirv.vce<v1.5, [Shader, Int64, PhysicalStorageBufferAddresses, VulkanMemoryModel, DotProduct, DotProductInput4x8BitPacked], [SPV_KHR_integer_dot_product]>
+// CHECK-DAG: spirv.GlobalVariable @args : !spirv.ptr<!spirv.struct<(i64 [0], i64 [8]), Block>, PushConstant>
+// CHECK: spirv.func @main() "None"
+gpu.module @kernel {
+  gpu.func @main() kernel attributes {gx.args = 2 : i32, known_block_size = array<i32: 64, 1, 1>} {
+    %base = gx.arg 1 : i64
+    %thread = gpu.thread_id x
+    %t = arith.index_castui %thread : index to i32
+    // CHECK: %[[WIDE:.*]] = spirv.UConvert %{{.*}} : i32 to i64
+    // CHECK: %[[SUM:.*]] = spirv.IAdd %{{.*}}, %[[WIDE]] : i64
+    // CHECK: %[[PTR:.*]] = spirv.ConvertUToPtr %[[SUM]] : i64 to !spirv.ptr<vector<4xf32>, PhysicalStorageBuffer>
+    // CHECK: spirv.Load "PhysicalStorageBuffer" %[[PTR]] ["Aligned", 16] : vector<4xf32>
+    %v = gx.load %base[%t] : vector<4xf32>
+    // CHECK: spirv.FMul {{.*}} {no_contraction} : vector<4xf32>
+    %p = arith.mulf %v, %v : vector<4xf32>
+    // CHECK: spirv.FAdd {{.*}} {no_contraction} : vector<4xf32>
+    %s = arith.addf %p, %v : vector<4xf32>
+    // DOT: spirv.SDot %{{.*}}, %{{.*}}, <PackedVectorFormat4x8Bit> : i32 -> i32
+    // PLAIN-NOT: spirv.SDot
+    // PLAIN-COUNT-8: spirv.BitFieldSExtract
+    %d = gx.dot4 %t, %t, %t : i32
+    // CHECK: spirv.Store "PhysicalStorageBuffer" %{{.*}}, %{{.*}} ["Aligned", 16] : vector<4xf32>
+    gx.store %s, %base[%t] : vector<4xf32>
+    // CHECK: spirv.Store "PhysicalStorageBuffer" %{{.*}}, %{{.*}} ["Aligned", 4] : i32
+    gx.store %d, %base[%t] : i32
+    gpu.return
+  }
+}
+// CHECK: spirv.EntryPoint "GLCompute" @main
+// CHECK: spirv.ExecutionMode @main "LocalSize", 64, 1, 1
+
+// -----
+
+// A barrier for workgroup memory only: device memory stays private.
+// CHECK-LABEL: spirv.func @shared_only
+gpu.module @kernel {
+  gpu.func @shared_only() workgroup(%m: memref<8xf32, #gpu.address_space<workgroup>>) kernel
+      attributes {gx.args = 1 : i32, known_block_size = array<i32: 8, 1, 1>} {
+    %base = gx.arg 0 : i64
+    %thread = gpu.thread_id x
+    %t = arith.index_castui %thread : index to i32
+    // CHECK: spirv.Load "PhysicalStorageBuffer" %{{.*}} ["Aligned", 4] : f32
+    %x = gx.load %base[%t] : f32
+    // CHECK: spirv.Store "Workgroup" %{{.*}}, %{{.*}} ["NonPrivatePointer"] : f32
+    memref.store %x, %m[%thread] : memref<8xf32, #gpu.address_space<workgroup>>
+    // CHECK: spirv.ControlBarrier <Workgroup>, <Workgroup>, <AcquireRelease|WorkgroupMemory|MakeAvailable|MakeVisible>
+    gpu.barrier
+    // CHECK: spirv.Load "Workgroup" %{{.*}} ["NonPrivatePointer"] : f32
+    %y = memref.load %m[%thread] : memref<8xf32, #gpu.address_space<workgroup>>
+    // CHECK: spirv.Store "PhysicalStorageBuffer" %{{.*}}, %{{.*}} ["Aligned", 4] : f32
+    gx.store %y, %base[%t] : f32
+    gpu.return
+  }
+}
+
+// -----
+
+// Device memory that is written before a barrier and read after it.
+// CHECK-LABEL: spirv.func @crossing
+gpu.module @kernel {
+  gpu.func @crossing() kernel attributes {gx.args = 1 : i32, known_block_size = array<i32: 8, 1, 1>} {
+    %base = gx.arg 0 : i64
+    %thread = gpu.thread_id x
+    %t = arith.index_castui %thread : index to i32
+    // CHECK: spirv.Store "PhysicalStorageBuffer" %{{.*}}, %{{.*}} ["Aligned|NonPrivatePointer", 4] : i32
+    gx.store %t, %base[%t] : i32
+    // CHECK: spirv.ControlBarrier <Workgroup>, <Workgroup>, <AcquireRelease|UniformMemory|WorkgroupMemory|MakeAvailable|MakeVisible>
+    gpu.barrier
+    // CHECK: spirv.Load "PhysicalStorageBuffer" %{{.*}} ["Aligned|NonPrivatePointer", 4] : i32
+    %x = gx.load %base[%t] : i32
+    // CHECK: spirv.AtomicIAdd <QueueFamily> <None> %{{.*}}, %{{.*}} : !spirv.ptr<i32, PhysicalStorageBuffer>
+    %old = gx.atomic_add %x, %base[%t] : i32
+    gpu.return
+  }
+}
+
+// -----
+
+// The results of a loop are there although it may have no turn; its body is no part of the continue construct.
+// CHECK-LABEL: spirv.func @loop
+gpu.module @kernel {
+  gpu.func @loop() kernel attributes {gx.args = 1 : i32, known_block_size = array<i32: 8, 1, 1>} {
+    %base = gx.arg 0 : i64
+    %thread = gpu.block_id y
+    %n = arith.index_castui %thread : index to i32
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    // CHECK: %[[LAST:.*]] = spirv.Variable : !spirv.ptr<i32, Function>
+    // CHECK: spirv.mlir.loop {
+    // CHECK:   spirv.Branch ^[[HEADER:.*]](%{{.*}}, %{{.*}} : i32, i32)
+    // CHECK: ^[[HEADER]](%{{.*}}: i32, %[[SUM:.*]]: i32):
+    // CHECK:   spirv.Store "Function" %[[LAST]], %[[SUM]]
+    // CHECK:   spirv.BranchConditional %{{.*}}, ^[[BODY:.*]], ^[[MERGE:.*]]
+    // CHECK: ^[[BODY]]:
+    // CHECK:   spirv.Branch ^[[NEXT:.*]]
+    // CHECK: ^[[NEXT]]:
+    // CHECK:   spirv.Branch ^[[HEADER]]
+    // CHECK: ^[[MERGE]]:
+    // CHECK:   spirv.mlir.merge
+    // CHECK: spirv.Load "Function" %[[LAST]] : i32
+    %sum = scf.for %i = %c0 to %n step %c1 iter_args(%a = %c1) -> (i32) : i32 {
+      %b = arith.muli %a, %i : i32
+      scf.yield %b : i32
+    }
+    gx.store %sum, %base[%c0] : i32
+    gpu.return
+  }
+}
