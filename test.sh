@@ -22,6 +22,7 @@ if [ "$mode" = compiler-sanitizers ]; then
   # out later; inlined into our instrumented code they do, inside the uninstrumented libLLVM and libMLIR nothing
   # takes the poison away again, so every mixed use would be reported.
   export ASAN_OPTIONS=detect_leaks=0:allow_user_poisoning=0
+  export TSAN_OPTIONS="suppressions=$root/tests/sanitizers/tsan.supp"
   for kind in asan tsan; do
     stage "$kind build and tests"
     cmake --preset $kind >/dev/null
