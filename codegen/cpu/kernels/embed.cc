@@ -43,10 +43,10 @@ struct BlockRow {
           const RowScale s = row_scale<F>(header, row, j, g);
           for (int i = 0; i < 16; ++i) {
             const int col = g * 16 + i;
-            int q = chunk[qcc::cpu::code_byte(l, row, col)];
-            if constexpr (l.bits < 8) q = (q >> qcc::cpu::code_shift(l, col)) & 15;
+            int q = chunk[qcc::plan::code_byte(l, row, col)];
+            if constexpr (l.bits < 8) q = (q >> qcc::plan::code_shift(l, col)) & 15;
             if constexpr (l.bits == 5 || l.bits == 6) {
-              const int high = chunk[qcc::cpu::high_byte(l, row, col)] >> qcc::cpu::high_shift(l, col);
+              const int high = chunk[qcc::plan::high_byte(l, row, col)] >> qcc::plan::high_shift(l, col);
               q |= (high & ((1 << (l.bits - 4)) - 1)) << 4;
             }
             float v = s.scale * static_cast<float>(q - l.offset);

@@ -1,5 +1,6 @@
 // Prototypes of the CPU micro-kernels: the contract between them, the code generator that emits calls, and
-// the tests. Families, roles and int8 rows: dialects/plan/kernel_families.md. Weight layouts: tile_layout.h.
+// the tests. Families, roles and int8 rows: dialects/plan/kernel_families.md. Weight layouts:
+// dialects/plan/tile_layout.h.
 //
 // Shape of every signature: pointers, then constants (int64_t or float; literals after inlining), then the
 // rows of the step, then the half-open range [begin, end) of work items that this call does. Ranges may be

@@ -3,12 +3,12 @@
 #ifndef QCC_CODEGEN_CPU_KERNELS_TILES_H_
 #define QCC_CODEGEN_CPU_KERNELS_TILES_H_
 
-#include "codegen/cpu/kernels/tile_layout.h"
+#include "dialects/plan/tile_layout.h"
 #include "codegen/cpu/kernels/vec.h"
 
 namespace qk {
 
-using qcc::cpu::TileLayout;
+using qcc::plan::TileLayout;
 typedef F32<kLanes> Float;
 typedef I32<kLanes> Words;  // per lane (row): four codes of four columns
 
@@ -63,19 +63,19 @@ struct BlockFormat {
   static constexpr bool kHasShift = false;
 };
 
-struct Q4_0 : BlockFormat<qcc::cpu::kTileQ4_0> {
+struct Q4_0 : BlockFormat<qcc::plan::kTileQ4_0> {
   QK_INLINE Scales scales(const uint8_t* header, int, int part) {
     const Float d = half_lanes(header + part * kLanes * 2);
     return {{d, d}, Float(0.f)};
   }
 };
-struct Q8_0 : BlockFormat<qcc::cpu::kTileQ8_0> {
+struct Q8_0 : BlockFormat<qcc::plan::kTileQ8_0> {
   QK_INLINE Scales scales(const uint8_t* header, int, int part) {
     const Float d = half_lanes(header + part * kLanes * 2);
     return {{d, d}, Float(0.f)};
   }
 };
-struct Q4_1 : BlockFormat<qcc::cpu::kTileQ4_1> {
+struct Q4_1 : BlockFormat<qcc::plan::kTileQ4_1> {
   static constexpr bool kHasShift = true;
   QK_INLINE Scales scales(const uint8_t* header, int, int part) {
     const Float d = half_lanes(header + part * kLanes * 2);
@@ -92,9 +92,9 @@ struct ScaleMinFormat : BlockFormat<L> {
     return {{d, d}, -m};
   }
 };
-struct Q4_K : ScaleMinFormat<qcc::cpu::kTileQ4_K> {};
-struct Q5_K : ScaleMinFormat<qcc::cpu::kTileQ5_K> {};
-struct Q6_K : BlockFormat<qcc::cpu::kTileQ6_K> {
+struct Q4_K : ScaleMinFormat<qcc::plan::kTileQ4_K> {};
+struct Q5_K : ScaleMinFormat<qcc::plan::kTileQ5_K> {};
+struct Q6_K : BlockFormat<qcc::plan::kTileQ6_K> {
   QK_INLINE Scales scales(const uint8_t* header, int j, int part) {
     const Float d = half_lanes(header + part * kLanes * 2);
     const uint8_t* s = header + 32 + j * 32 + part * kLanes;
@@ -106,7 +106,7 @@ struct Q6_K : BlockFormat<qcc::cpu::kTileQ6_K> {
 template <class F, class Fn>
 QK_INLINE void for_each_tile(const uint8_t* group, int64_t blocks, Fn fn) {
   for (int64_t b = 0; b < blocks; ++b) {
-    const qcc::cpu::TilePlace at = qcc::cpu::tile_place(F::kLayout, b, blocks);
+    const qcc::plan::TilePlace at = qcc::plan::tile_place(F::kLayout, b, blocks);
     fn(b, group + at.header, group + at.body);
   }
 }

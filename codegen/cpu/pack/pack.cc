@@ -3,11 +3,25 @@
 #include <algorithm>
 #include <cstring>
 
-#include "codegen/cpu/kernels/tile_layout.h"
+#include "dialects/plan/tile_layout.h"
 #include "dialects/plan/pack_layout.h"
 
 namespace qcc::cpu {
 namespace {
+
+using plan::code_byte;
+using plan::code_shift;
+using plan::high_byte;
+using plan::high_shift;
+using plan::kTileQ4_0;
+using plan::kTileQ4_1;
+using plan::kTileQ4_K;
+using plan::kTileQ5_K;
+using plan::kTileQ6_K;
+using plan::kTileQ8_0;
+using plan::tile_place;
+using plan::TileLayout;
+using plan::TilePlace;
 
 using plan::kGroupRows;
 

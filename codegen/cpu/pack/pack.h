@@ -1,4 +1,4 @@
-// Lays GGUF weights out for the CPU kernels (codegen/cpu/kernels/tile_layout.h); sizes:
+// Lays GGUF weights out for the CPU kernels (dialects/plan/tile_layout.h); sizes:
 // dialects/plan/pack_layout.h. Works group by group straight from the mapped file, so a matrix never exists
 // twice. Values are not changed: unpack gives what the formats' reference decoder gives, bit for bit.
 #ifndef QCC_CODEGEN_CPU_PACK_PACK_H_

@@ -5,20 +5,20 @@
 
 namespace qcc::gpu {
 
-const cpu::TileLayout* FindTileLayout(Format format) {
+const plan::TileLayout* FindTileLayout(Format format) {
   switch (format) {
     case Format::Q4_0:
-      return &cpu::kTileQ4_0;
+      return &plan::kTileQ4_0;
     case Format::Q4_1:
-      return &cpu::kTileQ4_1;
+      return &plan::kTileQ4_1;
     case Format::Q8_0:
-      return &cpu::kTileQ8_0;
+      return &plan::kTileQ8_0;
     case Format::Q4_K:
-      return &cpu::kTileQ4_K;
+      return &plan::kTileQ4_K;
     case Format::Q5_K:
-      return &cpu::kTileQ5_K;
+      return &plan::kTileQ5_K;
     case Format::Q6_K:
-      return &cpu::kTileQ6_K;
+      return &plan::kTileQ6_K;
     default:
       return nullptr;
   }
@@ -41,7 +41,7 @@ PackedRow::Chunk PackedRow::At(Val chunk) const {
   if (!layout_) {
     return {Val(), group_ + chunk * (kChunkColumns * GroupBytes(format_, 1)), b_.I32(0)};
   }
-  const cpu::TileLayout& l = *layout_;
+  const plan::TileLayout& l = *layout_;
   const int64_t blocks = k_ / l.block;
   const int chunks = l.block / kChunkColumns;
   const Val tile = chunks == 1 ? chunk : DivU(chunk, chunks);

@@ -1,4 +1,4 @@
-// Reading weights in the x16 layouts (codegen/cpu/kernels/tile_layout.h) in kernels: codes as words of four
+// Reading weights in the x16 layouts (dialects/plan/tile_layout.h) in kernels: codes as words of four
 // columns for integer dot products, and f32 values that equal the formats' reference decoder bit for bit.
 #ifndef QCC_CODEGEN_GPU_KERNELS_WEIGHTS_H_
 #define QCC_CODEGEN_GPU_KERNELS_WEIGHTS_H_
@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "codegen/cpu/kernels/tile_layout.h"
+#include "dialects/plan/tile_layout.h"
 #include "codegen/gpu/kernels/builder.h"
 #include "dialects/formats/formats.h"
 
@@ -16,7 +16,7 @@ namespace qcc::gpu {
 inline constexpr int kChunkColumns = 32;
 
 // Null for plain formats.
-const cpu::TileLayout* FindTileLayout(Format format);
+const plan::TileLayout* FindTileLayout(Format format);
 // Bytes of a group: 16 rows of k columns.
 int64_t GroupBytes(Format format, int64_t k);
 
@@ -63,7 +63,7 @@ class PackedRow {
 
   Builder& b_;
   Format format_;
-  const cpu::TileLayout* layout_;
+  const plan::TileLayout* layout_;
   int64_t k_;
   Val base_, group_;
   // Byte offsets of the row within 16 rows of words, halves, bytes, and shifts within the word there.

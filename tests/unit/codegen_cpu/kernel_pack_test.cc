@@ -1,6 +1,6 @@
 // Packing: sizes, values and the kernels' table of formats.
 #include "codegen/cpu/kernels/bitcode.h"
-#include "codegen/cpu/kernels/tile_layout.h"
+#include "dialects/plan/tile_layout.h"
 #include "codegen/cpu/pack/pack.h"
 #include "dialects/plan/pack_layout.h"
 #include "tests/unit/codegen_cpu/kernel_harness.h"
@@ -20,10 +20,10 @@ TEST(KernelTables, FormatsAgree) {
 }
 
 TEST(KernelTables, TileSizesAgree) {
-#define CHECK_TILE(id)                                                    \
-  EXPECT_EQ(kTile##id.bytes(), plan::x16_tile_bytes(Format::id)) << #id;  \
-  EXPECT_EQ(kTile##id.block, format_info(Format::id).block_elems) << #id; \
-  EXPECT_EQ(kTile##id.body, kTile##id.chunk*(kTile##id.block / 32)) << #id;
+#define CHECK_TILE(id)                                                          \
+  EXPECT_EQ(plan::kTile##id.bytes(), plan::x16_tile_bytes(Format::id)) << #id;  \
+  EXPECT_EQ(plan::kTile##id.block, format_info(Format::id).block_elems) << #id; \
+  EXPECT_EQ(plan::kTile##id.body, plan::kTile##id.chunk*(plan::kTile##id.block / 32)) << #id;
 #define QK_BLOCK_FORMAT(id, suffix) CHECK_TILE(id)
 #include "codegen/cpu/kernels/kernels.def"
 #undef CHECK_TILE

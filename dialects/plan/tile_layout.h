@@ -1,5 +1,5 @@
-// Where every weight lies in the x16 pack layouts: the one description that the packer and the kernels share.
-// Stand-alone (the kernels see no library). Sizes agree with dialects/plan/pack_layouts.def; a test checks
+// Where every weight lies in the x16 pack layouts: the one description that the packer and all targets'
+// kernels share. Stand-alone (the kernels see no library). Sizes agree with pack_layouts.def; a test checks
 // it.
 //
 // A group is 16 matrix rows; it is the tiles of its row of GGUF blocks, left to right. A tile is a header
@@ -16,12 +16,12 @@
 // Headers, 16 rows each: f16 d[16]; Q4_1: f16 m[16]; Q4_K, Q5_K: f16 dmin[16], u8 scale[8][16], u8 min[8][16]
 // (block of 32 columns, row); Q6_K: i8 scale[16][16] (16 columns, row). Plain formats: one tile is 16 rows of
 // one column.
-#ifndef QCC_CODEGEN_CPU_KERNELS_TILE_LAYOUT_H_
-#define QCC_CODEGEN_CPU_KERNELS_TILE_LAYOUT_H_
+#ifndef QCC_DIALECTS_PLAN_TILE_LAYOUT_H_
+#define QCC_DIALECTS_PLAN_TILE_LAYOUT_H_
 
 #include <stdint.h>
 
-namespace qcc::cpu {
+namespace qcc::plan {
 
 struct TileLayout {
   int32_t block;   // columns
@@ -76,6 +76,6 @@ constexpr int32_t high_shift(const TileLayout& l, int32_t column) {
   return l.bits == 6 ? 2 * ((word & 1) + 2 * (word >> 2)) : word;
 }
 
-}  // namespace qcc::cpu
+}  // namespace qcc::plan
 
-#endif  // QCC_CODEGEN_CPU_KERNELS_TILE_LAYOUT_H_
+#endif  // QCC_DIALECTS_PLAN_TILE_LAYOUT_H_
