@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs what is missing, builds qcc and qrun, compiles the default model and lets it write.
-#   ./run.sh [--target=cpu] [-p "prompt"] [any other qrun option]
+#   ./run.sh [--target=cpu|vulkan|cuda] [-p "prompt"] [any other qrun option]
+# It runs on the first target named: --target=vulkan runs on the machine's Vulkan device, lavapipe if there is no other.
 set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 target=cpu
@@ -19,5 +20,9 @@ cmake --build --preset release --target qcc qrun
 bin="$root/build/release/bin"
 "$bin/qcc" compile "$root/assets/tiny-qwen35-q8_0.gguf" --target="$target" -o "$root/build/tiny.qbin"
 printf "%s" "$prompt"
-"$bin/qrun" "$root/build/tiny.qbin" --raw -n 96 --seed 1 -p "$prompt" "$@"
+device="--device=${target%%,*}"
+for argument in "$@"; do
+  case "$argument" in --device*) device="" ;; esac
+done
+"$bin/qrun" "$root/build/tiny.qbin" ${device:+"$device"} --raw -n 96 --seed 1 -p "$prompt" "$@"
 echo
