@@ -12,6 +12,7 @@
 #include <span>
 
 #include "compiler/artifact/content_hash.h"
+#include "compiler/artifact/gpu_code_section.h"
 #include "frontends/gguf/error.h"
 #include "frontends/gguf/text.h"
 #include "runtime/abi/qbin.h"
@@ -214,6 +215,20 @@ absl::StatusOr<ArtifactContents> ReadArtifact(const std::string& path, HashCheck
                     SectionPlace(path, static_cast<size_t>(manifest - contents.sections.begin()), *manifest));
   if (!spec.ok()) return spec.status();
   contents.manifest = *std::move(spec);
+  for (const CodeSpec& code : contents.manifest.code) {
+    if (code.target != "vulkan" && code.target != "cuda") continue;
+    if (code.section >= contents.sections.size()) {
+      return MakeError("Q4015",
+                       Concat("manifest: code for ", code.target, " lies in section ", code.section,
+                              ", the file has ", contents.sections.size()),
+                       path, kCopyAgain);
+    }
+    const ArtifactSection& section = contents.sections[code.section];
+    absl::StatusOr<gpu::GpuCode> parsed = ParseGpuCodeSection(file.subspan(section.offset, section.size),
+                                                              SectionPlace(path, code.section, section));
+    if (!parsed.ok()) return parsed.status();
+    contents.gpu_code[code.section] = *std::move(parsed);
+  }
   return contents;
 }
 

@@ -4,12 +4,14 @@
 #define QCC_COMPILER_ARTIFACT_READER_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "codegen/gpu/lower/gpu_code.h"
 #include "compiler/artifact/manifest_spec.h"
 
 namespace qcc::compiler {
@@ -28,6 +30,7 @@ struct ArtifactContents {
   Hash128 identity;  // the header's hash
   std::vector<ArtifactSection> sections;
   ManifestSpec manifest;
+  std::map<uint32_t, gpu::GpuCode> gpu_code;  // by section, of the code for vulkan and cuda
 };
 
 // "manifest", "code", "weights", "tokenizer", "chat_template", "goldens"; "unknown".

@@ -39,21 +39,22 @@ ConsoleProgress MakeProgress(const Cli& cli);
 // What `qcc compile` was told, as text, before it is checked.
 struct CompileArguments {
   std::string input, output;
-  std::vector<std::string> targets, cpu, report;
+  std::vector<std::string> targets, cpu, gpu_profiles, report;
   std::string numerics = "int8", kv = "f16", l2_norm = "sum", compile_to = "artifact";
   std::vector<std::string> decode, prefill;
-  std::string dump_ir, dump_kernels;
+  std::string dump_ir, dump_kernels, kernels;
   int verbosity = 0;
 };
-// Errors: Q0102, an unknown value: names the option, the value and what is accepted. "native" becomes the
-// level of this machine. Lists come out sorted, without repetition. Without output: the input's name with
-// .qbin, in the current folder.
+// Errors: Q0102, an unknown value: names the option, the value and what is accepted; or an option of a target
+// that is not chosen. "native" becomes the level of this machine. Lists come out sorted, without repetition.
+// Without output: the input's name with .qbin, in the current folder.
 absl::StatusOr<PipelineOptions> ToPipelineOptions(const CompileArguments& arguments);
 
 // Page of an error code ("Q1203", "q1203" or "1203") from docs/reference/errors.md. Errors: Q0104.
 absl::StatusOr<std::string> ExplainCode(std::string_view code);
 
-// What `qcc targets` prints: every value of --target and --cpu and what it needs; marks this machine's.
+// What `qcc targets` prints: every value of --target, --cpu and --gpu-profiles and what it needs; marks this
+// machine's level and the profiles that are built when none is named.
 std::string TargetsText();
 
 }  // namespace qcc::compiler

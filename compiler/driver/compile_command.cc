@@ -11,9 +11,11 @@
 #include <system_error>
 
 #include "codegen/cpu/kernels/isa.h"
+#include "codegen/gpu/kernels/profiles.h"
 #include "compiler/artifact/output_file.h"
 #include "compiler/driver/commands.h"
 #include "compiler/pipeline/pipeline.h"
+#include "compiler/targets/targets.h"
 #include "frontends/gguf/error.h"
 #include "frontends/gguf/text.h"
 
@@ -40,7 +42,9 @@ absl::Status UnknownValue(std::string_view option, std::string_view value,
                           const std::vector<std::string>& accepted) {
   return MakeError("Q0102", Concat("unknown value '", value, "', accepted: ", Joined(accepted)),
                    std::string(option),
-                   option == "--target" || option == "--cpu" ? "qcc targets lists what each needs" : "");
+                   option == "--target" || option == "--cpu" || option == "--gpu-profiles"
+                       ? "qcc targets lists what each needs"
+                       : "");
 }
 
 template <typename T>
@@ -88,6 +92,54 @@ absl::StatusOr<std::vector<std::string>> CpuLevels(const std::vector<std::string
   return levels;
 }
 
+absl::Status NotChosen(std::string_view option, std::string_view targets) {
+  return MakeError("Q0102", Concat("it is for target ", targets, ", which is not chosen"),
+                   std::string(option), Concat("add it to --target, or leave out ", option));
+}
+
+bool Chosen(const PipelineOptions& options, std::string_view target) {
+  return std::find(options.targets.begin(), options.targets.end(), target) != options.targets.end();
+}
+
+// In the order of the table, without repetition.
+absl::StatusOr<std::vector<std::string>> TargetList(const std::vector<std::string>& values) {
+  std::vector<std::string> accepted, targets;
+  for (const TargetInfo& target : Targets()) {
+    accepted.emplace_back(target.name);
+    const bool wanted = std::find(values.begin(), values.end(), target.name) != values.end();
+    if (wanted || (values.empty() && target.name == "cpu")) targets.emplace_back(target.name);
+  }
+  for (const std::string& value : values) {
+    if (FindTarget(value) == nullptr) return UnknownValue("--target", value, accepted);
+  }
+  return targets;
+}
+
+// The named profiles of the chosen targets; a target of which none is named gets its usual ones.
+absl::StatusOr<std::vector<std::string>> GpuProfiles(const PipelineOptions& options,
+                                                     const std::vector<std::string>& values) {
+  std::vector<std::string> accepted, profiles;
+  for (const gpu::ProfileInfo& info : gpu::Profiles()) accepted.push_back(info.profile.name);
+  for (const std::string& value : values) {
+    const gpu::ProfileInfo* info = gpu::FindProfile(value);
+    if (info == nullptr) return UnknownValue("--gpu-profiles", value, accepted);
+    if (!Chosen(options, info->target)) {
+      return NotChosen(Concat("--gpu-profiles=", value), info->target);
+    }
+  }
+  auto named = [&](const gpu::ProfileInfo& info) {
+    return std::find(values.begin(), values.end(), info.profile.name) != values.end();
+  };
+  for (const gpu::ProfileInfo& info : gpu::Profiles()) {
+    if (!Chosen(options, info.target)) continue;
+    const bool any = std::any_of(gpu::Profiles().begin(), gpu::Profiles().end(), [&](const auto& other) {
+      return other.target == info.target && named(other);
+    });
+    if (any ? named(info) : info.by_default) profiles.push_back(info.profile.name);
+  }
+  return profiles;
+}
+
 absl::Status MakeFolder(std::string_view option, const std::string& path) {
   if (path.empty()) return absl::OkStatus();
   std::error_code error;
@@ -111,10 +163,13 @@ absl::Status RunCompile(const CompileArguments& arguments, const Cli& cli) {
   if (absl::Status s = MakeFolder("--dump-ir", options->dump_ir); !s.ok()) return s;
   if (absl::Status s = MakeFolder("--dump-kernels", options->dump_kernels); !s.ok()) return s;
   if (cli.verbosity() > 0) {
-    std::fprintf(stderr, "qcc: %s -> %s: cpu %s, numerics %s, kv %s, decode %s, prefill %s\n",
-                 options->input.c_str(), options->output.c_str(), Joined(options->cpu).c_str(),
-                 arguments.numerics.c_str(), arguments.kv.c_str(), Joined(options->decode_buckets).c_str(),
-                 Joined(options->prefill_buckets).c_str());
+    std::fprintf(
+        stderr,
+        "qcc: %s -> %s: targets %s, cpu %s, GPU profiles %s, numerics %s, kv %s, decode %s, prefill %s\n",
+        options->input.c_str(), options->output.c_str(), Joined(options->targets).c_str(),
+        Joined(options->cpu).c_str(), Joined(options->gpu_profiles).c_str(), arguments.numerics.c_str(),
+        arguments.kv.c_str(), Joined(options->decode_buckets).c_str(),
+        Joined(options->prefill_buckets).c_str());
   }
   ConsoleProgress progress = MakeProgress(cli);
   return CompileModel(*options, progress);
@@ -129,13 +184,22 @@ absl::StatusOr<PipelineOptions> ToPipelineOptions(const CompileArguments& argume
   if (options.output.empty()) {
     options.output = std::filesystem::path(arguments.input).filename().replace_extension(".qbin").string();
   }
-  for (const std::string& target : arguments.targets) {
-    if (target != "cpu") return UnknownValue("--target", target, {"cpu"});
-  }
-  options.targets = {"cpu"};
+  absl::StatusOr<std::vector<std::string>> targets = TargetList(arguments.targets);
+  if (!targets.ok()) return targets.status();
+  options.targets = *std::move(targets);
+  if (!arguments.cpu.empty() && !Chosen(options, "cpu")) return NotChosen("--cpu", "cpu");
+  absl::StatusOr<std::vector<std::string>> profiles = GpuProfiles(options, arguments.gpu_profiles);
+  if (!profiles.ok()) return profiles.status();
+  options.gpu_profiles = *std::move(profiles);
+  if (!arguments.kernels.empty() && !Chosen(options, "vulkan")) return NotChosen("--kernels", "vulkan");
+  options.kernels = arguments.kernels;
   absl::StatusOr<std::vector<std::string>> levels = CpuLevels(arguments.cpu);
   if (!levels.ok()) return levels.status();
-  options.cpu = *std::move(levels);
+  if (Chosen(options, "cpu")) {
+    options.cpu = *std::move(levels);
+  } else {
+    options.cpu.clear();
+  }
 
   auto numerics = Choose<NumericsMode>("--numerics", arguments.numerics,
                                        {{"int8", NumericsMode::kInt8}, {"f32", NumericsMode::kF32}});
@@ -189,6 +253,14 @@ void AddCompile(CLI::App& app, Cli& cli) {
       ->type_name("LIST");
   list("--cpu", arguments->cpu, "ISA levels in the artifact, or native (see qcc targets); default: all")
       ->type_name("LIST");
+  list("--gpu-profiles", arguments->gpu_profiles,
+       "GPU profiles in the artifact (see qcc targets); default: the usual ones of each target")
+      ->type_name("LIST");
+  command
+      ->add_option(
+          "--kernels", arguments->kernels,
+          "folder with GLSL kernels of your own, NAME.comp each, which replace those of that name (vulkan)")
+      ->type_name("DIR");
   command
       ->add_option("--numerics", arguments->numerics,
                    "int8: activations of quantised weights in 8 bits; f32: the reference")
@@ -217,7 +289,9 @@ void AddCompile(CLI::App& app, Cli& cli) {
       ->capture_default_str();
   command->add_option("--dump-ir", arguments->dump_ir, "write the IR after each phase into a folder")
       ->type_name("DIR");
-  command->add_option("--dump-kernels", arguments->dump_kernels, "write LLVM IR and assembly into a folder")
+  command
+      ->add_option("--dump-kernels", arguments->dump_kernels,
+                   "write every kernel's IR and assembly into a folder: LLVM IR, MLIR, SPIR-V, PTX")
       ->type_name("DIR");
   command->callback([arguments, &cli] {
     cli.run = [arguments, &cli] {

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "codegen/cpu/kernels/isa.h"
+#include "codegen/gpu/kernels/profiles.h"
 #include "compiler/driver/commands.h"
 #include "frontends/gguf/error.h"
 #include "frontends/gguf/text.h"
@@ -58,6 +59,15 @@ std::string TargetsText() {
     out += Concat("cpu     ", name, "  ", isa.cpu_flags, "\n");
   }
   out += "* what --cpu=native means on this machine; --cpu takes several: --cpu=v3,v4vnni\n";
+  out += "\ntarget  --gpu-profiles   needs\n";
+  for (const gpu::ProfileInfo& info : gpu::Profiles()) {
+    std::string target = info.target, name = info.profile.name + (info.by_default ? " +" : "");
+    target.resize(std::max<size_t>(target.size(), 6), ' ');
+    name.resize(std::max<size_t>(name.size(), 14), ' ');
+    out += Concat(target, "  ", name, "  ", info.needs, "\n");
+  }
+  out +=
+      "+ compiled in when --gpu-profiles names none of the target; the runtime takes the first that fits\n";
   return out;
 }
 

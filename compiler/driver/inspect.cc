@@ -7,6 +7,7 @@
 
 #include "compiler/artifact/content_hash.h"
 #include "compiler/driver/console.h"
+#include "compiler/driver/gpu_report.h"
 #include "runtime/abi/qbin.h"
 
 namespace qcc::compiler {
@@ -82,6 +83,69 @@ void SamplingText(std::string& out, const SamplingSpec& s) {
   Append(out, "sampling        %s\n", text.empty() ? "no recommendation" : text.c_str());
 }
 
+// Code of a GPU target; null for others and for a section that does not exist.
+const gpu::GpuCode* GpuCodeOf(const ArtifactContents& c, const CodeSpec& code) {
+  const auto found = c.gpu_code.find(code.section);
+  return found == c.gpu_code.end() ? nullptr : &found->second;
+}
+
+void GpuText(std::string& out, const gpu::GpuCode& code, const ManifestSpec& m) {
+  const GpuCodeReport report = ReportGpuCode(code);
+  Append(out, "      %zu kernels, %s of %s, %s of scratch for sampling\n", code.kernels.size(),
+         HumanBytes(report.ptx_bytes ? report.ptx_bytes : report.spirv_bytes).c_str(),
+         report.ptx_bytes ? "PTX" : "SPIR-V", HumanBytes(code.scratch_bytes).c_str());
+  Append(out, "      to the host per token: 4 B (sampled on the device), else %s (its logits)\n",
+         HumanBytes(uint64_t{4} * m.vocab_size).c_str());
+  Append(out,
+         "      program        rows  dispatches  per attention/GDN layer  barriers   read a step  of it "
+         "weights       written  KV per context token\n");
+  for (size_t i = 0; i < report.programs.size() && i < m.programs.size(); ++i) {
+    const GpuProgramReport& p = report.programs[i];
+    Append(out, "      %-13s %5u %11u %12u / %-12u %7u %13s %15s %13s %21s\n",
+           Clean(m.programs[i].name).c_str(), m.programs[i].rows, p.dispatches, p.attention_layer_dispatches,
+           p.delta_layer_dispatches, p.barriers, HumanBytes(p.read_bytes).c_str(),
+           HumanBytes(p.weight_bytes).c_str(), HumanBytes(p.write_bytes).c_str(),
+           HumanBytes(p.kv_bytes).c_str());
+  }
+}
+
+Json GpuJson(const gpu::GpuCode& code, const ManifestSpec& m) {
+  const GpuCodeReport report = ReportGpuCode(code);
+  Json json;
+  json["spirv_bytes"] = report.spirv_bytes;
+  json["ptx_bytes"] = report.ptx_bytes;
+  json["constants_bytes"] = code.constants.size();
+  json["sampling_scratch_bytes"] = code.scratch_bytes;
+  json["host_bytes_per_token"] = {{"sampled", 4}, {"logits", uint64_t{4} * m.vocab_size}};
+  json["programs"] = Json::array();
+  for (size_t i = 0; i < report.programs.size() && i < m.programs.size(); ++i) {
+    const GpuProgramReport& p = report.programs[i];
+    json["programs"].push_back({{"name", m.programs[i].name},
+                                {"rows", m.programs[i].rows},
+                                {"scratch_bytes", code.programs[i].arena_bytes},
+                                {"dispatches", p.dispatches},
+                                {"dispatches_per_attention_layer", p.attention_layer_dispatches},
+                                {"dispatches_per_gdn_layer", p.delta_layer_dispatches},
+                                {"barriers", p.barriers},
+                                {"read_bytes", p.read_bytes},
+                                {"weight_bytes", p.weight_bytes},
+                                {"write_bytes", p.write_bytes},
+                                {"kv_bytes_per_context_token", p.kv_bytes},
+                                {"operations", p.ops}});
+  }
+  json["kernels"] = Json::array();
+  for (const gpu::KernelCode& k : code.kernels) {
+    json["kernels"].push_back({{"name", k.name},
+                               {"entry", k.entry},
+                               {"workgroup_size", k.workgroup_size},
+                               {"arguments", k.n_args},
+                               {"shared_bytes", k.shared_bytes},
+                               {"spirv_bytes", 4 * k.spirv.size()},
+                               {"source", k.source}});
+  }
+  return json;
+}
+
 }  // namespace
 
 std::string InspectText(const ArtifactContents& c) {
@@ -120,6 +184,7 @@ std::string InspectText(const ArtifactContents& c) {
     Append(out, "  %s %-10s code %s, weights in section %u\n      needs: %s\n", Clean(code.target).c_str(),
            Clean(code.isa).c_str(), HumanBytes(SectionSize(c, code.section)).c_str(), code.weights_section,
            Joined(code.features).c_str());
+    if (const gpu::GpuCode* gpu = GpuCodeOf(c, code)) GpuText(out, *gpu, m);
   }
   Append(out, "\nformats             tensors        in GGUF         packed\n");
   for (const FormatSpec& f : m.formats) {
@@ -185,6 +250,7 @@ std::string InspectJson(const ArtifactContents& c) {
                                {"section", code.section},
                                {"code_bytes", SectionSize(c, code.section)},
                                {"weights_section", code.weights_section}});
+    if (const gpu::GpuCode* gpu = GpuCodeOf(c, code)) root["targets"].back()["gpu"] = GpuJson(*gpu, m);
   }
   root["formats"] = Json::array();
   for (const FormatSpec& f : m.formats) {

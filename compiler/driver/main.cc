@@ -10,6 +10,7 @@
 
 #include "compiler/driver/commands.h"
 #include "compiler/pipeline/pipeline.h"
+#include "compiler/targets/targets.h"
 #include "frontends/gguf/error.h"
 
 namespace qcc::compiler {
@@ -54,7 +55,9 @@ int Main(int argc, char** argv) {
   Cli cli;
   cli.interrupted = &g_interrupted;
   CLI::App app("Ahead-of-time compiler for language models: GGUF in, one .qbin artifact out.", "qcc");
-  app.set_version_flag("--version", CompilerVersion() + ", targets: cpu");
+  std::string version = CompilerVersion() + ", targets:";
+  for (const TargetInfo& target : Targets()) version += " " + std::string(target.name);
+  app.set_version_flag("--version", version);
   app.require_subcommand(0, 1);  // none is reported below: a mistyped one is then named
   app.fallthrough();
   app.add_flag("-q,--quiet", cli.quiet, "only errors");

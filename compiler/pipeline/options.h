@@ -24,9 +24,12 @@ struct PipelineOptions {
   std::string input;   // GGUF
   std::string output;  // .qbin
 
-  std::vector<std::string> targets = {"cpu"};  // values of `qcc targets`
+  std::vector<std::string> targets = {"cpu"};  // values of `qcc targets`, in its order
   std::vector<std::string> cpu = {"base", "v3",
                                   "v4vnni"};  // ISA levels, resolved ("native" is gone), lowest first
+  // GPU profiles of the chosen targets (codegen/gpu/kernels/profiles.def), in the order of the table.
+  std::vector<std::string> gpu_profiles;
+  std::string kernels;  // folder with GLSL kernels of the user's own (--kernels), or empty
   NumericsMode numerics = NumericsMode::kInt8;
   KvMode kv = KvMode::kF16;
   L2NormMode l2_norm = L2NormMode::kSum;

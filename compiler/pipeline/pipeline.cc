@@ -5,17 +5,11 @@
 #include <fstream>
 #include <memory>
 #include <optional>
-#include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "codegen/cpu/kernels/isa.h"
-#include "codegen/cpu/lower/EmitBlob.h"
-#include "codegen/cpu/lower/LowerToLlvm.h"
 #include "compiler/artifact/content_hash.h"
 #include "compiler/artifact/tokenizer_section.h"
 #include "compiler/artifact/writer.h"
@@ -23,48 +17,19 @@
 #include "compiler/pipeline/goldens.h"
 #include "compiler/pipeline/plan_manifest.h"
 #include "compiler/pipeline/weights_section.h"
+#include "compiler/targets/code_error.h"
+#include "compiler/targets/targets.h"
 #include "dialects/plan/PlanSummary.h"
 #include "frontends/gguf/error.h"
 #include "frontends/gguf/gguf.h"
 #include "frontends/models/import.h"
 #include "llvm/Config/llvm-config.h"
-#include "llvm/Support/Error.h"
 #include "llvm/Support/raw_ostream.h"
 #include "mlir/IR/MLIRContext.h"
 #include "passes/Passes.h"
 
 namespace qcc::compiler {
 namespace {
-
-constexpr int kStages = 6;
-
-std::string Bytes(uint64_t n) {
-  const char* units[] = {"B", "KiB", "MiB", "GiB"};
-  double value = static_cast<double>(n);
-  int unit = 0;
-  for (; value >= 1024 && unit < 3; ++unit) value /= 1024;
-  char text[32];
-  std::snprintf(text, sizeof text, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
-  return text;
-}
-
-// An error of code generation: the disk's, where temporary files did not fit, or its own.
-absl::Status CodeError(llvm::Error error) {
-  std::error_code code;
-  std::string message;
-  llvm::handleAllErrors(std::move(error), [&](const llvm::ErrorInfoBase& info) {
-    code = info.convertToErrorCode();
-    message += (message.empty() ? "" : "; ") + info.message();
-  });
-  const std::string where = "stage 'generate code'", help = "temporary files lie in TMPDIR, or in /tmp";
-  if (code == std::errc::no_space_on_device || code == std::errc::file_too_large) {
-    return MakeError("Q6003", message, where, help);
-  }
-  if (code.category() == std::generic_category() || code.category() == std::system_category()) {
-    return MakeError("Q6002", message, where, help);
-  }
-  return MakeError("Q3004", message, where);
-}
 
 // One compile: every stage is a method, Run tells the story.
 class Compilation {
@@ -92,7 +57,10 @@ class Compilation {
   absl::Status Generate();
   absl::Status Write();
 
+  int Stages() const { return 5 + static_cast<int>(options_.targets.size()); }
   absl::Status EndPhase(CompilePhase phase, mlir::ModuleOp module, std::string summary);
+  bool WantsIr(CompilePhase phase) const { return !options_.dump_ir.empty() || options_.compile_to == phase; }
+  absl::Status ShowIr(CompilePhase phase, std::string_view suffix, const std::string& text);
   void ReportFusion(const std::vector<DiagnosticCollector::Remark>& remarks);
   std::string FusionSummary(const std::vector<DiagnosticCollector::Remark>& remarks) const;
   ProvenanceSpec Provenance() const;
@@ -102,26 +70,22 @@ class Compilation {
   mlir::MLIRContext context_;
   std::unique_ptr<gguf::File> file_;
   mlir::OwningOpRef<mlir::ModuleOp> module_;  // hir, then plan
-  struct Variant {
-    const cpu::IsaInfo* isa;
-    std::vector<uint8_t> blob;
-  };
   std::optional<std::vector<uint8_t>> goldens_;
-  std::vector<Variant> variants_;  // best first
-  bool stopped_ = false;           // compile_to was reached
+  std::vector<std::pair<std::string, TargetCode>> code_;  // by target, in the order of the artifact
+  bool stopped_ = false;                                  // compile_to was reached
 };
 
 absl::Status Compilation::Read() {
-  sink_.BeginStage(1, kStages, "read model");
+  sink_.BeginStage(1, Stages(), "read model");
   auto file = gguf::File::Open(options_.input);
   if (!file.ok()) return file.status();
   file_ = *std::move(file);
-  sink_.EndStage(absl::StrCat(file_->tensors().size(), " tensors, ", Bytes(file_->size())));
+  sink_.EndStage(absl::StrCat(file_->tensors().size(), " tensors, ", CodeBytes(file_->size())));
   return absl::OkStatus();
 }
 
 absl::Status Compilation::Import() {
-  sink_.BeginStage(2, kStages, "import");
+  sink_.BeginStage(2, Stages(), "import");
   DiagnosticCollector diagnostics(context_);
   models::ImportOptions import;
   import.kv = options_.kv == KvMode::kF16 ? models::KvElement::kF16 : models::KvElement::kF32;
@@ -139,7 +103,7 @@ absl::Status Compilation::Import() {
 }
 
 absl::Status Compilation::Fuse() {
-  sink_.BeginStage(3, kStages, "fuse");
+  sink_.BeginStage(3, Stages(), "fuse");
   DiagnosticCollector diagnostics(context_);
   mlir::PassManager pm(&context_);
   passes::addFusionPasses(pm, options_.numerics == NumericsMode::kInt8);
@@ -174,7 +138,7 @@ void Compilation::ReportFusion(const std::vector<DiagnosticCollector::Remark>& r
 }
 
 absl::Status Compilation::Plan() {
-  sink_.BeginStage(4, kStages, "plan");
+  sink_.BeginStage(4, Stages(), "plan");
   DiagnosticCollector diagnostics(context_);
   mlir::PassManager pm(&context_);
   passes::BuildPlanOptions plan;
@@ -185,42 +149,45 @@ absl::Status Compilation::Plan() {
   plan::PlanSummary summary = plan::summarize(*module_);
   return EndPhase(
       CompilePhase::kPlan, *module_,
-      absl::StrCat(summary.programs.size(), " programs, ", Bytes(summary.weightBytes), " of weights"));
+      absl::StrCat(summary.programs.size(), " programs, ", CodeBytes(summary.weightBytes), " of weights"));
 }
 
 absl::Status Compilation::Generate() {
-  sink_.BeginStage(5, kStages, "generate code");
-  DiagnosticCollector diagnostics(context_);
-  auto lowered = cpu::lowerToLlvm(*module_);
-  if (mlir::failed(lowered)) return diagnostics.ToStatus("Q3004", "generate code");
-  cpu::BlobRequest request{*lowered->module, {}, lowered->entries, options_.dump_kernels};
-  for (auto name = options_.cpu.rbegin(); name != options_.cpu.rend(); ++name) {
-    auto isa = cpu::isa_from_name(*name);
-    if (!isa) return absl::InternalError(absl::StrCat("unknown ISA level '", *name, "'"));
-    request.isas.push_back(*isa);
+  int stage = 5;
+  for (const std::string& name : options_.targets) {
+    sink_.BeginStage(stage++, Stages(), absl::StrCat("generate ", name, " code"));
+    DiagnosticCollector diagnostics(context_);
+    const TargetInfo* target = FindTarget(name);
+    if (target == nullptr) return absl::InternalError(absl::StrCat("unknown target '", name, "'"));
+    auto code = target->generate({*module_, options_, WantsIr(CompilePhase::kCode), diagnostics, sink_});
+    if (!code.ok()) return code.status();
+    sink_.EndStage(code->summary);
+    for (const auto& [suffix, text] : code->ir) {
+      if (absl::Status s = ShowIr(CompilePhase::kCode, suffix, text); !s.ok()) return s;
+    }
+    code->ir.clear();
+    code_.emplace_back(name, *std::move(code));
   }
-  auto blobs = cpu::emitBlobs(request, std::thread::hardware_concurrency());
-  if (!blobs) return CodeError(blobs.takeError());
-  uint64_t bytes = 0;
-  for (size_t i = 0; i < blobs->size(); ++i) {
-    bytes += (*blobs)[i].size();
-    variants_.push_back({&cpu::isa_info(request.isas[i]), std::move((*blobs)[i])});
-  }
-  return EndPhase(CompilePhase::kCode, *lowered->module,
-                  absl::StrCat(absl::StrJoin(options_.cpu, ", "), "; ", lowered->kernelSpecs,
-                               " kernels each, ", Bytes(bytes)));
+  stopped_ = options_.compile_to == CompilePhase::kCode;
+  return absl::OkStatus();
 }
 
 ProvenanceSpec Compilation::Provenance() const {
   ProvenanceSpec p;
   p.compiler = CompilerVersion();
-  p.options = {{"cpu", absl::StrJoin(options_.cpu, ",")},
-               {"decode", absl::StrJoin(options_.decode_buckets, ",")},
+  p.options = {{"decode", absl::StrJoin(options_.decode_buckets, ",")},
                {"kv", options_.kv == KvMode::kF16 ? "f16" : "f32"},
                {"l2_norm", options_.l2_norm == L2NormMode::kMax ? "max" : "sum"},
                {"numerics", options_.numerics == NumericsMode::kInt8 ? "int8" : "f32"},
                {"prefill", absl::StrJoin(options_.prefill_buckets, ",")},
                {"target", absl::StrJoin(options_.targets, ",")}};
+  if (!options_.cpu.empty()) p.options.emplace_back("cpu", absl::StrJoin(options_.cpu, ","));
+  if (!options_.gpu_profiles.empty()) {
+    p.options.emplace_back("gpu_profiles", absl::StrJoin(options_.gpu_profiles, ","));
+  }
+  for (const auto& [target, code] : code_) {
+    p.options.insert(p.options.end(), code.provenance.begin(), code.provenance.end());
+  }
   p.source_name = std::filesystem::path(options_.input).filename().string();
   p.source_bytes = file_->size();
   p.source_hash = HashOf(file_->bytes());
@@ -228,7 +195,7 @@ ProvenanceSpec Compilation::Provenance() const {
 }
 
 absl::Status Compilation::Write() {
-  sink_.BeginStage(6, kStages, "pack weights");
+  sink_.BeginStage(Stages(), Stages(), "pack weights");
   ManifestSpec manifest;
   DescribePlan(*module_, manifest);
   if (auto name = file_->GetString("general.name"); name.ok()) manifest.name = std::string(*name);
@@ -247,16 +214,17 @@ absl::Status Compilation::Write() {
   auto writer = ArtifactWriter::Create(options_.output);
   if (!writer.ok()) return writer.status();
   ArtifactWriter& out = **writer;
-  for (const Variant& variant : variants_) {
-    auto section = out.AddSection(QBIN_SECTION_CODE, variant.blob);
-    if (!section.ok()) return section.status();
-    CodeSpec code;
-    code.isa = std::string(variant.isa->name);
-    code.features =
-        absl::StrSplit(absl::string_view(variant.isa->cpu_flags.data(), variant.isa->cpu_flags.size()), ' ',
-                       absl::SkipEmpty());
-    code.section = *section;
-    manifest.code.push_back(std::move(code));
+  for (auto& [target, generated] : code_) {
+    for (CodeVariant& variant : generated.variants) {
+      auto section = out.AddSection(QBIN_SECTION_CODE, variant.bytes);
+      if (!section.ok()) return section.status();
+      CodeSpec code;
+      code.target = target;
+      code.isa = std::move(variant.isa);
+      code.features = std::move(variant.features);
+      code.section = *section;
+      manifest.code.push_back(std::move(code));
+    }
   }
   if (*tokenizer) {
     auto section = out.AddSection(QBIN_SECTION_TOKENIZER, (*tokenizer)->bytes);
@@ -280,21 +248,27 @@ absl::Status Compilation::Write() {
   if (!weights.ok()) return weights.status();
   for (CodeSpec& code : manifest.code) code.weights_section = *weights;
   if (absl::Status s = out.Finish(manifest); !s.ok()) return s;
-  sink_.EndStage(absl::StrCat(Bytes(manifest.weights_bytes), " of weights, ", Bytes(out.size()), " in all"));
+  sink_.EndStage(
+      absl::StrCat(CodeBytes(manifest.weights_bytes), " of weights, ", CodeBytes(out.size()), " in all"));
   return absl::OkStatus();
 }
 
 // Ends a stage: dumps its IR where asked, shows it and stops where --compile-to says so.
 absl::Status Compilation::EndPhase(CompilePhase phase, mlir::ModuleOp module, std::string summary) {
   sink_.EndStage(summary);
-  bool last = options_.compile_to == phase;
-  if (options_.dump_ir.empty() && !last) return absl::OkStatus();
+  if (!WantsIr(phase)) return absl::OkStatus();
   std::string text;
   llvm::raw_string_ostream stream(text);
   module.print(stream);
+  stopped_ = options_.compile_to == phase;
+  return ShowIr(phase, "", text);
+}
+
+absl::Status Compilation::ShowIr(CompilePhase phase, std::string_view suffix, const std::string& text) {
   if (!options_.dump_ir.empty()) {
-    auto path = std::filesystem::path(options_.dump_ir) /
-                absl::StrCat(static_cast<int>(phase) + 1, "-", Name(phase).data(), ".mlir");
+    auto path =
+        std::filesystem::path(options_.dump_ir) /
+        absl::StrCat(static_cast<int>(phase) + 1, "-", Name(phase).data(), std::string(suffix), ".mlir");
     std::ofstream out(path, std::ios::binary);
     out << text;
     out.close();
@@ -302,10 +276,7 @@ absl::Status Compilation::EndPhase(CompilePhase phase, mlir::ModuleOp module, st
       return MakeError("Q6002", "cannot write the IR dump", path.string(),
                        "is the folder there and writable?");
   }
-  if (last) {
-    sink_.Report(text);
-    stopped_ = true;
-  }
+  if (options_.compile_to == phase) sink_.Report(text);
   return absl::OkStatus();
 }
 

@@ -75,7 +75,7 @@ def usage(h, model):
     refused(h, "qcc unknown option", 2, "Q0101", ["--bogus", "qcc compile --help"], "qcc", "compile", TINY, "--bogus")
     out = h.path("never.qbin")
     for option, value, accepted in (("--numerics", "int9", "int8, f32"), ("--kv", "f8", "f16, f32"), ("--l2-norm", "mean", "sum, max"),
-                                    ("--cpu", "v9", "native, base, v3, v4vnni"), ("--target", "tpu", "cpu"),
+                                    ("--cpu", "v9", "native, base, v3, v4vnni"), ("--target", "tpu", "cpu, vulkan, cuda"), ("--gpu-profiles", "sg7", "sg32-dot"),
                                     ("--decode", "0", "from 1 to"), ("--prefill", "x", "from 1 to"),
                                     ("--compile-to", "lunch", "import, fuse, plan, code, artifact"), ("--report", "x", "fusion")):
         refused(h, f"qcc compile {option}={value}", 2, "Q0102", [value, accepted], "qcc", "compile", TINY, f"{option}={value}", "-o", out)

@@ -230,6 +230,8 @@ class Lowering {
         return "its grid has " + std::to_string(launch.grid[i]) + " workgroups in dimension " +
                std::to_string(i) + ", expected 1 to " + std::to_string(limits[i]);
     for (const Arg& arg : launch.args) {
+      if ((arg.space == gpu::Space::kImmediate) != (arg.bytes == 0))
+        return "it takes a number with bytes behind it, or a range of none";
       if (arg.bytes > kMaxBindingBytes)
         return "it binds " + std::to_string(arg.bytes) + " bytes at once, the limit is " +
                std::to_string(kMaxBindingBytes);

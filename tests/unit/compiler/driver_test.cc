@@ -9,6 +9,7 @@
 #include <set>
 
 #include "codegen/cpu/kernels/isa.h"
+#include "codegen/gpu/kernels/profiles.h"
 #include "compiler/driver/commands.h"
 #include "compiler/driver/console.h"
 #include "compiler/driver/inspect.h"
@@ -77,6 +78,28 @@ TEST(CompileOptions, EveryOptionArrives) {
   EXPECT_EQ(o->dump_kernels, "kernels");
 }
 
+TEST(CompileOptions, GpuTargets) {
+  CompileArguments a = Arguments();
+  a.targets = {"cuda", "cpu", "vulkan", "cuda"};
+  auto o = ToPipelineOptions(a);
+  ASSERT_TRUE(o.ok()) << o.status();
+  EXPECT_EQ(o->targets, (std::vector<std::string>{"cpu", "vulkan", "cuda"})) << "in the order of the table";
+  EXPECT_EQ(o->gpu_profiles,
+            (std::vector<std::string>{"sg32-dot", "sg64-dot", "sg8-dot", "none", "sm80", "sm61"}));
+  a.gpu_profiles = {"none", "sg8"};
+  a.kernels = "mine";
+  o = ToPipelineOptions(a);
+  ASSERT_TRUE(o.ok()) << o.status();
+  EXPECT_EQ(o->gpu_profiles, (std::vector<std::string>{"sg8", "none", "sm80", "sm61"}))
+      << "best first; cuda, of which none is named, has its own";
+  EXPECT_EQ(o->kernels, "mine");
+  a = Arguments();
+  a.targets = {"vulkan"};
+  o = ToPipelineOptions(a);
+  ASSERT_TRUE(o.ok()) << o.status();
+  EXPECT_TRUE(o->cpu.empty()) << "no CPU code was asked for";
+}
+
 TEST(CompileOptions, NativeIsThisMachine) {
   CompileArguments a = Arguments();
   a.cpu = {"native"};
@@ -87,8 +110,21 @@ TEST(CompileOptions, NativeIsThisMachine) {
 
 TEST(CompileOptions, UnknownValuesAreNamedWithWhatIsAccepted) {
   CompileArguments a = Arguments();
+  a.targets = {"tpu"};
+  ExpectUsageError(a, "--target", "'tpu', accepted: cpu, vulkan, cuda");
+  a = Arguments();
   a.targets = {"vulkan"};
-  ExpectUsageError(a, "--target", "'vulkan', accepted: cpu");
+  a.cpu = {"v3"};
+  ExpectUsageError(a, "--cpu", "target cpu, which is not chosen");
+  a = Arguments();
+  a.targets = {"vulkan"};
+  a.gpu_profiles = {"sm81"};
+  ExpectUsageError(a, "--gpu-profiles", "'sm81', accepted: sg32-dot");
+  a.gpu_profiles = {"sm80"};
+  ExpectUsageError(a, "--gpu-profiles=sm80", "target cuda, which is not chosen");
+  a = Arguments();
+  a.kernels = "folder";
+  ExpectUsageError(a, "--kernels", "target vulkan, which is not chosen");
   a = Arguments();
   a.cpu = {"v3", "v9"};
   ExpectUsageError(a, "--cpu", "'v9', accepted: native, base, v3");
@@ -261,6 +297,10 @@ TEST(Targets, ListsEveryLevelAndMarksThisMachine) {
     EXPECT_NE(text.find(isa.name), std::string::npos) << isa.name << " is missing:\n" << text;
   }
   EXPECT_NE(text.find(std::string(cpu::isa_info(cpu::host_isa()).name) + " *"), std::string::npos) << text;
+  for (const gpu::ProfileInfo& info : gpu::Profiles()) {
+    EXPECT_NE(text.find(info.profile.name + (info.by_default ? " +" : "  ")), std::string::npos) << text;
+    EXPECT_NE(text.find(info.needs), std::string::npos) << text;
+  }
 }
 
 ArtifactContents Artifact() {
@@ -268,7 +308,9 @@ ArtifactContents Artifact() {
   c.path = "m.qbin";
   c.file_bytes = 20000;
   c.major = 1;
-  c.sections = {{QBIN_SECTION_CODE, 0, 4096, 100, {}}, {QBIN_SECTION_WEIGHTS, 0, 8192, 5000, {}}};
+  c.sections = {{QBIN_SECTION_CODE, 0, 4096, 100, {}},
+                {QBIN_SECTION_WEIGHTS, 0, 8192, 5000, {}},
+                {QBIN_SECTION_CODE, 0, 16384, 300, {}}};
   ManifestSpec& m = c.manifest;
   m.arch = "qwen35";
   m.name = "na\xffme \x1b[2J";
@@ -279,7 +321,13 @@ ArtifactContents Artifact() {
   m.kv_bytes_per_token = 64;
   m.programs = {{"decode_1", SpecPhase::kDecode, 1, 777, 5, 2},
                 {"prefill_8", SpecPhase::kPrefill, 8, 999, 5, 2}};
-  m.code = {{"cpu", "v3", {"avx2"}, 0, 1}, {"cpu", "lies", {}, 88, 99}};
+  m.code = {
+      {"cpu", "v3", {"avx2"}, 0, 1}, {"cpu", "lies", {}, 88, 99}, {"vulkan", "sg8", {"subgroup-8"}, 2, 1}};
+  gpu::GpuCode& gpu = c.gpu_code[2];
+  gpu.kernels = {{"add.v4", "k_add_v4", 128, 2, 64, std::vector<uint32_t>(10), "gpu"}};
+  gpu.programs.resize(2);
+  gpu.programs[0].arena_bytes = 1234;
+  gpu.programs[0].dispatches = {{0, {1, 1, 1}, false, {}, 500, 40, 8, 7, "attention", 3}};
   m.formats = {{"q8_0", 3, 4000, 5000}};
   m.sampling.top_k = 20;
   m.provenance.compiler = "qcc 1";
@@ -299,6 +347,18 @@ TEST(Inspect, Json) {
   EXPECT_EQ(json["memory"]["kv_bytes_per_token"], 64);
   EXPECT_EQ(json["targets"][0]["code_bytes"], 100);
   EXPECT_EQ(json["targets"][1]["code_bytes"], 0) << "a section that does not exist";
+  EXPECT_FALSE(json["targets"][1].contains("gpu"));
+  const auto& gpu = json["targets"][2]["gpu"];
+  EXPECT_EQ(gpu["spirv_bytes"], 40);
+  EXPECT_EQ(gpu["host_bytes_per_token"]["sampled"], 4);
+  EXPECT_EQ(gpu["host_bytes_per_token"]["logits"], 40);
+  EXPECT_EQ(gpu["programs"][0]["name"], "decode_1");
+  EXPECT_EQ(gpu["programs"][0]["dispatches_per_attention_layer"], 1);
+  EXPECT_EQ(gpu["programs"][0]["read_bytes"], 500);
+  EXPECT_EQ(gpu["programs"][0]["kv_bytes_per_context_token"], 8);
+  EXPECT_EQ(gpu["kernels"][0]["name"], "add.v4");
+  EXPECT_NE(InspectText(Artifact()).find("1 kernels, 40 B of SPIR-V"), std::string::npos)
+      << InspectText(Artifact());
   EXPECT_EQ(json["formats"][0]["packed_bytes"], 5000);
   EXPECT_EQ(json["programs"][1]["phase"], "prefill");
   EXPECT_TRUE(json["tokenizer"].is_null());
@@ -306,6 +366,19 @@ TEST(Inspect, Json) {
   EXPECT_TRUE(json["sampling"]["temperature"].is_null());
   EXPECT_EQ(json["provenance"]["options"]["cpu"], "v3");
   EXPECT_EQ(InspectJson(Artifact()), InspectJson(Artifact()));
+}
+
+TEST(Inspect, GpuKeysAreDocumented) {
+  std::ifstream in(std::string(QCC_SOURCE_DIR) + "/docs/reference/inspect.md");
+  const std::string page((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  const auto json = nlohmann::json::parse(InspectJson(Artifact()));
+  for (const auto& [key, value] : json["targets"][2]["gpu"].items()) {
+    EXPECT_NE(page.find("`" + key + "`"), std::string::npos) << "key " << key << " is not documented";
+    if (!value.is_array()) continue;
+    for (const auto& [inner, v] : value[0].items()) {
+      EXPECT_NE(page.find("`" + inner + "`"), std::string::npos) << "key " << inner << " is not documented";
+    }
+  }
 }
 
 // docs/reference/inspect.md is the contract: the keys there are the keys printed.

@@ -89,7 +89,7 @@ TEST_F(QccTest, UsageErrors) {
   EXPECT_NE(err_.find("frobnicate"), std::string::npos) << err_;
   ExpectError({"compile"}, 2, "Q0101");
   ExpectError({"compile", "m.gguf", "--frob"}, 2, "Q0101");
-  ExpectError({"compile", "m.gguf", "--target=vulkan"}, 2, "Q0102");
+  ExpectError({"compile", "m.gguf", "--target=tpu"}, 2, "Q0102");
   ExpectError({"compile", "m.gguf", "-o", File("none/m.qbin")}, 2, "Q0103");
   ExpectError({"explain", "Q0000"}, 2, "Q0104");
   ExpectError({"eval", "m.gguf", "--tokens", "t", "-o", "o", "--kv", "f8"}, 2, "Q0102");

@@ -1,0 +1,162 @@
+#include "codegen/gpu/lower/EmitKernels.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "codegen/gpu/build/Build.h"
+#include "codegen/gpu/cuda/EmitPtx.h"
+#include "codegen/gpu/spirv/EmitSpirv.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+
+namespace qcc::gpu {
+namespace {
+using namespace llvm;
+
+Error cancelled() {
+  return createStringError(std::make_error_code(std::errc::operation_canceled), "interrupted");
+}
+
+uint32_t sharedBytes(mlir::ModuleOp module) {
+  uint32_t bytes = 0;
+  module.walk([&](mlir::gpu::GPUFuncOp func) {
+    for (mlir::BlockArgument attribution : func.getWorkgroupAttributions()) {
+      auto type = mlir::cast<mlir::MemRefType>(attribution.getType());
+      bytes += static_cast<uint32_t>(type.getNumElements() * type.getElementTypeBitWidth() / 8);
+    }
+  });
+  return bytes;
+}
+
+Error writeText(StringRef folder, const Twine& name, StringRef text) {
+  SmallString<128> path(folder);
+  sys::path::append(path, name);
+  std::error_code ec;
+  raw_fd_ostream out(path, ec);
+  if (!ec) {
+    out << text;
+    out.flush();
+    ec = out.error();
+  }
+  if (ec) return createStringError(ec, "cannot write '" + path + "': " + ec.message());
+  return Error::success();
+}
+
+class Emitter {
+ public:
+  Emitter(LoweredGpu& lowered, const EmitRequest& request)
+      : lowered(lowered), request(request), texts(lowered.kernels.size()), errors(lowered.kernels.size()) {}
+
+  Expected<std::string> run() {
+    const size_t count = lowered.kernels.size();
+    std::vector<std::thread> pool;
+    for (unsigned t = 1; t < std::min<size_t>(request.threads, count); ++t)
+      pool.emplace_back([this] { work(); });
+    work();
+    for (std::thread& thread : pool) thread.join();
+    if (stop) return cancelled();
+    // The first in the order of the kernels, whatever thread met one first.
+    for (const Failure& failure : errors)
+      if (!failure.message.empty())
+        return createStringError(failure.code, "gpu codegen: target " + Twine(request.profile.target) +
+                                                   ", profile " + request.profile.profile.name + ": " +
+                                                   failure.message);
+    if (isCuda())
+      if (Error e = emitModule()) return e;
+    std::string all;
+    for (const std::string& text : texts) all += text;
+    return all;
+  }
+
+ private:
+  void work() {
+    mlir::DialectRegistry registry;
+    registerKernelDialects(registry);
+    registerSpirvDialects(registry);
+    // One context for each thread: that is what lets them work side by side.
+    mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+    for (size_t i; !stop && (i = next++) < lowered.kernels.size();) {
+      if (Error e = emit(context, i))
+        handleAllErrors(std::move(e), [&](const ErrorInfoBase& info) {
+          errors[i] = {info.convertToErrorCode(), info.message()};
+        });
+      std::lock_guard lock(mutex);
+      if (request.progress && !request.progress(++done, lowered.kernels.size())) stop = true;
+    }
+  }
+
+  Error emit(mlir::MLIRContext& context, size_t i) {
+    KernelCode& code = lowered.code.kernels[i];
+    if (!code.spirv.empty()) return dumpSpirv(code);  // the user's own
+    const Launch& launch = lowered.kernels[i];
+    auto module = buildKernel(context, request.profile.profile, launch, code.entry);
+    if (!module) return module.takeError();
+    code.shared_bytes = sharedBytes(**module);
+    std::string text;
+    if (request.wantIr || !request.dumpDir.empty()) {
+      raw_string_ostream stream(text);
+      stream << "// kernel " << code.name << "\n";
+      (*module)->print(stream);
+      if (request.wantIr) texts[i] = text;
+    }
+    if (isCuda()) {
+      if (request.dumpDir.empty()) return Error::success();
+      return writeText(request.dumpDir, code.entry + ".mlir", text);
+    }
+    auto words = emitSpirv(**module, request.profile.profile, launch);
+    if (!words) return words.takeError();
+    code.spirv = std::move(*words);
+    if (!request.dumpDir.empty())
+      if (Error e = writeText(request.dumpDir, code.entry + ".mlir", text)) return e;
+    return dumpSpirv(code);
+  }
+
+  Error dumpSpirv(const KernelCode& code) const {
+    if (request.dumpDir.empty()) return Error::success();
+    // Kernels of the user's own are all called "main".
+    const std::string name = code.source == "gpu" ? code.entry : code.name;
+    return writeText(request.dumpDir, name + ".spvasm", disassembleSpirv(code.spirv));
+  }
+
+  bool isCuda() const { return request.profile.target == "cuda"; }
+
+  // All kernels as one PTX module: the driver compiles it once.
+  Error emitModule() {
+    mlir::DialectRegistry registry;
+    registerPtxDialects(registry);
+    mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+    std::vector<PtxKernel> kernels;
+    for (auto [i, launch] : enumerate(lowered.kernels))
+      kernels.push_back({lowered.code.kernels[i].entry, &launch});
+    auto ptx = emitPtx(context, request.profile.profile, kernels, request.profile.chip);
+    if (!ptx) return ptx.takeError();
+    lowered.code.ptx = std::move(*ptx);
+    if (request.dumpDir.empty()) return Error::success();
+    return writeText(request.dumpDir, "kernels.ptx", lowered.code.ptx);
+  }
+
+  LoweredGpu& lowered;
+  const EmitRequest& request;
+  struct Failure {
+    std::error_code code;
+    std::string message;
+  };
+  std::vector<std::string> texts;
+  std::vector<Failure> errors;
+  std::atomic<size_t> next{0};
+  std::atomic<bool> stop{false};
+  std::mutex mutex;
+  size_t done = 0;
+};
+
+}  // namespace
+
+Expected<std::string> emitKernels(LoweredGpu& lowered, const EmitRequest& request) {
+  return Emitter(lowered, request).run();
+}
+
+}  // namespace qcc::gpu

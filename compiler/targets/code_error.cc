@@ -1,0 +1,39 @@
+#include "compiler/targets/code_error.h"
+
+#include <cstdio>
+#include <string>
+#include <system_error>
+
+#include "frontends/gguf/error.h"
+
+namespace qcc::compiler {
+
+absl::Status CodeError(llvm::Error error) {
+  std::error_code code;
+  std::string message;
+  llvm::handleAllErrors(std::move(error), [&](const llvm::ErrorInfoBase& info) {
+    code = info.convertToErrorCode();
+    message += (message.empty() ? "" : "; ") + info.message();
+  });
+  if (code == std::errc::operation_canceled) return absl::CancelledError("interrupted");
+  const std::string where = "stage 'generate code'", help = "temporary files lie in TMPDIR, or in /tmp";
+  if (code == std::errc::no_space_on_device || code == std::errc::file_too_large) {
+    return MakeError("Q6003", message, where, help);
+  }
+  if (code.category() == std::generic_category() || code.category() == std::system_category()) {
+    return MakeError("Q6002", message, where, help);
+  }
+  return MakeError("Q3004", message, where);
+}
+
+std::string CodeBytes(uint64_t n) {
+  const char* units[] = {"B", "KiB", "MiB", "GiB"};
+  double value = static_cast<double>(n);
+  int unit = 0;
+  for (; value >= 1024 && unit < 3; ++unit) value /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof text, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+  return text;
+}
+
+}  // namespace qcc::compiler

@@ -1,0 +1,59 @@
+// What qcc can compile for: one entry per value of --target. A target turns a plan into code sections.
+#ifndef QCC_COMPILER_TARGETS_TARGETS_H_
+#define QCC_COMPILER_TARGETS_TARGETS_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/pipeline/diagnostics.h"
+#include "compiler/pipeline/options.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace qcc::compiler {
+
+struct TargetRequest {
+  mlir::ModuleOp plan;  // verified; not changed
+  const PipelineOptions& options;
+  bool want_ir;  // fill TargetCode::ir
+  DiagnosticCollector& diagnostics;
+  ProgressSink& sink;
+};
+
+// One form of all programs: an ISA level, a GPU profile.
+struct CodeVariant {
+  std::string isa;
+  std::vector<std::string> features;
+  std::vector<uint8_t> bytes;  // of the code section
+};
+
+struct TargetCode {
+  std::vector<CodeVariant> variants;  // best first
+  std::string summary;                // for people
+  // IR that the code was made from: a suffix for file names ("", "-sg32-dot") and the text.
+  std::vector<std::pair<std::string, std::string>> ir;
+  // What changed the code besides the options' values, as key and value: the user's own kernels.
+  std::vector<std::pair<std::string, std::string>> provenance;
+};
+
+struct TargetInfo {
+  std::string_view name;
+  // Errors: Q3003 and Q3004 (an op without kernel, code generation), Q6xxx (dumps), CancelledError.
+  absl::StatusOr<TargetCode> (*generate)(const TargetRequest& request);
+};
+
+// In the order in which code stands in an artifact.
+const std::vector<TargetInfo>& Targets();
+// Null when there is none of that name.
+const TargetInfo* FindTarget(std::string_view name);
+
+absl::StatusOr<TargetCode> GenerateCpu(const TargetRequest& request);
+absl::StatusOr<TargetCode> GenerateVulkan(const TargetRequest& request);
+absl::StatusOr<TargetCode> GenerateCuda(const TargetRequest& request);
+
+}  // namespace qcc::compiler
+
+#endif  // QCC_COMPILER_TARGETS_TARGETS_H_

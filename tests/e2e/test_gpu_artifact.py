@@ -1,0 +1,136 @@
+"""GPU artifacts from the command line: what is in them, what `qcc inspect` says, kernels of the user's own."""
+import json
+import os
+import re
+import shutil
+
+from harness import ROOT, TINY, GOLDEN, Harness
+
+BUCKETS = ["--decode=1,2", "--prefill=8"]
+KERNELS = os.path.join(ROOT, "tests", "e2e", "kernels")
+# Of the issue that brought GPUs: what one layer may cost.
+MOST_PER_ATTENTION_LAYER, MOST_PER_GDN_LAYER = 14, 16
+
+
+def read(path, mode="rb"):
+    with open(path, mode) as f:
+        return f.read()
+
+
+def inspect(h, qbin):
+    return json.loads(h.run("qcc", "inspect", "--json", qbin))
+
+
+def has_vulkan(h):
+    return re.search(r"^\W*vulkan:\d", h.tool("qrun", "devices").stdout.decode(), re.M) is not None
+
+
+def contents(h):
+    fat = h.compile(TINY, "fat.qbin", "--target=cuda,vulkan,cpu", "--cpu=base,v3", "--gpu-profiles=none,sg8-dot,sm61", *BUCKETS)
+    again = h.compile(TINY, "again.qbin", "--target=cpu,vulkan,cuda", "--cpu=v3,base", "--gpu-profiles=sm61,sg8-dot,none", *BUCKETS)
+    h.check("the same targets in another order: the same bytes", read(fat) == read(again))
+    report = inspect(h, fat)
+    targets = [(t["target"], t["isa"]) for t in report["targets"]]
+    h.check("cpu, vulkan, cuda, each best first",
+            targets == [("cpu", "v3"), ("cpu", "base"), ("vulkan", "sg8-dot"), ("vulkan", "none"), ("cuda", "sm61")], str(targets))
+    h.check("one weight section for all", len({t["weights_section"] for t in report["targets"]}) == 1
+            and sum(s["kind"] == "weights" for s in report["sections"]) == 1)
+    options = report["provenance"]["options"]
+    h.check("provenance names targets and profiles", options["target"] == "cpu,vulkan,cuda" and options["gpu_profiles"] == "sg8-dot,none,sm61", str(options))
+    h.check("qcc verify", h.tool("qcc", "verify", fat).returncode == 0)
+    weights = report["memory"]["weights_bytes"]
+    for t in report["targets"]:
+        if t["target"] == "cpu":
+            h.check(f"cpu {t['isa']} has no GPU report", "gpu" not in t)
+            continue
+        name, gpu = f"{t['target']} {t['isa']}", t["gpu"]
+        attention = max(p["dispatches_per_attention_layer"] for p in gpu["programs"])
+        delta = max(p["dispatches_per_gdn_layer"] for p in gpu["programs"])
+        h.check(f"{name}: dispatches of an attention layer", 0 < attention <= MOST_PER_ATTENTION_LAYER, f"{attention}, at most {MOST_PER_ATTENTION_LAYER}")
+        h.check(f"{name}: dispatches of a GDN layer", 0 < delta <= MOST_PER_GDN_LAYER, f"{delta}, at most {MOST_PER_GDN_LAYER}")
+        decode = next(p for p in gpu["programs"] if p["name"] == "decode_1")
+        # The tied embedding is the head, too: a token reads every weight about once.
+        h.check(f"{name}: a token reads the weights once", 0.95 * weights <= decode["weight_bytes"] <= 1.05 * weights,
+                f"{decode['weight_bytes']} of {weights}")
+        h.check(f"{name}: a token reads weights, states and little else", decode["weight_bytes"] + report["memory"]["state_bytes_per_sequence"] * 0.9
+                <= decode["read_bytes"] <= 1.5 * (weights + report["memory"]["state_bytes_per_sequence"]), f"{decode['read_bytes']}")
+        h.check(f"{name}: KV read per token of context", decode["kv_bytes_per_context_token"] == report["memory"]["kv_bytes_per_token"],
+                f"{decode['kv_bytes_per_context_token']} of {report['memory']['kv_bytes_per_token']}")
+        h.check(f"{name}: 4 bytes to the host per token", gpu["host_bytes_per_token"] == {"sampled": 4, "logits": 4 * report["model"]["vocab_size"]})
+        code = gpu["ptx_bytes"] if t["target"] == "cuda" else gpu["spirv_bytes"]
+        h.check(f"{name}: the code is in the section", 0 < code < t["code_bytes"], f"{code} of {t['code_bytes']}")
+        h.check(f"{name}: every kernel is ours", gpu["kernels"] and {k["source"] for k in gpu["kernels"]} == {"gpu"})
+    text = h.run("qcc", "inspect", fat).decode()
+    h.check("inspect as text", all(word in text for word in ("vulkan sg8-dot", "cuda sm61", "of SPIR-V", "of PTX", "decode_1")))
+    return report
+
+
+def alone(h):
+    qbin = h.compile(TINY, "vulkan.qbin", "--target=vulkan", "--gpu-profiles=sg8-dot,none", *BUCKETS)
+    report = inspect(h, qbin)
+    h.check("--target=vulkan has no CPU code", {t["target"] for t in report["targets"]} == {"vulkan"} and "cpu" not in report["provenance"]["options"])
+    p = h.tool("qrun", qbin, "--device=cpu", "--raw", "-n", "1", "-p", "x")
+    h.check("it does not run on the CPU, and says so", p.returncode not in (0, 1) and b"cpu" in p.stderr.lower(), f"exit {p.returncode}: {p.stderr.decode()[:200]}")
+    return qbin
+
+
+def phases(h):
+    dump = h.path("dump")
+    ir = h.run("qcc", "compile", TINY, "--target=vulkan,cuda", "--gpu-profiles=none,sm61", "--compile-to=code", f"--dump-kernels={dump}", f"--dump-ir={h.path('ir')}", "-q", *BUCKETS)
+    h.check("--compile-to=code prints the kernels", ir.count(b"gpu.func") > 20 and b"// kernel norm." in ir)
+    h.check("--dump-ir has them by profile", {"4-code-none.mlir", "4-code-sm61.mlir"} <= set(os.listdir(h.path("ir"))))
+    vulkan, cuda = os.listdir(os.path.join(dump, "vulkan-none")), os.listdir(os.path.join(dump, "cuda-sm61"))
+    mlir = {f[:-5] for f in vulkan if f.endswith(".mlir")}
+    h.check("--dump-kernels: MLIR and SPIR-V of each", mlir and mlir == {f[:-7] for f in vulkan if f.endswith(".spvasm")})
+    h.check("--dump-kernels: MLIR of each and one PTX module", "kernels.ptx" in cuda and mlir <= {f[:-5] for f in cuda if f.endswith(".mlir")})
+    h.check("the PTX has an entry for each", {e for e in mlir if f".entry {e}(" not in read(os.path.join(dump, "cuda-sm61", "kernels.ptx"), "r")} == set())
+
+
+def own_kernels(h, plain):
+    page = read(os.path.join(ROOT, "docs", "replace-a-kernel.md"), "r")
+    example = read(os.path.join(KERNELS, "quantize.*.comp"), "r")
+    h.check("the docs show the example that is tested", example in page)
+    qbin = h.compile(TINY, "own.qbin", "--target=vulkan", "--gpu-profiles=sg8-dot,none", f"--kernels={KERNELS}", *BUCKETS)
+    report = inspect(h, qbin)
+    for t in report["targets"]:
+        sources = {k["name"]: k["source"] for k in t["gpu"]["kernels"]}
+        glsl = {n for n, s in sources.items() if s == "glsl"}
+        h.check(f"{t['isa']}: every quantize kernel is replaced, no other", glsl and glsl == {n for n in sources if n.startswith("quantize.")}, str(sorted(glsl)))
+    h.check("provenance has the kernel's hash", re.fullmatch("[0-9a-f]{32}", report["provenance"]["options"].get("kernel quantize.*.comp", "")) is not None)
+
+    for what, name, change, says in (
+            ("a kernel that does not exist", "quantise.k1.comp", lambda s: s, "near names: quantize."),
+            ("a syntax error", "quantize.*.comp", lambda s: s.replace("float peak = 0;", "float peak = ;"), "comp:31: error"),
+            ("another workgroup size", "quantize.*.comp", lambda s: s.replace("local_size_x = QCC_WORKGROUP_SIZE", "local_size_x = 3"), "3 x 1 x 1")):
+        folder = h.path("broken")
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder)
+        with open(os.path.join(folder, name), "w") as f:
+            f.write(change(example))
+        p = h.tool("qcc", "compile", TINY, "-o", h.path("never.qbin"), "--target=vulkan", "--gpu-profiles=none", f"--kernels={folder}", *BUCKETS)
+        h.check(f"--kernels with {what}", p.returncode == 3 and b"[Q3005]" in p.stderr and says.encode() in p.stderr and not os.path.exists(h.path("never.qbin")),
+                p.stderr.decode()[:300] if says.encode() not in p.stderr else "")
+
+    if not has_vulkan(h):
+        print("skip the example's logits: no Vulkan device", flush=True)
+        return
+    tokens = os.path.join(GOLDEN, "tokens-288.txt")
+    few = h.path("tokens.txt")
+    with open(few, "w") as f:
+        f.write("\n".join(read(tokens, "r").split()[:24]) + "\n")
+    a, b = h.logits(plain, few, "--device=vulkan"), h.logits(qbin, few, "--device=vulkan")
+    h.check("the example's logits are those of our kernel, bit for bit", a == b)
+    h.check("the example's golden values", h.tool("qrun", "check", qbin, "--device=vulkan").returncode == 0)
+
+
+def main():
+    h = Harness(__doc__)
+    contents(h)
+    plain = alone(h)
+    phases(h)
+    own_kernels(h, plain)
+    h.finish()
+
+
+if __name__ == "__main__":
+    main()

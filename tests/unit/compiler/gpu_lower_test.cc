@@ -1,0 +1,184 @@
+// Plans to launches: bases of layers, barriers, scratch, names of what is missing.
+#include "codegen/gpu/lower/LowerToLaunches.h"
+
+#include <gtest/gtest.h>
+
+#include "dialects/plan/PlanSummary.h"
+#include "dialects/plan/kernel_families.h"
+#include "llvm/ADT/STLExtras.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/IR/Verifier.h"
+
+namespace qcc::gpu {
+namespace {
+
+class GpuLower : public testing::Test {
+ protected:
+  GpuLower() : handler_(&context_, [this](mlir::Diagnostic& d) { said_ += d.str() + "\n"; }) {
+    context_.loadDialect<plan::PlanDialect>();
+  }
+  mlir::FailureOr<LoweredGpu> Lower(const std::string& body, const std::string& profile = "none") {
+    module_ = mlir::parseSourceString<mlir::ModuleOp>(
+        "module attributes {hir.vocab_size = 40 : i64} {\n" + body + "\n}", &context_);
+    EXPECT_TRUE(module_) << "the plan of this test does not parse: " << said_;
+    if (!module_) return mlir::failure();
+    return lowerToLaunches(*module_, *FindProfile(profile));
+  }
+  static std::vector<size_t> Of(const ProgramCode& program, std::string_view family) {
+    std::vector<size_t> places;
+    for (size_t i = 0; i < program.dispatches.size(); ++i)
+      if (program.dispatches[i].family == family) places.push_back(i);
+    return places;
+  }
+
+  mlir::MLIRContext context_;
+  std::string said_;
+  mlir::ScopedDiagnosticHandler handler_;
+  mlir::OwningOpRef<mlir::ModuleOp> module_;
+};
+
+// Two layers share a block; each norm has its own weight.
+constexpr char kTwoLayers[] = R"mlir(
+  plan.weight @a ["a"] "f32" f32 1 x 64 at 0 size 256
+  plan.weight @b ["b"] "f32" f32 1 x 64 at 256 size 256
+  plan.block @block weights 256 state 0 kv 0 {
+    plan.dispatch "norm" {cols = 64 : i64, eps = 1.0e-06 : f32, source = "rows"} ["x", "weight", "out"] [#plan.ref<arena, 0, 512, read>, #plan.ref<weights, 0, 256, read>, #plan.ref<arena, 512, 512, write>]
+    plan.barrier
+    plan.dispatch "add" {cols = 64 : i64} ["x", "y"] [#plan.ref<arena, 512, 512, read>, #plan.ref<arena, 0, 512, readwrite>]
+  }
+  plan.program @prefill_2 prefill rows 2 arena 1024 {
+    plan.call @block weights 0 state 0 kv 0 layer "blk.0"
+    plan.barrier
+    plan.call @block weights 256 state 0 kv 0 layer "blk.1"
+  }
+)mlir";
+
+TEST_F(GpuLower, LayersHaveTheirBasesAndNumbers) {
+  auto lowered = Lower(kTwoLayers);
+  ASSERT_TRUE(mlir::succeeded(lowered)) << said_;
+  ASSERT_EQ(lowered->code.programs.size(), 1u);
+  EXPECT_EQ(lowered->code.max_rows, 2u);
+  EXPECT_TRUE(lowered->code.sample_programs.empty()) << "no program writes logits";
+  const ProgramCode& program = lowered->code.programs[0];
+  const auto norms = Of(program, "norm"), adds = Of(program, "add");
+  ASSERT_EQ(norms.size(), 2u);
+  ASSERT_EQ(adds.size(), 2u);
+  for (int layer = 0; layer < 2; ++layer) {
+    const DispatchCode& norm = program.dispatches[norms[layer]];
+    EXPECT_EQ(norm.layer, layer);
+    EXPECT_EQ(program.dispatches[adds[layer]].layer, layer);
+    bool weight = false;
+    for (const Arg& arg : norm.args)
+      weight |= arg.space == Space::kWeights && arg.value == 256u * layer && arg.bytes == 256;
+    EXPECT_TRUE(weight) << "layer " << layer << " does not read its own weight";
+  }
+  EXPECT_EQ(program.dispatches[norms[0]].kernel, program.dispatches[norms[1]].kernel);
+  EXPECT_EQ(lowered->kernels.size(), lowered->code.kernels.size());
+  EXPECT_EQ(lowered->kernels.size(), 2u) << "norm and add, whatever the number of layers";
+}
+
+TEST_F(GpuLower, BarriersStandBeforeWhatWaits) {
+  auto lowered = Lower(kTwoLayers);
+  ASSERT_TRUE(mlir::succeeded(lowered)) << said_;
+  const auto& dispatches = lowered->code.programs[0].dispatches;
+  ASSERT_EQ(dispatches.size(), 4u);
+  EXPECT_FALSE(dispatches[0].barrier);
+  EXPECT_TRUE(dispatches[1].barrier) << "inside the block";
+  EXPECT_TRUE(dispatches[2].barrier) << "between the calls";
+  EXPECT_TRUE(dispatches[3].barrier);
+}
+
+// Attention of decode programs takes scratch.
+std::string Attentions(const char* between) {
+  const std::string attention = R"mlir(
+    plan.dispatch "attention" {gated = false, head_dim = 64 : i64, kv = "f16", kv_heads = 1 : i64, q_heads = 2 : i64, scale = 0.125 : f32} ["q", "kv", "out"] [#plan.ref<arena, 0, 512, read>, #plan.ref<kv, 0, 256, read>, #plan.ref<arena, )mlir";
+  return "plan.program @prefill_1 prefill rows 1 arena 1600 {\n" + attention + "512, 512, write>]\n" +
+         between + attention + "1024, 512, write>]\n}";
+}
+
+std::vector<Arg> ScratchOf(const LoweredGpu& lowered, uint64_t arena) {
+  std::vector<Arg> scratch;
+  for (const DispatchCode& d : lowered.code.programs[0].dispatches)
+    for (const Arg& arg : d.args)
+      if (arg.space == Space::kArena && arg.value >= arena) scratch.push_back(arg);
+  return scratch;
+}
+
+TEST_F(GpuLower, ScratchIsSharedOnlyAcrossBarriers) {
+  auto side = Lower(Attentions(""));
+  ASSERT_TRUE(mlir::succeeded(side)) << said_;
+  const std::vector<Arg> apart = ScratchOf(*side, 1600);
+  ASSERT_FALSE(apart.empty()) << "this test needs a kernel that takes scratch";
+  // The first half of the launches is the first dispatch.
+  uint64_t first_end = 0, second_begin = UINT64_MAX;
+  for (size_t i = 0; i < apart.size(); ++i) {
+    EXPECT_EQ(apart[i].value % 256, 0u);
+    EXPECT_LE(apart[i].value + apart[i].bytes, side->code.programs[0].arena_bytes);
+    if (i < apart.size() / 2)
+      first_end = std::max(first_end, apart[i].value + apart[i].bytes);
+    else
+      second_begin = std::min(second_begin, apart[i].value);
+  }
+  EXPECT_LE(first_end, second_begin) << "two dispatches that may run side by side share scratch";
+
+  auto after = Lower(Attentions("plan.barrier\n"));
+  ASSERT_TRUE(mlir::succeeded(after)) << said_;
+  EXPECT_LT(after->code.programs[0].arena_bytes, side->code.programs[0].arena_bytes)
+      << "behind a barrier the scratch is free again";
+}
+
+TEST_F(GpuLower, WhatHasNoKernelIsNamed) {
+  auto lowered = Lower(R"mlir(
+    plan.block @block weights 0 state 0 kv 0 {
+      plan.dispatch "quantize" {cols = 48 : i64} ["x", "out_q"] [#plan.ref<arena, 0, 192, read>, #plan.ref<arena, 192, 128, write>]
+    }
+    plan.program @prefill_1 prefill rows 1 arena 512 {
+      plan.call @block weights 0 state 0 kv 0 layer "blk.7"
+    }
+  )mlir");
+  ASSERT_TRUE(mlir::failed(lowered)) << "blocks of 32 do not fit into 48 columns";
+  for (const char* part : {"'quantize'", "blk.7", "vulkan", "none", "cols = 48"})
+    EXPECT_NE(said_.find(part), std::string::npos) << "the error does not name " << part << ": " << said_;
+}
+
+TEST_F(GpuLower, SamplingForOneAndForAllRows) {
+  auto lowered = Lower(R"mlir(
+    plan.weight @w ["w"] "f32" x16 40 x 64 at 0 size 12288
+    plan.program @head_4 head rows 4 arena 1024 {
+      plan.dispatch "linear" {epilogue = "store", format = "f32", k = 64 : i64, n = 40 : i64, numerics = "f32", rows = "out_rows"} ["x", "w", "y"] [#plan.ref<arena, 0, 1024, read>, #plan.ref<weights, 0, 12288, read>, #plan.ref<logits, 0, 768, write>]
+    }
+  )mlir");
+  ASSERT_TRUE(mlir::succeeded(lowered)) << said_;
+  std::vector<std::pair<Sampling, uint32_t>> found;
+  for (const SampleProgramCode& p : lowered->code.sample_programs) {
+    found.emplace_back(p.kind, p.rows);
+    ASSERT_FALSE(p.dispatches.empty());
+    EXPECT_TRUE(p.dispatches[0].barrier) << "the logits are another program's";
+  }
+  const std::vector<std::pair<Sampling, uint32_t>> expected = {
+      {Sampling::kGreedy, 1}, {Sampling::kDraw, 1}, {Sampling::kGreedy, 4}, {Sampling::kDraw, 4}};
+  EXPECT_EQ(found, expected);
+}
+
+TEST(Profiles, OfOneTargetStandTogetherUnderNamesOfTheirOwn) {
+  std::vector<std::string> names, targets;
+  for (const ProfileInfo& info : Profiles()) {
+    EXPECT_FALSE(llvm::is_contained(names, info.profile.name)) << info.profile.name << " stands twice";
+    names.push_back(info.profile.name);
+    if (targets.empty() || targets.back() != info.target) {
+      EXPECT_FALSE(llvm::is_contained(targets, info.target)) << info.target << " is torn apart";
+      targets.push_back(info.target);
+    }
+    EXPECT_EQ(FindProfile(info.profile.name), &info);
+  }
+  EXPECT_EQ(FindProfile("sg32-dot")->features, (std::vector<std::string>{"subgroup-32", "int-dot"}));
+  EXPECT_EQ(FindProfile("none")->features, std::vector<std::string>());
+  EXPECT_EQ(FindProfile("sm80")->features,
+            (std::vector<std::string>{"sm-80", "subgroup-32", "int-dot", "matrix"}));
+  EXPECT_EQ(FindProfile("sm99"), nullptr);
+}
+
+}  // namespace
+}  // namespace qcc::gpu
