@@ -6,20 +6,13 @@
 #include <limits>
 #include <random>
 
-#include "codegen/gpu/kernels/launch.h"
-#include "runtime/engine/sampler.h"
 #include "tests/device/sandbox.h"
+#include "tests/unit/gpu_kernels/sample_cases.h"
 
 namespace qcc::gpu {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
-
-struct Row {
-  std::vector<float> logits;
-  qrt::SamplerOptions options;
-  std::vector<int32_t> accepted;
-};
 
 using ExpandSample = std::vector<Launch> (*)(int64_t, int64_t, Expansion&, uint64_t*);
 
@@ -55,20 +48,12 @@ std::vector<int32_t> OnDevice(ExpandSample expand, const std::vector<std::vector
   return tokens;
 }
 
-int32_t OnHost(qrt::Sampler& sampler, const std::vector<float>& logits) {
-  int32_t token = -100;
-  const qrt::Status status = sampler.Sample(logits, &token);
-  if (status.number() == 7203) return QRT_GPU_SAMPLE_BAD_LOGIT;
-  if (status.number() == 7204) return QRT_GPU_SAMPLE_NO_TOKEN;
-  EXPECT_TRUE(status.ok()) << status.ToString();
-  return token;
-}
-
 // Draws `draws` tokens for every row on both sides, which each accept their own.
-void ExpectEqualDraws(const std::vector<Row>& rows, int draws, const std::string& what, size_t gap = 3) {
+void ExpectEqualDraws(const std::vector<SampleRow>& rows, int draws, const std::string& what,
+                      size_t gap = 3) {
   std::vector<qrt::Sampler> host, device;
   std::vector<std::vector<float>> logits;
-  for (const Row& row : rows) {
+  for (const SampleRow& row : rows) {
     for (auto* samplers : {&host, &device}) {
       auto made = qrt::Sampler::Create(static_cast<uint32_t>(row.logits.size()), row.options);
       ASSERT_TRUE(made.ok()) << made.status().ToString();
@@ -101,72 +86,14 @@ void ExpectEqualDraws(const std::vector<Row>& rows, int draws, const std::string
   }
 }
 
-template <typename T>
-T OneOf(std::mt19937& random, std::initializer_list<T> values) {
-  return values.begin()[random() % values.size()];
-}
-
-float Between(std::mt19937& random, float low, float high) {
-  return low + (high - low) * static_cast<float>(random() % 65536) / 65536;
-}
-
-std::vector<float> AnyLogits(std::mt19937& random, size_t vocab) {
-  std::vector<float> logits(vocab);
-  const float spread = OneOf(random, {0.f, 1e-6f, 0.5f, 5.f, 20.f, 300.f});
-  const float middle = OneOf(random, {0.f, 0.f, -12.f, 1000.f});
-  for (float& l : logits) l = middle + spread * (Between(random, -1, 1) + Between(random, -1, 1));
-  const uint32_t kind = random() % 8;
-  if (kind < 3) {  // ties
-    for (float& l : logits) l = std::round(l);
-  } else if (kind == 3) {  // mostly excluded
-    for (float& l : logits) l = random() % 4 == 0 ? l : -kInf;
-  } else if (kind == 4) {  // anything finite
-    for (float& l : logits) {
-      uint32_t bits = random();
-      if ((bits & 0x7F800000) == 0x7F800000) bits ^= 0x40000000;
-      std::memcpy(&l, &bits, 4);
-    }
-  } else if (kind == 5) {  // both zeros and subnormals
-    for (float& l : logits) l = OneOf(random, {0.f, -0.f, 1e-42f, -1e-42f, 1e-9f, 0.3f});
-  }
-  const uint32_t damage = random() % 40;
-  if (damage < 4) logits[random() % vocab] = OneOf(random, {std::nanf(""), -std::nanf(""), kInf, -kInf});
-  if (damage == 4) std::fill(logits.begin(), logits.end(), -kInf);
-  return logits;
-}
-
-qrt::SamplerOptions AnyOptions(std::mt19937& random) {
-  qrt::SamplerOptions o;
-  o.seed = random();
-  o.temperature = OneOf(random, {0.f, 1.f, 0.7f, 0.8f, 1.5f, 1e-3f, 100.f, 1e-30f, 1e30f});
-  o.top_k = OneOf(random, {0, 0, 1, 2, 20, 40, 300, 600, 1 << 20});
-  o.top_p = OneOf(random, {1.f, 1.f, 0.95f, 0.8f, 0.5f, 0.f, 1e-20f, 0.99999994f});
-  o.min_p = OneOf(random, {0.f, 0.f, 0.05f, 0.5f, 1.f, 1e-12f, 1e-30f});
-  if (random() % 2 == 0) {
-    o.repeat_penalty = OneOf(random, {1.f, 1.1f, 0.5f, 1.3f, 1e20f, 1e-20f});
-    o.presence_penalty = OneOf(random, {0.f, 0.3f, 1.5f, -2.f, 1e30f});
-    o.frequency_penalty = OneOf(random, {0.f, 0.1f, 2.f, -0.5f, -1e30f});
-    o.penalty_window = OneOf(random, {64, -1, 3, 0, 500});
-  }
-  return o;
-}
-
-Row AnyRow(std::mt19937& random, size_t vocab) {
-  Row row{AnyLogits(random, vocab), AnyOptions(random), {}};
-  const size_t accepted = OneOf(random, {0u, 3u, 80u, 700u});
-  const size_t different = 1 + random() % vocab;
-  for (size_t i = 0; i < accepted; ++i) row.accepted.push_back(static_cast<int32_t>(random() % different));
-  return row;
-}
-
 TEST(DeviceSampling, DrawsTheHostsTokens) {
   std::mt19937 random(11);
   for (size_t vocab :
        {size_t{1}, size_t{2}, size_t{7}, size_t{127}, size_t{129}, size_t{1000}, size_t{1025}}) {
     const int rounds = vocab <= 7 ? 20 : 30;
     for (int round = 0; round < rounds; ++round) {
-      std::vector<Row> rows(1 + random() % 6);
-      for (Row& row : rows) row = AnyRow(random, vocab);
+      std::vector<SampleRow> rows(1 + random() % 6);
+      for (SampleRow& row : rows) row = AnySampleRow(random, vocab);
       ExpectEqualDraws(rows, 3, "vocabulary " + std::to_string(vocab) + ", round " + std::to_string(round),
                        random() % 2);
       if (testing::Test::HasFailure()) return;
@@ -178,7 +105,7 @@ TEST(DeviceSampling, DrawsTheHostsTokensOverManyChunks) {
   std::mt19937 random(12);
   for (size_t vocab : {size_t{3000}, size_t{5001}, size_t{20000}}) {
     for (int round = 0; round < 8; ++round) {
-      std::vector<Row> rows = {AnyRow(random, vocab), AnyRow(random, vocab)};
+      std::vector<SampleRow> rows = {AnySampleRow(random, vocab), AnySampleRow(random, vocab)};
       ExpectEqualDraws(rows, 2, "vocabulary " + std::to_string(vocab) + ", round " + std::to_string(round));
       if (testing::Test::HasFailure()) return;
     }
@@ -191,7 +118,7 @@ TEST(DeviceSampling, DrawsTheHostsTokensFromFlatDistributions) {
   std::mt19937 random(13);
   for (float top_p : {1.f, 0.9f, 0.3f}) {
     for (int32_t top_k : {0, 1500}) {
-      Row equal, near;
+      SampleRow equal, near;
       equal.options.top_p = near.options.top_p = top_p;
       equal.options.top_k = near.options.top_k = top_k;
       equal.options.seed = near.options.seed = 5 + static_cast<uint64_t>(top_k);
@@ -204,8 +131,8 @@ TEST(DeviceSampling, DrawsTheHostsTokensFromFlatDistributions) {
 
 TEST(DeviceSampling, DrawsTheHostsTokensFromALargeVocabulary) {
   std::mt19937 random(14);
-  Row usual, free, tied;
-  for (Row* row : {&usual, &free, &tied}) {
+  SampleRow usual, free, tied;
+  for (SampleRow* row : {&usual, &free, &tied}) {
     row->logits.resize(248320);
     for (float& l : row->logits)
       l = 4 * (Between(random, -1, 1) + Between(random, -1, 1) + Between(random, -1, 1));

@@ -1,0 +1,32 @@
+// Rows of logits and options for tests of sampling on devices, and the host's answer.
+#ifndef QCC_TESTS_UNIT_GPU_KERNELS_SAMPLE_CASES_H_
+#define QCC_TESTS_UNIT_GPU_KERNELS_SAMPLE_CASES_H_
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "codegen/gpu/kernels/launch.h"
+#include "runtime/engine/sampler.h"
+
+namespace qcc::gpu {
+
+struct SampleRow {
+  std::vector<float> logits;
+  qrt::SamplerOptions options;
+  std::vector<int32_t> accepted;
+};
+
+float Between(std::mt19937& random, float low, float high);
+
+// Ties, excluded tokens, both zeros, subnormals, any bits; now and then NaN, infinity or no token at all.
+std::vector<float> AnyLogits(std::mt19937& random, size_t vocab);
+// With options of all kinds, extreme ones too.
+SampleRow AnySampleRow(std::mt19937& random, size_t vocab);
+
+// What a sample program must leave in the results.
+int32_t OnHost(qrt::Sampler& sampler, const std::vector<float>& logits);
+
+}  // namespace qcc::gpu
+
+#endif  // QCC_TESTS_UNIT_GPU_KERNELS_SAMPLE_CASES_H_
