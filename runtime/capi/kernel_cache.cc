@@ -48,7 +48,11 @@ void TrimCacheFolder(const std::string& folder, uint64_t max_bytes) {
     struct stat found = {};
     if (lstat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) continue;
     const uint64_t bytes = static_cast<uint64_t>(found.st_size);
-    files.push_back({found.st_mtim.tv_sec, found.st_mtim.tv_nsec, bytes, path});
+    const timespec& used = std::tie(found.st_atim.tv_sec, found.st_atim.tv_nsec) >
+                                   std::tie(found.st_mtim.tv_sec, found.st_mtim.tv_nsec)
+                               ? found.st_atim
+                               : found.st_mtim;
+    files.push_back({used.tv_sec, used.tv_nsec, bytes, path});
     total += bytes;
   }
   std::sort(files.begin(), files.end(), [](const File& a, const File& b) {

@@ -53,6 +53,95 @@ TEST_F(QrtApi, BatchNamesTheItemThatIsWrong) {
             0);
 }
 
+TEST_F(QrtApi, AnAppendChoosesTheTokenThatTheSamplerWould) {
+  const Artifact artifact = Open(path());
+  const Engine engine = MakeEngine(artifact.get(), 2);
+  qrt_sampler_options sampling = Sized<qrt_sampler_options>();
+  sampling.temperature = 1;
+  sampling.top_p = 0.9F;
+  sampling.repeat_penalty = 1.2F;
+  sampling.penalty_window = -1;
+  sampling.seed = 3;
+  using Sampler = std::unique_ptr<qrt_sampler, Releaser<qrt_sampler_release>>;
+  const auto make = [&] {
+    qrt_sampler* sampler = nullptr;
+    EXPECT_EQ(qrt_sampler_create(artifact.get(), &sampling, &sampler, nullptr), QRT_OK);
+    return Sampler(sampler);
+  };
+  const Session inside = MakeSession(engine.get()), outside = MakeSession(engine.get()),
+                batched = MakeSession(engine.get()), other = MakeSession(engine.get());
+  const Sampler a = make(), b = make(), c = make();
+  std::vector<int32_t> tokens = Tokens(30);
+  qrt_error error = Sized<qrt_error>();
+  for (int i = 0; i < 40; ++i) {
+    int32_t next = -1, expected = -1, in_batch = -1;
+    qrt_append_options options = Sized<qrt_append_options>();
+    options.sampler = a.get();
+    options.next = &next;
+    ASSERT_EQ(qrt_session_append(inside.get(), tokens.data(), tokens.size(), &options, &error), QRT_OK)
+        << Say(error);
+    EXPECT_EQ(qrt_session_logits(inside.get()), nullptr);
+    ASSERT_EQ(qrt_session_append(outside.get(), tokens.data(), tokens.size(), nullptr, &error), QRT_OK);
+    ASSERT_EQ(qrt_sampler_sample(b.get(), qrt_session_logits(outside.get()), 272, &expected, &error), QRT_OK);
+    qrt_batch_item items[2] = {};
+    items[0] = {other.get(), tokens.data(), 1, Sized<qrt_append_options>()};
+    items[1] = {batched.get(), tokens.data(), tokens.size(), options};
+    items[1].options.sampler = c.get();
+    items[1].options.next = &in_batch;
+    ASSERT_EQ(qrt_engine_append(engine.get(), items, 2, &error), QRT_OK) << Say(error);
+    ASSERT_EQ(next, expected) << "token " << i;
+    ASSERT_EQ(in_batch, expected) << "token " << i;
+    for (qrt_sampler* sampler : {a.get(), b.get(), c.get()}) qrt_sampler_accept(sampler, next);
+    tokens = {next};
+  }
+  int32_t next = -1;
+  qrt_append_options options = Sized<qrt_append_options>();
+  options.next = &next;
+  EXPECT_EQ(qrt_session_append(inside.get(), tokens.data(), 1, &options, &error), QRT_INVALID_ARGUMENT);
+  EXPECT_EQ(error.code, 5305u) << "next without a sampler";
+  options.sampler = a.get();
+  options.next = nullptr;
+  EXPECT_EQ(qrt_session_append(inside.get(), tokens.data(), 1, &options, &error), QRT_INVALID_ARGUMENT);
+  EXPECT_EQ(error.code, 5301u) << "a sampler without next";
+  EXPECT_EQ(qrt_session_position(inside.get()), 69u);
+}
+
+TEST_F(QrtApi, BatchItemsOfAnOlderHeaderLieCloser) {
+  struct OldOptions {  // release 1.0
+    size_t struct_size;
+    qrt_logits_want want;
+    qrt_logits_fn on_logits;
+    void* ctx;
+  };
+  struct OldItem {
+    qrt_session* session;
+    const int32_t* tokens;
+    size_t count;
+    OldOptions options;
+  };
+  static_assert(sizeof(OldItem) < sizeof(qrt_batch_item));
+  const Artifact artifact = Open(path());
+  const Engine engine = MakeEngine(artifact.get());
+  const Session a = MakeSession(engine.get()), b = MakeSession(engine.get());
+  const std::vector<int32_t> tokens = Tokens(9);
+  const OldOptions options = {sizeof options, QRT_LOGITS_LAST, nullptr, nullptr};
+  OldItem items[] = {{a.get(), tokens.data(), 4, options}, {b.get(), tokens.data(), 9, options}};
+  qrt_error error = Sized<qrt_error>();
+  ASSERT_EQ(qrt_engine_append(engine.get(), reinterpret_cast<qrt_batch_item*>(items), 2, &error), QRT_OK)
+      << Say(error);
+  EXPECT_EQ(qrt_session_position(a.get()), 4u);
+  EXPECT_EQ(qrt_session_position(b.get()), 9u);
+  EXPECT_NE(qrt_session_logits(b.get()), nullptr);
+  items[1].options.struct_size = sizeof(qrt_append_options);
+  EXPECT_EQ(qrt_engine_append(engine.get(), reinterpret_cast<qrt_batch_item*>(items), 2, &error),
+            QRT_INVALID_ARGUMENT)
+      << "items of two sizes";
+  EXPECT_EQ(error.code, 5302u) << Say(error);
+  items[0].options.struct_size = 0;
+  EXPECT_EQ(qrt_engine_append(engine.get(), reinterpret_cast<qrt_batch_item*>(items), 2, &error),
+            QRT_INVALID_ARGUMENT);
+}
+
 TEST_F(QrtApi, SnapshotsMoveBetweenEnginesOfOneArtifact) {
   const Artifact artifact = Open(path());
   const Engine one = MakeEngine(artifact.get(), 1), two = MakeEngine(artifact.get(), 3);

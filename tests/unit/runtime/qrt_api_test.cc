@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include "tests/unit/runtime/qrt_api_fixture.h"
 
@@ -81,6 +84,72 @@ TEST_F(QrtApi, CodeIsChosenByNameOrRefusedByName) {
   ASSERT_EQ(qrt_engine_describe(engine, &info, nullptr), QRT_OK);
   EXPECT_STREQ(info.cpu, "toy-2");
   qrt_engine_release(engine);
+}
+
+TEST_F(QrtApi, DevicesAreChosenByName) {
+  const Artifact artifact = Open(path());
+  qrt_engine_options options = Sized<qrt_engine_options>();
+  qrt_engine* engine = nullptr;
+  qrt_error error = Sized<qrt_error>();
+  for (const char* bad :
+       {"gpu", "cpu:0", "vulkan:", "vulkan:x", "vulkan:-1", "cuda:1 ", "auto:0", "Vulkan"}) {
+    options.device = bad;
+    EXPECT_EQ(qrt_engine_create(artifact.get(), &options, &engine, &error), QRT_INVALID_ARGUMENT) << bad;
+    EXPECT_EQ(error.code, 5008u) << Say(error);
+  }
+  // The toy artifact holds code for CPUs only, so no GPU serves it, whether there is one or not.
+  for (const char* gpu : {"vulkan", "cuda", "vulkan:0", "cuda:0"}) {
+    options.device = gpu;
+    EXPECT_EQ(qrt_engine_create(artifact.get(), &options, &engine, &error), QRT_DEVICE_UNSUPPORTED) << gpu;
+    EXPECT_NE(error.code, 0u);
+  }
+  EXPECT_EQ(engine, nullptr);
+  options.max_dispatch_ms = std::nan("");
+  EXPECT_EQ(qrt_engine_create(artifact.get(), &options, &engine, &error), QRT_INVALID_ARGUMENT);
+  options.max_dispatch_ms = 0;
+  for (const char* cpu : {"", "cpu", "auto"}) {
+    options.device = cpu;
+    ASSERT_EQ(qrt_engine_create(artifact.get(), &options, &engine, &error), QRT_OK) << cpu << Say(error);
+    const Engine made(engine);
+    qrt_engine_info info = Sized<qrt_engine_info>();
+    ASSERT_EQ(qrt_engine_describe(engine, &info, nullptr), QRT_OK);
+    EXPECT_STREQ(info.device, "cpu");
+    EXPECT_EQ(info.samples_on_device, 0u);
+    EXPECT_EQ(info.device_weight_bytes, 0u) << "the CPU reads the file's own pages";
+    engine = nullptr;
+  }
+}
+
+TEST_F(QrtApi, DevicesOfThisMachineAreListed) {
+  size_t count = 0;
+  qrt_error error = Sized<qrt_error>();
+  EXPECT_EQ(qrt_devices_list(nullptr, 0, &count, &error), QRT_BUFFER_TOO_SMALL);
+  ASSERT_GE(count, 3u) << "cpu, cuda and vulkan each have at least one line";
+  struct Larger {  // of a newer header
+    qrt_device_info info;
+    uint64_t newer;
+  };
+  std::vector<Larger> devices(count + 1);
+  for (Larger& device : devices) device.newer = 77;
+  devices[0].info.struct_size = sizeof(Larger);
+  ASSERT_EQ(qrt_devices_list(&devices[0].info, devices.size(), &count, &error), QRT_OK) << Say(error);
+  EXPECT_STREQ(devices[0].info.id, "cpu");
+  EXPECT_EQ(devices[0].info.usable, 1u);
+  EXPECT_GT(devices[0].info.memory_bytes, 0u);
+  std::string kinds;
+  for (size_t i = 0; i < count; ++i) {
+    const qrt_device_info& device = devices[i].info;
+    const std::string kind = std::string(device.id).substr(0, std::string(device.id).find(':'));
+    if (kinds.find(kind) == std::string::npos) kinds += kind + " ";
+    EXPECT_EQ(device.usable == 0, *device.why_not != '\0') << device.id << " says why, or can be used";
+    EXPECT_EQ(devices[i].newer, 77u);
+  }
+  EXPECT_EQ(kinds, "cpu cuda vulkan ");
+  EXPECT_EQ(qrt_devices_list(&devices[0].info, 1, &count, &error), QRT_BUFFER_TOO_SMALL);
+  devices[0].info.struct_size = 8;
+  EXPECT_EQ(qrt_devices_list(&devices[0].info, devices.size(), &count, &error), QRT_INVALID_ARGUMENT);
+  EXPECT_EQ(qrt_devices_list(nullptr, 3, &count, &error), QRT_INVALID_ARGUMENT);
+  EXPECT_EQ(qrt_devices_list(&devices[0].info, 1, nullptr, &error), QRT_INVALID_ARGUMENT);
 }
 
 TEST_F(QrtApi, AnyOrderOfReleaseIsRight) {
@@ -426,7 +495,7 @@ TEST_F(QrtApi, WholePrefixKeepsBackOnlyWhatCanBeCompleted) {
 }
 
 TEST_F(QrtApi, StatusNamesAreKnown) {
-  for (qrt_status status = QRT_OK; status <= QRT_INTERNAL; ++status) {
+  for (qrt_status status = QRT_OK; status <= QRT_DEVICE_FAILED; ++status) {
     EXPECT_STRNE(qrt_status_name(status), "unknown status") << status;
   }
   EXPECT_STREQ(qrt_status_name(-1), "unknown status");
