@@ -252,11 +252,11 @@ class MlirBuilder final : public Builder {
   Val ToI32(Val x) override { return convert<arith::FPToSIOp>("ToI32", x, Type::kF32, Type::kI32); }
   Val AsI32(Val x) override { return convert<arith::BitcastOp>("AsI32", x, Type::kF32, Type::kI32); }
   Val AsF32(Val x) override { return convert<arith::BitcastOp>("AsF32", x, Type::kI32, Type::kF32); }
-  Val ExtendU(Val x) override { return widen<arith::ExtUIOp>("ExtendU", x, Type::kI32, Type::kI64); }
-  Val ExtendS(Val x) override { return widen<arith::ExtSIOp>("ExtendS", x, Type::kI32, Type::kI64); }
-  Val Truncate(Val x) override { return widen<arith::TruncIOp>("Truncate", x, Type::kI64, Type::kI32); }
+  Val ExtendU(Val x) override { return convert<arith::ExtUIOp>("ExtendU", x, Type::kI32, Type::kI64); }
+  Val ExtendS(Val x) override { return convert<arith::ExtSIOp>("ExtendS", x, Type::kI32, Type::kI64); }
+  Val Truncate(Val x) override { return convert<arith::TruncIOp>("Truncate", x, Type::kI64, Type::kI32); }
   Val UnpackHalf(Val x) override {
-    return widen<gx::UnpackHalfOp>("UnpackHalf", x, Type::kI32, Type::kF32x2);
+    return convert<gx::UnpackHalfOp>("UnpackHalf", x, Type::kI32, Type::kF32x2);
   }
   Val PackHalf(Val low, Val high) override {
     if (!want("PackHalf", {low, high}, Type::kF32)) return zero(Type::kI32);
@@ -376,15 +376,8 @@ class MlirBuilder final : public Builder {
     scf::YieldOp::create(b_, loc_, values(results));
     return results;
   }
-  // Element by element.
   template <typename OpTy>
   Val convert(const char* method, Val x, Type from, Type to) {
-    if (!usable(method, x) || elementOf(x.type()) != from)
-      return fail(to, llvm::Twine(method) + ": of " + list({x}));
-    return widen<OpTy>(method, x, x.type(), vectorOf(to, lanesOf(x.type())));
-  }
-  template <typename OpTy>
-  Val widen(const char* method, Val x, Type from, Type to) {
     if (!want(method, {x}, from)) return zero(to);
     return wrap(OpTy::create(b_, loc_, lower(to), get(x)), to);
   }

@@ -11,6 +11,7 @@
 #include "codegen/gpu/spirv/EmitSpirv.h"
 #include "dialects/formats/formats.h"
 #include "mlir/IR/MLIRContext.h"
+#include "tests/device/interpreter.h"
 #include "vulkan_host.h"
 
 namespace qcc::gpu {
@@ -69,6 +70,10 @@ class BuilderTest : public testing::TestWithParam<Profile> {
     ASSERT_TRUE(static_cast<bool>(again));
     EXPECT_EQ(*words, *again);
 
+    {
+      SCOPED_TRACE("interpreter");
+      c.check(Interpreted(profile, launch, c));
+    }
     std::string why;
     VulkanHost* host = VulkanHost::Get(&why);
     if (!host) GTEST_SKIP() << why;
@@ -79,6 +84,30 @@ class BuilderTest : public testing::TestWithParam<Profile> {
     ASSERT_EQ(complaints, "");
     c.check(buffers);
     if (HasFailure()) std::fputs(disassembleSpirv(*words).c_str(), stderr);
+  }
+
+  // All buffers in one arena.
+  static std::vector<Words> Interpreted(const Profile& profile, Launch launch, const Case& c) {
+    constexpr size_t kAlign = 64;  // words
+    Words arena;
+    std::vector<size_t> starts;
+    launch.args.clear();
+    for (const Words& buffer : c.buffers) {
+      starts.push_back(arena.size());
+      launch.args.push_back({Space::kArena, 4 * arena.size(), 4 * buffer.size()});
+      arena.insert(arena.end(), buffer.begin(), buffer.end());
+      arena.resize((arena.size() + kAlign - 1) / kAlign * kAlign);
+    }
+    for (uint64_t number : c.numbers) launch.args.push_back(Number(number));
+    HostMemory memory;
+    memory.spaces[static_cast<int>(Space::kArena)] = {arena.data(), 4 * arena.size()};
+    EXPECT_EQ(Interpret(profile, {&launch, 1}, memory), "");
+    std::vector<Words> buffers;
+    for (size_t i = 0; i < starts.size(); ++i) {
+      auto first = arena.begin() + static_cast<ptrdiff_t>(starts[i]);
+      buffers.emplace_back(first, first + static_cast<ptrdiff_t>(c.buffers[i].size()));
+    }
+    return buffers;
   }
 
   // out[thread] = f(a[thread], b[thread]) with `expected` of the same words. `make` gets and gives i32.
@@ -401,7 +430,7 @@ TEST_P(BuilderTest, Vectors) {
     k.Store(k.Arg(2), out + 32, k.Vector({k.Extract(f2, 1), k.Extract(f, 3)}));
     k.Store(k.Arg(2), out + 40, ShrU(k.Extract(i2, 0), 1));
     k.Store(k.Arg(2), out + 44, k.Extract(k.Select(Eq(t, 2), i2, i2 + i2), 1));
-    k.Store(k.Arg(2), out + 48, k.AsI32(k.Call(Fn::kNeg, k.AsF32(i))));
+    k.Store(k.Arg(2), out + 48, i * i - i);
   };
   c.check = [&](const std::vector<Words>& b) {
     for (uint32_t t = 0; t < 4; ++t) {
@@ -410,7 +439,7 @@ TEST_P(BuilderTest, Vectors) {
         float f = static_cast<float>(4 * t + l) + 0.5f;
         EXPECT_EQ(Float(out[l]), f * 3 + 2);
         EXPECT_EQ(out[4 + l], 1000 * (4 * t + l) * (l == 3 ? 3 : t + l));
-        EXPECT_EQ(out[12 + l], (1000 * (4 * t + l)) ^ 0x80000000u);
+        EXPECT_EQ(out[12 + l], 1000 * (4 * t + l) * (1000 * (4 * t + l) - 1));
       }
       EXPECT_EQ(Float(out[8]), static_cast<float>(2 * t + 1) + 0.5f);
       EXPECT_EQ(Float(out[9]), static_cast<float>(4 * t + 3) + 0.5f);
@@ -565,6 +594,28 @@ TEST_P(BuilderTest, Subgroups) {
     }
   };
   Run(c);
+}
+
+// That a silent validation layer means something: it speaks up when a grid is larger than the device allows.
+TEST(VulkanHostTest, ReportsWhatTheValidationLayerFinds) {
+  std::string why;
+  VulkanHost* host = VulkanHost::Get(&why);
+  if (!host) GTEST_SKIP() << why;
+  if (!host->validated()) GTEST_SKIP() << "no validation layer on this machine";
+  Launch launch;
+  launch.name = "idle";
+  launch.workgroup_size = 1;
+  launch.emit = [](Builder&) {};
+  Profile profile = Make("none", 0, false);
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  auto module = buildKernel(context, profile, launch, "main");
+  ASSERT_TRUE(static_cast<bool>(module)) << llvm::toString(module.takeError());
+  auto words = emitSpirv(**module, profile, launch);
+  ASSERT_TRUE(static_cast<bool>(words)) << llvm::toString(words.takeError());
+  std::vector<Words> none;
+  const uint32_t good[3] = {1, 1, 1}, bad[3] = {1u << 16, 1, 1};
+  EXPECT_EQ(host->Run(*words, "main", good, &none, {}), "");
+  EXPECT_NE(host->Run(*words, "main", bad, &none, {}).find("groupCountX"), std::string::npos);
 }
 
 INSTANTIATE_TEST_SUITE_P(Profiles, BuilderTest,

@@ -55,7 +55,7 @@ TEST(Misuse, NamesTheKernelAndTheMethod) {
               k.Vector({k.I32(1), k.I32(1), k.I32(1)});
             }),
             "kernel 'k': Vector: of 3 lanes; 2 or 4 exist");
-  EXPECT_EQ(ErrorOf([](Builder& k) { k.ToF32(k.F32(1)); }), "kernel 'k': ToF32: of (f32)");
+  EXPECT_EQ(ErrorOf([](Builder& k) { k.ToF32(k.F32(1)); }), "kernel 'k': ToF32: wants i32, found f32");
   EXPECT_EQ(ErrorOf([](Builder& k) { k.LoadShared(Shared(), k.I32(0)); }),
             "kernel 'k': LoadShared: workgroup memory that was not allocated");
 }

@@ -53,6 +53,7 @@ struct VulkanHost::State {
   std::string name;
   int subgroup_size = 0;
   bool int_dot = false;
+  bool validated = false;
   std::string complaints;
 #define QCC_VK_MEMBER(f) PFN_vk##f f = nullptr;
   QCC_VK_FUNCTIONS(QCC_VK_MEMBER)
@@ -85,6 +86,9 @@ const std::string& VulkanHost::name() const {
 }
 int VulkanHost::subgroup_size() const {
   return state_->subgroup_size;
+}
+bool VulkanHost::validated() const {
+  return state_->validated;
 }
 bool VulkanHost::int_dot() const {
   return state_->int_dot;
@@ -136,7 +140,7 @@ VulkanHost* VulkanHost::Get(std::string* why) {
       VkDebugUtilsMessengerEXT handle;
       auto listen = reinterpret_cast<PFN_vkCreateDebugUtilsMessengerEXT>(
           get(s.instance, "vkCreateDebugUtilsMessengerEXT"));
-      listen(s.instance, &messenger, nullptr, &handle);
+      s.validated = listen(s.instance, &messenger, nullptr, &handle) == VK_SUCCESS;
     }
 #define QCC_VK_LOAD(f) s.f = reinterpret_cast<PFN_vk##f>(get(s.instance, "vk" #f));
     QCC_VK_FUNCTIONS(QCC_VK_LOAD)

@@ -20,6 +20,7 @@ class VulkanHost {
   const std::string& name() const;
   int subgroup_size() const;
   bool int_dot() const;
+  bool validated() const;  // the validation layer listens
 
   // Arguments of the kernel are the addresses of `buffers` (32-bit words, changed in place), then `numbers`.
   // Returns what Vulkan or the validation layer complained about; empty when all went well.
