@@ -217,8 +217,10 @@ VkResult VulkanContext::Wait(VkFence fence) {
   // A driver that lost the device says so; one that hangs is the watchdog's business.
   const VkResult result =
       vk_.WaitForFences(device_, 1, &fence, VK_TRUE, std::numeric_limits<uint64_t>::max());
-  if (result != VK_SUCCESS) return result;
-  return vk_.ResetFences(device_, 1, &fence);
+  // Without the wait the work may still run, on memory that callers free next.
+  if (result != VK_SUCCESS) vk_.DeviceWaitIdle(device_);
+  const VkResult reset = vk_.ResetFences(device_, 1, &fence);
+  return result == VK_SUCCESS ? reset : result;
 }
 
 VkResult VulkanContext::Run(VkCommandBuffer commands) {

@@ -77,7 +77,8 @@ class VulkanContext {
   // Submits and waits.
   VkResult Run(VkCommandBuffer commands);
   VkResult Submit(VkCommandBuffer commands, VkFence fence);
-  VkResult Wait(VkFence fence);  // and resets it
+  // And resets it. Nothing runs any more after an error, if the driver can still tell.
+  VkResult Wait(VkFence fence);
 
   // Keeps the error for last_error() and says what it is to callers; once lost, always lost. `what` is a
   // literal.

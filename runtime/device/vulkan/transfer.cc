@@ -71,13 +71,19 @@ VkResult VulkanTransfer::Write(const VulkanBuffer& to, uint64_t offset, const ui
     } else {
       Half& half = halves_[next];
       VkResult result = Begin(half);  // waits for what it last carried
-      if (result != VK_SUCCESS) return result;
+      if (result != VK_SUCCESS) {
+        FinishAll();  // the caller may free the buffer
+        return result;
+      }
       std::memcpy(staging_.mapped() + next * kHalfBytes, from + at, n);
       const VkBufferCopy copy{staging_.offset() + next * kHalfBytes, to.offset() + offset + at, n};
       context_.FullBarrier(half.commands);
       context_.vk().CmdCopyBuffer(half.commands, staging_.buffer(), to.buffer(), 1, &copy);
       result = Submit(half);
-      if (result != VK_SUCCESS) return result;
+      if (result != VK_SUCCESS) {
+        FinishAll();
+        return result;
+      }
     }
     at += n;
     if (done && !done(at)) {

@@ -8,24 +8,27 @@ namespace qrt::testing {
 namespace {
 
 // Functions that make an object, those that end one, and others that can fail.
-#define MAKING(X)                                                                         \
-  X(CreateInstance)                                                                       \
-  X(CreateDevice)                                                                         \
-  X(AllocateMemory)                                                                       \
-  X(CreateBuffer) X(CreateShaderModule) X(CreatePipelineLayout) X(CreateComputePipelines) \
-      X(CreatePipelineCache) X(CreateCommandPool) X(CreateFence)
-#define ENDING(X)                                                                     \
-  X(DestroyInstance)                                                                  \
-  X(DestroyDevice)                                                                    \
-  X(FreeMemory)                                                                       \
-  X(DestroyBuffer) X(DestroyShaderModule) X(DestroyPipelineLayout) X(DestroyPipeline) \
-      X(DestroyPipelineCache) X(DestroyCommandPool) X(DestroyFence)
-#define OTHERS(X)                                                                          \
-  X(MapMemory)                                                                             \
-  X(BindBufferMemory)                                                                      \
-  X(AllocateCommandBuffers)                                                                \
-  X(BeginCommandBuffer) X(EndCommandBuffer) X(QueueSubmit) X(WaitForFences) X(ResetFences) \
-      X(GetPipelineCacheData) X(EnumerateDeviceExtensionProperties)
+#define MAKING(X)       \
+  X(CreateInstance)     \
+  X(CreateDevice)       \
+  X(AllocateMemory)     \
+  X(CreateBuffer)       \
+  X(CreateShaderModule) \
+  X(CreatePipelineLayout) X(CreateComputePipelines) X(CreatePipelineCache) X(CreateCommandPool) X(CreateFence)
+#define ENDING(X)        \
+  X(DestroyInstance)     \
+  X(DestroyDevice)       \
+  X(FreeMemory)          \
+  X(DestroyBuffer)       \
+  X(DestroyShaderModule) \
+  X(DestroyPipelineLayout) X(DestroyPipeline) X(DestroyPipelineCache) X(DestroyCommandPool) X(DestroyFence)
+#define OTHERS(X)           \
+  X(MapMemory)              \
+  X(BindBufferMemory)       \
+  X(AllocateCommandBuffers) \
+  X(BeginCommandBuffer)     \
+  X(EndCommandBuffer)       \
+  X(QueueSubmit) X(WaitForFences) X(ResetFences) X(GetPipelineCacheData) X(EnumerateDeviceExtensionProperties)
 
 struct Real {
   PFN_vkGetInstanceProcAddr get_instance_proc = nullptr;
@@ -45,8 +48,15 @@ std::optional<VkResult> Count(const char* name) {
   ++layer.calls[name];
   if (layer.fail_at == 0 || (layer.fail != "*" && layer.fail != name)) return std::nullopt;
   ++layer.matching;
-  if (layer.once ? layer.matching != layer.fail_at : layer.matching < layer.fail_at) return std::nullopt;
+  if (layer.fail_once ? layer.matching != layer.fail_at : layer.matching < layer.fail_at) return std::nullopt;
   return layer.fail_result;
+}
+
+// Looks at the arguments of a call; most are of no interest.
+template <typename... Args>
+void Look(Args...) {}
+void Look(VkDevice, const VkPipelineCacheCreateInfo* create, const VkAllocationCallbacks*, VkPipelineCache*) {
+  FaultLayer::Get().cache_bytes_given = create->initialDataSize;
 }
 
 template <typename F>
@@ -56,6 +66,7 @@ struct Wrap<VkResult(VKAPI_PTR*)(Args...)> {
   template <typename Entry, int64_t kMade>
   static VKAPI_ATTR VkResult VKAPI_CALL Call(Args... args) {
     if (const std::optional<VkResult> failed = Count(Entry::kName)) return *failed;
+    Look(args...);
     const VkResult result = (g_real.*Entry::kMember)(args...);
     if (result == VK_SUCCESS) FaultLayer::Get().live += kMade;
     return result;
@@ -65,7 +76,7 @@ template <typename... Args>
 struct Wrap<void(VKAPI_PTR*)(Args...)> {
   template <typename Entry, int64_t kMade>
   static VKAPI_ATTR void VKAPI_CALL Call(Args... args) {
-    Count(Entry::kName);
+    ++FaultLayer::Get().calls[Entry::kName];
     FaultLayer::Get().live += kMade;
     (g_real.*Entry::kMember)(args...);
   }
@@ -153,6 +164,14 @@ VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL GetInstanceProc(VkInstance instance, co
 FaultLayer& FaultLayer::Get() {
   static FaultLayer layer;
   return layer;
+}
+
+void FaultLayer::Fail(std::string name, uint64_t n, VkResult result, bool once) {
+  fail = std::move(name);
+  fail_at = n;
+  fail_result = result;
+  fail_once = once;
+  matching = 0;
 }
 
 void FaultLayer::Reset() {

@@ -14,11 +14,15 @@
 namespace qrt::testing {
 
 struct FaultLayer {
-  // Calls whose names are in `fail` return `result` from the n-th on (1: the first); "*": any that can fail.
+  // From now on the n-th call (1: the next) of this name returns `result`; "*": of any that can fail. Without
+  // `once` all later ones too.
+  void Fail(std::string name, uint64_t n, VkResult result, bool once = false);
+  void StopFailing() { fail_at = 0; }
+
   std::string fail;
   uint64_t fail_at = 0;  // 0: never
-  VkResult fail_result = VK_ERROR_OUT_OF_DEVICE_MEMORY;
-  bool once = false;  // only the n-th
+  VkResult fail_result = VK_SUCCESS;
+  bool fail_once = false;
 
   std::function<void(VkPhysicalDeviceProperties2*)> properties;
   std::function<void(VkPhysicalDeviceFeatures2*)> features;
@@ -26,8 +30,9 @@ struct FaultLayer {
   bool no_devices = false;
 
   std::map<std::string, uint64_t> calls;
-  uint64_t matching = 0;  // calls that `fail` names
-  int64_t live = 0;       // objects made and not destroyed
+  uint64_t matching = 0;           // calls since Fail that it means
+  uint64_t cache_bytes_given = 0;  // of the last vkCreatePipelineCache
+  int64_t live = 0;                // objects made and not destroyed
 
   static FaultLayer& Get();
   // Forgets everything; `live` must be 0.

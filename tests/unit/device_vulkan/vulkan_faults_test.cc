@@ -1,0 +1,255 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "tests/unit/device_vulkan/vulkan_fixture.h"
+
+namespace qrt::testing {
+namespace {
+
+// Everything of a pNext chain with this type.
+template <typename T>
+T* Find(void* chain, VkStructureType type) {
+  for (auto* s = static_cast<VkBaseOutStructure*>(chain); s != nullptr; s = s->pNext) {
+    if (s->sType == type) return reinterpret_cast<T*>(s);
+  }
+  return nullptr;
+}
+
+class VulkanFaults : public VulkanTest {
+ protected:
+  // The device made with and without memory that the host reaches: other calls, other failures.
+  std::vector<VulkanOptions> BothMemories() {
+    VulkanOptions one = Options(), other = Options();
+    // What the validation layer says of a failed call is about the fault, and it makes this slow.
+    one.validation = other.validation = false;
+    other.separate_memory = true;
+    return {one, other};
+  }
+
+  // Limits allocations to `bytes`.
+  void LimitAllocations(uint64_t bytes) {
+    faults().properties = [bytes](VkPhysicalDeviceProperties2* p) {
+      if (auto* p11 = Find<VkPhysicalDeviceVulkan11Properties>(
+              p, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES)) {
+        p11->maxMemoryAllocationSize = bytes;
+      }
+    };
+  }
+};
+
+TEST_F(VulkanFaults, EveryFailureOfCreationIsAnErrorAndLeavesNothing) {
+  for (const VulkanOptions& options : BothMemories()) {
+    faults().Fail("*", UINT64_MAX, VK_SUCCESS);
+    Create(ToyArtifact(), options);
+    const uint64_t calls = faults().matching;
+    ASSERT_GT(calls, 50u);
+    faults().Reset();
+    for (const VkResult result :
+         {VK_ERROR_OUT_OF_DEVICE_MEMORY, VK_ERROR_DEVICE_LOST, VK_ERROR_INITIALIZATION_FAILED}) {
+      std::set<uint32_t> numbers;
+      // Every call once; a sample of the rest, because each takes a device.
+      const bool all = result == VK_ERROR_OUT_OF_DEVICE_MEMORY && options.separate_memory;
+      for (uint64_t n = 1; n <= calls; n += all ? 1 : 7) {
+        faults().Fail("*", n, result);
+        const Result<std::unique_ptr<Device>> device = TryCreate(ToyArtifact(), options);
+        ASSERT_FALSE(device.ok()) << "call " << n;
+        numbers.insert(device.status().number());
+        ASSERT_EQ(faults().live, 0) << "call " << n;
+      }
+      const uint32_t expected = result == VK_ERROR_OUT_OF_DEVICE_MEMORY ? 6001
+                                : result == VK_ERROR_DEVICE_LOST        ? 5010
+                                                                        : 5011;
+      EXPECT_EQ(numbers, std::set<uint32_t>{expected});
+      faults().Reset();
+    }
+    ASSERT_NE(Create(ToyArtifact(), options), nullptr) << "after all that";
+    faults().Reset();
+  }
+}
+
+TEST_F(VulkanFaults, OutOfMemoryAtEveryAllocation) {
+  for (const VulkanOptions& options : BothMemories()) {
+    faults().Reset();
+    Create(ToyArtifact(), options);
+    const uint64_t allocations = faults().calls["vkAllocateMemory"];
+    ASSERT_GT(allocations, 5u);
+    for (uint64_t n = 1; n <= allocations; ++n) {
+      faults().Fail("vkAllocateMemory", n, VK_ERROR_OUT_OF_DEVICE_MEMORY);
+      const Result<std::unique_ptr<Device>> device = TryCreate(ToyArtifact(), options);
+      ASSERT_FALSE(device.ok()) << n;
+      EXPECT_EQ(device.status().code(), Code::kOutOfMemory) << device.status().ToString();
+      EXPECT_EQ(faults().live, 0);
+    }
+    faults().Reset();
+    const std::unique_ptr<Device> device = Create(ToyArtifact(), options);
+    ASSERT_NE(device, nullptr);
+    // Sessions that do not fit are refused, and the device goes on.
+    faults().Fail("vkAllocateMemory", 1, VK_ERROR_OUT_OF_DEVICE_MEMORY);
+    DeviceBuffer buffer;
+    EXPECT_EQ(device->Allocate(4096, &buffer), DeviceResult::kOutOfMemory);
+    EXPECT_TRUE(buffer.empty());
+    EXPECT_NE(device->last_error().find("OUT_OF_DEVICE_MEMORY"), std::string::npos) << device->last_error();
+    faults().StopFailing();
+    ExpectDecodes(*device, {1, 2, 3});
+  }
+}
+
+TEST_F(VulkanFaults, ALostDeviceStaysLostAndAnotherCanBeMade) {
+  for (const VulkanOptions& options : BothMemories()) {
+    for (const char* call : {"vkQueueSubmit", "vkWaitForFences"}) {
+      for (uint64_t n = 1; n <= 3; ++n) {
+        const std::unique_ptr<Device> device = Create(ToyArtifact(), options);
+        ASSERT_NE(device, nullptr);
+        ToySequence sequence = NewSequence(*device);
+        faults().Fail(call, n, VK_ERROR_DEVICE_LOST, /*once=*/true);  // even if the driver comes to itself
+        ToyStep step;
+        step.parts = {{&sequence, {1}}};
+        step.wanted = {0};
+        for (uint64_t i = 1; i < n; ++i) EXPECT_EQ(step.Run(*device, kDecode1), DeviceResult::kOk);
+        EXPECT_EQ(step.Run(*device, kDecode1), DeviceResult::kLost);
+        EXPECT_NE(device->last_error().find("VK_ERROR_DEVICE_LOST"), std::string::npos)
+            << device->last_error();
+        EXPECT_EQ(step.Run(*device, kDecode1), DeviceResult::kLost);
+        DeviceBuffer buffer;
+        EXPECT_EQ(device->Allocate(64, &buffer), DeviceResult::kLost);
+        EXPECT_EQ(device->Zero(sequence.state), DeviceResult::kLost);
+        uint8_t byte = 0;
+        const CopyRange range = {&sequence.state, 0, &byte, 1};
+        EXPECT_EQ(device->Read({&range, 1}), DeviceResult::kLost);
+        EXPECT_EQ(device->Write({&range, 1}), DeviceResult::kLost);
+        const std::unique_ptr<Device> another = Create(ToyArtifact(), options);
+        ASSERT_NE(another, nullptr);
+        ExpectDecodes(*another, {5, 6});
+        FreeSequence(*device, sequence);
+      }
+    }
+    faults().StopFailing();
+  }
+}
+
+TEST_F(VulkanFaults, OtherFailuresOfAStepAreReportedAndPass) {
+  const std::unique_ptr<Device> device = Create(ToyArtifact(), BothMemories()[0]);
+  ASSERT_NE(device, nullptr);
+  ToySequence sequence = NewSequence(*device);
+  ToyStep step;
+  step.parts = {{&sequence, {1}}};
+  step.wanted = {0};
+  faults().Fail("vkEndCommandBuffer", 1, VK_ERROR_UNKNOWN);
+  EXPECT_EQ(step.Run(*device, kDecode1), DeviceResult::kFailed);
+  EXPECT_NE(device->last_error().find("VK_ERROR_UNKNOWN"), std::string::npos) << device->last_error();
+  faults().StopFailing();
+  EXPECT_EQ(step.Run(*device, kDecode1), DeviceResult::kOk);
+  FreeSequence(*device, sequence);
+}
+
+TEST_F(VulkanFaults, WeightsAreCutWhereAllocationsAreSmall) {
+  LimitAllocations(uint64_t{17} << 20);
+  ToyParts parts = Toy();
+  // A gap of 20 MiB that no kernel reads before the head's weights: the section must be cut.
+  qcc::gpu::GpuCode& code = parts.code;
+  const uint64_t gap = (uint64_t{20} << 20);
+  const uint64_t head_bytes = kVocab * kWidth * 4;
+  const uint64_t head_at = parts.weights.size() * 4 - head_bytes;
+  const std::vector<float> head(parts.weights.end() - head_bytes / 4, parts.weights.end());
+  parts.weights.resize(parts.weights.size() + gap / 4);
+  std::copy(head.begin(), head.end(), parts.weights.end() - head_bytes / 4);
+  std::fill_n(parts.weights.begin() + static_cast<std::ptrdiff_t>(head_at / 4), head_bytes / 4, -1.0f);
+  for (auto& program : code.programs) {
+    for (auto& d : program.dispatches) {
+      for (auto& a : d.args) {
+        if (a.space == qcc::gpu::Space::kWeights && a.value == head_at) a.value += gap;
+      }
+    }
+  }
+  const std::unique_ptr<Artifact> artifact = WriteToy(parts);
+  for (const bool separate : {false, true}) {
+    VulkanOptions options = Options();
+    options.separate_memory = separate;
+    const uint64_t before = faults().calls["vkAllocateMemory"];
+    const std::unique_ptr<Device> device = Create(*artifact, options);
+    ASSERT_NE(device, nullptr);
+    const uint64_t cut = faults().calls["vkAllocateMemory"] - before;
+    const std::unique_ptr<Device> whole = Create(ToyArtifact(), options);
+    EXPECT_GT(cut, faults().calls["vkAllocateMemory"] - before - cut);
+    ExpectDecodes(*device, {3, 1, 4});
+  }
+}
+
+TEST_F(VulkanFaults, WhatCannotBeCutOrDoesNotFitIsRefusedWithNumbers) {
+  LimitAllocations(2000);
+  auto device = TryCreate(ToyArtifact(), Options());
+  ASSERT_EQ(device.status().number(), 5015u) << device.status().ToString();
+  EXPECT_NE(device.status().message().find("2560"), std::string::npos) << device.status().ToString();
+  faults().Reset();
+  faults().memory = [](VkPhysicalDeviceMemoryProperties2* m) {
+    for (uint32_t i = 0; i < m->memoryProperties.memoryHeapCount; ++i) {
+      m->memoryProperties.memoryHeaps[i].size = 10000;
+    }
+  };
+  device = TryCreate(ToyArtifact(), Options());
+  ASSERT_EQ(device.status().number(), 5015u) << device.status().ToString();
+  EXPECT_NE(device.status().message().find("10000"), std::string::npos) << device.status().ToString();
+}
+
+TEST_F(VulkanFaults, DevicesWithoutTheFeaturesAreNamedUnusable) {
+  faults().features = [](VkPhysicalDeviceFeatures2* f) {
+    f->features.shaderInt64 = VK_FALSE;
+    if (auto* f12 = Find<VkPhysicalDeviceVulkan12Features>(
+            f, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES)) {
+      f12->bufferDeviceAddress = VK_FALSE;
+      f12->vulkanMemoryModel = VK_FALSE;
+    }
+  };
+  const auto list = ListVulkanDevices(loader());
+  ASSERT_TRUE(list.ok());
+  for (const VulkanDeviceInfo& info : *list) {
+    EXPECT_FALSE(info.usable);
+    for (const char* name : {"shaderInt64", "bufferDeviceAddress", "vulkanMemoryModel"}) {
+      EXPECT_NE(info.why_not.find(name), std::string::npos) << info.why_not;
+    }
+  }
+  auto device = TryCreate(ToyArtifact(), Options());
+  EXPECT_EQ(device.status().number(), 5013u) << device.status().ToString();
+  EXPECT_NE(device.status().message().find("shaderInt64"), std::string::npos);
+  VulkanOptions first = Options();
+  first.index = 0;
+  EXPECT_EQ(TryCreate(ToyArtifact(), first).status().number(), 5013u);
+  faults().Reset();
+
+  faults().properties = [](VkPhysicalDeviceProperties2* p) { p->properties.apiVersion = VK_API_VERSION_1_1; };
+  device = TryCreate(ToyArtifact(), Options());
+  EXPECT_EQ(device.status().number(), 5013u) << device.status().ToString();
+  EXPECT_NE(device.status().message().find("1.2"), std::string::npos);
+  faults().Reset();
+
+  faults().no_devices = true;
+  device = TryCreate(ToyArtifact(), Options());
+  EXPECT_EQ(device.status().number(), 5013u) << device.status().ToString();
+  const auto none = ListVulkanDevices(loader());
+  EXPECT_TRUE(none.ok() && none->empty());
+}
+
+TEST_F(VulkanFaults, NoDriverAndNoLoaderSayWhatToInstall) {
+  faults().Fail("vkCreateInstance", 1, VK_ERROR_INCOMPATIBLE_DRIVER);
+  auto list = ListVulkanDevices(loader());
+  EXPECT_EQ(list.status().number(), 5013u);
+  EXPECT_FALSE(list.status().help().empty());
+  const VulkanLoader nothing(+[](VkInstance, const char*) -> PFN_vkVoidFunction { return nullptr; });
+  list = ListVulkanDevices(nothing);
+  EXPECT_EQ(list.status().number(), 5012u) << list.status().ToString();
+  EXPECT_FALSE(list.status().help().empty());
+}
+
+TEST_F(VulkanFaults, GridsBeyondTheDeviceAreRefused) {
+  faults().properties = [](VkPhysicalDeviceProperties2* p) {
+    p->properties.limits.maxComputeWorkGroupCount[0] = 7;
+  };
+  const auto device = TryCreate(ToyArtifact(), Options());
+  EXPECT_EQ(device.status().number(), 5015u) << device.status().ToString();
+  EXPECT_NE(device.status().message().find("grid of kernel 'embed' is 8"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace qrt::testing
