@@ -15,6 +15,7 @@ namespace {
 // Workgroups below which a device of today has idle cores: then the split variant, which has more.
 constexpr int64_t kFewWorkgroups = 256;
 
+// The one place that picks a variant. Any may be picked for any bucket: all give the same bits (linear.h).
 Launch ChooseVariant(const LinearSpec& spec, const Profile& profile, int64_t units, int64_t rows) {
   // A dot product that is spelled out fills the kernel: half the rows keep it small.
   const int most = profile.int_dot || !spec.int8 ? 8 : 4;
