@@ -90,7 +90,7 @@ TEST(DeviceSampling, DrawsTheHostsTokens) {
   std::mt19937 random(11);
   for (size_t vocab :
        {size_t{1}, size_t{2}, size_t{7}, size_t{127}, size_t{129}, size_t{1000}, size_t{1025}}) {
-    const int rounds = vocab <= 7 ? 20 : 30;
+    const int rounds = 15;
     for (int round = 0; round < rounds; ++round) {
       std::vector<SampleRow> rows(1 + random() % 6);
       for (SampleRow& row : rows) row = AnySampleRow(random, vocab);
@@ -104,7 +104,7 @@ TEST(DeviceSampling, DrawsTheHostsTokens) {
 TEST(DeviceSampling, DrawsTheHostsTokensOverManyChunks) {
   std::mt19937 random(12);
   for (size_t vocab : {size_t{3000}, size_t{5001}, size_t{20000}}) {
-    for (int round = 0; round < 8; ++round) {
+    for (int round = 0; round < 5; ++round) {
       std::vector<SampleRow> rows = {AnySampleRow(random, vocab), AnySampleRow(random, vocab)};
       ExpectEqualDraws(rows, 2, "vocabulary " + std::to_string(vocab) + ", round " + std::to_string(round));
       if (testing::Test::HasFailure()) return;
