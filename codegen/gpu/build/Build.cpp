@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "codegen/gpu/IR/Gx.h"
+#include "codegen/gpu/build/value_types.h"
 #include "llvm/ADT/Twine.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -19,46 +20,6 @@ using namespace mlir;
 
 namespace qcc::gpu {
 namespace {
-
-const char* nameOf(Type type) {
-  static const char* const kNames[] = {"bool", "i32", "i64", "f32", "i32x2", "i32x4", "f32x2", "f32x4"};
-  return kNames[static_cast<int>(type)];
-}
-int lanesOf(Type type) {
-  switch (type) {
-    case Type::kI32x2:
-    case Type::kF32x2:
-      return 2;
-    case Type::kI32x4:
-    case Type::kF32x4:
-      return 4;
-    default:
-      return 1;
-  }
-}
-Type elementOf(Type type) {
-  switch (type) {
-    case Type::kI32x2:
-    case Type::kI32x4:
-      return Type::kI32;
-    case Type::kF32x2:
-    case Type::kF32x4:
-      return Type::kF32;
-    default:
-      return type;
-  }
-}
-Type vectorOf(Type element, int lanes) {
-  if (lanes == 1) return element;
-  if (element == Type::kF32) return lanes == 2 ? Type::kF32x2 : Type::kF32x4;
-  return lanes == 2 ? Type::kI32x2 : Type::kI32x4;
-}
-bool isFloat(Type type) {
-  return elementOf(type) == Type::kF32;
-}
-bool isInt(Type type) {
-  return elementOf(type) == Type::kI32 || type == Type::kI64;
-}
 
 // Misuse does not stop the kernel that is being written: the first one is kept, and what it should have given
 // is a zero of the right type.
@@ -242,8 +203,8 @@ class MlirBuilder final : public Builder {
     return wrap(math::FmaOp::create(b_, loc_, get(a), get(b), get(c)), a.type());
   }
   Val MulHighU(Val a, Val b) override {
-    if (!usable("MulHighU", a) || !isInt(a.type()) || !want("MulHighU", {b}, a.type()))
-      return fail(Type::kI32, "MulHighU: of " + list({a, b}));
+    bool good = usable("MulHighU", a) && (a.type() == Type::kI32 || a.type() == Type::kI64);
+    if (!good || !want("MulHighU", {b}, a.type())) return fail(Type::kI32, "MulHighU: of " + list({a, b}));
     return wrap(arith::MulUIExtendedOp::create(b_, loc_, get(a), get(b)).getHigh(), a.type());
   }
   Val Call(Fn fn, Val x) override;

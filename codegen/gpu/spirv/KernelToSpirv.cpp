@@ -40,6 +40,7 @@ bool deviceMemoryCrossesBarrier(mlir::gpu::GPUFuncOp kernel) {
         load |= isa<gx::LoadOp>(inner);
       });
       crosses |= barrier && (store || stored) && load;
+      ordered |= barrier && store;
     }
   });
   return crosses;

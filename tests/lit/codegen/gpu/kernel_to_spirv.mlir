@@ -111,3 +111,26 @@ gpu.module @kernel {
     gpu.return
   }
 }
+
+// -----
+
+// What one turn of a loop writes is ordered by the barrier of the next.
+// CHECK-LABEL: spirv.func @after_loop
+gpu.module @kernel {
+  gpu.func @after_loop() kernel attributes {gx.args = 1 : i32, known_block_size = array<i32: 8, 1, 1>} {
+    %base = gx.arg 0 : i64
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %c4 = arith.constant 4 : i32
+    scf.for %i = %c0 to %c4 step %c1 : i32 {
+      // CHECK: spirv.ControlBarrier <Workgroup>, <Workgroup>, <AcquireRelease|UniformMemory|WorkgroupMemory|MakeAvailable|MakeVisible>
+      gpu.barrier
+      // CHECK: spirv.Store "PhysicalStorageBuffer" %{{.*}}, %{{.*}} ["Aligned|NonPrivatePointer", 4] : i32
+      gx.store %i, %base[%c0] : i32
+    }
+    // CHECK: spirv.Load "PhysicalStorageBuffer" %{{.*}} ["Aligned|NonPrivatePointer", 4] : i32
+    %x = gx.load %base[%c4] : i32
+    gx.store %x, %base[%c1] : i32
+    gpu.return
+  }
+}
