@@ -103,15 +103,12 @@ class Emitter {
       (*module)->print(stream);
       if (request.wantIr) texts[i] = text;
     }
-    if (isCuda()) {
-      if (request.dumpDir.empty()) return Error::success();
-      return writeText(request.dumpDir, code.entry + ".mlir", text);
-    }
+    if (!request.dumpDir.empty())
+      if (Error e = writeText(request.dumpDir, code.entry + ".mlir", text)) return e;
+    if (isCuda()) return Error::success();
     auto words = emitSpirv(**module, request.profile.profile, launch);
     if (!words) return words.takeError();
     code.spirv = std::move(*words);
-    if (!request.dumpDir.empty())
-      if (Error e = writeText(request.dumpDir, code.entry + ".mlir", text)) return e;
     return dumpSpirv(code);
   }
 
