@@ -22,6 +22,7 @@ constexpr int kKeySlice = 16;              // elements
 constexpr int kKeyStride = kKeySlice + 1;  // odd: threads of a team read different banks
 constexpr int kValueSlice = kTile;         // columns
 constexpr int kWeightStride = kTile + 1;
+constexpr int kUnroll = 2;  // of the inner loops: more is only size, drivers unroll by themselves
 
 int CeilDiv(int a, int b) {
   return (a + b - 1) / b;
@@ -50,6 +51,8 @@ void EmitBlock(Builder& b, const AttentionSpec& s) {
   const Shared weights = b.AllocShared(Type::kF32, w.queries * kWeightStride);
   Reducer over_share(b, kThreads, kShare, each);
   const Val thread = b.Thread(), team = DivU(thread, kShare), place = RemU(thread, kShare);
+  const Val own_queries = team * kKeyStride, own_keys = place * kKeyStride + key_words,
+            own_weights = team * kWeightStride, own_place = own_weights + place;
   const Val row0 = b.BlockX() * w.rows;
   const Val kv_head = DivU(b.BlockY(), w.head_blocks);
   const Val first_head = kv_head * s.group() + RemU(b.BlockY(), w.head_blocks) * w.heads;
@@ -90,7 +93,7 @@ void EmitBlock(Builder& b, const AttentionSpec& s) {
     std::vector<Val> carried(each * per_query, zero);
     for (int i = 0; i < each; ++i) carried[i * per_query] = none;
 
-    const auto pass = [&](Val seq, const std::vector<Val>& before) {
+    const auto pass = [&](Val seq) {
       const KvHead cache = FindKvHead(s.kv, seqs, seq, kv_offset, kv_head);
       const Val row_begin = SeqRowBegin(seqs, seq);
       const Val block_end = MinS(row0 + w.rows, n_rows);
@@ -124,11 +127,11 @@ void EmitBlock(Builder& b, const AttentionSpec& s) {
             }
           }
           b.Barrier();
-          return b.For(b.I32(0), b.I32(kKeySlice), b.I32(4), so_far,
+          return b.For(b.I32(0), b.I32(kKeySlice), b.I32(kUnroll), so_far,
                        [&](Val e0, const std::vector<Val>& sums) {
                          std::vector<Val> dot = sums;
-                         const Val q_at = team * kKeyStride + e0, k_at = place * kKeyStride + e0 + key_words;
-                         for (int e = 0; e < 4; ++e) {
+                         const Val q_at = own_queries + e0, k_at = own_keys + e0;
+                         for (int e = 0; e < kUnroll; ++e) {
                            std::vector<Val> k;
                            for (int j = 0; j < kSpan; ++j)
                              k.push_back(b.LoadShared(stage, k_at + (j * kShare * kKeyStride + e)));
@@ -153,38 +156,50 @@ void EmitBlock(Builder& b, const AttentionSpec& s) {
           }
         }
         top = over_share(Reduction::kMax, top);
+        std::vector<Val> sum(each, zero);
+        for (int i = 0; i < each; ++i) {
+          top[i] = MaxF(top[i], state[i * per_query]);
+          for (int j = 0; j < kSpan; ++j) {
+            const Val below = Select(seen[i * kSpan + j], score[i * kSpan + j] - top[i], none);
+            b.StoreShared(weights, own_place + (i * kTeams * kWeightStride + j * kShare), below);
+          }
+        }
+        // A thread's own places. A loop, because exp is long.
+        sum = b.For(own_place, own_place + kTile, b.I32(kShare), sum, [&](Val at, std::vector<Val> so_far) {
+          for (int i = 0; i < each; ++i) {
+            const Val place_of_query = at + i * kTeams * kWeightStride;
+            const Val weight = Exp(b.LoadShared(weights, place_of_query));
+            b.StoreShared(weights, place_of_query, weight);
+            so_far[i] = so_far[i] + weight;
+          }
+          return so_far;
+        });
         for (int i = 0; i < each; ++i) {
           Val* of_query = &state[i * per_query];
-          top[i] = MaxF(top[i], of_query[0]);
           // Nothing seen: keep is exp(0) = 1 and all weights are 0.
           const Val keep = Exp(of_query[0] - top[i]);
           of_query[0] = top[i];
-          Val sum;
-          for (int j = 0; j < kSpan; ++j) {
-            const Val p = Select(seen[i * kSpan + j], Exp(score[i * kSpan + j] - top[i]), zero);
-            b.StoreShared(weights, team * kWeightStride + place + (i * kTeams * kWeightStride + j * kShare),
-                          p);
-            sum = sum ? sum + p : p;
-          }
-          of_query[1] = of_query[1] * keep + sum;
+          of_query[1] = of_query[1] * keep + sum[i];
           for (int c = 0; c < columns; ++c) of_query[2 + c] = of_query[2 + c] * keep;
         }
 
         const Val value_row = ShrU(thread, 3), value_at = (thread & 7) << 2;
+        const Val value_to = value_row * kValueSlice + value_at;
+        std::vector<Val> value_from;
+        for (int r = 0; r < kTile; r += kThreads / kShare) {
+          value_from.push_back(MinS(t0 + value_row + r, count - 1) * dim);
+        }
         for (int slice_number = 0; slice_number < slices; ++slice_number) {
           const int first = slice_number * kValueSlice, width = std::min(kValueSlice, dim - first);
           const int span = width / kShare;
           std::vector<std::vector<Val>> loaded;
-          for (int r = 0; r < kTile; r += kThreads / kShare) {
-            const Val at = t0 + value_row + r;
-            const Val column = width == kValueSlice ? value_at : MinS(value_at, b.I32(width - 4));
-            loaded.push_back(LoadKv(s.kv, cache.values, MinS(at, count - 1) * dim + column + first, 4));
-          }
+          const Val column = (width == kValueSlice ? value_at : MinS(value_at, b.I32(width - 4))) + first;
+          for (const Val& from : value_from) loaded.push_back(LoadKv(s.kv, cache.values, from + column, 4));
           b.Barrier();
           for (int r = 0; r < kTile; r += kThreads / kShare) {
             const std::vector<Val>& v = loaded[r / (kThreads / kShare)];
             for (int c = 0; c < 4; ++c) {
-              b.StoreShared(stage, (value_row + r) * kValueSlice + value_at + c, v[c]);
+              b.StoreShared(stage, value_to + (r * kValueSlice + c), v[c]);
             }
           }
           b.Barrier();
@@ -193,20 +208,22 @@ void EmitBlock(Builder& b, const AttentionSpec& s) {
             for (int c = 0; c < span; ++c)
               sums.push_back(state[i * per_query + 2 + slice_number * kSpan + c]);
           }
-          sums = b.For(b.I32(0), b.I32(kTile), b.I32(4), sums, [&](Val j0, const std::vector<Val>& so_far) {
-            std::vector<Val> sum = so_far;
-            const Val v_at = j0 * kValueSlice + place, p_at = team * kWeightStride + j0;
-            for (int j = 0; j < 4; ++j) {
-              std::vector<Val> v;
-              for (int c = 0; c < span; ++c)
-                v.push_back(b.LoadShared(stage, v_at + (j * kValueSlice + c * kShare)));
-              for (int i = 0; i < each; ++i) {
-                const Val p = b.LoadShared(weights, p_at + (i * kTeams * kWeightStride + j));
-                for (int c = 0; c < span; ++c) sum[i * span + c] = Fma(p, v[c], sum[i * span + c]);
-              }
-            }
-            return sum;
-          });
+          sums = b.For(b.I32(0), b.I32(kTile), b.I32(kUnroll), sums,
+                       [&](Val j0, const std::vector<Val>& so_far) {
+                         std::vector<Val> sum = so_far;
+                         const Val v_at = j0 * kValueSlice + place, p_at = own_weights + j0;
+                         for (int j = 0; j < kUnroll; ++j) {
+                           std::vector<Val> v;
+                           for (int c = 0; c < span; ++c)
+                             v.push_back(b.LoadShared(stage, v_at + (j * kValueSlice + c * kShare)));
+                           for (int i = 0; i < each; ++i) {
+                             const Val p = b.LoadShared(weights, p_at + (i * kTeams * kWeightStride + j));
+                             for (int c = 0; c < span; ++c)
+                               sum[i * span + c] = Fma(p, v[c], sum[i * span + c]);
+                           }
+                         }
+                         return sum;
+                       });
           for (int i = 0; i < each; ++i) {
             for (int c = 0; c < span; ++c)
               state[i * per_query + 2 + slice_number * kSpan + c] = sums[i * span + c];
@@ -214,26 +231,30 @@ void EmitBlock(Builder& b, const AttentionSpec& s) {
         }
         return state;
       };
-      return b.For(b.I32(0), count, b.I32(kTile), before, tile);
+      const std::vector<Val> state = b.For(b.I32(0), count, b.I32(kTile), carried, tile);
+      std::vector<Val> totals;
+      for (int i = 0; i < each; ++i) totals.push_back(state[i * per_query + 1]);
+      totals = over_share(Reduction::kSum, totals);
+      for (int i = 0; i < each; ++i) {
+        b.If(LtS(b.I32(0), limit[i]), [&] {
+          const Val inverse = DivF(b.F32(1.f), totals[i]);
+          const Val first = (own[i].at * dim + place) << 2;
+          for (int c = 0; c < columns; ++c) {
+            b.Store(out, first + 4.0 * (c * kShare), state[i * per_query + 2 + c] * inverse);
+          }
+          // A loop of its own: an exp per column would be most of the kernel.
+          if (!s.gated) return;
+          b.For(place, b.I32(dim), b.I32(kShare), [&](Val column) {
+            const Val at = (own[i].at * dim + column) << 2;
+            b.Store(out, at, ApplyGate(s, gate, own[i].at, column, b.Load(Type::kF32, out, at)));
+          });
+        });
+      }
     };
 
     // The block's rows may belong to several sequences: one pass over the cache of each.
     const Val last_row = MinS(row0 + w.rows, n_rows) - 1;
-    const std::vector<Val> state =
-        b.For(RowSeq(step, row0), RowSeq(step, last_row) + 1, b.I32(1), carried, pass);
-    std::vector<Val> totals;
-    for (int i = 0; i < each; ++i) totals.push_back(state[i * per_query + 1]);
-    totals = over_share(Reduction::kSum, totals);
-    for (int i = 0; i < each; ++i) {
-      b.If(own[i].inside, [&] {
-        const Val inverse = DivF(b.F32(1.f), totals[i]);
-        for (int c = 0; c < columns; ++c) {
-          const Val column = place + c * kShare;
-          const Val value = state[i * per_query + 2 + c] * inverse;
-          b.Store(out, (own[i].at * dim + column) << 2, ApplyGate(s, gate, own[i].at, column, value));
-        }
-      });
-    }
+    b.For(RowSeq(step, row0), RowSeq(step, last_row) + 1, b.I32(1), pass);
   };
   b.If(LtS(row0, n_rows), compute);
 }

@@ -17,6 +17,8 @@ constexpr int kPiece = 8;  // elements of the cache that a thread loads at once
 constexpr int kTile = kAttentionTile;
 // Query values that a thread may keep in registers, and heads of which it may keep a sum.
 constexpr int kMaxOwned = 64, kMaxHeads = 8;
+// Without shuffles each head's score is summed in workgroup memory: that many heads keep the kernel small.
+constexpr int kMaxHeadsNoShuffle = 4;
 
 int CeilDiv(int a, int b) {
   return (a + b - 1) / b;
@@ -27,8 +29,8 @@ int PowerOfTwo(int n) {
 
 // How the threads of a workgroup share the work on a tile.
 struct Split {
-  explicit Split(const AttentionSpec& s) {
-    blocks = CeilDiv(s.group(), kMaxHeads);
+  Split(const AttentionSpec& s, const Profile& profile) {
+    blocks = CeilDiv(s.group(), profile.subgroup ? kMaxHeads : kMaxHeadsNoShuffle);
     heads = CeilDiv(s.group(), blocks);
     splits = s.kv.kv_heads * blocks <= 4 ? 32 : 16;
     // Scores: `parts` threads have a position, each `owned` of its elements in pieces parts apart.
@@ -44,7 +46,7 @@ struct Split {
 };
 
 void EmitSplit(Builder& b, const AttentionSpec& s) {
-  const Split w(s);
+  const Split w(s, b.profile());
   const int dim = s.kv.head_dim, heads = w.heads;
   const Val step = b.Arg(0), seqs = b.Arg(1), q = b.Arg(2), kv_offset = b.Arg(3), sums = b.Arg(4),
             tops = b.Arg(5);
@@ -119,12 +121,13 @@ void EmitSplit(Builder& b, const AttentionSpec& s) {
         });
         return high;
       };
-      if (kTile / w.at_once <= 4) {
-        for (int j = 0; j < kTile; j += w.at_once) peak = score(position + j, peak);
-      } else {
-        peak = b.For(b.I32(0), b.I32(kTile), b.I32(w.at_once), peak,
-                     [&](Val j, const std::vector<Val>& high) { return score(j + position, high); });
-      }
+      // Two turns at a time, where they fit: their loads overlap.
+      const int turns = heads <= 4 && 2 * w.at_once <= kTile ? 2 : 1;
+      peak = b.For(b.I32(0), b.I32(kTile), b.I32(turns * w.at_once), peak,
+                   [&](Val j, const std::vector<Val>& high) {
+                     const std::vector<Val> next = score(position + j, high);
+                     return turns == 1 ? next : score(position + j + w.at_once, next);
+                   });
       b.If(Eq(part, 0), [&] {
         for (int g = 0; g < heads; ++g) {
           b.StoreShared(peaks, position + static_cast<double>(g * w.at_once), peak[g]);
@@ -134,10 +137,14 @@ void EmitSplit(Builder& b, const AttentionSpec& s) {
 
       // A first tile's keep is exp of a hugely negative number: 0.
       std::vector<Val> top(heads), keep(heads);
+      for (int g = 0; g < heads; ++g) top[g] = state[g * kCarried];
+      top = b.For(b.I32(0), b.I32(w.at_once), b.I32(1), top, [&](Val i, std::vector<Val> high) {
+        for (int g = 0; g < heads; ++g) {
+          high[g] = MaxF(high[g], b.LoadShared(peaks, i + static_cast<double>(g * w.at_once)));
+        }
+        return high;
+      });
       for (int g = 0; g < heads; ++g) {
-        top[g] = state[g * kCarried];
-        for (int i = 0; i < w.at_once; ++i)
-          top[g] = MaxF(top[g], b.LoadShared(peaks, b.I32(g * w.at_once + i)));
         keep[g] = Exp(state[g * kCarried] - top[g]);
         state[g * kCarried] = top[g];
       }
@@ -168,19 +175,22 @@ void EmitSplit(Builder& b, const AttentionSpec& s) {
         }
         return sum;
       };
-      if (kTile / w.lanes <= 4) {
-        for (int j = 0; j < kTile; j += w.lanes) state = add(lane + j, state);
-      } else {
-        // Two positions a turn: their loads overlap.
-        state = b.For(
-            b.I32(0), b.I32(kTile), b.I32(2 * w.lanes), state,
-            [&](Val j, const std::vector<Val>& sum) { return add(j + lane + w.lanes, add(j + lane, sum)); });
-      }
-      return state;
+      const int rounds = heads <= 4 && 2 * w.lanes <= kTile ? 2 : 1;
+      return b.For(b.I32(0), b.I32(kTile), b.I32(rounds * w.lanes), state,
+                   [&](Val j, const std::vector<Val>& sum) {
+                     const std::vector<Val> next = add(lane + j, sum);
+                     return rounds == 1 ? next : add(lane + j + w.lanes, next);
+                   });
     };
     const std::vector<Val> state = b.For(split * kTile, count, b.I32(w.splits * kTile), carried, tile);
 
     // The lanes' sums, in order of lanes.
+    const auto sum_lanes = [&](const Shared& from, Val first, int stride) {
+      return b.For(b.I32(1), b.I32(w.lanes), b.I32(1), {b.LoadShared(from, first)},
+                   [&](Val lane, const std::vector<Val>& sum) {
+                     return std::vector<Val>{sum[0] + b.LoadShared(from, first + lane * stride)};
+                   })[0];
+    };
     for (int g = 0; g < heads; ++g) {
       for (int c = 0; c < kPiece; ++c) {
         b.StoreShared(partial, thread + static_cast<double>(c * kThreads), state[g * kCarried + 2 + c]);
@@ -193,17 +203,11 @@ void EmitSplit(Builder& b, const AttentionSpec& s) {
           const Val at = thread + d;
           b.If(LtS(at, b.I32(dim)), [&] {
             const Val from = (at & (kPiece - 1)) * kThreads + ShrU(at, 3);
-            Val sum = b.LoadShared(partial, from);
-            for (int l = 1; l < w.lanes; ++l) {
-              sum = sum + b.LoadShared(partial, from + static_cast<double>(l * w.columns));
-            }
-            b.Store(sums, (place * dim + at) << 2, sum);
+            b.Store(sums, (place * dim + at) << 2, sum_lanes(partial, from, w.columns));
           });
         }
         b.If(Eq(thread, 0), [&] {
-          Val total = b.LoadShared(totals, b.I32(0));
-          for (int l = 1; l < w.lanes; ++l) total = total + b.LoadShared(totals, b.I32(l));
-          b.Store(tops, place << 3, b.Vector({state[g * kCarried], total}));
+          b.Store(tops, place << 3, b.Vector({state[g * kCarried], sum_lanes(totals, b.I32(0), 1)}));
         });
       };
       if (w.blocks == 1) {
@@ -226,7 +230,7 @@ int CombineThreads(int dim) {
 }
 
 void EmitCombine(Builder& b, const AttentionSpec& s) {
-  const Split w(s);
+  const Split w(s, b.profile());
   const int dim = s.kv.head_dim, threads = CombineThreads(dim);
   const Val step = b.Arg(0), sums = b.Arg(1), tops = b.Arg(2), gate = b.Arg(3), out = b.Arg(4);
   const Shared top = b.AllocShared(Type::kF32, w.splits), weight = b.AllocShared(Type::kF32, w.splits),
@@ -278,7 +282,7 @@ void EmitCombine(Builder& b, const AttentionSpec& s) {
 }  // namespace
 
 std::vector<Launch> SplitAttention(const AttentionSpec& s, const Dispatch& d, Expansion& expansion) {
-  const Split w(s);
+  const Split w(s, expansion.profile());
   const uint64_t rows = static_cast<uint64_t>(d.rows), dim = static_cast<uint64_t>(s.kv.head_dim);
   const uint64_t places = rows * static_cast<uint64_t>(s.q_heads * w.splits);
   const Arg sums = expansion.Scratch(places * dim * 4), tops = expansion.Scratch(places * 8);
