@@ -117,11 +117,11 @@ void StepOver(Lab& lab, const std::vector<Piece>& pieces, int64_t bucket) {
   }
   const std::string end = s.name + "_r" + std::to_string(bucket);
   const std::vector<float> q_out = As<float>(
-      Run(lab, "store_" + end, step,
-          {{"q", AsBytes(q)}, {"k", AsBytes(k)}, {"v", AsBytes(v)}, {"rope", AsBytes(rope)}})["out"]);
+      RunCase(lab, "store_" + end, step,
+              {{"q", AsBytes(q)}, {"k", AsBytes(k)}, {"v", AsBytes(v)}, {"rope", AsBytes(rope)}})["out"]);
   std::map<std::string, Bytes> inputs = {{"q", AsBytes(q_out)}};
   if (s.gated) inputs["gate"] = AsBytes(q);
-  const std::vector<float> out = As<float>(Run(lab, "attention_" + end, step, inputs)["out"]);
+  const std::vector<float> out = As<float>(RunCase(lab, "attention_" + end, step, inputs)["out"]);
   const int64_t w = s.OutWidth();
   ASSERT_EQ(static_cast<int64_t>(q_out.size()), step.rows() * w);
   ASSERT_EQ(static_cast<int64_t>(out.size()), step.rows() * w);

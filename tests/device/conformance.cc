@@ -15,6 +15,7 @@
 #include "dialects/plan/IR/Plan.h"
 #include "dialects/plan/kernel_families.h"
 #include "dialects/plan/pack_layout.h"
+#include "mlir/AsmParser/AsmParser.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
@@ -336,8 +337,8 @@ int64_t Step::rows() const {
   return n;
 }
 
-std::map<std::string, Bytes> Run(Lab& lab, const std::string& name, const Step& step,
-                                 const std::map<std::string, Bytes>& inputs) {
+std::map<std::string, Bytes> RunCase(Lab& lab, const std::string& name, const Step& step,
+                                     const std::map<std::string, Bytes>& inputs) {
   const Program& program = lab.suite->program(name);
   qrt::Device& device = *lab.device;
   const auto poison = static_cast<uint8_t>(0xff);

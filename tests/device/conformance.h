@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <ostream>
 #include <set>
 #include <string>
 #include <vector>
@@ -26,6 +27,9 @@ struct Target {
 
   std::string Name() const;  // for gtest
 };
+inline void PrintTo(const Target& target, std::ostream* out) {
+  *out << target.Name();
+}
 // All of them: the CPU and every GPU profile. Those that this machine cannot run skip, saying why.
 std::vector<Target> AllTargets();
 // Why this machine cannot run the target; empty if it can.
@@ -136,8 +140,8 @@ struct Step {
 // Runs a case. Inputs by role: what is missing of a read-and-written role is poison. Returns the outputs by
 // role, the rows of the step only (of roles with rows). Fails the test if the device fails or writes anything
 // else.
-std::map<std::string, Bytes> Run(Lab& lab, const std::string& program, const Step& step,
-                                 const std::map<std::string, Bytes>& inputs);
+std::map<std::string, Bytes> RunCase(Lab& lab, const std::string& program, const Step& step,
+                                     const std::map<std::string, Bytes>& inputs);
 
 template <typename T>
 std::vector<T> As(const Bytes& bytes) {

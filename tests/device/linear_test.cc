@@ -144,7 +144,7 @@ class LinearConformance : public ConformanceTest {
     if (l.logits) {
       for (int64_t i = 0; i < count; ++i) step.out_rows.push_back(static_cast<int32_t>(i));
     }
-    return Run(lab, l.Name(), step, inputs)["y"];
+    return RunCase(lab, l.Name(), step, inputs)["y"];
   }
 };
 QCC_INSTANTIATE_CONFORMANCE(LinearConformance);
@@ -230,7 +230,7 @@ TEST_P(LinearConformance, Embed) {
         step.sequences = {{nullptr, 0, static_cast<int64_t>(count)}};
         step.tokens.assign(ids.begin(), ids.begin() + static_cast<int64_t>(count));
         const std::vector<float> part(want.begin(), want.begin() + static_cast<int64_t>(count) * cols);
-        ASSERT_TRUE(SameBits(Run(lab, name, step, {})["out"], AsBytes(part))) << count << " rows";
+        ASSERT_TRUE(SameBits(RunCase(lab, name, step, {})["out"], AsBytes(part))) << count << " rows";
       }
     }
   }

@@ -52,6 +52,19 @@ Bytes Quantized(const std::vector<float>& x, int64_t k) {
   return all;
 }
 
+testing::AssertionResult SameInt8Rows(const Bytes& a, const Bytes& b, int64_t k) {
+  const int64_t stride = plan::int8_row_bytes(k), used = k + k / 8 + k / 4;
+  if (a.size() != b.size()) return testing::AssertionFailure() << a.size() << " and " << b.size() << " bytes";
+  for (size_t i = 0; i < a.size(); ++i) {
+    const int64_t at = static_cast<int64_t>(i) % stride;
+    if (at < used && a[i] != b[i]) {
+      return testing::AssertionFailure() << "row " << static_cast<int64_t>(i) / stride << ", byte " << at
+                                         << ": " << int{a[i]} << " and " << int{b[i]};
+    }
+  }
+  return testing::AssertionSuccess();
+}
+
 std::vector<double> Dequantized(const Bytes& rows, int64_t k) {
   const int64_t stride = plan::int8_row_bytes(k);
   std::vector<double> x;

@@ -127,19 +127,19 @@ TEST_P(RowConformance, Norm) {
   for (int64_t cols : kNormCols) {
     SCOPED_TRACE("cols " + std::to_string(cols));
     const std::vector<float> x = Random(2).normals(static_cast<size_t>(kRows * cols), 3.f);
-    auto got = Run(lab, "norm_both_" + std::to_string(cols), Plain(kRows), {{"x", AsBytes(x)}});
+    auto got = RunCase(lab, "norm_both_" + std::to_string(cols), Plain(kRows), {{"x", AsBytes(x)}});
     ASSERT_TRUE(Near(As<float>(got["out"]), NormWant(x, cols), 1e-12, cols));
-    ASSERT_TRUE(SameBits(got["out_q"], Quantized(As<float>(got["out"]), cols)));
+    ASSERT_TRUE(SameInt8Rows(got["out_q"], Quantized(As<float>(got["out"]), cols), cols));
     for (int64_t rows : {1, 5, 39}) {
-      auto part = Run(lab, "norm_both_" + std::to_string(cols), Plain(rows), {{"x", AsBytes(x)}});
+      auto part = RunCase(lab, "norm_both_" + std::to_string(cols), Plain(rows), {{"x", AsBytes(x)}});
       EXPECT_TRUE(SameBits(part["out"], Head(got["out"], rows * cols * 4))) << rows << " rows";
-      EXPECT_TRUE(SameBits(part["out_q"], Head(got["out_q"], rows * int8_row_bytes(cols))))
+      EXPECT_TRUE(SameInt8Rows(part["out_q"], Head(got["out_q"], rows * int8_row_bytes(cols)), cols))
           << rows << " rows";
     }
   }
   for (int64_t cols : kPlainCols) {
     const std::vector<float> x = Random(3).normals(static_cast<size_t>(kRows * cols));
-    auto got = Run(lab, "norm_f32_" + std::to_string(cols), Plain(kRows), {{"x", AsBytes(x)}});
+    auto got = RunCase(lab, "norm_f32_" + std::to_string(cols), Plain(kRows), {{"x", AsBytes(x)}});
     EXPECT_TRUE(Near(As<float>(got["out"]), NormWant(x, cols), 1e-12, cols)) << cols;
   }
 }
@@ -153,14 +153,14 @@ TEST_P(RowConformance, NormOfChosenRows) {
   std::vector<float> chosen;
   for (int32_t r : step.out_rows)
     chosen.insert(chosen.end(), x.begin() + r * cols, x.begin() + (r + 1) * cols);
-  const Bytes out = Run(lab, "norm_outs_96", step, {{"x", AsBytes(x)}})["out"];
+  const Bytes out = RunCase(lab, "norm_outs_96", step, {{"x", AsBytes(x)}})["out"];
   EXPECT_TRUE(Near(As<float>(out), NormWant(chosen, cols), 1e-12, cols));
   EXPECT_TRUE(SameBits(Head(out, cols * 4), Bytes(out.begin() + 2 * cols * 4, out.begin() + 3 * cols * 4)));
-  const Bytes q = Run(lab, "norm_outs_int8_96", step, {{"x", AsBytes(x)}})["out_q"];
-  EXPECT_TRUE(SameBits(q, Quantized(As<float>(out), cols)));
-  const Bytes all = Run(lab, "norm_int8_96", Plain(7), {{"x", AsBytes(x)}})["out_q"];
-  EXPECT_TRUE(
-      SameBits(Head(q, int8_row_bytes(cols)), Bytes(all.begin() + 6 * int8_row_bytes(cols), all.end())));
+  const Bytes q = RunCase(lab, "norm_outs_int8_96", step, {{"x", AsBytes(x)}})["out_q"];
+  EXPECT_TRUE(SameInt8Rows(q, Quantized(As<float>(out), cols), cols));
+  const Bytes all = RunCase(lab, "norm_int8_96", Plain(7), {{"x", AsBytes(x)}})["out_q"];
+  EXPECT_TRUE(SameInt8Rows(Head(q, int8_row_bytes(cols)),
+                           Bytes(all.begin() + 6 * int8_row_bytes(cols), all.end()), cols));
 }
 
 TEST_P(RowConformance, Quantize) {
@@ -175,10 +175,11 @@ TEST_P(RowConformance, Quantize) {
       x[4 * cols + c] *= 1e-30f;
     }
     const Bytes got =
-        Run(lab, "quantize_" + std::to_string(cols), Plain(kRows), {{"x", AsBytes(x)}})["out_q"];
-    ASSERT_TRUE(SameBits(got, Quantized(x, cols)));
-    const Bytes few = Run(lab, "quantize_" + std::to_string(cols), Plain(3), {{"x", AsBytes(x)}})["out_q"];
-    ASSERT_TRUE(SameBits(few, Head(got, 3 * int8_row_bytes(cols))));
+        RunCase(lab, "quantize_" + std::to_string(cols), Plain(kRows), {{"x", AsBytes(x)}})["out_q"];
+    ASSERT_TRUE(SameInt8Rows(got, Quantized(x, cols), cols));
+    const Bytes few =
+        RunCase(lab, "quantize_" + std::to_string(cols), Plain(3), {{"x", AsBytes(x)}})["out_q"];
+    ASSERT_TRUE(SameInt8Rows(few, Head(got, 3 * int8_row_bytes(cols)), cols));
   }
 }
 
@@ -200,15 +201,16 @@ TEST_P(RowConformance, SwigluAndAdd) {
     }
     for (int64_t rows : {kRows, int64_t{1}, int64_t{7}}) {
       const auto values = static_cast<size_t>(rows * cols);
-      const std::vector<float> got = As<float>(Run(lab, "swiglu_" + std::to_string(cols), Plain(rows),
-                                                   {{"gate", AsBytes(gate)}, {"up", AsBytes(up)}})["out"]);
+      const std::vector<float> got =
+          As<float>(RunCase(lab, "swiglu_" + std::to_string(cols), Plain(rows),
+                            {{"gate", AsBytes(gate)}, {"up", AsBytes(up)}})["out"]);
       ASSERT_EQ(got.size(), values);
       for (size_t i = 0; i < values; ++i) {
         ASSERT_NEAR(got[i], product[i], 1e-6 * std::abs(product[i]) + 1e-30)
             << "gate " << gate[i] << ", up " << up[i];
       }
-      const Bytes added = Run(lab, "add_" + std::to_string(cols), Plain(rows),
-                              {{"x", AsBytes(gate)}, {"y", Head(AsBytes(up), rows * cols * 4)}})["y"];
+      const Bytes added = RunCase(lab, "add_" + std::to_string(cols), Plain(rows),
+                                  {{"x", AsBytes(gate)}, {"y", Head(AsBytes(up), rows * cols * 4)}})["y"];
       ASSERT_TRUE(SameBits(added, Head(AsBytes(sum), rows * cols * 4)));
     }
   }
@@ -224,7 +226,7 @@ TEST_P(RowConformance, RopeTable) {
   for (const Rope& rope : kRopes) {
     SCOPED_TRACE(rope.name);
     const std::vector<double> freq = Frequencies(rope.pairs);
-    const std::vector<float> out = As<float>(Run(lab, rope.name, step, {})["out"]);
+    const std::vector<float> out = As<float>(RunCase(lab, rope.name, step, {})["out"]);
     ASSERT_EQ(static_cast<int64_t>(out.size()), 9 * 2 * rope.pairs);
     for (int64_t r = 0; r < 9; ++r) {
       for (int64_t i = 0; i < rope.pairs; ++i) {
