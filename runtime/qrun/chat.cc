@@ -11,13 +11,8 @@
 namespace qrun {
 namespace {
 
-struct Turn {
-  const char* role;
-  std::string content;
-};
-
 struct ChatFlags {
-  std::optional<std::string> model, prompt, file, system, think, timing;
+  std::optional<std::string> model, prompt, file, system, think, timing, save_session, load_session;
   std::optional<int64_t> max_tokens, context;
   bool raw = false;
   bool special = false;
@@ -61,11 +56,12 @@ Outcome ChatPrompt(const qrt_text* text, const std::vector<Turn>& turns, const C
   return Outcome();
 }
 
-Outcome RawPrompt(const qrt_text* text, const std::string& prompt, bool special,
+// `first`: the text begins the sequence.
+Outcome RawPrompt(const qrt_text* text, const std::string& prompt, bool special, bool first,
                   std::vector<int32_t>* tokens) {
   QRUN_RETURN_IF_ERROR(Tokenize(text, prompt, special, tokens));
   const int32_t begin = qrt_text_begin_token(text);
-  if (begin >= 0) tokens->insert(tokens->begin(), begin);
+  if (first && begin >= 0) tokens->insert(tokens->begin(), begin);
   return Outcome();
 }
 
@@ -79,27 +75,50 @@ uint64_t ContextFor(const ChatFlags& flags, const qrt_artifact_info& info, size_
   return wanted;
 }
 
-Outcome OneAnswer(const Model& model, const ChatFlags& flags, const std::string& prompt) {
+// `prompt` may be missing if a saved session is loaded: its answer goes on.
+Outcome OneAnswer(const Model& model, const ChatFlags& flags, const std::optional<std::string>& prompt) {
+  SavedSession saved;
+  saved.raw = flags.raw;
+  if (flags.load_session) {
+    QRUN_RETURN_IF_ERROR(ReadSession(*flags.load_session, &saved));
+    if (saved.raw != flags.raw) {
+      return Outcome::Fail(kExitUsage, 101,
+                           "the session was saved " + std::string(saved.raw ? "with" : "without") + " --raw",
+                           *flags.load_session, "load it in the same way");
+    }
+  } else if (flags.system) {
+    saved.turns.push_back({"system", *flags.system});
+  }
   std::vector<int32_t> tokens;
   size_t keep = 0;
-  if (flags.raw) {
-    QRUN_RETURN_IF_ERROR(RawPrompt(model.text.get(), prompt, flags.special, &tokens));
-  } else {
-    std::vector<Turn> turns;
-    if (flags.system) turns.push_back({"system", *flags.system});
-    turns.push_back({"user", prompt});
-    QRUN_RETURN_IF_ERROR(ChatPrompt(model.text.get(), turns, flags, &tokens, &keep));
+  if (prompt && flags.raw) {
+    QRUN_RETURN_IF_ERROR(RawPrompt(model.text.get(), *prompt, flags.special, saved.tokens.empty(), &tokens));
+    tokens.insert(tokens.begin(), saved.tokens.begin(), saved.tokens.end());
+  } else if (prompt) {
+    saved.turns.push_back({"user", *prompt});
+    QRUN_RETURN_IF_ERROR(ChatPrompt(model.text.get(), saved.turns, flags, &tokens, &keep));
   }
   SessionPtr session;
-  QRUN_RETURN_IF_ERROR(NewSession(model, ContextFor(flags, model.info, tokens.size()), &session));
+  QRUN_RETURN_IF_ERROR(NewSession(
+      model, ContextFor(flags, model.info, std::max(tokens.size(), saved.tokens.size())), &session));
   SamplerPtr sampler;
   uint64_t seed = 0;
   QRUN_RETURN_IF_ERROR(flags.sampling.MakeSampler(model, &sampler, &seed));
   Generator generator(model, std::move(session), std::move(sampler), flags.max_tokens.value_or(-1));
+  if (flags.load_session) QRUN_RETURN_IF_ERROR(generator.Load(saved));
   Answer answer;
-  QRUN_RETURN_IF_ERROR(generator.Run(tokens, 0, &answer));
+  QRUN_RETURN_IF_ERROR(prompt ? generator.Run(tokens, 0, &answer) : generator.Continue(&answer));
   if (isatty(STDOUT_FILENO)) QRUN_RETURN_IF_ERROR(WriteStdout("\n"));
   if (flags.timing) PrintTiming(model, generator.session(), answer, seed, *flags.timing == "json");
+  if (flags.save_session) {
+    if (!flags.raw && !prompt && !saved.turns.empty()) {
+      saved.turns.back().content += answer.text;
+    } else if (!flags.raw) {
+      saved.turns.push_back({"assistant", answer.text});
+    }
+    QRUN_RETURN_IF_ERROR(generator.Save(&saved));
+    QRUN_RETURN_IF_ERROR(WriteSession(*flags.save_session, saved));
+  }
   return answer.finish == Finish::kInterrupted ? Outcome::Silent(kExitInterrupted) : Outcome();
 }
 
@@ -138,7 +157,7 @@ Outcome Converse(const Model& model, const ChatFlags& flags) {
     std::vector<int32_t> tokens;
     size_t keep = 0;
     if (flags.raw) {
-      QRUN_RETURN_IF_ERROR(RawPrompt(model.text.get(), history + line, flags.special, &tokens));
+      QRUN_RETURN_IF_ERROR(RawPrompt(model.text.get(), history + line, flags.special, true, &tokens));
     } else {
       turns.push_back({"user", line});
       QRUN_RETURN_IF_ERROR(ChatPrompt(model.text.get(), turns, flags, &tokens, &keep));
@@ -179,6 +198,9 @@ Outcome RunChat(const std::vector<std::string>& arguments) {
   options.Flag("--special", &flags.special, "with --raw: special tokens written in the prompt count as such");
   flags.sampling.AddTo(options);
   flags.engine.AddTo(options);
+  options.Text("--save-session", "FILE", &flags.save_session, "write the session to FILE after the answer");
+  options.Text("--load-session", "FILE", &flags.load_session,
+               "go on with a saved session; without -p or -f its last answer goes on");
   options.Word("--timing", {"text", "json"}, "text", &flags.timing, "measurements on stderr");
   bool done = false;
   QRUN_RETURN_IF_ERROR(ParseOrHelp(options, arguments, &done));
@@ -194,6 +216,16 @@ Outcome RunChat(const std::vector<std::string>& arguments) {
     return Outcome::Fail(kExitUsage, 101, "--special goes with --raw only");
   }
 
+  if (flags.load_session && flags.system) {
+    return Outcome::Fail(kExitUsage, 101, "--system is part of the saved session already");
+  }
+  const bool prompted = flags.prompt || flags.file;
+  const bool converse = !prompted && !flags.load_session && isatty(STDIN_FILENO);
+  if (converse && flags.save_session) {
+    return Outcome::Fail(kExitUsage, 101, "--save-session goes with one answer, not with a chat", "",
+                         "give -p or -f");
+  }
+
   const Interrupts interrupts;
   Model model;
   QRUN_RETURN_IF_ERROR(OpenModel(*flags.model, flags.engine, true, &model));
@@ -201,14 +233,12 @@ Outcome RunChat(const std::vector<std::string>& arguments) {
     return Outcome::Fail(kExitArtifact, 5331, "the artifact carries no chat template", *flags.model,
                          "--raw lets the model go on from the prompt as it is");
   }
-  if (!flags.prompt && !flags.file && isatty(STDIN_FILENO)) return Converse(model, flags);
-  std::string prompt;
-  if (flags.prompt) {
-    prompt = *flags.prompt;
-  } else if (flags.file) {
-    QRUN_RETURN_IF_ERROR(ReadFile(*flags.file, &prompt));
-  } else {
-    QRUN_RETURN_IF_ERROR(ReadStdin(&prompt));
+  if (converse) return Converse(model, flags);
+  std::optional<std::string> prompt = flags.prompt;
+  if (flags.file) {
+    QRUN_RETURN_IF_ERROR(ReadFile(*flags.file, &prompt.emplace()));
+  } else if (!prompt && !flags.load_session) {
+    QRUN_RETURN_IF_ERROR(ReadStdin(&prompt.emplace()));
   }
   return OneAnswer(model, flags, prompt);
 }

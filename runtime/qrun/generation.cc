@@ -116,14 +116,13 @@ Outcome Generator::Run(const std::vector<int32_t>& prompt, size_t keep, Answer* 
     return Outcome::Fail(kExitInput, 8002, "the prompt is empty", "",
                          "give -p TEXT, -f FILE or text on standard input");
   }
-  pending_.reset();
   QRUN_RETURN_IF_ERROR(Reuse(prompt));
+  unfed_.reset();
+  next_.reset();
   answer->reused_tokens = held_.size();
   answer->prompt_tokens = prompt.size() - held_.size();
-  qrt_sampler_reset(sampler_.get());
-  for (const int32_t token : prompt) qrt_sampler_accept(sampler_.get(), token);
-
-  double start = Seconds();
+  Prepare(prompt);
+  const double start = Seconds();
   bool interrupted = false;
   if (keep > held_.size() && keep < prompt.size()) {
     QRUN_RETURN_IF_ERROR(Feed(prompt, keep, nullptr, &interrupted));
@@ -137,10 +136,57 @@ Outcome Generator::Run(const std::vector<int32_t>& prompt, size_t keep, Answer* 
     return Outcome();
   }
 
+  return Decode(token, answer);
+}
+
+void Generator::Prepare(const std::vector<int32_t>& tokens) {
+  qrt_sampler_reset(sampler_.get());
+  for (const int32_t token : tokens) qrt_sampler_accept(sampler_.get(), token);
+}
+
+Outcome Generator::Continue(Answer* answer) {
+  if (!next_) {
+    // The last token of the text is not in the session, or nothing was chosen behind it.
+    std::vector<int32_t> tokens = held_;
+    if (unfed_) tokens.push_back(*unfed_);
+    return Run(tokens, 0, answer);
+  }
+  *answer = Answer();
+  answer->reused_tokens = held_.size();
+  Prepare(held_);
+  return Decode(*next_, answer);
+}
+
+Outcome Generator::Save(SavedSession* out) const {
+  out->tokens = held_;
+  out->held = held_.size();
+  if (unfed_) out->tokens.push_back(*unfed_);
+  out->next = next_;
+  out->snapshot.resize(qrt_session_save_size(session_.get()));
+  QRUN_CALL(qrt_session_save(session_.get(), out->snapshot.data(), out->snapshot.size(), nullptr, &error));
+  return Outcome();
+}
+
+Outcome Generator::Load(const SavedSession& saved) {
+  QRUN_CALL(qrt_session_restore(session_.get(), saved.snapshot.data(), saved.snapshot.size(), &error));
+  const uint32_t vocabulary = model_.info.vocab_size;
+  bool good = qrt_session_position(session_.get()) == saved.held && saved.tokens.size() - saved.held <= 1;
+  for (const int32_t token : saved.tokens) good = good && static_cast<uint32_t>(token) < vocabulary;
+  if (!good || static_cast<uint32_t>(saved.next.value_or(0)) >= vocabulary) {
+    return Outcome::Fail(kExitInput, 8004, "the saved session's tokens do not agree with its snapshot");
+  }
+  held_.assign(saved.tokens.begin(), saved.tokens.begin() + static_cast<ptrdiff_t>(saved.held));
+  unfed_.reset();
+  if (saved.held < saved.tokens.size()) unfed_ = saved.tokens.back();
+  next_ = saved.next;
+  return Outcome();
+}
+
+Outcome Generator::Decode(int32_t token, Answer* answer) {
   qrt_engine_info before = {}, after = {};
   QRUN_RETURN_IF_ERROR(DescribeEngine(model_, &before));
-  start = Seconds();
-  Outcome outcome = Decode(token, answer);
+  const double start = Seconds();
+  Outcome outcome = WriteTokens(token, answer);
   answer->decode_seconds = Seconds() - start;
   if (!outcome.ok()) return outcome;
   QRUN_RETURN_IF_ERROR(DescribeEngine(model_, &after));
@@ -149,7 +195,7 @@ Outcome Generator::Run(const std::vector<int32_t>& prompt, size_t keep, Answer* 
   return Outcome();
 }
 
-Outcome Generator::Decode(int32_t token, Answer* answer) {
+Outcome Generator::WriteTokens(int32_t token, Answer* answer) {
   Utf8Stream stream;
   Outcome written;
   bool interrupted = false;
@@ -157,7 +203,7 @@ Outcome Generator::Decode(int32_t token, Answer* answer) {
   options.struct_size = sizeof options;
   options.want = QRT_LOGITS_NONE;  // with a sampler a GPU gives back ids only
   options.sampler = sampler_.get();
-  pending_ = token;
+  next_ = token;
   while (!interrupted && written.ok()) {
     if (max_tokens_ >= 0 && answer->tokens == static_cast<size_t>(max_tokens_)) {
       answer->finish = Finish::kLength;
@@ -165,6 +211,8 @@ Outcome Generator::Decode(int32_t token, Answer* answer) {
     }
     qrt_sampler_accept(sampler_.get(), token);
     ++answer->tokens;
+    next_.reset();
+    unfed_ = token;
     if (qrt_text_is_end(model_.text.get(), token)) {
       answer->finish = Finish::kStop;
       break;
@@ -187,7 +235,8 @@ Outcome Generator::Decode(int32_t token, Answer* answer) {
     while (status == QRT_CANCELLED) status = qrt_session_append(session_.get(), &fed, 1, &options, &error);
     if (status != QRT_OK) return Outcome::Of(error);
     held_.push_back(fed);
-    pending_ = token;
+    unfed_.reset();
+    next_ = token;
     ++answer->steps;
     interrupted = Interrupts::Take();
   }

@@ -11,6 +11,7 @@
 #include "runtime/qrun/model.h"
 #include "runtime/qrun/options.h"
 #include "runtime/qrun/outcome.h"
+#include "runtime/qrun/saved_session.h"
 
 namespace qrun {
 
@@ -60,14 +61,25 @@ class Generator {
   // comes.
   Outcome Run(const std::vector<int32_t>& prompt, size_t keep, Answer* answer);
 
+  // Goes on where the last answer, or the saved session, ended.
+  Outcome Continue(Answer* answer);
+
+  // The sequence and its tokens, as a file keeps them; turns and mode are the caller's.
+  Outcome Save(SavedSession* out) const;
+  // Errors: input refused (saved from another artifact, damaged, longer than the context).
+  Outcome Load(const SavedSession& saved);
+
   qrt_session* session() const { return session_.get(); }
 
  private:
   // Feeds prompt[held_.size(), end) and, with `next`, chooses the token behind it. *interrupted: Ctrl-C came
   // first; held_ tells how far it got.
   Outcome Feed(const std::vector<int32_t>& prompt, size_t end, int32_t* next, bool* interrupted);
-  // The tokens after the prompt, of which `token` is the first.
+  // The sampler anew, with `tokens` recorded.
+  void Prepare(const std::vector<int32_t>& tokens);
+  // The tokens of the answer, of which `token` is the first, and how long they took.
   Outcome Decode(int32_t token, Answer* answer);
+  Outcome WriteTokens(int32_t token, Answer* answer);
   Outcome Reuse(const std::vector<int32_t>& prompt);
   Outcome Remember();
 
@@ -76,7 +88,8 @@ class Generator {
   SamplerPtr sampler_;
   int64_t max_tokens_;
   std::vector<int32_t> held_;             // tokens in the session
-  std::optional<int32_t> pending_;        // chosen, not fed: comes next
+  std::optional<int32_t> unfed_;          // written behind them, not in the session
+  std::optional<int32_t> next_;           // chosen to follow, neither written nor in the session
   std::vector<int32_t> snapshot_tokens_;  // tokens in the snapshot
   std::vector<char> snapshot_;
 };

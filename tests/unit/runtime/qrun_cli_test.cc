@@ -209,6 +209,97 @@ TEST_F(QrunCli, TheSeedDecides) {
   EXPECT_NE(sampled("5"), sampled("6"));
 }
 
+std::string Ascii(std::string text) {
+  std::erase_if(text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
+  return text;
+}
+
+TEST_F(QrunCli, ASavedSessionGoesOnAsIfNothingHadHappened) {
+  const std::string file = File("saved.session");
+  for (const std::vector<std::string>& mode :
+       {std::vector<std::string>{"--raw"}, std::vector<std::string>{}}) {
+    const auto run = [&](std::vector<std::string> arguments) {
+      arguments.insert(arguments.begin(), model());
+      arguments.insert(arguments.end(), {"--greedy", "--timing=json"});
+      arguments.insert(arguments.end(), mode.begin(), mode.end());
+      return Run(arguments);
+    };
+    const Result whole = run({"-p", "go on and on", "-n", "40"});
+    ASSERT_EQ(whole.exit, 0) << whole.err;
+    ASSERT_GT(whole.out.size(), 10u) << "the toy says too little for this test: " << whole.out << whole.err;
+    for (const char* first : {"0", "1", "7"}) {
+      const Result begun = run({"-p", "go on and on", "-n", first, "--save-session", file});
+      ASSERT_EQ(begun.exit, 0) << begun.err;
+      const std::string rest = std::to_string(40 - std::atoi(first));
+      const Result ended = run({"--load-session", file, "-n", rest, "--save-session", file});
+      ASSERT_EQ(ended.exit, 0) << ended.err;
+      // A cut inside a character shows replacement characters on both sides.
+      EXPECT_EQ(Ascii(begun.out + ended.out), Ascii(whole.out)) << first << " tokens before the cut";
+      EXPECT_EQ(json::parse(ended.err)["prompt_tokens"], 0) << "nothing is fed again";
+    }
+    const Result more = run({"--load-session", file, "-p", "and then", "-n", "5"});
+    ASSERT_EQ(more.exit, 0) << more.err;
+    EXPECT_NE(more.out, "");
+    if (!mode.empty()) {
+      EXPECT_GE(json::parse(more.err)["reused_tokens"], 25)
+          << "a new prompt is fed behind what the session holds";
+    }
+  }
+}
+
+TEST_F(QrunCli, SavedSessionsAreNotTrusted) {
+  const std::string file = File("good.session"), bad = File("bad.session");
+  Ok({model(), "-p", "hello", "--raw", "--greedy", "-n", "5", "--save-session", file});
+  const std::string bytes = Slurp(file);
+  const auto load = [&](const std::string& content) {
+    WriteFile(bad, content);
+    return Run({model(), "--raw", "--load-session", bad, "-n", "2", "--greedy"});
+  };
+  for (size_t size = 0; size < bytes.size(); size += 1 + bytes.size() / 60) {
+    ExpectError(load(bytes.substr(0, size)), 3, "bad.session");
+  }
+  for (size_t at = 0; at < bytes.size(); at += at < 120 ? 5 : 1 + bytes.size() / 40) {
+    std::string flipped = bytes;
+    flipped[at] = static_cast<char>(flipped[at] ^ 0x41);
+    const Result result = load(flipped);
+    // Only the ids before the position are not covered by a checksum: another valid id is taken as it is.
+    EXPECT_TRUE(result.exit == 3 || result.exit == 2 || result.exit == 0)
+        << "byte " << at << ": " << result.err;
+  }
+  ExpectError(load(bytes + "x"), 3, "Q8004");
+  qrt::testing::SampleParts other = toy::ToyParts();
+  other.manifest.name = "another";
+  WriteParts(other, File("other.qbin"));
+  ExpectError(Run({File("other.qbin"), "--raw", "--load-session", file, "-n", "2"}), 3, "Q5313");
+  ExpectError(Run({model(), "--load-session", file, "-n", "2"}), 2, "--raw");
+  ExpectError(Run({model(), "--load-session", file, "--system", "x", "-n", "2"}), 2, "--system");
+  ExpectError(Run({model(), "--raw", "--load-session", File("none"), "-n", "2"}), 3, "none");
+  ExpectError(Run({model(), "--raw", "--load-session", file, "--ctx", "4", "-n", "2"}), 3, "Q5310");
+}
+
+TEST_F(QrunCli, DevicesAreListedAndChosen) {
+  const json listed = json::parse(Ok({"devices", model(), "--json"}));
+  EXPECT_EQ(listed["devices"][0]["id"], "cpu");
+  EXPECT_EQ(listed["devices"][0]["usable"], true);
+  EXPECT_GE(listed["devices"].size(), 3u);
+  EXPECT_EQ(listed["code"].size(), 3u);
+  EXPECT_EQ(listed["code"][0]["supported"], false);
+  EXPECT_EQ(listed["code"][1]["supported"], true);
+  for (const std::string kind : {"cuda", "vulkan"}) {
+    EXPECT_NE(Ok({"devices"}).find(kind), std::string::npos);
+    ExpectError(Run({model(), "-p", "x", "--device=" + kind}), 5, "Q");
+  }
+  ExpectError(Run({model(), "-p", "x", "--device=tpu"}), 2, "Q5008");
+  EXPECT_EQ(Ok({model(), "-p", "x", "--greedy", "--device=cpu"}), Ok({model(), "-p", "x", "--greedy"}));
+  const json bench =
+      json::parse(Ok({"bench", model(), "-p", "8", "-n", "4", "-r", "1", "--json", "--device=auto"}));
+  EXPECT_EQ(bench["device"], "cpu");
+  EXPECT_EQ(bench["decode_bytes_to_host_per_token"], 0);
+  const Result verbose = Run({model(), "-p", "x", "-n", "1", "-v"});
+  EXPECT_NE(verbose.err.find("code future left out: "), std::string::npos) << verbose.err;
+  EXPECT_NE(verbose.err.find("no-such-feature"), std::string::npos) << verbose.err;
+}
+
 struct Logits {
   int32_t rows = 0, columns = 0;
   std::vector<float> values;

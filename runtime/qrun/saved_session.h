@@ -1,0 +1,37 @@
+// A conversation in a file, to go on with later, on another device or in another process.
+#ifndef RUNTIME_QRUN_SAVED_SESSION_H_
+#define RUNTIME_QRUN_SAVED_SESSION_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/qrun/outcome.h"
+
+namespace qrun {
+
+// What one side said.
+struct Turn {
+  const char* role;  // static: "system", "user", "assistant"
+  std::string content;
+};
+
+struct SavedSession {
+  bool raw = false;             // --raw: the text is all there is
+  std::vector<Turn> turns;      // empty if raw
+  std::vector<int32_t> tokens;  // of the sequence
+  size_t held = 0;              // how many of them the snapshot holds
+  std::optional<int32_t> next;  // the token that was chosen to follow, not yet written
+  std::vector<char> snapshot;   // qrt_session_save
+};
+
+// Writes the file under its name only when it is whole. Errors: resources.
+Outcome WriteSession(const std::string& path, const SavedSession& session);
+
+// The bytes are not trusted; the library checks the snapshot and the ids. Errors: input refused.
+Outcome ReadSession(const std::string& path, SavedSession* out);
+
+}  // namespace qrun
+
+#endif  // RUNTIME_QRUN_SAVED_SESSION_H_
