@@ -1,0 +1,321 @@
+#include "tests/unit/device_cuda/fake_cuda.h"
+
+#include <cstring>
+
+#include "runtime/device/cuda/cuda_api.h"
+
+namespace qrt {
+
+FakeCuda* FakeCuda::now = nullptr;
+
+FakeCuda::FakeCuda() {
+  now = this;
+}
+FakeCuda::~FakeCuda() {
+  now = nullptr;
+}
+
+bool FakeCuda::Inside(uint64_t address, uint64_t bytes) const {
+  for (const auto& [base, block] : memory) {
+    if (address >= base && address - base <= block.size() && bytes <= block.size() - (address - base))
+      return true;
+  }
+  return false;
+}
+
+namespace {
+
+using namespace cuda;
+
+// True when this call is to fail.
+bool Fails(const char* function) {
+  FakeCuda& fake = *FakeCuda::now;
+  ++fake.calls;
+  if (fake.fail_at == 0 || (!fake.fail_function.empty() && fake.fail_function != function)) return false;
+  return --fake.fail_at == 0;
+}
+#define FAKE_ENTER(function)       \
+  FakeCuda& fake = *FakeCuda::now; \
+  if (Fails(function)) return fake.fail_with
+
+void Problem(std::string text) {
+  FakeCuda::now->problems.push_back(std::move(text));
+}
+
+template <typename T>
+T Handle(std::set<void*>& live) {
+  void* handle = new char;
+  live.insert(handle);
+  return static_cast<T>(handle);
+}
+void Drop(std::set<void*>& live, void* handle, const char* what) {
+  if (live.erase(handle) == 0) {
+    Problem(std::string("not a live ") + what);
+    return;
+  }
+  delete static_cast<char*>(handle);
+}
+
+CUresult Init(unsigned) {
+  FAKE_ENTER("cuInit");
+  return kSuccess;
+}
+CUresult DriverGetVersion(int* version) {
+  *version = 12040;
+  return kSuccess;
+}
+CUresult ErrorName(CUresult, const char** text) {
+  *text = "CUDA_ERROR_FAKE";
+  return kSuccess;
+}
+CUresult ErrorString(CUresult, const char** text) {
+  *text = "made to fail";
+  return kSuccess;
+}
+CUresult DeviceGetCount(int* count) {
+  FAKE_ENTER("cuDeviceGetCount");
+  *count = fake.devices;
+  return kSuccess;
+}
+CUresult DeviceGet(CUdevice* device, int ordinal) {
+  *device = ordinal;
+  return kSuccess;
+}
+CUresult DeviceGetName(char* name, int length, CUdevice) {
+  std::strncpy(name, "Fake GPU", static_cast<size_t>(length));
+  return kSuccess;
+}
+CUresult DeviceTotalMem(size_t* bytes, CUdevice) {
+  *bytes = size_t{1} << 30;
+  return kSuccess;
+}
+CUresult DeviceGetAttribute(int* value, int attribute, CUdevice) {
+  switch (attribute) {
+    case kCapabilityMajor:
+      *value = FakeCuda::now->capability / 10;
+      break;
+    case kCapabilityMinor:
+      *value = FakeCuda::now->capability % 10;
+      break;
+    case kMemoryClockKhz:
+      *value = 1000000;
+      break;
+    case kMemoryBusBits:
+      *value = 4096;
+      break;
+    default:
+      *value = 1024;
+      break;
+  }
+  return kSuccess;
+}
+CUresult CtxCreate(CUcontext* context, unsigned, CUdevice) {
+  FAKE_ENTER("cuCtxCreate_v2");
+  *context = reinterpret_cast<CUcontext>(Handle<char*>(fake.contexts));
+  return kSuccess;
+}
+CUresult CtxDestroy(CUcontext context) {
+  Drop(FakeCuda::now->contexts, context, "context");
+  return kSuccess;
+}
+CUresult CtxPush(CUcontext context) {
+  FAKE_ENTER("cuCtxPushCurrent_v2");
+  if (fake.contexts.count(context) == 0) Problem("a dead context is made current");
+  return kSuccess;
+}
+CUresult CtxPop(CUcontext*) {
+  return kSuccess;
+}
+CUresult MemGetInfo(size_t* free_bytes, size_t* total) {
+  *free_bytes = 1;
+  *total = 2;
+  return kSuccess;
+}
+CUresult ModuleLoad(CUmodule* module, const void* image, unsigned, int*, void**) {
+  FAKE_ENTER("cuModuleLoadDataEx");
+  fake.ptx = static_cast<const char*>(image);
+  *module = reinterpret_cast<CUmodule>(Handle<char*>(fake.modules));
+  return kSuccess;
+}
+CUresult ModuleUnload(CUmodule module) {
+  Drop(FakeCuda::now->modules, module, "module");
+  return kSuccess;
+}
+std::vector<std::string>& Names() {
+  static auto* names = new std::vector<std::string>{""};  // 0 is no function
+  return *names;
+}
+CUresult ModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
+  FAKE_ENTER("cuModuleGetFunction");
+  if (fake.ptx.find(".entry " + std::string(name) + "(") == std::string::npos) {
+    Problem(std::string("the PTX has no entry ") + name);
+  }
+  Names().push_back(name);
+  *function = reinterpret_cast<CUfunction>(Names().size() - 1);
+  return kSuccess;
+}
+CUresult MemAlloc(CUdeviceptr* address, size_t bytes) {
+  FAKE_ENTER("cuMemAlloc_v2");
+  std::vector<uint8_t> block(bytes, 0xcd);
+  *address = reinterpret_cast<uint64_t>(block.data());
+  fake.memory.emplace(*address, std::move(block));
+  return kSuccess;
+}
+CUresult MemFree(CUdeviceptr address) {
+  if (FakeCuda::now->memory.erase(address) == 0) Problem("cuMemFree of what is no allocation");
+  return kSuccess;
+}
+CUresult MemAllocHost(void** memory, size_t bytes) {
+  FAKE_ENTER("cuMemAllocHost_v2");
+  std::vector<uint8_t> block(bytes);
+  *memory = block.data();
+  fake.pinned.emplace(reinterpret_cast<uint64_t>(block.data()), std::move(block));
+  return kSuccess;
+}
+CUresult MemFreeHost(void* memory) {
+  if (FakeCuda::now->pinned.erase(reinterpret_cast<uint64_t>(memory)) == 0)
+    Problem("cuMemFreeHost of what is none");
+  return kSuccess;
+}
+CUresult ToDevice(CUdeviceptr to, const void* from, size_t bytes, CUstream) {
+  FAKE_ENTER("cuMemcpyHtoDAsync_v2");
+  if (!fake.Inside(to, bytes)) {
+    Problem("a copy to the device outside of memory");
+  } else {
+    std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+  }
+  return kSuccess;
+}
+CUresult ToHost(void* to, CUdeviceptr from, size_t bytes, CUstream) {
+  FAKE_ENTER("cuMemcpyDtoHAsync_v2");
+  if (!fake.Inside(from, bytes)) {
+    Problem("a copy from the device outside of memory");
+  } else if (bytes == sizeof fake.fill_results && fake.fill_results != 0) {
+    std::memcpy(to, &fake.fill_results, bytes);
+  } else {
+    std::memcpy(to, reinterpret_cast<void*>(from), bytes);
+  }
+  return kSuccess;
+}
+CUresult Memset(CUdeviceptr address, unsigned char value, size_t bytes, CUstream) {
+  FAKE_ENTER("cuMemsetD8Async");
+  if (!fake.Inside(address, bytes)) {
+    Problem("a fill outside of memory");
+  } else {
+    std::memset(reinterpret_cast<void*>(address), value, bytes);
+  }
+  return kSuccess;
+}
+CUresult StreamCreate(CUstream* stream, unsigned) {
+  FAKE_ENTER("cuStreamCreate");
+  *stream = reinterpret_cast<CUstream>(Handle<char*>(fake.streams));
+  return kSuccess;
+}
+CUresult StreamDestroy(CUstream stream) {
+  Drop(FakeCuda::now->streams, stream, "stream");
+  return kSuccess;
+}
+CUresult StreamSynchronize(CUstream) {
+  FAKE_ENTER("cuStreamSynchronize");
+  return kSuccess;
+}
+CUresult BeginCapture(CUstream, unsigned) {
+  FAKE_ENTER("cuStreamBeginCapture_v2");
+  if (fake.capturing) Problem("a capture inside a capture");
+  fake.capturing = true;
+  fake.recording.clear();
+  return kSuccess;
+}
+std::map<void*, FakeCuda::Graph>& Graphs() {
+  static auto* graphs = new std::map<void*, FakeCuda::Graph>;
+  return *graphs;
+}
+CUresult EndCapture(CUstream, CUgraph* graph) {
+  FakeCuda::now->capturing = false;
+  FAKE_ENTER("cuStreamEndCapture");
+  *graph = reinterpret_cast<CUgraph>(Handle<char*>(fake.graphs));
+  Graphs()[*graph] = fake.recording;
+  return kSuccess;
+}
+CUresult Instantiate(CUgraphExec* exec, CUgraph graph, unsigned long long) {
+  FAKE_ENTER("cuGraphInstantiateWithFlags");
+  *exec = reinterpret_cast<CUgraphExec>(Handle<char*>(fake.execs));
+  Graphs()[*exec] = Graphs()[graph];
+  return kSuccess;
+}
+CUresult GraphDestroy(CUgraph graph) {
+  Drop(FakeCuda::now->graphs, graph, "graph");
+  return kSuccess;
+}
+CUresult ExecDestroy(CUgraphExec exec) {
+  Drop(FakeCuda::now->execs, exec, "executable graph");
+  return kSuccess;
+}
+CUresult GraphLaunch(CUgraphExec exec, CUstream) {
+  FAKE_ENTER("cuGraphLaunch");
+  if (fake.execs.count(exec) == 0) Problem("a dead graph is launched");
+  fake.launched.push_back(Graphs()[exec]);
+  return kSuccess;
+}
+CUresult LaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned,
+                      unsigned, unsigned, CUstream, void** parameters, void**) {
+  FAKE_ENTER("cuLaunchKernel");
+  if (!fake.capturing) Problem("a kernel is launched outside of a graph");
+  FakeCuda::Launch launch{Names()[reinterpret_cast<size_t>(function)], {x, y, z}, threads, {}};
+  // As many parameters as the entry declares.
+  const size_t entry = fake.ptx.find(".entry " + launch.kernel + "(");
+  const std::string head = fake.ptx.substr(entry, fake.ptx.find('{', entry) - entry);
+  size_t count = 0;
+  for (size_t at = head.find(".param"); at != std::string::npos; at = head.find(".param", at + 1)) ++count;
+  for (size_t i = 0; i < count; ++i) launch.args.push_back(*static_cast<uint64_t*>(parameters[i]));
+  fake.recording.push_back(std::move(launch));
+  return kSuccess;
+}
+
+}  // namespace
+
+CudaLoader FakeCuda::loader() const {
+  return CudaLoader([](const char* name) -> void* {
+    if (FakeCuda::now->missing == name) return nullptr;
+    static const std::map<std::string, void*> functions = {
+        {"cuInit", reinterpret_cast<void*>(Init)},
+        {"cuDriverGetVersion", reinterpret_cast<void*>(DriverGetVersion)},
+        {"cuGetErrorName", reinterpret_cast<void*>(ErrorName)},
+        {"cuGetErrorString", reinterpret_cast<void*>(ErrorString)},
+        {"cuDeviceGetCount", reinterpret_cast<void*>(DeviceGetCount)},
+        {"cuDeviceGet", reinterpret_cast<void*>(DeviceGet)},
+        {"cuDeviceGetName", reinterpret_cast<void*>(DeviceGetName)},
+        {"cuDeviceTotalMem_v2", reinterpret_cast<void*>(DeviceTotalMem)},
+        {"cuDeviceGetAttribute", reinterpret_cast<void*>(DeviceGetAttribute)},
+        {"cuCtxCreate_v2", reinterpret_cast<void*>(CtxCreate)},
+        {"cuCtxDestroy_v2", reinterpret_cast<void*>(CtxDestroy)},
+        {"cuCtxPushCurrent_v2", reinterpret_cast<void*>(CtxPush)},
+        {"cuCtxPopCurrent_v2", reinterpret_cast<void*>(CtxPop)},
+        {"cuMemGetInfo_v2", reinterpret_cast<void*>(MemGetInfo)},
+        {"cuModuleLoadDataEx", reinterpret_cast<void*>(ModuleLoad)},
+        {"cuModuleUnload", reinterpret_cast<void*>(ModuleUnload)},
+        {"cuModuleGetFunction", reinterpret_cast<void*>(ModuleGetFunction)},
+        {"cuMemAlloc_v2", reinterpret_cast<void*>(MemAlloc)},
+        {"cuMemFree_v2", reinterpret_cast<void*>(MemFree)},
+        {"cuMemAllocHost_v2", reinterpret_cast<void*>(MemAllocHost)},
+        {"cuMemFreeHost", reinterpret_cast<void*>(MemFreeHost)},
+        {"cuMemcpyHtoDAsync_v2", reinterpret_cast<void*>(ToDevice)},
+        {"cuMemcpyDtoHAsync_v2", reinterpret_cast<void*>(ToHost)},
+        {"cuMemsetD8Async", reinterpret_cast<void*>(Memset)},
+        {"cuStreamCreate", reinterpret_cast<void*>(StreamCreate)},
+        {"cuStreamDestroy_v2", reinterpret_cast<void*>(StreamDestroy)},
+        {"cuStreamSynchronize", reinterpret_cast<void*>(StreamSynchronize)},
+        {"cuStreamBeginCapture_v2", reinterpret_cast<void*>(BeginCapture)},
+        {"cuStreamEndCapture", reinterpret_cast<void*>(EndCapture)},
+        {"cuGraphInstantiateWithFlags", reinterpret_cast<void*>(Instantiate)},
+        {"cuGraphDestroy", reinterpret_cast<void*>(GraphDestroy)},
+        {"cuGraphExecDestroy", reinterpret_cast<void*>(ExecDestroy)},
+        {"cuGraphLaunch", reinterpret_cast<void*>(GraphLaunch)},
+        {"cuLaunchKernel", reinterpret_cast<void*>(LaunchKernel)},
+    };
+    const auto found = functions.find(name);
+    return found != functions.end() ? found->second : nullptr;
+  });
+}
+
+}  // namespace qrt

@@ -1,0 +1,63 @@
+// A CUDA driver that computes nothing: memory is host memory, launches are written down, and any call can be
+// made to fail. What it is given is checked as the real one would: entries of the PTX, live handles,
+// addresses inside allocations.
+#ifndef TESTS_UNIT_DEVICE_CUDA_FAKE_CUDA_H_
+#define TESTS_UNIT_DEVICE_CUDA_FAKE_CUDA_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/device/cuda/cuda_device.h"
+
+namespace qrt {
+
+struct FakeCuda {
+  // The driver is a C interface without a place for `this`: one at a time.
+  FakeCuda();
+  ~FakeCuda();
+  FakeCuda(const FakeCuda&) = delete;
+  static FakeCuda* now;
+
+  CudaLoader loader() const;
+
+  struct Launch {
+    std::string kernel;
+    unsigned grid[3];
+    unsigned threads;
+    std::vector<uint64_t> args;
+  };
+  using Graph = std::vector<Launch>;
+
+  // The machine.
+  int devices = 1;
+  int capability = 90;
+  std::string missing;  // a function that the driver lacks
+
+  // The `fail_at`-th call from now on of a function (or of any: empty) that can fail gives `fail_with`.
+  std::string fail_function;
+  int fail_at = 0;  // 0: none
+  int fail_with = 0;
+
+  int calls = 0;                      // that can fail
+  std::vector<std::string> problems;  // misuse
+  std::map<uint64_t, std::vector<uint8_t>> memory, pinned;
+  std::set<void*> contexts, modules, streams, graphs, execs;
+  std::string ptx;
+  std::vector<Graph> launched;  // graphs, in order
+  int32_t fill_results = 0;     // what a copy of 4-byte results gives back
+  bool capturing = false;
+  Graph recording;
+
+  bool Clean() const {
+    return memory.empty() && pinned.empty() && contexts.empty() && modules.empty() && streams.empty() &&
+           graphs.empty() && execs.empty();
+  }
+  bool Inside(uint64_t address, uint64_t bytes) const;
+};
+
+}  // namespace qrt
+
+#endif  // TESTS_UNIT_DEVICE_CUDA_FAKE_CUDA_H_
