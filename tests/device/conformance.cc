@@ -31,6 +31,8 @@ using plan::align_up;
 
 constexpr int64_t kAlign = 64;  // of arena buffers and weights, as in real plans
 
+constexpr int64_t kMostRows = 512;
+
 class Quiet : public compiler::ProgressSink {
  public:
   void BeginStage(int, int, std::string_view) override {}
@@ -73,12 +75,10 @@ absl::Status Compile(const Suite& suite, const Target& target, const std::string
   compiler::ManifestSpec manifest;
   compiler::DescribePlan(*module, manifest);
   manifest.name = suite.name;
-  manifest.weights_bytes = suite.weight_bytes;
-  manifest.state_bytes = suite.state_bytes;
-  manifest.kv_bytes_per_token = suite.kv_bytes;
   // An engine finds a program by phase and rows, so no two may agree; here they are known by their place.
-  std::set<uint32_t> taken;
+  std::set<uint32_t> taken = {kMostRows};
   for (compiler::ProgramSpec& program : manifest.programs) {
+    if (program.rows == kMostRows) continue;
     while (!taken.insert(program.rows).second) ++program.rows;
   }
   for (compiler::CodeVariant& variant : code->variants) {
@@ -228,6 +228,11 @@ std::string Suite::Plan() const {
   std::string text =
       absl::StrCat("module attributes {hir.arch = \"test\", hir.vocab_size = ", vocab,
                    " : i64, hir.context_length = 4096 : i64, hir.embedding_length = 32 : i64} {\n");
+  // One of each, over everything: cases refer to parts of them.
+  absl::StrAppend(&text, "  plan.weight @weights [\"all\"] \"f32\" f32 1 x ", weight_bytes / 4, " at 0 size ",
+                  weight_bytes, "\n  plan.state @state \"conv\" layer 0 [1, ", state_bytes / 4,
+                  "] \"f32\" at 0 size ", state_bytes, "\n  plan.state @kv \"kv\" layer 0 [1, ", kv_bytes / 8,
+                  "] \"f32\" at 0 size ", kv_bytes, "\n");
   mlir::MLIRContext context;
   for (const Program& p : programs) {
     const plan::Family& family = *plan::findKernelFamily(p.c.family);
@@ -246,7 +251,11 @@ std::string Suite::Plan() const {
                     " arena ", p.arena_bytes, " {\n    plan.dispatch \"", p.c.family, "\" ", p.c.spec, " [",
                     roles, "] [", refs, "]\n  }\n");
   }
-  return text + "}\n";
+  // A program of many rows behind all others: it bounds the rows that the manifest gives them (see Compile).
+  const int64_t bytes = kMostRows * 64;
+  return absl::StrCat(text, "  plan.program @most decode rows ", kMostRows, " arena ", 2 * bytes,
+                      " {\n    plan.dispatch \"add\" {cols = 16 : i64} [\"x\", \"y\"] [#plan.ref<arena, 0, ",
+                      bytes, ", read>, #plan.ref<arena, ", bytes, ", ", bytes, ", readwrite>]\n  }\n}\n");
 }
 
 Bytes Suite::Weights() const {
