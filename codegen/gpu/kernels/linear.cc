@@ -19,6 +19,12 @@ constexpr int64_t kFewWorkgroups = 256;
 Launch ChooseVariant(const LinearSpec& spec, const Profile& profile, int64_t units, int64_t rows) {
   // A dot product that is spelled out fills the kernel: half the rows keep it small.
   const int most = profile.int_dot || !spec.int8 ? 8 : 4;
+  if (rows > 8 && spec.int8 && profile.matrix) {
+    const int tile_rows = rows > 16 ? 32 : 16;
+    Launch tiled = LinearMatrixTiled(spec, tile_rows, units, rows);
+    if (int64_t{tiled.grid[0]} * tiled.grid[1] >= kFewWorkgroups) return tiled;
+    return LinearMatrixSplit(spec, tile_rows, units, rows);
+  }
   if (rows > 8) {
     Launch tiled = LinearTiled(spec, most, units, rows);
     if (int64_t{tiled.grid[0]} * tiled.grid[1] >= kFewWorkgroups) return tiled;

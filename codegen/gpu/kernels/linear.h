@@ -58,12 +58,21 @@ Val PartHigh(const LinearSpec& spec, Val part);
 // Finishes one element: `sums` has the sum of the unit's groups; `offset`: the element's place in y.
 void StoreLinear(Builder& b, const LinearSpec& spec, Val y, Val offset, const std::vector<Val>& sums);
 
+inline int64_t CeilDiv(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
 // ---- variants: `launch.args` and costs are set by the caller ----
 
 // Few rows: 16 threads a part, every weight read once for `tile_rows` rows.
 Launch LinearSplit(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows);
 // Many rows: a thread has `tile_rows` rows by two groups over all columns.
 Launch LinearTiled(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows);
+// Many rows of int8 numerics on matrix units (Profile::matrix): a subgroup has `tile_rows` rows (8, 16, 24 or
+// 32) by two groups. Tiled: over all columns. Split: the subgroups of a workgroup share the parts of one
+// tile.
+Launch LinearMatrixTiled(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows);
+Launch LinearMatrixSplit(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows);
 
 }  // namespace qcc::gpu
 

@@ -139,10 +139,6 @@ std::vector<Val> RowOffsets(const LinearSpec& spec, const LinearArgs& args, Val 
   return offsets;
 }
 
-int64_t CeilDiv(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
 void EmitSplit(Builder& b, const LinearSpec& spec, int tile_rows) {
   const LinearArgs args(b);
   const int parts = spec.parts(), groups = spec.groups_per_unit();

@@ -121,6 +121,25 @@ std::vector<Val> PackedRow::ReadCodes(const Chunk& chunk) const {
   return codes;
 }
 
+std::vector<Val> PackedRow::ReadCodePair(const Chunk& chunk, Val word) const {
+  const Val at = chunk.body + word_at_;
+  const Val v = Word(at + (word << 6));
+  if (layout_->bits == 8) return {v ^ 0x80808080, Word(at + 256 + (word << 6)) ^ 0x80808080};
+  std::vector<Val> codes{v & 0x0f0f0f0f, ShrU(v, 4) & 0x0f0f0f0f};
+  // High bits of the second word are four above the first's, where they belong.
+  if (layout_->bits == 5) {
+    const Val high = b_.Binary(Builder::Op::kShrU, Word(at + 256), word);
+    codes[0] = codes[0] | ((high & 0x01010101) << 4);
+    codes[1] = codes[1] | (high & 0x10101010);
+  } else if (layout_->bits == 6) {
+    const Val pair = Word(at + 256 + (ShrU(word, 1) << 6));
+    const Val high = b_.Binary(Builder::Op::kShrU, pair, (word & 1) << 1);
+    codes[0] = codes[0] | ((high & 0x03030303) << 4);
+    codes[1] = codes[1] | (high & 0x30303030);
+  }
+  return codes;
+}
+
 Val PackedRow::CodeWord(const Chunk& chunk, Val word) const {
   const auto shifted = [&](Val v, Val by) { return b_.Binary(Builder::Op::kShrU, v, by); };
   const Val at = chunk.body + word_at_;

@@ -42,6 +42,8 @@ class PackedRow {
   Scales ReadScales(const Chunk& chunk) const;
   // Eight words of four signed codes each, word t for columns 4t..4t+3.
   std::vector<Val> ReadCodes(const Chunk& chunk) const;
+  // Words `word` and `word + 4` of them; `word` (i32) < 4.
+  std::vector<Val> ReadCodePair(const Chunk& chunk, Val word) const;
   // What a signed code is above its value: 0 for 8-bit codes, which are turned into two's complement.
   int code_offset() const { return layout_->bits == 8 ? 0 : layout_->offset; }
   int columns_per_scale() const { return layout_->columns_per_scale; }

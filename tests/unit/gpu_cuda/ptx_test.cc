@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "codegen/gpu/cuda/EmitPtx.h"
+#include "codegen/gpu/kernels/linear.h"
 #include "codegen/gpu/kernels/profiles.h"
 #include "mlir/IR/MLIRContext.h"
 
@@ -19,17 +20,21 @@ std::string Ptxas() {
   return "";
 }
 
-// Empty when ptxas accepts `ptx`, else what it said.
-std::string Assemble(const std::string& ptx, const std::string& chip) {
+struct Assembled {
+  bool ok = false;
+  std::string said;
+};
+
+Assembled Assemble(const std::string& ptx, const std::string& chip) {
   const std::string stem = testing::TempDir() + "/qcc_ptx_" + std::to_string(getpid());
   std::ofstream(stem + ".ptx") << ptx;
   const std::string command =
-      Ptxas() + " -arch=" + chip + " -o " + stem + ".cubin " + stem + ".ptx > " + stem + ".log 2>&1";
+      Ptxas() + " -v -arch=" + chip + " -o " + stem + ".cubin " + stem + ".ptx > " + stem + ".log 2>&1";
   const int status = std::system(command.c_str());
   std::ifstream log(stem + ".log");
   std::string text((std::istreambuf_iterator<char>(log)), {});
   for (const char* end : {".ptx", ".cubin", ".log"}) std::filesystem::remove(stem + end);
-  return status == 0 ? "" : "ptxas: " + text;
+  return {status == 0, text};
 }
 
 class Ptx : public testing::Test {
@@ -55,7 +60,8 @@ class Ptx : public testing::Test {
   void Check(const std::string& ptx, const ProfileInfo& profile) {
     if (Ptxas().empty()) GTEST_SKIP() << "ptxas is not installed";
     const std::string chip = profile.chip < "sm_75" ? "sm_75" : profile.chip;
-    EXPECT_EQ(Assemble(ptx, chip), "") << ptx;
+    const Assembled assembled = Assemble(ptx, chip);
+    EXPECT_TRUE(assembled.ok) << assembled.said << "\n" << ptx;
   }
 
   mlir::MLIRContext context_;
@@ -167,6 +173,41 @@ TEST_F(Ptx, TheSameTextEveryTime) {
   const ProfileInfo& profile = *FindProfile("sm80");
   EXPECT_EQ(Emit({Make("everything", 2, Everything)}, profile),
             Emit({Make("everything", 2, Everything)}, profile));
+}
+
+TEST_F(Ptx, LinearOnMatrixUnits) {
+  // Of a thread. Sums that do not stay in registers cost more than matrix units gain.
+  constexpr int kMostSpilledBytes = 32;
+  const ProfileInfo& profile = *FindProfile("sm80");
+  std::vector<Launch> launches;
+  for (Format format : {Format::Q8_0, Format::Q4_0, Format::Q4_1, Format::Q4_K, Format::Q5_K, Format::Q6_K}) {
+    for (Epilogue epilogue : {Epilogue::kStore, Epilogue::kAdd, Epilogue::kSwiglu}) {
+      LinearSpec spec;
+      spec.format = format;
+      spec.int8 = true;
+      spec.k = 2048;
+      spec.epilogue = epilogue;
+      launches.push_back(LinearMatrixTiled(spec, 32, 64, 128));
+      launches.push_back(LinearMatrixSplit(spec, 32, 64, 128));
+    }
+  }
+  for (Launch& launch : launches) {
+    SCOPED_TRACE(launch.name);
+    launch.args.resize(6);
+    const std::string ptx = Emit({launch}, profile);
+    EXPECT_NE(ptx.find("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"), std::string::npos);
+    EXPECT_EQ(ptx.find("dp4a"), std::string::npos);
+    if (Ptxas().empty()) continue;
+    const Assembled assembled = Assemble(ptx, profile.chip);
+    ASSERT_TRUE(assembled.ok) << assembled.said << "\n" << ptx;
+    const size_t frame = assembled.said.find(" bytes stack frame, ");
+    ASSERT_NE(frame, std::string::npos) << assembled.said;
+    int spilled = -1;
+    ASSERT_EQ(
+        std::sscanf(assembled.said.c_str() + frame, " bytes stack frame, %d bytes spill stores", &spilled), 1)
+        << assembled.said;
+    EXPECT_LE(spilled, kMostSpilledBytes) << assembled.said;
+  }
 }
 
 TEST_F(Ptx, AnErrorNamesTheKernel) {

@@ -226,21 +226,65 @@ TEST_P(LinearTest, VariantsGiveEqualBits) {
   }
 }
 
+TEST_P(LinearTest, MatrixUnitsGiveEqualBits) {
+  if (!Supports(true)) GTEST_SKIP() << "plain formats have no int8 numerics";
+  const Profile profile = FindProfile("sm80")->profile;
+  const auto check = [&](const Problem& p) {
+    const LinearSpec spec = p.Spec();
+    const std::vector<float> expected =
+        RunVariant(p, profile, [&](int64_t u, int64_t r) { return LinearSplit(spec, 8, u, r); });
+    ExpectNear(p, expected, profile);
+    for (int tile_rows : {8, 16, 32}) {
+      const std::string what = p.Name(profile) + " tile of " + std::to_string(tile_rows);
+      const std::vector<float> tiled = RunVariant(
+          p, profile, [&](int64_t u, int64_t r) { return LinearMatrixTiled(spec, tile_rows, u, r); });
+      ExpectSameBits(expected, tiled, what + " tiled");
+      const std::vector<float> split = RunVariant(
+          p, profile, [&](int64_t u, int64_t r) { return LinearMatrixSplit(spec, tile_rows, u, r); });
+      ExpectSameBits(expected, split, what + " split");
+    }
+  };
+  for (const char* epilogue : kEpilogues) {
+    check(Problem(format(), true, epilogue, block(), 1, 9));  // a lone group, fewest parts
+    // A last part without chunks or a short one; an odd number of groups; more than two tiles of rows.
+    check(Problem(format(), true, epilogue, block() == 32 ? 19 * 32 : 5 * 256, 5 * 16 - 3, 65));
+  }
+}
+
+TEST_P(LinearTest, MatrixUnitsIgnoreOtherRows) {
+  if (!Supports(true)) GTEST_SKIP() << "plain formats have no int8 numerics";
+  const Profile profile = FindProfile("sm80")->profile;
+  for (const char* epilogue : kEpilogues) {
+    const Problem p(format(), true, epilogue, block() == 32 ? 96 : 256, 40, 65);
+    std::vector<float> alone;  // in buckets that take no matrix units
+    for (int64_t r = 0; r < p.rows; r += 5) {
+      const std::vector<float> y = RunRows(p, profile, r, 5, 8);
+      alone.insert(alone.end(), y.begin(), y.end());
+    }
+    for (const auto& [count, bucket] :
+         {std::pair<int64_t, int64_t>{9, 9}, {1, 16}, {16, 16}, {17, 33}, {31, 40}, {33, 64}, {65, 65}}) {
+      const std::vector<float> expected(alone.begin(), alone.begin() + count * p.ld);
+      ExpectSameBits(expected, RunRows(p, profile, 0, count, bucket),
+                     p.Name(profile) + " bucket " + std::to_string(bucket));
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Formats, LinearTest, ::testing::ValuesIn(kFormats),
                          [](const auto& info) { return std::string(format_info(info.param).name); });
 
-TEST(LinearExpansionTest, LogitsOfOutRows) {
-  const Profile profile = FindProfile("sg32-dot")->profile;
+void CheckLogitsOfOutRows(const char* profile_name, int64_t bucket) {
+  const Profile profile = FindProfile(profile_name)->profile;
   const Problem p(Format::Q6_K, true, "store", 256, 50, 3);
-  constexpr int64_t kStride = 80, kBucket = 4;
-  Sandbox box(profile, kBucket, kStride);
-  Dispatch d = MakeDispatch(p, box, 0, p.rows, kBucket, /*out_rows=*/true);
+  constexpr int64_t kStride = 80;
+  Sandbox box(profile, bucket, kStride);
+  Dispatch d = MakeDispatch(p, box, 0, p.rows, bucket, /*out_rows=*/true);
   SetRows(box, 4);
   box.step.outs = {0, 1};  // two rows of logits though the step has four
-  d.bindings["y"].arg = box.Logits(std::vector<float>(kStride * kBucket, -7.f));
+  d.bindings["y"].arg = box.Logits(std::vector<float>(static_cast<size_t>(kStride * bucket), -7.f));
   ASSERT_EQ(box.Run(Expand_linear, d), "");
   const std::vector<float> y = box.Read<float>(d.arg("y"));
-  for (int64_t r = 0; r < kBucket; ++r) {
+  for (int64_t r = 0; r < bucket; ++r) {
     for (int64_t c = 0; c < kStride; ++c) {
       const float v = y[static_cast<size_t>(r * kStride + c)];
       if (r >= 2 || c >= p.ld) {
@@ -251,6 +295,39 @@ TEST(LinearExpansionTest, LogitsOfOutRows) {
       }
     }
   }
+}
+
+TEST(LinearExpansionTest, LogitsOfOutRows) {
+  CheckLogitsOfOutRows("sg32-dot", 4);
+  CheckLogitsOfOutRows("sm80", 12);
+}
+
+TEST(LinearExpansionTest, ManyRowsTakeMatrixUnits) {
+  Sandbox box(FindProfile("sm80")->profile, 512);
+  const auto expand = [&](const char* numerics, int64_t n, int64_t rows) {
+    Dispatch d;
+    d.strings = {{"format", "q4_k"}, {"numerics", numerics}, {"epilogue", "swiglu"}, {"rows", "rows"}};
+    d.integers = {{"k", 1024}, {"n", n}};
+    d.rows = rows;
+    d.bindings["xq"].arg = d.bindings["x"].arg = {Space::kArena, 0, static_cast<uint64_t>(rows * 4096)};
+    d.bindings["w"].arg = {Space::kWeights, 0,
+                           static_cast<uint64_t>(2 * plan::x16_bytes(Format::Q4_K, n, 1024))};
+    d.bindings["y"].arg = {Space::kArena, 1 << 24, static_cast<uint64_t>(rows * n * 4)};
+    const std::vector<Launch> launches = Expand_linear(d, box);
+    EXPECT_EQ(launches.size(), 1u);
+    return launches.at(0);
+  };
+  const Launch large = expand("int8", 4096, 512);
+  EXPECT_EQ(large.name, "linear.q4_k.int8.k1024.swiglu.m32x2");
+  EXPECT_EQ(large.grid[0], 128u);  // 2 units each
+  EXPECT_EQ(large.grid[1], 8u);    // 64 rows each
+  const Launch small = expand("int8", 512, 40);
+  EXPECT_EQ(small.name, "linear.q4_k.int8.k1024.swiglu.mp32");
+  EXPECT_EQ(small.grid[0], 32u);  // a unit each
+  EXPECT_EQ(small.grid[1], 2u);   // 32 rows each
+  EXPECT_EQ(expand("int8", 512, 9).name, "linear.q4_k.int8.k1024.swiglu.mp16");
+  EXPECT_EQ(expand("int8", 512, 8).name, "linear.q4_k.int8.k1024.swiglu.r8");
+  EXPECT_EQ(expand("f32", 4096, 512).name, "linear.q4_k.f32.k1024.swiglu.t8x4");
 }
 
 TEST(LinearExpansionTest, ManyRowsAreTiled) {

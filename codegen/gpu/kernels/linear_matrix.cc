@@ -1,0 +1,266 @@
+// The linear kernels on matrix units: int8 numerics, weights x activations as mma.m16n8k32.
+//
+// A: the 16 matrix rows of a group by 32 columns; B: 8 rows of x, a fragment, by the same columns; C: their
+// sums. Lane 4 * group + quad holds columns 4 * quad .. + 3 and 16 more of matrix rows `group` and `group +
+// 8` and of x row `group`; and sums 0..3 of matrix row `group`, x rows 2 * quad and 2 * quad + 1, then the
+// same of matrix row `group + 8`.
+#include "codegen/gpu/kernels/linear.h"
+#include "dialects/plan/pack_layout.h"
+
+namespace qcc::gpu {
+namespace {
+
+constexpr int kThreads = 128;
+constexpr int kSubgroup = 32;
+constexpr int kSubgroups = kThreads / kSubgroup;
+constexpr int kLanes = 16;  // matrix rows of a group
+constexpr int kFragmentRows = 8;
+constexpr int kSums = 4;  // of a lane, per group and fragment
+
+// 1.5 * 2^23: an integer of less than 2^22 either way, added to these bits, is that much more as a float. So
+// sums that start here become floats by one exact subtraction, where a conversion takes several times as
+// long. 32 products of signed bytes stay below 2^19.
+constexpr int32_t kFloatBias = 0x4b400000;
+constexpr float kFloatBiasValue = 12582912.f;
+
+// What a subgroup computes: fragments from `first_row` on by the groups at byte offsets `groups`.
+struct Tile {
+  Tile(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val first_row, int fragments);
+  Val group, quad;
+  int fragments;
+  // Byte offsets in x; rows beyond the step's last repeat it.
+  std::vector<Val> codes;    // [fragment], of the lane's columns
+  std::vector<Val> numbers;  // [fragment][2], of the scales of the rows that the lane has sums of
+};
+
+Val SumRow(const Tile& tile, int fragment, int sum) {
+  return tile.quad * 2 + (kFragmentRows * fragment + (sum & 1));
+}
+
+Tile::Tile(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val first_row, int fragments)
+    : fragments(fragments) {
+  const Val lane = b.Thread() & (kSubgroup - 1);
+  group = ShrU(lane, 2);
+  quad = lane & 3;
+  const auto at = [&](Val row) {
+    return MinS(first_row + row, args.rows - 1) * static_cast<double>(spec.x_row_bytes());
+  };
+  for (int f = 0; f < fragments; ++f) {
+    codes.push_back(at(group + kFragmentRows * f) + quad * 4);
+    for (int i = 0; i < 2; ++i) numbers.push_back(at(SumRow(*this, f, i)) + static_cast<double>(spec.k));
+  }
+}
+
+// Of one row of x and 32 columns.
+struct RowNumbers {
+  Val scale;
+  Val sum;  // scale * sum of codes; null unless asked for
+};
+
+RowNumbers ReadNumbers(Builder& b, int64_t k, Val x, Val at, Val chunk, bool with_sum) {
+  RowNumbers n{b.Load(Type::kF32, x, at + (chunk << 2)), Val()};
+  if (!with_sum) return n;
+  const Val sums = at + (chunk << 3) + static_cast<double>(k / 8);
+  Val both;
+  if (k % 64 == 0) {
+    const Val v = b.Load(Type::kI32x2, x, sums);
+    both = b.Extract(v, 0) + b.Extract(v, 1);
+  } else {
+    both = b.Load(Type::kI32, x, sums) + b.Load(Type::kI32, x, sums + 4);
+  }
+  n.sum = n.scale * b.ToF32(both);
+  return n;
+}
+
+// 32 columns of a group: the lane's words of A, and the scales of its two matrix rows.
+struct GroupChunk {
+  std::vector<Val> a;
+  PackedRow::Scales scales[2];
+};
+
+GroupChunk ReadGroup(const Tile& tile, const PackedRow rows[2], Val chunk) {
+  GroupChunk c{std::vector<Val>(4), {}};
+  const PackedRow::Chunk at = rows[0].At(chunk);
+  for (int i = 0; i < 2; ++i) {
+    const std::vector<Val> words = rows[i].ReadCodePair(at, tile.quad);
+    for (int w = 0; w < 2; ++w) {
+      Val codes = words[w];
+      // Taken from the codes, which all rows share, an offset costs nothing per row. The sign bit, set, keeps
+      // one byte from borrowing of the next.
+      if (const int offset = rows[i].code_offset()) {
+        codes = ((codes | 0x80808080) - static_cast<double>(offset * 0x01010101)) ^ 0x80808080;
+      }
+      c.a[2 * w + i] = codes;
+    }
+    c.scales[i] = rows[i].ReadScales(at);
+  }
+  return c;
+}
+
+// acc + the product of 32 columns, element by element as every variant does it (linear_tiles.cc).
+void AddProduct(Builder& b, bool two_scales, const GroupChunk& w, const std::vector<Val>& x,
+                const RowNumbers numbers[2], Val* acc) {
+  const Val none = b.I32(0), bias = b.I32(kFloatBias);
+  for (int s = 0; s < (two_scales ? 2 : 1); ++s) {
+    std::vector<Val> a = w.a;
+    // Columns of the other scale count as zero.
+    if (two_scales) a[2 - 2 * s] = a[3 - 2 * s] = none;
+    const std::vector<Val> dots = b.MmaS8(a, x, {bias, bias, bias, bias});
+    for (int i = 0; i < kSums; ++i) {
+      const Val dot = b.AsF32(dots[i]) - kFloatBiasValue;
+      acc[i] = Fma(w.scales[i >> 1].scale[s] * numbers[i & 1].scale, dot, acc[i]);
+    }
+  }
+  if (!w.scales[0].shift) return;
+  for (int i = 0; i < kSums; ++i) acc[i] = Fma(w.scales[i >> 1].shift, numbers[i & 1].sum, acc[i]);
+}
+
+// Sums [group][fragment][kSums] over the chunks [low, high).
+std::vector<Val> MatrixPart(Builder& b, const LinearSpec& spec, const LinearArgs& args, const Tile& tile,
+                            const std::vector<Val>& groups, Val low, Val high) {
+  std::vector<PackedRow> rows;
+  for (Val group : groups) {
+    for (int i = 0; i < 2; ++i) {
+      rows.emplace_back(b, spec.format, spec.k, args.w, group, tile.group + (kLanes / 2) * i);
+    }
+  }
+  const bool two_scales = rows[0].columns_per_scale() == 16;
+  const std::vector<Val> zero(groups.size() * tile.fragments * kSums, b.F32(0.f));
+  return b.For(low, high, b.I32(1), zero, [&](Val chunk, const std::vector<Val>& carried) {
+    std::vector<Val> acc = carried;
+    std::vector<GroupChunk> weights;
+    for (size_t g = 0; g < groups.size(); ++g) weights.push_back(ReadGroup(tile, &rows[2 * g], chunk));
+    const bool with_sum = static_cast<bool>(weights[0].scales[0].shift);
+    for (int f = 0; f < tile.fragments; ++f) {
+      const Val at = tile.codes[f] + (chunk << 5);
+      const std::vector<Val> x{b.Load(Type::kI32, args.x, at), b.Load(Type::kI32, args.x, at + 16)};
+      RowNumbers numbers[2];
+      for (int i = 0; i < 2; ++i) {
+        numbers[i] = ReadNumbers(b, spec.k, args.x, tile.numbers[2 * f + i], chunk, with_sum);
+      }
+      for (size_t g = 0; g < groups.size(); ++g) {
+        AddProduct(b, two_scales, weights[g], x, numbers, &acc[(g * tile.fragments + f) * kSums]);
+      }
+    }
+    return acc;
+  });
+}
+
+// Units of y behind the two groups of a tile.
+int UnitsEach(const LinearSpec& spec) {
+  return 2 / spec.groups_per_unit();
+}
+
+// Byte offsets of the groups of the units from `first_unit` on; units beyond the last repeat it.
+std::vector<Val> GroupOffsets(const LinearSpec& spec, const LinearArgs& args, Val first_unit) {
+  std::vector<Val> offsets;
+  for (int i = 0; i < 2; ++i) {
+    const Val group = UnitsEach(spec) == 1 ? first_unit * 2 + i : MinS(first_unit + i, args.units - 1);
+    offsets.push_back(group * static_cast<double>(spec.group_bytes()));
+  }
+  return offsets;
+}
+
+// Stores what there is of one element: x row `row` of the step by matrix row `column` of the units from
+// `first_unit` on. `sums`: of the two groups.
+void StoreElement(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val first_unit, Val row,
+                  Val column, Val sums[2]) {
+  b.If(LtS(row, args.rows), [&] {
+    const Val at = row * args.y_row_bytes + (first_unit * kLanes + column) * 4;
+    if (UnitsEach(spec) == 1) {
+      StoreLinear(b, spec, args.y, at, {sums[0], sums[1]});
+      return;
+    }
+    StoreLinear(b, spec, args.y, at, {sums[0]});
+    b.If(LtS(first_unit + 1, args.units), [&] { StoreLinear(b, spec, args.y, at + 4 * kLanes, {sums[1]}); });
+  });
+}
+
+void EmitTiled(Builder& b, const LinearSpec& spec, int tile_rows, int row_tiles) {
+  const LinearArgs args(b);
+  const int pairs = kSubgroups / row_tiles, fragments = tile_rows / kFragmentRows;
+  const Val subgroup = ShrU(b.Thread(), 5);
+  const Val first_unit = (b.BlockX() * pairs + (subgroup & (pairs - 1))) * UnitsEach(spec);
+  const Val first_row = (b.BlockY() * row_tiles + DivU(subgroup, pairs)) * tile_rows;
+  b.If(And(LtS(first_row, args.rows), LtS(first_unit, args.units)), [&] {
+    const Tile tile(b, spec, args, first_row, fragments);
+    const std::vector<Val> groups = GroupOffsets(spec, args, first_unit);
+    const std::vector<Val> zero(static_cast<size_t>(2 * fragments * kSums), b.F32(0.f));
+    const auto add_part = [&](Val part, const std::vector<Val>& carried) {
+      std::vector<Val> sums =
+          MatrixPart(b, spec, args, tile, groups, PartLow(spec, part), PartHigh(spec, part));
+      for (size_t i = 0; i < sums.size(); ++i) sums[i] = carried[i] + sums[i];
+      return sums;
+    };
+    const std::vector<Val> sums = b.For(b.I32(0), b.I32(spec.parts()), b.I32(1), zero, add_part);
+    for (int f = 0; f < fragments; ++f) {
+      for (int i = 0; i < kSums; ++i) {
+        Val both[2] = {sums[f * kSums + i], sums[(fragments + f) * kSums + i]};
+        StoreElement(b, spec, args, first_unit, first_row + SumRow(tile, f, i),
+                     tile.group + (kLanes / 2) * (i >> 1), both);
+      }
+    }
+  });
+}
+
+void EmitSplit(Builder& b, const LinearSpec& spec, int tile_rows) {
+  const LinearArgs args(b);
+  const int parts = spec.parts(), fragments = tile_rows / kFragmentRows;
+  const int sums_each = 2 * fragments * kSums;
+  const Val subgroup = ShrU(b.Thread(), 5), lane = b.Thread() & (kSubgroup - 1);
+  const Val first_unit = b.BlockX() * UnitsEach(spec), first_row = b.BlockY() * tile_rows;
+  const Shared partial = b.AllocShared(Type::kF32, parts * sums_each * kSubgroup);
+  b.If(LtS(first_row, args.rows), [&] {
+    const Tile tile(b, spec, args, first_row, fragments);
+    const std::vector<Val> groups = GroupOffsets(spec, args, first_unit);
+    b.For(subgroup, b.I32(parts), b.I32(kSubgroups), [&](Val part) {
+      const std::vector<Val> sums =
+          MatrixPart(b, spec, args, tile, groups, PartLow(spec, part), PartHigh(spec, part));
+      const Val to = part * (sums_each * kSubgroup) + lane;
+      for (size_t i = 0; i < sums.size(); ++i) {
+        b.StoreShared(partial, to + static_cast<double>(i * kSubgroup), sums[i]);
+      }
+    });
+    b.Barrier();
+    // One of the kSums per subgroup.
+    const Val row = first_row + tile.quad * 2 + (subgroup & 1);
+    const Val column = tile.group + ShrU(subgroup, 1) * (kLanes / 2);
+    for (int f = 0; f < fragments; ++f) {
+      Val sums[2];
+      for (int g = 0; g < 2; ++g) {
+        sums[g] = b.F32(0.f);
+        const Val from = (subgroup + (g * fragments + f) * kSums) * kSubgroup + lane;
+        for (int p = 0; p < parts; ++p) {
+          sums[g] = sums[g] + b.LoadShared(partial, from + p * (sums_each * kSubgroup));
+        }
+      }
+      StoreElement(b, spec, args, first_unit, row + kFragmentRows * f, column, sums);
+    }
+  });
+}
+static_assert(kSubgroups == kSums);
+
+}  // namespace
+
+Launch LinearMatrixTiled(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows) {
+  const int row_tiles = rows > tile_rows ? 2 : 1;
+  Launch launch;
+  launch.name = spec.name() + ".m" + std::to_string(tile_rows) + "x" + std::to_string(row_tiles);
+  launch.emit = [spec, tile_rows, row_tiles](Builder& b) { EmitTiled(b, spec, tile_rows, row_tiles); };
+  launch.workgroup_size = kThreads;
+  launch.grid[0] = static_cast<uint32_t>(CeilDiv(units, int64_t{kSubgroups} / row_tiles * UnitsEach(spec)));
+  launch.grid[1] = static_cast<uint32_t>(CeilDiv(rows, int64_t{tile_rows} * row_tiles));
+  return launch;
+}
+
+Launch LinearMatrixSplit(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows) {
+  Launch launch;
+  launch.name = spec.name() + ".mp" + std::to_string(tile_rows);
+  launch.emit = [spec, tile_rows](Builder& b) { EmitSplit(b, spec, tile_rows); };
+  launch.workgroup_size = kThreads;
+  launch.grid[0] = static_cast<uint32_t>(CeilDiv(units, UnitsEach(spec)));
+  launch.grid[1] = static_cast<uint32_t>(CeilDiv(rows, tile_rows));
+  return launch;
+}
+
+}  // namespace qcc::gpu
