@@ -148,7 +148,7 @@ bool SameBits(const float* a, const float* b, int64_t n) {
 
 const Shape kShapes[] = {{4, 2, 32, true, false},  {6, 2, 64, false, true},  {4, 1, 256, true, true},
                          {2, 2, 40, true, false},  {5, 1, 128, false, true}, {16, 1, 64, true, true},
-                         {11, 1, 8, false, false}, {2, 1, 512, false, true}};
+                         {11, 1, 8, false, false}, {2, 1, 512, false, true}, {70, 1, 8, true, true}};
 
 class Attention : public testing::TestWithParam<Profile> {};
 INSTANTIATE_TEST_SUITE_P(Profiles, Attention, testing::ValuesIn(TestProfiles()),
