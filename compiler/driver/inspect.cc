@@ -183,7 +183,7 @@ std::string InspectText(const ArtifactContents& c) {
   for (const CodeSpec& code : m.code) {
     Append(out, "  %s %-10s code %s, weights in section %u\n      needs: %s\n", Clean(code.target).c_str(),
            Clean(code.isa).c_str(), HumanBytes(SectionSize(c, code.section)).c_str(), code.weights_section,
-           Joined(code.features).c_str());
+           code.features.empty() ? "nothing more" : Joined(code.features).c_str());
     if (const gpu::GpuCode* gpu = GpuCodeOf(c, code)) GpuText(out, *gpu, m);
   }
   Append(out, "\nformats             tensors        in GGUF         packed\n");
