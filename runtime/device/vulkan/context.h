@@ -70,7 +70,9 @@ class VulkanContext {
 
   // A command buffer; the context's pool frees it.
   VkResult AllocateCommands(VkCommandBufferLevel level, VkCommandBuffer* out);
-  // Makes everything written before visible to everything after.
+  // Makes what kernels wrote before visible to kernels after.
+  void KernelBarrier(VkCommandBuffer commands) const;
+  // The same for kernels and copies.
   void FullBarrier(VkCommandBuffer commands) const;
   // As FullBarrier, and to the host once the submission is over.
   void HostBarrier(VkCommandBuffer commands) const;

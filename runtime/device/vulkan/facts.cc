@@ -8,7 +8,7 @@ namespace qrt {
 namespace {
 
 constexpr VkSubgroupFeatureFlags kSubgroupOperations =
-    VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT | VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
+    VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
 
 const char* TypeName(VkPhysicalDeviceType type) {
   switch (type) {

@@ -14,7 +14,7 @@ void RecordDispatch(VulkanContext& context, const GpuCode& code, const VulkanKer
                     VkPipeline* bound) {
   const VkDeviceFunctions& vk = context.vk();
   const GpuKernel& kernel = code.kernels[d.kernel];
-  if (d.barrier) context.FullBarrier(commands);
+  if (d.barrier) context.KernelBarrier(commands);
   const VkPipeline pipeline = kernels.pipeline(d.kernel);
   if (*bound != pipeline) vk.CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
   *bound = pipeline;

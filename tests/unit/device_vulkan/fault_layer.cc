@@ -159,6 +159,21 @@ VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL GetInstanceProc(VkInstance instance, co
   return Intercept(name, real);
 }
 
+// An instance that lives as long as the program keeps the drivers loaded: loading them anew for every test is
+// slow, and what a driver leaves behind when it is unloaded would count as the test's leak.
+VkInstance KeepDrivers(PFN_vkGetInstanceProcAddr get_proc) {
+  const auto create = reinterpret_cast<PFN_vkCreateInstance>(get_proc(nullptr, "vkCreateInstance"));
+  const VkInstanceCreateInfo info{VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO};
+  VkInstance instance = VK_NULL_HANDLE;
+  if (create == nullptr || create(&info, nullptr, &instance) != VK_SUCCESS) return VK_NULL_HANDLE;
+  // Some are loaded only now.
+  const auto list =
+      reinterpret_cast<PFN_vkEnumeratePhysicalDevices>(get_proc(instance, "vkEnumeratePhysicalDevices"));
+  uint32_t count = 0;
+  list(instance, &count, nullptr);
+  return instance;
+}
+
 }  // namespace
 
 FaultLayer& FaultLayer::Get() {
@@ -184,6 +199,7 @@ Result<VulkanLoader> FaultLayer::Loader() {
   static Result<VulkanLoader> real = VulkanLoader::Open();
   if (!real.ok()) return real.status();
   g_real.get_instance_proc = reinterpret_cast<PFN_vkGetInstanceProcAddr>(real->get_proc());
+  [[maybe_unused]] static const VkInstance drivers = KeepDrivers(g_real.get_instance_proc);
   return VulkanLoader(GetInstanceProc);
 }
 
