@@ -23,7 +23,7 @@ class CudaLoader {
  public:
   using GetSymbol = void* (*)(const char* name);
 
-  // Opens libcuda.so.1. Errors: device unsupported Q5022, it is not installed.
+  // Opens libcuda.so.1. Errors: device unsupported Q5012, it is not installed.
   static Result<CudaLoader> Open();
   // For programs that bring their own, and for tests.
   explicit CudaLoader(GetSymbol get_symbol) : get_symbol_(get_symbol) {}

@@ -10,7 +10,7 @@ namespace qrt {
 Result<CudaLoader> CudaLoader::Open() {
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    return Status(Code::kDeviceUnsupported, 5022, "CUDA is not installed: no libcuda.so.1", "device cuda",
+    return Status(Code::kDeviceUnsupported, 5012, "CUDA is not installed: no libcuda.so.1", "device cuda",
                   "install NVIDIA's driver");
   }
   CudaLoader loader;
