@@ -81,7 +81,7 @@ std::vector<Linear> Linears() {
     }
     if (f.name == "q8_0") all.push_back({f, true, 8192, 16, "store", 40});
     if (f.name == "q6_k") all.push_back({f, true, 1024, 77, "store", 4, true});
-    if (f.name == "f32") all.push_back({f, false, 36, 1, "store", 3});
+    if (f.name == "f32") all.push_back({f, false, 32, 1, "store", 3});
   }
   return all;
 }
