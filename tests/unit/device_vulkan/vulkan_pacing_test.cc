@@ -1,0 +1,45 @@
+#include "runtime/device/vulkan/pacing.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace qrt::testing {
+namespace {
+
+constexpr GpuCost kCost = {uint64_t{1} << 30, uint64_t{1} << 28, uint64_t{1} << 20, uint64_t{1} << 36};
+
+TEST(SubmissionPacingTest, CostsGrowWithRowsAndContext) {
+  const SubmissionPacing pacing(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU, 200);
+  EXPECT_DOUBLE_EQ(pacing.max_seconds(), 0.2);
+  const double all = pacing.Estimate(kCost, 1, 1000);
+  EXPECT_GT(all, pacing.Estimate(kCost, 1, 0));
+  EXPECT_GT(all, pacing.Estimate(kCost, 0.5, 1000));
+  EXPECT_GT(pacing.Estimate(kCost, 0, 0), 0) << "the weights are read for one row too";
+  const SubmissionPacing software(VK_PHYSICAL_DEVICE_TYPE_CPU, 200);
+  EXPECT_GT(software.Estimate(kCost, 1, 0), 10 * all);
+  EXPECT_TRUE(std::isinf(SubmissionPacing(VK_PHYSICAL_DEVICE_TYPE_CPU, 0).max_seconds()));
+}
+
+TEST(SubmissionPacingTest, SlowerIsBelievedAtOnceFasterStepByStep) {
+  SubmissionPacing pacing(VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU, 200);
+  const double first = pacing.Estimate(kCost, 1, 0);
+  pacing.Measured(first, 3 * first);
+  EXPECT_NEAR(pacing.Estimate(kCost, 1, 0), 3 * first, 1e-9 * first);
+  pacing.Measured(3 * first, first);
+  const double after = pacing.Estimate(kCost, 1, 0);
+  EXPECT_LT(after, 3 * first);
+  EXPECT_GT(after, 2 * first);
+  for (int i = 0; i < 100; ++i) pacing.Measured(pacing.Estimate(kCost, 1, 0), first);
+  EXPECT_NEAR(pacing.Estimate(kCost, 1, 0), first, 0.2 * first);
+}
+
+TEST(SubmissionPacingTest, ShortSubmissionsTeachNothing) {
+  SubmissionPacing pacing(VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU, 200);
+  const double first = pacing.Estimate(kCost, 1, 0);
+  pacing.Measured(1e-7, 1e-3);  // ten thousand times slower than estimated, but all of it the driver's
+  EXPECT_EQ(pacing.Estimate(kCost, 1, 0), first);
+}
+
+}  // namespace
+}  // namespace qrt::testing
