@@ -4,7 +4,7 @@
 namespace qrt::capi {
 namespace {
 
-// `index`, or with -1 the first usable one. Errors: device unsupported Q5013, Q5014.
+// `index`, or with -1 the first usable one. Errors: device unsupported Q5013, invalid argument Q5014.
 Result<CudaDeviceInfo> ChooseCudaDevice(const std::vector<CudaDeviceInfo>& devices, int index) {
   std::string reasons;
   for (const CudaDeviceInfo& device : devices) {
@@ -15,7 +15,7 @@ Result<CudaDeviceInfo> ChooseCudaDevice(const std::vector<CudaDeviceInfo>& devic
   }
   if (reasons.empty() && !devices.empty()) {
     return Status(
-        Code::kDeviceUnsupported, 5014,
+        Code::kInvalidArgument, 5014,
         "there is no device cuda:" + std::to_string(index) + ", only " + std::to_string(devices.size()), "",
         "qrun devices lists them");
   }

@@ -23,12 +23,12 @@ Status MakeCacheFolder(const std::string& folder) {
     const int error = errno;
     struct stat found = {};
     if (stat(part.c_str(), &found) == 0 && S_ISDIR(found.st_mode)) continue;
-    return Status(Code::kIoError, 6010, "cannot make the folder " + part + ": " + std::strerror(error),
+    return Status(Code::kIoError, 6002, "cannot make the folder " + part + ": " + std::strerror(error),
                   folder, "choose another cache folder");
   }
   struct stat found = {};
   if (stat(folder.c_str(), &found) != 0 || !S_ISDIR(found.st_mode)) {
-    return Status(Code::kIoError, 6010, folder + " is no folder", folder, "choose another cache folder");
+    return Status(Code::kIoError, 6002, folder + " is no folder", folder, "choose another cache folder");
   }
   return Status();
 }

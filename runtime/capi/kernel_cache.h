@@ -11,7 +11,7 @@ namespace qrt::capi {
 
 constexpr uint64_t kKernelCacheBytes = uint64_t{256} << 20;
 
-// Makes `folder` with its parents, for the user alone. Errors: io error Q6010.
+// Makes `folder` with its parents, for the user alone. Errors: io error Q6002.
 Status MakeCacheFolder(const std::string& folder);
 
 // Removes the files of `folder` that were read or written longest ago (as far as the file

@@ -97,7 +97,7 @@ TEST_F(KernelCache, IsMadeWithItsParentsForTheUserAlone) {
   Put("file", 1, 0);
   for (const char* name : {"/file", "/file/below"}) {
     const qrt::Status status = MakeCacheFolder(root_ + name);
-    EXPECT_EQ(status.number(), 6010u) << name;
+    EXPECT_EQ(status.number(), 6002u) << name;
     EXPECT_NE(status.message().find("file"), std::string::npos) << status.ToString();
   }
 }

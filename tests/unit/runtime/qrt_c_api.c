@@ -39,8 +39,6 @@ const char* qrt_c_answer(const char* path, const char* prompt, char* answer, siz
   TRY(qrt_sampler_defaults(artifact, &sampling, &error));
   sampling.temperature = 0;
   TRY(qrt_sampler_create(artifact, &sampling, &sampler, &error));
-  qrt_artifact_info info = {.struct_size = sizeof info};
-  TRY(qrt_artifact_describe(artifact, &info, &error));
   qrt_artifact_release(artifact); /* the others keep it alive */
   artifact = NULL;
 
@@ -53,10 +51,11 @@ const char* qrt_c_answer(const char* path, const char* prompt, char* answer, siz
   if (tokens == NULL) return "malloc";
   TRY(qrt_text_encode_chat(text, &message, 1, NULL, tokens, count, &count, &error));
 
-  TRY(qrt_session_append(session, tokens, count, NULL, &error));
+  int32_t token = 0;
+  const qrt_append_options append = {
+      .struct_size = sizeof append, .want = QRT_LOGITS_NONE, .sampler = sampler, .next = &token};
+  TRY(qrt_session_append(session, tokens, count, &append, &error));
   while (qrt_session_position(session) < qrt_session_capacity(session)) {
-    int32_t token = 0;
-    TRY(qrt_sampler_sample(sampler, qrt_session_logits(session), info.vocab_size, &token, &error));
     qrt_sampler_accept(sampler, token);
     if (qrt_text_is_end(text, token)) break;
     size_t size = 0;
@@ -65,7 +64,8 @@ const char* qrt_c_answer(const char* path, const char* prompt, char* answer, siz
       memcpy(answer + used, bytes, size);
       used += size;
     }
-    TRY(qrt_session_append(session, &token, 1, NULL, &error));
+    const int32_t last = token;
+    TRY(qrt_session_append(session, &last, 1, &append, &error));
   }
 
 done:

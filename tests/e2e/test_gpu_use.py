@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Using a GPU from the command line: one artifact on both devices, sessions that move between them, tokens drawn on the
+device, what is copied back, and what is said when there is no driver. Without a usable Vulkan device only the last."""
+import json
+import os
+
+from harness import Harness, TINY
+
+PROMPT = ("--raw", "-p", "KING RICHARD III:\n")
+# The device's random numbers and arithmetic are the host's, so with f32 numerics the tokens are too.
+DRAWS = ("--temp", "0.8", "--top-k", "40", "--top-p", "0.9", "--min-p", "0.02", "--repeat-penalty", "1.1",
+         "--presence-penalty", "0.1", "--seed", "7", "-n", "40")
+
+
+def on(device, *args):
+    return (*args, "--device", device)
+
+
+def check(h, name, ok, *found):
+    """As h.check, but says what was found only when it is wrong."""
+    h.check(name, ok, "" if ok else " ".join(map(str, found)))
+
+
+def sessions(h, qbin):
+    """Saved on one device, the text goes on on the other as if it had stayed."""
+    greedy = ("--raw", "--greedy")
+    whole = h.run("qrun", *on("cpu", qbin, *PROMPT, "--greedy", "-n", "40"))
+    for first, second in (("cpu", "vulkan"), ("vulkan", "cpu")):
+        file = h.path(first + ".session")
+        begun = h.run("qrun", *on(first, qbin, *PROMPT, "--greedy", "-n", "15", "--save-session", file))
+        p = h.tool("qrun", *on(second, qbin, *greedy, "-n", "25", "--load-session", file, "--timing=json"))
+        check(h, f"session {first} to {second}", p.returncode == 0 and begun + p.stdout == whole, p.stderr)
+        timing = json.loads(p.stderr.decode().splitlines()[-1])
+        check(h, f"session {first} to {second} feeds nothing again", timing["prompt_tokens"] == 0, timing)
+        check(h, f"device of {second}", timing["device"].startswith(second), timing["device"])
+
+
+def read_back(h, qbin):
+    """Greedy decode copies at most 64 bytes a token back, in one submission; drawing as well; logits only when asked for."""
+    bench = json.loads(h.run("qrun", "bench", *on("vulkan", qbin, "-p", "0", "-n", "16", "-r", "1", "--json")))
+    check(h, "bench reads ids only", 0 < bench["decode_bytes_to_host_per_token"] <= 64, bench)
+    check(h, "one submission a token", bench["decode_submissions_per_token"] == 1, bench)
+    check(h, "weights are on the device", bench["device_weight_bytes"] >= bench["weight_bytes"], bench)
+    p = h.tool("qrun", *on("vulkan", qbin, *PROMPT, *DRAWS, "--timing=json"))
+    timing = json.loads(p.stderr.decode().splitlines()[-1])
+    steps = timing["decode_submissions"]
+    check(h, "draws read ids only", steps > 0 and 0 < timing["decode_bytes_to_host"] <= 64 * steps, timing)
+    host = h.run("qrun", *on("cpu", qbin, *PROMPT, *DRAWS))
+    check(h, "the device draws the host's tokens", p.stdout == host, p.stdout, host)
+
+
+def choice(h, qbin):
+    p = h.tool("qrun", *on("vulkan:7", qbin, *PROMPT))
+    check(h, "no such GPU", p.returncode == 2 and b"Q5014" in p.stderr, p.stderr)
+    listed = json.loads(h.run("qrun", "devices", qbin, "--json"))
+    check(h, "code for both", {c["target"] for c in listed["code"] if c["supported"]} == {"cpu", "vulkan"}, listed)
+    default = json.loads(h.run("qrun", "bench", qbin, "-p", "0", "-n", "1", "-r", "1", "--json"))
+    check(h, "the CPU is the default", default["device"] == "cpu", default)
+    texts = {h.run("qrun", *on("vulkan", qbin, *PROMPT, "--greedy", "-n", "3", "--max-dispatch-ms", ms)) for ms in ("0", "5")}
+    check(h, "--max-dispatch-ms changes no token", len(texts) == 1, texts)
+
+
+def without_driver(h, qbin):
+    """As on a machine without a Vulkan driver."""
+    env = dict(os.environ, VK_ICD_FILENAMES="/nonexistent.json", VK_DRIVER_FILES="/nonexistent.json")
+    p = h.tool("qrun", "devices", "--json", env=env)
+    found = {d["id"]: d for d in json.loads(p.stdout)["devices"]}
+    check(h, "devices says why", p.returncode == 0 and not found["vulkan"]["usable"] and found["vulkan"]["why_not"], found)
+    p = h.tool("qrun", *on("vulkan", qbin, *PROMPT), env=env)
+    check(h, "no driver is exit 5", p.returncode == 5 and b"[Q501" in p.stderr, p.returncode, p.stderr)
+    p = h.tool("qrun", *on("auto", qbin, *PROMPT, "--greedy", "-n", "3"), env=env)
+    check(h, "auto takes the CPU", p.returncode == 0 and p.stdout, p.stderr)
+
+
+def main():
+    h = Harness(__doc__)
+    qbin = h.compile(TINY, "tiny.qbin", "--target=cpu,vulkan", "--cpu=native", "--numerics=f32", "--prefill=32")
+    listed = json.loads(h.run("qrun", "devices", "--json"))
+    if any(d["id"].startswith("vulkan:") and d["usable"] for d in listed["devices"]):
+        choice(h, qbin)
+        sessions(h, qbin)
+        read_back(h, qbin)
+    else:
+        print("skip all that needs a GPU:", [d["why_not"] for d in listed["devices"] if d["id"].startswith("vulkan")])
+    without_driver(h, qbin)
+    h.finish()
+
+
+if __name__ == "__main__":
+    main()
