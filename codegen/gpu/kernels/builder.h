@@ -1,10 +1,13 @@
-// The language that GPU kernels are written in: C++ that emits MLIR's gpu, arith, math and scf dialects and our
-// own gx ops (codegen/gpu/IR). No MLIR header is needed to write a kernel. One source serves SPIR-V and PTX.
+// The language that GPU kernels are written in: C++ that emits MLIR's gpu, arith, math and scf dialects and
+// our own gx ops (codegen/gpu/IR). No MLIR header is needed to write a kernel. One source serves SPIR-V and
+// PTX.
 //
 // Rules of the language:
-// * Values are scalars or short vectors of i32, i64, f32, and i1 conditions. Device memory is reached by a 64-bit
+// * Values are scalars or short vectors of i32, i64, f32, and i1 conditions. Device memory is reached by a
+// 64-bit
 //   address plus a 32-bit unsigned byte offset, in words of 4 bytes (vectors are aligned to their size).
-// * Float operators are exactly what is written: no contraction, no reassociation. Fma is fused on every target
+// * Float operators are exactly what is written: no contraction, no reassociation. Fma is fused on every
+// target
 //   that can. So a value depends on its own inputs only, whatever variant of a kernel computes it.
 // * A workgroup is one-dimensional. Nothing may depend on the size of a subgroup but through Profile.
 // * C++ loops unroll; For makes a loop in the kernel. Barrier must be reached by all threads of a workgroup.
@@ -18,14 +21,15 @@
 
 namespace qcc::gpu {
 
-// What code is built for. The runtime picks the best that the device can run (docs/reference/gpu-profiles.md).
+// What code is built for. The runtime picks the best that the device can run
+// (docs/reference/gpu-profiles.md).
 struct Profile {
-  std::string name;        // "sg32-dot"
-  int subgroup = 0;        // 8, 32, 64; 0: no subgroup operation may be used
-  bool int_dot = false;    // packed 4 x 8-bit dot product in hardware; else it is spelled out
-  bool matrix = false;     // matrix units: mma.sync (CUDA), cooperative matrix (Vulkan)
-  int max_workgroup = 128; // threads; every Vulkan device has 128
-  int max_shared = 16384;  // bytes of workgroup memory; every Vulkan device has 16384
+  std::string name;         // "sg32-dot"
+  int subgroup = 0;         // 8, 32, 64; 0: no subgroup operation may be used
+  bool int_dot = false;     // packed 4 x 8-bit dot product in hardware; else it is spelled out
+  bool matrix = false;      // matrix units: mma.sync (CUDA), cooperative matrix (Vulkan)
+  int max_workgroup = 128;  // threads; every Vulkan device has 128
+  int max_shared = 16384;   // bytes of workgroup memory; every Vulkan device has 16384
 };
 
 enum class Type : uint8_t { kBool, kI32, kI64, kF32, kI32x2, kI32x4, kF32x2, kF32x4 };
@@ -65,14 +69,14 @@ class Builder {
   virtual Val BlockX() = 0;        // i32
   virtual Val BlockY() = 0;
   virtual Val BlockZ() = 0;
-  virtual Val Thread() = 0;        // i32, 0 .. workgroup_size - 1
+  virtual Val Thread() = 0;  // i32, 0 .. workgroup_size - 1
 
   virtual Val I32(int32_t value) = 0;
   virtual Val I64(int64_t value) = 0;
   virtual Val F32(float value) = 0;
 
-  // Device memory at base (i64 address) + byte_offset (i32, taken as unsigned). `type`: kI32, kI64, kF32 or a vector;
-  // kI64 needs an alignment of 8, vectors their size.
+  // Device memory at base (i64 address) + byte_offset (i32, taken as unsigned). `type`: kI32, kI64, kF32 or a
+  // vector; kI64 needs an alignment of 8, vectors their size.
   virtual Val Load(Type type, Val base, Val byte_offset) = 0;
   virtual void Store(Val base, Val byte_offset, Val value) = 0;
 
@@ -84,11 +88,12 @@ class Builder {
   virtual Shared AllocShared(Type type, int words) = 0;
   virtual Val LoadShared(const Shared& shared, Val index) = 0;
   virtual void StoreShared(const Shared& shared, Val index, Val value) = 0;
-  // i32 only; returns the old value. Order of execution is not defined: use where the result does not depend on it.
+  // i32 only; returns the old value. Order of execution is not defined: use where the result does not depend
+  // on it.
   virtual Val AtomicAddShared(const Shared& shared, Val index, Val value) = 0;
   virtual Val AtomicMaxSharedU(const Shared& shared, Val index, Val value) = 0;
-  // All threads of the workgroup meet; workgroup memory and device memory written before are visible after, to the
-  // workgroup.
+  // All threads of the workgroup meet; workgroup memory and device memory written before are visible after,
+  // to the workgroup.
   virtual void Barrier() = 0;
 
   // Device memory atomics (i32), old value returned.
@@ -98,10 +103,11 @@ class Builder {
   virtual void If(Val condition, const std::function<void()>& then) = 0;
   virtual std::vector<Val> IfElse(Val condition, const std::function<std::vector<Val>()>& then,
                                   const std::function<std::vector<Val>()>& otherwise) = 0;
-  // for (i = low; i < high; i += step), all i32, signed; step > 0. `carried` are the values that go round; returns their last
-  // ones.
-  virtual std::vector<Val> For(Val low, Val high, Val step, const std::vector<Val>& carried,
-                               const std::function<std::vector<Val>(Val i, const std::vector<Val>& carried)>& body) = 0;
+  // for (i = low; i < high; i += step), all i32, signed; step > 0. `carried` are the values that go round;
+  // returns their last ones.
+  virtual std::vector<Val> For(
+      Val low, Val high, Val step, const std::vector<Val>& carried,
+      const std::function<std::vector<Val>(Val i, const std::vector<Val>& carried)>& body) = 0;
   void For(Val low, Val high, Val step, const std::function<void(Val i)>& body) {
     For(low, high, step, {}, [&](Val i, const std::vector<Val>&) {
       body(i);
@@ -111,15 +117,33 @@ class Builder {
 
   // Arithmetic: operands of one type. Also by the operators below. Vectors work element by element.
   enum class Op : uint8_t {
-    kAdd, kSub, kMul, kDivF, kDivU, kRemU, kDivS, kRemS, kAnd, kOr, kXor, kShl, kShrU, kShrS,
-    kMinS, kMaxS, kMinU, kMaxU, kMinF, kMaxF  // MinF, MaxF: of two numbers; NaN is undefined
+    kAdd,
+    kSub,
+    kMul,
+    kDivF,
+    kDivU,
+    kRemU,
+    kDivS,
+    kRemS,
+    kAnd,
+    kOr,
+    kXor,
+    kShl,
+    kShrU,
+    kShrS,
+    kMinS,
+    kMaxS,
+    kMinU,
+    kMaxU,
+    kMinF,
+    kMaxF  // MinF, MaxF: of two numbers; NaN is undefined
   };
   virtual Val Binary(Op op, Val a, Val b) = 0;
   enum class Cmp : uint8_t { kEq, kNe, kLtS, kLeS, kLtU, kLeU, kLtF, kLeF, kEqF };
   virtual Val Compare(Cmp cmp, Val a, Val b) = 0;  // kBool
   virtual Val Select(Val condition, Val a, Val b) = 0;
-  virtual Val Fma(Val a, Val b, Val c) = 0;        // f32: a * b + c, fused
-  virtual Val MulHighU(Val a, Val b) = 0;          // i32 or i64: upper half of the unsigned product
+  virtual Val Fma(Val a, Val b, Val c) = 0;  // f32: a * b + c, fused
+  virtual Val MulHighU(Val a, Val b) = 0;    // i32 or i64: upper half of the unsigned product
 
   // f32 functions of the target: a few ulp. Exact or careful versions: codegen/gpu/kernels/math.h.
   enum class Fn : uint8_t { kAbs, kNeg, kSqrt, kInvSqrt, kFloor, kRoundEven, kExp2, kLog2 };
@@ -127,13 +151,13 @@ class Builder {
 
   // Conversions.
   virtual Val ToF32(Val i32_signed) = 0;
-  virtual Val ToI32(Val f32) = 0;           // towards zero
-  virtual Val AsI32(Val f32) = 0;           // bits
+  virtual Val ToI32(Val f32) = 0;  // towards zero
+  virtual Val AsI32(Val f32) = 0;  // bits
   virtual Val AsF32(Val i32) = 0;
-  virtual Val ExtendU(Val i32) = 0;         // to i64
+  virtual Val ExtendU(Val i32) = 0;  // to i64
   virtual Val ExtendS(Val i32) = 0;
-  virtual Val Truncate(Val i64) = 0;        // to i32
-  virtual Val UnpackHalf(Val i32) = 0;      // two f16 (low, high) -> f32x2; subnormals may count as 0
+  virtual Val Truncate(Val i64) = 0;            // to i32
+  virtual Val UnpackHalf(Val i32) = 0;          // two f16 (low, high) -> f32x2; subnormals may count as 0
   virtual Val PackHalf(Val low, Val high) = 0;  // f32, f32 -> i32: nearest even
 
   // acc + sum over 4 bytes of a * b; signed bytes.
@@ -143,9 +167,11 @@ class Builder {
   // Thread() % subgroup.
   virtual Val ShuffleXor(Val v, int mask) = 0;
 
-  // Matrix units; only with profile().matrix, and one subgroup of 32 that executes it together (CUDA). D = A B + C for
-  // m16n8k32: a: 4 x i32, b: 2 x i32, c: 4 x i32, in the fragment layout of PTX mma.sync.m16n8k32.s8.
-  virtual std::vector<Val> MmaS8(const std::vector<Val>& a, const std::vector<Val>& b, const std::vector<Val>& c) = 0;
+  // Matrix units; only with profile().matrix, and one subgroup of 32 that executes it together (CUDA). D = A
+  // B + C for m16n8k32: a: 4 x i32, b: 2 x i32, c: 4 x i32, in the fragment layout of PTX
+  // mma.sync.m16n8k32.s8.
+  virtual std::vector<Val> MmaS8(const std::vector<Val>& a, const std::vector<Val>& b,
+                                 const std::vector<Val>& c) = 0;
 };
 
 // ---- operators: both sides of one type; a C++ number on one side takes the other's type ----
@@ -153,15 +179,24 @@ class Builder {
 inline Val Const(Val like, double v) {
   Builder* b = like.builder();
   switch (like.type()) {
-    case Type::kF32: return b->F32(static_cast<float>(v));
-    case Type::kI64: return b->I64(static_cast<int64_t>(v));
-    default: return b->I32(static_cast<int32_t>(static_cast<int64_t>(v)));
+    case Type::kF32:
+      return b->F32(static_cast<float>(v));
+    case Type::kI64:
+      return b->I64(static_cast<int64_t>(v));
+    default:
+      return b->I32(static_cast<int32_t>(static_cast<int64_t>(v)));
   }
 }
-#define QCC_GPU_BINARY(symbol, op)                                                                    \
-  inline Val operator symbol(Val a, Val b) { return a.builder()->Binary(Builder::Op::op, a, b); }     \
-  inline Val operator symbol(Val a, double b) { return a symbol Const(a, b); }                        \
-  inline Val operator symbol(double a, Val b) { return Const(b, a) symbol b; }
+#define QCC_GPU_BINARY(symbol, op)                     \
+  inline Val operator symbol(Val a, Val b) {           \
+    return a.builder()->Binary(Builder::Op::op, a, b); \
+  }                                                    \
+  inline Val operator symbol(Val a, double b) {        \
+    return a symbol Const(a, b);                       \
+  }                                                    \
+  inline Val operator symbol(double a, Val b) {        \
+    return Const(b, a) symbol b;                       \
+  }
 QCC_GPU_BINARY(+, kAdd)
 QCC_GPU_BINARY(-, kSub)
 QCC_GPU_BINARY(*, kMul)
@@ -170,22 +205,54 @@ QCC_GPU_BINARY(|, kOr)
 QCC_GPU_BINARY(^, kXor)
 QCC_GPU_BINARY(<<, kShl)
 #undef QCC_GPU_BINARY
-inline Val DivU(Val a, int32_t b) { return a.builder()->Binary(Builder::Op::kDivU, a, Const(a, b)); }
-inline Val RemU(Val a, int32_t b) { return a.builder()->Binary(Builder::Op::kRemU, a, Const(a, b)); }
-inline Val ShrU(Val a, int32_t b) { return a.builder()->Binary(Builder::Op::kShrU, a, Const(a, b)); }
-inline Val ShrS(Val a, int32_t b) { return a.builder()->Binary(Builder::Op::kShrS, a, Const(a, b)); }
-inline Val DivF(Val a, Val b) { return a.builder()->Binary(Builder::Op::kDivF, a, b); }
-inline Val MinF(Val a, Val b) { return a.builder()->Binary(Builder::Op::kMinF, a, b); }
-inline Val MaxF(Val a, Val b) { return a.builder()->Binary(Builder::Op::kMaxF, a, b); }
-inline Val MinS(Val a, Val b) { return a.builder()->Binary(Builder::Op::kMinS, a, b); }
-inline Val Fma(Val a, Val b, Val c) { return a.builder()->Fma(a, b, c); }
-inline Val LtS(Val a, Val b) { return a.builder()->Compare(Builder::Cmp::kLtS, a, b); }
-inline Val LtU(Val a, Val b) { return a.builder()->Compare(Builder::Cmp::kLtU, a, b); }
-inline Val LtF(Val a, Val b) { return a.builder()->Compare(Builder::Cmp::kLtF, a, b); }
-inline Val Eq(Val a, Val b) { return a.builder()->Compare(Builder::Cmp::kEq, a, b); }
-inline Val Eq(Val a, double b) { return Eq(a, Const(a, b)); }
-inline Val And(Val a, Val b) { return a.builder()->Binary(Builder::Op::kAnd, a, b); }  // of conditions too
-inline Val Select(Val c, Val a, Val b) { return c.builder()->Select(c, a, b); }
+inline Val DivU(Val a, int32_t b) {
+  return a.builder()->Binary(Builder::Op::kDivU, a, Const(a, b));
+}
+inline Val RemU(Val a, int32_t b) {
+  return a.builder()->Binary(Builder::Op::kRemU, a, Const(a, b));
+}
+inline Val ShrU(Val a, int32_t b) {
+  return a.builder()->Binary(Builder::Op::kShrU, a, Const(a, b));
+}
+inline Val ShrS(Val a, int32_t b) {
+  return a.builder()->Binary(Builder::Op::kShrS, a, Const(a, b));
+}
+inline Val DivF(Val a, Val b) {
+  return a.builder()->Binary(Builder::Op::kDivF, a, b);
+}
+inline Val MinF(Val a, Val b) {
+  return a.builder()->Binary(Builder::Op::kMinF, a, b);
+}
+inline Val MaxF(Val a, Val b) {
+  return a.builder()->Binary(Builder::Op::kMaxF, a, b);
+}
+inline Val MinS(Val a, Val b) {
+  return a.builder()->Binary(Builder::Op::kMinS, a, b);
+}
+inline Val Fma(Val a, Val b, Val c) {
+  return a.builder()->Fma(a, b, c);
+}
+inline Val LtS(Val a, Val b) {
+  return a.builder()->Compare(Builder::Cmp::kLtS, a, b);
+}
+inline Val LtU(Val a, Val b) {
+  return a.builder()->Compare(Builder::Cmp::kLtU, a, b);
+}
+inline Val LtF(Val a, Val b) {
+  return a.builder()->Compare(Builder::Cmp::kLtF, a, b);
+}
+inline Val Eq(Val a, Val b) {
+  return a.builder()->Compare(Builder::Cmp::kEq, a, b);
+}
+inline Val Eq(Val a, double b) {
+  return Eq(a, Const(a, b));
+}
+inline Val And(Val a, Val b) {
+  return a.builder()->Binary(Builder::Op::kAnd, a, b);
+}  // of conditions too
+inline Val Select(Val c, Val a, Val b) {
+  return c.builder()->Select(c, a, b);
+}
 
 }  // namespace qcc::gpu
 

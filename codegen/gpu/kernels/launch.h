@@ -1,8 +1,9 @@
 // How a dispatch of the plan becomes launches of GPU kernels: plain data, no MLIR.
 //
-// A family (dialects/plan/kernel_families.def) has one expansion per target kind, listed in gpu_kernels.def. It gets
-// the dispatch's constants and bindings and returns the launches, in order, with barriers where one needs another's
-// results. Launches with equal names share one kernel, so a name says every constant that `emit` uses.
+// A family (dialects/plan/kernel_families.def) has one expansion per target kind, listed in gpu_kernels.def.
+// It gets the dispatch's constants and bindings and returns the launches, in order, with barriers where one
+// needs another's results. Launches with equal names share one kernel, so a name says every constant that
+// `emit` uses.
 #ifndef QCC_CODEGEN_GPU_KERNELS_LAUNCH_H_
 #define QCC_CODEGEN_GPU_KERNELS_LAUNCH_H_
 
@@ -26,7 +27,9 @@ struct Arg {
   uint64_t value = 0;  // byte offset in the space, or the number itself
   uint64_t bytes = 0;  // bytes that may be touched; 0 for a number
 };
-inline Arg Number(uint64_t value) { return {Space::kImmediate, value, 0}; }
+inline Arg Number(uint64_t value) {
+  return {Space::kImmediate, value, 0};
+}
 
 struct Launch {
   std::string name;  // "linear.q4_k.int8.k1024.add.r4": equal names, equal kernels
@@ -41,8 +44,9 @@ struct Launch {
   uint64_t ops = 0;       // multiplications and additions
 };
 
-// One plan.dispatch. Roles and keys: dialects/plan/kernel_families.md. State and kv bindings: `value` is the offset
-// of the layer in the sequence's state, or per token in its kv; kernels add the address from the step's sequence.
+// One plan.dispatch. Roles and keys: dialects/plan/kernel_families.md. State and kv bindings: `value` is the
+// offset of the layer in the sequence's state, or per token in its kv; kernels add the address from the
+// step's sequence.
 struct Dispatch {
   std::string family;
   std::map<std::string, int64_t, std::less<>> integers;  // flags are 0 or 1
@@ -50,12 +54,12 @@ struct Dispatch {
   std::map<std::string, std::string, std::less<>> strings;
   std::map<std::string, std::vector<int64_t>, std::less<>> lists;
   struct Binding {
-    Arg arg;               // space kWeights, kArena or kLogits
-    bool is_state = false; // arg.value is an offset in a sequence's state
-    bool is_kv = false;    // arg.value is an offset per token in a sequence's kv
+    Arg arg;                // space kWeights, kArena or kLogits
+    bool is_state = false;  // arg.value is an offset in a sequence's state
+    bool is_kv = false;     // arg.value is an offset per token in a sequence's kv
   };
   std::map<std::string, Binding, std::less<>> bindings;
-  int64_t rows = 0;        // bucket: most rows of the step; for rows = "out_rows" most rows of logits
+  int64_t rows = 0;  // bucket: most rows of the step; for rows = "out_rows" most rows of logits
 
   int64_t integer(std::string_view key) const { return integers.find(key)->second; }
   double real(std::string_view key) const { return floats.find(key)->second; }
@@ -79,8 +83,8 @@ class Expansion {
   virtual Arg Constant(const std::vector<uint8_t>& bytes) = 0;
 };
 
-// Bytes that one binding may span: 2^31, so that 32-bit byte offsets reach everything with room. Expansions cut larger weights
-// into several launches at row groups.
+// Bytes that one binding may span: 2^31, so that 32-bit byte offsets reach everything with room. Expansions
+// cut larger weights into several launches at row groups.
 inline constexpr uint64_t kMaxBindingBytes = uint64_t{1} << 31;
 
 // Empty: no native kernel for this spec on this profile; the compile fails and names the op.
@@ -89,8 +93,8 @@ using Expand = std::vector<Launch> (*)(const Dispatch& dispatch, Expansion& expa
 // Null when the family has none.
 Expand FindExpansion(std::string_view family);
 
-// Sampling (gpu_code.fbs: sample programs): one token for each of `rows` rows of logits of `vocab` columns, into Results.
-// `scratch_bytes` receives what they need of space kScratch.
+// Sampling (gpu_code.fbs: sample programs): one token for each of `rows` rows of logits of `vocab` columns,
+// into Results. `scratch_bytes` receives what they need of space kScratch.
 std::vector<Launch> ExpandGreedy(int64_t rows, int64_t vocab, Expansion& expansion, uint64_t* scratch_bytes);
 std::vector<Launch> ExpandDraw(int64_t rows, int64_t vocab, Expansion& expansion, uint64_t* scratch_bytes);
 
