@@ -145,7 +145,18 @@ class EngineConformance : public testing::TestWithParam<Target> {
 INSTANTIATE_TEST_SUITE_P(On, EngineConformance, testing::ValuesIn(GpuTargets()),
                          [](const testing::TestParamInfo<Target>& info) { return info.param.Name(); });
 
-// Sessions of different lengths, decoded alone and together in batches of every bucket: equal bits.
+// The largest difference between two rows of logits, as a share of the largest logit.
+double Apart(const Logits& a, const Logits& b) {
+  double off = 0, size = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    off = std::max<double>(off, std::abs(a[i] - b[i]));
+    size = std::max<double>(size, std::abs(a[i]));
+  }
+  return off / size;
+}
+
+// Sessions of different lengths, decoded alone and together: equal bits in every decode bucket. More sessions
+// than the largest of them go through a prefill program, whose sums have another order.
 TEST_P(EngineConformance, BatchMatesDoNotMatter) {
   for (const char* gguf : {kHybrid, kAttention}) {
     SCOPED_TRACE(gguf);
@@ -154,7 +165,7 @@ TEST_P(EngineConformance, BatchMatesDoNotMatter) {
     const uint32_t vocab = Vocab(artifact);
     EngineHandle engine = MakeEngine(artifact, device());
     ASSERT_NE(engine, nullptr);
-    constexpr size_t kSessions = 9, kTokens = 4;  // 9: more than the largest decode bucket
+    constexpr size_t kSessions = 9, kTokens = 5;
     std::vector<std::vector<int32_t>> prompts, next;
     std::vector<std::vector<Logits>> alone(kSessions);
     std::vector<SessionHandle> together;
@@ -168,7 +179,7 @@ TEST_P(EngineConformance, BatchMatesDoNotMatter) {
       Feed(together[i].get(), prompts[i], vocab);
     }
     for (size_t t = 0; t < kTokens; ++t) {
-      const size_t size = std::vector<size_t>{9, 2, 5, 8}[t];
+      const size_t size = std::vector<size_t>{8, 2, 5, 3, 9}[t];
       for (size_t begin = 0; begin < kSessions; begin += size) {
         std::vector<qrt_batch_item> items;
         for (size_t i = begin; i < std::min(begin + size, kSessions); ++i) {
@@ -182,8 +193,14 @@ TEST_P(EngineConformance, BatchMatesDoNotMatter) {
       for (size_t i = 0; i < kSessions; ++i) {
         const float* logits = qrt_session_logits(together[i].get());
         ASSERT_NE(logits, nullptr);
-        EXPECT_EQ(Logits(logits, logits + vocab), alone[i][t])
-            << "session " << i << ", token " << t << ", batches of " << size;
+        const Logits got(logits, logits + vocab);
+        SCOPED_TRACE("session " + std::to_string(i) + ", token " + std::to_string(t) + ", batches of " +
+                     std::to_string(size));
+        if (size <= 8) {
+          ASSERT_EQ(got, alone[i][t]);
+        } else {
+          EXPECT_LE(Apart(alone[i][t], got), 1e-5);
+        }
       }
     }
   }
@@ -200,16 +217,12 @@ TEST_P(EngineConformance, CutsOfAPrompt) {
     const std::vector<int32_t> tokens = RandomTokens(100, vocab, 3);
     SessionHandle whole = MakeSession(engine.get());
     const Logits want = Feed(whole.get(), tokens, vocab);
-    double size = 0;
-    for (float x : want) size = std::max<double>(size, std::abs(x));
     for (size_t cut : {1, 7, 15, 16, 17, 64, 99}) {
       SessionHandle session = MakeSession(engine.get());
       Feed(session.get(), {tokens.begin(), tokens.begin() + static_cast<int64_t>(cut)}, vocab);
       const Logits got =
           Feed(session.get(), {tokens.begin() + static_cast<int64_t>(cut), tokens.end()}, vocab);
-      double off = 0;
-      for (size_t i = 0; i < want.size(); ++i) off = std::max<double>(off, std::abs(got[i] - want[i]));
-      EXPECT_LE(off, 1e-5 * size) << "cut at " << cut;
+      EXPECT_LE(Apart(want, got), 1e-5) << "cut at " << cut;
     }
   }
 }
