@@ -31,11 +31,17 @@ fb::Offset<DispatchList> Put(fb::FlatBufferBuilder& b, const std::vector<gpu::Di
   return b.CreateVector(list);
 }
 
+// Lists of a damaged file may share bytes, so what it unfolds to is bounded, too. Shared on purpose are short
+// names only.
+constexpr uint64_t kMostUnfolding = 16;
+
 class Reader {
  public:
-  Reader(const abi::GpuCode& fb, const std::string& where) : fb_(fb), where_(where) {}
+  Reader(const abi::GpuCode& fb, uint64_t section_bytes, const std::string& where)
+      : fb_(fb), most_bytes_(kMostUnfolding * section_bytes), where_(where) {}
 
   absl::StatusOr<gpu::GpuCode> Read() {
+    if (absl::Status s = CheckSize(); !s.ok()) return s;
     gpu::GpuCode code;
     code.abi = fb_.abi();
     code.max_rows = fb_.max_rows();
@@ -74,6 +80,27 @@ class Reader {
                      "compile the model again");
   }
 
+  absl::Status CheckSize() const {
+    uint64_t bytes = 0;
+    auto full = [&] { return bytes > most_bytes_; };
+    for (const abi::GpuKernel* k : *fb_.kernels()) {
+      bytes += sizeof(gpu::KernelCode) + k->name()->size() + k->entry()->size() + k->source()->size();
+      if (k->spirv()) bytes += uint64_t{4} * k->spirv()->size();
+      if (full()) break;
+    }
+    auto add = [&](const DispatchList& list) {
+      for (const abi::GpuDispatch* d : list) {
+        if (full()) return;
+        bytes += sizeof(gpu::DispatchCode) + d->args()->size() * sizeof(gpu::Arg) + d->family()->size();
+      }
+    };
+    for (const abi::GpuProgram* p : *fb_.programs()) add(*p->dispatches());
+    for (const abi::GpuSampleProgram* p : *fb_.sample_programs()) add(*p->dispatches());
+    if (!full()) return absl::OkStatus();
+    return MakeError("Q4015", Concat("gpu code: lists share bytes, and unfold to more than ", most_bytes_),
+                     where_, "compile the model again");
+  }
+
   absl::Status Dispatches(const DispatchList& list, std::vector<gpu::DispatchCode>& out) const {
     for (const abi::GpuDispatch* d : list) {
       gpu::DispatchCode& dispatch = out.emplace_back();
@@ -98,6 +125,7 @@ class Reader {
   }
 
   const abi::GpuCode& fb_;
+  const uint64_t most_bytes_;
   const std::string& where_;
 };
 
@@ -152,7 +180,7 @@ absl::StatusOr<gpu::GpuCode> ParseGpuCodeSection(std::span<const uint8_t> bytes,
     return MakeError("Q4014", "the GPU code is not a valid FlatBuffer of its schema", where,
                      "compile the model again");
   }
-  return Reader(*abi::GetGpuCode(data), where).Read();
+  return Reader(*abi::GetGpuCode(data), bytes.size(), where).Read();
 }
 
 }  // namespace qcc::compiler

@@ -5,6 +5,7 @@
 
 #include "compiler/driver/gpu_report.h"
 #include "frontends/gguf/error.h"
+#include "runtime/abi/gpu_code_generated.h"
 
 namespace qcc::compiler {
 namespace {
@@ -100,6 +101,23 @@ TEST(GpuCodeSection, KernelsThatDoNotExistAreRefused) {
   gpu::GpuCode code = Sample();
   code.programs[1].dispatches[0].kernel = 2;
   const auto read = ParseGpuCodeSection(BuildGpuCodeSection(code), "here");
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(PartsOf(read.status()).code, "Q4015") << read.status();
+}
+
+// One vector of SPIR-V that a thousand kernels point to.
+TEST(GpuCodeSection, WhatUnfoldsToFarMoreThanTheFileIsRefused) {
+  flatbuffers::FlatBufferBuilder b;
+  auto spirv = b.CreateVector(std::vector<uint32_t>(10000));
+  auto name = b.CreateString("k");
+  std::vector<flatbuffers::Offset<qrt::abi::GpuKernel>> kernels;
+  for (int i = 0; i < 1000; ++i)
+    kernels.push_back(qrt::abi::CreateGpuKernel(b, name, name, 1, 0, 0, spirv, name));
+  auto kernel_list = b.CreateVector(kernels);
+  auto programs = b.CreateVector(std::vector<flatbuffers::Offset<qrt::abi::GpuProgram>>());
+  auto samples = b.CreateVector(std::vector<flatbuffers::Offset<qrt::abi::GpuSampleProgram>>());
+  qrt::abi::FinishGpuCodeBuffer(b, qrt::abi::CreateGpuCode(b, 1, 1, kernel_list, programs, samples));
+  const auto read = ParseGpuCodeSection(std::span(b.GetBufferPointer(), b.GetSize()), "here");
   ASSERT_FALSE(read.ok());
   EXPECT_EQ(PartsOf(read.status()).code, "Q4015") << read.status();
 }
