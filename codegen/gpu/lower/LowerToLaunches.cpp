@@ -80,9 +80,10 @@ std::string entryName(StringRef kernel) {
 
 class Lowering {
  public:
-  Lowering(ModuleOp plan, const ProfileInfo& profile)
+  Lowering(ModuleOp plan, const ProfileInfo& profile, function_ref<void(const Launch&)> seen)
       : plan(plan),
         profile(profile),
+        seen(seen),
         summary(plan::summarize(plan)),
         expansion(profile.profile, mostRows(), logitsStride(), alignUp(summary.arenaBytes, kScratchAlignment),
                   out.code.constants) {}
@@ -249,6 +250,7 @@ class Lowering {
   }
 
   DispatchCode record(Launch launch, StringRef family, bool barrier) {
+    if (seen) seen(launch);
     DispatchCode code;
     auto [it, fresh] = byName.try_emplace(launch.name, static_cast<uint32_t>(out.kernels.size()));
     code.kernel = it->second;
@@ -312,6 +314,7 @@ class Lowering {
 
   ModuleOp plan;
   const ProfileInfo& profile;
+  function_ref<void(const Launch&)> seen;
   plan::PlanSummary summary;
   LoweredGpu out;
   CodeExpansion expansion;
@@ -321,8 +324,9 @@ class Lowering {
 
 }  // namespace
 
-FailureOr<LoweredGpu> lowerToLaunches(ModuleOp plan, const ProfileInfo& profile) {
-  return Lowering(plan, profile).run();
+FailureOr<LoweredGpu> lowerToLaunches(ModuleOp plan, const ProfileInfo& profile,
+                                      function_ref<void(const Launch&)> seen) {
+  return Lowering(plan, profile, seen).run();
 }
 
 }  // namespace qcc::gpu

@@ -8,6 +8,7 @@
 #include "codegen/gpu/kernels/profiles.h"
 #include "codegen/gpu/lower/gpu_code.h"
 #include "dialects/plan/IR/Plan.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace qcc::gpu {
@@ -24,7 +25,9 @@ struct LoweredGpu {
 // Scratch of dispatches lies behind the largest arena of all programs: what one program leaves in the arena
 // for another (the residual stream) stays whole. It is used again after a barrier of the plan only, because
 // dispatches between two barriers may run side by side.
-mlir::FailureOr<LoweredGpu> lowerToLaunches(mlir::ModuleOp plan, const ProfileInfo& profile);
+// `seen`, where given, hears every launch, also those whose kernel is known by its name already.
+mlir::FailureOr<LoweredGpu> lowerToLaunches(mlir::ModuleOp plan, const ProfileInfo& profile,
+                                            llvm::function_ref<void(const Launch&)> seen = nullptr);
 
 }  // namespace qcc::gpu
 

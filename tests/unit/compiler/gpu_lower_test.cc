@@ -3,13 +3,19 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
+#include "codegen/gpu/build/Build.h"
+#include "dialects/hir/IR/Hir.h"
 #include "dialects/plan/PlanSummary.h"
 #include "dialects/plan/kernel_families.h"
 #include "llvm/ADT/STLExtras.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
-#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/Passes.h"
 
 namespace qcc::gpu {
 namespace {
@@ -160,6 +166,47 @@ TEST_F(GpuLower, SamplingForOneAndForAllRows) {
   const std::vector<std::pair<Sampling, uint32_t>> expected = {
       {Sampling::kGreedy, 1}, {Sampling::kDraw, 1}, {Sampling::kGreedy, 4}, {Sampling::kDraw, 4}};
   EXPECT_EQ(found, expected);
+}
+
+// A launch's name is the key under which kernels are shared: it must say everything that the kernel depends
+// on.
+TEST(GpuNames, EqualNamesAreEqualKernels) {
+  mlir::DialectRegistry registry;
+  registerKernelDialects(registry);
+  registry.insert<hir::HirDialect, plan::PlanDialect, mlir::func::FuncDialect>();
+  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+  context.loadAllAvailableDialects();
+  auto module = mlir::parseSourceFile<mlir::ModuleOp>(QCC_SOURCE_DIR "/tests/lit/passes/plan/tiny-model.mlir",
+                                                      &context);
+  ASSERT_TRUE(module);
+  mlir::PassManager pm(&context);
+  passes::BuildPlanOptions buckets;
+  buckets.decode = {1, 2, 4, 8};
+  buckets.prefill = {16, 64};
+  passes::addPlanPasses(pm, buckets);
+  ASSERT_TRUE(mlir::succeeded(pm.run(*module)));
+  for (const ProfileInfo& profile : Profiles()) {
+    std::map<std::string, std::string> texts;
+    size_t launches = 0;
+    auto lowered = lowerToLaunches(*module, profile, [&](const Launch& launch) {
+      ++launches;
+      auto kernel = buildKernel(context, profile.profile, launch, "k");
+      if (!kernel) {
+        ADD_FAILURE() << llvm::toString(kernel.takeError());
+        return;
+      }
+      std::string text;
+      llvm::raw_string_ostream stream(text);
+      (*kernel)->print(stream);
+      auto [it, fresh] = texts.try_emplace(launch.name, text);
+      if (!fresh) {
+        EXPECT_EQ(it->second, text) << "two kernels are called " << launch.name;
+      }
+    });
+    ASSERT_TRUE(mlir::succeeded(lowered)) << profile.profile.name;
+    EXPECT_EQ(texts.size(), lowered->kernels.size());
+    EXPECT_GT(launches, 3 * texts.size()) << "the model repeats too little to mean anything";
+  }
 }
 
 TEST(Profiles, OfOneTargetStandTogetherUnderNamesOfTheirOwn) {
