@@ -21,6 +21,7 @@
 #include "mlir/Parser/Parser.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/thread_pool.h"
+#include "runtime/device/cuda/cuda_device.h"
 #include "runtime/device/vulkan/vulkan_device.h"
 #include "runtime/device/vulkan/vulkan_loader.h"
 
@@ -123,6 +124,14 @@ std::unique_ptr<qrt::Device> OpenDevice(const qrt::Artifact& artifact, const Tar
     };
     device = qrt::CreateVulkanDevice(artifact, 0, options, *loader);
   }
+  if (target.device == "cuda") {
+    auto loader = qrt::CudaLoader::Open();
+    if (!loader.ok()) {
+      *error = loader.status().ToString();
+      return nullptr;
+    }
+    device = qrt::CreateCudaDevice(artifact, 0, {}, *loader);
+  }
   if (!device.ok()) {
     *error = device.status().ToString();
     return nullptr;
@@ -147,17 +156,29 @@ std::vector<Target> AllTargets() {
 }
 
 std::string CannotRun(const Target& target) {
-  if (target.device == "cuda") return "no CUDA device";
-  if (target.device != "vulkan") return "";
+  if (target.device == "cpu") return "";
+  const gpu::ProfileInfo* profile = gpu::FindProfile(target.variant);
+  if (!profile->by_default && std::getenv("QCC_TEST_ALL_PROFILES") == nullptr) {
+    return "not a profile of the default set; QCC_TEST_ALL_PROFILES=1 runs it";
+  }
+  qrt::Manifest manifest;
+  manifest.code.push_back({target.device, target.variant, profile->features, 0, 0});
+  if (target.device == "cuda") {
+    auto loader = qrt::CudaLoader::Open();
+    if (!loader.ok()) return loader.status().ToString();
+    auto devices = qrt::ListCudaDevices(*loader);
+    if (!devices.ok()) return devices.status().ToString();
+    if (devices->empty()) return "there is no CUDA device";
+    if (!(*devices)[0].usable) return (*devices)[0].why_not;
+    auto code = qrt::ChooseCudaCode(manifest, (*devices)[0], target.variant);
+    return code.ok() ? "" : code.status().ToString();
+  }
   auto loader = qrt::VulkanLoader::Open();
   if (!loader.ok()) return loader.status().ToString();
   auto devices = qrt::ListVulkanDevices(*loader);
   if (!devices.ok()) return devices.status().ToString();
   auto chosen = qrt::ChooseVulkanDevice(*devices, -1);
   if (!chosen.ok()) return chosen.status().ToString();
-  qrt::Manifest manifest;
-  const gpu::ProfileInfo* profile = gpu::FindProfile(target.variant);
-  manifest.code.push_back({"vulkan", target.variant, profile->features, 0, 0});
   auto code = qrt::ChooseVulkanCode(manifest, (*devices)[*chosen], target.variant);
   return code.ok() ? "" : code.status().ToString();
 }
