@@ -26,6 +26,7 @@ class Harness:
         parser = argparse.ArgumentParser(description=description)
         parser.add_argument("--bin", required=True, help="folder with qcc and qrun")
         parser.add_argument("--work", help="folder for artifacts (default: a temporary one)")
+        parser.add_argument("--device", default="vulkan", choices=("vulkan", "cuda"), help="tests of GPUs: which (default: %(default)s)")
         self.args = parser.parse_args()
         self.temporary = self.args.work is None
         self.work = self.args.work or tempfile.mkdtemp(prefix="qcc-e2e-")
