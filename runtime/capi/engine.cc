@@ -152,12 +152,13 @@ qrt_status qrt_engine_append(qrt_engine* engine, const qrt_batch_item* items, si
       };
       const qrt_batch_item& item =
           *reinterpret_cast<const qrt_batch_item*>(reinterpret_cast<const char*>(items) + i * stride);
-      qrt_append_options options = {};
-      const Status read = qrt::capi::ReadAppendOptions(&item.options, &options);
-      if (!read.ok()) return named(read);
+      // Before anything else is read: with another size this is not where the item ends.
       if (options_size % alignof(qrt_append_options) != 0 || item.options.struct_size != options_size) {
         return named(qrt::capi::BadStructSize("options", item.options.struct_size, options_size));
       }
+      qrt_append_options options = {};
+      const Status read = qrt::capi::ReadAppendOptions(&item.options, &options);
+      if (!read.ok()) return named(read);
       if (item.session == nullptr) return named(NullArgument("session"));
       const Status added = batch.Add(item.session->session, item.tokens, item.count, &options,
                                      qrt::capi::SamplerOf(options), options.next);
