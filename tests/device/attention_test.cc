@@ -250,14 +250,13 @@ TEST_P(AttentionConformance, Values) {
 }
 
 // Row by row, in batches and in prefill steps: a row's bits depend on its own sequence only, whatever company
-// it has among the decode buckets, and wherever a prompt is cut among the prefill buckets.
+// it has, and wherever a prompt is cut.
 TEST_P(AttentionConformance, Company) {
   QCC_OPEN_OR_SKIP(lab, AttentionSuite());
   for (const Shape& s : {kShapes[0], kShapes[2], kShapes[1]}) {
     SCOPED_TRACE(s.name);
     Sequence alone(lab, s, 40, 1), a(lab, s, 40, 1), b(lab, s, 12, 2), c(lab, s, 9, 3);
-    Feed(lab, alone, 0, 33, kPrefill);
-    Feed(lab, alone, 33, 40, 1);
+    Feed(lab, alone, 0, 40, 1);
     StepOver(lab, {{&b, 0, 3}, {&a, 0, 20}, {&c, 0, 1}}, kPrefill);
     StepOver(lab, {{&a, 20, 13}, {&b, 3, 1}}, kPrefill);
     for (int64_t t = 33; t < 40; ++t) StepOver(lab, {{&c, t - 32, 1}, {&a, t, 1}, {&b, t - 29, 1}}, 4);

@@ -1,5 +1,8 @@
 #include "codegen/gpu/kernels/attention.h"
 
+#include <algorithm>
+#include <bit>
+
 #include "codegen/gpu/kernels/families.h"
 #include "codegen/gpu/kernels/math.h"
 
@@ -7,14 +10,39 @@ namespace qcc::gpu {
 namespace {
 
 constexpr int kMaxHeadDim = 512;
-// Up to here the split way is used, so that the buckets of decode give equal bits.
+// Up to here the cache is split over workgroups: blocks of rows would leave most of a GPU idle.
 constexpr int64_t kMaxSplitRows = 8;
+// Query values that a thread keeps in registers where few rows run.
+constexpr int kMaxOwned = 64;
+// Threads there: 32 positions of that many heads. Wider heads leave workgroup memory for the parts of two.
+constexpr int kMaxHeads = 4, kMaxWideHeads = 2, kWideHead = 256;
+constexpr int kMinParts = 4;
+
+int CeilDiv(int a, int b) {
+  return (a + b - 1) / b;
+}
 
 }  // namespace
 
 std::string AttentionSpec::name() const {
   return ".q" + std::to_string(q_heads) + ".kv" + std::to_string(kv.kv_heads) + ".d" +
          std::to_string(kv.head_dim) + (gated ? ".gated" : "") + (kv.f16 ? ".f16" : ".f32");
+}
+
+AttentionOrder::AttentionOrder(const AttentionSpec& s) {
+  blocks = CeilDiv(s.group(), s.kv.head_dim > kWideHead ? kMaxWideHeads : kMaxHeads);
+  heads = CeilDiv(s.group(), blocks);
+  splits = s.kv.kv_heads * blocks <= 4 ? 32 : 16;
+  owned = kAttentionPiece;
+  while (2 * owned * heads <= kMaxOwned && 2 * owned <= s.kv.head_dim) owned *= 2;
+  const unsigned wanted = static_cast<unsigned>(CeilDiv(s.kv.head_dim, owned));
+  parts = std::max(static_cast<int>(std::bit_ceil(wanted)), kMinParts);
+  while (owned > kAttentionPiece && owned / 2 * parts >= s.kv.head_dim) owned /= 2;
+}
+
+Val ChunkPositions(const AttentionOrder& order, Val count) {
+  const Val tiles = DivU(count + (kAttentionTile - 1), kAttentionTile);
+  return DivU(tiles + (order.splits - 1), order.splits) * kAttentionTile;
 }
 
 Val ApplyGate(const AttentionSpec& spec, Val gate, Val at, Val column, Val value) {

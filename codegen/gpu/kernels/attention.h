@@ -1,5 +1,12 @@
-// attention: the two ways it runs. Both compute a row from its own query and position only: tiles of the
-// cache stand at absolute positions, and what a row may not see adds exactly nothing.
+// attention: the two ways it runs. Both compute a row from its own query and position only, in one order of
+// sums, so a row's bits do not depend on the way, on where a prompt was cut, or on what else is in a step:
+// * A score is the sum of AttentionOrder::parts sums, in their order; each goes over `owned` elements.
+// * A tile is 32 positions, at absolute places. Within a chunk of tiles: online softmax, position after
+// position.
+//   The weights are summed apart for each position modulo kAttentionPlaces.
+// * Chunks are folded in their order, each scaled by its greatest score. Their length depends on the row's
+//   position only (ChunkPositions). At the end the places' sums of weights are added.
+// What a row may not see adds exactly nothing.
 #ifndef QCC_CODEGEN_GPU_KERNELS_ATTENTION_H_
 #define QCC_CODEGEN_GPU_KERNELS_ATTENTION_H_
 
@@ -20,9 +27,24 @@ struct AttentionSpec {
   std::string name() const;
 };
 
-inline constexpr int kAttentionTile = 32;  // positions of the cache per step of the softmax
+inline constexpr int kAttentionTile = 32;   // positions of the cache per step of the softmax
+inline constexpr int kAttentionPlaces = 8;  // sums of weights
+inline constexpr int kAttentionPiece = 8;   // elements of a key that lie together in a part of a score
 // Below every score, and still a number: differences of two of them are 0.
 inline constexpr float kNoScore = -1e30f;
+
+// How the sums of a row are parted. A property of the shape alone.
+struct AttentionOrder {
+  explicit AttentionOrder(const AttentionSpec& spec);
+  int blocks;  // of query heads that share a kv head, where few rows run
+  int heads;   // query heads of such a block
+  int splits;  // most chunks
+  int owned;   // elements of a part of a score, a power of two; those at or beyond head_dim count as 0
+  int parts;   // piece i of part p is piece i * parts + p of the key
+};
+
+// Positions of a chunk for a row that sees `count` of them (i32): a multiple of the tile.
+Val ChunkPositions(const AttentionOrder& order, Val count);
 
 // Few rows: the cache is split over workgroups, whose partial results a second launch combines.
 std::vector<Launch> SplitAttention(const AttentionSpec& spec, const Dispatch& dispatch, Expansion& expansion);

@@ -1,7 +1,8 @@
 // Attention of many rows. A workgroup has a block of rows with the query heads of one kv head and walks the
 // cache in tiles: scores from slices of queries and keys in workgroup memory, online softmax, then slices of
 // values. Eight threads share a few queries: a thread has every eighth position of a tile, and later every
-// eighth column of the sums, which stay in its registers.
+// eighth column of the sums, which stay in its registers. At the end of a chunk they are folded into what the
+// output holds of the chunks before; the same thread reads it again.
 #include <algorithm>
 #include <bit>
 
@@ -15,10 +16,11 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kTile = kAttentionTile;
-constexpr int kShare = 8;                  // threads that share queries
+constexpr int kShare = kAttentionPlaces;   // threads that share queries
 constexpr int kTeams = kThreads / kShare;  // of them in a workgroup
 constexpr int kSpan = kTile / kShare;      // positions, and columns of a slice of values, of a thread
-constexpr int kKeySlice = 16;              // elements
+constexpr int kPiece = kAttentionPiece;
+constexpr int kKeySlice = 2 * kPiece;      // elements
 constexpr int kKeyStride = kKeySlice + 1;  // odd: threads of a team read different banks
 constexpr int kValueSlice = kTile;         // columns
 constexpr int kWeightStride = kTile + 1;
@@ -42,6 +44,7 @@ struct Block {
 
 void EmitBlock(Builder& b, const AttentionSpec& s) {
   const Block w(s, b.profile());
+  const AttentionOrder order(s);
   const int dim = s.kv.head_dim, each = w.queries_each;
   const Val step = b.Arg(0), seqs = b.Arg(1), q = b.Arg(2), gate = b.Arg(3), kv_offset = b.Arg(4),
             out = b.Arg(5);
@@ -86,12 +89,28 @@ void EmitBlock(Builder& b, const AttentionSpec& s) {
     std::vector<Val> stage_query;
     for (int i = 0; i < w.queries; i += kThreads / 4) stage_query.push_back(query(stage_row + i).at * dim);
 
-    // Carried: per query the greatest score, the thread's sum of weights, and its columns of the sum of
-    // values.
+    // Carried, per query. Of the chunk: the greatest score, the thread's sum of weights, and its columns of
+    // the sum of values. Of the chunks before: the first two (the third is in `out`). The end of the chunk.
     const int slices = CeilDiv(dim, kValueSlice), columns = dim / kShare;
-    const int per_query = 2 + columns;
+    const int before = 2 + columns, chunk_end = before + 2, per_query = chunk_end + 1;
     std::vector<Val> carried(each * per_query, zero);
-    for (int i = 0; i < each; ++i) carried[i * per_query] = none;
+    std::vector<Val> chunk;
+    for (int i = 0; i < each; ++i) {
+      chunk.push_back(ChunkPositions(order, own_end[i]));
+      carried[i * per_query] = carried[i * per_query + before] = none;
+      carried[i * per_query + chunk_end] = chunk[i];
+    }
+    const auto out_at = [&](int i, int c) { return ((own[i].at * dim + place) << 2) + 4.0 * (c * kShare); };
+    // Adds the chunk of query i to `out`; the greatest score and the sum of weights with it.
+    const auto fold = [&](int i, const Val* of_query) {
+      const Val top = MaxF(of_query[before], of_query[0]);
+      const Val keep = Exp(of_query[before] - top), add = Exp(of_query[0] - top);
+      for (int c = 0; c < columns; ++c) {
+        const Val at = out_at(i, c);
+        b.Store(out, at, Fma(of_query[2 + c], add, b.Load(Type::kF32, out, at) * keep));
+      }
+      return std::vector<Val>{top, Fma(of_query[1], add, of_query[before + 1] * keep)};
+    };
 
     const auto pass = [&](Val seq) {
       const KvHead cache = FindKvHead(s.kv, seqs, seq, kv_offset, kv_head);
@@ -103,14 +122,18 @@ void EmitBlock(Builder& b, const AttentionSpec& s) {
       std::vector<Val> limit;  // positions of this sequence that a query may see
       for (int i = 0; i < each; ++i) {
         limit.push_back(Select(And(own[i].inside, Eq(own_seq[i], seq)), own_end[i], b.I32(0)));
+        b.For(place, Select(LtS(b.I32(0), limit[i]), b.I32(dim), b.I32(0)), b.I32(kShare),
+              [&](Val column) { b.Store(out, (own[i].at * dim + column) << 2, zero); });
       }
 
       const auto tile = [&](Val t0, const std::vector<Val>& state_before) {
         std::vector<Val> state = state_before;
         const Val key_row = MinS(t0 + stage_row, count - 1) * dim;
-        const auto slice = [&](Val d0, const std::vector<Val>& so_far) {
-          const Val d = d0 + stage_at;
-          const bool full = dim % kKeySlice == 0;
+        // Pieces `piece` and, in the slice's other half, `other` of queries and keys.
+        const auto stage_slice = [&](Val piece, Val other) {
+          const Val d =
+              (Select(LtS(stage_at, b.I32(kPiece)), piece, other) * kPiece) + (stage_at & (kPiece - 1));
+          const bool full = order.parts * order.owned == dim;
           const Val at = full ? d : MinS(d, b.I32(dim - 4)), inside = LtS(d, b.I32(dim));
           const std::vector<Val> key = LoadKv(s.kv, cache.keys, key_row + at, 4);
           std::vector<Val> queries;
@@ -127,7 +150,10 @@ void EmitBlock(Builder& b, const AttentionSpec& s) {
             }
           }
           b.Barrier();
-          return b.For(b.I32(0), b.I32(kKeySlice), b.I32(kUnroll), so_far,
+        };
+        // Adds the products of elements [first, end) of the slice.
+        const auto dot_slice = [&](int first, int end, const std::vector<Val>& so_far) {
+          return b.For(b.I32(first), b.I32(end), b.I32(kUnroll), so_far,
                        [&](Val e0, const std::vector<Val>& sums) {
                          std::vector<Val> dot = sums;
                          const Val q_at = own_queries + e0, k_at = own_keys + e0;
@@ -144,8 +170,28 @@ void EmitBlock(Builder& b, const AttentionSpec& s) {
                          return dot;
                        });
         };
-        std::vector<Val> score =
-            b.For(b.I32(0), b.I32(dim), b.I32(kKeySlice), std::vector<Val>(each * kSpan, zero), slice);
+        const std::vector<Val> none_yet(each * kSpan, zero);
+        const auto add = [](std::vector<Val> sums, const std::vector<Val>& part) {
+          for (size_t i = 0; i < sums.size(); ++i) sums[i] = sums[i] + part[i];
+          return sums;
+        };
+        // A slice has two pieces of one part, or where a part is one piece, two parts.
+        const int part_pieces = order.owned / kPiece;
+        const std::vector<Val> score = b.For(
+            b.I32(0), b.I32(order.parts), b.I32(part_pieces == 1 ? 2 : 1), none_yet,
+            [&](Val part, const std::vector<Val>& sums) {
+              if (part_pieces == 1) {
+                stage_slice(part, part + 1);
+                return add(add(sums, dot_slice(0, kPiece, none_yet)), dot_slice(kPiece, kKeySlice, none_yet));
+              }
+              const auto pair = [&](Val piece, const std::vector<Val>& so_far) {
+                stage_slice(piece, piece + order.parts);
+                return dot_slice(0, kKeySlice, so_far);
+              };
+              if (part_pieces == 2) return add(sums, pair(part, none_yet));
+              return add(sums, b.For(part, part + part_pieces * order.parts, b.I32(2 * order.parts), none_yet,
+                                     pair));
+            });
 
         std::vector<Val> top(each, none);
         std::vector<Val> seen(each * kSpan);
@@ -229,24 +275,35 @@ void EmitBlock(Builder& b, const AttentionSpec& s) {
               state[i * per_query + 2 + slice_number * kSpan + c] = sums[i * span + c];
           }
         }
+        for (int i = 0; i < each; ++i) {
+          Val* of_query = &state[i * per_query];
+          // At the end of a chunk, and of what the query may see; never for a query of another sequence.
+          const Val done = And(LtS(t0, limit[i]), LtS(MinS(of_query[chunk_end], limit[i]), t0 + (kTile + 1)));
+          const std::vector<Val> sums = b.IfElse(
+              done, [&] { return fold(i, of_query); },
+              [&] {
+                return std::vector<Val>{of_query[before], of_query[before + 1]};
+              });
+          of_query[before] = sums[0];
+          of_query[before + 1] = sums[1];
+          of_query[0] = Select(done, none, of_query[0]);
+          for (int c = 1; c < before; ++c) of_query[c] = Select(done, zero, of_query[c]);
+          of_query[chunk_end] = Select(done, of_query[chunk_end] + chunk[i], of_query[chunk_end]);
+        }
         return state;
       };
       const std::vector<Val> state = b.For(b.I32(0), count, b.I32(kTile), carried, tile);
       std::vector<Val> totals;
-      for (int i = 0; i < each; ++i) totals.push_back(state[i * per_query + 1]);
+      for (int i = 0; i < each; ++i) totals.push_back(state[i * per_query + before + 1]);
       totals = over_share(Reduction::kSum, totals);
       for (int i = 0; i < each; ++i) {
         b.If(LtS(b.I32(0), limit[i]), [&] {
           const Val inverse = DivF(b.F32(1.f), totals[i]);
-          const Val first = (own[i].at * dim + place) << 2;
-          for (int c = 0; c < columns; ++c) {
-            b.Store(out, first + 4.0 * (c * kShare), state[i * per_query + 2 + c] * inverse);
-          }
-          // A loop of its own: an exp per column would be most of the kernel.
-          if (!s.gated) return;
+          // A loop: a gate's exp for every column would be most of the kernel.
           b.For(place, b.I32(dim), b.I32(kShare), [&](Val column) {
             const Val at = (own[i].at * dim + column) << 2;
-            b.Store(out, at, ApplyGate(s, gate, own[i].at, column, b.Load(Type::kF32, out, at)));
+            const Val value = b.Load(Type::kF32, out, at) * inverse;
+            b.Store(out, at, ApplyGate(s, gate, own[i].at, column, value));
           });
         });
       }

@@ -33,17 +33,21 @@ inline KvHead FindKvHead(const KvShape& shape, Val seqs, Val seq, Val offset, Va
   return {keys, keys + head_bytes * static_cast<double>(shape.kv_heads)};
 }
 
-// `count` (4 or 8) elements from number `first` (i32, a multiple of 4; of 8 for 8) of a head as f32.
+// `count` (2, 4 or 8) elements from number `first` (i32, a multiple of count) of a head as f32.
 inline std::vector<Val> LoadKv(const KvShape& shape, Val base, Val first, int count) {
   Builder& b = *base.builder();
   std::vector<Val> values;
   if (shape.f16) {
-    const Val words = b.Load(count == 8 ? Type::kI32x4 : Type::kI32x2, base, first << 1);
+    const Type type = count == 8 ? Type::kI32x4 : count == 4 ? Type::kI32x2 : Type::kI32;
+    const Val words = b.Load(type, base, first << 1);
     for (int i = 0; i < count / 2; ++i) {
-      const Val pair = b.UnpackHalf(b.Extract(words, i));
+      const Val pair = b.UnpackHalf(count == 2 ? words : b.Extract(words, i));
       values.push_back(b.Extract(pair, 0));
       values.push_back(b.Extract(pair, 1));
     }
+  } else if (count == 2) {
+    const Val pair = b.Load(Type::kF32x2, base, first << 2);
+    for (int c = 0; c < 2; ++c) values.push_back(b.Extract(pair, c));
   } else {
     for (int i = 0; i < count; i += 4) {
       const Val quad = b.Load(Type::kF32x4, base, (first << 2) + 4.0 * i);

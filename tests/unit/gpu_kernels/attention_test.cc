@@ -1,5 +1,5 @@
-// attention against double arithmetic; equal bits in every bucket of decode and beside any mates, and
-// whatever the split of a prompt.
+// attention against double arithmetic; equal bits in every bucket, beside any mates, and whatever the split
+// of a prompt.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -178,12 +178,24 @@ TEST_P(Attention, DecodeValuesAndEqualBitsInEveryBucket) {
   }
 }
 
-TEST_P(Attention, DecodeWithMoreTilesThanSplits) {
-  const Shape s = {2, 1, 32, false, true};
-  const Sequence x = MakeSequence(s, 1100, 4);
-  for (int64_t t : {1023, 1024, 1099}) {
-    CheckRow(x, t, Attend(GetParam(), {{&x, t, 1}}, 1).data());
-    if (HasFatalFailure()) return;
+// More tiles than splits: chunks of one tile and of several, also among the rows of one block.
+TEST_P(Attention, ChunksGrowWithThePosition) {
+  const Shape shapes[] = {{2, 1, 32, false, true}, {8, 8, 8, true, false}};
+  for (const Shape& s : shapes) {
+    SCOPED_TRACE(s.name());
+    const int64_t width = s.q_heads * s.head_dim, splits = s.kv_heads == 1 ? 32 : 16;
+    for (int64_t edge : {splits * 32, splits * 64}) {
+      const Sequence x = MakeSequence(s, edge + 50, 4);
+      const int64_t from = edge - 10;
+      const std::vector<float> block = Attend(GetParam(), {{&x, from, 40}}, 40);
+      for (int64_t t : {from, edge - 1, edge, from + 39}) {
+        const float* row = block.data() + (t - from) * width;
+        CheckRow(x, t, row);
+        if (HasFatalFailure()) return;
+        const std::vector<float> one = Attend(GetParam(), {{&x, t, 1}}, 1);
+        EXPECT_TRUE(SameBits(one.data(), row, width)) << "token " << t;
+      }
+    }
   }
 }
 
@@ -203,8 +215,10 @@ TEST_P(Attention, PrefillValuesAndSplits) {
       EXPECT_TRUE(SameBits(part.data(), whole.data() + t * width, (tokens - t) * width))
           << "from token " << t;
     }
-    const std::vector<float> one = Attend(GetParam(), {{&x, tokens - 1, 1}}, 1);
-    for (int64_t i = 0; i < width; ++i) ASSERT_NEAR(one[i], whole[(tokens - 1) * width + i], 1e-5);
+    for (int64_t t : {int64_t{0}, int64_t{31}, tokens - 1}) {
+      const std::vector<float> one = Attend(GetParam(), {{&x, t, 1}}, 1);
+      EXPECT_TRUE(SameBits(one.data(), whole.data() + t * width, width)) << "token " << t << " alone";
+    }
   }
 }
 
