@@ -82,7 +82,9 @@ void LogChoice(const Request& request, const Candidate& chosen, const Device& de
   Log(request.services, QRT_LOG_INFO,
       "device " + device.name() + ", code " + device.variant() + ", " + std::to_string(device.threads()) +
           " threads, " + std::to_string(device.scratch_bytes()) + " bytes of scratch, " +
-          std::to_string(device.device_weight_bytes()) + " bytes of weights copied");
+          (device.device_weight_bytes() == 0
+               ? std::string("weights read where the file is mapped")
+               : std::to_string(device.device_weight_bytes()) + " bytes of weights copied"));
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "runtime/device/vulkan/context.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -29,58 +31,114 @@ VulkanBuffer& VulkanBuffer::operator=(VulkanBuffer&& other) noexcept {
   return *this;
 }
 
-VkResult VulkanBuffer::Allocate(VulkanContext* context, VulkanMemoryKind kind, uint64_t bytes) {
-  Free();
-  const VkDeviceFunctions& vk = context->vk();
-  if (bytes > context->max_buffer_bytes() || context->allocations_ >= context->facts().max_allocations) {
-    return VK_ERROR_OUT_OF_DEVICE_MEMORY;
-  }
-  context_ = context;
+VkResult VulkanBuffer::CreateBuffer(uint64_t bytes, const void* chain, VkMemoryRequirements* needs) {
+  const VkDeviceFunctions& vk = context_->vk();
   VkBufferCreateInfo create{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
-  create.size = bytes + kSlack;
+  create.pNext = chain;
+  create.size = bytes;
   create.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT |
                  VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
-  VkResult result = vk.CreateBuffer(context->device(), &create, nullptr, &buffer_);
+  const VkResult result = vk.CreateBuffer(context_->device(), &create, nullptr, &buffer_);
   if (result != VK_SUCCESS) {
     buffer_ = VK_NULL_HANDLE;
     return result;
   }
-  VkMemoryRequirements needs;
-  vk.GetBufferMemoryRequirements(context->device(), buffer_, &needs);
-  const int type = context->MemoryType(kind, needs.memoryTypeBits);
-  if (type < 0) {
-    Free();
-    return VK_ERROR_FEATURE_NOT_PRESENT;
-  }
+  vk.GetBufferMemoryRequirements(context_->device(), buffer_, needs);
+  return VK_SUCCESS;
+}
+
+VkResult VulkanBuffer::TakeMemory(int type, uint64_t bytes, const void* chain) {
+  if (type < 0) return VK_ERROR_FEATURE_NOT_PRESENT;
+  const VkDeviceFunctions& vk = context_->vk();
   VkMemoryAllocateFlagsInfo flags{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO};
+  flags.pNext = chain;
   flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;
   VkMemoryAllocateInfo allocate{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
   allocate.pNext = &flags;
-  allocate.allocationSize = needs.size;
+  allocate.allocationSize = bytes;
   allocate.memoryTypeIndex = static_cast<uint32_t>(type);
-  result = vk.AllocateMemory(context->device(), &allocate, nullptr, &memory_);
+  const VkResult result = vk.AllocateMemory(context_->device(), &allocate, nullptr, &memory_);
   if (result != VK_SUCCESS) {
     memory_ = VK_NULL_HANDLE;
-    Free();
     return result;
   }
-  ++context->allocations_;
-  result = vk.BindBufferMemory(context->device(), buffer_, memory_, 0);
+  ++context_->allocations_;
+  return vk.BindBufferMemory(context_->device(), buffer_, memory_, 0);
+}
+
+uint64_t VulkanBuffer::Address() const {
+  VkBufferDeviceAddressInfo address{VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO};
+  address.buffer = buffer_;
+  return context_->vk().GetBufferDeviceAddress(context_->device(), &address);
+}
+
+VkResult VulkanBuffer::Allocate(VulkanContext* context, VulkanMemoryKind kind, uint64_t bytes) {
+  Free();
+  if (bytes > context->max_buffer_bytes() || context->allocations_ >= context->facts().max_allocations) {
+    return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+  }
+  context_ = context;
+  VkMemoryRequirements needs;
+  VkResult result = CreateBuffer(bytes + kSlack, nullptr, &needs);
+  if (result == VK_SUCCESS) {
+    result = TakeMemory(context->MemoryType(kind, needs.memoryTypeBits), needs.size, nullptr);
+  }
   void* mapped = nullptr;
   if (result == VK_SUCCESS && (kind == VulkanMemoryKind::kHost || context->unified())) {
-    result = vk.MapMemory(context->device(), memory_, 0, VK_WHOLE_SIZE, 0, &mapped);
+    result = context->vk().MapMemory(context->device(), memory_, 0, VK_WHOLE_SIZE, 0, &mapped);
   }
   if (result != VK_SUCCESS) {
     Free();
     return result;
   }
-  VkBufferDeviceAddressInfo address{VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO};
-  address.buffer = buffer_;
-  address_ = vk.GetBufferDeviceAddress(context->device(), &address);
+  address_ = Address();
   offset_ = (kAddressAlignment - address_ % kAddressAlignment) % kAddressAlignment;
   address_ += offset_;
   bytes_ = bytes;
   if (mapped != nullptr) mapped_ = static_cast<uint8_t*>(mapped) + offset_;
+  return VK_SUCCESS;
+}
+
+VkResult VulkanBuffer::Import(VulkanContext* context, const uint8_t* from, uint64_t bytes) {
+  Free();
+  const uint64_t page = context->facts().import_alignment;
+  const uint64_t begin = reinterpret_cast<uintptr_t>(from) / page * page;
+  const uint64_t offset = reinterpret_cast<uintptr_t>(from) - begin;
+  const uint64_t whole = (offset + bytes + page - 1) / page * page;
+  if (whole > context->max_buffer_bytes() || context->allocations_ >= context->facts().max_allocations) {
+    return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+  }
+  constexpr VkExternalMemoryHandleTypeFlagBits kHandle =
+      VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
+  // Kernels only read weights: the mapping is read-only, and a driver that minds says so here.
+  void* host = reinterpret_cast<void*>(begin);
+  context_ = context;
+  VkMemoryHostPointerPropertiesEXT pointer{VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT};
+  VkResult result =
+      context->vk().GetMemoryHostPointerPropertiesEXT(context->device(), kHandle, host, &pointer);
+  VkExternalMemoryBufferCreateInfo external{VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO};
+  external.handleTypes = kHandle;
+  VkMemoryRequirements needs;
+  if (result == VK_SUCCESS) result = CreateBuffer(whole, &external, &needs);
+  if (result == VK_SUCCESS && needs.size > whole) result = VK_ERROR_FEATURE_NOT_PRESENT;
+  if (result == VK_SUCCESS) {
+    VkImportMemoryHostPointerInfoEXT import{VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT};
+    import.handleType = kHandle;
+    import.pHostPointer = host;
+    result = TakeMemory(
+        context->MemoryType(VulkanMemoryKind::kHost, needs.memoryTypeBits & pointer.memoryTypeBits), whole,
+        &import);
+  }
+  if (result == VK_SUCCESS && (Address() + offset) % kAddressAlignment != 0) {
+    result = VK_ERROR_FEATURE_NOT_PRESENT;
+  }
+  if (result != VK_SUCCESS) {
+    Free();
+    return result;
+  }
+  address_ = Address() + offset;
+  offset_ = offset;
+  bytes_ = bytes;
   return VK_SUCCESS;
 }
 
@@ -168,6 +226,13 @@ int VulkanContext::MemoryType(VulkanMemoryKind kind, uint32_t types) const {
     if (found < 0) found = static_cast<int>(i);
   }
   return found;
+}
+
+bool VulkanContext::can_import() const {
+  // Files are mapped in pages of the machine: with a larger alignment more would be imported than is mapped.
+  const long page = sysconf(_SC_PAGESIZE);
+  return unified_ && vk_.GetMemoryHostPointerPropertiesEXT != nullptr && facts_.import_alignment != 0 &&
+         page > 0 && static_cast<uint64_t>(page) % facts_.import_alignment == 0;
 }
 
 uint64_t VulkanContext::max_buffer_bytes() const {

@@ -32,6 +32,10 @@ class VulkanBuffer {
 
   // `bytes` > 0. The contents are undefined.
   VkResult Allocate(VulkanContext* context, VulkanMemoryKind kind, uint64_t bytes);
+  // Host memory that kernels may read in place, if VulkanContext::can_import(); it must stay as long as the
+  // buffer. Whole pages around `bytes` > 0 at `from` must be mapped. Errors mean that this memory cannot:
+  // copy it.
+  VkResult Import(VulkanContext* context, const uint8_t* from, uint64_t bytes);
   void Free();
 
   uint64_t bytes() const { return bytes_; }
@@ -42,6 +46,11 @@ class VulkanBuffer {
 
  private:
   VulkanContext* context_ = nullptr;
+  // The steps of making one; a failure is followed by Free().
+  VkResult CreateBuffer(uint64_t bytes, const void* chain, VkMemoryRequirements* needs);
+  VkResult TakeMemory(int type, uint64_t bytes, const void* chain);
+  uint64_t Address() const;
+
   VkBuffer buffer_ = VK_NULL_HANDLE;
   VkDeviceMemory memory_ = VK_NULL_HANDLE;
   uint64_t bytes_ = 0, address_ = 0, offset_ = 0;
@@ -62,6 +71,8 @@ class VulkanContext {
   VkDevice device() const { return device_; }
   const VulkanFacts& facts() const { return facts_; }
   bool unified() const { return unified_; }
+  // Whether host memory can become a buffer, and kernels reach it as fast as any.
+  bool can_import() const;
 
   // The largest buffer that can be made.
   uint64_t max_buffer_bytes() const;

@@ -126,6 +126,7 @@ Result<VulkanFacts> QueryVulkanFacts(const VulkanInstance& instance, size_t inde
   const bool v13 = facts.api_version >= VK_API_VERSION_1_3;
   const bool has_subgroup = v13 || has(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
   const bool has_dot = v13 || has(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
+  const bool has_import = has(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
 
   FeatureChain features;
   features.Link(has_subgroup, has_dot);
@@ -137,12 +138,17 @@ Result<VulkanFacts> QueryVulkanFacts(const VulkanInstance& instance, size_t inde
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES};
   VkPhysicalDeviceMaintenance4Properties maintenance4{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES};
+  VkPhysicalDeviceExternalMemoryHostPropertiesEXT import{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT};
   properties.pNext = nullptr;
   Chain(&properties.pNext, &p11);
+  if (has_import) Chain(&properties.pNext, &import);
   Chain(&properties.pNext, &driver);
   if (has_subgroup) Chain(&properties.pNext, &subgroup);
   if (v13) Chain(&properties.pNext, &maintenance4);
   vk.GetPhysicalDeviceProperties2(facts.device, &properties);
+  facts.import_alignment = import.minImportedHostPointerAlignment;
+  if (has_import) facts.extensions.push_back(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
   info.driver = std::string(driver.driverName) + " " + driver.driverInfo;
   info.max_allocation_bytes = p11.maxMemoryAllocationSize;
   if (v13)

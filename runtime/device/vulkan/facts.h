@@ -22,6 +22,7 @@ struct VulkanFacts {
   uint32_t queue_family = 0;
   std::array<uint32_t, 3> max_grid{};
   uint32_t max_allocations = 0;
+  uint64_t import_alignment = 0;  // of host memory that can become a buffer; 0: none can
   // Optional features to switch on, besides what every device must have.
   bool memory_model_device_scope = false, extended_subgroup_types = false, full_subgroups = false;
   // Extensions that must be named to be used; core in Vulkan 1.3.

@@ -29,6 +29,9 @@ std::string LoadFunctions(PFN_vkGetDeviceProcAddr get_proc, VkDevice device, VkD
   if (out->name == nullptr && missing.empty()) missing = "vk" #name;
   QRT_VK_DEVICE_FUNCTIONS(QRT_VK_LOAD)
 #undef QRT_VK_LOAD
+#define QRT_VK_LOAD(name) out->name = reinterpret_cast<PFN_vk##name>(get_proc(device, "vk" #name));
+  QRT_VK_OPTIONAL_DEVICE_FUNCTIONS(QRT_VK_LOAD)
+#undef QRT_VK_LOAD
   return missing;
 }
 

@@ -68,6 +68,9 @@ namespace qrt {
   X(QueueSubmit)                   \
   X(DeviceWaitIdle)
 
+// Of extensions: null where the device was made without them.
+#define QRT_VK_OPTIONAL_DEVICE_FUNCTIONS(X) X(GetMemoryHostPointerPropertiesEXT)
+
 #define QRT_VK_MEMBER(name) PFN_vk##name name = nullptr;
 struct VkGlobalFunctions {
   QRT_VK_GLOBAL_FUNCTIONS(QRT_VK_MEMBER)
@@ -77,6 +80,7 @@ struct VkInstanceFunctions {
 };
 struct VkDeviceFunctions {
   QRT_VK_DEVICE_FUNCTIONS(QRT_VK_MEMBER)
+  QRT_VK_OPTIONAL_DEVICE_FUNCTIONS(QRT_VK_MEMBER)
 };
 #undef QRT_VK_MEMBER
 

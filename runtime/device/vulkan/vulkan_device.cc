@@ -84,7 +84,8 @@ class VulkanDevice final : public Device {
     return context_->Fail(result, what);
   }
 
-  Status TakeMemory(const GpuCode& code);
+  Status TakeMemory(const Artifact& artifact, size_t variant, const GpuCode& code);
+  bool ImportWeights(std::span<const uint8_t> weights, const std::vector<GpuPiece>& pieces);
   Status TakeSpace(const GpuCode& code, GpuSpace space, std::vector<GpuPiece> pieces);
   Status Upload(const Artifact& artifact, size_t variant, const GpuCode& code, const VulkanOptions& options);
   Status Record(const Manifest& manifest, const GpuCode& code);
@@ -112,6 +113,7 @@ class VulkanDevice final : public Device {
   uint32_t max_rows_ = 0;
   uint64_t logits_row_bytes_ = 0, logits_offset_ = 0;  // in readback_
   uint64_t code_bytes_ = 0, scratch_bytes_ = 0, weight_bytes_ = 0;
+  bool imported_ = false;  // kernels read the weights in the artifact's mapping
   bool samples_ = false;
   DeviceCounters counters_;
   const char* refused_ = nullptr;
@@ -126,14 +128,30 @@ Status VulkanDevice::Init(const Artifact& artifact, size_t variant, const GpuCod
   samples_ = code.Samples(manifest);
   max_rows_ = code.max_rows;
   logits_row_bytes_ = uint64_t{manifest.model.logits_stride} * sizeof(float);
-  QRT_RETURN_IF_ERROR(TakeMemory(code));
+  QRT_RETURN_IF_ERROR(TakeMemory(artifact, variant, code));
   const PipelineCacheFile cache(options.pipeline_cache_dir, context_->facts(), artifact.code_hash(variant));
   QRT_RETURN_IF_ERROR(kernels_.Init(code, SubgroupSizeOf(info), cache, options.log));
   QRT_RETURN_IF_ERROR(Upload(artifact, variant, code, options));
   return Record(manifest, code);
 }
 
-Status VulkanDevice::TakeMemory(const GpuCode& code) {
+// False: the driver cannot take this memory, and nothing is left of the attempt.
+bool VulkanDevice::ImportWeights(std::span<const uint8_t> weights, const std::vector<GpuPiece>& pieces) {
+  std::vector<VulkanBuffer>& buffers = buffers_[static_cast<size_t>(GpuSpace::kWeights)];
+  for (const GpuPiece& piece : pieces) {
+    const VkResult result =
+        buffers.emplace_back().Import(context_.get(), weights.data() + piece.begin, piece.bytes());
+    if (result == VK_SUCCESS) continue;
+    buffers.clear();
+    return false;
+  }
+  VulkanSpaces::Space& out = spaces_.spaces[static_cast<size_t>(GpuSpace::kWeights)];
+  out.pieces = pieces;
+  for (const VulkanBuffer& buffer : buffers) out.addresses.push_back(buffer.address());
+  return true;
+}
+
+Status VulkanDevice::TakeMemory(const Artifact& artifact, size_t variant, const GpuCode& code) {
   std::array<std::vector<GpuPiece>, kGpuSpaces> pieces;
   Checked total = 0;
   for (size_t s = 0; s < kGpuSpaces; ++s) {
@@ -142,15 +160,22 @@ Status VulkanDevice::TakeMemory(const GpuCode& code) {
     // Never empty, so that there is always an address to show.
     if (space == GpuSpace::kArena) bytes = std::max<uint64_t>(bytes, 64);
     if (space == GpuSpace::kImmediate || bytes == 0) continue;
-    total = total + bytes;
     if (space != GpuSpace::kWeights && space != GpuSpace::kArena) {
       pieces[s] = {{0, bytes}};
+      total = total + bytes;
       continue;
     }
     Result<std::vector<GpuPiece>> cut = CutSpace(code, space, context_->max_buffer_bytes());
     if (!cut.ok()) return cut.status();
     pieces[s] = std::move(*cut);
     if (pieces[s].empty()) pieces[s] = {{0, bytes}};
+    if (space == GpuSpace::kWeights && context_->can_import() &&
+        ImportWeights(artifact.weights(variant), pieces[s])) {
+      imported_ = true;
+      pieces[s].clear();
+      continue;
+    }
+    total = total + bytes;
   }
   const uint64_t left = context_->device_bytes_left();
   if (!total.fits(left)) {
@@ -162,7 +187,9 @@ Status VulkanDevice::TakeMemory(const GpuCode& code) {
                   name_, "use another device, a smaller model, or a ladder of smaller buckets");
   }
   for (size_t s = 0; s < kGpuSpaces; ++s) {
-    QRT_RETURN_IF_ERROR(TakeSpace(code, static_cast<GpuSpace>(s), std::move(pieces[s])));
+    if (!pieces[s].empty()) {
+      QRT_RETURN_IF_ERROR(TakeSpace(code, static_cast<GpuSpace>(s), std::move(pieces[s])));
+    }
   }
   logits_offset_ = Checked(code.bytes(GpuSpace::kResults)).aligned(256).value();
   const uint64_t readback = std::max<uint64_t>(logits_offset_ + code.bytes(GpuSpace::kLogits), 64);
@@ -200,7 +227,7 @@ Status VulkanDevice::Upload(const Artifact& artifact, size_t variant, const GpuC
   const std::span<const uint8_t> weights = artifact.weights(variant);
   const auto& weight_buffers = buffers_[static_cast<size_t>(GpuSpace::kWeights)];
   const auto& pieces = spaces_.spaces[static_cast<size_t>(GpuSpace::kWeights)].pieces;
-  for (size_t i = 0; i < pieces.size(); ++i) {
+  for (size_t i = 0; i < pieces.size() && !imported_; ++i) {
     const GpuPiece& piece = pieces[i];
     std::function<bool(uint64_t)> done;
     if (options.progress) {
@@ -212,6 +239,9 @@ Status VulkanDevice::Upload(const Artifact& artifact, size_t variant, const GpuC
       return Status(Code::kCancelled, 5016, "the upload of the weights was stopped", name_);
     }
     if (result != VK_SUCCESS) return VulkanError(result, "to upload the weights");
+  }
+  if (imported_ && options.progress && !options.progress(weights.size(), weights.size())) {
+    return Status(Code::kCancelled, 5016, "the upload of the weights was stopped", name_);
   }
   VkResult result = VK_SUCCESS;
   for (const VulkanBuffer& b : buffers_[static_cast<size_t>(GpuSpace::kConstants)]) {

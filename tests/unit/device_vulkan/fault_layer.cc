@@ -22,12 +22,13 @@ namespace {
   X(DestroyBuffer)       \
   X(DestroyShaderModule) \
   X(DestroyPipelineLayout) X(DestroyPipeline) X(DestroyPipelineCache) X(DestroyCommandPool) X(DestroyFence)
-#define OTHERS(X)           \
-  X(MapMemory)              \
-  X(BindBufferMemory)       \
-  X(AllocateCommandBuffers) \
-  X(BeginCommandBuffer)     \
-  X(EndCommandBuffer)       \
+#define OTHERS(X)                      \
+  X(MapMemory)                         \
+  X(BindBufferMemory)                  \
+  X(AllocateCommandBuffers)            \
+  X(BeginCommandBuffer)                \
+  X(EndCommandBuffer)                  \
+  X(GetMemoryHostPointerPropertiesEXT) \
   X(QueueSubmit) X(WaitForFences) X(ResetFences) X(GetPipelineCacheData) X(EnumerateDeviceExtensionProperties)
 
 struct Real {
