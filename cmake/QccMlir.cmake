@@ -12,6 +12,18 @@ separate_arguments(QCC_LLVM_DEFS UNIX_COMMAND "${LLVM_DEFINITIONS}")
 target_compile_options(qcc_mlir INTERFACE ${QCC_LLVM_DEFS})
 target_link_libraries(qcc_mlir INTERFACE MLIR LLVM)
 
+qcc_make_pch(qcc_mlir_pch qcc_mlir
+  <llvm/ADT/TypeSwitch.h>
+  <mlir/Bytecode/BytecodeOpInterface.h>
+  <mlir/Dialect/Func/IR/FuncOps.h>
+  <mlir/IR/Builders.h>
+  <mlir/IR/BuiltinOps.h>
+  <mlir/IR/DialectImplementation.h>
+  <mlir/IR/OpImplementation.h>
+  <mlir/IR/PatternMatch.h>
+  <mlir/Parser/Parser.h>
+  <mlir/Pass/PassManager.h>)
+
 # qcc_tablegen(TD OUT FLAGS...): TD is relative to the caller's source folder, OUT to its binary folder, which mirrors
 # it, so that generated files are included as `dialects/hir/IR/HirOps.h.inc`. Several calls, then
 # add_public_tablegen_target(<name>) and add_dependencies(<library> <name>): whoever links the library is built after it.
