@@ -3,6 +3,7 @@
 #define RUNTIME_DEVICE_DEVICE_H_
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 
@@ -78,6 +79,10 @@ class Device {
   virtual uint64_t scratch_bytes() const = 0;        // arena, step buffers
   virtual uint64_t device_weight_bytes() const = 0;  // copied to device memory; 0: mapped from the file
   virtual bool samples() const = 0;                  // whether StepRequest::samples is served
+
+  // The most rows that a prefill step should have when its longest sequence will hold `context` tokens:
+  // larger programs would keep the device busy for too long at a time.
+  virtual uint32_t MostRows(uint64_t context) const { return std::numeric_limits<uint32_t>::max(); }
 
   // Runs one step and returns after it is finished.
   virtual DeviceResult Run(const StepRequest& step) = 0;

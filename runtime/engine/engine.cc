@@ -239,7 +239,13 @@ Status Batch::Run() {
 
 Batch::Outcome Batch::Step(uint64_t pending) {
   const std::lock_guard<std::mutex> lock(engine_.step_);
-  const Schedule::Choice& choice = engine_.schedule_.Trunk(pending);
+  uint64_t context = 0;
+  for (Session* session = first_; session != nullptr; session = session->feed_.next) {
+    const uint64_t left = session->feed_.count - session->feed_.done;
+    context = std::max(context, session->position_ + std::min<uint64_t>(left, engine_.schedule_.max_rows()));
+  }
+  const uint64_t most = std::max<uint64_t>(engine_.device_->MostRows(context), 1);
+  const Schedule::Choice& choice = engine_.schedule_.Trunk(std::min(pending, most));
   qrt_seq* seqs = As<qrt_seq>(engine_.seqs_);
   int32_t* tokens = As<int32_t>(engine_.tokens_);
   int32_t* positions = As<int32_t>(engine_.positions_);

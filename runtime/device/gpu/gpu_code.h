@@ -56,6 +56,7 @@ struct GpuCost {
   uint64_t ops = 0;
 
   GpuCost& operator+=(const GpuCost& other);
+  bool operator==(const GpuCost& other) const = default;
 };
 
 struct GpuDispatch {

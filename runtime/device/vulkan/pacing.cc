@@ -38,4 +38,23 @@ void SubmissionPacing::Measured(double estimated, double seconds) {
   factor_ = std::clamp(std::max(factor, 0.9 * factor_), 1e-3, 1e3);
 }
 
+void PrefillCosts::Add(const GpuCost& cost) {
+  if (std::find(dispatches.begin(), dispatches.end(), cost) == dispatches.end()) dispatches.push_back(cost);
+}
+
+uint32_t MostPrefillRows(const SubmissionPacing& pacing, std::span<const PrefillCosts> programs,
+                         uint64_t context) {
+  uint32_t most = 0, least = std::numeric_limits<uint32_t>::max();
+  for (const PrefillCosts& program : programs) {
+    const auto fits = [&](const GpuCost& cost) {
+      return pacing.Estimate(cost, 1, context) <= pacing.max_seconds();
+    };
+    least = std::min(least, program.rows);
+    if (std::all_of(program.dispatches.begin(), program.dispatches.end(), fits)) {
+      most = std::max(most, program.rows);
+    }
+  }
+  return most != 0 ? most : least;
+}
+
 }  // namespace qrt

@@ -3,6 +3,8 @@
 #define RUNTIME_DEVICE_VULKAN_PACING_H_
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "runtime/device/gpu/gpu_code.h"
 #include "runtime/device/vulkan/functions.h"
@@ -29,6 +31,19 @@ class SubmissionPacing {
   double bytes_per_second_, ops_per_second_;
   double factor_ = 1;  // of the first numbers
 };
+
+// A prefill program: its bucket, and what its dispatches cost, each kind once.
+struct PrefillCosts {
+  uint32_t rows = 0;
+  std::vector<GpuCost> dispatches;
+  void Add(const GpuCost& cost);
+};
+
+// The rows of the largest program none of whose dispatches is estimated to take longer than `pacing` allows:
+// a submission can be cut between dispatches only. Of the smallest, where even it is too long; no limit
+// without programs.
+uint32_t MostPrefillRows(const SubmissionPacing& pacing, std::span<const PrefillCosts> programs,
+                         uint64_t context);
 
 }  // namespace qrt
 

@@ -49,6 +49,7 @@ class VulkanDevice final : public Device {
   uint64_t scratch_bytes() const override { return scratch_bytes_; }
   uint64_t device_weight_bytes() const override { return weight_bytes_; }
   bool samples() const override { return samples_; }
+  uint32_t MostRows(uint64_t context) const override { return MostPrefillRows(pacing_, prefills_, context); }
   DeviceResult Run(const StepRequest& step) override;
   DeviceResult Allocate(uint64_t bytes, DeviceBuffer* buffer) override;
   void Free(DeviceBuffer* buffer) override;
@@ -108,6 +109,7 @@ class VulkanDevice final : public Device {
   VulkanSpaces spaces_;
   DeviceBuffer arena_;
   std::vector<Program> programs_;
+  std::vector<PrefillCosts> prefills_;
   std::vector<Sample> sample_programs_;
   VkCommandBuffer commands_ = VK_NULL_HANDLE;
   uint32_t max_rows_ = 0;
@@ -263,6 +265,11 @@ Status VulkanDevice::Record(const Manifest& manifest, const GpuCode& code) {
     const bool prefill = info.phase == Phase::kPrefill;
     programs_[i].rows = info.rows;
     programs_[i].out_rows = prefill ? 0 : info.rows;
+    if (prefill) {
+      PrefillCosts& costs = prefills_.emplace_back();
+      costs.rows = info.rows;
+      for (const GpuDispatch& d : code.programs[i].dispatches) costs.Add(d.cost);
+    }
     QRT_RETURN_IF_ERROR(RecordProgram(*context_, code, kernels_, spaces_, code.programs[i].dispatches,
                                       prefill ? kPrefillSegments : 1, &programs_[i].segments));
   }

@@ -345,13 +345,12 @@ typedef struct qrt_append_options {
   int32_t* next;        /* needed with a sampler; left alone where no token could be chosen */
 } qrt_append_options;
 
-/* Feeds `count` tokens. However a sequence is cut into calls, the logits have the same bits (on a GPU: up to
- * the rounding of float32 where a prompt is cut). `count` 0 does nothing. Errors: CONTEXT_FULL (nothing
- * taken), INVALID_ARGUMENT (nothing taken: a token outside the vocabulary, ...), CANCELLED (position tells
- * how many tokens were taken; the session can go on from there), INTERNAL (the injected thread pool refused:
- * as CANCELLED), DEVICE_LOST, DEVICE_FAILED, OUT_OF_MEMORY (of a GPU): the session takes no more tokens until
- * it is reset or restored. INVALID_ARGUMENT also when the sampler finds no token (Q7203, Q7204): then all
- * tokens were taken. */
+/* Feeds `count` tokens. However a sequence is cut into calls, the logits have the same bits, for one code
+ * variant on one device. `count` 0 does nothing. Errors: CONTEXT_FULL (nothing taken), INVALID_ARGUMENT
+ * (nothing taken: a token outside the vocabulary, ...), CANCELLED (position tells how many tokens were taken;
+ * the session can go on from there), INTERNAL (the injected thread pool refused: as CANCELLED), DEVICE_LOST,
+ * DEVICE_FAILED, OUT_OF_MEMORY (of a GPU): the session takes no more tokens until it is reset or restored.
+ * INVALID_ARGUMENT also when the sampler finds no token (Q7203, Q7204): then all tokens were taken. */
 QRT_API qrt_status qrt_session_append(qrt_session* session, const int32_t* tokens, size_t count,
                                       const qrt_append_options* options, qrt_error* error);
 
@@ -368,7 +367,7 @@ typedef struct qrt_batch_item {
 } qrt_batch_item;
 
 /* Appends to several different sessions of this engine with shared steps: rows of many sequences go through
- * the weights together. Results have the same bits as separate appends (on a GPU: as in qrt_session_append).
+ * the weights together. Results have the same bits as separate appends.
  * All items are checked before any is run. Errors: as qrt_session_append, message names the item;
  * INVALID_ARGUMENT also for a session that occurs twice or belongs to another engine. CANCELLED: each
  * session's position tells how far it came. */

@@ -41,5 +41,27 @@ TEST(SubmissionPacingTest, ShortSubmissionsTeachNothing) {
   EXPECT_EQ(pacing.Estimate(kCost, 1, 0), first);
 }
 
+TEST(SubmissionPacingTest, LongContextsTakeSmallerPrefillPrograms) {
+  std::vector<PrefillCosts> programs(3);
+  for (size_t i = 0; i < 3; ++i) {
+    programs[i].rows = 16u << (2 * i);
+    // Attention: rows times context. And many of one cheap kind.
+    programs[i].Add({0, 0, uint64_t{1000} * programs[i].rows, 0});
+    for (int j = 0; j < 9; ++j) programs[i].Add({1000, 1000, 0, 1000});
+    EXPECT_EQ(programs[i].dispatches.size(), 2u) << "each kind once";
+  }
+  SubmissionPacing pacing(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU, 200);  // 100 GB/s until it is measured
+  EXPECT_EQ(MostPrefillRows(pacing, programs, 1000), 256u);
+  EXPECT_EQ(MostPrefillRows(pacing, programs, 78000), 256u) << "256 * 78000 * 1000 bytes: 0.1997 s";
+  EXPECT_EQ(MostPrefillRows(pacing, programs, 79000), 64u);
+  EXPECT_EQ(MostPrefillRows(pacing, programs, 400000), 16u);
+  EXPECT_EQ(MostPrefillRows(pacing, programs, 9000000), 16u) << "no smaller one";
+  EXPECT_EQ(MostPrefillRows(pacing, {}, 79000), UINT32_MAX);
+  for (int i = 0; i < 100; ++i) pacing.Measured(0.1, 0.01);
+  EXPECT_EQ(MostPrefillRows(pacing, programs, 79000), 256u) << "the device turned out to be faster";
+  const SubmissionPacing no_limit(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU, 0);
+  EXPECT_EQ(MostPrefillRows(no_limit, programs, 9000000), 256u);
+}
+
 }  // namespace
 }  // namespace qrt::testing

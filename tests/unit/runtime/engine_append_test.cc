@@ -103,6 +103,31 @@ TEST(EngineAppend, TheSmallestBucketThatFitsIsTaken) {
   EXPECT_EQ(StepsOf(20, QRT_LOGITS_ALL), (Steps{{5, 20, 1, 0}, {6, 20, 1, 8}, {6, 20, 1, 8}, {6, 20, 1, 4}}));
 }
 
+TEST(EngineAppend, TheDeviceMayAskForSmallerPrograms) {
+  using Steps = std::vector<Step>;
+  Toy toy;
+  toy.device->most_rows = 16;
+  ToySession s(toy);
+  const std::vector<int32_t> tokens = Tokens(43);
+  Rows rows;
+  ASSERT_TRUE(Append(s.session, tokens, QRT_LOGITS_ALL, &rows).ok());
+  EXPECT_EQ(toy.device->steps, (Steps{{4, 16, 1, 0},
+                                      {6, 16, 1, 8},
+                                      {6, 16, 1, 8},
+                                      {4, 16, 1, 0},
+                                      {6, 16, 1, 8},
+                                      {6, 16, 1, 8},
+                                      {4, 11, 1, 0},
+                                      {6, 11, 1, 8},
+                                      {6, 11, 1, 3}}));
+  EXPECT_EQ(toy.device->asked_context, 43u);
+  ExpectRows(rows, toy::Reference(tokens), "steps of at most 16 rows");
+  toy.device->most_rows = 0;
+  toy.device->steps.clear();
+  ASSERT_TRUE(Append(s.session, Tokens(2), QRT_LOGITS_NONE, nullptr).ok());
+  EXPECT_EQ(toy.device->steps, (Steps{{0, 1, 1, 0}, {0, 1, 1, 0}})) << "never none";
+}
+
 TEST(EngineAppend, LogitsAreThereOnlyWhenTheLastAppendWantedThem) {
   Toy toy;
   ToySession s(toy);

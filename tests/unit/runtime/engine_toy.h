@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <new>
 #include <span>
@@ -122,6 +123,10 @@ class Device final : public qrt::Device {
   uint64_t scratch_bytes() const override { return arena_.bytes; }
   uint64_t device_weight_bytes() const override { return 0; }
   bool samples() const override { return chooses; }
+  uint32_t MostRows(uint64_t context) const override {
+    asked_context = context;
+    return most_rows;
+  }
   const qrt::DeviceBuffer& arena() const override { return arena_; }
   qrt::DeviceCounters counters() const override { return counters_; }
   std::string last_error() const override { return "the toy's driver says no"; }
@@ -167,9 +172,11 @@ class Device final : public qrt::Device {
   std::string violation;  // the first breach of the calling contract
   int fail_after = -1;    // steps until calls answer `failure`; negative: never
   qrt::DeviceResult failure = qrt::DeviceResult::kRefused;
-  int failures = 0;                                  // calls so answered
-  int copies = 0;                                    // calls of Read and Write
-  int buffers = 0;                                   // not yet freed
+  int failures = 0;  // calls so answered
+  int copies = 0;    // calls of Read and Write
+  int buffers = 0;   // not yet freed
+  uint32_t most_rows = std::numeric_limits<uint32_t>::max();
+  mutable uint64_t asked_context = 0;                // of the last MostRows
   bool chooses = false;                              // serves StepRequest::chosen
   float (*bend)(float logit, uint32_t v) = nullptr;  // changes the logits
 
