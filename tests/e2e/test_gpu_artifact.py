@@ -3,6 +3,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 
 from harness import ROOT, TINY, GOLDEN, Harness
 
@@ -86,6 +87,13 @@ def phases(h):
     entries = {f[:-5] for f in cuda if f.endswith(".mlir")}
     ptx = read(os.path.join(dump, "cuda-sm61", "kernels.ptx"), "r")
     h.check("--dump-kernels: the PTX has an entry for each", entries and entries == set(re.findall(r"\.entry (\w+)\(", ptx)))
+    ptxas = shutil.which("ptxas") or shutil.which("ptxas", path="/usr/local/cuda/bin")
+    if ptxas is None:
+        print("skip ptxas takes all kernels as one module: ptxas is not installed")
+        return
+    # Newer than the chip of the text, because ptxas forgets old ones.
+    p = subprocess.run([ptxas, "-arch=sm_80", os.path.join(dump, "cuda-sm61", "kernels.ptx"), "-o", h.path("all.cubin")], capture_output=True, check=False)
+    h.check("ptxas takes all kernels as one module", p.returncode == 0, p.stderr)
 
 
 def own_kernels(h, plain):

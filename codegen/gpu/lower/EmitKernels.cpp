@@ -49,7 +49,11 @@ Error writeText(StringRef folder, const Twine& name, StringRef text) {
 class Emitter {
  public:
   Emitter(LoweredGpu& lowered, const EmitRequest& request)
-      : lowered(lowered), request(request), texts(lowered.kernels.size()), errors(lowered.kernels.size()) {}
+      : lowered(lowered),
+        request(request),
+        texts(lowered.kernels.size()),
+        ptx(request.profile.target == "cuda" ? lowered.kernels.size() : 0),
+        errors(lowered.kernels.size()) {}
 
   Expected<std::string> run() {
     const size_t count = lowered.kernels.size();
@@ -66,7 +70,7 @@ class Emitter {
                                                    ", profile " + request.profile.profile.name + ": " +
                                                    failure.message);
     if (isCuda())
-      if (Error e = emitModule()) return e;
+      if (Error e = joinModules()) return e;
     std::string all;
     for (const std::string& text : texts) all += text;
     return all;
@@ -76,7 +80,10 @@ class Emitter {
   void work() {
     mlir::DialectRegistry registry;
     registerKernelDialects(registry);
-    registerSpirvDialects(registry);
+    if (isCuda())
+      registerPtxDialects(registry);
+    else
+      registerSpirvDialects(registry);
     // One context for each thread: that is what lets them work side by side.
     mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
     for (size_t i; !stop && (i = next++) < lowered.kernels.size();) {
@@ -105,7 +112,7 @@ class Emitter {
     }
     if (!request.dumpDir.empty())
       if (Error e = writeText(request.dumpDir, code.entry + ".mlir", text)) return e;
-    if (isCuda()) return Error::success();
+    if (isCuda()) return emitModule(context, i);
     auto words = emitSpirv(**module, request.profile.profile, launch);
     if (!words) return words.takeError();
     code.spirv = std::move(*words);
@@ -121,17 +128,26 @@ class Emitter {
 
   bool isCuda() const { return request.profile.target == "cuda"; }
 
-  // All kernels as one PTX module: the driver compiles it once.
-  Error emitModule() {
-    mlir::DialectRegistry registry;
-    registerPtxDialects(registry);
-    mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
-    std::vector<PtxKernel> kernels;
-    for (auto [i, launch] : enumerate(lowered.kernels))
-      kernels.push_back({lowered.code.kernels[i].entry, &launch});
-    auto ptx = emitPtx(context, request.profile.profile, kernels, request.profile.chip);
-    if (!ptx) return ptx.takeError();
-    lowered.code.ptx = std::move(*ptx);
+  // A kernel's own PTX module. Each is made apart, so that threads share the work and its text does not
+  // depend on them.
+  Error emitModule(mlir::MLIRContext& context, size_t i) {
+    const PtxKernel kernel = {lowered.code.kernels[i].entry, &lowered.kernels[i]};
+    auto text = emitPtx(context, request.profile.profile, kernel, request.profile.chip);
+    if (!text) return text.takeError();
+    ptx[i] = std::move(*text);
+    return Error::success();
+  }
+
+  // One module of all kernels, which the driver compiles at once: the modules without their headers, which
+  // are the same, but for the first one's.
+  Error joinModules() {
+    constexpr StringLiteral kHeaderEnd(".address_size 64\n");
+    for (size_t i = 0; i < ptx.size(); ++i) {
+      const size_t at = ptx[i].find(kHeaderEnd);
+      if (at == std::string::npos)
+        return createStringError("PTX: kernel '" + lowered.code.kernels[i].name + "' has no header");
+      lowered.code.ptx.append(ptx[i], i == 0 ? 0 : at + kHeaderEnd.size());
+    }
     if (request.dumpDir.empty()) return Error::success();
     return writeText(request.dumpDir, "kernels.ptx", lowered.code.ptx);
   }
@@ -143,6 +159,7 @@ class Emitter {
     std::string message;
   };
   std::vector<std::string> texts;
+  std::vector<std::string> ptx;  // of each kernel; CUDA only
   std::vector<Failure> errors;
   std::atomic<size_t> next{0};
   std::atomic<bool> stop{false};
