@@ -9,6 +9,8 @@ include(AddMLIR)
 add_library(qcc_mlir INTERFACE)
 target_include_directories(qcc_mlir SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
 separate_arguments(QCC_LLVM_DEFS UNIX_COMMAND "${LLVM_DEFINITIONS}")
+# These say what holds anyway in C++20 with libstdc++, and would keep out headers precompiled without them.
+list(FILTER QCC_LLVM_DEFS EXCLUDE REGEX "__STDC_|_GLIBCXX_USE_CXX11_ABI=1")
 target_compile_options(qcc_mlir INTERFACE ${QCC_LLVM_DEFS})
 target_link_libraries(qcc_mlir INTERFACE MLIR LLVM)
 

@@ -294,6 +294,41 @@ TEST_P(EngineConformance, ChosenOnTheDevice) {
   }
 }
 
+// An artifact without code for CPUs: planned for the GPU, refused on the CPU.
+TEST_P(EngineConformance, GpuOnlyArtifact) {
+  qrt_artifact* artifact = Open(kHybrid, GetParam());
+  ASSERT_NE(artifact, nullptr);
+  qrt_artifact_info info = Sized<qrt_artifact_info>();
+  ASSERT_EQ(qrt_artifact_describe(artifact, &info, nullptr), QRT_OK);
+  qrt_memory_plan plan = Sized<qrt_memory_plan>();
+  ASSERT_EQ(qrt_artifact_memory_plan(artifact, 100, 2, &plan, nullptr), QRT_OK);
+  EXPECT_GT(plan.weight_bytes, 0u);
+  EXPECT_EQ(plan.device_weight_bytes, plan.weight_bytes);
+  EXPECT_GE(plan.total_bytes, 2 * plan.weight_bytes + plan.code_bytes + plan.kv_bytes);
+
+  const auto refusal = [&](const char* where, const char* variant) {
+    qrt_engine_options options = Sized<qrt_engine_options>();
+    options.device = where;
+    options.cpu = variant;
+    qrt_engine* engine = nullptr;
+    qrt_error error = Sized<qrt_error>();
+    EXPECT_NE(qrt_engine_create(artifact, &options, &engine, &error), QRT_OK);
+    qrt_engine_release(engine);
+    return error;
+  };
+  const qrt_error no_code = refusal("cpu", nullptr), no_variant = refusal(device(), "sg99");
+  EXPECT_EQ(no_code.code, 5002u) << Say(no_code);
+  EXPECT_NE(Say(no_code).find("--target=cpu"), std::string::npos) << Say(no_code);
+  EXPECT_EQ(no_variant.code, 5003u) << Say(no_variant);
+  EXPECT_NE(Say(no_variant).find(GetParam().variant), std::string::npos) << Say(no_variant);
+  // Without a wish it is the GPU.
+  EngineHandle engine = MakeEngine(artifact, nullptr);
+  ASSERT_NE(engine, nullptr);
+  qrt_engine_info chosen = Sized<qrt_engine_info>();
+  ASSERT_EQ(qrt_engine_describe(engine.get(), &chosen, nullptr), QRT_OK);
+  EXPECT_EQ(std::string(chosen.cpu), GetParam().variant);
+}
+
 TEST_P(EngineConformance, TwoEnginesAtOnce) {
   qrt_artifact* artifact = Open(kHybrid, GetParam());
   ASSERT_NE(artifact, nullptr);
