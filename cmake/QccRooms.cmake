@@ -94,7 +94,7 @@ function(qcc_test name)
     qcc_use_pch(${name} qcc_gtest_pch)
     target_compile_options(${name} PRIVATE $<$<NOT:$<CONFIG:Debug>>:${level}>)
     # g++ 12 reports impossible lengths of standard containers at -O1 (as -Wrestrict above).
-    target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow -Wno-stringop-overread>)
+    target_compile_options(${name} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow;-Wno-stringop-overread>")
   endif()
   add_test(NAME ${name} COMMAND ${name})
   if(ARG_LABELS)
