@@ -2,7 +2,7 @@
 # Installs what is missing, builds everything and runs every test. CI runs exactly this.
 #   ./test.sh           all stages
 #   ./test.sh quick     release build and its tests only
-#   ./test.sh compiler-sanitizers   the whole tree, compiler included, under ASan+UBSan and TSan (about an hour and a half on two cores)
+#   ./test.sh compiler-sanitizers   the whole tree, compiler included, under ASan+UBSan and TSan (long)
 set -euo pipefail
 root=$(cd -- "$(dirname -- "$0")" && pwd)
 cd "$root"

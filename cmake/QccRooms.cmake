@@ -17,7 +17,7 @@ if(QCC_SANITIZE)
   target_link_options(qcc_sanitizers INTERFACE -fsanitize=${QCC_SANITIZE})
 endif()
 
-# GNU ld takes 15 s for some of our programs, lld 1 s. It comes with LLVM, which is not always there.
+# GNU ld was seen to take 15 s for one of our programs on a busy machine. lld comes with LLVM, which is not always there.
 find_program(QCC_LLD ld.lld HINTS /usr/lib/llvm-22/bin)
 if(QCC_LLD)
   cmake_path(GET QCC_LLD PARENT_PATH lld_folder)
