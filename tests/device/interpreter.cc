@@ -2,107 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <memory>
-#include <utility>
 
 #include "dialects/formats/formats.h"
 #include "tests/device/access_log.h"
+#include "tests/device/address_ranges.h"
+#include "tests/device/interpreter_values.h"
 
 namespace qcc::gpu {
 namespace {
-
-int Lanes(Type t) {
-  switch (t) {
-    case Type::kI32x2:
-    case Type::kF32x2:
-      return 2;
-    case Type::kI32x4:
-    case Type::kF32x4:
-      return 4;
-    default:
-      return 1;
-  }
-}
-Type ElementType(Type t) {
-  switch (t) {
-    case Type::kI32x2:
-    case Type::kI32x4:
-      return Type::kI32;
-    case Type::kF32x2:
-    case Type::kF32x4:
-      return Type::kF32;
-    default:
-      return t;
-  }
-}
-bool IsFloat(Type t) {
-  return ElementType(t) == Type::kF32;
-}
-const char* TypeName(Type t) {
-  static constexpr const char* kNames[] = {"i1", "i32", "i64", "f32", "i32x2", "i32x4", "f32x2", "f32x4"};
-  return kNames[static_cast<int>(t)];
-}
-const char* SpaceName(Space s) {
-  static constexpr const char* kNames[] = {"number",    "weights", "arena",   "step",       "logits",
-                                           "constants", "results", "scratch", "state or kv"};
-  return kNames[static_cast<int>(s)];
-}
-constexpr auto kStateOrKv = static_cast<Space>(8);
-
-float AsFloat(uint64_t bits) {
-  auto word = static_cast<uint32_t>(bits);
-  float f;
-  std::memcpy(&f, &word, 4);
-  return f;
-}
-uint64_t FromFloat(float f) {
-  uint32_t word;
-  std::memcpy(&word, &f, 4);
-  return word;
-}
-int32_t Signed(uint64_t bits) {
-  return static_cast<int32_t>(static_cast<uint32_t>(bits));
-}
-
-// Values of a kernel: element (lane, thread) at data[lane * threads + thread], in 64 bits whatever the type.
-using Cells = uint64_t*;
-
-// Memory of values. A loop's body gives back at its end what it took.
-class CellStack {
- public:
-  struct Mark {
-    size_t chunk, used;
-  };
-  Mark mark() const { return {chunk_, used_}; }
-  void Reset(Mark m) {
-    chunk_ = m.chunk;
-    used_ = m.used;
-  }
-  Cells Take(size_t n) {
-    if (chunks_.empty() || used_ + n > kChunk) {
-      chunk_ = chunks_.empty() ? 0 : chunk_ + 1;
-      used_ = 0;
-      if (chunk_ == chunks_.size()) {
-        chunks_.push_back(std::make_unique<uint64_t[]>(kChunk));
-      }
-    }
-    Cells cells = chunks_[chunk_].get() + used_;
-    used_ += n;
-    return cells;
-  }
-
- private:
-  static constexpr size_t kChunk = 1 << 16;  // cells; a value has at most 4 x 1024
-  std::vector<std::unique_ptr<uint64_t[]>> chunks_;
-  size_t chunk_ = 0, used_ = 0;
-};
-
-struct Range {
-  uint64_t begin, end;
-  Space space;
-  bool writable;
-};
 
 class Machine : public Builder {
  public:
@@ -548,32 +455,17 @@ class Machine : public Builder {
       if (idle != 0) {
         FailAt(warp, "mma in a subgroup with " + std::to_string(idle) + " idle threads");
       }
-      // PTX, mma.m16n8k32 with 8-bit integers. Lane = 4 * group + quad.
-      // A: word w, byte i: row group + 8 * (w & 1), column 4 * quad + i + 16 * (w >> 1).
-      // B: word w, byte i: row 4 * quad + i + 16 * w, column group.
-      // C, D: word w: row group + 8 * (w >> 1), column 2 * quad + (w & 1).
-      int8_t ma[16][32], mb[32][8];
-      for (int lane = 0; lane < 32; ++lane) {
-        int group = lane / 4, quad = lane % 4;
-        for (int i = 0; i < 4; ++i) {
-          for (int w = 0; w < 4; ++w) {
-            ma[group + 8 * (w & 1)][4 * quad + i + 16 * (w >> 1)] =
-                static_cast<int8_t>(Byte(C(a[w])[warp + lane], i));
-          }
-          for (int w = 0; w < 2; ++w) {
-            mb[4 * quad + i + 16 * w][group] = static_cast<int8_t>(Byte(C(b[w])[warp + lane], i));
-          }
+      uint32_t fragments[3][4][32], sums[4][32];
+      const std::vector<Val>* operands[] = {&a, &b, &c};
+      for (int f = 0; f < 3; ++f) {
+        for (size_t w = 0; w < operands[f]->size(); ++w) {
+          std::transform(C((*operands[f])[w]) + warp, C((*operands[f])[w]) + warp + 32, fragments[f][w],
+                         [](uint64_t cell) { return static_cast<uint32_t>(cell); });
         }
       }
-      for (int lane = 0; lane < 32; ++lane) {
-        for (int w = 0; w < 4; ++w) {
-          int row = lane / 4 + 8 * (w >> 1), column = 2 * (lane % 4) + (w & 1);
-          auto sum = static_cast<uint32_t>(C(c[w])[warp + lane]);
-          for (int k = 0; k < 32; ++k) {
-            sum += static_cast<uint32_t>(ma[row][k] * mb[k][column]);
-          }
-          C(d[w])[warp + lane] = sum;
-        }
+      MmaS8Fragments(fragments[0], fragments[1], fragments[2], sums);
+      for (int w = 0; w < 4; ++w) {
+        std::copy_n(sums[w], 32, C(d[w]) + warp);
       }
     }
     return d;
@@ -591,7 +483,6 @@ class Machine : public Builder {
   };
 
   static Cells C(Val v) { return static_cast<Cells>(v.value()); }
-  static int Byte(uint64_t word, int i) { return static_cast<int8_t>(static_cast<uint8_t>(word >> (8 * i))); }
 
   Val New(Type type) { return {this, cells_.Take(static_cast<size_t>(Lanes(type)) * threads_), type}; }
   Val Splat(Type type, uint64_t bits) {
@@ -667,7 +558,7 @@ class Machine : public Builder {
 
   void SetArguments(const Launch& launch) {
     args_.clear();
-    ranges_.clear();
+    ranges_.Clear();
     for (const gpu::Arg& arg : launch.args) {
       if (arg.space == Space::kImmediate) {
         args_.push_back(arg.value);
@@ -679,15 +570,13 @@ class Machine : public Builder {
              std::to_string(arg.value) + " of " + SpaceName(arg.space) + ", which has " +
              std::to_string(space.bytes));
       }
-      uint64_t begin = reinterpret_cast<uint64_t>(space.data) + arg.value;
-      args_.push_back(begin);
+      args_.push_back(reinterpret_cast<uint64_t>(space.data) + arg.value);
       bool constant =
           arg.space == Space::kWeights || arg.space == Space::kStep || arg.space == Space::kConstants;
-      ranges_.push_back({begin, begin + arg.bytes, arg.space, !constant});
+      ranges_.Add(static_cast<const char*>(space.data) + arg.value, arg.bytes, arg.space, !constant);
     }
     for (const HostBytes& more : memory_.writable) {
-      uint64_t begin = reinterpret_cast<uint64_t>(more.data);
-      ranges_.push_back({begin, begin + more.bytes, kStateOrKv, true});
+      ranges_.Add(more.data, more.bytes, kStateOrKv, true);
     }
   }
 
@@ -705,6 +594,9 @@ class Machine : public Builder {
     return any;
   }
 
+  std::string At(const char* what, Type type, uint64_t address, uint64_t base) const {
+    return std::string(what) + " of " + TypeName(type) + ranges_.Describe(address, base);
+  }
   // Access by access, as a device may order them within one instruction.
   template <typename F>
   void EachAddress(const char* what, Type type, Val base, Val offset, int words, Access access, F&& f) {
@@ -717,51 +609,24 @@ class Machine : public Builder {
       }
       uint64_t address = C(base)[t] + static_cast<uint32_t>(C(offset)[t]);
       if (alignment == 0 || address % alignment != 0) {
-        FailAt(t,
-               Describe(what, type, address, C(base)[t]) + ": not aligned to " + std::to_string(alignment));
+        FailAt(t, At(what, type, address, C(base)[t]) + ": not aligned to " + std::to_string(alignment));
         return;
       }
-      if (!Covered(address, 4 * words, access != Access::kRead)) {
-        FailAt(t, Describe(what, type, address, C(base)[t]) + ": outside the ranges that it may " +
+      if (!ranges_.Covers(address, 4 * words, access != Access::kRead)) {
+        FailAt(t, At(what, type, address, C(base)[t]) + ": outside the ranges that it may " +
                       (access == Access::kRead ? "read" : "write"));
         return;
       }
       for (int w = 0; w < words; ++w) {
         const Place at = {static_cast<uint32_t>(t), group_, epoch_, phase_};
         if (const char* other = log_.At(address + 4 * w).Touch(access, at)) {
-          FailAt(t, Describe(what, type, address + 4 * w, C(base)[t]) + ": races with " + other);
+          FailAt(t, At(what, type, address + 4 * w, C(base)[t]) + ": races with " + other);
           return;
         }
       }
       f(t, address);
     }
   }
-  std::string Describe(const char* what, Type type, uint64_t address, uint64_t base) const {
-    std::string text = std::string(what) + " of " + TypeName(type);
-    const Range* near = nullptr;
-    for (const Range& r : ranges_) {
-      if (base >= r.begin && base <= r.end && (near == nullptr || r.begin > near->begin)) {
-        near = &r;
-      }
-    }
-    if (near == nullptr) {
-      return text + " at " + std::to_string(address);
-    }
-    return text + " at byte " + std::to_string(static_cast<int64_t>(address - near->begin)) +
-           " of a range of " + std::to_string(near->end - near->begin) + " in " + SpaceName(near->space);
-  }
-  bool Covered(uint64_t address, uint64_t bytes, bool write) {
-    auto covers = [&](const Range& r) {
-      return address >= r.begin && address + bytes <= r.end && (r.writable || !write);
-    };
-    if (last_range_ < ranges_.size() && covers(ranges_[last_range_])) {
-      return true;
-    }
-    auto it = std::find_if(ranges_.begin(), ranges_.end(), covers);
-    last_range_ = static_cast<size_t>(it - ranges_.begin());
-    return it != ranges_.end();
-  }
-
   template <typename F>
   void EachShared(const char* what, const Shared& shared, Val index, Access access, F&& f) {
     Expect(index, Type::kI32, "index of workgroup memory");
@@ -800,86 +665,6 @@ class Machine : public Builder {
     return old;
   }
 
-  static float FloatOp(Op op, float x, float y) {
-    switch (op) {
-      case Op::kAdd:
-        return x + y;
-      case Op::kSub:
-        return x - y;
-      case Op::kMul:
-        return x * y;
-      case Op::kDivF:
-        return x / y;
-      case Op::kMinF:
-        return y < x ? y : x;
-      default:
-        return x < y ? y : x;
-    }
-  }
-  template <typename U, typename S>
-  static uint64_t IntegerOp(Op op, U x, U y) {
-    constexpr U kBits = sizeof(U) * 8;
-    auto sx = static_cast<S>(x), sy = static_cast<S>(y);
-    bool wraps = sy == -1;  // the smallest number divided by -1
-    switch (op) {
-      case Op::kAdd:
-        return static_cast<U>(x + y);
-      case Op::kSub:
-        return static_cast<U>(x - y);
-      case Op::kMul:
-        return static_cast<U>(x * y);
-      case Op::kDivU:
-        return x / y;
-      case Op::kRemU:
-        return x % y;
-      case Op::kDivS:
-        return wraps ? static_cast<U>(0 - x) : static_cast<U>(sx / sy);
-      case Op::kRemS:
-        return wraps ? 0 : static_cast<U>(sx % sy);
-      case Op::kAnd:
-        return x & y;
-      case Op::kOr:
-        return x | y;
-      case Op::kXor:
-        return x ^ y;
-      case Op::kShl:
-        return y < kBits ? static_cast<U>(x << y) : 0;
-      case Op::kShrU:
-        return y < kBits ? x >> y : 0;
-      case Op::kShrS:
-        return static_cast<U>(sx >> (y < kBits ? y : kBits - 1));
-      case Op::kMinS:
-        return static_cast<U>(std::min(sx, sy));
-      case Op::kMaxS:
-        return static_cast<U>(std::max(sx, sy));
-      case Op::kMinU:
-        return std::min(x, y);
-      default:
-        return std::max(x, y);
-    }
-  }
-  static float Function(Fn fn, float x) {
-    switch (fn) {
-      case Fn::kAbs:
-        return std::fabs(x);
-      case Fn::kNeg:
-        return -x;
-      case Fn::kSqrt:
-        return std::sqrt(x);
-      case Fn::kInvSqrt:
-        return static_cast<float>(1.0 / std::sqrt(static_cast<double>(x)));
-      case Fn::kFloor:
-        return std::floor(x);
-      case Fn::kRoundEven:
-        return std::nearbyint(x);
-      case Fn::kExp2:
-        return static_cast<float>(std::exp2(static_cast<double>(x)));
-      case Fn::kLog2:
-        return static_cast<float>(std::log2(static_cast<double>(x)));
-    }
-    return x;
-  }
-
   Profile profile_;
   const HostMemory& memory_;
   std::string error_;
@@ -888,8 +673,7 @@ class Machine : public Builder {
   int threads_ = 0;
   uint32_t block_[3] = {0, 0, 0};
   std::vector<uint64_t> args_;
-  std::vector<Range> ranges_;
-  size_t last_range_ = 0;
+  AddressRanges ranges_;
 
   CellStack cells_;
   std::vector<uint8_t> active_;

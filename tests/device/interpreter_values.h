@@ -1,0 +1,214 @@
+// Values of a kernel that the interpreter runs: their types, their memory, and the arithmetic on one element.
+#ifndef TESTS_DEVICE_INTERPRETER_VALUES_H_
+#define TESTS_DEVICE_INTERPRETER_VALUES_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "codegen/gpu/kernels/builder.h"
+
+namespace qcc::gpu {
+
+inline int Lanes(Type t) {
+  switch (t) {
+    case Type::kI32x2:
+    case Type::kF32x2:
+      return 2;
+    case Type::kI32x4:
+    case Type::kF32x4:
+      return 4;
+    default:
+      return 1;
+  }
+}
+inline Type ElementType(Type t) {
+  switch (t) {
+    case Type::kI32x2:
+    case Type::kI32x4:
+      return Type::kI32;
+    case Type::kF32x2:
+    case Type::kF32x4:
+      return Type::kF32;
+    default:
+      return t;
+  }
+}
+inline bool IsFloat(Type t) {
+  return ElementType(t) == Type::kF32;
+}
+inline const char* TypeName(Type t) {
+  static constexpr const char* kNames[] = {"i1", "i32", "i64", "f32", "i32x2", "i32x4", "f32x2", "f32x4"};
+  return kNames[static_cast<int>(t)];
+}
+
+inline float AsFloat(uint64_t bits) {
+  auto word = static_cast<uint32_t>(bits);
+  float f;
+  std::memcpy(&f, &word, 4);
+  return f;
+}
+inline uint64_t FromFloat(float f) {
+  uint32_t word;
+  std::memcpy(&word, &f, 4);
+  return word;
+}
+inline int32_t Signed(uint64_t bits) {
+  return static_cast<int32_t>(static_cast<uint32_t>(bits));
+}
+
+// Values of a kernel: element (lane, thread) at data[lane * threads + thread], in 64 bits whatever the type.
+using Cells = uint64_t*;
+
+// Memory of values. A loop's body gives back at its end what it took.
+class CellStack {
+ public:
+  struct Mark {
+    size_t chunk, used;
+  };
+  Mark mark() const { return {chunk_, used_}; }
+  void Reset(Mark m) {
+    chunk_ = m.chunk;
+    used_ = m.used;
+  }
+  Cells Take(size_t n) {
+    if (chunks_.empty() || used_ + n > kChunk) {
+      chunk_ = chunks_.empty() ? 0 : chunk_ + 1;
+      used_ = 0;
+      if (chunk_ == chunks_.size()) {
+        chunks_.push_back(std::make_unique<uint64_t[]>(kChunk));
+      }
+    }
+    Cells cells = chunks_[chunk_].get() + used_;
+    used_ += n;
+    return cells;
+  }
+
+ private:
+  static constexpr size_t kChunk = 1 << 16;  // cells; a value has at most 4 x 1024
+  std::vector<std::unique_ptr<uint64_t[]>> chunks_;
+  size_t chunk_ = 0, used_ = 0;
+};
+
+// Byte i of a word, signed.
+inline int Byte(uint64_t word, int i) {
+  return static_cast<int8_t>(static_cast<uint8_t>(word >> (8 * i)));
+}
+
+inline float FloatOp(Builder::Op op, float x, float y) {
+  switch (op) {
+    case Builder::Op::kAdd:
+      return x + y;
+    case Builder::Op::kSub:
+      return x - y;
+    case Builder::Op::kMul:
+      return x * y;
+    case Builder::Op::kDivF:
+      return x / y;
+    case Builder::Op::kMinF:
+      return y < x ? y : x;
+    default:
+      return x < y ? y : x;
+  }
+}
+template <typename U, typename S>
+uint64_t IntegerOp(Builder::Op op, U x, U y) {
+  constexpr U kBits = sizeof(U) * 8;
+  auto sx = static_cast<S>(x), sy = static_cast<S>(y);
+  bool wraps = sy == -1;  // the smallest number divided by -1
+  switch (op) {
+    case Builder::Op::kAdd:
+      return static_cast<U>(x + y);
+    case Builder::Op::kSub:
+      return static_cast<U>(x - y);
+    case Builder::Op::kMul:
+      return static_cast<U>(x * y);
+    case Builder::Op::kDivU:
+      return x / y;
+    case Builder::Op::kRemU:
+      return x % y;
+    case Builder::Op::kDivS:
+      return wraps ? static_cast<U>(0 - x) : static_cast<U>(sx / sy);
+    case Builder::Op::kRemS:
+      return wraps ? 0 : static_cast<U>(sx % sy);
+    case Builder::Op::kAnd:
+      return x & y;
+    case Builder::Op::kOr:
+      return x | y;
+    case Builder::Op::kXor:
+      return x ^ y;
+    case Builder::Op::kShl:
+      return y < kBits ? static_cast<U>(x << y) : 0;
+    case Builder::Op::kShrU:
+      return y < kBits ? x >> y : 0;
+    case Builder::Op::kShrS:
+      return static_cast<U>(sx >> (y < kBits ? y : kBits - 1));
+    case Builder::Op::kMinS:
+      return static_cast<U>(std::min(sx, sy));
+    case Builder::Op::kMaxS:
+      return static_cast<U>(std::max(sx, sy));
+    case Builder::Op::kMinU:
+      return std::min(x, y);
+    default:
+      return std::max(x, y);
+  }
+}
+inline float Function(Builder::Fn fn, float x) {
+  switch (fn) {
+    case Builder::Fn::kAbs:
+      return std::fabs(x);
+    case Builder::Fn::kNeg:
+      return -x;
+    case Builder::Fn::kSqrt:
+      return std::sqrt(x);
+    case Builder::Fn::kInvSqrt:
+      return static_cast<float>(1.0 / std::sqrt(static_cast<double>(x)));
+    case Builder::Fn::kFloor:
+      return std::floor(x);
+    case Builder::Fn::kRoundEven:
+      return std::nearbyint(x);
+    case Builder::Fn::kExp2:
+      return static_cast<float>(std::exp2(static_cast<double>(x)));
+    case Builder::Fn::kLog2:
+      return static_cast<float>(std::log2(static_cast<double>(x)));
+  }
+  return x;
+}
+
+// d = a b + c of one subgroup; fragments are [word][lane]: a [4][32], b [2][32], c and d [4][32].
+// PTX ISA, mma.m16n8k32 with 8-bit integers. Lane = 4 * group + quad.
+// A: word w, byte i: row group + 8 * (w & 1), column 4 * quad + i + 16 * (w >> 1).
+// B: word w, byte i: row 4 * quad + i + 16 * w, column group.
+// C, D: word w: row group + 8 * (w >> 1), column 2 * quad + (w & 1).
+inline void MmaS8Fragments(const uint32_t (*a)[32], const uint32_t (*b)[32], const uint32_t (*c)[32],
+                           uint32_t (*d)[32]) {
+  int ma[16][32], mb[32][8];
+  for (int lane = 0; lane < 32; ++lane) {
+    int group = lane / 4, quad = lane % 4;
+    for (int i = 0; i < 4; ++i) {
+      for (int w = 0; w < 4; ++w) {
+        ma[group + 8 * (w & 1)][4 * quad + i + 16 * (w >> 1)] = Byte(a[w][lane], i);
+      }
+      for (int w = 0; w < 2; ++w) {
+        mb[4 * quad + i + 16 * w][group] = Byte(b[w][lane], i);
+      }
+    }
+  }
+  for (int lane = 0; lane < 32; ++lane) {
+    for (int w = 0; w < 4; ++w) {
+      int row = lane / 4 + 8 * (w >> 1), column = 2 * (lane % 4) + (w & 1);
+      uint32_t sum = c[w][lane];
+      for (int k = 0; k < 32; ++k) {
+        sum += static_cast<uint32_t>(ma[row][k] * mb[k][column]);
+      }
+      d[w][lane] = sum;
+    }
+  }
+}
+
+}  // namespace qcc::gpu
+
+#endif  // TESTS_DEVICE_INTERPRETER_VALUES_H_
