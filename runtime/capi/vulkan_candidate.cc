@@ -65,7 +65,9 @@ std::vector<qrt_device_info> ListVulkan() {
                         ", subgroups of " + std::to_string(device.subgroup_min);
     if (device.subgroup_max != device.subgroup_min) facts += " to " + std::to_string(device.subgroup_max);
     if (device.int_dot) facts += ", int8 dot products";
-    if (device.matrix) facts += ", cooperative matrices";
+    for (const std::string& shape : device.matrix_shapes) {
+      facts += (&shape == device.matrix_shapes.data() ? ", int8 matrices of " : " and ") + shape;
+    }
     CopyText(out.facts, facts + ", " + Megabytes(device.memory_bytes));
     out.usable = device.usable;
     CopyText(out.why_not, device.why_not);

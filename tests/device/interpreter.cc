@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "dialects/formats/formats.h"
 #include "tests/device/access_log.h"
@@ -437,8 +438,8 @@ class Machine : public Builder {
 
   std::vector<Val> MmaS8(const std::vector<Val>& a, const std::vector<Val>& b,
                          const std::vector<Val>& c) override {
-    if (!profile_.matrix || profile_.subgroup != 32 || threads_ % 32 != 0 || a.size() != 4 || b.size() != 2 ||
-        c.size() != 4) {
+    if (profile_.matrix.kind != MatrixUnits::Kind::kMma || profile_.subgroup != 32 || threads_ % 32 != 0 ||
+        a.size() != 4 || b.size() != 2 || c.size() != 4) {
       Fail("mma of fragments of " + std::to_string(a.size()) + ", " + std::to_string(b.size()) + " and " +
            std::to_string(c.size()) + " words in profile " + profile_.name);
       return c;
@@ -469,6 +470,58 @@ class Machine : public Builder {
       }
     }
     return d;
+  }
+
+  // Read and written by the first thread of the subgroup, as far as races go: only a barrier orders it with
+  // what the others do.
+  void DotTile(const SharedRows& a, int a_rows, const SharedRows& b, int b_rows, int columns,
+               const SharedRows& d) override {
+    const MatrixUnits& units = profile_.matrix;
+    if (units.kind != MatrixUnits::Kind::kCooperative || a_rows % units.m || b_rows % units.n ||
+        columns % units.k || threads_ % profile_.subgroup) {
+      Fail("matrices of " + std::to_string(a_rows) + " and " + std::to_string(b_rows) + " rows of " +
+           std::to_string(columns) + " columns in profile " + profile_.name);
+      return;
+    }
+    for (int first = 0; first < threads_ && error_.empty(); first += profile_.subgroup) {
+      const auto end = active_.begin() + first + profile_.subgroup;
+      int idle = static_cast<int>(std::count(active_.begin() + first, end, 0));
+      if (idle == profile_.subgroup) {
+        continue;
+      }
+      if (idle != 0) {
+        FailAt(first, "matrices in a subgroup with " + std::to_string(idle) + " idle threads");
+      }
+      for (const SharedRows* rows : {&a, &b, &d}) {
+        for (int t = first; t < first + profile_.subgroup; ++t) {
+          if (C(rows->at)[t] != C(rows->at)[first]) {
+            FailAt(t, "matrices that threads of one subgroup have at different places");
+          }
+        }
+      }
+      // [row][column]
+      const auto bytes = [&](const SharedRows& rows, int count) {
+        std::vector<int> all;
+        for (int r = 0; r < count; ++r) {
+          for (int w = 0; w < columns / 4; ++w) {
+            const uint64_t word = SharedWord(first, rows, r * rows.stride + w, Access::kRead).bits;
+            for (int i = 0; i < 4; ++i) {
+              all.push_back(Byte(word, i));
+            }
+          }
+        }
+        return all;
+      };
+      const std::vector<int> left = bytes(a, a_rows), right = bytes(b, b_rows);
+      for (int j = 0; j < b_rows; ++j) {
+        for (int i = 0; i < a_rows; ++i) {
+          SharedCell& cell = SharedWord(first, d, j * d.stride + i, Access::kWrite);
+          cell.bits = static_cast<uint32_t>(
+              std::inner_product(&left[i * columns], &left[i * columns] + columns, &right[j * columns], 0));
+          cell.written = true;
+        }
+      }
+    }
   }
 
  private:
@@ -626,6 +679,27 @@ class Machine : public Builder {
       }
       f(t, address);
     }
+  }
+  // Word `word` from `rows.at` on, for thread `t`. A stranger's cell after an error.
+  SharedCell& SharedWord(int t, const SharedRows& rows, int word, Access access) {
+    SharedArray& array = shared_[static_cast<size_t>(rows.memory.id)];
+    const int64_t at = Signed(C(rows.at)[t]) + int64_t{word};
+    const auto fail = [&](const std::string& why) {
+      FailAt(t, std::string(access == Access::kRead ? "matrix load" : "matrix store") + " at " +
+                    std::to_string(at) + " of workgroup memory " + std::to_string(rows.memory.id) + why);
+    };
+    if (at < 0 || at >= static_cast<int64_t>(array.cells.size())) {
+      fail(", which has " + std::to_string(array.cells.size()) + " words");
+      return array.cells[0];
+    }
+    SharedCell& cell = array.cells[static_cast<size_t>(at)];
+    const Place place = {static_cast<uint32_t>(t), group_, epoch_, phase_};
+    if (const char* other = cell.log.Touch(access, place)) {
+      fail(std::string(": races with ") + other);
+    } else if (access == Access::kRead && !cell.written) {
+      fail(": nothing is stored there");
+    }
+    return cell;
   }
   template <typename F>
   void EachShared(const char* what, const Shared& shared, Val index, Access access, F&& f) {

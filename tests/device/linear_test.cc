@@ -81,6 +81,10 @@ std::vector<Linear> Linears() {
     }
     if (f.name == "q8_0") all.push_back({f, true, 8192, 16, "store", 40});
     if (f.name == "q6_k") all.push_back({f, true, 1024, 77, "store", 4, true});
+    // Enough tiles for the kernels of many rows, with and without a second scale or a shift.
+    if (f.name == "q8_0") all.push_back({f, true, 96, 1020, "add", 40});
+    if (f.name == "q4_k") all.push_back({f, true, 256, 510, "swiglu", 40});
+    if (f.name == "q6_k") all.push_back({f, true, 256, 1020, "store", 40});
     if (f.name == "f32") all.push_back({f, false, 32, 1, "store", 3});
   }
   return all;

@@ -30,4 +30,19 @@ LogicalResult MmaS8Op::verify() {
   return success();
 }
 
+LogicalResult DotTileOp::verify() {
+  auto shape = getShape();
+  if (shape.size() != 3 || llvm::any_of(shape, [](int32_t n) { return n <= 0; }))
+    return emitOpError() << "shape wants three positive numbers, m, n and k, found [" << shape << "]";
+  int32_t rows[3] = {static_cast<int32_t>(getARows()), static_cast<int32_t>(getBRows()),
+                     static_cast<int32_t>(getColumns())};
+  StringRef names[3] = {"a_rows", "b_rows", "columns"};
+  for (int i = 0; i < 3; ++i) {
+    if (rows[i] <= 0 || rows[i] % shape[i] != 0)
+      return emitOpError() << names[i] << " is " << rows[i] << ", no multiple of " << shape[i];
+  }
+  if (rows[2] % 4 != 0) return emitOpError() << "columns is " << rows[2] << ", no whole words of 4 bytes";
+  return success();
+}
+
 }  // namespace qcc::gx

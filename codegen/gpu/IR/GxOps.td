@@ -81,4 +81,25 @@ def Gx_MmaS8Op : Gx_Op<"mma_s8", [AttrSizedOperandSegments]> {
   let assemblyFormat = "`(` $a `)` `,` `(` $b `)` `,` `(` $c `)` attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
+
+def Gx_Shared : MemRefRankOf<[I32], [1]>;
+
+def Gx_DotTileOp : Gx_Op<"dot_tile", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "dot products of rows of signed bytes, from workgroup memory to it, by a subgroup together";
+  let description = [{
+    `d[d_at + j * d_stride + i]` becomes the sum over `columns` bytes of row i of `a` times row j of `b`, for i below
+    `a_rows` and j below `b_rows`. Row r of `a` begins at word `a_at + r * a_stride`; the same for `b`. `shape` is the
+    device's cooperative matrix, m x n sums over k columns: `a_rows`, `b_rows` and `columns` are multiples of its parts.
+    All threads of a subgroup execute it with the same operands. Only for profiles with cooperative matrices.
+  }];
+  let arguments = (ins Gx_Shared:$a, I32:$a_at, I32Attr:$a_stride, I32Attr:$a_rows,
+                       Gx_Shared:$b, I32:$b_at, I32Attr:$b_stride, I32Attr:$b_rows,
+                       Gx_Shared:$d, I32:$d_at, I32Attr:$d_stride,
+                       I32Attr:$columns, DenseI32ArrayAttr:$shape);
+  let assemblyFormat = [{
+    $a `[` $a_at `]` `by` $a_stride `rows` $a_rows `,` $b `[` $b_at `]` `by` $b_stride `rows` $b_rows `columns` $columns
+    `to` $d `[` $d_at `]` `by` $d_stride `shape` $shape attr-dict `:` type($a) `,` type($b) `,` type($d)
+  }];
+  let hasVerifier = 1;
+}
 #endif

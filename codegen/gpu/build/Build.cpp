@@ -249,10 +249,11 @@ class MlirBuilder final : public Builder {
     std::vector<Val> results(4);
     bool good = a.size() == 4 && b.size() == 2 && c.size() == 4 && want("MmaS8", a, Type::kI32) &&
                 want("MmaS8", b, Type::kI32) && want("MmaS8", c, Type::kI32);
-    if (!good || !profile_.matrix) {
+    const bool has = profile_.matrix.kind == MatrixUnits::Kind::kMma;
+    if (!good || !has) {
       for (Val& v : results) {
-        v = fail(Type::kI32, profile_.matrix ? "MmaS8: wants 4, 2 and 4 words"
-                                             : "MmaS8: profile '" + profile_.name + "' has no matrix units");
+        v = fail(Type::kI32, has ? "MmaS8: wants 4, 2 and 4 words"
+                                 : "MmaS8: profile '" + profile_.name + "' has no matrix units of that kind");
       }
       return results;
     }
@@ -260,6 +261,32 @@ class MlirBuilder final : public Builder {
     auto op = gx::MmaS8Op::create(b_, loc_, types, values(a), values(b), values(c));
     for (int i = 0; i < 4; ++i) results[i] = wrap(op.getResult(i), Type::kI32);
     return results;
+  }
+  void DotTile(const SharedRows& a, int a_rows, const SharedRows& b, int b_rows, int columns,
+               const SharedRows& d) override {
+    for (const SharedRows* rows : {&a, &b, &d}) {
+      if (!wantShared("DotTile", rows->memory, rows->at)) return;
+      if (rows->memory.type != Type::kI32) {
+        fail(Type::kI32, "DotTile: of f32 words");
+        return;
+      }
+    }
+    const MatrixUnits& units = profile_.matrix;
+    if (units.kind != MatrixUnits::Kind::kCooperative) {
+      fail(Type::kI32, "DotTile: profile '" + profile_.name + "' has no cooperative matrices");
+      return;
+    }
+    if (a_rows <= 0 || a_rows % units.m || b_rows <= 0 || b_rows % units.n || columns <= 0 ||
+        columns % units.k) {
+      fail(Type::kI32, "DotTile: " + llvm::Twine(a_rows) + " by " + llvm::Twine(b_rows) + " rows of " +
+                           llvm::Twine(columns) + " columns; profile '" + profile_.name + "' has " +
+                           llvm::Twine(units.m) + " x " + llvm::Twine(units.n) + " x " +
+                           llvm::Twine(units.k));
+      return;
+    }
+    gx::DotTileOp::create(b_, loc_, shared_[a.memory.id], get(a.at), a.stride, a_rows, shared_[b.memory.id],
+                          get(b.at), b.stride, b_rows, shared_[d.memory.id], get(d.at), d.stride, columns,
+                          ArrayRef<int32_t>{units.m, units.n, units.k});
   }
 
  private:

@@ -21,13 +21,24 @@
 
 namespace qcc::gpu {
 
+// Units that multiply matrices of signed bytes.
+struct MatrixUnits {
+  enum class Kind : uint8_t {
+    kNone,
+    kMma,         // mma.sync of PTX, in fragments that the kernel has in registers (Builder::MmaS8)
+    kCooperative  // cooperative matrices of Vulkan, from workgroup memory to it (Builder::DotTile)
+  };
+  Kind kind = Kind::kNone;
+  int m = 0, n = 0, k = 0;  // kCooperative: a device's shape, m x n sums over k columns
+};
+
 // What code is built for. The runtime picks the best that the device can run
 // (docs/reference/gpu-profiles.md).
 struct Profile {
-  std::string name;         // "sg32-dot"
-  int subgroup = 0;         // 8, 32, 64; 0: no subgroup operation may be used
-  bool int_dot = false;     // packed 4 x 8-bit dot product in hardware; else it is spelled out
-  bool matrix = false;      // matrix units: mma.sync (CUDA), cooperative matrix (Vulkan)
+  std::string name;      // "sg32-dot"
+  int subgroup = 0;      // 8, 32, 64; 0: no subgroup operation may be used
+  bool int_dot = false;  // packed 4 x 8-bit dot product in hardware; else it is spelled out
+  MatrixUnits matrix;
   int max_workgroup = 128;  // threads; every Vulkan device has 128
   int max_shared = 16384;   // bytes of workgroup memory; every Vulkan device has 16384
 };
@@ -57,6 +68,13 @@ struct Shared {
   int id = -1;
   Type type = Type::kF32;
   int words = 0;
+};
+
+// Rows of a matrix in workgroup memory of i32: row r begins at word at + r * stride.
+struct SharedRows {
+  Shared memory;
+  Val at;  // i32, the same in all threads of a subgroup
+  int stride = 0;
 };
 
 class Builder {
@@ -167,11 +185,16 @@ class Builder {
   // Thread() % subgroup.
   virtual Val ShuffleXor(Val v, int mask) = 0;
 
-  // Matrix units; only with profile().matrix, and one subgroup of 32 that executes it together (CUDA). D = A
-  // B + C for m16n8k32: a: 4 x i32, b: 2 x i32, c: 4 x i32, in the fragment layout of PTX
-  // mma.sync.m16n8k32.s8.
+  // Matrix units of kind kMma; one subgroup of 32 executes it together. D = A B + C for m16n8k32: a: 4 x i32,
+  // b: 2 x i32, c: 4 x i32, in the fragment layout of PTX mma.sync.m16n8k32.s8.
   virtual std::vector<Val> MmaS8(const std::vector<Val>& a, const std::vector<Val>& b,
                                  const std::vector<Val>& c) = 0;
+  // Matrix units of kind kCooperative; a subgroup executes it together. Word i of row j of `d` becomes the
+  // sum of a[i][c] * b[j][c] over c < columns, for i < a_rows and j < b_rows; rows of `a` and `b` are signed
+  // bytes, four to a word. Rows and columns are multiples of the profile's m, n and k. Ordered with other
+  // accesses by barriers only.
+  virtual void DotTile(const SharedRows& a, int a_rows, const SharedRows& b, int b_rows, int columns,
+                       const SharedRows& d) = 0;
 };
 
 // ---- operators: both sides of one type; a C++ number on one side takes the other's type ----

@@ -14,16 +14,22 @@ namespace {
 
 // Workgroups below which a device of today has idle cores: then the split variant, which has more.
 constexpr int64_t kFewWorkgroups = 256;
+// The same for tiles of cooperative matrices, which are done faster: idle cores cost less there.
+constexpr int64_t kFewCooperative = 32;
 
 // The one place that picks a variant. Any may be picked for any bucket: all give the same bits (linear.h).
 Launch ChooseVariant(const LinearSpec& spec, const Profile& profile, int64_t units, int64_t rows) {
   // A dot product that is spelled out fills the kernel: half the rows keep it small.
   const int most = profile.int_dot || !spec.int8 ? 8 : 4;
-  if (rows > 8 && spec.int8 && profile.matrix) {
+  if (rows > 8 && spec.int8 && profile.matrix.kind == MatrixUnits::Kind::kMma) {
     const int tile_rows = rows > 16 ? 32 : 16;
     Launch tiled = LinearMatrixTiled(spec, tile_rows, units, rows);
     if (int64_t{tiled.grid[0]} * tiled.grid[1] >= kFewWorkgroups) return tiled;
     return LinearMatrixSplit(spec, tile_rows, units, rows);
+  }
+  if (rows > 8 && spec.int8 && profile.matrix.kind == MatrixUnits::Kind::kCooperative) {
+    Launch tiled = LinearCooperative(spec, units, rows);
+    if (int64_t{tiled.grid[0]} * tiled.grid[1] >= kFewCooperative) return tiled;
   }
   if (rows > 8) {
     Launch tiled = LinearTiled(spec, most, units, rows);

@@ -68,11 +68,13 @@ inline int64_t CeilDiv(int64_t a, int64_t b) {
 Launch LinearSplit(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows);
 // Many rows: a thread has `tile_rows` rows by two groups over all columns.
 Launch LinearTiled(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows);
-// Many rows of int8 numerics on matrix units (Profile::matrix): a subgroup has `tile_rows` rows (8, 16, 24 or
+// Many rows of int8 numerics on matrix units of kind kMma: a subgroup has `tile_rows` rows (8, 16, 24 or
 // 32) by two groups. Tiled: over all columns. Split: the subgroups of a workgroup share the parts of one
 // tile.
 Launch LinearMatrixTiled(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows);
 Launch LinearMatrixSplit(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows);
+// The same on those of kind kCooperative: a workgroup has 32 rows by four groups over all columns.
+Launch LinearCooperative(const LinearSpec& spec, int64_t units, int64_t rows);
 
 }  // namespace qcc::gpu
 

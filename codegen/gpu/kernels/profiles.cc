@@ -8,8 +8,23 @@ std::vector<std::string> Features(const Profile& profile, std::string_view chip)
   if (chip.substr(0, 3) == "sm_") features.push_back("sm-" + std::string(chip.substr(3)));
   if (profile.subgroup != 0) features.push_back("subgroup-" + std::to_string(profile.subgroup));
   if (profile.int_dot) features.push_back("int-dot");
-  if (profile.matrix) features.push_back("matrix");
+  const MatrixUnits& units = profile.matrix;
+  if (units.kind == MatrixUnits::Kind::kMma) features.push_back("matrix");
+  if (units.kind == MatrixUnits::Kind::kCooperative) {
+    features.push_back("matrix-" + std::to_string(units.m) + "x" + std::to_string(units.n) + "x" +
+                       std::to_string(units.k));
+  }
   return features;
+}
+
+constexpr MatrixUnits None() {
+  return {};
+}
+constexpr MatrixUnits Mma() {
+  return {MatrixUnits::Kind::kMma, 16, 8, 32};
+}
+constexpr MatrixUnits Cooperative(int m, int n, int k) {
+  return {MatrixUnits::Kind::kCooperative, m, n, k};
 }
 
 std::vector<ProfileInfo> MakeProfiles() {

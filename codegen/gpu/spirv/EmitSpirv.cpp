@@ -4,6 +4,7 @@
 #include <string>
 
 #include "codegen/gpu/spirv/KernelToSpirv.h"
+#include "codegen/gpu/spirv/ValidateSpirv.h"
 #include "mlir/Dialect/SPIRV/IR/SPIRVDialect.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Pass/PassManager.h"
@@ -14,8 +15,6 @@ using namespace mlir;
 
 namespace qcc::gpu {
 namespace {
-
-constexpr spv_target_env kEnvironment = SPV_ENV_VULKAN_1_2;
 
 llvm::Error error(const Launch& launch, const llvm::Twine& what) {
   return llvm::createStringError("kernel '" + llvm::Twine(launch.name) + "': " + what);
@@ -85,19 +84,18 @@ llvm::Expected<std::vector<uint32_t>> emitSpirv(ModuleOp kernel, const Profile& 
   options.emitSymbolName = false;
   if (failed(spirv::serialize(**module, words, options))) return error(launch, found);
 
-  spvtools::SpirvTools tools(kEnvironment);
-  tools.SetMessageConsumer(
-      [&](spv_message_level_t, const char*, const spv_position_t& position, const char* message) {
-        found += (found.empty() ? "" : "; ") + std::string(message);
-      });
-  if (!tools.Validate(words.data(), words.size())) return error(launch, "is no valid SPIR-V: " + found);
-  return std::vector<uint32_t>(words.begin(), words.end());
+  std::vector<uint32_t> result(words.begin(), words.end());
+  const std::string wrong = validateSpirv(result);
+  if (!wrong.empty()) return error(launch, "is no valid SPIR-V: " + wrong);
+  return result;
 }
 
 std::string disassembleSpirv(const std::vector<uint32_t>& words) {
+  const spvtools::SpirvTools tools(SPV_ENV_VULKAN_1_3);
   std::string text;
-  if (!spvtools::SpirvTools(kEnvironment).Disassemble(words, &text)) return "";
-  return text;
+  if (tools.Disassemble(words, &text)) return text;
+  // Words that SPIRV-Tools do not know yet.
+  return tools.Disassemble(withNvMatrices(words), &text) ? text : "";
 }
 
 }  // namespace qcc::gpu

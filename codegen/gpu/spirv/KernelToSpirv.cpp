@@ -119,6 +119,7 @@ class KernelOps {
                                                      spirv::MemorySemantics::None, add.getValue()));
         })
         .Case<gx::Dot4Op>([&](auto dot) { return lowerDot(dot); })
+        .Case<gx::DotTileOp>([&](auto dot) { return lowerDotTile(dot); })
         .Case<gx::UnpackHalfOp>([&](auto unpack) {
           return replace(op, spirv::GLUnpackHalf2x16Op::create(b_, loc_, unpack.getType(), unpack.getWord()));
         })
@@ -262,6 +263,57 @@ class KernelOps {
     return spirv::BitFieldSExtractOp::create(b_, loc_, word.getType(), word, i32(8 * byte), i32(8));
   }
 
+  // Matrices are read through pointers to words, so strides count words. Each of `b`'s rows is a column of
+  // the right factor; sums are stored column by column.
+  LogicalResult lowerDotTile(gx::DotTileOp op) {
+    using Use = spirv::CooperativeMatrixUseKHR;
+    using Layout = spirv::CooperativeMatrixLayoutKHR;
+    using Operands = spirv::CooperativeMatrixOperandsKHR;
+    auto m = static_cast<uint32_t>(op.getShape()[0]), n = static_cast<uint32_t>(op.getShape()[1]);
+    auto k = static_cast<uint32_t>(op.getShape()[2]);
+    auto type = [&](mlir::Type element, uint32_t rows, uint32_t columns, Use use) {
+      return spirv::CooperativeMatrixType::get(element, rows, columns, spirv::Scope::Subgroup, use);
+    };
+    auto aType = type(b_.getI8Type(), m, k, Use::MatrixA), bType = type(b_.getI8Type(), k, n, Use::MatrixB);
+    auto sumType = type(b_.getI32Type(), m, n, Use::MatrixAcc);
+    auto shared = access(false, true);
+    auto signs = spirv::CooperativeMatrixOperandsKHRAttr::get(
+        b_.getContext(), Operands::ASigned | Operands::BSigned | Operands::CSigned | Operands::ResultSigned);
+    auto at = [&](Value memory, Value first, uint32_t words) {
+      Value word = spirv::IAddOp::create(b_, loc_, first, i32(static_cast<int32_t>(words)));
+      return element(shared_.lookup(memory), word);
+    };
+    auto load = [&](mlir::Type matrix, Value memory, Value first, uint32_t words, uint32_t stride,
+                    Layout layout) -> Value {
+      return spirv::KHRCooperativeMatrixLoadOp::create(b_, loc_, matrix, at(memory, first, words), layout,
+                                                       i32(static_cast<int32_t>(stride)), shared,
+                                                       IntegerAttr());
+    };
+    Value none = spirv::CompositeConstructOp::create(b_, loc_, sumType, ValueRange{i32(0)});
+    for (uint32_t i = 0; i < op.getARows(); i += m) {
+      SmallVector<Value> lefts;
+      for (uint32_t c = 0; c < op.getColumns(); c += k) {
+        lefts.push_back(load(aType, op.getA(), op.getAAt(), i * op.getAStride() + c / 4, op.getAStride(),
+                             Layout::RowMajor));
+      }
+      for (uint32_t j = 0; j < op.getBRows(); j += n) {
+        Value sum = none;
+        for (uint32_t c = 0; c < op.getColumns(); c += k) {
+          Value right = load(bType, op.getB(), op.getBAt(), j * op.getBStride() + c / 4, op.getBStride(),
+                             Layout::ColumnMajor);
+          sum =
+              spirv::KHRCooperativeMatrixMulAddOp::create(b_, loc_, sumType, lefts[c / k], right, sum, signs);
+        }
+        Value to = at(op.getD(), op.getDAt(), j * op.getDStride() + i);
+        spirv::KHRCooperativeMatrixStoreOp::create(b_, loc_, to, sum, Layout::ColumnMajor,
+                                                   i32(static_cast<int32_t>(op.getDStride())), shared,
+                                                   IntegerAttr());
+      }
+    }
+    op->erase();
+    return success();
+  }
+
   // The stock pattern leaves the results of a loop without a turn undefined and puts the body into the
   // continue construct. Here the header keeps what goes round in variables, from which the results are read
   // after the loop (the serializer knows no results of loops).
@@ -365,28 +417,36 @@ using C = spirv::Capability;
 using E = spirv::Extension;
 
 spirv::VerCapExtAttr everythingWeMayUse(MLIRContext* context) {
-  return spirv::VerCapExtAttr::get(
-      spirv::Version::V_1_5,
-      {C::Shader, C::Int64, C::PhysicalStorageBufferAddresses, C::VulkanMemoryModel, C::GroupNonUniform,
-       C::GroupNonUniformShuffle, C::DotProduct, C::DotProductInput4x8BitPacked},
-      {E::SPV_KHR_physical_storage_buffer, E::SPV_KHR_vulkan_memory_model, E::SPV_KHR_integer_dot_product},
-      context);
+  return spirv::VerCapExtAttr::get(spirv::Version::V_1_6,
+                                   {C::Shader, C::Int64, C::Int8, C::PhysicalStorageBufferAddresses,
+                                    C::VulkanMemoryModel, C::GroupNonUniform, C::GroupNonUniformShuffle,
+                                    C::DotProduct, C::DotProductInput4x8BitPacked, C::CooperativeMatrixKHR},
+                                   {E::SPV_KHR_physical_storage_buffer, E::SPV_KHR_vulkan_memory_model,
+                                    E::SPV_KHR_integer_dot_product, E::SPV_KHR_cooperative_matrix},
+                                   context);
 }
 
 spirv::VerCapExtAttr whatIsUsed(spirv::ModuleOp module) {
   SmallVector<C> capabilities{C::Shader, C::Int64, C::PhysicalStorageBufferAddresses, C::VulkanMemoryModel};
   SmallVector<E> extensions;
-  bool shuffles = false, dots = false;
+  bool shuffles = false, dots = false, matrices = false;
   module.walk([&](Operation* op) {
     shuffles |= isa<spirv::GroupNonUniformShuffleXorOp>(op);
     dots |= isa<spirv::SDotOp>(op);
+    matrices |= isa<spirv::KHRCooperativeMatrixMulAddOp>(op);
   });
   if (shuffles) capabilities.append({C::GroupNonUniform, C::GroupNonUniformShuffle});
   if (dots) {
     capabilities.append({C::DotProduct, C::DotProductInput4x8BitPacked});
     extensions.push_back(E::SPV_KHR_integer_dot_product);  // part of SPIR-V 1.6 only
   }
-  return spirv::VerCapExtAttr::get(spirv::Version::V_1_5, capabilities, extensions, module.getContext());
+  if (matrices) {
+    capabilities.append({C::CooperativeMatrixKHR, C::Int8});
+    extensions.push_back(E::SPV_KHR_cooperative_matrix);
+  }
+  // Only devices of Vulkan 1.3, which take 1.6, are asked to have matrices.
+  auto version = matrices ? spirv::Version::V_1_6 : spirv::Version::V_1_5;
+  return spirv::VerCapExtAttr::get(version, capabilities, extensions, module.getContext());
 }
 
 LogicalResult convertTheRest(spirv::ModuleOp module) {

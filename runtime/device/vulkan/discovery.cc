@@ -38,7 +38,10 @@ std::string MissingFeatures(const VulkanDeviceInfo& device, const CodeInfo& code
   for (const std::string& feature : code.features) {
     bool has = false;
     if (feature == "int-dot") has = device.int_dot;
-    if (feature == "matrix") has = device.matrix;
+    if (constexpr std::string_view kMatrix = "matrix-"; feature.starts_with(kMatrix)) {
+      const auto& shapes = device.matrix_shapes;
+      has = std::find(shapes.begin(), shapes.end(), feature.substr(kMatrix.size())) != shapes.end();
+    }
     if (feature.starts_with("subgroup-")) {
       const uint32_t size = SubgroupSizeOf(code);
       has = size != 0 && size >= device.subgroup_min && size <= device.subgroup_max &&

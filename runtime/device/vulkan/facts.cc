@@ -45,19 +45,43 @@ struct FeatureChain {
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES};
   VkPhysicalDeviceShaderIntegerDotProductFeatures dot{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES};
+  CooperativeMatrixFeatures matrix;
   VkPhysicalDeviceFeatures2 all{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
 
-  void Link(bool has_subgroup, bool has_dot) {
+  void Link(bool has_subgroup, bool has_dot, bool has_matrix) {
     Chain(&all.pNext, &v11);
     Chain(&all.pNext, &v12);
     if (has_subgroup) Chain(&all.pNext, &subgroup);
     if (has_dot) Chain(&all.pNext, &dot);
+    if (has_matrix) Chain(&all.pNext, &matrix);
   }
 };
 
 void AddReason(std::string* why, const std::string& reason) {
   if (!why->empty()) *why += ", ";
   *why += reason;
+}
+
+// Those that subgroups multiply signed bytes with, into 32-bit sums without saturation.
+Result<std::vector<std::string>> Int8MatrixShapes(const VkInstanceFunctions& vk, VkPhysicalDevice device) {
+  std::vector<std::string> shapes;
+  const auto ask = vk.GetPhysicalDeviceCooperativeMatrixPropertiesKHR;
+  if (ask == nullptr) return shapes;
+  uint32_t count = 0;
+  VkResult result = ask(device, &count, nullptr);
+  std::vector<CooperativeMatrixProperties> all(count);
+  if (result == VK_SUCCESS) result = ask(device, &count, all.data());
+  if (result != VK_SUCCESS) return VulkanError(result, "to list its cooperative matrices");
+  for (const CooperativeMatrixProperties& p : all) {
+    using Component = CooperativeMatrixProperties::Component;
+    if (p.AType != Component::kSint8 || p.BType != Component::kSint8 || p.CType != Component::kSint32 ||
+        p.ResultType != Component::kSint32 || p.saturatingAccumulation ||
+        p.scope != CooperativeMatrixProperties::Scope::kSubgroup) {
+      continue;
+    }
+    shapes.push_back(std::to_string(p.MSize) + "x" + std::to_string(p.NSize) + "x" + std::to_string(p.KSize));
+  }
+  return shapes;
 }
 
 // A family without graphics first: the watchdog of a desktop looks after the others.
@@ -126,10 +150,12 @@ Result<VulkanFacts> QueryVulkanFacts(const VulkanInstance& instance, size_t inde
   const bool v13 = facts.api_version >= VK_API_VERSION_1_3;
   const bool has_subgroup = v13 || has(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
   const bool has_dot = v13 || has(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
+  // Kernels that use them are SPIR-V 1.6.
+  const bool has_matrix = v13 && has(kCooperativeMatrixExtension);
   const bool has_import = has(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
 
   FeatureChain features;
-  features.Link(has_subgroup, has_dot);
+  features.Link(has_subgroup, has_dot, has_matrix);
   vk.GetPhysicalDeviceFeatures2(facts.device, &features.all);
 
   VkPhysicalDeviceVulkan11Properties p11{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES};
@@ -164,6 +190,12 @@ Result<VulkanFacts> QueryVulkanFacts(const VulkanInstance& instance, size_t inde
     facts.full_subgroups = info.subgroup_control && features.subgroup.computeFullSubgroups;
   }
   info.int_dot = has_dot && features.dot.shaderIntegerDotProduct;
+  if (has_matrix && features.matrix.cooperativeMatrix && features.v12.shaderInt8) {
+    Result<std::vector<std::string>> shapes = Int8MatrixShapes(vk, facts.device);
+    if (!shapes.ok()) return shapes.status();
+    info.matrix_shapes = std::move(*shapes);
+    if (!info.matrix_shapes.empty()) facts.extensions.push_back(kCooperativeMatrixExtension);
+  }
   facts.memory_model_device_scope = features.v12.vulkanMemoryModelDeviceScope;
   facts.extended_subgroup_types = features.v12.shaderSubgroupExtendedTypes;
   if (!v13 && info.subgroup_control) facts.extensions.push_back(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
@@ -201,7 +233,8 @@ Result<VulkanFacts> QueryVulkanFacts(const VulkanInstance& instance, size_t inde
 
 VkResult CreateVkDevice(const VulkanInstance& instance, const VulkanFacts& facts, VkDevice* out) {
   FeatureChain features;
-  features.Link(facts.info.subgroup_control, facts.info.int_dot);
+  const bool matrix = !facts.info.matrix_shapes.empty();
+  features.Link(facts.info.subgroup_control, facts.info.int_dot, matrix);
   features.all.features.shaderInt64 = VK_TRUE;
   features.v12.bufferDeviceAddress = VK_TRUE;
   features.v12.vulkanMemoryModel = VK_TRUE;
@@ -210,6 +243,8 @@ VkResult CreateVkDevice(const VulkanInstance& instance, const VulkanFacts& facts
   features.subgroup.subgroupSizeControl = facts.info.subgroup_control;
   features.subgroup.computeFullSubgroups = facts.full_subgroups;
   features.dot.shaderIntegerDotProduct = facts.info.int_dot;
+  features.matrix.cooperativeMatrix = matrix;
+  features.v12.shaderInt8 = matrix;
 
   const float priority = 1;
   VkDeviceQueueCreateInfo queue{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};

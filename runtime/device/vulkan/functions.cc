@@ -19,6 +19,8 @@ std::string LoadFunctions(VulkanLoader::GetProc get_proc, VkInstance instance, V
   if (out->name == nullptr && missing.empty()) missing = "vk" #name;
   QRT_VK_INSTANCE_FUNCTIONS(QRT_VK_LOAD)
 #undef QRT_VK_LOAD
+  out->GetPhysicalDeviceCooperativeMatrixPropertiesKHR = reinterpret_cast<GetCooperativeMatrixProperties>(
+      get_proc(instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"));
   return missing;
 }
 

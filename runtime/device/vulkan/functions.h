@@ -9,6 +9,7 @@
 
 #include <string>
 
+#include "runtime/device/vulkan/cooperative_matrix.h"
 #include "runtime/device/vulkan/vulkan_loader.h"
 
 namespace qrt {
@@ -77,6 +78,7 @@ struct VkGlobalFunctions {
 };
 struct VkInstanceFunctions {
   QRT_VK_INSTANCE_FUNCTIONS(QRT_VK_MEMBER)
+  GetCooperativeMatrixProperties GetPhysicalDeviceCooperativeMatrixPropertiesKHR = nullptr;  // may stay so
 };
 struct VkDeviceFunctions {
   QRT_VK_DEVICE_FUNCTIONS(QRT_VK_MEMBER)

@@ -38,7 +38,9 @@ struct VulkanDeviceInfo {
   uint32_t subgroup_min = 0, subgroup_max = 0;
   bool subgroup_control = false;  // any size from min to max can be asked for
   bool int_dot = false;           // packed 4 x 8-bit dot products
-  bool matrix = false;            // cooperative matrices
+  // Cooperative matrices of signed bytes with 32-bit sums, by subgroups: "16x16x32" for m x n sums over k
+  // columns.
+  std::vector<std::string> matrix_shapes;
   uint64_t max_allocation_bytes = 0;
   uint32_t max_workgroup = 0;  // threads
   uint32_t max_shared_bytes = 0;
@@ -53,8 +55,8 @@ Result<std::vector<VulkanDeviceInfo>> ListVulkanDevices(const VulkanLoader& load
 Result<size_t> ChooseVulkanDevice(const std::vector<VulkanDeviceInfo>& devices, int index);
 
 // The code variant to run: with `name` empty the first of target "vulkan" whose features ("subgroup-32",
-// "int-dot", "matrix") the device has, else the one called so. Errors: Q5001 (says what each variant lacks),
-// Q5002 no code for Vulkan, Q5003 no variant of that name.
+// "int-dot", "matrix-16x16x32") the device has, else the one called so. Errors: Q5001 (says what each variant
+// lacks), Q5002 no code for Vulkan, Q5003 no variant of that name.
 Result<size_t> ChooseVulkanCode(const Manifest& manifest, const VulkanDeviceInfo& device,
                                 std::string_view name);
 

@@ -119,7 +119,7 @@ TEST(CompileOptions, UnknownValuesAreNamedWithWhatIsAccepted) {
   a = Arguments();
   a.targets = {"vulkan"};
   a.gpu_profiles = {"sm81"};
-  ExpectUsageError(a, "--gpu-profiles", "'sm81', accepted: sg32-dot");
+  ExpectUsageError(a, "--gpu-profiles", "'sm81', accepted: sg32-matrix32");
   a.gpu_profiles = {"sm80"};
   ExpectUsageError(a, "--gpu-profiles=sm80", "target cuda, which is not chosen");
   a = Arguments();

@@ -43,6 +43,19 @@ TEST(VulkanVariant, TheFirstThatTheDeviceCanRun) {
   EXPECT_EQ(*ChooseVulkanCode(manifest, Info(8, 8, true, true), "sg8"), 2u);
 }
 
+TEST(VulkanVariant, MatricesAreToldApartByShape) {
+  const Manifest manifest = WithCode({{"vulkan", "matrix16", {"subgroup-32", "matrix-16x16x16"}, 0, 0},
+                                      {"vulkan", "matrix32", {"subgroup-32", "matrix-16x16x32"}, 0, 0},
+                                      {"vulkan", "none", {}, 0, 0}});
+  VulkanDeviceInfo info = Info(32, 32, true, true);
+  EXPECT_EQ(*ChooseVulkanCode(manifest, info, ""), 2u);
+  info.matrix_shapes = {"8x8x8", "16x16x32"};
+  EXPECT_EQ(*ChooseVulkanCode(manifest, info, ""), 1u);
+  const Status status = ChooseVulkanCode(manifest, info, "matrix16").status();
+  EXPECT_EQ(status.number(), 5001u);
+  EXPECT_NE(status.message().find("matrix16 needs matrix-16x16x16"), std::string::npos) << status.ToString();
+}
+
 TEST(VulkanVariant, ErrorsSayWhatIsLacking) {
   Manifest manifest = WithCode(kVariants);
   Status status = ChooseVulkanCode(manifest, Info(8, 8, true, false), "sg32-dot").status();

@@ -130,7 +130,7 @@ void Everything(Builder& b) {
     ints.push_back(b.ShuffleXor(i, 1));
     floats.push_back(b.ShuffleXor(f, 16));
   }
-  if (b.profile().matrix) {
+  if (b.profile().matrix.kind == MatrixUnits::Kind::kMma) {
     for (Val v : b.MmaS8({i, i, i, i}, {i, at}, {i, i, i, at})) ints.push_back(v);
   }
   Val total = ints[0];
@@ -151,7 +151,8 @@ TEST_F(Ptx, EveryOperationOfTheLanguage) {
     EXPECT_NE(ptx.find(".visible .entry k1("), std::string::npos);
     EXPECT_NE(ptx.find("dp4a.s32.s32"), std::string::npos);
     EXPECT_NE(ptx.find(".maxntid 128"), std::string::npos);
-    EXPECT_EQ(ptx.find("mma.sync") != std::string::npos, profile.profile.matrix);
+    EXPECT_EQ(ptx.find("mma.sync") != std::string::npos,
+              profile.profile.matrix.kind == MatrixUnits::Kind::kMma);
     EXPECT_EQ(ptx.find(".extern .func"), std::string::npos) << "calls a function that nobody defines";
     Check(ptx, profile);
   }

@@ -15,7 +15,7 @@ Profile Plain(int subgroup = 0) {
   Profile p;
   p.name = subgroup ? "sg" + std::to_string(subgroup) : "none";
   p.subgroup = subgroup;
-  p.matrix = subgroup == 32;
+  if (subgroup == 32) p.matrix.kind = MatrixUnits::Kind::kMma;
   return p;
 }
 
@@ -170,6 +170,119 @@ TEST_F(InterpreterTest, MmaMultipliesMatrices) {
       EXPECT_EQ(got[32 * (6 + w) + lane], want) << row << "," << column;
     }
   }
+}
+
+Profile WithMatrices() {
+  Profile p = Plain(8);
+  p.matrix = {MatrixUnits::Kind::kCooperative, 8, 8, 8};
+  return p;
+}
+
+TEST_F(InterpreterTest, TilesOfDotProducts) {
+  // a: 16 rows, b: 8 rows of 8 columns with two words between them.
+  constexpr int kStride = 4;
+  const auto byte = [](int i) { return static_cast<int8_t>(i * 37 % 255 - 127); };
+  std::vector<int8_t> bytes;
+  for (int i = 0; i < 24 * 4 * kStride; ++i) bytes.push_back(byte(i));
+  bytes.resize(bytes.size() + 4 * 128);
+  Sandbox box(WithMatrices(), 1);
+  const Arg out = box.Arena(bytes);
+  const auto emit = [](Builder& b) {
+    const Shared rows = b.AllocShared(Type::kI32, 24 * kStride), sums = b.AllocShared(Type::kI32, 128);
+    b.For(b.Thread(), b.I32(24 * kStride), b.I32(8),
+          [&](Val i) { b.StoreShared(rows, i, b.Load(Type::kI32, b.Arg(0), i * 4)); });
+    b.Barrier();
+    b.DotTile({rows, b.I32(0), kStride}, 16, {rows, b.I32(16 * kStride), kStride}, 8, 8,
+              {sums, b.I32(0), 16});
+    b.Barrier();
+    b.For(b.Thread(), b.I32(128), b.I32(8),
+          [&](Val i) { b.Store(b.Arg(0), (i + 24 * kStride) * 4, b.LoadShared(sums, i)); });
+  };
+  Launch launch;
+  launch.name = "dots";
+  launch.emit = emit;
+  launch.workgroup_size = 8;
+  launch.args = {out};
+  ASSERT_EQ(box.Run(std::vector<Launch>{launch}), "");
+  const std::vector<int32_t> got = box.Read<int32_t>(out);
+  for (int j = 0; j < 8; ++j) {
+    for (int i = 0; i < 16; ++i) {
+      int want = 0;
+      for (int c = 0; c < 8; ++c) want += byte(i * 4 * kStride + c) * byte((16 + j) * 4 * kStride + c);
+      EXPECT_EQ(got[24 * kStride + j * 16 + i], want) << i << "," << j;
+    }
+  }
+}
+
+TEST_F(InterpreterTest, TilesOfDotProductsNeedBarriersAndWholeSubgroups) {
+  const auto error = [&](const Profile& profile, std::function<void(Builder&, Shared, Shared)> body) {
+    Sandbox box(profile, 1);
+    Launch launch;
+    launch.name = "dots";
+    launch.workgroup_size = 16;
+    launch.emit = [&](Builder& b) {
+      const Shared rows = b.AllocShared(Type::kI32, 32), sums = b.AllocShared(Type::kI32, 128);
+      body(b, rows, sums);
+    };
+    return box.Run(std::vector<Launch>{launch});
+  };
+  const auto fill = [](Builder& b, Shared rows) {
+    for (int i = 0; i < 2; ++i) b.StoreShared(rows, b.Thread() + 16 * i, b.Thread());
+  };
+  const auto dot = [](Builder& b, Shared rows, Shared sums, Val at) {
+    b.DotTile({rows, b.I32(0), 2}, 8, {rows, b.I32(16), 2}, 8, 8, {sums, at, 8});
+  };
+  const Profile profile = WithMatrices();
+  const auto subgroup = [](Builder& b) { return ShrU(b.Thread(), 3); };
+  EXPECT_EQ(error(profile,
+                  [&](Builder& b, Shared rows, Shared sums) {
+                    fill(b, rows);
+                    b.Barrier();
+                    dot(b, rows, sums, subgroup(b) * 64);
+                  }),
+            "");
+  const auto has = [](const std::string& text, const char* part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  has(error(profile, [&](Builder& b, Shared rows, Shared sums) { dot(b, rows, sums, subgroup(b) * 64); }),
+      "nothing is stored there");
+  has(error(profile,
+            [&](Builder& b, Shared rows, Shared sums) {
+              fill(b, rows);
+              dot(b, rows, sums, subgroup(b) * 64);
+            }),
+      "races with another thread");
+  has(error(profile,
+            [&](Builder& b, Shared rows, Shared sums) {
+              fill(b, rows);
+              b.Barrier();
+              dot(b, rows, sums, subgroup(b) * 64);
+              b.LoadShared(sums, b.Thread());
+            }),
+      "races with another thread");
+  has(error(profile,
+            [&](Builder& b, Shared rows, Shared sums) {
+              fill(b, rows);
+              b.Barrier();
+              dot(b, rows, sums, subgroup(b) * 65);
+            }),
+      "which has 128 words");
+  has(error(profile,
+            [&](Builder& b, Shared rows, Shared sums) {
+              fill(b, rows);
+              b.Barrier();
+              b.If(LtS(b.Thread(), b.I32(4)), [&] { dot(b, rows, sums, b.I32(0)); });
+            }),
+      "with 4 idle threads");
+  has(error(profile,
+            [&](Builder& b, Shared rows, Shared sums) {
+              fill(b, rows);
+              b.Barrier();
+              dot(b, rows, sums, b.Thread());
+            }),
+      "at different places");
+  has(error(Plain(8), [&](Builder& b, Shared rows, Shared sums) { dot(b, rows, sums, b.I32(0)); }),
+      "matrices of 8 and 8 rows of 8 columns in profile");
 }
 
 TEST_F(InterpreterTest, IntegersWrapAndBytesAreSigned) {

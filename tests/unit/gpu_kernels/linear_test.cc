@@ -251,6 +251,37 @@ TEST_P(LinearTest, MatrixUnitsGiveEqualBits) {
   }
 }
 
+TEST_P(LinearTest, CooperativeMatricesGiveEqualBits) {
+  if (!Supports(true)) GTEST_SKIP() << "plain formats have no int8 numerics";
+  std::vector<Profile> profiles;
+  for (const ProfileInfo& info : Profiles()) {
+    if (info.profile.matrix.kind == MatrixUnits::Kind::kCooperative) profiles.push_back(info.profile);
+  }
+  // No profile yet, but the kernel has subgroups that share a group of weights, and such as take several.
+  profiles.push_back(profiles.front());
+  profiles.back().name = "subgroups of 64";
+  profiles.back().subgroup = 64;
+  for (const Profile& profile : profiles) {
+    // Which epilogue it is, and how units are cut, has nothing to do with the shape of the matrices.
+    for (const char* epilogue : kEpilogues) {
+      if (profile.name != profiles[0].name && epilogue != kEpilogues[2]) continue;
+      // A lone group; a last part without chunks or a short one, an odd number of groups, three tiles of
+      // rows.
+      const Problem alone(format(), true, epilogue, block(), 1, 9);
+      const Problem many(format(), true, epilogue, block() == 32 ? 19 * 32 : 5 * 256, 5 * 16 - 3, 65);
+      for (const Problem* p : {&alone, &many}) {
+        const LinearSpec spec = p->Spec();
+        const std::vector<float> expected =
+            RunVariant(*p, profile, [&](int64_t u, int64_t r) { return LinearSplit(spec, 8, u, r); });
+        ExpectNear(*p, expected, profile);
+        const std::vector<float> tiled =
+            RunVariant(*p, profile, [&](int64_t u, int64_t r) { return LinearCooperative(spec, u, r); });
+        ExpectSameBits(expected, tiled, p->Name(profile));
+      }
+    }
+  }
+}
+
 TEST_P(LinearTest, MatrixUnitsIgnoreOtherRows) {
   if (!Supports(true)) GTEST_SKIP() << "plain formats have no int8 numerics";
   const Profile profile = FindProfile("sm80")->profile;
@@ -328,6 +359,30 @@ TEST(LinearExpansionTest, ManyRowsTakeMatrixUnits) {
   EXPECT_EQ(expand("int8", 512, 9).name, "linear.q4_k.int8.k1024.swiglu.mp16");
   EXPECT_EQ(expand("int8", 512, 8).name, "linear.q4_k.int8.k1024.swiglu.r8");
   EXPECT_EQ(expand("f32", 4096, 512).name, "linear.q4_k.f32.k1024.swiglu.t8x4");
+}
+
+TEST(LinearExpansionTest, ManyRowsTakeCooperativeMatrices) {
+  Sandbox box(FindProfile("sg32-matrix16")->profile, 512);
+  const auto expand = [&](const char* numerics, int64_t n, int64_t rows) {
+    Dispatch d;
+    d.strings = {{"format", "q6_k"}, {"numerics", numerics}, {"epilogue", "store"}, {"rows", "rows"}};
+    d.integers = {{"k", 1024}, {"n", n}};
+    d.rows = rows;
+    d.bindings["xq"].arg = d.bindings["x"].arg = {Space::kArena, 0, static_cast<uint64_t>(rows * 4096)};
+    d.bindings["w"].arg = {Space::kWeights, 0, static_cast<uint64_t>(plan::x16_bytes(Format::Q6_K, n, 1024))};
+    d.bindings["y"].arg = {Space::kArena, 1 << 24, static_cast<uint64_t>(rows * n * 4)};
+    const std::vector<Launch> launches = Expand_linear(d, box);
+    EXPECT_EQ(launches.size(), 1u);
+    return launches.at(0);
+  };
+  const Launch large = expand("int8", 1040, 500);
+  EXPECT_EQ(large.name, "linear.q6_k.int8.k1024.store.c32");
+  EXPECT_EQ(large.grid[0], 17u);  // 4 units each
+  EXPECT_EQ(large.grid[1], 16u);  // 32 rows each
+  EXPECT_EQ(expand("int8", 1024, 33).name, "linear.q6_k.int8.k1024.store.c32");
+  EXPECT_EQ(expand("int8", 1024, 32).name, "linear.q6_k.int8.k1024.store.r8") << "too few tiles";
+  EXPECT_EQ(expand("int8", 4096, 8).name, "linear.q6_k.int8.k1024.store.r8");
+  EXPECT_EQ(expand("f32", 4096, 512).name, "linear.q6_k.f32.k1024.store.t8x4");
 }
 
 TEST(LinearExpansionTest, ManyRowsAreTiled) {

@@ -95,7 +95,8 @@ TEST_P(SpirvSizeTest, Rows) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Profiles, SpirvSizeTest,
-                         ::testing::Values("none", "sg8-dot", "sg32-dot", "sg64-dot"), [](const auto& info) {
+                         ::testing::Values("none", "sg8-dot", "sg32-dot", "sg64-dot", "sg32-matrix32"),
+                         [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;

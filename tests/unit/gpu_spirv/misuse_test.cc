@@ -68,7 +68,12 @@ TEST(Misuse, NamesTheLimitThatIsExceeded) {
   EXPECT_EQ(ErrorOf([](Builder& k) { k.ShuffleXor(k.Thread(), 32); }, nullptr, 32),
             "kernel 'k': ShuffleXor: mask 32 in a workgroup of 64; subgroups have 32");
   EXPECT_EQ(ErrorOf([](Builder& k) { k.MmaS8({}, {}, {}); }),
-            "kernel 'k': MmaS8: profile 'p' has no matrix units");
+            "kernel 'k': MmaS8: profile 'p' has no matrix units of that kind");
+  EXPECT_EQ(ErrorOf([](Builder& k) {
+              const Shared s = k.AllocShared(Type::kI32, 64);
+              k.DotTile({s, k.I32(0), 2}, 8, {s, k.I32(16), 2}, 8, 8, {s, k.I32(32), 8});
+            }),
+            "kernel 'k': DotTile: profile 'p' has no cooperative matrices");
   EXPECT_EQ(ErrorOf([](Builder&) {}, [](Launch& l) { l.args.resize(17); }),
             "kernel 'k': 17 arguments; a launch has at most 16");
   EXPECT_EQ(ErrorOf([](Builder&) {}, [](Launch& l) { l.workgroup_size = 256; }),

@@ -27,3 +27,43 @@
 %a = arith.constant 0 : i32
 // expected-error @below {{wants 4, 2 and 4 words and gives 4, found 2, 2 and 4, giving 4}}
 %m:4 = gx.mma_s8 (%a, %a), (%a, %a), (%a, %a, %a, %a) : (i32, i32, i32, i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
+
+// -----
+
+func.func @f(%s: memref<8xi32>, %i: i32) {
+  // expected-error @below {{a_rows is 12, no multiple of 8}}
+  gx.dot_tile %s[%i] by 2 rows 12, %s[%i] by 2 rows 8 columns 8 to %s[%i] by 8 shape [8, 8, 8] : memref<8xi32>, memref<8xi32>, memref<8xi32>
+  return
+}
+
+// -----
+
+func.func @f(%s: memref<8xi32>, %i: i32) {
+  // expected-error @below {{b_rows is 8, no multiple of 16}}
+  gx.dot_tile %s[%i] by 2 rows 8, %s[%i] by 2 rows 8 columns 8 to %s[%i] by 8 shape [8, 16, 8] : memref<8xi32>, memref<8xi32>, memref<8xi32>
+  return
+}
+
+// -----
+
+func.func @f(%s: memref<8xi32>, %i: i32) {
+  // expected-error @below {{columns is 0, no multiple of 8}}
+  gx.dot_tile %s[%i] by 2 rows 8, %s[%i] by 2 rows 8 columns 0 to %s[%i] by 8 shape [8, 8, 8] : memref<8xi32>, memref<8xi32>, memref<8xi32>
+  return
+}
+
+// -----
+
+func.func @f(%s: memref<8xi32>, %i: i32) {
+  // expected-error @below {{columns is 6, no whole words of 4 bytes}}
+  gx.dot_tile %s[%i] by 2 rows 8, %s[%i] by 2 rows 8 columns 6 to %s[%i] by 8 shape [8, 8, 6] : memref<8xi32>, memref<8xi32>, memref<8xi32>
+  return
+}
+
+// -----
+
+func.func @f(%s: memref<8xi32>, %i: i32) {
+  // expected-error @below {{shape wants three positive numbers, m, n and k, found [8, 8]}}
+  gx.dot_tile %s[%i] by 2 rows 8, %s[%i] by 2 rows 8 columns 8 to %s[%i] by 8 shape [8, 8] : memref<8xi32>, memref<8xi32>, memref<8xi32>
+  return
+}

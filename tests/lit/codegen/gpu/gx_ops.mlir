@@ -25,6 +25,10 @@ gpu.module @kernel {
     // CHECK: gx.mma_s8({{.*}}) : (i32, i32, i32, i32, i32, i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
     %m:4 = gx.mma_s8 (%a, %a, %a, %a), (%d, %d), (%p, %p, %p, %p)
       : (i32, i32, i32, i32, i32, i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
+    // CHECK: gx.dot_tile %{{.*}}[%{{.*}}] by 2 rows 8, %{{.*}}[%{{.*}}] by 4 rows 16 columns 8 to %{{.*}}[%{{.*}}] by 8 shape [8, 16, 8] : memref<8xi32, #gpu.address_space<workgroup>>, memref<8xi32, #gpu.address_space<workgroup>>, memref<8xi32, #gpu.address_space<workgroup>>
+    gx.dot_tile %shared[%a] by 2 rows 8, %shared[%d] by 4 rows 16 columns 8 to %shared[%p] by 8 shape [8, 16, 8]
+      : memref<8xi32, #gpu.address_space<workgroup>>, memref<8xi32, #gpu.address_space<workgroup>>,
+        memref<8xi32, #gpu.address_space<workgroup>>
     // CHECK: gx.store %{{.*}}, %[[BASE]][%{{.*}}] : vector<4xf32>
     gx.store %v, %base[%offset] : vector<4xf32>
     gx.store %w, %base[%offset] : i64

@@ -134,3 +134,23 @@ gpu.module @kernel {
     gpu.return
   }
 }
+
+// -----
+
+// Cooperative matrices: two shapes in rows of `a`, two steps over columns, sums stored column by column.
+// CHECK: requires #spirv.vce<v1.6, [Shader, Int64, PhysicalStorageBufferAddresses, VulkanMemoryModel, CooperativeMatrixKHR, Int8], [SPV_KHR_cooperative_matrix]>
+// CHECK-LABEL: spirv.func @matrices
+gpu.module @kernel {
+  gpu.func @matrices() workgroup(%m: memref<512xi32, #gpu.address_space<workgroup>>) kernel
+      attributes {gx.args = 1 : i32, known_block_size = array<i32: 8, 1, 1>} {
+    %at = arith.constant 0 : i32
+    // CHECK-COUNT-4: spirv.KHR.CooperativeMatrixLoad {{.*}}, <RowMajor>, <NonPrivatePointer> : {{.*}} -> !spirv.coopmatrix<8x8xi8, Subgroup, MatrixA>
+    // CHECK: spirv.KHR.CooperativeMatrixLoad {{.*}}, <ColumnMajor>, <NonPrivatePointer> : {{.*}} -> !spirv.coopmatrix<8x8xi8, Subgroup, MatrixB>
+    gx.dot_tile %m[%at] by 4 rows 16, %m[%at] by 4 rows 8 columns 16 to %m[%at] by 16 shape [8, 8, 8]
+      : memref<512xi32, #gpu.address_space<workgroup>>, memref<512xi32, #gpu.address_space<workgroup>>,
+        memref<512xi32, #gpu.address_space<workgroup>>
+    // CHECK: spirv.KHR.CooperativeMatrixMulAdd {{.*}}, <ASigned|BSigned|CSigned|ResultSigned>
+    // CHECK: spirv.KHR.CooperativeMatrixStore {{.*}}, <ColumnMajor>, <NonPrivatePointer>
+    gpu.return
+  }
+}
