@@ -6,7 +6,7 @@ Every test is a script `test_*.py --bin DIR [--work DIR]` that prints one line p
 import argparse
 import array
 import json
-import math
+import operator
 import os
 import shutil
 import struct
@@ -98,7 +98,9 @@ def read_logits(path):
 def nmse(logits, reference):
     """sum (x - ref)^2 / sum ref^2 over the whole file."""
     assert logits[:2] == reference[:2], f"{logits[:2]} logits, reference has {reference[:2]}"
-    return math.fsum((a - b) ** 2 for a, b in zip(logits[2], reference[2])) / math.fsum(b * b for b in reference[2])
+    # Millions of values in dozens of files: without a generator this is five times as fast.
+    apart = list(map(operator.sub, logits[2], reference[2]))
+    return sum(map(operator.mul, apart, apart)) / sum(map(operator.mul, reference[2], reference[2]))
 
 
 def goldens(kinds=("t35-", "t3-"), formats=("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K_M", "Q6_K")):

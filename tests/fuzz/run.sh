@@ -14,14 +14,14 @@ seeds_of_text=$here/../unit/runtime/data
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failures=$build/fuzz-failures
-passed=0 failed=0
+mkdir -p "$failures"
 
-for target in "$build"/bin/*_fuzz; do
-  [ -x "$target" ] || continue
+# Prints `ok NAME: ...` or `FAIL NAME: ...` and the end of its log.
+fuzz() {
+  local target=$1 name corpus length=4096 seeds runs status=0
   name=$(basename "$target" _fuzz)
   corpus=$work/$name
-  mkdir -p "$corpus" "$failures"
-  length=4096
+  mkdir -p "$corpus"
   if [ -d "$here/corpus/$name" ]; then
     cp -r "$here/corpus/$name/." "$corpus/"
     length=65536  # containers: the seeds themselves are larger than 4 KiB
@@ -31,23 +31,34 @@ for target in "$build"/bin/*_fuzz; do
   seeds=$(find "$corpus" -type f | wc -l)
   if [ "$seeds" -eq 0 ]; then
     echo "FAIL $name: no seeds"
-    failed=$((failed + 1))
-    continue
+    return
   fi
-  if "$target" -max_total_time="$seconds" -max_len=$length -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
-      -artifact_prefix="$failures/$name-" "$corpus" >"$work/log" 2>&1; then
-    runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$work/log")
-    if [ "${runs:-0}" -gt "$seeds" ]; then
-      echo "ok   $name: $runs inputs from $seeds seeds"
-      passed=$((passed + 1))
-      continue
-    fi
+  "$target" -max_total_time="$seconds" -max_len=$length -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+    -artifact_prefix="$failures/$name-" "$corpus" >"$work/$name.log" 2>&1 || status=$?
+  runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$work/$name.log")
+  if [ $status -eq 0 ] && [ "${runs:-0}" -gt "$seeds" ]; then
+    echo "ok   $name: $runs inputs from $seeds seeds"
+  elif [ $status -eq 0 ]; then
     echo "FAIL $name: $seeds seeds, ${runs:-no} inputs: nothing was searched"
   else
-    echo "FAIL $name: exit $?"
+    echo "FAIL $name: exit $status"
+    tail -40 "$work/$name.log"
   fi
-  tail -40 "$work/log"
-  failed=$((failed + 1))
+}
+
+# As many at a time as there are processors: each has one thread.
+results=()
+for target in "$build"/bin/*_fuzz; do
+  [ -x "$target" ] || continue
+  while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n; done
+  results+=("$work/$(basename "$target").result")
+  fuzz "$target" >"${results[-1]}" &
+done
+wait
+passed=0 failed=0
+for result in "${results[@]}"; do
+  cat "$result"
+  if grep -q '^ok ' "$result"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 done
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -16,7 +16,6 @@
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/InitAllExtensions.h"
 #include "mlir/Pass/PassManager.h"
@@ -106,7 +105,8 @@ std::string print(llvm::Module& module, llvm::TargetMachine& machine) {
 
 void registerPtxDialects(DialectRegistry& registry) {
   registerKernelDialects(registry);
-  registry.insert<NVVM::NVVMDialect, LLVM::LLVMDialect, cf::ControlFlowDialect>();
+  registerNvvmDialects(registry);
+  registry.insert<cf::ControlFlowDialect>();
   registerAllExtensions(registry);
   registerBuiltinDialectTranslation(registry);
   registerLLVMDialectTranslation(registry);
@@ -117,7 +117,8 @@ void registerPtxDialects(DialectRegistry& registry) {
 llvm::Expected<std::string> emitPtx(MLIRContext& context, const Profile& profile, ArrayRef<PtxKernel> kernels,
                                     StringRef chip, std::string* mlirDump) {
   if (kernels.empty()) return std::string();
-  context.loadDialect<NVVM::NVVMDialect, LLVM::LLVMDialect, cf::ControlFlowDialect>();
+  loadNvvmDialects(context);
+  context.loadDialect<cf::ControlFlowDialect>();
   auto module = gather(context, profile, kernels);
   if (!module) return module.takeError();
 

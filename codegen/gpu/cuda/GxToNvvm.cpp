@@ -205,4 +205,12 @@ std::unique_ptr<Pass> createGxToNvvmPass() {
   return std::make_unique<GxToNvvmPass>();
 }
 
+void registerNvvmDialects(DialectRegistry& registry) {
+  registry.insert<LLVM::LLVMDialect, NVVM::NVVMDialect>();
+}
+
+void loadNvvmDialects(MLIRContext& context) {
+  context.loadDialect<LLVM::LLVMDialect, NVVM::NVVMDialect>();
+}
+
 }  // namespace qcc::gpu

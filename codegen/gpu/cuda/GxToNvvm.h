@@ -12,6 +12,10 @@ namespace qcc::gpu {
 // Builder become LLVM and NVVM ops. What is left is for the stock conversions.
 std::unique_ptr<mlir::Pass> createGxToNvvmPass();
 
+// The dialects that it writes. Here, because their headers take 20 s to compile.
+void registerNvvmDialects(mlir::DialectRegistry& registry);
+void loadNvvmDialects(mlir::MLIRContext& context);
+
 }  // namespace qcc::gpu
 
 #endif  // QCC_CODEGEN_GPU_CUDA_GXTONVVM_H_
