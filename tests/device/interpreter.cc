@@ -8,6 +8,7 @@
 #include "tests/device/access_log.h"
 #include "tests/device/address_ranges.h"
 #include "tests/device/interpreter_values.h"
+#include "tests/device/workgroup_memory.h"
 
 namespace qcc::gpu {
 namespace {
@@ -114,30 +115,16 @@ class Machine : public Builder {
     if (type != Type::kI32 && type != Type::kF32) {
       Fail(std::string("workgroup memory of type ") + TypeName(type));
     }
-    // A loop's body runs many times here and is written once: its second run meets its memory again.
-    size_t id = next_shared_++;
-    while (id < shared_.size() &&
-           (shared_[id].type != type || static_cast<int>(shared_[id].cells.size()) != words)) {
-      id = next_shared_++;
+    const Shared shared = shared_.Allocate(type, words);
+    if (shared_.bytes() > profile_.max_shared) {
+      Fail(std::to_string(shared_.bytes()) + " bytes of workgroup memory, profile " + profile_.name +
+           " has " + std::to_string(profile_.max_shared));
     }
-    if (id >= shared_.size()) {
-      shared_.resize(id + 1);
-      shared_[id] = {type, std::vector<SharedCell>(static_cast<size_t>(words))};
-      shared_bytes_ += 4 * words;
-      if (shared_bytes_ > profile_.max_shared) {
-        Fail(std::to_string(shared_bytes_) + " bytes of workgroup memory, profile " + profile_.name +
-             " has " + std::to_string(profile_.max_shared));
-      }
-    }
-    return {static_cast<int>(id), type, words};
+    return shared;
   }
   Val LoadShared(const Shared& shared, Val index) override {
     Val result = Splat(shared.type, 0);
     EachShared("load", shared, index, Access::kRead, [&](int t, SharedCell& cell) {
-      if (!cell.written) {
-        FailAt(t, "workgroup memory " + std::to_string(shared.id) + "[" +
-                      std::to_string(Signed(C(index)[t])) + "] is read before anything is stored there");
-      }
       C(result)[t] = cell.bits;
     });
     return result;
@@ -208,7 +195,7 @@ class Machine : public Builder {
       }
     }
     CellStack::Mark mark = cells_.mark();
-    size_t shared_mark = next_shared_;
+    size_t shared_mark = shared_.mark();
     std::vector<uint8_t> outer = active_;
     while (error_.empty()) {
       bool any = false;
@@ -219,7 +206,7 @@ class Machine : public Builder {
       if (!any) {
         break;
       }
-      next_shared_ = shared_mark;
+      shared_.Rewind(shared_mark);
       Val index = Each(Type::kI32, [&](int t) { return static_cast<uint32_t>(i[t]); });
       std::vector<Val> now;
       for (Val v : last) {
@@ -502,39 +489,36 @@ class Machine : public Builder {
       // [row][column]
       const auto bytes = [&](const SharedRows& rows, int count) {
         std::vector<int> all;
-        for (int r = 0; r < count; ++r) {
+        for (int r = 0; r < count && error_.empty(); ++r) {
           for (int w = 0; w < columns / 4; ++w) {
-            const uint64_t word = SharedWord(first, rows, r * rows.stride + w, Access::kRead).bits;
+            const int64_t at = Signed(C(rows.at)[first]) + int64_t{r} * rows.stride + w;
+            const SharedCell* cell = SharedAt(first, rows.memory, at, "matrix load", Access::kRead);
             for (int i = 0; i < 4; ++i) {
-              all.push_back(Byte(word, i));
+              all.push_back(cell != nullptr ? Byte(cell->bits, i) : 0);
             }
           }
         }
+        all.resize(static_cast<size_t>(count) * columns);
         return all;
       };
       const std::vector<int> left = bytes(a, a_rows), right = bytes(b, b_rows);
-      for (int j = 0; j < b_rows; ++j) {
-        for (int i = 0; i < a_rows; ++i) {
-          SharedCell& cell = SharedWord(first, d, j * d.stride + i, Access::kWrite);
-          cell.bits = static_cast<uint32_t>(
-              std::inner_product(&left[i * columns], &left[i * columns] + columns, &right[j * columns], 0));
-          cell.written = true;
+      for (int j = 0; j < b_rows && error_.empty(); ++j) {
+        for (int i = 0; i < a_rows && error_.empty(); ++i) {
+          const int64_t at = Signed(C(d.at)[first]) + int64_t{j} * d.stride + i;
+          SharedCell* cell = SharedAt(first, d.memory, at, "matrix store", Access::kWrite);
+          if (cell != nullptr) {
+            const int* row = &left[static_cast<size_t>(i) * columns];
+            const int sum =
+                std::inner_product(row, row + columns, &right[static_cast<size_t>(j) * columns], 0);
+            cell->bits = static_cast<uint32_t>(sum);
+            cell->written = true;
+          }
         }
       }
     }
   }
 
  private:
-  struct SharedCell {
-    uint32_t bits = 0;
-    bool written = false;
-    WordLog log;
-  };
-  struct SharedArray {
-    Type type = Type::kI32;
-    std::vector<SharedCell> cells;
-  };
-
   static Cells C(Val v) { return static_cast<Cells>(v.value()); }
 
   Val New(Type type) { return {this, cells_.Take(static_cast<size_t>(Lanes(type)) * threads_), type}; }
@@ -592,9 +576,7 @@ class Machine : public Builder {
       for (block_[1] = 0; block_[1] < launch.grid[1]; ++block_[1]) {
         for (block_[0] = 0; block_[0] < launch.grid[0]; ++block_[0]) {
           active_.assign(threads_, 1);
-          shared_.clear();
-          shared_bytes_ = 0;
-          next_shared_ = 0;
+          shared_.Clear();
           ++epoch_;
           ++group_;
           cells_.Reset({0, 0});
@@ -671,8 +653,7 @@ class Machine : public Builder {
         return;
       }
       for (int w = 0; w < words; ++w) {
-        const Place at = {static_cast<uint32_t>(t), group_, epoch_, phase_};
-        if (const char* other = log_.At(address + 4 * w).Touch(access, at)) {
+        if (const char* other = log_.At(address + 4 * w).Touch(access, PlaceOf(t))) {
           FailAt(t, At(what, type, address + 4 * w, C(base)[t]) + ": races with " + other);
           return;
         }
@@ -680,49 +661,28 @@ class Machine : public Builder {
       f(t, address);
     }
   }
-  // Word `word` from `rows.at` on, for thread `t`. A stranger's cell after an error.
-  SharedCell& SharedWord(int t, const SharedRows& rows, int word, Access access) {
-    SharedArray& array = shared_[static_cast<size_t>(rows.memory.id)];
-    const int64_t at = Signed(C(rows.at)[t]) + int64_t{word};
-    const auto fail = [&](const std::string& why) {
-      FailAt(t, std::string(access == Access::kRead ? "matrix load" : "matrix store") + " at " +
-                    std::to_string(at) + " of workgroup memory " + std::to_string(rows.memory.id) + why);
-    };
-    if (at < 0 || at >= static_cast<int64_t>(array.cells.size())) {
-      fail(", which has " + std::to_string(array.cells.size()) + " words");
-      return array.cells[0];
-    }
-    SharedCell& cell = array.cells[static_cast<size_t>(at)];
-    const Place place = {static_cast<uint32_t>(t), group_, epoch_, phase_};
-    if (const char* other = cell.log.Touch(access, place)) {
-      fail(std::string(": races with ") + other);
-    } else if (access == Access::kRead && !cell.written) {
-      fail(": nothing is stored there");
+  Place PlaceOf(int t) const { return {static_cast<uint32_t>(t), group_, epoch_, phase_}; }
+  // Null after an error.
+  SharedCell* SharedAt(int t, const Shared& shared, int64_t index, const char* what, Access access) {
+    std::string why;
+    SharedCell* cell = shared_.At(shared, index, what, access, PlaceOf(t), &why);
+    if (cell == nullptr) {
+      FailAt(t, why);
     }
     return cell;
   }
   template <typename F>
   void EachShared(const char* what, const Shared& shared, Val index, Access access, F&& f) {
     Expect(index, Type::kI32, "index of workgroup memory");
-    SharedArray& array = shared_[static_cast<size_t>(shared.id)];
     for (int t = 0; t < threads_ && error_.empty(); ++t) {
       if (!active_[t]) {
         continue;
       }
-      auto i = static_cast<uint32_t>(C(index)[t]);
-      if (i >= array.cells.size()) {
-        FailAt(t, std::string(what) + " at " + std::to_string(Signed(i)) + " of workgroup memory " +
-                      std::to_string(shared.id) + ", which has " + std::to_string(array.cells.size()) +
-                      " words");
+      SharedCell* cell = SharedAt(t, shared, Signed(C(index)[t]), what, access);
+      if (cell == nullptr) {
         return;
       }
-      const Place at = {static_cast<uint32_t>(t), group_, epoch_, phase_};
-      if (const char* other = array.cells[i].log.Touch(access, at)) {
-        FailAt(t, std::string(what) + " at " + std::to_string(i) + " of workgroup memory " +
-                      std::to_string(shared.id) + ": races with " + other);
-        return;
-      }
-      f(t, array.cells[i]);
+      f(t, *cell);
     }
   }
   template <typename F>
@@ -730,9 +690,6 @@ class Machine : public Builder {
     Expect(value, Type::kI32, what);
     Val old = Splat(Type::kI32, 0);
     EachShared(what, shared, index, Access::kAtomic, [&](int t, SharedCell& cell) {
-      if (!cell.written) {
-        FailAt(t, std::string(what) + " on workgroup memory that nothing is stored in");
-      }
       C(old)[t] = cell.bits;
       cell.bits = f(cell.bits, static_cast<uint32_t>(C(value)[t]));
     });
@@ -751,9 +708,7 @@ class Machine : public Builder {
 
   CellStack cells_;
   std::vector<uint8_t> active_;
-  std::vector<SharedArray> shared_;
-  size_t next_shared_ = 0;
-  int shared_bytes_ = 0;
+  WorkgroupMemory shared_;
 
   MemoryLog log_;
   uint32_t epoch_ = 0, phase_ = 1, group_ = 0;

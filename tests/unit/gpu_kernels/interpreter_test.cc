@@ -438,9 +438,8 @@ TEST_F(InterpreterTest, BarrierThatNotAllReach) {
 TEST_F(InterpreterTest, WorkgroupMemoryIsNotZero) {
   Sandbox box(Plain(), 1);
   auto emit = [](Builder& b) { b.LoadShared(b.AllocShared(Type::kI32, 4), b.I32(2)); };
-  EXPECT_EQ(
-      Run(box, box.Arena(4), emit),
-      "test, workgroup (0, 0, 0): thread 0: workgroup memory 0[2] is read before anything is stored there");
+  EXPECT_EQ(Run(box, box.Arena(4), emit),
+            "test, workgroup (0, 0, 0): thread 0: load at 2 of workgroup memory 0: nothing is stored there");
 }
 
 TEST_F(InterpreterTest, ShuffleWithAnIdleThread) {
