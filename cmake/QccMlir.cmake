@@ -14,7 +14,7 @@ list(FILTER QCC_LLVM_DEFS EXCLUDE REGEX "__STDC_|_GLIBCXX_USE_CXX11_ABI=1")
 target_compile_options(qcc_mlir INTERFACE ${QCC_LLVM_DEFS})
 target_link_libraries(qcc_mlir INTERFACE MLIR LLVM)
 
-qcc_make_pch(qcc_mlir_pch qcc_mlir
+qcc_make_pch(qcc_mlir_pch qcc_mlir -fPIC
   <llvm/ADT/TypeSwitch.h>
   <mlir/Bytecode/BytecodeOpInterface.h>
   <mlir/Dialect/Func/IR/FuncOps.h>
