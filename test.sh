@@ -68,9 +68,9 @@ cmake --build --preset tsan-runtime --target qcc-threads qrun
 ctest --test-dir build/tsan-runtime --output-on-failure -j2 -L threads
 tests/e2e/sanitized.sh build/tsan-runtime/bin/qrun build/release/bin/qcc
 
-stage "fuzzers, 12 seconds each"
+stage "fuzzers, 10 seconds each"
 cmake --preset fuzz >/dev/null
 cmake --build --preset fuzz --target qcc-fuzzers
-tests/fuzz/run.sh build/fuzz 12
+tests/fuzz/run.sh build/fuzz 10
 
 stage "done in $((SECONDS - started)) s"

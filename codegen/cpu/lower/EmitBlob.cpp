@@ -211,7 +211,7 @@ Expected<std::vector<std::vector<uint8_t>>> emitBlobs(const BlobRequest& request
     variants.push_back(std::make_unique<Variant>());
     variants.back()->isa = &isa_info(isa);
     // One after the other: they read one MLIR context.
-    if (Error e = translate(request, *variants.back())) return std::move(e);
+    if (Error e = translate(request, *variants.back())) return e;
   }
 
   std::atomic<size_t> next{0};
