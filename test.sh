@@ -65,7 +65,8 @@ tests/e2e/sanitized.sh build/asan-runtime/bin/qrun build/release/bin/qcc
 stage "tsan-runtime build and tests"
 cmake --preset tsan-runtime >/dev/null
 cmake --build --preset tsan-runtime --target qcc-threads qrun
-ctest --test-dir build/tsan-runtime --output-on-failure -j2 -L threads
+TSAN_OPTIONS="suppressions=$root/tests/sanitizers/tsan.supp" \
+  ctest --test-dir build/tsan-runtime --output-on-failure -j2 -L threads
 tests/e2e/sanitized.sh build/tsan-runtime/bin/qrun build/release/bin/qcc
 
 stage "fuzzers, 10 seconds each"
