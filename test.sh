@@ -55,23 +55,18 @@ if [ "$mode" = quick ]; then exit 0; fi
 
 # The runtime and the reader read untrusted bytes and run threads: their unit tests, and qrun on artifacts that the
 # release qcc made, run under the sanitizers. The compiler's own run: cmake --preset asan (README).
-stage "asan-runtime build and tests"
-cmake --preset asan-runtime >/dev/null
-cmake --build --preset asan-runtime
-ctest --test-dir build/asan-runtime --output-on-failure -j2
-tests/e2e/sanitized.sh build/asan-runtime/bin/qrun build/release/bin/qcc
+for kind in asan-runtime tsan-runtime; do
+  stage "$kind build and tests"
+  cmake --preset $kind >/dev/null
+  cmake --build --preset $kind
+  TSAN_OPTIONS="suppressions=$root/tests/sanitizers/tsan.supp" \
+    ctest --test-dir build/$kind --output-on-failure -j2
+  tests/e2e/sanitized.sh build/$kind/bin/qrun build/release/bin/qcc
+done
 
-# In the other tests one thread runs, in which there is no race to find; compiler-sanitizers runs them all.
-stage "tsan-runtime build and tests"
-cmake --preset tsan-runtime >/dev/null
-cmake --build --preset tsan-runtime --target qcc-threads qrun
-TSAN_OPTIONS="suppressions=$root/tests/sanitizers/tsan.supp" \
-  ctest --test-dir build/tsan-runtime --output-on-failure -j2 -L threads
-tests/e2e/sanitized.sh build/tsan-runtime/bin/qrun build/release/bin/qcc
-
-stage "fuzzers, 10 seconds each"
+stage "fuzzers, 20 seconds each"
 cmake --preset fuzz >/dev/null
 cmake --build --preset fuzz --target qcc-fuzzers
-tests/fuzz/run.sh build/fuzz 10
+tests/fuzz/run.sh build/fuzz 20
 
 stage "done in $((SECONDS - started)) s"

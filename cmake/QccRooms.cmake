@@ -91,9 +91,6 @@ function(qcc_room name)
   endif()
 endfunction()
 
-# The tests in which several threads run, those of the label `threads`: what the thread sanitizer can find something in.
-add_custom_target(qcc-threads)
-
 # qcc_test(NAME [MLIR] SRCS ... [DEPS ...] [LABELS ...]): one gtest binary, one ctest entry.
 function(qcc_test name)
   cmake_parse_arguments(ARG "MLIR" "" "SRCS;DEPS;LABELS" ${ARGN})
@@ -121,8 +118,5 @@ function(qcc_test name)
   add_test(NAME ${name} COMMAND ${name})
   if(ARG_LABELS)
     set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}")
-  endif()
-  if("threads" IN_LIST ARG_LABELS)
-    add_dependencies(qcc-threads ${name})
   endif()
 endfunction()

@@ -48,12 +48,6 @@ constexpr char kHybrid[] = "tests/golden/t35-q-Q4_K_M.gguf";
 constexpr char kAttention[] = "tests/golden/t3-q-Q4_K_M.gguf";
 constexpr char kTrained[] = "assets/tiny-qwen35-q8_0.gguf";
 
-// A hybrid has attention too: where a device runs several profiles, one of them is enough for both models.
-std::vector<const char*> Models(const Target& target) {
-  if (target.variant == "none") return {kHybrid};
-  return {kHybrid, kAttention};
-}
-
 class Quiet : public compiler::ProgressSink {
  public:
   void BeginStage(int, int, std::string_view) override {}
@@ -163,7 +157,7 @@ INSTANTIATE_TEST_SUITE_P(On, EngineConformance, testing::ValuesIn(GpuTargets()),
 // Sessions of different lengths, decoded alone and together: equal bits in every decode bucket. More sessions
 // than the largest of them go through a prefill program: equal bits there too.
 TEST_P(EngineConformance, BatchMatesDoNotMatter) {
-  for (const char* gguf : Models(GetParam())) {
+  for (const char* gguf : {kHybrid, kAttention}) {
     SCOPED_TRACE(gguf);
     qrt_artifact* artifact = Open(gguf, GetParam());
     ASSERT_NE(artifact, nullptr);
@@ -208,7 +202,7 @@ TEST_P(EngineConformance, BatchMatesDoNotMatter) {
 }
 
 TEST_P(EngineConformance, CutsOfAPrompt) {
-  for (const char* gguf : Models(GetParam())) {
+  for (const char* gguf : {kHybrid, kAttention}) {
     SCOPED_TRACE(gguf);
     qrt_artifact* artifact = Open(gguf, GetParam());
     ASSERT_NE(artifact, nullptr);
