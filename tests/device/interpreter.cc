@@ -52,7 +52,7 @@ class Machine : public Builder {
 
   Val Load(Type type, Val base, Val byte_offset) override {
     Val result = Splat(type, 0);
-    int words = type == Type::kI64 ? 2 : Lanes(type);
+    int words = type == Type::kI64 ? 2 : lanesOf(type);
     EachAddress("load", type, base, byte_offset, words, Access::kRead, [&](int t, uint64_t address) {
       auto* memory = reinterpret_cast<const uint32_t*>(address);
       if (type == Type::kI64) {
@@ -67,7 +67,7 @@ class Machine : public Builder {
   }
   void Store(Val base, Val byte_offset, Val value) override {
     Type type = value.type();
-    int words = type == Type::kI64 ? 2 : Lanes(type);
+    int words = type == Type::kI64 ? 2 : lanesOf(type);
     EachAddress("store", type, base, byte_offset, words, Access::kWrite, [&](int t, uint64_t address) {
       auto* memory = reinterpret_cast<uint32_t*>(address);
       for (int i = 0; i < words; ++i) {
@@ -89,12 +89,12 @@ class Machine : public Builder {
   }
 
   Val Extract(Val vector, int lane) override {
-    if (lane < 0 || lane >= Lanes(vector.type())) {
-      Fail("lane " + std::to_string(lane) + " of a " + TypeName(vector.type()));
+    if (lane < 0 || lane >= lanesOf(vector.type())) {
+      Fail("lane " + std::to_string(lane) + " of a " + nameOf(vector.type()));
       lane = 0;
     }
     Cells from = C(vector) + static_cast<size_t>(lane) * threads_;
-    return Each(ElementType(vector.type()), [&](int t) { return from[t]; });
+    return Each(elementOf(vector.type()), [&](int t) { return from[t]; });
   }
   Val Vector(const std::vector<Val>& lanes) override {
     bool f = lanes[0].type() == Type::kF32;
@@ -105,7 +105,7 @@ class Machine : public Builder {
     Type type = lanes.size() == 2 ? (f ? Type::kF32x2 : Type::kI32x2) : (f ? Type::kF32x4 : Type::kI32x4);
     Val v = New(type);
     for (size_t i = 0; i < lanes.size(); ++i) {
-      Expect(lanes[i], ElementType(type), "element of a vector");
+      Expect(lanes[i], elementOf(type), "element of a vector");
       std::copy_n(C(lanes[i]), threads_, C(v) + i * threads_);
     }
     return v;
@@ -113,7 +113,7 @@ class Machine : public Builder {
 
   Shared AllocShared(Type type, int words) override {
     if (type != Type::kI32 && type != Type::kF32) {
-      Fail(std::string("workgroup memory of type ") + TypeName(type));
+      Fail(std::string("workgroup memory of type ") + nameOf(type));
     }
     const Shared shared = shared_.Allocate(type, words);
     if (shared_.bytes() > profile_.max_shared) {
@@ -220,7 +220,7 @@ class Machine : public Builder {
       }
       for (size_t k = 0; k < last.size(); ++k) {
         Expect(next[k], last[k].type(), "carried value of a loop");
-        for (int lane = 0; lane < Lanes(last[k].type()); ++lane) {
+        for (int lane = 0; lane < lanesOf(last[k].type()); ++lane) {
           for (int t = 0; t < threads_; ++t) {
             if (active_[t]) {
               C(last[k])[lane * threads_ + t] = C(next[k])[lane * threads_ + t];
@@ -239,18 +239,18 @@ class Machine : public Builder {
 
   Val Binary(Op op, Val a, Val b) override {
     Expect(b, a.type(), "second operand");
-    bool f = IsFloat(a.type());
+    bool f = isFloat(a.type());
     bool float_only = op == Op::kDivF || op == Op::kMinF || op == Op::kMaxF;
     bool both = op == Op::kAdd || op == Op::kSub || op == Op::kMul;
     bool logic = op == Op::kAnd || op == Op::kOr || op == Op::kXor;
     if ((f && !float_only && !both) || (!f && float_only) || (a.type() == Type::kBool && !logic)) {
-      Fail(std::string("an operator that ") + TypeName(a.type()) + " does not have");
+      Fail(std::string("an operator that ") + nameOf(a.type()) + " does not have");
       return a;
     }
     bool wide = a.type() == Type::kI64;
     bool divides = op == Op::kDivU || op == Op::kRemU || op == Op::kDivS || op == Op::kRemS;
     Val r = New(a.type());
-    for (int i = 0; i < Lanes(a.type()) * threads_; ++i) {
+    for (int i = 0; i < lanesOf(a.type()) * threads_; ++i) {
       uint64_t x = C(a)[i], y = C(b)[i];
       if (divides && y == 0) {
         if (active_[i % threads_]) {
@@ -269,8 +269,8 @@ class Machine : public Builder {
     Expect(b, a.type(), "second operand");
     bool f = a.type() == Type::kF32;
     bool float_cmp = cmp == Cmp::kLtF || cmp == Cmp::kLeF || cmp == Cmp::kEqF;
-    if (f != float_cmp || Lanes(a.type()) != 1) {
-      Fail(std::string("a comparison that ") + TypeName(a.type()) + " does not have");
+    if (f != float_cmp || lanesOf(a.type()) != 1) {
+      Fail(std::string("a comparison that ") + nameOf(a.type()) + " does not have");
     }
     bool wide = a.type() == Type::kI64;
     return Each(Type::kBool, [&](int t) -> uint64_t {
@@ -304,7 +304,7 @@ class Machine : public Builder {
     Expect(condition, Type::kBool, "condition");
     Expect(b, a.type(), "second choice");
     Val r = New(a.type());
-    for (int i = 0; i < Lanes(a.type()) * threads_; ++i) {
+    for (int i = 0; i < lanesOf(a.type()) * threads_; ++i) {
       C(r)[i] = C(condition)[i % threads_] ? C(a)[i] : C(b)[i];
     }
     return r;
@@ -312,11 +312,11 @@ class Machine : public Builder {
   Val Fma(Val a, Val b, Val c) override {
     Expect(b, a.type(), "second operand");
     Expect(c, a.type(), "third operand");
-    if (!IsFloat(a.type())) {
-      Fail(std::string("fma of ") + TypeName(a.type()));
+    if (!isFloat(a.type())) {
+      Fail(std::string("fma of ") + nameOf(a.type()));
     }
     Val r = New(a.type());
-    for (int i = 0; i < Lanes(a.type()) * threads_; ++i) {
+    for (int i = 0; i < lanesOf(a.type()) * threads_; ++i) {
       C(r)[i] = FromFloat(std::fma(AsFloat(C(a)[i]), AsFloat(C(b)[i]), AsFloat(C(c)[i])));
     }
     return r;
@@ -330,11 +330,11 @@ class Machine : public Builder {
     });
   }
   Val Call(Fn fn, Val x) override {
-    if (!IsFloat(x.type())) {
-      Fail(std::string("a float function of ") + TypeName(x.type()));
+    if (!isFloat(x.type())) {
+      Fail(std::string("a float function of ") + nameOf(x.type()));
     }
     Val r = New(x.type());
-    for (int i = 0; i < Lanes(x.type()) * threads_; ++i) {
+    for (int i = 0; i < lanesOf(x.type()) * threads_; ++i) {
       C(r)[i] = FromFloat(Function(fn, AsFloat(C(x)[i])));
     }
     return r;
@@ -415,7 +415,7 @@ class Machine : public Builder {
       }
     }
     Val r = New(v.type());
-    for (int lane = 0; lane < Lanes(v.type()); ++lane) {
+    for (int lane = 0; lane < lanesOf(v.type()); ++lane) {
       for (int t = 0; t < threads_; ++t) {
         C(r)[lane * threads_ + t] = C(v)[lane * threads_ + (t ^ mask)];
       }
@@ -521,15 +521,15 @@ class Machine : public Builder {
  private:
   static Cells C(Val v) { return static_cast<Cells>(v.value()); }
 
-  Val New(Type type) { return {this, cells_.Take(static_cast<size_t>(Lanes(type)) * threads_), type}; }
+  Val New(Type type) { return {this, cells_.Take(static_cast<size_t>(lanesOf(type)) * threads_), type}; }
   Val Splat(Type type, uint64_t bits) {
     Val v = New(type);
-    std::fill_n(C(v), Lanes(type) * threads_, bits);
+    std::fill_n(C(v), lanesOf(type) * threads_, bits);
     return v;
   }
   Val Copy(Val from) {
     Val v = New(from.type());
-    std::copy_n(C(from), Lanes(from.type()) * threads_, C(v));
+    std::copy_n(C(from), lanesOf(from.type()) * threads_, C(v));
     return v;
   }
   template <typename F>
@@ -545,7 +545,7 @@ class Machine : public Builder {
     if (!v) {
       Fail(std::string(what) + ": an empty value");
     } else if (v.type() != type) {
-      Fail(std::string(what) + " has type " + TypeName(v.type()) + ", expected " + TypeName(type));
+      Fail(std::string(what) + " has type " + nameOf(v.type()) + ", expected " + nameOf(type));
     }
   }
   void Fail(const std::string& what) {
@@ -630,7 +630,7 @@ class Machine : public Builder {
   }
 
   std::string At(const char* what, Type type, uint64_t address, uint64_t base) const {
-    return std::string(what) + " of " + TypeName(type) + ranges_.Describe(address, base);
+    return std::string(what) + " of " + nameOf(type) + ranges_.Describe(address, base);
   }
   // Access by access, as a device may order them within one instruction.
   template <typename F>

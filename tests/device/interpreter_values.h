@@ -1,4 +1,4 @@
-// Values of a kernel that the interpreter runs: their types, their memory, and the arithmetic on one element.
+// Values of a kernel that the interpreter runs: their memory, and the arithmetic on one element.
 #ifndef TESTS_DEVICE_INTERPRETER_VALUES_H_
 #define TESTS_DEVICE_INTERPRETER_VALUES_H_
 
@@ -9,41 +9,10 @@
 #include <memory>
 #include <vector>
 
+#include "codegen/gpu/build/value_types.h"
 #include "codegen/gpu/kernels/builder.h"
 
 namespace qcc::gpu {
-
-inline int Lanes(Type t) {
-  switch (t) {
-    case Type::kI32x2:
-    case Type::kF32x2:
-      return 2;
-    case Type::kI32x4:
-    case Type::kF32x4:
-      return 4;
-    default:
-      return 1;
-  }
-}
-inline Type ElementType(Type t) {
-  switch (t) {
-    case Type::kI32x2:
-    case Type::kI32x4:
-      return Type::kI32;
-    case Type::kF32x2:
-    case Type::kF32x4:
-      return Type::kF32;
-    default:
-      return t;
-  }
-}
-inline bool IsFloat(Type t) {
-  return ElementType(t) == Type::kF32;
-}
-inline const char* TypeName(Type t) {
-  static constexpr const char* kNames[] = {"i1", "i32", "i64", "f32", "i32x2", "i32x4", "f32x2", "f32x4"};
-  return kNames[static_cast<int>(t)];
-}
 
 inline float AsFloat(uint64_t bits) {
   auto word = static_cast<uint32_t>(bits);
