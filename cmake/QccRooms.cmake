@@ -10,10 +10,11 @@ option(QCC_PCH "Precompile the headers of MLIR, GoogleTest and the standard libr
 
 add_library(qcc_warnings INTERFACE)
 # -Wrestrict: g++ 12 reports every `"literal" + std::string` at -O3 (GCC bug 105651). Clang reports `VkSomething x{type}`,
-# which g++ does not, and what libstdc++ 12 deprecates in its own algorithms.
+# which g++ does not, and what libstdc++ 12 deprecates in its own algorithms. SHELL: as LLVM's own flags hold the same
+# word, CMake would keep only theirs, which stands before -Wextra.
 target_compile_options(qcc_warnings INTERFACE -Wall -Wextra -Wno-unused-parameter -fno-strict-aliasing
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
-  "$<$<CXX_COMPILER_ID:Clang>:-Wno-missing-field-initializers;-Wno-deprecated-declarations>")
+  "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Wno-missing-field-initializers -Wno-deprecated-declarations>")
 if(QCC_PCH)
   # Precompiled, the standard library's headers are no system headers to g++ 12, which then reports what it believes of
   # the insides of strings and containers.
