@@ -18,11 +18,17 @@ python3 tools/check_source.py
 python3 tools/check_format.py
 
 # needs_vulkan BIN: install_deps.sh brings lavapipe. If it cannot be used, every test on a Vulkan device would skip, and
-# the run would say nothing about that target.
+# the run would say nothing about that target; likewise the tests of a profile whose features were not found on it.
 needs_vulkan() {
-  "$1/qrun" devices
-  if ! "$1/qrun" devices | grep '^vulkan:[0-9]' | grep -qv 'cannot be used'; then
+  local found
+  found=$("$1/qrun" devices)
+  echo "$found"
+  if ! grep '^vulkan:[0-9]' <<< "$found" | grep -qv 'cannot be used'; then
     echo "test.sh: no Vulkan device can be used here; mesa-vulkan-drivers has one that needs no GPU" >&2
+    exit 1
+  fi
+  if grep 'llvmpipe' <<< "$found" | grep -qv 'subgroups of .*int8 dot products'; then
+    echo "test.sh: llvmpipe has subgroups and int8 dot products; qrun did not find them" >&2
     exit 1
   fi
 }
@@ -33,14 +39,17 @@ if [ "$mode" = compiler-sanitizers ]; then
   # takes the poison away again, so every mixed use would be reported.
   export ASAN_OPTIONS=detect_leaks=0:allow_user_poisoning=0
   export TSAN_OPTIONS="suppressions=$root/tests/sanitizers/tsan.supp"
+  failed=
   for kind in asan tsan; do
     stage "$kind build and tests"
     cmake --preset $kind >/dev/null
     cmake --build --preset $kind
     needs_vulkan build/$kind/bin
-    ctest --test-dir build/$kind --output-on-failure -j2
+    ctest --test-dir build/$kind --output-on-failure -j2 || failed+=" $kind"  # the other says something all the same
   done
-  exit 0
+  stage "done in $((SECONDS - started)) s${failed:+, failed:$failed}"
+  [ -z "$failed" ]
+  exit
 fi
 
 stage "release build"
@@ -53,8 +62,18 @@ ctest --test-dir build/release --output-on-failure -j2
 
 if [ "$mode" = quick ]; then exit 0; fi
 
+stage "the README's main job, on each target that is here"
+for target in cpu vulkan; do
+  written=$(./run.sh --target=$target -p "The state of the union is" -n 16)
+  echo "$target: ${written##*$'\n'}"
+  if [[ "$written" != *"The state of the union is "?* ]]; then
+    echo "test.sh: ./run.sh --target=$target wrote nothing" >&2
+    exit 1
+  fi
+done
+
 # The runtime and the reader read untrusted bytes and run threads: their unit tests, and qrun on artifacts that the
-# release qcc made, run under the sanitizers. The compiler's own run: cmake --preset asan (README).
+# release qcc made, run under the sanitizers. The compiler's own run: ./test.sh compiler-sanitizers.
 for kind in asan-runtime tsan-runtime; do
   stage "$kind build and tests"
   cmake --preset $kind >/dev/null

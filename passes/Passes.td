@@ -11,7 +11,6 @@ def AssignArena : Pass<"qcc-assign-arena", "::mlir::ModuleOp"> {
     hand to each other) stays. No barrier becomes necessary that was not there.
   }];
   let dependentDialects = ["::qcc::plan::PlanDialect"];
-  let statistics = [Statistic<"bytesSaved", "bytes-saved", "arena bytes saved over all programs">];
 }
 
 def BuildPlan : Pass<"qcc-build-plan", "::mlir::ModuleOp"> {
@@ -28,49 +27,41 @@ def BuildPlan : Pass<"qcc-build-plan", "::mlir::ModuleOp"> {
     ListOption<"head", "head", "int64_t", "rows of the head programs (none given: 1,8)">,
     Option<"target", "target", "std::string", "\"cpu\"", "named in errors about ops without a kernel">
   ];
-  let statistics = [Statistic<"numDispatches", "num-dispatches", "dispatches made">];
 }
 
 def FuseGatedAttention : Pass<"qcc-fuse-gated-attention", "::mlir::ModuleOp"> {
   let summary = "attention and its sigmoid output gate become one group";
   let dependentDialects = ["::qcc::hir::HirDialect"];
-  let statistics = [Statistic<"numFused", "num-fused", "groups made">];
 }
 
 def FuseGatedDelta : Pass<"qcc-fuse-gated-delta", "::mlir::ModuleOp"> {
   let summary = "conv1d, silu, l2 norms, gates, delta rule and gated norm around one state become one group";
   let dependentDialects = ["::qcc::hir::HirDialect"];
-  let statistics = [Statistic<"numFused", "num-fused", "groups made">];
 }
 
 def FuseNormQuant : Pass<"qcc-fuse-norm-quant", "::mlir::ModuleOp"> {
   let summary = "a norm and the int8 rounding of its result become one group";
   let dependentDialects = ["::qcc::hir::HirDialect"];
-  let statistics = [Statistic<"numFused", "num-fused", "groups made">];
 }
 
 def FuseQkNormRopeStore : Pass<"qcc-fuse-qk-norm-rope-store", "::mlir::ModuleOp"> {
   let summary = "query and key norm, rotation and the KV store become one group";
   let dependentDialects = ["::qcc::hir::HirDialect"];
-  let statistics = [Statistic<"numFused", "num-fused", "groups made">];
 }
 
 def FuseResidual : Pass<"qcc-fuse-residual", "::mlir::ModuleOp"> {
   let summary = "a linear and the sum with the residual stream become one group that adds in place";
   let dependentDialects = ["::qcc::hir::HirDialect"];
-  let statistics = [Statistic<"numFused", "num-fused", "groups made">];
 }
 
 def FuseSwiglu : Pass<"qcc-fuse-swiglu", "::mlir::ModuleOp"> {
   let summary = "gate and up linears of one format and their SwiGLU become one group";
   let dependentDialects = ["::qcc::hir::HirDialect"];
-  let statistics = [Statistic<"numFused", "num-fused", "groups made">];
 }
 
 def InsertBarriers : Pass<"qcc-insert-barriers", "::mlir::ModuleOp"> {
   let summary = "a barrier in front of every dispatch that touches what one since the last barrier wrote";
   let dependentDialects = ["::qcc::plan::PlanDialect"];
-  let statistics = [Statistic<"numBarriers", "num-barriers", "barriers inserted">];
 }
 
 def LayoutWeights : Pass<"qcc-layout-weights", "::mlir::ModuleOp"> {
@@ -80,13 +71,11 @@ def LayoutWeights : Pass<"qcc-layout-weights", "::mlir::ModuleOp"> {
     layer needs is contiguous, so that layers which share a block find it at equal distances from their base.
   }];
   let dependentDialects = ["::qcc::plan::PlanDialect"];
-  let statistics = [Statistic<"weightBytes", "weight-bytes", "bytes of the weight section">];
 }
 
 def MergeLinears : Pass<"qcc-merge-linears", "::mlir::ModuleOp"> {
   let summary = "linears that share one input become one group: one quantised input, one barrier";
   let dependentDialects = ["::qcc::hir::HirDialect"];
-  let statistics = [Statistic<"numFused", "num-fused", "groups made">];
 }
 
 def QuantizeActivations : Pass<"qcc-quantize-activations", "::mlir::ModuleOp"> {
@@ -97,7 +86,6 @@ def QuantizeActivations : Pass<"qcc-quantize-activations", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::qcc::hir::HirDialect"];
   let options = [Option<"maxF32Rows", "max-f32-rows", "int64_t", "64", "linears with at most this many rows stay f32">];
-  let statistics = [Statistic<"numQuantized", "num-quantized", "activations rounded">];
 }
 
 def VerifyModelContract : Pass<"qcc-verify-model-contract", "::mlir::ModuleOp"> {

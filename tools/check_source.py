@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Checks of the source tree that no compiler makes: who includes whom, how long a file may be, left-overs.
 
-The table below is DESIGN's "Rooms, and who may know whom". A room may include itself, the rooms listed for it, and
-the outside libraries listed for it. Exit code 1 and one line per finding otherwise.
+The table below is that of docs/DESIGN.md, "Rooms, and who may know whom": check_design compares the two. A room may
+include itself, the rooms listed for it, and the outside libraries listed for it. Exit code 1 and one line per finding
+otherwise.
 """
 import os
 import re
@@ -39,6 +40,11 @@ TABLE = {
     "runtime/qrun": (["runtime/include"], ["CLI/", "nlohmann/"]),
 }
 FREE = ("tests/", "benchmarks/")  # may include everything
+# What docs/DESIGN.md calls the outside libraries.
+LIBRARIES = {"MLIR": MLIR, "Abseil": ABSL, "shaderc": ["shaderc/"], "SPIRV-Tools": ["spirv-tools/"], "CLI11": ["CLI/"],
+             "nlohmann-json": ["nlohmann/"], "FlatBuffers": ["flatbuffers/"], "xxHash": ["xxhash.h"],
+             "Vulkan": ["vulkan/"], "PCRE2": ["pcre2.h"]}
+DESIGN = "docs/DESIGN.md"
 # Generated next to the schema or the .td that they come from; GEN_PASS includes are of the room itself.
 POSIX = re.compile(r"^(sys|linux|asm|netinet|arpa)/|^(unistd|fcntl|pthread|dirent|signal|sched|termios|dlfcn|poll|"
                    r"immintrin|cpuid|emmintrin|x86intrin)\.h$")
@@ -84,8 +90,38 @@ def check_include(path, line_no, quoted, header):
     return f"{where}: {room} may not include '{header}'"
 
 
+def check_design():
+    """One finding for each row of DESIGN's table that says something else than TABLE and FREE."""
+    findings, named = [], set()
+    with open(os.path.join(ROOT, DESIGN), encoding="utf-8") as f:
+        rows = [(n, line.strip().strip("|").split("|")) for n, line in enumerate(f, 1) if line.startswith("| `")]
+    for n, cells in rows:
+        said = re.sub(r" \([^)]*\)|`", "", cells[-1]).strip()
+        for room in re.findall(r"`([^`]+)/`", cells[0]):
+            named.add(room)
+            where = f"{DESIGN}:{n}: row `{room}/`"
+            if (room + "/" in FREE) != (said == "everything"):
+                findings.append(f"{where}: {' and '.join(FREE)} may include everything, no other room may")
+            elif room not in TABLE and said != "everything":
+                findings.append(f"{where}: there is no such room in tools/check_source.py")
+            if room not in TABLE or said == "everything":
+                continue
+            allowed = set()
+            for name in said.split(", ") if said != "nothing" else []:
+                found = LIBRARIES.get(name) or [r for r in TABLE if r == name or r.startswith(name + "/")]
+                if not found:
+                    findings.append(f"{where}: '{name}' is neither a room nor a library")
+                allowed.update(found)
+            checked = set(TABLE[room][0] + TABLE[room][1])
+            for more, who in ((allowed - checked, "only the page"), (checked - allowed, "only tools/check_source.py")):
+                if more:
+                    findings.append(f"{where}: {who} allows {', '.join(sorted(more))}")
+    findings += [f"{DESIGN}: no row for `{room}/`" for room in TABLE if room not in named]
+    return findings
+
+
 def main():
-    findings, long_files = [], []
+    findings, long_files = check_design(), []
     for path in tracked():
         full = os.path.join(ROOT, path)
         if path.startswith("assets/") or "/corpus/" in path or path.endswith((".gguf", ".bin", ".qbin")):

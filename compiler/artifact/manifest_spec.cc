@@ -16,6 +16,8 @@ namespace abi = qrt::abi;
 
 // What a list may hold. Lists of a damaged file may share bytes, so the file's size does not bound them.
 constexpr size_t kMaxList = 1 << 16, kMaxText = 1 << 16, kMaxShape = 8, kMaxManifestBytes = 16 << 20;
+// What all of them together may unfold to, in manifest's sizes: many states of one long name take gigabytes.
+constexpr uint64_t kMostUnfolding = 16;
 
 template <typename T>
 fb::Optional<T> ToFb(const std::optional<T>& value) {
@@ -29,17 +31,22 @@ std::string Text(const fb::String* s) {
   return s == nullptr ? std::string() : s->str();
 }
 
-// Collects the first violation, so that a long list of fields stays readable.
+// Collects the first violation, so that a long list of fields stays readable. Asked before a list or text is
+// copied.
 class Limits {
  public:
-  explicit Limits(const std::string& where) : where_(where) {}
+  Limits(uint64_t manifest_bytes, const std::string& where)
+      : most_bytes_(kMostUnfolding * manifest_bytes), where_(where) {}
 
-  template <typename T>
+  // `Entry`: what an entry is copied to.
+  template <typename Entry, typename T>
   bool List(std::string_view field, const fb::Vector<T>* list, size_t limit = kMaxList) {
-    return Check(field, list == nullptr ? 0 : list->size(), limit, " entries");
+    const size_t size = list == nullptr ? 0 : list->size();
+    return Check(field, size, limit, " entries") && Unfold(field, size * sizeof(Entry));
   }
   bool Text(std::string_view field, const fb::String* text) {
-    return Check(field, text == nullptr ? 0 : text->size(), kMaxText, " bytes");
+    const size_t size = text == nullptr ? 0 : text->size();
+    return Check(field, size, kMaxText, " bytes") && Unfold(field, size);
   }
   template <typename Enum>
   bool In(std::string_view field, Enum value, Enum max) {
@@ -56,6 +63,19 @@ class Limits {
     }
     return found <= limit;
   }
+  bool Unfold(std::string_view field, uint64_t bytes) {
+    bytes_ += bytes;
+    if (bytes_ > most_bytes_ && status_.ok()) {
+      status_ = MakeError(
+          "Q4015",
+          Concat("manifest: lists share bytes, and unfold to more than ", most_bytes_, " bytes at ", field),
+          where_, "compile the model again");
+    }
+    return bytes_ <= most_bytes_;
+  }
+
+  const uint64_t most_bytes_;
+  uint64_t bytes_ = 0;
   std::string where_;
   absl::Status status_;
 };
@@ -154,14 +174,14 @@ absl::StatusOr<ManifestSpec> ParseManifest(std::span<const uint8_t> bytes, const
                      "compile the model again");
   }
   const abi::Manifest& m = *abi::GetManifest(bytes.data());
-  Limits limits(where);
+  Limits limits(bytes.size(), where);
   ManifestSpec spec;
   const abi::Model& model = *m.model();
   if (!limits.Text("model.arch", model.arch()) || !limits.Text("model.name", model.name()) ||
       !limits.In("numerics", m.numerics(), abi::Numerics::MAX) ||
-      !limits.In("kv_element", m.kv_element(), abi::Element::MAX) || !limits.List("states", m.states()) ||
-      !limits.List("programs", m.programs()) || !limits.List("code", m.code()) ||
-      !limits.List("formats", m.formats())) {
+      !limits.In("kv_element", m.kv_element(), abi::Element::MAX) ||
+      !limits.List<StateSpec>("states", m.states()) || !limits.List<ProgramSpec>("programs", m.programs()) ||
+      !limits.List<CodeSpec>("code", m.code()) || !limits.List<FormatSpec>("formats", m.formats())) {
     return limits.status();
   }
   spec.arch = Text(model.arch());
@@ -176,7 +196,8 @@ absl::StatusOr<ManifestSpec> ParseManifest(std::span<const uint8_t> bytes, const
   spec.state_bytes = m.state_bytes();
   spec.kv_bytes_per_token = m.kv_bytes_per_token();
   for (const abi::State* s : *m.states()) {
-    if (!limits.Text("states.name", s->name()) || !limits.List("states.shape", s->shape(), kMaxShape) ||
+    if (!limits.Text("states.name", s->name()) ||
+        !limits.List<uint64_t>("states.shape", s->shape(), kMaxShape) ||
         !limits.In("states.kind", s->kind(), abi::StateKind::MAX) ||
         !limits.In("states.element", s->element(), abi::Element::MAX)) {
       return limits.status();
@@ -195,7 +216,7 @@ absl::StatusOr<ManifestSpec> ParseManifest(std::span<const uint8_t> bytes, const
   }
   for (const abi::Code* c : *m.code()) {
     if (!limits.Text("code.target", c->target()) || !limits.Text("code.isa", c->isa()) ||
-        !limits.List("code.features", c->features(), 64)) {
+        !limits.List<std::string>("code.features", c->features(), 64)) {
       return limits.status();
     }
     CodeSpec code{Text(c->target()), Text(c->isa()), {}, c->section(), c->weights_section()};
@@ -206,7 +227,7 @@ absl::StatusOr<ManifestSpec> ParseManifest(std::span<const uint8_t> bytes, const
     spec.code.push_back(std::move(code));
   }
   if (const abi::Tokenizer* t = m.tokenizer()) {
-    if (!limits.Text("tokenizer.pre", t->pre()) || !limits.List("tokenizer.eog", t->eog()))
+    if (!limits.Text("tokenizer.pre", t->pre()) || !limits.List<uint32_t>("tokenizer.eog", t->eog()))
       return limits.status();
     spec.tokenizer = TokenizerSpec{t->section(), Text(t->pre()),
                                    t->bos(),     t->eos(),
@@ -232,8 +253,8 @@ absl::StatusOr<ManifestSpec> ParseManifest(std::span<const uint8_t> bytes, const
   const abi::Provenance& p = *m.provenance();
   if (!limits.Text("provenance.compiler", p.compiler()) ||
       !limits.Text("provenance.source_name", p.source_name()) ||
-      !limits.List("provenance.options", p.options()) ||
-      !limits.List("provenance.source_hash", p.source_hash(), spec.provenance.source_hash.size())) {
+      !limits.List<std::pair<std::string, std::string>>("provenance.options", p.options()) ||
+      !limits.List<uint8_t>("provenance.source_hash", p.source_hash(), spec.provenance.source_hash.size())) {
     return limits.status();
   }
   spec.provenance.compiler = Text(p.compiler());

@@ -25,7 +25,9 @@ constexpr std::string_view kPreTokenizers[] = {"qwen2", "qwen35"};
 // Generation ends on these wherever the vocabulary has them, besides the ids that the metadata names.
 constexpr std::string_view kEndTokens[] = {"<|im_end|>", "<|endoftext|>", "<|fim_pad|>", "<|repo_name|>",
                                            "<|file_sep|>"};
-constexpr size_t kMaxTemplateBytes = 4 << 20;
+// What the runtime takes: runtime/text/template_parser.h, runtime/engine/sampler.h.
+constexpr size_t kMaxTemplateBytes = 1 << 20;
+constexpr int64_t kMaxPenaltyWindow = 1 << 20;
 
 std::string Place(const gguf::File& file, std::string_view key) {
   return Concat(file.path(), ", key ", key);
@@ -400,7 +402,7 @@ absl::StatusOr<std::optional<std::string>> ReadChatTemplate(const gguf::File& fi
   return std::optional<std::string>(std::string(*text));
 }
 
-absl::StatusOr<SamplingSpec> ReadSampling(const gguf::File& file) {
+absl::StatusOr<SamplingSpec> ReadSampling(const gguf::File& file, std::vector<std::string>& warnings) {
   SamplingSpec spec;
   const struct {
     const char* key;
@@ -425,18 +427,20 @@ absl::StatusOr<SamplingSpec> ReadSampling(const gguf::File& file) {
   const struct {
     const char* key;
     std::optional<int32_t>* value;
-    int64_t low;
-  } ints[] = {{"general.sampling.top_k", &spec.top_k, 0},
-              {"general.sampling.penalty_last_n", &spec.penalty_window, -1}};
-  for (const auto& [key, value, low] : ints) {
+    int64_t low, high;
+    bool clamp;  // more than `high` is taken for it
+  } ints[] = {{"general.sampling.top_k", &spec.top_k, 0, std::numeric_limits<int32_t>::max(), false},
+              {"general.sampling.penalty_last_n", &spec.penalty_window, -1, kMaxPenaltyWindow, true}};
+  for (const auto& [key, value, low, high, clamp] : ints) {
     if (!file.Has(key)) continue;
     absl::StatusOr<int64_t> found = file.GetInt(key);
     if (!found.ok()) return found.status();
-    if (*found < low || *found > std::numeric_limits<int32_t>::max()) {
-      return MakeError("Q2308", Concat("the value is ", *found, ", expected ", low, " to 2147483647"),
+    if (*found < low || (*found > high && !clamp)) {
+      return MakeError("Q2308", Concat("the value is ", *found, ", expected ", low, " to ", high),
                        Place(file, key), "correct or remove the key");
     }
-    *value = static_cast<int32_t>(*found);
+    if (*found > high) warnings.push_back(Concat(key, " is ", *found, ", using ", high, ", the longest"));
+    *value = static_cast<int32_t>(std::min(*found, high));
   }
   return spec;
 }

@@ -28,11 +28,12 @@ struct TokenizerSection {
 absl::StatusOr<std::optional<TokenizerSection>> BuildTokenizerSection(const gguf::File& file,
                                                                       uint32_t vocab_size);
 
-// `tokenizer.chat_template`, if there is one. Errors: Q2301 (not a string, not UTF-8, empty or over 4 MiB).
+// `tokenizer.chat_template`, if there is one. Errors: Q2301 (not a string, not UTF-8, over 1 MiB).
 absl::StatusOr<std::optional<std::string>> ReadChatTemplate(const gguf::File& file);
 
-// `general.sampling.*`. Errors: Q2308 (not a number, out of range).
-absl::StatusOr<SamplingSpec> ReadSampling(const gguf::File& file);
+// `general.sampling.*`. Errors: Q2308 (not a number, out of range). A penalty window that is longer than the
+// runtime's longest becomes that one, which `warnings` says.
+absl::StatusOr<SamplingSpec> ReadSampling(const gguf::File& file, std::vector<std::string>& warnings);
 
 }  // namespace qcc::compiler
 

@@ -1,13 +1,31 @@
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
 
 #include "compiler/driver/commands.h"
+#include "frontends/gguf/error.h"
 
 namespace qcc::compiler {
 
 ConsoleProgress MakeProgress(const Cli& cli) {
   return ConsoleProgress(stderr, stdout, isatty(STDERR_FILENO) != 0, cli.verbosity(), cli.interrupted);
+}
+
+absl::Status CheckNotAStream(const std::string& output) {
+  if (output == "-") {
+    return MakeError("Q0103", "the output cannot be the standard output", "-o -",
+                     "give the name of a file; ./- is one of that name");
+  }
+  struct stat out, stream;
+  if (stat(output.c_str(), &out) != 0) return absl::OkStatus();
+  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fstat(fd, &stream) == 0 && stream.st_dev == out.st_dev && stream.st_ino == out.st_ino) {
+      return MakeError("Q0103", "the output is a standard stream of this command", output,
+                       "give the name of a file with -o");
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace qcc::compiler

@@ -36,6 +36,10 @@ void AddSynth(CLI::App& app, Cli& cli);
 // Progress on this process's stderr, reports on its stdout.
 ConsoleProgress MakeProgress(const Cli& cli);
 
+// Before CheckOutput: an output takes its name by a rename, so `-` would be a file of that name, and
+// /dev/stdout, where that leads to a file, would be replaced. Errors: Q0103.
+absl::Status CheckNotAStream(const std::string& output);
+
 // What `qcc compile` was told, as text, before it is checked.
 struct CompileArguments {
   std::string input, output;

@@ -54,9 +54,11 @@ absl::StatusOr<std::vector<int32_t>> ReadTokens(const std::string& path) {
 }  // namespace
 
 struct EvalSession::Impl {
-  Impl(const gguf::File& file) : file(file), weights(file) {}
+  Impl(const gguf::File& file, const std::function<bool()>& interrupted)
+      : file(file), interrupted(interrupted), weights(file, interrupted) {}
 
   const gguf::File& file;
+  const std::function<bool()> interrupted;
   FileWeights weights;
   mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED};
   mlir::OwningOpRef<mlir::ModuleOp> module;
@@ -73,9 +75,10 @@ int64_t EvalSession::vocabulary() const {
 }
 
 absl::StatusOr<std::unique_ptr<EvalSession>> EvalSession::Create(const gguf::File& file, bool f64,
-                                                                 bool kv_f16, bool l2_max) {
+                                                                 bool kv_f16, bool l2_max,
+                                                                 const std::function<bool()>& interrupted) {
   std::unique_ptr<EvalSession> session(new EvalSession);
-  session->impl_ = std::make_unique<Impl>(file);
+  session->impl_ = std::make_unique<Impl>(file, interrupted);
   Impl& impl = *session->impl_;
   models::ImportOptions options;
   options.kv = kv_f16 ? models::KvElement::kF16 : models::KvElement::kF32;
@@ -115,19 +118,22 @@ absl::StatusOr<std::vector<double>> EvalSession::Step(std::span<const int32_t> i
       return hir::toDoubles((*logits)[0]);
     }
   }
+  if (impl.interrupted && impl.interrupted()) return absl::CancelledError("interrupted");
   return MakeError("Q2404", absl::StrCat("the reference evaluator failed: ", problems), impl.file.path());
 }
 
-absl::Status RunEval(const EvalOptions& options) {
+absl::Status RunEval(const EvalOptions& options, const std::function<bool()>& interrupted) {
   for (int64_t length : options.split)
     if (length < 1)
       return MakeError("Q2403", absl::StrCat("split length ", length, ", expected at least 1"), "--split");
+  for (const std::string& input : {options.model, options.tokens})
+    if (absl::Status status = CheckOutput(options.output, input, 0); !status.ok()) return status;
   absl::StatusOr<std::vector<int32_t>> ids = ReadTokens(options.tokens);
   if (!ids.ok()) return ids.status();
   absl::StatusOr<std::unique_ptr<gguf::File>> file = gguf::File::Open(options.model);
   if (!file.ok()) return file.status();
   absl::StatusOr<std::unique_ptr<EvalSession>> session =
-      EvalSession::Create(**file, options.f64, options.kv_f16, options.l2_max);
+      EvalSession::Create(**file, options.f64, options.kv_f16, options.l2_max, interrupted);
   if (!session.ok()) return session.status();
 
   const size_t total = ids->size();
@@ -147,6 +153,7 @@ absl::Status RunEval(const EvalOptions& options) {
   if (absl::Status status = append(header, sizeof header); !status.ok()) return status;
   size_t done = 0;
   for (size_t piece = 0; done < total; ++piece) {
+    if (interrupted && interrupted()) return absl::CancelledError("interrupted");
     size_t count = total - done;
     if (!options.split.empty()) {
       const int64_t length = options.split[std::min(piece, options.split.size() - 1)];

@@ -4,6 +4,7 @@
 #define QCC_COMPILER_DRIVER_EVAL_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -31,20 +32,22 @@ struct EvalOptions {
 // endian. A failure leaves no half file.
 //
 // Errors: unreadable or empty token file, an id outside the vocabulary (names id and position), a split
-// length below 1, anything ImportModel reports, evaluation errors with the failing op.
-absl::Status RunEval(const EvalOptions& options);
+// length below 1, an output that CheckOutput refuses or that is the model or the token file, anything
+// ImportModel reports, evaluation errors with the failing op; CancelledError once `interrupted` says so.
+absl::Status RunEval(const EvalOptions& options, const std::function<bool()>& interrupted = nullptr);
 
 // One sequence through the evaluator, piece by piece.
 class EvalSession {
  public:
-  // Imports the model. `file` must outlive the session.
-  static absl::StatusOr<std::unique_ptr<EvalSession>> Create(const gguf::File& file, bool f64, bool kv_f16,
-                                                             bool l2_max = false);
+  // Imports the model. `file` must outlive the session. `interrupted` is asked at every weight.
+  static absl::StatusOr<std::unique_ptr<EvalSession>> Create(
+      const gguf::File& file, bool f64, bool kv_f16, bool l2_max = false,
+      const std::function<bool()>& interrupted = nullptr);
   ~EvalSession();
 
   int64_t vocabulary() const;
   // Feeds the next tokens of the sequence; returns their logits, ids.size() x vocabulary(), row-major. After
-  // an error the session cannot be used further.
+  // an error (CancelledError if `interrupted` says so) the session cannot be used further.
   absl::StatusOr<std::vector<double>> Step(std::span<const int32_t> ids);
 
  private:

@@ -1,10 +1,15 @@
 // qcc: GGUF in, .qbin out. Parses the command line, runs one subcommand, turns its status into text and an
 // exit code.
+#include <unistd.h>
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <atomic>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
+#include <ctime>
 #include <exception>
 #include <new>
 
@@ -18,12 +23,27 @@ namespace {
 
 // Written by the signal handler, read through Cli::interrupted.
 volatile std::sig_atomic_t g_interrupted = 0;
+std::atomic<int64_t> g_first_signal_ms = 0;
+static_assert(std::atomic<int64_t>::is_always_lock_free, "a signal handler may not lock");
 
+// One request to stop may come as several signals: timeout(1) sends one to the process and one to its group.
+constexpr int64_t kOneRequestMs = 500;
+
+// The first signal asks the compiler to stop at the next safe point, where it removes what it has written. A
+// second one ends it at once: an output that has no name yet goes with the process (OutputFile). Everything
+// in here is async-signal-safe.
 void OnSignal(int) {
-  g_interrupted = 1;
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const int64_t ms = int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
+  if (g_interrupted == 0) {
+    g_first_signal_ms = ms;
+    g_interrupted = 1;
+  } else if (ms - g_first_signal_ms > kOneRequestMs) {
+    _exit(static_cast<int>(Exit::kInterrupted));
+  }
 }
 
-// The first signal asks the compiler to stop at the next safe point, where it removes what it has written.
 void InstallSignals() {
   struct sigaction action {};
   action.sa_handler = OnSignal;

@@ -39,7 +39,7 @@ void AddEval(CLI::App& app, Cli& cli) {
       ->delimiter(',')
       ->type_name("LIST");
   command->callback([arguments, &cli] {
-    cli.run = [arguments]() -> absl::Status {
+    cli.run = [arguments, &cli]() -> absl::Status {
       const struct {
         const char* option;
         const std::string& value;
@@ -56,7 +56,8 @@ void AddEval(CLI::App& app, Cli& cli) {
         }
         c.flag = c.value == c.yes;
       }
-      return RunEval(arguments->options);
+      if (absl::Status s = CheckNotAStream(arguments->options.output); !s.ok()) return s;
+      return RunEval(arguments->options, [&cli] { return *cli.interrupted != 0; });
     };
   });
 }
@@ -106,6 +107,7 @@ void AddSynth(CLI::App& app, Cli& cli) {
       ->group("Instead of the preset's");
   command->callback([options, &cli] {
     cli.run = [options, &cli]() -> absl::Status {
+      if (absl::Status s = CheckNotAStream(options->output); !s.ok()) return s;
       if (absl::Status s = CheckOutput(options->output, "", 0); !s.ok()) return s;
       ConsoleProgress progress = MakeProgress(cli);
       progress.BeginStage(1, 1, "write random weights");

@@ -4,9 +4,13 @@
 #include <cmath>
 #include <numeric>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/artifact/goldens_section.h"
 #include "compiler/pipeline/file_weights.h"
 #include "dialects/hir/eval/Evaluator.h"
+#include "frontends/gguf/checks.h"
+#include "frontends/gguf/error.h"
+#include "llvm/ADT/StringSet.h"
 #include "mlir/IR/BuiltinAttributes.h"
 
 namespace qcc::compiler {
@@ -39,22 +43,36 @@ double Deviation(const std::vector<double>& values) {
 
 }  // namespace
 
-std::optional<std::vector<uint8_t>> MakeGoldens(mlir::ModuleOp fused, const gguf::File& file,
-                                                NumericsMode numerics) {
+absl::StatusOr<std::vector<uint8_t>> MakeGoldens(mlir::ModuleOp fused, const gguf::File& file,
+                                                 NumericsMode numerics,
+                                                 const DiagnosticCollector& diagnostics,
+                                                 const ProgressSink& sink) {
   const int64_t vocab = fused->getAttrOfType<mlir::IntegerAttr>("hir.vocab_size").getInt();
   const std::vector<int32_t> ids = Prompt(vocab);
   std::vector<int32_t> all(ids.size());
   std::iota(all.begin(), all.end(), 0);
 
-  const FileWeights weights(file);
+  const FileWeights weights(file, [&sink] { return sink.Interrupted(); });
   hir::Evaluator evaluator(fused, weights, hir::Precision::F32);
+  const auto failed = [&]() -> absl::Status {
+    if (sink.Interrupted()) return absl::CancelledError("interrupted");
+    return diagnostics.ToStatus("Q3002", "golden values");
+  };
   auto hidden =
       evaluator.evaluate("trunk", {hir::idsValue(ids), hir::rowsValue(hir::StepRows::text(0, kTokens))});
-  if (mlir::failed(hidden)) return std::nullopt;
+  if (mlir::failed(hidden)) return failed();
   auto logits = evaluator.evaluate("head", {(*hidden)[0], hir::idsValue(all)});
-  if (mlir::failed(logits)) return std::nullopt;
+  if (mlir::failed(logits)) return failed();
 
   const std::vector<double> values = hir::toDoubles((*logits)[0]);
+  const auto bad = std::find_if_not(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
+  if (bad != values.end()) {
+    const int64_t at = bad - values.begin();
+    return MakeError("Q3006",
+                     absl::StrCat("the model's weights are finite, but its logits are not: that of token ",
+                                  at % vocab, " after ", at / vocab + 1, " tokens is ", *bad),
+                     file.path(), "some value on the way is too large for f32; convert the model again");
+  }
   std::vector<GoldenLogits> rows;
   for (int64_t r = 0; r < kTokens; ++r)
     rows.push_back({static_cast<uint32_t>(r),
@@ -62,6 +80,17 @@ std::optional<std::vector<uint8_t>> MakeGoldens(mlir::ModuleOp fused, const gguf
   const float share = numerics == NumericsMode::kF32 ? kF32Share : kInt8Share;
   return BuildGoldensSection(ids, rows, static_cast<uint32_t>(std::min<int64_t>(kTop, vocab)),
                              share * static_cast<float>(Deviation(values)), /*exact=*/false);
+}
+
+absl::Status CheckWeights(mlir::ModuleOp module, const gguf::File& file, const ProgressSink& sink) {
+  llvm::StringSet<> used;
+  module.walk([&](hir::ParamOp param) { used.insert(param.getName()); });
+  for (const gguf::Tensor& tensor : file.tensors()) {
+    if (sink.Interrupted()) return absl::CancelledError("interrupted");
+    if (!used.contains(tensor.name)) continue;
+    if (absl::Status s = gguf::CheckFinite(file, tensor); !s.ok()) return s;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace qcc::compiler

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -43,7 +42,10 @@ class Compilation {
     for (auto stage : {&Compilation::Read, &Compilation::Import, &Compilation::Fuse, &Compilation::Plan,
                        &Compilation::Generate, &Compilation::Write}) {
       if (sink_.Interrupted()) return absl::CancelledError("interrupted");
-      if (absl::Status s = (this->*stage)(); !s.ok()) return s;
+      if (absl::Status s = (this->*stage)(); !s.ok()) {
+        // What fails after a Ctrl-C may have failed because of it: LLVM removes its temporary files then.
+        return sink_.Interrupted() ? absl::CancelledError("interrupted") : s;
+      }
       if (stopped_) return absl::OkStatus();
     }
     return absl::OkStatus();
@@ -63,6 +65,7 @@ class Compilation {
   absl::Status ShowIr(CompilePhase phase, std::string_view suffix, const std::string& text);
   void ReportFusion(const std::vector<DiagnosticCollector::Remark>& remarks);
   std::string FusionSummary(const std::vector<DiagnosticCollector::Remark>& remarks) const;
+  std::string ModelName();
   ProvenanceSpec Provenance() const;
 
   const PipelineOptions& options_;
@@ -70,7 +73,7 @@ class Compilation {
   mlir::MLIRContext context_;
   std::unique_ptr<gguf::File> file_;
   mlir::OwningOpRef<mlir::ModuleOp> module_;  // hir, then plan
-  std::optional<std::vector<uint8_t>> goldens_;
+  std::vector<uint8_t> goldens_;
   std::vector<std::pair<std::string, TargetCode>> code_;  // by target, in the order of the artifact
   bool stopped_ = false;                                  // compile_to was reached
 };
@@ -111,8 +114,10 @@ absl::Status Compilation::Fuse() {
   if (options_.report_fusion) ReportFusion(diagnostics.remarks());
   // The plan replaces the hir functions, so what they say is taken down here.
   if (options_.compile_to == CompilePhase::kArtifact) {
-    goldens_ = MakeGoldens(*module_, *file_, options_.numerics);
-    if (!goldens_) return diagnostics.ToStatus("Q3002", "golden values");
+    if (absl::Status s = CheckWeights(*module_, *file_, sink_); !s.ok()) return s;
+    auto goldens = MakeGoldens(*module_, *file_, options_.numerics, diagnostics, sink_);
+    if (!goldens.ok()) return goldens.status();
+    goldens_ = *std::move(goldens);
   }
   return EndPhase(CompilePhase::kFuse, *module_, FusionSummary(diagnostics.remarks()));
 }
@@ -155,6 +160,7 @@ absl::Status Compilation::Plan() {
 absl::Status Compilation::Generate() {
   int stage = 5;
   for (const std::string& name : options_.targets) {
+    if (sink_.Interrupted()) return absl::CancelledError("interrupted");
     sink_.BeginStage(stage++, Stages(), absl::StrCat("generate ", name, " code"));
     DiagnosticCollector diagnostics(context_);
     const TargetInfo* target = FindTarget(name);
@@ -170,6 +176,19 @@ absl::Status Compilation::Generate() {
   }
   stopped_ = options_.compile_to == CompilePhase::kCode;
   return absl::OkStatus();
+}
+
+// The name that people read, cut to what the runtime takes (runtime/artifact/manifest.cc).
+std::string Compilation::ModelName() {
+  constexpr size_t kMaxBytes = 1 << 16;
+  auto name = file_->GetString("general.name");
+  if (!name.ok()) return "";
+  if (name->size() <= kMaxBytes) return std::string(*name);
+  size_t end = kMaxBytes;
+  while (end > 0 && (static_cast<uint8_t>((*name)[end]) & 0xc0) == 0x80) --end;  // not within a character
+  sink_.Warning(
+      absl::StrCat("general.name has ", name->size(), " bytes, at most ", kMaxBytes, " are kept: it is cut"));
+  return std::string(name->substr(0, end));
 }
 
 ProvenanceSpec Compilation::Provenance() const {
@@ -198,12 +217,14 @@ absl::Status Compilation::Write() {
   sink_.BeginStage(Stages(), Stages(), "pack weights");
   ManifestSpec manifest;
   DescribePlan(*module_, manifest);
-  if (auto name = file_->GetString("general.name"); name.ok()) manifest.name = std::string(*name);
+  manifest.name = ModelName();
   manifest.numerics = options_.numerics == NumericsMode::kInt8 ? SpecNumerics::kInt8 : SpecNumerics::kF32;
   manifest.kv_element = options_.kv == KvMode::kF16 ? SpecElement::kF16 : SpecElement::kF32;
   manifest.formats = SummarizeFormats(*module_, *file_);
-  auto sampling = ReadSampling(*file_);
+  std::vector<std::string> warnings;
+  auto sampling = ReadSampling(*file_, warnings);
   if (!sampling.ok()) return sampling.status();
+  for (const std::string& warning : warnings) sink_.Warning(warning);
   manifest.sampling = *sampling;
   auto tokenizer = BuildTokenizerSection(*file_, manifest.vocab_size);
   if (!tokenizer.ok()) return tokenizer.status();
@@ -238,7 +259,7 @@ absl::Status Compilation::Write() {
     if (!section.ok()) return section.status();
     manifest.chat_template_section = *section;
   }
-  auto goldens = out.AddSection(QBIN_SECTION_GOLDENS, *goldens_);
+  auto goldens = out.AddSection(QBIN_SECTION_GOLDENS, goldens_);
   if (!goldens.ok()) return goldens.status();
   manifest.goldens_section = *goldens;
   auto weights =

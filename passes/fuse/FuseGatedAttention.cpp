@@ -47,7 +47,6 @@ struct FuseGatedAttentionPass : impl::FuseGatedAttentionBase<FuseGatedAttentionP
     std::string reason;
     if (!makeGroup(kKind, ops, GroupAt::Last, reason)) return reportMissed(attention, kKind, reason);
     reportFused(attention, kKind, ops.size());
-    ++numFused;
   }
 };
 }  // namespace

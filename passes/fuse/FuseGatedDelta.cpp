@@ -47,7 +47,6 @@ struct FuseGatedDeltaPass : impl::FuseGatedDeltaBase<FuseGatedDeltaPass> {
     std::string reason;
     if (!makeGroup(kKind, ops, GroupAt::Last, reason)) return reportMissed(delta, kKind, reason);
     reportFused(delta, kKind, ops.size());
-    ++numFused;
   }
 };
 }  // namespace

@@ -28,7 +28,6 @@ struct FuseNormQuantPass : impl::FuseNormQuantBase<FuseNormQuantPass> {
     std::string reason;
     if (!makeGroup(kKind, ops, GroupAt::First, reason)) return reportMissed(op, kKind, reason);
     reportFused(norm, kKind, ops.size());
-    ++numFused;
   }
 };
 }  // namespace

@@ -49,7 +49,6 @@ struct FuseQkNormRopeStorePass : impl::FuseQkNormRopeStoreBase<FuseQkNormRopeSto
     std::string reason;
     if (!makeGroup(kKind, ops, GroupAt::Last, reason)) return reportMissed(store, kKind, reason);
     reportFused(store, kKind, ops.size());
-    ++numFused;
   }
 };
 }  // namespace

@@ -43,7 +43,6 @@ struct FuseResidualPass : impl::FuseResidualBase<FuseResidualPass> {
     std::string reason;
     if (!makeGroup(kKind, ops, GroupAt::Last, reason)) return reportMissed(add, kKind, reason);
     reportFused(linear, kKind, ops.size());
-    ++numFused;
   }
 };
 }  // namespace

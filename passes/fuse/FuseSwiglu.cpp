@@ -38,7 +38,6 @@ struct FuseSwigluPass : impl::FuseSwigluBase<FuseSwigluPass> {
     std::string reason;
     if (!makeGroup(kKind, ops, GroupAt::Last, reason)) return reportMissed(op, kKind, reason);
     reportFused(op, kKind, ops.size());
-    ++numFused;
   }
 };
 }  // namespace

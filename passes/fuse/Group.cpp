@@ -25,10 +25,34 @@ void growBackwards(OpSet& ops, llvm::function_ref<bool(Operation*)> accept) {
   }
 }
 
+// An op outside that reaches the same state as one of `ops` that moves past it to `anchor`: which of the two
+// comes first would change.
+static Operation* otherUserOfState(Operation* anchor, const OpSet& ops) {
+  Block* block = anchor->getBlock();
+  for (Operation* op : ops) {
+    auto [first, last] = op->isBeforeInBlock(anchor) ? std::pair(op, anchor) : std::pair(anchor, op);
+    for (Value operand : op->getOperands()) {
+      if (!isa<hir::StateType>(operand.getType())) continue;
+      for (Operation* user : operand.getUsers()) {
+        Operation* inBlock = block->findAncestorOpInBlock(*user);
+        if (inBlock && !ops.contains(inBlock) && first->isBeforeInBlock(inBlock) &&
+            inBlock->isBeforeInBlock(last))
+          return user;
+      }
+    }
+  }
+  return nullptr;
+}
+
 hir::GroupOp makeGroup(hir::GroupKind kind, const OpSet& ops, GroupAt at, std::string& reason) {
   SmallVector<Operation*> order(ops.begin(), ops.end());
   llvm::sort(order, [](Operation* a, Operation* b) { return a->isBeforeInBlock(b); });
   Operation* anchor = at == GroupAt::First ? order.front() : order.back();
+
+  if (Operation* other = otherUserOfState(anchor, ops)) {
+    reason = ("'" + other->getName().getStringRef() + "' reaches the same state in between").str();
+    return nullptr;
+  }
 
   SmallVector<Value> outputs;
   for (Operation* op : order) {

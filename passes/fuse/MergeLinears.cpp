@@ -36,7 +36,6 @@ struct MergeLinearsPass : impl::MergeLinearsBase<MergeLinearsPass> {
     hir::GroupOp group = makeGroup(kKind, ops, GroupAt::First, reason);
     if (!group) return reportMissed(linears.front(), kKind, reason);
     reportFused(group, kKind, ops.size());
-    ++numFused;
   }
 };
 }  // namespace

@@ -37,7 +37,6 @@ struct QuantizeActivationsPass : impl::QuantizeActivationsBase<QuantizeActivatio
         OpBuilder b(op.getContext());
         b.setInsertionPointAfterValue(x);
         q = hir::QuantizeOp::create(b, op.getLoc(), x, b.getI64IntegerAttr(kBlock));
-        ++numQuantized;
       }
       op.getXMutable().assign(q);
     }

@@ -64,7 +64,6 @@ struct AssignArenaPass : impl::AssignArenaBase<AssignArenaPass> {
     }
     int64_t end = place(buffers);
     for (Operation* body : bodies) body->walk([&](plan::DispatchOp op) { move(op, buffers); });
-    bytesSaved += static_cast<int64_t>(program.getArenaBytes()) - end;
     program.setArenaBytes(end);
     return success();
   }

@@ -128,7 +128,6 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
     for (int64_t rows : headRows)
       if (failed(builder.program(plan::Phase::Head, rows))) return signalPassFailure();
     for (auto func : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) func.erase();
-    module.walk([&](plan::DispatchOp) { ++numDispatches; });
   }
 
   LogicalResult buckets(StringRef name, ArrayRef<int64_t> given, ArrayRef<int64_t> usual,

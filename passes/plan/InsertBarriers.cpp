@@ -72,7 +72,6 @@ struct InsertBarriersPass : impl::InsertBarriersBase<InsertBarriersPass> {
     auto barrier = [&](Operation* before) {
       OpBuilder b(before);
       plan::BarrierOp::create(b, before->getLoc());
-      ++numBarriers;
       if (!border.hasBarrier) border.entry = pending;
       border.hasBarrier = true;
       pending.clear();

@@ -36,7 +36,6 @@ struct LayoutWeightsPass : impl::LayoutWeightsBase<LayoutWeightsPass> {
     }
     Layout layout(module);
     if (failed(layout.entry(trunk)) || failed(layout.entry(head))) return signalPassFailure();
-    weightBytes += layout.weightEnd;
   }
 
   struct Layout {

@@ -15,6 +15,10 @@ constexpr uint32_t kMaxStates = 1 << 16, kMaxPrograms = 4096, kMaxCode = 64, kMa
 constexpr uint32_t kMaxEog = 4096, kMaxFormats = 256, kMaxOptions = 1024, kMaxString = 1 << 16;
 constexpr uint32_t kMaxRows = 1 << 20;
 constexpr uint64_t kMaxArenaBytes = uint64_t{1} << 40, kMaxContext = INT32_MAX;
+// With each list within its limit, all together could still take gigabytes: many states of one long name.
+// qcc's own manifests share nothing, and the plain form of an entry takes less than six times its place
+// there.
+constexpr uint64_t kMostUnfolding = 16;
 
 std::string Text(const flatbuffers::String* s) {
   return s == nullptr ? std::string() : s->str();
@@ -32,6 +36,12 @@ Status ArtifactVerifier::BadField(const std::string& field, const std::string& f
   return Status(
       Code::kArtifactCorrupt, 4015, "manifest: " + field + " is " + found + ", expected " + expected,
       a_.path_ + ", section " + std::to_string(manifest_section_) + " (manifest)", "compile the model again");
+}
+
+Status ArtifactVerifier::CheckIndex(const std::string& field, uint32_t index) const {
+  if (index < a_.sections_.size()) return Status();
+  return BadField(field, "section " + std::to_string(index) + " of " + std::to_string(a_.sections_.size()),
+                  "a section of the file");
 }
 
 Status ArtifactVerifier::CheckReference(const std::string& field, uint32_t index, uint32_t kind) const {
@@ -57,15 +67,22 @@ Status ArtifactVerifier::ReadManifest() {
   const abi::Manifest& fb = *abi::GetManifest(bytes.data());
   Manifest& m = a_.manifest_;
 
-  auto check_count = [this](const char* field, uint64_t n, uint64_t limit) {
-    if (n <= limit) return Status();
-    return BadField(std::string("the length of ") + field, std::to_string(n),
-                    "at most " + std::to_string(limit));
+  const uint64_t most = kMostUnfolding * bytes.size();
+  uint64_t unfolded = 0;  // bytes; cannot wrap, as each list and text is within its limit
+  // Before a list or text is copied: its length, and room for entries of `entry_bytes`.
+  auto check_count = [&](const char* field, uint64_t n, uint64_t limit, uint64_t entry_bytes) {
+    if (n > limit) {
+      return BadField(std::string("the length of ") + field, std::to_string(n),
+                      "at most " + std::to_string(limit));
+    }
+    unfolded += n * entry_bytes;
+    if (unfolded <= most) return Status();
+    return BadField("what the lists unfold to", "more than " + std::to_string(most) + " bytes at " + field,
+                    "at most " + std::to_string(kMostUnfolding) + " times the manifest's " +
+                        std::to_string(bytes.size()) + ": lists share bytes");
   };
-  auto check_string = [this](const char* field, const flatbuffers::String* s) {
-    if (s == nullptr || s->size() <= kMaxString) return Status();
-    return BadField(std::string("the length of ") + field, std::to_string(s->size()),
-                    "at most " + std::to_string(kMaxString));
+  auto check_string = [&](const char* field, const flatbuffers::String* s) {
+    return check_count(field, s == nullptr ? 0 : s->size(), kMaxString, 1);
   };
 
   const abi::Model& model = *fb.model();
@@ -79,25 +96,26 @@ Status ArtifactVerifier::ReadManifest() {
   m.state_bytes = fb.state_bytes();
   m.kv_bytes_per_token = fb.kv_bytes_per_token();
 
-  QRT_RETURN_IF_ERROR(check_count("states", fb.states()->size(), kMaxStates));
+  QRT_RETURN_IF_ERROR(check_count("states", fb.states()->size(), kMaxStates, sizeof(StateInfo)));
   for (const abi::State* s : *fb.states()) {
     QRT_RETURN_IF_ERROR(check_string("states.name", s->name()));
-    QRT_RETURN_IF_ERROR(check_count("states.shape", s->shape()->size(), kMaxShape));
+    QRT_RETURN_IF_ERROR(check_count("states.shape", s->shape()->size(), kMaxShape, sizeof(uint64_t)));
     m.states.push_back({Text(s->name()), static_cast<StateKind>(s->kind()), s->layer(),
                         std::vector<uint64_t>(s->shape()->begin(), s->shape()->end()),
                         static_cast<Element>(s->element()), s->offset(), s->bytes()});
   }
-  QRT_RETURN_IF_ERROR(check_count("programs", fb.programs()->size(), kMaxPrograms));
+  QRT_RETURN_IF_ERROR(check_count("programs", fb.programs()->size(), kMaxPrograms, sizeof(ProgramInfo)));
   for (const abi::Program* p : *fb.programs()) {
     QRT_RETURN_IF_ERROR(check_string("programs.name", p->name()));
     m.programs.push_back({Text(p->name()), static_cast<Phase>(p->phase()), p->rows(), p->arena_bytes(),
                           p->dispatches(), p->barriers()});
   }
-  QRT_RETURN_IF_ERROR(check_count("code", fb.code()->size(), kMaxCode));
+  QRT_RETURN_IF_ERROR(check_count("code", fb.code()->size(), kMaxCode, sizeof(CodeInfo)));
   for (const abi::Code* c : *fb.code()) {
     QRT_RETURN_IF_ERROR(check_string("code.target", c->target()));
     QRT_RETURN_IF_ERROR(check_string("code.isa", c->isa()));
-    QRT_RETURN_IF_ERROR(check_count("code.features", c->features()->size(), kMaxFeatures));
+    QRT_RETURN_IF_ERROR(
+        check_count("code.features", c->features()->size(), kMaxFeatures, sizeof(std::string)));
     CodeInfo info{Text(c->target()), Text(c->isa()), {}, c->section(), c->weights_section()};
     for (const flatbuffers::String* f : *c->features()) {
       QRT_RETURN_IF_ERROR(check_string("code.features", f));
@@ -107,7 +125,7 @@ Status ArtifactVerifier::ReadManifest() {
   }
   if (const abi::Tokenizer* t = fb.tokenizer()) {
     QRT_RETURN_IF_ERROR(check_string("tokenizer.pre", t->pre()));
-    QRT_RETURN_IF_ERROR(check_count("tokenizer.eog", t->eog()->size(), kMaxEog));
+    QRT_RETURN_IF_ERROR(check_count("tokenizer.eog", t->eog()->size(), kMaxEog, sizeof(uint32_t)));
     m.tokenizer = TokenizerInfo{Text(t->pre()),
                                 t->bos(),
                                 t->eos(),
@@ -137,7 +155,7 @@ Status ArtifactVerifier::ReadManifest() {
   if (goldens_section_) {
     QRT_RETURN_IF_ERROR(CheckReference("goldens_section", *goldens_section_, QBIN_SECTION_GOLDENS));
   }
-  QRT_RETURN_IF_ERROR(check_count("formats", fb.formats()->size(), kMaxFormats));
+  QRT_RETURN_IF_ERROR(check_count("formats", fb.formats()->size(), kMaxFormats, sizeof(FormatUse)));
   for (const abi::FormatUse* f : *fb.formats()) {
     QRT_RETURN_IF_ERROR(check_string("formats.name", f->name()));
     m.formats.push_back({Text(f->name()), f->tensors(), f->source_bytes(), f->packed_bytes()});
@@ -145,7 +163,8 @@ Status ArtifactVerifier::ReadManifest() {
   const abi::Provenance& p = *fb.provenance();
   QRT_RETURN_IF_ERROR(check_string("provenance.compiler", p.compiler()));
   QRT_RETURN_IF_ERROR(check_string("provenance.source_name", p.source_name()));
-  QRT_RETURN_IF_ERROR(check_count("provenance.options", p.options()->size(), kMaxOptions));
+  QRT_RETURN_IF_ERROR(
+      check_count("provenance.options", p.options()->size(), kMaxOptions, 2 * sizeof(std::string)));
   m.provenance = {Text(p.compiler()), {}, Text(p.source_name()), p.source_bytes(), {}};
   for (const abi::Option* o : *p.options()) {
     QRT_RETURN_IF_ERROR(check_string("provenance.options", o->key()));
@@ -212,6 +231,11 @@ Status ArtifactVerifier::CheckStates() {
       return BadField(field + ".shape",
                       need.ok() ? std::to_string(need.value()) + " bytes" : "too large to count",
                       "1 to " + std::to_string(s.bytes) + " bytes");
+    }
+    // K and V of that shape lie in it. The engine makes rows of it by the shape alone.
+    if (s.kind == StateKind::kKv && s.bytes != (need * 2).value()) {
+      return BadField(field + ".bytes", std::to_string(s.bytes),
+                      "twice the " + std::to_string(need.value()) + " bytes of its shape: K and V");
     }
     if (s.offset % Bytes(s.element) != 0) {
       return BadField(field + ".offset", std::to_string(s.offset),

@@ -38,7 +38,9 @@ struct StateInfo {
   uint32_t layer;
   std::vector<uint64_t> shape;
   Element element;
-  uint64_t offset, bytes;  // inside state_bytes, or kv_bytes_per_token for kKv; states do not overlap
+  // Inside state_bytes, or kv_bytes_per_token for kKv; states do not overlap. At least the shape's bytes; for
+  // kKv exactly twice: K and V.
+  uint64_t offset, bytes;
 };
 
 struct ProgramInfo {
@@ -53,10 +55,10 @@ struct CodeInfo {
   std::string target;  // checked if KnownTarget; others are skipped
   std::string isa;
   std::vector<std::string> features;
-  uint32_t section, weights_section;
+  uint32_t section, weights_section;  // of the file; of the right kinds if the target is known
 };
 
-// Targets whose sections are checked and given out: "cpu", "vulkan", "cuda".
+// Targets whose sections' contents are checked and given out: "cpu", "vulkan", "cuda".
 bool KnownTarget(std::string_view target);
 
 struct TokenizerInfo {

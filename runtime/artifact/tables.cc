@@ -41,8 +41,12 @@ Status ArtifactVerifier::CheckCode() {
   if (m.code.empty()) return BadField("the length of code", "0", "at least 1");
   uint64_t largest = 0;
   for (const CodeInfo& c : m.code) {
-    if (!KnownTarget(c.target)) continue;
     const std::string field = "code '" + c.isa + "'";
+    // Code of other targets is not read, but listed with its size: its sections must be there, of whatever
+    // kind.
+    QRT_RETURN_IF_ERROR(CheckIndex(field + ".section", c.section));
+    QRT_RETURN_IF_ERROR(CheckIndex(field + ".weights_section", c.weights_section));
+    if (!KnownTarget(c.target)) continue;
     QRT_RETURN_IF_ERROR(CheckReference(field + ".section", c.section, QBIN_SECTION_CODE));
     QRT_RETURN_IF_ERROR(CheckReference(field + ".weights_section", c.weights_section, QBIN_SECTION_WEIGHTS));
     largest = std::max(largest, a_.sections_[c.weights_section].size);

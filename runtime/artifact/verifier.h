@@ -45,6 +45,8 @@ class ArtifactVerifier {
   Status CorruptIn(uint32_t number, uint32_t section, uint64_t offset, std::string message) const;
   // Q4015: a manifest field has an impossible value.
   Status BadField(const std::string& field, const std::string& found, const std::string& expected) const;
+  // Q4015 unless there is a section `index`.
+  Status CheckIndex(const std::string& field, uint32_t index) const;
   // Q4015 unless `index` is a section of this kind.
   Status CheckReference(const std::string& field, uint32_t index, uint32_t kind) const;
 

@@ -8,11 +8,34 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 namespace qrt::capi {
+namespace {
+
+// A name as PipelineCacheFile (runtime/device/vulkan) gives it: 32 digits of a hash and ".vkpipelines";
+// behind that, while the file is being written, what mkstemp makes of ".XXXXXX".
+bool IsCacheFile(std::string_view name) {
+  constexpr std::string_view kSuffix = ".vkpipelines";
+  constexpr size_t kDigits = 32, kTemporary = 7;
+  const auto all = [](std::string_view text, auto&& wanted) {
+    return std::all_of(text.begin(), text.end(), wanted);
+  };
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  if (name.size() < kDigits + kSuffix.size() || name.substr(kDigits, kSuffix.size()) != kSuffix ||
+      !all(name.substr(0, kDigits), [&](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); })) {
+    return false;
+  }
+  const std::string_view rest = name.substr(kDigits + kSuffix.size());
+  return rest.empty() || (rest.size() == kTemporary && rest[0] == '.' && all(rest.substr(1), [&](char c) {
+                            return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+                          }));
+}
+
+}  // namespace
 
 Status MakeCacheFolder(const std::string& folder) {
   for (size_t at = 0; at != std::string::npos;) {
@@ -44,6 +67,8 @@ void TrimCacheFolder(const std::string& folder, uint64_t max_bytes) {
   std::vector<File> files;
   uint64_t total = 0;
   while (const dirent* entry = readdir(directory.get())) {
+    // The folder is the user's to name, and may hold anything: what is not the cache's own stays.
+    if (!IsCacheFile(entry->d_name)) continue;
     const std::string path = folder + "/" + entry->d_name;
     struct stat found = {};
     if (lstat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) continue;

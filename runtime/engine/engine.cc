@@ -13,6 +13,13 @@ Status BadPrograms(std::string message) {
                 "compile the model again with this release's qcc");
 }
 
+Status TooManyPenalties(uint64_t penalties, const Device& device) {
+  return Status(Code::kInvalidArgument, 5323,
+                "the samplers of this append look back at " + std::to_string(penalties) +
+                    " different tokens, expected at most " + std::to_string(QRT_GPU_MAX_PENALTIES),
+                "device " + device.name(), "use a smaller penalty window, or fewer sessions");
+}
+
 template <typename T>
 T* As(const Memory& memory) {
   return reinterpret_cast<T*>(memory.data());
@@ -188,12 +195,7 @@ Status Batch::Add(Session& session, const int32_t* tokens, size_t count, const q
   }
   if (sampler != nullptr && engine_.device_->samples()) {
     penalties_ += sampler->penalties();
-    if (penalties_ > QRT_GPU_MAX_PENALTIES) {
-      return Status(Code::kInvalidArgument, 5323,
-                    "the samplers of this append look back at " + std::to_string(penalties_) +
-                        " different tokens, expected at most " + std::to_string(QRT_GPU_MAX_PENALTIES),
-                    "device " + engine_.device_->name(), "use a smaller penalty window, or fewer sessions");
-    }
+    if (penalties_ > QRT_GPU_MAX_PENALTIES) return TooManyPenalties(penalties_, *engine_.device_);
   }
   session.feed_ = {tokens,  count, 0,       want, on_logits, options != nullptr ? options->ctx : nullptr,
                    sampler, next,  nullptr, true};
@@ -295,21 +297,22 @@ Batch::Outcome Batch::Step(uint64_t pending) {
   for (Session* session = first_; session != nullptr; session = session->feed_.next) {
     if (session->feed_.done < session->feed_.count) session->has_logits_ = false;
   }
-  const bool ran = RunProgram(request, outs);
-  const bool started = ran || device_result_ != DeviceResult::kRefused;
+  const Outcome ran = RunProgram(request, outs);
+  const bool done = ran == Outcome::kDone;
+  const bool started = done || (ran == Outcome::kDevice && device_result_ != DeviceResult::kRefused);
   uint32_t left = rows;
   for (Session* session = first_; started && left != 0; session = session->feed_.next) {
     Session::Feed& feed = session->feed_;
     const uint32_t took = static_cast<uint32_t>(std::min<uint64_t>(feed.count - feed.done, left));
     left -= took;
-    if (!ran) {
+    if (!done) {
       session->damaged_ = session->damaged_ || took != 0;
       continue;
     }
     feed.done += took;
     session->position_ += took;
   }
-  if (!ran) return Outcome::kDevice;
+  if (!done) return ran;
   if (choice.has_head) {
     if (!Deliver(outs, n_out, request.logits)) return Outcome::kStopped;
     return sampling_.ok() ? Outcome::kDone : Outcome::kSampling;
@@ -320,14 +323,15 @@ Batch::Outcome Batch::Step(uint64_t pending) {
     request.program = head.program;
     request.out_rows = out_rows + at;
     request.n_out = count;
-    if (!RunProgram(request, outs + at)) return Outcome::kDevice;
+    const Outcome head_ran = RunProgram(request, outs + at);
+    if (head_ran != Outcome::kDone) return head_ran;
     if (!Deliver(outs + at, count, request.logits)) return Outcome::kStopped;
     at += count;
   }
   return sampling_.ok() ? Outcome::kDone : Outcome::kSampling;
 }
 
-bool Batch::RunProgram(StepRequest& request, const Engine::OutRow* outs) {
+Batch::Outcome Batch::RunProgram(StepRequest& request, const Engine::OutRow* outs) {
   const bool on_device = engine_.device_->samples();
   bool wanted = false;
   bool sampled = false;
@@ -346,23 +350,31 @@ bool Batch::RunProgram(StepRequest& request, const Engine::OutRow* outs) {
   request.samples = nullptr;
   request.n_penalties = 0;
   request.chosen = nullptr;
-  if (sampled && on_device) DescribeSamples(request, outs);
+  if (sampled && on_device && !DescribeSamples(request, outs)) return Outcome::kSampling;
   device_result_ = engine_.OnDevice([&](Device& device) { return device.Run(request); });
-  if (device_result_ != DeviceResult::kOk) return false;
+  if (device_result_ != DeviceResult::kOk) return Outcome::kDevice;
   if (sampled) TakeChosen(request, outs);
-  return true;
+  return Outcome::kDone;
 }
 
-void Batch::DescribeSamples(StepRequest& request, const Engine::OutRow* outs) {
+bool Batch::DescribeSamples(StepRequest& request, const Engine::OutRow* outs) {
   qrt_gpu_sample* samples = As<qrt_gpu_sample>(engine_.samples_);
   qrt_gpu_penalty* penalties = As<qrt_gpu_penalty>(engine_.penalties_);
   request.chosen = As<int32_t>(engine_.chosen_);
   bool greedy = true;
+  uint64_t count = 0;
   for (int64_t i = 0; i < request.n_out; ++i) {
     const Session::Feed& feed = outs[i].session->feed_;
-    if (outs[i].last && feed.sampler != nullptr && !feed.sampler->plain_greedy()) greedy = false;
+    if (!outs[i].last || feed.sampler == nullptr) continue;
+    count += feed.sampler->penalties();
+    if (!feed.sampler->plain_greedy()) greedy = false;
   }
-  if (greedy) return;
+  if (greedy) return true;
+  // Add counted them, but a callback of a step since then may have recorded more.
+  if (count > QRT_GPU_MAX_PENALTIES) {
+    if (sampling_.ok()) sampling_ = TooManyPenalties(count, *engine_.device_);
+    return false;
+  }
   int64_t described = -1;
   for (int64_t i = 0; i < request.n_out; ++i) {
     if (!outs[i].last || outs[i].session->feed_.sampler == nullptr) continue;
@@ -377,6 +389,7 @@ void Batch::DescribeSamples(StepRequest& request, const Engine::OutRow* outs) {
   }
   request.samples = samples;
   request.penalties = penalties;
+  return true;
 }
 
 void Batch::TakeChosen(const StepRequest& request, const Engine::OutRow* outs) {

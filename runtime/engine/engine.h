@@ -112,7 +112,8 @@ class Batch {
 
   // Runs steps until all tokens are taken. Errors: cancelled; internal (the thread pool refused); device
   // lost, device failed, out of memory (of the device): the sessions of that step must be reset or restored;
-  // invalid argument (no token can be chosen from the logits: all tokens of that step are taken).
+  // invalid argument (no token can be chosen from the logits: all tokens of that step are taken; a callback
+  // made the samplers look back at too many tokens: those of the step are taken, or none of them).
   Status Run();
 
  private:
@@ -123,9 +124,11 @@ class Batch {
   // One trunk step and the heads it needs. `pending`: tokens not yet taken.
   Outcome Step(uint64_t pending);
   // Runs a program and chooses tokens, on the device where it can. `outs`: rows of `request.out_rows`.
-  bool RunProgram(StepRequest& request, const Engine::OutRow* outs);
-  // Fills request's samples for rows of `outs`, if any wants one.
-  void DescribeSamples(StepRequest& request, const Engine::OutRow* outs);
+  // kSampling: it did not run, because there is no room for what the samplers look back at.
+  Outcome RunProgram(StepRequest& request, const Engine::OutRow* outs);
+  // Fills request's samples for rows of `outs`, if any wants one. False: too many penalties; sampling_ says
+  // so.
+  bool DescribeSamples(StepRequest& request, const Engine::OutRow* outs);
   // Takes the chosen tokens of the device, or chooses them here.
   void TakeChosen(const StepRequest& request, const Engine::OutRow* outs);
   // Hands rows of logits out. `logits`: [count][logits_stride]. False: a callback wants to stop.
@@ -136,7 +139,7 @@ class Batch {
   Session* last_ = nullptr;
   uint64_t penalties_ = 0;  // of all samplers
   DeviceResult device_result_ = DeviceResult::kOk;
-  Status sampling_;  // the first row from which no token could be chosen
+  Status sampling_;  // why the first token that could not be chosen was not
 };
 
 }  // namespace qrt

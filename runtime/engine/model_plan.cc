@@ -5,6 +5,12 @@
 #include "runtime/base/checked.h"
 
 namespace qrt {
+namespace {
+
+// Far above anything real, which is heads times layers. A shape of narrow heads costs its maker nothing.
+constexpr uint64_t kMaxKvPlanes = 1 << 20;
+
+}  // namespace
 
 Result<ModelPlan> PlanOf(const Manifest& manifest, const Hash128& identity) {
   ModelPlan plan;
@@ -26,6 +32,12 @@ Result<ModelPlan> PlanOf(const Manifest& manifest, const Hash128& identity) {
                     "KV layer " + state.name + " has " + std::to_string(state.bytes) +
                         " bytes per token, expected a multiple of its head's row",
                     "manifest, state " + state.name, "compile the model again with this release's qcc");
+    }
+    if (state.bytes / row.value() > kMaxKvPlanes - plan.kv_planes.size()) {
+      return Status(
+          Code::kArtifactIncompatible, 5320,
+          "the KV layers up to " + state.name + " have more than " + std::to_string(kMaxKvPlanes) + " heads",
+          "manifest, state " + state.name, "compile the model again with this release's qcc");
     }
     for (uint64_t at = 0; at < state.bytes; at += row.value()) {
       plan.kv_planes.push_back({state.offset + at, row.value()});

@@ -38,7 +38,7 @@ struct ModelPlan {
 };
 
 // The plan of an artifact's manifest. Errors: artifact incompatible (a KV layer whose shape does not divide
-// its bytes).
+// its bytes, or an absurd number of heads).
 Result<ModelPlan> PlanOf(const Manifest& manifest, const Hash128& identity);
 
 }  // namespace qrt

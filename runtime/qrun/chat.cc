@@ -23,11 +23,30 @@ struct ChatFlags {
 // A context for which nobody has to think about --ctx in everyday use; KV becomes resident only as it fills.
 constexpr uint64_t kUsualContext = 8192;
 
+// The library takes messages that end at a NUL byte, which would cut the prompt without a word.
+Outcome CheckPrompt(const std::string& prompt) {
+  const size_t nul = prompt.find('\0');
+  if (nul == std::string::npos) return Outcome();
+  return Outcome::Fail(kExitInput, 8005, "the prompt contains a NUL byte", "byte " + std::to_string(nul),
+                       "take it out, or use --raw, which passes every byte on");
+}
+
+// What was said earlier, a model's own words too, cannot be refused any more.
+std::string WithoutNul(const std::string& said) {
+  std::string text;
+  for (const char c : said) text.append(c == '\0' ? "\xEF\xBF\xBD" : std::string_view(&c, 1));
+  return text;
+}
+
 // Tokens of the conversation; what the turns say is never a control token.
 Outcome EncodeTurns(const qrt_text* text, const std::vector<Turn>& turns, const ChatFlags& flags,
                     bool open_answer, std::vector<int32_t>* out) {
+  std::vector<std::string> contents;
+  for (const Turn& turn : turns) contents.push_back(WithoutNul(turn.content));
   std::vector<qrt_chat_message> messages;
-  for (const Turn& turn : turns) messages.push_back({turn.role, turn.content.c_str(), nullptr});
+  for (size_t i = 0; i < turns.size(); ++i) {
+    messages.push_back({turns[i].role, contents[i].c_str(), nullptr});
+  }
   qrt_chat_options options = {};
   options.struct_size = sizeof options;
   options.add_generation_prompt = open_answer;
@@ -95,6 +114,7 @@ Outcome OneAnswer(const Model& model, const ChatFlags& flags, const std::optiona
     QRUN_RETURN_IF_ERROR(RawPrompt(model.text.get(), *prompt, flags.special, saved.tokens.empty(), &tokens));
     tokens.insert(tokens.begin(), saved.tokens.begin(), saved.tokens.end());
   } else if (prompt) {
+    QRUN_RETURN_IF_ERROR(CheckPrompt(*prompt));
     saved.turns.push_back({"user", *prompt});
     QRUN_RETURN_IF_ERROR(ChatPrompt(model.text.get(), saved.turns, flags, &tokens, &keep));
   }
@@ -106,20 +126,36 @@ Outcome OneAnswer(const Model& model, const ChatFlags& flags, const std::optiona
   QRUN_RETURN_IF_ERROR(flags.sampling.MakeSampler(model, &sampler, &seed));
   Generator generator(model, std::move(session), std::move(sampler), flags.max_tokens.value_or(-1));
   if (flags.load_session) QRUN_RETURN_IF_ERROR(generator.Load(saved));
+  Turn* goes_on = !flags.raw && !prompt && !saved.turns.empty() ? &saved.turns.back() : nullptr;
+  std::string cut;
+  if (goes_on != nullptr) {
+    std::string& said = goes_on->content;
+    const size_t whole = qrt_utf8_whole_prefix(said.data(), said.size());
+    cut = said.substr(whole);
+    said.resize(whole);
+  }
   Answer answer;
-  QRUN_RETURN_IF_ERROR(prompt ? generator.Run(tokens, 0, &answer) : generator.Continue(&answer));
-  if (isatty(STDOUT_FILENO)) QRUN_RETURN_IF_ERROR(WriteStdout("\n"));
-  if (flags.timing) PrintTiming(model, generator.session(), answer, seed, *flags.timing == "json");
-  if (flags.save_session) {
-    if (!flags.raw && !prompt && !saved.turns.empty()) {
-      saved.turns.back().content += answer.text;
+  Outcome outcome = prompt ? generator.Run(tokens, 0, &answer) : generator.Continue(std::move(cut), &answer);
+  if (!outcome.ok() && !outcome.reader_left()) return outcome;
+  if (outcome.ok() && isatty(STDOUT_FILENO)) QRUN_RETURN_IF_ERROR(WriteStdout("\n"));
+  if (outcome.ok() && flags.timing) {
+    PrintTiming(model, generator.session(), answer, seed, *flags.timing == "json");
+  }
+  const bool interrupted = answer.finish == Finish::kInterrupted;
+  if (interrupted && answer.tokens == 0 && flags.save_session) {
+    // The session holds a part of the prompt only: not what the file is for, nor worth one that is there.
+    std::fprintf(stderr, "qrun: interrupted before the answer began: %s is not written\n",
+                 flags.save_session->c_str());
+  } else if (flags.save_session) {
+    if (goes_on != nullptr) {
+      goes_on->content += answer.text;
     } else if (!flags.raw) {
       saved.turns.push_back({"assistant", answer.text});
     }
     QRUN_RETURN_IF_ERROR(generator.Save(&saved));
     QRUN_RETURN_IF_ERROR(WriteSession(*flags.save_session, saved));
   }
-  return answer.finish == Finish::kInterrupted ? Outcome::Silent(kExitInterrupted) : Outcome();
+  return interrupted ? Outcome::Silent(kExitInterrupted) : std::move(outcome);
 }
 
 Outcome Converse(const Model& model, const ChatFlags& flags) {
@@ -159,6 +195,11 @@ Outcome Converse(const Model& model, const ChatFlags& flags) {
     if (flags.raw) {
       QRUN_RETURN_IF_ERROR(RawPrompt(model.text.get(), history + line, flags.special, true, &tokens));
     } else {
+      const Outcome good = CheckPrompt(line);
+      if (!good.ok()) {
+        std::fputs(good.Text().c_str(), stderr);
+        continue;
+      }
       turns.push_back({"user", line});
       QRUN_RETURN_IF_ERROR(ChatPrompt(model.text.get(), turns, flags, &tokens, &keep));
     }

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <utility>
 
 #include "runtime/qrun/commands.h"
 #include "runtime/qrun/model.h"
@@ -18,16 +19,22 @@ int32_t ShowProgress(void*, uint64_t done, uint64_t total) {
   return Interrupts::Pending();
 }
 
+// A reader that left is no reason to stop: what is wrong shows in the exit code, too.
+Outcome Say(const std::string& line) {
+  Outcome written = WriteStdout(line);
+  return written.reader_left() ? Outcome() : std::move(written);
+}
+
 Outcome CheckCode(const std::string& path, const qrt_artifact_info& artifact, const qrt_code_info& code,
                   const EngineChoice& wanted) {
   std::string line = std::string(code.target) + " " + code.name + ": ";
-  if (!code.supported) return WriteStdout(line + "skipped, this machine lacks " + code.missing + "\n");
+  if (!code.supported) return Say(line + "skipped, this machine lacks " + code.missing + "\n");
   EngineChoice choice = wanted;
   choice.cpu = code.name;
   if (!choice.device) choice.device = code.target;
   Model model;
   QRUN_RETURN_IF_ERROR(OpenModel(path, choice, false, &model));
-  if (!artifact.has_goldens) return WriteStdout(line + "loads; the artifact carries no golden values\n");
+  if (!artifact.has_goldens) return Say(line + "loads; the artifact carries no golden values\n");
   qrt_check_report report = {};
   report.struct_size = sizeof report;
   QRUN_CALL(qrt_engine_check(model.engine.get(), &report, &error));
@@ -36,8 +43,8 @@ Outcome CheckCode(const std::string& path, const qrt_artifact_info& artifact, co
                 "%s, %u golden values, max |difference| %.3g (accepted %.3g), %u of %u rows exact\n",
                 report.passed ? "ok" : "WRONG", report.values, static_cast<double>(report.max_difference),
                 static_cast<double>(report.tolerance), report.exact_rows, report.hashed_rows);
-  QRUN_RETURN_IF_ERROR(WriteStdout(line + text));
-  if (report.passed) return Outcome();
+  Outcome written = Say(line + text);
+  if (report.passed) return written;
   return Outcome::Fail(kExitDevice, 5007, "this machine does not compute the artifact's golden values",
                        code.name,
                        "try another --cpu or --device; if the memory and the hardware are sound, report it");
@@ -62,9 +69,10 @@ Outcome RunCheck(const std::vector<std::string>& arguments) {
   qrt_artifact_info info = {};
   QRUN_RETURN_IF_ERROR(OpenArtifact(*path, choice.verbose, &artifact, &info));
   QRUN_CALL(qrt_artifact_verify(artifact.get(), ShowProgress, nullptr, &error));
-  QRUN_RETURN_IF_ERROR(WriteStdout("hashes: ok\n"));
+  QRUN_RETURN_IF_ERROR(Say("hashes: ok\n"));
   if (choice.device && *choice.device == "auto") choice.device.reset();  // all are tried
   bool found = false;
+  Exit exit = kExitOk;  // of the first failure; one variant's does not keep the others from being checked
   for (uint32_t i = 0; i < info.code_count; ++i) {
     qrt_code_info code = {};
     code.struct_size = sizeof code;
@@ -72,7 +80,9 @@ Outcome RunCheck(const std::vector<std::string>& arguments) {
     if (choice.cpu && *choice.cpu != code.name) continue;
     if (choice.device && choice.device->substr(0, choice.device->find(':')) != code.target) continue;
     found = true;
-    QRUN_RETURN_IF_ERROR(CheckCode(*path, info, code, choice));
+    const Outcome outcome = CheckCode(*path, info, code, choice);
+    std::fputs(outcome.Text().c_str(), stderr);
+    if (exit == kExitOk) exit = static_cast<Exit>(outcome.exit_code());
   }
   if (!found) {
     return Outcome::Fail(kExitUsage, 5003,
@@ -80,7 +90,7 @@ Outcome RunCheck(const std::vector<std::string>& arguments) {
                              (choice.device ? " for device " + *choice.device : ""),
                          *path, "qrun devices MODEL.qbin lists them");
   }
-  return Outcome();
+  return exit == kExitOk ? Outcome() : Outcome::Silent(exit);
 }
 
 }  // namespace qrun

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <utility>
 
 #include "runtime/qrun/json.h"
 #include "runtime/qrun/process.h"
@@ -144,7 +145,8 @@ void Generator::Prepare(const std::vector<int32_t>& tokens) {
   for (const int32_t token : tokens) qrt_sampler_accept(sampler_.get(), token);
 }
 
-Outcome Generator::Continue(Answer* answer) {
+Outcome Generator::Continue(std::string cut, Answer* answer) {
+  cut_ = std::move(cut);
   if (!next_) {
     // The last token of the text is not in the session, or nothing was chosen behind it.
     std::vector<int32_t> tokens = held_;
@@ -197,6 +199,7 @@ Outcome Generator::Decode(int32_t token, Answer* answer) {
 
 Outcome Generator::WriteTokens(int32_t token, Answer* answer) {
   Utf8Stream stream;
+  answer->text += stream.Push(std::exchange(cut_, std::string()));
   Outcome written;
   bool interrupted = false;
   qrt_append_options options = {};
@@ -241,8 +244,8 @@ Outcome Generator::WriteTokens(int32_t token, Answer* answer) {
     interrupted = Interrupts::Take();
   }
   if (interrupted) answer->finish = Finish::kInterrupted;
+  answer->text += stream.unfinished();
   const std::string end = stream.Finish();
-  answer->text += end;
   if (written.ok()) written = WriteStdout(end);
   return written;
 }

@@ -35,11 +35,12 @@ const char* Name(Finish finish);
 
 // One answer, measured.
 struct Answer {
-  std::string text;  // without control tokens
+  // Without control tokens. Ends with the bytes of a character that was cut, which are shown as U+FFFD.
+  std::string text;
   Finish finish = Finish::kStop;
   size_t prompt_tokens = 0;  // fed for this answer
   size_t reused_tokens = 0;  // were in the session already
-  size_t tokens = 0;         // sampled, the end token included
+  size_t tokens = 0;         // sampled, the end token included; 0: it has not begun
   size_t steps = 0;          // decode steps
   double prompt_seconds = 0;
   double decode_seconds = 0;
@@ -58,11 +59,12 @@ class Generator {
   // Makes the session hold exactly the first tokens of `prompt`: keeps what agrees, restores a snapshot or
   // starts anew where it does not. `keep` <= prompt.size(): the session is remembered after that many tokens,
   // because the next prompt will begin with them; 0: not. Then samples, and writes the text to stdout as it
-  // comes.
+  // comes. ReaderLeft: what was sampled until then is in the answer and in the session.
   Outcome Run(const std::vector<int32_t>& prompt, size_t keep, Answer* answer);
 
-  // Goes on where the last answer, or the saved session, ended.
-  Outcome Continue(Answer* answer);
+  // Goes on where the last answer, or the saved session, ended. `cut`: bytes of a character in which that
+  // was; the text begins with it.
+  Outcome Continue(std::string cut, Answer* answer);
 
   // The sequence and its tokens, as a file keeps them; turns and mode are the caller's.
   Outcome Save(SavedSession* out) const;
@@ -87,6 +89,7 @@ class Generator {
   SessionPtr session_;
   SamplerPtr sampler_;
   int64_t max_tokens_;
+  std::string cut_;                       // bytes before the next answer that belong to its first character
   std::vector<int32_t> held_;             // tokens in the session
   std::optional<int32_t> unfed_;          // written behind them, not in the session
   std::optional<int32_t> next_;           // chosen to follow, neither written nor in the session

@@ -32,8 +32,11 @@ class [[nodiscard]] Outcome {
   static Outcome Of(const qrt_error& error);
   // Ends with that code and prints nothing (the reason is already known to the user).
   static Outcome Silent(Exit exit);
+  // Whoever reads stdout has what it wanted: nothing more is written, which is no failure (exit code 0).
+  static Outcome ReaderLeft() { return Silent(kExitOk); }
 
   bool ok() const { return rep_ == nullptr; }
+  bool reader_left() const { return rep_ != nullptr && rep_->silent && rep_->exit == kExitOk; }
   int exit_code() const { return rep_ ? rep_->exit : kExitOk; }
   // "qrun: error: what [Q4001]\n  note: ...\n  help: ...\n"; empty for ok and silent outcomes.
   std::string Text() const;

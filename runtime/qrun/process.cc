@@ -115,7 +115,7 @@ Outcome WriteStdout(std::string_view bytes) {
     if (count >= 0) {
       bytes.remove_prefix(static_cast<size_t>(count));
     } else if (errno == EPIPE) {
-      return Outcome::Silent(kExitOk);  // the reader has what it wanted
+      return Outcome::ReaderLeft();
     } else if (errno != EINTR) {
       const int reason = errno;
       return Outcome::Fail(kExitResources, WriteErrorNumber(reason),
@@ -132,6 +132,7 @@ OutputFile::~OutputFile() {
 
 Outcome OutputFile::Failed(const char* what) const {
   const int reason = errno;
+  if (file_ == stdout && reason == EPIPE) return Outcome::ReaderLeft();
   return Outcome::Fail(kExitResources, WriteErrorNumber(reason),
                        std::string("cannot ") + what + " " + path_ + ": " + std::strerror(reason), "",
                        "check the folder, its permissions and the free space");

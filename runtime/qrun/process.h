@@ -24,11 +24,12 @@ Outcome ReadStdin(std::string* out);
 // One line without its newline. False at the end of input or when interrupted.
 bool ReadLine(std::string* line);
 
-// Writes to stdout at once. Errors: resources (disk full, ...); a closed pipe ends the command silently.
+// Writes to stdout at once. Errors: resources (disk full, ...), and ReaderLeft for a closed pipe: the command
+// ends silently, but for what it owes apart from stdout.
 Outcome WriteStdout(std::string_view bytes);
 
 // A file that appears under its name only when it is whole: written beside it, synced, renamed. Targets that
-// are no regular files (a pipe, /dev/null) are written directly; "-" is stdout.
+// are no regular files (a pipe, /dev/null) are written directly; "-" is stdout. Errors: as of WriteStdout.
 class OutputFile {
  public:
   OutputFile() = default;

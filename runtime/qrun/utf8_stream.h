@@ -12,6 +12,8 @@ class Utf8Stream {
  public:
   // Takes more bytes; returns what is complete now.
   std::string Push(std::string_view bytes);
+  // The bytes that wait for the rest of their sequence.
+  const std::string& unfinished() const { return rest_; }
   // Ends the text: an unfinished sequence becomes U+FFFD.
   std::string Finish();
 

@@ -85,14 +85,17 @@ bool Interpreter::EvalNode(const Node& n, Value* out) {
 }
 
 bool Interpreter::EvalName(const Node& n, Value* out) {
+  size_t seen = 0;
   for (const Scope* scope = scope_; scope != nullptr; scope = scope->parent) {
-    for (const auto& var : scope->vars) {
-      if (var.first == n.name) {
-        *out = var.second;
-        return true;
-      }
+    const auto var = std::find_if(scope->vars.begin(), scope->vars.end(),
+                                  [&](const auto& v) { return v.first == n.name; });
+    seen += static_cast<size_t>(var - scope->vars.begin()) + 1;
+    if (var != scope->vars.end()) {
+      *out = var->second;
+      return Search(seen);
     }
   }
+  if (!Search(seen)) return false;
   *out = Value::Undefined("'" + ast_.names[n.name] + "' is undefined");
   return true;
 }

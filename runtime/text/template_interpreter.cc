@@ -114,7 +114,7 @@ bool Interpreter::Run(const std::vector<Value::Entry>& variables, std::string* o
   };
   for (const auto& [name, value] : variables) {
     const NameId id = ast_.FindName(name);
-    if (id != 0) Store(id, value);
+    if (id != 0 && !Store(id, value)) return false;
   }
   // A frame below the variables of the template, which may hide these names.
   Scope functions;
@@ -174,8 +174,7 @@ Interpreter::Flow Interpreter::ExecNode(const Node& n) {
       for (Scope* s = scope_; s != nullptr; s = s->parent) s->captured = true;
       auto macro = std::make_shared<const MacroObject>(
           MacroObject{static_cast<NodeId>(&n - ast_.nodes.data()), scope_});
-      Store(n.name, Value::MakeObject(Value::Kind::kMacro, std::move(macro)));
-      ok = true;
+      ok = Store(n.name, Value::MakeObject(Value::Kind::kMacro, std::move(macro)));
       break;
     }
     case NodeKind::kFilterBlock:
@@ -230,7 +229,7 @@ Interpreter::Flow Interpreter::ExecFor(const Node& n) {
   ScopeGuard guard(this, scope_);
   for (; loop->index < loop->items.size(); ++loop->index) {
     guard.Renew();
-    if (loop_name != 0) Store(loop_name, loop_value);
+    if (loop_name != 0 && !Store(loop_name, loop_value)) return Flow::kError;
     if (!Assign(n.kids[0], loop->items[loop->index])) return Flow::kError;
     const Flow flow = Exec(n.kids[3]);
     if (flow == Flow::kError) return flow;
@@ -304,22 +303,23 @@ bool Interpreter::Write(std::string_view text) {
   return true;
 }
 
-void Interpreter::Store(NameId name, const Value& value) {
-  for (auto& var : scope_->vars) {
-    if (var.first == name) {
-      var.second = value;
-      return;
-    }
+bool Interpreter::Store(NameId name, const Value& value) {
+  auto& vars = scope_->vars;
+  const auto var = std::find_if(vars.begin(), vars.end(), [&](const auto& v) { return v.first == name; });
+  if (!Search(static_cast<size_t>(var - vars.begin()))) return false;
+  if (var != vars.end()) {
+    var->second = value;
+  } else {
+    vars.emplace_back(name, value);
   }
-  scope_->vars.emplace_back(name, value);
+  return true;
 }
 
 bool Interpreter::Assign(NodeId target, const Value& value) {
   const Node& n = node(target);
   line_ = n.line;
   if (n.kind == NodeKind::kName) {
-    Store(n.name, value);
-    return true;
+    return Store(n.name, value);
   }
   if (n.kind == NodeKind::kNamespaceTarget) {
     Value object;
@@ -394,6 +394,7 @@ bool Interpreter::BindMacro(const Node& n, const CallArgs& args) {
   const size_t first_default = n.params.size() - (n.kids.size() - 1);
   for (size_t i = 0; i < n.params.size(); ++i) {
     const std::string& param = ast_.names[n.params[i]];
+    if (!Search(args.named.size())) return false;
     auto it =
         std::find_if(args.named.begin(), args.named.end(), [&](const auto& a) { return a.first == param; });
     Value value;
@@ -408,7 +409,7 @@ bool Interpreter::BindMacro(const Node& n, const CallArgs& args) {
     } else {
       value = Value::Undefined("parameter '" + param + "' was not provided");
     }
-    Store(n.params[i], value);
+    if (!Store(n.params[i], value)) return false;
   }
   for (size_t i = 0; i < named.size(); ++i) {
     if (!named[i]) {

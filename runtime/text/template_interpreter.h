@@ -106,6 +106,9 @@ class Interpreter {
             size_t required, const Value** slots);
 
  private:
+  // Comparing two names takes about that part of a usual step.
+  static constexpr size_t kVariablesPerStep = 16;
+
   enum class Flow { kNext, kBreak, kContinue, kError };
   class ScopeGuard;
 
@@ -125,7 +128,9 @@ class Interpreter {
   bool Capture(NodeId body, Value* text);
   bool Write(std::string_view text);
   bool Assign(NodeId target, const Value& value);
-  void Store(NameId name, const Value& value);
+  // Accounts for looking through `count` variables.
+  bool Search(size_t count) { return Step(count / kVariablesPerStep); }
+  bool Store(NameId name, const Value& value);
 
   bool Eval(NodeId id, Value* out);
   bool EvalNode(const Node& n, Value* out);

@@ -114,10 +114,13 @@ bool StripMethod(Interpreter& in, const std::string& text, const std::string& na
   } else {
     if (!NeedString(in, name.c_str(), slots[0])) return false;
     const std::string_view chars = slots[0]->as_string();
-    // Every stripped character is looked for in the set.
     if (chars.size() > 256) return in.Fail("'" + name + "' takes at most 256 bytes of characters");
+    // Before the work, as how much is stripped is not known. A single byte is looked up in a table, which the
+    // text has paid for; a longer character takes a search.
+    const bool longer =
+        std::any_of(chars.begin(), chars.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
+    if (!in.Step(chars.size() / 8) || (longer && !in.Charge(4 * text.size()))) return false;
     stripped = Strip(text, left, right, &chars);
-    if (!in.Step((text.size() - stripped.size()) * chars.size() / 16)) return false;
   }
   return in.MakeString(std::string(stripped), out);
 }
@@ -377,14 +380,14 @@ bool Range(Interpreter& in, const CallArgs& args, Value* out) {
   }
   const auto [start, stop, step] = std::tuple(bounds[0], bounds[1], bounds[2]);
   if (step == 0) return in.Fail("'range' needs a step that is not 0");
-  // In 128 bits, where the difference of two int64 fits.
+  // In 128 bits, where the difference of two int64 fits, and i times the step.
   const __int128 span = step > 0 ? static_cast<__int128>(stop) - start : static_cast<__int128>(start) - stop;
   const __int128 stride = step > 0 ? static_cast<__int128>(step) : -static_cast<__int128>(step);
   const __int128 count = span <= 0 ? 0 : (span + stride - 1) / stride;
   if (count > kMaxRange) return in.Fail("'range' is longer than " + std::to_string(kMaxRange));
   std::vector<Value> items;
   items.reserve(static_cast<size_t>(count));
-  for (int64_t i = 0; i < static_cast<int64_t>(count); ++i) items.emplace_back(start + i * step);
+  for (__int128 i = 0; i < count; ++i) items.emplace_back(static_cast<int64_t>(start + i * step));
   return in.MakeList(std::move(items), false, out);
 }
 

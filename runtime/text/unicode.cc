@@ -1,5 +1,7 @@
 #include "runtime/text/unicode.h"
 
+#include <algorithm>
+#include <bitset>
 #include <cstring>
 
 namespace qrt::text {
@@ -126,18 +128,46 @@ bool IsPythonSpace(char32_t c) {
          c == 0x3000;
 }
 
-std::string_view Strip(std::string_view text, bool left, bool right, const std::string_view* chars) {
-  auto strippable = [&](size_t pos, size_t end) {
-    if (chars != nullptr) {
-      const std::string_view c = text.substr(pos, end - pos);
-      // A character matches only at a character boundary of the set.
-      for (size_t p = 0; p < chars->size();) {
-        const size_t next = NextChar(*chars, p);
-        if (chars->substr(p, next - p) == c) return true;
-        p = next;
+namespace {
+
+// The characters of a text (as NextChar cuts it), to be looked up many times.
+class CharSet {
+ public:
+  explicit CharSet(std::string_view chars) {
+    for (size_t pos = 0, next = 0; pos < chars.size(); pos = next) {
+      next = NextChar(chars, pos);
+      const std::string_view c = chars.substr(pos, next - pos);
+      if (c.size() == 1) {
+        bytes_.set(static_cast<uint8_t>(c[0]));
+      } else {
+        longer_.push_back(Packed(c));
       }
-      return false;
     }
+    std::sort(longer_.begin(), longer_.end());
+  }
+  bool Has(std::string_view c) const {
+    return c.size() == 1 ? bytes_.test(static_cast<uint8_t>(c[0]))
+                         : std::binary_search(longer_.begin(), longer_.end(), Packed(c));
+  }
+
+ private:
+  // The two to four bytes of a character; their lead byte tells how many.
+  static uint32_t Packed(std::string_view c) {
+    uint32_t packed = 0;
+    for (const char byte : c) packed = packed << 8 | static_cast<uint8_t>(byte);
+    return packed;
+  }
+
+  std::bitset<256> bytes_;
+  std::vector<uint32_t> longer_;
+};
+
+}  // namespace
+
+std::string_view Strip(std::string_view text, bool left, bool right, const std::string_view* chars) {
+  const CharSet set(chars != nullptr ? *chars : std::string_view());
+  auto strippable = [&](size_t pos, size_t end) {
+    if (chars != nullptr) return set.Has(text.substr(pos, end - pos));
     const size_t n = Utf8SequenceLength(text, pos);
     return n != 0 && IsPythonSpace(DecodeUtf8(text, pos, n));
   };

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "codegen/cpu/kernels/isa.h"
 #include "codegen/gpu/kernels/profiles.h"
 #include "compiler/artifact/writer.h"
 #include "compiler/pipeline/plan_manifest.h"
@@ -155,8 +156,26 @@ std::vector<Target> AllTargets() {
   return targets;
 }
 
+namespace {
+
+// A machine without the device or its library is no fault; a device that is there and cannot be asked is.
+std::string Absent(const qrt::Status& status) {
+  constexpr uint32_t kNoLibrary = 5012, kNoDevice = 5013, kLacksFeature = 5001;
+  const uint32_t number = status.number();
+  if (number != kNoLibrary && number != kNoDevice && number != kLacksFeature)
+    ADD_FAILURE() << status.ToString();
+  return status.ToString();
+}
+
+}  // namespace
+
 std::string CannotRun(const Target& target) {
-  if (target.device == "cpu") return "";
+  if (target.device == "cpu") {
+    const auto level = cpu::isa_from_name(target.variant);
+    if (!level) return "";  // what follows says that there is no such level
+    const std::string_view missing = cpu::missing_cpu_flag(*level);
+    return missing.empty() ? "" : "this machine lacks " + std::string(missing);
+  }
   const gpu::ProfileInfo* profile = gpu::FindProfile(target.variant);
   if (!profile->by_default && std::getenv("QCC_TEST_ALL_PROFILES") == nullptr) {
     return "not a profile of the default set; QCC_TEST_ALL_PROFILES=1 runs it";
@@ -165,22 +184,22 @@ std::string CannotRun(const Target& target) {
   manifest.code.push_back({target.device, target.variant, profile->features, 0, 0});
   if (target.device == "cuda") {
     auto loader = qrt::CudaLoader::Open();
-    if (!loader.ok()) return loader.status().ToString();
+    if (!loader.ok()) return Absent(loader.status());
     auto devices = qrt::ListCudaDevices(*loader);
-    if (!devices.ok()) return devices.status().ToString();
+    if (!devices.ok()) return Absent(devices.status());
     if (devices->empty()) return "there is no CUDA device";
     if (!(*devices)[0].usable) return (*devices)[0].why_not;
     auto code = qrt::ChooseCudaCode(manifest, (*devices)[0], target.variant);
-    return code.ok() ? "" : code.status().ToString();
+    return code.ok() ? "" : Absent(code.status());
   }
   auto loader = qrt::VulkanLoader::Open();
-  if (!loader.ok()) return loader.status().ToString();
+  if (!loader.ok()) return Absent(loader.status());
   auto devices = qrt::ListVulkanDevices(*loader);
-  if (!devices.ok()) return devices.status().ToString();
+  if (!devices.ok()) return Absent(devices.status());
   auto chosen = qrt::ChooseVulkanDevice(*devices, -1);
-  if (!chosen.ok()) return chosen.status().ToString();
+  if (!chosen.ok()) return Absent(chosen.status());
   auto code = qrt::ChooseVulkanCode(manifest, (*devices)[*chosen], target.variant);
-  return code.ok() ? "" : code.status().ToString();
+  return code.ok() ? "" : Absent(code.status());
 }
 
 Suite::Suite(std::string suite_name, std::vector<Case> cases, int64_t vocab)

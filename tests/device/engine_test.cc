@@ -1,5 +1,5 @@
-// Whole models on every GPU through the public interface: batches, cuts, snapshots that move between devices,
-// the choice of tokens, engines side by side.
+// Whole models on every device through the public interface: batches and cuts on CPUs and GPUs, snapshots
+// that move between them, the choice of tokens, engines side by side.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "codegen/cpu/kernels/isa.h"
 #include "compiler/pipeline/pipeline.h"
 #include "runtime/include/qrt/qrt.h"
 #include "tests/device/conformance.h"
@@ -58,8 +59,8 @@ class Quiet : public compiler::ProgressSink {
   bool Interrupted() const override { return false; }
 };
 
-// A model compiled for one GPU profile, the trained one for the CPU too; compiled and opened once for each
-// pair.
+// A model compiled for one GPU profile or one ISA level of CPUs, the trained one for both; compiled and
+// opened once for each pair.
 qrt_artifact* Open(const std::string& gguf, const Target& target) {
   static auto* opened = new std::map<std::string, ArtifactHandle>;
   ArtifactHandle& slot = (*opened)[gguf + " " + target.Name()];
@@ -70,11 +71,15 @@ qrt_artifact* Open(const std::string& gguf, const Target& target) {
                    std::filesystem::path(gguf).stem().string() + ".qbin";
   options.targets = {target.device};
   options.cpu.clear();
-  if (gguf == kTrained) {
-    options.targets = {"cpu", target.device};
-    options.cpu = {"base"};
+  if (target.device == "cpu") {
+    options.cpu = {target.variant};
+  } else {
+    options.gpu_profiles = {target.variant};
+    if (gguf == kTrained) {
+      options.targets = {"cpu", target.device};
+      options.cpu = {"base"};
+    }
   }
-  options.gpu_profiles = {target.variant};
   options.prefill_buckets = {16, 64};
   Quiet quiet;
   const absl::Status compiled = compiler::CompileModel(options, quiet);
@@ -144,6 +149,13 @@ std::vector<Target> GpuTargets() {
   return targets;
 }
 
+// Every ISA level of the CPU, as an artifact's own step functions run it, and every GPU profile.
+std::vector<Target> LevelsAndGpus() {
+  std::vector<Target> targets = GpuTargets();
+  for (const cpu::IsaInfo& level : cpu::isa_table()) targets.push_back({"cpu", std::string(level.name)});
+  return targets;
+}
+
 class EngineConformance : public testing::TestWithParam<Target> {
  protected:
   void SetUp() override {
@@ -151,8 +163,14 @@ class EngineConformance : public testing::TestWithParam<Target> {
   }
   const char* device() const { return GetParam().device.c_str(); }
 };
-INSTANTIATE_TEST_SUITE_P(On, EngineConformance, testing::ValuesIn(GpuTargets()),
-                         [](const testing::TestParamInfo<Target>& info) { return info.param.Name(); });
+// What needs a GPU to say anything.
+class GpuEngineConformance : public EngineConformance {};
+
+std::string NameOf(const testing::TestParamInfo<Target>& info) {
+  return info.param.Name();
+}
+INSTANTIATE_TEST_SUITE_P(On, EngineConformance, testing::ValuesIn(LevelsAndGpus()), NameOf);
+INSTANTIATE_TEST_SUITE_P(On, GpuEngineConformance, testing::ValuesIn(GpuTargets()), NameOf);
 
 // Sessions of different lengths, decoded alone and together: equal bits in every decode bucket. More sessions
 // than the largest of them go through a prefill program: equal bits there too.
@@ -229,7 +247,7 @@ std::vector<int32_t> Greedy(qrt_session* session, int32_t first, int count, uint
 }
 
 // Saved on one device, continued on the other: the same greedy tokens as where it was saved.
-TEST_P(EngineConformance, SnapshotsMove) {
+TEST_P(GpuEngineConformance, SnapshotsMove) {
   qrt_artifact* artifact = Open(kTrained, GetParam());
   ASSERT_NE(artifact, nullptr);
   const uint32_t vocab = Vocab(artifact);
@@ -252,7 +270,7 @@ TEST_P(EngineConformance, SnapshotsMove) {
 }
 
 // A token that the device chose is the one that the sampler chooses from the same logits; only ids come back.
-TEST_P(EngineConformance, ChosenOnTheDevice) {
+TEST_P(GpuEngineConformance, ChosenOnTheDevice) {
   qrt_artifact* artifact = Open(kTrained, GetParam());
   ASSERT_NE(artifact, nullptr);
   const uint32_t vocab = Vocab(artifact);
@@ -295,7 +313,7 @@ TEST_P(EngineConformance, ChosenOnTheDevice) {
 }
 
 // An artifact without code for CPUs: planned for the GPU, refused on the CPU.
-TEST_P(EngineConformance, GpuOnlyArtifact) {
+TEST_P(GpuEngineConformance, GpuOnlyArtifact) {
   qrt_artifact* artifact = Open(kHybrid, GetParam());
   ASSERT_NE(artifact, nullptr);
   qrt_artifact_info info = Sized<qrt_artifact_info>();

@@ -1,7 +1,9 @@
-"""GGUF files with other metadata than the one they come from, and the smallest that hold one tensor."""
+"""GGUF files with other metadata and tensors than the one they come from, and the smallest that hold one tensor."""
+import array
 import struct
 
 STRING, ARRAY = 8, 9
+F32 = 0  # type id of a tensor
 WIDTH = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # bytes of a scalar by value type
 ALIGNMENT = 32
 
@@ -20,8 +22,17 @@ def u32_value(number):
     return struct.pack("<II", 4, number)
 
 
+def i32_value(number):
+    return struct.pack("<Ii", 5, number)
+
+
 def f32_value(number):
     return struct.pack("<If", 6, number)
+
+
+def f32_data(numbers):
+    """A tensor's bytes."""
+    return array.array("f", numbers).tobytes()
 
 
 class _Cursor:
@@ -55,12 +66,13 @@ class _Cursor:
             self.at += WIDTH[kind]
 
 
-def with_metadata(source, target, changes):
-    """Writes `source` as `target` with `changes`: {key: value bytes, or None to leave the key out}."""
+def with_metadata(source, target, changes, tensors=None):
+    """Writes `source` as `target` with `changes`: {key: value bytes, or None to leave the key out}, and with `tensors`:
+    {name: (dimensions, fastest first, type id, data bytes)} in place of those of these names."""
     with open(source, "rb") as f:
         data = f.read()
     c = _Cursor(data)
-    magic, version, tensors, pairs = c.take("4sIQQ")
+    magic, version, count, pairs = c.take("4sIQQ")
     assert magic == b"GGUF", source
     metadata = {}
     for _ in range(pairs):
@@ -68,19 +80,28 @@ def with_metadata(source, target, changes):
         begin = c.at
         c.skip_value()
         metadata[key] = data[begin:c.at]
-    infos = c.at
-    for _ in range(tensors):
-        c.string()
-        dims = c.take("I")
-        c.take(f"{dims}QIQ")
-    head = data[infos:c.at]
+    infos = []  # (name, dimensions, type, offset)
+    for _ in range(count):
+        name = c.string()
+        extents = [c.take("Q") for _ in range(c.take("I"))]
+        infos.append((name, extents, *c.take("IQ")))
     body = data[-(-c.at // ALIGNMENT) * ALIGNMENT:]
+    replaced = dict(tensors or {})
+    for i, (name, *_) in enumerate(infos):
+        if name in replaced:
+            extents, kind, content = replaced.pop(name)
+            body += bytes(-len(body) % ALIGNMENT)
+            infos[i] = (name, extents, kind, len(body))
+            body += content
+    assert not replaced, f"{source} has no {', '.join(replaced)}"
+    head = b"".join(string(name) + struct.pack(f"<I{len(extents)}QIQ", len(extents), *extents, kind, offset)
+                    for name, extents, kind, offset in infos)
     for key, value in changes.items():
         if value is None:
             metadata.pop(key, None)
         else:
             metadata[key] = value
-    out = struct.pack("<4sIQQ", magic, version, tensors, len(metadata))
+    out = struct.pack("<4sIQQ", magic, version, count, len(metadata))
     out += b"".join(string(key) + value for key, value in metadata.items()) + head
     out += bytes(-len(out) % ALIGNMENT)
     with open(target, "wb") as f:

@@ -13,6 +13,7 @@ from harness import Harness, goldens, nmse, read_logits
 
 LADDERS = ["--decode=1,4", "--prefill=32"]
 LEVELS = ["base", "v3", "v4vnni"]
+F32_LIMIT = 1e-9  # f32 numerics, f32 KV: as for the goldens
 NOBODY = 65534
 
 
@@ -71,6 +72,19 @@ def levels(h, qbin, gguf, tokens, reference, limit):
         h.check(f"an artifact of {lacking[0]} alone is refused, by the feature's name", p.returncode == 5 and b"[Q5001]" in p.stderr and missing, p.stderr.decode())
     else:
         print("skip an artifact of a level that this machine lacks: it has all")
+
+
+def levels_f32(h, gguf, tokens, reference):
+    """f32 numerics are the reference on every level, not only on the best that this machine has (which test_golden.py takes)."""
+    want = read_logits(reference)
+    qbin = h.compile(gguf, "f32.qbin", f"--cpu={','.join(LEVELS)}", "--numerics=f32", "--kv=f32", *LADDERS)
+    devices = h.run("qrun", "devices", qbin).decode()
+    for name in LEVELS:
+        if not re.search(rf"cpu {name}\b.*runs here", devices):
+            print(f"skip level {name} in f32: this machine lacks it")
+            continue
+        error = nmse(h.logits(qbin, tokens, "--cpu", name), want)
+        h.check(f"level {name} in f32 against the golden", error <= F32_LIMIT, f"NMSE {error:.2e}, limit {F32_LIMIT:.0e}")
 
 
 def refusal(p):
@@ -235,11 +249,30 @@ def read_only(h, gguf):
     os.chmod(folder, 0o755)
 
 
+# What the runtime must not need, as names of libraries and of symbols. Drivers are opened where there are any, not linked.
+FOREIGN_LIBRARY = re.compile("llvm|mlir|absl|lld|vulkan|cuda|nvidia|shaderc|spirv", re.I)
+FOREIGN_SYMBOL = re.compile(r"^_Z.*(4llvm|4mlir|4absl|3lld|7shaderc|8spvtools)|^(LLVM|mlir[A-Z]|shaderc_|spv[A-Z]|vk[A-Z]|cu[A-Z]|nv[A-Z])")
+
+
 def dependencies(h):
     p = subprocess.run(["ldd", os.path.join(h.args.bin, "qrun")], capture_output=True, text=True)
     libraries = [line.split()[0] for line in p.stdout.strip().split("\n")]
-    foreign = [n for n in libraries if re.search("llvm|mlir|absl|lld", n, re.I)]
-    h.check("qrun needs no LLVM, MLIR, Abseil", p.returncode == 0 and any("libc.so" in n for n in libraries) and not foreign, " ".join(libraries))
+    foreign = [n for n in libraries if FOREIGN_LIBRARY.search(n)]
+    h.check("qrun needs no LLVM, MLIR, Abseil, and no GPU's driver or compiler", p.returncode == 0 and any("libc.so" in n for n in libraries) and not foreign, " ".join(libraries))
+    archive = os.path.join(h.args.bin, "..", "lib", "libqrt.a")
+    if not os.path.isfile(archive):
+        print(f"skip symbols of libqrt.a: there is none at {archive} (a sanitizer build makes none)")
+        return
+    if not shutil.which("nm"):
+        print("skip symbols of libqrt.a: no nm here")
+        return
+    p = subprocess.run(["nm", "--format=posix", archive], capture_output=True, text=True)
+    symbols = [line.split()[:2] for line in p.stdout.split("\n") if " " in line]  # name, type
+    foreign = sorted({name for name, _ in symbols if FOREIGN_SYMBOL.search(name)})
+    h.check("libqrt.a neither holds nor needs a symbol of LLVM, MLIR, Abseil, or of a GPU's driver or compiler", p.returncode == 0 and len(symbols) > 100 and not foreign,
+            f"{len(symbols)} symbols, {p.stderr}, {foreign[:10]}")
+    shown = sorted(name for name, kind in symbols if kind.isupper() and kind != "U")
+    h.check("libqrt.a shows qrt_* alone", "qrt_artifact_open" in shown and all(n.startswith("qrt_") for n in shown), ", ".join(n for n in shown if not n.startswith("qrt_"))[:300])
 
 
 def main():
@@ -251,6 +284,7 @@ def main():
     dependencies(h)
     determinism(h, gguf, qbin)
     levels(h, qbin, gguf, tokens, reference, row["int8_limit"])
+    levels_f32(h, gguf, tokens, reference)
     inspection(h, gguf, qbin)
     damage(h, qbin)
     buckets(h, gguf, tokens)

@@ -57,7 +57,8 @@ def choice(h, qbin):
     check(h, "code for both", {c["target"] for c in listed["code"] if c["supported"]} == {"cpu", "vulkan"}, listed)
     default = json.loads(h.run("qrun", "bench", qbin, "-p", "0", "-n", "1", "-r", "1", "--json"))
     check(h, "the CPU is the default", default["device"] == "cpu", default)
-    texts = {h.run("qrun", *on("vulkan", qbin, *PROMPT, "--greedy", "-n", "3", "--max-dispatch-ms", ms)) for ms in ("0", "5")}
+    long = ("--raw", "-p", "KING RICHARD III:\nThe state of the union is. " * 8)
+    texts = {h.run("qrun", *on("vulkan", qbin, *long, "--greedy", "-n", "3", "--max-dispatch-ms", ms)) for ms in ("0", "5")}
     check(h, "--max-dispatch-ms changes no token", len(texts) == 1, texts)
 
 

@@ -18,6 +18,7 @@ def main():
                     got = h.logits(qbin, tokens, *options)
                     h.check(f"{name} {numerics} -t {threads} --split {split}", got == want, "" if got == want else "bits differ from one call on one thread")
     two_way(h)
+    two_way_golden(h)
     h.finish()
 
 
@@ -32,6 +33,24 @@ def two_way(h):
     for k in range(1, len(ids)):
         got = h.logits(qbin, tokens, "--split", f"{k},{len(ids) - k}")
         h.check(f"tiny split {k}+{len(ids) - k}", got == want)
+
+
+def two_way_golden(h):
+    """Every 2-way split of a short prompt on a golden with delta-rule and attention layers, in both numerics, on one thread and on two. 19 tokens are
+    more than a block of the delta rule and than the largest bucket (16 both), so long parts are cut once more."""
+    (_, gguf, tokens), = [(name, gguf, tokens) for name, gguf, tokens, _, _ in goldens(formats=("Q8_0",)) if name == "t35-q-Q8_0"]
+    with open(tokens) as f:
+        ids = f.read().split()[:19]
+    short = h.path("short.txt")
+    with open(short, "w") as f:
+        f.write(" ".join(ids))
+    for numerics in ("f32", "int8"):
+        qbin = h.compile(gguf, "two.qbin", f"--numerics={numerics}", "--cpu=native", "--decode=1,4", "--prefill=16")
+        want = h.logits(qbin, short, "-t", 1)
+        h.check(f"golden {numerics}: {len(ids)} rows", want[0] == len(ids))
+        for threads in (1, 2):
+            wrong = [k for k in range(1, len(ids)) if h.logits(qbin, short, "-t", threads, "--split", f"{k},{len(ids) - k}") != want]
+            h.check(f"golden {numerics} -t {threads}: every 2-way split", not wrong, f"bits differ when cut behind tokens {wrong}" if wrong else "")
 
 
 if __name__ == "__main__":

@@ -21,6 +21,36 @@ def perplexity(h, qbin):
     return float(out.split()[1])
 
 
+PLAIN = ["--temp", "0", "--repeat-penalty", "1", "--presence-penalty", "0"]
+
+
+def answer(h, name, qbin, case, prompt, limit, *options):
+    """One continuation: its text to the last byte, how many tokens it has and why it ends. A stated answer ends with an end token, which is counted
+    and not printed, or was cut at the number of tokens it has."""
+    p = h.tool("qrun", qbin, *options, *PLAIN, "-n", limit, "--timing=json", "-p", prompt)
+    want = case["text"].removesuffix("<|im_end|>").removesuffix("<|endoftext|>")
+    reason = "length" if want == case["text"] else "stop"
+    got = p.stdout.decode()
+    h.check(name, p.returncode == 0 and got == want, "" if got == want else f"got {got!r}, want {want!r}")
+    t = json.loads(p.stderr.decode().strip().split("\n")[-1])
+    found = (t["reason"], t["generated_tokens"], t["prompt_tokens"])
+    stated = (reason, len(case["ids"]), len(case["prompt_ids"]))
+    h.check(f"{name}: end, tokens, prompt tokens", found == stated, f"{found}, stated {stated}")
+
+
+def ids(h, name, qbin, case):
+    """The stated ids, not only a text that many ids spell: behind the prompt and the ids before it, each is the highest logit."""
+    fed = case["prompt_ids"] + case["ids"][:-1]
+    with open(h.path("ids.txt"), "w") as f:
+        f.write(" ".join(map(str, fed)))
+    rows, columns, values = h.logits(qbin, h.path("ids.txt"))
+    found = []
+    for row in range(len(case["prompt_ids"]) - 1, rows):
+        logits = values[row * columns:(row + 1) * columns]
+        found.append(logits.index(max(logits)))
+    h.check(f"{name}: ids", found == case["ids"], "" if found == case["ids"] else f"{found}, stated {case['ids']}")
+
+
 def main():
     h = Harness(__doc__)
     for name, gguf, known in models():
@@ -30,16 +60,16 @@ def main():
             got, want = perplexity(h, qbin), known["perplexity"]
             h.check(f"{name} perplexity {label}", abs(got / want - 1) <= tolerance, f"{got:.4f}, stated {want:.4f}")
         for case in known["greedy"]:
-            out = h.run("qrun", f32, "--raw", "--temp", "0", "--repeat-penalty", "1", "--presence-penalty", "0", "-n", len(case["ids"]), "-p", case["prompt"])
-            want = case["text"].removesuffix("<|im_end|>").removesuffix("<|endoftext|>")
-            got = out.decode()
-            h.check(f"{name} greedy {case['prompt']!r}", got.rstrip("\n") == want.rstrip("\n"), f"got {got!r}, want {want!r}" if got.rstrip("\n") != want.rstrip("\n") else "")
+            label = f"{name} greedy {case['prompt']!r}"
+            answer(h, label, f32, case, case["prompt"], len(case["ids"]), "--raw")
+            ids(h, label, f32, case)
         for case in known["chat"]:
-            p = h.tool("qrun", f32, "--temp", "0", "--repeat-penalty", "1", "--presence-penalty", "0", "-n", "256", "--timing=json", "-p", case["user"])
-            want = case["text"].removesuffix("<|im_end|>")
-            got = p.stdout.decode()
-            h.check(f"{name} chat {case['user']!r}", p.returncode == 0 and got.rstrip("\n") == want.rstrip("\n"), f"got {got!r}, want {want!r}" if got.rstrip("\n") != want.rstrip("\n") else "")
-            h.check(f"{name} chat {case['user']!r} ends by itself", b'"stop"' in p.stderr or b'"eog"' in p.stderr, p.stderr.decode()[-300:])
+            label = f"{name} chat {case['user']!r}"
+            h.check(f"{label} is stated to end by itself", case["ends"])
+            answer(h, label, f32, case, case["user"], 256)
+            ids(h, label, f32, case)
+        ends = {case["text"].endswith(">") for case in known["greedy"]}
+        h.check(f"{name}: some stated continuations end by themselves, some were cut", ends == {True, False}, str(ends))
     h.finish()
 
 

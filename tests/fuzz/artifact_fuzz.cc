@@ -26,6 +26,7 @@ void Use(const Artifact& artifact) {
   Require(!m.programs.empty() && !m.code.empty());
   uint64_t sum = 0;
   for (size_t i = 0; i < m.code.size(); ++i) {
+    Require(m.code[i].section < artifact.sections().size());
     if (m.code[i].target != "cpu") continue;
     const std::span<const uint8_t> code = artifact.code(i);
     for (size_t k = 0; k < m.programs.size(); ++k) {
@@ -39,6 +40,9 @@ void Use(const Artifact& artifact) {
   for (const qrt::StateInfo& s : m.states) {
     const uint64_t area = s.kind == qrt::StateKind::kKv ? m.kv_bytes_per_token : m.state_bytes;
     Require(s.offset <= area && s.bytes <= area - s.offset);
+    uint64_t shape = qrt::Bytes(s.element);
+    for (const uint64_t extent : s.shape) shape *= extent;
+    Require(s.kind == qrt::StateKind::kKv ? s.bytes == 2 * shape : s.bytes >= shape);
   }
   if (artifact.tokenizer()) {
     const qrt::TokenizerTables& t = *artifact.tokenizer();

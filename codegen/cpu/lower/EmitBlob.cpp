@@ -116,12 +116,18 @@ void internalize(Module& module, ArrayRef<std::string> entries) {
   }
 }
 
-void optimize(Module& module, TargetMachine& machine) {
+bool interrupted(const BlobRequest& request) {
+  return request.interrupted && request.interrupted();
+}
+
+void optimize(const BlobRequest& request, Module& module, TargetMachine& machine) {
   LoopAnalysisManager lam;
   FunctionAnalysisManager fam;
   CGSCCAnalysisManager cgam;
   ModuleAnalysisManager mam;
-  PassBuilder builder(&machine);
+  PassInstrumentationCallbacks callbacks;
+  callbacks.registerShouldRunOptionalPassCallback([&](StringRef, Any) { return !interrupted(request); });
+  PassBuilder builder(&machine, PipelineTuningOptions(), std::nullopt, &callbacks);
   builder.registerModuleAnalyses(mam);
   builder.registerCGSCCAnalyses(cgam);
   builder.registerFunctionAnalyses(fam);
@@ -188,7 +194,9 @@ Error translate(const BlobRequest& request, Variant& v) {
 }
 
 Error compile(const BlobRequest& request, Variant& v) {
-  optimize(*v.module, *v.machine);
+  if (interrupted(request)) return stageError("interrupted");
+  optimize(request, *v.module, *v.machine);
+  if (interrupted(request)) return stageError("interrupted");
   for (const Function& f : *v.module)
     if (f.isDeclaration() && !f.isIntrinsic() && !f.use_empty())
       return stageError("unresolved symbol '" + f.getName() + "'");
@@ -224,6 +232,8 @@ Expected<std::vector<std::vector<uint8_t>>> emitBlobs(const BlobRequest& request
   work();
   for (std::thread& thread : pool) thread.join();
 
+  if (interrupted(request))
+    return createStringError(std::make_error_code(std::errc::operation_canceled), "interrupted");
   std::vector<std::vector<uint8_t>> blobs;
   for (const auto& v : variants) {
     if (!v->error.empty()) return stageError(StringRef(v->isa->name) + ": " + v->error);

@@ -3,6 +3,7 @@
 #define QCC_CODEGEN_CPU_LOWER_EMITBLOB_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ struct BlobRequest {
   std::vector<Isa> isas;
   std::vector<std::string> entries;  // step functions in manifest order
   std::string dumpDir;  // if not empty: <dumpDir>/<isa>.ll (optimised) and <isa>.s are written there
+  // Asked before every pass, from all threads. Once it is true the passes that are left are skipped and the
+  // error is std::errc::operation_canceled. May be empty.
+  std::function<bool()> interrupted;
 };
 
 // For each ISA level, in the order asked: links the kernels' bitcode, inlines and optimises, generates code,

@@ -11,13 +11,16 @@ namespace {
 enum Op : uint32_t {
   kOpExecutionMode = 16,
   kOpCapability = 17,
+  kOpTypeBool = 20,
   kOpTypeInt = 21,
   kOpTypeFloat = 22,
   kOpTypeVector = 23,
+  kOpTypeMatrix = 24,
   kOpTypeArray = 28,
   kOpTypeStruct = 30,
   kOpTypePointer = 32,
   kOpConstant = 43,
+  kOpSpecConstant = 50,
   kOpVariable = 59,
   kOpDecorate = 71,
   kOpMemberDecorate = 72
@@ -137,14 +140,17 @@ class Module {
         if (words.size() == 4 && words[2] == kOffset) offsets_[{words[0], words[1]}] = words[3];
         break;
       case kOpConstant:
+      case kOpSpecConstant:  // nothing specialises it: it has its default
         if (words.size() == 3) constants_[words[1]] = words[2];
         break;
       case kOpVariable:
         variables_.emplace_back(words[0], words[2]);
         break;
+      case kOpTypeBool:
       case kOpTypeInt:
       case kOpTypeFloat:
       case kOpTypeVector:
+      case kOpTypeMatrix:
       case kOpTypeArray:
       case kOpTypeStruct:
       case kOpTypePointer:
@@ -164,9 +170,12 @@ class Module {
       case kOpTypeInt:
       case kOpTypeFloat:
         return o[1] / 8;
+      case kOpTypeBool:
+        return 4;
       case kOpTypePointer:
         return 8;
       case kOpTypeVector:
+      case kOpTypeMatrix:  // of columns
         return uint64_t{o[2]} * Bytes(o[1]);
       case kOpTypeArray: {
         // Arrays in workgroup memory have no stride.

@@ -24,6 +24,9 @@ constexpr int kKeySlice = 2 * kPiece;      // elements
 constexpr int kKeyStride = kKeySlice + 1;  // odd: threads of a team read different banks
 constexpr int kValueSlice = kTile;         // columns
 constexpr int kWeightStride = kTile + 1;
+// Workgroups of one block, for when each of its rows is of another sequence. In a prompt, where all are of
+// one, the others end at once.
+constexpr int kMaxSharers = 8;
 constexpr int kUnroll = 2;  // of the inner loops: more is only size, drivers unroll by themselves
 
 int CeilDiv(int a, int b) {
@@ -38,8 +41,9 @@ struct Block {
     head_blocks = CeilDiv(s.group(), queries);
     heads = CeilDiv(s.group(), head_blocks);
     rows = queries / heads;
+    sharers = std::min(rows, kMaxSharers);
   }
-  int queries_each, queries, head_blocks, heads, rows;
+  int queries_each, queries, head_blocks, heads, rows, sharers;
 };
 
 void EmitBlock(Builder& b, const AttentionSpec& s) {
@@ -309,9 +313,10 @@ void EmitBlock(Builder& b, const AttentionSpec& s) {
       }
     };
 
-    // The block's rows may belong to several sequences: one pass over the cache of each.
+    // The block's rows may belong to several sequences: one pass over the cache of each, which writes only
+    // that sequence's rows. The workgroups of a block share the passes.
     const Val last_row = MinS(row0 + w.rows, n_rows) - 1;
-    b.For(RowSeq(step, row0), RowSeq(step, last_row) + 1, b.I32(1), pass);
+    b.For(RowSeq(step, row0) + b.BlockZ(), RowSeq(step, last_row) + 1, b.I32(w.sharers), pass);
   };
   b.If(LtS(row0, n_rows), compute);
 }
@@ -329,6 +334,7 @@ std::vector<Launch> BlockAttention(const AttentionSpec& s, const Dispatch& d, Ex
   launch.workgroup_size = kThreads;
   launch.grid[0] = static_cast<uint32_t>(row_blocks);
   launch.grid[1] = static_cast<uint32_t>(s.kv.kv_heads * w.head_blocks);
+  launch.grid[2] = static_cast<uint32_t>(w.sharers);
   launch.args = {StepArg(expansion),
                  StepSeqsArg(expansion),
                  d.arg("q"),

@@ -11,6 +11,7 @@ namespace qcc::gpu {
 namespace {
 
 constexpr int kThreads = 128;
+constexpr int64_t kMaxGridX = 65535;  // what every Vulkan device has (maxComputeWorkGroupCount)
 
 // out[i] = fn(a[i], b[i]) over the elements of the step's rows; `out` may be `b`.
 Launch Elementwise(const std::string& name, const Dispatch& dispatch, Expansion& expansion, const Arg& a,
@@ -23,7 +24,8 @@ Launch Elementwise(const std::string& name, const Dispatch& dispatch, Expansion&
   launch.emit = [width, fn](Builder& b) {
     const Val first = b.Arg(0), second = b.Arg(1), result = b.Arg(2);
     const Val count = StepRows(b.Arg(3)) * b.Truncate(b.Arg(4));
-    const Val element = (b.BlockX() * kThreads + b.Thread()) * width;
+    const Val block = b.BlockY() * b.Truncate(b.Arg(5)) + b.BlockX();
+    const Val element = (block * kThreads + b.Thread()) * width;
     b.If(LtS(element, count), [&] {
       const Val at = element << 2;
       if (width == 1) {
@@ -37,8 +39,10 @@ Launch Elementwise(const std::string& name, const Dispatch& dispatch, Expansion&
     });
   };
   const int64_t elements = rows * cols;
-  launch.grid[0] = static_cast<uint32_t>(plan::align_up(elements, kThreads * width) / (kThreads * width));
-  launch.args = {a, b, out, StepArg(expansion), Number(static_cast<uint64_t>(cols))};
+  const int64_t blocks = plan::align_up(elements, kThreads * width) / (kThreads * width);
+  launch.grid[1] = static_cast<uint32_t>(plan::align_up(blocks, kMaxGridX) / kMaxGridX);
+  launch.grid[0] = static_cast<uint32_t>(plan::align_up(blocks, launch.grid[1]) / launch.grid[1]);
+  launch.args = {a, b, out, StepArg(expansion), Number(static_cast<uint64_t>(cols)), Number(launch.grid[0])};
   launch.read_bytes = static_cast<uint64_t>(8 * elements);
   launch.write_bytes = static_cast<uint64_t>(4 * elements);
   return launch;

@@ -59,6 +59,7 @@ class CooperativeTile {
   Val RowAt(Val row) const {
     return MinS(first_row_ + row, args_.rows - 1) * static_cast<double>(spec_.x_row_bytes());
   }
+  void EmitRows();
   Val ThreadRow(int i) const { return slot_ + kSlots * i; }
   void StageCodes(Val chunk);
   ChunkNumbers ReadNumbers(Val chunk) const;
@@ -190,6 +191,11 @@ std::vector<Val> CooperativeTile::Part(Val low, Val high) {
 }
 
 void CooperativeTile::Emit() {
+  // A step may have fewer rows than the bucket, down to none: then there is no row to repeat.
+  b_.If(LtS(first_row_, args_.rows), [&] { EmitRows(); });
+}
+
+void CooperativeTile::EmitRows() {
   const std::vector<Val> zero(kGroups * kRowsEach, b_.F32(0.f));
   const auto add_part = [&](Val part, const std::vector<Val>& carried) {
     std::vector<Val> sums = Part(PartLow(spec_, part), PartHigh(spec_, part));

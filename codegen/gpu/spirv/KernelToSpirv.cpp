@@ -492,7 +492,10 @@ FailureOr<OwningOpRef<spirv::ModuleOp>> convertKernelToSpirv(mlir::gpu::GPUFuncO
   if (failed(convertTheRest(*module))) return failure();
 
   module->walk([&](Operation* op) {
-    if (isa<spirv::FAddOp, spirv::FSubOp, spirv::FMulOp>(op)) op->setAttr("no_contraction", b.getUnitAttr());
+    // Fma too: without the decoration a driver may take two for one with another rounding, and Mesa's does.
+    if (isa<spirv::FAddOp, spirv::FSubOp, spirv::FMulOp, spirv::GLFmaOp>(op)) {
+      op->setAttr("no_contraction", b.getUnitAttr());
+    }
   });
   SmallVector<Attribute> interface;
   module->walk([&](spirv::GlobalVariableOp variable) { interface.push_back(SymbolRefAttr::get(variable)); });

@@ -172,6 +172,9 @@ def Hir_SliceOp : Hir_InferredOp<"slice", [Pure]> {
 }
 def Hir_ConcatOp : Hir_InferredOp<"concat", [Pure]> {
   let summary = "lhs, then rhs, along the last dimension: what the MTP block feeds its first projection";
+  let description = [{
+    lhs: [rows, a], rhs: [rows, b] with equal rows; result: [rows, a + b], row by row the features of lhs, then those of rhs.
+  }];
   let arguments = (ins Hir_Rows2D:$lhs, Hir_Rows2D:$rhs);
   let results = (outs Hir_Rows2D:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs)";
@@ -293,6 +296,9 @@ def Hir_GroupOp : Hir_Op<"group", [SingleBlock, RecursiveMemoryEffects]> {
 }
 def Hir_YieldOp : Op<Hir_Dialect, "yield", [Pure, Terminator, ReturnLike, ParentOneOf<["GroupOp"]>]> {
   let summary = "results of a group";
+  let description = [{
+    Ends the region of a `hir.group`; the values are the results of the group, in number, order and type.
+  }];
   let arguments = (ins Variadic<AnyType>:$values);
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
 }

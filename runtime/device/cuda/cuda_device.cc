@@ -7,6 +7,7 @@
 
 #include "runtime/device/cuda/cuda_driver.h"
 #include "runtime/device/cuda/cuda_graphs.h"
+#include "runtime/device/cuda/cuda_pacing.h"
 #include "runtime/device/gpu/gpu_step_block.h"
 
 namespace qrt {
@@ -51,6 +52,7 @@ class CudaDevice final : public Device {
   uint64_t scratch_bytes() const override { return scratch_bytes_; }
   uint64_t device_weight_bytes() const override { return weight_bytes_; }
   bool samples() const override { return samples_; }
+  uint32_t MostRows(uint64_t context) const override { return graphs_->MostRows(context); }
   DeviceResult Run(const StepRequest& step) override;
   DeviceResult Allocate(uint64_t bytes, DeviceBuffer* buffer) override;
   void Free(DeviceBuffer* buffer) override;
@@ -59,7 +61,10 @@ class CudaDevice final : public Device {
   DeviceResult Write(std::span<const CopyRange> ranges) override;
   const DeviceBuffer& arena() const override { return arena_; }
   DeviceCounters counters() const override { return counters_; }
-  std::string last_error() const override { return last_error_ != kSuccess ? driver_.Text(last_error_) : ""; }
+  std::string last_error() const override {
+    if (refused_ != nullptr) return refused_;
+    return last_error_ != kSuccess ? driver_.Text(last_error_) : "";
+  }
 
  private:
   Status MakeContext();
@@ -67,9 +72,14 @@ class CudaDevice final : public Device {
   Status Place(const GpuCode& code, std::span<const uint8_t> weights, const CudaOptions& options);
   Status Upload(CUdeviceptr to, std::span<const uint8_t> from, const CudaOptions& options);
   Status TakeMemory(const char* what, uint64_t bytes, CUdeviceptr* address);
-  CUresult RunStep(const StepRequest& step);
+  CUresult RunStep(const StepRequest& step, std::span<const cuda::CUgraphExec> graphs);
   CUresult Finish() { return driver_.call.StreamSynchronize(stream_); }
   DeviceResult Settle(CUresult result);
+  // The request cannot be: a bug of the caller, and nothing was started.
+  DeviceResult Refuse(const char* what) {
+    refused_ = what;
+    return DeviceResult::kFailed;
+  }
 
   cuda::Driver driver_;
   const CudaDeviceInfo info_;
@@ -77,6 +87,7 @@ class CudaDevice final : public Device {
   uint64_t code_bytes_ = 0, scratch_bytes_ = 0, weight_bytes_ = 0;
   bool samples_ = false;
   uint32_t max_rows_ = 0;
+  std::vector<uint32_t> out_rows_;  // most rows of logits of each program; 0 for prefill
   uint64_t logits_row_bytes_ = 0;
   cuda::CUcontext context_ = nullptr;
   cuda::CUmodule module_ = nullptr;
@@ -89,6 +100,7 @@ class CudaDevice final : public Device {
   DeviceCounters counters_;
   bool lost_ = false;
   CUresult last_error_ = kSuccess;
+  const char* refused_ = nullptr;  // why the last step was
 };
 
 CudaDevice::~CudaDevice() {
@@ -117,6 +129,9 @@ Status CudaDevice::Init(const Artifact& artifact, size_t variant, const CudaOpti
   max_rows_ = code->max_rows;
   logits_row_bytes_ = uint64_t{manifest.model.logits_stride} * sizeof(float);
   samples_ = code->Samples(manifest);
+  for (const ProgramInfo& program : manifest.programs) {
+    out_rows_.push_back(program.phase == Phase::kPrefill ? 0 : program.rows);
+  }
 
   QRT_RETURN_IF_ERROR(MakeContext());
   const Current current(driver_.call, context_);
@@ -124,8 +139,9 @@ Status CudaDevice::Init(const Artifact& artifact, size_t variant, const CudaOpti
   std::vector<cuda::CUfunction> functions;
   QRT_RETURN_IF_ERROR(LoadKernels(*code, &functions));
   QRT_RETURN_IF_ERROR(Place(*code, artifact.weights(variant), options));
-  Result<std::unique_ptr<CudaGraphs>> graphs = CudaGraphs::Record(
-      driver_, stream_, *code, manifest, functions, spaces_, options.max_dispatch_ms, info_.bytes_per_second);
+  const CudaPacing pacing(info_.bytes_per_second, options.max_dispatch_ms);
+  Result<std::unique_ptr<CudaGraphs>> graphs =
+      CudaGraphs::Record(driver_, stream_, *code, manifest, functions, spaces_, pacing);
   if (!graphs.ok()) return graphs.status();
   graphs_ = std::move(*graphs);
   return Status();
@@ -143,7 +159,9 @@ Status CudaDevice::MakeContext() {
   cuda::CUcontext popped = nullptr;
   driver_.call.CtxPopCurrent(&popped);
   const Current current(driver_.call, context_);
-  result = driver_.call.StreamCreate(&stream_, cuda::kStreamNonBlocking);
+  // Else the stream would belong to whatever context the caller's thread has.
+  result = current.result();
+  if (result == kSuccess) result = driver_.call.StreamCreate(&stream_, cuda::kStreamNonBlocking);
   return result == kSuccess ? Status() : driver_.Error(result, "cuStreamCreate");
 }
 
@@ -230,6 +248,7 @@ Status CudaDevice::Upload(CUdeviceptr to, std::span<const uint8_t> from, const C
 
 DeviceResult CudaDevice::Settle(CUresult result) {
   if (result == kSuccess) return DeviceResult::kOk;
+  refused_ = nullptr;
   last_error_ = result;
   if (cuda::Driver::Lost(result)) lost_ = true;
   if (lost_) return DeviceResult::kLost;
@@ -238,12 +257,28 @@ DeviceResult CudaDevice::Settle(CUresult result) {
 
 DeviceResult CudaDevice::Run(const StepRequest& step) {
   if (lost_) return DeviceResult::kLost;
-  if (!FitsStepBlock(step, max_rows_)) return DeviceResult::kRefused;
+  if (step.program >= out_rows_.size() || !FitsStepBlock(step, max_rows_) ||
+      step.n_out > out_rows_[step.program]) {
+    return Refuse("the step does not fit its program");
+  }
+  CudaGraphs::After after = CudaGraphs::After::kNothing;
+  if (step.chosen != nullptr && step.n_out != 0) {
+    after = step.samples != nullptr ? CudaGraphs::After::kDraw : CudaGraphs::After::kGreedy;
+  }
+  uint64_t context = 0;
+  for (int64_t s = 0; s < step.n_seqs; ++s) {
+    context = std::max(context, static_cast<uint64_t>(step.seqs[s].past + step.seqs[s].row_count));
+  }
+  const std::span<const cuda::CUgraphExec> graphs = graphs_->Of(step.program, after, context);
+  if (after != CudaGraphs::After::kNothing && graphs.empty()) {
+    return Refuse("the artifact has no kernels to choose so many tokens");
+  }
+  refused_ = nullptr;
   const Current current(driver_.call, context_);
-  return Settle(current.result() == kSuccess ? RunStep(step) : current.result());
+  return Settle(current.result() == kSuccess ? RunStep(step, graphs) : current.result());
 }
 
-CUresult CudaDevice::RunStep(const StepRequest& step) {
+CUresult CudaDevice::RunStep(const StepRequest& step, std::span<const cuda::CUgraphExec> graphs) {
   const cuda::Functions& call = driver_.call;
   const CUdeviceptr block = spaces_[static_cast<size_t>(GpuSpace::kStep)];
   const GpuStepRanges written = WriteStepBlock(step, max_rows_, step_block_);
@@ -253,11 +288,7 @@ CUresult CudaDevice::RunStep(const StepRequest& step) {
     if (range.bytes == 0) continue;
     result = call.MemcpyHtoDAsync(block + range.offset, step_block_ + range.offset, range.bytes, stream_);
   }
-  CudaGraphs::After after = CudaGraphs::After::kNothing;
-  if (step.chosen != nullptr) {
-    after = step.samples != nullptr ? CudaGraphs::After::kDraw : CudaGraphs::After::kGreedy;
-  }
-  for (cuda::CUgraphExec graph : graphs_->Of(step.program, after)) {
+  for (cuda::CUgraphExec graph : graphs) {
     if (result != kSuccess) break;
     result = call.GraphLaunch(graph, stream_);
     ++counters_.submissions;
@@ -284,6 +315,7 @@ CUresult CudaDevice::RunStep(const StepRequest& step) {
 DeviceResult CudaDevice::Allocate(uint64_t bytes, DeviceBuffer* buffer) {
   *buffer = {};
   if (lost_) return DeviceResult::kLost;
+  if (bytes == 0) return DeviceResult::kOk;  // the driver refuses to allocate nothing
   if (bytes > std::numeric_limits<size_t>::max()) return DeviceResult::kOutOfMemory;
   const Current current(driver_.call, context_);
   CUdeviceptr address = 0;
@@ -321,7 +353,8 @@ DeviceResult CudaDevice::Zero(const DeviceBuffer& buffer) {
 DeviceResult CudaDevice::Read(std::span<const CopyRange> ranges) {
   if (lost_) return DeviceResult::kLost;
   const Current current(driver_.call, context_);
-  CUresult result = current.result();
+  if (current.result() != kSuccess) return Settle(current.result());
+  CUresult result = kSuccess;
   for (const CopyRange& range : ranges) {
     if (result != kSuccess) break;
     if (range.bytes == 0) continue;
@@ -335,7 +368,8 @@ DeviceResult CudaDevice::Read(std::span<const CopyRange> ranges) {
 DeviceResult CudaDevice::Write(std::span<const CopyRange> ranges) {
   if (lost_) return DeviceResult::kLost;
   const Current current(driver_.call, context_);
-  CUresult result = current.result();
+  if (current.result() != kSuccess) return Settle(current.result());
+  CUresult result = kSuccess;
   for (const CopyRange& range : ranges) {
     if (result != kSuccess) break;
     if (range.bytes == 0) continue;

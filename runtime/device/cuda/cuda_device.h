@@ -38,8 +38,9 @@ class CudaLoader {
 };
 
 struct CudaOptions {
-  int index = 0;                 // as in ListCudaDevices
-  double max_dispatch_ms = 200;  // longest submission to aim for; <= 0: no limit
+  int index = 0;  // as in ListCudaDevices
+  double max_dispatch_ms =
+      200;  // longest launch of prefill to aim for: a watchdog kills long ones. <= 0: no limit
   std::function<void(bool warning, std::string_view line)> log;  // empty: silence
   std::function<bool(uint64_t done, uint64_t total)> progress;   // of the weights; false stops; empty: none
 };
@@ -53,7 +54,7 @@ struct CudaDeviceInfo {
   int multiprocessors = 0;
   int max_workgroup = 0;        // threads
   int max_shared_bytes = 0;     // per workgroup
-  double bytes_per_second = 0;  // of its memory, by its data sheet
+  double bytes_per_second = 0;  // of its memory, by its data sheet; a low guess where the driver does not say
   bool usable = false;
   std::string why_not;
 };
@@ -69,8 +70,7 @@ Result<size_t> ChooseCudaCode(const Manifest& manifest, const CudaDeviceInfo& de
 
 // Uploads the weights, lets the driver compile the kernels and records the programs as graphs. Nothing of the
 // artifact is used afterwards. Errors: those of ListCudaDevices and GpuCode::Read; Q5010 the device was lost,
-// Q5014 no such index, Q5015 the model does not fit the device, Q5016 stopped by `progress`, Q6001 out of
-// device memory.
+// Q5014 no such index, Q5016 stopped by `progress`, Q6001 out of device memory.
 Result<std::unique_ptr<Device>> CreateCudaDevice(const Artifact& artifact, size_t variant,
                                                  const CudaOptions& options, const CudaLoader& loader);
 

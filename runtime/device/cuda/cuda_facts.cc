@@ -1,6 +1,8 @@
 // What CUDA devices there are and what they can run.
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <string>
 
 #include "runtime/device/cuda/cuda_driver.h"
@@ -8,7 +10,8 @@
 namespace qrt {
 
 Result<CudaLoader> CudaLoader::Open() {
-  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  // Never unmapped: nothing undoes cuInit, and the driver's own threads may outlive the last context.
+  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library == nullptr) {
     return Status(Code::kDeviceUnsupported, 5012, "CUDA is not installed: no libcuda.so.1", "device cuda",
                   "install NVIDIA's driver");
@@ -52,6 +55,10 @@ std::string Driver::Text(CUresult result) const {
 }
 
 bool Driver::Lost(CUresult result) {
+  // After these every call of the context fails: NVLink, a contained fault, the tensor memory's checks, the
+  // MPS server.
+  constexpr CUresult kOthers[] = {220, 226, 721, 810};
+  if (std::find(std::begin(kOthers), std::end(kOthers), result) != std::end(kOthers)) return true;
   return result == kEccUncorrectable || (result >= kIllegalAddress && result <= kLaunchFailed &&
                                          result != 701 /* out of launch resources */ && result != 704 &&
                                          result != 705 /* peer access */ && result != 708);
@@ -72,6 +79,26 @@ Status Driver::Error(CUresult result, std::string_view what) const {
 
 using cuda::CUdevice;
 using cuda::CUresult;
+
+namespace {
+
+// Where the driver does not know the memory's clock or width: less than known devices have, from 5.2 (L4) and
+// 8 (T4, RTX 4090) to 36 (H200) GB/s for each of its multiprocessors.
+constexpr double kLeastBytesPerMultiprocessor = 5e9;
+
+double MemoryBytesPerSecond(const cuda::Functions& call, CUdevice device, int multiprocessors) {
+  // Deprecated with CUDA 13: drivers answer 0 for some devices, and may come to refuse. The device is none
+  // the worse.
+  const auto attribute = [&](int which) {
+    int value = 0;
+    return call.DeviceGetAttribute(&value, which, device) == cuda::kSuccess ? std::max(value, 0) : 0;
+  };
+  // Double data rate: two transfers per clock.
+  const double told = 2e3 * attribute(cuda::kMemoryClockKhz) * attribute(cuda::kMemoryBusBits) / 8;
+  return told > 0 ? told : kLeastBytesPerMultiprocessor * std::max(multiprocessors, 1);
+}
+
+}  // namespace
 
 Result<std::vector<CudaDeviceInfo>> ListCudaDevices(const CudaLoader& loader) {
   Result<cuda::Driver> driver = cuda::Driver::Load(loader);
@@ -106,8 +133,7 @@ Result<std::vector<CudaDeviceInfo>> ListCudaDevices(const CudaLoader& loader) {
     info.multiprocessors = attribute(cuda::kMultiprocessors);
     info.max_workgroup = attribute(cuda::kMaxThreadsPerBlock);
     info.max_shared_bytes = attribute(cuda::kMaxSharedPerBlock);
-    // Double data rate: two transfers per clock.
-    info.bytes_per_second = 2e3 * attribute(cuda::kMemoryClockKhz) * attribute(cuda::kMemoryBusBits) / 8;
+    info.bytes_per_second = MemoryBytesPerSecond(call, device, info.multiprocessors);
     info.usable = result == cuda::kSuccess;
     if (!info.usable) info.why_not = driver->Text(result);
     devices.push_back(std::move(info));

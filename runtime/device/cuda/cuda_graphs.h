@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "runtime/artifact/manifest.h"
 #include "runtime/base/status.h"
 #include "runtime/device/cuda/cuda_driver.h"
+#include "runtime/device/cuda/cuda_pacing.h"
 #include "runtime/device/gpu/gpu_code.h"
 
 namespace qrt {
@@ -21,32 +23,41 @@ class CudaGraphs {
   // What follows the program's rows of logits in the same graph.
   enum class After : uint8_t { kNothing, kGreedy, kDraw };
 
-  // One graph per program, and for those that give logits one with each kind of sampling behind it; a program
-  // that is estimated to take longer than `max_ms` (<= 0: no limit) is cut into several. `functions`: one per
-  // kernel; `spaces`: the address of each. Errors: Q5010, Q5011, Q6001.
+  // One graph per decode and head program, and one with each kind of sampling behind it; a prefill program is
+  // cut where `pacing` finds it too long, once for each range of contexts that needs other cuts. `functions`:
+  // one per kernel; `spaces`: the address of each. Errors: Q5010, Q5011, Q6001.
   static Result<std::unique_ptr<CudaGraphs>> Record(const cuda::Driver& driver, cuda::CUstream stream,
                                                     const GpuCode& code, const Manifest& manifest,
                                                     const std::vector<cuda::CUfunction>& functions,
                                                     const std::array<cuda::CUdeviceptr, kGpuSpaces>& spaces,
-                                                    double max_ms, double bytes_per_second);
+                                                    const CudaPacing& pacing);
   ~CudaGraphs();
   CudaGraphs(const CudaGraphs&) = delete;
   CudaGraphs& operator=(const CudaGraphs&) = delete;
 
-  // To be launched one behind the other. Sampling is recorded for decode and head programs only.
-  std::span<const cuda::CUgraphExec> Of(uint32_t program, After after) const {
-    return programs_[program][static_cast<size_t>(after)];
-  }
+  // To be launched one behind the other by a step whose longest sequence will hold `context` tokens. Empty:
+  // there is no such sampling behind this program.
+  std::span<const cuda::CUgraphExec> Of(uint32_t program, After after, uint64_t context) const;
+
+  // See Device.
+  uint32_t MostRows(uint64_t context) const { return MostPrefillRows(prefills_, context); }
 
  private:
   explicit CudaGraphs(const cuda::Driver& driver) : driver_(driver) {}
 
-  using Sequence = std::vector<const GpuDispatch*>;
+  struct Cut {
+    double most_context;  // as in CudaCut
+    std::vector<cuda::CUgraphExec> graphs;
+  };
+  // By After; rising most_context.
+  using Program = std::array<std::vector<Cut>, 3>;
   struct Recording;
-  Status Add(const Recording& recording, const Sequence& dispatches, std::vector<cuda::CUgraphExec>* out);
+  Status Add(const Recording& recording, std::initializer_list<std::span<const GpuDispatch>> sequence,
+             Cut* out);
 
   const cuda::Driver& driver_;
-  std::vector<std::array<std::vector<cuda::CUgraphExec>, 3>> programs_;
+  std::vector<Program> programs_;
+  std::vector<CudaPrefill> prefills_;
 };
 
 }  // namespace qrt

@@ -8,6 +8,7 @@
 #include "runtime/abi/gpu_code_generated.h"
 #include "runtime/abi/gpu_step.h"
 #include "runtime/base/checked.h"
+#include "runtime/base/hash.h"
 
 namespace qrt {
 namespace {
@@ -26,7 +27,7 @@ constexpr uint64_t kMaxMemory = uint64_t{1} << 40;
 
 constexpr uint32_t kSpirvMagic = 0x07230203;
 constexpr size_t kSpirvHeaderWords = 5;
-constexpr uint32_t kOpEntryPoint = 15, kGlCompute = 5;
+constexpr uint32_t kOpEntryPoint = 15, kGlCompute = 5, kOpExecutionMode = 16, kLocalSize = 17;
 
 constexpr const char* kSpaceNames[kGpuSpaces] = {"immediate", "weights",   "arena",   "step",
                                                  "logits",    "constants", "results", "scratch"};
@@ -36,11 +37,13 @@ uint64_t AddUpTo(uint64_t a, uint64_t b) {
   return sum.ok() ? sum.value() : std::numeric_limits<uint64_t>::max();
 }
 
-// Walks a module's instructions. Empty: it has the compute entry point; else what is wrong.
-std::string SpirvProblem(std::span<const uint32_t> words, const std::string& entry) {
+// Walks a module's instructions. Empty: it has the compute entry point, for workgroups of `threads` x 1 x 1;
+// else what is wrong.
+std::string SpirvProblem(std::span<const uint32_t> words, const std::string& entry, uint32_t threads) {
   if (words.size() <= kSpirvHeaderWords) return std::to_string(4 * words.size()) + " bytes";
   if (words[0] != kSpirvMagic) return "a module without SPIR-V's mark";
-  bool found = false;
+  bool found = false, sized = false;
+  uint32_t id = 0;
   for (size_t at = kSpirvHeaderWords; at < words.size();) {
     const size_t length = words[at] >> 16;
     if (length == 0 || length > words.size() - at) {
@@ -50,11 +53,25 @@ std::string SpirvProblem(std::span<const uint32_t> words, const std::string& ent
       const char* name = reinterpret_cast<const char*>(&words[at + 3]);
       const size_t room = 4 * (length - 3);
       const size_t size = strnlen(name, room);
-      found = found || (size < room && entry == std::string_view(name, size));
+      if (size < room && entry == std::string_view(name, size)) {
+        found = true;
+        id = words[at + 2];
+      }
+    }
+    // After all entry points in a module's layout.
+    if ((words[at] & 0xffff) == kOpExecutionMode && length == 6 && found && words[at + 1] == id &&
+        words[at + 2] == kLocalSize) {
+      sized = words[at + 3] == threads && words[at + 4] == 1 && words[at + 5] == 1;
+      if (!sized) {
+        return "a module for workgroups of " + std::to_string(words[at + 3]) + " x " +
+               std::to_string(words[at + 4]) + " x " + std::to_string(words[at + 5]) +
+               " threads instead of " + std::to_string(threads);
+      }
     }
     at += length;
   }
-  return found ? "" : "a module without a compute entry point of that name";
+  if (!found) return "a module without a compute entry point of that name";
+  return sized ? "" : "a module that does not say its workgroups' size";
 }
 
 class Reader {
@@ -158,7 +175,7 @@ class Reader {
       kernel.shared_bytes = k->shared_bytes();
       if (cuda) continue;
       if (k->spirv() != nullptr) kernel.spirv = {k->spirv()->data(), k->spirv()->size()};
-      const std::string problem = SpirvProblem(kernel.spirv, kernel.entry);
+      const std::string problem = SpirvProblem(kernel.spirv, kernel.entry, kernel.workgroup_size);
       if (!problem.empty()) {
         return Bad(field + ".spirv", problem, "a SPIR-V module with the entry point '" + kernel.entry + "'");
       }
@@ -257,9 +274,19 @@ GpuCost& GpuCost::operator+=(const GpuCost& other) {
 
 Result<GpuCode> GpuCode::Read(const Artifact& artifact, size_t variant, GpuTarget target) {
   const CodeInfo& info = artifact.manifest().code[variant];
-  return Read(artifact.code(variant), artifact.manifest(), artifact.weights(variant).size(), target,
-              artifact.path() + ", section " + std::to_string(info.section) + " (code for " + info.target +
-                  ", " + info.isa + ")");
+  const std::string where = artifact.path() + ", section " + std::to_string(info.section) + " (code for " +
+                            info.target + ", " + info.isa + ")";
+  const std::span<const uint8_t> mapped = artifact.code(variant);
+  const auto copy = std::make_shared<std::vector<uint64_t>>((mapped.size() + 7) / 8);
+  const std::span<uint8_t> bytes(reinterpret_cast<uint8_t*>(copy->data()), mapped.size());
+  std::copy(mapped.begin(), mapped.end(), bytes.begin());
+  if (HashOf(bytes) != artifact.code_hash(variant)) {
+    return Status(Code::kArtifactCorrupt, 5004, "the GPU code is not what was checked: the file has changed",
+                  where, "compile or copy the artifact again, and replace artifacts by rename");
+  }
+  Result<GpuCode> code = Read(bytes, artifact.manifest(), artifact.weights(variant).size(), target, where);
+  if (code.ok()) code->section = copy;
+  return code;
 }
 
 Result<GpuCode> GpuCode::Read(std::span<const uint8_t> section, const Manifest& manifest,

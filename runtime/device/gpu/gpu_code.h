@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -46,7 +47,8 @@ struct GpuKernel {
   uint32_t workgroup_size;  // 1 .. 1024
   uint32_t n_args;          // 0 .. kMaxGpuArgs
   uint32_t shared_bytes;
-  std::span<const uint32_t> spirv;  // Vulkan: a module with a compute entry point `entry`; in the section
+  std::span<const uint32_t>
+      spirv;  // Vulkan: a module with a compute entry point `entry` of workgroup_size; in the section
 };
 
 // What a full bucket costs. Sums do not overflow: they stop at the largest number.
@@ -80,6 +82,8 @@ struct GpuSampleProgram {
 };
 
 struct GpuCode {
+  // What the spans below point into, where it is this code's own: 8-byte words of the section.
+  std::shared_ptr<const std::vector<uint64_t>> section;
   uint32_t max_rows = 0;  // no program of the manifest has more
   std::vector<GpuKernel> kernels;
   std::vector<GpuProgram> programs;  // as many as the manifest has, in its order
@@ -91,13 +95,13 @@ struct GpuCode {
 
   uint64_t bytes(GpuSpace space) const { return space_bytes[static_cast<size_t>(space)]; }
 
-  // Reads the code of manifest().code[variant] of an artifact, which must outlive the result. Nothing in the
-  // section is trusted: indices, ranges, counts and the outline of each SPIR-V module are checked. Errors:
-  // Q4017 (made for another interface), Q4023 (not a FlatBuffer of its schema), Q4024 (a field that cannot
-  // be).
+  // Reads the code of manifest().code[variant] of an artifact from a copy that is hashed again: the file may
+  // change after it was verified. Nothing in the section is trusted: indices, ranges, counts and the outline
+  // of each SPIR-V module are checked. Errors: Q4017 (made for another interface), Q4023 (not a FlatBuffer of
+  // its schema), Q4024 (a field that cannot be), Q5004 (not the code that was verified).
   static Result<GpuCode> Read(const Artifact& artifact, size_t variant, GpuTarget target);
 
-  // The same over a section's bytes. `where` names it in messages.
+  // The same over a section's bytes, which must outlive the result. `where` names it in messages.
   static Result<GpuCode> Read(std::span<const uint8_t> section, const Manifest& manifest,
                               uint64_t weights_bytes, GpuTarget target, const std::string& where);
 

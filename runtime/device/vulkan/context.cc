@@ -74,7 +74,9 @@ uint64_t VulkanBuffer::Address() const {
 
 VkResult VulkanBuffer::Allocate(VulkanContext* context, VulkanMemoryKind kind, uint64_t bytes) {
   Free();
-  if (bytes > context->max_buffer_bytes() || context->allocations_ >= context->facts().max_allocations) {
+  // Above maxMemoryAllocationSize a driver may still succeed: only it can tell.
+  const uint64_t most = context->facts().max_buffer_bytes;
+  if (most < kSlack || bytes > most - kSlack || context->allocations_ >= context->facts().max_allocations) {
     return VK_ERROR_OUT_OF_DEVICE_MEMORY;
   }
   context_ = context;
@@ -110,7 +112,8 @@ VkResult VulkanBuffer::Import(VulkanContext* context, const uint8_t* from, uint6
   }
   constexpr VkExternalMemoryHandleTypeFlagBits kHandle =
       VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
-  // Kernels only read weights: the mapping is read-only, and a driver that minds says so here.
+  // Kernels only read weights: the mapping is read-only, and a driver that minds says so here; can_import()
+  // leaves out those that say so too late.
   void* host = reinterpret_cast<void*>(begin);
   context_ = context;
   VkMemoryHostPointerPropertiesEXT pointer{VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT};
@@ -231,8 +234,13 @@ int VulkanContext::MemoryType(VulkanMemoryKind kind, uint32_t types) const {
 bool VulkanContext::can_import() const {
   // Files are mapped in pages of the machine: with a larger alignment more would be imported than is mapped.
   const long page = sysconf(_SC_PAGESIZE);
-  return unified_ && vk_.GetMemoryHostPointerPropertiesEXT != nullptr && facts_.import_alignment != 0 &&
-         page > 0 && static_cast<uint64_t>(page) % facts_.import_alignment == 0;
+  // Intel's accept a read-only mapping; i915 then pins its pages for writing at the first submission, fails,
+  // and the device is lost.
+  const bool loses_device = facts_.driver_id == VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA ||
+                            facts_.driver_id == VK_DRIVER_ID_INTEL_PROPRIETARY_WINDOWS;
+  return unified_ && !loses_device && vk_.GetMemoryHostPointerPropertiesEXT != nullptr &&
+         facts_.import_alignment != 0 && page > 0 &&
+         static_cast<uint64_t>(page) % facts_.import_alignment == 0;
 }
 
 uint64_t VulkanContext::max_buffer_bytes() const {
@@ -304,6 +312,7 @@ VkResult VulkanContext::Run(VkCommandBuffer commands) {
 DeviceResult VulkanContext::Fail(VkResult result, const char* what) {
   last_result_ = result;
   last_what_ = what;
+  last_limit_ = 0;
   switch (result) {
     case VK_ERROR_DEVICE_LOST:
       lost_ = true;
@@ -316,8 +325,17 @@ DeviceResult VulkanContext::Fail(VkResult result, const char* what) {
   }
 }
 
+DeviceResult VulkanContext::FailAllocation(VkResult result, uint64_t bytes) {
+  const DeviceResult failed = Fail(result, "to take device memory");
+  if (bytes > max_buffer_bytes()) last_limit_ = facts_.info.max_allocation_bytes;
+  return failed;
+}
+
 std::string VulkanContext::last_error() const {
-  return last_what_ == nullptr ? "" : std::string(last_what_) + ": " + ResultName(last_result_);
+  if (last_what_ == nullptr) return "";
+  std::string text = std::string(last_what_) + ": " + ResultName(last_result_);
+  if (last_limit_ != 0) text += " (maxMemoryAllocationSize is " + std::to_string(last_limit_) + " bytes)";
+  return text;
 }
 
 }  // namespace qrt

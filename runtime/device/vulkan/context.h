@@ -74,7 +74,7 @@ class VulkanContext {
   // Whether host memory can become a buffer, and kernels reach it as fast as any.
   bool can_import() const;
 
-  // The largest buffer that can be made.
+  // The largest buffer that every driver of this device can be relied on to make.
   uint64_t max_buffer_bytes() const;
   // Free bytes of the heap that device memory comes from, as far as the driver tells.
   uint64_t device_bytes_left() const;
@@ -96,6 +96,8 @@ class VulkanContext {
   // Keeps the error for last_error() and says what it is to callers; once lost, always lost. `what` is a
   // literal.
   DeviceResult Fail(VkResult result, const char* what);
+  // The same for an allocation of `bytes`: last_error() has the driver's limit if that is smaller.
+  DeviceResult FailAllocation(VkResult result, uint64_t bytes);
   bool lost() const { return lost_; }
   std::string last_error() const;
 
@@ -120,6 +122,7 @@ class VulkanContext {
   uint32_t allocations_ = 0;
   VkResult last_result_ = VK_SUCCESS;
   const char* last_what_ = nullptr;
+  uint64_t last_limit_ = 0;  // 0: no limit to tell of
 };
 
 }  // namespace qrt

@@ -1,6 +1,9 @@
 // Which devices there are, and what code they can run.
 #include <algorithm>
+#include <bit>
 #include <charconv>
+#include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 
@@ -16,6 +19,20 @@ constexpr std::string_view kTarget = "vulkan";
 
 int TypeRank(const VulkanDeviceInfo& info) {
   return info.type == "discrete" ? 3 : info.type == "integrated" ? 2 : info.type == "virtual" ? 1 : 0;
+}
+
+// Whether code for smaller subgroups is the better of two that a device can run and that differ in nothing
+// else. On Intel's GPUs it is: a subgroup's registers are shared by its threads, so that at 32 a thread has a
+// quarter of those that it has at 8, and kernels hold their sums in them.
+bool Narrower(const VulkanDeviceInfo& device, const CodeInfo& code, const CodeInfo& than) {
+  constexpr uint32_t kIntel = 0x8086;
+  const auto others = [](const CodeInfo& c) {
+    std::set<std::string> features(c.features.begin(), c.features.end());
+    features.erase("subgroup-" + std::to_string(SubgroupSizeOf(c)));
+    return features;
+  };
+  return device.vendor_id == kIntel && SubgroupSizeOf(code) != 0 &&
+         SubgroupSizeOf(code) < SubgroupSizeOf(than) && others(code) == others(than);
 }
 
 }  // namespace
@@ -44,7 +61,7 @@ std::string MissingFeatures(const VulkanDeviceInfo& device, const CodeInfo& code
     }
     if (feature.starts_with("subgroup-")) {
       const uint32_t size = SubgroupSizeOf(code);
-      has = size != 0 && size >= device.subgroup_min && size <= device.subgroup_max &&
+      has = std::has_single_bit(size) && size >= device.subgroup_min && size <= device.subgroup_max &&
             (device.subgroup_control || device.subgroup_min == device.subgroup_max) &&
             feature == "subgroup-" + std::to_string(size);
     }
@@ -60,9 +77,7 @@ Result<std::vector<VulkanDeviceInfo>> ListVulkanDevices(const VulkanLoader& load
   if (!instance.ok()) return instance.status();
   std::vector<VulkanDeviceInfo> list;
   for (size_t i = 0; i < (*instance)->devices().size(); ++i) {
-    Result<VulkanFacts> facts = QueryVulkanFacts(**instance, i);
-    if (!facts.ok()) return facts.status();
-    list.push_back(std::move(facts->info));
+    list.push_back(QueryVulkanFacts(**instance, i).info);
   }
   return list;
 }
@@ -105,6 +120,7 @@ Result<size_t> ChooseVulkanDevice(const std::vector<VulkanDeviceInfo>& devices, 
 Result<size_t> ChooseVulkanCode(const Manifest& manifest, const VulkanDeviceInfo& device,
                                 std::string_view name) {
   std::string known, lacking;
+  std::optional<size_t> best;
   for (size_t i = 0; i < manifest.code.size(); ++i) {
     const CodeInfo& code = manifest.code[i];
     if (code.target != kTarget) continue;
@@ -112,10 +128,14 @@ Result<size_t> ChooseVulkanCode(const Manifest& manifest, const VulkanDeviceInfo
     known += code.isa;
     if (!name.empty() && code.isa != name) continue;
     const std::string missing = MissingFeatures(device, code);
-    if (missing.empty()) return i;
+    if (missing.empty()) {
+      if (!best || Narrower(device, code, manifest.code[*best])) best = i;
+      continue;
+    }
     if (!lacking.empty()) lacking += "; ";
     lacking += code.isa + " needs " + missing;
   }
+  if (best) return *best;
   const std::string where = "device vulkan:" + std::to_string(device.index) + " (" + device.name + ")";
   if (!lacking.empty()) {
     return Status(Code::kDeviceUnsupported, 5001, "this GPU cannot run the artifact's code: " + lacking,

@@ -63,15 +63,16 @@ void AddReason(std::string* why, const std::string& reason) {
 }
 
 // Those that subgroups multiply signed bytes with, into 32-bit sums without saturation.
-Result<std::vector<std::string>> Int8MatrixShapes(const VkInstanceFunctions& vk, VkPhysicalDevice device) {
+// A driver that cannot list them has none.
+std::vector<std::string> Int8MatrixShapes(const VkInstanceFunctions& vk, VkPhysicalDevice device) {
   std::vector<std::string> shapes;
   const auto ask = vk.GetPhysicalDeviceCooperativeMatrixPropertiesKHR;
   if (ask == nullptr) return shapes;
   uint32_t count = 0;
-  VkResult result = ask(device, &count, nullptr);
+  if (ask(device, &count, nullptr) != VK_SUCCESS) return shapes;
   std::vector<CooperativeMatrixProperties> all(count);
-  if (result == VK_SUCCESS) result = ask(device, &count, all.data());
-  if (result != VK_SUCCESS) return VulkanError(result, "to list its cooperative matrices");
+  if (ask(device, &count, all.data()) < VK_SUCCESS) return shapes;  // VK_INCOMPLETE: more came meanwhile
+  all.resize(count);
   for (const CooperativeMatrixProperties& p : all) {
     using Component = CooperativeMatrixProperties::Component;
     if (p.AType != Component::kSint8 || p.BType != Component::kSint8 || p.CType != Component::kSint32 ||
@@ -106,7 +107,7 @@ bool ChooseQueueFamily(const VkInstanceFunctions& vk, VkPhysicalDevice device, u
 
 }  // namespace
 
-Result<VulkanFacts> QueryVulkanFacts(const VulkanInstance& instance, size_t index) {
+VulkanFacts QueryVulkanFacts(const VulkanInstance& instance, size_t index) {
   const VkInstanceFunctions& vk = instance.vk();
   VulkanFacts facts;
   VulkanDeviceInfo& info = facts.info;
@@ -142,7 +143,12 @@ Result<VulkanFacts> QueryVulkanFacts(const VulkanInstance& instance, size_t inde
   if (result == VK_SUCCESS) {
     result = vk.EnumerateDeviceExtensionProperties(facts.device, nullptr, &count, extensions.data());
   }
-  if (result != VK_SUCCESS) return VulkanError(result, "to list the extensions of " + info.name);
+  if (result < VK_SUCCESS) {  // VK_INCOMPLETE: more came meanwhile
+    facts.failure = VulkanError(result, "to list the extensions of " + info.name);
+    info.why_not = facts.failure.message();
+    return facts;
+  }
+  extensions.resize(count);
   const auto has = [&extensions](const char* name) {
     return std::any_of(extensions.begin(), extensions.end(),
                        [name](const auto& e) { return std::strcmp(e.extensionName, name) == 0; });
@@ -176,9 +182,10 @@ Result<VulkanFacts> QueryVulkanFacts(const VulkanInstance& instance, size_t inde
   facts.import_alignment = import.minImportedHostPointerAlignment;
   if (has_import) facts.extensions.push_back(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
   info.driver = std::string(driver.driverName) + " " + driver.driverInfo;
+  facts.driver_id = driver.driverID;
   info.max_allocation_bytes = p11.maxMemoryAllocationSize;
-  if (v13)
-    info.max_allocation_bytes = std::min<uint64_t>(info.max_allocation_bytes, maintenance4.maxBufferSize);
+  if (v13) facts.max_buffer_bytes = maintenance4.maxBufferSize;
+  info.max_allocation_bytes = std::min<uint64_t>(info.max_allocation_bytes, facts.max_buffer_bytes);
 
   const bool subgroups = (p11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
                          (p11.subgroupSupportedOperations & kSubgroupOperations) == kSubgroupOperations;
@@ -191,9 +198,7 @@ Result<VulkanFacts> QueryVulkanFacts(const VulkanInstance& instance, size_t inde
   }
   info.int_dot = has_dot && features.dot.shaderIntegerDotProduct;
   if (has_matrix && features.matrix.cooperativeMatrix && features.v12.shaderInt8) {
-    Result<std::vector<std::string>> shapes = Int8MatrixShapes(vk, facts.device);
-    if (!shapes.ok()) return shapes.status();
-    info.matrix_shapes = std::move(*shapes);
+    info.matrix_shapes = Int8MatrixShapes(vk, facts.device);
     if (!info.matrix_shapes.empty()) facts.extensions.push_back(kCooperativeMatrixExtension);
   }
   facts.memory_model_device_scope = features.v12.vulkanMemoryModelDeviceScope;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "runtime/base/status.h"
@@ -15,14 +16,19 @@ namespace qrt {
 
 struct VulkanFacts {
   VulkanDeviceInfo info;
+  Status failure;  // why info.usable is false, if the driver failed rather than lacks something: Q5010,
+                   // Q5011, Q6001
   VkPhysicalDevice device = VK_NULL_HANDLE;
   VkPhysicalDeviceType type = VK_PHYSICAL_DEVICE_TYPE_OTHER;
+  VkDriverId driver_id = VkDriverId{};
   uint32_t api_version = 0, driver_version = 0;
   std::array<uint8_t, VK_UUID_SIZE> cache_uuid{};
   uint32_t queue_family = 0;
   std::array<uint32_t, 3> max_grid{};
   uint32_t max_allocations = 0;
   uint64_t import_alignment = 0;  // of host memory that can become a buffer; 0: none can
+  // No buffer can be larger. info.max_allocation_bytes is what every driver promises; many give more.
+  uint64_t max_buffer_bytes = std::numeric_limits<uint64_t>::max();
   // Optional features to switch on, besides what every device must have.
   bool memory_model_device_scope = false, extended_subgroup_types = false, full_subgroups = false;
   // Extensions that must be named to be used; core in Vulkan 1.3.
@@ -32,8 +38,8 @@ struct VulkanFacts {
   std::array<uint64_t, VK_MAX_MEMORY_HEAPS> heap_left{};  // bytes; without a budget: the heap's size
 };
 
-// Errors: Q5011, Q6001.
-Result<VulkanFacts> QueryVulkanFacts(const VulkanInstance& instance, size_t index);
+// A driver that fails makes its device an unusable one, and no other.
+VulkanFacts QueryVulkanFacts(const VulkanInstance& instance, size_t index);
 
 // Makes a device with one compute queue and the features above.
 VkResult CreateVkDevice(const VulkanInstance& instance, const VulkanFacts& facts, VkDevice* out);

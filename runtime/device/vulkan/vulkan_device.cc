@@ -396,7 +396,7 @@ DeviceResult VulkanDevice::Allocate(uint64_t bytes, DeviceBuffer* buffer) {
   auto owned = std::make_unique<VulkanBuffer>();
   VkResult result = owned->Allocate(context_.get(), VulkanMemoryKind::kDevice, std::max<uint64_t>(bytes, 1));
   if (result == VK_SUCCESS) result = transfer_.Zero(*owned);
-  if (result != VK_SUCCESS) return Fail(result, "to take device memory");
+  if (result != VK_SUCCESS) return context_->FailAllocation(result, bytes);
   buffer->address = owned->address();
   buffer->bytes = bytes;
   buffer->handle = owned.release();
@@ -450,13 +450,18 @@ Result<std::unique_ptr<Device>> CreateVulkanDevice(const Artifact& artifact, siz
   std::vector<VulkanFacts> facts;
   std::vector<VulkanDeviceInfo> infos;
   for (size_t i = 0; i < (*instance)->devices().size(); ++i) {
-    Result<VulkanFacts> found = QueryVulkanFacts(**instance, i);
-    if (!found.ok()) return found.status();
-    infos.push_back(found->info);
-    facts.push_back(std::move(*found));
+    facts.push_back(QueryVulkanFacts(**instance, i));
+    infos.push_back(facts.back().info);
   }
   Result<size_t> chosen = ChooseVulkanDevice(infos, options.index);
-  if (!chosen.ok()) return chosen.status();
+  if (!chosen.ok()) {
+    // A driver that failed says more than that there is nothing to use.
+    for (size_t i = 0; i < facts.size(); ++i) {
+      const bool asked = options.index < 0 || static_cast<size_t>(options.index) == i;
+      if (asked && !facts[i].failure.ok()) return facts[i].failure;
+    }
+    return chosen.status();
+  }
   const Result<size_t> fits = ChooseVulkanCode(artifact.manifest(), infos[*chosen], info.isa);
   if (!fits.ok()) return fits.status();
   Result<std::unique_ptr<VulkanContext>> context =

@@ -55,8 +55,9 @@ Result<std::vector<VulkanDeviceInfo>> ListVulkanDevices(const VulkanLoader& load
 Result<size_t> ChooseVulkanDevice(const std::vector<VulkanDeviceInfo>& devices, int index);
 
 // The code variant to run: with `name` empty the first of target "vulkan" whose features ("subgroup-32",
-// "int-dot", "matrix-16x16x32") the device has, else the one called so. Errors: Q5001 (says what each variant
-// lacks), Q5002 no code for Vulkan, Q5003 no variant of that name.
+// "int-dot", "matrix-16x16x32") the device has, on Intel's GPUs the one of those with its features for the
+// smallest subgroups; else the one called so. Errors: Q5001 (says what each variant lacks), Q5002 no code for
+// Vulkan, Q5003 no variant of that name.
 Result<size_t> ChooseVulkanCode(const Manifest& manifest, const VulkanDeviceInfo& device,
                                 std::string_view name);
 

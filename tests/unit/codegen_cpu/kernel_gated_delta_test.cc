@@ -106,18 +106,32 @@ void step(const Kernels& k, const Shape& s, const Weights& w, const std::vector<
   }
 }
 
-// The rule as it is written down: decay, read, write, read out.
-std::vector<double> reference(const Shape& s, const Weights& w, const Sequence& x, bool l2_max,
-                              std::vector<double>* state_out) {
+struct Answer {
+  std::vector<double> out, state;  // state: delta only
+  // What one relative rounding of every term can move: each output, and the states of each value head.
+  std::vector<double> out_size, state_size;
+  double least_decay = 1, most_decay = 0;
+};
+
+// The rule as it is written down: decay, read, write, read out. `start`: conv columns and delta states before
+// the first token.
+Answer reference(const Shape& s, const Weights& w, const Sequence& x, bool l2_max,
+                 const std::vector<float>& start) {
   const int64_t ch = s.channels(), keys = s.key_heads * s.key_dim;
-  std::vector<double> out(x.out.size()), state(s.delta_values());
+  Answer answer;
+  answer.out.resize(x.out.size());
+  answer.out_size.resize(x.out.size());
+  answer.state.assign(start.begin() + s.conv_values(), start.end());
+  answer.state_size.resize(static_cast<size_t>(s.value_heads));
+  const double root = std::sqrt(static_cast<double>(s.key_dim));
   const auto silu = [](double v) { return v / (1 + std::exp(-v)); };
   for (int64_t t = 0; t < x.tokens; ++t) {
     std::vector<double> c(ch);
     for (int64_t i = 0; i < ch; ++i) {
       for (int64_t tap = 0; tap < s.taps; ++tap) {
         const int64_t at = t - (s.taps - 1) + tap;
-        if (at >= 0) c[i] += static_cast<double>(w.conv[tap * ch + i]) * x.qkv[at * ch + i];
+        const float column = at >= 0 ? x.qkv[at * ch + i] : start[(at + s.taps - 1) * ch + i];
+        c[i] += static_cast<double>(w.conv[tap * ch + i]) * column;
       }
       c[i] = silu(c[i]);
     }
@@ -134,26 +148,47 @@ std::vector<double> reference(const Shape& s, const Weights& w, const Sequence& 
       const double a = x.alpha[t * s.value_heads + vh] + static_cast<double>(w.dt[vh]);
       const double decay =
           std::exp(w.a[vh] * (a > 0 ? a + std::log1p(std::exp(-a)) : std::log1p(std::exp(a))));
+      answer.least_decay = std::min(answer.least_decay, decay);
+      answer.most_decay = std::max(answer.most_decay, decay);
       const double beta = 1 / (1 + std::exp(-static_cast<double>(x.beta[t * s.value_heads + vh])));
-      double* S = state.data() + vh * s.key_dim * s.value_dim;
+      double* S = answer.state.data() + vh * s.key_dim * s.value_dim;
       std::vector<double> o(s.value_dim);
-      double squares = 0;
+      double squares = 0, size = 0;  // size: the largest sum of the absolute terms of an o
       for (int64_t j = 0; j < s.value_dim; ++j) {
-        double read = 0;
-        for (int64_t i = 0; i < s.key_dim; ++i) read += (S[i * s.value_dim + j] *= decay) * k[i];
-        const double u = beta * (v[j] - read);
-        for (int64_t i = 0; i < s.key_dim; ++i) o[j] += (S[i * s.value_dim + j] += k[i] * u) * q[i];
-        o[j] /= std::sqrt(static_cast<double>(s.key_dim));
+        double read = 0, read_size = 0, o_size = 0;
+        for (int64_t i = 0; i < s.key_dim; ++i) {
+          double& kept = S[i * s.value_dim + j];
+          kept *= decay;
+          read += kept * k[i];
+          read_size += std::abs(kept * k[i]);
+          o_size += std::abs(kept * q[i]);
+          answer.state_size[vh] = std::max(answer.state_size[vh], std::abs(kept));
+        }
+        const double u = beta * (v[j] - read), u_size = beta * (std::abs(v[j]) + read_size);
+        for (int64_t i = 0; i < s.key_dim; ++i) {
+          o[j] += (S[i * s.value_dim + j] += k[i] * u) * q[i];
+          o_size += std::abs(k[i] * q[i]) * u_size;
+          answer.state_size[vh] = std::max(answer.state_size[vh], std::abs(k[i]) * u_size);
+        }
+        o[j] /= root;
         squares += o[j] * o[j];
+        size = std::max(size, o_size / root);
       }
+      const double rms = std::sqrt(squares / s.value_dim + kNormEps);
       for (int64_t j = 0; j < s.value_dim; ++j) {
         const int64_t at = (t * s.value_heads + vh) * s.value_dim + j;
-        out[at] = o[j] / std::sqrt(squares / s.value_dim + kNormEps) * w.norm[j] * silu(x.z[at]);
+        const double factor = w.norm[j] * silu(x.z[at]);
+        answer.out[at] = o[j] / rms * factor;
+        answer.out_size[at] = size / rms * std::abs(factor);
       }
     }
   }
-  *state_out = state;
-  return out;
+  return answer;
+}
+
+// State of a sequence that has seen nothing.
+std::vector<float> nothing(const Shape& s) {
+  return std::vector<float>(static_cast<size_t>(s.conv_values() + s.delta_values()));
 }
 
 class KernelGatedDelta : public KernelTest {};
@@ -177,14 +212,14 @@ void expect_values_and_splits(const Kernels& k, const Shape& s, bool l2_max) {
   const Weights w = make_weights(s);
   Sequence whole = make_sequence(s, tokens, 11);
   step(k, s, w, {{&whole, 0, tokens}}, 1, l2_max);
-  std::vector<double> state, other_state;
-  const std::vector<double> want = reference(s, w, whole, l2_max, &state);
+  const Answer answer = reference(s, w, whole, l2_max, nothing(s));
+  const std::vector<double>& want = answer.out;
   for (size_t i = 0; i < want.size(); ++i) {
     ASSERT_NEAR(whole.out[i], want[i], 2e-4) << "token " << i / s.values() << ", value " << i % s.values();
   }
   EXPECT_LT(nmse(whole.out.data(), want), 1e-11);
-  EXPECT_LT(nmse(whole.state.data() + 1 + s.conv_values(), state), 1e-12);
-  EXPECT_GT(nmse(whole.out.data(), reference(s, w, whole, !l2_max, &other_state)), 1e-6)
+  EXPECT_LT(nmse(whole.state.data() + 1 + s.conv_values(), answer.state), 1e-12);
+  EXPECT_GT(nmse(whole.out.data(), reference(s, w, whole, !l2_max, nothing(s)).out), 1e-6)
       << "the other form of the l2 norm gives the same";
   for (int64_t i = 0; i < s.taps - 1; ++i) {
     ASSERT_TRUE(same_bits(whole.state.data() + 1 + i * s.channels(),
@@ -218,6 +253,76 @@ TEST_P(KernelGatedDelta, ValuesAndSplits) {
       expect_values_and_splits(*k, s, l2_max);
     }
   }
+}
+
+// alpha for which a head with these weights decays by exp(g), g <= 0; the inverse of softplus.
+float alpha_of(double g, double a, double dt) {
+  const double y = g / a;
+  return static_cast<float>(y + std::log(-std::expm1(-y)) - dt);
+}
+
+// One token on top of any state: every kind of g from "forgets nothing" to "forgets everything" (below -87
+// exp(g) is no normal float, below -104 it is 0), of beta from 0 to 1, of small and large states.
+void randomise(Random& random, const Shape& s, const Weights& w, Sequence& x) {
+  const float scales[] = {0.01f, 1.f, 30.f};
+  const float scale = scales[random.below(3)];
+  for (int64_t i = 0; i < s.conv_values(); ++i) x.state[1 + i] = random.normal();
+  for (int64_t i = 0; i < s.delta_values(); ++i) x.state[1 + s.conv_values() + i] = random.normal(scale);
+  for (int64_t vh = 0; vh < s.value_heads; ++vh) {
+    const double share = (1 + random.below(1000)) / 1000.0;
+    const double gs[] = {-1e-30, -1e-7 * share, -share, -50 * share, -50, -50 - 100 * share};
+    x.alpha[vh] = alpha_of(gs[random.below(6)], w.a[vh], w.dt[vh]);
+    const float betas[] = {random.normal(4.f), -30.f, 30.f};
+    x.beta[vh] = betas[random.below(8) < 6 ? 0 : 1 + random.below(2)];
+  }
+}
+
+TEST_P(KernelGatedDelta, TenThousandRandomSteps) {
+  constexpr int kCalls = 125, kSequences = 20;
+  // A float's rounding is 6e-8; what is allowed is that of the longest chain of operations.
+  constexpr double kRoundings = 2e-6;
+  double least_decay = 1, most_decay = 0;
+  int cases = 0;
+  for (const Shape& s : {Shape{2, 4, 16, 16, 4}, {1, 3, 8, 24, 2}, {2, 2, 32, 8, 4}, {1, 1, 8, 8, 3}}) {
+    const Weights w = make_weights(s);
+    Random random(static_cast<uint32_t>(19 + s.channels()));
+    for (int call = 0; call < kCalls; ++call) {
+      std::vector<Sequence> sequences;
+      std::vector<std::vector<float>> before;
+      for (int i = 0; i < kSequences; ++i) {
+        sequences.push_back(make_sequence(s, 1, static_cast<uint32_t>(1000 * cases + i)));
+        randomise(random, s, w, sequences.back());
+        before.emplace_back(sequences.back().state.begin() + 1, sequences.back().state.end());
+      }
+      std::vector<Piece> pieces;
+      for (Sequence& x : sequences) pieces.push_back({&x, 0, 1});
+      const bool l2_max = call % 2 == 1;
+      step(*k, s, w, pieces, s.key_heads, l2_max);
+      for (int i = 0; i < kSequences; ++i, ++cases) {
+        const Sequence& x = sequences[i];
+        const Answer want = reference(s, w, x, l2_max, before[i]);
+        least_decay = std::min(least_decay, want.least_decay);
+        most_decay = std::max(most_decay, want.most_decay);
+        const auto place = [&](int64_t vh) {
+          return s.name() + ", case " + std::to_string(cases) + ", head " + std::to_string(vh) + ", alpha " +
+                 std::to_string(x.alpha[vh]) + ", beta " + std::to_string(x.beta[vh]);
+        };
+        for (int64_t at = 0; at < s.values(); ++at) {
+          ASSERT_NEAR(x.out[at], want.out[at], kRoundings * want.out_size[at] + 1e-30)
+              << "output of " << place(at / s.value_dim);
+        }
+        for (int64_t at = 0; at < s.delta_values(); ++at) {
+          const int64_t vh = at / (s.key_dim * s.value_dim);
+          ASSERT_NEAR(x.state[1 + s.conv_values() + at], want.state[at],
+                      kRoundings * want.state_size[vh] + 1e-30)
+              << "state of " << place(vh);
+        }
+      }
+    }
+  }
+  EXPECT_EQ(cases, 10000);
+  EXPECT_EQ(most_decay, 1) << "no case forgets nothing";
+  EXPECT_LT(least_decay, std::exp(-104.)) << "no case forgets everything";
 }
 
 TEST_P(KernelGatedDelta, SequencesDoNotMeet) {

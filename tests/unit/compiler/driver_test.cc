@@ -4,6 +4,7 @@
 #include <cctype>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
@@ -13,6 +14,8 @@
 #include "compiler/driver/commands.h"
 #include "compiler/driver/console.h"
 #include "compiler/driver/inspect.h"
+#include "compiler/driver/synth.h"
+#include "compiler/pipeline/pipeline.h"
 #include "frontends/gguf/error.h"
 #include "runtime/abi/qbin.h"
 
@@ -255,6 +258,49 @@ TEST(Progress, InterruptionIsSeen) {
   EXPECT_TRUE(sink.Interrupted());
 }
 
+// Asks to stop as soon as the stage of that name has begun.
+class StopIn final : public ProgressSink {
+ public:
+  explicit StopIn(std::string stage) : stage_(std::move(stage)) {}
+  void BeginStage(int, int, std::string_view name) override { stopped_ |= name == stage_; }
+  void Progress(uint64_t, uint64_t, std::string_view) override {}
+  void EndStage(std::string_view) override { ++ended_; }
+  void Warning(std::string_view) override {}
+  void Report(std::string_view) override {}
+  bool Interrupted() const override { return stopped_; }
+  int ended() const { return ended_; }
+
+ private:
+  std::string stage_;
+  bool stopped_ = false;
+  int ended_ = 0;
+};
+
+// The check values are computed in "fuse".
+TEST(Compile, AnInterruptionEndsTheStage) {
+  SynthOptions model;
+  model.arch = "qwen3";
+  model.preset = "0.6b";
+  model.layers = 1;
+  model.vocab = 512;
+  model.format = "q8_0";
+  model.output = testing::TempDir() + "qcc_driver_interrupt.gguf";
+  ASSERT_TRUE(RunSynth(model, [](uint64_t, uint64_t) { return absl::OkStatus(); }).ok());
+  CompileArguments a = Arguments();
+  a.input = model.output;
+  a.output = testing::TempDir() + "qcc_driver_interrupt.qbin";
+  auto options = ToPipelineOptions(a);
+  ASSERT_TRUE(options.ok()) << options.status();
+  const std::pair<const char*, int> stages[] = {{"read model", 1}, {"import", 2}, {"fuse", 2}};
+  for (const auto& [stage, ended] : stages) {
+    StopIn sink(stage);
+    const absl::Status status = CompileModel(*options, sink);
+    EXPECT_TRUE(absl::IsCancelled(status)) << stage << ": " << status;
+    EXPECT_EQ(sink.ended(), ended) << stage;
+  }
+  std::filesystem::remove(model.output);
+}
+
 TEST(Explain, FindsAPage) {
   for (const char* spelling : {"Q4008", "q4008", "4008"}) {
     const auto page = ExplainCode(spelling);
@@ -267,27 +313,45 @@ TEST(Explain, FindsAPage) {
   }
 }
 
-// Every code that the sources can print has its page.
+// Every code that the sources can print has its page, and every page a place that can print it. The second
+// also shows a form of giving a code that is none of those below.
 TEST(Explain, CoversEveryCodeInTheSources) {
   const std::filesystem::path root = QCC_SOURCE_DIR;
-  const std::regex in_compiler("\"(Q[0-9]{4})\""), in_runtime("Code::k[A-Za-z]+,\\s*([0-9]{4})\\b");
+  const std::regex forms[] = {
+      std::regex("\"Q([0-9]{4})\""),                                            // qcc: MakeError
+      std::regex("(?:Code::k[A-Za-z]+|QRT_[A-Z_]+),\\s*([0-9]{4})\\b"),         // runtime: Status, Fill
+      std::regex("\\b(?:Corrupt|CorruptIn|TemplateStatus)\\(\\s*([0-9]{4}),"),  // runtime: what shortens them
+      std::regex("kExit[A-Za-z]+,\\s*([0-9]{4})\\b"),                           // qrun: Outcome::Fail
+  };
   std::set<std::string> codes;
+  std::map<const std::regex*, size_t> found;
   for (const char* room : {"frontends", "compiler", "runtime", "passes", "codegen"}) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(root / room)) {
       const std::string extension = entry.path().extension();
       if (extension != ".cc" && extension != ".cpp" && extension != ".h") continue;
       std::ifstream in(entry.path());
       const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-      for (std::sregex_iterator it(text.begin(), text.end(), in_compiler), end; it != end; ++it)
-        codes.insert((*it)[1]);
-      for (std::sregex_iterator it(text.begin(), text.end(), in_runtime), end; it != end; ++it) {
-        codes.insert("Q" + (*it)[1].str());
+      for (const std::regex& form : forms) {
+        for (std::sregex_iterator it(text.begin(), text.end(), form), end; it != end; ++it) {
+          codes.insert("Q" + (*it)[1].str());
+          ++found[&form];
+        }
       }
     }
   }
-  ASSERT_GT(codes.size(), 50u) << "the scan found too little to mean anything";
+  for (const std::regex& form : forms) {
+    EXPECT_GE(found[&form], 10u) << "form " << &form - forms
+                                 << " is hardly found: are codes given otherwise now?";
+  }
   for (const std::string& code : codes) {
     EXPECT_TRUE(ExplainCode(code).ok()) << code << " has no row in docs/reference/errors.md";
+  }
+  std::ifstream in(root / "docs/reference/errors.md");
+  const std::regex row("^\\| `(Q[0-9]{4})` \\|");
+  for (std::string line; std::getline(in, line);) {
+    std::smatch match;
+    if (!std::regex_search(line, match, row)) continue;
+    EXPECT_TRUE(codes.contains(match[1])) << match[1] << " is explained, but nothing in the sources says it";
   }
 }
 

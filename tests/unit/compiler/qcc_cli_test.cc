@@ -2,16 +2,21 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "frontends/gguf/gguf.h"
 
 namespace {
 
@@ -49,6 +54,19 @@ class QccTest : public testing::Test {
     err_ = ReadFile(File("stderr"));
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
+  // As Wait, but a child that has not ended by then is killed, which shows as -SIGKILL.
+  int WaitAtMost(pid_t child, int seconds) {
+    for (int i = 0; i < seconds * 100; ++i) {
+      siginfo_t info{};
+      if (waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+          info.si_pid == child) {
+        return Wait(child);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    kill(child, SIGKILL);
+    return Wait(child);
+  }
   int Run(const std::vector<std::string>& arguments) { return Wait(Start(arguments, File("stdout"))); }
 
   void ExpectError(const std::vector<std::string>& arguments, int exit, const std::string& code) {
@@ -57,21 +75,63 @@ class QccTest : public testing::Test {
     EXPECT_NE(err_.find("[" + code + "]"), std::string::npos) << err_;
     EXPECT_EQ(out_, "") << "an error wrote to stdout";
   }
-  // A model of the smallest shape, and its artifact.
-  void MakeArtifact() {
-    ASSERT_EQ(Run({"synth", "--arch",  "qwen3", "--preset", "0.6b", "--layers",   "1",           "--hidden",
-                   "64",    "--ffn",   "64",    "--heads",  "2",    "--kv-heads", "1",           "--head-dim",
-                   "32",    "--vocab", "512",   "--format", "f32",  "-o",         File("m.gguf")}),
+  // A model of the smallest shape; the embedding is not its output matrix.
+  void MakeModel(const std::string& format) {
+    ASSERT_EQ(Run({"synth",    "--arch",     "qwen3", "--preset",    "0.6b",    "--layers", "1",
+                   "--hidden", "64",         "--ffn", "64",          "--heads", "2",        "--kv-heads",
+                   "1",        "--head-dim", "32",    "--vocab",     "512",     "--tied",   "0",
+                   "--format", format,       "-o",    File("m.gguf")}),
               0)
         << err_;
+  }
+  // Its artifact, too.
+  void MakeArtifact() {
+    MakeModel("f32");
     ASSERT_EQ(Run({"compile", "--cpu", "base", "--decode", "1", "--prefill", "8", File("m.gguf"), "-o",
                    File("m.qbin")}),
               0)
         << err_;
   }
 
+  // Waits until a command has begun, so far that SIGINT does not simply end it.
+  void ExpectHandlesSignals(pid_t child) {
+    for (int i = 0; i < 6000; ++i) {
+      const std::string status = ReadFile("/proc/" + std::to_string(child) + "/status");
+      const size_t at = status.find("SigCgt:");
+      if (at != std::string::npos &&
+          (std::stoull(status.substr(at + std::strlen("SigCgt:")), nullptr, 16) >> (SIGINT - 1) & 1) != 0) {
+        return;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    ADD_FAILURE() << "the command does not handle signals within a minute";
+  }
+  void ExpectNothingOf(const std::string& output) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+      EXPECT_EQ(entry.path().filename().string().find(output), std::string::npos)
+          << entry.path() << " was left";
+    }
+  }
+  // Writes `bytes` over those of a tensor of m.gguf.
+  void Damage(const std::string& tensor, uint64_t offset, const std::string& bytes) {
+    const auto model = qcc::gguf::File::Open(File("m.gguf"));
+    ASSERT_TRUE(model.ok()) << model.status();
+    const qcc::gguf::Tensor* found = (*model)->FindTensor(tensor);
+    ASSERT_NE(found, nullptr) << tensor;
+    ASSERT_LE(offset + bytes.size(), found->bytes);
+    std::fstream file(File("m.gguf"), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(found->file_offset + offset));
+    file << bytes;
+  }
+
   std::string folder_, out_, err_;
 };
+
+std::string BytesOf(const std::vector<float>& values) {
+  std::string bytes(values.size() * sizeof(float), '\0');
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
 
 TEST_F(QccTest, HelpAndVersion) {
   EXPECT_EQ(Run({"--version"}), 0);
@@ -93,6 +153,59 @@ TEST_F(QccTest, UsageErrors) {
   ExpectError({"compile", "m.gguf", "-o", File("none/m.qbin")}, 2, "Q0103");
   ExpectError({"explain", "Q0000"}, 2, "Q0104");
   ExpectError({"eval", "m.gguf", "--tokens", "t", "-o", "o", "--kv", "f8"}, 2, "Q0102");
+}
+
+// What is renamed over the output must not be an input, a device or a stream.
+TEST_F(QccTest, OutputsThatWouldReplaceSomething) {
+  MakeModel("f32");
+  std::ofstream(File("ids.txt")) << "1 2 3";
+  const std::string model = ReadFile(File("m.gguf"));
+  const std::string tokens = File("ids.txt"), m = File("m.gguf"), fifo = File("fifo"), link = File("link");
+  // A device in small: as root, a test that fails would replace a real one.
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  // What /dev/stdout is; the child's stdout is a file.
+  std::filesystem::create_symlink("/proc/self/fd/1", link);
+  const auto commands = [&](const std::string& output) -> std::vector<std::vector<std::string>> {
+    return {
+        {"eval", m, "--tokens", tokens, "-o", output},
+        {"compile", m, "-o", output},
+        {"synth", "--arch", "qwen3", "--preset", "0.6b", "--layers", "1", "--vocab", "512", "-o", output}};
+  };
+  for (const std::string& output : {fifo, link, File("stdout"), File("stderr"), std::string("-")}) {
+    for (const auto& command : commands(output)) {
+      SCOPED_TRACE(command[0] + " -o " + output);
+      ExpectError(command, 2, "Q0103");
+    }
+  }
+  ExpectError({"eval", m, "--tokens", tokens, "-o", m}, 2, "Q0103");
+  ExpectError({"eval", m, "--tokens", tokens, "-o", tokens}, 2, "Q0103");
+  ExpectError({"eval", m, "--tokens", tokens, "-o", File("none/out.bin")}, 2, "Q0103");
+  EXPECT_EQ(ReadFile(m), model) << "the model was replaced";
+  EXPECT_EQ(ReadFile(tokens), "1 2 3");
+  EXPECT_TRUE(std::filesystem::is_fifo(fifo));
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_FALSE(std::filesystem::exists("-"));
+  EXPECT_EQ(Run({"eval", m, "--tokens", tokens, "-o", File("out.bin")}), 0) << err_;
+  EXPECT_EQ(Run({"eval", m, "--tokens", tokens, "-o", File("out.bin")}), 0) << "an old output: " << err_;
+}
+
+// The runtime refuses check values that are no numbers, and so the whole artifact.
+TEST_F(QccTest, WeightsThatAreNotFinite) {
+  const std::vector<std::string> compile = {"compile", "-q", File("m.gguf"), "-o", File("m.qbin")};
+  // A row of the embedding that no check value depends on: a block of 32 has its scale first.
+  MakeModel("q8_0");
+  Damage("token_embd.weight", 5 * 2 * 34, std::string("\x00\x7e", 2));
+  ExpectError(compile, 3, "Q1214");
+  EXPECT_NE(err_.find("token_embd.weight"), std::string::npos) << err_;
+  MakeModel("f32");
+  Damage("blk.0.ffn_norm.weight", 4, std::string("\x00\x00\x80\xff", 4));
+  ExpectError(compile, 3, "Q1214");
+  EXPECT_NE(err_.find("blk.0.ffn_norm.weight"), std::string::npos) << err_;
+  // Finite, but too large to compute with.
+  MakeModel("f32");
+  Damage("output_norm.weight", 0, BytesOf(std::vector<float>(64, 3e38f)));
+  ExpectError(compile, 3, "Q3006");
+  EXPECT_FALSE(std::filesystem::exists(File("m.qbin")));
 }
 
 TEST_F(QccTest, RefusedInputLeavesNothing) {
@@ -139,12 +252,30 @@ TEST_F(QccTest, CompileInspectVerify) {
   EXPECT_EQ(Run({"inspect", File("m.qbin")}), 0) << "inspect does not read the weights";
 }
 
+// Every group, and every chance that was missed with its reason, each with the place in the model.
 TEST_F(QccTest, ReportsGoToStdout) {
-  MakeArtifact();
+  ASSERT_EQ(Run({"synth", "--arch",  "qwen3", "--preset", "0.6b", "--layers",   "1",           "--hidden",
+                 "128",   "--ffn",   "128",   "--heads",  "2",    "--kv-heads", "1",           "--head-dim",
+                 "32",    "--vocab", "512",   "--format", "q8_0", "-o",         File("m.gguf")}),
+            0)
+      << err_;
   EXPECT_EQ(
       Run({"compile", File("m.gguf"), "--compile-to", "fuse", "--report", "fusion", "-o", File("n.qbin")}), 0)
       << err_;
-  EXPECT_NE(out_.find("fused"), std::string::npos) << out_;
+  const std::string report =
+      "fused qk_norm_rope_store: 8 ops  at blk.*.attn_k.weight\n"
+      "fused gated_attention: 2 ops  at blk.*.attn_q.weight\n"
+      "fused linear_swiglu: 3 ops  at blk.*.ffn_gate.weight\n"
+      "fused linear_residual: 2 ops  at blk.*.attn_output.weight\n"
+      "fused linear_residual: 2 ops  at blk.*.ffn_down.weight\n"
+      "fused merged_linear: 3 ops  at blk.*.attn_q.weight\n"
+      "fused norm_quant: 2 ops  at blk.*.ffn_norm.weight\n"
+      "fused norm_quant: 2 ops  at output_norm.weight\n"
+      "missed norm_quant: the rounded value does not come from a norm  at blk.*.attn_output.weight\n"
+      "missed norm_quant: the rounded value does not come from a norm  at blk.*.ffn_down.weight\n";
+  EXPECT_EQ(out_.substr(0, report.size()), report);
+  EXPECT_NE(err_.find("8 groups, 2 missed"), std::string::npos)
+      << "the stage's line counts otherwise: " << err_;
   EXPECT_FALSE(std::filesystem::exists(File("n.qbin"))) << "--compile-to=fuse wrote an artifact";
 }
 
@@ -174,6 +305,39 @@ TEST_F(QccTest, InterruptionLeavesNothing) {
           << entry.path() << " was left";
     }
   }
+}
+
+TEST_F(QccTest, InterruptionStopsEval) {
+  MakeModel("f32");
+  std::ofstream ids(File("ids.txt"));
+  for (int i = 0; i < 200000; ++i) ids << "1 ";  // a step each, of which there are far more than the wait
+  ids.close();
+  const pid_t child =
+      Start({"eval", File("m.gguf"), "--tokens", File("ids.txt"), "-o", File("out.bin"), "--split", "1"},
+            File("stdout"));
+  ExpectHandlesSignals(child);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  ASSERT_EQ(kill(child, SIGINT), 0);
+  EXPECT_EQ(WaitAtMost(child, 60), 130) << err_;
+  EXPECT_NE(err_.find("interrupted"), std::string::npos) << err_;
+  ExpectNothingOf("out.bin");
+}
+
+// A read that waits looks at no flag: a second signal ends it.
+TEST_F(QccTest, SecondSignalEndsAtOnce) {
+  MakeModel("f32");
+  ASSERT_EQ(mkfifo(File("ids").c_str(), 0600), 0);
+  const int silent = open(File("ids").c_str(), O_RDWR | O_CLOEXEC);  // a writer that says nothing
+  ASSERT_GE(silent, 0);
+  const pid_t child =
+      Start({"eval", File("m.gguf"), "--tokens", File("ids"), "-o", File("out.bin")}, File("stdout"));
+  ExpectHandlesSignals(child);
+  ASSERT_EQ(kill(child, SIGTERM), 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+  ASSERT_EQ(kill(child, SIGTERM), 0);
+  EXPECT_EQ(WaitAtMost(child, 60), 130) << err_;
+  ExpectNothingOf("out.bin");
+  close(silent);
 }
 
 }  // namespace

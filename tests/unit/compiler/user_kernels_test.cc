@@ -127,6 +127,10 @@ TEST_F(UserKernelsTest, WorkgroupMemoryIsCountedAndLimited) {
   ASSERT_TRUE(Apply().ok()) << Apply();
   EXPECT_EQ(lowered_.code.kernels[2].shared_bytes, 800u);
   ExpectRefused(with("5000"), "it takes 20000 bytes of workgroup memory");
+  std::string matrices = Changed("void main", "shared mat4 m[512];\nvoid main");
+  ExpectRefused(matrices.replace(matrices.find("a.v[gl_GlobalInvocationID.x]"), 28,
+                                 "uint(m[gl_LocalInvocationID.x][0][0])"),
+                "it takes 32768 bytes of workgroup memory");
 }
 
 TEST_F(UserKernelsTest, FoldersThatCannotBeReadOrHoldNothing) {

@@ -1,13 +1,21 @@
 // The CUDA device over a driver that computes nothing: what it records, copies and counts, and what it does
 // when a call fails. What kernels compute is shown on a GPU: tests/device/run_cuda.sh.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "codegen/gpu/lower/gpu_code.h"
+#include "compiler/artifact/gpu_code_section.h"
+#include "compiler/artifact/manifest_spec.h"
+#include "compiler/artifact/writer.h"
 #include "compiler/pipeline/pipeline.h"
+#include "runtime/abi/gpu_step.h"
 #include "runtime/artifact/artifact.h"
 #include "runtime/device/cuda/cuda_api.h"
 #include "tests/unit/device_cuda/fake_cuda.h"
@@ -34,7 +42,7 @@ const Artifact& Model() {
     options.targets = {"cuda"};
     options.gpu_profiles = {"sm80"};
     options.decode_buckets = {1, 4};
-    options.prefill_buckets = {32};
+    options.prefill_buckets = {16, 32};
     Quiet quiet;
     const absl::Status compiled = qcc::compiler::CompileModel(options, quiet);
     EXPECT_TRUE(compiled.ok()) << compiled;
@@ -60,21 +68,26 @@ std::unique_ptr<Device> Make(FakeCuda& fake, CudaOptions options = {}) {
   return device.ok() ? std::move(*device) : nullptr;
 }
 
-// One row of one sequence through the decode program of one row.
-struct OneRow {
-  explicit OneRow(Device& device) {
+// Rows of one sequence through one program; the last row's logits, but for prefill.
+struct Rows {
+  explicit Rows(Device& device, Phase phase = Phase::kDecode, uint32_t bucket = 1, int64_t count = 1)
+      : tokens(static_cast<size_t>(count), 7),
+        positions(4 * static_cast<size_t>(count)),
+        out_row(static_cast<int32_t>(count - 1)) {
     EXPECT_EQ(device.Allocate(Model().manifest().state_bytes, &state), DeviceResult::kOk);
     EXPECT_EQ(device.Allocate(64 * Model().manifest().kv_bytes_per_token, &kv), DeviceResult::kOk);
-    seq = {reinterpret_cast<uint8_t*>(state.address), reinterpret_cast<uint8_t*>(kv.address), 64, 0, 0, 1};
-    step.program = ProgramOf(Phase::kDecode, 1);
+    seq = {
+        reinterpret_cast<uint8_t*>(state.address), reinterpret_cast<uint8_t*>(kv.address), 64, 0, 0, count};
+    step.program = ProgramOf(phase, bucket);
     step.seqs = &seq;
     step.n_seqs = 1;
-    step.n_rows = 1;
-    step.tokens = &token;
-    step.positions = positions;
+    step.n_rows = count;
+    step.tokens = tokens.data();
+    step.positions = positions.data();
     step.out_rows = &out_row;
-    step.n_out = 1;
+    step.n_out = phase == Phase::kPrefill ? 0 : 1;
   }
+  Rows(const Rows&) = delete;
   void Free(Device& device) {
     device.Free(&state);
     device.Free(&kv);
@@ -82,7 +95,8 @@ struct OneRow {
 
   DeviceBuffer state, kv;
   qrt_seq seq;
-  int32_t token = 7, positions[4] = {}, out_row = 0;
+  std::vector<int32_t> tokens, positions;
+  int32_t out_row;
   StepRequest step;
 };
 
@@ -104,6 +118,29 @@ TEST(CudaFacts, ListsWhatThereIs) {
   EXPECT_EQ(info.capability_major, 9);
   EXPECT_TRUE(info.usable);
   EXPECT_DOUBLE_EQ(info.bytes_per_second, 2e9 * 4096 / 8);
+}
+
+// Estimates live on it: a speed of nothing would cut every program into its dispatches.
+TEST(CudaFacts, ADriverThatDoesNotTellTheMemorysSpeed) {
+  FakeCuda fake;
+  const auto speed = [&fake] {
+    auto devices = ListCudaDevices(fake.loader());
+    EXPECT_TRUE(devices.ok() && devices->size() == 1 && devices->front().usable);
+    return devices.ok() ? devices->front().bytes_per_second : 0;
+  };
+  const double guess = fake.multiprocessors * 5e9;
+  fake.memory_clock_khz = 0;
+  EXPECT_DOUBLE_EQ(speed(), guess);
+  fake.memory_clock_khz = 1000000;
+  fake.memory_bus_bits = 0;
+  EXPECT_DOUBLE_EQ(speed(), guess);
+  fake.memory_bus_bits = 4096;
+  fake.unknown_attributes = {cuda::kMemoryClockKhz};
+  EXPECT_DOUBLE_EQ(speed(), guess);
+  fake.unknown_attributes = {cuda::kMultiprocessors};
+  auto devices = ListCudaDevices(fake.loader());
+  ASSERT_TRUE(devices.ok());
+  EXPECT_FALSE(devices->front().usable) << "what is needed must be told";
 }
 
 TEST(CudaFacts, NoDeviceIsNoError) {
@@ -154,7 +191,7 @@ TEST(CudaDevice, OneGraphAndFourBytesATokenInGreedyMode) {
     ASSERT_NE(device, nullptr);
     EXPECT_TRUE(device->samples());
     EXPECT_EQ(device->device_weight_bytes(), Model().weights(0).size());
-    OneRow row(*device);
+    Rows row(*device);
     int32_t chosen = -7;
     row.step.chosen = &chosen;
     const DeviceCounters before = device->counters();
@@ -198,7 +235,7 @@ TEST(CudaDevice, LogitsAreCopiedWhenWanted) {
   FakeCuda fake;
   auto device = Make(fake);
   ASSERT_NE(device, nullptr);
-  OneRow row(*device);
+  Rows row(*device);
   std::vector<float> logits(Model().manifest().model.logits_stride, 1.f);
   row.step.logits = logits.data();
   ASSERT_EQ(device->Run(row.step), DeviceResult::kOk);
@@ -206,17 +243,210 @@ TEST(CudaDevice, LogitsAreCopiedWhenWanted) {
   row.Free(*device);
 }
 
-TEST(CudaDevice, LongProgramsAreCut) {
+// The kernels that a step launches, and in how many graphs.
+struct Launched {
+  FakeCuda::Graph kernels;
+  size_t graphs = 0;
+};
+Launched RunAndCount(FakeCuda& fake, Device& device, const StepRequest& step) {
+  fake.launched.clear();
+  const uint64_t before = device.counters().submissions;
+  EXPECT_EQ(device.Run(step), DeviceResult::kOk) << device.last_error();
+  EXPECT_EQ(device.counters().submissions - before, fake.launched.size());
+  return {fake.Launched(), fake.launched.size()};
+}
+
+TEST(CudaDevice, LongPrefillIsCutDecodeAndHeadsNever) {
+  std::vector<size_t> prefill_graphs;
+  std::vector<std::vector<std::string>> kernels;
+  for (const double limit : {200.0, 1e-6, -1.0}) {
+    FakeCuda fake;
+    CudaOptions options;
+    options.max_dispatch_ms = limit;
+    auto device = Make(fake, options);
+    ASSERT_NE(device, nullptr);
+    Rows prefill(*device, Phase::kPrefill, 32, 20), decode(*device), batch(*device, Phase::kDecode, 4, 3);
+    const Launched launched = RunAndCount(fake, *device, prefill.step);
+    prefill_graphs.push_back(launched.graphs);
+    kernels.emplace_back();
+    for (const FakeCuda::Launch& launch : launched.kernels) kernels.back().push_back(launch.kernel);
+    int32_t chosen = 0;
+    qrt_gpu_sample sample = {};
+    for (StepRequest* step : {&decode.step, &batch.step, &prefill.step}) {
+      if (step == &prefill.step) {
+        step->program = ProgramOf(Phase::kHead, 1);
+        step->n_out = 1;
+      }
+      EXPECT_EQ(RunAndCount(fake, *device, *step).graphs, 1u) << "limit " << limit;
+      step->chosen = &chosen;
+      EXPECT_EQ(RunAndCount(fake, *device, *step).graphs, 1u) << "limit " << limit;
+      step->samples = &sample;
+      EXPECT_EQ(RunAndCount(fake, *device, *step).graphs, 1u) << "limit " << limit;
+    }
+    for (Rows* rows : {&prefill, &decode, &batch}) rows->Free(*device);
+    for (const std::string& problem : fake.problems) ADD_FAILURE() << problem;
+  }
+  EXPECT_EQ(prefill_graphs[0], 1u);
+  EXPECT_EQ(prefill_graphs[1], kernels[1].size());
+  EXPECT_EQ(prefill_graphs[2], 1u);
+  EXPECT_GT(kernels[0].size(), 10u);
+  for (size_t i = 1; i < kernels.size(); ++i) EXPECT_EQ(kernels[i], kernels[0]) << i;
+}
+
+// The limit lies between what a prefill step of this model is estimated to take with little and with much
+// context.
+TEST(CudaDevice, LongContextsCutPrefillAndMakeItSmaller) {
   FakeCuda fake;
   CudaOptions options;
-  options.max_dispatch_ms = 1e-6;
+  options.max_dispatch_ms = 0.1;
   auto device = Make(fake, options);
   ASSERT_NE(device, nullptr);
-  OneRow row(*device);
-  fake.launched.clear();
-  ASSERT_EQ(device->Run(row.step), DeviceResult::kOk);
-  EXPECT_GT(fake.launched.size(), 1u);
-  row.Free(*device);
+  Rows rows(*device, Phase::kPrefill, 32, 32);
+  const Launched at_start = RunAndCount(fake, *device, rows.step);
+  EXPECT_EQ(at_start.graphs, 1u);
+  // Nothing is computed here, so the KV need not be there.
+  rows.seq.past = static_cast<int64_t>(Model().manifest().model.context_length) - 32;
+  rows.seq.kv_capacity = rows.seq.past + 32;
+  const Launched at_end = RunAndCount(fake, *device, rows.step);
+  EXPECT_GT(at_end.graphs, 1u);
+  EXPECT_LT(at_end.graphs, at_end.kernels.size());
+  EXPECT_EQ(at_end.kernels, at_start.kernels) << "the same work";
+  rows.seq.past = INT32_MAX - 32;
+  EXPECT_EQ(RunAndCount(fake, *device, rows.step).kernels, at_start.kernels)
+      << "longer than the model was made for";
+  EXPECT_EQ(device->MostRows(32), 32u);
+  EXPECT_EQ(device->MostRows(INT32_MAX), 16u)
+      << "one dispatch of attention is too long, and there is no smaller one";
+  rows.Free(*device);
+
+  options.max_dispatch_ms = 1e-6;
+  EXPECT_EQ(Make(fake, options)->MostRows(32), 16u);
+  options.max_dispatch_ms = -1;
+  EXPECT_EQ(Make(fake, options)->MostRows(INT32_MAX), 32u);
+}
+
+// A model that computes nothing and cannot choose tokens.
+std::unique_ptr<Artifact> WithoutSampling() {
+  constexpr uint64_t kArena = 256;
+  qcc::gpu::GpuCode code;
+  code.abi = QRT_GPU_STEP_ABI;
+  code.max_rows = 1;
+  qcc::gpu::KernelCode& kernel = code.kernels.emplace_back();
+  kernel.name = kernel.entry = "nothing";
+  kernel.workgroup_size = 32;
+  code.ptx = ".visible .entry nothing() { ret; }";
+  qcc::gpu::ProgramCode& program = code.programs.emplace_back();
+  program.arena_bytes = kArena;
+  program.dispatches.emplace_back().family = "linear";
+  qcc::compiler::ManifestSpec manifest;
+  manifest.arch = "toy";
+  manifest.vocab_size = manifest.logits_stride = 16;
+  manifest.context_length = 64;
+  manifest.embedding_length = 16;
+  manifest.programs = {{"decode_1", qcc::compiler::SpecPhase::kDecode, 1, kArena, 1, 0}};
+  manifest.provenance.compiler = manifest.provenance.source_name = "toy";
+  const std::vector<uint8_t> weights(64);
+  manifest.weights_bytes = weights.size();
+  const std::string path = testing::TempDir() + "/qcc_cuda_toy_" + std::to_string(getpid()) + ".qbin";
+  auto writer = qcc::compiler::ArtifactWriter::Create(path);
+  EXPECT_TRUE(writer.ok()) << writer.status();
+  const auto section = (*writer)->AddSection(QBIN_SECTION_CODE, qcc::compiler::BuildGpuCodeSection(code));
+  const auto weights_section = (*writer)->AddSection(QBIN_SECTION_WEIGHTS, weights);
+  EXPECT_TRUE(section.ok() && weights_section.ok());
+  manifest.code = {{"cuda", "sm61", {}, *section, *weights_section}};
+  EXPECT_TRUE((*writer)->Finish(manifest).ok());
+  Result<std::unique_ptr<Artifact>> artifact = Artifact::Open(path);
+  EXPECT_TRUE(artifact.ok()) << artifact.status().ToString();
+  std::filesystem::remove(path);  // the mapping stays
+  return artifact.ok() ? *std::move(artifact) : nullptr;
+}
+
+TEST(CudaDevice, RefusesStepsThatCannotBe) {
+  FakeCuda fake;
+  {
+    auto device = Make(fake);
+    ASSERT_NE(device, nullptr);
+    Rows decode(*device), batch(*device, Phase::kDecode, 4, 2), prefill(*device, Phase::kPrefill, 16, 2);
+    fake.launched.clear();
+    const auto refused = [&](Rows& rows, const char* what, auto change) {
+      const StepRequest before = rows.step;
+      change(rows.step);
+      EXPECT_EQ(device->Run(rows.step), DeviceResult::kFailed) << what;
+      EXPECT_FALSE(device->last_error().empty()) << what;
+      EXPECT_TRUE(fake.launched.empty()) << what;
+      rows.step = before;
+    };
+    const auto programs = static_cast<uint32_t>(Model().manifest().programs.size());
+    refused(decode, "no such program", [=](StepRequest& s) { s.program = programs; });
+    refused(batch, "two rows of logits of a program for one", [](StepRequest& s) {
+      s.program = ProgramOf(Phase::kDecode, 1);
+      s.n_out = 2;
+    });
+    refused(prefill, "logits of prefill", [](StepRequest& s) { s.n_out = 1; });
+    refused(decode, "no rows", [](StepRequest& s) { s.n_rows = 0; });
+    refused(decode, "rows beyond every bucket", [](StepRequest& s) { s.n_rows = 1 << 20; });
+    refused(decode, "less than no logits", [](StepRequest& s) { s.n_out = -1; });
+    refused(decode, "too many penalties", [](StepRequest& s) { s.n_penalties = QRT_GPU_MAX_PENALTIES + 1; });
+    decode.seq.row_count = 2;
+    refused(decode, "rows that are not there", [](StepRequest&) {});
+    decode.seq.row_count = 1;
+    EXPECT_EQ(device->Run(decode.step), DeviceResult::kOk);
+    EXPECT_EQ(device->last_error(), "");
+    // No rows of logits: nothing to choose from, and the program runs all the same.
+    int32_t chosen = -7;
+    prefill.step.chosen = &chosen;
+    EXPECT_EQ(RunAndCount(fake, *device, prefill.step).graphs, 1u);
+    EXPECT_EQ(chosen, -7);
+    for (Rows* rows : {&decode, &batch, &prefill}) rows->Free(*device);
+  }
+  const std::unique_ptr<Artifact> toy = WithoutSampling();
+  ASSERT_NE(toy, nullptr);
+  {
+    auto made = CreateCudaDevice(*toy, 0, {}, fake.loader());
+    ASSERT_TRUE(made.ok()) << made.status().ToString();
+    Device& device = **made;
+    EXPECT_FALSE(device.samples());
+    DeviceBuffer nothing;
+    EXPECT_EQ(device.Allocate(0, &nothing), DeviceResult::kOk) << "a model may have no state";
+    EXPECT_TRUE(nothing.empty());
+    device.Free(&nothing);
+    qrt_seq seq = {nullptr, nullptr, 0, 0, 0, 1};
+    int32_t token = 0, positions[4] = {}, out_row = 0, chosen = 0;
+    StepRequest step;
+    step.seqs = &seq;
+    step.n_seqs = step.n_rows = step.n_out = 1;
+    step.tokens = &token;
+    step.positions = positions;
+    step.out_rows = &out_row;
+    EXPECT_EQ(device.Run(step), DeviceResult::kOk) << device.last_error();
+    step.chosen = &chosen;
+    EXPECT_EQ(device.Run(step), DeviceResult::kFailed) << "no kernels that choose";
+    EXPECT_NE(device.last_error().find("choose"), std::string::npos);
+    const qrt_gpu_sample sample = {};
+    step.samples = &sample;
+    EXPECT_EQ(device.Run(step), DeviceResult::kFailed);
+  }
+  ExpectClean(fake);
+}
+
+// Contexts are current to a thread: the one that made a device is not always the one that uses or ends it.
+TEST(CudaDevice, AnyThreadMayCall) {
+  FakeCuda fake;
+  fake.fill_results = 42;
+  auto device = Make(fake);
+  ASSERT_NE(device, nullptr);
+  std::thread([&] {
+    Rows rows(*device);
+    int32_t chosen = 0;
+    rows.step.chosen = &chosen;
+    EXPECT_EQ(device->Run(rows.step), DeviceResult::kOk);
+    EXPECT_EQ(chosen, 42);
+    EXPECT_EQ(device->Zero(rows.kv), DeviceResult::kOk);
+    rows.Free(*device);
+    device.reset();
+    EXPECT_TRUE(FakeCuda::Current().empty());
+  }).join();
+  ExpectClean(fake);
 }
 
 TEST(CudaDevice, MemoryIsZeroedAndCopied) {
@@ -269,7 +499,7 @@ TEST(CudaDevice, ALostDeviceStaysLostAndAnotherWorks) {
   {
     auto device = Make(fake);
     ASSERT_NE(device, nullptr);
-    OneRow row(*device);
+    Rows row(*device);
     fake.fail_function = "cuStreamSynchronize";
     fake.fail_at = 1;
     fake.fail_with = cuda::kLaunchFailed;
@@ -280,7 +510,7 @@ TEST(CudaDevice, ALostDeviceStaysLostAndAnotherWorks) {
     EXPECT_EQ(device->Allocate(16, &buffer), DeviceResult::kLost);
     auto other = Make(fake);
     ASSERT_NE(other, nullptr);
-    OneRow again(*other);
+    Rows again(*other);
     EXPECT_EQ(other->Run(again.step), DeviceResult::kOk);
     again.Free(*other);
     row.Free(*device);

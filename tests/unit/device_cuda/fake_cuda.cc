@@ -13,19 +13,51 @@ FakeCuda::FakeCuda() {
 }
 FakeCuda::~FakeCuda() {
   now = nullptr;
+  Current().clear();
 }
 
-bool FakeCuda::Inside(uint64_t address, uint64_t bytes) const {
-  for (const auto& [base, block] : memory) {
+std::vector<void*>& FakeCuda::Current() {
+  static thread_local std::vector<void*> current;
+  return current;
+}
+
+FakeCuda::Graph FakeCuda::Launched() const {
+  Graph all;
+  for (const Graph& graph : launched) all.insert(all.end(), graph.begin(), graph.end());
+  return all;
+}
+
+namespace {
+
+bool Holds(const std::map<uint64_t, std::vector<uint8_t>>& blocks, uint64_t address, uint64_t bytes) {
+  for (const auto& [base, block] : blocks) {
     if (address >= base && address - base <= block.size() && bytes <= block.size() - (address - base))
       return true;
   }
   return false;
 }
 
+}  // namespace
+
+bool FakeCuda::Inside(uint64_t address, uint64_t bytes) const {
+  return Holds(memory, address, bytes);
+}
+
+bool FakeCuda::Pinned(const void* at, uint64_t bytes) const {
+  return Holds(pinned, reinterpret_cast<uint64_t>(at), bytes);
+}
+
+void FakeCuda::Wait() {
+  for (const std::function<void()>& work : pending) work();
+  pending.clear();
+}
+
 namespace {
 
 using namespace cuda;
+
+constexpr CUresult kInvalidValue = 1;
+constexpr CUresult kInvalidContext = 201;
 
 // True when this call is to fail.
 bool Fails(const char* function) {
@@ -40,6 +72,12 @@ bool Fails(const char* function) {
 
 void Problem(std::string text) {
   FakeCuda::now->problems.push_back(std::move(text));
+}
+
+// What needs a current context, and may be called while a stream is captured or not.
+void Needs(const char* function, bool may_capture = false) {
+  if (FakeCuda::Current().empty()) Problem(std::string(function) + " without a current context");
+  if (FakeCuda::now->capturing && !may_capture) Problem(std::string(function) + " during a capture");
 }
 
 template <typename T>
@@ -90,6 +128,7 @@ CUresult DeviceTotalMem(size_t* bytes, CUdevice) {
   return kSuccess;
 }
 CUresult DeviceGetAttribute(int* value, int attribute, CUdevice) {
+  if (FakeCuda::now->unknown_attributes.count(attribute) != 0) return kInvalidValue;
   switch (attribute) {
     case kCapabilityMajor:
       *value = FakeCuda::now->capability / 10;
@@ -98,10 +137,13 @@ CUresult DeviceGetAttribute(int* value, int attribute, CUdevice) {
       *value = FakeCuda::now->capability % 10;
       break;
     case kMemoryClockKhz:
-      *value = 1000000;
+      *value = FakeCuda::now->memory_clock_khz;
       break;
     case kMemoryBusBits:
-      *value = 4096;
+      *value = FakeCuda::now->memory_bus_bits;
+      break;
+    case kMultiprocessors:
+      *value = FakeCuda::now->multiprocessors;
       break;
     default:
       *value = 1024;
@@ -112,115 +154,167 @@ CUresult DeviceGetAttribute(int* value, int attribute, CUdevice) {
 CUresult CtxCreate(CUcontext* context, unsigned, CUdevice) {
   FAKE_ENTER("cuCtxCreate_v2");
   *context = reinterpret_cast<CUcontext>(Handle<char*>(fake.contexts));
+  FakeCuda::Current().push_back(*context);
   return kSuccess;
 }
 CUresult CtxDestroy(CUcontext context) {
+  FakeCuda::now->Wait();
+  for (void* current : FakeCuda::Current()) {
+    if (current == context) Problem("a context is destroyed while it is current");
+  }
   Drop(FakeCuda::now->contexts, context, "context");
   return kSuccess;
 }
 CUresult CtxPush(CUcontext context) {
   FAKE_ENTER("cuCtxPushCurrent_v2");
   if (fake.contexts.count(context) == 0) Problem("a dead context is made current");
+  FakeCuda::Current().push_back(context);
   return kSuccess;
 }
-CUresult CtxPop(CUcontext*) {
+CUresult CtxPop(CUcontext* context) {
+  std::vector<void*>& current = FakeCuda::Current();
+  if (current.empty()) {
+    Problem("cuCtxPopCurrent without a current context");
+    return kInvalidContext;
+  }
+  *context = static_cast<CUcontext>(current.back());
+  current.pop_back();
   return kSuccess;
 }
 CUresult MemGetInfo(size_t* free_bytes, size_t* total) {
+  Needs("cuMemGetInfo_v2");
   *free_bytes = 1;
   *total = 2;
   return kSuccess;
 }
 CUresult ModuleLoad(CUmodule* module, const void* image, unsigned, int*, void**) {
   FAKE_ENTER("cuModuleLoadDataEx");
+  Needs("cuModuleLoadDataEx");
   fake.ptx = static_cast<const char*>(image);
   *module = reinterpret_cast<CUmodule>(Handle<char*>(fake.modules));
   return kSuccess;
 }
 CUresult ModuleUnload(CUmodule module) {
+  Needs("cuModuleUnload");
   Drop(FakeCuda::now->modules, module, "module");
   return kSuccess;
 }
-std::vector<std::string>& Names() {
-  static auto* names = new std::vector<std::string>{""};  // 0 is no function
-  return *names;
+struct Entry {
+  std::string name;
+  size_t parameters = 0;  // that it declares
+};
+std::vector<Entry>& Entries() {
+  static auto* entries = new std::vector<Entry>(1);  // 0 is no function
+  return *entries;
 }
 CUresult ModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
   FAKE_ENTER("cuModuleGetFunction");
-  if (fake.ptx.find(".entry " + std::string(name) + "(") == std::string::npos) {
-    Problem(std::string("the PTX has no entry ") + name);
+  Needs("cuModuleGetFunction");
+  Entry entry{name};
+  const size_t at = fake.ptx.find(".entry " + entry.name + "(");
+  if (at == std::string::npos) {
+    Problem("the PTX has no entry " + entry.name);
+  } else {
+    const std::string head = fake.ptx.substr(at, fake.ptx.find('{', at) - at);
+    for (size_t p = head.find(".param"); p != std::string::npos; p = head.find(".param", p + 1))
+      ++entry.parameters;
   }
-  Names().push_back(name);
-  *function = reinterpret_cast<CUfunction>(Names().size() - 1);
+  Entries().push_back(entry);
+  *function = reinterpret_cast<CUfunction>(Entries().size() - 1);
   return kSuccess;
 }
 CUresult MemAlloc(CUdeviceptr* address, size_t bytes) {
   FAKE_ENTER("cuMemAlloc_v2");
+  Needs("cuMemAlloc_v2");
+  if (bytes == 0) return kInvalidValue;
   std::vector<uint8_t> block(bytes, 0xcd);
   *address = reinterpret_cast<uint64_t>(block.data());
   fake.memory.emplace(*address, std::move(block));
   return kSuccess;
 }
 CUresult MemFree(CUdeviceptr address) {
+  Needs("cuMemFree_v2");
+  FakeCuda::now->Wait();
   if (FakeCuda::now->memory.erase(address) == 0) Problem("cuMemFree of what is no allocation");
   return kSuccess;
 }
 CUresult MemAllocHost(void** memory, size_t bytes) {
   FAKE_ENTER("cuMemAllocHost_v2");
+  Needs("cuMemAllocHost_v2");
   std::vector<uint8_t> block(bytes);
   *memory = block.data();
   fake.pinned.emplace(reinterpret_cast<uint64_t>(block.data()), std::move(block));
   return kSuccess;
 }
 CUresult MemFreeHost(void* memory) {
+  Needs("cuMemFreeHost");
+  FakeCuda::now->Wait();
   if (FakeCuda::now->pinned.erase(reinterpret_cast<uint64_t>(memory)) == 0)
     Problem("cuMemFreeHost of what is none");
   return kSuccess;
 }
+// Pageable memory is read before the call returns, pinned memory whenever the stream comes to it.
 CUresult ToDevice(CUdeviceptr to, const void* from, size_t bytes, CUstream) {
   FAKE_ENTER("cuMemcpyHtoDAsync_v2");
+  Needs("cuMemcpyHtoDAsync_v2");
   if (!fake.Inside(to, bytes)) {
     Problem("a copy to the device outside of memory");
-  } else {
-    std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+    return kSuccess;
   }
+  if (fake.Pinned(from, bytes)) {
+    fake.pending.push_back([=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
+    return kSuccess;
+  }
+  const auto* begin = static_cast<const uint8_t*>(from);
+  fake.pending.push_back([to, copy = std::vector<uint8_t>(begin, begin + bytes)] {
+    std::memcpy(reinterpret_cast<void*>(to), copy.data(), copy.size());
+  });
   return kSuccess;
 }
 CUresult ToHost(void* to, CUdeviceptr from, size_t bytes, CUstream) {
   FAKE_ENTER("cuMemcpyDtoHAsync_v2");
+  Needs("cuMemcpyDtoHAsync_v2");
   if (!fake.Inside(from, bytes)) {
     Problem("a copy from the device outside of memory");
-  } else if (bytes == sizeof fake.fill_results && fake.fill_results != 0) {
-    std::memcpy(to, &fake.fill_results, bytes);
-  } else {
-    std::memcpy(to, reinterpret_cast<void*>(from), bytes);
+    return kSuccess;
   }
+  fake.pending.push_back([=, result = fake.fill_results] {
+    const bool fill = bytes == sizeof result && result != 0;
+    std::memcpy(to, fill ? static_cast<const void*>(&result) : reinterpret_cast<void*>(from), bytes);
+  });
+  if (!fake.Pinned(to, bytes)) fake.Wait();
   return kSuccess;
 }
 CUresult Memset(CUdeviceptr address, unsigned char value, size_t bytes, CUstream) {
   FAKE_ENTER("cuMemsetD8Async");
+  Needs("cuMemsetD8Async");
   if (!fake.Inside(address, bytes)) {
     Problem("a fill outside of memory");
-  } else {
-    std::memset(reinterpret_cast<void*>(address), value, bytes);
+    return kSuccess;
   }
+  fake.pending.push_back([=] { std::memset(reinterpret_cast<void*>(address), value, bytes); });
   return kSuccess;
 }
 CUresult StreamCreate(CUstream* stream, unsigned) {
   FAKE_ENTER("cuStreamCreate");
+  Needs("cuStreamCreate");
   *stream = reinterpret_cast<CUstream>(Handle<char*>(fake.streams));
   return kSuccess;
 }
 CUresult StreamDestroy(CUstream stream) {
+  Needs("cuStreamDestroy_v2");
   Drop(FakeCuda::now->streams, stream, "stream");
   return kSuccess;
 }
 CUresult StreamSynchronize(CUstream) {
   FAKE_ENTER("cuStreamSynchronize");
+  Needs("cuStreamSynchronize");
+  fake.Wait();
   return kSuccess;
 }
 CUresult BeginCapture(CUstream, unsigned) {
   FAKE_ENTER("cuStreamBeginCapture_v2");
+  Needs("cuStreamBeginCapture_v2", true);
   if (fake.capturing) Problem("a capture inside a capture");
   fake.capturing = true;
   fake.recording.clear();
@@ -239,6 +333,7 @@ CUresult EndCapture(CUstream, CUgraph* graph) {
 }
 CUresult Instantiate(CUgraphExec* exec, CUgraph graph, unsigned long long) {
   FAKE_ENTER("cuGraphInstantiateWithFlags");
+  Needs("cuGraphInstantiateWithFlags");
   *exec = reinterpret_cast<CUgraphExec>(Handle<char*>(fake.execs));
   Graphs()[*exec] = Graphs()[graph];
   return kSuccess;
@@ -253,6 +348,7 @@ CUresult ExecDestroy(CUgraphExec exec) {
 }
 CUresult GraphLaunch(CUgraphExec exec, CUstream) {
   FAKE_ENTER("cuGraphLaunch");
+  Needs("cuGraphLaunch");
   if (fake.execs.count(exec) == 0) Problem("a dead graph is launched");
   fake.launched.push_back(Graphs()[exec]);
   return kSuccess;
@@ -260,14 +356,11 @@ CUresult GraphLaunch(CUgraphExec exec, CUstream) {
 CUresult LaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned,
                       unsigned, unsigned, CUstream, void** parameters, void**) {
   FAKE_ENTER("cuLaunchKernel");
+  Needs("cuLaunchKernel", true);
   if (!fake.capturing) Problem("a kernel is launched outside of a graph");
-  FakeCuda::Launch launch{Names()[reinterpret_cast<size_t>(function)], {x, y, z}, threads, {}};
-  // As many parameters as the entry declares.
-  const size_t entry = fake.ptx.find(".entry " + launch.kernel + "(");
-  const std::string head = fake.ptx.substr(entry, fake.ptx.find('{', entry) - entry);
-  size_t count = 0;
-  for (size_t at = head.find(".param"); at != std::string::npos; at = head.find(".param", at + 1)) ++count;
-  for (size_t i = 0; i < count; ++i) launch.args.push_back(*static_cast<uint64_t*>(parameters[i]));
+  const Entry& entry = Entries()[reinterpret_cast<size_t>(function)];
+  FakeCuda::Launch launch{entry.name, {x, y, z}, threads, {}};
+  for (size_t i = 0; i < entry.parameters; ++i) launch.args.push_back(*static_cast<uint64_t*>(parameters[i]));
   fake.recording.push_back(std::move(launch));
   return kSuccess;
 }

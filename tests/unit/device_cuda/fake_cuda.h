@@ -1,10 +1,12 @@
 // A CUDA driver that computes nothing: memory is host memory, launches are written down, and any call can be
 // made to fail. What it is given is checked as the real one would: entries of the PTX, live handles,
-// addresses inside allocations.
+// addresses inside allocations, a current context; and what a stream does happens when somebody waits for it.
 #ifndef TESTS_UNIT_DEVICE_CUDA_FAKE_CUDA_H_
 #define TESTS_UNIT_DEVICE_CUDA_FAKE_CUDA_H_
 
+#include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -25,16 +27,19 @@ struct FakeCuda {
 
   struct Launch {
     std::string kernel;
-    unsigned grid[3];
+    std::array<unsigned, 3> grid;
     unsigned threads;
     std::vector<uint64_t> args;
+    bool operator==(const Launch&) const = default;
   };
   using Graph = std::vector<Launch>;
 
   // The machine.
   int devices = 1;
   int capability = 90;
-  std::string missing;  // a function that the driver lacks
+  int memory_clock_khz = 1000000, memory_bus_bits = 4096, multiprocessors = 100;
+  std::set<int> unknown_attributes;  // that the driver refuses to tell
+  std::string missing;               // a function that the driver lacks
 
   // The `fail_at`-th call from now on of a function (or of any: empty) that can fail gives `fail_with`.
   std::string fail_function;
@@ -50,12 +55,21 @@ struct FakeCuda {
   int32_t fill_results = 0;     // what a copy of 4-byte results gives back
   bool capturing = false;
   Graph recording;
+  std::vector<std::function<void()>> pending;  // work of streams that nobody waited for
+
+  // The contexts that the calling thread made current, the last on top.
+  static std::vector<void*>& Current();
+
+  // All launches in order, wherever a program was cut.
+  Graph Launched() const;
 
   bool Clean() const {
     return memory.empty() && pinned.empty() && contexts.empty() && modules.empty() && streams.empty() &&
-           graphs.empty() && execs.empty();
+           graphs.empty() && execs.empty() && Current().empty();
   }
   bool Inside(uint64_t address, uint64_t bytes) const;
+  bool Pinned(const void* memory, uint64_t bytes) const;
+  void Wait();
 };
 
 }  // namespace qrt

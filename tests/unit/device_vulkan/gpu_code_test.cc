@@ -109,6 +109,7 @@ INSTANTIATE_TEST_SUITE_P(
         Lie{"entry_with_nul", [](Code& c) { c.kernels[1].entry = std::string("ma\0in", 5); }},
         Lie{"other_entry", [](Code& c) { c.kernels[1].entry = "mai"; }},
         Lie{"long_name", [](Code& c) { c.kernels[1].name.assign(1000, 'x'); }},
+        Lie{"workgroup_of_another_module", [](Code& c) { c.kernels[1].workgroup_size *= 2; }},
         Lie{"workgroup_0", [](Code& c) { c.kernels[1].workgroup_size = 0; }},
         Lie{"workgroup_huge", [](Code& c) { c.kernels[1].workgroup_size = 4096; }},
         Lie{"many_args", [](Code& c) { c.kernels[1].n_args = 17; }},

@@ -254,7 +254,7 @@ ToyParts MakeToy() {
   m.state_bytes = kStateBytes;
   m.kv_bytes_per_token = kKvBytesPerToken;
   m.states = {{"blk.0.conv", SpecState::kConv, 0, {kWidth}, SpecElement::kF32, 0, kStateBytes},
-              {"blk.0.kv", SpecState::kKv, 0, {kWidth}, SpecElement::kF32, 0, kKvBytesPerToken}};
+              {"blk.0.kv", SpecState::kKv, 0, {kWidth / 2}, SpecElement::kF32, 0, kKvBytesPerToken}};
   m.programs = {{"decode_1", SpecPhase::kDecode, 1, arena, 9, 8},
                 {"decode_4", SpecPhase::kDecode, 4, arena, 9, 8},
                 {"prefill_8", SpecPhase::kPrefill, 8, arena, 8, 7},

@@ -193,6 +193,47 @@ TEST_F(VulkanFaults, WhatCannotBeCutOrDoesNotFitIsRefusedWithNumbers) {
   EXPECT_NE(device.status().message().find("10000"), std::string::npos) << device.status().ToString();
 }
 
+// The limit is what drivers promise, not all that they can.
+TEST_F(VulkanFaults, SessionsMayTakeMoreInOnePieceThanIsPromised) {
+  LimitAllocations(uint64_t{1} << 20);
+  const std::unique_ptr<Device> device = Create(ToyArtifact(), Options());
+  ASSERT_NE(device, nullptr);
+  DeviceBuffer buffer;
+  ASSERT_EQ(device->Allocate(uint64_t{2} << 20, &buffer), DeviceResult::kOk) << device->last_error();
+  device->Free(&buffer);
+  faults().Fail("vkAllocateMemory", 1, VK_ERROR_OUT_OF_DEVICE_MEMORY);
+  EXPECT_EQ(device->Allocate(uint64_t{2} << 20, &buffer), DeviceResult::kOutOfMemory);
+  EXPECT_NE(device->last_error().find("maxMemoryAllocationSize is 1048576"), std::string::npos)
+      << device->last_error();
+  EXPECT_EQ(device->Allocate(4096, &buffer), DeviceResult::kOutOfMemory);
+  EXPECT_EQ(device->last_error().find("maxMemoryAllocationSize"), std::string::npos) << device->last_error();
+}
+
+// Intel's drivers accept the artifact's read-only mapping and lose the device at the first submission.
+TEST_F(VulkanFaults, NothingIsImportedByDriversThatWouldLoseTheDevice) {
+  faults().properties = [](VkPhysicalDeviceProperties2* p) {
+    if (auto* driver =
+            Find<VkPhysicalDeviceDriverProperties>(p, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES)) {
+      driver->driverID = VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA;
+    }
+  };
+  const std::unique_ptr<Device> device = Create(ToyArtifact(), Options());
+  ASSERT_NE(device, nullptr);
+  EXPECT_EQ(faults().calls["vkGetMemoryHostPointerPropertiesEXT"], 0u);
+  EXPECT_NE(device->device_weight_bytes(), 0u);
+  ExpectDecodes(*device, {1, 2, 3});
+}
+
+TEST_F(VulkanFaults, ADriverThatFailsMakesItsDeviceUnusableInTheList) {
+  faults().Fail("vkEnumerateDeviceExtensionProperties", 1, VK_ERROR_INITIALIZATION_FAILED);
+  const auto list = ListVulkanDevices(loader());
+  ASSERT_TRUE(list.ok()) << list.status().ToString();
+  for (const VulkanDeviceInfo& info : *list) {
+    EXPECT_FALSE(info.usable);
+    EXPECT_NE(info.why_not.find("VK_ERROR_INITIALIZATION_FAILED"), std::string::npos) << info.why_not;
+  }
+}
+
 TEST_F(VulkanFaults, DevicesWithoutTheFeaturesAreNamedUnusable) {
   faults().features = [](VkPhysicalDeviceFeatures2* f) {
     f->features.shaderInt64 = VK_FALSE;

@@ -14,7 +14,9 @@ void VulkanTest::SetUp() {
   const Result<std::vector<VulkanDeviceInfo>> devices = ListVulkanDevices(*loader_);
   if (!devices.ok()) GTEST_SKIP() << "no Vulkan here: " << devices.status().ToString();
   if (!ChooseVulkanDevice(*devices, -1).ok()) GTEST_SKIP() << "no usable Vulkan device";
-  validation_ = VulkanInstance::Create(*loader_, true, {}).ok();
+  const Status validated = VulkanInstance::Create(*loader_, true, {}).status();
+  validation_ = validated.ok();
+  EXPECT_TRUE(validation_) << validated.ToString();
   faults().Reset();
 }
 

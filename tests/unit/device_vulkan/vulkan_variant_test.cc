@@ -43,6 +43,21 @@ TEST(VulkanVariant, TheFirstThatTheDeviceCanRun) {
   EXPECT_EQ(*ChooseVulkanCode(manifest, Info(8, 8, true, true), "sg8"), 2u);
 }
 
+TEST(VulkanVariant, IntelTakesTheSmallestSubgroups) {
+  const Manifest manifest = WithCode({{"vulkan", "sg64-dot", {"subgroup-64", "int-dot"}, 0, 0},
+                                      {"vulkan", "sg32-dot", {"subgroup-32", "int-dot"}, 0, 0},
+                                      {"vulkan", "sg8-dot", {"subgroup-8", "int-dot"}, 0, 0},
+                                      {"vulkan", "sg8", {"subgroup-8"}, 0, 0},
+                                      {"vulkan", "none", {}, 0, 0}});
+  VulkanDeviceInfo info = Info(8, 32, true, true);
+  EXPECT_EQ(*ChooseVulkanCode(manifest, info, ""), 1u);
+  info.vendor_id = 0x8086;
+  EXPECT_EQ(*ChooseVulkanCode(manifest, info, ""), 2u);
+  EXPECT_EQ(*ChooseVulkanCode(manifest, info, "sg32-dot"), 1u);
+  info.int_dot = false;
+  EXPECT_EQ(*ChooseVulkanCode(manifest, info, ""), 3u);
+}
+
 TEST(VulkanVariant, MatricesAreToldApartByShape) {
   const Manifest manifest = WithCode({{"vulkan", "matrix16", {"subgroup-32", "matrix-16x16x16"}, 0, 0},
                                       {"vulkan", "matrix32", {"subgroup-32", "matrix-16x16x32"}, 0, 0},
@@ -65,7 +80,9 @@ TEST(VulkanVariant, ErrorsSayWhatIsLacking) {
   EXPECT_EQ(ChooseVulkanCode(manifest, Info(8, 8, true, false), "v3").status().number(), 5003u);
   manifest = WithCode({kVariants[0], kVariants[4]});
   EXPECT_EQ(ChooseVulkanCode(manifest, Info(8, 8, true, false), "").status().number(), 5002u);
-  manifest = WithCode({{"vulkan", "new", {"warp-drive"}, 0, 0}, {"vulkan", "odd", {"subgroup-32x"}, 0, 0}});
+  manifest = WithCode({{"vulkan", "new", {"warp-drive"}, 0, 0},
+                       {"vulkan", "odd", {"subgroup-32x"}, 0, 0},
+                       {"vulkan", "no-power", {"subgroup-24"}, 0, 0}});
   status = ChooseVulkanCode(manifest, Info(32, 32, true, true), "").status();
   EXPECT_EQ(status.number(), 5001u);
   EXPECT_NE(status.message().find("warp-drive"), std::string::npos);

@@ -1,11 +1,14 @@
 // One handcrafted file for every rule of the reader: refused, with the right code, place and words.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dialects/formats/formats.h"
@@ -353,6 +356,45 @@ TEST(Finite, NanAndInfinityAreFoundInEveryFormat) {
     }
     // Each of the two blocks has at least one scale.
     EXPECT_GE(found, 2) << info.name;
+  }
+}
+
+// The check knows where a block has its scales; decoding is what they mean.
+TEST(Finite, AgreesWithDecoding) {
+  for (int i = 0; i < kFormatCount; ++i) {
+    const FormatInfo& info = format_info(static_cast<Format>(i));
+    constexpr int64_t kRow = 1 << 13;  // more blocks than the check takes in one piece, for the plain formats
+    Bytes bytes;
+    bytes.Header(1, 0).TensorInfo("w", {kRow}, info.ggml_id, 0).Pad();
+    const size_t data = bytes.size(), size = static_cast<size_t>(row_bytes(info.id, kRow));
+    bytes.Zeros(size);
+    std::vector<uint8_t> content = bytes.get();
+    for (size_t b = 0; b < size; ++b) content[data + b] = static_cast<uint8_t>(b * 7 % 60);
+    const auto block = static_cast<size_t>(info.block_bytes);
+    std::vector<float> values(static_cast<size_t>(info.block_elems));
+    for (size_t at : {size_t{0}, block, size - block}) {
+      for (size_t b = 0; b < block; ++b) {
+        const size_t place = data + at + b;
+        for (int value : {0x7c, 0x7f, 0x80, 0xfc, 0xff}) {
+          const uint8_t was = std::exchange(content[place], static_cast<uint8_t>(value));
+          const uint8_t next = b + 1 < block ? std::exchange(content[place + 1], uint8_t{0x7f}) : 0;
+          info.decode_block(content.data() + data + at, values.data());
+          const bool finite =
+              std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
+          auto file = File::Parse(content, "test.gguf");
+          ASSERT_TRUE(file.ok()) << file.status();
+          const absl::Status status = CheckFinite(**file, (*file)->tensors()[0]);
+          EXPECT_EQ(status.ok(), finite)
+              << info.name << ", byte " << b << " of a block is " << value << ": " << status;
+          if (!finite) {
+            EXPECT_NE(PartsOf(status).where.find("byte " + std::to_string(data + at)), std::string::npos)
+                << status;
+          }
+          if (b + 1 < block) content[place + 1] = next;
+          content[place] = was;
+        }
+      }
+    }
   }
 }
 

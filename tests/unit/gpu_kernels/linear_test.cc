@@ -119,10 +119,12 @@ std::vector<float> RunRows(const Problem& p, const Profile& profile, int64_t fir
   return y;
 }
 
+// With `count` of the problem's rows in the step; -1: all.
 std::vector<float> RunVariant(const Problem& p, const Profile& profile,
-                              const std::function<Launch(int64_t units, int64_t rows)>& variant) {
+                              const std::function<Launch(int64_t units, int64_t rows)>& variant,
+                              int64_t count = -1) {
   Sandbox box(profile, p.rows);
-  const Dispatch d = MakeDispatch(p, box, 0, p.rows, p.rows);
+  const Dispatch d = MakeDispatch(p, box, 0, count < 0 ? p.rows : count, p.rows);
   const int64_t units = p.ld / 16;
   Launch launch = variant(units, p.rows);
   launch.args = LinearArgs::List(d.arg(p.int8 ? "xq" : "x"), d.arg("w"), d.arg("y"), {Space::kStep, 0, 4},
@@ -198,6 +200,24 @@ TEST_P(LinearTest, RowsDependOnNothingElse) {
         ExpectSameBits(alone, RunRows(p, other, 0, p.rows, p.rows), p.Name(other));
       }
     }
+  }
+}
+
+// A step may want no row at all of what a bucket holds: no variant may then touch x or y. The sandbox refuses
+// what lies outside; a row before the first does.
+TEST_P(LinearTest, StepsWithoutRowsTouchNothing) {
+  const Profile plain = FindProfile("sg32-dot")->profile, matrix = FindProfile("sg32-matrix32")->profile;
+  for (bool int8 : {false, true}) {
+    if (!Supports(int8)) continue;
+    const Problem p(format(), int8, "store", block() == 32 ? 96 : 256, 40, 33);
+    for (int64_t bucket : {1, 8, 33}) {
+      EXPECT_TRUE(RunRows(p, plain, 0, 0, bucket).empty());
+      EXPECT_TRUE(RunRows(p, FindProfile("sm80")->profile, 0, 0, bucket).empty());
+    }
+    if (!int8) continue;
+    const LinearSpec spec = p.Spec();
+    RunVariant(
+        p, matrix, [&](int64_t u, int64_t r) { return LinearCooperative(spec, u, r); }, 0);
   }
 }
 

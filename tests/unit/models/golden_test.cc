@@ -220,7 +220,13 @@ TEST_F(Golden, WhatEvalRefuses) {
   EXPECT_EQ(PartsOf(compiler::RunEval(options)).code, "Q2401");
   options.tokens = TokensOf(options.model).string();
   options.output = path("no/such/folder/out.bin");
-  EXPECT_EQ(PartsOf(compiler::RunEval(options)).code, "Q6002");
+  EXPECT_EQ(PartsOf(compiler::RunEval(options)).code, "Q0103");
+  for (const std::string& input : {options.model, options.tokens}) {
+    options.output = input;
+    EXPECT_EQ(PartsOf(compiler::RunEval(options)).code, "Q0103") << input << " would be replaced";
+  }
+  options.output = path("out.bin");
+  EXPECT_TRUE(absl::IsCancelled(compiler::RunEval(options, [] { return true; })));
 }
 
 }  // namespace

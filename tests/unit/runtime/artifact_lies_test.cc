@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "runtime/abi/manifest_generated.h"
 #include "tests/unit/runtime/artifact_sample.h"
 
 namespace qrt::testing {
@@ -165,6 +166,13 @@ const ManifestLie kManifestLies[] = {
     {"state_shape_long", [](auto& m) { m.states[0].shape.assign(9, 1); }, 4015, "the length of states.shape"},
     {"state_misaligned", [](auto& m) { m.states[0].offset = 2; }, 4015, "a multiple of 4"},
     {"kv_outside", [](auto& m) { m.states[2].bytes = 257; }, 4015, "inside the 256 bytes"},
+    {"kv_larger_than_its_shape", [](auto& m) { m.states[2].shape = {1}; }, 4015,
+     "bytes is 256, expected twice"},
+    {"kv_without_values",
+     [](auto& m) {
+       m.states[2].shape = {2, 2, 32};
+     },
+     4015, "bytes is 256, expected twice"},
     {"no_programs", [](auto& m) { m.programs.clear(); }, 4015, "the length of programs"},
     {"program_phase", [](auto& m) { m.programs[0].phase = static_cast<SpecPhase>(7); }, 4015, "phase is 7"},
     {"program_without_rows", [](auto& m) { m.programs[0].rows = 0; }, 4015, "rows is 0"},
@@ -216,6 +224,61 @@ TEST_P(ManifestLies, IsRefused) {
 INSTANTIATE_TEST_SUITE_P(All, ManifestLies, ::testing::ValuesIn(kManifestLies),
                          [](const auto& param) { return std::string(param.param.name); });
 
+// A manifest of states that all share one name. It takes 64 KiB and a few bytes a state.
+std::vector<uint8_t> SharingManifest(size_t states) {
+  flatbuffers::FlatBufferBuilder b;
+  const auto long_name = b.CreateString(std::string(60000, 'n')), name = b.CreateString("n");
+  const auto shape = b.CreateVector(std::vector<uint64_t>{1});
+  const auto state = abi::CreateState(b, long_name, abi::StateKind::Conv, 0, shape, abi::Element::F32, 0, 4);
+  const auto state_list = b.CreateVector(std::vector<flatbuffers::Offset<abi::State>>(states, state));
+  const auto programs = b.CreateVector(std::vector<flatbuffers::Offset<abi::Program>>());
+  const auto code = b.CreateVector(std::vector<flatbuffers::Offset<abi::Code>>());
+  const auto formats = b.CreateVector(std::vector<flatbuffers::Offset<abi::FormatUse>>());
+  const auto options = b.CreateVector(std::vector<flatbuffers::Offset<abi::Option>>());
+  const auto hash = b.CreateVector(std::vector<uint8_t>(16));
+  const auto provenance = abi::CreateProvenance(b, name, options, name, 0, hash);
+  const auto model = abi::CreateModel(b, name, name, 272, 272, 64, 64);
+  abi::ManifestBuilder manifest(b);
+  manifest.add_model(model);
+  manifest.add_state_bytes(4);
+  manifest.add_states(state_list);
+  manifest.add_programs(programs);
+  manifest.add_code(code);
+  manifest.add_formats(formats);
+  manifest.add_provenance(provenance);
+  abi::FinishManifestBuffer(b, manifest.Finish());
+  return {b.GetBufferPointer(), b.GetBufferPointer() + b.GetSize()};
+}
+
+// The sample with another manifest, which is its last section.
+std::vector<uint8_t> WithManifest(const std::vector<uint8_t>& manifest) {
+  std::vector<uint8_t> file = BytesOfParts(MakeParts());
+  const uint32_t index = FindSection(file, QBIN_SECTION_MANIFEST);
+  qbin_section section = SectionOf(file, index);
+  file.resize(section.offset);
+  file.insert(file.end(), manifest.begin(), manifest.end());
+  section.size = manifest.size();
+  SetSection(file, index, section);
+  qbin_header header = HeaderOf(file);
+  header.file_bytes = file.size();
+  SetHeader(file, header);
+  Seal(file);
+  return file;
+}
+
+TEST(ArtifactManifest, WhatUnfoldsToFarMoreThanTheFileIsRefused) {
+  for (const size_t states : {17, 1000}) {
+    const std::vector<uint8_t> manifest = SharingManifest(states);
+    ExpectRefusal(OpenAndUse(WithManifest(manifest)), 4015, "lists share bytes");
+    const auto parsed = qcc::compiler::ParseManifest(manifest, "here");
+    ASSERT_FALSE(parsed.ok()) << states << " states";
+    EXPECT_NE(parsed.status().message().find("unfold"), std::string::npos) << parsed.status();
+  }
+  const std::vector<uint8_t> manifest = SharingManifest(2);
+  ExpectRefusal(OpenAndUse(WithManifest(manifest)), 4015, "the end of state");
+  EXPECT_TRUE(qcc::compiler::ParseManifest(manifest, "here").ok()) << "shared, but not to excess";
+}
+
 // References to sections: sections of the sample are 0 code, 1 tokenizer, 2 chat template, 3 goldens, 4
 // weights, 5 manifest.
 SampleParts PartsWithReferences() {
@@ -240,6 +303,16 @@ const ManifestLie kReferenceLies[] = {
     {"code_is_the_tokenizer", [](auto& m) { m.code[0].section = 1; }, 4015, "section 1 (tokenizer)"},
     {"weights_outside", [](auto& m) { m.code[0].weights_section = 0xffffffff; }, 4015, "section 4294967295"},
     {"weights_are_the_code", [](auto& m) { m.code[0].weights_section = 0; }, 4015, "section 0 (code)"},
+    {"code_of_an_unknown_target_outside",
+     [](auto& m) {
+       m.code.push_back({"tpu", "v9", {}, 6, 4});
+     },
+     4015, "code 'v9'.section is section 6 of 6"},
+    {"weights_of_an_unknown_target_outside",
+     [](auto& m) {
+       m.code.push_back({"tpu", "v9", {}, 0, 0xffffffff});
+     },
+     4015, "code 'v9'.weights_section is section 4294967295 of 6"},
     {"weights_size", [](auto& m) { m.weights_bytes = 4999; }, 4015, "weights_bytes is 4999"},
     {"tokenizer_is_the_manifest", [](auto& m) { m.tokenizer->section = 5; }, 4015, "section 5 (manifest)"},
     {"template_is_the_weights", [](auto& m) { m.chat_template_section = 4; }, 4015, "section 4 (weights)"},

@@ -99,7 +99,7 @@ SampleParts MakeParts() {
   m.kv_bytes_per_token = 256;
   m.states = {{"blk.0.conv", SpecState::kConv, 0, {3, 64}, SpecElement::kF32, 0, 768},
               {"blk.0.delta", SpecState::kDelta, 0, {2, 16, 32}, SpecElement::kF32, 1024, 4096},
-              {"blk.1.kv", SpecState::kKv, 1, {2, 2, 32}, SpecElement::kF16, 0, 256}};
+              {"blk.1.kv", SpecState::kKv, 1, {2, 32}, SpecElement::kF16, 0, 256}};
   m.programs = {{"decode_1", SpecPhase::kDecode, 1, 65536, 20, 9},
                 {"prefill_8", SpecPhase::kPrefill, 8, 262144, 18, 8},
                 {"head_8", SpecPhase::kHead, 8, 262144, 2, 1}};

@@ -175,6 +175,22 @@ TEST(EngineFailure, AFailureInABatchDamagesOnlyTheStepsSessions) {
   EXPECT_TRUE(Append(c.session, tokens).ok()) << "its turn had not come";
 }
 
+TEST(ModelPlan, HeadsBeyondReasonAreRefusedBeforeTheyTakeMemory) {
+  qrt::Manifest manifest;
+  const auto plan = [&](uint64_t heads) {
+    manifest.states = {{"blk.0.kv", qrt::StateKind::kKv, 0, {64, 8}, qrt::Element::kF16, 0, 2 * 64 * 8 * 2},
+                       {"blk.1.kv", qrt::StateKind::kKv, 1, {heads, 1}, qrt::Element::kF16, 2048, 4 * heads}};
+    return qrt::PlanOf(manifest, qrt::Hash128());
+  };
+  ASSERT_TRUE(plan(3).ok());
+  EXPECT_EQ(plan(3)->kv_planes.size(), 2 * 64 + 2 * 3u);
+  for (const uint64_t heads : {uint64_t{1} << 20, uint64_t{1} << 38}) {
+    const qrt::Status status = plan(heads).status();
+    EXPECT_EQ(status.number(), 5320u) << status.ToString();
+    EXPECT_NE(status.message().find("blk.1.kv"), std::string::npos) << status.ToString();
+  }
+}
+
 TEST(EngineSnapshot, OneCallCopiesAllOfASession) {
   Toy toy;
   ToySession s(toy);

@@ -242,4 +242,49 @@ TEST(EngineSampling, MorePenaltiesThanADeviceTakesAreRefusedBeforeAnyStep) {
   EXPECT_TRUE(toy.device->steps.empty());
 }
 
+// Records more tokens than a device takes when the logits of position 0 come.
+struct Recorder {
+  qrt::Sampler* sampler;
+  static int32_t Record(void* self, qrt_session*, uint64_t position, const float*, size_t) {
+    for (uint32_t i = 0; position == 0 && i <= QRT_GPU_MAX_PENALTIES; ++i) {
+      static_cast<Recorder*>(self)->sampler->Accept(static_cast<int32_t>(i));
+    }
+    return 0;
+  }
+};
+
+TEST(EngineSampling, PenaltiesThatACallbackAddsAreCountedAgain) {
+  qrt::SamplerOptions sampler_options;
+  sampler_options.presence_penalty = 1;
+  sampler_options.penalty_window = -1;
+  // Prefill and three heads, of which the last chooses; prefill, heads, and a step that chooses itself.
+  for (const size_t length : {20, 65}) {
+    Toy toy = MakeToy(true);
+    ToySession s(toy);
+    qrt::Sampler sampler = *qrt::Sampler::Create(QRT_GPU_MAX_PENALTIES + 10, sampler_options);
+    Recorder recorder = {&sampler};
+    const qrt_append_options options = Options(QRT_LOGITS_ALL, Recorder::Record, &recorder);
+    std::vector<int32_t> tokens = Tokens(length);
+    int32_t next = kUntouched;
+    {
+      qrt::Batch batch(*toy.engine);
+      ASSERT_TRUE(batch.Add(s.session, tokens.data(), length, &options, &sampler, &next).ok());
+      const qrt::Status status = batch.Run();
+      EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.ToString();
+      EXPECT_EQ(status.number(), 5323u) << status.ToString();
+      EXPECT_NE(status.message().find("65537"), std::string::npos) << status.ToString();
+    }
+    EXPECT_EQ(next, kUntouched);
+    EXPECT_EQ(toy.device->violation, "");
+    ASSERT_EQ(s.session.position(), length == 20 ? 20u : 64u) << "whole steps stay counted";
+    // Nothing was lost: the session goes on.
+    if (length == 20) tokens.push_back(3);
+    sampler.Reset();
+    ASSERT_TRUE(AppendSampled(s.session, {tokens.back()}, &sampler, &next, QRT_LOGITS_LAST).ok());
+    EXPECT_EQ(std::vector<float>(s.session.logits(), s.session.logits() + toy::kVocab),
+              toy::Reference(tokens).back());
+    EXPECT_NE(next, kUntouched);
+  }
+}
+
 }  // namespace

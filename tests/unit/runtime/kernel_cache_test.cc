@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/capi/kernel_cache.h"
+#include "runtime/device/vulkan/pipeline_cache.h"
 
 namespace {
 
@@ -27,6 +28,11 @@ class KernelCache : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(root_); }
 
+  // The name of the kernels that are called `name`, hexadecimal, in the tests.
+  static std::string Kernels(const std::string& name) {
+    return std::string(32 - name.size(), '0') + name + ".vkpipelines";
+  }
+  void PutKernels(const std::string& name, size_t bytes, int age) { Put(Kernels(name), bytes, age); }
   // A file of `bytes`, used `age` seconds ago.
   void Put(const std::string& name, size_t bytes, int age) {
     const std::string path = root_ + "/" + name;
@@ -40,13 +46,21 @@ class KernelCache : public testing::Test {
     times[1] = times[0];
     ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
   }
-  std::string Left() const {
+  std::vector<std::string> Names() const {
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(root_))
       names.push_back(entry.path().filename());
     std::sort(names.begin(), names.end());
+    return names;
+  }
+  // What the kernels that are left are called.
+  std::string Left() const {
     std::string text;
-    for (const std::string& name : names) text += name;
+    for (const std::string& name : Names()) {
+      const size_t dot = std::min(name.find('.'), name.size());
+      const size_t begin = std::min(name.find_first_not_of('0'), dot);
+      text += name.substr(begin, dot - begin);
+    }
     return text;
   }
 
@@ -54,10 +68,10 @@ class KernelCache : public testing::Test {
 };
 
 TEST_F(KernelCache, TheLongestUnusedGoFirst) {
-  Put("a", 100, 50);
-  Put("b", 100, 500);
-  Put("c", 100, 5);
-  Put("d", 100, 5000);
+  PutKernels("a", 100, 50);
+  PutKernels("b", 100, 500);
+  PutKernels("c", 100, 5);
+  PutKernels("d", 100, 5000);
   TrimCacheFolder(root_, 400);
   EXPECT_EQ(Left(), "abcd") << "all fits";
   TrimCacheFolder(root_, 399);
@@ -70,21 +84,58 @@ TEST_F(KernelCache, TheLongestUnusedGoFirst) {
 }
 
 TEST_F(KernelCache, FoldersAndLinksAreLeftAlone) {
-  std::filesystem::create_directory(root_ + "/d");
-  std::filesystem::create_symlink("/etc/hostname", root_ + "/l");
-  Put("f", 10, 1);
+  std::filesystem::create_directory(root_ + "/" + Kernels("d"));
+  std::filesystem::create_symlink("/etc/hostname", root_ + "/" + Kernels("e"));
+  PutKernels("f", 10, 1);
   TrimCacheFolder(root_, 0);
-  EXPECT_EQ(Left(), "dl");
+  EXPECT_EQ(Left(), "de");
+}
+
+// --cache-dir may name a folder that holds more than the cache.
+TEST_F(KernelCache, FilesOfOthersAreNeitherCountedNorTouched) {
+  const std::string kernels = Kernels("a");
+  const std::vector<std::string> others = {
+      "thesis.tex",
+      ".bashrc",
+      "x" + kernels,
+      kernels.substr(1),
+      kernels + ".",
+      kernels + ".bak",
+      kernels + ".aB3-x_",
+      kernels + "xaB3xyz",
+      "0" + kernels.substr(1, 30) + "G.vkpipelines",
+      kernels.substr(0, 32) + ".vkpipeline",
+  };
+  for (const std::string& name : others) Put(name, 1000, 5000);
+  PutKernels("b", 100, 10);
+  Put(Kernels("c") + ".aB3xYz", 100, 400);  // left behind by a process that was killed
+  TrimCacheFolder(root_, 200);
+  EXPECT_EQ(Names().size(), others.size() + 2) << "the cache itself is within its bounds";
+  TrimCacheFolder(root_, 100);
+  EXPECT_FALSE(std::filesystem::exists(root_ + "/" + Kernels("c") + ".aB3xYz"));
+  EXPECT_TRUE(std::filesystem::exists(root_ + "/" + Kernels("b")));
+  TrimCacheFolder(root_, 0);
+  std::vector<std::string> sorted = others;
+  std::sort(sorted.begin(), sorted.end());
+  EXPECT_EQ(Names(), sorted);
+}
+
+TEST_F(KernelCache, WhatADeviceKeepsIsTheCaches) {
+  const qrt::PipelineCacheFile kept(root_, qrt::VulkanFacts(), qrt::Hash128());
+  ASSERT_EQ(kept.Save(std::vector<uint8_t>(100)), "");
+  ASSERT_TRUE(std::filesystem::exists(kept.path()));
+  TrimCacheFolder(root_, 0);
+  EXPECT_FALSE(std::filesystem::exists(kept.path())) << "its name is not known, so the folder only grows";
 }
 
 TEST_F(KernelCache, ManyMayTrimAtOnce) {
-  for (int i = 0; i < 200; ++i) Put("f" + std::to_string(i), 10, i);
+  for (int i = 0; i < 200; ++i) PutKernels("f" + std::to_string(i), 10, i);
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) threads.emplace_back([&] { TrimCacheFolder(root_, 100); });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(root_), {}), 10)
       << "the youngest stay, for every one";
-  EXPECT_TRUE(std::filesystem::exists(root_ + "/f0"));
+  EXPECT_TRUE(std::filesystem::exists(root_ + "/" + Kernels("f0")));
 }
 
 TEST_F(KernelCache, IsMadeWithItsParentsForTheUserAlone) {

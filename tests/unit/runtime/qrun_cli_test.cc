@@ -1,9 +1,6 @@
 // qrun as a user and as scripts call it, on the toy model.
-#include <fcntl.h>
-#include <gtest/gtest.h>
 #include <poll.h>
 #include <pty.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,109 +8,21 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 
 #include "runtime/include/qrt/qrt.h"
-#include "tests/unit/runtime/qrt_toy_artifact.h"
-
-extern "C" const char* qrt_c_answer(const char* path, const char* prompt, char* answer, size_t capacity);
+#include "tests/unit/runtime/qrun_fixture.h"
 
 namespace {
 
 using nlohmann::json;
-
-struct Result {
-  int exit = -1;
-  std::string out, err;
-};
-
-void WriteFile(const std::string& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
-}
-std::string Slurp(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
-
-// Starts qrun with stdin, stdout and stderr as files.
-class Process {
- public:
-  Process(const qrt::testing::TempFolder& folder, const std::vector<std::string>& arguments,
-          const std::string& input)
-      : out_(folder.File("stdout")), err_(folder.File("stderr")) {
-    const std::string in = folder.File("stdin");
-    WriteFile(in, input);
-    std::vector<char*> argv = {const_cast<char*>(QRUN_BINARY)};
-    for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-    argv.push_back(nullptr);
-    pid_ = fork();
-    if (pid_ == 0) {
-      const int flags = O_WRONLY | O_CREAT | O_TRUNC;
-      dup2(open(in.c_str(), O_RDONLY), 0);
-      dup2(open(out_.c_str(), flags, 0644), 1);
-      dup2(open(err_.c_str(), flags, 0644), 2);
-      execv(argv[0], argv.data());
-      _exit(127);
-    }
-  }
-  void Interrupt() { kill(pid_, SIGINT); }
-  Result Wait() {
-    int status = 0;
-    waitpid(pid_, &status, 0);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status), Slurp(out_), Slurp(err_)};
-  }
-
- private:
-  std::string out_, err_;
-  pid_t pid_;
-};
-
-class QrunCli : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    folder_ = new qrt::testing::TempFolder();
-    model_ = new std::string(folder_->File("toy.qbin"));
-    WriteParts(toy::ToyParts(), *model_);
-  }
-  static void TearDownTestSuite() {
-    delete folder_;
-    delete model_;
-  }
-  static const std::string& model() { return *model_; }
-  static std::string File(const std::string& name) { return folder_->File(name); }
-  static const qrt::testing::TempFolder& folder() { return *folder_; }
-
-  static Result Run(const std::vector<std::string>& arguments, const std::string& input = "") {
-    return Process(*folder_, arguments, input).Wait();
-  }
-  // Runs with the model and expects success.
-  static std::string Ok(std::vector<std::string> arguments, const std::string& input = "") {
-    const Result result = Run(arguments, input);
-    EXPECT_EQ(result.exit, 0) << result.err;
-    return result.out;
-  }
-  static std::string Answer(const std::string& prompt) {
-    char answer[65536];
-    const char* failure = qrt_c_answer(model().c_str(), prompt.c_str(), answer, sizeof answer);
-    EXPECT_EQ(failure, nullptr) << failure;
-    return answer;
-  }
-  static void ExpectError(const Result& result, int exit, const std::string& text) {
-    EXPECT_EQ(result.exit, exit) << result.err;
-    EXPECT_EQ(result.out, "") << "stdout carries only the product";
-    EXPECT_EQ(result.err.rfind("qrun: error: ", 0), 0u) << result.err;
-    EXPECT_NE(result.err.find(" [Q"), std::string::npos) << result.err;
-    EXPECT_NE(result.err.find(text), std::string::npos) << result.err << "expected: " << text;
-  }
-
- private:
-  static inline qrt::testing::TempFolder* folder_ = nullptr;
-  static inline std::string* model_ = nullptr;
-};
+using qrun_test::Process;
+using qrun_test::QrunCli;
+using qrun_test::Result;
+using qrun_test::Slurp;
+using qrun_test::WriteFile;
 
 TEST_F(QrunCli, HelpAndVersionGoToStdout) {
   for (const char* command : {"chat", "logits", "perplexity", "tokenize", "bench", "check", "devices"}) {
@@ -233,11 +142,11 @@ TEST_F(QrunCli, ASavedSessionGoesOnAsIfNothingHadHappened) {
       const std::string rest = std::to_string(40 - std::atoi(first));
       const Result ended = run({"--load-session", file, "-n", rest, "--save-session", file});
       ASSERT_EQ(ended.exit, 0) << ended.err;
-      // A cut inside a character shows replacement characters on both sides.
+      // With --raw, a cut inside a character shows replacement characters on both sides.
       EXPECT_EQ(Ascii(begun.out + ended.out), Ascii(whole.out)) << first << " tokens before the cut";
       EXPECT_EQ(json::parse(ended.err)["prompt_tokens"], 0) << "nothing is fed again";
     }
-    const Result more = run({"--load-session", file, "-p", "and then", "-n", "5"});
+    const Result more = run({"--load-session", file, "-p", "and after", "-n", "5"});
     ASSERT_EQ(more.exit, 0) << more.err;
     EXPECT_NE(more.out, "");
     if (!mode.empty()) {

@@ -178,6 +178,27 @@ TEST(Template, VariablesOfTheCallerHideNothingElse) {
   EXPECT_EQ(RenderOk("{{ x }}{{ y is defined }}", {{"x", Value(1)}, {"unused", Value(2)}}), "1False");
 }
 
+TEST(Template, RangesReachTheEndsOfIntegers) {
+  EXPECT_EQ(RenderOk("{{ range(-9000000000000000000, 9000000000000000000, 5000000000000000000)|list }}"),
+            "[-9000000000000000000, -4000000000000000000, 1000000000000000000, 6000000000000000000]");
+  EXPECT_EQ(RenderOk("{{ range(9223372036854775807, -9223372036854775807, -9223372036854775807)|list }}"),
+            "[9223372036854775807, 0]");
+}
+
+TEST(Template, StripsWhatIsInTheSet) {
+  EXPECT_EQ(RenderOk("{{ 'aé€aé'.strip('éa') }}|{{ 'aé€aé'.lstrip('aé') }}|{{ 'aé€aé'.rstrip('€éa') }}|"
+                     "{{ '𝄞x𝄞'.strip('y𝄞z') }}|{{ 'abc'.strip('') }}|{{ 'Ã©'.strip('é') }}"),
+            "€|€aé||x|abc|Ã©");
+  EXPECT_EQ(RenderOk("{{ x.strip(y) }}", {{"x", Value("\xC3-\xC3\xA9-\xA9")}, {"y", Value("\xA9-")}}),
+            "\xC3-\xC3\xA9")
+      << "a part of a character is not that character";
+  std::string all;
+  for (char c = '0'; c <= 'z'; ++c) all += c;
+  const std::string text(3'000'000, 'z');
+  EXPECT_EQ(RenderOk("{{ x.strip(y) }}", {{"x", Value(text)}, {"y", Value(all)}}), "")
+      << "a character costs the same whatever the set";
+}
+
 TEST(Template, TextOfUsersIsNotTemplateText) {
   EXPECT_EQ(RenderOk("{{ x }}", {{"x", Value("{{ 1 + 1 }}{% if %}")}}), "{{ 1 + 1 }}{% if %}");
 }
@@ -352,6 +373,26 @@ TEST(TemplateBudget, EachLimitIsEnforced) {
   limits.total_bytes = 1000;
   EXPECT_FALSE(
       Render("{% for i in range(100) %}{% set x = 'abcdefghij' ~ i %}{% endfor %}", {}, limits).ok());
+}
+
+// Without that, a template of many names takes hours within its steps.
+TEST(TemplateBudget, LookingThroughVariablesTakesSteps) {
+  RenderLimits limits;
+  limits.steps = 20000;
+  std::string many, last, params, values;
+  for (int i = 0; i < 1000; ++i) many += "{% set a" + std::to_string(i) + " = 1 %}";
+  for (int i = 0; i < 1000; ++i) last += "{{ a999 }}";
+  for (int i = 0; i < 1000; ++i) params += "p" + std::to_string(i) + (i < 999 ? ", " : "");
+  for (int i = 999; i >= 0; --i) values += "p" + std::to_string(i) + (i > 0 ? "=1, " : "=1");
+  const auto refused = [&](const std::string& source) {
+    const Result<std::string> text = Render(source, {}, limits);
+    return !text.ok() && text.status().message().find("20000 steps") != std::string::npos;
+  };
+  EXPECT_TRUE(refused(many)) << "assignments";
+  EXPECT_TRUE(refused("{% macro m(" + params + ") %}{% endmacro %}{{ m(" + values + ") }}")) << "arguments";
+  limits.steps = 60000;
+  EXPECT_TRUE(Render(many, {}, limits).ok());
+  EXPECT_FALSE(Render(many + last, {}, limits).ok()) << "reading";
 }
 
 TEST(TemplateBudget, LongConversationsFit) {

@@ -20,12 +20,14 @@ gpu.module @kernel {
     %p = arith.mulf %v, %v : vector<4xf32>
     // CHECK: spirv.FAdd {{.*}} {no_contraction} : vector<4xf32>
     %s = arith.addf %p, %v : vector<4xf32>
+    // CHECK: spirv.GL.Fma {{.*}} {no_contraction} : vector<4xf32>
+    %f = math.fma %s, %v, %p : vector<4xf32>
     // DOT: spirv.SDot %{{.*}}, %{{.*}}, <PackedVectorFormat4x8Bit> : i32 -> i32
     // PLAIN-NOT: spirv.SDot
     // PLAIN-COUNT-8: spirv.BitFieldSExtract
     %d = gx.dot4 %t, %t, %t : i32
     // CHECK: spirv.Store "PhysicalStorageBuffer" %{{.*}}, %{{.*}} ["Aligned", 16] : vector<4xf32>
-    gx.store %s, %base[%t] : vector<4xf32>
+    gx.store %f, %base[%t] : vector<4xf32>
     // CHECK: spirv.Store "PhysicalStorageBuffer" %{{.*}}, %{{.*}} ["Aligned", 4] : i32
     gx.store %d, %base[%t] : i32
     gpu.return

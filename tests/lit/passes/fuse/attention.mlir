@@ -47,3 +47,131 @@ func.func private @block_plain(%q: tensor<?x2x32xf32>, %k: tensor<?x1x32xf32>, %
   %y = hir.reshape %o : tensor<?x2x32xf32> -> tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }
+
+// -----
+
+// A factor that is no sigmoid stays outside; the attention alone is still a group.
+// CHECK-LABEL: func.func private @block_other_factor
+// CHECK: hir.group gated_attention -> tensor<?x2x32xf32> {
+// CHECK-NEXT: hir.attention
+// CHECK-NEXT: hir.yield
+// CHECK: hir.activation silu
+// CHECK: hir.mul
+func.func private @block_other_factor(%q: tensor<?x2x32xf32>, %gate: tensor<?x2x32xf32>, %rows: !hir.rows, %kv: !hir.state<kv, 1x32, f16>) -> tensor<?x2x32xf32> {
+  // expected-remark @below {{missed gated_attention: the factor on the output is not a sigmoid gate of its own}}
+  // expected-remark @below {{fused gated_attention: 1 ops}}
+  %o = hir.attention %q, %kv, %rows scale 0.17 : tensor<?x2x32xf32>, !hir.state<kv, 1x32, f16>
+  %s = hir.activation silu %gate : tensor<?x2x32xf32>
+  %m = hir.mul %o, %s : tensor<?x2x32xf32>
+  return %m : tensor<?x2x32xf32>
+}
+
+// -----
+
+// The same for a sigmoid that something else needs too: inside the group it would have to be computed twice.
+// CHECK-LABEL: func.func private @block_shared_gate
+// CHECK: hir.group gated_attention
+// CHECK-NEXT: hir.attention
+// CHECK-NEXT: hir.yield
+func.func private @block_shared_gate(%q: tensor<?x2x32xf32>, %gate: tensor<?x2x32xf32>, %rows: !hir.rows, %kv: !hir.state<kv, 1x32, f16>)
+    -> (tensor<?x2x32xf32>, tensor<?x2x32xf32>) {
+  // expected-remark @below {{missed gated_attention: the factor on the output is not a sigmoid gate of its own}}
+  // expected-remark @below {{fused gated_attention: 1 ops}}
+  %o = hir.attention %q, %kv, %rows scale 0.17 : tensor<?x2x32xf32>, !hir.state<kv, 1x32, f16>
+  %s = hir.activation sigmoid %gate : tensor<?x2x32xf32>
+  %m = hir.mul %o, %s : tensor<?x2x32xf32>
+  return %m, %s : tensor<?x2x32xf32>, tensor<?x2x32xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func private @block_no_reader
+// CHECK-NOT: hir.group
+func.func private @block_no_reader(%k: tensor<?x1x32xf32>, %v: tensor<?x1x32xf32>, %rows: !hir.rows, %kv: !hir.state<kv, 1x32, f16>) {
+  // expected-remark @below {{missed qk_norm_rope_store: no attention reads this cache afterwards}}
+  hir.kv_store %k, %v, %kv, %rows : tensor<?x1x32xf32>, !hir.state<kv, 1x32, f16>
+  return
+}
+
+// -----
+
+// CHECK-LABEL: func.func private @block_no_rope
+// CHECK-NOT: hir.group qk_norm_rope_store
+func.func private @block_no_rope(%q: tensor<?x2x32xf32>, %k: tensor<?x1x32xf32>, %v: tensor<?x1x32xf32>, %rows: !hir.rows,
+    %rope: tensor<?x32xf32>, %kv: !hir.state<kv, 1x32, f16>) -> tensor<?x2x32xf32> {
+  %k2 = hir.rope %k, %rope : tensor<?x1x32xf32>, tensor<?x32xf32>
+  // expected-remark @below {{missed qk_norm_rope_store: queries or keys are not rotated}}
+  hir.kv_store %k2, %v, %kv, %rows : tensor<?x1x32xf32>, !hir.state<kv, 1x32, f16>
+  // expected-remark @below {{fused gated_attention: 1 ops}}
+  %o = hir.attention %q, %kv, %rows scale 0.17 : tensor<?x2x32xf32>, !hir.state<kv, 1x32, f16>
+  return %o : tensor<?x2x32xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func private @block_two_tables
+// CHECK-NOT: hir.group qk_norm_rope_store
+func.func private @block_two_tables(%q: tensor<?x2x32xf32>, %k: tensor<?x1x32xf32>, %v: tensor<?x1x32xf32>, %rows: !hir.rows, %rope: tensor<?x32xf32>,
+    %other: tensor<?x32xf32>, %w: !hir.weight<32, f32>, %kv: !hir.state<kv, 1x32, f16>) -> tensor<?x2x32xf32> {
+  %q1 = hir.rms_norm %q, %w eps 1.0e-6 : tensor<?x2x32xf32>, !hir.weight<32, f32>
+  %k1 = hir.rms_norm %k, %w eps 1.0e-6 : tensor<?x1x32xf32>, !hir.weight<32, f32>
+  %q2 = hir.rope %q1, %rope : tensor<?x2x32xf32>, tensor<?x32xf32>
+  %k2 = hir.rope %k1, %other : tensor<?x1x32xf32>, tensor<?x32xf32>
+  // expected-remark @below {{missed qk_norm_rope_store: queries and keys are rotated by different tables}}
+  hir.kv_store %k2, %v, %kv, %rows : tensor<?x1x32xf32>, !hir.state<kv, 1x32, f16>
+  // expected-remark @below {{fused gated_attention: 1 ops}}
+  %o = hir.attention %q2, %kv, %rows scale 0.17 : tensor<?x2x32xf32>, !hir.state<kv, 1x32, f16>
+  return %o : tensor<?x2x32xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func private @block_keys_elsewhere
+// CHECK-NOT: hir.group qk_norm_rope_store
+func.func private @block_keys_elsewhere(%q: tensor<?x2x32xf32>, %k: tensor<?x1x32xf32>, %v: tensor<?x1x32xf32>, %rows: !hir.rows, %rope: tensor<?x32xf32>,
+    %w: !hir.weight<32, f32>, %kv: !hir.state<kv, 1x32, f16>) -> (tensor<?x2x32xf32>, tensor<?x1x32xf32>) {
+  %q1 = hir.rms_norm %q, %w eps 1.0e-6 : tensor<?x2x32xf32>, !hir.weight<32, f32>
+  %k1 = hir.rms_norm %k, %w eps 1.0e-6 : tensor<?x1x32xf32>, !hir.weight<32, f32>
+  %q2 = hir.rope %q1, %rope : tensor<?x2x32xf32>, tensor<?x32xf32>
+  %k2 = hir.rope %k1, %rope : tensor<?x1x32xf32>, tensor<?x32xf32>
+  // expected-remark @below {{missed qk_norm_rope_store: the rotated keys are needed elsewhere}}
+  hir.kv_store %k2, %v, %kv, %rows : tensor<?x1x32xf32>, !hir.state<kv, 1x32, f16>
+  // expected-remark @below {{fused gated_attention: 1 ops}}
+  %o = hir.attention %q2, %kv, %rows scale 0.17 : tensor<?x2x32xf32>, !hir.state<kv, 1x32, f16>
+  return %o, %k2 : tensor<?x2x32xf32>, tensor<?x1x32xf32>
+}
+
+// -----
+
+// The group stands where the store stood, and the queries are wanted before.
+// CHECK-LABEL: func.func private @block_queries_before
+// CHECK-NOT: hir.group qk_norm_rope_store
+func.func private @block_queries_before(%q: tensor<?x2x32xf32>, %k: tensor<?x1x32xf32>, %v: tensor<?x1x32xf32>, %rows: !hir.rows, %rope: tensor<?x32xf32>,
+    %w: !hir.weight<32, f32>, %kv: !hir.state<kv, 1x32, f16>) -> (tensor<?x2x32xf32>, tensor<?x64xf32>) {
+  %q1 = hir.rms_norm %q, %w eps 1.0e-6 : tensor<?x2x32xf32>, !hir.weight<32, f32>
+  %k1 = hir.rms_norm %k, %w eps 1.0e-6 : tensor<?x1x32xf32>, !hir.weight<32, f32>
+  %q2 = hir.rope %q1, %rope : tensor<?x2x32xf32>, tensor<?x32xf32>
+  %k2 = hir.rope %k1, %rope : tensor<?x1x32xf32>, tensor<?x32xf32>
+  %early = hir.reshape %q2 : tensor<?x2x32xf32> -> tensor<?x64xf32>
+  // expected-remark @below {{missed qk_norm_rope_store: 'hir.reshape' needs an intermediate value before the group}}
+  hir.kv_store %k2, %v, %kv, %rows : tensor<?x1x32xf32>, !hir.state<kv, 1x32, f16>
+  // expected-remark @below {{fused gated_attention: 1 ops}}
+  %o = hir.attention %q2, %kv, %rows scale 0.17 : tensor<?x2x32xf32>, !hir.state<kv, 1x32, f16>
+  return %o, %early : tensor<?x2x32xf32>, tensor<?x64xf32>
+}
+
+// -----
+
+// A group stands where its last op stood: no op of it may pass another that reads or writes the same cache.
+// CHECK-LABEL: func.func private @block_store_between
+// CHECK-NOT: hir.group gated_attention
+func.func private @block_store_between(%q: tensor<?x2x32xf32>, %gate: tensor<?x2x32xf32>, %k: tensor<?x1x32xf32>, %v: tensor<?x1x32xf32>,
+    %rows: !hir.rows, %kv: !hir.state<kv, 1x32, f16>) -> tensor<?x2x32xf32> {
+  // expected-remark @below {{missed gated_attention: 'hir.kv_store' reaches the same state in between}}
+  %o = hir.attention %q, %kv, %rows scale 0.17 : tensor<?x2x32xf32>, !hir.state<kv, 1x32, f16>
+  // expected-remark @below {{missed qk_norm_rope_store: no attention reads this cache afterwards}}
+  hir.kv_store %k, %v, %kv, %rows : tensor<?x1x32xf32>, !hir.state<kv, 1x32, f16>
+  %s = hir.activation sigmoid %gate : tensor<?x2x32xf32>
+  %m = hir.mul %o, %s : tensor<?x2x32xf32>
+  return %m : tensor<?x2x32xf32>
+}

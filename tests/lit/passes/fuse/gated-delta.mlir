@@ -46,3 +46,52 @@ func.func private @block_no_norm(%q: tensor<?x1x32xf32>, %k: tensor<?x1x32xf32>,
   %o = hir.gated_delta %q, %k, %v, %g, %b, %ds, %rows scale 0.17 : tensor<?x1x32xf32>, tensor<?x2x32xf32>, tensor<?x2xf32>, !hir.state<delta, 2x32x32, f32>
   return %o : tensor<?x2x32xf32>
 }
+
+// -----
+
+// CHECK-LABEL: func.func private @block_no_gate
+// CHECK-NOT: hir.group
+func.func private @block_no_gate(%q: tensor<?x1x32xf32>, %k: tensor<?x1x32xf32>, %v: tensor<?x2x32xf32>, %g: tensor<?x2xf32>, %b: tensor<?x2xf32>,
+    %nw: !hir.weight<32, f32>, %ds: !hir.state<delta, 2x32x32, f32>, %rows: !hir.rows) -> tensor<?x2x32xf32> {
+  // expected-remark @below {{missed gated_delta: the norm is not followed by its gate alone}}
+  %o = hir.gated_delta %q, %k, %v, %g, %b, %ds, %rows scale 0.17 : tensor<?x1x32xf32>, tensor<?x2x32xf32>, tensor<?x2xf32>, !hir.state<delta, 2x32x32, f32>
+  %n = hir.rms_norm %o, %nw eps 1.0e-6 : tensor<?x2x32xf32>, !hir.weight<32, f32>
+  return %n : tensor<?x2x32xf32>
+}
+
+// -----
+
+// The kernel convolves its own input: q, k and v that come from elsewhere, or from a convolution that others read too, are not its.
+// CHECK-LABEL: func.func private @block_no_conv
+// CHECK-NOT: hir.group
+func.func private @block_no_conv(%q: tensor<?x1x32xf32>, %k: tensor<?x1x32xf32>, %v: tensor<?x2x32xf32>, %z: tensor<?x2x32xf32>, %g: tensor<?x2xf32>, %b: tensor<?x2xf32>,
+    %nw: !hir.weight<32, f32>, %ds: !hir.state<delta, 2x32x32, f32>, %rows: !hir.rows) -> tensor<?x2x32xf32> {
+  // expected-remark @below {{missed gated_delta: q, k and v do not come from one convolution of their own}}
+  %o = hir.gated_delta %q, %k, %v, %g, %b, %ds, %rows scale 0.17 : tensor<?x1x32xf32>, tensor<?x2x32xf32>, tensor<?x2xf32>, !hir.state<delta, 2x32x32, f32>
+  %n = hir.rms_norm %o, %nw eps 1.0e-6 : tensor<?x2x32xf32>, !hir.weight<32, f32>
+  %s = hir.activation silu %z : tensor<?x2x32xf32>
+  %m = hir.mul %n, %s : tensor<?x2x32xf32>
+  return %m : tensor<?x2x32xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func private @block_shared_conv
+// CHECK-NOT: hir.group
+func.func private @block_shared_conv(%qkv: tensor<?x128xf32>, %z: tensor<?x2x32xf32>, %g: tensor<?x2xf32>, %b: tensor<?x2xf32>, %rows: !hir.rows,
+    %cw: !hir.weight<128x4, f32>, %nw: !hir.weight<32, f32>, %cs: !hir.state<conv, 3x128, f32>, %ds: !hir.state<delta, 2x32x32, f32>)
+    -> (tensor<?x2x32xf32>, tensor<?x128xf32>) {
+  %c = hir.causal_conv1d %qkv, %cw, %cs, %rows : tensor<?x128xf32>, !hir.weight<128x4, f32>, !hir.state<conv, 3x128, f32>
+  %q0 = hir.slice %c[0, 32] : tensor<?x128xf32>
+  %k0 = hir.slice %c[32, 32] : tensor<?x128xf32>
+  %v0 = hir.slice %c[64, 64] : tensor<?x128xf32>
+  %q = hir.reshape %q0 : tensor<?x32xf32> -> tensor<?x1x32xf32>
+  %k = hir.reshape %k0 : tensor<?x32xf32> -> tensor<?x1x32xf32>
+  %v = hir.reshape %v0 : tensor<?x64xf32> -> tensor<?x2x32xf32>
+  // expected-remark @below {{missed gated_delta: q, k and v do not come from one convolution of their own}}
+  %o = hir.gated_delta %q, %k, %v, %g, %b, %ds, %rows scale 0.17 : tensor<?x1x32xf32>, tensor<?x2x32xf32>, tensor<?x2xf32>, !hir.state<delta, 2x32x32, f32>
+  %n = hir.rms_norm %o, %nw eps 1.0e-6 : tensor<?x2x32xf32>, !hir.weight<32, f32>
+  %s = hir.activation silu %z : tensor<?x2x32xf32>
+  %m = hir.mul %n, %s : tensor<?x2x32xf32>
+  return %m, %c : tensor<?x2x32xf32>, tensor<?x128xf32>
+}

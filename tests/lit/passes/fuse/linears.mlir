@@ -41,3 +41,30 @@ func.func private @block_no_norm(%x: tensor<?x64xf32>, %w: !hir.weight<128x64, q
   %a = hir.linear %x, %w : tensor<?x64xf32>, !hir.weight<128x64, q8_0>
   return %a : tensor<?x128xf32>
 }
+
+// -----
+
+// The group stands where its first linear stood: there the second one's weight is not there yet.
+// CHECK-LABEL: func.func private @block_late_weight
+// CHECK-NOT: hir.group
+func.func private @block_late_weight(%x: tensor<?x64xf32>, %wa: !hir.weight<128x64, f16>) -> (tensor<?x128xf32>, tensor<?x96xf32>) {
+  // expected-remark @below {{missed merged_linear: 'hir.param' produces an input only after the group}}
+  %a = hir.linear %x, %wa : tensor<?x64xf32>, !hir.weight<128x64, f16>
+  %wb = hir.param "blk.0.late.weight" : !hir.weight<96x64, f16>
+  %b = hir.linear %x, %wb : tensor<?x64xf32>, !hir.weight<96x64, f16>
+  return %a, %b : tensor<?x128xf32>, tensor<?x96xf32>
+}
+
+// -----
+
+// Linears on the f32 and on the int8 form of one value count as one input; here the int8 form comes too late.
+// CHECK-LABEL: func.func private @block_late_quantize
+// CHECK-NOT: hir.group
+func.func private @block_late_quantize(%x: tensor<?x64xf32>, %wa: !hir.weight<128x64, f16>, %wb: !hir.weight<96x64, q8_0>) -> (tensor<?x128xf32>, tensor<?x96xf32>) {
+  // expected-remark @below {{missed merged_linear: 'hir.quantize' produces an input only after the group}}
+  %a = hir.linear %x, %wa : tensor<?x64xf32>, !hir.weight<128x64, f16>
+  // expected-remark @below {{missed norm_quant: the rounded value does not come from a norm}}
+  %q = hir.quantize %x block 32 : tensor<?x64xf32>
+  %b = hir.linear %q, %wb : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>
+  return %a, %b : tensor<?x128xf32>, tensor<?x96xf32>
+}

@@ -24,3 +24,14 @@ func.func private @block_reused(%x: tensor<?x32xf32>, %h: tensor<?x96xf32>, %w: 
   %z = hir.add %x, %y : tensor<?x32xf32>
   return %z : tensor<?x32xf32>
 }
+
+// -----
+
+// CHECK-LABEL: func.func private @block_linear_elsewhere
+// CHECK-NOT: hir.group
+func.func private @block_linear_elsewhere(%x: tensor<?x32xf32>, %h: tensor<?x96xf32>, %w: !hir.weight<32x96, q8_0>) -> (tensor<?x32xf32>, tensor<?x32xf32>) {
+  %d = hir.linear %h, %w : tensor<?x96xf32>, !hir.weight<32x96, q8_0>
+  // expected-remark @below {{missed linear_residual: the linear's result is needed elsewhere}}
+  %y = hir.add %x, %d : tensor<?x32xf32>
+  return %y, %d : tensor<?x32xf32>, tensor<?x32xf32>
+}

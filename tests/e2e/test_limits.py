@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Shapes that the CPU's kernels take and shapes that they do not: the former compute, the latter fail the compile, by the op's name and the limit."""
+import math
+
+import gguf_edit
+from harness import nmse, read_logits
+from test_cli import quiet_harness, refused
+
+# The limits of codegen/cpu/kernels/limits.h.
+HEAD_DIM, DELTA_DIM, QUERY_GROUP, TAPS = 512, 256, 64, 16
+# One layer with a delta rule and one with attention, as small as it gets.
+SHAPE = {"arch": "qwen35", "preset": "0.8b", "layers": 2, "full-attention-interval": 2, "hidden": 32, "ffn": 32, "vocab": 300, "format": "f32",
+         "heads": 1, "kv-heads": 1, "head-dim": 32, "rope-dims": 8, "linear-key-heads": 1, "linear-value-heads": 1, "linear-head-dim": 32}
+CODE = ["--cpu=native", "--decode=1", "--prefill=8", "--numerics=f32", "--kv=f32"]
+
+
+def noise(count, around=0.0):
+    return gguf_edit.f32_data(around + (i * 7919 % 211 - 105) / 300 for i in range(count))
+
+
+def synth(h, name, taps=4, value_dim=None, **changes):
+    """A model of SHAPE with these changes. `taps` of the convolution, which qcc synth always makes 4, and `value_dim` of the delta rule, which it
+    makes equal to the key's, are put into the file's tensors."""
+    shape = SHAPE | {key.replace("_", "-"): value for key, value in changes.items()}
+    gguf = h.path(name + ".gguf")
+    h.run("qcc", "synth", *(word for key, value in shape.items() for word in ("--" + key, value)), "-o", gguf, "-q")
+    if taps == 4 and value_dim is None:
+        return gguf
+    heads, dim, hidden = shape["linear-value-heads"], value_dim or shape["linear-head-dim"], shape["hidden"]
+    channels = 2 * shape["linear-key-heads"] * shape["linear-head-dim"] + heads * dim
+    tensors = {"attn_qkv": [hidden, channels], "attn_gate": [hidden, heads * dim], "ssm_conv1d": [taps, channels], "ssm_norm": [dim], "ssm_out": [heads * dim, hidden]}
+    return gguf_edit.with_metadata(
+        gguf, h.path(name + "-edited.gguf"), {"qwen35.ssm.conv_kernel": gguf_edit.u32_value(taps), "qwen35.ssm.inner_size": gguf_edit.u32_value(heads * dim)},
+        {f"blk.0.{tensor}.weight": (extents, gguf_edit.F32, noise(math.prod(extents), tensor == "ssm_norm")) for tensor, extents in tensors.items()})
+
+
+def beyond(h):
+    """One step beyond each limit. Q3004: the kernel's own limit; Q3003: rows that a kernel would read where a linear did not write them."""
+    for name, shape, code, says in (
+            ("head_dim", {"head_dim": HEAD_DIM + 16}, "Q3004", ["'qk_norm_rope_store'", "head_dim = 528", "up to 512", "attn_k.weight"]),
+            ("head_dim that is no multiple of 8", {"heads": 4, "kv_heads": 4, "head_dim": 12}, "Q3004", ["'qk_norm_rope_store'", "head_dim = 12", "multiples of 8", "attn_k.weight"]),
+            ("query heads per kv head", {"heads": QUERY_GROUP + 1}, "Q3004", ["'attention'", "65 query heads per kv head", "up to 64", "attn_q.weight"]),
+            ("key_dim", {"linear_head_dim": DELTA_DIM + 16}, "Q3004", ["'gated_delta'", "key_dim = 272", "up to 256", "ssm_a"]),
+            ("key_dim that is no multiple of 8", {"linear_key_heads": 4, "linear_value_heads": 4, "linear_head_dim": 12}, "Q3004",
+             ["'gated_delta'", "key_dim = 12", "multiples of 8", "ssm_a"]),
+            ("value_dim", {"value_dim": DELTA_DIM + 16}, "Q3004", ["'gated_delta'", "value_dim = 272", "up to 256", "ssm_a"]),
+            ("value_dim that is no multiple of 8", {"linear_value_heads": 4, "value_dim": 12}, "Q3004", ["'gated_delta'", "value_dim = 12", "multiples of 8", "ssm_a"]),
+            ("taps", {"taps": TAPS + 1}, "Q3004", ["'gated_delta'", "taps = 17", "up to 16", "ssm_a"]),
+            ("k rows that are no multiple of 16", {"heads": 2, "head_dim": 8}, "Q3003", ["'hir.rms_norm'", "8 values stored 16 apart", "attn_k_norm.weight"]),
+            ("delta-rule rows that are no multiple of 16", {"linear_value_heads": 3, "linear_head_dim": 8}, "Q3003", ["'hir.causal_conv1d'", "40 values stored 48 apart", "ssm_conv1d.weight"])):
+        gguf = synth(h, "beyond", **shape)
+        refused(h, f"beyond the limit: {name}", 3, code, ["on target cpu", *says], "qcc", "compile", gguf, "-o", h.path("beyond.qbin"), "-q", *CODE)
+
+
+def within(h):
+    """A model at every limit at once, one of the smallest multiples, one whose keys and values differ: they compute what the evaluator does."""
+    tokens = h.path("tokens.txt")
+    with open(tokens, "w") as f:
+        f.write(" ".join(str(7 + 23 * i) for i in range(12)))
+    for name, shape in (("largest", {"heads": QUERY_GROUP, "head_dim": HEAD_DIM, "linear_head_dim": DELTA_DIM, "taps": TAPS}),
+                        ("smallest", {"heads": 2, "kv_heads": 2, "head_dim": 8, "linear_value_heads": 2, "linear_head_dim": 8, "taps": 2}),
+                        ("uneven", {"linear_value_heads": 3, "value_dim": 48, "taps": 3})):
+        gguf = synth(h, name, **shape)
+        h.run("qcc", "eval", gguf, "--tokens", tokens, "-o", h.path("want.bin"))
+        want = read_logits(h.path("want.bin"))
+        qbin = h.compile(gguf, "within.qbin", *CODE)
+        whole = h.logits(qbin, tokens)
+        error = nmse(whole, want)
+        h.check(f"the {name} shape computes", error <= 1e-9, f"NMSE {error:.2e}")
+        h.check(f"the {name} shape: splits change no bit", h.logits(qbin, tokens, "--split", "5,1,6", "-t", 2) == whole)
+
+
+def main():
+    h = quiet_harness(__doc__)
+    beyond(h)
+    within(h)
+    h.finish()
+
+
+if __name__ == "__main__":
+    main()

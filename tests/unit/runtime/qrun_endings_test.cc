@@ -1,0 +1,176 @@
+// How qrun ends when its reader goes away or it is interrupted, and what of a conversation a saved session
+// keeps.
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "tests/unit/runtime/qrun_fixture.h"
+
+namespace {
+
+using nlohmann::json;
+using qrun_test::Process;
+using qrun_test::Result;
+using qrun_test::Slurp;
+using qrun_test::WriteFile;
+
+class QrunEndings : public qrun_test::QrunCli {
+ protected:
+  static std::string Goldens(bool wrong) {
+    qrt::testing::SampleParts parts = toy::ToyParts();
+    toy::AddGoldens(parts, wrong);
+    const std::string path = File(wrong ? "wrong.qbin" : "right.qbin");
+    WriteParts(parts, path);
+    return path;
+  }
+  // Fed and reused tokens of a prompt.
+  static int PromptTokens(const Result& result) {
+    EXPECT_EQ(result.exit, 0) << result.err;
+    const json timing = json::parse(result.err, nullptr, false);
+    if (!timing.is_object()) return -1;
+    return timing["prompt_tokens"].get<int>() + timing["reused_tokens"].get<int>();
+  }
+};
+
+// ---- `| head`, `| grep -q` ----
+
+TEST_F(QrunEndings, CheckTellsWrongValuesWhoeverReads) {
+  const std::string wrong = Goldens(true);
+  Result result = RunUnread({"check", wrong});
+  EXPECT_EQ(result.exit, 5) << result.err;
+  EXPECT_NE(result.err.find("Q5007"), std::string::npos) << result.err;
+  result = Run({"check", wrong});
+  EXPECT_EQ(result.exit, 5) << result.err;
+  EXPECT_NE(result.out.find("cpu toy: WRONG"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("cpu toy-2: WRONG"), std::string::npos) << "the first ended it: " << result.out;
+  EXPECT_NE(result.err.find("note: toy\n"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("note: toy-2\n"), std::string::npos) << result.err;
+  result = RunUnread({"check", Goldens(false)});
+  EXPECT_EQ(result.exit, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+}
+
+TEST_F(QrunEndings, ASessionIsSavedWhenNobodyReadsTheAnswer) {
+  const std::string file = File("unread.session");
+  for (const std::vector<std::string>& mode :
+       {std::vector<std::string>{"--raw"}, std::vector<std::string>{}}) {
+    unlink(file.c_str());
+    std::vector<std::string> begin = {model(), "-p", "go on and on", "--greedy", "--save-session", file};
+    begin.insert(begin.end(), mode.begin(), mode.end());
+    const Result begun = RunUnread(begin);
+    EXPECT_EQ(begun.exit, 0) << begun.err;
+    EXPECT_EQ(begun.err, "");
+    ASSERT_NE(Slurp(file), "") << "no session was saved";
+    std::vector<std::string> more = {model(), "--load-session", file, "-n", "5", "--greedy", "--timing=json"};
+    more.insert(more.end(), mode.begin(), mode.end());
+    const Result ended = Run(more);
+    ASSERT_EQ(ended.exit, 0) << ended.err;
+    EXPECT_EQ(json::parse(ended.err)["prompt_tokens"], 0) << "the session holds less than was sampled";
+    std::vector<std::string> whole = {model(), "-p", "go on and on", "--greedy", "-n", "40"};
+    whole.insert(whole.end(), mode.begin(), mode.end());
+    std::string rest = ended.out;  // maybe from inside a character on
+    while (rest.rfind("\xEF\xBF\xBD", 0) == 0) rest.erase(0, 3);
+    while (rest.size() > 3 && rest.substr(rest.size() - 3) == "\xEF\xBF\xBD") rest.resize(rest.size() - 3);
+    ASSERT_NE(rest, "");
+    EXPECT_NE(Ok(whole).find(rest), std::string::npos) << rest;
+  }
+}
+
+TEST_F(QrunEndings, LogitsThatNobodyReadsAreNoError) {
+  std::string ids;
+  for (int i = 0; i < 100; ++i) ids += "7 ";
+  WriteFile(File("ids.txt"), ids);
+  const Result result = RunUnread({"logits", model(), "--tokens", File("ids.txt"), "-o", "-"});
+  EXPECT_EQ(result.exit, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  // So few that they are written at the end only.
+  WriteFile(File("ids.txt"), "7");
+  EXPECT_EQ(RunUnread({"logits", model(), "--tokens", File("ids.txt"), "-o", "-"}).exit, 0);
+}
+
+// ---- Ctrl-C ----
+
+TEST_F(QrunEndings, AnInterruptedPromptReplacesNoSavedSession) {
+  std::string prompt;
+  for (int i = 0; i < 60000; ++i) prompt += "7 ";  // the toy model needs many seconds for that
+  WriteFile(File("long.txt"), prompt);
+  const std::string file = File("kept.session");
+  Ok({model(), "--raw", "-p", "hello", "-n", "5", "--greedy", "--save-session", file});
+  const std::string before = Slurp(file);
+  for (const bool there : {true, false}) {
+    if (!there) unlink(file.c_str());
+    Process process(
+        folder(), {model(), "--raw", "-f", File("long.txt"), "--ctx", "1000000", "--save-session", file}, "");
+    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    process.Interrupt();
+    const Result result = process.Wait();
+    EXPECT_EQ(result.exit, 130) << result.err;
+    EXPECT_EQ(result.out, "");
+    EXPECT_NE(result.err.find(file + " is not written"), std::string::npos) << result.err;
+    EXPECT_EQ(Slurp(file) == before, there) << "a half-fed prompt was saved";
+    EXPECT_EQ(access(file.c_str(), F_OK) == 0, there);
+  }
+}
+
+// ---- Bytes that are no text ----
+
+TEST_F(QrunEndings, ANulByteIsNotTheEndOfAPrompt) {
+  const std::string nul("tell\0me", 7);
+  ExpectError(Run({model()}, nul), 3, "Q8005");
+  WriteFile(File("nul.txt"), nul);
+  const Result refused = Run({model(), "-f", File("nul.txt")});
+  ExpectError(refused, 3, "contains a NUL byte");
+  EXPECT_NE(refused.err.find("note: byte 4"), std::string::npos) << refused.err;
+  EXPECT_EQ(PromptTokens(Run({model(), "--raw", "-f", File("nul.txt"), "-n", "1", "--timing=json"})), 7)
+      << "--raw passes every byte on";
+}
+
+TEST_F(QrunEndings, ANulByteThatWasSaidIsNotTheEndOfATurn) {
+  const std::string nul = File("nul.session"), other = File("other.session");
+  const std::string replacement = "\xEF\xBF\xBD";
+  Ok({model(), "-p", "one#two", "-n", "0", "--greedy", "--save-session", nul});
+  std::string bytes = Slurp(nul);
+  ASSERT_NE(bytes.find("one#two"), std::string::npos);
+  bytes[bytes.find("one#two") + 3] = '\0';
+  WriteFile(nul, bytes);
+  Ok({model(), "-p", "one" + replacement + "two", "-n", "0", "--greedy", "--save-session", other});
+  const auto tokens = [&](const std::string& file) {
+    return PromptTokens(Run({model(), "--load-session", file, "-p", "more", "-n", "1", "--timing=json"}));
+  };
+  EXPECT_EQ(tokens(nul), tokens(other));
+}
+
+TEST_F(QrunEndings, ACharacterThatWasCutGoesOnInASavedSession) {
+  const std::string file = File("cut.session"), replacement = "\xEF\xBF\xBD";
+  const auto ends_cut = [&](const std::string& text) {
+    return text.size() >= 3 && text.substr(text.size() - 3) == replacement;
+  };
+  const auto begin = [&](int tokens) {
+    return Ok(
+        {model(), "-p", "go on and on", "--greedy", "-n", std::to_string(tokens), "--save-session", file});
+  };
+  int cut = 1;
+  std::string begun;
+  while (cut < 80 && !ends_cut(begun = begin(cut))) ++cut;
+  ASSERT_LT(cut, 80) << "the toy model wrote no character of several bytes: nothing was tested";
+  begun.resize(begun.size() - replacement.size());
+  // The next token completes it, or shows that nothing can.
+  const std::string whole = Ok({model(), "-p", "go on and on", "--greedy", "-n", std::to_string(cut + 10)});
+  const auto go_on = [&](int tokens) {
+    return Ok(
+        {model(), "--load-session", file, "-n", std::to_string(tokens), "--greedy", "--save-session", file});
+  };
+  EXPECT_EQ(begun + go_on(10), whole);
+  const auto prompted = [&] {
+    return PromptTokens(Run({model(), "--load-session", file, "-p", "more", "-n", "1", "--timing=json"}));
+  };
+  const int in_two = prompted();
+  begin(cut + 10);
+  EXPECT_EQ(in_two, prompted()) << "the saved conversation is another one";
+  // Nothing is added to a cut, and the cut stays.
+  begin(cut);
+  go_on(0);
+  EXPECT_EQ(begun + go_on(10), whole);
+}
+
+}  // namespace

@@ -1,0 +1,121 @@
+// qrun on the toy model: runs it and takes what it says.
+#ifndef TESTS_UNIT_RUNTIME_QRUN_FIXTURE_H_
+#define TESTS_UNIT_RUNTIME_QRUN_FIXTURE_H_
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/unit/runtime/qrt_toy_artifact.h"
+
+extern "C" const char* qrt_c_answer(const char* path, const char* prompt, char* answer, size_t capacity);
+
+namespace qrun_test {
+
+struct Result {
+  int exit = -1;
+  std::string out, err;
+};
+
+inline void WriteFile(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+inline std::string Slurp(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+// Starts qrun with stdin, stdout and stderr as files. `reader_left`: stdout is a pipe that nobody reads any
+// more.
+class Process {
+ public:
+  Process(const qrt::testing::TempFolder& folder, const std::vector<std::string>& arguments,
+          const std::string& input, bool reader_left = false)
+      : out_(folder.File("stdout")), err_(folder.File("stderr")) {
+    const std::string in = folder.File("stdin");
+    WriteFile(in, input);
+    std::vector<char*> argv = {const_cast<char*>(QRUN_BINARY)};
+    for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+    argv.push_back(nullptr);
+    pid_ = fork();
+    if (pid_ == 0) {
+      const int flags = O_WRONLY | O_CREAT | O_TRUNC;
+      dup2(open(in.c_str(), O_RDONLY), 0);
+      int ends[2] = {-1, open(out_.c_str(), flags, 0644)};
+      if (reader_left && pipe(ends) == 0) close(ends[0]);
+      dup2(ends[1], 1);
+      dup2(open(err_.c_str(), flags, 0644), 2);
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+  }
+  void Interrupt() { kill(pid_, SIGINT); }
+  Result Wait() {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status), Slurp(out_), Slurp(err_)};
+  }
+
+ private:
+  std::string out_, err_;
+  pid_t pid_;
+};
+
+class QrunCli : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new qrt::testing::TempFolder();
+    model_ = new std::string(folder_->File("toy.qbin"));
+    WriteParts(toy::ToyParts(), *model_);
+  }
+  static void TearDownTestSuite() {
+    delete folder_;
+    delete model_;
+  }
+  static const std::string& model() { return *model_; }
+  static std::string File(const std::string& name) { return folder_->File(name); }
+  static const qrt::testing::TempFolder& folder() { return *folder_; }
+
+  static Result Run(const std::vector<std::string>& arguments, const std::string& input = "") {
+    return Process(*folder_, arguments, input).Wait();
+  }
+  // The same, and nobody reads what it says.
+  static Result RunUnread(const std::vector<std::string>& arguments) {
+    return Process(*folder_, arguments, "", true).Wait();
+  }
+  // Runs with the model and expects success.
+  static std::string Ok(std::vector<std::string> arguments, const std::string& input = "") {
+    const Result result = Run(arguments, input);
+    EXPECT_EQ(result.exit, 0) << result.err;
+    return result.out;
+  }
+  static std::string Answer(const std::string& prompt) {
+    char answer[65536];
+    const char* failure = qrt_c_answer(model().c_str(), prompt.c_str(), answer, sizeof answer);
+    EXPECT_EQ(failure, nullptr) << failure;
+    return answer;
+  }
+  static void ExpectError(const Result& result, int exit, const std::string& text) {
+    EXPECT_EQ(result.exit, exit) << result.err;
+    EXPECT_EQ(result.out, "") << "stdout carries only the product";
+    EXPECT_EQ(result.err.rfind("qrun: error: ", 0), 0u) << result.err;
+    EXPECT_NE(result.err.find(" [Q"), std::string::npos) << result.err;
+    EXPECT_NE(result.err.find(text), std::string::npos) << result.err << "expected: " << text;
+  }
+
+ private:
+  static inline qrt::testing::TempFolder* folder_ = nullptr;
+  static inline std::string* model_ = nullptr;
+};
+
+}  // namespace qrun_test
+
+#endif  // TESTS_UNIT_RUNTIME_QRUN_FIXTURE_H_
