@@ -4,12 +4,15 @@ from harness import Harness, goldens, nmse, read_logits
 
 F32_LIMIT = 1e-9      # f32 numerics, f32 KV
 F16_KV_LIMIT = 1e-6   # f32 numerics, f16 KV
+STORED = 8            # models of the kinds and formats that harness.goldens() names
 
 
 def main():
     h = Harness(__doc__)
     print(f"{'model':<18}{'f32':>10}{'f32/kv16':>10}{'int8':>10}{'limit':>10}{'llama.cpp':>11}{'ik':>10}")
-    for name, gguf, tokens, reference, row in goldens():
+    models = goldens()
+    h.check("every model of tests/golden or more", len(models) >= STORED, f"{len(models)} models, {STORED} are stored")
+    for name, gguf, tokens, reference, row in models:
         want = read_logits(reference)
         got = []
         for numerics, kv in (("f32", "f32"), ("f32", "f16"), ("int8", "f16")):
