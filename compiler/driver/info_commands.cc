@@ -67,7 +67,8 @@ std::string TargetsText() {
     out += Concat(target, "  ", name, "  ", info.needs, "\n");
   }
   out +=
-      "+ compiled in when --gpu-profiles names none of the target; the runtime takes the first that fits\n";
+      "+ compiled in when --gpu-profiles names none of the target; the runtime takes the first that fits,\n"
+      "  on Intel's GPUs the one of its kind with the smallest subgroups\n";
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -54,6 +55,7 @@ class Compilation {
  private:
   absl::Status Read();
   absl::Status Import();
+  absl::Status ReadText();
   absl::Status Fuse();
   absl::Status Plan();
   absl::Status Generate();
@@ -73,6 +75,11 @@ class Compilation {
   mlir::MLIRContext context_;
   std::unique_ptr<gguf::File> file_;
   mlir::OwningOpRef<mlir::ModuleOp> module_;  // hir, then plan
+  struct {
+    SamplingSpec sampling;
+    std::optional<TokenizerSection> tokenizer;
+    std::optional<std::string> chat;
+  } text_;
   std::vector<uint8_t> goldens_;
   std::vector<std::pair<std::string, TargetCode>> code_;  // by target, in the order of the artifact
   bool stopped_ = false;                                  // compile_to was reached
@@ -100,9 +107,27 @@ absl::Status Compilation::Import() {
   mlir::PassManager pm(&context_);
   pm.addPass(passes::createVerifyModelContract());
   if (mlir::failed(pm.run(*module_))) return diagnostics.ToStatus("Q3001", "import");
+  if (options_.compile_to == CompilePhase::kArtifact) {
+    if (absl::Status s = ReadText(); !s.ok()) return s;
+  }
   size_t blocks = 0;
   for (auto func : module_->getOps<mlir::func::FuncOp>()) blocks += func.isPrivate();
   return EndPhase(CompilePhase::kImport, *module_, absl::StrCat(blocks, " distinct blocks"));
+}
+
+// Before the long stages: what the file says wrongly of its text is refused at once.
+absl::Status Compilation::ReadText() {
+  const auto vocab = (*module_)->getAttrOfType<mlir::IntegerAttr>("hir.vocab_size");
+  std::vector<std::string> warnings;
+  auto sampling = ReadSampling(*file_, warnings);
+  if (!sampling.ok()) return sampling.status();
+  for (const std::string& warning : warnings) sink_.Warning(warning);
+  auto tokenizer = BuildTokenizerSection(*file_, static_cast<uint32_t>(vocab.getInt()));
+  if (!tokenizer.ok()) return tokenizer.status();
+  auto chat = ReadChatTemplate(*file_);
+  if (!chat.ok()) return chat.status();
+  text_ = {*sampling, *std::move(tokenizer), *std::move(chat)};
+  return absl::OkStatus();
 }
 
 absl::Status Compilation::Fuse() {
@@ -221,15 +246,7 @@ absl::Status Compilation::Write() {
   manifest.numerics = options_.numerics == NumericsMode::kInt8 ? SpecNumerics::kInt8 : SpecNumerics::kF32;
   manifest.kv_element = options_.kv == KvMode::kF16 ? SpecElement::kF16 : SpecElement::kF32;
   manifest.formats = SummarizeFormats(*module_, *file_);
-  std::vector<std::string> warnings;
-  auto sampling = ReadSampling(*file_, warnings);
-  if (!sampling.ok()) return sampling.status();
-  for (const std::string& warning : warnings) sink_.Warning(warning);
-  manifest.sampling = *sampling;
-  auto tokenizer = BuildTokenizerSection(*file_, manifest.vocab_size);
-  if (!tokenizer.ok()) return tokenizer.status();
-  auto chat = ReadChatTemplate(*file_);
-  if (!chat.ok()) return chat.status();
+  manifest.sampling = text_.sampling;
   manifest.provenance = Provenance();
 
   auto writer = ArtifactWriter::Create(options_.output);
@@ -247,14 +264,14 @@ absl::Status Compilation::Write() {
       manifest.code.push_back(std::move(code));
     }
   }
-  if (*tokenizer) {
-    auto section = out.AddSection(QBIN_SECTION_TOKENIZER, (*tokenizer)->bytes);
+  if (text_.tokenizer) {
+    auto section = out.AddSection(QBIN_SECTION_TOKENIZER, text_.tokenizer->bytes);
     if (!section.ok()) return section.status();
-    manifest.tokenizer = (*tokenizer)->spec;
+    manifest.tokenizer = text_.tokenizer->spec;
     manifest.tokenizer->section = *section;
   }
-  if (*chat) {
-    auto text = std::span(reinterpret_cast<const uint8_t*>((*chat)->data()), (*chat)->size());
+  if (text_.chat) {
+    auto text = std::span(reinterpret_cast<const uint8_t*>(text_.chat->data()), text_.chat->size());
     auto section = out.AddSection(QBIN_SECTION_CHAT_TEMPLATE, text);
     if (!section.ok()) return section.status();
     manifest.chat_template_section = *section;

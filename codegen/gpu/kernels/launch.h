@@ -1,6 +1,6 @@
 // How a dispatch of the plan becomes launches of GPU kernels: plain data, no MLIR.
 //
-// A family (dialects/plan/kernel_families.def) has one expansion per target kind, listed in gpu_kernels.def.
+// A family (dialects/plan/kernel_families.def) has one expansion for all GPUs, listed in gpu_kernels.def.
 // It gets the dispatch's constants and bindings and returns the launches, in order, with barriers where one
 // needs another's results. Launches with equal names share one kernel, so a name says every constant that
 // `emit` uses.
