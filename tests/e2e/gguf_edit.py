@@ -66,9 +66,14 @@ class _Cursor:
             self.at += WIDTH[kind]
 
 
-def with_metadata(source, target, changes, tensors=None):
+def u32_array_value(numbers):
+    return struct.pack(f"<IIQ{len(numbers)}I", ARRAY, 4, len(numbers), *numbers)
+
+
+def with_metadata(source, target, changes, tensors=None, spelled=None):
     """Writes `source` as `target` with `changes`: {key: value bytes, or None to leave the key out}, and with `tensors`:
-    {name: (dimensions, fastest first, type id, data bytes)} in place of those of these names."""
+    {name: (dimensions, fastest first, type id, data bytes)} in place of those of these names. `spelled(name, dimensions)`
+    gives the name and dimensions that each tensor has in the target."""
     with open(source, "rb") as f:
         data = f.read()
     c = _Cursor(data)
@@ -94,6 +99,8 @@ def with_metadata(source, target, changes, tensors=None):
             infos[i] = (name, extents, kind, len(body))
             body += content
     assert not replaced, f"{source} has no {', '.join(replaced)}"
+    if spelled is not None:
+        infos = [(*spelled(name, extents), kind, offset) for name, extents, kind, offset in infos]
     head = b"".join(string(name) + struct.pack(f"<I{len(extents)}QIQ", len(extents), *extents, kind, offset)
                     for name, extents, kind, offset in infos)
     for key, value in changes.items():

@@ -9,7 +9,8 @@ import signal
 import subprocess
 import time
 
-from harness import Harness, goldens, nmse, read_logits
+import gguf_edit
+from harness import Harness, TINY, goldens, nmse, read_logits
 
 LADDERS = ["--decode=1,4", "--prefill=32"]
 LEVELS = ["base", "v3", "v4vnni"]
@@ -275,6 +276,29 @@ def dependencies(h):
     h.check("libqrt.a shows qrt_* alone", "qrt_artifact_open" in shown and all(n.startswith("qrt_") for n in shown), ", ".join(n for n in shown if not n.startswith("qrt_"))[:300])
 
 
+def spellings(h):
+    """A file may spell one model in several ways: only the provenance, which is of the file, tells them apart."""
+    def compiled(gguf, name):
+        report = inspect(h, h.compile(gguf, name, "--cpu=base", "--decode=1", "--prefill=16"))
+        return report, {s["kind"]: s["hash"] for s in report["sections"] if s["kind"] != "manifest"}
+
+    report, plain = compiled(TINY, "plain.qbin")
+    layers = 1 + max(s["layer"] for s in report["states"])
+    kv = {s["layer"]: s["shape"][0] for s in report["states"] if s["kind"] == "kv"}
+    h.check("spellings: code, weights, tokenizer, template and goldens are compared", len(plain) >= 5, str(sorted(plain)))
+    per_layer = gguf_edit.u32_array_value([kv.get(layer, 0) for layer in range(layers)])
+    array = gguf_edit.with_metadata(TINY, h.path("array.gguf"), {"qwen35.attention.head_count_kv": per_layer})
+    h.check("spellings: KV heads per layer", compiled(array, "array.qbin")[1] == plain)
+
+    def other(name, extents):
+        if name.endswith("ssm_conv1d.weight"):
+            return name, [extents[0], 1, extents[1]]
+        return name.replace("ssm_dt.bias", "ssm_dt"), extents
+
+    other_names = gguf_edit.with_metadata(TINY, h.path("names.gguf"), {}, spelled=other)
+    h.check("spellings: ssm_dt, and convolution weights of rank 3", compiled(other_names, "names.qbin")[1] == plain)
+
+
 def main():
     h = Harness(__doc__)
     plain_check = h.check
@@ -290,6 +314,7 @@ def main():
     buckets(h, gguf, tokens)
     atomic(h, gguf)
     read_only(h, gguf)
+    spellings(h)
     h.finish()
 
 
