@@ -105,7 +105,7 @@ std::string RunOnVulkan(VulkanHost& host, const std::vector<Launch>& launches, c
 template <typename T>
 Words AsWords(const std::vector<T>& data) {
   Words words(std::max<size_t>(data.size() * sizeof(T) / 4, 4));
-  std::memcpy(words.data(), data.data(), data.size() * sizeof(T));
+  if (!data.empty()) std::memcpy(words.data(), data.data(), data.size() * sizeof(T));
   return words;
 }
 
