@@ -110,7 +110,7 @@ class Golden : public ::testing::Test {
 const fs::path kGolden = fs::path(QCC_SOURCE_DIR) / "tests" / "golden";
 
 TEST_F(Golden, LogitsOfTheStoredModels) {
-  EXPECT_EQ(CheckFolder(kGolden), 5);
+  EXPECT_EQ(CheckFolder(kGolden), 8);
 }
 
 TEST_F(Golden, LogitsOfTheFullSet) {
