@@ -155,6 +155,8 @@ class LinearTest : public ::testing::TestWithParam<Format> {
   bool Supports(bool int8) const { return !int8 || format_info(format()).cls == FormatClass::kBlock; }
   int64_t block() const { return std::max(format_info(format()).block_elems, 32); }
 };
+// Of block formats: plain ones have no int8 numerics.
+class Int8LinearTest : public LinearTest {};
 
 TEST_P(LinearTest, MatchesReference) {
   for (const char* name :
@@ -246,8 +248,7 @@ TEST_P(LinearTest, VariantsGiveEqualBits) {
   }
 }
 
-TEST_P(LinearTest, MatrixUnitsGiveEqualBits) {
-  if (!Supports(true)) GTEST_SKIP() << "plain formats have no int8 numerics";
+TEST_P(Int8LinearTest, MatrixUnitsGiveEqualBits) {
   const Profile profile = FindProfile("sm80")->profile;
   const auto check = [&](const Problem& p) {
     const LinearSpec spec = p.Spec();
@@ -271,8 +272,7 @@ TEST_P(LinearTest, MatrixUnitsGiveEqualBits) {
   }
 }
 
-TEST_P(LinearTest, CooperativeMatricesGiveEqualBits) {
-  if (!Supports(true)) GTEST_SKIP() << "plain formats have no int8 numerics";
+TEST_P(Int8LinearTest, CooperativeMatricesGiveEqualBits) {
   std::vector<Profile> profiles;
   for (const ProfileInfo& info : Profiles()) {
     if (info.profile.matrix.kind == MatrixUnits::Kind::kCooperative) profiles.push_back(info.profile);
@@ -302,8 +302,7 @@ TEST_P(LinearTest, CooperativeMatricesGiveEqualBits) {
   }
 }
 
-TEST_P(LinearTest, MatrixUnitsIgnoreOtherRows) {
-  if (!Supports(true)) GTEST_SKIP() << "plain formats have no int8 numerics";
+TEST_P(Int8LinearTest, MatrixUnitsIgnoreOtherRows) {
   const Profile profile = FindProfile("sm80")->profile;
   for (const char* epilogue : kEpilogues) {
     const Problem p(format(), true, epilogue, block() == 32 ? 96 : 256, 40, 65);
@@ -321,8 +320,19 @@ TEST_P(LinearTest, MatrixUnitsIgnoreOtherRows) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, LinearTest, ::testing::ValuesIn(kFormats),
-                         [](const auto& info) { return std::string(format_info(info.param).name); });
+std::vector<Format> BlockFormats() {
+  std::vector<Format> formats;
+  for (Format f : kFormats) {
+    if (format_info(f).cls == FormatClass::kBlock) formats.push_back(f);
+  }
+  return formats;
+}
+
+std::string NameOf(const ::testing::TestParamInfo<Format>& info) {
+  return std::string(format_info(info.param).name);
+}
+INSTANTIATE_TEST_SUITE_P(Formats, LinearTest, ::testing::ValuesIn(kFormats), NameOf);
+INSTANTIATE_TEST_SUITE_P(Formats, Int8LinearTest, ::testing::ValuesIn(BlockFormats()), NameOf);
 
 void CheckLogitsOfOutRows(const char* profile_name, int64_t bucket) {
   const Profile profile = FindProfile(profile_name)->profile;
