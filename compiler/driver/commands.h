@@ -44,7 +44,7 @@ absl::Status CheckNotAStream(const std::string& output);
 struct CompileArguments {
   std::string input, output;
   std::vector<std::string> targets, cpu, gpu_profiles, report;
-  std::string numerics = "int8", kv = "f16", l2_norm = "sum", compile_to = "artifact";
+  std::string numerics = "int8", kv = "f16", l2_norm = "sum", delta_rule, compile_to = "artifact";
   std::vector<std::string> decode, prefill;
   std::string dump_ir, dump_kernels, kernels;
   int verbosity = 0;

@@ -213,6 +213,14 @@ absl::StatusOr<PipelineOptions> ToPipelineOptions(const CompileArguments& argume
                                     {{"sum", L2NormMode::kSum}, {"max", L2NormMode::kMax}});
   if (!l2_norm.ok()) return l2_norm.status();
   options.l2_norm = *l2_norm;
+  if (!arguments.delta_rule.empty()) {
+    if (options.gpu_profiles.empty()) return NotChosen("--delta-rule", "vulkan or cuda");
+    auto rule =
+        Choose<DeltaRuleMode>("--delta-rule", arguments.delta_rule,
+                              {{"exact", DeltaRuleMode::kExact}, {"chunked", DeltaRuleMode::kChunked}});
+    if (!rule.ok()) return rule.status();
+    options.delta_rule = *rule;
+  }
   std::vector<std::pair<std::string, CompilePhase>> phases;
   for (CompilePhase phase : {CompilePhase::kImport, CompilePhase::kFuse, CompilePhase::kPlan,
                              CompilePhase::kCode, CompilePhase::kArtifact}) {
@@ -276,6 +284,12 @@ void AddCompile(CLI::App& app, Cli& cli) {
                    "max(sqrt(sum x^2), eps)")
       ->type_name("sum|max")
       ->capture_default_str();
+  command
+      ->add_option(
+          "--delta-rule", arguments->delta_rule,
+          "how GPUs prefill delta nets: exact: token by token, and where a prompt is cut changes no bit; "
+          "chunked: 16 tokens at a time; default: exact")
+      ->type_name("exact|chunked");
   list("--decode", arguments->decode,
        "rows of the decode programs; default: " + Joined(defaults.decode_buckets))
       ->type_name("LIST");

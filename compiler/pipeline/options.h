@@ -14,6 +14,9 @@ enum class NumericsMode : uint8_t { kF32, kInt8 };
 enum class KvMode : uint8_t { kF32, kF16 };
 // Unit length of the delta net's queries and keys: x * rsqrt(sum x^2 + eps), or x / max(sqrt(sum x^2), eps).
 enum class L2NormMode : uint8_t { kSum, kMax };
+// How GPUs prefill delta nets: token by token, so that cuts of a prompt change no bit; or 16 tokens at a
+// time.
+enum class DeltaRuleMode : uint8_t { kExact, kChunked };
 
 // Where `--compile-to` stops. In the order in which they run; kArtifact is the whole way.
 enum class CompilePhase : uint8_t { kImport, kFuse, kPlan, kCode, kArtifact };
@@ -33,6 +36,7 @@ struct PipelineOptions {
   NumericsMode numerics = NumericsMode::kInt8;
   KvMode kv = KvMode::kF16;
   L2NormMode l2_norm = L2NormMode::kSum;
+  DeltaRuleMode delta_rule = DeltaRuleMode::kExact;
 
   // Buckets: the largest rows of each program, rising. Prefill buckets give the chunk ladder.
   std::vector<int64_t> decode_buckets = {1, 2, 4, 8};

@@ -227,6 +227,8 @@ ProvenanceSpec Compilation::Provenance() const {
                {"target", absl::StrJoin(options_.targets, ",")}};
   if (!options_.cpu.empty()) p.options.emplace_back("cpu", absl::StrJoin(options_.cpu, ","));
   if (!options_.gpu_profiles.empty()) {
+    p.options.emplace_back("delta_rule",
+                           options_.delta_rule == DeltaRuleMode::kChunked ? "chunked" : "exact");
     p.options.emplace_back("gpu_profiles", absl::StrJoin(options_.gpu_profiles, ","));
   }
   for (const auto& [target, code] : code_) {

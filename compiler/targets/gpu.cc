@@ -45,7 +45,8 @@ absl::StatusOr<TargetCode> GenerateGpu(std::string_view target, const TargetRequ
   uint64_t bytes = 0, kernels = 0;
   for (size_t p = 0; p < profiles.size(); ++p) {
     const gpu::ProfileInfo& profile = *profiles[p];
-    auto lowered = gpu::lowerToLaunches(request.plan, profile);
+    auto lowered =
+        gpu::lowerToLaunches(request.plan, profile, request.options.delta_rule == DeltaRuleMode::kChunked);
     if (mlir::failed(lowered)) return request.diagnostics.ToStatus("Q3003", "generate code");
     if (absl::Status s = user->Apply(*lowered, profile); !s.ok()) return s;
     auto dump = DumpFolder(request, profile);

@@ -84,6 +84,10 @@ class Device {
   // larger programs would keep the device busy for too long at a time.
   virtual uint32_t MostRows(uint64_t context) const { return std::numeric_limits<uint32_t>::max(); }
 
+  // A sequence that is cut between steps at multiples of this many of its rows keeps its bits whatever the
+  // multiples are.
+  virtual uint32_t cut_rows() const { return 1; }
+
   // Runs one step and returns after it is finished.
   virtual DeviceResult Run(const StepRequest& step) = 0;
 

@@ -239,10 +239,19 @@ Status Batch::Run() {
   }
 }
 
+uint32_t Batch::Take(const Session::Feed& feed, uint32_t rows, uint32_t space) const {
+  const uint64_t left = feed.count - feed.done;
+  if (left <= space) return static_cast<uint32_t>(left);
+  const uint32_t aligned = space - space % engine_.device_->cut_rows();
+  // Alone in a bucket below the device's chunk: it is cut there, as it would be without the others.
+  return aligned == 0 && rows == 0 ? space : aligned;
+}
+
 Batch::Outcome Batch::Step(uint64_t pending) {
   const std::lock_guard<std::mutex> lock(engine_.step_);
   uint64_t context = 0;
   for (Session* session = first_; session != nullptr; session = session->feed_.next) {
+    session->feed_.taken = 0;
     const uint64_t left = session->feed_.count - session->feed_.done;
     context = std::max(context, session->position_ + std::min<uint64_t>(left, engine_.schedule_.max_rows()));
   }
@@ -258,9 +267,9 @@ Batch::Outcome Batch::Step(uint64_t pending) {
   uint32_t n_out = 0;
   for (Session* session = first_; session != nullptr && rows < choice.rows; session = session->feed_.next) {
     Session::Feed& feed = session->feed_;
-    const uint32_t take =
-        static_cast<uint32_t>(std::min<uint64_t>(feed.count - feed.done, choice.rows - rows));
+    const uint32_t take = Take(feed, rows, choice.rows - rows);
     if (take == 0) continue;
+    feed.taken = take;
     seqs[n_seqs++] = {reinterpret_cast<uint8_t*>(session->state_.address),
                       reinterpret_cast<uint8_t*>(session->kv_.address),
                       static_cast<int64_t>(session->kv_capacity_),
@@ -300,17 +309,14 @@ Batch::Outcome Batch::Step(uint64_t pending) {
   const Outcome ran = RunProgram(request, outs);
   const bool done = ran == Outcome::kDone;
   const bool started = done || (ran == Outcome::kDevice && device_result_ != DeviceResult::kRefused);
-  uint32_t left = rows;
-  for (Session* session = first_; started && left != 0; session = session->feed_.next) {
+  for (Session* session = first_; started && session != nullptr; session = session->feed_.next) {
     Session::Feed& feed = session->feed_;
-    const uint32_t took = static_cast<uint32_t>(std::min<uint64_t>(feed.count - feed.done, left));
-    left -= took;
     if (!done) {
-      session->damaged_ = session->damaged_ || took != 0;
+      session->damaged_ = session->damaged_ || feed.taken != 0;
       continue;
     }
-    feed.done += took;
-    session->position_ += took;
+    feed.done += feed.taken;
+    session->position_ += feed.taken;
   }
   if (!done) return ran;
   if (choice.has_head) {

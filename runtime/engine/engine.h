@@ -121,6 +121,10 @@ class Batch {
   enum class Outcome { kDone, kStopped, kDevice, kSampling };
 
   bool Cancelled();
+  // Tokens of `feed` for a step that has `rows` rows already and room for `space`: all that are left, or as
+  // many as keep the bits independent of the other sessions (Device::cut_rows). 0: it has to wait for the
+  // next step.
+  uint32_t Take(const Session::Feed& feed, uint32_t rows, uint32_t space) const;
   // One trunk step and the heads it needs. `pending`: tokens not yet taken.
   Outcome Step(uint64_t pending);
   // Runs a program and chooses tokens, on the device where it can. `outs`: rows of `request.out_rows`.

@@ -78,6 +78,7 @@ class Session {
     int32_t* next_token = nullptr;  // where the sampler's choice goes
     Session* next = nullptr;
     bool active = false;
+    uint32_t taken = 0;  // in the running step
   };
 
   // What a snapshot of `tokens` tokens holds behind its header, in order.

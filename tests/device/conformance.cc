@@ -66,6 +66,7 @@ absl::Status Compile(const Suite& suite, const Target& target, const std::string
   options.targets = {target.device};
   options.cpu = {target.variant};
   options.gpu_profiles = {target.variant};
+  if (suite.chunked_delta) options.delta_rule = compiler::DeltaRuleMode::kChunked;
   Quiet sink;
   const compiler::TargetInfo* info = compiler::FindTarget(target.device);
   if (info == nullptr) return absl::InternalError("no target " + target.device);
@@ -153,6 +154,12 @@ std::vector<Target> AllTargets() {
   std::vector<Target> targets = {{"cpu", "base"}};
   for (const gpu::ProfileInfo& profile : gpu::Profiles())
     targets.push_back({profile.target, profile.profile.name});
+  return targets;
+}
+
+std::vector<Target> GpuTargets() {
+  std::vector<Target> targets = AllTargets();
+  std::erase_if(targets, [](const Target& target) { return target.device == "cpu"; });
   return targets;
 }
 

@@ -32,6 +32,7 @@ inline void PrintTo(const Target& target, std::ostream* out) {
 }
 // All of them: the CPU and every GPU profile. Those that this machine cannot run skip, saying why.
 std::vector<Target> AllTargets();
+std::vector<Target> GpuTargets();
 // Why this machine cannot run the target; empty if it can.
 std::string CannotRun(const Target& target);
 
@@ -83,7 +84,8 @@ struct Suite {
   int64_t vocab, logits_stride;
   std::vector<Program> programs;
   int64_t weight_bytes = 0, state_bytes = 64, kv_bytes = 16;
-  std::string problem;  // a case that does not fit its family
+  bool chunked_delta = false;  // PipelineOptions::delta_rule
+  std::string problem;         // a case that does not fit its family
 };
 
 // A suite on a target.
@@ -168,8 +170,9 @@ class ConformanceTest : public testing::TestWithParam<Target> {
   if (!lab.skip.empty()) GTEST_SKIP() << lab.skip; \
   ASSERT_EQ(lab.error, "")
 
-#define QCC_INSTANTIATE_CONFORMANCE(Test)                             \
-  INSTANTIATE_TEST_SUITE_P(On, Test, testing::ValuesIn(AllTargets()), \
+#define QCC_INSTANTIATE_CONFORMANCE(Test) QCC_INSTANTIATE_CONFORMANCE_ON(Test, AllTargets())
+#define QCC_INSTANTIATE_CONFORMANCE_ON(Test, targets)            \
+  INSTANTIATE_TEST_SUITE_P(On, Test, testing::ValuesIn(targets), \
                            [](const testing::TestParamInfo<Target>& info) { return info.param.Name(); })
 
 }  // namespace qcc::conformance

@@ -60,15 +60,20 @@ class Quiet : public compiler::ProgressSink {
 };
 
 // A model compiled for one GPU profile or one ISA level of CPUs, the trained one for both; compiled and
-// opened once for each pair.
-qrt_artifact* Open(const std::string& gguf, const Target& target) {
+// opened once for each pair. `chunks`: in f32, with delta rules of GPUs in chunks.
+qrt_artifact* Open(const std::string& gguf, const Target& target, bool chunks = false) {
   static auto* opened = new std::map<std::string, ArtifactHandle>;
-  ArtifactHandle& slot = (*opened)[gguf + " " + target.Name()];
+  ArtifactHandle& slot = (*opened)[gguf + " " + target.Name() + (chunks ? " chunks" : "")];
   if (slot) return slot.get();
   compiler::PipelineOptions options;
   options.input = std::string(QCC_SOURCE_DIR) + "/" + gguf;
   options.output = testing::TempDir() + "/qcc_engine_" + target.Name() + "_" +
                    std::filesystem::path(gguf).stem().string() + ".qbin";
+  if (chunks) {
+    options.numerics = compiler::NumericsMode::kF32;
+    options.delta_rule = compiler::DeltaRuleMode::kChunked;
+    options.decode_buckets = {1};
+  }
   options.targets = {target.device};
   options.cpu.clear();
   if (target.device == "cpu") {
@@ -141,14 +146,6 @@ std::vector<int32_t> RandomTokens(size_t n, uint32_t vocab, uint32_t seed) {
   return tokens;
 }
 
-std::vector<Target> GpuTargets() {
-  std::vector<Target> targets;
-  for (const Target& target : AllTargets()) {
-    if (target.device != "cpu") targets.push_back(target);
-  }
-  return targets;
-}
-
 // Every ISA level of the CPU, as an artifact's own step functions run it, and every GPU profile.
 std::vector<Target> LevelsAndGpus() {
   std::vector<Target> targets = GpuTargets();
@@ -215,6 +212,53 @@ TEST_P(EngineConformance, BatchMatesDoNotMatter) {
                      std::to_string(size));
         ASSERT_EQ(got, alone[i][t]);
       }
+    }
+  }
+}
+
+// || got - want ||^2 / || want ||^2
+double Nmse(const Logits& got, const Logits& want) {
+  return conformance::Nmse(got, std::vector<double>(want.begin(), want.end()));
+}
+
+// Prompts that share prefill steps, which cut some of them elsewhere than alone. With delta rules in chunks,
+// whose bits depend on cuts elsewhere than at multiples of 16 rows.
+TEST_P(EngineConformance, PromptsTogether) {
+  qrt_artifact* artifact = Open(kHybrid, GetParam(), /*chunks=*/true);
+  ASSERT_NE(artifact, nullptr);
+  const uint32_t vocab = Vocab(artifact);
+  EngineHandle engine = MakeEngine(artifact, device());
+  ASSERT_NE(engine, nullptr);
+  std::vector<std::vector<int32_t>> prompts;
+  std::vector<SessionHandle> sessions;
+  std::vector<Logits> alone;
+  std::vector<qrt_batch_item> items;
+  for (size_t length : {44, 3, 60}) {
+    prompts.push_back(RandomTokens(length, vocab, static_cast<uint32_t>(length)));
+    alone.push_back(Feed(MakeSession(engine.get()).get(), prompts.back(), vocab));
+    sessions.push_back(MakeSession(engine.get()));
+  }
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    items.push_back({sessions[i].get(), prompts[i].data(), prompts[i].size(), Sized<qrt_append_options>()});
+    items[i].options.want = QRT_LOGITS_LAST;
+  }
+  qrt_error error = Sized<qrt_error>();
+  ASSERT_EQ(qrt_engine_append(engine.get(), items.data(), items.size(), &error), QRT_OK) << Say(error);
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    EXPECT_EQ(qrt_session_position(sessions[i].get()), prompts[i].size());
+    const float* logits = qrt_session_logits(sessions[i].get());
+    ASSERT_NE(logits, nullptr);
+    EXPECT_EQ(Logits(logits, logits + vocab), alone[i]) << "prompt of " << prompts[i].size() << " tokens";
+  }
+  const std::vector<int32_t>& tokens = prompts.back();
+  for (int64_t cut : {15, 16, 57}) {  // 48 tokens are in chunks
+    SessionHandle session = MakeSession(engine.get());
+    Feed(session.get(), {tokens.begin(), tokens.begin() + cut}, vocab);
+    const Logits got = Feed(session.get(), {tokens.begin() + cut, tokens.end()}, vocab);
+    if (cut == 15) {
+      EXPECT_LE(Nmse(got, alone.back()), 1e-5) << "cut at " << cut;
+    } else {
+      EXPECT_EQ(got, alone.back()) << "cut at " << cut;
     }
   }
 }

@@ -1,5 +1,5 @@
 // gated_delta on every device: the plain rule in double; bits of outputs and states that do not depend on how
-// a sequence is cut and on who is beside it.
+// a sequence is cut and on who is beside it. GPUs in chunks: on cuts at multiples of 16 rows.
 #include <algorithm>
 #include <cmath>
 
@@ -30,6 +30,8 @@ const Shape kShapes[] = {{"square", 2, 2, 32, 32, 4, false}, {"grouped", 3, 6, 6
                          {"real", 2, 4, 128, 128, 4, false}, {"real_max", 2, 4, 128, 128, 4, true},
                          {"taps", 1, 2, 8, 72, 6, false},    {"wide", 1, 1, 256, 256, 2, true}};
 
+const Shape kChunkShapes[] = {kShapes[1], kShapes[2]};
+
 struct Weights {
   explicit Weights(const Shape& s) {
     Random random(5);
@@ -48,32 +50,44 @@ std::string Float(float v) {
   return text;
 }
 
-const Suite& DeltaSuite() {
-  static const auto* suite = [] {
-    std::vector<Case> cases;
-    for (const Shape& s : kShapes) {
-      const Weights w(s);
-      for (int64_t rows : kBuckets) {
-        Case c;
-        c.name = "delta_" + s.name + "_r" + std::to_string(rows);
-        c.family = "gated_delta";
-        const auto integer = [](const char* key, int64_t v) {
-          return std::string(key) + " = " + std::to_string(v) + " : i64, ";
-        };
-        c.spec = "{" + integer("key_heads", s.key_heads) + integer("value_heads", s.value_heads) +
-                 integer("key_dim", s.key_dim) + integer("value_dim", s.value_dim) + integer("taps", s.taps) +
-                 integer("ld_ab", s.Ld()) + "l2_eps = " + Float(kL2Eps) + ", l2_form = \"" +
-                 (s.l2_max ? "max" : "sum") + "\", norm_eps = " + Float(kNormEps) +
-                 ", scale = " + Float(1.f / std::sqrt(static_cast<float>(s.key_dim))) + "}";
-        c.rows = rows;
-        c.weights["conv_w"] = AsBytes(w.conv);
-        c.weights["ssm_a"] = AsBytes(w.a);
-        c.weights["dt_bias"] = AsBytes(w.dt);
-        c.weights["norm_w"] = AsBytes(w.norm);
-        cases.push_back(std::move(c));
-      }
+template <typename Shapes, typename Buckets>
+Suite* MakeSuite(const char* name, const Shapes& shapes, const Buckets& buckets) {
+  std::vector<Case> cases;
+  for (const Shape& s : shapes) {
+    const Weights w(s);
+    for (int64_t rows : buckets) {
+      Case c;
+      c.name = "delta_" + s.name + "_r" + std::to_string(rows);
+      c.family = "gated_delta";
+      const auto integer = [](const char* key, int64_t v) {
+        return std::string(key) + " = " + std::to_string(v) + " : i64, ";
+      };
+      c.spec = "{" + integer("key_heads", s.key_heads) + integer("value_heads", s.value_heads) +
+               integer("key_dim", s.key_dim) + integer("value_dim", s.value_dim) + integer("taps", s.taps) +
+               integer("ld_ab", s.Ld()) + "l2_eps = " + Float(kL2Eps) + ", l2_form = \"" +
+               (s.l2_max ? "max" : "sum") + "\", norm_eps = " + Float(kNormEps) +
+               ", scale = " + Float(1.f / std::sqrt(static_cast<float>(s.key_dim))) + "}";
+      c.rows = rows;
+      c.weights["conv_w"] = AsBytes(w.conv);
+      c.weights["ssm_a"] = AsBytes(w.a);
+      c.weights["dt_bias"] = AsBytes(w.dt);
+      c.weights["norm_w"] = AsBytes(w.norm);
+      cases.push_back(std::move(c));
     }
-    return new Suite("gated_delta", std::move(cases));
+  }
+  return new Suite(name, std::move(cases));
+}
+
+const Suite& DeltaSuite() {
+  static const auto* suite = MakeSuite("gated_delta", kShapes, kBuckets);
+  return *suite;
+}
+
+const Suite& ChunkSuite() {
+  static const auto* suite = [] {
+    Suite* made = MakeSuite("gated_delta_chunks", kChunkShapes, std::vector<int64_t>{1, kPrefill});
+    made->chunked_delta = true;
+    return made;
   }();
   return *suite;
 }
@@ -242,6 +256,40 @@ TEST_P(GatedDeltaConformance, Company) {
     EXPECT_TRUE(SameBits(AsBytes(a.out), AsBytes(alone.out)));
     EXPECT_TRUE(SameBits(a.State(lab, "delta_state"), alone.State(lab, "delta_state")));
     EXPECT_TRUE(SameBits(a.State(lab, "conv_state"), alone.State(lab, "conv_state")));
+    if (HasFailure()) return;
+  }
+}
+
+class GatedDeltaChunks : public ConformanceTest {};
+QCC_INSTANTIATE_CONFORMANCE_ON(GatedDeltaChunks, GpuTargets());
+
+TEST_P(GatedDeltaChunks, ValuesCutsAndCompany) {
+  QCC_OPEN_OR_SKIP(lab, ChunkSuite());
+  for (const Shape& s : kChunkShapes) {
+    SCOPED_TRACE(s.name);
+    Sequence whole(lab, s, 41, 11);
+    Feed(lab, whole, kPrefill);
+    std::vector<double> state;
+    const std::vector<double> want = Want(whole, &state);
+    const auto near = [&](const Sequence& x) {
+      EXPECT_LT(Nmse(x.out, want), 1e-11);
+      EXPECT_LT(Nmse(As<float>(x.State(lab, "delta_state")), state), 1e-11);
+    };
+    const auto same = [&](const Sequence& x) {
+      EXPECT_TRUE(SameBits(AsBytes(x.out), AsBytes(whole.out)));
+      EXPECT_TRUE(SameBits(x.State(lab, "delta_state"), whole.State(lab, "delta_state")));
+    };
+    near(whole);
+    Sequence at_chunk(lab, s, 41, 11), within(lab, s, 41, 11), third(lab, s, 41, 11);
+    Feed(lab, at_chunk, 16);
+    same(at_chunk);
+    Feed(lab, within, 17);
+    near(within);
+    // Behind two others, where its chunks begin at row 7.
+    Sequence a(lab, s, 5, 1), b(lab, s, 2, 2);
+    StepOver(lab, {{&a, 0, 5}, {&b, 0, 2}, {&third, 0, 33}}, kPrefill);
+    StepOver(lab, {{&third, 33, 8}}, kPrefill);
+    same(third);
     if (HasFailure()) return;
   }
 }

@@ -203,17 +203,39 @@ std::vector<Launch> Expand_gated_delta(const Dispatch& d, Expansion& expansion) 
   mix.write_bytes = 4 * rows * (channels + gate_width);
   mix.ops = rows * channels * (2 * taps + 20);
 
+  const bool chunked = expansion.chunked_delta() && rows >= kDeltaChunk;
+  const uint64_t slots = rows / kDeltaChunk;
+  Launch chunk;
+  if (chunked) {
+    chunk.name = "gated_delta.chunk" + s.name();
+    chunk.emit = [s](Builder& b) { EmitDeltaChunk(b, s); };
+    chunk.workgroup_size = kDeltaThreads;
+    chunk.grid[0] = static_cast<uint32_t>(s.value_heads);
+    chunk.grid[1] = static_cast<uint32_t>(slots);
+    chunk.args = {StepArg(expansion), StepSeqsArg(expansion), mixed, gates,
+                  expansion.Scratch(4 * slots * value_heads * kDeltaChunkWords)};
+    chunk.barrier = true;
+    chunk.read_bytes = 4 * rows * (2 * static_cast<uint64_t>(s.keys()) + gate_width);
+    chunk.write_bytes = 4 * slots * value_heads * kDeltaChunkWords;
+    // Both dot products of each pair of tokens, the inverse, and its product with P.
+    chunk.ops = slots * value_heads * kDeltaChunk * kDeltaChunk *
+                (4 * static_cast<uint64_t>(s.key_dim) + 3 * kDeltaChunk);
+  }
+
   Launch rule;
-  rule.name = "gated_delta.rule" + s.name() + ".s" + std::to_string(side_by_side);
-  rule.emit = [s, side_by_side](Builder& b) { EmitDeltaRule(b, s, side_by_side); };
+  rule.name =
+      "gated_delta.rule" + s.name() + ".s" + std::to_string(side_by_side) + (chunked ? ".chunks" : "");
+  rule.emit = [s, side_by_side, chunked](Builder& b) { EmitDeltaRule(b, s, side_by_side, chunked); };
   rule.workgroup_size = s.columns() * kDeltaParts;
   rule.grid[0] = DeltaRuleGroups(s);
   rule.grid[2] = static_cast<uint32_t>(side_by_side);
   rule.args = {
       StepArg(expansion), StepSeqsArg(expansion), d.arg("qkv"), mixed, gates, conv_state, delta_state,
       d.arg("out")};
+  if (chunked) rule.args.push_back(chunk.args.back());
   rule.barrier = true;
-  rule.read_bytes = 4 * rows * (channels + gate_width) + sequences * (state_bytes + conv_bytes);
+  rule.read_bytes =
+      4 * rows * (channels + gate_width) + sequences * (state_bytes + conv_bytes) + chunk.write_bytes;
   rule.write_bytes = 4 * rows * values + sequences * (state_bytes + conv_bytes);
   rule.ops = rows * state_bytes / 4 * 7;
 
@@ -229,7 +251,8 @@ std::vector<Launch> Expand_gated_delta(const Dispatch& d, Expansion& expansion) 
   norm.read_bytes = 8 * rows * values + 4 * static_cast<uint64_t>(s.value_dim);
   norm.write_bytes = 4 * rows * values;
   norm.ops = rows * values * 24;
-  return {mix, rule, norm};
+  if (!chunked) return {mix, rule, norm};
+  return {mix, chunk, rule, norm};
 }
 
 }  // namespace qcc::gpu

@@ -1,6 +1,9 @@
 // gated_delta in three launches: convolution with norms and gates of each row; the delta rule of each
 // sequence, token by token; the gated norm of each row. The order of operations on a token does not depend on
 // how the tokens of a sequence are dealt to steps.
+// With Expansion::chunked_delta the rule takes whole chunks of 16 rows of a sequence at a time, by matrices
+// that a fourth launch makes for all chunks at once, and what is left token by token. Then bits depend on
+// where a sequence is cut, though not on multiples of 16 rows, and on nothing else.
 #ifndef QCC_CODEGEN_GPU_KERNELS_GATED_DELTA_H_
 #define QCC_CODEGEN_GPU_KERNELS_GATED_DELTA_H_
 
@@ -8,6 +11,7 @@
 #include <string>
 
 #include "codegen/gpu/kernels/builder.h"
+#include "runtime/abi/gpu_step.h"
 
 namespace qcc::gpu {
 
@@ -25,6 +29,11 @@ struct DeltaSpec {
 
 inline constexpr int kDeltaThreads = 128;  // of the convolution, and of the advance of its state
 inline constexpr int kDeltaParts = 8;
+inline constexpr int kDeltaChunk = QRT_GPU_CUT_ROWS;
+// Floats that EmitDeltaChunk writes for a chunk and value head, with w the values less what the state at the
+// chunk's begin gives for the keys, decayed: [16][16] from w to u, decayed to the chunk's end; [16][16] from
+// w to what the chunk's own tokens add to the output; [16] decays since the chunk's begin.
+inline constexpr int kDeltaChunkWords = 2 * kDeltaChunk * kDeltaChunk + kDeltaChunk;
 
 // The value from number `at` on, seen from a sequence's first row: rows of the step, before them the taps - 1
 // columns of the state. Addresses are i64; `at` is i32, at least 1 - taps.
@@ -36,9 +45,13 @@ void EmitDeltaMix(Builder& b, const DeltaSpec& spec);
 // Workgroups of the mix: key heads, blocks of value channels, one for the gates.
 uint32_t DeltaMixGroups(const DeltaSpec& spec);
 
-// Arguments: step, seqs, qkv, mixed, gates, conv state (offset), delta state (offset), out. `sequences`: how
-// many sequences go side by side. Advances the state of the convolution, too.
-void EmitDeltaRule(Builder& b, const DeltaSpec& spec, int sequences);
+// Arguments: step, seqs, mixed, gates, chunks (out). Grid: value heads, rows / 16. The chunk whose first row
+// is r is number r / 16 in `chunks`: [rows / 16][value_heads][kDeltaChunkWords].
+void EmitDeltaChunk(Builder& b, const DeltaSpec& spec);
+
+// Arguments: step, seqs, qkv, mixed, gates, conv state (offset), delta state (offset), out; where `chunked`,
+// chunks. `sequences`: how many sequences go side by side. Advances the state of the convolution, too.
+void EmitDeltaRule(Builder& b, const DeltaSpec& spec, int sequences, bool chunked);
 uint32_t DeltaRuleGroups(const DeltaSpec& spec);
 
 // Arguments: step, z, norm_w, out (rw), norm_eps.

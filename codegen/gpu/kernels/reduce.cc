@@ -74,6 +74,34 @@ std::vector<Val> Reducer::operator()(Reduction reduction, std::vector<Val> value
   return values;
 }
 
+int SumScatteredWords(const Profile& profile, int workgroup_size, int values) {
+  return profile.subgroup >= values ? 0 : workgroup_size * values;
+}
+
+Val SumScattered(Builder& b, int workgroup_size, std::vector<Val> values, const Shared& scratch, int at) {
+  const int width = static_cast<int>(values.size());
+  const Val thread = b.Thread();
+  if (SumScatteredWords(b.profile(), workgroup_size, width) == 0) {
+    // Half of the threads takes over half of the values, and so on.
+    for (int mask = width / 2; mask >= 1; mask /= 2) {
+      const Val lower = Eq(thread & mask, 0);
+      for (int i = 0; i < mask; ++i) {
+        const Val kept = Select(lower, values[i], values[i + mask]);
+        values[i] = kept + b.ShuffleXor(Select(lower, values[i + mask], values[i]), mask);
+      }
+    }
+    return values[0];
+  }
+  // Threads may still read what the last call left.
+  b.Barrier();
+  for (int i = 0; i < width; ++i) b.StoreShared(scratch, thread + (at + i * workgroup_size), values[i]);
+  b.Barrier();
+  const Val own = RemU(thread, width), first = thread - own + own * workgroup_size + at;
+  Val sum = b.LoadShared(scratch, first);
+  for (int i = 1; i < width; ++i) sum = sum + b.LoadShared(scratch, first + i);
+  return sum;
+}
+
 Val WorkgroupSum(Builder& builder, int workgroup_size, Val value) {
   return Reducer(builder, workgroup_size, workgroup_size).Sum(value);
 }

@@ -30,6 +30,14 @@ class Reducer {
   Shared partial_, folded_;
 };
 
+// The sums of values.size() values over as many consecutive threads, a power of two: of those threads, number
+// i gets the sum of value i. Takes fewer exchanges than sums that all threads know. All threads of the
+// workgroup must call (barriers).
+Val SumScattered(Builder& builder, int workgroup_size, std::vector<Val> values, const Shared& scratch,
+                 int at);
+// Words of `scratch`, from `at` on, that this uses.
+int SumScatteredWords(const Profile& profile, int workgroup_size, int values);
+
 // Over the whole workgroup, once.
 Val WorkgroupSum(Builder& builder, int workgroup_size, Val value);
 Val WorkgroupMax(Builder& builder, int workgroup_size, Val value);

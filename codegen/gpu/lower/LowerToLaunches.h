@@ -25,8 +25,10 @@ struct LoweredGpu {
 // Scratch of dispatches lies behind the largest arena of all programs: what one program leaves in the arena
 // for another (the residual stream) stays whole. It is used again after a barrier of the plan only, because
 // dispatches between two barriers may run side by side.
-// `seen`, where given, hears every launch, also those whose kernel is known by its name already.
+// `chunkedDelta`: Expansion::chunked_delta. `seen`, where given, hears every launch, also those whose kernel
+// is known by its name already.
 mlir::FailureOr<LoweredGpu> lowerToLaunches(mlir::ModuleOp plan, const ProfileInfo& profile,
+                                            bool chunkedDelta,
                                             llvm::function_ref<void(const Launch&)> seen = nullptr);
 
 }  // namespace qcc::gpu

@@ -50,6 +50,7 @@ class VulkanDevice final : public Device {
   uint64_t device_weight_bytes() const override { return weight_bytes_; }
   bool samples() const override { return samples_; }
   uint32_t MostRows(uint64_t context) const override { return MostPrefillRows(pacing_, prefills_, context); }
+  uint32_t cut_rows() const override { return QRT_GPU_CUT_ROWS; }
   DeviceResult Run(const StepRequest& step) override;
   DeviceResult Allocate(uint64_t bytes, DeviceBuffer* buffer) override;
   void Free(DeviceBuffer* buffer) override;

@@ -90,12 +90,15 @@ TEST(CompileOptions, GpuTargets) {
   EXPECT_EQ(o->gpu_profiles,
             (std::vector<std::string>{"sg32-dot", "sg64-dot", "sg8-dot", "none", "sm80", "sm61"}));
   a.gpu_profiles = {"none", "sg8"};
+  EXPECT_EQ(o->delta_rule, DeltaRuleMode::kExact);
   a.kernels = "mine";
+  a.delta_rule = "chunked";
   o = ToPipelineOptions(a);
   ASSERT_TRUE(o.ok()) << o.status();
   EXPECT_EQ(o->gpu_profiles, (std::vector<std::string>{"sg8", "none", "sm80", "sm61"}))
       << "best first; cuda, of which none is named, has its own";
   EXPECT_EQ(o->kernels, "mine");
+  EXPECT_EQ(o->delta_rule, DeltaRuleMode::kChunked);
   a = Arguments();
   a.targets = {"vulkan"};
   o = ToPipelineOptions(a);
@@ -128,6 +131,12 @@ TEST(CompileOptions, UnknownValuesAreNamedWithWhatIsAccepted) {
   a = Arguments();
   a.kernels = "folder";
   ExpectUsageError(a, "--kernels", "target vulkan, which is not chosen");
+  a = Arguments();
+  a.delta_rule = "exact";
+  ExpectUsageError(a, "--delta-rule", "target vulkan or cuda, which is not chosen");
+  a.targets = {"cuda"};
+  a.delta_rule = "wy";
+  ExpectUsageError(a, "--delta-rule", "'wy', accepted: exact, chunked");
   a = Arguments();
   a.cpu = {"v3", "v9"};
   ExpectUsageError(a, "--cpu", "'v9', accepted: native, base, v3");

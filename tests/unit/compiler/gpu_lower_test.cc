@@ -30,7 +30,7 @@ class GpuLower : public testing::Test {
         "module attributes {hir.vocab_size = 40 : i64} {\n" + body + "\n}", &context_);
     EXPECT_TRUE(module_) << "the plan of this test does not parse: " << said_;
     if (!module_) return mlir::failure();
-    return lowerToLaunches(*module_, *FindProfile(profile));
+    return lowerToLaunches(*module_, *FindProfile(profile), /*chunkedDelta=*/false);
   }
   static std::vector<size_t> Of(const ProgramCode& program, std::string_view family) {
     std::vector<size_t> places;
@@ -188,7 +188,7 @@ TEST(GpuNames, EqualNamesAreEqualKernels) {
   for (const ProfileInfo& profile : Profiles()) {
     std::map<std::string, std::string> texts;
     size_t launches = 0;
-    auto lowered = lowerToLaunches(*module, profile, [&](const Launch& launch) {
+    auto lowered = lowerToLaunches(*module, profile, /*chunkedDelta=*/true, [&](const Launch& launch) {
       ++launches;
       auto kernel = buildKernel(context, profile.profile, launch, "k");
       if (!kernel) {

@@ -1,5 +1,5 @@
 // gated_delta against the plain rule in double; any split of a sequence and any company give equal bits in
-// outputs and states.
+// outputs and states. In chunks: splits at multiples of 16 rows.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -70,14 +70,22 @@ struct Piece {
   int64_t past, count;
 };
 
+struct Form {
+  bool l2_max = false, chunks = false;
+  std::string name() const {
+    return std::string(l2_max ? ", l2 norm max" : ", l2 norm sum") + (chunks ? ", in chunks" : "");
+  }
+};
+
 // One step; bucket 0: as many rows as the step has.
 void Step(const Profile& profile, const Shape& s, const Weights& w, const std::vector<Piece>& pieces,
-          int64_t bucket = 0, bool l2_max = false) {
+          int64_t bucket = 0, const Form& form = {}) {
   const int64_t ld = 2 * s.value_heads + 3;
   int64_t rows = 0;
   for (const Piece& p : pieces) rows += p.count;
   if (bucket == 0) bucket = rows;
   Sandbox box(profile, bucket);
+  box.chunks = form.chunks;
   std::vector<float> qkv, z, ab;
   for (const Piece& p : pieces) {
     StepRows::Sequence seq;
@@ -109,7 +117,7 @@ void Step(const Profile& profile, const Shape& s, const Weights& w, const std::v
                 {"taps", s.taps},           {"ld_ab", ld}};
   d.floats = {
       {"l2_eps", kL2Eps}, {"norm_eps", kNormEps}, {"scale", 1.f / std::sqrt(static_cast<float>(s.key_dim))}};
-  d.strings["l2_form"] = l2_max ? "max" : "sum";
+  d.strings["l2_form"] = form.l2_max ? "max" : "sum";
   d.rows = bucket;
   d.bindings["qkv"].arg = box.Arena(qkv);
   d.bindings["z"].arg = box.Arena(z);
@@ -213,21 +221,21 @@ INSTANTIATE_TEST_SUITE_P(Profiles, GatedDelta, testing::ValuesIn(TestProfiles())
 
 TEST_P(GatedDelta, Values) {
   for (const Shape& s : kShapes) {
-    for (bool l2_max : {false, true}) {
-      SCOPED_TRACE(s.name() + (l2_max ? ", l2 norm max" : ", l2 norm sum"));
+    for (const Form& form : {Form{false, false}, Form{true, false}, Form{false, true}}) {
+      SCOPED_TRACE(s.name() + form.name());
       const int64_t tokens = 41;
       const Weights w = MakeWeights(s);
       Sequence whole = MakeSequence(s, tokens, 11);
-      Step(GetParam(), s, w, {{&whole, 0, tokens}}, 0, l2_max);
+      Step(GetParam(), s, w, {{&whole, 0, tokens}}, 0, form);
       std::vector<double> state, other_state;
-      const std::vector<double> want = Reference(s, w, whole, l2_max, &state);
+      const std::vector<double> want = Reference(s, w, whole, form.l2_max, &state);
       for (size_t i = 0; i < want.size(); ++i) {
         ASSERT_NEAR(whole.out[i], want[i], 2e-4)
             << "token " << i / s.values() << ", value " << i % s.values();
       }
       EXPECT_LT(Nmse(whole.out.data(), want), 1e-11);
       EXPECT_LT(Nmse(whole.state.data() + kFront + s.conv_values(), state), 1e-11);
-      EXPECT_GT(Nmse(whole.out.data(), Reference(s, w, whole, !l2_max, &other_state)), 1e-6)
+      EXPECT_GT(Nmse(whole.out.data(), Reference(s, w, whole, !form.l2_max, &other_state)), 1e-6)
           << "the other form of the l2 norm gives the same";
       EXPECT_TRUE(
           std::equal(whole.qkv.end() - s.conv_values(), whole.qkv.end(), whole.state.begin() + kFront))
@@ -240,6 +248,19 @@ TEST_P(GatedDelta, Values) {
   }
 }
 
+// In steps of these lengths, the last one again and again.
+Sequence Split(const Profile& profile, const Shape& s, const Weights& w, int64_t tokens,
+               const std::vector<int64_t>& lengths, const Form& form) {
+  Sequence x = MakeSequence(s, tokens, 11);
+  size_t i = 0;
+  for (int64_t t = 0; t < tokens;) {
+    const int64_t n = std::min(lengths[std::min(i++, lengths.size() - 1)], tokens - t);
+    Step(profile, s, w, {{&x, t, n}}, n <= 8 ? 8 : 0, form);
+    t += n;
+  }
+  return x;
+}
+
 TEST_P(GatedDelta, SplitsGiveEqualBits) {
   for (const Shape& s : {kShapes[0], kShapes[3]}) {
     SCOPED_TRACE(s.name());
@@ -249,42 +270,88 @@ TEST_P(GatedDelta, SplitsGiveEqualBits) {
     Step(GetParam(), s, w, {{&whole, 0, tokens}});
     for (const std::vector<int64_t>& lengths :
          {std::vector<int64_t>{1}, {2}, {3, 1, 16}, {15, 17}, {40, 1}, {5}}) {
-      Sequence split = MakeSequence(s, tokens, 11);
-      size_t i = 0;
-      for (int64_t t = 0; t < tokens;) {
-        const int64_t n = std::min(lengths[std::min(i++, lengths.size() - 1)], tokens - t);
-        Step(GetParam(), s, w, {{&split, t, n}}, n <= 8 ? 8 : 0);
-        t += n;
-      }
+      const Sequence split = Split(GetParam(), s, w, tokens, lengths, {});
       ASSERT_TRUE(SameBits(split.out, whole.out)) << "outputs, steps of " << lengths[0];
       ASSERT_TRUE(SameBits(split.state, whole.state)) << "states, steps of " << lengths[0];
     }
   }
 }
 
+TEST_P(GatedDelta, SplitsAtChunksGiveEqualBits) {
+  const Shape& s = kShapes[0];
+  const Form form = {.chunks = true};
+  const int64_t tokens = 41;
+  const Weights w = MakeWeights(s);
+  const Sequence whole = Split(GetParam(), s, w, tokens, {tokens}, form);
+  for (const std::vector<int64_t>& lengths : {std::vector<int64_t>{16}, {32}, {16, 25}, {40, 1}, {32, 3}}) {
+    const Sequence split = Split(GetParam(), s, w, tokens, lengths, form);
+    EXPECT_TRUE(SameBits(split.out, whole.out)) << "outputs, steps of " << lengths[0];
+    EXPECT_TRUE(SameBits(split.state, whole.state)) << "states, steps of " << lengths[0];
+  }
+  // Steps that are too short for a chunk are as without chunks.
+  const Sequence serial = Split(GetParam(), s, w, tokens, {15}, form),
+                 exact = Split(GetParam(), s, w, tokens, {tokens}, {});
+  EXPECT_TRUE(SameBits(serial.out, exact.out));
+  EXPECT_FALSE(SameBits(whole.out, exact.out)) << "whole chunks were not taken as such";
+  std::vector<double> state;
+  const std::vector<double> want = Reference(s, w, whole, false, &state);
+  for (const std::vector<int64_t>& lengths : {std::vector<int64_t>{15, 17}, {1, 40}, {8, 16}}) {
+    const Sequence split = Split(GetParam(), s, w, tokens, lengths, form);
+    EXPECT_LT(Nmse(split.out.data(), want), 1e-11) << "steps of " << lengths[0];
+    EXPECT_LT(Nmse(split.state.data() + kFront + s.conv_values(), state), 1e-11) << "steps of " << lengths[0];
+  }
+}
+
+// Keys that are nearly parallel, written with nearly all of their weight and hardly forgotten: every token of
+// a chunk takes back nearly all that the one before wrote.
+TEST_P(GatedDelta, ParallelKeysInChunks) {
+  const Shape s = kShapes[1];
+  const Weights w = MakeWeights(s);
+  Sequence x = MakeSequence(s, 41, 3);
+  const int64_t keys = s.key_heads * s.key_dim;
+  for (int64_t t = 0; t < x.tokens; ++t) {
+    for (int64_t i = 0; i < keys; ++i) {
+      float& key = x.qkv[static_cast<size_t>(t * s.channels() + keys + i)];
+      key = 3.f * (i % 3 == 0 ? 1.f : 0.5f) + 0.01f * key;
+    }
+    for (int64_t i = 0; i < s.value_heads; ++i) {
+      x.beta[static_cast<size_t>(t * s.value_heads + i)] = 9.f;
+      x.alpha[static_cast<size_t>(t * s.value_heads + i)] = -9.f;
+    }
+  }
+  std::vector<double> state;
+  const std::vector<double> want = Reference(s, w, x, false, &state);
+  Step(GetParam(), s, w, {{&x, 0, x.tokens}}, 0, {.chunks = true});
+  EXPECT_LT(Nmse(x.out.data(), want), 1e-10);
+  EXPECT_LT(Nmse(x.state.data() + kFront + s.conv_values(), state), 1e-10);
+}
+
 TEST_P(GatedDelta, SequencesDoNotMeet) {
   const Shape s = kShapes[1];
   const Weights w = MakeWeights(s);
-  // More than have workgroups of their own.
-  const int64_t lengths[] = {20, 7, 1, 5, 3, 2, 9};
-  std::vector<Sequence> alone, together;
-  for (size_t i = 0; i < std::size(lengths); ++i) {
-    alone.push_back(MakeSequence(s, lengths[i], i));
-    together.push_back(MakeSequence(s, lengths[i], i));
-  }
-  for (Sequence& x : alone) Step(GetParam(), s, w, {{&x, 0, x.tokens}});
-  // 36 rows, then the last tokens of those that have some, one each.
-  std::vector<Piece> first, second;
-  for (Sequence& x : together) {
-    const int64_t rest = x.tokens > 4 ? 1 : 0;
-    first.push_back({&x, 0, x.tokens - rest});
-    if (rest) second.push_back({&x, x.tokens - rest, rest});
-  }
-  Step(GetParam(), s, w, first, 48);
-  Step(GetParam(), s, w, second, 8);
-  for (size_t i = 0; i < alone.size(); ++i) {
-    EXPECT_TRUE(SameBits(together[i].out, alone[i].out)) << "sequence " << i;
-    EXPECT_TRUE(SameBits(together[i].state, alone[i].state)) << "state of sequence " << i;
+  // More than have workgroups of their own; chunks that begin anywhere.
+  const int64_t lengths[] = {20, 7, 1, 35, 3, 2, 18};
+  for (const Form& form : {Form{false, false}, Form{false, true}}) {
+    SCOPED_TRACE(form.name());
+    std::vector<Sequence> alone, together;
+    for (size_t i = 0; i < std::size(lengths); ++i) {
+      alone.push_back(MakeSequence(s, lengths[i], i));
+      together.push_back(MakeSequence(s, lengths[i], i));
+    }
+    for (Sequence& x : alone) Step(GetParam(), s, w, {{&x, 0, x.tokens}}, 0, form);
+    // 82 rows, then the last tokens of those that have some, one each.
+    std::vector<Piece> first, second;
+    for (Sequence& x : together) {
+      const int64_t rest = x.tokens > 4 ? 1 : 0;
+      first.push_back({&x, 0, x.tokens - rest});
+      if (rest) second.push_back({&x, x.tokens - rest, rest});
+    }
+    Step(GetParam(), s, w, first, 96, form);
+    Step(GetParam(), s, w, second, 8, form);
+    for (size_t i = 0; i < alone.size(); ++i) {
+      EXPECT_TRUE(SameBits(together[i].out, alone[i].out)) << "sequence " << i;
+      EXPECT_TRUE(SameBits(together[i].state, alone[i].state)) << "state of sequence " << i;
+    }
   }
 }
 
