@@ -15,6 +15,7 @@ tools/install_deps.sh
 
 stage "source checks: layering, length, formatting"
 python3 tools/check_source.py
+python3 tools/check_functions.py
 python3 tools/check_format.py
 
 # needs_vulkan BIN: install_deps.sh brings lavapipe. If it cannot be used, every test on a Vulkan device would skip, and
@@ -56,6 +57,9 @@ stage "release build"
 cmake --preset release >/dev/null
 cmake --build --preset release
 
+stage "clang-tidy on the lines that changed"
+tools/run_tidy.py --most 60 --limit 100
+
 stage "release tests"
 needs_vulkan build/release/bin
 ctest --test-dir build/release --output-on-failure -j2
@@ -83,9 +87,9 @@ for kind in asan-runtime tsan-runtime; do
   tests/e2e/sanitized.sh build/$kind/bin/qrun build/release/bin/qcc
 done
 
-stage "fuzzers, 20 seconds each"
+stage "fuzzers, 20 seconds each, a minute for the compiler's front half"
 cmake --preset fuzz >/dev/null
 cmake --build --preset fuzz --target qcc-fuzzers
-tests/fuzz/run.sh build/fuzz 20
+tests/fuzz/run.sh build/fuzz 20 import=60 plan=60
 
 stage "done in $((SECONDS - started)) s"

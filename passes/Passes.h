@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "dialects/hir/IR/Hir.h"
+#include "dialects/layouts/layouts.h"
 #include "dialects/plan/IR/Plan.h"
 #include "llvm/ADT/SmallVector.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -25,9 +27,17 @@ namespace qcc::passes {
 // around them. `int8`: first round the inputs of block-quantised linears (numerics = int8).
 void addFusionPasses(mlir::OpPassManager& pm, bool int8);
 
-// Fused hir -> verified plan: qcc-layout-weights, qcc-build-plan, qcc-insert-barriers, qcc-assign-arena,
-// qcc-verify-plan, in this order, on a module. `options`: see BuildPlan in Passes.td.
-void addPlanPasses(mlir::OpPassManager& pm, const BuildPlanOptions& options = {});
+// qcc-layout-weights and qcc-build-plan for a target that chooses its layouts by `policy`; without one, by
+// X16Everywhere. Both passes of a module take the same.
+std::unique_ptr<mlir::Pass> createLayoutWeights(layouts::Policy policy);
+std::unique_ptr<mlir::Pass> createBuildPlan(const BuildPlanOptions& options, layouts::Policy policy);
+
+// Fused hir -> verified plan: qcc-select-functions, qcc-layout-weights, qcc-build-plan, qcc-insert-barriers,
+// qcc-assign-arena, qcc-verify-plan, in this order, on a module. `options`: see BuildPlan in Passes.td;
+// `functions`: see SelectFunctions; none: all. `policy`: of the target or targets that the plan is for.
+void addPlanPasses(mlir::OpPassManager& pm, const BuildPlanOptions& options = {},
+                   llvm::ArrayRef<std::string> functions = {},
+                   layouts::Policy policy = layouts::X16Everywhere);
 
 }  // namespace qcc::passes
 

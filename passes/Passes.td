@@ -14,17 +14,18 @@ def AssignArena : Pass<"qcc-assign-arena", "::mlir::ModuleOp"> {
 }
 
 def BuildPlan : Pass<"qcc-build-plan", "::mlir::ModuleOp"> {
-  let summary = "hir functions -> blocks and programs of dispatches, one program per phase and bucket";
+  let summary = "hir functions -> blocks and programs of dispatches, one program per kind and bucket";
   let description = [{
     Input: fused hir with its plan.weight, plan.constant and plan.state ops (qcc-layout-weights). Every op is a view,
-    belongs to a group that a kernel executes, or is one itself; anything else is an error. The hir functions are
-    removed (also @mtp, which no program runs), module attributes stay. Buffers get arena bytes of their own.
+    belongs to a group that a kernel executes, or is one itself; anything else is an error. Which programs there are
+    follows from what the public functions take and give (passes/plan/ProgramKinds.h). The hir functions are removed,
+    module attributes stay. Buffers get arena bytes of their own.
   }];
   let dependentDialects = ["::qcc::plan::PlanDialect"];
   let options = [
-    ListOption<"decode", "decode", "int64_t", "rows of the decode programs (none given: 1,2,4,8)">,
-    ListOption<"prefill", "prefill", "int64_t", "rows of the prefill programs (none given: 16,32,64,128,256,512)">,
-    ListOption<"head", "head", "int64_t", "rows of the head programs (none given: 1,8)">,
+    ListOption<"decode", "decode", "int64_t", "rows of programs from whose logits a token is drawn (none given: 1,2,4,8)">,
+    ListOption<"prefill", "prefill", "int64_t", "rows of programs that give nothing (none given: 16,32,64,128,256,512)">,
+    ListOption<"head", "head", "int64_t", "rows of programs that make logits of another's rows (none given: 1,8)">,
     Option<"target", "target", "std::string", "\"cpu\"", "named in errors about ops without a kernel">
   ];
 }
@@ -65,7 +66,7 @@ def InsertBarriers : Pass<"qcc-insert-barriers", "::mlir::ModuleOp"> {
 }
 
 def LayoutWeights : Pass<"qcc-layout-weights", "::mlir::ModuleOp"> {
-  let summary = "decide how and where every weight and state of the trunk and the head lies";
+  let summary = "decide how and where every weight and state of the public functions lies";
   let description = [{
     Adds plan.weight, plan.constant and plan.state ops in front of the hir functions, in the order of use; what one
     layer needs is contiguous, so that layers which share a block find it at equal distances from their base.
@@ -88,6 +89,12 @@ def QuantizeActivations : Pass<"qcc-quantize-activations", "::mlir::ModuleOp"> {
   let options = [Option<"maxF32Rows", "max-f32-rows", "int64_t", "64", "linears with at most this many rows stay f32">];
 }
 
+def SelectFunctions : Pass<"qcc-select-functions", "::mlir::ModuleOp"> {
+  let summary = "keep the public functions that programs are wanted of, and those that take what they leave";
+  let dependentDialects = ["::qcc::hir::HirDialect"];
+  let options = [ListOption<"functions", "functions", "std::string", "names of functions that begin a step (none given: all)">];
+}
+
 def VerifyModelContract : Pass<"qcc-verify-model-contract", "::mlir::ModuleOp"> {
   let summary = "the door between importers and everything after: attributes, entry points, blocks, states";
   let dependentDialects = ["::qcc::hir::HirDialect"];
@@ -99,7 +106,8 @@ def VerifyPlan : Pass<"qcc-verify-plan", "::mlir::ModuleOp"> {
     Runs every program symbolically from the plan ops alone: accesses lie in the arena, a weight, a state; weights are
     never written and have the shape that the spec states; every arena read finds bytes last written for the value it
     names (so no two live buffers overlap); dispatches that touch the same bytes are separated by a barrier; calls put
-    blocks on bases in range; head programs find the residual stream as every prefill and decode program leaves it.
+    blocks on bases in range; programs that take a stream find it as every program that leaves it does; what a program
+    says that it takes, leaves and gives is what its dispatches do.
   }];
   let dependentDialects = ["::qcc::plan::PlanDialect"];
 }

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <numeric>
 
-#include "compiler/artifact/content_hash.h"
 #include "runtime/abi/goldens.h"
+#include "runtime/base/hash.h"
 
 namespace qcc::compiler {
 
@@ -28,8 +28,8 @@ std::vector<uint8_t> BuildGoldensSection(std::span<const int32_t> tokens, std::s
     qrt_golden_row entry{};
     entry.position = row.position;
     if (exact) {
-      const Hash128 hash =
-          HashOf({reinterpret_cast<const uint8_t*>(row.logits.data()), row.logits.size() * 4});
+      const qrt::Hash128 hash =
+          qrt::HashOf({reinterpret_cast<const uint8_t*>(row.logits.data()), row.logits.size() * 4});
       std::memcpy(entry.logits_hash, hash.data(), sizeof entry.logits_hash);
     }
     add(&entry, sizeof entry);

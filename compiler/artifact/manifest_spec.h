@@ -1,33 +1,24 @@
-// The manifest as plain values: what the pipeline fills and the writer stores, and what `qcc inspect` reads
-// back. Meanings of the fields: runtime/abi/manifest.fbs.
+// The manifest as plain values: what the pipeline fills and the writer stores. The reader's view of it is
+// qrt::Manifest (runtime/artifact). Meanings of the fields: runtime/abi/manifest.fbs.
 #ifndef QCC_COMPILER_ARTIFACT_MANIFEST_SPEC_H_
 #define QCC_COMPILER_ARTIFACT_MANIFEST_SPEC_H_
 
-#include <array>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "runtime/abi/terms.h"
+#include "runtime/base/hash.h"
 
 namespace qcc::compiler {
 
-using Hash128 = std::array<uint8_t, 16>;
+using qrt::Hash128;
 
-// Numbered as in the schema.
-enum class SpecNumerics : uint8_t { kF32, kInt8 };
-enum class SpecElement : uint8_t { kF32, kF16 };
-enum class SpecPhase : uint8_t { kPrefill, kDecode, kHead };
-enum class SpecState : uint8_t { kConv, kDelta, kKv };
-
-std::string_view Name(SpecNumerics value);  // "f32", "int8"
-std::string_view Name(SpecElement value);   // "f32", "f16"
-std::string_view Name(SpecPhase value);     // "prefill", "decode", "head"
-std::string_view Name(SpecState value);     // "conv", "delta", "kv"
+using SpecNumerics = qrt::Numerics;
+using SpecElement = qrt::Element;
+using SpecState = qrt::StateKind;
 
 struct StateSpec {
   std::string name;
@@ -41,8 +32,8 @@ struct StateSpec {
 };
 
 struct ProgramSpec {
-  std::string name;
-  SpecPhase phase = SpecPhase::kDecode;
+  std::string name;         // for people
+  qrt::ProgramFacts facts;  // places lie in `states` and `streams`
   uint32_t rows = 0;
   uint64_t arena_bytes = 0;
   uint32_t dispatches = 0, barriers = 0;
@@ -104,6 +95,7 @@ struct ManifestSpec {
   uint64_t weights_bytes = 0, state_bytes = 0, kv_bytes_per_token = 0;
   std::vector<StateSpec> states;
   std::vector<ProgramSpec> programs;  // in the order of the entries of every code section
+  std::vector<std::string> streams;   // names, for people
   std::vector<CodeSpec> code;         // best first
   std::optional<TokenizerSpec> tokenizer;
   SamplingSpec sampling;
@@ -116,11 +108,6 @@ struct ManifestSpec {
 
 // The manifest section. The same spec gives the same bytes.
 std::vector<uint8_t> BuildManifest(const ManifestSpec& spec);
-
-// Reads a manifest section that may come from anywhere. Checks that it is a valid FlatBuffer with enumerators
-// in range and reasonable lengths; the runtime checks more (runtime/artifact). Errors: Q4014, Q4015; `where`
-// names the section.
-absl::StatusOr<ManifestSpec> ParseManifest(std::span<const uint8_t> bytes, const std::string& where);
 
 }  // namespace qcc::compiler
 

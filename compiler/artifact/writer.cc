@@ -2,9 +2,9 @@
 
 #include <cstring>
 
-#include "compiler/artifact/content_hash.h"
 #include "frontends/gguf/error.h"
 #include "frontends/gguf/text.h"
+#include "runtime/base/hash.h"
 
 namespace qcc::compiler {
 namespace {
@@ -52,7 +52,7 @@ absl::StatusOr<uint32_t> ArtifactWriter::AddStream(uint32_t kind, uint64_t size,
   }
   const uint64_t begin = AlignUp(end_);
   uint64_t written = 0;  // on the disk; the buffer holds what follows
-  ContentHasher hasher;
+  qrt::Hasher hasher;
   buffer_.clear();
   auto flush = [&]() -> absl::Status {
     hasher.Update(buffer_);
@@ -107,7 +107,7 @@ absl::Status ArtifactWriter::Finish(const ManifestSpec& manifest) {
   header.file_bytes = end_;
   const std::span<const uint8_t> table(reinterpret_cast<const uint8_t*>(sections_.data()),
                                        sections_.size() * sizeof(qbin_section));
-  ContentHasher hasher;
+  qrt::Hasher hasher;
   hasher.Update(BytesOf(header));  // its hash field is zero here
   hasher.Update(table);
   const Hash128 hash = hasher.Finish();

@@ -4,25 +4,33 @@
 #include <cstdio>
 #include <memory>
 
-#include "compiler/artifact/content_hash.h"
-#include "compiler/artifact/reader.h"
 #include "compiler/driver/commands.h"
 #include "compiler/driver/inspect.h"
+#include "compiler/driver/model_report.h"
 
 namespace qcc::compiler {
 
 void AddInspect(CLI::App& app, Cli& cli) {
-  CLI::App* command = app.add_subcommand("inspect", "show what an artifact holds");
+  CLI::App* command = app.add_subcommand("inspect", "show what an artifact or a GGUF model holds");
   struct Arguments {
     std::string path;
     bool json = false;
   };
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("artifact", arguments->path, "the .qbin file")->required();
+  command->add_option("file", arguments->path, "the .qbin or GGUF file")->required();
   command->add_flag("--json", arguments->json, "as JSON (docs/reference/inspect.md)");
   command->callback([arguments, &cli] {
     cli.run = [arguments]() -> absl::Status {
-      absl::StatusOr<ArtifactContents> contents = ReadArtifact(arguments->path);
+      if (IsGguf(arguments->path)) {
+        absl::StatusOr<ModelReport> model = ReportModel(arguments->path);
+        if (!model.ok()) return model.status();
+        const std::string text = arguments->json ? ModelReportJson(*model) : ModelReportText(*model);
+        std::fwrite(text.data(), 1, text.size(), stdout);
+        return absl::OkStatus();
+      }
+      const auto artifact = qrt::Artifact::Open(arguments->path);
+      if (!artifact.ok()) return FromRuntime(artifact.status());
+      absl::StatusOr<ArtifactContents> contents = ReadContents(**artifact);
       if (!contents.ok()) return contents.status();
       const std::string text = arguments->json ? InspectJson(*contents) : InspectText(*contents);
       std::fwrite(text.data(), 1, text.size(), stdout);
@@ -39,14 +47,19 @@ void AddVerify(CLI::App& app, Cli& cli) {
     cli.run = [path, &cli]() -> absl::Status {
       ConsoleProgress progress = MakeProgress(cli);
       progress.BeginStage(1, 1, "hash");
-      absl::StatusOr<ArtifactContents> contents =
-          ReadArtifact(*path, HashCheck::kEverything, [&progress](uint64_t done, uint64_t total) {
-            progress.Progress(done, total, "B");
-            return !progress.Interrupted();
-          });
-      if (!contents.ok()) return contents.status();
-      progress.EndStage(HumanBytes(contents->file_bytes));
-      std::printf("%s ok %s\n", path->c_str(), Hex(contents->identity).c_str());
+      const auto opened = qrt::Artifact::Open(*path);
+      if (!opened.ok()) return FromRuntime(opened.status());
+      const qrt::Artifact& artifact = **opened;
+      const qrt::Status weights = artifact.VerifyWeights([&progress](uint64_t done, uint64_t total) {
+        progress.Progress(done, total, "B");
+        return !progress.Interrupted();
+      });
+      if (!weights.ok()) return FromRuntime(weights);
+      if (absl::StatusOr<ArtifactContents> contents = ReadContents(artifact); !contents.ok()) {
+        return contents.status();
+      }
+      progress.EndStage(HumanBytes(artifact.file_bytes()));
+      std::printf("%s ok %s\n", path->c_str(), qrt::Hex(artifact.identity()).c_str());
       return absl::OkStatus();
     };
   });

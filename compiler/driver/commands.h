@@ -7,12 +7,10 @@
 #include <csignal>
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "compiler/driver/console.h"
-#include "compiler/pipeline/options.h"
 
 namespace qcc::compiler {
 
@@ -39,20 +37,6 @@ ConsoleProgress MakeProgress(const Cli& cli);
 // Before CheckOutput: an output takes its name by a rename, so `-` would be a file of that name, and
 // /dev/stdout, where that leads to a file, would be replaced. Errors: Q0103.
 absl::Status CheckNotAStream(const std::string& output);
-
-// What `qcc compile` was told, as text, before it is checked.
-struct CompileArguments {
-  std::string input, output;
-  std::vector<std::string> targets, cpu, gpu_profiles, report;
-  std::string numerics = "int8", kv = "f16", l2_norm = "sum", delta_rule, compile_to = "artifact";
-  std::vector<std::string> decode, prefill;
-  std::string dump_ir, dump_kernels, kernels;
-  int verbosity = 0;
-};
-// Errors: Q0102, an unknown value: names the option, the value and what is accepted; or an option of a target
-// that is not chosen. "native" becomes the level of this machine. Lists come out sorted, without repetition.
-// Without output: the input's name with .qbin, in the current folder.
-absl::StatusOr<PipelineOptions> ToPipelineOptions(const CompileArguments& arguments);
 
 // Page of an error code ("Q1203", "q1203" or "1203") from docs/reference/errors.md. Errors: Q0104.
 absl::StatusOr<std::string> ExplainCode(std::string_view code);

@@ -6,24 +6,24 @@
 namespace qcc::compiler {
 namespace {
 
-GpuProgramReport ReportProgram(const gpu::ProgramCode& program) {
+GpuProgramReport ReportProgram(const qrt::GpuProgram& program) {
   GpuProgramReport report;
   struct Layer {
     uint32_t dispatches = 0;
     bool attention = false, delta = false;
   };
   std::map<int32_t, Layer> layers;
-  for (const gpu::DispatchCode& d : program.dispatches) {
+  for (const qrt::GpuDispatch& d : program.dispatches) {
     ++report.dispatches;
     report.barriers += d.barrier;
-    report.read_bytes += d.read_bytes;
-    report.write_bytes += d.write_bytes;
-    report.kv_bytes += d.kv_bytes;
-    report.ops += d.ops;
+    report.read_bytes += d.cost.read_bytes;
+    report.write_bytes += d.cost.write_bytes;
+    report.kv_bytes += d.cost.kv_bytes;
+    report.ops += d.cost.ops;
     uint64_t weights = 0;
-    for (const gpu::Arg& arg : d.args) weights += arg.space == gpu::Space::kWeights ? arg.bytes : 0;
+    for (const qrt::GpuArg& arg : d.args) weights += arg.space == qrt::GpuSpace::kWeights ? arg.bytes : 0;
     // An embedding binds the whole table and reads a few rows of it.
-    report.weight_bytes += std::min(weights, d.read_bytes);
+    report.weight_bytes += std::min(weights, d.cost.read_bytes);
     if (d.layer < 0) continue;
     Layer& layer = layers[d.layer];
     ++layer.dispatches;
@@ -39,11 +39,11 @@ GpuProgramReport ReportProgram(const gpu::ProgramCode& program) {
 
 }  // namespace
 
-GpuCodeReport ReportGpuCode(const gpu::GpuCode& code) {
+GpuCodeReport ReportGpuCode(const qrt::GpuCode& code) {
   GpuCodeReport report;
-  for (const gpu::KernelCode& kernel : code.kernels) report.spirv_bytes += 4 * kernel.spirv.size();
+  for (const qrt::GpuKernel& kernel : code.kernels) report.spirv_bytes += 4 * kernel.spirv.size();
   report.ptx_bytes = code.ptx.size();
-  for (const gpu::ProgramCode& program : code.programs) report.programs.push_back(ReportProgram(program));
+  for (const qrt::GpuProgram& program : code.programs) report.programs.push_back(ReportProgram(program));
   return report;
 }
 

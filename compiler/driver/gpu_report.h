@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "codegen/gpu/lower/gpu_code.h"
+#include "runtime/artifact/gpu_code.h"
 
 namespace qcc::compiler {
 
@@ -28,7 +28,7 @@ struct GpuCodeReport {
   std::vector<GpuProgramReport> programs;  // in the order of the manifest
 };
 
-GpuCodeReport ReportGpuCode(const gpu::GpuCode& code);
+GpuCodeReport ReportGpuCode(const qrt::GpuCode& code);
 
 }  // namespace qcc::compiler
 

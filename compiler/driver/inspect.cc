@@ -1,51 +1,25 @@
 #include "compiler/driver/inspect.h"
 
 #include <algorithm>
-#include <cstdarg>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "compiler/artifact/content_hash.h"
 #include "compiler/driver/console.h"
 #include "compiler/driver/gpu_report.h"
+#include "compiler/driver/report_text.h"
+#include "frontends/gguf/error.h"
 #include "runtime/abi/qbin.h"
 
 namespace qcc::compiler {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using qrt::Hex;
+using qrt::SectionKindName;
 
-// Names come from a file that anybody may have written: no control characters to the terminal.
-std::string Clean(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return text;
-}
-
-__attribute__((format(printf, 2, 3))) void Append(std::string& out, const char* format, ...) {
-  va_list args;
-  va_start(args, format);
-  va_list again;
-  va_copy(again, args);
-  const int length = std::vsnprintf(nullptr, 0, format, args);
-  va_end(args);
-  const size_t at = out.size();
-  out.resize(at + static_cast<size_t>(length) + 1);
-  std::vsnprintf(out.data() + at, static_cast<size_t>(length) + 1, format, again);
-  va_end(again);
-  out.resize(at + static_cast<size_t>(length));
-}
-
-std::string Joined(const std::vector<std::string>& list) {
-  std::string out;
-  for (const std::string& s : list) out += (out.empty() ? "" : " ") + Clean(s);
-  return out;
-}
-
-uint64_t LargestArena(const ManifestSpec& m) {
+uint64_t LargestArena(const qrt::Manifest& m) {
   uint64_t largest = 0;
-  for (const ProgramSpec& p : m.programs) largest = std::max(largest, p.arena_bytes);
+  for (const qrt::ProgramInfo& p : m.programs) largest = std::max(largest, p.arena_bytes);
   return largest;
 }
 
@@ -64,7 +38,41 @@ Json OrNull(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-void SamplingText(std::string& out, const SamplingSpec& s) {
+// What a program takes, by the bits that this compiler knows.
+std::vector<std::string> InputNames(const qrt::ProgramFacts& facts) {
+  std::vector<std::string> names;
+#define ADD(Name, text, number) \
+  if ((facts.takes & (number)) != 0) names.emplace_back(text);
+  QRT_INPUTS(ADD)
+#undef ADD
+  if ((facts.takes & ~qrt::kKnownInputs) != 0) names.emplace_back("unknown");
+  return names;
+}
+
+// Places in lists of the file are not trusted.
+std::string StreamName(const qrt::Manifest& m, int32_t stream) {
+  return static_cast<size_t>(stream) < m.streams.size() ? Clean(m.streams[static_cast<size_t>(stream)])
+                                                        : "stream " + std::to_string(stream);
+}
+Json StreamOrNull(const qrt::Manifest& m, int32_t stream) {
+  return stream < 0 ? Json(nullptr) : Json(StreamName(m, stream));
+}
+Json StateNames(const qrt::Manifest& m, const qrt::ProgramFacts& facts) {
+  Json names = Json::array();
+  for (uint32_t state : facts.advances) {
+    if (state < m.states.size()) names.push_back(m.states[state].name);
+  }
+  return names;
+}
+
+std::string InputsText(const qrt::Manifest& m, const qrt::ProgramFacts& facts) {
+  std::string text = Joined(InputNames(facts));
+  if (facts.stream >= 0) text += " " + StreamName(m, facts.stream);
+  if (facts.given_cols != 0) text += " x" + std::to_string(facts.given_cols);
+  return text;
+}
+
+void SamplingText(std::string& out, const qrt::SamplingInfo& s) {
   std::string text;
   auto add = [&text](const char* name, const auto& value) {
     if (!value) return;
@@ -84,18 +92,18 @@ void SamplingText(std::string& out, const SamplingSpec& s) {
 }
 
 // Code of a GPU target; null for others and for a section that does not exist.
-const gpu::GpuCode* GpuCodeOf(const ArtifactContents& c, const CodeSpec& code) {
+const qrt::GpuCode* GpuCodeOf(const ArtifactContents& c, const qrt::CodeInfo& code) {
   const auto found = c.gpu_code.find(code.section);
   return found == c.gpu_code.end() ? nullptr : &found->second;
 }
 
-void GpuText(std::string& out, const gpu::GpuCode& code, const ManifestSpec& m) {
+void GpuText(std::string& out, const qrt::GpuCode& code, const qrt::Manifest& m) {
   const GpuCodeReport report = ReportGpuCode(code);
   Append(out, "      %zu kernels, %s of %s, %s of scratch for sampling\n", code.kernels.size(),
          HumanBytes(report.ptx_bytes ? report.ptx_bytes : report.spirv_bytes).c_str(),
-         report.ptx_bytes ? "PTX" : "SPIR-V", HumanBytes(code.scratch_bytes).c_str());
+         report.ptx_bytes ? "PTX" : "SPIR-V", HumanBytes(code.bytes(qrt::GpuSpace::kScratch)).c_str());
   Append(out, "      to the host per token: 4 B (sampled on the device), else %s (its logits)\n",
-         HumanBytes(uint64_t{4} * m.vocab_size).c_str());
+         HumanBytes(uint64_t{4} * m.model.vocab_size).c_str());
   Append(out,
          "      program        rows  dispatches  per attention/GDN layer  barriers   read a step  of it "
          "weights       written  KV per context token\n");
@@ -109,14 +117,14 @@ void GpuText(std::string& out, const gpu::GpuCode& code, const ManifestSpec& m) 
   }
 }
 
-Json GpuJson(const gpu::GpuCode& code, const ManifestSpec& m) {
+Json GpuJson(const qrt::GpuCode& code, const qrt::Manifest& m) {
   const GpuCodeReport report = ReportGpuCode(code);
   Json json;
   json["spirv_bytes"] = report.spirv_bytes;
   json["ptx_bytes"] = report.ptx_bytes;
   json["constants_bytes"] = code.constants.size();
-  json["sampling_scratch_bytes"] = code.scratch_bytes;
-  json["host_bytes_per_token"] = {{"sampled", 4}, {"logits", uint64_t{4} * m.vocab_size}};
+  json["sampling_scratch_bytes"] = code.bytes(qrt::GpuSpace::kScratch);
+  json["host_bytes_per_token"] = {{"sampled", 4}, {"logits", uint64_t{4} * m.model.vocab_size}};
   json["programs"] = Json::array();
   for (size_t i = 0; i < report.programs.size() && i < m.programs.size(); ++i) {
     const GpuProgramReport& p = report.programs[i];
@@ -134,7 +142,7 @@ Json GpuJson(const gpu::GpuCode& code, const ManifestSpec& m) {
                                 {"operations", p.ops}});
   }
   json["kernels"] = Json::array();
-  for (const gpu::KernelCode& k : code.kernels) {
+  for (const qrt::GpuKernel& k : code.kernels) {
     json["kernels"].push_back({{"name", k.name},
                                {"entry", k.entry},
                                {"workgroup_size", k.workgroup_size},
@@ -148,19 +156,42 @@ Json GpuJson(const gpu::GpuCode& code, const ManifestSpec& m) {
 
 }  // namespace
 
+absl::Status FromRuntime(const qrt::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  if (status.code() == qrt::Code::kCancelled) return absl::CancelledError(status.message());
+  char code[8];
+  std::snprintf(code, sizeof code, "Q%04u", status.number());
+  return MakeError(code, status.message(), status.note(), status.help());
+}
+
+absl::StatusOr<ArtifactContents> ReadContents(const qrt::Artifact& artifact) {
+  ArtifactContents contents{artifact.path(),     artifact.file_bytes(),
+                            artifact.minor(),    artifact.required_features(),
+                            artifact.identity(), {artifact.sections().begin(), artifact.sections().end()},
+                            artifact.manifest(), {}};
+  for (size_t i = 0; i < contents.manifest.code.size(); ++i) {
+    const qrt::CodeInfo& code = contents.manifest.code[i];
+    if (code.target != "vulkan" && code.target != "cuda") continue;
+    qrt::Result<qrt::GpuCode> read = qrt::GpuCode::Read(
+        artifact, i, code.target == "cuda" ? qrt::GpuTarget::kCuda : qrt::GpuTarget::kVulkan);
+    if (!read.ok()) return FromRuntime(read.status());
+    contents.gpu_code[code.section] = *std::move(read);
+  }
+  return contents;
+}
+
 std::string InspectText(const ArtifactContents& c) {
-  const ManifestSpec& m = c.manifest;
+  const qrt::Manifest& m = c.manifest;
   std::string out;
   Append(out, "%s\n", c.path.c_str());
-  Append(out, "format          qbin %u.%u, %s (%llu bytes), required features %#llx\n", c.major, c.minor,
+  Append(out, "format          qbin %u.%u, %s (%llu bytes), required features %#llx\n", QBIN_MAJOR, c.minor,
          HumanBytes(c.file_bytes).c_str(), static_cast<unsigned long long>(c.file_bytes),
          static_cast<unsigned long long>(c.required_features));
   Append(out, "identity        %s\n", Hex(c.identity).c_str());
-  Append(out, "model           %s \"%s\", vocabulary %u, embedding %u, context %llu\n", Clean(m.arch).c_str(),
-         Clean(m.name).c_str(), m.vocab_size, m.embedding_length,
-         static_cast<unsigned long long>(m.context_length));
-  Append(out, "numerics        %s, KV %s\n", std::string(Name(m.numerics)).c_str(),
-         std::string(Name(m.kv_element)).c_str());
+  Append(out, "model           %s \"%s\", vocabulary %u, embedding %u, context %llu\n",
+         Clean(m.model.arch).c_str(), Clean(m.model.name).c_str(), m.model.vocab_size,
+         m.model.embedding_length, static_cast<unsigned long long>(m.model.context_length));
+  Append(out, "numerics        %s, KV %s\n", Name(m.numerics), Name(m.kv_element));
   if (m.tokenizer) {
     Append(out, "tokenizer       %s, bos %d%s, eos %d, ends on", Clean(m.tokenizer->pre).c_str(),
            m.tokenizer->bos, m.tokenizer->add_bos ? " (added)" : "", m.tokenizer->eos);
@@ -173,21 +204,21 @@ std::string InspectText(const ArtifactContents& c) {
 
   Append(out, "\nsections\n   #  kind           align        offset          size  hash\n");
   for (size_t i = 0; i < c.sections.size(); ++i) {
-    const ArtifactSection& s = c.sections[i];
-    Append(out, "  %2zu  %-13s %6llu %13llu %13llu  %s\n", i, std::string(SectionKindName(s.kind)).c_str(),
+    const qrt::Section& s = c.sections[i];
+    Append(out, "  %2zu  %-13s %6llu %13llu %13llu  %s\n", i, SectionKindName(s.kind),
            static_cast<unsigned long long>(std::min<uint64_t>(Alignment(s.offset), QBIN_ALIGNMENT)),
            static_cast<unsigned long long>(s.offset), static_cast<unsigned long long>(s.size),
            Hex(s.hash).c_str());
   }
   Append(out, "\ntargets (best first)\n");
-  for (const CodeSpec& code : m.code) {
+  for (const qrt::CodeInfo& code : m.code) {
     Append(out, "  %s %-10s code %s, weights in section %u\n      needs: %s\n", Clean(code.target).c_str(),
            Clean(code.isa).c_str(), HumanBytes(SectionSize(c, code.section)).c_str(), code.weights_section,
            code.features.empty() ? "nothing more" : Joined(code.features).c_str());
-    if (const gpu::GpuCode* gpu = GpuCodeOf(c, code)) GpuText(out, *gpu, m);
+    if (const qrt::GpuCode* gpu = GpuCodeOf(c, code)) GpuText(out, *gpu, m);
   }
   Append(out, "\nformats             tensors        in GGUF         packed\n");
-  for (const FormatSpec& f : m.formats) {
+  for (const qrt::FormatUse& f : m.formats) {
     Append(out, "  %-12s %12u %14s %14s\n", Clean(f.name).c_str(), f.tensors,
            HumanBytes(f.source_bytes).c_str(), HumanBytes(f.packed_bytes).c_str());
   }
@@ -198,14 +229,15 @@ std::string InspectText(const ArtifactContents& c) {
   Append(out, "  state             %12s  per sequence\n", HumanBytes(m.state_bytes).c_str());
   Append(out, "  KV                %12s  per token; %s at the full context\n",
          HumanBytes(m.kv_bytes_per_token).c_str(),
-         HumanBytes(m.context_length <= UINT64_MAX / std::max<uint64_t>(m.kv_bytes_per_token, 1)
-                        ? m.kv_bytes_per_token * m.context_length
+         HumanBytes(m.model.context_length <= UINT64_MAX / std::max<uint64_t>(m.kv_bytes_per_token, 1)
+                        ? m.kv_bytes_per_token * m.model.context_length
                         : UINT64_MAX)
              .c_str());
-  Append(out, "\nprograms            phase     rows       scratch  dispatches  barriers\n");
-  for (const ProgramSpec& p : m.programs) {
-    Append(out, "  %-17s %-8s %5u %13s %11u %9u\n", Clean(p.name).c_str(), std::string(Name(p.phase)).c_str(),
-           p.rows, HumanBytes(p.arena_bytes).c_str(), p.dispatches, p.barriers);
+  Append(out, "\nprograms             rows       scratch  dispatches  barriers  takes -> leaves; gives\n");
+  for (const qrt::ProgramInfo& p : m.programs) {
+    Append(out, "  %-17s %6u %13s %11u %9u  %s -> %s; %s\n", Clean(p.name).c_str(), p.rows,
+           HumanBytes(p.arena_bytes).c_str(), p.dispatches, p.barriers, InputsText(m, p.facts).c_str(),
+           p.facts.leaves < 0 ? "nothing" : StreamName(m, p.facts.leaves).c_str(), Name(p.facts.gives));
   }
   Append(out, "\nprovenance\n  compiler          %s\n  source            %s, %llu bytes, xxh3-128 %s\n",
          Clean(m.provenance.compiler).c_str(), Clean(m.provenance.source_name).c_str(),
@@ -217,23 +249,23 @@ std::string InspectText(const ArtifactContents& c) {
 }
 
 std::string InspectJson(const ArtifactContents& c) {
-  const ManifestSpec& m = c.manifest;
+  const qrt::Manifest& m = c.manifest;
   Json root;
-  root["schema"] = 1;
+  root["schema"] = 2;
   root["file_bytes"] = c.file_bytes;
-  root["format"] = {{"major", c.major}, {"minor", c.minor}, {"required_features", c.required_features}};
+  root["format"] = {{"major", QBIN_MAJOR}, {"minor", c.minor}, {"required_features", c.required_features}};
   root["identity"] = Hex(c.identity);
-  root["model"] = {{"arch", m.arch},
-                   {"name", m.name},
-                   {"vocab_size", m.vocab_size},
-                   {"logits_stride", m.logits_stride},
-                   {"context_length", m.context_length},
-                   {"embedding_length", m.embedding_length}};
+  root["model"] = {{"arch", m.model.arch},
+                   {"name", m.model.name},
+                   {"vocab_size", m.model.vocab_size},
+                   {"logits_stride", m.model.logits_stride},
+                   {"context_length", m.model.context_length},
+                   {"embedding_length", m.model.embedding_length}};
   root["numerics"] = Name(m.numerics);
   root["kv"] = Name(m.kv_element);
   root["sections"] = Json::array();
   for (size_t i = 0; i < c.sections.size(); ++i) {
-    const ArtifactSection& s = c.sections[i];
+    const qrt::Section& s = c.sections[i];
     root["sections"].push_back({{"index", i},
                                 {"kind", SectionKindName(s.kind)},
                                 {"offset", s.offset},
@@ -243,17 +275,17 @@ std::string InspectJson(const ArtifactContents& c) {
                                 {"hash", Hex(s.hash)}});
   }
   root["targets"] = Json::array();
-  for (const CodeSpec& code : m.code) {
+  for (const qrt::CodeInfo& code : m.code) {
     root["targets"].push_back({{"target", code.target},
                                {"isa", code.isa},
                                {"features", code.features},
                                {"section", code.section},
                                {"code_bytes", SectionSize(c, code.section)},
                                {"weights_section", code.weights_section}});
-    if (const gpu::GpuCode* gpu = GpuCodeOf(c, code)) root["targets"].back()["gpu"] = GpuJson(*gpu, m);
+    if (const qrt::GpuCode* gpu = GpuCodeOf(c, code)) root["targets"].back()["gpu"] = GpuJson(*gpu, m);
   }
   root["formats"] = Json::array();
-  for (const FormatSpec& f : m.formats) {
+  for (const qrt::FormatUse& f : m.formats) {
     root["formats"].push_back({{"name", f.name},
                                {"tensors", f.tensors},
                                {"source_bytes", f.source_bytes},
@@ -264,16 +296,21 @@ std::string InspectJson(const ArtifactContents& c) {
                     {"state_bytes_per_sequence", m.state_bytes},
                     {"kv_bytes_per_token", m.kv_bytes_per_token}};
   root["programs"] = Json::array();
-  for (const ProgramSpec& p : m.programs) {
+  for (const qrt::ProgramInfo& p : m.programs) {
     root["programs"].push_back({{"name", p.name},
-                                {"phase", Name(p.phase)},
+                                {"takes", InputNames(p.facts)},
+                                {"given_cols", p.facts.given_cols},
+                                {"stream", StreamOrNull(m, p.facts.stream)},
+                                {"advances", StateNames(m, p.facts)},
+                                {"leaves", StreamOrNull(m, p.facts.leaves)},
+                                {"gives", Name(p.facts.gives)},
                                 {"rows", p.rows},
                                 {"scratch_bytes", p.arena_bytes},
                                 {"dispatches", p.dispatches},
                                 {"barriers", p.barriers}});
   }
   root["states"] = Json::array();
-  for (const StateSpec& s : m.states) {
+  for (const qrt::StateInfo& s : m.states) {
     root["states"].push_back({{"name", s.name},
                               {"kind", Name(s.kind)},
                               {"layer", s.layer},
@@ -290,7 +327,7 @@ std::string InspectJson(const ArtifactContents& c) {
   } else {
     root["tokenizer"] = nullptr;
   }
-  const SamplingSpec& s = m.sampling;
+  const qrt::SamplingInfo& s = m.sampling;
   root["sampling"] = {{"temperature", OrNull(s.temperature)},
                       {"top_k", OrNull(s.top_k)},
                       {"top_p", OrNull(s.top_p)},

@@ -2,11 +2,33 @@
 #ifndef QCC_COMPILER_DRIVER_INSPECT_H_
 #define QCC_COMPILER_DRIVER_INSPECT_H_
 
+#include <cstdint>
+#include <map>
 #include <string>
+#include <vector>
 
-#include "compiler/artifact/reader.h"
+#include "absl/status/statusor.h"
+#include "runtime/artifact/artifact.h"
+#include "runtime/artifact/gpu_code.h"
 
 namespace qcc::compiler {
+
+struct ArtifactContents {
+  std::string path;
+  uint64_t file_bytes = 0;
+  uint16_t minor = 0;  // of format version QBIN_MAJOR.minor
+  uint64_t required_features = 0;
+  qrt::Hash128 identity{};
+  std::vector<qrt::Section> sections;
+  qrt::Manifest manifest;
+  std::map<uint32_t, qrt::GpuCode> gpu_code;  // by section
+};
+// What the runtime's reader finds, with the code of GPU targets. Errors: Q4001 to Q4024.
+absl::StatusOr<ArtifactContents> ReadContents(const qrt::Artifact& artifact);
+
+// The runtime's errors as the compiler's: code, place and help as they are; a cancelled one is
+// CancelledError.
+absl::Status FromRuntime(const qrt::Status& status);
 
 std::string InspectText(const ArtifactContents& contents);
 // One object, keys in a fixed order, ends with a newline. Fields keep name and meaning; new ones may come.

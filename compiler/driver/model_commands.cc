@@ -7,6 +7,7 @@
 #include "compiler/driver/commands.h"
 #include "compiler/driver/eval.h"
 #include "compiler/driver/synth.h"
+#include "compiler/pipeline/compile_options.h"
 #include "frontends/gguf/error.h"
 #include "frontends/gguf/text.h"
 
@@ -19,43 +20,38 @@ void AddEval(CLI::App& app, Cli& cli) {
     std::string arithmetic = "f64", kv = "f32", l2_norm = "sum";
   };
   auto arguments = std::make_shared<Arguments>();
+  const CompileOption& kv = *FindCompileOption("kv");
+  const CompileOption& l2_norm = *FindCompileOption("l2_norm");
   command->add_option("model", arguments->options.model, "the GGUF file")->required();
   command->add_option("--tokens", arguments->options.tokens, "text file of token ids")->required();
   command->add_option("-o,--output", arguments->options.output, "logits file (LGT1)")->required();
   command->add_option("--arithmetic", arguments->arithmetic, "precision of the evaluator")
       ->type_name("f64|f32")
       ->capture_default_str();
-  command->add_option("--kv", arguments->kv, "elements of the KV cache")
-      ->type_name("f32|f16")
+  command->add_option(kv.Flag(), arguments->kv, std::string(kv.help))
+      ->type_name(kv.ValueText())
       ->capture_default_str();
-  command
-      ->add_option("--l2-norm", arguments->l2_norm,
-                   "unit length of the delta net's queries and keys, as in qcc compile")
-      ->type_name("sum|max")
+  command->add_option(l2_norm.Flag(), arguments->l2_norm, std::string(l2_norm.help))
+      ->type_name(l2_norm.ValueText())
       ->capture_default_str();
   command
       ->add_option("--split", arguments->options.split,
                    "lengths of the pieces the prompt is fed in, the last repeats")
       ->delimiter(',')
       ->type_name("LIST");
-  command->callback([arguments, &cli] {
-    cli.run = [arguments, &cli]() -> absl::Status {
-      const struct {
-        const char* option;
-        const std::string& value;
-        const char *yes, *no;
-        bool& flag;
-      } choices[] = {{"--arithmetic", arguments->arithmetic, "f64", "f32", arguments->options.f64},
-                     {"--kv", arguments->kv, "f16", "f32", arguments->options.kv_f16},
-                     {"--l2-norm", arguments->l2_norm, "max", "sum", arguments->options.l2_max}};
-      for (const auto& c : choices) {
-        if (c.value != c.yes && c.value != c.no) {
-          return MakeError("Q0102",
-                           gguf::Concat("unknown value '", c.value, "', accepted: ", c.yes, ", ", c.no),
-                           c.option);
-        }
-        c.flag = c.value == c.yes;
+  command->callback([arguments, &cli, &kv, &l2_norm] {
+    cli.run = [arguments, &cli, &kv, &l2_norm]() -> absl::Status {
+      if (arguments->arithmetic != "f64" && arguments->arithmetic != "f32") {
+        return MakeError("Q0102",
+                         gguf::Concat("unknown value '", arguments->arithmetic, "', accepted: f64, f32"),
+                         "--arithmetic");
       }
+      PipelineOptions chosen;
+      if (absl::Status s = kv.read(kv, {arguments->kv}, chosen); !s.ok()) return s;
+      if (absl::Status s = l2_norm.read(l2_norm, {arguments->l2_norm}, chosen); !s.ok()) return s;
+      arguments->options.f64 = arguments->arithmetic == "f64";
+      arguments->options.kv_f16 = chosen.kv == KvMode::kF16;
+      arguments->options.l2_max = chosen.l2_norm == L2NormMode::kMax;
       if (absl::Status s = CheckNotAStream(arguments->options.output); !s.ok()) return s;
       return RunEval(arguments->options, [&cli] { return *cli.interrupted != 0; });
     };

@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "compiler/driver/synth_mix.h"
 #include "compiler/driver/synth_model.h"
 #include "compiler/driver/synth_random.h"
 #include "compiler/driver/synth_vocab.h"
@@ -20,11 +21,13 @@ using gguf::Concat;
 struct PresetRow {
   SynthPreset preset;
   int64_t layers, hidden, ffn, heads, kv_heads, linear_value_heads;
+  bool tied = true;
 };
 constexpr PresetRow kPresets[] = {
-    {{"qwen35", "0.8b"}, 24, 1024, 3584, 8, 2, 16}, {{"qwen35", "2b"}, 24, 2048, 6144, 8, 2, 16},
-    {{"qwen35", "4b"}, 32, 2560, 9216, 16, 4, 32},  {{"qwen3", "0.6b"}, 28, 1024, 3072, 16, 8, 0},
-    {{"qwen3", "1.7b"}, 28, 2048, 6144, 16, 8, 0},
+    {{"qwen35", "0.8b"}, 24, 1024, 3584, 8, 2, 16},      {{"qwen35", "2b"}, 24, 2048, 6144, 8, 2, 16},
+    {{"qwen35", "4b"}, 32, 2560, 9216, 16, 4, 32},       {{"qwen3", "0.6b"}, 28, 1024, 3072, 16, 8, 0},
+    {{"qwen3", "1.7b"}, 28, 2048, 6144, 16, 8, 0},       {{"qwen3", "4b"}, 36, 2560, 9728, 32, 8, 0},
+    {{"qwen3", "8b"}, 36, 4096, 12288, 32, 8, 0, false},
 };
 
 SynthConfig FromPreset(const PresetRow& row) {
@@ -35,6 +38,7 @@ SynthConfig FromPreset(const PresetRow& row) {
   c.ffn = row.ffn;
   c.heads = row.heads;
   c.kv_heads = row.kv_heads;
+  c.tied = row.tied;
   if (c.arch == "qwen35") {
     c.head_dim = 256;
     c.rope_dims = 64;
@@ -153,10 +157,9 @@ absl::StatusOr<SynthConfig> ResolveSynth(const SynthOptions& options) {
     return Refuse("--arch, --preset", Concat("there is no preset '", options.preset, "' of architecture '",
                                              options.arch, "', accepted: ", SynthPresetsText()));
   }
-  const std::vector<std::string_view> formats = SynthFormats();
-  if (std::find(formats.begin(), formats.end(), options.format) == formats.end()) {
+  if (FindMix(options.format) == nullptr) {
     std::string accepted;
-    for (std::string_view name : formats) accepted += Concat(accepted.empty() ? "" : ", ", name);
+    for (std::string_view name : SynthFormats()) accepted += Concat(accepted.empty() ? "" : ", ", name);
     return Refuse("--format", Concat("unknown value '", options.format, "', accepted: ", accepted));
   }
   SynthConfig c = FromPreset(*found);
@@ -201,10 +204,11 @@ absl::StatusOr<SynthConfig> ResolveSynth(const SynthOptions& options) {
 absl::Status RunSynth(const SynthOptions& options, const SynthProgress& progress) {
   absl::StatusOr<SynthConfig> config = ResolveSynth(options);
   if (!config.ok()) return config.status();
+  const Mix& mix = *FindMix(options.format);  // ResolveSynth refused other names
   gguf::Writer writer;
-  AddModelKeys(*config, options, writer);
+  AddModelKeys(*config, options, mix, writer);
   AddTokenizerKeys(MakeVocabulary(config->arch, config->vocab), writer);
-  const std::vector<SynthTensor> tensors = SynthTensors(*config, options.format);
+  const std::vector<SynthTensor> tensors = SynthTensors(*config, mix);
   for (const SynthTensor& tensor : tensors) writer.AddTensor(tensor.name, tensor.format, tensor.ne);
   uint64_t total = 0, done = 0;
   for (const gguf::Writer::TensorInfo& info : writer.tensors()) total += info.bytes;

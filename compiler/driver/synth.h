@@ -52,12 +52,12 @@ struct SynthPreset {
   std::string_view name;
 };
 std::vector<SynthPreset> SynthPresets();
-// Presets as the help shows them: "qwen35: 0.8b, 2b, 4b; qwen3: 0.6b, 1.7b".
+// Presets as the help shows them: "qwen35: 0.8b, 2b, 4b; qwen3: 0.6b, 1.7b, 4b, 8b".
 std::string SynthPresetsText();
 
-// Names of the format mixes: f32, f16, bf16, q8_0, q4_0, q4_1, q4_k_m, q5_k_m, q6_k. A mix gives each matrix
-// a format as llama.cpp's does; where a K-quant does not fit (rows that are no multiple of 256 long) the
-// matrix is Q8_0, or F16.
+// Names of the format mixes, as files are named: q8_0, q4_k_m, iq2_xxs, mxfp4, ... A mix gives each matrix a
+// format as llama.cpp's does; where its blocks do not fit the rows the matrix is Q8_0, or F16. NVFP4 matrices
+// come with their tensor scales (NAME.scale).
 std::vector<std::string_view> SynthFormats();
 
 // The configuration that the options name. Errors: Q0102 with the option and the values that are possible.

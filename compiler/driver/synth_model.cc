@@ -2,55 +2,17 @@
 
 #include <array>
 #include <cmath>
-#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
+#include "compiler/driver/synth_mix.h"
 #include "frontends/gguf/text.h"
 
 namespace qcc::compiler {
 namespace {
 
 using gguf::Concat;
-
-// A format mix. `file_type`: what general.file_type calls it. `more`: format of value and ffn_down matrices
-// on the layers that get more bits.
-struct Mix {
-  std::string_view name;
-  uint32_t file_type;
-  Format base, output, more;
-};
-constexpr Mix kMixes[] = {
-    {"f32", 0, Format::F32, Format::F32, Format::F32},
-    {"f16", 1, Format::F16, Format::F16, Format::F16},
-    {"bf16", 32, Format::BF16, Format::BF16, Format::BF16},
-    {"q8_0", 7, Format::Q8_0, Format::Q8_0, Format::Q8_0},
-    {"q4_0", 2, Format::Q4_0, Format::Q6_K, Format::Q4_0},
-    {"q4_1", 3, Format::Q4_1, Format::Q6_K, Format::Q4_1},
-    {"q4_k_m", 15, Format::Q4_K, Format::Q6_K, Format::Q6_K},
-    {"q5_k_m", 17, Format::Q5_K, Format::Q6_K, Format::Q6_K},
-    {"q6_k", 18, Format::Q6_K, Format::Q6_K, Format::Q6_K},
-};
-
-const Mix& FindMix(std::string_view name) {
-  const Mix* found = &kMixes[0];
-  for (const Mix& mix : kMixes) {
-    if (mix.name == name) found = &mix;
-  }
-  return *found;
-}
-
-// The first and the last eighth of a category, and every third between.
-bool MoreBits(int64_t i, int64_t n) {
-  return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2;
-}
-
-// The format itself, or the nearest larger one whose blocks fit rows of `n` weights.
-Format Fitting(Format format, int64_t n) {
-  for (Format f : {format, Format::Q8_0}) {
-    if (n % format_info(f).block_elems == 0) return f;
-  }
-  return Format::F16;
-}
 
 class Builder {
  public:
@@ -100,8 +62,8 @@ class Builder {
       Attention(p, hybrid);
     }
     Norm(p + (hybrid ? "post_attention_norm.weight" : "ffn_norm.weight"), c_.hidden);
-    Matrix(p + "ffn_gate.weight", c_.hidden, c_.ffn);
-    Matrix(p + "ffn_up.weight", c_.hidden, c_.ffn);
+    Matrix(p + "ffn_gate.weight", c_.hidden, c_.ffn, TensorRole::kFfnGate);
+    Matrix(p + "ffn_up.weight", c_.hidden, c_.ffn, TensorRole::kFfnUp);
     BranchOut(p + "ffn_down.weight", c_.ffn, TensorRole::kFfnDown);
     if (!mtp) return;
     Matrix(p + "nextn.eh_proj.weight", 2 * c_.hidden, c_.hidden);
@@ -128,61 +90,46 @@ class Builder {
 
   // With `gate` each head of attn_q is followed by a gate of the same size.
   void Attention(const std::string& p, bool gate) {
-    Matrix(p + "attn_q.weight", c_.hidden, (gate ? 2 : 1) * c_.heads * c_.head_dim);
-    Matrix(p + "attn_k.weight", c_.hidden, c_.kv_heads * c_.head_dim);
+    Matrix(p + "attn_q.weight", c_.hidden, (gate ? 2 : 1) * c_.heads * c_.head_dim, TensorRole::kQueryKey);
+    Matrix(p + "attn_k.weight", c_.hidden, c_.kv_heads * c_.head_dim, TensorRole::kQueryKey);
     Matrix(p + "attn_v.weight", c_.hidden, c_.kv_heads * c_.head_dim, TensorRole::kValue);
     Norm(p + "attn_q_norm.weight", c_.head_dim);
     Norm(p + "attn_k_norm.weight", c_.head_dim);
-    BranchOut(p + "attn_output.weight", c_.heads * c_.head_dim);
+    BranchOut(p + "attn_output.weight", c_.heads * c_.head_dim, TensorRole::kAttnOutput);
   }
 
   const SynthConfig& c_;
   std::vector<SynthTensor> tensors_;
 };
 
+// Behind every NVFP4 matrix NAME.weight the scale of the whole tensor, NAME.scale, by which the result of the
+// linear is multiplied: unsigned E4M3 scales reach from 2^-9 to 448 only. The matrix itself is drawn with a
+// deviation of 768, so that the largest weights (3.5 deviations) are what 448 * 6 can hold.
+std::vector<SynthTensor> WithTensorScales(std::vector<SynthTensor> tensors) {
+  constexpr float kDeviation = 768;
+  constexpr std::string_view kSuffix = ".weight";
+  std::vector<SynthTensor> out;
+  for (SynthTensor& t : tensors) {
+    const bool scaled = t.format == Format::NVFP4;
+    const float scale = t.scale / kDeviation;
+    if (scaled) t.scale = kDeviation;
+    const std::string stem = t.name.substr(0, t.name.size() - kSuffix.size());
+    out.push_back(std::move(t));
+    if (scaled) out.push_back({stem + ".scale", {1}, TensorRole::kVector, Draw::kConstant, scale});
+  }
+  return out;
+}
+
 }  // namespace
 
-std::vector<std::string_view> SynthFormats() {
-  std::vector<std::string_view> names;
-  for (const Mix& mix : kMixes) names.push_back(mix.name);
-  return names;
-}
-
-std::vector<SynthTensor> SynthTensors(const SynthConfig& config, std::string_view mix_name) {
-  const Mix& mix = FindMix(mix_name);
+std::vector<SynthTensor> SynthTensors(const SynthConfig& config, const Mix& mix) {
   std::vector<SynthTensor> tensors = Builder(config).Build();
-  int64_t values = 0, downs = 0;
-  for (const SynthTensor& t : tensors) {
-    values += t.role == TensorRole::kValue;
-    downs += t.role == TensorRole::kFfnDown;
-  }
-  int64_t value = 0, down = 0;
-  for (SynthTensor& t : tensors) {
-    Format format = mix.base;
-    switch (t.role) {
-      case TensorRole::kVector:
-        continue;  // F32 in every mix
-      case TensorRole::kMatrix:
-        break;
-      case TensorRole::kEmbedding:
-        if (config.tied) format = mix.output;
-        break;
-      case TensorRole::kOutput:
-        format = mix.output;
-        break;
-      case TensorRole::kValue:
-        if (MoreBits(value++, values)) format = mix.more;
-        break;
-      case TensorRole::kFfnDown:
-        if (MoreBits(down++, downs)) format = mix.more;
-        break;
-    }
-    t.format = Fitting(format, t.ne[0]);
-  }
-  return tensors;
+  AssignFormats(mix, config.tied, &tensors);
+  return WithTensorScales(std::move(tensors));
 }
 
-void AddModelKeys(const SynthConfig& config, const SynthOptions& options, gguf::Writer& writer) {
+void AddModelKeys(const SynthConfig& config, const SynthOptions& options, const Mix& mix,
+                  gguf::Writer& writer) {
   auto u32 = [&](std::string_view key, int64_t value) {
     writer.AddU32(Concat(config.arch, ".", key), static_cast<uint32_t>(value));
   };
@@ -191,7 +138,7 @@ void AddModelKeys(const SynthConfig& config, const SynthOptions& options, gguf::
   writer.AddString("general.type", "model");
   writer.AddString("general.name", Concat("synthetic ", config.arch, " ", options.preset, " ", options.format,
                                           " seed ", options.seed));
-  writer.AddU32("general.file_type", FindMix(options.format).file_type);
+  writer.AddU32("general.file_type", FileType(mix));
   writer.AddU32("general.quantization_version", 2);
   u32("block_count", config.layers + (config.mtp ? 1 : 0));
   u32("context_length", config.context);

@@ -18,11 +18,23 @@ enum class Draw {
   kNormal,     // normal, mean 0, deviation `scale`
   kAroundOne,  // normal, mean 1, deviation `scale`: weights of norms
   kDecay,      // uniform in [-8, -0.1]: ssm_a = -exp(A_log)
+  kConstant,   // `scale` itself
   kTimeStep,   // softplus^-1 of a step that is log-uniform in [0.001, 0.1]: ssm_dt
 };
 
 // What decides the format of a tensor in a mix.
-enum class TensorRole { kVector, kMatrix, kEmbedding, kOutput, kValue, kFfnDown };
+enum class TensorRole {
+  kVector,
+  kMatrix,
+  kEmbedding,
+  kOutput,
+  kValue,  // attn_v and attn_qkv
+  kQueryKey,
+  kAttnOutput,
+  kFfnGate,
+  kFfnUp,
+  kFfnDown
+};
 
 struct SynthTensor {
   std::string name;
@@ -33,11 +45,14 @@ struct SynthTensor {
   Format format = Format::F32;
 };
 
-// All tensors in file order, with the formats that `mix` (one of SynthFormats()) gives them.
-std::vector<SynthTensor> SynthTensors(const SynthConfig& config, std::string_view mix);
+struct Mix;
+
+// All tensors in file order, with the formats that `mix` gives them.
+std::vector<SynthTensor> SynthTensors(const SynthConfig& config, const Mix& mix);
 
 // general.* and <arch>.* keys.
-void AddModelKeys(const SynthConfig& config, const SynthOptions& options, gguf::Writer& writer);
+void AddModelKeys(const SynthConfig& config, const SynthOptions& options, const Mix& mix,
+                  gguf::Writer& writer);
 
 }  // namespace qcc::compiler
 

@@ -45,6 +45,9 @@ void DrawValues(Draw draw, float scale, uint64_t key, uint64_t first, std::span<
     case Draw::kAroundOne:
       for (size_t i = 0; i < out.size(); ++i) out[i] = 1.0f + scale * Normal(Bits(key, first + i));
       break;
+    case Draw::kConstant:
+      for (float& v : out) v = scale;
+      break;
     case Draw::kDecay:
       for (size_t i = 0; i < out.size(); ++i) out[i] = -(0.1f + 7.9f * Uniform(Bits(key, first + i)));
       break;

@@ -1,17 +1,23 @@
 // What the user asked for. One object, made by the driver (or a test), carried through the whole compiler;
-// nothing else changes results.
+// nothing else changes results. How each field is spelled, checked, explained and recorded:
+// compile_options.h.
 #ifndef QCC_COMPILER_PIPELINE_OPTIONS_H_
 #define QCC_COMPILER_PIPELINE_OPTIONS_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "codegen/cpu/kernels/isa.h"
+
 namespace qcc::compiler {
 
-enum class NumericsMode : uint8_t { kF32, kInt8 };
-enum class KvMode : uint8_t { kF32, kF16 };
+// In the order of their words in compile_options.cc.
+enum class NumericsMode : uint8_t { kInt8, kF32 };
+enum class KvMode : uint8_t { kF16, kF32 };
 // Unit length of the delta net's queries and keys: x * rsqrt(sum x^2 + eps), or x / max(sqrt(sum x^2), eps).
 enum class L2NormMode : uint8_t { kSum, kMax };
 // How GPUs prefill delta nets: token by token, so that cuts of a prompt change no bit; or 16 tokens at a
@@ -20,16 +26,27 @@ enum class DeltaRuleMode : uint8_t { kExact, kChunked };
 
 // Where `--compile-to` stops. In the order in which they run; kArtifact is the whole way.
 enum class CompilePhase : uint8_t { kImport, kFuse, kPlan, kCode, kArtifact };
-// "import", "fuse", "plan", "code", "artifact".
-std::string_view Name(CompilePhase phase);
+inline constexpr std::array<std::string_view, 5> kCompilePhaseNames = {"import", "fuse", "plan", "code",
+                                                                       "artifact"};
+constexpr std::string_view Name(CompilePhase phase) {
+  return kCompilePhaseNames[static_cast<size_t>(phase)];
+}
+
+inline std::vector<std::string> EveryCpuLevel() {
+  std::vector<std::string> names;
+  for (const cpu::IsaInfo& isa : cpu::isa_table()) names.emplace_back(isa.name);
+  return names;
+}
+
+// As long as a name in an artifact may be (runtime/artifact/manifest.cc).
+inline constexpr size_t kMaxNameBytes = 1 << 16;
 
 struct PipelineOptions {
   std::string input;   // GGUF
   std::string output;  // .qbin
 
-  std::vector<std::string> targets = {"cpu"};  // values of `qcc targets`, in its order
-  std::vector<std::string> cpu = {"base", "v3",
-                                  "v4vnni"};  // ISA levels, resolved ("native" is gone), lowest first
+  std::vector<std::string> targets = {"cpu"};      // values of `qcc targets`, in its order
+  std::vector<std::string> cpu = EveryCpuLevel();  // ISA levels, resolved ("native" is gone), lowest first
   // GPU profiles of the chosen targets (codegen/gpu/kernels/profiles.def), in the order of the table.
   std::vector<std::string> gpu_profiles;
   std::string kernels;  // folder with GLSL kernels of the user's own (--kernels), or empty
@@ -38,6 +55,9 @@ struct PipelineOptions {
   L2NormMode l2_norm = L2NormMode::kSum;
   DeltaRuleMode delta_rule = DeltaRuleMode::kExact;
 
+  // The model's functions to make programs of, by the name of the one that begins a step ("trunk" is tokens
+  // to logits, "mtp" the NextN block).
+  std::vector<std::string> functions = {"trunk"};
   // Buckets: the largest rows of each program, rising. Prefill buckets give the chunk ladder.
   std::vector<int64_t> decode_buckets = {1, 2, 4, 8};
   std::vector<int64_t> prefill_buckets = {32, 128, 512};
@@ -47,6 +67,9 @@ struct PipelineOptions {
   std::string dump_ir;       // folder, or empty
   std::string dump_kernels;  // folder, or empty
   int verbosity = 0;         // -1 quiet, 0 normal, 1 and 2 more
+
+  // Names of the options that the user wrote down, for warnings about those without effect.
+  std::vector<std::string> given;
 };
 
 // Hears what the compiler does. Called from one thread at a time.

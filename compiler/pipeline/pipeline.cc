@@ -10,15 +10,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "compiler/artifact/content_hash.h"
 #include "compiler/artifact/tokenizer_section.h"
 #include "compiler/artifact/writer.h"
+#include "compiler/pipeline/compile_options.h"
 #include "compiler/pipeline/diagnostics.h"
 #include "compiler/pipeline/goldens.h"
+#include "compiler/pipeline/layout_plans.h"
 #include "compiler/pipeline/plan_manifest.h"
 #include "compiler/pipeline/weights_section.h"
 #include "compiler/targets/code_error.h"
 #include "compiler/targets/targets.h"
+#include "dialects/hir/IR/Hir.h"
 #include "dialects/plan/PlanSummary.h"
 #include "frontends/gguf/error.h"
 #include "frontends/gguf/gguf.h"
@@ -27,6 +29,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include "mlir/IR/MLIRContext.h"
 #include "passes/Passes.h"
+#include "runtime/base/hash.h"
 
 namespace qcc::compiler {
 namespace {
@@ -34,7 +37,8 @@ namespace {
 // One compile: every stage is a method, Run tells the story.
 class Compilation {
  public:
-  Compilation(const PipelineOptions& options, ProgressSink& sink) : options_(options), sink_(sink) {
+  Compilation(const PipelineOptions& options, ProgressSink& sink, std::span<const TargetInfo> targets)
+      : options_(options), sink_(sink), targets_(targets) {
     // One thread: the order of what passes say and do never depends on the machine.
     context_.disableMultithreading();
   }
@@ -62,7 +66,9 @@ class Compilation {
   absl::Status Write();
 
   int Stages() const { return 5 + static_cast<int>(options_.targets.size()); }
+  absl::Status WriteAllWeights(ArtifactWriter& out, ManifestSpec& manifest);
   absl::Status EndPhase(CompilePhase phase, mlir::ModuleOp module, std::string summary);
+  absl::Status ShowModule(CompilePhase phase, std::string_view suffix, mlir::ModuleOp module);
   bool WantsIr(CompilePhase phase) const { return !options_.dump_ir.empty() || options_.compile_to == phase; }
   absl::Status ShowIr(CompilePhase phase, std::string_view suffix, const std::string& text);
   void ReportFusion(const std::vector<DiagnosticCollector::Remark>& remarks);
@@ -72,9 +78,11 @@ class Compilation {
 
   const PipelineOptions& options_;
   ProgressSink& sink_;
+  std::span<const TargetInfo> targets_;
   mlir::MLIRContext context_;
   std::unique_ptr<gguf::File> file_;
-  mlir::OwningOpRef<mlir::ModuleOp> module_;  // hir, then plan
+  mlir::OwningOpRef<mlir::ModuleOp> module_;  // hir
+  std::vector<LayoutPlan> plans_;             // what became of it
   struct {
     SamplingSpec sampling;
     std::optional<TokenizerSection> tokenizer;
@@ -107,6 +115,9 @@ absl::Status Compilation::Import() {
   mlir::PassManager pm(&context_);
   pm.addPass(passes::createVerifyModelContract());
   if (mlir::failed(pm.run(*module_))) return diagnostics.ToStatus("Q3001", "import");
+  const bool delta_nets =
+      module_->walk([](hir::GatedDeltaOp) { return mlir::WalkResult::interrupt(); }).wasInterrupted();
+  for (const std::string& warning : OptionsWithoutEffect(options_, delta_nets)) sink_.Warning(warning);
   if (options_.compile_to == CompilePhase::kArtifact) {
     if (absl::Status s = ReadText(); !s.ok()) return s;
   }
@@ -170,16 +181,24 @@ void Compilation::ReportFusion(const std::vector<DiagnosticCollector::Remark>& r
 absl::Status Compilation::Plan() {
   sink_.BeginStage(4, Stages(), "plan");
   DiagnosticCollector diagnostics(context_);
-  mlir::PassManager pm(&context_);
-  passes::BuildPlanOptions plan;
-  plan.decode.assign(options_.decode_buckets.begin(), options_.decode_buckets.end());
-  plan.prefill.assign(options_.prefill_buckets.begin(), options_.prefill_buckets.end());
-  passes::addPlanPasses(pm, plan);
-  if (mlir::failed(pm.run(*module_))) return diagnostics.ToStatus("Q3003", "plan");
-  plan::PlanSummary summary = plan::summarize(*module_);
-  return EndPhase(
-      CompilePhase::kPlan, *module_,
-      absl::StrCat(summary.programs.size(), " programs, ", CodeBytes(summary.weightBytes), " of weights"));
+  std::vector<const TargetInfo*> targets;
+  for (const std::string& name : options_.targets) {
+    targets.push_back(FindTarget(name, targets_));
+    if (targets.back() == nullptr) return absl::InternalError(absl::StrCat("unknown target '", name, "'"));
+  }
+  auto plans = PlanForTargets(std::move(module_), targets, options_, diagnostics);
+  if (!plans.ok()) return plans.status();
+  plans_ = *std::move(plans);
+  uint64_t bytes = 0;
+  for (const LayoutPlan& plan : plans_) bytes += plan::summarize(*plan.module).weightBytes;
+  const std::string layouts = plans_.size() == 1 ? "" : absl::StrCat(" in ", plans_.size(), " layouts");
+  sink_.EndStage(absl::StrCat(plan::summarize(*plans_[0].module).programs.size(), " programs, ",
+                              CodeBytes(bytes), " of weights", layouts));
+  for (const LayoutPlan& plan : plans_) {
+    const std::string suffix = plans_.size() == 1 ? "" : absl::StrCat("-", absl::StrJoin(plan.targets, "+"));
+    if (absl::Status s = ShowModule(CompilePhase::kPlan, suffix, *plan.module); !s.ok()) return s;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Compilation::Generate() {
@@ -188,9 +207,9 @@ absl::Status Compilation::Generate() {
     if (sink_.Interrupted()) return absl::CancelledError("interrupted");
     sink_.BeginStage(stage++, Stages(), absl::StrCat("generate ", name, " code"));
     DiagnosticCollector diagnostics(context_);
-    const TargetInfo* target = FindTarget(name);
-    if (target == nullptr) return absl::InternalError(absl::StrCat("unknown target '", name, "'"));
-    auto code = target->generate({*module_, options_, WantsIr(CompilePhase::kCode), diagnostics, sink_});
+    const TargetInfo& target = *FindTarget(name, targets_);
+    auto code = target.generate(
+        {*PlanOf(plans_, name).module, options_, WantsIr(CompilePhase::kCode), diagnostics, sink_});
     if (!code.ok()) return code.status();
     sink_.EndStage(code->summary);
     for (const auto& [suffix, text] : code->ir) {
@@ -203,51 +222,39 @@ absl::Status Compilation::Generate() {
   return absl::OkStatus();
 }
 
-// The name that people read, cut to what the runtime takes (runtime/artifact/manifest.cc).
+// The name that people read, cut to what the runtime takes.
 std::string Compilation::ModelName() {
-  constexpr size_t kMaxBytes = 1 << 16;
   auto name = file_->GetString("general.name");
   if (!name.ok()) return "";
-  if (name->size() <= kMaxBytes) return std::string(*name);
-  size_t end = kMaxBytes;
+  if (name->size() <= kMaxNameBytes) return std::string(*name);
+  size_t end = kMaxNameBytes;
   while (end > 0 && (static_cast<uint8_t>((*name)[end]) & 0xc0) == 0x80) --end;  // not within a character
-  sink_.Warning(
-      absl::StrCat("general.name has ", name->size(), " bytes, at most ", kMaxBytes, " are kept: it is cut"));
+  sink_.Warning(absl::StrCat("general.name has ", name->size(), " bytes, at most ", kMaxNameBytes,
+                             " are kept: it is cut"));
   return std::string(name->substr(0, end));
 }
 
 ProvenanceSpec Compilation::Provenance() const {
   ProvenanceSpec p;
   p.compiler = CompilerVersion();
-  p.options = {{"decode", absl::StrJoin(options_.decode_buckets, ",")},
-               {"kv", options_.kv == KvMode::kF16 ? "f16" : "f32"},
-               {"l2_norm", options_.l2_norm == L2NormMode::kMax ? "max" : "sum"},
-               {"numerics", options_.numerics == NumericsMode::kInt8 ? "int8" : "f32"},
-               {"prefill", absl::StrJoin(options_.prefill_buckets, ",")},
-               {"target", absl::StrJoin(options_.targets, ",")}};
-  if (!options_.cpu.empty()) p.options.emplace_back("cpu", absl::StrJoin(options_.cpu, ","));
-  if (!options_.gpu_profiles.empty()) {
-    p.options.emplace_back("delta_rule",
-                           options_.delta_rule == DeltaRuleMode::kChunked ? "chunked" : "exact");
-    p.options.emplace_back("gpu_profiles", absl::StrJoin(options_.gpu_profiles, ","));
-  }
+  p.options = OptionsOfArtifact(options_);
   for (const auto& [target, code] : code_) {
     p.options.insert(p.options.end(), code.provenance.begin(), code.provenance.end());
   }
   p.source_name = std::filesystem::path(options_.input).filename().string();
   p.source_bytes = file_->size();
-  p.source_hash = HashOf(file_->bytes());
+  p.source_hash = qrt::HashOf(file_->bytes());
   return p;
 }
 
 absl::Status Compilation::Write() {
   sink_.BeginStage(Stages(), Stages(), "pack weights");
   ManifestSpec manifest;
-  DescribePlan(*module_, manifest);
+  DescribePlan(*plans_[0].module, manifest);
   manifest.name = ModelName();
   manifest.numerics = options_.numerics == NumericsMode::kInt8 ? SpecNumerics::kInt8 : SpecNumerics::kF32;
   manifest.kv_element = options_.kv == KvMode::kF16 ? SpecElement::kF16 : SpecElement::kF32;
-  manifest.formats = SummarizeFormats(*module_, *file_);
+  manifest.formats = SummarizeFormats(plans_, *file_);
   manifest.sampling = text_.sampling;
   manifest.provenance = Provenance();
 
@@ -281,27 +288,44 @@ absl::Status Compilation::Write() {
   auto goldens = out.AddSection(QBIN_SECTION_GOLDENS, goldens_);
   if (!goldens.ok()) return goldens.status();
   manifest.goldens_section = *goldens;
-  auto weights =
-      out.AddStream(QBIN_SECTION_WEIGHTS, manifest.weights_bytes, [&](ArtifactWriter::Append append) {
-        return WriteWeights(*module_, manifest.weights_bytes, *file_, sink_, append);
-      });
-  if (!weights.ok()) return weights.status();
-  for (CodeSpec& code : manifest.code) code.weights_section = *weights;
+  const uint64_t before = out.size();
+  if (absl::Status s = WriteAllWeights(out, manifest); !s.ok()) return s;
+  const uint64_t weights = plans_.size() == 1 ? manifest.weights_bytes : out.size() - before;
   if (absl::Status s = out.Finish(manifest); !s.ok()) return s;
-  sink_.EndStage(
-      absl::StrCat(CodeBytes(manifest.weights_bytes), " of weights, ", CodeBytes(out.size()), " in all"));
+  sink_.EndStage(absl::StrCat(CodeBytes(weights), " of weights, ", CodeBytes(out.size()), " in all"));
+  return absl::OkStatus();
+}
+
+// A section for each plan, and which one each code reads.
+absl::Status Compilation::WriteAllWeights(ArtifactWriter& out, ManifestSpec& manifest) {
+  manifest.weights_bytes = 0;
+  for (const LayoutPlan& plan : plans_) {
+    const auto bytes = static_cast<uint64_t>(plan::summarize(*plan.module).weightBytes);
+    auto section = out.AddStream(QBIN_SECTION_WEIGHTS, bytes, [&](ArtifactWriter::Append append) {
+      return WriteWeights(*plan.module, bytes, *file_, sink_, append);
+    });
+    if (!section.ok()) return section.status();
+    manifest.weights_bytes = std::max(manifest.weights_bytes, bytes);
+    for (CodeSpec& code : manifest.code) {
+      if (&PlanOf(plans_, code.target) == &plan) code.weights_section = *section;
+    }
+  }
   return absl::OkStatus();
 }
 
 // Ends a stage: dumps its IR where asked, shows it and stops where --compile-to says so.
 absl::Status Compilation::EndPhase(CompilePhase phase, mlir::ModuleOp module, std::string summary) {
   sink_.EndStage(summary);
+  return ShowModule(phase, "", module);
+}
+
+absl::Status Compilation::ShowModule(CompilePhase phase, std::string_view suffix, mlir::ModuleOp module) {
   if (!WantsIr(phase)) return absl::OkStatus();
   std::string text;
   llvm::raw_string_ostream stream(text);
   module.print(stream);
   stopped_ = options_.compile_to == phase;
-  return ShowIr(phase, "", text);
+  return ShowIr(phase, suffix, text);
 }
 
 absl::Status Compilation::ShowIr(CompilePhase phase, std::string_view suffix, const std::string& text) {
@@ -326,8 +350,9 @@ std::string CompilerVersion() {
   return "qcc " QCC_VERSION " (LLVM " LLVM_VERSION_STRING ")";
 }
 
-absl::Status CompileModel(const PipelineOptions& options, ProgressSink& sink) {
-  return Compilation(options, sink).Run();
+absl::Status CompileModel(const PipelineOptions& options, ProgressSink& sink,
+                          std::span<const TargetInfo> targets) {
+  return Compilation(options, sink, targets).Run();
 }
 
 }  // namespace qcc::compiler

@@ -1,22 +1,30 @@
 #include "compiler/pipeline/plan_manifest.h"
 
+#include "dialects/hir/IR/Hir.h"
 #include "dialects/plan/IR/Plan.h"
 #include "dialects/plan/PlanSummary.h"
-#include "dialects/plan/pack_layout.h"
+#include "dialects/layouts/layouts.h"
 
 namespace qcc::compiler {
 namespace {
 
-SpecPhase PhaseOf(plan::Phase phase) {
-  switch (phase) {
-    case plan::Phase::Prefill:
-      return SpecPhase::kPrefill;
-    case plan::Phase::Decode:
-      return SpecPhase::kDecode;
-    case plan::Phase::Head:
-      return SpecPhase::kHead;
-  }
-  return SpecPhase::kHead;
+// The dialects have no other room to say it in: their numbers are those of the file.
+// clang-format off
+struct SameStateKind { using Other = hir::StateKind; QRT_STATE_KINDS(QRT_SAME_NUMBER) };
+struct SameOutput { using Other = plan::Output; QRT_OUTPUTS(QRT_SAME_NUMBER) };
+// clang-format on
+
+qrt::ProgramFacts FactsOf(const plan::PlanSummary& summary, const plan::ProgramSummary& program) {
+  plan::ProgramOp op = program.op;
+  qrt::ProgramFacts facts;
+  facts.takes = (op.getTokens() ? qrt::kTokens : 0u) | (op.getGiven() ? qrt::kGiven : 0u) |
+                (op.getStream() ? qrt::kStream : 0u);
+  facts.given_cols = static_cast<uint32_t>(op.getGiven().value_or(0));
+  if (op.getStream()) facts.stream = static_cast<int32_t>(summary.streamNumber(*op.getStream()));
+  if (op.getLeaves()) facts.leaves = static_cast<int32_t>(summary.streamNumber(*op.getLeaves()));
+  facts.gives = static_cast<qrt::Output>(op.getOutput());
+  facts.advances.assign(program.advances.begin(), program.advances.end());
+  return facts;
 }
 
 uint64_t IntAttribute(mlir::ModuleOp plan, llvm::StringRef name) {
@@ -29,20 +37,19 @@ uint64_t IntAttribute(mlir::ModuleOp plan, llvm::StringRef name) {
 void DescribePlan(mlir::ModuleOp plan, ManifestSpec& manifest) {
   if (auto arch = plan->getAttrOfType<mlir::StringAttr>("hir.arch")) manifest.arch = arch.str();
   manifest.vocab_size = IntAttribute(plan, "hir.vocab_size");
-  manifest.logits_stride = plan::align_up(manifest.vocab_size, plan::kGroupRows);
+  manifest.logits_stride = layouts::AlignUp(manifest.vocab_size, layouts::kGroupRows);
   manifest.context_length = IntAttribute(plan, "hir.context_length");
   manifest.embedding_length = IntAttribute(plan, "hir.embedding_length");
   plan::PlanSummary summary = plan::summarize(plan);
   manifest.weights_bytes = summary.weightBytes;
   manifest.state_bytes = summary.stateBytes;
   manifest.kv_bytes_per_token = summary.kvBytesPerToken;
+  manifest.streams = summary.streams;
 
   for (auto op : plan.getOps<plan::StateOp>()) {
     StateSpec state;
     state.name = op.getSymName().str();
-    state.kind = op.getKind() == "kv"     ? SpecState::kKv
-                 : op.getKind() == "conv" ? SpecState::kConv
-                                          : SpecState::kDelta;
+    state.kind = static_cast<SpecState>(*hir::symbolizeStateKind(op.getKind()));
     state.layer = op.getLayer();
     state.shape.assign(op.getShape().begin(), op.getShape().end());
     state.element = op.getElement() == "f16" ? SpecElement::kF16 : SpecElement::kF32;
@@ -51,7 +58,7 @@ void DescribePlan(mlir::ModuleOp plan, ManifestSpec& manifest) {
     manifest.states.push_back(std::move(state));
   }
   for (const plan::ProgramSummary& p : summary.programs)
-    manifest.programs.push_back({p.name, PhaseOf(p.phase), static_cast<uint32_t>(p.rows),
+    manifest.programs.push_back({p.name, FactsOf(summary, p), static_cast<uint32_t>(p.rows),
                                  static_cast<uint64_t>(p.arenaBytes), static_cast<uint32_t>(p.dispatches),
                                  static_cast<uint32_t>(p.barriers)});
 }

@@ -7,8 +7,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "codegen/cpu/pack/pack.h"
-#include "dialects/plan/pack_layout.h"
+#include "dialects/layouts/pack.h"
+#include "dialects/plan/IR/PackLayout.h"
 
 namespace qcc::compiler {
 namespace {
@@ -26,8 +26,6 @@ class Packer {
   absl::Status PadTo(uint64_t offset);
 
  private:
-  absl::Status Groups(Format format, std::span<const cpu::MatrixPart> first,
-                      std::span<const cpu::MatrixPart> second, int64_t rows, int64_t cols);
   absl::Status Put(std::span<const uint8_t> bytes);
 
   const gguf::File& file_;
@@ -55,55 +53,29 @@ absl::Status Packer::PadTo(uint64_t offset) {
   return Put(piece_);
 }
 
-absl::Status Packer::Groups(Format format, std::span<const cpu::MatrixPart> first,
-                            std::span<const cpu::MatrixPart> second, int64_t rows, int64_t cols) {
-  const int64_t groups = plan::align_up(rows, plan::kGroupRows) / plan::kGroupRows;
-  const int64_t group_bytes = plan::x16_bytes(format, plan::kGroupRows, cols) * (second.empty() ? 1 : 2);
-  const int64_t step = std::max<int64_t>(1, kPieceBytes / group_bytes);
-  for (int64_t begin = 0; begin < groups; begin += step) {
-    const int64_t end = std::min(groups, begin + step);
-    piece_.resize((end - begin) * group_bytes);
-    if (second.empty())
-      cpu::pack_x16(format, first, cols, begin, end, piece_.data());
-    else
-      cpu::pack_x16_pair(format, first, second, cols, begin, end, piece_.data());
-    if (absl::Status s = Put(piece_); !s.ok()) return s;
-  }
-  return absl::OkStatus();
-}
-
 absl::Status Packer::Weight(plan::WeightOp op) {
-  std::vector<const gguf::Tensor*> tensors;
+  layouts::Weight weight{plan::packLayout(op.getLayout()),
+                         {},
+                         static_cast<int64_t>(op.getRows()),
+                         static_cast<int64_t>(op.getCols()),
+                         {}};
   for (mlir::Attribute source : op.getSources()) {
     auto name = mlir::cast<mlir::StringAttr>(source).getValue();
     const gguf::Tensor* tensor = file_.FindTensor(std::string_view(name.data(), name.size()));
     if (!tensor)
       return absl::InternalError(absl::StrCat("plan names a tensor that the file lacks: ", name.str()));
-    tensors.push_back(tensor);
+    weight.format = tensor->format;
+    weight.sources.push_back(tensor->data);
   }
-  const Format format = tensors[0]->format;
-  const int64_t rows = op.getRows(), cols = op.getCols();
-  switch (op.getLayout()) {
-    case plan::Layout::X16:
-    case plan::Layout::X16Pair: {
-      std::vector<cpu::MatrixPart> parts;
-      for (const gguf::Tensor* tensor : tensors) parts.push_back({tensor->data, rows});
-      auto all = std::span<const cpu::MatrixPart>(parts);
-      bool pair = op.getLayout() == plan::Layout::X16Pair;
-      return Groups(format, all.first(1), pair ? all.subspan(1) : all.first(0), rows, cols);
-    }
-    case plan::Layout::F32: {
-      std::vector<float> values(rows * cols);
-      cpu::pack_f32(format, tensors[0]->data, rows * cols, values.data());
-      return Put({reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof(float)});
-    }
-    case plan::Layout::ConvTaps: {
-      std::vector<float> values(rows * cols);  // rows = channels, cols = taps
-      cpu::pack_conv_taps(format, tensors[0]->data, rows, cols, 0, rows, values.data());
-      return Put({reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof(float)});
-    }
+  const int64_t pieces = weight.pieces(), bytes = weight.piece_bytes();
+  const int64_t step = std::max<int64_t>(1, kPieceBytes / bytes);
+  for (int64_t begin = 0; begin < pieces; begin += step) {
+    const int64_t end = std::min(pieces, begin + step);
+    piece_.resize((end - begin) * bytes);
+    layouts::Pack(weight, begin, end, piece_.data());
+    if (absl::Status s = Put(piece_); !s.ok()) return s;
   }
-  return absl::InternalError("unknown pack layout");
+  return absl::OkStatus();
 }
 
 absl::Status Packer::Constant(plan::ConstantOp op) {
@@ -113,12 +85,15 @@ absl::Status Packer::Constant(plan::ConstantOp op) {
 
 }  // namespace
 
-std::vector<FormatSpec> SummarizeFormats(mlir::ModuleOp plan, const gguf::File& file) {
+std::vector<FormatSpec> SummarizeFormats(std::span<const LayoutPlan> plans, const gguf::File& file) {
   std::map<std::string, FormatSpec> byName;
-  for (auto op : plan.getOps<plan::WeightOp>()) {
+  for (const LayoutPlan& plan : plans) {
+    for (auto op : plan.module.get().getOps<plan::WeightOp>())
+      byName[op.getFormat().str()].packed_bytes += op.getBytes();
+  }
+  for (auto op : plans.front().module.get().getOps<plan::WeightOp>()) {
     FormatSpec& entry = byName[op.getFormat().str()];
     entry.name = op.getFormat().str();
-    entry.packed_bytes += op.getBytes();
     for (mlir::Attribute source : op.getSources()) {
       auto name = mlir::cast<mlir::StringAttr>(source).getValue();
       if (const gguf::Tensor* tensor = file.FindTensor(std::string_view(name.data(), name.size()))) {

@@ -3,10 +3,12 @@
 #define QCC_COMPILER_PIPELINE_WEIGHTS_SECTION_H_
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "compiler/artifact/manifest_spec.h"
 #include "compiler/artifact/writer.h"
+#include "compiler/pipeline/layout_plans.h"
 #include "compiler/pipeline/options.h"
 #include "dialects/plan/IR/Plan.h"
 #include "frontends/gguf/gguf.h"
@@ -14,8 +16,8 @@
 
 namespace qcc::compiler {
 
-// What the weights amount to per GGUF format, sorted by name.
-std::vector<FormatSpec> SummarizeFormats(mlir::ModuleOp plan, const gguf::File& file);
+// What the weights amount to per GGUF format, sorted by name: packed in all plans together.
+std::vector<FormatSpec> SummarizeFormats(std::span<const LayoutPlan> plans, const gguf::File& file);
 
 // Streams the section, `total` bytes (plan::summarize), piece by piece: at most a few MiB in memory. The
 // tensors are those the importer checked.

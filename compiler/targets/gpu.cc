@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "codegen/gpu/lower/Backends.h"
 #include "codegen/gpu/lower/EmitKernels.h"
 #include "codegen/gpu/lower/LowerToLaunches.h"
 #include "compiler/artifact/gpu_code_section.h"
@@ -29,16 +30,18 @@ absl::StatusOr<std::string> DumpFolder(const TargetRequest& request, const gpu::
   return path.string();
 }
 
-absl::StatusOr<TargetCode> GenerateGpu(std::string_view target, const TargetRequest& request) {
+}  // namespace
+
+absl::StatusOr<TargetCode> GenerateGpu(const gpu::Backend& backend, const TargetRequest& request) {
   std::vector<const gpu::ProfileInfo*> profiles;
   for (const gpu::ProfileInfo& profile : gpu::Profiles()) {
     const auto& wanted = request.options.gpu_profiles;
-    if (profile.target == target &&
+    if (backend.target == profile.target &&
         std::find(wanted.begin(), wanted.end(), profile.profile.name) != wanted.end()) {
       profiles.push_back(&profile);
     }
   }
-  absl::StatusOr<UserKernels> user = UserKernels::Open(target == "vulkan" ? request.options.kernels : "");
+  absl::StatusOr<UserKernels> user = UserKernels::Open(backend.userKernels ? request.options.kernels : "");
   if (!user.ok()) return user.status();
   TargetCode code;
   std::vector<std::string> names;
@@ -69,16 +72,6 @@ absl::StatusOr<TargetCode> GenerateGpu(std::string_view target, const TargetRequ
   code.provenance = user->Provenance();
   code.summary = absl::StrCat(absl::StrJoin(names, ", "), "; ", kernels, " kernels each, ", CodeBytes(bytes));
   return code;
-}
-
-}  // namespace
-
-absl::StatusOr<TargetCode> GenerateVulkan(const TargetRequest& request) {
-  return GenerateGpu("vulkan", request);
-}
-
-absl::StatusOr<TargetCode> GenerateCuda(const TargetRequest& request) {
-  return GenerateGpu("cuda", request);
 }
 
 }  // namespace qcc::compiler

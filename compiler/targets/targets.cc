@@ -3,13 +3,19 @@
 namespace qcc::compiler {
 
 const std::vector<TargetInfo>& Targets() {
-  static const std::vector<TargetInfo> targets = {
-      {"cpu", GenerateCpu}, {"vulkan", GenerateVulkan}, {"cuda", GenerateCuda}};
+  static const std::vector<TargetInfo> targets = [] {
+    std::vector<TargetInfo> list = {{"cpu", layouts::X16Everywhere, GenerateCpu}};
+    for (const gpu::Backend& backend : gpu::backends()) {
+      list.push_back({std::string_view(backend.target), backend.layouts,
+                      [&backend](const TargetRequest& request) { return GenerateGpu(backend, request); }});
+    }
+    return list;
+  }();
   return targets;
 }
 
-const TargetInfo* FindTarget(std::string_view name) {
-  for (const TargetInfo& target : Targets())
+const TargetInfo* FindTarget(std::string_view name, std::span<const TargetInfo> targets) {
+  for (const TargetInfo& target : targets)
     if (target.name == name) return &target;
   return nullptr;
 }

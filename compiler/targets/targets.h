@@ -3,14 +3,18 @@
 #define QCC_COMPILER_TARGETS_TARGETS_H_
 
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "codegen/gpu/lower/Backends.h"
 #include "compiler/pipeline/diagnostics.h"
 #include "compiler/pipeline/options.h"
+#include "dialects/layouts/layouts.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace qcc::compiler {
@@ -41,18 +45,20 @@ struct TargetCode {
 
 struct TargetInfo {
   std::string_view name;
+  layouts::Policy layouts;  // of the weights in the plan that `generate` gets
   // Errors: Q3003 and Q3004 (an op without kernel, code generation), Q6xxx (dumps), CancelledError.
-  absl::StatusOr<TargetCode> (*generate)(const TargetRequest& request);
+  std::function<absl::StatusOr<TargetCode>(const TargetRequest& request)> generate;
 };
 
-// In the order in which code stands in an artifact.
+// The CPU, and every GPU back end (codegen/gpu/lower/Backends.h), in the order in which code stands in an
+// artifact.
 const std::vector<TargetInfo>& Targets();
 // Null when there is none of that name.
-const TargetInfo* FindTarget(std::string_view name);
+const TargetInfo* FindTarget(std::string_view name, std::span<const TargetInfo> targets = Targets());
 
 absl::StatusOr<TargetCode> GenerateCpu(const TargetRequest& request);
-absl::StatusOr<TargetCode> GenerateVulkan(const TargetRequest& request);
-absl::StatusOr<TargetCode> GenerateCuda(const TargetRequest& request);
+// Of one GPU target: a code section for each of its profiles that the options name.
+absl::StatusOr<TargetCode> GenerateGpu(const gpu::Backend& backend, const TargetRequest& request);
 
 }  // namespace qcc::compiler
 

@@ -11,8 +11,8 @@
 #include "absl/strings/str_join.h"
 #include "codegen/gpu/glsl/CheckSpirv.h"
 #include "codegen/gpu/glsl/CompileGlsl.h"
-#include "compiler/artifact/content_hash.h"
 #include "frontends/gguf/error.h"
+#include "runtime/base/hash.h"
 
 namespace qcc::compiler {
 namespace {
@@ -132,9 +132,9 @@ absl::Status UserKernels::CheckAllUsed() const {
 std::vector<std::pair<std::string, std::string>> UserKernels::Provenance() const {
   std::vector<std::pair<std::string, std::string>> list;
   for (const File& file : files_) {
-    list.emplace_back(
-        absl::StrCat("kernel ", file.pattern, kExtension),
-        Hex(HashOf(std::span(reinterpret_cast<const uint8_t*>(file.text.data()), file.text.size()))));
+    list.emplace_back(absl::StrCat("kernel ", file.pattern, kExtension),
+                      qrt::Hex(qrt::HashOf(
+                          std::span(reinterpret_cast<const uint8_t*>(file.text.data()), file.text.size()))));
   }
   return list;
 }

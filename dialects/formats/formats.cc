@@ -35,52 +35,24 @@ struct TypeName {
   std::string_view name;
 };
 
-// Type ids that appear in GGUF files, supported here or not. Where a removed id was taken over by a fork both
+// Type ids in GGUF files that have no row in formats.def. Where a removed id was taken over by a fork both
 // names are given: the reader of a message cannot tell the writers apart either.
 constexpr TypeName kTypeNames[] = {
-    {0, "F32"},
-    {1, "F16"},
-    {2, "Q4_0"},
-    {3, "Q4_1"},
     {4, "Q4_2 (removed from ggml)"},
     {5, "Q4_3 (removed from ggml)"},
-    {6, "Q5_0"},
-    {7, "Q5_1"},
-    {8, "Q8_0"},
     {9, "Q8_1"},
-    {10, "Q2_K"},
-    {11, "Q3_K"},
-    {12, "Q4_K"},
-    {13, "Q5_K"},
-    {14, "Q6_K"},
     {15, "Q8_K"},
-    {16, "IQ2_XXS"},
-    {17, "IQ2_XS"},
-    {18, "IQ3_XXS"},
-    {19, "IQ1_S"},
-    {20, "IQ4_NL"},
-    {21, "IQ3_S"},
-    {22, "IQ2_S"},
-    {23, "IQ4_XS"},
     {24, "I8"},
     {25, "I16"},
     {26, "I32"},
     {27, "I64"},
     {28, "F64"},
-    {29, "IQ1_M"},
-    {30, "BF16"},
     {31, "Q4_0_4_4 (removed from ggml)"},
     {32, "Q4_0_4_8 (removed from ggml)"},
     {33, "Q4_0_8_8 (removed from ggml)"},
-    {34, "TQ1_0"},
-    {35, "TQ2_0"},
     {36, "I2_S (ik_llama.cpp) or IQ4_NL_4_4 (removed from ggml)"},
     {37, "IQ4_NL_4_8 (removed from ggml)"},
     {38, "IQ4_NL_8_8 (removed from ggml)"},
-    {39, "MXFP4"},
-    {40, "NVFP4"},
-    {41, "Q1_0"},
-    {42, "Q2_0"},
     {43, "F8_E4M3 (OxiBonsai)"},
     {44, "F8_E5M2 (OxiBonsai)"},
     {133, "Q6_0 (ik_llama.cpp)"},
@@ -118,6 +90,13 @@ std::optional<Format> format_from_ggml_id(uint32_t ggml_id) {
   return std::nullopt;
 }
 
+std::optional<Format> next_format_of_same_id(Format f) {
+  for (int i = static_cast<int>(f) + 1; i < kFormatCount; ++i) {
+    if (kFormats[i].ggml_id == format_info(f).ggml_id) return kFormats[i].id;
+  }
+  return std::nullopt;
+}
+
 std::optional<Format> format_from_name(std::string_view name) {
   for (const FormatInfo& info : kFormats) {
     if (info.name == name) return info.id;
@@ -126,6 +105,7 @@ std::optional<Format> format_from_name(std::string_view name) {
 }
 
 std::string_view ggml_type_name(uint32_t ggml_id) {
+  if (std::optional<Format> format = format_from_ggml_id(ggml_id)) return format_info(*format).name;
   for (const TypeName& t : kTypeNames) {
     if (t.id == ggml_id) return t.name;
   }

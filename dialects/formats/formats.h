@@ -8,13 +8,10 @@
 #include <optional>
 #include <string_view>
 
-namespace qcc {
+#include "dialects/formats/format_id.h"
+#include "dialects/formats/plain_form.h"
 
-enum class Format : uint8_t {
-#define QCC_FORMAT(id, name, ggml_id, elems, bytes, cls) id,
-#include "dialects/formats/formats.def"
-#undef QCC_FORMAT
-};
+namespace qcc {
 
 enum class FormatClass : uint8_t { kPlain, kBlock };
 
@@ -38,14 +35,11 @@ struct FormatInfo {
   void (*encode_block)(const float* src, uint8_t* dst);
 };
 
-inline constexpr int kFormatCount = 0
-#define QCC_FORMAT(...) +1
-#include "dialects/formats/formats.def"
-#undef QCC_FORMAT
-    ;
-
 const FormatInfo& format_info(Format f);
+// The first row with this id, and the next one after `f` with the same: layouts that writers gave one id (42)
+// are told apart by the bytes that a tensor takes.
 std::optional<Format> format_from_ggml_id(uint32_t ggml_id);
+std::optional<Format> next_format_of_same_id(Format f);
 std::optional<Format> format_from_name(std::string_view name);
 
 // Name that ggml (or a known fork) gives to a type id, also for ids that this table does not support
@@ -57,6 +51,17 @@ int64_t row_bytes(Format f, int64_t n);
 void decode_row(Format f, const uint8_t* src, int64_t n, float* dst);
 void encode_row(Format f, const float* src, int64_t n, uint8_t* dst,
                 EncodeEffort effort = EncodeEffort::kBest);
+
+// One block of a format that has codes (class kBlock), from its GGUF bytes. Fields that the format lacks keep
+// what they held.
+void take_apart(Format f, const uint8_t* block, PlainBlock& out);
+// The weights of a block taken apart; `dst` takes plain.block of them. What decode_block gives, to the bit.
+void plain_values(const PlainForm& form, const PlainBlock& block, float* dst);
+// The float that the bits of a base scale stand for. kE8m0 255, a NaN in OCP MX, gives infinity here.
+float base_value(BaseScale kind, uint16_t bits);
+
+// The first of `blocks` blocks that decodes to a NaN or an infinity somewhere, or null. Reads scales only.
+const uint8_t* first_not_finite(Format f, const uint8_t* data, int64_t blocks);
 
 float half_to_float(uint16_t h);
 uint16_t float_to_half(

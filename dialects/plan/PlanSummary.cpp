@@ -1,8 +1,11 @@
 #include "dialects/plan/PlanSummary.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
+#include <set>
 
-#include "dialects/plan/pack_layout.h"
+#include "dialects/layouts/layouts.h"
 
 using namespace mlir;
 
@@ -12,23 +15,60 @@ namespace {
 constexpr int64_t kAlignment = 64;
 
 void grow(int64_t& end, int64_t offset, int64_t bytes) {
-  end = std::max(end, align_up(offset + bytes, kAlignment));
+  end = std::max(end, layouts::AlignUp(offset + bytes, kAlignment));
 }
 
-void count(Block& body, ProgramSummary& program) {
+// The states of a module by where they lie.
+class StatePlaces {
+ public:
+  explicit StatePlaces(ModuleOp module) {
+    int64_t number = 0;
+    for (auto state : module.getOps<StateOp>())
+      (state.isKv() ? kv : states)[static_cast<int64_t>(state.getOffset())] = number++;
+  }
+  // The state that begins at or before `offset`; none for a plan that does not verify.
+  std::optional<int64_t> at(bool inKv, int64_t offset) const {
+    const std::map<int64_t, int64_t>& places = inKv ? kv : states;
+    auto it = places.upper_bound(offset);
+    if (it == places.begin()) return std::nullopt;
+    return std::prev(it)->second;
+  }
+
+ private:
+  std::map<int64_t, int64_t> states, kv;  // offset -> number
+};
+
+// Adds what the ops of `body` do; `call` is the layer that runs it, or null.
+void count(Block& body, CallOp call, const StatePlaces& places, ProgramSummary& program,
+           std::set<int64_t>& advances) {
   for (Operation& op : body) {
-    if (isa<DispatchOp>(op)) ++program.dispatches;
     if (isa<BarrierOp>(op)) ++program.barriers;
-    if (auto call = dyn_cast<CallOp>(op))
-      count(SymbolTable::lookupNearestSymbolFrom<BlockOp>(call, call.getBlockAttr()).getBody().front(),
-            program);
+    if (auto inner = dyn_cast<CallOp>(op)) {
+      auto block = SymbolTable::lookupNearestSymbolFrom<BlockOp>(inner, inner.getBlockAttr());
+      count(block.getBody().front(), inner, places, program, advances);
+    }
+    auto dispatch = dyn_cast<DispatchOp>(op);
+    if (!dispatch) continue;
+    ++program.dispatches;
+    for (auto ref : dispatch.getBindings().getAsRange<RefAttr>()) {
+      bool inKv = ref.getSpace() == Space::KV;
+      if ((!inKv && ref.getSpace() != Space::State) || ref.getAccess() == Access::Read) continue;
+      int64_t base = !call ? 0 : static_cast<int64_t>(inKv ? call.getKv() : call.getState());
+      if (auto state = places.at(inKv, base + ref.getOffset())) advances.insert(*state);
+    }
   }
 }
 
 }  // namespace
 
+int64_t PlanSummary::streamNumber(StringRef name) const {
+  auto it = std::find(streams.begin(), streams.end(), name.str());
+  return it == streams.end() ? -1 : it - streams.begin();
+}
+
 PlanSummary summarize(ModuleOp module) {
   PlanSummary summary;
+  const StatePlaces places(module);
   for (Operation& op : *module.getBody()) {
     if (auto weight = dyn_cast<WeightOp>(op)) {
       grow(summary.weightBytes, weight.getOffset(), weight.getBytes());
@@ -36,19 +76,22 @@ PlanSummary summarize(ModuleOp module) {
     } else if (auto constant = dyn_cast<ConstantOp>(op)) {
       grow(summary.weightBytes, constant.getOffset(), 8 * constant.getValues().size());
     } else if (auto state = dyn_cast<StateOp>(op)) {
-      if (state.getKind() == "kv")
+      if (state.isKv())
         summary.kvBytesPerToken =
             std::max(summary.kvBytesPerToken, static_cast<int64_t>(state.getOffset() + state.getBytes()));
       else
         grow(summary.stateBytes, state.getOffset(), state.getBytes());
     } else if (auto program = dyn_cast<ProgramOp>(op)) {
-      ProgramSummary p{program.getSymName().str(),
-                       program.getPhase(),
-                       static_cast<int64_t>(program.getRows()),
-                       static_cast<int64_t>(program.getArenaBytes()),
-                       0,
-                       0};
-      count(program.getBody().front(), p);
+      ProgramSummary p;
+      p.op = program;
+      p.name = program.getSymName().str();
+      p.rows = program.getRows();
+      p.arenaBytes = program.getArenaBytes();
+      std::set<int64_t> advances;
+      count(program.getBody().front(), nullptr, places, p, advances);
+      p.advances.assign(advances.begin(), advances.end());
+      for (std::optional<StringRef> stream : {program.getStream(), program.getLeaves()})
+        if (stream && summary.streamNumber(*stream) < 0) summary.streams.push_back(stream->str());
       summary.arenaBytes = std::max(summary.arenaBytes, p.arenaBytes);
       summary.programs.push_back(std::move(p));
     }

@@ -12,13 +12,15 @@
 
 namespace qcc::plan {
 
+// What a program takes, leaves and gives is on the op.
 struct ProgramSummary {
+  ProgramOp op;
   std::string name;
-  Phase phase;
-  int64_t rows;
-  int64_t arenaBytes;
-  int64_t dispatches;  // of one run: a block counts once per call
-  int64_t barriers;
+  int64_t rows = 0;
+  int64_t arenaBytes = 0;
+  int64_t dispatches = 0;  // of one run: a block counts once per call
+  int64_t barriers = 0;
+  std::vector<int64_t> advances;  // places of the states that it writes among the module's plan.state, rising
 };
 
 struct PlanSummary {
@@ -27,7 +29,10 @@ struct PlanSummary {
   int64_t kvBytesPerToken = 0;  // per sequence
   int64_t arenaBytes = 0;       // of the largest program: all programs use the same arena
   std::map<std::string, int64_t> weightBytesByFormat;  // packed bytes of the weights by their GGUF format
-  std::vector<ProgramSummary> programs;                // in the module's order
+  std::vector<std::string> streams;  // that any program takes or leaves, in the order of their first mention
+  std::vector<ProgramSummary> programs;  // in the module's order
+
+  int64_t streamNumber(llvm::StringRef name) const;  // place in `streams`; -1: not there
 };
 
 // `module` holds a plan (qcc-build-plan). Sizes are rounded up to the 64 bytes that weights and states are

@@ -1,177 +1,268 @@
 #include "dialects/plan/kernel_families.h"
 
-#include "dialects/plan/pack_layout.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 
 namespace qcc::plan {
-
-int64_t Spec::integer(StringRef key) const {
-  return cast<IntegerAttr>(dict.get(key)).getInt();
-}
-bool Spec::flag(StringRef key) const {
-  return cast<BoolAttr>(dict.get(key)).getValue();
-}
-StringRef Spec::string(StringRef key) const {
-  return cast<StringAttr>(dict.get(key)).getValue();
-}
-Format Spec::format() const {
-  StringRef name = string("format");
-  return *format_from_name(std::string_view(name.data(), name.size()));
-}
-
 namespace {
 
-// Channels of the gated delta net's convolution: queries, keys and values.
-int64_t gdn_channels(const Spec& s) {
-  return 2 * s.integer("key_heads") * s.integer("key_dim") +
-         s.integer("value_heads") * s.integer("value_dim");
+StringRef str(std::string_view text) {
+  return {text.data(), text.size()};
+}
+std::string_view view(StringRef text) {
+  return {text.data(), text.size()};
 }
 
-// One K and one V row of all kv heads.
-int64_t kv_token_bytes(const Spec& s) {
-  return 2 * s.integer("kv_heads") * s.integer("head_dim") * (s.string("kv") == "f16" ? 2 : 4);
+// ---- one constant of a spec and its attribute: what its type is called, from and to the textual form ----
+
+StringRef typeName(int64_t) {
+  return "i64";
+}
+StringRef typeName(float) {
+  return "f32";
+}
+StringRef typeName(double) {
+  return "f64";
+}
+StringRef typeName(bool) {
+  return "true or false";
+}
+StringRef typeName(Format) {
+  return "string";
+}
+template <Choice E>
+StringRef typeName(E) {
+  return "string";
+}
+StringRef typeName(const std::vector<int64_t>&) {
+  return "array<i64>";
 }
 
-std::optional<Layout> noLayout(const Spec&) {
-  return std::nullopt;
+Attribute attrOf(Builder& b, int64_t value) {
+  return b.getI64IntegerAttr(value);
 }
-int64_t noCols(const Spec&) {
-  return 0;
+Attribute attrOf(Builder& b, float value) {
+  return b.getF32FloatAttr(value);
 }
-
-std::vector<Family> makeFamilies() {
-  std::vector<Family> t;
-#define QCC_EXPR(type, e) [](const Spec& s) -> type { return e; }
-#define QCC_FAMILY(name) t.push_back({#name, {}, {}});
-#define QCC_SPEC(key, type, choices) t.back().spec.push_back({#key, SpecType::type, choices});
-#define QCC_WEIGHT(role, unit, layout, cols, bytes)                                                 \
-  t.back().roles.push_back({#role, Space::Weights, false, QCC_EXPR(Unit, unit),                     \
-                            QCC_EXPR(Presence, Presence::Required), QCC_EXPR(Access, Access::Read), \
-                            QCC_EXPR(int64_t, (bytes)), QCC_EXPR(std::optional<Layout>, layout),    \
-                            QCC_EXPR(int64_t, cols)});
-#define QCC_BUFFER(role, unit, presence, access, bytes)                                                     \
-  t.back().roles.push_back({#role, Space::Arena, false, QCC_EXPR(Unit, unit), QCC_EXPR(Presence, presence), \
-                            QCC_EXPR(Access, access), QCC_EXPR(int64_t, (bytes)), noLayout, noCols});
-#define QCC_OUTPUT(role, unit, presence, access, bytes)                                                    \
-  t.back().roles.push_back({#role, Space::Arena, true, QCC_EXPR(Unit, unit), QCC_EXPR(Presence, presence), \
-                            QCC_EXPR(Access, access), QCC_EXPR(int64_t, (bytes)), noLayout, noCols});
-#define QCC_STATE(role, bytes)                                                                           \
-  t.back().roles.push_back({#role, Space::State, false, QCC_EXPR(Unit, Unit::Whole),                     \
-                            QCC_EXPR(Presence, Presence::Required), QCC_EXPR(Access, Access::ReadWrite), \
-                            QCC_EXPR(int64_t, (bytes)), noLayout, noCols});
-#define QCC_KV(role, access, bytes)                                                           \
-  t.back().roles.push_back({#role, Space::KV, false, QCC_EXPR(Unit, Unit::Whole),             \
-                            QCC_EXPR(Presence, Presence::Required), QCC_EXPR(Access, access), \
-                            QCC_EXPR(int64_t, (bytes)), noLayout, noCols});
-#include "dialects/plan/kernel_families.def"
-#undef QCC_EXPR
-#undef QCC_FAMILY
-#undef QCC_SPEC
-#undef QCC_WEIGHT
-#undef QCC_BUFFER
-#undef QCC_OUTPUT
-#undef QCC_STATE
-#undef QCC_KV
-  return t;
+Attribute attrOf(Builder& b, double value) {
+  return b.getF64FloatAttr(value);
+}
+Attribute attrOf(Builder& b, bool value) {
+  return b.getBoolAttr(value);
+}
+Attribute attrOf(Builder& b, Format value) {
+  return b.getStringAttr(str(format_info(value).name));
+}
+template <Choice E>
+Attribute attrOf(Builder& b, E value) {
+  return b.getStringAttr(str(textOf(value)));
+}
+Attribute attrOf(Builder& b, const std::vector<int64_t>& value) {
+  return b.getDenseI64ArrayAttr(value);
 }
 
-StringRef typeName(SpecType type) {
-  switch (type) {
-    case SpecType::Integer:
-      return "i64";
-    case SpecType::F32:
-      return "f32";
-    case SpecType::F64:
-      return "f64";
-    case SpecType::Flag:
-      return "true or false";
-    case SpecType::String:
-      return "string";
-    case SpecType::Integers:
-      return "array<i64>";
-  }
-  llvm_unreachable("all spec types are listed");
+// False: the attribute is of another type. A text that is no choice is read as nothing: see `choices`.
+bool read(Attribute attr, int64_t& value) {
+  auto i = dyn_cast<IntegerAttr>(attr);
+  if (!i || !i.getType().isInteger(64)) return false;
+  value = i.getInt();
+  return true;
+}
+bool read(Attribute attr, float& value) {
+  auto f = dyn_cast<FloatAttr>(attr);
+  if (!f || !f.getType().isF32()) return false;
+  value = f.getValue().convertToFloat();
+  return true;
+}
+bool read(Attribute attr, double& value) {
+  auto f = dyn_cast<FloatAttr>(attr);
+  if (!f || !f.getType().isF64()) return false;
+  value = f.getValue().convertToDouble();
+  return true;
+}
+bool read(Attribute attr, bool& value) {
+  auto flag = dyn_cast<BoolAttr>(attr);
+  if (flag) value = flag.getValue();
+  return static_cast<bool>(flag);
+}
+bool read(Attribute attr, Format& value) {
+  auto text = dyn_cast<StringAttr>(attr);
+  if (text)
+    if (std::optional<Format> format = format_from_name(view(text.getValue()))) value = *format;
+  return static_cast<bool>(text);
+}
+template <Choice E>
+bool read(Attribute attr, E& value) {
+  auto text = dyn_cast<StringAttr>(attr);
+  if (text)
+    for (const auto& choice : choicesOf(value))
+      if (choice.text == view(text.getValue())) value = choice.value;
+  return static_cast<bool>(text);
+}
+bool read(Attribute attr, std::vector<int64_t>& value) {
+  auto list = dyn_cast<DenseI64ArrayAttr>(attr);
+  if (list) value = std::vector<int64_t>(list.asArrayRef());
+  return static_cast<bool>(list);
 }
 
-bool hasType(Attribute value, SpecType type) {
-  switch (type) {
-    case SpecType::Integer: {
-      auto i = dyn_cast<IntegerAttr>(value);
-      return i && i.getType().isInteger(64);
+// What a value of the right type must be besides; empty: it is. `entries`: of a list.
+std::string demandOn(Attribute, int64_t value, int64_t) {
+  return value > 0 ? "" : "be positive, found " + std::to_string(value);
+}
+std::string demandOn(Attribute attr, Format value, int64_t) {
+  return cast<StringAttr>(attr).getValue() == str(format_info(value).name)
+             ? ""
+             : "be a format of the table, found ";
+}
+template <Choice E>
+std::string demandOn(Attribute attr, E value, int64_t) {
+  if (cast<StringAttr>(attr).getValue() == str(textOf(value))) return "";
+  SmallVector<StringRef> texts;
+  for (const auto& choice : choicesOf(value)) texts.push_back(str(choice.text));
+  return "be one of " + llvm::join(texts, "|") + ", found ";
+}
+std::string demandOn(Attribute, const std::vector<int64_t>& value, int64_t entries) {
+  int64_t n = value.size();
+  if (n == 0 || n == entries) return "";
+  return "have " + std::to_string(entries) + " entries or none, found " + std::to_string(n);
+}
+std::string demandOn(Attribute, float, int64_t) {
+  return "";
+}
+std::string demandOn(Attribute, double, int64_t) {
+  return "";
+}
+std::string demandOn(Attribute, bool, int64_t) {
+  return "";
+}
+
+template <class Spec>
+LogicalResult check(Spec spec, DictionaryAttr dict, function_ref<InFlightDiagnostic()> emitError) {
+  LogicalResult result = success();
+  SmallVector<StringRef> known;
+  forEachKey(spec, [&](StringRef key, auto& value) {
+    known.push_back(key);
+    if (failed(result)) return;
+    Attribute attr = dict.get(key);
+    auto complain = [&]() -> InFlightDiagnostic {
+      result = failure();
+      return emitError() << "spec key '" << key << "' of family '" << str(Spec::kFamily) << "' must ";
+    };
+    if (!attr) {
+      result = emitError() << "family '" << str(Spec::kFamily) << "' needs spec key '" << key << "' ("
+                           << typeName(value) << ")";
+    } else if (!read(attr, value)) {
+      complain() << "be " << typeName(value) << ", found " << attr;
+    } else if (std::string demand = demandOn(attr, value, listEntries(spec, view(key))); !demand.empty()) {
+      InFlightDiagnostic error = complain() << demand;
+      if (isa<StringAttr>(attr)) error << attr;
     }
-    case SpecType::F32: {
-      auto f = dyn_cast<FloatAttr>(value);
-      return f && f.getType().isF32();
-    }
-    case SpecType::F64: {
-      auto f = dyn_cast<FloatAttr>(value);
-      return f && f.getType().isF64();
-    }
-    case SpecType::Flag:
-      return isa<BoolAttr>(value);
-    case SpecType::String:
-      return isa<StringAttr>(value);
-    case SpecType::Integers:
-      return isa<DenseI64ArrayAttr>(value);
-  }
-  llvm_unreachable("all spec types are listed");
+  });
+  if (failed(result)) return failure();
+  for (NamedAttribute entry : dict)
+    if (!llvm::is_contained(known, entry.getName().getValue()))
+      return emitError() << "family '" << str(Spec::kFamily) << "' has no spec key '"
+                         << entry.getName().getValue() << "'";
+  return success();
 }
 
-bool isChoice(StringRef value, StringRef choices) {
-  if (choices == "format") return format_from_name(std::string_view(value.data(), value.size())).has_value();
-  SmallVector<StringRef> allowed;
-  choices.split(allowed, '|');
-  return llvm::is_contained(allowed, value);
+template <class Spec>
+DictionaryAttr makeAttr(Builder& b, const Spec& spec) {
+  SmallVector<NamedAttribute> entries;
+  forEachKey(spec, [&](StringRef key, const auto& value) {
+    entries.emplace_back(b.getStringAttr(key), attrOf(b, value));
+  });
+  return b.getDictionaryAttr(entries);
 }
 
 }  // namespace
 
-const Role* Family::role(StringRef name) const {
-  for (const Role& r : roles)
-    if (r.name == name) return &r;
-  return nullptr;
-}
-
-const std::vector<Family>& kernelFamilies() {
-  static const std::vector<Family> families = makeFamilies();
-  return families;
-}
-
-const Family* findKernelFamily(StringRef name) {
-  for (const Family& f : kernelFamilies())
-    if (f.name == name) return &f;
-  return nullptr;
-}
-
-LogicalResult checkSpec(const Family& family, DictionaryAttr spec,
-                        function_ref<InFlightDiagnostic()> emitError) {
-  for (const SpecKey& key : family.spec) {
-    Attribute value = spec.get(key.name);
-    if (!value)
-      return emitError() << "family '" << family.name << "' needs spec key '" << key.name << "' ("
-                         << typeName(key.type) << ")";
-    if (!hasType(value, key.type))
-      return emitError() << "spec key '" << key.name << "' of family '" << family.name << "' must be "
-                         << typeName(key.type) << ", found " << value;
-    if (auto i = dyn_cast<IntegerAttr>(value); key.type == SpecType::Integer && i.getInt() <= 0)
-      return emitError() << "spec key '" << key.name << "' of family '" << family.name
-                         << "' must be positive, found " << i.getInt();
-    if (key.type == SpecType::String && !isChoice(cast<StringAttr>(value).getValue(), key.choices))
-      return emitError() << "spec key '" << key.name << "' of family '" << family.name << "' must be "
-                         << (key.choices == "format" ? "a format of the table"
-                                                     : "one of " + key.choices.str())
-                         << ", found " << value;
+#define QCC_FAMILY(name, Name)                        \
+  std::vector<Role> rolesOf(const Name##Spec& spec) { \
+    [[maybe_unused]] const Name##Spec& s = spec;      \
+    std::vector<Role> roles;
+#define QCC_WEIGHT(role, element, unit, presence, layout, cols, bytes) \
+  roles.push_back({#role, Space::Weights, false, unit, presence, Access::Read, bytes, layout, cols});
+#define QCC_BUFFER(role, element, unit, presence, access, bytes) \
+  roles.push_back({#role, Space::Arena, false, unit, presence, access, bytes, std::nullopt, 0});
+#define QCC_OUTPUT(role, element, unit, presence, access, bytes) \
+  roles.push_back({#role, Space::Arena, true, unit, presence, access, bytes, std::nullopt, 0});
+#define QCC_STATE(role, bytes)                                                                            \
+  roles.push_back({#role, Space::State, false, Unit::Whole, Presence::Required, Access::ReadWrite, bytes, \
+                   std::nullopt, 0});
+#define QCC_KV(role, access, bytes) \
+  roles.push_back({#role, Space::KV, false, Unit::Whole, Presence::Required, access, bytes, std::nullopt, 0});
+#define QCC_END(name, Name) \
+  return roles;             \
   }
-  for (NamedAttribute entry : spec) {
-    bool known = llvm::any_of(family.spec, [&](const SpecKey& k) { return k.name == entry.getName(); });
-    if (!known)
-      return emitError() << "family '" << family.name << "' has no spec key '" << entry.getName().getValue()
-                         << "'";
+#include "dialects/plan/kernel_families.def"
+
+#define QCC_FAMILY(name, Name)                                                         \
+  DictionaryAttr specAttr(Builder& b, const Name##Spec& spec) {                        \
+    return makeAttr(b, spec);                                                          \
+  }                                                                                    \
+  void readSpec(DictionaryAttr dict, Name##Spec& spec) {                               \
+    forEachKey(spec, [&](StringRef key, auto& value) { read(dict.get(key), value); }); \
   }
-  return success();
+#include "dialects/plan/kernel_families.def"
+
+std::vector<Role> rolesOf(StringRef family, DictionaryAttr dict) {
+  std::vector<Role> roles;
+  withFamily(view(family), [&](auto spec) {
+    readSpec(dict, spec);
+    roles = rolesOf(spec);
+  });
+  return roles;
+}
+
+Role roleOf(DispatchOp op, StringRef name) {
+  for (const Role& role : rolesOf(op.getFamily(), op.getSpec()))
+    if (role.name == view(name)) return role;
+  llvm_unreachable("a verified dispatch binds roles of its family");
+}
+
+LogicalResult checkSpec(StringRef family, DictionaryAttr dict, function_ref<InFlightDiagnostic()> emitError) {
+  LogicalResult result = failure();
+  bool known = withFamily(view(family), [&](auto spec) { result = check(spec, dict, emitError); });
+  if (!known) return emitError() << "unknown kernel family '" << family << "'";
+  return result;
+}
+
+DispatchOp createDispatch(OpBuilder& b, Location loc, StringRef family, DictionaryAttr spec,
+                          ArrayRef<BoundRole> roles) {
+  SmallVector<StringRef> names, buffers;
+  SmallVector<Attribute> refs;
+  for (const BoundRole& bound : roles) {
+    names.push_back(str(bound.role.name));
+    buffers.push_back(bound.ref->buffer);
+    refs.push_back(RefAttr::get(b.getContext(), bound.ref->space, bound.ref->offset, bound.ref->bytes,
+                                bound.role.access));
+  }
+  return DispatchOp::create(b, loc, family, spec, b.getStrArrayAttr(names), b.getArrayAttr(refs),
+                            b.getStrArrayAttr(buffers));
+}
+
+Ref refOf(DispatchOp op, StringRef role) {
+  for (auto [i, name] : llvm::enumerate(op.getRoles().getAsRange<StringAttr>())) {
+    if (name.getValue() != role) continue;
+    auto ref = cast<RefAttr>(op.getBindings()[i]);
+    std::string buffer = op.getBuffers() ? cast<StringAttr>((*op.getBuffers())[i]).str() : "";
+    return {ref.getSpace(), ref.getOffset(), ref.getBytes(), std::move(buffer)};
+  }
+  return {};
+}
+
+int64_t dispatchRows(DispatchOp op) {
+  int64_t rows = 0;
+  visitDispatch(op, [&](const auto& spec, const auto& bindings) {
+    forEachRole(spec, bindings, [&](const RoleExtent& role, const Ref& ref) {
+      if (rows == 0 && ref && role.unit == Unit::Rows) rows = ref.bytes / role.bytes;
+    });
+  });
+  return rows;
 }
 
 }  // namespace qcc::plan

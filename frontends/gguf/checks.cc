@@ -1,8 +1,5 @@
 #include "frontends/gguf/checks.h"
 
-#include <algorithm>
-#include <bit>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,74 +41,6 @@ absl::Status CheckMerges(const File& file) {
     }
   }
   return absl::OkStatus();
-}
-
-constexpr int64_t BlockBytes(Format format) {
-  constexpr int64_t kBytes[] = {
-#define QCC_FORMAT(id, name, ggml_id, elems, bytes, cls) bytes,
-#include "dialects/formats/formats.def"
-#undef QCC_FORMAT
-  };
-  return kBytes[static_cast<size_t>(format)];
-}
-
-static_assert(std::endian::native == std::endian::little, "scales are read as they lie in the file");
-
-// NaN and infinity are the values whose exponent bits are all ones.
-template <typename Word, Word kExponent>
-bool Finite(const uint8_t* p) {
-  Word word;
-  std::memcpy(&word, p, sizeof word);
-  return (word & kExponent) != kExponent;
-}
-bool HalfFinite(const uint8_t* p) {
-  return Finite<uint16_t, 0x7c00>(p);
-}
-
-// The first block that `finite` refuses, or null. Whole pieces first: that loop has no way out, so it is as
-// fast as the memory.
-template <Format kFormat, typename Predicate>
-const uint8_t* FirstBad(const Tensor& tensor, Predicate finite) {
-  constexpr int64_t kBytes = BlockBytes(kFormat), kPiece = 4096;
-  const int64_t blocks = static_cast<int64_t>(tensor.bytes) / kBytes;
-  for (int64_t begin = 0; begin < blocks; begin += kPiece) {
-    const uint8_t* p = tensor.data + begin * kBytes;
-    const int64_t count = std::min(kPiece, blocks - begin);
-    uint32_t bad = 0;
-    for (int64_t i = 0; i < count; ++i) bad += !finite(p + i * kBytes);
-    if (bad == 0) continue;
-    while (finite(p)) p += kBytes;
-    return p;
-  }
-  return nullptr;
-}
-
-// The first block with a value that is not finite, or null. A block's codes are integers, so all its values
-// are finite exactly if its half-precision scales are.
-const uint8_t* FirstNotFinite(const Tensor& tensor) {
-  const auto one_scale = [](const uint8_t* p) { return HalfFinite(p); };
-  const auto two_scales = [](const uint8_t* p) { return HalfFinite(p) & HalfFinite(p + 2); };
-  switch (tensor.format) {
-    case Format::F32:
-      return FirstBad<Format::F32>(tensor, [](auto p) { return Finite<uint32_t, 0x7f800000>(p); });
-    case Format::F16:
-      return FirstBad<Format::F16>(tensor, one_scale);
-    case Format::BF16:
-      return FirstBad<Format::BF16>(tensor, [](auto p) { return Finite<uint16_t, 0x7f80>(p); });
-    case Format::Q4_0:
-      return FirstBad<Format::Q4_0>(tensor, one_scale);
-    case Format::Q4_1:
-      return FirstBad<Format::Q4_1>(tensor, two_scales);
-    case Format::Q8_0:
-      return FirstBad<Format::Q8_0>(tensor, one_scale);
-    case Format::Q4_K:
-      return FirstBad<Format::Q4_K>(tensor, two_scales);
-    case Format::Q5_K:
-      return FirstBad<Format::Q5_K>(tensor, two_scales);
-    case Format::Q6_K:
-      return FirstBad<Format::Q6_K>(tensor, [](const uint8_t* p) { return HalfFinite(p + 208); });
-  }
-  return nullptr;
 }
 
 }  // namespace
@@ -156,9 +85,10 @@ absl::Status CheckVocabulary(const File& file) {
 }
 
 absl::Status CheckFinite(const File& file, const Tensor& tensor) {
-  const uint8_t* found = FirstNotFinite(tensor);
-  if (found == nullptr) return absl::OkStatus();
   const FormatInfo& info = format_info(tensor.format);
+  const uint8_t* found =
+      first_not_finite(tensor.format, tensor.data, static_cast<int64_t>(tensor.bytes) / info.block_bytes);
+  if (found == nullptr) return absl::OkStatus();
   const uint64_t offset = tensor.file_offset + static_cast<uint64_t>(found - tensor.data);
   return MakeError("Q1214",
                    Concat("a weight is not finite (NaN or infinity) in a ", info.name,

@@ -43,6 +43,8 @@ struct File::Impl {
   std::map<std::string_view, size_t> value_index;
   std::vector<Tensor> tensors;
   std::map<std::string, size_t, std::less<>> tensor_index;
+  std::vector<absl::Status> refused;  // only of a file opened for a report, as the next
+  std::vector<RefusedTensor> refused_tensors;
 };
 
 std::string_view ValueTypeName(ValueType type);

@@ -120,6 +120,20 @@ File::File() : impl_(std::make_unique<Impl>()) {}
 File::~File() = default;
 
 absl::StatusOr<std::unique_ptr<File>> File::Open(const std::string& path) {
+  absl::StatusOr<std::unique_ptr<File>> file = Map(path);
+  if (!file.ok()) return file.status();
+  if (absl::Status status = (*file)->Load(/*for_report=*/false); !status.ok()) return status;
+  return file;
+}
+
+absl::StatusOr<std::unique_ptr<File>> File::OpenForReport(const std::string& path) {
+  absl::StatusOr<std::unique_ptr<File>> file = Map(path);
+  if (!file.ok()) return file.status();
+  if (absl::Status status = (*file)->Load(/*for_report=*/true); !status.ok()) return status;
+  return file;
+}
+
+absl::StatusOr<std::unique_ptr<File>> File::Map(const std::string& path) {
   Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (descriptor.fd < 0) return IoError(path, "open the file", errno);
   struct stat info;
@@ -134,7 +148,6 @@ absl::StatusOr<std::unique_ptr<File>> File::Open(const std::string& path) {
     file->impl_->mapping = mapping;
     file->impl_->bytes = {static_cast<const uint8_t*>(mapping), size};
   }
-  if (absl::Status status = file->Load(); !status.ok()) return status;
   return file;
 }
 
@@ -142,13 +155,13 @@ absl::StatusOr<std::unique_ptr<File>> File::Parse(std::span<const uint8_t> bytes
   std::unique_ptr<File> file(new File());
   file->impl_->path = std::move(name);
   file->impl_->bytes = bytes;
-  if (absl::Status status = file->Load(); !status.ok()) return status;
+  if (absl::Status status = file->Load(/*for_report=*/false); !status.ok()) return status;
   return file;
 }
 
-absl::Status File::Load() {
+absl::Status File::Load(bool for_report) {
   Impl& impl = *impl_;
-  Parser parser(impl.bytes, impl.path);
+  Parser parser(impl.bytes, impl.path, for_report ? &impl.refused_tensors : nullptr);
   std::vector<Parser::Entry> entries;
   if (absl::Status s = parser.ParseHeader(); !s.ok()) return s;
   if (absl::Status s = parser.ParseEntries(&entries); !s.ok()) return s;
@@ -157,8 +170,12 @@ absl::Status File::Load() {
     impl.values.push_back(
         {entry.key, entry.type, entry.element, entry.count, entry.offset, impl.bytes.data() + entry.data});
   }
-  if (absl::Status s = CheckNotSplit(*this); !s.ok()) return s;
-  if (absl::Status s = CheckVocabulary(*this); !s.ok()) return s;
+  for (const auto& check : {CheckNotSplit, CheckVocabulary}) {
+    absl::Status s = check(*this);
+    if (s.ok()) continue;
+    if (!for_report) return s;
+    impl.refused.push_back(std::move(s));
+  }
   if (absl::Status s = parser.ParseTensors(&impl.tensors); !s.ok()) return s;
   for (size_t i = 0; i < impl.tensors.size(); ++i) impl.tensor_index.emplace(impl.tensors[i].name, i);
   return absl::OkStatus();
@@ -166,6 +183,12 @@ absl::Status File::Load() {
 
 const std::string& File::path() const {
   return impl_->path;
+}
+const std::vector<absl::Status>& File::refused() const {
+  return impl_->refused;
+}
+std::span<const RefusedTensor> File::refused_tensors() const {
+  return impl_->refused_tensors;
 }
 uint64_t File::size() const {
   return impl_->bytes.size();

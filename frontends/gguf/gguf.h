@@ -30,6 +30,17 @@ struct Tensor {
   int64_t elements() const { return ne[0] * ne[1] * ne[2] * ne[3]; }
 };
 
+// A tensor that `File::Open` would refuse the file for: of a format that is not supported.
+struct RefusedTensor {
+  std::string name;
+  uint32_t type_id;  // ggml_type_name tells it, where it is known
+  int n_dims;
+  std::array<int64_t, 4> ne;
+  absl::Status error;  // Q1206, Q1207
+
+  int64_t elements() const { return ne[0] * ne[1] * ne[2] * ne[3]; }
+};
+
 // Metadata value types, numbered as in the file.
 enum class ValueType : uint32_t { U8, I8, U16, I16, U32, I32, F32, Bool, String, Array, U64, I64, F64 };
 
@@ -47,6 +58,13 @@ class File {
   // Parses bytes that the caller keeps alive; `name` stands for the file in messages. Used by tests and the
   // fuzzer.
   static absl::StatusOr<std::unique_ptr<File>> Parse(std::span<const uint8_t> bytes, std::string name);
+
+  // To look at a file that cannot be compiled: what Open refuses because it is not supported (tensors of
+  // other formats, one shard of several) or because the vocabulary is wrong is listed in refused() instead.
+  // Such a file lacks the refused tensors; it is for reports only. Errors: what leaves nothing to look at.
+  static absl::StatusOr<std::unique_ptr<File>> OpenForReport(const std::string& path);
+  const std::vector<absl::Status>& refused() const;  // of the file as a whole
+  std::span<const RefusedTensor> refused_tensors() const;
 
   const std::string& path() const;
   uint64_t size() const;  // bytes of the file
@@ -70,7 +88,8 @@ class File {
 
  private:
   File();
-  absl::Status Load();
+  static absl::StatusOr<std::unique_ptr<File>> Map(const std::string& path);
+  absl::Status Load(bool for_report);
   absl::StatusOr<const Value*> Find(std::string_view key) const;
   absl::Status WrongType(const Value& value, std::string_view expected) const;
   absl::StatusOr<int64_t> IntAt(const Value& value, uint64_t i) const;

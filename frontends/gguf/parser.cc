@@ -41,12 +41,12 @@ absl::Status Parser::Fail(std::string_view code, uint64_t offset, std::string wh
   return MakeError(std::string(code), std::move(what), std::move(where), std::move(help));
 }
 
-absl::Status Parser::Need(std::string_view field, Checked bytes) {
-  if (bytes.Fits(remaining())) return absl::OkStatus();
+absl::Status Parser::Need(std::string_view field, qrt::Checked bytes) {
+  if (bytes.fits(remaining())) return absl::OkStatus();
   return Fail("Q1007", position_,
               Concat("the file ends inside ", field, ": ",
-                     bytes.valid() ? Concat(bytes.value()) : std::string("more than 2^64"),
-                     " bytes expected, ", remaining(), " left"),
+                     bytes.ok() ? Concat(bytes.value()) : std::string("more than 2^64"), " bytes expected, ",
+                     remaining(), " left"),
               "the file is truncated or damaged; fetch it again");
 }
 
@@ -113,7 +113,7 @@ absl::Status Parser::ParseHeader() {
           "Q1006", count.offset,
           Concat("the number of ", count.name, " is negative (", static_cast<int64_t>(count.value), ")"));
     }
-    if (!(Checked(count.value) * count.min_bytes).Fits(remaining())) {
+    if (!(qrt::Checked(count.value) * count.min_bytes).fits(remaining())) {
       return Fail("Q1006", count.offset,
                   Concat("the header claims ", count.value, " ", count.name, ", but the ", remaining(),
                          " bytes that follow hold at most ", remaining() / count.min_bytes),
@@ -193,8 +193,8 @@ absl::Status Parser::ParseArray(Entry* entry) {
         Concat("the array claims ", entry->count, " elements, at most ", kMaxArrayElements, " are allowed"));
   }
   uint64_t min_bytes = entry->element == ValueType::String ? 8 : ValueTypeBytes(entry->element);
-  Checked bytes = Checked(entry->count) * min_bytes;
-  if (!bytes.Fits(remaining())) {
+  qrt::Checked bytes = qrt::Checked(entry->count) * min_bytes;
+  if (!bytes.fits(remaining())) {
     return Fail("Q1107", count_offset,
                 Concat("the array claims ", entry->count, " elements of type ", ValueTypeName(entry->element),
                        " (", bytes.value(), " bytes or more), but only ", remaining(), " bytes are left"),
@@ -210,7 +210,7 @@ absl::Status Parser::ParseScalars(ValueType type, uint64_t count) {
     for (uint64_t i = 0; i < count; ++i) QCC_RETURN_IF_ERROR(ReadString("a string", &text));
     return absl::OkStatus();
   }
-  Checked bytes = Checked(count) * ValueTypeBytes(type);
+  qrt::Checked bytes = qrt::Checked(count) * ValueTypeBytes(type);
   QCC_RETURN_IF_ERROR(Need("a value", bytes));
   if (type == ValueType::Bool) {
     for (uint64_t i = 0; i < count; ++i) {
@@ -251,10 +251,12 @@ absl::Status Parser::ParseTensors(std::vector<Tensor>* tensors) {
       return Fail("Q1202", start,
                   Concat("tensor ", Quoted(tensor.name), " appears twice, first at byte ", it->second));
     }
+    if (refused_ != nullptr && !refused_->empty() && refused_->back().name == tensor.name) continue;
     tensors->push_back(std::move(tensor));
     offset_fields.push_back(offset_field);
   }
   subject_.clear();
+  QCC_RETURN_IF_ERROR(ChooseSharedFormats(tensors, offset_fields));
   return PlaceTensors(tensors, offset_fields);
 }
 
@@ -281,7 +283,7 @@ absl::Status Parser::ParseTensorInfo(Tensor* tensor, uint64_t* offset_field) {
     return Fail("Q1203", dims_offset, Concat("found ", n_dims, " dimensions, at most 4 are allowed"));
   }
   tensor->n_dims = static_cast<int>(n_dims);
-  Checked elements = 1;
+  qrt::Checked elements = 1;
   for (uint32_t d = 0; d < n_dims; ++d) {
     uint64_t dim_offset = position_;
     uint64_t dim = 0;
@@ -292,7 +294,7 @@ absl::Status Parser::ParseTensorInfo(Tensor* tensor, uint64_t* offset_field) {
     }
     tensor->ne[d] = static_cast<int64_t>(dim);
     elements = elements * dim;
-    if (!elements.Fits(kMaxI64)) {
+    if (!elements.fits(kMaxI64)) {
       return Fail("Q1205", dim_offset,
                   Concat("the dimensions ", DimsText(*tensor), " multiply to more than 2^63 elements"));
     }
@@ -300,6 +302,12 @@ absl::Status Parser::ParseTensorInfo(Tensor* tensor, uint64_t* offset_field) {
   QCC_RETURN_IF_ERROR(ParseTensorFormat(tensor));
   *offset_field = position_;
   return Read("the data offset", &tensor->file_offset);
+}
+
+absl::Status Parser::Refuse(const Tensor& tensor, uint32_t type_id, absl::Status error) {
+  if (refused_ == nullptr) return error;
+  refused_->push_back({tensor.name, type_id, tensor.n_dims, tensor.ne, std::move(error)});
+  return absl::OkStatus();
 }
 
 absl::Status Parser::ParseTensorFormat(Tensor* tensor) {
@@ -315,14 +323,17 @@ absl::Status Parser::ParseTensorFormat(Tensor* tensor) {
     }
     std::string help = Concat("qcc supports ", supported, "; use a file of the model in these formats");
     if (type_name == "unknown") {
-      return Fail("Q1207", start,
-                  Concat("tensor ", Quoted(tensor->name), " has type id ", type_id, ", which is not known"),
-                  std::move(help));
+      return Refuse(
+          *tensor, type_id,
+          Fail("Q1207", start,
+               Concat("tensor ", Quoted(tensor->name), " has type id ", type_id, ", which is not known"),
+               std::move(help)));
     }
-    return Fail("Q1206", start,
-                Concat("tensor ", Quoted(tensor->name), " has format ", type_name, " (type id ", type_id,
-                       "), which qcc does not support"),
-                std::move(help));
+    return Refuse(*tensor, type_id,
+                  Fail("Q1206", start,
+                       Concat("tensor ", Quoted(tensor->name), " has format ", type_name, " (type id ",
+                              type_id, "), which qcc does not support"),
+                       std::move(help)));
   }
   const FormatInfo& info = format_info(*format);
   tensor->format = *format;
@@ -331,10 +342,10 @@ absl::Status Parser::ParseTensorFormat(Tensor* tensor) {
                 Concat("the first dimension is ", tensor->ne[0], ", expected a multiple of ",
                        info.block_elems, " (the block of format ", info.name, ")"));
   }
-  Checked bytes = static_cast<uint64_t>(tensor->ne[0] / info.block_elems);
+  qrt::Checked bytes = static_cast<uint64_t>(tensor->ne[0] / info.block_elems);
   bytes = bytes * static_cast<uint64_t>(info.block_bytes);
   for (size_t d = 1; d < tensor->ne.size(); ++d) bytes = bytes * static_cast<uint64_t>(tensor->ne[d]);
-  if (!bytes.Fits(kMaxI64)) {
+  if (!bytes.fits(kMaxI64)) {
     return Fail(
         "Q1209", start,
         Concat("the dimensions ", DimsText(*tensor), " in format ", info.name, " need more than 2^63 bytes"));
@@ -343,9 +354,86 @@ absl::Status Parser::ParseTensorFormat(Tensor* tensor) {
   return absl::OkStatus();
 }
 
+namespace {
+
+// Bytes of the tensor in another format of its type id; none where its rows are no whole blocks.
+std::optional<uint64_t> BytesIn(const Tensor& tensor, Format format) {
+  const FormatInfo& info = format_info(format);
+  if (tensor.ne[0] % info.block_elems != 0) return std::nullopt;
+  const int64_t rows = tensor.elements() == 0 ? 0 : tensor.elements() / tensor.ne[0];
+  const qrt::Checked bytes =
+      qrt::Checked(static_cast<uint64_t>(row_bytes(format, tensor.ne[0]))) * static_cast<uint64_t>(rows);
+  return bytes.fits(kMaxI64) ? std::optional(bytes.value()) : std::nullopt;
+}
+
+}  // namespace
+
+// Bytes from each tensor's data to the next tensor's, or to the end of the file; 0 where there are none.
+std::vector<uint64_t> Parser::Extents(const std::vector<Tensor>& tensors) const {
+  const qrt::Checked data_start = qrt::Checked(position_).aligned(alignment_);
+  const uint64_t data_bytes = data_start.fits(bytes_.size()) ? bytes_.size() - data_start.value() : 0;
+  std::vector<uint64_t> begins = {data_bytes};
+  for (const Tensor& t : tensors) {
+    if (t.bytes > 0) begins.push_back(t.file_offset);
+  }
+  std::sort(begins.begin(), begins.end());
+  std::vector<uint64_t> extents;
+  for (const Tensor& t : tensors) {
+    auto next = std::upper_bound(begins.begin(), begins.end(), t.file_offset);
+    extents.push_back(next == begins.end() || t.file_offset >= data_bytes ? 0 : *next - t.file_offset);
+  }
+  return extents;
+}
+
+// Writers gave type id 42 two layouts. The tensor's extent tells which: its bytes, and less than `alignment_`
+// bytes of padding. Small tensors may fit both and then go with the others of the file.
+absl::Status Parser::ChooseSharedFormats(std::vector<Tensor>* tensors,
+                                         const std::vector<uint64_t>& offset_fields) const {
+  const auto shared = [](const Tensor& t) { return t.bytes > 0 && next_format_of_same_id(t.format); };
+  if (std::none_of(tensors->begin(), tensors->end(), shared)) return absl::OkStatus();
+  const std::vector<uint64_t> extents = Extents(*tensors);
+  std::optional<Format> others;
+  std::vector<size_t> open;
+  for (size_t i = 0; i < tensors->size(); ++i) {
+    Tensor& t = (*tensors)[i];
+    if (!shared(t)) continue;
+    std::vector<Format> fitting;
+    std::string tried;
+    uint64_t smallest = t.bytes;
+    for (std::optional<Format> f = t.format; f; f = next_format_of_same_id(*f)) {
+      const std::optional<uint64_t> bytes = BytesIn(t, *f);
+      if (!bytes) continue;
+      tried += Concat(tried.empty() ? "" : " or ", *bytes, " (", format_info(*f).name, ")");
+      smallest = std::min(smallest, *bytes);
+      if (*bytes <= extents[i] && extents[i] - *bytes < alignment_) fitting.push_back(*f);
+    }
+    if (fitting.empty() && extents[i] < smallest) continue;  // truncated or overlapping: PlaceTensors tells
+    if (fitting.empty()) {
+      return MakeError("Q1215",
+                       Concat("the data takes ", extents[i], " bytes with the padding behind it, expected ",
+                              tried, ": formats that share type id ", format_info(t.format).ggml_id),
+                       TensorWhere(path_, t.name, offset_fields[i]),
+                       "the file comes from a fork with another layout, or is damaged");
+    }
+    if (fitting.size() > 1) {
+      open.push_back(i);
+      continue;
+    }
+    others = others.value_or(fitting[0]);
+    t.format = fitting[0];
+    t.bytes = *BytesIn(t, fitting[0]);
+  }
+  for (size_t i : open) {
+    Tensor& t = (*tensors)[i];
+    t.format = others.value_or(t.format);
+    t.bytes = BytesIn(t, t.format).value_or(t.bytes);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Parser::PlaceTensors(std::vector<Tensor>* tensors,
                                   const std::vector<uint64_t>& offset_fields) const {
-  Checked data_start = Checked(position_).AlignUp(alignment_);
+  qrt::Checked data_start = qrt::Checked(position_).aligned(alignment_);
   for (size_t i = 0; i < tensors->size(); ++i) {
     Tensor& tensor = (*tensors)[i];
     auto fail = [&](std::string_view code, std::string what, std::string help = "") {
@@ -356,16 +444,16 @@ absl::Status Parser::PlaceTensors(std::vector<Tensor>* tensors,
     if (relative % alignment_ != 0) {
       return fail("Q1210", Concat("the data offset is ", relative, ", expected a multiple of ", alignment_));
     }
-    Checked begin = data_start + relative;
-    Checked end = begin + tensor.bytes;
-    if (!end.Fits(kMaxI64)) {
+    qrt::Checked begin = data_start + relative;
+    qrt::Checked end = begin + tensor.bytes;
+    if (!end.fits(kMaxI64)) {
       return fail("Q1211",
                   Concat("the data offset ", relative, " with ", tensor.bytes, " bytes overflows 63 bits"));
     }
     if (tensor.bytes == 0) {
       // Legal, and never read: the place need not exist.
       tensor.file_offset = std::min<uint64_t>(begin.value(), bytes_.size());
-    } else if (!end.Fits(bytes_.size())) {
+    } else if (!end.fits(bytes_.size())) {
       return fail("Q1212",
                   Concat("the data takes bytes ", begin.value(), " to ", end.value(), ", but the file has ",
                          bytes_.size()),
@@ -395,7 +483,7 @@ absl::Status Parser::CheckNoOverlap(const std::vector<Tensor>& tensors) const {
       return MakeError(
           "Q1213",
           Concat("the data overlaps that of tensor ", Quoted(before.name), " (bytes ", before.file_offset,
-                 " to ", (Checked(before.file_offset) + before.bytes).value(), ")"),
+                 " to ", (qrt::Checked(before.file_offset) + before.bytes).value(), ")"),
           TensorWhere(path_, tensor.name, tensor.file_offset));
     }
   }

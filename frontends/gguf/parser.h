@@ -9,16 +9,18 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "frontends/gguf/checked.h"
 #include "frontends/gguf/file_impl.h"
 #include "frontends/gguf/gguf.h"
+#include "runtime/base/checked.h"
 
 namespace qcc::gguf {
 
 class Parser {
  public:
-  // Both views must outlive the parser; the tables that it fills point into `bytes`.
-  Parser(std::span<const uint8_t> bytes, std::string_view path) : bytes_(bytes), path_(path) {}
+  // Both views must outlive the parser; the tables that it fills point into `bytes`. With `refused`, tensors
+  // of formats that are not supported are left out of the tables and put there.
+  Parser(std::span<const uint8_t> bytes, std::string_view path, std::vector<RefusedTensor>* refused = nullptr)
+      : bytes_(bytes), path_(path), refused_(refused) {}
 
   // One metadata entry. `offset`: of the value (of an array: of its element type); `data`: of the first
   // element.
@@ -45,7 +47,7 @@ class Parser {
   template <typename T>
   absl::Status Read(std::string_view field, T* out);
   absl::Status ReadString(std::string_view field, std::string_view* out);
-  absl::Status Need(std::string_view field, Checked bytes);
+  absl::Status Need(std::string_view field, qrt::Checked bytes);
 
   absl::Status ParseEntry(Entry* entry);
   absl::Status ParseValueType(std::string_view field, ValueType* type);
@@ -55,11 +57,17 @@ class Parser {
   // `offset_field`: where in the file the tensor's data offset is written.
   absl::Status ParseTensorInfo(Tensor* tensor, uint64_t* offset_field);
   absl::Status ParseTensorFormat(Tensor* tensor);
+  std::vector<uint64_t> Extents(const std::vector<Tensor>& tensors) const;
+  absl::Status ChooseSharedFormats(std::vector<Tensor>* tensors,
+                                   const std::vector<uint64_t>& offset_fields) const;
+  // An error, unless refused tensors are collected.
+  absl::Status Refuse(const Tensor& tensor, uint32_t type_id, absl::Status error);
   absl::Status PlaceTensors(std::vector<Tensor>* tensors, const std::vector<uint64_t>& offset_fields) const;
   absl::Status CheckNoOverlap(const std::vector<Tensor>& tensors) const;
 
   std::span<const uint8_t> bytes_;
   std::string_view path_;
+  std::vector<RefusedTensor>* refused_;
   uint64_t position_ = 0;
   std::string subject_;
   uint64_t tensor_count_ = 0;

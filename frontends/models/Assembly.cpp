@@ -63,6 +63,8 @@ class Assembler {
 
   void head() {
     OpBuilder builder = begin("head", {stream_, ids_}, logits_);
+    function(builder).setArgAttr(0, hir::kLeftBy, FlatSymbolRefAttr::get(context_, "trunk"));
+    function(builder).setResultAttr(0, hir::kLogits, builder.getUnitAttr());
     const Value x = hir::SelectRowsOp::create(builder, tensorLoc(context_, "head"), argument(builder, 0),
                                               argument(builder, 1));
     const Value logits = linear(builder, norm(builder, x, model_.ends.norm), model_.ends.head);
@@ -71,12 +73,13 @@ class Assembler {
 
   void mtp(const Nextn& nextn) {
     OpBuilder builder = begin("mtp", {ids_, stream_, rows_}, {logits_, stream_});
+    function(builder).setResultAttr(0, hir::kLogits, builder.getUnitAttr());
     const Value ids = argument(builder, 0), hidden = argument(builder, 1), rows = argument(builder, 2);
     const Value token =
         hir::EmbedOp::create(builder, loc(nextn.embedding), param(builder, nextn.embedding), ids);
     const Value e = norm(builder, token, nextn.embeddingNorm);
     const Value h = norm(builder, hidden, nextn.hiddenNorm);
-    const Value both = hir::ConcatOp::create(builder, loc(nextn.projection), e, h);
+    const Value both = hir::ConcatOp::create(builder, loc(nextn.projection.weight), e, h);
     Value z = linear(builder, both, nextn.projection);
     const Value table = buildRopeTable(builder, rows, model_.hp);
     z = outliner_.call(builder, nextn.layer.kind, nextn.layer.name, z, rows, table, nextn.layer.inputs,
@@ -95,14 +98,18 @@ class Assembler {
     builder.setInsertionPointToStart(function.addEntryBlock());
     return builder;
   }
+  static func::FuncOp function(OpBuilder& builder) {
+    return cast<func::FuncOp>(builder.getBlock()->getParentOp());
+  }
   static Value argument(OpBuilder& builder, unsigned index) { return builder.getBlock()->getArgument(index); }
   Location loc(const Weight& weight) { return tensorLoc(context_, weight.tensor->name); }
   Value norm(OpBuilder& builder, Value x, const Weight& weight) {
     return hir::RmsNormOp::create(builder, loc(weight), x, param(builder, weight),
                                   builder.getF32FloatAttr(model_.hp.eps));
   }
-  Value linear(OpBuilder& builder, Value x, const Weight& weight) {
-    return hir::LinearOp::create(builder, loc(weight), x, param(builder, weight));
+  Value linear(OpBuilder& builder, Value x, const Linear& linear) {
+    const Value scale = linear.scale.tensor == nullptr ? Value() : param(builder, linear.scale);
+    return hir::LinearOp::create(builder, loc(linear.weight), x, param(builder, linear.weight), scale);
   }
 
   MLIRContext* context_;
@@ -119,32 +126,36 @@ Ends collectEnds(TensorTable& tensors, const gguf::File& file, const HyperParame
   Ends ends;
   // The vocabulary is what the embedding has rows for; tokenizer lists may be shorter or padded.
   const gguf::Tensor* table = file.FindTensor(kEmbedding);
+  if (table == nullptr) table = file.FindTensor(kHead);  // which is checked behind the refusal, too
   const int64_t vocabulary = table == nullptr ? 1 : std::max<int64_t>(table->ne[1], 1);
   ends.embedding = tensors.matrix(kEmbedding, vocabulary, hp.embedding);
   ends.norm = tensors.vector("output_norm.weight", hp.embedding);
-  ends.head = ends.embedding;
+  ends.head.weight = ends.embedding;
   if (!tensors.has(kHead)) return ends;
-  Weight own = tensors.matrix(kHead, vocabulary, hp.embedding);
-  if (tensors.ok() && !sameBytes(*own.tensor, *ends.embedding.tensor)) ends.head = std::move(own);
+  Linear own = tensors.linear(kHead, vocabulary, hp.embedding);
+  if (tensors.ok() && sameBytes(*own.weight.tensor, *ends.embedding.tensor)) own.weight = ends.embedding;
+  ends.head = std::move(own);
   return ends;
 }
 
 Nextn collectNextn(TensorTable& tensors, const HyperParameters& hp, const Ends& ends, Layer layer) {
   Nextn nextn;
   const std::string prefix = layer.name + ".nextn.";
-  const auto optional = [&](const char* name, Weight fallback, auto&& read) {
+  const auto optional = [&](const char* name, auto fallback, auto&& read) {
     return tensors.has(prefix + name) ? read(prefix + name) : std::move(fallback);
   };
   const auto table = [&](const std::string& name) {
-    return tensors.matrix(name, tensors.ok() ? ends.vocabulary() : 1, hp.embedding);
+    return tensors.matrix(name, ends.embedding.tensor != nullptr ? ends.vocabulary() : 1, hp.embedding);
   };
-  nextn.projection = tensors.matrix(prefix + "eh_proj.weight", hp.embedding, 2 * hp.embedding);
+  nextn.projection = tensors.linear(prefix + "eh_proj.weight", hp.embedding, 2 * hp.embedding);
   nextn.embeddingNorm = tensors.vector(prefix + "enorm.weight", hp.embedding);
   nextn.hiddenNorm = tensors.vector(prefix + "hnorm.weight", hp.embedding);
   nextn.norm = optional("shared_head_norm.weight", ends.norm,
                         [&](const std::string& name) { return tensors.vector(name, hp.embedding); });
   nextn.embedding = optional("embed_tokens.weight", ends.embedding, table);
-  nextn.head = optional("shared_head_head.weight", ends.head, table);
+  nextn.head = optional("shared_head_head.weight", ends.head, [&](const std::string& name) {
+    return tensors.linear(name, tensors.ok() ? ends.vocabulary() : 1, hp.embedding);
+  });
   nextn.layer = std::move(layer);
   return nextn;
 }

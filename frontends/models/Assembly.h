@@ -29,7 +29,7 @@ struct Layer {
 struct Ends {
   Weight embedding;
   Weight norm;
-  Weight head;
+  Linear head;
 
   int64_t vocabulary() const { return embedding.shape[0]; }
 };
@@ -39,10 +39,10 @@ struct Nextn {
   Weight embedding;  // nextn.embed_tokens, else the trunk's
   Weight embeddingNorm;
   Weight hiddenNorm;
-  Weight projection;  // of [embedding ; hidden]
+  Linear projection;  // of [embedding ; hidden]
   Layer layer;
   Weight norm;  // nextn.shared_head_norm, else the trunk's
-  Weight head;  // nextn.shared_head_head, else the trunk's
+  Linear head;  // nextn.shared_head_head, else the trunk's
 };
 
 struct Model {

@@ -6,6 +6,16 @@ using namespace mlir;
 
 namespace qcc::models {
 
+std::string scaleRole(llvm::StringRef role) {
+  role.consume_back("weight");
+  return (role + "scale").str();
+}
+
+void BlockInputs::add(const std::string& role, Linear linear) {
+  add(role, std::move(linear.weight));
+  if (linear.scale.tensor != nullptr) add(scaleRole(role), std::move(linear.scale));
+}
+
 bool BlockInputs::has(llvm::StringRef role) const {
   return llvm::any_of(weights, [&](const NamedWeight& w) { return w.role == role; });
 }

@@ -29,8 +29,13 @@ struct BlockInputs {
   std::vector<NamedState> states;
 
   void add(std::string role, Weight weight) { weights.push_back({std::move(role), std::move(weight)}); }
+  // The weight, then its scale as scaleRole(role) where it has one.
+  void add(const std::string& role, Linear linear);
   bool has(llvm::StringRef role) const;
 };
+
+// "attn_q.scale" of "attn_q.weight".
+std::string scaleRole(llvm::StringRef role);
 
 hir::WeightType weightType(mlir::MLIRContext* context, const Weight& weight);
 // A location that says which tensor of the file an op is about.

@@ -122,6 +122,10 @@ void readAttention(Metadata& metadata, const FamilyTraits& family, HyperParamete
 absl::StatusOr<HyperParameters> readHyperParameters(Metadata& metadata, const FamilyTraits& family) {
   HyperParameters hp;
   hp.arch = metadata.arch();
+  const auto refused = [&] {
+    if (metadata.listsAll()) refuseForeignArithmetic(metadata);
+    return metadata.status();
+  };
   hp.blocks = metadata.requiredInt("block_count", kBlocks);
   hp.embedding = metadata.requiredInt("embedding_length");
   hp.feedForward = metadata.requiredInt("feed_forward_length");
@@ -137,7 +141,7 @@ absl::StatusOr<HyperParameters> readHyperParameters(Metadata& metadata, const Fa
     metadata.fail("Q2004", "block_count",
                   absl::StrCat(metadata.key("block_count"), " is ", hp.blocks, ", which includes ",
                                hp.nextnBlocks, " NextN block(s) and leaves no trunk"));
-  if (!metadata.ok()) return metadata.status();
+  if (!metadata.ok()) return refused();
   hp.recurrent.assign(hp.blocks, false);
   readAttention(metadata, family, hp);
   if (family.hybrid) {
@@ -145,8 +149,9 @@ absl::StatusOr<HyperParameters> readHyperParameters(Metadata& metadata, const Fa
     readSections(metadata, hp);
     readSchedule(metadata, hp);
   }
-  if (!metadata.ok()) return metadata.status();
-  if (absl::Status status = refuseForeignArithmetic(metadata); !status.ok()) return status;
+  if (!metadata.ok()) return refused();
+  refuseForeignArithmetic(metadata);
+  if (!metadata.ok() && !metadata.listsAll()) return metadata.status();
   return hp;
 }
 

@@ -52,6 +52,8 @@ struct FamilyTraits {
   double defaultRopeBase;
 };
 
+// Where `metadata` lists all refusals, arithmetic that is not supported does not keep the parameters back:
+// whoever asks looks at metadata.status(), too.
 absl::StatusOr<HyperParameters> readHyperParameters(Metadata& metadata, const FamilyTraits& family);
 
 }  // namespace qcc::models

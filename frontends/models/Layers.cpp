@@ -15,7 +15,7 @@ RankedTensorType rowsOf(MLIRContext* context, llvm::ArrayRef<int64_t> features) 
 void collectAttention(TensorTable& tensors, const std::string& prefix, const HyperParameters& hp,
                       int64_t kvHeads, bool gated, BlockInputs& inputs) {
   const auto matrix = [&](const char* role, int64_t rows, int64_t columns) {
-    inputs.add(role, tensors.matrix(prefix + "." + role, rows, columns));
+    inputs.add(role, tensors.linear(prefix + "." + role, rows, columns));
   };
   const auto vector = [&](const char* role, int64_t size) {
     inputs.add(role, tensors.vector(prefix + "." + role, size));
@@ -40,7 +40,7 @@ void collectDeltaNet(TensorTable& tensors, const std::string& prefix, const Hype
   const DeltaNetParameters& delta = hp.delta;
   const auto name = [&](const char* role) { return prefix + "." + role; };
   const auto matrix = [&](const char* role, int64_t rows, int64_t columns) {
-    inputs.add(role, tensors.matrix(name(role), rows, columns));
+    inputs.add(role, tensors.linear(name(role), rows, columns));
   };
   const auto vector = [&](const char* role, int64_t size) {
     inputs.add(role, tensors.vector(name(role), size));
@@ -64,9 +64,9 @@ void collectFeedForward(TensorTable& tensors, const std::string& prefix, const H
   inputs.add(
       "ffn_norm.weight",
       tensors.vector({prefix + ".post_attention_norm.weight", prefix + ".ffn_norm.weight"}, hp.embedding));
-  inputs.add("ffn_gate.weight", tensors.matrix(prefix + ".ffn_gate.weight", hp.feedForward, hp.embedding));
-  inputs.add("ffn_up.weight", tensors.matrix(prefix + ".ffn_up.weight", hp.feedForward, hp.embedding));
-  inputs.add("ffn_down.weight", tensors.matrix(prefix + ".ffn_down.weight", hp.embedding, hp.feedForward));
+  inputs.add("ffn_gate.weight", tensors.linear(prefix + ".ffn_gate.weight", hp.feedForward, hp.embedding));
+  inputs.add("ffn_up.weight", tensors.linear(prefix + ".ffn_up.weight", hp.feedForward, hp.embedding));
+  inputs.add("ffn_down.weight", tensors.linear(prefix + ".ffn_down.weight", hp.embedding, hp.feedForward));
 }
 
 namespace {
@@ -80,7 +80,7 @@ class Emit {
     return hir::RmsNormOp::create(builder_, scope_.loc(weight), x, scope_[weight], eps());
   }
   Value linear(Value x, llvm::StringRef weight) {
-    return hir::LinearOp::create(builder_, scope_.loc(weight), x, scope_[weight]);
+    return hir::LinearOp::create(builder_, scope_.loc(weight), x, scope_[weight], scope_[scaleRole(weight)]);
   }
   Value l2norm(Value x, L2Norm norm, llvm::StringRef about) {
     const auto form = norm == L2Norm::kMax ? hir::L2Form::Max : hir::L2Form::Sum;

@@ -10,7 +10,8 @@
 
 namespace qcc::models {
 
-Metadata::Metadata(const gguf::File& file, std::string arch) : file_(file), arch_(std::move(arch)) {}
+Metadata::Metadata(const gguf::File& file, std::string arch, std::vector<absl::Status>* refusals)
+    : file_(file), arch_(std::move(arch)), refusals_(refusals) {}
 
 std::string Metadata::key(std::string_view suffix) const {
   return arch_ + "." + text(suffix);
@@ -20,12 +21,13 @@ bool Metadata::has(std::string_view suffix) const {
   return file_.Has(key(suffix));
 }
 
-void Metadata::keep(const absl::Status& status) {
+void Metadata::fail(const absl::Status& status) {
+  if (refusals_ != nullptr) refusals_->push_back(status);
   if (status_.ok()) status_ = status;
 }
 
 void Metadata::fail(std::string_view code, std::string_view suffix, std::string what, std::string help) {
-  keep(MakeError(std::string(code), std::move(what), absl::StrCat(file_.path(), ", key ", key(suffix)),
+  fail(MakeError(std::string(code), std::move(what), absl::StrCat(file_.path(), ", key ", key(suffix)),
                  std::move(help)));
 }
 
@@ -37,7 +39,7 @@ void Metadata::failMissing(std::string_view suffix) {
 int64_t Metadata::checked(std::string_view suffix, const absl::StatusOr<int64_t>& value, int64_t fallback,
                           IntRange range) {
   if (!value.ok()) {
-    keep(value.status());
+    fail(value.status());
     return fallback;
   }
   if (*value < range.min || *value > range.max) {
@@ -73,7 +75,7 @@ double Metadata::optionalFloat(std::string_view suffix, double fallback) {
   if (!has(suffix)) return fallback;
   absl::StatusOr<double> value = file_.GetFloat(key(suffix));
   if (!value.ok()) {
-    keep(value.status());
+    fail(value.status());
     return fallback;
   }
   if (!std::isfinite(*value)) {
@@ -87,7 +89,7 @@ std::string Metadata::optionalString(std::string_view suffix, std::string_view f
   if (!has(suffix)) return std::string(fallback);
   absl::StatusOr<std::string_view> value = file_.GetString(key(suffix));
   if (value.ok()) return std::string(*value);
-  keep(value.status());
+  fail(value.status());
   return std::string(fallback);
 }
 
@@ -100,7 +102,7 @@ std::vector<int64_t> Metadata::requiredPerBlock(std::string_view suffix, int64_t
   }
   absl::StatusOr<std::vector<int64_t>> array = file_.GetIntArray(key(suffix));
   if (!array.ok()) {
-    keep(array.status());
+    fail(array.status());
     return fallback;
   }
   const int64_t count = array->size();
@@ -132,7 +134,7 @@ std::vector<int64_t> Metadata::optionalInts(std::string_view suffix) {
   if (!has(suffix)) return {};
   absl::StatusOr<std::vector<int64_t>> values = file_.GetIntArray(key(suffix));
   if (values.ok()) return *std::move(values);
-  keep(values.status());
+  fail(values.status());
   return {};
 }
 
@@ -140,7 +142,7 @@ std::vector<bool> Metadata::optionalFlags(std::string_view suffix, int64_t block
   if (!has(suffix)) return {};
   absl::StatusOr<std::vector<bool>> flags = file_.GetBoolArray(key(suffix));
   if (!flags.ok()) {
-    keep(flags.status());
+    fail(flags.status());
     return {};
   }
   const int64_t count = flags->size();
@@ -188,32 +190,33 @@ absl::StatusOr<double> numberOrFlag(const gguf::File& file, const std::string& k
 
 }  // namespace
 
-absl::Status refuseForeignArithmetic(const Metadata& metadata) {
+void refuseForeignArithmetic(Metadata& metadata) {
   const gguf::File& file = metadata.file();
   for (const NeutralKey& rule : kNeutralKeys) {
     if (!metadata.has(rule.suffix)) continue;
     const std::string key = metadata.key(rule.suffix);
     absl::StatusOr<double> value = numberOrFlag(file, key);
-    if (!value.ok()) return value.status();
-    if (*value == rule.neutral || *value == rule.alsoNeutral) continue;
-    return MakeError(
-        "Q2008",
-        absl::StrCat(key, " is ", *value, ": ", text(rule.effect), " is not supported for architecture ",
-                     metadata.arch()),
-        absl::StrCat(file.path(), ", key ", key),
-        "this model needs arithmetic that qcc does not have; without it the output would be wrong");
+    if (!value.ok()) {
+      metadata.fail(value.status());
+    } else if (*value != rule.neutral && *value != rule.alsoNeutral) {
+      metadata.fail(
+          "Q2008", rule.suffix,
+          absl::StrCat(key, " is ", *value, ": ", text(rule.effect), " is not supported for architecture ",
+                       metadata.arch()),
+          "this model needs arithmetic that qcc does not have; without it the output would be wrong");
+    }
   }
   for (std::string_view key : file.keys()) {
     const bool rotated = key.starts_with("prism.hadamard.");
     if (!rotated && key.find("pestle") == key.npos) continue;
-    return MakeError(
+    metadata.fail(MakeError(
         "Q2008",
         absl::StrCat("key ", text(key), ": ",
                      rotated ? "weights folded with a Hadamard transform" : "factored (Pestle) weights",
                      " are not supported"),
-        absl::StrCat(file.path(), ", key ", text(key)), "use a file of the same model with ordinary weights");
+        absl::StrCat(file.path(), ", key ", text(key)),
+        "use a file of the same model with ordinary weights"));
   }
-  return absl::OkStatus();
 }
 
 }  // namespace qcc::models

@@ -33,7 +33,8 @@ inline std::string text(std::string_view view) {
 // error, so a reader asks for all it needs and checks once.
 class Metadata {
  public:
-  Metadata(const gguf::File& file, std::string arch);
+  // With `refusals`, every error is added to it.
+  Metadata(const gguf::File& file, std::string arch, std::vector<absl::Status>* refusals = nullptr);
 
   const std::string& arch() const { return arch_; }
   const gguf::File& file() const { return file_; }
@@ -58,23 +59,25 @@ class Metadata {
 
   // Reports an impossible value of a key.
   void fail(std::string_view code, std::string_view suffix, std::string what, std::string help = "");
+  void fail(const absl::Status& status);
+  bool listsAll() const { return refusals_ != nullptr; }
   bool ok() const { return status_.ok(); }
   const absl::Status& status() const { return status_; }
 
  private:
   void failMissing(std::string_view suffix);
-  void keep(const absl::Status& status);
   int64_t checked(std::string_view suffix, const absl::StatusOr<int64_t>& value, int64_t fallback,
                   IntRange range);
 
   const gguf::File& file_;
   std::string arch_;
+  std::vector<absl::Status>* refusals_;
   absl::Status status_;
 };
 
 // Refuses files whose keys ask for arithmetic that no importer here emits (soft-capping, sliding windows,
-// experts, rotated weights, ...): ignoring such a key would give fluent garbage.
-absl::Status refuseForeignArithmetic(const Metadata& metadata);
+// experts, rotated weights, ...): ignoring such a key would give fluent garbage. Errors stick in `metadata`.
+void refuseForeignArithmetic(Metadata& metadata);
 
 }  // namespace qcc::models
 

@@ -21,15 +21,15 @@ constexpr FamilyTraits kFamily = {
 
 absl::StatusOr<ImportResult> importQwen3(MLIRContext& context, const gguf::File& file,
                                          const ImportOptions& options) {
-  Metadata metadata(file, "qwen3");
+  Metadata metadata(file, "qwen3", options.refusals);
   absl::StatusOr<HyperParameters> read = readHyperParameters(metadata, kFamily);
   if (!read.ok()) return read.status();
   Model model;
   model.hp = *std::move(read);
   const HyperParameters& hp = model.hp;
-  TensorTable tensors(file);
+  TensorTable tensors(file, options.refusals);
   model.ends = collectEnds(tensors, file, hp);
-  for (int64_t i = 0; i < hp.trunkBlocks() && tensors.ok(); ++i) {
+  for (int64_t i = 0; i < hp.trunkBlocks() && tensors.goesOn(); ++i) {
     Layer layer{"attn", absl::StrCat("blk.", i), /*rotates=*/true, {}, {}};
     const int64_t kvHeads = hp.kvHeads[i];
     collectAttention(tensors, layer.name, hp, kvHeads, /*gated=*/false, layer.inputs);
@@ -43,6 +43,7 @@ absl::StatusOr<ImportResult> importQwen3(MLIRContext& context, const gguf::File&
   }
   ImportResult result;
   if (absl::Status status = tensors.finish(result.warnings); !status.ok()) return status;
+  if (!metadata.ok()) return metadata.status();
   absl::StatusOr<OwningOpRef<ModuleOp>> module = assemble(context, model);
   if (!module.ok()) return module.status();
   result.module = *std::move(module);

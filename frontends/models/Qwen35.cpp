@@ -59,13 +59,13 @@ Layer attentionLayer(MLIRContext* context, TensorTable& tensors, const HyperPara
 
 absl::StatusOr<ImportResult> importQwen35(MLIRContext& context, const gguf::File& file,
                                           const ImportOptions& options) {
-  Metadata metadata(file, "qwen35");
+  Metadata metadata(file, "qwen35", options.refusals);
   absl::StatusOr<HyperParameters> hp = readHyperParameters(metadata, kFamily);
   if (!hp.ok()) return hp.status();
   Model model;
   model.hp = *std::move(hp);
   model.l2Norm = options.l2_norm;
-  TensorTable tensors(file);
+  TensorTable tensors(file, options.refusals);
   if (model.hp.nextnBlocks > 0 && !tensors.has("blk.0.attn_norm.weight") &&
       !tensors.has("blk.0.ffn_down.weight") &&
       tensors.has(absl::StrCat("blk.", model.hp.trunkBlocks(), ".nextn.eh_proj.weight")))
@@ -74,14 +74,15 @@ absl::StatusOr<ImportResult> importQwen35(MLIRContext& context, const gguf::File
                      absl::StrCat(file.path(), ", tensor blk.0.attn_norm.weight"),
                      "pass the model itself; a draft block alone computes no text");
   model.ends = collectEnds(tensors, file, model.hp);
-  for (int64_t i = 0; i < model.hp.trunkBlocks() && tensors.ok(); ++i)
+  for (int64_t i = 0; i < model.hp.trunkBlocks() && tensors.goesOn(); ++i)
     model.layers.push_back(model.hp.recurrent[i] ? deltaNetLayer(&context, tensors, model.hp, i, options)
                                                  : attentionLayer(&context, tensors, model.hp, i, options));
-  if (model.hp.nextnBlocks > 0 && tensors.ok())
+  if (model.hp.nextnBlocks > 0 && tensors.goesOn() && model.ends.embedding.tensor != nullptr)
     model.nextn = collectNextn(tensors, model.hp, model.ends,
                                attentionLayer(&context, tensors, model.hp, model.hp.trunkBlocks(), options));
   ImportResult result;
   if (absl::Status status = tensors.finish(result.warnings); !status.ok()) return status;
+  if (!metadata.ok()) return metadata.status();
   if (!options.mtp) model.nextn.reset();
   absl::StatusOr<OwningOpRef<ModuleOp>> module = assemble(context, model);
   if (!module.ok()) return module.status();

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "frontends/gguf/error.h"
 #include "frontends/models/Metadata.h"
 
@@ -25,13 +26,21 @@ std::string whereOf(const gguf::File& file, const gguf::Tensor& tensor) {
 }  // namespace
 
 void TensorTable::fail(absl::Status status) {
+  if (refusals_ != nullptr) refusals_->push_back(status);
   if (status_.ok()) status_ = std::move(status);
 }
 
 const gguf::Tensor* TensorTable::require(std::span<const std::string> spellings) {
-  if (!status_.ok()) return nullptr;
+  if (!goesOn()) return nullptr;
   for (const std::string& name : spellings)
     if (const gguf::Tensor* tensor = file_.FindTensor(name)) return tensor;
+  // Refused for its format already.
+  for (const std::string& name : spellings) {
+    const auto refused = foreignFormat_.find(name);
+    if (refused == foreignFormat_.end()) continue;
+    if (status_.ok()) status_ = refused->second->error;
+    return nullptr;
+  }
   const std::string names = absl::StrJoin(spellings, " or ");
   fail(
       MakeError("Q2005", absl::StrCat("tensor ", names, " is missing"),
@@ -72,6 +81,18 @@ Weight TensorTable::matrix(const std::string& name, int64_t rows, int64_t column
   return checked(require({&name, 1}), {rows, columns}, /*f32Only=*/false);
 }
 
+Linear TensorTable::linear(const std::string& name, int64_t rows, int64_t columns) {
+  Linear linear{matrix(name, rows, columns), {}};
+  const std::string base(absl::StripSuffix(name, "weight"));
+  const auto number = [&](const std::string& companion) {
+    const gguf::Tensor* tensor = goesOn() ? file_.FindTensor(companion) : nullptr;
+    return checked(tensor, {1}, /*f32Only=*/true);
+  };
+  linear.scale = number(base + "scale");
+  number(base + "input_scale");
+  return linear;
+}
+
 Weight TensorTable::vector(std::initializer_list<std::string> spellings, int64_t size) {
   return checked(require(spellings), {size}, /*f32Only=*/true);
 }
@@ -85,7 +106,7 @@ Weight TensorTable::convolution(const std::string& name, int64_t channels, int64
 }
 
 absl::Status TensorTable::finish(std::vector<std::string>& warnings) {
-  if (!status_.ok()) return status_;
+  if (!goesOn()) return status_;
   struct Foreign {
     std::string_view part;
     bool suffix;  // else: anywhere in the name
@@ -104,19 +125,24 @@ absl::Status TensorTable::finish(std::vector<std::string>& warnings) {
   };
   for (const gguf::Tensor& tensor : file_.tensors()) {
     if (used_.contains(tensor.name)) continue;
+    bool refused = false;
     for (const Foreign& foreign : kForeign) {
       const bool matches = foreign.suffix ? tensor.name.ends_with(foreign.part)
                                           : tensor.name.find(foreign.part) != std::string::npos;
       if (!matches) continue;
-      return MakeError(
+      fail(MakeError(
           "Q2008",
           absl::StrCat("tensor ", tensor.name, " is ", text(foreign.meaning), ", which is not supported"),
           whereOf(file_, tensor),
-          "leaving it out would give wrong output; use a file of the same model without it");
+          "leaving it out would give wrong output; use a file of the same model without it"));
+      if (!goesOn()) return status_;
+      refused = true;
+      break;
     }
-    warnings.push_back(absl::StrCat("tensor ", tensor.name, " is not used by this architecture"));
+    if (!refused)
+      warnings.push_back(absl::StrCat("tensor ", tensor.name, " is not used by this architecture"));
   }
-  return absl::OkStatus();
+  return status_;
 }
 
 }  // namespace qcc::models

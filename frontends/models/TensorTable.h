@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -21,27 +22,43 @@ struct Weight {
   std::vector<int64_t> shape;
 };
 
+// y = scale * (W x). Without a scale beside the weight, `scale.tensor` is null.
+struct Linear {
+  Weight weight;
+  Weight scale;
+};
+
 // Looks tensors up by name and checks them. The first error sticks: later lookups return an empty Weight and
 // `status()` has the error, so an importer collects a whole model and checks once before it builds anything.
 class TensorTable {
  public:
-  explicit TensorTable(const gguf::File& file) : file_(file) {}
+  // With `refusals`, every error is added to it, and lookups behind an error still check.
+  explicit TensorTable(const gguf::File& file, std::vector<absl::Status>* refusals = nullptr)
+      : file_(file), refusals_(refusals) {
+    for (const gguf::RefusedTensor& tensor : file.refused_tensors())
+      foreignFormat_.emplace(tensor.name, &tensor);
+  }
 
   bool has(std::string_view name) const { return file_.FindTensor(name) != nullptr; }
 
   // y = W x with `rows` outputs and `columns` inputs (GGUF ne {columns, rows}), any format.
   Weight matrix(const std::string& name, int64_t rows, int64_t columns);
+  // The matrix `name` ("*.weight") and what the file has beside it: "*.scale", one f32 number that multiplies
+  // the result, and "*.input_scale", which has a meaning only for activations in 4 bits and is passed over.
+  Linear linear(const std::string& name, int64_t rows, int64_t columns);
   // `size` f32 values, under the first of `spellings` that the file has.
   Weight vector(std::initializer_list<std::string> spellings, int64_t size);
   Weight vector(const std::string& name, int64_t size);
   // Depthwise convolution, f32: ne {taps, channels}, or {taps, 1, channels} as some converters leave it.
   Weight convolution(const std::string& name, int64_t channels, int64_t taps);
 
-  // After everything was looked up: refuses tensors that change the arithmetic of one in use (scales, biases,
-  // low-rank factors, rope factors), lists the others in `warnings`.
+  // After everything was looked up: refuses tensors that change the arithmetic of one in use (scales of
+  // anything but a linear, biases, low-rank factors, rope factors), lists the others in `warnings`.
   absl::Status finish(std::vector<std::string>& warnings);
 
   void fail(absl::Status status);
+  // Whether more is to be looked up.
+  bool goesOn() const { return ok() || refusals_ != nullptr; }
   bool ok() const { return status_.ok(); }
   const absl::Status& status() const { return status_; }
 
@@ -50,7 +67,9 @@ class TensorTable {
   Weight checked(const gguf::Tensor* tensor, std::vector<int64_t> shape, bool f32Only, int64_t altNe1 = -1);
 
   const gguf::File& file_;
+  std::vector<absl::Status>* refusals_;
   std::unordered_set<std::string_view> used_;
+  std::unordered_map<std::string_view, const gguf::RefusedTensor*> foreignFormat_;
   absl::Status status_;
 };
 

@@ -2,6 +2,7 @@
 
 #include "dialects/hir/IR/Hir.h"
 #include "llvm/ADT/StringSet.h"
+#include "passes/contract/EntryPoint.h"
 
 namespace qcc::passes {
 #define GEN_PASS_DEF_VERIFYMODELCONTRACT
@@ -57,6 +58,7 @@ struct VerifyModelContractPass : impl::VerifyModelContractBase<VerifyModelContra
   }
 
   LogicalResult checkFunctions(ModuleOp module) {
+    if (failed(entryPoints(module))) return failure();
     llvm::StringSet<> states;
     for (Operation& top : module.getBody()->getOperations()) {
       auto func = dyn_cast<func::FuncOp>(top);

@@ -7,7 +7,7 @@ namespace qcc::passes {
 #include "passes/Passes.h.inc"
 namespace {
 using namespace mlir;
-constexpr auto kKind = hir::GroupKind::GatedAttention;
+constexpr StringLiteral kKind = hir::FusedGatedAttentionOp::getOperationName();
 
 bool isGate(Operation* op) {
   if (auto activation = dyn_cast<hir::ActivationOp>(op))
@@ -45,7 +45,8 @@ struct FuseGatedAttentionPass : impl::FuseGatedAttentionBase<FuseGatedAttentionP
     }
     if (auto flat = soleUser<hir::ReshapeOp>(out)) ops.insert(flat);
     std::string reason;
-    if (!makeGroup(kKind, ops, GroupAt::Last, reason)) return reportMissed(attention, kKind, reason);
+    if (!makeFused(kKind, ops, GroupAt::Last, attention, reason))
+      return reportMissed(attention, kKind, reason);
     reportFused(attention, kKind, ops.size());
   }
 };

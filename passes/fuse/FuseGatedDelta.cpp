@@ -7,12 +7,13 @@ namespace qcc::passes {
 #include "passes/Passes.h.inc"
 namespace {
 using namespace mlir;
-constexpr auto kKind = hir::GroupKind::GatedDelta;
+constexpr StringLiteral kKind = hir::FusedGatedDeltaOp::getOperationName();
 
 // What may stand between the projections and the recurrence.
 bool isGdnInput(Operation* op) {
-  return isa<hir::CausalConv1dOp, hir::ActivationOp, hir::SliceOp, hir::ReshapeOp, hir::L2NormOp,
-             hir::GdnDecayOp>(op);
+  // A cut of a fused matrix stays outside: the linear is run in pieces.
+  if (auto slice = dyn_cast<hir::SliceOp>(op)) return !slice.getX().getDefiningOp<hir::LinearOp>();
+  return isa<hir::CausalConv1dOp, hir::ActivationOp, hir::ReshapeOp, hir::L2NormOp, hir::GdnDecayOp>(op);
 }
 
 // result -> rms_norm -> mul(silu(z)) -> reshape to rows: the gated norm behind the recurrence.
@@ -45,7 +46,7 @@ struct FuseGatedDeltaPass : impl::FuseGatedDeltaBase<FuseGatedDeltaPass> {
     if (convs != 1)
       return reportMissed(delta, kKind, "q, k and v do not come from one convolution of their own");
     std::string reason;
-    if (!makeGroup(kKind, ops, GroupAt::Last, reason)) return reportMissed(delta, kKind, reason);
+    if (!makeFused(kKind, ops, GroupAt::Last, delta, reason)) return reportMissed(delta, kKind, reason);
     reportFused(delta, kKind, ops.size());
   }
 };

@@ -7,7 +7,7 @@ namespace qcc::passes {
 #include "passes/Passes.h.inc"
 namespace {
 using namespace mlir;
-constexpr auto kKind = hir::GroupKind::NormQuant;
+constexpr StringLiteral kKind = hir::FusedNormQuantOp::getOperationName();
 
 struct FuseNormQuantPass : impl::FuseNormQuantBase<FuseNormQuantPass> {
   using FuseNormQuantBase::FuseNormQuantBase;
@@ -26,7 +26,7 @@ struct FuseNormQuantPass : impl::FuseNormQuantBase<FuseNormQuantPass> {
     ops.insert(norm);
     ops.insert(op);
     std::string reason;
-    if (!makeGroup(kKind, ops, GroupAt::First, reason)) return reportMissed(op, kKind, reason);
+    if (!makeFused(kKind, ops, GroupAt::First, norm, reason)) return reportMissed(op, kKind, reason);
     reportFused(norm, kKind, ops.size());
   }
 };

@@ -7,10 +7,12 @@ namespace qcc::passes {
 #include "passes/Passes.h.inc"
 namespace {
 using namespace mlir;
-constexpr auto kKind = hir::GroupKind::QkNormRopeStore;
+constexpr StringLiteral kKind = hir::FusedQkNormRopeStoreOp::getOperationName();
 
 bool isHeadPreparation(Operation* op) {
-  return isa<hir::RopeOp, hir::RmsNormOp, hir::SliceOp, hir::ReshapeOp>(op);
+  // A cut of a fused matrix stays outside: the linear is run in pieces.
+  if (auto slice = dyn_cast<hir::SliceOp>(op)) return !slice.getX().getDefiningOp<hir::LinearOp>();
+  return isa<hir::RopeOp, hir::RmsNormOp, hir::ReshapeOp>(op);
 }
 
 // The attention that reads the cache this store fills.
@@ -47,7 +49,7 @@ struct FuseQkNormRopeStorePass : impl::FuseQkNormRopeStoreBase<FuseQkNormRopeSto
     growBackwards(ops, isHeadPreparation);
     if (!ops.contains(keyRope)) return reportMissed(store, kKind, "the rotated keys are needed elsewhere");
     std::string reason;
-    if (!makeGroup(kKind, ops, GroupAt::Last, reason)) return reportMissed(store, kKind, reason);
+    if (!makeFused(kKind, ops, GroupAt::Last, store, reason)) return reportMissed(store, kKind, reason);
     reportFused(store, kKind, ops.size());
   }
 };

@@ -7,7 +7,7 @@ namespace qcc::passes {
 #include "passes/Passes.h.inc"
 namespace {
 using namespace mlir;
-constexpr auto kKind = hir::GroupKind::LinearResidual;
+constexpr StringLiteral kKind = hir::FusedLinearResidualOp::getOperationName();
 
 // The kernel adds into the residual's own buffer: nobody may read the old value afterwards.
 bool diesHere(Value residual, Operation* add) {
@@ -41,7 +41,7 @@ struct FuseResidualPass : impl::FuseResidualBase<FuseResidualPass> {
     ops.insert(linear);
     ops.insert(add);
     std::string reason;
-    if (!makeGroup(kKind, ops, GroupAt::Last, reason)) return reportMissed(add, kKind, reason);
+    if (!makeFused(kKind, ops, GroupAt::Last, linear, reason)) return reportMissed(add, kKind, reason);
     reportFused(linear, kKind, ops.size());
   }
 };

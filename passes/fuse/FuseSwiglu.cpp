@@ -7,7 +7,7 @@ namespace qcc::passes {
 #include "passes/Passes.h.inc"
 namespace {
 using namespace mlir;
-constexpr auto kKind = hir::GroupKind::LinearSwiglu;
+constexpr StringLiteral kKind = hir::FusedLinearSwigluOp::getOperationName();
 
 std::string formatName(hir::LinearOp op) {
   return std::string(format_info(op.getWeight().getType().getFormat()).name);
@@ -36,7 +36,7 @@ struct FuseSwigluPass : impl::FuseSwigluBase<FuseSwigluPass> {
     OpSet ops;
     for (Operation* member : {gate.getOperation(), up.getOperation(), op.getOperation()}) ops.insert(member);
     std::string reason;
-    if (!makeGroup(kKind, ops, GroupAt::Last, reason)) return reportMissed(op, kKind, reason);
+    if (!makeFused(kKind, ops, GroupAt::Last, gate, reason)) return reportMissed(op, kKind, reason);
     reportFused(op, kKind, ops.size());
   }
 };

@@ -44,25 +44,19 @@ static Operation* otherUserOfState(Operation* anchor, const OpSet& ops) {
   return nullptr;
 }
 
-hir::GroupOp makeGroup(hir::GroupKind kind, const OpSet& ops, GroupAt at, std::string& reason) {
-  SmallVector<Operation*> order(ops.begin(), ops.end());
-  llvm::sort(order, [](Operation* a, Operation* b) { return a->isBeforeInBlock(b); });
-  Operation* anchor = at == GroupAt::First ? order.front() : order.back();
-
-  if (Operation* other = otherUserOfState(anchor, ops)) {
-    reason = ("'" + other->getName().getStringRef() + "' reaches the same state in between").str();
-    return nullptr;
-  }
-
-  SmallVector<Value> outputs;
+// Values of `ops` that are needed behind them, in order; failure when one is needed before `anchor`, or one
+// that they need comes after it.
+static FailureOr<SmallVector<Value>> valuesNeeded(ArrayRef<Operation*> order, const OpSet& ops,
+                                                  Operation* anchor, std::string& reason) {
+  auto quoted = [](Operation* op) { return "'" + op->getName().getStringRef().str() + "'"; };
+  SmallVector<Value> needed;
   for (Operation* op : order) {
     for (Value operand : op->getOperands()) {
       Operation* producer = operand.getDefiningOp();
       if (!producer || producer->getBlock() != anchor->getBlock() || ops.contains(producer)) continue;
       if (!producer->isBeforeInBlock(anchor)) {
-        reason =
-            ("'" + producer->getName().getStringRef() + "' produces an input only after the group").str();
-        return nullptr;
+        reason = quoted(producer) + " produces an input only after the group";
+        return failure();
       }
     }
     for (Value result : op->getResults()) {
@@ -72,34 +66,70 @@ hir::GroupOp makeGroup(hir::GroupKind kind, const OpSet& ops, GroupAt at, std::s
         escapes = true;
         Operation* inBlock = anchor->getBlock()->findAncestorOpInBlock(*user);
         if (!inBlock || inBlock->isBeforeInBlock(anchor)) {
-          reason =
-              ("'" + user->getName().getStringRef() + "' needs an intermediate value before the group").str();
-          return nullptr;
+          reason = quoted(user) + " needs an intermediate value before the group";
+          return failure();
         }
       }
-      if (escapes) outputs.push_back(result);
+      if (escapes) needed.push_back(result);
     }
   }
+  return needed;
+}
+
+// A kernel reads what another one stored. Slices of a linear are stored: the matrix is run in pieces. Others
+// are views that only a kernel of its own shape resolves.
+static bool isStored(Value value) {
+  while (auto reshape = value.getDefiningOp<hir::ReshapeOp>()) value = reshape.getX();
+  auto slice = value.getDefiningOp<hir::SliceOp>();
+  return !slice || isa_and_present<hir::LinearOp, hir::FusedMergedLinearOp>(slice.getX().getDefiningOp());
+}
+
+Operation* makeFused(StringRef opName, const OpSet& ops, GroupAt at, Operation* about, std::string& reason) {
+  SmallVector<Operation*> order(ops.begin(), ops.end());
+  llvm::sort(order, [](Operation* a, Operation* b) { return a->isBeforeInBlock(b); });
+  Operation* anchor = at == GroupAt::First ? order.front() : order.back();
+  if (Operation* other = otherUserOfState(anchor, ops)) {
+    reason = ("'" + other->getName().getStringRef() + "' reaches the same state in between").str();
+    return nullptr;
+  }
+  FailureOr<SmallVector<Value>> needed = valuesNeeded(order, ops, anchor, reason);
+  if (failed(needed)) return nullptr;
+  OperationState state(about->getLoc(), opName);
+  const auto* fused = state.name.getInterface<hir::FusedOpInterface>();
+  FailureOr<hir::FusedParts> parts = fused->match(order, *needed, reason);
+  if (failed(parts)) return nullptr;
+  for (const hir::FusedParts::Operand& operand : parts->operands) {
+    if (!isStored(operand.value)) {
+      reason = ("'" + operand.name + "' is a part of other values").str();
+      return nullptr;
+    }
+    state.operands.push_back(operand.value);
+  }
+  state.addAttributes(parts->attributes);
+  for (Value result : *needed) state.types.push_back(result.getType());
+  Block* body = &state.addRegion()->emplaceBlock();
 
   OpBuilder b(anchor);
-  SmallVector<Type> types = llvm::map_to_vector(outputs, [](Value v) { return v.getType(); });
-  auto group =
-      hir::GroupOp::create(b, anchor->getLoc(), types, hir::GroupKindAttr::get(b.getContext(), kind));
-  Block* body = &group.getBody().emplaceBlock();
+  Operation* group = b.create(state);
   for (Operation* op : order) op->moveBefore(body, body->end());
-  for (auto [inner, outer] : llvm::zip(outputs, group.getResults()))
+  for (Value operand : group->getOperands()) {
+    Value argument = body->addArgument(operand.getType(), operand.getLoc());
+    operand.replaceUsesWithIf(argument,
+                              [&](OpOperand& use) { return group->isProperAncestor(use.getOwner()); });
+  }
+  for (auto [inner, outer] : llvm::zip_equal(*needed, group->getResults()))
     inner.replaceUsesWithIf(outer, [&](OpOperand& use) { return !group->isProperAncestor(use.getOwner()); });
   b.setInsertionPointToEnd(body);
-  hir::YieldOp::create(b, anchor->getLoc(), outputs);
+  hir::YieldOp::create(b, about->getLoc(), *needed);
   return group;
 }
 
-void reportFused(Operation* op, hir::GroupKind kind, size_t opCount) {
-  op->emitRemark() << "fused " << hir::stringifyGroupKind(kind) << ": " << opCount << " ops";
+void reportFused(Operation* op, StringRef opName, size_t opCount) {
+  op->emitRemark() << "fused " << hir::fusedKind(opName) << ": " << opCount << " ops";
 }
 
-void reportMissed(Operation* op, hir::GroupKind kind, const llvm::Twine& reason) {
-  op->emitRemark() << "missed " << hir::stringifyGroupKind(kind) << ": " << reason.str();
+void reportMissed(Operation* op, StringRef opName, const llvm::Twine& reason) {
+  op->emitRemark() << "missed " << hir::fusedKind(opName) << ": " << reason.str();
 }
 
 }  // namespace qcc::passes

@@ -1,5 +1,5 @@
-// How fusion passes form `hir.group`s: collect ops, move them into one region, say why not when that is
-// impossible.
+// How fusion passes form fused ops: collect ops, let the fused op say what they amount to, move them into its
+// body; say why not when that is impossible.
 #ifndef QCC_PASSES_FUSE_GROUP_H_
 #define QCC_PASSES_FUSE_GROUP_H_
 
@@ -20,15 +20,16 @@ void growBackwards(OpSet& ops, llvm::function_ref<bool(mlir::Operation*)> accept
 
 enum class GroupAt { First, Last };
 
-// Moves `ops` (one block) into a new group placed where the first or the last of them stood. Results that are
-// used outside become results of the group. Returns null and sets `reason` when a value would be used before
-// it exists.
-hir::GroupOp makeGroup(hir::GroupKind kind, const OpSet& ops, GroupAt at, std::string& reason);
+// Moves `ops` (one block) into a new `opName` ("hir.fused.*"), placed where the first or the last of them
+// stood, with the location of `about`, one of them. Returns null and sets `reason` when a value would be used
+// before it exists, or when the ops are not what the fused op's kernel executes.
+mlir::Operation* makeFused(llvm::StringRef opName, const OpSet& ops, GroupAt at, mlir::Operation* about,
+                           std::string& reason);
 
 // Remarks on `op`, gathered by `qcc compile --report=fusion`: "fused gated_delta: 14 ops" / "missed ...:
 // <reason>".
-void reportFused(mlir::Operation* op, hir::GroupKind kind, size_t opCount);
-void reportMissed(mlir::Operation* op, hir::GroupKind kind, const llvm::Twine& reason);
+void reportFused(mlir::Operation* op, llvm::StringRef opName, size_t opCount);
+void reportMissed(mlir::Operation* op, llvm::StringRef opName, const llvm::Twine& reason);
 
 // The only user of `v` if it is of type T (and in the same block), else null.
 template <typename T>

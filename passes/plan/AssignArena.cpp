@@ -1,6 +1,6 @@
 #include "passes/Passes.h"
 
-#include "dialects/plan/pack_layout.h"
+#include "dialects/layouts/layouts.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace qcc::passes {
@@ -112,9 +112,9 @@ struct AssignArenaPass : impl::AssignArenaBase<AssignArenaPass> {
       int64_t at = 0;
       for (const Buffer* other : done)
         if (other->meets(*buffer) && at + buffer->size() > other->placed)
-          at = std::max(at, plan::align_up(other->placed + other->size(), kAlignment));
+          at = std::max(at, layouts::AlignUp(other->placed + other->size(), kAlignment));
       buffer->placed = at;
-      end = std::max(end, plan::align_up(at + buffer->size(), kAlignment));
+      end = std::max(end, layouts::AlignUp(at + buffer->size(), kAlignment));
       done.insert(llvm::upper_bound(done, buffer,
                                     [](const Buffer* a, const Buffer* b) { return a->placed < b->placed; }),
                   buffer);

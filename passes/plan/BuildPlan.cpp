@@ -1,9 +1,10 @@
 #include "passes/Passes.h"
 
-#include "dialects/plan/pack_layout.h"
+#include "dialects/layouts/layouts.h"
 #include "llvm/ADT/StringMap.h"
 #include "passes/plan/Lowering.h"
 #include "passes/plan/PackedUses.h"
+#include "passes/plan/ProgramKinds.h"
 
 namespace qcc::passes {
 #define GEN_PASS_DEF_BUILDPLAN
@@ -67,25 +68,23 @@ struct Layer {
   Bases bases() const { return {weights.base(), state.base(), kv.base()}; }
 };
 
-FailureOr<Layer> measure(const Tables& tables, func::CallOp call, func::FuncOp func) {
+FailureOr<Layer> measure(const Tables& tables, func::CallOp call, func::FuncOp func, layouts::Policy policy) {
   Layer layer;
   SmallVector<int64_t> weightOffsets, stateOffsets, kvOffsets;
-  for (const PackedUse& use : collectPackedUses(func.getBody().front())) {
+  FailureOr<SmallVector<PackedUse>> uses = packedUses(func.getBody().front(), policy);
+  if (failed(uses)) return failure();
+  for (const PackedUse& use : *uses) {
     FailureOr<int64_t> offset = tables.weight(use.layout, use.sources, call.getOperands(), use.user);
     if (failed(offset)) return failure();
     auto type = cast<hir::WeightType>(use.sources.front().getType());
-    int64_t bytes = 4 * type.getNumElements();
-    if (use.layout == plan::Layout::X16 || use.layout == plan::Layout::X16Pair)
-      bytes = plan::x16_bytes(type.getFormat(), type.getShape().front(), type.getShape().back()) *
-              use.sources.size();
-    layer.weights.add(*offset, bytes);
+    layer.weights.add(*offset, packedBytes(use.layout, type));
     weightOffsets.push_back(*offset);
   }
   for (Value operand : call.getOperands()) {
     if (!isa<hir::StateType>(operand.getType())) continue;
     FailureOr<plan::StateOp> state = tables.state(operand, {}, call);
     if (failed(state)) return failure();
-    bool kv = state->getKind() == "kv";
+    bool kv = state->isKv();
     (kv ? layer.kv : layer.state).add(state->getOffset(), state->getBytes());
     (kv ? kvOffsets : stateOffsets).push_back(state->getOffset());
   }
@@ -95,38 +94,42 @@ FailureOr<Layer> measure(const Tables& tables, func::CallOp call, func::FuncOp f
   return layer;
 }
 
-// The value that becomes the residual stream: what the calls hand on, followed back from the trunk's result.
+// The value that becomes the residual stream: what the calls hand on, followed back from a function's result.
 Value streamRoot(Value value) {
   while (auto call = value.getDefiningOp<func::CallOp>()) value = call.getOperand(0);
   return value;
 }
 
 struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
-  using BuildPlanBase::BuildPlanBase;
+  explicit BuildPlanPass(const BuildPlanOptions& options = {},
+                         layouts::Policy policy = layouts::X16Everywhere)
+      : BuildPlanBase(options), policy(policy) {}
+
+  void getDependentDialects(DialectRegistry& registry) const override {
+    BuildPlanBase::getDependentDialects(registry);
+    registerLowerings(registry);
+  }
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto trunk = module.lookupSymbol<func::FuncOp>("trunk");
-    auto head = module.lookupSymbol<func::FuncOp>("head");
-    if (!trunk || !head) {
-      module.emitError("a model has the functions @trunk and @head");
-      return signalPassFailure();
-    }
-    SmallVector<int64_t> decodeRows, prefillRows, headRows;
-    if (failed(buckets("decode", decode, {1, 2, 4, 8}, decodeRows)) ||
-        failed(buckets("prefill", prefill, {16, 32, 64, 128, 256, 512}, prefillRows)) ||
-        failed(buckets("head", this->head, {1, 8}, headRows)))
+    FailureOr<SmallVector<EntryPoint>> entries = entryPoints(module);
+    Buckets rows;
+    if (failed(entries) || failed(buckets("decode", decode, {1, 2, 4, 8}, rows.token)) ||
+        failed(buckets("prefill", prefill, {16, 32, 64, 128, 256, 512}, rows.many)) ||
+        failed(buckets("head", head, {1, 8}, rows.after)))
       return signalPassFailure();
 
     Tables tables(module);
-    Builder builder{module, trunk, head, tables, target, OpBuilder::atBlockEnd(module.getBody())};
-    builder.streamRows = std::max(decodeRows.back(), prefillRows.back());
-    for (int64_t rows : decodeRows)
-      if (failed(builder.program(plan::Phase::Decode, rows))) return signalPassFailure();
-    for (int64_t rows : prefillRows)
-      if (failed(builder.program(plan::Phase::Prefill, rows))) return signalPassFailure();
-    for (int64_t rows : headRows)
-      if (failed(builder.program(plan::Phase::Head, rows))) return signalPassFailure();
+    Builder builder{module, tables, Target{target, policy}, OpBuilder::atBlockEnd(module.getBody()), {}};
+    SmallVector<ProgramKind> kinds = programKinds(*entries, rows);
+    for (ProgramKind& kind : kinds)
+      if (const EntryPoint* leaves = kind.leaves()) {
+        int64_t& most = builder.streamRows[leaves->name()];
+        most = std::max(most, kind.rows.back());
+      }
+    for (ProgramKind& kind : kinds)
+      for (int64_t n : kind.rows)
+        if (failed(builder.program(kind, n))) return signalPassFailure();
     for (auto func : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) func.erase();
   }
 
@@ -147,18 +150,28 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
       View result;
     };
 
-    ModuleOp module;
-    func::FuncOp trunk, head;
-    const Tables& tables;
-    StringRef target;
-    OpBuilder b;
-    int64_t streamRows = 0;  // most rows that any program leaves in the residual stream
-
-    LogicalResult program(plan::Phase phase, int64_t rows) {
-      std::string name = (stringifyPhase(phase) + "_" + Twine(rows)).str();
-      plan::ProgramOp op = plan::ProgramOp::create(b, module.getLoc(), name, phase, rows, 0);
-      OpBuilder body = OpBuilder::atBlockEnd(&op.getBody().emplaceBlock());
+    // The program that is being built, and what its functions share.
+    struct Program {
+      plan::ProgramOp op;
+      std::string name;
+      int64_t rows;
       Arena arena;
+      llvm::StringMap<Built> blocks;
+      View stream;  // offset 0 of the arena: the rows that are given, or left by or for another program
+    };
+
+    ModuleOp module;
+    const Tables& tables;
+    Target target;
+    OpBuilder b;
+    llvm::StringMap<int64_t> streamRows;  // most rows that a program leaves, by the function of the rows
+
+    LogicalResult program(ProgramKind& kind, int64_t rows) {
+      Program p;
+      p.name = kind.name + "_" + std::to_string(rows);
+      p.rows = rows;
+      p.op = makeProgram(kind, p);
+      OpBuilder body = OpBuilder::atBlockEnd(&p.op.getBody().emplaceBlock());
       Places places{nullptr, nullptr, nullptr};
       auto weightAt = [&](plan::Layout layout, ValueRange sources, Operation* user) {
         return tables.weight(layout, sources, {}, user);
@@ -170,69 +183,95 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
       };
       auto stateAt = [&](Value, Operation* user) -> FailureOr<int64_t> {
         return user->emitError("no kernel for '")
-               << user->getName() << "' outside a block on target " << target;
+               << user->getName() << "' outside a block on target " << target.name;
       };
       places.weight = weightAt;
       places.constant = constantAt;
       places.state = stateAt;
-      Lowering lowering(body, "", rows, arena, places, target);
-
-      // Offset 0 of every program's arena: the residual stream, which prefill leaves for the head.
-      Value root = streamRoot(trunk.getBody().front().getTerminator()->getOperand(0));
-      int64_t width = cast<RankedTensorType>(root.getType()).getShape().back();
-      View stream = arena.allocate("x", 4 * width * (phase == plan::Phase::Head ? streamRows : rows));
-      stream.stride = width;
-      if (phase != plan::Phase::Head) {
-        lowering.place(root, stream);
-        if (failed(lowerTrunk(lowering, name, rows, op, arena))) return failure();
-      }
-      if (phase != plan::Phase::Prefill && failed(lowerHead(lowering, rows, stream))) return failure();
-      op.setArenaBytes(arena.end());
+      Lowering lowering(body, "", rows, p.arena, places, target);
+      if (failed(allocateStream(kind, p))) return failure();
+      for (EntryPoint& entry : kind.functions)
+        if (failed(lowerFunction(lowering, entry, p))) return failure();
+      p.op.setArenaBytes(p.arena.end());
       return success();
     }
 
-    LogicalResult lowerTrunk(Lowering& lowering, StringRef programName, int64_t rows, plan::ProgramOp program,
-                             Arena& arena) {
-      llvm::StringMap<Built> blocks;
-      for (Operation& op : trunk.getBody().front().without_terminator()) {
-        auto call = dyn_cast<func::CallOp>(op);
-        if (failed(call ? lowerCall(lowering, call, programName, rows, program, arena, blocks)
-                        : lowering.lower(&op)))
-          return failure();
-      }
-      Operation* end = trunk.getBody().front().getTerminator();
-      FailureOr<View> result = lowering.view(end->getOperand(0), end);
-      if (failed(result)) return failure();
-      if (result->buffer != "x")
-        return end->emitError("@trunk must return the residual stream that it began with");
+    plan::ProgramOp makeProgram(ProgramKind& kind, const Program& p) {
+      EntryPoint &begin = kind.functions.front(), &end = kind.functions.back();
+      const EntryPoint* leaves = kind.leaves();
+      bool given = begin.rows && begin.leftBy.empty();
+      IntegerAttr givenCols = given ? b.getI64IntegerAttr(colsOf(begin.rows)) : nullptr;
+      StringAttr stream = begin.leftBy.empty() ? nullptr : b.getStringAttr(begin.leftBy);
+      StringAttr left = leaves ? b.getStringAttr(leaves->name()) : nullptr;
+      plan::OutputAttr gives;
+      if (end.logits)
+        gives = plan::OutputAttr::get(b.getContext(),
+                                      end.chosen ? plan::Output::ChosenLogits : plan::Output::Logits);
+      return plan::ProgramOp::create(b, module.getLoc(), p.name, static_cast<bool>(begin.tokens), givenCols,
+                                     stream, left, gives, p.rows, 0);
+    }
+
+    // Offset 0 of every program's arena: with rows of another program, as many as the largest of them leaves.
+    LogicalResult allocateStream(ProgramKind& kind, Program& p) {
+      EntryPoint& begin = kind.functions.front();
+      const EntryPoint* leaves = kind.leaves();
+      if (!begin.rows && !leaves) return success();
+      int64_t cols = colsOf(begin.rows ? Value(begin.rows) : leaves->left);
+      if (leaves && colsOf(leaves->left) != cols)
+        return begin.func.emitError("@")
+               << begin.name() << " takes rows of " << cols << " values and leaves rows of "
+               << colsOf(leaves->left) << ", in one place";
+      int64_t rows = begin.leftBy.empty() ? p.rows : streamRows.lookup(begin.leftBy);
+      p.stream = p.arena.allocate("x", 4 * cols * rows);
+      p.stream.stride = cols;
       return success();
     }
 
-    LogicalResult lowerHead(Lowering& lowering, int64_t rows, const View& stream) {
-      Block& body = head.getBody().front();
-      lowering.place(body.getArgument(0), stream);
+    LogicalResult lowerFunction(Lowering& lowering, EntryPoint& entry, Program& p) {
+      Block& body = entry.func.getBody().front();
       Operation* end = body.getTerminator();
-      Value logits = end->getOperand(0);
-      if (!logits.getDefiningOp<hir::LinearOp>())
-        return end->emitError("no kernel for a head that does not end in 'hir.linear' on target ") << target;
+      if (entry.rows) lowering.place(entry.rows, p.stream);
+      if (entry.left) {
+        Value root = streamRoot(entry.left);
+        Operation* producer = root.getDefiningOp();
+        if (entry.rows && producer && !Lowering::diesAt(entry.rows, producer))
+          return producer->emitError("the rows that @")
+                 << entry.name()
+                 << " leaves take the place of those that it takes, which are needed afterwards";
+        lowering.place(root, p.stream);
+      }
+      if (entry.logits && failed(placeLogits(lowering, entry, p.rows))) return failure();
+      for (Operation& op : body.without_terminator()) {
+        auto call = dyn_cast<func::CallOp>(op);
+        if (failed(call ? lowerCall(lowering, call, p) : lowering.lower(&op))) return failure();
+      }
+      if (!entry.left) return success();
+      FailureOr<View> result = lowering.view(entry.left, end);
+      if (failed(result)) return failure();
+      if (result->buffer != p.stream.buffer)
+        return end->emitError("@") << entry.name() << " must return the residual stream that it began with";
+      return success();
+    }
+
+    LogicalResult placeLogits(Lowering& lowering, EntryPoint& entry, int64_t rows) {
+      if (!entry.logits.getDefiningOp<hir::LinearOp>())
+        return entry.func.getBody().front().getTerminator()->emitError(
+                   "no kernel for a head that does not end in 'hir.linear' on target ")
+               << target.name;
       View out;
       out.space = plan::Space::Logits;
-      out.stride =
-          plan::align_up(cast<RankedTensorType>(logits.getType()).getShape().back(), plan::kGroupRows);
+      out.stride = layouts::AlignUp(colsOf(entry.logits), layouts::kGroupRows);
       out.bytes = 4 * rows * out.stride;
-      out.outRows = true;
-      lowering.place(logits, out);
-      for (Operation& op : body.without_terminator())
-        if (failed(lowering.lower(&op))) return failure();
+      out.outRows = static_cast<bool>(entry.chosen);
+      lowering.place(entry.logits, out);
       return success();
     }
 
-    LogicalResult lowerCall(Lowering& outer, func::CallOp call, StringRef programName, int64_t rows,
-                            plan::ProgramOp program, Arena& arena, llvm::StringMap<Built>& blocks) {
+    LogicalResult lowerCall(Lowering& outer, func::CallOp call, Program& p) {
       auto func = module.lookupSymbol<func::FuncOp>(call.getCallee());
       if (!func || func.isExternal())
         return call.emitError("call of unknown function '") << call.getCallee() << "'";
-      FailureOr<Layer> layer = measure(tables, call, func);
+      FailureOr<Layer> layer = measure(tables, call, func, target.layouts);
       if (failed(layer)) return failure();
 
       // Calls share a block when their tensors lie in the same places.
@@ -248,20 +287,20 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
       if (arguments.empty() || call.getNumResults() != 1 || !Lowering::diesAt(call.getOperand(0), call))
         return call.emitError(
             "a block takes the residual stream first and returns it, and nobody needs the old one");
-      auto [it, isNew] = blocks.try_emplace(key);
+      auto [it, isNew] = p.blocks.try_emplace(key);
       Built& built = it->second;
       if (isNew) {
-        built.name = (func.getName() + "_" + programName).str();
-        if (blocks.size() > 1 && module.lookupSymbol(built.name))
-          built.name += "_" + std::to_string(blocks.size());
+        built.name = (func.getName() + "_" + p.name).str();
+        if (p.blocks.size() > 1 && module.lookupSymbol(built.name))
+          built.name += "_" + std::to_string(p.blocks.size());
         built.relative = layer->relative;
-        if (failed(lowerBlock(func, call, *layer, arguments, rows, program, arena, built))) return failure();
+        if (failed(lowerBlock(func, call, *layer, arguments, p, built))) return failure();
       } else if (built.relative != layer->relative) {
         return call.emitError("weights or states of this layer do not lie as those of the others that call '")
                << call.getCallee() << "'";
       }
       outer.place(call.getResult(0), built.result);
-      OpBuilder body = OpBuilder::atBlockEnd(&program.getBody().front());
+      OpBuilder body = OpBuilder::atBlockEnd(&p.op.getBody().front());
       Bases bases = layer->bases();
       plan::CallOp::create(body, call.getLoc(), built.name, bases.weights, bases.state, bases.kv,
                            call->getAttrOfType<StringAttr>("layer").getValue());
@@ -269,9 +308,8 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
     }
 
     LogicalResult lowerBlock(func::FuncOp func, func::CallOp call, const Layer& layer,
-                             ArrayRef<std::pair<BlockArgument, View>> arguments, int64_t rows,
-                             plan::ProgramOp program, Arena& arena, Built& built) {
-      OpBuilder before(program);
+                             ArrayRef<std::pair<BlockArgument, View>> arguments, Program& p, Built& built) {
+      OpBuilder before(p.op);
       auto block = plan::BlockOp::create(before, func.getLoc(), built.name, layer.weights.bytes(),
                                          layer.state.bytes(), layer.kv.bytes());
       OpBuilder body = OpBuilder::atBlockEnd(&block.getBody().emplaceBlock());
@@ -283,15 +321,15 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
       };
       auto constantAt = [&](hir::RopeTableOp rope) -> FailureOr<int64_t> {
         return rope.emitError("no kernel for '")
-               << rope->getName() << "' inside a block on target " << target;
+               << rope->getName() << "' inside a block on target " << target.name;
       };
       auto stateAt = [&](Value value, Operation* user) -> FailureOr<int64_t> {
         FailureOr<plan::StateOp> state = tables.state(value, call.getOperands(), user);
         if (failed(state)) return failure();
-        return static_cast<int64_t>(state->getOffset()) - (state->getKind() == "kv" ? bases.kv : bases.state);
+        return static_cast<int64_t>(state->getOffset()) - (state->isKv() ? bases.kv : bases.state);
       };
       Places places{weightAt, constantAt, stateAt};
-      Lowering lowering(body, func.getName().str() + ".", rows, arena, places, target);
+      Lowering lowering(body, func.getName().str() + ".", p.rows, p.arena, places, target);
       for (auto [argument, view] : arguments) lowering.place(argument, view);
       for (Operation& op : func.getBody().front().without_terminator())
         if (failed(lowering.lower(&op))) return failure();
@@ -304,6 +342,13 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
       return success();
     }
   };
+
+  layouts::Policy policy;
 };
 }  // namespace
+
+std::unique_ptr<Pass> createBuildPlan(const BuildPlanOptions& options, layouts::Policy policy) {
+  return std::make_unique<BuildPlanPass>(options, policy);
+}
+
 }  // namespace qcc::passes

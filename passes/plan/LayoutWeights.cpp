@@ -1,8 +1,9 @@
 #include "passes/Passes.h"
 
-#include "dialects/plan/pack_layout.h"
+#include "dialects/layouts/layouts.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
+#include "passes/contract/EntryPoint.h"
 #include "passes/plan/PackedUses.h"
 
 namespace qcc::passes {
@@ -24,37 +25,40 @@ FailureOr<int64_t> layerNumber(func::CallOp call) {
 }
 
 struct LayoutWeightsPass : impl::LayoutWeightsBase<LayoutWeightsPass> {
-  using LayoutWeightsBase::LayoutWeightsBase;
+  explicit LayoutWeightsPass(layouts::Policy policy = layouts::X16Everywhere) : policy(policy) {}
+
+  void getDependentDialects(DialectRegistry& registry) const override {
+    LayoutWeightsBase::getDependentDialects(registry);
+    registerLowerings(registry);
+  }
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto trunk = module.lookupSymbol<func::FuncOp>("trunk");
-    auto head = module.lookupSymbol<func::FuncOp>("head");
-    if (!trunk || !head) {
-      module.emitError("a model has the functions @trunk and @head");
-      return signalPassFailure();
-    }
-    Layout layout(module);
-    if (failed(layout.entry(trunk)) || failed(layout.entry(head))) return signalPassFailure();
+    FailureOr<SmallVector<EntryPoint>> entries = entryPoints(module);
+    if (failed(entries)) return signalPassFailure();
+    Layout layout(module, policy);
+    for (EntryPoint& entry : *entries)
+      if (failed(layout.entry(entry.func))) return signalPassFailure();
   }
 
   struct Layout {
-    explicit Layout(ModuleOp module) : module(module), b(module.getContext()) {
+    Layout(ModuleOp module, layouts::Policy policy) : module(module), policy(policy), b(module.getContext()) {
       b.setInsertionPointToStart(module.getBody());
     }
 
     // Ops of an entry function in order; a call places what its layer needs, one thing behind the other.
     LogicalResult entry(func::FuncOp func) {
       Block& body = func.getBody().front();
-      SmallVector<PackedUse> uses = collectPackedUses(body);
-      const PackedUse* next = uses.begin();
+      FailureOr<SmallVector<PackedUse>> uses = packedUses(body, policy);
+      if (failed(uses)) return failure();
+      const PackedUse* next = uses->begin();
       for (Operation& op : body) {
         if (auto call = dyn_cast<func::CallOp>(op)) {
           if (failed(layer(call))) return failure();
         } else if (auto rope = dyn_cast<hir::RopeTableOp>(op)) {
           constant(rope);
         }
-        for (; next != uses.end() && op.isAncestor(next->user); ++next)
+        for (; next != uses->end() && next->user == &op; ++next)
           if (failed(weight(*next, {}, /*own=*/nullptr))) return failure();
       }
       return success();
@@ -67,7 +71,9 @@ struct LayoutWeightsPass : impl::LayoutWeightsBase<LayoutWeightsPass> {
       FailureOr<int64_t> number = layerNumber(call);
       if (failed(number)) return failure();
       llvm::StringSet<> own;
-      for (const PackedUse& use : collectPackedUses(func.getBody().front()))
+      FailureOr<SmallVector<PackedUse>> uses = packedUses(func.getBody().front(), policy);
+      if (failed(uses)) return failure();
+      for (const PackedUse& use : *uses)
         if (failed(weight(use, call.getOperands(), &own))) return failure();
       for (Value operand : call.getOperands())
         if (isa<hir::StateType>(operand.getType()) && failed(state(call, operand, *number))) return failure();
@@ -100,16 +106,14 @@ struct LayoutWeightsPass : impl::LayoutWeightsBase<LayoutWeightsPass> {
       if (shape.size() > 2)
         return use.user->emitError("weight '") << names.front() << "' has more than two dimensions";
       int64_t rows = shape.size() == 1 ? 1 : shape.front(), cols = shape.back();
-      int64_t bytes = 4 * rows * cols;
-      if (use.layout == plan::Layout::X16 || use.layout == plan::Layout::X16Pair)
-        bytes = plan::x16_bytes(type.getFormat(), rows, cols) * static_cast<int64_t>(names.size());
+      int64_t bytes = packedBytes(use.layout, type);
 
       SmallVector<StringRef> sources(names.begin(), names.end());
       std::string_view format = format_info(type.getFormat()).name;
       plan::WeightOp::create(b, use.user->getLoc(), symbol(llvm::join(sources, "+"), use.layout),
                              b.getStrArrayAttr(sources), StringRef(format.data(), format.size()), use.layout,
                              rows, cols, weightEnd, bytes);
-      weightEnd = plan::align_up(weightEnd + bytes, kAlignment);
+      weightEnd = layouts::AlignUp(weightEnd + bytes, kAlignment);
       return success();
     }
 
@@ -127,7 +131,8 @@ struct LayoutWeightsPass : impl::LayoutWeightsBase<LayoutWeightsPass> {
       if (constants.size() > 1) name += "." + std::to_string(constants.size() - 1);
       plan::ConstantOp::create(b, rope.getLoc(), b.getStringAttr(name), rope.getInvFreqAttr(),
                                b.getI64IntegerAttr(weightEnd));
-      weightEnd = plan::align_up(weightEnd + 8 * static_cast<int64_t>(rope.getInvFreq().size()), kAlignment);
+      weightEnd =
+          layouts::AlignUp(weightEnd + 8 * static_cast<int64_t>(rope.getInvFreq().size()), kAlignment);
     }
 
     LogicalResult state(func::CallOp call, Value value, int64_t layer) {
@@ -141,16 +146,24 @@ struct LayoutWeightsPass : impl::LayoutWeightsBase<LayoutWeightsPass> {
       int64_t& end = kv ? kvEnd : stateEnd;
       plan::StateOp::create(b, value.getLoc(), name, stringifyStateKind(type.getKind()), layer,
                             type.getShape(), type.getElementType().isF16() ? "f16" : "f32", end, bytes);
-      end = plan::align_up(end + bytes, kAlignment);
+      end = layouts::AlignUp(end + bytes, kAlignment);
       return success();
     }
 
     ModuleOp module;
+    layouts::Policy policy;
     OpBuilder b;
     llvm::StringSet<> placed, symbols, states;
     llvm::SmallSetVector<Attribute, 2> constants;
     int64_t weightEnd = 0, stateEnd = 0, kvEnd = 0;
   };
+
+  layouts::Policy policy;
 };
 }  // namespace
+
+std::unique_ptr<Pass> createLayoutWeights(layouts::Policy policy) {
+  return std::make_unique<LayoutWeightsPass>(policy);
+}
+
 }  // namespace qcc::passes

@@ -1,39 +1,59 @@
 #include "passes/plan/PackedUses.h"
 
-#include "llvm/ADT/TypeSwitch.h"
+#include "dialects/plan/IR/PackLayout.h"
+#include "passes/plan/Lowerings.h"
 
 using namespace mlir;
 
+#include "passes/plan/LoweringInterface.cpp.inc"
+
 namespace qcc::passes {
 
-SmallVector<PackedUse> collectPackedUses(Block& block) {
+void registerLowerings(DialectRegistry& registry) {
+  registry.addExtension(+[](MLIRContext* context, hir::HirDialect*) {
+    attachRowLowerings(*context);
+    attachLinearLowerings(*context);
+    attachSequenceLowerings(*context);
+  });
+}
+
+int64_t packedBytes(plan::Layout layout, hir::WeightType type) {
+  ArrayRef<int64_t> shape = type.getShape();
+  int64_t rows = shape.size() == 1 ? 1 : shape.front();
+  // The model contract has whole blocks only; plan.weight's verifier says so again.
+  return layouts::PackedBytes(plan::packLayout(layout), type.getFormat(), rows, shape.back()).value_or(0);
+}
+
+FailureOr<SmallVector<PackedUse>> packedUses(Operation* op, layouts::Policy policy) {
+  SmallVector<PackedUse> packed;
+  SmallVector<WeightUse> uses;
+  if (auto lowerable = dyn_cast<LowerableOpInterface>(op)) lowerable.collectWeights(uses);
+  for (const WeightUse& use : uses) {
+    auto type = cast<hir::WeightType>(use.sources.front().getType());
+    ArrayRef<int64_t> shape = type.getShape();
+    int64_t rows = shape.size() == 1 ? 1 : shape.front();
+    layouts::Layout chosen = policy(use.use, type.getFormat(), rows, shape.back());
+    plan::Layout layout = plan::planLayout(chosen);
+    auto sources = static_cast<int64_t>(use.sources.size());
+    if (layouts::SourcesOf(chosen) == sources) {
+      packed.push_back({use.sources, layout, op});
+    } else if (layouts::SourcesOf(chosen) == 1) {
+      for (Value source : use.sources) packed.push_back({{source}, layout, op});
+    } else {
+      return op->emitError("the target's policy lays ")
+             << sources << " weight of type " << type << " out as '" << stringifyLayout(layout)
+             << "', which takes " << layouts::SourcesOf(chosen);
+    }
+  }
+  return packed;
+}
+
+FailureOr<SmallVector<PackedUse>> packedUses(Block& block, layouts::Policy policy) {
   SmallVector<PackedUse> uses;
-  auto add = [&](ArrayRef<Value> sources, plan::Layout layout, Operation* user) {
-    uses.push_back({SmallVector<Value, 2>(sources), layout, user});
-  };
   for (Operation& op : block) {
-    llvm::TypeSwitch<Operation*>(&op)
-        .Case([&](hir::EmbedOp e) { add({e.getTable()}, plan::Layout::X16, e); })
-        .Case([&](hir::LinearOp l) { add({l.getWeight()}, plan::Layout::X16, l); })
-        .Case([&](hir::RmsNormOp n) { add({n.getWeight()}, plan::Layout::F32, n); })
-        .Case([&](hir::CausalConv1dOp c) { add({c.getWeight()}, plan::Layout::ConvTaps, c); })
-        .Case([&](hir::GdnDecayOp g) {
-          add({g.getSsmA()}, plan::Layout::F32, g);
-          add({g.getDtBias()}, plan::Layout::F32, g);
-        })
-        .Case([&](hir::GroupOp group) {
-          Block& body = group.getBody().front();
-          if (group.getKind() != hir::GroupKind::LinearSwiglu) {
-            uses.append(collectPackedUses(body));
-            return;
-          }
-          for (auto swiglu : body.getOps<hir::SwigluOp>()) {
-            auto gate = swiglu.getGate().getDefiningOp<hir::LinearOp>();
-            auto up = swiglu.getUp().getDefiningOp<hir::LinearOp>();
-            // Anything else in such a group is refused where it is lowered.
-            if (gate && up) add({gate.getWeight(), up.getWeight()}, plan::Layout::X16Pair, swiglu);
-          }
-        });
+    FailureOr<SmallVector<PackedUse>> ofOp = packedUses(&op, policy);
+    if (failed(ofOp)) return failure();
+    uses.append(*ofOp);
   }
   return uses;
 }

@@ -1,14 +1,24 @@
-// Which weights a function's ops read and how they must lie: shared by the layout and by the lowering.
+// Which weights a function's ops read and how they lie for a target: shared by the layout and by the
+// lowering.
 #ifndef QCC_PASSES_PLAN_PACKEDUSES_H_
 #define QCC_PASSES_PLAN_PACKEDUSES_H_
 
 #include <string>
 
 #include "dialects/hir/IR/Hir.h"
+#include "dialects/layouts/layouts.h"
 #include "dialects/plan/IR/Plan.h"
 #include "llvm/ADT/SmallVector.h"
 
 namespace qcc::passes {
+
+class Lowering;  // passes/plan/Lowering.h
+
+// What an op does with a weight, of one source or, for Use::kMatrixPair, two.
+struct WeightUse {
+  llvm::SmallVector<mlir::Value, 2> sources;
+  layouts::Use use;
+};
 
 // One weight of the artifact: the hir values of its sources (two for x16_pair) and its layout.
 struct PackedUse {
@@ -17,8 +27,24 @@ struct PackedUse {
   mlir::Operation* user;
 };
 
-// The uses of `block`'s ops (and of the groups in it), in order.
-llvm::SmallVector<PackedUse> collectPackedUses(mlir::Block& block);
+}  // namespace qcc::passes
+
+#include "passes/plan/LoweringInterface.h.inc"
+
+namespace qcc::passes {
+
+// Attaches LowerableOpInterface to the ops of hir that kernels execute.
+void registerLowerings(mlir::DialectRegistry& registry);
+
+// Bytes of a weight of this layout whose sources have this type (one or two dimensions, columns last).
+int64_t packedBytes(plan::Layout layout, hir::WeightType type);
+
+// The weights that `op` reads, as the policy lays them: where it gives a pair the layout of one matrix, two
+// weights, one behind the other. A layout of more sources than the op has is an error on it.
+mlir::FailureOr<llvm::SmallVector<PackedUse>> packedUses(mlir::Operation* op, layouts::Policy policy);
+
+// The same of `block`'s ops, in order.
+mlir::FailureOr<llvm::SmallVector<PackedUse>> packedUses(mlir::Block& block, layouts::Policy policy);
 
 // Identity of a weight of the artifact: a tensor used twice in one layout is stored once.
 std::string packedKey(plan::Layout layout, llvm::ArrayRef<std::string> sources);

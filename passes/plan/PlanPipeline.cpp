@@ -2,9 +2,13 @@
 
 namespace qcc::passes {
 
-void addPlanPasses(mlir::OpPassManager& pm, const BuildPlanOptions& options) {
-  pm.addPass(createLayoutWeights());
-  pm.addPass(createBuildPlan(options));
+void addPlanPasses(mlir::OpPassManager& pm, const BuildPlanOptions& options,
+                   llvm::ArrayRef<std::string> functions, layouts::Policy policy) {
+  SelectFunctionsOptions select;
+  select.functions.assign(functions.begin(), functions.end());
+  pm.addPass(createSelectFunctions(select));
+  pm.addPass(createLayoutWeights(policy));
+  pm.addPass(createBuildPlan(options, policy));
   pm.addPass(createInsertBarriers());
   pm.addPass(createAssignArena());
   pm.addPass(createVerifyPlan());

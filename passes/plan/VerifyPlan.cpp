@@ -3,7 +3,7 @@
 #include <map>
 
 #include "dialects/plan/kernel_families.h"
-#include "dialects/plan/pack_layout.h"
+#include "dialects/layouts/layouts.h"
 
 namespace qcc::passes {
 #define GEN_PASS_DEF_VERIFYPLAN
@@ -15,6 +15,33 @@ constexpr int64_t kAlignment = 64;
 
 std::string range(int64_t begin, int64_t end) {
   return "[" + std::to_string(begin) + ", " + std::to_string(end) + ")";
+}
+
+// Format of the weights that a dispatch decodes; its family has that key.
+Format weightFormat(plan::DispatchOp op) {
+  Format format{};
+  plan::visitDispatch(op, [&](const auto& spec, const auto&) {
+    if constexpr (requires { spec.format; }) format = spec.format;
+  });
+  return format;
+}
+
+// "f16" or "f32" for a dispatch that binds a cache.
+StringRef cacheElement(plan::DispatchOp op) {
+  StringRef element;
+  plan::visitDispatch(op, [&](const auto& spec, const auto&) {
+    if constexpr (requires { spec.kv; }) element = plan::textOf(spec.kv);
+  });
+  return element;
+}
+
+// Whether a verified dispatch writes the rows that the step chooses, not all of them.
+bool writesChosenRows(plan::DispatchOp op) {
+  bool chosen = false;
+  plan::visitDispatch(op, [&](const auto& spec, const auto&) {
+    if constexpr (requires { spec.rows; }) chosen = spec.rows == plan::RowsFrom::OutRows;
+  });
+  return chosen;
 }
 
 // What lies where: pieces of one space, by offset, disjoint.
@@ -72,6 +99,11 @@ class ArenaBytes {
     return std::nullopt;
   }
 
+  bool holdsAny(int64_t at) const {
+    auto it = spans.upper_bound(at);
+    return it != spans.begin() && std::prev(it)->second.end > at;
+  }
+
  private:
   struct Span {
     int64_t end;
@@ -95,7 +127,7 @@ struct Touch {
   plan::DispatchOp op;
 };
 
-// What a head program expects in the arena when it starts.
+// What a program expects in the arena when it starts.
 struct LiveIn {
   plan::DispatchOp op;
   StringAttr value;
@@ -107,7 +139,8 @@ struct Run {
   plan::CallOp call;  // the layer that is running, or null
   ArenaBytes arena;
   SmallVector<Touch> pending;  // since the last barrier
-  bool wroteLogits = false;
+  // Of the dispatches that write logits: whether of chosen rows or of all.
+  bool wroteChosen = false, wroteAll = false;
 
   InFlightDiagnostic error(Operation* op) {
     InFlightDiagnostic diagnostic = op->emitError("in program '") << program.getSymName() << "'";
@@ -137,7 +170,7 @@ struct VerifyPlanPass : impl::VerifyPlanBase<VerifyPlanPass> {
         if (failed(weights.add(constant, constant.getOffset(), 8 * constant.getValues().size())))
           return failure();
       } else if (auto state = dyn_cast<plan::StateOp>(op)) {
-        Pieces& area = state.getKind() == "kv" ? kv : states;
+        Pieces& area = state.isKv() ? kv : states;
         if (failed(area.add(state, state.getOffset(), state.getBytes()))) return failure();
       } else if (auto block = dyn_cast<plan::BlockOp>(op)) {
         if (failed(checkBlock(block))) return failure();
@@ -174,33 +207,49 @@ struct VerifyPlanPass : impl::VerifyPlanBase<VerifyPlanPass> {
   }
 
   LogicalResult runAll() {
-    SmallVector<Run> trunks;
+    SmallVector<Run> runs;
     SmallVector<LiveIn> liveIns;
     for (auto program : getOperation().getOps<plan::ProgramOp>()) {
       Run run;
       run.program = program;
-      if (failed(runProgram(run, liveIns))) return failure();
-      if (program.getPhase() == plan::Phase::Prefill ? run.wroteLogits : !run.wroteLogits)
-        return program.emitError("program '")
-               << program.getSymName() << "' of phase " << stringifyPhase(program.getPhase())
-               << (run.wroteLogits ? " writes logits" : " writes no logits");
-      if (program.getPhase() != plan::Phase::Head) trunks.push_back(std::move(run));
+      if (failed(runProgram(run, liveIns)) || failed(checkOutputs(run))) return failure();
+      if (program.getLeaves()) runs.push_back(std::move(run));
     }
-    for (const LiveIn& in : liveIns)
-      for (const Run& trunk : trunks)
-        if (failed(checkHandOver(in, trunk))) return failure();
+    for (LiveIn& in : liveIns) {
+      StringAttr stream = in.op->getParentOfType<plan::ProgramOp>().getStreamAttr();
+      for (const Run& run : runs)
+        if (plan::ProgramOp(run.program).getLeavesAttr() == stream && failed(checkHandOver(in, run)))
+          return failure();
+    }
     return success();
   }
 
-  LogicalResult checkHandOver(const LiveIn& in, const Run& trunk) {
+  // What the program says that it leaves and gives is there.
+  LogicalResult checkOutputs(Run& run) {
+    plan::ProgramOp program = run.program;
+    auto error = [&] { return program.emitError("program '") << program.getSymName() << "' "; };
+    plan::Output gives = program.getOutput();
+    if (run.wroteChosen && gives != plan::Output::ChosenLogits)
+      return error() << "gives " << stringifyOutput(gives) << ", but writes logits of chosen rows";
+    if (run.wroteAll && gives != plan::Output::Logits)
+      return error() << "gives " << stringifyOutput(gives) << ", but writes logits of every row";
+    if (!run.wroteChosen && !run.wroteAll && gives != plan::Output::Nothing)
+      return error() << "gives " << stringifyOutput(gives) << ", but writes no logits";
+    if (program.getLeaves() && !run.arena.holdsAny(0))
+      return error() << "leaves stream '" << *program.getLeaves()
+                     << "', but nothing lies at the arena's begin";
+    return success();
+  }
+
+  LogicalResult checkHandOver(const LiveIn& in, const Run& before) {
     plan::DispatchOp reader = in.op;
-    plan::ProgramOp program = trunk.program, head = reader->getParentOfType<plan::ProgramOp>();
+    plan::ProgramOp program = before.program, head = reader->getParentOfType<plan::ProgramOp>();
     int64_t end = in.begin + in.rowBytes * static_cast<int64_t>(program.getRows());
     if (end > in.end)
       return reader.emitError("in program '")
              << head.getSymName() << "': reads arena " << range(in.begin, in.end) << ", but program '"
              << program.getSymName() << "' leaves " << program.getRows() << " rows up to " << end;
-    if (auto other = trunk.arena.firstOther(in.begin, end, in.value))
+    if (auto other = before.arena.firstOther(in.begin, end, in.value))
       return reader.emitError("in program '")
              << head.getSymName() << "': reads '" << in.value.getValue() << "' at arena "
              << range(in.begin, end) << ", but program '" << program.getSymName() << "' leaves "
@@ -253,6 +302,8 @@ struct VerifyPlanPass : impl::VerifyPlanBase<VerifyPlanPass> {
   }
 
   LogicalResult runDispatch(Run& run, plan::DispatchOp op, SmallVector<LiveIn>& liveIns) {
+    if (op.getFamily() == "embed" && !run.program.getTokens())
+      return run.error(op) << "'" << op.getFamily() << "' reads tokens, which the program does not take";
     int64_t rows = plan::dispatchRows(op);
     if (rows != static_cast<int64_t>(run.program.getRows()))
       return run.error(op) << "'" << op.getFamily() << "' is for " << rows << " rows, the program for "
@@ -288,7 +339,7 @@ struct VerifyPlanPass : impl::VerifyPlanBase<VerifyPlanPass> {
         if (begin % kAlignment != 0) return outside("is not aligned to " + Twine(kAlignment));
         return success();
       case plan::Space::Logits:
-        run.wroteLogits = true;
+        (writesChosenRows(op) ? run.wroteChosen : run.wroteAll) = true;
         return success();
       case plan::Space::Weights: {
         auto [piece, at] = weights.find(begin, ref.getBytes());
@@ -305,7 +356,7 @@ struct VerifyPlanPass : impl::VerifyPlanBase<VerifyPlanPass> {
             ref.getSpace() == plan::Space::KV ? StringRef("kv") : role.drop_back(strlen("_state"));
         if (state.getKind() != kind)
           return outside("is the state '" + state.getSymName() + "' of another kind");
-        if (kind == "kv" && plan::Spec(op.getSpec()).string("kv") != state.getElement())
+        if (kind == "kv" && cacheElement(op) != state.getElement())
           return outside("holds " + state.getElement());
         return success();
       }
@@ -315,9 +366,8 @@ struct VerifyPlanPass : impl::VerifyPlanBase<VerifyPlanPass> {
 
   LogicalResult checkWeight(Run& run, plan::DispatchOp op, StringRef roleName, plan::RefAttr ref,
                             Operation* piece, int64_t inside) {
-    plan::Spec spec(op.getSpec());
-    const plan::Role* role = plan::findKernelFamily(op.getFamily())->role(roleName);
-    std::optional<plan::Layout> layout = role->layout(spec);
+    plan::Role role = plan::roleOf(op, roleName);
+    std::optional<plan::Layout> layout = role.layout;
     auto wrong = [&](const Twine& found) -> LogicalResult {
       return run.error(op) << "role '" << roleName << "' of '" << op.getFamily() << "' finds '"
                            << SymbolTable::getSymbolName(piece).getValue() << "' " << found.str();
@@ -331,14 +381,15 @@ struct VerifyPlanPass : impl::VerifyPlanBase<VerifyPlanPass> {
     if (weight.getLayout() != *layout)
       return wrong("in layout " + stringifyLayout(weight.getLayout()) + " instead of " +
                    stringifyLayout(*layout));
-    if (static_cast<int64_t>(weight.getCols()) != role->cols(spec))
-      return wrong("with " + Twine(weight.getCols()) + " columns instead of " + Twine(role->cols(spec)));
+    if (static_cast<int64_t>(weight.getCols()) != role.cols)
+      return wrong("with " + Twine(weight.getCols()) + " columns instead of " + Twine(role.cols));
     int64_t step = weight.getBytes();
     if (*layout == plan::Layout::X16 || *layout == plan::Layout::X16Pair) {
-      if (weight.getFormat() != spec.string("format"))
-        return wrong("in format " + weight.getFormat() + " instead of " + spec.string("format"));
+      Format format = weightFormat(op);
+      StringRef name = format_info(format).name;
+      if (weight.getFormat() != name) return wrong("in format " + weight.getFormat() + " instead of " + name);
       if (*layout == plan::Layout::X16)
-        step = plan::x16_bytes(spec.format(), plan::kGroupRows, weight.getCols());
+        step = layouts::X16Bytes(format, layouts::kGroupRows, weight.getCols());
     }
     if (inside % step != 0) return wrong("at byte " + Twine(inside) + ", inside a group of rows");
     if (*layout != plan::Layout::X16 && ref.getBytes() != static_cast<int64_t>(weight.getBytes()))
@@ -389,12 +440,15 @@ struct VerifyPlanPass : impl::VerifyPlanBase<VerifyPlanPass> {
         if (ref.getAccess() == plan::Access::Write) continue;
         auto other = run.arena.firstOther(begin, end, value);
         if (!other) continue;
-        if (!other->second && other->first == begin && run.program.getPhase() == plan::Phase::Head &&
-            !run.call && ref.getAccess() == plan::Access::Read) {
-          plan::Spec spec(op.getSpec());
-          const plan::Role* role =
-              plan::findKernelFamily(op.getFamily())->role(cast<StringAttr>(op.getRoles()[i]).getValue());
-          liveIns.push_back({op, value, begin, end, role->bytes(spec)});
+        bool whole = !other->second && other->first == begin && ref.getAccess() == plan::Access::Read;
+        if (whole && begin == 0 && run.program.getGiven() &&
+            end == 4 * static_cast<int64_t>(run.program.getRows() * *run.program.getGiven())) {
+          run.arena.write(begin, end, value);
+          continue;
+        }
+        if (whole && run.program.getStream() && !run.call) {
+          plan::Role role = plan::roleOf(op, cast<StringAttr>(op.getRoles()[i]).getValue());
+          liveIns.push_back({op, value, begin, end, role.bytes});
           run.arena.write(begin, end, value);
           continue;
         }

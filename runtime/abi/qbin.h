@@ -23,15 +23,16 @@ extern "C" {
 #define QBIN_MAGIC "\x89QBIN\r\n"
 #define QBIN_MAGIC_BYTES 8u /* with the closing NUL */
 
-/* A reader of 1.x opens every 1.y whose required features it has; another major is another format. */
-#define QBIN_MAJOR 1u
+/* A reader of 2.x opens every 2.y whose required features it has; another major is another format. 1.x named
+ * the use of each program; 2.0 describes what it takes, leaves and gives. */
+#define QBIN_MAJOR 2u
 #define QBIN_MINOR 0u
 
 #define QBIN_ALIGNMENT 4096u
 #define QBIN_MAX_SECTIONS 1024u
 #define QBIN_HASH_BYTES 16u
 
-/* Required features: bits that a reader must know to use the file correctly. 1.0 defines none; a new bit is
+/* Required features: bits that a reader must know to use the file correctly. 2.0 defines none; a new bit is
  * for a change that an older reader would silently get wrong. */
 #define QBIN_KNOWN_FEATURES UINT64_C(0)
 

@@ -7,20 +7,11 @@
 
 namespace qrt {
 
-const char* Name(Phase phase) {
-  switch (phase) {
-    case Phase::kPrefill:
-      return "prefill";
-    case Phase::kDecode:
-      return "decode";
-    case Phase::kHead:
-      return "head";
-  }
-  return "unknown";
-}
-
 bool KnownTarget(std::string_view target) {
-  return target == "cpu" || target == "vulkan" || target == "cuda";
+#define QRT_TARGET(name, ...) \
+  if (target == name) return true;
+#include "runtime/artifact/targets.def"
+  return false;
 }
 
 const char* SectionKindName(uint32_t kind) {
@@ -34,7 +25,7 @@ const char* SectionKindName(uint32_t kind) {
     case QBIN_SECTION_TOKENIZER:
       return "tokenizer";
     case QBIN_SECTION_CHAT_TEMPLATE:
-      return "chat template";
+      return "chat_template";
     case QBIN_SECTION_GOLDENS:
       return "goldens";
     default:

@@ -35,7 +35,7 @@ struct Section {
   Hash128 hash;
 };
 
-const char* SectionKindName(uint32_t kind);  // "manifest", ...; "unknown"
+const char* SectionKindName(uint32_t kind);  // "manifest", "chat_template", ...; "unknown"
 
 // The checked tables of the tokenizer section, in place.
 struct TokenizerTables {
@@ -78,7 +78,8 @@ class Artifact {
 
   const std::string& path() const { return path_; }
   uint64_t file_bytes() const { return bytes_.size(); }
-  uint16_t minor() const { return minor_; }
+  uint16_t minor() const { return minor_; }  // of format version QBIN_MAJOR.minor
+  uint64_t required_features() const { return required_features_; }
   const Hash128& identity() const { return identity_; }  // the header's hash: equal only for equal artifacts
   std::span<const Section> sections() const { return sections_; }
   const Manifest& manifest() const { return manifest_; }
@@ -112,6 +113,7 @@ class Artifact {
   FileMap map_;
   std::span<const uint8_t> bytes_;
   uint16_t minor_ = 0;
+  uint64_t required_features_ = 0;
   Hash128 identity_{};
   std::vector<Section> sections_;
   Manifest manifest_;

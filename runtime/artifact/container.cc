@@ -36,12 +36,13 @@ Status ArtifactVerifier::Run() {
   QRT_RETURN_IF_ERROR(CheckPrograms());
   QRT_RETURN_IF_ERROR(CheckSampling());
   QRT_RETURN_IF_ERROR(CheckCode());
-  if (tokenizer_section_) {
-    QRT_RETURN_IF_ERROR(ReadTokenizer(*tokenizer_section_));
+  const Manifest& m = a_.manifest_;
+  if (m.tokenizer) {
+    QRT_RETURN_IF_ERROR(ReadTokenizer());
     QRT_RETURN_IF_ERROR(CheckTokenizerInfo());
   }
-  if (chat_template_section_) QRT_RETURN_IF_ERROR(ReadChatTemplate(*chat_template_section_));
-  if (goldens_section_) QRT_RETURN_IF_ERROR(ReadGoldens(*goldens_section_));
+  if (m.chat_template_section) QRT_RETURN_IF_ERROR(ReadChatTemplate(*m.chat_template_section));
+  if (m.goldens_section) QRT_RETURN_IF_ERROR(ReadGoldens(*m.goldens_section));
   return Status();
 }
 
@@ -88,6 +89,7 @@ Status ArtifactVerifier::ReadHeader() {
     return Corrupt(4008, offsetof(qbin_header, hash), "header or section table is damaged: wrong hash");
   }
   a_.minor_ = header.minor;
+  a_.required_features_ = header.required_features;
   a_.identity_ = found;
   if ((header.required_features & ~QBIN_KNOWN_FEATURES) != 0) {
     std::string bits;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "runtime/abi/manifest_generated.h"
 #include "runtime/artifact/verifier.h"
@@ -12,17 +13,21 @@ namespace {
 // does not bound what it unfolds to.
 constexpr uint64_t kMaxManifestBytes = 16 << 20;
 constexpr uint32_t kMaxStates = 1 << 16, kMaxPrograms = 4096, kMaxCode = 64, kMaxFeatures = 64, kMaxShape = 8;
+constexpr uint32_t kMaxStreams = 4096;
 constexpr uint32_t kMaxEog = 4096, kMaxFormats = 256, kMaxOptions = 1024, kMaxString = 1 << 16;
 constexpr uint32_t kMaxRows = 1 << 20;
 constexpr uint64_t kMaxArenaBytes = uint64_t{1} << 40, kMaxContext = INT32_MAX;
+// clang-format off
+struct SameNumerics { using Other = abi::Numerics; QRT_NUMERICS(QRT_SAME_NUMBER) };
+struct SameElement { using Other = abi::Element; QRT_ELEMENTS(QRT_SAME_NUMBER) };
+struct SameStateKind { using Other = abi::StateKind; QRT_STATE_KINDS(QRT_SAME_NUMBER) };
+struct SameOutput { using Other = abi::Output; QRT_OUTPUTS(QRT_SAME_NUMBER) };
+// clang-format on
+
 // With each list within its limit, all together could still take gigabytes: many states of one long name.
 // qcc's own manifests share nothing, and the plain form of an entry takes less than six times its place
 // there.
 constexpr uint64_t kMostUnfolding = 16;
-
-std::string Text(const flatbuffers::String* s) {
-  return s == nullptr ? std::string() : s->str();
-}
 
 template <typename T>
 std::optional<T> Optional(flatbuffers::Optional<T> value) {
@@ -53,6 +58,41 @@ Status ArtifactVerifier::CheckReference(const std::string& field, uint32_t index
   return BadField(field, found, std::string("a section of kind ") + SectionKindName(kind));
 }
 
+// Before a list or text is copied: its length, and room for entries of `entry_bytes`.
+Status ArtifactVerifier::Unfold(const char* field, uint64_t n, uint64_t limit, uint64_t entry_bytes) {
+  if (n > limit) {
+    return BadField(std::string("the length of ") + field, std::to_string(n),
+                    "at most " + std::to_string(limit));
+  }
+  const uint64_t bytes = a_.SectionBytes(manifest_section_).size();
+  unfolded_ += n * entry_bytes;  // cannot wrap, as each list and text is within its limit
+  if (unfolded_ <= kMostUnfolding * bytes) return Status();
+  return BadField("what the lists unfold to",
+                  "more than " + std::to_string(kMostUnfolding * bytes) + " bytes at " + field,
+                  "at most " + std::to_string(kMostUnfolding) + " times the manifest's " +
+                      std::to_string(bytes) + ": lists share bytes");
+}
+
+Status ArtifactVerifier::Copy(const char* field, const flatbuffers::String* text, std::string* out) {
+  QRT_RETURN_IF_ERROR(Unfold(field, text == nullptr ? 0 : text->size(), kMaxString, 1));
+  if (text != nullptr) *out = text->str();
+  return Status();
+}
+
+template <typename T>
+Status ArtifactVerifier::Copy(const char* field, const flatbuffers::Vector<T>& list, uint64_t limit,
+                              std::vector<T>* out) {
+  QRT_RETURN_IF_ERROR(Unfold(field, list.size(), limit, sizeof(T)));
+  // flatbuffers::Verifier checks where the length stands, which has 4 bytes, not where the entries do.
+  if (reinterpret_cast<uintptr_t>(list.Data()) % alignof(T) != 0) {
+    const uint64_t at = list.Data() - a_.SectionBytes(manifest_section_).data();
+    return BadField(std::string("the place of ") + field, "byte " + std::to_string(at),
+                    "a multiple of " + std::to_string(alignof(T)));
+  }
+  out->assign(list.begin(), list.end());
+  return Status();
+}
+
 Status ArtifactVerifier::ReadManifest() {
   const std::span<const uint8_t> bytes = a_.SectionBytes(manifest_section_);
   if (bytes.size() > kMaxManifestBytes) {
@@ -66,75 +106,95 @@ Status ArtifactVerifier::ReadManifest() {
   }
   const abi::Manifest& fb = *abi::GetManifest(bytes.data());
   Manifest& m = a_.manifest_;
-
-  const uint64_t most = kMostUnfolding * bytes.size();
-  uint64_t unfolded = 0;  // bytes; cannot wrap, as each list and text is within its limit
-  // Before a list or text is copied: its length, and room for entries of `entry_bytes`.
-  auto check_count = [&](const char* field, uint64_t n, uint64_t limit, uint64_t entry_bytes) {
-    if (n > limit) {
-      return BadField(std::string("the length of ") + field, std::to_string(n),
-                      "at most " + std::to_string(limit));
-    }
-    unfolded += n * entry_bytes;
-    if (unfolded <= most) return Status();
-    return BadField("what the lists unfold to", "more than " + std::to_string(most) + " bytes at " + field,
-                    "at most " + std::to_string(kMostUnfolding) + " times the manifest's " +
-                        std::to_string(bytes.size()) + ": lists share bytes");
-  };
-  auto check_string = [&](const char* field, const flatbuffers::String* s) {
-    return check_count(field, s == nullptr ? 0 : s->size(), kMaxString, 1);
-  };
-
   const abi::Model& model = *fb.model();
-  QRT_RETURN_IF_ERROR(check_string("model.arch", model.arch()));
-  QRT_RETURN_IF_ERROR(check_string("model.name", model.name()));
-  m.model = {Text(model.arch()),    Text(model.name()),     model.vocab_size(),
-             model.logits_stride(), model.context_length(), model.embedding_length()};
+  QRT_RETURN_IF_ERROR(Copy("model.arch", model.arch(), &m.model.arch));
+  QRT_RETURN_IF_ERROR(Copy("model.name", model.name(), &m.model.name));
+  m.model.vocab_size = model.vocab_size();
+  m.model.logits_stride = model.logits_stride();
+  m.model.context_length = model.context_length();
+  m.model.embedding_length = model.embedding_length();
   m.numerics = static_cast<Numerics>(fb.numerics());
   m.kv_element = static_cast<Element>(fb.kv_element());
   m.weights_bytes = fb.weights_bytes();
   m.state_bytes = fb.state_bytes();
   m.kv_bytes_per_token = fb.kv_bytes_per_token();
+  QRT_RETURN_IF_ERROR(ReadStates(fb));
+  QRT_RETURN_IF_ERROR(ReadPrograms(fb));
+  QRT_RETURN_IF_ERROR(ReadCode(fb));
+  QRT_RETURN_IF_ERROR(ReadText(fb));
+  return ReadOrigin(fb);
+}
 
-  QRT_RETURN_IF_ERROR(check_count("states", fb.states()->size(), kMaxStates, sizeof(StateInfo)));
+Status ArtifactVerifier::ReadStates(const abi::Manifest& fb) {
+  std::vector<StateInfo>& states = a_.manifest_.states;
+  QRT_RETURN_IF_ERROR(Unfold("states", fb.states()->size(), kMaxStates, sizeof(StateInfo)));
   for (const abi::State* s : *fb.states()) {
-    QRT_RETURN_IF_ERROR(check_string("states.name", s->name()));
-    QRT_RETURN_IF_ERROR(check_count("states.shape", s->shape()->size(), kMaxShape, sizeof(uint64_t)));
-    m.states.push_back({Text(s->name()), static_cast<StateKind>(s->kind()), s->layer(),
-                        std::vector<uint64_t>(s->shape()->begin(), s->shape()->end()),
-                        static_cast<Element>(s->element()), s->offset(), s->bytes()});
+    StateInfo& info = states.emplace_back();
+    QRT_RETURN_IF_ERROR(Copy("states.name", s->name(), &info.name));
+    QRT_RETURN_IF_ERROR(Copy("states.shape", *s->shape(), kMaxShape, &info.shape));
+    info.kind = static_cast<StateKind>(s->kind());
+    info.layer = s->layer();
+    info.element = static_cast<Element>(s->element());
+    info.offset = s->offset();
+    info.bytes = s->bytes();
   }
-  QRT_RETURN_IF_ERROR(check_count("programs", fb.programs()->size(), kMaxPrograms, sizeof(ProgramInfo)));
+  return Status();
+}
+
+Status ArtifactVerifier::ReadPrograms(const abi::Manifest& fb) {
+  Manifest& m = a_.manifest_;
+  QRT_RETURN_IF_ERROR(Unfold("streams", fb.streams()->size(), kMaxStreams, sizeof(std::string)));
+  for (const flatbuffers::String* name : *fb.streams()) {
+    QRT_RETURN_IF_ERROR(Copy("streams", name, &m.streams.emplace_back()));
+  }
+  QRT_RETURN_IF_ERROR(Unfold("programs", fb.programs()->size(), kMaxPrograms, sizeof(ProgramInfo)));
   for (const abi::Program* p : *fb.programs()) {
-    QRT_RETURN_IF_ERROR(check_string("programs.name", p->name()));
-    m.programs.push_back({Text(p->name()), static_cast<Phase>(p->phase()), p->rows(), p->arena_bytes(),
-                          p->dispatches(), p->barriers()});
+    ProgramInfo& info = m.programs.emplace_back();
+    QRT_RETURN_IF_ERROR(Copy("programs.name", p->name(), &info.name));
+    QRT_RETURN_IF_ERROR(Copy("programs.advances", *p->advances(), kMaxStates, &info.facts.advances));
+    info.facts.takes = p->takes();
+    info.facts.given_cols = p->given_cols();
+    info.facts.stream = p->stream();
+    info.facts.leaves = p->leaves();
+    info.facts.gives = static_cast<Output>(p->gives());
+    info.rows = p->rows();
+    info.arena_bytes = p->arena_bytes();
+    info.dispatches = p->dispatches();
+    info.barriers = p->barriers();
   }
-  QRT_RETURN_IF_ERROR(check_count("code", fb.code()->size(), kMaxCode, sizeof(CodeInfo)));
+  return Status();
+}
+
+Status ArtifactVerifier::ReadCode(const abi::Manifest& fb) {
+  QRT_RETURN_IF_ERROR(Unfold("code", fb.code()->size(), kMaxCode, sizeof(CodeInfo)));
   for (const abi::Code* c : *fb.code()) {
-    QRT_RETURN_IF_ERROR(check_string("code.target", c->target()));
-    QRT_RETURN_IF_ERROR(check_string("code.isa", c->isa()));
-    QRT_RETURN_IF_ERROR(
-        check_count("code.features", c->features()->size(), kMaxFeatures, sizeof(std::string)));
-    CodeInfo info{Text(c->target()), Text(c->isa()), {}, c->section(), c->weights_section()};
+    CodeInfo& info = a_.manifest_.code.emplace_back();
+    QRT_RETURN_IF_ERROR(Copy("code.target", c->target(), &info.target));
+    QRT_RETURN_IF_ERROR(Copy("code.isa", c->isa(), &info.isa));
+    QRT_RETURN_IF_ERROR(Unfold("code.features", c->features()->size(), kMaxFeatures, sizeof(std::string)));
     for (const flatbuffers::String* f : *c->features()) {
-      QRT_RETURN_IF_ERROR(check_string("code.features", f));
-      info.features.push_back(Text(f));
+      QRT_RETURN_IF_ERROR(Copy("code.features", f, &info.features.emplace_back()));
     }
-    m.code.push_back(std::move(info));
+    info.section = c->section();
+    info.weights_section = c->weights_section();
   }
+  return Status();
+}
+
+// Tokenizer, sampling, chat template and goldens: what stands in the manifest itself, and which sections.
+Status ArtifactVerifier::ReadText(const abi::Manifest& fb) {
+  Manifest& m = a_.manifest_;
   if (const abi::Tokenizer* t = fb.tokenizer()) {
-    QRT_RETURN_IF_ERROR(check_string("tokenizer.pre", t->pre()));
-    QRT_RETURN_IF_ERROR(check_count("tokenizer.eog", t->eog()->size(), kMaxEog, sizeof(uint32_t)));
-    m.tokenizer = TokenizerInfo{Text(t->pre()),
-                                t->bos(),
-                                t->eos(),
-                                t->eot(),
-                                t->pad(),
-                                t->add_bos(),
-                                std::vector<uint32_t>(t->eog()->begin(), t->eog()->end())};
-    tokenizer_section_ = t->section();
-    QRT_RETURN_IF_ERROR(CheckReference("tokenizer.section", *tokenizer_section_, QBIN_SECTION_TOKENIZER));
+    TokenizerInfo& info = m.tokenizer.emplace();
+    QRT_RETURN_IF_ERROR(Copy("tokenizer.pre", t->pre(), &info.pre));
+    QRT_RETURN_IF_ERROR(Copy("tokenizer.eog", *t->eog(), kMaxEog, &info.eog));
+    info.bos = t->bos();
+    info.eos = t->eos();
+    info.eot = t->eot();
+    info.pad = t->pad();
+    info.add_bos = t->add_bos();
+    info.section = t->section();
+    QRT_RETURN_IF_ERROR(CheckReference("tokenizer.section", info.section, QBIN_SECTION_TOKENIZER));
   }
   if (const abi::Sampling* s = fb.sampling()) {
     m.sampling.temperature = Optional(s->temperature());
@@ -146,31 +206,37 @@ Status ArtifactVerifier::ReadManifest() {
     m.sampling.frequency_penalty = Optional(s->frequency_penalty());
     m.sampling.penalty_window = Optional(s->penalty_window());
   }
-  chat_template_section_ = Optional(fb.chat_template_section());
-  if (chat_template_section_) {
+  m.chat_template_section = Optional(fb.chat_template_section());
+  if (m.chat_template_section) {
     QRT_RETURN_IF_ERROR(
-        CheckReference("chat_template_section", *chat_template_section_, QBIN_SECTION_CHAT_TEMPLATE));
+        CheckReference("chat_template_section", *m.chat_template_section, QBIN_SECTION_CHAT_TEMPLATE));
   }
-  goldens_section_ = Optional(fb.goldens_section());
-  if (goldens_section_) {
-    QRT_RETURN_IF_ERROR(CheckReference("goldens_section", *goldens_section_, QBIN_SECTION_GOLDENS));
-  }
-  QRT_RETURN_IF_ERROR(check_count("formats", fb.formats()->size(), kMaxFormats, sizeof(FormatUse)));
+  m.goldens_section = Optional(fb.goldens_section());
+  if (!m.goldens_section) return Status();
+  return CheckReference("goldens_section", *m.goldens_section, QBIN_SECTION_GOLDENS);
+}
+
+Status ArtifactVerifier::ReadOrigin(const abi::Manifest& fb) {
+  Manifest& m = a_.manifest_;
+  QRT_RETURN_IF_ERROR(Unfold("formats", fb.formats()->size(), kMaxFormats, sizeof(FormatUse)));
   for (const abi::FormatUse* f : *fb.formats()) {
-    QRT_RETURN_IF_ERROR(check_string("formats.name", f->name()));
-    m.formats.push_back({Text(f->name()), f->tensors(), f->source_bytes(), f->packed_bytes()});
+    FormatUse& use = m.formats.emplace_back();
+    QRT_RETURN_IF_ERROR(Copy("formats.name", f->name(), &use.name));
+    use.tensors = f->tensors();
+    use.source_bytes = f->source_bytes();
+    use.packed_bytes = f->packed_bytes();
   }
   const abi::Provenance& p = *fb.provenance();
-  QRT_RETURN_IF_ERROR(check_string("provenance.compiler", p.compiler()));
-  QRT_RETURN_IF_ERROR(check_string("provenance.source_name", p.source_name()));
+  QRT_RETURN_IF_ERROR(Copy("provenance.compiler", p.compiler(), &m.provenance.compiler));
+  QRT_RETURN_IF_ERROR(Copy("provenance.source_name", p.source_name(), &m.provenance.source_name));
   QRT_RETURN_IF_ERROR(
-      check_count("provenance.options", p.options()->size(), kMaxOptions, 2 * sizeof(std::string)));
-  m.provenance = {Text(p.compiler()), {}, Text(p.source_name()), p.source_bytes(), {}};
+      Unfold("provenance.options", p.options()->size(), kMaxOptions, 2 * sizeof(std::string)));
   for (const abi::Option* o : *p.options()) {
-    QRT_RETURN_IF_ERROR(check_string("provenance.options", o->key()));
-    QRT_RETURN_IF_ERROR(check_string("provenance.options", o->value()));
-    m.provenance.options.emplace_back(Text(o->key()), Text(o->value()));
+    auto& [key, value] = m.provenance.options.emplace_back();
+    QRT_RETURN_IF_ERROR(Copy("provenance.options", o->key(), &key));
+    QRT_RETURN_IF_ERROR(Copy("provenance.options", o->value(), &value));
   }
+  m.provenance.source_bytes = p.source_bytes();
   if (p.source_hash()->size() != m.provenance.source_hash.size()) {
     return BadField("the length of provenance.source_hash", std::to_string(p.source_hash()->size()), "16");
   }
@@ -195,10 +261,10 @@ Status ArtifactVerifier::CheckModel() {
   if (m.model.embedding_length == 0 || m.model.embedding_length > INT32_MAX) {
     return BadField("model.embedding_length", std::to_string(m.model.embedding_length), "1 to 2147483647");
   }
-  if (m.numerics > Numerics::kInt8) {
+  if (!Known(m.numerics)) {
     return BadField("numerics", std::to_string(static_cast<int>(m.numerics)), "0 (f32) or 1 (int8)");
   }
-  if (m.kv_element > Element::kF16) {
+  if (!Known(m.kv_element)) {
     return BadField("kv_element", std::to_string(static_cast<int>(m.kv_element)), "0 (f32) or 1 (f16)");
   }
   if (m.state_bytes > kMaxArenaBytes || m.kv_bytes_per_token > kMaxArenaBytes) {
@@ -214,13 +280,13 @@ Status ArtifactVerifier::CheckStates() {
   std::vector<const StateInfo*> order;
   for (const StateInfo& s : m.states) {
     const std::string field = "state '" + s.name + "'";
-    if (s.kind > StateKind::kKv) {
+    if (!Known(s.kind)) {
       return BadField(field + ".kind", std::to_string(static_cast<int>(s.kind)), "0 to 2");
     }
-    if (s.element > Element::kF16) {
+    if (!Known(s.element)) {
       return BadField(field + ".element", std::to_string(static_cast<int>(s.element)), "0 or 1");
     }
-    const uint64_t area = s.kind == StateKind::kKv ? m.kv_bytes_per_token : m.state_bytes;
+    const uint64_t area = s.kind == StateKind::kKV ? m.kv_bytes_per_token : m.state_bytes;
     if (s.bytes == 0 || !InRange(s.offset, s.bytes, area)) {
       return BadField(field, std::to_string(s.bytes) + " bytes at " + std::to_string(s.offset),
                       "a range inside the " + std::to_string(area) + " bytes of its area");
@@ -233,7 +299,7 @@ Status ArtifactVerifier::CheckStates() {
                       "1 to " + std::to_string(s.bytes) + " bytes");
     }
     // K and V of that shape lie in it. The engine makes rows of it by the shape alone.
-    if (s.kind == StateKind::kKv && s.bytes != (need * 2).value()) {
+    if (s.kind == StateKind::kKV && s.bytes != (need * 2).value()) {
       return BadField(field + ".bytes", std::to_string(s.bytes),
                       "twice the " + std::to_string(need.value()) + " bytes of its shape: K and V");
     }
@@ -244,11 +310,11 @@ Status ArtifactVerifier::CheckStates() {
     order.push_back(&s);
   }
   std::sort(order.begin(), order.end(), [](const StateInfo* a, const StateInfo* b) {
-    return std::pair(a->kind == StateKind::kKv, a->offset) < std::pair(b->kind == StateKind::kKv, b->offset);
+    return std::pair(a->kind == StateKind::kKV, a->offset) < std::pair(b->kind == StateKind::kKV, b->offset);
   });
   for (size_t i = 1; i < order.size(); ++i) {
     const StateInfo &a = *order[i - 1], &b = *order[i];
-    if ((a.kind == StateKind::kKv) == (b.kind == StateKind::kKv) && b.offset < a.offset + a.bytes) {
+    if ((a.kind == StateKind::kKV) == (b.kind == StateKind::kKV) && b.offset < a.offset + a.bytes) {
       return BadField(
           "state '" + b.name + "'.offset", std::to_string(b.offset),
           "at least " + std::to_string(a.offset + a.bytes) + ", the end of state '" + a.name + "'");
@@ -257,15 +323,39 @@ Status ArtifactVerifier::CheckStates() {
   return Status();
 }
 
+Status ArtifactVerifier::CheckFacts(const ProgramInfo& program) const {
+  const ProgramFacts& facts = program.facts;
+  const std::string field = "program '" + program.name + "'";
+  const auto streams = static_cast<int64_t>(a_.manifest_.streams.size());
+  if (facts.takes == 0) return BadField(field + ".takes", "0", "an input");
+  if ((facts.takes & kGiven) != 0 && (facts.given_cols == 0 || facts.given_cols > INT32_MAX)) {
+    return BadField(field + ".given_cols", std::to_string(facts.given_cols), "1 to 2147483647");
+  }
+  const bool takes_stream = (facts.takes & kStream) != 0;
+  if (facts.stream >= streams || takes_stream != (facts.stream >= 0)) {
+    return BadField(field + ".stream", std::to_string(facts.stream),
+                    takes_stream ? "0 to " + std::to_string(streams - 1) : "-1: it takes none");
+  }
+  if (facts.leaves < -1 || facts.leaves >= streams) {
+    return BadField(field + ".leaves", std::to_string(facts.leaves), "-1 to " + std::to_string(streams - 1));
+  }
+  for (size_t i = 0; i < facts.advances.size(); ++i) {
+    if (facts.advances[i] >= a_.manifest_.states.size() ||
+        (i > 0 && facts.advances[i - 1] >= facts.advances[i])) {
+      return BadField(field + ".advances[" + std::to_string(i) + "]", std::to_string(facts.advances[i]),
+                      "rising places of the " + std::to_string(a_.manifest_.states.size()) + " states");
+    }
+  }
+  return Status();
+}
+
 Status ArtifactVerifier::CheckPrograms() {
   const Manifest& m = a_.manifest_;
   if (m.programs.empty()) return BadField("the length of programs", "0", "at least 1");
-  std::vector<std::pair<Phase, uint32_t>> buckets;
+  std::vector<const ProgramInfo*> order;
   for (const ProgramInfo& p : m.programs) {
     const std::string field = "program '" + p.name + "'";
-    if (p.phase > Phase::kHead) {
-      return BadField(field + ".phase", std::to_string(static_cast<int>(p.phase)), "0 to 2");
-    }
+    QRT_RETURN_IF_ERROR(CheckFacts(p));
     if (p.rows == 0 || p.rows > kMaxRows) {
       return BadField(field + ".rows", std::to_string(p.rows), "1 to " + std::to_string(kMaxRows));
     }
@@ -273,15 +363,20 @@ Status ArtifactVerifier::CheckPrograms() {
       return BadField(field + ".arena_bytes", std::to_string(p.arena_bytes),
                       "at most " + std::to_string(kMaxArenaBytes));
     }
-    buckets.emplace_back(p.phase, p.rows);
+    order.push_back(&p);
   }
-  std::sort(buckets.begin(), buckets.end());
-  const auto twice = std::adjacent_find(buckets.begin(), buckets.end());
-  if (twice != buckets.end()) {
-    return BadField(
-        "programs",
-        std::string("two of phase ") + Name(twice->first) + " for " + std::to_string(twice->second) + " rows",
-        "one for each phase and bucket");
+  const auto key = [](const ProgramInfo* p) {
+    const ProgramFacts& f = p->facts;
+    return std::tie(p->rows, f.takes, f.given_cols, f.stream, f.leaves, f.gives, f.advances);
+  };
+  std::sort(order.begin(), order.end(), [&](auto* a, auto* b) { return key(a) < key(b); });
+  const auto twice =
+      std::adjacent_find(order.begin(), order.end(), [&](auto* a, auto* b) { return key(a) == key(b); });
+  if (twice != order.end()) {
+    return BadField("programs",
+                    "'" + (*twice)->name + "' and '" + twice[1]->name + "' alike, for " +
+                        std::to_string((*twice)->rows) + " rows",
+                    "programs that differ in what they take, advance, leave or give, or in rows");
   }
   return Status();
 }

@@ -10,16 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/abi/terms.h"
 #include "runtime/base/hash.h"
 
 namespace qrt {
 
-enum class Numerics : uint8_t { kF32 = 0, kInt8 = 1 };
-enum class Element : uint8_t { kF32 = 0, kF16 = 1 };
-enum class Phase : uint8_t { kPrefill = 0, kDecode = 1, kHead = 2 };
-enum class StateKind : uint8_t { kConv = 0, kDelta = 1, kKv = 2 };
-
-const char* Name(Phase phase);  // "prefill", ...
 constexpr uint64_t Bytes(Element e) {
   return e == Element::kF32 ? 4 : 2;
 }
@@ -38,15 +33,15 @@ struct StateInfo {
   uint32_t layer;
   std::vector<uint64_t> shape;
   Element element;
-  // Inside state_bytes, or kv_bytes_per_token for kKv; states do not overlap. At least the shape's bytes; for
-  // kKv exactly twice: K and V.
+  // Inside state_bytes, or kv_bytes_per_token for kKV; states do not overlap. At least the shape's bytes; for
+  // kKV exactly twice: K and V.
   uint64_t offset, bytes;
 };
 
 struct ProgramInfo {
-  std::string name;
-  Phase phase;
-  uint32_t rows;  // 1 .. kMaxRows; no two programs of a phase have the same
+  std::string name;    // for people
+  ProgramFacts facts;  // places lie in `states` and `streams`; inputs and outputs may be unknown ones
+  uint32_t rows;       // 1 .. kMaxRows; no two programs of equal facts have the same
   uint64_t arena_bytes;
   uint32_t dispatches, barriers;
 };
@@ -58,7 +53,7 @@ struct CodeInfo {
   uint32_t section, weights_section;  // of the file; of the right kinds if the target is known
 };
 
-// Targets whose sections' contents are checked and given out: "cpu", "vulkan", "cuda".
+// Targets whose sections' contents are checked and given out: those of targets.def.
 bool KnownTarget(std::string_view target);
 
 struct TokenizerInfo {
@@ -66,6 +61,7 @@ struct TokenizerInfo {
   int32_t bos = -1, eos = -1, eot = -1, pad = -1;  // -1: none; otherwise < number of tokens
   bool add_bos = false;                            // only with bos >= 0
   std::vector<uint32_t> eog;                       // rising, each < number of tokens
+  uint32_t section = 0;                            // of the file, as those below
 };
 
 struct SamplingInfo {
@@ -99,8 +95,10 @@ struct Manifest {
   std::vector<CodeInfo> code;         // best first
   std::optional<TokenizerInfo> tokenizer;
   SamplingInfo sampling;
+  std::optional<uint32_t> chat_template_section, goldens_section;
   std::vector<FormatUse> formats;
   Provenance provenance;
+  std::vector<std::string> streams;  // names, for people
 };
 
 }  // namespace qrt

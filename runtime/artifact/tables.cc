@@ -100,26 +100,39 @@ Status ArtifactVerifier::CheckCode() {
   return Status();
 }
 
-Status ArtifactVerifier::ReadTokenizer(uint32_t section) {
-  const std::span<const uint8_t> bytes = a_.SectionBytes(section);
-  auto bad = [&](uint64_t offset, std::string message) {
-    return CorruptIn(4018, section, offset, std::move(message));
-  };
+Status ArtifactVerifier::BadTokenizer(uint64_t offset, std::string message) const {
+  return CorruptIn(4018, a_.manifest_.tokenizer->section, offset, std::move(message));
+}
+
+Status ArtifactVerifier::ReadTokenizer() {
+  const std::span<const uint8_t> bytes = a_.SectionBytes(a_.manifest_.tokenizer->section);
   qrt_tokenizer_header h;
-  if (bytes.size() < sizeof h) return bad(0, "the tokenizer is shorter than its header");
+  if (bytes.size() < sizeof h) return BadTokenizer(0, "the tokenizer is shorter than its header");
   std::memcpy(&h, bytes.data(), sizeof h);
-  if (h.magic != QRT_TOKENIZER_MAGIC) return bad(0, "the tokenizer does not begin with its mark");
+  if (h.magic != QRT_TOKENIZER_MAGIC) return BadTokenizer(0, "the tokenizer does not begin with its mark");
   if (h.abi != QRT_TOKENIZER_ABI) {
     return Status(Code::kArtifactIncompatible, 4017,
                   "the tokenizer tables have version " + std::to_string(h.abi) + ", this runtime reads " +
                       std::to_string(QRT_TOKENIZER_ABI),
-                  a_.path_ + ", section " + std::to_string(section) + " (tokenizer)", "use a newer runtime");
+                  a_.path_ + ", section " + std::to_string(a_.manifest_.tokenizer->section) + " (tokenizer)",
+                  "use a newer runtime");
   }
   if (h.n_tokens == 0 || h.n_tokens > a_.manifest_.model.vocab_size) {
-    return bad(offsetof(qrt_tokenizer_header, n_tokens),
-               "the tokenizer has " + std::to_string(h.n_tokens) + " tokens, expected 1 to " +
-                   std::to_string(a_.manifest_.model.vocab_size) + " (the model's vocabulary)");
+    return BadTokenizer(offsetof(qrt_tokenizer_header, n_tokens),
+                        "the tokenizer has " + std::to_string(h.n_tokens) + " tokens, expected 1 to " +
+                            std::to_string(a_.manifest_.model.vocab_size) + " (the model's vocabulary)");
   }
+  TokenizerTables t;
+  QRT_RETURN_IF_ERROR(PlaceTokenizerTables(h, &t));
+  QRT_RETURN_IF_ERROR(CheckTokens(h, t));
+  QRT_RETURN_IF_ERROR(CheckMerges(h, t));
+  QRT_RETURN_IF_ERROR(CheckSpecialTokens(h, t));
+  a_.tokenizer_ = t;
+  return Status();
+}
+
+Status ArtifactVerifier::PlaceTokenizerTables(const qrt_tokenizer_header& h, TokenizerTables* out) const {
+  const std::span<const uint8_t> bytes = a_.SectionBytes(a_.manifest_.tokenizer->section);
   const struct {
     const char* name;
     uint64_t offset;
@@ -135,13 +148,13 @@ Status ArtifactVerifier::ReadTokenizer(uint32_t section) {
   for (const auto& t : tables) {
     if (!t.size.ok() || !InRange(t.offset, t.size.value(), bytes.size()) || t.offset < sizeof h ||
         t.offset % 8 != 0) {
-      return bad(0, std::string("the table of ") + t.name + " lies at " + std::to_string(t.offset) +
-                        " with " + std::to_string(t.size.value()) +
-                        " bytes, expected a multiple of 8 inside the " + std::to_string(bytes.size()) +
-                        " bytes after the header");
+      return BadTokenizer(0, std::string("the table of ") + t.name + " lies at " + std::to_string(t.offset) +
+                                 " with " + std::to_string(t.size.value()) +
+                                 " bytes, expected a multiple of 8 inside the " +
+                                 std::to_string(bytes.size()) + " bytes after the header");
     }
   }
-  TokenizerTables t;
+  TokenizerTables& t = *out;
   t.n_tokens = h.n_tokens;
   t.max_token_bytes = h.max_token_bytes;
   t.blob = bytes.subspan(h.blob_offset, h.blob_bytes);
@@ -150,79 +163,92 @@ Status ArtifactVerifier::ReadTokenizer(uint32_t section) {
   t.byte_token = TableAt<uint32_t>(bytes, h.byte_token_offset, 256);
   t.merges = TableAt<qrt_tokenizer_merge>(bytes, h.merges_offset, h.n_merges);
   t.special = TableAt<uint32_t>(bytes, h.special_offset, h.n_special);
+  return Status();
+}
 
-  uint32_t longest = 0, specials = 0;
+Status ArtifactVerifier::CheckTokens(const qrt_tokenizer_header& h, const TokenizerTables& t) const {
+  uint32_t longest = 0;
   if (t.starts[0] != 0 || t.starts[h.n_tokens] != h.blob_bytes) {
-    return bad(h.starts_offset, "the token starts do not run from 0 to the " + std::to_string(h.blob_bytes) +
-                                    " bytes of all tokens");
+    return BadTokenizer(h.starts_offset, "the token starts do not run from 0 to the " +
+                                             std::to_string(h.blob_bytes) + " bytes of all tokens");
   }
   for (uint32_t i = 0; i < h.n_tokens; ++i) {
     if (t.starts[i + 1] < t.starts[i]) {
-      return bad(h.starts_offset + 4 * (uint64_t{i} + 1),
-                 "token " + std::to_string(i) + " ends at " + std::to_string(t.starts[i + 1]) +
-                     ", before its start " + std::to_string(t.starts[i]));
+      return BadTokenizer(h.starts_offset + 4 * (uint64_t{i} + 1),
+                          "token " + std::to_string(i) + " ends at " + std::to_string(t.starts[i + 1]) +
+                              ", before its start " + std::to_string(t.starts[i]));
     }
     if (t.types[i] < QRT_TOKEN_NORMAL || t.types[i] > QRT_TOKEN_BYTE) {
-      return bad(h.types_offset + i, "token " + std::to_string(i) + " has type " +
-                                         std::to_string(t.types[i]) + ", expected 1 to 6");
+      return BadTokenizer(h.types_offset + i, "token " + std::to_string(i) + " has type " +
+                                                  std::to_string(t.types[i]) + ", expected 1 to 6");
     }
-    const uint32_t length = t.starts[i + 1] - t.starts[i];
-    longest = std::max(longest, length);
-    if (t.types[i] >= QRT_TOKEN_UNKNOWN && t.types[i] <= QRT_TOKEN_USER_DEFINED && length > 0) ++specials;
+    longest = std::max(longest, t.starts[i + 1] - t.starts[i]);
   }
   if (longest != h.max_token_bytes) {
-    return bad(offsetof(qrt_tokenizer_header, max_token_bytes),
-               "the longest token has " + std::to_string(longest) + " bytes, the header says " +
-                   std::to_string(h.max_token_bytes));
+    return BadTokenizer(offsetof(qrt_tokenizer_header, max_token_bytes),
+                        "the longest token has " + std::to_string(longest) + " bytes, the header says " +
+                            std::to_string(h.max_token_bytes));
   }
   for (uint32_t b = 0; b < 256; ++b) {
     const uint32_t id = t.byte_token[b];
     if (id >= h.n_tokens || t.bytes(id).size() != 1 || static_cast<uint8_t>(t.bytes(id)[0]) != b) {
-      return bad(h.byte_token_offset + 4 * b,
-                 "token " + std::to_string(id) + " stands for byte " + std::to_string(b) + ", but is not it");
+      return BadTokenizer(h.byte_token_offset + 4 * b, "token " + std::to_string(id) + " stands for byte " +
+                                                           std::to_string(b) + ", but is not it");
     }
   }
+  return Status();
+}
+
+Status ArtifactVerifier::CheckMerges(const qrt_tokenizer_header& h, const TokenizerTables& t) const {
   std::vector<bool> ranks(h.n_merges);
   for (uint32_t i = 0; i < h.n_merges; ++i) {
     const qrt_tokenizer_merge& merge = t.merges[i];
     const uint64_t at = h.merges_offset + uint64_t{i} * sizeof merge;
     if (merge.left >= h.n_tokens || merge.right >= h.n_tokens || merge.result >= h.n_tokens) {
-      return bad(at, "merge " + std::to_string(i) + " names a token outside the vocabulary of " +
-                         std::to_string(h.n_tokens));
+      return BadTokenizer(at, "merge " + std::to_string(i) + " names a token outside the vocabulary of " +
+                                  std::to_string(h.n_tokens));
     }
     if (merge.rank >= h.n_merges || ranks[merge.rank]) {
-      return bad(at, "merge " + std::to_string(i) + " has rank " + std::to_string(merge.rank) +
-                         ", expected one below " + std::to_string(h.n_merges) + " that no other has");
+      return BadTokenizer(at, "merge " + std::to_string(i) + " has rank " + std::to_string(merge.rank) +
+                                  ", expected one below " + std::to_string(h.n_merges) +
+                                  " that no other has");
     }
     ranks[merge.rank] = true;
     if (i > 0 &&
         std::pair(t.merges[i - 1].left, t.merges[i - 1].right) >= std::pair(merge.left, merge.right)) {
-      return bad(at,
-                 "merge " + std::to_string(i) + " is not after the one before in the order of (left, right)");
+      return BadTokenizer(
+          at, "merge " + std::to_string(i) + " is not after the one before in the order of (left, right)");
     }
   }
+  return Status();
+}
+
+Status ArtifactVerifier::CheckSpecialTokens(const qrt_tokenizer_header& h, const TokenizerTables& t) const {
+  const auto special = [&t](uint32_t id) {
+    return t.types[id] >= QRT_TOKEN_UNKNOWN && t.types[id] <= QRT_TOKEN_USER_DEFINED && !t.bytes(id).empty();
+  };
+  uint32_t specials = 0;
+  for (uint32_t i = 0; i < h.n_tokens; ++i) specials += special(i);
   if (specials != h.n_special) {
-    return bad(offsetof(qrt_tokenizer_header, n_special),
-               "the list of special tokens has " + std::to_string(h.n_special) + " entries, the types give " +
-                   std::to_string(specials));
+    return BadTokenizer(offsetof(qrt_tokenizer_header, n_special),
+                        "the list of special tokens has " + std::to_string(h.n_special) +
+                            " entries, the types give " + std::to_string(specials));
   }
   for (uint32_t i = 0; i < h.n_special; ++i) {
     const uint32_t id = t.special[i];
     const uint64_t at = h.special_offset + 4 * uint64_t{i};
-    if (id >= h.n_tokens || t.types[id] < QRT_TOKEN_UNKNOWN || t.types[id] > QRT_TOKEN_USER_DEFINED ||
-        t.bytes(id).empty()) {
-      return bad(at, "entry " + std::to_string(i) + " of the special tokens, id " + std::to_string(id) +
-                         ", is no special token");
+    if (id >= h.n_tokens || !special(id)) {
+      return BadTokenizer(at, "entry " + std::to_string(i) + " of the special tokens, id " +
+                                  std::to_string(id) + ", is no special token");
     }
     if (i == 0) continue;
     const uint32_t before = t.special[i - 1];
     const size_t was = t.bytes(before).size(), is = t.bytes(id).size();
     if (was < is || (was == is && before >= id)) {
-      return bad(at, "entry " + std::to_string(i) +
-                         " of the special tokens is out of order (longest first, then id)");
+      return BadTokenizer(at, "entry " + std::to_string(i) +
+                                  " of the special tokens is out of order (longest first, then id)");
     }
   }
-  a_.tokenizer_ = t;
   return Status();
 }
 

@@ -3,10 +3,11 @@
 #define QRT_ARTIFACT_VERIFIER_H_
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "runtime/abi/manifest_generated.h"
 #include "runtime/artifact/artifact.h"
 #include "runtime/base/status.h"
 
@@ -28,14 +29,29 @@ class ArtifactVerifier {
   Status CheckKinds();
   // manifest.cc: FlatBuffer -> Manifest, every field checked.
   Status ReadManifest();
+  Status ReadStates(const abi::Manifest& manifest);
+  Status ReadPrograms(const abi::Manifest& manifest);
+  Status ReadCode(const abi::Manifest& manifest);
+  Status ReadText(const abi::Manifest& manifest);
+  Status ReadOrigin(const abi::Manifest& manifest);
+  Status Unfold(const char* field, uint64_t n, uint64_t limit, uint64_t entry_bytes);
+  Status Copy(const char* field, const flatbuffers::String* text, std::string* out);
+  template <typename T>
+  Status Copy(const char* field, const flatbuffers::Vector<T>& list, uint64_t limit, std::vector<T>* out);
   Status CheckModel();
   Status CheckStates();
   Status CheckPrograms();
+  Status CheckFacts(const ProgramInfo& program) const;
   Status CheckSampling();
   // tables.cc: what the manifest refers to.
   Status CheckCode();
   Status CheckTokenizerInfo();
-  Status ReadTokenizer(uint32_t section);
+  Status ReadTokenizer();
+  Status PlaceTokenizerTables(const qrt_tokenizer_header& header, TokenizerTables* tables) const;
+  Status CheckTokens(const qrt_tokenizer_header& header, const TokenizerTables& tables) const;
+  Status CheckMerges(const qrt_tokenizer_header& header, const TokenizerTables& tables) const;
+  Status CheckSpecialTokens(const qrt_tokenizer_header& header, const TokenizerTables& tables) const;
+  Status BadTokenizer(uint64_t offset, std::string message) const;
   Status ReadChatTemplate(uint32_t section);
   Status ReadGoldens(uint32_t section);
 
@@ -52,8 +68,7 @@ class ArtifactVerifier {
 
   Artifact& a_;
   uint32_t manifest_section_ = 0;
-  // From the manifest, not part of the public view.
-  std::optional<uint32_t> tokenizer_section_, chat_template_section_, goldens_section_;
+  uint64_t unfolded_ = 0;  // bytes of the manifest's lists and texts so far
 };
 
 }  // namespace qrt

@@ -14,7 +14,7 @@ class Checked {
   constexpr Checked(uint64_t value) : value_(value) {}  // NOLINT: implicit on purpose
 
   constexpr bool ok() const { return ok_; }
-  constexpr uint64_t value() const { return value_; }  // meaningful only if ok()
+  constexpr uint64_t value() const { return ok_ ? value_ : 0; }  // callers ask ok() or fits() first
   constexpr bool fits(uint64_t limit) const { return ok_ && value_ <= limit; }
   constexpr bool is(uint64_t expected) const { return ok_ && value_ == expected; }
 

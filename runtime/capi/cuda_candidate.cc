@@ -80,7 +80,7 @@ std::vector<qrt_device_info> ListCuda() {
   return result;
 }
 
-std::string WhyNotCuda(const Artifact& artifact, const std::string& isa) {
+std::string WhyNotCuda(const Artifact& artifact, const CodeInfo& code) {
   Result<CudaLoader> loader = CudaLoader::Open();
   if (!loader.ok()) return loader.status().message();
   const Result<std::vector<CudaDeviceInfo>> devices = ListCudaDevices(*loader);
@@ -88,7 +88,7 @@ std::string WhyNotCuda(const Artifact& artifact, const std::string& isa) {
   std::string why;
   for (const CudaDeviceInfo& device : *devices) {
     const Result<size_t> found = device.usable
-                                     ? ChooseCudaCode(artifact.manifest(), device, isa)
+                                     ? ChooseCudaCode(artifact.manifest(), device, code.isa)
                                      : Result<size_t>(Status(Code::kDeviceUnsupported, 5013, device.why_not));
     if (found.ok()) return "";
     if (!why.empty()) why += "; ";

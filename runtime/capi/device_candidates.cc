@@ -49,7 +49,21 @@ Result<std::unique_ptr<Workers>> MakeWorkers(const qrt_engine_options& options) 
 
 }  // namespace
 
-Result<Candidate> FindCpu(const Request& request) {
+std::span<const Driver> Drivers() {
+#define QRT_TARGET(name, Name, accelerator) {name, accelerator, Find##Name, List##Name, WhyNot##Name},
+  static constexpr Driver kDrivers[] = {
+#include "runtime/artifact/targets.def"
+  };
+  return kDrivers;
+}
+
+const Driver* FindDriver(std::string_view kind) {
+  for (const Driver& driver : Drivers())
+    if (driver.kind == kind) return &driver;
+  return nullptr;
+}
+
+Result<Candidate> FindCpu(const Request& request, int /*index*/) {
   const CpuFeatures cpu = CpuFeatures::Detect();
   const Manifest& manifest = request.artifact.manifest();
   Result<size_t> variant = ChooseCode(manifest, cpu, request.variant_name());
@@ -70,7 +84,7 @@ Result<Candidate> FindCpu(const Request& request) {
   return candidate;
 }
 
-qrt_device_info DescribeCpu() {
+std::vector<qrt_device_info> ListCpu() {
   const CpuTopology topology = DetectCpuTopology();
   qrt_device_info info = {};
   CopyText(info.id, "cpu");
@@ -81,7 +95,15 @@ qrt_device_info DescribeCpu() {
   const long pages = sysconf(_SC_PHYS_PAGES);
   const long page = sysconf(_SC_PAGESIZE);
   if (pages > 0 && page > 0) info.memory_bytes = static_cast<uint64_t>(pages) * static_cast<uint64_t>(page);
-  return info;
+  return {info};
+}
+
+std::string WhyNotCpu(const Artifact& /*artifact*/, const CodeInfo& code) {
+  std::string missing;
+  for (const std::string& name : CpuFeatures::Detect().Missing(code.features)) {
+    missing += (missing.empty() ? "" : ", ") + name;
+  }
+  return missing;
 }
 
 std::function<bool(uint64_t, uint64_t)> ProgressOf(const qrt_engine_options& options) {

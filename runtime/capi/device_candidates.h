@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,20 +36,29 @@ struct Candidate {
   std::function<Result<std::unique_ptr<Device>>()> make;
 };
 
-// `index` of a GPU; -1: the best. Errors: device unsupported, device failed; invalid argument (no variant of
-// that name).
-Result<Candidate> FindCpu(const Request& request);
-Result<Candidate> FindVulkan(const Request& request, int index);
-Result<Candidate> FindCuda(const Request& request, int index);
+// One kind of device.
+struct Driver {
+  std::string_view kind;  // the target of its code, and what --device calls it
+  bool accelerator;       // its devices have numbers; else the CPU that this process runs on
+  // `index` of an accelerator's device; -1: the best. Errors: device unsupported, device failed; invalid
+  // argument (no variant of that name).
+  Result<Candidate> (*find)(const Request& request, int index);
+  // For qrt_devices_list. Where there is no driver: one entry that says so.
+  std::vector<qrt_device_info> (*list)();
+  // Empty: some device runs this code of the artifact; else what is missing.
+  std::string (*why_not)(const Artifact& artifact, const CodeInfo& code);
+};
 
-// For qrt_devices_list. Where there is no driver: one entry that says so.
-qrt_device_info DescribeCpu();
-std::vector<qrt_device_info> ListVulkan();
-std::vector<qrt_device_info> ListCuda();
+// All of runtime/artifact/targets.def, in its order.
+std::span<const Driver> Drivers();
+// Null when there is none of that kind.
+const Driver* FindDriver(std::string_view kind);
 
-// Empty: some device runs the code variant called so; else what is missing.
-std::string WhyNotVulkan(const Artifact& artifact, const std::string& isa);
-std::string WhyNotCuda(const Artifact& artifact, const std::string& isa);
+#define QRT_TARGET(name, Name, accelerator)                        \
+  Result<Candidate> Find##Name(const Request& request, int index); \
+  std::vector<qrt_device_info> List##Name();                       \
+  std::string WhyNot##Name(const Artifact& artifact, const CodeInfo& code);
+#include "runtime/artifact/targets.def"
 
 // What the options of both kinds of GPU are made from.
 std::function<bool(uint64_t, uint64_t)> ProgressOf(const qrt_engine_options& options);

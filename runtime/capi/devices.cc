@@ -6,7 +6,6 @@
 #include <optional>
 #include <utility>
 
-#include "runtime/base/cpu_features.h"
 #include "runtime/capi/device_candidates.h"
 
 namespace qrt::capi {
@@ -33,39 +32,31 @@ Result<Candidate> FindAny(const Request& request) {
     return std::any_of(manifest.code.begin(), manifest.code.end(),
                        [&](const CodeInfo& code) { return code.target == target && named(code); });
   };
-  if (wanted("cuda")) {
-    Result<Candidate> cuda = FindCuda(request, -1);
-    if (cuda.ok()) return cuda;
-    failed(cuda.status());
-  }
   std::optional<Candidate> software;
-  if (wanted("vulkan")) {
-    Result<Candidate> vulkan = FindVulkan(request, -1);
-    if (vulkan.ok() && !vulkan->software) return vulkan;
-    if (vulkan.ok()) {
-      software = std::move(*vulkan);
-    } else {
-      failed(vulkan.status());
+  for (const bool accelerators : {true, false}) {
+    for (const Driver& driver : Drivers()) {
+      if (driver.accelerator != accelerators || !wanted(driver.kind)) continue;
+      Result<Candidate> candidate = driver.find(request, -1);
+      if (!candidate.ok()) {
+        failed(candidate.status());
+      } else if (!candidate->software) {
+        return candidate;
+      } else if (!software) {
+        software = std::move(*candidate);
+      }
     }
-  }
-  if (wanted("cpu")) {
-    Result<Candidate> cpu = FindCpu(request);
-    if (cpu.ok()) return cpu;
-    failed(cpu.status());
   }
   if (software) return std::move(*software);
   if (reasons.empty())
-    return FindCpu(request).status();  // no code that this release knows, or none of that name
+    return FindCpu(request, -1).status();  // no code that this release knows, or none of that name
   if (reasons == only.message()) return only;
   return Status(Code::kDeviceUnsupported, 5009, "no device here runs the artifact: " + reasons, "",
                 "qrun devices MODEL.qbin lists what there is");
 }
 
 Result<Candidate> Find(const Request& request, const DeviceWish& wish) {
-  if (wish.kind == "cpu") return FindCpu(request);
-  if (wish.kind == "vulkan") return FindVulkan(request, wish.index);
-  if (wish.kind == "cuda") return FindCuda(request, wish.index);
-  if (wish.kind.empty() && HoldsCodeFor(request.artifact.manifest(), "cpu")) return FindCpu(request);
+  if (const Driver* driver = FindDriver(wish.kind)) return driver->find(request, wish.index);
+  if (wish.kind.empty() && HoldsCodeFor(request.artifact.manifest(), "cpu")) return FindCpu(request, -1);
   return FindAny(request);
 }
 
@@ -93,9 +84,11 @@ Result<DeviceWish> ParseDevice(std::string_view text) {
   DeviceWish wish;
   const size_t colon = text.find(':');
   wish.kind = text.substr(0, colon);
-  const bool gpu = wish.kind == "vulkan" || wish.kind == "cuda";
-  bool good = gpu || ((text.empty() || text == "cpu" || text == "auto") && colon == std::string_view::npos);
-  if (gpu && colon != std::string_view::npos) {
+  const Driver* driver = FindDriver(wish.kind);
+  const bool numbered = driver != nullptr && driver->accelerator;
+  const bool plain = driver != nullptr || text.empty() || text == "auto";
+  bool good = numbered || (plain && colon == std::string_view::npos);
+  if (numbered && colon != std::string_view::npos) {
     const std::string_view number = text.substr(colon + 1);
     const auto parsed = std::from_chars(number.data(), number.data() + number.size(), wish.index);
     good = parsed.ec == std::errc() && parsed.ptr == number.data() + number.size() && wish.index >= 0;
@@ -122,22 +115,18 @@ Result<ChosenDevice> MakeDevice(const Artifact& artifact, const qrt_engine_optio
 }
 
 std::vector<qrt_device_info> ListDevices() {
-  std::vector<qrt_device_info> devices = {DescribeCpu()};
-  for (const qrt_device_info& device : ListCuda()) devices.push_back(device);
-  for (const qrt_device_info& device : ListVulkan()) devices.push_back(device);
+  std::vector<qrt_device_info> devices;
+  for (const Driver& driver : Drivers()) {
+    for (const qrt_device_info& device : driver.list()) devices.push_back(device);
+  }
   return devices;
 }
 
 std::string WhyUnsupported(const Artifact& artifact, size_t variant) {
   const CodeInfo& code = artifact.manifest().code[variant];
-  if (code.target == "vulkan") return WhyNotVulkan(artifact, code.isa);
-  if (code.target == "cuda") return WhyNotCuda(artifact, code.isa);
-  if (code.target != "cpu") return "a release of qrt that knows target " + code.target;
-  std::string missing;
-  for (const std::string& name : CpuFeatures::Detect().Missing(code.features)) {
-    missing += (missing.empty() ? "" : ", ") + name;
-  }
-  return missing;
+  const Driver* driver = FindDriver(code.target);
+  return driver != nullptr ? driver->why_not(artifact, code)
+                           : "a release of qrt that knows target " + code.target;
 }
 
 }  // namespace qrt::capi

@@ -76,7 +76,7 @@ std::vector<qrt_device_info> ListVulkan() {
   return result;
 }
 
-std::string WhyNotVulkan(const Artifact& artifact, const std::string& isa) {
+std::string WhyNotVulkan(const Artifact& artifact, const CodeInfo& code) {
   Result<VulkanLoader> loader = VulkanLoader::Open();
   if (!loader.ok()) return loader.status().message();
   const Result<std::vector<VulkanDeviceInfo>> devices = ListVulkanDevices(*loader);
@@ -85,7 +85,7 @@ std::string WhyNotVulkan(const Artifact& artifact, const std::string& isa) {
   for (const VulkanDeviceInfo& device : *devices) {
     if (!why.empty()) why += "; ";
     const Result<size_t> found = device.usable
-                                     ? ChooseVulkanCode(artifact.manifest(), device, isa)
+                                     ? ChooseVulkanCode(artifact.manifest(), device, code.isa)
                                      : Result<size_t>(Status(Code::kDeviceUnsupported, 5013, device.why_not));
     if (found.ok()) return "";
     why += "vulkan:" + std::to_string(device.index) + ": " + found.status().message();

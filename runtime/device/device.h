@@ -82,7 +82,9 @@ class Device {
 
   // The most rows that a prefill step should have when its longest sequence will hold `context` tokens:
   // larger programs would keep the device busy for too long at a time.
-  virtual uint32_t MostRows(uint64_t context) const { return std::numeric_limits<uint32_t>::max(); }
+  virtual uint32_t MostRows([[maybe_unused]] uint64_t context) const {
+    return std::numeric_limits<uint32_t>::max();
+  }
 
   // A sequence that is cut between steps at multiples of this many of its rows keeps its bits whatever the
   // multiples are.

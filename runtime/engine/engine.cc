@@ -56,9 +56,12 @@ Status Engine::Create(ModelPlan plan, std::unique_ptr<Device> device, const qrt_
   std::unique_ptr<Engine> engine(new Engine);
   engine->schedule_ = Schedule(plan.programs);
   const Schedule& schedule = engine->schedule_;
-  if (schedule.empty()) return BadPrograms("no program takes tokens, expected a prefill or a decode program");
+  if (schedule.empty()) {
+    return BadPrograms(
+        "no program takes tokens and leads to logits, by itself or with one that takes its rows");
+  }
   if (schedule.needs_heads() && !schedule.has_heads()) {
-    return BadPrograms("prefill programs without a head program, which would turn their rows into logits");
+    return BadPrograms("programs leave rows that no program turns into logits");
   }
   if (plan.logits_stride < plan.vocab_size || plan.vocab_size == 0) {
     return BadPrograms("rows of logits lie " + std::to_string(plan.logits_stride) +

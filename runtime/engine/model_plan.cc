@@ -21,10 +21,10 @@ Result<ModelPlan> PlanOf(const Manifest& manifest, const Hash128& identity) {
   plan.state_bytes = manifest.state_bytes;
   plan.kv_bytes_per_token = manifest.kv_bytes_per_token;
   for (const ProgramInfo& program : manifest.programs) {
-    plan.programs.push_back({program.phase, program.rows, program.arena_bytes});
+    plan.programs.push_back({program.facts, program.rows, program.arena_bytes});
   }
   for (const StateInfo& state : manifest.states) {
-    if (state.kind != StateKind::kKv) continue;
+    if (state.kind != StateKind::kKV) continue;
     // K [kv_heads][capacity][head_dim], then V: one plane per head of each.
     const Checked row = Checked(state.shape.empty() ? 0 : state.shape.back()) * Bytes(state.element);
     if (!row.ok() || row.value() == 0 || state.bytes % row.value() != 0) {

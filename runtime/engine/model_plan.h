@@ -11,11 +11,9 @@
 
 namespace qrt {
 
-// kPrefill: tokens -> residual stream in the arena. kDecode: tokens -> residual stream -> logits of the
-// requested rows. kHead: rows of the residual stream in the arena -> logits.
 struct Program {
-  Phase phase = Phase::kDecode;
-  uint32_t rows = 0;  // bucket: the most rows (kHead: output rows) of one step
+  ProgramFacts facts;
+  uint32_t rows = 0;  // bucket: the most rows of one step; of one that takes a stream: the most chosen rows
   uint64_t arena_bytes = 0;
 };
 

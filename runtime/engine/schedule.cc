@@ -5,6 +5,17 @@
 namespace qrt {
 namespace {
 
+// Takes the next tokens of sequences and nothing else, and brings them on the way to logits of chosen rows.
+bool TakesTokens(const ProgramFacts& facts) {
+  return facts.takes == kTokens &&
+         (facts.gives == Output::kChosenLogits || (facts.gives == Output::kNothing && facts.leaves >= 0));
+}
+
+// Makes logits of chosen rows of what another program of the step left, and changes nothing else.
+bool IsHead(const ProgramFacts& facts) {
+  return facts.takes == kStream && facts.gives == Output::kChosenLogits && facts.advances.empty();
+}
+
 void SortOnePerBucket(std::vector<Schedule::Choice>& choices) {
   std::sort(choices.begin(), choices.end(), [](const Schedule::Choice& a, const Schedule::Choice& b) {
     if (a.rows != b.rows) return a.rows < b.rows;
@@ -16,12 +27,33 @@ void SortOnePerBucket(std::vector<Schedule::Choice>& choices) {
 
 }  // namespace
 
+// The first program that leads from tokens to logits: what it advances is what a sequence of the model is.
+const ProgramFacts* Schedule::Main(const std::vector<Program>& programs) {
+  const auto leads_to_logits = [&programs](const ProgramFacts& facts) {
+    return facts.gives == Output::kChosenLogits ||
+           std::any_of(programs.begin(), programs.end(), [&facts](const Program& p) {
+             return p.rows != 0 && IsHead(p.facts) && p.facts.stream == facts.leaves;
+           });
+  };
+  for (const Program& program : programs) {
+    if (program.rows != 0 && TakesTokens(program.facts) && leads_to_logits(program.facts))
+      return &program.facts;
+  }
+  return nullptr;
+}
+
 Schedule::Schedule(const std::vector<Program>& programs) {
+  const ProgramFacts* main = Main(programs);
+  if (main == nullptr) return;
   for (uint32_t i = 0; i < programs.size(); ++i) {
-    const Program& program = programs[i];
-    if (program.rows == 0) continue;
-    const Choice choice{i, program.rows, program.phase != Phase::kPrefill};
-    (program.phase == Phase::kHead ? heads_ : trunks_).push_back(choice);
+    const ProgramFacts& facts = programs[i].facts;
+    if (programs[i].rows == 0) continue;
+    const Choice choice{i, programs[i].rows, facts.gives_logits()};
+    if (TakesTokens(facts) && facts.advances == main->advances && facts.leaves == main->leaves) {
+      trunks_.push_back(choice);
+    } else if (IsHead(facts) && facts.stream == main->leaves) {
+      heads_.push_back(choice);
+    }
   }
   SortOnePerBucket(trunks_);
   SortOnePerBucket(heads_);

@@ -9,7 +9,10 @@
 
 namespace qrt {
 
-// The program table sorted for choosing. Immutable.
+// The program table sorted for choosing, by what programs take, advance, leave and give. The first that leads
+// from tokens to logits of chosen rows, alone or with one that takes the stream it leaves, says what a step
+// is; programs that advance the same states and leave the same stream serve it too, the others are passed
+// over. Immutable.
 class Schedule {
  public:
   Schedule() = default;
@@ -31,12 +34,13 @@ class Schedule {
   uint32_t max_out_rows() const { return max_out_rows_; }
 
   // For the next step of `pending` >= 1 rows: the smallest bucket that takes them all, or the largest there
-  // is. Among equal buckets a decode program (it brings the head along).
+  // is. Among equal buckets one that writes logits itself.
   const Choice& Trunk(uint64_t pending) const { return Smallest(trunks_, pending); }
   // The same for `pending` >= 1 output rows.
   const Choice& Head(uint64_t pending) const { return Smallest(heads_, pending); }
 
  private:
+  static const ProgramFacts* Main(const std::vector<Program>& programs);  // null: none serves
   static const Choice& Smallest(const std::vector<Choice>& choices, uint64_t pending);
 
   std::vector<Choice> trunks_;  // ascending rows, one per bucket

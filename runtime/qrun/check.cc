@@ -71,6 +71,7 @@ Outcome RunCheck(const std::vector<std::string>& arguments) {
   QRUN_CALL(qrt_artifact_verify(artifact.get(), ShowProgress, nullptr, &error));
   QRUN_RETURN_IF_ERROR(Say("hashes: ok\n"));
   if (choice.device && *choice.device == "auto") choice.device.reset();  // all are tried
+  choice.several_devices = !choice.device;
   bool found = false;
   Exit exit = kExitOk;  // of the first failure; one variant's does not keep the others from being checked
   for (uint32_t i = 0; i < info.code_count; ++i) {

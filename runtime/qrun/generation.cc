@@ -55,6 +55,15 @@ Outcome SamplingFlags::MakeSampler(const Model& model, SamplerPtr* out, uint64_t
   } else if (getrandom(&options.seed, sizeof options.seed, 0) != sizeof options.seed) {
     return Outcome::Fail(kExitInternal, 9001, "the system gives no random bytes", "", "choose a --seed");
   }
+  if (options.temperature == 0) {
+    const std::pair<const char*, bool> unused[] = {{"--top-k", top_k.has_value()},
+                                                   {"--top-p", top_p.has_value()},
+                                                   {"--min-p", min_p.has_value()},
+                                                   {"--seed", seed.has_value()}};
+    for (const auto& [name, given] : unused) {
+      if (given) Warn(std::string(name) + " has no effect: temperature 0 takes the likeliest token");
+    }
+  }
   options.seed &= INT64_MAX;  // so that what is reported can be given back as --seed
   *seed_used = options.seed;
   qrt_sampler* sampler = nullptr;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -45,6 +46,23 @@ void EngineChoice::AddTo(Options& options) {
   options.Flag("-v, --verbose", &verbose, "say on stderr what is chosen and why");
 }
 
+std::vector<std::string> EngineChoice::WithoutEffectOn(std::string_view device) const {
+  const std::string kind(device.substr(0, device.find(':')));
+  const struct {
+    const char* name;
+    std::vector<std::string_view> kinds;  // of devices for which it means something
+    bool given;
+  } rows[] = {{"--threads", {"cpu"}, threads.has_value()},
+              {"--max-dispatch-ms", {"vulkan", "cuda"}, max_dispatch_ms.has_value()},
+              {"--cache-dir", {"vulkan"}, cache_dir.has_value()}};
+  std::vector<std::string> out;
+  for (const auto& row : rows) {
+    if (!row.given || std::find(row.kinds.begin(), row.kinds.end(), kind) != row.kinds.end()) continue;
+    out.push_back(std::string(row.name) + " has no effect: the model runs on device " + kind);
+  }
+  return out;
+}
+
 Outcome OpenArtifact(const std::string& path, bool verbose, ArtifactPtr* out, qrt_artifact_info* info) {
   const qrt_log_sink sink = {nullptr, WriteLog};
   qrt_artifact_options options = {};
@@ -82,6 +100,11 @@ Outcome OpenModel(const std::string& path, const EngineChoice& choice, bool with
   qrt_engine* engine = nullptr;
   QRUN_CALL(qrt_engine_create(out->artifact.get(), &options, &engine, &error));
   out->engine.reset(engine);
+  if (!choice.several_devices) {
+    qrt_engine_info info;
+    QRUN_RETURN_IF_ERROR(DescribeEngine(*out, &info));
+    for (const std::string& warning : choice.WithoutEffectOn(info.device)) Warn(warning);
+  }
   out->load_seconds = Seconds() - start;
   return Outcome();
 }

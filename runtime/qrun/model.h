@@ -20,8 +20,11 @@ struct EngineChoice {
   std::optional<std::string> cpu, device, cache_dir;
   std::optional<double> max_dispatch_ms;
   bool verbose = false;
+  bool several_devices = false;  // one choice for the engines of several kinds of device
 
   void AddTo(Options& options);
+  // One sentence for each option that was given and means nothing on this device ("cpu", "vulkan:0 (...)").
+  std::vector<std::string> WithoutEffectOn(std::string_view device) const;
 };
 
 struct Model {

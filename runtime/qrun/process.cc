@@ -138,6 +138,10 @@ Outcome OutputFile::Failed(const char* what) const {
                        "check the folder, its permissions and the free space");
 }
 
+void Warn(const std::string& text) {
+  std::fprintf(stderr, "qrun: warning: %s\n", text.c_str());
+}
+
 Outcome OutputFile::Open(const std::string& path) {
   path_ = path;
   if (path == "-") {

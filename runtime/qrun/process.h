@@ -28,6 +28,9 @@ bool ReadLine(std::string* line);
 // ends silently, but for what it owes apart from stdout.
 Outcome WriteStdout(std::string_view bytes);
 
+// "qrun: warning: ..." on stderr.
+void Warn(const std::string& text);
+
 // A file that appears under its name only when it is whole: written beside it, synced, renamed. Targets that
 // are no regular files (a pipe, /dev/null) are written directly; "-" is stdout. Errors: as of WriteStdout.
 class OutputFile {

@@ -15,7 +15,7 @@
 #include "dialects/hir/IR/Hir.h"
 #include "dialects/plan/IR/Plan.h"
 #include "dialects/plan/kernel_families.h"
-#include "dialects/plan/pack_layout.h"
+#include "dialects/layouts/layouts.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/Verifier.h"
@@ -28,8 +28,6 @@
 
 namespace qcc::conformance {
 namespace {
-
-using plan::align_up;
 
 constexpr int64_t kAlign = 64;  // of arena buffers and weights, as in real plans
 
@@ -78,7 +76,8 @@ absl::Status Compile(const Suite& suite, const Target& target, const std::string
   compiler::ManifestSpec manifest;
   compiler::DescribePlan(*module, manifest);
   manifest.name = suite.name;
-  // An engine finds a program by phase and rows, so no two may agree; here they are known by their place.
+  // An engine finds a program by its facts and rows, so no two may agree in both; here they are known by
+  // their place.
   std::set<uint32_t> taken = {kMostRows};
   for (compiler::ProgramSpec& program : manifest.programs) {
     if (program.rows == kMostRows) continue;
@@ -210,35 +209,33 @@ std::string CannotRun(const Target& target) {
 }
 
 Suite::Suite(std::string suite_name, std::vector<Case> cases, int64_t vocab)
-    : name(std::move(suite_name)), vocab(vocab), logits_stride(align_up(vocab, plan::kGroupRows)) {
+    : name(std::move(suite_name)), vocab(vocab), logits_stride(layouts::AlignUp(vocab, layouts::kGroupRows)) {
   mlir::MLIRContext context;
   for (Case& c : cases) {
     Program program;
-    const plan::Family* family = plan::findKernelFamily(c.family);
     auto dict = mlir::dyn_cast_or_null<mlir::DictionaryAttr>(mlir::parseAttribute(c.spec, &context));
-    if (family == nullptr || !dict) {
+    const auto complain = [&] { return mlir::emitError(mlir::UnknownLoc::get(&context)); };
+    if (!dict || mlir::failed(plan::checkSpec(c.family, dict, complain))) {
       problem = c.name + ": no family " + c.family + ", or a bad spec " + c.spec;
       return;
     }
-    plan::Spec spec(dict);
     // Not at the start: offsets are used.
     int64_t state = 64, kv = 16;
-    for (const plan::Role& role : family->roles) {
-      const std::string role_name = role.name.str();
-      if (role.presence(spec) == plan::Presence::Absent || c.without.count(role_name)) continue;
+    for (const plan::Role& role : plan::rolesOf(c.family, dict)) {
+      const std::string role_name(role.name);
+      if (role.presence == plan::Presence::Absent || c.without.count(role_name)) continue;
       Place place = {};
-      place.written = role.access(spec) != plan::Access::Read;
-      const int64_t unit = role.bytes(spec);
-      const bool by_rows = role.unit(spec) == plan::Unit::Rows;
-      place.row_bytes = by_rows ? unit : 0;
-      place.bytes = by_rows                                  ? unit * c.rows
-                    : role.unit(spec) == plan::Unit::AnyRows ? unit * c.any_rows
-                                                             : unit;
+      place.written = role.access != plan::Access::Read;
+      const bool by_rows = role.unit == plan::Unit::Rows;
+      place.row_bytes = by_rows ? role.bytes : 0;
+      place.bytes = by_rows                            ? role.bytes * c.rows
+                    : role.unit == plan::Unit::AnyRows ? role.bytes * c.any_rows
+                                                       : role.bytes;
       switch (role.space) {
         case plan::Space::Weights:
           place.space = Place::Space::kWeights;
           place.offset = weight_bytes;
-          weight_bytes = align_up(weight_bytes + place.bytes, kAlign);
+          weight_bytes = layouts::AlignUp(weight_bytes + place.bytes, kAlign);
           if (static_cast<int64_t>(c.weights[role_name].size()) != place.bytes) {
             problem = absl::StrCat(c.name, ": role ", role_name, " has ", place.bytes,
                                    " bytes, the case gives ", c.weights[role_name].size());
@@ -247,7 +244,7 @@ Suite::Suite(std::string suite_name, std::vector<Case> cases, int64_t vocab)
         case plan::Space::State:
           place.space = Place::Space::kState;
           place.offset = state;
-          state = align_up(state + place.bytes, kAlign);
+          state = layouts::AlignUp(state + place.bytes, kAlign);
           break;
         case plan::Space::KV:
           place.space = Place::Space::kKv;
@@ -258,7 +255,7 @@ Suite::Suite(std::string suite_name, std::vector<Case> cases, int64_t vocab)
           place.space = c.logits == role_name ? Place::Space::kLogits : Place::Space::kArena;
           if (place.space == Place::Space::kArena) {
             place.offset = program.arena_bytes;
-            program.arena_bytes = align_up(program.arena_bytes + place.bytes, kAlign) + kAlign;
+            program.arena_bytes = layouts::AlignUp(program.arena_bytes + place.bytes, kAlign) + kAlign;
           }
       }
       program.places[role_name] = place;
@@ -282,25 +279,26 @@ std::string Suite::Plan() const {
                   "] \"f32\" at 0 size ", kv_bytes, "\n");
   mlir::MLIRContext context;
   for (const Program& p : programs) {
-    const plan::Family& family = *plan::findKernelFamily(p.c.family);
-    plan::Spec spec(mlir::cast<mlir::DictionaryAttr>(mlir::parseAttribute(p.c.spec, &context)));
+    const auto spec = mlir::cast<mlir::DictionaryAttr>(mlir::parseAttribute(p.c.spec, &context));
     std::string roles, refs;
-    for (const plan::Role& role : family.roles) {
-      auto it = p.places.find(role.name.str());
+    for (const plan::Role& role : plan::rolesOf(p.c.family, spec)) {
+      auto it = p.places.find(std::string(role.name));
       if (it == p.places.end()) continue;
       const Place& place = it->second;
       absl::StrAppend(&roles, roles.empty() ? "" : ", ", "\"", it->first, "\"");
       absl::StrAppend(&refs, refs.empty() ? "" : ", ", "#plan.ref<", SpaceName(place.space), ", ",
-                      place.offset, ", ", place.bytes, ", ", AccessName(role.access(spec)), ">");
+                      place.offset, ", ", place.bytes, ", ", AccessName(role.access), ">");
     }
     const bool head = !p.c.logits.empty();
-    absl::StrAppend(&text, "  plan.program @", p.c.name, head ? " head" : " decode", " rows ", p.c.rows,
-                    " arena ", p.arena_bytes, " {\n    plan.dispatch \"", p.c.family, "\" ", p.c.spec, " [",
-                    roles, "] [", refs, "]\n  }\n");
+    absl::StrAppend(&text, "  plan.program @", p.c.name, head ? " stream \"x\"" : " tokens",
+                    " leaves \"x\" gives chosen_logits rows ", p.c.rows, " arena ", p.arena_bytes,
+                    " {\n    plan.dispatch \"", p.c.family, "\" ", p.c.spec, " [", roles, "] [", refs,
+                    "]\n  }\n");
   }
   // A program of many rows behind all others: it bounds the rows that the manifest gives them (see Compile).
   const int64_t bytes = kMostRows * 64;
-  return absl::StrCat(text, "  plan.program @most decode rows ", kMostRows, " arena ", 2 * bytes,
+  return absl::StrCat(text, "  plan.program @most tokens leaves \"x\" gives chosen_logits rows ", kMostRows,
+                      " arena ", 2 * bytes,
                       " {\n    plan.dispatch \"add\" {cols = 16 : i64} [\"x\", \"y\"] [#plan.ref<arena, 0, ",
                       bytes, ", read>, #plan.ref<arena, ", bytes, ", ", bytes, ", readwrite>]\n  }\n}\n");
 }

@@ -1,17 +1,18 @@
 // embed and linear on every device: all formats, both numerics, every epilogue and bucket.
 #include <algorithm>
 
-#include "dialects/plan/pack_layout.h"
+#include "dialects/formats/descriptions.h"
+#include "dialects/layouts/layouts.h"
 #include "tests/device/conformance.h"
 #include "tests/device/reference.h"
+#include "tests/device/tried_in_full.h"
 #include "tests/unit/codegen_cpu/kernel_harness.h"
 
 namespace qcc::conformance {
 namespace {
 
 using cpu::Random;
-using plan::align_up;
-using plan::int8_row_bytes;
+using layouts::AlignUp;
 
 struct FormatRow {
   Format format;
@@ -19,11 +20,11 @@ struct FormatRow {
   bool int8;
 };
 std::vector<FormatRow> Formats() {
-  return {
-#define QK_PLAIN_FORMAT(id, suffix) {Format::id, #suffix, false},
-#define QK_BLOCK_FORMAT(id, suffix) {Format::id, #suffix, true},
-#include "codegen/cpu/kernels/kernels.def"
-  };
+  std::vector<FormatRow> formats;
+  for (const FormatDescription& d : kDescriptions) {
+    formats.push_back({d.id, std::string(format_info(d.id).name), d.plain.block != 0});
+  }
+  return formats;
 }
 
 struct Linear {
@@ -33,17 +34,20 @@ struct Linear {
   std::string epilogue;
   int64_t rows;
   bool logits = false;
+  int scales = 0;  // a bit for each: 1 scale, 2 up_scale
 
   // The same matrix and inputs for every bucket.
   std::string Key() const {
     return format.name + (int8 ? "_int8" : "_f32") + "_k" + std::to_string(k) + "_n" + std::to_string(n) +
-           "_" + epilogue;
+           "_" + epilogue + (scales ? "_s" + std::to_string(scales) : "");
   }
   std::string Name() const { return (logits ? "head_" : "") + Key() + "_r" + std::to_string(rows); }
   uint32_t Seed() const { return static_cast<uint32_t>(std::hash<std::string>()(Key())); }
   Bytes Matrix(int which) const { return cpu::random_gguf(format.format, n, k, Seed() + which); }
   bool Pair() const { return epilogue == "swiglu"; }
-  int64_t Ld() const { return align_up(n, 16); }
+  int64_t Ld() const { return AlignUp(n, 16); }
+  // What multiplies the sums of a matrix.
+  float Scale(int which) const { return !(scales & 1 << which) ? 1.f : which ? -1.9f : 0.37f; }
 };
 
 Case MakeCase(const Linear& l) {
@@ -57,6 +61,14 @@ Case MakeCase(const Linear& l) {
   c.rows = l.rows;
   c.logits = l.logits ? "y" : "";
   c.weights["w"] = Pack(l.format.format, a, l.n, l.k, l.Pair() ? &b : nullptr);
+  for (int which : {0, 1}) {
+    const std::string role = which ? "up_scale" : "scale";
+    if (l.scales & 1 << which) {
+      c.weights[role] = AsBytes(std::vector<float>{l.Scale(which)});
+    } else {
+      c.without.insert(role);
+    }
+  }
   return c;
 }
 
@@ -69,6 +81,10 @@ std::vector<Linear> Linears() {
       const int64_t block = format_info(f.format).block_elems;
       // k: not a power of two where the format allows it.
       const int64_t k = block <= 32 ? 96 : 768;
+      if (!TriedInFull(f.format)) {
+        all.push_back({f, int8, k, 40, "store", int8 ? 40 : 4});
+        continue;
+      }
       for (int64_t rows : thorough ? std::vector<int64_t>{1, 2, 4, 8, 40} : std::vector<int64_t>{1, 4, 40}) {
         all.push_back({f, int8, k, 40, "store", rows});
       }
@@ -86,6 +102,15 @@ std::vector<Linear> Linears() {
     if (f.name == "q4_k") all.push_back({f, true, 256, 510, "swiglu", 40});
     if (f.name == "q6_k") all.push_back({f, true, 256, 1020, "store", 40});
     if (f.name == "f32") all.push_back({f, false, 32, 1, "store", 3});
+    // With scales: kernels of few rows, and of many.
+    if (f.name == "nvfp4") all.push_back({f, true, 192, 40, "store", 4, false, 1});
+    if (f.name == "bf16") all.push_back({f, false, 96, 48, "add", 40, false, 1});
+    if (f.name == "q8_0") all.push_back({f, true, 96, 1020, "add", 40, false, 1});
+    if (f.name == "q4_k") {
+      for (int scales : {1, 2, 3}) all.push_back({f, true, 256, 33, "swiglu", 4, false, scales});
+      all.push_back({f, true, 256, 510, "swiglu", 40, false, 3});
+      all.push_back({f, false, 256, 33, "swiglu", 40, false, 3});
+    }
   }
   return all;
 }
@@ -116,9 +141,10 @@ std::vector<float> Activations(const Linear& l, int64_t rows) {
 
 std::vector<double> Want(const Linear& l, const std::vector<double>& x, const std::vector<float>& before) {
   std::vector<double> y = Matmul(x, Decode(l.format.format, l.Matrix(0), l.n, l.k), l.k, l.n);
+  for (double& v : y) v *= double{l.Scale(0)};
   if (l.Pair()) {
     const std::vector<double> up = Matmul(x, Decode(l.format.format, l.Matrix(1), l.n, l.k), l.k, l.n);
-    for (size_t i = 0; i < y.size(); ++i) y[i] = Silu(y[i]) * up[i];
+    for (size_t i = 0; i < y.size(); ++i) y[i] = Silu(y[i]) * (up[i] * double{l.Scale(1)});
   } else if (l.epilogue == "add") {
     for (size_t i = 0; i < y.size(); ++i) y[i] += before[i / l.n * l.Ld() + i % l.n];
   }
@@ -192,10 +218,14 @@ TEST_P(LinearConformance, ValuesAndBatches) {
 
 constexpr int64_t kVocab = 37;
 
+std::vector<int64_t> EmbedColumns(Format format) {
+  return TriedInFull(format) ? std::vector<int64_t>{256, 768} : std::vector<int64_t>{768};
+}
+
 std::vector<Case> EmbedCases() {
   std::vector<Case> cases;
   for (const FormatRow& f : Formats()) {
-    for (int64_t cols : {256, 768}) {
+    for (int64_t cols : EmbedColumns(f.format)) {
       Case c;
       c.name = "embed_" + f.name + "_" + std::to_string(cols);
       c.family = "embed";
@@ -220,7 +250,7 @@ TEST_P(LinearConformance, Embed) {
   QCC_OPEN_OR_SKIP(lab, EmbedSuite());
   const std::vector<int32_t> ids = {36, 0, 15, 16, 31, 17, 17};
   for (const FormatRow& f : Formats()) {
-    for (int64_t cols : {256, 768}) {
+    for (int64_t cols : EmbedColumns(f.format)) {
       const std::string name = "embed_" + f.name + "_" + std::to_string(cols);
       SCOPED_TRACE(name);
       const Bytes gguf = cpu::random_gguf(f.format, kVocab, cols, static_cast<uint32_t>(cols));

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "codegen/cpu/pack/pack.h"
-#include "dialects/plan/pack_layout.h"
+#include "dialects/layouts/pack.h"
+#include "dialects/layouts/layouts.h"
 
 namespace qcc::conformance {
 
@@ -17,20 +17,14 @@ std::vector<double> Decode(Format format, const Bytes& gguf, int64_t rows, int64
 }
 
 Bytes Pack(Format format, const Bytes& gguf, int64_t rows, int64_t cols, const Bytes* second) {
-  const int64_t bytes = plan::x16_bytes(format, rows, cols), groups = (rows + 15) / 16;
-  Bytes packed(static_cast<size_t>(second != nullptr ? 2 * bytes : bytes));
-  const cpu::MatrixPart part = {gguf.data(), rows};
   if (second != nullptr) {
-    const cpu::MatrixPart other = {second->data(), rows};
-    cpu::pack_x16_pair(format, {&part, 1}, {&other, 1}, cols, 0, groups, packed.data());
-  } else {
-    cpu::pack_x16(format, {&part, 1}, cols, 0, groups, packed.data());
+    return layouts::Packed({layouts::Layout::kX16Pair, format, rows, cols, {gguf.data(), second->data()}});
   }
-  return packed;
+  return layouts::Packed({layouts::Layout::kX16, format, rows, cols, {gguf.data()}});
 }
 
 Bytes Quantized(const std::vector<float>& x, int64_t k) {
-  const int64_t rows = static_cast<int64_t>(x.size()) / k, stride = plan::int8_row_bytes(k);
+  const int64_t rows = static_cast<int64_t>(x.size()) / k, stride = layouts::Int8RowBytes(k);
   Bytes all(static_cast<size_t>(rows * stride));
   for (int64_t r = 0; r < rows; ++r) {
     const float* from = x.data() + r * k;
@@ -53,7 +47,7 @@ Bytes Quantized(const std::vector<float>& x, int64_t k) {
 }
 
 testing::AssertionResult SameInt8Rows(const Bytes& a, const Bytes& b, int64_t k) {
-  const int64_t stride = plan::int8_row_bytes(k), used = k + k / 8 + k / 4;
+  const int64_t stride = layouts::Int8RowBytes(k), used = k + k / 8 + k / 4;
   if (a.size() != b.size()) return testing::AssertionFailure() << a.size() << " and " << b.size() << " bytes";
   for (size_t i = 0; i < a.size(); ++i) {
     const int64_t at = static_cast<int64_t>(i) % stride;
@@ -66,7 +60,7 @@ testing::AssertionResult SameInt8Rows(const Bytes& a, const Bytes& b, int64_t k)
 }
 
 std::vector<double> Dequantized(const Bytes& rows, int64_t k) {
-  const int64_t stride = plan::int8_row_bytes(k);
+  const int64_t stride = layouts::Int8RowBytes(k);
   std::vector<double> x;
   for (int64_t r = 0; r < static_cast<int64_t>(rows.size()) / stride; ++r) {
     const uint8_t* row = rows.data() + r * stride;

@@ -1,7 +1,7 @@
-// The row operators on every device: norm, quantize, swiglu, add, rope_table.
+// The row operators on every device: norm, quantize, swiglu, add, concat, rope_table.
 #include <cmath>
 
-#include "dialects/plan/pack_layout.h"
+#include "dialects/layouts/layouts.h"
 #include "tests/device/conformance.h"
 #include "tests/device/reference.h"
 #include "tests/unit/codegen_cpu/kernel_harness.h"
@@ -10,7 +10,6 @@ namespace qcc::conformance {
 namespace {
 
 using cpu::Random;
-using plan::int8_row_bytes;
 
 constexpr int64_t kRows = 40;
 constexpr float kEps = 1e-6f;
@@ -18,6 +17,7 @@ const int64_t kNormCols[] = {32, 96, 1056, 2048};
 const int64_t kPlainCols[] = {8, 24};  // no int8 rows
 const int64_t kQuantCols[] = {32, 64, 96, 1056};
 const int64_t kCols[] = {16, 40, 100, 1536};
+const std::pair<int64_t, int64_t> kConcats[] = {{16, 48}, {40, 7}, {1024, 1024}};
 
 struct Rope {
   std::string name, sections;
@@ -50,49 +50,59 @@ std::vector<float> NormWeight(int64_t cols) {
   return Random(static_cast<uint32_t>(cols)).normals(static_cast<size_t>(cols));
 }
 
+Case Norm(const std::string& name, int64_t cols, const std::string& source, std::set<std::string> without) {
+  Case c;
+  c.name = name + "_" + std::to_string(cols);
+  c.family = "norm";
+  c.spec =
+      "{cols = " + std::to_string(cols) + " : i64, eps = 9.99999997E-7 : f32, source = \"" + source + "\"}";
+  c.rows = source == "out_rows" ? 4 : kRows;
+  c.any_rows = 7;
+  c.without = std::move(without);
+  c.weights["weight"] = AsBytes(NormWeight(cols));
+  return c;
+}
+
+Case RopeTable(const Rope& rope) {
+  Case c;
+  c.name = rope.name;
+  c.family = "rope_table";
+  c.spec = "{pairs = " + std::to_string(rope.pairs) + " : i64, sections = array<i64" +
+           (rope.sections.empty() ? "" : ": ") + rope.sections +
+           ">, magnitude = " + std::to_string(static_cast<double>(rope.magnitude)) + " : f64}";
+  c.rows = 9;
+  c.weights["inv_freq"] = AsBytes(Frequencies(rope.pairs));
+  return c;
+}
+
+std::vector<Case> RowCases() {
+  std::vector<Case> cases;
+  for (int64_t cols : kNormCols) cases.push_back(Norm("norm_both", cols, "rows", {}));
+  for (int64_t cols : kPlainCols) cases.push_back(Norm("norm_f32", cols, "rows", {"out_q"}));
+  cases.push_back(Norm("norm_int8", 96, "rows", {"out"}));
+  cases.push_back(Norm("norm_outs", 96, "out_rows", {"out_q"}));
+  cases.push_back(Norm("norm_outs_int8", 96, "out_rows", {"out"}));
+  for (int64_t cols : kQuantCols) {
+    cases.push_back({"quantize_" + std::to_string(cols), "quantize",
+                     "{cols = " + std::to_string(cols) + " : i64}", kRows});
+  }
+  for (int64_t cols : kCols) {
+    const std::string spec = "{cols = " + std::to_string(cols) + " : i64}";
+    cases.push_back({"swiglu_" + std::to_string(cols), "swiglu", spec, kRows});
+    cases.push_back({"add_" + std::to_string(cols), "add", spec, kRows});
+  }
+  for (const auto& [a_cols, b_cols] : kConcats) {
+    cases.push_back(
+        {"concat_" + std::to_string(a_cols), "concat",
+         "{a_cols = " + std::to_string(a_cols) + " : i64, b_cols = " + std::to_string(b_cols) + " : i64}",
+         kRows});
+  }
+  for (const Rope& rope : kRopes) cases.push_back(RopeTable(rope));
+  return cases;
+}
+
 const Suite& RowSuite() {
-  static const auto* suite = [] {
-    std::vector<Case> cases;
-    auto norm = [&](const std::string& name, int64_t cols, const std::string& source,
-                    std::set<std::string> without) {
-      Case c;
-      c.name = name + "_" + std::to_string(cols);
-      c.family = "norm";
-      c.spec = "{cols = " + std::to_string(cols) + " : i64, eps = 9.99999997E-7 : f32, source = \"" + source +
-               "\"}";
-      c.rows = source == "out_rows" ? 4 : kRows;
-      c.any_rows = 7;
-      c.without = std::move(without);
-      c.weights["weight"] = AsBytes(NormWeight(cols));
-      cases.push_back(std::move(c));
-    };
-    for (int64_t cols : kNormCols) norm("norm_both", cols, "rows", {});
-    for (int64_t cols : kPlainCols) norm("norm_f32", cols, "rows", {"out_q"});
-    norm("norm_int8", 96, "rows", {"out"});
-    norm("norm_outs", 96, "out_rows", {"out_q"});
-    norm("norm_outs_int8", 96, "out_rows", {"out"});
-    for (int64_t cols : kQuantCols) {
-      cases.push_back({"quantize_" + std::to_string(cols), "quantize",
-                       "{cols = " + std::to_string(cols) + " : i64}", kRows});
-    }
-    for (int64_t cols : kCols) {
-      const std::string spec = "{cols = " + std::to_string(cols) + " : i64}";
-      cases.push_back({"swiglu_" + std::to_string(cols), "swiglu", spec, kRows});
-      cases.push_back({"add_" + std::to_string(cols), "add", spec, kRows});
-    }
-    for (const Rope& rope : kRopes) {
-      Case c;
-      c.name = rope.name;
-      c.family = "rope_table";
-      c.spec = "{pairs = " + std::to_string(rope.pairs) + " : i64, sections = array<i64" +
-               (rope.sections.empty() ? "" : ": ") + rope.sections +
-               ">, magnitude = " + std::to_string(static_cast<double>(rope.magnitude)) + " : f64}";
-      c.rows = 9;
-      c.weights["inv_freq"] = AsBytes(Frequencies(rope.pairs));
-      cases.push_back(std::move(c));
-    }
-    return new Suite("rows", std::move(cases));
-  }();
+  static const auto* suite = new Suite("rows", RowCases());
   return *suite;
 }
 
@@ -133,7 +143,7 @@ TEST_P(RowConformance, Norm) {
     for (int64_t rows : {1, 5, 39}) {
       auto part = RunCase(lab, "norm_both_" + std::to_string(cols), Plain(rows), {{"x", AsBytes(x)}});
       EXPECT_TRUE(SameBits(part["out"], Head(got["out"], rows * cols * 4))) << rows << " rows";
-      EXPECT_TRUE(SameInt8Rows(part["out_q"], Head(got["out_q"], rows * int8_row_bytes(cols)), cols))
+      EXPECT_TRUE(SameInt8Rows(part["out_q"], Head(got["out_q"], rows * layouts::Int8RowBytes(cols)), cols))
           << rows << " rows";
     }
   }
@@ -159,8 +169,8 @@ TEST_P(RowConformance, NormOfChosenRows) {
   const Bytes q = RunCase(lab, "norm_outs_int8_96", step, {{"x", AsBytes(x)}})["out_q"];
   EXPECT_TRUE(SameInt8Rows(q, Quantized(As<float>(out), cols), cols));
   const Bytes all = RunCase(lab, "norm_int8_96", Plain(7), {{"x", AsBytes(x)}})["out_q"];
-  EXPECT_TRUE(SameInt8Rows(Head(q, int8_row_bytes(cols)),
-                           Bytes(all.begin() + 6 * int8_row_bytes(cols), all.end()), cols));
+  EXPECT_TRUE(SameInt8Rows(Head(q, layouts::Int8RowBytes(cols)),
+                           Bytes(all.begin() + 6 * layouts::Int8RowBytes(cols), all.end()), cols));
 }
 
 TEST_P(RowConformance, Quantize) {
@@ -179,7 +189,7 @@ TEST_P(RowConformance, Quantize) {
     ASSERT_TRUE(SameInt8Rows(got, Quantized(x, cols), cols));
     const Bytes few =
         RunCase(lab, "quantize_" + std::to_string(cols), Plain(3), {{"x", AsBytes(x)}})["out_q"];
-    ASSERT_TRUE(SameInt8Rows(few, Head(got, 3 * int8_row_bytes(cols)), cols));
+    ASSERT_TRUE(SameInt8Rows(few, Head(got, 3 * layouts::Int8RowBytes(cols)), cols));
   }
 }
 
@@ -212,6 +222,24 @@ TEST_P(RowConformance, SwigluAndAdd) {
       const Bytes added = RunCase(lab, "add_" + std::to_string(cols), Plain(rows),
                                   {{"x", AsBytes(gate)}, {"y", Head(AsBytes(up), rows * cols * 4)}})["y"];
       ASSERT_TRUE(SameBits(added, Head(AsBytes(sum), rows * cols * 4)));
+    }
+  }
+}
+
+TEST_P(RowConformance, Concat) {
+  QCC_OPEN_OR_SKIP(lab, RowSuite());
+  for (const auto& [a_cols, b_cols] : kConcats) {
+    const std::vector<float> a = Random(5).normals(static_cast<size_t>(kRows * a_cols));
+    const std::vector<float> b = Random(6).normals(static_cast<size_t>(kRows * b_cols));
+    std::vector<float> want;
+    for (int64_t r = 0; r < kRows; ++r) {
+      want.insert(want.end(), a.begin() + r * a_cols, a.begin() + (r + 1) * a_cols);
+      want.insert(want.end(), b.begin() + r * b_cols, b.begin() + (r + 1) * b_cols);
+    }
+    for (int64_t rows : {kRows, int64_t{1}, int64_t{7}}) {
+      const Bytes got = RunCase(lab, "concat_" + std::to_string(a_cols), Plain(rows),
+                                {{"a", AsBytes(a)}, {"b", AsBytes(b)}})["out"];
+      ASSERT_TRUE(SameBits(got, Head(AsBytes(want), rows * (a_cols + b_cols) * 4)));
     }
   }
 }

@@ -78,14 +78,6 @@ Arg Sandbox::Place(Space space, const void* data, uint64_t bytes) {
   return {space, offset, bytes};
 }
 
-std::string Sandbox::Run(Expand expand, const Dispatch& dispatch) {
-  std::vector<Launch> launches = expand(dispatch, *this);
-  if (launches.empty()) {
-    return dispatch.family + ": no kernel for this spec in profile " + profile_.name;
-  }
-  return Run(launches);
-}
-
 std::string Sandbox::Run(const std::vector<Launch>& launches) {
   if (step.rows() > max_rows_) {
     return "a step of " + std::to_string(step.rows()) + " rows, at most " + std::to_string(max_rows_);

@@ -40,11 +40,11 @@ std::vector<uint8_t> BuildStep(const StepRows& rows, int64_t max_rows);
 // Gives a dispatch's operands their places, runs expansions on the interpreter.
 //
 //   Sandbox box(profile, /*max_rows=*/8);
-//   Dispatch d = ...; d.bindings["x"].arg = box.Arena(x); d.bindings["w"].arg = box.Weights(packed);
-//   d.bindings["y"].arg = box.Arena(bytes);
+//   Dispatch<plan::LinearSpec> d = {.spec = {...}, .rows = 8};
+//   d.bindings = {.x = box.Arena(x), .w = box.Weights(packed), .y = box.Arena(bytes)};
 //   box.step.sequences = {{.past = 3, .rows = 5}};
 //   EXPECT_EQ(box.Run(Expand_linear, d), "");
-//   ... box.Read<float>(d.arg("y")) ...
+//   ... box.Read<float>(*d.bindings.y) ...
 class Sandbox : public Expansion {
  public:
   Sandbox(Profile profile, int64_t max_rows, int64_t logits_stride = 0)
@@ -92,7 +92,17 @@ class Sandbox : public Expansion {
   }
 
   // Expands and runs; empty: all went well.
-  std::string Run(Expand expand, const Dispatch& dispatch);
+  template <typename Spec>
+  std::string Run(Expand<Spec> expand, const Dispatch<Spec>& dispatch) {
+    const std::string name(Spec::kFamily);
+    if (const plan::RoleFault fault = plan::findRoleFault(dispatch.spec, dispatch.bindings)) {
+      return name + ": role " + std::string(fault.role) +
+             (fault.missing ? " is not bound" : " is not of this spec");
+    }
+    const std::vector<Launch> launches = expand(dispatch, *this);
+    if (launches.empty()) return name + ": no kernel for this spec in profile " + profile_.name;
+    return Run(launches);
+  }
   std::string Run(const std::vector<Launch>& launches);
 
   const Profile& profile() const override { return profile_; }
@@ -112,6 +122,16 @@ class Sandbox : public Expansion {
   std::array<std::vector<uint8_t>, 8> spaces_;
   std::deque<std::vector<uint8_t>> outside_;
 };
+
+// A dispatch with every role of the spec bound to `somewhere`: for what only looks at kernels.
+template <typename Spec>
+Dispatch<Spec> Anywhere(const Spec& spec, int64_t rows, Arg somewhere) {
+  Dispatch<Spec> dispatch{spec, {}, rows};
+  plan::forEachRole(spec, dispatch.bindings, [&](const plan::RoleExtent& role, std::optional<Arg>& arg) {
+    if (role.presence != plan::Presence::Absent) arg = somewhere;
+  });
+  return dispatch;
+}
 
 }  // namespace qcc::gpu
 

@@ -1,6 +1,6 @@
 """What the end-to-end tests share: running the tools, reading logits files, comparing them, counting failures.
 
-Every test is a script `test_*.py --bin DIR [--work DIR]` that prints one line per case and ends with
+Every test is a script `test_*.py --bin DIR [--work DIR] [--shard I/N]` that prints one line per case and ends with
 `N passed, N failed`; its exit code is 1 if any failed.
 """
 import argparse
@@ -27,11 +27,27 @@ class Harness:
         parser.add_argument("--bin", required=True, help="folder with qcc and qrun")
         parser.add_argument("--work", help="folder for artifacts (default: a temporary one)")
         parser.add_argument("--device", default="vulkan", choices=("vulkan", "cuda"), help="tests of GPUs: which (default: %(default)s)")
+        parser.add_argument("--shard", default="1/1", metavar="I/N", help="only the I-th of N shares of the cases (default: %(default)s)")
         self.args = parser.parse_args()
+        self.index, self.shards = (int(n) for n in self.args.shard.split("/"))
+        if not 1 <= self.index <= self.shards:
+            parser.error(f"--shard {self.args.shard}: I is 1 to N")
         self.temporary = self.args.work is None
         self.work = self.args.work or tempfile.mkdtemp(prefix="qcc-e2e-")
         os.makedirs(self.work, exist_ok=True)
         self.passed = self.failed = 0
+        self.shared = self.shards == 1  # whether share() was asked
+
+    def share(self, items):
+        """Those of `items` that this process has to do: every N-th, so that neighbours, which are of a kind, are spread."""
+        items = list(items)
+        assert len(items) >= self.shards, f"{len(items)} cases do not make {self.shards} shares"
+        self.shared = True
+        return items[self.index - 1::self.shards]
+
+    def first(self):
+        """Whether what is not about one of the shared cases is for this process."""
+        return self.index == 1
 
     def path(self, name):
         return os.path.join(self.work, name)
@@ -78,6 +94,8 @@ class Harness:
             self.check(name, False, str(e))
 
     def finish(self):
+        if not self.shared:
+            self.check("--shard", False, "this test has nothing to share out")
         if self.temporary:
             shutil.rmtree(self.work, ignore_errors=True)
         print(f"{self.passed} passed, {self.failed} failed")

@@ -150,7 +150,7 @@ INNER = {
     "targets": ["target", "isa", "features", "section", "code_bytes", "weights_section"],
     "formats": ["name", "tensors", "source_bytes", "packed_bytes"],
     "memory": ["weights_bytes", "scratch_bytes", "state_bytes_per_sequence", "kv_bytes_per_token"],
-    "programs": ["name", "phase", "rows", "scratch_bytes", "dispatches", "barriers"],
+    "programs": ["name", "takes", "given_cols", "stream", "advances", "leaves", "gives", "rows", "scratch_bytes", "dispatches", "barriers"],
     "states": ["name", "kind", "layer", "shape", "element", "offset", "bytes"],
     "tokenizer": ["pre", "bos", "eos", "eot", "pad", "add_bos", "eog", "section"],
     "provenance": ["compiler", "source_name", "source_bytes", "source_hash", "options"],
@@ -160,7 +160,7 @@ INNER = {
 def inspection(h, gguf, qbin):
     report = inspect(h, qbin)
     wrong = [k for k, t in KEYS.items() if not isinstance(report.get(k), t)]
-    h.check("inspect --json: the documented keys", not wrong and report["schema"] == 1, ", ".join(wrong))
+    h.check("inspect --json: the documented keys", not wrong and report["schema"] == 2, ", ".join(wrong))
     for key, names in INNER.items():
         rows = report[key] if isinstance(report[key], list) else [report[key]]
         missing = {n for row in rows for n in names if n not in row}
@@ -169,8 +169,12 @@ def inspection(h, gguf, qbin):
     h.check("inspect: the sections are the file", sections[-1]["offset"] + sections[-1]["size"] == report["file_bytes"] == os.path.getsize(qbin)
             and all(s["offset"] % s["alignment"] == 0 and a["offset"] + a["size"] <= s["offset"] for a, s in zip(sections, sections[1:])))
     h.check("inspect: levels, best first", [t["isa"] for t in report["targets"]] == ["v4vnni", "v3", "base"])
-    programs = {(p["phase"], p["rows"]) for p in report["programs"]}
-    h.check("inspect: a program for each phase and bucket", {("decode", 1), ("decode", 4), ("prefill", 32)} <= programs, str(programs))
+    programs = {p["name"]: p for p in report["programs"]}
+    h.check("inspect: a program for each kind and bucket", {"decode_1", "decode_4", "prefill_32", "head_8"} <= set(programs), str(programs))
+    names = [s["name"] for s in report["states"]]
+    does = {n: [p[k] for k in ("takes", "stream", "advances", "leaves", "gives")] for n, p in programs.items()}
+    h.check("inspect: what programs take, advance, leave and give", does["decode_1"] == [["tokens"], None, names, "trunk", "chosen_logits"]
+            and does["prefill_32"] == [["tokens"], None, names, "trunk", "nothing"] and does["head_8"] == [["stream"], "trunk", [], None, "chosen_logits"], str(does))
     states, memory = report["states"], report["memory"]
     kv = [s for s in states if s["kind"] == "kv"]
     layers = {s["layer"] for s in states}
@@ -190,7 +194,7 @@ def buckets(h, gguf, tokens):
     want = None
     for ladder in (["--decode=1", "--prefill=1"], ["--decode=1,2,4,8", "--prefill=32,128"], ["--decode=1,3", "--prefill=7,48"], ["--decode=64,1", "--prefill=20,5,5"]):
         qbin = h.compile(gguf, "ladder.qbin", "--cpu=native", *ladder)
-        rows = {(p["phase"], p["rows"]) for p in inspect(h, qbin)["programs"] if p["phase"] != "head"}
+        rows = {(p["name"].split("_")[0], p["rows"]) for p in inspect(h, qbin)["programs"] if "tokens" in p["takes"]}
         asked = {(o[2:].split("=")[0], int(n)) for o in ladder for n in o.split("=")[1].split(",")}
         h.check(f"ladder {' '.join(ladder)}", rows == asked, f"has {sorted(rows)}")
         got = [h.logits(qbin, tokens), h.logits(qbin, tokens, "--split", "1"), h.logits(qbin, tokens, "--split", "3,8")]

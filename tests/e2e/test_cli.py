@@ -3,6 +3,7 @@
 import collections
 import fcntl
 import json
+import math
 import os
 import pty
 import re
@@ -98,6 +99,21 @@ def usage(h, model):
     refused(h, "qrun --cpu", 2, "Q5003", ["v9", "it holds: "], "qrun", model, "-p", "x", "--cpu", "v9")
 
 
+def without_effect(h, model):
+    """An option that changes nothing here is named, once, and the command goes on."""
+    run = ["qrun", model, "--raw", "-p", "My", "-n", "1", "--device=cpu"]
+    for name, command, warned in (
+            ("qcc --compile-to", ["qcc", "compile", TINY, "-q", "--compile-to=import", "--decode=1"], []),
+            ("qcc --decode behind --compile-to", ["qcc", "compile", TINY, "--compile-to=import", "--decode=1"], ["--decode"]),
+            ("qcc without such an option", ["qcc", "compile", TINY, "--compile-to=import", "--kv=f32"], []),
+            ("qrun: GPU options on the CPU", [*run, "--max-dispatch-ms", "5", "--cache-dir", h.work], ["--max-dispatch-ms", "--cache-dir"]),
+            ("qrun: sampling options without sampling", [*run, "--greedy", "--seed", "3", "--top-p", "0.5"], ["--top-p", "--seed"]),
+            ("qrun without such an option", [*run, "-t", "1", "--seed", "3"], [])):
+        p = h.tool(*command)
+        said = re.findall(r"^(?:qcc|qrun): warning: (\S+) has no effect: .+", p.stderr.decode(), re.M)
+        h.check(f"without effect: {name}", p.returncode == 0 and said == warned, f"warned of {said}, want {warned}: {p.stderr.decode()}")
+
+
 def input_refused(h):
     """Exit 3, one error that names what was found and what is accepted, and no output file."""
     out = h.path("refused.qbin")
@@ -106,7 +122,7 @@ def input_refused(h):
     cases = [
         ("a file of another architecture", llama, "Q2001", ["llama", "qwen35", "qwen3"]),
         ("a small file of another architecture", gguf_edit.one_tensor(h.path("one.gguf"), "llama", 0, 64, 256), "Q2001", ["llama", "qwen35", "qwen3"]),
-        ("a format that the table lacks", gguf_edit.one_tensor(h.path("q2k.gguf"), "qwen35", 10, 256, 96), "Q1206", ["Q2_K", "token_embd.weight", "q8_0"]),
+        ("a format that the table lacks", gguf_edit.one_tensor(h.path("q8k.gguf"), "qwen35", 15, 256, 96), "Q1206", ["Q8_K", "token_embd.weight", "q8_0"]),
         ("an unknown type", gguf_edit.one_tensor(h.path("type.gguf"), "qwen35", 999, 256, 1024), "Q1207", ["999", "token_embd.weight"]),
         ("a missing key", gguf_edit.with_metadata(TINY, h.path("key.gguf"), {"qwen35.block_count": None}), "Q2002", ["qwen35.block_count"]),
         ("no file", h.path("none.gguf"), "Q1001", ["none.gguf"]),
@@ -122,6 +138,55 @@ def input_refused(h):
     for name, path, code, says in cases:
         refused(h, f"compile of {name}", 3, code, says, *compile, path, "-o", out, "-q")
     h.check("a refused model leaves no file", not [f for f in os.listdir(h.work) if f.startswith("refused")])
+
+
+def inspect_model(h, model):
+    """`qcc inspect` of a GGUF: sizes counted from its tensors, and every refusal of a compile at once."""
+    def report(path):
+        return json.loads(h.run("qcc", "inspect", path, "--json"))
+
+    def codes(path):
+        return sorted(refusal["code"] for refusal in report(path)["refusals"])
+
+    dims = {}
+    edited = gguf_edit.with_metadata(TINY, h.path("same.gguf"), {}, spelled=lambda name, extents: (name, dims.setdefault(name, extents)))
+    r, artifact = report(edited), json.loads(h.run("qcc", "inspect", model, "--json"))
+    parameters = sum(math.prod(extents) for extents in dims.values())
+    h.check("inspect of a GGUF: parameters equal an independent count", r["model"]["parameters"] == parameters, f"{r['model']['parameters']}, counted {parameters}")
+    h.check("inspect of a GGUF: parts and formats are all of it", all(sum(share["parameters"] for share in r[key]) == parameters and
+            sum(share["bytes"] for share in r[key]) == r["model"]["weight_bytes"] for key in ("parts", "formats")), json.dumps(r["parts"]))
+    bits = {share["name"]: share["bits_per_weight"] for share in r["formats"]}
+    h.check("inspect of a GGUF: bits per weight", bits["q8_0"] == 8.5 and bits["f32"] == 32, str(bits))
+    h.check("inspect of a GGUF: tensors", {t["name"]: t["shape"] for t in r["tensors"]} == dims)
+    kinds = [(s["kind"], s["layer"]) for s in artifact["states"]]
+    h.check("inspect of a GGUF: layers", (r["model"]["attention_layers"], r["model"]["delta_net_layers"]) ==
+            (sum(k == "kv" for k, _ in kinds), sum(k == "delta" for k, _ in kinds)), str(r["model"]))
+    h.check("inspect of a GGUF: memory as in the artifact", r["memory"]["kv_bytes_per_token"] == artifact["memory"]["kv_bytes_per_token"] and
+            r["memory"]["state_bytes_per_sequence"] == sum(s["bytes"] for s in artifact["states"] if s["kind"] != "kv"), f"{r['memory']}, {artifact['memory']}")
+    h.check("inspect of a GGUF: vocabulary and context", r["vocabulary"]["rows"] == artifact["model"]["vocab_size"] and r["vocabulary"]["pre"] == artifact["tokenizer"]["pre"] and
+            r["model"]["context_length"] == artifact["model"]["context_length"])
+    h.check("inspect of a GGUF: nothing is refused", r["refusals"] == [] and not r["model"]["vision"] and r["shards"]["count"] is None, str(r["refusals"]))
+    text = h.run("qcc", "inspect", edited).decode()
+    h.check("inspect of a GGUF as text", all(word in text for word in ("GGUF", "qwen35", "q8_0", "8.500", "delta net", "qcc compile takes this file", str(parameters))), text)
+
+    number = gguf_edit.u32_value
+    several = gguf_edit.with_metadata(TINY, h.path("several.gguf"), {
+        "qwen35.expert_count": number(8), "qwen35.attn_logit_softcapping": gguf_edit.f32_value(30), "split.count": number(2), "split.no": number(1)},
+        spelled=lambda name, extents: (name.replace("blk.0.ffn_up.weight", "blk.0.ffn_up.lora_a").replace("output_norm.weight", "output_norm.other"), extents))
+    h.check("inspect of a GGUF: every refusal", codes(several) == ["Q1401", "Q2005", "Q2005", "Q2008", "Q2008", "Q2008"], str(report(several)["refusals"]))
+    h.check("inspect of a GGUF: the shard", report(several)["shards"] == {"number": 1, "count": 2})
+    text = h.run("qcc", "inspect", several).decode()
+    h.check("inspect of a GGUF as text: refusals", "refuses this file" in text and "Q1401" in text and "number 2 of 2" in text, text)
+    for name, path, want in (
+            ("another architecture", gguf_edit.with_metadata(TINY, h.path("llama.gguf"), {"general.architecture": gguf_edit.string_value("llama")}), ["Q2001"]),
+            ("an unknown type", gguf_edit.one_tensor(h.path("type.gguf"), "qwen35", 999, 256, 1024), ["Q1207", "Q2002"]),
+            ("missing keys", gguf_edit.with_metadata(TINY, h.path("keys.gguf"), {"qwen35.block_count": None, "qwen35.embedding_length": None}), ["Q2002", "Q2002"]),
+            ("a foreign tokenizer", gguf_edit.with_metadata(TINY, h.path("pre.gguf"), {"tokenizer.ggml.pre": gguf_edit.string_value("llama-bpe")}), ["Q2302"])):
+        found = codes(path)
+        h.check(f"inspect of a GGUF with {name}", [code for code in want if code not in found] == [] and "refuses this file" in h.run("qcc", "inspect", path).decode(), str(found))
+    with open(TINY, "rb") as f, open(h.path("cut.gguf"), "wb") as out:
+        out.write(f.read(1000000))
+    refused(h, "qcc inspect of a cut GGUF", 3, "Q1212", ["cut.gguf"], "qcc", "inspect", h.path("cut.gguf"))
 
 
 def output_refused(h):
@@ -153,7 +218,10 @@ def artifact_refused(h, model):
     refused(h, "qrun no artifact", 4, "Q4001", ["none.qbin"], "qrun", h.path("none.qbin"), "-p", "x")
     refused(h, "qrun of a folder", 4, "Q4003", [h.work], "qrun", h.work, "-p", "x")
     refused(h, "qrun of a GGUF", 4, "Q4005", ["qcc compile"], "qrun", TINY, "-p", "x")
-    refused(h, "qcc inspect of a GGUF", 4, "Q4005", ["qcc compile"], "qcc", "inspect", TINY)
+    refused(h, "qcc verify of a GGUF", 4, "Q4005", ["qcc compile"], "qcc", "verify", TINY)
+    with open(h.path("text.qbin"), "w") as f:
+        f.write("no artifact, just text\n")
+    refused(h, "qcc inspect of a text", 4, "Q4005", ["qcc compile"], "qcc", "inspect", h.path("text.qbin"))
     refused(h, "qrun devices of a GGUF", 4, "Q4005", ["qcc compile"], "qrun", "devices", TINY)
     if h.sanitized():
         print("skip qrun without memory: a sanitizer's shadow memory does not fit under the limit")
@@ -460,7 +528,7 @@ def l2_norm(h):
         text = h.run("qcc", "inspect", qbin).decode()
         h.check(f"inspect shows the form {form}", recorded.get("l2_norm") == form and re.search(rf"^  l2_norm +{form}$", text, re.M), str(recorded))
         h.check(f"check of the form {form}", h.tool("qrun", "check", qbin).returncode == 0)
-    refused(h, "qcc eval --l2-norm=mean", 2, "Q0102", ["mean", "max, sum"], "qcc", "eval", gguf, "--tokens", ids, "-o", h.path("none.bin"), "--l2-norm=mean")
+    refused(h, "qcc eval --l2-norm=mean", 2, "Q0102", ["mean", "sum, max"], "qcc", "eval", gguf, "--tokens", ids, "-o", h.path("none.bin"), "--l2-norm=mean")
 
 
 def measures(h, model):
@@ -544,7 +612,9 @@ def main():
     model = h.compile(TINY, "model.qbin", "--cpu=native")
     conventions(h)
     usage(h, model)
+    without_effect(h, model)
     input_refused(h)
+    inspect_model(h, model)
     output_refused(h)
     artifact_refused(h, model)
     tokenize(h, model)

@@ -4,6 +4,7 @@ from harness import Harness, goldens, nmse, read_logits
 
 F32_LIMIT = 1e-9      # f32 numerics, f32 KV
 F16_KV_LIMIT = 1e-6   # f32 numerics, f16 KV
+PROGRAMS = ("--decode=1", "--prefill=128")  # one call of at most 128 tokens runs no other; test_invariance.py compares buckets
 STORED = 8            # models of the kinds and formats that harness.goldens() names
 
 
@@ -12,15 +13,15 @@ def main():
     print(f"{'model':<18}{'f32':>10}{'f32/kv16':>10}{'int8':>10}{'limit':>10}{'llama.cpp':>11}{'ik':>10}")
     models = goldens()
     h.check("every model of tests/golden or more", len(models) >= STORED, f"{len(models)} models, {STORED} are stored")
-    for name, gguf, tokens, reference, row in models:
+    for name, gguf, tokens, reference, row in h.share(models):
         want = read_logits(reference)
         got = []
         for numerics, kv in (("f32", "f32"), ("f32", "f16"), ("int8", "f16")):
-            qbin = h.compile(gguf, "m.qbin", f"--numerics={numerics}", f"--kv={kv}", "--cpu=native")
+            qbin = h.compile(gguf, "m.qbin", f"--numerics={numerics}", f"--kv={kv}", "--cpu=native", *PROGRAMS)
             got.append(nmse(h.logits(qbin, tokens), want))
-        peers = row.get("peers_nmse", {})
+        llama, ik = (row.get("peers_nmse", {}).get(peer) or float("nan") for peer in ("llama.cpp", "ik_llama.cpp"))  # null: it does not run the file
         print(f"{name:<18}{got[0]:>10.2e}{got[1]:>10.2e}{got[2]:>10.2e}{row['int8_limit']:>10.2e}"
-              f"{peers.get('llama.cpp', float('nan')):>11.2e}{peers.get('ik_llama.cpp', float('nan')):>10.2e}")
+              f"{llama:>11.2e}{ik:>10.2e}")
         for label, value, limit in (("f32", got[0], F32_LIMIT), ("f32, f16 KV", got[1], F16_KV_LIMIT),
                                     ("int8", got[2], row["int8_limit"])):
             if not value <= limit:

@@ -6,19 +6,19 @@ from harness import Harness, TINY, goldens
 def main():
     h = Harness(__doc__)
     models = [(name, gguf, tokens) for name, gguf, tokens, _, _ in goldens(formats=("F32", "Q8_0", "Q4_K_M"))]
-    for name, gguf, tokens in models:
-        for numerics in ("f32", "int8"):
-            qbin = h.compile(gguf, "m.qbin", f"--numerics={numerics}", "--cpu=native", "--prefill=16,64")
-            want = h.logits(qbin, tokens, "-t", 1)
-            n = want[0]
-            splits = ["1", "3,5", "8", "2", "4", "7", "16", "17", "33"] + [f"{k},{n - k}" for k in (1, 2, 3, 31, 48, n - 1)]
-            for threads in (1, 2, 3):
-                for split in [None] + (splits if threads == 1 else ["1", "5,7", "16"]):
-                    options = ["-t", threads] + (["--split", split] if split else [])
-                    got = h.logits(qbin, tokens, *options)
-                    h.check(f"{name} {numerics} -t {threads} --split {split}", got == want, "" if got == want else "bits differ from one call on one thread")
-    two_way(h)
-    two_way_golden(h)
+    for (name, gguf, tokens), numerics in h.share((model, numerics) for model in models for numerics in ("f32", "int8")):
+        qbin = h.compile(gguf, "m.qbin", f"--numerics={numerics}", "--cpu=native", "--prefill=16,64")
+        want = h.logits(qbin, tokens, "-t", 1)
+        n = want[0]
+        splits = ["1", "3,5", "8", "2", "4", "7", "16", "17", "33"] + [f"{k},{n - k}" for k in (1, 2, 3, 31, 48, n - 1)]
+        for threads in (1, 2, 3):
+            for split in [None] + (splits if threads == 1 else ["1", "5,7", "16"]):
+                options = ["-t", threads] + (["--split", split] if split else [])
+                got = h.logits(qbin, tokens, *options)
+                h.check(f"{name} {numerics} -t {threads} --split {split}", got == want, "" if got == want else "bits differ from one call on one thread")
+    if h.first():
+        two_way(h)
+        two_way_golden(h)
     h.finish()
 
 

@@ -37,12 +37,19 @@ void Use(const Artifact& artifact) {
     }
     sum += artifact.weights(i).front() + artifact.weights(i).back();
   }
+  for (const qrt::ProgramInfo& p : m.programs) {
+    const auto streams = static_cast<int64_t>(m.streams.size());
+    Require(p.facts.takes != 0 && p.facts.stream < streams && p.facts.leaves < streams);
+    Require(((p.facts.takes & qrt::kStream) != 0) == (p.facts.stream >= 0) && p.facts.leaves >= -1);
+    Require((p.facts.takes & qrt::kGiven) == 0 || p.facts.given_cols > 0);
+    for (uint32_t state : p.facts.advances) Require(state < m.states.size());
+  }
   for (const qrt::StateInfo& s : m.states) {
-    const uint64_t area = s.kind == qrt::StateKind::kKv ? m.kv_bytes_per_token : m.state_bytes;
+    const uint64_t area = s.kind == qrt::StateKind::kKV ? m.kv_bytes_per_token : m.state_bytes;
     Require(s.offset <= area && s.bytes <= area - s.offset);
     uint64_t shape = qrt::Bytes(s.element);
     for (const uint64_t extent : s.shape) shape *= extent;
-    Require(s.kind == qrt::StateKind::kKv ? s.bytes == 2 * shape : s.bytes >= shape);
+    Require(s.kind == qrt::StateKind::kKV ? s.bytes == 2 * shape : s.bytes >= shape);
   }
   if (artifact.tokenizer()) {
     const qrt::TokenizerTables& t = *artifact.tokenizer();

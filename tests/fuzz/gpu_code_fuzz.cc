@@ -4,8 +4,9 @@
 #include <memory>
 
 #include "runtime/abi/gpu_step.h"
-#include "runtime/device/gpu/gpu_code.h"
+#include "runtime/artifact/gpu_code.h"
 #include "runtime/device/gpu/gpu_pieces.h"
+#include "tests/unit/runtime/program_facts.h"
 
 namespace {
 
@@ -21,10 +22,11 @@ qrt::Manifest ToyManifest() {
   qrt::Manifest m;
   m.model.vocab_size = 40;
   m.model.logits_stride = 48;
-  m.programs = {{"decode_1", qrt::Phase::kDecode, 1, 1024, 9, 8},
-                {"decode_4", qrt::Phase::kDecode, 4, 1024, 9, 8},
-                {"prefill_8", qrt::Phase::kPrefill, 8, 1024, 8, 7},
-                {"head_8", qrt::Phase::kHead, 8, 1024, 1, 1}};
+  m.streams = {"trunk"};
+  m.programs = {{"decode_1", qrt::DecodeFacts(), 1, 1024, 9, 8},
+                {"decode_4", qrt::DecodeFacts(), 4, 1024, 9, 8},
+                {"prefill_8", qrt::PrefillFacts(), 8, 1024, 8, 7},
+                {"head_8", qrt::HeadFacts(), 8, 1024, 1, 1}};
   return m;
 }
 

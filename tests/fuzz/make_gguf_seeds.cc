@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
   ok = Save(folder, "every_format", EveryFormat()) && ok;
   ok = Save(folder, "vocabulary", Vocabulary()) && ok;
   ok = Save(folder, "odd_tensors", OddTensors()) && ok;
-  ok = Save(folder, "bad_type", Bytes().Header(1, 0).TensorInfo("w", {256}, 16, 0).Pad().Zeros(66).get()) &&
+  ok = Save(folder, "bad_type", Bytes().Header(1, 0).TensorInfo("w", {256}, 15, 0).Pad().Zeros(292).get()) &&
        ok;
   ok = Save(folder, "header_only", Bytes().Header(0, 0).get()) && ok;
   if (!ok) std::fprintf(stderr, "cannot write into %s\n", folder.c_str());

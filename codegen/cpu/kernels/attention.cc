@@ -221,18 +221,20 @@ QK_INLINE void tile_row_any(Scratch& x, int64_t query, int64_t group, const uint
 }  // namespace
 }  // namespace qk
 
-QK_EXPORT void qk_attention(const float* q, const float* gate, const qrt_seq* seqs, int64_t n_seqs,
-                            float* out, int64_t kv_offset, int64_t q_heads, int64_t kv_heads,
-                            int64_t head_dim, float scale, int64_t kv_f16, int64_t rows, int64_t begin,
-                            int64_t end) {
+QK_SIGNATURE(qk_attention, attention)
+QK_EXPORT void qk_attention(const attention_args* args) {
   using namespace qk;
+  const attention_args a = *args;
+  const int64_t q_heads = a.q_heads, kv_heads = a.kv_heads, head_dim = a.head_dim;
+  const int64_t rows = a.n_rows, end = a.end;
+  const bool kv_f16 = a.kv == QK_KvElement_F16;
   const int64_t group = q_heads / kv_heads, element = kv_f16 ? 2 : 4;
   const int64_t fit = kQueries / group, max_rows = fit < kRows ? fit : kRows;
   Scratch x;
 
-  for (int64_t item = begin; item < end;) {
+  for (int64_t item = a.begin; item < end;) {
     const int64_t kv_head = item / rows, row0 = item % rows;
-    const qrt_seq& seq = sequence_of_row(seqs, n_seqs, row0);
+    const qrt_seq& seq = sequence_of_row(a.seqs, a.n_seqs, row0);
     int64_t n = seq.row_begin + seq.row_count - row0;
     if (n > end - item) n = end - item;
     if (n > max_rows) n = max_rows;
@@ -240,12 +242,12 @@ QK_EXPORT void qk_attention(const float* q, const float* gate, const qrt_seq* se
 
     const int64_t first = seq.past + (row0 - seq.row_begin);  // position of row0
     const uint8_t* k_cache =
-        seq.kv + kv_offset * seq.kv_capacity + kv_head * seq.kv_capacity * head_dim * element;
+        seq.kv + a.kv_offset * seq.kv_capacity + kv_head * seq.kv_capacity * head_dim * element;
     const uint8_t* v_cache = k_cache + kv_heads * seq.kv_capacity * head_dim * element;
     for (int64_t i = 0; i < n * group; ++i) {
-      const float* src = q + ((row0 + i / group) * q_heads + kv_head * group + i % group) * head_dim;
+      const float* src = a.q + ((row0 + i / group) * q_heads + kv_head * group + i % group) * head_dim;
       for (int64_t c = 0; c < head_dim; c += 8) {
-        store<F32<8>>(x.query + i * head_dim + c, loadf<8>(src + c) * scale);
+        store<F32<8>>(x.query + i * head_dim + c, loadf<8>(src + c) * a.scale);
         store<F32<8>>(x.acc + i * head_dim + c, F32<8>(0.f));
       }
       x.top[i] = -__builtin_inff();
@@ -280,8 +282,8 @@ QK_EXPORT void qk_attention(const float* q, const float* gate, const qrt_seq* se
       const float inverse = 1.f / x.sum[i];
       for (int64_t c = 0; c < head_dim; c += 8) {
         F32<8> o = loadf<8>(x.acc + i * head_dim + c) * inverse;
-        if (gate) o = o * sigmoid<8>(loadf<8>(gate + (head * 2 + 1) * head_dim + c));
-        store<F32<8>>(out + head * head_dim + c, o);
+        if (a.gated) o = o * sigmoid<8>(loadf<8>(a.gate + (head * 2 + 1) * head_dim + c));
+        store<F32<8>>(a.out + head * head_dim + c, o);
       }
     }
   }

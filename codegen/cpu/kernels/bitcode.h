@@ -9,8 +9,9 @@
 namespace qcc::cpu {
 
 // Bytes of the module; static storage, 16-byte aligned. Functions qk_* (kernels.h) have external linkage,
-// carry the level's target-cpu and target-features, `no-builtins` and `alwaysinline`; nothing else is
-// external or undefined.
+// carry the level's target-cpu and target-features, `no-builtins` and `alwaysinline`. So have the
+// constants <kernel>_signature, what each of them takes (kernel_args.h); nothing else is external or
+// undefined.
 std::string_view kernel_bitcode(Isa isa);
 
 }  // namespace qcc::cpu

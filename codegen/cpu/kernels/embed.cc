@@ -5,87 +5,88 @@
 namespace qk {
 namespace {
 
-QK_INLINE float half1(const uint8_t* p) {
-  return half_to_float<4>(U16<4>(load<uint16_t>(p))).x;
+// Header fields of one row, in every lane of the narrowest vectors that halves are converted in.
+struct RowFields {
+  static constexpr int kN = 4;
+  int row;
+  __attribute__((always_inline)) U16<4> halves(const uint8_t* p) const {
+    return U16<4>(load<uint16_t>(p + row * 2));
+  }
+  __attribute__((always_inline)) U8<4> bytes(const uint8_t* p) const { return U8<4>(p[row]); }
+};
+
+// Bits of four columns' codes from a plane, one column a byte, at the bottom of their bytes.
+template <int kWidth>
+QK_INLINE uint32_t plane_codes(const uint8_t* plane, int row, int word) {
+  const uint32_t v = load<uint32_t>(plane + qcc::layouts::VectorOfWord(kWidth, word) * 64 + row * 4);
+  return v >> qcc::layouts::ShiftOfWord(kWidth, word) & ((1u << kWidth) - 1) * 0x01010101u;
 }
 
-// Scale and shift of 16-column group g of chunk j for one row: the scalar twin of F::scales, same products.
-struct RowScale {
-  float scale, shift;
-};
-template <class F>
-QK_INLINE RowScale row_scale(const uint8_t* header, int row, int j, int g) {
-  constexpr const TileLayout& l = F::kLayout;
-  const float d = half1(header + 2 * row);
-  if constexpr (l.columns_per_scale == 16) {
-    return {d * static_cast<float>(static_cast<int8_t>(header[32 + j * 32 + g * 16 + row])), 0.f};
-  } else if constexpr (l.block == 256) {
-    return {d * static_cast<float>(header[64 + j * 16 + row]),
-            -(half1(header + 32 + 2 * row) * static_cast<float>(header[192 + j * 16 + row]))};
-  } else if constexpr (F::kHasShift) {
-    return {d, half1(header + 32 + 2 * row)};
+// value - low of the columns 4 * word .. 4 * word + 3 of a chunk, one a byte.
+template <Format F>
+QK_INLINE uint32_t row_word(const uint8_t* chunk, int row, int word) {
+  typedef BlockFormat<F> B;
+  constexpr Tile t = B::kTile;
+  uint32_t codes = plane_codes<t.low_bits>(chunk, row, word);
+  if constexpr (t.high_bits > 0) {
+    codes |= plane_codes<t.high_bits>(chunk + t.high_at(), row, word) << t.low_bits;
+  }
+  if constexpr (B::kLookup) {
+    return static_cast<uint32_t>(Level::lookup<Table<F, false>>(Words(static_cast<int32_t>(codes))).x);
   } else {
-    return {d, 0.f};
+    return codes << B::kShift;
   }
 }
 
-template <class F>
+template <Format F>
 struct BlockRow {
   QK_INLINE void decode(const uint8_t* table, int64_t id, int64_t cols, float* out) {
-    constexpr const TileLayout& l = F::kLayout;
-    const int64_t blocks = cols / l.block;
-    const uint8_t* group = table + (id >> 4) * blocks * l.bytes();
+    typedef BlockFormat<F> B;
+    constexpr Tile t = B::kTile;
+    const uint8_t* group = table + (id >> 4) * B::group_bytes(cols);
     const int row = static_cast<int>(id & 15);
-    for_each_tile<F>(group, blocks, [&](int64_t b, const uint8_t* header, const uint8_t* body) QK_LAMBDA {
-      for (int j = 0; j < l.block / 32; ++j) {
-        const uint8_t* chunk = body + j * l.chunk;
-        for (int g = 0; g < 2; ++g) {
-          const RowScale s = row_scale<F>(header, row, j, g);
-          for (int i = 0; i < 16; ++i) {
-            const int col = g * 16 + i;
-            int q = chunk[qcc::plan::code_byte(l, row, col)];
-            if constexpr (l.bits < 8) q = (q >> qcc::plan::code_shift(l, col)) & 15;
-            if constexpr (l.bits == 5 || l.bits == 6) {
-              const int high = chunk[qcc::plan::high_byte(l, row, col)] >> qcc::plan::high_shift(l, col);
-              q |= (high & ((1 << (l.bits - 4)) - 1)) << 4;
-            }
-            float v = s.scale * static_cast<float>(q - l.offset);
-            if constexpr (F::kHasShift) v = v + s.shift;
-            out[b * l.block + j * 32 + col] = v;
-          }
-        }
-      }
-    });
+    for_each_tile<F>(group, cols / t.block,
+                     [&](int64_t b, const uint8_t* header, const uint8_t* body) QK_LAMBDA {
+                       for (int j = 0; j < t.block / 32; ++j) {
+                         const Scales<4> s = read_scales<F>(RowFields{row}, header, j);
+                         float* to = out + b * t.block + j * 32;
+                         unroll<8>([&](int word) QK_LAMBDA {
+                           const uint32_t values = row_word<F>(body + j * t.chunk, row, word);
+                           unroll<4>([&](int c) QK_LAMBDA {
+                             const int value = static_cast<int>(values >> (8 * c) & 0xff) + B::kLow;
+                             float v = s.scale[word >> 2].x * static_cast<float>(value);
+                             if constexpr (B::kHasMinimum) v = v + s.shift[word >> 2].x;
+                             to[word * 4 + c] = v;
+                           });
+                         });
+                       }
+                     });
   }
 };
 
-template <class F>
+template <Format F>
 struct PlainRow {
   QK_INLINE void decode(const uint8_t* table, int64_t id, int64_t cols, float* out) {
-    const uint8_t* p = table + (id >> 4) * cols * F::kBytes + (id & 15) * (F::kBytes / 16);
-    for (int64_t c = 0; c < cols; ++c, p += F::kBytes) out[c] = F::value(p);
-  }
-};
-struct RowF32 : PlainF32 {
-  QK_INLINE float value(const uint8_t* p) { return load<float>(p); }
-};
-struct RowF16 : PlainF16 {
-  QK_INLINE float value(const uint8_t* p) { return half1(p); }
-};
-struct RowBF16 : PlainBF16 {
-  QK_INLINE float value(const uint8_t* p) {
-    return bits_to_float(static_cast<uint32_t>(load<uint16_t>(p)) << 16);
+    typedef typename PlainFormat<F>::Element Element;
+    typedef Element Lanes __attribute__((ext_vector_type(4)));
+    const uint8_t* p = table + (id >> 4) * cols * kColumnBytes<F> + (id & 15) * sizeof(Element);
+    for (int64_t c = 0; c < cols; ++c, p += kColumnBytes<F>) {
+      out[c] = PlainFormat<F>::template values<4>(Lanes(load<Element>(p))).x;
+    }
   }
 };
 
 }  // namespace
 }  // namespace qk
 
-#define QK_EMBED(source, suffix)                                                                          \
-  QK_EXPORT void qk_embed_##suffix(const uint8_t* table, const int32_t* tokens, float* out, int64_t cols, \
-                                   int64_t rows, int64_t begin, int64_t end) {                            \
-    for (int64_t r = begin; r < end; ++r) source::decode(table, tokens[r], cols, out + r * cols);         \
+#define QK_EMBED(source, id, name)                                                           \
+  QK_SIGNATURE_AS(qk_embed_##id, "qk_embed_" name, embed)                                    \
+  QK_EXPORT void qk_embed_##id(const embed_args* args) {                                     \
+    const embed_args a = *args;                                                              \
+    for (int64_t r = a.begin; r < a.end; ++r) {                                              \
+      qk::source<qcc::Format::id>::decode(a.table, a.tokens[r], a.cols, a.out + r * a.cols); \
+    }                                                                                        \
   }
-#define QK_BLOCK_FORMAT(id, suffix) QK_EMBED(qk::BlockRow<qk::id>, suffix)
-#define QK_PLAIN_FORMAT(id, suffix) QK_EMBED(qk::PlainRow<qk::Row##id>, suffix)
+#define QK_BLOCK_FORMAT(id, name) QK_EMBED(BlockRow, id, name)
+#define QK_PLAIN_FORMAT(id, name) QK_EMBED(PlainRow, id, name)
 #include "codegen/cpu/kernels/kernels.def"

@@ -163,49 +163,51 @@ QK_INLINE void delta_head(Scratch& x, float* state, int64_t tokens, int64_t key_
 }  // namespace
 }  // namespace qk
 
-QK_EXPORT void qk_gated_delta(const float* qkv, const float* z, const float* alpha, const float* beta,
-                              const float* conv_w, const float* ssm_a, const float* dt_bias,
-                              const float* norm_w, const qrt_seq* seqs, int64_t n_seqs, float* out,
-                              int64_t conv_offset, int64_t delta_offset, int64_t key_heads,
-                              int64_t value_heads, int64_t key_dim, int64_t value_dim, int64_t taps,
-                              float l2_eps, int64_t l2_max, float norm_eps, float scale, int64_t ld_ab,
-                              int64_t rows, int64_t begin, int64_t end) {
+QK_SIGNATURE(qk_gated_delta, gated_delta)
+QK_EXPORT void qk_gated_delta(const gated_delta_args* args) {
   using namespace qk;
+  const gated_delta_args a = *args;
+  const int64_t key_heads = a.key_heads, value_heads = a.value_heads;
+  const int64_t key_dim = a.key_dim, value_dim = a.value_dim;
+  const bool l2_max = a.l2_form == QK_L2Form_Max;
   const int64_t keys = key_heads * key_dim, values = value_heads * value_dim;
   Scratch x;
-  for (int64_t head = begin; head < end; ++head) {
-    for (int64_t si = 0; si < n_seqs; ++si) {
-      const qrt_seq& seq = seqs[si];
-      const Conv conv{qkv + seq.row_begin * (2 * keys + values),
-                      reinterpret_cast<float*>(seq.state + conv_offset), conv_w, 2 * keys + values, taps};
+  for (int64_t head = a.begin; head < a.end; ++head) {
+    for (int64_t si = 0; si < a.n_seqs; ++si) {
+      const qrt_seq& seq = a.seqs[si];
+      const Conv conv{a.qkv + seq.row_begin * (2 * keys + values),
+                      reinterpret_cast<float*>(seq.state + a.conv_state_offset), a.conv_w, 2 * keys + values,
+                      a.taps};
       for (int64_t t0 = 0; t0 < seq.row_count; t0 += kBlock) {
         const int64_t left = seq.row_count - t0, tokens = left < kBlock ? left : kBlock;
         for (int64_t t = 0; t < tokens; ++t) {
           float *q = x.q + t * key_dim, *k = x.k + t * key_dim;
           conv_silu(conv, t0 + t, head * key_dim, key_dim, q);
           conv_silu(conv, t0 + t, keys + head * key_dim, key_dim, k);
-          l2_norm(q, key_dim, l2_eps, l2_max != 0, scale);
-          l2_norm(k, key_dim, l2_eps, l2_max != 0, 1.f);
+          l2_norm(q, key_dim, a.l2_eps, l2_max, a.scale);
+          l2_norm(k, key_dim, a.l2_eps, l2_max, 1.f);
           x.kq[t] = dot(k, q, key_dim);
         }
         for (int64_t vh = head; vh < value_heads; vh += key_heads) {
           for (int64_t t = 0; t < tokens; ++t) {
-            const int64_t at = (seq.row_begin + t0 + t) * ld_ab + vh;
+            const int64_t at = (seq.row_begin + t0 + t) * a.ld_ab + vh;
             conv_silu(conv, t0 + t, 2 * keys + vh * value_dim, value_dim, x.v + t * value_dim);
-            const double rate = static_cast<double>(ssm_a[vh]) *
-                                softplus64(static_cast<double>(alpha[at]) + static_cast<double>(dt_bias[vh]));
+            const double rate =
+                static_cast<double>(a.ssm_a[vh]) *
+                softplus64(static_cast<double>(a.alpha[at]) + static_cast<double>(a.dt_bias[vh]));
             x.decay[t] = static_cast<float>(exp64(rate));
-            x.beta[t] = static_cast<float>(sigmoid64(static_cast<double>(beta[at])));
+            x.beta[t] = static_cast<float>(sigmoid64(static_cast<double>(a.beta[at])));
           }
-          float* state = reinterpret_cast<float*>(seq.state + delta_offset) + vh * key_dim * value_dim;
+          float* state =
+              reinterpret_cast<float*>(seq.state + a.delta_state_offset) + vh * key_dim * value_dim;
           delta_head(x, state, tokens, key_dim, value_dim);
           for (int64_t t = 0; t < tokens; ++t) {
             const float* o = x.o + t * value_dim;
             const int64_t at = (seq.row_begin + t0 + t) * values + vh * value_dim;
-            const float norm = rms_scale(o, value_dim, norm_eps);
+            const float norm = rms_scale(o, value_dim, a.norm_eps);
             for (int64_t c = 0; c < value_dim; c += 8) {
-              store<F32<8>>(out + at + c, ((loadf<8>(o + c) * norm) * loadf<8>(norm_w + c)) *
-                                              silu<8>(loadf<8>(z + at + c)));
+              store<F32<8>>(a.out + at + c, ((loadf<8>(o + c) * norm) * loadf<8>(a.norm_w + c)) *
+                                                silu<8>(loadf<8>(a.z + at + c)));
             }
           }
         }

@@ -8,14 +8,8 @@
 
 namespace qk {
 
-// Activation rows per tile: as many accumulators as the register file holds.
-#if defined(__AVX512F__)
-inline constexpr int kTileRows = 8;
-#elif defined(__AVX2__)
-inline constexpr int kTileRows = 4;
-#else
-inline constexpr int kTileRows = 2;
-#endif
+// Activation rows per tile: as many accumulators as the level's register file holds.
+inline constexpr int kTileRows = Level::kTileRows;
 
 template <int M>
 struct Acc {
@@ -23,41 +17,55 @@ struct Acc {
 };
 
 template <int M>
-QK_INLINE void epilogue_rows(Acc<M>& a, const Acc<M>& up, float* y, int64_t ld, int64_t epilogue) {
-  QK_UNROLL
-  for (int m = 0; m < M; ++m) {
-    QK_UNROLL
-    for (int p = 0; p < kParts; ++p) {
-      float* dst = y + m * ld + p * kLanes;
-      Float v = a.v[m][p];
-      if (epilogue == QK_ADD) v = load<Float>(dst) + v;
-      if (epilogue == QK_SWIGLU) v = silu<kLanes>(v) * up.v[m][p];
-      store<Float>(dst, v);
-    }
-  }
+QK_INLINE void clear(Acc<M>& acc) {
+  unroll<M>([&](int m) QK_LAMBDA { unroll<kParts>([&](int p) QK_LAMBDA { acc.v[m][p] = Float(0.f); }); });
 }
 
-// T::tile<M>(group, x, acc) multiplies one weight group with M rows at x.
+// What is left to do with the sums of a tile.
+struct Epilogue {
+  int64_t kind;
+  const float *scale, *up_scale;  // or null
+
+  QK_INLINE Float scaled(Float v, const float* scale) { return scale ? v * Float(*scale) : v; }
+
+  template <int M>
+  QK_INLINE void rows(const Epilogue& e, const Acc<M>& a, const Acc<M>& up, float* y, int64_t ld) {
+    unroll<M>([&](int m) QK_LAMBDA {
+      unroll<kParts>([&](int p) QK_LAMBDA {
+        float* dst = y + m * ld + p * kLanes;
+        Float v = scaled(a.v[m][p], e.scale);
+        if (e.kind == QK_Epilogue_Add) v = load<Float>(dst) + v;
+        if (e.kind == QK_Epilogue_Swiglu) v = silu<kLanes>(v) * scaled(up.v[m][p], e.up_scale);
+        store<Float>(dst, v);
+      });
+    });
+  }
+};
+
+// T::tile<M>(group, x) multiplies one weight group with M rows at x.
 template <class T, int M>
 QK_INLINE void linear_tile(const T& t, const uint8_t* w, const uint8_t* x, float* y, int64_t ld,
-                           int64_t epilogue) {
-  Acc<M> a, up;
-  t.template tile<M>(w, x, a);
-  if (epilogue == QK_SWIGLU) t.template tile<M>(w + t.group_bytes, x, up);
-  epilogue_rows<M>(a, up, y, ld, epilogue);
+                           const Epilogue& epilogue) {
+  Acc<M> a[2];
+  const int64_t groups = epilogue.kind == QK_Epilogue_Swiglu ? 2 : 1;
+  for (int64_t g = 0; g < groups; ++g) a[g] = t.template tile<M>(w + g * t.group_bytes, x);
+  Epilogue::rows<M>(epilogue, a[0], a[1], y, ld);
 }
 
 // Rows are walked in blocks that stay in the second-level cache while all groups pass; a group stays in the
 // first.
 template <class T>
-QK_INLINE void linear_groups(const T& t, const uint8_t* x, const uint8_t* w, float* y, int64_t ld,
-                             int64_t epilogue, int64_t rows, int64_t begin, int64_t end) {
+QK_INLINE void linear_groups(const T& t, const uint8_t* x, const linear_args& args) {
+  const uint8_t* w = args.w;
+  float* y = args.y;
+  const int64_t ld = (args.n + 15) & ~int64_t{15}, rows = args.n_rows;
+  const Epilogue epilogue = {args.epilogue, args.scale, args.up_scale};
   const int64_t fit = (512 * 1024 / t.row_bytes) & ~int64_t{7};
   const int64_t block = fit < 8 ? 8 : fit;
-  const int64_t item = epilogue == QK_SWIGLU ? 2 * t.group_bytes : t.group_bytes;
+  const int64_t item = epilogue.kind == QK_Epilogue_Swiglu ? 2 * t.group_bytes : t.group_bytes;
   for (int64_t r0 = 0; r0 < rows; r0 += block) {
     const int64_t r1 = r0 + block < rows ? r0 + block : rows;
-    for (int64_t g = begin; g < end; ++g) {
+    for (int64_t g = args.begin; g < args.end; ++g) {
       const uint8_t* wg = w + g * item;
       const uint8_t* xr = x + r0 * t.row_bytes;
       float* yr = y + r0 * ld + g * 16;

@@ -4,13 +4,16 @@
 #include "codegen/cpu/kernels/row_ops.h"
 #include "codegen/cpu/kernels/sequences.h"
 
-QK_EXPORT void qk_rope_table(const double* inv_freq, const int32_t* positions, float* out, int64_t pairs,
-                             int64_t section_t, int64_t section_h, int64_t section_w, int64_t section_e,
-                             float magnitude, int64_t rows, int64_t begin, int64_t end) {
-  const bool sections = section_t + section_h + section_w + section_e > 0;
-  for (int64_t r = begin; r < end; ++r) {
-    const int32_t* at = positions + r * 4;
-    float* cos_row = out + r * 2 * pairs;
+QK_SIGNATURE(qk_rope_table, rope_table)
+QK_EXPORT void qk_rope_table(const rope_table_args* args) {
+  const rope_table_args a = *args;
+  const int64_t pairs = a.pairs;
+  const int64_t section_t = a.sections[0], section_h = a.sections[1], section_w = a.sections[2];
+  const bool sections = section_t + section_h + section_w + a.sections[3] > 0;
+  const float magnitude = static_cast<float>(a.magnitude);
+  for (int64_t r = a.begin; r < a.end; ++r) {
+    const int32_t* at = a.positions + r * 4;
+    float* cos_row = a.out + r * 2 * pairs;
     float* sin_row = cos_row + pairs;
     for (int64_t i = 0; i < pairs; ++i) {
       int64_t stream = 0;
@@ -22,7 +25,7 @@ QK_EXPORT void qk_rope_table(const double* inv_freq, const int32_t* positions, f
                                                : 3;
       }
       double s, c;
-      qk::sincos64(static_cast<double>(at[stream]) * inv_freq[i], &s, &c);
+      qk::sincos64(static_cast<double>(at[stream]) * a.inv_freq[i], &s, &c);
       cos_row[i] = static_cast<float>(c * magnitude);
       sin_row[i] = static_cast<float>(s * magnitude);
     }
@@ -46,7 +49,7 @@ QK_INLINE void norm_rope(const float* src, const float* weight, const float* rop
   for (int64_t i = rot_dims; i < head_dim; ++i) dst[i] = (src[i] * scale) * weight[i];
 }
 
-QK_INLINE void store_kv(const float* src, uint8_t* cache, int64_t row, int64_t head_dim, int64_t kv_f16) {
+QK_INLINE void store_kv(const float* src, uint8_t* cache, int64_t row, int64_t head_dim, bool kv_f16) {
   if (kv_f16) {
     uint8_t* dst = cache + row * head_dim * 2;
     for (int64_t i = 0; i < head_dim; i += 8) store<U16<8>>(dst + i * 2, float_to_half<8>(loadf<8>(src + i)));
@@ -59,29 +62,29 @@ QK_INLINE void store_kv(const float* src, uint8_t* cache, int64_t row, int64_t h
 }  // namespace
 }  // namespace qk
 
-QK_EXPORT void qk_norm_rope_store(const float* q, const float* k, const float* v, const float* q_norm,
-                                  const float* k_norm, const float* rope, float* out, const qrt_seq* seqs,
-                                  int64_t n_seqs, int64_t kv_offset, int64_t q_heads, int64_t kv_heads,
-                                  int64_t head_dim, int64_t rot_dims, int64_t gated, float eps,
-                                  int64_t kv_f16, int64_t rows, int64_t begin, int64_t end) {
+QK_SIGNATURE(qk_norm_rope_store, qk_norm_rope_store)
+QK_EXPORT void qk_norm_rope_store(const qk_norm_rope_store_args* args) {
   using namespace qk;
+  const qk_norm_rope_store_args a = *args;
+  const int64_t q_heads = a.q_heads, kv_heads = a.kv_heads, head_dim = a.head_dim, rot_dims = a.rot_dims;
+  const bool kv_f16 = a.kv == QK_KvElement_F16;
   const int64_t element = kv_f16 ? 2 : 4;
-  for (int64_t r = begin; r < end; ++r) {
-    const float* angles = rope + r * rot_dims;
-    const int64_t q_stride = head_dim * (gated ? 2 : 1);
+  for (int64_t r = a.begin; r < a.end; ++r) {
+    const float* angles = a.rope + r * rot_dims;
+    const int64_t q_stride = head_dim * (a.gated ? 2 : 1);
     for (int64_t h = 0; h < q_heads; ++h) {
-      norm_rope(q + (r * q_heads + h) * q_stride, q_norm, angles, out + (r * q_heads + h) * head_dim,
-                head_dim, rot_dims, eps);
+      norm_rope(a.q + (r * q_heads + h) * q_stride, a.q_norm, angles, a.out + (r * q_heads + h) * head_dim,
+                head_dim, rot_dims, a.eps);
     }
-    const qrt_seq& seq = sequence_of_row(seqs, n_seqs, r);
+    const qrt_seq& seq = sequence_of_row(a.seqs, a.n_seqs, r);
     const int64_t at = seq.past + (r - seq.row_begin);
-    uint8_t* k_cache = seq.kv + kv_offset * seq.kv_capacity;
+    uint8_t* k_cache = seq.kv + a.kv_offset * seq.kv_capacity;
     uint8_t* v_cache = k_cache + kv_heads * seq.kv_capacity * head_dim * element;
     for (int64_t h = 0; h < kv_heads; ++h) {
       float head[qcc::cpu::kMaxHeadDim];
-      norm_rope(k + (r * kv_heads + h) * head_dim, k_norm, angles, head, head_dim, rot_dims, eps);
+      norm_rope(a.k + (r * kv_heads + h) * head_dim, a.k_norm, angles, head, head_dim, rot_dims, a.eps);
       store_kv(head, k_cache, h * seq.kv_capacity + at, head_dim, kv_f16);
-      store_kv(v + (r * kv_heads + h) * head_dim, v_cache, h * seq.kv_capacity + at, head_dim, kv_f16);
+      store_kv(a.v + (r * kv_heads + h) * head_dim, v_cache, h * seq.kv_capacity + at, head_dim, kv_f16);
     }
   }
 }

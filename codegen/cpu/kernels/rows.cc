@@ -1,4 +1,4 @@
-// norm, quantize, swiglu, add: one row is one work item.
+// norm, quantize, swiglu, add, concat: one row is one work item.
 #include "codegen/cpu/kernels/kernels.h"
 #include "codegen/cpu/kernels/math.h"
 #include "codegen/cpu/kernels/row_ops.h"
@@ -17,23 +17,25 @@ QK_INLINE void for_each_column(int64_t cols, Fn16 fn16, Fn1 fn1) {
 }  // namespace
 }  // namespace qk
 
-QK_EXPORT void qk_norm(const float* x, const float* weight, float* out, uint8_t* out_q,
-                       const int32_t* row_ids, int64_t cols, float eps, int64_t rows, int64_t begin,
-                       int64_t end) {
+QK_SIGNATURE(qk_norm, norm)
+QK_EXPORT void qk_norm(const norm_args* args) {
   using namespace qk;
-  for (int64_t r = begin; r < end; ++r) {
-    const float* v = x + (row_ids ? row_ids[r] : r) * cols;
-    const float scale = rms_scale(v, cols, eps);
-    if (out) {
-      float* o = out + r * cols;
+  const norm_args a = *args;
+  const int64_t cols = a.cols;
+  const float* weight = a.weight;
+  for (int64_t r = a.begin; r < a.end; ++r) {
+    const float* v = a.x + (a.source == QK_RowsFrom_OutRows ? a.out_rows[r] : r) * cols;
+    const float scale = rms_scale(v, cols, a.eps);
+    if (a.out) {
+      float* o = a.out + r * cols;
       for_each_column(
           cols,
           [&](int64_t c)
               QK_LAMBDA { store<F32<16>>(o + c, (loadf<16>(v + c) * scale) * loadf<16>(weight + c)); },
           [&](int64_t c) QK_LAMBDA { o[c] = (v[c] * scale) * weight[c]; });
     }
-    if (out_q) {
-      uint8_t* q = out_q + r * int8_row_stride(cols);
+    if (a.out_q) {
+      uint8_t* q = a.out_q + r * int8_row_stride(cols);
       for (int64_t c = 0; c < cols; c += 32) {
         quantize32((loadf<16>(v + c) * scale) * loadf<16>(weight + c),
                    (loadf<16>(v + c + 16) * scale) * loadf<16>(weight + c + 16), q, cols, c);
@@ -42,36 +44,58 @@ QK_EXPORT void qk_norm(const float* x, const float* weight, float* out, uint8_t*
   }
 }
 
-QK_EXPORT void qk_quantize(const float* x, uint8_t* out_q, int64_t cols, int64_t rows, int64_t begin,
-                           int64_t end) {
+QK_SIGNATURE(qk_quantize, quantize)
+QK_EXPORT void qk_quantize(const quantize_args* args) {
   using namespace qk;
-  for (int64_t r = begin; r < end; ++r) {
-    const float* v = x + r * cols;
-    uint8_t* q = out_q + r * int8_row_stride(cols);
+  const quantize_args a = *args;
+  const int64_t cols = a.cols;
+  for (int64_t r = a.begin; r < a.end; ++r) {
+    const float* v = a.x + r * cols;
+    uint8_t* q = a.out_q + r * int8_row_stride(cols);
     for (int64_t c = 0; c < cols; c += 32) quantize32(loadf<16>(v + c), loadf<16>(v + c + 16), q, cols, c);
   }
 }
 
-QK_EXPORT void qk_swiglu(const float* gate, const float* up, float* out, int64_t cols, int64_t rows,
-                         int64_t begin, int64_t end) {
+QK_SIGNATURE(qk_swiglu, swiglu)
+QK_EXPORT void qk_swiglu(const swiglu_args* args) {
   using namespace qk;
-  for (int64_t r = begin; r < end; ++r) {
-    const float *g = gate + r * cols, *u = up + r * cols;
-    float* o = out + r * cols;
+  const swiglu_args a = *args;
+  for (int64_t r = a.begin; r < a.end; ++r) {
+    const float *g = a.gate + r * a.cols, *u = a.up + r * a.cols;
+    float* o = a.out + r * a.cols;
     for_each_column(
-        cols,
+        a.cols,
         [&](int64_t c) QK_LAMBDA { store<F32<16>>(o + c, silu<16>(loadf<16>(g + c)) * loadf<16>(u + c)); },
         [&](int64_t c) QK_LAMBDA { o[c] = silu<4>(splat<4>(g[c])).x * u[c]; });
   }
 }
 
-QK_EXPORT void qk_add(const float* x, float* y, int64_t cols, int64_t rows, int64_t begin, int64_t end) {
+QK_SIGNATURE(qk_add, add)
+QK_EXPORT void qk_add(const add_args* args) {
   using namespace qk;
-  for (int64_t r = begin; r < end; ++r) {
-    const float* a = x + r * cols;
-    float* b = y + r * cols;
+  const add_args a = *args;
+  for (int64_t r = a.begin; r < a.end; ++r) {
+    const float* x = a.x + r * a.cols;
+    float* y = a.y + r * a.cols;
     for_each_column(
-        cols, [&](int64_t c) QK_LAMBDA { store<F32<16>>(b + c, loadf<16>(b + c) + loadf<16>(a + c)); },
-        [&](int64_t c) QK_LAMBDA { b[c] = b[c] + a[c]; });
+        a.cols, [&](int64_t c) QK_LAMBDA { store<F32<16>>(y + c, loadf<16>(y + c) + loadf<16>(x + c)); },
+        [&](int64_t c) QK_LAMBDA { y[c] = y[c] + x[c]; });
+  }
+}
+
+QK_SIGNATURE(qk_concat, concat)
+QK_EXPORT void qk_concat(const concat_args* args) {
+  using namespace qk;
+  const concat_args a = *args;
+  const int64_t cols = a.a_cols + a.b_cols;
+  for (int64_t r = a.begin; r < a.end; ++r) {
+    const float *x = a.a + r * a.a_cols, *y = a.b + r * a.b_cols;
+    float *to_x = a.out + r * cols, *to_y = to_x + a.a_cols;
+    for_each_column(
+        a.a_cols, [&](int64_t c) QK_LAMBDA { store<F32<16>>(to_x + c, loadf<16>(x + c)); },
+        [&](int64_t c) QK_LAMBDA { to_x[c] = x[c]; });
+    for_each_column(
+        a.b_cols, [&](int64_t c) QK_LAMBDA { store<F32<16>>(to_y + c, loadf<16>(y + c)); },
+        [&](int64_t c) QK_LAMBDA { to_y[c] = y[c]; });
   }
 }

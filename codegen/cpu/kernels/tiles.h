@@ -1,131 +1,242 @@
-// The formats as the linear and embed kernels see them: how to get words of codes and scales out of a packed
-// tile, and exact f32 values. Kernels only. P is the part of the group: rows [P * kLanes, (P + 1) * kLanes).
+// The formats as the linear and embed kernels see them: words of codes and scales out of packed tiles, for
+// any PlainForm. Kernels only. `part` is a part of the group: rows [part * kLanes, (part + 1) * kLanes).
 #ifndef QCC_CODEGEN_CPU_KERNELS_TILES_H_
 #define QCC_CODEGEN_CPU_KERNELS_TILES_H_
 
-#include "dialects/plan/tile_layout.h"
 #include "codegen/cpu/kernels/vec.h"
+#include "dialects/layouts/x16.h"
 
 namespace qk {
 
-using qcc::plan::TileLayout;
+using qcc::BaseScale;
+using qcc::Format;
+using qcc::GroupScale;
+using qcc::Minimum;
+using qcc::PlainForm;
+using qcc::layouts::Tile;
 typedef F32<kLanes> Float;
 typedef I32<kLanes> Words;  // per lane (row): four codes of four columns
 
-QK_INLINE Float half_lanes(const uint8_t* p) {
-  return half_to_float<kLanes>(load<U16<kLanes>>(p));
-}
-QK_INLINE Float u8_lanes(const uint8_t* p) {
-  return to_float<kLanes>(__builtin_convertvector(load<U8<kLanes>>(p), I32<kLanes>));
-}
-QK_INLINE Float i8_lanes(const uint8_t* p) {
-  return to_float<kLanes>(__builtin_convertvector(load<I8<kLanes>>(p), I32<kLanes>));
+// How far left codes go to become value - low: log2 of the step between values. -1: the steps differ, codes
+// are looked up.
+constexpr int code_shift(const PlainForm& form) {
+  if (form.table_size == 0) return 0;
+  for (int shift = 0; shift < 4; ++shift) {
+    bool even = true;
+    for (int i = 0; i < form.table_size; ++i) even = even && form.table[i] - form.table[0] == i << shift;
+    if (even) return shift;
+  }
+  return -1;
 }
 
-// Calls fn(word index, codes) for the eight words of a 32-column chunk.
-template <const TileLayout& L, class Fn>
+template <Format F>
+struct BlockFormat {
+  static constexpr const PlainForm& kForm = qcc::description(F).plain;
+  static constexpr Tile kTile = qcc::layouts::kTile<F>;
+  static constexpr int kLow = kForm.low();
+  static constexpr int kHigh = kForm.high() - kForm.low();  // largest value - low
+  static constexpr int kShift = code_shift(kForm);
+  static constexpr bool kLookup = kShift < 0;
+  static constexpr int kSums = kForm.columns_per_scale == 16 ? 2 : 1;  // scales per 32 columns
+  static constexpr bool kHasMinimum = kForm.minimum != Minimum::kNone;
+  QK_INLINE int64_t group_bytes(int64_t k) { return k / kTile.block * kTile.bytes(); }
+};
+
+// What code i stands for: the value as i8 or, not kSigned, value - low as u8.
+struct TableBytes {
+  uint8_t v[16];
+};
+template <Format F, bool kSigned>
+struct Table {
+  static constexpr int kSize = BlockFormat<F>::kForm.table_size;
+  static constexpr TableBytes make() {
+    TableBytes bytes{};
+    for (int i = 0; i < kSize; ++i) {
+      bytes.v[i] =
+          static_cast<uint8_t>(BlockFormat<F>::kForm.table[i] - (kSigned ? 0 : BlockFormat<F>::kLow));
+    }
+    return bytes;
+  }
+  static constexpr TableBytes kBytes = make();
+};
+
+// The bits of word `word` in a plane, moved to bit `to` of their bytes. Shifts stay inside the byte after the
+// mask.
+template <int kWidth>
+QK_INLINE Words plane_word(const uint8_t* plane, int part, int word, int to) {
+  const Words v = load<Words>(plane + qcc::layouts::VectorOfWord(kWidth, word) * 64 + part * kLanes * 4);
+  if constexpr (kWidth == 8) return v;
+  const int right = qcc::layouts::ShiftOfWord(kWidth, word) - to;
+  const int32_t mask = ((1 << kWidth) - 1) << to;
+  return (right < 0 ? v << -right : v >> right) & (mask * 0x01010101);
+}
+
+// Word `word` of a chunk: the values as i8 or, not kSigned, value - low as u8.
+template <Format F, bool kSigned>
+QK_INLINE Words value_word(const uint8_t* chunk, int part, int word) {
+  typedef BlockFormat<F> B;
+  constexpr Tile t = B::kTile;
+  constexpr int to = B::kLookup ? 0 : B::kShift;
+  Words v = plane_word<t.low_bits>(chunk, part, word, to);
+  if constexpr (t.high_bits > 0) {
+    v |= plane_word<t.high_bits>(chunk + t.high_at(), part, word, to + t.low_bits);
+  }
+  if constexpr (B::kLookup) return Level::lookup<Table<F, kSigned>>(v);
+  if constexpr (kSigned) return (Words)((I8<4 * kLanes>)v + static_cast<int8_t>(B::kLow));
+  return v;
+}
+
+// The nth word of a chunk in the order of for_each_word: words that share a vector follow each other.
+constexpr int nth_word(int width, int n) {
+  int seen = 0;
+  for (int vector = 0; vector < width; ++vector) {
+    for (int word = 0; word < 8; ++word) {
+      if (qcc::layouts::VectorOfWord(width, word) == vector && seen++ == n) return word;
+    }
+  }
+  return -1;
+}
+struct WordOrder {
+  int8_t word[8];
+};
+template <int kWidth>
+inline constexpr WordOrder kWordOrder = {nth_word(kWidth, 0), nth_word(kWidth, 1), nth_word(kWidth, 2),
+                                         nth_word(kWidth, 3), nth_word(kWidth, 4), nth_word(kWidth, 5),
+                                         nth_word(kWidth, 6), nth_word(kWidth, 7)};
+
+// Calls fn(n, word, codes) for the eight words of a chunk, n = 0 .. 7.
+template <Format F, bool kSigned, class Fn>
 QK_INLINE void for_each_word(const uint8_t* chunk, int part, Fn fn) {
-  const uint8_t* p = chunk + part * kLanes * 4;
-  if constexpr (L.bits == 8) {
-    QK_UNROLL
-    for (int t = 0; t < 8; ++t) fn(t, load<Words>(p + t * 64));
+  unroll<8>([&](int n) QK_LAMBDA {
+    const int word = kWordOrder<BlockFormat<F>::kTile.low_bits>.word[n];
+    fn(n, word, value_word<F, kSigned>(chunk, part, word));
+  });
+}
+
+// Header fields for the rows of a part.
+struct PartFields {
+  static constexpr int kN = kLanes;
+  int part;
+  __attribute__((always_inline)) U16<kN> halves(const uint8_t* p) const {
+    return load<U16<kN>>(p + part * kN * 2);
+  }
+  __attribute__((always_inline)) U8<kN> bytes(const uint8_t* p) const { return load<U8<kN>>(p + part * kN); }
+};
+
+// Base scales as the block has them to f32, exactly.
+template <BaseScale kBase, class Bits>
+QK_INLINE auto base_value(Bits bits) {
+  constexpr int N = sizeof(Bits) / sizeof(bits[0]);
+  if constexpr (kBase == BaseScale::kHalf) {
+    return half_to_float<N>(bits);
   } else {
-    QK_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      const Words v = load<Words>(p + i * 64);
-      Words lo = v & 0x0f0f0f0f, hi = (v >> 4) & 0x0f0f0f0f;
-      if constexpr (L.bits == 5) {
-        const Words h = load<Words>(p + 256);
-        // Bit i to bit 4, bit i + 4 to bit 4: shifts stay inside the byte after the mask.
-        lo |= (h << (4 - i)) & 0x10101010;
-        hi |= (h >> i) & 0x10101010;
-      } else if constexpr (L.bits == 6) {
-        const Words h = load<Words>(p + 256 + (i >> 1) * 64);
-        lo |= (i & 1 ? h << 2 : h << 4) & 0x30303030;
-        hi |= (i & 1 ? h >> 2 : h) & 0x30303030;
-      }
-      fn(i, lo);
-      fn(i + 4, hi);
+    const I32<N> u = __builtin_convertvector(bits, I32<N>);
+    if constexpr (kBase == BaseScale::kE8m0) {
+      return __builtin_bit_cast(F32<N>, u == 0 ? I32<N>(1 << 22) : u << 23);
+    } else {
+      const I32<N> exponent = u & 0x78;
+      const F32<N> tiny = to_float<N>(u & 7) * splat<N>(1.f / 512);
+      const F32<N> normal = __builtin_bit_cast(F32<N>, ((u & 0x7f) << 20) + (120 << 23));
+      const F32<N> v = exponent == 0 ? tiny : normal;
+      return u == 0x7f ? splat<N>(0.f) : v;
     }
   }
 }
 
-// Lane-wise scales of the 32-column chunk j of a tile; value = scale[code group] * (code - offset) + shift,
-// with the products exact in f32.
+// Of the 32-column chunk j of a tile: value = scale[g] * (code's value) + shift[g], the products exact in
+// f32. g: columns 0..15, 16..31 (equal unless the format scales 16 columns). shift: only if kHasMinimum.
+template <int N>
 struct Scales {
-  Float scale[2];  // columns 0..15, 16..31 (equal unless the format scales 16 columns)
-  Float shift;     // only if kHasShift
+  F32<N> scale[2], shift[2];
 };
 
-template <const TileLayout& L>
-struct BlockFormat {
-  static constexpr const TileLayout& kLayout = L;
-  static constexpr bool kHasShift = false;
-};
+template <Format F, class Fields>
+QK_INLINE Scales<Fields::kN> read_scales(const Fields& fields, const uint8_t* header, int j) {
+  constexpr const PlainForm& form = BlockFormat<F>::kForm;
+  constexpr Tile t = BlockFormat<F>::kTile;
+  constexpr int N = Fields::kN;
+  const auto number = [](auto bytes)
+                          QK_LAMBDA { return to_float<N>(__builtin_convertvector(bytes, I32<N>)); };
+  Scales<N> s;
+  unroll<BlockFormat<F>::kSums>([&](int g) QK_LAMBDA {
+    const int column = j * 32 + g * 16;
+    const uint8_t* base =
+        header + (form.bases() == 1 ? 0 : column / form.columns_per_base * 16 * t.base_bytes);
+    F32<N> d;
+    if constexpr (t.base_bytes == 2) {
+      d = base_value<form.base>(fields.halves(base));
+    } else {
+      d = base_value<form.base>(fields.bytes(base));
+    }
+    if constexpr (form.factor != 1) d = d * splat<N>(form.factor);
+    const int at_group = column / form.columns_per_scale * 16;
+    if constexpr (form.scale == GroupScale::kU8) {
+      d = d * number(fields.bytes(header + t.scale_at + at_group));
+    } else if constexpr (form.scale == GroupScale::kI8) {
+      d = d * number(__builtin_bit_cast(I8<N>, fields.bytes(header + t.scale_at + at_group)));
+    }
+    s.scale[g] = d;
+    if constexpr (BlockFormat<F>::kHasMinimum) {
+      s.shift[g] = half_to_float<N>(fields.halves(header + t.minimum_at));
+      if constexpr (form.minimum == Minimum::kScaled) {
+        s.shift[g] = -(s.shift[g] * number(fields.bytes(header + t.min_at + at_group)));
+      }
+    }
+  });
+  if constexpr (BlockFormat<F>::kSums == 1) {
+    s.scale[1] = s.scale[0];
+    s.shift[1] = s.shift[0];
+  }
+  return s;
+}
 
-struct Q4_0 : BlockFormat<qcc::plan::kTileQ4_0> {
-  QK_INLINE Scales scales(const uint8_t* header, int, int part) {
-    const Float d = half_lanes(header + part * kLanes * 2);
-    return {{d, d}, Float(0.f)};
-  }
-};
-struct Q8_0 : BlockFormat<qcc::plan::kTileQ8_0> {
-  QK_INLINE Scales scales(const uint8_t* header, int, int part) {
-    const Float d = half_lanes(header + part * kLanes * 2);
-    return {{d, d}, Float(0.f)};
-  }
-};
-struct Q4_1 : BlockFormat<qcc::plan::kTileQ4_1> {
-  static constexpr bool kHasShift = true;
-  QK_INLINE Scales scales(const uint8_t* header, int, int part) {
-    const Float d = half_lanes(header + part * kLanes * 2);
-    return {{d, d}, half_lanes(header + 32 + part * kLanes * 2)};
-  }
-};
-template <const TileLayout& L>
-struct ScaleMinFormat : BlockFormat<L> {
-  static constexpr bool kHasShift = true;
-  QK_INLINE Scales scales(const uint8_t* header, int j, int part) {
-    const Float d = half_lanes(header + part * kLanes * 2) * u8_lanes(header + 64 + j * 16 + part * kLanes);
-    const Float m =
-        half_lanes(header + 32 + part * kLanes * 2) * u8_lanes(header + 192 + j * 16 + part * kLanes);
-    return {{d, d}, -m};
-  }
-};
-struct Q4_K : ScaleMinFormat<qcc::plan::kTileQ4_K> {};
-struct Q5_K : ScaleMinFormat<qcc::plan::kTileQ5_K> {};
-struct Q6_K : BlockFormat<qcc::plan::kTileQ6_K> {
-  QK_INLINE Scales scales(const uint8_t* header, int j, int part) {
-    const Float d = half_lanes(header + part * kLanes * 2);
-    const uint8_t* s = header + 32 + j * 32 + part * kLanes;
-    return {{d * i8_lanes(s), d * i8_lanes(s + 16)}, Float(0.f)};
-  }
-};
-
-// Calls fn(header, body) for the tiles of a group in order.
-template <class F, class Fn>
-QK_INLINE void for_each_tile(const uint8_t* group, int64_t blocks, Fn fn) {
-  for (int64_t b = 0; b < blocks; ++b) {
-    const qcc::plan::TilePlace at = qcc::plan::tile_place(F::kLayout, b, blocks);
-    fn(b, group + at.header, group + at.body);
+// Calls fn(tile, header, body) for the tiles of a group in order.
+template <Format F, class Fn>
+QK_INLINE void for_each_tile(const uint8_t* group, int64_t count, Fn fn) {
+  constexpr Tile t = BlockFormat<F>::kTile;
+  for (int64_t first = 0; first < count; first += t.run) {
+    const int64_t together = t.run > 1 && count - first < t.run ? count - first : t.run;
+    const uint8_t* header = group + first * t.bytes();
+    const uint8_t* body = header + together * t.header;
+    for (int64_t i = 0; i < together; ++i) fn(first + i, header + i * t.header, body + i * t.body);
   }
 }
 
 // Plain formats: f32 lanes of one column.
-struct PlainF32 {
-  static constexpr int kBytes = 64;
-  QK_INLINE Float column(const uint8_t* p, int part) { return load<Float>(p + part * kLanes * 4); }
-};
-struct PlainF16 {
-  static constexpr int kBytes = 32;
-  QK_INLINE Float column(const uint8_t* p, int part) { return half_lanes(p + part * kLanes * 2); }
-};
-struct PlainBF16 {
-  static constexpr int kBytes = 32;
-  QK_INLINE Float column(const uint8_t* p, int part) {
-    return bf16_to_float<kLanes>(load<U16<kLanes>>(p + part * kLanes * 2));
+template <Format F>
+struct PlainFormat;
+template <>
+struct PlainFormat<Format::F32> {
+  typedef float Element;
+  template <int N>
+  QK_INLINE F32<N> values(F32<N> v) {
+    return v;
   }
 };
+template <>
+struct PlainFormat<Format::F16> {
+  typedef uint16_t Element;
+  template <int N>
+  QK_INLINE F32<N> values(U16<N> v) {
+    return half_to_float<N>(v);
+  }
+};
+template <>
+struct PlainFormat<Format::BF16> {
+  typedef uint16_t Element;
+  template <int N>
+  QK_INLINE F32<N> values(U16<N> v) {
+    return bf16_to_float<N>(v);
+  }
+};
+template <Format F>
+inline constexpr int kColumnBytes = 16 * sizeof(typename PlainFormat<F>::Element);
+template <Format F>
+QK_INLINE Float plain_column(const uint8_t* p, int part) {
+  typedef typename PlainFormat<F>::Element Element;
+  typedef Element Lanes __attribute__((ext_vector_type(kLanes)));
+  return PlainFormat<F>::template values<kLanes>(load<Lanes>(p + part * kLanes * sizeof(Element)));
+}
 
 }  // namespace qk
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <thread>
 
+#include "codegen/cpu/lower/KernelSignature.h"
 #include "codegen/cpu/lower/LinkFlat.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
@@ -70,6 +71,7 @@ Error linkKernels(Module& module, const IsaInfo& isa) {
   auto kernels = parseBitcodeFile(MemoryBufferRef(StringRef(bitcode.data(), bitcode.size()), "kernels"),
                                   module.getContext());
   if (!kernels) return kernels.takeError();
+  if (Error e = checkKernelSignatures(module, **kernels)) return stageError(toString(std::move(e)));
   (*kernels)->setDataLayout(module.getDataLayout());
   (*kernels)->setTargetTriple(module.getTargetTriple());
   for (Function& f : *kernels.get()) {

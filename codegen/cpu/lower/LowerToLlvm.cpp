@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "codegen/cpu/lower/KernelCall.h"
+#include "codegen/cpu/lower/KernelSignature.h"
 #include "llvm/ADT/StringMap.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Builders.h"
@@ -27,8 +28,7 @@ class Lowering {
         b(context),
         ptr(LLVM::LLVMPointerType::get(context)),
         i32(b.getI32Type()),
-        i64(b.getI64Type()),
-        f32(b.getF32Type()) {}
+        i64(b.getI64Type()) {}
 
   FailureOr<LoweredPrograms> run() {
     LoweredPrograms result;
@@ -138,21 +138,21 @@ class Lowering {
   }
 
   // The value that stands for a binding: a pointer, or an offset where the address depends on the sequence.
-  FailureOr<Value> bindingValue(plan::DispatchOp op, plan::RefAttr ref, const Scope& scope) {
-    switch (ref.getSpace()) {
+  Value bindingValue(const plan::Ref& ref, const Scope& scope) {
+    switch (ref.space) {
       case plan::Space::Weights:
         return at(field(scope.args, offsetof(qrt_step_args, weights), ptr),
-                  sum(scope.weightsBase, ref.getOffset()));
+                  sum(scope.weightsBase, ref.offset));
       case plan::Space::Arena:
-        return at(field(scope.args, offsetof(qrt_step_args, arena), ptr), constant(ref.getOffset()));
+        return at(field(scope.args, offsetof(qrt_step_args, arena), ptr), constant(ref.offset));
       case plan::Space::Logits:
-        return at(field(scope.args, offsetof(qrt_step_args, logits), ptr), constant(ref.getOffset()));
+        return at(field(scope.args, offsetof(qrt_step_args, logits), ptr), constant(ref.offset));
       case plan::Space::State:
-        return sum(scope.stateBase, ref.getOffset());
+        return sum(scope.stateBase, ref.offset);
       case plan::Space::KV:
-        return sum(scope.kvBase, ref.getOffset());
+        return sum(scope.kvBase, ref.offset);
     }
-    return op.emitError("cpu codegen: unknown address space");
+    llvm_unreachable("all spaces are listed");
   }
 
   LogicalResult lowerDispatch(plan::DispatchOp op, const Scope& scope) {
@@ -160,11 +160,9 @@ class Lowering {
     if (failed(call)) return failure();
     SmallVector<Value> operands = {scope.args, scope.thread, scope.threads};
     SmallVector<Type> types = {ptr, i64, i64};
-    for (Attribute attr : op.getBindings()) {
-      FailureOr<Value> value = bindingValue(op, cast<plan::RefAttr>(attr), scope);
-      if (failed(value)) return failure();
-      operands.push_back(*value);
-      types.push_back((*value).getType());
+    for (const plan::Ref& ref : call->bindings) {
+      operands.push_back(bindingValue(ref, scope));
+      types.push_back(operands.back().getType());
     }
     LLVM::CallOp::create(b, loc, specialization(*call, types), operands);
     return success();
@@ -194,10 +192,9 @@ class Lowering {
     Value begin = share(thread);
     Value end = share(LLVM::AddOp::create(b, loc, thread, constant(1)));
 
-    SmallVector<Value> operands;
-    for (const KernelArg& arg : call.args) operands.push_back(argument(arg, func, rows, begin, end));
-    SmallVector<Type> kernelTypes = llvm::map_to_vector(operands, [](Value v) { return v.getType(); });
-    LLVM::CallOp::create(b, loc, declare(call.symbol, voidFunction(kernelTypes)), operands);
+    SmallVector<Value> values;
+    for (const KernelField& f : call.fields) values.push_back(fieldValue(f, func, rows, begin, end));
+    callKernel(call, values);
     LLVM::ReturnOp::create(b, loc, ValueRange{});
     return func;
   }
@@ -214,44 +211,59 @@ class Lowering {
     llvm_unreachable("row source");
   }
 
-  Value argument(const KernelArg& arg, LLVM::LLVMFuncOp func, Value rows, Value begin, Value end) {
+  // Fills the kernel's argument struct on the stack. It is gone when the kernel is inlined: its fields are
+  // then literals and parameters of this function.
+  void callKernel(const KernelCall& call, ArrayRef<Value> values) {
+    Type bytes = LLVM::LLVMArrayType::get(b.getI8Type(), call.argsBytes);
+    Value args = LLVM::AllocaOp::create(b, loc, ptr, bytes, constant(1), /*alignment=*/8);
+    for (auto [f, value] : llvm::zip_equal(call.fields, values)) {
+      Value address =
+          LLVM::GEPOp::create(b, loc, ptr, b.getI8Type(), args,
+                              ArrayRef<LLVM::GEPArg>{LLVM::GEPArg(static_cast<int32_t>(f.offset))});
+      LLVM::StoreOp::create(b, loc, value, address);
+    }
+    LLVM::LLVMFuncOp kernel = declare(call.symbol, voidFunction(ptr));
+    // What the kernels' bitcode is compared with when it is linked.
+    kernel.setPassthroughAttr(
+        b.getArrayAttr(b.getStrArrayAttr({StringRef(kKernelArgsAttr), call.argsFields})));
+    LLVM::CallOp::create(b, loc, kernel, args);
+  }
+
+  Value fieldValue(const KernelField& f, LLVM::LLVMFuncOp func, Value rows, Value begin, Value end) {
     Value args = func.getArgument(0);
-    switch (arg.kind) {
-      case KernelArg::Kind::Binding:
-        return func.getArgument(3 + arg.integer);
-      case KernelArg::Kind::Null:
+    switch (f.kind) {
+      case KernelField::Kind::Binding:
+        return func.getArgument(3 + f.integer);
+      case KernelField::Kind::Null:
         return LLVM::ZeroOp::create(b, loc, ptr);
-      case KernelArg::Kind::Int:
-        return constant(arg.integer);
-      case KernelArg::Kind::Float:
-        return LLVM::ConstantOp::create(b, loc, f32, b.getF32FloatAttr(arg.real));
-      case KernelArg::Kind::Seqs:
-        return field(args, offsetof(qrt_step_args, seqs), ptr);
-      case KernelArg::Kind::SeqCount:
-        return field(args, offsetof(qrt_step_args, n_seqs), i64);
-      case KernelArg::Kind::Tokens:
-        return field(args, offsetof(qrt_step_args, tokens), ptr);
-      case KernelArg::Kind::Positions:
-        return field(args, offsetof(qrt_step_args, positions), ptr);
-      case KernelArg::Kind::OutRows:
-        return field(args, offsetof(qrt_step_args, out_rows), ptr);
-      case KernelArg::Kind::Rows:
+      case KernelField::Kind::Int:
+        return constant(f.integer);
+      case KernelField::Kind::F32:
+        return LLVM::ConstantOp::create(b, loc, b.getF32Type(),
+                                        b.getF32FloatAttr(static_cast<float>(f.real)));
+      case KernelField::Kind::F64:
+        return LLVM::ConstantOp::create(b, loc, b.getF64Type(), b.getF64FloatAttr(f.real));
+      case KernelField::Kind::StepPointer:
+        return field(args, f.integer, ptr);
+      case KernelField::Kind::StepInt:
+        return field(args, f.integer, i64);
+      case KernelField::Kind::Rows:
         return rows;
-      case KernelArg::Kind::Begin:
+      case KernelField::Kind::Begin:
         return begin;
-      case KernelArg::Kind::End:
+      case KernelField::Kind::End:
         return end;
     }
-    llvm_unreachable("kernel argument");
+    llvm_unreachable("all kinds of fields are listed");
   }
 
   static std::string specKey(const KernelCall& call, ArrayRef<Type> types) {
     std::string key;
     llvm::raw_string_ostream os(key);
     os << call.symbol << '/' << static_cast<int>(call.rows) << '/' << call.items << '/' << call.itemsPerRow;
-    for (const KernelArg& arg : call.args)
-      os << ',' << static_cast<int>(arg.kind) << ':' << arg.integer << ':'
-         << llvm::bit_cast<uint32_t>(arg.real);
+    for (const KernelField& f : call.fields)
+      os << ',' << static_cast<int>(f.kind) << ':' << f.offset << ':' << f.integer << ':'
+         << llvm::bit_cast<uint64_t>(f.real);
     for (Type type : types) os << ',' << type;
     return key;
   }
@@ -259,7 +271,7 @@ class Lowering {
   ModuleOp plan, out;
   MLIRContext* context;
   OpBuilder b;
-  Type ptr, i32, i64, f32;
+  Type ptr, i32, i64;
   Location loc = UnknownLoc::get(context);
   llvm::StringMap<LLVM::LLVMFuncOp> specs;
 };

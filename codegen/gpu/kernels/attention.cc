@@ -52,12 +52,12 @@ Val ApplyGate(const AttentionSpec& spec, Val gate, Val at, Val column, Val value
   return value * Sigmoid(value.builder()->Load(Type::kF32, gate, place << 2));
 }
 
-std::vector<Launch> Expand_attention(const Dispatch& d, Expansion& expansion) {
+std::vector<Launch> Expand_attention(const Dispatch<plan::AttentionSpec>& d, Expansion& expansion) {
   AttentionSpec spec;
-  spec.kv = {static_cast<int>(d.integer("kv_heads")), static_cast<int>(d.integer("head_dim")),
-             d.string("kv") == "f16"};
-  spec.q_heads = static_cast<int>(d.integer("q_heads"));
-  spec.gated = d.integer("gated") != 0;
+  spec.kv = {static_cast<int>(d.spec.kv_heads), static_cast<int>(d.spec.head_dim),
+             d.spec.kv == plan::KvElement::F16};
+  spec.q_heads = static_cast<int>(d.spec.q_heads);
+  spec.gated = d.spec.gated;
   if (spec.kv.head_dim % 8 || spec.kv.head_dim > kMaxHeadDim || spec.q_heads % spec.kv.kv_heads) return {};
   return d.rows <= kMaxSplitRows ? SplitAttention(spec, d, expansion) : BlockAttention(spec, d, expansion);
 }

@@ -47,9 +47,11 @@ struct AttentionOrder {
 Val ChunkPositions(const AttentionOrder& order, Val count);
 
 // Few rows: the cache is split over workgroups, whose partial results a second launch combines.
-std::vector<Launch> SplitAttention(const AttentionSpec& spec, const Dispatch& dispatch, Expansion& expansion);
+std::vector<Launch> SplitAttention(const AttentionSpec& spec, const Dispatch<plan::AttentionSpec>& dispatch,
+                                   Expansion& expansion);
 // Many rows: a workgroup has a block of rows and walks the cache (online softmax).
-std::vector<Launch> BlockAttention(const AttentionSpec& spec, const Dispatch& dispatch, Expansion& expansion);
+std::vector<Launch> BlockAttention(const AttentionSpec& spec, const Dispatch<plan::AttentionSpec>& dispatch,
+                                   Expansion& expansion);
 
 // `value` of column `column` of query head `at` (row * q_heads + head) times the output gate.
 Val ApplyGate(const AttentionSpec& spec, Val gate, Val at, Val column, Val value);

@@ -4,9 +4,9 @@
 // eighth column of the sums, which stay in its registers. At the end of a chunk they are folded into what the
 // output holds of the chunks before; the same thread reads it again.
 #include <algorithm>
-#include <bit>
 
 #include "codegen/gpu/kernels/attention.h"
+#include "codegen/gpu/kernels/kernel_args.h"
 #include "codegen/gpu/kernels/math.h"
 #include "codegen/gpu/kernels/reduce.h"
 #include "codegen/gpu/kernels/step.h"
@@ -46,302 +46,417 @@ struct Block {
   int queries_each, queries, head_blocks, heads, rows, sharers;
 };
 
-void EmitBlock(Builder& b, const AttentionSpec& s) {
-  const Block w(s, b.profile());
-  const AttentionOrder order(s);
-  const int dim = s.kv.head_dim, each = w.queries_each;
-  const Val step = b.Arg(0), seqs = b.Arg(1), q = b.Arg(2), gate = b.Arg(3), kv_offset = b.Arg(4),
-            out = b.Arg(5);
-  const Val scale = b.AsF32(b.Truncate(b.Arg(6)));
-  const int key_words = w.queries * kKeyStride, stage_words = key_words + kTile * kKeyStride;
-  const Shared stage = b.AllocShared(Type::kF32, std::max(stage_words, kTile * kValueSlice));
-  const Shared weights = b.AllocShared(Type::kF32, w.queries * kWeightStride);
-  Reducer over_share(b, kThreads, kShare, each);
-  const Val thread = b.Thread(), team = DivU(thread, kShare), place = RemU(thread, kShare);
-  const Val own_queries = team * kKeyStride, own_keys = place * kKeyStride + key_words,
-            own_weights = team * kWeightStride, own_place = own_weights + place;
-  const Val row0 = b.BlockX() * w.rows;
-  const Val kv_head = DivU(b.BlockY(), w.head_blocks);
-  const Val first_head = kv_head * s.group() + RemU(b.BlockY(), w.head_blocks) * w.heads;
-  const Val end_head = MinS(first_head + w.heads, (kv_head + 1) * s.group());
-  const Val n_rows = StepRows(step);
-  const Val zero = b.F32(0.f), none = b.F32(kNoScore);
+template <typename T>
+struct BlockArgs {
+  T step, seqs, q, gate, kv, out, scale;
+};
 
-  // Query number i of the block: row by row, heads within.
+// What a thread carries of a query along the cache, in this order. Of the chunk the greatest score, the
+// thread's sum of weights, and its columns of the sum of values; of the chunks before the first two (the
+// third is in `out`); the end of the chunk.
+struct Carried {
+  explicit Carried(int columns) : columns(columns) {}
+  const int columns;
+  static constexpr int kTop = 0, kSum = 1, kValues = 2;
+  const int kept_top = kValues + columns, kept_sum = kept_top + 1, chunk_end = kept_sum + 1;
+  const int each = chunk_end + 1;
+};
+
+std::vector<Val> Added(std::vector<Val> sums, const std::vector<Val>& part) {
+  for (size_t i = 0; i < sums.size(); ++i) sums[i] = sums[i] + part[i];
+  return sums;
+}
+
+class BlockKernel {
+ public:
+  BlockKernel(Builder& b, const AttentionSpec& s) : b_(b), s_(s) {}
+  void Emit() {
+    b_.If(LtS(row0_, n_rows_), [&] { EmitRows(); });
+  }
+
+ private:
   struct Query {
     Val inside, row, at;  // at: row * q_heads + head
   };
-  const auto query = [&](Val i) {
-    const Val local = DivU(i, w.heads), row = row0 + local, head = first_head + RemU(i, w.heads);
-    Query x;
-    x.inside = And(And(LtS(local, b.I32(w.rows)), LtS(row, n_rows)), LtS(head, end_head));
-    x.row = Select(x.inside, row, row0);
-    x.at = x.row * s.q_heads + Select(x.inside, head, first_head);
-    return x;
+  // A walk along the cache of one sequence.
+  struct Walk {
+    KvHead cache;
+    Val count;               // positions
+    std::vector<Val> limit;  // [own query]: positions that it may see
+  };
+  // Where a thread reads and lays out values: four columns from `column` on of the positions that begin at
+  // elements `from`.
+  struct ValueStage {
+    Val column, to;
+    std::vector<Val> from;
   };
 
-  const auto compute = [&] {
-    std::vector<Query> own;
-    std::vector<Val> own_seq, own_end;
-    for (int i = 0; i < each; ++i) {
-      own.push_back(query(team + i * kTeams));
-      own_seq.push_back(RowSeq(step, own[i].row));
-      own_end.push_back(RowPosition(step, own[i].row) + 1);
+  Query QueryOf(Val number) const;
+  void Prepare();
+  void EmitRows();
+  Walk BeginWalk(Val seq);
+  void Pass(Val seq);
+  std::vector<Val> Tile(const Walk& walk, Val t0, std::vector<Val> state);
+  void StageKeys(const Walk& walk, Val key_row, Val piece, Val other);
+  std::vector<Val> DotSlice(int first, int end, const std::vector<Val>& so_far);
+  std::vector<Val> Dots(Val e0, std::vector<Val> dot);
+  std::vector<Val> Scores(const Walk& walk, Val t0);
+  std::vector<Val> PartScores(const Walk& walk, Val key_row, Val part, const std::vector<Val>& sums);
+  void Weigh(const Walk& walk, Val t0, const std::vector<Val>& score, std::vector<Val>& state);
+  std::vector<Val> ExpOfOwn(Val at, std::vector<Val> so_far);
+  void AddValues(const Walk& walk, Val t0, std::vector<Val>& state);
+  void StageValues(const Walk& walk, const ValueStage& stage, int first, int width);
+  std::vector<Val> WeightedSums(Val j0, int span, std::vector<Val> sum);
+  void EndChunk(const Walk& walk, Val t0, int query, Val* of_query);
+  std::vector<Val> Fold(int query, const Val* of_query);
+  void Finish(const Walk& walk, const std::vector<Val>& state);
+
+  Builder& b_;
+  const AttentionSpec& s_;
+  const Block w_{s_, b_.profile()};
+  const AttentionOrder order_{s_};
+  const int dim_ = s_.kv.head_dim, each_ = w_.queries_each;
+  const Carried carried_{dim_ / kShare};
+  const BlockArgs<Val> args_ = ReadArgs<BlockArgs>(b_);
+  const Val scale_ = FloatOf(args_.scale);
+  // A slice of queries and behind it one of keys; later one of values.
+  const int key_words_ = w_.queries * kKeyStride;
+  const Shared stage_ =
+      b_.AllocShared(Type::kF32, std::max(key_words_ + kTile * kKeyStride, kTile* kValueSlice));
+  const Shared weights_ = b_.AllocShared(Type::kF32, w_.queries* kWeightStride);
+  Reducer over_share_{b_, kThreads, kShare, each_};
+  const Val thread_ = b_.Thread(), team_ = DivU(thread_, kShare), place_ = RemU(thread_, kShare);
+  const Val own_queries_ = team_ * kKeyStride, own_keys_ = place_ * kKeyStride + key_words_,
+            own_weights_ = team_ * kWeightStride, own_place_ = own_weights_ + place_;
+  const Val row0_ = b_.BlockX() * w_.rows;
+  const Val kv_head_ = DivU(b_.BlockY(), w_.head_blocks);
+  const Val first_head_ = kv_head_ * s_.group() + RemU(b_.BlockY(), w_.head_blocks) * w_.heads;
+  const Val end_head_ = MinS(first_head_ + w_.heads, (kv_head_ + 1) * s_.group());
+  const Val n_rows_ = StepRows(args_.step);
+  const Val zero_ = b_.F32(0.f), none_ = b_.F32(kNoScore);
+
+  // By Prepare. Of the thread's queries:
+  std::vector<Query> own_;
+  std::vector<Val> own_seq_, own_end_, chunk_;
+  std::vector<Val> fresh_;  // carried into a walk
+  // Staging: a row and four elements a thread; queries, by the elements where they begin, in turns of
+  // kThreads / 4.
+  Val stage_row_, stage_at_;
+  std::vector<Val> stage_query_;
+};
+
+// Row by row, heads within.
+BlockKernel::Query BlockKernel::QueryOf(Val number) const {
+  const Val local = DivU(number, w_.heads), row = row0_ + local, head = first_head_ + RemU(number, w_.heads);
+  Query x;
+  x.inside = And(And(LtS(local, b_.I32(w_.rows)), LtS(row, n_rows_)), LtS(head, end_head_));
+  x.row = Select(x.inside, row, row0_);
+  x.at = x.row * s_.q_heads + Select(x.inside, head, first_head_);
+  return x;
+}
+
+void BlockKernel::Prepare() {
+  for (int i = 0; i < each_; ++i) {
+    own_.push_back(QueryOf(team_ + i * kTeams));
+    own_seq_.push_back(RowSeq(args_.step, own_[i].row));
+    own_end_.push_back(RowPosition(args_.step, own_[i].row) + 1);
+  }
+  stage_row_ = ShrU(thread_, 2);
+  stage_at_ = (thread_ & 3) << 2;
+  for (int i = 0; i < w_.queries; i += kThreads / 4) {
+    stage_query_.push_back(QueryOf(stage_row_ + i).at * dim_);
+  }
+  fresh_.assign(static_cast<size_t>(each_ * carried_.each), zero_);
+  for (int i = 0; i < each_; ++i) {
+    chunk_.push_back(ChunkPositions(order_, own_end_[i]));
+    Val* of_query = &fresh_[i * carried_.each];
+    of_query[Carried::kTop] = of_query[carried_.kept_top] = none_;
+    of_query[carried_.chunk_end] = chunk_[i];
+  }
+}
+
+void BlockKernel::EmitRows() {
+  Prepare();
+  // The block's rows may belong to several sequences: one pass over the cache of each, which writes only
+  // that sequence's rows. The workgroups of a block share the passes.
+  const Val last_row = MinS(row0_ + w_.rows, n_rows_) - 1;
+  b_.For(RowSeq(args_.step, row0_) + b_.BlockZ(), RowSeq(args_.step, last_row) + 1, b_.I32(w_.sharers),
+         [&](Val seq) { Pass(seq); });
+}
+
+BlockKernel::Walk BlockKernel::BeginWalk(Val seq) {
+  Walk walk;
+  walk.cache = FindKvHead(s_.kv, args_.seqs, seq, args_.kv, kv_head_);
+  const Val row_begin = SeqRowBegin(args_.seqs, seq);
+  const Val block_end = MinS(row0_ + w_.rows, n_rows_);
+  const Val seq_end = MinS(row_begin + SeqRowCount(args_.seqs, seq), block_end);
+  walk.count = Select(And(LtS(row_begin, seq_end), LtS(row0_, seq_end)),
+                      SeqPast(args_.seqs, seq) + seq_end - row_begin, b_.I32(0));
+  for (int i = 0; i < each_; ++i) {
+    walk.limit.push_back(Select(And(own_[i].inside, Eq(own_seq_[i], seq)), own_end_[i], b_.I32(0)));
+    b_.For(place_, Select(LtS(b_.I32(0), walk.limit[i]), b_.I32(dim_), b_.I32(0)), b_.I32(kShare),
+           [&](Val column) { b_.Store(args_.out, (own_[i].at * dim_ + column) << 2, zero_); });
+  }
+  return walk;
+}
+
+void BlockKernel::Pass(Val seq) {
+  const Walk walk = BeginWalk(seq);
+  const std::vector<Val> state =
+      b_.For(b_.I32(0), walk.count, b_.I32(kTile), fresh_,
+             [&](Val t0, const std::vector<Val>& before) { return Tile(walk, t0, before); });
+  Finish(walk, state);
+}
+
+std::vector<Val> BlockKernel::Tile(const Walk& walk, Val t0, std::vector<Val> state) {
+  Weigh(walk, t0, Scores(walk, t0), state);
+  AddValues(walk, t0, state);
+  for (int i = 0; i < each_; ++i) EndChunk(walk, t0, i, &state[i * carried_.each]);
+  return state;
+}
+
+// ---- scores ----
+
+// Pieces `piece` and, in the slice's other half, `other` of queries and keys.
+void BlockKernel::StageKeys(const Walk& walk, Val key_row, Val piece, Val other) {
+  const Val d = (Select(LtS(stage_at_, b_.I32(kPiece)), piece, other) * kPiece) + (stage_at_ & (kPiece - 1));
+  const bool full = order_.parts * order_.owned == dim_;
+  const Val at = full ? d : MinS(d, b_.I32(dim_ - 4)), inside = LtS(d, b_.I32(dim_));
+  const std::vector<Val> key = LoadKv(s_.kv, walk.cache.keys, key_row + at, 4);
+  std::vector<Val> queries;
+  for (const Val& row : stage_query_) queries.push_back(b_.Load(Type::kF32x4, args_.q, (row + at) << 2));
+  b_.Barrier();
+  for (int c = 0; c < 4; ++c) {
+    const Val to = stage_row_ * kKeyStride + stage_at_ + c;
+    b_.StoreShared(stage_, to + key_words_, full ? key[c] : Select(inside, key[c], zero_));
+    for (size_t i = 0; i < queries.size(); ++i) {
+      const Val x = b_.Extract(queries[i], c) * scale_;
+      b_.StoreShared(stage_, to + i * (kThreads / 4) * kKeyStride, full ? x : Select(inside, x, zero_));
     }
-    // Staging: four elements a thread; queries in turns of kThreads / 4.
-    const Val stage_row = ShrU(thread, 2), stage_at = (thread & 3) << 2;
-    std::vector<Val> stage_query;
-    for (int i = 0; i < w.queries; i += kThreads / 4) stage_query.push_back(query(stage_row + i).at * dim);
+  }
+  b_.Barrier();
+}
 
-    // Carried, per query. Of the chunk: the greatest score, the thread's sum of weights, and its columns of
-    // the sum of values. Of the chunks before: the first two (the third is in `out`). The end of the chunk.
-    const int slices = CeilDiv(dim, kValueSlice), columns = dim / kShare;
-    const int before = 2 + columns, chunk_end = before + 2, per_query = chunk_end + 1;
-    std::vector<Val> carried(each * per_query, zero);
-    std::vector<Val> chunk;
-    for (int i = 0; i < each; ++i) {
-      chunk.push_back(ChunkPositions(order, own_end[i]));
-      carried[i * per_query] = carried[i * per_query + before] = none;
-      carried[i * per_query + chunk_end] = chunk[i];
+// Adds the products of elements [first, end) of the slice.
+std::vector<Val> BlockKernel::DotSlice(int first, int end, const std::vector<Val>& so_far) {
+  return b_.For(b_.I32(first), b_.I32(end), b_.I32(kUnroll), so_far,
+                [&](Val e0, const std::vector<Val>& sums) { return Dots(e0, sums); });
+}
+
+std::vector<Val> BlockKernel::Dots(Val e0, std::vector<Val> dot) {
+  const Val q_at = own_queries_ + e0, k_at = own_keys_ + e0;
+  for (int e = 0; e < kUnroll; ++e) {
+    std::vector<Val> k;
+    for (int j = 0; j < kSpan; ++j) {
+      k.push_back(b_.LoadShared(stage_, k_at + (j * kShare * kKeyStride + e)));
     }
-    const auto out_at = [&](int i, int c) { return ((own[i].at * dim + place) << 2) + 4.0 * (c * kShare); };
-    // Adds the chunk of query i to `out`; the greatest score and the sum of weights with it.
-    const auto fold = [&](int i, const Val* of_query) {
-      const Val top = MaxF(of_query[before], of_query[0]);
-      const Val keep = Exp(of_query[before] - top), add = Exp(of_query[0] - top);
-      for (int c = 0; c < columns; ++c) {
-        const Val at = out_at(i, c);
-        b.Store(out, at, Fma(of_query[2 + c], add, b.Load(Type::kF32, out, at) * keep));
-      }
-      return std::vector<Val>{top, Fma(of_query[1], add, of_query[before + 1] * keep)};
-    };
+    for (int i = 0; i < each_; ++i) {
+      const Val x = b_.LoadShared(stage_, q_at + (i * kTeams * kKeyStride + e));
+      for (int j = 0; j < kSpan; ++j) dot[i * kSpan + j] = Fma(x, k[j], dot[i * kSpan + j]);
+    }
+  }
+  return dot;
+}
 
-    const auto pass = [&](Val seq) {
-      const KvHead cache = FindKvHead(s.kv, seqs, seq, kv_offset, kv_head);
-      const Val row_begin = SeqRowBegin(seqs, seq);
-      const Val block_end = MinS(row0 + w.rows, n_rows);
-      const Val seq_end = MinS(row_begin + SeqRowCount(seqs, seq), block_end);
-      const Val count = Select(And(LtS(row_begin, seq_end), LtS(row0, seq_end)),
-                               SeqPast(seqs, seq) + seq_end - row_begin, b.I32(0));
-      std::vector<Val> limit;  // positions of this sequence that a query may see
-      for (int i = 0; i < each; ++i) {
-        limit.push_back(Select(And(own[i].inside, Eq(own_seq[i], seq)), own_end[i], b.I32(0)));
-        b.For(place, Select(LtS(b.I32(0), limit[i]), b.I32(dim), b.I32(0)), b.I32(kShare),
-              [&](Val column) { b.Store(out, (own[i].at * dim + column) << 2, zero); });
-      }
+// [own query][own position] of the tile.
+std::vector<Val> BlockKernel::Scores(const Walk& walk, Val t0) {
+  const Val key_row = MinS(t0 + stage_row_, walk.count - 1) * dim_;
+  const std::vector<Val> none_yet(static_cast<size_t>(each_ * kSpan), zero_);
+  // A slice has two pieces of one part, or where a part is one piece, two parts.
+  const int parts_at_once = order_.owned == kPiece ? 2 : 1;
+  return b_.For(
+      b_.I32(0), b_.I32(order_.parts), b_.I32(parts_at_once), none_yet,
+      [&](Val part, const std::vector<Val>& sums) { return PartScores(walk, key_row, part, sums); });
+}
 
-      const auto tile = [&](Val t0, const std::vector<Val>& state_before) {
-        std::vector<Val> state = state_before;
-        const Val key_row = MinS(t0 + stage_row, count - 1) * dim;
-        // Pieces `piece` and, in the slice's other half, `other` of queries and keys.
-        const auto stage_slice = [&](Val piece, Val other) {
-          const Val d =
-              (Select(LtS(stage_at, b.I32(kPiece)), piece, other) * kPiece) + (stage_at & (kPiece - 1));
-          const bool full = order.parts * order.owned == dim;
-          const Val at = full ? d : MinS(d, b.I32(dim - 4)), inside = LtS(d, b.I32(dim));
-          const std::vector<Val> key = LoadKv(s.kv, cache.keys, key_row + at, 4);
-          std::vector<Val> queries;
-          for (const Val& row : stage_query) queries.push_back(b.Load(Type::kF32x4, q, (row + at) << 2));
-          b.Barrier();
-          for (int c = 0; c < 4; ++c) {
-            const Val to = stage_row * kKeyStride + stage_at + c;
-            b.StoreShared(stage, to + static_cast<double>(key_words),
-                          full ? key[c] : Select(inside, key[c], zero));
-            for (size_t i = 0; i < queries.size(); ++i) {
-              const Val x = b.Extract(queries[i], c) * scale;
-              b.StoreShared(stage, to + static_cast<double>(i * (kThreads / 4) * kKeyStride),
-                            full ? x : Select(inside, x, zero));
-            }
-          }
-          b.Barrier();
-        };
-        // Adds the products of elements [first, end) of the slice.
-        const auto dot_slice = [&](int first, int end, const std::vector<Val>& so_far) {
-          return b.For(b.I32(first), b.I32(end), b.I32(kUnroll), so_far,
-                       [&](Val e0, const std::vector<Val>& sums) {
-                         std::vector<Val> dot = sums;
-                         const Val q_at = own_queries + e0, k_at = own_keys + e0;
-                         for (int e = 0; e < kUnroll; ++e) {
-                           std::vector<Val> k;
-                           for (int j = 0; j < kSpan; ++j)
-                             k.push_back(b.LoadShared(stage, k_at + (j * kShare * kKeyStride + e)));
-                           for (int i = 0; i < each; ++i) {
-                             const Val x = b.LoadShared(stage, q_at + (i * kTeams * kKeyStride + e));
-                             for (int j = 0; j < kSpan; ++j)
-                               dot[i * kSpan + j] = Fma(x, k[j], dot[i * kSpan + j]);
-                           }
-                         }
-                         return dot;
-                       });
-        };
-        const std::vector<Val> none_yet(each * kSpan, zero);
-        const auto add = [](std::vector<Val> sums, const std::vector<Val>& part) {
-          for (size_t i = 0; i < sums.size(); ++i) sums[i] = sums[i] + part[i];
-          return sums;
-        };
-        // A slice has two pieces of one part, or where a part is one piece, two parts.
-        const int part_pieces = order.owned / kPiece;
-        const std::vector<Val> score = b.For(
-            b.I32(0), b.I32(order.parts), b.I32(part_pieces == 1 ? 2 : 1), none_yet,
-            [&](Val part, const std::vector<Val>& sums) {
-              if (part_pieces == 1) {
-                stage_slice(part, part + 1);
-                return add(add(sums, dot_slice(0, kPiece, none_yet)), dot_slice(kPiece, kKeySlice, none_yet));
-              }
-              const auto pair = [&](Val piece, const std::vector<Val>& so_far) {
-                stage_slice(piece, piece + order.parts);
-                return dot_slice(0, kKeySlice, so_far);
-              };
-              if (part_pieces == 2) return add(sums, pair(part, none_yet));
-              return add(sums, b.For(part, part + part_pieces * order.parts, b.I32(2 * order.parts), none_yet,
-                                     pair));
-            });
-
-        std::vector<Val> top(each, none);
-        std::vector<Val> seen(each * kSpan);
-        for (int i = 0; i < each; ++i) {
-          for (int j = 0; j < kSpan; ++j) {
-            seen[i * kSpan + j] = LtS(t0 + place + j * kShare, limit[i]);
-            top[i] = MaxF(top[i], Select(seen[i * kSpan + j], score[i * kSpan + j], none));
-          }
-        }
-        top = over_share(Reduction::kMax, top);
-        std::vector<Val> sum(each, zero);
-        for (int i = 0; i < each; ++i) {
-          top[i] = MaxF(top[i], state[i * per_query]);
-          for (int j = 0; j < kSpan; ++j) {
-            const Val below = Select(seen[i * kSpan + j], score[i * kSpan + j] - top[i], none);
-            b.StoreShared(weights, own_place + (i * kTeams * kWeightStride + j * kShare), below);
-          }
-        }
-        // A thread's own places. A loop, because exp is long.
-        sum = b.For(own_place, own_place + kTile, b.I32(kShare), sum, [&](Val at, std::vector<Val> so_far) {
-          for (int i = 0; i < each; ++i) {
-            const Val place_of_query = at + i * kTeams * kWeightStride;
-            const Val weight = Exp(b.LoadShared(weights, place_of_query));
-            b.StoreShared(weights, place_of_query, weight);
-            so_far[i] = so_far[i] + weight;
-          }
-          return so_far;
-        });
-        for (int i = 0; i < each; ++i) {
-          Val* of_query = &state[i * per_query];
-          // Nothing seen: keep is exp(0) = 1 and all weights are 0.
-          const Val keep = Exp(of_query[0] - top[i]);
-          of_query[0] = top[i];
-          of_query[1] = of_query[1] * keep + sum[i];
-          for (int c = 0; c < columns; ++c) of_query[2 + c] = of_query[2 + c] * keep;
-        }
-
-        const Val value_row = ShrU(thread, 3), value_at = (thread & 7) << 2;
-        const Val value_to = value_row * kValueSlice + value_at;
-        std::vector<Val> value_from;
-        for (int r = 0; r < kTile; r += kThreads / kShare) {
-          value_from.push_back(MinS(t0 + value_row + r, count - 1) * dim);
-        }
-        for (int slice_number = 0; slice_number < slices; ++slice_number) {
-          const int first = slice_number * kValueSlice, width = std::min(kValueSlice, dim - first);
-          const int span = width / kShare;
-          std::vector<std::vector<Val>> loaded;
-          const Val column = (width == kValueSlice ? value_at : MinS(value_at, b.I32(width - 4))) + first;
-          for (const Val& from : value_from) loaded.push_back(LoadKv(s.kv, cache.values, from + column, 4));
-          b.Barrier();
-          for (int r = 0; r < kTile; r += kThreads / kShare) {
-            const std::vector<Val>& v = loaded[r / (kThreads / kShare)];
-            for (int c = 0; c < 4; ++c) {
-              b.StoreShared(stage, value_to + (r * kValueSlice + c), v[c]);
-            }
-          }
-          b.Barrier();
-          std::vector<Val> sums;
-          for (int i = 0; i < each; ++i) {
-            for (int c = 0; c < span; ++c)
-              sums.push_back(state[i * per_query + 2 + slice_number * kSpan + c]);
-          }
-          sums = b.For(b.I32(0), b.I32(kTile), b.I32(kUnroll), sums,
-                       [&](Val j0, const std::vector<Val>& so_far) {
-                         std::vector<Val> sum = so_far;
-                         const Val v_at = j0 * kValueSlice + place, p_at = own_weights + j0;
-                         for (int j = 0; j < kUnroll; ++j) {
-                           std::vector<Val> v;
-                           for (int c = 0; c < span; ++c)
-                             v.push_back(b.LoadShared(stage, v_at + (j * kValueSlice + c * kShare)));
-                           for (int i = 0; i < each; ++i) {
-                             const Val p = b.LoadShared(weights, p_at + (i * kTeams * kWeightStride + j));
-                             for (int c = 0; c < span; ++c)
-                               sum[i * span + c] = Fma(p, v[c], sum[i * span + c]);
-                           }
-                         }
-                         return sum;
-                       });
-          for (int i = 0; i < each; ++i) {
-            for (int c = 0; c < span; ++c)
-              state[i * per_query + 2 + slice_number * kSpan + c] = sums[i * span + c];
-          }
-        }
-        for (int i = 0; i < each; ++i) {
-          Val* of_query = &state[i * per_query];
-          // At the end of a chunk, and of what the query may see; never for a query of another sequence.
-          const Val done = And(LtS(t0, limit[i]), LtS(MinS(of_query[chunk_end], limit[i]), t0 + (kTile + 1)));
-          const std::vector<Val> sums = b.IfElse(
-              done, [&] { return fold(i, of_query); },
-              [&] {
-                return std::vector<Val>{of_query[before], of_query[before + 1]};
-              });
-          of_query[before] = sums[0];
-          of_query[before + 1] = sums[1];
-          of_query[0] = Select(done, none, of_query[0]);
-          for (int c = 1; c < before; ++c) of_query[c] = Select(done, zero, of_query[c]);
-          of_query[chunk_end] = Select(done, of_query[chunk_end] + chunk[i], of_query[chunk_end]);
-        }
-        return state;
-      };
-      const std::vector<Val> state = b.For(b.I32(0), count, b.I32(kTile), carried, tile);
-      std::vector<Val> totals;
-      for (int i = 0; i < each; ++i) totals.push_back(state[i * per_query + before + 1]);
-      totals = over_share(Reduction::kSum, totals);
-      for (int i = 0; i < each; ++i) {
-        b.If(LtS(b.I32(0), limit[i]), [&] {
-          const Val inverse = DivF(b.F32(1.f), totals[i]);
-          // A loop: a gate's exp for every column would be most of the kernel.
-          b.For(place, b.I32(dim), b.I32(kShare), [&](Val column) {
-            const Val at = (own[i].at * dim + column) << 2;
-            const Val value = b.Load(Type::kF32, out, at) * inverse;
-            b.Store(out, at, ApplyGate(s, gate, own[i].at, column, value));
-          });
-        });
-      }
-    };
-
-    // The block's rows may belong to several sequences: one pass over the cache of each, which writes only
-    // that sequence's rows. The workgroups of a block share the passes.
-    const Val last_row = MinS(row0 + w.rows, n_rows) - 1;
-    b.For(RowSeq(step, row0) + b.BlockZ(), RowSeq(step, last_row) + 1, b.I32(w.sharers), pass);
+std::vector<Val> BlockKernel::PartScores(const Walk& walk, Val key_row, Val part,
+                                         const std::vector<Val>& sums) {
+  const std::vector<Val> none_yet(sums.size(), zero_);
+  const int part_pieces = order_.owned / kPiece;
+  if (part_pieces == 1) {
+    StageKeys(walk, key_row, part, part + 1);
+    return Added(Added(sums, DotSlice(0, kPiece, none_yet)), DotSlice(kPiece, kKeySlice, none_yet));
+  }
+  const auto pair = [&](Val piece, const std::vector<Val>& so_far) {
+    StageKeys(walk, key_row, piece, piece + order_.parts);
+    return DotSlice(0, kKeySlice, so_far);
   };
-  b.If(LtS(row0, n_rows), compute);
+  if (part_pieces == 2) return Added(sums, pair(part, none_yet));
+  return Added(sums,
+               b_.For(part, part + part_pieces * order_.parts, b_.I32(2 * order_.parts), none_yet, pair));
+}
+
+// ---- weights ----
+
+// Lays out the weights of the tile, and scales what is carried to the new greatest scores.
+void BlockKernel::Weigh(const Walk& walk, Val t0, const std::vector<Val>& score, std::vector<Val>& state) {
+  std::vector<Val> top(static_cast<size_t>(each_), none_);
+  std::vector<Val> seen(score.size());
+  for (int i = 0; i < each_; ++i) {
+    for (int j = 0; j < kSpan; ++j) {
+      seen[i * kSpan + j] = LtS(t0 + place_ + j * kShare, walk.limit[i]);
+      top[i] = MaxF(top[i], Select(seen[i * kSpan + j], score[i * kSpan + j], none_));
+    }
+  }
+  top = over_share_(Reduction::kMax, top);
+  for (int i = 0; i < each_; ++i) {
+    top[i] = MaxF(top[i], state[i * carried_.each + Carried::kTop]);
+    for (int j = 0; j < kSpan; ++j) {
+      const Val below = Select(seen[i * kSpan + j], score[i * kSpan + j] - top[i], none_);
+      b_.StoreShared(weights_, own_place_ + (i * kTeams * kWeightStride + j * kShare), below);
+    }
+  }
+  // A thread's own places. A loop, because exp is long.
+  const std::vector<Val> sum =
+      b_.For(own_place_, own_place_ + kTile, b_.I32(kShare), std::vector<Val>(top.size(), zero_),
+             [&](Val at, const std::vector<Val>& so_far) { return ExpOfOwn(at, so_far); });
+  for (int i = 0; i < each_; ++i) {
+    Val* of_query = &state[i * carried_.each];
+    // Nothing seen: keep is exp(0) = 1 and all weights are 0.
+    const Val keep = Exp(of_query[Carried::kTop] - top[i]);
+    of_query[Carried::kTop] = top[i];
+    of_query[Carried::kSum] = of_query[Carried::kSum] * keep + sum[i];
+    Val* values = of_query + Carried::kValues;
+    for (int c = 0; c < carried_.columns; ++c) values[c] = values[c] * keep;
+  }
+}
+
+std::vector<Val> BlockKernel::ExpOfOwn(Val at, std::vector<Val> so_far) {
+  for (int i = 0; i < each_; ++i) {
+    const Val place_of_query = at + i * kTeams * kWeightStride;
+    const Val weight = Exp(b_.LoadShared(weights_, place_of_query));
+    b_.StoreShared(weights_, place_of_query, weight);
+    so_far[i] = so_far[i] + weight;
+  }
+  return so_far;
+}
+
+// ---- values ----
+
+void BlockKernel::AddValues(const Walk& walk, Val t0, std::vector<Val>& state) {
+  const Val row = ShrU(thread_, 3), column = (thread_ & 7) << 2;
+  ValueStage stage{column, row * kValueSlice + column, {}};
+  for (int r = 0; r < kTile; r += kThreads / kShare) {
+    stage.from.push_back(MinS(t0 + row + r, walk.count - 1) * dim_);
+  }
+  for (int first = 0; first < dim_; first += kValueSlice) {
+    const int width = std::min(kValueSlice, dim_ - first), span = width / kShare;
+    StageValues(walk, stage, first, width);
+    // The thread's sums of value column `c` of the slice.
+    const auto sum_of = [&](int i, int c) -> Val& {
+      return state[i * carried_.each + Carried::kValues + first / kShare + c];
+    };
+    std::vector<Val> sums;
+    for (int i = 0; i < each_; ++i) {
+      for (int c = 0; c < span; ++c) sums.push_back(sum_of(i, c));
+    }
+    sums = b_.For(b_.I32(0), b_.I32(kTile), b_.I32(kUnroll), sums,
+                  [&](Val j0, const std::vector<Val>& so_far) { return WeightedSums(j0, span, so_far); });
+    for (int i = 0; i < each_; ++i) {
+      for (int c = 0; c < span; ++c) sum_of(i, c) = sums[i * span + c];
+    }
+  }
+}
+
+// Columns [first, first + width) of the tile's values.
+void BlockKernel::StageValues(const Walk& walk, const ValueStage& stage, int first, int width) {
+  std::vector<std::vector<Val>> loaded;
+  const Val column = (width == kValueSlice ? stage.column : MinS(stage.column, b_.I32(width - 4))) + first;
+  for (const Val& from : stage.from) loaded.push_back(LoadKv(s_.kv, walk.cache.values, from + column, 4));
+  b_.Barrier();
+  for (size_t turn = 0; turn < loaded.size(); ++turn) {
+    const int r = static_cast<int>(turn) * (kThreads / kShare);
+    for (int c = 0; c < 4; ++c) b_.StoreShared(stage_, stage.to + (r * kValueSlice + c), loaded[turn][c]);
+  }
+  b_.Barrier();
+}
+
+std::vector<Val> BlockKernel::WeightedSums(Val j0, int span, std::vector<Val> sum) {
+  const Val v_at = j0 * kValueSlice + place_, p_at = own_weights_ + j0;
+  for (int j = 0; j < kUnroll; ++j) {
+    std::vector<Val> v;
+    for (int c = 0; c < span; ++c) {
+      v.push_back(b_.LoadShared(stage_, v_at + (j * kValueSlice + c * kShare)));
+    }
+    for (int i = 0; i < each_; ++i) {
+      const Val p = b_.LoadShared(weights_, p_at + (i * kTeams * kWeightStride + j));
+      for (int c = 0; c < span; ++c) sum[i * span + c] = Fma(p, v[c], sum[i * span + c]);
+    }
+  }
+  return sum;
+}
+
+// ---- chunks ----
+
+// At the end of a chunk, and of what the query may see; never for a query of another sequence.
+void BlockKernel::EndChunk(const Walk& walk, Val t0, int query, Val* of_query) {
+  const Val limit = walk.limit[query], chunk_end = of_query[carried_.chunk_end];
+  const Val done = And(LtS(t0, limit), LtS(MinS(chunk_end, limit), t0 + (kTile + 1)));
+  Val &kept_top = of_query[carried_.kept_top], &kept_sum = of_query[carried_.kept_sum];
+  const std::vector<Val> sums = b_.IfElse(
+      done, [&] { return Fold(query, of_query); },
+      [&] {
+        return std::vector<Val>{kept_top, kept_sum};
+      });
+  kept_top = sums[0];
+  kept_sum = sums[1];
+  of_query[Carried::kTop] = Select(done, none_, of_query[Carried::kTop]);
+  for (int c = Carried::kSum; c < carried_.kept_top; ++c) of_query[c] = Select(done, zero_, of_query[c]);
+  of_query[carried_.chunk_end] = Select(done, chunk_end + chunk_[query], chunk_end);
+}
+
+// Adds the chunk to `out`; the greatest score and the sum of weights with it.
+std::vector<Val> BlockKernel::Fold(int query, const Val* of_query) {
+  const Val kept_top = of_query[carried_.kept_top], chunk_top = of_query[Carried::kTop];
+  const Val top = MaxF(kept_top, chunk_top);
+  const Val keep = Exp(kept_top - top), add = Exp(chunk_top - top);
+  for (int c = 0; c < carried_.columns; ++c) {
+    const Val at = ((own_[query].at * dim_ + place_) << 2) + 4 * kShare * c;
+    const Val value = of_query[Carried::kValues + c];
+    b_.Store(args_.out, at, Fma(value, add, b_.Load(Type::kF32, args_.out, at) * keep));
+  }
+  return std::vector<Val>{top, Fma(of_query[Carried::kSum], add, of_query[carried_.kept_sum] * keep)};
+}
+
+void BlockKernel::Finish(const Walk& walk, const std::vector<Val>& state) {
+  std::vector<Val> totals;
+  for (int i = 0; i < each_; ++i) totals.push_back(state[i * carried_.each + carried_.kept_sum]);
+  totals = over_share_(Reduction::kSum, totals);
+  for (int i = 0; i < each_; ++i) {
+    b_.If(LtS(b_.I32(0), walk.limit[i]), [&] {
+      const Val inverse = DivF(b_.F32(1.f), totals[i]);
+      // A loop: a gate's exp for every column would be most of the kernel.
+      b_.For(place_, b_.I32(dim_), b_.I32(kShare), [&](Val column) {
+        const Val at = (own_[i].at * dim_ + column) << 2;
+        const Val value = b_.Load(Type::kF32, args_.out, at) * inverse;
+        b_.Store(args_.out, at, ApplyGate(s_, args_.gate, own_[i].at, column, value));
+      });
+    });
+  }
 }
 
 }  // namespace
 
-std::vector<Launch> BlockAttention(const AttentionSpec& s, const Dispatch& d, Expansion& expansion) {
+std::vector<Launch> BlockAttention(const AttentionSpec& s, const Dispatch<plan::AttentionSpec>& d,
+                                   Expansion& expansion) {
   const Block w(s, expansion.profile());
   const int row_blocks = CeilDiv(static_cast<int>(d.rows), w.rows);
   const uint64_t rows = static_cast<uint64_t>(d.rows), dim = static_cast<uint64_t>(s.kv.head_dim);
   const uint64_t heads = static_cast<uint64_t>(s.q_heads);
   Launch launch;
   launch.name = "attention.block" + s.name();
-  launch.emit = [s](Builder& b) { EmitBlock(b, s); };
+  launch.emit = [s](Builder& b) { BlockKernel(b, s).Emit(); };
   launch.workgroup_size = kThreads;
   launch.grid[0] = static_cast<uint32_t>(row_blocks);
   launch.grid[1] = static_cast<uint32_t>(s.kv.kv_heads * w.head_blocks);
   launch.grid[2] = static_cast<uint32_t>(w.sharers);
-  launch.args = {StepArg(expansion),
-                 StepSeqsArg(expansion),
-                 d.arg("q"),
-                 s.gated ? d.arg("gate") : Number(0),
-                 Number(d.arg("kv").value),
-                 d.arg("out"),
-                 Number(std::bit_cast<uint32_t>(static_cast<float>(d.real("scale"))))};
+  launch.args = ListArgs<BlockArgs>({.step = StepArg(expansion),
+                                     .seqs = StepSeqsArg(expansion),
+                                     .q = *d.bindings.q,
+                                     .gate = s.gated ? *d.bindings.gate : Number(0),
+                                     .kv = Number(d.bindings.kv->value),
+                                     .out = *d.bindings.out,
+                                     .scale = FloatNumber(d.spec.scale)});
   launch.read_bytes = rows * heads * dim * 4 * (s.gated ? 2 : 1);
   launch.write_bytes = rows * heads * dim * 4;
   launch.kv_bytes = static_cast<uint64_t>(row_blocks * w.head_blocks) * s.kv.token_bytes();

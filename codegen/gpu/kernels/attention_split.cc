@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "codegen/gpu/kernels/attention.h"
+#include "codegen/gpu/kernels/kernel_args.h"
 #include "codegen/gpu/kernels/math.h"
 #include "codegen/gpu/kernels/reduce.h"
 #include "codegen/gpu/kernels/step.h"
@@ -40,157 +41,210 @@ struct Split : AttentionOrder {
 // kPlaces sums of weights.
 constexpr int kTopWords = 1 + kPlaces;
 
-void EmitSplit(Builder& b, const AttentionSpec& s) {
-  const Split w(s);
-  const int dim = s.kv.head_dim, heads = w.heads;
-  const Val step = b.Arg(0), seqs = b.Arg(1), q = b.Arg(2), kv_offset = b.Arg(3), sums = b.Arg(4),
-            tops = b.Arg(5);
-  const Val scale = b.AsF32(b.Truncate(b.Arg(6)));
-  const Shared dots = b.AllocShared(Type::kF32, heads * kTile * w.part_stride);  // [head][position][part]
-  const Shared weights = b.AllocShared(Type::kF32, heads * kTile);               // [head][position]
-  const Shared keeps = b.AllocShared(Type::kF32, heads);
-  Reducer over_tile(b, kThreads, kTile);
-  const Val split = b.BlockX(), row = b.BlockZ(), thread = b.Thread();
-  const Val kv_head = DivU(b.BlockY(), w.blocks);
-  const Val first_head = kv_head * s.group() + RemU(b.BlockY(), w.blocks) * heads;
-  const Val end_head = (kv_head + 1) * s.group();
-  const Val zero = b.F32(0.f), none = b.F32(kNoScore);
+template <typename T>
+struct SplitArgs {
+  T step, seqs, q, kv, sums, tops, scale;
+};
+
+class SplitKernel {
+ public:
+  SplitKernel(Builder& b, const AttentionSpec& s) : b_(b), s_(s) {}
+  void Emit();
+
+ private:
+  // What a thread carries from tile to tile: its head's greatest score, its place's sum of weights, and its
+  // columns' sums of values [team_heads][columns].
+  static constexpr int kTop = 0, kSum = 1, kValues = 2;
+
   // The last block of heads may be short: what it computes twice is not written.
-  const auto query_at = [&](Val head) { return row * s.q_heads + MinS(first_head + head, end_head - 1); };
+  Val QueryAt(Val head) const { return row_ * s_.q_heads + MinS(first_head_ + head, end_head_ - 1); }
+  Val PlaceOf(Val head) const { return QueryAt(head) * w_.splits + split_; }
+  Val IsHead(Val head) const { return And(LtS(head, b_.I32(heads_)), LtS(first_head_ + head, end_head_)); }
+  // Of the heads whose values the thread sums up.
+  Val TeamHead(int h) const { return DivU(thread_, kThreads / w_.teams) * w_.team_heads + h; }
 
-  const auto compute = [&](Val begin, Val end) {
-    const KvHead cache = FindKvHead(s.kv, seqs, RowSeq(step, row), kv_offset, kv_head);
-    const Val last = end - 1;
+  void EmitRange(Val begin, Val end);
+  void LoadQueries();
+  void FindPlaces();
+  std::vector<Val> Tile(Val t0, std::vector<Val> state);
+  void DotParts(Val t0, Val j);
+  void Weigh(Val t0, std::vector<Val>& state);
+  std::vector<Val> WeightedSums(Val t0, Val j0, std::vector<Val> totals);
+  void Leave(const std::vector<Val>& state);
 
-    // For the parts of scores: a thread has part `part` of positions at_once apart, of all heads.
-    const Val part = RemU(thread, w.parts), position = DivU(thread, w.parts);
-    std::vector<Val> piece_at;                   // elements
-    std::vector<std::vector<Val>> query(heads);  // [head][owned]
-    for (int i = 0; i < w.owned / kPiece; ++i) {
-      const Val at = (part + static_cast<double>(i * w.parts)) * kPiece;
-      const bool full = w.parts * (i + 1) * kPiece <= dim;
-      const Val inside = LtS(at, b.I32(dim));
-      piece_at.push_back(full ? at : MinS(at, b.I32(dim - kPiece)));
-      for (int g = 0; g < heads; ++g) {
-        for (int c = 0; c < kPiece; c += 4) {
-          const Val quad = b.Load(Type::kF32x4, q, (query_at(b.I32(g)) * dim + piece_at.back() + c) << 2);
-          for (int e = 0; e < 4; ++e) {
-            const Val x = b.Extract(quad, e) * scale;
-            query[g].push_back(full ? x : Select(inside, x, zero));
-          }
+  Builder& b_;
+  const AttentionSpec& s_;
+  const Split w_{s_};
+  const int dim_ = s_.kv.head_dim, heads_ = w_.heads;
+  const SplitArgs<Val> args_ = ReadArgs<SplitArgs>(b_);
+  const Val scale_ = FloatOf(args_.scale);
+  const Shared dots_ = b_.AllocShared(Type::kF32, heads_* kTile* w_.part_stride);  // [head][position][part]
+  const Shared weights_ = b_.AllocShared(Type::kF32, heads_* kTile);               // [head][position]
+  const Shared keeps_ = b_.AllocShared(Type::kF32, heads_);
+  Reducer over_tile_{b_, kThreads, kTile};
+  const Val split_ = b_.BlockX(), row_ = b_.BlockZ(), thread_ = b_.Thread();
+  const Val kv_head_ = DivU(b_.BlockY(), w_.blocks);
+  const Val first_head_ = kv_head_ * s_.group() + RemU(b_.BlockY(), w_.blocks) * heads_;
+  const Val end_head_ = (kv_head_ + 1) * s_.group();
+  const Val zero_ = b_.F32(0.f), none_ = b_.F32(kNoScore);
+
+  // By EmitRange: the positions of this workgroup.
+  KvHead cache_;
+  Val end_, last_;
+  // By LoadQueries. For the parts of scores: a thread has part part_ of positions at_once apart, of all
+  // heads.
+  Val part_, position_;
+  std::vector<Val> piece_at_;            // elements
+  std::vector<std::vector<Val>> query_;  // [head][owned]
+  // By FindPlaces. For scores and weights a thread has one position of one head; for values a few columns of
+  // a few heads, and every position.
+  Val own_head_, own_, has_own_, own_row_, own_place_;
+  Val column_, column_at_;
+  std::vector<Val> team_head_;
+};
+
+void SplitKernel::Emit() {
+  b_.If(LtS(row_, StepRows(args_.step)), [&] {
+    const Val count = RowPosition(args_.step, row_) + 1, chunk = ChunkPositions(w_, count);
+    const Val begin = split_ * chunk;
+    b_.If(LtS(begin, count), [&] { EmitRange(begin, MinS(begin + chunk, count)); });
+  });
+}
+
+void SplitKernel::EmitRange(Val begin, Val end) {
+  cache_ = FindKvHead(s_.kv, args_.seqs, RowSeq(args_.step, row_), args_.kv, kv_head_);
+  end_ = end;
+  last_ = end - 1;
+  LoadQueries();
+  FindPlaces();
+  std::vector<Val> fresh(static_cast<size_t>(kValues + w_.team_heads * w_.columns), zero_);
+  fresh[kTop] = none_;
+  Leave(b_.For(begin, end, b_.I32(kTile), fresh,
+               [&](Val t0, const std::vector<Val>& before) { return Tile(t0, before); }));
+}
+
+void SplitKernel::LoadQueries() {
+  part_ = RemU(thread_, w_.parts);
+  position_ = DivU(thread_, w_.parts);
+  query_.resize(static_cast<size_t>(heads_));
+  for (int i = 0; i < w_.owned / kPiece; ++i) {
+    const Val at = (part_ + i * w_.parts) * kPiece;
+    const bool full = w_.parts * (i + 1) * kPiece <= dim_;
+    const Val inside = LtS(at, b_.I32(dim_));
+    piece_at_.push_back(full ? at : MinS(at, b_.I32(dim_ - kPiece)));
+    for (int g = 0; g < heads_; ++g) {
+      for (int c = 0; c < kPiece; c += 4) {
+        const Val first = QueryAt(b_.I32(g)) * dim_ + piece_at_.back() + c;
+        const Val quad = b_.Load(Type::kF32x4, args_.q, first << 2);
+        for (int e = 0; e < 4; ++e) {
+          const Val x = b_.Extract(quad, e) * scale_;
+          query_[g].push_back(full ? x : Select(inside, x, zero_));
         }
       }
     }
-    // For scores and weights: a thread has one position of one head.
-    const Val own_head = DivU(thread, kTile), own = RemU(thread, kTile);
-    const Val has_own = LtS(own_head, b.I32(heads)), own_row = MinS(own_head, b.I32(heads - 1)) * kTile;
-    const Val own_place = own_row + (own & (kPlaces - 1));
-    // For values: a thread has a few columns of a few heads, and every position.
-    const Val column = RemU(thread, kThreads / w.teams) * w.columns;
-    const Val column_at = MinS(column, b.I32(dim - w.columns));
-    std::vector<Val> team_head;
-    for (int h = 0; h < w.team_heads; ++h) {
-      const Val head = DivU(thread, kThreads / w.teams) * w.team_heads + h;
-      team_head.push_back(MinS(head, b.I32(heads - 1)));
+  }
+}
+
+void SplitKernel::FindPlaces() {
+  own_head_ = DivU(thread_, kTile);
+  own_ = RemU(thread_, kTile);
+  has_own_ = LtS(own_head_, b_.I32(heads_));
+  own_row_ = MinS(own_head_, b_.I32(heads_ - 1)) * kTile;
+  own_place_ = own_row_ + (own_ & (kPlaces - 1));
+  column_ = RemU(thread_, kThreads / w_.teams) * w_.columns;
+  column_at_ = MinS(column_, b_.I32(dim_ - w_.columns));
+  for (int h = 0; h < w_.team_heads; ++h) {
+    const Val head = TeamHead(h);
+    team_head_.push_back(MinS(head, b_.I32(heads_ - 1)));
+  }
+}
+
+std::vector<Val> SplitKernel::Tile(Val t0, std::vector<Val> state) {
+  // Two turns at a time, where there are two: their loads overlap.
+  const int turns = std::min(2, kTile / w_.at_once);
+  b_.For(position_, b_.I32(kTile), b_.I32(turns * w_.at_once), [&](Val j) {
+    for (int i = 0; i < turns; ++i) DotParts(t0, j + i * w_.at_once);
+  });
+  b_.Barrier();
+  Weigh(t0, state);
+  const std::vector<Val> totals =
+      b_.For(b_.I32(0), b_.I32(kTile), b_.I32(kValueUnroll), {state.begin() + kValues, state.end()},
+             [&](Val j0, const std::vector<Val>& so_far) { return WeightedSums(t0, j0, so_far); });
+  std::copy(totals.begin(), totals.end(), state.begin() + kValues);
+  return state;
+}
+
+// The thread's part of the scores of position t0 + j.
+void SplitKernel::DotParts(Val t0, Val j) {
+  const Val base = MinS(t0 + j, last_) * dim_;
+  std::vector<Val> dot(static_cast<size_t>(heads_), zero_);
+  for (size_t i = 0; i < piece_at_.size(); ++i) {
+    const std::vector<Val> k = LoadKv(s_.kv, cache_.keys, base + piece_at_[i], kPiece);
+    for (int c = 0; c < kPiece; ++c) {
+      for (int g = 0; g < heads_; ++g) dot[g] = Fma(query_[g][i * kPiece + c], k[c], dot[g]);
     }
+  }
+  for (int g = 0; g < heads_; ++g) {
+    b_.StoreShared(dots_, j * w_.part_stride + part_ + g * kTile * w_.part_stride, dot[g]);
+  }
+}
 
-    // Carried: the own head's greatest score so far, the place's sum of weights, and the columns' sums of
-    // values [team_heads][columns].
-    constexpr int kCarried = 2;
-    std::vector<Val> carried(kCarried + w.team_heads * w.columns, zero);
-    carried[0] = none;
-    const auto tile = [&](Val t0, const std::vector<Val>& before) {
-      std::vector<Val> state = before;
-      const auto dot_parts = [&](Val j) {
-        const Val base = MinS(t0 + j, last) * dim;
-        std::vector<Val> dot(heads, zero);
-        for (size_t i = 0; i < piece_at.size(); ++i) {
-          const std::vector<Val> k = LoadKv(s.kv, cache.keys, base + piece_at[i], kPiece);
-          for (int c = 0; c < kPiece; ++c) {
-            for (int g = 0; g < heads; ++g) dot[g] = Fma(query[g][i * kPiece + c], k[c], dot[g]);
-          }
-        }
-        for (int g = 0; g < heads; ++g) {
-          b.StoreShared(dots, j * w.part_stride + part + static_cast<double>(g * kTile * w.part_stride),
-                        dot[g]);
-        }
-      };
-      // Two turns at a time, where there are two: their loads overlap.
-      const int turns = std::min(2, kTile / w.at_once);
-      b.For(position, b.I32(kTile), b.I32(turns * w.at_once), [&](Val j) {
-        for (int i = 0; i < turns; ++i) dot_parts(j + i * w.at_once);
-      });
-      b.Barrier();
+// Scores to weights, in workgroup memory; what is carried is scaled to the new greatest score.
+void SplitKernel::Weigh(Val t0, std::vector<Val>& state) {
+  const Val from = (own_row_ + own_) * w_.part_stride;
+  Val score = zero_;
+  for (int p = 0; p < w_.parts; ++p) score = score + b_.LoadShared(dots_, from + p);
+  const Val seen = LtS(t0 + own_, end_);
+  const Val top = MaxF(over_tile_.Max(Select(seen, score, none_)), state[kTop]);
+  const Val keep = Exp(state[kTop] - top);
+  state[kTop] = top;
+  b_.If(has_own_, [&] {
+    b_.StoreShared(weights_, own_row_ + own_, Exp(Select(seen, score - top, none_)));
+    b_.If(Eq(own_, 0), [&] { b_.StoreShared(keeps_, own_head_, keep); });
+  });
+  b_.Barrier();
 
-      const Val from = (own_row + own) * w.part_stride;
-      Val score = zero;
-      for (int p = 0; p < w.parts; ++p) score = score + b.LoadShared(dots, from + p);
-      const Val seen = LtS(t0 + own, end);
-      const Val top = MaxF(over_tile.Max(Select(seen, score, none)), state[0]);
-      const Val keep = Exp(state[0] - top);
-      state[0] = top;
-      b.If(has_own, [&] {
-        b.StoreShared(weights, own_row + own, Exp(Select(seen, score - top, none)));
-        b.If(Eq(own, 0), [&] { b.StoreShared(keeps, own_head, keep); });
-      });
-      b.Barrier();
+  Val sum = zero_;
+  for (int j = 0; j < kTile; j += kPlaces) sum = sum + b_.LoadShared(weights_, own_place_ + j);
+  state[kSum] = state[kSum] * keep + sum;
+  for (int h = 0; h < w_.team_heads; ++h) {
+    const Val of_head = b_.LoadShared(keeps_, team_head_[h]);
+    Val* values = &state[kValues + h * w_.columns];
+    for (int c = 0; c < w_.columns; ++c) values[c] = values[c] * of_head;
+  }
+}
 
-      Val sum = zero;
-      for (int j = 0; j < kTile; j += kPlaces) sum = sum + b.LoadShared(weights, own_place + j);
-      state[1] = state[1] * keep + sum;
-      std::vector<Val> totals(state.begin() + kCarried, state.end());
-      for (int h = 0; h < w.team_heads; ++h) {
-        const Val of_head = b.LoadShared(keeps, team_head[h]);
-        for (int c = 0; c < w.columns; ++c) {
-          totals[h * w.columns + c] = totals[h * w.columns + c] * of_head;
-        }
+std::vector<Val> SplitKernel::WeightedSums(Val t0, Val j0, std::vector<Val> totals) {
+  std::vector<std::vector<Val>> v;
+  for (int j = 0; j < kValueUnroll; ++j) {
+    const Val at = MinS(t0 + (j0 + j), last_) * dim_ + column_at_;
+    v.push_back(LoadKv(s_.kv, cache_.values, at, w_.columns));
+  }
+  for (int j = 0; j < kValueUnroll; ++j) {
+    for (int h = 0; h < w_.team_heads; ++h) {
+      const Val p = b_.LoadShared(weights_, team_head_[h] * kTile + (j0 + j));
+      for (int c = 0; c < w_.columns; ++c) {
+        Val& total = totals[h * w_.columns + c];
+        total = Fma(p, v[j][c], total);
       }
-      totals =
-          b.For(b.I32(0), b.I32(kTile), b.I32(kValueUnroll), totals, [&](Val j0, std::vector<Val> so_far) {
-            std::vector<std::vector<Val>> v;
-            for (int j = 0; j < kValueUnroll; ++j) {
-              const Val at = MinS(t0 + (j0 + j), last) * dim + column_at;
-              v.push_back(LoadKv(s.kv, cache.values, at, w.columns));
-            }
-            for (int j = 0; j < kValueUnroll; ++j) {
-              for (int h = 0; h < w.team_heads; ++h) {
-                const Val p = b.LoadShared(weights, team_head[h] * kTile + (j0 + j));
-                for (int c = 0; c < w.columns; ++c) {
-                  Val& total = so_far[h * w.columns + c];
-                  total = Fma(p, v[j][c], total);
-                }
-              }
-            }
-            return so_far;
-          });
-      std::copy(totals.begin(), totals.end(), state.begin() + kCarried);
-      return state;
-    };
-    const std::vector<Val> state = b.For(begin, end, b.I32(kTile), carried, tile);
-
-    const auto place_of = [&](Val head) { return query_at(head) * w.splits + split; };
-    const auto is_head = [&](Val head) {
-      return And(LtS(head, b.I32(heads)), LtS(first_head + head, end_head));
-    };
-    for (int h = 0; h < w.team_heads; ++h) {
-      const Val head = DivU(thread, kThreads / w.teams) * w.team_heads + h;
-      b.If(And(is_head(head), LtS(column, b.I32(dim))), [&] {
-        const auto first = state.begin() + kCarried + h * w.columns;
-        b.Store(sums, (place_of(head) * dim + column) << 2,
-                b.Vector(std::vector<Val>(first, first + w.columns)));
-      });
     }
-    b.If(And(is_head(own_head), LtS(own, b.I32(kPlaces))), [&] {
-      const Val at = place_of(own_head) * (4 * kTopWords);
-      b.Store(tops, at + 4.0 + (own << 2), state[1]);
-      b.If(Eq(own, 0), [&] { b.Store(tops, at, state[0]); });
+  }
+  return totals;
+}
+
+void SplitKernel::Leave(const std::vector<Val>& state) {
+  for (int h = 0; h < w_.team_heads; ++h) {
+    const Val head = TeamHead(h);
+    b_.If(And(IsHead(head), LtS(column_, b_.I32(dim_))), [&] {
+      const auto first = state.begin() + kValues + h * w_.columns;
+      b_.Store(args_.sums, (PlaceOf(head) * dim_ + column_) << 2,
+               b_.Vector(std::vector<Val>(first, first + w_.columns)));
     });
-  };
-
-  b.If(LtS(row, StepRows(step)), [&] {
-    const Val count = RowPosition(step, row) + 1, chunk = ChunkPositions(w, count);
-    const Val begin = split * chunk;
-    b.If(LtS(begin, count), [&] { compute(begin, MinS(begin + chunk, count)); });
+  }
+  b_.If(And(IsHead(own_head_), LtS(own_, b_.I32(kPlaces))), [&] {
+    const Val at = PlaceOf(own_head_) * (4 * kTopWords);
+    b_.Store(args_.tops, at + 4 + (own_ << 2), state[kSum]);
+    b_.If(Eq(own_, 0), [&] { b_.Store(args_.tops, at, state[kTop]); });
   });
 }
 
@@ -198,59 +252,88 @@ int CombineThreads(int dim) {
   return dim <= 64 ? 64 : 128;
 }
 
-void EmitCombine(Builder& b, const AttentionSpec& s) {
-  const AttentionOrder w(s);
-  const int dim = s.kv.head_dim, threads = CombineThreads(dim);
-  const Val step = b.Arg(0), sums = b.Arg(1), tops = b.Arg(2), gate = b.Arg(3), out = b.Arg(4);
-  const Shared top = b.AllocShared(Type::kF32, w.splits), keep = b.AllocShared(Type::kF32, w.splits),
-               add = b.AllocShared(Type::kF32, w.splits);
-  Reducer over_places(b, threads, kPlaces);
-  const Val head = b.BlockX(), row = b.BlockY(), thread = b.Thread();
-  b.If(LtS(row, StepRows(step)), [&] {
-    const Val count = RowPosition(step, row) + 1, chunk = ChunkPositions(w, count);
-    const Val chunks = b.Binary(Builder::Op::kDivU, count + chunk - 1, chunk);
-    const Val at = row * s.q_heads + head, place = at * w.splits;
-    const Val zero = b.F32(0.f), none = b.F32(kNoScore);
-    // Chunk i's greatest score, then the greatest of chunks 0..i and the scales that follow from it.
-    const Val has_chunk = LtS(thread, chunks);
-    const Val own_top = b.IfElse(
-        has_chunk,
-        [&] { return std::vector<Val>{b.Load(Type::kF32, tops, (place + thread) * (4 * kTopWords))}; },
-        [&] { return std::vector<Val>{none}; })[0];
-    b.If(has_chunk, [&] { b.StoreShared(top, thread, own_top); });
-    b.Barrier();
-    b.If(has_chunk, [&] {
-      const Val before = b.For(b.I32(0), thread, b.I32(1), {none}, [&](Val i, const std::vector<Val>& high) {
-        return std::vector<Val>{MaxF(high[0], b.LoadShared(top, i))};
-      })[0];
-      const Val highest = MaxF(before, own_top);
-      b.StoreShared(keep, thread, Exp(before - highest));
-      b.StoreShared(add, thread, Exp(own_top - highest));
+template <typename T>
+struct CombineArgs {
+  T step, sums, tops, gate, out;
+};
+
+class CombineKernel {
+ public:
+  CombineKernel(Builder& b, const AttentionSpec& s) : b_(b), s_(s) {}
+  void Emit() {
+    b_.If(LtS(row_, StepRows(args_.step)), [&] { EmitHead(); });
+  }
+
+ private:
+  void EmitHead();
+  void ScaleChunks(Val place);
+  // The chunks' fold of the words at `base` + `first`, `stride` bytes apart.
+  Val Fold(Val base, Val first, int stride);
+
+  Builder& b_;
+  const AttentionSpec& s_;
+  const AttentionOrder w_{s_};
+  const int dim_ = s_.kv.head_dim, threads_ = CombineThreads(dim_);
+  const CombineArgs<Val> args_ = ReadArgs<CombineArgs>(b_);
+  // Of each chunk: its greatest score; the scales of what is before it and of itself.
+  const Shared top_ = b_.AllocShared(Type::kF32, w_.splits), keep_ = b_.AllocShared(Type::kF32, w_.splits),
+               add_ = b_.AllocShared(Type::kF32, w_.splits);
+  Reducer over_places_{b_, threads_, kPlaces};
+  const Val head_ = b_.BlockX(), row_ = b_.BlockY(), thread_ = b_.Thread();
+  Val chunks_, zero_, none_;  // by EmitHead; chunks_: how many the row has
+};
+
+void CombineKernel::EmitHead() {
+  const Val count = RowPosition(args_.step, row_) + 1, chunk = ChunkPositions(w_, count);
+  chunks_ = b_.Binary(Builder::Op::kDivU, count + chunk - 1, chunk);
+  const Val at = row_ * s_.q_heads + head_, place = at * w_.splits;
+  zero_ = b_.F32(0.f);
+  none_ = b_.F32(kNoScore);
+  ScaleChunks(place);
+  const Val place_sum =
+      Fold(args_.tops, place * (4 * kTopWords) + 4 + ((thread_ & (kPlaces - 1)) << 2), 4 * kTopWords);
+  const Val inverse = DivF(b_.F32(1.f), over_places_.Sum(place_sum));
+  for (int d = 0; d < dim_; d += threads_) {
+    const Val column = thread_ + d;
+    b_.If(LtS(column, b_.I32(dim_)), [&] {
+      const Val value = Fold(args_.sums, (place * dim_ + column) << 2, dim_ * 4) * inverse;
+      b_.Store(args_.out, (at * dim_ + column) << 2, ApplyGate(s_, args_.gate, at, column, value));
     });
-    b.Barrier();
-    // The fold of words `stride` bytes apart.
-    const auto fold = [&](Val base, Val first, int stride) {
-      return b.For(b.I32(0), chunks, b.I32(1), {zero}, [&](Val i, const std::vector<Val>& sum) {
-        const Val part = b.Load(Type::kF32, base, first + i * stride);
-        return std::vector<Val>{Fma(part, b.LoadShared(add, i), sum[0] * b.LoadShared(keep, i))};
-      })[0];
-    };
-    const Val place_sum =
-        fold(tops, place * (4 * kTopWords) + 4.0 + ((thread & (kPlaces - 1)) << 2), 4 * kTopWords);
-    const Val inverse = DivF(b.F32(1.f), over_places.Sum(place_sum));
-    for (int d = 0; d < dim; d += threads) {
-      const Val column = thread + d;
-      b.If(LtS(column, b.I32(dim)), [&] {
-        const Val value = fold(sums, (place * dim + column) << 2, dim * 4) * inverse;
-        b.Store(out, (at * dim + column) << 2, ApplyGate(s, gate, at, column, value));
-      });
-    }
+  }
+}
+
+// Chunk i's greatest score, then the greatest of chunks 0..i and the scales that follow from it.
+void CombineKernel::ScaleChunks(Val place) {
+  const Val has_chunk = LtS(thread_, chunks_);
+  const Val own_top = b_.IfElse(
+      has_chunk,
+      [&] { return std::vector<Val>{b_.Load(Type::kF32, args_.tops, (place + thread_) * (4 * kTopWords))}; },
+      [&] { return std::vector<Val>{none_}; })[0];
+  b_.If(has_chunk, [&] { b_.StoreShared(top_, thread_, own_top); });
+  b_.Barrier();
+  b_.If(has_chunk, [&] {
+    const Val before =
+        b_.For(b_.I32(0), thread_, b_.I32(1), {none_}, [&](Val i, const std::vector<Val>& high) {
+          return std::vector<Val>{MaxF(high[0], b_.LoadShared(top_, i))};
+        })[0];
+    const Val highest = MaxF(before, own_top);
+    b_.StoreShared(keep_, thread_, Exp(before - highest));
+    b_.StoreShared(add_, thread_, Exp(own_top - highest));
   });
+  b_.Barrier();
+}
+
+Val CombineKernel::Fold(Val base, Val first, int stride) {
+  return b_.For(b_.I32(0), chunks_, b_.I32(1), {zero_}, [&](Val i, const std::vector<Val>& sum) {
+    const Val part = b_.Load(Type::kF32, base, first + i * stride);
+    return std::vector<Val>{Fma(part, b_.LoadShared(add_, i), sum[0] * b_.LoadShared(keep_, i))};
+  })[0];
 }
 
 }  // namespace
 
-std::vector<Launch> SplitAttention(const AttentionSpec& s, const Dispatch& d, Expansion& expansion) {
+std::vector<Launch> SplitAttention(const AttentionSpec& s, const Dispatch<plan::AttentionSpec>& d,
+                                   Expansion& expansion) {
   const Split w(s);
   const uint64_t rows = static_cast<uint64_t>(d.rows), dim = static_cast<uint64_t>(s.kv.head_dim);
   const uint64_t places = rows * static_cast<uint64_t>(s.q_heads * w.splits);
@@ -258,18 +341,18 @@ std::vector<Launch> SplitAttention(const AttentionSpec& s, const Dispatch& d, Ex
 
   Launch split;
   split.name = "attention.split" + s.name();
-  split.emit = [s](Builder& b) { EmitSplit(b, s); };
+  split.emit = [s](Builder& b) { SplitKernel(b, s).Emit(); };
   split.workgroup_size = kThreads;
   split.grid[0] = static_cast<uint32_t>(w.splits);
   split.grid[1] = static_cast<uint32_t>(s.kv.kv_heads * w.blocks);
   split.grid[2] = static_cast<uint32_t>(rows);
-  split.args = {StepArg(expansion),
-                StepSeqsArg(expansion),
-                d.arg("q"),
-                Number(d.arg("kv").value),
-                sums,
-                tops,
-                Number(std::bit_cast<uint32_t>(static_cast<float>(d.real("scale"))))};
+  split.args = ListArgs<SplitArgs>({.step = StepArg(expansion),
+                                    .seqs = StepSeqsArg(expansion),
+                                    .q = *d.bindings.q,
+                                    .kv = Number(d.bindings.kv->value),
+                                    .sums = sums,
+                                    .tops = tops,
+                                    .scale = FloatNumber(d.spec.scale)});
   split.read_bytes = rows * static_cast<uint64_t>(s.q_heads) * dim * 4;
   split.write_bytes = places * (dim + kTopWords) * 4;
   split.kv_bytes = rows * static_cast<uint64_t>(w.blocks) * s.kv.token_bytes();
@@ -278,11 +361,15 @@ std::vector<Launch> SplitAttention(const AttentionSpec& s, const Dispatch& d, Ex
 
   Launch combine;
   combine.name = "attention.combine" + s.name();
-  combine.emit = [s](Builder& b) { EmitCombine(b, s); };
+  combine.emit = [s](Builder& b) { CombineKernel(b, s).Emit(); };
   combine.workgroup_size = CombineThreads(s.kv.head_dim);
   combine.grid[0] = static_cast<uint32_t>(s.q_heads);
   combine.grid[1] = static_cast<uint32_t>(rows);
-  combine.args = {StepArg(expansion), sums, tops, s.gated ? d.arg("gate") : Number(0), d.arg("out")};
+  combine.args = ListArgs<CombineArgs>({.step = StepArg(expansion),
+                                        .sums = sums,
+                                        .tops = tops,
+                                        .gate = s.gated ? *d.bindings.gate : Number(0),
+                                        .out = *d.bindings.out});
   combine.barrier = true;
   combine.read_bytes =
       places * (dim + kTopWords) * 4 + (s.gated ? rows * static_cast<uint64_t>(s.q_heads) * dim * 4 : 0);

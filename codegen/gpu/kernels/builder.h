@@ -14,6 +14,7 @@
 #ifndef QCC_CODEGEN_GPU_KERNELS_BUILDER_H_
 #define QCC_CODEGEN_GPU_KERNELS_BUILDER_H_
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -197,36 +198,41 @@ class Builder {
                        const SharedRows& d) = 0;
 };
 
-// ---- operators: both sides of one type; a C++ number on one side takes the other's type ----
+// ---- operators: both sides of one type; a C++ number on one side takes the other's width. Integers go with
+// i32 and i64, of which they keep the low bits (so 0x80808080 is a mask); floats with f32 ----
 
-inline Val Const(Val like, double v) {
+template <typename T>
+concept Arithmetic = std::integral<T> || std::floating_point<T>;
+
+template <std::integral T>
+Val Const(Val like, T v) {
   Builder* b = like.builder();
-  switch (like.type()) {
-    case Type::kF32:
-      return b->F32(static_cast<float>(v));
-    case Type::kI64:
-      return b->I64(static_cast<int64_t>(v));
-    default:
-      return b->I32(static_cast<int32_t>(static_cast<int64_t>(v)));
-  }
+  if (like.type() == Type::kI64) return b->I64(static_cast<int64_t>(v));
+  return b->I32(static_cast<int32_t>(static_cast<uint64_t>(v)));
 }
-#define QCC_GPU_BINARY(symbol, op)                     \
+template <std::floating_point T>
+Val Const(Val like, T v) {
+  return like.builder()->F32(static_cast<float>(v));
+}
+#define QCC_GPU_BINARY(symbol, op, numbers)            \
   inline Val operator symbol(Val a, Val b) {           \
     return a.builder()->Binary(Builder::Op::op, a, b); \
   }                                                    \
-  inline Val operator symbol(Val a, double b) {        \
+  template <numbers T>                                 \
+  Val operator symbol(Val a, T b) {                    \
     return a symbol Const(a, b);                       \
   }                                                    \
-  inline Val operator symbol(double a, Val b) {        \
+  template <numbers T>                                 \
+  Val operator symbol(T a, Val b) {                    \
     return Const(b, a) symbol b;                       \
   }
-QCC_GPU_BINARY(+, kAdd)
-QCC_GPU_BINARY(-, kSub)
-QCC_GPU_BINARY(*, kMul)
-QCC_GPU_BINARY(&, kAnd)
-QCC_GPU_BINARY(|, kOr)
-QCC_GPU_BINARY(^, kXor)
-QCC_GPU_BINARY(<<, kShl)
+QCC_GPU_BINARY(+, kAdd, Arithmetic)
+QCC_GPU_BINARY(-, kSub, Arithmetic)
+QCC_GPU_BINARY(*, kMul, Arithmetic)
+QCC_GPU_BINARY(&, kAnd, std::integral)
+QCC_GPU_BINARY(|, kOr, std::integral)
+QCC_GPU_BINARY(^, kXor, std::integral)
+QCC_GPU_BINARY(<<, kShl, std::integral)
 #undef QCC_GPU_BINARY
 inline Val DivU(Val a, int32_t b) {
   return a.builder()->Binary(Builder::Op::kDivU, a, Const(a, b));
@@ -258,6 +264,9 @@ inline Val Fma(Val a, Val b, Val c) {
 inline Val LtS(Val a, Val b) {
   return a.builder()->Compare(Builder::Cmp::kLtS, a, b);
 }
+inline Val LeS(Val a, Val b) {
+  return a.builder()->Compare(Builder::Cmp::kLeS, a, b);
+}
 inline Val LtU(Val a, Val b) {
   return a.builder()->Compare(Builder::Cmp::kLtU, a, b);
 }
@@ -267,7 +276,8 @@ inline Val LtF(Val a, Val b) {
 inline Val Eq(Val a, Val b) {
   return a.builder()->Compare(Builder::Cmp::kEq, a, b);
 }
-inline Val Eq(Val a, double b) {
+template <std::integral T>
+Val Eq(Val a, T b) {
   return Eq(a, Const(a, b));
 }
 inline Val And(Val a, Val b) {

@@ -1,11 +1,11 @@
-// swiglu, add: a thread has four elements (one, where a row is not a multiple of four).
+// swiglu, add, concat: a thread has four elements (one, where a row is not a multiple of four).
 #include <functional>
 #include <string>
 
 #include "codegen/gpu/kernels/families.h"
 #include "codegen/gpu/kernels/math.h"
 #include "codegen/gpu/kernels/step.h"
-#include "dialects/plan/pack_layout.h"
+#include "dialects/layouts/layouts.h"
 
 namespace qcc::gpu {
 namespace {
@@ -14,9 +14,8 @@ constexpr int kThreads = 128;
 constexpr int64_t kMaxGridX = 65535;  // what every Vulkan device has (maxComputeWorkGroupCount)
 
 // out[i] = fn(a[i], b[i]) over the elements of the step's rows; `out` may be `b`.
-Launch Elementwise(const std::string& name, const Dispatch& dispatch, Expansion& expansion, const Arg& a,
+Launch Elementwise(const std::string& name, int64_t rows, int64_t cols, Expansion& expansion, const Arg& a,
                    const Arg& b, const Arg& out, std::function<Val(Val, Val)> fn) {
-  const int64_t cols = dispatch.integer("cols"), rows = dispatch.rows;
   const int width = cols % 4 ? 1 : 4;
   Launch launch;
   launch.name = name + ".v" + std::to_string(width);
@@ -39,9 +38,9 @@ Launch Elementwise(const std::string& name, const Dispatch& dispatch, Expansion&
     });
   };
   const int64_t elements = rows * cols;
-  const int64_t blocks = plan::align_up(elements, kThreads * width) / (kThreads * width);
-  launch.grid[1] = static_cast<uint32_t>(plan::align_up(blocks, kMaxGridX) / kMaxGridX);
-  launch.grid[0] = static_cast<uint32_t>(plan::align_up(blocks, launch.grid[1]) / launch.grid[1]);
+  const int64_t blocks = layouts::AlignUp(elements, kThreads * width) / (kThreads * width);
+  launch.grid[1] = static_cast<uint32_t>(layouts::AlignUp(blocks, kMaxGridX) / kMaxGridX);
+  launch.grid[0] = static_cast<uint32_t>(layouts::AlignUp(blocks, launch.grid[1]) / launch.grid[1]);
   launch.args = {a, b, out, StepArg(expansion), Number(static_cast<uint64_t>(cols)), Number(launch.grid[0])};
   launch.read_bytes = static_cast<uint64_t>(8 * elements);
   launch.write_bytes = static_cast<uint64_t>(4 * elements);
@@ -50,17 +49,51 @@ Launch Elementwise(const std::string& name, const Dispatch& dispatch, Expansion&
 
 }  // namespace
 
-std::vector<Launch> Expand_swiglu(const Dispatch& dispatch, Expansion& expansion) {
-  Launch launch = Elementwise("swiglu", dispatch, expansion, dispatch.arg("gate"), dispatch.arg("up"),
-                              dispatch.arg("out"), [](Val gate, Val up) { return Silu(gate) * up; });
-  launch.ops = static_cast<uint64_t>(dispatch.rows * dispatch.integer("cols") * 16);
+std::vector<Launch> Expand_swiglu(const Dispatch<plan::SwigluSpec>& dispatch, Expansion& expansion) {
+  Launch launch = Elementwise("swiglu", dispatch.rows, dispatch.spec.cols, expansion, *dispatch.bindings.gate,
+                              *dispatch.bindings.up, *dispatch.bindings.out,
+                              [](Val gate, Val up) { return Silu(gate) * up; });
+  launch.ops = static_cast<uint64_t>(dispatch.rows * dispatch.spec.cols * 16);
   return {launch};
 }
 
-std::vector<Launch> Expand_add(const Dispatch& dispatch, Expansion& expansion) {
-  Launch launch = Elementwise("add", dispatch, expansion, dispatch.arg("x"), dispatch.arg("y"),
-                              dispatch.arg("y"), [](Val x, Val y) { return y + x; });
-  launch.ops = static_cast<uint64_t>(dispatch.rows * dispatch.integer("cols"));
+std::vector<Launch> Expand_add(const Dispatch<plan::AddSpec>& dispatch, Expansion& expansion) {
+  Launch launch = Elementwise("add", dispatch.rows, dispatch.spec.cols, expansion, *dispatch.bindings.x,
+                              *dispatch.bindings.y, *dispatch.bindings.y, [](Val x, Val y) { return y + x; });
+  launch.ops = static_cast<uint64_t>(dispatch.rows * dispatch.spec.cols);
+  return {launch};
+}
+
+// A row for each block in y; a thread has elements of one input only, as both are whole numbers of its width.
+std::vector<Launch> Expand_concat(const Dispatch<plan::ConcatSpec>& dispatch, Expansion& expansion) {
+  const int64_t a_cols = dispatch.spec.a_cols, b_cols = dispatch.spec.b_cols;
+  const int width = a_cols % 4 || b_cols % 4 ? 1 : 4;
+  Launch launch;
+  launch.name = "concat.v" + std::to_string(width);
+  launch.workgroup_size = kThreads;
+  launch.emit = [width](Builder& b) {
+    const Type type = width == 1 ? Type::kF32 : Type::kF32x4;
+    const Val row = b.BlockY(), a_cols = b.Truncate(b.Arg(4)), b_cols = b.Truncate(b.Arg(5));
+    const Val cols = a_cols + b_cols, col = (b.BlockX() * kThreads + b.Thread()) * width;
+    const Val to = (row * cols + col) << 2;
+    const auto copy = [&](int from, Val element) {
+      b.Store(b.Arg(2), to, b.Load(type, b.Arg(from), element << 2));
+    };
+    b.If(LtS(row, StepRows(b.Arg(3))), [&] {
+      b.If(LtS(col, a_cols), [&] { copy(0, row * a_cols + col); });
+      b.If(LeS(a_cols, col), [&] { b.If(LtS(col, cols), [&] { copy(1, row * b_cols + col - a_cols); }); });
+    });
+  };
+  const int64_t cols = a_cols + b_cols;
+  launch.grid[0] = static_cast<uint32_t>(layouts::AlignUp(cols, kThreads * width) / (kThreads * width));
+  launch.grid[1] = static_cast<uint32_t>(dispatch.rows);
+  launch.args = {*dispatch.bindings.a,
+                 *dispatch.bindings.b,
+                 *dispatch.bindings.out,
+                 StepArg(expansion),
+                 Number(static_cast<uint64_t>(a_cols)),
+                 Number(static_cast<uint64_t>(b_cols))};
+  launch.read_bytes = launch.write_bytes = static_cast<uint64_t>(4 * dispatch.rows * cols);
   return {launch};
 }
 

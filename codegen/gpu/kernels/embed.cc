@@ -4,7 +4,7 @@
 #include "codegen/gpu/kernels/families.h"
 #include "codegen/gpu/kernels/step.h"
 #include "codegen/gpu/kernels/weights.h"
-#include "dialects/plan/pack_layout.h"
+#include "dialects/layouts/layouts.h"
 
 namespace qcc::gpu {
 namespace {
@@ -19,40 +19,40 @@ void EmitEmbed(Builder& b, Format format, int64_t cols) {
     const Val id = RowToken(step, row) - first;
     // Another launch has the other tokens.
     b.If(LtU(id, count), [&] {
-      const Val group = ShrU(id, 4) * static_cast<double>(GroupBytes(format, cols));
+      const Val group = ShrU(id, 4) * GroupBytes(format, cols);
       const PackedRow packed(b, format, cols, table, group, id & 15);
       const std::vector<Val> values = packed.ReadValues(packed.At(ShrU(quad, 3)), quad & 7);
-      b.Store(out, row * static_cast<double>(4 * cols) + (quad << 4), b.Vector(values));
+      b.Store(out, row * (4 * cols) + (quad << 4), b.Vector(values));
     });
   });
 }
 
 }  // namespace
 
-std::vector<Launch> Expand_embed(const Dispatch& dispatch, Expansion& expansion) {
-  const std::optional<Format> format = format_from_name(dispatch.string("format"));
-  const int64_t cols = dispatch.integer("cols"), rows = dispatch.rows;
-  if (!format || cols % kChunkColumns || cols % format_info(*format).block_elems) return {};
-  const Arg& table = dispatch.arg("table");
-  const int64_t group_bytes = GroupBytes(*format, cols),
+std::vector<Launch> Expand_embed(const Dispatch<plan::EmbedSpec>& dispatch, Expansion& expansion) {
+  const Format format = dispatch.spec.format;
+  const int64_t cols = dispatch.spec.cols, rows = dispatch.rows;
+  if (cols % kChunkColumns || cols % format_info(format).block_elems) return {};
+  const Arg& table = *dispatch.bindings.table;
+  const int64_t group_bytes = GroupBytes(format, cols),
                 groups = static_cast<int64_t>(table.bytes) / group_bytes;
   const int64_t most = static_cast<int64_t>(kMaxBindingBytes) / group_bytes;
   std::vector<Launch> launches;
   for (int64_t first = 0; first < groups; first += most) {
     const int64_t part = std::min(most, groups - first);
     Launch launch;
-    launch.name = "embed." + std::string(format_info(*format).name) + ".c" + std::to_string(cols);
-    launch.emit = [format = *format, cols](Builder& b) { EmitEmbed(b, format, cols); };
+    launch.name = "embed." + std::string(format_info(format).name) + ".c" + std::to_string(cols);
+    launch.emit = [format, cols](Builder& b) { EmitEmbed(b, format, cols); };
     launch.workgroup_size = kThreads;
     launch.grid[0] = static_cast<uint32_t>(rows);
-    launch.grid[1] = static_cast<uint32_t>(plan::align_up(cols / 4, kThreads) / kThreads);
+    launch.grid[1] = static_cast<uint32_t>(layouts::AlignUp(cols / 4, kThreads) / kThreads);
     const Arg window{table.space, table.value + static_cast<uint64_t>(first * group_bytes),
                      static_cast<uint64_t>(part * group_bytes)};
-    launch.args = {window, dispatch.arg("out"), StepArg(expansion),
-                   Number(static_cast<uint64_t>(first * plan::kGroupRows)),
-                   Number(static_cast<uint64_t>(part * plan::kGroupRows))};
+    launch.args = {window, *dispatch.bindings.out, StepArg(expansion),
+                   Number(static_cast<uint64_t>(first * layouts::kGroupRows)),
+                   Number(static_cast<uint64_t>(part * layouts::kGroupRows))};
     // A row is spread over its group, and shares cache lines with the group's other rows.
-    launch.read_bytes = static_cast<uint64_t>(rows * group_bytes / plan::kGroupRows);
+    launch.read_bytes = static_cast<uint64_t>(rows * group_bytes / layouts::kGroupRows);
     launch.write_bytes = static_cast<uint64_t>(rows * 4 * cols);
     if (first) launch.read_bytes = launch.write_bytes = 0;
     launches.push_back(std::move(launch));

@@ -1,9 +1,9 @@
 #include "codegen/gpu/kernels/gated_delta.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "codegen/gpu/kernels/families.h"
+#include "codegen/gpu/kernels/kernel_args.h"
 #include "codegen/gpu/kernels/math.h"
 #include "codegen/gpu/kernels/reduce.h"
 #include "codegen/gpu/kernels/step.h"
@@ -19,12 +19,6 @@ constexpr int64_t kMaxDecodeRows = 8;
 
 int CeilDiv(int a, int b) {
   return (a + b - 1) / b;
-}
-Val FloatArg(Builder& b, int index) {
-  return b.AsF32(b.Truncate(b.Arg(index)));
-}
-Arg FloatNumber(double value) {
-  return Number(std::bit_cast<uint32_t>(static_cast<float>(value)));
 }
 
 int NormThreads(const DeltaSpec& s) {
@@ -49,82 +43,125 @@ uint32_t DeltaMixGroups(const DeltaSpec& s) {
   return static_cast<uint32_t>(s.key_heads + CeilDiv(s.values(), kDeltaThreads) + 1);
 }
 
+namespace {
+
+template <typename T>
+struct MixArgs {
+  T step, seqs, qkv, alpha, beta, conv_w, ssm_a, dt_bias, conv_state, mixed, gates, l2_eps, query_scale;
+};
+
+// Of a row, a workgroup has a head's query and key, or some values, or the gates.
+class MixKernel {
+ public:
+  MixKernel(Builder& b, const DeltaSpec& s) : b_(b), s_(s) {}
+  void Emit() {
+    b_.If(LtS(row_, StepRows(step_)), [&] { EmitRow(); });
+  }
+
+ private:
+  static constexpr const MixArgs<int>& kAt = kArg<MixArgs>;
+
+  void EmitRow();
+  void QueryAndKey();
+  void Values();
+  void Gates();
+  // The channel's value after the convolution.
+  Val Mixed(Val channel) const;
+  void Store(Val channel, Val value) { b_.Store(mixed_, (row_ * s_.channels() + channel) << 2, value); }
+  // What normalises elements with this sum of squares, times `numerator`.
+  Val Factor(Val sum, Val numerator) const;
+
+  Builder& b_;
+  const DeltaSpec& s_;
+  const Val step_ = b_.Arg(kAt.step), seqs_ = b_.Arg(kAt.seqs), qkv_ = b_.Arg(kAt.qkv),
+            alpha_ = b_.Arg(kAt.alpha), beta_ = b_.Arg(kAt.beta), conv_w_ = b_.Arg(kAt.conv_w),
+            ssm_a_ = b_.Arg(kAt.ssm_a), dt_bias_ = b_.Arg(kAt.dt_bias), mixed_ = b_.Arg(kAt.mixed),
+            gates_ = b_.Arg(kAt.gates);
+  const Val l2_eps_ = FloatOf(b_.Arg(kAt.l2_eps)), query_scale_ = FloatOf(b_.Arg(kAt.query_scale));
+  Reducer reducer_{b_, kDeltaThreads, kDeltaThreads, 2};
+  const Val group_ = b_.BlockX(), row_ = b_.BlockY(), thread_ = b_.Thread();
+  const int value_groups_ = CeilDiv(s_.values(), kDeltaThreads);
+  Val conv_state_, row_begin_, time_, gate_row_;  // by EmitRow; time_: row of the sequence's in this step
+};
+
+void MixKernel::EmitRow() {
+  const Val seq = RowSeq(step_, row_);
+  conv_state_ = SeqState(seqs_, seq) + b_.Arg(kAt.conv_state);
+  row_begin_ = SeqRowBegin(seqs_, seq);
+  time_ = row_ - row_begin_;
+  gate_row_ = row_ * (2 * s_.value_heads + s_.key_heads);
+  b_.If(LtS(group_, b_.I32(s_.key_heads)), [&] { QueryAndKey(); });
+  Values();
+  b_.If(Eq(group_, s_.key_heads + value_groups_), [&] { Gates(); });
+}
+
+Val MixKernel::Mixed(Val channel) const {
+  Val sum;
+  for (int i = 0; i < s_.taps; ++i) {
+    const Val x = ConvColumn(s_, qkv_, conv_state_, row_begin_, time_ + (i - (s_.taps - 1)), channel);
+    const Val w = b_.Load(Type::kF32, conv_w_, (channel + i * s_.channels()) << 2);
+    sum = sum ? Fma(w, x, sum) : w * x;
+  }
+  return Silu(sum);
+}
+
+Val MixKernel::Factor(Val sum, Val numerator) const {
+  const Val norm = b_.Call(Builder::Fn::kSqrt, s_.l2_max ? sum : sum + l2_eps_);
+  return DivF(numerator, s_.l2_max ? MaxF(norm, l2_eps_) : norm);
+}
+
+void MixKernel::QueryAndKey() {
+  const int turns = CeilDiv(s_.key_dim, kDeltaThreads);
+  std::vector<Val> inside, channel, query, key;
+  Val query_sum = b_.F32(0.f), key_sum = query_sum, dot = query_sum;
+  for (int i = 0; i < turns; ++i) {
+    const Val at = thread_ + i * kDeltaThreads;
+    inside.push_back(LtS(at, b_.I32(s_.key_dim)));
+    channel.push_back(group_ * s_.key_dim + MinS(at, b_.I32(s_.key_dim - 1)));
+    query.push_back(Select(inside[i], Mixed(channel[i]), b_.F32(0.f)));
+    key.push_back(Select(inside[i], Mixed(channel[i] + s_.keys()), b_.F32(0.f)));
+    query_sum = Fma(query[i], query[i], query_sum);
+    key_sum = Fma(key[i], key[i], key_sum);
+  }
+  const std::vector<Val> sums = reducer_(Reduction::kSum, {query_sum, key_sum});
+  const Val query_factor = Factor(sums[0], query_scale_), key_factor = Factor(sums[1], b_.F32(1.f));
+  for (int i = 0; i < turns; ++i) {
+    query[i] = query[i] * query_factor;
+    key[i] = key[i] * key_factor;
+    dot = Fma(key[i], query[i], dot);
+    b_.If(inside[i], [&] {
+      Store(channel[i], query[i]);
+      Store(channel[i] + s_.keys(), key[i]);
+    });
+  }
+  dot = reducer_.Sum(dot);
+  b_.If(Eq(thread_, 0), [&] { b_.Store(gates_, (gate_row_ + group_ + 2 * s_.value_heads) << 2, dot); });
+}
+
+void MixKernel::Values() {
+  const Val value = (group_ - s_.key_heads) * kDeltaThreads + thread_;
+  b_.If(And(LtS(b_.I32(s_.key_heads - 1), group_), LtS(value, b_.I32(s_.values()))),
+        [&] { Store(value + 2 * s_.keys(), Mixed(value + 2 * s_.keys())); });
+}
+
+void MixKernel::Gates() {
+  b_.For(thread_, b_.I32(s_.value_heads), b_.I32(kDeltaThreads), [&](Val head) {
+    const Val at = (row_ * s_.ld_ab + head) << 2, of_head = head << 2;
+    const Val rate = b_.Load(Type::kF32, ssm_a_, of_head) *
+                     Softplus(b_.Load(Type::kF32, alpha_, at) + b_.Load(Type::kF32, dt_bias_, of_head));
+    b_.Store(gates_, (gate_row_ + head) << 2, Exp(rate));
+    b_.Store(gates_, (gate_row_ + head + s_.value_heads) << 2, Sigmoid(b_.Load(Type::kF32, beta_, at)));
+  });
+}
+
+}  // namespace
+
 void EmitDeltaMix(Builder& b, const DeltaSpec& s) {
-  const Val step = b.Arg(0), seqs = b.Arg(1), qkv = b.Arg(2), alpha = b.Arg(3), beta = b.Arg(4),
-            conv_w = b.Arg(5), ssm_a = b.Arg(6), dt_bias = b.Arg(7), mixed = b.Arg(9), gates = b.Arg(10);
-  const Val l2_eps = FloatArg(b, 11), query_scale = FloatArg(b, 12);
-  Reducer reducer(b, kDeltaThreads, kDeltaThreads, 2);
-  const Val group = b.BlockX(), row = b.BlockY(), thread = b.Thread();
-  const int gate_width = 2 * s.value_heads + s.key_heads;
-  const int value_groups = CeilDiv(s.values(), kDeltaThreads);
-
-  const auto compute = [&] {
-    const Val seq = RowSeq(step, row);
-    const Val conv_state = SeqState(seqs, seq) + b.Arg(8);
-    const Val row_begin = SeqRowBegin(seqs, seq), time = row - row_begin;
-    const auto mix = [&](Val channel) {
-      Val sum;
-      for (int i = 0; i < s.taps; ++i) {
-        const Val x = ConvColumn(s, qkv, conv_state, row_begin, time + (i - (s.taps - 1)), channel);
-        const Val w = b.Load(Type::kF32, conv_w, (channel + static_cast<double>(i * s.channels())) << 2);
-        sum = sum ? Fma(w, x, sum) : w * x;
-      }
-      return Silu(sum);
-    };
-    const auto store = [&](Val channel, Val value) {
-      b.Store(mixed, (row * s.channels() + channel) << 2, value);
-    };
-    const Val gate_row = row * gate_width;
-
-    b.If(LtS(group, b.I32(s.key_heads)), [&] {
-      const int turns = CeilDiv(s.key_dim, kDeltaThreads);
-      std::vector<Val> inside, channel, query, key;
-      Val query_sum = b.F32(0.f), key_sum = query_sum, dot = query_sum;
-      for (int i = 0; i < turns; ++i) {
-        const Val at = thread + i * kDeltaThreads;
-        inside.push_back(LtS(at, b.I32(s.key_dim)));
-        channel.push_back(group * s.key_dim + MinS(at, b.I32(s.key_dim - 1)));
-        query.push_back(Select(inside[i], mix(channel[i]), b.F32(0.f)));
-        key.push_back(Select(inside[i], mix(channel[i] + s.keys()), b.F32(0.f)));
-        query_sum = Fma(query[i], query[i], query_sum);
-        key_sum = Fma(key[i], key[i], key_sum);
-      }
-      const std::vector<Val> sums = reducer(Reduction::kSum, {query_sum, key_sum});
-      const auto factor = [&](Val sum, Val numerator) {
-        const Val norm = b.Call(Builder::Fn::kSqrt, s.l2_max ? sum : sum + l2_eps);
-        return DivF(numerator, s.l2_max ? MaxF(norm, l2_eps) : norm);
-      };
-      const Val query_factor = factor(sums[0], query_scale), key_factor = factor(sums[1], b.F32(1.f));
-      for (int i = 0; i < turns; ++i) {
-        query[i] = query[i] * query_factor;
-        key[i] = key[i] * key_factor;
-        dot = Fma(key[i], query[i], dot);
-        b.If(inside[i], [&] {
-          store(channel[i], query[i]);
-          store(channel[i] + s.keys(), key[i]);
-        });
-      }
-      dot = reducer.Sum(dot);
-      b.If(Eq(thread, 0), [&] { b.Store(gates, (gate_row + group + 2 * s.value_heads) << 2, dot); });
-    });
-    const Val value = (group - s.key_heads) * kDeltaThreads + thread;
-    b.If(And(LtS(b.I32(s.key_heads - 1), group), LtS(value, b.I32(s.values()))),
-         [&] { store(value + 2 * s.keys(), mix(value + 2 * s.keys())); });
-    b.If(Eq(group, s.key_heads + value_groups), [&] {
-      b.For(thread, b.I32(s.value_heads), b.I32(kDeltaThreads), [&](Val head) {
-        const Val at = (row * s.ld_ab + head) << 2, of_head = head << 2;
-        const Val rate = b.Load(Type::kF32, ssm_a, of_head) *
-                         Softplus(b.Load(Type::kF32, alpha, at) + b.Load(Type::kF32, dt_bias, of_head));
-        b.Store(gates, (gate_row + head) << 2, Exp(rate));
-        b.Store(gates, (gate_row + head + s.value_heads) << 2, Sigmoid(b.Load(Type::kF32, beta, at)));
-      });
-    });
-  };
-  b.If(LtS(row, StepRows(step)), compute);
+  MixKernel(b, s).Emit();
 }
 
 void EmitDeltaNorm(Builder& b, const DeltaSpec& s) {
-  const Val step = b.Arg(0), z = b.Arg(1), weight = b.Arg(2), out = b.Arg(3), eps = FloatArg(b, 4);
+  const Val step = b.Arg(0), z = b.Arg(1), weight = b.Arg(2), out = b.Arg(3), eps = FloatOf(b.Arg(4));
   const int threads = NormThreads(s), dim = s.value_dim;
   Reducer reducer(b, threads, threads);
   const Val head = b.BlockX(), row = b.BlockY(), thread = b.Thread();
@@ -153,16 +190,15 @@ void EmitDeltaNorm(Builder& b, const DeltaSpec& s) {
   });
 }
 
-std::vector<Launch> Expand_gated_delta(const Dispatch& d, Expansion& expansion) {
-  const auto integer = [&](const char* key) { return static_cast<int>(d.integer(key)); };
+std::vector<Launch> Expand_gated_delta(const Dispatch<plan::GatedDeltaSpec>& d, Expansion& expansion) {
   DeltaSpec s;
-  s.key_heads = integer("key_heads");
-  s.value_heads = integer("value_heads");
-  s.key_dim = integer("key_dim");
-  s.value_dim = integer("value_dim");
-  s.taps = integer("taps");
-  s.ld_ab = integer("ld_ab");
-  s.l2_max = d.string("l2_form") == "max";
+  s.key_heads = static_cast<int>(d.spec.key_heads);
+  s.value_heads = static_cast<int>(d.spec.value_heads);
+  s.key_dim = static_cast<int>(d.spec.key_dim);
+  s.value_dim = static_cast<int>(d.spec.value_dim);
+  s.taps = static_cast<int>(d.spec.taps);
+  s.ld_ab = static_cast<int>(d.spec.ld_ab);
+  s.l2_max = d.spec.l2_form == plan::L2Form::Max;
   if (s.key_dim % 8 || s.value_dim % 8 || s.key_dim > kMaxDim || s.value_dim > kMaxDim || s.taps < 2 ||
       s.taps > kMaxTaps) {
     return {};
@@ -177,7 +213,8 @@ std::vector<Launch> Expand_gated_delta(const Dispatch& d, Expansion& expansion) 
   const uint64_t conv_bytes = 4 * channels * (taps - 1);
   const int side_by_side = static_cast<int>(d.rows <= kMaxDecodeRows ? d.rows : kMaxSideBySide);
   const Arg mixed = expansion.Scratch(4 * rows * channels), gates = expansion.Scratch(4 * rows * gate_width);
-  const Arg conv_state = Number(d.arg("conv_state").value), delta_state = Number(d.arg("delta_state").value);
+  const Arg conv_state = Number(d.bindings.conv_state->value),
+            delta_state = Number(d.bindings.delta_state->value);
 
   Launch mix;
   mix.name = "gated_delta.mix" + s.name() + ".ab" + std::to_string(s.ld_ab) + (s.l2_max ? ".max" : ".sum");
@@ -187,17 +224,17 @@ std::vector<Launch> Expand_gated_delta(const Dispatch& d, Expansion& expansion) 
   mix.grid[1] = static_cast<uint32_t>(rows);
   mix.args = {StepArg(expansion),
               StepSeqsArg(expansion),
-              d.arg("qkv"),
-              d.arg("alpha"),
-              d.arg("beta"),
-              d.arg("conv_w"),
-              d.arg("ssm_a"),
-              d.arg("dt_bias"),
+              *d.bindings.qkv,
+              *d.bindings.alpha,
+              *d.bindings.beta,
+              *d.bindings.conv_w,
+              *d.bindings.ssm_a,
+              *d.bindings.dt_bias,
               conv_state,
               mixed,
               gates,
-              FloatNumber(d.real("l2_eps")),
-              FloatNumber(d.real("scale"))};
+              FloatNumber(d.spec.l2_eps),
+              FloatNumber(d.spec.scale)};
   mix.read_bytes = 4 * rows * (channels + 2 * value_heads) + 4 * channels * taps + 8 * value_heads +
                    sequences * conv_bytes;
   mix.write_bytes = 4 * rows * (channels + gate_width);
@@ -229,9 +266,8 @@ std::vector<Launch> Expand_gated_delta(const Dispatch& d, Expansion& expansion) 
   rule.workgroup_size = s.columns() * kDeltaParts;
   rule.grid[0] = DeltaRuleGroups(s);
   rule.grid[2] = static_cast<uint32_t>(side_by_side);
-  rule.args = {
-      StepArg(expansion), StepSeqsArg(expansion), d.arg("qkv"), mixed, gates, conv_state, delta_state,
-      d.arg("out")};
+  rule.args = {StepArg(expansion), StepSeqsArg(expansion), *d.bindings.qkv, mixed, gates, conv_state,
+               delta_state,        *d.bindings.out};
   if (chunked) rule.args.push_back(chunk.args.back());
   rule.barrier = true;
   rule.read_bytes =
@@ -245,8 +281,8 @@ std::vector<Launch> Expand_gated_delta(const Dispatch& d, Expansion& expansion) 
   norm.workgroup_size = NormThreads(s);
   norm.grid[0] = static_cast<uint32_t>(s.value_heads);
   norm.grid[1] = static_cast<uint32_t>(rows);
-  norm.args = {StepArg(expansion), d.arg("z"), d.arg("norm_w"), d.arg("out"),
-               FloatNumber(d.real("norm_eps"))};
+  norm.args = {StepArg(expansion), *d.bindings.z, *d.bindings.norm_w, *d.bindings.out,
+               FloatNumber(d.spec.norm_eps)};
   norm.barrier = true;
   norm.read_bytes = 8 * rows * values + 4 * static_cast<uint64_t>(s.value_dim);
   norm.write_bytes = 4 * rows * values;

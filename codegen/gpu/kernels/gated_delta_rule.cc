@@ -34,7 +34,7 @@ void AdvanceConv(Builder& b, const DeltaSpec& s, Val qkv, Val conv_state, Val ro
     columns.push_back(ConvColumn(s, qkv, conv_state, row_begin, row_count + (i - (s.taps - 1)), channel));
   }
   for (int i = 0; i < s.taps - 1; ++i) {
-    b.Store(conv_state, (channel + static_cast<double>(i * s.channels())) << 2, columns[i]);
+    b.Store(conv_state, (channel + (i * s.channels())) << 2, columns[i]);
   }
 }
 
@@ -71,7 +71,7 @@ class Rule {
     head_ = DivU(group, per_head);
     key_head_ = RemU(head_, s_.key_heads);
     first_value_ = group * width_;
-    const Val base = state_address + b_.ExtendU(head_) * static_cast<double>(4ll * s_.key_dim * s_.value_dim);
+    const Val base = state_address + b_.ExtendU(head_) * (4ll * s_.key_dim * s_.value_dim);
     const Val own_column = RemU(group, per_head) * width_ + column_;
     std::vector<Val> place, state;
     for (int i = 0; i < elements_; ++i) {

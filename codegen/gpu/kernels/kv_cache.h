@@ -28,9 +28,9 @@ struct KvHead {
 inline KvHead FindKvHead(const KvShape& shape, Val seqs, Val seq, Val offset, Val head) {
   Builder& b = *seqs.builder();
   const Val capacity = SeqCapacity(seqs, seq);
-  const Val head_bytes = capacity * static_cast<double>(shape.head_dim * shape.element());
+  const Val head_bytes = capacity * (shape.head_dim * shape.element());
   const Val keys = SeqKv(seqs, seq) + offset * capacity + b.ExtendU(head) * head_bytes;
-  return {keys, keys + head_bytes * static_cast<double>(shape.kv_heads)};
+  return {keys, keys + head_bytes * shape.kv_heads};
 }
 
 // `count` (2, 4 or 8) elements from number `first` (i32, a multiple of count) of a head as f32.
@@ -50,7 +50,7 @@ inline std::vector<Val> LoadKv(const KvShape& shape, Val base, Val first, int co
     for (int c = 0; c < 2; ++c) values.push_back(b.Extract(pair, c));
   } else {
     for (int i = 0; i < count; i += 4) {
-      const Val quad = b.Load(Type::kF32x4, base, (first << 2) + 4.0 * i);
+      const Val quad = b.Load(Type::kF32x4, base, (first << 2) + 4 * i);
       for (int c = 0; c < 4; ++c) values.push_back(b.Extract(quad, c));
     }
   }

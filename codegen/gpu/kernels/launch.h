@@ -9,18 +9,17 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "codegen/gpu/kernels/builder.h"
-#include "dialects/formats/formats.h"
+#include "dialects/plan/kernel_specs.h"
+#include "runtime/abi/terms.h"
 
 namespace qcc::gpu {
 
-// Mirrors runtime/abi/gpu_code.fbs.
-enum class Space : uint8_t { kImmediate, kWeights, kArena, kStep, kLogits, kConstants, kResults, kScratch };
+using Space = qrt::GpuSpace;
 
 struct Arg {
   Space space = Space::kImmediate;
@@ -44,28 +43,15 @@ struct Launch {
   uint64_t ops = 0;       // multiplications and additions
 };
 
-// One plan.dispatch. Roles and keys: dialects/plan/kernel_families.md. State and kv bindings: `value` is the
-// offset of the layer in the sequence's state, or per token in its kv; kernels add the address from the
-// step's sequence.
+// One plan.dispatch of the family of `Spec`: what its roles are and mean is in
+// dialects/plan/kernel_families.md. A role that is required under the spec is bound. State and kv bindings
+// are numbers: the offset of the layer in the sequence's state, or per token in its kv; kernels add the
+// address from the step's sequence.
+template <class Spec>
 struct Dispatch {
-  std::string family;
-  std::map<std::string, int64_t, std::less<>> integers;  // flags are 0 or 1
-  std::map<std::string, double, std::less<>> floats;
-  std::map<std::string, std::string, std::less<>> strings;
-  std::map<std::string, std::vector<int64_t>, std::less<>> lists;
-  struct Binding {
-    Arg arg;                // space kWeights, kArena or kLogits
-    bool is_state = false;  // arg.value is an offset in a sequence's state
-    bool is_kv = false;     // arg.value is an offset per token in a sequence's kv
-  };
-  std::map<std::string, Binding, std::less<>> bindings;
+  Spec spec;
+  plan::BindingsOf<Spec, std::optional<Arg>> bindings;
   int64_t rows = 0;  // bucket: most rows of the step; for rows = "out_rows" most rows of logits
-
-  int64_t integer(std::string_view key) const { return integers.find(key)->second; }
-  double real(std::string_view key) const { return floats.find(key)->second; }
-  const std::string& string(std::string_view key) const { return strings.find(key)->second; }
-  bool has(std::string_view role) const { return bindings.find(role) != bindings.end(); }
-  const Arg& arg(std::string_view role) const { return bindings.find(role)->second.arg; }
 };
 
 // What an expansion may ask for besides launches.
@@ -90,10 +76,8 @@ class Expansion {
 inline constexpr uint64_t kMaxBindingBytes = uint64_t{1} << 31;
 
 // Empty: no native kernel for this spec on this profile; the compile fails and names the op.
-using Expand = std::vector<Launch> (*)(const Dispatch& dispatch, Expansion& expansion);
-
-// Null when the family has none.
-Expand FindExpansion(std::string_view family);
+template <class Spec>
+using Expand = std::vector<Launch> (*)(const Dispatch<Spec>& dispatch, Expansion& expansion);
 
 // Sampling (gpu_code.fbs: sample programs): one token for each of `rows` rows of logits of `vocab` columns,
 // into Results. `scratch_bytes` receives what they need of space kScratch.

@@ -6,7 +6,7 @@
 
 #include "codegen/gpu/kernels/families.h"
 #include "codegen/gpu/kernels/math.h"
-#include "dialects/plan/pack_layout.h"
+#include "dialects/layouts/layouts.h"
 #include "runtime/abi/gpu_step.h"
 
 namespace qcc::gpu {
@@ -19,8 +19,10 @@ constexpr int64_t kFewCooperative = 32;
 
 // The one place that picks a variant. Any may be picked for any bucket: all give the same bits (linear.h).
 Launch ChooseVariant(const LinearSpec& spec, const Profile& profile, int64_t units, int64_t rows) {
-  // A dot product that is spelled out fills the kernel: half the rows keep it small.
-  const int most = profile.int_dot || !spec.int8 ? 8 : 4;
+  // A dot product that is spelled out fills the kernel, and so do f32 values that are looked up: half the
+  // rows keep it small.
+  const bool is_long = spec.int8 ? !profile.int_dot : LooksUp(description(spec.format).plain);
+  const int most = is_long ? 4 : 8;
   if (rows > 8 && spec.int8 && profile.matrix.kind == MatrixUnits::Kind::kMma) {
     const int tile_rows = rows > 16 ? 32 : 16;
     Launch tiled = LinearMatrixTiled(spec, tile_rows, units, rows);
@@ -43,67 +45,76 @@ Launch ChooseVariant(const LinearSpec& spec, const Profile& profile, int64_t uni
 }  // namespace
 
 int64_t LinearSpec::x_row_bytes() const {
-  return int8 ? plan::int8_row_bytes(k) : 4 * k;
+  return int8 ? layouts::Int8RowBytes(k) : 4 * k;
 }
 
 std::string LinearSpec::name() const {
-  const char* suffix = epilogue == Epilogue::kStore ? "store" : epilogue == Epilogue::kAdd ? "add" : "swiglu";
   return "linear." + std::string(format_info(format).name) + (int8 ? ".int8.k" : ".f32.k") +
-         std::to_string(k) + "." + suffix;
+         std::to_string(k) + "." + std::string(plan::textOf(epilogue)) + (scale ? ".scale" : "") +
+         (up_scale ? ".up_scale" : "");
 }
 
-LinearArgs::LinearArgs(Builder& b) {
+LinearArgs::LinearArgs(Builder& b, const LinearSpec& spec) {
   x = b.Arg(0);
   w = b.Arg(1);
   y = b.Arg(2);
   rows = b.Load(Type::kI32, b.Arg(3), b.I32(0));
   units = b.Truncate(b.Arg(4));
   y_row_bytes = b.Truncate(b.Arg(5));
+  int next = 6;
+  if (spec.scale) scale = b.Arg(next++);
+  if (spec.up_scale) up_scale = b.Arg(next++);
 }
 
-std::vector<Arg> LinearArgs::List(Arg x, Arg w, Arg y, Arg count, int64_t units, int64_t y_row_bytes) {
-  return {x, w, y, count, Number(static_cast<uint64_t>(units)), Number(static_cast<uint64_t>(y_row_bytes))};
+std::vector<Arg> LinearArgs::List(Arg x, Arg w, Arg y, Arg count, int64_t units, int64_t y_row_bytes,
+                                  const std::optional<Arg>& scale, const std::optional<Arg>& up_scale) {
+  std::vector<Arg> args = {
+      x, w, y, count, Number(static_cast<uint64_t>(units)), Number(static_cast<uint64_t>(y_row_bytes))};
+  if (scale) args.push_back(*scale);
+  if (up_scale) args.push_back(*up_scale);
+  return args;
 }
 
 Val PartLow(const LinearSpec& spec, Val part) {
-  return part * static_cast<double>(spec.chunks_per_part());
+  return part * spec.chunks_per_part();
 }
 
 Val PartHigh(const LinearSpec& spec, Val part) {
-  const Val end = PartLow(spec, part) + static_cast<double>(spec.chunks_per_part());
-  return MinS(end, Const(end, static_cast<double>(spec.chunks())));
+  const Val end = PartLow(spec, part) + spec.chunks_per_part();
+  return MinS(end, Const(end, spec.chunks()));
 }
 
-void StoreLinear(Builder& b, const LinearSpec& spec, Val y, Val offset, const std::vector<Val>& sums) {
-  Val v = sums[0];
-  if (spec.epilogue == Epilogue::kAdd) v = b.Load(Type::kF32, y, offset) + v;
-  if (spec.epilogue == Epilogue::kSwiglu) v = Silu(v) * sums[1];
-  b.Store(y, offset, v);
+void StoreLinear(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val offset,
+                 const std::vector<Val>& sums) {
+  const auto scaled = [&](Val sum, Val scale) {
+    return scale ? sum * b.Load(Type::kF32, scale, b.I32(0)) : sum;
+  };
+  Val v = scaled(sums[0], args.scale);
+  if (spec.epilogue == Epilogue::Add) v = b.Load(Type::kF32, args.y, offset) + v;
+  if (spec.epilogue == Epilogue::Swiglu) v = Silu(v) * scaled(sums[1], args.up_scale);
+  b.Store(args.y, offset, v);
 }
 
-std::vector<Launch> Expand_linear(const Dispatch& dispatch, Expansion& expansion) {
-  const std::optional<Format> format = format_from_name(dispatch.string("format"));
-  if (!format) return {};
+std::vector<Launch> Expand_linear(const Dispatch<plan::LinearSpec>& dispatch, Expansion& expansion) {
   LinearSpec spec;
-  spec.format = *format;
-  spec.int8 = dispatch.string("numerics") == "int8";
-  spec.k = dispatch.integer("k");
-  const std::string& epilogue = dispatch.string("epilogue");
-  spec.epilogue = epilogue == "add"      ? Epilogue::kAdd
-                  : epilogue == "swiglu" ? Epilogue::kSwiglu
-                                         : Epilogue::kStore;
-  const bool block_format = FindTileLayout(spec.format) != nullptr;
+  spec.format = dispatch.spec.format;
+  spec.int8 = dispatch.spec.numerics == plan::Numerics::Int8;
+  spec.k = dispatch.spec.k;
+  spec.epilogue = dispatch.spec.epilogue;
+  spec.scale = dispatch.bindings.scale.has_value();
+  spec.up_scale = dispatch.bindings.up_scale.has_value();
+  const bool block_format = IsBlockFormat(spec.format);
   if (spec.k % kChunkColumns || spec.k % format_info(spec.format).block_elems) return {};
   if (spec.int8 && !block_format) return {};
 
-  const bool out_rows = dispatch.string("rows") == "out_rows";
-  const int64_t n = dispatch.integer("n"), rows = dispatch.rows;
-  const int64_t units = plan::align_up(n, plan::kGroupRows) / plan::kGroupRows;
+  const bool out_rows = dispatch.spec.rows == plan::RowsFrom::OutRows;
+  const int64_t n = dispatch.spec.n, rows = dispatch.rows;
+  const int64_t units = layouts::AlignUp(n, layouts::kGroupRows) / layouts::kGroupRows;
   const int64_t unit_bytes = spec.groups_per_unit() * spec.group_bytes();
-  const Arg& x = dispatch.arg(spec.int8 ? "xq" : "x");
-  const Arg& w = dispatch.arg("w");
-  const Arg& y = dispatch.arg("y");
-  const int64_t ld = y.space == Space::kLogits ? expansion.logits_stride() : units * plan::kGroupRows;
+  const Arg& x = spec.int8 ? *dispatch.bindings.xq : *dispatch.bindings.x;
+  const Arg& w = *dispatch.bindings.w;
+  const Arg& y = *dispatch.bindings.y;
+  const int64_t ld = y.space == Space::kLogits ? expansion.logits_stride() : units * layouts::kGroupRows;
   const Arg count{Space::kStep, out_rows ? offsetof(qrt_gpu_step, n_out) : offsetof(qrt_gpu_step, n_rows), 4};
 
   std::vector<Launch> launches;
@@ -113,15 +124,16 @@ std::vector<Launch> Expand_linear(const Dispatch& dispatch, Expansion& expansion
     Launch launch = ChooseVariant(spec, expansion.profile(), part, rows);
     const Arg part_w{w.space, w.value + static_cast<uint64_t>(first * unit_bytes),
                      static_cast<uint64_t>(part * unit_bytes)};
-    const uint64_t skipped = static_cast<uint64_t>(first * plan::kGroupRows * 4);
+    const uint64_t skipped = static_cast<uint64_t>(first * layouts::kGroupRows * 4);
     const Arg part_y{y.space, y.value + skipped,
-                     static_cast<uint64_t>(((rows - 1) * ld + part * plan::kGroupRows) * 4)};
-    launch.args = LinearArgs::List(x, part_w, part_y, count, part, ld * 4);
+                     static_cast<uint64_t>(((rows - 1) * ld + part * layouts::kGroupRows) * 4)};
+    launch.args = LinearArgs::List(x, part_w, part_y, count, part, ld * 4, dispatch.bindings.scale,
+                                   dispatch.bindings.up_scale);
     const uint64_t columns =
-        static_cast<uint64_t>(std::min(part * plan::kGroupRows, n - first * plan::kGroupRows));
+        static_cast<uint64_t>(std::min(part * layouts::kGroupRows, n - first * layouts::kGroupRows));
     const uint64_t y_bytes = 4 * columns * static_cast<uint64_t>(rows);
     launch.read_bytes = part_w.bytes + static_cast<uint64_t>(rows * spec.x_row_bytes());
-    if (spec.epilogue == Epilogue::kAdd) launch.read_bytes += y_bytes;
+    if (spec.epilogue == Epilogue::Add) launch.read_bytes += y_bytes;
     launch.write_bytes = y_bytes;
     launch.ops = 2 * columns * static_cast<uint64_t>(rows * spec.k * spec.groups_per_unit());
     launches.push_back(std::move(launch));

@@ -8,6 +8,7 @@
 #define QCC_CODEGEN_GPU_KERNELS_LINEAR_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,14 +17,16 @@
 
 namespace qcc::gpu {
 
-enum class Epilogue : uint8_t { kStore, kAdd, kSwiglu };
+using plan::Epilogue;
 
 // Everything that shapes the code of a linear kernel, but its tiling.
 struct LinearSpec {
   Format format = Format::F32;
   bool int8 = false;  // numerics
   int64_t k = 0;      // a multiple of 32 and of the format's block
-  Epilogue epilogue = Epilogue::kStore;
+  Epilogue epilogue = Epilogue::Store;
+  // Whether sums are multiplied ahead of the epilogue: those of the matrix, or gate, and those of up.
+  bool scale = false, up_scale = false;
 
   int64_t chunks() const { return k / kChunkColumns; }
   int parts() const { return chunks() >= 8 ? 8 : chunks() >= 4 ? 4 : chunks() >= 2 ? 2 : 1; }
@@ -31,18 +34,21 @@ struct LinearSpec {
   int64_t x_row_bytes() const;
   int64_t group_bytes() const { return GroupBytes(format, k); }
   // Groups of weights behind 16 columns of y: gate and up for swiglu.
-  int groups_per_unit() const { return epilogue == Epilogue::kSwiglu ? 2 : 1; }
-  std::string name() const;  // "linear.q4_k.int8.k1024.add"
+  int groups_per_unit() const { return epilogue == Epilogue::Swiglu ? 2 : 1; }
+  std::string name() const;  // "linear.q4_k.int8.k1024.add", and ".scale", ".up_scale" where there are
 };
 
 // Arguments of every variant. A unit is 16 columns of y.
 struct LinearArgs {
-  explicit LinearArgs(Builder& b);
-  static std::vector<Arg> List(Arg x, Arg w, Arg y, Arg count, int64_t units, int64_t y_row_bytes);
+  LinearArgs(Builder& b, const LinearSpec& spec);
+  // The scales that the spec has, in this order.
+  static std::vector<Arg> List(Arg x, Arg w, Arg y, Arg count, int64_t units, int64_t y_row_bytes,
+                               const std::optional<Arg>& scale = {}, const std::optional<Arg>& up_scale = {});
   Val x, w, y;
-  Val rows;         // i32: of this step
-  Val units;        // i32
-  Val y_row_bytes;  // i32
+  Val rows;             // i32: of this step
+  Val units;            // i32
+  Val y_row_bytes;      // i32
+  Val scale, up_scale;  // where they are, null: none
 };
 
 // Accumulators [group][row] of one matrix row of each group in `groups` (byte offsets) with rows at byte
@@ -56,7 +62,8 @@ Val PartLow(const LinearSpec& spec, Val part);
 Val PartHigh(const LinearSpec& spec, Val part);
 
 // Finishes one element: `sums` has the sum of the unit's groups; `offset`: the element's place in y.
-void StoreLinear(Builder& b, const LinearSpec& spec, Val y, Val offset, const std::vector<Val>& sums);
+void StoreLinear(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val offset,
+                 const std::vector<Val>& sums);
 
 inline int64_t CeilDiv(int64_t a, int64_t b) {
   return (a + b - 1) / b;

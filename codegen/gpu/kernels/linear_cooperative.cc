@@ -5,7 +5,6 @@
 // multiply them (Builder::DotTile), and each thread reads the sums of its elements back, to scale and add
 // them in the order that every variant has.
 #include "codegen/gpu/kernels/linear.h"
-#include "dialects/plan/pack_layout.h"
 
 namespace qcc::gpu {
 namespace {
@@ -41,7 +40,7 @@ int UnitsPerTile(const LinearSpec& spec) {
 // from borrowing of the next.
 Val Signed(Val codes, int offset) {
   if (offset == 0) return codes;
-  return ((codes | 0x80808080) - static_cast<double>(offset * 0x01010101)) ^ 0x80808080;
+  return ((codes | 0x80808080) - (offset * 0x01010101)) ^ 0x80808080;
 }
 
 class CooperativeTile {
@@ -53,12 +52,13 @@ class CooperativeTile {
   // Of the thread's matrix row in each group, and of its rows of x.
   struct ChunkNumbers {
     std::vector<PackedRow::Scales> weights;  // [group]
-    std::vector<Val> scales, sums;           // [kRowsEach]; sums: scale * sum of codes, null unless needed
+    std::vector<Val> scales;                 // [kRowsEach]
+    // [kRowsEach][0, 1 or 2]: scale * sum of codes, where the format has minima; of all columns, or of each
+    // scale's.
+    std::vector<std::vector<Val>> sums;
   };
 
-  Val RowAt(Val row) const {
-    return MinS(first_row_ + row, args_.rows - 1) * static_cast<double>(spec_.x_row_bytes());
-  }
+  Val RowAt(Val row) const { return MinS(first_row_ + row, args_.rows - 1) * spec_.x_row_bytes(); }
   void EmitRows();
   Val ThreadRow(int i) const { return slot_ + kSlots * i; }
   void StageCodes(Val chunk);
@@ -77,7 +77,7 @@ class CooperativeTile {
   std::vector<PackedRow> staged_;  // [kGroups / 2]: the row whose codes the thread lays out
 };
 
-CooperativeTile::CooperativeTile(Builder& b, const LinearSpec& spec) : b_(b), spec_(spec), args_(b) {
+CooperativeTile::CooperativeTile(Builder& b, const LinearSpec& spec) : b_(b), spec_(spec), args_(b, spec) {
   const Val thread = b.Thread();
   lane_ = thread & (kLanes - 1);
   slot_ = ShrU(thread, 4);
@@ -87,7 +87,7 @@ CooperativeTile::CooperativeTile(Builder& b, const LinearSpec& spec) : b_(b), sp
   const auto group_at = [&](Val group) {
     const int each = spec.groups_per_unit();
     const Val unit = MinS(first_unit_ + DivU(group, each), args_.units - 1);
-    return (unit * each + RemU(group, each)) * static_cast<double>(spec.group_bytes());
+    return (unit * each + RemU(group, each)) * spec.group_bytes();
   };
   for (int g = 0; g < kGroups; ++g)
     own_.emplace_back(b, spec.format, spec.k, args_.w, group_at(b.I32(g)), lane_);
@@ -95,7 +95,7 @@ CooperativeTile::CooperativeTile(Builder& b, const LinearSpec& spec) : b_(b), sp
   for (int i = 0; i < kGroups / 2; ++i) {
     staged_.emplace_back(b, spec.format, spec.k, args_.w, group_at(ShrU(thread, 6) + 2 * i), lane_);
   }
-  two_scales_ = own_[0].columns_per_scale() == 16;
+  two_scales_ = own_[0].two_scales();
   staged_twice_ = StagesTwice(b.profile(), two_scales_);
   stage_.weights = b.AllocShared(Type::kI32, (staged_twice_ ? 2 : 1) * kGroups * kGroupWords);
   stage_.x = b.AllocShared(Type::kI32, kTileRows * kChunkWords);
@@ -127,13 +127,17 @@ CooperativeTile::ChunkNumbers CooperativeTile::ReadNumbers(Val chunk) const {
   ChunkNumbers numbers;
   for (const PackedRow& row : own_) numbers.weights.push_back(row.ReadScales(row.At(chunk)));
   for (int i = 0; i < kRowsEach; ++i) {
-    const Val at = RowAt(ThreadRow(i)) + static_cast<double>(spec_.k);
+    const Val at = RowAt(ThreadRow(i)) + spec_.k;
     numbers.scales.push_back(b_.Load(Type::kF32, args_.x, at + (chunk << 2)));
     numbers.sums.emplace_back();
-    if (!numbers.weights[0].shift) continue;
-    const Val sums = at + (chunk << 3) + static_cast<double>(spec_.k / 8);
-    const Val both = b_.Load(Type::kI32, args_.x, sums) + b_.Load(Type::kI32, args_.x, sums + 4);
-    numbers.sums[i] = numbers.scales[i] * b_.ToF32(both);
+    if (!numbers.weights[0].shift[0]) continue;
+    const Val sums = at + (chunk << 3) + spec_.k / 8;
+    const Val second = b_.Load(Type::kI32, args_.x, sums + 4), first = b_.Load(Type::kI32, args_.x, sums);
+    if (two_scales_) {
+      for (const Val& sum : {first, second}) numbers.sums[i].push_back(numbers.scales[i] * b_.ToF32(sum));
+    } else {
+      numbers.sums[i].push_back(numbers.scales[i] * b_.ToF32(first + second));
+    }
   }
   return numbers;
 }
@@ -173,17 +177,20 @@ std::vector<Val> CooperativeTile::Part(Val low, Val high) {
       for (int g = 0; g < kGroups; ++g) {
         for (int i = 0; i < kRowsEach; ++i) {
           const Val at = (ThreadRow(i) + g * kTileRows) * kLanes + lane_;
-          const Val dot = b_.ToF32(b_.LoadShared(stage_.sums, at));
+          Val dot = b_.ToF32(b_.LoadShared(stage_.sums, at));
+          if (numbers.weights[g].rest[s]) dot = dot * numbers.weights[g].rest[s];
           Val& a = acc[g * kRowsEach + i];
           a = Fma(numbers.weights[g].scale[s] * numbers.scales[i], dot, a);
         }
       }
     }
-    if (!numbers.weights[0].shift) return acc;
+    if (!numbers.weights[0].shift[0]) return acc;
     for (int g = 0; g < kGroups; ++g) {
       for (int i = 0; i < kRowsEach; ++i) {
         Val& a = acc[g * kRowsEach + i];
-        a = Fma(numbers.weights[g].shift, numbers.sums[i], a);
+        for (size_t s = 0; s < numbers.sums[i].size(); ++s) {
+          a = Fma(numbers.weights[g].shift[s], numbers.sums[i][s], a);
+        }
       }
     }
     return acc;
@@ -213,7 +220,7 @@ void CooperativeTile::EmitRows() {
         b_.If(LtS(unit, args_.units), [&] {
           std::vector<Val> of_unit;
           for (int g = 0; g < each; ++g) of_unit.push_back(sums[(u * each + g) * kRowsEach + i]);
-          StoreLinear(b_, spec_, args_.y, row * args_.y_row_bytes + (unit * kLanes + lane_) * 4, of_unit);
+          StoreLinear(b_, spec_, args_, row * args_.y_row_bytes + (unit * kLanes + lane_) * 4, of_unit);
         });
       }
     });

@@ -5,7 +5,6 @@
 // 8` and of x row `group`; and sums 0..3 of matrix row `group`, x rows 2 * quad and 2 * quad + 1, then the
 // same of matrix row `group + 8`.
 #include "codegen/gpu/kernels/linear.h"
-#include "dialects/plan/pack_layout.h"
 
 namespace qcc::gpu {
 namespace {
@@ -42,33 +41,38 @@ Tile::Tile(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val first
   const Val lane = b.Thread() & (kSubgroup - 1);
   group = ShrU(lane, 2);
   quad = lane & 3;
-  const auto at = [&](Val row) {
-    return MinS(first_row + row, args.rows - 1) * static_cast<double>(spec.x_row_bytes());
-  };
+  const auto at = [&](Val row) { return MinS(first_row + row, args.rows - 1) * spec.x_row_bytes(); };
   for (int f = 0; f < fragments; ++f) {
     codes.push_back(at(group + kFragmentRows * f) + quad * 4);
-    for (int i = 0; i < 2; ++i) numbers.push_back(at(SumRow(*this, f, i)) + static_cast<double>(spec.k));
+    for (int i = 0; i < 2; ++i) numbers.push_back(at(SumRow(*this, f, i)) + spec.k);
   }
 }
 
 // Of one row of x and 32 columns.
 struct RowNumbers {
   Val scale;
-  Val sum;  // scale * sum of codes; null unless asked for
+  std::vector<Val> sums;  // scale * sum of codes: of all columns, or of each scale's
 };
 
-RowNumbers ReadNumbers(Builder& b, int64_t k, Val x, Val at, Val chunk, bool with_sum) {
-  RowNumbers n{b.Load(Type::kF32, x, at + (chunk << 2)), Val()};
-  if (!with_sum) return n;
-  const Val sums = at + (chunk << 3) + static_cast<double>(k / 8);
-  Val both;
+// Which sums of codes a chunk's minima need.
+enum class Sums : uint8_t { kNone, kOne, kTwo };
+
+RowNumbers ReadNumbers(Builder& b, int64_t k, Val x, Val at, Val chunk, Sums kind) {
+  RowNumbers n{b.Load(Type::kF32, x, at + (chunk << 2)), {}};
+  if (kind == Sums::kNone) return n;
+  const Val first = at + (chunk << 3) + k / 8;
+  Val sums[2];
   if (k % 64 == 0) {
-    const Val v = b.Load(Type::kI32x2, x, sums);
-    both = b.Extract(v, 0) + b.Extract(v, 1);
+    const Val both = b.Load(Type::kI32x2, x, first);
+    for (int s = 1; s >= 0; --s) sums[s] = b.Extract(both, s);
   } else {
-    both = b.Load(Type::kI32, x, sums) + b.Load(Type::kI32, x, sums + 4);
+    for (int s = 1; s >= 0; --s) sums[s] = b.Load(Type::kI32, x, s ? first + 4 : first);
   }
-  n.sum = n.scale * b.ToF32(both);
+  if (kind == Sums::kOne) {
+    n.sums.push_back(n.scale * b.ToF32(sums[0] + sums[1]));
+  } else {
+    for (const Val& sum : sums) n.sums.push_back(n.scale * b.ToF32(sum));
+  }
   return n;
 }
 
@@ -88,7 +92,7 @@ GroupChunk ReadGroup(const Tile& tile, const PackedRow rows[2], Val chunk) {
       // Taken from the codes, which all rows share, an offset costs nothing per row. The sign bit, set, keeps
       // one byte from borrowing of the next.
       if (const int offset = rows[i].code_offset()) {
-        codes = ((codes | 0x80808080) - static_cast<double>(offset * 0x01010101)) ^ 0x80808080;
+        codes = ((codes | 0x80808080) - (offset * 0x01010101)) ^ 0x80808080;
       }
       c.a[2 * w + i] = codes;
     }
@@ -107,12 +111,14 @@ void AddProduct(Builder& b, bool two_scales, const GroupChunk& w, const std::vec
     if (two_scales) a[2 - 2 * s] = a[3 - 2 * s] = none;
     const std::vector<Val> dots = b.MmaS8(a, x, {bias, bias, bias, bias});
     for (int i = 0; i < kSums; ++i) {
-      const Val dot = b.AsF32(dots[i]) - kFloatBiasValue;
+      Val dot = b.AsF32(dots[i]) - kFloatBiasValue;
+      if (w.scales[i >> 1].rest[s]) dot = dot * w.scales[i >> 1].rest[s];
       acc[i] = Fma(w.scales[i >> 1].scale[s] * numbers[i & 1].scale, dot, acc[i]);
     }
   }
-  if (!w.scales[0].shift) return;
-  for (int i = 0; i < kSums; ++i) acc[i] = Fma(w.scales[i >> 1].shift, numbers[i & 1].sum, acc[i]);
+  for (size_t s = 0; s < numbers[0].sums.size(); ++s) {
+    for (int i = 0; i < kSums; ++i) acc[i] = Fma(w.scales[i >> 1].shift[s], numbers[i & 1].sums[s], acc[i]);
+  }
 }
 
 // Sums [group][fragment][kSums] over the chunks [low, high).
@@ -124,19 +130,19 @@ std::vector<Val> MatrixPart(Builder& b, const LinearSpec& spec, const LinearArgs
       rows.emplace_back(b, spec.format, spec.k, args.w, group, tile.group + (kLanes / 2) * i);
     }
   }
-  const bool two_scales = rows[0].columns_per_scale() == 16;
+  const bool two_scales = rows[0].two_scales();
   const std::vector<Val> zero(groups.size() * tile.fragments * kSums, b.F32(0.f));
   return b.For(low, high, b.I32(1), zero, [&](Val chunk, const std::vector<Val>& carried) {
     std::vector<Val> acc = carried;
     std::vector<GroupChunk> weights;
     for (size_t g = 0; g < groups.size(); ++g) weights.push_back(ReadGroup(tile, &rows[2 * g], chunk));
-    const bool with_sum = static_cast<bool>(weights[0].scales[0].shift);
+    const Sums sums = !weights[0].scales[0].shift[0] ? Sums::kNone : two_scales ? Sums::kTwo : Sums::kOne;
     for (int f = 0; f < tile.fragments; ++f) {
       const Val at = tile.codes[f] + (chunk << 5);
       const std::vector<Val> x{b.Load(Type::kI32, args.x, at), b.Load(Type::kI32, args.x, at + 16)};
       RowNumbers numbers[2];
       for (int i = 0; i < 2; ++i) {
-        numbers[i] = ReadNumbers(b, spec.k, args.x, tile.numbers[2 * f + i], chunk, with_sum);
+        numbers[i] = ReadNumbers(b, spec.k, args.x, tile.numbers[2 * f + i], chunk, sums);
       }
       for (size_t g = 0; g < groups.size(); ++g) {
         AddProduct(b, two_scales, weights[g], x, numbers, &acc[(g * tile.fragments + f) * kSums]);
@@ -156,7 +162,7 @@ std::vector<Val> GroupOffsets(const LinearSpec& spec, const LinearArgs& args, Va
   std::vector<Val> offsets;
   for (int i = 0; i < 2; ++i) {
     const Val group = UnitsEach(spec) == 1 ? first_unit * 2 + i : MinS(first_unit + i, args.units - 1);
-    offsets.push_back(group * static_cast<double>(spec.group_bytes()));
+    offsets.push_back(group * spec.group_bytes());
   }
   return offsets;
 }
@@ -168,16 +174,16 @@ void StoreElement(Builder& b, const LinearSpec& spec, const LinearArgs& args, Va
   b.If(LtS(row, args.rows), [&] {
     const Val at = row * args.y_row_bytes + (first_unit * kLanes + column) * 4;
     if (UnitsEach(spec) == 1) {
-      StoreLinear(b, spec, args.y, at, {sums[0], sums[1]});
+      StoreLinear(b, spec, args, at, {sums[0], sums[1]});
       return;
     }
-    StoreLinear(b, spec, args.y, at, {sums[0]});
-    b.If(LtS(first_unit + 1, args.units), [&] { StoreLinear(b, spec, args.y, at + 4 * kLanes, {sums[1]}); });
+    StoreLinear(b, spec, args, at, {sums[0]});
+    b.If(LtS(first_unit + 1, args.units), [&] { StoreLinear(b, spec, args, at + 4 * kLanes, {sums[1]}); });
   });
 }
 
 void EmitTiled(Builder& b, const LinearSpec& spec, int tile_rows, int row_tiles) {
-  const LinearArgs args(b);
+  const LinearArgs args(b, spec);
   const int pairs = kSubgroups / row_tiles, fragments = tile_rows / kFragmentRows;
   const Val subgroup = ShrU(b.Thread(), 5);
   const Val first_unit = (b.BlockX() * pairs + (subgroup & (pairs - 1))) * UnitsEach(spec);
@@ -204,7 +210,7 @@ void EmitTiled(Builder& b, const LinearSpec& spec, int tile_rows, int row_tiles)
 }
 
 void EmitSplit(Builder& b, const LinearSpec& spec, int tile_rows) {
-  const LinearArgs args(b);
+  const LinearArgs args(b, spec);
   const int parts = spec.parts(), fragments = tile_rows / kFragmentRows;
   const int sums_each = 2 * fragments * kSums;
   const Val subgroup = ShrU(b.Thread(), 5), lane = b.Thread() & (kSubgroup - 1);
@@ -218,7 +224,7 @@ void EmitSplit(Builder& b, const LinearSpec& spec, int tile_rows) {
           MatrixPart(b, spec, args, tile, groups, PartLow(spec, part), PartHigh(spec, part));
       const Val to = part * (sums_each * kSubgroup) + lane;
       for (size_t i = 0; i < sums.size(); ++i) {
-        b.StoreShared(partial, to + static_cast<double>(i * kSubgroup), sums[i]);
+        b.StoreShared(partial, to + (i * kSubgroup), sums[i]);
       }
     });
     b.Barrier();

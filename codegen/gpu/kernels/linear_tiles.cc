@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "codegen/gpu/kernels/linear.h"
-#include "dialects/plan/pack_layout.h"
 
 namespace qcc::gpu {
 namespace {
@@ -24,8 +23,8 @@ Int8Chunk ReadInt8Chunk(Builder& b, int64_t k, Val x, Val row, Val chunk) {
     const Val v = b.Load(Type::kI32x4, x, half ? at + 16 : at);
     for (int i = 0; i < 4; ++i) c.codes.push_back(b.Extract(v, i));
   }
-  c.scale = b.Load(Type::kF32, x, row + (chunk << 2) + static_cast<double>(k));
-  const Val sums = row + (chunk << 3) + static_cast<double>(k + k / 8);
+  c.scale = b.Load(Type::kF32, x, row + (chunk << 2) + k);
+  const Val sums = row + (chunk << 3) + (k + k / 8);
   if (k % 64 == 0) {
     const Val v = b.Load(Type::kI32x2, x, sums);
     c.sums[0] = b.Extract(v, 0);
@@ -41,14 +40,18 @@ Int8Chunk ReadInt8Chunk(Builder& b, int64_t k, Val x, Val row, Val chunk) {
 Val Int8Product(Builder& b, const PackedRow& row, const std::vector<Val>& codes,
                 const PackedRow::Scales& scales, const Int8Chunk& x, Val acc) {
   const int offset = row.code_offset();
-  const bool two = row.columns_per_scale() == 16;
+  const bool two = row.two_scales();
   const Val both = x.sums[0] + x.sums[1];
   for (int s = 0; s < (two ? 2 : 1); ++s) {
     Val dot = offset ? (two ? x.sums[s] : both) * -offset : b.I32(0);
     for (int t = two ? 4 * s : 0; t < (two ? 4 * s + 4 : 8); ++t) dot = b.Dot4(codes[t], x.codes[t], dot);
-    acc = Fma(scales.scale[s] * x.scale, b.ToF32(dot), acc);
+    Val product = b.ToF32(dot);
+    if (scales.rest[s]) product = product * scales.rest[s];
+    acc = Fma(scales.scale[s] * x.scale, product, acc);
   }
-  if (scales.shift) acc = Fma(scales.shift, x.scale * b.ToF32(both), acc);
+  if (!scales.shift[0]) return acc;
+  if (!two) return Fma(scales.shift[0], x.scale * b.ToF32(both), acc);
+  for (int s = 0; s < 2; ++s) acc = Fma(scales.shift[s], x.scale * b.ToF32(x.sums[s]), acc);
   return acc;
 }
 
@@ -90,7 +93,7 @@ std::vector<Val> F32Part(Builder& b, const LinearSpec& spec, const LinearArgs& a
   const size_t m_count = x_rows.size(), n = groups.size() * m_count;
   // Block formats: a chunk at a time. Plain ones have no scales to share: half of one, which
   // keeps the kernel small.
-  const bool block_format = FindTileLayout(spec.format) != nullptr;
+  const bool block_format = IsBlockFormat(spec.format);
   const int words = block_format ? 8 : 4, steps = 8 / words;
   // Even columns, then odd ones.
   const std::vector<Val> zero(2 * n, b.F32(0.f));
@@ -134,60 +137,75 @@ std::vector<Val> F32Part(Builder& b, const LinearSpec& spec, const LinearArgs& a
 std::vector<Val> RowOffsets(const LinearSpec& spec, const LinearArgs& args, Val first, int count) {
   std::vector<Val> offsets;
   for (int m = 0; m < count; ++m) {
-    offsets.push_back(MinS(first + m, args.rows - 1) * static_cast<double>(spec.x_row_bytes()));
+    offsets.push_back(MinS(first + m, args.rows - 1) * spec.x_row_bytes());
   }
   return offsets;
 }
 
-void EmitSplit(Builder& b, const LinearSpec& spec, int tile_rows) {
-  const LinearArgs args(b);
-  const int parts = spec.parts(), groups = spec.groups_per_unit();
-  const int units_here = kSlots / parts;
-  const Val thread = b.Thread(), lane = thread & (kLanes - 1), slot = ShrU(thread, 4);
-  const Val part = slot & (parts - 1);
-  const Val first_unit = b.BlockX() * units_here, first_row = b.BlockY() * tile_rows;
-  const Shared partial = b.AllocShared(Type::kF32, groups * tile_rows * kThreads);
-  b.If(LtS(first_row, args.rows), [&] {
-    // Threads of a unit beyond the last go along with it, for the barrier.
-    const Val unit = MinS(first_unit + DivU(slot, parts), args.units - 1);
-    std::vector<Val> offsets;
-    for (int g = 0; g < groups; ++g) {
-      offsets.push_back((unit * groups + g) * static_cast<double>(spec.group_bytes()));
+// 16 threads a part; the parts of a unit meet in workgroup memory.
+class SplitKernel {
+ public:
+  SplitKernel(Builder& b, const LinearSpec& spec, int tile_rows)
+      : b_(b), spec_(spec), tile_rows_(tile_rows) {}
+  void Emit() {
+    b_.If(LtS(first_row_, args_.rows), [&] {
+      StoreParts();
+      b_.Barrier();
+      for (int begin = 0; begin < elements_; begin += kThreads) Finish(begin);
+    });
+  }
+
+ private:
+  void StoreParts();
+  void Finish(int begin);
+
+  Builder& b_;
+  const LinearSpec& spec_;
+  const int tile_rows_;
+  const LinearArgs args_{b_, spec_};
+  const int parts_ = spec_.parts(), groups_ = spec_.groups_per_unit();
+  const int units_here_ = kSlots / parts_, elements_ = kLanes * units_here_ * tile_rows_;
+  const Val thread_ = b_.Thread(), lane_ = thread_ & (kLanes - 1), slot_ = ShrU(thread_, 4);
+  const Val part_ = slot_ & (parts_ - 1);
+  const Val first_unit_ = b_.BlockX() * units_here_, first_row_ = b_.BlockY() * tile_rows_;
+  const Shared partial_ = b_.AllocShared(Type::kF32, groups_* tile_rows_* kThreads);
+};
+
+void SplitKernel::StoreParts() {
+  // Threads of a unit beyond the last go along with it, for the barrier.
+  const Val unit = MinS(first_unit_ + DivU(slot_, parts_), args_.units - 1);
+  std::vector<Val> offsets;
+  for (int g = 0; g < groups_; ++g) offsets.push_back((unit * groups_ + g) * spec_.group_bytes());
+  const std::vector<Val> acc =
+      LinearPart(b_, spec_, args_, lane_, offsets, RowOffsets(spec_, args_, first_row_, tile_rows_),
+                 PartLow(spec_, part_), PartHigh(spec_, part_));
+  for (size_t i = 0; i < acc.size(); ++i) b_.StoreShared(partial_, thread_ + i * kThreads, acc[i]);
+}
+
+// The thread's element of those from number `begin` on: lane, unit, row, fastest first.
+void SplitKernel::Finish(int begin) {
+  const Val element = thread_ + begin;
+  const Val at = DivU(element, kLanes);
+  const Val local = RemU(at, units_here_), row = DivU(at, units_here_);
+  const Val out_unit = first_unit_ + local, out_row = first_row_ + row;
+  Val inside = And(LtS(out_unit, args_.units), LtS(out_row, args_.rows));
+  if (begin + kThreads > elements_) inside = And(inside, LtS(element, b_.I32(elements_)));
+  b_.If(inside, [&] {
+    std::vector<Val> sums;
+    for (int g = 0; g < groups_; ++g) {
+      Val sum = b_.F32(0.f);
+      const Val from = (row + g * tile_rows_) * kThreads + local * (parts_ * kLanes) + lane_;
+      for (int p = 0; p < parts_; ++p) sum = sum + b_.LoadShared(partial_, from + p * kLanes);
+      sums.push_back(sum);
     }
-    const std::vector<Val> acc =
-        LinearPart(b, spec, args, lane, offsets, RowOffsets(spec, args, first_row, tile_rows),
-                   PartLow(spec, part), PartHigh(spec, part));
-    for (size_t i = 0; i < acc.size(); ++i) {
-      b.StoreShared(partial, thread + static_cast<double>(i * kThreads), acc[i]);
-    }
-    b.Barrier();
-    const int elements = kLanes * units_here * tile_rows;
-    for (int begin = 0; begin < elements; begin += kThreads) {
-      // Element: lane, unit, row, fastest first.
-      const Val element = thread + begin;
-      const Val at = DivU(element, kLanes);
-      const Val local = RemU(at, units_here), row = DivU(at, units_here);
-      const Val out_unit = first_unit + local, out_row = first_row + row;
-      const auto finish = [&] {
-        std::vector<Val> sums;
-        for (int g = 0; g < groups; ++g) {
-          Val sum = b.F32(0.f);
-          const Val from = (row + g * tile_rows) * kThreads + local * (parts * kLanes) + lane;
-          for (int p = 0; p < parts; ++p) sum = sum + b.LoadShared(partial, from + p * kLanes);
-          sums.push_back(sum);
-        }
-        StoreLinear(b, spec, args.y, out_row * args.y_row_bytes + (out_unit * kLanes + lane) * 4, sums);
-      };
-      Val inside = And(LtS(out_unit, args.units), LtS(out_row, args.rows));
-      if (begin + kThreads > elements) inside = And(inside, LtS(element, b.I32(elements)));
-      b.If(inside, finish);
-    }
+    const Val offset = out_row * args_.y_row_bytes + (out_unit * kLanes + lane_) * 4;
+    StoreLinear(b_, spec_, args_, offset, sums);
   });
 }
 
 void EmitTiled(Builder& b, const LinearSpec& spec, int tile_rows, int row_tiles) {
-  const LinearArgs args(b);
-  const bool swiglu = spec.epilogue == Epilogue::kSwiglu;
+  const LinearArgs args(b, spec);
+  const bool swiglu = spec.epilogue == Epilogue::Swiglu;
   const int units_each = swiglu ? 1 : 2, pairs = kSlots / row_tiles;
   const Val thread = b.Thread(), lane = thread & (kLanes - 1), slot = ShrU(thread, 4);
   // Neighbouring slots share their rows: a subgroup of 32 reads one place of x.
@@ -197,7 +215,7 @@ void EmitTiled(Builder& b, const LinearSpec& spec, int tile_rows, int row_tiles)
     std::vector<Val> offsets;
     for (int g = 0; g < 2; ++g) {
       const Val group = swiglu ? first_unit * 2 + g : MinS(first_unit + g, args.units - 1);
-      offsets.push_back(group * static_cast<double>(spec.group_bytes()));
+      offsets.push_back(group * spec.group_bytes());
     }
     const std::vector<Val> x_rows = RowOffsets(spec, args, first_row, tile_rows);
     const std::vector<Val> zero(static_cast<size_t>(2 * tile_rows), b.F32(0.f));
@@ -212,12 +230,12 @@ void EmitTiled(Builder& b, const LinearSpec& spec, int tile_rows, int row_tiles)
       b.If(LtS(first_row + m, args.rows), [&] {
         const Val at = (first_row + m) * args.y_row_bytes + (first_unit * kLanes + lane) * 4;
         if (swiglu) {
-          StoreLinear(b, spec, args.y, at, {sums[m], sums[tile_rows + m]});
+          StoreLinear(b, spec, args, at, {sums[m], sums[tile_rows + m]});
           return;
         }
-        StoreLinear(b, spec, args.y, at, {sums[m]});
+        StoreLinear(b, spec, args, at, {sums[m]});
         b.If(LtS(first_unit + 1, args.units),
-             [&] { StoreLinear(b, spec, args.y, at + 4 * kLanes, {sums[tile_rows + m]}); });
+             [&] { StoreLinear(b, spec, args, at + 4 * kLanes, {sums[tile_rows + m]}); });
       });
     }
   });
@@ -234,7 +252,7 @@ std::vector<Val> LinearPart(Builder& b, const LinearSpec& spec, const LinearArgs
 Launch LinearSplit(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows) {
   Launch launch;
   launch.name = spec.name() + ".r" + std::to_string(tile_rows);
-  launch.emit = [spec, tile_rows](Builder& b) { EmitSplit(b, spec, tile_rows); };
+  launch.emit = [spec, tile_rows](Builder& b) { SplitKernel(b, spec, tile_rows).Emit(); };
   launch.workgroup_size = kThreads;
   launch.grid[0] = static_cast<uint32_t>(CeilDiv(units, kSlots / spec.parts()));
   launch.grid[1] = static_cast<uint32_t>(CeilDiv(rows, tile_rows));
@@ -244,7 +262,7 @@ Launch LinearSplit(const LinearSpec& spec, int tile_rows, int64_t units, int64_t
 Launch LinearTiled(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows) {
   int row_tiles = 1;
   while (row_tiles < 4 && row_tiles * tile_rows < rows) row_tiles *= 2;
-  const int units_each = spec.epilogue == Epilogue::kSwiglu ? 1 : 2;
+  const int units_each = spec.epilogue == Epilogue::Swiglu ? 1 : 2;
   Launch launch;
   launch.name = spec.name() + ".t" + std::to_string(tile_rows) + "x" + std::to_string(row_tiles);
   launch.emit = [spec, tile_rows, row_tiles](Builder& b) { EmitTiled(b, spec, tile_rows, row_tiles); };

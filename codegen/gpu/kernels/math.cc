@@ -76,9 +76,9 @@ Val Softplus(Val x) {
 CosSin CosSinOfTurn(Val turn) {
   Builder& b = *turn.builder();
   // Nearest quarter, and the rest as a signed number of 2^-32 turns, |rest| <= 2^29: up to pi / 4.
-  const Val shifted = turn + static_cast<double>(1 << 29);
+  const Val shifted = turn + (1 << 29);
   const Val quarter = ShrU(shifted, 30);
-  const Val rest = (shifted & 0x3fffffff) - static_cast<double>(1 << 29);
+  const Val rest = (shifted & 0x3fffffff) - (1 << 29);
   const Val r = b.ToF32(rest) * 1.4629180792671596e-9;  // 2 pi / 2^32
   const Val z = r * r;
   // Taylor terms to r^9 and r^10: the rest is below 2e-9.

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "codegen/gpu/kernels/families.h"
+#include "codegen/gpu/kernels/kernel_args.h"
 #include "codegen/gpu/kernels/kv_cache.h"
 #include "codegen/gpu/kernels/reduce.h"
 #include "codegen/gpu/kernels/step.h"
@@ -18,93 +19,129 @@ struct Spec {
   int threads() const { return kv.head_dim <= 128 ? 64 : 128; }
 };
 
-void Emit(Builder& b, const Spec& s) {
-  const Val step = b.Arg(0), seqs = b.Arg(1), q = b.Arg(2), k = b.Arg(3), v = b.Arg(4), q_norm = b.Arg(5),
-            k_norm = b.Arg(6), rope = b.Arg(7), out = b.Arg(8), kv_offset = b.Arg(9);
-  const Val eps = b.AsF32(b.Truncate(b.Arg(10)));
-  const int dim = s.kv.head_dim, half = s.rot_dims / 2, threads = s.threads();
-  const Shared normed = b.AllocShared(Type::kF32, dim);
-  Reducer reducer(b, threads, threads);
-  const Val head = b.BlockX(), row = b.BlockY(), thread = b.Thread();
+template <typename T>
+struct HeadArgs {
+  T step, seqs, q, k, v, q_norm, k_norm, rope, out, kv, eps;
+};
 
-  b.If(LtS(row, StepRows(step)), [&] {
-    const Val is_query = LtS(head, b.I32(s.q_heads));
-    const Val kv_head = Select(is_query, b.I32(0), head - s.q_heads);
-    const Val q_place = (row * s.q_heads + head) * dim, k_place = (row * s.kv.kv_heads + kv_head) * dim;
-    const Val source = Select(is_query, q, k);
-    const Val first = Select(is_query, s.gated ? q_place << 1 : q_place, k_place);
-    const Val weight = Select(is_query, q_norm, k_norm);
+class HeadKernel {
+ public:
+  HeadKernel(Builder& b, const Spec& s) : b_(b), s_(s) {}
+  void Emit() {
+    b_.If(LtS(row_, StepRows(args_.step)), [&] { EmitHead(); });
+  }
 
-    // Pairs of neighbours: thread, thread + threads, ...
-    struct Pair {
-      Val at, inside, low, high;
-    };
-    std::vector<Pair> pairs;
-    Val sum = b.F32(0.f);
-    for (int p = 0; p < dim / 2; p += threads) {
-      const bool full = p + threads <= dim / 2;
-      const Val number = thread + p;
-      Pair pair;
-      pair.inside = LtS(number, b.I32(dim / 2));
-      pair.at = (full ? number : MinS(number, b.I32(dim / 2 - 1))) << 1;
-      const Val x = b.Load(Type::kF32x2, source, (first + pair.at) << 2);
-      pair.low = b.Extract(x, 0);
-      pair.high = b.Extract(x, 1);
-      const Val squares = Fma(pair.high, pair.high, Fma(pair.low, pair.low, sum));
-      sum = full ? squares : Select(pair.inside, squares, sum);
-      pairs.push_back(pair);
-    }
-    const Val mean = DivF(reducer.Sum(sum), b.F32(static_cast<float>(dim)));
-    const Val scale = DivF(b.F32(1.f), b.Call(Builder::Fn::kSqrt, mean + eps));
-    for (const Pair& pair : pairs) {
-      const Val w = b.Load(Type::kF32x2, weight, pair.at << 2);
-      const Val low = (pair.low * scale) * b.Extract(w, 0), high = (pair.high * scale) * b.Extract(w, 1);
-      b.If(pair.inside, [&] {
-        b.StoreShared(normed, pair.at, low);
-        b.StoreShared(normed, pair.at + 1, high);
-      });
-    }
-    b.Barrier();
+ private:
+  // Two neighbours.
+  struct Pair {
+    Val at, inside, low, high;
+  };
 
-    const auto rotated = [&](Val i) {
-      const Val own = b.LoadShared(normed, i);
-      if (half == 0) return own;
-      // a cos - b sin for the first half of the rotated ones, a sin + b cos for the second.
-      const Val is_first = LtS(i, b.I32(half)), is_rotated = LtS(i, b.I32(s.rot_dims));
-      const Val angle = Select(is_rotated, Select(is_first, i, i - half), b.I32(0));
-      const Val other = b.LoadShared(normed, Select(is_first, i + half, angle));
-      const Val at = (row * s.rot_dims + angle) << 2;
-      const Val cosine = b.Load(Type::kF32, rope, at), sine = b.Load(Type::kF32, rope, at + 4.0 * half);
-      const Val across = other * sine;
-      const Val turned = own * cosine + Select(is_first, b.Call(Builder::Fn::kNeg, across), across);
-      return Select(is_rotated, turned, own);
-    };
-    const Val seq = RowSeq(step, row);
-    const KvHead cache = FindKvHead(s.kv, seqs, seq, kv_offset, kv_head);
-    const Val cache_row = RowPosition(step, row) * dim;
-    for (const Pair& pair : pairs) {
-      const Val low = rotated(pair.at), high = rotated(pair.at + 1);
-      b.If(And(pair.inside, is_query), [&] {
-        b.Store(out, (q_place + pair.at) << 2, b.Vector({low, high}));
-      });
-      b.If(And(pair.inside, LtS(b.I32(s.q_heads - 1), head)), [&] {
-        StoreKvPair(s.kv, cache.keys, cache_row + pair.at, low, high);
-        const Val value = b.Load(Type::kF32x2, v, (k_place + pair.at) << 2);
-        StoreKvPair(s.kv, cache.values, cache_row + pair.at, b.Extract(value, 0), b.Extract(value, 1));
-      });
-    }
+  void EmitHead();
+  Val LoadPairs(Val source, Val first);
+  void StoreNormed(Val scale, Val weight);
+  Val Rotated(Val i) const;
+  void StorePair(const Pair& pair, const KvHead& cache, Val cache_row);
+
+  Builder& b_;
+  const Spec& s_;
+  const HeadArgs<Val> args_ = ReadArgs<HeadArgs>(b_);
+  const Val eps_ = FloatOf(args_.eps);
+  const int dim_ = s_.kv.head_dim, half_ = s_.rot_dims / 2, threads_ = s_.threads();
+  const Shared normed_ = b_.AllocShared(Type::kF32, dim_);
+  Reducer reducer_{b_, threads_, threads_};
+  const Val head_ = b_.BlockX(), row_ = b_.BlockY(), thread_ = b_.Thread();
+  Val is_query_, q_place_, k_place_;  // by EmitHead; places: of the head's first element
+  std::vector<Pair> pairs_;           // by LoadPairs: thread, thread + threads, ...
+};
+
+void HeadKernel::EmitHead() {
+  is_query_ = LtS(head_, b_.I32(s_.q_heads));
+  const Val kv_head = Select(is_query_, b_.I32(0), head_ - s_.q_heads);
+  q_place_ = (row_ * s_.q_heads + head_) * dim_;
+  k_place_ = (row_ * s_.kv.kv_heads + kv_head) * dim_;
+  const Val source = Select(is_query_, args_.q, args_.k);
+  const Val first = Select(is_query_, s_.gated ? q_place_ << 1 : q_place_, k_place_);
+  const Val weight = Select(is_query_, args_.q_norm, args_.k_norm);
+
+  const Val sum = LoadPairs(source, first);
+  const Val mean = DivF(reducer_.Sum(sum), b_.F32(static_cast<float>(dim_)));
+  StoreNormed(DivF(b_.F32(1.f), b_.Call(Builder::Fn::kSqrt, mean + eps_)), weight);
+  b_.Barrier();
+
+  const Val seq = RowSeq(args_.step, row_);
+  const KvHead cache = FindKvHead(s_.kv, args_.seqs, seq, args_.kv, kv_head);
+  const Val cache_row = RowPosition(args_.step, row_) * dim_;
+  for (const Pair& pair : pairs_) StorePair(pair, cache, cache_row);
+}
+
+// The thread's sum of squares.
+Val HeadKernel::LoadPairs(Val source, Val first) {
+  Val sum = b_.F32(0.f);
+  for (int p = 0; p < dim_ / 2; p += threads_) {
+    const bool full = p + threads_ <= dim_ / 2;
+    const Val number = thread_ + p;
+    Pair pair;
+    pair.inside = LtS(number, b_.I32(dim_ / 2));
+    pair.at = (full ? number : MinS(number, b_.I32(dim_ / 2 - 1))) << 1;
+    const Val x = b_.Load(Type::kF32x2, source, (first + pair.at) << 2);
+    pair.low = b_.Extract(x, 0);
+    pair.high = b_.Extract(x, 1);
+    const Val squares = Fma(pair.high, pair.high, Fma(pair.low, pair.low, sum));
+    sum = full ? squares : Select(pair.inside, squares, sum);
+    pairs_.push_back(pair);
+  }
+  return sum;
+}
+
+void HeadKernel::StoreNormed(Val scale, Val weight) {
+  for (const Pair& pair : pairs_) {
+    const Val w = b_.Load(Type::kF32x2, weight, pair.at << 2);
+    const Val low = (pair.low * scale) * b_.Extract(w, 0), high = (pair.high * scale) * b_.Extract(w, 1);
+    b_.If(pair.inside, [&] {
+      b_.StoreShared(normed_, pair.at, low);
+      b_.StoreShared(normed_, pair.at + 1, high);
+    });
+  }
+}
+
+// Element i: a cos - b sin in the first half of the rotated ones, a sin + b cos in the second.
+Val HeadKernel::Rotated(Val i) const {
+  const Val own = b_.LoadShared(normed_, i);
+  if (half_ == 0) return own;
+  const Val is_first = LtS(i, b_.I32(half_)), is_rotated = LtS(i, b_.I32(s_.rot_dims));
+  const Val angle = Select(is_rotated, Select(is_first, i, i - half_), b_.I32(0));
+  const Val other = b_.LoadShared(normed_, Select(is_first, i + half_, angle));
+  const Val at = (row_ * s_.rot_dims + angle) << 2;
+  const Val cosine = b_.Load(Type::kF32, args_.rope, at),
+            sine = b_.Load(Type::kF32, args_.rope, at + 4 * half_);
+  const Val across = other * sine;
+  const Val turned = own * cosine + Select(is_first, b_.Call(Builder::Fn::kNeg, across), across);
+  return Select(is_rotated, turned, own);
+}
+
+void HeadKernel::StorePair(const Pair& pair, const KvHead& cache, Val cache_row) {
+  const Val low = Rotated(pair.at), high = Rotated(pair.at + 1);
+  b_.If(And(pair.inside, is_query_), [&] {
+    b_.Store(args_.out, (q_place_ + pair.at) << 2, b_.Vector({low, high}));
+  });
+  b_.If(And(pair.inside, LtS(b_.I32(s_.q_heads - 1), head_)), [&] {
+    StoreKvPair(s_.kv, cache.keys, cache_row + pair.at, low, high);
+    const Val value = b_.Load(Type::kF32x2, args_.v, (k_place_ + pair.at) << 2);
+    StoreKvPair(s_.kv, cache.values, cache_row + pair.at, b_.Extract(value, 0), b_.Extract(value, 1));
   });
 }
 
 }  // namespace
 
-std::vector<Launch> Expand_qk_norm_rope_store(const Dispatch& d, Expansion& expansion) {
+std::vector<Launch> Expand_qk_norm_rope_store(const Dispatch<plan::QkNormRopeStoreSpec>& d,
+                                              Expansion& expansion) {
   Spec s;
-  s.kv = {static_cast<int>(d.integer("kv_heads")), static_cast<int>(d.integer("head_dim")),
-          d.string("kv") == "f16"};
-  s.q_heads = static_cast<int>(d.integer("q_heads"));
-  s.rot_dims = static_cast<int>(d.integer("rot_dims"));
-  s.gated = d.integer("gated") != 0;
+  s.kv = {static_cast<int>(d.spec.kv_heads), static_cast<int>(d.spec.head_dim),
+          d.spec.kv == plan::KvElement::F16};
+  s.q_heads = static_cast<int>(d.spec.q_heads);
+  s.rot_dims = static_cast<int>(d.spec.rot_dims);
+  s.gated = d.spec.gated;
   // Rows of heads are read in vectors.
   if (s.kv.head_dim % 8 || s.kv.head_dim > 1024 || s.rot_dims % 2 || s.rot_dims > s.kv.head_dim) return {};
 
@@ -112,21 +149,21 @@ std::vector<Launch> Expand_qk_norm_rope_store(const Dispatch& d, Expansion& expa
   launch.name = "qk_norm_rope_store.q" + std::to_string(s.q_heads) + ".kv" + std::to_string(s.kv.kv_heads) +
                 ".d" + std::to_string(s.kv.head_dim) + ".r" + std::to_string(s.rot_dims) +
                 (s.gated ? ".gated" : "") + (s.kv.f16 ? ".f16" : ".f32");
-  launch.emit = [s](Builder& b) { Emit(b, s); };
+  launch.emit = [s](Builder& b) { HeadKernel(b, s).Emit(); };
   launch.workgroup_size = s.threads();
   launch.grid[0] = static_cast<uint32_t>(s.q_heads + s.kv.kv_heads);
   launch.grid[1] = static_cast<uint32_t>(d.rows);
   launch.args = {StepArg(expansion),
                  StepSeqsArg(expansion),
-                 d.arg("q"),
-                 d.arg("k"),
-                 d.arg("v"),
-                 d.arg("q_norm"),
-                 d.arg("k_norm"),
-                 d.arg("rope"),
-                 d.arg("out"),
-                 Number(d.arg("kv").value),
-                 Number(std::bit_cast<uint32_t>(static_cast<float>(d.real("eps"))))};
+                 *d.bindings.q,
+                 *d.bindings.k,
+                 *d.bindings.v,
+                 *d.bindings.q_norm,
+                 *d.bindings.k_norm,
+                 *d.bindings.rope,
+                 *d.bindings.out,
+                 Number(d.bindings.kv->value),
+                 Number(std::bit_cast<uint32_t>(static_cast<float>(d.spec.eps)))};
   const uint64_t rows = static_cast<uint64_t>(d.rows), dim = static_cast<uint64_t>(s.kv.head_dim);
   const uint64_t heads = static_cast<uint64_t>(s.q_heads), kv_heads = static_cast<uint64_t>(s.kv.kv_heads);
   launch.read_bytes = 4 * rows * ((heads + 2 * kv_heads) * dim + static_cast<uint64_t>(s.rot_dims)) + 8 * dim;

@@ -5,7 +5,7 @@
 #include "codegen/gpu/kernels/math.h"
 #include "codegen/gpu/kernels/row_quantizer.h"
 #include "codegen/gpu/kernels/step.h"
-#include "dialects/plan/pack_layout.h"
+#include "dialects/layouts/layouts.h"
 
 namespace qcc::gpu {
 namespace {
@@ -38,13 +38,13 @@ void RowQuantizer::Write(Val out_q, Val row, Val quad, Val active, const std::ve
   const Val half_sum = b_.ToI32(half_.Sum(b_.ToF32(sum)));
   b_.If(active, [&] {
     b_.Store(out_q, row + (quad << 2), word);
-    b_.If(Eq(quad & 7, 0), [&] { b_.Store(out_q, row + ShrU(quad, 1) + static_cast<double>(k_), d); });
-    b_.If(Eq(quad & 3, 0), [&] { b_.Store(out_q, row + quad + static_cast<double>(k_ + k_ / 8), half_sum); });
+    b_.If(Eq(quad & 7, 0), [&] { b_.Store(out_q, row + ShrU(quad, 1) + k_, d); });
+    b_.If(Eq(quad & 3, 0), [&] { b_.Store(out_q, row + quad + (k_ + k_ / 8), half_sum); });
   });
 }
 
-std::vector<Launch> Expand_quantize(const Dispatch& dispatch, Expansion& expansion) {
-  const int64_t k = dispatch.integer("cols"), rows = dispatch.rows;
+std::vector<Launch> Expand_quantize(const Dispatch<plan::QuantizeSpec>& dispatch, Expansion& expansion) {
+  const int64_t k = dispatch.spec.cols, rows = dispatch.rows;
   if (k % 32) return {};
   Launch launch;
   launch.name = "quantize.k" + std::to_string(k);
@@ -56,16 +56,16 @@ std::vector<Launch> Expand_quantize(const Dispatch& dispatch, Expansion& expansi
     b.If(LtS(row, StepRows(b.Arg(2))), [&] {
       const Val quad = b.BlockY() * kThreads + b.Thread();
       const Val last = b.I32(static_cast<int32_t>(k / 4 - 1));
-      const Val v = b.Load(Type::kF32x4, x, row * static_cast<double>(4 * k) + (MinS(quad, last) << 4));
+      const Val v = b.Load(Type::kF32x4, x, row * (4 * k) + (MinS(quad, last) << 4));
       std::vector<Val> values;
       for (int c = 0; c < 4; ++c) values.push_back(b.Extract(v, c));
-      quantizer.Write(out_q, row * static_cast<double>(plan::int8_row_bytes(k)), quad,
-                      b.Compare(Builder::Cmp::kLeS, quad, last), values);
+      quantizer.Write(out_q, row * layouts::Int8RowBytes(k), quad, b.Compare(Builder::Cmp::kLeS, quad, last),
+                      values);
     });
   };
   launch.grid[0] = static_cast<uint32_t>(rows);
-  launch.grid[1] = static_cast<uint32_t>(plan::align_up(k / 4, kThreads) / kThreads);
-  launch.args = {dispatch.arg("x"), dispatch.arg("out_q"), StepArg(expansion)};
+  launch.grid[1] = static_cast<uint32_t>(layouts::AlignUp(k / 4, kThreads) / kThreads);
+  launch.args = {*dispatch.bindings.x, *dispatch.bindings.out_q, StepArg(expansion)};
   launch.read_bytes = static_cast<uint64_t>(rows * 4 * k);
   launch.write_bytes = static_cast<uint64_t>(rows * (k + k / 8 + k / 4));
   launch.ops = static_cast<uint64_t>(rows * 2 * k);

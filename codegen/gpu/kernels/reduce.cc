@@ -36,7 +36,7 @@ std::vector<Val> Reducer::operator()(Reduction reduction, std::vector<Val> value
   b_.Barrier();
   const auto publish = [&] {
     for (size_t i = 0; i < values.size(); ++i) {
-      b_.StoreShared(partial_, DivU(thread, shuffled_) + static_cast<double>(i) * count, values[i]);
+      b_.StoreShared(partial_, DivU(thread, shuffled_) + i * count, values[i]);
     }
   };
   if (shuffled_ == 1) {
@@ -58,8 +58,7 @@ std::vector<Val> Reducer::operator()(Reduction reduction, std::vector<Val> value
     const int folded = count / kFold;
     b_.If(LtS(thread, b_.I32(folded)), [&] {
       for (size_t i = 0; i < values.size(); ++i) {
-        const double base = static_cast<double>(i);
-        b_.StoreShared(folded_, thread + base * folded, fold(partial_, thread * kFold + base * count, kFold));
+        b_.StoreShared(folded_, thread + i * folded, fold(partial_, thread * kFold + i * count, kFold));
       }
     });
     b_.Barrier();
@@ -69,7 +68,7 @@ std::vector<Val> Reducer::operator()(Reduction reduction, std::vector<Val> value
   }
   const Val first = width_ == size_ ? b_.I32(0) : DivU(thread, width_) * left;
   for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = fold(source, first + static_cast<double>(i) * stride, left);
+    values[i] = fold(source, first + i * stride, left);
   }
   return values;
 }

@@ -8,7 +8,7 @@
 #include "codegen/gpu/kernels/families.h"
 #include "codegen/gpu/kernels/math.h"
 #include "codegen/gpu/kernels/step.h"
-#include "dialects/plan/pack_layout.h"
+#include "dialects/layouts/layouts.h"
 
 namespace qcc::gpu {
 namespace {
@@ -56,17 +56,17 @@ void EmitRopeTable(Builder& b, int64_t pairs, const std::vector<int64_t>& sectio
     const Val turns = TurnsPerPosition(b.Load(Type::kI64, inv_freq, pair << 3)) * b.ExtendS(position);
     // To the nearest of the 32 bits that are kept.
     const CosSin angle = CosSinOfTurn(b.Truncate(ShrU(turns + b.I64(int64_t{1} << 31), 32)));
-    const Val at = row * static_cast<double>(8 * pairs) + (pair << 2);
+    const Val at = row * (8 * pairs) + (pair << 2);
     b.Store(out, at, angle.cos * magnitude);
-    b.Store(out, at + static_cast<double>(4 * pairs), angle.sin * magnitude);
+    b.Store(out, at + (4 * pairs), angle.sin * magnitude);
   });
 }
 
 }  // namespace
 
-std::vector<Launch> Expand_rope_table(const Dispatch& dispatch, Expansion& expansion) {
-  const int64_t pairs = dispatch.integer("pairs"), rows = dispatch.rows;
-  std::vector<int64_t> sections = dispatch.lists.find("sections")->second;
+std::vector<Launch> Expand_rope_table(const Dispatch<plan::RopeTableSpec>& dispatch, Expansion& expansion) {
+  const int64_t pairs = dispatch.spec.pairs, rows = dispatch.rows;
+  std::vector<int64_t> sections = dispatch.spec.sections;
   int64_t total = 0;
   for (int64_t s : sections) total += s;
   if (total <= 0) sections.clear();
@@ -75,9 +75,9 @@ std::vector<Launch> Expand_rope_table(const Dispatch& dispatch, Expansion& expan
   for (int64_t s : sections) launch.name += ".s" + std::to_string(s);
   launch.emit = [pairs, sections](Builder& b) { EmitRopeTable(b, pairs, sections); };
   launch.workgroup_size = kThreads;
-  launch.grid[0] = static_cast<uint32_t>(plan::align_up(rows * pairs, kThreads) / kThreads);
-  launch.args = {dispatch.arg("inv_freq"), dispatch.arg("out"), StepArg(expansion),
-                 Number(std::bit_cast<uint32_t>(static_cast<float>(dispatch.real("magnitude"))))};
+  launch.grid[0] = static_cast<uint32_t>(layouts::AlignUp(rows * pairs, kThreads) / kThreads);
+  launch.args = {*dispatch.bindings.inv_freq, *dispatch.bindings.out, StepArg(expansion),
+                 Number(std::bit_cast<uint32_t>(static_cast<float>(dispatch.spec.magnitude)))};
   launch.read_bytes = static_cast<uint64_t>(8 * pairs + 16 * rows);
   launch.write_bytes = static_cast<uint64_t>(8 * pairs * rows);
   launch.ops = static_cast<uint64_t>(30 * pairs * rows);

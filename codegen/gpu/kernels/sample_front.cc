@@ -162,116 +162,160 @@ void EmitKeys(Builder& b, const Layout& l) {
   });
 }
 
-void EmitCount(Builder& b, const Layout& l, int digit) {
-  ForRow(b, l, b.BlockY(), b.BlockX(), [&](Row& row) {
-    Val highest, prefix = b.I32(0), needed;
-    if (digit == 0) {
-      const std::vector<Val> mine = When(
-          b, LtU(row.thread, b.I32(l.chunks)), {b.I32(0)},
-          [&]() -> std::vector<Val> { return {b.Load(Type::kI32, row.Scratch(l.maxima), row.thread * 4)}; });
-      WideCollective collective(b);
-      highest = b.Truncate(collective.Max(b.ExtendU(mine[0])));
-      needed = b.ExtendU(row.Option(Type::kI32, offsetof(qrt_gpu_sample, top_k)));
-    } else {
-      highest = row.NoteWord(digit - 1, kHighest);
-    }
-    const Val active = And(row.LimitsCount(), IsFiniteKey(highest));
-    if (digit != 0) {
-      const std::vector<Val> found = When(b, active, {prefix, b.I64(0)}, [&]() -> std::vector<Val> {
-        const Choice choice = ChooseCount(row, digit - 1, row.NoteNeeded(digit - 1));
-        return {WithDigit(row.NoteWord(digit - 1, kPrefix), choice.digit, kCount[digit - 1]), choice.needed};
-      });
-      prefix = found[0];
-      needed = found[1];
-    }
-    row.Note(digit, prefix, needed, b.I32(0), b.I32(0), highest);
-    b.If(active, [&] {
-      const Digit& d = kCount[digit];
-      const Shared counts = b.AllocShared(Type::kI32, d.bins());
-      Clear(b, counts);
-      row.ForIds({}, [&](Val id, const std::vector<Val>& none) {
-        const Val key = row.Key(id);
-        b.If(And(Ne(key, b.I32(kExcludedKey)), Eq(key & d.above(), prefix)),
-             [&] { b.AtomicAddShared(counts, BinOf(key, d), b.I32(1)); });
-        return none;
-      });
-      b.Barrier();
-      b.For(b.I32(0), b.I32(d.bins()), b.I32(kThreads), [&](Val i) {
-        const Val bin = i + row.thread;
-        const Val count = b.LoadShared(counts, bin);
-        b.If(Ne(count, b.I32(0)), [&] { b.AtomicAdd(row.Scratch(CountsAt(l, digit)), bin * 4, count); });
-      });
-    });
+namespace {
+
+// The tokens of the chunk with the keys that begin with `prefix`, by digit.
+void CountDigit(Row& row, int digit, Val prefix) {
+  Builder& b = row.b;
+  const Digit& d = kCount[digit];
+  const Shared counts = b.AllocShared(Type::kI32, d.bins());
+  Clear(b, counts);
+  row.ForIds({}, [&](Val id, const std::vector<Val>& none) {
+    const Val key = row.Key(id);
+    b.If(And(Ne(key, b.I32(kExcludedKey)), Eq(key & d.above(), prefix)),
+         [&] { b.AtomicAddShared(counts, BinOf(key, d), b.I32(1)); });
+    return none;
+  });
+  b.Barrier();
+  b.For(b.I32(0), b.I32(d.bins()), b.I32(kThreads), [&](Val i) {
+    const Val bin = i + row.thread;
+    const Val count = b.LoadShared(counts, bin);
+    b.If(Ne(count, b.I32(0)), [&] { b.AtomicAdd(row.Scratch(CountsAt(row.l, digit)), bin * 4, count); });
   });
 }
 
-void EmitMass(Builder& b, const Layout& l, int digit) {
-  ForRow(b, l, b.BlockY(), b.BlockX(), [&](Row& row) {
-    const int stage = kCountDigits + digit, before = stage - 1;
-    const Val highest = row.NoteWord(before, kHighest);
-    const Val finite = IsFiniteKey(highest);
-    Val prefix = b.I32(0), needed = b.I64(0), front_key, front_ties;
-    if (digit == 0) {
-      // Without top-k the front is all: keys above that of -infinity.
-      const std::vector<Val> none = {b.I32(kExcludedKey), b.I32(0)};
-      const std::vector<Val> front = When(b, And(row.LimitsCount(), finite), none, [&]() -> std::vector<Val> {
-        const Choice choice = ChooseCount(row, kCountDigits - 1, row.NoteNeeded(before));
-        return {WithDigit(row.NoteWord(before, kPrefix), choice.digit, kCount[kCountDigits - 1]),
-                b.Truncate(choice.needed)};
-      });
-      front_key = front[0];
-      front_ties = front[1];
-    } else {
-      front_key = row.NoteWord(before, kFrontKey);
-      front_ties = row.NoteWord(before, kFrontTies);
-    }
-    const Val active = And(row.LimitsMass(), finite);
-    if (digit != 0) {
-      const std::vector<Val> found = When(b, active, {prefix, needed}, [&]() -> std::vector<Val> {
-        const Choice choice = ChooseMass(row, digit - 1, row.NoteNeeded(before));
-        return {WithDigit(row.NoteWord(before, kPrefix), choice.digit, kMass[digit - 1]), choice.needed};
-      });
-      prefix = found[0];
-      needed = found[1];
-    }
-    row.Note(stage, prefix, needed, front_key, front_ties, highest);
-    b.If(active, [&] {
-      const Digit& d = kMass[digit];
-      const Shared masses = b.AllocShared(Type::kI32, d.bins() * 2 * kCopies);
-      Clear(b, masses);
-      const Val top = FixedOfKey(highest), copy = row.thread & (kCopies - 1);
-      const auto add = [&](Val key, const std::function<Val(Val)>& times) {
-        const Val weight = times(WeightOf(top - FixedOfKey(key), b.I64(QRT_SAMPLING_LOG2E)));
-        const Val at = BinOf(key, d) * (2 * kCopies) + copy;
-        AddWide(b, weight,
-                [&](int half, Val v) { return b.AtomicAddShared(masses, at + half * kCopies, v); });
-      };
-      const auto has_prefix = [&](Val key) { return Eq(key & d.above(), prefix); };
-      row.ForIds({}, [&](Val id, const std::vector<Val>& none) {
-        const Val key = row.Key(id);
-        b.If(And(LtU(front_key, key), has_prefix(key)), [&] { add(key, [](Val w) { return w; }); });
-        return none;
-      });
-      // Those at the end of top-k's front have equal weights: once for all chunks.
-      b.If(And(Eq(row.chunk | row.thread, 0), And(Ne(front_ties, b.I32(0)), has_prefix(front_key))),
-           [&] { add(front_key, [&](Val w) { return w * b.ExtendU(front_ties); }); });
-      b.Barrier();
-      b.For(b.I32(0), b.I32(d.bins()), b.I32(kThreads), [&](Val i) {
-        const Val bin = i + row.thread;
-        Val sum = b.I64(0);
-        for (int c = 0; c < kCopies; ++c) {
-          const Val at = bin * (2 * kCopies) + c;
-          sum = sum +
-                (b.ExtendU(b.LoadShared(masses, at)) | (b.ExtendU(b.LoadShared(masses, at + kCopies)) << 32));
-        }
-        b.If(Ne(sum, b.I64(0)), [&] {
-          AddWide(b, sum, [&](int half, Val v) {
-            return b.AtomicAdd(row.Scratch(MassesAt(l, digit)), bin * 8 + half * 4, v);
-          });
+void CountRow(Row& row, int digit) {
+  Builder& b = row.b;
+  Val highest, prefix = b.I32(0), needed;
+  if (digit == 0) {
+    const std::vector<Val> mine =
+        When(b, LtU(row.thread, b.I32(row.l.chunks)), {b.I32(0)}, [&]() -> std::vector<Val> {
+          return {b.Load(Type::kI32, row.Scratch(row.l.maxima), row.thread * 4)};
         });
+    WideCollective collective(b);
+    highest = b.Truncate(collective.Max(b.ExtendU(mine[0])));
+    needed = b.ExtendU(row.Option(Type::kI32, offsetof(qrt_gpu_sample, top_k)));
+  } else {
+    highest = row.NoteWord(digit - 1, kHighest);
+  }
+  const Val active = And(row.LimitsCount(), IsFiniteKey(highest));
+  if (digit != 0) {
+    const std::vector<Val> found = When(b, active, {prefix, b.I64(0)}, [&]() -> std::vector<Val> {
+      const Choice choice = ChooseCount(row, digit - 1, row.NoteNeeded(digit - 1));
+      return {WithDigit(row.NoteWord(digit - 1, kPrefix), choice.digit, kCount[digit - 1]), choice.needed};
+    });
+    prefix = found[0];
+    needed = found[1];
+  }
+  row.Note(digit, prefix, needed, b.I32(0), b.I32(0), highest);
+  b.If(active, [&] { CountDigit(row, digit, prefix); });
+}
+
+// Top-k's front: the keys above `key`, and `ties` of those with it.
+struct CountFront {
+  Val key, ties;
+};
+
+CountFront FrontOfCount(Row& row, int digit, Val finite) {
+  Builder& b = row.b;
+  const int before = kCountDigits + digit - 1;
+  if (digit != 0) {
+    const Val key = row.NoteWord(before, kFrontKey);
+    return {key, row.NoteWord(before, kFrontTies)};
+  }
+  // Without top-k the front is all: keys above that of -infinity.
+  const std::vector<Val> none = {b.I32(kExcludedKey), b.I32(0)};
+  const std::vector<Val> front = When(b, And(row.LimitsCount(), finite), none, [&]() -> std::vector<Val> {
+    const Choice choice = ChooseCount(row, kCountDigits - 1, row.NoteNeeded(before));
+    return {WithDigit(row.NoteWord(before, kPrefix), choice.digit, kCount[kCountDigits - 1]),
+            b.Truncate(choice.needed)};
+  });
+  return {front[0], front[1]};
+}
+
+// The weights of top-k's front with the keys that begin with `prefix`, by digit.
+class MassDigit {
+ public:
+  MassDigit(Row& row, int digit, Val prefix, Val highest)
+      : b_(row.b), row_(row), digit_(digit), prefix_(prefix) {
+    Clear(b_, masses_);
+    top_ = FixedOfKey(highest);
+    copy_ = row.thread & (kCopies - 1);
+  }
+
+  void Sum(const CountFront& front) {
+    row_.ForIds({}, [&](Val id, const std::vector<Val>& none) {
+      const Val key = row_.Key(id);
+      b_.If(And(LtU(front.key, key), HasPrefix(key)), [&] { Add(key, Val()); });
+      return none;
+    });
+    // Those at the end of top-k's front have equal weights: once for all chunks.
+    b_.If(And(Eq(row_.chunk | row_.thread, 0), And(Ne(front.ties, b_.I32(0)), HasPrefix(front.key))),
+          [&] { Add(front.key, front.ties); });
+    b_.Barrier();
+    b_.For(b_.I32(0), b_.I32(d_.bins()), b_.I32(kThreads), [&](Val i) { Publish(i + row_.thread); });
+  }
+
+ private:
+  Val HasPrefix(Val key) const { return Eq(key & d_.above(), prefix_); }
+  // `times` the token's weight; null: once.
+  void Add(Val key, Val times) {
+    const Val once = WeightOf(top_ - FixedOfKey(key), b_.I64(QRT_SAMPLING_LOG2E));
+    const Val weight = times ? once * b_.ExtendU(times) : once;
+    const Val at = BinOf(key, d_) * (2 * kCopies) + copy_;
+    AddWide(b_, weight, [&](int half, Val v) { return b_.AtomicAddShared(masses_, at + half * kCopies, v); });
+  }
+  void Publish(Val bin) {
+    Val sum = b_.I64(0);
+    for (int c = 0; c < kCopies; ++c) {
+      const Val at = bin * (2 * kCopies) + c;
+      sum = sum + (b_.ExtendU(b_.LoadShared(masses_, at)) |
+                   (b_.ExtendU(b_.LoadShared(masses_, at + kCopies)) << 32));
+    }
+    b_.If(Ne(sum, b_.I64(0)), [&] {
+      AddWide(b_, sum, [&](int half, Val v) {
+        return b_.AtomicAdd(row_.Scratch(MassesAt(row_.l, digit_)), bin * 8 + half * 4, v);
       });
     });
-  });
+  }
+
+  Builder& b_;
+  Row& row_;
+  const int digit_;
+  const Val prefix_;
+  const Digit& d_ = kMass[digit_];
+  const Shared masses_ = b_.AllocShared(Type::kI32, d_.bins() * 2 * kCopies);
+  Val top_, copy_;
+};
+
+void MassRow(Row& row, int digit) {
+  Builder& b = row.b;
+  const int stage = kCountDigits + digit, before = stage - 1;
+  const Val highest = row.NoteWord(before, kHighest);
+  const Val finite = IsFiniteKey(highest);
+  Val prefix = b.I32(0), needed = b.I64(0);
+  const CountFront front = FrontOfCount(row, digit, finite);
+  const Val active = And(row.LimitsMass(), finite);
+  if (digit != 0) {
+    const std::vector<Val> found = When(b, active, {prefix, needed}, [&]() -> std::vector<Val> {
+      const Choice choice = ChooseMass(row, digit - 1, row.NoteNeeded(before));
+      return {WithDigit(row.NoteWord(before, kPrefix), choice.digit, kMass[digit - 1]), choice.needed};
+    });
+    prefix = found[0];
+    needed = found[1];
+  }
+  row.Note(stage, prefix, needed, front.key, front.ties, highest);
+  b.If(active, [&] { MassDigit(row, digit, prefix, highest).Sum(front); });
+}
+
+}  // namespace
+
+void EmitCount(Builder& b, const Layout& l, int digit) {
+  ForRow(b, l, b.BlockY(), b.BlockX(), [&](Row& row) { CountRow(row, digit); });
+}
+
+void EmitMass(Builder& b, const Layout& l, int digit) {
+  ForRow(b, l, b.BlockY(), b.BlockX(), [&](Row& row) { MassRow(row, digit); });
 }
 
 FrontEnd EndOfFront(Row& row, Val highest) {

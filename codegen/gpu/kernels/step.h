@@ -50,7 +50,7 @@ inline Val StepOuts(Val step) {
 }
 
 inline Val RowWord(Val step, Val row, size_t offset) {
-  const double at = static_cast<double>(qrt_gpu_rows_offset() + offset);
+  const uint64_t at = qrt_gpu_rows_offset() + offset;
   return step.builder()->Load(Type::kI32, step, row * sizeof(qrt_gpu_row) + at);
 }
 inline Val RowToken(Val step, Val row) {
@@ -68,7 +68,7 @@ inline Val RowRope(Val step, Val row, int stream) {
 }
 
 inline Val SeqField(Type type, Val seqs, Val seq, size_t offset) {
-  return seqs.builder()->Load(type, seqs, seq * sizeof(qrt_gpu_seq) + static_cast<double>(offset));
+  return seqs.builder()->Load(type, seqs, seq * sizeof(qrt_gpu_seq) + offset);
 }
 inline Val SeqState(Val seqs, Val seq) {  // i64: device address
   return SeqField(Type::kI64, seqs, seq, offsetof(qrt_gpu_seq, state));

@@ -1,35 +1,37 @@
 #include "codegen/gpu/kernels/weights.h"
 
+#include <cmath>
+
 #include "codegen/gpu/kernels/math.h"
-#include "dialects/plan/pack_layout.h"
+#include "dialects/layouts/layouts.h"
 
 namespace qcc::gpu {
+namespace {
 
-const plan::TileLayout* FindTileLayout(Format format) {
-  switch (format) {
-    case Format::Q4_0:
-      return &plan::kTileQ4_0;
-    case Format::Q4_1:
-      return &plan::kTileQ4_1;
-    case Format::Q8_0:
-      return &plan::kTileQ8_0;
-    case Format::Q4_K:
-      return &plan::kTileQ4_K;
-    case Format::Q5_K:
-      return &plan::kTileQ5_K;
-    case Format::Q6_K:
-      return &plan::kTileQ6_K;
-    default:
-      return nullptr;
-  }
+// The value of an unsigned E4M3 byte (i32).
+Val Ue4m3ToF32(Val byte) {
+  Builder& b = *byte.builder();
+  const Val magnitude = (byte & 0x7f) << 20;
+  // Exponent 0: put the mantissa under the exponent of 2^-6, then take 2^-6 away.
+  const Val tiny = b.AsF32(magnitude + (121 << 23)) - b.AsF32(b.I32(121 << 23));
+  const Val value = Select(LtS(magnitude, b.I32(1 << 23)), tiny, b.AsF32(magnitude + (120 << 23)));
+  return Select(Eq(byte, 0x7f), b.F32(0.f), value);
 }
 
+}  // namespace
+
 int64_t GroupBytes(Format format, int64_t k) {
-  return plan::x16_bytes(format, plan::kGroupRows, k);
+  return layouts::X16Bytes(format, layouts::kGroupRows, k);
 }
 
 PackedRow::PackedRow(Builder& builder, Format format, int64_t k, Val base, Val group, Val row)
-    : b_(builder), format_(format), layout_(FindTileLayout(format)), k_(k), base_(base), group_(group) {
+    : b_(builder),
+      format_(format),
+      form_(description(format).plain),
+      tile_(layouts::TileOf(form_)),
+      k_(k),
+      base_(base),
+      group_(group) {
   word_at_ = row << 2;
   half_at_ = ShrU(row, 1) << 2;
   half_shift_ = (row & 1) << 4;
@@ -38,28 +40,31 @@ PackedRow::PackedRow(Builder& builder, Format format, int64_t k, Val base, Val g
 }
 
 PackedRow::Chunk PackedRow::At(Val chunk) const {
-  if (!layout_) {
+  if (!IsBlockFormat(format_)) {
     return {Val(), group_ + chunk * (kChunkColumns * GroupBytes(format_, 1)), b_.I32(0)};
   }
-  const plan::TileLayout& l = *layout_;
-  const int64_t blocks = k_ / l.block;
-  const int chunks = l.block / kChunkColumns;
+  const int64_t tiles = k_ / tile_.block;
+  const int chunks = tile_.block / kChunkColumns;
   const Val tile = chunks == 1 ? chunk : DivU(chunk, chunks);
   const Val index = chunks == 1 ? b_.I32(0) : RemU(chunk, chunks);
   Chunk at{Val(), Val(), index};
-  if (l.paired) {
-    // Tiles 2p and 2p + 1: header, header, body, body; a last one alone: header, body.
-    const Val odd = tile & 1;
-    const Val pair = group_ + (tile - odd) * l.bytes();
-    at.header = pair + odd * l.header;
-    Val headers = b_.I32(2 * l.header);
-    if (blocks % 2) headers = Select(Eq(tile, static_cast<double>(blocks - 1)), b_.I32(l.header), headers);
-    at.body = pair + headers + odd * l.body;
+  if (tile_.run > 1) {
+    // Headers of a run, then its bodies; the group's last run may be shorter.
+    const Val in_run = tile & (tile_.run - 1);
+    const Val run = group_ + (tile - in_run) * tile_.bytes();
+    at.header = run + in_run * tile_.header;
+    Val headers = b_.I32(tile_.run * tile_.header);
+    if (const int64_t left = tiles % tile_.run) {
+      const int32_t of_last = static_cast<int32_t>(left * tile_.header);
+      const Val first = left == 1 ? tile : tile - in_run;
+      headers = Select(Eq(first, tiles - left), b_.I32(of_last), headers);
+    }
+    at.body = run + headers + in_run * tile_.body;
   } else {
-    at.header = group_ + tile * l.bytes();
-    at.body = at.header + l.header;
+    at.header = group_ + tile * tile_.bytes();
+    at.body = at.header + tile_.header;
   }
-  if (chunks > 1) at.body = at.body + index * l.chunk;
+  if (chunks > 1) at.body = at.body + index * tile_.chunk;
   return at;
 }
 
@@ -71,97 +76,71 @@ Val PackedRow::ByteWord(Val offset) const {
   return b_.Binary(Builder::Op::kShrU, Word(offset + byte_at_), byte_shift_);
 }
 
+Val PackedRow::FieldAt(const Chunk& chunk, int columns, int bytes) const {
+  const int each = columns / kChunkColumns;
+  if (each <= 1) return chunk.index * (kChunkColumns / columns * bytes);
+  return DivU(chunk.index, each) * bytes;
+}
+
+void PackedRow::ReadBase(Val at, Val* base, Val* rest) const {
+  switch (form_.base) {
+    case BaseScale::kHalf:
+      *base = Half(at);
+      break;
+    case BaseScale::kUe4m3:
+      *base = Ue4m3ToF32(ByteU(ByteWord(at), 0));
+      break;
+    case BaseScale::kE8m0: {
+      // 2^(e - 127) times the factor, as exponents of two numbers.
+      const Val e = ByteU(ByteWord(at), 0), half = ShrU(e, 1);
+      *base = b_.AsF32((half + 63) << 23);
+      *rest = b_.AsF32((e - half + (64 + std::ilogb(form_.factor))) << 23);
+      return;
+    }
+  }
+  if (form_.factor != 1) *base = *base * form_.factor;
+}
+
 PackedRow::Scales PackedRow::ReadScales(const Chunk& chunk) const {
-  const Val d = Half(chunk.header);
-  const auto scaled = [&](Val factor, Val offset) { return factor * b_.ToF32(ByteU(ByteWord(offset), 0)); };
-  switch (format_) {
-    case Format::Q4_1:
-      return {{d, d}, Half(chunk.header + 32)};
-    case Format::Q4_K:
-    case Format::Q5_K: {
-      const Val at = chunk.header + chunk.index * 16;
-      const Val scale = scaled(d, at + 64);
-      const Val min = scaled(Half(chunk.header + 32), at + 192);
-      return {{scale, scale}, b_.Call(Builder::Fn::kNeg, min)};
-    }
-    case Format::Q6_K: {
-      const Val at = chunk.header + chunk.index * 32;
-      return {{d * b_.ToF32(ByteS(ByteWord(at + 32), 0)), d * b_.ToF32(ByteS(ByteWord(at + 48), 0))}, Val()};
-    }
-    default:
-      return {{d, d}, Val()};
+  Scales scales;
+  const bool one_base = form_.bases() == 1;
+  const Val first =
+      one_base ? chunk.header : chunk.header + FieldAt(chunk, form_.columns_per_base, 16 * tile_.base_bytes);
+  ReadBase(first, &scales.scale[0], &scales.rest[0]);
+  scales.scale[1] = scales.scale[0];
+  scales.rest[1] = scales.rest[0];
+  if (form_.columns_per_base < kChunkColumns) {
+    ReadBase(first + 16 * tile_.base_bytes, &scales.scale[1], &scales.rest[1]);
   }
+  if (form_.minimum == Minimum::kHalf) {
+    scales.shift[0] = scales.shift[1] = Half(chunk.header + tile_.minimum_at);
+  }
+  if (form_.scale == GroupScale::kNone) return scales;
+
+  const Val at = chunk.header + FieldAt(chunk, form_.columns_per_scale, 16);
+  Val minimum;
+  for (int s = 0; s < (two_scales() ? 2 : 1); ++s) {
+    const Val scale = ByteWord(at + (tile_.scale_at + 16 * s));
+    const Val number = form_.scale == GroupScale::kU8 ? ByteU(scale, 0) : ByteS(scale, 0);
+    scales.scale[s] = scales.scale[s] * b_.ToF32(number);
+    if (form_.minimum != Minimum::kScaled) continue;
+    const Val min_at = at + (tile_.min_at + 16 * s);
+    if (!minimum) minimum = Half(chunk.header + tile_.minimum_at);
+    scales.shift[s] = b_.Call(Builder::Fn::kNeg, minimum * b_.ToF32(ByteU(ByteWord(min_at), 0)));
+  }
+  if (two_scales()) return scales;
+  scales.scale[1] = scales.scale[0];
+  scales.shift[1] = scales.shift[0];
+  return scales;
 }
 
-std::vector<Val> PackedRow::ReadCodes(const Chunk& chunk) const {
-  const Val at = chunk.body + word_at_;
-  std::vector<Val> codes(8);
-  if (layout_->bits == 8) {
-    for (int t = 0; t < 8; ++t) codes[t] = Word(at + 64 * t) ^ 0x80808080;
-    return codes;
-  }
-  Val high[2];
-  if (layout_->bits >= 5) high[0] = high[1] = Word(at + 256);
-  if (layout_->bits == 6) high[1] = Word(at + 320);
-  const auto moved = [](Val v, int left) { return left < 0 ? ShrU(v, -left) : left ? v << left : v; };
-  for (int i = 0; i < 4; ++i) {
-    const Val v = Word(at + 64 * i);
-    codes[i] = v & 0x0f0f0f0f;
-    codes[i + 4] = ShrU(v, 4) & 0x0f0f0f0f;
-    if (layout_->bits == 5) {
-      // Bits i and i + 4 to bit 4; shifts stay inside the byte after the mask.
-      codes[i] = codes[i] | (moved(high[0], 4 - i) & 0x10101010);
-      codes[i + 4] = codes[i + 4] | (moved(high[0], -i) & 0x10101010);
-    } else if (layout_->bits == 6) {
-      const int left = i & 1 ? 2 : 4;
-      codes[i] = codes[i] | (moved(high[i >> 1], left) & 0x30303030);
-      codes[i + 4] = codes[i + 4] | (moved(high[i >> 1], left - 4) & 0x30303030);
-    }
-  }
-  return codes;
-}
-
-std::vector<Val> PackedRow::ReadCodePair(const Chunk& chunk, Val word) const {
-  const Val at = chunk.body + word_at_;
-  const Val v = Word(at + (word << 6));
-  if (layout_->bits == 8) return {v ^ 0x80808080, Word(at + 256 + (word << 6)) ^ 0x80808080};
-  std::vector<Val> codes{v & 0x0f0f0f0f, ShrU(v, 4) & 0x0f0f0f0f};
-  // High bits of the second word are four above the first's, where they belong.
-  if (layout_->bits == 5) {
-    const Val high = b_.Binary(Builder::Op::kShrU, Word(at + 256), word);
-    codes[0] = codes[0] | ((high & 0x01010101) << 4);
-    codes[1] = codes[1] | (high & 0x10101010);
-  } else if (layout_->bits == 6) {
-    const Val pair = Word(at + 256 + (ShrU(word, 1) << 6));
-    const Val high = b_.Binary(Builder::Op::kShrU, pair, (word & 1) << 1);
-    codes[0] = codes[0] | ((high & 0x03030303) << 4);
-    codes[1] = codes[1] | (high & 0x30303030);
-  }
-  return codes;
-}
-
-Val PackedRow::CodeWord(const Chunk& chunk, Val word) const {
-  const auto shifted = [&](Val v, Val by) { return b_.Binary(Builder::Op::kShrU, v, by); };
-  const Val at = chunk.body + word_at_;
-  if (layout_->bits == 8) return Word(at + (word << 6)) ^ 0x80808080;
-  const Val upper = ShrU(word, 2);
-  Val codes = shifted(Word(at + ((word & 3) << 6)), upper << 2) & 0x0f0f0f0f;
-  if (layout_->bits == 5) {
-    codes = codes | ((shifted(Word(at + 256), word) & 0x01010101) << 4);
-  } else if (layout_->bits == 6) {
-    const Val vector = ShrU(word, 1) & 1;
-    const Val field = (word & 1) + upper * 2;
-    codes = codes | ((shifted(Word(at + 256 + (vector << 6)), field << 1) & 0x03030303) << 4);
-  }
-  return codes;
-}
-
-std::vector<Val> PackedRow::Decode(Val codes, Val scale, Val shift) const {
+std::vector<Val> PackedRow::Decode(Val codes, Val scale, Val rest, Val shift) const {
   std::vector<Val> values(4);
   for (int c = 0; c < 4; ++c) {
-    Val code = layout_->bits == 8 ? ByteS(codes, c) : ByteU(codes, c);
+    Val code = ReadsValues(form_) ? ByteS(codes, c) : ByteU(codes, c);
     if (code_offset()) code = code - code_offset();
     values[c] = scale * b_.ToF32(code);
+    if (rest) values[c] = values[c] * rest;
     if (shift) values[c] = values[c] + shift;
   }
   return values;
@@ -175,7 +154,7 @@ Val PackedRow::PlainValue(Val column) const {
 
 std::vector<Val> PackedRow::ReadValues(const Chunk& chunk) const {
   std::vector<Val> values;
-  if (!layout_) {
+  if (!IsBlockFormat(format_)) {
     for (int t = 0; t < 8; ++t) {
       for (Val v : ReadValues(chunk, b_.I32(t))) values.push_back(v);
     }
@@ -184,23 +163,26 @@ std::vector<Val> PackedRow::ReadValues(const Chunk& chunk) const {
   const Scales scales = ReadScales(chunk);
   const std::vector<Val> codes = ReadCodes(chunk);
   for (int t = 0; t < 8; ++t) {
-    for (Val v : Decode(codes[t], scales.scale[t / 4], scales.shift)) values.push_back(v);
+    const int s = t / 4;
+    for (Val v : Decode(codes[t], scales.scale[s], scales.rest[s], scales.shift[s])) values.push_back(v);
   }
   return values;
 }
 
 std::vector<Val> PackedRow::ReadValues(const Chunk& chunk, Val word) const {
-  if (!layout_) {
+  if (!IsBlockFormat(format_)) {
     const int64_t bytes = GroupBytes(format_, 1);
     const Val at = chunk.body + word * (4 * bytes);
     std::vector<Val> values;
-    for (int c = 0; c < 4; ++c) values.push_back(PlainValue(at + static_cast<double>(c * bytes)));
+    for (int c = 0; c < 4; ++c) values.push_back(PlainValue(at + (c * bytes)));
     return values;
   }
   const Scales scales = ReadScales(chunk);
-  const Val scale = columns_per_scale() == 16 ? Select(LtS(word, b_.I32(4)), scales.scale[0], scales.scale[1])
-                                              : scales.scale[0];
-  return Decode(CodeWord(chunk, word), scale, scales.shift);
+  const auto of_word = [&](const Val both[2]) {
+    return two_scales() && both[0] ? Select(LtS(word, b_.I32(4)), both[0], both[1]) : both[0];
+  };
+  const Val scale = of_word(scales.scale), rest = of_word(scales.rest), shift = of_word(scales.shift);
+  return Decode(Codes(chunk).One(word), scale, rest, shift);
 }
 
 }  // namespace qcc::gpu

@@ -1,4 +1,4 @@
-// Reading weights in the x16 layouts (dialects/plan/tile_layout.h) in kernels: codes as words of four
+// Reading weights in the x16 layouts (dialects/layouts/x16.h) in kernels: codes as words of four
 // columns for integer dot products, and f32 values that equal the formats' reference decoder bit for bit.
 #ifndef QCC_CODEGEN_GPU_KERNELS_WEIGHTS_H_
 #define QCC_CODEGEN_GPU_KERNELS_WEIGHTS_H_
@@ -6,18 +6,21 @@
 #include <cstdint>
 #include <vector>
 
-#include "dialects/plan/tile_layout.h"
 #include "codegen/gpu/kernels/builder.h"
-#include "dialects/formats/formats.h"
+#include "codegen/gpu/kernels/packed_codes.h"
+#include "dialects/formats/descriptions.h"
+#include "dialects/layouts/x16.h"
 
 namespace qcc::gpu {
 
 // Columns that kernels take at a time.
-inline constexpr int kChunkColumns = 32;
+inline constexpr int kChunkColumns = layouts::kChunkColumns;
 
-// Null for plain formats.
-const plan::TileLayout* FindTileLayout(Format format);
-// Bytes of a group: 16 rows of k columns.
+// Formats of codes and scales; the others are plain ones, a float for each weight.
+constexpr bool IsBlockFormat(Format format) {
+  return description(format).plain.block != 0;
+}
+// Bytes of a group: 16 rows of k columns, k a multiple of the format's block.
 int64_t GroupBytes(Format format, int64_t k);
 
 // One row of a packed group. `group` (i32): byte offset of the group from `base`; `row` (i32): 0..15; k
@@ -33,20 +36,22 @@ class PackedRow {
   };
   Chunk At(Val chunk) const;
 
-  // ---- block formats: value = scale * (code - code_offset) + shift ----
+  // ---- block formats: value = scale * (code - code_offset) [* rest] [+ shift] ----
 
+  // Of columns 0..15 and 16..31; the same values unless two_scales.
   struct Scales {
-    Val scale[2];  // columns 0..15, 16..31; the same value unless columns_per_scale is 16
-    Val shift;     // null if the format has none
+    Val scale[2];
+    // Null unless scales range wider than f32: then a scale is in two factors, normal numbers both, so that
+    // nothing depends on how a target treats subnormals but what is one itself.
+    Val rest[2];
+    Val shift[2];  // null if the format has no minimum
   };
   Scales ReadScales(const Chunk& chunk) const;
-  // Eight words of four signed codes each, word t for columns 4t..4t+3.
-  std::vector<Val> ReadCodes(const Chunk& chunk) const;
-  // Words `word` and `word + 4` of them; `word` (i32) < 4.
-  std::vector<Val> ReadCodePair(const Chunk& chunk, Val word) const;
-  // What a signed code is above its value: 0 for 8-bit codes, which are turned into two's complement.
-  int code_offset() const { return layout_->bits == 8 ? 0 : layout_->offset; }
-  int columns_per_scale() const { return layout_->columns_per_scale; }
+  // Words of four signed codes: PackedCodes.
+  std::vector<Val> ReadCodes(const Chunk& chunk) const { return Codes(chunk).All(); }
+  std::vector<Val> ReadCodePair(const Chunk& chunk, Val word) const { return Codes(chunk).Pair(word); }
+  int code_offset() const { return CodeOffset(form_); }
+  bool two_scales() const { return form_.columns_per_scale < kChunkColumns; }
 
   // ---- all formats ----
 
@@ -60,12 +65,17 @@ class PackedRow {
   Val Half(Val offset) const;        // of 16 consecutive ones
   Val ByteWord(Val offset) const;    // of 16 consecutive bytes, row's in the low 8 bits
   Val PlainValue(Val column) const;  // byte offset of the column's first row
-  Val CodeWord(const Chunk& chunk, Val word) const;
-  std::vector<Val> Decode(Val codes, Val scale, Val shift) const;
+  PackedCodes Codes(const Chunk& chunk) const { return {form_, base_, chunk.body + word_at_}; }
+  // Byte offset in a header of `bytes` (of 16 rows) for each `columns` columns: of those that the chunk
+  // begins.
+  Val FieldAt(const Chunk& chunk, int columns, int bytes) const;
+  void ReadBase(Val at, Val* base, Val* rest) const;
+  std::vector<Val> Decode(Val codes, Val scale, Val rest, Val shift) const;
 
   Builder& b_;
-  Format format_;
-  const plan::TileLayout* layout_;
+  const Format format_;
+  const PlainForm& form_;
+  const layouts::Tile tile_;
   int64_t k_;
   Val base_, group_;
   // Byte offsets of the row within 16 rows of words, halves, bytes, and shifts within the word there.

@@ -6,8 +6,7 @@
 #include <thread>
 
 #include "codegen/gpu/build/Build.h"
-#include "codegen/gpu/cuda/EmitPtx.h"
-#include "codegen/gpu/spirv/EmitSpirv.h"
+#include "codegen/gpu/lower/Backends.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
@@ -48,11 +47,12 @@ Error writeText(StringRef folder, const Twine& name, StringRef text) {
 
 class Emitter {
  public:
-  Emitter(LoweredGpu& lowered, const EmitRequest& request)
+  Emitter(LoweredGpu& lowered, const EmitRequest& request, const Backend& backend)
       : lowered(lowered),
         request(request),
+        backend(backend),
         texts(lowered.kernels.size()),
-        ptx(request.profile.target == "cuda" ? lowered.kernels.size() : 0),
+        parts(backend.join ? lowered.kernels.size() : 0),
         errors(lowered.kernels.size()) {}
 
   Expected<std::string> run() {
@@ -69,7 +69,7 @@ class Emitter {
         return createStringError(failure.code, "gpu codegen: target " + Twine(request.profile.target) +
                                                    ", profile " + request.profile.profile.name + ": " +
                                                    failure.message);
-    if (isCuda())
+    if (backend.join)
       if (Error e = joinModules()) return e;
     std::string all;
     for (const std::string& text : texts) all += text;
@@ -80,10 +80,7 @@ class Emitter {
   void work() {
     mlir::DialectRegistry registry;
     registerKernelDialects(registry);
-    if (isCuda())
-      registerPtxDialects(registry);
-    else
-      registerSpirvDialects(registry);
+    backend.registerDialects(registry);
     // One context for each thread: that is what lets them work side by side.
     mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
     for (size_t i; !stop && (i = next++) < lowered.kernels.size();) {
@@ -98,7 +95,7 @@ class Emitter {
 
   Error emit(mlir::MLIRContext& context, size_t i) {
     KernelCode& code = lowered.code.kernels[i];
-    if (!code.spirv.empty()) return dumpSpirv(code);  // the user's own
+    if (!code.spirv.empty()) return dumpWords(code);  // the user's own
     const Launch& launch = lowered.kernels[i];
     auto module = buildKernel(context, request.profile.profile, launch, code.entry);
     if (!module) return module.takeError();
@@ -112,54 +109,42 @@ class Emitter {
     }
     if (!request.dumpDir.empty())
       if (Error e = writeText(request.dumpDir, code.entry + ".mlir", text)) return e;
-    if (isCuda()) return emitModule(context, i);
-    auto words = emitSpirv(**module, request.profile.profile, launch);
-    if (!words) return words.takeError();
-    code.spirv = std::move(*words);
-    return dumpSpirv(code);
+    auto binary = backend.emit({context, **module, launch, code.entry, request.profile});
+    if (!binary) return binary.takeError();
+    if (backend.join) {
+      parts[i] = std::move(binary->text);
+      return Error::success();
+    }
+    code.spirv = std::move(binary->words);
+    return dumpWords(code);
   }
 
-  Error dumpSpirv(const KernelCode& code) const {
+  Error dumpWords(const KernelCode& code) const {
     if (request.dumpDir.empty()) return Error::success();
     // Kernels of the user's own are all called "main".
     const std::string name = code.source == "gpu" ? code.entry : code.name;
-    return writeText(request.dumpDir, name + ".spvasm", disassembleSpirv(code.spirv));
+    return writeText(request.dumpDir, name + backend.extension, backend.disassemble(code.spirv));
   }
 
-  bool isCuda() const { return request.profile.target == "cuda"; }
-
-  // A kernel's own PTX module. Each is made apart, so that threads share the work and its text does not
-  // depend on them.
-  Error emitModule(mlir::MLIRContext& context, size_t i) {
-    const PtxKernel kernel = {lowered.code.kernels[i].entry, &lowered.kernels[i]};
-    auto text = emitPtx(context, request.profile.profile, kernel, request.profile.chip);
-    if (!text) return text.takeError();
-    ptx[i] = std::move(*text);
-    return Error::success();
-  }
-
-  // One module of all kernels, which the driver compiles at once: the modules without their headers, which
-  // are the same, but for the first one's.
   Error joinModules() {
-    constexpr StringLiteral kHeaderEnd(".address_size 64\n");
-    for (size_t i = 0; i < ptx.size(); ++i) {
-      const size_t at = ptx[i].find(kHeaderEnd);
-      if (at == std::string::npos)
-        return createStringError("PTX: kernel '" + lowered.code.kernels[i].name + "' has no header");
-      lowered.code.ptx.append(ptx[i], i == 0 ? 0 : at + kHeaderEnd.size());
-    }
+    std::vector<std::string> names;
+    for (const KernelCode& code : lowered.code.kernels) names.push_back(code.name);
+    auto joined = backend.join(parts, names);
+    if (!joined) return joined.takeError();
+    lowered.code.ptx = std::move(*joined);
     if (request.dumpDir.empty()) return Error::success();
-    return writeText(request.dumpDir, "kernels.ptx", lowered.code.ptx);
+    return writeText(request.dumpDir, backend.joinedFile, lowered.code.ptx);
   }
 
   LoweredGpu& lowered;
   const EmitRequest& request;
+  const Backend& backend;
   struct Failure {
     std::error_code code;
     std::string message;
   };
   std::vector<std::string> texts;
-  std::vector<std::string> ptx;  // of each kernel; CUDA only
+  std::vector<std::string> parts;  // of each kernel, where they are joined
   std::vector<Failure> errors;
   std::atomic<size_t> next{0};
   std::atomic<bool> stop{false};
@@ -170,7 +155,9 @@ class Emitter {
 }  // namespace
 
 Expected<std::string> emitKernels(LoweredGpu& lowered, const EmitRequest& request) {
-  return Emitter(lowered, request).run();
+  const Backend* backend = findBackend(request.profile.target);
+  if (!backend) return createStringError("gpu codegen: no back end for target " + request.profile.target);
+  return Emitter(lowered, request, *backend).run();
 }
 
 }  // namespace qcc::gpu

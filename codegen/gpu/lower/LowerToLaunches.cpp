@@ -5,9 +5,11 @@
 #include <map>
 #include <set>
 
+#include "codegen/gpu/kernels/families.h"
+#include "codegen/gpu/lower/Backends.h"
 #include "dialects/plan/PlanSummary.h"
 #include "dialects/plan/kernel_families.h"
-#include "dialects/plan/pack_layout.h"
+#include "dialects/layouts/layouts.h"
 #include "llvm/ADT/Twine.h"
 #include "runtime/abi/gpu_step.h"
 
@@ -122,7 +124,7 @@ class Lowering {
     auto size = plan->getAttrOfType<IntegerAttr>("hir.vocab_size");
     return size ? size.getInt() : 0;
   }
-  int64_t logitsStride() const { return plan::align_up(vocabulary(), plan::kGroupRows); }
+  int64_t logitsStride() const { return layouts::AlignUp(vocabulary(), layouts::kGroupRows); }
 
   std::string where() const { return "target " + profile.target + ", profile " + profile.profile.name; }
 
@@ -159,68 +161,60 @@ class Lowering {
   }
 
   LogicalResult lowerDispatch(plan::DispatchOp op, Scope& scope, ProgramCode& program) {
-    Dispatch dispatch = describe(op, scope);
     auto complain = [&](const Twine& what) -> LogicalResult {
       InFlightDiagnostic error = op.emitError("gpu codegen: ") << what;
       if (!scope.layer.empty()) error << ", in layer " << scope.layer;
       error << ", on " << where() << "; spec " << op.getSpec();
       return failure();
     };
-    Expand expand = FindExpansion(dispatch.family);
-    if (!expand) return complain("no kernel '" + dispatch.family + "'");
-    std::vector<Launch> launches = expand(dispatch, expansion);
-    if (launches.empty()) return complain("no kernel '" + dispatch.family + "' for this shape or format");
-    for (size_t i = 0; i < launches.size(); ++i) {
-      Launch& launch = launches[i];
+    const std::string family = op.getFamily().str();
+    FailureOr<std::vector<Launch>> launches = expand(op, scope);
+    if (failed(launches)) return complain("no kernel '" + family + "'");
+    if (launches->empty()) return complain("no kernel '" + family + "' for this shape or format");
+    for (size_t i = 0; i < launches->size(); ++i) {
+      Launch& launch = (*launches)[i];
       const bool barrier = launch.barrier || (i == 0 && std::exchange(scope.barrier, false));
       std::string bad = check(launch);
       if (!bad.empty()) return complain("kernel '" + launch.name + "': " + bad);
-      program.dispatches.push_back(record(std::move(launch), dispatch.family, barrier));
+      program.dispatches.push_back(record(std::move(launch), family, barrier));
       program.dispatches.back().layer = layerNumber(scope.layer);
     }
     return success();
   }
 
-  Dispatch describe(plan::DispatchOp op, const Scope& scope) const {
-    Dispatch d;
-    d.family = op.getFamily().str();
-    for (NamedAttribute entry : op.getSpec()) {
-      std::string key = entry.getName().str();
-      Attribute value = entry.getValue();
-      if (auto flag = dyn_cast<BoolAttr>(value)) {
-        d.integers[key] = flag.getValue();
-      } else if (auto integer = dyn_cast<IntegerAttr>(value)) {
-        d.integers[key] = integer.getInt();
-      } else if (auto real = dyn_cast<FloatAttr>(value)) {
-        d.floats[key] = real.getValueAsDouble();
-      } else if (auto text = dyn_cast<StringAttr>(value)) {
-        d.strings[key] = text.str();
-      } else if (auto list = dyn_cast<DenseI64ArrayAttr>(value)) {
-        d.lists[key].assign(list.asArrayRef().begin(), list.asArrayRef().end());
+  // The launches of a dispatch; failure when the family has no kernels at all.
+  FailureOr<std::vector<Launch>> expand(plan::DispatchOp op, const Scope& scope) {
+    FailureOr<std::vector<Launch>> launches = failure();
+    plan::visitDispatch(op, [&](const auto& spec, const auto&) {
+      using Spec = std::decay_t<decltype(spec)>;
+      if constexpr (kExpansion<Spec> != nullptr) {
+        Dispatch<Spec> dispatch{spec, {}, plan::dispatchRows(op)};
+        plan::forEachRole(spec, dispatch.bindings,
+                          [&](const plan::RoleExtent& role, std::optional<Arg>& arg) {
+                            if (plan::Ref ref = plan::refOf(op, role.name)) arg = bind(ref, scope);
+                          });
+        launches = kExpansion<Spec>(dispatch, expansion);
       }
-    }
-    for (auto [role, binding] : llvm::zip_equal(op.getRoles(), op.getBindings()))
-      d.bindings[cast<StringAttr>(role).str()] = bind(cast<plan::RefAttr>(binding), scope);
-    d.rows = plan::dispatchRows(op);
-    return d;
+    });
+    return launches;
   }
 
-  static Dispatch::Binding bind(plan::RefAttr ref, const Scope& scope) {
-    const uint64_t bytes = ref.getBytes();
-    auto at = [&](int64_t base) { return static_cast<uint64_t>(base + ref.getOffset()); };
-    switch (ref.getSpace()) {
+  static Arg bind(const plan::Ref& ref, const Scope& scope) {
+    const uint64_t bytes = ref.bytes;
+    auto at = [&](int64_t base) { return static_cast<uint64_t>(base + ref.offset); };
+    switch (ref.space) {
       case plan::Space::Weights:
-        return {{gpu::Space::kWeights, at(scope.weights), bytes}, false, false};
+        return {gpu::Space::kWeights, at(scope.weights), bytes};
       case plan::Space::Arena:
-        return {{gpu::Space::kArena, at(0), bytes}, false, false};
+        return {gpu::Space::kArena, at(0), bytes};
       case plan::Space::Logits:
-        return {{gpu::Space::kLogits, at(0), bytes}, false, false};
+        return {gpu::Space::kLogits, at(0), bytes};
       case plan::Space::State:
-        return {Number(at(scope.state)), true, false};
+        return Number(at(scope.state));
       case plan::Space::KV:
-        return {Number(at(scope.kv)), false, true};
+        return Number(at(scope.kv));
     }
-    llvm_unreachable("plan space");
+    llvm_unreachable("all spaces are listed");
   }
 
   // Why a launch cannot be recorded; empty when it can. Anything found here is a mistake of an expansion.
@@ -232,8 +226,9 @@ class Lowering {
     if (launch.workgroup_size < 1 || launch.workgroup_size > profile.profile.max_workgroup)
       return "its workgroup has " + std::to_string(launch.workgroup_size) + " threads, the limit is " +
              std::to_string(profile.profile.max_workgroup);
-    // The least that Vulkan promises, and what CUDA has in y and z.
-    const uint64_t limits[3] = {profile.target == "cuda" ? 0x7fffffffu : 65535u, 65535, 65535};
+    const Backend* backend = findBackend(profile.target);
+    if (!backend) return "there is no back end for its target";
+    const auto& limits = backend->gridLimits;
     for (int i = 0; i < 3; ++i)
       if (launch.grid[i] < 1 || launch.grid[i] > limits[i])
         return "its grid has " + std::to_string(launch.grid[i]) + " workgroups in dimension " +
@@ -288,7 +283,7 @@ class Lowering {
   LogicalResult lowerSampling() {
     std::set<int64_t> rows;
     for (const plan::ProgramSummary& p : summary.programs)
-      if (p.phase != plan::Phase::Prefill) rows.insert(p.rows);
+      if (plan::ProgramOp(p.op).getOutput() != plan::Output::Nothing) rows.insert(p.rows);
     if (rows.empty()) return success();
     for (int64_t n : std::set<int64_t>{1, *rows.rbegin()})
       for (Sampling kind : {Sampling::kGreedy, Sampling::kDraw})

@@ -34,7 +34,7 @@ struct ProgramCode {
   std::vector<DispatchCode> dispatches;
 };
 
-enum class Sampling : uint8_t { kGreedy, kDraw };
+using Sampling = qrt::GpuSampling;
 
 struct SampleProgramCode {
   Sampling kind = Sampling::kGreedy;

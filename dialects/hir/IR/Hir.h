@@ -3,6 +3,7 @@
 #define QCC_DIALECTS_HIR_IR_HIR_H_
 
 #include "dialects/formats/formats.h"
+#include "dialects/hir/IR/Fused.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -15,8 +16,12 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace qcc::hir {
-class Evaluator;  // dialects/hir/eval/Evaluator.h
-}
+// What an importer says about a model's functions, beside their types. On an argument of rows: the function
+// (a symbol) whose rows of the same step these are; without it the caller gives them.
+inline constexpr llvm::StringLiteral kLeftBy = "hir.left_by";
+// On a result (unit): these rows are logits. Other rows that a function returns are left for a later one.
+inline constexpr llvm::StringLiteral kLogits = "hir.logits";
+}  // namespace qcc::hir
 
 #include "dialects/hir/IR/HirDialect.h.inc"
 #include "dialects/hir/IR/HirEnums.h.inc"

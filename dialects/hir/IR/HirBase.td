@@ -19,8 +19,10 @@ def Hir_Dialect : Dialect {
     GGUF tensor; their values are never in the IR. State that lives between steps is a `!hir.state` handle.
     How the rows of a step split into sequences, and where each sequence stands, is one `!hir.rows` value.
 
-    A function per block kind (`@block_*`), called once per layer; `@trunk` (tokens -> residual stream),
-    `@head` (selected rows -> logits) and, where the model has one, `@mtp` are the entry points.
+    A function per block kind (`@block_*`), called once per layer. The public functions are what the model can do: `@trunk`
+    (tokens -> residual stream), `@head` (selected rows -> logits), where the model has one `@mtp`, and whatever else an
+    importer makes. What a public function takes and gives is read from its types, from what its arguments are used for,
+    and from `hir.left_by` and `hir.logits` (Hir.h), never from its name.
   }];
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
@@ -28,9 +30,9 @@ def Hir_Dialect : Dialect {
 }
 
 def Hir_StateKind : I32EnumAttr<"StateKind", "what a state holds", [
-    I32EnumAttrCase<"KV", 0, "kv">,        // shape [kv_heads, head_dim]: one K and one V row per token
-    I32EnumAttrCase<"Conv", 1, "conv">,    // shape [taps - 1, channels]: the last pre-conv rows, oldest first
-    I32EnumAttrCase<"Delta", 2, "delta">   // shape [v_heads, key_dim, value_dim], f32 always
+    I32EnumAttrCase<"Conv", 0, "conv">,    // shape [taps - 1, channels]: the last pre-conv rows, oldest first
+    I32EnumAttrCase<"Delta", 1, "delta">,  // shape [v_heads, key_dim, value_dim], f32 always
+    I32EnumAttrCase<"KV", 2, "kv">         // shape [kv_heads, head_dim]: one K and one V row per token
   ]> { let cppNamespace = "::qcc::hir"; let genSpecializedAttr = 0; }
 
 def Hir_ActivationKind : I32EnumAttr<"ActivationKind", "elementwise function", [
@@ -44,18 +46,6 @@ def Hir_L2Form : I32EnumAttr<"L2Form", "where the eps of an l2 norm stands", [
     I32EnumAttrCase<"Max", 1, "max">    // x / max(sqrt(sum(x^2)), eps)
   ]> { let cppNamespace = "::qcc::hir"; let genSpecializedAttr = 0; }
 def Hir_L2FormAttr : EnumAttr<Hir_Dialect, Hir_L2Form, "l2_form">;
-
-// What a fused group becomes. One entry per kernel family that executes more than one semantic op.
-def Hir_GroupKind : I32EnumAttr<"GroupKind", "fused group", [
-    I32EnumAttrCase<"NormQuant", 0, "norm_quant">,          // rms_norm (+ quantize)
-    I32EnumAttrCase<"MergedLinear", 1, "merged_linear">,    // linears that share one input
-    I32EnumAttrCase<"LinearSwiglu", 2, "linear_swiglu">,    // gate and up linears + swiglu
-    I32EnumAttrCase<"LinearResidual", 3, "linear_residual">,// linear + add
-    I32EnumAttrCase<"GatedDelta", 4, "gated_delta">,        // conv1d .. gated norm around one state
-    I32EnumAttrCase<"QkNormRopeStore", 5, "qk_norm_rope_store">, // q/k norm + rope + KV store
-    I32EnumAttrCase<"GatedAttention", 6, "gated_attention"> // attention (+ sigmoid gate)
-  ]> { let cppNamespace = "::qcc::hir"; let genSpecializedAttr = 0; }
-def Hir_GroupKindAttr : EnumAttr<Hir_Dialect, Hir_GroupKind, "group_kind">;
 
 class Hir_Type<string n, string m, list<Trait> traits = []> : TypeDef<Hir_Dialect, n, traits> { let mnemonic = m; }
 

@@ -15,12 +15,25 @@ def Hir_EvaluableOpInterface : OpInterface<"EvaluableOpInterface"> {
   ];
 }
 
-def Hir_WeightedOpInterface : OpInterface<"WeightedOpInterface"> {
+def Hir_FusedOpInterface : OpInterface<"FusedOpInterface"> {
   let cppNamespace = "::qcc::hir";
-  let description = "Ops that stream a weight matrix; for cost reports and layout.";
+  let description = [{
+    Ops that one kernel executes, as one op: its operands and attributes are all that the kernel needs, its body holds the
+    ops that it stands for. Argument i of the body is operand i. The verifier holds operands, attributes and results against
+    what `match` finds in the body, so they cannot say different things.
+  }];
   let methods = [
-    InterfaceMethod<"the operand that holds the matrix", "::mlir::Value", "getMatrix">,
-    InterfaceMethod<"multiply-adds per row", "int64_t", "getMacsPerRow">
+    StaticInterfaceMethod<[{
+      What `ops`, in order, amount to when just `yielded` is needed of their results. When they are not what this op's kernel
+      executes: failure, and `reason` says which op is in the way and what stands there instead.
+    }], "::llvm::FailureOr<::qcc::hir::FusedParts>", "match",
+      (ins "::llvm::ArrayRef<::mlir::Operation *>":$ops, "::mlir::ValueRange":$yielded, "std::string &":$reason)>
   ];
+  let extraSharedClassDeclaration = [{
+    // "gated_delta" of "hir.fused.gated_delta".
+    ::llvm::StringRef getKind() { return ::qcc::hir::fusedKind($_op->getName().getStringRef()); }
+  }];
+  let verify = "return ::qcc::hir::verifyFused($_op);";
+  let verifyWithRegions = 1;
 }
 #endif

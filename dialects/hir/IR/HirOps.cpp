@@ -188,14 +188,9 @@ LogicalResult LinearOp::verify() {
   if (weight.getShape()[1] != shapeOf(getX())[1])
     return emitOpError() << "weight has " << weight.getShape()[1] << " columns, x has " << shapeOf(getX())[1]
                          << " features";
+  if (getScale() && getScale().getType() != WeightType::get(getContext(), {1}, Format::F32))
+    return emitOpError() << "scale must be one f32 number, found " << getScale().getType();
   return success();
-}
-
-Value LinearOp::getMatrix() {
-  return getWeight();
-}
-int64_t LinearOp::getMacsPerRow() {
-  return getWeight().getType().getNumElements();
 }
 
 LogicalResult ReshapeOp::verify() {
@@ -366,19 +361,6 @@ LogicalResult AttentionOp::verify() {
   if (q[2] != state.getShape()[1])
     return emitOpError() << "head_dim of q is " << q[2] << ", of the state " << state.getShape()[1];
   return checkPositive(*this, "scale", getScale());
-}
-
-LogicalResult GroupOp::verify() {
-  Block& block = getBody().front();
-  if (block.getNumArguments() != 0)
-    return emitOpError() << "body must have no arguments, found " << block.getNumArguments();
-  auto yield = block.empty() ? YieldOp() : dyn_cast<YieldOp>(block.back());
-  if (!yield) return emitOpError() << "body must end with hir.yield";
-  if (yield.getValues().getTypes() != getResultTypes())
-    return emitOpError() << "yields " << yield.getValues().size() << " values of types ("
-                         << yield.getValues().getTypes() << "), has " << getNumResults()
-                         << " results of types (" << getResultTypes() << ")";
-  return success();
 }
 
 }  // namespace qcc::hir

@@ -101,15 +101,18 @@ def Hir_QuantizeOp : Hir_InferredOp<"quantize", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Hir_LinearOp : Hir_InferredOp<"linear", [Pure, DeclareOpInterfaceMethods<Hir_WeightedOpInterface>]> {
-  let summary = "y[r][o] = sum_i W[o][i] x[r][i]";
+def Hir_LinearOp : Hir_InferredOp<"linear", [Pure]> {
+  let summary = "y[r][o] = sum_i W[o][i] x[r][i], times a scale where one is given";
   let description = [{
     weight: [out, in] in any format; x: [rows, in], plain or with encoding `#hir.int8<32>`. With the encoding a kernel may sum
-    integer codes; the value is the same up to the order of float sums.
+    integer codes; the value is the same up to the order of float sums. scale: one f32 number, the `.scale` tensor that some
+    files have beside a weight; it multiplies every sum.
   }];
-  let arguments = (ins Hir_LinearInput:$x, Hir_WeightType:$weight);
+  let arguments = (ins Hir_LinearInput:$x, Hir_WeightType:$weight, Optional<Hir_WeightType>:$scale);
   let results = (outs Hir_Rows2D:$result);
-  let assemblyFormat = "$x `,` $weight attr-dict `:` type($x) `,` qualified(type($weight))";
+  let assemblyFormat = [{
+    $x `,` $weight (`scale` $scale^)? attr-dict `:` type($x) `,` qualified(type($weight)) (`,` qualified(type($scale))^)?
+  }];
   let hasVerifier = 1;
 }
 
@@ -282,24 +285,5 @@ def Hir_AttentionOp : Hir_InferredOp<"attention", [MemoryEffects<[MemRead]>]> {
   let hasVerifier = 1;
 }
 
-def Hir_GroupOp : Hir_Op<"group", [SingleBlock, RecursiveMemoryEffects]> {
-  let summary = "ops that one kernel executes";
-  let description = [{
-    Made by the fusion passes. The region is not isolated: it uses values from above and yields what is used below, so
-    the meaning of a group is the meaning of its ops and the reference evaluator needs nothing new.
-  }];
-  let arguments = (ins Hir_GroupKindAttr:$kind);
-  let results = (outs Variadic<AnyType>:$results);
-  let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "`` $kind (`->` type($results)^)? attr-dict-with-keyword $body";
-  let hasVerifier = 1;
-}
-def Hir_YieldOp : Op<Hir_Dialect, "yield", [Pure, Terminator, ReturnLike, ParentOneOf<["GroupOp"]>]> {
-  let summary = "results of a group";
-  let description = [{
-    Ends the region of a `hir.group`; the values are the results of the group, in number, order and type.
-  }];
-  let arguments = (ins Variadic<AnyType>:$values);
-  let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
-}
+include "dialects/hir/IR/HirFusedOps.td"
 #endif

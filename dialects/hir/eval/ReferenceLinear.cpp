@@ -38,6 +38,10 @@ LogicalResult LinearOp::evaluate(Evaluator& ev) {
       decodeWeightRow(weight, o, scratch, matrixRow.data());
       for (int64_t r = 0; r < rows; ++r) y.data[r * outputs + o] = dot(matrixRow.data(), x.row(r), inputs);
     }
+    if (getScale()) {
+      T scale = decodeWeight<T>(ev.weight(getScale())).front();
+      for (T& value : y.data) value *= scale;
+    }
     ev.setTensor(getResult(), std::move(y));
     return success();
   });

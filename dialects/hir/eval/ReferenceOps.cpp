@@ -248,10 +248,12 @@ LogicalResult RopeOp::evaluate(Evaluator& ev) {
   });
 }
 
-LogicalResult GroupOp::evaluate(Evaluator& ev) {
-  Block& block = getBody().front();
-  if (failed(ev.evaluateBlock(block))) return failure();
-  for (auto [result, value] : llvm::zip_equal(getResults(), block.getTerminator()->getOperands()))
+LogicalResult evaluateFused(Operation* op, Evaluator& ev) {
+  Block& body = op->getRegion(0).front();
+  for (auto [argument, operand] : llvm::zip_equal(body.getArguments(), op->getOperands()))
+    ev.set(argument, EvalValue(ev.lookup(operand)));
+  if (failed(ev.evaluateBlock(body))) return failure();
+  for (auto [result, value] : llvm::zip_equal(op->getResults(), body.getTerminator()->getOperands()))
     ev.set(result, EvalValue(ev.lookup(value)));
   return success();
 }

@@ -7,6 +7,63 @@ using namespace mlir;
 
 namespace qcc::hir {
 
+namespace {
+
+/// The gated delta rule, a token of a head at a time.
+template <class T>
+class DeltaRule {
+ public:
+  DeltaRule(int64_t keyDim, int64_t valueDim, T scale)
+      : keyDim(keyDim), valueDim(valueDim), scale(scale), r(valueDim), u(valueDim) {}
+
+  /// `q`, `k`: [keyDim]; `v`: [valueDim]; `s`, the head's state: [keyDim, valueDim]. Adds to `o`: [valueDim],
+  /// zero before.
+  void step(const T* q, const T* k, const T* v, T decay, T beta, T* s, T* o) {
+    std::fill(r.begin(), r.end(), T(0));
+    for (int64_t a = 0; a < keyDim; ++a)
+      for (int64_t b = 0; b < valueDim; ++b) {
+        s[a * valueDim + b] *= decay;
+        r[b] += s[a * valueDim + b] * k[a];
+      }
+    for (int64_t b = 0; b < valueDim; ++b) u[b] = beta * (v[b] - r[b]);
+    for (int64_t a = 0; a < keyDim; ++a)
+      for (int64_t b = 0; b < valueDim; ++b) {
+        s[a * valueDim + b] += k[a] * u[b];
+        o[b] += s[a * valueDim + b] * q[a];
+      }
+    for (int64_t b = 0; b < valueDim; ++b) o[b] *= scale;
+  }
+
+ private:
+  int64_t keyDim, valueDim;
+  T scale;
+  std::vector<T> r, u;
+};
+
+/// What one head of one token sees: keys and values of its head in the cache, `stride` elements from token to
+/// token.
+template <class T>
+struct SeenTokens {
+  const T *keys, *values;
+  int64_t count, stride;
+};
+
+/// Softmax attention of `q`, [headDim]. Adds to `o`: [headDim], zero before.
+template <class T>
+void attend(const T* q, const SeenTokens<T>& seen, int64_t headDim, T scale, T* o) {
+  std::vector<T> weights(seen.count);
+  for (int64_t i = 0; i < seen.count; ++i) weights[i] = scale * dot(q, seen.keys + i * seen.stride, headDim);
+  T largest = *std::max_element(weights.begin(), weights.end()), sum = 0;
+  for (T& weight : weights) sum += weight = std::exp(weight - largest);
+  for (int64_t i = 0; i < seen.count; ++i) {
+    const T* v = seen.values + i * seen.stride;
+    for (int64_t d = 0; d < headDim; ++d) o[d] += weights[i] * v[d];
+  }
+  for (int64_t d = 0; d < headDim; ++d) o[d] /= sum;
+}
+
+}  // namespace
+
 LogicalResult CausalConv1dOp::evaluate(Evaluator& ev) {
   return inPrecision(ev, [&](auto zero) {
     using T = decltype(zero);
@@ -46,33 +103,16 @@ LogicalResult GatedDeltaOp::evaluate(Evaluator& ev) {
                                 std::pair("g", &g), std::pair("beta", &beta)})
       if (failed(checkRowCount(*this, name, tensor->rows(), rows.size()))) return failure();
     int64_t keyHeads = q.shape[1], keyDim = q.shape[2], valueHeads = v.shape[1], valueDim = v.shape[2];
-    T scale = getScale().convertToFloat();
+    DeltaRule<T> rule(keyDim, valueDim, getScale().convertToFloat());
     Tensor<T> y{v.shape, std::vector<T>(v.data.size())};
-    std::vector<T> r(valueDim), u(valueDim);
     for (const StepRows::Sequence& sequence : rows.sequences) {
       StateData<T>* state = ev.beginState<T>(*this, ev.state(getState()), sequence);
       if (!state) return failure();
       for (int64_t row = sequence.first; row < sequence.first + sequence.count; ++row)
         for (int64_t j = 0; j < valueHeads; ++j) {
-          const T* kj = k.row(row) + j % keyHeads * keyDim;
-          const T* qj = q.row(row) + j % keyHeads * keyDim;
-          const T* vj = v.row(row) + j * valueDim;
-          T* s = state->values.data() + j * keyDim * valueDim;
-          T* o = y.row(row) + j * valueDim;
-          T decay = std::exp(g.row(row)[j]);
-          std::fill(r.begin(), r.end(), T(0));
-          for (int64_t a = 0; a < keyDim; ++a)
-            for (int64_t b = 0; b < valueDim; ++b) {
-              s[a * valueDim + b] *= decay;
-              r[b] += s[a * valueDim + b] * kj[a];
-            }
-          for (int64_t b = 0; b < valueDim; ++b) u[b] = beta.row(row)[j] * (vj[b] - r[b]);
-          for (int64_t a = 0; a < keyDim; ++a)
-            for (int64_t b = 0; b < valueDim; ++b) {
-              s[a * valueDim + b] += kj[a] * u[b];
-              o[b] += s[a * valueDim + b] * qj[a];
-            }
-          for (int64_t b = 0; b < valueDim; ++b) o[b] *= scale;
+          rule.step(q.row(row) + j % keyHeads * keyDim, k.row(row) + j % keyHeads * keyDim,
+                    v.row(row) + j * valueDim, std::exp(g.row(row)[j]), beta.row(row)[j],
+                    state->values.data() + j * keyDim * valueDim, y.row(row) + j * valueDim);
         }
       state->tokens = sequence.past + sequence.count;
     }
@@ -115,25 +155,16 @@ LogicalResult AttentionOp::evaluate(Evaluator& ev) {
     int64_t group = heads / kvHeads, tokenSize = kvHeads * headDim;
     T scale = getScale().convertToFloat();
     Tensor<T> y{q.shape, std::vector<T>(q.data.size())};
-    std::vector<T> weights;
     for (const StepRows::Sequence& sequence : rows.sequences) {
       const StateData<T>* state = ev.currentState<T>(*this, ev.state(getState()), sequence);
       if (!state) return failure();
       for (int64_t t = 0; t < sequence.count; ++t)
         for (int64_t h = 0; h < heads; ++h) {
-          const T* qh = q.row(sequence.first + t) + h * headDim;
-          T* o = y.row(sequence.first + t) + h * headDim;
-          int64_t seen = sequence.past + t + 1, at = h / group * headDim;
-          weights.resize(seen);
-          for (int64_t i = 0; i < seen; ++i)
-            weights[i] = scale * dot(qh, state->values.data() + i * tokenSize + at, headDim);
-          T largest = *std::max_element(weights.begin(), weights.end()), sum = 0;
-          for (T& weight : weights) sum += weight = std::exp(weight - largest);
-          for (int64_t i = 0; i < seen; ++i) {
-            const T* vi = state->second.data() + i * tokenSize + at;
-            for (int64_t d = 0; d < headDim; ++d) o[d] += weights[i] * vi[d];
-          }
-          for (int64_t d = 0; d < headDim; ++d) o[d] /= sum;
+          int64_t at = h / group * headDim;
+          SeenTokens<T> seen{state->values.data() + at, state->second.data() + at, sequence.past + t + 1,
+                             tokenSize};
+          attend(q.row(sequence.first + t) + h * headDim, seen, headDim, scale,
+                 y.row(sequence.first + t) + h * headDim);
         }
     }
     ev.setTensor(getResult(), std::move(y));

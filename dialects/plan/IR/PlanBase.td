@@ -26,14 +26,15 @@ def Plan_Access : I32EnumAttr<"Access", "how a dispatch uses a binding", [
     I32EnumAttrCase<"Read", 0, "read">, I32EnumAttrCase<"Write", 1, "write">, I32EnumAttrCase<"ReadWrite", 2, "readwrite">
   ]> { let cppNamespace = "::qcc::plan"; let genSpecializedAttr = 0; }
 
-def Plan_Phase : I32EnumAttr<"Phase", "what a program is for", [
-    I32EnumAttrCase<"Prefill", 0, "prefill">,   // tokens -> residual stream in the arena
-    I32EnumAttrCase<"Decode", 1, "decode">,     // tokens -> residual stream -> logits of the requested rows
-    I32EnumAttrCase<"Head", 2, "head">          // rows of the residual stream left in the arena -> logits
+// Numbered as in runtime/abi/terms.h.
+def Plan_Output : I32EnumAttr<"Output", "what a program writes for the caller", [
+    I32EnumAttrCase<"Nothing", 0, "nothing">,
+    I32EnumAttrCase<"ChosenLogits", 1, "chosen_logits">,  // of the rows that the step chooses
+    I32EnumAttrCase<"Logits", 2, "logits">                // of every row
   ]> { let cppNamespace = "::qcc::plan"; let genSpecializedAttr = 0; }
-def Plan_PhaseAttr : EnumAttr<Plan_Dialect, Plan_Phase, "phase">;
+def Plan_OutputAttr : EnumAttr<Plan_Dialect, Plan_Output, "output">;
 
-// How a weight lies in the artifact. Byte sizes: dialects/plan/pack_layout.h.
+// How a weight lies in the artifact. Byte sizes: dialects/layouts/layouts.h.
 def Plan_Layout : I32EnumAttr<"Layout", "pack layout of a weight", [
     I32EnumAttrCase<"X16", 0, "x16">,           // groups of 16 rows, interleaved per block (codegen/cpu/kernels/README.md)
     I32EnumAttrCase<"X16Pair", 1, "x16_pair">,  // two matrices (gate, up): their 16-row groups alternate

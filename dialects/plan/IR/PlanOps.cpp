@@ -1,6 +1,6 @@
 #include "dialects/plan/IR/Plan.h"
+#include "dialects/plan/IR/PackLayout.h"
 #include "dialects/plan/kernel_families.h"
-#include "dialects/plan/pack_layout.h"
 
 #define GET_OP_CLASSES
 #include "dialects/plan/IR/PlanOps.cpp.inc"
@@ -26,20 +26,36 @@ int64_t elementBytes(StringRef element) {
   return 0;
 }
 
-std::optional<int64_t> weightBytes(WeightOp op, Format format) {
-  int64_t rows = op.getRows(), cols = op.getCols();
-  switch (op.getLayout()) {
-    case Layout::X16:
-    case Layout::X16Pair: {
-      if (cols % format_info(format).block_elems != 0) return std::nullopt;
-      int64_t one = x16_bytes(format, rows, cols);
-      return op.getLayout() == Layout::X16 ? one : 2 * one;
-    }
-    case Layout::F32:
-    case Layout::ConvTaps:
-      return 4 * rows * cols;
+// One binding against its role. `rows`: what the bindings of so many rows before it agree on, 0 before the
+// first.
+LogicalResult verifyBinding(DispatchOp op, const Role& role, RefAttr ref, int64_t& rows) {
+  StringRef name = role.name;
+  if (ref.getSpace() != role.space && !(role.mayBeLogits && ref.getSpace() == Space::Logits))
+    return op.emitOpError() << "role '" << name << "' must be in space " << stringifySpace(role.space)
+                            << ", found " << stringifySpace(ref.getSpace());
+  if (ref.getAccess() != role.access)
+    return op.emitOpError() << "role '" << name << "' must be " << stringifyAccess(role.access) << ", found "
+                            << stringifyAccess(ref.getAccess());
+  int64_t unit = role.bytes;
+  switch (role.unit) {
+    case Unit::Whole:
+      if (ref.getBytes() != unit)
+        return op.emitOpError() << "role '" << name << "' has " << unit << " bytes, found " << ref.getBytes();
+      break;
+    case Unit::AnyRows:
+      if (ref.getBytes() % unit != 0)
+        return op.emitOpError() << "role '" << name << "' must be a multiple of " << unit << " bytes, found "
+                                << ref.getBytes();
+      break;
+    case Unit::Rows:
+      if (rows == 0 && ref.getBytes() % unit == 0) rows = ref.getBytes() / unit;
+      if (ref.getBytes() % unit != 0 || ref.getBytes() != rows * unit)
+        return op.emitOpError() << "role '" << name << "' has " << unit << " bytes per row"
+                                << (rows ? " and " + std::to_string(rows) + " rows" : "") << ", found "
+                                << ref.getBytes();
+      break;
   }
-  llvm_unreachable("all layouts are listed");
+  return success();
 }
 
 }  // namespace
@@ -49,13 +65,14 @@ LogicalResult WeightOp::verify() {
   StringRef name = getFormat();
   std::optional<Format> format = format_from_name(std::string_view(name.data(), name.size()));
   if (!format) return emitOpError() << "has unknown format '" << name << "'";
-  size_t sources = getLayout() == Layout::X16Pair ? 2 : 1;
+  size_t sources = layouts::SourcesOf(packLayout(getLayout()));
   if (getSources().size() != sources)
     return emitOpError() << "layout " << stringifyLayout(getLayout()) << " packs " << sources << " tensor"
                          << (sources == 1 ? "" : "s") << ", found " << getSources().size();
   if (static_cast<int64_t>(getRows()) <= 0 || static_cast<int64_t>(getCols()) <= 0)
     return emitOpError() << "shape must be positive, found " << getRows() << " x " << getCols();
-  std::optional<int64_t> expected = weightBytes(*this, *format);
+  std::optional<int64_t> expected =
+      layouts::PackedBytes(packLayout(getLayout()), *format, getRows(), getCols());
   if (!expected)
     return emitOpError() << "columns (" << getCols() << ") must be a multiple of the block ("
                          << format_info(*format).block_elems << ") of " << name;
@@ -74,7 +91,7 @@ LogicalResult StateOp::verify() {
   if (failed(verifyPlaced(*this, getOffset(), getBytes()))) return failure();
   int64_t element = elementBytes(getElement());
   if (element == 0) return emitOpError() << "element must be f16 or f32, found '" << getElement() << "'";
-  bool kv = getKind() == "kv";
+  bool kv = isKv();
   size_t rank = getKind() == "delta" ? 3 : 2;
   if (!kv && getKind() != "conv" && getKind() != "delta")
     return emitOpError() << "kind must be kv, conv or delta, found '" << getKind() << "'";
@@ -102,6 +119,12 @@ LogicalResult ProgramOp::verify() {
     return emitOpError() << "rows must be positive, found " << getRows();
   if (static_cast<int64_t>(getArenaBytes()) < 0)
     return emitOpError() << "arena must not be negative, found " << getArenaBytes();
+  if (!getTokens() && !getGiven() && !getStream())
+    return emitOpError() << "takes nothing: expected tokens, given rows or a stream";
+  if (getGiven() && getStream())
+    return emitOpError() << "takes given rows and a stream, which both lie at the arena's begin";
+  if (getGiven() && static_cast<int64_t>(*getGiven()) <= 0)
+    return emitOpError() << "given rows must have a positive width, found " << *getGiven();
   for (Operation& op : getBody().front())
     if (!isa<DispatchOp, BarrierOp, CallOp>(op)) return op.emitOpError() << "may not stand in a plan.program";
   return success();
@@ -115,9 +138,7 @@ LogicalResult CallOp::verifySymbolUses(SymbolTableCollection& symbols) {
 
 // What a dispatch may be is in one table, see kernel_families.h; this checks one op against it.
 LogicalResult DispatchOp::verify() {
-  const Family* family = findKernelFamily(getFamily());
-  if (!family) return emitOpError() << "unknown kernel family '" << getFamily() << "'";
-  if (failed(checkSpec(*family, getSpec(), [&] { return emitOpError(); }))) return failure();
+  if (failed(checkSpec(getFamily(), getSpec(), [&] { return emitOpError(); }))) return failure();
   if (getRoles().size() != getBindings().size())
     return emitOpError() << "has " << getRoles().size() << " roles but " << getBindings().size()
                          << " bindings";
@@ -125,63 +146,29 @@ LogicalResult DispatchOp::verify() {
     return emitOpError() << "has " << getBindings().size() << " bindings but " << getBuffers()->size()
                          << " buffers";
 
-  Spec spec(getSpec());
+  std::vector<Role> roles = rolesOf(getFamily(), getSpec());
   int64_t rows = 0;
   llvm::SmallDenseSet<StringRef> seen;
-  for (auto [roleAttr, binding] : llvm::zip(getRoles().getAsRange<StringAttr>(), getBindings())) {
-    StringRef name = roleAttr.getValue();
+  for (auto [nameAttr, binding] : llvm::zip(getRoles().getAsRange<StringAttr>(), getBindings())) {
+    StringRef name = nameAttr.getValue();
     auto ref = dyn_cast<RefAttr>(binding);
     if (!ref)
       return emitOpError() << "binding of role '" << name << "' must be a #plan.ref, found " << binding;
-    const Role* role = family->role(name);
-    if (!role || role->presence(spec) == Presence::Absent)
+    auto role = llvm::find_if(roles, [&](const Role& r) { return StringRef(r.name) == name; });
+    if (role == roles.end() || role->presence == Presence::Absent)
       return emitOpError() << "family '" << getFamily() << "' has no role '" << name << "' with this spec";
     if (!seen.insert(name).second) return emitOpError() << "role '" << name << "' is bound twice";
-    if (ref.getSpace() != role->space && !(role->mayBeLogits && ref.getSpace() == Space::Logits))
-      return emitOpError() << "role '" << name << "' must be in space " << stringifySpace(role->space)
-                           << ", found " << stringifySpace(ref.getSpace());
-    if (ref.getAccess() != role->access(spec))
-      return emitOpError() << "role '" << name << "' must be " << stringifyAccess(role->access(spec))
-                           << ", found " << stringifyAccess(ref.getAccess());
-    int64_t unit = role->bytes(spec);
-    switch (role->unit(spec)) {
-      case Unit::Whole:
-        if (ref.getBytes() != unit)
-          return emitOpError() << "role '" << name << "' has " << unit << " bytes, found " << ref.getBytes();
-        break;
-      case Unit::AnyRows:
-        if (ref.getBytes() % unit != 0)
-          return emitOpError() << "role '" << name << "' must be a multiple of " << unit << " bytes, found "
-                               << ref.getBytes();
-        break;
-      case Unit::Rows:
-        if (rows == 0 && ref.getBytes() % unit == 0) rows = ref.getBytes() / unit;
-        if (ref.getBytes() % unit != 0 || ref.getBytes() != rows * unit)
-          return emitOpError() << "role '" << name << "' has " << unit << " bytes per row"
-                               << (rows ? " and " + std::to_string(rows) + " rows" : "") << ", found "
-                               << ref.getBytes();
-        break;
-    }
+    if (failed(verifyBinding(*this, *role, ref, rows))) return failure();
   }
-  for (const Role& role : family->roles)
-    if (role.presence(spec) == Presence::Required && !seen.contains(role.name))
-      return emitOpError() << "family '" << getFamily() << "' needs role '" << role.name << "'";
+  for (const Role& role : roles)
+    if (role.presence == Presence::Required && !seen.contains(StringRef(role.name)))
+      return emitOpError() << "family '" << getFamily() << "' needs role '" << StringRef(role.name) << "'";
   if (getFamily() == "norm" && !seen.contains("out") && !seen.contains("out_q"))
     return emitOpError() << "family 'norm' needs role 'out' or 'out_q'";
   if (auto program = dyn_cast<ProgramOp>((*this)->getParentOp()); program && rows != 0)
     if (rows != static_cast<int64_t>(program.getRows()))
       return emitOpError() << "is for " << rows << " rows in a program of " << program.getRows();
   return success();
-}
-
-int64_t dispatchRows(DispatchOp op) {
-  const Family* family = findKernelFamily(op.getFamily());
-  Spec spec(op.getSpec());
-  for (auto [roleAttr, binding] : llvm::zip(op.getRoles().getAsRange<StringAttr>(), op.getBindings())) {
-    const Role* role = family->role(roleAttr.getValue());
-    if (role->unit(spec) == Unit::Rows) return cast<RefAttr>(binding).getBytes() / role->bytes(spec);
-  }
-  return 0;
 }
 
 }  // namespace qcc::plan

@@ -35,6 +35,7 @@ def Plan_StateOp : Plan_Op<"state", [Symbol]> {
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$kind, I64Attr:$layer, DenseI64ArrayAttr:$shape, StrAttr:$element,
                        I64Attr:$offset, I64Attr:$bytes);
   let assemblyFormat = "$sym_name $kind `layer` $layer $shape $element `at` $offset `size` $bytes attr-dict";
+  let extraClassDeclaration = [{ bool isKv() { return getKind() == "kv"; } }];
   let hasVerifier = 1;
 }
 def Plan_BlockOp : Plan_Op<"block", [Symbol, SingleBlock, NoTerminator]> {
@@ -49,14 +50,22 @@ def Plan_BlockOp : Plan_Op<"block", [Symbol, SingleBlock, NoTerminator]> {
   let hasVerifier = 1;
 }
 def Plan_ProgramOp : Plan_Op<"program", [Symbol, SingleBlock, NoTerminator]> {
-  let summary = "what one bucket of one phase executes: one native function on the CPU, one submission on a GPU";
+  let summary = "one or more of the model's functions on one bucket: one native function on the CPU, one submission on a GPU";
   let description = [{
-    Prefill and decode programs take tokens and leave the residual stream at arena offset 0; decode and head programs write
-    logits. `rows` is the bucket: the most rows of a step; `arena` the scratch bytes it needs.
+    What it takes: `tokens` (an id per row), `given` n (rows of n floats, at arena offset 0 before it runs), `stream` s (the
+    rows of stream s that another program of the same step left at arena offset 0). What it `leaves`: the rows of a stream, at
+    arena offset 0. What it `gives`: logits, of chosen rows or of all. A stream is named after the function that leaves it.
+    What a program advances is not said here: the states that its dispatches write (PlanSummary.h). `rows` is the bucket: the
+    most rows of a step; `arena` the scratch bytes it needs. The name is for people.
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, Plan_PhaseAttr:$phase, I64Attr:$rows, I64Attr:$arena_bytes);
+  let arguments = (ins SymbolNameAttr:$sym_name, UnitAttr:$tokens, OptionalAttr<I64Attr>:$given, OptionalAttr<StrAttr>:$stream,
+                       OptionalAttr<StrAttr>:$leaves, OptionalAttr<Plan_OutputAttr>:$gives, I64Attr:$rows, I64Attr:$arena_bytes);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$sym_name $phase `rows` $rows `arena` $arena_bytes attr-dict-with-keyword $body";
+  let assemblyFormat = [{
+    $sym_name (`tokens` $tokens^)? (`given` $given^)? (`stream` $stream^)? (`leaves` $leaves^)? (`gives` $gives^)?
+    `rows` $rows `arena` $arena_bytes attr-dict-with-keyword $body
+  }];
+  let extraClassDeclaration = "Output getOutput() { return getGives().value_or(Output::Nothing); }";
   let hasVerifier = 1;
 }
 def Plan_CallOp : Plan_Op<"call", [HasParent<"ProgramOp">, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {

@@ -88,7 +88,7 @@ class CudaDevice final : public Device {
   uint64_t code_bytes_ = 0, scratch_bytes_ = 0, weight_bytes_ = 0;
   bool samples_ = false;
   uint32_t max_rows_ = 0;
-  std::vector<uint32_t> out_rows_;  // most rows of logits of each program; 0 for prefill
+  std::vector<uint32_t> out_rows_;  // most rows of logits of each program
   uint64_t logits_row_bytes_ = 0;
   cuda::CUcontext context_ = nullptr;
   cuda::CUmodule module_ = nullptr;
@@ -131,7 +131,7 @@ Status CudaDevice::Init(const Artifact& artifact, size_t variant, const CudaOpti
   logits_row_bytes_ = uint64_t{manifest.model.logits_stride} * sizeof(float);
   samples_ = code->Samples(manifest);
   for (const ProgramInfo& program : manifest.programs) {
-    out_rows_.push_back(program.phase == Phase::kPrefill ? 0 : program.rows);
+    out_rows_.push_back(program.facts.gives_logits() ? program.rows : 0);
   }
 
   QRT_RETURN_IF_ERROR(MakeContext());

@@ -13,7 +13,7 @@
 #include "runtime/base/status.h"
 #include "runtime/device/cuda/cuda_driver.h"
 #include "runtime/device/cuda/cuda_pacing.h"
-#include "runtime/device/gpu/gpu_code.h"
+#include "runtime/artifact/gpu_code.h"
 
 namespace qrt {
 

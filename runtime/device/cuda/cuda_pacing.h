@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/device/gpu/gpu_code.h"
+#include "runtime/artifact/gpu_code.h"
 
 namespace qrt {
 

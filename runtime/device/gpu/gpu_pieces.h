@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/base/status.h"
-#include "runtime/device/gpu/gpu_code.h"
+#include "runtime/artifact/gpu_code.h"
 
 namespace qrt {
 

@@ -105,18 +105,13 @@ bool ChooseQueueFamily(const VkInstanceFunctions& vk, VkPhysicalDevice device, u
   return found;
 }
 
-}  // namespace
+// What a device has of what kernels and uploads can use: core in Vulkan 1.3, or an extension.
+struct Support {
+  bool v13, subgroup, dot, matrix, import;
+};
 
-VulkanFacts QueryVulkanFacts(const VulkanInstance& instance, size_t index) {
-  const VkInstanceFunctions& vk = instance.vk();
-  VulkanFacts facts;
+void ReadLimits(const VkPhysicalDeviceProperties& p, const VulkanInstance& instance, VulkanFacts& facts) {
   VulkanDeviceInfo& info = facts.info;
-  facts.device = instance.devices()[index];
-  info.index = static_cast<int>(index);
-
-  VkPhysicalDeviceProperties2 properties{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
-  vk.GetPhysicalDeviceProperties2(facts.device, &properties);
-  const VkPhysicalDeviceProperties& p = properties.properties;
   const VkPhysicalDeviceLimits& limits = p.limits;
   info.name = p.deviceName;
   info.type = TypeName(p.deviceType);
@@ -132,11 +127,10 @@ VulkanFacts QueryVulkanFacts(const VulkanInstance& instance, size_t index) {
   std::copy_n(p.pipelineCacheUUID, VK_UUID_SIZE, facts.cache_uuid.begin());
   std::copy_n(limits.maxComputeWorkGroupCount, 3, facts.max_grid.begin());
   facts.max_allocations = limits.maxMemoryAllocationCount;
-  if (p.apiVersion < VK_API_VERSION_1_2) {
-    info.why_not = "it has Vulkan " + info.api_version + ", needed is 1.2";
-    return facts;
-  }
+}
 
+// Empty, and facts.failure set, where the driver fails.
+std::vector<VkExtensionProperties> ListExtensions(const VkInstanceFunctions& vk, VulkanFacts& facts) {
   uint32_t count = 0;
   VkResult result = vk.EnumerateDeviceExtensionProperties(facts.device, nullptr, &count, nullptr);
   std::vector<VkExtensionProperties> extensions(count);
@@ -144,26 +138,18 @@ VulkanFacts QueryVulkanFacts(const VulkanInstance& instance, size_t index) {
     result = vk.EnumerateDeviceExtensionProperties(facts.device, nullptr, &count, extensions.data());
   }
   if (result < VK_SUCCESS) {  // VK_INCOMPLETE: more came meanwhile
-    facts.failure = VulkanError(result, "to list the extensions of " + info.name);
-    info.why_not = facts.failure.message();
-    return facts;
+    facts.failure = VulkanError(result, "to list the extensions of " + facts.info.name);
+    facts.info.why_not = facts.failure.message();
+    return {};
   }
   extensions.resize(count);
-  const auto has = [&extensions](const char* name) {
-    return std::any_of(extensions.begin(), extensions.end(),
-                       [name](const auto& e) { return std::strcmp(e.extensionName, name) == 0; });
-  };
-  const bool v13 = facts.api_version >= VK_API_VERSION_1_3;
-  const bool has_subgroup = v13 || has(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
-  const bool has_dot = v13 || has(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
-  // Kernels that use them are SPIR-V 1.6.
-  const bool has_matrix = v13 && has(kCooperativeMatrixExtension);
-  const bool has_import = has(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
+  return extensions;
+}
 
-  FeatureChain features;
-  features.Link(has_subgroup, has_dot, has_matrix);
-  vk.GetPhysicalDeviceFeatures2(facts.device, &features.all);
-
+void ReadProperties(const VkInstanceFunctions& vk, const Support& has, const FeatureChain& features,
+                    VulkanFacts& facts) {
+  VulkanDeviceInfo& info = facts.info;
+  VkPhysicalDeviceProperties2 properties{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
   VkPhysicalDeviceVulkan11Properties p11{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES};
   VkPhysicalDeviceDriverProperties driver{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
   VkPhysicalDeviceSubgroupSizeControlProperties subgroup{
@@ -172,44 +158,45 @@ VulkanFacts QueryVulkanFacts(const VulkanInstance& instance, size_t index) {
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES};
   VkPhysicalDeviceExternalMemoryHostPropertiesEXT import{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT};
-  properties.pNext = nullptr;
   Chain(&properties.pNext, &p11);
-  if (has_import) Chain(&properties.pNext, &import);
+  if (has.import) Chain(&properties.pNext, &import);
   Chain(&properties.pNext, &driver);
-  if (has_subgroup) Chain(&properties.pNext, &subgroup);
-  if (v13) Chain(&properties.pNext, &maintenance4);
+  if (has.subgroup) Chain(&properties.pNext, &subgroup);
+  if (has.v13) Chain(&properties.pNext, &maintenance4);
   vk.GetPhysicalDeviceProperties2(facts.device, &properties);
   facts.import_alignment = import.minImportedHostPointerAlignment;
-  if (has_import) facts.extensions.push_back(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
+  if (has.import) facts.extensions.push_back(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
   info.driver = std::string(driver.driverName) + " " + driver.driverInfo;
   facts.driver_id = driver.driverID;
   info.max_allocation_bytes = p11.maxMemoryAllocationSize;
-  if (v13) facts.max_buffer_bytes = maintenance4.maxBufferSize;
+  if (has.v13) facts.max_buffer_bytes = maintenance4.maxBufferSize;
   info.max_allocation_bytes = std::min<uint64_t>(info.max_allocation_bytes, facts.max_buffer_bytes);
 
   const bool subgroups = (p11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
                          (p11.subgroupSupportedOperations & kSubgroupOperations) == kSubgroupOperations;
   if (subgroups) {
-    info.subgroup_control = has_subgroup && features.subgroup.subgroupSizeControl &&
+    info.subgroup_control = has.subgroup && features.subgroup.subgroupSizeControl &&
                             (subgroup.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
-    info.subgroup_min = has_subgroup ? subgroup.minSubgroupSize : p11.subgroupSize;
-    info.subgroup_max = has_subgroup ? subgroup.maxSubgroupSize : p11.subgroupSize;
+    info.subgroup_min = has.subgroup ? subgroup.minSubgroupSize : p11.subgroupSize;
+    info.subgroup_max = has.subgroup ? subgroup.maxSubgroupSize : p11.subgroupSize;
     facts.full_subgroups = info.subgroup_control && features.subgroup.computeFullSubgroups;
   }
-  info.int_dot = has_dot && features.dot.shaderIntegerDotProduct;
-  if (has_matrix && features.matrix.cooperativeMatrix && features.v12.shaderInt8) {
+  info.int_dot = has.dot && features.dot.shaderIntegerDotProduct;
+  if (has.matrix && features.matrix.cooperativeMatrix && features.v12.shaderInt8) {
     info.matrix_shapes = Int8MatrixShapes(vk, facts.device);
     if (!info.matrix_shapes.empty()) facts.extensions.push_back(kCooperativeMatrixExtension);
   }
   facts.memory_model_device_scope = features.v12.vulkanMemoryModelDeviceScope;
   facts.extended_subgroup_types = features.v12.shaderSubgroupExtendedTypes;
-  if (!v13 && info.subgroup_control) facts.extensions.push_back(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
-  if (!v13 && info.int_dot) facts.extensions.push_back(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
+  if (!has.v13 && info.subgroup_control)
+    facts.extensions.push_back(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
+  if (!has.v13 && info.int_dot) facts.extensions.push_back(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
+}
 
+void ReadMemory(const VkInstanceFunctions& vk, VulkanFacts& facts) {
   VkPhysicalDeviceMemoryBudgetPropertiesEXT budget{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
   VkPhysicalDeviceMemoryProperties2 memory{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
-  facts.has_budget = has(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
   if (facts.has_budget) memory.pNext = &budget;
   vk.GetPhysicalDeviceMemoryProperties2(facts.device, &memory);
   facts.memory = memory.memoryProperties;
@@ -222,9 +209,44 @@ VulkanFacts QueryVulkanFacts(const VulkanInstance& instance, size_t index) {
       facts.heap_left[i] = std::min<uint64_t>(heap.size, budget.heapBudget[i] - used);
     }
     if (heap.flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) {
-      info.memory_bytes = std::max<uint64_t>(info.memory_bytes, heap.size);
+      facts.info.memory_bytes = std::max<uint64_t>(facts.info.memory_bytes, heap.size);
     }
   }
+}
+
+}  // namespace
+
+VulkanFacts QueryVulkanFacts(const VulkanInstance& instance, size_t index) {
+  const VkInstanceFunctions& vk = instance.vk();
+  VulkanFacts facts;
+  VulkanDeviceInfo& info = facts.info;
+  facts.device = instance.devices()[index];
+  info.index = static_cast<int>(index);
+  VkPhysicalDeviceProperties2 properties{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+  vk.GetPhysicalDeviceProperties2(facts.device, &properties);
+  ReadLimits(properties.properties, instance, facts);
+  if (properties.properties.apiVersion < VK_API_VERSION_1_2) {
+    info.why_not = "it has Vulkan " + info.api_version + ", needed is 1.2";
+    return facts;
+  }
+  const std::vector<VkExtensionProperties> extensions = ListExtensions(vk, facts);
+  if (!facts.failure.ok()) return facts;
+  const auto has = [&extensions](const char* name) {
+    return std::any_of(extensions.begin(), extensions.end(),
+                       [name](const auto& e) { return std::strcmp(e.extensionName, name) == 0; });
+  };
+  const bool v13 = facts.api_version >= VK_API_VERSION_1_3;
+  Support support = {v13, v13 || has(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME),
+                     v13 || has(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME),
+                     // Kernels that use them are SPIR-V 1.6.
+                     v13 && has(kCooperativeMatrixExtension),
+                     has(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME)};
+  FeatureChain features;
+  features.Link(support.subgroup, support.dot, support.matrix);
+  vk.GetPhysicalDeviceFeatures2(facts.device, &features.all);
+  ReadProperties(vk, support, features, facts);
+  facts.has_budget = has(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+  ReadMemory(vk, facts);
 
   if (!features.v12.bufferDeviceAddress) AddReason(&info.why_not, "it lacks bufferDeviceAddress");
   if (!features.v12.vulkanMemoryModel) AddReason(&info.why_not, "it lacks vulkanMemoryModel");

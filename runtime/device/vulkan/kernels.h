@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/base/status.h"
-#include "runtime/device/gpu/gpu_code.h"
+#include "runtime/artifact/gpu_code.h"
 #include "runtime/device/vulkan/context.h"
 #include "runtime/device/vulkan/pipeline_cache.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/base/checked.h"
-#include "runtime/device/gpu/gpu_code.h"
+#include "runtime/artifact/gpu_code.h"
 #include "runtime/device/gpu/gpu_pieces.h"
 #include "runtime/device/gpu/gpu_step_block.h"
 #include "runtime/device/vulkan/context.h"
@@ -65,7 +65,7 @@ class VulkanDevice final : public Device {
   struct Program {
     VulkanProgram segments;
     uint32_t rows = 0;      // bucket
-    uint32_t out_rows = 0;  // most rows of logits; 0 for prefill
+    uint32_t out_rows = 0;  // most rows of logits
   };
   struct Sample {
     GpuSampling kind;
@@ -263,16 +263,17 @@ Status VulkanDevice::Record(const Manifest& manifest, const GpuCode& code) {
   programs_.resize(code.programs.size());
   for (size_t i = 0; i < code.programs.size(); ++i) {
     const ProgramInfo& info = manifest.programs[i];
-    const bool prefill = info.phase == Phase::kPrefill;
+    // Nobody waits for a token of a program that gives none: it may be long, and is cut.
+    const bool cut = !info.facts.gives_logits();
     programs_[i].rows = info.rows;
-    programs_[i].out_rows = prefill ? 0 : info.rows;
-    if (prefill) {
+    programs_[i].out_rows = cut ? 0 : info.rows;
+    if (cut) {
       PrefillCosts& costs = prefills_.emplace_back();
       costs.rows = info.rows;
       for (const GpuDispatch& d : code.programs[i].dispatches) costs.Add(d.cost);
     }
     QRT_RETURN_IF_ERROR(RecordProgram(*context_, code, kernels_, spaces_, code.programs[i].dispatches,
-                                      prefill ? kPrefillSegments : 1, &programs_[i].segments));
+                                      cut ? kPrefillSegments : 1, &programs_[i].segments));
   }
   for (const GpuSampleProgram& p : code.sample_programs) {
     Sample& sample = sample_programs_.emplace_back(Sample{p.kind, p.rows, {}});

@@ -180,6 +180,14 @@ func.func @linear_columns(%x: tensor<?x64xf32>, %w: !hir.weight<128x32, q8_0>) {
 
 // -----
 
+func.func @linear_scale(%x: tensor<?x64xf32>, %w: !hir.weight<128x64, q8_0>, %s: !hir.weight<128, f32>) {
+  // expected-error @+1 {{'hir.linear' op scale must be one f32 number, found '!hir.weight<128, f32>'}}
+  %y = hir.linear %x, %w scale %s : tensor<?x64xf32>, !hir.weight<128x64, q8_0>, !hir.weight<128, f32>
+  return
+}
+
+// -----
+
 func.func @linear_rank(%x: tensor<?x64xf32>, %w: !hir.weight<64, f32>) {
   // expected-error @+1 {{'hir.linear' op weight must have 2 dimensions, found 1}}
   %y = "hir.linear"(%x, %w) : (tensor<?x64xf32>, !hir.weight<64, f32>) -> tensor<?x64xf32>
@@ -504,55 +512,4 @@ func.func @attention_scale(%q: tensor<?x4x16xf32>, %s: !hir.state<kv, 2x16, f16>
   // expected-error @+1 {{'hir.attention' op scale must be positive and finite, found -2.500000e-01}}
   %o = hir.attention %q, %s, %r scale -0.25 : tensor<?x4x16xf32>, !hir.state<kv, 2x16, f16>
   return
-}
-
-// -----
-
-func.func @group_kind() {
-  // expected-error @+2 {{expected ::qcc::hir::GroupKind to be one of: norm_quant, merged_linear, linear_swiglu, linear_residual, gated_delta, qk_norm_rope_store, gated_attention}}
-  // expected-error @+1 {{failed to parse Hir_GroupKindAttr}}
-  hir.group everything { hir.yield }
-  return
-}
-
-// -----
-
-func.func @group_arguments() {
-  // expected-error @+1 {{'hir.group' op body must have no arguments, found 1}}
-  hir.group merged_linear {
-  ^bb0(%x: tensor<?x4xf32>):
-    hir.yield
-  }
-  return
-}
-
-// -----
-
-func.func @group_yield(%x: tensor<?x4xf32>) {
-  // expected-error @+1 {{'hir.group' op yields 1 values of types ('tensor<?x4xf32>'), has 1 results of types ('tensor<?x8xf32>')}}
-  %y = hir.group merged_linear -> tensor<?x8xf32> { hir.yield %x : tensor<?x4xf32> }
-  return
-}
-
-// -----
-
-func.func @group_count(%x: tensor<?x4xf32>) {
-  // expected-error @+1 {{'hir.group' op yields 1 values of types ('tensor<?x4xf32>'), has 0 results of types ()}}
-  hir.group merged_linear { hir.yield %x : tensor<?x4xf32> }
-  return
-}
-
-// -----
-
-func.func @group_terminator(%x: tensor<?x4xf32>) {
-  // expected-error @+1 {{'hir.group' op body must end with hir.yield}}
-  hir.group merged_linear { %y = hir.activation silu %x : tensor<?x4xf32> }
-  return
-}
-
-// -----
-
-func.func @yield_parent(%x: tensor<?x4xf32>) {
-  // expected-error @+1 {{'hir.yield' op expects parent op 'hir.group'}}
-  hir.yield
 }

@@ -42,7 +42,7 @@ func.func @handles() -> (!hir.weight<64x32, q8_0>, !hir.state<kv, 2x16, f16>) {
 
 // CHECK-LABEL: func.func @plain
 func.func @plain(%ids: tensor<?xi32>, %wanted: tensor<2xi32>, %table: !hir.weight<100x64, q8_0>,
-                 %norm: !hir.weight<64, f32>, %up: !hir.weight<128x64, q4_0>) -> tensor<2x192xf32> {
+                 %norm: !hir.weight<64, f32>, %up: !hir.weight<128x64, q4_0>, %scale: !hir.weight<1, f32>) -> tensor<2x192xf32> {
   // CHECK: %[[X:.*]] = hir.embed %{{.*}}, %{{.*}} : !hir.weight<100x64, q8_0>, tensor<?xi32>
   %x = hir.embed %table, %ids : !hir.weight<100x64, q8_0>, tensor<?xi32>
   // CHECK: %[[N:.*]] = hir.rms_norm %[[X]], %{{.*}} eps 9.99999997E-7 : tensor<?x64xf32>, !hir.weight<64, f32>
@@ -60,6 +60,8 @@ func.func @plain(%ids: tensor<?xi32>, %wanted: tensor<2xi32>, %table: !hir.weigh
   %a = hir.linear %q, %up : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<128x64, q4_0>
   // CHECK: hir.linear %[[N]], %{{.*}} : tensor<?x64xf32>, !hir.weight<128x64, q4_0>
   %b = hir.linear %n, %up : tensor<?x64xf32>, !hir.weight<128x64, q4_0>
+  // CHECK: hir.linear %[[N]], %{{.*}} scale %{{.*}} : tensor<?x64xf32>, !hir.weight<128x64, q4_0>, !hir.weight<1, f32>
+  %b_scaled = hir.linear %n, %up scale %scale : tensor<?x64xf32>, !hir.weight<128x64, q4_0>, !hir.weight<1, f32>
   // CHECK: hir.add %{{.*}}, %{{.*}} : tensor<?x128xf32>
   %c = hir.add %a, %b : tensor<?x128xf32>
   // CHECK: hir.mul %{{.*}}, %{{.*}} : tensor<?x128xf32>
@@ -114,33 +116,4 @@ func.func @attention(%q: tensor<?x4x16xf32>, %k: tensor<?x2x16xf32>, %rows: !hir
   // CHECK: hir.attention %{{.*}}, %{{.*}}, %{{.*}} scale 2.500000e-01 : tensor<?x4x16xf32>, !hir.state<kv, 2x16, f16>
   %o = hir.attention %r, %kv, %rows scale 0.25 : tensor<?x4x16xf32>, !hir.state<kv, 2x16, f16>
   return %o : tensor<?x4x16xf32>
-}
-
-// CHECK-LABEL: func.func @groups
-func.func @groups(%x: tensor<?x64xf32>, %norm: !hir.weight<64, f32>, %k: tensor<?x2x16xf32>, %rows: !hir.rows,
-                  %kv: !hir.state<kv, 2x16, f16>) -> tensor<?x64xf32, #hir.int8<32>> {
-  // CHECK: %[[G:.*]]:2 = hir.group norm_quant -> tensor<?x64xf32>, tensor<?x64xf32, #hir.int8<32>> {
-  // CHECK: hir.yield %{{.*}}, %{{.*}} : tensor<?x64xf32>, tensor<?x64xf32, #hir.int8<32>>
-  %g:2 = hir.group norm_quant -> tensor<?x64xf32>, tensor<?x64xf32, #hir.int8<32>> {
-    %n = hir.rms_norm %x, %norm eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
-    %q = hir.quantize %n block 32 : tensor<?x64xf32>
-    hir.yield %n, %q : tensor<?x64xf32>, tensor<?x64xf32, #hir.int8<32>>
-  }
-  // CHECK: hir.group qk_norm_rope_store {
-  // CHECK: hir.yield
-  hir.group qk_norm_rope_store {
-    hir.kv_store %k, %k, %kv, %rows : tensor<?x2x16xf32>, !hir.state<kv, 2x16, f16>
-    hir.yield
-  }
-  // CHECK: hir.group merged_linear attributes {note = "kept"} {
-  hir.group merged_linear attributes {note = "kept"} { hir.yield }
-  // CHECK: hir.group linear_swiglu
-  hir.group linear_swiglu { hir.yield }
-  // CHECK: hir.group linear_residual
-  hir.group linear_residual { hir.yield }
-  // CHECK: hir.group gated_delta
-  hir.group gated_delta { hir.yield }
-  // CHECK: hir.group gated_attention
-  hir.group gated_attention { hir.yield }
-  return %g#1 : tensor<?x64xf32, #hir.int8<32>>
 }

@@ -5,8 +5,8 @@ plan.weight @w ["t"] "f32" f32 1 x 16 at 32 size 64
 
 // -----
 
-// expected-error @below {{has unknown format 'q3_k'}}
-plan.weight @w ["t"] "q3_k" x16 16 x 256 at 0 size 64
+// expected-error @below {{has unknown format 'q3_x'}}
+plan.weight @w ["t"] "q3_x" x16 16 x 256 at 0 size 64
 
 // -----
 
@@ -56,7 +56,7 @@ plan.state @s "kv" layer 0 [1, 16] "q8_0" at 0 size 32
 // -----
 
 // expected-error @below {{rows must be positive, found 0}}
-plan.program @p decode rows 0 arena 0 {
+plan.program @p tokens leaves "trunk" gives chosen_logits rows 0 arena 0 {
   plan.barrier
 }
 
@@ -69,7 +69,7 @@ plan.block @b weights 0 state 0 kv 0 {
 
 // -----
 
-plan.program @p decode rows 1 arena 0 {
+plan.program @p tokens leaves "trunk" gives chosen_logits rows 1 arena 0 {
   // expected-error @below {{calls @b, which is not a plan.block}}
   plan.call @b weights 0 state 0 kv 0 layer "blk.0"
 }
@@ -187,7 +187,7 @@ plan.block @b weights 0 state 0 kv 0 {
 
 // -----
 
-plan.program @p prefill rows 2 arena 0 {
+plan.program @p tokens leaves "trunk" rows 2 arena 0 {
   // expected-error @below {{is for 1 rows in a program of 2}}
   plan.dispatch "add" {cols = 16 : i64} ["x", "y"] [#plan.ref<arena, 0, 64, read>, #plan.ref<arena, 64, 64, readwrite>]
 }
@@ -223,8 +223,8 @@ plan.block @b weights 0 state 0 kv 0 {
 // -----
 
 plan.block @b weights 0 state 0 kv 0 {
-  // expected-error @below {{spec key 'format' of family 'linear' must be a format of the table, found "iq1_s"}}
-  plan.dispatch "linear" {epilogue = "store", format = "iq1_s", k = 32 : i64, n = 16 : i64, numerics = "f32", rows = "rows"} ["x", "w", "y"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 0, 544, read>, #plan.ref<arena, 128, 64, write>]
+  // expected-error @below {{spec key 'format' of family 'linear' must be a format of the table, found "iq1_x"}}
+  plan.dispatch "linear" {epilogue = "store", format = "iq1_x", k = 32 : i64, n = 16 : i64, numerics = "f32", rows = "rows"} ["x", "w", "y"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 0, 544, read>, #plan.ref<arena, 128, 64, write>]
 }
 
 // -----
@@ -246,4 +246,22 @@ plan.block @b weights 0 state 0 kv 0 {
 plan.block @b weights 0 state 0 kv 0 {
   // expected-error @below {{role 'y' must be readwrite, found write}}
   plan.dispatch "linear" {epilogue = "add", format = "q8_0", k = 32 : i64, n = 16 : i64, numerics = "f32", rows = "rows"} ["x", "w", "y"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 0, 544, read>, #plan.ref<arena, 128, 64, write>]
+}
+
+// -----
+
+// expected-error @below {{takes nothing: expected tokens, given rows or a stream}}
+plan.program @p gives logits rows 1 arena 0 {
+}
+
+// -----
+
+// expected-error @below {{takes given rows and a stream, which both lie at the arena's begin}}
+plan.program @p tokens given 32 stream "s" rows 1 arena 0 {
+}
+
+// -----
+
+// expected-error @below {{given rows must have a positive width, found 0}}
+plan.program @p given 0 leaves "s" rows 1 arena 0 {
 }

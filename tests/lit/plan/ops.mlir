@@ -17,8 +17,8 @@ plan.block @b weights 0 state 0 kv 0 {
   // CHECK-NEXT: plan.barrier
   plan.barrier
 }
-// CHECK: plan.program @prefill_16 prefill rows 16 arena 2048 attributes {note = "kept"} {
-plan.program @prefill_16 prefill rows 16 arena 2048 attributes {note = "kept"} {
+// CHECK: plan.program @prefill_16 tokens leaves "trunk" rows 16 arena 2048 attributes {note = "kept"} {
+plan.program @prefill_16 tokens leaves "trunk" rows 16 arena 2048 attributes {note = "kept"} {
   // CHECK-NEXT: plan.call @b weights 0 state 64 kv 0 layer "blk.1"
   plan.call @b weights 0 state 64 kv 0 layer "blk.1"
 }

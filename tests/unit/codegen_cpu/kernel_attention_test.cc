@@ -88,17 +88,52 @@ void step(const Kernels& k, const std::vector<Piece>& pieces, int64_t cuts) {
                  gv = Guarded<float>::copy_of(v);
   Guarded<float> q_out(static_cast<size_t>(rows * first.out_width())), out(q_out.size());
   const int64_t n = static_cast<int64_t>(seqs.size());
+  const int64_t element = s.f16 ? QK_KvElement_F16 : QK_KvElement_F32;
+  qk_norm_rope_store_args store = {.q_heads = s.q_heads,
+                                   .kv_heads = s.kv_heads,
+                                   .head_dim = s.head_dim,
+                                   .rot_dims = s.rot_dims,
+                                   .gated = s.gated,
+                                   .eps = kEps,
+                                   .kv = element,
+                                   .q = gq.data(),
+                                   .k = gk.data(),
+                                   .v = gv.data(),
+                                   .q_norm = first.q_norm.data(),
+                                   .k_norm = first.k_norm.data(),
+                                   .rope = rope.data(),
+                                   .out = q_out.data(),
+                                   .kv_offset = kOffset,
+                                   .seqs = seqs.data(),
+                                   .n_seqs = n,
+                                   .n_rows = rows,
+                                   .begin = 0,
+                                   .end = 0};
   for (int64_t c = 0; c < cuts; ++c) {
-    k.qk_norm_rope_store(gq.data(), gk.data(), gv.data(), first.q_norm.data(), first.k_norm.data(),
-                         rope.data(), q_out.data(), seqs.data(), n, kOffset, s.q_heads, s.kv_heads,
-                         s.head_dim, s.rot_dims, s.gated, kEps, s.f16, rows, rows * c / cuts,
-                         rows * (c + 1) / cuts);
+    store.begin = rows * c / cuts;
+    store.end = rows * (c + 1) / cuts;
+    k.qk_norm_rope_store(&store);
   }
+  attention_args attend = {.q_heads = s.q_heads,
+                           .kv_heads = s.kv_heads,
+                           .head_dim = s.head_dim,
+                           .scale = 1.f / std::sqrt(static_cast<float>(s.head_dim)),
+                           .gated = s.gated,
+                           .kv = element,
+                           .q = q_out.data(),
+                           .gate = s.gated ? gq.data() : nullptr,
+                           .kv_offset = kOffset,
+                           .out = out.data(),
+                           .seqs = seqs.data(),
+                           .n_seqs = n,
+                           .n_rows = rows,
+                           .begin = 0,
+                           .end = 0};
   const int64_t items = rows * s.kv_heads;
   for (int64_t c = 0; c < cuts; ++c) {
-    k.qk_attention(q_out.data(), s.gated ? gq.data() : nullptr, seqs.data(), n, out.data(), kOffset,
-                   s.q_heads, s.kv_heads, s.head_dim, 1.f / std::sqrt(static_cast<float>(s.head_dim)), s.f16,
-                   rows, items * c / cuts, items * (c + 1) / cuts);
+    attend.begin = items * c / cuts;
+    attend.end = items * (c + 1) / cuts;
+    k.qk_attention(&attend);
   }
   for (size_t i = 0; i < pieces.size(); ++i) {
     const int64_t w = first.out_width(), n_values = pieces[i].count * w;

@@ -92,13 +92,36 @@ void step(const Kernels& k, const Shape& s, const Weights& w, const std::vector<
   const Guarded<float> g_qkv = Guarded<float>::copy_of(qkv), g_z = Guarded<float>::copy_of(z),
                        g_ab = Guarded<float>::copy_of(ab);
   Guarded<float> out(static_cast<size_t>(rows * s.values()));
+  gated_delta_args args = {.key_heads = s.key_heads,
+                           .value_heads = s.value_heads,
+                           .key_dim = s.key_dim,
+                           .value_dim = s.value_dim,
+                           .taps = s.taps,
+                           .l2_eps = kL2Eps,
+                           .l2_form = l2_max ? QK_L2Form_Max : QK_L2Form_Sum,
+                           .norm_eps = kNormEps,
+                           .scale = 1.f / std::sqrt(static_cast<float>(s.key_dim)),
+                           .ld_ab = ld,
+                           .qkv = g_qkv.data(),
+                           .z = g_z.data(),
+                           .alpha = g_ab.data(),
+                           .beta = g_ab.data() + s.value_heads,
+                           .conv_w = w.conv.data(),
+                           .ssm_a = w.a.data(),
+                           .dt_bias = w.dt.data(),
+                           .norm_w = w.norm.data(),
+                           .conv_state_offset = 4,
+                           .delta_state_offset = 4 + 4 * s.conv_values(),
+                           .out = out.data(),
+                           .seqs = seqs.data(),
+                           .n_seqs = static_cast<int64_t>(seqs.size()),
+                           .n_rows = rows,
+                           .begin = 0,
+                           .end = 0};
   for (int64_t c = 0; c < cuts; ++c) {
-    k.qk_gated_delta(g_qkv.data(), g_z.data(), g_ab.data(), g_ab.data() + s.value_heads, w.conv.data(),
-                     w.a.data(), w.dt.data(), w.norm.data(), seqs.data(), static_cast<int64_t>(seqs.size()),
-                     out.data(), 4, 4 + 4 * s.conv_values(), s.key_heads, s.value_heads, s.key_dim,
-                     s.value_dim, s.taps, kL2Eps, l2_max, kNormEps,
-                     1.f / std::sqrt(static_cast<float>(s.key_dim)), ld, rows, s.key_heads * c / cuts,
-                     s.key_heads * (c + 1) / cuts);
+    args.begin = s.key_heads * c / cuts;
+    args.end = s.key_heads * (c + 1) / cuts;
+    k.qk_gated_delta(&args);
   }
   for (size_t i = 0; i < pieces.size(); ++i) {
     std::copy_n(out.data() + seqs[i].row_begin * s.values(), pieces[i].count * s.values(),

@@ -1,27 +1,10 @@
 #include "tests/unit/codegen_cpu/kernel_harness.h"
 
+#include "dialects/formats/descriptions.h"
+#include "dialects/layouts/pack.h"
+#include "tests/unit/formats/ordinary_scales.h"
+
 namespace qcc::cpu {
-namespace {
-
-// Byte offsets of the f16 fields of a block.
-std::vector<int> half_fields(Format f) {
-  switch (f) {
-    case Format::Q4_0:
-    case Format::Q8_0:
-      return {0};
-    case Format::Q4_1:
-    case Format::Q4_K:
-    case Format::Q5_K:
-      return {0, 2};
-    case Format::Q6_K:
-      return {208};
-    default:
-      return {};
-  }
-}
-
-}  // namespace
-
 std::vector<uint8_t> random_gguf(Format format, int64_t rows, int64_t cols, uint32_t seed) {
   Random random(seed);
   const FormatInfo& info = format_info(format);
@@ -31,18 +14,27 @@ std::vector<uint8_t> random_gguf(Format format, int64_t rows, int64_t cols, uint
     uint8_t* row = data.data() + r * bytes;
     if (r % 2 == 0 || info.cls == FormatClass::kPlain) {
       const std::vector<float> v = random.normals(static_cast<size_t>(cols), 0.1f);
-      encode_row(format, v.data(), cols, row);
+      encode_row(format, v.data(), cols, row, EncodeEffort::kFast);
       continue;
     }
     for (int64_t i = 0; i < bytes; ++i) row[i] = static_cast<uint8_t>(random.below(256));
     for (int64_t b = 0; b < cols / info.block_elems; ++b) {
-      for (int at : half_fields(format)) {
-        const uint16_t h = float_to_half(random.normal(0.01f));
-        std::memcpy(row + b * info.block_bytes + at, &h, 2);
-      }
+      SetOrdinaryScales(
+          description(format), row + b * info.block_bytes, [&] { return random.normal(); },
+          [&] { return random.below(1u << 31); });
     }
   }
   return data;
+}
+
+Guarded<uint8_t> packed(Format format, const std::vector<uint8_t>& gguf, int64_t rows, int64_t cols,
+                        const std::vector<uint8_t>* second) {
+  layouts::Weight weight{layouts::Layout::kX16, format, rows, cols, {gguf.data()}};
+  if (second) {
+    weight.layout = layouts::Layout::kX16Pair;
+    weight.sources.push_back(second->data());
+  }
+  return Guarded<uint8_t>::copy_of(layouts::Packed(weight));
 }
 
 }  // namespace qcc::cpu

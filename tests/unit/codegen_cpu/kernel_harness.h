@@ -13,66 +13,34 @@
 #include <vector>
 
 #include "codegen/cpu/kernels/isa.h"
-#include "codegen/cpu/kernels/kernels.h"
+#include "codegen/cpu/kernels/native_table.h"
 #include "dialects/formats/formats.h"
-
-// The same bitcode that the compiler embeds, as native code with a prefix per level.
-#define QK_FUNCTION(name)                \
-  extern "C" decltype(name) base_##name; \
-  extern "C" decltype(name) v3_##name;   \
-  extern "C" decltype(name) v4vnni_##name;
-#include "codegen/cpu/kernels/kernel_functions.def"
-#undef QK_FUNCTION
 
 namespace qcc::cpu {
 
-struct Kernels {
-#define QK_FUNCTION(name) decltype(&::name) name;
-#include "codegen/cpu/kernels/kernel_functions.def"
-#undef QK_FUNCTION
-};
-
+// The same bitcode that the compiler embeds, as native code.
 inline const Kernels& kernels_of(Isa isa) {
-#define QK_FUNCTION(name) &base_##name,
-  static const Kernels base{
-#include "codegen/cpu/kernels/kernel_functions.def"
+  static constexpr const Kernels* (*kTables[])() = {
+#define QCC_ISA(id, ...) &id##_qk_native_table,
+#include "codegen/cpu/kernels/isa.def"
+#undef QCC_ISA
   };
-#undef QK_FUNCTION
-#define QK_FUNCTION(name) &v3_##name,
-  static const Kernels v3{
-#include "codegen/cpu/kernels/kernel_functions.def"
-  };
-#undef QK_FUNCTION
-#define QK_FUNCTION(name) &v4vnni_##name,
-  static const Kernels v4vnni{
-#include "codegen/cpu/kernels/kernel_functions.def"
-  };
-#undef QK_FUNCTION
-  switch (isa) {
-    case Isa::base:
-      return base;
-    case Isa::v3:
-      return v3;
-    case Isa::v4vnni:
-      break;
-  }
-  return v4vnni;
+  return *kTables[static_cast<size_t>(isa)]();
 }
 
 struct FormatKernels {
   Format format;
   std::string name;
-  decltype(&qk_linear_f32_f32) f32;
-  decltype(&qk_linear_q8_0_int8) int8;  // null for plain formats
-  decltype(&qk_embed_f32) embed;
+  qk_linear_fn* f32;
+  qk_linear_fn* int8;  // null for plain formats
+  qk_embed_fn* embed;
 };
 
 inline std::vector<FormatKernels> format_kernels(const Kernels& k) {
   return {
-#define QK_PLAIN_FORMAT(id, suffix) \
-  {Format::id, #suffix, k.qk_linear_##suffix##_f32, nullptr, k.qk_embed_##suffix},
-#define QK_BLOCK_FORMAT(id, suffix) \
-  {Format::id, #suffix, k.qk_linear_##suffix##_f32, k.qk_linear_##suffix##_int8, k.qk_embed_##suffix},
+#define QK_PLAIN_FORMAT(id, name) {Format::id, name, k.qk_linear_##id##_f32, nullptr, k.qk_embed_##id},
+#define QK_BLOCK_FORMAT(id, name) \
+  {Format::id, name, k.qk_linear_##id##_f32, k.qk_linear_##id##_int8, k.qk_embed_##id},
 #include "codegen/cpu/kernels/kernels.def"
   };
 }
@@ -139,6 +107,10 @@ class Random {
 // are encoded.
 std::vector<uint8_t> random_gguf(Format format, int64_t rows, int64_t cols, uint32_t seed);
 
+// The x16 layout of `rows` x `cols`, or the x16_pair layout of two such matrices.
+Guarded<uint8_t> packed(Format format, const std::vector<uint8_t>& gguf, int64_t rows, int64_t cols,
+                        const std::vector<uint8_t>* second = nullptr);
+
 // Equality of bits, reported with the place.
 inline ::testing::AssertionResult same_bits(const float* a, const float* b, size_t n) {
   for (size_t i = 0; i < n; ++i) {
@@ -162,10 +134,15 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
   }
   const Kernels* k = nullptr;
 };
-#define QCC_INSTANTIATE_KERNEL_TEST(suite)                            \
-  INSTANTIATE_TEST_SUITE_P(                                           \
-      Isa, suite, ::testing::Values(Isa::base, Isa::v3, Isa::v4vnni), \
-      [](const auto& info) { return std::string(qcc::cpu::isa_info(info.param).name); })
+inline std::vector<Isa> all_levels() {
+  std::vector<Isa> levels;
+  for (const IsaInfo& i : isa_table()) levels.push_back(i.id);
+  return levels;
+}
+#define QCC_INSTANTIATE_KERNEL_TEST(suite)                                                       \
+  INSTANTIATE_TEST_SUITE_P(Isa, suite, ::testing::ValuesIn(all_levels()), [](const auto& info) { \
+    return std::string(qcc::cpu::isa_info(info.param).name);                                     \
+  })
 
 }  // namespace qcc::cpu
 

@@ -3,15 +3,14 @@
 #include <cmath>
 #include <functional>
 
-#include "codegen/cpu/pack/pack.h"
-#include "dialects/plan/pack_layout.h"
+#include "dialects/layouts/layouts.h"
 #include "tests/unit/codegen_cpu/kernel_harness.h"
 
 namespace qcc::cpu {
 namespace {
 
-using plan::align_up;
-using plan::int8_row_bytes;
+using layouts::AlignUp;
+using layouts::Int8RowBytes;
 
 struct Problem {
   Format format;
@@ -21,9 +20,11 @@ struct Problem {
   Guarded<uint8_t> packed;
   Guarded<float> x;
   Guarded<uint8_t> xq;
+  const float* scale = nullptr;
+  const float* up_scale = nullptr;
 
   int64_t groups() const { return (n + 15) / 16; }
-  int64_t ld() const { return align_up(n, 16); }
+  int64_t ld() const { return AlignUp(n, 16); }
 };
 
 std::vector<double> decode(Format f, const std::vector<uint8_t>& gguf, int64_t rows, int64_t cols) {
@@ -36,14 +37,6 @@ std::vector<double> decode(Format f, const std::vector<uint8_t>& gguf, int64_t r
 Problem make_problem(const Kernels& kernels, Format format, int64_t k, int64_t n, int64_t rows, bool swiglu,
                      uint32_t seed) {
   const auto gguf = random_gguf(format, n, k, seed), gguf2 = random_gguf(format, n, k, seed + 1);
-  const int64_t groups = (n + 15) / 16, bytes = plan::x16_bytes(format, n, k);
-  Guarded<uint8_t> packed(static_cast<size_t>(swiglu ? 2 * bytes : bytes));
-  const MatrixPart part[] = {{gguf.data(), n}}, part2[] = {{gguf2.data(), n}};
-  if (swiglu) {
-    pack_x16_pair(format, part, part2, k, 0, groups, packed.data());
-  } else {
-    pack_x16(format, part, k, 0, groups, packed.data());
-  }
   Random random(seed + 2);
   std::vector<float> x = random.normals(static_cast<size_t>(rows * k));
   for (int64_t r = 0; r < rows; ++r) {
@@ -57,8 +50,10 @@ Problem make_problem(const Kernels& kernels, Format format, int64_t k, int64_t n
       row[k / 2] = 1e6f;
     }
   }
-  Guarded<uint8_t> xq(static_cast<size_t>(rows * int8_row_bytes(k)));
-  if (k % 32 == 0) kernels.qk_quantize(x.data(), xq.data(), k, rows, 0, rows);
+  Guarded<uint8_t> xq(static_cast<size_t>(rows * Int8RowBytes(k)));
+  const quantize_args quantize = {
+      .cols = k, .x = x.data(), .out_q = xq.data(), .n_rows = rows, .begin = 0, .end = rows};
+  if (k % 32 == 0) kernels.qk_quantize(&quantize);
   return {format,
           k,
           n,
@@ -66,7 +61,7 @@ Problem make_problem(const Kernels& kernels, Format format, int64_t k, int64_t n
           swiglu,
           decode(format, gguf, n, k),
           decode(format, gguf2, n, k),
-          std::move(packed),
+          packed(format, gguf, n, k, swiglu ? &gguf2 : nullptr),
           Guarded<float>::copy_of(x),
           std::move(xq)};
 }
@@ -79,7 +74,7 @@ std::vector<double> activation(const Problem& p, bool int8, int64_t r) {
       v[c] = p.x[r * p.k + c];
       continue;
     }
-    const uint8_t* row = p.xq.data() + r * int8_row_bytes(p.k);
+    const uint8_t* row = p.xq.data() + r * Int8RowBytes(p.k);
     float scale;
     std::memcpy(&scale, row + p.k + c / 32 * 4, 4);
     v[c] = static_cast<double>(scale) * static_cast<int8_t>(row[c]);
@@ -92,12 +87,22 @@ using RunFn =
 
 RunFn runner(const Problem& p, const FormatKernels& f, bool int8) {
   return [&p, &f, int8](int64_t row0, int64_t rows, float* y, int64_t epilogue, int64_t begin, int64_t end) {
-    if (int8) {
-      f.int8(p.xq.data() + row0 * int8_row_bytes(p.k), p.packed.data(), y, p.k, p.ld(), epilogue, rows, begin,
-             end);
-    } else {
-      f.f32(p.x.data() + row0 * p.k, p.packed.data(), y, p.k, p.ld(), epilogue, rows, begin, end);
-    }
+    const linear_args args = {.format = static_cast<int64_t>(f.format),
+                              .numerics = int8 ? QK_Numerics_Int8 : QK_Numerics_F32,
+                              .k = p.k,
+                              .n = p.n,
+                              .epilogue = epilogue,
+                              .rows = QK_RowsFrom_Rows,
+                              .x = int8 ? nullptr : p.x.data() + row0 * p.k,
+                              .xq = int8 ? p.xq.data() + row0 * Int8RowBytes(p.k) : nullptr,
+                              .w = p.packed.data(),
+                              .scale = p.scale,
+                              .up_scale = p.up_scale,
+                              .y = y,
+                              .n_rows = rows,
+                              .begin = begin,
+                              .end = end};
+    (int8 ? f.int8 : f.f32)(&args);
   };
 }
 
@@ -128,10 +133,10 @@ void check_values(const Problem& p, bool int8, int64_t epilogue, const float* be
       // Rounding of the sums, as a random walk; int8 has k / 32 of them.
       const double unit = 6e-8 * (6 + std::sqrt(static_cast<double>(int8 ? p.k / 16 : p.k)));
       double want = sum, bound = unit * size;
-      if (epilogue == QK_ADD) {
+      if (epilogue == QK_Epilogue_Add) {
         want += before[r * p.ld() + i];
         bound += 3e-7 * std::abs(want);
-      } else if (epilogue == QK_SWIGLU) {
+      } else if (epilogue == QK_Epilogue_Swiglu) {
         want = silu(sum) * sum2;
         bound = 1.2 * unit * (size * std::abs(sum2) + std::abs(silu(sum)) * size2 + unit * size * size2) +
                 1e-6 * std::abs(want);
@@ -172,22 +177,19 @@ TEST_P(KernelLinear, ValuesAndSplits) {
   };
   uint32_t seed = 1;
   for (const FormatKernels& f : format_kernels(*k)) {
-    const int64_t block = format_info(f.format).block_elems;
-    std::vector<Shape> shapes = {{1024, 40, 17, QK_STORE}, {256, 16, 5, QK_ADD},    {768, 17, 9, QK_SWIGLU},
-                                 {512, 1, 1, QK_STORE},    {256, 33, 8, QK_SWIGLU}, {1280, 16, 3, QK_ADD}};
-    if (block <= 32) {
-      shapes.insert(
-          shapes.end(),
-          {{32, 16, 17, QK_STORE}, {64, 17, 2, QK_ADD}, {96, 40, 4, QK_STORE}, {160, 20, 7, QK_SWIGLU}});
-    }
-    if (block == 1) shapes.push_back({33, 16, 6, QK_STORE});
+    const std::vector<Shape> shapes = {
+        {1024, 40, 17, QK_Epilogue_Store}, {256, 16, 5, QK_Epilogue_Add},    {768, 17, 9, QK_Epilogue_Swiglu},
+        {512, 1, 1, QK_Epilogue_Store},    {256, 33, 8, QK_Epilogue_Swiglu}, {1280, 16, 3, QK_Epilogue_Add},
+        {32, 16, 17, QK_Epilogue_Store},   {64, 17, 2, QK_Epilogue_Add},     {96, 40, 4, QK_Epilogue_Store},
+        {160, 20, 7, QK_Epilogue_Swiglu},  {384, 17, 3, QK_Epilogue_Add},    {33, 16, 6, QK_Epilogue_Store}};
     for (bool int8 : {false, true}) {
       if (int8 && !f.int8) continue;
       for (const Shape& s : shapes) {
+        if (s.k % format_info(f.format).block_elems != 0) continue;
         SCOPED_TRACE(f.name + (int8 ? " int8" : " f32") + ", k " + std::to_string(s.k) + ", n " +
                      std::to_string(s.n) + ", rows " + std::to_string(s.rows) + ", epilogue " +
                      std::to_string(s.epilogue));
-        Problem p = make_problem(*k, f.format, s.k, s.n, s.rows, s.epilogue == QK_SWIGLU, seed++);
+        Problem p = make_problem(*k, f.format, s.k, s.n, s.rows, s.epilogue == QK_Epilogue_Swiglu, seed++);
         const Guarded<float> before = Random(seed).guarded(static_cast<size_t>(s.rows * p.ld()));
         Guarded<float> y = Guarded<float>::copy_of(before);
         const RunFn run = runner(p, f, int8);
@@ -201,14 +203,78 @@ TEST_P(KernelLinear, ValuesAndSplits) {
   }
 }
 
-// More rows than one cache block holds, and a matrix of several parts.
+// A scale multiplies the sums ahead of the epilogue; either of a pair may have one.
+TEST_P(KernelLinear, Scales) {
+  const float scale = 0.37f, up_scale = -1.9f;
+  uint32_t seed = 300;
+  for (const FormatKernels& f : format_kernels(*k)) {
+    for (bool int8 : {false, true}) {
+      if (int8 && !f.int8) continue;
+      for (int64_t epilogue : {QK_Epilogue_Store, QK_Epilogue_Add, QK_Epilogue_Swiglu}) {
+        for (int which : {1, 2, 3}) {  // a bit for each scale
+          if (which > 1 && epilogue != QK_Epilogue_Swiglu) continue;
+          SCOPED_TRACE(f.name + (int8 ? " int8" : " f32") + ", epilogue " + std::to_string(epilogue) +
+                       ", scales " + std::to_string(which));
+          Problem p = make_problem(*k, f.format, 256, 20, 7, epilogue == QK_Epilogue_Swiglu, seed++);
+          const Guarded<float> before = Random(seed).guarded(static_cast<size_t>(p.rows * p.ld()));
+          Guarded<float> plain = Guarded<float>::copy_of(before), y = Guarded<float>::copy_of(before);
+          runner(p, f, int8)(0, p.rows, plain.data(), epilogue, 0, p.groups());
+          if (which & 1) p.scale = &scale;
+          if (which & 2) p.up_scale = &up_scale;
+          runner(p, f, int8)(0, p.rows, y.data(), epilogue, 0, p.groups());
+          if (epilogue == QK_Epilogue_Store) {
+            for (float& v : plain) v *= scale;
+            ASSERT_TRUE(same_bits(y.data(), plain.data(), p.rows * p.ld()));
+          }
+          if (which & 1)
+            for (double& w : p.weights) w *= scale;
+          if (which & 2)
+            for (double& w : p.weights2) w *= up_scale;
+          check_values(p, int8, epilogue, before.data(), y.data());
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+// More rows than one cache block holds.
 TEST_P(KernelLinear, ManyRows) {
   for (const FormatKernels& f : format_kernels(*k)) {
     if (f.format != Format::Q8_0) continue;
     Problem p = make_problem(*k, f.format, 8192, 16, 70, false, 99);
     Guarded<float> y(static_cast<size_t>(p.rows * p.ld()));
-    f.int8(p.xq.data(), p.packed.data(), y.data(), p.k, p.ld(), QK_STORE, p.rows, 0, 1);
-    check_values(p, true, QK_STORE, nullptr, y.data());
+    runner(p, f, true)(0, p.rows, y.data(), QK_Epilogue_Store, 0, 1);
+    check_values(p, true, QK_Epilogue_Store, nullptr, y.data());
+  }
+}
+
+// Levels differ in how many rows a register holds and how integers are summed up, but an output's own
+// operations are the same wherever multiply-add rounds once.
+TEST(KernelLevels, LinearBitsAgreeWhereMultiplyAddIsFused) {
+  std::vector<Isa> levels;
+  for (Isa isa : all_levels()) {
+    const bool fused = isa_info(isa).cpu_flags.find("fma") != std::string_view::npos;
+    if (fused && missing_cpu_flag(isa).empty()) levels.push_back(isa);
+  }
+  if (levels.size() < 2) GTEST_SKIP() << "this machine has fewer than two levels with fma";
+  const int64_t k = 512, n = 32, rows = 5;
+  for (size_t i = 0; i < static_cast<size_t>(kFormatCount); ++i) {
+    const Problem p = make_problem(kernels_of(Isa::base), format_kernels(kernels_of(Isa::base))[i].format, k,
+                                   n, rows, false, static_cast<uint32_t>(800 + i));
+    for (bool int8 : {false, true}) {
+      std::vector<float> first;
+      for (Isa isa : levels) {
+        const FormatKernels f = format_kernels(kernels_of(isa))[i];
+        if (int8 && !f.int8) continue;
+        Guarded<float> y(static_cast<size_t>(rows * p.ld()));
+        runner(p, f, int8)(0, rows, y.data(), QK_Epilogue_Store, 0, p.groups());
+        if (first.empty()) first.assign(y.begin(), y.end());
+        ASSERT_TRUE(same_bits(y.data(), first.data(), y.size()))
+            << f.name << (int8 ? " int8, " : " f32, ") << isa_info(isa).name << " and "
+            << isa_info(levels[0]).name;
+      }
+    }
   }
 }
 
@@ -219,13 +285,22 @@ TEST_P(KernelLinear, Embed) {
     for (int64_t cols : {256, 768}) {
       const int64_t rows = 37;
       const auto gguf = random_gguf(f.format, rows, cols, seed++);
-      Guarded<uint8_t> packed(static_cast<size_t>(plan::x16_bytes(f.format, rows, cols)));
-      const MatrixPart part[] = {{gguf.data(), rows}};
-      pack_x16(f.format, part, cols, 0, 3, packed.data());
+      const Guarded<uint8_t> table = packed(f.format, gguf, rows, cols);
       const std::vector<int32_t> ids = {36, 0, 15, 16, 31, 17, 17};
       Guarded<float> out(ids.size() * cols);
-      f.embed(packed.data(), ids.data(), out.data(), cols, ids.size(), 0, 3);
-      f.embed(packed.data(), ids.data(), out.data(), cols, ids.size(), 3, ids.size());
+      const int64_t n = static_cast<int64_t>(ids.size());
+      embed_args args = {.format = static_cast<int64_t>(f.format),
+                         .cols = cols,
+                         .table = table.data(),
+                         .out = out.data(),
+                         .tokens = ids.data(),
+                         .n_rows = n,
+                         .begin = 0,
+                         .end = 3};
+      f.embed(&args);
+      args.begin = 3;
+      args.end = n;
+      f.embed(&args);
       std::vector<float> want(static_cast<size_t>(cols));
       for (size_t i = 0; i < ids.size(); ++i) {
         decode_row(f.format, gguf.data() + ids[i] * row_bytes(f.format, cols), cols, want.data());

@@ -1,20 +1,32 @@
-// norm, quantize, swiglu, add, rope_table: against double arithmetic, at every ISA level and for any split.
+// norm, quantize, swiglu, add, concat, rope_table: against double arithmetic, at every ISA level and for any
+// split.
 #include <cmath>
 
-#include "dialects/plan/pack_layout.h"
+#include "dialects/layouts/layouts.h"
 #include "tests/unit/codegen_cpu/kernel_harness.h"
 
 namespace qcc::cpu {
 namespace {
 
-using plan::int8_row_bytes;
+using layouts::Int8RowBytes;
 
 class KernelRows : public KernelTest {};
 QCC_INSTANTIATE_KERNEL_TEST(KernelRows);
 
+// All rows, in two calls: those before `cut`, and the rest.
+template <class Args>
+void RunInTwo(void (*kernel)(const Args*), Args args, int64_t cut) {
+  args.begin = 0;
+  args.end = cut;
+  kernel(&args);
+  args.begin = cut;
+  args.end = args.n_rows;
+  kernel(&args);
+}
+
 // The definition in kernel_families.md, in f32.
 std::vector<uint8_t> quantized(const float* x, int64_t k) {
-  std::vector<uint8_t> row(static_cast<size_t>(int8_row_bytes(k)));
+  std::vector<uint8_t> row(static_cast<size_t>(Int8RowBytes(k)));
   for (int64_t b = 0; b < k / 32; ++b) {
     float peak = 0;
     for (int i = 0; i < 32; ++i) peak = std::max(peak, std::abs(x[b * 32 + i]));
@@ -48,12 +60,14 @@ TEST_P(KernelRows, Quantize) {
       x[3 * cols + c] = static_cast<float>(c % 7) - 3.5f;  // ties
       x[4 * cols + c] *= 1e30f;
     }
-    Guarded<uint8_t> q(static_cast<size_t>(rows * int8_row_bytes(cols)));
-    k->qk_quantize(x.data(), q.data(), cols, rows, 0, 2);
-    k->qk_quantize(x.data(), q.data(), cols, rows, 2, rows);
+    Guarded<uint8_t> q(static_cast<size_t>(rows * Int8RowBytes(cols)));
+    RunInTwo(k->qk_quantize,
+             quantize_args{
+                 .cols = cols, .x = x.data(), .out_q = q.data(), .n_rows = rows, .begin = 0, .end = rows},
+             2);
     for (int64_t r = 0; r < rows; ++r) {
-      ASSERT_TRUE(same_int8_row(q.data() + r * int8_row_bytes(cols),
-                                quantized(x.data() + r * cols, cols).data(), cols))
+      ASSERT_TRUE(
+          same_int8_row(q.data() + r * Int8RowBytes(cols), quantized(x.data() + r * cols, cols).data(), cols))
           << "row " << r;
     }
   }
@@ -70,10 +84,19 @@ TEST_P(KernelRows, Norm) {
     const float eps = 1e-6f;
     const bool quant = cols % 32 == 0;
     Guarded<float> out(static_cast<size_t>(rows * cols)), again(static_cast<size_t>(rows * cols));
-    Guarded<uint8_t> q(static_cast<size_t>(rows * int8_row_bytes(cols)));
-    k->qk_norm(x.data(), w.data(), out.data(), quant ? q.data() : nullptr, ids.data(), cols, eps, rows, 0, 3);
-    k->qk_norm(x.data(), w.data(), out.data(), quant ? q.data() : nullptr, ids.data(), cols, eps, rows, 3,
-               rows);
+    Guarded<uint8_t> q(static_cast<size_t>(rows * Int8RowBytes(cols)));
+    norm_args args = {.cols = cols,
+                      .eps = eps,
+                      .source = QK_RowsFrom_OutRows,
+                      .x = x.data(),
+                      .weight = w.data(),
+                      .out = out.data(),
+                      .out_q = quant ? q.data() : nullptr,
+                      .out_rows = ids.data(),
+                      .n_rows = rows,
+                      .begin = 0,
+                      .end = rows};
+    RunInTwo(k->qk_norm, args, 3);
     for (int64_t r = 0; r < rows; ++r) {
       const float* v = x.data() + ids[r] * cols;
       double sum = 0;
@@ -84,21 +107,28 @@ TEST_P(KernelRows, Norm) {
         ASSERT_NEAR(out[r * cols + c], want, 5e-7 * std::abs(want)) << "row " << r << ", column " << c;
       }
       if (quant) {
-        ASSERT_TRUE(same_int8_row(q.data() + r * int8_row_bytes(cols),
+        ASSERT_TRUE(same_int8_row(q.data() + r * Int8RowBytes(cols),
                                   quantized(out.data() + r * cols, cols).data(), cols))
             << "row " << r;
       }
     }
     EXPECT_TRUE(same_bits(out.data(), out.data() + 2 * cols, cols)) << "the same row twice";
     // Without row ids, and int8 alone.
-    k->qk_norm(x.data(), w.data(), again.data(), nullptr, nullptr, cols, eps, rows, 0, rows);
+    norm_args plain = args;
+    plain.source = QK_RowsFrom_Rows;
+    plain.out = again.data();
+    plain.out_q = nullptr;
+    plain.out_rows = nullptr;
+    RunInTwo(k->qk_norm, plain, 0);
     EXPECT_TRUE(same_bits(again.data(), out.data() + cols, cols)) << "row 0";
     EXPECT_TRUE(same_bits(again.data() + 3 * cols, out.data() + 3 * cols, cols)) << "row 3";
     if (quant) {
       Guarded<uint8_t> q2(q.size());
-      k->qk_norm(x.data(), w.data(), nullptr, q2.data(), ids.data(), cols, eps, rows, 0, rows);
+      args.out = nullptr;
+      args.out_q = q2.data();
+      RunInTwo(k->qk_norm, args, 0);
       for (int64_t r = 0; r < rows; ++r) {
-        const int64_t at = r * int8_row_bytes(cols);
+        const int64_t at = r * Int8RowBytes(cols);
         EXPECT_TRUE(same_int8_row(q2.data() + at, q.data() + at, cols)) << "row " << r;
       }
     }
@@ -115,14 +145,49 @@ TEST_P(KernelRows, SwigluAndAdd) {
     std::copy(std::begin(extremes), std::end(extremes), gate.begin());
     std::copy(std::begin(extremes), std::end(extremes), gate.end() - 8);
     Guarded<float> out(static_cast<size_t>(n)), sum = Guarded<float>::copy_of(up);
-    k->qk_swiglu(gate.data(), up.data(), out.data(), cols, rows, 0, 1);
-    k->qk_swiglu(gate.data(), up.data(), out.data(), cols, rows, 1, rows);
-    k->qk_add(gate.data(), sum.data(), cols, rows, 0, 2);
-    k->qk_add(gate.data(), sum.data(), cols, rows, 2, rows);
+    RunInTwo(k->qk_swiglu,
+             swiglu_args{.cols = cols,
+                         .gate = gate.data(),
+                         .up = up.data(),
+                         .out = out.data(),
+                         .n_rows = rows,
+                         .begin = 0,
+                         .end = rows},
+             1);
+    RunInTwo(
+        k->qk_add,
+        add_args{.cols = cols, .x = gate.data(), .y = sum.data(), .n_rows = rows, .begin = 0, .end = rows},
+        2);
     for (int64_t i = 0; i < n; ++i) {
       const double want = gate[i] / (1 + std::exp(-static_cast<double>(gate[i]))) * up[i];
       ASSERT_NEAR(out[i], want, 5e-7 * std::abs(want) + 1e-34) << "gate " << gate[i] << ", up " << up[i];
       ASSERT_EQ(sum[i], gate[i] + up[i]) << i;
+    }
+  }
+}
+
+TEST_P(KernelRows, Concat) {
+  for (const auto& [a_cols, b_cols] : {std::pair<int64_t, int64_t>{16, 48}, {40, 7}, {3, 100}}) {
+    const int64_t rows = 3;
+    Random random(4);
+    const auto a = random.guarded(static_cast<size_t>(rows * a_cols), 5.f);
+    const auto b = random.guarded(static_cast<size_t>(rows * b_cols), 5.f);
+    Guarded<float> out(static_cast<size_t>(rows * (a_cols + b_cols)));
+    RunInTwo(k->qk_concat,
+             concat_args{.a_cols = a_cols,
+                         .b_cols = b_cols,
+                         .a = a.data(),
+                         .b = b.data(),
+                         .out = out.data(),
+                         .n_rows = rows,
+                         .begin = 0,
+                         .end = rows},
+             1);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < a_cols + b_cols; ++c) {
+        const float want = c < a_cols ? a[r * a_cols + c] : b[r * b_cols + c - a_cols];
+        ASSERT_EQ(out[r * (a_cols + b_cols) + c], want) << "row " << r << ", column " << c;
+      }
     }
   }
 }
@@ -133,7 +198,15 @@ TEST_P(KernelRows, SiluIsAccurateEverywhere) {
   while (x.size() % 16) x.push_back(0.f);
   one.assign(x.size(), 1.f);
   std::vector<float> y(x.size());
-  k->qk_swiglu(x.data(), one.data(), y.data(), static_cast<int64_t>(x.size()), 1, 0, 1);
+  RunInTwo(k->qk_swiglu,
+           swiglu_args{.cols = static_cast<int64_t>(x.size()),
+                       .gate = x.data(),
+                       .up = one.data(),
+                       .out = y.data(),
+                       .n_rows = 1,
+                       .begin = 0,
+                       .end = 1},
+           0);
   for (size_t i = 0; i < x.size(); ++i) {
     if (x[i] < -86.f) {
       EXPECT_LE(std::abs(y[i]), 1e-35f) << x[i];
@@ -157,8 +230,17 @@ TEST_P(KernelRows, RopeTable) {
     const int64_t t = sections ? 11 : 0, h = sections ? 11 : 0, w = sections ? 10 : 0;
     const float magnitude = sections ? 1.f : 1.1386294f;
     Guarded<float> out(static_cast<size_t>(rows * 2 * pairs));
-    k->qk_rope_table(freq.data(), positions.data(), out.data(), pairs, t, h, w, 0, magnitude, rows, 0, 4);
-    k->qk_rope_table(freq.data(), positions.data(), out.data(), pairs, t, h, w, 0, magnitude, rows, 4, rows);
+    RunInTwo(k->qk_rope_table,
+             rope_table_args{.pairs = pairs,
+                             .sections = {t, h, w, 0},
+                             .magnitude = magnitude,
+                             .inv_freq = freq.data(),
+                             .out = out.data(),
+                             .positions = positions.data(),
+                             .n_rows = rows,
+                             .begin = 0,
+                             .end = rows},
+             4);
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t i = 0; i < pairs; ++i) {
         // model-facts: pair 31 is h, 30 is t; w ends at 29.
@@ -173,7 +255,16 @@ TEST_P(KernelRows, RopeTable) {
   }
   // Shorter sections leave pairs to the fourth stream.
   Guarded<float> out(static_cast<size_t>(rows * 2 * pairs));
-  k->qk_rope_table(freq.data(), positions.data(), out.data(), pairs, 4, 3, 2, 1, 1.f, rows, 8, 9);
+  const rope_table_args shorter = {.pairs = pairs,
+                                   .sections = {4, 3, 2, 1},
+                                   .magnitude = 1,
+                                   .inv_freq = freq.data(),
+                                   .out = out.data(),
+                                   .positions = positions.data(),
+                                   .n_rows = rows,
+                                   .begin = 8,
+                                   .end = 9};
+  k->qk_rope_table(&shorter);
   for (int64_t i = 0; i < pairs; ++i) {
     const int stream = i % 3 == 0 && i < 12 ? 0 : i % 3 == 1 && i < 9 ? 1 : i % 3 == 2 && i < 6 ? 2 : 3;
     ASSERT_NEAR(out[(8 * 2 + 1) * pairs + i], std::sin(positions[8 * 4 + stream] * freq[i]), 8e-8)

@@ -14,156 +14,16 @@
 #include "compiler/driver/commands.h"
 #include "compiler/driver/console.h"
 #include "compiler/driver/inspect.h"
+#include "compiler/driver/model_report.h"
 #include "compiler/driver/synth.h"
+#include "compiler/pipeline/compile_options.h"
 #include "compiler/pipeline/pipeline.h"
 #include "frontends/gguf/error.h"
 #include "runtime/abi/qbin.h"
+#include "tests/unit/runtime/program_facts.h"
 
 namespace qcc::compiler {
 namespace {
-
-CompileArguments Arguments() {
-  CompileArguments a;
-  a.input = "some/model.gguf";
-  return a;
-}
-
-void ExpectUsageError(const CompileArguments& a, const std::string& option, const std::string& says) {
-  const auto options = ToPipelineOptions(a);
-  ASSERT_FALSE(options.ok()) << option << " was accepted";
-  const ErrorParts parts = PartsOf(options.status());
-  EXPECT_EQ(ExitOf(options.status()), Exit::kUsage) << options.status();
-  EXPECT_EQ(parts.where, option) << options.status();
-  EXPECT_NE(parts.what.find(says), std::string::npos)
-      << "does not say '" << says << "': " << options.status();
-}
-
-TEST(CompileOptions, Defaults) {
-  const auto o = ToPipelineOptions(Arguments());
-  ASSERT_TRUE(o.ok()) << o.status();
-  EXPECT_EQ(o->output, "model.qbin");
-  EXPECT_EQ(o->targets, (std::vector<std::string>{"cpu"}));
-  EXPECT_EQ(o->cpu.size(), cpu::isa_table().size()) << "all levels by default";
-  EXPECT_EQ(o->numerics, NumericsMode::kInt8);
-  EXPECT_EQ(o->kv, KvMode::kF16);
-  EXPECT_EQ(o->l2_norm, L2NormMode::kSum);
-  EXPECT_EQ(o->decode_buckets, (std::vector<int64_t>{1, 2, 4, 8}));
-  EXPECT_EQ(o->prefill_buckets.back(), 512);
-  EXPECT_EQ(o->compile_to, CompilePhase::kArtifact);
-}
-
-TEST(CompileOptions, EveryOptionArrives) {
-  CompileArguments a = Arguments();
-  a.output = "x.qbin";
-  a.targets = {"cpu", "cpu"};
-  a.cpu = {"v3", "base", "v3"};
-  a.numerics = "f32";
-  a.kv = "f32";
-  a.l2_norm = "max";
-  a.decode = {"4", "1", "4"};
-  a.prefill = {"256", "16"};
-  a.report = {"fusion"};
-  a.compile_to = "plan";
-  a.dump_ir = "ir";
-  a.dump_kernels = "kernels";
-  const auto o = ToPipelineOptions(a);
-  ASSERT_TRUE(o.ok()) << o.status();
-  EXPECT_EQ(o->output, "x.qbin");
-  EXPECT_EQ(o->cpu, (std::vector<std::string>{"base", "v3"})) << "lowest first, none twice";
-  EXPECT_EQ(o->numerics, NumericsMode::kF32);
-  EXPECT_EQ(o->kv, KvMode::kF32);
-  EXPECT_EQ(o->l2_norm, L2NormMode::kMax);
-  EXPECT_EQ(o->decode_buckets, (std::vector<int64_t>{1, 4}));
-  EXPECT_EQ(o->prefill_buckets, (std::vector<int64_t>{16, 256}));
-  EXPECT_TRUE(o->report_fusion);
-  EXPECT_EQ(o->compile_to, CompilePhase::kPlan);
-  EXPECT_EQ(o->dump_ir, "ir");
-  EXPECT_EQ(o->dump_kernels, "kernels");
-}
-
-TEST(CompileOptions, GpuTargets) {
-  CompileArguments a = Arguments();
-  a.targets = {"cuda", "cpu", "vulkan", "cuda"};
-  auto o = ToPipelineOptions(a);
-  ASSERT_TRUE(o.ok()) << o.status();
-  EXPECT_EQ(o->targets, (std::vector<std::string>{"cpu", "vulkan", "cuda"})) << "in the order of the table";
-  EXPECT_EQ(o->gpu_profiles,
-            (std::vector<std::string>{"sg32-dot", "sg64-dot", "sg8-dot", "none", "sm80", "sm61"}));
-  a.gpu_profiles = {"none", "sg8"};
-  EXPECT_EQ(o->delta_rule, DeltaRuleMode::kExact);
-  a.kernels = "mine";
-  a.delta_rule = "chunked";
-  o = ToPipelineOptions(a);
-  ASSERT_TRUE(o.ok()) << o.status();
-  EXPECT_EQ(o->gpu_profiles, (std::vector<std::string>{"sg8", "none", "sm80", "sm61"}))
-      << "best first; cuda, of which none is named, has its own";
-  EXPECT_EQ(o->kernels, "mine");
-  EXPECT_EQ(o->delta_rule, DeltaRuleMode::kChunked);
-  a = Arguments();
-  a.targets = {"vulkan"};
-  o = ToPipelineOptions(a);
-  ASSERT_TRUE(o.ok()) << o.status();
-  EXPECT_TRUE(o->cpu.empty()) << "no CPU code was asked for";
-}
-
-TEST(CompileOptions, NativeIsThisMachine) {
-  CompileArguments a = Arguments();
-  a.cpu = {"native"};
-  const auto o = ToPipelineOptions(a);
-  ASSERT_TRUE(o.ok()) << o.status();
-  EXPECT_EQ(o->cpu, (std::vector<std::string>{std::string(cpu::isa_info(cpu::host_isa()).name)}));
-}
-
-TEST(CompileOptions, UnknownValuesAreNamedWithWhatIsAccepted) {
-  CompileArguments a = Arguments();
-  a.targets = {"tpu"};
-  ExpectUsageError(a, "--target", "'tpu', accepted: cpu, vulkan, cuda");
-  a = Arguments();
-  a.targets = {"vulkan"};
-  a.cpu = {"v3"};
-  ExpectUsageError(a, "--cpu", "target cpu, which is not chosen");
-  a = Arguments();
-  a.targets = {"vulkan"};
-  a.gpu_profiles = {"sm81"};
-  ExpectUsageError(a, "--gpu-profiles", "'sm81', accepted: sg32-matrix32");
-  a.gpu_profiles = {"sm80"};
-  ExpectUsageError(a, "--gpu-profiles=sm80", "target cuda, which is not chosen");
-  a = Arguments();
-  a.kernels = "folder";
-  ExpectUsageError(a, "--kernels", "target vulkan, which is not chosen");
-  a = Arguments();
-  a.delta_rule = "exact";
-  ExpectUsageError(a, "--delta-rule", "target vulkan or cuda, which is not chosen");
-  a.targets = {"cuda"};
-  a.delta_rule = "wy";
-  ExpectUsageError(a, "--delta-rule", "'wy', accepted: exact, chunked");
-  a = Arguments();
-  a.cpu = {"v3", "v9"};
-  ExpectUsageError(a, "--cpu", "'v9', accepted: native, base, v3");
-  a = Arguments();
-  a.numerics = "f16";
-  ExpectUsageError(a, "--numerics", "accepted: int8, f32");
-  a = Arguments();
-  a.kv = "q8";
-  ExpectUsageError(a, "--kv", "accepted: f16, f32");
-  a = Arguments();
-  a.l2_norm = "mean";
-  ExpectUsageError(a, "--l2-norm", "'mean', accepted: sum, max");
-  a = Arguments();
-  a.compile_to = "nowhere";
-  ExpectUsageError(a, "--compile-to", "accepted: import, fuse, plan, code, artifact");
-  a = Arguments();
-  a.report = {"weather"};
-  ExpectUsageError(a, "--report", "accepted: fusion");
-  for (const char* bad : {"0", "-1", "65", "1x", "", "9999999999999999999"}) {
-    a = Arguments();
-    a.decode = {bad};
-    ExpectUsageError(a, "--decode", "1 to 64");
-  }
-  a = Arguments();
-  a.prefill = {"4097"};
-  ExpectUsageError(a, "--prefill", "1 to 4096");
-}
 
 TEST(Messages, Form) {
   const absl::Status status =
@@ -295,10 +155,8 @@ TEST(Compile, AnInterruptionEndsTheStage) {
   model.format = "q8_0";
   model.output = testing::TempDir() + "qcc_driver_interrupt.gguf";
   ASSERT_TRUE(RunSynth(model, [](uint64_t, uint64_t) { return absl::OkStatus(); }).ok());
-  CompileArguments a = Arguments();
-  a.input = model.output;
-  a.output = testing::TempDir() + "qcc_driver_interrupt.qbin";
-  auto options = ToPipelineOptions(a);
+  auto options =
+      ReadCompileOptions(model.output, {{"output", {testing::TempDir() + "qcc_driver_interrupt.qbin"}}});
   ASSERT_TRUE(options.ok()) << options.status();
   const std::pair<const char*, int> stages[] = {{"read model", 1}, {"import", 2}, {"fuse", 2}};
   for (const auto& [stage, ended] : stages) {
@@ -380,27 +238,29 @@ ArtifactContents Artifact() {
   ArtifactContents c{};
   c.path = "m.qbin";
   c.file_bytes = 20000;
-  c.major = 1;
   c.sections = {{QBIN_SECTION_CODE, 0, 4096, 100, {}},
                 {QBIN_SECTION_WEIGHTS, 0, 8192, 5000, {}},
                 {QBIN_SECTION_CODE, 0, 16384, 300, {}}};
-  ManifestSpec& m = c.manifest;
-  m.arch = "qwen35";
-  m.name = "na\xffme \x1b[2J";
-  m.vocab_size = 10;
-  m.context_length = 4096;
+  qrt::Manifest& m = c.manifest;
+  m.numerics = qrt::Numerics::kInt8;
+  m.model.arch = "qwen35";
+  m.model.name = "na\xffme \x1b[2J";
+  m.model.vocab_size = 10;
+  m.model.context_length = 4096;
   m.weights_bytes = 5000;
   m.state_bytes = 300;
   m.kv_bytes_per_token = 64;
-  m.programs = {{"decode_1", SpecPhase::kDecode, 1, 777, 5, 2},
-                {"prefill_8", SpecPhase::kPrefill, 8, 999, 5, 2}};
+  m.streams = {"trunk"};
+  m.programs = {{"decode_1", qrt::DecodeFacts(), 1, 777, 5, 2},
+                {"prefill_8", qrt::PrefillFacts(), 8, 999, 5, 2}};
   m.code = {
       {"cpu", "v3", {"avx2"}, 0, 1}, {"cpu", "lies", {}, 88, 99}, {"vulkan", "sg8", {"subgroup-8"}, 2, 1}};
-  gpu::GpuCode& gpu = c.gpu_code[2];
-  gpu.kernels = {{"add.v4", "k_add_v4", 128, 2, 64, std::vector<uint32_t>(10), "gpu"}};
+  static const std::vector<uint32_t> spirv(10);
+  qrt::GpuCode& gpu = c.gpu_code[2];
+  gpu.kernels = {{"add.v4", "k_add_v4", 128, 2, 64, "gpu", spirv}};
   gpu.programs.resize(2);
   gpu.programs[0].arena_bytes = 1234;
-  gpu.programs[0].dispatches = {{0, {1, 1, 1}, false, {}, 500, 40, 8, 7, "attention", 3}};
+  gpu.programs[0].dispatches = {{0, {1, 1, 1}, false, {}, {500, 40, 8, 7}, "attention", 3}};
   m.formats = {{"q8_0", 3, 4000, 5000}};
   m.sampling.top_k = 20;
   m.provenance.compiler = "qcc 1";
@@ -411,7 +271,7 @@ ArtifactContents Artifact() {
 
 TEST(Inspect, Json) {
   const auto json = nlohmann::json::parse(InspectJson(Artifact()));
-  EXPECT_EQ(json["schema"], 1);
+  EXPECT_EQ(json["schema"], 2);
   EXPECT_EQ(json["sections"][1]["kind"], "weights");
   EXPECT_EQ(json["sections"][1]["alignment"], 4096);
   EXPECT_EQ(json["memory"]["scratch_bytes"], 999);
@@ -433,7 +293,10 @@ TEST(Inspect, Json) {
   EXPECT_NE(InspectText(Artifact()).find("1 kernels, 40 B of SPIR-V"), std::string::npos)
       << InspectText(Artifact());
   EXPECT_EQ(json["formats"][0]["packed_bytes"], 5000);
-  EXPECT_EQ(json["programs"][1]["phase"], "prefill");
+  EXPECT_EQ(json["programs"][1]["takes"], (std::vector<std::string>{"tokens"}));
+  EXPECT_EQ(json["programs"][1]["leaves"], "trunk");
+  EXPECT_EQ(json["programs"][1]["gives"], "nothing");
+  EXPECT_EQ(json["programs"][0]["gives"], "chosen_logits");
   EXPECT_TRUE(json["tokenizer"].is_null());
   EXPECT_EQ(json["sampling"]["top_k"], 20);
   EXPECT_TRUE(json["sampling"]["temperature"].is_null());
@@ -469,6 +332,52 @@ TEST(Inspect, JsonKeysAreDocumented) {
           << "key " << key << "." << name << " is not documented";
     }
   }
+}
+
+ModelReport Model() {
+  ModelReport r;
+  r.path = "m.gguf";
+  r.arch = "qwen35";
+  r.name = "na\xffme \x1b[2J";
+  r.layers = 4;
+  r.shards = 3;
+  r.shard = 0;
+  r.all = {"all", 2, 96, 160, 0};
+  r.parts = {{"embedding", 2, 96, 160, 0}};
+  r.formats = {{"q8_0", 1, 64, 68, 0}, {"Q9_X", 1, 32, 0, 1}};
+  r.tensors = {{"token_embd.weight", "q8_0", {32, 2}, 68}, {"x\x1b", "Q9_X", {32}, std::nullopt}};
+  r.warnings = {"odd\x1b"};
+  for (int i = 0; i < 20; ++i) r.refusals.push_back(MakeError("Q1206", "what\x1b", "where", "help"));
+  return r;
+}
+
+TEST(InspectModel, JsonKeysAreDocumented) {
+  std::ifstream in(std::string(QCC_SOURCE_DIR) + "/docs/reference/inspect.md");
+  const std::string whole((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  const size_t begin = whole.find("## Of a GGUF model");
+  ASSERT_NE(begin, std::string::npos);
+  const std::string page = whole.substr(begin);
+  const auto json = nlohmann::json::parse(ModelReportJson(Model()));
+  for (const auto& [key, value] : json.items()) {
+    EXPECT_NE(page.find("`" + key + "`"), std::string::npos) << "key " << key << " is not documented";
+    const auto& inner = value.is_array() && !value.empty() ? value[0] : value;
+    if (!inner.is_object()) continue;
+    for (const auto& [name, unused] : inner.items()) {
+      EXPECT_NE(page.find("`" + name + "`"), std::string::npos)
+          << "key " << key << "." << name << " is not documented";
+    }
+  }
+  EXPECT_EQ(json["formats"][0]["bits_per_weight"], 8.5);
+  EXPECT_TRUE(json["formats"][1]["bytes"].is_null()) << "of a format that is not known";
+  EXPECT_EQ(json["refusals"].size(), 20u);
+  EXPECT_EQ(json["refusals"][0]["code"], "Q1206");
+}
+
+TEST(InspectModel, TextIsShortAndHarmless) {
+  const std::string text = ModelReportText(Model());
+  EXPECT_EQ(text.find('\x1b'), std::string::npos) << "an escape sequence of the file reaches the terminal";
+  EXPECT_NE(text.find("number 1 of 3"), std::string::npos) << text;
+  EXPECT_NE(text.find("Q1206  and 12 more"), std::string::npos) << text;
 }
 
 TEST(Inspect, TextSaysWhatMattersAndIsHarmless) {

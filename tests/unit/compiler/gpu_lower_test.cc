@@ -6,6 +6,7 @@
 #include <map>
 
 #include "codegen/gpu/build/Build.h"
+#include "codegen/gpu/lower/Backends.h"
 #include "dialects/hir/IR/Hir.h"
 #include "dialects/plan/PlanSummary.h"
 #include "dialects/plan/kernel_families.h"
@@ -54,7 +55,7 @@ constexpr char kTwoLayers[] = R"mlir(
     plan.barrier
     plan.dispatch "add" {cols = 64 : i64} ["x", "y"] [#plan.ref<arena, 512, 512, read>, #plan.ref<arena, 0, 512, readwrite>]
   }
-  plan.program @prefill_2 prefill rows 2 arena 1024 {
+  plan.program @prefill_2 tokens leaves "trunk" rows 2 arena 1024 {
     plan.call @block weights 0 state 0 kv 0 layer "blk.0"
     plan.barrier
     plan.call @block weights 256 state 0 kv 0 layer "blk.1"
@@ -100,8 +101,8 @@ TEST_F(GpuLower, BarriersStandBeforeWhatWaits) {
 std::string Attentions(const char* between) {
   const std::string attention = R"mlir(
     plan.dispatch "attention" {gated = false, head_dim = 64 : i64, kv = "f16", kv_heads = 1 : i64, q_heads = 2 : i64, scale = 0.125 : f32} ["q", "kv", "out"] [#plan.ref<arena, 0, 512, read>, #plan.ref<kv, 0, 256, read>, #plan.ref<arena, )mlir";
-  return "plan.program @prefill_1 prefill rows 1 arena 1600 {\n" + attention + "512, 512, write>]\n" +
-         between + attention + "1024, 512, write>]\n}";
+  return "plan.program @prefill_1 tokens leaves \"trunk\" rows 1 arena 1600 {\n" + attention +
+         "512, 512, write>]\n" + between + attention + "1024, 512, write>]\n}";
 }
 
 std::vector<Arg> ScratchOf(const LoweredGpu& lowered, uint64_t arena) {
@@ -140,7 +141,7 @@ TEST_F(GpuLower, WhatHasNoKernelIsNamed) {
     plan.block @block weights 0 state 0 kv 0 {
       plan.dispatch "quantize" {cols = 48 : i64} ["x", "out_q"] [#plan.ref<arena, 0, 192, read>, #plan.ref<arena, 192, 128, write>]
     }
-    plan.program @prefill_1 prefill rows 1 arena 512 {
+    plan.program @prefill_1 tokens leaves "trunk" rows 1 arena 512 {
       plan.call @block weights 0 state 0 kv 0 layer "blk.7"
     }
   )mlir");
@@ -152,7 +153,7 @@ TEST_F(GpuLower, WhatHasNoKernelIsNamed) {
 TEST_F(GpuLower, SamplingForOneAndForAllRows) {
   auto lowered = Lower(R"mlir(
     plan.weight @w ["w"] "f32" x16 40 x 64 at 0 size 12288
-    plan.program @head_4 head rows 4 arena 1024 {
+    plan.program @head_4 stream "trunk" gives chosen_logits rows 4 arena 1024 {
       plan.dispatch "linear" {epilogue = "store", format = "f32", k = 64 : i64, n = 40 : i64, numerics = "f32", rows = "out_rows"} ["x", "w", "y"] [#plan.ref<arena, 0, 1024, read>, #plan.ref<weights, 0, 12288, read>, #plan.ref<logits, 0, 768, write>]
     }
   )mlir");
@@ -225,6 +226,33 @@ TEST(Profiles, OfOneTargetStandTogetherUnderNamesOfTheirOwn) {
   EXPECT_EQ(FindProfile("sm80")->features,
             (std::vector<std::string>{"sm-80", "subgroup-32", "int-dot", "matrix"}));
   EXPECT_EQ(FindProfile("sm99"), nullptr);
+}
+
+TEST(GpuBackends, EveryTargetOfTheProfilesHasOne) {
+  std::vector<std::string> targets;
+  for (const ProfileInfo& info : Profiles()) {
+    const Backend* backend = findBackend(info.target);
+    ASSERT_NE(backend, nullptr) << info.target;
+    if (targets.empty() || targets.back() != info.target) targets.push_back(info.target);
+    // Either each kernel's words stand alone, and can be shown, or all are joined into one file.
+    EXPECT_EQ(backend->join == nullptr, backend->disassemble != nullptr) << info.target;
+    EXPECT_EQ(backend->join == nullptr, backend->joinedFile.empty()) << info.target;
+  }
+  std::vector<std::string> table;
+  for (const Backend& backend : backends()) table.push_back(backend.target.str());
+  EXPECT_EQ(table, targets) << "in one order";
+  EXPECT_EQ(findBackend("cpu"), nullptr);
+}
+
+TEST(GpuBackends, JoinedKernelsKeepOneHeader) {
+  const Backend* cuda = findBackend("cuda");
+  const std::string header = ".version 7.0\n.address_size 64\n";
+  auto joined = cuda->join({header + "a", header + "b"}, {"first", "second"});
+  ASSERT_TRUE(static_cast<bool>(joined));
+  EXPECT_EQ(*joined, header + "ab");
+  auto bad = cuda->join({header + "a", "b"}, {"first", "second"});
+  ASSERT_FALSE(static_cast<bool>(bad));
+  EXPECT_EQ(llvm::toString(bad.takeError()), "PTX: kernel 'second' has no header");
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "compiler/driver/synth.h"
+#include "compiler/driver/synth_mix.h"
 #include "compiler/driver/synth_model.h"
 #include "compiler/driver/synth_random.h"
 #include "compiler/driver/synth_vocab.h"
@@ -135,7 +136,14 @@ TEST(Synth, EveryMixOpensAndIsComplete) {
           EXPECT_EQ(t.format, Format::F32) << arch << " " << mix << " " << t.name;
         }
       }
-      EXPECT_EQ(found, expected) << arch << " " << mix;
+      // Behind every NVFP4 matrix its tensor scale, whatever the other rules are.
+      Shapes with_scales = expected;
+      for (const gguf::Tensor& t : file.tensors()) {
+        if (t.format != Format::NVFP4) continue;
+        with_scales[t.name.substr(0, t.name.size() - 6) + "scale"] = {1};
+      }
+      EXPECT_EQ(found, with_scales) << arch << " " << mix;
+      EXPECT_EQ(mix == "nvfp4", with_scales.size() > expected.size()) << arch << " " << mix;
       EXPECT_EQ(file.GetString("general.architecture").value(), arch);
       EXPECT_EQ(file.GetInt(arch + ".block_count").value(), arch == "qwen35" ? 5 : 4);
       EXPECT_EQ(file.GetInt(arch + ".embedding_length").value(), 256);
@@ -188,13 +196,12 @@ TEST(Synth, ProgressReachesTheTotalAndCanStop) {
 }
 
 TEST(SynthPresets, HaveThePublishedTensorCounts) {
-  const std::map<std::string, std::pair<size_t, size_t>> counts = {{"qwen35 0.8b", {320, 335}},
-                                                                   {"qwen35 2b", {320, 335}},
-                                                                   {"qwen35 4b", {426, 441}},
-                                                                   {"qwen3 0.6b", {310, 0}},
-                                                                   {"qwen3 1.7b", {310, 0}}};
+  const std::map<std::string, std::pair<size_t, size_t>> counts = {
+      {"qwen35 0.8b", {320, 335}}, {"qwen35 2b", {320, 335}}, {"qwen35 4b", {426, 441}},
+      {"qwen3 0.6b", {310, 0}},    {"qwen3 1.7b", {310, 0}},  {"qwen3 4b", {398, 0}},
+      {"qwen3 8b", {399, 0}}};
   EXPECT_EQ(SynthPresets().size(), counts.size());
-  EXPECT_EQ(SynthPresetsText(), "qwen35: 0.8b, 2b, 4b; qwen3: 0.6b, 1.7b");
+  EXPECT_EQ(SynthPresetsText(), "qwen35: 0.8b, 2b, 4b; qwen3: 0.6b, 1.7b, 4b, 8b");
   for (const SynthPreset& preset : SynthPresets()) {
     SynthOptions options;
     options.arch = std::string(preset.arch);
@@ -203,26 +210,26 @@ TEST(SynthPresets, HaveThePublishedTensorCounts) {
     ASSERT_TRUE(config.ok()) << config.status();
     auto expected = counts.find(options.arch + " " + options.preset);
     ASSERT_NE(expected, counts.end()) << options.arch << " " << options.preset;
-    EXPECT_EQ(SynthTensors(*config, "q8_0").size(), expected->second.first)
+    EXPECT_EQ(SynthTensors(*config, *FindMix("q8_0")).size(), expected->second.first)
         << options.arch << " " << options.preset;
     if (expected->second.second == 0) continue;
     config->mtp = true;
-    EXPECT_EQ(SynthTensors(*config, "q8_0").size(), expected->second.second) << options.preset << " with MTP";
+    EXPECT_EQ(SynthTensors(*config, *FindMix("q8_0")).size(), expected->second.second)
+        << options.preset << " with MTP";
   }
 }
 
 TEST(SynthPresets, HaveTheParametersOfTheirNames) {
-  const std::map<std::string, std::pair<double, double>> billions = {{"qwen35 0.8b", {0.72, 0.80}},
-                                                                     {"qwen35 2b", {1.8, 2.0}},
-                                                                     {"qwen35 4b", {4.0, 4.5}},
-                                                                     {"qwen3 0.6b", {0.58, 0.62}},
-                                                                     {"qwen3 1.7b", {1.68, 1.76}}};
+  const std::map<std::string, std::pair<double, double>> billions = {
+      {"qwen35 0.8b", {0.72, 0.80}}, {"qwen35 2b", {1.8, 2.0}},    {"qwen35 4b", {4.0, 4.5}},
+      {"qwen3 0.6b", {0.58, 0.62}},  {"qwen3 1.7b", {1.68, 1.76}}, {"qwen3 4b", {4.0, 4.05}},
+      {"qwen3 8b", {8.15, 8.22}}};
   for (const auto& [name, range] : billions) {
     SynthOptions options;
     options.arch = name.substr(0, name.find(' '));
     options.preset = name.substr(name.find(' ') + 1);
     double parameters = 0;
-    for (const SynthTensor& t : SynthTensors(ResolveSynth(options).value(), "f32")) {
+    for (const SynthTensor& t : SynthTensors(ResolveSynth(options).value(), *FindMix("f32"))) {
       double n = 1;
       for (int64_t d : t.ne) n *= static_cast<double>(d);
       parameters += n;
@@ -250,7 +257,7 @@ TEST(SynthMix, Q4KMFollowsThePublishedLayers) {
   options.layers = 64;
   options.mtp = false;
   options.tied = false;
-  std::vector<SynthTensor> tensors = SynthTensors(ResolveSynth(options).value(), "q4_k_m");
+  std::vector<SynthTensor> tensors = SynthTensors(ResolveSynth(options).value(), *FindMix("q4_k_m"));
   EXPECT_EQ(BlocksWith(tensors, "attn_qkv.weight", Format::Q6_K),
             (std::set<int>{0,  1,  2,  4,  5,  6,  10, 13, 16, 22, 25, 28,
                            34, 37, 40, 46, 49, 52, 56, 57, 58, 60, 61, 62}));
@@ -269,16 +276,135 @@ TEST(SynthMix, Q4KMFollowsThePublishedLayers) {
   EXPECT_EQ(tensors.back().format, Format::Q6_K);
 }
 
-TEST(SynthMix, TiedEmbeddingTakesTheOutputsFormat) {
-  const std::map<std::string_view, Format> formats = {
-      {"f32", Format::F32},     {"f16", Format::F16},     {"bf16", Format::BF16},
-      {"q8_0", Format::Q8_0},   {"q4_0", Format::Q6_K},   {"q4_1", Format::Q6_K},
-      {"q4_k_m", Format::Q6_K}, {"q5_k_m", Format::Q6_K}, {"q6_k", Format::Q6_K}};
-  for (std::string_view mix : SynthFormats()) {
-    std::vector<SynthTensor> tensors = SynthTensors(ResolveSynth(Tiny("qwen3")).value(), mix);
-    ASSERT_TRUE(formats.count(mix)) << mix;
-    EXPECT_EQ(tensors.front().format, formats.at(mix)) << mix;
+// Formats of single matrices of an untied model of 32 attention layers, from llama.cpp's rules: a column of
+// matrices and the layers that differ in it.
+TEST(SynthMix, FollowsTheTableOfEachName) {
+  SynthOptions options = Tiny("qwen3");
+  options.layers = 32;
+  options.tied = false;
+  struct Case {
+    const char* mix;
+    const char* tensor;
+    Format format;
+  };
+  const Case cases[] = {{"q2_k", "token_embd", Format::Q2_K},
+                        {"q2_k", "blk.9.attn_v", Format::Q4_K},
+                        {"q2_k", "blk.9.ffn_down", Format::Q3_K},
+                        {"q2_k", "blk.9.attn_output", Format::Q3_K},
+                        {"q2_k", "blk.9.attn_q", Format::Q2_K},
+                        {"q3_k_s", "blk.0.attn_v", Format::Q3_K},
+                        {"q3_k_m", "blk.1.attn_v", Format::Q5_K},
+                        {"q3_k_m", "blk.2.attn_v", Format::Q4_K},
+                        {"q3_k_m", "blk.1.ffn_down", Format::Q5_K},
+                        {"q3_k_m", "blk.2.ffn_down", Format::Q4_K},
+                        {"q3_k_m", "blk.2.attn_output", Format::Q4_K},
+                        {"q3_k_m", "blk.2.ffn_up", Format::Q3_K},
+                        {"q3_k_l", "blk.31.ffn_down", Format::Q5_K},
+                        {"q4_k_s", "blk.3.attn_v", Format::Q5_K},
+                        {"q4_k_s", "blk.4.attn_v", Format::Q4_K},
+                        {"q4_k_s", "blk.3.ffn_down", Format::Q5_K},
+                        {"q4_k_s", "blk.4.ffn_down", Format::Q4_K},
+                        {"q5_0", "output", Format::Q6_K},
+                        {"q5_1", "blk.0.attn_v", Format::Q5_1},
+                        {"q5_k_s", "blk.0.attn_v", Format::Q5_K},
+                        {"iq1_s", "output", Format::Q5_K},
+                        {"iq1_s", "token_embd", Format::Q2_K},
+                        {"iq1_m", "blk.3.ffn_down", Format::Q2_K},
+                        {"iq1_m", "blk.4.ffn_down", Format::IQ1_M},
+                        {"iq1_m", "blk.4.attn_output", Format::IQ2_XXS},
+                        {"iq2_xxs", "blk.4.attn_output", Format::IQ2_XXS},
+                        {"iq2_xs", "blk.4.attn_v", Format::Q4_K},
+                        {"iq2_s", "blk.4.ffn_up", Format::IQ2_XS},
+                        {"iq2_m", "blk.4.ffn_up", Format::IQ2_S},
+                        {"iq2_m", "blk.0.ffn_down", Format::IQ3_S},
+                        {"iq3_xxs", "blk.0.attn_k", Format::IQ2_S},
+                        {"iq3_xxs", "blk.4.ffn_down", Format::Q3_K},
+                        {"iq3_xxs", "blk.4.ffn_gate", Format::IQ3_XXS},
+                        {"iq3_xs", "blk.3.ffn_gate", Format::IQ3_S},
+                        {"iq3_xs", "blk.4.ffn_gate", Format::IQ3_XXS},
+                        {"iq3_xs", "blk.27.ffn_up", Format::IQ3_XXS},
+                        {"iq3_xs", "blk.28.ffn_up", Format::IQ3_S},
+                        {"iq3_xs", "blk.28.attn_q", Format::IQ3_XXS},
+                        {"iq3_s", "blk.0.ffn_down", Format::IQ3_S},
+                        {"iq3_m", "blk.0.ffn_down", Format::Q4_K},
+                        {"iq3_m", "blk.9.attn_output", Format::Q4_K},
+                        {"iq4_nl", "blk.9.attn_v", Format::Q5_K},
+                        {"iq4_xs", "blk.3.ffn_down", Format::Q5_K},
+                        {"iq4_xs", "blk.4.ffn_down", Format::IQ4_XS},
+                        {"tq1_0", "token_embd", Format::Q4_K},
+                        {"mxfp4", "output", Format::Q8_0},
+                        {"mxfp4", "token_embd", Format::MXFP4},
+                        {"nvfp4", "output", Format::NVFP4},
+                        {"nvfp4", "token_embd", Format::BF16},
+                        {"q1_0", "output", Format::Q1_0},
+                        {"q2_0", "token_embd", Format::Q2_0},
+                        {"q2_0_g128", "blk.0.attn_v", Format::Q2_0_G128}};
+  const SynthConfig config = ResolveSynth(options).value();
+  for (const Case& c : cases) {
+    ASSERT_NE(FindMix(c.mix), nullptr) << c.mix;
+    bool found = false;
+    for (const SynthTensor& t : SynthTensors(config, *FindMix(c.mix))) {
+      if (t.name != std::string(c.tensor) + ".weight") continue;
+      found = true;
+      EXPECT_EQ(format_info(t.format).name, format_info(c.format).name) << c.mix << " " << c.tensor;
+    }
+    EXPECT_TRUE(found) << c.mix << " " << c.tensor;
   }
+}
+
+TEST(SynthMix, EveryFormatIsTheBaseOfOne) {
+  std::set<std::string_view> used;
+  for (std::string_view mix : SynthFormats()) {
+    for (const SynthTensor& t : SynthTensors(ResolveSynth(Tiny("qwen3")).value(), *FindMix(mix))) {
+      if (t.name == "blk.0.ffn_up.weight") used.insert(format_info(t.format).name);
+    }
+  }
+  for (int i = 0; i < kFormatCount; ++i) {
+    const std::string_view name = format_info(static_cast<Format>(i)).name;
+    EXPECT_TRUE(used.count(name)) << "no mix writes " << name;
+  }
+  EXPECT_EQ(FindMix("q3_k"), nullptr);
+}
+
+TEST(SynthMix, TiedEmbeddingTakesTheOutputsFormat) {
+  SynthOptions untied = Tiny("qwen3");
+  untied.tied = false;
+  for (std::string_view mix : SynthFormats()) {
+    const std::vector<SynthTensor> with = SynthTensors(ResolveSynth(Tiny("qwen3")).value(), *FindMix(mix));
+    Format output = Format::F32;
+    for (const SynthTensor& t : SynthTensors(ResolveSynth(untied).value(), *FindMix(mix))) {
+      if (t.name == "output.weight") output = t.format;
+    }
+    // A table of rows to look up has no place for the tensor scale of NVFP4.
+    EXPECT_EQ(with.front().format, output == Format::NVFP4 ? Format::BF16 : output) << mix;
+  }
+  for (auto [mix, format] : {std::pair{"f32", Format::F32}, std::pair{"q4_0", Format::Q6_K},
+                             std::pair{"q4_k_m", Format::Q6_K}, std::pair{"iq2_m", Format::Q5_K}}) {
+    EXPECT_EQ(SynthTensors(ResolveSynth(Tiny("qwen3")).value(), *FindMix(mix)).front().format, format) << mix;
+  }
+}
+
+// The matrix times its tensor scale has the deviation of the same matrix in other mixes.
+TEST(SynthMix, Nvfp4ScalesBelongToTheirMatrices) {
+  const SynthConfig config = ResolveSynth(Tiny("qwen3")).value();
+  std::map<std::string, float> plain;
+  for (const SynthTensor& t : SynthTensors(config, *FindMix("f32"))) plain[t.name] = t.scale;
+  const std::vector<SynthTensor> tensors = SynthTensors(config, *FindMix("nvfp4"));
+  int scales = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].format != Format::NVFP4) continue;
+    ++scales;
+    ASSERT_LT(i + 1, tensors.size());
+    const SynthTensor& scale = tensors[i + 1];
+    const std::string stem = tensors[i].name.substr(0, tensors[i].name.size() - 7);
+    EXPECT_EQ(scale.name, stem + ".scale");
+    EXPECT_EQ(scale.format, Format::F32);
+    EXPECT_FLOAT_EQ(tensors[i].scale * scale.scale, plain.at(tensors[i].name)) << tensors[i].name;
+    std::vector<float> value(1);
+    DrawValues(scale.draw, scale.scale, StreamKey(1, scale.name), 0, value);
+    EXPECT_EQ(value[0], scale.scale) << scale.name;
+  }
+  EXPECT_EQ(scales, 4 * 7) << "every matrix of 4 blocks";
 }
 
 TEST(SynthMix, RowsThatDoNotFitFallBack) {
@@ -289,7 +415,7 @@ TEST(SynthMix, RowsThatDoNotFitFallBack) {
                                                   {"blk.0.ffn_down.weight", Format::F16},
                                                   {"blk.0.attn_output.weight", Format::Q4_K}};
   size_t checked = 0;
-  for (const SynthTensor& t : SynthTensors(ResolveSynth(options).value(), "q4_k_m")) {
+  for (const SynthTensor& t : SynthTensors(ResolveSynth(options).value(), *FindMix("q4_k_m"))) {
     EXPECT_EQ(t.ne[0] % format_info(t.format).block_elems, 0) << t.name;
     auto it = expected.find(t.name);
     if (it == expected.end()) continue;

@@ -19,6 +19,7 @@
 #include "runtime/artifact/artifact.h"
 #include "runtime/device/cuda/cuda_api.h"
 #include "tests/unit/device_cuda/fake_cuda.h"
+#include "tests/unit/runtime/program_facts.h"
 
 namespace qrt {
 namespace {
@@ -54,10 +55,20 @@ const Artifact& Model() {
   return *artifact;
 }
 
-uint32_t ProgramOf(Phase phase, uint32_t rows) {
+// What the tests ask of a program.
+struct Use {
+  uint32_t takes;
+  Output gives;
+};
+constexpr Use kDecode = {kTokens, Output::kChosenLogits}, kPrefill = {kTokens, Output::kNothing},
+              kHead = {kStream, Output::kChosenLogits};
+
+uint32_t ProgramOf(Use use, uint32_t rows) {
   const auto& programs = Model().manifest().programs;
   for (uint32_t i = 0; i < programs.size(); ++i)
-    if (programs[i].phase == phase && programs[i].rows == rows) return i;
+    if (programs[i].facts.takes == use.takes && programs[i].facts.gives == use.gives &&
+        programs[i].rows == rows)
+      return i;
   ADD_FAILURE() << "no such program";
   return 0;
 }
@@ -70,7 +81,7 @@ std::unique_ptr<Device> Make(FakeCuda& fake, CudaOptions options = {}) {
 
 // Rows of one sequence through one program; the last row's logits, but for prefill.
 struct Rows {
-  explicit Rows(Device& device, Phase phase = Phase::kDecode, uint32_t bucket = 1, int64_t count = 1)
+  explicit Rows(Device& device, Use use = kDecode, uint32_t bucket = 1, int64_t count = 1)
       : tokens(static_cast<size_t>(count), 7),
         positions(4 * static_cast<size_t>(count)),
         out_row(static_cast<int32_t>(count - 1)) {
@@ -78,14 +89,14 @@ struct Rows {
     EXPECT_EQ(device.Allocate(64 * Model().manifest().kv_bytes_per_token, &kv), DeviceResult::kOk);
     seq = {
         reinterpret_cast<uint8_t*>(state.address), reinterpret_cast<uint8_t*>(kv.address), 64, 0, 0, count};
-    step.program = ProgramOf(phase, bucket);
+    step.program = ProgramOf(use, bucket);
     step.seqs = &seq;
     step.n_seqs = 1;
     step.n_rows = count;
     step.tokens = tokens.data();
     step.positions = positions.data();
     step.out_rows = &out_row;
-    step.n_out = phase == Phase::kPrefill ? 0 : 1;
+    step.n_out = use.gives == Output::kNothing ? 0 : 1;
   }
   Rows(const Rows&) = delete;
   void Free(Device& device) {
@@ -265,7 +276,7 @@ TEST(CudaDevice, LongPrefillIsCutDecodeAndHeadsNever) {
     options.max_dispatch_ms = limit;
     auto device = Make(fake, options);
     ASSERT_NE(device, nullptr);
-    Rows prefill(*device, Phase::kPrefill, 32, 20), decode(*device), batch(*device, Phase::kDecode, 4, 3);
+    Rows prefill(*device, kPrefill, 32, 20), decode(*device), batch(*device, kDecode, 4, 3);
     const Launched launched = RunAndCount(fake, *device, prefill.step);
     prefill_graphs.push_back(launched.graphs);
     kernels.emplace_back();
@@ -274,7 +285,7 @@ TEST(CudaDevice, LongPrefillIsCutDecodeAndHeadsNever) {
     qrt_gpu_sample sample = {};
     for (StepRequest* step : {&decode.step, &batch.step, &prefill.step}) {
       if (step == &prefill.step) {
-        step->program = ProgramOf(Phase::kHead, 1);
+        step->program = ProgramOf(kHead, 1);
         step->n_out = 1;
       }
       EXPECT_EQ(RunAndCount(fake, *device, *step).graphs, 1u) << "limit " << limit;
@@ -301,7 +312,7 @@ TEST(CudaDevice, LongContextsCutPrefillAndMakeItSmaller) {
   options.max_dispatch_ms = 0.1;
   auto device = Make(fake, options);
   ASSERT_NE(device, nullptr);
-  Rows rows(*device, Phase::kPrefill, 32, 32);
+  Rows rows(*device, kPrefill, 32, 32);
   const Launched at_start = RunAndCount(fake, *device, rows.step);
   EXPECT_EQ(at_start.graphs, 1u);
   // Nothing is computed here, so the KV need not be there.
@@ -343,7 +354,8 @@ std::unique_ptr<Artifact> WithoutSampling() {
   manifest.vocab_size = manifest.logits_stride = 16;
   manifest.context_length = 64;
   manifest.embedding_length = 16;
-  manifest.programs = {{"decode_1", qcc::compiler::SpecPhase::kDecode, 1, kArena, 1, 0}};
+  manifest.streams = {"trunk"};
+  manifest.programs = {{"decode_1", qrt::DecodeFacts(), 1, kArena, 1, 0}};
   manifest.provenance.compiler = manifest.provenance.source_name = "toy";
   const std::vector<uint8_t> weights(64);
   manifest.weights_bytes = weights.size();
@@ -366,7 +378,7 @@ TEST(CudaDevice, RefusesStepsThatCannotBe) {
   {
     auto device = Make(fake);
     ASSERT_NE(device, nullptr);
-    Rows decode(*device), batch(*device, Phase::kDecode, 4, 2), prefill(*device, Phase::kPrefill, 16, 2);
+    Rows decode(*device), batch(*device, kDecode, 4, 2), prefill(*device, kPrefill, 16, 2);
     fake.launched.clear();
     const auto refused = [&](Rows& rows, const char* what, auto change) {
       const StepRequest before = rows.step;
@@ -379,7 +391,7 @@ TEST(CudaDevice, RefusesStepsThatCannotBe) {
     const auto programs = static_cast<uint32_t>(Model().manifest().programs.size());
     refused(decode, "no such program", [=](StepRequest& s) { s.program = programs; });
     refused(batch, "two rows of logits of a program for one", [](StepRequest& s) {
-      s.program = ProgramOf(Phase::kDecode, 1);
+      s.program = ProgramOf(kDecode, 1);
       s.n_out = 2;
     });
     refused(prefill, "logits of prefill", [](StepRequest& s) { s.n_out = 1; });

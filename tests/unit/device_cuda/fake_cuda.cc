@@ -365,50 +365,52 @@ CUresult LaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z, u
   return kSuccess;
 }
 
+void* Function(const std::string& name) {
+  static const std::map<std::string, void*> functions = {
+      {"cuInit", reinterpret_cast<void*>(Init)},
+      {"cuDriverGetVersion", reinterpret_cast<void*>(DriverGetVersion)},
+      {"cuGetErrorName", reinterpret_cast<void*>(ErrorName)},
+      {"cuGetErrorString", reinterpret_cast<void*>(ErrorString)},
+      {"cuDeviceGetCount", reinterpret_cast<void*>(DeviceGetCount)},
+      {"cuDeviceGet", reinterpret_cast<void*>(DeviceGet)},
+      {"cuDeviceGetName", reinterpret_cast<void*>(DeviceGetName)},
+      {"cuDeviceTotalMem_v2", reinterpret_cast<void*>(DeviceTotalMem)},
+      {"cuDeviceGetAttribute", reinterpret_cast<void*>(DeviceGetAttribute)},
+      {"cuCtxCreate_v2", reinterpret_cast<void*>(CtxCreate)},
+      {"cuCtxDestroy_v2", reinterpret_cast<void*>(CtxDestroy)},
+      {"cuCtxPushCurrent_v2", reinterpret_cast<void*>(CtxPush)},
+      {"cuCtxPopCurrent_v2", reinterpret_cast<void*>(CtxPop)},
+      {"cuMemGetInfo_v2", reinterpret_cast<void*>(MemGetInfo)},
+      {"cuModuleLoadDataEx", reinterpret_cast<void*>(ModuleLoad)},
+      {"cuModuleUnload", reinterpret_cast<void*>(ModuleUnload)},
+      {"cuModuleGetFunction", reinterpret_cast<void*>(ModuleGetFunction)},
+      {"cuMemAlloc_v2", reinterpret_cast<void*>(MemAlloc)},
+      {"cuMemFree_v2", reinterpret_cast<void*>(MemFree)},
+      {"cuMemAllocHost_v2", reinterpret_cast<void*>(MemAllocHost)},
+      {"cuMemFreeHost", reinterpret_cast<void*>(MemFreeHost)},
+      {"cuMemcpyHtoDAsync_v2", reinterpret_cast<void*>(ToDevice)},
+      {"cuMemcpyDtoHAsync_v2", reinterpret_cast<void*>(ToHost)},
+      {"cuMemsetD8Async", reinterpret_cast<void*>(Memset)},
+      {"cuStreamCreate", reinterpret_cast<void*>(StreamCreate)},
+      {"cuStreamDestroy_v2", reinterpret_cast<void*>(StreamDestroy)},
+      {"cuStreamSynchronize", reinterpret_cast<void*>(StreamSynchronize)},
+      {"cuStreamBeginCapture_v2", reinterpret_cast<void*>(BeginCapture)},
+      {"cuStreamEndCapture", reinterpret_cast<void*>(EndCapture)},
+      {"cuGraphInstantiateWithFlags", reinterpret_cast<void*>(Instantiate)},
+      {"cuGraphDestroy", reinterpret_cast<void*>(GraphDestroy)},
+      {"cuGraphExecDestroy", reinterpret_cast<void*>(ExecDestroy)},
+      {"cuGraphLaunch", reinterpret_cast<void*>(GraphLaunch)},
+      {"cuLaunchKernel", reinterpret_cast<void*>(LaunchKernel)},
+  };
+  const auto found = functions.find(name);
+  return found != functions.end() ? found->second : nullptr;
+}
+
 }  // namespace
 
 CudaLoader FakeCuda::loader() const {
-  return CudaLoader([](const char* name) -> void* {
-    if (FakeCuda::now->missing == name) return nullptr;
-    static const std::map<std::string, void*> functions = {
-        {"cuInit", reinterpret_cast<void*>(Init)},
-        {"cuDriverGetVersion", reinterpret_cast<void*>(DriverGetVersion)},
-        {"cuGetErrorName", reinterpret_cast<void*>(ErrorName)},
-        {"cuGetErrorString", reinterpret_cast<void*>(ErrorString)},
-        {"cuDeviceGetCount", reinterpret_cast<void*>(DeviceGetCount)},
-        {"cuDeviceGet", reinterpret_cast<void*>(DeviceGet)},
-        {"cuDeviceGetName", reinterpret_cast<void*>(DeviceGetName)},
-        {"cuDeviceTotalMem_v2", reinterpret_cast<void*>(DeviceTotalMem)},
-        {"cuDeviceGetAttribute", reinterpret_cast<void*>(DeviceGetAttribute)},
-        {"cuCtxCreate_v2", reinterpret_cast<void*>(CtxCreate)},
-        {"cuCtxDestroy_v2", reinterpret_cast<void*>(CtxDestroy)},
-        {"cuCtxPushCurrent_v2", reinterpret_cast<void*>(CtxPush)},
-        {"cuCtxPopCurrent_v2", reinterpret_cast<void*>(CtxPop)},
-        {"cuMemGetInfo_v2", reinterpret_cast<void*>(MemGetInfo)},
-        {"cuModuleLoadDataEx", reinterpret_cast<void*>(ModuleLoad)},
-        {"cuModuleUnload", reinterpret_cast<void*>(ModuleUnload)},
-        {"cuModuleGetFunction", reinterpret_cast<void*>(ModuleGetFunction)},
-        {"cuMemAlloc_v2", reinterpret_cast<void*>(MemAlloc)},
-        {"cuMemFree_v2", reinterpret_cast<void*>(MemFree)},
-        {"cuMemAllocHost_v2", reinterpret_cast<void*>(MemAllocHost)},
-        {"cuMemFreeHost", reinterpret_cast<void*>(MemFreeHost)},
-        {"cuMemcpyHtoDAsync_v2", reinterpret_cast<void*>(ToDevice)},
-        {"cuMemcpyDtoHAsync_v2", reinterpret_cast<void*>(ToHost)},
-        {"cuMemsetD8Async", reinterpret_cast<void*>(Memset)},
-        {"cuStreamCreate", reinterpret_cast<void*>(StreamCreate)},
-        {"cuStreamDestroy_v2", reinterpret_cast<void*>(StreamDestroy)},
-        {"cuStreamSynchronize", reinterpret_cast<void*>(StreamSynchronize)},
-        {"cuStreamBeginCapture_v2", reinterpret_cast<void*>(BeginCapture)},
-        {"cuStreamEndCapture", reinterpret_cast<void*>(EndCapture)},
-        {"cuGraphInstantiateWithFlags", reinterpret_cast<void*>(Instantiate)},
-        {"cuGraphDestroy", reinterpret_cast<void*>(GraphDestroy)},
-        {"cuGraphExecDestroy", reinterpret_cast<void*>(ExecDestroy)},
-        {"cuGraphLaunch", reinterpret_cast<void*>(GraphLaunch)},
-        {"cuLaunchKernel", reinterpret_cast<void*>(LaunchKernel)},
-    };
-    const auto found = functions.find(name);
-    return found != functions.end() ? found->second : nullptr;
-  });
+  return CudaLoader(
+      [](const char* name) { return FakeCuda::now->missing == name ? nullptr : Function(name); });
 }
 
 }  // namespace qrt

@@ -1,6 +1,6 @@
 // Reading the code section of a GPU target: lies in every field, damage in every byte, cuts, and the step
 // block.
-#include "runtime/device/gpu/gpu_code.h"
+#include "runtime/artifact/gpu_code.h"
 
 #include <gtest/gtest.h>
 

@@ -11,6 +11,7 @@
 #include "compiler/artifact/gpu_code_section.h"
 #include "compiler/artifact/writer.h"
 #include "runtime/abi/gpu_step.h"
+#include "tests/unit/runtime/program_facts.h"
 
 namespace qrt::testing {
 namespace {
@@ -254,11 +255,12 @@ ToyParts MakeToy() {
   m.state_bytes = kStateBytes;
   m.kv_bytes_per_token = kKvBytesPerToken;
   m.states = {{"blk.0.conv", SpecState::kConv, 0, {kWidth}, SpecElement::kF32, 0, kStateBytes},
-              {"blk.0.kv", SpecState::kKv, 0, {kWidth / 2}, SpecElement::kF32, 0, kKvBytesPerToken}};
-  m.programs = {{"decode_1", SpecPhase::kDecode, 1, arena, 9, 8},
-                {"decode_4", SpecPhase::kDecode, 4, arena, 9, 8},
-                {"prefill_8", SpecPhase::kPrefill, 8, arena, 8, 7},
-                {"head_8", SpecPhase::kHead, 8, arena, 1, 1}};
+              {"blk.0.kv", SpecState::kKV, 0, {kWidth / 2}, SpecElement::kF32, 0, kKvBytesPerToken}};
+  m.streams = {"trunk"};
+  m.programs = {{"decode_1", qrt::DecodeFacts(), 1, arena, 9, 8},
+                {"decode_4", qrt::DecodeFacts(), 4, arena, 9, 8},
+                {"prefill_8", qrt::PrefillFacts(), 8, arena, 8, 7},
+                {"head_8", qrt::HeadFacts(), 8, arena, 1, 1}};
   m.code = {{"vulkan", "none", {}, 0, 0}};
   m.formats = {{"f32", 8, parts.weights.size() * 4, parts.weights.size() * 4}};
   m.provenance.compiler = "toy";

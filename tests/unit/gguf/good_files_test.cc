@@ -123,6 +123,52 @@ TEST(GoodFile, EveryFormatOfTheTable) {
   }
 }
 
+// Id 42 has two layouts; the bytes up to the next tensor, or to the end of the file, tell which.
+TEST(GoodFile, Id42IsToldByItsExtent) {
+  struct Case {
+    Format format;
+    uint64_t bytes;  // of 256 x 16 weights
+  };
+  for (Case c : {Case{Format::Q2_0, 64 * 18}, Case{Format::Q2_0_G128, 32 * 34}}) {
+    for (bool padded_end : {false, true}) {
+      Bytes bytes;
+      bytes.Header(3, 0)
+          .TensorInfo("first", {256, 16}, 42, 0)
+          .TensorInfo("f32", {1}, 0, c.bytes)
+          .TensorInfo("last", {256, 16}, 42, c.bytes + 32)
+          .Pad()
+          .Zeros(c.bytes + 32 + c.bytes);
+      if (padded_end) bytes.Pad();
+      ASSERT_OPENS(file, bytes);
+      for (const char* name : {"first", "last"}) {
+        EXPECT_EQ(file.FindTensor(name)->format, c.format) << name << " of " << format_info(c.format).name;
+        EXPECT_EQ(file.FindTensor(name)->bytes, c.bytes) << name << " of " << format_info(c.format).name;
+      }
+    }
+  }
+}
+
+// 256 weights take 72 or 68 bytes, with padding 96 both: such a tensor goes with the others, else with
+// upstream's layout.
+TEST(GoodFile, SmallTensorOfId42GoesWithTheOthers) {
+  for (uint64_t other : {64 * 18, 32 * 34}) {
+    Bytes bytes;
+    bytes.Header(2, 0).TensorInfo("small", {256}, 42, 0).TensorInfo("big", {256, 16}, 42, 96).Pad();
+    bytes.Zeros(96 + other);
+    ASSERT_OPENS(file, bytes);
+    EXPECT_EQ(file.FindTensor("small")->format, other == 64 * 18 ? Format::Q2_0 : Format::Q2_0_G128);
+    EXPECT_EQ(file.FindTensor("small")->bytes, other == 64 * 18 ? 72u : 68u);
+  }
+  Bytes alone;
+  alone.Header(1, 0).TensorInfo("small", {256}, 42, 0).Pad().Zeros(96);
+  ASSERT_OPENS(file, alone);
+  EXPECT_EQ(file.FindTensor("small")->format, Format::Q2_0);
+  Bytes narrow;  // groups of 128 do not fit rows of 64
+  narrow.Header(1, 0).TensorInfo("narrow", {64, 2}, 42, 0).Pad().Zeros(36);
+  ASSERT_OPENS(narrow_file, narrow);
+  EXPECT_EQ(narrow_file.FindTensor("narrow")->format, Format::Q2_0);
+}
+
 TEST(GoodFile, NothingInIt) {
   Bytes bytes;
   bytes.Header(0, 0);

@@ -9,7 +9,9 @@
 #include "codegen/gpu/cuda/EmitPtx.h"
 #include "codegen/gpu/kernels/linear.h"
 #include "codegen/gpu/kernels/profiles.h"
+#include "dialects/formats/descriptions.h"
 #include "mlir/IR/MLIRContext.h"
+#include "tests/device/tried_in_full.h"
 
 namespace qcc::gpu {
 namespace {
@@ -181,10 +183,12 @@ TEST_F(Ptx, LinearOnMatrixUnits) {
   constexpr int kMostSpilledBytes = 32;
   const ProfileInfo& profile = *FindProfile("sm80");
   std::vector<Launch> launches;
-  for (Format format : {Format::Q8_0, Format::Q4_0, Format::Q4_1, Format::Q4_K, Format::Q5_K, Format::Q6_K}) {
-    for (Epilogue epilogue : {Epilogue::kStore, Epilogue::kAdd, Epilogue::kSwiglu}) {
+  for (const FormatDescription& format : kDescriptions) {
+    if (!format.plain.block) continue;
+    for (Epilogue epilogue : {Epilogue::Store, Epilogue::Add, Epilogue::Swiglu}) {
+      if (epilogue != Epilogue::Swiglu && !TriedInFull(format.id)) continue;
       LinearSpec spec;
-      spec.format = format;
+      spec.format = format.id;
       spec.int8 = true;
       spec.k = 2048;
       spec.epilogue = epilogue;

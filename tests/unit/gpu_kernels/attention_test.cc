@@ -110,20 +110,20 @@ std::vector<float> Attend(const Profile& profile, const std::vector<Piece>& piec
   }
   q.resize(static_cast<size_t>(bucket * width), NAN);
   gate.resize(static_cast<size_t>(2 * bucket * width), NAN);
-  Dispatch d;
-  d.family = "attention";
-  d.integers = {
-      {"q_heads", s.q_heads}, {"kv_heads", s.kv_heads}, {"head_dim", s.head_dim}, {"gated", s.gated}};
-  d.floats["scale"] = s.scale();
-  d.strings["kv"] = s.f16 ? "f16" : "f32";
+  Dispatch<plan::AttentionSpec> d;
+  d.spec = {.q_heads = s.q_heads,
+            .kv_heads = s.kv_heads,
+            .head_dim = s.head_dim,
+            .scale = s.scale(),
+            .gated = s.gated,
+            .kv = s.f16 ? plan::KvElement::F16 : plan::KvElement::F32};
   d.rows = bucket;
-  d.bindings["q"].arg = box.Arena(q);
-  if (s.gated) d.bindings["gate"].arg = box.Arena(gate);
-  d.bindings["kv"].arg.value = kOffset;
-  d.bindings["kv"].is_kv = true;
-  d.bindings["out"].arg = box.Arena(static_cast<uint64_t>(4 * bucket * width));
+  d.bindings.q = box.Arena(q);
+  if (s.gated) d.bindings.gate = box.Arena(gate);
+  d.bindings.kv = Number(kOffset);
+  d.bindings.out = box.Arena(static_cast<uint64_t>(4 * bucket * width));
   EXPECT_EQ(box.Run(Expand_attention, d), "");
-  std::vector<float> out = box.Read<float>(d.arg("out"));
+  std::vector<float> out = box.Read<float>(*d.bindings.out);
   for (size_t i = static_cast<size_t>(box.step.rows() * width); i < out.size(); ++i) {
     if (!std::isnan(out[i])) {
       ADD_FAILURE() << "written beyond the step's rows, at " << i;

@@ -110,30 +110,32 @@ void Step(const Profile& profile, const Shape& s, const Weights& w, const std::v
   qkv.resize(static_cast<size_t>(bucket * s.channels()), NAN);
   z.resize(static_cast<size_t>(bucket * s.values()), NAN);
   ab.resize(static_cast<size_t>(bucket * ld), NAN);
-  Dispatch d;
-  d.family = "gated_delta";
-  d.integers = {{"key_heads", s.key_heads}, {"value_heads", s.value_heads},
-                {"key_dim", s.key_dim},     {"value_dim", s.value_dim},
-                {"taps", s.taps},           {"ld_ab", ld}};
-  d.floats = {
-      {"l2_eps", kL2Eps}, {"norm_eps", kNormEps}, {"scale", 1.f / std::sqrt(static_cast<float>(s.key_dim))}};
-  d.strings["l2_form"] = form.l2_max ? "max" : "sum";
+  Dispatch<plan::GatedDeltaSpec> d;
+  d.spec = {.key_heads = s.key_heads,
+            .value_heads = s.value_heads,
+            .key_dim = s.key_dim,
+            .value_dim = s.value_dim,
+            .taps = s.taps,
+            .l2_eps = static_cast<float>(kL2Eps),
+            .l2_form = form.l2_max ? plan::L2Form::Max : plan::L2Form::Sum,
+            .norm_eps = static_cast<float>(kNormEps),
+            .scale = 1.f / std::sqrt(static_cast<float>(s.key_dim)),
+            .ld_ab = ld};
   d.rows = bucket;
-  d.bindings["qkv"].arg = box.Arena(qkv);
-  d.bindings["z"].arg = box.Arena(z);
-  d.bindings["alpha"].arg = d.bindings["beta"].arg = box.Arena(ab);
-  d.bindings["beta"].arg.value += static_cast<uint64_t>(4 * s.value_heads);
-  d.bindings["beta"].arg.bytes -= static_cast<uint64_t>(4 * s.value_heads);
-  d.bindings["conv_w"].arg = box.Weights(w.conv);
-  d.bindings["ssm_a"].arg = box.Weights(w.a);
-  d.bindings["dt_bias"].arg = box.Weights(w.dt);
-  d.bindings["norm_w"].arg = box.Weights(w.norm);
-  d.bindings["conv_state"].arg.value = 4 * kFront;
-  d.bindings["delta_state"].arg.value = static_cast<uint64_t>(4 * (kFront + s.conv_values()));
-  d.bindings["conv_state"].is_state = d.bindings["delta_state"].is_state = true;
-  d.bindings["out"].arg = box.Arena(static_cast<uint64_t>(4 * bucket * s.values()));
+  d.bindings.qkv = box.Arena(qkv);
+  d.bindings.z = box.Arena(z);
+  d.bindings.alpha = d.bindings.beta = box.Arena(ab);
+  d.bindings.beta->value += static_cast<uint64_t>(4 * s.value_heads);
+  d.bindings.beta->bytes -= static_cast<uint64_t>(4 * s.value_heads);
+  d.bindings.conv_w = box.Weights(w.conv);
+  d.bindings.ssm_a = box.Weights(w.a);
+  d.bindings.dt_bias = box.Weights(w.dt);
+  d.bindings.norm_w = box.Weights(w.norm);
+  d.bindings.conv_state = Number(4 * kFront);
+  d.bindings.delta_state = Number(static_cast<uint64_t>(4 * (kFront + s.conv_values())));
+  d.bindings.out = box.Arena(static_cast<uint64_t>(4 * bucket * s.values()));
   ASSERT_EQ(box.Run(Expand_gated_delta, d), "");
-  const std::vector<float> out = box.Read<float>(d.arg("out"));
+  const std::vector<float> out = box.Read<float>(*d.bindings.out);
   int64_t row = 0;
   for (size_t i = 0; i < pieces.size(); ++i) {
     Sequence& seq = *pieces[i].seq;

@@ -4,45 +4,32 @@
 #include <cmath>
 #include <cstring>
 
-#include "codegen/cpu/pack/pack.h"
-#include "dialects/plan/pack_layout.h"
+#include "dialects/formats/descriptions.h"
+#include "dialects/layouts/pack.h"
+#include "tests/unit/formats/ordinary_scales.h"
 
 namespace qcc::gpu {
-namespace {
-
-// Byte offsets of the f16 fields of a block.
-std::vector<int> HalfFields(Format format) {
-  switch (format) {
-    case Format::Q4_0:
-    case Format::Q8_0:
-      return {0};
-    case Format::Q4_1:
-    case Format::Q4_K:
-    case Format::Q5_K:
-      return {0, 2};
-    case Format::Q6_K:
-      return {208};
-    default:
-      return {};
-  }
+std::vector<Format> Formats() {
+  std::vector<Format> formats;
+  for (const FormatDescription& d : kDescriptions) formats.push_back(d.id);
+  return formats;
 }
 
-}  // namespace
+std::vector<Format> BlockFormats() {
+  std::vector<Format> formats;
+  for (const FormatDescription& d : kDescriptions) {
+    if (d.plain.block) formats.push_back(d.id);
+  }
+  return formats;
+}
 
 std::vector<uint8_t> Matrix::Packed() const {
-  const int64_t groups = plan::align_up(rows, 16) / 16;
-  std::vector<uint8_t> packed(static_cast<size_t>(plan::x16_bytes(format, rows, cols)));
-  const cpu::MatrixPart part{gguf.data(), rows};
-  cpu::pack_x16(format, {&part, 1}, cols, 0, groups, packed.data());
-  return packed;
+  return layouts::Packed({layouts::Layout::kX16, format, rows, cols, {gguf.data()}});
 }
 
 std::vector<uint8_t> PackedPair(const Matrix& gate, const Matrix& up) {
-  const int64_t groups = plan::align_up(gate.rows, 16) / 16;
-  std::vector<uint8_t> packed(static_cast<size_t>(2 * plan::x16_bytes(gate.format, gate.rows, gate.cols)));
-  const cpu::MatrixPart g{gate.gguf.data(), gate.rows}, u{up.gguf.data(), up.rows};
-  cpu::pack_x16_pair(gate.format, {&g, 1}, {&u, 1}, gate.cols, 0, groups, packed.data());
-  return packed;
+  return layouts::Packed(
+      {layouts::Layout::kX16Pair, gate.format, gate.rows, gate.cols, {gate.gguf.data(), up.gguf.data()}});
 }
 
 Matrix RandomMatrix(Format format, int64_t rows, int64_t cols, uint64_t seed) {
@@ -61,10 +48,9 @@ Matrix RandomMatrix(Format format, int64_t rows, int64_t cols, uint64_t seed) {
     } else {
       for (int64_t i = 0; i < bytes; ++i) row[i] = static_cast<uint8_t>(random.Bits());
       for (int64_t b = 0; b < cols / info.block_elems; ++b) {
-        for (int at : HalfFields(format)) {
-          const uint16_t h = float_to_half(random.Normal() * 0.01f);
-          std::memcpy(row + b * info.block_bytes + at, &h, 2);
-        }
+        SetOrdinaryScales(
+            description(format), row + b * info.block_bytes, [&] { return random.Normal(); },
+            [&] { return random.Bits(); });
       }
     }
     decode_row(format, row, cols, m.values.data() + r * cols);
@@ -73,7 +59,7 @@ Matrix RandomMatrix(Format format, int64_t rows, int64_t cols, uint64_t seed) {
 }
 
 std::vector<uint8_t> QuantizedRows(const std::vector<float>& x, int64_t rows, int64_t k) {
-  const int64_t stride = plan::int8_row_bytes(k);
+  const int64_t stride = layouts::Int8RowBytes(k);
   std::vector<uint8_t> out(static_cast<size_t>(rows * stride), 0xff);
   for (int64_t r = 0; r < rows; ++r) {
     uint8_t* row = out.data() + r * stride;
@@ -100,7 +86,7 @@ std::vector<uint8_t> QuantizedRows(const std::vector<float>& x, int64_t rows, in
 std::vector<double> DequantizedRows(const std::vector<uint8_t>& xq, int64_t rows, int64_t k) {
   std::vector<double> out(static_cast<size_t>(rows * k));
   for (int64_t r = 0; r < rows; ++r) {
-    const uint8_t* row = xq.data() + r * plan::int8_row_bytes(k);
+    const uint8_t* row = xq.data() + r * layouts::Int8RowBytes(k);
     for (int64_t c = 0; c < k; ++c) {
       float d;
       std::memcpy(&d, row + k + c / 32 * 4, 4);

@@ -12,12 +12,13 @@
 #include "codegen/gpu/kernels/profiles.h"
 #include "dialects/formats/formats.h"
 #include "tests/device/sandbox.h"
+#include "tests/device/tried_in_full.h"
 
 namespace qcc::gpu {
 
-inline constexpr Format kFormats[] = {Format::F32,  Format::F16,  Format::BF16, Format::Q8_0, Format::Q4_0,
-                                      Format::Q4_1, Format::Q4_K, Format::Q5_K, Format::Q6_K};
-
+// All formats, and those that have codes and scales.
+std::vector<Format> Formats();
+std::vector<Format> BlockFormats();
 // The kinds of profile that kernels tell apart.
 inline std::vector<Profile> TestProfiles() {
   std::vector<Profile> profiles;

@@ -4,34 +4,52 @@
 #include <functional>
 
 #include "codegen/gpu/kernels/linear.h"
-#include "dialects/plan/pack_layout.h"
+#include "dialects/layouts/layouts.h"
 #include "tests/unit/gpu_kernels/gpu_fixture.h"
 
 namespace qcc::gpu {
 namespace {
 
-const char* const kEpilogues[] = {"store", "add", "swiglu"};
+using LinearDispatch = Dispatch<plan::LinearSpec>;
+
+const std::vector<Epilogue> kEpilogues = {Epilogue::Store, Epilogue::Add, Epilogue::Swiglu};
+
+// Which of the scales a linear has.
+struct Scales {
+  bool scale = false, up_scale = false;
+};
+constexpr float kScale = 0.37f, kUpScale = -1.9f;
 
 // Inputs and expected outputs of a linear, independent of how it runs.
 struct Problem {
-  Problem(Format format, bool int8, const std::string& epilogue, int64_t k, int64_t n, int64_t rows)
-      : format(format), int8(int8), epilogue(epilogue), k(k), n(n), rows(rows), ld(plan::align_up(n, 16)) {
+  Problem(Format format, bool int8, Epilogue epilogue, int64_t k, int64_t n, int64_t rows, Scales scales = {})
+      : format(format),
+        int8(int8),
+        epilogue(epilogue),
+        scales(scales),
+        k(k),
+        n(n),
+        rows(rows),
+        ld(layouts::AlignUp(n, 16)) {
     const uint64_t seed = static_cast<uint64_t>(k * 1000 + n + static_cast<int>(format));
     Random random(seed);
     x = random.Normals(rows * k);
     xq = QuantizedRows(x, rows, k);
     y0 = random.Normals(rows * ld);
     const Matrix w = RandomMatrix(format, n, k, seed + 1), up = RandomMatrix(format, n, k, seed + 2);
-    packed = epilogue == "swiglu" ? PackedPair(w, up) : w.Packed();
+    packed = epilogue == Epilogue::Swiglu ? PackedPair(w, up) : w.Packed();
+    const double by = scales.scale ? double{kScale} : 1, up_by = scales.up_scale ? double{kUpScale} : 1;
     std::vector<double> exact(x.begin(), x.end());
     if (int8) exact = DequantizedRows(xq, rows, k);
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t c = 0; c < ld; ++c) {
         double size = 0, second_size = 0, v = 0;
-        if (c < n) v = Dot(w, c, &exact[static_cast<size_t>(r * k)], &size);
-        if (epilogue == "add") v += y0[static_cast<size_t>(r * ld + c)];
-        if (epilogue == "swiglu" && c < n) {
-          const double second = Dot(up, c, &exact[static_cast<size_t>(r * k)], &second_size);
+        if (c < n) v = by * Dot(w, c, &exact[static_cast<size_t>(r * k)], &size);
+        size *= std::fabs(by);
+        if (epilogue == Epilogue::Add) v += y0[static_cast<size_t>(r * ld + c)];
+        if (epilogue == Epilogue::Swiglu && c < n) {
+          const double second = up_by * Dot(up, c, &exact[static_cast<size_t>(r * k)], &second_size);
+          second_size *= std::fabs(up_by);
           const double silu = v / (1 + std::exp(-v));
           size = size * std::fabs(second) * 1.1 + second_size * std::fabs(silu);
           v = silu * second;
@@ -58,9 +76,9 @@ struct Problem {
     spec.format = format;
     spec.int8 = int8;
     spec.k = k;
-    spec.epilogue = epilogue == "add"      ? Epilogue::kAdd
-                    : epilogue == "swiglu" ? Epilogue::kSwiglu
-                                           : Epilogue::kStore;
+    spec.epilogue = epilogue;
+    spec.scale = scales.scale;
+    spec.up_scale = scales.up_scale;
     return spec;
   }
   std::string Name(const Profile& profile) const {
@@ -69,7 +87,8 @@ struct Problem {
 
   Format format;
   bool int8;
-  std::string epilogue;
+  Epilogue epilogue;
+  Scales scales;
   int64_t k, n, rows, ld;
   std::vector<float> x, y0;
   std::vector<uint8_t> xq, packed;
@@ -77,30 +96,32 @@ struct Problem {
 };
 
 // The dispatch over rows [first, first + count) of the problem, for a bucket of `bucket` rows.
-Dispatch MakeDispatch(const Problem& p, Sandbox& box, int64_t first, int64_t count, int64_t bucket,
-                      bool out_rows = false) {
-  Dispatch d;
-  d.family = "linear";
-  d.strings = {{"format", std::string(format_info(p.format).name)},
-               {"numerics", p.int8 ? "int8" : "f32"},
-               {"epilogue", p.epilogue},
-               {"rows", out_rows ? "out_rows" : "rows"}};
-  d.integers = {{"k", p.k}, {"n", p.n}};
+LinearDispatch MakeDispatch(const Problem& p, Sandbox& box, int64_t first, int64_t count, int64_t bucket,
+                            plan::RowsFrom from = plan::RowsFrom::Rows) {
+  LinearDispatch d;
+  d.spec = {.format = p.format,
+            .numerics = p.int8 ? plan::Numerics::Int8 : plan::Numerics::F32,
+            .k = p.k,
+            .n = p.n,
+            .epilogue = p.epilogue,
+            .rows = from};
   d.rows = bucket;
   if (p.int8) {
-    const int64_t stride = plan::int8_row_bytes(p.k);
+    const int64_t stride = layouts::Int8RowBytes(p.k);
     std::vector<uint8_t> part(p.xq.begin() + first * stride, p.xq.begin() + (first + count) * stride);
     part.resize(static_cast<size_t>(bucket * stride), 0xff);
-    d.bindings["xq"].arg = box.Arena(part);
+    d.bindings.xq = box.Arena(part);
   } else {
     std::vector<float> part(p.x.begin() + first * p.k, p.x.begin() + (first + count) * p.k);
     part.resize(static_cast<size_t>(bucket * p.k), NAN);
-    d.bindings["x"].arg = box.Arena(part);
+    d.bindings.x = box.Arena(part);
   }
-  d.bindings["w"].arg = box.Weights(p.packed);
+  d.bindings.w = box.Weights(p.packed);
+  if (p.scales.scale) d.bindings.scale = box.Weights(std::vector<float>{kScale});
+  if (p.scales.up_scale) d.bindings.up_scale = box.Weights(std::vector<float>{kUpScale});
   std::vector<float> y(p.y0.begin() + first * p.ld, p.y0.begin() + (first + count) * p.ld);
   y.resize(static_cast<size_t>(bucket * p.ld), -7.f);
-  d.bindings["y"].arg = box.Arena(y);
+  d.bindings.y = box.Arena(y);
   SetRows(box, static_cast<uint32_t>(count));
   return d;
 }
@@ -109,9 +130,9 @@ Dispatch MakeDispatch(const Problem& p, Sandbox& box, int64_t first, int64_t cou
 std::vector<float> RunRows(const Problem& p, const Profile& profile, int64_t first, int64_t count,
                            int64_t bucket) {
   Sandbox box(profile, bucket);
-  const Dispatch d = MakeDispatch(p, box, first, count, bucket);
+  const LinearDispatch d = MakeDispatch(p, box, first, count, bucket);
   EXPECT_EQ(box.Run(Expand_linear, d), "") << p.Name(profile);
-  std::vector<float> y = box.Read<float>(d.arg("y"));
+  std::vector<float> y = box.Read<float>(*d.bindings.y);
   for (size_t i = static_cast<size_t>(count * p.ld); i < y.size(); ++i) {
     EXPECT_EQ(y[i], -7.f) << p.Name(profile) << ": row beyond the step's was written";
   }
@@ -124,13 +145,14 @@ std::vector<float> RunVariant(const Problem& p, const Profile& profile,
                               const std::function<Launch(int64_t units, int64_t rows)>& variant,
                               int64_t count = -1) {
   Sandbox box(profile, p.rows);
-  const Dispatch d = MakeDispatch(p, box, 0, count < 0 ? p.rows : count, p.rows);
+  const LinearDispatch d = MakeDispatch(p, box, 0, count < 0 ? p.rows : count, p.rows);
   const int64_t units = p.ld / 16;
   Launch launch = variant(units, p.rows);
-  launch.args = LinearArgs::List(d.arg(p.int8 ? "xq" : "x"), d.arg("w"), d.arg("y"), {Space::kStep, 0, 4},
-                                 units, 4 * p.ld);
+  launch.args =
+      LinearArgs::List(p.int8 ? *d.bindings.xq : *d.bindings.x, *d.bindings.w, *d.bindings.y,
+                       {Space::kStep, 0, 4}, units, 4 * p.ld, d.bindings.scale, d.bindings.up_scale);
   EXPECT_EQ(box.Run(std::vector<Launch>{launch}), "") << launch.name << " on " << p.Name(profile);
-  return box.Read<float>(d.arg("y"));
+  return box.Read<float>(*d.bindings.y);
 }
 
 void ExpectNear(const Problem& p, const std::vector<float>& y, const Profile& profile) {
@@ -154,21 +176,30 @@ class LinearTest : public ::testing::TestWithParam<Format> {
   Format format() const { return GetParam(); }
   bool Supports(bool int8) const { return !int8 || format_info(format()).cls == FormatClass::kBlock; }
   int64_t block() const { return std::max(format_info(format()).block_elems, 32); }
+  // Columns of few blocks, an odd number of them: the tiles of a group do not come in whole runs.
+  int64_t FewColumns() const { return block() * (block() == 256 ? 1 : 3); }
+  // Columns of which the last part has no chunks or is short.
+  int64_t ManyColumns() const { return block() * (block() == 32 ? 19 : 5); }
+  // All, or for a format that is not tried in full the first.
+  template <typename T>
+  std::vector<T> Tried(const std::vector<T>& all) const {
+    return TriedInFull(format()) ? all : std::vector<T>{all.front()};
+  }
 };
 // Of block formats: plain ones have no int8 numerics.
 class Int8LinearTest : public LinearTest {};
 
 TEST_P(LinearTest, MatchesReference) {
-  for (const char* name :
-       {"none", "sg8-dot"}) {  // with and without dot products; RowsDependOnNothingElse has the others
+  // With and without dot products; RowsDependOnNothingElse has the others.
+  for (const char* name : Tried<const char*>({"none", "sg8-dot"})) {
     const Profile profile = FindProfile(name)->profile;
     for (bool int8 : {false, true}) {
       if (!Supports(int8)) continue;
-      for (const char* epilogue : kEpilogues) {
-        // One block; an odd number of them; more than one run of chunks, unevenly cut.
-        for (int64_t blocks : {1, 3, block() == 32 ? 19 : 5}) {
-          for (int64_t n : {1, 40}) {
-            const Problem p(format(), int8, epilogue, blocks * block(), n, 3);
+      for (Epilogue epilogue : Tried(kEpilogues)) {
+        // More than one run of chunks, unevenly cut; an odd number of blocks; one.
+        for (int64_t k : Tried<int64_t>({ManyColumns(), 3 * block(), block()})) {
+          for (int64_t n : Tried<int64_t>({40, 1})) {
+            const Problem p(format(), int8, epilogue, k, n, 3);
             ExpectNear(p, RunRows(p, profile, 0, 3, 4), profile);
           }
         }
@@ -181,7 +212,7 @@ TEST_P(LinearTest, RowsDependOnNothingElse) {
   const Profile profile = TestProfiles()[1];
   for (bool int8 : {false, true}) {
     if (!Supports(int8)) continue;
-    for (const char* epilogue : kEpilogues) {
+    for (Epilogue epilogue : Tried(kEpilogues)) {
       const Problem p(format(), int8, epilogue, block() == 32 ? 320 : 512, 24, 13);
       std::vector<float> alone;
       for (int64_t r = 0; r < p.rows; ++r) {
@@ -189,7 +220,7 @@ TEST_P(LinearTest, RowsDependOnNothingElse) {
         alone.insert(alone.end(), y.begin(), y.end());
       }
       ExpectNear(p, alone, profile);
-      for (int64_t bucket : {2, 4, 8, 13, 32}) {
+      for (int64_t bucket : Tried<int64_t>({13, 2, 4, 8, 32})) {
         const int64_t count = std::min<int64_t>(bucket, p.rows);
         for (int64_t part : {count, count / 2 + 1}) {
           std::vector<float> expected(alone.begin(), alone.begin() + part * p.ld);
@@ -211,7 +242,7 @@ TEST_P(LinearTest, StepsWithoutRowsTouchNothing) {
   const Profile plain = FindProfile("sg32-dot")->profile, matrix = FindProfile("sg32-matrix32")->profile;
   for (bool int8 : {false, true}) {
     if (!Supports(int8)) continue;
-    const Problem p(format(), int8, "store", block() == 32 ? 96 : 256, 40, 33);
+    const Problem p(format(), int8, Epilogue::Store, FewColumns(), 40, 33);
     for (int64_t bucket : {1, 8, 33}) {
       EXPECT_TRUE(RunRows(p, plain, 0, 0, bucket).empty());
       EXPECT_TRUE(RunRows(p, FindProfile("sm80")->profile, 0, 0, bucket).empty());
@@ -224,13 +255,13 @@ TEST_P(LinearTest, StepsWithoutRowsTouchNothing) {
 }
 
 TEST_P(LinearTest, VariantsGiveEqualBits) {
-  for (const char* name : {"none", "sg32-dot"}) {
+  for (const char* name : Tried<const char*>({"none", "sg32-dot"})) {
     const Profile profile = FindProfile(name)->profile;
     for (bool int8 : {false, true}) {
       if (!Supports(int8)) continue;
-      for (const char* epilogue : kEpilogues) {
+      for (Epilogue epilogue : Tried(kEpilogues)) {
         // 33 rows: more than one tile of rows; 9 groups: an odd number, more than one tile of columns.
-        const Problem p(format(), int8, epilogue, block() == 32 ? 96 : 256, 9 * 16 - 3, 33);
+        const Problem p(format(), int8, epilogue, FewColumns(), 9 * 16 - 3, 33);
         const LinearSpec spec = p.Spec();
         const auto split = [&](int rows) {
           return RunVariant(p, profile, [&](int64_t u, int64_t r) { return LinearSplit(spec, rows, u, r); });
@@ -265,10 +296,10 @@ TEST_P(Int8LinearTest, MatrixUnitsGiveEqualBits) {
       ExpectSameBits(expected, split, what + " split");
     }
   };
-  for (const char* epilogue : kEpilogues) {
+  for (Epilogue epilogue : Tried(kEpilogues)) {
     check(Problem(format(), true, epilogue, block(), 1, 9));  // a lone group, fewest parts
     // A last part without chunks or a short one; an odd number of groups; more than two tiles of rows.
-    check(Problem(format(), true, epilogue, block() == 32 ? 19 * 32 : 5 * 256, 5 * 16 - 3, 65));
+    check(Problem(format(), true, epilogue, ManyColumns(), 5 * 16 - 3, 65));
   }
 }
 
@@ -281,14 +312,14 @@ TEST_P(Int8LinearTest, CooperativeMatricesGiveEqualBits) {
   profiles.push_back(profiles.front());
   profiles.back().name = "subgroups of 64";
   profiles.back().subgroup = 64;
-  for (const Profile& profile : profiles) {
+  for (const Profile& profile : Tried(profiles)) {
     // Which epilogue it is, and how units are cut, has nothing to do with the shape of the matrices.
-    for (const char* epilogue : kEpilogues) {
+    for (Epilogue epilogue : Tried(kEpilogues)) {
       if (profile.name != profiles[0].name && epilogue != kEpilogues[2]) continue;
       // A lone group; a last part without chunks or a short one, an odd number of groups, three tiles of
       // rows.
       const Problem alone(format(), true, epilogue, block(), 1, 9);
-      const Problem many(format(), true, epilogue, block() == 32 ? 19 * 32 : 5 * 256, 5 * 16 - 3, 65);
+      const Problem many(format(), true, epilogue, ManyColumns(), 5 * 16 - 3, 65);
       for (const Problem* p : {&alone, &many}) {
         const LinearSpec spec = p->Spec();
         const std::vector<float> expected =
@@ -302,10 +333,44 @@ TEST_P(Int8LinearTest, CooperativeMatricesGiveEqualBits) {
   }
 }
 
+// A scale multiplies the sums ahead of the epilogue, in every variant; either of a pair may have one.
+TEST_P(LinearTest, Scales) {
+  struct Case {
+    Epilogue epilogue;
+    Scales scales;
+  };
+  const std::vector<Case> cases = {{Epilogue::Swiglu, {true, true}},
+                                   {Epilogue::Swiglu, {true, false}},
+                                   {Epilogue::Swiglu, {false, true}},
+                                   {Epilogue::Store, {true, false}},
+                                   {Epilogue::Add, {true, false}}};
+  const Profile plain = FindProfile("sg32-dot")->profile, mma = FindProfile("sm80")->profile,
+                cooperative = FindProfile("sg32-matrix32")->profile;
+  for (bool int8 : {false, true}) {
+    if (!Supports(int8)) continue;
+    for (const auto& [epilogue, scales] : Tried(cases)) {
+      const Problem p(format(), int8, epilogue, FewColumns(), 3 * 16 - 3, 9, scales);
+      const LinearSpec spec = p.Spec();
+      const std::vector<float> expected = RunRows(p, plain, 0, p.rows, p.rows);
+      ExpectNear(p, expected, plain);
+      const auto check = [&](const Profile& profile, const char* variant, const auto& make) {
+        const std::vector<float> y =
+            RunVariant(p, profile, [&](int64_t u, int64_t r) { return make(spec, u, r); });
+        ExpectSameBits(expected, y, p.Name(profile) + " " + variant);
+      };
+      check(plain, "tiled", [](const auto& s, int64_t u, int64_t r) { return LinearTiled(s, 4, u, r); });
+      if (!int8) continue;
+      check(mma, "tiled", [](const auto& s, int64_t u, int64_t r) { return LinearMatrixTiled(s, 8, u, r); });
+      check(mma, "split", [](const auto& s, int64_t u, int64_t r) { return LinearMatrixSplit(s, 8, u, r); });
+      check(cooperative, "cooperative", LinearCooperative);
+    }
+  }
+}
+
 TEST_P(Int8LinearTest, MatrixUnitsIgnoreOtherRows) {
   const Profile profile = FindProfile("sm80")->profile;
-  for (const char* epilogue : kEpilogues) {
-    const Problem p(format(), true, epilogue, block() == 32 ? 96 : 256, 40, 65);
+  for (Epilogue epilogue : Tried(kEpilogues)) {
+    const Problem p(format(), true, epilogue, FewColumns(), 40, 65);
     std::vector<float> alone;  // in buckets that take no matrix units
     for (int64_t r = 0; r < p.rows; r += 5) {
       const std::vector<float> y = RunRows(p, profile, r, 5, 8);
@@ -320,31 +385,23 @@ TEST_P(Int8LinearTest, MatrixUnitsIgnoreOtherRows) {
   }
 }
 
-std::vector<Format> BlockFormats() {
-  std::vector<Format> formats;
-  for (Format f : kFormats) {
-    if (format_info(f).cls == FormatClass::kBlock) formats.push_back(f);
-  }
-  return formats;
-}
-
 std::string NameOf(const ::testing::TestParamInfo<Format>& info) {
   return std::string(format_info(info.param).name);
 }
-INSTANTIATE_TEST_SUITE_P(Formats, LinearTest, ::testing::ValuesIn(kFormats), NameOf);
+INSTANTIATE_TEST_SUITE_P(Formats, LinearTest, ::testing::ValuesIn(Formats()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Formats, Int8LinearTest, ::testing::ValuesIn(BlockFormats()), NameOf);
 
 void CheckLogitsOfOutRows(const char* profile_name, int64_t bucket) {
   const Profile profile = FindProfile(profile_name)->profile;
-  const Problem p(Format::Q6_K, true, "store", 256, 50, 3);
+  const Problem p(Format::Q6_K, true, Epilogue::Store, 256, 50, 3);
   constexpr int64_t kStride = 80;
   Sandbox box(profile, bucket, kStride);
-  Dispatch d = MakeDispatch(p, box, 0, p.rows, bucket, /*out_rows=*/true);
+  LinearDispatch d = MakeDispatch(p, box, 0, p.rows, bucket, plan::RowsFrom::OutRows);
   SetRows(box, 4);
   box.step.outs = {0, 1};  // two rows of logits though the step has four
-  d.bindings["y"].arg = box.Logits(std::vector<float>(static_cast<size_t>(kStride * bucket), -7.f));
+  d.bindings.y = box.Logits(std::vector<float>(static_cast<size_t>(kStride * bucket), -7.f));
   ASSERT_EQ(box.Run(Expand_linear, d), "");
-  const std::vector<float> y = box.Read<float>(d.arg("y"));
+  const std::vector<float> y = box.Read<float>(*d.bindings.y);
   for (int64_t r = 0; r < bucket; ++r) {
     for (int64_t c = 0; c < kStride; ++c) {
       const float v = y[static_cast<size_t>(r * kStride + c)];
@@ -365,66 +422,64 @@ TEST(LinearExpansionTest, LogitsOfOutRows) {
 
 TEST(LinearExpansionTest, ManyRowsTakeMatrixUnits) {
   Sandbox box(FindProfile("sm80")->profile, 512);
-  const auto expand = [&](const char* numerics, int64_t n, int64_t rows) {
-    Dispatch d;
-    d.strings = {{"format", "q4_k"}, {"numerics", numerics}, {"epilogue", "swiglu"}, {"rows", "rows"}};
-    d.integers = {{"k", 1024}, {"n", n}};
+  const auto expand = [&](plan::Numerics numerics, int64_t n, int64_t rows) {
+    LinearDispatch d;
+    d.spec = {.format = Format::Q4_K, .numerics = numerics, .k = 1024, .n = n, .epilogue = Epilogue::Swiglu};
     d.rows = rows;
-    d.bindings["xq"].arg = d.bindings["x"].arg = {Space::kArena, 0, static_cast<uint64_t>(rows * 4096)};
-    d.bindings["w"].arg = {Space::kWeights, 0,
-                           static_cast<uint64_t>(2 * plan::x16_bytes(Format::Q4_K, n, 1024))};
-    d.bindings["y"].arg = {Space::kArena, 1 << 24, static_cast<uint64_t>(rows * n * 4)};
+    (numerics == plan::Numerics::Int8 ? d.bindings.xq : d.bindings.x) = {Space::kArena, 0,
+                                                                         static_cast<uint64_t>(rows * 4096)};
+    d.bindings.w = {Space::kWeights, 0, static_cast<uint64_t>(2 * layouts::X16Bytes(Format::Q4_K, n, 1024))};
+    d.bindings.y = {Space::kArena, 1 << 24, static_cast<uint64_t>(rows * n * 4)};
     const std::vector<Launch> launches = Expand_linear(d, box);
     EXPECT_EQ(launches.size(), 1u);
     return launches.at(0);
   };
-  const Launch large = expand("int8", 4096, 512);
+  const Launch large = expand(plan::Numerics::Int8, 4096, 512);
   EXPECT_EQ(large.name, "linear.q4_k.int8.k1024.swiglu.m32x2");
   EXPECT_EQ(large.grid[0], 128u);  // 2 units each
   EXPECT_EQ(large.grid[1], 8u);    // 64 rows each
-  const Launch small = expand("int8", 512, 40);
+  const Launch small = expand(plan::Numerics::Int8, 512, 40);
   EXPECT_EQ(small.name, "linear.q4_k.int8.k1024.swiglu.mp32");
   EXPECT_EQ(small.grid[0], 32u);  // a unit each
   EXPECT_EQ(small.grid[1], 2u);   // 32 rows each
-  EXPECT_EQ(expand("int8", 512, 9).name, "linear.q4_k.int8.k1024.swiglu.mp16");
-  EXPECT_EQ(expand("int8", 512, 8).name, "linear.q4_k.int8.k1024.swiglu.r8");
-  EXPECT_EQ(expand("f32", 4096, 512).name, "linear.q4_k.f32.k1024.swiglu.t8x4");
+  EXPECT_EQ(expand(plan::Numerics::Int8, 512, 9).name, "linear.q4_k.int8.k1024.swiglu.mp16");
+  EXPECT_EQ(expand(plan::Numerics::Int8, 512, 8).name, "linear.q4_k.int8.k1024.swiglu.r8");
+  EXPECT_EQ(expand(plan::Numerics::F32, 4096, 512).name, "linear.q4_k.f32.k1024.swiglu.t8x4");
 }
 
 TEST(LinearExpansionTest, ManyRowsTakeCooperativeMatrices) {
   Sandbox box(FindProfile("sg32-matrix16")->profile, 512);
-  const auto expand = [&](const char* numerics, int64_t n, int64_t rows) {
-    Dispatch d;
-    d.strings = {{"format", "q6_k"}, {"numerics", numerics}, {"epilogue", "store"}, {"rows", "rows"}};
-    d.integers = {{"k", 1024}, {"n", n}};
+  const auto expand = [&](plan::Numerics numerics, int64_t n, int64_t rows) {
+    LinearDispatch d;
+    d.spec = {.format = Format::Q6_K, .numerics = numerics, .k = 1024, .n = n};
     d.rows = rows;
-    d.bindings["xq"].arg = d.bindings["x"].arg = {Space::kArena, 0, static_cast<uint64_t>(rows * 4096)};
-    d.bindings["w"].arg = {Space::kWeights, 0, static_cast<uint64_t>(plan::x16_bytes(Format::Q6_K, n, 1024))};
-    d.bindings["y"].arg = {Space::kArena, 1 << 24, static_cast<uint64_t>(rows * n * 4)};
+    (numerics == plan::Numerics::Int8 ? d.bindings.xq : d.bindings.x) = {Space::kArena, 0,
+                                                                         static_cast<uint64_t>(rows * 4096)};
+    d.bindings.w = {Space::kWeights, 0, static_cast<uint64_t>(layouts::X16Bytes(Format::Q6_K, n, 1024))};
+    d.bindings.y = {Space::kArena, 1 << 24, static_cast<uint64_t>(rows * n * 4)};
     const std::vector<Launch> launches = Expand_linear(d, box);
     EXPECT_EQ(launches.size(), 1u);
     return launches.at(0);
   };
-  const Launch large = expand("int8", 1040, 500);
+  const Launch large = expand(plan::Numerics::Int8, 1040, 500);
   EXPECT_EQ(large.name, "linear.q6_k.int8.k1024.store.c32");
   EXPECT_EQ(large.grid[0], 17u);  // 4 units each
   EXPECT_EQ(large.grid[1], 16u);  // 32 rows each
-  EXPECT_EQ(expand("int8", 1024, 33).name, "linear.q6_k.int8.k1024.store.c32");
-  EXPECT_EQ(expand("int8", 1024, 32).name, "linear.q6_k.int8.k1024.store.r8") << "too few tiles";
-  EXPECT_EQ(expand("int8", 4096, 8).name, "linear.q6_k.int8.k1024.store.r8");
-  EXPECT_EQ(expand("f32", 4096, 512).name, "linear.q6_k.f32.k1024.store.t8x4");
+  EXPECT_EQ(expand(plan::Numerics::Int8, 1024, 33).name, "linear.q6_k.int8.k1024.store.c32");
+  EXPECT_EQ(expand(plan::Numerics::Int8, 1024, 32).name, "linear.q6_k.int8.k1024.store.r8")
+      << "too few tiles";
+  EXPECT_EQ(expand(plan::Numerics::Int8, 4096, 8).name, "linear.q6_k.int8.k1024.store.r8");
+  EXPECT_EQ(expand(plan::Numerics::F32, 4096, 512).name, "linear.q6_k.f32.k1024.store.t8x4");
 }
 
 TEST(LinearExpansionTest, ManyRowsAreTiled) {
   Sandbox box(FindProfile("sg32-dot")->profile, 512);
-  Dispatch d;
-  d.strings = {{"format", "q8_0"}, {"numerics", "int8"}, {"epilogue", "store"}, {"rows", "rows"}};
-  d.integers = {{"k", 1024}, {"n", 4096}};
+  LinearDispatch d;
+  d.spec = {.format = Format::Q8_0, .numerics = plan::Numerics::Int8, .k = 1024, .n = 4096};
   d.rows = 512;
-  d.bindings["xq"].arg = {Space::kArena, 0, static_cast<uint64_t>(512 * plan::int8_row_bytes(1024))};
-  d.bindings["w"].arg = {Space::kWeights, 0,
-                         static_cast<uint64_t>(plan::x16_bytes(Format::Q8_0, 4096, 1024))};
-  d.bindings["y"].arg = {Space::kArena, 0, 512 * 4096 * 4};
+  d.bindings.xq = {Space::kArena, 0, static_cast<uint64_t>(512 * layouts::Int8RowBytes(1024))};
+  d.bindings.w = {Space::kWeights, 0, static_cast<uint64_t>(layouts::X16Bytes(Format::Q8_0, 4096, 1024))};
+  d.bindings.y = {Space::kArena, 0, 512 * 4096 * 4};
   std::vector<Launch> launches = Expand_linear(d, box);
   ASSERT_EQ(launches.size(), 1u);
   EXPECT_EQ(launches[0].name, "linear.q8_0.int8.k1024.store.t8x4");
@@ -440,14 +495,13 @@ TEST(LinearExpansionTest, ManyRowsAreTiled) {
 
 TEST(LinearExpansionTest, LargeWeightsAreCutAtGroups) {
   Sandbox box(FindProfile("none")->profile, 1);
-  Dispatch d;
-  d.strings = {{"format", "f32"}, {"numerics", "f32"}, {"epilogue", "store"}, {"rows", "rows"}};
+  LinearDispatch d;
   constexpr int64_t kN = 248320, kK = 4096;  // 4 GB
-  d.integers = {{"k", kK}, {"n", kN}};
+  d.spec = {.format = Format::F32, .numerics = plan::Numerics::F32, .k = kK, .n = kN};
   d.rows = 1;
-  d.bindings["x"].arg = {Space::kArena, 0, kK * 4};
-  d.bindings["w"].arg = {Space::kWeights, 512, uint64_t{kN} * kK * 4};
-  d.bindings["y"].arg = {Space::kArena, 65536, kN * 4};
+  d.bindings.x = {Space::kArena, 0, kK * 4};
+  d.bindings.w = {Space::kWeights, 512, uint64_t{kN} * kK * 4};
+  d.bindings.y = {Space::kArena, 65536, kN * 4};
   const std::vector<Launch> launches = Expand_linear(d, box);
   ASSERT_GT(launches.size(), 1u);
   uint64_t at = 512, y_at = 65536;
@@ -460,23 +514,56 @@ TEST(LinearExpansionTest, LargeWeightsAreCutAtGroups) {
     at += l.args[1].bytes;
     y_at += l.args[2].bytes;
   }
-  EXPECT_EQ(at, 512 + d.arg("w").bytes);
-  EXPECT_EQ(y_at, 65536 + d.arg("y").bytes);
+  EXPECT_EQ(at, 512 + d.bindings.w->bytes);
+  EXPECT_EQ(y_at, 65536 + d.bindings.y->bytes);
+}
+
+// Kernels with scales have names of their own, and every piece of a matrix has its scales.
+TEST(LinearExpansionTest, ScalesAreNamedAndHandedOn) {
+  Sandbox box(FindProfile("none")->profile, 1);
+  LinearDispatch d;
+  constexpr int64_t kN = 248320, kK = 4096;  // 8 GB
+  d.spec = {.format = Format::F32, .k = kK, .n = kN, .epilogue = Epilogue::Swiglu};
+  d.spec.numerics = plan::Numerics::F32;
+  d.rows = 1;
+  d.bindings.x = {Space::kArena, 0, kK * 4};
+  d.bindings.w = {Space::kWeights, 512, uint64_t{2} * kN * kK * 4};
+  d.bindings.y = {Space::kArena, 65536, kN * 4};
+  const Arg scale = {Space::kWeights, 64, 4}, up_scale = {Space::kWeights, 128, 4};
+  const auto expect = [&](const std::string& name, const std::vector<uint64_t>& scales) {
+    const std::vector<Launch> launches = Expand_linear(d, box);
+    EXPECT_GT(launches.size(), 1u);
+    for (const Launch& l : launches) {
+      EXPECT_EQ(l.name, "linear.f32.f32.k4096.swiglu" + name + ".r1");
+      std::vector<uint64_t> places;
+      for (size_t i = 6; i < l.args.size(); ++i) {
+        EXPECT_EQ(l.args[i].space, Space::kWeights);
+        places.push_back(l.args[i].value);
+      }
+      EXPECT_EQ(places, scales) << name;
+    }
+  };
+  expect("", {});
+  d.bindings.scale = scale;
+  expect(".scale", {64});
+  d.bindings.up_scale = up_scale;
+  expect(".scale.up_scale", {64, 128});
+  d.bindings.scale = {};
+  expect(".up_scale", {128});
 }
 
 TEST(LinearExpansionTest, RefusesWhatItCannotRun) {
   Sandbox box(FindProfile("none")->profile, 1);
-  Dispatch d;
-  d.strings = {{"format", "f16"}, {"numerics", "int8"}, {"epilogue", "store"}, {"rows", "rows"}};
-  d.integers = {{"k", 64}, {"n", 16}};
+  LinearDispatch d;
+  d.spec = {.format = Format::F16, .numerics = plan::Numerics::Int8, .k = 64, .n = 16};
   d.rows = 1;
   EXPECT_TRUE(Expand_linear(d, box).empty());  // plain formats have no codes
-  d.strings["numerics"] = "f32";
-  d.bindings["x"].arg = {Space::kArena, 0, 4 * 64};
-  d.bindings["w"].arg = {Space::kWeights, 0, 2 * 16 * 64};
-  d.bindings["y"].arg = {Space::kArena, 256, 4 * 16};
+  d.spec.numerics = plan::Numerics::F32;
+  d.bindings.x = {Space::kArena, 0, 4 * 64};
+  d.bindings.w = {Space::kWeights, 0, 2 * 16 * 64};
+  d.bindings.y = {Space::kArena, 256, 4 * 16};
   EXPECT_EQ(Expand_linear(d, box).size(), 1u);
-  d.integers["k"] = 40;  // no whole chunk of 32 columns
+  d.spec.k = 40;  // no whole chunk of 32 columns
   EXPECT_TRUE(Expand_linear(d, box).empty());
 }
 

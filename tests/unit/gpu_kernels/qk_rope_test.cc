@@ -64,28 +64,26 @@ void CheckStep(const Profile& profile, const Shape& s, const std::vector<Piece>&
     seq.kv = caches.back();
     box.step.sequences.push_back(seq);
   }
-  Dispatch d;
-  d.family = "qk_norm_rope_store";
-  d.integers = {{"q_heads", s.q_heads},
-                {"kv_heads", s.kv_heads},
-                {"head_dim", s.head_dim},
-                {"rot_dims", s.rot_dims},
-                {"gated", s.gated}};
-  d.floats["eps"] = kEps;
-  d.strings["kv"] = s.f16 ? "f16" : "f32";
+  Dispatch<plan::QkNormRopeStoreSpec> d;
+  d.spec = {.q_heads = s.q_heads,
+            .kv_heads = s.kv_heads,
+            .head_dim = s.head_dim,
+            .rot_dims = s.rot_dims,
+            .gated = s.gated,
+            .eps = static_cast<float>(kEps),
+            .kv = s.f16 ? plan::KvElement::F16 : plan::KvElement::F32};
   d.rows = bucket;
-  d.bindings["q"].arg = box.Arena(q);
-  d.bindings["k"].arg = box.Arena(k);
-  d.bindings["v"].arg = box.Arena(v);
-  d.bindings["q_norm"].arg = box.Weights(q_norm);
-  d.bindings["k_norm"].arg = box.Weights(k_norm);
-  d.bindings["rope"].arg = box.Arena(rope);
-  d.bindings["out"].arg = box.Arena(static_cast<uint64_t>(4 * bucket * s.q_heads * s.head_dim));
-  d.bindings["kv"].arg.value = kOffset;
-  d.bindings["kv"].is_kv = true;
+  d.bindings.q = box.Arena(q);
+  d.bindings.k = box.Arena(k);
+  d.bindings.v = box.Arena(v);
+  d.bindings.q_norm = box.Weights(q_norm);
+  d.bindings.k_norm = box.Weights(k_norm);
+  d.bindings.rope = box.Arena(rope);
+  d.bindings.out = box.Arena(static_cast<uint64_t>(4 * bucket * s.q_heads * s.head_dim));
+  d.bindings.kv = Number(kOffset);
   ASSERT_EQ(box.Run(Expand_qk_norm_rope_store, d), "");
 
-  const std::vector<float> out = box.Read<float>(d.arg("out"));
+  const std::vector<float> out = box.Read<float>(*d.bindings.out);
   int64_t row = 0;
   for (size_t p = 0; p < pieces.size(); ++p) {
     const int64_t capacity = static_cast<int64_t>(box.step.sequences[p].kv_capacity);
@@ -153,9 +151,8 @@ TEST(QkNormRopeStore, RowsOfManySequences) {
 
 TEST(QkNormRopeStore, RefusesWhatItCannotDo) {
   Sandbox box(TestProfiles()[0], 1);
-  Dispatch d;
-  d.integers = {{"q_heads", 1}, {"kv_heads", 1}, {"head_dim", 36}, {"rot_dims", 4}, {"gated", 0}};
-  d.strings["kv"] = "f16";
+  Dispatch<plan::QkNormRopeStoreSpec> d;
+  d.spec = {.q_heads = 1, .kv_heads = 1, .head_dim = 36, .rot_dims = 4};
   d.rows = 1;
   EXPECT_TRUE(Expand_qk_norm_rope_store(d, box).empty());
 }

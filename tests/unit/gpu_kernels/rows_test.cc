@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "dialects/plan/pack_layout.h"
+#include "dialects/layouts/layouts.h"
 #include "tests/unit/gpu_kernels/gpu_fixture.h"
 
 namespace qcc::gpu {
@@ -22,23 +22,24 @@ class RowsTest : public ::testing::TestWithParam<std::string> {
 };
 
 TEST_P(RowsTest, EmbedDecodesExactly) {
-  for (Format format : kFormats) {
-    const int64_t cols = format_info(format).block_elems == 256 ? 768 : 608, vocab = 40;
+  for (Format format : Formats()) {
+    // Not a whole number of runs of tiles.
+    const int64_t block = std::max(format_info(format).block_elems, 32), vocab = 40;
+    const int64_t cols = block * (block == 256 ? 3 : block == 32 ? 19 : 5);
     const Matrix table = RandomMatrix(format, vocab, cols, 3);
     Sandbox box(profile(), 8);
-    Dispatch d;
-    d.strings = {{"format", std::string(format_info(format).name)}};
-    d.integers = {{"cols", cols}};
+    Dispatch<plan::EmbedSpec> d;
+    d.spec = {.format = format, .cols = cols};
     d.rows = 6;
-    d.bindings["table"].arg = box.Weights(table.Packed());
-    d.bindings["out"].arg = box.Arena(Filled(d.rows * cols));
+    d.bindings.table = box.Weights(table.Packed());
+    d.bindings.out = box.Arena(Filled(d.rows * cols));
     SetRows(box, 5);
     box.step.tokens = {0, 39, 16, 7, 31};
     const std::vector<Launch> launches = Expand_embed(d, box);
     ASSERT_EQ(launches.size(), 1u);
     // As one launch, and cut in two as if the table were large: first group, other groups.
     std::vector<Launch> halves = {launches[0], launches[0]};
-    const uint64_t group = static_cast<uint64_t>(plan::x16_bytes(format, 16, cols));
+    const uint64_t group = static_cast<uint64_t>(layouts::X16Bytes(format, 16, cols));
     halves[0].args[0].bytes = group;
     halves[0].args[4] = Number(16);
     halves[1].args[0].value += group;
@@ -46,9 +47,9 @@ TEST_P(RowsTest, EmbedDecodesExactly) {
     halves[1].args[3] = Number(16);
     halves[1].args[4] = Number(32);
     for (const std::vector<Launch>& way : {launches, halves}) {
-      box.Write(d.arg("out"), Filled(d.rows * cols));
+      box.Write(*d.bindings.out, Filled(d.rows * cols));
       ASSERT_EQ(box.Run(way), "") << format_info(format).name;
-      const std::vector<float> out = box.Read<float>(d.arg("out"));
+      const std::vector<float> out = box.Read<float>(*d.bindings.out);
       for (int64_t i = 0; i < d.rows * cols; ++i) {
         const int64_t row = i / cols, c = i % cols;
         const float expected =
@@ -72,13 +73,11 @@ TEST_P(RowsTest, RopeTableAtLargePositions) {
     inv_freq[31] = 5.75;    // faster than a radian per token
     inv_freq[29] = 1000.5;  // far faster
     Sandbox box(profile(), 8);
-    Dispatch d;
-    d.integers = {{"pairs", pairs}};
-    d.lists = {{"sections", sections}};
-    d.floats = {{"magnitude", 1.25}};
+    Dispatch<plan::RopeTableSpec> d;
+    d.spec = {.pairs = pairs, .sections = sections, .magnitude = 1.25};
     d.rows = 7;
-    d.bindings["inv_freq"].arg = box.Weights(inv_freq);
-    d.bindings["out"].arg = box.Arena(Filled(d.rows * 2 * pairs));
+    d.bindings.inv_freq = box.Weights(inv_freq);
+    d.bindings.out = box.Arena(Filled(d.rows * 2 * pairs));
     SetRows(box, 5);
     box.step.rope = {{0, 1, 2, 3},
                      {5, 17, 1000, 70},
@@ -86,7 +85,7 @@ TEST_P(RowsTest, RopeTableAtLargePositions) {
                      {1048575, 1048574, 7, 1},
                      {12345, -3, 0, 8}};
     ASSERT_EQ(box.Run(Expand_rope_table, d), "");
-    const std::vector<float> out = box.Read<float>(d.arg("out"));
+    const std::vector<float> out = box.Read<float>(*d.bindings.out);
     int64_t total = 0;
     for (int64_t s : sections) total += s;
     for (int64_t r = 0; r < d.rows; ++r) {
@@ -118,7 +117,7 @@ TEST_P(RowsTest, RopeTableAtLargePositions) {
 void ExpectInt8Rows(const std::vector<uint8_t>& got, const std::vector<float>& x, int64_t rows, int64_t k,
                     double near) {
   const std::vector<uint8_t> want = QuantizedRows(x, rows, k);
-  const int64_t stride = plan::int8_row_bytes(k);
+  const int64_t stride = layouts::Int8RowBytes(k);
   for (int64_t r = 0; r < rows; ++r) {
     const uint8_t *g = got.data() + r * stride, *w = want.data() + r * stride;
     for (int64_t b = 0; b < k / 32; ++b) {
@@ -150,15 +149,15 @@ TEST_P(RowsTest, Quantize) {
     for (int64_t i = 0; i < 32; ++i) x[static_cast<size_t>(k + i)] = i % 2 ? 0.f : -0.f;
     for (int64_t i = 0; i < 32; ++i) x[static_cast<size_t>(2 * k + i)] *= 1e-39f;  // a subnormal scale
     Sandbox box(profile(), 8);
-    Dispatch d;
-    d.integers = {{"cols", k}};
+    Dispatch<plan::QuantizeSpec> d;
+    d.spec = {.cols = k};
     d.rows = kBucket;
-    d.bindings["x"].arg = box.Arena(x);
-    const int64_t stride = plan::int8_row_bytes(k);
-    d.bindings["out_q"].arg = box.Arena(std::vector<uint8_t>(static_cast<size_t>(kBucket * stride), 0x55));
+    d.bindings.x = box.Arena(x);
+    const int64_t stride = layouts::Int8RowBytes(k);
+    d.bindings.out_q = box.Arena(std::vector<uint8_t>(static_cast<size_t>(kBucket * stride), 0x55));
     SetRows(box, kRows);
     ASSERT_EQ(box.Run(Expand_quantize, d), "");
-    const std::vector<uint8_t> out = box.Read<uint8_t>(d.arg("out_q"));
+    const std::vector<uint8_t> out = box.Read<uint8_t>(*d.bindings.out_q);
     ExpectInt8Rows(out, x, kRows, k, 0);
     for (int64_t i = kRows * stride; i < kBucket * stride; ++i) ASSERT_EQ(out[static_cast<size_t>(i)], 0x55);
   }
@@ -177,17 +176,17 @@ TEST_P(RowsTest, Norm) {
     const std::vector<float> x = random.Normals(kBucket * c.cols), weight = random.Normals(c.cols);
     const double eps = 1e-6;
     Sandbox box(profile(), 8);
-    Dispatch d;
-    d.integers = {{"cols", c.cols}};
-    d.floats = {{"eps", eps}};
-    d.strings = {{"source", c.out_rows ? "out_rows" : "rows"}};
+    Dispatch<plan::NormSpec> d;
+    d.spec = {.cols = c.cols,
+              .eps = static_cast<float>(eps),
+              .source = c.out_rows ? plan::RowsFrom::OutRows : plan::RowsFrom::Rows};
     d.rows = kBucket;
-    d.bindings["x"].arg = box.Arena(x);
-    d.bindings["weight"].arg = box.Weights(weight);
-    const int64_t stride = plan::int8_row_bytes(c.cols);
-    if (c.out) d.bindings["out"].arg = box.Arena(Filled(kBucket * c.cols));
+    d.bindings.x = box.Arena(x);
+    d.bindings.weight = box.Weights(weight);
+    const int64_t stride = layouts::Int8RowBytes(c.cols);
+    if (c.out) d.bindings.out = box.Arena(Filled(kBucket * c.cols));
     if (c.out_q)
-      d.bindings["out_q"].arg = box.Arena(std::vector<uint8_t>(static_cast<size_t>(kBucket * stride), 0x55));
+      d.bindings.out_q = box.Arena(std::vector<uint8_t>(static_cast<size_t>(kBucket * stride), 0x55));
     SetRows(box, kRows);
     box.step.outs = {3, 1};
     const std::vector<uint32_t> sources = c.out_rows ? box.step.outs : std::vector<uint32_t>{0, 1, 2, 3};
@@ -204,7 +203,7 @@ TEST_P(RowsTest, Norm) {
       }
     }
     if (c.out) {
-      const std::vector<float> out = box.Read<float>(d.arg("out"));
+      const std::vector<float> out = box.Read<float>(*d.bindings.out);
       for (size_t i = 0; i < out.size(); ++i) {
         if (i >= expected.size()) {
           ASSERT_EQ(out[i], kUntouched);
@@ -213,7 +212,7 @@ TEST_P(RowsTest, Norm) {
         ASSERT_NEAR(out[i], expected[i], 6e-7 * std::fabs(expected[i])) << c.cols << " element " << i;
       }
     }
-    if (c.out_q) ExpectInt8Rows(box.Read<uint8_t>(d.arg("out_q")), expected, rows, c.cols, 1e-6);
+    if (c.out_q) ExpectInt8Rows(box.Read<uint8_t>(*d.bindings.out_q), expected, rows, c.cols, 1e-6);
   }
 }
 
@@ -224,16 +223,14 @@ TEST_P(RowsTest, SwigluAndAdd) {
     std::vector<float> a = random.Normals(kBucket * cols), b = random.Normals(kBucket * cols);
     for (float& v : a) v *= 30.f;
     Sandbox box(profile(), 8);
-    Dispatch d;
-    d.integers = {{"cols", cols}};
-    d.rows = kBucket;
-    d.bindings["gate"].arg = d.bindings["x"].arg = box.Arena(a);
-    d.bindings["up"].arg = d.bindings["y"].arg = box.Arena(b);
-    d.bindings["out"].arg = box.Arena(Filled(kBucket * cols));
+    const Arg first = box.Arena(a), second = box.Arena(b), result = box.Arena(Filled(kBucket * cols));
     SetRows(box, kRows);
-    ASSERT_EQ(box.Run(Expand_swiglu, d), "");
-    ASSERT_EQ(box.Run(Expand_add, d), "");
-    const std::vector<float> out = box.Read<float>(d.arg("out")), sum = box.Read<float>(d.arg("y"));
+    ASSERT_EQ(box.Run(Expand_swiglu,
+                      {.spec = {.cols = cols}, .bindings = {first, second, result}, .rows = kBucket}),
+              "");
+    ASSERT_EQ(box.Run(Expand_add, {.spec = {.cols = cols}, .bindings = {first, second}, .rows = kBucket}),
+              "");
+    const std::vector<float> out = box.Read<float>(result), sum = box.Read<float>(second);
     for (size_t i = 0; i < out.size(); ++i) {
       if (i >= static_cast<size_t>(kRows * cols)) {
         ASSERT_EQ(out[i], kUntouched);
@@ -243,6 +240,29 @@ TEST_P(RowsTest, SwigluAndAdd) {
       const double expected = static_cast<double>(a[i]) / (1 + std::exp(-static_cast<double>(a[i]))) * b[i];
       ASSERT_NEAR(out[i], expected, 5e-7 * std::fabs(expected) + 1e-35) << i;
       ASSERT_EQ(sum[i], b[i] + a[i]) << i;
+    }
+  }
+}
+
+TEST_P(RowsTest, Concat) {
+  for (const auto& [a_cols, b_cols] : {std::pair<int64_t, int64_t>{4, 8}, {516, 512}, {7, 300}, {130, 1}}) {
+    Random random(static_cast<uint64_t>(a_cols));
+    constexpr int64_t kBucket = 4, kRows = 3;
+    const int64_t cols = a_cols + b_cols;
+    const std::vector<float> a = random.Normals(kBucket * a_cols), b = random.Normals(kBucket * b_cols);
+    Sandbox box(profile(), 8);
+    const Arg first = box.Arena(a), second = box.Arena(b), result = box.Arena(Filled(kBucket * cols));
+    SetRows(box, kRows);
+    ASSERT_EQ(box.Run(Expand_concat, {.spec = {.a_cols = a_cols, .b_cols = b_cols},
+                                      .bindings = {first, second, result},
+                                      .rows = kBucket}),
+              "");
+    const std::vector<float> out = box.Read<float>(result);
+    for (int64_t r = 0; r < kBucket; ++r) {
+      for (int64_t c = 0; c < cols; ++c) {
+        const float row = c < a_cols ? a[r * a_cols + c] : b[r * b_cols + c - a_cols];
+        ASSERT_EQ(out[r * cols + c], r < kRows ? row : kUntouched) << "row " << r << ", column " << c;
+      }
     }
   }
 }

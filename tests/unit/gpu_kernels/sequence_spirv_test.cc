@@ -20,9 +20,10 @@ class SequenceSpirv : public testing::TestWithParam<Profile> {
     registerSpirvDialects(registry);
     context_.appendDialectRegistry(registry);
   }
-  void Check(Expand expand, Dispatch& d, std::initializer_list<const char*> roles, bool chunks = false) {
-    for (const char* role : roles) d.bindings[role].arg = {Space::kArena, 0, 1 << 20};
+  template <typename Spec>
+  void Check(Expand<Spec> expand, const Spec& spec, int64_t rows, bool chunks = false) {
     Sandbox box(GetParam(), 512);
+    const Dispatch<Spec> d = Anywhere(spec, rows, {Space::kArena, 0, 1 << 20});
     box.chunks = chunks;
     const std::vector<Launch> launches = expand(d, box);
     ASSERT_FALSE(launches.empty());
@@ -52,17 +53,18 @@ TEST_P(SequenceSpirv, Attention) {
                          {40, 8, 128, 128, false},
                          {64, 8, 128, 128, false},
                          {4, 2, 32, 8, true}}) {
-    for (const char* kv : {"f16", "f32"}) {
-      Dispatch d;
-      d.integers = {
-          {"q_heads", h.q}, {"kv_heads", h.kv}, {"head_dim", h.dim}, {"rot_dims", h.rot}, {"gated", h.gated}};
-      d.floats = {{"scale", 0.0625}, {"eps", 1e-6}};
-      d.strings["kv"] = kv;
-      for (int64_t rows : {1, 8, 512}) {
-        d.rows = rows;
-        Check(Expand_attention, d, {"q", "gate", "kv", "out"});
-      }
-      Check(Expand_qk_norm_rope_store, d, {"q", "k", "v", "q_norm", "k_norm", "rope", "out", "kv"});
+    for (plan::KvElement kv : {plan::KvElement::F16, plan::KvElement::F32}) {
+      const plan::AttentionSpec attention = {
+          .q_heads = h.q, .kv_heads = h.kv, .head_dim = h.dim, .scale = 0.0625f, .gated = h.gated, .kv = kv};
+      for (int64_t rows : {1, 8, 512}) Check(Expand_attention, attention, rows);
+      const plan::QkNormRopeStoreSpec store = {.q_heads = h.q,
+                                               .kv_heads = h.kv,
+                                               .head_dim = h.dim,
+                                               .rot_dims = h.rot,
+                                               .gated = h.gated,
+                                               .eps = 1e-6f,
+                                               .kv = kv};
+      Check(Expand_qk_norm_rope_store, store, 512);
     }
   }
 }
@@ -72,20 +74,20 @@ TEST_P(SequenceSpirv, GatedDelta) {
     int64_t key, value, key_dim, value_dim;
   };
   for (const Heads& h : {Heads{16, 16, 128, 128}, {16, 32, 128, 128}, {16, 48, 128, 128}, {2, 4, 256, 40}}) {
-    for (const char* form : {"sum", "max"}) {
-      Dispatch d;
-      d.integers = {
-          {"key_heads", h.key}, {"value_heads", h.value}, {"key_dim", h.key_dim}, {"value_dim", h.value_dim},
-          {"taps", 4},          {"ld_ab", 2 * h.value}};
-      d.floats = {{"l2_eps", 1e-6}, {"norm_eps", 1e-6}, {"scale", 0.125}};
-      d.strings["l2_form"] = form;
+    for (plan::L2Form form : {plan::L2Form::Sum, plan::L2Form::Max}) {
+      const plan::GatedDeltaSpec spec = {.key_heads = h.key,
+                                         .value_heads = h.value,
+                                         .key_dim = h.key_dim,
+                                         .value_dim = h.value_dim,
+                                         .taps = 4,
+                                         .l2_eps = 1e-6f,
+                                         .l2_form = form,
+                                         .norm_eps = 1e-6f,
+                                         .scale = 0.125f,
+                                         .ld_ab = 2 * h.value};
       for (auto [rows, chunks] :
            {std::pair(1, false), std::pair(8, false), std::pair(512, false), std::pair(512, true)}) {
-        d.rows = rows;
-        Check(Expand_gated_delta, d,
-              {"qkv", "z", "alpha", "beta", "conv_w", "ssm_a", "dt_bias", "norm_w", "conv_state",
-               "delta_state", "out"},
-              chunks);
+        Check(Expand_gated_delta, spec, rows, chunks);
       }
     }
   }

@@ -6,7 +6,6 @@
 #include "codegen/gpu/build/Build.h"
 #include "codegen/gpu/kernels/linear.h"
 #include "codegen/gpu/spirv/EmitSpirv.h"
-#include "dialects/plan/pack_layout.h"
 #include "mlir/IR/MLIRContext.h"
 #include "tests/unit/gpu_kernels/gpu_fixture.h"
 
@@ -38,9 +37,10 @@ class SpirvSizeTest : public ::testing::TestWithParam<std::string> {
     registerSpirvDialects(registry);
     context.appendDialectRegistry(registry);
   }
-  void Expect(Expand expand, const Dispatch& dispatch) {
+  template <typename Spec>
+  void Expect(Expand<Spec> expand, const Spec& spec, int64_t rows = 8) {
     Sandbox box(profile(), 512);
-    const std::vector<Launch> launches = expand(dispatch, box);
+    const std::vector<Launch> launches = expand(Anywhere(spec, rows, Somewhere(Space::kArena)), box);
     EXPECT_FALSE(launches.empty());
     for (const Launch& launch : launches) ExpectSmall(context, profile(), launch);
   }
@@ -49,49 +49,30 @@ class SpirvSizeTest : public ::testing::TestWithParam<std::string> {
 };
 
 TEST_P(SpirvSizeTest, Linear) {
-  for (Format format : kFormats) {
-    for (const char* numerics : {"f32", "int8"}) {
-      const bool int8 = std::string(numerics) == "int8";
+  for (Format format : Formats()) {
+    for (plan::Numerics numerics : {plan::Numerics::F32, plan::Numerics::Int8}) {
+      const bool int8 = numerics == plan::Numerics::Int8;
       if (int8 && format_info(format).cls != FormatClass::kBlock) continue;
-      for (const char* epilogue : {"add", "swiglu"}) {
-        for (int64_t rows : {1, 8, 512}) {
-          Dispatch d;
-          d.strings = {{"format", std::string(format_info(format).name)},
-                       {"numerics", numerics},
-                       {"epilogue", epilogue},
-                       {"rows", "rows"}};
-          d.integers = {{"k", 2816}, {"n", 8192}};
-          d.rows = rows;
-          d.bindings[int8 ? "xq" : "x"].arg = d.bindings["y"].arg = Somewhere(Space::kArena);
-          d.bindings["w"].arg = Somewhere(Space::kWeights);
-          Expect(Expand_linear, d);
-        }
+      for (plan::Epilogue epilogue : {plan::Epilogue::Add, plan::Epilogue::Swiglu}) {
+        const plan::LinearSpec spec = {
+            .format = format, .numerics = numerics, .k = 2816, .n = 8192, .epilogue = epilogue};
+        for (int64_t rows : {1, 8, 512}) Expect(Expand_linear, spec, rows);
       }
     }
   }
 }
 
 TEST_P(SpirvSizeTest, Rows) {
-  Dispatch d;
-  d.integers = {{"cols", 1024}, {"pairs", 32}};
-  d.floats = {{"eps", 1e-6}, {"magnitude", 1.0}};
-  d.lists = {{"sections", {11, 11, 10, 0}}};
-  d.rows = 8;
-  for (const char* role : {"x", "y", "out", "out_q", "gate", "up"})
-    d.bindings[role].arg = Somewhere(Space::kArena);
-  for (const char* role : {"weight", "inv_freq", "table"}) d.bindings[role].arg = Somewhere(Space::kWeights);
-  for (const char* source : {"rows", "out_rows"}) {
-    d.strings["source"] = source;
-    Expect(Expand_norm, d);
+  for (plan::RowsFrom source : {plan::RowsFrom::Rows, plan::RowsFrom::OutRows})
+    Expect(Expand_norm, plan::NormSpec{.cols = 1024, .eps = 1e-6f, .source = source});
+  for (Format format : Formats()) {
+    Expect(Expand_embed, plan::EmbedSpec{.format = format, .cols = 1024});
   }
-  for (Format format : kFormats) {
-    d.strings["format"] = std::string(format_info(format).name);
-    Expect(Expand_embed, d);
-  }
-  Expect(Expand_quantize, d);
-  Expect(Expand_rope_table, d);
-  Expect(Expand_swiglu, d);
-  Expect(Expand_add, d);
+  Expect(Expand_quantize, plan::QuantizeSpec{.cols = 1024});
+  Expect(Expand_rope_table, plan::RopeTableSpec{.pairs = 32, .sections = {11, 11, 10, 0}, .magnitude = 1});
+  Expect(Expand_swiglu, plan::SwigluSpec{.cols = 1024});
+  Expect(Expand_add, plan::AddSpec{.cols = 1024});
+  Expect(Expand_concat, plan::ConcatSpec{.a_cols = 1024, .b_cols = 1024});
 }
 
 INSTANTIATE_TEST_SUITE_P(Profiles, SpirvSizeTest,

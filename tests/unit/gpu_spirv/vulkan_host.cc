@@ -58,6 +58,14 @@ struct VulkanHost::State {
 #define QCC_VK_MEMBER(f) PFN_vk##f f = nullptr;
   QCC_VK_FUNCTIONS(QCC_VK_MEMBER)
 #undef QCC_VK_MEMBER
+
+  // Each says what is missing, or returns null.
+  const char* Open(PFN_vkGetInstanceProcAddr get);
+  const char* MakeInstance(PFN_vkGetInstanceProcAddr get);
+  const char* MakeDevice();
+  const char* MakeCommands();
+  // Whether the device has what kernels need and could be opened.
+  bool Take(VkPhysicalDevice candidate);
 };
 
 namespace {
@@ -94,114 +102,130 @@ bool VulkanHost::int_dot() const {
   return state_->int_dot;
 }
 
-VulkanHost* VulkanHost::Get(std::string* why) {
-  static std::string reason;
-  static VulkanHost* const host = []() -> VulkanHost* {
-    auto fail = [](const char* what) {
-      reason = what;
-      return nullptr;
-    };
-    void* library = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!library) return fail("no Vulkan loader (libvulkan.so.1) on this machine");
-    auto get = reinterpret_cast<PFN_vkGetInstanceProcAddr>(dlsym(library, "vkGetInstanceProcAddr"));
-    auto create = reinterpret_cast<PFN_vkCreateInstance>(get(nullptr, "vkCreateInstance"));
-    auto layers_of = reinterpret_cast<PFN_vkEnumerateInstanceLayerProperties>(
-        get(nullptr, "vkEnumerateInstanceLayerProperties"));
-    auto* made = new VulkanHost();
-    State& s = *made->state_;
+const char* VulkanHost::State::MakeInstance(PFN_vkGetInstanceProcAddr get) {
+  auto create = reinterpret_cast<PFN_vkCreateInstance>(get(nullptr, "vkCreateInstance"));
+  auto layers_of = reinterpret_cast<PFN_vkEnumerateInstanceLayerProperties>(
+      get(nullptr, "vkEnumerateInstanceLayerProperties"));
+  uint32_t count = 0;
+  layers_of(&count, nullptr);
+  std::vector<VkLayerProperties> layers(count);
+  layers_of(&count, layers.data());
+  const char* const kLayer = "VK_LAYER_KHRONOS_validation";
+  const char* const kExtension = VK_EXT_DEBUG_UTILS_EXTENSION_NAME;
+  bool validate = false;
+  for (const VkLayerProperties& layer : layers) validate |= std::strcmp(layer.layerName, kLayer) == 0;
 
-    uint32_t count = 0;
-    layers_of(&count, nullptr);
-    std::vector<VkLayerProperties> layers(count);
-    layers_of(&count, layers.data());
-    const char* const kLayer = "VK_LAYER_KHRONOS_validation";
-    const char* const kExtension = VK_EXT_DEBUG_UTILS_EXTENSION_NAME;
-    bool validate = false;
-    for (const VkLayerProperties& layer : layers) validate |= std::strcmp(layer.layerName, kLayer) == 0;
-
-    auto application = Start<VkApplicationInfo>(VK_STRUCTURE_TYPE_APPLICATION_INFO);
-    application.apiVersion = VK_API_VERSION_1_3;
+  auto application = Start<VkApplicationInfo>(VK_STRUCTURE_TYPE_APPLICATION_INFO);
+  application.apiVersion = VK_API_VERSION_1_3;
+  auto info = Start<VkInstanceCreateInfo>(VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO);
+  info.pApplicationInfo = &application;
+  if (validate) {
+    info.enabledLayerCount = info.enabledExtensionCount = 1;
+    info.ppEnabledLayerNames = &kLayer;
+    info.ppEnabledExtensionNames = &kExtension;
+  }
+  if (create(&info, nullptr, &instance) != VK_SUCCESS) return "no Vulkan instance";
+  if (validate) {
     auto messenger =
         Start<VkDebugUtilsMessengerCreateInfoEXT>(VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT);
     messenger.messageSeverity =
         VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
     messenger.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT;
     messenger.pfnUserCallback = Complain;
-    messenger.pUserData = &s.complaints;
-    auto instance = Start<VkInstanceCreateInfo>(VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO);
-    instance.pApplicationInfo = &application;
-    if (validate) {
-      instance.enabledLayerCount = instance.enabledExtensionCount = 1;
-      instance.ppEnabledLayerNames = &kLayer;
-      instance.ppEnabledExtensionNames = &kExtension;
-    }
-    if (create(&instance, nullptr, &s.instance) != VK_SUCCESS) return fail("no Vulkan instance");
-    if (validate) {
-      VkDebugUtilsMessengerEXT handle;
-      auto listen = reinterpret_cast<PFN_vkCreateDebugUtilsMessengerEXT>(
-          get(s.instance, "vkCreateDebugUtilsMessengerEXT"));
-      s.validated = listen(s.instance, &messenger, nullptr, &handle) == VK_SUCCESS;
-    }
-#define QCC_VK_LOAD(f) s.f = reinterpret_cast<PFN_vk##f>(get(s.instance, "vk" #f));
-    QCC_VK_FUNCTIONS(QCC_VK_LOAD)
+    messenger.pUserData = &complaints;
+    VkDebugUtilsMessengerEXT handle;
+    auto listen =
+        reinterpret_cast<PFN_vkCreateDebugUtilsMessengerEXT>(get(instance, "vkCreateDebugUtilsMessengerEXT"));
+    validated = listen(instance, &messenger, nullptr, &handle) == VK_SUCCESS;
+  }
+  return nullptr;
+}
+
+bool VulkanHost::State::Take(VkPhysicalDevice candidate) {
+  auto f13 = Start<VkPhysicalDeviceVulkan13Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES);
+  auto f12 =
+      Start<VkPhysicalDeviceVulkan12Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, &f13);
+  auto features = Start<VkPhysicalDeviceFeatures2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, &f12);
+  GetPhysicalDeviceFeatures2(candidate, &features);
+  if (!features.features.shaderInt64 || !f12.bufferDeviceAddress || !f12.vulkanMemoryModel) return false;
+  auto p11 =
+      Start<VkPhysicalDeviceVulkan11Properties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES);
+  auto properties = Start<VkPhysicalDeviceProperties2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, &p11);
+  GetPhysicalDeviceProperties2(candidate, &properties);
+  physical = candidate;
+  name = properties.properties.deviceName;
+  subgroup_size = static_cast<int>(p11.subgroupSize);
+  int_dot = f13.shaderIntegerDotProduct;
+
+  auto want13 =
+      Start<VkPhysicalDeviceVulkan13Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES);
+  want13.shaderIntegerDotProduct = f13.shaderIntegerDotProduct;
+  auto want12 =
+      Start<VkPhysicalDeviceVulkan12Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, &want13);
+  want12.bufferDeviceAddress = want12.vulkanMemoryModel = VK_TRUE;
+  auto want = Start<VkPhysicalDeviceFeatures2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, &want12);
+  want.features.shaderInt64 = VK_TRUE;
+  float priority = 1;
+  auto queue_info = Start<VkDeviceQueueCreateInfo>(VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO);
+  queue_info.queueCount = 1;
+  queue_info.pQueuePriorities = &priority;
+  auto info = Start<VkDeviceCreateInfo>(VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, &want);
+  info.queueCreateInfoCount = 1;
+  info.pQueueCreateInfos = &queue_info;
+  if (CreateDevice(candidate, &info, nullptr, &device) == VK_SUCCESS) return true;
+  device = VK_NULL_HANDLE;
+  return false;
+}
+
+const char* VulkanHost::State::MakeDevice() {
+  uint32_t count = 0;
+  EnumeratePhysicalDevices(instance, &count, nullptr);
+  std::vector<VkPhysicalDevice> devices(count);
+  EnumeratePhysicalDevices(instance, &count, devices.data());
+  for (VkPhysicalDevice candidate : devices)
+    if (Take(candidate)) return nullptr;
+  return "no Vulkan device with bufferDeviceAddress, shaderInt64 and vulkanMemoryModel";
+}
+
+const char* VulkanHost::State::MakeCommands() {
+  GetDeviceQueue(device, 0, 0, &queue);
+  VkPhysicalDeviceMemoryProperties memory;
+  GetPhysicalDeviceMemoryProperties(physical, &memory);
+  for (uint32_t i = memory.memoryTypeCount; i-- > 0;) {
+    VkMemoryPropertyFlags need = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    if ((memory.memoryTypes[i].propertyFlags & need) == need) memory_type = i;
+  }
+  auto pool_info = Start<VkCommandPoolCreateInfo>(VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
+  if (CreateCommandPool(device, &pool_info, nullptr, &pool) != VK_SUCCESS) return "no command pool";
+  auto info = Start<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
+  info.commandPool = pool;
+  info.commandBufferCount = 1;
+  return AllocateCommandBuffers(device, &info, &commands) == VK_SUCCESS ? nullptr : "no command buffer";
+}
+
+const char* VulkanHost::State::Open(PFN_vkGetInstanceProcAddr get) {
+  if (const char* why = MakeInstance(get)) return why;
+#define QCC_VK_LOAD(f) f = reinterpret_cast<PFN_vk##f>(get(instance, "vk" #f));
+  QCC_VK_FUNCTIONS(QCC_VK_LOAD)
 #undef QCC_VK_LOAD
+  if (const char* why = MakeDevice()) return why;
+  return MakeCommands();
+}
 
-    s.EnumeratePhysicalDevices(s.instance, &count, nullptr);
-    std::vector<VkPhysicalDevice> devices(count);
-    s.EnumeratePhysicalDevices(s.instance, &count, devices.data());
-    for (VkPhysicalDevice candidate : devices) {
-      auto f13 =
-          Start<VkPhysicalDeviceVulkan13Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES);
-      auto f12 = Start<VkPhysicalDeviceVulkan12Features>(
-          VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, &f13);
-      auto features = Start<VkPhysicalDeviceFeatures2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, &f12);
-      s.GetPhysicalDeviceFeatures2(candidate, &features);
-      if (!features.features.shaderInt64 || !f12.bufferDeviceAddress || !f12.vulkanMemoryModel) continue;
-      auto p11 =
-          Start<VkPhysicalDeviceVulkan11Properties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES);
-      auto properties =
-          Start<VkPhysicalDeviceProperties2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, &p11);
-      s.GetPhysicalDeviceProperties2(candidate, &properties);
-      s.physical = candidate;
-      s.name = properties.properties.deviceName;
-      s.subgroup_size = static_cast<int>(p11.subgroupSize);
-      s.int_dot = f13.shaderIntegerDotProduct;
-
-      auto want13 =
-          Start<VkPhysicalDeviceVulkan13Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES);
-      want13.shaderIntegerDotProduct = f13.shaderIntegerDotProduct;
-      auto want12 = Start<VkPhysicalDeviceVulkan12Features>(
-          VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, &want13);
-      want12.bufferDeviceAddress = want12.vulkanMemoryModel = VK_TRUE;
-      auto want = Start<VkPhysicalDeviceFeatures2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, &want12);
-      want.features.shaderInt64 = VK_TRUE;
-      float priority = 1;
-      auto queue = Start<VkDeviceQueueCreateInfo>(VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO);
-      queue.queueCount = 1;
-      queue.pQueuePriorities = &priority;
-      auto device = Start<VkDeviceCreateInfo>(VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, &want);
-      device.queueCreateInfoCount = 1;
-      device.pQueueCreateInfos = &queue;
-      if (s.CreateDevice(candidate, &device, nullptr, &s.device) == VK_SUCCESS) break;
-      s.device = VK_NULL_HANDLE;
+VulkanHost* VulkanHost::Get(std::string* why) {
+  static std::string reason;
+  static VulkanHost* const host = []() -> VulkanHost* {
+    void* library = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+      reason = "no Vulkan loader (libvulkan.so.1) on this machine";
+      return nullptr;
     }
-    if (!s.device)
-      return fail("no Vulkan device with bufferDeviceAddress, shaderInt64 and vulkanMemoryModel");
-    s.GetDeviceQueue(s.device, 0, 0, &s.queue);
-    VkPhysicalDeviceMemoryProperties memory;
-    s.GetPhysicalDeviceMemoryProperties(s.physical, &memory);
-    for (uint32_t i = memory.memoryTypeCount; i-- > 0;) {
-      VkMemoryPropertyFlags need = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-      if ((memory.memoryTypes[i].propertyFlags & need) == need) s.memory_type = i;
-    }
-    auto pool = Start<VkCommandPoolCreateInfo>(VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
-    if (s.CreateCommandPool(s.device, &pool, nullptr, &s.pool) != VK_SUCCESS) return fail("no command pool");
-    auto commands = Start<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
-    commands.commandPool = s.pool;
-    commands.commandBufferCount = 1;
-    if (s.AllocateCommandBuffers(s.device, &commands, &s.commands) != VK_SUCCESS)
-      return fail("no command buffer");
-    return made;
+    auto* made = new VulkanHost();
+    const char* missing = made->state_->Open(
+        reinterpret_cast<PFN_vkGetInstanceProcAddr>(dlsym(library, "vkGetInstanceProcAddr")));
+    if (!missing) return made;
+    reason = missing;
+    return nullptr;
   }();
   if (!host) *why = reason;
   return host;

@@ -56,19 +56,21 @@ TEST_F(EvaluatorTest, AGroupMeansWhatItsOpsMean) {
     %y = hir.linear %q, %w : tensor<?x32xf32, #hir.int8<32>>, !hir.weight<4x32, f32>
     return %y : tensor<?x4xf32>
   })";
-  std::string ops = R"(
-    %a = hir.rms_norm %x, %n eps 1.0e-6 : tensor<?x32xf32>, !hir.weight<32, f32>
-    %q0 = hir.quantize %a block 32 : tensor<?x32xf32>
-  )";
   std::vector<double> x = Random(3).vector(5 * 32);
-  load(head + ops +
-           "%q = hir.group merged_linear -> tensor<?x32xf32, #hir.int8<32>> {\n hir.yield %q0 : "
-           "tensor<?x32xf32, #hir.int8<32>>\n }" +
-           tail,
+  load(head + R"(
+    %a = hir.rms_norm %x, %n eps 1.0e-6 : tensor<?x32xf32>, !hir.weight<32, f32>
+    %q = hir.quantize %a block 32 : tensor<?x32xf32>
+  )" + tail,
        Precision::F32);
   std::vector<double> outside = values({tensor({5, 32}, x)});
-  load(head + "%q = hir.group norm_quant -> tensor<?x32xf32, #hir.int8<32>> {" + ops +
-           "hir.yield %q0 : tensor<?x32xf32, #hir.int8<32>>\n }" + tail,
+  load(head + R"(
+    %q = hir.fused.norm_quant %x weight %n eps 1.0e-6 : (tensor<?x32xf32>, !hir.weight<32, f32>) -> tensor<?x32xf32, #hir.int8<32>> {
+    ^bb0(%bx: tensor<?x32xf32>, %bn: !hir.weight<32, f32>):
+      %a = hir.rms_norm %bx, %bn eps 1.0e-6 : tensor<?x32xf32>, !hir.weight<32, f32>
+      %q0 = hir.quantize %a block 32 : tensor<?x32xf32>
+      hir.yield %q0 : tensor<?x32xf32, #hir.int8<32>>
+    }
+  )" + tail,
        Precision::F32);
   EXPECT_EQ(values({tensor({5, 32}, x)}), outside);
   EXPECT_EQ(outside.size(), 20u);
@@ -191,19 +193,28 @@ TEST_F(EvaluatorTest, TypesKnowTheirSizes) {
   EXPECT_EQ(weight.getRank(), 3);
 }
 
-TEST_F(EvaluatorTest, LinearReportsItsMatrix) {
-  load(R"(func.func @f(%x: tensor<?x32xf32>, %w: !hir.weight<8x32, q8_0>) -> tensor<?x8xf32> {
-    %y = hir.linear %x, %w : tensor<?x32xf32>, !hir.weight<8x32, q8_0>
-    return %y : tensor<?x8xf32>
-  })",
-       Precision::F64);
-  int found = 0;
-  module_->walk([&](WeightedOpInterface op) {
-    ++found;
-    EXPECT_EQ(op.getMacsPerRow(), 8 * 32);
-    EXPECT_TRUE(llvm::isa<WeightType>(op.getMatrix().getType()));
-  });
-  EXPECT_EQ(found, 1);
+TEST_F(EvaluatorTest, ScaleMultipliesTheSumsOfALinear) {
+  Random random(5);
+  weights_.add("w", Format::F32, 32, random.floats(8 * 32));
+  weights_.add("s", Format::F32, 1, {0.75f});
+  std::vector<double> x = random.vector(3 * 32);
+  const std::string head = R"(func.func @f(%x: tensor<?x32xf32>) -> tensor<?x8xf32> {
+    %w = hir.param "w" : !hir.weight<8x32, f32>
+    %s = hir.param "s" : !hir.weight<1, f32>
+  )";
+  const std::string tail = "\n return %y : tensor<?x8xf32>\n }";
+  for (Precision precision : {Precision::F32, Precision::F64}) {
+    load(head + "%y = hir.linear %x, %w : tensor<?x32xf32>, !hir.weight<8x32, f32>" + tail, precision);
+    std::vector<double> expected = values({tensor({3, 32}, x)});
+    for (double& value : expected)
+      value = precision == Precision::F64 ? value * 0.75 : static_cast<float>(value) * 0.75f;
+    load(head +
+             "%y = hir.linear %x, %w scale %s : tensor<?x32xf32>, !hir.weight<8x32, f32>, !hir.weight<1, "
+             "f32>" +
+             tail,
+         precision);
+    EXPECT_EQ(values({tensor({3, 32}, x)}), expected) << precisionName(precision);
+  }
 }
 
 }  // namespace

@@ -54,8 +54,10 @@ std::vector<int32_t> ReadIds(const fs::path& path) {
 }
 
 fs::path TokensOf(const fs::path& model) {
-  const bool large = model.filename().string().find("-q-") != std::string::npos;
-  return model.parent_path() / (large ? "tokens-512.txt" : "tokens-288.txt");
+  // The quantised models have the larger vocabulary.
+  const std::string name = model.stem().string();
+  const bool plain = name.ends_with("F32") || name.ends_with("F16");
+  return model.parent_path() / (plain ? "tokens-288.txt" : "tokens-512.txt");
 }
 
 class Golden : public ::testing::Test {

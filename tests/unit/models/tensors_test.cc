@@ -136,13 +136,91 @@ TEST(Formats, MatricesMayHaveAnyVectorsAreF32) {
 }
 
 TEST(Companions, TensorsThatChangeOthersAreRefused) {
-  for (const char* name : {"blk.0.attn_qkv.scale", "blk.3.attn_q.input_scale", "blk.3.attn_q.bias",
-                           "output.bias", "blk.0.pestle.0.v.weight", "rope_freqs.weight",
-                           "blk.0.ffn_up.weight.lora_a", "blk.3.attn_sinks.weight"}) {
+  for (const char* name :
+       {"blk.0.attn_norm.scale", "blk.0.ssm_conv1d.scale", "token_embd.scale", "output.scale",
+        "blk.3.attn_q_norm.input_scale", "blk.3.attn_q.bias", "output.bias", "blk.0.pestle.0.v.weight",
+        "rope_freqs.weight", "blk.0.ffn_up.weight.lora_a", "blk.3.attn_sinks.weight"}) {
     SCOPED_TRACE(name);
     TinyModel model = MakeTiny(Config());
     model.add({name, {1}, {1.0f}});
     ExpectRefused(model, "Q2008", {name});
+  }
+}
+
+bool IsLinear(const TinyTensor& tensor) {
+  return tensor.ne.size() == 2 && tensor.name.ends_with(".weight") && tensor.name != "token_embd.weight" &&
+         !tensor.name.ends_with("conv1d.weight");
+}
+
+std::string Beside(const std::string& weight, const char* companion) {
+  return weight.substr(0, weight.size() - std::string_view("weight").size()) + companion;
+}
+
+// A scale of 0.5 is exact, so the logits are those of a file with halved weights, bit for bit.
+TEST(Companions, AScaleMultipliesItsLinear) {
+  const std::vector<int32_t> ids = SomeIds(5, 64);
+  for (const char* arch : {"qwen35", "qwen3"}) {
+    TinyConfig config = Config(arch);
+    config.tied = false;
+    const TinyModel base = MakeTiny(config);
+    const std::vector<double> unscaled = Logits(base, ids);
+    int linears = 0;
+    for (const TinyTensor& tensor : base.tensors) {
+      if (!IsLinear(tensor)) continue;
+      SCOPED_TRACE(arch + (" " + tensor.name));
+      ++linears;
+      TinyModel scaled = base, halved = base;
+      scaled.add({Beside(tensor.name, "scale"), {1}, {0.5f}});
+      for (float& value : halved.find(tensor.name)->values) value *= 0.5f;
+      const std::vector<double> logits = Logits(scaled, ids);
+      EXPECT_EQ(logits, Logits(halved, ids));
+      EXPECT_NE(logits, unscaled);
+    }
+    EXPECT_EQ(linears, arch == std::string("qwen35") ? 3 * 8 + 7 + 1 : 4 * 7 + 1);
+  }
+}
+
+TEST(Companions, AScaleOfTheDraftHeadIsInItsFunction) {
+  TinyModel model = MakeTiny(Config("qwen35", 1));
+  model.add({"blk.4.nextn.eh_proj.scale", {1}, {0.5f}});
+  model.add({"blk.4.attn_q.scale", {1}, {0.5f}});
+  const Imported imported = Import(model);
+  ASSERT_TRUE(imported.status.ok()) << imported.status;
+  EXPECT_TRUE(imported.warnings.empty());
+  // Its attention block differs from the trunk's now.
+  EXPECT_EQ(imported.functions(),
+            (std::vector<std::string>{"block_gdn", "block_attn", "block_attn_1", "trunk", "head", "mtp"}));
+  EXPECT_NE(imported.text().find("hir.param \"blk.4.nextn.eh_proj.scale\" : !hir.weight<1, f32>"),
+            std::string::npos);
+}
+
+TEST(Companions, LayersWithScalesShareTheirBlock) {
+  TinyModel model = MakeTiny(Config());
+  for (const char* layer : {"blk.0.", "blk.1.", "blk.2."})
+    model.add({std::string(layer) + "ffn_up.scale", {1}, {0.5f}});
+  const Imported imported = Import(model);
+  ASSERT_TRUE(imported.status.ok()) << imported.status;
+  EXPECT_EQ(imported.functions(), (std::vector<std::string>{"block_gdn", "block_attn", "trunk", "head"}));
+}
+
+TEST(Companions, AnInputScaleIsPassedOver) {
+  TinyModel model = MakeTiny(Config());
+  model.add({"blk.0.ffn_up.input_scale", {1}, {0.5f}});
+  const Imported imported = Import(model);
+  ASSERT_TRUE(imported.status.ok()) << imported.status;
+  EXPECT_TRUE(imported.warnings.empty());
+  EXPECT_EQ(imported.text(), Import(MakeTiny(Config())).text());
+}
+
+TEST(Companions, OneNumberIsWhatAScaleHolds) {
+  for (const char* name : {"blk.0.ffn_up.scale", "blk.3.attn_q.input_scale"}) {
+    SCOPED_TRACE(name);
+    TinyModel many = MakeTiny(Config());
+    many.add({name, {2}, {1.0f, 1.0f}});
+    ExpectRefused(many, "Q2006", {name, "{2}", "{1}"});
+    TinyModel half = MakeTiny(Config());
+    half.add({name, {1}, {1.0f}, Format::F16});
+    ExpectRefused(half, "Q2007", {name, "f16", "f32"});
   }
 }
 

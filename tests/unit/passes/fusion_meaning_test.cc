@@ -65,7 +65,7 @@ class FusionMeaning : public testing::TestWithParam<const char*> {
 
   static int64_t Groups(mlir::ModuleOp module) {
     int64_t n = 0;
-    module.walk([&](hir::GroupOp) { ++n; });
+    module.walk([&](hir::FusedOpInterface) { ++n; });
     return n;
   }
 

@@ -43,7 +43,7 @@ class PlanWriter {
            "plan.block @block weights 128 state 0 kv 0 {\n" +
            block +
            "}\n"
-           "plan.program @prefill_1 prefill rows 1 arena " +
+           "plan.program @prefill_1 tokens leaves \"trunk\" rows 1 arena " +
            std::to_string(next_) + " {\n" + outer + call + "0\"\n" + call + "1\"\n" + after + "}\n";
   }
 

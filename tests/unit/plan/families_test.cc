@@ -9,9 +9,9 @@
 #include <string>
 
 #include "dialects/plan/kernel_families.h"
-#include "dialects/plan/pack_layout.h"
+#include "dialects/layouts/layouts.h"
 #include "mlir/IR/MLIRContext.h"
-#include "mlir/AsmParser/AsmParser.h"
+#include "mlir/IR/Verifier.h"
 
 namespace qcc::plan {
 namespace {
@@ -38,68 +38,193 @@ bool HasWord(const std::string& text, const std::string& word) {
   return std::regex_search(text, std::regex("\\b" + word + "\\b"));
 }
 
+// The page writes a key's choices once: where it does, each must be there.
+template <class E>
+void ExpectChoices(const std::string& page, const std::string& key, E value) {
+  if (page.find('"') == std::string::npos) return;
+  for (const auto& choice : choicesOf(value))
+    EXPECT_TRUE(HasWord(page, std::string(choice.text))) << key << ": the page lacks choice " << choice.text;
+}
+
 TEST(KernelFamilies, TableAndPageNameTheSame) {
   std::map<std::string, Row> page = PageRows();
   std::set<std::string> inTable;
-  for (const Family& family : kernelFamilies()) {
-    std::string name = family.name.str();
+  forEachFamily([&](auto spec) {
+    std::string name(spec.kFamily);
     inTable.insert(name);
     ASSERT_TRUE(page.count(name)) << name << " is not in kernel_families.md";
-    for (const SpecKey& key : family.spec)
-      EXPECT_TRUE(HasWord(page[name].spec, key.name.str()))
-          << name << ": the page lacks spec key " << key.name.str();
-    for (const Role& role : family.roles)
-      EXPECT_TRUE(HasWord(page[name].roles, role.name.str()))
-          << name << ": the page lacks role " << role.name.str();
+    forEachKey(spec, [&](std::string key, const auto& value) {
+      EXPECT_TRUE(HasWord(page[name].spec, key)) << name << ": the page lacks spec key " << key;
+      if constexpr (Choice<std::decay_t<decltype(value)>>)
+        ExpectChoices(page[name].spec, name + "." + key, value);
+    });
+    std::set<std::string> roles;
+    for (const Role& role : rolesOf(spec)) {
+      roles.insert(std::string(role.name));
+      EXPECT_TRUE(HasWord(page[name].roles, std::string(role.name)))
+          << name << ": the page lacks role " << role.name;
+    }
     // Roles stand in backquotes on the page.
     const std::regex quoted("`([a-z_]+)`");
     for (std::sregex_iterator it(page[name].roles.begin(), page[name].roles.end(), quoted), end; it != end;
          ++it) {
       std::string role = (*it)[1];
-      bool otherFamily = findKernelFamily(role) != nullptr && !family.role(role);
-      EXPECT_TRUE(family.role(role) || otherFamily) << name << ": the table lacks role " << role;
+      bool otherFamily = withFamily(role, [](auto) {});
+      EXPECT_TRUE(roles.count(role) || otherFamily) << name << ": the table lacks role " << role;
     }
-  }
+  });
   for (const auto& [name, row] : page)
     EXPECT_TRUE(inTable.count(name)) << name << " is not in kernel_families.def";
 }
 
-class Sizes : public ::testing::Test {
+template <class Spec>
+int64_t Bytes(const Spec& spec, const std::string& name) {
+  for (const Role& role : rolesOf(spec))
+    if (role.name == name) return role.bytes;
+  ADD_FAILURE() << spec.kFamily << " has no role " << name;
+  return 0;
+}
+
+// Worked by hand from kernel_families.md.
+TEST(Sizes, OfTheGatedDeltaNet) {
+  const GatedDeltaSpec spec = {
+      .key_heads = 16, .value_heads = 32, .key_dim = 128, .value_dim = 64, .taps = 4, .ld_ab = 32};
+  EXPECT_EQ(Bytes(spec, "qkv"), 4 * (2 * 16 * 128 + 32 * 64));
+  EXPECT_EQ(Bytes(spec, "conv_state"), 4 * (2 * 16 * 128 + 32 * 64) * 3);
+  EXPECT_EQ(Bytes(spec, "delta_state"), 4 * 32 * 128 * 64);
+  EXPECT_EQ(Bytes(spec, "alpha"), 4 * 32);
+}
+
+TEST(Sizes, OfLinears) {
+  const LinearSpec spec = {.format = Format::Q4_K, .numerics = Numerics::Int8, .k = 512, .n = 20};
+  EXPECT_EQ(Bytes(spec, "w"), 2 * 2 * 2368) << "2 groups of 16 rows x 2 blocks";
+  EXPECT_EQ(Bytes(spec, "y"), 4 * 32) << "20 outputs, padded to 32";
+  EXPECT_EQ(Bytes(spec, "xq"), 704) << "512 codes, 16 f32 scales, 32 i32 sums, rounded up to 64";
+}
+
+TEST(Sizes, OfTheKvCache) {
+  const AttentionSpec attention = {
+      .q_heads = 8, .kv_heads = 2, .head_dim = 256, .gated = true, .kv = KvElement::F16};
+  EXPECT_EQ(Bytes(attention, "kv"), 2 * 2 * 256 * 2);
+  EXPECT_EQ(Bytes(attention, "gate"), 4 * 8 * 256 * 2) << "queries and gates interleaved";
+  const QkNormRopeStoreSpec store = {
+      .q_heads = 8, .kv_heads = 2, .head_dim = 256, .gated = true, .kv = KvElement::F16};
+  EXPECT_EQ(Bytes(store, "q"), 4 * 8 * 256 * 2);
+}
+
+// A dispatch made of structs, its text, and the structs read back from it.
+class Dispatches : public ::testing::Test {
  protected:
-  Sizes() { context.loadDialect<PlanDialect>(); }
-  int64_t Bytes(const char* family, const char* role, const char* spec) {
-    auto dict = mlir::cast<mlir::DictionaryAttr>(mlir::parseAttribute(spec, &context));
-    return findKernelFamily(family)->role(role)->bytes(Spec(dict));
+  Dispatches() : b(&context) {
+    context.loadDialect<PlanDialect>();
+    module = mlir::ModuleOp::create(b.getUnknownLoc());
+    b.setInsertionPointToEnd(module->getBody());
+    auto program =
+        ProgramOp::create(b, b.getUnknownLoc(), "p", /*tokens=*/true, mlir::IntegerAttr(), mlir::StringAttr(),
+                          mlir::StringAttr(), OutputAttr::get(&context, Output::ChosenLogits), 4, 1 << 20);
+    b.createBlock(&program.getBody());
+  }
+  // Diagnostics of the op's verifier.
+  std::string Verify(DispatchOp op) {
+    std::string text;
+    mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic& d) { text += d.str(); });
+    (void)mlir::verify(op);
+    return text;
   }
   mlir::MLIRContext context;
+  mlir::OpBuilder b;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
 };
 
-// Worked by hand from kernel_families.md and pack_layouts.def.
-TEST_F(Sizes, OfTheGatedDeltaNet) {
-  const char* spec =
-      "{key_heads = 16 : i64, value_heads = 32 : i64, key_dim = 128 : i64, value_dim = 64 : i64, taps = 4 : "
-      "i64, "
-      "ld_ab = 32 : i64}";
-  EXPECT_EQ(Bytes("gated_delta", "qkv", spec), 4 * (2 * 16 * 128 + 32 * 64));
-  EXPECT_EQ(Bytes("gated_delta", "conv_state", spec), 4 * (2 * 16 * 128 + 32 * 64) * 3);
-  EXPECT_EQ(Bytes("gated_delta", "delta_state", spec), 4 * 32 * 128 * 64);
-  EXPECT_EQ(Bytes("gated_delta", "alpha", spec), 4 * 32);
+const LinearSpec kLinear = {.format = Format::Q8_0,
+                            .numerics = Numerics::Int8,
+                            .k = 64,
+                            .n = 32,
+                            .epilogue = Epilogue::Add,
+                            .rows = RowsFrom::OutRows};
+
+LinearBindings<Ref> LinearRefs() {
+  return {.xq = {Space::Arena, 0, 4 * layouts::Int8RowBytes(64), "x"},
+          .w = {Space::Weights, 128, layouts::X16Bytes(Format::Q8_0, 32, 64), ""},
+          .y = {Space::Logits, 0, 4 * 4 * 32, ""}};
 }
 
-TEST_F(Sizes, OfLinears) {
-  const char* spec =
-      R"({format = "q4_k", numerics = "int8", k = 512 : i64, n = 20 : i64, epilogue = "store", rows = "rows"})";
-  EXPECT_EQ(Bytes("linear", "w", spec), 2 * 2 * 2368) << "2 groups of 16 rows x 2 blocks";
-  EXPECT_EQ(Bytes("linear", "y", spec), 4 * 32) << "20 outputs, padded to 32";
-  EXPECT_EQ(Bytes("linear", "xq", spec), 704) << "512 codes, 16 f32 scales, 32 i32 sums, rounded up to 64";
+TEST_F(Dispatches, OfStructsAndBack) {
+  DispatchOp op = createDispatch(b, b.getUnknownLoc(), kLinear, LinearRefs());
+  EXPECT_EQ(Verify(op), "");
+  std::string text;
+  llvm::raw_string_ostream(text) << op;
+  for (const char* part :
+       {R"("linear" {epilogue = "add", format = "q8_0", k = 64 : i64, n = 32 : i64)",
+        R"(numerics = "int8", rows = "out_rows"} ["xq", "w", "y"])", "logits, 0, 512, readwrite"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+  EXPECT_EQ(dispatchRows(op), 4);
+  int visits = 0;
+  visitDispatch(op, [&](const auto& spec, const auto& bindings) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(spec)>, LinearSpec>) {
+      ++visits;
+      EXPECT_TRUE(spec == kLinear);
+      EXPECT_FALSE(bindings.x);
+      EXPECT_EQ(bindings.xq.buffer, "x");
+      EXPECT_EQ(bindings.w.offset, 128);
+      EXPECT_EQ(bindings.y.space, Space::Logits);
+    }
+  });
+  EXPECT_EQ(visits, 1);
 }
 
-TEST_F(Sizes, OfTheKvCache) {
-  const char* spec =
-      R"({q_heads = 8 : i64, kv_heads = 2 : i64, head_dim = 256 : i64, gated = true, kv = "f16"})";
-  EXPECT_EQ(Bytes("attention", "kv", spec), 2 * 2 * 256 * 2);
-  EXPECT_EQ(Bytes("attention", "gate", spec), 4 * 8 * 256 * 2) << "queries and gates interleaved";
-  EXPECT_EQ(Bytes("qk_norm_rope_store", "q", spec), 4 * 8 * 256 * 2);
+// Every family's constants survive the way to text and back, whatever their type.
+TEST_F(Dispatches, SpecsSurviveTheTextualForm) {
+  forEachFamily([&](auto spec) {
+    int64_t next = 3;
+    forEachKey(spec, [&](std::string, auto& value) {
+      using T = std::decay_t<decltype(value)>;
+      if constexpr (std::is_same_v<T, std::vector<int64_t>>)
+        value = {1, 2, 3, 4};
+      else if constexpr (std::is_same_v<T, Format>)
+        value = Format::Q6_K;
+      else if constexpr (Choice<T>)
+        value = std::end(choicesOf(value))[-1].value;
+      else
+        value = static_cast<T>(next++);
+    });
+    mlir::DictionaryAttr dict = specAttr(b, spec);
+    EXPECT_TRUE(mlir::succeeded(
+        checkSpec(llvm::StringRef(spec.kFamily), dict, [&] { return mlir::emitError(b.getUnknownLoc()); })));
+    decltype(spec) back;
+    readSpec(dict, back);
+    EXPECT_TRUE(back == spec) << spec.kFamily;
+  });
+}
+
+TEST_F(Dispatches, AMissingOrForeignRoleIsFound) {
+  LinearBindings<Ref> refs = LinearRefs();
+  refs.w = {};
+  EXPECT_NE(Verify(createDispatch(b, b.getUnknownLoc(), kLinear, refs)).find("needs role 'w'"),
+            std::string::npos);
+  EXPECT_EQ(findRoleFault(kLinear, refs).role, "w");
+  EXPECT_TRUE(findRoleFault(kLinear, refs).missing);
+  refs = LinearRefs();
+  refs.x = refs.xq;
+  EXPECT_NE(
+      Verify(createDispatch(b, b.getUnknownLoc(), kLinear, refs)).find("has no role 'x' with this spec"),
+      std::string::npos);
+  EXPECT_EQ(findRoleFault(kLinear, refs).role, "x");
+  EXPECT_FALSE(findRoleFault(kLinear, refs).missing);
+  EXPECT_FALSE(findRoleFault(kLinear, LinearRefs()));
+}
+
+TEST_F(Dispatches, AListHasItsEntriesOrNone) {
+  RopeTableSpec spec = {.pairs = 8, .sections = {1, 2}, .magnitude = 1};
+  std::string text;
+  mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic& d) { text += d.str(); });
+  const auto complain = [&] { return mlir::emitError(b.getUnknownLoc()); };
+  EXPECT_TRUE(mlir::failed(checkSpec("rope_table", specAttr(b, spec), complain)));
+  EXPECT_NE(text.find("'sections' of family 'rope_table' must have 4 entries or none, found 2"),
+            std::string::npos)
+      << text;
+  spec.sections = {};
+  EXPECT_TRUE(mlir::succeeded(checkSpec("rope_table", specAttr(b, spec), complain)));
 }
 
 }  // namespace

@@ -23,12 +23,12 @@ TEST(PlanSummary, CountsWhatOneRunOfEachProgramDoes) {
       plan.barrier
       plan.dispatch "add" {cols = 16 : i64} ["x", "y"] [#plan.ref<arena, 64, 64, read>, #plan.ref<arena, 0, 64, readwrite>]
     }
-    plan.program @prefill_1 prefill rows 1 arena 128 {
+    plan.program @prefill_1 tokens leaves "trunk" rows 1 arena 128 {
       plan.call @block weights 0 state 0 kv 0 layer "blk.0"
       plan.barrier
       plan.call @block weights 0 state 0 kv 0 layer "blk.1"
     }
-    plan.program @prefill_2 prefill rows 2 arena 256 {
+    plan.program @prefill_2 tokens leaves "trunk" rows 2 arena 256 {
       plan.dispatch "add" {cols = 16 : i64} ["x", "y"] [#plan.ref<arena, 0, 128, read>, #plan.ref<arena, 128, 128, readwrite>]
     }
   )mlir",

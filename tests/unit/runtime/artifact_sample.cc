@@ -12,6 +12,7 @@
 #include "compiler/artifact/tokenizer_section.h"
 #include "compiler/artifact/writer.h"
 #include "frontends/gguf/writer.h"
+#include "tests/unit/runtime/program_facts.h"
 
 namespace qrt::testing {
 
@@ -99,10 +100,11 @@ SampleParts MakeParts() {
   m.kv_bytes_per_token = 256;
   m.states = {{"blk.0.conv", SpecState::kConv, 0, {3, 64}, SpecElement::kF32, 0, 768},
               {"blk.0.delta", SpecState::kDelta, 0, {2, 16, 32}, SpecElement::kF32, 1024, 4096},
-              {"blk.1.kv", SpecState::kKv, 1, {2, 32}, SpecElement::kF16, 0, 256}};
-  m.programs = {{"decode_1", SpecPhase::kDecode, 1, 65536, 20, 9},
-                {"prefill_8", SpecPhase::kPrefill, 8, 262144, 18, 8},
-                {"head_8", SpecPhase::kHead, 8, 262144, 2, 1}};
+              {"blk.1.kv", SpecState::kKV, 1, {2, 32}, SpecElement::kF16, 0, 256}};
+  m.programs = {{"decode_1", qrt::DecodeFacts({0, 1, 2}), 1, 65536, 20, 9},
+                {"prefill_8", qrt::PrefillFacts({0, 1, 2}), 8, 262144, 18, 8},
+                {"head_8", qrt::HeadFacts(), 8, 262144, 2, 1}};
+  m.streams = {"trunk"};
   m.code = {{"cpu", "v3", {"avx", "avx2", "fma"}, 0, 0}};
   m.tokenizer = TokenizerSpec{0, "qwen35", 262, 264, 264, -1, false, {262, 264}};
   m.sampling.temperature = 0.7f;

@@ -24,6 +24,8 @@ namespace {
 constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
 
 TEST(Checked, OverflowStaysInvalid) {
+  EXPECT_EQ((Checked(2) + 3).value(), 5u);
+  EXPECT_EQ((Checked(2) * 3).value(), 6u);
   EXPECT_TRUE((Checked(kMax) + 0).is(kMax));
   EXPECT_FALSE((Checked(kMax) + 1).ok());
   EXPECT_FALSE((Checked(kMax) + 1 - 1).ok()) << "an overflow was forgotten";
@@ -35,7 +37,17 @@ TEST(Checked, OverflowStaysInvalid) {
   EXPECT_TRUE(Checked(4096).aligned(4096).is(4096));
   EXPECT_FALSE(Checked(kMax - 3).aligned(4096).ok()) << "the padding wrapped to zero";
   EXPECT_FALSE(Checked(5).aligned(3).ok());
+  EXPECT_TRUE(Checked(0).aligned(32).is(0));
+  EXPECT_TRUE(Checked(1).aligned(32).is(32));
+  EXPECT_TRUE(Checked(32).aligned(32).is(32));
+  EXPECT_TRUE(Checked(kMax - 31).aligned(32).is(kMax - 31));
+  EXPECT_FALSE(Checked(kMax - 30).aligned(32).ok());
+  EXPECT_FALSE((Checked(kMax) + 1).aligned(8).ok());
+  EXPECT_TRUE(Checked(5).fits(5));
+  EXPECT_FALSE(Checked(6).fits(5));
   EXPECT_FALSE((Checked(kMax) + 1).fits(kMax));
+  EXPECT_FALSE((Checked(1) + (Checked(kMax) + 1)).ok()) << "an invalid right side was forgotten";
+  EXPECT_EQ((Checked(kMax) + 2).value(), 0u) << "an invalid number had a value";
 }
 
 TEST(Checked, InRangeDoesNotWrap) {

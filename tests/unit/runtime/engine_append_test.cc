@@ -9,7 +9,9 @@
 namespace {
 
 using qrt::Code;
-using qrt::Phase;
+using qrt::DecodeFacts;
+using qrt::HeadFacts;
+using qrt::PrefillFacts;
 using toy::Append;
 using toy::Options;
 using toy::Rows;
@@ -60,11 +62,11 @@ TEST(EngineAppend, EverySplitGivesTheReferenceLogits) {
 
 TEST(EngineAppend, AnyLadderServesAnyLength) {
   const std::vector<std::vector<qrt::Program>> ladders = {
-      {{Phase::kDecode, 1, 64}},
-      {{Phase::kDecode, 3, 64}},
-      {{Phase::kPrefill, 5, 64}, {Phase::kHead, 1, 64}},
-      {{Phase::kPrefill, 64, 8192}, {Phase::kHead, 3, 64}, {Phase::kDecode, 1, 64}},
-      {{Phase::kPrefill, 8, 64}, {Phase::kDecode, 8, 64}, {Phase::kHead, 8, 64}},
+      {{DecodeFacts(), 1, 64}},
+      {{DecodeFacts(), 3, 64}},
+      {{PrefillFacts(), 5, 64}, {HeadFacts(), 1, 64}},
+      {{PrefillFacts(), 64, 8192}, {HeadFacts(), 3, 64}, {DecodeFacts(), 1, 64}},
+      {{PrefillFacts(), 8, 64}, {DecodeFacts(), 8, 64}, {HeadFacts(), 8, 64}},
   };
   for (size_t l = 0; l < ladders.size(); ++l) {
     Toy toy(ladders[l]);
@@ -388,9 +390,9 @@ TEST(EngineCancel, AThreadPoolThatRefusesIsAnErrorAndNotALoss) {
 
 TEST(EngineCreate, RefusesTablesThatCannotServe) {
   const std::vector<std::vector<qrt::Program>> bad = {{},
-                                                      {{Phase::kHead, 8, 64}},
-                                                      {{Phase::kPrefill, 8, 64}},
-                                                      {{Phase::kPrefill, 8, 64}, {Phase::kDecode, 1, 64}}};
+                                                      {{HeadFacts(), 8, 64}},
+                                                      {{PrefillFacts(), 8, 64}},
+                                                      {{PrefillFacts(), 8, 64}, {DecodeFacts(), 1, 64}}};
   for (size_t i = 0; i < bad.size(); ++i) {
     Toy toy(bad[i]);
     EXPECT_EQ(toy.status.code(), Code::kArtifactIncompatible)

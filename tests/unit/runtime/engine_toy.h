@@ -20,6 +20,7 @@
 #include "runtime/device/cpu/thread_pool.h"
 #include "runtime/device/device.h"
 #include "runtime/engine/engine.h"
+#include "tests/unit/runtime/program_facts.h"
 
 namespace toy {
 
@@ -72,10 +73,9 @@ inline qrt::ModelPlan Plan(std::vector<qrt::Program> programs) {
 }
 
 inline std::vector<qrt::Program> Ladder() {
-  using qrt::Phase;
-  return {{Phase::kDecode, 1, 4096}, {Phase::kDecode, 2, 4096},   {Phase::kDecode, 4, 4096},
-          {Phase::kDecode, 8, 4096}, {Phase::kPrefill, 16, 4096}, {Phase::kPrefill, 64, 8192},
-          {Phase::kHead, 8, 4096}};
+  const qrt::ProgramFacts decode = qrt::DecodeFacts(), prefill = qrt::PrefillFacts();
+  return {{decode, 1, 4096},   {decode, 2, 4096},   {decode, 4, 4096},          {decode, 8, 4096},
+          {prefill, 16, 4096}, {prefill, 64, 8192}, {qrt::HeadFacts(), 8, 4096}};
 }
 
 // What the toy device chooses where the highest logit is `best`.
@@ -193,13 +193,13 @@ class Device final : public qrt::Device {
   void Check(const qrt::StepRequest& args) {
     Breach(args.program >= programs_.size(), "program outside the table");
     const qrt::Program& p = programs_[args.program];
-    const bool head = p.phase == qrt::Phase::kHead;
+    const bool head = p.facts.takes == qrt::kStream;
     Breach(args.logits == nullptr && args.n_out != 0 && !chooses, "no place for logits");
     Breach(args.chosen != nullptr && !chooses, "asked to choose");
     Breach(args.chosen == nullptr && args.samples != nullptr, "samples without a place for tokens");
     Breach(reinterpret_cast<uintptr_t>(args.logits) % 64 != 0, "logits not aligned");
     Breach(args.n_rows < 1 || (!head && args.n_rows > p.rows), "rows over the bucket");
-    Breach(p.phase == qrt::Phase::kPrefill && args.n_out != 0, "prefill with output rows");
+    Breach(!p.facts.gives_logits() && args.n_out != 0, "output rows of a program without logits");
     Breach(args.n_out > p.rows, "output rows over the bucket");
     Breach(head && args.n_out < 1, "head without output rows");
     int64_t row = 0;
@@ -230,7 +230,7 @@ class Device final : public qrt::Device {
   void Thread(uint32_t thread, uint32_t threads) {
     const qrt::StepRequest& args = *request_;
     uint64_t* residual = reinterpret_cast<uint64_t*>(arena_.address);
-    if (programs_[args.program].phase != qrt::Phase::kHead) {
+    if (programs_[args.program].facts.takes != qrt::kStream) {
       for (int64_t s = thread; s < args.n_seqs; s += threads) Trunk(args, args.seqs[s], residual);
       qrt::ArriveAndWait(&barrier_, threads, 50);
     }

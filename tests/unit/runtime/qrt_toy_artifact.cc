@@ -1,3 +1,4 @@
+#include "tests/unit/runtime/program_facts.h"
 #include "tests/unit/runtime/qrt_toy_artifact.h"
 
 #include <gtest/gtest.h>
@@ -17,12 +18,13 @@ SampleParts ToyParts() {
   m.logits_stride = 288;
   m.kv_element = SpecElement::kF32;
   m.kv_bytes_per_token = 64;
-  m.states[2] = {"blk.1.kv", SpecState::kKv, 1, {2, 4}, SpecElement::kF32, 0, 64};
-  m.programs = {{"decode_1", SpecPhase::kDecode, 1, 64, 1, 1},
-                {"decode_4", SpecPhase::kDecode, 4, 64, 1, 1},
-                {"prefill_16", SpecPhase::kPrefill, 16, 256, 1, 1},
-                {"prefill_64", SpecPhase::kPrefill, 64, 1024, 1, 1},
-                {"head_8", SpecPhase::kHead, 8, 1024, 1, 1}};
+  m.states[2] = {"blk.1.kv", SpecState::kKV, 1, {2, 4}, SpecElement::kF32, 0, 64};
+  m.streams = {"trunk"};
+  m.programs = {{"decode_1", qrt::DecodeFacts(), 1, 64, 1, 1},
+                {"decode_4", qrt::DecodeFacts(), 4, 64, 1, 1},
+                {"prefill_16", qrt::PrefillFacts(), 16, 256, 1, 1},
+                {"prefill_64", qrt::PrefillFacts(), 64, 1024, 1, 1},
+                {"head_8", qrt::HeadFacts(), 8, 1024, 1, 1}};
   m.code = {
       {"cpu", "future", {"no-such-feature"}, 0, 0}, {"cpu", "toy", {}, 0, 0}, {"cpu", "toy-2", {}, 0, 0}};
   m.sampling = {};

@@ -237,11 +237,11 @@ std::string Repeat(const std::string& part, int count) {
   return text;
 }
 
-TEST(TemplateBudget, NoTemplateRunsAway) {
+std::vector<Attack> Attacks() {
   const std::string three =
       "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}";
   const std::string end = "{% endfor %}{% endfor %}{% endfor %}";
-  const Attack attacks[] = {
+  return {
       {"nested loops", three + end, "steps"},
       {"nested loops that print", three + "{{ a }}" + end, "steps"},
       {"a huge range", "{{ range(10 ** 12)|length }}", "range"},
@@ -330,13 +330,16 @@ TEST(TemplateBudget, NoTemplateRunsAway) {
        "true, true) %}{% endfor %}",
        "bytes|limit"},
   };
+}
+
+TEST(TemplateBudget, NoTemplateRunsAway) {
   // A tenth of the default budgets, to be quick.
   RenderLimits limits;
   limits.steps /= 10;
   limits.output_bytes /= 10;
   limits.string_bytes /= 10;
   limits.total_bytes /= 10;
-  for (const Attack& attack : attacks) {
+  for (const Attack& attack : Attacks()) {
     SCOPED_TRACE(attack.name);
     const auto begin = std::chrono::steady_clock::now();
     const Result<std::string> text = Render(attack.source, {}, limits);

@@ -2,13 +2,14 @@
 
 // The two projections take int8 rows, the narrow gate projection keeps f32: all three stay one group.
 // CHECK-LABEL: func.func private @block_in
-// CHECK: %[[N:.*]]:2 = hir.group norm_quant -> tensor<?x64xf32>, tensor<?x64xf32, #hir.int8<32>> {
+// CHECK: %[[N:.*]], %[[I:.*]] = hir.fused.norm_quant %arg0 weight %arg1 eps 9.99999997E-7 : {{.*}} -> (tensor<?x64xf32>, tensor<?x64xf32, #hir.int8<32>>) {
 // CHECK: hir.rms_norm
 // CHECK: hir.quantize
-// CHECK: hir.group merged_linear -> tensor<?x128xf32>, tensor<?x96xf32>, tensor<?x4xf32> {
-// CHECK: hir.linear %[[N]]#1
-// CHECK: hir.linear %[[N]]#1
-// CHECK: hir.linear %[[N]]#0
+// CHECK: hir.fused.merged_linear(%[[I]], %[[I]], %[[N]]) weights(%arg2, %arg3, %arg4) : {{.*}} -> (tensor<?x128xf32>, tensor<?x96xf32>, tensor<?x4xf32>) {
+// CHECK: ^bb0(%[[A:[^:]*]]: tensor<?x64xf32, #hir.int8<32>>, %{{[^:]*}}: tensor<?x64xf32, #hir.int8<32>>, %[[C:[^:]*]]: tensor<?x64xf32>,
+// CHECK: hir.linear %[[A]]
+// CHECK: hir.linear %[[A]]
+// CHECK: hir.linear %[[C]]
 func.func private @block_in(%x: tensor<?x64xf32>, %nw: !hir.weight<64, f32>, %wa: !hir.weight<128x64, q8_0>, %wb: !hir.weight<96x64, q4_0>,
     %wc: !hir.weight<4x64, q8_0>) -> (tensor<?x128xf32>, tensor<?x96xf32>, tensor<?x4xf32>) {
   // expected-remark @below {{fused norm_quant: 2 ops}}
@@ -25,7 +26,7 @@ func.func private @block_in(%x: tensor<?x64xf32>, %nw: !hir.weight<64, f32>, %wa
 // Plain formats have no integer codes: nothing is rounded, and one linear alone is no group.
 // CHECK-LABEL: func.func private @block_plain
 // CHECK-NOT: hir.quantize
-// CHECK-NOT: hir.group
+// CHECK-NOT: hir.fused
 func.func private @block_plain(%x: tensor<?x64xf32>, %w: !hir.weight<128x64, f16>) -> tensor<?x128xf32> {
   %a = hir.linear %x, %w : tensor<?x64xf32>, !hir.weight<128x64, f16>
   return %a : tensor<?x128xf32>
@@ -35,7 +36,7 @@ func.func private @block_plain(%x: tensor<?x64xf32>, %w: !hir.weight<128x64, f16
 
 // CHECK-LABEL: func.func private @block_no_norm
 // CHECK: hir.quantize
-// CHECK-NOT: hir.group
+// CHECK-NOT: hir.fused
 func.func private @block_no_norm(%x: tensor<?x64xf32>, %w: !hir.weight<128x64, q8_0>) -> tensor<?x128xf32> {
   // expected-remark @below {{missed norm_quant: the rounded value does not come from a norm}}
   %a = hir.linear %x, %w : tensor<?x64xf32>, !hir.weight<128x64, q8_0>
@@ -46,7 +47,7 @@ func.func private @block_no_norm(%x: tensor<?x64xf32>, %w: !hir.weight<128x64, q
 
 // The group stands where its first linear stood: there the second one's weight is not there yet.
 // CHECK-LABEL: func.func private @block_late_weight
-// CHECK-NOT: hir.group
+// CHECK-NOT: hir.fused
 func.func private @block_late_weight(%x: tensor<?x64xf32>, %wa: !hir.weight<128x64, f16>) -> (tensor<?x128xf32>, tensor<?x96xf32>) {
   // expected-remark @below {{missed merged_linear: 'hir.param' produces an input only after the group}}
   %a = hir.linear %x, %wa : tensor<?x64xf32>, !hir.weight<128x64, f16>
@@ -59,7 +60,7 @@ func.func private @block_late_weight(%x: tensor<?x64xf32>, %wa: !hir.weight<128x
 
 // Linears on the f32 and on the int8 form of one value count as one input; here the int8 form comes too late.
 // CHECK-LABEL: func.func private @block_late_quantize
-// CHECK-NOT: hir.group
+// CHECK-NOT: hir.fused
 func.func private @block_late_quantize(%x: tensor<?x64xf32>, %wa: !hir.weight<128x64, f16>, %wb: !hir.weight<96x64, q8_0>) -> (tensor<?x128xf32>, tensor<?x96xf32>) {
   // expected-remark @below {{missed merged_linear: 'hir.quantize' produces an input only after the group}}
   %a = hir.linear %x, %wa : tensor<?x64xf32>, !hir.weight<128x64, f16>

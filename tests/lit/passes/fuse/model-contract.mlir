@@ -6,7 +6,7 @@ module attributes {hir.arch = "qwen35", hir.vocab_size = 64 : i64, hir.context_l
     %x = hir.embed %t, %ids : !hir.weight<64x32, f32>, tensor<?xi32>
     return %x : tensor<?x32xf32>
   }
-  func.func @head(%x: tensor<?x32xf32>, %out: tensor<?xi32>) -> tensor<?x64xf32> {
+  func.func @head(%x: tensor<?x32xf32> {hir.left_by = @trunk}, %out: tensor<?xi32>) -> (tensor<?x64xf32> {hir.logits}) {
     %t = hir.param "token_embd.weight" : !hir.weight<64x32, f32>
     %s = hir.select_rows %x, %out : tensor<?x32xf32>, tensor<?xi32>
     %y = hir.linear %s, %t : tensor<?x32xf32>, !hir.weight<64x32, f32>
@@ -38,7 +38,7 @@ module attributes {hir.arch = "qwen35", hir.vocab_size = 64 : i64, hir.context_l
     return %x : tensor<?x32xf32>
   }
   // expected-error @below {{model contract: @head is}}
-  func.func @head(%x: tensor<?x32xf32>) -> tensor<?x32xf32> {
+  func.func @head(%x: tensor<?x32xf32>) -> (tensor<?x32xf32> {hir.logits}) {
     return %x : tensor<?x32xf32>
   }
 }
@@ -54,7 +54,7 @@ module attributes {hir.arch = "qwen35", hir.vocab_size = 64 : i64, hir.context_l
     %b = hir.state "blk.0.conv" : !hir.state<conv, 3x32, f32>
     return %x : tensor<?x32xf32>
   }
-  func.func @head(%x: tensor<?x32xf32>, %out: tensor<?xi32>) -> tensor<?x64xf32> {
+  func.func @head(%x: tensor<?x32xf32> {hir.left_by = @trunk}, %out: tensor<?xi32>) -> (tensor<?x64xf32> {hir.logits}) {
     %t = hir.param "token_embd.weight" : !hir.weight<64x32, f32>
     %s = hir.select_rows %x, %out : tensor<?x32xf32>, tensor<?xi32>
     %y = hir.linear %s, %t : tensor<?x32xf32>, !hir.weight<64x32, f32>

@@ -1,7 +1,7 @@
 // RUN: qcc-opt %s --qcc-fuse-residual --split-input-file --verify-diagnostics | FileCheck %s
 
 // CHECK-LABEL: func.func private @block_out
-// CHECK: hir.group linear_residual -> tensor<?x32xf32> {
+// CHECK: hir.fused.linear_residual %arg1 weight %arg2 residual %arg0 : {{.*}} -> tensor<?x32xf32> {
 // CHECK: hir.linear
 // CHECK: hir.add
 func.func private @block_out(%x: tensor<?x32xf32>, %h: tensor<?x96xf32>, %w: !hir.weight<32x96, q8_0>) -> tensor<?x32xf32> {
@@ -15,7 +15,7 @@ func.func private @block_out(%x: tensor<?x32xf32>, %h: tensor<?x96xf32>, %w: !hi
 
 // The kernel would overwrite a residual that is still needed.
 // CHECK-LABEL: func.func private @block_reused
-// CHECK-NOT: hir.group
+// CHECK-NOT: hir.fused
 func.func private @block_reused(%x: tensor<?x32xf32>, %h: tensor<?x96xf32>, %w: !hir.weight<32x96, q8_0>) -> tensor<?x32xf32> {
   %d = hir.linear %h, %w : tensor<?x96xf32>, !hir.weight<32x96, q8_0>
   // expected-remark @below {{missed linear_residual: the old residual is read after the sum}}
@@ -28,7 +28,7 @@ func.func private @block_reused(%x: tensor<?x32xf32>, %h: tensor<?x96xf32>, %w: 
 // -----
 
 // CHECK-LABEL: func.func private @block_linear_elsewhere
-// CHECK-NOT: hir.group
+// CHECK-NOT: hir.fused
 func.func private @block_linear_elsewhere(%x: tensor<?x32xf32>, %h: tensor<?x96xf32>, %w: !hir.weight<32x96, q8_0>) -> (tensor<?x32xf32>, tensor<?x32xf32>) {
   %d = hir.linear %h, %w : tensor<?x96xf32>, !hir.weight<32x96, q8_0>
   // expected-remark @below {{missed linear_residual: the linear's result is needed elsewhere}}

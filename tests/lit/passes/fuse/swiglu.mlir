@@ -1,7 +1,7 @@
 // RUN: qcc-opt %s --qcc-fuse-swiglu --split-input-file --verify-diagnostics | FileCheck %s
 
 // CHECK-LABEL: func.func private @block_ffn
-// CHECK: hir.group linear_swiglu -> tensor<?x96xf32> {
+// CHECK: hir.fused.linear_swiglu %arg0 gate %arg1 up %arg2 : {{.*}} -> tensor<?x96xf32> {
 // CHECK-COUNT-2: hir.linear
 // CHECK: hir.swiglu
 func.func private @block_ffn(%x: tensor<?x32xf32>, %wg: !hir.weight<96x32, q8_0>, %wu: !hir.weight<96x32, q8_0>) -> tensor<?x96xf32> {
@@ -15,7 +15,7 @@ func.func private @block_ffn(%x: tensor<?x32xf32>, %wg: !hir.weight<96x32, q8_0>
 // -----
 
 // CHECK-LABEL: func.func private @block_mixed
-// CHECK-NOT: hir.group
+// CHECK-NOT: hir.fused
 func.func private @block_mixed(%x: tensor<?x32xf32>, %wg: !hir.weight<96x32, q8_0>, %wu: !hir.weight<96x32, q4_0>) -> tensor<?x96xf32> {
   %g = hir.linear %x, %wg : tensor<?x32xf32>, !hir.weight<96x32, q8_0>
   %u = hir.linear %x, %wu : tensor<?x32xf32>, !hir.weight<96x32, q4_0>
@@ -27,7 +27,7 @@ func.func private @block_mixed(%x: tensor<?x32xf32>, %wg: !hir.weight<96x32, q8_
 // -----
 
 // CHECK-LABEL: func.func private @block_no_linear
-// CHECK-NOT: hir.group
+// CHECK-NOT: hir.fused
 func.func private @block_no_linear(%x: tensor<?x32xf32>, %u: tensor<?x96xf32>, %wg: !hir.weight<96x32, q8_0>) -> tensor<?x96xf32> {
   %g = hir.linear %x, %wg : tensor<?x32xf32>, !hir.weight<96x32, q8_0>
   // expected-remark @below {{missed linear_swiglu: gate and up are not two linears next to it}}
@@ -39,7 +39,7 @@ func.func private @block_no_linear(%x: tensor<?x32xf32>, %u: tensor<?x96xf32>, %
 
 // One linear for both is not two.
 // CHECK-LABEL: func.func private @block_one_linear
-// CHECK-NOT: hir.group
+// CHECK-NOT: hir.fused
 func.func private @block_one_linear(%x: tensor<?x32xf32>, %wg: !hir.weight<96x32, q8_0>) -> tensor<?x96xf32> {
   %g = hir.linear %x, %wg : tensor<?x32xf32>, !hir.weight<96x32, q8_0>
   // expected-remark @below {{missed linear_swiglu: gate and up are not two linears next to it}}
@@ -50,7 +50,7 @@ func.func private @block_one_linear(%x: tensor<?x32xf32>, %wg: !hir.weight<96x32
 // -----
 
 // CHECK-LABEL: func.func private @block_two_inputs
-// CHECK-NOT: hir.group
+// CHECK-NOT: hir.fused
 func.func private @block_two_inputs(%x: tensor<?x32xf32>, %z: tensor<?x32xf32>, %wg: !hir.weight<96x32, q8_0>, %wu: !hir.weight<96x32, q8_0>) -> tensor<?x96xf32> {
   %g = hir.linear %x, %wg : tensor<?x32xf32>, !hir.weight<96x32, q8_0>
   %u = hir.linear %z, %wu : tensor<?x32xf32>, !hir.weight<96x32, q8_0>
@@ -62,7 +62,7 @@ func.func private @block_two_inputs(%x: tensor<?x32xf32>, %z: tensor<?x32xf32>, 
 // -----
 
 // CHECK-LABEL: func.func private @block_up_elsewhere
-// CHECK-NOT: hir.group
+// CHECK-NOT: hir.fused
 func.func private @block_up_elsewhere(%x: tensor<?x32xf32>, %wg: !hir.weight<96x32, q8_0>, %wu: !hir.weight<96x32, q8_0>) -> (tensor<?x96xf32>, tensor<?x96xf32>) {
   %g = hir.linear %x, %wg : tensor<?x32xf32>, !hir.weight<96x32, q8_0>
   %u = hir.linear %x, %wu : tensor<?x32xf32>, !hir.weight<96x32, q8_0>

@@ -12,7 +12,7 @@ func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
   %y = func.call @block_a(%x, %rows) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows) -> tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }
-func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?xi32>) -> (tensor<?x32xf32> {hir.logits}) {
   %n = hir.param "n" : !hir.weight<64, f32>
   %t = hir.param "t" : !hir.weight<32x64, f32>
   %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
@@ -35,7 +35,7 @@ func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
   %y = func.call @block_a(%x, %rows, %w) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows, !hir.weight<64x64, f32>) -> tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }
-func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?xi32>) -> (tensor<?x32xf32> {hir.logits}) {
   %n = hir.param "n" : !hir.weight<64, f32>
   %t = hir.param "t" : !hir.weight<32x64, f32>
   %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
@@ -64,7 +64,7 @@ func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
   %y = func.call @block_a(%x, %rows, %w) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows, !hir.weight<64x64, q8_0>) -> tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }
-func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?xi32>) -> (tensor<?x32xf32> {hir.logits}) {
   %n = hir.param "n" : !hir.weight<64, f32>
   %t = hir.param "t" : !hir.weight<32x64, f32>
   %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
@@ -90,7 +90,7 @@ func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
   %y = func.call @block_a(%x, %rows, %w, %wd) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows, !hir.weight<24x64, f32>, !hir.weight<64x24, f32>) -> tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }
-func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?xi32>) -> (tensor<?x32xf32> {hir.logits}) {
   %n = hir.param "n" : !hir.weight<64, f32>
   %t = hir.param "t" : !hir.weight<32x64, f32>
   %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
@@ -114,7 +114,7 @@ func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
   %y = func.call @block_a(%x, %rows, %w) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows, !hir.weight<64x64, f32>) -> tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }
-func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?xi32>) -> (tensor<?x32xf32> {hir.logits}) {
   %n = hir.param "n" : !hir.weight<64, f32>
   %t = hir.param "t" : !hir.weight<32x64, f32>
   %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
@@ -138,7 +138,7 @@ func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
   %y = func.call @block_a(%x, %rows) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows) -> tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }
-func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?xi32>) -> (tensor<?x32xf32> {hir.logits}) {
   %n = hir.param "n" : !hir.weight<64, f32>
   %t = hir.param "t" : !hir.weight<32x64, f32>
   %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
@@ -160,7 +160,7 @@ func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
   %y = func.call @block_a(%x, %rows) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows) -> tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }
-func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?xi32>) -> (tensor<?x32xf32> {hir.logits}) {
   %n = hir.param "n" : !hir.weight<64, f32>
   %t = hir.param "t" : !hir.weight<32x64, f32>
   %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
@@ -185,7 +185,7 @@ func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
   %y = func.call @block_a(%x, %rows, %w) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows, !hir.weight<64x64, f32>) -> tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }
-func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?xi32>) -> (tensor<?x32xf32> {hir.logits}) {
   %n = hir.param "n" : !hir.weight<64, f32>
   %t = hir.param "t" : !hir.weight<32x64, f32>
   %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
@@ -209,7 +209,7 @@ func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
   %y = func.call @block_a(%x, %rows, %n) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows, !hir.weight<16, f32>) -> tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }
-func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?xi32>) -> (tensor<?x32xf32> {hir.logits}) {
   %n = hir.param "n" : !hir.weight<64, f32>
   %t = hir.param "t" : !hir.weight<32x64, f32>
   %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
@@ -221,10 +221,11 @@ func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf
 // -----
 
 func.func private @block_a(%x: tensor<?x64xf32>, %rows: !hir.rows, %w: !hir.weight<64x64, f32>) -> tensor<?x64xf32> {
-  // expected-error @below {{group 'linear_residual' adds in place, but the residual is needed afterwards}}
-  %a = hir.group linear_residual -> tensor<?x64xf32> {
-    %l = hir.linear %x, %w : tensor<?x64xf32>, !hir.weight<64x64, f32>
-    %s = hir.add %x, %l : tensor<?x64xf32>
+  // expected-error @below {{'hir.fused.linear_residual' adds in place, but the residual is needed afterwards}}
+  %a = hir.fused.linear_residual %x weight %w residual %x : (tensor<?x64xf32>, !hir.weight<64x64, f32>, tensor<?x64xf32>) -> tensor<?x64xf32> {
+  ^bb0(%bx: tensor<?x64xf32>, %bw: !hir.weight<64x64, f32>, %br: tensor<?x64xf32>):
+    %l = hir.linear %bx, %bw : tensor<?x64xf32>, !hir.weight<64x64, f32>
+    %s = hir.add %bx, %l : tensor<?x64xf32>
     hir.yield %s : tensor<?x64xf32>
   }
   %y = hir.add %x, %a : tensor<?x64xf32>
@@ -237,7 +238,7 @@ func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
   %y = func.call @block_a(%x, %rows, %w) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows, !hir.weight<64x64, f32>) -> tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }
-func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?xi32>) -> (tensor<?x32xf32> {hir.logits}) {
   %n = hir.param "n" : !hir.weight<64, f32>
   %t = hir.param "t" : !hir.weight<32x64, f32>
   %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
@@ -249,10 +250,11 @@ func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf
 // -----
 
 func.func private @block_a(%x: tensor<?x64xf32>, %rows: !hir.rows, %w: !hir.weight<64x64, f32>) -> tensor<?x64xf32> {
-  %a = hir.group linear_swiglu -> tensor<?x64xf32> {
-    %g = hir.linear %x, %w : tensor<?x64xf32>, !hir.weight<64x64, f32>
-    %m = hir.mul %x, %x : tensor<?x64xf32>
-    // expected-error @below {{group 'linear_swiglu' needs 'hir.linear' in front of 'hir.swiglu', found 'hir.mul'}}
+  // expected-error @below {{'hir.fused.linear_swiglu' op needs 'hir.linear' in front of 'hir.swiglu', found 'hir.mul'}}
+  %a = hir.fused.linear_swiglu %x gate %w up %w : (tensor<?x64xf32>, !hir.weight<64x64, f32>, !hir.weight<64x64, f32>) -> tensor<?x64xf32> {
+  ^bb0(%bx: tensor<?x64xf32>, %bg: !hir.weight<64x64, f32>, %bu: !hir.weight<64x64, f32>):
+    %g = hir.linear %bx, %bg : tensor<?x64xf32>, !hir.weight<64x64, f32>
+    %m = hir.mul %bx, %bx : tensor<?x64xf32>
     %s = hir.swiglu %g, %m : tensor<?x64xf32>
     hir.yield %s : tensor<?x64xf32>
   }
@@ -266,7 +268,7 @@ func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
   %y = func.call @block_a(%x, %rows, %w) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows, !hir.weight<64x64, f32>) -> tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }
-func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?xi32>) -> (tensor<?x32xf32> {hir.logits}) {
   %n = hir.param "n" : !hir.weight<64, f32>
   %t = hir.param "t" : !hir.weight<32x64, f32>
   %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
@@ -278,9 +280,10 @@ func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf
 // -----
 
 func.func private @block_a(%x: tensor<?x64xf32>, %rows: !hir.rows, %n: !hir.weight<64, f32>) -> tensor<?x64xf32> {
-  %a = hir.group norm_quant -> tensor<?x64xf32, #hir.int8<32>> {
-    %u = hir.rms_norm %x, %n eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
-    // expected-error @below {{the kernel of group 'norm_quant' does not execute this 'hir.activation': it is not part of what the kernel computes}}
+  // expected-error @below {{'hir.fused.norm_quant' op the kernel does not execute this 'hir.activation': it is not part of what the kernel computes}}
+  %a = hir.fused.norm_quant %x weight %n eps 1.0e-6 : (tensor<?x64xf32>, !hir.weight<64, f32>) -> tensor<?x64xf32, #hir.int8<32>> {
+  ^bb0(%bx: tensor<?x64xf32>, %bn: !hir.weight<64, f32>):
+    %u = hir.rms_norm %bx, %bn eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
     %s = hir.activation silu %u : tensor<?x64xf32>
     %q = hir.quantize %u block 32 : tensor<?x64xf32>
     hir.yield %q : tensor<?x64xf32, #hir.int8<32>>
@@ -294,7 +297,7 @@ func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
   %y = func.call @block_a(%x, %rows, %n) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows, !hir.weight<64, f32>) -> tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }
-func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?xi32>) -> (tensor<?x32xf32> {hir.logits}) {
   %n = hir.param "n" : !hir.weight<64, f32>
   %t = hir.param "t" : !hir.weight<32x64, f32>
   %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
@@ -307,10 +310,11 @@ func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf
 
 func.func private @block_a(%x: tensor<?x64xf32>, %rows: !hir.rows, %kv: !hir.state<kv, 2x16, f16>) -> tensor<?x64xf32> {
   %q = hir.reshape %x : tensor<?x64xf32> -> tensor<?x4x16xf32>
-  %a = hir.group gated_attention -> tensor<?x4x16xf32> {
-    %o = hir.attention %q, %kv, %rows scale 0.25 : tensor<?x4x16xf32>, !hir.state<kv, 2x16, f16>
-    // expected-error @below {{the kernel of group 'gated_attention' does not execute this 'hir.activation': silu instead of sigmoid}}
-    %g = hir.activation silu %q : tensor<?x4x16xf32>
+  // expected-error @below {{'hir.fused.gated_attention' op the kernel does not execute this 'hir.activation': silu instead of sigmoid}}
+  %a = hir.fused.gated_attention %q state %kv rows %rows scale 0.25 : (tensor<?x4x16xf32>, !hir.state<kv, 2x16, f16>, !hir.rows) -> tensor<?x4x16xf32> {
+  ^bb0(%bq: tensor<?x4x16xf32>, %bkv: !hir.state<kv, 2x16, f16>, %brows: !hir.rows):
+    %o = hir.attention %bq, %bkv, %brows scale 0.25 : tensor<?x4x16xf32>, !hir.state<kv, 2x16, f16>
+    %g = hir.activation silu %bq : tensor<?x4x16xf32>
     %m = hir.mul %o, %g : tensor<?x4x16xf32>
     hir.yield %m : tensor<?x4x16xf32>
   }
@@ -323,7 +327,7 @@ func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
   %y = func.call @block_a(%x, %rows, %kv) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows, !hir.state<kv, 2x16, f16>) -> tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }
-func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?xi32>) -> (tensor<?x32xf32> {hir.logits}) {
   %n = hir.param "n" : !hir.weight<64, f32>
   %t = hir.param "t" : !hir.weight<32x64, f32>
   %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
@@ -347,7 +351,7 @@ func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
   %y = func.call @block_a(%x, %rows, %kv) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows, !hir.state<kv, 2x16, f16>) -> tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }
-func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?xi32>) -> (tensor<?x32xf32> {hir.logits}) {
   %n = hir.param "n" : !hir.weight<64, f32>
   %t = hir.param "t" : !hir.weight<32x64, f32>
   %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
@@ -367,7 +371,7 @@ func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
   %y = func.call @block_a(%x, %rows) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows) -> tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }
-func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x32xf32> {
+func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?xi32>) -> (tensor<?x32xf32> {hir.logits}) {
   %t = hir.param "t" : !hir.weight<32x64, f32>
   %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
   // expected-error @below {{no kernel for 'hir.linear' on target cpu with selected rows}}
@@ -382,7 +386,7 @@ func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
   %x = hir.embed %t, %ids : !hir.weight<32x64, f32>, tensor<?xi32>
   return %x : tensor<?x64xf32>
 }
-func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x64xf32> {
+func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?xi32>) -> (tensor<?x64xf32> {hir.logits}) {
   // expected-error @below {{no kernel for a head that does not end in 'hir.linear' on target cpu}}
   return %x : tensor<?x64xf32>
 }

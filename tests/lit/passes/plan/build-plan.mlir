@@ -1,20 +1,20 @@
 // Ops outside groups, a fused query-key-value matrix and qwen3's attention without gate; buffers have their own bytes
 // and nothing is ordered yet.
-// RUN: qcc-opt %s -qcc-layout-weights -qcc-build-plan="decode=2 prefill=16 head=1" | FileCheck %s
-// RUN: qcc-opt %s -qcc-layout-weights -qcc-build-plan -qcc-insert-barriers -qcc-assign-arena -qcc-verify-plan | FileCheck %s --check-prefix=USUAL
+// RUN: qcc-opt %s -qcc-select-functions="functions=trunk" -qcc-layout-weights -qcc-build-plan="decode=2 prefill=16 head=1" | FileCheck %s
+// RUN: qcc-opt %s -qcc-select-functions="functions=trunk" -qcc-layout-weights -qcc-build-plan -qcc-insert-barriers -qcc-assign-arena -qcc-verify-plan | FileCheck %s --check-prefix=USUAL
 
-// USUAL: plan.program @decode_1 decode rows 1
-// USUAL: plan.program @decode_2 decode rows 2
-// USUAL: plan.program @decode_4 decode rows 4
-// USUAL: plan.program @decode_8 decode rows 8
-// USUAL: plan.program @prefill_16 prefill rows 16
-// USUAL: plan.program @prefill_32 prefill rows 32
-// USUAL: plan.program @prefill_64 prefill rows 64
-// USUAL: plan.program @prefill_128 prefill rows 128
-// USUAL: plan.program @prefill_256 prefill rows 256
-// USUAL: plan.program @prefill_512 prefill rows 512
-// USUAL: plan.program @head_1 head rows 1
-// USUAL: plan.program @head_8 head rows 8
+// USUAL: plan.program @decode_1 tokens leaves "trunk" gives chosen_logits rows 1
+// USUAL: plan.program @decode_2 tokens leaves "trunk" gives chosen_logits rows 2
+// USUAL: plan.program @decode_4 tokens leaves "trunk" gives chosen_logits rows 4
+// USUAL: plan.program @decode_8 tokens leaves "trunk" gives chosen_logits rows 8
+// USUAL: plan.program @prefill_16 tokens leaves "trunk" rows 16
+// USUAL: plan.program @prefill_32 tokens leaves "trunk" rows 32
+// USUAL: plan.program @prefill_64 tokens leaves "trunk" rows 64
+// USUAL: plan.program @prefill_128 tokens leaves "trunk" rows 128
+// USUAL: plan.program @prefill_256 tokens leaves "trunk" rows 256
+// USUAL: plan.program @prefill_512 tokens leaves "trunk" rows 512
+// USUAL: plan.program @head_1 stream "trunk" gives chosen_logits rows 1
+// USUAL: plan.program @head_8 stream "trunk" gives chosen_logits rows 8
 
 // CHECK-NOT: func.func
 // CHECK: plan.block @block_plain_decode_2 weights 57728 state 0 kv 256 {
@@ -34,7 +34,7 @@
 // CHECK-NEXT: "swiglu" {cols = 32 : i64} ["gate", "up", "out"]
 // CHECK-NEXT: "linear" {epilogue = "add"{{.*}} {buffers = ["block_plain.swiglu", "", "x"]}
 // CHECK-NEXT: }
-// CHECK-NEXT: plan.program @decode_2 decode rows 2
+// CHECK-NEXT: plan.program @decode_2 tokens leaves "trunk" gives chosen_logits rows 2
 // CHECK-NOT: plan.barrier
 // CHECK: plan.program @prefill_16
 // CHECK: plan.program @head_1
@@ -43,21 +43,23 @@ module {
     %u = hir.rms_norm %x, %n eps 1.0e-06 : tensor<?x64xf32>, !hir.weight<64, f32>
     %all = hir.linear %u, %w : tensor<?x64xf32>, !hir.weight<128x64, f32>
     %q0 = hir.slice %all[0, 64] : tensor<?x128xf32>
-    %q = hir.group qk_norm_rope_store -> tensor<?x4x16xf32> {
-      %k0 = hir.slice %all[64, 32] : tensor<?x128xf32>
-      %v0 = hir.slice %all[96, 32] : tensor<?x128xf32>
-      %q1 = hir.reshape %q0 : tensor<?x64xf32> -> tensor<?x4x16xf32>
-      %k1 = hir.reshape %k0 : tensor<?x32xf32> -> tensor<?x2x16xf32>
-      %v = hir.reshape %v0 : tensor<?x32xf32> -> tensor<?x2x16xf32>
-      %q2 = hir.rms_norm %q1, %qn eps 1.0e-06 : tensor<?x4x16xf32>, !hir.weight<16, f32>
-      %q3 = hir.rope %q2, %rope : tensor<?x4x16xf32>, tensor<?x8xf32>
-      %k2 = hir.rms_norm %k1, %kn eps 1.0e-06 : tensor<?x2x16xf32>, !hir.weight<16, f32>
-      %k = hir.rope %k2, %rope : tensor<?x2x16xf32>, tensor<?x8xf32>
-      hir.kv_store %k, %v, %kv, %rows : tensor<?x2x16xf32>, !hir.state<kv, 2x16, f32>
+    %k0 = hir.slice %all[64, 32] : tensor<?x128xf32>
+    %v0 = hir.slice %all[96, 32] : tensor<?x128xf32>
+    %q = hir.fused.qk_norm_rope_store %q0 k %k0 v %v0 q_norm %qn k_norm %kn rope %rope state %kv rows %rows eps 1.0e-06 : (tensor<?x64xf32>, tensor<?x32xf32>, tensor<?x32xf32>, !hir.weight<16, f32>, !hir.weight<16, f32>, tensor<?x8xf32>, !hir.state<kv, 2x16, f32>, !hir.rows) -> tensor<?x4x16xf32> {
+    ^bb0(%bq: tensor<?x64xf32>, %bk: tensor<?x32xf32>, %bv: tensor<?x32xf32>, %bqw: !hir.weight<16, f32>, %bkw: !hir.weight<16, f32>, %brope: tensor<?x8xf32>, %bkv: !hir.state<kv, 2x16, f32>, %brows: !hir.rows):
+      %q1 = hir.reshape %bq : tensor<?x64xf32> -> tensor<?x4x16xf32>
+      %k1 = hir.reshape %bk : tensor<?x32xf32> -> tensor<?x2x16xf32>
+      %v = hir.reshape %bv : tensor<?x32xf32> -> tensor<?x2x16xf32>
+      %q2 = hir.rms_norm %q1, %bqw eps 1.0e-06 : tensor<?x4x16xf32>, !hir.weight<16, f32>
+      %q3 = hir.rope %q2, %brope : tensor<?x4x16xf32>, tensor<?x8xf32>
+      %k2 = hir.rms_norm %k1, %bkw eps 1.0e-06 : tensor<?x2x16xf32>, !hir.weight<16, f32>
+      %k = hir.rope %k2, %brope : tensor<?x2x16xf32>, tensor<?x8xf32>
+      hir.kv_store %k, %v, %bkv, %brows : tensor<?x2x16xf32>, !hir.state<kv, 2x16, f32>
       hir.yield %q3 : tensor<?x4x16xf32>
     }
-    %o = hir.group gated_attention -> tensor<?x4x16xf32> {
-      %o0 = hir.attention %q, %kv, %rows scale 0.25 : tensor<?x4x16xf32>, !hir.state<kv, 2x16, f32>
+    %o = hir.fused.gated_attention %q state %kv rows %rows scale 0.25 : (tensor<?x4x16xf32>, !hir.state<kv, 2x16, f32>, !hir.rows) -> tensor<?x4x16xf32> {
+    ^bb0(%bq: tensor<?x4x16xf32>, %bkv: !hir.state<kv, 2x16, f32>, %brows: !hir.rows):
+      %o0 = hir.attention %bq, %bkv, %brows scale 0.25 : tensor<?x4x16xf32>, !hir.state<kv, 2x16, f32>
       hir.yield %o0 : tensor<?x4x16xf32>
     }
     %o1 = hir.reshape %o : tensor<?x4x16xf32> -> tensor<?x64xf32>
@@ -66,9 +68,10 @@ module {
     %gate = hir.linear %h, %wg : tensor<?x64xf32>, !hir.weight<32x64, bf16>
     %up = hir.linear %h, %wu : tensor<?x64xf32>, !hir.weight<32x64, f16>
     %sw = hir.swiglu %gate, %up : tensor<?x32xf32>
-    %y = hir.group linear_residual -> tensor<?x64xf32> {
-      %dn = hir.linear %sw, %wd : tensor<?x32xf32>, !hir.weight<64x32, f32>
-      %sum = hir.add %dn, %h : tensor<?x64xf32>
+    %y = hir.fused.linear_residual %sw weight %wd residual %h : (tensor<?x32xf32>, !hir.weight<64x32, f32>, tensor<?x64xf32>) -> tensor<?x64xf32> {
+    ^bb0(%bx: tensor<?x32xf32>, %bw: !hir.weight<64x32, f32>, %br: tensor<?x64xf32>):
+      %dn = hir.linear %bx, %bw : tensor<?x32xf32>, !hir.weight<64x32, f32>
+      %sum = hir.add %dn, %br : tensor<?x64xf32>
       hir.yield %sum : tensor<?x64xf32>
     }
     return %y : tensor<?x64xf32>
@@ -89,7 +92,7 @@ module {
     %y = func.call @block_plain(%x, %rows, %rope, %n, %w, %qn, %kn, %wo, %wg, %wu, %wd, %kv) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows, tensor<?x8xf32>, !hir.weight<64, f32>, !hir.weight<128x64, f32>, !hir.weight<16, f32>, !hir.weight<16, f32>, !hir.weight<64x64, bf16>, !hir.weight<32x64, bf16>, !hir.weight<32x64, f16>, !hir.weight<64x32, f32>, !hir.state<kv, 2x16, f32>) -> tensor<?x64xf32>
     return %y : tensor<?x64xf32>
   }
-  func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x40xf32> {
+  func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?xi32>) -> (tensor<?x40xf32> {hir.logits}) {
     %n = hir.param "output_norm.weight" : !hir.weight<64, f32>
     %w = hir.param "output.weight" : !hir.weight<40x64, f32>
     %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
@@ -97,7 +100,7 @@ module {
     %l = hir.linear %u, %w : tensor<?x64xf32>, !hir.weight<40x64, f32>
     return %l : tensor<?x40xf32>
   }
-  // Kept by the importer, run by no program.
+  // Not asked for: no program of it, and that it has no kernel does not matter.
   func.func @mtp(%x: tensor<?x64xf32>) -> tensor<?x64xf32> {
     %y = hir.mul %x, %x : tensor<?x64xf32>
     return %y : tensor<?x64xf32>

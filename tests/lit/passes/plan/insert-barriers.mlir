@@ -27,7 +27,7 @@ plan.block @block weights 0 state 0 kv 0 {
 plan.block @reader weights 0 state 0 kv 0 {
   plan.dispatch "quantize" {cols = 32 : i64} ["x", "out_q"] [#plan.ref<arena, 512, 128, read>, #plan.ref<arena, 640, 64, write>]
 }
-plan.program @decode_1 decode rows 1 arena 768 {
+plan.program @decode_1 tokens leaves "trunk" gives chosen_logits rows 1 arena 768 {
   // CHECK-NEXT: "add"
   plan.dispatch "add" {cols = 32 : i64} ["x", "y"] [#plan.ref<arena, 256, 128, read>, #plan.ref<arena, 512, 128, readwrite>]
   // Before its first barrier the block touches nothing that was written; its barriers order the rest.
@@ -54,7 +54,7 @@ plan.block @store weights 128 state 0 kv 128 {
 plan.block @attend weights 0 state 0 kv 128 {
   plan.dispatch "attention" {gated = false, head_dim = 16 : i64, kv = "f16", kv_heads = 2 : i64, q_heads = 4 : i64, scale = 0.25 : f32} ["q", "kv", "out"] [#plan.ref<arena, 0, 256, read>, #plan.ref<kv, 0, 128, read>, #plan.ref<arena, 832, 256, write>]
 }
-plan.program @prefill_1 prefill rows 1 arena 1088 {
+plan.program @prefill_1 tokens leaves "trunk" rows 1 arena 1088 {
   // CHECK-NEXT: plan.call @store
   plan.call @store weights 0 state 0 kv 0 layer "blk.0"
   // CHECK-NEXT: plan.call @attend

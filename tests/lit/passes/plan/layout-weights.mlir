@@ -31,7 +31,7 @@ func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
   %b = func.call @block_a(%a, %rows, %n) {layer = "blk.1"} : (tensor<?x64xf32>, !hir.rows, !hir.weight<64, f32>) -> tensor<?x64xf32>
   return %b : tensor<?x64xf32>
 }
-func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x64xf32> {
+func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?xi32>) -> (tensor<?x64xf32> {hir.logits}) {
   return %x : tensor<?x64xf32>
 }
 
@@ -47,12 +47,12 @@ func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
   %a = func.call @block_a(%x, %rows) {layer = "first"} : (tensor<?x64xf32>, !hir.rows) -> tensor<?x64xf32>
   return %a : tensor<?x64xf32>
 }
-func.func @head(%x: tensor<?x64xf32>, %out_rows: tensor<?xi32>) -> tensor<?x64xf32> {
+func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?xi32>) -> (tensor<?x64xf32> {hir.logits}) {
   return %x : tensor<?x64xf32>
 }
 
 // -----
 
-// expected-error @below {{a model has the functions @trunk and @head}}
+// expected-error @below {{a model has a public function that begins a step}}
 module {
 }

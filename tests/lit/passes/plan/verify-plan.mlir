@@ -4,17 +4,17 @@
 // A whole plan: no complaint.
 plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
 plan.weight @norm ["n"] "f32" f32 1 x 32 at 4096 size 128
-plan.program @decode_1 decode rows 1 arena 256 {
+plan.program @decode_1 tokens leaves "trunk" gives chosen_logits rows 1 arena 256 {
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
   plan.barrier
   plan.dispatch "norm" {cols = 32 : i64, eps = 1.0e-6 : f32, source = "out_rows"} ["x", "weight", "out"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 4096, 128, read>, #plan.ref<arena, 128, 128, write>] {buffers = ["x", "", "n"]}
   plan.barrier
   plan.dispatch "linear" {epilogue = "store", format = "f32", k = 32 : i64, n = 32 : i64, numerics = "f32", rows = "out_rows"} ["x", "w", "y"] [#plan.ref<arena, 128, 128, read>, #plan.ref<weights, 0, 4096, read>, #plan.ref<logits, 0, 128, write>] {buffers = ["n", "", ""]}
 }
-plan.program @prefill_2 prefill rows 2 arena 256 {
+plan.program @prefill_2 tokens leaves "trunk" rows 2 arena 256 {
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 256, write>] {buffers = ["", "x"]}
 }
-plan.program @head_1 head rows 1 arena 384 {
+plan.program @head_1 stream "trunk" gives chosen_logits rows 1 arena 384 {
   plan.dispatch "norm" {cols = 32 : i64, eps = 1.0e-6 : f32, source = "out_rows"} ["x", "weight", "out"] [#plan.ref<arena, 0, 256, read>, #plan.ref<weights, 4096, 128, read>, #plan.ref<arena, 256, 128, write>] {buffers = ["x", "", "n"]}
   plan.barrier
   plan.dispatch "linear" {epilogue = "store", format = "f32", k = 32 : i64, n = 32 : i64, numerics = "f32", rows = "out_rows"} ["x", "w", "y"] [#plan.ref<arena, 256, 128, read>, #plan.ref<weights, 0, 4096, read>, #plan.ref<logits, 0, 128, write>] {buffers = ["n", "", ""]}
@@ -24,7 +24,7 @@ plan.program @head_1 head rows 1 arena 384 {
 
 plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
 plan.weight @norm ["n"] "f32" f32 1 x 32 at 4096 size 128
-plan.program @p decode rows 1 arena 256 {
+plan.program @p tokens leaves "trunk" gives chosen_logits rows 1 arena 256 {
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
   // expected-error @below {{in program 'p': 'norm' reads arena [0, 128) that 'embed' writes, without a barrier in between}}
   plan.dispatch "norm" {cols = 32 : i64, eps = 1.0e-6 : f32, source = "out_rows"} ["x", "weight", "out"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 4096, 128, read>, #plan.ref<arena, 128, 128, write>] {buffers = ["x", "", "n"]}
@@ -36,7 +36,7 @@ plan.program @p decode rows 1 arena 256 {
 
 plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
 plan.weight @norm ["n"] "f32" f32 1 x 32 at 4096 size 128
-plan.program @p decode rows 1 arena 256 {
+plan.program @p tokens leaves "trunk" gives chosen_logits rows 1 arena 256 {
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
   plan.barrier
   plan.dispatch "norm" {cols = 32 : i64, eps = 1.0e-6 : f32, source = "out_rows"} ["x", "weight", "out"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 4096, 128, read>, #plan.ref<arena, 128, 128, write>] {buffers = ["x", "", "n"]}
@@ -48,7 +48,7 @@ plan.program @p decode rows 1 arena 256 {
 
 plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
 plan.weight @norm ["n"] "f32" f32 1 x 32 at 4096 size 128
-plan.program @p decode rows 1 arena 192 {
+plan.program @p tokens leaves "trunk" gives chosen_logits rows 1 arena 192 {
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
   plan.barrier
   // expected-error @below {{in program 'p': role 'out' of 'norm': arena [128, 256) lies outside the arena of 192 bytes}}
@@ -61,7 +61,7 @@ plan.program @p decode rows 1 arena 192 {
 
 plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
 plan.weight @norm ["n"] "f32" f32 1 x 32 at 4096 size 128
-plan.program @p decode rows 1 arena 512 {
+plan.program @p tokens leaves "trunk" gives chosen_logits rows 1 arena 512 {
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
   plan.barrier
   // expected-error @below {{in program 'p': role 'out' of 'norm': arena [160, 288) is not aligned to 64}}
@@ -74,7 +74,7 @@ plan.program @p decode rows 1 arena 512 {
 
 plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
 plan.weight @norm ["n"] "f32" f32 1 x 32 at 4096 size 128
-plan.program @p decode rows 1 arena 512 {
+plan.program @p tokens leaves "trunk" gives chosen_logits rows 1 arena 512 {
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
   plan.barrier
   // expected-error @below {{in program 'p': 'norm' reads 'y' at arena [128, 256), but byte 128 holds nothing yet}}
@@ -87,7 +87,7 @@ plan.program @p decode rows 1 arena 512 {
 
 plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
 plan.weight @norm ["n"] "f32" f32 1 x 32 at 4096 size 128
-plan.program @p decode rows 1 arena 512 {
+plan.program @p tokens leaves "trunk" gives chosen_logits rows 1 arena 512 {
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
   plan.barrier
   plan.dispatch "norm" {cols = 32 : i64, eps = 1.0e-6 : f32, source = "rows"} ["x", "weight", "out"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 4096, 128, read>, #plan.ref<arena, 256, 128, write>] {buffers = ["x", "", "a"]}
@@ -102,7 +102,7 @@ plan.program @p decode rows 1 arena 512 {
 
 plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
 plan.weight @norm ["n"] "f32" f32 1 x 32 at 4096 size 128
-plan.program @p decode rows 1 arena 512 {
+plan.program @p tokens leaves "trunk" gives chosen_logits rows 1 arena 512 {
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
   plan.barrier
   // expected-error @below {{in program 'p': 'norm' writes arena [64, 128) that it also binds elsewhere}}
@@ -115,7 +115,7 @@ plan.program @p decode rows 1 arena 512 {
 
 plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
 plan.weight @norm ["n"] "f32" f32 1 x 32 at 4096 size 128
-plan.program @p decode rows 1 arena 256 {
+plan.program @p tokens leaves "trunk" gives chosen_logits rows 1 arena 256 {
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
   plan.barrier
   // expected-error @below {{in program 'p': role 'weight' of 'norm': weights [8192, 8320) lies in no weight}}
@@ -126,7 +126,7 @@ plan.program @p decode rows 1 arena 256 {
 
 plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
 plan.weight @norm ["n"] "f32" f32 1 x 32 at 4096 size 128
-plan.program @p decode rows 1 arena 256 {
+plan.program @p tokens leaves "trunk" gives chosen_logits rows 1 arena 256 {
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
   plan.barrier
   // expected-error @below {{in program 'p': role 'weight' of 'norm': weights [4160, 4288) lies in no weight}}
@@ -137,7 +137,7 @@ plan.program @p decode rows 1 arena 256 {
 
 plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
 plan.weight @norm ["n"] "f32" f32 1 x 32 at 4096 size 128
-plan.program @p decode rows 1 arena 256 {
+plan.program @p tokens leaves "trunk" gives chosen_logits rows 1 arena 256 {
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
   plan.barrier
   // expected-error @below {{in program 'p': role 'weight' of 'norm' finds 'table' in layout x16 instead of f32}}
@@ -149,7 +149,7 @@ plan.program @p decode rows 1 arena 256 {
 plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
 plan.weight @norm ["n"] "f32" f32 1 x 32 at 4096 size 128
 plan.weight @wide ["w"] "f32" x16 32 x 64 at 8192 size 8192
-plan.program @p decode rows 1 arena 256 {
+plan.program @p tokens leaves "trunk" gives chosen_logits rows 1 arena 256 {
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
   plan.barrier
   plan.dispatch "norm" {cols = 32 : i64, eps = 1.0e-6 : f32, source = "out_rows"} ["x", "weight", "out"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 4096, 128, read>, #plan.ref<arena, 128, 128, write>] {buffers = ["x", "", "n"]}
@@ -163,7 +163,7 @@ plan.program @p decode rows 1 arena 256 {
 plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
 plan.weight @norm ["n"] "f32" f32 1 x 32 at 4096 size 128
 plan.weight @half ["w"] "bf16" x16 32 x 32 at 8192 size 2048
-plan.program @p decode rows 1 arena 256 {
+plan.program @p tokens leaves "trunk" gives chosen_logits rows 1 arena 256 {
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
   plan.barrier
   plan.dispatch "norm" {cols = 32 : i64, eps = 1.0e-6 : f32, source = "out_rows"} ["x", "weight", "out"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 4096, 128, read>, #plan.ref<arena, 128, 128, write>] {buffers = ["x", "", "n"]}
@@ -176,7 +176,7 @@ plan.program @p decode rows 1 arena 256 {
 
 plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
 plan.weight @norm ["n"] "f32" f32 1 x 32 at 4096 size 128
-plan.program @p decode rows 1 arena 256 {
+plan.program @p tokens leaves "trunk" gives chosen_logits rows 1 arena 256 {
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
   plan.barrier
   plan.dispatch "norm" {cols = 32 : i64, eps = 1.0e-6 : f32, source = "out_rows"} ["x", "weight", "out"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 4096, 128, read>, #plan.ref<arena, 128, 128, write>] {buffers = ["x", "", "n"]}
@@ -202,8 +202,8 @@ plan.state @b "conv" layer 1 [3, 16] "f32" at 128 size 192
 
 plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
 plan.weight @norm ["n"] "f32" f32 1 x 32 at 4096 size 128
-// expected-error @below {{program 'p' of phase decode writes no logits}}
-plan.program @p decode rows 1 arena 256 {
+// expected-error @below {{program 'p' gives chosen_logits, but writes no logits}}
+plan.program @p tokens leaves "trunk" gives chosen_logits rows 1 arena 256 {
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
 }
 
@@ -211,8 +211,8 @@ plan.program @p decode rows 1 arena 256 {
 
 plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
 plan.weight @norm ["n"] "f32" f32 1 x 32 at 4096 size 128
-// expected-error @below {{program 'p' of phase prefill writes logits}}
-plan.program @p prefill rows 1 arena 256 {
+// expected-error @below {{program 'p' gives nothing, but writes logits of every row}}
+plan.program @p tokens leaves "trunk" rows 1 arena 256 {
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
   plan.barrier
   plan.dispatch "norm" {cols = 32 : i64, eps = 1.0e-6 : f32, source = "rows"} ["x", "weight", "out"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 4096, 128, read>, #plan.ref<arena, 128, 128, write>] {buffers = ["x", "", "n"]}
@@ -228,7 +228,7 @@ plan.block @b weights 0 state 0 kv 0 {
   // expected-error @below {{in program 'p', layer 'blk.0': 'add' is for 1 rows, the program for 2}}
   plan.dispatch "add" {cols = 32 : i64} ["x", "y"] [#plan.ref<arena, 0, 128, read>, #plan.ref<arena, 128, 128, readwrite>] {buffers = ["x", "y"]}
 }
-plan.program @p prefill rows 2 arena 512 {
+plan.program @p tokens leaves "trunk" rows 2 arena 512 {
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 256, write>] {buffers = ["", "x"]}
   plan.barrier
   plan.call @b weights 0 state 0 kv 0 layer "blk.0"
@@ -241,7 +241,7 @@ plan.weight @norm ["n"] "f32" f32 1 x 32 at 4096 size 128
 plan.block @b weights 128 state 0 kv 0 {
   plan.dispatch "norm" {cols = 32 : i64, eps = 1.0e-6 : f32, source = "rows"} ["x", "weight", "out"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 0, 128, read>, #plan.ref<arena, 128, 128, write>] {buffers = ["x", "", "n"]}
 }
-plan.program @p prefill rows 1 arena 256 {
+plan.program @p tokens leaves "trunk" rows 1 arena 256 {
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
   plan.barrier
   // expected-error @below {{in program 'p', layer 'blk.0': weights [4160, 4288) lies outside the artifact's 4224 bytes}}
@@ -255,7 +255,7 @@ plan.weight @norm ["n"] "f32" f32 1 x 32 at 4096 size 128
 plan.block @b weights 128 state 0 kv 0 {
   plan.dispatch "norm" {cols = 32 : i64, eps = 1.0e-6 : f32, source = "rows"} ["x", "weight", "out"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 0, 128, read>, #plan.ref<arena, 128, 128, write>] {buffers = ["x", "", "n"]}
 }
-plan.program @p prefill rows 1 arena 256 {
+plan.program @p tokens leaves "trunk" rows 1 arena 256 {
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
   plan.barrier
   // expected-error @below {{in program 'p', layer 'blk.0': weights base 100 is not a multiple of 64}}
@@ -279,7 +279,7 @@ plan.block @b weights 128 state 0 kv 0 {
   // expected-error @below {{in program 'p', layer 'blk.0': role 'weight' of 'norm' finds 'table' in layout x16 instead of f32}}
   plan.dispatch "norm" {cols = 32 : i64, eps = 1.0e-6 : f32, source = "rows"} ["x", "weight", "out"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 0, 128, read>, #plan.ref<arena, 128, 128, write>] {buffers = ["x", "", "n"]}
 }
-plan.program @p prefill rows 1 arena 256 {
+plan.program @p tokens leaves "trunk" rows 1 arena 256 {
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
   plan.barrier
   plan.call @b weights 0 state 0 kv 0 layer "blk.0"
@@ -289,10 +289,10 @@ plan.program @p prefill rows 1 arena 256 {
 
 plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
 plan.weight @norm ["n"] "f32" f32 1 x 32 at 4096 size 128
-plan.program @prefill_2 prefill rows 2 arena 256 {
+plan.program @prefill_2 tokens leaves "trunk" rows 2 arena 256 {
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 256, write>] {buffers = ["", "x"]}
 }
-plan.program @head_1 head rows 1 arena 384 {
+plan.program @head_1 stream "trunk" gives chosen_logits rows 1 arena 384 {
   // expected-error @below {{in program 'head_1': reads arena [0, 128), but program 'prefill_2' leaves 2 rows up to 256}}
   plan.dispatch "norm" {cols = 32 : i64, eps = 1.0e-6 : f32, source = "out_rows"} ["x", "weight", "out"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 4096, 128, read>, #plan.ref<arena, 256, 128, write>] {buffers = ["x", "", "n"]}
   plan.barrier
@@ -303,14 +303,14 @@ plan.program @head_1 head rows 1 arena 384 {
 
 plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
 plan.weight @norm ["n"] "f32" f32 1 x 32 at 4096 size 128
-plan.program @prefill_1 prefill rows 1 arena 256 {
+plan.program @prefill_1 tokens leaves "trunk" rows 1 arena 256 {
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
   plan.barrier
   plan.dispatch "norm" {cols = 32 : i64, eps = 1.0e-6 : f32, source = "rows"} ["x", "weight", "out"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 4096, 128, read>, #plan.ref<arena, 128, 128, write>] {buffers = ["x", "", "a"]}
   plan.barrier
   plan.dispatch "norm" {cols = 32 : i64, eps = 1.0e-6 : f32, source = "rows"} ["x", "weight", "out"] [#plan.ref<arena, 128, 128, read>, #plan.ref<weights, 4096, 128, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["a", "", "b"]}
 }
-plan.program @head_1 head rows 1 arena 384 {
+plan.program @head_1 stream "trunk" gives chosen_logits rows 1 arena 384 {
   // expected-error @below {{in program 'head_1': reads 'x' at arena [0, 128), but program 'prefill_1' leaves 'b' at 0}}
   plan.dispatch "norm" {cols = 32 : i64, eps = 1.0e-6 : f32, source = "out_rows"} ["x", "weight", "out"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 4096, 128, read>, #plan.ref<arena, 256, 128, write>] {buffers = ["x", "", "n"]}
   plan.barrier
@@ -322,7 +322,7 @@ plan.program @head_1 head rows 1 arena 384 {
 plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
 plan.weight @norm ["n"] "f32" f32 1 x 32 at 4096 size 128
 plan.state @l0 "kv" layer 0 [1, 8] "f32" at 0 size 64
-plan.program @p prefill rows 1 arena 256 {
+plan.program @p tokens leaves "trunk" rows 1 arena 256 {
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
   plan.barrier
   // expected-error @below {{in program 'p': role 'kv' of 'attention': kv [0, 64) holds f32}}
@@ -334,7 +334,7 @@ plan.program @p prefill rows 1 arena 256 {
 plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
 plan.weight @norm ["n"] "f32" f32 1 x 32 at 4096 size 128
 plan.state @l0 "kv" layer 0 [1, 16] "f16" at 0 size 64
-plan.program @p prefill rows 1 arena 256 {
+plan.program @p tokens leaves "trunk" rows 1 arena 256 {
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
   plan.barrier
   // expected-error @below {{in program 'p': role 'kv' of 'attention': kv [64, 128) is not a state}}
@@ -345,7 +345,62 @@ plan.program @p prefill rows 1 arena 256 {
 
 plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
 plan.weight @norm ["n"] "f32" f32 1 x 32 at 4096 size 128
-plan.program @p prefill rows 1 arena 256 {
+plan.program @p tokens leaves "trunk" rows 1 arena 256 {
   // expected-error @below {{in program 'p': 'embed' does not name its arena buffers}}
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>]
+}
+
+// -----
+
+plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
+// expected-error @below {{program 'p' gives chosen_logits, but writes logits of every row}}
+plan.program @p tokens gives chosen_logits rows 1 arena 256 {
+  plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
+  plan.barrier
+  plan.dispatch "linear" {epilogue = "store", format = "f32", k = 32 : i64, n = 32 : i64, numerics = "f32", rows = "rows"} ["x", "w", "y"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 0, 4096, read>, #plan.ref<logits, 0, 128, write>] {buffers = ["x", "", ""]}
+}
+
+// -----
+
+plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
+// expected-error @below {{program 'p' leaves stream 's', but nothing lies at the arena's begin}}
+plan.program @p tokens leaves "s" rows 1 arena 256 {
+  plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 128, 128, write>] {buffers = ["", "x"]}
+}
+
+// -----
+
+plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
+plan.program @p given 32 leaves "s" rows 1 arena 256 {
+  // expected-error @below {{in program 'p': 'embed' reads tokens, which the program does not take}}
+  plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
+}
+
+// -----
+
+// Given rows are there from the start; nothing else is.
+plan.weight @norm ["n"] "f32" f32 1 x 32 at 0 size 128
+plan.program @p given 32 leaves "s" rows 2 arena 768 {
+  plan.dispatch "norm" {cols = 32 : i64, eps = 1.0e-6 : f32, source = "rows"} ["x", "weight", "out"] [#plan.ref<arena, 0, 256, read>, #plan.ref<weights, 0, 128, read>, #plan.ref<arena, 256, 256, write>] {buffers = ["x", "", "n"]}
+  plan.barrier
+  // expected-error @below {{in program 'p': 'add' reads 'y' at arena [512, 768), but byte 512 holds nothing yet}}
+  plan.dispatch "add" {cols = 32 : i64} ["x", "y"] [#plan.ref<arena, 512, 256, read>, #plan.ref<arena, 256, 256, readwrite>] {buffers = ["y", "n"]}
+}
+
+// -----
+
+// A program's rows are handed to those that take them, and to no other.
+plan.weight @norm ["n"] "f32" f32 1 x 32 at 0 size 128
+plan.weight @table ["t"] "f32" x16 32 x 32 at 128 size 4096
+plan.program @other tokens leaves "other" rows 4 arena 512 {
+  plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 128, 4096, read>, #plan.ref<arena, 0, 512, write>] {buffers = ["", "y"]}
+}
+plan.program @p tokens leaves "s" rows 4 arena 512 {
+  plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 128, 4096, read>, #plan.ref<arena, 0, 512, write>] {buffers = ["", "z"]}
+}
+plan.program @h stream "s" gives chosen_logits rows 1 arena 640 {
+  // expected-error @below {{in program 'h': reads 'x' at arena [0, 512), but program 'p' leaves 'z' at 0}}
+  plan.dispatch "norm" {cols = 32 : i64, eps = 1.0e-6 : f32, source = "out_rows"} ["x", "weight", "out"] [#plan.ref<arena, 0, 512, read>, #plan.ref<weights, 0, 128, read>, #plan.ref<arena, 512, 128, write>] {buffers = ["x", "", "n"]}
+  plan.barrier
+  plan.dispatch "linear" {epilogue = "store", format = "f32", k = 32 : i64, n = 32 : i64, numerics = "f32", rows = "out_rows"} ["x", "w", "y"] [#plan.ref<arena, 512, 128, read>, #plan.ref<weights, 128, 4096, read>, #plan.ref<logits, 0, 128, write>] {buffers = ["n", "", ""]}
 }

@@ -1,0 +1,44 @@
+// What the levels with AVX2, FMA and F16C share: everything but the dot product.
+#ifndef QCC_CODEGEN_CPU_KERNELS_LEVELS_AVX2_H_
+#define QCC_CODEGEN_CPU_KERNELS_LEVELS_AVX2_H_
+
+#include "codegen/cpu/kernels/lanes.h"
+
+namespace qk {
+
+struct Avx2 {
+  static constexpr int kLanes = 8;
+  static constexpr int kTileRows = 4;
+
+  template <class V>
+  QK_INLINE V fma(V a, V b, V c) {
+    return __builtin_elementwise_fma(a, b, c);
+  }
+  template <int N>
+  QK_INLINE F32<N> half_to_float(U16<N> h) {
+    typedef _Float16 H __attribute__((ext_vector_type(N)));
+    return __builtin_convertvector(__builtin_bit_cast(H, h), F32<N>);
+  }
+  template <int N>
+  QK_INLINE U16<N> float_to_half(F32<N> v) {
+    if constexpr (N == 4) {
+      return __builtin_bit_cast(U16<8>, _mm_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT)).lo;
+    } else if constexpr (N == 8) {
+      return __builtin_bit_cast(U16<8>, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+    } else {
+      U16<16> r;
+      r.lo = float_to_half<8>(v.lo);
+      r.hi = float_to_half<8>(v.hi);
+      return r;
+    }
+  }
+  template <class T>
+  QK_INLINE I32<8> lookup(I32<8> codes) {
+    const __m128i table = load<__m128i>(T::kBytes.v);
+    return (I32<8>)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), (__m256i)codes);
+  }
+};
+
+}  // namespace qk
+
+#endif  // QCC_CODEGEN_CPU_KERNELS_LEVELS_AVX2_H_

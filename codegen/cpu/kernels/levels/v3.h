@@ -1,0 +1,38 @@
+// x86-64-v3.
+#ifndef QCC_CODEGEN_CPU_KERNELS_LEVELS_V3_H_
+#define QCC_CODEGEN_CPU_KERNELS_LEVELS_V3_H_
+
+#include "codegen/cpu/kernels/levels/avx2.h"
+
+namespace qk {
+
+struct Level : Avx2 {
+  // vpmaddubsw saturates at 16 bits. Codes that may add up too high go as signed values, |value| times x with
+  // the value's sign (|x| <= 127, so both fit for every value, -128 included); others may be added up kChain
+  // deep before they are widened.
+  template <int kHigh>
+  struct Dot {
+    static constexpr bool kSigned = 2 * 127 * kHigh > 32767;
+    static constexpr int kChain = kSigned ? 1 : 32767 / (2 * 127 * kHigh);
+    I32<8> sum;
+    __m256i pairs;
+    QK_INLINE void begin(Dot& d, int32_t init) { d.sum = I32<8>(init); }
+    QK_INLINE void add(Dot& d, int n, int count, I32<8> codes, int32_t x) {
+      __m256i c = (__m256i)codes, v = _mm256_set1_epi32(x);
+      if constexpr (kSigned) {
+        v = _mm256_sign_epi8(v, c);
+        c = _mm256_abs_epi8(c);
+      }
+      const __m256i p = _mm256_maddubs_epi16(c, v);
+      d.pairs = n % kChain == 0 ? p : _mm256_add_epi16(d.pairs, p);
+      if (n % kChain == kChain - 1 || n == count - 1) {
+        d.sum += (I32<8>)_mm256_madd_epi16(d.pairs, _mm256_set1_epi16(1));
+      }
+    }
+    QK_INLINE I32<8> end(const Dot& d) { return d.sum; }
+  };
+};
+
+}  // namespace qk
+
+#endif  // QCC_CODEGEN_CPU_KERNELS_LEVELS_V3_H_

@@ -1,0 +1,41 @@
+// x86-64-v4 (AVX-512 F, BW, VL, DQ) and AVX-512 VNNI.
+#ifndef QCC_CODEGEN_CPU_KERNELS_LEVELS_V4VNNI_H_
+#define QCC_CODEGEN_CPU_KERNELS_LEVELS_V4VNNI_H_
+
+#include "codegen/cpu/kernels/levels/avx2.h"
+
+namespace qk {
+
+struct Level : Avx2 {
+  static constexpr int kLanes = 16;
+  static constexpr int kTileRows = 8;
+
+  template <int N>
+  QK_INLINE U16<N> float_to_half(F32<N> v) {
+    if constexpr (N == 16) {
+      return __builtin_bit_cast(U16<16>, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+    } else {
+      return Avx2::float_to_half<N>(v);
+    }
+  }
+  template <class T>
+  QK_INLINE I32<16> lookup(I32<16> codes) {
+    const __m128i table = load<__m128i>(T::kBytes.v);
+    return (I32<16>)_mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), (__m512i)codes);
+  }
+
+  template <int kHigh>
+  struct Dot {
+    static constexpr bool kSigned = false;
+    I32<16> sum;
+    QK_INLINE void begin(Dot& d, int32_t init) { d.sum = I32<16>(init); }
+    QK_INLINE void add(Dot& d, int, int, I32<16> codes, int32_t x) {
+      d.sum = (I32<16>)_mm512_dpbusd_epi32((__m512i)d.sum, (__m512i)codes, _mm512_set1_epi32(x));
+    }
+    QK_INLINE I32<16> end(const Dot& d) { return d.sum; }
+  };
+};
+
+}  // namespace qk
+
+#endif  // QCC_CODEGEN_CPU_KERNELS_LEVELS_V4VNNI_H_

@@ -1,0 +1,19 @@
+// Pieces of the reports that `qcc inspect` prints.
+#ifndef QCC_COMPILER_DRIVER_REPORT_TEXT_H_
+#define QCC_COMPILER_DRIVER_REPORT_TEXT_H_
+
+#include <string>
+#include <vector>
+
+namespace qcc::compiler {
+
+// Names come from a file that anybody may have written: no control characters to the terminal.
+std::string Clean(std::string text);
+// Cleaned, with spaces between.
+std::string Joined(const std::vector<std::string>& list);
+// As std::printf, behind what is there.
+void Append(std::string& out, const char* format, ...) __attribute__((format(printf, 2, 3)));
+
+}  // namespace qcc::compiler
+
+#endif  // QCC_COMPILER_DRIVER_REPORT_TEXT_H_

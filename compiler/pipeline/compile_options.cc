@@ -1,0 +1,483 @@
+#include "compiler/pipeline/compile_options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+#include "codegen/cpu/kernels/isa.h"
+#include "codegen/gpu/kernels/profiles.h"
+#include "compiler/pipeline/pipeline.h"
+#include "compiler/targets/targets.h"
+#include "compiler/targets/user_kernels.h"
+#include "frontends/gguf/error.h"
+#include "frontends/gguf/text.h"
+
+namespace qcc::compiler {
+namespace {
+
+using gguf::Concat;
+using Values = CompileOption::Values;
+
+constexpr int64_t kMaxDecodeRows = 64, kMaxPrefillRows = 4096;
+
+constexpr std::string_view kNumericsWords[] = {"int8", "f32"};
+constexpr std::string_view kKvWords[] = {"f16", "f32"};
+constexpr std::string_view kL2NormWords[] = {"sum", "max"};
+constexpr std::string_view kDeltaRuleWords[] = {"exact", "chunked"};
+constexpr std::string_view kReportWords[] = {"fusion"};
+
+std::string Piece(const std::string& text) {
+  return text;
+}
+std::string Piece(std::string_view text) {
+  return std::string(text);
+}
+std::string Piece(int64_t number) {
+  return std::to_string(number);
+}
+template <typename List>
+std::string Joined(const List& list, std::string_view separator = ",") {
+  std::string out;
+  for (const auto& item : list) out += Concat(out.empty() ? "" : separator, Piece(item));
+  return out;
+}
+
+bool Contains(const std::vector<std::string>& list, std::string_view wanted) {
+  return std::find(list.begin(), list.end(), wanted) != list.end();
+}
+
+template <typename List>
+absl::Status UnknownValue(const CompileOption& option, std::string_view value, const List& accepted,
+                          std::string_view help = "") {
+  return MakeError("Q0102", Concat("unknown value '", value, "', accepted: ", Joined(accepted, ", ")),
+                   option.Flag(), std::string(help));
+}
+constexpr std::string_view kSeeTargets = "qcc targets lists what each needs";
+
+absl::Status NotChosen(const std::string& given, std::string_view flag, std::string_view targets) {
+  return MakeError("Q0102", Concat("it is for target ", targets, ", which is not chosen"), given,
+                   Concat("add it to --target, or leave out ", flag));
+}
+
+// Fields of one kind are read and written by one pair of functions.
+
+template <auto kField>
+absl::Status ReadChoice(const CompileOption& option, const Values& values, PipelineOptions& options) {
+  if (values.empty()) return absl::OkStatus();
+  const auto word = std::find(option.words.begin(), option.words.end(), values.front());
+  if (word == option.words.end()) return UnknownValue(option, values.front(), option.words);
+  auto& field = options.*kField;
+  field = static_cast<std::remove_reference_t<decltype(field)>>(word - option.words.begin());
+  return absl::OkStatus();
+}
+template <auto kField>
+std::string WriteChoice(const CompileOption& option, const PipelineOptions& options) {
+  return std::string(option.words[static_cast<size_t>(options.*kField)]);
+}
+
+template <auto kField>
+absl::Status ReadText(const CompileOption&, const Values& values, PipelineOptions& options) {
+  if (!values.empty()) options.*kField = values.front();
+  return absl::OkStatus();
+}
+template <auto kField>
+std::string WriteText(const CompileOption&, const PipelineOptions& options) {
+  return options.*kField;
+}
+
+template <auto kField, int64_t kMax>
+absl::Status ReadBuckets(const CompileOption& option, const Values& values, PipelineOptions& options) {
+  if (values.empty()) return absl::OkStatus();
+  std::vector<int64_t> rows;
+  for (const std::string& value : values) {
+    int64_t n = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), n);
+    if (error != std::errc() || end != value.data() + value.size() || n < 1 || n > kMax) {
+      return MakeError("Q0102",
+                       Concat("the bucket is '", value, "', expected a number of rows from 1 to ", kMax),
+                       option.Flag());
+    }
+    rows.push_back(n);
+  }
+  std::sort(rows.begin(), rows.end());
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  options.*kField = std::move(rows);
+  return absl::OkStatus();
+}
+template <auto kField>
+std::string WriteList(const CompileOption&, const PipelineOptions& options) {
+  return Joined(options.*kField);
+}
+
+absl::Status ReadOutput(const CompileOption&, const Values& values, PipelineOptions& options) {
+  options.output = values.empty()
+                       ? std::filesystem::path(options.input).filename().replace_extension(".qbin").string()
+                       : values.front();
+  return absl::OkStatus();
+}
+
+// In the order of the table of targets, without repetition.
+absl::Status ReadTargets(const CompileOption& option, const Values& values, PipelineOptions& options) {
+  if (values.empty()) return absl::OkStatus();
+  std::vector<std::string_view> accepted;
+  options.targets.clear();
+  for (const TargetInfo& target : Targets()) {
+    accepted.push_back(target.name);
+    if (Contains(values, target.name)) options.targets.emplace_back(target.name);
+  }
+  for (const std::string& value : values) {
+    if (FindTarget(value) == nullptr) return UnknownValue(option, value, accepted, kSeeTargets);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadCpuLevels(const CompileOption& option, const Values& values, PipelineOptions& options) {
+  std::vector<std::string_view> accepted = {"native"};
+  for (const cpu::IsaInfo& isa : cpu::isa_table()) accepted.push_back(isa.name);
+  std::vector<bool> wanted(cpu::isa_table().size(), values.empty());
+  for (const std::string& value : values) {
+    const std::optional<cpu::Isa> isa = value == "native" ? cpu::host_isa() : cpu::isa_from_name(value);
+    if (!isa) return UnknownValue(option, value, accepted, kSeeTargets);
+    wanted[static_cast<size_t>(*isa)] = true;
+  }
+  options.cpu.clear();
+  if (!Contains(options.targets, "cpu")) return absl::OkStatus();
+  for (const cpu::IsaInfo& isa : cpu::isa_table()) {
+    if (wanted[static_cast<size_t>(isa.id)]) options.cpu.emplace_back(isa.name);
+  }
+  return absl::OkStatus();
+}
+
+// The named profiles of the chosen targets; a target of which none is named gets its usual ones.
+absl::Status ReadGpuProfiles(const CompileOption& option, const Values& values, PipelineOptions& options) {
+  std::vector<std::string_view> accepted;
+  for (const gpu::ProfileInfo& info : gpu::Profiles()) accepted.push_back(info.profile.name);
+  for (const std::string& value : values) {
+    const gpu::ProfileInfo* info = gpu::FindProfile(value);
+    if (info == nullptr) return UnknownValue(option, value, accepted, kSeeTargets);
+    if (!Contains(options.targets, info->target)) {
+      const std::string given = Concat(option.Flag(), "=", value);
+      return NotChosen(given, given, info->target);
+    }
+  }
+  options.gpu_profiles.clear();
+  for (const gpu::ProfileInfo& info : gpu::Profiles()) {
+    if (!Contains(options.targets, info.target)) continue;
+    const bool any = std::any_of(gpu::Profiles().begin(), gpu::Profiles().end(), [&](const auto& other) {
+      return other.target == info.target && Contains(values, other.profile.name);
+    });
+    if (any ? Contains(values, info.profile.name) : info.by_default) {
+      options.gpu_profiles.push_back(info.profile.name);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Names that only the model can judge; each once, in the order given.
+template <auto kField>
+absl::Status ReadNames(const CompileOption&, const Values& values, PipelineOptions& options) {
+  if (values.empty()) return absl::OkStatus();
+  auto& names = options.*kField;
+  names.clear();
+  for (const std::string& value : values) {
+    if (!Contains(names, value)) names.push_back(value);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadReport(const CompileOption& option, const Values& values, PipelineOptions& options) {
+  for (const std::string& value : values) {
+    if (value != kReportWords[0]) return UnknownValue(option, value, option.words);
+    options.report_fusion = true;
+  }
+  return absl::OkStatus();
+}
+std::string WriteReport(const CompileOption& option, const PipelineOptions& options) {
+  return options.report_fusion ? std::string(option.words[0]) : "";
+}
+
+constexpr CompileOption kOptions[] = {
+    {.name = "output",
+     .short_flag = "-o",
+     .value = "FILE",
+     .help = "the artifact",
+     .usual = "the model's name with .qbin",
+     .from = CompilePhase::kArtifact,
+     .read = ReadOutput,
+     .write = WriteText<&PipelineOptions::output>},
+    {.name = "target",
+     .value = "LIST",
+     .list = true,
+     .help = "what to compile for (see qcc targets)",
+     .page =
+         "`cpu`, `vulkan`, `cuda`; several: one artifact that runs on each, with one copy of the weights. "
+         "`--target=vulkan` alone has no CPU code",
+     .changes = OptionChanges::kArtifact,
+     .from = CompilePhase::kCode,
+     .read = ReadTargets,
+     .write = WriteList<&PipelineOptions::targets>},
+    {.name = "cpu",
+     .value = "LIST",
+     .list = true,
+     .help = "ISA levels in the artifact, or native (see qcc targets)",
+     .page = "The runtime takes the best one that the machine has",
+     .usual = "all",
+     .changes = OptionChanges::kArtifact,
+     .from = CompilePhase::kCode,
+     .targets = OptionTargets::kCpu,
+     .read = ReadCpuLevels,
+     .write = WriteList<&PipelineOptions::cpu>},
+    {.name = "gpu_profiles",
+     .value = "LIST",
+     .list = true,
+     .help = "GPU profiles in the artifact (see qcc targets)",
+     .page =
+         "[gpu-profiles.md](gpu-profiles.md) describes them; a target of which none is named gets its usual "
+         "ones",
+     .usual = "the usual ones of each target",
+     .changes = OptionChanges::kArtifact,
+     .from = CompilePhase::kCode,
+     .targets = OptionTargets::kGpu,
+     .read = ReadGpuProfiles,
+     .write = WriteList<&PipelineOptions::gpu_profiles>},
+    {.name = "kernels",
+     .value = "DIR",
+     .help =
+         "folder with GLSL kernels of your own, NAME.comp each, which replace those of that name (vulkan)",
+     .page =
+         "[replace-a-kernel.md](../replace-a-kernel.md). The provenance has a `kernel NAME.comp` with the "
+         "hash of each",
+     .changes = OptionChanges::kArtifactByContent,
+     .from = CompilePhase::kCode,
+     .targets = OptionTargets::kVulkan,
+     .read = ReadText<&PipelineOptions::kernels>,
+     .write = WriteText<&PipelineOptions::kernels>},
+    {.name = "numerics",
+     .help = "int8: activations of quantised weights in 8 bits; f32: the reference",
+     .page = "With `int8`, activations that meet block-quantised weights are rounded to int8 blocks of 32; a "
+             "matrix of at most 64 rows (outputs), such as the delta net's gate projections, keeps them f32",
+     .changes = OptionChanges::kArtifact,
+     .from = CompilePhase::kFuse,
+     .words = kNumericsWords,
+     .read = ReadChoice<&PipelineOptions::numerics>,
+     .write = WriteChoice<&PipelineOptions::numerics>},
+    {.name = "kv",
+     .help = "elements of the KV cache",
+     .page = "Recurrent and conv states are always f32",
+     .changes = OptionChanges::kArtifact,
+     .words = kKvWords,
+     .read = ReadChoice<&PipelineOptions::kv>,
+     .write = WriteChoice<&PipelineOptions::kv>},
+    {.name = "l2_norm",
+     .help = "unit length of the delta net's queries and keys: sum: x * rsqrt(sum x^2 + eps); max: x / "
+             "max(sqrt(sum x^2), eps)",
+     .changes = OptionChanges::kArtifact,
+     .needs = ModelPart::kDeltaNets,
+     .words = kL2NormWords,
+     .read = ReadChoice<&PipelineOptions::l2_norm>,
+     .write = WriteChoice<&PipelineOptions::l2_norm>},
+    {.name = "delta_rule",
+     .help = "how GPUs prefill delta nets: exact: token by token, and where a prompt is cut changes no bit; "
+             "chunked: 16 tokens at a time",
+     .page = "`chunked` is the WY form; it counts from the begin of a call, so that cuts elsewhere than at "
+             "multiples of 16 change rounding. Decode is the same in both",
+     .changes = OptionChanges::kArtifact,
+     .from = CompilePhase::kCode,
+     .targets = OptionTargets::kGpu,
+     .needs = ModelPart::kDeltaNets,
+     .words = kDeltaRuleWords,
+     .read = ReadChoice<&PipelineOptions::delta_rule>,
+     .write = WriteChoice<&PipelineOptions::delta_rule>},
+    {.name = "decode",
+     .value = "LIST",
+     .list = true,
+     .help = "rows of the decode programs",
+     .changes = OptionChanges::kArtifact,
+     .from = CompilePhase::kPlan,
+     .read = ReadBuckets<&PipelineOptions::decode_buckets, kMaxDecodeRows>,
+     .write = WriteList<&PipelineOptions::decode_buckets>},
+    {.name = "prefill",
+     .value = "LIST",
+     .list = true,
+     .help = "rows of the prefill programs, the chunk ladder",
+     .changes = OptionChanges::kArtifact,
+     .from = CompilePhase::kPlan,
+     .read = ReadBuckets<&PipelineOptions::prefill_buckets, kMaxPrefillRows>,
+     .write = WriteList<&PipelineOptions::prefill_buckets>},
+    {.name = "functions",
+     .value = "LIST",
+     .list = true,
+     .help = "functions of the model to make programs of",
+     .page =
+         "`trunk`: tokens to logits; `mtp`: the NextN block of a model that has one, compiled and not run "
+         "yet. A name that the model lacks is an error that lists its own",
+     .changes = OptionChanges::kArtifact,
+     .from = CompilePhase::kPlan,
+     .read = ReadNames<&PipelineOptions::functions>,
+     .write = WriteList<&PipelineOptions::functions>},
+    {.name = "report",
+     .list = true,
+     .help = "print a report: fusion: every fused group, and every missed one with the reason",
+     .from = CompilePhase::kFuse,
+     .words = kReportWords,
+     .read = ReadReport,
+     .write = WriteReport},
+    {.name = "compile_to",
+     .value = "PHASE",
+     .help = "stop after a phase and print its IR: import, fuse, plan, code, artifact",
+     .words = kCompilePhaseNames,
+     .read = ReadChoice<&PipelineOptions::compile_to>,
+     .write = WriteChoice<&PipelineOptions::compile_to>},
+    {.name = "dump_ir",
+     .value = "DIR",
+     .help = "write the IR after each phase into a folder",
+     .read = ReadText<&PipelineOptions::dump_ir>,
+     .write = WriteText<&PipelineOptions::dump_ir>},
+    {.name = "dump_kernels",
+     .value = "DIR",
+     .help = "write every kernel's IR and assembly into a folder: LLVM IR, MLIR, SPIR-V, PTX",
+     .page = "For each ISA level; for each GPU profile in a folder `TARGET-PROFILE`, of CUDA one PTX module",
+     .from = CompilePhase::kCode,
+     .read = ReadText<&PipelineOptions::dump_kernels>,
+     .write = WriteText<&PipelineOptions::dump_kernels>},
+};
+
+std::string_view TargetsText(OptionTargets targets) {
+  switch (targets) {
+    case OptionTargets::kAll:
+      return "";
+    case OptionTargets::kCpu:
+      return "cpu";
+    case OptionTargets::kVulkan:
+      return "vulkan";
+    case OptionTargets::kGpu:
+      return "vulkan or cuda";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string CompileOption::Flag() const {
+  std::string flag = Concat("--", name);
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return flag;
+}
+
+std::string CompileOption::ValueText() const {
+  return value.empty() ? Joined(words, "|") : std::string(value);
+}
+
+std::string CompileOption::DefaultText() const {
+  return usual.empty() ? write(*this, PipelineOptions()) : std::string(usual);
+}
+
+std::string CompileOption::HelpText() const {
+  const std::string by_default = DefaultText();
+  return Concat(help, by_default.empty() ? "" : "; default: ", by_default);
+}
+
+bool CompileOption::AppliesTo(const PipelineOptions& options) const {
+  const bool vulkan = Contains(options.targets, "vulkan");
+  switch (targets) {
+    case OptionTargets::kAll:
+      return true;
+    case OptionTargets::kCpu:
+      return Contains(options.targets, "cpu");
+    case OptionTargets::kVulkan:
+      return vulkan;
+    case OptionTargets::kGpu:
+      return vulkan || Contains(options.targets, "cuda");
+  }
+  return false;
+}
+
+std::span<const CompileOption> CompileOptions() {
+  return kOptions;
+}
+
+const CompileOption* FindCompileOption(std::string_view name) {
+  const auto found = std::find_if(std::begin(kOptions), std::end(kOptions),
+                                  [name](const CompileOption& option) { return option.name == name; });
+  return found == std::end(kOptions) ? nullptr : found;
+}
+
+absl::StatusOr<PipelineOptions> ReadCompileOptions(const std::string& input, const GivenOptions& given) {
+  for (const auto& [name, values] : given) {
+    if (FindCompileOption(name) == nullptr) {
+      return absl::InternalError(Concat("there is no option '", name, "'"));
+    }
+  }
+  PipelineOptions options;
+  options.input = input;
+  for (const CompileOption& option : kOptions) {
+    const auto found = given.find(option.name);
+    const bool is_given = found != given.end();
+    if (absl::Status s = option.read(option, is_given ? found->second : Values(), options); !s.ok()) return s;
+    if (!is_given) continue;
+    if (!option.AppliesTo(options)) {
+      return NotChosen(option.Flag(), option.Flag(), TargetsText(option.targets));
+    }
+    options.given.emplace_back(option.name);
+  }
+  return options;
+}
+
+std::vector<std::string> OptionsWithoutEffect(const PipelineOptions& options, bool has_delta_nets) {
+  std::vector<std::string> out;
+  for (const std::string& name : options.given) {
+    const CompileOption* option = FindCompileOption(name);
+    if (option == nullptr) continue;
+    std::string reason;
+    if (option->needs == ModelPart::kDeltaNets && !has_delta_nets) {
+      reason = "the model has no delta nets";
+    } else if (option->from > options.compile_to) {
+      reason = Concat("--compile-to=", Name(options.compile_to), " stops before it is used");
+    }
+    if (!reason.empty()) out.push_back(Concat(option->Flag(), " has no effect: ", reason));
+  }
+  return out;
+}
+
+std::vector<std::pair<std::string, std::string>> OptionsOfArtifact(const PipelineOptions& options) {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const CompileOption& option : kOptions) {
+    if (option.changes != OptionChanges::kArtifact || !option.AppliesTo(options)) continue;
+    std::string value = option.write(option, options);
+    if (!value.empty()) out.emplace_back(option.name, std::move(value));
+  }
+  return out;
+}
+
+absl::StatusOr<std::string> CacheKeyText(const PipelineOptions& options) {
+  std::string text = Concat("compiler ", CompilerVersion(), "\nsource ",
+                            std::filesystem::path(options.input).filename().string(), "\n");
+  for (const auto& [name, value] : OptionsOfArtifact(options)) text += Concat(name, " ", value, "\n");
+  absl::StatusOr<UserKernels> kernels = UserKernels::Open(options.kernels);
+  if (!kernels.ok()) return kernels.status();
+  for (const auto& [name, hash] : kernels->Provenance()) text += Concat(name, " ", hash, "\n");
+  return text;
+}
+
+std::string CompileOptionsPage() {
+  auto cell = [](std::string text) {
+    for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
+    return text;
+  };
+  std::string out =
+      "| option | value | default | in the artifact | meaning |\n"
+      "|---|---|---|---|---|\n";
+  for (const CompileOption& option : kOptions) {
+    const std::string by_default = option.DefaultText();
+    const std::string_view quote = by_default.empty() || !option.usual.empty() ? "" : "`";
+    out += Concat("| `", option.short_flag, option.short_flag.empty() ? "" : "`, `", option.Flag(), "` | `",
+                  cell(option.ValueText()), "` | ", quote, by_default, quote, " | ",
+                  option.changes == OptionChanges::kNothing ? "" : "yes", " | ", option.help,
+                  option.page.empty() ? "" : ". ", option.page, " |\n");
+  }
+  return out;
+}
+
+}  // namespace qcc::compiler

@@ -1,0 +1,94 @@
+#include "compiler/pipeline/layout_plans.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "dialects/plan/IR/Plan.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/Passes.h"
+
+namespace qcc::compiler {
+namespace {
+
+mlir::LogicalResult RunPlanPasses(mlir::ModuleOp module, layouts::Policy policy,
+                                  const PipelineOptions& options) {
+  mlir::PassManager pm(module.getContext());
+  passes::BuildPlanOptions plan;
+  plan.decode.assign(options.decode_buckets.begin(), options.decode_buckets.end());
+  plan.prefill.assign(options.prefill_buckets.begin(), options.prefill_buckets.end());
+  passes::addPlanPasses(pm, plan, options.functions, policy);
+  return pm.run(module);
+}
+
+// Weights are placed in the order of their use, so equal lists of them lie at equal places, and what differs
+// between plans follows from them alone.
+bool SameLayouts(mlir::ModuleOp a, mlir::ModuleOp b) {
+  auto of = [](mlir::ModuleOp plan) { return plan.getOps<plan::WeightOp>(); };
+  auto same = [](plan::WeightOp x, plan::WeightOp y) {
+    return x.getLayout() == y.getLayout() && x.getSources() == y.getSources();
+  };
+  auto listA = of(a), listB = of(b);
+  return std::equal(listA.begin(), listA.end(), listB.begin(), listB.end(), same);
+}
+
+absl::Status ShareArenaBytes(std::vector<LayoutPlan>& plans) {
+  std::vector<std::vector<plan::ProgramOp>> programs;
+  for (LayoutPlan& plan : plans) {
+    auto ops = plan.module.get().getOps<plan::ProgramOp>();
+    programs.emplace_back(ops.begin(), ops.end());
+    if (programs.back().size() != programs.front().size())
+      return absl::InternalError("plans of one model have different programs");
+  }
+  for (size_t i = 0; i < programs.front().size(); ++i) {
+    uint64_t most = 0;
+    for (auto& ofPlan : programs) {
+      if (ofPlan[i].getSymName() != programs.front()[i].getSymName())
+        return absl::InternalError("plans of one model have different programs");
+      most = std::max<uint64_t>(most, ofPlan[i].getArenaBytes());
+    }
+    for (auto& ofPlan : programs) ofPlan[i].setArenaBytes(most);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<LayoutPlan>> PlanForTargets(mlir::OwningOpRef<mlir::ModuleOp> hir,
+                                                       std::span<const TargetInfo* const> targets,
+                                                       const PipelineOptions& options,
+                                                       DiagnosticCollector& diagnostics) {
+  std::vector<std::pair<layouts::Policy, std::vector<std::string>>> policies;
+  for (const TargetInfo* target : targets) {
+    auto known = std::find_if(policies.begin(), policies.end(),
+                              [&](const auto& p) { return p.first == target->layouts; });
+    if (known == policies.end()) known = policies.insert(known, {target->layouts, {}});
+    known->second.emplace_back(target->name);
+  }
+  std::vector<LayoutPlan> plans;
+  for (auto& [policy, names] : policies) {
+    const bool last = policy == policies.back().first;
+    LayoutPlan plan{last ? std::move(hir) : mlir::OwningOpRef<mlir::ModuleOp>(hir->clone()),
+                    std::move(names)};
+    if (mlir::failed(RunPlanPasses(*plan.module, policy, options)))
+      return diagnostics.ToStatus("Q3003", "plan");
+    auto same = std::find_if(plans.begin(), plans.end(), [&](const LayoutPlan& other) {
+      return SameLayouts(other.module.get(), plan.module.get());
+    });
+    if (same == plans.end()) {
+      plans.push_back(std::move(plan));
+    } else {
+      same->targets.insert(same->targets.end(), plan.targets.begin(), plan.targets.end());
+    }
+  }
+  if (absl::Status s = ShareArenaBytes(plans); !s.ok()) return s;
+  return plans;
+}
+
+const LayoutPlan& PlanOf(std::span<const LayoutPlan> plans, std::string_view target) {
+  return *std::find_if(plans.begin(), plans.end(), [&](const LayoutPlan& plan) {
+    return std::find(plan.targets.begin(), plan.targets.end(), target) != plan.targets.end();
+  });
+}
+
+}  // namespace qcc::compiler

@@ -1,0 +1,37 @@
+// The plans of a model: one for all targets that lay its weights out alike.
+#ifndef QCC_COMPILER_PIPELINE_LAYOUT_PLANS_H_
+#define QCC_COMPILER_PIPELINE_LAYOUT_PLANS_H_
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/pipeline/diagnostics.h"
+#include "compiler/pipeline/options.h"
+#include "compiler/targets/targets.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace qcc::compiler {
+
+struct LayoutPlan {
+  mlir::OwningOpRef<mlir::ModuleOp> module;  // verified
+  std::vector<std::string> targets;          // whose code runs it, by name
+};
+
+// Plans fused hir for `targets`, at least one: they share a plan where their policies choose the same layout
+// for every weight of the model. All plans have the same programs and states. What a program says of its
+// arena is the most of all plans, as an artifact says it once. Errors: Q3003.
+absl::StatusOr<std::vector<LayoutPlan>> PlanForTargets(mlir::OwningOpRef<mlir::ModuleOp> hir,
+                                                       std::span<const TargetInfo* const> targets,
+                                                       const PipelineOptions& options,
+                                                       DiagnosticCollector& diagnostics);
+
+// The plan of a target that PlanForTargets was given.
+const LayoutPlan& PlanOf(std::span<const LayoutPlan> plans, std::string_view target);
+
+}  // namespace qcc::compiler
+
+#endif  // QCC_COMPILER_PIPELINE_LAYOUT_PLANS_H_

@@ -1,0 +1,191 @@
+// The table of kernel families as types, without MLIR: NameSpec has a family's constants, NameBindings<Ref>
+// what stands behind its roles. Plan, code generators and tests share them; the rows are in
+// kernel_families.def.
+#ifndef QCC_DIALECTS_PLAN_KERNEL_SPECS_H_
+#define QCC_DIALECTS_PLAN_KERNEL_SPECS_H_
+
+#include <concepts>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "dialects/formats/formats.h"
+#include "dialects/layouts/layouts.h"
+
+namespace qcc::plan {
+
+// ---- the enumerations of specs, and what the textual IR calls their values: choicesOf(E{}) ----
+
+#define QCC_CHOICE(Name, Id, text) Id,
+#define QCC_CHOICES(Name, choices) enum class Name : uint8_t { choices };
+#include "dialects/plan/kernel_families.def"
+
+#define QCC_CHOICE(Name, Id, text) {Name::Id, text},
+#define QCC_CHOICES(Name, choices)                              \
+  struct Name##Choice {                                         \
+    Name value;                                                 \
+    std::string_view text;                                      \
+  };                                                            \
+  inline constexpr Name##Choice k##Name##Choices[] = {choices}; \
+  constexpr const auto& choicesOf(Name) {                       \
+    return k##Name##Choices;                                    \
+  }
+#include "dialects/plan/kernel_families.def"
+
+template <class E>
+concept Choice = requires(E e) {
+  choicesOf(e);
+};
+
+// "swiglu" for Epilogue::Swiglu.
+template <Choice E>
+constexpr std::string_view textOf(E value) {
+  for (const auto& choice : choicesOf(value))
+    if (choice.value == value) return choice.text;
+  return "";
+}
+
+// ---- NameBindings<Ref>: one member for each role; operator bool of a Ref says whether it is bound ----
+
+#define QCC_FAMILY(name, Name) \
+  template <class Ref>         \
+  struct Name##Bindings {
+#define QCC_WEIGHT(role, ...) Ref role{};
+#define QCC_BUFFER(role, ...) Ref role{};
+#define QCC_OUTPUT(role, ...) Ref role{};
+#define QCC_STATE(role, ...) Ref role{};
+#define QCC_KV(role, ...) Ref role{};
+#define QCC_END(name, Name) \
+  }                         \
+  ;
+#include "dialects/plan/kernel_families.def"
+
+// ---- NameSpec: one member for each constant ----
+
+#define QCC_FAMILY(name, Name)                         \
+  struct Name##Spec {                                  \
+    static constexpr std::string_view kFamily = #name; \
+    template <class Ref>                               \
+    using Bindings = Name##Bindings<Ref>;
+#define QCC_INT(key) int64_t key = 0;
+#define QCC_REAL(type, key) type key = 0;
+#define QCC_FLAG(key) bool key = false;
+#define QCC_ENUM(type, key) type key{};
+#define QCC_LIST(key, count) std::vector<int64_t> key; /* `count` values, or none */
+#define QCC_END(name, Name)                           \
+  bool operator==(const Name##Spec&) const = default; \
+  }                                                   \
+  ;
+#include "dialects/plan/kernel_families.def"
+
+// The bindings of a family with the constants `Spec`.
+template <class Spec, class Ref>
+using BindingsOf = typename Spec::template Bindings<Ref>;
+
+// Calls fn(name, member) for every constant, in the order of the table.
+#define QCC_FAMILY(name, Name)                                                                              \
+  template <class Spec, class Fn>                                                                           \
+  requires std::same_as<std::remove_const_t<Spec>, Name##Spec> void forEachKey([[maybe_unused]] Spec& spec, \
+                                                                               [[maybe_unused]] Fn&& fn) {
+#define QCC_INT(key) fn(#key, spec.key);
+#define QCC_REAL(type, key) fn(#key, spec.key);
+#define QCC_FLAG(key) fn(#key, spec.key);
+#define QCC_ENUM(type, key) fn(#key, spec.key);
+#define QCC_LIST(key, count) fn(#key, spec.key);
+#define QCC_END(name, Name) }
+#include "dialects/plan/kernel_families.def"
+
+// Entries of the list `key` of a spec where it has any.
+#define QCC_FAMILY(name, Name)                                           \
+  constexpr int64_t listEntries([[maybe_unused]] const Name##Spec& spec, \
+                                [[maybe_unused]] std::string_view key) {
+#define QCC_LIST(name, count) \
+  if (key == #name) return count;
+#define QCC_END(name, Name) \
+  return 0;                 \
+  }
+#include "dialects/plan/kernel_families.def"
+
+// ---- roles ----
+
+enum class Presence { Absent, Optional, Required };
+
+// How the bytes of a role follow from the spec: `Rows` times the step's rows, `AnyRows` times a count of its
+// own (rows that a selection reads, 16-row groups of an embedding table), or `Whole` once.
+enum class Unit { Rows, AnyRows, Whole };
+
+// A role under one spec.
+struct RoleExtent {
+  std::string_view name;
+  Presence presence;
+  Unit unit;
+  int64_t bytes;  // per row or whole, see `unit`
+};
+
+// Channels of the gated delta net's convolution: queries, keys and values.
+constexpr int64_t gdnChannels(const GatedDeltaSpec& s) {
+  return 2 * s.key_heads * s.key_dim + s.value_heads * s.value_dim;
+}
+
+// One K and one V row of all kv heads.
+template <class Spec>
+constexpr int64_t kvTokenBytes(const Spec& s) {
+  return 2 * s.kv_heads * s.head_dim * (s.kv == KvElement::F16 ? 2 : 4);
+}
+
+// Calls fn(RoleExtent, member) for every role of `bindings`, in the order of the table.
+#define QCC_FAMILY(name, Name)        \
+  template <class Bindings, class Fn> \
+  void forEachRole([[maybe_unused]] const Name##Spec& s, Bindings&& bindings, Fn&& fn) {
+#define QCC_WEIGHT(role, element, unit, presence, layout, cols, bytes) \
+  fn(RoleExtent{#role, presence, unit, bytes}, bindings.role);
+#define QCC_BUFFER(role, element, unit, presence, access, bytes) \
+  fn(RoleExtent{#role, presence, unit, bytes}, bindings.role);
+#define QCC_OUTPUT(role, element, unit, presence, access, bytes) \
+  fn(RoleExtent{#role, presence, unit, bytes}, bindings.role);
+#define QCC_STATE(role, bytes) fn(RoleExtent{#role, Presence::Required, Unit::Whole, bytes}, bindings.role);
+#define QCC_KV(role, access, bytes) \
+  fn(RoleExtent{#role, Presence::Required, Unit::Whole, bytes}, bindings.role);
+#define QCC_END(name, Name) }
+#include "dialects/plan/kernel_families.def"
+
+// What is wrong with the bindings under `spec`, empty when nothing is: "needs role 'w'", "has no role 'x'
+// with this spec". Code that takes bindings asks this before it reads one.
+struct RoleFault {
+  std::string_view role;
+  bool missing = false;  // else it is bound though the spec has no such role
+  explicit operator bool() const { return !role.empty(); }
+};
+template <class Spec, class Bindings>
+RoleFault findRoleFault(const Spec& spec, const Bindings& bindings) {
+  RoleFault fault;
+  forEachRole(spec, bindings, [&](const RoleExtent& role, const auto& ref) {
+    const bool bound = static_cast<bool>(ref);
+    const bool wrong = bound ? role.presence == Presence::Absent : role.presence == Presence::Required;
+    if (wrong && !fault) fault = {role.name, !bound};
+  });
+  return fault;
+}
+
+// Calls fn(NameSpec()) for the family called so; false when there is none.
+template <class Fn>
+bool withFamily(std::string_view family, Fn&& fn) {
+#define QCC_FAMILY(name, Name) \
+  if (family == #name) {       \
+    fn(Name##Spec());          \
+    return true;               \
+  }
+#include "dialects/plan/kernel_families.def"
+  return false;
+}
+// The same for every family, in the order of the table.
+template <class Fn>
+void forEachFamily(Fn&& fn) {
+#define QCC_FAMILY(name, Name) fn(Name##Spec());
+#include "dialects/plan/kernel_families.def"
+}
+
+}  // namespace qcc::plan
+
+#endif  // QCC_DIALECTS_PLAN_KERNEL_SPECS_H_

@@ -1,0 +1,38 @@
+// What a model's public functions take and give, read from their types, their uses and what the importer said
+// (kLeftBy, kLogits). Names are for people.
+#ifndef QCC_PASSES_CONTRACT_ENTRYPOINT_H_
+#define QCC_PASSES_CONTRACT_ENTRYPOINT_H_
+
+#include "dialects/hir/IR/Hir.h"
+#include "llvm/ADT/SmallVector.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace qcc::passes {
+
+struct EntryPoint {
+  mlir::func::FuncOp func;
+  mlir::BlockArgument tokens;  // i32 [rows] that the function embeds; null: it takes none
+  mlir::BlockArgument chosen;  // i32 [chosen rows] that select rows; null: it gives all
+  mlir::BlockArgument rows;    // f32 [rows][cols]; null: it takes none
+  llvm::StringRef leftBy;      // the function whose rows these are; empty: the caller's
+  mlir::Value logits;          // what it returns of either kind, or null
+  mlir::Value left;
+
+  llvm::StringRef name() const { return mlir::func::FuncOp(func).getName(); }
+};
+
+// One function; an error on it says what cannot be a program's input or output.
+mlir::FailureOr<EntryPoint> describeEntryPoint(mlir::func::FuncOp func);
+
+// All public functions of a module, in its order, each followed by those that take what it leaves. Errors:
+// none at all; rows that no function leaves, or of another type; rows of a function that itself takes
+// another's.
+mlir::FailureOr<llvm::SmallVector<EntryPoint>> entryPoints(mlir::ModuleOp module);
+
+// Floats of a row.
+int64_t colsOf(mlir::Value rows);
+
+}  // namespace qcc::passes
+
+#endif  // QCC_PASSES_CONTRACT_ENTRYPOINT_H_

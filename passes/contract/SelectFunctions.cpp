@@ -1,0 +1,33 @@
+#include "llvm/ADT/StringExtras.h"
+#include "passes/Passes.h"
+#include "passes/contract/EntryPoint.h"
+
+namespace qcc::passes {
+#define GEN_PASS_DEF_SELECTFUNCTIONS
+#include "passes/Passes.h.inc"
+namespace {
+using namespace mlir;
+
+struct SelectFunctionsPass : impl::SelectFunctionsBase<SelectFunctionsPass> {
+  using SelectFunctionsBase::SelectFunctionsBase;
+
+  void runOnOperation() override {
+    if (functions.empty()) return;
+    FailureOr<SmallVector<EntryPoint>> entries = entryPoints(getOperation());
+    if (failed(entries)) return signalPassFailure();
+    SmallVector<StringRef> begins;
+    for (EntryPoint& entry : *entries)
+      if (entry.leftBy.empty()) begins.push_back(entry.name());
+    for (const std::string& wanted : functions) {
+      if (llvm::is_contained(begins, wanted)) continue;
+      getOperation().emitError("the model has no function '")
+          << wanted << "' that programs could be made of; it has '" << llvm::join(begins, "', '") << "'";
+      return signalPassFailure();
+    }
+    for (EntryPoint& entry : *entries)
+      if (!llvm::is_contained(functions, entry.leftBy.empty() ? entry.name() : entry.leftBy))
+        entry.func.erase();
+  }
+};
+}  // namespace
+}  // namespace qcc::passes

@@ -1,0 +1,32 @@
+// How each op of hir becomes dispatches: models of LowerableOpInterface, by file.
+#ifndef QCC_PASSES_PLAN_LOWERINGS_H_
+#define QCC_PASSES_PLAN_LOWERINGS_H_
+
+#include "passes/plan/PackedUses.h"
+
+namespace qcc::passes {
+
+void attachRowLowerings(mlir::MLIRContext& context);       // LowerRowOps.cpp
+void attachLinearLowerings(mlir::MLIRContext& context);    // LowerLinears.cpp
+void attachSequenceLowerings(mlir::MLIRContext& context);  // LowerSequenceGroups.cpp
+
+using AddWeight = llvm::function_ref<void(layouts::Use, mlir::ValueRange sources)>;
+
+// Base of the models: typed access to the op. Model::weights says which weights there are, by default none.
+template <typename Model, typename Op>
+struct LoweringOf : LowerableOpInterface::ExternalModel<Model, Op> {
+  void collectWeights(mlir::Operation* op, llvm::SmallVectorImpl<WeightUse>& uses) const {
+    Model::weights(llvm::cast<Op>(op), [&](layouts::Use use, mlir::ValueRange sources) {
+      uses.push_back({llvm::SmallVector<mlir::Value, 2>(sources), use});
+    });
+  }
+  llvm::LogicalResult lower(mlir::Operation* op, Lowering& lowering) const {
+    return Model::lowerOp(llvm::cast<Op>(op), lowering);
+  }
+
+  static void weights(Op, AddWeight) {}
+};
+
+}  // namespace qcc::passes
+
+#endif  // QCC_PASSES_PLAN_LOWERINGS_H_

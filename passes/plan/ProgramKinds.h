@@ -1,0 +1,34 @@
+// Which programs a model gets: functions that run one after the other on the same rows, and for how many
+// rows.
+#ifndef QCC_PASSES_PLAN_PROGRAMKINDS_H_
+#define QCC_PASSES_PLAN_PROGRAMKINDS_H_
+
+#include <string>
+
+#include "passes/contract/EntryPoint.h"
+
+namespace qcc::passes {
+
+struct ProgramKind {
+  std::string name;  // for people: programs are called NAME_ROWS
+  llvm::SmallVector<EntryPoint, 2> functions;
+  llvm::SmallVector<int64_t> rows;  // rising
+
+  // The function whose rows a program of this kind leaves, or null.
+  const EntryPoint* leaves() const;
+};
+
+// Rows per program, by what the program is good for.
+struct Buckets {
+  llvm::SmallVector<int64_t> token;  // a token is drawn from its logits: one or a few rows
+  llvm::SmallVector<int64_t> many;   // it gives nothing and only has to be fast
+  llvm::SmallVector<int64_t> after;  // rows of another program -> logits
+};
+
+// A function whose rows others take gets three kinds: followed by each of them (`token`), alone (`many`), and
+// each of them alone (`after`). Any other function gets one: `token` if it gives logits, else `many`.
+llvm::SmallVector<ProgramKind> programKinds(llvm::ArrayRef<EntryPoint> entries, const Buckets& buckets);
+
+}  // namespace qcc::passes
+
+#endif  // QCC_PASSES_PLAN_PROGRAMKINDS_H_

@@ -1,0 +1,363 @@
+// The table of options: what it reads, explains, warns of and records.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "codegen/cpu/kernels/isa.h"
+#include "compiler/driver/console.h"
+#include "compiler/driver/synth.h"
+#include "compiler/pipeline/compile_options.h"
+#include "compiler/pipeline/pipeline.h"
+#include "frontends/gguf/error.h"
+
+namespace qcc::compiler {
+namespace {
+
+// What the user wrote, by option name.
+absl::StatusOr<PipelineOptions> Read(const GivenOptions& given) {
+  return ReadCompileOptions("some/model.gguf", given);
+}
+
+void ExpectUsageError(const GivenOptions& given, const std::string& option, const std::string& says) {
+  const auto options = Read(given);
+  ASSERT_FALSE(options.ok()) << option << " was accepted";
+  const ErrorParts parts = PartsOf(options.status());
+  EXPECT_EQ(ExitOf(options.status()), Exit::kUsage) << options.status();
+  EXPECT_EQ(parts.where, option) << options.status();
+  EXPECT_NE(parts.what.find(says), std::string::npos)
+      << "does not say '" << says << "': " << options.status();
+}
+
+TEST(CompileOptions, Defaults) {
+  const auto o = Read({});
+  ASSERT_TRUE(o.ok()) << o.status();
+  EXPECT_EQ(o->output, "model.qbin");
+  EXPECT_EQ(o->targets, (std::vector<std::string>{"cpu"}));
+  EXPECT_EQ(o->cpu.size(), cpu::isa_table().size()) << "all levels by default";
+  EXPECT_EQ(o->numerics, NumericsMode::kInt8);
+  EXPECT_EQ(o->kv, KvMode::kF16);
+  EXPECT_EQ(o->l2_norm, L2NormMode::kSum);
+  EXPECT_EQ(o->decode_buckets, (std::vector<int64_t>{1, 2, 4, 8}));
+  EXPECT_EQ(o->prefill_buckets.back(), 512);
+  EXPECT_EQ(o->compile_to, CompilePhase::kArtifact);
+  EXPECT_TRUE(o->given.empty());
+}
+
+TEST(CompileOptions, EveryOptionArrives) {
+  const auto o = Read({{"output", {"x.qbin"}},
+                       {"target", {"cpu", "cpu"}},
+                       {"cpu", {"v3", "base", "v3"}},
+                       {"numerics", {"f32"}},
+                       {"kv", {"f32"}},
+                       {"l2_norm", {"max"}},
+                       {"decode", {"4", "1", "4"}},
+                       {"prefill", {"256", "16"}},
+                       {"functions", {"trunk", "mtp", "trunk"}},
+                       {"report", {"fusion"}},
+                       {"compile_to", {"plan"}},
+                       {"dump_ir", {"ir"}},
+                       {"dump_kernels", {"kernels"}}});
+  ASSERT_TRUE(o.ok()) << o.status();
+  EXPECT_EQ(o->output, "x.qbin");
+  EXPECT_EQ(o->cpu, (std::vector<std::string>{"base", "v3"})) << "lowest first, none twice";
+  EXPECT_EQ(o->numerics, NumericsMode::kF32);
+  EXPECT_EQ(o->kv, KvMode::kF32);
+  EXPECT_EQ(o->l2_norm, L2NormMode::kMax);
+  EXPECT_EQ(o->decode_buckets, (std::vector<int64_t>{1, 4}));
+  EXPECT_EQ(o->prefill_buckets, (std::vector<int64_t>{16, 256}));
+  EXPECT_EQ(o->functions, (std::vector<std::string>{"trunk", "mtp"})) << "each once";
+  EXPECT_TRUE(o->report_fusion);
+  EXPECT_EQ(o->compile_to, CompilePhase::kPlan);
+  EXPECT_EQ(o->dump_ir, "ir");
+  EXPECT_EQ(o->dump_kernels, "kernels");
+}
+
+TEST(CompileOptions, GpuTargets) {
+  auto o = Read({{"target", {"cuda", "cpu", "vulkan", "cuda"}}});
+  ASSERT_TRUE(o.ok()) << o.status();
+  EXPECT_EQ(o->targets, (std::vector<std::string>{"cpu", "vulkan", "cuda"})) << "in the order of the table";
+  EXPECT_EQ(o->gpu_profiles,
+            (std::vector<std::string>{"sg32-dot", "sg64-dot", "sg8-dot", "none", "sm80", "sm61"}));
+  EXPECT_EQ(o->delta_rule, DeltaRuleMode::kExact);
+  o = Read({{"target", {"cuda", "cpu", "vulkan"}},
+            {"gpu_profiles", {"none", "sg8"}},
+            {"kernels", {"mine"}},
+            {"delta_rule", {"chunked"}}});
+  ASSERT_TRUE(o.ok()) << o.status();
+  EXPECT_EQ(o->gpu_profiles, (std::vector<std::string>{"sg8", "none", "sm80", "sm61"}))
+      << "best first; cuda, of which none is named, has its own";
+  EXPECT_EQ(o->kernels, "mine");
+  EXPECT_EQ(o->delta_rule, DeltaRuleMode::kChunked);
+  o = Read({{"target", {"vulkan"}}});
+  ASSERT_TRUE(o.ok()) << o.status();
+  EXPECT_TRUE(o->cpu.empty()) << "no CPU code was asked for";
+}
+
+TEST(CompileOptions, NativeIsThisMachine) {
+  const auto o = Read({{"cpu", {"native"}}});
+  ASSERT_TRUE(o.ok()) << o.status();
+  EXPECT_EQ(o->cpu, (std::vector<std::string>{std::string(cpu::isa_info(cpu::host_isa()).name)}));
+}
+
+TEST(CompileOptions, UnknownValuesAreNamedWithWhatIsAccepted) {
+  ExpectUsageError({{"target", {"tpu"}}}, "--target", "'tpu', accepted: cpu, vulkan, cuda");
+  ExpectUsageError({{"target", {"vulkan"}}, {"cpu", {"v3"}}}, "--cpu", "target cpu, which is not chosen");
+  ExpectUsageError({{"target", {"vulkan"}}, {"gpu_profiles", {"sm81"}}}, "--gpu-profiles",
+                   "'sm81', accepted: sg32-matrix32");
+  ExpectUsageError({{"target", {"vulkan"}}, {"gpu_profiles", {"sm80"}}}, "--gpu-profiles=sm80",
+                   "target cuda, which is not chosen");
+  ExpectUsageError({{"kernels", {"folder"}}}, "--kernels", "target vulkan, which is not chosen");
+  ExpectUsageError({{"delta_rule", {"exact"}}}, "--delta-rule", "target vulkan or cuda, which is not chosen");
+  ExpectUsageError({{"target", {"cuda"}}, {"delta_rule", {"wy"}}}, "--delta-rule",
+                   "'wy', accepted: exact, chunked");
+  ExpectUsageError({{"cpu", {"v3", "v9"}}}, "--cpu", "'v9', accepted: native, base, v3");
+  ExpectUsageError({{"numerics", {"f16"}}}, "--numerics", "accepted: int8, f32");
+  ExpectUsageError({{"kv", {"q8"}}}, "--kv", "accepted: f16, f32");
+  ExpectUsageError({{"l2_norm", {"mean"}}}, "--l2-norm", "'mean', accepted: sum, max");
+  ExpectUsageError({{"compile_to", {"nowhere"}}}, "--compile-to",
+                   "accepted: import, fuse, plan, code, artifact");
+  ExpectUsageError({{"report", {"weather"}}}, "--report", "accepted: fusion");
+  for (const char* bad : {"0", "-1", "65", "1x", "", "9999999999999999999"}) {
+    ExpectUsageError({{"decode", {bad}}}, "--decode", "1 to 64");
+  }
+  ExpectUsageError({{"prefill", {"4097"}}}, "--prefill", "1 to 4096");
+  EXPECT_TRUE(absl::IsInternal(Read({{"weather", {"fine"}}}).status())) << "a name that is in no row";
+}
+
+// A row by itself: what each use of the table relies on.
+TEST(CompileOptions, RowsAreWhole) {
+  std::set<std::string_view> names;
+  for (const CompileOption& option : CompileOptions()) {
+    EXPECT_TRUE(names.insert(option.name).second) << option.name << " stands twice in the table";
+    EXPECT_EQ(FindCompileOption(option.name), &option);
+    EXPECT_FALSE(option.help.empty()) << option.name;
+    EXPECT_FALSE(option.ValueText().empty()) << option.name << " shows no value in --help";
+    EXPECT_EQ(option.help.find('|'), std::string_view::npos) << option.name << ": breaks the page's table";
+    EXPECT_EQ(option.page.find('|'), std::string_view::npos) << option.name << ": breaks the page's table";
+    for (std::string_view word : option.words) {
+      // What is written for a word is read as that word.
+      PipelineOptions options;
+      ASSERT_TRUE(option.read(option, {std::string(word)}, options).ok()) << option.name << "=" << word;
+      EXPECT_EQ(option.write(option, options), word)
+          << "the words of " << option.name << " are in another order";
+    }
+  }
+  EXPECT_EQ(FindCompileOption("delta_rule")->Flag(), "--delta-rule");
+  EXPECT_EQ(FindCompileOption("numerics")->HelpText(),
+            "int8: activations of quantised weights in 8 bits; f32: the reference; default: int8");
+}
+
+TEST(CompileOptions, WithoutEffectIsSaid) {
+  auto warnings = [](const GivenOptions& given, bool delta_nets) {
+    const auto options = Read(given);
+    EXPECT_TRUE(options.ok()) << options.status();
+    return options.ok() ? OptionsWithoutEffect(*options, delta_nets) : std::vector<std::string>();
+  };
+  using List = std::vector<std::string>;
+  EXPECT_EQ(warnings({}, false), List()) << "an option that was not given";
+  EXPECT_EQ(warnings({{"l2_norm", {"sum"}}}, true), List());
+  EXPECT_EQ(warnings({{"l2_norm", {"sum"}}}, false),
+            List{"--l2-norm has no effect: the model has no delta nets"});
+  EXPECT_EQ(warnings({{"target", {"cuda"}}, {"delta_rule", {"chunked"}}}, true), List());
+  EXPECT_EQ(warnings({{"target", {"cuda"}}, {"delta_rule", {"chunked"}}}, false),
+            List{"--delta-rule has no effect: the model has no delta nets"});
+  EXPECT_EQ(
+      warnings({{"compile_to", {"fuse"}}, {"kv", {"f32"}}, {"report", {"fusion"}}, {"decode", {"1"}}}, true),
+      List{"--decode has no effect: --compile-to=fuse stops before it is used"});
+  EXPECT_EQ(warnings({{"compile_to", {"code"}}, {"output", {"x"}}, {"cpu", {"v3"}}}, true),
+            List{"--output has no effect: --compile-to=code stops before it is used"});
+}
+
+// docs/reference/cli-qcc.md shows the table; what follows its heading is made from it.
+TEST(CompileOptions, ThePageShowsTheTable) {
+  std::ifstream in(std::string(QCC_SOURCE_DIR) + "/docs/reference/cli-qcc.md");
+  const std::string page((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  EXPECT_NE(page.find("\n\n" + CompileOptionsPage() + "\n"), std::string::npos)
+      << "docs/reference/cli-qcc.md, section compile, must have this table:\n"
+      << CompileOptionsPage();
+  std::ifstream inspect(std::string(QCC_SOURCE_DIR) + "/docs/reference/inspect.md");
+  const std::string keys((std::istreambuf_iterator<char>(inspect)), std::istreambuf_iterator<char>());
+  for (const CompileOption& option : CompileOptions()) {
+    if (option.changes != OptionChanges::kArtifact) continue;
+    EXPECT_NE(keys.find("`" + std::string(option.name) + "`"), std::string::npos)
+        << option.name << " stands in the provenance, and docs/reference/inspect.md does not name it";
+  }
+}
+
+// Hears nothing.
+class Silence final : public ProgressSink {
+ public:
+  void BeginStage(int, int, std::string_view) override {}
+  void Progress(uint64_t, uint64_t, std::string_view) override {}
+  void EndStage(std::string_view) override {}
+  void Warning(std::string_view text) override { warnings += std::string(text) + "\n"; }
+  void Report(std::string_view) override {}
+  bool Interrupted() const override { return false; }
+
+  std::string warnings;
+};
+
+// Small models compiled with and without an option, for what depends on it.
+class OptionBytesTest : public testing::Test {
+ protected:
+  OptionBytesTest() : folder_(testing::TempDir() + "qcc_option_bytes_XXXXXX") {
+    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
+    std::filesystem::create_directory(folder_ + "/kernels");
+    for (const char* arch : {"qwen3", "qwen35"}) {
+      SynthOptions model;
+      model.arch = arch;
+      model.preset = model.arch == "qwen3" ? "0.6b" : "0.8b";
+      model.layers = 1;
+      model.hidden = 64;
+      model.ffn = 64;
+      model.heads = 2;
+      model.kv_heads = 1;
+      model.head_dim = 32;
+      model.rope_dims = 16;
+      if (model.arch == "qwen35") {
+        model.linear_key_heads = model.linear_value_heads = 2;
+        model.linear_head_dim = 32;
+      }
+      model.vocab = 512;
+      model.format = "q8_0";
+      model.output = folder_ + "/" + arch + ".gguf";
+      const absl::Status made = RunSynth(model, [](uint64_t, uint64_t) { return absl::OkStatus(); });
+      EXPECT_TRUE(made.ok()) << made;
+    }
+  }
+  ~OptionBytesTest() override { std::filesystem::remove_all(folder_); }
+
+  struct Compiled {
+    std::string bytes, key, warnings;
+  };
+  Compiled Compile(const std::string& arch, GivenOptions given) {
+    Compiled result;
+    given.emplace("output", CompileOption::Values{folder_ + "/m.qbin"});
+    const auto options = ReadCompileOptions(folder_ + "/" + arch + ".gguf", given);
+    EXPECT_TRUE(options.ok()) << options.status();
+    if (!options.ok()) return result;
+    Silence sink;
+    const absl::Status status = CompileModel(*options, sink);
+    EXPECT_TRUE(status.ok()) << status;
+    std::ifstream in(options->output, std::ios::binary);
+    result.bytes.assign(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+    EXPECT_FALSE(result.bytes.empty());
+    const auto key = CacheKeyText(*options);
+    EXPECT_TRUE(key.ok()) << key.status();
+    if (key.ok()) result.key = *key;
+    result.warnings = sink.warnings;
+    return result;
+  }
+  std::string folder_;
+};
+
+// A value of each option other than its default, and a target that it is for. An option that is missing here
+// fails the test: whoever adds one says what it may change.
+struct OtherValue {
+  const char* target;
+  CompileOption::Values values;
+};
+std::map<std::string_view, OtherValue> OtherValues(const std::string& folder) {
+  return {{"output", {"cpu", {folder + "/other.qbin"}}},
+          {"target", {"cpu", {"cpu", "cuda"}}},
+          {"cpu", {"cpu", {"v3"}}},
+          {"gpu_profiles", {"cuda", {"sm80"}}},
+          {"kernels", {"vulkan", {folder + "/kernels"}}},
+          {"numerics", {"cpu", {"f32"}}},
+          {"kv", {"cpu", {"f32"}}},
+          {"l2_norm", {"cpu", {"max"}}},
+          {"delta_rule", {"cuda", {"chunked"}}},
+          {"decode", {"cpu", {"2"}}},
+          {"prefill", {"cpu", {"8"}}},
+          {"functions", {"cpu", {"trunk", "mtp"}}},
+          {"report", {"cpu", {"fusion"}}},
+          {"compile_to", {"cpu", {"artifact"}}},
+          {"dump_ir", {"cpu", {folder}}},
+          {"dump_kernels", {"cpu", {folder}}}};
+}
+
+TEST_F(OptionBytesTest, TheCacheKeyHasWhatTheTableSaysChangesTheArtifact) {
+  std::ofstream(folder_ + "/kernels/add.comp") << "void main() {}";
+  const auto others = OtherValues(folder_);
+  for (const CompileOption& option : CompileOptions()) {
+    const auto other = others.find(option.name);
+    ASSERT_NE(other, others.end()) << option.name << ": what does it change?";
+    GivenOptions given;
+    if (option.name != "target") given["target"] = {other->second.target};
+    const auto before = ReadCompileOptions("m.gguf", given);
+    given[std::string(option.name)] = other->second.values;
+    const auto after = ReadCompileOptions("m.gguf", given);
+    ASSERT_TRUE(before.ok() && after.ok()) << option.name << ": " << after.status();
+    const auto old_key = CacheKeyText(*before), new_key = CacheKeyText(*after);
+    ASSERT_TRUE(old_key.ok() && new_key.ok()) << option.name << ": " << new_key.status();
+    EXPECT_EQ(*old_key != *new_key, option.changes != OptionChanges::kNothing) << option.name << ":\n"
+                                                                               << *new_key;
+    // And the artifact says so itself: its bytes differ at least there.
+    EXPECT_EQ(OptionsOfArtifact(*before) != OptionsOfArtifact(*after),
+              option.changes == OptionChanges::kArtifact)
+        << option.name;
+  }
+  EXPECT_NE(*CacheKeyText(*ReadCompileOptions("m.gguf", {})),
+            *CacheKeyText(*ReadCompileOptions("n.gguf", {})))
+      << "the provenance has the name of the model's file";
+  EXPECT_EQ(*CacheKeyText(*ReadCompileOptions("m.gguf", {})),
+            *CacheKeyText(*ReadCompileOptions("a/m.gguf", {})));
+}
+
+// What the table marks as no part of the artifact, all at once.
+TEST_F(OptionBytesTest, OtherOptionsChangeNoByte) {
+  GivenOptions given = {{"cpu", {"base"}}, {"decode", {"1"}}, {"prefill", {"16"}}};
+  const Compiled before = Compile("qwen35", given);
+  const auto others = OtherValues(folder_);
+  for (const CompileOption& option : CompileOptions()) {
+    const auto other = others.find(option.name);
+    ASSERT_NE(other, others.end()) << option.name << ": what does it change?";
+    if (option.changes == OptionChanges::kNothing) given[std::string(option.name)] = other->second.values;
+  }
+  ASSERT_GE(given.size(), 4 + 5u);
+  const Compiled after = Compile("qwen35", given);
+  EXPECT_EQ(after.key, before.key);
+  const size_t name = before.bytes.find("a name of its own");
+  ASSERT_NE(name, std::string::npos) << "the artifact has another name";
+  EXPECT_NE(before.bytes.find("a name of its own", name + 1), std::string::npos) << "not in the provenance";
+  EXPECT_TRUE(after.bytes == before.bytes) << "an option changes the artifact and is not marked in the table";
+  EXPECT_EQ(after.warnings, "");
+}
+
+TEST_F(OptionBytesTest, TheCacheKeyHasTheKernelsContents) {
+  auto key = [&] {
+    const auto options =
+        ReadCompileOptions("m.gguf", {{"target", {"vulkan"}}, {"kernels", {folder_ + "/kernels"}}});
+    EXPECT_TRUE(options.ok()) << options.status();
+    const auto text = CacheKeyText(*options);
+    EXPECT_TRUE(text.ok()) << text.status();
+    return text.ok() ? *text : "";
+  };
+  std::ofstream(folder_ + "/kernels/add.comp") << "one";
+  const std::string one = key();
+  EXPECT_NE(one.find("kernel add.comp "), std::string::npos) << one;
+  std::ofstream(folder_ + "/kernels/add.comp") << "two";
+  EXPECT_NE(key(), one) << "other kernels, the same key";
+  std::ofstream(folder_ + "/kernels/add.comp") << "one";
+  EXPECT_EQ(key(), one);
+}
+
+TEST_F(OptionBytesTest, WhatTheModelLacksIsWarnedOf) {
+  for (const auto& [arch, warnings] :
+       {std::pair("qwen35", ""),
+        std::pair("qwen3", "--l2-norm has no effect: the model has no delta nets\n")}) {
+    const auto options = ReadCompileOptions(folder_ + "/" + arch + ".gguf",
+                                            {{"l2_norm", {"sum"}}, {"compile_to", {"import"}}});
+    ASSERT_TRUE(options.ok()) << options.status();
+    Silence sink;
+    const absl::Status status = CompileModel(*options, sink);
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(sink.warnings, warnings) << arch;
+  }
+}
+
+}  // namespace
+}  // namespace qcc::compiler

@@ -1,0 +1,224 @@
+// Functions of a model beyond tokens to logits, as programs of an artifact: the NextN block of a golden model
+// is compiled when asked for, changes nothing about the other programs, and computes what the golden says.
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "compiler/pipeline/pipeline.h"
+#include "frontends/gguf/gguf.h"
+#include "runtime/artifact/artifact.h"
+#include "runtime/device/cpu/cpu_device.h"
+#include "runtime/engine/schedule.h"
+
+namespace qcc::compiler {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kModel = fs::path(QCC_SOURCE_DIR) / "tests" / "golden" / "t35-mtp-F32.gguf";
+
+class Quiet : public ProgressSink {
+ public:
+  void BeginStage(int, int, std::string_view) override {}
+  void Progress(uint64_t, uint64_t, std::string_view) override {}
+  void EndStage(std::string_view) override {}
+  void Warning(std::string_view) override {}
+  void Report(std::string_view) override {}
+  bool Interrupted() const override { return false; }
+};
+
+absl::Status CompileTo(const std::string& path, const std::vector<std::string>& functions) {
+  PipelineOptions options;
+  options.input = kModel.string();
+  options.output = path;
+  options.cpu = {"base"};
+  options.numerics = NumericsMode::kF32;
+  options.kv = KvMode::kF32;
+  options.decode_buckets = {1, 4};
+  options.prefill_buckets = {128};
+  options.functions = functions;
+  Quiet quiet;
+  return CompileModel(options, quiet);
+}
+
+class Functions : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("qcc_functions_" + std::to_string(::getpid()));
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::unique_ptr<qrt::Artifact> Compile(const std::vector<std::string>& functions) {
+    const std::string path = (folder_ / ("f" + std::to_string(functions.size()) + ".qbin")).string();
+    const absl::Status compiled = CompileTo(path, functions);
+    EXPECT_TRUE(compiled.ok()) << compiled;
+    auto opened = qrt::Artifact::Open(path);
+    EXPECT_TRUE(opened.ok()) << opened.status().ToString();
+    return opened.ok() ? *std::move(opened) : nullptr;
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(Functions, OneThatTheModelHasNot) {
+  const absl::Status status = CompileTo((folder_ / "x.qbin").string(), {"trunk", "vision"});
+  EXPECT_NE(std::string(status.message()).find("no function 'vision'"), std::string::npos) << status;
+  EXPECT_NE(std::string(status.message()).find("'trunk', 'mtp'"), std::string::npos) << status;
+}
+
+TEST_F(Functions, MoreProgramsAndTheSameOnes) {
+  const auto plain = Compile({"trunk"}), both = Compile({"trunk", "mtp"});
+  ASSERT_TRUE(plain && both);
+  const qrt::Manifest &a = plain->manifest(), &b = both->manifest();
+  ASSERT_EQ(b.programs.size(), a.programs.size() + 2);
+  for (size_t i = 0; i < a.programs.size(); ++i) {
+    SCOPED_TRACE(a.programs[i].name);
+    EXPECT_EQ(b.programs[i].name, a.programs[i].name);
+    EXPECT_EQ(b.programs[i].facts, a.programs[i].facts);
+    EXPECT_EQ(b.programs[i].rows, a.programs[i].rows);
+    EXPECT_EQ(b.programs[i].arena_bytes, a.programs[i].arena_bytes);
+    EXPECT_EQ(b.programs[i].dispatches, a.programs[i].dispatches);
+    EXPECT_EQ(b.programs[i].barriers, a.programs[i].barriers);
+  }
+  ASSERT_EQ(b.states.size(), a.states.size() + 1);
+  EXPECT_EQ(b.states.back().kind, qrt::StateKind::kKV);
+  EXPECT_EQ(b.streams, (std::vector<std::string>{"trunk", "mtp"}));
+  for (size_t i = a.programs.size(); i < b.programs.size(); ++i) {
+    const qrt::ProgramFacts& facts = b.programs[i].facts;
+    EXPECT_EQ(facts.takes, qrt::kTokens | qrt::kGiven);
+    EXPECT_EQ(facts.given_cols, b.model.embedding_length);
+    EXPECT_EQ(facts.leaves, 1);
+    EXPECT_EQ(facts.gives, qrt::Output::kLogits);
+    EXPECT_EQ(facts.advances, (std::vector<uint32_t>{static_cast<uint32_t>(a.states.size())}));
+  }
+  EXPECT_EQ(b.programs.back().name, "mtp_4");
+
+  // What runs steps sees the same table.
+  const auto schedule = [](const qrt::Manifest& m) {
+    std::vector<qrt::Program> programs;
+    for (const qrt::ProgramInfo& p : m.programs) programs.push_back({p.facts, p.rows, p.arena_bytes});
+    return qrt::Schedule(programs);
+  };
+  const qrt::Schedule before = schedule(a), after = schedule(b);
+  EXPECT_EQ(after.max_rows(), before.max_rows());
+  EXPECT_EQ(after.max_out_rows(), before.max_out_rows());
+  for (uint64_t rows = 1; rows <= 70; ++rows) {
+    EXPECT_EQ(after.Trunk(rows).program, before.Trunk(rows).program);
+    EXPECT_EQ(after.Head(rows).program, before.Head(rows).program);
+  }
+}
+
+std::vector<float> Logits(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  EXPECT_GT(bytes.size(), 12u) << path;
+  std::vector<float> values((bytes.size() - std::min<size_t>(bytes.size(), 12)) / 4);
+  if (!values.empty()) std::memcpy(values.data(), bytes.data() + 12, 4 * values.size());
+  return values;
+}
+
+// One sequence on the CPU, run program by program.
+class Sequence {
+ public:
+  Sequence(const qrt::Artifact& artifact, qrt::Device& device)
+      : manifest_(artifact.manifest()), device_(device) {
+    EXPECT_EQ(device.Allocate(manifest_.state_bytes, &state_), qrt::DeviceResult::kOk);
+    EXPECT_EQ(device.Allocate(kCapacity * manifest_.kv_bytes_per_token, &kv_), qrt::DeviceResult::kOk);
+  }
+  ~Sequence() {
+    device_.Free(&state_);
+    device_.Free(&kv_);
+  }
+
+  // The next tokens of the sequence; `logits`: of all rows, or null.
+  void Run(const std::string& program, std::span<const int32_t> tokens, int64_t past, float* logits) {
+    std::vector<int32_t> positions, out_rows;
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      positions.insert(positions.end(), 4, static_cast<int32_t>(past + static_cast<int64_t>(i)));
+      out_rows.push_back(static_cast<int32_t>(i));
+    }
+    const auto rows = static_cast<int64_t>(tokens.size());
+    const qrt_seq seq = {reinterpret_cast<uint8_t*>(state_.address),
+                         reinterpret_cast<uint8_t*>(kv_.address),
+                         kCapacity,
+                         past,
+                         0,
+                         rows};
+    qrt::StepRequest step;
+    while (manifest_.programs[step.program].name != program) ++step.program;
+    step.seqs = &seq;
+    step.n_seqs = 1;
+    step.n_rows = rows;
+    step.tokens = tokens.data();
+    step.positions = positions.data();
+    step.out_rows = out_rows.data();
+    step.n_out = logits != nullptr ? rows : 0;
+    step.logits = logits;
+    EXPECT_EQ(device_.Run(step), qrt::DeviceResult::kOk);
+  }
+
+ private:
+  static constexpr int64_t kCapacity = 128;
+  const qrt::Manifest& manifest_;
+  qrt::Device& device_;
+  qrt::DeviceBuffer state_, kv_;
+};
+
+// Fed as tests/golden/README.md says: token p with the trunk's row p - 1 after the final norm, zeros at 0.
+TEST_F(Functions, TheNextnBlockComputesItsGolden) {
+  const auto artifact = Compile({"trunk", "mtp"});
+  ASSERT_TRUE(artifact);
+  auto made = qrt::CpuDevice::Create(*artifact, 0, qrt::ThreadPool::Create(2, 2), nullptr);
+  ASSERT_TRUE(made.ok()) << made.status().ToString();
+  qrt::CpuDevice& device = **made;
+  const qrt::Manifest& m = artifact->manifest();
+  std::ifstream in(kModel.parent_path() / "tokens-288.txt");
+  const std::vector<int32_t> tokens{std::istream_iterator<int32_t>(in), {}};
+  const size_t count = tokens.size(), width = m.model.embedding_length;
+  ASSERT_LE(count, 128u);
+  auto file = gguf::File::Open(kModel.string());
+  ASSERT_TRUE(file.ok()) << file.status();
+  const gguf::Tensor* norm = (*file)->FindTensor("output_norm.weight");
+  std::vector<float> scale(width);
+  decode_row(norm->format, norm->data, static_cast<int64_t>(width), scale.data());
+
+  Sequence sequence(*artifact, device);
+  sequence.Run("prefill_128", tokens, 0, nullptr);
+  auto* arena = reinterpret_cast<float*>(device.arena().address);
+  std::vector<float> hidden(count * width);
+  for (size_t r = 0; r + 1 < count; ++r) {
+    double sum = 0;
+    for (size_t i = 0; i < width; ++i) sum += double{arena[r * width + i]} * arena[r * width + i];
+    const double by = 1 / std::sqrt(sum / static_cast<double>(width) + double{1e-6f});
+    for (size_t i = 0; i < width; ++i)
+      hidden[(r + 1) * width + i] = static_cast<float>(arena[r * width + i] * by * scale[i]);
+  }
+  const std::vector<float> golden = Logits(kModel.parent_path() / "t35-mtp-F32.mtp.f64.bin");
+  ASSERT_EQ(golden.size(), count * m.model.vocab_size);
+  std::vector<float> logits(4 * m.model.logits_stride);
+  double error = 0, all = 0;
+  for (size_t at = 0; at < count; at += 4) {
+    const size_t rows = std::min<size_t>(4, count - at);
+    std::memcpy(arena, hidden.data() + at * width, 4 * rows * width);
+    sequence.Run("mtp_4", std::span(tokens).subspan(at, rows), static_cast<int64_t>(at), logits.data());
+    for (size_t r = 0; r < rows; ++r) {
+      for (size_t v = 0; v < m.model.vocab_size; ++v) {
+        const double want = golden[(at + r) * m.model.vocab_size + v],
+                     got = logits[r * m.model.logits_stride + v];
+        error += (got - want) * (got - want);
+        all += want * want;
+      }
+    }
+  }
+  EXPECT_LT(error / all, 1e-9) << "NMSE against the golden logits of the NextN head";
+}
+
+}  // namespace
+}  // namespace qcc::compiler

@@ -1,0 +1,102 @@
+// Which programs of a table serve a step: decided by what they take, advance, leave and give, never by a
+// name.
+#include <gtest/gtest.h>
+
+#include "runtime/engine/schedule.h"
+#include "tests/unit/runtime/program_facts.h"
+
+namespace qrt {
+namespace {
+
+const std::vector<uint32_t> kStates = {0, 1, 2};
+
+// What a trunk with three states has, from place 0 on.
+std::vector<Program> Model() {
+  return {{DecodeFacts(kStates), 1, 64},
+          {DecodeFacts(kStates), 8, 64},
+          {PrefillFacts(kStates), 32, 64},
+          {HeadFacts(), 8, 64}};
+}
+
+void ExpectModel(const Schedule& schedule, uint32_t first) {
+  ASSERT_FALSE(schedule.empty());
+  EXPECT_EQ(schedule.max_rows(), 32u);
+  EXPECT_EQ(schedule.max_out_rows(), 8u);
+  EXPECT_EQ(schedule.Trunk(1).program, first);
+  EXPECT_EQ(schedule.Trunk(2).program, first + 1);
+  EXPECT_EQ(schedule.Trunk(9).program, first + 2);
+  EXPECT_EQ(schedule.Trunk(1000).program, first + 2);
+  EXPECT_EQ(schedule.Head(1).program, first + 3);
+}
+
+// Programs that a sequence of tokens cannot be run with.
+const struct Other {
+  const char* what;
+  ProgramFacts facts;
+} kOthers[] = {
+    {"a draft: tokens and given rows", {kTokens | kGiven, 64, -1, 1, Output::kLogits, {3}}},
+    {"rows of an image", {kGiven, 64, -1, 0, Output::kNothing, kStates}},
+    {"an embedding: nobody makes logits of its rows", {kTokens, 0, -1, 1, Output::kNothing, {}}},
+    {"verification: logits of every row", {kTokens, 0, -1, 0, Output::kLogits, kStates}},
+    {"a head that advances a state", {kStream, 0, 0, -1, Output::kChosenLogits, {3}}},
+    {"a head of another stream", {kStream, 0, 1, -1, Output::kChosenLogits, {}}},
+    {"an input of a later release", {kTokens | 64, 0, -1, 0, Output::kChosenLogits, kStates}},
+    {"an output of a later release", {kTokens, 0, -1, 0, static_cast<Output>(9), kStates}},
+    {"a program that only fills a state", {kTokens, 0, -1, -1, Output::kNothing, kStates}},
+};
+
+TEST(Schedule, PassesOverWhatItCannotServe) {
+  for (const Other& other : kOthers) {
+    for (uint32_t rows : {1u, 2u, 16u, 4096u}) {
+      SCOPED_TRACE(std::string(other.what) + ", " + std::to_string(rows) + " rows");
+      std::vector<Program> table = Model();
+      table.push_back({other.facts, rows, 64});
+      ExpectModel(Schedule(table), 0);
+      table.insert(table.begin(), {other.facts, rows, 64});
+      ExpectModel(Schedule(table), 1);
+    }
+    EXPECT_TRUE(Schedule({{other.facts, 4, 64}}).empty()) << other.what << " alone";
+  }
+}
+
+// Two models in one table, with states and streams of their own: the first one's programs are taken, wherever
+// they stand.
+TEST(Schedule, TheFirstModelOfTwo) {
+  const std::vector<uint32_t> small = {3};
+  const ProgramFacts other_decode = {kTokens, 0, -1, 1, Output::kChosenLogits, small};
+  const ProgramFacts other_prefill = {kTokens, 0, -1, 1, Output::kNothing, small};
+  const ProgramFacts other_head = {kStream, 0, 1, -1, Output::kChosenLogits, {}};
+  std::vector<Program> table = Model();
+  const std::vector<Program> second = {{other_decode, 4, 64}, {other_prefill, 128, 64}, {other_head, 16, 64}};
+  table.insert(table.end(), second.begin(), second.end());
+  ExpectModel(Schedule(table), 0);
+
+  std::vector<Program> swapped = second;
+  const std::vector<Program> first = Model();
+  swapped.insert(swapped.end(), first.begin(), first.end());
+  const Schedule schedule(swapped);
+  EXPECT_EQ(schedule.max_rows(), 128u);
+  EXPECT_EQ(schedule.max_out_rows(), 16u);
+  EXPECT_EQ(schedule.Trunk(1).program, 0u);
+  EXPECT_EQ(schedule.Trunk(5).program, 1u);
+  EXPECT_EQ(schedule.Head(1).program, 2u);
+}
+
+// Rows that no program turns into logits are the model's fault, not another model's.
+TEST(Schedule, RowsOfTheModelWithoutAHead) {
+  std::vector<Program> table = Model();
+  table.pop_back();
+  const Schedule schedule(table);
+  EXPECT_TRUE(schedule.needs_heads());
+  EXPECT_FALSE(schedule.has_heads());
+}
+
+TEST(Schedule, OneThatGivesLogitsGoesFirstAmongEqualBuckets) {
+  const Schedule schedule({{PrefillFacts(), 8, 64}, {DecodeFacts(), 8, 64}, {HeadFacts(), 8, 64}});
+  EXPECT_EQ(schedule.Trunk(8).program, 1u);
+  EXPECT_TRUE(schedule.Trunk(8).has_head);
+  EXPECT_FALSE(schedule.needs_heads());
+}
+
+}  // namespace
+}  // namespace qrt
