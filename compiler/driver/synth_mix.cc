@@ -167,6 +167,7 @@ constexpr Mix kMixes[] = {
      .value = {Share::kAll, Q5_K},
      .down = {Share::kFirstEighth, Q5_K}},
     {.name = "tq1_0", .file_type = 36, .base = TQ1_0, .output = Q6_K, .embedding = Q4_K},
+    {.name = "tq2_0", .file_type = 37, .base = TQ2_0, .output = Q6_K, .embedding = Q4_K},
     {.name = "mxfp4", .file_type = 38, .base = MXFP4, .output = Q8_0},
     {.name = "nvfp4", .file_type = 39, .base = NVFP4, .output = NVFP4, .embedding = BF16},
     {.name = "q1_0", .file_type = 40, .base = Q1_0, .output = Q1_0},

@@ -292,6 +292,20 @@ TEST(Decode, Tq1_0) {
   }
 }
 
+TEST(Decode, Tq2_0) {
+  std::vector<uint8_t> b(66);
+  Put16(b, 64, kHalfTenth);
+  auto code = [](int i) { return (i * 7 + i / 32) % 4; };
+  for (int i = 0; i < 256; ++i) {
+    uint8_t& byte = b[PairByte(i)];
+    byte = static_cast<uint8_t>(byte | code(i) << PairShift(i));
+  }
+  std::vector<float> y = Decode(Format::TQ2_0, b);
+  for (int i = 0; i < 256; ++i) {
+    EXPECT_EQ(y[i], 0.0999755859375f * static_cast<float>(code(i) - 1)) << "weight " << i;
+  }
+}
+
 constexpr float kE2m1[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, 0, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
 TEST(Decode, Mxfp4) {
@@ -368,7 +382,7 @@ TEST(Decode, EveryRowIsTestedByHand) {
     for (const char* known :
          {"f32",    "f16",    "bf16",  "q4_0",  "q4_1",  "q8_0",    "q4_k",   "q5_k",  "q6_k",     "q5_0",
           "q5_1",   "q2_k",   "q3_k",  "iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs",  "iq3_s",
-          "iq4_nl", "iq4_xs", "tq1_0", "mxfp4", "nvfp4",   "q1_0",   "q2_0",  "q2_0_g128"}) {
+          "iq4_nl", "iq4_xs", "tq1_0", "tq2_0", "mxfp4", "nvfp4",   "q1_0",   "q2_0",  "q2_0_g128"}) {
       tested = tested || std::strcmp(row, known) == 0;
     }
     EXPECT_TRUE(tested) << "format " << row << " has no handcrafted decode test";
