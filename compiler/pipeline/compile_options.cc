@@ -118,6 +118,17 @@ absl::Status ReadOutput(const CompileOption&, const Values& values, PipelineOpti
   return absl::OkStatus();
 }
 
+absl::Status ReadName(const CompileOption& option, const Values& values, PipelineOptions& options) {
+  if (values.empty()) return absl::OkStatus();
+  if (values.front().size() > kMaxNameBytes) {
+    return MakeError(
+        "Q0102", Concat("the name has ", values.front().size(), " bytes, expected at most ", kMaxNameBytes),
+        option.Flag());
+  }
+  options.name = values.front();
+  return absl::OkStatus();
+}
+
 // In the order of the table of targets, without repetition.
 absl::Status ReadTargets(const CompileOption& option, const Values& values, PipelineOptions& options) {
   if (values.empty()) return absl::OkStatus();
@@ -207,6 +218,14 @@ constexpr CompileOption kOptions[] = {
      .from = CompilePhase::kArtifact,
      .read = ReadOutput,
      .write = WriteText<&PipelineOptions::output>},
+    {.name = "name",
+     .value = "TEXT",
+     .help = "the model's name in the artifact",
+     .usual = "the file's general.name",
+     .changes = OptionChanges::kArtifact,
+     .from = CompilePhase::kArtifact,
+     .read = ReadName,
+     .write = WriteText<&PipelineOptions::name>},
     {.name = "target",
      .value = "LIST",
      .list = true,

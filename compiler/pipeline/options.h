@@ -49,6 +49,7 @@ struct PipelineOptions {
   std::vector<std::string> cpu = EveryCpuLevel();  // ISA levels, resolved ("native" is gone), lowest first
   // GPU profiles of the chosen targets (codegen/gpu/kernels/profiles.def), in the order of the table.
   std::vector<std::string> gpu_profiles;
+  std::string name;     // of the model in the artifact; empty: the file's general.name
   std::string kernels;  // folder with GLSL kernels of the user's own (--kernels), or empty
   NumericsMode numerics = NumericsMode::kInt8;
   KvMode kv = KvMode::kF16;

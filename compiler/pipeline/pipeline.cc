@@ -224,6 +224,7 @@ absl::Status Compilation::Generate() {
 
 // The name that people read, cut to what the runtime takes.
 std::string Compilation::ModelName() {
+  if (!options_.name.empty()) return options_.name;
   auto name = file_->GetString("general.name");
   if (!name.ok()) return "";
   if (name->size() <= kMaxNameBytes) return std::string(*name);

@@ -48,6 +48,7 @@ TEST(CompileOptions, Defaults) {
 
 TEST(CompileOptions, EveryOptionArrives) {
   const auto o = Read({{"output", {"x.qbin"}},
+                       {"name", {"mine"}},
                        {"target", {"cpu", "cpu"}},
                        {"cpu", {"v3", "base", "v3"}},
                        {"numerics", {"f32"}},
@@ -62,6 +63,7 @@ TEST(CompileOptions, EveryOptionArrives) {
                        {"dump_kernels", {"kernels"}}});
   ASSERT_TRUE(o.ok()) << o.status();
   EXPECT_EQ(o->output, "x.qbin");
+  EXPECT_EQ(o->name, "mine");
   EXPECT_EQ(o->cpu, (std::vector<std::string>{"base", "v3"})) << "lowest first, none twice";
   EXPECT_EQ(o->numerics, NumericsMode::kF32);
   EXPECT_EQ(o->kv, KvMode::kF32);
@@ -124,6 +126,7 @@ TEST(CompileOptions, UnknownValuesAreNamedWithWhatIsAccepted) {
     ExpectUsageError({{"decode", {bad}}}, "--decode", "1 to 64");
   }
   ExpectUsageError({{"prefill", {"4097"}}}, "--prefill", "1 to 4096");
+  ExpectUsageError({{"name", {std::string(65537, 'x')}}}, "--name", "65537 bytes, expected at most 65536");
   EXPECT_TRUE(absl::IsInternal(Read({{"weather", {"fine"}}}).status())) << "a name that is in no row";
 }
 
@@ -262,6 +265,7 @@ struct OtherValue {
 };
 std::map<std::string_view, OtherValue> OtherValues(const std::string& folder) {
   return {{"output", {"cpu", {folder + "/other.qbin"}}},
+          {"name", {"cpu", {"mine"}}},
           {"target", {"cpu", {"cpu", "cuda"}}},
           {"cpu", {"cpu", {"v3"}}},
           {"gpu_profiles", {"cuda", {"sm80"}}},
@@ -309,7 +313,8 @@ TEST_F(OptionBytesTest, TheCacheKeyHasWhatTheTableSaysChangesTheArtifact) {
 
 // What the table marks as no part of the artifact, all at once.
 TEST_F(OptionBytesTest, OtherOptionsChangeNoByte) {
-  GivenOptions given = {{"cpu", {"base"}}, {"decode", {"1"}}, {"prefill", {"16"}}};
+  GivenOptions given = {
+      {"name", {"a name of its own"}}, {"cpu", {"base"}}, {"decode", {"1"}}, {"prefill", {"16"}}};
   const Compiled before = Compile("qwen35", given);
   const auto others = OtherValues(folder_);
   for (const CompileOption& option : CompileOptions()) {
