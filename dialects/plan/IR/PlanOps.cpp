@@ -37,6 +37,9 @@ LogicalResult verifyBinding(DispatchOp op, const Role& role, RefAttr ref, int64_
     return op.emitOpError() << "role '" << name << "' must be " << stringifyAccess(role.access) << ", found "
                             << stringifyAccess(ref.getAccess());
   int64_t unit = role.bytes;
+  if (unit <= 0)  // less than a block of the format, or more than fits in 64 bits
+    return op.emitOpError() << "role '" << name << "' comes to " << unit
+                            << " bytes with this spec, expected a positive size";
   switch (role.unit) {
     case Unit::Whole:
       if (ref.getBytes() != unit)
