@@ -11,8 +11,6 @@ namespace qcc::passes {
 namespace {
 using namespace mlir;
 
-constexpr int64_t kAlignment = 64;
-
 std::string range(int64_t begin, int64_t end) {
   return "[" + std::to_string(begin) + ", " + std::to_string(end) + ")";
 }
@@ -284,9 +282,9 @@ struct VerifyPlanPass : impl::VerifyPlanBase<VerifyPlanPass> {
          states.end()},
         {"kv", static_cast<int64_t>(call.getKv()), static_cast<int64_t>(block.getKvBytes()), kv.end()}};
     for (const auto& area : areas) {
-      if (area.base < 0 || area.base % kAlignment != 0)
+      if (area.base < 0 || area.base % plan::kAlignment != 0)
         return run.error(call) << area.name << " base " << area.base << " is not a multiple of "
-                               << kAlignment;
+                               << plan::kAlignment;
       if (area.base + area.bytes > area.end && area.bytes > 0)
         return run.error(call) << area.name << " " << range(area.base, area.base + area.bytes)
                                << " lies outside the artifact's " << area.end << " bytes";
@@ -336,7 +334,7 @@ struct VerifyPlanPass : impl::VerifyPlanBase<VerifyPlanPass> {
       case plan::Space::Arena:
         if (end > static_cast<int64_t>(run.program.getArenaBytes()))
           return outside("lies outside the arena of " + Twine(run.program.getArenaBytes()) + " bytes");
-        if (begin % kAlignment != 0) return outside("is not aligned to " + Twine(kAlignment));
+        if (begin % plan::kAlignment != 0) return outside("is not aligned to " + Twine(plan::kAlignment));
         return success();
       case plan::Space::Logits:
         (writesChosenRows(op) ? run.wroteChosen : run.wroteAll) = true;

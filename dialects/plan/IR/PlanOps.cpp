@@ -10,8 +10,6 @@ using namespace mlir;
 namespace qcc::plan {
 namespace {
 
-constexpr int64_t kAlignment = 64;  // a cache line; start of every weight, state and arena buffer
-
 LogicalResult verifyPlaced(Operation* op, int64_t offset, int64_t bytes) {
   if (offset < 0 || offset % kAlignment != 0)
     return op->emitOpError() << "offset must be a non-negative multiple of " << kAlignment << ", found "
