@@ -213,11 +213,17 @@ struct VerifyPlanPass : impl::VerifyPlanBase<VerifyPlanPass> {
       if (failed(runProgram(run, liveIns)) || failed(checkOutputs(run))) return failure();
       if (program.getLeaves()) runs.push_back(std::move(run));
     }
+    auto leaves = [](const Run& run) { return plan::ProgramOp(run.program).getLeavesAttr(); };
+    for (auto program : getOperation().getOps<plan::ProgramOp>()) {
+      StringAttr stream = program.getStreamAttr();
+      if (stream && llvm::none_of(runs, [&](const Run& run) { return leaves(run) == stream; }))
+        return program.emitError("program '") << program.getSymName() << "' takes stream '"
+                                              << stream.getValue() << "', which no program leaves";
+    }
     for (LiveIn& in : liveIns) {
       StringAttr stream = in.op->getParentOfType<plan::ProgramOp>().getStreamAttr();
       for (const Run& run : runs)
-        if (plan::ProgramOp(run.program).getLeavesAttr() == stream && failed(checkHandOver(in, run)))
-          return failure();
+        if (leaves(run) == stream && failed(checkHandOver(in, run))) return failure();
     }
     return success();
   }
@@ -241,15 +247,15 @@ struct VerifyPlanPass : impl::VerifyPlanBase<VerifyPlanPass> {
 
   LogicalResult checkHandOver(const LiveIn& in, const Run& before) {
     plan::DispatchOp reader = in.op;
-    plan::ProgramOp program = before.program, head = reader->getParentOfType<plan::ProgramOp>();
+    plan::ProgramOp program = before.program, taker = reader->getParentOfType<plan::ProgramOp>();
     int64_t end = in.begin + in.rowBytes * static_cast<int64_t>(program.getRows());
     if (end > in.end)
       return reader.emitError("in program '")
-             << head.getSymName() << "': reads arena " << range(in.begin, in.end) << ", but program '"
+             << taker.getSymName() << "': reads arena " << range(in.begin, in.end) << ", but program '"
              << program.getSymName() << "' leaves " << program.getRows() << " rows up to " << end;
     if (auto other = before.arena.firstOther(in.begin, end, in.value))
       return reader.emitError("in program '")
-             << head.getSymName() << "': reads '" << in.value.getValue() << "' at arena "
+             << taker.getSymName() << "': reads '" << in.value.getValue() << "' at arena "
              << range(in.begin, end) << ", but program '" << program.getSymName() << "' leaves "
              << (other->second ? "'" + other->second.str() + "'" : std::string("nothing")) << " at "
              << other->first;
