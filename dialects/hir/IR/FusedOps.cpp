@@ -361,7 +361,8 @@ FailureOr<FusedParts> FusedQkNormRopeStoreOp::match(ArrayRef<Operation*> ops, Va
   Value q = s.behindReshapes(qNorm.getX());
   if (auto slice = q.getDefiningOp<SliceOp>(); s.has(slice)) {
     ArrayRef<int64_t> from = shapeOf(slice.getX());
-    if (from.size() != 3 || slice.getOffset() != 0 || from.back() != 2 * headDim)
+    if (from.size() != 3 || slice.getOffset() != 0 || static_cast<int64_t>(slice.getSize()) != headDim ||
+        from.back() != 2 * headDim)
       return s.refuse(slice, "queries are the first half of each head of 2 x " + Twine(headDim));
     q = s.behindReshapes(s.take(slice).getX());
   }
@@ -399,7 +400,8 @@ FailureOr<FusedParts> FusedGatedAttentionOp::match(ArrayRef<Operation*> ops, Val
     if (!sigmoid) return failure();
     auto slice = s.behindReshapes(sigmoid.getX()).getDefiningOp<SliceOp>();
     if (!s.has(slice) || shapeOf(slice.getX()).size() != 3 || shapeOf(slice.getX()).back() != 2 * headDim ||
-        static_cast<int64_t>(slice.getOffset()) != headDim)
+        static_cast<int64_t>(slice.getOffset()) != headDim ||
+        static_cast<int64_t>(slice.getSize()) != headDim)
       return s.refuse(sigmoid, "gates are the second half of each head of 2 x " + Twine(headDim));
     gate = s.behindReshapes(s.take(slice).getX());
   }
