@@ -112,7 +112,7 @@ struct SwigluLowering : LoweringOf<SwigluLowering, hir::SwigluOp> {
     FailureOr<View> gate = l.denseRows(op.getGate(), op);
     FailureOr<View> up = l.denseRows(op.getUp(), op);
     if (failed(gate) || failed(up)) return failure();
-    if (gate->outRows) return l.noKernel(op, " of selected rows");
+    if (gate->outRows || up->outRows) return l.noKernel(op, " of selected rows");
     int64_t cols = rowElements(op.getResult());
     View out = l.result(op.getResult(), "swiglu", cols, false);
     l.dispatch(op, plan::SwigluSpec{cols}, {Lowering::ref(*gate), Lowering::ref(*up), Lowering::ref(out)});
@@ -125,7 +125,7 @@ struct AddLowering : LoweringOf<AddLowering, hir::AddOp> {
     FailureOr<View> lhs = l.denseRows(op.getLhs(), op);
     FailureOr<View> rhs = l.denseRows(op.getRhs(), op);
     if (failed(lhs) || failed(rhs)) return failure();
-    if (lhs->outRows) return l.noKernel(op, " of selected rows");
+    if (lhs->outRows || rhs->outRows) return l.noKernel(op, " of selected rows");
     // y += x: the sum takes the place of an operand that nobody needs any more, the residual stream if it is
     // one.
     bool lhsDies = Lowering::diesAt(op.getLhs(), op), rhsDies = Lowering::diesAt(op.getRhs(), op);
