@@ -481,6 +481,27 @@ func.func @qk_halves(%qg: tensor<?x64xf32>, %k: tensor<?x16xf32>, %w: !hir.weigh
 
 // -----
 
+func.func @qk_quarters(%qg: tensor<?x128xf32>, %k: tensor<?x16xf32>, %w: !hir.weight<16, f32>, %rope: tensor<?x8xf32>, %kv: !hir.state<kv, 1x16, f16>, %rows: !hir.rows) {
+  // expected-error @+1 {{'hir.fused.qk_norm_rope_store' op the kernel does not execute this 'hir.slice': queries are the first half of each head of 2 x 16}}
+  %q = hir.fused.qk_norm_rope_store %qg k %k v %k q_norm %w k_norm %w rope %rope state %kv rows %rows eps 1.0e-6 : (tensor<?x128xf32>, tensor<?x16xf32>, tensor<?x16xf32>, !hir.weight<16, f32>, !hir.weight<16, f32>, tensor<?x8xf32>, !hir.state<kv, 1x16, f16>, !hir.rows) -> tensor<?x2x16xf32> {
+  ^bb0(%bq: tensor<?x128xf32>, %bk: tensor<?x16xf32>, %bv: tensor<?x16xf32>, %bqw: !hir.weight<16, f32>, %bkw: !hir.weight<16, f32>, %brope: tensor<?x8xf32>, %bkv: !hir.state<kv, 1x16, f16>, %brows: !hir.rows):
+    %q0 = hir.reshape %bq : tensor<?x128xf32> -> tensor<?x4x32xf32>
+    %cut = hir.slice %q0[0, 8] : tensor<?x4x32xf32>
+    %q1 = hir.reshape %cut : tensor<?x4x8xf32> -> tensor<?x2x16xf32>
+    %k1 = hir.reshape %bk : tensor<?x16xf32> -> tensor<?x1x16xf32>
+    %v = hir.reshape %bv : tensor<?x16xf32> -> tensor<?x1x16xf32>
+    %q2 = hir.rms_norm %q1, %bqw eps 1.0e-6 : tensor<?x2x16xf32>, !hir.weight<16, f32>
+    %k2 = hir.rms_norm %k1, %bkw eps 1.0e-6 : tensor<?x1x16xf32>, !hir.weight<16, f32>
+    %q3 = hir.rope %q2, %brope : tensor<?x2x16xf32>, tensor<?x8xf32>
+    %k3 = hir.rope %k2, %brope : tensor<?x1x16xf32>, tensor<?x8xf32>
+    hir.kv_store %k3, %v, %bkv, %brows : tensor<?x1x16xf32>, !hir.state<kv, 1x16, f16>
+    hir.yield %q3 : tensor<?x2x16xf32>
+  }
+  return
+}
+
+// -----
+
 func.func @qk_swapped(%qg: tensor<?x64xf32>, %k: tensor<?x16xf32>, %w: !hir.weight<16, f32>, %other: !hir.weight<16, f32>, %rope: tensor<?x8xf32>, %kv: !hir.state<kv, 1x16, f16>, %rows: !hir.rows) {
   // expected-error @+1 {{'hir.fused.qk_norm_rope_store' op operand 'q_norm' is not what its body uses in that place}}
   %q = hir.fused.qk_norm_rope_store %qg k %k v %k q_norm %other k_norm %w rope %rope state %kv rows %rows eps 1.0e-6 : (tensor<?x64xf32>, tensor<?x16xf32>, tensor<?x16xf32>, !hir.weight<16, f32>, !hir.weight<16, f32>, tensor<?x8xf32>, !hir.state<kv, 1x16, f16>, !hir.rows) -> tensor<?x2x16xf32> {
