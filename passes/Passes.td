@@ -16,8 +16,8 @@ def AssignArena : Pass<"qcc-assign-arena", "::mlir::ModuleOp"> {
 def BuildPlan : Pass<"qcc-build-plan", "::mlir::ModuleOp"> {
   let summary = "hir functions -> blocks and programs of dispatches, one program per kind and bucket";
   let description = [{
-    Input: fused hir with its plan.weight, plan.constant and plan.state ops (qcc-layout-weights). Every op is a view,
-    belongs to a group that a kernel executes, or is one itself; anything else is an error. Which programs there are
+    Input: fused hir with its plan.weight, plan.constant and plan.state ops (qcc-layout-weights). Every op is a view or
+    one that kernels execute, fused or not; anything else is an error. Which programs there are
     follows from what the public functions take and give (passes/plan/ProgramKinds.h). The hir functions are removed,
     module attributes stay. Buffers get arena bytes of their own.
   }];

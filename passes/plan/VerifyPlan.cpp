@@ -2,8 +2,8 @@
 
 #include <map>
 
-#include "dialects/plan/kernel_families.h"
 #include "dialects/layouts/layouts.h"
+#include "dialects/plan/kernel_families.h"
 
 namespace qcc::passes {
 #define GEN_PASS_DEF_VERIFYPLAN
