@@ -107,4 +107,14 @@ FailureOr<SmallVector<EntryPoint>> entryPoints(ModuleOp module) {
   return all;
 }
 
+SmallVector<EntryPoint, 2> tokensToLogits(ArrayRef<EntryPoint> entries) {
+  for (const EntryPoint& first : entries) {
+    if (!first.tokens || first.rows) continue;
+    if (first.logits) return {first};
+    for (const EntryPoint& then : entries)
+      if (then.leftBy == first.name() && then.logits) return {first, then};
+  }
+  return {};
+}
+
 }  // namespace qcc::passes
