@@ -73,8 +73,7 @@ absl::StatusOr<std::vector<LayoutPlan>> PlanForTargets(mlir::OwningOpRef<mlir::M
     const bool last = policy == policies.back().first;
     LayoutPlan plan{last ? std::move(hir) : mlir::OwningOpRef<mlir::ModuleOp>(hir->clone()),
                     std::move(names)};
-    if (mlir::failed(RunPlanPasses(plan, policy, options)))
-      return diagnostics.ToStatus("Q3003", "plan");
+    if (mlir::failed(RunPlanPasses(plan, policy, options))) return diagnostics.ToStatus("Q3003", "plan");
     auto same = std::find_if(plans.begin(), plans.end(), [&](const LayoutPlan& other) {
       return SameLayouts(other.module.get(), plan.module.get());
     });

@@ -49,9 +49,9 @@ struct VerifyModelContractPass : impl::VerifyModelContractBase<VerifyModelContra
   LogicalResult checkWidth(EntryPoint& entry, Value rows, StringRef what, StringRef attribute) {
     int64_t expected = getOperation()->getAttrOfType<IntegerAttr>(attribute).getInt();
     if (!rows || colsOf(rows) == expected) return success();
-    return entry.func.emitError("model contract: @") << entry.name() << " " << what << " of " << colsOf(rows)
-                                                     << " values, expected " << expected << " (" << attribute
-                                                     << ")";
+    return entry.func.emitError("model contract: @")
+           << entry.name() << " " << what << " of " << colsOf(rows) << " values, expected " << expected
+           << " (" << attribute << ")";
   }
 
   LogicalResult checkFunctions(ModuleOp module) {
