@@ -33,6 +33,13 @@ StringRef cacheElement(plan::DispatchOp op) {
   return element;
 }
 
+// Whether a verified dispatch reads the step's tokens.
+bool readsTokens(plan::DispatchOp op) {
+  bool reads = false;
+  plan::visitDispatch(op, [&](const auto& spec, const auto&) { reads = plan::readsOfStep(spec, "tokens"); });
+  return reads;
+}
+
 // Whether a verified dispatch writes the rows that the step chooses, not all of them.
 bool writesChosenRows(plan::DispatchOp op) {
   bool chosen = false;
@@ -306,7 +313,7 @@ struct VerifyPlanPass : impl::VerifyPlanBase<VerifyPlanPass> {
   }
 
   LogicalResult runDispatch(Run& run, plan::DispatchOp op, SmallVector<LiveIn>& liveIns) {
-    if (op.getFamily() == "embed" && !run.program.getTokens())
+    if (!run.program.getTokens() && readsTokens(op))
       return run.error(op) << "'" << op.getFamily() << "' reads tokens, which the program does not take";
     int64_t rows = plan::dispatchRows(op);
     if (rows != static_cast<int64_t>(run.program.getRows()))
