@@ -38,7 +38,8 @@ LogicalResult emitLinear(const Work& work, int64_t firstRow, int64_t n, plan::Ep
   bool int8 = false;
   if (Attribute encoding = xType.getEncoding()) {
     auto blocks = dyn_cast<hir::Int8Attr>(encoding);
-    if (!blocks || blocks.getBlock() != kInt8Block) return l.noKernel(work.op) << " with input " << xType;
+    if (!blocks || blocks.getBlock() != layouts::kInt8Block)
+      return l.noKernel(work.op) << " with input " << xType;
     int8 = true;
   }
   Format format = work.type.getFormat();

@@ -87,16 +87,18 @@ struct NormQuantLowering : LoweringOf<NormQuantLowering, hir::FusedNormQuantOp> 
   static void weights(hir::FusedNormQuantOp op, AddWeight add) { add(layouts::Use::kVector, op.getWeight()); }
 
   static LogicalResult lowerOp(hir::FusedNormQuantOp op, Lowering& l) {
-    if (op.getBlock() != kInt8Block)
-      return l.noKernel(op, " with block " + Twine(op.getBlock())) << "; it rounds blocks of " << kInt8Block;
+    if (op.getBlock() != layouts::kInt8Block)
+      return l.noKernel(op, " with block " + Twine(op.getBlock()))
+             << "; it rounds blocks of " << layouts::kInt8Block;
     return lowerNorm(op, op.getX(), op.getEps().convertToFloat(), op.getNorm(), op.getQuantized(), l);
   }
 };
 
 struct QuantizeLowering : LoweringOf<QuantizeLowering, hir::QuantizeOp> {
   static LogicalResult lowerOp(hir::QuantizeOp op, Lowering& l) {
-    if (static_cast<int64_t>(op.getBlock()) != kInt8Block)
-      return l.noKernel(op, " with block " + Twine(op.getBlock())) << "; it rounds blocks of " << kInt8Block;
+    if (static_cast<int64_t>(op.getBlock()) != layouts::kInt8Block)
+      return l.noKernel(op, " with block " + Twine(op.getBlock()))
+             << "; it rounds blocks of " << layouts::kInt8Block;
     FailureOr<View> x = l.denseRows(op.getX(), op);
     if (failed(x)) return failure();
     if (x->outRows) return l.noKernel(op, " of selected rows");

@@ -15,9 +15,6 @@
 
 namespace qcc::passes {
 
-// The activation rounding that the int8 kernels know.
-constexpr int64_t kInt8Block = 32;
-
 // Where a hir value lies.
 struct View {
   plan::Space space = plan::Space::Arena;
