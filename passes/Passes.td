@@ -106,8 +106,8 @@ def VerifyPlan : Pass<"qcc-verify-plan", "::mlir::ModuleOp"> {
     Runs every program symbolically from the plan ops alone: accesses lie in the arena, a weight, a state; weights are
     never written and have the shape that the spec states; every arena read finds bytes last written for the value it
     names (so no two live buffers overlap); dispatches that touch the same bytes are separated by a barrier; calls put
-    blocks on bases in range; programs that take a stream find it as every program that leaves it does; what a program
-    says that it takes, leaves and gives is what its dispatches do.
+    blocks on bases in range; a stream that a program takes is left by others, in the place and as the value that it
+    reads; what a program says that it takes, leaves and gives is what its dispatches do.
   }];
   let dependentDialects = ["::qcc::plan::PlanDialect"];
 }
