@@ -16,8 +16,8 @@ def AssignArena : Pass<"qcc-assign-arena", "::mlir::ModuleOp"> {
 def BuildPlan : Pass<"qcc-build-plan", "::mlir::ModuleOp"> {
   let summary = "hir functions -> blocks and programs of dispatches, one program per kind and bucket";
   let description = [{
-    Input: fused hir with its plan.weight, plan.constant and plan.state ops (qcc-layout-weights). Every op is a view,
-    belongs to a group that a kernel executes, or is one itself; anything else is an error. Which programs there are
+    Input: fused hir with its plan.weight, plan.constant and plan.state ops (qcc-layout-weights). Every op is a view or
+    one that kernels execute, fused or not; anything else is an error. Which programs there are
     follows from what the public functions take and give (passes/plan/ProgramKinds.h). The hir functions are removed,
     module attributes stay. Buffers get arena bytes of their own.
   }];
@@ -106,8 +106,8 @@ def VerifyPlan : Pass<"qcc-verify-plan", "::mlir::ModuleOp"> {
     Runs every program symbolically from the plan ops alone: accesses lie in the arena, a weight, a state; weights are
     never written and have the shape that the spec states; every arena read finds bytes last written for the value it
     names (so no two live buffers overlap); dispatches that touch the same bytes are separated by a barrier; calls put
-    blocks on bases in range; programs that take a stream find it as every program that leaves it does; what a program
-    says that it takes, leaves and gives is what its dispatches do.
+    blocks on bases in range; a stream that a program takes is left by others, in the place and as the value that it
+    reads; what a program says that it takes, leaves and gives is what its dispatches do.
   }];
   let dependentDialects = ["::qcc::plan::PlanDialect"];
 }

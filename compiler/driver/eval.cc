@@ -6,7 +6,6 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/artifact/output_file.h"
 #include "compiler/pipeline/file_weights.h"
+#include "compiler/pipeline/reference_logits.h"
 #include "dialects/hir/eval/Evaluator.h"
 #include "frontends/gguf/error.h"
 #include "frontends/models/import.h"
@@ -107,16 +107,10 @@ absl::StatusOr<std::vector<double>> EvalSession::Step(std::span<const int32_t> i
     absl::StrAppend(&problems, problems.empty() ? "" : "; ", diagnostic.str(), " at ", where);
     return mlir::success();
   });
-  std::vector<int32_t> wanted(count);
-  std::iota(wanted.begin(), wanted.end(), 0);
-  auto stream = impl.evaluator->evaluate("trunk", {hir::idsValue({ids.begin(), ids.end()}),
-                                                   hir::rowsValue(hir::StepRows::text(impl.past, count))});
-  if (mlir::succeeded(stream)) {
-    auto logits = impl.evaluator->evaluate("head", {(*stream)[0], hir::idsValue(std::move(wanted))});
-    if (mlir::succeeded(logits)) {
-      impl.past += count;
-      return hir::toDoubles((*logits)[0]);
-    }
+  auto logits = ReferenceLogits(*impl.evaluator, *impl.module, {ids.begin(), ids.end()}, impl.past);
+  if (mlir::succeeded(logits)) {
+    impl.past += count;
+    return std::move(*logits);
   }
   if (impl.interrupted && impl.interrupted()) return absl::CancelledError("interrupted");
   return MakeError("Q2404", absl::StrCat("the reference evaluator failed: ", problems), impl.file.path());

@@ -234,7 +234,7 @@ constexpr CompileOption kOptions[] = {
          "`cpu`, `vulkan`, `cuda`; several: one artifact that runs on each, with one copy of the weights. "
          "`--target=vulkan` alone has no CPU code",
      .changes = OptionChanges::kArtifact,
-     .from = CompilePhase::kCode,
+     .from = CompilePhase::kPlan,
      .read = ReadTargets,
      .write = WriteList<&PipelineOptions::targets>},
     {.name = "cpu",

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/artifact/goldens_section.h"
 #include "compiler/pipeline/file_weights.h"
+#include "compiler/pipeline/reference_logits.h"
 #include "dialects/hir/eval/Evaluator.h"
 #include "frontends/gguf/checks.h"
 #include "frontends/gguf/error.h"
@@ -49,22 +50,16 @@ absl::StatusOr<std::vector<uint8_t>> MakeGoldens(mlir::ModuleOp fused, const ggu
                                                  const ProgressSink& sink) {
   const int64_t vocab = fused->getAttrOfType<mlir::IntegerAttr>("hir.vocab_size").getInt();
   const std::vector<int32_t> ids = Prompt(vocab);
-  std::vector<int32_t> all(ids.size());
-  std::iota(all.begin(), all.end(), 0);
-
   const FileWeights weights(file, [&sink] { return sink.Interrupted(); });
   hir::Evaluator evaluator(fused, weights, hir::Precision::F32);
   const auto failed = [&]() -> absl::Status {
     if (sink.Interrupted()) return absl::CancelledError("interrupted");
     return diagnostics.ToStatus("Q3002", "golden values");
   };
-  auto hidden =
-      evaluator.evaluate("trunk", {hir::idsValue(ids), hir::rowsValue(hir::StepRows::text(0, kTokens))});
-  if (mlir::failed(hidden)) return failed();
-  auto logits = evaluator.evaluate("head", {(*hidden)[0], hir::idsValue(all)});
+  const auto logits = ReferenceLogits(evaluator, fused, ids, /*past=*/0);
   if (mlir::failed(logits)) return failed();
 
-  const std::vector<double> values = hir::toDoubles((*logits)[0]);
+  const std::vector<double>& values = *logits;
   const auto bad = std::find_if_not(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
   if (bad != values.end()) {
     const int64_t at = bad - values.begin();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_join.h"
 #include "dialects/plan/IR/Plan.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Passes.h"
@@ -11,10 +12,12 @@
 namespace qcc::compiler {
 namespace {
 
-mlir::LogicalResult RunPlanPasses(mlir::ModuleOp module, layouts::Policy policy,
+mlir::LogicalResult RunPlanPasses(const LayoutPlan& of, layouts::Policy policy,
                                   const PipelineOptions& options) {
+  mlir::ModuleOp module = of.module.get();
   mlir::PassManager pm(module.getContext());
   passes::BuildPlanOptions plan;
+  plan.target = absl::StrJoin(of.targets, "+");
   plan.decode.assign(options.decode_buckets.begin(), options.decode_buckets.end());
   plan.prefill.assign(options.prefill_buckets.begin(), options.prefill_buckets.end());
   passes::addPlanPasses(pm, plan, options.functions, policy);
@@ -70,8 +73,7 @@ absl::StatusOr<std::vector<LayoutPlan>> PlanForTargets(mlir::OwningOpRef<mlir::M
     const bool last = policy == policies.back().first;
     LayoutPlan plan{last ? std::move(hir) : mlir::OwningOpRef<mlir::ModuleOp>(hir->clone()),
                     std::move(names)};
-    if (mlir::failed(RunPlanPasses(*plan.module, policy, options)))
-      return diagnostics.ToStatus("Q3003", "plan");
+    if (mlir::failed(RunPlanPasses(plan, policy, options))) return diagnostics.ToStatus("Q3003", "plan");
     auto same = std::find_if(plans.begin(), plans.end(), [&](const LayoutPlan& other) {
       return SameLayouts(other.module.get(), plan.module.get());
     });

@@ -24,6 +24,7 @@
 #include "dialects/plan/PlanSummary.h"
 #include "frontends/gguf/error.h"
 #include "frontends/gguf/gguf.h"
+#include "frontends/gguf/text.h"
 #include "frontends/models/import.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/raw_ostream.h"
@@ -67,7 +68,7 @@ class Compilation {
 
   int Stages() const { return 5 + static_cast<int>(options_.targets.size()); }
   absl::Status WriteAllWeights(ArtifactWriter& out, ManifestSpec& manifest);
-  absl::Status EndPhase(CompilePhase phase, mlir::ModuleOp module, std::string summary);
+  absl::Status EndPhase(CompilePhase phase, mlir::ModuleOp module, std::string_view summary);
   absl::Status ShowModule(CompilePhase phase, std::string_view suffix, mlir::ModuleOp module);
   bool WantsIr(CompilePhase phase) const { return !options_.dump_ir.empty() || options_.compile_to == phase; }
   absl::Status ShowIr(CompilePhase phase, std::string_view suffix, const std::string& text);
@@ -315,7 +316,7 @@ absl::Status Compilation::WriteAllWeights(ArtifactWriter& out, ManifestSpec& man
 }
 
 // Ends a stage: dumps its IR where asked, shows it and stops where --compile-to says so.
-absl::Status Compilation::EndPhase(CompilePhase phase, mlir::ModuleOp module, std::string summary) {
+absl::Status Compilation::EndPhase(CompilePhase phase, mlir::ModuleOp module, std::string_view summary) {
   sink_.EndStage(summary);
   return ShowModule(phase, "", module);
 }
@@ -331,9 +332,8 @@ absl::Status Compilation::ShowModule(CompilePhase phase, std::string_view suffix
 
 absl::Status Compilation::ShowIr(CompilePhase phase, std::string_view suffix, const std::string& text) {
   if (!options_.dump_ir.empty()) {
-    auto path =
-        std::filesystem::path(options_.dump_ir) /
-        absl::StrCat(static_cast<int>(phase) + 1, "-", Name(phase).data(), std::string(suffix), ".mlir");
+    auto path = std::filesystem::path(options_.dump_ir) /
+                gguf::Concat(static_cast<int>(phase) + 1, "-", Name(phase), suffix, ".mlir");
     std::ofstream out(path, std::ios::binary);
     out << text;
     out.close();

@@ -1,9 +1,9 @@
 #include "compiler/pipeline/plan_manifest.h"
 
 #include "dialects/hir/IR/Hir.h"
+#include "dialects/layouts/layouts.h"
 #include "dialects/plan/IR/Plan.h"
 #include "dialects/plan/PlanSummary.h"
-#include "dialects/layouts/layouts.h"
 
 namespace qcc::compiler {
 namespace {

@@ -13,7 +13,7 @@
 namespace qcc::compiler {
 namespace {
 
-// Enough for one write to the disk to be cheap, little enough to stay in the L2 cache's neighbourhood.
+// Enough for one write to the disk to be cheap, little enough for the caches between packing and writing.
 constexpr int64_t kPieceBytes = 1 << 20;
 
 class Packer {
@@ -54,11 +54,11 @@ absl::Status Packer::PadTo(uint64_t offset) {
 }
 
 absl::Status Packer::Weight(plan::WeightOp op) {
-  layouts::Weight weight{plan::packLayout(op.getLayout()),
-                         {},
-                         static_cast<int64_t>(op.getRows()),
-                         static_cast<int64_t>(op.getCols()),
-                         {}};
+  layouts::Weight weight{.layout = plan::packLayout(op.getLayout()),
+                         .format = {},
+                         .rows = static_cast<int64_t>(op.getRows()),
+                         .cols = static_cast<int64_t>(op.getCols()),
+                         .sources = {}};
   for (mlir::Attribute source : op.getSources()) {
     auto name = mlir::cast<mlir::StringAttr>(source).getValue();
     const gguf::Tensor* tensor = file_.FindTensor(std::string_view(name.data(), name.size()));

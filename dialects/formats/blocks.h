@@ -6,14 +6,16 @@
 #include <bit>
 #include <cstdint>
 
+#include "dialects/formats/codecs.h"
 #include "dialects/formats/descriptions.h"
 
 namespace qcc::codecs {
 
 constexpr int kSignGroup = 8;  // weights that share a sign field
 
-constexpr int base_bits(const PlainForm& p) {
-  return p.base == BaseScale::kHalf ? 16 : 8;
+// Fields of BlockLayout::base that one base scale is cut into.
+constexpr int base_pieces(const FormatDescription& d) {
+  return 8 * d.plain.base_bytes() / d.layout.base.bits;
 }
 
 // The first code whose value is positive, of a table of pairs -v, +v.
@@ -25,7 +27,7 @@ constexpr int first_positive(const PlainForm& p) {
 constexpr int block_bytes(const FormatDescription& d) {
   const PlainForm& p = d.plain;
   const BlockLayout& l = d.layout;
-  int end = l.base.bits == 0 ? 0 : l.base.end(p.bases() * base_bits(p) / l.base.bits);
+  int end = l.base.bits == 0 ? 0 : l.base.end(p.bases() * base_pieces(d));
   const auto reach = [&end](int to) { end = to > end ? to : end; };
   if (l.minimum >= 0) reach(l.minimum + 2);
   reach(l.scale.end(p.scales()));
@@ -38,20 +40,23 @@ constexpr int block_bytes(const FormatDescription& d) {
   return end;
 }
 
+// Base scale `b` as its bits.
+template <int kRow>
+uint16_t take_base(const uint8_t* block, int b) {
+  constexpr const BitField& base = kDescriptions[kRow].layout.base;
+  constexpr int kPieces = base_pieces(kDescriptions[kRow]);
+  uint32_t bits = 0;
+  for (int k = 0; k < kPieces; ++k) bits |= base.get(block, b * kPieces + k) << (k * base.bits);
+  return static_cast<uint16_t>(bits);
+}
+
 // All base scales, minima and group scales.
 template <int kRow>
 void take_scales(const uint8_t* block, PlainBlock& out) {
   constexpr const PlainForm& p = kDescriptions[kRow].plain;
   constexpr const BlockLayout& l = kDescriptions[kRow].layout;
-  constexpr int kPieces = base_bits(p) / l.base.bits;
-  for (int b = 0; b < p.bases(); ++b) {
-    uint32_t bits = 0;
-    for (int k = 0; k < kPieces; ++k) bits |= l.base.get(block, b * kPieces + k) << (k * l.base.bits);
-    out.base[b] = static_cast<uint16_t>(bits);
-  }
-  if constexpr (p.minimum != Minimum::kNone) {
-    out.minimum = static_cast<uint16_t>(block[l.minimum] | (block[l.minimum + 1] << 8));
-  }
+  for (int b = 0; b < p.bases(); ++b) out.base[b] = take_base<kRow>(block, b);
+  if constexpr (p.minimum != Minimum::kNone) out.minimum = load_u16(block + l.minimum);
   for (int g = 0; g < p.scales(); ++g) {
     const int stored = static_cast<int>(l.scale.get(block, g));
     out.scale[g] = static_cast<uint8_t>(stored * l.scale_times + l.scale_plus);
@@ -153,14 +158,11 @@ template <int kRow>
 void put_scales(const PlainBlock& in, uint8_t* block) {
   constexpr const PlainForm& p = kDescriptions[kRow].plain;
   constexpr const BlockLayout& l = kDescriptions[kRow].layout;
-  constexpr int kPieces = base_bits(p) / l.base.bits;
+  constexpr int kPieces = base_pieces(kDescriptions[kRow]);
   for (int b = 0; b < p.bases(); ++b) {
     for (int k = 0; k < kPieces; ++k) l.base.put(in.base[b] >> (k * l.base.bits), block, b * kPieces + k);
   }
-  if constexpr (p.minimum != Minimum::kNone) {
-    block[l.minimum] = static_cast<uint8_t>(in.minimum);
-    block[l.minimum + 1] = static_cast<uint8_t>(in.minimum >> 8);
-  }
+  if constexpr (p.minimum != Minimum::kNone) store_u16(in.minimum, block + l.minimum);
   for (int g = 0; g < p.scales(); ++g) {
     const int scale = p.scale == GroupScale::kI8 ? static_cast<int8_t>(in.scale[g]) : in.scale[g];
     l.scale.put(static_cast<uint32_t>((scale - l.scale_plus) / l.scale_times), block, g);

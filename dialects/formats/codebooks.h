@@ -29,13 +29,23 @@ struct Codebook {
   }
 };
 
+template <int32_t kCount>
+constexpr Codebook book_of(const uint16_t (&points)[kCount], Codebook book) {
+  book.points = points;
+  book.count = kCount;
+  return book;
+}
+
 // Levels as ggml's file format has them (IQ1: before the shift by 1/8).
-inline constexpr Codebook kIq2XxsBook = {kGridIq2Xxs, 256, 8, 3, {8, 25, 43}};
-inline constexpr Codebook kIq2XsBook = {kGridIq2Xs, 512, 8, 3, {8, 25, 43}};
-inline constexpr Codebook kIq2SBook = {kGridIq2S, 1024, 8, 3, {8, 25, 43}};
-inline constexpr Codebook kIq3XxsBook = {kGridIq3Xxs, 256, 4, 8, {4, 12, 20, 28, 36, 44, 52, 62}};
-inline constexpr Codebook kIq3SBook = {kGridIq3S, 512, 4, 8, {1, 3, 5, 7, 9, 11, 13, 15}};
-inline constexpr Codebook kIq1Book = {kGridIq1S, 2048, 8, 3, {-1, 0, 1}};
+inline constexpr Codebook kIq2Levels = {.width = 8, .levels = 3, .level = {8, 25, 43}};
+inline constexpr Codebook kIq2XxsBook = book_of(kGridIq2Xxs, kIq2Levels);
+inline constexpr Codebook kIq2XsBook = book_of(kGridIq2Xs, kIq2Levels);
+inline constexpr Codebook kIq2SBook = book_of(kGridIq2S, kIq2Levels);
+inline constexpr Codebook kIq3XxsBook =
+    book_of(kGridIq3Xxs, {.width = 4, .levels = 8, .level = {4, 12, 20, 28, 36, 44, 52, 62}});
+inline constexpr Codebook kIq3SBook =
+    book_of(kGridIq3S, {.width = 4, .levels = 8, .level = {1, 3, 5, 7, 9, 11, 13, 15}});
+inline constexpr Codebook kIq1Book = book_of(kGridIq1S, {.width = 8, .levels = 3, .level = {-1, 0, 1}});
 
 }  // namespace qcc
 

@@ -1,6 +1,8 @@
 // Reference decode of every format: a block is taken apart by its description, and its weights are computed
 // as plain_form.h says.
+#include <algorithm>
 #include <bit>
+#include <iterator>
 
 #include "dialects/formats/blocks.h"
 #include "dialects/formats/codecs.h"
@@ -29,6 +31,23 @@ namespace {
   }
 }
 
+// Every index is that of a point, and the value table has the levels of the points: with both signs, or with
+// both deltas.
+constexpr bool book_fits(const FormatDescription& d) {
+  const Codebook& book = d.layout.book;
+  if (book.count == 0) return true;
+  if (book.count != 1 << d.layout.index.bits() || d.plain.table_size != 2 * book.levels) return false;
+  const bool has_delta = d.layout.delta.bits != 0;
+  for (int i = 0; i < book.levels; ++i) {
+    const int level = book.level[i];
+    const int lower = d.plain.table[has_delta ? 2 * i : book.levels - 1 - i];
+    const int upper = d.plain.table[has_delta ? 2 * i + 1 : book.levels + i];
+    if (lower != (has_delta ? 8 * level - 1 : -level)) return false;
+    if (upper != (has_delta ? 8 * level + 1 : level)) return false;
+  }
+  return true;
+}
+
 // The sizes in formats.def are the identity that other rooms read; each description must come to the same.
 template <int kRow>
 constexpr bool adds_up(FormatClass cls, int elems, int bytes) {
@@ -42,6 +61,8 @@ constexpr bool adds_up(FormatClass cls, int elems, int bytes) {
                 name ": the description comes to another block than formats.def says");
 #include "dialects/formats/formats.def"
 #undef QCC_FORMAT
+static_assert(std::all_of(std::begin(kDescriptions), std::end(kDescriptions), book_fits),
+              "a codebook has other points or levels than its format's description");
 static_assert(sizeof kDescriptions / sizeof kDescriptions[0] == kFormatCount);
 
 template <int kRow>

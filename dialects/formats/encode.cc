@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "dialects/formats/encode.h"
 #include "dialects/formats/encode_points.h"

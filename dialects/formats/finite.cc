@@ -18,13 +18,9 @@ bool half_is_finite(uint32_t bits) {
 template <int kRow>
 bool block_is_finite(const uint8_t* block) {
   constexpr const FormatDescription& d = kDescriptions[kRow];
-  constexpr int kPieces = base_bits(d.plain) / d.layout.base.bits;
   bool finite = true;
   for (int b = 0; b < d.plain.bases(); ++b) {
-    uint32_t bits = 0;
-    for (int k = 0; k < kPieces; ++k) {
-      bits |= d.layout.base.get(block, b * kPieces + k) << (k * d.layout.base.bits);
-    }
+    [[maybe_unused]] const uint32_t bits = take_base<kRow>(block, b);
     if constexpr (d.plain.base == BaseScale::kHalf) finite &= half_is_finite(bits);
     // Up to 2^(252 - 127) every value of E2M1 is finite; above, it depends on the codes.
     if constexpr (d.plain.base == BaseScale::kE8m0) finite &= bits <= 252;

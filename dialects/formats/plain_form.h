@@ -43,6 +43,7 @@ struct PlainForm {
   constexpr int32_t low() const { return table_size ? table[0] : -offset; }
   constexpr int32_t high() const { return table_size ? table[table_size - 1] : (1 << bits) - 1 - offset; }
   constexpr int32_t bases() const { return block / columns_per_base; }
+  constexpr int32_t base_bytes() const { return base == BaseScale::kHalf ? 2 : 1; }  // of one
   constexpr int32_t scales() const { return scale == GroupScale::kNone ? 0 : block / columns_per_scale; }
 };
 

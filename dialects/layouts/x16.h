@@ -72,7 +72,7 @@ constexpr Tile TileOf(const PlainForm& form) {
   t.block = form.block;
   t.low_bits = LowBits(form.bits);
   t.high_bits = form.bits - t.low_bits;
-  t.base_bytes = form.base == BaseScale::kHalf ? 2 : 1;
+  t.base_bytes = form.base_bytes();
   t.minimum_at = form.bases() * kGroupRows * t.base_bytes;
   t.scale_at = t.minimum_at + (form.minimum == Minimum::kNone ? 0 : 2 * kGroupRows);
   t.min_at = t.scale_at + form.scales() * kGroupRows;

@@ -12,8 +12,6 @@ using namespace mlir;
 namespace qcc::plan {
 namespace {
 
-constexpr int64_t kAlignment = 64;
-
 void grow(int64_t& end, int64_t offset, int64_t bytes) {
   end = std::max(end, layouts::AlignUp(offset + bytes, kAlignment));
 }

@@ -35,8 +35,7 @@ struct PlanSummary {
   int64_t streamNumber(llvm::StringRef name) const;  // place in `streams`; -1: not there
 };
 
-// `module` holds a plan (qcc-build-plan). Sizes are rounded up to the 64 bytes that weights and states are
-// aligned to.
+// `module` holds a plan (qcc-build-plan). `weightBytes` and `stateBytes` are rounded up to kAlignment.
 PlanSummary summarize(mlir::ModuleOp module);
 
 }  // namespace qcc::plan

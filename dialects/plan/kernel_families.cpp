@@ -1,5 +1,7 @@
 #include "dialects/plan/kernel_families.h"
 
+#include <utility>
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -226,7 +228,7 @@ Role roleOf(DispatchOp op, StringRef name) {
 
 LogicalResult checkSpec(StringRef family, DictionaryAttr dict, function_ref<InFlightDiagnostic()> emitError) {
   LogicalResult result = failure();
-  bool known = withFamily(view(family), [&](auto spec) { result = check(spec, dict, emitError); });
+  bool known = withFamily(view(family), [&](auto spec) { result = check(std::move(spec), dict, emitError); });
   if (!known) return emitError() << "unknown kernel family '" << family << "'";
   return result;
 }

@@ -107,6 +107,17 @@ using BindingsOf = typename Spec::template Bindings<Ref>;
   }
 #include "dialects/plan/kernel_families.def"
 
+// Whether the family of a spec reads `field` of the step's arguments.
+#define QCC_FAMILY(name, Name)                                        \
+  constexpr bool readsOfStep([[maybe_unused]] const Name##Spec& spec, \
+                             [[maybe_unused]] std::string_view field) {
+#define QCC_STEP(type, name) \
+  if (field == #name) return true;
+#define QCC_END(name, Name) \
+  return false;             \
+  }
+#include "dialects/plan/kernel_families.def"
+
 // ---- roles ----
 
 enum class Presence { Absent, Optional, Required };

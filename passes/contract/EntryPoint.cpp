@@ -84,7 +84,9 @@ FailureOr<SmallVector<EntryPoint>> entryPoints(ModuleOp module) {
     if (failed(entry)) return failure();
     (entry->leftBy.empty() ? first : after).push_back(*entry);
   }
-  if (first.empty()) return module.emitError("a model has a public function that begins a step");
+  if (first.empty())
+    return module.emitError(
+        "model contract: no public function begins a step, by tokens or rows of the caller's");
   for (EntryPoint& entry : after) {
     auto* from = llvm::find_if(first, [&](EntryPoint& other) { return other.name() == entry.leftBy; });
     if (from == first.end() || !from->left)
@@ -103,6 +105,16 @@ FailureOr<SmallVector<EntryPoint>> entryPoints(ModuleOp module) {
     llvm::copy_if(after, std::back_inserter(all), [&](EntryPoint& o) { return o.leftBy == entry.name(); });
   }
   return all;
+}
+
+SmallVector<EntryPoint, 2> tokensToLogits(ArrayRef<EntryPoint> entries) {
+  for (const EntryPoint& first : entries) {
+    if (!first.tokens || first.rows) continue;
+    if (first.logits) return {first};
+    for (const EntryPoint& then : entries)
+      if (then.leftBy == first.name() && then.logits) return {first, then};
+  }
+  return {};
 }
 
 }  // namespace qcc::passes

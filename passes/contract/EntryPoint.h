@@ -30,6 +30,10 @@ mlir::FailureOr<EntryPoint> describeEntryPoint(mlir::func::FuncOp func);
 // another's.
 mlir::FailureOr<llvm::SmallVector<EntryPoint>> entryPoints(mlir::ModuleOp module);
 
+// The functions that make logits of tokens alone, in the order in which they run: the first one that gives
+// them, or the first one and the one that makes them of what it leaves. Empty where there are none.
+llvm::SmallVector<EntryPoint, 2> tokensToLogits(llvm::ArrayRef<EntryPoint> entries);
+
 // Floats of a row.
 int64_t colsOf(mlir::Value rows);
 

@@ -33,32 +33,28 @@ struct VerifyModelContractPass : impl::VerifyModelContractBase<VerifyModelContra
     return success();
   }
 
-  // @trunk: ids, rows -> residual stream; @head: residual stream, row numbers -> logits.
+  // Widths that the artifact states; and what golden values are made by.
   LogicalResult checkEntries(ModuleOp module) {
-    Builder b(&getContext());
-    int64_t embedding = module->getAttrOfType<IntegerAttr>("hir.embedding_length").getInt();
-    int64_t vocab = module->getAttrOfType<IntegerAttr>("hir.vocab_size").getInt();
-    auto rows = [&](int64_t cols) {
-      return RankedTensorType::get({ShapedType::kDynamic, cols}, b.getF32Type());
-    };
-    Type ids = RankedTensorType::get({ShapedType::kDynamic}, b.getI32Type());
-    Type step = hir::RowsType::get(&getContext());
-    if (failed(checkEntry(module, "trunk", b.getFunctionType({ids, step}, {rows(embedding)}))))
-      return failure();
-    return checkEntry(module, "head", b.getFunctionType({rows(embedding), ids}, {rows(vocab)}));
-  }
-
-  LogicalResult checkEntry(ModuleOp module, StringRef name, FunctionType expected) {
-    auto func = module.lookupSymbol<func::FuncOp>(name);
-    if (!func) return module.emitError("model contract: no function @") << name;
-    if (func.getFunctionType() != expected)
-      return func.emitError("model contract: @")
-             << name << " is " << func.getFunctionType() << ", expected " << expected;
+    FailureOr<SmallVector<EntryPoint>> entries = entryPoints(module);
+    if (failed(entries)) return failure();
+    for (EntryPoint& entry : *entries)
+      if (failed(checkWidth(entry, entry.left, "leaves rows", "hir.embedding_length")) ||
+          failed(checkWidth(entry, entry.logits, "gives logits", "hir.vocab_size")))
+        return failure();
+    if (tokensToLogits(*entries).empty())
+      return module.emitError("model contract: no public functions make logits of tokens");
     return success();
   }
 
+  LogicalResult checkWidth(EntryPoint& entry, Value rows, StringRef what, StringRef attribute) {
+    int64_t expected = getOperation()->getAttrOfType<IntegerAttr>(attribute).getInt();
+    if (!rows || colsOf(rows) == expected) return success();
+    return entry.func.emitError("model contract: @")
+           << entry.name() << " " << what << " of " << colsOf(rows) << " values, expected " << expected
+           << " (" << attribute << ")";
+  }
+
   LogicalResult checkFunctions(ModuleOp module) {
-    if (failed(entryPoints(module))) return failure();
     llvm::StringSet<> states;
     for (Operation& top : module.getBody()->getOperations()) {
       auto func = dyn_cast<func::FuncOp>(top);

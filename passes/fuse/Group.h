@@ -31,7 +31,7 @@ mlir::Operation* makeFused(llvm::StringRef opName, const OpSet& ops, GroupAt at,
 void reportFused(mlir::Operation* op, llvm::StringRef opName, size_t opCount);
 void reportMissed(mlir::Operation* op, llvm::StringRef opName, const llvm::Twine& reason);
 
-// The only user of `v` if it is of type T (and in the same block), else null.
+// The only user of `v` if it is of type T, else null; always in the same block, as fused ops are isolated.
 template <typename T>
 T soleUser(mlir::Value v) {
   if (!v.hasOneUse()) return nullptr;

@@ -1,6 +1,7 @@
 #include "passes/Passes.h"
 
 #include "dialects/hir/IR/Hir.h"
+#include "dialects/layouts/layouts.h"
 #include "mlir/IR/Builders.h"
 
 namespace qcc::passes {
@@ -8,10 +9,6 @@ namespace qcc::passes {
 #include "passes/Passes.h.inc"
 namespace {
 using namespace mlir;
-
-// Block of the activation rounding: the 32 columns of the smallest block format, so that one scale per block
-// serves every format's integer dot product.
-constexpr int64_t kBlock = 32;
 
 struct QuantizeActivationsPass : impl::QuantizeActivationsBase<QuantizeActivationsPass> {
   using QuantizeActivationsBase::QuantizeActivationsBase;
@@ -36,7 +33,7 @@ struct QuantizeActivationsPass : impl::QuantizeActivationsBase<QuantizeActivatio
       if (!q) {
         OpBuilder b(op.getContext());
         b.setInsertionPointAfterValue(x);
-        q = hir::QuantizeOp::create(b, op.getLoc(), x, b.getI64IntegerAttr(kBlock));
+        q = hir::QuantizeOp::create(b, op.getLoc(), x, b.getI64IntegerAttr(layouts::kInt8Block));
       }
       op.getXMutable().assign(q);
     }

@@ -9,8 +9,6 @@ namespace qcc::passes {
 namespace {
 using namespace mlir;
 
-constexpr int64_t kAlignment = 64;
-
 // Time is counted in stages: the dispatches between two barriers run at the same time. A life covers whole
 // stages.
 struct Life {
@@ -112,9 +110,9 @@ struct AssignArenaPass : impl::AssignArenaBase<AssignArenaPass> {
       int64_t at = 0;
       for (const Buffer* other : done)
         if (other->meets(*buffer) && at + buffer->size() > other->placed)
-          at = std::max(at, layouts::AlignUp(other->placed + other->size(), kAlignment));
+          at = std::max(at, layouts::AlignUp(other->placed + other->size(), plan::kAlignment));
       buffer->placed = at;
-      end = std::max(end, layouts::AlignUp(at + buffer->size(), kAlignment));
+      end = std::max(end, layouts::AlignUp(at + buffer->size(), plan::kAlignment));
       done.insert(llvm::upper_bound(done, buffer,
                                     [](const Buffer* a, const Buffer* b) { return a->placed < b->placed; }),
                   buffer);

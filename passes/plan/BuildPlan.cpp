@@ -96,7 +96,9 @@ FailureOr<Layer> measure(const Tables& tables, func::CallOp call, func::FuncOp f
 
 // The value that becomes the residual stream: what the calls hand on, followed back from a function's result.
 Value streamRoot(Value value) {
-  while (auto call = value.getDefiningOp<func::CallOp>()) value = call.getOperand(0);
+  for (auto call = value.getDefiningOp<func::CallOp>(); call && call.getNumOperands() != 0;
+       call = value.getDefiningOp<func::CallOp>())
+    value = call.getOperand(0);
   return value;
 }
 
@@ -172,7 +174,6 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
       p.rows = rows;
       p.op = makeProgram(kind, p);
       OpBuilder body = OpBuilder::atBlockEnd(&p.op.getBody().emplaceBlock());
-      Places places{nullptr, nullptr, nullptr};
       auto weightAt = [&](plan::Layout layout, ValueRange sources, Operation* user) {
         return tables.weight(layout, sources, {}, user);
       };
@@ -185,9 +186,7 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
         return user->emitError("no kernel for '")
                << user->getName() << "' outside a block on target " << target.name;
       };
-      places.weight = weightAt;
-      places.constant = constantAt;
-      places.state = stateAt;
+      Places places{weightAt, constantAt, stateAt};
       Lowering lowering(body, "", rows, p.arena, places, target);
       if (failed(allocateStream(kind, p))) return failure();
       for (EntryPoint& entry : kind.functions)
@@ -256,7 +255,7 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
     LogicalResult placeLogits(Lowering& lowering, EntryPoint& entry, int64_t rows) {
       if (!entry.logits.getDefiningOp<hir::LinearOp>())
         return entry.func.getBody().front().getTerminator()->emitError(
-                   "no kernel for a head that does not end in 'hir.linear' on target ")
+                   "no kernel for logits that do not come from 'hir.linear' on target ")
                << target.name;
       View out;
       out.space = plan::Space::Logits;

@@ -12,8 +12,6 @@ namespace qcc::passes {
 namespace {
 using namespace mlir;
 
-constexpr int64_t kAlignment = 64;
-
 // Number N of a call's layer = "blk.N".
 FailureOr<int64_t> layerNumber(func::CallOp call) {
   auto layer = call->getAttrOfType<StringAttr>("layer");
@@ -102,10 +100,9 @@ struct LayoutWeightsPass : impl::LayoutWeightsBase<LayoutWeightsPass> {
       auto type = cast<hir::WeightType>(use.sources.front().getType());
       for (Value source : use.sources)
         if (source.getType() != type) return use.user->emitError("weights packed as a pair differ in type");
-      ArrayRef<int64_t> shape = type.getShape();
-      if (shape.size() > 2)
+      if (type.getShape().size() > 2)
         return use.user->emitError("weight '") << names.front() << "' has more than two dimensions";
-      int64_t rows = shape.size() == 1 ? 1 : shape.front(), cols = shape.back();
+      auto [rows, cols] = matrixShape(type);
       int64_t bytes = packedBytes(use.layout, type);
 
       SmallVector<StringRef> sources(names.begin(), names.end());
@@ -113,7 +110,7 @@ struct LayoutWeightsPass : impl::LayoutWeightsBase<LayoutWeightsPass> {
       plan::WeightOp::create(b, use.user->getLoc(), symbol(llvm::join(sources, "+"), use.layout),
                              b.getStrArrayAttr(sources), StringRef(format.data(), format.size()), use.layout,
                              rows, cols, weightEnd, bytes);
-      weightEnd = layouts::AlignUp(weightEnd + bytes, kAlignment);
+      weightEnd = layouts::AlignUp(weightEnd + bytes, plan::kAlignment);
       return success();
     }
 
@@ -131,8 +128,8 @@ struct LayoutWeightsPass : impl::LayoutWeightsBase<LayoutWeightsPass> {
       if (constants.size() > 1) name += "." + std::to_string(constants.size() - 1);
       plan::ConstantOp::create(b, rope.getLoc(), b.getStringAttr(name), rope.getInvFreqAttr(),
                                b.getI64IntegerAttr(weightEnd));
-      weightEnd =
-          layouts::AlignUp(weightEnd + 8 * static_cast<int64_t>(rope.getInvFreq().size()), kAlignment);
+      auto bytes = static_cast<int64_t>(sizeof(double) * rope.getInvFreq().size());
+      weightEnd = layouts::AlignUp(weightEnd + bytes, plan::kAlignment);
     }
 
     LogicalResult state(func::CallOp call, Value value, int64_t layer) {
@@ -140,13 +137,11 @@ struct LayoutWeightsPass : impl::LayoutWeightsBase<LayoutWeightsPass> {
       if (name.empty()) return call.emitError("state does not come from a hir.state");
       if (!states.insert(name).second) return call.emitError("state '") << name << "' is used by two layers";
       auto type = cast<hir::StateType>(value.getType());
-      bool kv = type.getKind() == hir::StateKind::KV;
-      int64_t bytes = type.getElementType().getIntOrFloatBitWidth() / 8 * (kv ? 2 : 1);
-      for (int64_t dim : type.getShape()) bytes *= dim;
-      int64_t& end = kv ? kvEnd : stateEnd;
+      int64_t bytes = stateBytes(type);
+      int64_t& end = type.getKind() == hir::StateKind::KV ? kvEnd : stateEnd;
       plan::StateOp::create(b, value.getLoc(), name, stringifyStateKind(type.getKind()), layer,
                             type.getShape(), type.getElementType().isF16() ? "f16" : "f32", end, bytes);
-      end = layouts::AlignUp(end + bytes, kAlignment);
+      end = layouts::AlignUp(end + bytes, plan::kAlignment);
       return success();
     }
 

@@ -38,7 +38,8 @@ LogicalResult emitLinear(const Work& work, int64_t firstRow, int64_t n, plan::Ep
   bool int8 = false;
   if (Attribute encoding = xType.getEncoding()) {
     auto blocks = dyn_cast<hir::Int8Attr>(encoding);
-    if (!blocks || blocks.getBlock() != kInt8Block) return l.noKernel(work.op) << " with input " << xType;
+    if (!blocks || blocks.getBlock() != layouts::kInt8Block)
+      return l.noKernel(work.op) << " with input " << xType;
     int8 = true;
   }
   Format format = work.type.getFormat();
@@ -46,6 +47,7 @@ LogicalResult emitLinear(const Work& work, int64_t firstRow, int64_t n, plan::Ep
     return l.noKernel(work.op, " of int8 rows with " + StringRef(info.name) + " weights");
   FailureOr<View> x = int8 ? l.view(work.x, work.op) : l.denseRows(work.x, work.op);
   if (failed(x)) return failure();
+  if (x->outRows != y.outRows) return l.noKernel(work.op, " between rows of the step and selected rows");
 
   plan::LinearSpec spec;
   spec.format = format;

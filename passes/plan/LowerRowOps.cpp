@@ -87,16 +87,18 @@ struct NormQuantLowering : LoweringOf<NormQuantLowering, hir::FusedNormQuantOp> 
   static void weights(hir::FusedNormQuantOp op, AddWeight add) { add(layouts::Use::kVector, op.getWeight()); }
 
   static LogicalResult lowerOp(hir::FusedNormQuantOp op, Lowering& l) {
-    if (op.getBlock() != kInt8Block)
-      return l.noKernel(op, " with block " + Twine(op.getBlock())) << "; it rounds blocks of " << kInt8Block;
+    if (op.getBlock() != layouts::kInt8Block)
+      return l.noKernel(op, " with block " + Twine(op.getBlock()))
+             << "; it rounds blocks of " << layouts::kInt8Block;
     return lowerNorm(op, op.getX(), op.getEps().convertToFloat(), op.getNorm(), op.getQuantized(), l);
   }
 };
 
 struct QuantizeLowering : LoweringOf<QuantizeLowering, hir::QuantizeOp> {
   static LogicalResult lowerOp(hir::QuantizeOp op, Lowering& l) {
-    if (static_cast<int64_t>(op.getBlock()) != kInt8Block)
-      return l.noKernel(op, " with block " + Twine(op.getBlock())) << "; it rounds blocks of " << kInt8Block;
+    if (static_cast<int64_t>(op.getBlock()) != layouts::kInt8Block)
+      return l.noKernel(op, " with block " + Twine(op.getBlock()))
+             << "; it rounds blocks of " << layouts::kInt8Block;
     FailureOr<View> x = l.denseRows(op.getX(), op);
     if (failed(x)) return failure();
     if (x->outRows) return l.noKernel(op, " of selected rows");
@@ -112,7 +114,7 @@ struct SwigluLowering : LoweringOf<SwigluLowering, hir::SwigluOp> {
     FailureOr<View> gate = l.denseRows(op.getGate(), op);
     FailureOr<View> up = l.denseRows(op.getUp(), op);
     if (failed(gate) || failed(up)) return failure();
-    if (gate->outRows) return l.noKernel(op, " of selected rows");
+    if (gate->outRows || up->outRows) return l.noKernel(op, " of selected rows");
     int64_t cols = rowElements(op.getResult());
     View out = l.result(op.getResult(), "swiglu", cols, false);
     l.dispatch(op, plan::SwigluSpec{cols}, {Lowering::ref(*gate), Lowering::ref(*up), Lowering::ref(out)});
@@ -125,7 +127,7 @@ struct AddLowering : LoweringOf<AddLowering, hir::AddOp> {
     FailureOr<View> lhs = l.denseRows(op.getLhs(), op);
     FailureOr<View> rhs = l.denseRows(op.getRhs(), op);
     if (failed(lhs) || failed(rhs)) return failure();
-    if (lhs->outRows) return l.noKernel(op, " of selected rows");
+    if (lhs->outRows || rhs->outRows) return l.noKernel(op, " of selected rows");
     // y += x: the sum takes the place of an operand that nobody needs any more, the residual stream if it is
     // one.
     bool lhsDies = Lowering::diesAt(op.getLhs(), op), rhsDies = Lowering::diesAt(op.getRhs(), op);

@@ -8,7 +8,6 @@ using namespace mlir;
 namespace qcc::passes {
 namespace {
 
-constexpr int64_t kAlignment = 64;
 constexpr int64_t kFloat = 4;
 
 }  // namespace
@@ -24,7 +23,7 @@ View Arena::allocate(const std::string& name, int64_t bytes) {
   view.buffer = name;
   view.offset = next;
   view.bytes = bytes;
-  next = layouts::AlignUp(next + bytes, kAlignment);
+  next = layouts::AlignUp(next + bytes, plan::kAlignment);
   return view;
 }
 
@@ -120,10 +119,8 @@ FailureOr<plan::Ref> Lowering::state(Value value, Operation* user) {
   FailureOr<int64_t> offset = places.state(value, user);
   if (failed(offset)) return failure();
   auto type = cast<hir::StateType>(value.getType());
-  bool kv = type.getKind() == hir::StateKind::KV;
-  int64_t bytes = type.getElementType().getIntOrFloatBitWidth() / 8 * (kv ? 2 : 1);
-  for (int64_t dim : type.getShape()) bytes *= dim;
-  return plan::Ref{kv ? plan::Space::KV : plan::Space::State, *offset, bytes, ""};
+  plan::Space space = type.getKind() == hir::StateKind::KV ? plan::Space::KV : plan::Space::State;
+  return plan::Ref{space, *offset, stateBytes(type), ""};
 }
 
 }  // namespace qcc::passes

@@ -1,5 +1,5 @@
-// Lowering of one function body (a block, the trunk, the head) for one bucket: hir values become ranges of
-// the arena, ops become dispatches (each by its LowerableOpInterface). Used by qcc-build-plan.
+// Lowering of one function body (a block's or a public function's) for one bucket: hir values become ranges
+// of the arena, ops become dispatches (each by its LowerableOpInterface). Used by qcc-build-plan.
 #ifndef QCC_PASSES_PLAN_LOWERING_H_
 #define QCC_PASSES_PLAN_LOWERING_H_
 
@@ -14,9 +14,6 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace qcc::passes {
-
-// The activation rounding that the int8 kernels know.
-constexpr int64_t kInt8Block = 32;
 
 // Where a hir value lies.
 struct View {

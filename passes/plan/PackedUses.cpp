@@ -17,11 +17,22 @@ void registerLowerings(DialectRegistry& registry) {
   });
 }
 
-int64_t packedBytes(plan::Layout layout, hir::WeightType type) {
+std::pair<int64_t, int64_t> matrixShape(hir::WeightType type) {
   ArrayRef<int64_t> shape = type.getShape();
-  int64_t rows = shape.size() == 1 ? 1 : shape.front();
-  // The model contract has whole blocks only; plan.weight's verifier says so again.
-  return layouts::PackedBytes(plan::packLayout(layout), type.getFormat(), rows, shape.back()).value_or(0);
+  return {shape.size() == 1 ? 1 : shape.front(), shape.back()};
+}
+
+int64_t packedBytes(plan::Layout layout, hir::WeightType type) {
+  auto [rows, cols] = matrixShape(type);
+  // A !hir.weight has whole blocks only; plan.weight's verifier says so again.
+  return layouts::PackedBytes(plan::packLayout(layout), type.getFormat(), rows, cols).value_or(0);
+}
+
+int64_t stateBytes(hir::StateType type) {
+  int64_t bytes = type.getElementType().getIntOrFloatBitWidth() / 8;
+  if (type.getKind() == hir::StateKind::KV) bytes *= 2;
+  for (int64_t dim : type.getShape()) bytes *= dim;
+  return bytes;
 }
 
 FailureOr<SmallVector<PackedUse>> packedUses(Operation* op, layouts::Policy policy) {
@@ -30,9 +41,8 @@ FailureOr<SmallVector<PackedUse>> packedUses(Operation* op, layouts::Policy poli
   if (auto lowerable = dyn_cast<LowerableOpInterface>(op)) lowerable.collectWeights(uses);
   for (const WeightUse& use : uses) {
     auto type = cast<hir::WeightType>(use.sources.front().getType());
-    ArrayRef<int64_t> shape = type.getShape();
-    int64_t rows = shape.size() == 1 ? 1 : shape.front();
-    layouts::Layout chosen = policy(use.use, type.getFormat(), rows, shape.back());
+    auto [rows, cols] = matrixShape(type);
+    layouts::Layout chosen = policy(use.use, type.getFormat(), rows, cols);
     plan::Layout layout = plan::planLayout(chosen);
     auto sources = static_cast<int64_t>(use.sources.size());
     if (layouts::SourcesOf(chosen) == sources) {

@@ -3,7 +3,9 @@
 #ifndef QCC_PASSES_PLAN_PACKEDUSES_H_
 #define QCC_PASSES_PLAN_PACKEDUSES_H_
 
+#include <cstdint>
 #include <string>
+#include <utility>
 
 #include "dialects/hir/IR/Hir.h"
 #include "dialects/layouts/layouts.h"
@@ -36,8 +38,14 @@ namespace qcc::passes {
 // Attaches LowerableOpInterface to the ops of hir that kernels execute.
 void registerLowerings(mlir::DialectRegistry& registry);
 
+// Rows and columns of a weight of one or two dimensions; a vector is one row.
+std::pair<int64_t, int64_t> matrixShape(hir::WeightType type);
+
 // Bytes of a weight of this layout whose sources have this type (one or two dimensions, columns last).
 int64_t packedBytes(plan::Layout layout, hir::WeightType type);
+
+// Bytes of a layer's state in a sequence's memory; of a cache, per token: one K and one V.
+int64_t stateBytes(hir::StateType type);
 
 // The weights that `op` reads, as the policy lays them: where it gives a pair the layout of one matrix, two
 // weights, one behind the other. A layout of more sources than the op has is an error on it.
@@ -49,8 +57,8 @@ mlir::FailureOr<llvm::SmallVector<PackedUse>> packedUses(mlir::Block& block, lay
 // Identity of a weight of the artifact: a tensor used twice in one layout is stored once.
 std::string packedKey(plan::Layout layout, llvm::ArrayRef<std::string> sources);
 
-// The GGUF tensor (or the name of the state) behind a value of the trunk, the head or, through the operands
-// of `call`, a block. Empty when the value is neither a hir.param/hir.state nor such an argument.
+// The GGUF tensor (or the name of the state) behind a value of a public function or, through the operands of
+// its call, of a block. Empty when the value is neither a hir.param/hir.state nor such an argument.
 std::string sourceName(mlir::Value value, mlir::ValueRange callOperands);
 
 }  // namespace qcc::passes

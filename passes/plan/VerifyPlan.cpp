@@ -2,16 +2,14 @@
 
 #include <map>
 
-#include "dialects/plan/kernel_families.h"
 #include "dialects/layouts/layouts.h"
+#include "dialects/plan/kernel_families.h"
 
 namespace qcc::passes {
 #define GEN_PASS_DEF_VERIFYPLAN
 #include "passes/Passes.h.inc"
 namespace {
 using namespace mlir;
-
-constexpr int64_t kAlignment = 64;
 
 std::string range(int64_t begin, int64_t end) {
   return "[" + std::to_string(begin) + ", " + std::to_string(end) + ")";
@@ -33,6 +31,13 @@ StringRef cacheElement(plan::DispatchOp op) {
     if constexpr (requires { spec.kv; }) element = plan::textOf(spec.kv);
   });
   return element;
+}
+
+// Whether a verified dispatch reads the step's tokens.
+bool readsTokens(plan::DispatchOp op) {
+  bool reads = false;
+  plan::visitDispatch(op, [&](const auto& spec, const auto&) { reads = plan::readsOfStep(spec, "tokens"); });
+  return reads;
 }
 
 // Whether a verified dispatch writes the rows that the step chooses, not all of them.
@@ -215,11 +220,17 @@ struct VerifyPlanPass : impl::VerifyPlanBase<VerifyPlanPass> {
       if (failed(runProgram(run, liveIns)) || failed(checkOutputs(run))) return failure();
       if (program.getLeaves()) runs.push_back(std::move(run));
     }
+    auto leaves = [](const Run& run) { return plan::ProgramOp(run.program).getLeavesAttr(); };
+    for (auto program : getOperation().getOps<plan::ProgramOp>()) {
+      StringAttr stream = program.getStreamAttr();
+      if (stream && llvm::none_of(runs, [&](const Run& run) { return leaves(run) == stream; }))
+        return program.emitError("program '") << program.getSymName() << "' takes stream '"
+                                              << stream.getValue() << "', which no program leaves";
+    }
     for (LiveIn& in : liveIns) {
       StringAttr stream = in.op->getParentOfType<plan::ProgramOp>().getStreamAttr();
       for (const Run& run : runs)
-        if (plan::ProgramOp(run.program).getLeavesAttr() == stream && failed(checkHandOver(in, run)))
-          return failure();
+        if (leaves(run) == stream && failed(checkHandOver(in, run))) return failure();
     }
     return success();
   }
@@ -243,15 +254,15 @@ struct VerifyPlanPass : impl::VerifyPlanBase<VerifyPlanPass> {
 
   LogicalResult checkHandOver(const LiveIn& in, const Run& before) {
     plan::DispatchOp reader = in.op;
-    plan::ProgramOp program = before.program, head = reader->getParentOfType<plan::ProgramOp>();
+    plan::ProgramOp program = before.program, taker = reader->getParentOfType<plan::ProgramOp>();
     int64_t end = in.begin + in.rowBytes * static_cast<int64_t>(program.getRows());
     if (end > in.end)
       return reader.emitError("in program '")
-             << head.getSymName() << "': reads arena " << range(in.begin, in.end) << ", but program '"
+             << taker.getSymName() << "': reads arena " << range(in.begin, in.end) << ", but program '"
              << program.getSymName() << "' leaves " << program.getRows() << " rows up to " << end;
     if (auto other = before.arena.firstOther(in.begin, end, in.value))
       return reader.emitError("in program '")
-             << head.getSymName() << "': reads '" << in.value.getValue() << "' at arena "
+             << taker.getSymName() << "': reads '" << in.value.getValue() << "' at arena "
              << range(in.begin, end) << ", but program '" << program.getSymName() << "' leaves "
              << (other->second ? "'" + other->second.str() + "'" : std::string("nothing")) << " at "
              << other->first;
@@ -284,9 +295,9 @@ struct VerifyPlanPass : impl::VerifyPlanBase<VerifyPlanPass> {
          states.end()},
         {"kv", static_cast<int64_t>(call.getKv()), static_cast<int64_t>(block.getKvBytes()), kv.end()}};
     for (const auto& area : areas) {
-      if (area.base < 0 || area.base % kAlignment != 0)
+      if (area.base < 0 || area.base % plan::kAlignment != 0)
         return run.error(call) << area.name << " base " << area.base << " is not a multiple of "
-                               << kAlignment;
+                               << plan::kAlignment;
       if (area.base + area.bytes > area.end && area.bytes > 0)
         return run.error(call) << area.name << " " << range(area.base, area.base + area.bytes)
                                << " lies outside the artifact's " << area.end << " bytes";
@@ -302,7 +313,7 @@ struct VerifyPlanPass : impl::VerifyPlanBase<VerifyPlanPass> {
   }
 
   LogicalResult runDispatch(Run& run, plan::DispatchOp op, SmallVector<LiveIn>& liveIns) {
-    if (op.getFamily() == "embed" && !run.program.getTokens())
+    if (!run.program.getTokens() && readsTokens(op))
       return run.error(op) << "'" << op.getFamily() << "' reads tokens, which the program does not take";
     int64_t rows = plan::dispatchRows(op);
     if (rows != static_cast<int64_t>(run.program.getRows()))
@@ -336,7 +347,7 @@ struct VerifyPlanPass : impl::VerifyPlanBase<VerifyPlanPass> {
       case plan::Space::Arena:
         if (end > static_cast<int64_t>(run.program.getArenaBytes()))
           return outside("lies outside the arena of " + Twine(run.program.getArenaBytes()) + " bytes");
-        if (begin % kAlignment != 0) return outside("is not aligned to " + Twine(kAlignment));
+        if (begin % plan::kAlignment != 0) return outside("is not aligned to " + Twine(plan::kAlignment));
         return success();
       case plan::Space::Logits:
         (writesChosenRows(op) ? run.wroteChosen : run.wroteAll) = true;

@@ -224,6 +224,7 @@ void BlockKernel::StageKeys(const Walk& walk, Val key_row, Val piece, Val other)
   const Val at = full ? d : MinS(d, b_.I32(dim_ - 4)), inside = LtS(d, b_.I32(dim_));
   const std::vector<Val> key = LoadKv(s_.kv, walk.cache.keys, key_row + at, 4);
   std::vector<Val> queries;
+  queries.reserve(stage_query_.size());
   for (const Val& row : stage_query_) queries.push_back(b_.Load(Type::kF32x4, args_.q, (row + at) << 2));
   b_.Barrier();
   for (int c = 0; c < 4; ++c) {
@@ -247,6 +248,7 @@ std::vector<Val> BlockKernel::Dots(Val e0, std::vector<Val> dot) {
   const Val q_at = own_queries_ + e0, k_at = own_keys_ + e0;
   for (int e = 0; e < kUnroll; ++e) {
     std::vector<Val> k;
+    k.reserve(kSpan);
     for (int j = 0; j < kSpan; ++j) {
       k.push_back(b_.LoadShared(stage_, k_at + (j * kShare * kKeyStride + e)));
     }
@@ -347,6 +349,7 @@ void BlockKernel::AddValues(const Walk& walk, Val t0, std::vector<Val>& state) {
       return state[i * carried_.each + Carried::kValues + first / kShare + c];
     };
     std::vector<Val> sums;
+    sums.reserve(static_cast<size_t>(each_ * span));
     for (int i = 0; i < each_; ++i) {
       for (int c = 0; c < span; ++c) sums.push_back(sum_of(i, c));
     }
@@ -362,6 +365,7 @@ void BlockKernel::AddValues(const Walk& walk, Val t0, std::vector<Val>& state) {
 void BlockKernel::StageValues(const Walk& walk, const ValueStage& stage, int first, int width) {
   std::vector<std::vector<Val>> loaded;
   const Val column = (width == kValueSlice ? stage.column : MinS(stage.column, b_.I32(width - 4))) + first;
+  loaded.reserve(stage.from.size());
   for (const Val& from : stage.from) loaded.push_back(LoadKv(s_.kv, walk.cache.values, from + column, 4));
   b_.Barrier();
   for (size_t turn = 0; turn < loaded.size(); ++turn) {
@@ -375,6 +379,7 @@ std::vector<Val> BlockKernel::WeightedSums(Val j0, int span, std::vector<Val> su
   const Val v_at = j0 * kValueSlice + place_, p_at = own_weights_ + j0;
   for (int j = 0; j < kUnroll; ++j) {
     std::vector<Val> v;
+    v.reserve(static_cast<size_t>(span));
     for (int c = 0; c < span; ++c) {
       v.push_back(b_.LoadShared(stage_, v_at + (j * kValueSlice + c * kShare)));
     }

@@ -2,6 +2,7 @@
 // the verifier asks it whether a body says the same as its op; so each shape is written down once.
 #include "dialects/hir/IR/Hir.h"
 #include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 
@@ -16,6 +17,12 @@ ArrayRef<int64_t> shapeOf(Value value) {
 
 std::string quoted(Operation* op) {
   return "'" + op->getName().getStringRef().str() + "'";
+}
+
+std::string typeText(Type type) {
+  std::string text;
+  llvm::raw_string_ostream(text) << type;
+  return text;
 }
 
 // The ops of a candidate, and which of them the kernel covers; what is left over is refused. The first
@@ -62,6 +69,16 @@ class Shape {
       return nullptr;
     }
     return op;
+  }
+
+  // `op` works along the last dimension, so its heads must be those of `used`, which is its result behind
+  // reshapes.
+  LogicalResult sameHeads(Operation* op, Value used) {
+    auto found = cast<RankedTensorType>(op->getResult(0).getType());
+    if (found.getShape() == shapeOf(used)) return success();
+    note("the kernel does not execute this " + quoted(op) + " of " + typeText(found) +
+         ": its result is needed as " + typeText(used.getType()));
+    return failure();
   }
 
   // Behind the reshapes among the ops, which it marks as covered.
@@ -268,6 +285,7 @@ FailureOr<Convolved> matchConvolved(Shape& s, GatedDeltaOp delta) {
   auto qNorm = s.producer<L2NormOp>(delta.getQ(), delta);
   auto kNorm = qNorm ? s.producer<L2NormOp>(delta.getK(), delta) : L2NormOp();
   if (!qNorm || !kNorm) return failure();
+  if (failed(s.sameHeads(qNorm, delta.getQ())) || failed(s.sameHeads(kNorm, delta.getK()))) return failure();
   auto q = s.producer<SliceOp>(qNorm.getX(), qNorm);
   auto k = q ? s.producer<SliceOp>(kNorm.getX(), kNorm) : SliceOp();
   auto v = k ? s.producer<SliceOp>(delta.getV(), delta) : SliceOp();
@@ -347,11 +365,12 @@ FailureOr<FusedParts> FusedQkNormRopeStoreOp::match(ArrayRef<Operation*> ops, Va
   if (yielded.size() != 1) return s.refuse("gives other values than the rotated queries");
   auto qRope = s.producer<RopeOp>(yielded.front(), store);
   auto kRope = qRope ? s.producer<RopeOp>(store.getK(), store) : RopeOp();
-  if (!kRope) return failure();
+  if (!kRope || failed(s.sameHeads(kRope, store.getK()))) return failure();
   if (qRope.getTable() != kRope.getTable()) return s.refuse(kRope, "it has another table than the queries'");
   auto qNorm = s.producer<RmsNormOp>(qRope.getX(), qRope);
   auto kNorm = qNorm ? s.producer<RmsNormOp>(kRope.getX(), kRope) : RmsNormOp();
-  if (!kNorm) return failure();
+  if (!kNorm || failed(s.sameHeads(qNorm, qRope.getX())) || failed(s.sameHeads(kNorm, kRope.getX())))
+    return failure();
   if (qNorm.getEpsAttr() != kNorm.getEpsAttr()) return s.refuse(kNorm, "its eps differs from the queries'");
   int64_t headDim = shapeOf(qRope.getResult())[2];
   if (headDim != shapeOf(store.getK())[2])
@@ -361,7 +380,8 @@ FailureOr<FusedParts> FusedQkNormRopeStoreOp::match(ArrayRef<Operation*> ops, Va
   Value q = s.behindReshapes(qNorm.getX());
   if (auto slice = q.getDefiningOp<SliceOp>(); s.has(slice)) {
     ArrayRef<int64_t> from = shapeOf(slice.getX());
-    if (from.size() != 3 || slice.getOffset() != 0 || from.back() != 2 * headDim)
+    if (from.size() != 3 || slice.getOffset() != 0 || static_cast<int64_t>(slice.getSize()) != headDim ||
+        from.back() != 2 * headDim)
       return s.refuse(slice, "queries are the first half of each head of 2 x " + Twine(headDim));
     q = s.behindReshapes(s.take(slice).getX());
   }
@@ -399,7 +419,8 @@ FailureOr<FusedParts> FusedGatedAttentionOp::match(ArrayRef<Operation*> ops, Val
     if (!sigmoid) return failure();
     auto slice = s.behindReshapes(sigmoid.getX()).getDefiningOp<SliceOp>();
     if (!s.has(slice) || shapeOf(slice.getX()).size() != 3 || shapeOf(slice.getX()).back() != 2 * headDim ||
-        static_cast<int64_t>(slice.getOffset()) != headDim)
+        static_cast<int64_t>(slice.getOffset()) != headDim ||
+        static_cast<int64_t>(slice.getSize()) != headDim)
       return s.refuse(sigmoid, "gates are the second half of each head of 2 x " + Twine(headDim));
     gate = s.behindReshapes(s.take(slice).getX());
   }

@@ -10,6 +10,11 @@
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/IR/SymbolTable.h"
 
+namespace qcc::plan {
+// A cache line, in bytes: every weight, constant, state and arena buffer begins at a multiple of it.
+inline constexpr int64_t kAlignment = 64;
+}  // namespace qcc::plan
+
 #include "dialects/plan/IR/PlanDialect.h.inc"
 #include "dialects/plan/IR/PlanEnums.h.inc"
 

@@ -34,9 +34,9 @@ def Plan_Output : I32EnumAttr<"Output", "what a program writes for the caller", 
   ]> { let cppNamespace = "::qcc::plan"; let genSpecializedAttr = 0; }
 def Plan_OutputAttr : EnumAttr<Plan_Dialect, Plan_Output, "output">;
 
-// How a weight lies in the artifact. Byte sizes: dialects/layouts/layouts.h.
+// How a weight lies in the artifact: layouts::Layout by another name (PackLayout.h). Byte sizes: dialects/layouts/layouts.h.
 def Plan_Layout : I32EnumAttr<"Layout", "pack layout of a weight", [
-    I32EnumAttrCase<"X16", 0, "x16">,           // groups of 16 rows, interleaved per block (codegen/cpu/kernels/README.md)
+    I32EnumAttrCase<"X16", 0, "x16">,           // groups of 16 rows, interleaved per block (dialects/layouts/x16.h)
     I32EnumAttrCase<"X16Pair", 1, "x16_pair">,  // two matrices (gate, up): their 16-row groups alternate
     I32EnumAttrCase<"F32", 2, "f32">,           // plain f32 values, GGUF order
     I32EnumAttrCase<"ConvTaps", 3, "conv_taps"> // f32 [taps][channels] of a GGUF [channels][taps]

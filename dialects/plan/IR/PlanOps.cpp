@@ -10,8 +10,6 @@ using namespace mlir;
 namespace qcc::plan {
 namespace {
 
-constexpr int64_t kAlignment = 64;  // a cache line; start of every weight, state and arena buffer
-
 LogicalResult verifyPlaced(Operation* op, int64_t offset, int64_t bytes) {
   if (offset < 0 || offset % kAlignment != 0)
     return op->emitOpError() << "offset must be a non-negative multiple of " << kAlignment << ", found "
@@ -37,6 +35,9 @@ LogicalResult verifyBinding(DispatchOp op, const Role& role, RefAttr ref, int64_
     return op.emitOpError() << "role '" << name << "' must be " << stringifyAccess(role.access) << ", found "
                             << stringifyAccess(ref.getAccess());
   int64_t unit = role.bytes;
+  if (unit <= 0)  // less than a block of the format, or more than fits in 64 bits
+    return op.emitOpError() << "role '" << name << "' comes to " << unit
+                            << " bytes with this spec, expected a positive size";
   switch (role.unit) {
     case Unit::Whole:
       if (ref.getBytes() != unit)

@@ -217,6 +217,34 @@ func.func @delta_gates(%qkv: tensor<?x8xf32>, %z: tensor<?x2x2xf32>, %a: tensor<
 
 // -----
 
+func.func @delta_heads(%qkv: tensor<?x8xf32>, %z: tensor<?x2x2xf32>, %a: tensor<?x2xf32>, %b: tensor<?x2xf32>, %cw: !hir.weight<8x4, f32>, %w: !hir.weight<2, f32>, %cs: !hir.state<conv, 3x8, f32>, %ds: !hir.state<delta, 2x2x2, f32>, %rows: !hir.rows) {
+  // expected-error @+1 {{'hir.fused.gated_delta' op the kernel does not execute this 'hir.l2_norm' of tensor<?x2xf32>: its result is needed as tensor<?x1x2xf32>}}
+  %o = hir.fused.gated_delta %qkv z %z alpha %a beta %b conv %cw ssm_a %w dt_bias %w norm %w states %cs, %ds rows %rows l2_eps 1.0e-6 l2_form max norm_eps 1.0e-5 scale 0.5 : (tensor<?x8xf32>, tensor<?x2x2xf32>, tensor<?x2xf32>, tensor<?x2xf32>, !hir.weight<8x4, f32>, !hir.weight<2, f32>, !hir.weight<2, f32>, !hir.weight<2, f32>, !hir.state<conv, 3x8, f32>, !hir.state<delta, 2x2x2, f32>, !hir.rows) -> tensor<?x4xf32> {
+  ^bb0(%bqkv: tensor<?x8xf32>, %bz: tensor<?x2x2xf32>, %ba: tensor<?x2xf32>, %bb: tensor<?x2xf32>, %bcw: !hir.weight<8x4, f32>, %bw: !hir.weight<2, f32>, %bdt: !hir.weight<2, f32>, %bnw: !hir.weight<2, f32>, %bcs: !hir.state<conv, 3x8, f32>, %bds: !hir.state<delta, 2x2x2, f32>, %brows: !hir.rows):
+    %c0 = hir.causal_conv1d %bqkv, %bcw, %bcs, %brows : tensor<?x8xf32>, !hir.weight<8x4, f32>, !hir.state<conv, 3x8, f32>
+    %c = hir.activation silu %c0 : tensor<?x8xf32>
+    %q0 = hir.slice %c[0, 2] : tensor<?x8xf32>
+    %k0 = hir.slice %c[2, 2] : tensor<?x8xf32>
+    %v0 = hir.slice %c[4, 4] : tensor<?x8xf32>
+    %q1 = hir.l2_norm %q0 eps 1.0e-6 form max : tensor<?x2xf32>
+    %k1 = hir.reshape %k0 : tensor<?x2xf32> -> tensor<?x1x2xf32>
+    %v = hir.reshape %v0 : tensor<?x4xf32> -> tensor<?x2x2xf32>
+    %q = hir.reshape %q1 : tensor<?x2xf32> -> tensor<?x1x2xf32>
+    %k = hir.l2_norm %k1 eps 1.0e-6 form max : tensor<?x1x2xf32>
+    %g = hir.gdn_decay %ba, %bw, %bdt : tensor<?x2xf32>, !hir.weight<2, f32>, !hir.weight<2, f32>
+    %beta = hir.activation sigmoid %bb : tensor<?x2xf32>
+    %o0 = hir.gated_delta %q, %k, %v, %g, %beta, %bds, %brows scale 0.5 : tensor<?x1x2xf32>, tensor<?x2x2xf32>, tensor<?x2xf32>, !hir.state<delta, 2x2x2, f32>
+    %o1 = hir.rms_norm %o0, %bnw eps 1.0e-5 : tensor<?x2x2xf32>, !hir.weight<2, f32>
+    %s = hir.activation silu %bz : tensor<?x2x2xf32>
+    %m = hir.mul %s, %o1 : tensor<?x2x2xf32>
+    %y = hir.reshape %m : tensor<?x2x2xf32> -> tensor<?x4xf32>
+    hir.yield %y : tensor<?x4xf32>
+  }
+  return
+}
+
+// -----
+
 func.func @delta_form(%qkv: tensor<?x8xf32>, %z: tensor<?x2x2xf32>, %a: tensor<?x2xf32>, %b: tensor<?x2xf32>, %cw: !hir.weight<8x4, f32>, %w: !hir.weight<2, f32>, %cs: !hir.state<conv, 3x8, f32>, %ds: !hir.state<delta, 2x2x2, f32>, %rows: !hir.rows) {
   // expected-error @+1 {{'hir.fused.gated_delta' op the kernel does not execute this 'hir.l2_norm': its form differs from the queries'}}
   %o = hir.fused.gated_delta %qkv z %z alpha %a beta %b conv %cw ssm_a %w dt_bias %w norm %w states %cs, %ds rows %rows l2_eps 1.0e-6 l2_form max norm_eps 1.0e-5 scale 0.5 : (tensor<?x8xf32>, tensor<?x2x2xf32>, tensor<?x2xf32>, tensor<?x2xf32>, !hir.weight<8x4, f32>, !hir.weight<2, f32>, !hir.weight<2, f32>, !hir.weight<2, f32>, !hir.state<conv, 3x8, f32>, !hir.state<delta, 2x2x2, f32>, !hir.rows) -> tensor<?x4xf32> {
@@ -467,6 +495,27 @@ func.func @qk_halves(%qg: tensor<?x64xf32>, %k: tensor<?x16xf32>, %w: !hir.weigh
   ^bb0(%bq: tensor<?x64xf32>, %bk: tensor<?x16xf32>, %bv: tensor<?x16xf32>, %bqw: !hir.weight<16, f32>, %bkw: !hir.weight<16, f32>, %brope: tensor<?x8xf32>, %bkv: !hir.state<kv, 1x16, f16>, %brows: !hir.rows):
     %q0 = hir.reshape %bq : tensor<?x64xf32> -> tensor<?x2x32xf32>
     %q1 = hir.slice %q0[16, 16] : tensor<?x2x32xf32>
+    %k1 = hir.reshape %bk : tensor<?x16xf32> -> tensor<?x1x16xf32>
+    %v = hir.reshape %bv : tensor<?x16xf32> -> tensor<?x1x16xf32>
+    %q2 = hir.rms_norm %q1, %bqw eps 1.0e-6 : tensor<?x2x16xf32>, !hir.weight<16, f32>
+    %k2 = hir.rms_norm %k1, %bkw eps 1.0e-6 : tensor<?x1x16xf32>, !hir.weight<16, f32>
+    %q3 = hir.rope %q2, %brope : tensor<?x2x16xf32>, tensor<?x8xf32>
+    %k3 = hir.rope %k2, %brope : tensor<?x1x16xf32>, tensor<?x8xf32>
+    hir.kv_store %k3, %v, %bkv, %brows : tensor<?x1x16xf32>, !hir.state<kv, 1x16, f16>
+    hir.yield %q3 : tensor<?x2x16xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @qk_quarters(%qg: tensor<?x128xf32>, %k: tensor<?x16xf32>, %w: !hir.weight<16, f32>, %rope: tensor<?x8xf32>, %kv: !hir.state<kv, 1x16, f16>, %rows: !hir.rows) {
+  // expected-error @+1 {{'hir.fused.qk_norm_rope_store' op the kernel does not execute this 'hir.slice': queries are the first half of each head of 2 x 16}}
+  %q = hir.fused.qk_norm_rope_store %qg k %k v %k q_norm %w k_norm %w rope %rope state %kv rows %rows eps 1.0e-6 : (tensor<?x128xf32>, tensor<?x16xf32>, tensor<?x16xf32>, !hir.weight<16, f32>, !hir.weight<16, f32>, tensor<?x8xf32>, !hir.state<kv, 1x16, f16>, !hir.rows) -> tensor<?x2x16xf32> {
+  ^bb0(%bq: tensor<?x128xf32>, %bk: tensor<?x16xf32>, %bv: tensor<?x16xf32>, %bqw: !hir.weight<16, f32>, %bkw: !hir.weight<16, f32>, %brope: tensor<?x8xf32>, %bkv: !hir.state<kv, 1x16, f16>, %brows: !hir.rows):
+    %q0 = hir.reshape %bq : tensor<?x128xf32> -> tensor<?x4x32xf32>
+    %cut = hir.slice %q0[0, 8] : tensor<?x4x32xf32>
+    %q1 = hir.reshape %cut : tensor<?x4x8xf32> -> tensor<?x2x16xf32>
     %k1 = hir.reshape %bk : tensor<?x16xf32> -> tensor<?x1x16xf32>
     %v = hir.reshape %bv : tensor<?x16xf32> -> tensor<?x1x16xf32>
     %q2 = hir.rms_norm %q1, %bqw eps 1.0e-6 : tensor<?x2x16xf32>, !hir.weight<16, f32>

@@ -265,3 +265,10 @@ plan.program @p tokens given 32 stream "s" rows 1 arena 0 {
 // expected-error @below {{given rows must have a positive width, found 0}}
 plan.program @p given 0 leaves "s" rows 1 arena 0 {
 }
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{role 'table' comes to 0 bytes with this spec, expected a positive size}}
+  plan.dispatch "embed" {cols = 128 : i64, format = "q4_k"} ["table", "out"] [#plan.ref<weights, 0, 64, read>, #plan.ref<arena, 0, 512, write>]
+}

@@ -1,7 +1,7 @@
 // What a public function may take and give, and what rows of another it may take.
 // RUN: qcc-opt %s -split-input-file -verify-diagnostics -qcc-layout-weights
 
-// expected-error @below {{a model has a public function that begins a step}}
+// expected-error @below {{model contract: no public function begins a step, by tokens or rows of the caller's}}
 module {
   func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %r: tensor<?xi32>) -> (tensor<?x64xf32> {hir.logits}) {
     %s = hir.select_rows %x, %r : tensor<?x64xf32>, tensor<?xi32>

@@ -387,6 +387,6 @@ func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
   return %x : tensor<?x64xf32>
 }
 func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?xi32>) -> (tensor<?x64xf32> {hir.logits}) {
-  // expected-error @below {{no kernel for a head that does not end in 'hir.linear' on target cpu}}
+  // expected-error @below {{no kernel for logits that do not come from 'hir.linear' on target cpu}}
   return %x : tensor<?x64xf32>
 }

@@ -53,6 +53,6 @@ func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?
 
 // -----
 
-// expected-error @below {{a model has a public function that begins a step}}
+// expected-error @below {{model contract: no public function begins a step, by tokens or rows of the caller's}}
 module {
 }

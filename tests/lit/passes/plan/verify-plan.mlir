@@ -404,3 +404,11 @@ plan.program @h stream "s" gives chosen_logits rows 1 arena 640 {
   plan.barrier
   plan.dispatch "linear" {epilogue = "store", format = "f32", k = 32 : i64, n = 32 : i64, numerics = "f32", rows = "out_rows"} ["x", "w", "y"] [#plan.ref<arena, 512, 128, read>, #plan.ref<weights, 128, 4096, read>, #plan.ref<logits, 0, 128, write>] {buffers = ["n", "", ""]}
 }
+
+// -----
+
+plan.weight @norm ["n"] "f32" f32 1 x 32 at 0 size 128
+// expected-error @below {{program 'h' takes stream 's', which no program leaves}}
+plan.program @h stream "s" rows 1 arena 256 {
+  plan.dispatch "norm" {cols = 32 : i64, eps = 1.0e-6 : f32, source = "rows"} ["x", "weight", "out"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 0, 128, read>, #plan.ref<arena, 128, 128, write>] {buffers = ["x", "", "n"]}
+}
