@@ -6,7 +6,6 @@
 #include "codegen/gpu/kernels/kernel_args.h"
 #include "codegen/gpu/kernels/math.h"
 #include "codegen/gpu/kernels/step.h"
-#include "dialects/layouts/layouts.h"
 
 namespace qcc::gpu {
 namespace {
@@ -51,9 +50,9 @@ Launch Elementwise(const std::string& name, int64_t rows, int64_t cols, Expansio
     });
   };
   const int64_t elements = rows * cols;
-  const int64_t blocks = layouts::AlignUp(elements, kThreads * width) / (kThreads * width);
-  launch.grid[1] = static_cast<uint32_t>(layouts::AlignUp(blocks, kMaxGridX) / kMaxGridX);
-  launch.grid[0] = static_cast<uint32_t>(layouts::AlignUp(blocks, launch.grid[1]) / launch.grid[1]);
+  const int64_t blocks = CeilDiv(elements, kThreads * width);
+  launch.grid[1] = static_cast<uint32_t>(CeilDiv(blocks, kMaxGridX));
+  launch.grid[0] = static_cast<uint32_t>(CeilDiv(blocks, launch.grid[1]));
   launch.args = ListArgs<ElementwiseArgs>({.a = a,
                                            .b = b,
                                            .out = out,
@@ -106,7 +105,7 @@ std::vector<Launch> Expand_concat(const Dispatch<plan::ConcatSpec>& dispatch, Ex
     });
   };
   const int64_t cols = a_cols + b_cols;
-  launch.grid[0] = static_cast<uint32_t>(layouts::AlignUp(cols, kThreads * width) / (kThreads * width));
+  launch.grid[0] = static_cast<uint32_t>(CeilDiv(cols, kThreads * width));
   launch.grid[1] = static_cast<uint32_t>(dispatch.rows);
   launch.args = ListArgs<ConcatArgs>({.a = *dispatch.bindings.a,
                                       .b = *dispatch.bindings.b,

@@ -53,7 +53,7 @@ std::vector<Launch> Expand_embed(const Dispatch<plan::EmbedSpec>& dispatch, Expa
     launch.emit = [format, cols](Builder& b) { EmitEmbed(b, format, cols); };
     launch.workgroup_size = kThreads;
     launch.grid[0] = static_cast<uint32_t>(rows);
-    launch.grid[1] = static_cast<uint32_t>(layouts::AlignUp(cols / 4, kThreads) / kThreads);
+    launch.grid[1] = static_cast<uint32_t>(CeilDiv(cols / 4, kThreads));
     const Arg window{table.space, table.value + static_cast<uint64_t>(first * group_bytes),
                      static_cast<uint64_t>(part * group_bytes)};
     launch.args = ListArgs<EmbedArgs>({.table = window,

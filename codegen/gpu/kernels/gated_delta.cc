@@ -17,10 +17,6 @@ constexpr int kMaxDim = 256, kMaxTaps = 16;
 constexpr int64_t kMaxSideBySide = 4;
 constexpr int64_t kMaxDecodeRows = 8;
 
-int CeilDiv(int a, int b) {
-  return (a + b - 1) / b;
-}
-
 int NormThreads(const DeltaSpec& s) {
   return s.value_dim <= 64 ? 64 : 128;
 }

@@ -25,10 +25,6 @@ constexpr const DeltaRuleArgs<int>& kAt = kArg<DeltaRuleArgs>;
 constexpr int kChunksArg = static_cast<int>(kArgCount<DeltaRuleArgs>);  // behind the others
 constexpr int kReadTokens = kParts / 2;  // of a chunk, read at once: with k and q as many sums as threads
 
-int CeilDiv(int a, int b) {
-  return (a + b - 1) / b;
-}
-
 // A copy of the last taps - 1 columns of old state and new rows, a channel a thread.
 void AdvanceConv(Builder& b, const DeltaSpec& s, Val qkv, Val conv_state, Val row_begin, Val row_count,
                  Val channel) {

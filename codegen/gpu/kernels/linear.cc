@@ -109,7 +109,7 @@ std::vector<Launch> Expand_linear(const Dispatch<plan::LinearSpec>& dispatch, Ex
 
   const bool out_rows = dispatch.spec.rows == plan::RowsFrom::OutRows;
   const int64_t n = dispatch.spec.n, rows = dispatch.rows;
-  const int64_t units = layouts::AlignUp(n, layouts::kGroupRows) / layouts::kGroupRows;
+  const int64_t units = CeilDiv(n, layouts::kGroupRows);
   const int64_t unit_bytes = spec.groups_per_unit() * spec.group_bytes();
   const Arg& x = spec.int8 ? *dispatch.bindings.xq : *dispatch.bindings.x;
   const Arg& w = *dispatch.bindings.w;

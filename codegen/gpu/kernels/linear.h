@@ -65,10 +65,6 @@ Val PartHigh(const LinearSpec& spec, Val part);
 void StoreLinear(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val offset,
                  const std::vector<Val>& sums);
 
-inline int64_t CeilDiv(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
 // ---- variants: `launch.args` and costs are set by the caller ----
 
 // Few rows: 16 threads a part, every weight read once for `tile_rows` rows.

@@ -71,7 +71,7 @@ std::vector<Launch> Expand_quantize(const Dispatch<plan::QuantizeSpec>& dispatch
     });
   };
   launch.grid[0] = static_cast<uint32_t>(rows);
-  launch.grid[1] = static_cast<uint32_t>(layouts::AlignUp(k / 4, kThreads) / kThreads);
+  launch.grid[1] = static_cast<uint32_t>(CeilDiv(k / 4, kThreads));
   launch.args = ListArgs<QuantizeArgs>(
       {.x = *dispatch.bindings.x, .out_q = *dispatch.bindings.out_q, .step = StepArg(expansion)});
   launch.read_bytes = static_cast<uint64_t>(rows * 4 * k);

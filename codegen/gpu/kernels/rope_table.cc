@@ -7,7 +7,6 @@
 #include "codegen/gpu/kernels/kernel_args.h"
 #include "codegen/gpu/kernels/math.h"
 #include "codegen/gpu/kernels/step.h"
-#include "dialects/layouts/layouts.h"
 
 namespace qcc::gpu {
 namespace {
@@ -80,7 +79,7 @@ std::vector<Launch> Expand_rope_table(const Dispatch<plan::RopeTableSpec>& dispa
   for (int64_t s : sections) launch.name += ".s" + std::to_string(s);
   launch.emit = [pairs, sections](Builder& b) { EmitRopeTable(b, pairs, sections); };
   launch.workgroup_size = kThreads;
-  launch.grid[0] = static_cast<uint32_t>(layouts::AlignUp(rows * pairs, kThreads) / kThreads);
+  launch.grid[0] = static_cast<uint32_t>(CeilDiv(rows * pairs, kThreads));
   launch.args = ListArgs<RopeTableArgs>({.inv_freq = *dispatch.bindings.inv_freq,
                                          .out = *dispatch.bindings.out,
                                          .step = StepArg(expansion),
