@@ -26,7 +26,7 @@ struct Stage {
   Shared sums;     // [group][32 rows][16 matrix rows] of 32 columns, or of those of one scale
 };
 
-// A unit of 32 columns that goes to the matrix units at once has columns of both scales of Q6_K. Then its
+// 32 columns that go to the matrix units at once have both scales of a format that scales 16. Then their
 // codes are staged twice, each time with those of the other scale as zeros.
 bool StagesTwice(const Profile& profile, bool two_scales) {
   return two_scales && profile.matrix.k > kChunkColumns / 2;
@@ -34,13 +34,6 @@ bool StagesTwice(const Profile& profile, bool two_scales) {
 
 int UnitsPerTile(const LinearSpec& spec) {
   return kGroups / spec.groups_per_unit();
-}
-
-// The offset leaves the codes here, where it costs nothing per row of x. The sign bit, set, keeps one byte
-// from borrowing of the next.
-Val Signed(Val codes, int offset) {
-  if (offset == 0) return codes;
-  return ((codes | 0x80808080) - (offset * 0x01010101)) ^ 0x80808080;
 }
 
 class CooperativeTile {
@@ -109,7 +102,7 @@ void CooperativeTile::StageCodes(Val chunk) {
     const Val group = ShrU(thread, 6) + 2 * i;
     const Val at = group * kGroupWords + lane_ * kChunkWords + word;
     for (int half = 0; half < 2; ++half) {
-      const Val value = Signed(codes[half], staged_[i].code_offset());
+      const Val value = LessOffset(codes[half], staged_[i].code_offset());
       b_.StoreShared(stage_.weights, at + 4 * half, staged_twice_ && half == 1 ? none : value);
       if (!staged_twice_) continue;
       b_.StoreShared(stage_.weights, at + (kGroups * kGroupWords + 4 * half), half == 0 ? none : value);

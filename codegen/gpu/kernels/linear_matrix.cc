@@ -87,15 +87,7 @@ GroupChunk ReadGroup(const Tile& tile, const PackedRow rows[2], Val chunk) {
   const PackedRow::Chunk at = rows[0].At(chunk);
   for (int i = 0; i < 2; ++i) {
     const std::vector<Val> words = rows[i].ReadCodePair(at, tile.quad);
-    for (int w = 0; w < 2; ++w) {
-      Val codes = words[w];
-      // Taken from the codes, which all rows share, an offset costs nothing per row. The sign bit, set, keeps
-      // one byte from borrowing of the next.
-      if (const int offset = rows[i].code_offset()) {
-        codes = ((codes | 0x80808080) - (offset * 0x01010101)) ^ 0x80808080;
-      }
-      c.a[2 * w + i] = codes;
-    }
+    for (int w = 0; w < 2; ++w) c.a[2 * w + i] = LessOffset(words[w], rows[i].code_offset());
     c.scales[i] = rows[i].ReadScales(at);
   }
   return c;
