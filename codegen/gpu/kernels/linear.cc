@@ -119,6 +119,7 @@ std::vector<Launch> Expand_linear(const Dispatch<plan::LinearSpec>& dispatch, Ex
 
   std::vector<Launch> launches;
   const int64_t most = static_cast<int64_t>(kMaxBindingBytes) / unit_bytes;
+  if (most == 0) return {};  // not even one unit is within reach of 32-bit offsets
   for (int64_t first = 0; first < units; first += most) {
     const int64_t part = std::min(most, units - first);
     Launch launch = ChooseVariant(spec, expansion.profile(), part, rows);
