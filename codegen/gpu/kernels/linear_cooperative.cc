@@ -5,6 +5,7 @@
 // multiply them (Builder::DotTile), and each thread reads the sums of its elements back, to scale and add
 // them in the order that every variant has.
 #include "codegen/gpu/kernels/linear.h"
+#include "dialects/layouts/int8_row.h"
 
 namespace qcc::gpu {
 namespace {
@@ -120,11 +121,11 @@ CooperativeTile::ChunkNumbers CooperativeTile::ReadNumbers(Val chunk) const {
   ChunkNumbers numbers;
   for (const PackedRow& row : own_) numbers.weights.push_back(row.ReadScales(row.At(chunk)));
   for (int i = 0; i < kRowsEach; ++i) {
-    const Val at = RowAt(ThreadRow(i)) + spec_.k;
+    const Val at = RowAt(ThreadRow(i)) + layouts::Int8ScalesAt(spec_.k);
     numbers.scales.push_back(b_.Load(Type::kF32, args_.x, at + (chunk << 2)));
     numbers.sums.emplace_back();
     if (!numbers.weights[0].shift[0]) continue;
-    const Val sums = at + (chunk << 3) + spec_.k / 8;
+    const Val sums = at + (chunk << 3) + (layouts::Int8SumsAt(spec_.k) - layouts::Int8ScalesAt(spec_.k));
     const Val second = b_.Load(Type::kI32, args_.x, sums + 4), first = b_.Load(Type::kI32, args_.x, sums);
     if (two_scales_) {
       for (const Val& sum : {first, second}) numbers.sums[i].push_back(numbers.scales[i] * b_.ToF32(sum));

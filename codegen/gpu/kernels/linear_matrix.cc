@@ -5,6 +5,7 @@
 // 8` and of x row `group`; and sums 0..3 of matrix row `group`, x rows 2 * quad and 2 * quad + 1, then the
 // same of matrix row `group + 8`.
 #include "codegen/gpu/kernels/linear.h"
+#include "dialects/layouts/int8_row.h"
 
 namespace qcc::gpu {
 namespace {
@@ -44,7 +45,7 @@ Tile::Tile(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val first
   const auto at = [&](Val row) { return MinS(first_row + row, args.rows - 1) * spec.x_row_bytes(); };
   for (int f = 0; f < fragments; ++f) {
     codes.push_back(at(group + kFragmentRows * f) + quad * 4);
-    for (int i = 0; i < 2; ++i) numbers.push_back(at(SumRow(*this, f, i)) + spec.k);
+    for (int i = 0; i < 2; ++i) numbers.push_back(at(SumRow(*this, f, i)) + layouts::Int8ScalesAt(spec.k));
   }
 }
 
@@ -60,7 +61,7 @@ enum class Sums : uint8_t { kNone, kOne, kTwo };
 RowNumbers ReadNumbers(Builder& b, int64_t k, Val x, Val at, Val chunk, Sums kind) {
   RowNumbers n{b.Load(Type::kF32, x, at + (chunk << 2)), {}};
   if (kind == Sums::kNone) return n;
-  const Val first = at + (chunk << 3) + k / 8;
+  const Val first = at + (chunk << 3) + (layouts::Int8SumsAt(k) - layouts::Int8ScalesAt(k));
   Val sums[2];
   if (k % 64 == 0) {
     const Val both = b.Load(Type::kI32x2, x, first);

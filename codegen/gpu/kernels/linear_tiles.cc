@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "codegen/gpu/kernels/linear.h"
+#include "dialects/layouts/int8_row.h"
 
 namespace qcc::gpu {
 namespace {
@@ -23,8 +24,8 @@ Int8Chunk ReadInt8Chunk(Builder& b, int64_t k, Val x, Val row, Val chunk) {
     const Val v = b.Load(Type::kI32x4, x, half ? at + 16 : at);
     for (int i = 0; i < 4; ++i) c.codes.push_back(b.Extract(v, i));
   }
-  c.scale = b.Load(Type::kF32, x, row + (chunk << 2) + k);
-  const Val sums = row + (chunk << 3) + (k + k / 8);
+  c.scale = b.Load(Type::kF32, x, row + (chunk << 2) + layouts::Int8ScalesAt(k));
+  const Val sums = row + (chunk << 3) + layouts::Int8SumsAt(k);
   if (k % 64 == 0) {
     const Val v = b.Load(Type::kI32x2, x, sums);
     c.sums[0] = b.Extract(v, 0);

@@ -115,7 +115,8 @@ std::vector<Launch> Expand_norm(const Dispatch<plan::NormSpec>& dispatch, Expans
                                     .outs = StepOutsArg(expansion),
                                     .eps = FloatNumber(dispatch.spec.eps)});
   launch.read_bytes = 4 * cols * rows + 4 * cols;
-  launch.write_bytes = rows * ((spec.out ? 4 * cols : 0) + (spec.out_q ? cols + cols / 8 + cols / 4 : 0));
+  const uint64_t int8_bytes = static_cast<uint64_t>(layouts::Int8UsedBytes(spec.cols));
+  launch.write_bytes = rows * ((spec.out ? 4 * cols : 0) + (spec.out_q ? int8_bytes : 0));
   launch.ops = 4 * cols * rows;
   return {launch};
 }

@@ -44,8 +44,8 @@ void RowQuantizer::Write(Val out_q, Val row, Val quad, Val active, const std::ve
   const Val half_sum = b_.ToI32(half_.Sum(b_.ToF32(sum)));
   b_.If(active, [&] {
     b_.Store(out_q, row + (quad << 2), word);
-    b_.If(Eq(quad & 7, 0), [&] { b_.Store(out_q, row + ShrU(quad, 1) + k_, d); });
-    b_.If(Eq(quad & 3, 0), [&] { b_.Store(out_q, row + quad + (k_ + k_ / 8), half_sum); });
+    b_.If(Eq(quad & 7, 0), [&] { b_.Store(out_q, row + ShrU(quad, 1) + layouts::Int8ScalesAt(k_), d); });
+    b_.If(Eq(quad & 3, 0), [&] { b_.Store(out_q, row + quad + layouts::Int8SumsAt(k_), half_sum); });
   });
 }
 
@@ -75,7 +75,7 @@ std::vector<Launch> Expand_quantize(const Dispatch<plan::QuantizeSpec>& dispatch
   launch.args = ListArgs<QuantizeArgs>(
       {.x = *dispatch.bindings.x, .out_q = *dispatch.bindings.out_q, .step = StepArg(expansion)});
   launch.read_bytes = static_cast<uint64_t>(rows * 4 * k);
-  launch.write_bytes = static_cast<uint64_t>(rows * (k + k / 8 + k / 4));
+  launch.write_bytes = static_cast<uint64_t>(rows * layouts::Int8UsedBytes(k));
   launch.ops = static_cast<uint64_t>(rows * 2 * k);
   return {launch};
 }
