@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "codegen/gpu/kernels/families.h"
+#include "codegen/gpu/kernels/kernel_args.h"
 #include "codegen/gpu/kernels/math.h"
 #include "dialects/layouts/layouts.h"
 #include "runtime/abi/gpu_step.h"
@@ -55,24 +56,24 @@ std::string LinearSpec::name() const {
 }
 
 LinearArgs::LinearArgs(Builder& b, const LinearSpec& spec) {
-  x = b.Arg(0);
-  w = b.Arg(1);
-  y = b.Arg(2);
-  rows = b.Load(Type::kI32, b.Arg(3), b.I32(0));
-  units = b.Truncate(b.Arg(4));
-  y_row_bytes = b.Truncate(b.Arg(5));
-  int next = 6;
+  constexpr const LinearArgList<int>& kAt = kArg<LinearArgList>;
+  x = b.Arg(kAt.x);
+  w = b.Arg(kAt.w);
+  y = b.Arg(kAt.y);
+  rows = b.Load(Type::kI32, b.Arg(kAt.count), b.I32(0));
+  units = b.Truncate(b.Arg(kAt.units));
+  y_row_bytes = b.Truncate(b.Arg(kAt.y_row_bytes));
+  int next = static_cast<int>(kArgCount<LinearArgList>);
   if (spec.scale) scale = b.Arg(next++);
   if (spec.up_scale) up_scale = b.Arg(next++);
 }
 
-std::vector<Arg> LinearArgs::List(Arg x, Arg w, Arg y, Arg count, int64_t units, int64_t y_row_bytes,
-                                  const std::optional<Arg>& scale, const std::optional<Arg>& up_scale) {
-  std::vector<Arg> args = {
-      x, w, y, count, Number(static_cast<uint64_t>(units)), Number(static_cast<uint64_t>(y_row_bytes))};
-  if (scale) args.push_back(*scale);
-  if (up_scale) args.push_back(*up_scale);
-  return args;
+std::vector<Arg> LinearArgs::List(const LinearArgList<Arg>& args, const std::optional<Arg>& scale,
+                                  const std::optional<Arg>& up_scale) {
+  std::vector<Arg> list = ListArgs<LinearArgList>(args);
+  if (scale) list.push_back(*scale);
+  if (up_scale) list.push_back(*up_scale);
+  return list;
 }
 
 Val PartLow(const LinearSpec& spec, Val part) {
@@ -128,8 +129,13 @@ std::vector<Launch> Expand_linear(const Dispatch<plan::LinearSpec>& dispatch, Ex
     const uint64_t skipped = static_cast<uint64_t>(first * layouts::kGroupRows * 4);
     const Arg part_y{y.space, y.value + skipped,
                      static_cast<uint64_t>(((rows - 1) * ld + part * layouts::kGroupRows) * 4)};
-    launch.args = LinearArgs::List(x, part_w, part_y, count, part, ld * 4, dispatch.bindings.scale,
-                                   dispatch.bindings.up_scale);
+    launch.args = LinearArgs::List({.x = x,
+                                    .w = part_w,
+                                    .y = part_y,
+                                    .count = count,
+                                    .units = Number(static_cast<uint64_t>(part)),
+                                    .y_row_bytes = Number(static_cast<uint64_t>(ld * 4))},
+                                   dispatch.bindings.scale, dispatch.bindings.up_scale);
     const uint64_t columns =
         static_cast<uint64_t>(std::min(part * layouts::kGroupRows, n - first * layouts::kGroupRows));
     const uint64_t y_bytes = 4 * columns * static_cast<uint64_t>(rows);

@@ -38,12 +38,18 @@ struct LinearSpec {
   std::string name() const;  // "linear.q4_k.int8.k1024.add", and ".scale", ".up_scale" where there are
 };
 
-// Arguments of every variant. A unit is 16 columns of y.
+// Arguments of every variant; behind them the scales that the spec has, scale first. count: where the step
+// holds the number of rows. A unit is 16 columns of y.
+template <typename T>
+struct LinearArgList {
+  T x, w, y, count, units, y_row_bytes;
+};
+
+// What a kernel makes of them.
 struct LinearArgs {
   LinearArgs(Builder& b, const LinearSpec& spec);
-  // The scales that the spec has, in this order.
-  static std::vector<Arg> List(Arg x, Arg w, Arg y, Arg count, int64_t units, int64_t y_row_bytes,
-                               const std::optional<Arg>& scale = {}, const std::optional<Arg>& up_scale = {});
+  static std::vector<Arg> List(const LinearArgList<Arg>& args, const std::optional<Arg>& scale,
+                               const std::optional<Arg>& up_scale);
   Val x, w, y;
   Val rows;             // i32: of this step
   Val units;            // i32
