@@ -85,6 +85,17 @@ Val PartHigh(const LinearSpec& spec, Val part) {
   return MinS(end, Const(end, spec.chunks()));
 }
 
+std::vector<Val> SumParts(Builder& b, const LinearSpec& spec, size_t count,
+                          const std::function<std::vector<Val>(Val low, Val high)>& part) {
+  const std::vector<Val> zero(count, b.F32(0.f));
+  return b.For(b.I32(0), b.I32(spec.parts()), b.I32(1), zero,
+               [&](Val number, const std::vector<Val>& carried) {
+                 std::vector<Val> sums = part(PartLow(spec, number), PartHigh(spec, number));
+                 for (size_t i = 0; i < sums.size(); ++i) sums[i] = carried[i] + sums[i];
+                 return sums;
+               });
+}
+
 void StoreLinear(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val offset,
                  const std::vector<Val>& sums) {
   const auto scaled = [&](Val sum, Val scale) {

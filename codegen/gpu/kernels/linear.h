@@ -7,7 +7,9 @@
 #ifndef QCC_CODEGEN_GPU_KERNELS_LINEAR_H_
 #define QCC_CODEGEN_GPU_KERNELS_LINEAR_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -66,6 +68,11 @@ std::vector<Val> LinearPart(Builder& b, const LinearSpec& spec, const LinearArgs
 // First chunk of a part, and the one after its last.
 Val PartLow(const LinearSpec& spec, Val part);
 Val PartHigh(const LinearSpec& spec, Val part);
+
+// The order of the parts, for variants in which a thread has all columns: `count` sums, of which `part` gives
+// those over the chunks [low, high).
+std::vector<Val> SumParts(Builder& b, const LinearSpec& spec, size_t count,
+                          const std::function<std::vector<Val>(Val low, Val high)>& part);
 
 // Finishes one element: `sums` has the sum of the unit's groups; `offset`: the element's place in y.
 void StoreLinear(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val offset,

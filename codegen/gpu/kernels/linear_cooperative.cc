@@ -197,14 +197,9 @@ void CooperativeTile::Emit() {
 }
 
 void CooperativeTile::EmitRows() {
-  const std::vector<Val> zero(kGroups * kRowsEach, b_.F32(0.f));
-  const auto add_part = [&](Val part, const std::vector<Val>& carried) {
-    std::vector<Val> sums = Part(PartLow(spec_, part), PartHigh(spec_, part));
-    for (size_t i = 0; i < sums.size(); ++i) sums[i] = carried[i] + sums[i];
-    return sums;
-  };
   // The whole workgroup, also where it has rows or units beyond the last: barriers are for all threads.
-  const std::vector<Val> sums = b_.For(b_.I32(0), b_.I32(spec_.parts()), b_.I32(1), zero, add_part);
+  const std::vector<Val> sums =
+      SumParts(b_, spec_, kGroups * kRowsEach, [&](Val low, Val high) { return Part(low, high); });
   const int each = spec_.groups_per_unit();
   for (int i = 0; i < kRowsEach; ++i) {
     const Val row = first_row_ + ThreadRow(i);

@@ -184,14 +184,9 @@ void EmitTiled(Builder& b, const LinearSpec& spec, int tile_rows, int row_tiles)
   b.If(And(LtS(first_row, args.rows), LtS(first_unit, args.units)), [&] {
     const Tile tile(b, spec, args, first_row, fragments);
     const std::vector<Val> groups = GroupOffsets(spec, args, first_unit);
-    const std::vector<Val> zero(static_cast<size_t>(2 * fragments * kSums), b.F32(0.f));
-    const auto add_part = [&](Val part, const std::vector<Val>& carried) {
-      std::vector<Val> sums =
-          MatrixPart(b, spec, args, tile, groups, PartLow(spec, part), PartHigh(spec, part));
-      for (size_t i = 0; i < sums.size(); ++i) sums[i] = carried[i] + sums[i];
-      return sums;
-    };
-    const std::vector<Val> sums = b.For(b.I32(0), b.I32(spec.parts()), b.I32(1), zero, add_part);
+    const std::vector<Val> sums =
+        SumParts(b, spec, static_cast<size_t>(2 * fragments * kSums),
+                 [&](Val low, Val high) { return MatrixPart(b, spec, args, tile, groups, low, high); });
     for (int f = 0; f < fragments; ++f) {
       for (int i = 0; i < kSums; ++i) {
         Val both[2] = {sums[f * kSums + i], sums[(fragments + f) * kSums + i]};
