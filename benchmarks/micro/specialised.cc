@@ -6,7 +6,7 @@
 
 namespace {
 
-// Sum of 64-bit words in 16 chains: as fast as this level can read.
+// Sum of 64-bit words in 32 chains: as fast as this level can read.
 uint64_t bench_read(const uint8_t* p, int64_t bytes) {
   typedef uint64_t V __attribute__((ext_vector_type(8)));
   V a = 0, b = 0, c = 0, d = 0;

@@ -14,7 +14,6 @@ import os
 import re
 import shlex
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
@@ -22,9 +21,6 @@ import time
 
 GIB, MIB = 1 << 30, 1 << 20
 PROMPT = 512
-# GGUF type id: (elements, bytes) of a block.
-BLOCKS = {0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 8: (32, 34), 12: (256, 144), 13: (256, 176), 14: (256, 210), 30: (1, 2)}
-SCALARS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 # memchr over bytes that lie in memory: nothing but reading. A process of its own, so that this one stays small: the
 # kernel counts what a parent holds into the peak of the children it starts.
 READER = """
@@ -79,40 +75,10 @@ def kernel_bandwidth(folder):
     return max(rates) if rates else None
 
 
-def separate_embedding_bytes(path):
+def separate_embedding_bytes(qcc, gguf):
     """Bytes of a token embedding that is no output matrix: a token reads one row of it. 0 where the two are one."""
-    with open(path, "rb") as f:
-        def take(form):
-            return struct.unpack("<" + form, f.read(struct.calcsize("<" + form)))
-
-        def string():
-            return f.read(take("Q")[0])
-
-        def skip(kind):
-            if kind == 8:
-                string()
-            elif kind == 9:
-                element, count = take("IQ")
-                if element == 8:
-                    for _ in range(count):
-                        string()
-                else:
-                    f.seek(SCALARS[element] * count, os.SEEK_CUR)
-            else:
-                f.seek(SCALARS[kind], os.SEEK_CUR)
-        _, _, tensors, pairs = take("4sIQQ")
-        for _ in range(pairs):
-            string()
-            skip(take("I")[0])
-        sizes = {}
-        for _ in range(tensors):
-            name = string()
-            elements = 1
-            for n in take(f"{take('I')[0]}Q"):
-                elements *= n
-            block, size = BLOCKS[take("IQ")[0]]
-            sizes[name] = elements // block * size
-    return sizes[b"token_embd.weight"] if b"output.weight" in sizes else 0
+    parts = {part["name"]: part["bytes"] for part in json.loads(Ran(qcc, "inspect", gguf, "--json").out)["parts"]}
+    return parts["embedding"] if "output" in parts else 0
 
 
 def measure(args, arch, preset, mix, folder):
@@ -121,7 +87,7 @@ def measure(args, arch, preset, mix, folder):
     Ran(qcc, "synth", "--arch", arch, "--preset", preset, "--format", mix, "--seed", 1, *shlex.split(args.synth), "-o", gguf, "-q")
     compiled = Ran(qcc, "compile", gguf, "-o", qbin, "-q", f"--cpu={args.cpu}")
     row = {"model": " ".join([arch, preset, mix, *shlex.split(args.synth)]), "compile_s": compiled.seconds, "qcc_peak": compiled.peak,
-           "gguf": os.path.getsize(gguf), "qbin": os.path.getsize(qbin), "embedding": separate_embedding_bytes(gguf)}
+           "gguf": os.path.getsize(gguf), "qbin": os.path.getsize(qbin), "embedding": separate_embedding_bytes(qcc, gguf)}
     os.remove(gguf)
     os.sync()  # the artifact's pages on their way to the disk slow everything: 0.8b q8_0 decoded 16 tok/s then, 26 after
     threads = ["-t", args.threads] if args.threads else []

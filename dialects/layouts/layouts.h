@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "dialects/formats/formats.h"
+#include "dialects/layouts/int8_row.h"
 #include "dialects/layouts/x16.h"
 
 namespace qcc::layouts {
@@ -33,15 +34,6 @@ int64_t X16Bytes(Format format, int64_t rows, int64_t cols);
 // Bytes of a weight of SourcesOf(layout) tensors of `rows` x `cols` each; nothing if cols is no multiple of
 // the format's block.
 std::optional<int64_t> PackedBytes(Layout layout, Format format, int64_t rows, int64_t cols);
-
-// Values of an activation that are rounded to int8 under one scale: the columns of the smallest block format,
-// so that one scale per block serves every format's integer dot product.
-inline constexpr int64_t kInt8Block = 32;
-
-// One activation row of k values as int8 blocks: i8 codes[k]; f32 scale[k/32]; i32 sum[k/16]. k % 32 == 0.
-constexpr int64_t Int8RowBytes(int64_t k) {
-  return AlignUp(k + k / 8 + k / 4, 64);
-}
 
 // What a program does with a weight.
 enum class Use : uint8_t {

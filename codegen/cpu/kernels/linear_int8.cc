@@ -1,9 +1,14 @@
 // linear with int8 activations: exact integer dot products of 16 or 32 columns, combined in f32 in column
 // order.
 #include "codegen/cpu/kernels/linear.h"
+#include "dialects/layouts/int8_row.h"
 
 namespace qk {
 namespace {
+
+using qcc::layouts::Int8RowBytes;
+using qcc::layouts::Int8ScalesAt;
+using qcc::layouts::Int8SumsAt;
 
 QK_INLINE int32_t load32(const void* p) {
   return load<int32_t>(p);
@@ -41,7 +46,7 @@ struct Int8Linear {
                       const uint8_t* x, int64_t col, Acc<M>& acc) {
     Dot dot[M][kSums];
     unroll<M>([&](int m) QK_LAMBDA {
-      const uint8_t* sums = x + m * t.row_bytes + t.k + t.k / 8 + col / 4;
+      const uint8_t* sums = x + m * t.row_bytes + Int8SumsAt(t.k) + col / 4;
       unroll<kSums>([&](int g) QK_LAMBDA { Dot::begin(dot[m][g], kLow != 0 ? kLow * x_sum(sums, g) : 0); });
     });
     for_each_word<F, Dot::kSigned>(chunk, p, [&](int n, int word, Words codes) QK_LAMBDA {
@@ -56,14 +61,14 @@ struct Int8Linear {
     });
     const Scales<kLanes> s = read_scales<F>(PartFields{p}, header, j);
     unroll<M>([&](int m) QK_LAMBDA {
-      const uint8_t* xm = x + m * t.row_bytes + t.k;
-      const float xs = load<float>(xm + col / 8);
+      const uint8_t* xm = x + m * t.row_bytes;
+      const float xs = load<float>(xm + Int8ScalesAt(t.k) + col / 8);
       Float& a = acc.v[m][p];
       unroll<kSums>([&](int g) QK_LAMBDA {
         a = fma<kLanes>(s.scale[g] * xs, to_float<kLanes>(Dot::end(dot[m][g])), a);
       });
       if constexpr (B::kHasMinimum) {
-        const uint8_t* sums = xm + t.k / 8 + col / 4;
+        const uint8_t* sums = xm + Int8SumsAt(t.k) + col / 4;
         unroll<kSums>([&](int g) QK_LAMBDA {
           a = fma<kLanes>(s.shift[g], Float(xs * static_cast<float>(x_sum(sums, g))), a);
         });
@@ -89,7 +94,7 @@ struct Int8Linear {
 
 template <Format F>
 QK_INLINE void linear_int8(const linear_args& a) {
-  const Int8Linear<F> t{a.k, (a.k + a.k / 8 + a.k / 4 + 63) & ~int64_t{63}, BlockFormat<F>::group_bytes(a.k)};
+  const Int8Linear<F> t{a.k, Int8RowBytes(a.k), BlockFormat<F>::group_bytes(a.k)};
   linear_groups(t, a.xq, a);
 }
 

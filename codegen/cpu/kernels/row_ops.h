@@ -3,6 +3,7 @@
 #define QCC_CODEGEN_CPU_KERNELS_ROW_OPS_H_
 
 #include "codegen/cpu/kernels/vec.h"
+#include "dialects/layouts/int8_row.h"
 
 namespace qk {
 
@@ -34,6 +35,10 @@ QK_INLINE float rms_scale(const float* x, int64_t n, float eps) {
   return 1.f / __builtin_elementwise_sqrt(mean + eps);
 }
 
+using qcc::layouts::Int8RowBytes;
+using qcc::layouts::Int8ScalesAt;
+using qcc::layouts::Int8SumsAt;
+
 // The int8 row of 32 columns at column c of a row of k: codes, scale, two sums. v: the values, 16 lanes each.
 QK_INLINE void quantize32(F32<16> v0, F32<16> v1, uint8_t* row, int64_t k, int64_t c) {
   const float peak = reduce_max(max<16>(abs<16>(v0), abs<16>(v1)));
@@ -45,14 +50,10 @@ QK_INLINE void quantize32(F32<16> v0, F32<16> v1, uint8_t* row, int64_t k, int64
   const F32<16> q1 = round_even<16>(max<16>(min<16>(v1 / divisor, top), -top));
   store<I8<16>>(row + c, __builtin_convertvector(__builtin_convertvector(q0, I32<16>), I8<16>));
   store<I8<16>>(row + c + 16, __builtin_convertvector(__builtin_convertvector(q1, I32<16>), I8<16>));
-  store<float>(row + k + c / 8, d);
+  store<float>(row + Int8ScalesAt(k) + c / 8, d);
   // Sums of at most 16 * 127: exact in f32.
-  store<int32_t>(row + k + k / 8 + c / 4, static_cast<int32_t>(reduce_add(q0)));
-  store<int32_t>(row + k + k / 8 + c / 4 + 4, static_cast<int32_t>(reduce_add(q1)));
-}
-
-QK_INLINE int64_t int8_row_stride(int64_t k) {
-  return (k + k / 8 + k / 4 + 63) & ~int64_t{63};
+  store<int32_t>(row + Int8SumsAt(k) + c / 4, static_cast<int32_t>(reduce_add(q0)));
+  store<int32_t>(row + Int8SumsAt(k) + c / 4 + 4, static_cast<int32_t>(reduce_add(q1)));
 }
 
 }  // namespace qk

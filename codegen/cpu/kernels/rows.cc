@@ -35,7 +35,7 @@ QK_EXPORT void qk_norm(const norm_args* args) {
           [&](int64_t c) QK_LAMBDA { o[c] = (v[c] * scale) * weight[c]; });
     }
     if (a.out_q) {
-      uint8_t* q = a.out_q + r * int8_row_stride(cols);
+      uint8_t* q = a.out_q + r * Int8RowBytes(cols);
       for (int64_t c = 0; c < cols; c += 32) {
         quantize32((loadf<16>(v + c) * scale) * loadf<16>(weight + c),
                    (loadf<16>(v + c + 16) * scale) * loadf<16>(weight + c + 16), q, cols, c);
@@ -51,7 +51,7 @@ QK_EXPORT void qk_quantize(const quantize_args* args) {
   const int64_t cols = a.cols;
   for (int64_t r = a.begin; r < a.end; ++r) {
     const float* v = a.x + r * cols;
-    uint8_t* q = a.out_q + r * int8_row_stride(cols);
+    uint8_t* q = a.out_q + r * Int8RowBytes(cols);
     for (int64_t c = 0; c < cols; c += 32) quantize32(loadf<16>(v + c), loadf<16>(v + c + 16), q, cols, c);
   }
 }

@@ -65,10 +65,13 @@ struct Table {
 template <int kWidth>
 QK_INLINE Words plane_word(const uint8_t* plane, int part, int word, int to) {
   const Words v = load<Words>(plane + qcc::layouts::VectorOfWord(kWidth, word) * 64 + part * kLanes * 4);
-  if constexpr (kWidth == 8) return v;
-  const int right = qcc::layouts::ShiftOfWord(kWidth, word) - to;
-  const int32_t mask = ((1 << kWidth) - 1) << to;
-  return (right < 0 ? v << -right : v >> right) & (mask * 0x01010101);
+  if constexpr (kWidth == 8) {
+    return v;
+  } else {
+    const int right = qcc::layouts::ShiftOfWord(kWidth, word) - to;
+    const int32_t mask = ((1 << kWidth) - 1) << to;
+    return (right < 0 ? v << -right : v >> right) & (mask * 0x01010101);
+  }
 }
 
 // Word `word` of a chunk: the values as i8 or, not kSigned, value - low as u8.

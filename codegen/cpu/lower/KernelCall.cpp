@@ -1,6 +1,7 @@
 #include "codegen/cpu/lower/KernelCall.h"
 
 #include <cstddef>
+#include <type_traits>
 
 #include "codegen/cpu/kernels/kernels.h"
 #include "codegen/cpu/kernels/limits.h"

@@ -1,5 +1,8 @@
 #include "codegen/cpu/lower/KernelSignature.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/IR/Constants.h"

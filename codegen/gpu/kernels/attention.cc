@@ -18,10 +18,6 @@ constexpr int kMaxOwned = 64;
 constexpr int kMaxHeads = 4, kMaxWideHeads = 2, kWideHead = 256;
 constexpr int kMinParts = 4;
 
-int CeilDiv(int a, int b) {
-  return (a + b - 1) / b;
-}
-
 }  // namespace
 
 std::string AttentionSpec::name() const {

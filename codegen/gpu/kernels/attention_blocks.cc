@@ -29,10 +29,6 @@ constexpr int kWeightStride = kTile + 1;
 constexpr int kMaxSharers = 8;
 constexpr int kUnroll = 2;  // of the inner loops: more is only size, drivers unroll by themselves
 
-int CeilDiv(int a, int b) {
-  return (a + b - 1) / b;
-}
-
 struct Block {
   Block(const AttentionSpec& s, const Profile& profile) {
     // Twice the sums must fit the registers, and without shuffles the maxima take workgroup memory.

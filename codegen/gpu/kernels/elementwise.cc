@@ -3,15 +3,26 @@
 #include <string>
 
 #include "codegen/gpu/kernels/families.h"
+#include "codegen/gpu/kernels/kernel_args.h"
 #include "codegen/gpu/kernels/math.h"
 #include "codegen/gpu/kernels/step.h"
-#include "dialects/layouts/layouts.h"
 
 namespace qcc::gpu {
 namespace {
 
 constexpr int kThreads = 128;
 constexpr int64_t kMaxGridX = 65535;  // what every Vulkan device has (maxComputeWorkGroupCount)
+
+// grid_x: workgroups side by side, of grid.y rows of them.
+template <typename T>
+struct ElementwiseArgs {
+  T a, b, out, step, cols, grid_x;
+};
+
+template <typename T>
+struct ConcatArgs {
+  T a, b, out, step, a_cols, b_cols;
+};
 
 // out[i] = fn(a[i], b[i]) over the elements of the step's rows; `out` may be `b`.
 Launch Elementwise(const std::string& name, int64_t rows, int64_t cols, Expansion& expansion, const Arg& a,
@@ -21,9 +32,10 @@ Launch Elementwise(const std::string& name, int64_t rows, int64_t cols, Expansio
   launch.name = name + ".v" + std::to_string(width);
   launch.workgroup_size = kThreads;
   launch.emit = [width, fn](Builder& b) {
-    const Val first = b.Arg(0), second = b.Arg(1), result = b.Arg(2);
-    const Val count = StepRows(b.Arg(3)) * b.Truncate(b.Arg(4));
-    const Val block = b.BlockY() * b.Truncate(b.Arg(5)) + b.BlockX();
+    constexpr const ElementwiseArgs<int>& kAt = kArg<ElementwiseArgs>;
+    const Val first = b.Arg(kAt.a), second = b.Arg(kAt.b), result = b.Arg(kAt.out);
+    const Val count = StepRows(b.Arg(kAt.step)) * b.Truncate(b.Arg(kAt.cols));
+    const Val block = b.BlockY() * b.Truncate(b.Arg(kAt.grid_x)) + b.BlockX();
     const Val element = (block * kThreads + b.Thread()) * width;
     b.If(LtS(element, count), [&] {
       const Val at = element << 2;
@@ -38,10 +50,15 @@ Launch Elementwise(const std::string& name, int64_t rows, int64_t cols, Expansio
     });
   };
   const int64_t elements = rows * cols;
-  const int64_t blocks = layouts::AlignUp(elements, kThreads * width) / (kThreads * width);
-  launch.grid[1] = static_cast<uint32_t>(layouts::AlignUp(blocks, kMaxGridX) / kMaxGridX);
-  launch.grid[0] = static_cast<uint32_t>(layouts::AlignUp(blocks, launch.grid[1]) / launch.grid[1]);
-  launch.args = {a, b, out, StepArg(expansion), Number(static_cast<uint64_t>(cols)), Number(launch.grid[0])};
+  const int64_t blocks = CeilDiv(elements, kThreads * width);
+  launch.grid[1] = static_cast<uint32_t>(CeilDiv(blocks, kMaxGridX));
+  launch.grid[0] = static_cast<uint32_t>(CeilDiv(blocks, launch.grid[1]));
+  launch.args = ListArgs<ElementwiseArgs>({.a = a,
+                                           .b = b,
+                                           .out = out,
+                                           .step = StepArg(expansion),
+                                           .cols = Number(static_cast<uint64_t>(cols)),
+                                           .grid_x = Number(launch.grid[0])});
   launch.read_bytes = static_cast<uint64_t>(8 * elements);
   launch.write_bytes = static_cast<uint64_t>(4 * elements);
   return launch;
@@ -73,26 +90,29 @@ std::vector<Launch> Expand_concat(const Dispatch<plan::ConcatSpec>& dispatch, Ex
   launch.workgroup_size = kThreads;
   launch.emit = [width](Builder& b) {
     const Type type = width == 1 ? Type::kF32 : Type::kF32x4;
-    const Val row = b.BlockY(), a_cols = b.Truncate(b.Arg(4)), b_cols = b.Truncate(b.Arg(5));
+    constexpr const ConcatArgs<int>& kAt = kArg<ConcatArgs>;
+    const Val row = b.BlockY();
+    const Val a_cols = b.Truncate(b.Arg(kAt.a_cols)), b_cols = b.Truncate(b.Arg(kAt.b_cols));
     const Val cols = a_cols + b_cols, col = (b.BlockX() * kThreads + b.Thread()) * width;
     const Val to = (row * cols + col) << 2;
     const auto copy = [&](int from, Val element) {
-      b.Store(b.Arg(2), to, b.Load(type, b.Arg(from), element << 2));
+      b.Store(b.Arg(kAt.out), to, b.Load(type, b.Arg(from), element << 2));
     };
-    b.If(LtS(row, StepRows(b.Arg(3))), [&] {
-      b.If(LtS(col, a_cols), [&] { copy(0, row * a_cols + col); });
-      b.If(LeS(a_cols, col), [&] { b.If(LtS(col, cols), [&] { copy(1, row * b_cols + col - a_cols); }); });
+    b.If(LtS(row, StepRows(b.Arg(kAt.step))), [&] {
+      b.If(LtS(col, a_cols), [&] { copy(kAt.a, row * a_cols + col); });
+      b.If(LeS(a_cols, col),
+           [&] { b.If(LtS(col, cols), [&] { copy(kAt.b, row * b_cols + col - a_cols); }); });
     });
   };
   const int64_t cols = a_cols + b_cols;
-  launch.grid[0] = static_cast<uint32_t>(layouts::AlignUp(cols, kThreads * width) / (kThreads * width));
+  launch.grid[0] = static_cast<uint32_t>(CeilDiv(cols, kThreads * width));
   launch.grid[1] = static_cast<uint32_t>(dispatch.rows);
-  launch.args = {*dispatch.bindings.a,
-                 *dispatch.bindings.b,
-                 *dispatch.bindings.out,
-                 StepArg(expansion),
-                 Number(static_cast<uint64_t>(a_cols)),
-                 Number(static_cast<uint64_t>(b_cols))};
+  launch.args = ListArgs<ConcatArgs>({.a = *dispatch.bindings.a,
+                                      .b = *dispatch.bindings.b,
+                                      .out = *dispatch.bindings.out,
+                                      .step = StepArg(expansion),
+                                      .a_cols = Number(static_cast<uint64_t>(a_cols)),
+                                      .b_cols = Number(static_cast<uint64_t>(b_cols))});
   launch.read_bytes = launch.write_bytes = static_cast<uint64_t>(4 * dispatch.rows * cols);
   return {launch};
 }

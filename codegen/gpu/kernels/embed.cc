@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "codegen/gpu/kernels/families.h"
+#include "codegen/gpu/kernels/kernel_args.h"
 #include "codegen/gpu/kernels/step.h"
 #include "codegen/gpu/kernels/weights.h"
 #include "dialects/layouts/layouts.h"
@@ -11,9 +12,16 @@ namespace {
 
 constexpr int kThreads = 128;
 
+// The table's rows [first, first + count).
+template <typename T>
+struct EmbedArgs {
+  T table, out, step, first, count;
+};
+
 void EmitEmbed(Builder& b, Format format, int64_t cols) {
-  const Val table = b.Arg(0), out = b.Arg(1), step = b.Arg(2);
-  const Val first = b.Truncate(b.Arg(3)), count = b.Truncate(b.Arg(4));
+  constexpr const EmbedArgs<int>& kAt = kArg<EmbedArgs>;
+  const Val table = b.Arg(kAt.table), out = b.Arg(kAt.out), step = b.Arg(kAt.step);
+  const Val first = b.Truncate(b.Arg(kAt.first)), count = b.Truncate(b.Arg(kAt.count));
   const Val row = b.BlockX(), quad = b.BlockY() * kThreads + b.Thread();
   b.If(And(LtS(row, StepRows(step)), LtS(quad, b.I32(static_cast<int32_t>(cols / 4)))), [&] {
     const Val id = RowToken(step, row) - first;
@@ -37,6 +45,7 @@ std::vector<Launch> Expand_embed(const Dispatch<plan::EmbedSpec>& dispatch, Expa
   const int64_t group_bytes = GroupBytes(format, cols),
                 groups = static_cast<int64_t>(table.bytes) / group_bytes;
   const int64_t most = static_cast<int64_t>(kMaxBindingBytes) / group_bytes;
+  if (most == 0) return {};  // not even one group is within reach of 32-bit offsets
   std::vector<Launch> launches;
   for (int64_t first = 0; first < groups; first += most) {
     const int64_t part = std::min(most, groups - first);
@@ -45,12 +54,14 @@ std::vector<Launch> Expand_embed(const Dispatch<plan::EmbedSpec>& dispatch, Expa
     launch.emit = [format, cols](Builder& b) { EmitEmbed(b, format, cols); };
     launch.workgroup_size = kThreads;
     launch.grid[0] = static_cast<uint32_t>(rows);
-    launch.grid[1] = static_cast<uint32_t>(layouts::AlignUp(cols / 4, kThreads) / kThreads);
+    launch.grid[1] = static_cast<uint32_t>(CeilDiv(cols / 4, kThreads));
     const Arg window{table.space, table.value + static_cast<uint64_t>(first * group_bytes),
                      static_cast<uint64_t>(part * group_bytes)};
-    launch.args = {window, *dispatch.bindings.out, StepArg(expansion),
-                   Number(static_cast<uint64_t>(first * layouts::kGroupRows)),
-                   Number(static_cast<uint64_t>(part * layouts::kGroupRows))};
+    launch.args = ListArgs<EmbedArgs>({.table = window,
+                                       .out = *dispatch.bindings.out,
+                                       .step = StepArg(expansion),
+                                       .first = Number(static_cast<uint64_t>(first * layouts::kGroupRows)),
+                                       .count = Number(static_cast<uint64_t>(part * layouts::kGroupRows))});
     // A row is spread over its group, and shares cache lines with the group's other rows.
     launch.read_bytes = static_cast<uint64_t>(rows * group_bytes / layouts::kGroupRows);
     launch.write_bytes = static_cast<uint64_t>(rows * 4 * cols);

@@ -17,10 +17,6 @@ constexpr int kMaxDim = 256, kMaxTaps = 16;
 constexpr int64_t kMaxSideBySide = 4;
 constexpr int64_t kMaxDecodeRows = 8;
 
-int CeilDiv(int a, int b) {
-  return (a + b - 1) / b;
-}
-
 int NormThreads(const DeltaSpec& s) {
   return s.value_dim <= 64 ? 64 : 128;
 }
@@ -45,11 +41,6 @@ uint32_t DeltaMixGroups(const DeltaSpec& s) {
 
 namespace {
 
-template <typename T>
-struct MixArgs {
-  T step, seqs, qkv, alpha, beta, conv_w, ssm_a, dt_bias, conv_state, mixed, gates, l2_eps, query_scale;
-};
-
 // Of a row, a workgroup has a head's query and key, or some values, or the gates.
 class MixKernel {
  public:
@@ -59,7 +50,7 @@ class MixKernel {
   }
 
  private:
-  static constexpr const MixArgs<int>& kAt = kArg<MixArgs>;
+  static constexpr const DeltaMixArgs<int>& kAt = kArg<DeltaMixArgs>;
 
   void EmitRow();
   void QueryAndKey();
@@ -161,7 +152,8 @@ void EmitDeltaMix(Builder& b, const DeltaSpec& s) {
 }
 
 void EmitDeltaNorm(Builder& b, const DeltaSpec& s) {
-  const Val step = b.Arg(0), z = b.Arg(1), weight = b.Arg(2), out = b.Arg(3), eps = FloatOf(b.Arg(4));
+  const auto args = ReadArgs<DeltaNormArgs>(b);
+  const Val step = args.step, z = args.z, weight = args.norm_w, out = args.out, eps = FloatOf(args.norm_eps);
   const int threads = NormThreads(s), dim = s.value_dim;
   Reducer reducer(b, threads, threads);
   const Val head = b.BlockX(), row = b.BlockY(), thread = b.Thread();
@@ -190,6 +182,141 @@ void EmitDeltaNorm(Builder& b, const DeltaSpec& s) {
   });
 }
 
+namespace {
+
+// The launches of one dispatch, and what they share.
+class DeltaLaunches {
+ public:
+  DeltaLaunches(const DeltaSpec& s, const Dispatch<plan::GatedDeltaSpec>& d, Expansion& expansion)
+      : s_(s), d_(d), expansion_(expansion) {}
+
+  std::vector<Launch> All() {
+    if (!expansion_.chunked_delta() || rows_ < kDeltaChunk) return {Mix(), Rule(nullptr), Norm()};
+    const Launch chunk = Chunk();
+    return {Mix(), chunk, Rule(&chunk), Norm()};
+  }
+
+ private:
+  Launch Mix() const;
+  Launch Chunk();
+  Launch Rule(const Launch* chunk) const;  // null: token by token
+  Launch Norm() const;
+
+  const DeltaSpec& s_;
+  const Dispatch<plan::GatedDeltaSpec>& d_;
+  Expansion& expansion_;
+  const uint64_t rows_ = static_cast<uint64_t>(d_.rows);
+  const uint64_t channels_ = static_cast<uint64_t>(s_.channels());
+  const uint64_t values_ = static_cast<uint64_t>(s_.values());
+  const uint64_t value_heads_ = static_cast<uint64_t>(s_.value_heads), taps_ = static_cast<uint64_t>(s_.taps);
+  const uint64_t gate_width_ = static_cast<uint64_t>(2 * s_.value_heads + s_.key_heads);
+  // Decode has one row of each sequence, prefill mostly one sequence.
+  const uint64_t sequences_ = d_.rows <= kMaxDecodeRows ? rows_ : 1;
+  const uint64_t state_bytes_ = 4 * value_heads_ * static_cast<uint64_t>(s_.key_dim * s_.value_dim);
+  const uint64_t conv_bytes_ = 4 * channels_ * (taps_ - 1);
+  const Arg mixed_ = expansion_.Scratch(4 * rows_ * channels_),
+            gates_ = expansion_.Scratch(4 * rows_ * gate_width_);
+  const Arg conv_state_ = Number(d_.bindings.conv_state->value);
+};
+
+Launch DeltaLaunches::Mix() const {
+  Launch mix;
+  mix.name =
+      "gated_delta.mix" + s_.name() + ".ab" + std::to_string(s_.ld_ab) + (s_.l2_max ? ".max" : ".sum");
+  mix.emit = [s = s_](Builder& b) { EmitDeltaMix(b, s); };
+  mix.workgroup_size = kDeltaThreads;
+  mix.grid[0] = DeltaMixGroups(s_);
+  mix.grid[1] = static_cast<uint32_t>(rows_);
+  mix.args = ListArgs<DeltaMixArgs>({.step = StepArg(expansion_),
+                                     .seqs = StepSeqsArg(expansion_),
+                                     .qkv = *d_.bindings.qkv,
+                                     .alpha = *d_.bindings.alpha,
+                                     .beta = *d_.bindings.beta,
+                                     .conv_w = *d_.bindings.conv_w,
+                                     .ssm_a = *d_.bindings.ssm_a,
+                                     .dt_bias = *d_.bindings.dt_bias,
+                                     .conv_state = conv_state_,
+                                     .mixed = mixed_,
+                                     .gates = gates_,
+                                     .l2_eps = FloatNumber(d_.spec.l2_eps),
+                                     .query_scale = FloatNumber(d_.spec.scale)});
+  mix.read_bytes = 4 * rows_ * (channels_ + 2 * value_heads_) + 4 * channels_ * taps_ + 8 * value_heads_ +
+                   sequences_ * conv_bytes_;
+  mix.write_bytes = 4 * rows_ * (channels_ + gate_width_);
+  mix.ops = rows_ * channels_ * (2 * taps_ + 20);
+  return mix;
+}
+
+Launch DeltaLaunches::Chunk() {
+  const uint64_t slots = rows_ / kDeltaChunk;
+  Launch chunk;
+  chunk.name = "gated_delta.chunk" + s_.name();
+  chunk.emit = [s = s_](Builder& b) { EmitDeltaChunk(b, s); };
+  chunk.workgroup_size = kDeltaThreads;
+  chunk.grid[0] = static_cast<uint32_t>(s_.value_heads);
+  chunk.grid[1] = static_cast<uint32_t>(slots);
+  chunk.write_bytes = 4 * slots * value_heads_ * kDeltaChunkWords;
+  chunk.args = ListArgs<DeltaChunkArgs>({.step = StepArg(expansion_),
+                                         .seqs = StepSeqsArg(expansion_),
+                                         .mixed = mixed_,
+                                         .gates = gates_,
+                                         .chunks = expansion_.Scratch(chunk.write_bytes)});
+  chunk.barrier = true;
+  chunk.read_bytes = 4 * rows_ * (2 * static_cast<uint64_t>(s_.keys()) + gate_width_);
+  // Both dot products of each pair of tokens, the inverse, and its product with P.
+  chunk.ops = slots * value_heads_ * kDeltaChunk * kDeltaChunk *
+              (4 * static_cast<uint64_t>(s_.key_dim) + 3 * kDeltaChunk);
+  return chunk;
+}
+
+Launch DeltaLaunches::Rule(const Launch* chunk) const {
+  const int side_by_side = static_cast<int>(d_.rows <= kMaxDecodeRows ? d_.rows : kMaxSideBySide);
+  const bool chunked = chunk != nullptr;
+  Launch rule;
+  rule.name =
+      "gated_delta.rule" + s_.name() + ".s" + std::to_string(side_by_side) + (chunked ? ".chunks" : "");
+  rule.emit = [s = s_, side_by_side, chunked](Builder& b) { EmitDeltaRule(b, s, side_by_side, chunked); };
+  rule.workgroup_size = s_.columns() * kDeltaParts;
+  rule.grid[0] = DeltaRuleGroups(s_);
+  rule.grid[2] = static_cast<uint32_t>(side_by_side);
+  rule.args = ListArgs<DeltaRuleArgs>({.step = StepArg(expansion_),
+                                       .seqs = StepSeqsArg(expansion_),
+                                       .qkv = *d_.bindings.qkv,
+                                       .mixed = mixed_,
+                                       .gates = gates_,
+                                       .conv_state = conv_state_,
+                                       .delta_state = Number(d_.bindings.delta_state->value),
+                                       .out = *d_.bindings.out});
+  if (chunk) rule.args.push_back(chunk->args[static_cast<size_t>(kArg<DeltaChunkArgs>.chunks)]);
+  rule.barrier = true;
+  rule.read_bytes = 4 * rows_ * (channels_ + gate_width_) + sequences_ * (state_bytes_ + conv_bytes_) +
+                    (chunk ? chunk->write_bytes : 0);
+  rule.write_bytes = 4 * rows_ * values_ + sequences_ * (state_bytes_ + conv_bytes_);
+  rule.ops = rows_ * state_bytes_ / 4 * 7;
+  return rule;
+}
+
+Launch DeltaLaunches::Norm() const {
+  Launch norm;
+  norm.name = "gated_delta.norm" + s_.name();
+  norm.emit = [s = s_](Builder& b) { EmitDeltaNorm(b, s); };
+  norm.workgroup_size = NormThreads(s_);
+  norm.grid[0] = static_cast<uint32_t>(s_.value_heads);
+  norm.grid[1] = static_cast<uint32_t>(rows_);
+  norm.args = ListArgs<DeltaNormArgs>({.step = StepArg(expansion_),
+                                       .z = *d_.bindings.z,
+                                       .norm_w = *d_.bindings.norm_w,
+                                       .out = *d_.bindings.out,
+                                       .norm_eps = FloatNumber(d_.spec.norm_eps)});
+  norm.barrier = true;
+  norm.read_bytes = 8 * rows_ * values_ + 4 * static_cast<uint64_t>(s_.value_dim);
+  norm.write_bytes = 4 * rows_ * values_;
+  norm.ops = rows_ * values_ * 24;
+  return norm;
+}
+
+}  // namespace
+
 std::vector<Launch> Expand_gated_delta(const Dispatch<plan::GatedDeltaSpec>& d, Expansion& expansion) {
   DeltaSpec s;
   s.key_heads = static_cast<int>(d.spec.key_heads);
@@ -203,92 +330,7 @@ std::vector<Launch> Expand_gated_delta(const Dispatch<plan::GatedDeltaSpec>& d, 
       s.taps > kMaxTaps) {
     return {};
   }
-  const uint64_t rows = static_cast<uint64_t>(d.rows);
-  const uint64_t channels = static_cast<uint64_t>(s.channels()), values = static_cast<uint64_t>(s.values());
-  const uint64_t value_heads = static_cast<uint64_t>(s.value_heads), taps = static_cast<uint64_t>(s.taps);
-  const uint64_t gate_width = static_cast<uint64_t>(2 * s.value_heads + s.key_heads);
-  // Decode has one row of each sequence, prefill mostly one sequence.
-  const uint64_t sequences = d.rows <= kMaxDecodeRows ? rows : 1;
-  const uint64_t state_bytes = 4 * value_heads * static_cast<uint64_t>(s.key_dim * s.value_dim);
-  const uint64_t conv_bytes = 4 * channels * (taps - 1);
-  const int side_by_side = static_cast<int>(d.rows <= kMaxDecodeRows ? d.rows : kMaxSideBySide);
-  const Arg mixed = expansion.Scratch(4 * rows * channels), gates = expansion.Scratch(4 * rows * gate_width);
-  const Arg conv_state = Number(d.bindings.conv_state->value),
-            delta_state = Number(d.bindings.delta_state->value);
-
-  Launch mix;
-  mix.name = "gated_delta.mix" + s.name() + ".ab" + std::to_string(s.ld_ab) + (s.l2_max ? ".max" : ".sum");
-  mix.emit = [s](Builder& b) { EmitDeltaMix(b, s); };
-  mix.workgroup_size = kDeltaThreads;
-  mix.grid[0] = DeltaMixGroups(s);
-  mix.grid[1] = static_cast<uint32_t>(rows);
-  mix.args = {StepArg(expansion),
-              StepSeqsArg(expansion),
-              *d.bindings.qkv,
-              *d.bindings.alpha,
-              *d.bindings.beta,
-              *d.bindings.conv_w,
-              *d.bindings.ssm_a,
-              *d.bindings.dt_bias,
-              conv_state,
-              mixed,
-              gates,
-              FloatNumber(d.spec.l2_eps),
-              FloatNumber(d.spec.scale)};
-  mix.read_bytes = 4 * rows * (channels + 2 * value_heads) + 4 * channels * taps + 8 * value_heads +
-                   sequences * conv_bytes;
-  mix.write_bytes = 4 * rows * (channels + gate_width);
-  mix.ops = rows * channels * (2 * taps + 20);
-
-  const bool chunked = expansion.chunked_delta() && rows >= kDeltaChunk;
-  const uint64_t slots = rows / kDeltaChunk;
-  Launch chunk;
-  if (chunked) {
-    chunk.name = "gated_delta.chunk" + s.name();
-    chunk.emit = [s](Builder& b) { EmitDeltaChunk(b, s); };
-    chunk.workgroup_size = kDeltaThreads;
-    chunk.grid[0] = static_cast<uint32_t>(s.value_heads);
-    chunk.grid[1] = static_cast<uint32_t>(slots);
-    chunk.args = {StepArg(expansion), StepSeqsArg(expansion), mixed, gates,
-                  expansion.Scratch(4 * slots * value_heads * kDeltaChunkWords)};
-    chunk.barrier = true;
-    chunk.read_bytes = 4 * rows * (2 * static_cast<uint64_t>(s.keys()) + gate_width);
-    chunk.write_bytes = 4 * slots * value_heads * kDeltaChunkWords;
-    // Both dot products of each pair of tokens, the inverse, and its product with P.
-    chunk.ops = slots * value_heads * kDeltaChunk * kDeltaChunk *
-                (4 * static_cast<uint64_t>(s.key_dim) + 3 * kDeltaChunk);
-  }
-
-  Launch rule;
-  rule.name =
-      "gated_delta.rule" + s.name() + ".s" + std::to_string(side_by_side) + (chunked ? ".chunks" : "");
-  rule.emit = [s, side_by_side, chunked](Builder& b) { EmitDeltaRule(b, s, side_by_side, chunked); };
-  rule.workgroup_size = s.columns() * kDeltaParts;
-  rule.grid[0] = DeltaRuleGroups(s);
-  rule.grid[2] = static_cast<uint32_t>(side_by_side);
-  rule.args = {StepArg(expansion), StepSeqsArg(expansion), *d.bindings.qkv, mixed, gates, conv_state,
-               delta_state,        *d.bindings.out};
-  if (chunked) rule.args.push_back(chunk.args.back());
-  rule.barrier = true;
-  rule.read_bytes =
-      4 * rows * (channels + gate_width) + sequences * (state_bytes + conv_bytes) + chunk.write_bytes;
-  rule.write_bytes = 4 * rows * values + sequences * (state_bytes + conv_bytes);
-  rule.ops = rows * state_bytes / 4 * 7;
-
-  Launch norm;
-  norm.name = "gated_delta.norm" + s.name();
-  norm.emit = [s](Builder& b) { EmitDeltaNorm(b, s); };
-  norm.workgroup_size = NormThreads(s);
-  norm.grid[0] = static_cast<uint32_t>(s.value_heads);
-  norm.grid[1] = static_cast<uint32_t>(rows);
-  norm.args = {StepArg(expansion), *d.bindings.z, *d.bindings.norm_w, *d.bindings.out,
-               FloatNumber(d.spec.norm_eps)};
-  norm.barrier = true;
-  norm.read_bytes = 8 * rows * values + 4 * static_cast<uint64_t>(s.value_dim);
-  norm.write_bytes = 4 * rows * values;
-  norm.ops = rows * values * 24;
-  if (!chunked) return {mix, rule, norm};
-  return {mix, chunk, rule, norm};
+  return DeltaLaunches(s, d, expansion).All();
 }
 
 }  // namespace qcc::gpu

@@ -39,22 +39,39 @@ inline constexpr int kDeltaChunkWords = 2 * kDeltaChunk * kDeltaChunk + kDeltaCh
 // columns of the state. Addresses are i64; `at` is i32, at least 1 - taps.
 Val ConvColumn(const DeltaSpec& spec, Val qkv, Val conv_state, Val row_begin, Val at, Val channel);
 
-// Arguments: step, seqs, qkv, alpha, beta, conv_w, ssm_a, dt_bias, conv state (offset), mixed, gates, l2_eps,
-// query scale. `mixed`: [R][channels] like qkv; `gates`: [R][2 * value_heads + key_heads]: decay, beta, k.q.
+// ---- arguments: conv_state and delta_state are offsets into a sequence's state ----
+
+// mixed: [R][channels] like qkv; gates: [R][2 * value_heads + key_heads]: decay, beta, k.q.
+template <typename T>
+struct DeltaMixArgs {
+  T step, seqs, qkv, alpha, beta, conv_w, ssm_a, dt_bias, conv_state, mixed, gates, l2_eps, query_scale;
+};
+template <typename T>
+struct DeltaChunkArgs {
+  T step, seqs, mixed, gates, chunks;  // chunks: written
+};
+// Chunked: one more, the chunks.
+template <typename T>
+struct DeltaRuleArgs {
+  T step, seqs, qkv, mixed, gates, conv_state, delta_state, out;
+};
+template <typename T>
+struct DeltaNormArgs {
+  T step, z, norm_w, out, norm_eps;  // out: read and written
+};
+
 void EmitDeltaMix(Builder& b, const DeltaSpec& spec);
 // Workgroups of the mix: key heads, blocks of value channels, one for the gates.
 uint32_t DeltaMixGroups(const DeltaSpec& spec);
 
-// Arguments: step, seqs, mixed, gates, chunks (out). Grid: value heads, rows / 16. The chunk whose first row
-// is r is number r / 16 in `chunks`: [rows / 16][value_heads][kDeltaChunkWords].
+// Grid: value heads, rows / 16. The chunk whose first row is r is number r / 16 in `chunks`:
+// [rows / 16][value_heads][kDeltaChunkWords].
 void EmitDeltaChunk(Builder& b, const DeltaSpec& spec);
 
-// Arguments: step, seqs, qkv, mixed, gates, conv state (offset), delta state (offset), out; where `chunked`,
-// chunks. `sequences`: how many sequences go side by side. Advances the state of the convolution, too.
+// `sequences`: how many sequences go side by side. Advances the state of the convolution, too.
 void EmitDeltaRule(Builder& b, const DeltaSpec& spec, int sequences, bool chunked);
 uint32_t DeltaRuleGroups(const DeltaSpec& spec);
 
-// Arguments: step, z, norm_w, out (rw), norm_eps.
 void EmitDeltaNorm(Builder& b, const DeltaSpec& spec);
 
 }  // namespace qcc::gpu

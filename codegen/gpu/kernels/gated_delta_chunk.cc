@@ -16,11 +16,6 @@ constexpr int kStride = kDeltaThreads / C;  // a thread has the pairs (t0, i), (
 constexpr int kTurns = C / kStride;
 static_assert(kStride * kTurns == C);
 
-template <typename T>
-struct ChunkArgs {
-  T step, seqs, mixed, gates, chunks;
-};
-
 class ChunkKernel {
  public:
   ChunkKernel(Builder& b, const DeltaSpec& s) : b_(b), s_(s) {}
@@ -41,7 +36,7 @@ class ChunkKernel {
 
   Builder& b_;
   const DeltaSpec& s_;
-  const ChunkArgs<Val> args_ = ReadArgs<ChunkArgs>(b_);
+  const DeltaChunkArgs<Val> args_ = ReadArgs<DeltaChunkArgs>(b_);
   const Shared decay_ = b_.AllocShared(Type::kF32, C), beta_ = b_.AllocShared(Type::kF32, C);
   const Shared minus_l_ = b_.AllocShared(Type::kF32, C* C);  // [t][i]
   const Shared p_ = b_.AllocShared(Type::kF32, C* C);        // [t][i]

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "codegen/gpu/kernels/gated_delta.h"
+#include "codegen/gpu/kernels/kernel_args.h"
 #include "codegen/gpu/kernels/reduce.h"
 #include "codegen/gpu/kernels/step.h"
 
@@ -20,11 +21,9 @@ constexpr int kParts = kDeltaParts;
 constexpr int kMaxTokens = 16;     // staged at once
 constexpr int kStageWords = 2048;  // for their queries and keys: half of the least workgroup memory
 constexpr int C = kDeltaChunk;
+constexpr const DeltaRuleArgs<int>& kAt = kArg<DeltaRuleArgs>;
+constexpr int kChunksArg = static_cast<int>(kArgCount<DeltaRuleArgs>);  // behind the others
 constexpr int kReadTokens = kParts / 2;  // of a chunk, read at once: with k and q as many sums as threads
-
-int CeilDiv(int a, int b) {
-  return (a + b - 1) / b;
-}
 
 // A copy of the last taps - 1 columns of old state and new rows, a channel a thread.
 void AdvanceConv(Builder& b, const DeltaSpec& s, Val qkv, Val conv_state, Val row_begin, Val row_count,
@@ -54,15 +53,15 @@ class Rule {
                                      : 1),
         tokens_(std::min(kMaxTokens, kStageWords / (2 * s.key_dim))),
         over_parts_(b, threads_, kParts, 2),
-        mixed_(b.Arg(3)),
-        gates_(b.Arg(4)),
-        out_(b.Arg(7)),
+        mixed_(b.Arg(kAt.mixed)),
+        gates_(b.Arg(kAt.gates)),
+        out_(b.Arg(kAt.out)),
         part_(RemU(b.Thread(), kParts)),
         column_(DivU(b.Thread(), kParts)) {
     const int serial = tokens_ * (2 * s.key_dim + width_ + 3);
     const int chunk = chunked ? 3 * C * width_ + SumScatteredWords(b.profile(), threads_, kParts) : 0;
     memory_ = b.AllocShared(Type::kF32, std::max(serial, chunk));
-    if (chunked) chunks_ = b.Arg(8);
+    if (chunked) chunks_ = b.Arg(kChunksArg);
   }
 
   // All rows of a sequence. `group`: the workgroup, of those with columns.
@@ -248,7 +247,7 @@ uint32_t DeltaRuleGroups(const DeltaSpec& s) {
 }
 
 void EmitDeltaRule(Builder& b, const DeltaSpec& s, int sequences, bool chunked) {
-  const Val step = b.Arg(0), seqs = b.Arg(1), qkv = b.Arg(2);
+  const Val step = b.Arg(kAt.step), seqs = b.Arg(kAt.seqs), qkv = b.Arg(kAt.qkv);
   const int threads = s.columns() * kParts, rule_groups = s.values() / s.columns();
   Rule rule(b, s, chunked);
   const Val group = b.BlockX(), thread = b.Thread();
@@ -256,10 +255,11 @@ void EmitDeltaRule(Builder& b, const DeltaSpec& s, int sequences, bool chunked) 
     const Val address = SeqState(seqs, seq);
     const Val row_begin = SeqRowBegin(seqs, seq), row_count = SeqRowCount(seqs, seq);
     const Val is_rule = LtS(group, b.I32(rule_groups)), has_rows = LtS(b.I32(0), row_count);
-    b.If(And(is_rule, has_rows), [&] { rule.Run(group, row_begin, row_count, address + b.Arg(6)); });
+    b.If(And(is_rule, has_rows),
+         [&] { rule.Run(group, row_begin, row_count, address + b.Arg(kAt.delta_state)); });
     const Val channel = (group - rule_groups) * threads + thread;
     b.If(And(And(LtS(b.I32(rule_groups - 1), group), has_rows), LtS(channel, b.I32(s.channels()))),
-         [&] { AdvanceConv(b, s, qkv, address + b.Arg(5), row_begin, row_count, channel); });
+         [&] { AdvanceConv(b, s, qkv, address + b.Arg(kAt.conv_state), row_begin, row_count, channel); });
   });
 }
 

@@ -7,10 +7,12 @@
 #ifndef QCC_CODEGEN_GPU_KERNELS_LAUNCH_H_
 #define QCC_CODEGEN_GPU_KERNELS_LAUNCH_H_
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "codegen/gpu/kernels/builder.h"
@@ -20,6 +22,12 @@
 namespace qcc::gpu {
 
 using Space = qrt::GpuSpace;
+
+// a / b, rounded up. a >= 0, b > 0.
+template <std::integral T>
+constexpr T CeilDiv(T a, std::type_identity_t<T> b) {
+  return (a + b - 1) / b;
+}
 
 struct Arg {
   Space space = Space::kImmediate;

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "codegen/gpu/kernels/families.h"
+#include "codegen/gpu/kernels/kernel_args.h"
 #include "codegen/gpu/kernels/math.h"
 #include "dialects/layouts/layouts.h"
 #include "runtime/abi/gpu_step.h"
@@ -55,24 +56,24 @@ std::string LinearSpec::name() const {
 }
 
 LinearArgs::LinearArgs(Builder& b, const LinearSpec& spec) {
-  x = b.Arg(0);
-  w = b.Arg(1);
-  y = b.Arg(2);
-  rows = b.Load(Type::kI32, b.Arg(3), b.I32(0));
-  units = b.Truncate(b.Arg(4));
-  y_row_bytes = b.Truncate(b.Arg(5));
-  int next = 6;
+  constexpr const LinearArgList<int>& kAt = kArg<LinearArgList>;
+  x = b.Arg(kAt.x);
+  w = b.Arg(kAt.w);
+  y = b.Arg(kAt.y);
+  rows = b.Load(Type::kI32, b.Arg(kAt.count), b.I32(0));
+  units = b.Truncate(b.Arg(kAt.units));
+  y_row_bytes = b.Truncate(b.Arg(kAt.y_row_bytes));
+  int next = static_cast<int>(kArgCount<LinearArgList>);
   if (spec.scale) scale = b.Arg(next++);
   if (spec.up_scale) up_scale = b.Arg(next++);
 }
 
-std::vector<Arg> LinearArgs::List(Arg x, Arg w, Arg y, Arg count, int64_t units, int64_t y_row_bytes,
-                                  const std::optional<Arg>& scale, const std::optional<Arg>& up_scale) {
-  std::vector<Arg> args = {
-      x, w, y, count, Number(static_cast<uint64_t>(units)), Number(static_cast<uint64_t>(y_row_bytes))};
-  if (scale) args.push_back(*scale);
-  if (up_scale) args.push_back(*up_scale);
-  return args;
+std::vector<Arg> LinearArgs::List(const LinearArgList<Arg>& args, const std::optional<Arg>& scale,
+                                  const std::optional<Arg>& up_scale) {
+  std::vector<Arg> list = ListArgs<LinearArgList>(args);
+  if (scale) list.push_back(*scale);
+  if (up_scale) list.push_back(*up_scale);
+  return list;
 }
 
 Val PartLow(const LinearSpec& spec, Val part) {
@@ -82,6 +83,17 @@ Val PartLow(const LinearSpec& spec, Val part) {
 Val PartHigh(const LinearSpec& spec, Val part) {
   const Val end = PartLow(spec, part) + spec.chunks_per_part();
   return MinS(end, Const(end, spec.chunks()));
+}
+
+std::vector<Val> SumParts(Builder& b, const LinearSpec& spec, size_t count,
+                          const std::function<std::vector<Val>(Val low, Val high)>& part) {
+  const std::vector<Val> zero(count, b.F32(0.f));
+  return b.For(b.I32(0), b.I32(spec.parts()), b.I32(1), zero,
+               [&](Val number, const std::vector<Val>& carried) {
+                 std::vector<Val> sums = part(PartLow(spec, number), PartHigh(spec, number));
+                 for (size_t i = 0; i < sums.size(); ++i) sums[i] = carried[i] + sums[i];
+                 return sums;
+               });
 }
 
 void StoreLinear(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val offset,
@@ -109,7 +121,7 @@ std::vector<Launch> Expand_linear(const Dispatch<plan::LinearSpec>& dispatch, Ex
 
   const bool out_rows = dispatch.spec.rows == plan::RowsFrom::OutRows;
   const int64_t n = dispatch.spec.n, rows = dispatch.rows;
-  const int64_t units = layouts::AlignUp(n, layouts::kGroupRows) / layouts::kGroupRows;
+  const int64_t units = CeilDiv(n, layouts::kGroupRows);
   const int64_t unit_bytes = spec.groups_per_unit() * spec.group_bytes();
   const Arg& x = spec.int8 ? *dispatch.bindings.xq : *dispatch.bindings.x;
   const Arg& w = *dispatch.bindings.w;
@@ -119,6 +131,7 @@ std::vector<Launch> Expand_linear(const Dispatch<plan::LinearSpec>& dispatch, Ex
 
   std::vector<Launch> launches;
   const int64_t most = static_cast<int64_t>(kMaxBindingBytes) / unit_bytes;
+  if (most == 0) return {};  // not even one unit is within reach of 32-bit offsets
   for (int64_t first = 0; first < units; first += most) {
     const int64_t part = std::min(most, units - first);
     Launch launch = ChooseVariant(spec, expansion.profile(), part, rows);
@@ -127,8 +140,13 @@ std::vector<Launch> Expand_linear(const Dispatch<plan::LinearSpec>& dispatch, Ex
     const uint64_t skipped = static_cast<uint64_t>(first * layouts::kGroupRows * 4);
     const Arg part_y{y.space, y.value + skipped,
                      static_cast<uint64_t>(((rows - 1) * ld + part * layouts::kGroupRows) * 4)};
-    launch.args = LinearArgs::List(x, part_w, part_y, count, part, ld * 4, dispatch.bindings.scale,
-                                   dispatch.bindings.up_scale);
+    launch.args = LinearArgs::List({.x = x,
+                                    .w = part_w,
+                                    .y = part_y,
+                                    .count = count,
+                                    .units = Number(static_cast<uint64_t>(part)),
+                                    .y_row_bytes = Number(static_cast<uint64_t>(ld * 4))},
+                                   dispatch.bindings.scale, dispatch.bindings.up_scale);
     const uint64_t columns =
         static_cast<uint64_t>(std::min(part * layouts::kGroupRows, n - first * layouts::kGroupRows));
     const uint64_t y_bytes = 4 * columns * static_cast<uint64_t>(rows);

@@ -7,7 +7,9 @@
 #ifndef QCC_CODEGEN_GPU_KERNELS_LINEAR_H_
 #define QCC_CODEGEN_GPU_KERNELS_LINEAR_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,12 +40,18 @@ struct LinearSpec {
   std::string name() const;  // "linear.q4_k.int8.k1024.add", and ".scale", ".up_scale" where there are
 };
 
-// Arguments of every variant. A unit is 16 columns of y.
+// Arguments of every variant; behind them the scales that the spec has, scale first. count: where the step
+// holds the number of rows. A unit is 16 columns of y.
+template <typename T>
+struct LinearArgList {
+  T x, w, y, count, units, y_row_bytes;
+};
+
+// What a kernel makes of them.
 struct LinearArgs {
   LinearArgs(Builder& b, const LinearSpec& spec);
-  // The scales that the spec has, in this order.
-  static std::vector<Arg> List(Arg x, Arg w, Arg y, Arg count, int64_t units, int64_t y_row_bytes,
-                               const std::optional<Arg>& scale = {}, const std::optional<Arg>& up_scale = {});
+  static std::vector<Arg> List(const LinearArgList<Arg>& args, const std::optional<Arg>& scale,
+                               const std::optional<Arg>& up_scale);
   Val x, w, y;
   Val rows;             // i32: of this step
   Val units;            // i32
@@ -61,13 +69,14 @@ std::vector<Val> LinearPart(Builder& b, const LinearSpec& spec, const LinearArgs
 Val PartLow(const LinearSpec& spec, Val part);
 Val PartHigh(const LinearSpec& spec, Val part);
 
+// The order of the parts, for variants in which a thread has all columns: `count` sums, of which `part` gives
+// those over the chunks [low, high).
+std::vector<Val> SumParts(Builder& b, const LinearSpec& spec, size_t count,
+                          const std::function<std::vector<Val>(Val low, Val high)>& part);
+
 // Finishes one element: `sums` has the sum of the unit's groups; `offset`: the element's place in y.
 void StoreLinear(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val offset,
                  const std::vector<Val>& sums);
-
-inline int64_t CeilDiv(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 // ---- variants: `launch.args` and costs are set by the caller ----
 

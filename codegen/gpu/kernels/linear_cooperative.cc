@@ -5,6 +5,7 @@
 // multiply them (Builder::DotTile), and each thread reads the sums of its elements back, to scale and add
 // them in the order that every variant has.
 #include "codegen/gpu/kernels/linear.h"
+#include "dialects/layouts/int8_row.h"
 
 namespace qcc::gpu {
 namespace {
@@ -26,7 +27,7 @@ struct Stage {
   Shared sums;     // [group][32 rows][16 matrix rows] of 32 columns, or of those of one scale
 };
 
-// A unit of 32 columns that goes to the matrix units at once has columns of both scales of Q6_K. Then its
+// 32 columns that go to the matrix units at once have both scales of a format that scales 16. Then their
 // codes are staged twice, each time with those of the other scale as zeros.
 bool StagesTwice(const Profile& profile, bool two_scales) {
   return two_scales && profile.matrix.k > kChunkColumns / 2;
@@ -34,13 +35,6 @@ bool StagesTwice(const Profile& profile, bool two_scales) {
 
 int UnitsPerTile(const LinearSpec& spec) {
   return kGroups / spec.groups_per_unit();
-}
-
-// The offset leaves the codes here, where it costs nothing per row of x. The sign bit, set, keeps one byte
-// from borrowing of the next.
-Val Signed(Val codes, int offset) {
-  if (offset == 0) return codes;
-  return ((codes | 0x80808080) - (offset * 0x01010101)) ^ 0x80808080;
 }
 
 class CooperativeTile {
@@ -109,7 +103,7 @@ void CooperativeTile::StageCodes(Val chunk) {
     const Val group = ShrU(thread, 6) + 2 * i;
     const Val at = group * kGroupWords + lane_ * kChunkWords + word;
     for (int half = 0; half < 2; ++half) {
-      const Val value = Signed(codes[half], staged_[i].code_offset());
+      const Val value = LessOffset(codes[half], staged_[i].code_offset());
       b_.StoreShared(stage_.weights, at + 4 * half, staged_twice_ && half == 1 ? none : value);
       if (!staged_twice_) continue;
       b_.StoreShared(stage_.weights, at + (kGroups * kGroupWords + 4 * half), half == 0 ? none : value);
@@ -127,11 +121,11 @@ CooperativeTile::ChunkNumbers CooperativeTile::ReadNumbers(Val chunk) const {
   ChunkNumbers numbers;
   for (const PackedRow& row : own_) numbers.weights.push_back(row.ReadScales(row.At(chunk)));
   for (int i = 0; i < kRowsEach; ++i) {
-    const Val at = RowAt(ThreadRow(i)) + spec_.k;
+    const Val at = RowAt(ThreadRow(i)) + layouts::Int8ScalesAt(spec_.k);
     numbers.scales.push_back(b_.Load(Type::kF32, args_.x, at + (chunk << 2)));
     numbers.sums.emplace_back();
     if (!numbers.weights[0].shift[0]) continue;
-    const Val sums = at + (chunk << 3) + spec_.k / 8;
+    const Val sums = at + (chunk << 3) + (layouts::Int8SumsAt(spec_.k) - layouts::Int8ScalesAt(spec_.k));
     const Val second = b_.Load(Type::kI32, args_.x, sums + 4), first = b_.Load(Type::kI32, args_.x, sums);
     if (two_scales_) {
       for (const Val& sum : {first, second}) numbers.sums[i].push_back(numbers.scales[i] * b_.ToF32(sum));
@@ -203,14 +197,9 @@ void CooperativeTile::Emit() {
 }
 
 void CooperativeTile::EmitRows() {
-  const std::vector<Val> zero(kGroups * kRowsEach, b_.F32(0.f));
-  const auto add_part = [&](Val part, const std::vector<Val>& carried) {
-    std::vector<Val> sums = Part(PartLow(spec_, part), PartHigh(spec_, part));
-    for (size_t i = 0; i < sums.size(); ++i) sums[i] = carried[i] + sums[i];
-    return sums;
-  };
   // The whole workgroup, also where it has rows or units beyond the last: barriers are for all threads.
-  const std::vector<Val> sums = b_.For(b_.I32(0), b_.I32(spec_.parts()), b_.I32(1), zero, add_part);
+  const std::vector<Val> sums =
+      SumParts(b_, spec_, kGroups * kRowsEach, [&](Val low, Val high) { return Part(low, high); });
   const int each = spec_.groups_per_unit();
   for (int i = 0; i < kRowsEach; ++i) {
     const Val row = first_row_ + ThreadRow(i);

@@ -5,6 +5,7 @@
 // 8` and of x row `group`; and sums 0..3 of matrix row `group`, x rows 2 * quad and 2 * quad + 1, then the
 // same of matrix row `group + 8`.
 #include "codegen/gpu/kernels/linear.h"
+#include "dialects/layouts/int8_row.h"
 
 namespace qcc::gpu {
 namespace {
@@ -44,7 +45,7 @@ Tile::Tile(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val first
   const auto at = [&](Val row) { return MinS(first_row + row, args.rows - 1) * spec.x_row_bytes(); };
   for (int f = 0; f < fragments; ++f) {
     codes.push_back(at(group + kFragmentRows * f) + quad * 4);
-    for (int i = 0; i < 2; ++i) numbers.push_back(at(SumRow(*this, f, i)) + spec.k);
+    for (int i = 0; i < 2; ++i) numbers.push_back(at(SumRow(*this, f, i)) + layouts::Int8ScalesAt(spec.k));
   }
 }
 
@@ -60,7 +61,7 @@ enum class Sums : uint8_t { kNone, kOne, kTwo };
 RowNumbers ReadNumbers(Builder& b, int64_t k, Val x, Val at, Val chunk, Sums kind) {
   RowNumbers n{b.Load(Type::kF32, x, at + (chunk << 2)), {}};
   if (kind == Sums::kNone) return n;
-  const Val first = at + (chunk << 3) + k / 8;
+  const Val first = at + (chunk << 3) + (layouts::Int8SumsAt(k) - layouts::Int8ScalesAt(k));
   Val sums[2];
   if (k % 64 == 0) {
     const Val both = b.Load(Type::kI32x2, x, first);
@@ -87,15 +88,7 @@ GroupChunk ReadGroup(const Tile& tile, const PackedRow rows[2], Val chunk) {
   const PackedRow::Chunk at = rows[0].At(chunk);
   for (int i = 0; i < 2; ++i) {
     const std::vector<Val> words = rows[i].ReadCodePair(at, tile.quad);
-    for (int w = 0; w < 2; ++w) {
-      Val codes = words[w];
-      // Taken from the codes, which all rows share, an offset costs nothing per row. The sign bit, set, keeps
-      // one byte from borrowing of the next.
-      if (const int offset = rows[i].code_offset()) {
-        codes = ((codes | 0x80808080) - (offset * 0x01010101)) ^ 0x80808080;
-      }
-      c.a[2 * w + i] = codes;
-    }
+    for (int w = 0; w < 2; ++w) c.a[2 * w + i] = LessOffset(words[w], rows[i].code_offset());
     c.scales[i] = rows[i].ReadScales(at);
   }
   return c;
@@ -191,14 +184,9 @@ void EmitTiled(Builder& b, const LinearSpec& spec, int tile_rows, int row_tiles)
   b.If(And(LtS(first_row, args.rows), LtS(first_unit, args.units)), [&] {
     const Tile tile(b, spec, args, first_row, fragments);
     const std::vector<Val> groups = GroupOffsets(spec, args, first_unit);
-    const std::vector<Val> zero(static_cast<size_t>(2 * fragments * kSums), b.F32(0.f));
-    const auto add_part = [&](Val part, const std::vector<Val>& carried) {
-      std::vector<Val> sums =
-          MatrixPart(b, spec, args, tile, groups, PartLow(spec, part), PartHigh(spec, part));
-      for (size_t i = 0; i < sums.size(); ++i) sums[i] = carried[i] + sums[i];
-      return sums;
-    };
-    const std::vector<Val> sums = b.For(b.I32(0), b.I32(spec.parts()), b.I32(1), zero, add_part);
+    const std::vector<Val> sums =
+        SumParts(b, spec, static_cast<size_t>(2 * fragments * kSums),
+                 [&](Val low, Val high) { return MatrixPart(b, spec, args, tile, groups, low, high); });
     for (int f = 0; f < fragments; ++f) {
       for (int i = 0; i < kSums; ++i) {
         Val both[2] = {sums[f * kSums + i], sums[(fragments + f) * kSums + i]};

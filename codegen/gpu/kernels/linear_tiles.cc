@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "codegen/gpu/kernels/linear.h"
+#include "dialects/layouts/int8_row.h"
 
 namespace qcc::gpu {
 namespace {
@@ -23,8 +24,8 @@ Int8Chunk ReadInt8Chunk(Builder& b, int64_t k, Val x, Val row, Val chunk) {
     const Val v = b.Load(Type::kI32x4, x, half ? at + 16 : at);
     for (int i = 0; i < 4; ++i) c.codes.push_back(b.Extract(v, i));
   }
-  c.scale = b.Load(Type::kF32, x, row + (chunk << 2) + k);
-  const Val sums = row + (chunk << 3) + (k + k / 8);
+  c.scale = b.Load(Type::kF32, x, row + (chunk << 2) + layouts::Int8ScalesAt(k));
+  const Val sums = row + (chunk << 3) + layouts::Int8SumsAt(k);
   if (k % 64 == 0) {
     const Val v = b.Load(Type::kI32x2, x, sums);
     c.sums[0] = b.Extract(v, 0);
@@ -218,14 +219,10 @@ void EmitTiled(Builder& b, const LinearSpec& spec, int tile_rows, int row_tiles)
       offsets.push_back(group * spec.group_bytes());
     }
     const std::vector<Val> x_rows = RowOffsets(spec, args, first_row, tile_rows);
-    const std::vector<Val> zero(static_cast<size_t>(2 * tile_rows), b.F32(0.f));
-    const auto add_part = [&](Val part, const std::vector<Val>& carried) {
-      std::vector<Val> acc =
-          LinearPart(b, spec, args, lane, offsets, x_rows, PartLow(spec, part), PartHigh(spec, part));
-      for (size_t i = 0; i < acc.size(); ++i) acc[i] = carried[i] + acc[i];
-      return acc;
-    };
-    const std::vector<Val> sums = b.For(b.I32(0), b.I32(spec.parts()), b.I32(1), zero, add_part);
+    const std::vector<Val> sums =
+        SumParts(b, spec, static_cast<size_t>(2 * tile_rows), [&](Val low, Val high) {
+          return LinearPart(b, spec, args, lane, offsets, x_rows, low, high);
+        });
     for (int m = 0; m < tile_rows; ++m) {
       b.If(LtS(first_row + m, args.rows), [&] {
         const Val at = (first_row + m) * args.y_row_bytes + (first_unit * kLanes + lane) * 4;

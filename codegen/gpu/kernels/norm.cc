@@ -1,5 +1,4 @@
 // norm: x * rsqrt(mean(x^2) + eps) * weight, as f32 and as int8 rows. A workgroup has one row.
-#include <bit>
 #include <cstddef>
 #include <optional>
 
@@ -108,15 +107,16 @@ std::vector<Launch> Expand_norm(const Dispatch<plan::NormSpec>& dispatch, Expans
   launch.emit = [spec](Builder& b) { NormKernel(b, spec).Emit(); };
   launch.workgroup_size = kThreads;
   launch.grid[0] = static_cast<uint32_t>(rows);
-  launch.args = {*dispatch.bindings.x,
-                 *dispatch.bindings.weight,
-                 dispatch.bindings.out.value_or(Number(0)),
-                 dispatch.bindings.out_q.value_or(Number(0)),
-                 StepArg(expansion),
-                 StepOutsArg(expansion),
-                 Number(std::bit_cast<uint32_t>(static_cast<float>(dispatch.spec.eps)))};
+  launch.args = ListArgs<NormArgs>({.x = *dispatch.bindings.x,
+                                    .weight = *dispatch.bindings.weight,
+                                    .out = dispatch.bindings.out.value_or(Number(0)),
+                                    .out_q = dispatch.bindings.out_q.value_or(Number(0)),
+                                    .step = StepArg(expansion),
+                                    .outs = StepOutsArg(expansion),
+                                    .eps = FloatNumber(dispatch.spec.eps)});
   launch.read_bytes = 4 * cols * rows + 4 * cols;
-  launch.write_bytes = rows * ((spec.out ? 4 * cols : 0) + (spec.out_q ? cols + cols / 8 + cols / 4 : 0));
+  const uint64_t int8_bytes = static_cast<uint64_t>(layouts::Int8UsedBytes(spec.cols));
+  launch.write_bytes = rows * ((spec.out ? 4 * cols : 0) + (spec.out_q ? int8_bytes : 0));
   launch.ops = 4 * cols * rows;
   return {launch};
 }

@@ -66,14 +66,16 @@ class LookupTree {
 }  // namespace
 
 Val LookUp(const PlainForm& form, Val codes) {
-  if (const int step = EqualSteps(form)) {
-    // The sign bit, set, keeps one byte from borrowing of the next.
-    const Val scaled = step == 1 ? codes : codes * step;
-    return ((scaled | kSigns) - InEachByte(-form.table[0])) ^ kSigns;
-  }
+  if (const int step = EqualSteps(form)) return LessOffset(step == 1 ? codes : codes * step, -form.table[0]);
   std::vector<Val> bits;
   for (int k = 0; k < form.bits; ++k) bits.push_back((Shifted(codes, -k) & kEachByte) * 0xff);
   return LookupTree(form, std::move(bits)).Root();
+}
+
+Val LessOffset(Val codes, int32_t offset) {
+  if (offset == 0) return codes;
+  // The sign bit, set, keeps one byte from borrowing of the next.
+  return ((codes | kSigns) - InEachByte(offset)) ^ kSigns;
 }
 
 std::vector<PackedCodes::Plane> PackedCodes::Planes() const {

@@ -74,6 +74,10 @@ class PackedCodes {
 // Signed bytes table[code] of four codes.
 Val LookUp(const PlainForm& form, Val codes);
 
+// Signed bytes code - offset of four codes up to 127; 0 <= offset <= 128. Where it is taken from the codes,
+// which all rows of x share, it costs nothing per row.
+Val LessOffset(Val codes, int32_t offset);
+
 }  // namespace qcc::gpu
 
 #endif  // QCC_CODEGEN_GPU_KERNELS_PACKED_CODES_H_

@@ -1,5 +1,4 @@
 // qk_norm_rope_store: a workgroup has one query or key head of a row; key heads bring their values along.
-#include <bit>
 #include <string>
 
 #include "codegen/gpu/kernels/families.h"
@@ -153,17 +152,17 @@ std::vector<Launch> Expand_qk_norm_rope_store(const Dispatch<plan::QkNormRopeSto
   launch.workgroup_size = s.threads();
   launch.grid[0] = static_cast<uint32_t>(s.q_heads + s.kv.kv_heads);
   launch.grid[1] = static_cast<uint32_t>(d.rows);
-  launch.args = {StepArg(expansion),
-                 StepSeqsArg(expansion),
-                 *d.bindings.q,
-                 *d.bindings.k,
-                 *d.bindings.v,
-                 *d.bindings.q_norm,
-                 *d.bindings.k_norm,
-                 *d.bindings.rope,
-                 *d.bindings.out,
-                 Number(d.bindings.kv->value),
-                 Number(std::bit_cast<uint32_t>(static_cast<float>(d.spec.eps)))};
+  launch.args = ListArgs<HeadArgs>({.step = StepArg(expansion),
+                                    .seqs = StepSeqsArg(expansion),
+                                    .q = *d.bindings.q,
+                                    .k = *d.bindings.k,
+                                    .v = *d.bindings.v,
+                                    .q_norm = *d.bindings.q_norm,
+                                    .k_norm = *d.bindings.k_norm,
+                                    .rope = *d.bindings.rope,
+                                    .out = *d.bindings.out,
+                                    .kv = Number(d.bindings.kv->value),
+                                    .eps = FloatNumber(d.spec.eps)});
   const uint64_t rows = static_cast<uint64_t>(d.rows), dim = static_cast<uint64_t>(s.kv.head_dim);
   const uint64_t heads = static_cast<uint64_t>(s.q_heads), kv_heads = static_cast<uint64_t>(s.kv.kv_heads);
   launch.read_bytes = 4 * rows * ((heads + 2 * kv_heads) * dim + static_cast<uint64_t>(s.rot_dims)) + 8 * dim;

@@ -2,6 +2,7 @@
 #include <cstddef>
 
 #include "codegen/gpu/kernels/families.h"
+#include "codegen/gpu/kernels/kernel_args.h"
 #include "codegen/gpu/kernels/math.h"
 #include "codegen/gpu/kernels/row_quantizer.h"
 #include "codegen/gpu/kernels/step.h"
@@ -11,6 +12,11 @@ namespace qcc::gpu {
 namespace {
 
 constexpr int kThreads = 128;
+
+template <typename T>
+struct QuantizeArgs {
+  T x, out_q, step;
+};
 
 }  // namespace
 
@@ -38,8 +44,8 @@ void RowQuantizer::Write(Val out_q, Val row, Val quad, Val active, const std::ve
   const Val half_sum = b_.ToI32(half_.Sum(b_.ToF32(sum)));
   b_.If(active, [&] {
     b_.Store(out_q, row + (quad << 2), word);
-    b_.If(Eq(quad & 7, 0), [&] { b_.Store(out_q, row + ShrU(quad, 1) + k_, d); });
-    b_.If(Eq(quad & 3, 0), [&] { b_.Store(out_q, row + quad + (k_ + k_ / 8), half_sum); });
+    b_.If(Eq(quad & 7, 0), [&] { b_.Store(out_q, row + ShrU(quad, 1) + layouts::Int8ScalesAt(k_), d); });
+    b_.If(Eq(quad & 3, 0), [&] { b_.Store(out_q, row + quad + layouts::Int8SumsAt(k_), half_sum); });
   });
 }
 
@@ -50,10 +56,11 @@ std::vector<Launch> Expand_quantize(const Dispatch<plan::QuantizeSpec>& dispatch
   launch.name = "quantize.k" + std::to_string(k);
   launch.workgroup_size = kThreads;
   launch.emit = [k](Builder& b) {
-    const Val x = b.Arg(0), out_q = b.Arg(1);
+    constexpr const QuantizeArgs<int>& kAt = kArg<QuantizeArgs>;
+    const Val x = b.Arg(kAt.x), out_q = b.Arg(kAt.out_q);
     RowQuantizer quantizer(b, kThreads, k);
     const Val row = b.BlockX();
-    b.If(LtS(row, StepRows(b.Arg(2))), [&] {
+    b.If(LtS(row, StepRows(b.Arg(kAt.step))), [&] {
       const Val quad = b.BlockY() * kThreads + b.Thread();
       const Val last = b.I32(static_cast<int32_t>(k / 4 - 1));
       const Val v = b.Load(Type::kF32x4, x, row * (4 * k) + (MinS(quad, last) << 4));
@@ -64,10 +71,11 @@ std::vector<Launch> Expand_quantize(const Dispatch<plan::QuantizeSpec>& dispatch
     });
   };
   launch.grid[0] = static_cast<uint32_t>(rows);
-  launch.grid[1] = static_cast<uint32_t>(layouts::AlignUp(k / 4, kThreads) / kThreads);
-  launch.args = {*dispatch.bindings.x, *dispatch.bindings.out_q, StepArg(expansion)};
+  launch.grid[1] = static_cast<uint32_t>(CeilDiv(k / 4, kThreads));
+  launch.args = ListArgs<QuantizeArgs>(
+      {.x = *dispatch.bindings.x, .out_q = *dispatch.bindings.out_q, .step = StepArg(expansion)});
   launch.read_bytes = static_cast<uint64_t>(rows * 4 * k);
-  launch.write_bytes = static_cast<uint64_t>(rows * (k + k / 8 + k / 4));
+  launch.write_bytes = static_cast<uint64_t>(rows * layouts::Int8UsedBytes(k));
   launch.ops = static_cast<uint64_t>(rows * 2 * k);
   return {launch};
 }

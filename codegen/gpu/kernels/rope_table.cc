@@ -3,12 +3,10 @@
 // inv_freq is f64, which GPUs may lack, and positions are large where f32 has no digits left. So the angle is
 // computed in turns, as a 64-bit fraction: (position * (inv_freq / 2 pi)) mod 1, from the bits of the f64,
 // with integers.
-#include <bit>
-
 #include "codegen/gpu/kernels/families.h"
+#include "codegen/gpu/kernels/kernel_args.h"
 #include "codegen/gpu/kernels/math.h"
 #include "codegen/gpu/kernels/step.h"
-#include "dialects/layouts/layouts.h"
 
 namespace qcc::gpu {
 namespace {
@@ -37,9 +35,15 @@ Val TurnsPerPosition(Val bits) {
   return Select(LtS(b.I32(0), up), large, small);
 }
 
+template <typename T>
+struct RopeTableArgs {
+  T inv_freq, out, step, magnitude;
+};
+
 void EmitRopeTable(Builder& b, int64_t pairs, const std::vector<int64_t>& sections) {
-  const Val inv_freq = b.Arg(0), out = b.Arg(1), step = b.Arg(2);
-  const Val magnitude = b.AsF32(b.Truncate(b.Arg(3)));
+  const auto args = ReadArgs<RopeTableArgs>(b);
+  const Val inv_freq = args.inv_freq, out = args.out, step = args.step;
+  const Val magnitude = FloatOf(args.magnitude);
   const Val element = b.BlockX() * kThreads + b.Thread();
   const Val row = DivU(element, static_cast<int32_t>(pairs)),
             pair = RemU(element, static_cast<int32_t>(pairs));
@@ -75,9 +79,11 @@ std::vector<Launch> Expand_rope_table(const Dispatch<plan::RopeTableSpec>& dispa
   for (int64_t s : sections) launch.name += ".s" + std::to_string(s);
   launch.emit = [pairs, sections](Builder& b) { EmitRopeTable(b, pairs, sections); };
   launch.workgroup_size = kThreads;
-  launch.grid[0] = static_cast<uint32_t>(layouts::AlignUp(rows * pairs, kThreads) / kThreads);
-  launch.args = {*dispatch.bindings.inv_freq, *dispatch.bindings.out, StepArg(expansion),
-                 Number(std::bit_cast<uint32_t>(static_cast<float>(dispatch.spec.magnitude)))};
+  launch.grid[0] = static_cast<uint32_t>(CeilDiv(rows * pairs, kThreads));
+  launch.args = ListArgs<RopeTableArgs>({.inv_freq = *dispatch.bindings.inv_freq,
+                                         .out = *dispatch.bindings.out,
+                                         .step = StepArg(expansion),
+                                         .magnitude = FloatNumber(dispatch.spec.magnitude)});
   launch.read_bytes = static_cast<uint64_t>(8 * pairs + 16 * rows);
   launch.write_bytes = static_cast<uint64_t>(8 * pairs * rows);
   launch.ops = static_cast<uint64_t>(30 * pairs * rows);

@@ -7,9 +7,9 @@
 
 #include "codegen/gpu/kernels/families.h"
 #include "codegen/gpu/lower/Backends.h"
+#include "dialects/layouts/layouts.h"
 #include "dialects/plan/PlanSummary.h"
 #include "dialects/plan/kernel_families.h"
-#include "dialects/layouts/layouts.h"
 #include "llvm/ADT/Twine.h"
 #include "runtime/abi/gpu_step.h"
 

@@ -148,9 +148,13 @@ std::vector<float> RunVariant(const Problem& p, const Profile& profile,
   const LinearDispatch d = MakeDispatch(p, box, 0, count < 0 ? p.rows : count, p.rows);
   const int64_t units = p.ld / 16;
   Launch launch = variant(units, p.rows);
-  launch.args =
-      LinearArgs::List(p.int8 ? *d.bindings.xq : *d.bindings.x, *d.bindings.w, *d.bindings.y,
-                       {Space::kStep, 0, 4}, units, 4 * p.ld, d.bindings.scale, d.bindings.up_scale);
+  launch.args = LinearArgs::List({.x = p.int8 ? *d.bindings.xq : *d.bindings.x,
+                                  .w = *d.bindings.w,
+                                  .y = *d.bindings.y,
+                                  .count = {Space::kStep, 0, 4},
+                                  .units = Number(static_cast<uint64_t>(units)),
+                                  .y_row_bytes = Number(static_cast<uint64_t>(4 * p.ld))},
+                                 d.bindings.scale, d.bindings.up_scale);
   EXPECT_EQ(box.Run(std::vector<Launch>{launch}), "") << launch.name << " on " << p.Name(profile);
   return box.Read<float>(*d.bindings.y);
 }

@@ -1,22 +1,18 @@
-// x86-64-v3 and AVX-VNNI: the dot product of v4vnni in 256 bits.
+// x86-64-v3 and AVX-VNNI.
 #ifndef QCC_CODEGEN_CPU_KERNELS_LEVELS_V3VNNI_H_
 #define QCC_CODEGEN_CPU_KERNELS_LEVELS_V3VNNI_H_
 
 #include "codegen/cpu/kernels/levels/avx2.h"
+#include "codegen/cpu/kernels/levels/vnni.h"
 
 namespace qk {
 
 struct Level : Avx2 {
+  QK_INLINE I32<8> add_products(I32<8> sum, I32<8> codes, int32_t x) {
+    return (I32<8>)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)codes, _mm256_set1_epi32(x));
+  }
   template <int kHigh>
-  struct Dot {
-    static constexpr bool kSigned = false;
-    I32<8> sum;
-    QK_INLINE void begin(Dot& d, int32_t init) { d.sum = I32<8>(init); }
-    QK_INLINE void add(Dot& d, int, int, I32<8> codes, int32_t x) {
-      d.sum = (I32<8>)_mm256_dpbusd_avx_epi32((__m256i)d.sum, (__m256i)codes, _mm256_set1_epi32(x));
-    }
-    QK_INLINE I32<8> end(const Dot& d) { return d.sum; }
-  };
+  using Dot = ExactDot<Level, 8>;
 };
 
 }  // namespace qk

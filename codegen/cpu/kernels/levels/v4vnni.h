@@ -3,6 +3,7 @@
 #define QCC_CODEGEN_CPU_KERNELS_LEVELS_V4VNNI_H_
 
 #include "codegen/cpu/kernels/levels/avx2.h"
+#include "codegen/cpu/kernels/levels/vnni.h"
 
 namespace qk {
 
@@ -24,16 +25,11 @@ struct Level : Avx2 {
     return (I32<16>)_mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), (__m512i)codes);
   }
 
+  QK_INLINE I32<16> add_products(I32<16> sum, I32<16> codes, int32_t x) {
+    return (I32<16>)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)codes, _mm512_set1_epi32(x));
+  }
   template <int kHigh>
-  struct Dot {
-    static constexpr bool kSigned = false;
-    I32<16> sum;
-    QK_INLINE void begin(Dot& d, int32_t init) { d.sum = I32<16>(init); }
-    QK_INLINE void add(Dot& d, int, int, I32<16> codes, int32_t x) {
-      d.sum = (I32<16>)_mm512_dpbusd_epi32((__m512i)d.sum, (__m512i)codes, _mm512_set1_epi32(x));
-    }
-    QK_INLINE I32<16> end(const Dot& d) { return d.sum; }
-  };
+  using Dot = ExactDot<Level, 16>;
 };
 
 }  // namespace qk

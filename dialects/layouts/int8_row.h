@@ -1,0 +1,31 @@
+// One row of k activations as int8 blocks, k % 32 == 0: i8 code[k]; f32 scale[k / 32]; i32 sum[k / 16], each of
+// the codes of 16 columns. Stand-alone and constexpr: kernels see no library.
+#ifndef QCC_DIALECTS_LAYOUTS_INT8_ROW_H_
+#define QCC_DIALECTS_LAYOUTS_INT8_ROW_H_
+
+#include <stdint.h>
+
+namespace qcc::layouts {
+
+// Values that are rounded under one scale: the columns of the smallest block format, so that one scale per block
+// serves every format's integer dot product.
+inline constexpr int64_t kInt8Block = 32;
+
+// Byte offsets in the row; the codes are at 0.
+constexpr int64_t Int8ScalesAt(int64_t k) {
+  return k;
+}
+constexpr int64_t Int8SumsAt(int64_t k) {
+  return k + k / kInt8Block * 4;
+}
+// Bytes with something in them, and from one row to the next.
+constexpr int64_t Int8UsedBytes(int64_t k) {
+  return Int8SumsAt(k) + k / 4;
+}
+constexpr int64_t Int8RowBytes(int64_t k) {
+  return (Int8UsedBytes(k) + 63) / 64 * 64;
+}
+
+}  // namespace qcc::layouts
+
+#endif  // QCC_DIALECTS_LAYOUTS_INT8_ROW_H_
