@@ -370,5 +370,25 @@ TEST(Nextn, OptionalTensorsReplaceTheSharedOnes) {
       << "a NextN block without FFN is not a block of its own";
 }
 
+// What is checked behind a refusal is checked as if there were none.
+TEST(Refusals, OneMakesNoOthers) {
+  TinyModel model = MakeTiny(Config("qwen35", 1));
+  for (const char* name : {"blk.4.nextn.embed_tokens.weight", "blk.4.nextn.shared_head_head.weight"}) {
+    TinyTensor own = *model.find("token_embd.weight");
+    own.name = name;
+    model.add(own);
+  }
+  model.erase_tensor("output_norm.weight");
+  model.add({"blk.3.attn_q.scale", {2}, {1.0f, 1.0f}});
+  std::vector<absl::Status> refusals;
+  ImportOptions options;
+  options.refusals = &refusals;
+  const Imported imported = Import(model, options);
+  EXPECT_FALSE(imported.status.ok());
+  std::vector<std::string> codes;
+  for (const absl::Status& refusal : refusals) codes.push_back(PartsOf(refusal).code);
+  EXPECT_EQ(codes, (std::vector<std::string>{"Q2005", "Q2006"}));
+}
+
 }  // namespace
 }  // namespace qcc::models::testing
