@@ -13,6 +13,7 @@
 #include "compiler/pipeline/compile_options.h"
 #include "compiler/pipeline/pipeline.h"
 #include "frontends/gguf/error.h"
+#include "tests/unit/compiler/quiet_sink.h"
 
 namespace qcc::compiler {
 namespace {
@@ -198,19 +199,6 @@ TEST(CompileOptions, ThePageShowsTheTable) {
   }
 }
 
-// Hears nothing.
-class Silence final : public ProgressSink {
- public:
-  void BeginStage(int, int, std::string_view) override {}
-  void Progress(uint64_t, uint64_t, std::string_view) override {}
-  void EndStage(std::string_view) override {}
-  void Warning(std::string_view text) override { warnings += std::string(text) + "\n"; }
-  void Report(std::string_view) override {}
-  bool Interrupted() const override { return false; }
-
-  std::string warnings;
-};
-
 // Small models compiled with and without an option, for what depends on it.
 class OptionBytesTest : public testing::Test {
  protected:
@@ -252,7 +240,7 @@ class OptionBytesTest : public testing::Test {
     const auto options = ReadCompileOptions(folder_ + "/" + model + ".gguf", given);
     EXPECT_TRUE(options.ok()) << options.status();
     if (!options.ok()) return result;
-    Silence sink;
+    QuietSink sink;
     const absl::Status status = CompileModel(*options, sink);
     EXPECT_TRUE(status.ok()) << status;
     std::ifstream in(options->output, std::ios::binary);
@@ -370,7 +358,7 @@ TEST_F(OptionBytesTest, WhatTheModelLacksIsWarnedOf) {
         ReadCompileOptions(folder_ + "/" + model + ".gguf",
                            {{"l2_norm", {"sum"}}, {"numerics", {"int8"}}, {"compile_to", {"fuse"}}});
     ASSERT_TRUE(options.ok()) << options.status();
-    Silence sink;
+    QuietSink sink;
     const absl::Status status = CompileModel(*options, sink);
     EXPECT_TRUE(status.ok()) << status;
     EXPECT_EQ(sink.warnings, warnings) << model;
