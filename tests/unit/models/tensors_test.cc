@@ -18,7 +18,6 @@ TinyConfig Config(const std::string& arch = "qwen35", int64_t nextn = 0) {
   return config;
 }
 
-// HZ-6
 TEST(Spelling, DtBiasAndConvolutionRankDoNotMatter) {
   const TinyModel plain = MakeTiny(Config());
   const std::vector<int32_t> ids = SomeIds(6, 64);
@@ -56,7 +55,6 @@ TEST(Spelling, FfnNormIsAcceptedForPostAttentionNorm) {
   EXPECT_EQ(Logits(model, ids), expected);
 }
 
-// HZ-9
 TEST(TiedHead, ACopyOfTheEmbeddingIsTheEmbedding) {
   const TinyModel tied = MakeTiny(Config());
   TinyModel copied = tied;
