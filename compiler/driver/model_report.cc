@@ -112,7 +112,8 @@ struct Block {
 
 void Add(TensorShare& share, int64_t elements, std::optional<uint64_t> bytes) {
   ++share.tensors;
-  share.parameters += static_cast<uint64_t>(elements);
+  const Checked parameters = Checked(share.parameters) + static_cast<uint64_t>(elements);
+  share.parameters = parameters.ok() ? parameters.value() : UINT64_MAX;  // refused tensors need no data
   share.bytes += bytes.value_or(0);
   share.unknown += !bytes;
 }
