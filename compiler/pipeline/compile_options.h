@@ -74,8 +74,8 @@ using GivenOptions = std::map<std::string, CompileOption::Values, std::less<>>;
 // Without output: the input's name with .qbin, in the current folder.
 absl::StatusOr<PipelineOptions> ReadCompileOptions(const std::string& input, const GivenOptions& given);
 
-// One sentence for each option that was given and changes nothing: the model, which has these parts, lacks what
-// it is about, or --compile-to stops before the phase that reads it.
+// One sentence for each option that was given and changes nothing: the model, which has these parts, lacks
+// what it is about, or --compile-to stops before the phase that reads it.
 std::vector<std::string> OptionsWithoutEffect(const PipelineOptions& options, const std::set<ModelPart>& has);
 
 // Name and value of each option that the artifact depends on by value, for the artifact's provenance.

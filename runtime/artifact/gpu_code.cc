@@ -25,8 +25,8 @@ constexpr uint32_t kMaxKernels = 1 << 14, kMaxDispatches = 1 << 20, kMaxSamplePr
 constexpr uint32_t kMaxName = 512, kMaxFamily = 64;
 constexpr uint32_t kMaxRows = 1 << 20, kMaxWorkgroup = 1024, kMaxShared = 1 << 20;
 constexpr uint64_t kMaxMemory = uint64_t{1} << 40;
-// With each list within its limit, all together could still take gigabytes, or hours: many kernels of one long
-// module. qcc's own sections share short names only.
+// With each list within its limit, all together could still take gigabytes, or hours: many kernels of one
+// long module. qcc's own sections share short names only.
 constexpr uint64_t kMostUnfolding = 16;
 
 constexpr uint32_t kSpirvMagic = 0x07230203;

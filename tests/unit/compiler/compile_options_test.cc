@@ -205,9 +205,9 @@ class OptionBytesTest : public testing::Test {
   OptionBytesTest() : folder_(testing::TempDir() + "qcc_option_bytes_XXXXXX") {
     EXPECT_NE(mkdtemp(folder_.data()), nullptr);
     std::filesystem::create_directory(folder_ + "/kernels");
-    for (const auto& [name, arch, format] : {std::array{"qwen3", "qwen3", "q8_0"},
-                                             std::array{"qwen35", "qwen35", "q8_0"},
-                                             std::array{"unquantised", "qwen3", "bf16"}}) {
+    for (const auto& [name, arch, format] :
+         {std::array{"qwen3", "qwen3", "q8_0"}, std::array{"qwen35", "qwen35", "q8_0"},
+          std::array{"unquantised", "qwen3", "bf16"}}) {
       SynthOptions model;
       model.arch = arch;
       model.preset = model.arch == "qwen3" ? "0.6b" : "0.8b";

@@ -169,7 +169,8 @@ TEST(GpuCodeSection, WhatUnfoldsToFarMoreThanTheFileIsRefused) {
   EXPECT_NE(read.status().message().find("unfold"), std::string::npos) << read.status().ToString();
 }
 
-// Args are structs of 8-byte numbers; that their list begins 4 bytes off is not seen by flatbuffers::Verifier.
+// Args are structs of 8-byte numbers; that their list begins 4 bytes off is not seen by
+// flatbuffers::Verifier.
 TEST(GpuCodeSection, ArgsOffTheirPlaceAreRefused) {
   const std::vector<uint8_t> section = BuildGpuCodeSection(Sample());
   const qrt::abi::GpuCode* code = qrt::abi::GetGpuCode(section.data());
@@ -181,8 +182,7 @@ TEST(GpuCodeSection, ArgsOffTheirPlaceAreRefused) {
   const size_t to = moved.size();
   moved.insert(moved.end(), list, list + 4 + dispatch->args()->size() * sizeof(qrt::abi::GpuArg));
   const auto* table = reinterpret_cast<const flatbuffers::Table*>(dispatch);
-  const size_t at =
-      static_cast<size_t>(table->GetAddressOf(qrt::abi::GpuDispatch::VT_ARGS) - section.data());
+  const size_t at = static_cast<size_t>(table->GetAddressOf(qrt::abi::GpuDispatch::VT_ARGS) - section.data());
   flatbuffers::WriteScalar(moved.data() + at, static_cast<flatbuffers::uoffset_t>(to - at));
   const Aligned bytes(moved);
   const auto read = ReadBytes(bytes);

@@ -253,7 +253,9 @@ INSTANTIATE_TEST_SUITE_P(All, ManifestLies, ::testing::ValuesIn(kManifestLies),
                          [](const auto& param) { return std::string(param.param.name); });
 
 using Shape = flatbuffers::Offset<flatbuffers::Vector<uint64_t>>;
-Shape OrdinaryShape(flatbuffers::FlatBufferBuilder& b) { return b.CreateVector(std::vector<uint64_t>{1}); }
+Shape OrdinaryShape(flatbuffers::FlatBufferBuilder& b) {
+  return b.CreateVector(std::vector<uint64_t>{1});
+}
 
 // One entry of 8 bytes, as an ordinary shape, but 4 bytes off.
 Shape ShapeOffItsPlace(flatbuffers::FlatBufferBuilder& b) {
