@@ -376,6 +376,7 @@ TEST(InspectModel, JsonKeysAreDocumented) {
 
 TEST(InspectModel, APipeIsNotWaitedFor) {
   const std::string pipe = testing::TempDir() + "qcc_driver_pipe";
+  std::filesystem::remove(pipe);
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   EXPECT_FALSE(IsGguf(pipe));
   std::filesystem::remove(pipe);
