@@ -35,8 +35,7 @@ std::string Place(const gguf::File& file, std::string_view key) {
 
 // Text of a file inside a message: escaped, and not the whole of a megabyte.
 std::string Quote(std::string_view text) {
-  return Concat("'", absl::CHexEscape({text.data(), std::min<size_t>(text.size(), 60)}),
-                text.size() > 60 ? "...'" : "'");
+  return Concat("'", absl::CHexEscape(std::string(text.substr(0, 60))), text.size() > 60 ? "...'" : "'");
 }
 
 std::string PreTokenizers() {

@@ -49,9 +49,9 @@ std::vector<std::string> InputNames(const qrt::ProgramFacts& facts) {
   return names;
 }
 
-// Places in lists of the file are not trusted.
+// A place that is in no list (the reader refuses such a file) is shown as a number.
 std::string StreamName(const qrt::Manifest& m, int32_t stream) {
-  return static_cast<size_t>(stream) < m.streams.size() ? Clean(m.streams[static_cast<size_t>(stream)])
+  return static_cast<size_t>(stream) < m.streams.size() ? m.streams[static_cast<size_t>(stream)]
                                                         : "stream " + std::to_string(stream);
 }
 Json StreamOrNull(const qrt::Manifest& m, int32_t stream) {
@@ -67,7 +67,7 @@ Json StateNames(const qrt::Manifest& m, const qrt::ProgramFacts& facts) {
 
 std::string InputsText(const qrt::Manifest& m, const qrt::ProgramFacts& facts) {
   std::string text = Joined(InputNames(facts));
-  if (facts.stream >= 0) text += " " + StreamName(m, facts.stream);
+  if (facts.stream >= 0) text += " " + Clean(StreamName(m, facts.stream));
   if (facts.given_cols != 0) text += " x" + std::to_string(facts.given_cols);
   return text;
 }
@@ -237,7 +237,8 @@ std::string InspectText(const ArtifactContents& c) {
   for (const qrt::ProgramInfo& p : m.programs) {
     Append(out, "  %-17s %6u %13s %11u %9u  %s -> %s; %s\n", Clean(p.name).c_str(), p.rows,
            HumanBytes(p.arena_bytes).c_str(), p.dispatches, p.barriers, InputsText(m, p.facts).c_str(),
-           p.facts.leaves < 0 ? "nothing" : StreamName(m, p.facts.leaves).c_str(), Name(p.facts.gives));
+           p.facts.leaves < 0 ? "nothing" : Clean(StreamName(m, p.facts.leaves)).c_str(),
+           Name(p.facts.gives));
   }
   Append(out, "\nprovenance\n  compiler          %s\n  source            %s, %llu bytes, xxh3-128 %s\n",
          Clean(m.provenance.compiler).c_str(), Clean(m.provenance.source_name).c_str(),

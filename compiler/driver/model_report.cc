@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <string_view>
+#include <system_error>
 
 #include "compiler/artifact/tokenizer_section.h"
 #include "frontends/gguf/text.h"
@@ -95,9 +98,10 @@ void ReadMetadata(const gguf::File& file, ModelReport& r) {
 std::optional<std::pair<int64_t, std::string_view>> BlockOf(std::string_view name) {
   constexpr std::string_view kPrefix = "blk.";
   if (!name.starts_with(kPrefix)) return std::nullopt;
+  const std::string_view rest = name.substr(kPrefix.size());
   int64_t block = 0;
-  const char* end = name.data() + name.size();
-  const auto [at, error] = std::from_chars(name.data() + kPrefix.size(), end, block);
+  const char* end = std::to_address(rest.end());
+  const auto [at, error] = std::from_chars(std::to_address(rest.begin()), end, block);
   if (error != std::errc() || at == end || *at != '.' || block < 0) return std::nullopt;
   return std::pair(block, std::string_view(at + 1, end));
 }
@@ -108,7 +112,8 @@ struct Block {
 
 void Add(TensorShare& share, int64_t elements, std::optional<uint64_t> bytes) {
   ++share.tensors;
-  share.parameters += static_cast<uint64_t>(elements);
+  const Checked parameters = Checked(share.parameters) + static_cast<uint64_t>(elements);
+  share.parameters = parameters.ok() ? parameters.value() : UINT64_MAX;  // refused tensors need no data
   share.bytes += bytes.value_or(0);
   share.unknown += !bytes;
 }
@@ -278,6 +283,8 @@ absl::StatusOr<ModelReport> ReportModel(const std::string& path) {
 }
 
 bool IsGguf(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return false;  // a pipe would be waited for
   char magic[4] = {};
   std::ifstream in(path, std::ios::binary);
   return in.read(magic, sizeof magic) && std::string_view(magic, sizeof magic) == "GGUF";

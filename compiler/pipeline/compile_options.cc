@@ -279,6 +279,7 @@ constexpr CompileOption kOptions[] = {
              "matrix of at most 64 rows (outputs), such as the delta net's gate projections, keeps them f32",
      .changes = OptionChanges::kArtifact,
      .from = CompilePhase::kFuse,
+     .needs = ModelPart::kQuantisedWeights,
      .words = kNumericsWords,
      .read = ReadChoice<&PipelineOptions::numerics>,
      .write = WriteChoice<&PipelineOptions::numerics>},
@@ -377,6 +378,18 @@ std::string_view TargetsText(OptionTargets targets) {
   return "";
 }
 
+std::string_view LackText(ModelPart part) {
+  switch (part) {
+    case ModelPart::kAny:
+      return "";
+    case ModelPart::kDeltaNets:
+      return "the model has no delta nets";
+    case ModelPart::kQuantisedWeights:
+      return "the model has no quantised weights";
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string CompileOption::Flag() const {
@@ -444,14 +457,15 @@ absl::StatusOr<PipelineOptions> ReadCompileOptions(const std::string& input, con
   return options;
 }
 
-std::vector<std::string> OptionsWithoutEffect(const PipelineOptions& options, bool has_delta_nets) {
+std::vector<std::string> OptionsWithoutEffect(const PipelineOptions& options,
+                                              const std::set<ModelPart>& has) {
   std::vector<std::string> out;
   for (const std::string& name : options.given) {
     const CompileOption* option = FindCompileOption(name);
     if (option == nullptr) continue;
     std::string reason;
-    if (option->needs == ModelPart::kDeltaNets && !has_delta_nets) {
-      reason = "the model has no delta nets";
+    if (option->needs != ModelPart::kAny && !has.contains(option->needs)) {
+      reason = LackText(option->needs);
     } else if (option->from > options.compile_to) {
       reason = Concat("--compile-to=", Name(options.compile_to), " stops before it is used");
     }

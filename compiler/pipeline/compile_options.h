@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,7 +30,7 @@ enum class OptionChanges : uint8_t {
 enum class OptionTargets : uint8_t { kAll, kCpu, kVulkan, kGpu };
 
 // What a model must have for an option to mean something.
-enum class ModelPart : uint8_t { kAny, kDeltaNets };
+enum class ModelPart : uint8_t { kAny, kDeltaNets, kQuantisedWeights };
 
 struct CompileOption {
   using Values = std::vector<std::string>;
@@ -73,9 +74,9 @@ using GivenOptions = std::map<std::string, CompileOption::Values, std::less<>>;
 // Without output: the input's name with .qbin, in the current folder.
 absl::StatusOr<PipelineOptions> ReadCompileOptions(const std::string& input, const GivenOptions& given);
 
-// One sentence for each option that was given and changes nothing: the model lacks what it is about, or
-// --compile-to stops before the phase that reads it.
-std::vector<std::string> OptionsWithoutEffect(const PipelineOptions& options, bool has_delta_nets);
+// One sentence for each option that was given and changes nothing: the model, which has these parts, lacks
+// what it is about, or --compile-to stops before the phase that reads it.
+std::vector<std::string> OptionsWithoutEffect(const PipelineOptions& options, const std::set<ModelPart>& has);
 
 // Name and value of each option that the artifact depends on by value, for the artifact's provenance.
 std::vector<std::pair<std::string, std::string>> OptionsOfArtifact(const PipelineOptions& options);

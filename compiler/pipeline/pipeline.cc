@@ -5,6 +5,7 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "compiler/pipeline/weights_section.h"
 #include "compiler/targets/code_error.h"
 #include "compiler/targets/targets.h"
+#include "dialects/formats/formats.h"
 #include "dialects/hir/IR/Hir.h"
 #include "dialects/plan/PlanSummary.h"
 #include "frontends/gguf/error.h"
@@ -34,6 +36,18 @@
 
 namespace qcc::compiler {
 namespace {
+
+// What options are about that need something of the model (CompileOption::needs).
+std::set<ModelPart> PartsOfModel(mlir::ModuleOp module) {
+  std::set<ModelPart> parts;
+  module.walk([&](hir::GatedDeltaOp) { parts.insert(ModelPart::kDeltaNets); });
+  module.walk([&](hir::LinearOp op) {
+    if (format_info(op.getWeight().getType().getFormat()).cls == FormatClass::kBlock) {
+      parts.insert(ModelPart::kQuantisedWeights);
+    }
+  });
+  return parts;
+}
 
 // One compile: every stage is a method, Run tells the story.
 class Compilation {
@@ -116,9 +130,9 @@ absl::Status Compilation::Import() {
   mlir::PassManager pm(&context_);
   pm.addPass(passes::createVerifyModelContract());
   if (mlir::failed(pm.run(*module_))) return diagnostics.ToStatus("Q3001", "import");
-  const bool delta_nets =
-      module_->walk([](hir::GatedDeltaOp) { return mlir::WalkResult::interrupt(); }).wasInterrupted();
-  for (const std::string& warning : OptionsWithoutEffect(options_, delta_nets)) sink_.Warning(warning);
+  for (const std::string& warning : OptionsWithoutEffect(options_, PartsOfModel(*module_))) {
+    sink_.Warning(warning);
+  }
   if (options_.compile_to == CompilePhase::kArtifact) {
     if (absl::Status s = ReadText(); !s.ok()) return s;
   }

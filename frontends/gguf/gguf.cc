@@ -77,8 +77,8 @@ uint64_t ValueTypeBytes(ValueType type) {
 
 std::string Quoted(std::string_view text) {
   constexpr size_t kShown = 120;
-  if (text.size() <= kShown) return Concat("'", absl::Utf8SafeCHexEscape({text.data(), text.size()}), "'");
-  return Concat("'", absl::CHexEscape({text.data(), kShown}), "...' (", text.size(), " bytes)");
+  if (text.size() <= kShown) return Concat("'", absl::Utf8SafeCHexEscape(std::string(text)), "'");
+  return Concat("'", absl::CHexEscape(std::string(text.substr(0, kShown))), "...' (", text.size(), " bytes)");
 }
 
 std::string KeyWhere(std::string_view path, std::string_view key, uint64_t offset) {

@@ -251,7 +251,10 @@ absl::Status Parser::ParseTensors(std::vector<Tensor>* tensors) {
       return Fail("Q1202", start,
                   Concat("tensor ", Quoted(tensor.name), " appears twice, first at byte ", it->second));
     }
-    if (refused_ != nullptr && !refused_->empty() && refused_->back().name == tensor.name) continue;
+    if (refused_ != nullptr && !refused_->empty() && refused_->back().name == tensor.name) {
+      if (tensor.elements() > 0) refused_offsets_.push_back(tensor.file_offset);
+      continue;
+    }
     tensors->push_back(std::move(tensor));
     offset_fields.push_back(offset_field);
   }
@@ -372,7 +375,8 @@ std::optional<uint64_t> BytesIn(const Tensor& tensor, Format format) {
 std::vector<uint64_t> Parser::Extents(const std::vector<Tensor>& tensors) const {
   const qrt::Checked data_start = qrt::Checked(position_).aligned(alignment_);
   const uint64_t data_bytes = data_start.fits(bytes_.size()) ? bytes_.size() - data_start.value() : 0;
-  std::vector<uint64_t> begins = {data_bytes};
+  std::vector<uint64_t> begins = refused_offsets_;
+  begins.push_back(data_bytes);
   for (const Tensor& t : tensors) {
     if (t.bytes > 0) begins.push_back(t.file_offset);
   }

@@ -68,6 +68,7 @@ class Parser {
   std::span<const uint8_t> bytes_;
   std::string_view path_;
   std::vector<RefusedTensor>* refused_;
+  std::vector<uint64_t> refused_offsets_;  // of those that have data, as written in the file
   uint64_t position_ = 0;
   std::string subject_;
   uint64_t tensor_count_ = 0;

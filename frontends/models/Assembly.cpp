@@ -145,7 +145,7 @@ Nextn collectNextn(TensorTable& tensors, const HyperParameters& hp, const Ends& 
     return tensors.has(prefix + name) ? read(prefix + name) : std::move(fallback);
   };
   const auto table = [&](const std::string& name) {
-    return tensors.matrix(name, ends.embedding.tensor != nullptr ? ends.vocabulary() : 1, hp.embedding);
+    return tensors.matrix(name, ends.vocabulary(), hp.embedding);
   };
   nextn.projection = tensors.linear(prefix + "eh_proj.weight", hp.embedding, 2 * hp.embedding);
   nextn.embeddingNorm = tensors.vector(prefix + "enorm.weight", hp.embedding);
@@ -154,7 +154,7 @@ Nextn collectNextn(TensorTable& tensors, const HyperParameters& hp, const Ends& 
                         [&](const std::string& name) { return tensors.vector(name, hp.embedding); });
   nextn.embedding = optional("embed_tokens.weight", ends.embedding, table);
   nextn.head = optional("shared_head_head.weight", ends.head, [&](const std::string& name) {
-    return tensors.linear(name, tensors.ok() ? ends.vocabulary() : 1, hp.embedding);
+    return tensors.linear(name, ends.vocabulary(), hp.embedding);
   });
   nextn.layer = std::move(layer);
   return nextn;

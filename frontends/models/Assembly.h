@@ -54,7 +54,8 @@ struct Model {
 };
 
 Ends collectEnds(TensorTable& tensors, const gguf::File& file, const HyperParameters& hp);
-// `layer` is the attention block of the NextN layer; its own tensors are collected here.
+// `layer` is the attention block of the NextN layer; its own tensors are collected here. `ends` has its
+// embedding.
 Nextn collectNextn(TensorTable& tensors, const HyperParameters& hp, const Ends& ends, Layer layer);
 
 mlir::Type kvElementType(mlir::MLIRContext* context, KvElement element);

@@ -1,5 +1,5 @@
 // The layers that the architectures are made of: which tensors each needs, and the hir ops it becomes.
-// Maths: model-facts 5.1-5.6 restated in the ops' own descriptions (dialects/hir/IR/HirOps.td).
+// Maths: in the ops' own descriptions (dialects/hir/IR/HirOps.td).
 #ifndef QCC_FRONTENDS_MODELS_LAYERS_H_
 #define QCC_FRONTENDS_MODELS_LAYERS_H_
 

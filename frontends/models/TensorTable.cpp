@@ -53,6 +53,7 @@ const gguf::Tensor* TensorTable::require(std::span<const std::string> spellings)
 Weight TensorTable::checked(const gguf::Tensor* tensor, std::vector<int64_t> shape, bool f32Only,
                             int64_t altNe1) {
   if (tensor == nullptr) return {};
+  used_.insert(tensor->name);  // also a wrong one: what it is for is known
   std::array<int64_t, 4> expected = {1, 1, 1, 1};
   std::reverse_copy(shape.begin(), shape.end(), expected.begin());
   std::array<int64_t, 4> alternative = expected;
@@ -70,10 +71,9 @@ Weight TensorTable::checked(const gguf::Tensor* tensor, std::vector<int64_t> sha
                    absl::StrCat("tensor ", tensor->name, " has format ",
                                 text(format_info(tensor->format).name), ", expected f32"),
                    whereOf(file_, *tensor),
-                   "norms, biases, gates and convolutions are kept in f32 by converters"));
+                   "norms, biases, gates, convolutions and scales are kept in f32 by converters"));
     return {};
   }
-  used_.insert(tensor->name);
   return {tensor, std::move(shape)};
 }
 

@@ -25,13 +25,13 @@ constexpr uint32_t kMaxKernels = 1 << 14, kMaxDispatches = 1 << 20, kMaxSamplePr
 constexpr uint32_t kMaxName = 512, kMaxFamily = 64;
 constexpr uint32_t kMaxRows = 1 << 20, kMaxWorkgroup = 1024, kMaxShared = 1 << 20;
 constexpr uint64_t kMaxMemory = uint64_t{1} << 40;
+// With each list within its limit, all together could still take gigabytes, or hours: many kernels of one
+// long module. qcc's own sections share short names only.
+constexpr uint64_t kMostUnfolding = 16;
 
 constexpr uint32_t kSpirvMagic = 0x07230203;
 constexpr size_t kSpirvHeaderWords = 5;
 constexpr uint32_t kOpEntryPoint = 15, kGlCompute = 5, kOpExecutionMode = 16, kLocalSize = 17;
-
-constexpr const char* kSpaceNames[kGpuSpaces] = {"immediate", "weights",   "arena",   "step",
-                                                 "logits",    "constants", "results", "scratch"};
 
 uint64_t AddUpTo(uint64_t a, uint64_t b) {
   const Checked sum = Checked(a) + b;
@@ -77,8 +77,13 @@ std::string SpirvProblem(std::span<const uint32_t> words, const std::string& ent
 
 class Reader {
  public:
-  Reader(const abi::GpuCode& fb, const Manifest& manifest, GpuTarget target, const std::string& where)
-      : fb_(fb), manifest_(manifest), target_(target), where_(where) {}
+  Reader(std::span<const uint8_t> section, const Manifest& manifest, GpuTarget target,
+         const std::string& where)
+      : section_(section),
+        fb_(*abi::GetGpuCode(section.data())),
+        manifest_(manifest),
+        target_(target),
+        where_(where) {}
 
   // `weights_bytes`: of the section that the code reads.
   Status Read(uint64_t weights_bytes) {
@@ -109,6 +114,15 @@ class Reader {
     QRT_RETURN_IF_ERROR(CheckRange("the length of " + field, s->size(), 0, limit));
     *out = s->str();
     return Status();
+  }
+  // Before something is copied or walked: how many bytes that is.
+  Status Unfold(const std::string& field, uint64_t bytes) {
+    unfolded_ += bytes;  // cannot wrap, as each list and text is within its limit
+    const uint64_t most = kMostUnfolding * section_.size();
+    if (unfolded_ <= most) return Status();
+    return Bad("what the lists unfold to", "more than " + std::to_string(most) + " bytes at " + field,
+               "at most " + std::to_string(kMostUnfolding) + " times the section's " +
+                   std::to_string(section_.size()) + ": lists share bytes");
   }
   uint64_t& Bytes(GpuSpace space) { return code_.space_bytes[static_cast<size_t>(space)]; }
 
@@ -160,6 +174,9 @@ class Reader {
     }
     if (cuda) code_.ptx = {fb_.ptx()->c_str(), fb_.ptx()->size()};
     for (const abi::GpuKernel* k : *fb_.kernels()) {
+      const uint64_t spirv_bytes = k->spirv() == nullptr ? 0 : uint64_t{4} * k->spirv()->size();
+      QRT_RETURN_IF_ERROR(Unfold("kernels", sizeof(GpuKernel) + k->name()->size() + k->entry()->size() +
+                                                k->source()->size() + spirv_bytes));
       GpuKernel& kernel = code_.kernels.emplace_back();
       QRT_RETURN_IF_ERROR(ReadString("a kernel's name", k->name(), kMaxName, &kernel.name));
       const std::string field = "kernel '" + kernel.name + "'";
@@ -218,6 +235,7 @@ class Reader {
                         const std::array<uint64_t, kGpuSpaces>& limits, std::vector<GpuDispatch>* out) {
     n_dispatches_ += list.size();
     QRT_RETURN_IF_ERROR(CheckRange("the number of dispatches", n_dispatches_, 1, kMaxDispatches));
+    QRT_RETURN_IF_ERROR(Unfold(program, list.size() * sizeof(GpuDispatch)));
     out->reserve(list.size());
     for (uint32_t i = 0; i < list.size(); ++i) {
       const abi::GpuDispatch& d = *list.Get(i);
@@ -238,31 +256,47 @@ class Reader {
         return Bad(field + " of kernel '" + kernel.name + "', the number of args",
                    std::to_string(d.args()->size()), std::to_string(kernel.n_args));
       }
-      dispatch.args.reserve(kernel.n_args);
-      for (const abi::GpuArg* a : *d.args()) {
-        if (a->space() > abi::GpuSpace::MAX) {
-          return Bad(field + ", space of an arg", std::to_string(static_cast<int>(a->space())), "0 to 7");
-        }
-        const auto space = static_cast<size_t>(a->space());
-        const bool number = a->space() == abi::GpuSpace::Immediate;
-        if (number ? a->bytes() != 0 : a->bytes() == 0 || !InRange(a->value(), a->bytes(), limits[space])) {
-          return Bad(
-              field + " of kernel '" + kernel.name + "', an arg in space " + kSpaceNames[space],
-              std::to_string(a->bytes()) + " bytes at " + std::to_string(a->value()),
-              number ? "no bytes" : "a range inside the " + std::to_string(limits[space]) + " bytes there");
-        }
-        dispatch.args.push_back({a->value(), a->bytes(), static_cast<GpuSpace>(a->space())});
-      }
+      QRT_RETURN_IF_ERROR(Unfold(field, kernel.n_args * sizeof(GpuArg) + dispatch.family.size()));
+      QRT_RETURN_IF_ERROR(ReadArgs(field, kernel, *d.args(), limits, &dispatch.args));
     }
     return Status();
   }
 
+  Status ReadArgs(const std::string& field, const GpuKernel& kernel,
+                  const flatbuffers::Vector<const abi::GpuArg*>& list,
+                  const std::array<uint64_t, kGpuSpaces>& limits, std::vector<GpuArg>* out) const {
+    // flatbuffers::Verifier checks where the length stands, which has 4 bytes, not where the entries do.
+    if (list.size() != 0 && reinterpret_cast<uintptr_t>(list.Data()) % alignof(abi::GpuArg) != 0) {
+      return Bad(field + ", the place of its args", "byte " + std::to_string(list.Data() - section_.data()),
+                 "a multiple of " + std::to_string(alignof(abi::GpuArg)));
+    }
+    out->reserve(list.size());
+    for (const abi::GpuArg* a : list) {
+      const auto space = static_cast<GpuSpace>(a->space());
+      if (!Known(space)) {
+        return Bad(field + ", space of an arg", std::to_string(static_cast<int>(a->space())),
+                   "0 to " + std::to_string(kGpuSpaces - 1));
+      }
+      const uint64_t limit = limits[static_cast<size_t>(space)];
+      const bool number = space == GpuSpace::kImmediate;
+      if (number ? a->bytes() != 0 : a->bytes() == 0 || !InRange(a->value(), a->bytes(), limit)) {
+        return Bad(field + " of kernel '" + kernel.name + "', an arg in space " + Name(space),
+                   std::to_string(a->bytes()) + " bytes at " + std::to_string(a->value()),
+                   number ? "no bytes" : "a range inside the " + std::to_string(limit) + " bytes there");
+      }
+      out->push_back({a->value(), a->bytes(), space});
+    }
+    return Status();
+  }
+
+  const std::span<const uint8_t> section_;
   const abi::GpuCode& fb_;
   const Manifest& manifest_;
   const GpuTarget target_;
   const std::string& where_;
   GpuCode code_;
   uint64_t n_dispatches_ = 0;
+  uint64_t unfolded_ = 0;  // bytes of the lists and texts so far
 };
 
 }  // namespace
@@ -305,7 +339,7 @@ Result<GpuCode> GpuCode::Read(std::span<const uint8_t> section, const Manifest& 
     return Status(Code::kArtifactCorrupt, 4023, "the GPU code is not a valid FlatBuffer of its schema", where,
                   "compile the model again");
   }
-  Reader reader(*abi::GetGpuCode(section.data()), manifest, target, where);
+  Reader reader(section, manifest, target, where);
   QRT_RETURN_IF_ERROR(reader.Read(weights_bytes));
   return reader.Take();
 }

@@ -58,7 +58,6 @@ Status ArtifactVerifier::CheckReference(const std::string& field, uint32_t index
   return BadField(field, found, std::string("a section of kind ") + SectionKindName(kind));
 }
 
-// Before a list or text is copied: its length, and room for entries of `entry_bytes`.
 Status ArtifactVerifier::Unfold(const char* field, uint64_t n, uint64_t limit, uint64_t entry_bytes) {
   if (n > limit) {
     return BadField(std::string("the length of ") + field, std::to_string(n),
@@ -332,9 +331,12 @@ Status ArtifactVerifier::CheckFacts(const ProgramInfo& program) const {
     return BadField(field + ".given_cols", std::to_string(facts.given_cols), "1 to 2147483647");
   }
   const bool takes_stream = (facts.takes & kStream) != 0;
-  if (facts.stream >= streams || takes_stream != (facts.stream >= 0)) {
+  if (!takes_stream && facts.stream != -1) {
+    return BadField(field + ".stream", std::to_string(facts.stream), "-1: it takes none");
+  }
+  if (takes_stream && (facts.stream < 0 || facts.stream >= streams)) {
     return BadField(field + ".stream", std::to_string(facts.stream),
-                    takes_stream ? "0 to " + std::to_string(streams - 1) : "-1: it takes none");
+                    streams == 0 ? "no stream: there is none" : "0 to " + std::to_string(streams - 1));
   }
   if (facts.leaves < -1 || facts.leaves >= streams) {
     return BadField(field + ".leaves", std::to_string(facts.leaves), "-1 to " + std::to_string(streams - 1));

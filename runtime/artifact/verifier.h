@@ -34,8 +34,12 @@ class ArtifactVerifier {
   Status ReadCode(const abi::Manifest& manifest);
   Status ReadText(const abi::Manifest& manifest);
   Status ReadOrigin(const abi::Manifest& manifest);
+  // Q4015 if `n` is above `limit`, or with room for that many entries all lists together take far more than
+  // the manifest's bytes. Asked before a list or text is copied.
   Status Unfold(const char* field, uint64_t n, uint64_t limit, uint64_t entry_bytes);
+  // Absent: empty.
   Status Copy(const char* field, const flatbuffers::String* text, std::string* out);
+  // A list of numbers, checked to lie where they can be read in place.
   template <typename T>
   Status Copy(const char* field, const flatbuffers::Vector<T>& list, uint64_t limit, std::vector<T>* out);
   Status CheckModel();

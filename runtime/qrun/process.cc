@@ -125,6 +125,10 @@ Outcome WriteStdout(std::string_view bytes) {
   return Outcome();
 }
 
+void Warn(const std::string& text) {
+  std::fprintf(stderr, "qrun: warning: %s\n", text.c_str());
+}
+
 OutputFile::~OutputFile() {
   if (file_ != nullptr && file_ != stdout) std::fclose(file_);
   if (!temporary_.empty()) unlink(temporary_.c_str());
@@ -136,10 +140,6 @@ Outcome OutputFile::Failed(const char* what) const {
   return Outcome::Fail(kExitResources, WriteErrorNumber(reason),
                        std::string("cannot ") + what + " " + path_ + ": " + std::strerror(reason), "",
                        "check the folder, its permissions and the free space");
-}
-
-void Warn(const std::string& text) {
-  std::fprintf(stderr, "qrun: warning: %s\n", text.c_str());
 }
 
 Outcome OutputFile::Open(const std::string& path) {

@@ -13,9 +13,9 @@
 #include "compiler/pipeline/plan_manifest.h"
 #include "compiler/targets/targets.h"
 #include "dialects/hir/IR/Hir.h"
+#include "dialects/layouts/layouts.h"
 #include "dialects/plan/IR/Plan.h"
 #include "dialects/plan/kernel_families.h"
-#include "dialects/layouts/layouts.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/Verifier.h"
@@ -25,6 +25,7 @@
 #include "runtime/device/cuda/cuda_device.h"
 #include "runtime/device/vulkan/vulkan_device.h"
 #include "runtime/device/vulkan/vulkan_loader.h"
+#include "tests/unit/compiler/quiet_sink.h"
 
 namespace qcc::conformance {
 namespace {
@@ -32,16 +33,6 @@ namespace {
 constexpr int64_t kAlign = 64;  // of arena buffers and weights, as in real plans
 
 constexpr int64_t kMostRows = 512;
-
-class Quiet : public compiler::ProgressSink {
- public:
-  void BeginStage(int, int, std::string_view) override {}
-  void Progress(uint64_t, uint64_t, std::string_view) override {}
-  void EndStage(std::string_view) override {}
-  void Warning(std::string_view) override {}
-  void Report(std::string_view) override {}
-  bool Interrupted() const override { return false; }
-};
 
 const char* AccessName(plan::Access access) {
   return access == plan::Access::Read ? "read" : access == plan::Access::Write ? "write" : "readwrite";
@@ -65,7 +56,7 @@ absl::Status Compile(const Suite& suite, const Target& target, const std::string
   options.cpu = {target.variant};
   options.gpu_profiles = {target.variant};
   if (suite.chunked_delta) options.delta_rule = compiler::DeltaRuleMode::kChunked;
-  Quiet sink;
+  compiler::QuietSink sink;
   const compiler::TargetInfo* info = compiler::FindTarget(target.device);
   if (info == nullptr) return absl::InternalError("no target " + target.device);
   auto code = info->generate({*module, options, false, diagnostics, sink});

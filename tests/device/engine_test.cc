@@ -17,6 +17,7 @@
 #include "compiler/pipeline/pipeline.h"
 #include "runtime/include/qrt/qrt.h"
 #include "tests/device/conformance.h"
+#include "tests/unit/compiler/quiet_sink.h"
 
 namespace qcc::conformance {
 namespace {
@@ -49,16 +50,6 @@ constexpr char kHybrid[] = "tests/golden/t35-q-Q4_K_M.gguf";
 constexpr char kAttention[] = "tests/golden/t3-q-Q4_K_M.gguf";
 constexpr char kTrained[] = "assets/tiny-qwen35-q8_0.gguf";
 
-class Quiet : public compiler::ProgressSink {
- public:
-  void BeginStage(int, int, std::string_view) override {}
-  void Progress(uint64_t, uint64_t, std::string_view) override {}
-  void EndStage(std::string_view) override {}
-  void Warning(std::string_view) override {}
-  void Report(std::string_view) override {}
-  bool Interrupted() const override { return false; }
-};
-
 // A model compiled for one GPU profile or one ISA level of CPUs, the trained one for both; compiled and
 // opened once for each pair. `chunks`: in f32, with delta rules of GPUs in chunks.
 qrt_artifact* Open(const std::string& gguf, const Target& target, bool chunks = false) {
@@ -86,7 +77,7 @@ qrt_artifact* Open(const std::string& gguf, const Target& target, bool chunks = 
     }
   }
   options.prefill_buckets = {16, 64};
-  Quiet quiet;
+  compiler::QuietSink quiet;
   const absl::Status compiled = compiler::CompileModel(options, quiet);
   EXPECT_TRUE(compiled.ok()) << compiled;
   if (!compiled.ok()) return nullptr;

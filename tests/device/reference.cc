@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "dialects/layouts/pack.h"
 #include "dialects/layouts/layouts.h"
+#include "dialects/layouts/pack.h"
 
 namespace qcc::conformance {
 

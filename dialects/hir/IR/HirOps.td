@@ -242,7 +242,7 @@ def Hir_RopeTableOp : Hir_Op<"rope_table", [Pure]> {
     Result [rows, 2 * pairs]: cos of the pairs, then sin. Pair s turns by pos[stream(s)] * base^(-2s/dims), pairs =
     dims/2. Interleaved M-RoPE: with `sections` [t, h, w, e], s mod 3 == 1 and s < 3h -> stream h; s mod 3 == 2 and
     s < 3w -> w; s mod 3 == 0 and s < 3t -> t; else e. Empty sections: stream t for all. YaRN and linear scaling change
-    the frequencies (model-facts 5.4): freq = scaled mix as given in `inv_freq` (one f64 per pair, already scaled);
+    the frequencies: freq = scaled mix as given in `inv_freq` (one f64 per pair, already scaled);
     cos and sin are multiplied by `magnitude`.
   }];
   let arguments = (ins Hir_RowsType:$rows, DenseF64ArrayAttr:$inv_freq, DenseI64ArrayAttr:$sections, F64Attr:$magnitude);

@@ -9,11 +9,11 @@
 #include <span>
 #include <vector>
 
+#include "runtime/artifact/gpu_code.h"
 #include "runtime/artifact/manifest.h"
 #include "runtime/base/status.h"
 #include "runtime/device/cuda/cuda_driver.h"
 #include "runtime/device/cuda/cuda_pacing.h"
-#include "runtime/artifact/gpu_code.h"
 
 namespace qrt {
 

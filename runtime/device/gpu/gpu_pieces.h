@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/base/status.h"
 #include "runtime/artifact/gpu_code.h"
+#include "runtime/base/status.h"
 
 namespace qrt {
 

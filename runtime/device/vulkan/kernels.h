@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/base/status.h"
 #include "runtime/artifact/gpu_code.h"
+#include "runtime/base/status.h"
 #include "runtime/device/vulkan/context.h"
 #include "runtime/device/vulkan/pipeline_cache.h"
 

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/base/checked.h"
 #include "runtime/artifact/gpu_code.h"
+#include "runtime/base/checked.h"
 #include "runtime/device/gpu/gpu_pieces.h"
 #include "runtime/device/gpu/gpu_step_block.h"
 #include "runtime/device/vulkan/context.h"

@@ -243,7 +243,7 @@ TEST_P(KernelRows, RopeTable) {
              4);
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t i = 0; i < pairs; ++i) {
-        // model-facts: pair 31 is h, 30 is t; w ends at 29.
+        // Pair 31 is h, 30 is t; w ends at 29.
         const int stream = !sections ? 0 : i % 3 == 1 ? 1 : i % 3 == 2 ? 2 : 0;
         const double angle = positions[r * 4 + stream] * freq[i];
         ASSERT_NEAR(out[r * 2 * pairs + i], magnitude * std::cos(angle), 8e-8)

@@ -1,6 +1,7 @@
 // The table of options: what it reads, explains, warns of and records.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -12,6 +13,7 @@
 #include "compiler/pipeline/compile_options.h"
 #include "compiler/pipeline/pipeline.h"
 #include "frontends/gguf/error.h"
+#include "tests/unit/compiler/quiet_sink.h"
 
 namespace qcc::compiler {
 namespace {
@@ -154,23 +156,30 @@ TEST(CompileOptions, RowsAreWhole) {
 }
 
 TEST(CompileOptions, WithoutEffectIsSaid) {
-  auto warnings = [](const GivenOptions& given, bool delta_nets) {
+  using Parts = std::set<ModelPart>;
+  const Parts all = {ModelPart::kDeltaNets, ModelPart::kQuantisedWeights};
+  auto warnings = [](const GivenOptions& given, const Parts& has) {
     const auto options = Read(given);
     EXPECT_TRUE(options.ok()) << options.status();
-    return options.ok() ? OptionsWithoutEffect(*options, delta_nets) : std::vector<std::string>();
+    return options.ok() ? OptionsWithoutEffect(*options, has) : std::vector<std::string>();
   };
   using List = std::vector<std::string>;
-  EXPECT_EQ(warnings({}, false), List()) << "an option that was not given";
-  EXPECT_EQ(warnings({{"l2_norm", {"sum"}}}, true), List());
-  EXPECT_EQ(warnings({{"l2_norm", {"sum"}}}, false),
+  EXPECT_EQ(warnings({}, {}), List()) << "an option that was not given";
+  EXPECT_EQ(warnings({{"l2_norm", {"sum"}}}, all), List());
+  EXPECT_EQ(warnings({{"l2_norm", {"sum"}}}, {ModelPart::kQuantisedWeights}),
             List{"--l2-norm has no effect: the model has no delta nets"});
-  EXPECT_EQ(warnings({{"target", {"cuda"}}, {"delta_rule", {"chunked"}}}, true), List());
-  EXPECT_EQ(warnings({{"target", {"cuda"}}, {"delta_rule", {"chunked"}}}, false),
+  EXPECT_EQ(warnings({{"target", {"cuda"}}, {"delta_rule", {"chunked"}}}, all), List());
+  EXPECT_EQ(warnings({{"target", {"cuda"}}, {"delta_rule", {"chunked"}}}, {ModelPart::kQuantisedWeights}),
             List{"--delta-rule has no effect: the model has no delta nets"});
+  for (const char* numerics : {"int8", "f32"}) {
+    EXPECT_EQ(warnings({{"numerics", {numerics}}}, all), List());
+    EXPECT_EQ(warnings({{"numerics", {numerics}}}, {ModelPart::kDeltaNets}),
+              List{"--numerics has no effect: the model has no quantised weights"});
+  }
   EXPECT_EQ(
-      warnings({{"compile_to", {"fuse"}}, {"kv", {"f32"}}, {"report", {"fusion"}}, {"decode", {"1"}}}, true),
+      warnings({{"compile_to", {"fuse"}}, {"kv", {"f32"}}, {"report", {"fusion"}}, {"decode", {"1"}}}, all),
       List{"--decode has no effect: --compile-to=fuse stops before it is used"});
-  EXPECT_EQ(warnings({{"compile_to", {"code"}}, {"output", {"x"}}, {"cpu", {"v3"}}}, true),
+  EXPECT_EQ(warnings({{"compile_to", {"code"}}, {"output", {"x"}}, {"cpu", {"v3"}}}, all),
             List{"--output has no effect: --compile-to=code stops before it is used"});
 }
 
@@ -190,26 +199,15 @@ TEST(CompileOptions, ThePageShowsTheTable) {
   }
 }
 
-// Hears nothing.
-class Silence final : public ProgressSink {
- public:
-  void BeginStage(int, int, std::string_view) override {}
-  void Progress(uint64_t, uint64_t, std::string_view) override {}
-  void EndStage(std::string_view) override {}
-  void Warning(std::string_view text) override { warnings += std::string(text) + "\n"; }
-  void Report(std::string_view) override {}
-  bool Interrupted() const override { return false; }
-
-  std::string warnings;
-};
-
 // Small models compiled with and without an option, for what depends on it.
 class OptionBytesTest : public testing::Test {
  protected:
   OptionBytesTest() : folder_(testing::TempDir() + "qcc_option_bytes_XXXXXX") {
     EXPECT_NE(mkdtemp(folder_.data()), nullptr);
     std::filesystem::create_directory(folder_ + "/kernels");
-    for (const char* arch : {"qwen3", "qwen35"}) {
+    for (const auto& [name, arch, format] :
+         {std::array{"qwen3", "qwen3", "q8_0"}, std::array{"qwen35", "qwen35", "q8_0"},
+          std::array{"unquantised", "qwen3", "bf16"}}) {
       SynthOptions model;
       model.arch = arch;
       model.preset = model.arch == "qwen3" ? "0.6b" : "0.8b";
@@ -225,8 +223,8 @@ class OptionBytesTest : public testing::Test {
         model.linear_head_dim = 32;
       }
       model.vocab = 512;
-      model.format = "q8_0";
-      model.output = folder_ + "/" + arch + ".gguf";
+      model.format = format;
+      model.output = folder_ + "/" + name + ".gguf";
       const absl::Status made = RunSynth(model, [](uint64_t, uint64_t) { return absl::OkStatus(); });
       EXPECT_TRUE(made.ok()) << made;
     }
@@ -236,13 +234,13 @@ class OptionBytesTest : public testing::Test {
   struct Compiled {
     std::string bytes, key, warnings;
   };
-  Compiled Compile(const std::string& arch, GivenOptions given) {
+  Compiled Compile(const std::string& model, GivenOptions given) {
     Compiled result;
     given.emplace("output", CompileOption::Values{folder_ + "/m.qbin"});
-    const auto options = ReadCompileOptions(folder_ + "/" + arch + ".gguf", given);
+    const auto options = ReadCompileOptions(folder_ + "/" + model + ".gguf", given);
     EXPECT_TRUE(options.ok()) << options.status();
     if (!options.ok()) return result;
-    Silence sink;
+    QuietSink sink;
     const absl::Status status = CompileModel(*options, sink);
     EXPECT_TRUE(status.ok()) << status;
     std::ifstream in(options->output, std::ios::binary);
@@ -351,16 +349,19 @@ TEST_F(OptionBytesTest, TheCacheKeyHasTheKernelsContents) {
 }
 
 TEST_F(OptionBytesTest, WhatTheModelLacksIsWarnedOf) {
-  for (const auto& [arch, warnings] :
-       {std::pair("qwen35", ""),
-        std::pair("qwen3", "--l2-norm has no effect: the model has no delta nets\n")}) {
-    const auto options = ReadCompileOptions(folder_ + "/" + arch + ".gguf",
-                                            {{"l2_norm", {"sum"}}, {"compile_to", {"import"}}});
+  for (const auto& [model, warnings] :
+       {std::pair("qwen35", ""), std::pair("qwen3", "--l2-norm has no effect: the model has no delta nets\n"),
+        std::pair("unquantised",
+                  "--numerics has no effect: the model has no quantised weights\n"
+                  "--l2-norm has no effect: the model has no delta nets\n")}) {
+    const auto options =
+        ReadCompileOptions(folder_ + "/" + model + ".gguf",
+                           {{"l2_norm", {"sum"}}, {"numerics", {"int8"}}, {"compile_to", {"fuse"}}});
     ASSERT_TRUE(options.ok()) << options.status();
-    Silence sink;
+    QuietSink sink;
     const absl::Status status = CompileModel(*options, sink);
     EXPECT_TRUE(status.ok()) << status;
-    EXPECT_EQ(sink.warnings, warnings) << arch;
+    EXPECT_EQ(sink.warnings, warnings) << model;
   }
 }
 

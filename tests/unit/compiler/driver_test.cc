@@ -1,5 +1,6 @@
 // The command line's own work: options, messages, exit codes, reports.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cctype>
 #include <filesystem>
@@ -371,6 +372,14 @@ TEST(InspectModel, JsonKeysAreDocumented) {
   EXPECT_TRUE(json["formats"][1]["bytes"].is_null()) << "of a format that is not known";
   EXPECT_EQ(json["refusals"].size(), 20u);
   EXPECT_EQ(json["refusals"][0]["code"], "Q1206");
+}
+
+TEST(InspectModel, APipeIsNotWaitedFor) {
+  const std::string pipe = testing::TempDir() + "qcc_driver_pipe";
+  std::filesystem::remove(pipe);
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_FALSE(IsGguf(pipe));
+  std::filesystem::remove(pipe);
 }
 
 TEST(InspectModel, TextIsShortAndHarmless) {

@@ -2,8 +2,6 @@
 // is compiled when asked for, changes nothing about the other programs, and computes what the golden says.
 #include <gtest/gtest.h>
 
-#include <unistd.h>
-
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -15,6 +13,8 @@
 #include "runtime/artifact/artifact.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/engine/schedule.h"
+#include "tests/unit/compiler/compiled.h"
+#include "tests/unit/compiler/quiet_sink.h"
 
 namespace qcc::compiler {
 namespace {
@@ -22,16 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 
 const fs::path kModel = fs::path(QCC_SOURCE_DIR) / "tests" / "golden" / "t35-mtp-F32.gguf";
-
-class Quiet : public ProgressSink {
- public:
-  void BeginStage(int, int, std::string_view) override {}
-  void Progress(uint64_t, uint64_t, std::string_view) override {}
-  void EndStage(std::string_view) override {}
-  void Warning(std::string_view) override {}
-  void Report(std::string_view) override {}
-  bool Interrupted() const override { return false; }
-};
 
 absl::Status CompileTo(const std::string& path, const std::vector<std::string>& functions) {
   PipelineOptions options;
@@ -43,32 +33,24 @@ absl::Status CompileTo(const std::string& path, const std::vector<std::string>& 
   options.decode_buckets = {1, 4};
   options.prefill_buckets = {128};
   options.functions = functions;
-  Quiet quiet;
+  QuietSink quiet;
   return CompileModel(options, quiet);
 }
 
-class Functions : public ::testing::Test {
+class Functions : public InFolder {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("qcc_functions_" + std::to_string(::getpid()));
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   std::unique_ptr<qrt::Artifact> Compile(const std::vector<std::string>& functions) {
-    const std::string path = (folder_ / ("f" + std::to_string(functions.size()) + ".qbin")).string();
+    const std::string path = Path("f" + std::to_string(functions.size()) + ".qbin");
     const absl::Status compiled = CompileTo(path, functions);
     EXPECT_TRUE(compiled.ok()) << compiled;
     auto opened = qrt::Artifact::Open(path);
     EXPECT_TRUE(opened.ok()) << opened.status().ToString();
     return opened.ok() ? *std::move(opened) : nullptr;
   }
-
-  fs::path folder_;
 };
 
 TEST_F(Functions, OneThatTheModelHasNot) {
-  const absl::Status status = CompileTo((folder_ / "x.qbin").string(), {"trunk", "vision"});
+  const absl::Status status = CompileTo(Path("x.qbin"), {"trunk", "vision"});
   EXPECT_NE(std::string(status.message()).find("no function 'vision'"), std::string::npos) << status;
   EXPECT_NE(std::string(status.message()).find("'trunk', 'mtp'"), std::string::npos) << status;
 }
@@ -124,53 +106,6 @@ std::vector<float> Logits(const fs::path& path) {
   return values;
 }
 
-// One sequence on the CPU, run program by program.
-class Sequence {
- public:
-  Sequence(const qrt::Artifact& artifact, qrt::Device& device)
-      : manifest_(artifact.manifest()), device_(device) {
-    EXPECT_EQ(device.Allocate(manifest_.state_bytes, &state_), qrt::DeviceResult::kOk);
-    EXPECT_EQ(device.Allocate(kCapacity * manifest_.kv_bytes_per_token, &kv_), qrt::DeviceResult::kOk);
-  }
-  ~Sequence() {
-    device_.Free(&state_);
-    device_.Free(&kv_);
-  }
-
-  // The next tokens of the sequence; `logits`: of all rows, or null.
-  void Run(const std::string& program, std::span<const int32_t> tokens, int64_t past, float* logits) {
-    std::vector<int32_t> positions, out_rows;
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      positions.insert(positions.end(), 4, static_cast<int32_t>(past + static_cast<int64_t>(i)));
-      out_rows.push_back(static_cast<int32_t>(i));
-    }
-    const auto rows = static_cast<int64_t>(tokens.size());
-    const qrt_seq seq = {reinterpret_cast<uint8_t*>(state_.address),
-                         reinterpret_cast<uint8_t*>(kv_.address),
-                         kCapacity,
-                         past,
-                         0,
-                         rows};
-    qrt::StepRequest step;
-    while (manifest_.programs[step.program].name != program) ++step.program;
-    step.seqs = &seq;
-    step.n_seqs = 1;
-    step.n_rows = rows;
-    step.tokens = tokens.data();
-    step.positions = positions.data();
-    step.out_rows = out_rows.data();
-    step.n_out = logits != nullptr ? rows : 0;
-    step.logits = logits;
-    EXPECT_EQ(device_.Run(step), qrt::DeviceResult::kOk);
-  }
-
- private:
-  static constexpr int64_t kCapacity = 128;
-  const qrt::Manifest& manifest_;
-  qrt::Device& device_;
-  qrt::DeviceBuffer state_, kv_;
-};
-
 // Fed as tests/golden/README.md says: token p with the trunk's row p - 1 after the final norm, zeros at 0.
 TEST_F(Functions, TheNextnBlockComputesItsGolden) {
   const auto artifact = Compile({"trunk", "mtp"});
@@ -189,7 +124,7 @@ TEST_F(Functions, TheNextnBlockComputesItsGolden) {
   std::vector<float> scale(width);
   decode_row(norm->format, norm->data, static_cast<int64_t>(width), scale.data());
 
-  Sequence sequence(*artifact, device);
+  CpuSequence sequence(*artifact, device);
   sequence.Run("prefill_128", tokens, 0, nullptr);
   auto* arena = reinterpret_cast<float*>(device.arena().address);
   std::vector<float> hidden(count * width);

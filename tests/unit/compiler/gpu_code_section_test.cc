@@ -7,6 +7,7 @@
 #include <span>
 
 #include "compiler/driver/gpu_report.h"
+#include "runtime/abi/gpu_code_generated.h"
 #include "runtime/abi/gpu_step.h"
 #include "runtime/artifact/gpu_code.h"
 #include "tests/unit/runtime/program_facts.h"
@@ -143,6 +144,52 @@ TEST(GpuCodeSection, KernelsThatDoNotExistAreRefused) {
   code.programs[1].dispatches[0].kernel = 2;
   const Aligned bytes(BuildGpuCodeSection(code));
   EXPECT_EQ(ReadBytes(bytes).status().number(), 4024u);
+}
+
+// One module that a thousand kernels point to.
+TEST(GpuCodeSection, WhatUnfoldsToFarMoreThanTheFileIsRefused) {
+  std::vector<uint32_t> words = Module(1);
+  words.resize(10000, 1u << 16);  // OpNop
+  flatbuffers::FlatBufferBuilder b;
+  auto spirv = b.CreateVector(words);
+  auto name = b.CreateString("main");
+  std::vector<flatbuffers::Offset<qrt::abi::GpuKernel>> kernels;
+  for (int i = 0; i < 1000; ++i)
+    kernels.push_back(qrt::abi::CreateGpuKernel(b, name, name, 1, 0, 0, spirv, name));
+  auto kernel_list = b.CreateVector(kernels);
+  auto programs = b.CreateVector(std::vector<flatbuffers::Offset<qrt::abi::GpuProgram>>());
+  auto samples = b.CreateVector(std::vector<flatbuffers::Offset<qrt::abi::GpuSampleProgram>>());
+  qrt::abi::FinishGpuCodeBuffer(
+      b, qrt::abi::CreateGpuCode(b, QRT_GPU_STEP_ABI, 1, kernel_list, programs, samples));
+  const Aligned bytes(std::span<const uint8_t>(b.GetBufferPointer(), b.GetSize()));
+  const auto read =
+      qrt::GpuCode::Read(bytes.span(), qrt::Manifest(), kWeightBytes, qrt::GpuTarget::kVulkan, "here");
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.status().number(), 4024u) << read.status().ToString();
+  EXPECT_NE(read.status().message().find("unfold"), std::string::npos) << read.status().ToString();
+}
+
+// Args are structs of 8-byte numbers; that their list begins 4 bytes off is not seen by
+// flatbuffers::Verifier.
+TEST(GpuCodeSection, ArgsOffTheirPlaceAreRefused) {
+  const std::vector<uint8_t> section = BuildGpuCodeSection(Sample());
+  const qrt::abi::GpuCode* code = qrt::abi::GetGpuCode(section.data());
+  const qrt::abi::GpuDispatch* dispatch = code->programs()->Get(1)->dispatches()->Get(0);
+  // The list is copied behind the section, its length where 8 divides: the entries then lie where 8 does not.
+  const auto* list = reinterpret_cast<const uint8_t*>(dispatch->args());
+  std::vector<uint8_t> moved = section;
+  moved.resize((section.size() + 7) / 8 * 8);
+  const size_t to = moved.size();
+  moved.insert(moved.end(), list, list + 4 + dispatch->args()->size() * sizeof(qrt::abi::GpuArg));
+  const auto* table = reinterpret_cast<const flatbuffers::Table*>(dispatch);
+  const size_t at = static_cast<size_t>(table->GetAddressOf(qrt::abi::GpuDispatch::VT_ARGS) - section.data());
+  flatbuffers::WriteScalar(moved.data() + at, static_cast<flatbuffers::uoffset_t>(to - at));
+  const Aligned bytes(moved);
+  const auto read = ReadBytes(bytes);
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.status().number(), 4024u) << read.status().ToString();
+  EXPECT_NE(read.status().message().find("the place of its args"), std::string::npos)
+      << read.status().ToString();
 }
 
 TEST(GpuReport, CountsLayersAndBytes) {

@@ -3,7 +3,6 @@
 #include "compiler/pipeline/layout_plans.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -15,6 +14,8 @@
 #include "runtime/artifact/artifact.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/include/qrt/qrt.h"
+#include "tests/unit/compiler/compiled.h"
+#include "tests/unit/compiler/quiet_sink.h"
 
 namespace qcc::compiler {
 namespace {
@@ -24,16 +25,6 @@ using layouts::Layout;
 using layouts::Use;
 
 const fs::path kModel = fs::path(QCC_SOURCE_DIR) / "tests" / "golden" / "t35-q-Q4_K_M.gguf";
-
-class Quiet : public ProgressSink {
- public:
-  void BeginStage(int, int, std::string_view) override {}
-  void Progress(uint64_t, uint64_t, std::string_view) override {}
-  void EndStage(std::string_view) override {}
-  void Warning(std::string_view) override {}
-  void Report(std::string_view) override {}
-  bool Interrupted() const override { return false; }
-};
 
 Layout PairsApart(Use use, Format format, int64_t rows, int64_t cols) {
   if (use == Use::kMatrixPair) return Layout::kX16;
@@ -53,14 +44,8 @@ Layout MatricesAsF32(Use use, Format format, int64_t rows, int64_t cols) {
   return layouts::X16Everywhere(use, format, rows, cols);
 }
 
-class LayoutPlans : public ::testing::Test {
+class LayoutPlans : public InFolder {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("qcc_layout_plans_" + std::to_string(::getpid()));
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   // For the named targets, with policies of these.
   absl::Status Compile(const std::vector<std::pair<std::string, layouts::Policy>>& chosen) {
     PipelineOptions options;
@@ -77,7 +62,7 @@ class LayoutPlans : public ::testing::Test {
       targets.push_back(*FindTarget(name));
       targets.back().layouts = policy;
     }
-    Quiet quiet;
+    QuietSink quiet;
     return CompileModel(options, quiet, targets);
   }
   std::unique_ptr<qrt::Artifact> Open(const std::vector<std::pair<std::string, layouts::Policy>>& chosen) {
@@ -91,9 +76,7 @@ class LayoutPlans : public ::testing::Test {
     EXPECT_TRUE(weights.ok()) << weights.ToString();
     return *std::move(opened);
   }
-  std::string Path() const { return (folder_ / "model.qbin").string(); }
-
-  fs::path folder_;
+  std::string Path() const { return InFolder::Path("model.qbin"); }
 };
 
 size_t WeightSections(const qrt::Artifact& artifact) {
@@ -108,41 +91,16 @@ std::vector<float> Logits(const qrt::Artifact& artifact) {
   auto made = qrt::CpuDevice::Create(artifact, 0, qrt::ThreadPool::Create(2, 2), nullptr);
   EXPECT_TRUE(made.ok()) << made.status().ToString();
   if (!made.ok()) return {};
-  qrt::CpuDevice& device = **made;
-  constexpr int64_t kCapacity = 32;
-  qrt::DeviceBuffer state, kv;
-  EXPECT_EQ(device.Allocate(m.state_bytes, &state), qrt::DeviceResult::kOk);
-  EXPECT_EQ(device.Allocate(kCapacity * m.kv_bytes_per_token, &kv), qrt::DeviceResult::kOk);
+  CpuSequence sequence(artifact, **made);
+  std::vector<int32_t> tokens;
+  for (int64_t at = 0; at < 24; ++at) {
+    tokens.push_back(static_cast<int32_t>((at * 37 + 11) % m.model.vocab_size));
+  }
   std::vector<float> logits(m.model.logits_stride);
-  auto step = [&](const std::string& program, int64_t past, int64_t rows) {
-    std::vector<int32_t> tokens, positions;
-    for (int64_t at = past; at < past + rows; ++at) {
-      tokens.push_back(static_cast<int32_t>((at * 37 + 11) % m.model.vocab_size));
-      positions.insert(positions.end(), 4, static_cast<int32_t>(at));
-    }
-    const qrt_seq seq = {reinterpret_cast<uint8_t*>(state.address),
-                         reinterpret_cast<uint8_t*>(kv.address),
-                         kCapacity,
-                         past,
-                         0,
-                         rows};
-    const int32_t first = 0;
-    qrt::StepRequest request;
-    while (m.programs[request.program].name != program) ++request.program;
-    request.seqs = &seq;
-    request.n_seqs = 1;
-    request.n_rows = rows;
-    request.tokens = tokens.data();
-    request.positions = positions.data();
-    request.out_rows = &first;
-    request.n_out = rows == 1 ? 1 : 0;
-    request.logits = rows == 1 ? logits.data() : nullptr;
-    EXPECT_EQ(device.Run(request), qrt::DeviceResult::kOk);
-  };
-  step("prefill_16", 0, 16);
-  for (int64_t at = 16; at < 24; ++at) step("decode_1", at, 1);
-  device.Free(&state);
-  device.Free(&kv);
+  sequence.Run("prefill_16", std::span(tokens).first(16), 0, nullptr);
+  for (size_t at = 16; at < 24; ++at) {
+    sequence.Run("decode_1", std::span(tokens).subspan(at, 1), static_cast<int64_t>(at), logits.data());
+  }
   logits.resize(m.model.vocab_size);
   return logits;
 }

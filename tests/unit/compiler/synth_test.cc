@@ -378,8 +378,11 @@ TEST(SynthMix, TiedEmbeddingTakesTheOutputsFormat) {
     // A table of rows to look up has no place for the tensor scale of NVFP4.
     EXPECT_EQ(with.front().format, output == Format::NVFP4 ? Format::BF16 : output) << mix;
   }
-  for (auto [mix, format] : {std::pair{"f32", Format::F32}, std::pair{"q4_0", Format::Q6_K},
-                             std::pair{"q4_k_m", Format::Q6_K}, std::pair{"iq2_m", Format::Q5_K}}) {
+  const std::map<std::string_view, Format> formats = {
+      {"f32", Format::F32},   {"f16", Format::F16},   {"bf16", Format::BF16},   {"q8_0", Format::Q8_0},
+      {"q4_0", Format::Q6_K}, {"q4_1", Format::Q6_K}, {"q4_k_m", Format::Q6_K}, {"q5_k_m", Format::Q6_K},
+      {"q6_k", Format::Q6_K}, {"iq2_m", Format::Q5_K}};
+  for (const auto& [mix, format] : formats) {
     EXPECT_EQ(SynthTensors(ResolveSynth(Tiny("qwen3")).value(), *FindMix(mix)).front().format, format) << mix;
   }
 }

@@ -18,21 +18,12 @@
 #include "runtime/abi/gpu_step.h"
 #include "runtime/artifact/artifact.h"
 #include "runtime/device/cuda/cuda_api.h"
+#include "tests/unit/compiler/quiet_sink.h"
 #include "tests/unit/device_cuda/fake_cuda.h"
 #include "tests/unit/runtime/program_facts.h"
 
 namespace qrt {
 namespace {
-
-class Quiet : public qcc::compiler::ProgressSink {
- public:
-  void BeginStage(int, int, std::string_view) override {}
-  void Progress(uint64_t, uint64_t, std::string_view) override {}
-  void EndStage(std::string_view) override {}
-  void Warning(std::string_view) override {}
-  void Report(std::string_view) override {}
-  bool Interrupted() const override { return false; }
-};
 
 // A small model compiled for CUDA, once.
 const Artifact& Model() {
@@ -44,7 +35,7 @@ const Artifact& Model() {
     options.gpu_profiles = {"sm80"};
     options.decode_buckets = {1, 4};
     options.prefill_buckets = {16, 32};
-    Quiet quiet;
+    qcc::compiler::QuietSink quiet;
     const absl::Status compiled = qcc::compiler::CompileModel(options, quiet);
     EXPECT_TRUE(compiled.ok()) << compiled;
     Result<std::unique_ptr<Artifact>> opened = Artifact::Open(options.output);

@@ -290,6 +290,26 @@ TEST(Open, ReadsAFileAndNamesWhatItCannot) {
   EXPECT_EQ(PartsOf(File::Open(path).status()).code, "Q1002");
 }
 
+// A refused tensor is in no table, and yet ends what the one before it may take.
+TEST(OpenForReport, ARefusedTensorBoundsTheOneBefore) {
+  const std::string path = ::testing::TempDir() + "good_files_test_report.gguf";
+  Bytes bytes;
+  bytes.Header(2, 0)
+      .TensorInfo("shared", {256, 16}, 42, 0)
+      .TensorInfo("foreign", {256, 16}, 999, 64 * 18)
+      .Pad()
+      .Zeros(64 * 18 + 4096);
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.get().data()), static_cast<std::streamsize>(bytes.size()));
+  absl::StatusOr<std::unique_ptr<File>> file = File::OpenForReport(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ((*file)->FindTensor("shared")->format, Format::Q2_0);
+  ASSERT_EQ((*file)->refused_tensors().size(), 1u);
+  EXPECT_EQ((*file)->refused_tensors()[0].name, "foreign");
+  EXPECT_EQ(PartsOf((*file)->refused_tensors()[0].error).code, "Q1207");
+  EXPECT_EQ(PartsOf(File::Open(path).status()).code, "Q1207");
+}
+
 TEST(Error, PartsComeBackAndOtherStatusesPassThrough) {
   absl::Status status = MakeError("Q1234", "what", "where", "help");
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);

@@ -176,7 +176,6 @@ TEST_P(OpsTest, AddMulSwiglu) {
       << errors_;
 }
 
-// Row HZ-17.
 TEST_P(OpsTest, SoftplusAndSigmoidAreAccurateFromMinusFiftyToFifty) {
   std::vector<double> x;
   for (int i = -5000; i <= 5000; ++i) x.push_back(static_cast<float>(i / 100.0));
@@ -206,7 +205,7 @@ TEST_P(OpsTest, ActivationsOfHugeInputsAreFiniteLimits) {
   EXPECT_EQ(values({tensor({1, 4}, x)}), (std::vector<double>{0, 0, 1, 1}));
 }
 
-// Row HZ-24: the attention's output times sigmoid(gate).
+// The attention's output times sigmoid(gate).
 TEST_P(OpsTest, OutputGateAtItsLimits) {
   loadBody("%o: tensor<?x4xf32>, %gate: tensor<?x4xf32>",
            "%s = hir.activation sigmoid %gate : tensor<?x4xf32>\n%y = hir.mul %o, %s : tensor<?x4xf32>",
@@ -219,7 +218,7 @@ TEST_P(OpsTest, OutputGateAtItsLimits) {
       << "a gate of -inf must give a zero contribution";
 }
 
-// Row HZ-20: norm over the value head, its weight, then times silu (not sigmoid) of z.
+// Norm over the value head, its weight, then times silu (not sigmoid) of z.
 TEST_P(OpsTest, GatedNormNormsBeforeItGates) {
   weights_.add("n", Format::F32, 2, {0.5, 3});
   loadBody("%o: tensor<?x2x2xf32>, %z: tensor<?x4xf32>",
@@ -238,7 +237,7 @@ TEST_P(OpsTest, GatedNormNormsBeforeItGates) {
   expectNear(values({tensor({1, 2, 2}, o), tensor({1, 4}, z)}), expected, 2 * tolerance(), "gated norm");
 }
 
-// Rows HZ-7 and HZ-17: ssm_a is used as it is in the file, -exp(A_log) already.
+// ssm_a is used as it is in the file, -exp(A_log) already.
 TEST_P(OpsTest, GdnDecayMultipliesBySsmA) {
   weights_.add("a", Format::F32, 2, {-0.5, -2});
   weights_.add("dt", Format::F32, 2, {1, -3});
@@ -253,7 +252,7 @@ TEST_P(OpsTest, GdnDecayMultipliesBySsmA) {
 }
 
 TEST_P(OpsTest, ReshapeSliceConcatSelect) {
-  // Row HZ-8's slice: per head the first half, not the first half of the row.
+  // The slice: per head the first half, not the first half of the row.
   loadBody("%x: tensor<?x8xf32>",
            "%h = hir.reshape %x : tensor<?x8xf32> -> tensor<?x2x4xf32>\n"
            "%s = hir.slice %h[1, 2] : tensor<?x2x4xf32>\n"
@@ -296,7 +295,7 @@ std::string tableModule(int64_t pairs, const std::string& sections, double magni
          " : f64} : " + type + "\n return %y : " + type + "\n}";
 }
 
-// Row HZ-21: for text, sections and plain partial rope are the same, bit for bit.
+// For text, sections and plain partial rope are the same, bit for bit.
 TEST_P(OpsTest, RopeTableOfTextIsPlain) {
   for (auto [pairs, sections] :
        {std::pair<int64_t, std::string>(32, "11, 11, 10, 0"), {4, "2, 1, 1, 0"}, {8, "3, 3, 1, 1"}}) {

@@ -110,10 +110,10 @@ std::string deltaModule(int64_t keyHeads, int64_t valueHeads, int64_t keyDim, in
          ", " + v + ", " + g + ", " + state + "\nreturn %y : " + v + "\n}";
 }
 
-// Row HZ-19. The expectation never forms the state: with G the running sum of g,
+// The expectation never forms the state: with G the running sum of g,
 //   u_t = beta_t (v_t - sum_{s<t} exp(G_t - G_s) (k_s . k_t) u_s),  o_t = scale sum_{s<=t} exp(G_t - G_s)
 //   (k_s . q_t) u_s,
-// and key head j mod key_heads for value head j (row HZ-11).
+// and key head j mod key_heads for value head j.
 std::vector<double> deltaWithoutState(const std::vector<double>& q, const std::vector<double>& k,
                                       const std::vector<double>& v, const std::vector<double>& g,
                                       const std::vector<double>& beta, int64_t rows, int64_t keyHeads,
@@ -217,7 +217,7 @@ std::string attentionModule(int64_t heads, int64_t kvHeads, int64_t headDim, con
          state + "\nreturn %y : " + type(heads) + "\n}";
 }
 
-// Row HZ-23: softmax(scale q k) v over the tokens up to the row's own, query head h with kv head h / (heads /
+// softmax(scale q k) v over the tokens up to the row's own, query head h with kv head h / (heads /
 // kv_heads).
 std::vector<double> causalAttention(const std::vector<double>& q, const std::vector<double>& k,
                                     const std::vector<double>& v, int64_t rows, int64_t heads,

@@ -16,7 +16,6 @@ TinyModel Tiny(const std::string& arch = "qwen35") {
   return MakeTiny(config);
 }
 
-// HZ-1
 TEST(Architecture, OtherNamesAreRefusedWithTheAcceptedList) {
   TinyModel model = Tiny();
   model.keys[0].second = std::string("llama");
@@ -33,7 +32,6 @@ TEST(Architecture, ProjectorsAndAdaptersAreRefused) {
   EXPECT_TRUE(Import(model).status.ok()) << Import(model).status;
 }
 
-// HZ-2
 class RequiredKey : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(RequiredKey, ItsAbsenceIsNamed) {
@@ -58,7 +56,6 @@ TEST(RequiredKeyQwen3, TheirAbsenceIsNamed) {
   }
 }
 
-// HZ-3
 TEST(Defaults, Qwen35WithoutOptionalKeysIsTheSameModule) {
   TinyConfig config;
   config.hidden = 128;
@@ -110,7 +107,6 @@ TEST(Defaults, Qwen3RotatesWholeHeads) {
   EXPECT_EQ(a.text(), b.text());
 }
 
-// HZ-4
 TEST(KvHeads, ScalarAndPerLayerArrayAreTheSameModule) {
   const TinyModel scalar = Tiny();
   TinyModel array = scalar;
@@ -125,7 +121,7 @@ TEST(KvHeads, ScalarAndPerLayerArrayAreTheSameModule) {
   ExpectRefused(array, "Q2003", {"attention.head_count_kv", "0"});
 }
 
-// HZ-10, the impossible half; the others are compared with the oracle in semantics_test.cc.
+// The impossible half; the others are compared with the oracle in semantics_test.cc.
 TEST(Schedule, IntervalZeroIsRefused) {
   TinyModel model = Tiny();
   model.set("full_attention_interval", 0u);
@@ -144,14 +140,13 @@ TEST(Schedule, RecurrentFlagsOverrideTheInterval) {
   ExpectRefused(flags, "Q2003", {"attention.recurrent_layers", "2 entries"});
 }
 
-// HZ-12
 TEST(Heads, ValueHeadsMustBeAMultipleOfKeyHeads) {
   TinyModel model = Tiny();
   model.set("ssm.time_step_rank", 3u);
   ExpectRefused(model, "Q2004", {"3 value heads", "2 key heads", "ssm.time_step_rank", "ssm.group_count"});
 }
 
-// HZ-23, the impossible half.
+// The impossible half.
 TEST(Heads, AttentionHeadsMustBeAMultipleOfKvHeads) {
   TinyModel model = Tiny();
   model.set("attention.head_count", 6u);

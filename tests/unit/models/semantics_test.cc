@@ -98,7 +98,7 @@ mlir::func::FuncOp AddProbe(mlir::ModuleOp module, llvm::StringRef callee) {
   return probe;
 }
 
-// HZ-5: a changed tensor moves the result of the op it belongs to and what depends on that, and nothing else.
+// A changed tensor moves the result of the op it belongs to and what depends on that, and nothing else.
 TEST(DeltaNetTensors, EachReachesItsOwnOperand) {
   struct Expected {
     const char* tensor;
@@ -173,7 +173,6 @@ TEST(DeltaNetTensors, EachReachesItsOwnOperand) {
   }
 }
 
-// HZ-7 and HZ-17
 TEST(Gates, SsmAIsTheRateItself) {
   TinyModel model = MakeTiny({});
   ExpectOracle(model);
@@ -220,7 +219,6 @@ TEST(Gates, DecayAndBetaMatchDoubleArithmetic) {
   }
 }
 
-// HZ-8
 TEST(AttentionGate, IsInterleavedPerHead) {
   TinyConfig config;
   config.layers = 2;
@@ -229,7 +227,6 @@ TEST(AttentionGate, IsInterleavedPerHead) {
   ExpectMutantDiffers(MakeTiny(config), {.gate_is_second_half = true});
 }
 
-// HZ-10
 TEST(Schedule, AnyIntervalMatches) {
   for (int interval : {1, 2, 4, 3, 9}) {
     SCOPED_TRACE(interval);
@@ -246,7 +243,6 @@ TEST(Schedule, AnyIntervalMatches) {
   }
 }
 
-// HZ-11
 TEST(ValueHeads, ReadKeyHeadsInTiledOrder) {
   TinyConfig config;
   config.key_heads = 2;
@@ -258,7 +254,7 @@ TEST(ValueHeads, ReadKeyHeadsInTiledOrder) {
   ExpectOracle(MakeTiny(config));
 }
 
-// HZ-18: the norm of queries and keys is x / sqrt(sum + eps), or on request x / max(sqrt(sum), eps). It shows
+// The norm of queries and keys is x / sqrt(sum + eps), or on request x / max(sqrt(sum), eps). It shows
 // where a head is nearly zero.
 TEST(L2Norm, AddsEpsilonToTheSumUnlessAskedForTheMaximum) {
   TinyModel model = MakeTiny({});
@@ -274,7 +270,6 @@ TEST(L2Norm, AddsEpsilonToTheSumUnlessAskedForTheMaximum) {
   EXPECT_LT(Nmse(*(*session)->Step(ids), OracleLogits(*open.file, ids, {.l2_max_eps = true})), kSame);
 }
 
-// HZ-19
 TEST(DeltaRule, MatchesPlainLoopsOnRandomCases) {
   const char* source = R"(
     func.func @f(%q: tensor<?x1x4xf32>, %k: tensor<?x1x4xf32>, %v: tensor<?x2x3xf32>, %g: tensor<?x2xf32>,
@@ -326,12 +321,10 @@ TEST(DeltaRule, MatchesPlainLoopsOnRandomCases) {
   }
 }
 
-// HZ-20
 TEST(GatedNorm, IsGatedWithSilu) {
   ExpectMutantDiffers(MakeTiny({}), {.sigmoid_for_silu_gate = true});
 }
 
-// HZ-21
 TEST(Rope, IsPartialNeoxWithOneTableForAllLayers) {
   TinyConfig config;
   config.layers = 8;
@@ -361,7 +354,6 @@ TEST(Rope, IsPartialNeoxWithOneTableForAllLayers) {
   ASSERT_FALSE(sections.empty());
 }
 
-// HZ-23
 TEST(GroupedQueries, MatchForSeveralGroupSizes) {
   for (int kv : {1, 2, 4, 8}) {
     SCOPED_TRACE(kv);
@@ -376,7 +368,7 @@ TEST(GroupedQueries, MatchForSeveralGroupSizes) {
   }
 }
 
-// HZ-24. All embeddings have a large positive first value and W_q's gate rows look only at it, so that every
+// All embeddings have a large positive first value and W_q's gate rows look only at it, so that every
 // gate of the one layer is far out on one side.
 TEST(OutputGate, SaturatesToOpenAndToNothing) {
   TinyConfig config;
@@ -403,7 +395,6 @@ TEST(OutputGate, SaturatesToOpenAndToNothing) {
   EXPECT_LT(Nmse(closed, Logits(model, ids)), kSame);
 }
 
-// HZ-27
 TEST(Dense, HasNoOpForExperts) {
   std::set<std::string> ops = Import(MakeTiny({})).ops();
   const std::set<std::string> known = {
@@ -415,7 +406,6 @@ TEST(Dense, HasNoOpForExperts) {
   EXPECT_EQ(ops, known);
 }
 
-// HZ-38
 TEST(Nextn, LeavesTheTrunkAlone) {
   TinyConfig config;
   config.nextn = 1;
@@ -429,7 +419,7 @@ TEST(Nextn, LeavesTheTrunkAlone) {
   ExpectOracle(with);
 }
 
-// HZ-14 for the evaluator: feeding a prompt in pieces is feeding it at once.
+// The evaluator: feeding a prompt in pieces is feeding it at once.
 TEST(Pieces, AnySplitGivesEqualBits) {
   const OpenModel open = Open(MakeTiny({}));
   const std::vector<int32_t> ids = SomeIds(11, 64);

@@ -18,7 +18,6 @@ TinyConfig Config(const std::string& arch = "qwen35", int64_t nextn = 0) {
   return config;
 }
 
-// HZ-6
 TEST(Spelling, DtBiasAndConvolutionRankDoNotMatter) {
   const TinyModel plain = MakeTiny(Config());
   const std::vector<int32_t> ids = SomeIds(6, 64);
@@ -56,7 +55,6 @@ TEST(Spelling, FfnNormIsAcceptedForPostAttentionNorm) {
   EXPECT_EQ(Logits(model, ids), expected);
 }
 
-// HZ-9
 TEST(TiedHead, ACopyOfTheEmbeddingIsTheEmbedding) {
   const TinyModel tied = MakeTiny(Config());
   TinyModel copied = tied;
@@ -368,6 +366,26 @@ TEST(Nextn, OptionalTensorsReplaceTheSharedOnes) {
     model.erase_tensor(name);
   EXPECT_NE(text_of_mtp(model).find("@block_attn_1"), std::string::npos)
       << "a NextN block without FFN is not a block of its own";
+}
+
+// What is checked behind a refusal is checked as if there were none.
+TEST(Refusals, OneMakesNoOthers) {
+  TinyModel model = MakeTiny(Config("qwen35", 1));
+  for (const char* name : {"blk.4.nextn.embed_tokens.weight", "blk.4.nextn.shared_head_head.weight"}) {
+    TinyTensor own = *model.find("token_embd.weight");
+    own.name = name;
+    model.add(own);
+  }
+  model.erase_tensor("output_norm.weight");
+  model.add({"blk.3.attn_q.scale", {2}, {1.0f, 1.0f}});
+  std::vector<absl::Status> refusals;
+  ImportOptions options;
+  options.refusals = &refusals;
+  const Imported imported = Import(model, options);
+  EXPECT_FALSE(imported.status.ok());
+  std::vector<std::string> codes;
+  for (const absl::Status& refusal : refusals) codes.push_back(PartsOf(refusal).code);
+  EXPECT_EQ(codes, (std::vector<std::string>{"Q2005", "Q2006"}));
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 #include <sstream>
 #include <string>
 
-#include "dialects/plan/kernel_families.h"
 #include "dialects/layouts/layouts.h"
+#include "dialects/plan/kernel_families.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/Verifier.h"
 

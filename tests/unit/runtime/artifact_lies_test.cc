@@ -180,6 +180,14 @@ const ManifestLie kManifestLies[] = {
     {"program_takes_no_stream", [](auto& m) { m.programs[2].facts.stream = -1; }, 4015, "stream is -1"},
     {"program_names_a_stream_it_does_not_take", [](auto& m) { m.programs[0].facts.stream = 0; }, 4015,
      "stream is 0, expected -1"},
+    {"program_takes_no_stream_in_another_way", [](auto& m) { m.programs[0].facts.stream = -5; }, 4015,
+     "stream is -5, expected -1"},
+    {"program_takes_a_stream_of_none",
+     [](auto& m) {
+       m.streams.clear();
+       for (auto& program : m.programs) program.facts.leaves = -1;
+     },
+     4015, "stream is 0, expected no stream"},
     {"program_stream_outside", [](auto& m) { m.programs[2].facts.stream = 1; }, 4015,
      "stream is 1, expected 0 to 0"},
     {"program_leaves_outside", [](auto& m) { m.programs[1].facts.leaves = 1; }, 4015, "leaves is 1"},
@@ -245,7 +253,9 @@ INSTANTIATE_TEST_SUITE_P(All, ManifestLies, ::testing::ValuesIn(kManifestLies),
                          [](const auto& param) { return std::string(param.param.name); });
 
 using Shape = flatbuffers::Offset<flatbuffers::Vector<uint64_t>>;
-Shape OrdinaryShape(flatbuffers::FlatBufferBuilder& b) { return b.CreateVector(std::vector<uint64_t>{1}); }
+Shape OrdinaryShape(flatbuffers::FlatBufferBuilder& b) {
+  return b.CreateVector(std::vector<uint64_t>{1});
+}
 
 // One entry of 8 bytes, as an ordinary shape, but 4 bytes off.
 Shape ShapeOffItsPlace(flatbuffers::FlatBufferBuilder& b) {

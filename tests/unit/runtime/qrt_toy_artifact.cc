@@ -1,10 +1,10 @@
-#include "tests/unit/runtime/program_facts.h"
 #include "tests/unit/runtime/qrt_toy_artifact.h"
 
 #include <gtest/gtest.h>
 
 #include "compiler/artifact/goldens_section.h"
 #include "runtime/include/qrt/qrt.h"
+#include "tests/unit/runtime/program_facts.h"
 
 namespace toy {
 
