@@ -1,5 +1,5 @@
-// One row of k activations as int8 blocks, k % 32 == 0: i8 code[k]; f32 scale[k / 32]; i32 sum[k / 16], each of
-// the codes of 16 columns. Stand-alone and constexpr: kernels see no library.
+// One row of k activations as int8 blocks, k % 32 == 0: i8 code[k]; f32 scale[k / 32]; i32 sum[k / 16], each
+// of the codes of 16 columns. Stand-alone and constexpr: kernels see no library.
 #ifndef QCC_DIALECTS_LAYOUTS_INT8_ROW_H_
 #define QCC_DIALECTS_LAYOUTS_INT8_ROW_H_
 
@@ -7,8 +7,8 @@
 
 namespace qcc::layouts {
 
-// Values that are rounded under one scale: the columns of the smallest block format, so that one scale per block
-// serves every format's integer dot product.
+// Values that are rounded under one scale: the columns of the smallest block format, so that one scale per
+// block serves every format's integer dot product.
 inline constexpr int64_t kInt8Block = 32;
 
 // Byte offsets in the row; the codes are at 0.

@@ -221,8 +221,7 @@ class DeltaLaunches {
 
 Launch DeltaLaunches::Mix() const {
   Launch mix;
-  mix.name =
-      "gated_delta.mix" + s_.name() + ".ab" + std::to_string(s_.ld_ab) + (s_.l2_max ? ".max" : ".sum");
+  mix.name = "gated_delta.mix" + s_.name() + ".ab" + std::to_string(s_.ld_ab) + (s_.l2_max ? ".max" : ".sum");
   mix.emit = [s = s_](Builder& b) { EmitDeltaMix(b, s); };
   mix.workgroup_size = kDeltaThreads;
   mix.grid[0] = DeltaMixGroups(s_);

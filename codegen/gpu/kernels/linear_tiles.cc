@@ -219,10 +219,9 @@ void EmitTiled(Builder& b, const LinearSpec& spec, int tile_rows, int row_tiles)
       offsets.push_back(group * spec.group_bytes());
     }
     const std::vector<Val> x_rows = RowOffsets(spec, args, first_row, tile_rows);
-    const std::vector<Val> sums =
-        SumParts(b, spec, static_cast<size_t>(2 * tile_rows), [&](Val low, Val high) {
-          return LinearPart(b, spec, args, lane, offsets, x_rows, low, high);
-        });
+    const std::vector<Val> sums = SumParts(
+        b, spec, static_cast<size_t>(2 * tile_rows),
+        [&](Val low, Val high) { return LinearPart(b, spec, args, lane, offsets, x_rows, low, high); });
     for (int m = 0; m < tile_rows; ++m) {
       b.If(LtS(first_row + m, args.rows), [&] {
         const Val at = (first_row + m) * args.y_row_bytes + (first_unit * kLanes + lane) * 4;
