@@ -59,13 +59,13 @@ def measure(args, qrun, reference, model):
     model.update(speed=statistics.median(samples[model["mix"]]), gbs=rate[model["mix"]], share=rate[model["mix"]] / rate[REFERENCE])
 
 
-def table(models):
-    """Lines of Markdown."""
-    lines = ["| mix | GGUF B/weight | artifact B/weight | decode tok/s | GB/s | of Q8_0's GB/s |", "|---|--:|--:|--:|--:|--:|"]
-    for m in models:
-        lines.append(f"| {m['mix']} | {m['gguf_bytes'] / m['parameters']:.3f} | {m['weight_bytes'] / m['parameters']:.3f} "
-                     f"| {m['speed']:.2f} | {m['gbs']:.2f} | {m['share']:.2f} |")
-    return lines
+HEAD = "| mix | GGUF B/weight | artifact B/weight | decode tok/s | GB/s | of Q8_0's GB/s |\n|---|--:|--:|--:|--:|--:|"
+
+
+def row(m):
+    """A line of Markdown."""
+    return (f"| {m['mix']} | {m['gguf_bytes'] / m['parameters']:.3f} | {m['weight_bytes'] / m['parameters']:.3f} "
+            f"| {m['speed']:.2f} | {m['gbs']:.2f} | {m['share']:.2f} |")
 
 
 def main():
@@ -93,15 +93,15 @@ def main():
         reference = build(args, qcc, REFERENCE, folder)
         measure(args, qrun, reference, reference)
         models = [reference]
+        print(f"{args.preset}, {reference['level']}, {reference['threads']} threads\n{HEAD}\n{row(reference)}", flush=True)
         for mix in mixes:
             if mix != REFERENCE:
                 models.append(build(args, qcc, mix, folder))
                 measure(args, qrun, reference, models[-1])
                 os.remove(models[-1]["qbin"])
+                print(row(models[-1]), flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    print(f"{args.preset}, {models[0]['level']}, {models[0]['threads']} threads")
-    print("\n".join(table(models)))
     slow = [f"{m['mix']} {m['share']:.2f}" for m in models if m["share"] < args.bound]
     print(f"below {args.bound:g} of Q8_0's GB/s: {', '.join(slow) or 'none'}")
 
