@@ -16,7 +16,7 @@ target_link_libraries(qcc_mlir INTERFACE MLIR LLVM)
 
 # -O1: what uses MLIR runs for milliseconds; optimising it took a fifth of its time to compile (BuildPlan.cpp: 7.4 s at
 # -O3, 5.8 s at -O1).
-qcc_make_pch(qcc_mlir_pch qcc_mlir "-fPIC;-O1"
+set(mlir_headers
   <llvm/ADT/TypeSwitch.h>
   <mlir/Bytecode/BytecodeOpInterface.h>
   <mlir/Dialect/Func/IR/FuncOps.h>
@@ -27,6 +27,18 @@ qcc_make_pch(qcc_mlir_pch qcc_mlir "-fPIC;-O1"
   <mlir/IR/PatternMatch.h>
   <mlir/Parser/Parser.h>
   <mlir/Pass/PassManager.h>)
+qcc_make_pch(qcc_mlir_pch qcc_mlir "-fPIC;-O1" ${mlir_headers})
+
+# qcc_make_dialects_pch(): the same and our own dialects, for the rooms above these. QCC_ROOMS_PCH: what MLIR rooms use.
+set(QCC_ROOMS_PCH qcc_mlir_pch)
+macro(qcc_make_dialects_pch)
+  if(QCC_PCH)
+    qcc_make_pch(qcc_dialects_pch "qcc_hir;qcc_plan" "-fPIC;-O1" ${mlir_headers} <dialects/hir/IR/Hir.h>
+      <dialects/plan/IR/Plan.h>)
+    add_dependencies(qcc_dialects_pch QccHirIncGen QccPlanIncGen)
+    set(QCC_ROOMS_PCH qcc_dialects_pch)
+  endif()
+endmacro()
 
 # qcc_tablegen(TD OUT FLAGS...): TD is relative to the caller's source folder, OUT to its binary folder, which mirrors
 # it, so that generated files are included as `dialects/hir/IR/HirOps.h.inc`. Several calls, then
