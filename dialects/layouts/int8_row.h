@@ -16,7 +16,7 @@ constexpr int64_t Int8ScalesAt(int64_t k) {
   return k;
 }
 constexpr int64_t Int8SumsAt(int64_t k) {
-  return k + k / kInt8Block * 4;
+  return k + k * 4 / kInt8Block;
 }
 // Bytes with something in them, and from one row to the next.
 constexpr int64_t Int8UsedBytes(int64_t k) {
