@@ -26,8 +26,13 @@ enum class OptionChanges : uint8_t {
   kArtifactByContent  // by what lies in the folder that it names: recorded as hashes
 };
 
-// The targets for which an option means something.
-enum class OptionTargets : uint8_t { kAll, kCpu, kVulkan, kGpu };
+// The targets for which an option means something, by what the table of targets says of them.
+enum class OptionTargets : uint8_t {
+  kAll,
+  kCpu,
+  kGpu,
+  kUserKernels  // those that take a product's own kernels
+};
 
 // What a model must have for an option to mean something.
 enum class ModelPart : uint8_t { kAny, kDeltaNets, kQuantisedWeights };
