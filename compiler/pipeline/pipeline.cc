@@ -143,7 +143,7 @@ absl::Status Compilation::Import() {
 
 // Before the long stages: what the file says wrongly of its text is refused at once.
 absl::Status Compilation::ReadText() {
-  const auto vocab = (*module_)->getAttrOfType<mlir::IntegerAttr>("hir.vocab_size");
+  const auto vocab = (*module_)->getAttrOfType<mlir::IntegerAttr>(hir::kVocabSize);
   std::vector<std::string> warnings;
   auto sampling = ReadSampling(*file_, warnings);
   if (!sampling.ok()) return sampling.status();
