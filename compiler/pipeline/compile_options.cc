@@ -13,6 +13,7 @@
 #include "compiler/targets/user_kernels.h"
 #include "frontends/gguf/error.h"
 #include "frontends/gguf/text.h"
+#include "runtime/abi/qbin.h"
 
 namespace qcc::compiler {
 namespace {
@@ -120,9 +121,9 @@ absl::Status ReadOutput(const CompileOption&, const Values& values, PipelineOpti
 
 absl::Status ReadName(const CompileOption& option, const Values& values, PipelineOptions& options) {
   if (values.empty()) return absl::OkStatus();
-  if (values.front().size() > kMaxNameBytes) {
+  if (values.front().size() > QBIN_MAX_STRING) {
     return MakeError(
-        "Q0102", Concat("the name has ", values.front().size(), " bytes, expected at most ", kMaxNameBytes),
+        "Q0102", Concat("the name has ", values.front().size(), " bytes, expected at most ", QBIN_MAX_STRING),
         option.Flag());
   }
   options.name = values.front();

@@ -38,9 +38,6 @@ inline std::vector<std::string> EveryCpuLevel() {
   return names;
 }
 
-// As long as a name in an artifact may be (runtime/artifact/manifest.cc).
-inline constexpr size_t kMaxNameBytes = 1 << 16;
-
 struct PipelineOptions {
   std::string input;   // GGUF
   std::string output;  // .qbin
