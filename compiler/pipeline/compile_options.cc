@@ -21,6 +21,9 @@ namespace {
 using gguf::Concat;
 using Values = CompileOption::Values;
 
+// What is surely meant; the runtime's own limit (runtime/artifact/manifest.cc) is far above. Scratch grows
+// with the rows of the largest bucket, and a decode row also has its logits (a vocabulary of floats), while
+// the weights are read once per step whatever its rows: beyond these a bucket costs memory and gains nothing.
 constexpr int64_t kMaxDecodeRows = 64, kMaxPrefillRows = 4096;
 
 constexpr std::string_view kNumericsWords[] = {"int8", "f32"};
