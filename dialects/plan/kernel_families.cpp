@@ -149,7 +149,7 @@ template <class Spec>
 bool bytesFit(Spec& spec) {
   int64_t most = 256;
   bool fits = true;
-  forEachKey(spec, [&](StringRef, auto& value) {
+  forEachKey(spec, [&](StringRef, [[maybe_unused]] auto& value) {
     if constexpr (std::is_same_v<std::remove_cvref_t<decltype(value)>, int64_t>)
       fits = fits && !llvm::MulOverflow(most, value, most);
   });
