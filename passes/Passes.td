@@ -23,9 +23,9 @@ def BuildPlan : Pass<"qcc-build-plan", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::qcc::plan::PlanDialect"];
   let options = [
-    ListOption<"decode", "decode", "int64_t", "rows of programs from whose logits a token is drawn (none given: 1,2,4,8)">,
-    ListOption<"prefill", "prefill", "int64_t", "rows of programs that give nothing (none given: 16,32,64,128,256,512)">,
-    ListOption<"head", "head", "int64_t", "rows of programs that make logits of another's rows (none given: 1,8)">,
+    ListOption<"decode", "decode", "int64_t", "rows of programs from whose logits a token is drawn (none given: passes/plan/buckets.h)">,
+    ListOption<"prefill", "prefill", "int64_t", "rows of programs that give nothing (none given: the same)">,
+    ListOption<"head", "head", "int64_t", "rows of programs that make logits of another's rows (none given: the same)">,
     Option<"target", "target", "std::string", "\"cpu\"", "named in errors about ops without a kernel">
   ];
 }

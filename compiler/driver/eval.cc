@@ -14,6 +14,7 @@
 #include "compiler/artifact/output_file.h"
 #include "compiler/pipeline/file_weights.h"
 #include "compiler/pipeline/reference_logits.h"
+#include "dialects/hir/IR/Hir.h"
 #include "dialects/hir/eval/Evaluator.h"
 #include "frontends/gguf/error.h"
 #include "frontends/models/import.h"
@@ -86,7 +87,7 @@ absl::StatusOr<std::unique_ptr<EvalSession>> EvalSession::Create(const gguf::Fil
   absl::StatusOr<models::ImportResult> imported = models::ImportModel(impl.context, file, options);
   if (!imported.ok()) return imported.status();
   impl.module = std::move(imported->module);
-  impl.vocabulary = (*impl.module)->getAttrOfType<mlir::IntegerAttr>("hir.vocab_size").getInt();
+  impl.vocabulary = (*impl.module)->getAttrOfType<mlir::IntegerAttr>(hir::kVocabSize).getInt();
   impl.evaluator.emplace(*impl.module, impl.weights, f64 ? hir::Precision::F64 : hir::Precision::F32);
   return session;
 }

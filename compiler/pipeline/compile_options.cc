@@ -13,6 +13,7 @@
 #include "compiler/targets/user_kernels.h"
 #include "frontends/gguf/error.h"
 #include "frontends/gguf/text.h"
+#include "runtime/abi/qbin.h"
 
 namespace qcc::compiler {
 namespace {
@@ -20,6 +21,9 @@ namespace {
 using gguf::Concat;
 using Values = CompileOption::Values;
 
+// What is surely meant; the runtime's own limit (runtime/artifact/manifest.cc) is far above. Scratch grows
+// with the rows of the largest bucket, and a decode row also has its logits (a vocabulary of floats), while
+// the weights are read once per step whatever its rows: beyond these a bucket costs memory and gains nothing.
 constexpr int64_t kMaxDecodeRows = 64, kMaxPrefillRows = 4096;
 
 constexpr std::string_view kNumericsWords[] = {"int8", "f32"};
@@ -120,9 +124,9 @@ absl::Status ReadOutput(const CompileOption&, const Values& values, PipelineOpti
 
 absl::Status ReadName(const CompileOption& option, const Values& values, PipelineOptions& options) {
   if (values.empty()) return absl::OkStatus();
-  if (values.front().size() > kMaxNameBytes) {
+  if (values.front().size() > QBIN_MAX_STRING) {
     return MakeError(
-        "Q0102", Concat("the name has ", values.front().size(), " bytes, expected at most ", kMaxNameBytes),
+        "Q0102", Concat("the name has ", values.front().size(), " bytes, expected at most ", QBIN_MAX_STRING),
         option.Flag());
   }
   options.name = values.front();
@@ -154,7 +158,7 @@ absl::Status ReadCpuLevels(const CompileOption& option, const Values& values, Pi
     wanted[static_cast<size_t>(*isa)] = true;
   }
   options.cpu.clear();
-  if (!Contains(options.targets, "cpu")) return absl::OkStatus();
+  if (!option.AppliesTo(options)) return absl::OkStatus();
   for (const cpu::IsaInfo& isa : cpu::isa_table()) {
     if (wanted[static_cast<size_t>(isa.id)]) options.cpu.emplace_back(isa.name);
   }
@@ -270,7 +274,7 @@ constexpr CompileOption kOptions[] = {
          "hash of each",
      .changes = OptionChanges::kArtifactByContent,
      .from = CompilePhase::kCode,
-     .targets = OptionTargets::kVulkan,
+     .targets = OptionTargets::kUserKernels,
      .read = ReadText<&PipelineOptions::kernels>,
      .write = WriteText<&PipelineOptions::kernels>},
     {.name = "numerics",
@@ -364,18 +368,26 @@ constexpr CompileOption kOptions[] = {
      .write = WriteText<&PipelineOptions::dump_kernels>},
 };
 
-std::string_view TargetsText(OptionTargets targets) {
+bool IsAmong(const TargetInfo& target, OptionTargets targets) {
   switch (targets) {
     case OptionTargets::kAll:
-      return "";
+      return true;
     case OptionTargets::kCpu:
-      return "cpu";
-    case OptionTargets::kVulkan:
-      return "vulkan";
+      return target.backend == nullptr;
     case OptionTargets::kGpu:
-      return "vulkan or cuda";
+      return target.backend != nullptr;
+    case OptionTargets::kUserKernels:
+      return target.backend != nullptr && target.backend->userKernels;
   }
-  return "";
+  return false;
+}
+
+std::string TargetsText(OptionTargets targets) {
+  std::vector<std::string_view> names;
+  for (const TargetInfo& target : Targets()) {
+    if (IsAmong(target, targets)) names.push_back(target.name);
+  }
+  return Joined(names, " or ");
 }
 
 std::string_view LackText(ModelPart part) {
@@ -412,18 +424,10 @@ std::string CompileOption::HelpText() const {
 }
 
 bool CompileOption::AppliesTo(const PipelineOptions& options) const {
-  const bool vulkan = Contains(options.targets, "vulkan");
-  switch (targets) {
-    case OptionTargets::kAll:
-      return true;
-    case OptionTargets::kCpu:
-      return Contains(options.targets, "cpu");
-    case OptionTargets::kVulkan:
-      return vulkan;
-    case OptionTargets::kGpu:
-      return vulkan || Contains(options.targets, "cuda");
-  }
-  return false;
+  if (targets == OptionTargets::kAll) return true;
+  return std::any_of(Targets().begin(), Targets().end(), [&](const TargetInfo& target) {
+    return IsAmong(target, targets) && Contains(options.targets, target.name);
+  });
 }
 
 std::span<const CompileOption> CompileOptions() {

@@ -26,8 +26,13 @@ enum class OptionChanges : uint8_t {
   kArtifactByContent  // by what lies in the folder that it names: recorded as hashes
 };
 
-// The targets for which an option means something.
-enum class OptionTargets : uint8_t { kAll, kCpu, kVulkan, kGpu };
+// The targets for which an option means something, by what the table of targets says of them.
+enum class OptionTargets : uint8_t {
+  kAll,
+  kCpu,
+  kGpu,
+  kUserKernels  // those that take a product's own kernels
+};
 
 // What a model must have for an option to mean something.
 enum class ModelPart : uint8_t { kAny, kDeltaNets, kQuantisedWeights };
@@ -83,7 +88,9 @@ std::vector<std::pair<std::string, std::string>> OptionsOfArtifact(const Pipelin
 
 // All that the artifact depends on besides the bytes of the model: compiler, the name of the model's file (it
 // stands in the provenance), options, hashes of the kernels in --kernels. One "key value" line each; equal
-// texts give equal artifacts. Errors: Q3005 (--kernels cannot be read).
+// texts give equal artifacts. With the model's hash this is what the AOT cache (docs/DESIGN.md, 7) will key
+// on; until it is built only tests ask, which hold every option to it. Errors: Q3005 (--kernels cannot be
+// read).
 absl::StatusOr<std::string> CacheKeyText(const PipelineOptions& options);
 
 // The table of docs/reference/cli-qcc.md, in Markdown.

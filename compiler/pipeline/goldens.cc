@@ -8,6 +8,7 @@
 #include "compiler/artifact/goldens_section.h"
 #include "compiler/pipeline/file_weights.h"
 #include "compiler/pipeline/reference_logits.h"
+#include "dialects/hir/IR/Hir.h"
 #include "dialects/hir/eval/Evaluator.h"
 #include "frontends/gguf/checks.h"
 #include "frontends/gguf/error.h"
@@ -48,7 +49,7 @@ absl::StatusOr<std::vector<uint8_t>> MakeGoldens(mlir::ModuleOp fused, const ggu
                                                  NumericsMode numerics,
                                                  const DiagnosticCollector& diagnostics,
                                                  const ProgressSink& sink) {
-  const int64_t vocab = fused->getAttrOfType<mlir::IntegerAttr>("hir.vocab_size").getInt();
+  const int64_t vocab = fused->getAttrOfType<mlir::IntegerAttr>(hir::kVocabSize).getInt();
   const std::vector<int32_t> ids = Prompt(vocab);
   const FileWeights weights(file, [&sink] { return sink.Interrupted(); });
   hir::Evaluator evaluator(fused, weights, hir::Precision::F32);

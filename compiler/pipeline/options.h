@@ -7,11 +7,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "codegen/cpu/kernels/isa.h"
+#include "passes/plan/buckets.h"
 
 namespace qcc::compiler {
 
@@ -38,9 +40,6 @@ inline std::vector<std::string> EveryCpuLevel() {
   return names;
 }
 
-// As long as a name in an artifact may be (runtime/artifact/manifest.cc).
-inline constexpr size_t kMaxNameBytes = 1 << 16;
-
 struct PipelineOptions {
   std::string input;   // GGUF
   std::string output;  // .qbin
@@ -60,8 +59,8 @@ struct PipelineOptions {
   // to logits, "mtp" the NextN block).
   std::vector<std::string> functions = {"trunk"};
   // Buckets: the largest rows of each program, rising. Prefill buckets give the chunk ladder.
-  std::vector<int64_t> decode_buckets = {1, 2, 4, 8};
-  std::vector<int64_t> prefill_buckets = {32, 128, 512};
+  std::vector<int64_t> decode_buckets = {std::begin(passes::kTokenBuckets), std::end(passes::kTokenBuckets)};
+  std::vector<int64_t> prefill_buckets = {std::begin(passes::kManyBuckets), std::end(passes::kManyBuckets)};
 
   bool report_fusion = false;  // list fused and missed groups with reasons (ProgressSink::Report)
   CompilePhase compile_to = CompilePhase::kArtifact;

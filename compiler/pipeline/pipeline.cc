@@ -32,6 +32,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include "mlir/IR/MLIRContext.h"
 #include "passes/Passes.h"
+#include "runtime/abi/qbin.h"
 #include "runtime/base/hash.h"
 
 namespace qcc::compiler {
@@ -143,7 +144,7 @@ absl::Status Compilation::Import() {
 
 // Before the long stages: what the file says wrongly of its text is refused at once.
 absl::Status Compilation::ReadText() {
-  const auto vocab = (*module_)->getAttrOfType<mlir::IntegerAttr>("hir.vocab_size");
+  const auto vocab = (*module_)->getAttrOfType<mlir::IntegerAttr>(hir::kVocabSize);
   std::vector<std::string> warnings;
   auto sampling = ReadSampling(*file_, warnings);
   if (!sampling.ok()) return sampling.status();
@@ -242,10 +243,10 @@ std::string Compilation::ModelName() {
   if (!options_.name.empty()) return options_.name;
   auto name = file_->GetString("general.name");
   if (!name.ok()) return "";
-  if (name->size() <= kMaxNameBytes) return std::string(*name);
-  size_t end = kMaxNameBytes;
+  if (name->size() <= QBIN_MAX_STRING) return std::string(*name);
+  size_t end = QBIN_MAX_STRING;
   while (end > 0 && (static_cast<uint8_t>((*name)[end]) & 0xc0) == 0x80) --end;  // not within a character
-  sink_.Warning(absl::StrCat("general.name has ", name->size(), " bytes, at most ", kMaxNameBytes,
+  sink_.Warning(absl::StrCat("general.name has ", name->size(), " bytes, at most ", QBIN_MAX_STRING,
                              " are kept: it is cut"));
   return std::string(name->substr(0, end));
 }

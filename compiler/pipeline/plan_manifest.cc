@@ -35,11 +35,11 @@ uint64_t IntAttribute(mlir::ModuleOp plan, llvm::StringRef name) {
 }  // namespace
 
 void DescribePlan(mlir::ModuleOp plan, ManifestSpec& manifest) {
-  if (auto arch = plan->getAttrOfType<mlir::StringAttr>("hir.arch")) manifest.arch = arch.str();
-  manifest.vocab_size = IntAttribute(plan, "hir.vocab_size");
+  if (auto arch = plan->getAttrOfType<mlir::StringAttr>(hir::kArch)) manifest.arch = arch.str();
+  manifest.vocab_size = IntAttribute(plan, hir::kVocabSize);
   manifest.logits_stride = layouts::AlignUp(manifest.vocab_size, layouts::kGroupRows);
-  manifest.context_length = IntAttribute(plan, "hir.context_length");
-  manifest.embedding_length = IntAttribute(plan, "hir.embedding_length");
+  manifest.context_length = IntAttribute(plan, hir::kContextLength);
+  manifest.embedding_length = IntAttribute(plan, hir::kEmbeddingLength);
   plan::PlanSummary summary = plan::summarize(plan);
   manifest.weights_bytes = summary.weightBytes;
   manifest.state_bytes = summary.stateBytes;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 #include <string>
 
 #include "absl/status/status.h"
@@ -91,15 +92,17 @@ std::vector<FormatSpec> SummarizeFormats(std::span<const LayoutPlan> plans, cons
     for (auto op : plan.module.get().getOps<plan::WeightOp>())
       byName[op.getFormat().str()].packed_bytes += op.getBytes();
   }
+  std::set<const gguf::Tensor*>
+      counted;  // a plan may have a tensor in two layouts, and all have the same ones
   for (auto op : plans.front().module.get().getOps<plan::WeightOp>()) {
     FormatSpec& entry = byName[op.getFormat().str()];
     entry.name = op.getFormat().str();
     for (mlir::Attribute source : op.getSources()) {
       auto name = mlir::cast<mlir::StringAttr>(source).getValue();
-      if (const gguf::Tensor* tensor = file.FindTensor(std::string_view(name.data(), name.size()))) {
-        entry.tensors += 1;
-        entry.source_bytes += tensor->bytes;
-      }
+      const gguf::Tensor* tensor = file.FindTensor(std::string_view(name.data(), name.size()));
+      if (tensor == nullptr || !counted.insert(tensor).second) continue;
+      entry.tensors += 1;
+      entry.source_bytes += tensor->bytes;
     }
   }
   std::vector<FormatSpec> formats;

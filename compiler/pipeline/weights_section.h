@@ -16,7 +16,7 @@
 
 namespace qcc::compiler {
 
-// What the weights amount to per GGUF format, sorted by name: packed in all plans together.
+// What the weights amount to per GGUF format, sorted by name: each tensor once, packed in all plans together.
 std::vector<FormatSpec> SummarizeFormats(std::span<const LayoutPlan> plans, const gguf::File& file);
 
 // Streams the section, `total` bytes (plan::summarize), piece by piece: at most a few MiB in memory. The

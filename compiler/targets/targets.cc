@@ -4,10 +4,11 @@ namespace qcc::compiler {
 
 const std::vector<TargetInfo>& Targets() {
   static const std::vector<TargetInfo> targets = [] {
-    std::vector<TargetInfo> list = {{"cpu", layouts::X16Everywhere, GenerateCpu}};
+    std::vector<TargetInfo> list = {{"cpu", layouts::X16Everywhere, GenerateCpu, nullptr}};
     for (const gpu::Backend& backend : gpu::backends()) {
       list.push_back({std::string_view(backend.target), backend.layouts,
-                      [&backend](const TargetRequest& request) { return GenerateGpu(backend, request); }});
+                      [&backend](const TargetRequest& request) { return GenerateGpu(backend, request); },
+                      &backend});
     }
     return list;
   }();

@@ -48,6 +48,7 @@ struct TargetInfo {
   layouts::Policy layouts;  // of the weights in the plan that `generate` gets
   // Errors: Q3003 and Q3004 (an op without kernel, code generation), Q6xxx (dumps), CancelledError.
   std::function<absl::StatusOr<TargetCode>(const TargetRequest& request)> generate;
+  const gpu::Backend* backend = nullptr;  // of a GPU target; null: the CPU
 };
 
 // The CPU, and every GPU back end (codegen/gpu/lower/Backends.h), in the order in which code stands in an

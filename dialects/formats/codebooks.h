@@ -7,8 +7,14 @@
 
 namespace qcc {
 
-#define QCC_GRID(name, count, base) inline constexpr uint16_t name[count] = {
+template <int32_t kCount>
+struct Grid {
+  int32_t base;  // of the digits of a point
+  uint16_t points[kCount];
+};
+#define QCC_GRID(name, count, base) inline constexpr Grid<count> name = {base, {
 #define QCC_GRID_END \
+  }                  \
   }                  \
   ;
 #include "dialects/formats/grids.inc"
@@ -30,22 +36,22 @@ struct Codebook {
 };
 
 template <int32_t kCount>
-constexpr Codebook book_of(const uint16_t (&points)[kCount], Codebook book) {
-  book.points = points;
+constexpr Codebook book_of(const Grid<kCount>& grid, Codebook book) {
+  book.points = grid.points;
   book.count = kCount;
+  book.levels = grid.base;
   return book;
 }
 
 // Levels as ggml's file format has them (IQ1: before the shift by 1/8).
-inline constexpr Codebook kIq2Levels = {.width = 8, .levels = 3, .level = {8, 25, 43}};
+inline constexpr Codebook kIq2Levels = {.width = 8, .level = {8, 25, 43}};
 inline constexpr Codebook kIq2XxsBook = book_of(kGridIq2Xxs, kIq2Levels);
 inline constexpr Codebook kIq2XsBook = book_of(kGridIq2Xs, kIq2Levels);
 inline constexpr Codebook kIq2SBook = book_of(kGridIq2S, kIq2Levels);
 inline constexpr Codebook kIq3XxsBook =
-    book_of(kGridIq3Xxs, {.width = 4, .levels = 8, .level = {4, 12, 20, 28, 36, 44, 52, 62}});
-inline constexpr Codebook kIq3SBook =
-    book_of(kGridIq3S, {.width = 4, .levels = 8, .level = {1, 3, 5, 7, 9, 11, 13, 15}});
-inline constexpr Codebook kIq1Book = book_of(kGridIq1S, {.width = 8, .levels = 3, .level = {-1, 0, 1}});
+    book_of(kGridIq3Xxs, {.width = 4, .level = {4, 12, 20, 28, 36, 44, 52, 62}});
+inline constexpr Codebook kIq3SBook = book_of(kGridIq3S, {.width = 4, .level = {1, 3, 5, 7, 9, 11, 13, 15}});
+inline constexpr Codebook kIq1Book = book_of(kGridIq1S, {.width = 8, .level = {-1, 0, 1}});
 
 }  // namespace qcc
 

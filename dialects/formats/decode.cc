@@ -53,8 +53,10 @@ template <int kRow>
 constexpr bool adds_up(FormatClass cls, int elems, int bytes) {
   constexpr const FormatDescription& d = kDescriptions[kRow];
   if (d.id != static_cast<Format>(kRow)) return false;
-  if (cls == FormatClass::kPlain) return d.plain.block == 0 && elems == 1;
-  return d.plain.block == elems && block_bytes(d) == bytes;
+  if (cls == FormatClass::kPlain) {
+    return d.plain.block == 0 && elems == 1 && d.plain.scalar_bytes() == bytes;
+  }
+  return d.plain.scalar == Scalar::kNone && d.plain.block == elems && block_bytes(d) == bytes;
 }
 #define QCC_FORMAT(id, name, ggml_id, elems, bytes, cls)                               \
   static_assert(adds_up<static_cast<int>(Format::id)>(FormatClass::cls, elems, bytes), \

@@ -10,7 +10,7 @@ namespace qcc {
 
 struct FormatDescription {
   Format id;
-  PlainForm plain;       // block 0: plain scalars (f32, f16, bf16), which have no codes
+  PlainForm plain;       // block 0: plain scalars, which have no codes
   BlockLayout layout;    // where a GGUF block holds them
   bool ternary = false;  // the encoder writes -1, 0 and 1 only, though the bits have room for 2
 };
@@ -38,9 +38,9 @@ inline constexpr Number kKMin = {
   { -9, -7, -1, 1, 7, 9 }
 
 inline constexpr FormatDescription kDescriptions[] = {
-    {.id = Format::F32, .plain = {}, .layout = {}},
-    {.id = Format::F16, .plain = {}, .layout = {}},
-    {.id = Format::BF16, .plain = {}, .layout = {}},
+    {.id = Format::F32, .plain = {.scalar = Scalar::kF32}, .layout = {}},
+    {.id = Format::F16, .plain = {.scalar = Scalar::kF16}, .layout = {}},
+    {.id = Format::BF16, .plain = {.scalar = Scalar::kBF16}, .layout = {}},
     {.id = Format::Q4_0,
      .plain = {.block = 32, .bits = 4, .offset = 8, .columns_per_base = 32, .columns_per_scale = 32},
      .layout = {.base = bytes_at(0), .code = {plane(2, 4, 16)}}},

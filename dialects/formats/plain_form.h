@@ -15,6 +15,8 @@
 
 namespace qcc {
 
+// What a format without codes stores for each weight; of the others nothing.
+enum class Scalar : uint8_t { kNone, kF32, kF16, kBF16 };
 // The float that a group of columns_per_base weights shares, as its bytes lie in the GGUF block.
 enum class BaseScale : uint8_t {
   kHalf,   // IEEE half, 2 bytes
@@ -27,11 +29,12 @@ enum class GroupScale : uint8_t { kNone, kU8, kI8 };
 enum class Minimum : uint8_t { kNone, kHalf, kScaled };
 
 struct PlainForm {
-  int32_t block = 0;       // weights
-  int32_t bits = 0;        // of a code: 1, 2, 3, 4, 5, 6 or 8
-  int32_t offset = 0;      // what a code is above its value; 0 with a table
-  int32_t table_size = 0;  // 0: no table
-  int8_t table[16] = {};   // rising
+  Scalar scalar = Scalar::kNone;  // else nothing below has a meaning, and block is 0
+  int32_t block = 0;              // weights
+  int32_t bits = 0;               // of a code: 1, 2, 3, 4, 5, 6 or 8
+  int32_t offset = 0;             // what a code is above its value; 0 with a table
+  int32_t table_size = 0;         // 0: no table
+  int8_t table[16] = {};          // rising
   BaseScale base = BaseScale::kHalf;
   int32_t columns_per_base = 0;  // a multiple of 16
   GroupScale scale = GroupScale::kNone;
@@ -42,6 +45,17 @@ struct PlainForm {
   // Smallest and largest value of a code.
   constexpr int32_t low() const { return table_size ? table[0] : -offset; }
   constexpr int32_t high() const { return table_size ? table[table_size - 1] : (1 << bits) - 1 - offset; }
+  // From the value of a code to that of the next; 0: not the same for all.
+  constexpr int32_t step() const {
+    if (table_size == 0) return 1;
+    for (int32_t i = 2; i < table_size; ++i) {
+      if (table[i] - table[i - 1] != table[1] - table[0]) return 0;
+    }
+    return table[1] - table[0];
+  }
+  constexpr int32_t scalar_bytes() const {
+    return scalar == Scalar::kNone ? 0 : scalar == Scalar::kF32 ? 4 : 2;
+  }
   constexpr int32_t bases() const { return block / columns_per_base; }
   constexpr int32_t base_bytes() const { return base == BaseScale::kHalf ? 2 : 1; }  // of one
   constexpr int32_t scales() const { return scale == GroupScale::kNone ? 0 : block / columns_per_scale; }

@@ -1,10 +1,12 @@
 #include "dialects/plan/kernel_families.h"
 
+#include <type_traits>
 #include <utility>
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
@@ -141,6 +143,19 @@ std::string demandOn(Attribute, bool, int64_t) {
   return "";
 }
 
+// Whether the bytes of every role fit in 64 bits. They are sums of products of different numbers of the spec,
+// so at most the product of all, times what elements, pairs and rounding up to groups come to, less than 256.
+template <class Spec>
+bool bytesFit(Spec& spec) {
+  int64_t most = 256;
+  bool fits = true;
+  forEachKey(spec, [&](StringRef, [[maybe_unused]] auto& value) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(value)>, int64_t>)
+      fits = fits && !llvm::MulOverflow(most, value, most);
+  });
+  return fits;
+}
+
 template <class Spec>
 LogicalResult check(Spec spec, DictionaryAttr dict, function_ref<InFlightDiagnostic()> emitError) {
   LogicalResult result = success();
@@ -164,6 +179,9 @@ LogicalResult check(Spec spec, DictionaryAttr dict, function_ref<InFlightDiagnos
     }
   });
   if (failed(result)) return failure();
+  if (!bytesFit(spec))
+    return emitError() << "spec of family '" << str(Spec::kFamily)
+                       << "' has numbers too large for the bytes of its roles to fit in 64 bits";
   for (NamedAttribute entry : dict)
     if (!llvm::is_contained(known, entry.getName().getValue()))
       return emitError() << "family '" << str(Spec::kFamily) << "' has no spec key '"

@@ -35,10 +35,10 @@ class Assembler {
 
   void attributes() {
     Builder builder(context_);
-    module_->setAttr("hir.arch", builder.getStringAttr(model_.hp.arch));
-    module_->setAttr("hir.vocab_size", builder.getI64IntegerAttr(model_.ends.vocabulary()));
-    module_->setAttr("hir.context_length", builder.getI64IntegerAttr(model_.hp.contextLength));
-    module_->setAttr("hir.embedding_length", builder.getI64IntegerAttr(model_.hp.embedding));
+    module_->setAttr(hir::kArch, builder.getStringAttr(model_.hp.arch));
+    module_->setAttr(hir::kVocabSize, builder.getI64IntegerAttr(model_.ends.vocabulary()));
+    module_->setAttr(hir::kContextLength, builder.getI64IntegerAttr(model_.hp.contextLength));
+    module_->setAttr(hir::kEmbeddingLength, builder.getI64IntegerAttr(model_.hp.embedding));
     // Implementations differ in where epsilon stands; what this module means is recorded with it.
     if (llvm::is_contained(model_.hp.recurrent, true))
       module_->setAttr("hir.l2_norm",

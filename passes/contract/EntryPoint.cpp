@@ -13,7 +13,7 @@ bool isRows(Type type) {
 
 bool isIds(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
-  return tensor && tensor.getRank() == 1 && tensor.getElementType().isInteger(32);
+  return tensor && tensor.getRank() == 1 && tensor.isDynamicDim(0) && tensor.getElementType().isInteger(32);
 }
 
 template <typename Op>

@@ -10,7 +10,7 @@ namespace qcc::passes {
 namespace {
 using namespace mlir;
 
-constexpr StringLiteral kIntAttributes[] = {"hir.vocab_size", "hir.context_length", "hir.embedding_length"};
+constexpr StringLiteral kIntAttributes[] = {hir::kVocabSize, hir::kContextLength, hir::kEmbeddingLength};
 
 struct VerifyModelContractPass : impl::VerifyModelContractBase<VerifyModelContractPass> {
   using VerifyModelContractBase::VerifyModelContractBase;
@@ -22,8 +22,8 @@ struct VerifyModelContractPass : impl::VerifyModelContractBase<VerifyModelContra
   }
 
   LogicalResult checkAttributes(ModuleOp module) {
-    if (!module->getAttrOfType<StringAttr>("hir.arch"))
-      return module.emitError("model contract: module attribute 'hir.arch' (string) is missing");
+    if (!module->getAttrOfType<StringAttr>(hir::kArch))
+      return module.emitError("model contract: module attribute '") << hir::kArch << "' (string) is missing";
     for (StringLiteral name : kIntAttributes) {
       auto value = module->getAttrOfType<IntegerAttr>(name);
       if (!value || value.getInt() <= 0)
@@ -38,8 +38,8 @@ struct VerifyModelContractPass : impl::VerifyModelContractBase<VerifyModelContra
     FailureOr<SmallVector<EntryPoint>> entries = entryPoints(module);
     if (failed(entries)) return failure();
     for (EntryPoint& entry : *entries)
-      if (failed(checkWidth(entry, entry.left, "leaves rows", "hir.embedding_length")) ||
-          failed(checkWidth(entry, entry.logits, "gives logits", "hir.vocab_size")))
+      if (failed(checkWidth(entry, entry.left, "leaves rows", hir::kEmbeddingLength)) ||
+          failed(checkWidth(entry, entry.logits, "gives logits", hir::kVocabSize)))
         return failure();
     if (tokensToLogits(*entries).empty())
       return module.emitError("model contract: no public functions make logits of tokens");

@@ -5,6 +5,7 @@
 #include "passes/plan/Lowering.h"
 #include "passes/plan/PackedUses.h"
 #include "passes/plan/ProgramKinds.h"
+#include "passes/plan/buckets.h"
 
 namespace qcc::passes {
 #define GEN_PASS_DEF_BUILDPLAN
@@ -116,9 +117,9 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
     ModuleOp module = getOperation();
     FailureOr<SmallVector<EntryPoint>> entries = entryPoints(module);
     Buckets rows;
-    if (failed(entries) || failed(buckets("decode", decode, {1, 2, 4, 8}, rows.token)) ||
-        failed(buckets("prefill", prefill, {16, 32, 64, 128, 256, 512}, rows.many)) ||
-        failed(buckets("head", head, {1, 8}, rows.after)))
+    if (failed(entries) || failed(buckets("decode", decode, kTokenBuckets, rows.token)) ||
+        failed(buckets("prefill", prefill, kManyBuckets, rows.many)) ||
+        failed(buckets("head", head, kAfterBuckets, rows.after)))
       return signalPassFailure();
 
     Tables tables(module);

@@ -31,6 +31,7 @@ extern "C" {
 #define QBIN_ALIGNMENT 4096u
 #define QBIN_MAX_SECTIONS 1024u
 #define QBIN_HASH_BYTES 16u
+#define QBIN_MAX_STRING 65536u /* bytes of a text in the manifest */
 
 /* Required features: bits that a reader must know to use the file correctly. 2.0 defines none; a new bit is
  * for a change that an older reader would silently get wrong. */

@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "runtime/abi/manifest_generated.h"
+#include "runtime/abi/qbin.h"
 #include "runtime/artifact/verifier.h"
 #include "runtime/base/checked.h"
 
@@ -14,7 +15,7 @@ namespace {
 constexpr uint64_t kMaxManifestBytes = 16 << 20;
 constexpr uint32_t kMaxStates = 1 << 16, kMaxPrograms = 4096, kMaxCode = 64, kMaxFeatures = 64, kMaxShape = 8;
 constexpr uint32_t kMaxStreams = 4096;
-constexpr uint32_t kMaxEog = 4096, kMaxFormats = 256, kMaxOptions = 1024, kMaxString = 1 << 16;
+constexpr uint32_t kMaxEog = 4096, kMaxFormats = 256, kMaxOptions = 1024;
 constexpr uint32_t kMaxRows = 1 << 20;
 constexpr uint64_t kMaxArenaBytes = uint64_t{1} << 40, kMaxContext = INT32_MAX;
 // clang-format off
@@ -73,7 +74,7 @@ Status ArtifactVerifier::Unfold(const char* field, uint64_t n, uint64_t limit, u
 }
 
 Status ArtifactVerifier::Copy(const char* field, const flatbuffers::String* text, std::string* out) {
-  QRT_RETURN_IF_ERROR(Unfold(field, text == nullptr ? 0 : text->size(), kMaxString, 1));
+  QRT_RETURN_IF_ERROR(Unfold(field, text == nullptr ? 0 : text->size(), QBIN_MAX_STRING, 1));
   if (text != nullptr) *out = text->str();
   return Status();
 }

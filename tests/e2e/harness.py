@@ -5,9 +5,11 @@ Every test is a script `test_*.py --bin DIR [--work DIR] [--shard I/N]` that pri
 """
 import argparse
 import array
+import functools
 import json
 import operator
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -63,6 +65,13 @@ class Harness:
         if p.returncode != 0:
             raise AssertionError(f"{name} {' '.join(map(str, args))}: exit {p.returncode}: {p.stderr.decode(errors='replace')[-600:]}")
         return p.stdout
+
+    @functools.cached_property
+    def levels(self):
+        """The CPU's ISA levels, worst first, as `qcc targets` lists them: `cpu     v3 *    ...`."""
+        names = re.findall(r"^cpu +(\S+)", self.run("qcc", "targets").decode(), re.MULTILINE)
+        assert names and names[0] == "base", f"qcc targets lists {names}"
+        return names
 
     def sanitized(self):
         """Whether the tools are a sanitizer build: its shadow memory rules out limits on the address space."""

@@ -28,8 +28,10 @@ model=$work/m.qbin
 "$qcc" compile "$root/assets/tiny-qwen35-q8_0.gguf" -o "$model" -q
 ids="$root/tests/golden/tiny/text.ids.txt"
 tr -s ' \n' '\n' <"$ids" | head -150 | tr '\n' ' ' >"$work/ids.txt"
-for level in base v3 v4vnni; do
-  "$qrun" devices "$model" | grep "cpu $level.*runs here" >"$work/out" || { echo "skip $level: not on this machine"; continue; }
+levels=$("$qcc" targets | sed -n 's/^cpu  *\([^ ]*\).*/\1/p')
+[ -n "$levels" ] || { echo "FAILED: qcc targets lists no level"; exit 1; }
+for level in $levels; do
+  "$qrun" devices "$model" | grep "cpu $level\b.*runs here" >"$work/out" || { echo "skip $level: not on this machine"; continue; }
   step "$qrun" logits "$model" --tokens "$work/ids.txt" -o "$work/a.bin" -t 1 --cpu $level
   step "$qrun" logits "$model" --tokens "$work/ids.txt" -o "$work/b.bin" -t 3 --split 1,7,40 --cpu $level
   cmp "$work/a.bin" "$work/b.bin"

@@ -13,7 +13,6 @@ import gguf_edit
 from harness import Harness, TINY, goldens, nmse, read_logits
 
 LADDERS = ["--decode=1,4", "--prefill=32"]
-LEVELS = ["base", "v3", "v4vnni"]
 F32_LIMIT = 1e-9  # f32 numerics, f32 KV: as for the goldens
 NOBODY = 65534
 
@@ -35,7 +34,7 @@ def determinism(h, gguf, qbin):
     environment = {"TZ": "Pacific/Chatham", "LC_ALL": "C", "HOME": "/", "TMPDIR": os.path.join(folder, "tmp"), "PATH": os.environ["PATH"]}
     environment |= {name: value for name, value in os.environ.items() if name in ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")}
     subprocess.run([os.path.abspath(os.path.join(h.args.bin, "qcc")), "compile", os.path.basename(gguf), "-o", "renamed.qbin", "-q",
-                    "--cpu=v4vnni,base,v3", "--prefill=32", "--decode=4,1"],
+                    f"--cpu={','.join(h.levels[-1:] + h.levels[:-1])}", "--prefill=32", "--decode=4,1"],
                    cwd=folder, env=environment, check=True, preexec_fn=lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}))
     a, b = content(qbin), content(os.path.join(folder, "renamed.qbin"))
     first = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
@@ -47,10 +46,10 @@ def determinism(h, gguf, qbin):
 def levels(h, qbin, gguf, tokens, reference, limit):
     want = read_logits(reference)
     devices = h.run("qrun", "devices", qbin).decode()
-    runs = [n for n in LEVELS if re.search(rf"cpu {n}\b.*runs here", devices)]
-    h.check("devices tells of each level", all(f"cpu {n}" in devices for n in LEVELS) and "base" in runs, devices)
+    runs = [n for n in h.levels if re.search(rf"cpu {n}\b.*runs here", devices)]
+    h.check("devices tells of each level", all(f"cpu {n}" in devices for n in h.levels) and "base" in runs, devices)
     got = {}
-    for name in LEVELS:
+    for name in h.levels:
         if name not in runs:
             needs = re.search(rf"cpu {name}\b.*", devices).group(0)
             p = h.tool("qrun", "logits", qbin, "--tokens", tokens, "-o", h.path("none.bin"), "--cpu", name)
@@ -63,9 +62,9 @@ def levels(h, qbin, gguf, tokens, reference, limit):
     for name in runs[1:]:
         error = nmse(got[name], got["base"])
         h.check(f"levels {name} and base agree", error <= limit, f"NMSE {error:.2e}, limit {limit:.2e}")
-    best = [n for n in reversed(LEVELS) if n in runs][0]
+    best = [n for n in reversed(h.levels) if n in runs][0]
     h.check("the best level is the default", h.logits(qbin, tokens) == got[best], best)
-    lacking = [n for n in LEVELS if n not in runs]
+    lacking = [n for n in h.levels if n not in runs]
     if lacking:
         only = h.compile(gguf, "only.qbin", f"--cpu={lacking[0]}", *LADDERS)
         p = h.tool("qrun", only, "--raw", "-p", "x")
@@ -78,9 +77,9 @@ def levels(h, qbin, gguf, tokens, reference, limit):
 def levels_f32(h, gguf, tokens, reference):
     """f32 numerics are the reference on every level, not only on the best that this machine has (which test_golden.py takes)."""
     want = read_logits(reference)
-    qbin = h.compile(gguf, "f32.qbin", f"--cpu={','.join(LEVELS)}", "--numerics=f32", "--kv=f32", *LADDERS)
+    qbin = h.compile(gguf, "f32.qbin", f"--cpu={','.join(h.levels)}", "--numerics=f32", "--kv=f32", *LADDERS)
     devices = h.run("qrun", "devices", qbin).decode()
-    for name in LEVELS:
+    for name in h.levels:
         if not re.search(rf"cpu {name}\b.*runs here", devices):
             print(f"skip level {name} in f32: this machine lacks it")
             continue
@@ -168,7 +167,7 @@ def inspection(h, gguf, qbin):
     sections = report["sections"]
     h.check("inspect: the sections are the file", sections[-1]["offset"] + sections[-1]["size"] == report["file_bytes"] == os.path.getsize(qbin)
             and all(s["offset"] % s["alignment"] == 0 and a["offset"] + a["size"] <= s["offset"] for a, s in zip(sections, sections[1:])))
-    h.check("inspect: levels, best first", [t["isa"] for t in report["targets"]] == ["v4vnni", "v3", "base"])
+    h.check("inspect: levels, best first", [t["isa"] for t in report["targets"]] == h.levels[::-1])
     programs = {p["name"]: p for p in report["programs"]}
     h.check("inspect: a program for each kind and bucket", {"decode_1", "decode_4", "prefill_32", "head_8"} <= set(programs), str(programs))
     names = [s["name"] for s in report["states"]]
@@ -308,7 +307,7 @@ def main():
     plain_check = h.check
     h.check = lambda name, ok, detail="": plain_check(name, ok, "" if ok else detail)
     (name, gguf, tokens, reference, row), = [g for g in goldens(formats=("Q8_0",)) if g[0] == "t35-q-Q8_0"]
-    qbin = h.compile(gguf, "model.qbin", f"--cpu={','.join(LEVELS)}", *LADDERS)
+    qbin = h.compile(gguf, "model.qbin", f"--cpu={','.join(h.levels)}", *LADDERS)
     dependencies(h)
     determinism(h, gguf, qbin)
     levels(h, qbin, gguf, tokens, reference, row["int8_limit"])

@@ -13,18 +13,16 @@ using qcc::Format;
 using qcc::GroupScale;
 using qcc::Minimum;
 using qcc::PlainForm;
+using qcc::Scalar;
 using qcc::layouts::Tile;
 typedef F32<kLanes> Float;
 typedef I32<kLanes> Words;  // per lane (row): four codes of four columns
 
-// How far left codes go to become value - low: log2 of the step between values. -1: the steps differ, codes
-// are looked up.
+// How far left codes go to become value - low: log2 of the step between values. -1: the steps differ, or are
+// no small power of two: codes are looked up.
 constexpr int code_shift(const PlainForm& form) {
-  if (form.table_size == 0) return 0;
   for (int shift = 0; shift < 4; ++shift) {
-    bool even = true;
-    for (int i = 0; i < form.table_size; ++i) even = even && form.table[i] - form.table[0] == i << shift;
-    if (even) return shift;
+    if (form.step() == 1 << shift) return shift;
   }
   return -1;
 }
@@ -206,10 +204,10 @@ QK_INLINE void for_each_tile(const uint8_t* group, int64_t count, Fn fn) {
 }
 
 // Plain formats: f32 lanes of one column.
-template <Format F>
-struct PlainFormat;
+template <Scalar S>
+struct ScalarLanes;
 template <>
-struct PlainFormat<Format::F32> {
+struct ScalarLanes<Scalar::kF32> {
   typedef float Element;
   template <int N>
   QK_INLINE F32<N> values(F32<N> v) {
@@ -217,7 +215,7 @@ struct PlainFormat<Format::F32> {
   }
 };
 template <>
-struct PlainFormat<Format::F16> {
+struct ScalarLanes<Scalar::kF16> {
   typedef uint16_t Element;
   template <int N>
   QK_INLINE F32<N> values(U16<N> v) {
@@ -225,13 +223,15 @@ struct PlainFormat<Format::F16> {
   }
 };
 template <>
-struct PlainFormat<Format::BF16> {
+struct ScalarLanes<Scalar::kBF16> {
   typedef uint16_t Element;
   template <int N>
   QK_INLINE F32<N> values(U16<N> v) {
     return bf16_to_float<N>(v);
   }
 };
+template <Format F>
+using PlainFormat = ScalarLanes<qcc::description(F).plain.scalar>;
 template <Format F>
 inline constexpr int kColumnBytes = 16 * sizeof(typename PlainFormat<F>::Element);
 template <Format F>

@@ -25,12 +25,8 @@ constexpr int CodeOffset(const PlainForm& form) {
 // The step between entries of a table that is a line through low() <= 0, which needs no lookup; 0: it is
 // none.
 constexpr int EqualSteps(const PlainForm& form) {
-  const int step = form.table[1] - form.table[0];
-  if (form.low() > 0 || form.high() - form.low() > 127) return 0;
-  for (int i = 1; i < form.table_size; ++i) {
-    if (form.table[i] - form.table[i - 1] != step) return 0;
-  }
-  return step;
+  if (form.table_size == 0 || form.low() > 0 || form.high() - form.low() > 127) return 0;
+  return form.step();
 }
 // Whether values are looked up, which is long.
 constexpr bool LooksUp(const PlainForm& form) {

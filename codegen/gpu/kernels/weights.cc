@@ -147,9 +147,17 @@ std::vector<Val> PackedRow::Decode(Val codes, Val scale, Val rest, Val shift) co
 }
 
 Val PackedRow::PlainValue(Val column) const {
-  if (format_ == Format::F32) return b_.Load(Type::kF32, base_, column + word_at_);
-  if (format_ == Format::F16) return Half(column);
-  return Bf16ToF32(b_.Binary(Builder::Op::kShrU, Word(column + half_at_), half_shift_));
+  switch (form_.scalar) {
+    case Scalar::kNone:
+      break;
+    case Scalar::kF32:
+      return b_.Load(Type::kF32, base_, column + word_at_);
+    case Scalar::kF16:
+      return Half(column);
+    case Scalar::kBF16:
+      return Bf16ToF32(b_.Binary(Builder::Op::kShrU, Word(column + half_at_), half_shift_));
+  }
+  return {};
 }
 
 std::vector<Val> PackedRow::ReadValues(const Chunk& chunk) const {

@@ -7,6 +7,7 @@
 
 #include "codegen/gpu/kernels/families.h"
 #include "codegen/gpu/lower/Backends.h"
+#include "dialects/hir/IR/Hir.h"
 #include "dialects/layouts/layouts.h"
 #include "dialects/plan/PlanSummary.h"
 #include "dialects/plan/kernel_families.h"
@@ -121,7 +122,7 @@ class Lowering {
     return rows;
   }
   int64_t vocabulary() const {
-    auto size = plan->getAttrOfType<IntegerAttr>("hir.vocab_size");
+    auto size = plan->getAttrOfType<IntegerAttr>(hir::kVocabSize);
     return size ? size.getInt() : 0;
   }
   int64_t logitsStride() const { return layouts::AlignUp(vocabulary(), layouts::kGroupRows); }

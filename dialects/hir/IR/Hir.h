@@ -21,6 +21,11 @@ namespace qcc::hir {
 inline constexpr llvm::StringLiteral kLeftBy = "hir.left_by";
 // On a result (unit): these rows are logits. Other rows that a function returns are left for a later one.
 inline constexpr llvm::StringLiteral kLogits = "hir.logits";
+// And about the model, on the module (docs/contracts.md).
+inline constexpr llvm::StringLiteral kArch = "hir.arch";                         // string
+inline constexpr llvm::StringLiteral kVocabSize = "hir.vocab_size";              // i64, as those below
+inline constexpr llvm::StringLiteral kContextLength = "hir.context_length";      // tokens
+inline constexpr llvm::StringLiteral kEmbeddingLength = "hir.embedding_length";  // values of a row
 }  // namespace qcc::hir
 
 #include "dialects/hir/IR/HirDialect.h.inc"

@@ -1,6 +1,7 @@
 #include "dialects/plan/IR/Plan.h"
 #include "dialects/plan/IR/PackLayout.h"
 #include "dialects/plan/kernel_families.h"
+#include "llvm/Support/MathExtras.h"
 
 #define GET_OP_CLASSES
 #include "dialects/plan/IR/PlanOps.cpp.inc"
@@ -35,7 +36,7 @@ LogicalResult verifyBinding(DispatchOp op, const Role& role, RefAttr ref, int64_
     return op.emitOpError() << "role '" << name << "' must be " << stringifyAccess(role.access) << ", found "
                             << stringifyAccess(ref.getAccess());
   int64_t unit = role.bytes;
-  if (unit <= 0)  // less than a block of the format, or more than fits in 64 bits
+  if (unit <= 0)  // less than a block of the format
     return op.emitOpError() << "role '" << name << "' comes to " << unit
                             << " bytes with this spec, expected a positive size";
   switch (role.unit) {
@@ -50,13 +51,21 @@ LogicalResult verifyBinding(DispatchOp op, const Role& role, RefAttr ref, int64_
       break;
     case Unit::Rows:
       if (rows == 0 && ref.getBytes() % unit == 0) rows = ref.getBytes() / unit;
-      if (ref.getBytes() % unit != 0 || ref.getBytes() != rows * unit)
+      if (ref.getBytes() % unit != 0 || ref.getBytes() / unit != rows)
         return op.emitOpError() << "role '" << name << "' has " << unit << " bytes per row"
                                 << (rows ? " and " + std::to_string(rows) + " rows" : "") << ", found "
                                 << ref.getBytes();
       break;
   }
   return success();
+}
+
+// Whether the bytes of a weight of this shape, positive, fit in 64 bits: no layout takes more than 8 for one
+// of its values, with rows rounded up to a group.
+bool fitsPacked(int64_t rows, int64_t cols) {
+  int64_t padded = 0, values = 0, bytes = 0;
+  return !llvm::AddOverflow(rows, int64_t{layouts::kGroupRows}, padded) &&
+         !llvm::MulOverflow(padded, cols, values) && !llvm::MulOverflow(values, int64_t{8}, bytes);
 }
 
 }  // namespace
@@ -72,6 +81,8 @@ LogicalResult WeightOp::verify() {
                          << (sources == 1 ? "" : "s") << ", found " << getSources().size();
   if (static_cast<int64_t>(getRows()) <= 0 || static_cast<int64_t>(getCols()) <= 0)
     return emitOpError() << "shape must be positive, found " << getRows() << " x " << getCols();
+  if (!fitsPacked(getRows(), getCols()))
+    return emitOpError() << "of " << getRows() << " x " << getCols() << " has more bytes than fit in 64 bits";
   std::optional<int64_t> expected =
       layouts::PackedBytes(packLayout(getLayout()), *format, getRows(), getCols());
   if (!expected)
@@ -101,7 +112,8 @@ LogicalResult StateOp::verify() {
   int64_t expected = element * (kv ? 2 : 1);
   for (int64_t dim : getShape()) {
     if (dim <= 0) return emitOpError() << "dimensions must be positive, found " << dim;
-    expected *= dim;
+    if (llvm::MulOverflow(expected, dim, expected))
+      return emitOpError() << "of this shape has more bytes than fit in 64 bits";
   }
   if (static_cast<int64_t>(getBytes()) != expected)
     return emitOpError() << "of this shape has " << expected << " bytes" << (kv ? " per token" : "")

@@ -272,3 +272,32 @@ plan.block @b weights 0 state 0 kv 0 {
   // expected-error @below {{role 'table' comes to 0 bytes with this spec, expected a positive size}}
   plan.dispatch "embed" {cols = 128 : i64, format = "q4_k"} ["table", "out"] [#plan.ref<weights, 0, 64, read>, #plan.ref<arena, 0, 512, write>]
 }
+
+// -----
+
+// expected-error @below {{of 4611686018427387904 x 32 has more bytes than fit in 64 bits}}
+plan.weight @w ["t"] "f32" f32 4611686018427387904 x 32 at 0 size 64
+
+// -----
+
+// expected-error @below {{of 9223372036854775807 x 1 has more bytes than fit in 64 bits}}
+plan.weight @w ["t"] "f32" x16 9223372036854775807 x 1 at 0 size 64
+
+// -----
+
+// expected-error @below {{of this shape has more bytes than fit in 64 bits}}
+plan.state @s "delta" layer 0 [4294967296, 4294967296, 16] "f32" at 0 size 64
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{spec of family 'add' has numbers too large for the bytes of its roles to fit in 64 bits}}
+  plan.dispatch "add" {cols = 4611686018427387920 : i64} ["x", "y"] [#plan.ref<arena, 0, 64, read>, #plan.ref<arena, 64, 64, readwrite>]
+}
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{role 'b' has 16384 bytes per row and 1125899906842625 rows, found 16384}}
+  plan.dispatch "concat" {a_cols = 1024 : i64, b_cols = 4096 : i64} ["a", "b", "out"] [#plan.ref<arena, 0, 4611686018427392000, read>, #plan.ref<arena, 0, 16384, read>, #plan.ref<arena, 0, 64, write>]
+}

@@ -11,6 +11,12 @@
 #include <numeric>
 
 #include "compiler/pipeline/pipeline.h"
+#include "compiler/pipeline/weights_section.h"
+#include "dialects/plan/IR/Plan.h"
+#include "frontends/gguf/gguf.h"
+#include "frontends/gguf/text.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
 #include "runtime/artifact/artifact.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/include/qrt/qrt.h"
@@ -140,6 +146,41 @@ TEST_F(LayoutPlans, DifferentChoicesLieSideBySide) {
                            [](uint64_t sum, const qrt::FormatUse& f) { return sum + f.packed_bytes; });
   };
   EXPECT_EQ(packed(*both), packed(*one) + packed(*other));
+}
+
+TEST(WeightsSection, ATensorInTwoLayoutsOrPlansIsCountedOnce) {
+  const auto file = gguf::File::Open(kModel.string());
+  ASSERT_TRUE(file.ok()) << file.status();
+  const gguf::Tensor& tensor = *std::ranges::find_if((*file)->tensors(), [](const gguf::Tensor& t) {
+    return t.n_dims == 2 && format_info(t.format).block_elems > 1;
+  });
+  const std::string format(format_info(tensor.format).name);
+  mlir::MLIRContext context;
+  context.loadDialect<plan::PlanDialect>();
+  // Its layouts, as a plan; adds what it packs.
+  int64_t packed = 0;
+  const auto plan_of = [&](std::initializer_list<std::pair<const char*, Layout>> chosen) {
+    std::string text;
+    int64_t at = 0;
+    for (const auto& [name, layout] : chosen) {
+      const int64_t bytes = *layouts::PackedBytes(layout, tensor.format, tensor.ne[1], tensor.ne[0]);
+      text += gguf::Concat("plan.weight @", name, " [\"", tensor.name, "\"] \"", format, "\" ", name, " ",
+                           tensor.ne[1], " x ", tensor.ne[0], " at ", at, " size ", bytes, "\n");
+      at = layouts::AlignUp(at + bytes, plan::kAlignment);
+      packed += bytes;
+    }
+    return LayoutPlan{mlir::parseSourceString<mlir::ModuleOp>(text, &context), {}};
+  };
+  std::vector<LayoutPlan> plans;
+  plans.push_back(plan_of({{"x16", Layout::kX16}, {"f32", Layout::kF32}}));
+  plans.push_back(plan_of({{"x16", Layout::kX16}}));
+  ASSERT_TRUE(plans[0].module && plans[1].module);
+  const std::vector<FormatSpec> formats = SummarizeFormats(plans, **file);
+  ASSERT_EQ(formats.size(), 1u);
+  EXPECT_EQ(formats[0].name, format);
+  EXPECT_EQ(formats[0].tensors, 1u);
+  EXPECT_EQ(formats[0].source_bytes, tensor.bytes);
+  EXPECT_EQ(formats[0].packed_bytes, static_cast<uint64_t>(packed));
 }
 
 // The section that is not the first: a code that read the other one would compute something else.

@@ -25,6 +25,14 @@ func.func @f(%ids: tensor<?xi32>, %x: tensor<?x64xf32>) -> (tensor<?x64xf32>, te
 
 // -----
 
+// expected-error @below {{model contract: @f takes 'tensor<4xi32>' (argument 1); a program takes ids, rows of f32 and !hir.rows}}
+func.func @f(%x: tensor<?x64xf32>, %ids: tensor<4xi32>) -> tensor<?x64xf32> {
+  %y = hir.select_rows %x, %ids : tensor<?x64xf32>, tensor<4xi32>
+  return %x : tensor<?x64xf32>
+}
+
+// -----
+
 // expected-error @below {{model contract: @f takes rows twice}}
 func.func @f(%x: tensor<?x64xf32>, %y: tensor<?x64xf32>) -> tensor<?x64xf32> {
   %z = hir.add %x, %y : tensor<?x64xf32>

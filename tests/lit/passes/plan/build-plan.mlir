@@ -7,11 +7,8 @@
 // USUAL: plan.program @decode_2 tokens leaves "trunk" gives chosen_logits rows 2
 // USUAL: plan.program @decode_4 tokens leaves "trunk" gives chosen_logits rows 4
 // USUAL: plan.program @decode_8 tokens leaves "trunk" gives chosen_logits rows 8
-// USUAL: plan.program @prefill_16 tokens leaves "trunk" rows 16
 // USUAL: plan.program @prefill_32 tokens leaves "trunk" rows 32
-// USUAL: plan.program @prefill_64 tokens leaves "trunk" rows 64
 // USUAL: plan.program @prefill_128 tokens leaves "trunk" rows 128
-// USUAL: plan.program @prefill_256 tokens leaves "trunk" rows 256
 // USUAL: plan.program @prefill_512 tokens leaves "trunk" rows 512
 // USUAL: plan.program @head_1 stream "trunk" gives chosen_logits rows 1
 // USUAL: plan.program @head_8 stream "trunk" gives chosen_logits rows 8
