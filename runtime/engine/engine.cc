@@ -258,7 +258,8 @@ Batch::Outcome Batch::Step(uint64_t pending) {
     const uint64_t left = session->feed_.count - session->feed_.done;
     context = std::max(context, session->position_ + std::min<uint64_t>(left, engine_.schedule_.max_rows()));
   }
-  const uint64_t most = std::max<uint64_t>(engine_.device_->MostRows(context), 1);
+  const uint64_t most =
+      std::max<uint64_t>(engine_.device_->MostRows(engine_.schedule_.without_logits(), context), 1);
   const Schedule::Choice& choice = engine_.schedule_.ForTokens(std::min(pending, most));
   qrt_seq* seqs = As<qrt_seq>(engine_.seqs_);
   int32_t* tokens = As<int32_t>(engine_.tokens_);

@@ -51,6 +51,7 @@ Schedule::Schedule(const std::vector<Program>& programs) {
     const Choice choice{i, programs[i].rows, facts.gives_logits()};
     if (TakesTokens(facts) && facts.advances == main->advances && facts.leaves == main->leaves) {
       for_tokens_.push_back(choice);
+      if (!choice.gives_logits) without_logits_.push_back(i);
     } else if (TakesStream(facts) && facts.stream == main->leaves) {
       for_stream_.push_back(choice);
     }

@@ -3,6 +3,7 @@
 #define RUNTIME_ENGINE_SCHEDULE_H_
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "runtime/engine/model_plan.h"
@@ -30,6 +31,9 @@ class Schedule {
   // True when some program leaves a stream for another to make logits of.
   bool leaves_stream() const { return leaves_stream_; }
   uint32_t max_rows() const { return for_tokens_.empty() ? 0 : for_tokens_.back().rows; }
+  // The programs that serve a step and give no logits, also such as another of their bucket goes before:
+  // those among which Device::MostRows chooses.
+  std::span<const uint32_t> without_logits() const { return without_logits_; }
   // The most rows of logits that one program writes.
   uint32_t max_out_rows() const { return max_out_rows_; }
 
@@ -45,6 +49,7 @@ class Schedule {
 
   std::vector<Choice> for_tokens_;  // ascending rows, one per bucket
   std::vector<Choice> for_stream_;
+  std::vector<uint32_t> without_logits_;
   uint32_t max_out_rows_ = 0;
   bool leaves_stream_ = false;
 };

@@ -27,6 +27,9 @@ void ExpectModel(const Schedule& schedule, uint32_t first) {
   EXPECT_EQ(schedule.ForTokens(9).program, first + 2);
   EXPECT_EQ(schedule.ForTokens(1000).program, first + 2);
   EXPECT_EQ(schedule.ForStream(1).program, first + 3);
+  const std::span<const uint32_t> without_logits = schedule.without_logits();
+  ASSERT_EQ(without_logits.size(), 1u) << "a device would be asked about programs that are passed over";
+  EXPECT_EQ(without_logits[0], first + 2);
 }
 
 // Programs that a sequence of tokens cannot be run with.
