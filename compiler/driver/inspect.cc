@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "compiler/driver/console.h"
 #include "compiler/driver/gpu_report.h"
@@ -171,9 +172,9 @@ absl::StatusOr<ArtifactContents> ReadContents(const qrt::Artifact& artifact) {
                             artifact.manifest(), {}};
   for (size_t i = 0; i < contents.manifest.code.size(); ++i) {
     const qrt::CodeInfo& code = contents.manifest.code[i];
-    if (code.target != "vulkan" && code.target != "cuda") continue;
-    qrt::Result<qrt::GpuCode> read = qrt::GpuCode::Read(
-        artifact, i, code.target == "cuda" ? qrt::GpuTarget::kCuda : qrt::GpuTarget::kVulkan);
+    const std::optional<qrt::GpuTarget> target = qrt::GpuTargetNamed(code.target);
+    if (!target) continue;
+    qrt::Result<qrt::GpuCode> read = qrt::GpuCode::Read(artifact, i, *target);
     if (!read.ok()) return FromRuntime(read.status());
     contents.gpu_code[code.section] = *std::move(read);
   }

@@ -301,6 +301,17 @@ class Reader {
 
 }  // namespace
 
+std::optional<GpuTarget> GpuTargetNamed(std::string_view name) {
+#define QRT_TARGET(text, Name, accelerator) QRT_ACCELERATOR_##accelerator(text, Name)
+#define QRT_ACCELERATOR_true(text, Name) \
+  if (name == text) return GpuTarget::k##Name;
+#define QRT_ACCELERATOR_false(text, Name)
+#include "runtime/artifact/targets.def"
+#undef QRT_ACCELERATOR_true
+#undef QRT_ACCELERATOR_false
+  return std::nullopt;
+}
+
 GpuCost& GpuCost::operator+=(const GpuCost& other) {
   read_bytes = AddUpTo(read_bytes, other.read_bytes);
   write_bytes = AddUpTo(write_bytes, other.write_bytes);
