@@ -330,6 +330,10 @@ Status ArtifactVerifier::CheckFacts(const ProgramInfo& program) const {
   if ((facts.takes & kGiven) != 0 && (facts.given_cols == 0 || facts.given_cols > INT32_MAX)) {
     return BadField(field + ".given_cols", std::to_string(facts.given_cols), "1 to 2147483647");
   }
+  // Else programs that are alike would count as two.
+  if ((facts.takes & kGiven) == 0 && facts.given_cols != 0) {
+    return BadField(field + ".given_cols", std::to_string(facts.given_cols), "0: it takes no given rows");
+  }
   const bool takes_stream = (facts.takes & kStream) != 0;
   if (!takes_stream && facts.stream != -1) {
     return BadField(field + ".stream", std::to_string(facts.stream), "-1: it takes none");
@@ -339,7 +343,8 @@ Status ArtifactVerifier::CheckFacts(const ProgramInfo& program) const {
                     streams == 0 ? "no stream: there is none" : "0 to " + std::to_string(streams - 1));
   }
   if (facts.leaves < -1 || facts.leaves >= streams) {
-    return BadField(field + ".leaves", std::to_string(facts.leaves), "-1 to " + std::to_string(streams - 1));
+    return BadField(field + ".leaves", std::to_string(facts.leaves),
+                    streams == 0 ? "-1: there is no stream" : "-1 to " + std::to_string(streams - 1));
   }
   for (size_t i = 0; i < facts.advances.size(); ++i) {
     if (facts.advances[i] >= a_.manifest_.states.size() ||
