@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "compiler/driver/console.h"
@@ -14,7 +13,6 @@
 namespace qcc::compiler {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using qrt::Hex;
 using qrt::SectionKindName;
 
@@ -32,11 +30,6 @@ uint64_t SectionSize(const ArtifactContents& c, uint32_t index) {
 // The largest power of two that divides the offset.
 uint64_t Alignment(uint64_t offset) {
   return offset & (~offset + 1);
-}
-
-template <typename T>
-Json OrNull(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
 }
 
 // What a program takes, by the bits that this compiler knows.

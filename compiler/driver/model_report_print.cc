@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "compiler/driver/console.h"
 #include "compiler/driver/model_report.h"
@@ -11,15 +10,8 @@
 namespace qcc::compiler {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 // Of one code, in the text form: a file of a foreign format refuses for each of its tensors.
 constexpr size_t kShownOfACode = 8;
-
-template <typename T>
-Json OrNull(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
 
 template <typename T>
 std::string OrDash(const std::optional<T>& value) {
