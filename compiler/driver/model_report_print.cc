@@ -17,6 +17,12 @@ template <typename T>
 std::string OrDash(const std::optional<T>& value) {
   return value ? std::to_string(*value) : "-";
 }
+std::string OrDash(const std::optional<double>& value) {
+  if (!value) return "-";
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", *value);
+  return text;
+}
 
 std::string Numbers(const std::vector<int64_t>& list) {
   std::string out;
@@ -66,8 +72,8 @@ void AppendShape(std::string& out, const ModelReport& r) {
            OrDash(r.delta.convolution).c_str());
   }
   if (r.experts.value_or(0) > 0) Append(out, "experts         %s\n", OrDash(r.experts).c_str());
-  Append(out, "rope            dimensions %s, base %g, sections %s, scaling %s", OrDash(r.rope.dims).c_str(),
-         r.rope.base.value_or(0), r.rope.sections.empty() ? "none" : Numbers(r.rope.sections).c_str(),
+  Append(out, "rope            dimensions %s, base %s, sections %s, scaling %s", OrDash(r.rope.dims).c_str(),
+         OrDash(r.rope.base).c_str(), r.rope.sections.empty() ? "none" : Numbers(r.rope.sections).c_str(),
          r.rope.scaling.empty() ? "none" : Clean(r.rope.scaling).c_str());
   if (r.rope.factor) Append(out, " x %g", *r.rope.factor);
   if (r.rope.original_context) Append(out, " of %s tokens", OrDash(r.rope.original_context).c_str());
