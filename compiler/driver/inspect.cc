@@ -7,7 +7,7 @@
 #include "compiler/driver/console.h"
 #include "compiler/driver/gpu_report.h"
 #include "compiler/driver/report_text.h"
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
 #include "runtime/abi/qbin.h"
 
 namespace qcc::compiler {

@@ -11,7 +11,7 @@
 
 #include "compiler/artifact/tokenizer_section.h"
 #include "compiler/pipeline/diagnostics.h"
-#include "frontends/gguf/text.h"
+#include "frontends/base/text.h"
 #include "frontends/models/import.h"
 #include "mlir/IR/MLIRContext.h"
 #include "passes/Passes.h"
@@ -48,7 +48,7 @@ class Keys {
     return value.ok() ? value->size() : 0;
   }
   // "qwen35.KEY"
-  std::string Of(std::string_view suffix) const { return gguf::Concat(arch_, ".", suffix); }
+  std::string Of(std::string_view suffix) const { return Concat(arch_, ".", suffix); }
   const std::string& arch() const { return arch_; }
 
  private:
@@ -136,8 +136,8 @@ class TensorCount {
     }
     for (const gguf::RefusedTensor& t : file.refused_tensors()) {
       const std::string_view known = ggml_type_name(t.type_id);
-      Count(t.name, known == "unknown" ? gguf::Concat("type ", t.type_id) : std::string(known), t.n_dims,
-            t.ne, t.elements(), std::nullopt);
+      Count(t.name, known == "unknown" ? Concat("type ", t.type_id) : std::string(known), t.n_dims, t.ne,
+            t.elements(), std::nullopt);
     }
     for (const auto& [number, block] : blocks_) {
       report_.nextn_layers += block.nextn;

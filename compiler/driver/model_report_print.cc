@@ -5,7 +5,7 @@
 #include "compiler/driver/console.h"
 #include "compiler/driver/model_report.h"
 #include "compiler/driver/report_text.h"
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
 
 namespace qcc::compiler {
 namespace {

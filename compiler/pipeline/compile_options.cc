@@ -11,13 +11,12 @@
 #include "compiler/pipeline/pipeline.h"
 #include "compiler/targets/targets.h"
 #include "compiler/targets/user_kernels.h"
-#include "frontends/gguf/error.h"
-#include "frontends/gguf/text.h"
+#include "frontends/base/error.h"
+#include "frontends/base/text.h"
 
 namespace qcc::compiler {
 namespace {
 
-using gguf::Concat;
 using Values = CompileOption::Values;
 
 constexpr int64_t kMaxDecodeRows = 64, kMaxPrefillRows = 4096;

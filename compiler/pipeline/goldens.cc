@@ -9,8 +9,8 @@
 #include "compiler/pipeline/file_weights.h"
 #include "compiler/pipeline/reference_logits.h"
 #include "dialects/hir/eval/Evaluator.h"
+#include "frontends/base/error.h"
 #include "frontends/gguf/checks.h"
-#include "frontends/gguf/error.h"
 #include "llvm/ADT/StringSet.h"
 #include "mlir/IR/BuiltinAttributes.h"
 

@@ -19,7 +19,7 @@
 #include "compiler/driver/synth.h"
 #include "compiler/pipeline/compile_options.h"
 #include "compiler/pipeline/pipeline.h"
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
 #include "runtime/abi/qbin.h"
 #include "tests/unit/runtime/program_facts.h"
 
