@@ -99,6 +99,7 @@ TEST(Schedule, OneThatGivesLogitsGoesFirstAmongEqualBuckets) {
   EXPECT_EQ(schedule.ForTokens(8).program, 1u);
   EXPECT_TRUE(schedule.ForTokens(8).gives_logits);
   EXPECT_FALSE(schedule.leaves_stream());
+  EXPECT_EQ(schedule.without_logits().size(), 1u) << "its bucket stays one to choose among";
 }
 
 }  // namespace
