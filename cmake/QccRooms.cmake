@@ -125,11 +125,12 @@ function(qcc_test_environment name)
   set_tests_properties(${tests} PROPERTIES ENVIRONMENT "${ARGN}")
 endfunction()
 
-# qcc_test(NAME [MLIR] SRCS ... [DEPS ...] [LABELS ...] [SECONDS n] [SPLIT PART=FILTER ...]): one gtest binary and its ctest
-# entries: NAME, or NAME.PART for the cases of each filter and NAME.rest for those of none, so that each case runs in
-# exactly one if no two filters overlap. SECONDS: see qcc_test_limit; of the longest part.
+# qcc_test(NAME [MLIR] [COMPUTES] SRCS ... [DEPS ...] [LABELS ...] [SECONDS n] [SPLIT PART=FILTER ...]): one gtest binary and
+# its ctest entries: NAME, or NAME.PART for the cases of each filter and NAME.rest for those of none, so that each case
+# runs in exactly one if no two filters overlap. SECONDS: see qcc_test_limit; of the longest part. COMPUTES: what the test
+# itself computes (a reference in plain loops) takes longer than optimising it.
 function(qcc_test name)
-  cmake_parse_arguments(ARG "MLIR" "SECONDS" "SRCS;DEPS;LABELS;SPLIT" ${ARGN})
+  cmake_parse_arguments(ARG "MLIR;COMPUTES" "SECONDS" "SRCS;DEPS;LABELS;SPLIT" ${ARGN})
   if(NOT ARG_SECONDS)
     set(ARG_SECONDS 5)
   endif()
@@ -139,19 +140,21 @@ function(qcc_test name)
   target_compile_definitions(${name} PRIVATE QCC_SOURCE_DIR="${PROJECT_SOURCE_DIR}" QCC_BINARY_DIR="${PROJECT_BINARY_DIR}")
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest_main qcc_warnings qcc_sanitizers)
   qcc_keep_libraries(${name})
-  # What tests do between their checks is not what takes time when they run, but it is when they are built.
+  set(level O0)
+  if(ARG_MLIR OR (ARG_COMPUTES AND NOT QCC_SANITIZE))
+    set(level O1)
+  endif()
   if(ARG_MLIR)
-    set(level -O1)
     qcc_use_pch(${name} ${QCC_ROOMS_PCH})
   else()
-    set(level -O0)
-    if(QCC_PCH AND NOT TARGET qcc_gtest_pch)
-      qcc_make_pch(qcc_gtest_pch GTest::gtest -fPIC <gtest/gtest.h> <filesystem> <fstream> <functional> <map> <random>)
-      target_compile_options(qcc_gtest_pch PRIVATE ${level})
+    set(pch qcc_gtest_pch_${level})
+    if(QCC_PCH AND NOT TARGET ${pch})
+      qcc_make_pch(${pch} GTest::gtest -fPIC <gtest/gtest.h> <filesystem> <fstream> <functional> <map> <random>)
+      target_compile_options(${pch} PRIVATE -${level})
     endif()
-    qcc_use_pch(${name} qcc_gtest_pch)
+    qcc_use_pch(${name} ${pch})
   endif()
-  target_compile_options(${name} PRIVATE $<$<NOT:$<CONFIG:Debug>>:${level}>)
+  target_compile_options(${name} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-${level}>)
   if(NOT ARG_SPLIT)
     qcc_test_entry(${name} ${name} ${ARG_SECONDS} "${ARG_LABELS}" ${name})
     return()

@@ -8,13 +8,11 @@
 #include <cerrno>
 #include <cstring>
 
-#include "frontends/gguf/error.h"
-#include "frontends/gguf/text.h"
+#include "frontends/base/error.h"
+#include "frontends/base/text.h"
 
 namespace qcc::compiler {
 namespace {
-
-using gguf::Concat;
 
 std::string FolderOf(const std::string& path) {
   const size_t slash = path.rfind('/');

@@ -2,14 +2,12 @@
 
 #include <cstring>
 
-#include "frontends/gguf/error.h"
-#include "frontends/gguf/text.h"
+#include "frontends/base/error.h"
+#include "frontends/base/text.h"
 #include "runtime/base/hash.h"
 
 namespace qcc::compiler {
 namespace {
-
-using gguf::Concat;
 
 constexpr size_t kBufferBytes = 4 << 20;
 

@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "compiler/driver/commands.h"
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
 
 namespace qcc::compiler {
 

@@ -13,13 +13,11 @@
 #include "compiler/driver/commands.h"
 #include "compiler/pipeline/compile_options.h"
 #include "compiler/pipeline/pipeline.h"
-#include "frontends/gguf/error.h"
-#include "frontends/gguf/text.h"
+#include "frontends/base/error.h"
+#include "frontends/base/text.h"
 
 namespace qcc::compiler {
 namespace {
-
-using gguf::Concat;
 
 // What the command line filled.
 struct CompileArguments {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
 
 namespace qcc::compiler {
 namespace {

@@ -16,7 +16,7 @@
 #include "compiler/pipeline/reference_logits.h"
 #include "dialects/hir/IR/Hir.h"
 #include "dialects/hir/eval/Evaluator.h"
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
 #include "frontends/models/import.h"
 #include "mlir/IR/Diagnostics.h"
 

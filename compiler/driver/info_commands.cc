@@ -9,13 +9,11 @@
 #include "codegen/cpu/kernels/isa.h"
 #include "codegen/gpu/kernels/profiles.h"
 #include "compiler/driver/commands.h"
-#include "frontends/gguf/error.h"
-#include "frontends/gguf/text.h"
+#include "frontends/base/error.h"
+#include "frontends/base/text.h"
 
 namespace qcc::compiler {
 namespace {
-
-using gguf::Concat;
 
 // docs/reference/errors.md; each code has a table row: | `Q1234` | condition | what to do |.
 constexpr std::string_view kErrorPages =

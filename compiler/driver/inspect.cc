@@ -2,18 +2,17 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "compiler/driver/console.h"
 #include "compiler/driver/gpu_report.h"
 #include "compiler/driver/report_text.h"
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
 #include "runtime/abi/qbin.h"
 
 namespace qcc::compiler {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using qrt::Hex;
 using qrt::SectionKindName;
 
@@ -31,11 +30,6 @@ uint64_t SectionSize(const ArtifactContents& c, uint32_t index) {
 // The largest power of two that divides the offset.
 uint64_t Alignment(uint64_t offset) {
   return offset & (~offset + 1);
-}
-
-template <typename T>
-Json OrNull(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
 }
 
 // What a program takes, by the bits that this compiler knows.
@@ -171,9 +165,9 @@ absl::StatusOr<ArtifactContents> ReadContents(const qrt::Artifact& artifact) {
                             artifact.manifest(), {}};
   for (size_t i = 0; i < contents.manifest.code.size(); ++i) {
     const qrt::CodeInfo& code = contents.manifest.code[i];
-    if (code.target != "vulkan" && code.target != "cuda") continue;
-    qrt::Result<qrt::GpuCode> read = qrt::GpuCode::Read(
-        artifact, i, code.target == "cuda" ? qrt::GpuTarget::kCuda : qrt::GpuTarget::kVulkan);
+    const std::optional<qrt::GpuTarget> target = qrt::GpuTargetNamed(code.target);
+    if (!target) continue;
+    qrt::Result<qrt::GpuCode> read = qrt::GpuCode::Read(artifact, i, *target);
     if (!read.ok()) return FromRuntime(read.status());
     contents.gpu_code[code.section] = *std::move(read);
   }

@@ -16,7 +16,7 @@
 #include "compiler/driver/commands.h"
 #include "compiler/pipeline/pipeline.h"
 #include "compiler/targets/targets.h"
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
 
 namespace qcc::compiler {
 namespace {

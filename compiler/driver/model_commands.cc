@@ -8,8 +8,8 @@
 #include "compiler/driver/eval.h"
 #include "compiler/driver/synth.h"
 #include "compiler/pipeline/compile_options.h"
-#include "frontends/gguf/error.h"
-#include "frontends/gguf/text.h"
+#include "frontends/base/error.h"
+#include "frontends/base/text.h"
 
 namespace qcc::compiler {
 
@@ -42,8 +42,7 @@ void AddEval(CLI::App& app, Cli& cli) {
   command->callback([arguments, &cli, &kv, &l2_norm] {
     cli.run = [arguments, &cli, &kv, &l2_norm]() -> absl::Status {
       if (arguments->arithmetic != "f64" && arguments->arithmetic != "f32") {
-        return MakeError("Q0102",
-                         gguf::Concat("unknown value '", arguments->arithmetic, "', accepted: f64, f32"),
+        return MakeError("Q0102", Concat("unknown value '", arguments->arithmetic, "', accepted: f64, f32"),
                          "--arithmetic");
       }
       PipelineOptions chosen;

@@ -10,9 +10,11 @@
 #include <system_error>
 
 #include "compiler/artifact/tokenizer_section.h"
-#include "frontends/gguf/text.h"
+#include "compiler/pipeline/diagnostics.h"
+#include "frontends/base/text.h"
 #include "frontends/models/import.h"
 #include "mlir/IR/MLIRContext.h"
+#include "passes/Passes.h"
 #include "runtime/base/checked.h"
 
 namespace qcc::compiler {
@@ -46,7 +48,7 @@ class Keys {
     return value.ok() ? value->size() : 0;
   }
   // "qwen35.KEY"
-  std::string Of(std::string_view suffix) const { return gguf::Concat(arch_, ".", suffix); }
+  std::string Of(std::string_view suffix) const { return Concat(arch_, ".", suffix); }
   const std::string& arch() const { return arch_; }
 
  private:
@@ -134,8 +136,8 @@ class TensorCount {
     }
     for (const gguf::RefusedTensor& t : file.refused_tensors()) {
       const std::string_view known = ggml_type_name(t.type_id);
-      Count(t.name, known == "unknown" ? gguf::Concat("type ", t.type_id) : std::string(known), t.n_dims,
-            t.ne, t.elements(), std::nullopt);
+      Count(t.name, known == "unknown" ? Concat("type ", t.type_id) : std::string(known), t.n_dims, t.ne,
+            t.elements(), std::nullopt);
     }
     for (const auto& [number, block] : blocks_) {
       report_.nextn_layers += block.nextn;
@@ -238,8 +240,8 @@ void ListRefusals(const gguf::File& file, ModelReport& r) {
   r.refusals = file.refused();
   const bool text_is_whole = r.refusals.empty();
   for (const gguf::RefusedTensor& t : file.refused_tensors()) r.refusals.push_back(t.error);
-  mlir::MLIRContext context;
-  context.disableMultithreading();
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  DiagnosticCollector diagnostics(context);
   std::vector<absl::Status> importer;
   models::ImportOptions options;
   options.refusals = &importer;
@@ -247,6 +249,11 @@ void ListRefusals(const gguf::File& file, ModelReport& r) {
   r.refusals.insert(r.refusals.end(), importer.begin(), importer.end());
   if (imported.ok()) {
     r.warnings = imported->warnings;
+    mlir::PassManager pm(&context);
+    pm.addPass(passes::createVerifyModelContract());
+    if (mlir::failed(pm.run(*imported->module))) {
+      r.refusals.push_back(diagnostics.ToStatus("Q3001", "import"));
+    }
   } else if (std::find(r.refusals.begin(), r.refusals.end(), imported.status()) == r.refusals.end()) {
     r.refusals.push_back(imported.status());
   }

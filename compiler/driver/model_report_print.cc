@@ -1,29 +1,27 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "compiler/driver/console.h"
 #include "compiler/driver/model_report.h"
 #include "compiler/driver/report_text.h"
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
 
 namespace qcc::compiler {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // Of one code, in the text form: a file of a foreign format refuses for each of its tensors.
 constexpr size_t kShownOfACode = 8;
 
 template <typename T>
-Json OrNull(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
-template <typename T>
 std::string OrDash(const std::optional<T>& value) {
   return value ? std::to_string(*value) : "-";
+}
+std::string OrDash(const std::optional<double>& value) {
+  if (!value) return "-";
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", *value);
+  return text;
 }
 
 std::string Numbers(const std::vector<int64_t>& list) {
@@ -74,8 +72,8 @@ void AppendShape(std::string& out, const ModelReport& r) {
            OrDash(r.delta.convolution).c_str());
   }
   if (r.experts.value_or(0) > 0) Append(out, "experts         %s\n", OrDash(r.experts).c_str());
-  Append(out, "rope            dimensions %s, base %g, sections %s, scaling %s", OrDash(r.rope.dims).c_str(),
-         r.rope.base.value_or(0), r.rope.sections.empty() ? "none" : Numbers(r.rope.sections).c_str(),
+  Append(out, "rope            dimensions %s, base %s, sections %s, scaling %s", OrDash(r.rope.dims).c_str(),
+         OrDash(r.rope.base).c_str(), r.rope.sections.empty() ? "none" : Numbers(r.rope.sections).c_str(),
          r.rope.scaling.empty() ? "none" : Clean(r.rope.scaling).c_str());
   if (r.rope.factor) Append(out, " x %g", *r.rope.factor);
   if (r.rope.original_context) Append(out, " of %s tokens", OrDash(r.rope.original_context).c_str());

@@ -2,10 +2,19 @@
 #ifndef QCC_COMPILER_DRIVER_REPORT_TEXT_H_
 #define QCC_COMPILER_DRIVER_REPORT_TEXT_H_
 
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace qcc::compiler {
+
+using Json = nlohmann::ordered_json;
+
+template <typename T>
+Json OrNull(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
 
 // Names come from a file that anybody may have written: no control characters to the terminal.
 std::string Clean(std::string text);

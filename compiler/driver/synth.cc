@@ -9,14 +9,12 @@
 #include "compiler/driver/synth_model.h"
 #include "compiler/driver/synth_random.h"
 #include "compiler/driver/synth_vocab.h"
-#include "frontends/gguf/error.h"
-#include "frontends/gguf/text.h"
+#include "frontends/base/error.h"
+#include "frontends/base/text.h"
 #include "frontends/gguf/writer.h"
 
 namespace qcc::compiler {
 namespace {
-
-using gguf::Concat;
 
 struct PresetRow {
   SynthPreset preset;

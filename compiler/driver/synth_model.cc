@@ -7,12 +7,10 @@
 #include <utility>
 
 #include "compiler/driver/synth_mix.h"
-#include "frontends/gguf/text.h"
+#include "frontends/base/text.h"
 
 namespace qcc::compiler {
 namespace {
-
-using gguf::Concat;
 
 class Builder {
  public:

@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-#include "frontends/gguf/text.h"
+#include "frontends/base/text.h"
 
 namespace qcc::compiler {
 namespace {
@@ -161,7 +161,7 @@ SynthVocabulary MakeVocabulary(std::string_view arch, int64_t size) {
     v.types.push_back(special.type);
   }
   while (static_cast<int64_t>(v.tokens.size()) < size) {
-    v.tokens.push_back(gguf::Concat("[PAD", v.tokens.size(), "]"));
+    v.tokens.push_back(Concat("[PAD", v.tokens.size(), "]"));
     v.types.push_back(kUnused);
   }
   return v;

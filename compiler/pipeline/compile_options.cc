@@ -11,14 +11,13 @@
 #include "compiler/pipeline/pipeline.h"
 #include "compiler/targets/targets.h"
 #include "compiler/targets/user_kernels.h"
-#include "frontends/gguf/error.h"
-#include "frontends/gguf/text.h"
+#include "frontends/base/error.h"
+#include "frontends/base/text.h"
 #include "runtime/abi/qbin.h"
 
 namespace qcc::compiler {
 namespace {
 
-using gguf::Concat;
 using Values = CompileOption::Values;
 
 // What is surely meant; the runtime's own limit (runtime/artifact/manifest.cc) is far above. Scratch grows

@@ -1,6 +1,6 @@
 #include "compiler/pipeline/diagnostics.h"
 
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
 #include "llvm/Support/raw_ostream.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Location.h"

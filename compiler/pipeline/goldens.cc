@@ -10,8 +10,8 @@
 #include "compiler/pipeline/reference_logits.h"
 #include "dialects/hir/IR/Hir.h"
 #include "dialects/hir/eval/Evaluator.h"
+#include "frontends/base/error.h"
 #include "frontends/gguf/checks.h"
-#include "frontends/gguf/error.h"
 #include "llvm/ADT/StringSet.h"
 #include "mlir/IR/BuiltinAttributes.h"
 

@@ -24,9 +24,9 @@
 #include "dialects/formats/formats.h"
 #include "dialects/hir/IR/Hir.h"
 #include "dialects/plan/PlanSummary.h"
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
+#include "frontends/base/text.h"
 #include "frontends/gguf/gguf.h"
-#include "frontends/gguf/text.h"
 #include "frontends/models/import.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/raw_ostream.h"
@@ -348,7 +348,7 @@ absl::Status Compilation::ShowModule(CompilePhase phase, std::string_view suffix
 absl::Status Compilation::ShowIr(CompilePhase phase, std::string_view suffix, const std::string& text) {
   if (!options_.dump_ir.empty()) {
     auto path = std::filesystem::path(options_.dump_ir) /
-                gguf::Concat(static_cast<int>(phase) + 1, "-", Name(phase), suffix, ".mlir");
+                Concat(static_cast<int>(phase) + 1, "-", Name(phase), suffix, ".mlir");
     std::ofstream out(path, std::ios::binary);
     out << text;
     out.close();

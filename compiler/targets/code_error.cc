@@ -4,7 +4,7 @@
 #include <string>
 #include <system_error>
 
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
 
 namespace qcc::compiler {
 

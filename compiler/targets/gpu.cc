@@ -12,7 +12,7 @@
 #include "compiler/targets/code_error.h"
 #include "compiler/targets/targets.h"
 #include "compiler/targets/user_kernels.h"
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
 
 namespace qcc::compiler {
 namespace {

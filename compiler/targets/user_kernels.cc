@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "codegen/gpu/glsl/CheckSpirv.h"
 #include "codegen/gpu/glsl/CompileGlsl.h"
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
 #include "runtime/base/hash.h"
 
 namespace qcc::compiler {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
+#include "frontends/base/text.h"
 #include "frontends/gguf/file_impl.h"
-#include "frontends/gguf/text.h"
 
 namespace qcc::gguf {
 namespace {

@@ -13,11 +13,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
+#include "frontends/base/error.h"
+#include "frontends/base/text.h"
 #include "frontends/gguf/checks.h"
-#include "frontends/gguf/error.h"
 #include "frontends/gguf/file_impl.h"
 #include "frontends/gguf/parser.h"
-#include "frontends/gguf/text.h"
 
 namespace qcc::gguf {
 namespace {

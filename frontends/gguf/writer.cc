@@ -9,9 +9,9 @@
 #include <cstring>
 #include <utility>
 
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
+#include "frontends/base/text.h"
 #include "frontends/gguf/file_impl.h"
-#include "frontends/gguf/text.h"
 
 namespace qcc::gguf {
 namespace {

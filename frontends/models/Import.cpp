@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "dialects/hir/IR/Hir.h"
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
 #include "frontends/models/Architectures.h"
 #include "frontends/models/Metadata.h"
 #include "frontends/models/import.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
 
 namespace qcc::models {
 

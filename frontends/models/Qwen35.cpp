@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
 #include "frontends/models/Architectures.h"
 #include "frontends/models/Assembly.h"
 #include "frontends/models/Layers.h"

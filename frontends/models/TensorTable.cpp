@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
 #include "frontends/models/Metadata.h"
 
 namespace qcc::models {

@@ -39,7 +39,10 @@ class TensorTable {
       foreignFormat_.emplace(tensor.name, &tensor);
   }
 
-  bool has(std::string_view name) const { return file_.FindTensor(name) != nullptr; }
+  // Also one that was refused for its format: it is required then, not done without.
+  bool has(std::string_view name) const {
+    return file_.FindTensor(name) != nullptr || foreignFormat_.contains(name);
+  }
 
   // y = W x with `rows` outputs and `columns` inputs (GGUF ne {columns, rows}), any format.
   Weight matrix(const std::string& name, int64_t rows, int64_t columns);

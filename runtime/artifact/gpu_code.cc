@@ -7,6 +7,7 @@
 
 #include "runtime/abi/gpu_code_generated.h"
 #include "runtime/abi/gpu_step.h"
+#include "runtime/artifact/unfolding.h"
 #include "runtime/base/checked.h"
 #include "runtime/base/hash.h"
 
@@ -18,16 +19,12 @@ struct SameSpace { using Other = abi::GpuSpace; QRT_GPU_SPACES(QRT_SAME_NUMBER) 
 struct SameSampling { using Other = abi::GpuSampling; QRT_GPU_SAMPLINGS(QRT_SAME_NUMBER) };
 // clang-format on
 
-// Limits far above anything real: a table may point many times to the same bytes, so the size of the section
-// does not bound what it unfolds to.
+// Limits far above anything real.
 constexpr uint64_t kMaxSectionBytes = uint64_t{1} << 30;
 constexpr uint32_t kMaxKernels = 1 << 14, kMaxDispatches = 1 << 20, kMaxSamplePrograms = 1 << 10;
 constexpr uint32_t kMaxName = 512, kMaxFamily = 64;
 constexpr uint32_t kMaxRows = 1 << 20, kMaxWorkgroup = 1024, kMaxShared = 1 << 20;
 constexpr uint64_t kMaxMemory = uint64_t{1} << 40;
-// With each list within its limit, all together could still take gigabytes, or hours: many kernels of one
-// long module. qcc's own sections share short names only.
-constexpr uint64_t kMostUnfolding = 16;
 
 constexpr uint32_t kSpirvMagic = 0x07230203;
 constexpr size_t kSpirvHeaderWords = 5;
@@ -117,12 +114,9 @@ class Reader {
   }
   // Before something is copied or walked: how many bytes that is.
   Status Unfold(const std::string& field, uint64_t bytes) {
-    unfolded_ += bytes;  // cannot wrap, as each list and text is within its limit
-    const uint64_t most = kMostUnfolding * section_.size();
-    if (unfolded_ <= most) return Status();
-    return Bad("what the lists unfold to", "more than " + std::to_string(most) + " bytes at " + field,
-               "at most " + std::to_string(kMostUnfolding) + " times the section's " +
-                   std::to_string(section_.size()) + ": lists share bytes");
+    const uint64_t whole = section_.size();
+    if (unfolding_.Add(bytes, whole)) return Status();
+    return Bad(Unfolding::kField, Unfolding::Found(field, whole), Unfolding::Expected("section", whole));
   }
   uint64_t& Bytes(GpuSpace space) { return code_.space_bytes[static_cast<size_t>(space)]; }
 
@@ -296,10 +290,21 @@ class Reader {
   const std::string& where_;
   GpuCode code_;
   uint64_t n_dispatches_ = 0;
-  uint64_t unfolded_ = 0;  // bytes of the lists and texts so far
+  Unfolding unfolding_;
 };
 
 }  // namespace
+
+std::optional<GpuTarget> GpuTargetNamed(std::string_view name) {
+#define QRT_TARGET(text, Name, accelerator) QRT_ACCELERATOR_##accelerator(text, Name)
+#define QRT_ACCELERATOR_true(text, Name) \
+  if (name == text) return GpuTarget::k##Name;
+#define QRT_ACCELERATOR_false(text, Name)
+#include "runtime/artifact/targets.def"
+#undef QRT_ACCELERATOR_true
+#undef QRT_ACCELERATOR_false
+  return std::nullopt;
+}
 
 GpuCost& GpuCost::operator+=(const GpuCost& other) {
   read_bytes = AddUpTo(read_bytes, other.read_bytes);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,8 +18,11 @@
 
 namespace qrt {
 
-// What a GPU device needs of a section; the rest must be absent or empty.
+// What a GPU device needs of a section; the rest must be absent or empty. One for each accelerator of
+// targets.def.
 enum class GpuTarget : uint8_t { kVulkan, kCuda };
+// By the name in the manifest; none for the host and for targets that this runtime does not know.
+std::optional<GpuTarget> GpuTargetNamed(std::string_view name);
 
 inline constexpr uint32_t kMaxGpuArgs = 16;
 

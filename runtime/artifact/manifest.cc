@@ -10,8 +10,7 @@
 namespace qrt {
 namespace {
 
-// Limits far above anything real: a table may point many times to the same bytes, so the size of the section
-// does not bound what it unfolds to.
+// Limits far above anything real.
 constexpr uint64_t kMaxManifestBytes = 16 << 20;
 constexpr uint32_t kMaxStates = 1 << 16, kMaxPrograms = 4096, kMaxCode = 64, kMaxFeatures = 64, kMaxShape = 8;
 constexpr uint32_t kMaxStreams = 4096;
@@ -24,11 +23,6 @@ struct SameElement { using Other = abi::Element; QRT_ELEMENTS(QRT_SAME_NUMBER) }
 struct SameStateKind { using Other = abi::StateKind; QRT_STATE_KINDS(QRT_SAME_NUMBER) };
 struct SameOutput { using Other = abi::Output; QRT_OUTPUTS(QRT_SAME_NUMBER) };
 // clang-format on
-
-// With each list within its limit, all together could still take gigabytes: many states of one long name.
-// qcc's own manifests share nothing, and the plain form of an entry takes less than six times its place
-// there.
-constexpr uint64_t kMostUnfolding = 16;
 
 template <typename T>
 std::optional<T> Optional(flatbuffers::Optional<T> value) {
@@ -65,12 +59,8 @@ Status ArtifactVerifier::Unfold(const char* field, uint64_t n, uint64_t limit, u
                     "at most " + std::to_string(limit));
   }
   const uint64_t bytes = a_.SectionBytes(manifest_section_).size();
-  unfolded_ += n * entry_bytes;  // cannot wrap, as each list and text is within its limit
-  if (unfolded_ <= kMostUnfolding * bytes) return Status();
-  return BadField("what the lists unfold to",
-                  "more than " + std::to_string(kMostUnfolding * bytes) + " bytes at " + field,
-                  "at most " + std::to_string(kMostUnfolding) + " times the manifest's " +
-                      std::to_string(bytes) + ": lists share bytes");
+  if (unfolding_.Add(n * entry_bytes, bytes)) return Status();
+  return BadField(Unfolding::kField, Unfolding::Found(field, bytes), Unfolding::Expected("manifest", bytes));
 }
 
 Status ArtifactVerifier::Copy(const char* field, const flatbuffers::String* text, std::string* out) {
@@ -331,6 +321,10 @@ Status ArtifactVerifier::CheckFacts(const ProgramInfo& program) const {
   if ((facts.takes & kGiven) != 0 && (facts.given_cols == 0 || facts.given_cols > INT32_MAX)) {
     return BadField(field + ".given_cols", std::to_string(facts.given_cols), "1 to 2147483647");
   }
+  // Else programs that are alike would count as two.
+  if ((facts.takes & kGiven) == 0 && facts.given_cols != 0) {
+    return BadField(field + ".given_cols", std::to_string(facts.given_cols), "0: it takes no given rows");
+  }
   const bool takes_stream = (facts.takes & kStream) != 0;
   if (!takes_stream && facts.stream != -1) {
     return BadField(field + ".stream", std::to_string(facts.stream), "-1: it takes none");
@@ -340,7 +334,8 @@ Status ArtifactVerifier::CheckFacts(const ProgramInfo& program) const {
                     streams == 0 ? "no stream: there is none" : "0 to " + std::to_string(streams - 1));
   }
   if (facts.leaves < -1 || facts.leaves >= streams) {
-    return BadField(field + ".leaves", std::to_string(facts.leaves), "-1 to " + std::to_string(streams - 1));
+    return BadField(field + ".leaves", std::to_string(facts.leaves),
+                    streams == 0 ? "-1: there is no stream" : "-1 to " + std::to_string(streams - 1));
   }
   for (size_t i = 0; i < facts.advances.size(); ++i) {
     if (facts.advances[i] >= a_.manifest_.states.size() ||

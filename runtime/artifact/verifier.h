@@ -9,6 +9,7 @@
 
 #include "runtime/abi/manifest_generated.h"
 #include "runtime/artifact/artifact.h"
+#include "runtime/artifact/unfolding.h"
 #include "runtime/base/status.h"
 
 namespace qrt {
@@ -34,8 +35,8 @@ class ArtifactVerifier {
   Status ReadCode(const abi::Manifest& manifest);
   Status ReadText(const abi::Manifest& manifest);
   Status ReadOrigin(const abi::Manifest& manifest);
-  // Q4015 if `n` is above `limit`, or with room for that many entries all lists together take far more than
-  // the manifest's bytes. Asked before a list or text is copied.
+  // Q4015 if `n` is above `limit`, or that many entries of `entry_bytes` are more than may unfold. Asked
+  // before a list or text is copied.
   Status Unfold(const char* field, uint64_t n, uint64_t limit, uint64_t entry_bytes);
   // Absent: empty.
   Status Copy(const char* field, const flatbuffers::String* text, std::string* out);
@@ -72,7 +73,7 @@ class ArtifactVerifier {
 
   Artifact& a_;
   uint32_t manifest_section_ = 0;
-  uint64_t unfolded_ = 0;  // bytes of the manifest's lists and texts so far
+  Unfolding unfolding_;  // of the manifest
 };
 
 }  // namespace qrt

@@ -80,9 +80,11 @@ class Device {
   virtual uint64_t device_weight_bytes() const = 0;  // copied to device memory; 0: mapped from the file
   virtual bool samples() const = 0;                  // whether StepRequest::samples is served
 
-  // The most rows that a prefill step should have when its longest sequence will hold `context` tokens:
-  // larger programs would keep the device busy for too long at a time.
-  virtual uint32_t MostRows([[maybe_unused]] uint64_t context) const {
+  // The most rows that a step should have when its longest sequence will hold `context` tokens: larger ones
+  // of `programs`, which give no logits, would keep the device busy for too long at a time. Not fewer than
+  // the smallest of them has; no limit where there are none.
+  virtual uint32_t MostRows([[maybe_unused]] std::span<const uint32_t> programs,
+                            [[maybe_unused]] uint64_t context) const {
     return std::numeric_limits<uint32_t>::max();
   }
 

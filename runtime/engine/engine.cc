@@ -60,7 +60,7 @@ Status Engine::Create(ModelPlan plan, std::unique_ptr<Device> device, const qrt_
     return BadPrograms(
         "no program takes tokens and leads to logits, by itself or with one that takes its rows");
   }
-  if (schedule.needs_heads() && !schedule.has_heads()) {
+  if (schedule.leaves_stream() && !schedule.serves_stream()) {
     return BadPrograms("programs leave rows that no program turns into logits");
   }
   if (plan.logits_stride < plan.vocab_size || plan.vocab_size == 0) {
@@ -258,8 +258,9 @@ Batch::Outcome Batch::Step(uint64_t pending) {
     const uint64_t left = session->feed_.count - session->feed_.done;
     context = std::max(context, session->position_ + std::min<uint64_t>(left, engine_.schedule_.max_rows()));
   }
-  const uint64_t most = std::max<uint64_t>(engine_.device_->MostRows(context), 1);
-  const Schedule::Choice& choice = engine_.schedule_.Trunk(std::min(pending, most));
+  const uint64_t most =
+      std::max<uint64_t>(engine_.device_->MostRows(engine_.schedule_.without_logits(), context), 1);
+  const Schedule::Choice& choice = engine_.schedule_.ForTokens(std::min(pending, most));
   qrt_seq* seqs = As<qrt_seq>(engine_.seqs_);
   int32_t* tokens = As<int32_t>(engine_.tokens_);
   int32_t* positions = As<int32_t>(engine_.positions_);
@@ -305,7 +306,7 @@ Batch::Outcome Batch::Step(uint64_t pending) {
   request.tokens = tokens;
   request.positions = positions;
   request.out_rows = out_rows;
-  request.n_out = choice.has_head ? n_out : 0;
+  request.n_out = choice.gives_logits ? n_out : 0;
   for (Session* session = first_; session != nullptr; session = session->feed_.next) {
     if (session->feed_.done < session->feed_.count) session->has_logits_ = false;
   }
@@ -322,18 +323,18 @@ Batch::Outcome Batch::Step(uint64_t pending) {
     session->position_ += feed.taken;
   }
   if (!done) return ran;
-  if (choice.has_head) {
+  if (choice.gives_logits) {
     if (!Deliver(outs, n_out, request.logits)) return Outcome::kStopped;
     return sampling_.ok() ? Outcome::kDone : Outcome::kSampling;
   }
   for (uint32_t at = 0; at < n_out;) {
-    const Schedule::Choice& head = engine_.schedule_.Head(n_out - at);
-    const uint32_t count = std::min(head.rows, n_out - at);
-    request.program = head.program;
+    const Schedule::Choice& last = engine_.schedule_.ForStream(n_out - at);
+    const uint32_t count = std::min(last.rows, n_out - at);
+    request.program = last.program;
     request.out_rows = out_rows + at;
     request.n_out = count;
-    const Outcome head_ran = RunProgram(request, outs + at);
-    if (head_ran != Outcome::kDone) return head_ran;
+    const Outcome last_ran = RunProgram(request, outs + at);
+    if (last_ran != Outcome::kDone) return last_ran;
     if (!Deliver(outs + at, count, request.logits)) return Outcome::kStopped;
     at += count;
   }

@@ -125,7 +125,7 @@ class Batch {
   // many as keep the bits independent of the other sessions (Device::cut_rows). 0: it has to wait for the
   // next step.
   uint32_t Take(const Session::Feed& feed, uint32_t rows, uint32_t space) const;
-  // One trunk step and the heads it needs. `pending`: tokens not yet taken.
+  // One program that takes tokens, and those that its stream needs. `pending`: tokens not yet taken.
   Outcome Step(uint64_t pending);
   // Runs a program and chooses tokens, on the device where it can. `outs`: rows of `request.out_rows`.
   // kSampling: it did not run, because there is no room for what the samplers look back at.

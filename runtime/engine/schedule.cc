@@ -12,14 +12,14 @@ bool TakesTokens(const ProgramFacts& facts) {
 }
 
 // Makes logits of chosen rows of what another program of the step left, and changes nothing else.
-bool IsHead(const ProgramFacts& facts) {
+bool TakesStream(const ProgramFacts& facts) {
   return facts.takes == kStream && facts.gives == Output::kChosenLogits && facts.advances.empty();
 }
 
 void SortOnePerBucket(std::vector<Schedule::Choice>& choices) {
   std::sort(choices.begin(), choices.end(), [](const Schedule::Choice& a, const Schedule::Choice& b) {
     if (a.rows != b.rows) return a.rows < b.rows;
-    return a.has_head != b.has_head ? a.has_head : a.program < b.program;
+    return a.gives_logits != b.gives_logits ? a.gives_logits : a.program < b.program;
   });
   const auto same = [](const Schedule::Choice& a, const Schedule::Choice& b) { return a.rows == b.rows; };
   choices.erase(std::unique(choices.begin(), choices.end(), same), choices.end());
@@ -32,7 +32,7 @@ const ProgramFacts* Schedule::Main(const std::vector<Program>& programs) {
   const auto leads_to_logits = [&programs](const ProgramFacts& facts) {
     return facts.gives == Output::kChosenLogits ||
            std::any_of(programs.begin(), programs.end(), [&facts](const Program& p) {
-             return p.rows != 0 && IsHead(p.facts) && p.facts.stream == facts.leaves;
+             return p.rows != 0 && TakesStream(p.facts) && p.facts.stream == facts.leaves;
            });
   };
   for (const Program& program : programs) {
@@ -50,21 +50,22 @@ Schedule::Schedule(const std::vector<Program>& programs) {
     if (programs[i].rows == 0) continue;
     const Choice choice{i, programs[i].rows, facts.gives_logits()};
     if (TakesTokens(facts) && facts.advances == main->advances && facts.leaves == main->leaves) {
-      trunks_.push_back(choice);
-    } else if (IsHead(facts) && facts.stream == main->leaves) {
-      heads_.push_back(choice);
+      for_tokens_.push_back(choice);
+      if (!choice.gives_logits) without_logits_.push_back(i);
+    } else if (TakesStream(facts) && facts.stream == main->leaves) {
+      for_stream_.push_back(choice);
     }
   }
-  SortOnePerBucket(trunks_);
-  SortOnePerBucket(heads_);
-  for (const Choice& choice : trunks_) {
-    if (choice.has_head) {
+  SortOnePerBucket(for_tokens_);
+  SortOnePerBucket(for_stream_);
+  for (const Choice& choice : for_tokens_) {
+    if (choice.gives_logits) {
       max_out_rows_ = std::max(max_out_rows_, choice.rows);
     } else {
-      needs_heads_ = true;
+      leaves_stream_ = true;
     }
   }
-  if (!heads_.empty()) max_out_rows_ = std::max(max_out_rows_, heads_.back().rows);
+  if (!for_stream_.empty()) max_out_rows_ = std::max(max_out_rows_, for_stream_.back().rows);
 }
 
 const Schedule::Choice& Schedule::Smallest(const std::vector<Choice>& choices, uint64_t pending) {

@@ -3,6 +3,7 @@
 #define RUNTIME_ENGINE_SCHEDULE_H_
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "runtime/engine/model_plan.h"
@@ -20,33 +21,37 @@ class Schedule {
   explicit Schedule(const std::vector<Program>& programs);
 
   struct Choice {
-    uint32_t program = 0;   // place in the program table
-    uint32_t rows = 0;      // its bucket
-    bool has_head = false;  // writes logits itself
+    uint32_t program = 0;       // place in the program table
+    uint32_t rows = 0;          // its bucket
+    bool gives_logits = false;  // itself, of chosen rows
   };
 
-  bool empty() const { return trunks_.empty(); }
-  bool has_heads() const { return !heads_.empty(); }
-  // True when some program leaves rows without logits.
-  bool needs_heads() const { return needs_heads_; }
-  uint32_t max_rows() const { return trunks_.empty() ? 0 : trunks_.back().rows; }
+  bool empty() const { return for_tokens_.empty(); }
+  bool serves_stream() const { return !for_stream_.empty(); }
+  // True when some program leaves a stream for another to make logits of.
+  bool leaves_stream() const { return leaves_stream_; }
+  uint32_t max_rows() const { return for_tokens_.empty() ? 0 : for_tokens_.back().rows; }
+  // The programs that serve a step and give no logits, also such as another of their bucket goes before:
+  // those among which Device::MostRows chooses.
+  std::span<const uint32_t> without_logits() const { return without_logits_; }
   // The most rows of logits that one program writes.
   uint32_t max_out_rows() const { return max_out_rows_; }
 
   // For the next step of `pending` >= 1 rows: the smallest bucket that takes them all, or the largest there
-  // is. Among equal buckets one that writes logits itself.
-  const Choice& Trunk(uint64_t pending) const { return Smallest(trunks_, pending); }
-  // The same for `pending` >= 1 output rows.
-  const Choice& Head(uint64_t pending) const { return Smallest(heads_, pending); }
+  // is. Among equal buckets one that gives logits itself.
+  const Choice& ForTokens(uint64_t pending) const { return Smallest(for_tokens_, pending); }
+  // The same for `pending` >= 1 output rows of the stream.
+  const Choice& ForStream(uint64_t pending) const { return Smallest(for_stream_, pending); }
 
  private:
   static const ProgramFacts* Main(const std::vector<Program>& programs);  // null: none serves
   static const Choice& Smallest(const std::vector<Choice>& choices, uint64_t pending);
 
-  std::vector<Choice> trunks_;  // ascending rows, one per bucket
-  std::vector<Choice> heads_;
+  std::vector<Choice> for_tokens_;  // ascending rows, one per bucket
+  std::vector<Choice> for_stream_;
+  std::vector<uint32_t> without_logits_;
   uint32_t max_out_rows_ = 0;
-  bool needs_heads_ = false;
+  bool leaves_stream_ = false;
 };
 
 }  // namespace qrt

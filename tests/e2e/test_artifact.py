@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The artifact: equal bytes from equal input, ISA levels, damage, buckets, inspection, atomic writing."""
+import functools
 import json
 import os
 import random
@@ -307,17 +308,18 @@ def main():
     plain_check = h.check
     h.check = lambda name, ok, detail="": plain_check(name, ok, "" if ok else detail)
     (name, gguf, tokens, reference, row), = [g for g in goldens(formats=("Q8_0",)) if g[0] == "t35-q-Q8_0"]
-    qbin = h.compile(gguf, "model.qbin", f"--cpu={','.join(h.levels)}", *LADDERS)
-    dependencies(h)
-    determinism(h, gguf, qbin)
-    levels(h, qbin, gguf, tokens, reference, row["int8_limit"])
-    levels_f32(h, gguf, tokens, reference)
-    inspection(h, gguf, qbin)
-    damage(h, qbin)
-    buckets(h, gguf, tokens)
-    atomic(h, gguf)
-    read_only(h, gguf)
-    spellings(h)
+
+    @functools.cache
+    def qbin():
+        return h.compile(gguf, "model.qbin", f"--cpu={','.join(h.levels)}", *LADDERS)
+
+    # Those of one artifact and those that compile their own by turns: of two shares only one compiles the artifact.
+    for part in h.share([lambda: determinism(h, gguf, qbin()), lambda: levels_f32(h, gguf, tokens, reference),
+                         lambda: levels(h, qbin(), gguf, tokens, reference, row["int8_limit"]), lambda: buckets(h, gguf, tokens),
+                         lambda: inspection(h, gguf, qbin()), lambda: atomic(h, gguf),
+                         lambda: damage(h, qbin()), lambda: spellings(h),
+                         lambda: read_only(h, gguf), lambda: dependencies(h)]):
+        part()
     h.finish()
 
 

@@ -258,13 +258,18 @@ def timing(p):
     return json.loads(p.stderr.decode().strip().split("\n")[-1])
 
 
-def prompts(h, model):
-    options = ["-n", "8", "--seed", "3"]
+def write_prompt(h):
     with open(h.path("prompt.txt"), "w") as f:
         f.write("What is the state of the union?")
+    return h.path("prompt.txt")
+
+
+def prompts(h, model):
+    options = ["-n", "8", "--seed", "3"]
+    prompt_file = write_prompt(h)
     by_option = h.run("qrun", model, "-p", "What is the state of the union?", *options)
     h.check("-p answers", len(by_option) > 8, repr(by_option))
-    h.check("-f equals -p", h.run("qrun", model, "-f", h.path("prompt.txt"), *options) == by_option)
+    h.check("-f equals -p", h.run("qrun", model, "-f", prompt_file, *options) == by_option)
     h.check("stdin equals -p", h.run("qrun", model, *options, stdin=b"What is the state of the union?") == by_option)
     h.check("`qrun chat` equals `qrun`", h.run("qrun", "chat", model, "-p", "What is the state of the union?", *options) == by_option)
     refused(h, "empty prompt", 3, "Q8002", ["-p TEXT"], "qrun", model, "--raw", "-p", "")
@@ -542,7 +547,7 @@ def measures(h, model):
         samples = sorted(b[part]["samples"])
         h.check(f"bench --json {part}: every sample, and the median", len(samples) == 3 and samples[0] > 0 and abs(b[part]["median"] - samples[1]) < 1e-3, str(b[part]))
     refused(h, "bench of nothing", 2, "Q0101", ["nothing"], "qrun", "bench", model, "-p", "0", "-n", "0")
-    out = h.run("qrun", "perplexity", model, "-f", h.path("prompt.txt")).decode()
+    out = h.run("qrun", "perplexity", model, "-f", write_prompt(h)).decode()
     h.check("perplexity prints one figure", re.match(r"perplexity \d+\.\d+", out), out.strip())
     out = h.run("qrun", "devices").decode()
     h.check("devices", out.startswith("cpu"), out.split("\n")[0])
@@ -610,25 +615,11 @@ def quiet_harness(description):
 def main():
     h = quiet_harness(__doc__)
     model = h.compile(TINY, "model.qbin", "--cpu=native")
-    conventions(h)
-    usage(h, model)
-    without_effect(h, model)
-    input_refused(h)
-    inspect_model(h, model)
-    output_refused(h)
-    artifact_refused(h, model)
-    tokenize(h, model)
-    prompts(h, model)
-    sampling(h, model)
-    template(h)
-    utf8(h, model)
-    interrupt(h, model)
-    chat(h, model)
-    logits(h, model)
-    l2_norm(h)
-    measures(h, model)
-    progress(h)
-    runtime_limits(h)
+    parts = [(conventions,), (usage, model), (without_effect, model), (input_refused,), (inspect_model, model), (output_refused,),
+             (artifact_refused, model), (tokenize, model), (prompts, model), (sampling, model), (template,), (utf8, model),
+             (interrupt, model), (chat, model), (logits, model), (l2_norm,), (measures, model), (progress,), (runtime_limits,)]
+    for part, *model_of_part in h.share(parts):
+        part(h, *model_of_part)
     h.finish()
 
 

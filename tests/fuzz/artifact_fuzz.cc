@@ -41,7 +41,7 @@ void Use(const Artifact& artifact) {
     const auto streams = static_cast<int64_t>(m.streams.size());
     Require(p.facts.takes != 0 && p.facts.stream < streams && p.facts.leaves < streams);
     Require(((p.facts.takes & qrt::kStream) != 0) == (p.facts.stream >= 0) && p.facts.leaves >= -1);
-    Require((p.facts.takes & qrt::kGiven) == 0 || p.facts.given_cols > 0);
+    Require(((p.facts.takes & qrt::kGiven) != 0) == (p.facts.given_cols > 0));
     for (uint32_t state : p.facts.advances) Require(state < m.states.size());
   }
   for (const qrt::StateInfo& s : m.states) {

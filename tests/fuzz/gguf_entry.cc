@@ -3,8 +3,8 @@
 #include <memory>
 #include <string_view>
 
+#include "frontends/base/error.h"
 #include "frontends/gguf/checks.h"
-#include "frontends/gguf/error.h"
 #include "frontends/gguf/gguf.h"
 
 namespace qcc::fuzz {

@@ -6,7 +6,7 @@
 #include <random>
 #include <utility>
 
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
 #include "tests/fuzz/gguf_fields.h"
 
 // MLIR and LLVM keep what they made until the process ends, and poison memory in code that is inlined here

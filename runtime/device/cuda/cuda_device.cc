@@ -52,7 +52,9 @@ class CudaDevice final : public Device {
   uint64_t scratch_bytes() const override { return scratch_bytes_; }
   uint64_t device_weight_bytes() const override { return weight_bytes_; }
   bool samples() const override { return samples_; }
-  uint32_t MostRows(uint64_t context) const override { return graphs_->MostRows(context); }
+  uint32_t MostRows(std::span<const uint32_t> programs, uint64_t context) const override {
+    return graphs_->MostRows(programs, context);
+  }
   uint32_t cut_rows() const override { return QRT_GPU_CUT_ROWS; }
   DeviceResult Run(const StepRequest& step) override;
   DeviceResult Allocate(uint64_t bytes, DeviceBuffer* buffer) override;

@@ -40,7 +40,7 @@ class CudaLoader {
 struct CudaOptions {
   int index = 0;  // as in ListCudaDevices
   double max_dispatch_ms =
-      200;  // longest launch of prefill to aim for: a watchdog kills long ones. <= 0: no limit
+      200;  // longest launch without logits to aim for: a watchdog kills long ones. <= 0: no limit
   std::function<void(bool warning, std::string_view line)> log;  // empty: silence
   std::function<bool(uint64_t done, uint64_t total)> progress;   // of the weights; false stops; empty: none
 };

@@ -52,9 +52,9 @@ Result<std::unique_ptr<CudaGraphs>> CudaGraphs::Record(
     const auto cut_of = [&, i](After after, double most_context) {
       return &graphs->programs_[i][static_cast<size_t>(after)].emplace_back(Cut{most_context, {}});
     };
+    graphs->buckets_.emplace_back(info.rows, dispatches, pacing);
     // Nobody waits for a token of a program that gives none: it may be long, and is cut.
     if (!info.facts.gives_logits()) {
-      graphs->prefills_.emplace_back(info.rows, dispatches, pacing);
       for (const CudaCut& cut : pacing.Cuts(dispatches, manifest.model.context_length)) {
         Cut* out = cut_of(After::kNothing, cut.most_context);
         size_t begin = 0;

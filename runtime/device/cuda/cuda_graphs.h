@@ -23,8 +23,8 @@ class CudaGraphs {
   // What follows the program's rows of logits in the same graph.
   enum class After : uint8_t { kNothing, kGreedy, kDraw };
 
-  // One graph per decode and head program, and one with each kind of sampling behind it; a prefill program is
-  // cut where `pacing` finds it too long, once for each range of contexts that needs other cuts. `functions`:
+  // One graph per program that gives logits, and one with each kind of sampling behind it; any other is cut
+  // where `pacing` finds it too long, once for each range of contexts that needs other cuts. `functions`:
   // one per kernel; `spaces`: the address of each. Errors: Q5010, Q5011, Q6001.
   static Result<std::unique_ptr<CudaGraphs>> Record(const cuda::Driver& driver, cuda::CUstream stream,
                                                     const GpuCode& code, const Manifest& manifest,
@@ -40,7 +40,9 @@ class CudaGraphs {
   std::span<const cuda::CUgraphExec> Of(uint32_t program, After after, uint64_t context) const;
 
   // See Device.
-  uint32_t MostRows(uint64_t context) const { return MostPrefillRows(prefills_, context); }
+  uint32_t MostRows(std::span<const uint32_t> programs, uint64_t context) const {
+    return MostBucketRows(buckets_, programs, context);
+  }
 
  private:
   explicit CudaGraphs(const cuda::Driver& driver) : driver_(driver) {}
@@ -57,7 +59,7 @@ class CudaGraphs {
 
   const cuda::Driver& driver_;
   std::vector<Program> programs_;
-  std::vector<CudaPrefill> prefills_;
+  std::vector<CudaBucket> buckets_;  // by program
 };
 
 }  // namespace qrt

@@ -62,16 +62,18 @@ std::vector<CudaCut> CudaPacing::Cuts(std::span<const GpuDispatch> dispatches, u
   }
 }
 
-CudaPrefill::CudaPrefill(uint32_t bucket, std::span<const GpuDispatch> dispatches, const CudaPacing& pacing)
+CudaBucket::CudaBucket(uint32_t bucket, std::span<const GpuDispatch> dispatches, const CudaPacing& pacing)
     : rows(bucket), most_context(kInfinity) {
   for (const GpuDispatch& dispatch : dispatches) {
     most_context = std::min(most_context, pacing.MostContext(dispatch.cost));
   }
 }
 
-uint32_t MostPrefillRows(std::span<const CudaPrefill> programs, uint64_t context) {
+uint32_t MostBucketRows(std::span<const CudaBucket> buckets, std::span<const uint32_t> programs,
+                        uint64_t context) {
   uint32_t most = 0, least = std::numeric_limits<uint32_t>::max();
-  for (const CudaPrefill& program : programs) {
+  for (uint32_t place : programs) {
+    const CudaBucket& program = buckets[place];
     least = std::min(least, program.rows);
     if (static_cast<double>(context) <= program.most_context) most = std::max(most, program.rows);
   }

@@ -40,18 +40,18 @@ class CudaPacing {
   double max_bytes_;  // that the device moves within the limit; infinity: no limit
 };
 
-// A prefill program: its bucket, and the longest context with which each of its dispatches stays within the
-// limit.
-struct CudaPrefill {
-  CudaPrefill(uint32_t bucket, std::span<const GpuDispatch> dispatches, const CudaPacing& pacing);
+// Of a program: its bucket, and the longest context with which each of its dispatches stays within the limit.
+struct CudaBucket {
+  CudaBucket(uint32_t bucket, std::span<const GpuDispatch> dispatches, const CudaPacing& pacing);
 
   uint32_t rows;
   double most_context;
 };
 
-// The rows of the largest program whose dispatches stay within the limit at `context`; of the smallest, where
-// none does; no limit without programs.
-uint32_t MostPrefillRows(std::span<const CudaPrefill> programs, uint64_t context);
+// Among `programs`, places in `buckets`: the rows of the largest whose dispatches stay within the limit at
+// `context`; of the smallest, where none does; no limit without programs.
+uint32_t MostBucketRows(std::span<const CudaBucket> buckets, std::span<const uint32_t> programs,
+                        uint64_t context);
 
 }  // namespace qrt
 

@@ -38,14 +38,15 @@ void SubmissionPacing::Measured(double estimated, double seconds) {
   factor_ = std::clamp(std::max(factor, 0.9 * factor_), 1e-3, 1e3);
 }
 
-void PrefillCosts::Add(const GpuCost& cost) {
+void BucketCosts::Add(const GpuCost& cost) {
   if (std::find(dispatches.begin(), dispatches.end(), cost) == dispatches.end()) dispatches.push_back(cost);
 }
 
-uint32_t MostPrefillRows(const SubmissionPacing& pacing, std::span<const PrefillCosts> programs,
-                         uint64_t context) {
+uint32_t MostBucketRows(const SubmissionPacing& pacing, std::span<const BucketCosts> costs,
+                        std::span<const uint32_t> programs, uint64_t context) {
   uint32_t most = 0, least = std::numeric_limits<uint32_t>::max();
-  for (const PrefillCosts& program : programs) {
+  for (uint32_t place : programs) {
+    const BucketCosts& program = costs[place];
     const auto fits = [&](const GpuCost& cost) {
       return pacing.Estimate(cost, 1, context) <= pacing.max_seconds();
     };

@@ -32,18 +32,18 @@ class SubmissionPacing {
   double factor_ = 1;  // of the first numbers
 };
 
-// A prefill program: its bucket, and what its dispatches cost, each kind once.
-struct PrefillCosts {
+// Of a program: its bucket, and what its dispatches cost, each kind once.
+struct BucketCosts {
   uint32_t rows = 0;
   std::vector<GpuCost> dispatches;
   void Add(const GpuCost& cost);
 };
 
-// The rows of the largest program none of whose dispatches is estimated to take longer than `pacing` allows:
-// a submission can be cut between dispatches only. Of the smallest, where even it is too long; no limit
-// without programs.
-uint32_t MostPrefillRows(const SubmissionPacing& pacing, std::span<const PrefillCosts> programs,
-                         uint64_t context);
+// Among `programs`, places in `costs`: the rows of the largest none of whose dispatches is estimated to take
+// longer than `pacing` allows, as a submission can be cut between dispatches only. Of the smallest, where
+// even it is too long; no limit without programs.
+uint32_t MostBucketRows(const SubmissionPacing& pacing, std::span<const BucketCosts> costs,
+                        std::span<const uint32_t> programs, uint64_t context);
 
 }  // namespace qrt
 

@@ -25,8 +25,8 @@
 namespace qrt {
 namespace {
 
-// Parts into which a prefill program can be cut; so many that no part of a real model's is long.
-constexpr size_t kPrefillSegments = 64;
+// Parts into which a program without logits can be cut; so many that no part of a real model's is long.
+constexpr size_t kMostSegments = 64;
 
 class VulkanDevice final : public Device {
  public:
@@ -49,7 +49,9 @@ class VulkanDevice final : public Device {
   uint64_t scratch_bytes() const override { return scratch_bytes_; }
   uint64_t device_weight_bytes() const override { return weight_bytes_; }
   bool samples() const override { return samples_; }
-  uint32_t MostRows(uint64_t context) const override { return MostPrefillRows(pacing_, prefills_, context); }
+  uint32_t MostRows(std::span<const uint32_t> programs, uint64_t context) const override {
+    return MostBucketRows(pacing_, costs_, programs, context);
+  }
   uint32_t cut_rows() const override { return QRT_GPU_CUT_ROWS; }
   DeviceResult Run(const StepRequest& step) override;
   DeviceResult Allocate(uint64_t bytes, DeviceBuffer* buffer) override;
@@ -110,7 +112,7 @@ class VulkanDevice final : public Device {
   VulkanSpaces spaces_;
   DeviceBuffer arena_;
   std::vector<Program> programs_;
-  std::vector<PrefillCosts> prefills_;
+  std::vector<BucketCosts> costs_;  // by program; of those without logits
   std::vector<Sample> sample_programs_;
   VkCommandBuffer commands_ = VK_NULL_HANDLE;
   uint32_t max_rows_ = 0;
@@ -261,6 +263,7 @@ Status VulkanDevice::Upload(const Artifact& artifact, size_t variant, const GpuC
 
 Status VulkanDevice::Record(const Manifest& manifest, const GpuCode& code) {
   programs_.resize(code.programs.size());
+  costs_.resize(code.programs.size());
   for (size_t i = 0; i < code.programs.size(); ++i) {
     const ProgramInfo& info = manifest.programs[i];
     // Nobody waits for a token of a program that gives none: it may be long, and is cut.
@@ -268,12 +271,11 @@ Status VulkanDevice::Record(const Manifest& manifest, const GpuCode& code) {
     programs_[i].rows = info.rows;
     programs_[i].out_rows = cut ? 0 : info.rows;
     if (cut) {
-      PrefillCosts& costs = prefills_.emplace_back();
-      costs.rows = info.rows;
-      for (const GpuDispatch& d : code.programs[i].dispatches) costs.Add(d.cost);
+      costs_[i].rows = info.rows;
+      for (const GpuDispatch& d : code.programs[i].dispatches) costs_[i].Add(d.cost);
     }
     QRT_RETURN_IF_ERROR(RecordProgram(*context_, code, kernels_, spaces_, code.programs[i].dispatches,
-                                      cut ? kPrefillSegments : 1, &programs_[i].segments));
+                                      cut ? kMostSegments : 1, &programs_[i].segments));
   }
   for (const GpuSampleProgram& p : code.sample_programs) {
     Sample& sample = sample_programs_.emplace_back(Sample{p.kind, p.rows, {}});
@@ -311,7 +313,7 @@ DeviceResult VulkanDevice::Run(const StepRequest& step) {
   }
   const double share = std::min(1.0, static_cast<double>(step.n_rows) / program.rows);
 
-  // A decode or head program is one segment, and so one submission.
+  // A program that gives logits is one segment, and so one submission.
   for (size_t begin = 0, end = 0; begin < program.segments.size() || begin == 0; begin = end) {
     double estimate = 0;
     while (end < program.segments.size()) {

@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
 #include "runtime/artifact/artifact.h"
 #include "tests/unit/runtime/program_facts.h"
 

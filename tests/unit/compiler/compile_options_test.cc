@@ -12,7 +12,7 @@
 #include "compiler/driver/synth.h"
 #include "compiler/pipeline/compile_options.h"
 #include "compiler/pipeline/pipeline.h"
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
 #include "tests/unit/compiler/quiet_sink.h"
 
 namespace qcc::compiler {

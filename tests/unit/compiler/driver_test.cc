@@ -19,7 +19,7 @@
 #include "compiler/driver/synth.h"
 #include "compiler/pipeline/compile_options.h"
 #include "compiler/pipeline/pipeline.h"
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
 #include "runtime/abi/qbin.h"
 #include "tests/unit/runtime/program_facts.h"
 
@@ -387,6 +387,10 @@ TEST(InspectModel, TextIsShortAndHarmless) {
   EXPECT_EQ(text.find('\x1b'), std::string::npos) << "an escape sequence of the file reaches the terminal";
   EXPECT_NE(text.find("number 1 of 3"), std::string::npos) << text;
   EXPECT_NE(text.find("Q1206  and 12 more"), std::string::npos) << text;
+  EXPECT_NE(text.find("dimensions -, base -, sections none"), std::string::npos) << text;
+  ModelReport based = Model();
+  based.rope.base = 1e7;
+  EXPECT_NE(ModelReportText(based).find("base 1e+07,"), std::string::npos);
 }
 
 TEST(Inspect, TextSaysWhatMattersAndIsHarmless) {

@@ -92,8 +92,8 @@ TEST_F(Functions, MoreProgramsAndTheSameOnes) {
   EXPECT_EQ(after.max_rows(), before.max_rows());
   EXPECT_EQ(after.max_out_rows(), before.max_out_rows());
   for (uint64_t rows = 1; rows <= 70; ++rows) {
-    EXPECT_EQ(after.Trunk(rows).program, before.Trunk(rows).program);
-    EXPECT_EQ(after.Head(rows).program, before.Head(rows).program);
+    EXPECT_EQ(after.ForTokens(rows).program, before.ForTokens(rows).program);
+    EXPECT_EQ(after.ForStream(rows).program, before.ForStream(rows).program);
   }
 }
 

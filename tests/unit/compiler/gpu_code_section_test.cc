@@ -10,12 +10,14 @@
 #include "runtime/abi/gpu_code_generated.h"
 #include "runtime/abi/gpu_step.h"
 #include "runtime/artifact/gpu_code.h"
+#include "tests/unit/runtime/aligned_bytes.h"
 #include "tests/unit/runtime/program_facts.h"
 
 namespace qcc::compiler {
 namespace {
 
 using gpu::Space;
+using qrt::testing::AlignedBytes;
 
 // A module with no more than its entry point and the size of its workgroups.
 std::vector<uint32_t> Module(uint32_t threads) {
@@ -61,17 +63,8 @@ qrt::Manifest Manifest() {
 
 constexpr uint64_t kWeightBytes = 2 << 20;
 
-// Bytes where a FlatBuffer may be read.
-struct Aligned {
-  explicit Aligned(std::span<const uint8_t> bytes) : words(bytes.size() / 8 + 1), size(bytes.size()) {
-    std::copy(bytes.begin(), bytes.end(), reinterpret_cast<uint8_t*>(words.data()));
-  }
-  std::span<const uint8_t> span() const { return {reinterpret_cast<const uint8_t*>(words.data()), size}; }
-  std::vector<uint64_t> words;
-  size_t size;
-};
-
-qrt::Result<qrt::GpuCode> ReadBytes(const Aligned& bytes, qrt::GpuTarget target = qrt::GpuTarget::kVulkan) {
+qrt::Result<qrt::GpuCode> ReadBytes(const AlignedBytes& bytes,
+                                    qrt::GpuTarget target = qrt::GpuTarget::kVulkan) {
   return qrt::GpuCode::Read(bytes.span(), Manifest(), kWeightBytes, target, "here");
 }
 
@@ -100,7 +93,7 @@ TEST(GpuCodeSection, ComesBackAsWritten) {
   const gpu::GpuCode code = Sample();
   const std::vector<uint8_t> section = BuildGpuCodeSection(code);
   EXPECT_EQ(section, BuildGpuCodeSection(code)) << "the same code gave other bytes";
-  const Aligned bytes(section);
+  const AlignedBytes bytes(section);
   const auto read = ReadBytes(bytes);
   ASSERT_TRUE(read.ok()) << read.status().ToString();
   EXPECT_EQ(read->max_rows, code.max_rows);
@@ -132,7 +125,7 @@ TEST(GpuCodeSection, EveryCutIsRefused) {
   const std::vector<uint8_t> bytes = BuildGpuCodeSection(Sample());
   // The last bytes are padding of a constant, which nobody reads.
   for (size_t n = 0; n + 4 <= bytes.size(); n += 7) {
-    const Aligned cut(std::span<const uint8_t>(bytes).first(n));
+    const AlignedBytes cut(std::span<const uint8_t>(bytes).first(n));
     const auto read = ReadBytes(cut);
     ASSERT_FALSE(read.ok()) << n << " of " << bytes.size() << " bytes were accepted";
     EXPECT_EQ(read.status().number(), 4023u) << read.status().ToString();
@@ -142,7 +135,7 @@ TEST(GpuCodeSection, EveryCutIsRefused) {
 TEST(GpuCodeSection, KernelsThatDoNotExistAreRefused) {
   gpu::GpuCode code = Sample();
   code.programs[1].dispatches[0].kernel = 2;
-  const Aligned bytes(BuildGpuCodeSection(code));
+  const AlignedBytes bytes(BuildGpuCodeSection(code));
   EXPECT_EQ(ReadBytes(bytes).status().number(), 4024u);
 }
 
@@ -161,7 +154,7 @@ TEST(GpuCodeSection, WhatUnfoldsToFarMoreThanTheFileIsRefused) {
   auto samples = b.CreateVector(std::vector<flatbuffers::Offset<qrt::abi::GpuSampleProgram>>());
   qrt::abi::FinishGpuCodeBuffer(
       b, qrt::abi::CreateGpuCode(b, QRT_GPU_STEP_ABI, 1, kernel_list, programs, samples));
-  const Aligned bytes(std::span<const uint8_t>(b.GetBufferPointer(), b.GetSize()));
+  const AlignedBytes bytes(std::span<const uint8_t>(b.GetBufferPointer(), b.GetSize()));
   const auto read =
       qrt::GpuCode::Read(bytes.span(), qrt::Manifest(), kWeightBytes, qrt::GpuTarget::kVulkan, "here");
   ASSERT_FALSE(read.ok());
@@ -184,7 +177,7 @@ TEST(GpuCodeSection, ArgsOffTheirPlaceAreRefused) {
   const auto* table = reinterpret_cast<const flatbuffers::Table*>(dispatch);
   const size_t at = static_cast<size_t>(table->GetAddressOf(qrt::abi::GpuDispatch::VT_ARGS) - section.data());
   flatbuffers::WriteScalar(moved.data() + at, static_cast<flatbuffers::uoffset_t>(to - at));
-  const Aligned bytes(moved);
+  const AlignedBytes bytes(moved);
   const auto read = ReadBytes(bytes);
   ASSERT_FALSE(read.ok());
   EXPECT_EQ(read.status().number(), 4024u) << read.status().ToString();
@@ -193,7 +186,7 @@ TEST(GpuCodeSection, ArgsOffTheirPlaceAreRefused) {
 }
 
 TEST(GpuReport, CountsLayersAndBytes) {
-  const Aligned bytes(BuildGpuCodeSection(Sample()));
+  const AlignedBytes bytes(BuildGpuCodeSection(Sample()));
   const auto read = ReadBytes(bytes);
   ASSERT_TRUE(read.ok()) << read.status().ToString();
   const GpuCodeReport report = ReportGpuCode(*read);

@@ -14,7 +14,7 @@
 #include "compiler/pipeline/weights_section.h"
 #include "dialects/plan/IR/Plan.h"
 #include "frontends/gguf/gguf.h"
-#include "frontends/gguf/text.h"
+#include "frontends/base/text.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/artifact/artifact.h"
@@ -164,8 +164,8 @@ TEST(WeightsSection, ATensorInTwoLayoutsOrPlansIsCountedOnce) {
     int64_t at = 0;
     for (const auto& [name, layout] : chosen) {
       const int64_t bytes = *layouts::PackedBytes(layout, tensor.format, tensor.ne[1], tensor.ne[0]);
-      text += gguf::Concat("plan.weight @", name, " [\"", tensor.name, "\"] \"", format, "\" ", name, " ",
-                           tensor.ne[1], " x ", tensor.ne[0], " at ", at, " size ", bytes, "\n");
+      text += Concat("plan.weight @", name, " [\"", tensor.name, "\"] \"", format, "\" ", name, " ",
+                     tensor.ne[1], " x ", tensor.ne[0], " at ", at, " size ", bytes, "\n");
       at = layouts::AlignUp(at + bytes, plan::kAlignment);
       packed += bytes;
     }

@@ -18,8 +18,8 @@
 #include "compiler/driver/synth_model.h"
 #include "compiler/driver/synth_random.h"
 #include "compiler/driver/synth_vocab.h"
+#include "frontends/base/error.h"
 #include "frontends/gguf/checks.h"
-#include "frontends/gguf/error.h"
 #include "frontends/gguf/gguf.h"
 
 namespace qcc::compiler {

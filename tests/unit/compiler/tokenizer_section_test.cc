@@ -7,7 +7,7 @@
 #include <cstring>
 #include <functional>
 
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
 #include "frontends/gguf/writer.h"
 #include "runtime/abi/tokenizer.h"
 #include "runtime/engine/sampler.h"

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
 
 namespace qcc::compiler {
 namespace {

@@ -70,7 +70,8 @@ TEST(CudaPacing, LongContextsAreCutMore) {
 }
 
 TEST(CudaPacing, LongContextsTakeSmallerPrefillPrograms) {
-  std::vector<CudaPrefill> programs, unlimited;
+  std::vector<CudaBucket> programs, unlimited;
+  const std::vector<uint32_t> all = {0, 1, 2}, served = {1};
   const CudaPacing pacing(kBytesPerSecond, 200), no_limit(kBytesPerSecond, 0);
   for (uint32_t rows : {16u, 64u, 256u}) {
     // Attention: rows times context. And much that is cheap, of which a limit is not the sum.
@@ -79,13 +80,15 @@ TEST(CudaPacing, LongContextsTakeSmallerPrefillPrograms) {
     programs.emplace_back(rows, dispatches, pacing);
     unlimited.emplace_back(rows, dispatches, no_limit);
   }
-  EXPECT_EQ(MostPrefillRows(programs, 1000), 256u);
-  EXPECT_EQ(MostPrefillRows(programs, 78'000), 256u) << "256 * 78000 * 1000 bytes: 0.1997 s";
-  EXPECT_EQ(MostPrefillRows(programs, 79'000), 64u);
-  EXPECT_EQ(MostPrefillRows(programs, 400'000), 16u);
-  EXPECT_EQ(MostPrefillRows(programs, 90'000'000), 16u) << "no smaller one";
-  EXPECT_EQ(MostPrefillRows({}, 79'000), UINT32_MAX);
-  EXPECT_EQ(MostPrefillRows(unlimited, 90'000'000), 256u);
+  EXPECT_EQ(MostBucketRows(programs, all, 1000), 256u);
+  EXPECT_EQ(MostBucketRows(programs, all, 78'000), 256u) << "256 * 78000 * 1000 bytes: 0.1997 s";
+  EXPECT_EQ(MostBucketRows(programs, all, 79'000), 64u);
+  EXPECT_EQ(MostBucketRows(programs, all, 400'000), 16u);
+  EXPECT_EQ(MostBucketRows(programs, all, 90'000'000), 16u) << "no smaller one";
+  EXPECT_EQ(MostBucketRows(programs, {}, 79'000), UINT32_MAX);
+  EXPECT_EQ(MostBucketRows(programs, served, 1000), 64u) << "another model's are not asked";
+  EXPECT_EQ(MostBucketRows(programs, served, 90'000'000), 64u);
+  EXPECT_EQ(MostBucketRows(unlimited, all, 90'000'000), 256u);
 }
 
 }  // namespace

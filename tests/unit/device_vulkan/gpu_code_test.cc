@@ -4,13 +4,12 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "compiler/artifact/gpu_code_section.h"
 #include "runtime/abi/gpu_step.h"
 #include "runtime/device/gpu/gpu_pieces.h"
 #include "runtime/device/gpu/gpu_step_block.h"
 #include "tests/unit/device_vulkan/toy_gpu_model.h"
+#include "tests/unit/runtime/aligned_bytes.h"
 
 namespace qrt::testing {
 namespace {
@@ -25,20 +24,8 @@ const Manifest& ToyManifest() {
   return artifact->manifest();
 }
 
-// Exactly as long as the section, so that a sanitizer sees what reads beyond it.
-struct Aligned {
-  explicit Aligned(std::span<const uint8_t> bytes) : size(bytes.size()) {
-    if (posix_memalign(&data, 64, size + 1) != 0) throw std::bad_alloc();
-    std::memcpy(data, bytes.data(), size);
-  }
-  ~Aligned() { std::free(data); }
-  std::span<const uint8_t> span() const { return {static_cast<const uint8_t*>(data), size}; }
-  void* data = nullptr;
-  size_t size;
-};
-
 Status ReadBytes(std::span<const uint8_t> bytes, GpuTarget target = GpuTarget::kVulkan) {
-  const Aligned aligned(bytes);
+  const AlignedBytes aligned(bytes);
   return GpuCode::Read(aligned.span(), ToyManifest(), Toy().weights.size() * 4, target, "section 1").status();
 }
 
@@ -47,7 +34,7 @@ Status ReadCode(const qcc::gpu::GpuCode& code, GpuTarget target = GpuTarget::kVu
 }
 
 TEST(GpuCodeTest, ReadsWhatWasWritten) {
-  const Aligned bytes(qcc::compiler::BuildGpuCodeSection(Toy().code));
+  const AlignedBytes bytes(qcc::compiler::BuildGpuCodeSection(Toy().code));
   const Result<GpuCode> code =
       GpuCode::Read(bytes.span(), ToyManifest(), Toy().weights.size() * 4, GpuTarget::kVulkan, "section 1");
   ASSERT_TRUE(code.ok()) << code.status().ToString();

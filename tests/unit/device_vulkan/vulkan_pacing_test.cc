@@ -42,7 +42,8 @@ TEST(SubmissionPacingTest, ShortSubmissionsTeachNothing) {
 }
 
 TEST(SubmissionPacingTest, LongContextsTakeSmallerPrefillPrograms) {
-  std::vector<PrefillCosts> programs(3);
+  std::vector<BucketCosts> programs(3);
+  const std::vector<uint32_t> all = {0, 1, 2}, served = {1};
   for (size_t i = 0; i < 3; ++i) {
     programs[i].rows = 16u << (2 * i);
     // Attention: rows times context. And many of one cheap kind.
@@ -51,16 +52,18 @@ TEST(SubmissionPacingTest, LongContextsTakeSmallerPrefillPrograms) {
     EXPECT_EQ(programs[i].dispatches.size(), 2u) << "each kind once";
   }
   SubmissionPacing pacing(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU, 200);  // 100 GB/s until it is measured
-  EXPECT_EQ(MostPrefillRows(pacing, programs, 1000), 256u);
-  EXPECT_EQ(MostPrefillRows(pacing, programs, 78000), 256u) << "256 * 78000 * 1000 bytes: 0.1997 s";
-  EXPECT_EQ(MostPrefillRows(pacing, programs, 79000), 64u);
-  EXPECT_EQ(MostPrefillRows(pacing, programs, 400000), 16u);
-  EXPECT_EQ(MostPrefillRows(pacing, programs, 9000000), 16u) << "no smaller one";
-  EXPECT_EQ(MostPrefillRows(pacing, {}, 79000), UINT32_MAX);
+  EXPECT_EQ(MostBucketRows(pacing, programs, all, 1000), 256u);
+  EXPECT_EQ(MostBucketRows(pacing, programs, all, 78000), 256u) << "256 * 78000 * 1000 bytes: 0.1997 s";
+  EXPECT_EQ(MostBucketRows(pacing, programs, all, 79000), 64u);
+  EXPECT_EQ(MostBucketRows(pacing, programs, all, 400000), 16u);
+  EXPECT_EQ(MostBucketRows(pacing, programs, all, 9000000), 16u) << "no smaller one";
+  EXPECT_EQ(MostBucketRows(pacing, programs, {}, 79000), UINT32_MAX);
+  EXPECT_EQ(MostBucketRows(pacing, programs, served, 1000), 64u) << "another model's are not asked";
+  EXPECT_EQ(MostBucketRows(pacing, programs, served, 9000000), 64u);
   for (int i = 0; i < 100; ++i) pacing.Measured(0.1, 0.01);
-  EXPECT_EQ(MostPrefillRows(pacing, programs, 79000), 256u) << "the device turned out to be faster";
+  EXPECT_EQ(MostBucketRows(pacing, programs, all, 79000), 256u) << "the device turned out to be faster";
   const SubmissionPacing no_limit(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU, 0);
-  EXPECT_EQ(MostPrefillRows(no_limit, programs, 9000000), 256u);
+  EXPECT_EQ(MostBucketRows(no_limit, programs, all, 9000000), 256u);
 }
 
 }  // namespace

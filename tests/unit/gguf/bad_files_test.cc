@@ -13,8 +13,8 @@
 
 #include "dialects/formats/descriptions.h"
 #include "dialects/formats/formats.h"
+#include "frontends/base/error.h"
 #include "frontends/gguf/checks.h"
-#include "frontends/gguf/error.h"
 #include "frontends/gguf/gguf.h"
 #include "tests/unit/gguf/bytes.h"
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "dialects/formats/formats.h"
+#include "frontends/base/error.h"
 #include "frontends/gguf/checks.h"
-#include "frontends/gguf/error.h"
 #include "frontends/gguf/gguf.h"
 #include "tests/unit/gguf/bytes.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
 #include "frontends/gguf/gguf.h"
 #include "frontends/gguf/writer.h"
 

@@ -13,7 +13,7 @@
 
 #include "compiler/driver/eval.h"
 #include "dialects/hir/eval/Evaluator.h"
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
 #include "tests/unit/models/imported.h"
 #include "tests/unit/models/oracle.h"
 #include "tests/unit/models/tiny_model.h"

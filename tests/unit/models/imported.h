@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
 #include "frontends/models/import.h"
 #include "tests/unit/models/tiny_model.h"
 

@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 
 #include "dialects/hir/IR/Hir.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -386,6 +389,38 @@ TEST(Refusals, OneMakesNoOthers) {
   std::vector<std::string> codes;
   for (const absl::Status& refusal : refusals) codes.push_back(PartsOf(refusal).code);
   EXPECT_EQ(codes, (std::vector<std::string>{"Q2005", "Q2006"}));
+}
+
+// A head of a format that is not known is a head: what belongs to it is not taken for something foreign.
+TEST(Refusals, AForeignFormatIsNoMissingTensor) {
+  TinyModel model = MakeTiny(Config());
+  TinyTensor head = *model.find("token_embd.weight");
+  head.name = "output.weight";
+  model.add(head);
+  model.add({"output.scale", {1}, {2.0f}});
+  std::vector<uint8_t> bytes = model.serialize();
+  // Length and text of the name, the number of dimensions, the dimensions, and then the type.
+  const std::string entry = std::string("\x0d\0\0\0\0\0\0\0", 8) + head.name;
+  const auto found = std::search(bytes.begin(), bytes.end(), entry.begin(), entry.end());
+  ASSERT_NE(found, bytes.end());
+  const uint32_t unknown = 999;
+  std::memcpy(&*found + entry.size() + 4 + 8 * head.ne.size(), &unknown, sizeof unknown);
+  const std::string path = ::testing::TempDir() + "tensors_test_foreign_head.gguf";
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  absl::StatusOr<std::unique_ptr<gguf::File>> file = gguf::File::OpenForReport(path);
+  std::filesystem::remove(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_EQ((*file)->refused_tensors().size(), 1u);
+  EXPECT_EQ((*file)->refused_tensors()[0].name, "output.weight");
+
+  std::vector<absl::Status> refusals;
+  ImportOptions options;
+  options.refusals = &refusals;
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  const absl::Status status = ImportModel(context, **file, options).status();
+  EXPECT_EQ(PartsOf(status).code, "Q1207") << status;
+  EXPECT_TRUE(refusals.empty()) << refusals[0];
 }
 
 }  // namespace

@@ -177,6 +177,8 @@ const ManifestLie kManifestLies[] = {
     {"program_takes_nothing", [](auto& m) { m.programs[0].facts.takes = 0; }, 4015, "takes is 0"},
     {"program_given_rows_of_nothing", [](auto& m) { m.programs[0].facts.takes |= kGiven; }, 4015,
      "given_cols is 0"},
+    {"program_has_columns_of_rows_that_it_is_not_given", [](auto& m) { m.programs[0].facts.given_cols = 64; },
+     4015, "given_cols is 64, expected 0"},
     {"program_takes_no_stream", [](auto& m) { m.programs[2].facts.stream = -1; }, 4015, "stream is -1"},
     {"program_names_a_stream_it_does_not_take", [](auto& m) { m.programs[0].facts.stream = 0; }, 4015,
      "stream is 0, expected -1"},
@@ -188,6 +190,12 @@ const ManifestLie kManifestLies[] = {
        for (auto& program : m.programs) program.facts.leaves = -1;
      },
      4015, "stream is 0, expected no stream"},
+    {"program_leaves_one_of_no_streams",
+     [](auto& m) {
+       m.streams.clear();
+       m.programs[0].facts.leaves = 0;
+     },
+     4015, "leaves is 0, expected -1: there is no stream"},
     {"program_stream_outside", [](auto& m) { m.programs[2].facts.stream = 1; }, 4015,
      "stream is 1, expected 0 to 0"},
     {"program_leaves_outside", [](auto& m) { m.programs[1].facts.leaves = 1; }, 4015, "leaves is 1"},

@@ -19,13 +19,6 @@ namespace qrt::testing {
 using qcc::compiler::ArtifactWriter;
 using qcc::compiler::ManifestSpec;
 
-AlignedBytes::AlignedBytes(std::span<const uint8_t> bytes) : size_(bytes.size()) {
-  void* memory = nullptr;
-  if (posix_memalign(&memory, 64, std::max<size_t>(bytes.size(), 1)) != 0) throw std::bad_alloc();
-  data_.reset(static_cast<uint8_t*>(memory));
-  if (!bytes.empty()) std::memcpy(data_.get(), bytes.data(), bytes.size());
-}
-
 std::vector<uint8_t> SampleTokenizer() {
   std::vector<std::string> tokens;
   std::vector<int32_t> types;

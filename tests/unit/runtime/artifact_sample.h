@@ -4,7 +4,6 @@
 #define QCC_TESTS_UNIT_RUNTIME_ARTIFACT_SAMPLE_H_
 
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <span>
@@ -14,24 +13,9 @@
 #include "compiler/artifact/manifest_spec.h"
 #include "runtime/abi/qbin.h"
 #include "runtime/artifact/artifact.h"
+#include "tests/unit/runtime/aligned_bytes.h"
 
 namespace qrt::testing {
-
-// Exactly `size` bytes, aligned to 64: an access behind them is an error that a sanitizer sees.
-class AlignedBytes {
- public:
-  explicit AlignedBytes(std::span<const uint8_t> bytes);
-  std::span<const uint8_t> span() const { return {data_.get(), size_}; }
-  uint8_t* data() { return data_.get(); }
-  size_t size() const { return size_; }
-
- private:
-  struct Free {
-    void operator()(uint8_t* p) const { std::free(p); }
-  };
-  std::unique_ptr<uint8_t, Free> data_;
-  size_t size_;
-};
 
 // What goes into the sample; a test changes it before it is written.
 struct SampleParts {

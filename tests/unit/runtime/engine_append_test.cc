@@ -123,6 +123,8 @@ TEST(EngineAppend, TheDeviceMayAskForSmallerPrograms) {
                                       {6, 11, 1, 8},
                                       {6, 11, 1, 3}}));
   EXPECT_EQ(toy.device->asked_context, 43u);
+  const std::span<const uint32_t> asked = toy.device->asked_programs;
+  EXPECT_EQ(std::vector<uint32_t>(asked.begin(), asked.end()), (std::vector<uint32_t>{4, 5}));
   ExpectRows(rows, toy::Reference(tokens), "steps of at most 16 rows");
   toy.device->most_rows = 0;
   toy.device->steps.clear();

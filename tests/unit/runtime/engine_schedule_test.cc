@@ -10,7 +10,7 @@ namespace {
 
 const std::vector<uint32_t> kStates = {0, 1, 2};
 
-// What a trunk with three states has, from place 0 on.
+// What a model with three states has, from place 0 on.
 std::vector<Program> Model() {
   return {{DecodeFacts(kStates), 1, 64},
           {DecodeFacts(kStates), 8, 64},
@@ -22,11 +22,14 @@ void ExpectModel(const Schedule& schedule, uint32_t first) {
   ASSERT_FALSE(schedule.empty());
   EXPECT_EQ(schedule.max_rows(), 32u);
   EXPECT_EQ(schedule.max_out_rows(), 8u);
-  EXPECT_EQ(schedule.Trunk(1).program, first);
-  EXPECT_EQ(schedule.Trunk(2).program, first + 1);
-  EXPECT_EQ(schedule.Trunk(9).program, first + 2);
-  EXPECT_EQ(schedule.Trunk(1000).program, first + 2);
-  EXPECT_EQ(schedule.Head(1).program, first + 3);
+  EXPECT_EQ(schedule.ForTokens(1).program, first);
+  EXPECT_EQ(schedule.ForTokens(2).program, first + 1);
+  EXPECT_EQ(schedule.ForTokens(9).program, first + 2);
+  EXPECT_EQ(schedule.ForTokens(1000).program, first + 2);
+  EXPECT_EQ(schedule.ForStream(1).program, first + 3);
+  const std::span<const uint32_t> without_logits = schedule.without_logits();
+  ASSERT_EQ(without_logits.size(), 1u) << "a device would be asked about programs that are passed over";
+  EXPECT_EQ(without_logits[0], first + 2);
 }
 
 // Programs that a sequence of tokens cannot be run with.
@@ -77,9 +80,9 @@ TEST(Schedule, TheFirstModelOfTwo) {
   const Schedule schedule(swapped);
   EXPECT_EQ(schedule.max_rows(), 128u);
   EXPECT_EQ(schedule.max_out_rows(), 16u);
-  EXPECT_EQ(schedule.Trunk(1).program, 0u);
-  EXPECT_EQ(schedule.Trunk(5).program, 1u);
-  EXPECT_EQ(schedule.Head(1).program, 2u);
+  EXPECT_EQ(schedule.ForTokens(1).program, 0u);
+  EXPECT_EQ(schedule.ForTokens(5).program, 1u);
+  EXPECT_EQ(schedule.ForStream(1).program, 2u);
 }
 
 // Rows that no program turns into logits are the model's fault, not another model's.
@@ -87,15 +90,16 @@ TEST(Schedule, RowsOfTheModelWithoutAHead) {
   std::vector<Program> table = Model();
   table.pop_back();
   const Schedule schedule(table);
-  EXPECT_TRUE(schedule.needs_heads());
-  EXPECT_FALSE(schedule.has_heads());
+  EXPECT_TRUE(schedule.leaves_stream());
+  EXPECT_FALSE(schedule.serves_stream());
 }
 
 TEST(Schedule, OneThatGivesLogitsGoesFirstAmongEqualBuckets) {
   const Schedule schedule({{PrefillFacts(), 8, 64}, {DecodeFacts(), 8, 64}, {HeadFacts(), 8, 64}});
-  EXPECT_EQ(schedule.Trunk(8).program, 1u);
-  EXPECT_TRUE(schedule.Trunk(8).has_head);
-  EXPECT_FALSE(schedule.needs_heads());
+  EXPECT_EQ(schedule.ForTokens(8).program, 1u);
+  EXPECT_TRUE(schedule.ForTokens(8).gives_logits);
+  EXPECT_FALSE(schedule.leaves_stream());
+  EXPECT_EQ(schedule.without_logits().size(), 1u) << "its bucket stays one to choose among";
 }
 
 }  // namespace

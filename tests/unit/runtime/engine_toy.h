@@ -123,7 +123,8 @@ class Device final : public qrt::Device {
   uint64_t scratch_bytes() const override { return arena_.bytes; }
   uint64_t device_weight_bytes() const override { return 0; }
   bool samples() const override { return chooses; }
-  uint32_t MostRows(uint64_t context) const override {
+  uint32_t MostRows(std::span<const uint32_t> programs, uint64_t context) const override {
+    asked_programs = programs;
     asked_context = context;
     return most_rows;
   }
@@ -176,7 +177,8 @@ class Device final : public qrt::Device {
   int copies = 0;    // calls of Read and Write
   int buffers = 0;   // not yet freed
   uint32_t most_rows = std::numeric_limits<uint32_t>::max();
-  mutable uint64_t asked_context = 0;                // of the last MostRows
+  mutable std::span<const uint32_t> asked_programs;  // of the last MostRows; the engine's
+  mutable uint64_t asked_context = 0;
   bool chooses = false;                              // serves StepRequest::chosen
   float (*bend)(float logit, uint32_t v) = nullptr;  // changes the logits
 

@@ -1,12 +1,12 @@
 // Messages from pieces. (Debian's Abseil is built for C++14: absl::StrCat does not take std::string_view.)
-#ifndef QCC_FRONTENDS_GGUF_TEXT_H_
-#define QCC_FRONTENDS_GGUF_TEXT_H_
+#ifndef QCC_FRONTENDS_BASE_TEXT_H_
+#define QCC_FRONTENDS_BASE_TEXT_H_
 
 #include <concepts>
 #include <string>
 #include <string_view>
 
-namespace qcc::gguf {
+namespace qcc {
 
 inline void AppendPiece(std::string* out, std::string_view piece) {
   out->append(piece);
@@ -23,6 +23,6 @@ std::string Concat(const Pieces&... pieces) {
   return out;
 }
 
-}  // namespace qcc::gguf
+}  // namespace qcc
 
-#endif  // QCC_FRONTENDS_GGUF_TEXT_H_
+#endif  // QCC_FRONTENDS_BASE_TEXT_H_

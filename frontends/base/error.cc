@@ -1,11 +1,11 @@
-#include "frontends/gguf/error.h"
+#include "frontends/base/error.h"
 
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/cord.h"
-#include "frontends/gguf/text.h"
+#include "frontends/base/text.h"
 
 namespace qcc {
 namespace {
@@ -29,8 +29,8 @@ absl::Status MakeError(std::string code, std::string what, std::string where, st
 
 absl::Status MakeError(absl::StatusCode status_code, std::string code, std::string what, std::string where,
                        std::string help) {
-  std::string message = gguf::Concat(where, where.empty() ? "" : ": ", what, " [", code, "]");
-  if (!help.empty()) message += gguf::Concat(" (", help, ")");
+  std::string message = Concat(where, where.empty() ? "" : ": ", what, " [", code, "]");
+  if (!help.empty()) message += Concat(" (", help, ")");
   absl::Status status(status_code, message);
   status.SetPayload(kCodeUrl, absl::Cord(code));
   status.SetPayload(kWhatUrl, absl::Cord(what));

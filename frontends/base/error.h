@@ -1,10 +1,11 @@
-// Errors about input models, as absl::Status with parts that a driver can print on separate lines:
+// Errors about input models and whatever else qcc refuses, as absl::Status with parts that a driver can print
+// on separate lines:
 //   qcc: error: <what> [Q1203]
 //     note: <where>
 //     help: <what to do>
 // Codes are stable; docs/reference/errors.md lists them. Q1xxx: the GGUF container. Q2xxx: the model in it.
-#ifndef QCC_FRONTENDS_GGUF_ERROR_H_
-#define QCC_FRONTENDS_GGUF_ERROR_H_
+#ifndef QCC_FRONTENDS_BASE_ERROR_H_
+#define QCC_FRONTENDS_BASE_ERROR_H_
 
 #include <string>
 
@@ -28,4 +29,4 @@ ErrorParts PartsOf(const absl::Status& status);
 
 }  // namespace qcc
 
-#endif  // QCC_FRONTENDS_GGUF_ERROR_H_
+#endif  // QCC_FRONTENDS_BASE_ERROR_H_
