@@ -140,6 +140,7 @@ function(qcc_test name)
   target_compile_definitions(${name} PRIVATE QCC_SOURCE_DIR="${PROJECT_SOURCE_DIR}" QCC_BINARY_DIR="${PROJECT_BINARY_DIR}")
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest_main qcc_warnings qcc_sanitizers)
   qcc_keep_libraries(${name})
+  # What most tests do between their checks is not what takes time when they run, but it is when they are built.
   set(level O0)
   if(ARG_MLIR OR (ARG_COMPUTES AND NOT QCC_SANITIZE))
     set(level O1)
