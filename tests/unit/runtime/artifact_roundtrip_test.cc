@@ -11,18 +11,19 @@ namespace {
 // Does not compile when a struct of the manifest gets a field that the test below does not compare yet: then
 // add it to both.
 [[maybe_unused]] void EveryFieldOf(const Manifest& m) {
-  const auto& [model, numerics, kv_element, weights_bytes, state_bytes, kv_bytes_per_token, states, programs,
-               code, tokenizer, sampling, chat_template_section, goldens_section, formats, provenance,
-               streams] = m;
-  const auto& [arch, model_name, vocab_size, logits_stride, context_length, embedding_length] = model;
-  const auto& [state_name, kind, layer, shape, element, offset, bytes] = states[0];
-  const auto& [program_name, facts, rows, arena_bytes, dispatches, barriers] = programs[0];
-  const auto& [target, isa, features, section, weights_section] = code[0];
-  const auto& [pre, bos, eos, eot, pad, add_bos, eog, tokenizer_section] = *tokenizer;
-  const auto& [temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty, top_k,
-               penalty_window] = sampling;
-  const auto& [format_name, tensors, source_bytes, packed_bytes] = formats[0];
-  const auto& [compiler, options, source_name, source_size, source_hash] = provenance;
+  [[maybe_unused]] const auto& [model, numerics, kv_element, weights_bytes, state_bytes, kv_bytes_per_token,
+                                states, programs, code, tokenizer, sampling, chat_template_section,
+                                goldens_section, formats, provenance, streams] = m;
+  [[maybe_unused]] const auto& [arch, model_name, vocab_size, logits_stride, context_length,
+                                embedding_length] = model;
+  [[maybe_unused]] const auto& [state_name, kind, layer, shape, element, offset, bytes] = states[0];
+  [[maybe_unused]] const auto& [program_name, facts, rows, arena_bytes, dispatches, barriers] = programs[0];
+  [[maybe_unused]] const auto& [target, isa, features, section, weights_section] = code[0];
+  [[maybe_unused]] const auto& [pre, bos, eos, eot, pad, add_bos, eog, tokenizer_section] = *tokenizer;
+  [[maybe_unused]] const auto& [temperature, top_p, min_p, repeat_penalty, presence_penalty,
+                                frequency_penalty, top_k, penalty_window] = sampling;
+  [[maybe_unused]] const auto& [format_name, tensors, source_bytes, packed_bytes] = formats[0];
+  [[maybe_unused]] const auto& [compiler, options, source_name, source_size, source_hash] = provenance;
 }
 
 TEST(ArtifactRoundTrip, EveryFieldArrives) {
