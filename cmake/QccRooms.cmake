@@ -125,12 +125,25 @@ function(qcc_test_environment name)
   set_tests_properties(${tests} PROPERTIES ENVIRONMENT "${ARGN}")
 endfunction()
 
-# qcc_test(NAME [MLIR] [COMPUTES] SRCS ... [DEPS ...] [LABELS ...] [SECONDS n] [SPLIT PART=FILTER ...]): one gtest binary and
-# its ctest entries: NAME, or NAME.PART for the cases of each filter and NAME.rest for those of none, so that each case
-# runs in exactly one if no two filters overlap. SECONDS: see qcc_test_limit; of the longest part. COMPUTES: what the test
-# itself computes (a reference in plain loops) takes longer than optimising it.
+# qcc_test(NAME [MLIR] [COMPUTES] [ONE_THREAD] SRCS ... [DEPS ...] [LABELS ...] [SECONDS n] [SPLIT PART=FILTER ...]): one gtest
+# binary and its ctest entries: NAME, or NAME.PART for the cases of each filter and NAME.rest for those of none, so that each
+# case runs in exactly one if no two filters overlap. SECONDS: see qcc_test_limit; of the longest part. COMPUTES: what the
+# test itself computes (a reference in plain loops) takes longer than optimising it. ONE_THREAD: neither it nor the rooms
+# that it uses start threads. ThreadSanitizer finds nothing there and takes ten times as long, so it is not built for it.
 function(qcc_test name)
-  cmake_parse_arguments(ARG "MLIR;COMPUTES" "SECONDS" "SRCS;DEPS;LABELS;SPLIT" ${ARGN})
+  cmake_parse_arguments(ARG "MLIR;COMPUTES;ONE_THREAD" "SECONDS" "SRCS;DEPS;LABELS;SPLIT" ${ARGN})
+  if(ARG_ONE_THREAD)
+    foreach(source IN LISTS ARG_SRCS)
+      cmake_path(ABSOLUTE_PATH source)
+      file(STRINGS ${source} threads REGEX "#include <(future|pthread\\.h|thread)>|fork\\(")
+      if(threads)
+        message(FATAL_ERROR "${name} is said to be of ONE_THREAD, but ${source} has: ${threads}")
+      endif()
+    endforeach()
+    if(QCC_SANITIZE STREQUAL "thread")
+      return()
+    endif()
+  endif()
   if(NOT ARG_SECONDS)
     set(ARG_SECONDS 5)
   endif()

@@ -9,6 +9,7 @@ share is of the q8_0 beside it. GB/s is the bytes of the artifact's weights that
 stays below Q8_0's GB/s: those below --bound are listed at the end.
 """
 import argparse
+import concurrent.futures
 import json
 import os
 import re
@@ -35,7 +36,7 @@ def every_mix(qcc):
 
 def build(args, qcc, mix, folder):
     """The mix's artifact and its sizes. The GGUF is gone again."""
-    gguf, qbin = os.path.join(folder, "model.gguf"), os.path.join(folder, mix + ".qbin")
+    gguf, qbin = (os.path.join(folder, mix + end) for end in (".gguf", ".qbin"))
     arch, preset = args.preset.split(":")
     run(qcc, "synth", "--arch", arch, "--preset", preset, "--format", mix, "--seed", 1, *shlex.split(args.synth), "-o", gguf, "-q")
     run(qcc, "compile", gguf, "-o", qbin, "-q", f"--cpu={args.cpu}", "--decode=1", "--prefill=1")
@@ -45,6 +46,15 @@ def build(args, qcc, mix, folder):
     # Of an embedding that is no output matrix a token reads one row.
     read = 1 - parts["embedding"]["bytes"] / held["model"]["weight_bytes"] if "output" in parts else 1
     return {"mix": mix, "qbin": qbin, "parameters": held["model"]["parameters"], "gguf_bytes": held["model"]["weight_bytes"], "read": read}
+
+
+def built(args, qcc, mixes, folder):
+    """The models of the mixes, one after another. qcc synth encodes on one processor, so several are built at a time; none
+    while the caller measures."""
+    several = len(os.sched_getaffinity(0))
+    with concurrent.futures.ThreadPoolExecutor(several) as pool:
+        for i in range(0, len(mixes), several):
+            yield from list(pool.map(lambda mix: build(args, qcc, mix, folder), mixes[i : i + several]))
 
 
 def measure(args, qrun, reference, model):
@@ -80,7 +90,7 @@ def main():
     parser.add_argument("--reps", type=int, default=3, help="samples a round; default: %(default)s")
     parser.add_argument("--rounds", type=int, default=3, help="times that a mix and q8_0 take turns; default: %(default)s")
     parser.add_argument("--bound", type=float, default=0.7, help="least share of Q8_0's GB/s; default: %(default)s")
-    parser.add_argument("--work", help="folder for the artifacts, two at a time; default: a temporary one")
+    parser.add_argument("--work", help="folder for the artifacts, as many at a time as there are processors, and Q8_0's; default: a temporary one")
     args = parser.parse_args()
     qcc, qrun = (os.path.join(args.bin, t) for t in ("qcc", "qrun"))
     known = every_mix(qcc)
@@ -94,12 +104,11 @@ def main():
         measure(args, qrun, reference, reference)
         models = [reference]
         print(f"{args.preset}, {reference['level']}, {reference['threads']} threads\n{HEAD}\n{row(reference)}", flush=True)
-        for mix in mixes:
-            if mix != REFERENCE:
-                models.append(build(args, qcc, mix, folder))
-                measure(args, qrun, reference, models[-1])
-                os.remove(models[-1]["qbin"])
-                print(row(models[-1]), flush=True)
+        for model in built(args, qcc, [mix for mix in mixes if mix != REFERENCE], folder):
+            models.append(model)
+            measure(args, qrun, reference, model)
+            os.remove(model["qbin"])
+            print(row(model), flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     slow = [f"{m['mix']} {m['share']:.2f}" for m in models if m["share"] < args.bound]

@@ -28,7 +28,9 @@ class Harness:
         parser = argparse.ArgumentParser(description=description)
         parser.add_argument("--bin", required=True, help="folder with qcc and qrun")
         parser.add_argument("--work", help="folder for artifacts (default: a temporary one)")
+        parser.add_argument("--cpu", default="native", help="test_golden.py: ISA level that is compiled for and runs (default: %(default)s)")
         parser.add_argument("--device", default="vulkan", choices=("vulkan", "cuda"), help="tests of GPUs: which (default: %(default)s)")
+        parser.add_argument("--formats", metavar="F,...", help="tests of GPUs: goldens of these formats, or all; default: a few of each kind")
         parser.add_argument("--shard", default="1/1", metavar="I/N", help="only the I-th of N shares of the cases (default: %(default)s)")
         self.args = parser.parse_args()
         self.index, self.shards = (int(n) for n in self.args.shard.split("/"))
@@ -130,8 +132,9 @@ def nmse(logits, reference):
     return sum(map(operator.mul, apart, apart)) / sum(map(operator.mul, reference[2], reference[2]))
 
 
-def goldens(kinds=("t35-", "t3-"), formats=("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K_M", "Q6_K")):
-    """[(name, gguf, tokens, reference, table row)] of the models of these kinds, the wider set where it is present."""
+def goldens(kinds=("t35-", "t3-"), formats=None):
+    """[(name, gguf, tokens, reference, table row)] of the models of these kinds and formats (None: every one), the wider set
+    where it is present."""
     folder = os.path.join(WIDER, "golden")
     if not os.path.isfile(os.path.join(folder, "golden.json")):
         folder = GOLDEN
@@ -140,6 +143,6 @@ def goldens(kinds=("t35-", "t3-"), formats=("F32", "F16", "BF16", "Q8_0", "Q4_0"
     found = []
     for name, row in table.items():
         gguf = os.path.join(folder, name + ".gguf")
-        if name.startswith(kinds) and name.split("-")[-1] in formats and os.path.isfile(gguf):
+        if name.startswith(kinds) and (formats is None or name.split("-")[-1] in formats) and os.path.isfile(gguf):
             found.append((name, gguf, os.path.join(folder, row["tokens"]), os.path.join(folder, name + ".f64.bin"), row))
     return found

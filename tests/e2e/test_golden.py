@@ -5,7 +5,7 @@ from harness import Harness, goldens, nmse, read_logits
 F32_LIMIT = 1e-9      # f32 numerics, f32 KV
 F16_KV_LIMIT = 1e-6   # f32 numerics, f16 KV
 PROGRAMS = ("--decode=1", "--prefill=128")  # one call of at most 128 tokens runs no other; test_invariance.py compares buckets
-STORED = 8            # models of the kinds and formats that harness.goldens() names
+STORED = 8            # models of tests/golden
 
 
 def main():
@@ -17,7 +17,7 @@ def main():
         want = read_logits(reference)
         got = []
         for numerics, kv in (("f32", "f32"), ("f32", "f16"), ("int8", "f16")):
-            qbin = h.compile(gguf, "m.qbin", f"--numerics={numerics}", f"--kv={kv}", "--cpu=native", *PROGRAMS)
+            qbin = h.compile(gguf, "m.qbin", f"--numerics={numerics}", f"--kv={kv}", f"--cpu={h.args.cpu}", *PROGRAMS)
             got.append(nmse(h.logits(qbin, tokens), want))
         llama, ik = (row.get("peers_nmse", {}).get(peer) or float("nan") for peer in ("llama.cpp", "ik_llama.cpp"))  # null: it does not run the file
         print(f"{name:<18}{got[0]:>10.2e}{got[1]:>10.2e}{got[2]:>10.2e}{row['int8_limit']:>10.2e}"

@@ -8,6 +8,8 @@ from harness import GOLDEN, Harness, TINY, goldens, nmse, read_logits
 
 F32_LIMIT = 1e-6   # f32 numerics, f32 KV, against float64
 INT8_FACTOR = 1.2  # int8 numerics: at most this many times the CPU's NMSE on the same file
+# What a kernel does with a format is tested one by one (tests/device); a whole model of each takes half a minute.
+FORMATS = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K_M", "Q6_K")
 PROFILES = {"vulkan": ("sg8-dot", "none", "sg8"), "cuda": ("sm80", "sm61")}
 
 
@@ -109,7 +111,9 @@ def main():
         h.check("without a GPU it is said why", "Q5" in why, why)
         h.finish()
     h.check("qrun devices names it", bool(devices(h)))
-    models, profiles = goldens(), PROFILES[h.args.device]
+    asked = h.args.formats
+    models = goldens(formats=None if asked == "all" else asked.split(",") if asked else FORMATS)
+    profiles = PROFILES[h.args.device]
     h.check("there are models", bool(models))
     if h.sanitized():  # the tools, not numbers
         models, profiles = [m for m in models if m[0] == "t35-q-Q4_K_M"], profiles[:1]
