@@ -155,7 +155,8 @@ constexpr int64_t kvTokenBytes(const Spec& s) {
   fn(RoleExtent{#role, presence, unit, bytes}, bindings.role);
 #define QCC_OUTPUT(role, element, unit, presence, access, bytes) \
   fn(RoleExtent{#role, presence, unit, bytes}, bindings.role);
-#define QCC_STATE(role, bytes) fn(RoleExtent{#role, Presence::Required, Unit::Whole, bytes}, bindings.role);
+#define QCC_STATE(role, kind, bytes) \
+  fn(RoleExtent{#role, Presence::Required, Unit::Whole, bytes}, bindings.role);
 #define QCC_KV(role, access, bytes) \
   fn(RoleExtent{#role, Presence::Required, Unit::Whole, bytes}, bindings.role);
 #define QCC_END(name, Name) }

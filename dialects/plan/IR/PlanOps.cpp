@@ -19,12 +19,6 @@ LogicalResult verifyPlaced(Operation* op, int64_t offset, int64_t bytes) {
   return success();
 }
 
-int64_t elementBytes(StringRef element) {
-  if (element == "f16") return 2;
-  if (element == "f32") return 4;
-  return 0;
-}
-
 // One binding against its role. `rows`: what the bindings of so many rows before it agree on, 0 before the
 // first.
 LogicalResult verifyBinding(DispatchOp op, const Role& role, RefAttr ref, int64_t& rows) {
@@ -101,15 +95,12 @@ LogicalResult ConstantOp::verify() {
 
 LogicalResult StateOp::verify() {
   if (failed(verifyPlaced(*this, getOffset(), getBytes()))) return failure();
-  int64_t element = elementBytes(getElement());
-  if (element == 0) return emitOpError() << "element must be f16 or f32, found '" << getElement() << "'";
   bool kv = isKv();
-  size_t rank = getKind() == "delta" ? 3 : 2;
-  if (!kv && getKind() != "conv" && getKind() != "delta")
-    return emitOpError() << "kind must be kv, conv or delta, found '" << getKind() << "'";
+  size_t rank = getKind() == StateKind::Delta ? 3 : 2;
   if (getShape().size() != rank)
-    return emitOpError() << "kind " << getKind() << " has rank " << rank << ", found " << getShape().size();
-  int64_t expected = element * (kv ? 2 : 1);
+    return emitOpError() << "kind " << stringifyStateKind(getKind()) << " has rank " << rank << ", found "
+                         << getShape().size();
+  int64_t expected = (getElement() == Element::F16 ? 2 : 4) * (kv ? 2 : 1);
   for (int64_t dim : getShape()) {
     if (dim <= 0) return emitOpError() << "dimensions must be positive, found " << dim;
     if (llvm::MulOverflow(expected, dim, expected))
