@@ -1,6 +1,7 @@
 #include "dialects/plan/IR/Plan.h"
 #include "dialects/plan/IR/PackLayout.h"
 #include "dialects/plan/kernel_families.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 
 #define GET_OP_CLASSES
@@ -164,11 +165,15 @@ LogicalResult DispatchOp::verify() {
     if (!seen.insert(name).second) return emitOpError() << "role '" << name << "' is bound twice";
     if (failed(verifyBinding(*this, *role, ref, rows))) return failure();
   }
-  for (const Role& role : roles)
+  SmallVector<StringRef> oneOf;
+  for (const Role& role : roles) {
     if (role.presence == Presence::Required && !seen.contains(StringRef(role.name)))
       return emitOpError() << "family '" << getFamily() << "' needs role '" << StringRef(role.name) << "'";
-  if (getFamily() == "norm" && !seen.contains("out") && !seen.contains("out_q"))
-    return emitOpError() << "family 'norm' needs role 'out' or 'out_q'";
+    if (role.presence == Presence::OneOf) oneOf.push_back(role.name);
+  }
+  if (!oneOf.empty() && llvm::none_of(oneOf, [&](StringRef name) { return seen.contains(name); }))
+    return emitOpError() << "family '" << getFamily() << "' needs role '" << llvm::join(oneOf, "' or '")
+                         << "'";
   if (auto program = dyn_cast<ProgramOp>((*this)->getParentOp()); program && rows != 0)
     if (rows != static_cast<int64_t>(program.getRows()))
       return emitOpError() << "is for " << rows << " rows in a program of " << program.getRows();
