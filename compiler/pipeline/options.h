@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "codegen/cpu/kernels/isa.h"
+#include "frontends/models/function_names.h"
 #include "passes/plan/buckets.h"
 
 namespace qcc::compiler {
@@ -57,7 +58,7 @@ struct PipelineOptions {
 
   // The model's functions to make programs of, by the name of the one that begins a step ("trunk" is tokens
   // to logits, "mtp" the NextN block).
-  std::vector<std::string> functions = {"trunk"};
+  std::vector<std::string> functions = {std::string(models::kTrunkFunction)};
   // Buckets: the largest rows of each program, rising. Prefill buckets give the chunk ladder.
   std::vector<int64_t> decode_buckets = {std::begin(passes::kTokenBuckets), std::end(passes::kTokenBuckets)};
   std::vector<int64_t> prefill_buckets = {std::begin(passes::kManyBuckets), std::end(passes::kManyBuckets)};

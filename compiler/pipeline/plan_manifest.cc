@@ -8,9 +8,10 @@
 namespace qcc::compiler {
 namespace {
 
-// The dialects have no other room to say it in: their numbers are those of the file.
+// The dialect has no other room to say it in: its numbers are those of the file.
 // clang-format off
-struct SameStateKind { using Other = hir::StateKind; QRT_STATE_KINDS(QRT_SAME_NUMBER) };
+struct SameStateKind { using Other = plan::StateKind; QRT_STATE_KINDS(QRT_SAME_NUMBER) };
+struct SameElement { using Other = plan::Element; QRT_ELEMENTS(QRT_SAME_NUMBER) };
 struct SameOutput { using Other = plan::Output; QRT_OUTPUTS(QRT_SAME_NUMBER) };
 // clang-format on
 
@@ -49,10 +50,10 @@ void DescribePlan(mlir::ModuleOp plan, ManifestSpec& manifest) {
   for (auto op : plan.getOps<plan::StateOp>()) {
     StateSpec state;
     state.name = op.getSymName().str();
-    state.kind = static_cast<SpecState>(*hir::symbolizeStateKind(op.getKind()));
+    state.kind = static_cast<SpecState>(op.getKind());
     state.layer = op.getLayer();
     state.shape.assign(op.getShape().begin(), op.getShape().end());
-    state.element = op.getElement() == "f16" ? SpecElement::kF16 : SpecElement::kF32;
+    state.element = static_cast<SpecElement>(op.getElement());
     state.offset = op.getOffset();
     state.bytes = op.getBytes();
     manifest.states.push_back(std::move(state));

@@ -205,16 +205,18 @@ DictionaryAttr makeAttr(Builder& b, const Spec& spec) {
     [[maybe_unused]] const Name##Spec& s = spec;      \
     std::vector<Role> roles;
 #define QCC_WEIGHT(role, element, unit, presence, layout, cols, bytes) \
-  roles.push_back({#role, Space::Weights, false, unit, presence, Access::Read, bytes, layout, cols});
+  roles.push_back(                                                     \
+      {#role, Space::Weights, false, unit, presence, Access::Read, bytes, layout, cols, std::nullopt});
 #define QCC_BUFFER(role, element, unit, presence, access, bytes) \
-  roles.push_back({#role, Space::Arena, false, unit, presence, access, bytes, std::nullopt, 0});
+  roles.push_back({#role, Space::Arena, false, unit, presence, access, bytes, std::nullopt, 0, std::nullopt});
 #define QCC_OUTPUT(role, element, unit, presence, access, bytes) \
-  roles.push_back({#role, Space::Arena, true, unit, presence, access, bytes, std::nullopt, 0});
-#define QCC_STATE(role, bytes)                                                                            \
+  roles.push_back({#role, Space::Arena, true, unit, presence, access, bytes, std::nullopt, 0, std::nullopt});
+#define QCC_STATE(role, kind, bytes)                                                                      \
   roles.push_back({#role, Space::State, false, Unit::Whole, Presence::Required, Access::ReadWrite, bytes, \
-                   std::nullopt, 0});
-#define QCC_KV(role, access, bytes) \
-  roles.push_back({#role, Space::KV, false, Unit::Whole, Presence::Required, access, bytes, std::nullopt, 0});
+                   std::nullopt, 0, Role::State{kind, Element::F32}});
+#define QCC_KV(role, access, bytes)                                                                          \
+  roles.push_back({#role, Space::KV, false, Unit::Whole, Presence::Required, access, bytes, std::nullopt, 0, \
+                   Role::State{StateKind::KV, s.kv == KvElement::F16 ? Element::F16 : Element::F32}});
 #define QCC_END(name, Name) \
   return roles;             \
   }

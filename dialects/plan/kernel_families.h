@@ -25,6 +25,10 @@ struct Ref {
 
 // A role under one spec, with what only the plan knows of it.
 struct Role {
+  struct State {
+    StateKind kind;
+    Element element;
+  };
   std::string_view name;
   Space space;
   bool mayBeLogits;  // the caller's output rows may stand in for the arena
@@ -34,6 +38,7 @@ struct Role {
   int64_t bytes;                 // per row or whole, see `unit`
   std::optional<Layout> layout;  // of a weight role; none for a plan.constant
   int64_t cols;                  // of a weight role: columns of the matrix, values of a vector
+  std::optional<State> state;    // of a role in the state or the KV cache
 };
 
 // All roles of a family under a spec, also those that it has not (Presence::Absent), in the order of the

@@ -120,7 +120,8 @@ using BindingsOf = typename Spec::template Bindings<Ref>;
 
 // ---- roles ----
 
-enum class Presence { Absent, Optional, Required };
+// OneOf: of the family's roles that say so, at least one is bound.
+enum class Presence { Absent, Optional, OneOf, Required };
 
 // How the bytes of a role follow from the spec: `Rows` times the step's rows, `AnyRows` times a count of its
 // own (rows that a selection reads, 16-row groups of an embedding table), or `Whole` once.
@@ -155,7 +156,8 @@ constexpr int64_t kvTokenBytes(const Spec& s) {
   fn(RoleExtent{#role, presence, unit, bytes}, bindings.role);
 #define QCC_OUTPUT(role, element, unit, presence, access, bytes) \
   fn(RoleExtent{#role, presence, unit, bytes}, bindings.role);
-#define QCC_STATE(role, bytes) fn(RoleExtent{#role, Presence::Required, Unit::Whole, bytes}, bindings.role);
+#define QCC_STATE(role, kind, bytes) \
+  fn(RoleExtent{#role, Presence::Required, Unit::Whole, bytes}, bindings.role);
 #define QCC_KV(role, access, bytes) \
   fn(RoleExtent{#role, Presence::Required, Unit::Whole, bytes}, bindings.role);
 #define QCC_END(name, Name) }
@@ -171,11 +173,18 @@ struct RoleFault {
 template <class Spec, class Bindings>
 RoleFault findRoleFault(const Spec& spec, const Bindings& bindings) {
   RoleFault fault;
+  std::string_view one_of;
+  bool has_one = false;
   forEachRole(spec, bindings, [&](const RoleExtent& role, const auto& ref) {
     const bool bound = static_cast<bool>(ref);
+    if (role.presence == Presence::OneOf) {
+      if (one_of.empty()) one_of = role.name;
+      has_one |= bound;
+    }
     const bool wrong = bound ? role.presence == Presence::Absent : role.presence == Presence::Required;
     if (wrong && !fault) fault = {role.name, !bound};
   });
+  if (!one_of.empty() && !has_one && !fault) fault = {one_of, true};
   return fault;
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "frontends/models/Layers.h"
+#include "frontends/models/function_names.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
 
@@ -47,7 +48,7 @@ class Assembler {
   }
 
   void trunk() {
-    OpBuilder builder = begin("trunk", {ids_, rows_}, stream_);
+    OpBuilder builder = begin(kTrunkFunction, {ids_, rows_}, stream_);
     const Value ids = argument(builder, 0), rows = argument(builder, 1);
     Value x =
         hir::EmbedOp::create(builder, loc(model_.ends.embedding), param(builder, model_.ends.embedding), ids);
@@ -62,17 +63,17 @@ class Assembler {
   }
 
   void head() {
-    OpBuilder builder = begin("head", {stream_, ids_}, logits_);
-    function(builder).setArgAttr(0, hir::kLeftBy, FlatSymbolRefAttr::get(context_, "trunk"));
+    OpBuilder builder = begin(kHeadFunction, {stream_, ids_}, logits_);
+    function(builder).setArgAttr(0, hir::kLeftBy, FlatSymbolRefAttr::get(context_, kTrunkFunction));
     function(builder).setResultAttr(0, hir::kLogits, builder.getUnitAttr());
-    const Value x = hir::SelectRowsOp::create(builder, tensorLoc(context_, "head"), argument(builder, 0),
-                                              argument(builder, 1));
+    const Value x = hir::SelectRowsOp::create(builder, tensorLoc(context_, kHeadFunction),
+                                              argument(builder, 0), argument(builder, 1));
     const Value logits = linear(builder, norm(builder, x, model_.ends.norm), model_.ends.head);
     func::ReturnOp::create(builder, builder.getUnknownLoc(), logits);
   }
 
   void mtp(const Nextn& nextn) {
-    OpBuilder builder = begin("mtp", {ids_, stream_, rows_}, {logits_, stream_});
+    OpBuilder builder = begin(kMtpFunction, {ids_, stream_, rows_}, {logits_, stream_});
     function(builder).setResultAttr(0, hir::kLogits, builder.getUnitAttr());
     const Value ids = argument(builder, 0), hidden = argument(builder, 1), rows = argument(builder, 2);
     const Value token =

@@ -23,9 +23,7 @@ struct FuseGatedAttentionPass : impl::FuseGatedAttentionBase<FuseGatedAttentionP
   using FuseGatedAttentionBase::FuseGatedAttentionBase;
 
   void runOnOperation() override {
-    SmallVector<hir::AttentionOp> attentions;
-    getOperation().walk([&](hir::AttentionOp op) { attentions.push_back(op); });
-    for (hir::AttentionOp attention : attentions) fuse(attention);
+    for (hir::AttentionOp attention : collect<hir::AttentionOp>(getOperation())) fuse(attention);
   }
 
   void fuse(hir::AttentionOp attention) {
@@ -44,10 +42,7 @@ struct FuseGatedAttentionPass : impl::FuseGatedAttentionBase<FuseGatedAttentionP
       }
     }
     if (auto flat = soleUser<hir::ReshapeOp>(out)) ops.insert(flat);
-    std::string reason;
-    if (!makeFused(kKind, ops, GroupAt::Last, attention, reason))
-      return reportMissed(attention, kKind, reason);
-    reportFused(attention, kKind, ops.size());
+    fuseAndReport(kKind, ops, attention);
   }
 };
 }  // namespace

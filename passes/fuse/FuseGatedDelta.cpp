@@ -11,9 +11,9 @@ constexpr StringLiteral kKind = hir::FusedGatedDeltaOp::getOperationName();
 
 // What may stand between the projections and the recurrence.
 bool isGdnInput(Operation* op) {
-  // A cut of a fused matrix stays outside: the linear is run in pieces.
-  if (auto slice = dyn_cast<hir::SliceOp>(op)) return !slice.getX().getDefiningOp<hir::LinearOp>();
-  return isa<hir::CausalConv1dOp, hir::ActivationOp, hir::ReshapeOp, hir::L2NormOp, hir::GdnDecayOp>(op);
+  return isa<hir::SliceOp, hir::CausalConv1dOp, hir::ActivationOp, hir::ReshapeOp, hir::L2NormOp,
+             hir::GdnDecayOp>(op) &&
+         !isPartOfLinear(op);
 }
 
 // result -> rms_norm -> mul(silu(z)) -> reshape to rows: the gated norm behind the recurrence.
@@ -32,9 +32,7 @@ struct FuseGatedDeltaPass : impl::FuseGatedDeltaBase<FuseGatedDeltaPass> {
   using FuseGatedDeltaBase::FuseGatedDeltaBase;
 
   void runOnOperation() override {
-    SmallVector<hir::GatedDeltaOp> deltas;
-    getOperation().walk([&](hir::GatedDeltaOp op) { deltas.push_back(op); });
-    for (hir::GatedDeltaOp delta : deltas) fuse(delta);
+    for (hir::GatedDeltaOp delta : collect<hir::GatedDeltaOp>(getOperation())) fuse(delta);
   }
 
   void fuse(hir::GatedDeltaOp delta) {
@@ -45,9 +43,7 @@ struct FuseGatedDeltaPass : impl::FuseGatedDeltaBase<FuseGatedDeltaPass> {
     auto convs = llvm::count_if(ops, [](Operation* op) { return isa<hir::CausalConv1dOp>(op); });
     if (convs != 1)
       return reportMissed(delta, kKind, "q, k and v do not come from one convolution of their own");
-    std::string reason;
-    if (!makeFused(kKind, ops, GroupAt::Last, delta, reason)) return reportMissed(delta, kKind, reason);
-    reportFused(delta, kKind, ops.size());
+    fuseAndReport(kKind, ops, delta);
   }
 };
 }  // namespace

@@ -13,9 +13,7 @@ struct FuseNormQuantPass : impl::FuseNormQuantBase<FuseNormQuantPass> {
   using FuseNormQuantBase::FuseNormQuantBase;
 
   void runOnOperation() override {
-    SmallVector<hir::QuantizeOp> ops;
-    getOperation().walk([&](hir::QuantizeOp op) { ops.push_back(op); });
-    for (hir::QuantizeOp op : ops) fuse(op);
+    for (hir::QuantizeOp op : collect<hir::QuantizeOp>(getOperation())) fuse(op);
   }
 
   void fuse(hir::QuantizeOp op) {

@@ -10,9 +10,7 @@ using namespace mlir;
 constexpr StringLiteral kKind = hir::FusedQkNormRopeStoreOp::getOperationName();
 
 bool isHeadPreparation(Operation* op) {
-  // A cut of a fused matrix stays outside: the linear is run in pieces.
-  if (auto slice = dyn_cast<hir::SliceOp>(op)) return !slice.getX().getDefiningOp<hir::LinearOp>();
-  return isa<hir::RopeOp, hir::RmsNormOp, hir::ReshapeOp>(op);
+  return isa<hir::SliceOp, hir::RopeOp, hir::RmsNormOp, hir::ReshapeOp>(op) && !isPartOfLinear(op);
 }
 
 // The attention that reads the cache this store fills.
@@ -27,9 +25,7 @@ struct FuseQkNormRopeStorePass : impl::FuseQkNormRopeStoreBase<FuseQkNormRopeSto
   using FuseQkNormRopeStoreBase::FuseQkNormRopeStoreBase;
 
   void runOnOperation() override {
-    SmallVector<hir::KvStoreOp> stores;
-    getOperation().walk([&](hir::KvStoreOp op) { stores.push_back(op); });
-    for (hir::KvStoreOp store : stores) fuse(store);
+    for (hir::KvStoreOp store : collect<hir::KvStoreOp>(getOperation())) fuse(store);
   }
 
   void fuse(hir::KvStoreOp store) {
@@ -48,9 +44,7 @@ struct FuseQkNormRopeStorePass : impl::FuseQkNormRopeStoreBase<FuseQkNormRopeSto
     ops.insert(queryRope);
     growBackwards(ops, isHeadPreparation);
     if (!ops.contains(keyRope)) return reportMissed(store, kKind, "the rotated keys are needed elsewhere");
-    std::string reason;
-    if (!makeFused(kKind, ops, GroupAt::Last, store, reason)) return reportMissed(store, kKind, reason);
-    reportFused(store, kKind, ops.size());
+    fuseAndReport(kKind, ops, store);
   }
 };
 }  // namespace

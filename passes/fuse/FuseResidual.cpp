@@ -21,9 +21,7 @@ struct FuseResidualPass : impl::FuseResidualBase<FuseResidualPass> {
   using FuseResidualBase::FuseResidualBase;
 
   void runOnOperation() override {
-    SmallVector<hir::AddOp> adds;
-    getOperation().walk([&](hir::AddOp op) { adds.push_back(op); });
-    for (hir::AddOp add : adds) fuse(add);
+    for (hir::AddOp add : collect<hir::AddOp>(getOperation())) fuse(add);
   }
 
   void fuse(hir::AddOp add) {

@@ -17,9 +17,7 @@ struct FuseSwigluPass : impl::FuseSwigluBase<FuseSwigluPass> {
   using FuseSwigluBase::FuseSwigluBase;
 
   void runOnOperation() override {
-    SmallVector<hir::SwigluOp> ops;
-    getOperation().walk([&](hir::SwigluOp op) { ops.push_back(op); });
-    for (hir::SwigluOp op : ops) fuse(op);
+    for (hir::SwigluOp op : collect<hir::SwigluOp>(getOperation())) fuse(op);
   }
 
   void fuse(hir::SwigluOp op) {

@@ -132,4 +132,15 @@ void reportMissed(Operation* op, StringRef opName, const llvm::Twine& reason) {
   op->emitRemark() << "missed " << hir::fusedKind(opName) << ": " << reason.str();
 }
 
+void fuseAndReport(StringRef opName, const OpSet& ops, Operation* about) {
+  std::string reason;
+  if (!makeFused(opName, ops, GroupAt::Last, about, reason)) return reportMissed(about, opName, reason);
+  reportFused(about, opName, ops.size());
+}
+
+bool isPartOfLinear(Operation* op) {
+  auto slice = dyn_cast<hir::SliceOp>(op);
+  return slice && slice.getX().getDefiningOp<hir::LinearOp>();
+}
+
 }  // namespace qcc::passes

@@ -8,6 +8,8 @@
 #include "dialects/hir/IR/Hir.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallVector.h"
+#include "mlir/IR/BuiltinOps.h"
 
 namespace qcc::passes {
 
@@ -30,6 +32,20 @@ mlir::Operation* makeFused(llvm::StringRef opName, const OpSet& ops, GroupAt at,
 // <reason>".
 void reportFused(mlir::Operation* op, llvm::StringRef opName, size_t opCount);
 void reportMissed(mlir::Operation* op, llvm::StringRef opName, const llvm::Twine& reason);
+
+// makeFused where the last of `ops` stands, and the remark on `about` that says what came of it.
+void fuseAndReport(llvm::StringRef opName, const OpSet& ops, mlir::Operation* about);
+
+// A slice of a linear, which stays outside of groups behind it: the linear is run in pieces.
+bool isPartOfLinear(mlir::Operation* op);
+
+// All T of a module, taken down before any of them moves.
+template <typename T>
+llvm::SmallVector<T> collect(mlir::ModuleOp module) {
+  llvm::SmallVector<T> ops;
+  module.walk([&](T op) { ops.push_back(op); });
+  return ops;
+}
 
 // The only user of `v` if it is of type T, else null; always in the same block, as fused ops are isolated.
 template <typename T>

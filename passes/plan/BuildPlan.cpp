@@ -103,6 +103,24 @@ Value streamRoot(Value value) {
   return value;
 }
 
+// A block takes the residual stream first and returns the new one in its place.
+LogicalResult checkStream(func::CallOp call) {
+  if (call.getNumOperands() == 0)
+    return call.emitError("a block takes the residual stream first, but '")
+           << call.getCallee() << "' takes nothing";
+  if (mlir::Type type = call.getOperand(0).getType(); !isa<RankedTensorType>(type))
+    return call.emitError("a block takes the residual stream first, but '")
+           << call.getCallee() << "' takes " << type;
+  if (call.getNumResults() != 1)
+    return call.emitError("a block returns the residual stream alone, but '")
+           << call.getCallee() << "' returns " << call.getNumResults() << " values";
+  if (!Lowering::diesAt(call.getOperand(0), call))
+    return call.emitError("'") << call.getCallee()
+                               << "' puts its result in place of the residual stream, which is needed "
+                                  "afterwards";
+  return success();
+}
+
 struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
   explicit BuildPlanPass(const BuildPlanOptions& options = {},
                          layouts::Policy policy = layouts::X16Everywhere)
@@ -284,9 +302,7 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
         key += '\n' + view->buffer;
         arguments.push_back({argument, *view});
       }
-      if (arguments.empty() || call.getNumResults() != 1 || !Lowering::diesAt(call.getOperand(0), call))
-        return call.emitError(
-            "a block takes the residual stream first and returns it, and nobody needs the old one");
+      if (failed(checkStream(call))) return failure();
       auto [it, isNew] = p.blocks.try_emplace(key);
       Built& built = it->second;
       if (isNew) {

@@ -22,6 +22,18 @@ FailureOr<int64_t> layerNumber(func::CallOp call) {
   return number;
 }
 
+plan::StateKind planKind(hir::StateKind kind) {
+  switch (kind) {
+    case hir::StateKind::Conv:
+      return plan::StateKind::Conv;
+    case hir::StateKind::Delta:
+      return plan::StateKind::Delta;
+    case hir::StateKind::KV:
+      return plan::StateKind::KV;
+  }
+  llvm_unreachable("all kinds are listed");
+}
+
 struct LayoutWeightsPass : impl::LayoutWeightsBase<LayoutWeightsPass> {
   explicit LayoutWeightsPass(layouts::Policy policy = layouts::X16Everywhere) : policy(policy) {}
 
@@ -139,8 +151,9 @@ struct LayoutWeightsPass : impl::LayoutWeightsBase<LayoutWeightsPass> {
       auto type = cast<hir::StateType>(value.getType());
       int64_t bytes = stateBytes(type);
       int64_t& end = type.getKind() == hir::StateKind::KV ? kvEnd : stateEnd;
-      plan::StateOp::create(b, value.getLoc(), name, stringifyStateKind(type.getKind()), layer,
-                            type.getShape(), type.getElementType().isF16() ? "f16" : "f32", end, bytes);
+      auto element = type.getElementType().isF16() ? plan::Element::F16 : plan::Element::F32;
+      plan::StateOp::create(b, value.getLoc(), name, planKind(type.getKind()), layer, type.getShape(),
+                            element, end, bytes);
       end = layouts::AlignUp(end + bytes, plan::kAlignment);
       return success();
     }

@@ -15,6 +15,15 @@ plan::L2Form formOf(hir::L2Form form) {
   return form == hir::L2Form::Max ? plan::L2Form::Max : plan::L2Form::Sum;
 }
 
+// What the store of keys and values and the attention over them say alike of heads and cache.
+template <typename Spec, typename Op>
+void setHeads(Spec& spec, Op op) {
+  spec.q_heads = op.getQueryHeads();
+  spec.kv_heads = op.getKvHeads();
+  spec.head_dim = op.getHeadDim();
+  spec.kv = elementOf(op.getState().getType());
+}
+
 struct GatedDeltaLowering : LoweringOf<GatedDeltaLowering, hir::FusedGatedDeltaOp> {
   static void weights(hir::FusedGatedDeltaOp op, AddWeight add) {
     add(layouts::Use::kConvTaps, op.getConv());
@@ -72,13 +81,10 @@ struct QkNormRopeStoreLowering : LoweringOf<QkNormRopeStoreLowering, hir::FusedQ
     FailureOr<plan::Ref> kv = l.state(op.getState(), op);
     if (failed(q) || failed(k) || failed(v) || failed(rope) || failed(w) || failed(kv)) return failure();
     plan::QkNormRopeStoreSpec spec;
-    spec.q_heads = op.getQueryHeads();
-    spec.kv_heads = op.getKvHeads();
-    spec.head_dim = op.getHeadDim();
+    setHeads(spec, op);
     spec.rot_dims = op.getRotatedDims();
     spec.gated = op.isGated();
     spec.eps = op.getEps().convertToFloat();
-    spec.kv = elementOf(op.getState().getType());
     plan::QkNormRopeStoreBindings<plan::Ref> bindings;
     bindings.q = Lowering::ref(*q);
     bindings.k = Lowering::ref(*k);
@@ -100,12 +106,9 @@ struct GatedAttentionLowering : LoweringOf<GatedAttentionLowering, hir::FusedGat
     FailureOr<plan::Ref> kv = l.state(op.getState(), op);
     if (failed(q) || failed(kv)) return failure();
     plan::AttentionSpec spec;
-    spec.q_heads = op.getQueryHeads();
-    spec.kv_heads = op.getKvHeads();
-    spec.head_dim = op.getHeadDim();
+    setHeads(spec, op);
     spec.scale = op.getScale().convertToFloat();
     spec.gated = static_cast<bool>(op.getGate());
-    spec.kv = elementOf(op.getState().getType());
     plan::AttentionBindings<plan::Ref> bindings;
     bindings.q = Lowering::ref(*q);
     if (spec.gated) {

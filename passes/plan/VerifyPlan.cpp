@@ -24,15 +24,6 @@ Format weightFormat(plan::DispatchOp op) {
   return format;
 }
 
-// "f16" or "f32" for a dispatch that binds a cache.
-StringRef cacheElement(plan::DispatchOp op) {
-  StringRef element;
-  plan::visitDispatch(op, [&](const auto& spec, const auto&) {
-    if constexpr (requires { spec.kv; }) element = plan::textOf(spec.kv);
-  });
-  return element;
-}
-
 // Whether a verified dispatch reads the step's tokens.
 bool readsTokens(plan::DispatchOp op) {
   bool reads = false;
@@ -363,12 +354,11 @@ struct VerifyPlanPass : impl::VerifyPlanBase<VerifyPlanPass> {
         auto state = dyn_cast_or_null<plan::StateOp>(piece);
         if (!state || at != begin || static_cast<int64_t>(state.getBytes()) != ref.getBytes())
           return outside("is not a state");
-        StringRef kind =
-            ref.getSpace() == plan::Space::KV ? StringRef("kv") : role.drop_back(strlen("_state"));
-        if (state.getKind() != kind)
+        plan::Role::State needed = *plan::roleOf(op, role).state;
+        if (state.getKind() != needed.kind)
           return outside("is the state '" + state.getSymName() + "' of another kind");
-        if (kind == "kv" && cacheElement(op) != state.getElement())
-          return outside("holds " + state.getElement());
+        if (state.getElement() != needed.element)
+          return outside("holds " + stringifyElement(state.getElement()));
         return success();
       }
     }

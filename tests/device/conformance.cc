@@ -265,9 +265,9 @@ std::string Suite::Plan() const {
                    " : i64, hir.context_length = 4096 : i64, hir.embedding_length = 32 : i64} {\n");
   // One of each, over everything: cases refer to parts of them.
   absl::StrAppend(&text, "  plan.weight @weights [\"all\"] \"f32\" f32 1 x ", weight_bytes / 4, " at 0 size ",
-                  weight_bytes, "\n  plan.state @state \"conv\" layer 0 [1, ", state_bytes / 4,
-                  "] \"f32\" at 0 size ", state_bytes, "\n  plan.state @kv \"kv\" layer 0 [1, ", kv_bytes / 8,
-                  "] \"f32\" at 0 size ", kv_bytes, "\n");
+                  weight_bytes, "\n  plan.state @state conv layer 0 [1, ", state_bytes / 4,
+                  "] f32 at 0 size ", state_bytes, "\n  plan.state @kv kv layer 0 [1, ", kv_bytes / 8,
+                  "] f32 at 0 size ", kv_bytes, "\n");
   mlir::MLIRContext context;
   for (const Program& p : programs) {
     const auto spec = mlir::cast<mlir::DictionaryAttr>(mlir::parseAttribute(p.c.spec, &context));

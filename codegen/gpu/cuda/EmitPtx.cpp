@@ -105,9 +105,8 @@ std::string print(llvm::Module& module, llvm::TargetMachine& machine) {
 
 void registerPtxDialects(DialectRegistry& registry) {
   registerKernelDialects(registry);
-  registerNvvmDialects(registry);
   registry.insert<cf::ControlFlowDialect>();
-  registerAllExtensions(registry);
+  registerAllExtensions(registry);  // how each dialect becomes LLVM: ConvertGpuOpsToNVVMOps asks them
   registerBuiltinDialectTranslation(registry);
   registerLLVMDialectTranslation(registry);
   registerNVVMDialectTranslation(registry);
@@ -117,7 +116,6 @@ void registerPtxDialects(DialectRegistry& registry) {
 llvm::Expected<std::string> emitPtx(MLIRContext& context, const Profile& profile, ArrayRef<PtxKernel> kernels,
                                     StringRef chip, std::string* mlirDump) {
   if (kernels.empty()) return std::string();
-  loadNvvmDialects(context);
   context.loadDialect<cf::ControlFlowDialect>();
   auto module = gather(context, profile, kernels);
   if (!module) return module.takeError();

@@ -4,7 +4,6 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/PatternMatch.h"
@@ -21,6 +20,13 @@ Value address(PatternRewriter& rw, Location loc, Value base, Value offset) {
   Value wide = arith::ExtUIOp::create(rw, loc, rw.getI64Type(), offset);
   Value sum = arith::AddIOp::create(rw, loc, base, wide);
   return LLVM::IntToPtrOp::create(rw, loc, LLVM::LLVMPointerType::get(rw.getContext(), kGlobal), sum);
+}
+
+// By name, as the header of NVVM's own ops is slow to compile. What a call may do is said by LLVM's
+// declaration of the intrinsic, which those ops end in, too.
+Value callIntrinsic(PatternRewriter& rw, Location loc, mlir::Type result, StringRef name,
+                    ValueRange operands) {
+  return LLVM::CallIntrinsicOp::create(rw, loc, result, rw.getStringAttr(name), operands).getResult(0);
 }
 
 unsigned bytesOf(mlir::Type type) {
@@ -59,12 +65,8 @@ struct AtomicAddPattern : OpRewritePattern<gx::AtomicAddOp> {
 struct Dot4Pattern : OpRewritePattern<gx::Dot4Op> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(gx::Dot4Op op, PatternRewriter& rw) const override {
-    auto bytes = VectorType::get({4}, rw.getI8Type());
-    Value a = LLVM::BitcastOp::create(rw, op.getLoc(), bytes, op.getA());
-    Value b = LLVM::BitcastOp::create(rw, op.getLoc(), bytes, op.getB());
-    constexpr auto kSigned = NVVM::DotAccumulateType::SIGNED;
-    rw.replaceOpWithNewOp<NVVM::DotAccumulate4WayOp>(op, rw.getI32Type(), a, kSigned, b, kSigned,
-                                                     op.getAcc());
+    rw.replaceOp(op, callIntrinsic(rw, op.getLoc(), rw.getI32Type(), "llvm.nvvm.idp4a.s.s",
+                                   {op.getA(), op.getB(), op.getAcc()}));
     return success();
   }
 };
@@ -106,11 +108,8 @@ struct MmaS8Pattern : OpRewritePattern<gx::MmaS8Op> {
   LogicalResult matchAndRewrite(gx::MmaS8Op op, PatternRewriter& rw) const override {
     auto i32 = rw.getI32Type();
     auto fragment = LLVM::LLVMStructType::getLiteral(rw.getContext(), {i32, i32, i32, i32});
-    auto result = NVVM::MmaOp::create(
-        rw, op.getLoc(), fragment, op.getA(), op.getB(), op.getC(), ArrayRef<int64_t>{16, 8, 32},
-        /*b1Op=*/std::nullopt, NVVM::MMAIntOverflow::wrapped,
-        std::array<NVVM::MMATypes, 2>{NVVM::MMATypes::s8, NVVM::MMATypes::s8},
-        std::array<NVVM::MMALayout, 2>{NVVM::MMALayout::row, NVVM::MMALayout::col});
+    Value result =
+        callIntrinsic(rw, op.getLoc(), fragment, "llvm.nvvm.mma.m16n8k32.row.col.s8", op->getOperands());
     SmallVector<Value> words;
     for (int64_t i = 0; i < 4; ++i)
       words.push_back(LLVM::ExtractValueOp::create(rw, op.getLoc(), result, ArrayRef<int64_t>{i}));
@@ -126,12 +125,8 @@ struct IntrinsicPattern : OpRewritePattern<OpTy> {
   LogicalResult matchAndRewrite(OpTy op, PatternRewriter& rw) const override {
     Location loc = op.getLoc();
     auto vector = dyn_cast<VectorType>(op.getType());
-    auto call = [&](ValueRange operands) -> Value {
-      return LLVM::CallIntrinsicOp::create(rw, loc, rw.getF32Type(), rw.getStringAttr(name), operands)
-          .getResult(0);
-    };
     if (!vector) {
-      rw.replaceOp(op, call(op->getOperands()));
+      rw.replaceOp(op, callIntrinsic(rw, loc, rw.getF32Type(), name, op->getOperands()));
       return success();
     }
     SmallVector<Value> lanes;
@@ -139,7 +134,7 @@ struct IntrinsicPattern : OpRewritePattern<OpTy> {
       SmallVector<Value> operands;
       for (Value operand : op->getOperands())
         operands.push_back(vector::ExtractOp::create(rw, loc, operand, i));
-      lanes.push_back(call(operands));
+      lanes.push_back(callIntrinsic(rw, loc, rw.getF32Type(), name, operands));
     }
     rw.replaceOpWithNewOp<vector::FromElementsOp>(op, vector, lanes);
     return success();
@@ -151,9 +146,11 @@ struct GxToNvvmPass : PassWrapper<GxToNvvmPass, OperationPass<mlir::gpu::GPUModu
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(GxToNvvmPass)
 
   StringRef getArgument() const final { return "qcc-gx-to-nvvm"; }
-  StringRef getDescription() const final { return "gx and math ops of GPU kernels to LLVM and NVVM ops"; }
+  StringRef getDescription() const final {
+    return "gx and math ops of GPU kernels to LLVM ops and NVVM intrinsics";
+  }
   void getDependentDialects(DialectRegistry& registry) const override {
-    registry.insert<LLVM::LLVMDialect, NVVM::NVVMDialect, arith::ArithDialect, vector::VectorDialect>();
+    registry.insert<LLVM::LLVMDialect, arith::ArithDialect, vector::VectorDialect>();
   }
 
   void runOnOperation() override {
@@ -203,14 +200,6 @@ struct GxToNvvmPass : PassWrapper<GxToNvvmPass, OperationPass<mlir::gpu::GPUModu
 
 std::unique_ptr<Pass> createGxToNvvmPass() {
   return std::make_unique<GxToNvvmPass>();
-}
-
-void registerNvvmDialects(DialectRegistry& registry) {
-  registry.insert<LLVM::LLVMDialect, NVVM::NVVMDialect>();
-}
-
-void loadNvvmDialects(MLIRContext& context) {
-  context.loadDialect<LLVM::LLVMDialect, NVVM::NVVMDialect>();
 }
 
 }  // namespace qcc::gpu

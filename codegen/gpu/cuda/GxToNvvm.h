@@ -1,4 +1,4 @@
-// gx ops and the functions of math that PTX has no libdevice for, as LLVM and NVVM ops.
+// gx ops and the functions of math that PTX has no libdevice for, as LLVM ops and NVVM intrinsics.
 #ifndef QCC_CODEGEN_GPU_CUDA_GXTONVVM_H_
 #define QCC_CODEGEN_GPU_CUDA_GXTONVVM_H_
 
@@ -9,12 +9,8 @@
 namespace qcc::gpu {
 
 // On a gpu.module: gx.arg becomes a parameter of the kernel, every other gx op and the math ops of the
-// Builder become LLVM and NVVM ops. What is left is for the stock conversions.
+// Builder become LLVM ops and NVVM intrinsics. What is left is for the stock conversions.
 std::unique_ptr<mlir::Pass> createGxToNvvmPass();
-
-// The dialects that it writes. Here, because their headers take 20 s to compile.
-void registerNvvmDialects(mlir::DialectRegistry& registry);
-void loadNvvmDialects(mlir::MLIRContext& context);
 
 }  // namespace qcc::gpu
 

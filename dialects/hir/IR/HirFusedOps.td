@@ -27,10 +27,11 @@ def Hir_FusedNormQuantOp : Hir_FusedOp<"norm_quant"> {
 }
 
 def Hir_FusedMergedLinearOp : Hir_FusedOp<"merged_linear", [AttrSizedOperandSegments]> {
-  let summary = "linears on one activation, which may run side by side";
+  let summary = "linears that may run side by side";
   let description = [{
-    Result i = hir.linear(inputs[i], weights[i]). The inputs are one value, or it and its rounded copy. scales[j] belongs to
-    linear scaled[j]; `scaled` ascends.
+    Result i = hir.linear(inputs[i], weights[i]); no input is another's result. qcc-merge-linears makes it of linears on one
+    activation or its rounded copy, but each linear is run with its own input, whatever that is. scales[j] belongs to linear
+    scaled[j]; `scaled` ascends.
   }];
   let arguments = (ins Variadic<Hir_LinearInput>:$inputs, Variadic<Hir_WeightType>:$weights, Variadic<Hir_WeightType>:$scales,
                        DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$scaled);

@@ -22,6 +22,20 @@ def Plan_Space : I32EnumAttr<"Space", "address space of a reference", [
     I32EnumAttrCase<"Logits", 4, "logits">      // the caller's output rows
   ]> { let cppNamespace = "::qcc::plan"; let genSpecializedAttr = 0; }
 
+// Numbered as in runtime/abi/terms.h.
+def Plan_StateKind : I32EnumAttr<"StateKind", "what a state holds", [
+    I32EnumAttrCase<"Conv", 0, "conv">,    // the last rows before a convolution
+    I32EnumAttrCase<"Delta", 1, "delta">,  // the memory of a delta rule
+    I32EnumAttrCase<"KV", 2, "kv">         // keys and values by token
+  ]> { let cppNamespace = "::qcc::plan"; let genSpecializedAttr = 0; }
+def Plan_StateKindAttr : EnumAttr<Plan_Dialect, Plan_StateKind, "state_kind">;
+
+// Numbered as in runtime/abi/terms.h.
+def Plan_Element : I32EnumAttr<"Element", "type of a state's values", [
+    I32EnumAttrCase<"F32", 0, "f32">, I32EnumAttrCase<"F16", 1, "f16">
+  ]> { let cppNamespace = "::qcc::plan"; let genSpecializedAttr = 0; }
+def Plan_ElementAttr : EnumAttr<Plan_Dialect, Plan_Element, "element">;
+
 def Plan_Access : I32EnumAttr<"Access", "how a dispatch uses a binding", [
     I32EnumAttrCase<"Read", 0, "read">, I32EnumAttrCase<"Write", 1, "write">, I32EnumAttrCase<"ReadWrite", 2, "readwrite">
   ]> { let cppNamespace = "::qcc::plan"; let genSpecializedAttr = 0; }

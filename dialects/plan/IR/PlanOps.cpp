@@ -1,6 +1,7 @@
 #include "dialects/plan/IR/Plan.h"
 #include "dialects/plan/IR/PackLayout.h"
 #include "dialects/plan/kernel_families.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 
 #define GET_OP_CLASSES
@@ -17,12 +18,6 @@ LogicalResult verifyPlaced(Operation* op, int64_t offset, int64_t bytes) {
                              << offset;
   if (bytes <= 0) return op->emitOpError() << "size must be positive, found " << bytes;
   return success();
-}
-
-int64_t elementBytes(StringRef element) {
-  if (element == "f16") return 2;
-  if (element == "f32") return 4;
-  return 0;
 }
 
 // One binding against its role. `rows`: what the bindings of so many rows before it agree on, 0 before the
@@ -101,15 +96,12 @@ LogicalResult ConstantOp::verify() {
 
 LogicalResult StateOp::verify() {
   if (failed(verifyPlaced(*this, getOffset(), getBytes()))) return failure();
-  int64_t element = elementBytes(getElement());
-  if (element == 0) return emitOpError() << "element must be f16 or f32, found '" << getElement() << "'";
   bool kv = isKv();
-  size_t rank = getKind() == "delta" ? 3 : 2;
-  if (!kv && getKind() != "conv" && getKind() != "delta")
-    return emitOpError() << "kind must be kv, conv or delta, found '" << getKind() << "'";
+  size_t rank = getKind() == StateKind::Delta ? 3 : 2;
   if (getShape().size() != rank)
-    return emitOpError() << "kind " << getKind() << " has rank " << rank << ", found " << getShape().size();
-  int64_t expected = element * (kv ? 2 : 1);
+    return emitOpError() << "kind " << stringifyStateKind(getKind()) << " has rank " << rank << ", found "
+                         << getShape().size();
+  int64_t expected = (getElement() == Element::F16 ? 2 : 4) * (kv ? 2 : 1);
   for (int64_t dim : getShape()) {
     if (dim <= 0) return emitOpError() << "dimensions must be positive, found " << dim;
     if (llvm::MulOverflow(expected, dim, expected))
@@ -173,11 +165,15 @@ LogicalResult DispatchOp::verify() {
     if (!seen.insert(name).second) return emitOpError() << "role '" << name << "' is bound twice";
     if (failed(verifyBinding(*this, *role, ref, rows))) return failure();
   }
-  for (const Role& role : roles)
+  SmallVector<StringRef> oneOf;
+  for (const Role& role : roles) {
     if (role.presence == Presence::Required && !seen.contains(StringRef(role.name)))
       return emitOpError() << "family '" << getFamily() << "' needs role '" << StringRef(role.name) << "'";
-  if (getFamily() == "norm" && !seen.contains("out") && !seen.contains("out_q"))
-    return emitOpError() << "family 'norm' needs role 'out' or 'out_q'";
+    if (role.presence == Presence::OneOf) oneOf.push_back(role.name);
+  }
+  if (!oneOf.empty() && llvm::none_of(oneOf, [&](StringRef name) { return seen.contains(name); }))
+    return emitOpError() << "family '" << getFamily() << "' needs role '" << llvm::join(oneOf, "' or '")
+                         << "'";
   if (auto program = dyn_cast<ProgramOp>((*this)->getParentOp()); program && rows != 0)
     if (rows != static_cast<int64_t>(program.getRows()))
       return emitOpError() << "is for " << rows << " rows in a program of " << program.getRows();

@@ -29,13 +29,13 @@ def Plan_ConstantOp : Plan_Op<"constant", [Symbol]> {
 def Plan_StateOp : Plan_Op<"state", [Symbol]> {
   let summary = "where one layer's state lies in a sequence's memory";
   let description = [{
-    kind "conv" or "delta": `offset`, `bytes` in the state area. kind "kv": `offset`, `bytes` are per token: with
+    `conv` and `delta`: `offset`, `bytes` in the state area. `kv`: `offset`, `bytes` are per token: with
     capacity C the layer starts at offset*C and holds K [kv_heads][C][head_dim], then V of the same shape.
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$kind, I64Attr:$layer, DenseI64ArrayAttr:$shape, StrAttr:$element,
-                       I64Attr:$offset, I64Attr:$bytes);
+  let arguments = (ins SymbolNameAttr:$sym_name, Plan_StateKindAttr:$kind, I64Attr:$layer, DenseI64ArrayAttr:$shape,
+                       Plan_ElementAttr:$element, I64Attr:$offset, I64Attr:$bytes);
   let assemblyFormat = "$sym_name $kind `layer` $layer $shape $element `at` $offset `size` $bytes attr-dict";
-  let extraClassDeclaration = [{ bool isKv() { return getKind() == "kv"; } }];
+  let extraClassDeclaration = [{ bool isKv() { return getKind() == StateKind::KV; } }];
   let hasVerifier = 1;
 }
 def Plan_BlockOp : Plan_Op<"block", [Symbol, SingleBlock, NoTerminator]> {

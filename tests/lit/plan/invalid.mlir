@@ -35,23 +35,25 @@ plan.constant @c [] at 0
 
 // -----
 
-// expected-error @below {{kind must be kv, conv or delta, found 'ssm'}}
-plan.state @s "ssm" layer 0 [3, 16] "f32" at 0 size 192
+// expected-error @+2 {{expected ::qcc::plan::StateKind to be one of: conv, delta, kv}}
+// expected-error @+1 {{failed to parse Plan_StateKindAttr parameter 'value'}}
+plan.state @s ssm layer 0 [3, 16] f32 at 0 size 192
 
 // -----
 
 // expected-error @below {{kind delta has rank 3, found 2}}
-plan.state @s "delta" layer 0 [3, 16] "f32" at 0 size 192
+plan.state @s delta layer 0 [3, 16] f32 at 0 size 192
 
 // -----
 
 // expected-error @below {{of this shape has 64 bytes per token, found size 32}}
-plan.state @s "kv" layer 0 [1, 16] "f16" at 0 size 32
+plan.state @s kv layer 0 [1, 16] f16 at 0 size 32
 
 // -----
 
-// expected-error @below {{element must be f16 or f32, found 'q8_0'}}
-plan.state @s "kv" layer 0 [1, 16] "q8_0" at 0 size 32
+// expected-error @+2 {{expected ::qcc::plan::Element to be one of: f32, f16}}
+// expected-error @+1 {{failed to parse Plan_ElementAttr parameter 'value'}}
+plan.state @s kv layer 0 [1, 16] q8_0 at 0 size 32
 
 // -----
 
@@ -286,7 +288,7 @@ plan.weight @w ["t"] "f32" x16 9223372036854775807 x 1 at 0 size 64
 // -----
 
 // expected-error @below {{of this shape has more bytes than fit in 64 bits}}
-plan.state @s "delta" layer 0 [4294967296, 4294967296, 16] "f32" at 0 size 64
+plan.state @s delta layer 0 [4294967296, 4294967296, 16] f32 at 0 size 64
 
 // -----
 

@@ -220,6 +220,15 @@ TEST_F(Dispatches, AMissingOrForeignRoleIsFound) {
   EXPECT_FALSE(findRoleFault(kLinear, LinearRefs()));
 }
 
+TEST(Bindings, OfRolesThatStandInForEachOtherOneIsEnough) {
+  NormBindings<Ref> refs;
+  refs.x = refs.weight = {Space::Arena, 0, 64, "x"};
+  EXPECT_EQ(findRoleFault(NormSpec{.cols = 16}, refs).role, "out");
+  EXPECT_TRUE(findRoleFault(NormSpec{.cols = 16}, refs).missing);
+  refs.out_q = refs.x;
+  EXPECT_FALSE(findRoleFault(NormSpec{.cols = 16}, refs));
+}
+
 TEST_F(Dispatches, AListHasItsEntriesOrNone) {
   RopeTableSpec spec = {.pairs = 8, .sections = {1, 2}, .magnitude = 1};
   std::string text;

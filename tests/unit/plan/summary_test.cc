@@ -15,9 +15,9 @@ TEST(PlanSummary, CountsWhatOneRunOfEachProgramDoes) {
     plan.weight @b ["b"] "f32" f32 1 x 16 at 576 size 64
     plan.weight @c ["c"] "q8_0" x16 16 x 64 at 640 size 1088
     plan.constant @r [1.0, 0.5] at 1728
-    plan.state @s0 "conv" layer 0 [3, 16] "f32" at 0 size 192
-    plan.state @s1 "delta" layer 0 [1, 5, 5] "f32" at 192 size 100
-    plan.state @kv "kv" layer 1 [1, 16] "f16" at 64 size 64
+    plan.state @s0 conv layer 0 [3, 16] f32 at 0 size 192
+    plan.state @s1 delta layer 0 [1, 5, 5] f32 at 192 size 100
+    plan.state @kv kv layer 1 [1, 16] f16 at 64 size 64
     plan.block @block weights 0 state 0 kv 0 {
       plan.dispatch "add" {cols = 16 : i64} ["x", "y"] [#plan.ref<arena, 0, 64, read>, #plan.ref<arena, 64, 64, readwrite>]
       plan.barrier

@@ -390,3 +390,67 @@ func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?
   // expected-error @below {{no kernel for logits that do not come from 'hir.linear' on target cpu}}
   return %x : tensor<?x64xf32>
 }
+
+// -----
+
+func.func private @block_a(%rows: !hir.rows, %x: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  return %x : tensor<?x64xf32>
+}
+func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %x = hir.embed %t, %ids : !hir.weight<32x64, f32>, tensor<?xi32>
+  // expected-error @below {{a block takes the residual stream first, but 'block_a' takes '!hir.rows'}}
+  %y = func.call @block_a(%rows, %x) {layer = "blk.0"} : (!hir.rows, tensor<?x64xf32>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?xi32>) -> (tensor<?x32xf32> {hir.logits}) {
+  %n = hir.param "n" : !hir.weight<64, f32>
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
+  %u = hir.rms_norm %s, %n eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+  %l = hir.linear %u, %t : tensor<?x64xf32>, !hir.weight<32x64, f32>
+  return %l : tensor<?x32xf32>
+}
+
+// -----
+
+func.func private @block_a(%x: tensor<?x64xf32>, %rows: !hir.rows) -> (tensor<?x64xf32>, tensor<?x64xf32>) {
+  return %x, %x : tensor<?x64xf32>, tensor<?x64xf32>
+}
+func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %x = hir.embed %t, %ids : !hir.weight<32x64, f32>, tensor<?xi32>
+  // expected-error @below {{a block returns the residual stream alone, but 'block_a' returns 2 values}}
+  %y:2 = func.call @block_a(%x, %rows) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows) -> (tensor<?x64xf32>, tensor<?x64xf32>)
+  return %y#0 : tensor<?x64xf32>
+}
+func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?xi32>) -> (tensor<?x32xf32> {hir.logits}) {
+  %n = hir.param "n" : !hir.weight<64, f32>
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
+  %u = hir.rms_norm %s, %n eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+  %l = hir.linear %u, %t : tensor<?x64xf32>, !hir.weight<32x64, f32>
+  return %l : tensor<?x32xf32>
+}
+
+// -----
+
+func.func private @block_a(%x: tensor<?x64xf32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  return %x : tensor<?x64xf32>
+}
+func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %x = hir.embed %t, %ids : !hir.weight<32x64, f32>, tensor<?xi32>
+  // expected-error @below {{'block_a' puts its result in place of the residual stream, which is needed afterwards}}
+  %y = func.call @block_a(%x, %rows) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows) -> tensor<?x64xf32>
+  %z = hir.add %x, %y : tensor<?x64xf32>
+  return %z : tensor<?x64xf32>
+}
+func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?xi32>) -> (tensor<?x32xf32> {hir.logits}) {
+  %n = hir.param "n" : !hir.weight<64, f32>
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
+  %u = hir.rms_norm %s, %n eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+  %l = hir.linear %u, %t : tensor<?x64xf32>, !hir.weight<32x64, f32>
+  return %l : tensor<?x32xf32>
+}

@@ -194,9 +194,9 @@ plan.weight @second ["n2"] "f32" f32 1 x 32 at 4160 size 128
 
 // -----
 
-plan.state @a "conv" layer 0 [3, 16] "f32" at 0 size 192
+plan.state @a conv layer 0 [3, 16] f32 at 0 size 192
 // expected-error @below {{'b' overlaps 'a'}}
-plan.state @b "conv" layer 1 [3, 16] "f32" at 128 size 192
+plan.state @b conv layer 1 [3, 16] f32 at 128 size 192
 
 // -----
 
@@ -321,7 +321,7 @@ plan.program @head_1 stream "trunk" gives chosen_logits rows 1 arena 384 {
 
 plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
 plan.weight @norm ["n"] "f32" f32 1 x 32 at 4096 size 128
-plan.state @l0 "kv" layer 0 [1, 8] "f32" at 0 size 64
+plan.state @l0 kv layer 0 [1, 8] f32 at 0 size 64
 plan.program @p tokens leaves "trunk" rows 1 arena 256 {
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
   plan.barrier
@@ -333,12 +333,28 @@ plan.program @p tokens leaves "trunk" rows 1 arena 256 {
 
 plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
 plan.weight @norm ["n"] "f32" f32 1 x 32 at 4096 size 128
-plan.state @l0 "kv" layer 0 [1, 16] "f16" at 0 size 64
+plan.state @l0 kv layer 0 [1, 16] f16 at 0 size 64
 plan.program @p tokens leaves "trunk" rows 1 arena 256 {
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
   plan.barrier
   // expected-error @below {{in program 'p': role 'kv' of 'attention': kv [64, 128) is not a state}}
   plan.dispatch "attention" {gated = false, head_dim = 16 : i64, kv = "f16", kv_heads = 1 : i64, q_heads = 2 : i64, scale = 0.25 : f32} ["q", "kv", "out"] [#plan.ref<arena, 0, 128, read>, #plan.ref<kv, 64, 64, read>, #plan.ref<arena, 128, 128, write>] {buffers = ["x", "", "o"]}
+}
+
+// -----
+
+plan.state @s delta layer 0 [1, 3, 4] f32 at 0 size 48
+plan.program @p tokens rows 1 arena 320 {
+  // expected-error @below {{in program 'p': role 'conv_state' of 'gated_delta': state [0, 48) is the state 's' of another kind}}
+  plan.dispatch "gated_delta" {key_dim = 4 : i64, key_heads = 1 : i64, l2_eps = 1.0e-6 : f32, l2_form = "sum", ld_ab = 1 : i64, norm_eps = 1.0e-6 : f32, scale = 0.5 : f32, taps = 2 : i64, value_dim = 4 : i64, value_heads = 1 : i64} ["conv_state", "delta_state", "qkv", "z", "alpha", "beta", "conv_w", "ssm_a", "dt_bias", "norm_w", "out"] [#plan.ref<state, 0, 48, readwrite>, #plan.ref<state, 64, 64, readwrite>, #plan.ref<arena, 0, 48, read>, #plan.ref<arena, 64, 16, read>, #plan.ref<arena, 128, 4, read>, #plan.ref<arena, 192, 4, read>, #plan.ref<weights, 0, 96, read>, #plan.ref<weights, 128, 4, read>, #plan.ref<weights, 192, 4, read>, #plan.ref<weights, 256, 16, read>, #plan.ref<arena, 256, 16, write>] {buffers = ["", "", "qkv", "z", "a", "b", "", "", "", "", "o"]}
+}
+
+// -----
+
+plan.state @s conv layer 0 [1, 24] f16 at 0 size 48
+plan.program @p tokens rows 1 arena 320 {
+  // expected-error @below {{in program 'p': role 'conv_state' of 'gated_delta': state [0, 48) holds f16}}
+  plan.dispatch "gated_delta" {key_dim = 4 : i64, key_heads = 1 : i64, l2_eps = 1.0e-6 : f32, l2_form = "sum", ld_ab = 1 : i64, norm_eps = 1.0e-6 : f32, scale = 0.5 : f32, taps = 2 : i64, value_dim = 4 : i64, value_heads = 1 : i64} ["conv_state", "delta_state", "qkv", "z", "alpha", "beta", "conv_w", "ssm_a", "dt_bias", "norm_w", "out"] [#plan.ref<state, 0, 48, readwrite>, #plan.ref<state, 64, 64, readwrite>, #plan.ref<arena, 0, 48, read>, #plan.ref<arena, 64, 16, read>, #plan.ref<arena, 128, 4, read>, #plan.ref<arena, 192, 4, read>, #plan.ref<weights, 0, 96, read>, #plan.ref<weights, 128, 4, read>, #plan.ref<weights, 192, 4, read>, #plan.ref<weights, 256, 16, read>, #plan.ref<arena, 256, 16, write>] {buffers = ["", "", "qkv", "z", "a", "b", "", "", "", "", "o"]}
 }
 
 // -----

@@ -1,0 +1,15 @@
+// What importers call a model's public functions. Without MLIR: the command line shows one as its default.
+#ifndef QCC_FRONTENDS_MODELS_FUNCTION_NAMES_H_
+#define QCC_FRONTENDS_MODELS_FUNCTION_NAMES_H_
+
+#include <string_view>
+
+namespace qcc::models {
+
+inline constexpr std::string_view kTrunkFunction = "trunk";  // tokens -> residual stream
+inline constexpr std::string_view kHeadFunction = "head";    // its selected rows -> logits
+inline constexpr std::string_view kMtpFunction = "mtp";      // the NextN block
+
+}  // namespace qcc::models
+
+#endif  // QCC_FRONTENDS_MODELS_FUNCTION_NAMES_H_
