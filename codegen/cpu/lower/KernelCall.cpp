@@ -67,10 +67,12 @@ class Fields {
 // ---- which kernel, over which items ----
 
 // Scratch in the kernels is bounded: a model beyond the bound is refused here, with the number.
-LogicalResult limit(plan::DispatchOp op, StringRef key, int64_t v, int64_t most, int64_t multiple = 1) {
-  if (v >= 1 && v <= most && v % multiple == 0) return success();
+LogicalResult limit(plan::DispatchOp op, StringRef key, int64_t v, int64_t most, int64_t multiple = 1,
+                    int64_t least = 1) {
+  if (v >= least && v <= most && v % multiple == 0) return success();
   return op.emitError("no kernel '") << op.getFamily() << "' on target cpu for " << key << " = " << v
-                                     << ": it takes up to " << most
+                                     << ": it takes "
+                                     << (least > 1 ? std::to_string(least) + " to " : "up to ") << most
                                      << (multiple > 1 ? ", in multiples of " + std::to_string(multiple) : "");
 }
 
@@ -155,7 +157,7 @@ LogicalResult choose(plan::DispatchOp op, const plan::GatedDeltaSpec& s, KernelC
   call.items = s.key_heads;
   return success(succeeded(limit(op, "key_dim", s.key_dim, kMaxDeltaDim, 8)) &&
                  succeeded(limit(op, "value_dim", s.value_dim, kMaxDeltaDim, 8)) &&
-                 succeeded(limit(op, "taps", s.taps, kMaxConvTaps)) &&
+                 succeeded(limit(op, "taps", s.taps, kMaxConvTaps, 1, kMinConvTaps)) &&
                  succeeded(wholeGroups(op, "qkv", plan::gdnChannels(s))) &&
                  succeeded(wholeGroups(op, "z", s.value_heads * s.value_dim)));
 }
