@@ -123,15 +123,12 @@ void StepOver(Lab& lab, const std::vector<Piece>& pieces, int64_t bucket) {
   const Shape& s = pieces[0].sequence->s;
   Step step;
   std::vector<float> qkv, z, alpha, beta;
-  auto append = [](std::vector<float>& to, const std::vector<float>& from, int64_t width, const Piece& p) {
-    to.insert(to.end(), from.begin() + p.past * width, from.begin() + (p.past + p.count) * width);
-  };
   for (const Piece& p : pieces) {
     step.sequences.push_back({&p.sequence->memory, p.past, p.count});
-    append(qkv, p.sequence->qkv, s.Channels(), p);
-    append(z, p.sequence->z, s.Values(), p);
-    append(alpha, p.sequence->alpha, s.Ld(), p);
-    append(beta, p.sequence->beta, s.Ld(), p);
+    AppendRows(qkv, p.sequence->qkv, s.Channels(), p.past, p.count);
+    AppendRows(z, p.sequence->z, s.Values(), p.past, p.count);
+    AppendRows(alpha, p.sequence->alpha, s.Ld(), p.past, p.count);
+    AppendRows(beta, p.sequence->beta, s.Ld(), p.past, p.count);
   }
   const std::vector<float> out = As<float>(RunCase(
       lab, "delta_" + s.name + "_r" + std::to_string(bucket), step,
