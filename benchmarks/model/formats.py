@@ -20,6 +20,8 @@ import subprocess
 import sys
 import tempfile
 
+from real_shapes import separate_embedding_bytes
+
 REFERENCE = "q8_0"
 
 
@@ -42,9 +44,7 @@ def build(args, qcc, mix, folder):
     run(qcc, "compile", gguf, "-o", qbin, "-q", f"--cpu={args.cpu}", "--decode=1", "--prefill=1")
     held = json.loads(run(qcc, "inspect", gguf, "--json"))
     os.remove(gguf)
-    parts = {part["name"]: part for part in held["parts"]}
-    # Of an embedding that is no output matrix a token reads one row.
-    read = 1 - parts["embedding"]["bytes"] / held["model"]["weight_bytes"] if "output" in parts else 1
+    read = 1 - separate_embedding_bytes(held) / held["model"]["weight_bytes"]
     return {"mix": mix, "qbin": qbin, "parameters": held["model"]["parameters"], "gguf_bytes": held["model"]["weight_bytes"], "read": read}
 
 

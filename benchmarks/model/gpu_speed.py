@@ -152,7 +152,7 @@ def measure(args, arch, preset, mix, folder, bandwidths):
             rounds.append(bench["prefill"]["median"])
         for program, rounds in peers.items():
             rounds.append(peer(args, program, gguf))
-    embedding = separate_embedding_bytes(gguf)
+    embedding = separate_embedding_bytes(json.loads(run(qcc, "inspect", gguf, "--json")))
     os.remove(gguf)
     os.remove(qbin)
     if has_chunks:

@@ -75,9 +75,10 @@ def kernel_bandwidth(folder):
     return max(rates) if rates else None
 
 
-def separate_embedding_bytes(qcc, gguf):
-    """Bytes of a token embedding that is no output matrix: a token reads one row of it. 0 where the two are one."""
-    parts = {part["name"]: part["bytes"] for part in json.loads(Ran(qcc, "inspect", gguf, "--json").out)["parts"]}
+def separate_embedding_bytes(held):
+    """Bytes of a token embedding that is no output matrix: a token reads one row of it. 0 where the two are one. `held`: what
+    `qcc inspect MODEL.gguf --json` says. The artifact's bytes of it are about as many."""
+    parts = {part["name"]: part["bytes"] for part in held["parts"]}
     return parts["embedding"] if "output" in parts else 0
 
 
@@ -86,8 +87,9 @@ def measure(args, arch, preset, mix, folder):
     gguf, qbin = os.path.join(folder, "model.gguf"), os.path.join(folder, "model.qbin")
     Ran(qcc, "synth", "--arch", arch, "--preset", preset, "--format", mix, "--seed", 1, *shlex.split(args.synth), "-o", gguf, "-q")
     compiled = Ran(qcc, "compile", gguf, "-o", qbin, "-q", f"--cpu={args.cpu}")
+    held = json.loads(Ran(qcc, "inspect", gguf, "--json").out)
     row = {"model": " ".join([arch, preset, mix, *shlex.split(args.synth)]), "compile_s": compiled.seconds, "qcc_peak": compiled.peak,
-           "gguf": os.path.getsize(gguf), "qbin": os.path.getsize(qbin), "embedding": separate_embedding_bytes(qcc, gguf)}
+           "gguf": os.path.getsize(gguf), "qbin": os.path.getsize(qbin), "embedding": separate_embedding_bytes(held)}
     os.remove(gguf)
     os.sync()  # the artifact's pages on their way to the disk slow everything: 0.8b q8_0 decoded 16 tok/s then, 26 after
     threads = ["-t", args.threads] if args.threads else []

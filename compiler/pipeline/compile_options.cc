@@ -278,8 +278,11 @@ constexpr CompileOption kOptions[] = {
      .write = WriteText<&PipelineOptions::kernels>},
     {.name = "numerics",
      .help = "int8: activations of quantised weights in 8 bits; f32: the reference",
-     .page = "With `int8`, activations that meet block-quantised weights are rounded to int8 blocks of 32; a "
-             "matrix of at most 64 rows (outputs), such as the delta net's gate projections, keeps them f32",
+     .page =
+         "One choice for all targets. With `int8`, activations that meet block-quantised weights are rounded "
+         "to int8 blocks of 32; a matrix of at most 64 rows (outputs), such as the delta net's gate "
+         "projections, keeps them f32. With `f32` none is rounded, and GPUs leave their matrix units unused. "
+         "Weights have the GGUF's values with both",
      .changes = OptionChanges::kArtifact,
      .from = CompilePhase::kFuse,
      .needs = ModelPart::kQuantisedWeights,

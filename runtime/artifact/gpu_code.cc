@@ -85,10 +85,8 @@ class Reader {
   // `weights_bytes`: of the section that the code reads.
   Status Read(uint64_t weights_bytes) {
     if (fb_.abi() != QRT_GPU_STEP_ABI) {
-      return Status(Code::kArtifactIncompatible, 4017,
-                    "the GPU code was made for interface " + std::to_string(fb_.abi()) +
-                        ", this runtime has " + std::to_string(QRT_GPU_STEP_ABI),
-                    where_, "compile the model again, or use the runtime that came with its compiler");
+      return OtherInterface(manifest_, "the GPU code was made for interface", fb_.abi(), QRT_GPU_STEP_ABI,
+                            where_);
     }
     QRT_RETURN_IF_ERROR(ReadSizes(weights_bytes));
     QRT_RETURN_IF_ERROR(ReadKernels());

@@ -31,6 +31,15 @@ std::optional<T> Optional(flatbuffers::Optional<T> value) {
 
 }  // namespace
 
+Status OtherInterface(const Manifest& manifest, const std::string& made_for, uint32_t found, uint32_t known,
+                      const std::string& where) {
+  const std::string& compiler = manifest.provenance.compiler;
+  return Status(Code::kArtifactIncompatible, 4017,
+                made_for + " " + std::to_string(found) + ", this program knows " + std::to_string(known),
+                compiler.empty() ? where : where + ", made by " + compiler,
+                "compile the model again, or use the runtime that came with its compiler");
+}
+
 Status ArtifactVerifier::BadField(const std::string& field, const std::string& found,
                                   const std::string& expected) const {
   return Status(

@@ -12,6 +12,7 @@
 
 #include "runtime/abi/terms.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/status.h"
 
 namespace qrt {
 
@@ -100,6 +101,12 @@ struct Manifest {
   Provenance provenance;
   std::vector<std::string> streams;  // names, for people
 };
+
+// Q4017. `made_for` says of what the artifact has version `found`, where this program knows `known` alone:
+// "the code was made for program interface". Names the compiler that made it: what to do depends on which is
+// the older.
+Status OtherInterface(const Manifest& manifest, const std::string& made_for, uint32_t found, uint32_t known,
+                      const std::string& where);
 
 }  // namespace qrt
 

@@ -64,11 +64,8 @@ Status ArtifactVerifier::CheckCode() {
       return CorruptIn(4016, c.section, 0, "the code does not begin with its mark");
     }
     if (header.abi != QRT_PROGRAM_ABI) {
-      return Status(Code::kArtifactIncompatible, 4017,
-                    "the code was made for program interface " + std::to_string(header.abi) +
-                        ", this runtime calls " + std::to_string(QRT_PROGRAM_ABI),
-                    a_.path_ + ", section " + std::to_string(c.section) + " (code)",
-                    "compile the model again, or use the runtime that came with its compiler");
+      return OtherInterface(m, "the code was made for program interface", header.abi, QRT_PROGRAM_ABI,
+                            a_.path_ + ", section " + std::to_string(c.section) + " (code)");
     }
     if (header.n_entries != m.programs.size()) {
       return CorruptIn(4016, c.section, offsetof(qrt_code_header, n_entries),
@@ -111,11 +108,9 @@ Status ArtifactVerifier::ReadTokenizer() {
   std::memcpy(&h, bytes.data(), sizeof h);
   if (h.magic != QRT_TOKENIZER_MAGIC) return BadTokenizer(0, "the tokenizer does not begin with its mark");
   if (h.abi != QRT_TOKENIZER_ABI) {
-    return Status(Code::kArtifactIncompatible, 4017,
-                  "the tokenizer tables have version " + std::to_string(h.abi) + ", this runtime reads " +
-                      std::to_string(QRT_TOKENIZER_ABI),
-                  a_.path_ + ", section " + std::to_string(a_.manifest_.tokenizer->section) + " (tokenizer)",
-                  "use a newer runtime");
+    return OtherInterface(
+        a_.manifest_, "the tokenizer tables have version", h.abi, QRT_TOKENIZER_ABI,
+        a_.path_ + ", section " + std::to_string(a_.manifest_.tokenizer->section) + " (tokenizer)");
   }
   if (h.n_tokens == 0 || h.n_tokens > a_.manifest_.model.vocab_size) {
     return BadTokenizer(offsetof(qrt_tokenizer_header, n_tokens),
@@ -294,8 +289,10 @@ Status ArtifactVerifier::ReadGoldens(uint32_t section) {
   qrt_goldens_header h;
   if (bytes.size() < sizeof h) return bad(0, "the goldens are shorter than their header");
   std::memcpy(&h, bytes.data(), sizeof h);
-  if (h.magic != QRT_GOLDENS_MAGIC || h.abi != QRT_GOLDENS_ABI) {
-    return bad(0, "the goldens do not begin with their mark and version " + std::to_string(QRT_GOLDENS_ABI));
+  if (h.magic != QRT_GOLDENS_MAGIC) return bad(0, "the goldens do not begin with their mark");
+  if (h.abi != QRT_GOLDENS_ABI) {
+    return OtherInterface(a_.manifest_, "the goldens have version", h.abi, QRT_GOLDENS_ABI,
+                          a_.path_ + ", section " + std::to_string(section) + " (goldens)");
   }
   const Checked row_bytes = Checked(sizeof(qrt_golden_row)) + Checked(h.n_top) * 8;
   const Checked size = Checked(sizeof h) + Checked(h.n_tokens) * 4 + Checked(h.n_rows) * row_bytes;

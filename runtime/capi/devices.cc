@@ -60,6 +60,16 @@ Result<Candidate> Find(const Request& request, const DeviceWish& wish) {
   return FindAny(request);
 }
 
+// What ParseDevice takes: "cpu, cuda, cuda:N, vulkan, vulkan:N or auto".
+std::string DeviceTexts() {
+  std::string texts;
+  for (const Driver& driver : Drivers()) {
+    const std::string kind(driver.kind);
+    texts += (texts.empty() ? "" : ", ") + kind + (driver.accelerator ? ", " + kind + ":N" : "");
+  }
+  return texts + " or auto";
+}
+
 void LogChoice(const Request& request, const Candidate& chosen, const Device& device) {
   if (!request.services.log) return;
   const Manifest& manifest = request.artifact.manifest();
@@ -95,7 +105,7 @@ Result<DeviceWish> ParseDevice(std::string_view text) {
   }
   if (good) return wish;
   return Status(Code::kInvalidArgument, 5008, "there is no device \"" + std::string(text) + "\"", "",
-                "expected cpu, vulkan, vulkan:N, cuda, cuda:N or auto; qrun devices lists them");
+                "expected " + DeviceTexts() + "; qrun devices lists them");
 }
 
 Result<ChosenDevice> MakeDevice(const Artifact& artifact, const qrt_engine_options& options,

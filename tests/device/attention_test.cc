@@ -105,15 +105,12 @@ void StepOver(Lab& lab, const std::vector<Piece>& pieces, int64_t bucket) {
   const Shape& s = pieces[0].sequence->s;
   Step step;
   std::vector<float> q, k, v, rope;
-  auto append = [](std::vector<float>& to, const std::vector<float>& from, int64_t width, const Piece& p) {
-    to.insert(to.end(), from.begin() + p.past * width, from.begin() + (p.past + p.count) * width);
-  };
   for (const Piece& p : pieces) {
     step.sequences.push_back({&p.sequence->memory, p.past, p.count});
-    append(q, p.sequence->q, s.QWidth(), p);
-    append(k, p.sequence->k, s.KvWidth(), p);
-    append(v, p.sequence->v, s.KvWidth(), p);
-    append(rope, p.sequence->rope, s.rot_dims, p);
+    AppendRows(q, p.sequence->q, s.QWidth(), p.past, p.count);
+    AppendRows(k, p.sequence->k, s.KvWidth(), p.past, p.count);
+    AppendRows(v, p.sequence->v, s.KvWidth(), p.past, p.count);
+    AppendRows(rope, p.sequence->rope, s.rot_dims, p.past, p.count);
   }
   const std::string end = s.name + "_r" + std::to_string(bucket);
   const std::vector<float> q_out = As<float>(

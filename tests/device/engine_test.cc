@@ -7,7 +7,6 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <random>
 #include <string>
 #include <thread>
@@ -18,33 +17,18 @@
 #include "runtime/include/qrt/qrt.h"
 #include "tests/device/conformance.h"
 #include "tests/unit/compiler/quiet_sink.h"
+#include "tests/unit/runtime/qrt_handles.h"
 
 namespace qcc::conformance {
 namespace {
 
-template <typename T>
-T Sized() {
-  T value = {};
-  value.struct_size = sizeof value;
-  return value;
-}
-template <auto Release>
-struct Releaser {
-  template <typename T>
-  void operator()(T* handle) const {
-    Release(handle);
-  }
-};
-using ArtifactHandle = std::unique_ptr<qrt_artifact, Releaser<qrt_artifact_release>>;
-using EngineHandle = std::unique_ptr<qrt_engine, Releaser<qrt_engine_release>>;
-using SessionHandle = std::unique_ptr<qrt_session, Releaser<qrt_session_release>>;
-using SamplerHandle = std::unique_ptr<qrt_sampler, Releaser<qrt_sampler_release>>;
+using qrt_api::Artifact;
+using qrt_api::Engine;
+using qrt_api::Sampler;
+using qrt_api::Say;
+using qrt_api::Session;
+using qrt_api::Sized;
 using Logits = std::vector<float>;
-
-std::string Say(const qrt_error& error) {
-  return std::string(error.message) + " | " + error.note + " | " + error.help + " [Q" +
-         std::to_string(error.code) + "]";
-}
 
 constexpr char kHybrid[] = "tests/golden/t35-q-Q4_K_M.gguf";
 constexpr char kAttention[] = "tests/golden/t3-q-Q4_K_M.gguf";
@@ -53,8 +37,8 @@ constexpr char kTrained[] = "assets/tiny-qwen35-q8_0.gguf";
 // A model compiled for one GPU profile or one ISA level of CPUs, the trained one for both; compiled and
 // opened once for each pair. `chunks`: in f32, with delta rules of GPUs in chunks.
 qrt_artifact* Open(const std::string& gguf, const Target& target, bool chunks = false) {
-  static auto* opened = new std::map<std::string, ArtifactHandle>;
-  ArtifactHandle& slot = (*opened)[gguf + " " + target.Name() + (chunks ? " chunks" : "")];
+  static auto* opened = new std::map<std::string, Artifact>;
+  Artifact& slot = (*opened)[gguf + " " + target.Name() + (chunks ? " chunks" : "")];
   if (slot) return slot.get();
   compiler::PipelineOptions options;
   options.input = std::string(QCC_SOURCE_DIR) + "/" + gguf;
@@ -90,7 +74,7 @@ qrt_artifact* Open(const std::string& gguf, const Target& target, bool chunks = 
   return artifact;
 }
 
-EngineHandle MakeEngine(qrt_artifact* artifact, const char* device) {
+Engine MakeEngine(qrt_artifact* artifact, const char* device) {
   qrt_engine_options options = Sized<qrt_engine_options>();
   options.device = device;
   options.threads = 2;
@@ -100,16 +84,16 @@ EngineHandle MakeEngine(qrt_artifact* artifact, const char* device) {
   qrt_engine* engine = nullptr;
   qrt_error error = Sized<qrt_error>();
   EXPECT_EQ(qrt_engine_create(artifact, &options, &engine, &error), QRT_OK) << Say(error);
-  return EngineHandle(engine);
+  return Engine(engine);
 }
 
-SessionHandle MakeSession(qrt_engine* engine) {
+Session MakeSession(qrt_engine* engine) {
   qrt_session_options options = Sized<qrt_session_options>();
   options.context_tokens = 256;
   qrt_session* session = nullptr;
   qrt_error error = Sized<qrt_error>();
   EXPECT_EQ(qrt_session_create(engine, &options, &session, &error), QRT_OK) << Say(error);
-  return SessionHandle(session);
+  return Session(session);
 }
 
 uint32_t Vocab(const qrt_artifact* artifact) {
@@ -168,16 +152,16 @@ TEST_P(EngineConformance, BatchMatesDoNotMatter) {
     qrt_artifact* artifact = Open(gguf, GetParam());
     ASSERT_NE(artifact, nullptr);
     const uint32_t vocab = Vocab(artifact);
-    EngineHandle engine = MakeEngine(artifact, device());
+    Engine engine = MakeEngine(artifact, device());
     ASSERT_NE(engine, nullptr);
     constexpr size_t kSessions = 9, kTokens = 5;
     std::vector<std::vector<int32_t>> prompts, next;
     std::vector<std::vector<Logits>> alone(kSessions);
-    std::vector<SessionHandle> together;
+    std::vector<Session> together;
     for (size_t i = 0; i < kSessions; ++i) {
       prompts.push_back(RandomTokens(1 + i * 7, vocab, static_cast<uint32_t>(i)));
       next.push_back(RandomTokens(kTokens, vocab, static_cast<uint32_t>(100 + i)));
-      SessionHandle session = MakeSession(engine.get());
+      Session session = MakeSession(engine.get());
       Feed(session.get(), prompts[i], vocab);
       for (int32_t token : next[i]) alone[i].push_back(Feed(session.get(), {token}, vocab));
       together.push_back(MakeSession(engine.get()));
@@ -218,10 +202,10 @@ TEST_P(EngineConformance, PromptsTogether) {
   qrt_artifact* artifact = Open(kHybrid, GetParam(), /*chunks=*/true);
   ASSERT_NE(artifact, nullptr);
   const uint32_t vocab = Vocab(artifact);
-  EngineHandle engine = MakeEngine(artifact, device());
+  Engine engine = MakeEngine(artifact, device());
   ASSERT_NE(engine, nullptr);
   std::vector<std::vector<int32_t>> prompts;
-  std::vector<SessionHandle> sessions;
+  std::vector<Session> sessions;
   std::vector<Logits> alone;
   std::vector<qrt_batch_item> items;
   for (size_t length : {44, 3, 60}) {
@@ -243,7 +227,7 @@ TEST_P(EngineConformance, PromptsTogether) {
   }
   const std::vector<int32_t>& tokens = prompts.back();
   for (int64_t cut : {15, 16, 57}) {  // 48 tokens are in chunks
-    SessionHandle session = MakeSession(engine.get());
+    Session session = MakeSession(engine.get());
     Feed(session.get(), {tokens.begin(), tokens.begin() + cut}, vocab);
     const Logits got = Feed(session.get(), {tokens.begin() + cut, tokens.end()}, vocab);
     if (cut == 15) {
@@ -260,13 +244,13 @@ TEST_P(EngineConformance, CutsOfAPrompt) {
     qrt_artifact* artifact = Open(gguf, GetParam());
     ASSERT_NE(artifact, nullptr);
     const uint32_t vocab = Vocab(artifact);
-    EngineHandle engine = MakeEngine(artifact, device());
+    Engine engine = MakeEngine(artifact, device());
     ASSERT_NE(engine, nullptr);
     const std::vector<int32_t> tokens = RandomTokens(100, vocab, 3);
-    SessionHandle whole = MakeSession(engine.get());
+    Session whole = MakeSession(engine.get());
     const Logits want = Feed(whole.get(), tokens, vocab);
     for (size_t cut : {1, 7, 15, 16, 17, 64, 99}) {
-      SessionHandle session = MakeSession(engine.get());
+      Session session = MakeSession(engine.get());
       Feed(session.get(), {tokens.begin(), tokens.begin() + static_cast<int64_t>(cut)}, vocab);
       const Logits got =
           Feed(session.get(), {tokens.begin() + static_cast<int64_t>(cut), tokens.end()}, vocab);
@@ -286,11 +270,11 @@ TEST_P(GpuEngineConformance, SnapshotsMove) {
   qrt_artifact* artifact = Open(kTrained, GetParam());
   ASSERT_NE(artifact, nullptr);
   const uint32_t vocab = Vocab(artifact);
-  EngineHandle cpu = MakeEngine(artifact, "cpu"), gpu = MakeEngine(artifact, device());
+  Engine cpu = MakeEngine(artifact, "cpu"), gpu = MakeEngine(artifact, device());
   ASSERT_TRUE(cpu && gpu);
   const std::vector<int32_t> prompt = {940, 1209, 937, 44, 32, 451, 1266, 278, 262, 3036, 327, 891};
   for (auto [from, to] : {std::pair(cpu.get(), gpu.get()), std::pair(gpu.get(), cpu.get())}) {
-    SessionHandle source = MakeSession(from), target = MakeSession(to);
+    Session source = MakeSession(from), target = MakeSession(to);
     const int32_t first = Best(Feed(source.get(), prompt, vocab));
     std::vector<uint8_t> saved(qrt_session_save_size(source.get()));
     size_t written = 0;
@@ -309,7 +293,7 @@ TEST_P(GpuEngineConformance, ChosenOnTheDevice) {
   qrt_artifact* artifact = Open(kTrained, GetParam());
   ASSERT_NE(artifact, nullptr);
   const uint32_t vocab = Vocab(artifact);
-  EngineHandle engine = MakeEngine(artifact, device());
+  Engine engine = MakeEngine(artifact, device());
   ASSERT_NE(engine, nullptr);
   qrt_engine_info before = Sized<qrt_engine_info>(), after = Sized<qrt_engine_info>();
   ASSERT_EQ(qrt_engine_describe(engine.get(), &before, nullptr), QRT_OK);
@@ -322,8 +306,8 @@ TEST_P(GpuEngineConformance, ChosenOnTheDevice) {
     qrt_sampler *a = nullptr, *b = nullptr;
     ASSERT_EQ(qrt_sampler_create(artifact, &options, &a, nullptr), QRT_OK);
     ASSERT_EQ(qrt_sampler_create(artifact, &options, &b, nullptr), QRT_OK);
-    SamplerHandle on_device(a), on_host(b);
-    SessionHandle drawn = MakeSession(engine.get()), read = MakeSession(engine.get());
+    Sampler on_device(a), on_host(b);
+    Session drawn = MakeSession(engine.get()), read = MakeSession(engine.get());
     std::vector<int32_t> tokens = {940, 1209, 937, 44, 32};
     for (int i = 0; i < 24; ++i) {
       const Logits logits = Feed(read.get(), tokens, vocab);
@@ -375,7 +359,7 @@ TEST_P(GpuEngineConformance, GpuOnlyArtifact) {
   EXPECT_EQ(no_variant.code, 5003u) << Say(no_variant);
   EXPECT_NE(Say(no_variant).find(GetParam().variant), std::string::npos) << Say(no_variant);
   // Without a wish it is the GPU.
-  EngineHandle engine = MakeEngine(artifact, nullptr);
+  Engine engine = MakeEngine(artifact, nullptr);
   ASSERT_NE(engine, nullptr);
   qrt_engine_info chosen = Sized<qrt_engine_info>();
   ASSERT_EQ(qrt_engine_describe(engine.get(), &chosen, nullptr), QRT_OK);
@@ -387,11 +371,11 @@ TEST_P(EngineConformance, TwoEnginesAtOnce) {
   ASSERT_NE(artifact, nullptr);
   const uint32_t vocab = Vocab(artifact);
   auto talk = [&](qrt_engine* engine, uint32_t seed) {
-    SessionHandle session = MakeSession(engine);
+    Session session = MakeSession(engine);
     const Logits logits = Feed(session.get(), RandomTokens(40, vocab, seed), vocab);
     return Greedy(session.get(), Best(logits), 12, vocab);
   };
-  EngineHandle a = MakeEngine(artifact, device()), b = MakeEngine(artifact, device());
+  Engine a = MakeEngine(artifact, device()), b = MakeEngine(artifact, device());
   ASSERT_TRUE(a && b);
   const std::vector<int32_t> want_a = talk(a.get(), 1), want_b = talk(a.get(), 2);
   std::vector<int32_t> got_a, got_b;

@@ -2,8 +2,10 @@
 // a sequence is cut and on who is beside it. GPUs in chunks: on cuts at multiples of 16 rows.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "tests/device/conformance.h"
+#include "tests/device/delta_rule.h"
 #include "tests/device/reference.h"
 #include "tests/unit/codegen_cpu/kernel_harness.h"
 
@@ -21,9 +23,9 @@ struct Shape {
   int64_t key_heads, value_heads, key_dim, value_dim, taps;
   bool l2_max;
 
-  int64_t Keys() const { return key_heads * key_dim; }
-  int64_t Values() const { return value_heads * value_dim; }
-  int64_t Channels() const { return 2 * Keys() + Values(); }
+  DeltaShape Plain() const { return {key_heads, value_heads, key_dim, value_dim, taps}; }
+  int64_t Values() const { return Plain().values(); }
+  int64_t Channels() const { return Plain().channels(); }
   int64_t Ld() const { return 2 * value_heads + 4; }  // alpha, beta and columns of something else
 };
 const Shape kShapes[] = {{"square", 2, 2, 32, 32, 4, false}, {"grouped", 3, 6, 64, 40, 4, false},
@@ -99,15 +101,7 @@ struct Sequence {
     z = random.normals(static_cast<size_t>(tokens * s.Values()));
     alpha = random.normals(static_cast<size_t>(tokens * s.Ld()), 2.f);
     beta = random.normals(static_cast<size_t>(tokens * s.Ld()), 2.f);
-    if (tokens > 10) {
-      alpha[3 * s.Ld()] = 90.f;   // forgets everything
-      alpha[5 * s.Ld()] = -90.f;  // forgets nothing
-      std::fill_n(qkv.begin() + 8 * s.Channels(), s.Channels(), 0.f);
-    }
-    // Queries and keys of norms about 1e-3, then 1e-8, long enough for every tap: there the l2 forms differ.
-    for (int64_t t = 20; t < std::min<int64_t>(tokens, 34); ++t) {
-      for (int64_t i = 0; i < 2 * s.Keys(); ++i) qkv[t * s.Channels() + i] *= t < 27 ? 1e-3f : 1e-8f;
-    }
+    AddRareDeltaRows(s.Plain(), tokens, s.Ld(), qkv, alpha);
     out.resize(static_cast<size_t>(tokens * s.Values()));
   }
   Bytes State(Lab& lab, const char* role) const {
@@ -129,15 +123,12 @@ void StepOver(Lab& lab, const std::vector<Piece>& pieces, int64_t bucket) {
   const Shape& s = pieces[0].sequence->s;
   Step step;
   std::vector<float> qkv, z, alpha, beta;
-  auto append = [](std::vector<float>& to, const std::vector<float>& from, int64_t width, const Piece& p) {
-    to.insert(to.end(), from.begin() + p.past * width, from.begin() + (p.past + p.count) * width);
-  };
   for (const Piece& p : pieces) {
     step.sequences.push_back({&p.sequence->memory, p.past, p.count});
-    append(qkv, p.sequence->qkv, s.Channels(), p);
-    append(z, p.sequence->z, s.Values(), p);
-    append(alpha, p.sequence->alpha, s.Ld(), p);
-    append(beta, p.sequence->beta, s.Ld(), p);
+    AppendRows(qkv, p.sequence->qkv, s.Channels(), p.past, p.count);
+    AppendRows(z, p.sequence->z, s.Values(), p.past, p.count);
+    AppendRows(alpha, p.sequence->alpha, s.Ld(), p.past, p.count);
+    AppendRows(beta, p.sequence->beta, s.Ld(), p.past, p.count);
   }
   const std::vector<float> out = As<float>(RunCase(
       lab, "delta_" + s.name + "_r" + std::to_string(bucket), step,
@@ -157,55 +148,25 @@ void Feed(Lab& lab, Sequence& x, int64_t length) {
     StepOver(lab, {{&x, t, std::min(length, x.tokens - t)}}, bucket);
 }
 
-// The rule as it is written down: decay, read, write, read out. State: [value_heads][key_dim][value_dim].
+// Outputs, and the delta states after the last token.
 std::vector<double> Want(const Sequence& x, std::vector<double>* state) {
-  const Shape& s = x.s;
-  const Weights w(s);
-  const int64_t channels = s.Channels();
-  std::vector<double> out(x.out.size());
-  state->assign(static_cast<size_t>(s.value_heads * s.key_dim * s.value_dim), 0);
-  for (int64_t t = 0; t < x.tokens; ++t) {
-    std::vector<double> c(channels);
-    for (int64_t i = 0; i < channels; ++i) {
-      for (int64_t tap = 0; tap < s.taps; ++tap) {
-        const int64_t at = t - (s.taps - 1) + tap;
-        if (at >= 0) c[i] += static_cast<double>(w.conv[tap * channels + i]) * x.qkv[at * channels + i];
-      }
-      c[i] = Silu(c[i]);
-    }
-    for (int64_t h = 0; h < 2 * s.key_heads; ++h) {
-      double* v = &c[h * s.key_dim];
-      double sum = 0;
-      for (int64_t i = 0; i < s.key_dim; ++i) sum += v[i] * v[i];
-      const double norm = s.l2_max ? std::max<double>(std::sqrt(sum), kL2Eps) : std::sqrt(sum + kL2Eps);
-      for (int64_t i = 0; i < s.key_dim; ++i) v[i] /= norm;
-    }
-    for (int64_t head = 0; head < s.value_heads; ++head) {
-      const double *q = &c[head % s.key_heads * s.key_dim], *k = q + s.Keys();
-      const double* v = &c[2 * s.Keys() + head * s.value_dim];
-      const double a = x.alpha[t * s.Ld() + head] + static_cast<double>(w.dt[head]);
-      const double decay =
-          std::exp(w.a[head] * (a > 0 ? a + std::log1p(std::exp(-a)) : std::log1p(std::exp(a))));
-      const double beta = 1 / (1 + std::exp(-static_cast<double>(x.beta[t * s.Ld() + head])));
-      double* S = state->data() + head * s.key_dim * s.value_dim;
-      std::vector<double> o(s.value_dim);
-      double squares = 0;
-      for (int64_t j = 0; j < s.value_dim; ++j) {
-        double read = 0;
-        for (int64_t i = 0; i < s.key_dim; ++i) read += (S[i * s.value_dim + j] *= decay) * k[i];
-        const double u = beta * (v[j] - read);
-        for (int64_t i = 0; i < s.key_dim; ++i) o[j] += (S[i * s.value_dim + j] += k[i] * u) * q[i];
-        o[j] /= std::sqrt(static_cast<double>(s.key_dim));
-        squares += o[j] * o[j];
-      }
-      for (int64_t j = 0; j < s.value_dim; ++j) {
-        const int64_t at = (t * s.value_heads + head) * s.value_dim + j;
-        out[at] = o[j] / std::sqrt(squares / static_cast<double>(s.value_dim) + kNormEps) * w.norm[j] *
-                  Silu(x.z[at]);
-      }
-    }
-  }
-  return out;
+  const Weights w(x.s);
+  DeltaAnswer answer = DeltaRule({.shape = x.s.Plain(),
+                                  .l2_max = x.s.l2_max,
+                                  .l2_eps = kL2Eps,
+                                  .norm_eps = kNormEps,
+                                  .conv_w = w.conv.data(),
+                                  .a = w.a.data(),
+                                  .dt = w.dt.data(),
+                                  .norm = w.norm.data(),
+                                  .tokens = x.tokens,
+                                  .qkv = x.qkv.data(),
+                                  .z = x.z.data(),
+                                  .alpha = x.alpha.data(),
+                                  .beta = x.beta.data(),
+                                  .ld = x.s.Ld()});
+  *state = std::move(answer.state);
+  return std::move(answer.out);
 }
 
 class GatedDeltaConformance : public ConformanceTest {};

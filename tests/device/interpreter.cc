@@ -1,19 +1,18 @@
 #include "tests/device/interpreter.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
-#include "dialects/formats/formats.h"
 #include "tests/device/access_log.h"
 #include "tests/device/address_ranges.h"
 #include "tests/device/interpreter_values.h"
+#include "tests/device/value_builder.h"
 #include "tests/device/workgroup_memory.h"
 
 namespace qcc::gpu {
 namespace {
 
-class Machine : public Builder {
+class Machine : public ValueBuilder {
  public:
   Machine(const Profile& profile, const HostMemory& memory) : profile_(profile), memory_(memory) {}
 
@@ -46,9 +45,6 @@ class Machine : public Builder {
   Val Thread() override {
     return Each(Type::kI32, [](int t) { return static_cast<uint64_t>(t); });
   }
-  Val I32(int32_t value) override { return Splat(Type::kI32, static_cast<uint32_t>(value)); }
-  Val I64(int64_t value) override { return Splat(Type::kI64, static_cast<uint64_t>(value)); }
-  Val F32(float value) override { return Splat(Type::kF32, FromFloat(value)); }
 
   Val Load(Type type, Val base, Val byte_offset) override {
     Val result = Splat(type, 0);
@@ -86,29 +82,6 @@ class Machine : public Builder {
                   *word += static_cast<uint32_t>(C(value)[t]);
                 });
     return old;
-  }
-
-  Val Extract(Val vector, int lane) override {
-    if (lane < 0 || lane >= lanesOf(vector.type())) {
-      Fail("lane " + std::to_string(lane) + " of a " + nameOf(vector.type()));
-      lane = 0;
-    }
-    Cells from = C(vector) + static_cast<size_t>(lane) * threads_;
-    return Each(elementOf(vector.type()), [&](int t) { return from[t]; });
-  }
-  Val Vector(const std::vector<Val>& lanes) override {
-    bool f = lanes[0].type() == Type::kF32;
-    if (lanes.size() != 2 && lanes.size() != 4) {
-      Fail("a vector of " + std::to_string(lanes.size()) + " elements: there are 2 and 4");
-      return lanes[0];
-    }
-    Type type = lanes.size() == 2 ? (f ? Type::kF32x2 : Type::kI32x2) : (f ? Type::kF32x4 : Type::kI32x4);
-    Val v = New(type);
-    for (size_t i = 0; i < lanes.size(); ++i) {
-      Expect(lanes[i], elementOf(type), "element of a vector");
-      std::copy_n(C(lanes[i]), threads_, C(v) + i * threads_);
-    }
-    return v;
   }
 
   Shared AllocShared(Type type, int words) override {
@@ -237,171 +210,6 @@ class Machine : public Builder {
     return last;
   }
 
-  Val Binary(Op op, Val a, Val b) override {
-    Expect(b, a.type(), "second operand");
-    bool f = isFloat(a.type());
-    bool float_only = op == Op::kDivF || op == Op::kMinF || op == Op::kMaxF;
-    bool both = op == Op::kAdd || op == Op::kSub || op == Op::kMul;
-    bool logic = op == Op::kAnd || op == Op::kOr || op == Op::kXor;
-    if ((f && !float_only && !both) || (!f && float_only) || (a.type() == Type::kBool && !logic)) {
-      Fail(std::string("an operator that ") + nameOf(a.type()) + " does not have");
-      return a;
-    }
-    bool wide = a.type() == Type::kI64;
-    bool divides = op == Op::kDivU || op == Op::kRemU || op == Op::kDivS || op == Op::kRemS;
-    Val r = New(a.type());
-    for (int i = 0; i < lanesOf(a.type()) * threads_; ++i) {
-      uint64_t x = C(a)[i], y = C(b)[i];
-      if (divides && y == 0) {
-        if (active_[i % threads_]) {
-          FailAt(i % threads_, "divides by 0");
-        }
-        y = 1;
-      }
-      C(r)
-      [i] = f      ? FromFloat(FloatOp(op, AsFloat(x), AsFloat(y)))
-            : wide ? IntegerOp<uint64_t, int64_t>(op, x, y)
-                   : IntegerOp<uint32_t, int32_t>(op, static_cast<uint32_t>(x), static_cast<uint32_t>(y));
-    }
-    return r;
-  }
-  Val Compare(Cmp cmp, Val a, Val b) override {
-    Expect(b, a.type(), "second operand");
-    bool f = a.type() == Type::kF32;
-    bool float_cmp = cmp == Cmp::kLtF || cmp == Cmp::kLeF || cmp == Cmp::kEqF;
-    if (f != float_cmp || lanesOf(a.type()) != 1) {
-      Fail(std::string("a comparison that ") + nameOf(a.type()) + " does not have");
-    }
-    bool wide = a.type() == Type::kI64;
-    return Each(Type::kBool, [&](int t) -> uint64_t {
-      uint64_t x = C(a)[t], y = C(b)[t];
-      int64_t sx = wide ? static_cast<int64_t>(x) : Signed(x),
-              sy = wide ? static_cast<int64_t>(y) : Signed(y);
-      switch (cmp) {
-        case Cmp::kEq:
-          return x == y;
-        case Cmp::kNe:
-          return x != y;
-        case Cmp::kLtS:
-          return sx < sy;
-        case Cmp::kLeS:
-          return sx <= sy;
-        case Cmp::kLtU:
-          return x < y;
-        case Cmp::kLeU:
-          return x <= y;
-        case Cmp::kLtF:
-          return AsFloat(x) < AsFloat(y);
-        case Cmp::kLeF:
-          return AsFloat(x) <= AsFloat(y);
-        case Cmp::kEqF:
-          return AsFloat(x) == AsFloat(y);
-      }
-      return 0;
-    });
-  }
-  Val Select(Val condition, Val a, Val b) override {
-    Expect(condition, Type::kBool, "condition");
-    Expect(b, a.type(), "second choice");
-    Val r = New(a.type());
-    for (int i = 0; i < lanesOf(a.type()) * threads_; ++i) {
-      C(r)[i] = C(condition)[i % threads_] ? C(a)[i] : C(b)[i];
-    }
-    return r;
-  }
-  Val Fma(Val a, Val b, Val c) override {
-    Expect(b, a.type(), "second operand");
-    Expect(c, a.type(), "third operand");
-    if (!isFloat(a.type())) {
-      Fail(std::string("fma of ") + nameOf(a.type()));
-    }
-    Val r = New(a.type());
-    for (int i = 0; i < lanesOf(a.type()) * threads_; ++i) {
-      C(r)[i] = FromFloat(std::fma(AsFloat(C(a)[i]), AsFloat(C(b)[i]), AsFloat(C(c)[i])));
-    }
-    return r;
-  }
-  Val MulHighU(Val a, Val b) override {
-    Expect(b, a.type(), "second operand");
-    bool wide = a.type() == Type::kI64;
-    return Each(a.type(), [&](int t) -> uint64_t {
-      unsigned __int128 product = static_cast<unsigned __int128>(C(a)[t]) * C(b)[t];
-      return static_cast<uint64_t>(product >> (wide ? 64 : 32));
-    });
-  }
-  Val Call(Fn fn, Val x) override {
-    if (!isFloat(x.type())) {
-      Fail(std::string("a float function of ") + nameOf(x.type()));
-    }
-    Val r = New(x.type());
-    for (int i = 0; i < lanesOf(x.type()) * threads_; ++i) {
-      C(r)[i] = FromFloat(Function(fn, AsFloat(C(x)[i])));
-    }
-    return r;
-  }
-
-  Val ToF32(Val v) override {
-    Expect(v, Type::kI32, "number to convert");
-    return Each(Type::kF32, [&](int t) { return FromFloat(static_cast<float>(Signed(C(v)[t]))); });
-  }
-  Val ToI32(Val v) override {
-    Expect(v, Type::kF32, "number to convert");
-    return Each(Type::kI32, [&](int t) -> uint64_t {
-      float f = AsFloat(C(v)[t]);
-      bool fits = f > -2147483904.0f && f < 2147483648.0f;  // false for a NaN
-      return static_cast<uint32_t>(fits ? static_cast<int32_t>(f) : INT32_MIN);
-    });
-  }
-  Val AsI32(Val v) override {
-    Expect(v, Type::kF32, "bits");
-    return Each(Type::kI32, [&](int t) { return C(v)[t]; });
-  }
-  Val AsF32(Val v) override {
-    Expect(v, Type::kI32, "bits");
-    return Each(Type::kF32, [&](int t) { return C(v)[t]; });
-  }
-  Val ExtendU(Val v) override {
-    Expect(v, Type::kI32, "number to extend");
-    return Each(Type::kI64, [&](int t) { return C(v)[t]; });
-  }
-  Val ExtendS(Val v) override {
-    Expect(v, Type::kI32, "number to extend");
-    return Each(Type::kI64, [&](int t) { return static_cast<uint64_t>(int64_t{Signed(C(v)[t])}); });
-  }
-  Val Truncate(Val v) override {
-    Expect(v, Type::kI64, "number to truncate");
-    return Each(Type::kI32, [&](int t) { return C(v)[t] & 0xffffffffu; });
-  }
-  Val UnpackHalf(Val v) override {
-    Expect(v, Type::kI32, "two halves");
-    Val r = New(Type::kF32x2);
-    for (int t = 0; t < threads_; ++t) {
-      C(r)[t] = FromFloat(half_to_float(static_cast<uint16_t>(C(v)[t])));
-      C(r)[threads_ + t] = FromFloat(half_to_float(static_cast<uint16_t>(C(v)[t] >> 16)));
-    }
-    return r;
-  }
-  Val PackHalf(Val low, Val high) override {
-    Expect(low, Type::kF32, "half");
-    Expect(high, Type::kF32, "half");
-    return Each(Type::kI32, [&](int t) -> uint64_t {
-      return float_to_half(AsFloat(C(low)[t])) | static_cast<uint32_t>(float_to_half(AsFloat(C(high)[t])))
-                                                     << 16;
-    });
-  }
-  Val Dot4(Val a, Val b, Val acc) override {
-    Expect(a, Type::kI32, "bytes");
-    Expect(b, Type::kI32, "bytes");
-    Expect(acc, Type::kI32, "sum");
-    return Each(Type::kI32, [&](int t) -> uint64_t {
-      auto sum = static_cast<uint32_t>(C(acc)[t]);
-      for (int i = 0; i < 4; ++i) {
-        sum += static_cast<uint32_t>(Byte(C(a)[t], i) * Byte(C(b)[t], i));
-      }
-      return sum;
-    });
-  }
-
   Val ShuffleXor(Val v, int mask) override {
     int size = profile_.subgroup;
     if (size == 0 || mask <= 0 || mask >= size || threads_ % size != 0) {
@@ -519,47 +327,6 @@ class Machine : public Builder {
   }
 
  private:
-  static Cells C(Val v) { return static_cast<Cells>(v.value()); }
-
-  Val New(Type type) { return {this, cells_.Take(static_cast<size_t>(lanesOf(type)) * threads_), type}; }
-  Val Splat(Type type, uint64_t bits) {
-    Val v = New(type);
-    std::fill_n(C(v), lanesOf(type) * threads_, bits);
-    return v;
-  }
-  Val Copy(Val from) {
-    Val v = New(from.type());
-    std::copy_n(C(from), lanesOf(from.type()) * threads_, C(v));
-    return v;
-  }
-  template <typename F>
-  Val Each(Type type, F&& f) {
-    Val v = New(type);
-    for (int t = 0; t < threads_; ++t) {
-      C(v)[t] = f(t);
-    }
-    return v;
-  }
-
-  void Expect(Val v, Type type, const char* what) {
-    if (!v) {
-      Fail(std::string(what) + ": an empty value");
-    } else if (v.type() != type) {
-      Fail(std::string(what) + " has type " + nameOf(v.type()) + ", expected " + nameOf(type));
-    }
-  }
-  void Fail(const std::string& what) {
-    if (error_.empty()) {
-      error_ = launch_->name + ", workgroup (" + std::to_string(block_[0]) + ", " +
-               std::to_string(block_[1]) + ", " + std::to_string(block_[2]) + "): " + what;
-    }
-  }
-  void FailAt(int thread, const std::string& what) {
-    if (error_.empty()) {
-      Fail("thread " + std::to_string(thread) + ": " + what);
-    }
-  }
-
   void RunLaunch(const Launch& launch) {
     launch_ = &launch;
     block_[0] = block_[1] = block_[2] = 0;
@@ -698,16 +465,10 @@ class Machine : public Builder {
 
   Profile profile_;
   const HostMemory& memory_;
-  std::string error_;
 
-  const Launch* launch_ = nullptr;
-  int threads_ = 0;
-  uint32_t block_[3] = {0, 0, 0};
   std::vector<uint64_t> args_;
   AddressRanges ranges_;
 
-  CellStack cells_;
-  std::vector<uint8_t> active_;
   WorkgroupMemory shared_;
 
   MemoryLog log_;

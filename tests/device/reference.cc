@@ -97,4 +97,9 @@ std::vector<float> Columns(const std::vector<float>& rows, int64_t ld, int64_t n
   return out;
 }
 
+void AppendRows(std::vector<float>& to, const std::vector<float>& rows, int64_t cols, int64_t first,
+                int64_t count) {
+  to.insert(to.end(), rows.begin() + first * cols, rows.begin() + (first + count) * cols);
+}
+
 }  // namespace qcc::conformance

@@ -29,6 +29,9 @@ std::vector<double> Matmul(const std::vector<double>& x, const std::vector<doubl
 
 // Columns [0, n) of rows with `ld` columns.
 std::vector<float> Columns(const std::vector<float>& rows, int64_t ld, int64_t n);
+// Adds rows [first, first + count) of `cols` columns to `to`.
+void AppendRows(std::vector<float>& to, const std::vector<float>& rows, int64_t cols, int64_t first,
+                int64_t count);
 
 }  // namespace qcc::conformance
 

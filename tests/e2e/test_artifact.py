@@ -313,12 +313,12 @@ def main():
     def qbin():
         return h.compile(gguf, "model.qbin", f"--cpu={','.join(h.levels)}", *LADDERS)
 
-    # Those of one artifact and those that compile their own by turns: of two shares only one compiles the artifact.
-    for part in h.share([lambda: determinism(h, gguf, qbin()), lambda: levels_f32(h, gguf, tokens, reference),
-                         lambda: levels(h, qbin(), gguf, tokens, reference, row["int8_limit"]), lambda: buckets(h, gguf, tokens),
-                         lambda: inspection(h, gguf, qbin()), lambda: atomic(h, gguf),
-                         lambda: damage(h, qbin()), lambda: spellings(h),
-                         lambda: read_only(h, gguf), lambda: dependencies(h)]):
+    # A line is a round of three shares, whose costs are about equal. What takes long is to compile, for all levels four times as long as for one:
+    # the first share does so for all of them twice, the third too, and for one a few times; the second for one ten times, half of them broken off.
+    for part in h.share([lambda: determinism(h, gguf, qbin()), lambda: buckets(h, gguf, tokens), lambda: levels_f32(h, gguf, tokens, reference),
+                         lambda: inspection(h, gguf, qbin()), lambda: atomic(h, gguf), lambda: levels(h, qbin(), gguf, tokens, reference, row["int8_limit"]),
+                         lambda: damage(h, qbin()), lambda: read_only(h, gguf), lambda: spellings(h),
+                         lambda: dependencies(h)]):
         part()
     h.finish()
 

@@ -7,9 +7,10 @@
 
 namespace qcc::cpu {
 
-inline constexpr int64_t kMaxHeadDim = 512;           // attention head_dim; a multiple of 8
-inline constexpr int64_t kMaxDeltaDim = 256;          // gated_delta key_dim and value_dim; multiples of 8
-inline constexpr int64_t kMaxConvTaps = 16;           // gated_delta taps; at least 2
+inline constexpr int64_t kMaxHeadDim = 512;   // attention head_dim; a multiple of 8
+inline constexpr int64_t kMaxDeltaDim = 256;  // gated_delta key_dim and value_dim; multiples of 8
+inline constexpr int64_t kMinConvTaps = 2;    // gated_delta taps
+inline constexpr int64_t kMaxConvTaps = 16;
 inline constexpr int64_t kMaxQueryGroup = 64;         // attention: q_heads / kv_heads
 inline constexpr int64_t kMaxRopePosition = 1 << 20;  // rope_table: |position * inv_freq| stays exact to 1e-9
 inline constexpr int64_t kStackBytes =

@@ -67,10 +67,12 @@ class Fields {
 // ---- which kernel, over which items ----
 
 // Scratch in the kernels is bounded: a model beyond the bound is refused here, with the number.
-LogicalResult limit(plan::DispatchOp op, StringRef key, int64_t v, int64_t most, int64_t multiple = 1) {
-  if (v >= 1 && v <= most && v % multiple == 0) return success();
+LogicalResult limit(plan::DispatchOp op, StringRef key, int64_t v, int64_t most, int64_t multiple = 1,
+                    int64_t least = 1) {
+  if (v >= least && v <= most && v % multiple == 0) return success();
   return op.emitError("no kernel '") << op.getFamily() << "' on target cpu for " << key << " = " << v
-                                     << ": it takes up to " << most
+                                     << ": it takes "
+                                     << (least > 1 ? std::to_string(least) + " to " : "up to ") << most
                                      << (multiple > 1 ? ", in multiples of " + std::to_string(multiple) : "");
 }
 
@@ -85,6 +87,20 @@ void selectOutRows(plan::RowsFrom from, KernelCall& call) {
   if (from == plan::RowsFrom::OutRows) call.rows = RowSource::OutRows;
 }
 
+// By family: whether its kernel takes the spec, and what the call has besides arguments. The symbol comes as
+// "qk_" and the family's name. A family without an overload has no kernel.
+
+template <class Spec, class... Specs>
+concept OneOf = (std::is_same_v<Spec, Specs> || ...);
+
+// Kernels that take every spec; an item is a row.
+LogicalResult choose(plan::DispatchOp,
+                     const OneOf<plan::RopeTableSpec, plan::QuantizeSpec, plan::SwigluSpec, plan::AddSpec,
+                                 plan::ConcatSpec> auto&,
+                     KernelCall&) {
+  return success();
+}
+
 LogicalResult choose(plan::DispatchOp op, const plan::LinearSpec& s, KernelCall& call) {
   selectOutRows(s.rows, call);
   bool int8 = s.numerics == plan::Numerics::Int8;
@@ -92,56 +108,29 @@ LogicalResult choose(plan::DispatchOp op, const plan::LinearSpec& s, KernelCall&
   if (int8 && format.cls != FormatClass::kBlock)
     return op.emitError("no kernel 'linear' on target cpu for int8 numerics of format ")
            << StringRef(format.name);
-  call.symbol = ("qk_linear_" + StringRef(format.name) + (int8 ? "_int8" : "_f32")).str();
+  call.symbol += ("_" + StringRef(format.name) + (int8 ? "_int8" : "_f32")).str();
   call.items = layouts::AlignUp(s.n, layouts::kGroupRows) / layouts::kGroupRows;
+  return success();
+}
+
+LogicalResult choose(plan::DispatchOp, const plan::EmbedSpec& s, KernelCall& call) {
+  call.symbol += ("_" + StringRef(format_info(s.format).name)).str();
   return success();
 }
 
 LogicalResult choose(plan::DispatchOp, const plan::NormSpec& s, KernelCall& call) {
   selectOutRows(s.source, call);
-  call.symbol = "qk_norm";
-  return success();
-}
-
-LogicalResult choose(plan::DispatchOp, const plan::EmbedSpec& s, KernelCall& call) {
-  call.symbol = ("qk_embed_" + StringRef(format_info(s.format).name)).str();
-  return success();
-}
-
-LogicalResult choose(plan::DispatchOp, const plan::RopeTableSpec&, KernelCall& call) {
-  call.symbol = "qk_rope_table";
-  return success();
-}
-
-LogicalResult choose(plan::DispatchOp, const plan::QuantizeSpec&, KernelCall& call) {
-  call.symbol = "qk_quantize";
-  return success();
-}
-
-LogicalResult choose(plan::DispatchOp, const plan::SwigluSpec&, KernelCall& call) {
-  call.symbol = "qk_swiglu";
-  return success();
-}
-
-LogicalResult choose(plan::DispatchOp, const plan::AddSpec&, KernelCall& call) {
-  call.symbol = "qk_add";
-  return success();
-}
-
-LogicalResult choose(plan::DispatchOp, const plan::ConcatSpec&, KernelCall& call) {
-  call.symbol = "qk_concat";
   return success();
 }
 
 LogicalResult choose(plan::DispatchOp op, const plan::QkNormRopeStoreSpec& s, KernelCall& call) {
-  call.symbol = "qk_norm_rope_store";
+  call.symbol = op.getFamily().str();  // which begins with "qk_" itself
   return success(succeeded(limit(op, "head_dim", s.head_dim, kMaxHeadDim, 8)) &&
                  succeeded(wholeGroups(op, "q", s.q_heads * s.head_dim)) &&
                  succeeded(wholeGroups(op, "k", s.kv_heads * s.head_dim)));
 }
 
 LogicalResult choose(plan::DispatchOp op, const plan::AttentionSpec& s, KernelCall& call) {
-  call.symbol = "qk_attention";
   call.itemsPerRow = s.kv_heads;
   if (failed(limit(op, "head_dim", s.head_dim, kMaxHeadDim, 8))) return failure();
   if (int64_t group = s.q_heads / s.kv_heads; group > kMaxQueryGroup)
@@ -151,11 +140,10 @@ LogicalResult choose(plan::DispatchOp op, const plan::AttentionSpec& s, KernelCa
 }
 
 LogicalResult choose(plan::DispatchOp op, const plan::GatedDeltaSpec& s, KernelCall& call) {
-  call.symbol = "qk_gated_delta";
   call.items = s.key_heads;
   return success(succeeded(limit(op, "key_dim", s.key_dim, kMaxDeltaDim, 8)) &&
                  succeeded(limit(op, "value_dim", s.value_dim, kMaxDeltaDim, 8)) &&
-                 succeeded(limit(op, "taps", s.taps, kMaxConvTaps)) &&
+                 succeeded(limit(op, "taps", s.taps, kMaxConvTaps, 1, kMinConvTaps)) &&
                  succeeded(wholeGroups(op, "qkv", plan::gdnChannels(s))) &&
                  succeeded(wholeGroups(op, "z", s.value_heads * s.value_dim)));
 }
@@ -165,6 +153,7 @@ LogicalResult choose(plan::DispatchOp op, const plan::GatedDeltaSpec& s, KernelC
 FailureOr<KernelCall> selectKernel(plan::DispatchOp op, int64_t bucketRows) {
   KernelCall call;
   call.rows = bucketRows == 1 ? RowSource::One : RowSource::StepRows;
+  call.symbol = ("qk_" + op.getFamily()).str();
   LogicalResult chosen = failure();
   plan::visitDispatch(op, [&](const auto& spec, const auto& bindings) {
     if constexpr (requires { choose(op, spec, call); }) {

@@ -6,10 +6,13 @@
 #include <iterator>
 
 #include "codegen/cpu/kernels/kernels.h"
+#include "codegen/cpu/kernels/limits.h"
 #include "codegen/cpu/lower/EmitBlob.h"
+#include "codegen/cpu/lower/KernelCall.h"
 #include "codegen/cpu/lower/LowerToLlvm.h"
 #include "dialects/plan/kernel_families.h"
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
 
 namespace qcc::cpu {
@@ -94,6 +97,29 @@ TEST_F(CpuLower, NoArgumentStructIsLeftInTheCode) {
     EXPECT_EQ(code.find("alloca [" + std::to_string(size) + " x i8]"), std::string::npos)
         << "an argument struct of " << size << " bytes is left";
   std::filesystem::remove_all(folder);
+}
+
+// The importer takes no such model; a plan may be of other making.
+TEST_F(CpuLower, TapsBeyondTheKernelsAreRefused) {
+  for (int64_t taps : {kMinConvTaps - 1, kMaxConvTaps + 1}) {
+    auto spec = Small<plan::GatedDeltaSpec>();
+    spec.taps = taps;
+    module = mlir::ModuleOp::create(b.getUnknownLoc());
+    AddProgram(spec, 8);
+    std::string said;
+    mlir::ScopedDiagnosticHandler handler(&context, [&said](mlir::Diagnostic& diagnostic) {
+      said += diagnostic.str();
+      return mlir::success();
+    });
+    int dispatches = 0;
+    module->walk([&dispatches](plan::DispatchOp op) {
+      EXPECT_TRUE(mlir::failed(selectKernel(op, 8)));
+      ++dispatches;
+    });
+    EXPECT_EQ(dispatches, 1);
+    const std::string says = "taps = " + std::to_string(taps) + ": it takes 2 to 16";
+    EXPECT_NE(said.find(says), std::string::npos) << said;
+  }
 }
 
 }  // namespace

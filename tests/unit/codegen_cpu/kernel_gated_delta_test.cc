@@ -2,23 +2,13 @@
 // give equal bits in outputs and states.
 #include <cmath>
 
+#include "tests/device/delta_rule.h"
 #include "tests/unit/codegen_cpu/kernel_harness.h"
 
 namespace qcc::cpu {
 namespace {
 
-struct Shape {
-  int64_t key_heads, value_heads, key_dim, value_dim, taps;
-  int64_t channels() const { return 2 * key_heads * key_dim + value_heads * value_dim; }
-  int64_t values() const { return value_heads * value_dim; }
-  int64_t conv_values() const { return (taps - 1) * channels(); }
-  int64_t delta_values() const { return value_heads * key_dim * value_dim; }
-  std::string name() const {
-    return std::to_string(key_heads) + "/" + std::to_string(value_heads) + " heads, " +
-           std::to_string(key_dim) + " x " + std::to_string(value_dim) + ", " + std::to_string(taps) +
-           " taps";
-  }
-};
+using Shape = DeltaShape;
 
 struct Weights {
   Guarded<float> conv, a, dt, norm;
@@ -49,15 +39,7 @@ Sequence make_sequence(const Shape& s, int64_t tokens, uint32_t seed) {
              Guarded<float>(static_cast<size_t>(1 + s.conv_values() + s.delta_values())),
              std::vector<float>(static_cast<size_t>(tokens * s.values()))};
   std::fill(x.state.begin(), x.state.end(), 0.f);
-  if (tokens > 10) {
-    x.alpha[3 * s.value_heads] = 90.f;   // forgets everything
-    x.alpha[5 * s.value_heads] = -90.f;  // forgets nothing
-    std::fill_n(x.qkv.begin() + 8 * s.channels(), s.channels(), 0.f);
-  }
-  // Queries and keys of norms about 1e-3, then 1e-8, long enough for every tap: there the l2 forms differ.
-  for (int64_t t = 20; t < std::min<int64_t>(tokens, 34); ++t)
-    for (int64_t i = 0; i < s.channels() - s.values(); ++i)
-      x.qkv[t * s.channels() + i] *= t < 27 ? 1e-3f : 1e-8f;
+  AddRareDeltaRows(s, tokens, s.value_heads, x.qkv, x.alpha);
   return x;
 }
 
@@ -129,89 +111,24 @@ void step(const Kernels& k, const Shape& s, const Weights& w, const std::vector<
   }
 }
 
-struct Answer {
-  std::vector<double> out, state;  // state: delta only
-  // What one relative rounding of every term can move: each output, and the states of each value head.
-  std::vector<double> out_size, state_size;
-  double least_decay = 1, most_decay = 0;
-};
-
-// The rule as it is written down: decay, read, write, read out. `start`: conv columns and delta states before
-// the first token.
-Answer reference(const Shape& s, const Weights& w, const Sequence& x, bool l2_max,
-                 const std::vector<float>& start) {
-  const int64_t ch = s.channels(), keys = s.key_heads * s.key_dim;
-  Answer answer;
-  answer.out.resize(x.out.size());
-  answer.out_size.resize(x.out.size());
-  answer.state.assign(start.begin() + s.conv_values(), start.end());
-  answer.state_size.resize(static_cast<size_t>(s.value_heads));
-  const double root = std::sqrt(static_cast<double>(s.key_dim));
-  const auto silu = [](double v) { return v / (1 + std::exp(-v)); };
-  for (int64_t t = 0; t < x.tokens; ++t) {
-    std::vector<double> c(ch);
-    for (int64_t i = 0; i < ch; ++i) {
-      for (int64_t tap = 0; tap < s.taps; ++tap) {
-        const int64_t at = t - (s.taps - 1) + tap;
-        const float column = at >= 0 ? x.qkv[at * ch + i] : start[(at + s.taps - 1) * ch + i];
-        c[i] += static_cast<double>(w.conv[tap * ch + i]) * column;
-      }
-      c[i] = silu(c[i]);
-    }
-    const auto normalise = [&](double* v) {
-      double sum = 0;
-      for (int64_t i = 0; i < s.key_dim; ++i) sum += v[i] * v[i];
-      const double norm = l2_max ? std::max<double>(std::sqrt(sum), kL2Eps) : std::sqrt(sum + kL2Eps);
-      for (int64_t i = 0; i < s.key_dim; ++i) v[i] /= norm;
-    };
-    for (int64_t h = 0; h < 2 * s.key_heads; ++h) normalise(c.data() + h * s.key_dim);
-    for (int64_t vh = 0; vh < s.value_heads; ++vh) {
-      const double *q = c.data() + vh % s.key_heads * s.key_dim, *k = q + keys;
-      const double* v = c.data() + 2 * keys + vh * s.value_dim;
-      const double a = x.alpha[t * s.value_heads + vh] + static_cast<double>(w.dt[vh]);
-      const double decay =
-          std::exp(w.a[vh] * (a > 0 ? a + std::log1p(std::exp(-a)) : std::log1p(std::exp(a))));
-      answer.least_decay = std::min(answer.least_decay, decay);
-      answer.most_decay = std::max(answer.most_decay, decay);
-      const double beta = 1 / (1 + std::exp(-static_cast<double>(x.beta[t * s.value_heads + vh])));
-      double* S = answer.state.data() + vh * s.key_dim * s.value_dim;
-      std::vector<double> o(s.value_dim);
-      double squares = 0, size = 0;  // size: the largest sum of the absolute terms of an o
-      for (int64_t j = 0; j < s.value_dim; ++j) {
-        double read = 0, read_size = 0, o_size = 0;
-        for (int64_t i = 0; i < s.key_dim; ++i) {
-          double& kept = S[i * s.value_dim + j];
-          kept *= decay;
-          read += kept * k[i];
-          read_size += std::abs(kept * k[i]);
-          o_size += std::abs(kept * q[i]);
-          answer.state_size[vh] = std::max(answer.state_size[vh], std::abs(kept));
-        }
-        const double u = beta * (v[j] - read), u_size = beta * (std::abs(v[j]) + read_size);
-        for (int64_t i = 0; i < s.key_dim; ++i) {
-          o[j] += (S[i * s.value_dim + j] += k[i] * u) * q[i];
-          o_size += std::abs(k[i] * q[i]) * u_size;
-          answer.state_size[vh] = std::max(answer.state_size[vh], std::abs(k[i]) * u_size);
-        }
-        o[j] /= root;
-        squares += o[j] * o[j];
-        size = std::max(size, o_size / root);
-      }
-      const double rms = std::sqrt(squares / s.value_dim + kNormEps);
-      for (int64_t j = 0; j < s.value_dim; ++j) {
-        const int64_t at = (t * s.value_heads + vh) * s.value_dim + j;
-        const double factor = w.norm[j] * silu(x.z[at]);
-        answer.out[at] = o[j] / rms * factor;
-        answer.out_size[at] = size / rms * std::abs(factor);
-      }
-    }
-  }
-  return answer;
-}
-
-// State of a sequence that has seen nothing.
-std::vector<float> nothing(const Shape& s) {
-  return std::vector<float>(static_cast<size_t>(s.conv_values() + s.delta_values()));
+// `start`: conv columns and delta states before the first token; none: zeros.
+DeltaAnswer reference(const Shape& s, const Weights& w, const Sequence& x, bool l2_max,
+                      const float* start = nullptr) {
+  return DeltaRule({.shape = s,
+                    .l2_max = l2_max,
+                    .l2_eps = kL2Eps,
+                    .norm_eps = kNormEps,
+                    .conv_w = w.conv.data(),
+                    .a = w.a.data(),
+                    .dt = w.dt.data(),
+                    .norm = w.norm.data(),
+                    .tokens = x.tokens,
+                    .qkv = x.qkv.data(),
+                    .z = x.z.data(),
+                    .alpha = x.alpha.data(),
+                    .beta = x.beta.data(),
+                    .ld = s.value_heads,
+                    .start = start});
 }
 
 class KernelGatedDelta : public KernelTest {};
@@ -235,14 +152,14 @@ void expect_values_and_splits(const Kernels& k, const Shape& s, bool l2_max) {
   const Weights w = make_weights(s);
   Sequence whole = make_sequence(s, tokens, 11);
   step(k, s, w, {{&whole, 0, tokens}}, 1, l2_max);
-  const Answer answer = reference(s, w, whole, l2_max, nothing(s));
+  const DeltaAnswer answer = reference(s, w, whole, l2_max);
   const std::vector<double>& want = answer.out;
   for (size_t i = 0; i < want.size(); ++i) {
     ASSERT_NEAR(whole.out[i], want[i], 2e-4) << "token " << i / s.values() << ", value " << i % s.values();
   }
   EXPECT_LT(nmse(whole.out.data(), want), 1e-11);
   EXPECT_LT(nmse(whole.state.data() + 1 + s.conv_values(), answer.state), 1e-12);
-  EXPECT_GT(nmse(whole.out.data(), reference(s, w, whole, !l2_max, nothing(s)).out), 1e-6)
+  EXPECT_GT(nmse(whole.out.data(), reference(s, w, whole, !l2_max).out), 1e-6)
       << "the other form of the l2 norm gives the same";
   for (int64_t i = 0; i < s.taps - 1; ++i) {
     ASSERT_TRUE(same_bits(whole.state.data() + 1 + i * s.channels(),
@@ -323,7 +240,7 @@ TEST_P(KernelGatedDelta, TenThousandRandomSteps) {
       step(*k, s, w, pieces, s.key_heads, l2_max);
       for (int i = 0; i < kSequences; ++i, ++cases) {
         const Sequence& x = sequences[i];
-        const Answer want = reference(s, w, x, l2_max, before[i]);
+        const DeltaAnswer want = reference(s, w, x, l2_max, before[i].data());
         least_decay = std::min(least_decay, want.least_decay);
         most_decay = std::max(most_decay, want.most_decay);
         const auto place = [&](int64_t vh) {

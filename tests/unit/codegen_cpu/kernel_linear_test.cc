@@ -1,9 +1,12 @@
 // linear: every ISA level, format and numerics against double arithmetic on the reference decoder's values,
 // and equal bits however rows and groups are split.
+#include <algorithm>
 #include <cmath>
 #include <functional>
+#include <sstream>
 
 #include "dialects/layouts/layouts.h"
+#include "runtime/base/cpu_features.h"
 #include "tests/unit/codegen_cpu/kernel_harness.h"
 
 namespace qcc::cpu {
@@ -249,15 +252,32 @@ TEST_P(KernelLinear, ManyRows) {
   }
 }
 
+// A flag that the processor is never asked for would have its level skipped on every machine.
+TEST(KernelLevels, EveryFlagIsOneThatCanBeFound) {
+  for (Isa isa : all_levels()) {
+    std::istringstream flags{std::string(isa_info(isa).cpu_flags)};
+    for (std::string flag; flags >> flag;) {
+      EXPECT_EQ(std::ranges::count(qrt::CpuFeatures::Known(), std::string_view(flag)), 1)
+          << isa_info(isa).name << " needs '" << flag << "'";
+    }
+  }
+}
+
 // Levels differ in how many rows a register holds and how integers are summed up, but an output's own
 // operations are the same wherever multiply-add rounds once.
 TEST(KernelLevels, LinearBitsAgreeWhereMultiplyAddIsFused) {
   std::vector<Isa> levels;
+  std::string lacking;
   for (Isa isa : all_levels()) {
-    const bool fused = isa_info(isa).cpu_flags.find("fma") != std::string_view::npos;
-    if (fused && missing_cpu_flag(isa).empty()) levels.push_back(isa);
+    if (isa_info(isa).cpu_flags.find("fma") == std::string_view::npos) continue;
+    const std::string_view missing = missing_cpu_flag(isa);
+    if (missing.empty()) {
+      levels.push_back(isa);
+    } else {
+      lacking += "; " + std::string(isa_info(isa).name) + " needs " + std::string(missing);
+    }
   }
-  if (levels.size() < 2) GTEST_SKIP() << "this machine has fewer than two levels with fma";
+  if (levels.size() < 2) GTEST_SKIP() << "this machine has fewer than two levels with fma" << lacking;
   const int64_t k = 512, n = 32, rows = 5;
   for (size_t i = 0; i < static_cast<size_t>(kFormatCount); ++i) {
     const Problem p = make_problem(kernels_of(Isa::base), format_kernels(kernels_of(Isa::base))[i].format, k,

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -17,6 +18,8 @@
 #include <vector>
 
 #include "frontends/gguf/gguf.h"
+#include "runtime/abi/program.h"
+#include "tests/unit/runtime/artifact_sample.h"
 
 namespace {
 
@@ -222,6 +225,23 @@ TEST_F(QccTest, RefusedArtifact) {
   std::ofstream(File("bad.qbin")) << "not one";
   ExpectError({"inspect", File("bad.qbin")}, 4, "Q4005");
   ExpectError({"verify", File("absent.qbin")}, 4, "Q4001");
+}
+
+// What is asked of an artifact that a runtime refused: what it was made for, by whom, and what helps.
+TEST_F(QccTest, InspectSaysWhyAnotherInterfaceIsRefused) {
+  qrt::testing::SampleParts parts = qrt::testing::MakeParts();
+  const uint32_t other = QRT_PROGRAM_ABI + 1;
+  ASSERT_LE(offsetof(qrt_code_header, abi) + sizeof other, parts.code.size());
+  std::memcpy(parts.code.data() + offsetof(qrt_code_header, abi), &other, sizeof other);
+  qrt::testing::WriteParts(parts, File("other.qbin"));
+  for (const char* command : {"inspect", "verify"}) {
+    ExpectError({"-q", command, File("other.qbin")}, 4, "Q4017");
+    for (const std::string& says :
+         {"made for program interface " + std::to_string(other), std::string("this program knows "),
+          std::string("made by qcc test"), std::string("help: compile the model again")}) {
+      EXPECT_NE(err_.find(says), std::string::npos) << command << " does not say '" << says << "': " << err_;
+    }
+  }
 }
 
 TEST_F(QccTest, CompileInspectVerify) {

@@ -17,7 +17,8 @@ void VulkanTest::SetUp() {
     GTEST_SKIP() << "no Vulkan here: " << devices.status().ToString();
   }
   ASSERT_TRUE(devices.ok()) << devices.status().ToString();  // there is a driver, and it fails
-  if (!ChooseVulkanDevice(*devices, -1).ok()) GTEST_SKIP() << "no usable Vulkan device";
+  const Result<size_t> chosen = ChooseVulkanDevice(*devices, -1);
+  if (!chosen.ok()) GTEST_SKIP() << chosen.status().ToString();
   const Status validated = VulkanInstance::Create(*loader_, true, {}).status();
   validation_ = validated.ok();
   EXPECT_TRUE(validation_) << validated.ToString();

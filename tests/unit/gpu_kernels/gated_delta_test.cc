@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
+#include "tests/device/delta_rule.h"
 #include "tests/unit/gpu_kernels/gpu_fixture.h"
 
 namespace qcc::gpu {
@@ -12,18 +14,7 @@ namespace {
 constexpr float kL2Eps = 1e-6f, kNormEps = 1e-6f;
 constexpr int64_t kFront = 16;  // values of another layer's state before this one's
 
-struct Shape {
-  int64_t key_heads, value_heads, key_dim, value_dim, taps;
-  int64_t channels() const { return 2 * key_heads * key_dim + value_heads * value_dim; }
-  int64_t values() const { return value_heads * value_dim; }
-  int64_t conv_values() const { return (taps - 1) * channels(); }
-  int64_t delta_values() const { return value_heads * key_dim * value_dim; }
-  std::string name() const {
-    return std::to_string(key_heads) + "/" + std::to_string(value_heads) + " heads, " +
-           std::to_string(key_dim) + " x " + std::to_string(value_dim) + ", " + std::to_string(taps) +
-           " taps";
-  }
-};
+using Shape = DeltaShape;
 
 struct Weights {
   std::vector<float> conv, a, dt, norm;
@@ -53,15 +44,7 @@ Sequence MakeSequence(const Shape& s, int64_t tokens, uint64_t seed) {
              std::vector<float>(static_cast<size_t>(2 * kFront + s.conv_values() + s.delta_values())),
              std::vector<float>(static_cast<size_t>(tokens * s.values()))};
   for (float& v : x.alpha) v *= 2.f;
-  if (tokens > 10) {
-    x.alpha[3 * s.value_heads] = 90.f;   // forgets everything
-    x.alpha[5 * s.value_heads] = -90.f;  // forgets nothing
-    std::fill_n(x.qkv.begin() + 8 * s.channels(), s.channels(), 0.f);
-  }
-  // Queries and keys of norms about 1e-3, then 1e-8, long enough for every tap: there the l2 forms differ.
-  for (int64_t t = 20; t < std::min<int64_t>(tokens, 34); ++t)
-    for (int64_t i = 0; i < s.channels() - s.values(); ++i)
-      x.qkv[t * s.channels() + i] *= t < 27 ? 1e-3f : 1e-8f;
+  AddRareDeltaRows(s, tokens, s.value_heads, x.qkv, x.alpha);
   return x;
 }
 
@@ -149,55 +132,25 @@ void Step(const Profile& profile, const Shape& s, const Weights& w, const std::v
   }
 }
 
-// The rule as it is written down: decay, read, write, read out.
+// Outputs, and the delta states after the last token.
 std::vector<double> Reference(const Shape& s, const Weights& w, const Sequence& x, bool l2_max,
-                              std::vector<double>* state_out) {
-  const int64_t ch = s.channels(), keys = s.key_heads * s.key_dim;
-  std::vector<double> out(x.out.size()), state(static_cast<size_t>(s.delta_values()));
-  const auto silu = [](double v) { return v / (1 + std::exp(-v)); };
-  for (int64_t t = 0; t < x.tokens; ++t) {
-    std::vector<double> c(static_cast<size_t>(ch));
-    for (int64_t i = 0; i < ch; ++i) {
-      for (int64_t tap = 0; tap < s.taps; ++tap) {
-        const int64_t at = t - (s.taps - 1) + tap;
-        if (at >= 0) c[i] += static_cast<double>(w.conv[tap * ch + i]) * x.qkv[at * ch + i];
-      }
-      c[i] = silu(c[i]);
-    }
-    for (int64_t h = 0; h < 2 * s.key_heads; ++h) {
-      double* v = c.data() + h * s.key_dim;
-      double sum = 0;
-      for (int64_t i = 0; i < s.key_dim; ++i) sum += v[i] * v[i];
-      const double norm = l2_max ? std::max<double>(std::sqrt(sum), kL2Eps) : std::sqrt(sum + kL2Eps);
-      for (int64_t i = 0; i < s.key_dim; ++i) v[i] /= norm;
-    }
-    for (int64_t vh = 0; vh < s.value_heads; ++vh) {
-      const double *q = c.data() + vh % s.key_heads * s.key_dim, *k = q + keys;
-      const double* v = c.data() + 2 * keys + vh * s.value_dim;
-      const double a = x.alpha[t * s.value_heads + vh] + static_cast<double>(w.dt[vh]);
-      const double decay =
-          std::exp(w.a[vh] * (a > 0 ? a + std::log1p(std::exp(-a)) : std::log1p(std::exp(a))));
-      const double beta = 1 / (1 + std::exp(-static_cast<double>(x.beta[t * s.value_heads + vh])));
-      double* S = state.data() + vh * s.key_dim * s.value_dim;
-      std::vector<double> o(static_cast<size_t>(s.value_dim));
-      double squares = 0;
-      for (int64_t j = 0; j < s.value_dim; ++j) {
-        double read = 0;
-        for (int64_t i = 0; i < s.key_dim; ++i) read += (S[i * s.value_dim + j] *= decay) * k[i];
-        const double u = beta * (v[j] - read);
-        for (int64_t i = 0; i < s.key_dim; ++i) o[j] += (S[i * s.value_dim + j] += k[i] * u) * q[i];
-        o[j] /= std::sqrt(static_cast<double>(s.key_dim));
-        squares += o[j] * o[j];
-      }
-      for (int64_t j = 0; j < s.value_dim; ++j) {
-        const int64_t at = (t * s.value_heads + vh) * s.value_dim + j;
-        out[at] = o[j] / std::sqrt(squares / static_cast<double>(s.value_dim) + kNormEps) * w.norm[j] *
-                  silu(x.z[at]);
-      }
-    }
-  }
-  *state_out = state;
-  return out;
+                              std::vector<double>* state) {
+  DeltaAnswer answer = DeltaRule({.shape = s,
+                                  .l2_max = l2_max,
+                                  .l2_eps = kL2Eps,
+                                  .norm_eps = kNormEps,
+                                  .conv_w = w.conv.data(),
+                                  .a = w.a.data(),
+                                  .dt = w.dt.data(),
+                                  .norm = w.norm.data(),
+                                  .tokens = x.tokens,
+                                  .qkv = x.qkv.data(),
+                                  .z = x.z.data(),
+                                  .alpha = x.alpha.data(),
+                                  .beta = x.beta.data(),
+                                  .ld = s.value_heads});
+  *state = std::move(answer.state);
+  return std::move(answer.out);
 }
 
 // || got - want ||^2 / || want ||^2

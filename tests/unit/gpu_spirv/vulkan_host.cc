@@ -1,6 +1,7 @@
 #include "vulkan_host.h"
 
 #include <dlfcn.h>
+#include <gtest/gtest.h>
 
 #include <cstring>
 
@@ -55,6 +56,7 @@ struct VulkanHost::State {
   bool int_dot = false;
   bool validated = false;
   std::string complaints;
+  bool broken = false;  // what Open says is no lack of the machine
 #define QCC_VK_MEMBER(f) PFN_vk##f f = nullptr;
   QCC_VK_FUNCTIONS(QCC_VK_MEMBER)
 #undef QCC_VK_MEMBER
@@ -124,7 +126,10 @@ const char* VulkanHost::State::MakeInstance(PFN_vkGetInstanceProcAddr get) {
     info.ppEnabledLayerNames = &kLayer;
     info.ppEnabledExtensionNames = &kExtension;
   }
-  if (create(&info, nullptr, &instance) != VK_SUCCESS) return "no Vulkan instance";
+  if (const VkResult made = create(&info, nullptr, &instance); made != VK_SUCCESS) {
+    broken = made != VK_ERROR_INCOMPATIBLE_DRIVER;
+    return broken ? "vkCreateInstance fails" : "no Vulkan driver on this machine";
+  }
   if (validate) {
     auto messenger =
         Start<VkDebugUtilsMessengerCreateInfoEXT>(VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT);
@@ -174,6 +179,7 @@ bool VulkanHost::State::Take(VkPhysicalDevice candidate) {
   info.pQueueCreateInfos = &queue_info;
   if (CreateDevice(candidate, &info, nullptr, &device) == VK_SUCCESS) return true;
   device = VK_NULL_HANDLE;
+  broken = true;
   return false;
 }
 
@@ -184,10 +190,12 @@ const char* VulkanHost::State::MakeDevice() {
   EnumeratePhysicalDevices(instance, &count, devices.data());
   for (VkPhysicalDevice candidate : devices)
     if (Take(candidate)) return nullptr;
-  return "no Vulkan device with bufferDeviceAddress, shaderInt64 and vulkanMemoryModel";
+  return broken ? "a Vulkan device with all that kernels need cannot be opened"
+                : "no Vulkan device with bufferDeviceAddress, shaderInt64 and vulkanMemoryModel";
 }
 
 const char* VulkanHost::State::MakeCommands() {
+  broken = true;  // unless all goes well
   GetDeviceQueue(device, 0, 0, &queue);
   VkPhysicalDeviceMemoryProperties memory;
   GetPhysicalDeviceMemoryProperties(physical, &memory);
@@ -225,6 +233,8 @@ VulkanHost* VulkanHost::Get(std::string* why) {
         reinterpret_cast<PFN_vkGetInstanceProcAddr>(dlsym(library, "vkGetInstanceProcAddr")));
     if (!missing) return made;
     reason = missing;
+    // All that ask would skip: what fails, and is not just missing, is said by the first.
+    if (made->state_->broken) ADD_FAILURE() << reason;
     return nullptr;
   }();
   if (!host) *why = reason;

@@ -12,8 +12,9 @@ namespace qcc::gpu {
 
 class VulkanHost {
  public:
-  // The first device that has what kernels need; null and a reason when there is no loader or no such device.
-  // Opened once per process, with the validation layer where it is installed.
+  // The first device that has what kernels need; null and a reason when there is no loader or no such device,
+  // or with a failure of the test when there is one that fails. Opened once per process, with the validation
+  // layer where it is installed.
   static VulkanHost* Get(std::string* why);
   ~VulkanHost();
 

@@ -409,7 +409,7 @@ const PartLie kPartLies[] = {
     {"code_too_short", [](auto& p) { p.code.resize(15); }, 4016, "15 bytes"},
     {"code_magic", [](auto& p) { SetWord(p.code, 0, 0x464c457f); }, 4016, "mark"},
     {"code_other_interface", [](auto& p) { SetWord(p.code, 4, QRT_PROGRAM_ABI + 1); }, 4017,
-     "program interface 2"},
+     "program interface 2, this program knows 1"},
     {"code_entry_count", [](auto& p) { SetWord(p.code, 8, 0xffffffff); }, 4016, "4294967295 entries"},
     {"code_entry_table_cut", [](auto& p) { p.code.resize(20); }, 4016, "entry table"},
     {"code_entry_behind", [](auto& p) { SetWord(p.code, 16, 64); }, 4016, "begins at 64"},
@@ -496,6 +496,9 @@ const PartLie kPartLies[] = {
      },
      4019, "UTF-8"},
     {"goldens_short", [](auto& p) { p.goldens.resize(20); }, 4020, "shorter"},
+    {"goldens_magic", [](auto& p) { SetWord(p.goldens, 0, 1); }, 4020, "mark"},
+    {"goldens_version", [](auto& p) { SetWord(p.goldens, 4, QRT_GOLDENS_ABI + 1); }, 4017,
+     "have version 2, this program knows 1"},
     {"goldens_cut", [](auto& p) { p.goldens.resize(p.goldens.size() - 4); }, 4020, "the section has"},
     {"goldens_count_wraps",
      [](auto& p) { SetWord(p.goldens, 12, 0xffffffff), SetWord(p.goldens, 16, 0xffffffff); }, 4020,
@@ -521,6 +524,20 @@ TEST_P(PartLies, IsRefused) {
 }
 INSTANTIATE_TEST_SUITE_P(All, PartLies, ::testing::ValuesIn(kPartLies),
                          [](const auto& param) { return std::string(param.param.name); });
+
+// Older or newer: what helps depends on which of the two it is.
+TEST(OtherInterface, NamesTheCompilerThatMadeIt) {
+  SampleParts parts = MakeParts();
+  parts.manifest.provenance.compiler = "qcc 9.9";
+  SetWord(parts.code, 4, QRT_PROGRAM_ABI + 1);
+  const Status status = OpenAndUse(BytesOfParts(parts));
+  EXPECT_EQ(status.number(), 4017u);
+  EXPECT_NE(status.note().find("sample.qbin, section 0 (code), made by qcc 9.9"), std::string::npos)
+      << status.ToString();
+  EXPECT_NE(status.help().find("compile the model again"), std::string::npos) << status.ToString();
+  parts.manifest.provenance.compiler = "";
+  EXPECT_EQ(OpenAndUse(BytesOfParts(parts)).note(), "sample.qbin, section 0 (code)");
+}
 
 }  // namespace
 }  // namespace qrt::testing

@@ -1,42 +1,18 @@
-// What the tests of the public API share: handles that release themselves, the toy artifact, feeding tokens.
+// What the tests of the public API share: the toy artifact, feeding tokens.
 #ifndef TESTS_UNIT_RUNTIME_QRT_API_FIXTURE_H_
 #define TESTS_UNIT_RUNTIME_QRT_API_FIXTURE_H_
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "runtime/include/qrt/qrt.h"
+#include "tests/unit/runtime/qrt_handles.h"
 #include "tests/unit/runtime/qrt_toy_artifact.h"
 
 namespace qrt_api {
-
-template <typename T>
-T Sized() {
-  T value = {};
-  value.struct_size = sizeof value;
-  return value;
-}
-
-template <auto Release>
-struct Releaser {
-  template <typename T>
-  void operator()(T* handle) const {
-    Release(handle);
-  }
-};
-using Artifact = std::unique_ptr<qrt_artifact, Releaser<qrt_artifact_release>>;
-using Engine = std::unique_ptr<qrt_engine, Releaser<qrt_engine_release>>;
-using Session = std::unique_ptr<qrt_session, Releaser<qrt_session_release>>;
-using Text = std::unique_ptr<qrt_text, Releaser<qrt_text_release>>;
-
-inline std::string Say(const qrt_error& error) {
-  return std::string(error.message) + " | " + error.note + " | " + error.help + " [Q" +
-         std::to_string(error.code) + "]";
-}
 
 class QrtApi : public testing::Test {
  protected:

@@ -11,7 +11,6 @@ namespace {
 
 using namespace qrt_api;  // NOLINT: the fixture of this very test
 using qcc::compiler::SamplingSpec;
-using Sampler = std::unique_ptr<qrt_sampler, Releaser<qrt_sampler_release>>;
 
 class QrtSampling : public QrtApi {
  protected:

@@ -62,7 +62,6 @@ TEST_F(QrtApi, AnAppendChoosesTheTokenThatTheSamplerWould) {
   sampling.repeat_penalty = 1.2F;
   sampling.penalty_window = -1;
   sampling.seed = 3;
-  using Sampler = std::unique_ptr<qrt_sampler, Releaser<qrt_sampler_release>>;
   const auto make = [&] {
     qrt_sampler* sampler = nullptr;
     EXPECT_EQ(qrt_sampler_create(artifact.get(), &sampling, &sampler, nullptr), QRT_OK);
