@@ -38,7 +38,9 @@ TEST(Drivers, AreWhatDeviceNames) {
     EXPECT_EQ(wish->index, -1);
     Result<DeviceWish> numbered = ParseDevice(kind + ":3");
     EXPECT_EQ(numbered.ok(), driver.accelerator) << kind;
-    if (numbered.ok()) EXPECT_EQ(numbered->index, 3);
+    if (numbered.ok()) {
+      EXPECT_EQ(numbered->index, 3);
+    }
   }
   for (const char* bad : {":1", "auto:0", "gpu", "vulkan:", "cuda:-1"}) {
     const Result<DeviceWish> wish = ParseDevice(bad);
