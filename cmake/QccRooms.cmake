@@ -12,6 +12,20 @@ add_compile_options("$<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=1
 # found.
 option(QCC_PCH "Precompile the headers of MLIR, GoogleTest and the standard library" ON)
 
+# Up to six files of a target are compiled as one: headers are read once for all of them, and what becomes of templates is
+# made once. The debug and fuzz presets go without, so that a file that lacks an include is found.
+option(QCC_UNITY "Compile the files of a target several at a time" ON)
+
+# qcc_join_sources(NAME [FILES...]): all files of the target NAME but these, whose own names are also those of others.
+function(qcc_join_sources name)
+  get_target_property(sources ${name} SOURCES)
+  list(LENGTH sources count)
+  if(QCC_UNITY AND count GREATER 1)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+    set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+endfunction()
+
 add_library(qcc_warnings INTERFACE)
 # -Wrestrict: g++ 12 reports every `"literal" + std::string` at -O3 (GCC bug 105651). Clang reports `VkSomething x{type}`,
 # which g++ does not, and what libstdc++ 12 deprecates in its own algorithms. SHELL: as LLVM's own flags hold the same
@@ -79,12 +93,14 @@ function(qcc_use_pch name pch)
   endif()
 endfunction()
 
-# qcc_room(NAME [MLIR] SRCS ... [DEPS ...]): a static library with the house flags. MLIR: its sources include MLIR.
+# qcc_room(NAME [MLIR] SRCS ... [DEPS ...] [ALONE ...]): a static library with the house flags. MLIR: its sources include
+# MLIR. ALONE: see qcc_join_sources.
 function(qcc_room name)
-  cmake_parse_arguments(ARG "MLIR" "" "SRCS;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "MLIR" "" "SRCS;DEPS;ALONE" ${ARGN})
   add_library(${name} STATIC ${ARG_SRCS})
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
   target_link_libraries(${name} PUBLIC ${ARG_DEPS} qcc_sanitizers PRIVATE qcc_warnings)
+  qcc_join_sources(${name} ${ARG_ALONE})
   if(ARG_MLIR)
     qcc_use_pch(${name} ${QCC_ROOMS_PCH})
   else()
@@ -125,13 +141,14 @@ function(qcc_test_environment name)
   set_tests_properties(${tests} PROPERTIES ENVIRONMENT "${ARGN}")
 endfunction()
 
-# qcc_test(NAME [MLIR] [COMPUTES] [ONE_THREAD] SRCS ... [DEPS ...] [LABELS ...] [SECONDS n] [SPLIT PART=FILTER ...]): one gtest
-# binary and its ctest entries: NAME, or NAME.PART for the cases of each filter and NAME.rest for those of none, so that each
-# case runs in exactly one if no two filters overlap. SECONDS: see qcc_test_limit; of the longest part. COMPUTES: what the
-# test itself computes (a reference in plain loops) takes longer than optimising it. ONE_THREAD: neither it nor the rooms
-# that it uses start threads. ThreadSanitizer finds nothing there and takes ten times as long, so it is not built for it.
+# qcc_test(NAME [MLIR] [COMPUTES] [ONE_THREAD] SRCS ... [ALONE ...] [DEPS ...] [LABELS ...] [SECONDS n] [SPLIT PART=FILTER ...]):
+# one gtest binary and its ctest entries: NAME, or NAME.PART for the cases of each filter and NAME.rest for those of none, so
+# that each case runs in exactly one if no two filters overlap. SECONDS: see qcc_test_limit; of the longest part. ALONE: see
+# qcc_join_sources. COMPUTES: what the test itself computes (a reference in plain loops) takes longer than optimising it.
+# ONE_THREAD: neither it nor the rooms that it uses start threads. ThreadSanitizer finds nothing there and takes ten times as
+# long, so it is not built for it.
 function(qcc_test name)
-  cmake_parse_arguments(ARG "MLIR;COMPUTES;ONE_THREAD" "SECONDS" "SRCS;DEPS;LABELS;SPLIT" ${ARGN})
+  cmake_parse_arguments(ARG "MLIR;COMPUTES;ONE_THREAD" "SECONDS" "SRCS;ALONE;DEPS;LABELS;SPLIT" ${ARGN})
   if(ARG_ONE_THREAD)
     foreach(source IN LISTS ARG_SRCS)
       cmake_path(ABSOLUTE_PATH source)
@@ -153,6 +170,7 @@ function(qcc_test name)
   target_compile_definitions(${name} PRIVATE QCC_SOURCE_DIR="${PROJECT_SOURCE_DIR}" QCC_BINARY_DIR="${PROJECT_BINARY_DIR}")
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest_main qcc_warnings qcc_sanitizers)
   qcc_keep_libraries(${name})
+  qcc_join_sources(${name} ${ARG_ALONE})
   # What most tests do between their checks is not what takes time when they run, but it is when they are built.
   set(level O0)
   if(ARG_MLIR OR (ARG_COMPUTES AND NOT QCC_SANITIZE))

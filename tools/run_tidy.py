@@ -66,6 +66,15 @@ def changed_lines(base):
     return changed
 
 
+def alone(entry):
+    """The entries of the sources that a file of a unity build (option QCC_UNITY) includes, or the entry itself."""
+    if f"{os.sep}Unity{os.sep}unity_" not in entry["file"]:
+        return [entry]
+    with open(entry["file"]) as f:
+        joined = re.findall(r'^#include "(.*)"', f.read(), re.M)
+    return [dict(entry, file=path, command=entry["command"].replace(entry["file"], path)) for path in joined]
+
+
 class Database:
     """The build's compile commands, as clang understands them."""
 
@@ -74,7 +83,7 @@ class Database:
         if not os.path.isfile(listed):
             sys.exit(f"run_tidy: no {listed}: build first (cmake --build --preset release)")
         with open(listed) as f:
-            entries = json.load(f)
+            entries = [one for entry in json.load(f) for one in alone(entry)]
         self.sources, kept = [], []
         for entry in entries:
             path = os.path.relpath(entry["file"], ROOT)

@@ -14,7 +14,7 @@ namespace qcc::models {
 namespace {
 
 // 10000 is what GGUF means by an absent rope.freq_base; Qwen3's own files always state theirs.
-constexpr FamilyTraits kFamily = {
+constexpr FamilyTraits kQwen3 = {
     .hybrid = false, .nextn = false, .defaultRotaryDivisor = 1, .defaultRopeBase = 1e4};
 
 }  // namespace
@@ -22,7 +22,7 @@ constexpr FamilyTraits kFamily = {
 absl::StatusOr<ImportResult> importQwen3(MLIRContext& context, const gguf::File& file,
                                          const ImportOptions& options) {
   Metadata metadata(file, "qwen3", options.refusals);
-  absl::StatusOr<HyperParameters> read = readHyperParameters(metadata, kFamily);
+  absl::StatusOr<HyperParameters> read = readHyperParameters(metadata, kQwen3);
   if (!read.ok()) return read.status();
   Model model;
   model.hp = *std::move(read);

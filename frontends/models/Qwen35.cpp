@@ -14,7 +14,7 @@ namespace qcc::models {
 
 namespace {
 
-constexpr FamilyTraits kFamily = {
+constexpr FamilyTraits kQwen35 = {
     .hybrid = true, .nextn = true, .defaultRotaryDivisor = 4, .defaultRopeBase = 1e7};
 
 // The lambdas below hold the hyper-parameters by reference: `hp` must outlive the layer.
@@ -60,7 +60,7 @@ Layer attentionLayer(MLIRContext* context, TensorTable& tensors, const HyperPara
 absl::StatusOr<ImportResult> importQwen35(MLIRContext& context, const gguf::File& file,
                                           const ImportOptions& options) {
   Metadata metadata(file, "qwen35", options.refusals);
-  absl::StatusOr<HyperParameters> hp = readHyperParameters(metadata, kFamily);
+  absl::StatusOr<HyperParameters> hp = readHyperParameters(metadata, kQwen35);
   if (!hp.ok()) return hp.status();
   Model model;
   model.hp = *std::move(hp);

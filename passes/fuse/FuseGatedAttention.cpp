@@ -7,7 +7,7 @@ namespace qcc::passes {
 #include "passes/Passes.h.inc"
 namespace {
 using namespace mlir;
-constexpr StringLiteral kKind = hir::FusedGatedAttentionOp::getOperationName();
+constexpr StringLiteral kGatedAttention = hir::FusedGatedAttentionOp::getOperationName();
 
 bool isGate(Operation* op) {
   if (auto activation = dyn_cast<hir::ActivationOp>(op))
@@ -35,14 +35,14 @@ struct FuseGatedAttentionPass : impl::FuseGatedAttentionBase<FuseGatedAttentionP
       gated.insert(mul);
       growBackwards(gated, isGate);
       if (!hasSigmoid(gated)) {
-        reportMissed(attention, kKind, "the factor on the output is not a sigmoid gate of its own");
+        reportMissed(attention, kGatedAttention, "the factor on the output is not a sigmoid gate of its own");
       } else {
         ops = gated;
         out = mul.getResult();
       }
     }
     if (auto flat = soleUser<hir::ReshapeOp>(out)) ops.insert(flat);
-    fuseAndReport(kKind, ops, attention);
+    fuseAndReport(kGatedAttention, ops, attention);
   }
 };
 }  // namespace

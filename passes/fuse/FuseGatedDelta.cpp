@@ -7,7 +7,7 @@ namespace qcc::passes {
 #include "passes/Passes.h.inc"
 namespace {
 using namespace mlir;
-constexpr StringLiteral kKind = hir::FusedGatedDeltaOp::getOperationName();
+constexpr StringLiteral kGatedDelta = hir::FusedGatedDeltaOp::getOperationName();
 
 // What may stand between the projections and the recurrence.
 bool isGdnInput(Operation* op) {
@@ -38,12 +38,12 @@ struct FuseGatedDeltaPass : impl::FuseGatedDeltaBase<FuseGatedDeltaPass> {
   void fuse(hir::GatedDeltaOp delta) {
     OpSet ops;
     ops.insert(delta);
-    if (const char* reason = addGatedNorm(delta, ops)) return reportMissed(delta, kKind, reason);
+    if (const char* reason = addGatedNorm(delta, ops)) return reportMissed(delta, kGatedDelta, reason);
     growBackwards(ops, isGdnInput);
     auto convs = llvm::count_if(ops, [](Operation* op) { return isa<hir::CausalConv1dOp>(op); });
     if (convs != 1)
-      return reportMissed(delta, kKind, "q, k and v do not come from one convolution of their own");
-    fuseAndReport(kKind, ops, delta);
+      return reportMissed(delta, kGatedDelta, "q, k and v do not come from one convolution of their own");
+    fuseAndReport(kGatedDelta, ops, delta);
   }
 };
 }  // namespace

@@ -7,7 +7,7 @@ namespace qcc::passes {
 #include "passes/Passes.h.inc"
 namespace {
 using namespace mlir;
-constexpr StringLiteral kKind = hir::FusedNormQuantOp::getOperationName();
+constexpr StringLiteral kNormQuant = hir::FusedNormQuantOp::getOperationName();
 
 struct FuseNormQuantPass : impl::FuseNormQuantBase<FuseNormQuantPass> {
   using FuseNormQuantBase::FuseNormQuantBase;
@@ -19,13 +19,14 @@ struct FuseNormQuantPass : impl::FuseNormQuantBase<FuseNormQuantPass> {
   void fuse(hir::QuantizeOp op) {
     auto norm = op.getX().getDefiningOp<hir::RmsNormOp>();
     if (!norm || norm->getBlock() != op->getBlock())
-      return reportMissed(op, kKind, "the rounded value does not come from a norm");
+      return reportMissed(op, kNormQuant, "the rounded value does not come from a norm");
     OpSet ops;
     ops.insert(norm);
     ops.insert(op);
     std::string reason;
-    if (!makeFused(kKind, ops, GroupAt::First, norm, reason)) return reportMissed(op, kKind, reason);
-    reportFused(norm, kKind, ops.size());
+    if (!makeFused(kNormQuant, ops, GroupAt::First, norm, reason))
+      return reportMissed(op, kNormQuant, reason);
+    reportFused(norm, kNormQuant, ops.size());
   }
 };
 }  // namespace

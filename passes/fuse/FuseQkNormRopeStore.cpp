@@ -7,7 +7,7 @@ namespace qcc::passes {
 #include "passes/Passes.h.inc"
 namespace {
 using namespace mlir;
-constexpr StringLiteral kKind = hir::FusedQkNormRopeStoreOp::getOperationName();
+constexpr StringLiteral kQkNormRopeStore = hir::FusedQkNormRopeStoreOp::getOperationName();
 
 bool isHeadPreparation(Operation* op) {
   return isa<hir::SliceOp, hir::RopeOp, hir::RmsNormOp, hir::ReshapeOp>(op) && !isPartOfLinear(op);
@@ -30,21 +30,23 @@ struct FuseQkNormRopeStorePass : impl::FuseQkNormRopeStoreBase<FuseQkNormRopeSto
 
   void fuse(hir::KvStoreOp store) {
     hir::AttentionOp attention = readerOf(store);
-    if (!attention) return reportMissed(store, kKind, "no attention reads this cache afterwards");
+    if (!attention) return reportMissed(store, kQkNormRopeStore, "no attention reads this cache afterwards");
     auto keyRope = store.getK().getDefiningOp<hir::RopeOp>();
     auto queryRope = attention.getQ().getDefiningOp<hir::RopeOp>();
-    if (!keyRope || !queryRope) return reportMissed(store, kKind, "queries or keys are not rotated");
+    if (!keyRope || !queryRope)
+      return reportMissed(store, kQkNormRopeStore, "queries or keys are not rotated");
     if (keyRope.getTable() != queryRope.getTable())
-      return reportMissed(store, kKind, "queries and keys are rotated by different tables");
+      return reportMissed(store, kQkNormRopeStore, "queries and keys are rotated by different tables");
     if (!keyRope.getX().getDefiningOp<hir::RmsNormOp>() || !queryRope.getX().getDefiningOp<hir::RmsNormOp>())
-      return reportMissed(store, kKind, "queries or keys have no norm in front of the rotation");
+      return reportMissed(store, kQkNormRopeStore, "queries or keys have no norm in front of the rotation");
 
     OpSet ops;
     ops.insert(store);
     ops.insert(queryRope);
     growBackwards(ops, isHeadPreparation);
-    if (!ops.contains(keyRope)) return reportMissed(store, kKind, "the rotated keys are needed elsewhere");
-    fuseAndReport(kKind, ops, store);
+    if (!ops.contains(keyRope))
+      return reportMissed(store, kQkNormRopeStore, "the rotated keys are needed elsewhere");
+    fuseAndReport(kQkNormRopeStore, ops, store);
   }
 };
 }  // namespace

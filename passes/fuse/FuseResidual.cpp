@@ -7,7 +7,7 @@ namespace qcc::passes {
 #include "passes/Passes.h.inc"
 namespace {
 using namespace mlir;
-constexpr StringLiteral kKind = hir::FusedLinearResidualOp::getOperationName();
+constexpr StringLiteral kLinearResidual = hir::FusedLinearResidualOp::getOperationName();
 
 // The kernel adds into the residual's own buffer: nobody may read the old value afterwards.
 bool diesHere(Value residual, Operation* add) {
@@ -32,15 +32,18 @@ struct FuseResidualPass : impl::FuseResidualBase<FuseResidualPass> {
       residual = add.getRhs();
     }
     if (!linear || linear->getBlock() != add->getBlock())
-      return reportMissed(add, kKind, "neither side is a linear next to it");
-    if (!linear->hasOneUse()) return reportMissed(add, kKind, "the linear's result is needed elsewhere");
-    if (!diesHere(residual, add)) return reportMissed(add, kKind, "the old residual is read after the sum");
+      return reportMissed(add, kLinearResidual, "neither side is a linear next to it");
+    if (!linear->hasOneUse())
+      return reportMissed(add, kLinearResidual, "the linear's result is needed elsewhere");
+    if (!diesHere(residual, add))
+      return reportMissed(add, kLinearResidual, "the old residual is read after the sum");
     OpSet ops;
     ops.insert(linear);
     ops.insert(add);
     std::string reason;
-    if (!makeFused(kKind, ops, GroupAt::Last, linear, reason)) return reportMissed(add, kKind, reason);
-    reportFused(linear, kKind, ops.size());
+    if (!makeFused(kLinearResidual, ops, GroupAt::Last, linear, reason))
+      return reportMissed(add, kLinearResidual, reason);
+    reportFused(linear, kLinearResidual, ops.size());
   }
 };
 }  // namespace

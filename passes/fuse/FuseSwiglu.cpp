@@ -7,7 +7,7 @@ namespace qcc::passes {
 #include "passes/Passes.h.inc"
 namespace {
 using namespace mlir;
-constexpr StringLiteral kKind = hir::FusedLinearSwigluOp::getOperationName();
+constexpr StringLiteral kLinearSwiglu = hir::FusedLinearSwigluOp::getOperationName();
 
 std::string formatName(hir::LinearOp op) {
   return std::string(format_info(op.getWeight().getType().getFormat()).name);
@@ -24,18 +24,19 @@ struct FuseSwigluPass : impl::FuseSwigluBase<FuseSwigluPass> {
     auto gate = op.getGate().getDefiningOp<hir::LinearOp>();
     auto up = op.getUp().getDefiningOp<hir::LinearOp>();
     if (!gate || !up || gate == up || gate->getBlock() != op->getBlock() || up->getBlock() != op->getBlock())
-      return reportMissed(op, kKind, "gate and up are not two linears next to it");
-    if (gate.getX() != up.getX()) return reportMissed(op, kKind, "gate and up have different inputs");
+      return reportMissed(op, kLinearSwiglu, "gate and up are not two linears next to it");
+    if (gate.getX() != up.getX()) return reportMissed(op, kLinearSwiglu, "gate and up have different inputs");
     if (!gate->hasOneUse() || !up->hasOneUse())
-      return reportMissed(op, kKind, "gate or up is needed elsewhere");
+      return reportMissed(op, kLinearSwiglu, "gate or up is needed elsewhere");
     // One kernel walks both matrices in step, so their tiles must be alike.
     if (gate.getWeight().getType() != up.getWeight().getType())
-      return reportMissed(op, kKind, "gate is " + formatName(gate) + ", up is " + formatName(up));
+      return reportMissed(op, kLinearSwiglu, "gate is " + formatName(gate) + ", up is " + formatName(up));
     OpSet ops;
     for (Operation* member : {gate.getOperation(), up.getOperation(), op.getOperation()}) ops.insert(member);
     std::string reason;
-    if (!makeFused(kKind, ops, GroupAt::Last, gate, reason)) return reportMissed(op, kKind, reason);
-    reportFused(op, kKind, ops.size());
+    if (!makeFused(kLinearSwiglu, ops, GroupAt::Last, gate, reason))
+      return reportMissed(op, kLinearSwiglu, reason);
+    reportFused(op, kLinearSwiglu, ops.size());
   }
 };
 }  // namespace

@@ -8,7 +8,7 @@ namespace qcc::passes {
 #include "passes/Passes.h.inc"
 namespace {
 using namespace mlir;
-constexpr StringLiteral kKind = hir::FusedMergedLinearOp::getOperationName();
+constexpr StringLiteral kMergedLinear = hir::FusedMergedLinearOp::getOperationName();
 
 // The activation behind an int8 copy: linears on either form share one input.
 Value activationOf(hir::LinearOp op) {
@@ -33,9 +33,9 @@ struct MergeLinearsPass : impl::MergeLinearsBase<MergeLinearsPass> {
     OpSet ops;
     for (hir::LinearOp op : linears) ops.insert(op);
     std::string reason;
-    Operation* group = makeFused(kKind, ops, GroupAt::First, linears.front(), reason);
-    if (!group) return reportMissed(linears.front(), kKind, reason);
-    reportFused(group, kKind, ops.size());
+    Operation* group = makeFused(kMergedLinear, ops, GroupAt::First, linears.front(), reason);
+    if (!group) return reportMissed(linears.front(), kMergedLinear, reason);
+    reportFused(group, kMergedLinear, ops.size());
   }
 };
 }  // namespace

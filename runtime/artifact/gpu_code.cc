@@ -7,6 +7,7 @@
 
 #include "runtime/abi/gpu_code_generated.h"
 #include "runtime/abi/gpu_step.h"
+#include "runtime/artifact/manifest.h"
 #include "runtime/artifact/unfolding.h"
 #include "runtime/base/checked.h"
 #include "runtime/base/hash.h"
@@ -23,7 +24,7 @@ struct SameSampling { using Other = abi::GpuSampling; QRT_GPU_SAMPLINGS(QRT_SAME
 constexpr uint64_t kMaxSectionBytes = uint64_t{1} << 30;
 constexpr uint32_t kMaxKernels = 1 << 14, kMaxDispatches = 1 << 20, kMaxSamplePrograms = 1 << 10;
 constexpr uint32_t kMaxName = 512, kMaxFamily = 64;
-constexpr uint32_t kMaxRows = 1 << 20, kMaxWorkgroup = 1024, kMaxShared = 1 << 20;
+constexpr uint32_t kMaxWorkgroup = 1024, kMaxShared = 1 << 20;
 constexpr uint64_t kMaxMemory = uint64_t{1} << 40;
 
 constexpr uint32_t kSpirvMagic = 0x07230203;

@@ -15,7 +15,6 @@ constexpr uint64_t kMaxManifestBytes = 16 << 20;
 constexpr uint32_t kMaxStates = 1 << 16, kMaxPrograms = 4096, kMaxCode = 64, kMaxFeatures = 64, kMaxShape = 8;
 constexpr uint32_t kMaxStreams = 4096;
 constexpr uint32_t kMaxEog = 4096, kMaxFormats = 256, kMaxOptions = 1024;
-constexpr uint32_t kMaxRows = 1 << 20;
 constexpr uint64_t kMaxArenaBytes = uint64_t{1} << 40, kMaxContext = INT32_MAX;
 // clang-format off
 struct SameNumerics { using Other = abi::Numerics; QRT_NUMERICS(QRT_SAME_NUMBER) };

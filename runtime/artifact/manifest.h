@@ -20,6 +20,8 @@ constexpr uint64_t Bytes(Element e) {
   return e == Element::kF32 ? 4 : 2;
 }
 
+inline constexpr uint32_t kMaxRows = 1 << 20;  // of a program; far above anything real
+
 struct ModelInfo {
   std::string arch, name;
   uint32_t vocab_size = 0;     // 1 .. 2^31 - 1

@@ -11,10 +11,6 @@ namespace {
 
 constexpr StringLiteral kPrefix = "hir.fused.";
 
-ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
-
 std::string quoted(Operation* op) {
   return "'" + op->getName().getStringRef().str() + "'";
 }

@@ -39,4 +39,11 @@ inline constexpr llvm::StringLiteral kEmbeddingLength = "hir.embedding_length"; 
 #define GET_OP_CLASSES
 #include "dialects/hir/IR/HirOps.h.inc"
 
+namespace qcc::hir {
+// Of a ranked tensor.
+inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) {
+  return mlir::cast<mlir::RankedTensorType>(value.getType()).getShape();
+}
+}  // namespace qcc::hir
+
 #endif  // QCC_DIALECTS_HIR_IR_HIR_H_

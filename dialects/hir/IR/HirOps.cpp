@@ -24,9 +24,6 @@ std::string shapeText(ArrayRef<int64_t> shape) {
 RankedTensorType tensorOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
-ArrayRef<int64_t> shapeOf(Value value) {
-  return tensorOf(value).getShape();
-}
 
 RankedTensorType f32Tensor(MLIRContext* context, ArrayRef<int64_t> shape) {
   return RankedTensorType::get(shape, Float32Type::get(context));

@@ -10,8 +10,6 @@
 namespace qcc::gpu {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-
 template <typename T>
 T OneOf(std::mt19937& random, std::initializer_list<T> values) {
   return values.begin()[random() % values.size()];

@@ -3,6 +3,7 @@
 #define QCC_TESTS_UNIT_GPU_KERNELS_SAMPLE_CASES_H_
 
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -10,6 +11,8 @@
 #include "runtime/engine/sampler.h"
 
 namespace qcc::gpu {
+
+inline constexpr float kInf = std::numeric_limits<float>::infinity();
 
 struct SampleRow {
   std::vector<float> logits;

@@ -12,8 +12,6 @@
 namespace qcc::gpu {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-
 using ExpandSample = std::vector<Launch> (*)(int64_t, int64_t, Expansion&, uint64_t*);
 
 // Tokens of the interpreted launches for these rows, in programs of `bucket` rows. Rows of logits lie `gap`
