@@ -40,6 +40,11 @@ def FuseGatedDelta : Pass<"qcc-fuse-gated-delta", "::mlir::ModuleOp"> {
   let dependentDialects = ["::qcc::hir::HirDialect"];
 }
 
+def FuseMoe : Pass<"qcc-fuse-moe", "::mlir::ModuleOp"> {
+  let summary = "router, routing, experts, shared expert and residual sum of a feed-forward block become one group";
+  let dependentDialects = ["::qcc::hir::HirDialect"];
+}
+
 def FuseNormQuant : Pass<"qcc-fuse-norm-quant", "::mlir::ModuleOp"> {
   let summary = "a norm and the int8 rounding of its result become one group";
   let dependentDialects = ["::qcc::hir::HirDialect"];
@@ -82,8 +87,10 @@ def MergeLinears : Pass<"qcc-merge-linears", "::mlir::ModuleOp"> {
 def QuantizeActivations : Pass<"qcc-quantize-activations", "::mlir::ModuleOp"> {
   let summary = "round the inputs of block-quantised linears to int8 blocks (numerics = int8)";
   let description = [{
-    One `hir.quantize` per activation that feeds a linear whose weight has integer codes. Linears with at most
-    `max-f32-rows` rows (the gate projections of the delta rule) keep f32 inputs.
+    One `hir.quantize` per activation that feeds a linear or experts whose weights have integer codes. Linears with at most
+    `max-f32-rows` rows (the gate projections of the delta rule) and routers keep f32 inputs. Hidden rows of experts are
+    rounded where the down matrices have integer codes (`hidden_block`). In a block with experts the linears ahead of the router
+    get inputs of two terms.
   }];
   let dependentDialects = ["::qcc::hir::HirDialect"];
   let options = [Option<"maxF32Rows", "max-f32-rows", "int64_t", "64", "linears with at most this many rows stay f32">];

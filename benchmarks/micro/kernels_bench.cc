@@ -15,6 +15,7 @@
 #include "benchmarks/micro/shapes.h"
 #include "benchmarks/micro/specialised.h"
 #include "codegen/cpu/kernels/isa.h"
+#include "codegen/cpu/kernels/scratch.h"
 #include "dialects/layouts/layouts.h"
 
 namespace {
@@ -87,12 +88,19 @@ void bench_sequences(const Level& level, const std::vector<float>& x, std::vecto
   std::vector<float> state((kTaps - 1) * kChannels + kHeads * kDim * kDim, 0.f);
   std::vector<uint8_t> kv(2 * kKvHeads * kContext * kHeadDim * 2, 0x11);
   qrt_seq seq{reinterpret_cast<uint8_t*>(state.data()), kv.data(), kContext, kContext - rows, 0, rows};
+  struct alignas(64) Line {
+    uint8_t bytes[64];
+  };
+  std::vector<Line> lines(std::max(qcc::cpu::DeltaScratch(kDim, kDim).bytes,
+                                   qcc::cpu::AttentionScratch(kHeadDim, kQueryHeads / kKvHeads).bytes) /
+                          64);
+  uint8_t* scratch = lines[0].bytes;
   std::vector<double> d, a, n;
   for (int r = 0; r < 5; ++r) {
     std::fill(state.begin(), state.end(), 0.f);
-    d.push_back(
-        seconds([&] { level.table.delta(x.data(), x.data(), x.data(), x.data(), &seq, y.data(), rows); }));
-    a.push_back(seconds([&] { level.table.attention(x.data(), &seq, y.data(), rows); }));
+    d.push_back(seconds(
+        [&] { level.table.delta(x.data(), x.data(), x.data(), x.data(), &seq, scratch, y.data(), rows); }));
+    a.push_back(seconds([&] { level.table.attention(x.data(), &seq, scratch, y.data(), rows); }));
     n.push_back(
         seconds([&] { level.table.norm(x.data(), x.data(), reinterpret_cast<uint8_t*>(y.data()), rows); }));
   }

@@ -34,6 +34,8 @@ static inline __attribute__((always_inline)) linear_args product(const float* x,
           .x = x,
           .xq = reinterpret_cast<const uint8_t*>(x),
           .w = w,
+          .scale = nullptr,
+          .up_scale = nullptr,
           .y = y,
           .n_rows = rows,
           .begin = begin,
@@ -56,7 +58,7 @@ static inline __attribute__((always_inline)) linear_args product(const float* x,
 #include "codegen/cpu/kernels/kernels.def"
 
 void bench_gated_delta(const float* qkv, const float* z, const float* ab, const float* w, const qrt_seq* seq,
-                       float* out, int64_t rows) {
+                       uint8_t* scratch, float* out, int64_t rows) {
   const gated_delta_args args = {.key_heads = kHeads,
                                  .value_heads = kHeads,
                                  .key_dim = kDim,
@@ -80,12 +82,13 @@ void bench_gated_delta(const float* qkv, const float* z, const float* ab, const 
                                  .out = out,
                                  .seqs = seq,
                                  .n_seqs = 1,
+                                 .scratch = scratch,
                                  .n_rows = rows,
                                  .begin = 0,
                                  .end = kHeads};
   qk_gated_delta(&args);
 }
-void bench_attention(const float* q, const qrt_seq* seq, float* out, int64_t rows) {
+void bench_attention(const float* q, const qrt_seq* seq, uint8_t* scratch, float* out, int64_t rows) {
   const attention_args args = {.q_heads = kQueryHeads,
                                .kv_heads = kKvHeads,
                                .head_dim = kHeadDim,
@@ -98,6 +101,7 @@ void bench_attention(const float* q, const qrt_seq* seq, float* out, int64_t row
                                .out = out,
                                .seqs = seq,
                                .n_seqs = 1,
+                               .scratch = scratch,
                                .n_rows = rows,
                                .begin = 0,
                                .end = rows * kKvHeads};

@@ -16,8 +16,8 @@ struct BenchLinear {
 struct BenchTable {
   uint64_t (*read)(const uint8_t* p, int64_t bytes);
   void (*delta)(const float* qkv, const float* z, const float* ab, const float* w, const qrt_seq* seq,
-                float* out, int64_t rows);
-  void (*attention)(const float* q, const qrt_seq* seq, float* out, int64_t rows);
+                uint8_t* scratch, float* out, int64_t rows);
+  void (*attention)(const float* q, const qrt_seq* seq, uint8_t* scratch, float* out, int64_t rows);
   void (*norm)(const float* x, const float* w, uint8_t* q, int64_t rows);
   const BenchLinear* linears;
   uint64_t linear_count;

@@ -35,7 +35,7 @@ std::vector<uint8_t> BuildManifest(const ManifestSpec& spec) {
     auto advances = b.CreateVector(p.facts.advances);
     programs.push_back(abi::CreateProgram(b, name, p.facts.takes, p.facts.given_cols, p.facts.stream,
                                           p.facts.leaves, static_cast<abi::Output>(p.facts.gives), advances,
-                                          p.rows, p.arena_bytes, p.dispatches, p.barriers));
+                                          p.rows, p.arena_bytes, p.dispatches, p.barriers, p.weight_bytes));
   }
   std::vector<fb::Offset<abi::Code>> code;
   for (const CodeSpec& c : spec.code) {

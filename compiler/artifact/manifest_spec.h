@@ -37,6 +37,7 @@ struct ProgramSpec {
   uint32_t rows = 0;
   uint64_t arena_bytes = 0;
   uint32_t dispatches = 0, barriers = 0;
+  uint64_t weight_bytes = 0;
 
   bool operator==(const ProgramSpec&) const = default;
 };

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <optional>
 
 #include "compiler/driver/console.h"
 #include "compiler/driver/gpu_report.h"
 #include "compiler/driver/report_text.h"
 #include "frontends/base/error.h"
+#include "runtime/abi/program.h"
 #include "runtime/abi/qbin.h"
 
 namespace qcc::compiler {
@@ -148,6 +150,19 @@ Json GpuJson(const qrt::GpuCode& code, const qrt::Manifest& m) {
   return json;
 }
 
+Json TargetJson(const ArtifactContents& c, const qrt::CodeInfo& code) {
+  Json json = {{"target", code.target},
+               {"isa", code.isa},
+               {"features", code.features},
+               {"section", code.section},
+               {"code_bytes", SectionSize(c, code.section)},
+               {"weights_section", code.weights_section}};
+  const auto scratch = c.thread_scratch.find(code.section);
+  if (scratch != c.thread_scratch.end()) json["thread_scratch_bytes"] = scratch->second;
+  if (const qrt::GpuCode* gpu = GpuCodeOf(c, code)) json["gpu"] = GpuJson(*gpu, c.manifest);
+  return json;
+}
+
 }  // namespace
 
 absl::Status FromRuntime(const qrt::Status& status) {
@@ -159,12 +174,22 @@ absl::Status FromRuntime(const qrt::Status& status) {
 }
 
 absl::StatusOr<ArtifactContents> ReadContents(const qrt::Artifact& artifact) {
-  ArtifactContents contents{artifact.path(),     artifact.file_bytes(),
-                            artifact.minor(),    artifact.required_features(),
-                            artifact.identity(), {artifact.sections().begin(), artifact.sections().end()},
-                            artifact.manifest(), {}};
+  ArtifactContents contents{artifact.path(),
+                            artifact.file_bytes(),
+                            artifact.minor(),
+                            artifact.required_features(),
+                            artifact.identity(),
+                            {artifact.sections().begin(), artifact.sections().end()},
+                            artifact.manifest(),
+                            {},
+                            {}};
   for (size_t i = 0; i < contents.manifest.code.size(); ++i) {
     const qrt::CodeInfo& code = contents.manifest.code[i];
+    if (code.target == "cpu") {
+      qrt_code_header header;  // checked when the artifact was opened
+      std::memcpy(&header, artifact.code(i).data(), sizeof header);
+      contents.thread_scratch[code.section] = header.thread_scratch;
+    }
     const std::optional<qrt::GpuTarget> target = qrt::GpuTargetNamed(code.target);
     if (!target) continue;
     qrt::Result<qrt::GpuCode> read = qrt::GpuCode::Read(artifact, i, *target);
@@ -209,6 +234,8 @@ std::string InspectText(const ArtifactContents& c) {
     Append(out, "  %s %-10s code %s, weights in section %u\n      needs: %s\n", Clean(code.target).c_str(),
            Clean(code.isa).c_str(), HumanBytes(SectionSize(c, code.section)).c_str(), code.weights_section,
            code.features.empty() ? "nothing more" : Joined(code.features).c_str());
+    if (const auto scratch = c.thread_scratch.find(code.section); scratch != c.thread_scratch.end())
+      Append(out, "      scratch of a thread: %s\n", HumanBytes(scratch->second).c_str());
     if (const qrt::GpuCode* gpu = GpuCodeOf(c, code)) GpuText(out, *gpu, m);
   }
   Append(out, "\nformats             tensors        in GGUF         packed\n");
@@ -227,10 +254,13 @@ std::string InspectText(const ArtifactContents& c) {
                         ? m.kv_bytes_per_token * m.model.context_length
                         : UINT64_MAX)
              .c_str());
-  Append(out, "\nprograms             rows       scratch  dispatches  barriers  takes -> leaves; gives\n");
+  Append(out,
+         "\nprograms             rows       scratch  dispatches  barriers  weights read  takes -> leaves; "
+         "gives\n");
   for (const qrt::ProgramInfo& p : m.programs) {
-    Append(out, "  %-17s %6u %13s %11u %9u  %s -> %s; %s\n", Clean(p.name).c_str(), p.rows,
-           HumanBytes(p.arena_bytes).c_str(), p.dispatches, p.barriers, InputsText(m, p.facts).c_str(),
+    Append(out, "  %-17s %6u %13s %11u %9u %13s  %s -> %s; %s\n", Clean(p.name).c_str(), p.rows,
+           HumanBytes(p.arena_bytes).c_str(), p.dispatches, p.barriers, HumanBytes(p.weight_bytes).c_str(),
+           InputsText(m, p.facts).c_str(),
            p.facts.leaves < 0 ? "nothing" : Clean(StreamName(m, p.facts.leaves)).c_str(),
            Name(p.facts.gives));
   }
@@ -270,15 +300,7 @@ std::string InspectJson(const ArtifactContents& c) {
                                 {"hash", Hex(s.hash)}});
   }
   root["targets"] = Json::array();
-  for (const qrt::CodeInfo& code : m.code) {
-    root["targets"].push_back({{"target", code.target},
-                               {"isa", code.isa},
-                               {"features", code.features},
-                               {"section", code.section},
-                               {"code_bytes", SectionSize(c, code.section)},
-                               {"weights_section", code.weights_section}});
-    if (const qrt::GpuCode* gpu = GpuCodeOf(c, code)) root["targets"].back()["gpu"] = GpuJson(*gpu, m);
-  }
+  for (const qrt::CodeInfo& code : m.code) root["targets"].push_back(TargetJson(c, code));
   root["formats"] = Json::array();
   for (const qrt::FormatUse& f : m.formats) {
     root["formats"].push_back({{"name", f.name},
@@ -302,7 +324,8 @@ std::string InspectJson(const ArtifactContents& c) {
                                 {"rows", p.rows},
                                 {"scratch_bytes", p.arena_bytes},
                                 {"dispatches", p.dispatches},
-                                {"barriers", p.barriers}});
+                                {"barriers", p.barriers},
+                                {"weight_bytes", p.weight_bytes}});
   }
   root["states"] = Json::array();
   for (const qrt::StateInfo& s : m.states) {

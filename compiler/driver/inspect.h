@@ -21,7 +21,8 @@ struct ArtifactContents {
   qrt::Hash128 identity{};
   std::vector<qrt::Section> sections;
   qrt::Manifest manifest;
-  std::map<uint32_t, qrt::GpuCode> gpu_code;  // by section
+  std::map<uint32_t, qrt::GpuCode> gpu_code;    // by section
+  std::map<uint32_t, uint64_t> thread_scratch;  // of CPU code, by section: bytes
 };
 // What the runtime's reader finds, with the code of GPU targets. Errors: Q4001 to Q4024.
 absl::StatusOr<ArtifactContents> ReadContents(const qrt::Artifact& artifact);

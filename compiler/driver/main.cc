@@ -17,6 +17,7 @@
 #include "compiler/pipeline/pipeline.h"
 #include "compiler/targets/targets.h"
 #include "frontends/base/error.h"
+#include "runtime/base/standard_streams.h"
 
 namespace qcc::compiler {
 namespace {
@@ -71,6 +72,11 @@ int Finish(const absl::Status& status) {
 }
 
 int Main(int argc, char** argv) {
+  if (!qrt::FillStandardStreams()) {
+    return Finish(MakeError("Q6002",
+                            "a standard stream is closed, and /dev/null cannot be opened in its place", "",
+                            "leave the standard streams open"));
+  }
   InstallSignals();
   Cli cli;
   cli.interrupted = &g_interrupted;

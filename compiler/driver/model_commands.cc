@@ -88,11 +88,15 @@ void AddSynth(CLI::App& app, Cli& cli) {
       {"--rope-dims", "rotated dimensions of a head", options->rope_dims},
       {"--context", "context length", options->context},
       {"--vocab", "vocabulary", options->vocab},
-      {"--linear-key-heads", "key heads of the delta rule (qwen35)", options->linear_key_heads},
-      {"--linear-value-heads", "value heads of the delta rule (qwen35)", options->linear_value_heads},
-      {"--linear-head-dim", "size of a delta-rule head (qwen35)", options->linear_head_dim},
-      {"--full-attention-interval", "every n-th layer is full attention (qwen35)",
+      {"--linear-key-heads", "key heads of the delta rule (hybrids)", options->linear_key_heads},
+      {"--linear-value-heads", "value heads of the delta rule (hybrids)", options->linear_value_heads},
+      {"--linear-head-dim", "size of a delta-rule head (hybrids)", options->linear_head_dim},
+      {"--full-attention-interval", "every n-th layer is full attention (hybrids)",
        options->full_attention_interval},
+      {"--experts", "experts of a layer (qwen35moe, qwen3moe, qwen3next)", options->experts},
+      {"--experts-used", "experts that a token uses", options->experts_used},
+      {"--expert-ffn", "feed-forward length of an expert", options->expert_ffn},
+      {"--shared-ffn", "of the shared expert; 0: none (qwen35moe, qwen3next)", options->shared_ffn},
   };
   for (const auto& size : sizes) {
     command->add_option(size.name, size.value, size.help)->type_name("N")->group("Instead of the preset's");

@@ -90,7 +90,8 @@ void ReadMetadata(const gguf::File& file, ModelReport& r) {
   r.vocabulary.tokens = keys.Strings("tokenizer.ggml.tokens");
   r.vocabulary.merges = keys.Strings("tokenizer.ggml.merges");
   r.vocabulary.chat_template_bytes = keys.Text("tokenizer.chat_template").size();
-  r.shard = keys.Count("split.no");
+  // The number is of a shard whose siblings could not be read.
+  if (file.shards().size() == 1) r.shard = keys.Count("split.no");
   r.shards = keys.Count("split.count");
   const auto vision = file.GetBool("clip.has_vision_encoder");
   r.vision = vision.ok() && *vision;

@@ -55,7 +55,8 @@ struct ModelReport {
     uint64_t chat_template_bytes = 0;  // 0: none
   } vocabulary;
   bool vision = false;
-  std::optional<int64_t> shard, shards;  // counted from 0; of how many
+  // Of how many files; and the number, from 0, of the one that was read where its siblings could not be.
+  std::optional<int64_t> shard, shards;
 
   // What a session will take: f16 KV, f32 recurrent and conv states.
   std::optional<uint64_t> kv_bytes_per_token, state_bytes;

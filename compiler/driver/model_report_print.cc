@@ -132,9 +132,11 @@ std::string ModelReportText(const ModelReport& r) {
          static_cast<unsigned long long>(r.keys), static_cast<unsigned long long>(r.all.tensors));
   Append(out, "model           %s \"%s\"%s%s\n", r.arch.empty() ? "no architecture" : Clean(r.arch).c_str(),
          Clean(r.name).c_str(), r.size_label.empty() ? "" : ", by its label ", Clean(r.size_label).c_str());
-  if (r.shards.value_or(1) > 1) {
+  if (r.shards.value_or(1) > 1 && r.shard) {
     Append(out, "shards          this is number %lld of %lld; what follows is of this one\n",
-           static_cast<long long>(r.shard.value_or(0) + 1), static_cast<long long>(*r.shards));
+           static_cast<long long>(*r.shard + 1), static_cast<long long>(*r.shards));
+  } else if (r.shards.value_or(1) > 1) {
+    Append(out, "shards          %lld\n", static_cast<long long>(*r.shards));
   }
   Append(out, "parameters      %llu (%s)", static_cast<unsigned long long>(r.all.parameters),
          Many(r.all.parameters).c_str());

@@ -16,12 +16,12 @@
 
 namespace qcc::compiler {
 
-// Hyper-parameters; fields from `linear_key_heads` to `full_attention_interval` belong to qwen35 alone.
+// Hyper-parameters; fields from `linear_key_heads` to `mtp` belong to the hybrids alone.
 struct SynthConfig {
-  std::string arch;    // "qwen35" or "qwen3"
+  std::string arch;    // of SynthPresets()
   int64_t layers = 0;  // without the MTP block
   int64_t hidden = 0;
-  int64_t ffn = 0;
+  int64_t ffn = 0;  // of a dense block; with experts only a key, where not 0
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   int64_t rope_dims = 0;  // rotated dimensions of a head
   float rope_base = 0;
@@ -31,7 +31,16 @@ struct SynthConfig {
   int64_t linear_key_heads = 0, linear_value_heads = 0, linear_head_dim = 0;
   int64_t conv_kernel = 4;
   int64_t full_attention_interval = 4;
-  bool mtp = false;  // one NextN block behind the layers
+  bool mtp = false;                       // one NextN block behind the layers
+  int64_t experts = 0, experts_used = 0;  // 0: dense
+  int64_t expert_ffn = 0;
+  int64_t shared_ffn = 0;  // of the shared expert; 0: there is none
+
+  // Delta nets between layers of attention, which is gated.
+  bool hybrid() const { return arch != "qwen3" && arch != "qwen3moe"; }
+  bool has_experts() const { return experts > 0; }
+  // Value heads stand by key head, and so do the rows of ssm_ba.
+  bool by_key_head() const { return arch == "qwen3next"; }
 };
 
 struct SynthOptions {
@@ -44,6 +53,7 @@ struct SynthOptions {
   // What differs from the preset. A new head_dim changes rope_dims along with it unless that is given too.
   std::optional<int64_t> layers, hidden, ffn, heads, kv_heads, head_dim, rope_dims, context, vocab;
   std::optional<int64_t> linear_key_heads, linear_value_heads, linear_head_dim, full_attention_interval;
+  std::optional<int64_t> experts, experts_used, expert_ffn, shared_ffn;
   std::optional<bool> tied;
 };
 

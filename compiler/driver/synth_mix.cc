@@ -26,6 +26,7 @@ struct Mix {
   LayerRule down = {};
   LayerRule gate_up = {};
   std::optional<Format> attn_output = {}, query_key = {};
+  std::optional<Format> beside_experts = {};  // of all matrices of a model with experts that are not theirs
 };
 
 namespace {
@@ -168,7 +169,7 @@ constexpr Mix kMixes[] = {
      .down = {Share::kFirstEighth, Q5_K}},
     {.name = "tq1_0", .file_type = 36, .base = TQ1_0, .output = Q6_K, .embedding = Q4_K},
     {.name = "tq2_0", .file_type = 37, .base = TQ2_0, .output = Q6_K, .embedding = Q4_K},
-    {.name = "mxfp4", .file_type = 38, .base = MXFP4, .output = Q8_0},
+    {.name = "mxfp4", .file_type = 38, .base = MXFP4, .output = Q8_0, .beside_experts = Q8_0},
     {.name = "nvfp4", .file_type = 39, .base = NVFP4, .output = NVFP4, .embedding = BF16},
     {.name = "q1_0", .file_type = 40, .base = Q1_0, .output = Q1_0},
     {.name = "q2_0", .file_type = 41, .base = Q2_0, .output = Q2_0},
@@ -209,6 +210,10 @@ Format Fitting(Format format, int64_t n) {
   return F16;
 }
 
+bool IsOfExperts(TensorRole role) {
+  return role == TensorRole::kExpertGate || role == TensorRole::kExpertUp || role == TensorRole::kExpertDown;
+}
+
 // `i`: the matrix is number i of n with its role.
 Format FormatOf(const Mix& mix, bool tied, TensorRole role, int64_t i, int64_t n) {
   switch (role) {
@@ -225,9 +230,15 @@ Format FormatOf(const Mix& mix, bool tied, TensorRole role, int64_t i, int64_t n
     case TensorRole::kValue:
       return ByRule(mix.value, mix, i, n);
     case TensorRole::kFfnDown:
+    case TensorRole::kExpertDown:
+    case TensorRole::kSharedDown:
       return ByRule(mix.down, mix, i, n);
     case TensorRole::kFfnGate:
     case TensorRole::kFfnUp:
+    case TensorRole::kExpertGate:
+    case TensorRole::kExpertUp:
+    case TensorRole::kSharedGate:
+    case TensorRole::kSharedUp:
       return ByRule(mix.gate_up, mix, i, n);
     case TensorRole::kAttnOutput:
       return mix.attn_output.value_or(mix.base);
@@ -259,8 +270,11 @@ uint32_t FileType(const Mix& mix) {
 void AssignFormats(const Mix& mix, bool tied, std::vector<SynthTensor>* tensors) {
   std::map<TensorRole, int64_t> total, seen;
   for (const SynthTensor& t : *tensors) ++total[t.role];
+  const bool experts = total[TensorRole::kExpertDown] > 0;
   for (SynthTensor& t : *tensors) {
-    const Format format = FormatOf(mix, tied, t.role, seen[t.role]++, total[t.role]);
+    Format format = FormatOf(mix, tied, t.role, seen[t.role]++, total[t.role]);
+    if (experts && mix.beside_experts && !IsOfExperts(t.role)) format = *mix.beside_experts;
+    if (t.role == TensorRole::kVector) format = F32;
     t.format = t.role == TensorRole::kVector ? format : Fitting(format, t.ne[0]);
   }
 }

@@ -43,16 +43,17 @@ class Builder {
   // count: a deep random model whose first layers drown their input amplifies every rounding, one whose last
   // layers do not, with a tied head, repeats its input.
   void BranchOut(std::string name, int64_t in, TensorRole role = TensorRole::kMatrix) {
+    Add(std::move(name), {in, c_.hidden}, role, Draw::kNormal, BranchScale(in));
+  }
+  float BranchScale(int64_t in) const {
     const float embedding = 2.0f / std::sqrt(static_cast<float>(c_.hidden));
     const float branches = std::sqrt(2.0f * static_cast<float>(c_.layers));
-    Add(std::move(name), {in, c_.hidden}, role, Draw::kNormal,
-        24.0f * embedding / (branches * std::sqrt(static_cast<float>(in))));
+    return 24.0f * embedding / (branches * std::sqrt(static_cast<float>(in)));
   }
 
   void Block(int64_t i) {
     const std::string p = Concat("blk.", i, ".");
-    const bool hybrid = c_.arch == "qwen35";
-    const bool mtp = i >= c_.layers;
+    const bool hybrid = c_.hybrid(), mtp = i >= c_.layers;
     Norm(p + "attn_norm.weight", c_.hidden);
     if (hybrid && !mtp && (i + 1) % c_.full_attention_interval != 0) {
       DeltaNet(p);
@@ -60,14 +61,35 @@ class Builder {
       Attention(p, hybrid);
     }
     Norm(p + (hybrid ? "post_attention_norm.weight" : "ffn_norm.weight"), c_.hidden);
-    Matrix(p + "ffn_gate.weight", c_.hidden, c_.ffn, TensorRole::kFfnGate);
-    Matrix(p + "ffn_up.weight", c_.hidden, c_.ffn, TensorRole::kFfnUp);
-    BranchOut(p + "ffn_down.weight", c_.ffn, TensorRole::kFfnDown);
+    if (c_.has_experts()) {
+      Experts(p);
+    } else {
+      Matrix(p + "ffn_gate.weight", c_.hidden, c_.ffn, TensorRole::kFfnGate);
+      Matrix(p + "ffn_up.weight", c_.hidden, c_.ffn, TensorRole::kFfnUp);
+      BranchOut(p + "ffn_down.weight", c_.ffn, TensorRole::kFfnDown);
+    }
     if (!mtp) return;
     Matrix(p + "nextn.eh_proj.weight", 2 * c_.hidden, c_.hidden);
     Norm(p + "nextn.enorm.weight", c_.hidden);
     Norm(p + "nextn.hnorm.weight", c_.hidden);
     Norm(p + "nextn.shared_head_norm.weight", c_.hidden);
+  }
+
+  // Logits of the router have a deviation of 2: some experts of a token matter more than others, as they do
+  // in trained models, and few are near a tie.
+  void Experts(const std::string& p) {
+    const float unit = 1.0f / std::sqrt(static_cast<float>(c_.hidden));
+    const std::vector<int64_t> in = {c_.hidden, c_.expert_ffn, c_.experts};
+    Add(p + "ffn_gate_inp.weight", {c_.hidden, c_.experts}, TensorRole::kVector, Draw::kNormal, 2 * unit);
+    Add(p + "ffn_gate_exps.weight", in, TensorRole::kExpertGate, Draw::kNormal, unit);
+    Add(p + "ffn_up_exps.weight", in, TensorRole::kExpertUp, Draw::kNormal, unit);
+    Add(p + "ffn_down_exps.weight", {c_.expert_ffn, c_.hidden, c_.experts}, TensorRole::kExpertDown,
+        Draw::kNormal, BranchScale(c_.expert_ffn));
+    if (c_.shared_ffn == 0) return;
+    Add(p + "ffn_gate_inp_shexp.weight", {c_.hidden}, TensorRole::kVector, Draw::kNormal, unit);
+    Matrix(p + "ffn_gate_shexp.weight", c_.hidden, c_.shared_ffn, TensorRole::kSharedGate);
+    Matrix(p + "ffn_up_shexp.weight", c_.hidden, c_.shared_ffn, TensorRole::kSharedUp);
+    BranchOut(p + "ffn_down_shexp.weight", c_.shared_ffn, TensorRole::kSharedDown);
   }
 
   void DeltaNet(const std::string& p) {
@@ -80,8 +102,12 @@ class Builder {
         1.0f / std::sqrt(static_cast<float>(c_.conv_kernel)));
     Add(p + "ssm_dt.bias", {c_.linear_value_heads}, TensorRole::kVector, Draw::kTimeStep, 1.0f);
     Add(p + "ssm_a", {c_.linear_value_heads}, TensorRole::kVector, Draw::kDecay, 1.0f);
-    Matrix(p + "ssm_beta.weight", c_.hidden, c_.linear_value_heads);
-    Matrix(p + "ssm_alpha.weight", c_.hidden, c_.linear_value_heads);
+    if (c_.by_key_head()) {
+      Matrix(p + "ssm_ba.weight", c_.hidden, 2 * c_.linear_value_heads);
+    } else {
+      Matrix(p + "ssm_beta.weight", c_.hidden, c_.linear_value_heads);
+      Matrix(p + "ssm_alpha.weight", c_.hidden, c_.linear_value_heads);
+    }
     Norm(p + "ssm_norm.weight", c_.linear_head_dim);
     BranchOut(p + "ssm_out.weight", value_dim);
   }
@@ -141,7 +167,7 @@ void AddModelKeys(const SynthConfig& config, const SynthOptions& options, const 
   u32("block_count", config.layers + (config.mtp ? 1 : 0));
   u32("context_length", config.context);
   u32("embedding_length", config.hidden);
-  u32("feed_forward_length", config.ffn);
+  if (config.ffn > 0) u32("feed_forward_length", config.ffn);
   u32("attention.head_count", config.heads);
   u32("attention.head_count_kv", config.kv_heads);
   u32("attention.key_length", config.head_dim);
@@ -149,10 +175,18 @@ void AddModelKeys(const SynthConfig& config, const SynthOptions& options, const 
   f32("attention.layer_norm_rms_epsilon", 1e-6f);
   f32("rope.freq_base", config.rope_base);
   u32("rope.dimension_count", config.rope_dims);
-  if (config.arch == "qwen35") {
+  if (config.has_experts()) {
+    u32("expert_count", config.experts);
+    u32("expert_used_count", config.experts_used);
+    u32("expert_feed_forward_length", config.expert_ffn);
+    if (config.shared_ffn > 0) u32("expert_shared_feed_forward_length", config.shared_ffn);
+  }
+  if (config.hybrid() && !config.by_key_head()) {  // which has one position for each token
     const int32_t pairs = static_cast<int32_t>(config.rope_dims / 2);
     const std::array<int32_t, 4> sections = {(pairs + 2) / 3, (pairs + 1) / 3, pairs / 3, 0};
     writer.AddI32Array(Concat(config.arch, ".rope.dimension_sections"), sections);
+  }
+  if (config.hybrid()) {
     u32("full_attention_interval", config.full_attention_interval);
     u32("ssm.conv_kernel", config.conv_kernel);
     u32("ssm.state_size", config.linear_head_dim);

@@ -24,7 +24,7 @@ enum class Draw {
 
 // What decides the format of a tensor in a mix.
 enum class TensorRole {
-  kVector,
+  kVector,  // stays in f32: norms, gates, routers
   kMatrix,
   kEmbedding,
   kOutput,
@@ -33,7 +33,14 @@ enum class TensorRole {
   kAttnOutput,
   kFfnGate,
   kFfnUp,
-  kFfnDown
+  kFfnDown,
+  // Of all experts of a layer, and of its shared one: the rules of the three above, counted by themselves.
+  kExpertGate,
+  kExpertUp,
+  kExpertDown,
+  kSharedGate,
+  kSharedUp,
+  kSharedDown
 };
 
 struct SynthTensor {

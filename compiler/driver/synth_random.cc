@@ -12,10 +12,6 @@ inline uint64_t Scramble(uint64_t z) {
   return z ^ (z >> 31);
 }
 
-inline uint64_t Bits(uint64_t key, uint64_t i) {
-  return Scramble(key + i * 0x9e3779b97f4a7c15u);
-}
-
 // The sum of four independent 16-bit uniforms, near enough to normal (it ends at 3.46 deviations). Integers
 // up to the final product, so that every machine gives the same bits.
 inline float Normal(uint64_t bits) {
@@ -31,6 +27,10 @@ inline float Uniform(uint64_t bits) {
 
 }  // namespace
 
+uint64_t DrawBits(uint64_t key, uint64_t i) {
+  return Scramble(key + i * 0x9e3779b97f4a7c15u);
+}
+
 uint64_t StreamKey(uint64_t seed, std::string_view tensor) {
   uint64_t key = Scramble(seed + 0x9e3779b97f4a7c15u);
   for (char c : tensor) key = Scramble(key ^ static_cast<uint8_t>(c));
@@ -40,21 +40,21 @@ uint64_t StreamKey(uint64_t seed, std::string_view tensor) {
 void DrawValues(Draw draw, float scale, uint64_t key, uint64_t first, std::span<float> out) {
   switch (draw) {
     case Draw::kNormal:
-      for (size_t i = 0; i < out.size(); ++i) out[i] = scale * Normal(Bits(key, first + i));
+      for (size_t i = 0; i < out.size(); ++i) out[i] = scale * Normal(DrawBits(key, first + i));
       break;
     case Draw::kAroundOne:
-      for (size_t i = 0; i < out.size(); ++i) out[i] = 1.0f + scale * Normal(Bits(key, first + i));
+      for (size_t i = 0; i < out.size(); ++i) out[i] = 1.0f + scale * Normal(DrawBits(key, first + i));
       break;
     case Draw::kConstant:
       for (float& v : out) v = scale;
       break;
     case Draw::kDecay:
-      for (size_t i = 0; i < out.size(); ++i) out[i] = -(0.1f + 7.9f * Uniform(Bits(key, first + i)));
+      for (size_t i = 0; i < out.size(); ++i) out[i] = -(0.1f + 7.9f * Uniform(DrawBits(key, first + i)));
       break;
     case Draw::kTimeStep:
       for (size_t i = 0; i < out.size(); ++i) {
         // In f64 and rounded once: the last bit must not depend on the maths library.
-        double step = 0.001 * std::exp(std::log(100.0) * Uniform(Bits(key, first + i)));
+        double step = 0.001 * std::exp(std::log(100.0) * Uniform(DrawBits(key, first + i)));
         out[i] = static_cast<float>(std::log(std::expm1(step)));
       }
       break;

@@ -14,6 +14,9 @@ namespace qcc::compiler {
 // A stream for one tensor of one model.
 uint64_t StreamKey(uint64_t seed, std::string_view tensor);
 
+// 64 random bits: number i of the stream `key`.
+uint64_t DrawBits(uint64_t key, uint64_t i);
+
 // Values `first`, `first` + 1, ... of the stream `key`.
 void DrawValues(Draw draw, float scale, uint64_t key, uint64_t first, std::span<float> out);
 

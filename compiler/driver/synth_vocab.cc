@@ -16,7 +16,12 @@ struct Special {
   int32_t type;
 };
 
-// In the order of their ids. qwen3 has the first 26.
+// Qwen3.5 and later; the others (Qwen3, Qwen3-Next) have the vocabulary of Qwen3.
+bool IsLater(std::string_view arch) {
+  return arch.starts_with("qwen35");
+}
+
+// In the order of their ids. Qwen3 has the first 26.
 constexpr Special kSpecials[] = {
     {"<|endoftext|>", kControl},
     {"<|im_start|>", kControl},
@@ -55,12 +60,12 @@ constexpr Special kSpecials[] = {
 
 std::span<const Special> SpecialsOf(std::string_view arch) {
   std::span<const Special> all(kSpecials);
-  return arch == "qwen3" ? all.first(26) : all;
+  return IsLater(arch) ? all : all.first(26);
 }
 
 // Id of <|endoftext|> in the published models: all ids below are bytes and merges.
 int64_t PublishedBase(std::string_view arch) {
-  return arch == "qwen3" ? 151643 : 248044;
+  return IsLater(arch) ? 248044 : 151643;
 }
 
 constexpr char kTemplate[] =
@@ -146,7 +151,7 @@ int64_t MinimumVocabulary(std::string_view arch) {
 
 SynthVocabulary MakeVocabulary(std::string_view arch, int64_t size) {
   SynthVocabulary v;
-  v.pre = arch == "qwen3" ? "qwen2" : "qwen35";
+  v.pre = IsLater(arch) ? "qwen35" : "qwen2";
   v.chat_template = kTemplate;
   std::span<const Special> specials = SpecialsOf(arch);
   const int64_t room = size - static_cast<int64_t>(specials.size());

@@ -8,6 +8,7 @@
 
 #include "codegen/cpu/kernels/isa.h"
 #include "codegen/gpu/kernels/profiles.h"
+#include "compiler/pipeline/fusion_report.h"
 #include "compiler/pipeline/pipeline.h"
 #include "compiler/targets/targets.h"
 #include "compiler/targets/user_kernels.h"
@@ -30,6 +31,8 @@ constexpr std::string_view kKvWords[] = {"f16", "f32"};
 constexpr std::string_view kL2NormWords[] = {"sum", "max"};
 constexpr std::string_view kDeltaRuleWords[] = {"exact", "chunked"};
 constexpr std::string_view kReportWords[] = {"fusion"};
+constexpr std::string_view kNoGoldens = "off";
+constexpr int64_t kMaxGoldenTokens = 64;
 
 std::string Piece(const std::string& text) {
   return text;
@@ -90,19 +93,26 @@ std::string WriteText(const CompileOption&, const PipelineOptions& options) {
   return options.*kField;
 }
 
+// A number from 1 to `most`.
+std::optional<int64_t> ReadNumber(const std::string& text, int64_t most) {
+  int64_t n = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (error != std::errc() || end != text.data() + text.size() || n < 1 || n > most) return std::nullopt;
+  return n;
+}
+
 template <auto kField, int64_t kMax>
 absl::Status ReadBuckets(const CompileOption& option, const Values& values, PipelineOptions& options) {
   if (values.empty()) return absl::OkStatus();
   std::vector<int64_t> rows;
   for (const std::string& value : values) {
-    int64_t n = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), n);
-    if (error != std::errc() || end != value.data() + value.size() || n < 1 || n > kMax) {
+    const std::optional<int64_t> n = ReadNumber(value, kMax);
+    if (!n) {
       return MakeError("Q0102",
                        Concat("the bucket is '", value, "', expected a number of rows from 1 to ", kMax),
                        option.Flag());
     }
-    rows.push_back(n);
+    rows.push_back(*n);
   }
   std::sort(rows.begin(), rows.end());
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
@@ -201,6 +211,35 @@ absl::Status ReadNames(const CompileOption&, const Values& values, PipelineOptio
   return absl::OkStatus();
 }
 
+absl::Status ReadRequiredFusion(const CompileOption& option, const Values& values, PipelineOptions& options) {
+  const std::vector<std::string> kinds = FusionKinds();
+  for (const std::string& value : values) {
+    if (!Contains(kinds, value)) return UnknownValue(option, value, kinds);
+  }
+  return ReadNames<&PipelineOptions::require_fused>(option, values, options);
+}
+
+absl::Status ReadGoldens(const CompileOption& option, const Values& values, PipelineOptions& options) {
+  if (values.empty()) return absl::OkStatus();
+  if (values.front() == kNoGoldens) {
+    options.golden_tokens = 0;
+    return absl::OkStatus();
+  }
+  const std::optional<int64_t> tokens = ReadNumber(values.front(), kMaxGoldenTokens);
+  if (!tokens) {
+    return MakeError("Q0102",
+                     Concat("the value is '", values.front(), "', expected a number of tokens from 1 to ",
+                            kMaxGoldenTokens, ", or ", kNoGoldens),
+                     option.Flag());
+  }
+  options.golden_tokens = *tokens;
+  return absl::OkStatus();
+}
+std::string WriteGoldens(const CompileOption&, const PipelineOptions& options) {
+  if (!options.golden_tokens) return "";
+  return *options.golden_tokens == 0 ? std::string(kNoGoldens) : std::to_string(*options.golden_tokens);
+}
+
 absl::Status ReadReport(const CompileOption& option, const Values& values, PipelineOptions& options) {
   for (const std::string& value : values) {
     if (value != kReportWords[0]) return UnknownValue(option, value, option.words);
@@ -281,8 +320,11 @@ constexpr CompileOption kOptions[] = {
      .page =
          "One choice for all targets. With `int8`, activations that meet block-quantised weights are rounded "
          "to int8 blocks of 32; a matrix of at most 64 rows (outputs), such as the delta net's gate "
-         "projections, keeps them f32. With `f32` none is rounded, and GPUs leave their matrix units unused. "
-         "Weights have the GGUF's values with both",
+         "projections, keeps them f32, and attention and delta nets ahead of experts get them in two terms "
+         "of 8 "
+         "bits. With `f32` none is rounded, and GPUs leave their matrix units unused. Weights have the "
+         "GGUF's "
+         "values with both",
      .changes = OptionChanges::kArtifact,
      .from = CompilePhase::kFuse,
      .needs = ModelPart::kQuantisedWeights,
@@ -343,6 +385,24 @@ constexpr CompileOption kOptions[] = {
      .from = CompilePhase::kPlan,
      .read = ReadNames<&PipelineOptions::functions>,
      .write = WriteList<&PipelineOptions::functions>},
+    {.name = "goldens",
+     .value = "N|off",
+     .help = "tokens of the prompt whose logits go into the artifact, for qrun check",
+     .page = "The compiler's reference computes them, which takes long for a large model: by itself it stays "
+             "below about 10 s",
+     .usual = "4, fewer or none for a large model",
+     .changes = OptionChanges::kArtifact,
+     .from = CompilePhase::kArtifact,
+     .read = ReadGoldens,
+     .write = WriteGoldens},
+    {.name = "require_fused",
+     .value = "LIST",
+     .list = true,
+     .help = "fail where a group of these kinds is not fused: gdn, moe, and the others that --report=fusion "
+             "names",
+     .from = CompilePhase::kFuse,
+     .read = ReadRequiredFusion,
+     .write = WriteList<&PipelineOptions::require_fused>},
     {.name = "report",
      .list = true,
      .help = "print a report: fusion: every fused group, and every missed one with the reason",

@@ -12,6 +12,7 @@
 #include "dialects/hir/eval/Evaluator.h"
 #include "frontends/base/error.h"
 #include "frontends/gguf/checks.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "mlir/IR/BuiltinAttributes.h"
 
@@ -19,8 +20,14 @@ namespace qcc::compiler {
 namespace {
 
 // Enough rows for every state to be read after it was written, few enough to cost a fraction of the packing.
-constexpr int64_t kTokens = 4;
+constexpr int64_t kUsualTokens = 4;
 constexpr uint32_t kTop = 8;
+
+// Weight values that a compile may decode for goldens nobody asked for. Of 35b-a3b with 8 layers, about 3.6e9
+// by this count, stage "fuse" took 7.6 s (2.5 GHz Xeon, one thread). A token more is counted as half of its
+// weights decoded again.
+constexpr double kMostValues = 4e9;
+constexpr double kTokenShare = 0.5;
 
 // Accepted |difference| as a share of the logits' standard deviation. f32: sums in another order; a deep
 // random model shows 3e-4. int8: a sum that differs in the last place can round an activation to the
@@ -29,11 +36,43 @@ constexpr float kF32Share = 1e-2f;
 constexpr float kInt8Share = 0.25f;
 
 // Spread over the vocabulary, the same for every compile.
-std::vector<int32_t> Prompt(int64_t vocab) {
+std::vector<int32_t> Prompt(int64_t vocab, int64_t tokens) {
   std::vector<int32_t> ids;
-  for (int64_t i = 0; i < kTokens; ++i)
-    ids.push_back(static_cast<int32_t>((2 * i + 1) * vocab / (2 * kTokens)));
+  for (int64_t i = 0; i < tokens; ++i)
+    ids.push_back(static_cast<int32_t>((2 * i + 1) * vocab / (2 * tokens)));
   return ids;
+}
+
+// Weight values that the trunk multiplies with.
+struct ModelSize {
+  double dense = 0, experts = 0;
+  double used_share = 1;  // of the experts, by a token
+};
+
+ModelSize SizeOf(mlir::ModuleOp module) {
+  ModelSize size;
+  module.walk([&](hir::MoeExpertsOp op) {
+    size.used_share = static_cast<double>(hir::shapeOf(op.getIds()).back()) / op.getExperts();
+  });
+  module.walk([&](hir::ParamOp param) {
+    const auto shape = param.getResult().getType().getShape();
+    const bool looked_up = llvm::all_of(param->getUsers(), llvm::IsaPred<hir::EmbedOp>);
+    if (!looked_up) (shape.size() > 2 ? size.experts : size.dense) += llvm::product_of(shape);
+  });
+  return size;
+}
+
+double ReferenceWork(const ModelSize& size, int64_t tokens) {
+  const double n = static_cast<double>(tokens);
+  const double experts = size.experts * std::min(1.0, n * size.used_share);
+  return (size.dense + experts) + kTokenShare * n * (size.dense + size.experts * size.used_share);
+}
+
+// The most tokens up to the usual number that are within the bound; 0: not even one.
+int64_t AffordableTokens(const ModelSize& size) {
+  int64_t tokens = kUsualTokens;
+  while (tokens > 0 && ReferenceWork(size, tokens) > kMostValues) --tokens;
+  return tokens;
 }
 
 double Deviation(const std::vector<double>& values) {
@@ -45,12 +84,14 @@ double Deviation(const std::vector<double>& values) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<uint8_t>> MakeGoldens(mlir::ModuleOp fused, const gguf::File& file,
-                                                 NumericsMode numerics,
-                                                 const DiagnosticCollector& diagnostics,
-                                                 const ProgressSink& sink) {
+absl::StatusOr<Goldens> MakeGoldens(mlir::ModuleOp fused, const gguf::File& file,
+                                    const PipelineOptions& options, const DiagnosticCollector& diagnostics,
+                                    const ProgressSink& sink) {
+  const int64_t tokens = options.golden_tokens.value_or(AffordableTokens(SizeOf(fused)));
+  if (tokens == 0)
+    return Goldens{{}, options.golden_tokens ? "no goldens" : "no goldens: the model is large, --goldens=1"};
   const int64_t vocab = fused->getAttrOfType<mlir::IntegerAttr>(hir::kVocabSize).getInt();
-  const std::vector<int32_t> ids = Prompt(vocab);
+  const std::vector<int32_t> ids = Prompt(vocab, tokens);
   const FileWeights weights(file, [&sink] { return sink.Interrupted(); });
   hir::Evaluator evaluator(fused, weights, hir::Precision::F32);
   const auto failed = [&]() -> absl::Status {
@@ -70,12 +111,13 @@ absl::StatusOr<std::vector<uint8_t>> MakeGoldens(mlir::ModuleOp fused, const ggu
                      file.path(), "some value on the way is too large for f32; convert the model again");
   }
   std::vector<GoldenLogits> rows;
-  for (int64_t r = 0; r < kTokens; ++r)
+  for (int64_t r = 0; r < tokens; ++r)
     rows.push_back({static_cast<uint32_t>(r),
                     std::vector<float>(values.begin() + r * vocab, values.begin() + (r + 1) * vocab)});
-  const float share = numerics == NumericsMode::kF32 ? kF32Share : kInt8Share;
-  return BuildGoldensSection(ids, rows, static_cast<uint32_t>(std::min<int64_t>(kTop, vocab)),
-                             share * static_cast<float>(Deviation(values)), /*exact=*/false);
+  const float share = options.numerics == NumericsMode::kF32 ? kF32Share : kInt8Share;
+  return Goldens{BuildGoldensSection(ids, rows, static_cast<uint32_t>(std::min<int64_t>(kTop, vocab)),
+                                     share * static_cast<float>(Deviation(values)), /*exact=*/false),
+                 absl::StrCat("goldens of ", tokens, tokens == 1 ? " token" : " tokens")};
 }
 
 absl::Status CheckWeights(mlir::ModuleOp module, const gguf::File& file, const ProgressSink& sink) {

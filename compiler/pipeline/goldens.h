@@ -4,6 +4,7 @@
 #define QCC_COMPILER_PIPELINE_GOLDENS_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -14,14 +15,21 @@
 
 namespace qcc::compiler {
 
+// `section` is empty where there are none; `summary` says what they cover ("goldens of 4 tokens").
+struct Goldens {
+  std::vector<uint8_t> section;
+  std::string summary;
+};
+
 // Runs the fused hir, int8 roundings included, through the reference evaluator in f32: the arithmetic that
-// the kernels must reproduce up to the order of sums. Returns the goldens section. Reads every weight once.
-// Errors: Q3002 (an op failed; `diagnostics` has the reason), Q3006 (a logit is not finite), CancelledError
-// once `sink` says that the user wants to stop.
-absl::StatusOr<std::vector<uint8_t>> MakeGoldens(mlir::ModuleOp fused, const gguf::File& file,
-                                                 NumericsMode numerics,
-                                                 const DiagnosticCollector& diagnostics,
-                                                 const ProgressSink& sink);
+// the kernels must reproduce up to the order of sums. Reads every weight that the prompt needs once. The
+// prompt is as long as options.golden_tokens says; where it says nothing, as long as the model's size allows,
+// so that a compile does not wait for a reference that was never meant to be fast: which is a matter of
+// counts, not of time, as equal input gives equal artifacts. Errors: Q3002 (an op failed; `diagnostics` has
+// the reason), Q3006 (a logit is not finite), CancelledError once `sink` says that the user wants to stop.
+absl::StatusOr<Goldens> MakeGoldens(mlir::ModuleOp fused, const gguf::File& file,
+                                    const PipelineOptions& options, const DiagnosticCollector& diagnostics,
+                                    const ProgressSink& sink);
 
 // Every weight that the module names is finite. The goldens alone do not show it: they use a few rows of the
 // embedding only. Looks at scales, a small part of the goldens' time. Errors: Q1214, CancelledError.

@@ -29,7 +29,8 @@ mlir::LogicalResult RunPlanPasses(const LayoutPlan& of, layouts::Policy policy,
 bool SameLayouts(mlir::ModuleOp a, mlir::ModuleOp b) {
   auto of = [](mlir::ModuleOp plan) { return plan.getOps<plan::WeightOp>(); };
   auto same = [](plan::WeightOp x, plan::WeightOp y) {
-    return x.getLayout() == y.getLayout() && x.getSources() == y.getSources();
+    return x.getLayout() == y.getLayout() && x.getSources() == y.getSources() &&
+           x.getPiecesAttr() == y.getPiecesAttr();
   };
   auto listA = of(a), listB = of(b);
   return std::equal(listA.begin(), listA.end(), listB.begin(), listB.end(), same);

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,6 +63,11 @@ struct PipelineOptions {
   // Buckets: the largest rows of each program, rising. Prefill buckets give the chunk ladder.
   std::vector<int64_t> decode_buckets = {std::begin(passes::kTokenBuckets), std::end(passes::kTokenBuckets)};
   std::vector<int64_t> prefill_buckets = {std::begin(passes::kManyBuckets), std::end(passes::kManyBuckets)};
+
+  // Tokens of the prompt whose logits the artifact carries for `qrun check`; 0: none; unset: as many as the
+  // model's size allows (goldens.h).
+  std::optional<int64_t> golden_tokens;
+  std::vector<std::string> require_fused;  // kinds of groups (fusion_report.h) that must be fused everywhere
 
   bool report_fusion = false;  // list fused and missed groups with reasons (ProgressSink::Report)
   CompilePhase compile_to = CompilePhase::kArtifact;

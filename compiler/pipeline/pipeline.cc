@@ -15,6 +15,7 @@
 #include "compiler/artifact/writer.h"
 #include "compiler/pipeline/compile_options.h"
 #include "compiler/pipeline/diagnostics.h"
+#include "compiler/pipeline/fusion_report.h"
 #include "compiler/pipeline/goldens.h"
 #include "compiler/pipeline/layout_plans.h"
 #include "compiler/pipeline/plan_manifest.h"
@@ -42,9 +43,13 @@ namespace {
 std::set<ModelPart> PartsOfModel(mlir::ModuleOp module) {
   std::set<ModelPart> parts;
   module.walk([&](hir::GatedDeltaOp) { parts.insert(ModelPart::kDeltaNets); });
-  module.walk([&](hir::LinearOp op) {
-    if (format_info(op.getWeight().getType().getFormat()).cls == FormatClass::kBlock) {
-      parts.insert(ModelPart::kQuantisedWeights);
+  const auto weight = [&](hir::WeightType type) {
+    if (format_info(type.getFormat()).cls == FormatClass::kBlock) parts.insert(ModelPart::kQuantisedWeights);
+  };
+  module.walk([&](hir::LinearOp op) { weight(op.getWeight().getType()); });
+  module.walk([&](hir::MoeExpertsOp op) {
+    for (hir::WeightType type : {op.getGate().getType(), op.getUp().getType(), op.getDown().getType()}) {
+      weight(type);
     }
   });
   return parts;
@@ -87,8 +92,6 @@ class Compilation {
   absl::Status ShowModule(CompilePhase phase, std::string_view suffix, mlir::ModuleOp module);
   bool WantsIr(CompilePhase phase) const { return !options_.dump_ir.empty() || options_.compile_to == phase; }
   absl::Status ShowIr(CompilePhase phase, std::string_view suffix, const std::string& text);
-  void ReportFusion(const std::vector<DiagnosticCollector::Remark>& remarks);
-  std::string FusionSummary(const std::vector<DiagnosticCollector::Remark>& remarks) const;
   std::string ModelName();
   ProvenanceSpec Provenance() const;
 
@@ -104,7 +107,7 @@ class Compilation {
     std::optional<TokenizerSection> tokenizer;
     std::optional<std::string> chat;
   } text_;
-  std::vector<uint8_t> goldens_;
+  Goldens goldens_;
   std::vector<std::pair<std::string, TargetCode>> code_;  // by target, in the order of the artifact
   bool stopped_ = false;                                  // compile_to was reached
 };
@@ -163,35 +166,20 @@ absl::Status Compilation::Fuse() {
   mlir::PassManager pm(&context_);
   passes::addFusionPasses(pm, options_.numerics == NumericsMode::kInt8);
   if (mlir::failed(pm.run(*module_))) return diagnostics.ToStatus("Q3002", "fuse");
-  if (options_.report_fusion) ReportFusion(diagnostics.remarks());
+  if (options_.report_fusion) sink_.Report(FusionText(diagnostics.remarks()));
+  if (absl::Status s = CheckRequiredFusion(options_.require_fused, diagnostics.remarks(), file_->path());
+      !s.ok())
+    return s;
+  std::string summary = FusionSummary(diagnostics.remarks());
   // The plan replaces the hir functions, so what they say is taken down here.
   if (options_.compile_to == CompilePhase::kArtifact) {
     if (absl::Status s = CheckWeights(*module_, *file_, sink_); !s.ok()) return s;
-    auto goldens = MakeGoldens(*module_, *file_, options_.numerics, diagnostics, sink_);
+    auto goldens = MakeGoldens(*module_, *file_, options_, diagnostics, sink_);
     if (!goldens.ok()) return goldens.status();
     goldens_ = *std::move(goldens);
+    absl::StrAppend(&summary, "; ", goldens_.summary);
   }
-  return EndPhase(CompilePhase::kFuse, *module_, FusionSummary(diagnostics.remarks()));
-}
-
-std::string Compilation::FusionSummary(const std::vector<DiagnosticCollector::Remark>& remarks) const {
-  auto count = [&](std::string_view verb) {
-    return std::count_if(remarks.begin(), remarks.end(),
-                         [&](const auto& r) { return r.text.rfind(verb, 0) == 0; });
-  };
-  return absl::StrCat(count("fused"), " groups, ", count("missed"), " missed");
-}
-
-// One line per group, in the order of the model: what, where, and for a miss why.
-void Compilation::ReportFusion(const std::vector<DiagnosticCollector::Remark>& remarks) {
-  std::string text;
-  for (const char* verb : {"fused ", "missed "}) {
-    for (const DiagnosticCollector::Remark& remark : remarks) {
-      if (remark.text.rfind(verb, 0) != 0) continue;
-      absl::StrAppend(&text, remark.text, remark.place.empty() ? "" : "  at ", remark.place, "\n");
-    }
-  }
-  sink_.Report(text);
+  return EndPhase(CompilePhase::kFuse, *module_, summary);
 }
 
 absl::Status Compilation::Plan() {
@@ -258,9 +246,11 @@ ProvenanceSpec Compilation::Provenance() const {
   for (const auto& [target, code] : code_) {
     p.options.insert(p.options.end(), code.provenance.begin(), code.provenance.end());
   }
-  p.source_name = std::filesystem::path(options_.input).filename().string();
+  p.source_name = std::filesystem::path(file_->path()).filename().string();
   p.source_bytes = file_->size();
-  p.source_hash = qrt::HashOf(file_->bytes());
+  qrt::Hasher hasher;
+  for (const gguf::File::Shard& shard : file_->shards()) hasher.Update(shard.bytes);
+  p.source_hash = hasher.Finish();
   return p;
 }
 
@@ -302,9 +292,11 @@ absl::Status Compilation::Write() {
     if (!section.ok()) return section.status();
     manifest.chat_template_section = *section;
   }
-  auto goldens = out.AddSection(QBIN_SECTION_GOLDENS, goldens_);
-  if (!goldens.ok()) return goldens.status();
-  manifest.goldens_section = *goldens;
+  if (!goldens_.section.empty()) {
+    auto goldens = out.AddSection(QBIN_SECTION_GOLDENS, goldens_.section);
+    if (!goldens.ok()) return goldens.status();
+    manifest.goldens_section = *goldens;
+  }
   const uint64_t before = out.size();
   if (absl::Status s = WriteAllWeights(out, manifest); !s.ok()) return s;
   const uint64_t weights = plans_.size() == 1 ? manifest.weights_bytes : out.size() - before;

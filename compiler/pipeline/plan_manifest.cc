@@ -61,7 +61,7 @@ void DescribePlan(mlir::ModuleOp plan, ManifestSpec& manifest) {
   for (const plan::ProgramSummary& p : summary.programs)
     manifest.programs.push_back({p.name, FactsOf(summary, p), static_cast<uint32_t>(p.rows),
                                  static_cast<uint64_t>(p.arenaBytes), static_cast<uint32_t>(p.dispatches),
-                                 static_cast<uint32_t>(p.barriers)});
+                                 static_cast<uint32_t>(p.barriers), static_cast<uint64_t>(p.weightBytes)});
 }
 
 }  // namespace qcc::compiler

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "dialects/hir/IR/Hir.h"
 #include "dialects/layouts/pack.h"
 #include "dialects/plan/IR/PackLayout.h"
 
@@ -54,19 +55,32 @@ absl::Status Packer::PadTo(uint64_t offset) {
   return Put(piece_);
 }
 
+// Which row of source `i` is a row of the weight: negative for one of zeros. Null: the same.
+std::function<int64_t(int64_t)> TensorRow(plan::WeightOp op, size_t i) {
+  const hir::RowPiecesAttr pieces = op.getPiecesOf(i);
+  const auto picked = [pieces](int64_t row) { return pieces ? pieces.getTensorRow(row) : row; };
+  if (!op.getPadded()) return pieces ? picked : std::function<int64_t(int64_t)>();
+  const int64_t matrices = (*op.getPadded())[0], rows = (*op.getPadded())[1];
+  const int64_t step = static_cast<int64_t>(op.getRows()) / matrices;
+  return [picked, rows, step](int64_t row) {
+    return row % step < rows ? picked(row / step * rows + row % step) : -1;
+  };
+}
+
 absl::Status Packer::Weight(plan::WeightOp op) {
   layouts::Weight weight{.layout = plan::packLayout(op.getLayout()),
                          .format = {},
                          .rows = static_cast<int64_t>(op.getRows()),
                          .cols = static_cast<int64_t>(op.getCols()),
-                         .sources = {}};
-  for (mlir::Attribute source : op.getSources()) {
-    auto name = mlir::cast<mlir::StringAttr>(source).getValue();
+                         .sources = {},
+                         .source_cols = op.getPadded() ? (*op.getPadded())[2] : 0};
+  for (size_t i = 0; i < op.getSources().size(); ++i) {
+    auto name = mlir::cast<mlir::StringAttr>(op.getSources()[i]).getValue();
     const gguf::Tensor* tensor = file_.FindTensor(std::string_view(name.data(), name.size()));
     if (!tensor)
       return absl::InternalError(absl::StrCat("plan names a tensor that the file lacks: ", name.str()));
     weight.format = tensor->format;
-    weight.sources.push_back(tensor->data);
+    weight.sources.emplace_back(tensor->data, TensorRow(op, i));
   }
   const int64_t pieces = weight.pieces(), bytes = weight.piece_bytes();
   const int64_t step = std::max<int64_t>(1, kPieceBytes / bytes);

@@ -7,8 +7,10 @@
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Passes.h"
+#include "runtime/base/standard_streams.h"
 
 int main(int argc, char** argv) {
+  if (!qrt::FillStandardStreams()) return 1;
   mlir::DialectRegistry registry;
   registry.insert<qcc::hir::HirDialect, qcc::plan::PlanDialect, mlir::func::FuncDialect>();
   qcc::gpu::registerKernelDialects(registry);

@@ -101,11 +101,12 @@ void WriteRow(Format format, const uint8_t* src, int64_t cols, int row, uint8_t*
   }
 }
 
-void WriteScalars(Format format, const uint8_t* src, int64_t cols, int row, uint8_t* group) {
+// `src` has `given` of the cols columns, or is null.
+void WriteScalars(Format format, const uint8_t* src, int64_t given, int64_t cols, int row, uint8_t* group) {
   const auto bytes = static_cast<size_t>(format_info(format).block_bytes);
   for (int64_t c = 0; c < cols; ++c) {
     uint8_t* dst = group + static_cast<size_t>(c * kGroupRows + row) * bytes;
-    if (src) {
+    if (src && c < given) {
       std::memcpy(dst, src + static_cast<size_t>(c) * bytes, bytes);
     } else {
       std::memset(dst, 0, bytes);
@@ -114,13 +115,18 @@ void WriteScalars(Format format, const uint8_t* src, int64_t cols, int row, uint
 }
 
 // 16 rows of a matrix.
-void PackGroup(const Weight& weight, const uint8_t* source, int64_t group, uint8_t* dst) {
+void PackGroup(const Weight& weight, const Source& source, int64_t group, uint8_t* dst) {
   const bool scalars = description(weight.format).plain.block == 0;
-  const int64_t bytes = row_bytes(weight.format, weight.cols);
+  const int64_t given = weight.source_cols ? weight.source_cols : weight.cols;
+  const int64_t bytes = row_bytes(weight.format, given);
   for (int row = 0; row < kGroupRows; ++row) {
     const int64_t at = group * kGroupRows + row;
-    const uint8_t* src = at < weight.rows ? source + at * bytes : nullptr;
-    (scalars ? WriteScalars : WriteRow)(weight.format, src, weight.cols, row, dst);
+    const uint8_t* src = at < weight.rows ? source.Row(at, bytes) : nullptr;
+    if (scalars) {
+      WriteScalars(weight.format, src, given, weight.cols, row, dst);
+    } else {
+      WriteRow(weight.format, src, weight.cols, row, dst);
+    }
   }
 }
 
@@ -129,7 +135,7 @@ void PackConvTaps(const Weight& weight, float* dst) {
   const int64_t channels = weight.rows, taps = weight.cols;
   std::vector<float> row(static_cast<size_t>(taps));
   for (int64_t c = 0; c < channels; ++c) {
-    decode_row(weight.format, weight.sources[0] + c * row_bytes(weight.format, taps), taps, row.data());
+    decode_row(weight.format, weight.sources[0].Row(c, row_bytes(weight.format, taps)), taps, row.data());
     for (int64_t t = 0; t < taps; ++t) dst[t * channels + c] = row[static_cast<size_t>(t)];
   }
 }
@@ -185,7 +191,7 @@ void Pack(const Weight& weight, int64_t begin, int64_t end, uint8_t* dst) {
     case Layout::kX16Pair: {
       const int64_t bytes = X16Bytes(weight.format, kGroupRows, weight.cols);
       for (int64_t group = begin; group < end; ++group) {
-        for (const uint8_t* source : weight.sources) {
+        for (const Source& source : weight.sources) {
           PackGroup(weight, source, group, dst);
           dst += bytes;
         }
@@ -193,8 +199,11 @@ void Pack(const Weight& weight, int64_t begin, int64_t end, uint8_t* dst) {
       return;
     }
     case Layout::kF32: {
-      const uint8_t* src = weight.sources[0] + begin * row_bytes(weight.format, weight.cols);
-      decode_row(weight.format, src, (end - begin) * weight.cols, reinterpret_cast<float*>(dst));
+      const int64_t bytes = row_bytes(weight.format, weight.cols);
+      for (int64_t row = begin; row < end; ++row, dst += 4 * weight.cols) {
+        decode_row(weight.format, weight.sources[0].Row(row, bytes), weight.cols,
+                   reinterpret_cast<float*>(dst));
+      }
       return;
     }
     case Layout::kConvTaps:

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "dialects/layouts/layouts.h"
+#include "dialects/plan/kernel_families.h"
 
 using namespace mlir;
 
@@ -36,6 +37,16 @@ class StatePlaces {
   std::map<int64_t, int64_t> states, kv;  // offset -> number
 };
 
+int64_t weightBytesOf(DispatchOp op) {
+  int64_t bytes = 0, rows = dispatchRows(op);
+  visitDispatch(op, [&](const auto& spec, const auto& bindings) {
+    forEachRole(spec, bindings, [&](const RoleExtent&, const Ref& ref) {
+      if (ref && ref.space == Space::Weights) bytes += weightBytesRead(spec, ref.bytes, rows);
+    });
+  });
+  return bytes;
+}
+
 // Adds what the ops of `body` do; `call` is the layer that runs it, or null.
 void count(Block& body, CallOp call, const StatePlaces& places, ProgramSummary& program,
            std::set<int64_t>& advances) {
@@ -48,6 +59,7 @@ void count(Block& body, CallOp call, const StatePlaces& places, ProgramSummary& 
     auto dispatch = dyn_cast<DispatchOp>(op);
     if (!dispatch) continue;
     ++program.dispatches;
+    program.weightBytes += weightBytesOf(dispatch);
     for (auto ref : dispatch.getBindings().getAsRange<RefAttr>()) {
       bool inKv = ref.getSpace() == Space::KV;
       if ((!inKv && ref.getSpace() != Space::State) || ref.getAccess() == Access::Read) continue;

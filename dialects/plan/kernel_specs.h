@@ -4,6 +4,7 @@
 #ifndef QCC_DIALECTS_PLAN_KERNEL_SPECS_H_
 #define QCC_DIALECTS_PLAN_KERNEL_SPECS_H_
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <string_view>
@@ -146,6 +147,22 @@ constexpr int64_t kvTokenBytes(const Spec& s) {
   return 2 * s.kv_heads * s.head_dim * (s.kv == KvElement::F16 ? 2 : 4);
 }
 
+// The lists of moe_group, i32: how many experts have rows, at [1] their ids, ascending, at [1 + experts]
+// where the rows of each begin in `order`, and behind the last of these the number of all.
+constexpr int64_t moeGroupsBytes(int64_t experts) {
+  return 4 * (2 * experts + 2);
+}
+
+// Int8 rows that an activation is the sum of.
+constexpr int64_t termsOf(Numerics numerics) {
+  return numerics == Numerics::Int8x2 ? 2 : 1;
+}
+
+// Columns of a row that goes into a moe_linear: with `add`, one hidden row for each expert of the row.
+constexpr int64_t moeInputCols(const MoeLinearSpec& s) {
+  return s.epilogue == Epilogue::Add ? s.top_k * s.k : s.k;
+}
+
 // Calls fn(RoleExtent, member) for every role of `bindings`, in the order of the table.
 #define QCC_FAMILY(name, Name)        \
   template <class Bindings, class Fn> \
@@ -162,6 +179,20 @@ constexpr int64_t kvTokenBytes(const Spec& s) {
   fn(RoleExtent{#role, Presence::Required, Unit::Whole, bytes}, bindings.role);
 #define QCC_END(name, Name) }
 #include "dialects/plan/kernel_families.def"
+
+// Of `bytes` that a dispatch of a step of `rows` rows binds as a weight: how many it reads at most. All of
+// them but where rows pick theirs.
+template <class Spec>
+constexpr int64_t weightBytesRead(const Spec&, int64_t bytes, [[maybe_unused]] int64_t rows) {
+  return bytes;
+}
+inline int64_t weightBytesRead(const EmbedSpec& s, int64_t bytes, int64_t rows) {
+  return std::min(bytes,
+                  rows * layouts::X16Bytes(s.format, layouts::kGroupRows, s.cols) / layouts::kGroupRows);
+}
+constexpr int64_t weightBytesRead(const MoeLinearSpec& s, int64_t bytes, int64_t rows) {
+  return bytes / s.experts * std::min(s.experts, rows * s.top_k);
+}
 
 // What is wrong with the bindings under `spec`, empty when nothing is: "needs role 'w'", "has no role 'x'
 // with this spec". Code that takes bindings asks this before it reads one.

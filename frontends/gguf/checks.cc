@@ -52,7 +52,7 @@ absl::Status CheckNotSplit(const File& file) {
   if (!count.ok()) return count.status();
   if (*count <= 1) return absl::OkStatus();
   return MakeError("Q1401", Concat("the file is one of ", *count, " shards of a split model"), file.path(),
-                   "merge the shards into one file (gguf-split --merge)");
+                   "open the file itself, beside its siblings");
 }
 
 absl::Status CheckVocabulary(const File& file) {
@@ -93,7 +93,8 @@ absl::Status CheckFinite(const File& file, const Tensor& tensor) {
   return MakeError("Q1214",
                    Concat("a weight is not finite (NaN or infinity) in a ", info.name,
                           info.block_elems > 1 ? " block" : " value"),
-                   TensorWhere(file.path(), tensor.name, offset), "the model is damaged; fetch it again");
+                   TensorWhere(file.PathOf(tensor), tensor.name, offset),
+                   "the model is damaged; fetch it again");
 }
 
 }  // namespace qcc::gguf

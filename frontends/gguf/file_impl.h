@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,6 +46,7 @@ struct File::Impl {
   std::map<std::string, size_t, std::less<>> tensor_index;
   std::vector<absl::Status> refused;  // only of a file opened for a report, as the next
   std::vector<RefusedTensor> refused_tensors;
+  std::vector<std::unique_ptr<File>> siblings;  // of the first of several shards: the others, for their bytes
 };
 
 std::string_view ValueTypeName(ValueType type);

@@ -123,6 +123,7 @@ absl::StatusOr<std::unique_ptr<File>> File::Open(const std::string& path) {
   absl::StatusOr<std::unique_ptr<File>> file = Map(path);
   if (!file.ok()) return file.status();
   if (absl::Status status = (*file)->Load(/*for_report=*/false); !status.ok()) return status;
+  if (absl::Status status = AddSiblings(*file, /*for_report=*/false); !status.ok()) return status;
   return file;
 }
 
@@ -130,6 +131,10 @@ absl::StatusOr<std::unique_ptr<File>> File::OpenForReport(const std::string& pat
   absl::StatusOr<std::unique_ptr<File>> file = Map(path);
   if (!file.ok()) return file.status();
   if (absl::Status status = (*file)->Load(/*for_report=*/true); !status.ok()) return status;
+  if (absl::Status status = AddSiblings(*file, /*for_report=*/true); !status.ok()) {
+    std::vector<absl::Status>& refused = (*file)->impl_->refused;
+    refused.insert(refused.begin(), std::move(status));
+  }
   return file;
 }
 
@@ -156,6 +161,7 @@ absl::StatusOr<std::unique_ptr<File>> File::Parse(std::span<const uint8_t> bytes
   file->impl_->path = std::move(name);
   file->impl_->bytes = bytes;
   if (absl::Status status = file->Load(/*for_report=*/false); !status.ok()) return status;
+  if (absl::Status status = CheckNotSplit(*file); !status.ok()) return status;
   return file;
 }
 
@@ -170,9 +176,7 @@ absl::Status File::Load(bool for_report) {
     impl.values.push_back(
         {entry.key, entry.type, entry.element, entry.count, entry.offset, impl.bytes.data() + entry.data});
   }
-  for (const auto& check : {CheckNotSplit, CheckVocabulary}) {
-    absl::Status s = check(*this);
-    if (s.ok()) continue;
+  if (absl::Status s = CheckVocabulary(*this); !s.ok()) {
     if (!for_report) return s;
     impl.refused.push_back(std::move(s));
   }
@@ -190,8 +194,19 @@ const std::vector<absl::Status>& File::refused() const {
 std::span<const RefusedTensor> File::refused_tensors() const {
   return impl_->refused_tensors;
 }
+const std::string& File::PathOf(const Tensor& tensor) const {
+  return tensor.shard == 0 ? path() : impl_->siblings[tensor.shard - 1]->path();
+}
+std::vector<File::Shard> File::shards() const {
+  std::vector<Shard> shards = {{path(), bytes()}};
+  for (const std::unique_ptr<File>& sibling : impl_->siblings)
+    shards.push_back({sibling->path(), sibling->bytes()});
+  return shards;
+}
 uint64_t File::size() const {
-  return impl_->bytes.size();
+  uint64_t size = impl_->bytes.size();
+  for (const std::unique_ptr<File>& sibling : impl_->siblings) size += sibling->size();
+  return size;
 }
 std::span<const uint8_t> File::bytes() const {
   return impl_->bytes;

@@ -26,6 +26,7 @@ struct Tensor {
   uint64_t file_offset;       // absolute offset of the first byte, for messages and locations
   uint64_t bytes;
   const uint8_t* data;  // into the mapping; valid as long as the File lives
+  int shard = 0;        // which of File::shards() holds the data
 
   int64_t elements() const { return ne[0] * ne[1] * ne[2] * ne[3]; }
 };
@@ -52,24 +53,33 @@ class File {
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
-  // Maps `path`. Errors carry (see error.h) the file, the key or tensor, the byte offset, what was found and
-  // expected.
+  // Maps `path`, and with a shard of a split model, whichever it is, all of its siblings. Errors carry (see
+  // error.h) the file, the key or tensor, the byte offset, what was found and expected.
   static absl::StatusOr<std::unique_ptr<File>> Open(const std::string& path);
-  // Parses bytes that the caller keeps alive; `name` stands for the file in messages. Used by tests and the
-  // fuzzer.
+  // Parses bytes that the caller keeps alive; `name` stands for the file in messages. A shard is refused: its
+  // siblings cannot be found. Used by tests and the fuzzer.
   static absl::StatusOr<std::unique_ptr<File>> Parse(std::span<const uint8_t> bytes, std::string name);
 
   // To look at a file that cannot be compiled: what Open refuses because it is not supported (tensors of
-  // other formats, one shard of several) or because the vocabulary is wrong is listed in refused() instead.
-  // Such a file lacks the refused tensors; it is for reports only. Errors: what leaves nothing to look at.
+  // other formats), because its siblings do not fit or because the vocabulary is wrong is listed in refused()
+  // instead. Such a file lacks the refused tensors, a shard those of its siblings; it is for reports only.
+  // Errors: what leaves nothing to look at.
   static absl::StatusOr<std::unique_ptr<File>> OpenForReport(const std::string& path);
   const std::vector<absl::Status>& refused() const;  // of the file as a whole
   std::span<const RefusedTensor> refused_tensors() const;
 
-  const std::string& path() const;
-  uint64_t size() const;  // bytes of the file
-  std::span<const uint8_t> bytes() const;
-  std::span<const Tensor> tensors() const;  // in file order
+  // The files that the model lies in, by number: one, or the shards of a split model. Metadata are the
+  // first's.
+  struct Shard {
+    std::string_view path;
+    std::span<const uint8_t> bytes;
+  };
+  std::vector<Shard> shards() const;
+  const std::string& path() const;                        // of the first
+  const std::string& PathOf(const Tensor& tensor) const;  // of the one that holds its data
+  std::span<const uint8_t> bytes() const;                 // of the first
+  uint64_t size() const;                                  // bytes of all
+  std::span<const Tensor> tensors() const;                // in file order
   const Tensor* FindTensor(std::string_view name) const;
 
   // Metadata. Integers may be stored in any width (writers vary); one-element arrays count as scalars.
@@ -90,6 +100,12 @@ class File {
   File();
   static absl::StatusOr<std::unique_ptr<File>> Map(const std::string& path);
   absl::Status Load(bool for_report);
+  // shards.cc: where `file` is a shard, reads and checks its siblings and makes it the first, with the
+  // tensors of all. Errors leave it as it is: Q1202, Q1401 to Q1406, and what is wrong with a sibling.
+  static absl::Status AddSiblings(std::unique_ptr<File>& file, bool for_report);
+  static absl::Status CheckSameMetadata(const File& first, const File& shard, const std::string& which);
+  static absl::Status CheckSameTensors(std::span<const File* const> shards, int64_t expected);
+  void Absorb(std::vector<std::unique_ptr<File>> siblings);
   absl::StatusOr<const Value*> Find(std::string_view key) const;
   absl::Status WrongType(const Value& value, std::string_view expected) const;
   absl::StatusOr<int64_t> IntAt(const Value& value, uint64_t i) const;

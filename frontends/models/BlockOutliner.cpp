@@ -30,8 +30,11 @@ Location tensorLoc(MLIRContext* context, llvm::StringRef name) {
 
 Value param(OpBuilder& builder, const Weight& weight) {
   MLIRContext* context = builder.getContext();
+  hir::RowPiecesAttr pieces;
+  if (const RowPieces& p = weight.pieces; !p.whole())
+    pieces = hir::RowPiecesAttr::get(context, p.groups, p.groupRows, p.begins, p.counts);
   return hir::ParamOp::create(builder, tensorLoc(context, weight.tensor->name), weightType(context, weight),
-                              builder.getStringAttr(weight.tensor->name));
+                              builder.getStringAttr(weight.tensor->name), pieces);
 }
 
 BlockScope::BlockScope(OpBuilder& builder, func::FuncOp function, const BlockInputs& inputs, bool withRope)

@@ -15,6 +15,8 @@ constexpr IntRange kBlocks = {1, 4096};
 constexpr IntRange kTaps = {2, 64};
 // Per head; real models have 64 to 256.
 constexpr IntRange kHeadDim = {1, 1 << 16};
+// Real models have at most 512.
+constexpr IntRange kExperts = {1, 1 << 16};
 
 void readDeltaNet(Metadata& metadata, HyperParameters& hp) {
   DeltaNetParameters& delta = hp.delta;
@@ -36,6 +38,50 @@ void readDeltaNet(Metadata& metadata, HyperParameters& hp) {
                   absl::StrCat(metadata.key("ssm.inner_size"), " is ", inner, ", not a multiple of the ",
                                delta.valueHeads, " value heads (", metadata.key("ssm.time_step_rank"), ")"));
   delta.valueDim = inner / delta.valueHeads;
+}
+
+// Without a key of its own the width of an expert follows from that of a dense block, unless a tensor says
+// otherwise.
+int64_t readExpertWidth(Metadata& metadata, const HyperParameters& hp) {
+  constexpr std::string_view kKey = "expert_feed_forward_length";
+  const int64_t used = hp.experts.used;
+  if (!metadata.has(kKey) && hp.feedForward > 0 && hp.feedForward % used == 0) {
+    const gguf::Tensor* down = metadata.file().FindTensor("blk.0.ffn_down_exps.weight");
+    if (down == nullptr || down->ne[0] == hp.feedForward / used) return hp.feedForward / used;
+  }
+  return metadata.requiredInt(kKey);
+}
+
+void readExperts(Metadata& metadata, HyperParameters& hp) {
+  ExpertParameters& experts = hp.experts;
+  experts.count = metadata.requiredInt("expert_count", kExperts);
+  experts.used = metadata.requiredInt("expert_used_count", kExperts);
+  if (!metadata.ok()) return;
+  if (experts.used > experts.count) {
+    metadata.fail("Q2004", "expert_used_count",
+                  absl::StrCat("a token uses ", experts.used, " experts (", metadata.key("expert_used_count"),
+                               ") of ", experts.count, " (", metadata.key("expert_count"), ")"));
+    return;
+  }
+  experts.feedForward = readExpertWidth(metadata, hp);
+  experts.sharedFeedForward =
+      metadata.optionalInt("expert_shared_feed_forward_length", hp.feedForward, {0, kDimension.max});
+  constexpr std::string_view kGating = "expert_gating_func";
+  const int64_t gating = metadata.optionalInt(kGating, 1, {0, 1 << 16});
+  experts.sigmoid = gating == 2;
+  if (gating != 1 && gating != 2)
+    metadata.fail(
+        "Q2003", kGating,
+        absl::StrCat(metadata.key(kGating), " is ", gating, ", expected 1 (softmax) or 2 (sigmoid)"),
+        "the experts would be chosen and weighted otherwise; qcc has no other function");
+  experts.normalise = metadata.optionalFlag("expert_weights_norm", true);
+  // 0 is written where there is none.
+  constexpr std::string_view kScale = "expert_weights_scale";
+  const auto scale = static_cast<float>(metadata.optionalFloat(kScale, 1));
+  experts.scale = scale == 0 ? 1 : scale;
+  if (!(experts.scale > 0 && std::isfinite(experts.scale)))
+    metadata.fail("Q2003", kScale,
+                  absl::StrCat(metadata.key(kScale), " is ", experts.scale, ", expected more than 0"));
 }
 
 void readSchedule(Metadata& metadata, HyperParameters& hp) {
@@ -123,12 +169,13 @@ absl::StatusOr<HyperParameters> readHyperParameters(Metadata& metadata, const Fa
   HyperParameters hp;
   hp.arch = metadata.arch();
   const auto refused = [&] {
-    if (metadata.listsAll()) refuseForeignArithmetic(metadata);
+    if (metadata.listsAll()) refuseForeignArithmetic(metadata, family.experts);
     return metadata.status();
   };
   hp.blocks = metadata.requiredInt("block_count", kBlocks);
   hp.embedding = metadata.requiredInt("embedding_length");
-  hp.feedForward = metadata.requiredInt("feed_forward_length");
+  hp.feedForward = family.experts ? metadata.optionalInt("feed_forward_length", 0, {0, kDimension.max})
+                                  : metadata.requiredInt("feed_forward_length");
   hp.contextLength = metadata.optionalInt("context_length", 4096);
   const double eps = metadata.requiredFloat("attention.layer_norm_rms_epsilon");
   hp.eps = static_cast<float>(eps);
@@ -146,11 +193,13 @@ absl::StatusOr<HyperParameters> readHyperParameters(Metadata& metadata, const Fa
   readAttention(metadata, family, hp);
   if (family.hybrid) {
     readDeltaNet(metadata, hp);
-    readSections(metadata, hp);
+    if (family.sections) readSections(metadata, hp);
     readSchedule(metadata, hp);
+    hp.delta.byKeyHead = family.byKeyHead;
   }
+  if (family.experts) readExperts(metadata, hp);
   if (!metadata.ok()) return refused();
-  refuseForeignArithmetic(metadata);
+  refuseForeignArithmetic(metadata, family.experts);
   if (!metadata.ok() && !metadata.listsAll()) return metadata.status();
   return hp;
 }

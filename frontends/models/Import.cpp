@@ -16,8 +16,9 @@ namespace {
 using Importer = absl::StatusOr<ImportResult> (*)(mlir::MLIRContext&, const gguf::File&,
                                                   const ImportOptions&);
 
-constexpr std::array<std::string_view, 2> kNames = {"qwen35", "qwen3"};
-constexpr std::array<Importer, 2> kImporters = {importQwen35, importQwen3};
+constexpr std::array<std::string_view, 5> kNames = {"qwen35", "qwen35moe", "qwen3", "qwen3moe", "qwen3next"};
+constexpr std::array<Importer, kNames.size()> kImporters = {importQwen35, importQwen35Moe, importQwen3,
+                                                            importQwen3Moe, importQwen3Next};
 
 absl::Status checkType(const gguf::File& file) {
   if (!file.Has("general.type")) return absl::OkStatus();

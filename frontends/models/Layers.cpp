@@ -1,6 +1,6 @@
 #include "frontends/models/Layers.h"
 
-#include <cmath>
+#include "frontends/models/Emit.h"
 
 using namespace mlir;
 
@@ -35,6 +35,39 @@ void collectAttention(TensorTable& tensors, const std::string& prefix, const Hyp
   matrix("attn_output.weight", hp.embedding, hp.heads * hp.headDim);
 }
 
+namespace {
+
+// The projections into a delta net whose rows stand by key head: ssm_ba holds, for each key head, the betas
+// of its value heads and then their alphas; ssm_in, where there is no attn_qkv, its query, its key, the
+// values of its value heads and then their z.
+void collectByKeyHead(TensorTable& tensors, const std::string& prefix, const HyperParameters& hp,
+                      BlockInputs& inputs) {
+  const DeltaNetParameters& delta = hp.delta;
+  const int64_t heads = delta.valueHeads / delta.keyHeads, values = heads * delta.valueDim;
+  const int64_t keyDim = delta.keyDim, embedding = hp.embedding;
+  if (!tensors.has(prefix + ".attn_qkv.weight") && tensors.has(prefix + ".ssm_in.weight")) {
+    const int64_t rows = 2 * keyDim + 2 * values;
+    const Linear all = tensors.linear(prefix + ".ssm_in.weight", delta.keyHeads * rows, embedding);
+    inputs.add("attn_qkv.weight",
+               piecesOf(all, {delta.keyHeads, rows, {0, keyDim, 2 * keyDim}, {keyDim, keyDim, values}},
+                        {delta.convChannels(), embedding}));
+    inputs.add("attn_gate.weight", piecesOf(all, {delta.keyHeads, rows, {2 * keyDim + values}, {values}},
+                                            {delta.valueWidth(), embedding}));
+  } else {
+    inputs.add("attn_qkv.weight",
+               tensors.linear(prefix + ".attn_qkv.weight", delta.convChannels(), embedding));
+    inputs.add("attn_gate.weight",
+               tensors.linear(prefix + ".attn_gate.weight", delta.valueWidth(), embedding));
+  }
+  const Linear both = tensors.linear(prefix + ".ssm_ba.weight", 2 * delta.valueHeads, embedding);
+  inputs.add("ssm_beta.weight",
+             piecesOf(both, {delta.keyHeads, 2 * heads, {0}, {heads}}, {delta.valueHeads, embedding}));
+  inputs.add("ssm_alpha.weight",
+             piecesOf(both, {delta.keyHeads, 2 * heads, {heads}, {heads}}, {delta.valueHeads, embedding}));
+}
+
+}  // namespace
+
 void collectDeltaNet(TensorTable& tensors, const std::string& prefix, const HyperParameters& hp,
                      BlockInputs& inputs) {
   const DeltaNetParameters& delta = hp.delta;
@@ -46,10 +79,14 @@ void collectDeltaNet(TensorTable& tensors, const std::string& prefix, const Hype
     inputs.add(role, tensors.vector(name(role), size));
   };
   vector("attn_norm.weight", hp.embedding);
-  matrix("attn_qkv.weight", delta.convChannels(), hp.embedding);
-  matrix("attn_gate.weight", delta.valueWidth(), hp.embedding);
-  matrix("ssm_beta.weight", delta.valueHeads, hp.embedding);
-  matrix("ssm_alpha.weight", delta.valueHeads, hp.embedding);
+  if (delta.byKeyHead) {
+    collectByKeyHead(tensors, prefix, hp, inputs);
+  } else {
+    matrix("attn_qkv.weight", delta.convChannels(), hp.embedding);
+    matrix("attn_gate.weight", delta.valueWidth(), hp.embedding);
+    matrix("ssm_beta.weight", delta.valueHeads, hp.embedding);
+    matrix("ssm_alpha.weight", delta.valueHeads, hp.embedding);
+  }
   inputs.add("ssm_conv1d.weight",
              tensors.convolution(name("ssm_conv1d.weight"), delta.convChannels(), delta.taps));
   vector("ssm_a", delta.valueHeads);
@@ -59,67 +96,20 @@ void collectDeltaNet(TensorTable& tensors, const std::string& prefix, const Hype
   matrix("ssm_out.weight", hp.embedding, delta.valueWidth());
 }
 
-void collectFeedForward(TensorTable& tensors, const std::string& prefix, const HyperParameters& hp,
-                        BlockInputs& inputs) {
+void collectFeedForwardNorm(TensorTable& tensors, const std::string& prefix, const HyperParameters& hp,
+                            BlockInputs& inputs) {
   inputs.add(
       "ffn_norm.weight",
       tensors.vector({prefix + ".post_attention_norm.weight", prefix + ".ffn_norm.weight"}, hp.embedding));
+}
+
+void collectFeedForward(TensorTable& tensors, const std::string& prefix, const HyperParameters& hp,
+                        BlockInputs& inputs) {
+  collectFeedForwardNorm(tensors, prefix, hp, inputs);
   inputs.add("ffn_gate.weight", tensors.linear(prefix + ".ffn_gate.weight", hp.feedForward, hp.embedding));
   inputs.add("ffn_up.weight", tensors.linear(prefix + ".ffn_up.weight", hp.feedForward, hp.embedding));
   inputs.add("ffn_down.weight", tensors.linear(prefix + ".ffn_down.weight", hp.embedding, hp.feedForward));
 }
-
-namespace {
-
-// The ops with the location of the tensor they are about.
-class Emit {
- public:
-  Emit(BlockScope& scope, const HyperParameters& hp) : scope_(scope), builder_(scope.builder()), hp_(hp) {}
-
-  Value norm(Value x, llvm::StringRef weight) {
-    return hir::RmsNormOp::create(builder_, scope_.loc(weight), x, scope_[weight], eps());
-  }
-  Value linear(Value x, llvm::StringRef weight) {
-    return hir::LinearOp::create(builder_, scope_.loc(weight), x, scope_[weight], scope_[scaleRole(weight)]);
-  }
-  Value l2norm(Value x, L2Norm norm, llvm::StringRef about) {
-    const auto form = norm == L2Norm::kMax ? hir::L2Form::Max : hir::L2Form::Sum;
-    return hir::L2NormOp::create(builder_, scope_.loc(about), x, eps(),
-                                 hir::L2FormAttr::get(builder_.getContext(), form));
-  }
-  Value activate(hir::ActivationKind kind, Value x, llvm::StringRef about) {
-    return hir::ActivationOp::create(builder_, scope_.loc(about), x.getType(), kind, x);
-  }
-  Value slice(Value x, int64_t offset, int64_t size, llvm::StringRef about) {
-    return hir::SliceOp::create(builder_, scope_.loc(about), x, builder_.getI64IntegerAttr(offset),
-                                builder_.getI64IntegerAttr(size));
-  }
-  Value reshape(Value x, llvm::ArrayRef<int64_t> features, llvm::StringRef about) {
-    return hir::ReshapeOp::create(builder_, scope_.loc(about), rowsOf(builder_.getContext(), features), x);
-  }
-  Value rope(Value x, llvm::StringRef about) {
-    return hir::RopeOp::create(builder_, scope_.loc(about), x, scope_.rope());
-  }
-  Value mul(Value lhs, Value rhs, llvm::StringRef about) {
-    return hir::MulOp::create(builder_, scope_.loc(about), lhs.getType(), lhs, rhs);
-  }
-  Value add(Value lhs, Value rhs, llvm::StringRef about) {
-    return hir::AddOp::create(builder_, scope_.loc(about), lhs.getType(), lhs, rhs);
-  }
-  // 1 / sqrt(size), the usual scale of dot products of that length.
-  FloatAttr dotScale(int64_t size) {
-    return builder_.getF32FloatAttr(static_cast<float>(1 / std::sqrt(static_cast<double>(size))));
-  }
-
- private:
-  FloatAttr eps() { return builder_.getF32FloatAttr(hp_.eps); }
-
-  BlockScope& scope_;
-  OpBuilder& builder_;
-  const HyperParameters& hp_;
-};
-
-}  // namespace
 
 Value buildAttention(BlockScope& scope, Value x, const HyperParameters& hp, int64_t kvHeads, bool gated) {
   Emit emit(scope, hp);
@@ -187,8 +177,12 @@ Value buildDeltaNet(BlockScope& scope, Value x, const HyperParameters& hp, L2Nor
   const Value g =
       hir::GdnDecayOp::create(builder, scope.loc("ssm_a"), a, scope["ssm_a"], scope["ssm_dt.bias"]);
   const Value beta = emit.activate(hir::ActivationKind::Sigmoid, b, "ssm_beta.weight");
+  // With one value head for each key head both orders are one.
+  const bool grouped = delta.byKeyHead && delta.valueHeads != delta.keyHeads;
+  const auto order = hir::HeadOrderAttr::get(builder.getContext(),
+                                             grouped ? hir::HeadOrder::Grouped : hir::HeadOrder::Tiled);
   Value o = hir::GatedDeltaOp::create(builder, scope.loc("ssm_a"), q, k, v, g, beta, scope["delta"],
-                                      scope.rows(), emit.dotScale(delta.keyDim));
+                                      scope.rows(), emit.dotScale(delta.keyDim), order);
   o = emit.norm(o, "ssm_norm.weight");
   const Value gates =
       emit.activate(hir::ActivationKind::Silu, emit.reshape(gate, {delta.valueHeads, delta.valueDim}, z), z);
@@ -202,8 +196,7 @@ Value buildFeedForward(BlockScope& scope, Value x, const HyperParameters& hp) {
   const Value u = emit.norm(x, "ffn_norm.weight");
   const Value gate = emit.linear(u, "ffn_gate.weight");
   const Value up = emit.linear(u, "ffn_up.weight");
-  const Value hidden =
-      hir::SwigluOp::create(scope.builder(), scope.loc("ffn_gate.weight"), gate.getType(), gate, up);
+  const Value hidden = emit.swiglu(gate, up, "ffn_gate.weight");
   return emit.add(x, emit.linear(hidden, "ffn_down.weight"), "ffn_down.weight");
 }
 

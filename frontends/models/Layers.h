@@ -19,10 +19,14 @@ namespace qcc::models {
 // attn_output.
 void collectAttention(TensorTable& tensors, const std::string& prefix, const HyperParameters& hp,
                       int64_t kvHeads, bool gated, BlockInputs& inputs);
-// attn_norm; attn_qkv (rows q, k, v), attn_gate (z), beta, alpha, convolution, decay, gated norm, ssm_out.
+// attn_norm; attn_qkv (rows q, k, v), attn_gate (z), beta, alpha, convolution, decay, gated norm, ssm_out. By
+// key head: ssm_ba for beta and alpha, and attn_qkv with attn_gate, or ssm_in for both.
 void collectDeltaNet(TensorTable& tensors, const std::string& prefix, const HyperParameters& hp,
                      BlockInputs& inputs);
-// The norm before the FFN (post_attention_norm or ffn_norm), gate, up, down.
+// The norm before the FFN: post_attention_norm or ffn_norm.
+void collectFeedForwardNorm(TensorTable& tensors, const std::string& prefix, const HyperParameters& hp,
+                            BlockInputs& inputs);
+// That norm, gate, up, down.
 void collectFeedForward(TensorTable& tensors, const std::string& prefix, const HyperParameters& hp,
                         BlockInputs& inputs);
 

@@ -85,6 +85,14 @@ double Metadata::optionalFloat(std::string_view suffix, double fallback) {
   return *value;
 }
 
+bool Metadata::optionalFlag(std::string_view suffix, bool fallback) {
+  if (!has(suffix)) return fallback;
+  absl::StatusOr<bool> value = file_.GetBool(key(suffix));
+  if (value.ok()) return *value;
+  fail(value.status());
+  return fallback;
+}
+
 std::string Metadata::optionalString(std::string_view suffix, std::string_view fallback) {
   if (!has(suffix)) return std::string(fallback);
   absl::StatusOr<std::string_view> value = file_.GetString(key(suffix));
@@ -164,8 +172,14 @@ struct NeutralKey {
   double alsoNeutral;
 };
 
+constexpr std::string_view kExpertCount = "expert_count";
+
 constexpr std::array kNeutralKeys = {
-    NeutralKey{"expert_count", "mixture of experts", 0, 0},
+    NeutralKey{kExpertCount, "mixture of experts", 0, 0},
+    NeutralKey{"expert_group_count", "experts in groups", 0, 1},
+    NeutralKey{"leading_dense_block_count", "dense layers in front of those with experts", 0, 0},
+    NeutralKey{"moe_every_n_layers", "experts in some layers only", 0, 1},
+    NeutralKey{"interleave_moe_layer_step", "experts in some layers only", 0, 1},
     NeutralKey{"attention.sliding_window", "sliding-window attention", 0, 0},
     NeutralKey{"attention.scale", "another attention scale", 0, 0},
     NeutralKey{"attention.clamp_kqv", "clamped queries, keys and values", 0, 0},
@@ -190,10 +204,10 @@ absl::StatusOr<double> numberOrFlag(const gguf::File& file, const std::string& k
 
 }  // namespace
 
-void refuseForeignArithmetic(Metadata& metadata) {
+void refuseForeignArithmetic(Metadata& metadata, bool hasExperts) {
   const gguf::File& file = metadata.file();
   for (const NeutralKey& rule : kNeutralKeys) {
-    if (!metadata.has(rule.suffix)) continue;
+    if (!metadata.has(rule.suffix) || (hasExperts && rule.suffix == kExpertCount)) continue;
     const std::string key = metadata.key(rule.suffix);
     absl::StatusOr<double> value = numberOrFlag(file, key);
     if (!value.ok()) {

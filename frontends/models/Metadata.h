@@ -46,6 +46,7 @@ class Metadata {
   // Finite values only.
   double requiredFloat(std::string_view suffix);
   double optionalFloat(std::string_view suffix, double fallback);
+  bool optionalFlag(std::string_view suffix, bool fallback);
   std::string optionalString(std::string_view suffix, std::string_view fallback);
   // One value per block from a scalar or an array of `blocks` or `trunkBlocks` entries; entries that an array
   // leaves out (NextN blocks) or holds as 0 (recurrent blocks) become the array's maximum, which must be at
@@ -75,9 +76,10 @@ class Metadata {
   absl::Status status_;
 };
 
-// Refuses files whose keys ask for arithmetic that no importer here emits (soft-capping, sliding windows,
-// experts, rotated weights, ...): ignoring such a key would give fluent garbage. Errors stick in `metadata`.
-void refuseForeignArithmetic(Metadata& metadata);
+// Refuses files whose keys ask for arithmetic that the importer does not emit (soft-capping, sliding windows,
+// rotated weights, ...; experts, unless the architecture has them): ignoring such a key would give fluent
+// garbage. Errors stick in `metadata`.
+void refuseForeignArithmetic(Metadata& metadata, bool hasExperts);
 
 }  // namespace qcc::models
 

@@ -20,10 +20,15 @@ std::string printDims(const gguf::Tensor& tensor) {
 }
 
 std::string whereOf(const gguf::File& file, const gguf::Tensor& tensor) {
-  return absl::StrCat(file.path(), ", tensor ", tensor.name, ", data at byte ", tensor.file_offset);
+  return absl::StrCat(file.PathOf(tensor), ", tensor ", tensor.name, ", data at byte ", tensor.file_offset);
 }
 
 }  // namespace
+
+Linear piecesOf(const Linear& whole, RowPieces pieces, std::vector<int64_t> shape) {
+  if (whole.weight.tensor == nullptr) return {};
+  return {{whole.weight.tensor, std::move(shape), std::move(pieces)}, whole.scale};
+}
 
 void TensorTable::fail(absl::Status status) {
   if (refusals_ != nullptr) refusals_->push_back(status);
@@ -71,7 +76,7 @@ Weight TensorTable::checked(const gguf::Tensor* tensor, std::vector<int64_t> sha
                    absl::StrCat("tensor ", tensor->name, " has format ",
                                 text(format_info(tensor->format).name), ", expected f32"),
                    whereOf(file_, *tensor),
-                   "norms, biases, gates, convolutions and scales are kept in f32 by converters"));
+                   "norms, biases, gates, routers, convolutions and scales are kept in f32 by converters"));
     return {};
   }
   return {tensor, std::move(shape)};
@@ -81,16 +86,30 @@ Weight TensorTable::matrix(const std::string& name, int64_t rows, int64_t column
   return checked(require({&name, 1}), {rows, columns}, /*f32Only=*/false);
 }
 
-Linear TensorTable::linear(const std::string& name, int64_t rows, int64_t columns) {
-  Linear linear{matrix(name, rows, columns), {}};
+// The scales beside `name`: one number, or one for each expert.
+Linear TensorTable::withScales(const std::string& name, Weight weight, int64_t experts) {
+  Linear linear{std::move(weight), {}};
   const std::string base(absl::StripSuffix(name, "weight"));
-  const auto number = [&](const std::string& companion) {
+  const auto numbers = [&](const std::string& companion) {
     const gguf::Tensor* tensor = goesOn() ? file_.FindTensor(companion) : nullptr;
-    return checked(tensor, {1}, /*f32Only=*/true);
+    const bool one = tensor == nullptr || tensor->ne[0] == 1;
+    return checked(tensor, {one ? 1 : experts}, /*f32Only=*/true);
   };
-  linear.scale = number(base + "scale");
-  number(base + "input_scale");
+  linear.scale = numbers(base + "scale");
+  numbers(base + "input_scale");
   return linear;
+}
+
+Linear TensorTable::linear(const std::string& name, int64_t rows, int64_t columns) {
+  return withScales(name, matrix(name, rows, columns), /*experts=*/1);
+}
+
+Linear TensorTable::experts(const std::string& name, int64_t experts, int64_t rows, int64_t columns) {
+  return withScales(name, checked(require({&name, 1}), {experts, rows, columns}, /*f32Only=*/false), experts);
+}
+
+Weight TensorTable::router(const std::string& name, int64_t rows, int64_t columns) {
+  return checked(require({&name, 1}), {rows, columns}, /*f32Only=*/true);
 }
 
 Weight TensorTable::vector(std::initializer_list<std::string> spellings, int64_t size) {

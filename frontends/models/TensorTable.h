@@ -16,10 +16,20 @@
 
 namespace qcc::models {
 
-// A tensor that passed its check. `shape` is slowest first, as in `!hir.weight`.
+// Some rows of a tensor, piece by piece and in each piece group by group: #hir.row_pieces says how.
+struct RowPieces {
+  int64_t groups = 0, groupRows = 0;
+  std::vector<int64_t> begins, counts;
+
+  bool whole() const { return groups == 0; }
+};
+
+// A tensor that passed its check. `shape` is slowest first, as in `!hir.weight`, and of `pieces` where these
+// are not the whole tensor.
 struct Weight {
   const gguf::Tensor* tensor = nullptr;
   std::vector<int64_t> shape;
+  RowPieces pieces = {};
 };
 
 // y = scale * (W x). Without a scale beside the weight, `scale.tensor` is null.
@@ -27,6 +37,9 @@ struct Linear {
   Weight weight;
   Weight scale;
 };
+
+// Some rows of a linear's matrix, which together have this shape; its scale is that of the whole.
+Linear piecesOf(const Linear& whole, RowPieces pieces, std::vector<int64_t> shape);
 
 // Looks tensors up by name and checks them. The first error sticks: later lookups return an empty Weight and
 // `status()` has the error, so an importer collects a whole model and checks once before it builds anything.
@@ -49,6 +62,11 @@ class TensorTable {
   // The matrix `name` ("*.weight") and what the file has beside it: "*.scale", one f32 number that multiplies
   // the result, and "*.input_scale", which has a meaning only for activations in 4 bits and is passed over.
   Linear linear(const std::string& name, int64_t rows, int64_t columns);
+  // The matrices of all experts in one tensor, ne {columns, rows, experts}; its scale is one number or one
+  // for each expert.
+  Linear experts(const std::string& name, int64_t experts, int64_t rows, int64_t columns);
+  // A matrix in f32: what decides between experts. ne {columns} is one row.
+  Weight router(const std::string& name, int64_t rows, int64_t columns);
   // `size` f32 values, under the first of `spellings` that the file has.
   Weight vector(std::initializer_list<std::string> spellings, int64_t size);
   Weight vector(const std::string& name, int64_t size);
@@ -68,6 +86,7 @@ class TensorTable {
  private:
   const gguf::Tensor* require(std::span<const std::string> spellings);
   Weight checked(const gguf::Tensor* tensor, std::vector<int64_t> shape, bool f32Only, int64_t altNe1 = -1);
+  Linear withScales(const std::string& name, Weight weight, int64_t experts);
 
   const gguf::File& file_;
   std::vector<absl::Status>* refusals_;

@@ -1,4 +1,4 @@
-// A checked GGUF view -> a hir module: one importer per architecture (Qwen35.cpp, Qwen3.cpp).
+// A checked GGUF view -> a hir module: one file per architecture (Qwen35.cpp, Qwen3Next.cpp, ...).
 //
 // The module holds `@trunk`, `@head`, `@block_*` and, for a file with a NextN block, `@mtp`;
 // docs/contracts.md gives their arguments and the module attributes. Weights appear by their GGUF name

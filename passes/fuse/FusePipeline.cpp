@@ -7,6 +7,7 @@ void addFusionPasses(mlir::OpPassManager& pm, bool int8) {
   pm.addPass(createFuseGatedDelta());
   pm.addPass(createFuseQkNormRopeStore());
   pm.addPass(createFuseGatedAttention());
+  pm.addPass(createFuseMoe());
   pm.addPass(createFuseSwiglu());
   pm.addPass(createFuseResidual());
   pm.addPass(createMergeLinears());

@@ -9,14 +9,6 @@ namespace {
 using namespace mlir;
 constexpr StringLiteral kLinearResidual = hir::FusedLinearResidualOp::getOperationName();
 
-// The kernel adds into the residual's own buffer: nobody may read the old value afterwards.
-bool diesHere(Value residual, Operation* add) {
-  return llvm::all_of(residual.getUsers(), [&](Operation* user) {
-    Operation* inBlock = add->getBlock()->findAncestorOpInBlock(*user);
-    return inBlock && (inBlock == add || inBlock->isBeforeInBlock(add));
-  });
-}
-
 struct FuseResidualPass : impl::FuseResidualBase<FuseResidualPass> {
   using FuseResidualBase::FuseResidualBase;
 
@@ -35,7 +27,8 @@ struct FuseResidualPass : impl::FuseResidualBase<FuseResidualPass> {
       return reportMissed(add, kLinearResidual, "neither side is a linear next to it");
     if (!linear->hasOneUse())
       return reportMissed(add, kLinearResidual, "the linear's result is needed elsewhere");
-    if (!diesHere(residual, add))
+    // The kernel adds into the residual's own buffer.
+    if (!diesAt(residual, add))
       return reportMissed(add, kLinearResidual, "the old residual is read after the sum");
     OpSet ops;
     ops.insert(linear);

@@ -20,6 +20,9 @@ using OpSet = llvm::SetVector<mlir::Operation*>;
 // stays outside.
 void growBackwards(OpSet& ops, llvm::function_ref<bool(mlir::Operation*)> accept);
 
+// Whether nobody reads the value after `op`, which stands in the same function.
+bool diesAt(mlir::Value value, mlir::Operation* op);
+
 enum class GroupAt { First, Last };
 
 // Moves `ops` (one block) into a new `opName` ("hir.fused.*"), placed where the first or the last of them
@@ -39,11 +42,14 @@ void fuseAndReport(llvm::StringRef opName, const OpSet& ops, mlir::Operation* ab
 // A slice of a linear, which stays outside of groups behind it: the linear is run in pieces.
 bool isPartOfLinear(mlir::Operation* op);
 
-// All T of a module, taken down before any of them moves.
+// All T of a module that are not part of a fused op already, taken down before any of them moves.
 template <typename T>
 llvm::SmallVector<T> collect(mlir::ModuleOp module) {
   llvm::SmallVector<T> ops;
-  module.walk([&](T op) { ops.push_back(op); });
+  module.walk<mlir::WalkOrder::PreOrder>([&](mlir::Operation* op) {
+    if (T found = llvm::dyn_cast<T>(op)) ops.push_back(found);
+    return llvm::isa<hir::FusedOpInterface>(op) ? mlir::WalkResult::skip() : mlir::WalkResult::advance();
+  });
   return ops;
 }
 

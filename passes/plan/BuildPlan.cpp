@@ -16,27 +16,22 @@ using namespace mlir;
 // Where weights, constants and states lie in the artifact: the ops that qcc-layout-weights made.
 struct Tables {
   explicit Tables(ModuleOp module) {
-    for (auto op : module.getOps<plan::WeightOp>()) {
-      SmallVector<std::string> sources;
-      for (auto source : op.getSources().getAsRange<StringAttr>()) sources.push_back(source.str());
-      weights[packedKey(op.getLayout(), sources)] = op.getOffset();
-    }
+    for (auto op : module.getOps<plan::WeightOp>()) weights[packedKey(op)] = op.getOffset();
     for (auto op : module.getOps<plan::ConstantOp>()) constants[op.getValuesAttr()] = op.getOffset();
     for (auto op : module.getOps<plan::StateOp>()) states[op.getSymName()] = op;
   }
 
-  FailureOr<int64_t> weight(plan::Layout layout, ValueRange sources, ValueRange callOperands,
-                            Operation* user) const {
-    SmallVector<std::string> names;
-    for (Value source : sources) names.push_back(sourceName(source, callOperands));
-    auto it = weights.find(packedKey(layout, names));
+  FailureOr<int64_t> weight(const PackedUse& use, ValueRange callOperands) const {
+    SmallVector<TensorRows> found;
+    for (Value source : use.sources) found.push_back(tensorRows(source, callOperands));
+    auto it = weights.find(packedKey(use, found));
     if (it != weights.end()) return it->second;
-    return user->emitError("weight '") << names.front() << "' has no place in layout "
-                                       << stringifyLayout(layout) << "; run qcc-layout-weights first";
+    return use.user->emitError("weight '") << found.front().text() << "' has no place in layout "
+                                           << stringifyLayout(use.layout) << "; run qcc-layout-weights first";
   }
 
   FailureOr<plan::StateOp> state(Value value, ValueRange callOperands, Operation* user) const {
-    std::string name = sourceName(value, callOperands);
+    std::string name = stateName(value, callOperands);
     auto it = states.find(name);
     if (it != states.end()) return it->second;
     return user->emitError("state '") << name << "' has no place; run qcc-layout-weights first";
@@ -75,10 +70,9 @@ FailureOr<Layer> measure(const Tables& tables, func::CallOp call, func::FuncOp f
   FailureOr<SmallVector<PackedUse>> uses = packedUses(func.getBody().front(), policy);
   if (failed(uses)) return failure();
   for (const PackedUse& use : *uses) {
-    FailureOr<int64_t> offset = tables.weight(use.layout, use.sources, call.getOperands(), use.user);
+    FailureOr<int64_t> offset = tables.weight(use, call.getOperands());
     if (failed(offset)) return failure();
-    auto type = cast<hir::WeightType>(use.sources.front().getType());
-    layer.weights.add(*offset, packedBytes(use.layout, type));
+    layer.weights.add(*offset, use.bytes());
     weightOffsets.push_back(*offset);
   }
   for (Value operand : call.getOperands()) {
@@ -193,9 +187,7 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
       p.rows = rows;
       p.op = makeProgram(kind, p);
       OpBuilder body = OpBuilder::atBlockEnd(&p.op.getBody().emplaceBlock());
-      auto weightAt = [&](plan::Layout layout, ValueRange sources, Operation* user) {
-        return tables.weight(layout, sources, {}, user);
-      };
+      auto weightAt = [&](const PackedUse& use) { return tables.weight(use, {}); };
       auto constantAt = [&](hir::RopeTableOp rope) -> FailureOr<int64_t> {
         auto it = tables.constants.find(rope.getInvFreqAttr());
         if (it != tables.constants.end()) return it->second;
@@ -330,8 +322,8 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
                                          layer.state.bytes(), layer.kv.bytes());
       OpBuilder body = OpBuilder::atBlockEnd(&block.getBody().emplaceBlock());
       Bases bases = layer.bases();
-      auto weightAt = [&](plan::Layout layout, ValueRange sources, Operation* user) -> FailureOr<int64_t> {
-        FailureOr<int64_t> offset = tables.weight(layout, sources, call.getOperands(), user);
+      auto weightAt = [&](const PackedUse& use) -> FailureOr<int64_t> {
+        FailureOr<int64_t> offset = tables.weight(use, call.getOperands());
         if (failed(offset)) return failure();
         return *offset - bases.weights;
       };

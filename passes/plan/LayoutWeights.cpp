@@ -93,37 +93,53 @@ struct LayoutWeightsPass : impl::LayoutWeightsBase<LayoutWeightsPass> {
     // `own`: keys of the layer that is being placed. A block finds its weights relative to the layer's base,
     // so none of them can lie with another layer.
     LogicalResult weight(const PackedUse& use, ValueRange callOperands, llvm::StringSet<>* own) {
-      SmallVector<std::string> names;
+      SmallVector<TensorRows> sources;
       for (Value source : use.sources) {
-        names.push_back(sourceName(source, callOperands));
-        if (names.back().empty())
+        sources.push_back(tensorRows(source, callOperands));
+        if (sources.back().tensor.empty())
           return use.user->emitError("weight is neither a hir.param nor an argument of its block");
       }
-      std::string key = packedKey(use.layout, names);
+      std::string key = packedKey(use, sources);
       if (placed.contains(key)) {
         if (own && !own->contains(key))
           return use.user->emitError("weight '")
-                 << names.front() << "' is used by a layer and somewhere else";
+                 << sources.front().text() << "' is used by a layer and somewhere else";
         return success();
       }
       if (own) own->insert(key);
       placed.insert(key);
 
-      auto type = cast<hir::WeightType>(use.sources.front().getType());
+      hir::WeightType type = use.type();
       for (Value source : use.sources)
         if (source.getType() != type) return use.user->emitError("weights packed as a pair differ in type");
-      if (type.getShape().size() > 2)
-        return use.user->emitError("weight '") << names.front() << "' has more than two dimensions";
-      auto [rows, cols] = matrixShape(type);
-      int64_t bytes = packedBytes(use.layout, type);
 
-      SmallVector<StringRef> sources(names.begin(), names.end());
       std::string_view format = format_info(type.getFormat()).name;
-      plan::WeightOp::create(b, use.user->getLoc(), symbol(llvm::join(sources, "+"), use.layout),
-                             b.getStrArrayAttr(sources), StringRef(format.data(), format.size()), use.layout,
-                             rows, cols, weightEnd, bytes);
-      weightEnd = layouts::AlignUp(weightEnd + bytes, plan::kAlignment);
+      auto texts = llvm::map_range(sources, [](const TensorRows& source) { return source.text(); });
+      plan::WeightOp::create(b, use.user->getLoc(), symbol(llvm::join(texts, "+"), use.layout),
+                             tensorNames(sources), pieces(sources), StringRef(format.data(), format.size()),
+                             use.layout, use.rows, use.cols, weightEnd, use.bytes(), padded(use));
+      weightEnd = layouts::AlignUp(weightEnd + use.bytes(), plan::kAlignment);
       return success();
+    }
+
+    ArrayAttr tensorNames(ArrayRef<TensorRows> sources) {
+      return b.getArrayAttr(llvm::map_to_vector(
+          sources, [&](const TensorRows& source) -> Attribute { return b.getStringAttr(source.tensor); }));
+    }
+
+    // Null where the weight has its sources' shape.
+    DenseI64ArrayAttr padded(const PackedUse& use) {
+      MatrixShape shape = matrixShape(use.type());
+      if (use.rows == shape.matrices * shape.rows && use.cols == shape.cols) return {};
+      return b.getDenseI64ArrayAttr({shape.matrices, shape.rows, shape.cols});
+    }
+
+    // Null where all sources are whole tensors.
+    ArrayAttr pieces(ArrayRef<TensorRows> sources) {
+      if (llvm::none_of(sources, [](const TensorRows& source) { return bool(source.pieces); })) return {};
+      return b.getArrayAttr(llvm::map_to_vector(sources, [&](const TensorRows& source) -> Attribute {
+        return source.pieces ? Attribute(source.pieces) : b.getUnitAttr();
+      }));
     }
 
     // The tensor's name; with the layout behind it when the tensor is also stored in another one.
@@ -145,7 +161,7 @@ struct LayoutWeightsPass : impl::LayoutWeightsBase<LayoutWeightsPass> {
     }
 
     LogicalResult state(func::CallOp call, Value value, int64_t layer) {
-      std::string name = sourceName(value, {});
+      std::string name = stateName(value, {});
       if (name.empty()) return call.emitError("state does not come from a hir.state");
       if (!states.insert(name).second) return call.emitError("state '") << name << "' is used by two layers";
       auto type = cast<hir::StateType>(value.getType());

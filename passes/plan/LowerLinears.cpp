@@ -1,57 +1,46 @@
 // Linears: alone, several on one activation, with SwiGLU, with the residual sum.
 #include "dialects/layouts/layouts.h"
-#include "passes/plan/Lowering.h"
+#include "passes/plan/LinearDispatches.h"
 #include "passes/plan/Lowerings.h"
 
 using namespace mlir;
 
 namespace qcc::passes {
-namespace {
-
-// A linear that is to run: `op` is where errors go.
-struct Work {
-  Operation* op;
-  Value x;
-  hir::WeightType type;
-  plan::Ref weight, scale, upScale;  // scales are unbound where the file has none
-};
-
-// The weights of a linear: the matrix or matrices, then the scales that there are.
-void addLinear(AddWeight add, layouts::Use use, ValueRange matrices, ArrayRef<Value> scales) {
-  add(use, matrices);
-  for (Value scale : scales)
-    if (scale) add(layouts::Use::kVector, scale);
-}
-
-// The next of the weights that addLinear added, if `value` is one.
-plan::Ref next(ArrayRef<plan::Ref>& weights, Value value) {
+plan::Ref nextWeight(ArrayRef<plan::Ref>& weights, Value value) {
   if (!value) return {};
   plan::Ref ref = weights.front();
   weights = weights.drop_front();
   return ref;
 }
 
-// A dispatch of n output rows of a matrix, from row `firstRow` on, into `y`.
-LogicalResult emitLinear(const Work& work, int64_t firstRow, int64_t n, plan::Epilogue epilogue,
-                         const View& y, Lowering& l) {
-  auto xType = cast<RankedTensorType>(work.x.getType());
-  bool int8 = false;
-  if (Attribute encoding = xType.getEncoding()) {
-    auto blocks = dyn_cast<hir::Int8Attr>(encoding);
-    if (!blocks || blocks.getBlock() != layouts::kInt8Block)
-      return l.noKernel(work.op) << " with input " << xType;
-    int8 = true;
+FailureOr<plan::Numerics> numericsOf(Operation* op, Value x, hir::WeightType type, Lowering& l) {
+  auto xType = cast<RankedTensorType>(x.getType());
+  Attribute encoding = xType.getEncoding();
+  if (!encoding) return plan::Numerics::F32;
+  auto blocks = dyn_cast<hir::Int8Attr>(encoding);
+  if (!blocks || blocks.getBlock() != layouts::kInt8Block) {
+    l.noKernel(op) << " with input " << xType;
+    return failure();
   }
-  Format format = work.type.getFormat();
-  if (const FormatInfo& info = format_info(format); int8 && info.cls != FormatClass::kBlock)
-    return l.noKernel(work.op, " of int8 rows with " + StringRef(info.name) + " weights");
+  if (const FormatInfo& info = format_info(type.getFormat()); info.cls != FormatClass::kBlock) {
+    l.noKernel(op, " of int8 rows with " + StringRef(info.name) + " weights");
+    return failure();
+  }
+  return blocks.getTerms() == 2 ? plan::Numerics::Int8x2 : plan::Numerics::Int8;
+}
+
+LogicalResult emitLinear(const LinearWork& work, int64_t firstRow, int64_t n, plan::Epilogue epilogue,
+                         const View& y, Lowering& l) {
+  FailureOr<plan::Numerics> numerics = numericsOf(work.op, work.x, work.type, l);
+  if (failed(numerics)) return failure();
+  bool int8 = *numerics != plan::Numerics::F32;
   FailureOr<View> x = int8 ? l.view(work.x, work.op) : l.denseRows(work.x, work.op);
   if (failed(x)) return failure();
   if (x->outRows != y.outRows) return l.noKernel(work.op, " between rows of the step and selected rows");
 
   plan::LinearSpec spec;
-  spec.format = format;
-  spec.numerics = int8 ? plan::Numerics::Int8 : plan::Numerics::F32;
+  spec.format = work.type.getFormat();
+  spec.numerics = *numerics;
   spec.k = work.type.getShape().back();
   spec.n = n;
   spec.epilogue = epilogue;
@@ -59,10 +48,10 @@ LogicalResult emitLinear(const Work& work, int64_t firstRow, int64_t n, plan::Ep
   plan::LinearBindings<plan::Ref> bindings;
   (int8 ? bindings.xq : bindings.x) = Lowering::ref(*x);
   bindings.w = work.weight;
-  if (firstRow != 0 || n != work.type.getShape().front()) {
+  if (firstRow != 0 || n < work.type.getShape().front()) {
     // Groups of 16 rows lie one behind the other: a range of them is a matrix of its own.
-    bindings.w.offset += layouts::X16Bytes(format, firstRow, spec.k);
-    bindings.w.bytes = layouts::X16Bytes(format, n, spec.k);
+    bindings.w.offset += layouts::X16Bytes(spec.format, firstRow, spec.k);
+    bindings.w.bytes = layouts::X16Bytes(spec.format, n, spec.k);
   }
   bindings.scale = work.scale;
   bindings.up_scale = work.upScale;
@@ -71,8 +60,40 @@ LogicalResult emitLinear(const Work& work, int64_t firstRow, int64_t n, plan::Ep
   return success();
 }
 
+// Where the target keeps gate and up as matrices of their own: two linears and their product.
+static LogicalResult emitApart(const SwigluWork& work, int64_t n, const View& y, Lowering& l) {
+  if (n % layouts::kGroupRows != 0)
+    return l.noKernel(work.op) << " with gate and up apart and " << n << " columns: a multiple of "
+                               << layouts::kGroupRows << " is needed";
+  if (y.outRows) return l.noKernel(work.op, " of selected rows, with gate and up apart");
+  View gate = l.scratch("swiglu_gate", n), up = l.scratch("swiglu_up", n);
+  LinearWork ofGate{work.op, work.x, work.gateType, work.gate, work.gateScale, {}};
+  LinearWork ofUp{work.op, work.x, work.upType, work.up, work.upScale, {}};
+  if (failed(emitLinear(ofGate, 0, n, plan::Epilogue::Store, gate, l)) ||
+      failed(emitLinear(ofUp, 0, n, plan::Epilogue::Store, up, l)))
+    return failure();
+  l.dispatch(work.op, plan::SwigluSpec{n}, {Lowering::ref(gate), Lowering::ref(up), Lowering::ref(y)});
+  return success();
+}
+
+LogicalResult emitSwiglu(const SwigluWork& work, const View& y, Lowering& l) {
+  int64_t n = work.n;
+  if (work.up) return emitApart(work, n, y, l);
+  LinearWork pair{work.op, work.x, work.gateType, work.gate, work.gateScale, work.upScale};
+  return emitLinear(pair, 0, n, plan::Epilogue::Swiglu, y, l);
+}
+
+namespace {
+
+// The weights of a linear: the matrix or matrices, then the scales that there are.
+void addLinear(AddWeight add, layouts::Use use, ValueRange matrices, ArrayRef<Value> scales) {
+  add(use, matrices);
+  for (Value scale : scales)
+    if (scale) add(layouts::Use::kVector, scale);
+}
+
 // Where all uses of a linear's result are slices, the matrix is run in pieces, one per slice; else false.
-FailureOr<bool> storeSlices(const Work& work, Value result, Lowering& l) {
+FailureOr<bool> storeSlices(const LinearWork& work, Value result, Lowering& l) {
   SmallVector<hir::SliceOp> slices;
   for (Operation* user : result.getUsers()) {
     auto slice = dyn_cast<hir::SliceOp>(user);
@@ -104,7 +125,7 @@ FailureOr<bool> storeSlices(const Work& work, Value result, Lowering& l) {
   return true;
 }
 
-LogicalResult storeLinear(const Work& work, Value result, Lowering& l) {
+LogicalResult storeLinear(const LinearWork& work, Value result, Lowering& l) {
   FailureOr<bool> sliced = storeSlices(work, result, l);
   if (failed(sliced)) return failure();
   if (*sliced) return success();
@@ -124,8 +145,12 @@ struct LinearLowering : LoweringOf<LinearLowering, hir::LinearOp> {
     FailureOr<SmallVector<plan::Ref>> w = l.weights(op);
     if (failed(w)) return failure();
     ArrayRef<plan::Ref> refs = *w;
-    Work work{op, op.getX(), op.getWeight().getType(), next(refs, op.getWeight()), next(refs, op.getScale()),
-              {}};
+    LinearWork work{op,
+                    op.getX(),
+                    op.getWeight().getType(),
+                    nextWeight(refs, op.getWeight()),
+                    nextWeight(refs, op.getScale()),
+                    {}};
     return storeLinear(work, op.getResult(), l);
   }
 };
@@ -142,7 +167,8 @@ struct MergedLinearLowering : LoweringOf<MergedLinearLowering, hir::FusedMergedL
     ArrayRef<plan::Ref> refs = *w;
     for (auto [i, x, weight, result] : llvm::enumerate(op.getInputs(), op.getWeights(), op.getResults())) {
       auto type = cast<hir::WeightType>(weight.getType());
-      Work work{op.getLinear(i), x, type, next(refs, weight), next(refs, op.getScale(i)), {}};
+      LinearWork work{
+          op.getLinear(i), x, type, nextWeight(refs, weight), nextWeight(refs, op.getScale(i)), {}};
       if (failed(storeLinear(work, result, l))) return failure();
     }
     return success();
@@ -163,36 +189,13 @@ struct LinearSwigluLowering : LoweringOf<LinearSwigluLowering, hir::FusedLinearS
     int64_t n = rowElements(op.getResult());
     ArrayRef<plan::Ref> refs = *w;
     size_t scales = (op.getGateScale() ? 1 : 0) + (op.getUpScale() ? 1 : 0);
-    if (refs.size() - scales == 2) return lowerApart(op, refs, *x, l);
     View y = l.result(op.getResult(), "swiglu", layouts::AlignUp(n, layouts::kGroupRows), x->outRows);
-    Work work{op,
-              op.getX(),
-              op.getGate().getType(),
-              next(refs, op.getGate()),
-              next(refs, op.getGateScale()),
-              next(refs, op.getUpScale())};
-    return emitLinear(work, 0, n, plan::Epilogue::Swiglu, y, l);
-  }
-
-  // Where the target keeps gate and up as matrices of their own: two linears and their product.
-  static LogicalResult lowerApart(hir::FusedLinearSwigluOp op, ArrayRef<plan::Ref> w, const View& x,
-                                  Lowering& l) {
-    int64_t n = rowElements(op.getResult());
-    if (n % layouts::kGroupRows != 0)
-      return l.noKernel(op) << " with gate and up apart and " << n << " columns: a multiple of "
-                            << layouts::kGroupRows << " is needed";
-    if (x.outRows) return l.noKernel(op, " of selected rows, with gate and up apart");
-    View gate = l.scratch("swiglu_gate", n), up = l.scratch("swiglu_up", n);
-    View y = l.result(op.getResult(), "swiglu", n, false);
-    Work ofGate{op, op.getX(), op.getGate().getType(), next(w, op.getGate()), {}, {}};
-    Work ofUp{op, op.getX(), op.getUp().getType(), next(w, op.getUp()), {}, {}};
-    ofGate.scale = next(w, op.getGateScale());
-    ofUp.scale = next(w, op.getUpScale());
-    if (failed(emitLinear(ofGate, 0, n, plan::Epilogue::Store, gate, l)) ||
-        failed(emitLinear(ofUp, 0, n, plan::Epilogue::Store, up, l)))
-      return failure();
-    l.dispatch(op, plan::SwigluSpec{n}, {Lowering::ref(gate), Lowering::ref(up), Lowering::ref(y)});
-    return success();
+    SwigluWork work{op, op.getX(), op.getGate().getType(), op.getUp().getType(), {}, {}, {}, {}, n};
+    work.gate = nextWeight(refs, op.getGate());
+    if (refs.size() != scales) work.up = nextWeight(refs, op.getUp());
+    work.gateScale = nextWeight(refs, op.getGateScale());
+    work.upScale = nextWeight(refs, op.getUpScale());
+    return emitSwiglu(work, y, l);
   }
 };
 
@@ -214,8 +217,12 @@ struct LinearResidualLowering : LoweringOf<LinearResidualLowering, hir::FusedLin
     if (failed(w)) return failure();
     l.place(op.getResult(), *y);
     ArrayRef<plan::Ref> refs = *w;
-    Work work{op, op.getX(), op.getWeight().getType(), next(refs, op.getWeight()), next(refs, op.getScale()),
-              {}};
+    LinearWork work{op,
+                    op.getX(),
+                    op.getWeight().getType(),
+                    nextWeight(refs, op.getWeight()),
+                    nextWeight(refs, op.getScale()),
+                    {}};
     return emitLinear(work, 0, n, plan::Epilogue::Add, *y, l);
   }
 };

@@ -54,6 +54,11 @@ struct SelectRowsLowering : LoweringOf<SelectRowsLowering, hir::SelectRowsOp> {
   }
 };
 
+// Of rounded rows.
+int64_t termsOf(Value rounded) {
+  return cast<hir::Int8Attr>(cast<RankedTensorType>(rounded.getType()).getEncoding()).getTerms();
+}
+
 // rms_norm over whole rows; `out`, `outQ`: the results that are needed, or null.
 LogicalResult lowerNorm(Operation* op, Value xValue, float eps, Value out, Value outQ, Lowering& l) {
   if (cast<RankedTensorType>(xValue.getType()).getRank() != 2) return l.noKernel(op, " over heads");
@@ -70,7 +75,11 @@ LogicalResult lowerNorm(Operation* op, Value xValue, float eps, Value out, Value
   bindings.x = Lowering::ref(*x);
   bindings.weight = (*w)[0];
   if (out) bindings.out = Lowering::ref(l.result(out, "norm", cols, select));
-  if (outQ) bindings.out_q = Lowering::ref(l.int8Result(outQ, "norm_q", cols, select));
+  if (outQ) {
+    int64_t terms = termsOf(outQ);
+    View codes = l.int8Result(outQ, "norm_q", terms * cols, select);
+    (terms == 2 ? bindings.out_q2 : bindings.out_q) = Lowering::ref(codes);
+  }
   l.dispatch(op, spec, bindings);
   return success();
 }
@@ -87,9 +96,9 @@ struct NormQuantLowering : LoweringOf<NormQuantLowering, hir::FusedNormQuantOp> 
   static void weights(hir::FusedNormQuantOp op, AddWeight add) { add(layouts::Use::kVector, op.getWeight()); }
 
   static LogicalResult lowerOp(hir::FusedNormQuantOp op, Lowering& l) {
-    if (op.getBlock() != layouts::kInt8Block)
-      return l.noKernel(op, " with block " + Twine(op.getBlock()))
-             << "; it rounds blocks of " << layouts::kInt8Block;
+    int64_t block = op.getRounding().getBlock();
+    if (block != layouts::kInt8Block)
+      return l.noKernel(op, " with block " + Twine(block)) << "; it rounds blocks of " << layouts::kInt8Block;
     return lowerNorm(op, op.getX(), op.getEps().convertToFloat(), op.getNorm(), op.getQuantized(), l);
   }
 };
@@ -103,8 +112,12 @@ struct QuantizeLowering : LoweringOf<QuantizeLowering, hir::QuantizeOp> {
     if (failed(x)) return failure();
     if (x->outRows) return l.noKernel(op, " of selected rows");
     int64_t cols = rowElements(op.getX());
-    View out = l.int8Result(op.getResult(), "quantized", cols, false);
-    l.dispatch(op, plan::QuantizeSpec{cols}, {Lowering::ref(*x), Lowering::ref(out)});
+    int64_t terms = op.getTerms();
+    View out = l.int8Result(op.getResult(), "quantized", terms * cols, false);
+    plan::QuantizeBindings<plan::Ref> bindings;
+    bindings.x = Lowering::ref(*x);
+    (terms == 2 ? bindings.out_q2 : bindings.out_q) = Lowering::ref(out);
+    l.dispatch(op, plan::QuantizeSpec{cols}, bindings);
     return success();
   }
 };

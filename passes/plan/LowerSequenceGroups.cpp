@@ -51,6 +51,7 @@ struct GatedDeltaLowering : LoweringOf<GatedDeltaLowering, hir::FusedGatedDeltaO
     spec.norm_eps = op.getNormEps().convertToFloat();
     spec.scale = op.getScale().convertToFloat();
     spec.ld_ab = alpha->stride;
+    spec.heads = op.getHeads() == hir::HeadOrder::Tiled ? plan::HeadOrder::Tiled : plan::HeadOrder::Grouped;
     plan::GatedDeltaBindings<plan::Ref> bindings;
     bindings.qkv = Lowering::ref(*qkv);
     bindings.z = Lowering::ref(*z);

@@ -70,10 +70,14 @@ FailureOr<View> Lowering::denseRows(Value value, Operation* user) {
   return found;
 }
 
-View Lowering::fresh(StringRef role, int64_t rowBytes) {
+std::string Lowering::name(StringRef role) {
   std::string name = prefix + role.str();
   if (int n = named[role]++) name += "." + std::to_string(n);
-  return arena.allocate(name, rows * rowBytes);
+  return name;
+}
+
+View Lowering::fresh(StringRef role, int64_t rowBytes) {
+  return arena.allocate(name(role), rows * rowBytes);
 }
 
 View Lowering::result(Value value, StringRef role, int64_t stride, bool outRows) {
@@ -89,6 +93,14 @@ View Lowering::scratch(StringRef role, int64_t stride) {
   return made;
 }
 
+View Lowering::int8Scratch(StringRef role, int64_t cols) {
+  return fresh(role, layouts::Int8RowBytes(cols));
+}
+
+View Lowering::wholeScratch(StringRef role, int64_t bytes) {
+  return arena.allocate(name(role), bytes);
+}
+
 View Lowering::int8Result(Value value, StringRef role, int64_t cols, bool outRows) {
   View made = fresh(role, layouts::Int8RowBytes(cols));
   made.outRows = outRows;
@@ -100,12 +112,20 @@ FailureOr<SmallVector<plan::Ref>> Lowering::weights(Operation* op) {
   if (failed(uses)) return failure();
   SmallVector<plan::Ref> refs;
   for (const PackedUse& use : *uses) {
-    FailureOr<int64_t> offset = places.weight(use.layout, use.sources, op);
+    FailureOr<int64_t> offset = places.weight(use);
     if (failed(offset)) return failure();
-    auto type = cast<hir::WeightType>(use.sources.front().getType());
-    refs.push_back({plan::Space::Weights, *offset, packedBytes(use.layout, type), ""});
+    refs.push_back({plan::Space::Weights, *offset, use.bytes(), ""});
   }
   return refs;
+}
+
+FailureOr<llvm::DenseMap<Value, plan::Ref>> Lowering::weightsBySource(Operation* op) {
+  FailureOr<SmallVector<PackedUse>> uses = packedUses(op, target.layouts);
+  FailureOr<SmallVector<plan::Ref>> refs = weights(op);
+  if (failed(uses) || failed(refs)) return failure();
+  llvm::DenseMap<Value, plan::Ref> bySource;
+  for (auto [use, ref] : llvm::zip_equal(*uses, *refs)) bySource[use.sources.front()] = ref;
+  return bySource;
 }
 
 FailureOr<plan::Ref> Lowering::constant(hir::RopeTableOp op) {

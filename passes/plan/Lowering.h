@@ -26,6 +26,8 @@ struct View {
   bool outRows = false;   // one row per requested row, not per row of the step
 };
 
+struct PackedUse;  // PackedUses.h
+
 // Gives every buffer of a program its own bytes; qcc-assign-arena makes them share.
 class Arena {
  public:
@@ -38,8 +40,7 @@ class Arena {
 
 // Offset of a packed weight or constant or state, as a binding in this function says it.
 struct Places {
-  llvm::function_ref<mlir::FailureOr<int64_t>(plan::Layout, mlir::ValueRange sources, mlir::Operation*)>
-      weight;
+  llvm::function_ref<mlir::FailureOr<int64_t>(const PackedUse&)> weight;
   llvm::function_ref<mlir::FailureOr<int64_t>(hir::RopeTableOp)> constant;
   llvm::function_ref<mlir::FailureOr<int64_t>(mlir::Value state, mlir::Operation*)> state;
 };
@@ -78,13 +79,18 @@ class Lowering {
   View result(mlir::Value value, llvm::StringRef role, int64_t stride, bool outRows);
   View int8Result(mlir::Value value, llvm::StringRef role, int64_t cols, bool outRows);
 
-  // Place of what lies between the dispatches of one op, `stride` floats per row of the step.
+  // Places of what lies between the dispatches of one op: `stride` words of 4 bytes per row of the step, int8
+  // rows, or `bytes` whatever the rows.
   View scratch(llvm::StringRef role, int64_t stride);
+  View int8Scratch(llvm::StringRef role, int64_t cols);
+  View wholeScratch(llvm::StringRef role, int64_t bytes);
 
   // What a dispatch binds: a stored value, the weights that `op` collects (packedUses) in that order, the
   // frequencies of a rotation table, a state.
   static plan::Ref ref(const View& view) { return {view.space, view.offset, view.bytes, view.buffer}; }
   mlir::FailureOr<llvm::SmallVector<plan::Ref>> weights(mlir::Operation* op);
+  // The same by the source that each begins with: where two lie as a pair, the second has none of its own.
+  mlir::FailureOr<llvm::DenseMap<mlir::Value, plan::Ref>> weightsBySource(mlir::Operation* op);
   mlir::FailureOr<plan::Ref> constant(hir::RopeTableOp op);
   mlir::FailureOr<plan::Ref> state(mlir::Value value, mlir::Operation* user);
 
@@ -93,11 +99,14 @@ class Lowering {
     plan::createDispatch(b, op->getLoc(), spec, bindings);
   }
 
+  // Most rows of the step.
+  int64_t bucket() const { return rows; }
   llvm::StringRef targetName() const { return target.name; }
   // "no kernel for 'hir.quantize' with block 64 on target cpu", to be continued; `with` begins with a space.
   mlir::InFlightDiagnostic noKernel(mlir::Operation* op, const llvm::Twine& with = "") const;
 
  private:
+  std::string name(llvm::StringRef role);
   View fresh(llvm::StringRef role, int64_t rowBytes);
 
   mlir::OpBuilder& b;

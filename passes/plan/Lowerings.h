@@ -8,17 +8,26 @@ namespace qcc::passes {
 
 void attachRowLowerings(mlir::MLIRContext& context);       // LowerRowOps.cpp
 void attachLinearLowerings(mlir::MLIRContext& context);    // LowerLinears.cpp
+void attachMoeLowerings(mlir::MLIRContext& context);       // LowerMoe.cpp
 void attachSequenceLowerings(mlir::MLIRContext& context);  // LowerSequenceGroups.cpp
 
-using AddWeight = llvm::function_ref<void(layouts::Use, mlir::ValueRange sources)>;
+// Takes one weight that an op uses.
+class AddWeight {
+ public:
+  explicit AddWeight(llvm::SmallVectorImpl<WeightUse>& uses) : uses(uses) {}
+  void operator()(layouts::Use use, mlir::ValueRange sources, Padding padding = {}) const {
+    uses.push_back({llvm::SmallVector<mlir::Value, 2>(sources), use, padding});
+  }
+
+ private:
+  llvm::SmallVectorImpl<WeightUse>& uses;
+};
 
 // Base of the models: typed access to the op. Model::weights says which weights there are, by default none.
 template <typename Model, typename Op>
 struct LoweringOf : LowerableOpInterface::ExternalModel<Model, Op> {
   void collectWeights(mlir::Operation* op, llvm::SmallVectorImpl<WeightUse>& uses) const {
-    Model::weights(llvm::cast<Op>(op), [&](layouts::Use use, mlir::ValueRange sources) {
-      uses.push_back({llvm::SmallVector<mlir::Value, 2>(sources), use});
-    });
+    Model::weights(llvm::cast<Op>(op), AddWeight(uses));
   }
   llvm::LogicalResult lower(mlir::Operation* op, Lowering& lowering) const {
     return Model::lowerOp(llvm::cast<Op>(op), lowering);

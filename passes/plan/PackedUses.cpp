@@ -1,6 +1,7 @@
 #include "passes/plan/PackedUses.h"
 
 #include "dialects/plan/IR/PackLayout.h"
+#include "llvm/ADT/STLExtras.h"
 #include "passes/plan/Lowerings.h"
 
 using namespace mlir;
@@ -13,19 +14,20 @@ void registerLowerings(DialectRegistry& registry) {
   registry.addExtension(+[](MLIRContext* context, hir::HirDialect*) {
     attachRowLowerings(*context);
     attachLinearLowerings(*context);
+    attachMoeLowerings(*context);
     attachSequenceLowerings(*context);
   });
 }
 
-std::pair<int64_t, int64_t> matrixShape(hir::WeightType type) {
+MatrixShape matrixShape(hir::WeightType type) {
   ArrayRef<int64_t> shape = type.getShape();
-  return {shape.size() == 1 ? 1 : shape.front(), shape.back()};
+  int64_t cols = shape.back(), rows = shape.size() == 1 ? 1 : shape.drop_back().back();
+  return {llvm::product_of(shape) / (rows * cols), rows, cols};
 }
 
-int64_t packedBytes(plan::Layout layout, hir::WeightType type) {
-  auto [rows, cols] = matrixShape(type);
+int64_t PackedUse::bytes() const {
   // A !hir.weight has whole blocks only; plan.weight's verifier says so again.
-  return layouts::PackedBytes(plan::packLayout(layout), type.getFormat(), rows, cols).value_or(0);
+  return layouts::PackedBytes(plan::packLayout(layout), type().getFormat(), rows, cols).value_or(0);
 }
 
 int64_t stateBytes(hir::StateType type) {
@@ -41,14 +43,16 @@ FailureOr<SmallVector<PackedUse>> packedUses(Operation* op, layouts::Policy poli
   if (auto lowerable = dyn_cast<LowerableOpInterface>(op)) lowerable.collectWeights(uses);
   for (const WeightUse& use : uses) {
     auto type = cast<hir::WeightType>(use.sources.front().getType());
-    auto [rows, cols] = matrixShape(type);
+    MatrixShape shape = matrixShape(type);
+    int64_t rows = shape.matrices * layouts::AlignUp(shape.rows, use.padding.rows);
+    int64_t cols = layouts::AlignUp(shape.cols, use.padding.cols);
     layouts::Layout chosen = policy(use.use, type.getFormat(), rows, cols);
     plan::Layout layout = plan::planLayout(chosen);
     auto sources = static_cast<int64_t>(use.sources.size());
     if (layouts::SourcesOf(chosen) == sources) {
-      packed.push_back({use.sources, layout, op});
+      packed.push_back({use.sources, layout, op, rows, cols});
     } else if (layouts::SourcesOf(chosen) == 1) {
-      for (Value source : use.sources) packed.push_back({{source}, layout, op});
+      for (Value source : use.sources) packed.push_back({{source}, layout, op, rows, cols});
     } else {
       return op->emitError("the target's policy lays ")
              << sources << " weight of type " << type << " out as '" << stringifyLayout(layout)
@@ -68,20 +72,48 @@ FailureOr<SmallVector<PackedUse>> packedUses(Block& block, layouts::Policy polic
   return uses;
 }
 
-std::string packedKey(plan::Layout layout, ArrayRef<std::string> sources) {
-  std::string key = stringifyLayout(layout).str();
-  for (const std::string& source : sources) key += '\n' + source;
+std::string TensorRows::text() const {
+  if (!pieces) return tensor;
+  std::string text;
+  for (auto [begin, count] : llvm::zip_equal(pieces.getBegins(), pieces.getCounts()))
+    text += (text.empty() ? "" : ",") + std::to_string(begin) + ":" + std::to_string(count);
+  return tensor + "[" + text + "/" + std::to_string(pieces.getGroupRows()) + "]";
+}
+
+static std::string packedKey(plan::Layout layout, int64_t rows, int64_t cols, ArrayRef<TensorRows> sources) {
+  std::string key = stringifyLayout(layout).str() + ' ' + std::to_string(rows) + 'x' + std::to_string(cols);
+  for (const TensorRows& source : sources) key += '\n' + source.text();
   return key;
 }
 
-std::string sourceName(Value value, ValueRange callOperands) {
+std::string packedKey(const PackedUse& use, ArrayRef<TensorRows> sources) {
+  return packedKey(use.layout, use.rows, use.cols, sources);
+}
+
+std::string packedKey(plan::WeightOp op) {
+  SmallVector<TensorRows> sources;
+  for (auto [i, name] : llvm::enumerate(op.getSources().getAsRange<StringAttr>()))
+    sources.push_back({name.str(), op.getPiecesOf(i)});
+  return packedKey(op.getLayout(), op.getRows(), op.getCols(), sources);
+}
+
+// The op behind a value that is the result of one, or an argument of a block that is called with `operands`.
+static Operation* originOf(Value value, ValueRange operands) {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
-    if (argument.getArgNumber() >= callOperands.size()) return {};
-    return sourceName(callOperands[argument.getArgNumber()], {});
+    if (argument.getArgNumber() >= operands.size()) return nullptr;
+    return operands[argument.getArgNumber()].getDefiningOp();
   }
-  if (auto param = value.getDefiningOp<hir::ParamOp>()) return param.getName().str();
-  if (auto state = value.getDefiningOp<hir::StateOp>()) return state.getName().str();
-  return {};
+  return value.getDefiningOp();
+}
+
+TensorRows tensorRows(Value weight, ValueRange callOperands) {
+  auto param = dyn_cast_or_null<hir::ParamOp>(originOf(weight, callOperands));
+  return param ? TensorRows{param.getName().str(), param.getPiecesAttr()} : TensorRows{};
+}
+
+std::string stateName(Value state, ValueRange callOperands) {
+  auto op = dyn_cast_or_null<hir::StateOp>(originOf(state, callOperands));
+  return op ? op.getName().str() : "";
 }
 
 }  // namespace qcc::passes

@@ -16,17 +16,29 @@ namespace qcc::passes {
 
 class Lowering;  // passes/plan/Lowering.h
 
+// Zeros that a use wants behind each matrix of a weight: its rows and its columns are rounded up to
+// multiples.
+struct Padding {
+  int64_t rows = 1, cols = 1;
+};
+
 // What an op does with a weight, of one source or, for Use::kMatrixPair, two.
 struct WeightUse {
   llvm::SmallVector<mlir::Value, 2> sources;
   layouts::Use use;
+  Padding padding;
 };
 
-// One weight of the artifact: the hir values of its sources (two for x16_pair) and its layout.
+// One weight of the artifact: the hir values of its sources (two for x16_pair), its layout, and its shape: of
+// each source, or with zeros behind each of its matrices.
 struct PackedUse {
   llvm::SmallVector<mlir::Value, 2> sources;
   plan::Layout layout;
   mlir::Operation* user;
+  int64_t rows, cols;
+
+  hir::WeightType type() const { return llvm::cast<hir::WeightType>(sources.front().getType()); }
+  int64_t bytes() const;
 };
 
 }  // namespace qcc::passes
@@ -38,11 +50,11 @@ namespace qcc::passes {
 // Attaches LowerableOpInterface to the ops of hir that kernels execute.
 void registerLowerings(mlir::DialectRegistry& registry);
 
-// Rows and columns of a weight of one or two dimensions; a vector is one row.
-std::pair<int64_t, int64_t> matrixShape(hir::WeightType type);
-
-// Bytes of a weight of this layout whose sources have this type (one or two dimensions, columns last).
-int64_t packedBytes(plan::Layout layout, hir::WeightType type);
+// A weight as matrices: a vector is one of one row.
+struct MatrixShape {
+  int64_t matrices, rows, cols;
+};
+MatrixShape matrixShape(hir::WeightType type);
 
 // Bytes of a layer's state in a sequence's memory; of a cache, per token: one K and one V.
 int64_t stateBytes(hir::StateType type);
@@ -54,12 +66,25 @@ mlir::FailureOr<llvm::SmallVector<PackedUse>> packedUses(mlir::Operation* op, la
 // The same of `block`'s ops, in order.
 mlir::FailureOr<llvm::SmallVector<PackedUse>> packedUses(mlir::Block& block, layouts::Policy policy);
 
-// Identity of a weight of the artifact: a tensor used twice in one layout is stored once.
-std::string packedKey(plan::Layout layout, llvm::ArrayRef<std::string> sources);
+// A GGUF tensor, and which rows of it: null for all of them in their order.
+struct TensorRows {
+  std::string tensor;
+  hir::RowPiecesAttr pieces;
+  // "blk.0.ssm_ba.weight", "blk.0.ssm_ba.weight[0:2/4]": pieces begin:count of groups of so many rows.
+  std::string text() const;
+};
 
-// The GGUF tensor (or the name of the state) behind a value of a public function or, through the operands of
-// its call, of a block. Empty when the value is neither a hir.param/hir.state nor such an argument.
-std::string sourceName(mlir::Value value, mlir::ValueRange callOperands);
+// What is behind a weight of a public function or, through the operands of its call, of a block. No name when
+// the value is neither a hir.param nor such an argument.
+TensorRows tensorRows(mlir::Value weight, mlir::ValueRange callOperands);
+
+// The name of the hir.state behind a value, found in the same way; empty when there is none.
+std::string stateName(mlir::Value state, mlir::ValueRange callOperands);
+
+// Identity of a weight of the artifact: a tensor used twice in one layout and shape is stored once.
+std::string packedKey(const PackedUse& use, llvm::ArrayRef<TensorRows> sources);
+// Of a weight that has its place.
+std::string packedKey(plan::WeightOp op);
 
 }  // namespace qcc::passes
 

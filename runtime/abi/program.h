@@ -2,8 +2,9 @@
  * runtime, by the kernels (which see no libc) and by the compiler; must not depend on any of them.
  *
  * A program is ONE function, entered by all threads of a step together; it splits work statically by `thread`
- * and meets at barriers inside. It allocates nothing, calls nothing but `wait`, and keeps no state of its
- * own. */
+ * and meets at barriers inside. It allocates nothing, calls nothing but `wait` and `wake`, and keeps no state
+ * of its own. What is large it puts into its thread's scratch: of a thread's stack it takes little, and the
+ * compiler checks that (QRT_STEP_STACK_BYTES). */
 #ifndef QRT_ABI_PROGRAM_H_
 #define QRT_ABI_PROGRAM_H_
 
@@ -14,7 +15,14 @@ extern "C" {
 #endif
 
 /* Bump when any struct below changes: part of the artifact's code section, checked at load. */
-#define QRT_PROGRAM_ABI 1u
+#define QRT_PROGRAM_ABI 2u
+
+/* The most that a step takes of the stack of each thread that runs it, callbacks of the barrier included. */
+#define QRT_STEP_STACK_BYTES 16384u
+/* Of which the callbacks have this much. */
+#define QRT_STEP_CALLBACK_STACK_BYTES 2048u
+/* The most scratch that code may ask for, for each thread. */
+#define QRT_MAX_THREAD_SCRATCH (16u << 20)
 
 /* Barrier of one step. Zeroed by the runtime when the thread pool is made; reused for every step. */
 typedef struct qrt_barrier {
@@ -54,6 +62,9 @@ typedef struct qrt_step_args {
   int64_t n_out; /* decode and head programs: 0..bucket */
   float* logits; /* [n_out][logits_stride of the artifact] */
   qrt_barrier* barrier;
+  uint8_t* scratch;       /* 64-byte aligned; thread t has thread_scratch bytes (qrt_code_header) at
+                           * t * scratch_stride, in which it finds anything and may leave anything */
+  int64_t scratch_stride; /* bytes, a multiple of 64, at least thread_scratch */
 } qrt_step_args;
 
 typedef void (*qrt_step_fn)(const qrt_step_args* args, uint32_t thread, uint32_t n_threads);
@@ -65,8 +76,9 @@ typedef struct qrt_code_header {
   uint32_t magic;
   uint32_t abi; /* QRT_PROGRAM_ABI */
   uint32_t n_entries;
-  uint32_t reserved;
-  uint32_t entry[]; /* [n_entries] */
+  uint32_t thread_scratch; /* bytes of scratch that each thread of a step needs: a multiple of 64, at most
+                            * QRT_MAX_THREAD_SCRATCH */
+  uint32_t entry[];        /* [n_entries] */
 } qrt_code_header;
 
 #ifdef __cplusplus

@@ -159,6 +159,7 @@ Status ArtifactVerifier::ReadPrograms(const abi::Manifest& fb) {
     info.arena_bytes = p->arena_bytes();
     info.dispatches = p->dispatches();
     info.barriers = p->barriers();
+    info.weight_bytes = p->weight_bytes();
   }
   return Status();
 }

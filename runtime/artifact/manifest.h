@@ -47,6 +47,7 @@ struct ProgramInfo {
   uint32_t rows;       // 1 .. kMaxRows; no two programs of equal facts have the same
   uint64_t arena_bytes;
   uint32_t dispatches, barriers;
+  uint64_t weight_bytes;  // read by a step with a full bucket
 };
 
 struct CodeInfo {

@@ -72,6 +72,12 @@ Status ArtifactVerifier::CheckCode() {
                        "the code has " + std::to_string(header.n_entries) + " entries, the manifest " +
                            std::to_string(m.programs.size()) + " programs");
     }
+    if (header.thread_scratch % 64 != 0 || header.thread_scratch > QRT_MAX_THREAD_SCRATCH) {
+      return CorruptIn(4016, c.section, offsetof(qrt_code_header, thread_scratch),
+                       "the code asks for " + std::to_string(header.thread_scratch) +
+                           " bytes of scratch a thread, expected a multiple of 64, at most " +
+                           std::to_string(QRT_MAX_THREAD_SCRATCH));
+    }
     const uint64_t entries_end = sizeof header + uint64_t{header.n_entries} * sizeof(uint32_t);
     if (entries_end > blob.size()) {
       return CorruptIn(4016, c.section, sizeof header,

@@ -94,8 +94,11 @@ Status Plan(const Artifact& artifact, uint64_t context_tokens, uint32_t sessions
     if (gpu) variant = i;
   }
   const Session::Sizes sizes = Session::SizesFor(*model, context_tokens);
+  // Of as many threads as an engine has that is not told how many.
+  const uint32_t threads = std::min(DetectCpuTopology().physical, QRT_MAX_THREADS);
+  const uint64_t scratch = variant.ok() && !gpu ? CpuDevice::ScratchBytes(artifact, *variant, threads) : 0;
   const Checked engine =
-      Engine::MemoryBytes(*model, Schedule(model->programs), gpu) + CpuDevice::ArenaBytes(manifest);
+      Engine::MemoryBytes(*model, Schedule(model->programs), gpu) + CpuDevice::ArenaBytes(manifest) + scratch;
   const Checked code = variant.ok() ? artifact.code(*variant).size() : 0;
   const Checked weights = variant.ok() ? artifact.weights(*variant).size() : manifest.weights_bytes;
   const Checked copied = gpu ? weights : Checked(0);

@@ -2,6 +2,7 @@
 #ifndef RUNTIME_CAPI_HANDLES_H_
 #define RUNTIME_CAPI_HANDLES_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -131,11 +132,12 @@ Status WriteInfo(const T& value, size_t first_size, const char* name, T* out) {
   return Status();
 }
 
-// Copies text into a fixed field, cut at a whole UTF-8 sequence, always NUL-terminated.
+// Copies text into a fixed field, cut at a whole UTF-8 sequence, always NUL-terminated. A NUL in the text,
+// which may be a model's or a file's, becomes '?': it would hide what follows.
 template <size_t N>
 void CopyText(char (&field)[N], const std::string& text) noexcept {
   const size_t size = text.size() < N ? text.size() : qrt_utf8_whole_prefix(text.data(), N - 1);
-  std::memcpy(field, text.data(), size);
+  std::replace_copy(text.begin(), text.begin() + static_cast<ptrdiff_t>(size), field, '\0', '?');
   field[size] = '\0';
 }
 

@@ -74,7 +74,7 @@ Status ReadChat(const qrt_text& text, const qrt_chat_message* messages, size_t c
   qrt_chat_options read = {};
   read.add_generation_prompt = 1;
   read.enable_thinking = -1;
-  QRT_RETURN_IF_ERROR(ReadOptions(options, sizeof read, "options", &read));
+  QRT_RETURN_IF_ERROR(ReadOptions(options, offsetof(qrt_chat_options, stop), "options", &read));
   const Artifact& file = *text.artifact->artifact;
   if (!text.chat_template) {
     return Status(Code::kUnavailable, 5331, "the artifact carries no chat template", file.path());
@@ -92,6 +92,9 @@ Status ReadChat(const qrt_text& text, const qrt_chat_message* messages, size_t c
   text::ChatOptions& made = chat->options;
   made.add_generation_prompt = read.add_generation_prompt != 0;
   if (read.enable_thinking >= 0) made.enable_thinking = read.enable_thinking != 0;
+  if (read.stop != nullptr) {
+    made.limits.stop = [stop = read.stop, ctx = read.stop_ctx] { return stop(ctx) != 0; };
+  }
   const TokenizerInfo& tokens = *file.manifest().tokenizer;
   if (tokens.bos >= 0) made.variables.emplace_back("bos_token", text.tokenizer.TokenBytes(tokens.bos));
   if (tokens.eos >= 0) made.variables.emplace_back("eos_token", text.tokenizer.TokenBytes(tokens.eos));

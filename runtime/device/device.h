@@ -75,6 +75,8 @@ class Device {
   virtual const std::string& variant() const = 0;  // of the code in use: ISA level, GPU profile
   // Threads that enter a program together; 1 on a GPU.
   virtual uint32_t threads() const = 0;
+  // Whether a child of fork() may call it; drivers of GPUs cannot stand that.
+  virtual bool outlives_fork() const { return false; }
   virtual uint64_t code_bytes() const = 0;
   virtual uint64_t scratch_bytes() const = 0;        // arena, step buffers
   virtual uint64_t device_weight_bytes() const = 0;  // copied to device memory; 0: mapped from the file

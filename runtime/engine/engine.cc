@@ -1,5 +1,7 @@
 #include "runtime/engine/engine.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -127,6 +129,12 @@ Status Engine::Failure(DeviceResult result, const std::string& what) const {
     case DeviceResult::kOk:
       return Status();
     case DeviceResult::kRefused:
+      if (getpid() != process_) {
+        return Status(Code::kInvalidArgument, 5324,
+                      "process " + std::to_string(getpid()) + " cannot do " + what + ": process " +
+                          std::to_string(process_) + " made the engine, and fork() takes no threads along",
+                      note, "make the engine after fork()");
+      }
       return Status(Code::kInternal, 5321, "the thread pool did not run " + what, "",
                     "see the qrt_thread_pool that the engine was given");
     case DeviceResult::kOutOfMemory:

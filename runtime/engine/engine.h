@@ -2,6 +2,9 @@
 #ifndef RUNTIME_ENGINE_ENGINE_H_
 #define RUNTIME_ENGINE_ENGINE_H_
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -69,16 +72,18 @@ class Engine {
   };
   static std::array<Block, 9> Blocks(const ModelPlan& plan, const Schedule& schedule, bool samples);
 
-  Engine() = default;
+  Engine() : process_(getpid()) {}
   // Calls the device, unless it is lost. The lock is held.
   template <typename Call>
   DeviceResult OnDevice(Call call) {
     if (lost_) return DeviceResult::kLost;
+    if (!device_->outlives_fork() && getpid() != process_) return DeviceResult::kRefused;
     const DeviceResult result = call(*device_);
     lost_ = result == DeviceResult::kLost;
     return result;
   }
 
+  const pid_t process_;  // that made it
   ModelPlan plan_;
   Schedule schedule_;
   std::unique_ptr<Device> device_;

@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "runtime/qrun/commands.h"
-#include "runtime/qrun/json.h"
+#include "runtime/qrun/escape.h"
 #include "runtime/qrun/model.h"
 #include "runtime/qrun/process.h"
 
@@ -204,12 +204,12 @@ Outcome RunBench(const std::vector<std::string>& arguments) {
              prefill.Json(prompt) + ", \"decode\": " + decode.Json(generate) + "}\n";
   } else {
     std::snprintf(text, sizeof text,
-                  "%s, %u threads, depth %zu; load %.3f s, first token %.3f s, peak %.1f MiB; "
+                  "%u threads, depth %zu; load %.3f s, first token %.3f s, peak %.1f MiB; "
                   "%.4g submissions and %.6g bytes read back per token\n",
-                  engine.cpu, engine.threads, depth, model.load_seconds, first_token_seconds,
+                  engine.threads, depth, model.load_seconds, first_token_seconds,
                   static_cast<double>(PeakRssBytes()) / 1048576.0, submissions, bytes_to_host);
-    report = std::string(engine.device) + ", " + text + prefill.Line("prefill", prompt) +
-             decode.Line("decode", generate);
+    report = OneLine(std::string(engine.device) + ", " + engine.cpu) + ", " + text +
+             prefill.Line("prefill", prompt) + decode.Line("decode", generate);
   }
   return WriteStdout(report);
 }

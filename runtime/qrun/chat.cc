@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "runtime/qrun/commands.h"
+#include "runtime/qrun/escape.h"
 #include "runtime/qrun/generation.h"
 #include "runtime/qrun/process.h"
 
@@ -51,12 +52,14 @@ Outcome EncodeTurns(const qrt_text* text, const std::vector<Turn>& turns, const 
   options.struct_size = sizeof options;
   options.add_generation_prompt = open_answer;
   options.enable_thinking = !flags.think ? -1 : *flags.think == "on";
+  options.stop = [](void*) -> int32_t { return Interrupts::Pending(); };
   out->resize(1024);  // enough for most conversations, otherwise a first guess
   for (;;) {
     size_t count = 0;
     qrt_error error = NewError();
     const qrt_status status = qrt_text_encode_chat(text, messages.data(), messages.size(), &options,
                                                    out->data(), out->size(), &count, &error);
+    if (status == QRT_CANCELLED) return Outcome::Silent(kExitInterrupted);
     if (status != QRT_OK && status != QRT_BUFFER_TOO_SMALL) return Outcome::Of(error);
     out->resize(count);
     if (status == QRT_OK) return Outcome();
@@ -144,8 +147,7 @@ Outcome OneAnswer(const Model& model, const ChatFlags& flags, const std::optiona
   const bool interrupted = answer.finish == Finish::kInterrupted;
   if (interrupted && answer.tokens == 0 && flags.save_session) {
     // The session holds a part of the prompt only: not what the file is for, nor worth one that is there.
-    std::fprintf(stderr, "qrun: interrupted before the answer began: %s is not written\n",
-                 flags.save_session->c_str());
+    Tell("interrupted before the answer began: " + *flags.save_session + " is not written");
   } else if (flags.save_session) {
     if (goes_on != nullptr) {
       goes_on->content += answer.text;
@@ -158,6 +160,55 @@ Outcome OneAnswer(const Model& model, const ChatFlags& flags, const std::optiona
   return interrupted ? Outcome::Silent(kExitInterrupted) : std::move(outcome);
 }
 
+// What was said in a chat so far.
+class Conversation {
+ public:
+  Conversation(const Model& model, const ChatFlags& flags) : model_(model), flags_(flags) { BeginAnew(); }
+
+  void BeginAnew() {
+    turns_.clear();
+    history_.clear();
+    if (flags_.system) turns_.push_back({"system", *flags_.system});
+  }
+  // The tokens up to the answer to `line`, which is part of the conversation then; not after a failure.
+  Outcome Ask(const std::string& line, uint64_t capacity, std::vector<int32_t>* tokens, size_t* keep) {
+    *keep = 0;
+    line_ = line;
+    if (!flags_.raw) turns_.push_back({"user", line});
+    Outcome outcome = Tokens(tokens, keep);
+    if (outcome.ok() && tokens->size() > capacity) {
+      outcome = Outcome::Fail(kExitInput, 5310,
+                              "the conversation has " + std::to_string(tokens->size()) +
+                                  " tokens, the context " + std::to_string(capacity),
+                              "", "/new starts anew");
+    }
+    if (!outcome.ok()) Forget();
+    return outcome;
+  }
+  // The line that was asked last was not answered.
+  void Forget() {
+    if (!flags_.raw) turns_.pop_back();
+  }
+  void Answered(const std::string& text) {
+    history_ += line_ + text;
+    if (!flags_.raw) turns_.push_back({"assistant", text});
+  }
+
+ private:
+  Outcome Tokens(std::vector<int32_t>* tokens, size_t* keep) const {
+    const qrt_text* text = model_.text.get();
+    if (flags_.raw) return RawPrompt(text, history_ + line_, flags_.special, true, tokens);
+    QRUN_RETURN_IF_ERROR(CheckPrompt(line_));
+    return ChatPrompt(text, turns_, flags_, tokens, keep);
+  }
+
+  const Model& model_;
+  const ChatFlags& flags_;
+  std::vector<Turn> turns_;
+  std::string history_;  // of --raw: all text so far
+  std::string line_;
+};
+
 Outcome Converse(const Model& model, const ChatFlags& flags) {
   SessionPtr session;
   QRUN_RETURN_IF_ERROR(NewSession(model, ContextFor(flags, model.info, 0), &session));
@@ -166,16 +217,10 @@ Outcome Converse(const Model& model, const ChatFlags& flags) {
   QRUN_RETURN_IF_ERROR(flags.sampling.MakeSampler(model, &sampler, &seed));
   Generator generator(model, std::move(session), std::move(sampler), flags.max_tokens.value_or(-1));
   const std::string name = *model.info.model_name != '\0' ? model.info.model_name : model.info.architecture;
+  const uint64_t capacity = qrt_session_capacity(generator.session());
   std::fprintf(stderr, "%s, %llu tokens of context. Ctrl-C stops an answer, Ctrl-D ends, /new starts anew.\n",
-               name.c_str(), static_cast<unsigned long long>(qrt_session_capacity(generator.session())));
-  std::vector<Turn> turns;
-  std::string history;  // of --raw: all text so far
-  const auto begin_anew = [&] {
-    turns.clear();
-    history.clear();
-    if (flags.system) turns.push_back({"system", *flags.system});
-  };
-  begin_anew();
+               OneLine(name).c_str(), static_cast<unsigned long long>(capacity));
+  Conversation conversation(model, flags);
   for (;;) {
     Interrupts::Take();  // one that came when the answer was complete already
     std::fputs("> ", stderr);
@@ -187,35 +232,27 @@ Outcome Converse(const Model& model, const ChatFlags& flags) {
     if (line.empty()) continue;
     if (line == "/exit") return Outcome();
     if (line == "/new") {
-      begin_anew();
+      conversation.BeginAnew();
       continue;
     }
     std::vector<int32_t> tokens;
     size_t keep = 0;
-    if (flags.raw) {
-      QRUN_RETURN_IF_ERROR(RawPrompt(model.text.get(), history + line, flags.special, true, &tokens));
-    } else {
-      const Outcome good = CheckPrompt(line);
-      if (!good.ok()) {
-        std::fputs(good.Text().c_str(), stderr);
-        continue;
-      }
-      turns.push_back({"user", line});
-      QRUN_RETURN_IF_ERROR(ChatPrompt(model.text.get(), turns, flags, &tokens, &keep));
+    Outcome outcome = conversation.Ask(line, capacity, &tokens, &keep);
+    Answer answer;
+    if (outcome.ok()) {
+      outcome = generator.Run(tokens, keep, &answer);
+      if (!outcome.ok() && outcome.exit_code() != kExitInput) return outcome;
+      if (!outcome.ok()) conversation.Forget();
     }
-    if (tokens.size() > qrt_session_capacity(generator.session())) {
-      std::fprintf(stderr, "qrun: the conversation has %zu tokens, more than the context; /new starts anew\n",
-                   tokens.size());
-      if (!flags.raw) turns.pop_back();
+    if (!outcome.ok()) {
+      // The line is refused, or Ctrl-C came before it was understood: the conversation goes on without it.
+      std::fputs(outcome.Text().c_str(), stderr);
       continue;
     }
-    Answer answer;
-    QRUN_RETURN_IF_ERROR(generator.Run(tokens, keep, &answer));
     QRUN_RETURN_IF_ERROR(WriteStdout("\n"));
     if (answer.finish == Finish::kLength) std::fputs("qrun: stopped: length\n", stderr);
     if (flags.timing) PrintTiming(model, generator.session(), answer, seed, *flags.timing == "json");
-    history += line + answer.text;
-    turns.push_back({"assistant", answer.text});
+    conversation.Answered(answer.text);
   }
 }
 
@@ -265,6 +302,12 @@ Outcome RunChat(const std::vector<std::string>& arguments) {
   if (converse && flags.save_session) {
     return Outcome::Fail(kExitUsage, 101, "--save-session goes with one answer, not with a chat", "",
                          "give -p or -f");
+  }
+  if (flags.save_session) {
+    QRUN_RETURN_IF_ERROR(RefuseInput("--save-session", *flags.save_session, "the model", *flags.model));
+    if (flags.file) {
+      QRUN_RETURN_IF_ERROR(RefuseInput("--save-session", *flags.save_session, "the prompt", *flags.file));
+    }
   }
 
   const Interrupts interrupts;

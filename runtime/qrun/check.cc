@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/qrun/commands.h"
+#include "runtime/qrun/escape.h"
 #include "runtime/qrun/model.h"
 #include "runtime/qrun/process.h"
 
@@ -27,8 +28,8 @@ Outcome Say(const std::string& line) {
 
 Outcome CheckCode(const std::string& path, const qrt_artifact_info& artifact, const qrt_code_info& code,
                   const EngineChoice& wanted) {
-  std::string line = std::string(code.target) + " " + code.name + ": ";
-  if (!code.supported) return Say(line + "skipped, this machine lacks " + code.missing + "\n");
+  std::string line = OneLine(std::string(code.target) + " " + code.name) + ": ";
+  if (!code.supported) return Say(line + "skipped, this machine lacks " + OneLine(code.missing) + "\n");
   EngineChoice choice = wanted;
   choice.cpu = code.name;
   if (!choice.device) choice.device = code.target;

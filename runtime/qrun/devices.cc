@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "runtime/qrun/commands.h"
-#include "runtime/qrun/json.h"
+#include "runtime/qrun/escape.h"
 #include "runtime/qrun/model.h"
 #include "runtime/qrun/process.h"
 
@@ -46,22 +46,23 @@ Outcome ListCode(const std::string& path, std::vector<Code>* out) {
 std::string Text(const qrt_cpu_info& cpu, const std::vector<qrt_device_info>& devices) {
   std::string text;
   for (const qrt_device_info& device : devices) {
-    text += std::string(device.id) + ": ";
-    if (*device.name != '\0') text += std::string(device.name) + ", ";
-    if (*device.facts != '\0') text += device.facts;
+    std::string line = std::string(device.id) + ": ";
+    if (*device.name != '\0') line += std::string(device.name) + ", ";
+    if (*device.facts != '\0') line += device.facts;
     if (!device.usable)
-      text += std::string(*device.facts != '\0' ? "; " : "") + "cannot be used: " + device.why_not;
-    text += "\n";
-    if (std::string_view(device.id) == "cpu") text += std::string("  features: ") + cpu.features + "\n";
+      line += std::string(*device.facts != '\0' ? "; " : "") + "cannot be used: " + device.why_not;
+    text += OneLine(line) + "\n";
+    if (std::string_view(device.id) == "cpu") text += "  features: " + OneLine(cpu.features) + "\n";
   }
   return text;
 }
 
 std::string Text(const std::string& path, const std::vector<Code>& codes) {
-  std::string text = path + ":\n";
+  std::string text = OneLine(path) + ":\n";
   for (const Code& code : codes) {
-    text += "  " + code.target + " " + code.name + ", " + std::to_string(code.bytes) + " bytes: ";
-    text += code.supported ? "runs here\n" : "does not run here, needs " + code.missing + "\n";
+    const std::string name = OneLine(code.target + " " + code.name);
+    text += "  " + name + ", " + std::to_string(code.bytes) + " bytes: ";
+    text += code.supported ? "runs here\n" : "does not run here, needs " + OneLine(code.missing) + "\n";
   }
   return text;
 }

@@ -1,13 +1,14 @@
 #include "runtime/qrun/generation.h"
 
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <utility>
 
-#include "runtime/qrun/json.h"
+#include "runtime/qrun/escape.h"
 #include "runtime/qrun/process.h"
 #include "runtime/qrun/utf8_stream.h"
 
@@ -208,6 +209,8 @@ Outcome Generator::Decode(int32_t token, Answer* answer) {
 
 Outcome Generator::WriteTokens(int32_t token, Answer* answer) {
   Utf8Stream stream;
+  // A model must not steer the terminal that it is shown on; what goes into a file or a pipe stays as it is.
+  const bool shown = isatty(STDOUT_FILENO) != 0;
   answer->text += stream.Push(std::exchange(cut_, std::string()));
   Outcome written;
   bool interrupted = false;
@@ -234,7 +237,7 @@ Outcome Generator::WriteTokens(int32_t token, Answer* answer) {
       const char* bytes = qrt_text_token_bytes(model_.text.get(), token, &length);
       const std::string whole = stream.Push({bytes, length});
       answer->text += whole;
-      written = WriteStdout(whole);
+      written = WriteStdout(shown ? ForTerminal(whole) : whole);
     }
     if (qrt_session_position(session_.get()) == qrt_session_capacity(session_.get())) {
       answer->finish = Finish::kLength;
@@ -272,13 +275,14 @@ void PrintTiming(const Model& model, const qrt_session* session, const Answer& a
         "\"prompt_tokens_per_second\": %.3f, \"generated_tokens\": %zu, \"decode_seconds\": %.6f, "
         "\"decode_tokens_per_second\": %.3f, \"reason\": \"%s\", \"position\": %" PRIu64
         ", \"context\": %" PRIu64 ", \"seed\": %" PRIu64
-        ", \"cpu\": \"%s\", \"threads\": %u, \"device\": %s, \"device_weight_bytes\": %" PRIu64
+        ", \"cpu\": %s, \"threads\": %u, \"device\": %s, \"device_weight_bytes\": %" PRIu64
         ", \"decode_submissions\": %" PRIu64 ", \"decode_bytes_to_host\": %" PRIu64
         ", \"peak_rss_bytes\": %" PRIu64 "}\n",
         model.load_seconds, answer.prompt_tokens, answer.reused_tokens, answer.prompt_seconds, prompt_rate,
         answer.tokens, answer.decode_seconds, decode_rate, Name(answer.finish), qrt_session_position(session),
-        qrt_session_capacity(session), seed, info.cpu, info.threads, Quoted(info.device).c_str(),
-        info.device_weight_bytes, answer.submissions, answer.bytes_to_host, PeakRssBytes());
+        qrt_session_capacity(session), seed, Quoted(info.cpu).c_str(), info.threads,
+        Quoted(info.device).c_str(), info.device_weight_bytes, answer.submissions, answer.bytes_to_host,
+        PeakRssBytes());
     return;
   }
   std::fprintf(
@@ -287,8 +291,9 @@ void PrintTiming(const Model& model, const qrt_session* session, const Answer& a
       " of %" PRIu64 " tokens of context; %s, %s, %u threads; %" PRIu64
       " bytes read back; peak %.1f MiB; seed %" PRIu64 "\n",
       model.load_seconds, answer.prompt_tokens, answer.reused_tokens, prompt_rate, answer.tokens, decode_rate,
-      Name(answer.finish), qrt_session_position(session), qrt_session_capacity(session), info.device,
-      info.cpu, info.threads, answer.bytes_to_host, static_cast<double>(PeakRssBytes()) / 1048576.0, seed);
+      Name(answer.finish), qrt_session_position(session), qrt_session_capacity(session),
+      OneLine(info.device).c_str(), OneLine(info.cpu).c_str(), info.threads, answer.bytes_to_host,
+      static_cast<double>(PeakRssBytes()) / 1048576.0, seed);
 }
 
 }  // namespace qrun

@@ -89,6 +89,9 @@ Outcome RunLogits(const std::vector<std::string>& arguments) {
   QRUN_RETURN_IF_ERROR(ParseIds(text, *tokens_path, &tokens));
   if (split.empty()) split.push_back(tokens.size());
 
+  QRUN_RETURN_IF_ERROR(RefuseInput("-o", *out_path, "the model", *path));
+  QRUN_RETURN_IF_ERROR(RefuseInput("-o", *out_path, "the token file", *tokens_path));
+  const Interrupts interrupts;  // before there is a file that must not stay half-written
   Writer writer;
   QRUN_RETURN_IF_ERROR(writer.file.Open(*out_path));
   Model model;
@@ -104,7 +107,6 @@ Outcome RunLogits(const std::vector<std::string>& arguments) {
   append.want = QRT_LOGITS_ALL;
   append.on_logits = WriteRow;
   append.ctx = &writer;
-  const Interrupts interrupts;
   Interrupts::Watch(session.get());
   for (size_t at = 0, piece = 0; at < tokens.size(); ++piece) {
     const size_t count = std::min(split[std::min(piece, split.size() - 1)], tokens.size() - at);

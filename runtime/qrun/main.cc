@@ -41,11 +41,12 @@ std::string Help() {
       "  qrun --version\n\n"
       "Exit codes: 0 ok, 1 internal error, 2 usage, 3 input refused, 4 artifact refused, 5 device "
       "unavailable,\n"
-      "6 out of memory or disk, 130 interrupted.\n";
+      "6 out of memory or disk, 130 interrupted (143 by SIGTERM, 129 by SIGHUP).\n";
   return text;
 }
 
 Outcome Main(const std::vector<std::string>& arguments) {
+  QRUN_RETURN_IF_ERROR(FillStandardStreams());
   if (arguments.empty()) {
     return Outcome::Fail(kExitUsage, 101, "no model is named", "usage: qrun [COMMAND] MODEL.qbin [OPTION...]",
                          "qrun --help lists commands");
@@ -72,15 +73,17 @@ Outcome ParseOrHelp(Options& options, const std::vector<std::string>& arguments,
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit of the file size: writing fails with EFBIG, which is told
   try {
     const qrun::Outcome outcome = qrun::Main(std::vector<std::string>(argv + 1, argv + argc));
     std::fputs(outcome.Text().c_str(), stderr);
-    return outcome.exit_code();
+    return qrun::Interrupts::ExitCode(outcome.exit_code());
   } catch (const std::bad_alloc&) {
     std::fputs("qrun: error: out of memory [Q6001]\n", stderr);
     return qrun::kExitResources;
   } catch (const std::exception& exception) {
-    std::fprintf(stderr, "qrun: error: %s [Q9001]\n", exception.what());
-    return qrun::kExitInternal;
+    const qrun::Outcome outcome = qrun::Outcome::Fail(qrun::kExitInternal, 9001, exception.what());
+    std::fputs(outcome.Text().c_str(), stderr);
+    return outcome.exit_code();
   }
 }

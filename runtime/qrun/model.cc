@@ -6,13 +6,14 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "runtime/qrun/escape.h"
 #include "runtime/qrun/process.h"
 
 namespace qrun {
 namespace {
 
 void WriteLog(void*, qrt_log_level, const char* line, size_t length) {
-  std::fprintf(stderr, "qrun: %.*s\n", static_cast<int>(length), line);
+  Tell({line, length});
 }
 
 int32_t ShowUpload(void*, uint64_t done, uint64_t total) {

@@ -3,16 +3,22 @@
 #include <cstdio>
 #include <utility>
 
+#include "runtime/qrun/escape.h"
+
 namespace qrun {
 namespace {
 
 // Arguments that come from the user's files, not from the command line.
 constexpr uint32_t kTokenOutsideVocabulary = 5304;
 constexpr uint32_t kTextTooLong = 7104;
+// The library was given the logits of its own model: what is wrong with them is the artifact's.
+constexpr uint32_t kLogitNotANumber = 7203;
+constexpr uint32_t kNoLogitLeft = 7204;
 
 Exit ExitFor(const qrt_error& error) {
   switch (error.status) {
     case QRT_INVALID_ARGUMENT:
+      if (error.code == kLogitNotANumber || error.code == kNoLogitLeft) return kExitArtifact;
       return error.code == kTokenOutsideVocabulary || error.code == kTextTooLong ? kExitInput : kExitUsage;
     case QRT_CONTEXT_FULL:
     case QRT_SNAPSHOT_MISMATCH:
@@ -60,9 +66,9 @@ std::string Outcome::Text() const {
   if (rep_ == nullptr || rep_->silent) return "";
   char number[16];
   std::snprintf(number, sizeof number, " [Q%04u]\n", rep_->number);
-  std::string text = "qrun: error: " + rep_->message + number;
-  if (!rep_->note.empty()) text += "  note: " + rep_->note + "\n";
-  if (!rep_->help.empty()) text += "  help: " + rep_->help + "\n";
+  std::string text = "qrun: error: " + OneLine(rep_->message) + number;
+  if (!rep_->note.empty()) text += "  note: " + OneLine(rep_->note) + "\n";
+  if (!rep_->help.empty()) text += "  help: " + OneLine(rep_->help) + "\n";
   return text;
 }
 

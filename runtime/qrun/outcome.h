@@ -38,7 +38,8 @@ class [[nodiscard]] Outcome {
   bool ok() const { return rep_ == nullptr; }
   bool reader_left() const { return rep_ != nullptr && rep_->silent && rep_->exit == kExitOk; }
   int exit_code() const { return rep_ ? rep_->exit : kExitOk; }
-  // "qrun: error: what [Q4001]\n  note: ...\n  help: ...\n"; empty for ok and silent outcomes.
+  // "qrun: error: what [Q4001]\n  note: ...\n  help: ...\n", each one line of text that is safe to show;
+  // empty for ok and silent outcomes.
   std::string Text() const;
 
  private:

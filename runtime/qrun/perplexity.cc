@@ -1,6 +1,7 @@
 // `qrun perplexity`: how well the model predicts a text.
 #include <cmath>
 #include <cstdio>
+#include <optional>
 
 #include "runtime/qrun/commands.h"
 #include "runtime/qrun/model.h"
@@ -12,12 +13,22 @@ namespace {
 struct Score {
   const std::vector<int32_t>& tokens;
   double negative_log_likelihood = 0;  // of tokens[1..], in nats
+  std::optional<uint64_t> bad_row = {};
+  size_t bad_column = 0;
 };
 
 // Row i scores token i + 1.
 int32_t AddRow(void* ctx, qrt_session*, uint64_t position, const float* logits, size_t vocab_size) {
   Score& score = *static_cast<Score*>(ctx);
   if (position + 1 >= score.tokens.size()) return 0;
+  for (size_t i = 0; i < vocab_size; ++i) {
+    // One of them makes the whole sum meaningless, and no number JSON could hold.
+    if (std::isnan(logits[i]) || logits[i] == INFINITY) {
+      score.bad_row = position;
+      score.bad_column = i;
+      return 1;
+    }
+  }
   double highest = logits[0];
   for (size_t i = 1; i < vocab_size; ++i) highest = std::fmax(highest, logits[i]);
   double sum = 0;
@@ -63,7 +74,15 @@ Outcome RunPerplexity(const std::vector<std::string>& arguments) {
   append.want = QRT_LOGITS_ALL;
   append.on_logits = AddRow;
   append.ctx = &score;
-  QRUN_CALL(qrt_session_append(session.get(), tokens.data(), tokens.size() - 1, &append, &error));
+  qrt_error error = NewError();
+  if (qrt_session_append(session.get(), tokens.data(), tokens.size() - 1, &append, &error) != QRT_OK) {
+    if (!score.bad_row) return Outcome::Of(error);
+    return Outcome::Fail(kExitArtifact, 7203,
+                         "the model gives a logit that is no number, for token id " +
+                             std::to_string(score.bad_column) + " after position " +
+                             std::to_string(*score.bad_row),
+                         *path, "check the artifact: qrun check");
+  }
   const size_t scored = tokens.size() - 1;
   const double perplexity = std::exp(score.negative_log_likelihood / static_cast<double>(scored));
   char line[160];

@@ -1,6 +1,7 @@
 #include "runtime/qrun/process.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -12,33 +13,54 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <iterator>
+
+#include "runtime/qrun/escape.h"
 
 namespace qrun {
 namespace {
 
 // A signal handler can reach nothing else than statics.
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 std::atomic<bool> interrupted{false};
+std::atomic<int> ending{0};  // SIGTERM or SIGHUP, once it came
 std::atomic<qrt_session*> watched{nullptr};
-struct sigaction previous_action;
+struct sigaction previous_actions[std::size(kSignals)];
+// What the handler removes when it ends the process: the file that an OutputFile is writing.
+char temporary_file[PATH_MAX];
+std::atomic<bool> has_temporary{false};
 
-extern "C" void OnInterrupt(int) {
-  if (interrupted.exchange(true)) _exit(kExitInterrupted);
+extern "C" void OnInterrupt(int signal) {
+  if (signal != SIGINT) ending.store(signal);
+  // Only a second Ctrl-C: a closed terminal may give two SIGHUPs, one of the kernel and one of the shell.
+  if (interrupted.exchange(true) && signal == SIGINT) {
+    if (has_temporary.load()) unlink(temporary_file);
+    _exit(kExitInterrupted);
+  }
   if (qrt_session* session = watched.load()) qrt_session_cancel(session);
+}
+
+void AnnounceTemporary(const std::string& path) {
+  has_temporary.store(false);
+  if (path.empty() || path.size() >= sizeof temporary_file) return;
+  std::memcpy(temporary_file, path.c_str(), path.size() + 1);
+  has_temporary.store(true);
 }
 
 uint32_t WriteErrorNumber(int reason) {
   return reason == ENOSPC || reason == EDQUOT || reason == EFBIG ? 6003 : 6002;
 }
 
-// read() that an interrupt ends with EINTR even if it comes just before: SIGINT is let in only inside ppoll.
+// read() that an interrupt ends with EINTR even if it comes just before: signals are let in only inside
+// ppoll.
 ssize_t ReadOrInterrupt(int descriptor, void* buffer, size_t size) {
   sigset_t interrupt, before;
   sigemptyset(&interrupt);
-  sigaddset(&interrupt, SIGINT);
+  for (const int signal : kSignals) sigaddset(&interrupt, signal);
   pthread_sigmask(SIG_BLOCK, &interrupt, &before);
   ssize_t count = -1;
   pollfd ready = {descriptor, POLLIN, 0};
-  if (interrupted.load()) {
+  if (Interrupts::Pending()) {
     errno = EINTR;
   } else if (ppoll(&ready, 1, nullptr, &before) >= 0) {
     count = read(descriptor, buffer, size);
@@ -67,6 +89,21 @@ Outcome ReadAll(int descriptor, const std::string& name, std::string* out) {
 }
 
 }  // namespace
+
+// The same as the compiler's (runtime/base/standard_streams.h): qrun sees only the public API.
+Outcome FillStandardStreams() {
+  constexpr int kModes[] = {O_WRONLY, O_RDONLY, O_WRONLY};
+  for (int stream = 0; stream < 3; ++stream) {
+    if (fcntl(stream, F_GETFD) >= 0 || errno != EBADF) continue;
+    // The lowest free number: those below are taken by now.
+    if (open("/dev/null", kModes[stream]) != stream) {
+      return Outcome::Fail(kExitResources, 6002,
+                           "a standard stream is closed, and /dev/null cannot be opened in its place", "",
+                           "leave the standard streams open");
+    }
+  }
+  return Outcome();
+}
 
 double Seconds() {
   timespec now;
@@ -114,7 +151,7 @@ Outcome WriteStdout(std::string_view bytes) {
     const ssize_t count = write(STDOUT_FILENO, bytes.data(), bytes.size());
     if (count >= 0) {
       bytes.remove_prefix(static_cast<size_t>(count));
-    } else if (errno == EPIPE) {
+    } else if (errno == EPIPE || (errno == EIO && ending.load() == SIGHUP)) {  // the terminal is gone
       return Outcome::ReaderLeft();
     } else if (errno != EINTR) {
       const int reason = errno;
@@ -125,13 +162,26 @@ Outcome WriteStdout(std::string_view bytes) {
   return Outcome();
 }
 
+Outcome RefuseInput(const std::string& option, const std::string& output, const std::string& what,
+                    const std::string& input) {
+  struct stat one, other;
+  if (output == "-" || input == "-" || stat(output.c_str(), &one) != 0 || stat(input.c_str(), &other) != 0) {
+    return Outcome();
+  }
+  if (!S_ISREG(one.st_mode) || one.st_dev != other.st_dev || one.st_ino != other.st_ino) return Outcome();
+  return Outcome::Fail(kExitUsage, 103, option + " is " + what + " itself", output,
+                       "give another name with " + option);
+}
+
 void Warn(const std::string& text) {
-  std::fprintf(stderr, "qrun: warning: %s\n", text.c_str());
+  Tell("warning: " + text);
 }
 
 OutputFile::~OutputFile() {
   if (file_ != nullptr && file_ != stdout) std::fclose(file_);
-  if (!temporary_.empty()) unlink(temporary_.c_str());
+  if (temporary_.empty()) return;
+  unlink(temporary_.c_str());
+  AnnounceTemporary("");
 }
 
 Outcome OutputFile::Failed(const char* what) const {
@@ -157,7 +207,10 @@ Outcome OutputFile::Open(const std::string& path) {
   const std::string name = direct ? path : path + ".tmp-" + std::to_string(getpid());
   file_ = std::fopen(name.c_str(), "wbe");
   if (file_ == nullptr) return Failed("write");
-  if (!direct) temporary_ = name;
+  if (!direct) {
+    temporary_ = name;
+    AnnounceTemporary(name);
+  }
   return Outcome();
 }
 
@@ -176,6 +229,7 @@ Outcome OutputFile::Commit() {
   if (!temporary_.empty()) {
     if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return Failed("rename to");
     temporary_.clear();
+    AnnounceTemporary("");
   }
   return Outcome();
 }
@@ -183,22 +237,31 @@ Outcome OutputFile::Commit() {
 Interrupts::Interrupts() {
   struct sigaction action = {};
   action.sa_handler = OnInterrupt;  // without SA_RESTART: a blocked read returns
-  sigaction(SIGINT, &action, &previous_action);
+  for (size_t i = 0; i < std::size(kSignals); ++i) {
+    sigaction(kSignals[i], nullptr, &previous_actions[i]);
+    if (kSignals[i] != SIGINT && previous_actions[i].sa_handler == SIG_IGN) continue;
+    sigaction(kSignals[i], &action, nullptr);
+  }
 }
 
 Interrupts::~Interrupts() {
   Watch(nullptr);
-  sigaction(SIGINT, &previous_action, nullptr);
+  for (size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &previous_actions[i], nullptr);
 }
 
 void Interrupts::Watch(qrt_session* session) {
   watched.store(session);
+  if (session != nullptr && Pending()) qrt_session_cancel(session);
 }
 bool Interrupts::Pending() {
-  return interrupted.load();
+  return interrupted.load() || ending.load() != 0;
 }
 bool Interrupts::Take() {
-  return interrupted.exchange(false);
+  return interrupted.exchange(false) || ending.load() != 0;
+}
+int Interrupts::ExitCode(int exit) {
+  const int signal = ending.load();
+  return exit == kExitInterrupted && signal != 0 ? 128 + signal : exit;
 }
 
 }  // namespace qrun

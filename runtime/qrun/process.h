@@ -12,6 +12,11 @@
 
 namespace qrun {
 
+// For `main`, before anything is opened: puts /dev/null where a standard stream is closed (`2>&-`). The next
+// file opened would otherwise get its number, and messages would go into that file. Reading or writing what
+// stands in for stdin or stdout fails as on the closed one; messages go nowhere. Errors: resources.
+Outcome FillStandardStreams();
+
 // Monotonic clock.
 double Seconds();
 // Largest resident size of this process so far.
@@ -30,6 +35,11 @@ Outcome WriteStdout(std::string_view bytes);
 
 // "qrun: warning: ..." on stderr.
 void Warn(const std::string& text);
+
+// Refuses an output of `option` that is the file of an input ("the model"), by whatever name: it would
+// replace it. Errors: usage.
+Outcome RefuseInput(const std::string& option, const std::string& output, const std::string& what,
+                    const std::string& input);
 
 // A file that appears under its name only when it is whole: written beside it, synced, renamed. Targets that
 // are no regular files (a pipe, /dev/null) are written directly; "-" is stdout. Errors: as of WriteStdout.
@@ -51,20 +61,23 @@ class OutputFile {
   FILE* file_ = nullptr;
 };
 
-// Ctrl-C: the first interrupt only sets a flag and cancels the watched session; a second one before the flag
-// is taken ends the process with 130.
+// Ctrl-C (SIGINT), and the wish that qrun ends (SIGTERM, SIGHUP): a signal only sets a flag and cancels the
+// watched session, so that what is asked for is still saved and nothing half-written stays. A second Ctrl-C
+// before the flag is taken ends the process at once.
 class Interrupts {
  public:
-  Interrupts();   // installs the handler
-  ~Interrupts();  // puts the old one back
+  Interrupts();   // installs the handler; where SIGTERM or SIGHUP is ignored (nohup), that stays
+  ~Interrupts();  // puts the old ones back
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
 
-  // The session to cancel; nullptr: none.
+  // The session to cancel, at once if a signal came already; nullptr: none.
   static void Watch(qrt_session* session);
   static bool Pending();
-  // Clears the flag; true if it was set.
+  // True if a signal came. Clears Ctrl-C, which ends one answer; the wish to end stays.
   static bool Take();
+  // `exit`, or 128 plus the signal where that made it kExitInterrupted.
+  static int ExitCode(int exit);
 };
 
 }  // namespace qrun

@@ -1,5 +1,6 @@
 #include "runtime/qrun/saved_session.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string_view>
 
@@ -8,8 +9,10 @@
 namespace qrun {
 namespace {
 
-// Numbers are 64 bits, little endian as every machine that qrt runs on.
-constexpr char kMagic[8] = {'Q', 'R', 'U', 'N', 'S', 'E', 'S', '1'};
+// The file: magic with the version, checksum, size of the head, head (turns, tokens), snapshot. Numbers are
+// 64 bits, little endian as every machine that qrt runs on.
+constexpr char kMagic[] = {'Q', 'R', 'U', 'N', 'S', 'E', 'S'};
+constexpr char kVersion = '2';
 constexpr const char* kRoles[] = {"system", "user", "assistant"};
 
 class Writer {
@@ -46,15 +49,33 @@ class Reader {
     return true;
   }
   uint64_t left() const { return left_.size(); }
+  std::string_view rest() const { return left_; }
 
  private:
   std::string_view left_;
 };
 
-bool Read(Reader& in, SavedSession* out) {
-  char magic[sizeof kMagic];
-  uint64_t raw = 0, turns = 0, tokens = 0, held = 0, has_next = 0, next = 0, snapshot = 0;
-  if (!in.Bytes(magic, sizeof magic) || std::memcmp(magic, kMagic, sizeof magic) != 0) return false;
+// Every word changes all that come after it, so that no change of one goes unseen. The snapshot has a
+// checksum of its own; this one holds the turns and tokens to it. No defence against somebody who means it.
+uint64_t Checksum(uint64_t state, std::string_view bytes) {
+  state ^= bytes.size();
+  while (!bytes.empty()) {
+    uint64_t word = 0;
+    const size_t size = std::min(bytes.size(), sizeof word);
+    std::memcpy(&word, bytes.data(), size);
+    bytes.remove_prefix(size);
+    state = (state ^ word) * 0x9E3779B97F4A7C15u;
+    state ^= state >> 32;
+  }
+  return state;
+}
+
+uint64_t Checksum(std::string_view head, std::string_view snapshot) {
+  return Checksum(Checksum(0x7172756E73657373u, head), snapshot);
+}
+
+bool ReadHead(Reader& in, SavedSession* out) {
+  uint64_t raw = 0, turns = 0, tokens = 0, held = 0, has_next = 0, next = 0;
   if (!in.Number(&raw) || raw > 1 || !in.Number(&turns)) return false;
   out->raw = raw != 0;
   for (uint64_t i = 0; i < turns; ++i) {
@@ -73,16 +94,17 @@ bool Read(Reader& in, SavedSession* out) {
     if (next > INT32_MAX || held != tokens) return false;
     out->next = static_cast<int32_t>(next);
   }
-  if (!in.Number(&snapshot) || snapshot != in.left()) return false;
-  out->snapshot.resize(snapshot);
-  return in.Bytes(out->snapshot.data(), snapshot);
+  return in.left() == 0;
+}
+
+Outcome Damaged(const std::string& path, const std::string& what) {
+  return Outcome::Fail(kExitInput, 8004, path + " " + what, path, "--save-session writes one");
 }
 
 }  // namespace
 
 Outcome WriteSession(const std::string& path, const SavedSession& session) {
   Writer out;
-  out.Bytes(kMagic, sizeof kMagic);
   out.Number(session.raw);
   out.Number(session.turns.size());
   for (const Turn& turn : session.turns) {
@@ -96,9 +118,14 @@ Outcome WriteSession(const std::string& path, const SavedSession& session) {
   out.Number(session.held);
   out.Number(session.next.has_value());
   out.Number(static_cast<uint64_t>(session.next.value_or(0)));
-  out.Number(session.snapshot.size());
+  Writer front;
+  front.Bytes(kMagic, sizeof kMagic);
+  front.Bytes(&kVersion, 1);
+  front.Number(Checksum(out.bytes(), {session.snapshot.data(), session.snapshot.size()}));
+  front.Number(out.bytes().size());
   OutputFile file;
   QRUN_RETURN_IF_ERROR(file.Open(path));
+  QRUN_RETURN_IF_ERROR(file.Write(front.bytes().data(), front.bytes().size()));
   QRUN_RETURN_IF_ERROR(file.Write(out.bytes().data(), out.bytes().size()));
   QRUN_RETURN_IF_ERROR(file.Write(session.snapshot.data(), session.snapshot.size()));
   return file.Commit();
@@ -107,11 +134,30 @@ Outcome WriteSession(const std::string& path, const SavedSession& session) {
 Outcome ReadSession(const std::string& path, SavedSession* out) {
   std::string bytes;
   QRUN_RETURN_IF_ERROR(ReadFile(path, &bytes));
-  Reader in(bytes);
   *out = SavedSession();
-  if (Read(in, out)) return Outcome();
-  return Outcome::Fail(kExitInput, 8004, path + " is no saved session of this release, or it is damaged",
-                       path, "--save-session writes one");
+  Reader in(bytes);
+  char magic[sizeof kMagic], version = 0;
+  uint64_t checksum = 0, size = 0;
+  if (!in.Bytes(magic, sizeof magic) || std::memcmp(magic, kMagic, sizeof magic) != 0 ||
+      !in.Bytes(&version, 1)) {
+    return Damaged(path, "is no saved session");
+  }
+  if (version != kVersion) {
+    return Outcome::Fail(
+        kExitInput, 8006,
+        path + " is a saved session of version " + version + ", this release of qrun reads " + kVersion, path,
+        "begin anew, or use the release that saved it");
+  }
+  if (!in.Number(&checksum) || !in.Number(&size) || size > in.left()) {
+    return Damaged(path, "is cut off");
+  }
+  const std::string_view head = in.rest().substr(0, size), snapshot = in.rest().substr(size);
+  if (Checksum(head, snapshot) != checksum)
+    return Damaged(path, "was changed or damaged: its checksum is wrong");
+  Reader fields(head);
+  if (!ReadHead(fields, out)) return Damaged(path, "is a saved session that contradicts itself");
+  out->snapshot.assign(snapshot.begin(), snapshot.end());
+  return Outcome();
 }
 
 }  // namespace qrun

@@ -29,7 +29,8 @@ struct SavedSession {
 // Writes the file under its name only when it is whole. Errors: resources.
 Outcome WriteSession(const std::string& path, const SavedSession& session);
 
-// The bytes are not trusted; the library checks the snapshot and the ids. Errors: input refused.
+// The bytes are not trusted: a checksum tells whether they are those that were saved, and the library checks
+// the snapshot and the ids. Errors: input refused (another version, no session, changed or damaged).
 Outcome ReadSession(const std::string& path, SavedSession* out);
 
 }  // namespace qrun

@@ -5,11 +5,7 @@
 #include "runtime/include/qrt/qrt.h"
 
 namespace qrun {
-namespace {
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
-
-// Length of the well-formed sequence at the start of `bytes` (not empty), 0 if there is none.
 size_t SequenceLength(std::string_view bytes) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(bytes[i]); };
   const uint8_t lead = byte(0);
@@ -27,6 +23,10 @@ size_t SequenceLength(std::string_view bytes) {
   }
   return size;
 }
+
+namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
 std::string WellFormed(std::string_view bytes) {
   std::string text;

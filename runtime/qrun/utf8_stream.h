@@ -7,6 +7,9 @@
 
 namespace qrun {
 
+// Bytes of the well-formed sequence at the start of `bytes` (not empty), 0 if there is none.
+size_t SequenceLength(std::string_view bytes);
+
 // What is given out is always well-formed UTF-8: bytes that cannot belong to a sequence become U+FFFD.
 class Utf8Stream {
  public:

@@ -132,6 +132,7 @@ Result<std::vector<int32_t>> EncodeChat(const ChatTemplate& chat_template, const
     ChatOptions marked_options = options;
     marked_options.tools = std::move(foreign.tools);
     const Result<std::string> marked = chat_template.Render(foreign.messages, marked_options);
+    if (marked.status().code() == Code::kCancelled) return marked.status();
     if (!marked.ok() || RemoveMarks(*marked, mark, &as_text) != *text) {
       return Status(Code::kTemplateError, 7003,
                     "control tokens are written in the messages, and the template does not pass them through",

@@ -57,7 +57,10 @@ Result<std::string> ChatTemplate::RenderWith(const std::vector<Value::Entry>& va
   }
   std::string out;
   Interpreter interpreter(*ast_, limits, &error);
-  if (!interpreter.Run(variables, &out)) return TemplateStatus(7002, error, "");
+  if (!interpreter.Run(variables, &out)) {
+    if (error.stopped) return Status(Code::kCancelled, 5311, error.message);
+    return TemplateStatus(7002, error, "");
+  }
   return out;
 }
 

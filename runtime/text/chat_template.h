@@ -65,7 +65,8 @@ class ChatTemplate {
   static Result<ChatTemplate> Parse(std::string_view source);
 
   // The prompt. Errors: kTemplateError Q7002 with the line in the note: raise_exception, a use of something
-  // undefined, a wrong type, a budget of options.limits exceeded.
+  // undefined, a wrong type, a budget of options.limits exceeded. kCancelled Q5311: options.limits.stop said
+  // so.
   Result<std::string> Render(std::span<const ChatMessage> messages, const ChatOptions& options) const;
 
   // The same with exactly these variables. `Render` adds messages, tools, add_generation_prompt and

@@ -313,6 +313,7 @@ class Writer {
     if (s.size() > max_size_) return TooLong();
     out_->push_back('"');
     for (size_t i = 0; i < s.size(); ++i) {
+      if (out_->size() > max_size_) return TooLong();  // a character becomes up to six
       const unsigned char c = static_cast<unsigned char>(s[i]);
       switch (c) {
         case '"':

@@ -142,7 +142,7 @@ bool Repeat(Interpreter& interpreter, const Value& sequence, int64_t count, Valu
     }
     return interpreter.MakeString(std::move(text), out);
   }
-  if (!interpreter.Step(size * times)) return false;
+  if (!interpreter.Step(size * times) || !interpreter.Afford(size * times * sizeof(Value))) return false;
   std::vector<Value> items;
   items.reserve(size * times);
   for (uint64_t i = 0; i < times && size != 0; ++i) {
@@ -166,7 +166,11 @@ bool ApplyBinary(Interpreter& interpreter, Op op, const Value& a, const Value& b
     return interpreter.MakeString(a.as_string() + b.as_string(), out);
   }
   if (op == Op::kAdd && a.is_list() && b.is_list() && a.as_list().tuple == b.as_list().tuple) {
-    std::vector<Value> items = a.as_list().items;
+    const uint64_t size = a.as_list().items.size() + b.as_list().items.size();
+    if (!interpreter.Afford(size * sizeof(Value))) return false;
+    std::vector<Value> items;
+    items.reserve(size);
+    items = a.as_list().items;
     items.insert(items.end(), b.as_list().items.begin(), b.as_list().items.end());
     return interpreter.MakeList(std::move(items), a.as_list().tuple, out);
   }

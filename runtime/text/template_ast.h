@@ -114,6 +114,7 @@ struct TemplateAst {
 struct TemplateError {
   int line = 0;
   std::string message;
+  bool stopped = false;  // by the caller (RenderLimits::stop)
 };
 
 }  // namespace qrt::text

@@ -73,8 +73,7 @@ bool Interpreter::EvalNode(const Node& n, Value* out) {
       if (!Eval(n.kids[0], &test)) return false;
       if (Truthy(test)) return Eval(n.kids[1], out);
       if (n.kids[2] != kNoNode) return Eval(n.kids[2], out);
-      *out = Value::Undefined("the 'if' expression has no 'else' and its condition is false");
-      return true;
+      return MakeUndefined("the 'if' expression has no 'else' and its condition is false", out);
     }
     case NodeKind::kCaptured:
       *out = captured_;
@@ -96,8 +95,7 @@ bool Interpreter::EvalName(const Node& n, Value* out) {
     }
   }
   if (!Search(seen)) return false;
-  *out = Value::Undefined("'" + ast_.names[n.name] + "' is undefined");
-  return true;
+  return MakeUndefined("'" + ast_.names[n.name] + "' is undefined", out);
 }
 
 bool Interpreter::EvalItems(const Node& n, std::vector<Value>* items) {
@@ -116,6 +114,7 @@ bool Interpreter::EvalDict(const Node& n, Value* out) {
     if (!Eval(n.kids[2 * i], &key) || !Eval(n.kids[2 * i + 1], &entries[i].second)) return false;
     line_ = n.line;
     if (!key.is_string()) return Fail(std::string("dict keys must be strings, found ") + key.type_name());
+    if (!Charge(key.as_string().size())) return false;
     entries[i].first = key.as_string();
   }
   return MakeMap(std::move(entries), out);
@@ -159,6 +158,10 @@ bool Interpreter::EvalSlice(const Node& n, Value* out) {
   auto clamp = [&](int64_t bound) { return std::clamp(bound < 0 ? bound + length : bound, low, high); };
   const int64_t start = given[0] ? clamp(bounds[0]) : (step > 0 ? low : high);
   const int64_t stop = given[1] ? clamp(bounds[1]) : (step > 0 ? high : low);
+  // At most so many: a longer step leaves some out.
+  const uint64_t most =
+      start < stop ? static_cast<uint64_t>(stop - start) : static_cast<uint64_t>(start - stop);
+  if (object.is_list() && !Afford(most * sizeof(Value))) return false;
   std::vector<Value> items;
   std::string text;
   if (object.is_string() && step == 1) {

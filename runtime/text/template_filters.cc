@@ -78,6 +78,9 @@ bool ToJson(Interpreter& in, std::string_view name, const Value& input, const Ca
     const bool pair = slots[2]->is_list() && slots[2]->as_list().items.size() == 2 &&
                       slots[2]->as_list().items[0].is_string() && slots[2]->as_list().items[1].is_string();
     if (!pair) return in.Fail("'tojson' needs two strings as separators");
+    for (const Value& separator : slots[2]->as_list().items) {
+      if (!in.Charge(2 * separator.as_string().size())) return false;  // copied twice
+    }
     style.item_separator = slots[2]->as_list().items[0].as_string();
     style.key_separator = slots[2]->as_list().items[1].as_string();
   }
@@ -106,9 +109,8 @@ bool FirstLast(Interpreter& in, std::string_view name, const Value& input, const
   if (input.is_string() || input.is_list()) return in.GetItem(input, Value(name == "first" ? 0 : -1), out);
   std::vector<Value> items;
   if (!in.Iterate(input, &items)) return false;
-  *out = items.empty()     ? Value::Undefined("the sequence is empty")
-         : name == "first" ? items.front()
-                           : items.back();
+  if (items.empty()) return in.MakeUndefined("the sequence is empty", out);
+  *out = name == "first" ? items.front() : items.back();
   return true;
 }
 
@@ -124,6 +126,8 @@ bool Path(Interpreter& in, const Value& object, const Value& path, const Value* 
   const std::string& text = path.as_string();
   for (size_t begin = 0; begin <= text.size();) {
     const size_t dot = std::min(text.find('.', begin), text.size());
+    // The search for the dot, two copies, and reading it as a number.
+    if (!in.Step() || !in.Charge(4 * (dot - begin))) return false;
     const std::string part = text.substr(begin, dot - begin);
     int64_t index = 0;
     const auto parsed = std::from_chars(part.data(), part.data() + part.size(), index);
@@ -142,11 +146,12 @@ bool Join(Interpreter& in, std::string_view name, const Value& input, const Call
   if (!in.Bind(name, args, {"d", "attribute"}, 0, slots) || !in.Iterate(input, &items)) return false;
   std::string separator, text;
   if (slots[0] != nullptr && !in.ToStr(*slots[0], &separator)) return false;
+  const Value between(std::move(separator));
   for (size_t i = 0; i < items.size(); ++i) {
     Value item = items[i];
     if (slots[1] != nullptr && !slots[1]->is_none() && !Path(in, items[i], *slots[1], nullptr, &item))
       return false;
-    if (i != 0 && !in.AppendStr(Value(separator), &text)) return false;
+    if (i != 0 && !in.AppendStr(between, &text)) return false;
     if (!in.AppendStr(item, &text)) return false;
   }
   return in.MakeString(std::move(text), out);
@@ -174,6 +179,11 @@ bool Abs(Interpreter& in, std::string_view name, const Value& input, const CallA
   return true;
 }
 
+// Reading a text as a number: white space at its ends, and the digits up to twice.
+bool ChargeNumber(Interpreter& in, const Value& input) {
+  return !input.is_string() || in.Charge(4 * input.as_string().size());
+}
+
 bool ParseFloat(std::string_view text, double* value) {
   text = Strip(text, true, true);
   if (!text.empty() && text[0] == '+') text.remove_prefix(1);
@@ -190,6 +200,7 @@ bool Int(Interpreter& in, std::string_view name, const Value& input, const CallA
     base = slots[1]->as_int();
     if (base < 2 || base > 36) return in.Fail("'int' needs a base of 2 to 36");
   }
+  if (!ChargeNumber(in, input)) return false;
   *out = slots[0] != nullptr ? *slots[0] : Value(0);
   double number = 0;
   if (input.is_int() || input.is_bool()) {
@@ -219,7 +230,7 @@ bool Int(Interpreter& in, std::string_view name, const Value& input, const CallA
 
 bool Float(Interpreter& in, std::string_view name, const Value& input, const CallArgs& args, Value* out) {
   const Value* slots[1];
-  if (!in.Bind(name, args, {"default"}, 0, slots)) return false;
+  if (!in.Bind(name, args, {"default"}, 0, slots) || !ChargeNumber(in, input)) return false;
   double number = 0;
   if (input.is_number()) {
     *out = Value(input.as_double());
@@ -237,6 +248,7 @@ bool Indent(Interpreter& in, std::string_view name, const Value& input, const Ca
   std::string pad(4, ' '), text, indented;
   if (slots[0] != nullptr) {
     if (slots[0]->is_string()) {
+      if (!in.Charge(slots[0]->as_string().size())) return false;
       pad = slots[0]->as_string();
     } else if (slots[0]->is_int() && slots[0]->as_int() >= 0 && slots[0]->as_int() <= 1000) {
       pad.assign(static_cast<size_t>(slots[0]->as_int()), ' ');
@@ -273,7 +285,7 @@ CallArgs Rest(const CallArgs& args, size_t skip) {
 
 bool Map(Interpreter& in, std::string_view name, const Value& input, const CallArgs& args, Value* out) {
   std::vector<Value> items;
-  if (!in.Iterate(input, &items)) return false;
+  if (!in.Iterate(input, &items) || !in.Afford(items.size() * sizeof(Value))) return false;
   std::vector<Value> mapped(items.size());
   if (args.positional.empty()) {
     const Value* slots[2];

@@ -1,6 +1,7 @@
 #include "runtime/text/template_interpreter.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace qrt::text {
@@ -48,16 +49,43 @@ bool Interpreter::Fail(std::string message) {
   return false;
 }
 
+bool Interpreter::Spend(uint64_t effort) {
+  effort_ += effort;
+  if (effort_ < kPollEffort) return true;
+  effort_ = 0;
+  if (!limits_.stop || !limits_.stop()) return true;
+  error_->stopped = true;
+  return Fail("the caller asked to stop");
+}
+
 bool Interpreter::Step(uint64_t count) {
   steps_ += count;
+  if (!Spend(count * kStepEffort)) return false;
   if (steps_ <= limits_.steps) return true;
   return Fail("the template took more than " + std::to_string(limits_.steps) + " steps");
 }
 
 bool Interpreter::Charge(uint64_t bytes) {
+  if (!Spend(bytes) || !Afford(bytes)) return false;
   bytes_ += bytes;
-  if (bytes_ <= limits_.total_bytes) return true;
-  return Fail("the template made more than " + std::to_string(limits_.total_bytes) + " bytes of values");
+  return true;
+}
+
+bool Interpreter::Afford(uint64_t bytes) {
+  if (bytes <= limits_.total_bytes && bytes_ <= limits_.total_bytes - bytes) return true;
+  return Fail("the template made and read more than " + std::to_string(limits_.total_bytes) +
+              " bytes of values");
+}
+
+bool Interpreter::ChargeEntries(const std::vector<Value::Entry>& entries) {
+  uint64_t bytes = 0, compared = 0;
+  for (const auto& entry : entries) {
+    bytes += entry.first.size() + sizeof(entry) + 2 * sizeof(uint32_t);
+    // Comparing short keys is a part of the step.
+    if (entry.first.size() > 64) compared += 2 * entry.first.size();
+  }
+  compared *= static_cast<uint64_t>(std::bit_width(entries.size()));
+  return Step(entries.size()) && Charge(bytes + compared);
 }
 
 bool Interpreter::Enter(const Node& n) {
@@ -73,13 +101,13 @@ bool Interpreter::MakeString(std::string text, Value* out) {
   if (text.size() > limits_.string_bytes) {
     return Fail("a string grew beyond " + std::to_string(limits_.string_bytes) + " bytes");
   }
-  if (!Charge(text.size() + 32)) return false;
+  if (!Charge(text.size() + kObjectBytes)) return false;
   *out = Value(std::move(text));
   return true;
 }
 
 bool Interpreter::MakeList(std::vector<Value> items, bool tuple, Value* out) {
-  if (!Step(items.size()) || !Charge(items.size() * sizeof(Value) + 48)) return false;
+  if (!Step(items.size()) || !Charge(items.size() * sizeof(Value) + kObjectBytes)) return false;
   Value list = Value::MakeList(std::move(items), tuple);
   if (list.nesting() > Value::kMaxNesting) return Fail("a list is nested too deeply");
   *out = std::move(list);
@@ -87,9 +115,7 @@ bool Interpreter::MakeList(std::vector<Value> items, bool tuple, Value* out) {
 }
 
 bool Interpreter::MakeMap(std::vector<Value::Entry> entries, Value* out) {
-  uint64_t bytes = 48;
-  for (const auto& entry : entries) bytes += entry.first.size() + sizeof(entry);
-  if (!Step(entries.size()) || !Charge(bytes)) return false;
+  if (!ChargeEntries(entries) || !Charge(kObjectBytes)) return false;
   Value map = Value::MakeMap(std::move(entries));
   if (map.nesting() > Value::kMaxNesting) return Fail("a dict is nested too deeply");
   *out = std::move(map);
@@ -97,11 +123,25 @@ bool Interpreter::MakeMap(std::vector<Value::Entry> entries, Value* out) {
 }
 
 bool Interpreter::MakeNamespace(std::vector<Value::Entry> attributes, Value* out) {
-  if (!Step(attributes.size()) || !Charge(attributes.size() * sizeof(Value::Entry) + 64)) return false;
+  if (!Step(attributes.size()) || !Charge(attributes.size() * sizeof(Value::Entry) + kObjectBytes))
+    return false;
   auto object = std::make_shared<NamespaceObject>();
   object->attributes = std::move(attributes);
   namespaces_.push_back(object);
   *out = Value::MakeObject(Value::Kind::kNamespace, std::move(object));
+  return true;
+}
+
+bool Interpreter::MakeUndefined(std::string why, Value* out) {
+  if (!Charge(why.size() + kObjectBytes)) return false;
+  *out = Value::Undefined(std::move(why));
+  return true;
+}
+
+bool Interpreter::MakeMethod(const Value& self, const std::string& name, uint32_t nesting, Value* out) {
+  if (!Charge(name.size() + kObjectBytes)) return false;
+  auto method = std::make_shared<const MethodObject>(MethodObject{self, name});
+  *out = Value::MakeObject(Value::Kind::kMethod, std::move(method), nesting);
   return true;
 }
 
@@ -171,6 +211,8 @@ Interpreter::Flow Interpreter::ExecNode(const Node& n) {
       ok = SetBlock(n);
       break;
     case NodeKind::kMacro: {
+      // With the scope, which is kept from now on.
+      if (!Charge(2 * kObjectBytes)) break;
       for (Scope* s = scope_; s != nullptr; s = s->parent) s->captured = true;
       auto macro = std::make_shared<const MacroObject>(
           MacroObject{static_cast<NodeId>(&n - ast_.nodes.data()), scope_});
@@ -206,6 +248,7 @@ Interpreter::Flow Interpreter::ExecIf(const Node& n) {
 Interpreter::Flow Interpreter::ExecFor(const Node& n) {
   Value iterable;
   if (!Eval(n.kids[1], &iterable)) return Flow::kError;
+  if (!Charge(kObjectBytes)) return Flow::kError;
   auto loop = std::make_shared<LoopObject>();
   if (!Iterate(iterable, &loop->items)) return Flow::kError;
   uint32_t nesting = iterable.nesting();
@@ -407,7 +450,7 @@ bool Interpreter::BindMacro(const Node& n, const CallArgs& args) {
     } else if (i >= first_default) {
       if (!Eval(n.kids[i - first_default], &value)) return false;
     } else {
-      value = Value::Undefined("parameter '" + param + "' was not provided");
+      if (!MakeUndefined("parameter '" + param + "' was not provided", &value)) return false;
     }
     if (!Store(n.params[i], value)) return false;
   }

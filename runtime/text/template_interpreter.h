@@ -67,14 +67,19 @@ class Interpreter {
   // ---- For the built-in functions ----
   bool Fail(std::string message);
   bool Step(uint64_t count = 1);
-  // Accounts for `bytes` of new text or values.
+  // Accounts for `bytes` of new text or values, or of text that is read. To be called before either.
   bool Charge(uint64_t bytes);
+  // Fails where `bytes` more would go over the budget, and accounts for nothing: for memory that is taken
+  // before its size is charged by what makes a value of it.
+  bool Afford(uint64_t bytes);
   const RenderLimits& limits() const { return limits_; }
 
   bool MakeString(std::string text, Value* out);
   bool MakeList(std::vector<Value> items, bool tuple, Value* out);
   bool MakeMap(std::vector<Value::Entry> entries, Value* out);
   bool MakeNamespace(std::vector<Value::Entry> attributes, Value* out);
+  bool MakeUndefined(std::string why, Value* out);
+  bool MakeMethod(const Value& self, const std::string& name, uint32_t nesting, Value* out);
 
   static bool Truthy(const Value& value);
   // Appends Python's str(value); *out stays within the string limit.
@@ -89,6 +94,8 @@ class Interpreter {
   // Items of a list, keys of a map, characters of a string; nothing for an undefined value.
   bool Iterate(const Value& value, std::vector<Value>* items);
   bool Length(const Value& value, int64_t* length);
+  // The entry of that key; null if there is none.
+  bool Find(const Value::Map& map, const std::string& key, const Value** found);
   bool GetAttr(const Value& object, const std::string& name, Value* out);
   bool GetItem(const Value& object, const Value& index, Value* out);
 
@@ -108,12 +115,21 @@ class Interpreter {
  private:
   // Comparing two names takes about that part of a usual step.
   static constexpr size_t kVariablesPerStep = 16;
+  // What a value on the heap takes beside its contents: the count of its owners, its own struct, malloc.
+  static constexpr uint64_t kObjectBytes = 96;
+  // A step as effort, in bytes read, and the effort after which the caller is asked whether to stop.
+  static constexpr uint64_t kStepEffort = 64;
+  static constexpr uint64_t kPollEffort = 1 << 18;
 
   enum class Flow { kNext, kBreak, kContinue, kError };
   class ScopeGuard;
 
   const Node& node(NodeId id) const { return ast_.nodes[static_cast<size_t>(id)]; }
   bool Enter(const Node& n);
+  // Asks the caller now and then whether to go on.
+  bool Spend(uint64_t effort);
+  // Accounts for a copy of the entries, and for sorting them by key.
+  bool ChargeEntries(const std::vector<Value::Entry>& entries);
 
   Flow Exec(NodeId id);
   Flow ExecNode(const Node& n);
@@ -164,6 +180,7 @@ class Interpreter {
   uint32_t depth_ = 0;
   uint64_t steps_ = 0;
   uint64_t bytes_ = 0;
+  uint64_t effort_ = 0;  // since the caller was asked
 };
 
 // Arithmetic on two values (template_arithmetic.cc).

@@ -92,7 +92,7 @@ bool Affix(Interpreter& in, const std::string& text, bool prefix, const CallArgs
     bool any = false;
     for (const Value& item : slots[0]->as_list().items) {
       if (!NeedString(in, method, &item)) return false;
-      if (!in.Charge(item.as_string().size())) return false;
+      if (!in.Step() || !in.Charge(item.as_string().size())) return false;
       any |= matches(item.as_string());
     }
     *out = Value(any);
@@ -201,7 +201,7 @@ bool SplitLines(Interpreter& in, const std::string& text, const CallArgs& args, 
       next = end + (text.compare(end, 2, "\r\n") == 0 ? 2 : 1);
     }
     Value line;
-    if (!in.MakeString(text.substr(begin, (keep ? next : end) - begin), &line)) return false;
+    if (!in.Step() || !in.MakeString(text.substr(begin, (keep ? next : end) - begin), &line)) return false;
     lines.push_back(std::move(line));
     begin = next;
   }
@@ -314,9 +314,10 @@ bool StringMethod(Interpreter& in, const std::string& text, const std::string& n
   std::vector<Value> items;
   if (!in.Bind(name, args, {"iterable"}, 1, slots) || !in.Iterate(*slots[0], &items)) return false;
   std::string joined;
+  const Value between(text);
   for (size_t i = 0; i < items.size(); ++i) {
     if (!NeedString(in, "join", &items[i])) return false;
-    if (i != 0 && !in.AppendStr(Value(text), &joined)) return false;
+    if (i != 0 && !in.AppendStr(between, &joined)) return false;
     if (!in.AppendStr(items[i], &joined)) return false;
   }
   return in.MakeString(std::move(joined), out);
@@ -349,11 +350,13 @@ bool MapMethod(Interpreter& in, const Value& self, const std::string& name, cons
   if (name == "get") {
     const Value* slots[2];
     if (!in.Bind(name, args, {"key", "default"}, 1, slots)) return false;
-    const Value* found = slots[0]->is_string() ? map.Find(slots[0]->as_string()) : nullptr;
+    const Value* found = nullptr;
+    if (slots[0]->is_string() && !in.Find(map, slots[0]->as_string(), &found)) return false;
     *out = found != nullptr ? *found : slots[1] != nullptr ? *slots[1] : Value::None();
     return true;
   }
   if (!in.Bind(name, args, {}, 0, nullptr)) return false;
+  if (!in.Afford(map.entries.size() * sizeof(Value))) return false;
   std::vector<Value> items;
   items.reserve(map.entries.size());
   for (const auto& [key, value] : map.entries) {
@@ -440,7 +443,14 @@ bool Interpreter::CallFunction(FunctionId id, const CallArgs& args, Value* out) 
   if (args.positional.size() > 1 || (args.positional.size() == 1 && !args.positional[0].is_map())) {
     return Fail(std::string("'") + name + "' takes one dict and named values");
   }
-  if (!args.positional.empty()) entries = args.positional[0].as_map().entries;
+  if (!args.positional.empty()) {
+    const std::vector<Value::Entry>& given = args.positional[0].as_map().entries;
+    uint64_t bytes = 0;
+    for (const auto& entry : given) bytes += entry.first.size() + sizeof(entry);
+    // For the copy here and, of a namespace, the one of its own.
+    if (!Step(given.size()) || !Charge(2 * bytes)) return false;
+    entries = given;
+  }
   for (const auto& [key, value] : args.named) entries.emplace_back(std::string(key), value);
   Value map;
   if (!MakeMap(std::move(entries), &map)) return false;

@@ -8,14 +8,16 @@
 namespace qrt::text {
 namespace {
 
-// Python's repr of a string, for strings inside printed lists and dicts.
-void AppendStringRepr(std::string_view text, std::string* out) {
+// Python's repr of a string, for strings inside printed lists and dicts. Ends where *out is longer than
+// `limit`.
+void AppendStringRepr(std::string_view text, uint64_t limit, std::string* out) {
   static constexpr char kHex[] = "0123456789abcdef";
   const bool double_quotes =
       text.find('\'') != std::string_view::npos && text.find('"') == std::string_view::npos;
   const char quote = double_quotes ? '"' : '\'';
   out->push_back(quote);
   for (const char c : text) {
+    if (out->size() > limit) return;  // a character becomes up to four
     const unsigned char u = static_cast<unsigned char>(c);
     if (c == quote || c == '\\') {
       out->push_back('\\');
@@ -37,8 +39,8 @@ void AppendStringRepr(std::string_view text, std::string* out) {
   out->push_back(quote);
 }
 
-bool CheckSize(Interpreter& interpreter, const std::string& text) {
-  if (text.size() <= interpreter.limits().string_bytes) return true;
+bool CheckSize(Interpreter& interpreter, const std::string& text, size_t more = 0) {
+  if (text.size() + more <= interpreter.limits().string_bytes) return true;
   return interpreter.Fail("a string grew beyond " + std::to_string(interpreter.limits().string_bytes) +
                           " bytes");
 }
@@ -70,9 +72,9 @@ bool Interpreter::AppendStr(const Value& value, std::string* out) {
   if (value.is_undefined()) return true;
   if (!value.is_string()) return AppendRepr(value, out);
   const std::string& text = value.as_string();
-  if (!Charge(text.size())) return false;
+  if (!CheckSize(*this, *out, text.size()) || !Charge(text.size())) return false;
   out->append(text);
-  return CheckSize(*this, *out);
+  return true;
 }
 
 bool Interpreter::AppendRepr(const Value& value, std::string* out) {
@@ -95,7 +97,7 @@ bool Interpreter::AppendRepr(const Value& value, std::string* out) {
       return true;
     case Value::Kind::kString:
       if (!Charge(value.as_string().size())) return false;
-      AppendStringRepr(value.as_string(), out);
+      AppendStringRepr(value.as_string(), limits_.string_bytes, out);
       return CheckSize(*this, *out);
     case Value::Kind::kList: {
       const auto& list = value.as_list();
@@ -115,7 +117,7 @@ bool Interpreter::AppendRepr(const Value& value, std::string* out) {
         if (!first) out->append(", ");
         first = false;
         if (!Charge(key.size())) return false;
-        AppendStringRepr(key, out);
+        AppendStringRepr(key, limits_.string_bytes, out);
         out->append(": ");
         if (!AppendRepr(item, out)) return false;
       }
@@ -148,8 +150,9 @@ bool Interpreter::Equal(const Value& a, const Value& b, bool* equal) {
       return true;
     case Value::Kind::kString:
       if (a.as_string().size() != b.as_string().size()) return true;
+      if (!Charge(a.as_string().size())) return false;
       *equal = a.as_string() == b.as_string();
-      return Charge(a.as_string().size());
+      return true;
     case Value::Kind::kList: {
       const auto &x = a.as_list(), &y = b.as_list();
       if (x.items.size() != y.items.size() || x.tuple != y.tuple) return true;
@@ -164,7 +167,8 @@ bool Interpreter::Equal(const Value& a, const Value& b, bool* equal) {
       if (x.entries.size() != y.entries.size()) return true;
       *equal = true;
       for (const auto& [key, item] : x.entries) {
-        const Value* other = y.Find(key);
+        const Value* other = nullptr;
+        if (!Find(y, key, &other)) return false;
         if (other == nullptr) *equal = false;
         if (!*equal) return true;
         if (!Equal(item, *other, equal)) return false;
@@ -189,10 +193,11 @@ bool Interpreter::Order(const Value& a, const Value& b, int* order) {
     return true;
   }
   if (a.is_string() && b.is_string()) {
+    if (!Charge(std::min(a.as_string().size(), b.as_string().size()))) return false;
     // Bytes of UTF-8 sort as the code points do.
     const int c = a.as_string().compare(b.as_string());
     *order = c < 0 ? -1 : c > 0;
-    return Charge(std::min(a.as_string().size(), b.as_string().size()));
+    return true;
   }
   if (a.is_list() && b.is_list()) {
     const auto &x = a.as_list().items, &y = b.as_list().items;
@@ -232,9 +237,12 @@ bool Interpreter::Contains(const Value& container, const Value& item, bool* cont
         if (*contains) return true;
       }
       return true;
-    case Value::Kind::kMap:
-      *contains = item.is_string() && container.as_map().Find(item.as_string()) != nullptr;
+    case Value::Kind::kMap: {
+      const Value* found = nullptr;
+      if (item.is_string() && !Find(container.as_map(), item.as_string(), &found)) return false;
+      *contains = found != nullptr;
       return true;
+    }
     default:
       return Fail(std::string("'in' does not work on a value of type ") + container.type_name());
   }
@@ -253,7 +261,7 @@ bool Interpreter::Iterate(const Value& value, std::vector<Value>* items) {
     }
     case Value::Kind::kMap: {
       const auto& entries = value.as_map().entries;
-      if (!Step(entries.size())) return false;
+      if (!Step(entries.size()) || !Charge(entries.size() * sizeof(Value))) return false;
       items->reserve(entries.size());
       for (const auto& entry : entries) {
         Value key;
@@ -264,11 +272,13 @@ bool Interpreter::Iterate(const Value& value, std::vector<Value>* items) {
     }
     case Value::Kind::kString: {
       const std::string& text = value.as_string();
+      if (!Charge(text.size())) return false;
+      const size_t count = CountChars(text);
+      if (!Step(count) || !Charge(text.size() + count * (sizeof(Value) + kObjectBytes))) return false;
+      items->reserve(count);
       for (size_t pos = 0; pos < text.size();) {
         const size_t next = NextChar(text, pos);
-        Value c;
-        if (!Step() || !MakeString(text.substr(pos, next - pos), &c)) return false;
-        items->push_back(std::move(c));
+        items->emplace_back(text.substr(pos, next - pos));
         pos = next;
       }
       return true;
@@ -298,6 +308,14 @@ bool Interpreter::Length(const Value& value, int64_t* length) {
   }
 }
 
+bool Interpreter::Find(const Value::Map& map, const std::string& key, const Value** found) {
+  // Comparing short keys is a part of the step.
+  const uint64_t cost = map.FindCost(key);
+  if (cost > 512 && !Charge(cost)) return false;
+  *found = map.Find(key);
+  return true;
+}
+
 bool Interpreter::GetAttr(const Value& object, const std::string& name, Value* out) {
   if (name.size() >= 2 && name[0] == '_' && name[1] == '_')
     return Fail("attribute '" + name + "' is not allowed");
@@ -322,26 +340,25 @@ bool Interpreter::GetAttr(const Value& object, const std::string& name, Value* o
   }
   // As in Python, a method hides a dict entry of the same name; d['items'] reaches the entry.
   if (IsKnownMethod(object.kind(), name)) {
-    auto method = std::make_shared<const MethodObject>(MethodObject{object, name});
-    *out = Value::MakeObject(Value::Kind::kMethod, std::move(method), object.nesting());
-    return Charge(64);
+    return MakeMethod(object, name, object.nesting(), out);
   }
   if (object.is_map()) {
-    const Value* found = object.as_map().Find(name);
+    const Value* found = nullptr;
+    if (!Find(object.as_map(), name, &found)) return false;
     if (found != nullptr) {
       *out = *found;
       return true;
     }
   }
-  *out = Value::Undefined(std::string("'") + object.type_name() + "' has no attribute '" + name + "'");
-  return true;
+  return MakeUndefined(std::string("'") + object.type_name() + "' has no attribute '" + name + "'", out);
 }
 
 bool Interpreter::GetItem(const Value& object, const Value& index, Value* out) {
   if (object.is_undefined()) return Fail(object.undefined_reason());
   if (index.is_string()) {
     if (object.is_map()) {
-      const Value* found = object.as_map().Find(index.as_string());
+      const Value* found = nullptr;
+      if (!Find(object.as_map(), index.as_string(), &found)) return false;
       if (found != nullptr) {
         *out = *found;
         return true;
@@ -349,8 +366,7 @@ bool Interpreter::GetItem(const Value& object, const Value& index, Value* out) {
     }
     // Long keys are not echoed in the message of a missing one.
     if (index.as_string().size() > 255) {
-      *out = Value::Undefined("the subscripted entry is undefined");
-      return true;
+      return MakeUndefined("the subscripted entry is undefined", out);
     }
     return GetAttr(object, index.as_string(), out);
   }
@@ -371,13 +387,11 @@ bool Interpreter::GetItem(const Value& object, const Value& index, Value* out) {
       for (; i > 0 && pos < text.size(); --i) pos = NextChar(text, pos);
       if (i == 0 && pos < text.size()) return MakeString(text.substr(pos, NextChar(text, pos) - pos), out);
     }
-    *out = Value::Undefined(std::string("'") + object.type_name() + "' has no element " +
-                            std::to_string(index.as_int()));
-    return true;
+    return MakeUndefined(
+        std::string("'") + object.type_name() + "' has no element " + std::to_string(index.as_int()), out);
   }
-  *out = Value::Undefined(std::string("'") + object.type_name() + "' has no element of a key of type " +
-                          index.type_name());
-  return true;
+  return MakeUndefined(
+      std::string("'") + object.type_name() + "' has no element of a key of type " + index.type_name(), out);
 }
 
 bool Interpreter::LoopAttr(const LoopObject& loop, const std::string& name, Value* out) {
@@ -401,14 +415,15 @@ bool Interpreter::LoopAttr(const LoopObject& loop, const std::string& name, Valu
   } else if (name == "depth0") {
     *out = Value(0);
   } else if (name == "previtem") {
-    *out = index > 0 ? loop.items[loop.index - 1] : Value::Undefined("there is no previous item");
+    if (index == 0) return MakeUndefined("there is no previous item", out);
+    *out = loop.items[loop.index - 1];
   } else if (name == "nextitem") {
-    *out = index + 1 < length ? loop.items[loop.index + 1] : Value::Undefined("there is no next item");
+    if (index + 1 == length) return MakeUndefined("there is no next item", out);
+    *out = loop.items[loop.index + 1];
   } else if (name == "cycle") {
-    auto method = std::make_shared<const MethodObject>(MethodObject{Value(index), name});
-    *out = Value::MakeObject(Value::Kind::kMethod, std::move(method));
+    return MakeMethod(Value(index), name, 0, out);
   } else {
-    *out = Value::Undefined("'loop' has no attribute '" + name + "'");
+    return MakeUndefined("'loop' has no attribute '" + name + "'", out);
   }
   return true;
 }

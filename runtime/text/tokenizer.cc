@@ -11,18 +11,6 @@ constexpr uint32_t kNone = UINT32_MAX;
 // Up to this many bytes, looking at all neighbours for every merge beats the heap.
 constexpr size_t kShortPiece = 48;
 
-// An occurrence of a special token in a text.
-struct Hit {
-  uint32_t order;  // position in the table of special tokens: longest first
-  uint32_t pos;
-};
-
-// A stretch of the text taken by a special token.
-struct Taken {
-  uint32_t pos;
-  uint32_t id;
-};
-
 }  // namespace
 
 // Buffers reused from piece to piece. A symbol is a token so far; symbols of a piece form a linked list.
@@ -33,15 +21,14 @@ struct Tokenizer::Scratch {
 };
 
 Tokenizer::Tokenizer(const TokenizerTables& tables, Pretokenizer pretokenizer, std::span<const uint32_t> eog)
-    : tables_(tables), pretokenizer_(std::move(pretokenizer)), eog_(eog.begin(), eog.end()) {
+    : tables_(tables),
+      pretokenizer_(std::move(pretokenizer)),
+      eog_(eog.begin(), eog.end()),
+      special_(tables) {
   std::sort(eog_.begin(), eog_.end());
   merge_begin_.assign(size_t{tables_.n_tokens} + 1, 0);
   for (const qrt_tokenizer_merge& merge : tables_.merges) ++merge_begin_[size_t{merge.left} + 1];
   for (size_t i = 1; i < merge_begin_.size(); ++i) merge_begin_[i] += merge_begin_[i - 1];
-  for (size_t i = 0; i < tables_.special.size(); ++i) {
-    const std::string_view bytes = tables_.bytes(tables_.special[i]);
-    special_by_byte_[static_cast<unsigned char>(bytes[0])].push_back(static_cast<uint32_t>(i));
-  }
 }
 
 Result<Tokenizer> Tokenizer::Create(const TokenizerTables& tables, std::string_view pre,
@@ -59,35 +46,6 @@ const qrt_tokenizer_merge* Tokenizer::FindMerge(uint32_t left, uint32_t right) c
   return it != end && it->right == right ? it : nullptr;
 }
 
-bool Tokenizer::BeginsWithEndOfControl(std::string_view text) const {
-  for (uint32_t id : tables_.special) {
-    if (tables_.types[id] == QRT_TOKEN_USER_DEFINED) continue;
-    std::string_view end = tables_.bytes(id);
-    for (end.remove_prefix(1); !end.empty(); end.remove_prefix(1)) {
-      if (text.starts_with(end)) return true;
-    }
-  }
-  return false;
-}
-
-std::vector<size_t> Tokenizer::FindControl(std::string_view text) const {
-  std::vector<size_t> found;
-  if (BeginsWithEndOfControl(text)) found.push_back(0);
-  for (size_t pos = found.size(); pos < text.size(); ++pos) {
-    const std::string_view rest = text.substr(pos);
-    for (uint32_t order : special_by_byte_[static_cast<unsigned char>(text[pos])]) {
-      const uint32_t id = tables_.special[order];
-      if (tables_.types[id] == QRT_TOKEN_USER_DEFINED) continue;
-      const std::string_view written = tables_.bytes(id);
-      if (rest.starts_with(written) || written.starts_with(rest)) {
-        found.push_back(pos);
-        break;
-      }
-    }
-  }
-  return found;
-}
-
 Status Tokenizer::Encode(std::string_view text, bool parse_special, std::vector<int32_t>* out,
                          std::span<const size_t> as_text) const {
   if (text.size() > kMaxTextBytes) {
@@ -98,38 +56,7 @@ Status Tokenizer::Encode(std::string_view text, bool parse_special, std::vector<
   }
   const size_t old_size = out->size();
 
-  std::vector<Hit> hits;
-  auto excluded = as_text.begin();
-  for (size_t pos = 0; pos < text.size(); ++pos) {
-    while (excluded != as_text.end() && *excluded < pos) ++excluded;
-    const size_t first_excluded = excluded == as_text.end() ? text.size() : *excluded;
-    for (uint32_t order : special_by_byte_[static_cast<unsigned char>(text[pos])]) {
-      const uint32_t id = tables_.special[order];
-      const std::string_view written = tables_.bytes(id);
-      if (tables_.types[id] != QRT_TOKEN_USER_DEFINED &&
-          !(parse_special && pos + written.size() <= first_excluded)) {
-        continue;
-      }
-      if (text.substr(pos).starts_with(written)) hits.push_back({order, static_cast<uint32_t>(pos)});
-    }
-  }
-  std::vector<Taken> taken;
-  if (!hits.empty()) {
-    std::sort(hits.begin(), hits.end(), [](const Hit& a, const Hit& b) {
-      return std::pair(a.order, a.pos) < std::pair(b.order, b.pos);
-    });
-    // What was taken earlier is at least as long, so an overlap always covers an end of the newcomer.
-    std::vector<bool> covered(text.size(), false);
-    for (const Hit& hit : hits) {
-      const uint32_t id = tables_.special[hit.order];
-      const size_t size = tables_.bytes(id).size();
-      if (covered[hit.pos] || covered[hit.pos + size - 1]) continue;
-      std::fill_n(covered.begin() + hit.pos, size, true);
-      taken.push_back({hit.pos, id});
-    }
-    std::sort(taken.begin(), taken.end(), [](const Taken& a, const Taken& b) { return a.pos < b.pos; });
-  }
-
+  const std::vector<SpecialTokens::Taken> taken = special_.Cut(text, parse_special, as_text);
   Scratch scratch;
   size_t begin = 0;
   for (size_t i = 0; i <= taken.size(); ++i) {

@@ -2,7 +2,6 @@
 #ifndef QRT_TEXT_TOKENIZER_H_
 #define QRT_TEXT_TOKENIZER_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -13,6 +12,7 @@
 #include "runtime/artifact/artifact.h"
 #include "runtime/base/status.h"
 #include "runtime/text/pretokenizer.h"
+#include "runtime/text/special_tokens.h"
 
 namespace qrt::text {
 
@@ -43,7 +43,7 @@ class Tokenizer {
   // The bytes of `text`, rising, at which the written form of a control or unknown token begins: a whole one,
   // one that the end of `text` cuts off (what follows may complete it), or, for byte 0, the end of one that
   // what comes before may begin. Occurrences may overlap.
-  std::vector<size_t> FindControl(std::string_view text) const;
+  std::vector<size_t> FindControl(std::string_view text) const { return special_.FindControl(text); }
 
   // Bytes of a token, possibly a part of a UTF-8 sequence; the written form of a special token; empty for an
   // id outside the vocabulary. Lives as long as the tables.
@@ -67,7 +67,6 @@ class Tokenizer {
 
   // The merge rule for (left, right), or null.
   const qrt_tokenizer_merge* FindMerge(uint32_t left, uint32_t right) const;
-  bool BeginsWithEndOfControl(std::string_view text) const;
   void EncodePiece(std::string_view piece, Scratch* scratch, std::vector<int32_t>* out) const;
   void MergeShort(Scratch* scratch) const;
   void MergeLong(Scratch* scratch) const;
@@ -78,8 +77,7 @@ class Tokenizer {
   std::vector<uint32_t> eog_;  // rising
   // merges [merge_begin_[l], merge_begin_[l + 1]) have l on their left.
   std::vector<uint32_t> merge_begin_;
-  // Positions in tables_.special of the tokens that start with each byte, rising.
-  std::array<std::vector<uint32_t>, 256> special_by_byte_;
+  SpecialTokens special_;
 };
 
 }  // namespace qrt::text

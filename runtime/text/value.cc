@@ -1,6 +1,7 @@
 #include "runtime/text/value.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
 
@@ -60,7 +61,10 @@ Value Value::MakeMap(std::vector<Entry> entries) {
               [&](uint32_t a, uint32_t b) { return entries[a].first < entries[b].first; });
   }
   uint32_t nesting = 0;
-  for (const Entry& entry : entries) nesting = std::max(nesting, entry.second.nesting_);
+  for (const Entry& entry : entries) {
+    nesting = std::max(nesting, entry.second.nesting_);
+    map->longest_key = std::max(map->longest_key, entry.first.size());
+  }
   map->entries = std::move(entries);
   if (map->entries.size() > kLinearEntries) map->by_key = std::move(order);
   Value value(Kind::kMap, std::move(map));
@@ -85,6 +89,12 @@ const Value* Value::Map::Find(std::string_view key) const {
                              [&](uint32_t i, std::string_view k) { return entries[i].first < k; });
   if (it == by_key.end() || entries[*it].first != key) return nullptr;
   return &entries[*it].second;
+}
+
+uint64_t Value::Map::FindCost(std::string_view key) const {
+  const uint64_t comparisons =
+      by_key.empty() ? entries.size() : static_cast<uint64_t>(std::bit_width(by_key.size())) + 1;
+  return comparisons * std::min(key.size(), longest_key);
 }
 
 std::string Value::undefined_reason() const {

@@ -110,8 +110,11 @@ struct Value::List {
 struct Value::Map {
   std::vector<Entry> entries;
   std::vector<uint32_t> by_key;  // entry numbers sorted by key, when there are enough entries to be worth it
+  size_t longest_key = 0;
 
   const Value* Find(std::string_view key) const;
+  // The most bytes that Find compares.
+  uint64_t FindCost(std::string_view key) const;
 };
 
 // Python's repr of a float: the shortest digits that read back, with an exponent below 1e-4 and from 1e16 up.

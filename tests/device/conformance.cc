@@ -448,7 +448,7 @@ std::map<std::string, Bytes> RunCase(Lab& lab, const std::string& name, const St
     // Roles of out_rows have as many rows as logits are asked for.
     const bool of_outs = program.c.spec.find("out_rows") != std::string::npos;
     const int64_t rows = of_outs ? static_cast<int64_t>(step.out_rows.size()) : row;
-    const auto bytes = static_cast<size_t>(rows * place.row_bytes);
+    const auto bytes = static_cast<size_t>(place.row_bytes ? rows * place.row_bytes : place.bytes);
     if (place.space == Place::Space::kLogits) {
       for (int64_t r = 0; r < rows; ++r) {
         const auto* from =

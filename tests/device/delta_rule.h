@@ -13,6 +13,10 @@ namespace qcc {
 
 struct DeltaShape {
   int64_t key_heads, value_heads, key_dim, value_dim, taps;
+  bool grouped = false;  // spec heads = "grouped"
+  int64_t key_head(int64_t value_head) const {
+    return grouped ? value_head / (value_heads / key_heads) : value_head % key_heads;
+  }
   int64_t keys() const { return key_heads * key_dim; }
   int64_t values() const { return value_heads * value_dim; }
   int64_t channels() const { return 2 * keys() + values(); }
@@ -21,7 +25,7 @@ struct DeltaShape {
   std::string name() const {
     return std::to_string(key_heads) + "/" + std::to_string(value_heads) + " heads, " +
            std::to_string(key_dim) + " x " + std::to_string(value_dim) + ", " + std::to_string(taps) +
-           " taps";
+           " taps" + (grouped ? ", grouped" : "");
   }
 };
 
@@ -83,7 +87,7 @@ inline std::vector<double> DeltaColumns(const DeltaProblem& p, int64_t t) {
 inline void DeltaHead(const DeltaProblem& p, const std::vector<double>& c, int64_t t, int64_t head,
                       DeltaAnswer& answer) {
   const DeltaShape& s = p.shape;
-  const double *q = c.data() + head % s.key_heads * s.key_dim, *k = q + s.keys();
+  const double *q = c.data() + s.key_head(head) * s.key_dim, *k = q + s.keys();
   const double* v = c.data() + 2 * s.keys() + head * s.value_dim;
   const double a = p.alpha[t * p.ld + head] + static_cast<double>(p.dt[head]);
   const double decay = std::exp(p.a[head] * (a > 0 ? a + std::log1p(std::exp(-a)) : std::log1p(std::exp(a))));

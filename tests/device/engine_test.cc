@@ -32,6 +32,7 @@ using Logits = std::vector<float>;
 
 constexpr char kHybrid[] = "tests/golden/t35-q-Q4_K_M.gguf";
 constexpr char kAttention[] = "tests/golden/t3-q-Q4_K_M.gguf";
+constexpr char kExperts[] = "tests/golden/t3moe-q-Q4_K_M.gguf";
 constexpr char kTrained[] = "assets/tiny-qwen35-q8_0.gguf";
 
 // A model compiled for one GPU profile or one ISA level of CPUs, the trained one for both; compiled and
@@ -135,6 +136,8 @@ class EngineConformance : public testing::TestWithParam<Target> {
   }
   const char* device() const { return GetParam().device.c_str(); }
 };
+// With a model of experts.
+class ExpertsConformance : public EngineConformance {};
 // What needs a GPU to say anything.
 class GpuEngineConformance : public EngineConformance {};
 
@@ -142,53 +145,61 @@ std::string NameOf(const testing::TestParamInfo<Target>& info) {
   return info.param.Name();
 }
 INSTANTIATE_TEST_SUITE_P(On, EngineConformance, testing::ValuesIn(LevelsAndGpus()), NameOf);
+INSTANTIATE_TEST_SUITE_P(On, ExpertsConformance, testing::ValuesIn(LevelsAndGpus()), NameOf);
 INSTANTIATE_TEST_SUITE_P(On, GpuEngineConformance, testing::ValuesIn(GpuTargets()), NameOf);
 
 // Sessions of different lengths, decoded alone and together: equal bits in every decode bucket. More sessions
 // than the largest of them go through a prefill program: equal bits there too.
-TEST_P(EngineConformance, BatchMatesDoNotMatter) {
-  for (const char* gguf : {kHybrid, kAttention}) {
-    SCOPED_TRACE(gguf);
-    qrt_artifact* artifact = Open(gguf, GetParam());
-    ASSERT_NE(artifact, nullptr);
-    const uint32_t vocab = Vocab(artifact);
-    Engine engine = MakeEngine(artifact, device());
-    ASSERT_NE(engine, nullptr);
-    constexpr size_t kSessions = 9, kTokens = 5;
-    std::vector<std::vector<int32_t>> prompts, next;
-    std::vector<std::vector<Logits>> alone(kSessions);
-    std::vector<Session> together;
-    for (size_t i = 0; i < kSessions; ++i) {
-      prompts.push_back(RandomTokens(1 + i * 7, vocab, static_cast<uint32_t>(i)));
-      next.push_back(RandomTokens(kTokens, vocab, static_cast<uint32_t>(100 + i)));
-      Session session = MakeSession(engine.get());
-      Feed(session.get(), prompts[i], vocab);
-      for (int32_t token : next[i]) alone[i].push_back(Feed(session.get(), {token}, vocab));
-      together.push_back(MakeSession(engine.get()));
-      Feed(together[i].get(), prompts[i], vocab);
+void CheckBatchMates(const char* gguf, const Target& target, const char* device) {
+  SCOPED_TRACE(gguf);
+  qrt_artifact* artifact = Open(gguf, target);
+  ASSERT_NE(artifact, nullptr);
+  const uint32_t vocab = Vocab(artifact);
+  Engine engine = MakeEngine(artifact, device);
+  ASSERT_NE(engine, nullptr);
+  constexpr size_t kSessions = 9, kTokens = 5;
+  std::vector<std::vector<int32_t>> prompts, next;
+  std::vector<std::vector<Logits>> alone(kSessions);
+  std::vector<Session> together;
+  for (size_t i = 0; i < kSessions; ++i) {
+    prompts.push_back(RandomTokens(1 + i * 7, vocab, static_cast<uint32_t>(i)));
+    next.push_back(RandomTokens(kTokens, vocab, static_cast<uint32_t>(100 + i)));
+    Session session = MakeSession(engine.get());
+    Feed(session.get(), prompts[i], vocab);
+    for (int32_t token : next[i]) alone[i].push_back(Feed(session.get(), {token}, vocab));
+    together.push_back(MakeSession(engine.get()));
+    Feed(together[i].get(), prompts[i], vocab);
+  }
+  for (size_t t = 0; t < kTokens; ++t) {
+    const size_t size = std::vector<size_t>{8, 2, 5, 3, 9}[t];
+    for (size_t begin = 0; begin < kSessions; begin += size) {
+      std::vector<qrt_batch_item> items;
+      for (size_t i = begin; i < std::min(begin + size, kSessions); ++i) {
+        qrt_batch_item item = {together[i].get(), &next[i][t], 1, Sized<qrt_append_options>()};
+        item.options.want = QRT_LOGITS_LAST;
+        items.push_back(item);
+      }
+      qrt_error error = Sized<qrt_error>();
+      ASSERT_EQ(qrt_engine_append(engine.get(), items.data(), items.size(), &error), QRT_OK) << Say(error);
     }
-    for (size_t t = 0; t < kTokens; ++t) {
-      const size_t size = std::vector<size_t>{8, 2, 5, 3, 9}[t];
-      for (size_t begin = 0; begin < kSessions; begin += size) {
-        std::vector<qrt_batch_item> items;
-        for (size_t i = begin; i < std::min(begin + size, kSessions); ++i) {
-          qrt_batch_item item = {together[i].get(), &next[i][t], 1, Sized<qrt_append_options>()};
-          item.options.want = QRT_LOGITS_LAST;
-          items.push_back(item);
-        }
-        qrt_error error = Sized<qrt_error>();
-        ASSERT_EQ(qrt_engine_append(engine.get(), items.data(), items.size(), &error), QRT_OK) << Say(error);
-      }
-      for (size_t i = 0; i < kSessions; ++i) {
-        const float* logits = qrt_session_logits(together[i].get());
-        ASSERT_NE(logits, nullptr);
-        const Logits got(logits, logits + vocab);
-        SCOPED_TRACE("session " + std::to_string(i) + ", token " + std::to_string(t) + ", batches of " +
-                     std::to_string(size));
-        ASSERT_EQ(got, alone[i][t]);
-      }
+    for (size_t i = 0; i < kSessions; ++i) {
+      const float* logits = qrt_session_logits(together[i].get());
+      ASSERT_NE(logits, nullptr);
+      const Logits got(logits, logits + vocab);
+      SCOPED_TRACE("session " + std::to_string(i) + ", token " + std::to_string(t) + ", batches of " +
+                   std::to_string(size));
+      ASSERT_EQ(got, alone[i][t]);
     }
   }
+}
+
+TEST_P(EngineConformance, BatchMatesDoNotMatter) {
+  for (const char* gguf : {kHybrid, kAttention}) CheckBatchMates(gguf, GetParam(), device());
+}
+
+// Rows of many sequences that go to the same experts.
+TEST_P(ExpertsConformance, BatchMatesDoNotMatter) {
+  CheckBatchMates(kExperts, GetParam(), device());
 }
 
 // || got - want ||^2 / || want ||^2

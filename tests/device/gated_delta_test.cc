@@ -22,17 +22,19 @@ struct Shape {
   std::string name;
   int64_t key_heads, value_heads, key_dim, value_dim, taps;
   bool l2_max;
+  bool grouped = false;
 
-  DeltaShape Plain() const { return {key_heads, value_heads, key_dim, value_dim, taps}; }
+  DeltaShape Plain() const { return {key_heads, value_heads, key_dim, value_dim, taps, grouped}; }
   int64_t Values() const { return Plain().values(); }
   int64_t Channels() const { return Plain().channels(); }
   int64_t Ld() const { return 2 * value_heads + 4; }  // alpha, beta and columns of something else
 };
-const Shape kShapes[] = {{"square", 2, 2, 32, 32, 4, false}, {"grouped", 3, 6, 64, 40, 4, false},
-                         {"real", 2, 4, 128, 128, 4, false}, {"real_max", 2, 4, 128, 128, 4, true},
-                         {"taps", 1, 2, 8, 72, 6, false},    {"wide", 1, 1, 256, 256, 2, true}};
+const Shape kShapes[] = {{"square", 2, 2, 32, 32, 4, false},        {"grouped", 3, 6, 64, 40, 4, false},
+                         {"real", 2, 4, 128, 128, 4, false},        {"real_max", 2, 4, 128, 128, 4, true},
+                         {"taps", 1, 2, 8, 72, 6, false},           {"wide", 1, 1, 256, 256, 2, true},
+                         {"by_group", 2, 6, 32, 40, 4, false, true}};
 
-const Shape kChunkShapes[] = {kShapes[1], kShapes[2]};
+const Shape kChunkShapes[] = {kShapes[1], kShapes[2], kShapes[6]};
 
 struct Weights {
   explicit Weights(const Shape& s) {
@@ -68,7 +70,8 @@ Suite* MakeSuite(const char* name, const Shapes& shapes, const Buckets& buckets)
                integer("key_dim", s.key_dim) + integer("value_dim", s.value_dim) + integer("taps", s.taps) +
                integer("ld_ab", s.Ld()) + "l2_eps = " + Float(kL2Eps) + ", l2_form = \"" +
                (s.l2_max ? "max" : "sum") + "\", norm_eps = " + Float(kNormEps) +
-               ", scale = " + Float(1.f / std::sqrt(static_cast<float>(s.key_dim))) + "}";
+               ", scale = " + Float(1.f / std::sqrt(static_cast<float>(s.key_dim))) + ", heads = \"" +
+               (s.grouped ? "grouped" : "tiled") + "\"}";
       c.rows = rows;
       c.weights["conv_w"] = AsBytes(w.conv);
       c.weights["ssm_a"] = AsBytes(w.a);

@@ -78,9 +78,9 @@ Case RopeTable(const Rope& rope) {
 std::vector<Case> RowCases() {
   std::vector<Case> cases;
   for (int64_t cols : kNormCols) cases.push_back(Norm("norm_both", cols, "rows", {}));
-  for (int64_t cols : kPlainCols) cases.push_back(Norm("norm_f32", cols, "rows", {"out_q"}));
+  for (int64_t cols : kPlainCols) cases.push_back(Norm("norm_f32", cols, "rows", {"out_q", "out_q2"}));
   cases.push_back(Norm("norm_int8", 96, "rows", {"out"}));
-  cases.push_back(Norm("norm_outs", 96, "out_rows", {"out_q"}));
+  cases.push_back(Norm("norm_outs", 96, "out_rows", {"out_q", "out_q2"}));
   cases.push_back(Norm("norm_outs_int8", 96, "out_rows", {"out"}));
   for (int64_t cols : kQuantCols) {
     cases.push_back({"quantize_" + std::to_string(cols), "quantize",

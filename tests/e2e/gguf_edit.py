@@ -18,6 +18,10 @@ def string_value(text):
     return struct.pack("<I", STRING) + string(text)
 
 
+def u16_value(number):
+    return struct.pack("<IH", 2, number)
+
+
 def u32_value(number):
     return struct.pack("<II", 4, number)
 
@@ -70,10 +74,8 @@ def u32_array_value(numbers):
     return struct.pack(f"<IIQ{len(numbers)}I", ARRAY, 4, len(numbers), *numbers)
 
 
-def with_metadata(source, target, changes, tensors=None, spelled=None):
-    """Writes `source` as `target` with `changes`: {key: value bytes, or None to leave the key out}, and with `tensors`:
-    {name: (dimensions, fastest first, type id, data bytes)} in place of those of these names. `spelled(name, dimensions)`
-    gives the name and dimensions that each tensor has in the target."""
+def _read(source):
+    """(version, {key: value bytes}, [(name, dimensions, type, offset)], data)"""
     with open(source, "rb") as f:
         data = f.read()
     c = _Cursor(data)
@@ -85,12 +87,50 @@ def with_metadata(source, target, changes, tensors=None, spelled=None):
         begin = c.at
         c.skip_value()
         metadata[key] = data[begin:c.at]
-    infos = []  # (name, dimensions, type, offset)
+    infos = []
     for _ in range(count):
         name = c.string()
         extents = [c.take("Q") for _ in range(c.take("I"))]
         infos.append((name, extents, *c.take("IQ")))
-    body = data[-(-c.at // ALIGNMENT) * ALIGNMENT:]
+    return version, metadata, infos, data[-(-c.at // ALIGNMENT) * ALIGNMENT:]
+
+
+def _write(target, version, metadata, count, head, body):
+    out = struct.pack("<4sIQQ", b"GGUF", version, count, len(metadata))
+    out += b"".join(string(key) + value for key, value in metadata.items()) + head
+    out += bytes(-len(out) % ALIGNMENT)
+    with open(target, "wb") as f:
+        f.write(out + body)
+    return target
+
+
+def tensor(source, name):
+    """(dimensions, fastest first, type id, bytes from its begin on to the next tensor's) of a tensor."""
+    _, _, infos, body = _read(source)
+    (extents, kind, offset), = [info[1:] for info in infos if info[0] == name]
+    ends = [info[3] for info in infos if info[3] > offset]
+    return extents, kind, body[offset:min(ends, default=len(body))]
+
+
+def with_tensors(source, target, without, added=None):
+    """Writes `source` as `target` without these tensors, and with `added`: {name: (dimensions, type id, data bytes)}."""
+    version, metadata, infos, body = _read(source)
+    kept = [info for info in infos if info[0] not in without]
+    assert len(kept) == len(infos) - len(without), f"{source} lacks some of {without}"
+    for name, (extents, kind, content) in (added or {}).items():
+        body += bytes(-len(body) % ALIGNMENT)
+        kept.append((name, extents, kind, len(body)))
+        body += content
+    head = b"".join(string(name) + struct.pack(f"<I{len(extents)}QIQ", len(extents), *extents, kind, offset) for name, extents, kind, offset in kept)
+    return _write(target, version, metadata, len(kept), head, body)
+
+
+def with_metadata(source, target, changes, tensors=None, spelled=None):
+    """Writes `source` as `target` with `changes`: {key: value bytes, or None to leave the key out}, and with `tensors`:
+    {name: (dimensions, fastest first, type id, data bytes)} in place of those of these names. `spelled(name, dimensions)`
+    gives the name and dimensions that each tensor has in the target."""
+    version, metadata, infos, body = _read(source)
+    count = len(infos)
     replaced = dict(tensors or {})
     for i, (name, *_) in enumerate(infos):
         if name in replaced:
@@ -108,12 +148,27 @@ def with_metadata(source, target, changes, tensors=None, spelled=None):
             metadata.pop(key, None)
         else:
             metadata[key] = value
-    out = struct.pack("<4sIQQ", magic, version, count, len(metadata))
-    out += b"".join(string(key) + value for key, value in metadata.items()) + head
-    out += bytes(-len(out) % ALIGNMENT)
-    with open(target, "wb") as f:
-        f.write(out + body)
-    return target
+    return _write(target, version, metadata, count, head, body)
+
+
+def split(source, stem, shards):
+    """Writes `source` as so many shards, STEM-00001-of-..., whose tensors are in turn; the first has the metadata. Returns
+    their paths."""
+    version, metadata, infos, body = _read(source)
+    by_place = sorted(infos, key=lambda info: info[3])
+    end = {a[0]: b[3] for a, b in zip(by_place, by_place[1:])}
+    paths = []
+    for no in range(shards):
+        head, data = b"", b""
+        mine = infos[no * len(infos) // shards:(no + 1) * len(infos) // shards]
+        for name, extents, kind, offset in mine:
+            head += string(name) + struct.pack(f"<I{len(extents)}QIQ", len(extents), *extents, kind, len(data))
+            data += body[offset:end.get(name, len(body))]
+            data += bytes(-len(data) % ALIGNMENT)
+        keys = dict(metadata) if no == 0 else {}
+        keys.update({"split.no": u16_value(no), "split.count": u16_value(shards), "split.tensors.count": i32_value(len(infos))})
+        paths.append(_write(f"{stem}-{no + 1:05d}-of-{shards:05d}.gguf", version, keys, len(mine), head, data))
+    return paths
 
 
 def one_tensor(target, arch, type_id, elements, data_bytes):

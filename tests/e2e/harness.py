@@ -132,9 +132,9 @@ def nmse(logits, reference):
     return sum(map(operator.mul, apart, apart)) / sum(map(operator.mul, reference[2], reference[2]))
 
 
-def goldens(kinds=("t35-", "t3-"), formats=None):
-    """[(name, gguf, tokens, reference, table row)] of the models of these kinds and formats (None: every one), the wider set
-    where it is present."""
+def goldens(formats=None):
+    """[(name, gguf, tokens, reference, table row)] of the models of these formats (None: every one), the wider set where it is
+    present."""
     folder = os.path.join(WIDER, "golden")
     if not os.path.isfile(os.path.join(folder, "golden.json")):
         folder = GOLDEN
@@ -143,6 +143,6 @@ def goldens(kinds=("t35-", "t3-"), formats=None):
     found = []
     for name, row in table.items():
         gguf = os.path.join(folder, name + ".gguf")
-        if name.startswith(kinds) and (formats is None or name.split("-")[-1] in formats) and os.path.isfile(gguf):
+        if (formats is None or name.split("-")[-1] in formats) and os.path.isfile(gguf):
             found.append((name, gguf, os.path.join(folder, row["tokens"]), os.path.join(folder, name + ".f64.bin"), row))
     return found

@@ -150,7 +150,7 @@ INNER = {
     "targets": ["target", "isa", "features", "section", "code_bytes", "weights_section"],
     "formats": ["name", "tensors", "source_bytes", "packed_bytes"],
     "memory": ["weights_bytes", "scratch_bytes", "state_bytes_per_sequence", "kv_bytes_per_token"],
-    "programs": ["name", "takes", "given_cols", "stream", "advances", "leaves", "gives", "rows", "scratch_bytes", "dispatches", "barriers"],
+    "programs": ["name", "takes", "given_cols", "stream", "advances", "leaves", "gives", "rows", "scratch_bytes", "dispatches", "barriers", "weight_bytes"],
     "states": ["name", "kind", "layer", "shape", "element", "offset", "bytes"],
     "tokenizer": ["pre", "bos", "eos", "eot", "pad", "add_bos", "eog", "section"],
     "provenance": ["compiler", "source_name", "source_bytes", "source_hash", "options"],
@@ -168,6 +168,9 @@ def inspection(h, gguf, qbin):
     sections = report["sections"]
     h.check("inspect: the sections are the file", sections[-1]["offset"] + sections[-1]["size"] == report["file_bytes"] == os.path.getsize(qbin)
             and all(s["offset"] % s["alignment"] == 0 and a["offset"] + a["size"] <= s["offset"] for a, s in zip(sections, sections[1:])))
+    # Of the largest kernel of this model: keys, values, queries and sums of its attention.
+    model = {t["thread_scratch_bytes"] for t in report["targets"]}
+    h.check("inspect: scratch of a thread", len(model) == 1 and all(0 < b <= 4 * 512 * 192 and b % 64 == 0 for b in model), str(model))
     h.check("inspect: levels, best first", [t["isa"] for t in report["targets"]] == h.levels[::-1])
     programs = {p["name"]: p for p in report["programs"]}
     h.check("inspect: a program for each kind and bucket", {"decode_1", "decode_4", "prefill_32", "head_8"} <= set(programs), str(programs))

@@ -171,7 +171,8 @@ def inspect_model(h, model):
 
     number = gguf_edit.u32_value
     several = gguf_edit.with_metadata(TINY, h.path("several.gguf"), {
-        "qwen35.expert_count": number(8), "qwen35.attn_logit_softcapping": gguf_edit.f32_value(30), "split.count": number(2), "split.no": number(1)},
+        "qwen35.expert_count": number(8), "qwen35.attn_logit_softcapping": gguf_edit.f32_value(30), "split.count": number(2), "split.no": number(1),
+        "split.tensors.count": number(1)},
         spelled=lambda name, extents: (name.replace("blk.0.ffn_up.weight", "blk.0.ffn_up.lora_a").replace("output_norm.weight", "output_norm.other"), extents))
     h.check("inspect of a GGUF: every refusal", codes(several) == ["Q1401", "Q2005", "Q2005", "Q2008", "Q2008", "Q2008"], str(report(several)["refusals"]))
     h.check("inspect of a GGUF: the shard", report(several)["shards"] == {"number": 1, "count": 2})
@@ -513,6 +514,49 @@ def logits(h, model):
     h.check("a refused run leaves no file", not [f for f in os.listdir(h.work) if f.startswith("none.bin")])
 
 
+def closed_streams(h):
+    """A tool that is started with a standard stream closed (`2>&-`) writes the same file: nothing else gets the stream's number."""
+    ids, good = h.path("closed-ids.txt"), h.compile(TINY, "open.qbin", *QUICK)
+    with open(ids, "w") as f:
+        f.write("940 1209 937")
+
+    def bytes_of(path, *command, closed=()):
+        p = h.tool(*command, path, closed=closed)
+        assert p.returncode == 0, f"exit {p.returncode}: {p.stderr.decode()}"
+        with open(path, "rb") as f:
+            return f.read()
+
+    def same(name, *command):
+        want = bytes_of(h.path("open." + name), *command)
+        for closed in ((0,), (1,), (2,), (0, 1, 2)):
+            def body():
+                held = bytes_of(h.path("closed." + name), *command, closed=closed)
+                assert held == want, f"{len(held)} bytes, want {len(want)}, or others"
+            h.case(f"{command[0]} with {closed} closed: the same {name}", body)
+    same("qbin", "qcc", "compile", TINY, "-v", *QUICK, "-o")
+    same("logits", "qrun", "logits", good, "-v", "-t", 1, "--tokens", ids, "-o")
+    # What was to be read or written there is missed, not lost without a word.
+    refused(h, "the product on a closed stdout", 6, "Q6002", ["stdout"], "qrun", "tokenize", good, "-p", "My", closed=(1,))
+    refused(h, "qcc's product on a closed stdout", 6, "Q6002", ["standard output"], "qcc", "inspect", good, closed=(1,))
+    refused(h, "the prompt on a closed stdin", 3, "Q8001", ["standard input"], "qrun", good, "-f", "-", closed=(0,))
+
+
+def small_stack(h, model):
+    """Steps take little of a thread's stack (QRT_STEP_STACK_BYTES): the main thread and qrun's own have as much as the system gives, here hardly any."""
+    if h.sanitized():
+        print("skip small stacks: a sanitizer's frames are larger")
+        return
+    ids, out = h.path("stack-ids.txt"), h.path("stack.bin")
+    with open(ids, "w") as f:
+        f.write(" ".join(str(7 + 23 * i) for i in range(40)))
+    want = h.logits(model, ids, "-t", 2)
+    for kib in (384, 192):
+        p = h.tool("qrun", "logits", model, "--tokens", ids, "-o", out, "-t", 2, limits={resource.RLIMIT_STACK: kib << 10})
+        h.check(f"logits on {kib} KiB of stack", p.returncode == 0 and read_logits(out) == want, f"exit {p.returncode}: {p.stderr.decode()}")
+        p = h.tool("qrun", model, "-p", "My", "-n", 2, "-t", 2, limits={resource.RLIMIT_STACK: kib << 10})
+        h.check(f"chat on {kib} KiB of stack", p.returncode == 0 and p.stdout, f"exit {p.returncode}: {p.stderr.decode()}")
+
+
 def l2_norm(h):
     """--l2-norm selects the form, in the artifact as in the evaluator, and the artifact says which. A large eps keeps the forms apart."""
     gguf = gguf_edit.with_metadata(TINY, h.path("eps.gguf"), {"qwen35.attention.layer_norm_rms_epsilon": gguf_edit.f32_value(0.25)})
@@ -598,15 +642,20 @@ def runtime_limits(h):
 
 
 def quiet_harness(description):
-    """A harness that prints details of failures only, and whose tools take resource limits."""
+    """A harness that prints details of failures only, and whose tools take resource limits, and streams to close."""
     h = Harness(description)
     plain_tool, plain_check = h.tool, h.check
 
-    def tool(name, *args, limits=None, **options):
-        if limits is None:
+    def tool(name, *args, limits=None, closed=None, **options):
+        if limits is None and closed is None:
             return plain_tool(name, *args, **options)
-        return subprocess.run([os.path.join(h.args.bin, name), *map(str, args)], capture_output=True, stdin=subprocess.DEVNULL,
-                              preexec_fn=lambda: [resource.setrlimit(r, (v, v)) for r, v in limits.items()])
+
+        def prepare():
+            for r, v in (limits or {}).items():
+                resource.setrlimit(r, (v, v))
+            for stream in closed or ():
+                os.close(stream)
+        return subprocess.run([os.path.join(h.args.bin, name), *map(str, args)], capture_output=True, stdin=subprocess.DEVNULL, preexec_fn=prepare)
     h.tool = tool
     h.check = lambda name, ok, detail="": plain_check(name, ok, "" if ok else detail)
     return h
@@ -617,7 +666,7 @@ def main():
     model = h.compile(TINY, "model.qbin", "--cpu=native")
     parts = [(conventions,), (usage, model), (without_effect, model), (input_refused,), (inspect_model, model), (output_refused,),
              (artifact_refused, model), (tokenize, model), (prompts, model), (sampling, model), (template,), (utf8, model),
-             (interrupt, model), (chat, model), (logits, model), (l2_norm,), (measures, model), (progress,), (runtime_limits,)]
+             (interrupt, model), (chat, model), (logits, model), (closed_streams,), (small_stack, model), (l2_norm,), (measures, model), (progress,), (runtime_limits,)]
     for part, *model_of_part in h.share(parts):
         part(h, *model_of_part)
     h.finish()

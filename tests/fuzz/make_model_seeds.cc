@@ -27,8 +27,9 @@ bool Save(const std::string& folder, const std::string& name, const TinyModel& m
 // Every matrix in a format whose block the row length fills.
 TinyModel Quantised(TinyModel model, qcc::Format format) {
   for (TinyTensor& tensor : model.tensors) {
-    if (tensor.ne.size() == 2 && tensor.ne[0] % qcc::format_info(format).block_elems == 0 &&
-        tensor.name.find("conv1d") == std::string::npos) {
+    if (tensor.ne.size() >= 2 && tensor.ne[0] % qcc::format_info(format).block_elems == 0 &&
+        tensor.name.find("conv1d") == std::string::npos &&
+        tensor.name.find("ffn_gate_inp") == std::string::npos) {
       tensor.format = format;
     }
   }
@@ -55,11 +56,17 @@ int main(int argc, char** argv) {
   TinyConfig nextn = hybrid;
   nextn.nextn = 1;
   nextn.tied = false;
+  TinyConfig experts = nextn;
+  experts.arch = "qwen35moe";
+  TinyConfig next = hybrid;
+  next.arch = "qwen3next";
   bool ok = Save(folder, "dense", MakeTiny(dense));
   ok = Save(folder, "dense_q8_0", Quantised(MakeTiny(dense), qcc::Format::Q8_0)) && ok;
   ok = Save(folder, "hybrid", MakeTiny(hybrid)) && ok;
   ok = Save(folder, "hybrid_q4_0", Quantised(MakeTiny(wide), qcc::Format::Q4_0)) && ok;
   ok = Save(folder, "nextn_f16", Quantised(MakeTiny(nextn), qcc::Format::F16)) && ok;
+  ok = Save(folder, "experts_q8_0", Quantised(MakeTiny(experts), qcc::Format::Q8_0)) && ok;
+  ok = Save(folder, "next", MakeTiny(next)) && ok;
   if (!ok) std::fprintf(stderr, "cannot write into %s\n", folder.c_str());
   return ok ? 0 : 1;
 }

@@ -4,28 +4,22 @@
 // converted once into scratch; the arithmetic is the same either way.
 #include "codegen/cpu/kernels/kernels.h"
 #include "codegen/cpu/kernels/math.h"
+#include "codegen/cpu/kernels/scratch.h"
 #include "codegen/cpu/kernels/sequences.h"
 
 namespace qk {
 namespace {
 
-using qcc::cpu::kMaxHeadDim;
-using qcc::cpu::kMaxQueryGroup;
+using qcc::cpu::AttentionScratch;
 
-constexpr int kTile = 32;     // cache positions per step of the softmax
-constexpr int kRows = 8;      // rows that share a tile
-constexpr int kQueries = 64;  // at least kMaxQueryGroup; rows * group stay within
-static_assert(kQueries >= kMaxQueryGroup);
+constexpr int kTile = AttentionScratch::kTile;
 
 struct Scratch {
-  alignas(64) float k[kTile * kMaxHeadDim];
-  alignas(64) float v[kTile * kMaxHeadDim];
-  alignas(64) float query[kQueries * kMaxHeadDim];
-  alignas(64) float acc[kQueries * kMaxHeadDim];
+  float *k, *v, *query, *acc;  // of the thread
   alignas(64) float score[4][kTile];
   float keep[4];
-  float top[kQueries];  // largest score so far
-  float sum[kQueries];  // of exp(score - top)
+  float top[AttentionScratch::kQueries];  // largest score so far
+  float sum[AttentionScratch::kQueries];  // of exp(score - top)
 };
 
 // Elements of the cache. kAhead: read from memory, so worth asking for early: values while scores are
@@ -51,7 +45,7 @@ struct Converted : Single {
   static constexpr bool kAhead = false;
 };
 
-QK_INLINE void convert_tile(const uint8_t* src, int64_t values, float* dst) {
+QK_INLINE void convert_tile(const uint8_t* src, int64_t values, float* __restrict dst) {
   for (int64_t i = 0; i < values; i += 8) store<F32<8>>(dst + i, Half::get<8>(src + i * 2));
 }
 
@@ -229,8 +223,14 @@ QK_EXPORT void qk_attention(const attention_args* args) {
   const int64_t rows = a.n_rows, end = a.end;
   const bool kv_f16 = a.kv == QK_KvElement_F16;
   const int64_t group = q_heads / kv_heads, element = kv_f16 ? 2 : 4;
-  const int64_t fit = kQueries / group, max_rows = fit < kRows ? fit : kRows;
+  const AttentionScratch at(head_dim, group);
+  const int64_t max_rows = at.rows;
+  float* scratch = reinterpret_cast<float*>(a.scratch);
   Scratch x;
+  x.k = scratch + at.k / 4;
+  x.v = scratch + at.v / 4;
+  x.query = scratch + at.query / 4;
+  x.acc = scratch + at.acc / 4;
 
   for (int64_t item = a.begin; item < end;) {
     const int64_t kv_head = item / rows, row0 = item % rows;

@@ -10,24 +10,22 @@
 #include "codegen/cpu/kernels/kernels.h"
 #include "codegen/cpu/kernels/math.h"
 #include "codegen/cpu/kernels/row_ops.h"
+#include "codegen/cpu/kernels/scratch.h"
 #include "codegen/cpu/kernels/sequences.h"
 
 namespace qk {
 namespace {
 
+using qcc::cpu::DeltaScratch;
 using qcc::cpu::kMaxConvTaps;
-using qcc::cpu::kMaxDeltaDim;
 
-constexpr int kBlock = 16;  // tokens
+constexpr int kBlock = DeltaScratch::kBlock;
 constexpr int kTileVectors =
     2;  // of value columns: their part of S stays in the first-level cache for a block
+static_assert(kTileVectors * kLanes <= DeltaScratch::kColumns);
 
 struct Scratch {
-  alignas(64) float q[kBlock * kMaxDeltaDim];
-  alignas(64) float k[kBlock * kMaxDeltaDim];
-  alignas(64) float v[kBlock * kMaxDeltaDim];
-  alignas(64) float o[kBlock * kMaxDeltaDim];
-  alignas(64) float s[kMaxDeltaDim * kTileVectors * kLanes];
+  float *q, *k, *v, *o, *s;  // of the thread
   float kq[kBlock], decay[kBlock], beta[kBlock];
 };
 
@@ -40,7 +38,7 @@ struct Conv {
 };
 
 // out[0..n) = silu(convolution at time t) of channels [channel, channel + n).
-QK_INLINE void conv_silu(const Conv& conv, int64_t t, int64_t channel, int64_t n, float* out) {
+QK_INLINE void conv_silu(const Conv& conv, int64_t t, int64_t channel, int64_t n, float* __restrict out) {
   const float* src[kMaxConvTaps];
   for (int64_t i = 0; i < conv.taps; ++i) {
     const int64_t at = t - (conv.taps - 1) + i;
@@ -99,8 +97,8 @@ QK_INLINE void read_add(Reads<N, NV>& r, const F32<N>* s, float k, float q) {
 // Value columns [col, col + NV * N) of one value head for `tokens` tokens. state: S + col, row stride
 // value_dim.
 template <int N, int NV>
-QK_INLINE void delta_columns(Scratch& x, float* state, int64_t col, int64_t tokens, int64_t key_dim,
-                             int64_t value_dim) {
+QK_INLINE void delta_columns(Scratch& x, float* __restrict state, int64_t col, int64_t tokens,
+                             int64_t key_dim, int64_t value_dim) {
   constexpr int kWidth = N * NV;
   const bool copy = tokens > 1;  // S lives in x.s between the first read and the last write
   Reads<N, NV> r;
@@ -170,8 +168,19 @@ QK_EXPORT void qk_gated_delta(const gated_delta_args* args) {
   const int64_t key_heads = a.key_heads, value_heads = a.value_heads;
   const int64_t key_dim = a.key_dim, value_dim = a.value_dim;
   const bool l2_max = a.l2_form == QK_L2Form_Max;
+  // Value heads of key head h: h * head_first, and every head_step-th from there on.
+  const bool grouped = a.heads == QK_HeadOrder_Grouped;
+  const int64_t heads_each = value_heads / key_heads;
+  const int64_t head_first = grouped ? heads_each : 1, head_step = grouped ? 1 : key_heads;
   const int64_t keys = key_heads * key_dim, values = value_heads * value_dim;
+  const DeltaScratch place(key_dim, value_dim);
+  float* scratch = reinterpret_cast<float*>(a.scratch);
   Scratch x;
+  x.q = scratch + place.q / 4;
+  x.k = scratch + place.k / 4;
+  x.v = scratch + place.v / 4;
+  x.o = scratch + place.o / 4;
+  x.s = scratch + place.s / 4;
   for (int64_t head = a.begin; head < a.end; ++head) {
     for (int64_t si = 0; si < a.n_seqs; ++si) {
       const qrt_seq& seq = a.seqs[si];
@@ -188,7 +197,8 @@ QK_EXPORT void qk_gated_delta(const gated_delta_args* args) {
           l2_norm(k, key_dim, a.l2_eps, l2_max, 1.f);
           x.kq[t] = dot(k, q, key_dim);
         }
-        for (int64_t vh = head; vh < value_heads; vh += key_heads) {
+        for (int64_t i = 0; i < heads_each; ++i) {
+          const int64_t vh = head * head_first + i * head_step;
           for (int64_t t = 0; t < tokens; ++t) {
             const int64_t at = (seq.row_begin + t0 + t) * a.ld_ab + vh;
             conv_silu(conv, t0 + t, 2 * keys + vh * value_dim, value_dim, x.v + t * value_dim);
@@ -215,7 +225,8 @@ QK_EXPORT void qk_gated_delta(const gated_delta_args* args) {
       if (seq.row_count > 0) {
         conv_advance(conv, seq.row_count, head * key_dim, key_dim);
         conv_advance(conv, seq.row_count, keys + head * key_dim, key_dim);
-        for (int64_t vh = head; vh < value_heads; vh += key_heads) {
+        for (int64_t i = 0; i < heads_each; ++i) {
+          const int64_t vh = head * head_first + i * head_step;
           conv_advance(conv, seq.row_count, 2 * keys + vh * value_dim, value_dim);
         }
       }

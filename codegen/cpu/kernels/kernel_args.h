@@ -18,7 +18,8 @@
 #define QCC_CHOICES(Name, choices) enum { choices };
 #include "dialects/plan/kernel_families.def"
 
-// n_rows: rows that the dispatch has in this step. [begin, end): work items of this call.
+// n_rows: rows that the dispatch has in this step. [begin, end): work items of this call. scratch: of this
+// thread, 64-byte aligned, with whatever the last kernel left in it (scratch.h).
 #define QCC_FAMILY(name, Name) typedef struct name##_args {
 #define QCC_INT(key) int64_t key;
 #define QCC_REAL(type, key) type key;
@@ -31,6 +32,7 @@
 #define QCC_STATE(role, ...) int64_t role##_offset;
 #define QCC_KV(role, ...) int64_t role##_offset;
 #define QCC_STEP(type, field) type field;
+#define QCC_SCRATCH() uint8_t* scratch;
 #define QCC_END(name, Name) \
   int64_t n_rows;           \
   int64_t begin;            \
@@ -53,6 +55,7 @@
 #define QCC_STATE(role, ...) "int64_t " #role "_offset;"
 #define QCC_KV(role, ...) "int64_t " #role "_offset;"
 #define QCC_STEP(type, field) #type " " #field ";"
+#define QCC_SCRATCH() "uint8_t* scratch;"
 #define QCC_END(name, Name) "int64_t n_rows;int64_t begin;int64_t end;";
 #include "dialects/plan/kernel_families.def"
 

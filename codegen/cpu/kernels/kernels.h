@@ -21,27 +21,49 @@ extern "C" {
 
 // y[r][16 g ..16 g + 16) for r < n_rows and output groups g in [begin, end); a row of y has 16 * groups
 // floats. Epilogues: y = W x, y += W x, y = silu(G x) * (U x), where w is x16_pair: groups of G and U
-// alternate. W x (G x, U x) is multiplied by scale (U x: up_scale) where there is one. int8: xq has int8 rows
-// (stride layouts::Int8RowBytes(k)); f32: x has row stride k. k: a multiple of 32 (int8) and of the format's
-// block.
+// alternate. W x (G x, U x) is multiplied by scale (U x: up_scale) where there is one. int8: xq has int8
+// rows, int8x2 of two terms (stride layouts::Int8RowBytes(k)); f32: x has row stride k. k: a multiple of 32
+// (int8) and of the format's block.
 typedef void qk_linear_fn(const linear_args* args);
+// The product of each row with the matrices of its experts. An expert's groups [n / 16] of weights follow the
+// last expert's, in each the same operations as linear's. Lists as of qk_moe_group; with one expert there are
+// none, and each row is its slot. store, swiglu: y[s][n] from x[row of s], for slots s; items: for each
+// expert that has rows, by its place in the list, for each group, one for each of its rows. A call does a
+// group, with all rows, whose first item it has. add: y[r][16 g ..) += weights[s] * (W_e x[s]) for groups g
+// in [begin, end), one after the other by ascending e. Row r of x (xq) has then top_k * k columns, those of
+// slot s = (r, i) from i * k on. scale: of each expert or, with scale_count 1, one for all. n: a multiple of
+// 16; k: as of linear.
+typedef void qk_moe_linear_fn(const moe_linear_args* args);
 // out[r][0..cols) = decoded row tokens[r] of the x16 table, r in [begin, end).
 typedef void qk_embed_fn(const embed_args* args);
 
 // Symbols have the format's name (formats.def) in place of the enumerator: qk_linear_q4_k_int8.
-#define QK_PLAIN_FORMAT(id, name)                                      \
-  qk_linear_fn qk_linear_##id##_f32 __asm__("qk_linear_" name "_f32"); \
+#define QK_PLAIN_FORMAT(id, name)                                                  \
+  qk_linear_fn qk_linear_##id##_f32 __asm__("qk_linear_" name "_f32");             \
+  qk_moe_linear_fn qk_moe_linear_##id##_f32 __asm__("qk_moe_linear_" name "_f32"); \
   qk_embed_fn qk_embed_##id __asm__("qk_embed_" name);
-#define QK_BLOCK_FORMAT(id, name) \
-  QK_PLAIN_FORMAT(id, name)       \
-  qk_linear_fn qk_linear_##id##_int8 __asm__("qk_linear_" name "_int8");
+#define QK_BLOCK_FORMAT(id, name)                                        \
+  QK_PLAIN_FORMAT(id, name)                                              \
+  qk_linear_fn qk_linear_##id##_int8 __asm__("qk_linear_" name "_int8"); \
+  qk_moe_linear_fn qk_moe_linear_##id##_int8 __asm__("qk_moe_linear_" name "_int8");
 #include "codegen/cpu/kernels/kernels.def"
 
+// Rows [begin, end) of logits, align16(experts) floats apart: the top_k experts of the largest logits, of
+// equal ones those with the lower ids, NaN below all; ids ascend. Their weights: softmax over all experts, or
+// sigmoids; divided by their sum, or norm_floor where it is less, with `normalise`; times scale. factor =
+// sigmoid(x . shared_router). A NaN logit or product makes the weights that it enters NaN. `groups` and
+// `order`, as qk_moe_group writes them, of n_rows = 1 only.
+void qk_moe_route(const moe_route_args* args);
+// One item. order: the slots row * top_k + i by ids[row][i], then ascending. groups: [0] experts that have
+// slots, [1 ...] their ids, ascending, [1 + experts ...] where the slots of each begin in `order`, and behind
+// them n_rows * top_k. ids are in [0, experts).
+void qk_moe_group(const moe_group_args* args);
+
 // For r in [begin, end): v = x[r], or x[out_rows[r]] where `source` says so, n = v * rsqrt(mean(v^2) + eps) *
-// weight; written to out[r] (if not null) as f32 and to out_q (if not null) as int8 row r. cols % 32 == 0
-// when out_q is given.
+// weight; written to out[r] (if not null) as f32 to out_q (if not null) as int8 row r, to out_q2
+// (if not null) as one of two terms. cols % 32 == 0 when one of the last two is given.
 void qk_norm(const norm_args* args);
-// int8 rows [begin, end) of x. cols % 32 == 0.
+// int8 rows [begin, end) of x, to out_q and (of two terms) to out_q2, where not null. cols % 32 == 0.
 void qk_quantize(const quantize_args* args);
 // out = silu(gate) * up, rows [begin, end) of cols values.
 void qk_swiglu(const swiglu_args* args);
@@ -69,12 +91,12 @@ void qk_norm_rope_store(const qk_norm_rope_store_args* args);
 // before).
 void qk_attention(const attention_args* args);
 
-// Work item = key head h, with value heads h, h + key_heads, ... conv_state_offset, delta_state_offset: bytes
-// into seq.state of the layer's conv state f32 [taps - 1][channels] (oldest first) and delta state f32
-// [value_heads][key_dim][value_dim]; channels = 2 * key_heads * key_dim + value_heads * value_dim (q, k, v).
-// conv_w [taps][channels]. Row strides: qkv channels, z and out value_heads * value_dim, alpha and beta
-// ld_ab. Unit length of q and k: x / sqrt(sum x^2 + l2_eps); with l2_form max, x / max(sqrt(sum x^2),
-// l2_eps).
+// Work item = key head h, with its r = value_heads / key_heads value heads: h, h + key_heads, ... (tiled) or
+// h * r, h * r + 1, ... (grouped). conv_state_offset, delta_state_offset: bytes into seq.state of the layer's
+// conv state f32 [taps - 1][channels] (oldest first) and delta state f32 [value_heads][key_dim][value_dim];
+// channels = 2 * key_heads * key_dim + value_heads * value_dim (q, k, v). conv_w [taps][channels]. Row
+// strides: qkv channels, z and out value_heads * value_dim, alpha and beta ld_ab. Unit length of q and k: x /
+// sqrt(sum x^2 + l2_eps); with l2_form max, x / max(sqrt(sum x^2), l2_eps).
 void qk_gated_delta(const gated_delta_args* args);
 
 // Returns when all n_threads threads of the step have called it; what any did before is visible to all after.

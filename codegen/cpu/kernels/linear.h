@@ -42,26 +42,32 @@ struct Epilogue {
   }
 };
 
-// T::tile<M>(group, x) multiplies one weight group with M rows at x.
+// T::tile<M>(group, rows) multiplies one weight group with M rows: rows(m) are the columns of row m, which
+// T::columns finds in a row of activations.
 template <class T, int M>
 QK_INLINE void linear_tile(const T& t, const uint8_t* w, const uint8_t* x, float* y, int64_t ld,
                            const Epilogue& epilogue) {
   Acc<M> a[2];
   const int64_t groups = epilogue.kind == QK_Epilogue_Swiglu ? 2 : 1;
-  for (int64_t g = 0; g < groups; ++g) a[g] = t.template tile<M>(w + g * t.group_bytes, x);
+  const auto rows = [&](int m) QK_LAMBDA { return t.columns(x + m * t.row_bytes, 0); };
+  for (int64_t g = 0; g < groups; ++g) a[g] = t.template tile<M>(w + g * t.group_bytes, rows);
   Epilogue::rows<M>(epilogue, a[0], a[1], y, ld);
 }
 
 // Rows are walked in blocks that stay in the second-level cache while all groups pass; a group stays in the
 // first.
+QK_INLINE int64_t rows_in_cache(int64_t row_bytes) {
+  const int64_t fit = (512 * 1024 / row_bytes) & ~int64_t{7};
+  return fit < 8 ? 8 : fit;
+}
+
 template <class T>
 QK_INLINE void linear_groups(const T& t, const uint8_t* x, const linear_args& args) {
   const uint8_t* w = args.w;
   float* y = args.y;
   const int64_t ld = (args.n + 15) & ~int64_t{15}, rows = args.n_rows;
   const Epilogue epilogue = {args.epilogue, args.scale, args.up_scale};
-  const int64_t fit = (512 * 1024 / t.row_bytes) & ~int64_t{7};
-  const int64_t block = fit < 8 ? 8 : fit;
+  const int64_t block = rows_in_cache(t.row_bytes);
   const int64_t item = epilogue.kind == QK_Epilogue_Swiglu ? 2 * t.group_bytes : t.group_bytes;
   for (int64_t r0 = 0; r0 < rows; r0 += block) {
     const int64_t r1 = r0 + block < rows ? r0 + block : rows;

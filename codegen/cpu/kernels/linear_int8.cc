@@ -1,100 +1,13 @@
-// linear with int8 activations: exact integer dot products of 16 or 32 columns, combined in f32 in column
-// order.
-#include "codegen/cpu/kernels/linear.h"
-#include "dialects/layouts/int8_row.h"
+// linear with int8 activations.
+#include "codegen/cpu/kernels/linear_int8.h"
 
 namespace qk {
 namespace {
 
-using qcc::layouts::Int8RowBytes;
-using qcc::layouts::Int8ScalesAt;
-using qcc::layouts::Int8SumsAt;
-
-QK_INLINE int32_t load32(const void* p) {
-  return load<int32_t>(p);
-}
-
-template <Format F>
-struct Int8Linear {
-  typedef BlockFormat<F> B;
-  typedef Level::Dot<B::kHigh> Dot;
-  static constexpr Tile T = B::kTile;
-  static constexpr int kSums = B::kSums;  // integer sums per 32 columns
-  // What is left to add per unit of x's sum because codes are taken above the lowest value.
-  static constexpr int kLow = Dot::kSigned ? 0 : B::kLow;
-  int64_t k, row_bytes, group_bytes;
-
-  // Asks for what follows 2 KB behind chunk j. Some machines' own prefetchers stop at 4 KB pages and leave a
-  // linear reader waiting there; elsewhere the hints cost next to nothing. Past the last weight they touch no
-  // memory.
-  QK_INLINE void prefetch(const uint8_t* header, const uint8_t* body, int j) {
-    constexpr int kAhead = 2048;
-    constexpr int kHeaderTiles = (kAhead / ((T.run > 2 ? T.run : 2) * T.bytes()) + 1) * T.run;
-    QK_UNROLL
-    for (int i = 0; i < T.chunk; i += 64) __builtin_prefetch(body + j * T.chunk + kAhead + i);
-    if (j * 64 < T.header) __builtin_prefetch(header + kHeaderTiles * T.bytes() + j * 64);
-  }
-
-  // Sums of x's codes over the columns that share scale g of a chunk.
-  QK_INLINE int32_t x_sum(const uint8_t* sums, int g) {
-    return kSums == 2 ? load32(sums + 4 * g) : load32(sums) + load32(sums + 4);
-  }
-
-  // Part p of a chunk's 32 columns, activations from column `col`; `chunk` and `header` are the weights'.
-  template <int M>
-  QK_INLINE void part(const Int8Linear& t, int p, const uint8_t* header, const uint8_t* chunk, int j,
-                      const uint8_t* x, int64_t col, Acc<M>& acc) {
-    Dot dot[M][kSums];
-    unroll<M>([&](int m) QK_LAMBDA {
-      const uint8_t* sums = x + m * t.row_bytes + Int8SumsAt(t.k) + col / 4;
-      unroll<kSums>([&](int g) QK_LAMBDA { Dot::begin(dot[m][g], kLow != 0 ? kLow * x_sum(sums, g) : 0); });
-    });
-    for_each_word<F, Dot::kSigned>(chunk, p, [&](int n, int word, Words codes) QK_LAMBDA {
-      unroll<M>([&](int m) QK_LAMBDA {
-        const int32_t xm = load32(x + m * t.row_bytes + col + word * 4);
-        if constexpr (kSums == 2) {
-          Dot::add(dot[m][word >> 2], word & 3, 4, codes, xm);
-        } else {
-          Dot::add(dot[m][0], n, 8, codes, xm);
-        }
-      });
-    });
-    const Scales<kLanes> s = read_scales<F>(PartFields{p}, header, j);
-    unroll<M>([&](int m) QK_LAMBDA {
-      const uint8_t* xm = x + m * t.row_bytes;
-      const float xs = load<float>(xm + Int8ScalesAt(t.k) + col / 8);
-      Float& a = acc.v[m][p];
-      unroll<kSums>([&](int g) QK_LAMBDA {
-        a = fma<kLanes>(s.scale[g] * xs, to_float<kLanes>(Dot::end(dot[m][g])), a);
-      });
-      if constexpr (B::kHasMinimum) {
-        const uint8_t* sums = xm + Int8SumsAt(t.k) + col / 4;
-        unroll<kSums>([&](int g) QK_LAMBDA {
-          a = fma<kLanes>(s.shift[g], Float(xs * static_cast<float>(x_sum(sums, g))), a);
-        });
-      }
-    });
-  }
-
-  template <int M>
-  __attribute__((always_inline)) Acc<M> tile(const uint8_t* w, const uint8_t* x) const {
-    Acc<M> acc;
-    clear(acc);
-    for_each_tile<F>(w, k / T.block, [&](int64_t b, const uint8_t* header, const uint8_t* body) QK_LAMBDA {
-      for (int j = 0; j < T.block / 32; ++j) {
-        prefetch(header, body, j);
-        unroll<kParts>([&](int p) QK_LAMBDA {
-          part<M>(*this, p, header, body + j * T.chunk, j, x, b * T.block + j * 32, acc);
-        });
-      }
-    });
-    return acc;
-  }
-};
-
 template <Format F>
 QK_INLINE void linear_int8(const linear_args& a) {
-  const Int8Linear<F> t{a.k, Int8RowBytes(a.k), BlockFormat<F>::group_bytes(a.k)};
+  const int64_t terms = a.numerics == QK_Numerics_Int8x2 ? 2 : 1;
+  const Int8Linear<F> t{a.k, terms, terms * a.k, Int8RowBytes(terms * a.k), BlockFormat<F>::group_bytes(a.k)};
   linear_groups(t, a.xq, a);
 }
 

@@ -7,26 +7,23 @@
 
 namespace qk {
 
-// Sum of squares: four partial sums of 16 lanes over steps of 64, the rest in the first, then one tree.
-QK_INLINE float sum_of_squares(const float* x, int64_t n) {
+// Sum of products: four partial sums of 16 lanes over steps of 64, the rest in the first, then one tree.
+QK_INLINE float dot_product(const float* x, const float* y, int64_t n) {
   F32<16> a[4];
   QK_UNROLL
   for (int i = 0; i < 4; ++i) a[i] = F32<16>(0.f);
   int64_t c = 0;
   for (; c + 64 <= n; c += 64) {
     QK_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      const F32<16> v = loadf<16>(x + c + 16 * i);
-      a[i] = fma<16>(v, v, a[i]);
-    }
+    for (int i = 0; i < 4; ++i) a[i] = fma<16>(loadf<16>(x + c + 16 * i), loadf<16>(y + c + 16 * i), a[i]);
   }
-  for (; c + 16 <= n; c += 16) {
-    const F32<16> v = loadf<16>(x + c);
-    a[0] = fma<16>(v, v, a[0]);
-  }
+  for (; c + 16 <= n; c += 16) a[0] = fma<16>(loadf<16>(x + c), loadf<16>(y + c), a[0]);
   float sum = reduce_add((a[0] + a[1]) + (a[2] + a[3]));
-  for (; c < n; ++c) sum = fma1(x[c], x[c], sum);
+  for (; c < n; ++c) sum = fma1(x[c], y[c], sum);
   return sum;
+}
+QK_INLINE float sum_of_squares(const float* x, int64_t n) {
+  return dot_product(x, x, n);
 }
 
 // 1 / sqrt(sum_of_squares / n + eps).
@@ -39,8 +36,13 @@ using qcc::layouts::Int8RowBytes;
 using qcc::layouts::Int8ScalesAt;
 using qcc::layouts::Int8SumsAt;
 
+// What rounding leaves of 32 values.
+struct Rest {
+  F32<16> v0, v1;
+};
+
 // The int8 row of 32 columns at column c of a row of k: codes, scale, two sums. v: the values, 16 lanes each.
-QK_INLINE void quantize32(F32<16> v0, F32<16> v1, uint8_t* row, int64_t k, int64_t c) {
+QK_INLINE Rest quantize32(F32<16> v0, F32<16> v1, uint8_t* row, int64_t k, int64_t c) {
   const float peak = reduce_max(max<16>(abs<16>(v0), abs<16>(v1)));
   const float d = peak / 127.f;
   const F32<16> divisor = splat<16>(d == 0.f ? 1.f : d), limit = splat<16>(127.f);
@@ -54,6 +56,13 @@ QK_INLINE void quantize32(F32<16> v0, F32<16> v1, uint8_t* row, int64_t k, int64
   // Sums of at most 16 * 127: exact in f32.
   store<int32_t>(row + Int8SumsAt(k) + c / 4, static_cast<int32_t>(reduce_add(q0)));
   store<int32_t>(row + Int8SumsAt(k) + c / 4 + 4, static_cast<int32_t>(reduce_add(q1)));
+  return {v0 - q0 * d, v1 - q1 * d};
+}
+
+// The same of a row of two terms of k columns each.
+QK_INLINE void quantize32_twice(F32<16> v0, F32<16> v1, uint8_t* row, int64_t k, int64_t c) {
+  const Rest rest = quantize32(v0, v1, row, 2 * k, c);
+  quantize32(rest.v0, rest.v1, row, 2 * k, k + c);
 }
 
 }  // namespace qk

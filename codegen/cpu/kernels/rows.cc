@@ -34,12 +34,15 @@ QK_EXPORT void qk_norm(const norm_args* args) {
               QK_LAMBDA { store<F32<16>>(o + c, (loadf<16>(v + c) * scale) * loadf<16>(weight + c)); },
           [&](int64_t c) QK_LAMBDA { o[c] = (v[c] * scale) * weight[c]; });
     }
+    const auto normed = [&](int64_t c)
+                            QK_LAMBDA { return (loadf<16>(v + c) * scale) * loadf<16>(weight + c); };
     if (a.out_q) {
       uint8_t* q = a.out_q + r * Int8RowBytes(cols);
-      for (int64_t c = 0; c < cols; c += 32) {
-        quantize32((loadf<16>(v + c) * scale) * loadf<16>(weight + c),
-                   (loadf<16>(v + c + 16) * scale) * loadf<16>(weight + c + 16), q, cols, c);
-      }
+      for (int64_t c = 0; c < cols; c += 32) quantize32(normed(c), normed(c + 16), q, cols, c);
+    }
+    if (a.out_q2) {
+      uint8_t* q = a.out_q2 + r * Int8RowBytes(2 * cols);
+      for (int64_t c = 0; c < cols; c += 32) quantize32_twice(normed(c), normed(c + 16), q, cols, c);
     }
   }
 }
@@ -51,8 +54,16 @@ QK_EXPORT void qk_quantize(const quantize_args* args) {
   const int64_t cols = a.cols;
   for (int64_t r = a.begin; r < a.end; ++r) {
     const float* v = a.x + r * cols;
-    uint8_t* q = a.out_q + r * Int8RowBytes(cols);
-    for (int64_t c = 0; c < cols; c += 32) quantize32(loadf<16>(v + c), loadf<16>(v + c + 16), q, cols, c);
+    if (a.out_q) {
+      uint8_t* q = a.out_q + r * Int8RowBytes(cols);
+      for (int64_t c = 0; c < cols; c += 32) quantize32(loadf<16>(v + c), loadf<16>(v + c + 16), q, cols, c);
+    }
+    if (a.out_q2) {
+      uint8_t* q = a.out_q2 + r * Int8RowBytes(2 * cols);
+      for (int64_t c = 0; c < cols; c += 32) {
+        quantize32_twice(loadf<16>(v + c), loadf<16>(v + c + 16), q, cols, c);
+      }
+    }
   }
 }
 

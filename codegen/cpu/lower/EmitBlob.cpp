@@ -7,6 +7,7 @@
 
 #include "codegen/cpu/lower/KernelSignature.h"
 #include "codegen/cpu/lower/LinkFlat.h"
+#include "codegen/cpu/lower/StackUse.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
@@ -64,6 +65,7 @@ void setTargetAttributes(Function& f, const IsaInfo& isa) {
   // Without it LLVM turns copy loops into calls to memset and memcpy, which a flat blob does not have.
   f.addFnAttr("no-builtins");
   f.addFnAttr(Attribute::NoUnwind);
+  watchStack(f);
 }
 
 Error linkKernels(Module& module, const IsaInfo& isa) {
@@ -87,7 +89,7 @@ Error linkKernels(Module& module, const IsaInfo& isa) {
 }
 
 // qrt_code_header: entry offsets relative to the header, which the linker script puts first.
-Error addEntryTable(Module& module, ArrayRef<std::string> entries) {
+Error addEntryTable(Module& module, ArrayRef<std::string> entries, int64_t scratchBytes) {
   LLVMContext& context = module.getContext();
   Type* i32 = Type::getInt32Ty(context);
   Type* i64 = Type::getInt64Ty(context);
@@ -97,7 +99,8 @@ Error addEntryTable(Module& module, ArrayRef<std::string> entries) {
   table->setSection(".qrt_table");
   table->setAlignment(Align(64));
   auto word = [&](uint32_t v) -> Constant* { return ConstantInt::get(i32, v); };
-  SmallVector<Constant*> words = {word(QRT_CODE_MAGIC), word(QRT_PROGRAM_ABI), word(entries.size()), word(0)};
+  SmallVector<Constant*> words = {word(QRT_CODE_MAGIC), word(QRT_PROGRAM_ABI), word(entries.size()),
+                                  word(static_cast<uint32_t>(scratchBytes))};
   for (const std::string& name : entries) {
     Function* step = module.getFunction(name);
     if (!step || step->isDeclaration()) return stageError("no step function '" + name + "'");
@@ -170,10 +173,14 @@ struct Variant {
   const IsaInfo* isa;
   std::unique_ptr<TargetMachine> machine;
   LLVMContext context;  // its own: what lets levels be optimised side by side
+  StackUse stack{context};
   std::unique_ptr<Module> module;
   SmallVector<char, 0> object;
   std::string error;
 };
+
+// What is left of a step's stack for compiled code.
+constexpr uint64_t kCodeStack = QRT_STEP_STACK_BYTES - QRT_STEP_CALLBACK_STACK_BYTES;
 
 Error translate(const BlobRequest& request, Variant& v) {
   auto machine = makeTargetMachine(*v.isa);
@@ -188,7 +195,7 @@ Error translate(const BlobRequest& request, Variant& v) {
   for (Function& f : *v.module)
     if (!f.isDeclaration()) setTargetAttributes(f, *v.isa);
   internalize(*v.module, request.entries);
-  if (Error e = addEntryTable(*v.module, request.entries)) return e;
+  if (Error e = addEntryTable(*v.module, request.entries, request.scratchBytes)) return e;
   std::string broken;
   raw_string_ostream brokenStream(broken);
   if (verifyModule(*v.module, &brokenStream)) return stageError("invalid LLVM IR: " + brokenStream.str());
@@ -206,6 +213,7 @@ Error compile(const BlobRequest& request, Variant& v) {
     if (Error e = dump(*v.module, *v.machine, request, StringRef(v.isa->name))) return e;
   auto object = generate(*v.module, *v.machine, CodeGenFileType::ObjectFile);
   if (!object) return object.takeError();
+  if (Error e = v.stack.check(*v.module, request.entries, kCodeStack)) return e;
   v.object = std::move(*object);
   return Error::success();
 }
@@ -213,6 +221,9 @@ Error compile(const BlobRequest& request, Variant& v) {
 }  // namespace
 
 Expected<std::vector<std::vector<uint8_t>>> emitBlobs(const BlobRequest& request, unsigned threads) {
+  if (request.scratchBytes > int64_t{QRT_MAX_THREAD_SCRATCH})
+    return stageError("kernels need " + Twine(request.scratchBytes) + " bytes of scratch a thread, at most " +
+                      Twine(QRT_MAX_THREAD_SCRATCH) + " are allowed");
   mlir::ModuleOp source = request.module;
   mlir::registerBuiltinDialectTranslation(*source.getContext());
   mlir::registerLLVMDialectTranslation(*source.getContext());

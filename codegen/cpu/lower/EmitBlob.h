@@ -22,11 +22,13 @@ struct BlobRequest {
   // Asked before every pass, from all threads. Once it is true the passes that are left are skipped and the
   // error is std::errc::operation_canceled. May be empty.
   std::function<bool()> interrupted;
+  int64_t scratchBytes = 0;  // of each thread: LoweredPrograms
 };
 
 // For each ISA level, in the order asked: links the kernels' bitcode, inlines and optimises, generates code,
 // links with lld. A blob starts with a qrt_code_header. The levels are optimised side by side on `threads`
-// threads; the bytes do not depend on how many. Errors name the level, the stage and the symbol.
+// threads; the bytes do not depend on how many. Errors name the level, the stage and the symbol; code that
+// takes more stack than QRT_STEP_STACK_BYTES, or scratch than QRT_MAX_THREAD_SCRATCH, is one.
 llvm::Expected<std::vector<std::vector<uint8_t>>> emitBlobs(const BlobRequest& request, unsigned threads);
 
 }  // namespace qcc::cpu

@@ -1,10 +1,13 @@
 #include "codegen/cpu/lower/KernelCall.h"
 
+#include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <type_traits>
 
 #include "codegen/cpu/kernels/kernels.h"
 #include "codegen/cpu/kernels/limits.h"
+#include "codegen/cpu/kernels/scratch.h"
 #include "dialects/layouts/layouts.h"
 
 namespace qcc::cpu {
@@ -57,6 +60,9 @@ class Fields {
 #define QCC_STATE(role, ...) fields.binding(offsetof(Args, role##_offset), b.role);
 #define QCC_KV(role, ...) fields.binding(offsetof(Args, role##_offset), b.role);
 #define QCC_STEP(type, field) fields.step<type>(offsetof(Args, field), offsetof(qrt_step_args, field));
+#define QCC_SCRATCH()                                                                        \
+  assert(call.scratchBytes > 0 && "the overload of choose() for this family says how much"); \
+  fields.add(Kind::Scratch, offsetof(Args, scratch));
 #define QCC_END(name, Name)                       \
   fields.add(Kind::Rows, offsetof(Args, n_rows)); \
   fields.add(Kind::Begin, offsetof(Args, begin)); \
@@ -66,7 +72,7 @@ class Fields {
 
 // ---- which kernel, over which items ----
 
-// Scratch in the kernels is bounded: a model beyond the bound is refused here, with the number.
+// The kernels are made for bounded extents: a model beyond them is refused here, with the number.
 LogicalResult limit(plan::DispatchOp op, StringRef key, int64_t v, int64_t most, int64_t multiple = 1,
                     int64_t least = 1) {
   if (v >= least && v <= most && v % multiple == 0) return success();
@@ -101,15 +107,62 @@ LogicalResult choose(plan::DispatchOp,
   return success();
 }
 
-LogicalResult choose(plan::DispatchOp op, const plan::LinearSpec& s, KernelCall& call) {
-  selectOutRows(s.rows, call);
-  bool int8 = s.numerics == plan::Numerics::Int8;
+// Of the kernels that there is one of for each format and numerics.
+template <class Spec>
+LogicalResult chooseProduct(plan::DispatchOp op, const Spec& s, KernelCall& call) {
+  bool int8 = s.numerics != plan::Numerics::F32;
   const FormatInfo& format = format_info(s.format);
   if (int8 && format.cls != FormatClass::kBlock)
-    return op.emitError("no kernel 'linear' on target cpu for int8 numerics of format ")
-           << StringRef(format.name);
+    return op.emitError("no kernel '")
+           << op.getFamily() << "' on target cpu for int8 numerics of format " << StringRef(format.name);
   call.symbol += ("_" + StringRef(format.name) + (int8 ? "_int8" : "_f32")).str();
+  return success();
+}
+
+LogicalResult choose(plan::DispatchOp op, const plan::LinearSpec& s, KernelCall& call) {
+  selectOutRows(s.rows, call);
   call.items = layouts::AlignUp(s.n, layouts::kGroupRows) / layouts::kGroupRows;
+  return chooseProduct(op, s, call);
+}
+
+LogicalResult choose(plan::DispatchOp op, const plan::MoeRouteSpec& s, KernelCall& call) {
+  // Threads have rows of their own, and the lists are of all rows.
+  if (plan::refOf(op, "groups") && call.rows != RowSource::One)
+    return op.emitError("no kernel 'moe_route' on target cpu with 'groups' in a program of several rows");
+  if (!plan::refOf(op, "groups") != !plan::refOf(op, "order"))
+    return op.emitError("no kernel 'moe_route' on target cpu with one of 'groups' and 'order'");
+  return success(succeeded(limit(op, "experts", s.experts, kMaxExperts)) &&
+                 succeeded(limit(op, "top_k", s.top_k, s.experts)));
+}
+
+LogicalResult choose(plan::DispatchOp op, const plan::MoeGroupSpec& s, KernelCall& call) {
+  call.items = 1;
+  return success(succeeded(limit(op, "experts", s.experts, kMaxExperts)) &&
+                 succeeded(limit(op, "top_k", s.top_k, s.experts)));
+}
+
+LogicalResult choose(plan::DispatchOp op, const plan::MoeLinearSpec& s, KernelCall& call) {
+  if (s.numerics == plan::Numerics::Int8x2)
+    return op.emitError("no kernel 'moe_linear' on target cpu for numerics int8x2");
+  if (failed(chooseProduct(op, s, call)) || failed(wholeGroups(op, "y", s.n)) ||
+      failed(limit(op, "experts", s.experts, kMaxExperts)) || failed(limit(op, "top_k", s.top_k, s.experts)))
+    return failure();
+  // Every row of a matrix is whole blocks, and each hidden row of an int8 row whole blocks of its own.
+  int64_t block = format_info(s.format).block_elems;
+  if (s.numerics == plan::Numerics::Int8) block = std::max(block, layouts::kInt8Block);
+  if (s.k % block != 0)
+    return op.emitError("no kernel 'moe_linear' on target cpu for k = ")
+           << s.k << ": it takes multiples of " << block;
+  for (int64_t count : {s.scale_count, s.up_scale_count})
+    if (count != 1 && count != s.experts)
+      return op.emitError("no kernel 'moe_linear' on target cpu for ")
+             << count << " scales of " << s.experts << " experts";
+  int64_t groups = s.n / layouts::kGroupRows;
+  if (s.epilogue == plan::Epilogue::Add) {
+    call.items = groups;
+  } else {
+    call.itemsPerRow = s.top_k * groups;
+  }
   return success();
 }
 
@@ -133,14 +186,20 @@ LogicalResult choose(plan::DispatchOp op, const plan::QkNormRopeStoreSpec& s, Ke
 LogicalResult choose(plan::DispatchOp op, const plan::AttentionSpec& s, KernelCall& call) {
   call.itemsPerRow = s.kv_heads;
   if (failed(limit(op, "head_dim", s.head_dim, kMaxHeadDim, 8))) return failure();
-  if (int64_t group = s.q_heads / s.kv_heads; group > kMaxQueryGroup)
+  int64_t group = s.q_heads / s.kv_heads;
+  if (group > kMaxQueryGroup)
     return op.emitError("no kernel 'attention' on target cpu for ")
            << group << " query heads per kv head: it takes up to " << kMaxQueryGroup;
+  call.scratchBytes = AttentionScratch(s.head_dim, group).bytes;
   return success();
 }
 
 LogicalResult choose(plan::DispatchOp op, const plan::GatedDeltaSpec& s, KernelCall& call) {
   call.items = s.key_heads;
+  if (s.value_heads % s.key_heads != 0)
+    return op.emitError("no kernel 'gated_delta' on target cpu for ")
+           << s.value_heads << " value heads of " << s.key_heads << " key heads: it takes multiples";
+  call.scratchBytes = DeltaScratch(s.key_dim, s.value_dim).bytes;
   return success(succeeded(limit(op, "key_dim", s.key_dim, kMaxDeltaDim, 8)) &&
                  succeeded(limit(op, "value_dim", s.value_dim, kMaxDeltaDim, 8)) &&
                  succeeded(limit(op, "taps", s.taps, kMaxConvTaps, 1, kMinConvTaps)) &&
@@ -158,7 +217,7 @@ FailureOr<KernelCall> selectKernel(plan::DispatchOp op, int64_t bucketRows) {
   plan::visitDispatch(op, [&](const auto& spec, const auto& bindings) {
     if constexpr (requires { choose(op, spec, call); }) {
       chosen = choose(op, spec, call);
-      fillArgs(spec, bindings, call);
+      if (succeeded(chosen)) fillArgs(spec, bindings, call);
     } else {
       chosen = op.emitError("no kernel '") << op.getFamily() << "' on target cpu";
     }

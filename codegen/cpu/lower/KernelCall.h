@@ -20,9 +20,10 @@ struct KernelField {
     F64,
     StepPointer,  // a field of the step's arguments at byte `integer`
     StepInt,
-    Rows,   // i64: how many rows this dispatch has
-    Begin,  // i64: first work item of this thread
-    End,    // i64: one past its last
+    Rows,     // i64: how many rows this dispatch has
+    Begin,    // i64: first work item of this thread
+    End,      // i64: one past its last
+    Scratch,  // this thread's
   };
   Kind kind;
   int64_t offset;  // bytes into the struct
@@ -42,6 +43,7 @@ struct KernelCall {
   RowSource rows = RowSource::StepRows;
   int64_t items = 0;  // work items; 0: one per row times itemsPerRow
   int64_t itemsPerRow = 1;
+  int64_t scratchBytes = 0;  // of each thread
 };
 
 // Chooses the kernel. `bucketRows`: the program's rows; a bucket of 1 makes the row count a literal. Fails

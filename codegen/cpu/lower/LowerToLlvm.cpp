@@ -1,5 +1,6 @@
 #include "codegen/cpu/lower/LowerToLlvm.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "codegen/cpu/lower/KernelCall.h"
@@ -39,6 +40,7 @@ class Lowering {
       result.entries.push_back(stepName(program));
     }
     result.kernelSpecs = specs.size();
+    result.scratchBytes = scratchBytes;
     return result;
   }
 
@@ -158,6 +160,7 @@ class Lowering {
   LogicalResult lowerDispatch(plan::DispatchOp op, const Scope& scope) {
     FailureOr<KernelCall> call = selectKernel(op, scope.bucketRows);
     if (failed(call)) return failure();
+    scratchBytes = std::max(scratchBytes, call->scratchBytes);
     SmallVector<Value> operands = {scope.args, scope.thread, scope.threads};
     SmallVector<Type> types = {ptr, i64, i64};
     for (const plan::Ref& ref : call->bindings) {
@@ -229,6 +232,13 @@ class Lowering {
     LLVM::CallOp::create(b, loc, kernel, args);
   }
 
+  // Where the scratch of the calling thread begins.
+  Value threadScratch(Value args, Value thread) {
+    Value stride = field(args, offsetof(qrt_step_args, scratch_stride), i64);
+    return at(field(args, offsetof(qrt_step_args, scratch), ptr),
+              LLVM::MulOp::create(b, loc, thread, stride));
+  }
+
   Value fieldValue(const KernelField& f, LLVM::LLVMFuncOp func, Value rows, Value begin, Value end) {
     Value args = func.getArgument(0);
     switch (f.kind) {
@@ -253,6 +263,8 @@ class Lowering {
         return begin;
       case KernelField::Kind::End:
         return end;
+      case KernelField::Kind::Scratch:
+        return threadScratch(args, func.getArgument(1));
     }
     llvm_unreachable("all kinds of fields are listed");
   }
@@ -274,6 +286,7 @@ class Lowering {
   Type ptr, i32, i64;
   Location loc = UnknownLoc::get(context);
   llvm::StringMap<LLVM::LLVMFuncOp> specs;
+  int64_t scratchBytes = 0;
 };
 
 }  // namespace

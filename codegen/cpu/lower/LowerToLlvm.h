@@ -15,6 +15,7 @@ namespace qcc::cpu {
 struct LoweredPrograms {
   mlir::OwningOpRef<mlir::ModuleOp> module;  // llvm dialect only
   std::vector<std::string> entries;          // step function of each plan.program, in the plan's order
+  int64_t scratchBytes = 0;                  // of each thread, a multiple of 64: the most that a kernel needs
   int64_t kernelSpecs = 0;                   // distinct specialisations (dispatches of one spec share one)
 };
 

@@ -25,7 +25,12 @@ int NormThreads(const DeltaSpec& s) {
 
 std::string DeltaSpec::name() const {
   return ".k" + std::to_string(key_heads) + "x" + std::to_string(key_dim) + ".v" +
-         std::to_string(value_heads) + "x" + std::to_string(value_dim) + ".t" + std::to_string(taps);
+         std::to_string(value_heads) + "x" + std::to_string(value_dim) + ".t" + std::to_string(taps) +
+         (grouped ? ".grouped" : "");
+}
+
+Val DeltaSpec::KeyHead(Val value_head) const {
+  return grouped ? DivU(value_head, value_heads / key_heads) : RemU(value_head, key_heads);
 }
 
 Val ConvColumn(const DeltaSpec& s, Val qkv, Val conv_state, Val row_begin, Val at, Val channel) {
@@ -325,6 +330,9 @@ std::vector<Launch> Expand_gated_delta(const Dispatch<plan::GatedDeltaSpec>& d, 
   s.taps = static_cast<int>(d.spec.taps);
   s.ld_ab = static_cast<int>(d.spec.ld_ab);
   s.l2_max = d.spec.l2_form == plan::L2Form::Max;
+  // With a value head to each key head there is one order.
+  s.grouped = d.spec.heads == plan::HeadOrder::Grouped && s.value_heads != s.key_heads;
+  if (s.grouped && s.value_heads % s.key_heads) return {};
   if (s.key_dim % 8 || s.value_dim % 8 || s.key_dim > kMaxDim || s.value_dim > kMaxDim || s.taps < 2 ||
       s.taps > kMaxTaps) {
     return {};

@@ -18,7 +18,10 @@ namespace qcc::gpu {
 struct DeltaSpec {
   int key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0, taps = 0, ld_ab = 0;
   bool l2_max = false;
+  bool grouped = false;  // value heads that follow one another share a key head; else those that it divides
 
+  // i32, of a value head.
+  Val KeyHead(Val value_head) const;
   int keys() const { return key_heads * key_dim; }
   int values() const { return value_heads * value_dim; }
   int channels() const { return 2 * keys() + values(); }

@@ -42,7 +42,7 @@ class ChunkKernel {
   const Shared p_ = b_.AllocShared(Type::kF32, C* C);        // [t][i]
   const Shared inverse_ = b_.AllocShared(Type::kF32, C* C);  // [t][i], of I + L
   const Val head_ = b_.BlockX(), slot_ = b_.BlockY(), thread_ = b_.Thread();
-  const Val key_head_ = RemU(head_, s_.key_heads);
+  const Val key_head_ = s_.KeyHead(head_);
   const Val i_ = RemU(thread_, C), t0_ = DivU(thread_, C);
 };
 

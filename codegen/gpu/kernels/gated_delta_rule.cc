@@ -68,7 +68,7 @@ class Rule {
   void Run(Val group, Val row_begin, Val row_count, Val state_address) {
     const int per_head = s_.value_dim / width_;
     head_ = DivU(group, per_head);
-    key_head_ = RemU(head_, s_.key_heads);
+    key_head_ = s_.KeyHead(head_);
     first_value_ = group * width_;
     const Val base = state_address + b_.ExtendU(head_) * (4ll * s_.key_dim * s_.value_dim);
     const Val own_column = RemU(group, per_head) * width_ + column_;

@@ -33,9 +33,11 @@ struct Arg {
   Space space = Space::kImmediate;
   uint64_t value = 0;  // byte offset in the space, or the number itself
   uint64_t bytes = 0;  // bytes that may be touched; 0 for a number
+  // The kernel adds 64-bit offsets to the address, so the range may be longer than kMaxBindingBytes.
+  bool wide = false;
 };
 inline Arg Number(uint64_t value) {
-  return {Space::kImmediate, value, 0};
+  return {Space::kImmediate, value};
 }
 
 struct Launch {
@@ -79,8 +81,8 @@ class Expansion {
   virtual Arg Constant(const std::vector<uint8_t>& bytes) = 0;
 };
 
-// Bytes that one binding may span: 2^31, so that 32-bit byte offsets reach everything with room. Expansions
-// cut larger weights into several launches at row groups.
+// Bytes that one binding may span unless it is wide: 2^31, so that 32-bit byte offsets reach everything with
+// room. Expansions cut larger weights into several launches at row groups.
 inline constexpr uint64_t kMaxBindingBytes = uint64_t{1} << 31;
 
 // Empty: no native kernel for this spec on this profile; the compile fails and names the op.

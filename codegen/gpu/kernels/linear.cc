@@ -18,62 +18,37 @@ constexpr int64_t kFewWorkgroups = 256;
 // The same for tiles of cooperative matrices, which are done faster: idle cores cost less there.
 constexpr int64_t kFewCooperative = 32;
 
-// The one place that picks a variant. Any may be picked for any bucket: all give the same bits (linear.h).
-Launch ChooseVariant(const LinearSpec& spec, const Profile& profile, int64_t units, int64_t rows) {
+}  // namespace
+
+Launch ChooseLinear(const LinearSpec& spec, const Profile& profile, int64_t units, int64_t rows) {
   // A dot product that is spelled out fills the kernel, and so do f32 values that are looked up: half the
   // rows keep it small.
   const bool is_long = spec.int8 ? !profile.int_dot : LooksUp(description(spec.format).plain);
   const int most = is_long ? 4 : 8;
-  if (rows > 8 && spec.int8 && profile.matrix.kind == MatrixUnits::Kind::kMma) {
-    const int tile_rows = rows > 16 ? 32 : 16;
+  const int64_t together = spec.rows_together(rows);
+  const auto workgroups = [](const Launch& launch) { return int64_t{launch.grid[0]} * launch.grid[1]; };
+  if (together > 8 && spec.int8 && profile.matrix.kind == MatrixUnits::Kind::kMma) {
+    const int tile_rows = together > 16 ? 32 : 16;
     Launch tiled = LinearMatrixTiled(spec, tile_rows, units, rows);
-    if (int64_t{tiled.grid[0]} * tiled.grid[1] >= kFewWorkgroups) return tiled;
+    if (workgroups(tiled) >= kFewWorkgroups) return tiled;
     return LinearMatrixSplit(spec, tile_rows, units, rows);
   }
-  if (rows > 8 && spec.int8 && profile.matrix.kind == MatrixUnits::Kind::kCooperative) {
+  if (together > 8 && spec.int8 && profile.matrix.kind == MatrixUnits::Kind::kCooperative) {
     Launch tiled = LinearCooperative(spec, units, rows);
-    if (int64_t{tiled.grid[0]} * tiled.grid[1] >= kFewCooperative) return tiled;
+    if (workgroups(tiled) >= kFewCooperative) return tiled;
   }
-  if (rows > 8) {
+  if (together > 8) {
     Launch tiled = LinearTiled(spec, most, units, rows);
-    if (int64_t{tiled.grid[0]} * tiled.grid[1] >= kFewWorkgroups) return tiled;
+    if (workgroups(tiled) >= kFewWorkgroups) return tiled;
   }
   int tile_rows = 1;
-  while (tile_rows < most && tile_rows < rows) tile_rows *= 2;
+  while (tile_rows < most && tile_rows < together) tile_rows *= 2;
   return LinearSplit(spec, tile_rows, units, rows);
 }
 
-}  // namespace
-
-int64_t LinearSpec::x_row_bytes() const {
-  return int8 ? layouts::Int8RowBytes(k) : 4 * k;
-}
-
-std::string LinearSpec::name() const {
-  return "linear." + std::string(format_info(format).name) + (int8 ? ".int8.k" : ".f32.k") +
-         std::to_string(k) + "." + std::string(plan::textOf(epilogue)) + (scale ? ".scale" : "") +
-         (up_scale ? ".up_scale" : "");
-}
-
-LinearArgs::LinearArgs(Builder& b, const LinearSpec& spec) {
-  constexpr const LinearArgList<int>& kAt = kArg<LinearArgList>;
-  x = b.Arg(kAt.x);
-  w = b.Arg(kAt.w);
-  y = b.Arg(kAt.y);
-  rows = b.Load(Type::kI32, b.Arg(kAt.count), b.I32(0));
-  units = b.Truncate(b.Arg(kAt.units));
-  y_row_bytes = b.Truncate(b.Arg(kAt.y_row_bytes));
-  int next = static_cast<int>(kArgCount<LinearArgList>);
-  if (spec.scale) scale = b.Arg(next++);
-  if (spec.up_scale) up_scale = b.Arg(next++);
-}
-
-std::vector<Arg> LinearArgs::List(const LinearArgList<Arg>& args, const std::optional<Arg>& scale,
-                                  const std::optional<Arg>& up_scale) {
-  std::vector<Arg> list = ListArgs<LinearArgList>(args);
-  if (scale) list.push_back(*scale);
-  if (up_scale) list.push_back(*up_scale);
-  return list;
+bool TakesLinear(const LinearSpec& spec) {
+  if (spec.k % kChunkColumns || spec.k % format_info(spec.format).block_elems) return false;
+  return !spec.int8 || IsBlockFormat(spec.format);
 }
 
 Val PartLow(const LinearSpec& spec, Val part) {
@@ -96,28 +71,32 @@ std::vector<Val> SumParts(Builder& b, const LinearSpec& spec, size_t count,
                });
 }
 
-void StoreLinear(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val offset,
+Val Scaled(Val sum, Val scale) {
+  if (!scale) return sum;
+  Builder& b = *sum.builder();
+  return sum * b.Load(Type::kF32, scale, b.I32(0));
+}
+
+void StoreLinear(Builder& b, const LinearSpec& spec, const LinearArgs& args, const YRow& row, Val column,
                  const std::vector<Val>& sums) {
-  const auto scaled = [&](Val sum, Val scale) {
-    return scale ? sum * b.Load(Type::kF32, scale, b.I32(0)) : sum;
-  };
-  Val v = scaled(sums[0], args.scale);
+  const Val offset = row.at + column;
+  Val v = Scaled(sums[0], args.scale);
+  if (row.weight) v = row.weight * v;
   if (spec.epilogue == Epilogue::Add) v = b.Load(Type::kF32, args.y, offset) + v;
-  if (spec.epilogue == Epilogue::Swiglu) v = Silu(v) * scaled(sums[1], args.up_scale);
+  if (spec.epilogue == Epilogue::Swiglu) v = Silu(v) * Scaled(sums[1], args.up_scale);
   b.Store(args.y, offset, v);
 }
 
 std::vector<Launch> Expand_linear(const Dispatch<plan::LinearSpec>& dispatch, Expansion& expansion) {
   LinearSpec spec;
   spec.format = dispatch.spec.format;
-  spec.int8 = dispatch.spec.numerics == plan::Numerics::Int8;
+  spec.int8 = dispatch.spec.numerics != plan::Numerics::F32;
+  spec.terms = static_cast<int>(plan::termsOf(dispatch.spec.numerics));
   spec.k = dispatch.spec.k;
   spec.epilogue = dispatch.spec.epilogue;
   spec.scale = dispatch.bindings.scale.has_value();
   spec.up_scale = dispatch.bindings.up_scale.has_value();
-  const bool block_format = IsBlockFormat(spec.format);
-  if (spec.k % kChunkColumns || spec.k % format_info(spec.format).block_elems) return {};
-  if (spec.int8 && !block_format) return {};
+  if (!TakesLinear(spec)) return {};
 
   const bool out_rows = dispatch.spec.rows == plan::RowsFrom::OutRows;
   const int64_t n = dispatch.spec.n, rows = dispatch.rows;
@@ -134,26 +113,27 @@ std::vector<Launch> Expand_linear(const Dispatch<plan::LinearSpec>& dispatch, Ex
   if (most == 0) return {};  // not even one unit is within reach of 32-bit offsets
   for (int64_t first = 0; first < units; first += most) {
     const int64_t part = std::min(most, units - first);
-    Launch launch = ChooseVariant(spec, expansion.profile(), part, rows);
+    Launch launch = ChooseLinear(spec, expansion.profile(), part, rows);
     const Arg part_w{w.space, w.value + static_cast<uint64_t>(first * unit_bytes),
                      static_cast<uint64_t>(part * unit_bytes)};
     const uint64_t skipped = static_cast<uint64_t>(first * layouts::kGroupRows * 4);
     const Arg part_y{y.space, y.value + skipped,
                      static_cast<uint64_t>(((rows - 1) * ld + part * layouts::kGroupRows) * 4)};
-    launch.args = LinearArgs::List({.x = x,
-                                    .w = part_w,
-                                    .y = part_y,
-                                    .count = count,
-                                    .units = Number(static_cast<uint64_t>(part)),
-                                    .y_row_bytes = Number(static_cast<uint64_t>(ld * 4))},
-                                   dispatch.bindings.scale, dispatch.bindings.up_scale);
+    launch.args =
+        LinearArgs::List({.x = x,
+                          .w = part_w,
+                          .y = part_y,
+                          .count = count,
+                          .units = Number(static_cast<uint64_t>(part)),
+                          .y_row_bytes = Number(static_cast<uint64_t>(ld * 4))},
+                         {.scale = dispatch.bindings.scale, .up_scale = dispatch.bindings.up_scale});
     const uint64_t columns =
         static_cast<uint64_t>(std::min(part * layouts::kGroupRows, n - first * layouts::kGroupRows));
     const uint64_t y_bytes = 4 * columns * static_cast<uint64_t>(rows);
     launch.read_bytes = part_w.bytes + static_cast<uint64_t>(rows * spec.x_row_bytes());
     if (spec.epilogue == Epilogue::Add) launch.read_bytes += y_bytes;
     launch.write_bytes = y_bytes;
-    launch.ops = 2 * columns * static_cast<uint64_t>(rows * spec.k * spec.groups_per_unit());
+    launch.ops = 2 * columns * static_cast<uint64_t>(rows * spec.terms * spec.k * spec.groups_per_unit());
     launches.push_back(std::move(launch));
   }
   return launches;

@@ -1,4 +1,5 @@
-// What the variants of the linear kernel share. y (op)= W x for each row x of the step.
+// What the variants of the linear kernel share. y (op)= W x for each row x of the step, or of those that go
+// to an expert (moe_linear).
 //
 // One order of operations for all variants, so that a row's result does not depend on the bucket: the columns
 // are cut into `parts` runs of 32-column chunks; within a part chunks follow one another in one accumulator
@@ -21,15 +22,36 @@ namespace qcc::gpu {
 
 using plan::Epilogue;
 
+// Which rows a workgroup has. Of moe_linear: a row's i-th expert is its i-th slot, a row of y or of what
+// becomes one; slot row * top_k + i is a row here.
+enum class RowsOf : uint8_t {
+  kStep,    // of the step, all by one matrix
+  kSlot,    // one slot; `ids` says its expert
+  kRow,     // all slots of one row of the step
+  kExpert,  // slots of one expert, as `groups` and `order` have them
+};
+
 // Everything that shapes the code of a linear kernel, but its tiling.
 struct LinearSpec {
   Format format = Format::F32;
   bool int8 = false;  // numerics
+  int terms = 1;      // of int8 rows: 2, k columns each, for int8x2
   int64_t k = 0;      // a multiple of 32 and of the format's block
   Epilogue epilogue = Epilogue::Store;
   // Whether sums are multiplied ahead of the epilogue: those of the matrix, or gate, and those of up.
   bool scale = false, up_scale = false;
+  RowsOf rows_of = RowsOf::kStep;
+  // moe_linear: slots of a row; whether a scale is one of many, by expert; whether what `add` adds is
+  // multiplied by the slot's weight; whether each slot has k columns of its own in a row of x.
+  int64_t experts = 1, top_k = 1;
+  bool scale_each = false, up_scale_each = false;
+  bool weighted = false, own_columns = false;
 
+  int64_t x_cols() const { return own_columns ? top_k * k : terms * k; }
+  // Of `rows` (slots, for experts): how many are likely to have the same matrix, and into how many tiles they
+  // fall at most.
+  int64_t rows_together(int64_t rows) const;
+  int64_t row_tiles(int64_t rows, int64_t tile_rows) const;
   int64_t chunks() const { return k / kChunkColumns; }
   int parts() const { return chunks() >= 8 ? 8 : chunks() >= 4 ? 4 : chunks() >= 2 ? 2 : 1; }
   int64_t chunks_per_part() const { return (chunks() + parts() - 1) / parts(); }
@@ -40,29 +62,65 @@ struct LinearSpec {
   std::string name() const;  // "linear.q4_k.int8.k1024.add", and ".scale", ".up_scale" where there are
 };
 
-// Arguments of every variant; behind them the scales that the spec has, scale first. count: where the step
-// holds the number of rows. A unit is 16 columns of y.
+constexpr int kLinearThreads = 128;  // of a workgroup of any variant
+
+// Arguments of every variant. count: where the step holds the number of rows. A unit is 16 columns of y.
 template <typename T>
 struct LinearArgList {
   T x, w, y, count, units, y_row_bytes;
 };
+// Behind them, in this order, those that the spec has. Bytes from one expert's weights to the next; of the
+// lists of kernel_families.md, kSlot and kRow have `ids`, kExpert the others.
+struct LinearMoreArgs {
+  std::optional<Arg> scale = {}, up_scale = {}, weights = {}, expert_bytes = {}, ids = {}, groups = {},
+                     order = {};
+};
 
-// What a kernel makes of them.
-struct LinearArgs {
-  LinearArgs(Builder& b, const LinearSpec& spec);
-  static std::vector<Arg> List(const LinearArgList<Arg>& args, const std::optional<Arg>& scale,
-                               const std::optional<Arg>& up_scale);
+// A row of x: its byte offset and, unless null, the chunk (i32) at which its columns begin.
+struct XRow {
+  Val at, chunk;
+  Val Chunk(Val number) const { return chunk ? number + chunk : number; }
+};
+// A row of y: its byte offset and, unless null, its weight.
+struct YRow {
+  Val at, weight;
+};
+
+// What a kernel makes of its arguments: a workgroup's rows, and the matrix and the scales that they have.
+class LinearArgs {
+ public:
+  // `tile_rows`: rows of a workgroup of kStep and kExpert. All threads of the workgroup must call (barriers).
+  LinearArgs(Builder& b, const LinearSpec& spec, int tile_rows);
+  static std::vector<Arg> List(const LinearArgList<Arg>& args, const LinearMoreArgs& more);
+
+  // kRow: for slot `index` of the workgroup's row.
+  LinearArgs OfSlot(Val index) const;
+  // Rows beyond the last repeat it.
+  XRow Input(Val row) const;
+  YRow Output(Val row) const;
+
   Val x, w, y;
-  Val rows;             // i32: of this step
+  Val rows;             // i32: of this step, or of the expert; kRow: of this step
+  Val first_row;        // i32: the workgroup's first one; there is nothing to do unless it is less than rows
   Val units;            // i32
   Val y_row_bytes;      // i32
   Val scale, up_scale;  // where they are, null: none
+
+ private:
+  void FindExpert(int tile_rows);
+  void SetExpert(Val expert);
+  Val Slot(Val row) const;
+
+  Builder& b_;
+  const LinearSpec& spec_;
+  Val weights_, expert_bytes_, ids_, groups_, order_;
+  Val first_slot_;  // kSlot: the slot; kExpert: where its slots begin in `order`
 };
 
-// Accumulators [group][row] of one matrix row of each group in `groups` (byte offsets) with rows at byte
-// offsets `x_rows`, over the chunks [low, high), i32.
+// Accumulators [group][row] of one matrix row of each group in `groups` (byte offsets) with the rows
+// `x_rows`, over the chunks [low, high), i32.
 std::vector<Val> LinearPart(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val lane,
-                            const std::vector<Val>& groups, const std::vector<Val>& x_rows, Val low,
+                            const std::vector<Val>& groups, const std::vector<XRow>& x_rows, Val low,
                             Val high);
 
 // First chunk of a part, and the one after its last.
@@ -74,11 +132,13 @@ Val PartHigh(const LinearSpec& spec, Val part);
 std::vector<Val> SumParts(Builder& b, const LinearSpec& spec, size_t count,
                           const std::function<std::vector<Val>(Val low, Val high)>& part);
 
-// Finishes one element: `sums` has the sum of the unit's groups; `offset`: the element's place in y.
-void StoreLinear(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val offset,
+// `sum` times the matrix's scale, if it has one (null: none).
+Val Scaled(Val sum, Val scale);
+// Finishes one element: `sums` has the sum of the unit's groups; `column`: its byte offset in the row of y.
+void StoreLinear(Builder& b, const LinearSpec& spec, const LinearArgs& args, const YRow& row, Val column,
                  const std::vector<Val>& sums);
 
-// ---- variants: `launch.args` and costs are set by the caller ----
+// ---- variants: `launch.args` and costs are set by the caller; `rows`: slots, for experts ----
 
 // Few rows: 16 threads a part, every weight read once for `tile_rows` rows.
 Launch LinearSplit(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows);
@@ -91,6 +151,10 @@ Launch LinearMatrixTiled(const LinearSpec& spec, int tile_rows, int64_t units, i
 Launch LinearMatrixSplit(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows);
 // The same on those of kind kCooperative: a workgroup has 32 rows by four groups over all columns.
 Launch LinearCooperative(const LinearSpec& spec, int64_t units, int64_t rows);
+// The one place that picks among them. Any may be picked for any bucket: all give the same bits.
+Launch ChooseLinear(const LinearSpec& spec, const Profile& profile, int64_t units, int64_t rows);
+// Whether there are kernels for the format, numerics and k of `spec`.
+bool TakesLinear(const LinearSpec& spec);
 
 }  // namespace qcc::gpu
 

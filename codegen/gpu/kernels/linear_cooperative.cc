@@ -10,7 +10,7 @@
 namespace qcc::gpu {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kThreads = kLinearThreads;
 constexpr int kLanes = 16;      // matrix rows of a group
 constexpr int kGroups = 4;      // of a tile
 constexpr int kTileRows = 32;   // rows of x of a tile
@@ -52,11 +52,13 @@ class CooperativeTile {
     std::vector<std::vector<Val>> sums;
   };
 
-  Val RowAt(Val row) const { return MinS(first_row_ + row, args_.rows - 1) * spec_.x_row_bytes(); }
   void EmitRows();
   Val ThreadRow(int i) const { return slot_ + kSlots * i; }
-  void StageCodes(Val chunk);
-  ChunkNumbers ReadNumbers(Val chunk) const;
+  void StageWeights(Val chunk);
+  void StageX(Val chunk);
+  // Adds the products of 32 columns, `number` of the rows of x, to acc.
+  void AddChunk(Val chunk, Val number, std::vector<Val>& acc);
+  ChunkNumbers ReadNumbers(Val chunk, Val number) const;
   void Multiply(int scale);
   // Sums [group][kRowsEach] over the chunks [low, high).
   std::vector<Val> Part(Val low, Val high);
@@ -69,14 +71,17 @@ class CooperativeTile {
   Val lane_, slot_, first_unit_, first_row_;
   std::vector<PackedRow> own_;     // [group]: the thread's matrix row
   std::vector<PackedRow> staged_;  // [kGroups / 2]: the row whose codes the thread lays out
+  std::vector<XRow> own_x_;        // [kRowsEach]: its rows of x
+  XRow staged_x_;                  // the one of which it lays out codes
 };
 
-CooperativeTile::CooperativeTile(Builder& b, const LinearSpec& spec) : b_(b), spec_(spec), args_(b, spec) {
+CooperativeTile::CooperativeTile(Builder& b, const LinearSpec& spec)
+    : b_(b), spec_(spec), args_(b, spec_, kTileRows) {
   const Val thread = b.Thread();
   lane_ = thread & (kLanes - 1);
   slot_ = ShrU(thread, 4);
   first_unit_ = b.BlockX() * UnitsPerTile(spec);
-  first_row_ = b.BlockY() * kTileRows;
+  first_row_ = args_.first_row;
   // Units beyond the last repeat it.
   const auto group_at = [&](Val group) {
     const int each = spec.groups_per_unit();
@@ -96,7 +101,8 @@ CooperativeTile::CooperativeTile(Builder& b, const LinearSpec& spec) : b_(b), sp
   stage_.sums = b.AllocShared(Type::kI32, kGroups * kTileRows * kLanes);
 }
 
-void CooperativeTile::StageCodes(Val chunk) {
+// Of the weights; those of all terms of x meet the same.
+void CooperativeTile::StageWeights(Val chunk) {
   const Val thread = b_.Thread(), word = slot_ & 3, none = b_.I32(0);
   for (int i = 0; i < kGroups / 2; ++i) {
     const std::vector<Val> codes = staged_[i].ReadCodePair(staged_[i].At(chunk), word);
@@ -109,23 +115,30 @@ void CooperativeTile::StageCodes(Val chunk) {
       b_.StoreShared(stage_.weights, at + (kGroups * kGroupWords + 4 * half), half == 0 ? none : value);
     }
   }
-  // 4 threads a row of x, two words each.
+}
+
+// 4 threads a row of x, two words each.
+void CooperativeTile::StageX(Val chunk) {
+  const Val thread = b_.Thread();
   const Val row = ShrU(thread, 2), pair = (thread & 3) << 1;
-  const Val codes = b_.Load(Type::kI32x2, args_.x, RowAt(row) + (chunk << 5) + (pair << 2));
+  const Val codes =
+      b_.Load(Type::kI32x2, args_.x, staged_x_.at + (staged_x_.Chunk(chunk) << 5) + (pair << 2));
   for (int i = 0; i < 2; ++i) {
     b_.StoreShared(stage_.x, row * kChunkWords + pair + i, b_.Extract(codes, i));
   }
 }
 
-CooperativeTile::ChunkNumbers CooperativeTile::ReadNumbers(Val chunk) const {
+CooperativeTile::ChunkNumbers CooperativeTile::ReadNumbers(Val chunk, Val number) const {
   ChunkNumbers numbers;
   for (const PackedRow& row : own_) numbers.weights.push_back(row.ReadScales(row.At(chunk)));
   for (int i = 0; i < kRowsEach; ++i) {
-    const Val at = RowAt(ThreadRow(i)) + layouts::Int8ScalesAt(spec_.k);
-    numbers.scales.push_back(b_.Load(Type::kF32, args_.x, at + (chunk << 2)));
+    const Val at = own_x_[i].at + layouts::Int8ScalesAt(spec_.x_cols());
+    const Val of_row = own_x_[i].Chunk(number);
+    numbers.scales.push_back(b_.Load(Type::kF32, args_.x, at + (of_row << 2)));
     numbers.sums.emplace_back();
     if (!numbers.weights[0].shift[0]) continue;
-    const Val sums = at + (chunk << 3) + (layouts::Int8SumsAt(spec_.k) - layouts::Int8ScalesAt(spec_.k));
+    const int64_t behind = layouts::Int8SumsAt(spec_.x_cols()) - layouts::Int8ScalesAt(spec_.x_cols());
+    const Val sums = at + (of_row << 3) + behind;
     const Val second = b_.Load(Type::kI32, args_.x, sums + 4), first = b_.Load(Type::kI32, args_.x, sums);
     if (two_scales_) {
       for (const Val& sum : {first, second}) numbers.sums[i].push_back(numbers.scales[i] * b_.ToF32(sum));
@@ -161,34 +174,39 @@ std::vector<Val> CooperativeTile::Part(Val low, Val high) {
   const std::vector<Val> zero(kGroups * kRowsEach, b_.F32(0.f));
   return b_.For(low, high, b_.I32(1), zero, [&](Val chunk, const std::vector<Val>& carried) {
     std::vector<Val> acc = carried;
-    StageCodes(chunk);
-    const ChunkNumbers numbers = ReadNumbers(chunk);
-    for (int s = 0; s < (two_scales_ ? 2 : 1); ++s) {
-      // Codes are laid out; the sums of the last products were read.
-      b_.Barrier();
-      Multiply(s);
-      b_.Barrier();
-      for (int g = 0; g < kGroups; ++g) {
-        for (int i = 0; i < kRowsEach; ++i) {
-          const Val at = (ThreadRow(i) + g * kTileRows) * kLanes + lane_;
-          Val dot = b_.ToF32(b_.LoadShared(stage_.sums, at));
-          if (numbers.weights[g].rest[s]) dot = dot * numbers.weights[g].rest[s];
-          Val& a = acc[g * kRowsEach + i];
-          a = Fma(numbers.weights[g].scale[s] * numbers.scales[i], dot, a);
-        }
-      }
-    }
-    if (!numbers.weights[0].shift[0]) return acc;
-    for (int g = 0; g < kGroups; ++g) {
-      for (int i = 0; i < kRowsEach; ++i) {
-        Val& a = acc[g * kRowsEach + i];
-        for (size_t s = 0; s < numbers.sums[i].size(); ++s) {
-          a = Fma(numbers.weights[g].shift[s], numbers.sums[i][s], a);
-        }
-      }
-    }
+    StageWeights(chunk);
+    for (int t = 0; t < spec_.terms; ++t) AddChunk(chunk, t ? chunk + t * spec_.chunks() : chunk, acc);
     return acc;
   });
+}
+
+void CooperativeTile::AddChunk(Val chunk, Val number, std::vector<Val>& acc) {
+  StageX(number);
+  const ChunkNumbers numbers = ReadNumbers(chunk, number);
+  for (int s = 0; s < (two_scales_ ? 2 : 1); ++s) {
+    // Codes are laid out; the sums of the last products were read.
+    b_.Barrier();
+    Multiply(s);
+    b_.Barrier();
+    for (int g = 0; g < kGroups; ++g) {
+      for (int i = 0; i < kRowsEach; ++i) {
+        const Val at = (ThreadRow(i) + g * kTileRows) * kLanes + lane_;
+        Val dot = b_.ToF32(b_.LoadShared(stage_.sums, at));
+        if (numbers.weights[g].rest[s]) dot = dot * numbers.weights[g].rest[s];
+        Val& a = acc[g * kRowsEach + i];
+        a = Fma(numbers.weights[g].scale[s] * numbers.scales[i], dot, a);
+      }
+    }
+  }
+  if (!numbers.weights[0].shift[0]) return;
+  for (int g = 0; g < kGroups; ++g) {
+    for (int i = 0; i < kRowsEach; ++i) {
+      Val& a = acc[g * kRowsEach + i];
+      for (size_t s = 0; s < numbers.sums[i].size(); ++s) {
+        a = Fma(numbers.weights[g].shift[s], numbers.sums[i][s], a);
+      }
+    }
+  }
 }
 
 void CooperativeTile::Emit() {
@@ -197,6 +215,8 @@ void CooperativeTile::Emit() {
 }
 
 void CooperativeTile::EmitRows() {
+  for (int i = 0; i < kRowsEach; ++i) own_x_.push_back(args_.Input(first_row_ + ThreadRow(i)));
+  staged_x_ = args_.Input(first_row_ + ShrU(b_.Thread(), 2));
   // The whole workgroup, also where it has rows or units beyond the last: barriers are for all threads.
   const std::vector<Val> sums =
       SumParts(b_, spec_, kGroups * kRowsEach, [&](Val low, Val high) { return Part(low, high); });
@@ -204,12 +224,13 @@ void CooperativeTile::EmitRows() {
   for (int i = 0; i < kRowsEach; ++i) {
     const Val row = first_row_ + ThreadRow(i);
     b_.If(LtS(row, args_.rows), [&] {
+      const YRow y = args_.Output(row);
       for (int u = 0; u < UnitsPerTile(spec_); ++u) {
         const Val unit = first_unit_ + u;
         b_.If(LtS(unit, args_.units), [&] {
           std::vector<Val> of_unit;
           for (int g = 0; g < each; ++g) of_unit.push_back(sums[(u * each + g) * kRowsEach + i]);
-          StoreLinear(b_, spec_, args_, row * args_.y_row_bytes + (unit * kLanes + lane_) * 4, of_unit);
+          StoreLinear(b_, spec_, args_, y, (unit * kLanes + lane_) * 4, of_unit);
         });
       }
     });
@@ -224,7 +245,7 @@ Launch LinearCooperative(const LinearSpec& spec, int64_t units, int64_t rows) {
   launch.emit = [spec](Builder& b) { CooperativeTile(b, spec).Emit(); };
   launch.workgroup_size = kThreads;
   launch.grid[0] = static_cast<uint32_t>(CeilDiv(units, UnitsPerTile(spec)));
-  launch.grid[1] = static_cast<uint32_t>(CeilDiv(rows, kTileRows));
+  launch.grid[1] = static_cast<uint32_t>(spec.row_tiles(rows, kTileRows));
   return launch;
 }
 

@@ -10,7 +10,7 @@
 namespace qcc::gpu {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kThreads = kLinearThreads;
 constexpr int kSubgroup = 32;
 constexpr int kSubgroups = kThreads / kSubgroup;
 constexpr int kLanes = 16;  // matrix rows of a group
@@ -28,9 +28,8 @@ struct Tile {
   Tile(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val first_row, int fragments);
   Val group, quad;
   int fragments;
-  // Byte offsets in x; rows beyond the step's last repeat it.
-  std::vector<Val> codes;    // [fragment], of the lane's columns
-  std::vector<Val> numbers;  // [fragment][2], of the scales of the rows that the lane has sums of
+  std::vector<Val> codes;     // [fragment]: byte offsets in x of the lane's columns
+  std::vector<XRow> numbers;  // [fragment][2]: the scales of the rows that the lane has sums of
 };
 
 Val SumRow(const Tile& tile, int fragment, int sum) {
@@ -42,10 +41,13 @@ Tile::Tile(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val first
   const Val lane = b.Thread() & (kSubgroup - 1);
   group = ShrU(lane, 2);
   quad = lane & 3;
-  const auto at = [&](Val row) { return MinS(first_row + row, args.rows - 1) * spec.x_row_bytes(); };
   for (int f = 0; f < fragments; ++f) {
-    codes.push_back(at(group + kFragmentRows * f) + quad * 4);
-    for (int i = 0; i < 2; ++i) numbers.push_back(at(SumRow(*this, f, i)) + layouts::Int8ScalesAt(spec.k));
+    const XRow x = args.Input(first_row + group + kFragmentRows * f);
+    codes.push_back((x.chunk ? x.at + (x.chunk << 5) : x.at) + quad * 4);
+    for (int i = 0; i < 2; ++i) {
+      numbers.push_back(args.Input(first_row + SumRow(*this, f, i)));
+      numbers.back().at = numbers.back().at + layouts::Int8ScalesAt(spec.x_cols());
+    }
   }
 }
 
@@ -58,7 +60,9 @@ struct RowNumbers {
 // Which sums of codes a chunk's minima need.
 enum class Sums : uint8_t { kNone, kOne, kTwo };
 
-RowNumbers ReadNumbers(Builder& b, int64_t k, Val x, Val at, Val chunk, Sums kind) {
+// `k`: columns of a whole row.
+RowNumbers ReadNumbers(Builder& b, int64_t k, Val x, const XRow& row, Val number, Sums kind) {
+  const Val at = row.at, chunk = row.Chunk(number);
   RowNumbers n{b.Load(Type::kF32, x, at + (chunk << 2)), {}};
   if (kind == Sums::kNone) return n;
   const Val first = at + (chunk << 3) + (layouts::Int8SumsAt(k) - layouts::Int8ScalesAt(k));
@@ -131,14 +135,17 @@ std::vector<Val> MatrixPart(Builder& b, const LinearSpec& spec, const LinearArgs
     for (size_t g = 0; g < groups.size(); ++g) weights.push_back(ReadGroup(tile, &rows[2 * g], chunk));
     const Sums sums = !weights[0].scales[0].shift[0] ? Sums::kNone : two_scales ? Sums::kTwo : Sums::kOne;
     for (int f = 0; f < tile.fragments; ++f) {
-      const Val at = tile.codes[f] + (chunk << 5);
-      const std::vector<Val> x{b.Load(Type::kI32, args.x, at), b.Load(Type::kI32, args.x, at + 16)};
-      RowNumbers numbers[2];
-      for (int i = 0; i < 2; ++i) {
-        numbers[i] = ReadNumbers(b, spec.k, args.x, tile.numbers[2 * f + i], chunk, sums);
-      }
-      for (size_t g = 0; g < groups.size(); ++g) {
-        AddProduct(b, two_scales, weights[g], x, numbers, &acc[(g * tile.fragments + f) * kSums]);
+      for (int t = 0; t < spec.terms; ++t) {
+        const Val number = t ? chunk + t * spec.chunks() : chunk;
+        const Val at = tile.codes[f] + (number << 5);
+        const std::vector<Val> x{b.Load(Type::kI32, args.x, at), b.Load(Type::kI32, args.x, at + 16)};
+        RowNumbers numbers[2];
+        for (int i = 0; i < 2; ++i) {
+          numbers[i] = ReadNumbers(b, spec.x_cols(), args.x, tile.numbers[2 * f + i], number, sums);
+        }
+        for (size_t g = 0; g < groups.size(); ++g) {
+          AddProduct(b, two_scales, weights[g], x, numbers, &acc[(g * tile.fragments + f) * kSums]);
+        }
       }
     }
     return acc;
@@ -165,22 +172,23 @@ std::vector<Val> GroupOffsets(const LinearSpec& spec, const LinearArgs& args, Va
 void StoreElement(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val first_unit, Val row,
                   Val column, Val sums[2]) {
   b.If(LtS(row, args.rows), [&] {
-    const Val at = row * args.y_row_bytes + (first_unit * kLanes + column) * 4;
+    const YRow y = args.Output(row);
+    const Val at = (first_unit * kLanes + column) * 4;
     if (UnitsEach(spec) == 1) {
-      StoreLinear(b, spec, args, at, {sums[0], sums[1]});
+      StoreLinear(b, spec, args, y, at, {sums[0], sums[1]});
       return;
     }
-    StoreLinear(b, spec, args, at, {sums[0]});
-    b.If(LtS(first_unit + 1, args.units), [&] { StoreLinear(b, spec, args, at + 4 * kLanes, {sums[1]}); });
+    StoreLinear(b, spec, args, y, at, {sums[0]});
+    b.If(LtS(first_unit + 1, args.units), [&] { StoreLinear(b, spec, args, y, at + 4 * kLanes, {sums[1]}); });
   });
 }
 
 void EmitTiled(Builder& b, const LinearSpec& spec, int tile_rows, int row_tiles) {
-  const LinearArgs args(b, spec);
+  const LinearArgs args(b, spec, tile_rows * row_tiles);
   const int pairs = kSubgroups / row_tiles, fragments = tile_rows / kFragmentRows;
   const Val subgroup = ShrU(b.Thread(), 5);
   const Val first_unit = (b.BlockX() * pairs + (subgroup & (pairs - 1))) * UnitsEach(spec);
-  const Val first_row = (b.BlockY() * row_tiles + DivU(subgroup, pairs)) * tile_rows;
+  const Val first_row = args.first_row + DivU(subgroup, pairs) * tile_rows;
   b.If(And(LtS(first_row, args.rows), LtS(first_unit, args.units)), [&] {
     const Tile tile(b, spec, args, first_row, fragments);
     const std::vector<Val> groups = GroupOffsets(spec, args, first_unit);
@@ -198,11 +206,11 @@ void EmitTiled(Builder& b, const LinearSpec& spec, int tile_rows, int row_tiles)
 }
 
 void EmitSplit(Builder& b, const LinearSpec& spec, int tile_rows) {
-  const LinearArgs args(b, spec);
+  const LinearArgs args(b, spec, tile_rows);
   const int parts = spec.parts(), fragments = tile_rows / kFragmentRows;
   const int sums_each = 2 * fragments * kSums;
   const Val subgroup = ShrU(b.Thread(), 5), lane = b.Thread() & (kSubgroup - 1);
-  const Val first_unit = b.BlockX() * UnitsEach(spec), first_row = b.BlockY() * tile_rows;
+  const Val first_unit = b.BlockX() * UnitsEach(spec), first_row = args.first_row;
   const Shared partial = b.AllocShared(Type::kF32, parts * sums_each * kSubgroup);
   b.If(LtS(first_row, args.rows), [&] {
     const Tile tile(b, spec, args, first_row, fragments);
@@ -237,13 +245,13 @@ static_assert(kSubgroups == kSums);
 }  // namespace
 
 Launch LinearMatrixTiled(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows) {
-  const int row_tiles = rows > tile_rows ? 2 : 1;
+  const int row_tiles = spec.rows_together(rows) > tile_rows ? 2 : 1;
   Launch launch;
   launch.name = spec.name() + ".m" + std::to_string(tile_rows) + "x" + std::to_string(row_tiles);
   launch.emit = [spec, tile_rows, row_tiles](Builder& b) { EmitTiled(b, spec, tile_rows, row_tiles); };
   launch.workgroup_size = kThreads;
   launch.grid[0] = static_cast<uint32_t>(CeilDiv(units, int64_t{kSubgroups} / row_tiles * UnitsEach(spec)));
-  launch.grid[1] = static_cast<uint32_t>(CeilDiv(rows, int64_t{tile_rows} * row_tiles));
+  launch.grid[1] = static_cast<uint32_t>(spec.row_tiles(rows, int64_t{tile_rows} * row_tiles));
   return launch;
 }
 
@@ -253,7 +261,7 @@ Launch LinearMatrixSplit(const LinearSpec& spec, int tile_rows, int64_t units, i
   launch.emit = [spec, tile_rows](Builder& b) { EmitSplit(b, spec, tile_rows); };
   launch.workgroup_size = kThreads;
   launch.grid[0] = static_cast<uint32_t>(CeilDiv(units, UnitsEach(spec)));
-  launch.grid[1] = static_cast<uint32_t>(CeilDiv(rows, tile_rows));
+  launch.grid[1] = static_cast<uint32_t>(spec.row_tiles(rows, tile_rows));
   return launch;
 }
 

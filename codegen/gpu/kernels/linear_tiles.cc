@@ -7,7 +7,7 @@
 namespace qcc::gpu {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kThreads = kLinearThreads;
 constexpr int kLanes = 16;  // threads side by side, one matrix row each
 constexpr int kSlots = kThreads / kLanes;
 
@@ -17,8 +17,10 @@ struct Int8Chunk {
   Val scale, sums[2];
 };
 
-Int8Chunk ReadInt8Chunk(Builder& b, int64_t k, Val x, Val row, Val chunk) {
+// `k`: columns of a whole row.
+Int8Chunk ReadInt8Chunk(Builder& b, int64_t k, Val x, const XRow& x_row, Val number) {
   Int8Chunk c;
+  const Val row = x_row.at, chunk = x_row.Chunk(number);
   const Val at = row + (chunk << 5);
   for (int half = 0; half < 2; ++half) {
     const Val v = b.Load(Type::kI32x4, x, half ? at + 16 : at);
@@ -64,7 +66,8 @@ std::vector<PackedRow> Rows(Builder& b, const LinearSpec& spec, Val w, Val lane,
 }
 
 std::vector<Val> Int8Part(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val lane,
-                          const std::vector<Val>& groups, const std::vector<Val>& x_rows, Val low, Val high) {
+                          const std::vector<Val>& groups, const std::vector<XRow>& x_rows, Val low,
+                          Val high) {
   const std::vector<PackedRow> rows = Rows(b, spec, args.w, lane, groups);
   const size_t m_count = x_rows.size();
   const std::vector<Val> zero(groups.size() * m_count, b.F32(0.f));
@@ -78,10 +81,13 @@ std::vector<Val> Int8Part(Builder& b, const LinearSpec& spec, const LinearArgs& 
       scales.push_back(row.ReadScales(at));
     }
     for (size_t m = 0; m < m_count; ++m) {
-      const Int8Chunk x = ReadInt8Chunk(b, spec.k, args.x, x_rows[m], chunk);
-      for (size_t g = 0; g < rows.size(); ++g) {
-        Val& a = acc[g * m_count + m];
-        a = Int8Product(b, rows[g], codes[g], scales[g], x, a);
+      for (int t = 0; t < spec.terms; ++t) {
+        const Val number = t ? chunk + t * spec.chunks() : chunk;
+        const Int8Chunk x = ReadInt8Chunk(b, spec.x_cols(), args.x, x_rows[m], number);
+        for (size_t g = 0; g < rows.size(); ++g) {
+          Val& a = acc[g * m_count + m];
+          a = Int8Product(b, rows[g], codes[g], scales[g], x, a);
+        }
       }
     }
     return acc;
@@ -89,7 +95,7 @@ std::vector<Val> Int8Part(Builder& b, const LinearSpec& spec, const LinearArgs& 
 }
 
 std::vector<Val> F32Part(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val lane,
-                         const std::vector<Val>& groups, const std::vector<Val>& x_rows, Val low, Val high) {
+                         const std::vector<Val>& groups, const std::vector<XRow>& x_rows, Val low, Val high) {
   const std::vector<PackedRow> rows = Rows(b, spec, args.w, lane, groups);
   const size_t m_count = x_rows.size(), n = groups.size() * m_count;
   // Block formats: a chunk at a time. Plain ones have no scales to share: half of one, which
@@ -114,7 +120,7 @@ std::vector<Val> F32Part(Builder& b, const LinearSpec& spec, const LinearArgs& a
       }
     }
     for (size_t m = 0; m < m_count; ++m) {
-      const Val at = x_rows[m] + (i * (16 * words));
+      const Val at = x_rows[m].at + (i * (16 * words));
       for (int t = 0; t < words; ++t) {
         const Val v = b.Load(Type::kF32x4, args.x, at + 16 * t);
         for (int c = 0; c < 4; ++c) {
@@ -134,13 +140,11 @@ std::vector<Val> F32Part(Builder& b, const LinearSpec& spec, const LinearArgs& a
   return result;
 }
 
-// Byte offsets of `count` rows from `first` on; rows beyond the step's last repeat it.
-std::vector<Val> RowOffsets(const LinearSpec& spec, const LinearArgs& args, Val first, int count) {
-  std::vector<Val> offsets;
-  for (int m = 0; m < count; ++m) {
-    offsets.push_back(MinS(first + m, args.rows - 1) * spec.x_row_bytes());
-  }
-  return offsets;
+// `count` rows from `first` on.
+std::vector<XRow> Inputs(const LinearArgs& args, Val first, int count) {
+  std::vector<XRow> inputs;
+  for (int m = 0; m < count; ++m) inputs.push_back(args.Input(first + m));
+  return inputs;
 }
 
 // 16 threads a part; the parts of a unit meet in workgroup memory.
@@ -149,7 +153,7 @@ class SplitKernel {
   SplitKernel(Builder& b, const LinearSpec& spec, int tile_rows)
       : b_(b), spec_(spec), tile_rows_(tile_rows) {}
   void Emit() {
-    b_.If(LtS(first_row_, args_.rows), [&] {
+    b_.If(LtS(args_.first_row, args_.rows), [&] {
       StoreParts();
       b_.Barrier();
       for (int begin = 0; begin < elements_; begin += kThreads) Finish(begin);
@@ -163,12 +167,12 @@ class SplitKernel {
   Builder& b_;
   const LinearSpec& spec_;
   const int tile_rows_;
-  const LinearArgs args_{b_, spec_};
+  const LinearArgs args_{b_, spec_, tile_rows_};
   const int parts_ = spec_.parts(), groups_ = spec_.groups_per_unit();
   const int units_here_ = kSlots / parts_, elements_ = kLanes * units_here_ * tile_rows_;
   const Val thread_ = b_.Thread(), lane_ = thread_ & (kLanes - 1), slot_ = ShrU(thread_, 4);
   const Val part_ = slot_ & (parts_ - 1);
-  const Val first_unit_ = b_.BlockX() * units_here_, first_row_ = b_.BlockY() * tile_rows_;
+  const Val first_unit_ = b_.BlockX() * units_here_;
   const Shared partial_ = b_.AllocShared(Type::kF32, groups_* tile_rows_* kThreads);
 };
 
@@ -178,7 +182,7 @@ void SplitKernel::StoreParts() {
   std::vector<Val> offsets;
   for (int g = 0; g < groups_; ++g) offsets.push_back((unit * groups_ + g) * spec_.group_bytes());
   const std::vector<Val> acc =
-      LinearPart(b_, spec_, args_, lane_, offsets, RowOffsets(spec_, args_, first_row_, tile_rows_),
+      LinearPart(b_, spec_, args_, lane_, offsets, Inputs(args_, args_.first_row, tile_rows_),
                  PartLow(spec_, part_), PartHigh(spec_, part_));
   for (size_t i = 0; i < acc.size(); ++i) b_.StoreShared(partial_, thread_ + i * kThreads, acc[i]);
 }
@@ -188,7 +192,7 @@ void SplitKernel::Finish(int begin) {
   const Val element = thread_ + begin;
   const Val at = DivU(element, kLanes);
   const Val local = RemU(at, units_here_), row = DivU(at, units_here_);
-  const Val out_unit = first_unit_ + local, out_row = first_row_ + row;
+  const Val out_unit = first_unit_ + local, out_row = args_.first_row + row;
   Val inside = And(LtS(out_unit, args_.units), LtS(out_row, args_.rows));
   if (begin + kThreads > elements_) inside = And(inside, LtS(element, b_.I32(elements_)));
   b_.If(inside, [&] {
@@ -199,39 +203,39 @@ void SplitKernel::Finish(int begin) {
       for (int p = 0; p < parts_; ++p) sum = sum + b_.LoadShared(partial_, from + p * kLanes);
       sums.push_back(sum);
     }
-    const Val offset = out_row * args_.y_row_bytes + (out_unit * kLanes + lane_) * 4;
-    StoreLinear(b_, spec_, args_, offset, sums);
+    StoreLinear(b_, spec_, args_, args_.Output(out_row), (out_unit * kLanes + lane_) * 4, sums);
   });
 }
 
 void EmitTiled(Builder& b, const LinearSpec& spec, int tile_rows, int row_tiles) {
-  const LinearArgs args(b, spec);
+  const LinearArgs args(b, spec, tile_rows * row_tiles);
   const bool swiglu = spec.epilogue == Epilogue::Swiglu;
   const int units_each = swiglu ? 1 : 2, pairs = kSlots / row_tiles;
   const Val thread = b.Thread(), lane = thread & (kLanes - 1), slot = ShrU(thread, 4);
   // Neighbouring slots share their rows: a subgroup of 32 reads one place of x.
   const Val first_unit = (b.BlockX() * pairs + (slot & (pairs - 1))) * units_each;
-  const Val first_row = (b.BlockY() * row_tiles + DivU(slot, pairs)) * tile_rows;
+  const Val first_row = args.first_row + DivU(slot, pairs) * tile_rows;
   b.If(And(LtS(first_row, args.rows), LtS(first_unit, args.units)), [&] {
     std::vector<Val> offsets;
     for (int g = 0; g < 2; ++g) {
       const Val group = swiglu ? first_unit * 2 + g : MinS(first_unit + g, args.units - 1);
       offsets.push_back(group * spec.group_bytes());
     }
-    const std::vector<Val> x_rows = RowOffsets(spec, args, first_row, tile_rows);
+    const std::vector<XRow> x_rows = Inputs(args, first_row, tile_rows);
     const std::vector<Val> sums = SumParts(
         b, spec, static_cast<size_t>(2 * tile_rows),
         [&](Val low, Val high) { return LinearPart(b, spec, args, lane, offsets, x_rows, low, high); });
     for (int m = 0; m < tile_rows; ++m) {
       b.If(LtS(first_row + m, args.rows), [&] {
-        const Val at = (first_row + m) * args.y_row_bytes + (first_unit * kLanes + lane) * 4;
+        const YRow row = args.Output(first_row + m);
+        const Val column = (first_unit * kLanes + lane) * 4;
         if (swiglu) {
-          StoreLinear(b, spec, args, at, {sums[m], sums[tile_rows + m]});
+          StoreLinear(b, spec, args, row, column, {sums[m], sums[tile_rows + m]});
           return;
         }
-        StoreLinear(b, spec, args, at, {sums[m]});
+        StoreLinear(b, spec, args, row, column, {sums[m]});
         b.If(LtS(first_unit + 1, args.units),
-             [&] { StoreLinear(b, spec, args, at + 4 * kLanes, {sums[tile_rows + m]}); });
+             [&] { StoreLinear(b, spec, args, row, column + 4 * kLanes, {sums[tile_rows + m]}); });
       });
     }
   });
@@ -240,7 +244,7 @@ void EmitTiled(Builder& b, const LinearSpec& spec, int tile_rows, int row_tiles)
 }  // namespace
 
 std::vector<Val> LinearPart(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val lane,
-                            const std::vector<Val>& groups, const std::vector<Val>& x_rows, Val low,
+                            const std::vector<Val>& groups, const std::vector<XRow>& x_rows, Val low,
                             Val high) {
   return (spec.int8 ? Int8Part : F32Part)(b, spec, args, lane, groups, x_rows, low, high);
 }
@@ -251,20 +255,20 @@ Launch LinearSplit(const LinearSpec& spec, int tile_rows, int64_t units, int64_t
   launch.emit = [spec, tile_rows](Builder& b) { SplitKernel(b, spec, tile_rows).Emit(); };
   launch.workgroup_size = kThreads;
   launch.grid[0] = static_cast<uint32_t>(CeilDiv(units, kSlots / spec.parts()));
-  launch.grid[1] = static_cast<uint32_t>(CeilDiv(rows, tile_rows));
+  launch.grid[1] = static_cast<uint32_t>(spec.row_tiles(rows, tile_rows));
   return launch;
 }
 
 Launch LinearTiled(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows) {
   int row_tiles = 1;
-  while (row_tiles < 4 && row_tiles * tile_rows < rows) row_tiles *= 2;
+  while (row_tiles < 4 && row_tiles * tile_rows < spec.rows_together(rows)) row_tiles *= 2;
   const int units_each = spec.epilogue == Epilogue::Swiglu ? 1 : 2;
   Launch launch;
   launch.name = spec.name() + ".t" + std::to_string(tile_rows) + "x" + std::to_string(row_tiles);
   launch.emit = [spec, tile_rows, row_tiles](Builder& b) { EmitTiled(b, spec, tile_rows, row_tiles); };
   launch.workgroup_size = kThreads;
   launch.grid[0] = static_cast<uint32_t>(CeilDiv(units, int64_t{kSlots} / row_tiles * units_each));
-  launch.grid[1] = static_cast<uint32_t>(CeilDiv(rows, int64_t{tile_rows} * row_tiles));
+  launch.grid[1] = static_cast<uint32_t>(spec.row_tiles(rows, int64_t{tile_rows} * row_tiles));
   return launch;
 }
 

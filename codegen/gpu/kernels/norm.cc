@@ -17,6 +17,7 @@ constexpr int kThreads = 128;
 struct NormSpec {
   int64_t cols = 0;
   bool out = false, out_q = false, out_rows = false;
+  int terms = 1;  // of out_q
 };
 
 template <typename T>
@@ -27,7 +28,7 @@ struct NormArgs {
 class NormKernel {
  public:
   NormKernel(Builder& b, const NormSpec& spec) : b_(b), spec_(spec) {
-    if (spec.out_q) quantizer_.emplace(b, kThreads, spec.cols);
+    if (spec.out_q) quantizer_.emplace(b, kThreads, spec.cols, spec.terms);
     row_ = b.BlockX();
     thread_ = b.Thread();
   }
@@ -87,38 +88,59 @@ void NormKernel::Write(Val quad, Val active, Val at, const std::vector<Val>& val
     b_.If(active, [&] { b_.Store(args_.out, place, b_.Vector(values)); });
   }
   if (spec_.out_q) {
-    quantizer_->Write(args_.out_q, row_ * layouts::Int8RowBytes(spec_.cols), quad, active, values);
+    quantizer_->Write(args_.out_q, row_ * quantizer_->row_bytes(), quad, active, values);
   }
 }
 
 }  // namespace
 
-std::vector<Launch> Expand_norm(const Dispatch<plan::NormSpec>& dispatch, Expansion& expansion) {
-  NormSpec spec;
-  spec.cols = dispatch.spec.cols;
-  spec.out = dispatch.bindings.out.has_value();
-  spec.out_q = dispatch.bindings.out_q.has_value();
-  spec.out_rows = dispatch.spec.source == plan::RowsFrom::OutRows;
-  if (spec.cols % (spec.out_q ? 32 : 4)) return {};
+namespace {
+
+Launch NormLaunch(const Dispatch<plan::NormSpec>& dispatch, const NormSpec& spec, const Arg& out_q,
+                  Expansion& expansion) {
   const uint64_t rows = static_cast<uint64_t>(dispatch.rows), cols = static_cast<uint64_t>(spec.cols);
   Launch launch;
-  launch.name = "norm.c" + std::to_string(cols) + (spec.out ? ".f" : "") + (spec.out_q ? ".q" : "") +
+  launch.name = "norm.c" + std::to_string(cols) + (spec.out ? ".f" : "") +
+                (!spec.out_q       ? ""
+                 : spec.terms == 2 ? ".q2"
+                                   : ".q") +
                 (spec.out_rows ? ".out_rows" : ".rows");
   launch.emit = [spec](Builder& b) { NormKernel(b, spec).Emit(); };
   launch.workgroup_size = kThreads;
   launch.grid[0] = static_cast<uint32_t>(rows);
   launch.args = ListArgs<NormArgs>({.x = *dispatch.bindings.x,
                                     .weight = *dispatch.bindings.weight,
-                                    .out = dispatch.bindings.out.value_or(Number(0)),
-                                    .out_q = dispatch.bindings.out_q.value_or(Number(0)),
+                                    .out = spec.out ? *dispatch.bindings.out : Number(0),
+                                    .out_q = out_q,
                                     .step = StepArg(expansion),
                                     .outs = StepOutsArg(expansion),
                                     .eps = FloatNumber(dispatch.spec.eps)});
   launch.read_bytes = 4 * cols * rows + 4 * cols;
-  const uint64_t int8_bytes = static_cast<uint64_t>(layouts::Int8UsedBytes(spec.cols));
+  const uint64_t int8_bytes = static_cast<uint64_t>(layouts::Int8UsedBytes(spec.terms * spec.cols));
   launch.write_bytes = rows * ((spec.out ? 4 * cols : 0) + (spec.out_q ? int8_bytes : 0));
   launch.ops = 4 * cols * rows;
-  return {launch};
+  return launch;
+}
+
+}  // namespace
+
+std::vector<Launch> Expand_norm(const Dispatch<plan::NormSpec>& dispatch, Expansion& expansion) {
+  const auto &one = dispatch.bindings.out_q, &two = dispatch.bindings.out_q2;
+  NormSpec spec;
+  spec.cols = dispatch.spec.cols;
+  spec.out = dispatch.bindings.out.has_value();
+  spec.out_q = one || two;
+  spec.terms = !one && two ? 2 : 1;
+  spec.out_rows = dispatch.spec.source == plan::RowsFrom::OutRows;
+  if (spec.cols % (spec.out_q ? 32 : 4)) return {};
+  std::vector<Launch> launches = {
+      NormLaunch(dispatch, spec, one ? *one : two.value_or(Number(0)), expansion)};
+  if (one && two) {  // no fused op asks for both
+    spec.out = false;
+    spec.terms = 2;
+    launches.push_back(NormLaunch(dispatch, spec, *two, expansion));
+  }
+  return launches;
 }
 
 }  // namespace qcc::gpu

@@ -20,10 +20,25 @@ struct QuantizeArgs {
 
 }  // namespace
 
-RowQuantizer::RowQuantizer(Builder& builder, int workgroup_size, int64_t k)
-    : b_(builder), k_(k), block_(builder, workgroup_size, 8), half_(builder, workgroup_size, 4) {}
+RowQuantizer::RowQuantizer(Builder& builder, int workgroup_size, int64_t k, int terms)
+    : b_(builder),
+      k_(k),
+      terms_(terms),
+      block_(builder, workgroup_size, 8),
+      half_(builder, workgroup_size, 4) {}
+
+int64_t RowQuantizer::row_bytes() const {
+  return layouts::Int8RowBytes(terms_ * k_);
+}
 
 void RowQuantizer::Write(Val out_q, Val row, Val quad, Val active, const std::vector<Val>& values) {
+  std::vector<Val> rest;
+  WriteTerm(out_q, row, quad, active, values, terms_ == 2 ? &rest : nullptr);
+  if (terms_ == 2) WriteTerm(out_q, row, quad + k_ / 4, active, rest, nullptr);
+}
+
+void RowQuantizer::WriteTerm(Val out_q, Val row, Val quad, Val active, const std::vector<Val>& values,
+                             std::vector<Val>* rest) {
   Val peak = b_.Call(Builder::Fn::kAbs, values[0]);
   for (int c = 1; c < 4; ++c) peak = MaxF(peak, b_.Call(Builder::Fn::kAbs, values[c]));
   peak = block_.Max(peak);
@@ -39,26 +54,29 @@ void RowQuantizer::Write(Val out_q, Val row, Val quad, Val active, const std::ve
     const Val byte = c == 3 ? code << 24 : (code & 0xff) << (8 * c);
     word = c ? word | byte : byte;
     sum = c ? sum + code : code;
+    if (rest) rest->push_back(values[c] - b_.ToF32(code) * d);
   }
   // At most 16 * 127: exact in f32.
   const Val half_sum = b_.ToI32(half_.Sum(b_.ToF32(sum)));
   b_.If(active, [&] {
     b_.Store(out_q, row + (quad << 2), word);
-    b_.If(Eq(quad & 7, 0), [&] { b_.Store(out_q, row + ShrU(quad, 1) + layouts::Int8ScalesAt(k_), d); });
-    b_.If(Eq(quad & 3, 0), [&] { b_.Store(out_q, row + quad + layouts::Int8SumsAt(k_), half_sum); });
+    b_.If(Eq(quad & 7, 0),
+          [&] { b_.Store(out_q, row + ShrU(quad, 1) + layouts::Int8ScalesAt(terms_ * k_), d); });
+    b_.If(Eq(quad & 3, 0), [&] { b_.Store(out_q, row + quad + layouts::Int8SumsAt(terms_ * k_), half_sum); });
   });
 }
 
-std::vector<Launch> Expand_quantize(const Dispatch<plan::QuantizeSpec>& dispatch, Expansion& expansion) {
-  const int64_t k = dispatch.spec.cols, rows = dispatch.rows;
-  if (k % 32) return {};
+namespace {
+
+Launch QuantizeLaunch(int64_t k, int64_t rows, int terms, const Arg& x, const Arg& out_q,
+                      Expansion& expansion) {
   Launch launch;
-  launch.name = "quantize.k" + std::to_string(k);
+  launch.name = "quantize.k" + std::to_string(k) + (terms == 2 ? ".x2" : "");
   launch.workgroup_size = kThreads;
-  launch.emit = [k](Builder& b) {
+  launch.emit = [k, terms](Builder& b) {
     constexpr const QuantizeArgs<int>& kAt = kArg<QuantizeArgs>;
     const Val x = b.Arg(kAt.x), out_q = b.Arg(kAt.out_q);
-    RowQuantizer quantizer(b, kThreads, k);
+    RowQuantizer quantizer(b, kThreads, k, terms);
     const Val row = b.BlockX();
     b.If(LtS(row, StepRows(b.Arg(kAt.step))), [&] {
       const Val quad = b.BlockY() * kThreads + b.Thread();
@@ -66,18 +84,29 @@ std::vector<Launch> Expand_quantize(const Dispatch<plan::QuantizeSpec>& dispatch
       const Val v = b.Load(Type::kF32x4, x, row * (4 * k) + (MinS(quad, last) << 4));
       std::vector<Val> values;
       for (int c = 0; c < 4; ++c) values.push_back(b.Extract(v, c));
-      quantizer.Write(out_q, row * layouts::Int8RowBytes(k), quad, b.Compare(Builder::Cmp::kLeS, quad, last),
+      quantizer.Write(out_q, row * quantizer.row_bytes(), quad, b.Compare(Builder::Cmp::kLeS, quad, last),
                       values);
     });
   };
   launch.grid[0] = static_cast<uint32_t>(rows);
   launch.grid[1] = static_cast<uint32_t>(CeilDiv(k / 4, kThreads));
-  launch.args = ListArgs<QuantizeArgs>(
-      {.x = *dispatch.bindings.x, .out_q = *dispatch.bindings.out_q, .step = StepArg(expansion)});
+  launch.args = ListArgs<QuantizeArgs>({.x = x, .out_q = out_q, .step = StepArg(expansion)});
   launch.read_bytes = static_cast<uint64_t>(rows * 4 * k);
-  launch.write_bytes = static_cast<uint64_t>(rows * layouts::Int8UsedBytes(k));
-  launch.ops = static_cast<uint64_t>(rows * 2 * k);
-  return {launch};
+  launch.write_bytes = static_cast<uint64_t>(rows * layouts::Int8UsedBytes(terms * k));
+  launch.ops = static_cast<uint64_t>(rows * 2 * terms * k);
+  return launch;
+}
+
+}  // namespace
+
+std::vector<Launch> Expand_quantize(const Dispatch<plan::QuantizeSpec>& dispatch, Expansion& expansion) {
+  const int64_t k = dispatch.spec.cols, rows = dispatch.rows;
+  if (k % 32) return {};
+  const auto& [x, out_q, out_q2] = dispatch.bindings;
+  std::vector<Launch> launches;
+  if (out_q) launches.push_back(QuantizeLaunch(k, rows, 1, *x, *out_q, expansion));
+  if (out_q2) launches.push_back(QuantizeLaunch(k, rows, 2, *x, *out_q2, expansion));
+  return launches;
 }
 
 }  // namespace qcc::gpu

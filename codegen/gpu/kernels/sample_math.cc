@@ -135,8 +135,8 @@ void SharedWide::Store(Val index, Val value) const {
   b_.StoreShared(high_, index, b_.Truncate(ShrU(value, 32)));
 }
 
-WideCollective::WideCollective(Builder& builder)
-    : b_(builder), words_{{builder, kSampleWorkgroup}, {builder, kSampleWorkgroup}} {}
+WideCollective::WideCollective(Builder& builder, int threads)
+    : b_(builder), threads_(threads), words_{{builder, threads}, {builder, threads}} {}
 
 // Two arrays in turn, so that one barrier per round separates reads from the writes of the next round.
 WideCollective::Sums WideCollective::Scan(Val value) {
@@ -146,7 +146,7 @@ WideCollective::Sums WideCollective::Scan(Val value) {
   int turn = 0;
   words_[turn].Store(thread, sum);
   b_.Barrier();
-  for (int reach = 1; reach < kSampleWorkgroup; reach *= 2) {
+  for (int reach = 1; reach < threads_; reach *= 2) {
     const Val from = thread - reach;
     const Val other = words_[turn].Load(b_.Binary(Builder::Op::kMaxS, from, b_.I32(0)));
     sum = sum + Select(IsNegative(from), b_.I64(0), other);
@@ -154,7 +154,7 @@ WideCollective::Sums WideCollective::Scan(Val value) {
     words_[turn].Store(thread, sum);
     b_.Barrier();
   }
-  return {sum - value, words_[turn].Load(b_.I32(kSampleWorkgroup - 1))};
+  return {sum - value, words_[turn].Load(b_.I32(threads_ - 1))};
 }
 
 Val WideCollective::Max(Val value) {
@@ -162,7 +162,7 @@ Val WideCollective::Max(Val value) {
   b_.Barrier();
   Val most = value;
   int turn = 0;
-  for (int reach = 1; reach < kSampleWorkgroup; reach *= 2) {
+  for (int reach = 1; reach < threads_; reach *= 2) {
     words_[turn].Store(thread, most);
     b_.Barrier();
     most = MaxU(most, words_[turn].Load(thread ^ reach));

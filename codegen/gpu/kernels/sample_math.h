@@ -45,10 +45,10 @@ class SharedWide {
   Shared low_, high_;
 };
 
-// Over the threads of a workgroup of kSampleWorkgroup; all must call (barriers). Can be used again and again.
+// Over the threads of a workgroup, a power of two; all must call (barriers). Can be used again and again.
 class WideCollective {
  public:
-  explicit WideCollective(Builder& builder);
+  explicit WideCollective(Builder& builder, int threads = kSampleWorkgroup);
 
   struct Sums {
     Val before;  // over the threads before this one
@@ -60,6 +60,7 @@ class WideCollective {
 
  private:
   Builder& b_;
+  int threads_;
   SharedWide words_[2];
 };
 

@@ -237,7 +237,7 @@ class Lowering {
     for (const Arg& arg : launch.args) {
       if ((arg.space == gpu::Space::kImmediate) != (arg.bytes == 0))
         return "it takes a number with bytes behind it, or a range of none";
-      if (arg.bytes > kMaxBindingBytes)
+      if (arg.bytes > kMaxBindingBytes && !arg.wide)
         return "it binds " + std::to_string(arg.bytes) + " bytes at once, the limit is " +
                std::to_string(kMaxBindingBytes);
       if (arg.space == gpu::Space::kWeights &&

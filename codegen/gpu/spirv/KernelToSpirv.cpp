@@ -449,6 +449,21 @@ spirv::VerCapExtAttr whatIsUsed(spirv::ModuleOp module) {
   return spirv::VerCapExtAttr::get(version, capabilities, extensions, module.getContext());
 }
 
+// A number that a condition selects from 0 and 1 is folded to the condition, also where it is an index;
+// upstream widens integers only.
+struct IndexOfCondition : OpConversionPattern<arith::IndexCastUIOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(arith::IndexCastUIOp op, OpAdaptor adaptor,
+                                ConversionPatternRewriter& rewriter) const override {
+    mlir::Type type = getTypeConverter()->convertType(op.getType());
+    if (!adaptor.getIn().getType().isInteger(1) || !type) return failure();
+    Value zero = spirv::ConstantOp::getZero(type, op.getLoc(), rewriter);
+    Value one = spirv::ConstantOp::getOne(type, op.getLoc(), rewriter);
+    rewriter.replaceOpWithNewOp<spirv::SelectOp>(op, type, adaptor.getIn(), one, zero);
+    return success();
+  }
+};
+
 LogicalResult convertTheRest(spirv::ModuleOp module) {
   MLIRContext* context = module.getContext();
   auto env = spirv::TargetEnvAttr::get(everythingWeMayUse(context), spirv::getDefaultResourceLimits(context),
@@ -462,6 +477,7 @@ LogicalResult convertTheRest(spirv::ModuleOp module) {
   populateVectorToSPIRVPatterns(types, patterns);
   populateSCFToSPIRVPatterns(types, scf, patterns);
   ub::populateUBToSPIRVConversionPatterns(types, patterns);
+  patterns.add<IndexOfCondition>(types, context);
   std::unique_ptr<ConversionTarget> target = SPIRVConversionTarget::get(env);
   return applyFullConversion(module.getOperation(), *target, std::move(patterns));
 }

@@ -27,6 +27,9 @@ struct FusedParts {
 // "gated_delta" of "hir.fused.gated_delta".
 llvm::StringRef fusedKind(llvm::StringRef opName);
 
+// The kinds of all fused ops.
+llvm::ArrayRef<llvm::StringRef> fusedKinds();
+
 // Body against operands and results, then FusedOpInterface::match of the body against operands and
 // attributes.
 llvm::LogicalResult verifyFused(mlir::Operation* op);

@@ -1,142 +1,33 @@
 // The shapes of ops that kernels execute, one `match` per fused op. Fusion passes ask it what they may fuse,
 // the verifier asks it whether a body says the same as its op; so each shape is written down once.
+#include "dialects/hir/IR/FusedShape.h"
 #include "dialects/hir/IR/Hir.h"
-#include "llvm/ADT/SmallPtrSet.h"
-#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 
 namespace qcc::hir {
-namespace {
 
-constexpr StringLiteral kPrefix = "hir.fused.";
-
-std::string quoted(Operation* op) {
-  return "'" + op->getName().getStringRef().str() + "'";
-}
-
-std::string typeText(Type type) {
-  std::string text;
-  llvm::raw_string_ostream(text) << type;
-  return text;
-}
-
-// The ops of a candidate, and which of them the kernel covers; what is left over is refused. The first
-// refusal is the reason.
-class Shape {
- public:
-  Shape(ArrayRef<Operation*> ops, std::string& reason)
-      : ops(ops), members(ops.begin(), ops.end()), reason(reason) {}
-
-  // The only T among the ops, or null.
-  template <typename T>
-  T only() {
-    T found;
-    for (Operation* op : ops) {
-      T candidate = dyn_cast<T>(op);
-      if (!candidate) continue;
-      if (found) {
-        note(op, "it is a second one");
-        return nullptr;
-      }
-      found = candidate;
-    }
-    if (!found) note("has no '" + T::getOperationName() + "'");
-    return take(found);
-  }
-
-  // The producer of `value` behind reshapes, which must be a T among the ops; else null.
-  template <typename T>
-  T producer(Value value, Operation* user) {
-    value = behindReshapes(value);
-    if (T op = value.getDefiningOp<T>(); op && members.contains(op)) return take(op);
-    Operation* found = value.getDefiningOp();
-    std::string what =
-        found ? quoted(found) + (members.contains(found) ? "" : " outside of it") : "an argument";
-    note("needs '" + T::getOperationName() + "' in front of " + quoted(user) + ", found " + what);
-    return nullptr;
-  }
-
-  // The same for an activation of one kind.
-  ActivationOp activation(Value value, ActivationKind kind, Operation* user) {
-    auto op = producer<ActivationOp>(value, user);
-    if (op && op.getKind() != kind) {
-      note(op, stringifyActivationKind(op.getKind()) + " instead of " + stringifyActivationKind(kind));
-      return nullptr;
-    }
-    return op;
-  }
-
-  // `op` works along the last dimension, so its heads must be those of `used`, which is its result behind
-  // reshapes.
-  LogicalResult sameHeads(Operation* op, Value used) {
-    auto found = cast<RankedTensorType>(op->getResult(0).getType());
-    if (found.getShape() == shapeOf(used)) return success();
-    note("the kernel does not execute this " + quoted(op) + " of " + typeText(found) +
-         ": its result is needed as " + typeText(used.getType()));
-    return failure();
-  }
-
-  // Behind the reshapes among the ops, which it marks as covered.
-  Value behindReshapes(Value value) {
-    for (auto reshape = value.getDefiningOp<ReshapeOp>(); reshape && members.contains(reshape);
-         reshape = value.getDefiningOp<ReshapeOp>())
-      value = take(reshape).getX();
-    return value;
-  }
-
-  template <typename T>
-  T take(T op) {
-    if (op) covered.insert(op);
-    return op;
-  }
-  bool has(Operation* op) const { return op && members.contains(op); }
-
-  // Every op is covered, and what is needed of them is exactly `results`.
-  LogicalResult finish(ValueRange yielded, ValueRange results) {
-    for (Operation* op : ops)
-      if (!covered.contains(op)) return refuse(op, "it is not part of what the kernel computes");
-    if (!llvm::equal(yielded, results))
-      return refuse("gives " + std::to_string(yielded.size()) +
-                    " values that are not the results of its kernel");
-    return success();
-  }
-
-  LogicalResult refuse(Operation* op, const Twine& found) {
-    note(op, found);
-    return failure();
-  }
-  LogicalResult refuse(const Twine& why) {
-    note(why);
-    return failure();
-  }
-
- private:
-  void note(Operation* op, const Twine& found) {
-    note("the kernel does not execute this " + quoted(op) + ": " + found);
-  }
-  void note(const Twine& why) {
-    if (reason.empty()) reason = why.str();
-  }
-
-  ArrayRef<Operation*> ops;
-  llvm::SmallPtrSet<Operation*, 16> members, covered;
-  std::string& reason;
-};
-
-NamedAttribute named(StringRef name, Attribute value) {
-  return {StringAttr::get(value.getContext(), name), value};
-}
-
-NamedAttribute segments(MLIRContext* context, ArrayRef<int32_t> sizes) {
-  return named("operandSegmentSizes", DenseI32ArrayAttr::get(context, sizes));
-}
-
-}  // namespace
+static constexpr StringLiteral kPrefix = "hir.fused.";
 
 StringRef fusedKind(StringRef opName) {
   opName.consume_front(kPrefix);
   return opName;
+}
+
+template <typename... Ops>
+static SmallVector<StringRef> kindsAmong() {
+  SmallVector<StringRef> kinds;
+  for (StringRef name : {StringRef(Ops::getOperationName())...})
+    if (name.starts_with(kPrefix)) kinds.push_back(fusedKind(name));
+  return kinds;
+}
+
+ArrayRef<StringRef> fusedKinds() {
+  static const SmallVector<StringRef> kinds = kindsAmong<
+#define GET_OP_LIST
+#include "dialects/hir/IR/HirOps.cpp.inc"
+      >();
+  return kinds;
 }
 
 static LogicalResult verifyBody(Operation* op) {
@@ -350,7 +241,8 @@ FailureOr<FusedParts> FusedGatedDeltaOp::match(ArrayRef<Operation*> ops, ValueRa
                      {"rows", delta.getRows()}},
                     {named("l2_eps", front->norm.getEpsAttr()),
                      named("l2_form", L2FormAttr::get(delta.getContext(), front->norm.getForm())),
-                     named("norm_eps", norm.getEpsAttr()), named("scale", delta.getScaleAttr())}};
+                     named("norm_eps", norm.getEpsAttr()), named("scale", delta.getScaleAttr()),
+                     named("heads", HeadOrderAttr::get(delta.getContext(), delta.getHeads()))}};
 }
 
 FailureOr<FusedParts> FusedQkNormRopeStoreOp::match(ArrayRef<Operation*> ops, ValueRange yielded,

@@ -47,6 +47,18 @@ def Hir_L2Form : I32EnumAttr<"L2Form", "where the eps of an l2 norm stands", [
   ]> { let cppNamespace = "::qcc::hir"; let genSpecializedAttr = 0; }
 def Hir_L2FormAttr : EnumAttr<Hir_Dialect, Hir_L2Form, "l2_form">;
 
+def Hir_HeadOrder : I32EnumAttr<"HeadOrder", "the key head that value head j of the delta rule reads", [
+    I32EnumAttrCase<"Tiled", 0, "tiled">,      // j mod key_heads
+    I32EnumAttrCase<"Grouped", 1, "grouped">   // j / (value_heads / key_heads)
+  ]> { let cppNamespace = "::qcc::hir"; let genSpecializedAttr = 0; }
+def Hir_HeadOrderAttr : EnumAttr<Hir_Dialect, Hir_HeadOrder, "head_order">;
+
+def Hir_Gating : I32EnumAttr<"Gating", "from router logits to gate values", [
+    I32EnumAttrCase<"Softmax", 0, "softmax">,  // over all experts
+    I32EnumAttrCase<"Sigmoid", 1, "sigmoid">   // of each expert alone
+  ]> { let cppNamespace = "::qcc::hir"; let genSpecializedAttr = 0; }
+def Hir_GatingAttr : EnumAttr<Hir_Dialect, Hir_Gating, "gating">;
+
 class Hir_Type<string n, string m, list<Trait> traits = []> : TypeDef<Hir_Dialect, n, traits> { let mnemonic = m; }
 
 def Hir_WeightType : Hir_Type<"Weight", "weight"> {
@@ -77,12 +89,35 @@ def Hir_RowsType : Hir_Type<"Rows", "rows"> {
 }
 
 // tensor<?x1024xf32, #hir.int8<32>>: values that were rounded to int8 with one f32 scale per 32 of a row.
+// #hir.int8<32, 2>: each the sum of two such values.
 def Hir_Int8Attr : AttrDef<Hir_Dialect, "Int8", [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
   let mnemonic = "int8";
-  let summary = "tensor encoding: int8 codes with one f32 scale per block of a row";
-  let parameters = (ins "int64_t":$block);
-  let assemblyFormat = "`<` $block `>`";
+  let summary = "tensor encoding: int8 codes with one f32 scale per block of a row, as many of both as terms";
+  let parameters = (ins "int64_t":$block, DefaultValuedParameter<"int64_t", "1">:$terms);
+  let assemblyFormat = "`<` $block (`,` $terms^)? `>`";
   let genVerifyDecl = 1;
+}
+
+def Hir_RowPiecesAttr : AttrDef<Hir_Dialect, "RowPieces"> {
+  let mnemonic = "row_pieces";
+  let summary = "some rows of a tensor, in another order, e.g. `#hir.row_pieces<2 groups of 8 rows, [0], [4]>`";
+  let description = [{
+    Files interleave what ops take apart: gate and up of every expert in one tensor, betas and alphas by key head. The rows of
+    the tensor (all dimensions but the last) are `groups` groups of `groupRows`. Piece p is, of every group in turn, its rows
+    [begins[p], begins[p] + counts[p]); the pieces stand one behind the other. No value changes, and a row of any format is
+    whole blocks: whoever reads or packs the tensor row by row reads those rows.
+  }];
+  let parameters = (ins "int64_t":$groups, "int64_t":$groupRows, ArrayRefParameter<"int64_t">:$begins,
+                        ArrayRefParameter<"int64_t">:$counts);
+  let assemblyFormat = "`<` $groups `groups` `of` $groupRows `rows` `,` `[` $begins `]` `,` `[` $counts `]` `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    // Rows of the tensor, and of the pieces together.
+    int64_t getTensorRows() const { return getGroups() * getGroupRows(); }
+    int64_t getRows() const;
+    // Which row of the tensor is row `row` of the pieces.
+    int64_t getTensorRow(int64_t row) const;
+  }];
 }
 
 #endif

@@ -1,6 +1,8 @@
 #include "dialects/hir/IR/Hir.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
 #include "mlir/IR/DialectImplementation.h"
 
 #include "dialects/hir/IR/HirDialect.cpp.inc"
@@ -25,8 +27,9 @@ void HirDialect::initialize() {
       >();
 }
 
-LogicalResult Int8Attr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t block) {
+LogicalResult Int8Attr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t block, int64_t terms) {
   if (block < 1) return emitError() << "int8 block must be at least 1, found " << block;
+  if (terms < 1 || terms > 2) return emitError() << "int8 values have 1 or 2 terms, found " << terms;
   return success();
 }
 
@@ -41,6 +44,34 @@ LogicalResult Int8Attr::verifyEncoding(ArrayRef<int64_t> shape, Type elementType
                        << ", found "
                        << (shape[1] == ShapedType::kDynamic ? std::string("?") : std::to_string(shape[1]));
   return success();
+}
+
+LogicalResult RowPiecesAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t groups,
+                                    int64_t groupRows, ArrayRef<int64_t> begins, ArrayRef<int64_t> counts) {
+  int64_t rows = 0;
+  if (groups < 1 || groupRows < 1 || llvm::MulOverflow(groups, groupRows, rows))
+    return emitError() << "row pieces need groups and rows of a group, found " << groups << " and "
+                       << groupRows;
+  if (begins.empty() || begins.size() != counts.size())
+    return emitError() << "row pieces need a begin and a count for each piece, found " << begins.size()
+                       << " and " << counts.size();
+  for (auto [begin, count] : llvm::zip_equal(begins, counts))
+    if (begin < 0 || count < 1 || begin >= groupRows || count > groupRows - begin)
+      return emitError() << "rows [" << begin << ", " << begin << " + " << count
+                         << ") are not inside a group of " << groupRows;
+  return success();
+}
+
+int64_t RowPiecesAttr::getRows() const {
+  return getGroups() * llvm::sum_of(getCounts());
+}
+
+int64_t RowPiecesAttr::getTensorRow(int64_t row) const {
+  for (auto [begin, count] : llvm::zip_equal(getBegins(), getCounts())) {
+    if (row < getGroups() * count) return row / count * getGroupRows() + begin + row % count;
+    row -= getGroups() * count;
+  }
+  return getTensorRows();  // behind the last one
 }
 
 }  // namespace qcc::hir

@@ -22,7 +22,7 @@ def Hir_FusedNormQuantOp : Hir_FusedOp<"norm_quant"> {
   let results = (outs Optional<Hir_Rows2D>:$norm, Hir_LinearInput:$quantized);
   let assemblyFormat = "$x `weight` $weight `eps` $eps attr-dict-with-keyword `:` functional-type(operands, results) $body";
   let extraClassDeclaration = [{
-    int64_t getBlock() { return ::llvm::cast<Int8Attr>(getQuantized().getType().getEncoding()).getBlock(); }
+    Int8Attr getRounding() { return ::llvm::cast<Int8Attr>(getQuantized().getType().getEncoding()); }
   }];
 }
 
@@ -81,17 +81,18 @@ def Hir_FusedGatedDeltaOp : Hir_FusedOp<"gated_delta"> {
     qkv: [rows, 2 * key_heads * key_dim + value_heads * value_dim], the channels of the convolution: queries, keys, values.
     z: [rows, value_heads * value_dim], gates the norm by its silu. alpha, beta: [rows, value_heads], before decay and
     sigmoid. Both convolved queries and keys get unit length (`l2_eps`, `l2_form`: see hir.l2_norm). Heads may be a dimension
-    of z and of the result.
+    of z and of the result. `heads`: see hir.gated_delta.
   }];
   let arguments = (ins Hir_Rows2D:$qkv, Hir_F32Tensor:$z, Hir_Rows2D:$alpha, Hir_Rows2D:$beta, Hir_WeightType:$conv,
                        Hir_WeightType:$ssm_a, Hir_WeightType:$dt_bias, Hir_WeightType:$norm, Hir_StateType:$conv_state,
                        Hir_StateType:$delta_state, Hir_RowsType:$rows,
-                       F32Attr:$l2_eps, Hir_L2FormAttr:$l2_form, F32Attr:$norm_eps, F32Attr:$scale);
+                       F32Attr:$l2_eps, Hir_L2FormAttr:$l2_form, F32Attr:$norm_eps, F32Attr:$scale,
+                       DefaultValuedAttr<Hir_HeadOrderAttr, "::qcc::hir::HeadOrder::Tiled">:$heads);
   let results = (outs Hir_F32Tensor:$result);
   let assemblyFormat = [{
     $qkv `z` $z `alpha` $alpha `beta` $beta `conv` $conv `ssm_a` $ssm_a `dt_bias` $dt_bias `norm` $norm
     `states` $conv_state `,` $delta_state `rows` $rows `l2_eps` $l2_eps `l2_form` $l2_form `norm_eps` $norm_eps `scale` $scale
-    attr-dict-with-keyword `:` functional-type(operands, results) $body
+    (`heads` $heads^)? attr-dict-with-keyword `:` functional-type(operands, results) $body
   }];
   let extraClassDeclaration = [{
     int64_t getValueHeads() { return getDeltaState().getType().getShape()[0]; }
@@ -146,9 +147,48 @@ def Hir_FusedGatedAttentionOp : Hir_FusedOp<"gated_attention"> {
   }];
 }
 
+def Hir_FusedMoeOp : Hir_FusedOp<"moe", [AttrSizedOperandSegments]> {
+  let summary = "router, routing and experts of one feed-forward block, its shared expert and the residual sum";
+  let description = [{
+    router: [experts, features], f32, of x, which is plain. gate, up, down and their scales: as in hir.moe_experts, of
+    experts_x: x or its rounded copy. Attributes: as in hir.moe_route and hir.moe_experts.
+    A shared expert is five operands or none: shared_gate, shared_up (both of shared_x: x or its rounded copy), shared_down, and
+    shared_router: [1, features], of x, whose sigmoid is the factor of its result; each matrix may have a scale.
+    shared_hidden_block: as hidden_block, of its hidden rows. residual: a value that nobody needs afterwards.
+    result = residual + (experts + shared): the experts by ascending id, then the shared expert. A kernel adds them to the
+    residual one after the other, in this order.
+  }];
+  let arguments = (ins Hir_Rows2D:$x, Hir_WeightType:$router, Hir_LinearInput:$experts_x, Hir_WeightType:$gate,
+                       Hir_WeightType:$up, Hir_WeightType:$down, Optional<Hir_WeightType>:$gate_scale,
+                       Optional<Hir_WeightType>:$up_scale, Optional<Hir_WeightType>:$down_scale,
+                       Optional<Hir_LinearInput>:$shared_x, Optional<Hir_WeightType>:$shared_gate,
+                       Optional<Hir_WeightType>:$shared_up, Optional<Hir_WeightType>:$shared_down,
+                       Optional<Hir_WeightType>:$shared_router, Optional<Hir_WeightType>:$shared_gate_scale,
+                       Optional<Hir_WeightType>:$shared_up_scale, Optional<Hir_WeightType>:$shared_down_scale,
+                       Optional<Hir_Rows2D>:$residual,
+                       Hir_GatingAttr:$gating, I64Attr:$top_k, BoolAttr:$normalise, F32Attr:$norm_floor, F32Attr:$scale,
+                       DefaultValuedAttr<I64Attr, "0">:$hidden_block, DefaultValuedAttr<I64Attr, "0">:$shared_hidden_block);
+  let results = (outs Hir_Rows2D:$result);
+  let assemblyFormat = [{
+    $x `router` $router $gating `top_k` $top_k `normalise` $normalise `floor` $norm_floor `scale` $scale
+    `experts` $experts_x `gate` $gate `up` $up `down` $down (`gate_scale` $gate_scale^)? (`up_scale` $up_scale^)?
+    (`down_scale` $down_scale^)? (`hidden_block` $hidden_block^)?
+    (`shared` $shared_x^ `gate` $shared_gate `up` $shared_up `down` $shared_down `router` $shared_router)?
+    (`shared_gate_scale` $shared_gate_scale^)? (`shared_up_scale` $shared_up_scale^)? (`shared_down_scale` $shared_down_scale^)?
+    (`shared_hidden_block` $shared_hidden_block^)? (`residual` $residual^)? attr-dict-with-keyword `:`
+    functional-type(operands, results) $body
+  }];
+  let extraClassDeclaration = [{
+    int64_t getExperts() { return getGate().getType().getShape()[0]; }
+    int64_t getWidth() { return getGate().getType().getShape()[1]; }
+    // Hidden values of the shared expert; 0: there is none.
+    int64_t getSharedWidth() { return getSharedGate() ? getSharedGate().getType().getShape()[0] : 0; }
+  }];
+}
+
 def Hir_YieldOp : Op<Hir_Dialect, "yield", [Pure, Terminator, ReturnLike, ParentOneOf<[
     "FusedNormQuantOp", "FusedMergedLinearOp", "FusedLinearSwigluOp", "FusedLinearResidualOp", "FusedGatedDeltaOp",
-    "FusedQkNormRopeStoreOp", "FusedGatedAttentionOp"]>]> {
+    "FusedQkNormRopeStoreOp", "FusedGatedAttentionOp", "FusedMoeOp"]>]> {
   let summary = "results of a fused op";
   let description = [{
     Ends the body of a fused op; the values are its results, in number, order and type.

@@ -96,7 +96,12 @@ LogicalResult checkName(Operation* op, StringRef name) {
 }  // namespace
 
 LogicalResult ParamOp::verify() {
-  return checkName(*this, getName());
+  if (failed(checkName(*this, getName()))) return failure();
+  RowPiecesAttr pieces = getPiecesAttr();
+  int64_t rows = getType().getNumElements() / getType().getShape().back();
+  if (pieces && pieces.getRows() != rows)
+    return emitOpError() << "pieces have " << pieces.getRows() << " rows, " << getType() << " has " << rows;
+  return success();
 }
 LogicalResult StateOp::verify() {
   return checkName(*this, getName());
@@ -154,15 +159,21 @@ LogicalResult QuantizeOp::inferReturnTypes(MLIRContext* context, std::optional<L
   if (features == ShapedType::kDynamic || features % block != 0)
     return emitOptionalError(loc, "'hir.quantize' op features must be a multiple of the block ", block,
                              ", found ", dimText(features));
-  results.push_back(RankedTensorType::get(x.getShape(), x.getElementType(), Int8Attr::get(context, block)));
+  // Parsing infers before defaults are in.
+  int64_t terms = adaptor.getTermsAttr() ? adaptor.getTerms() : 1;
+  if (terms < 1 || terms > 2)
+    return emitOptionalError(loc, "'hir.quantize' op terms must be 1 or 2, found ", terms);
+  results.push_back(
+      RankedTensorType::get(x.getShape(), x.getElementType(), Int8Attr::get(context, block, terms)));
   return success();
 }
 
 LogicalResult QuantizeOp::verify() {
   // The encoding's own verifier has compared the block with the features; only the pairing is left.
   auto encoding = dyn_cast_or_null<Int8Attr>(tensorOf(getResult()).getEncoding());
-  if (!encoding || encoding.getBlock() != static_cast<int64_t>(getBlock()))
-    return emitOpError() << "result must have the encoding #hir.int8<" << getBlock() << ">, found "
+  auto expected = Int8Attr::get(getContext(), getBlock(), getTerms());
+  if (encoding != expected)
+    return emitOpError() << "result must have the encoding " << expected << ", found "
                          << tensorOf(getResult());
   return success();
 }
@@ -358,6 +369,83 @@ LogicalResult AttentionOp::verify() {
   if (q[2] != state.getShape()[1])
     return emitOpError() << "head_dim of q is " << q[2] << ", of the state " << state.getShape()[1];
   return checkPositive(*this, "scale", getScale());
+}
+
+LogicalResult MoeRouteOp::inferReturnTypes(MLIRContext* context, std::optional<Location> loc,
+                                           ValueRange operands, DictionaryAttr attributes,
+                                           OpaqueProperties properties, RegionRange regions,
+                                           SmallVectorImpl<Type>& results) {
+  RankedTensorType logits = tensorOfRank(operands, 0, 2);
+  Adaptor adaptor(operands, attributes, properties, regions);
+  if (!logits || !adaptor.getTopKAttr())
+    return inferenceError(loc, getOperationName(), "[rows, experts] and a number of experts");
+  int64_t used = adaptor.getTopK(), experts = logits.getDimSize(1);
+  if (used < 1 || used > experts)
+    return emitOptionalError(loc, "'hir.moe_route' op top_k must be 1 to the ", dimText(experts),
+                             " experts, found ", used);
+  int64_t rows = logits.getDimSize(0);
+  results.push_back(RankedTensorType::get({rows, used}, IntegerType::get(context, 32)));
+  results.push_back(f32Tensor(context, {rows, used}));
+  return success();
+}
+
+LogicalResult MoeRouteOp::verify() {
+  if (failed(checkPositive(*this, "floor", getNormFloor()))) return failure();
+  return checkPositive(*this, "scale", getScale());
+}
+
+LogicalResult MoeExpertsOp::inferReturnTypes(MLIRContext* context, std::optional<Location> loc,
+                                             ValueRange operands, DictionaryAttr, OpaqueProperties,
+                                             RegionRange, SmallVectorImpl<Type>& results) {
+  RankedTensorType x = tensorOfRank(operands, 0, 2);
+  WeightType down = weightOfRank(operands, 5, 3);
+  if (!x || !down)
+    return inferenceError(loc, getOperationName(), "[rows, features] and a down matrix of each expert");
+  results.push_back(f32Tensor(context, {x.getDimSize(0), down.getShape()[1]}));
+  return success();
+}
+
+LogicalResult MoeExpertsOp::verify() {
+  WeightType gate = getGate().getType(), up = getUp().getType(), down = getDown().getType();
+  if (gate.getRank() != 3 || gate.getShape()[2] != shapeOf(getX())[1])
+    return emitOpError() << "gate must be experts x width x " << shapeOf(getX())[1]
+                         << " (features of x), found " << gate;
+  if (up.getShape() != gate.getShape())
+    return emitOpError() << "up must be " << shapeText(gate.getShape()) << " as gate, found " << up;
+  int64_t experts = getExperts(), width = getWidth(), used = shapeOf(getIds())[1];
+  if (down.getShape()[0] != experts || down.getShape()[2] != width)
+    return emitOpError() << "down must be " << experts << " x features x " << width << ", found " << down;
+  if (used < 1 || used > experts)
+    return emitOpError() << "a row must use 1 to the " << experts << " experts, found " << used;
+  if (shapeOf(getWeights())[1] != used)
+    return emitOpError() << "has " << used << " ids of a row, but " << shapeOf(getWeights())[1] << " weights";
+  if (failed(checkRows(*this, "ids", getIds(), "x", getX())) ||
+      failed(checkRows(*this, "weights", getWeights(), "x", getX())))
+    return failure();
+  for (auto [name, scale] : {std::pair("gate_scale", getGateScale()), std::pair("up_scale", getUpScale()),
+                             std::pair("down_scale", getDownScale())}) {
+    if (!scale) continue;
+    WeightType type = scale.getType();
+    if (type.getRank() != 1 || type.getFormat() != Format::F32 ||
+        (type.getShape()[0] != 1 && type.getShape()[0] != experts))
+      return emitOpError() << name << " must be one f32 number or " << experts << ", found " << type;
+  }
+  int64_t block = getHiddenBlock();
+  if (block < 0 || (block > 0 && width % block != 0))
+    return emitOpError() << "width must be a multiple of hidden_block " << block << ", found " << width;
+  return success();
+}
+
+LogicalResult ScaleRowsOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, ValueRange operands,
+                                            DictionaryAttr, OpaqueProperties, RegionRange,
+                                            SmallVectorImpl<Type>& results) {
+  return inferSameAs(loc, getOperationName(), operands, results);
+}
+
+LogicalResult ScaleRowsOp::verify() {
+  if (shapeOf(getFactors())[1] != 1)
+    return emitOpError() << "factors must be one number for each row, found " << shapeOf(getFactors())[1];
+  return checkRows(*this, "factors", getFactors(), "x", getX());
 }
 
 }  // namespace qcc::hir

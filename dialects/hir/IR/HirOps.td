@@ -27,16 +27,18 @@ def Hir_Rows2D : Hir_Activations<[2], Hir_NoEncoding, "[rows, features] with sta
 def Hir_Rows3D : Hir_Activations<[3], Hir_NoEncoding, "[rows, heads, head_dim] with static features, without encoding,">;
 def Hir_LinearInput : Hir_Activations<[2], Hir_Int8OrNoEncoding, "[rows, features] with static features, plain or #hir.int8,">;
 def Hir_IdTensor : 1DTensorOf<[I32]>;
+def Hir_ExpertIds : RankedTensorOf<[I32], [HasAnyRankOfPred<[2]>, Hir_StaticFeatures], "[rows, experts of a row] ids, as many for each row,">;
 
 def Hir_ParamOp : Hir_Op<"param", [Pure]> {
   let summary = "a tensor of the model, by its GGUF name";
   let description = [{
     Names a tensor of the GGUF file; its shape and format are in the type, its values never in the IR. One op per use is
-    fine: two params of one name are the same tensor.
+    fine: two params of one name are the same tensor. `pieces`: the rows of it that the type has, where these are not all in
+    the file's order (#hir.row_pieces).
   }];
-  let arguments = (ins StrAttr:$name);
+  let arguments = (ins StrAttr:$name, OptionalAttr<Hir_RowPiecesAttr>:$pieces);
   let results = (outs Hir_WeightType:$result);
-  let assemblyFormat = "$name attr-dict `:` qualified(type($result))";
+  let assemblyFormat = "$name (`pieces` $pieces^)? attr-dict `:` qualified(type($result))";
   let hasVerifier = 1;
 }
 
@@ -93,11 +95,12 @@ def Hir_QuantizeOp : Hir_InferredOp<"quantize", [Pure]> {
   let summary = "round a row to int8 blocks: d = max|x|/127 (f32), q = round_half_even(x/d); the value is q*d";
   let description = [{
     The rounding that int8 dot products see, as values: the result is f32 with encoding `#hir.int8<block>`. A block of zeros
-    gives zeros. Only `hir.linear` accepts the result.
+    gives zeros. Only linears accept the result. With `terms` 2 the value is the sum of two: what the first rounding left
+    is rounded in its turn, which leaves 1/254 of it (`#hir.int8<block, 2>`).
   }];
-  let arguments = (ins Hir_Rows2D:$x, I64Attr:$block);
-  let results = (outs Hir_LinearInput:$result);   // same shape, encoding #hir.int8<block>
-  let assemblyFormat = "$x `block` $block attr-dict `:` type($x)";
+  let arguments = (ins Hir_Rows2D:$x, I64Attr:$block, DefaultValuedAttr<I64Attr, "1">:$terms);
+  let results = (outs Hir_LinearInput:$result);   // same shape, encoding #hir.int8<block, terms>
+  let assemblyFormat = "$x `block` $block (`terms` $terms^)? attr-dict `:` type($x)";
   let hasVerifier = 1;
 }
 
@@ -222,15 +225,18 @@ def Hir_GatedDeltaOp : Hir_InferredOp<"gated_delta", [AllTypesMatch<["q", "k"]>,
     MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "the gated delta rule, token after token of each sequence";
   let description = [{
-    Per value head j, with key head j mod key_heads (GGUF's tiled order) and state S [key_dim x value_dim]:
+    Per value head j, with its key head and state S [key_dim x value_dim]:
     S <- exp(g) S;  r = S^T k;  u = beta (v - r);  S <- S + k u^T;  o = scale * S^T q.
     q, k: [rows, key_heads, key_dim]; v, result: [rows, value_heads, value_dim]; g, beta: [rows, value_heads].
+    `heads`: which key head value head j reads: `tiled`, the default, is j mod key_heads, as most converters order the value
+    heads; `grouped` is j / (value_heads / key_heads), the order of training.
   }];
   let arguments = (ins Hir_Rows3D:$q, Hir_Rows3D:$k, Hir_Rows3D:$v, Hir_Rows2D:$g, Hir_Rows2D:$beta,
-                       Hir_StateType:$state, Hir_RowsType:$rows, F32Attr:$scale);
+                       Hir_StateType:$state, Hir_RowsType:$rows, F32Attr:$scale,
+                       DefaultValuedAttr<Hir_HeadOrderAttr, "::qcc::hir::HeadOrder::Tiled">:$heads);
   let results = (outs Hir_Rows3D:$result);
   let assemblyFormat = [{
-    $q `,` $k `,` $v `,` $g `,` $beta `,` $state `,` $rows `scale` $scale attr-dict `:`
+    $q `,` $k `,` $v `,` $g `,` $beta `,` $state `,` $rows `scale` $scale (`heads` $heads^)? attr-dict `:`
     type($q) `,` type($v) `,` type($g) `,` qualified(type($state))
   }];
   let hasVerifier = 1;
@@ -282,6 +288,60 @@ def Hir_AttentionOp : Hir_InferredOp<"attention", [MemoryEffects<[MemRead]>]> {
   let arguments = (ins Hir_Rows3D:$q, Hir_StateType:$state, Hir_RowsType:$rows, F32Attr:$scale);
   let results = (outs Hir_Rows3D:$result);
   let assemblyFormat = "$q `,` $state `,` $rows `scale` $scale attr-dict `:` type($q) `,` qualified(type($state))";
+  let hasVerifier = 1;
+}
+
+def Hir_MoeRouteOp : Hir_InferredOp<"moe_route", [Pure]> {
+  let summary = "the experts that each row uses, and their weights, from the router's logits";
+  let description = [{
+    logits: [rows, experts]. A row uses the `top_k` experts of the largest gate values, of equal ones that with the lower id.
+    Both gate functions rise strictly, so logits are compared: gate values that only rounding makes equal are no tie.
+    gate = softmax of the row or sigmoid of each logit; weight = gate / max(sum of the used gates, norm_floor) with
+    `normalise`, else the gate itself; times `scale`.
+    ids, weights: [rows, top_k], by ascending id: a row's experts are added in that order, so that its bits depend on
+    the row alone.
+  }];
+  let arguments = (ins Hir_Rows2D:$logits, Hir_GatingAttr:$gating, I64Attr:$top_k, BoolAttr:$normalise,
+                       F32Attr:$norm_floor, F32Attr:$scale);
+  let results = (outs Hir_ExpertIds:$ids, Hir_Rows2D:$weights);
+  let assemblyFormat = [{
+    $logits $gating `top_k` $top_k `normalise` $normalise `floor` $norm_floor `scale` $scale attr-dict `:` type($logits)
+  }];
+  let hasVerifier = 1;
+}
+
+def Hir_MoeExpertsOp : Hir_InferredOp<"moe_experts", [Pure, AttrSizedOperandSegments]> {
+  let summary = "y[r] = sum_k weights[r][k] * down_e(silu(gate_e x[r]) * (up_e x[r])), e = ids[r][k]: grouped feed-forward blocks";
+  let description = [{
+    x: [rows, in], plain or `#hir.int8`; ids, weights: [rows, k], a row's ids ascending. gate, up: [experts, width, in]; down:
+    [experts, out, width]; each in any format. The terms of a row are added to 0 by ascending id, whatever other rows use; this
+    order is part of the meaning. An expert that no row uses is not read.
+    gate_scale, up_scale, down_scale: f32, one number or one for each expert; multiply the sums of that matrix, as in hir.linear.
+    hidden_block: where not 0, silu(gate) * up is rounded as by hir.quantize with that block before the down matrix.
+  }];
+  let arguments = (ins Hir_LinearInput:$x, Hir_ExpertIds:$ids, Hir_Rows2D:$weights, Hir_WeightType:$gate, Hir_WeightType:$up,
+                       Hir_WeightType:$down, Optional<Hir_WeightType>:$gate_scale, Optional<Hir_WeightType>:$up_scale,
+                       Optional<Hir_WeightType>:$down_scale, DefaultValuedAttr<I64Attr, "0">:$hidden_block);
+  let results = (outs Hir_Rows2D:$result);
+  let assemblyFormat = [{
+    $x `,` $ids `,` $weights `gate` $gate `up` $up `down` $down (`gate_scale` $gate_scale^)? (`up_scale` $up_scale^)?
+    (`down_scale` $down_scale^)? (`hidden_block` $hidden_block^)? attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    int64_t getExperts() { return getGate().getType().getShape()[0]; }
+    int64_t getWidth() { return getGate().getType().getShape()[1]; }
+  }];
+}
+
+def Hir_ScaleRowsOp : Hir_InferredOp<"scale_rows", [Pure]> {
+  let summary = "y[r][i] = x[r][i] * factors[r]: one number for each row, e.g. the gate of a shared expert";
+  let description = [{
+    x: [rows, features], factors: [rows, 1].
+  }];
+  let arguments = (ins Hir_Rows2D:$x, Hir_Rows2D:$factors);
+  let results = (outs Hir_Rows2D:$result);
+  let assemblyFormat = "$x `by` $factors attr-dict `:` type($x) `,` type($factors)";
   let hasVerifier = 1;
 }
 

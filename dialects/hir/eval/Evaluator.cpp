@@ -1,5 +1,6 @@
 #include "dialects/hir/eval/Evaluator.h"
 
+#include <algorithm>
 #include <cassert>
 #include <numeric>
 
@@ -68,12 +69,14 @@ LogicalResult checkInput(Precision precision, const EvalValue& value, Type type,
       return precision == Precision::F64 ? checkTensor<double>(value, tensorType, emitError)
                                          : checkTensor<float>(value, tensorType, emitError);
     auto* ids = std::get_if<std::shared_ptr<const std::vector<int32_t>>>(&value);
-    if (!tensorType.getElementType().isInteger(32) || tensorType.getRank() != 1)
+    if (!tensorType.getElementType().isInteger(32) || tensorType.getRank() < 1 || tensorType.getRank() > 2 ||
+        (tensorType.getRank() == 2 && tensorType.isDynamicDim(1)))
       return emitError() << "has the type " << type << ", which the evaluator does not know";
     if (!ids || !*ids) return emitError() << "needs a list of ids";
-    int64_t count = (*ids)->size();
-    if (!tensorType.isDynamicDim(0) && tensorType.getDimSize(0) != count)
-      return emitError() << "is a " << type << ", found " << count << " ids";
+    int64_t count = (*ids)->size(), ofRow = tensorType.getRank() == 2 ? tensorType.getDimSize(1) : 1;
+    bool fits = tensorType.isDynamicDim(0) ? count % std::max<int64_t>(ofRow, 1) == 0
+                                           : tensorType.getDimSize(0) * ofRow == count;
+    if (!fits) return emitError() << "is a " << type << ", found " << count << " ids";
     return success();
   }
   if (isa<RowsType>(type)) {

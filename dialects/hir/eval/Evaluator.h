@@ -78,14 +78,15 @@ struct Tensor {
 struct WeightHandle {
   std::string name;
   WeightType type;
-  std::span<const uint8_t> bytes;
+  std::span<const uint8_t> bytes;  // of the whole tensor
+  RowPiecesAttr pieces = {};       // which rows of it `type` has; null: all
 };
 struct StateHandle {
   std::string name;
   StateType type;
 };
 
-// What an SSA value holds. Tensors are immutable and shared.
+// What an SSA value holds. Tensors are immutable and shared. Ids of two dimensions are listed row by row.
 using EvalValue =
     std::variant<std::monostate, std::shared_ptr<const Tensor<float>>, std::shared_ptr<const Tensor<double>>,
                  std::shared_ptr<const std::vector<int32_t>>, std::shared_ptr<const StepRows>, WeightHandle,

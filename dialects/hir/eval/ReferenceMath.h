@@ -2,6 +2,7 @@
 #ifndef QCC_DIALECTS_HIR_EVAL_REFERENCEMATH_H_
 #define QCC_DIALECTS_HIR_EVAL_REFERENCEMATH_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -47,11 +48,22 @@ T silu(T x) {
   return x * sigmoid(x);
 }
 
+// A block of hir.quantize, in place.
+template <class T>
+void roundToInt8(T* block, int64_t n) {
+  T largest = 0;
+  for (int64_t i = 0; i < n; ++i) largest = std::max(largest, std::abs(block[i]));
+  T d = largest / 127;
+  // A block of zeros, or one whose scale underflows, is all zero.
+  for (int64_t i = 0; i < n; ++i) block[i] = d > 0 ? std::nearbyint(block[i] / d) * d : T(0);
+}
+
 // Row `row` (of the last dimension) of a weight.
 template <class T>
 void decodeWeightRow(const WeightHandle& weight, int64_t row, std::vector<float>& scratch, T* dst) {
   int64_t columns = weight.type.getShape().back();
   Format format = weight.type.getFormat();
+  if (weight.pieces) row = weight.pieces.getTensorRow(row);
   scratch.resize(columns);
   decode_row(format, weight.bytes.data() + row * row_bytes(format, columns), columns, scratch.data());
   for (int64_t i = 0; i < columns; ++i) dst[i] = scratch[i];

@@ -37,14 +37,17 @@ LogicalResult evaluateBinary(Op op, Evaluator& ev, Value lhs, Value rhs, Fn fn) 
 LogicalResult ParamOp::evaluate(Evaluator& ev) {
   std::optional<WeightBytes> found = ev.weights().find(getName());
   WeightType type = getType();
+  RowPiecesAttr pieces = getPiecesAttr();
+  int64_t bytes = type.getByteSize();
+  if (pieces) bytes = pieces.getTensorRows() * row_bytes(type.getFormat(), type.getShape().back());
   if (!found) return emitOpError() << "names tensor '" << getName() << "', which the model does not have";
   if (found->format != type.getFormat())
     return emitOpError() << "tensor '" << getName() << "' is " << StringRef(format_info(found->format).name)
                          << ", expected " << StringRef(format_info(type.getFormat()).name);
-  if (static_cast<int64_t>(found->bytes.size()) != type.getByteSize())
+  if (static_cast<int64_t>(found->bytes.size()) != bytes)
     return emitOpError() << "tensor '" << getName() << "' has " << found->bytes.size() << " bytes, expected "
-                         << type.getByteSize();
-  ev.set(getResult(), WeightHandle{getName().str(), type, found->bytes});
+                         << bytes;
+  ev.set(getResult(), WeightHandle{getName().str(), type, found->bytes, pieces});
   return success();
 }
 
@@ -91,12 +94,14 @@ LogicalResult QuantizeOp::evaluate(Evaluator& ev) {
     using T = decltype(zero);
     Tensor<T> y = ev.tensor<T>(getX());
     int64_t n = getBlock();
+    std::vector<T> rest;
     for (T* block = y.data.data(); block != y.data.data() + y.data.size(); block += n) {
-      T largest = 0;
-      for (int64_t i = 0; i < n; ++i) largest = std::max(largest, std::abs(block[i]));
-      T d = largest / 127;
-      // A block of zeros, or one whose scale underflows, is all zero.
-      for (int64_t i = 0; i < n; ++i) block[i] = d > 0 ? std::nearbyint(block[i] / d) * d : T(0);
+      rest.assign(block, block + n);
+      roundToInt8(block, n);
+      if (getTerms() == 1) continue;
+      for (int64_t i = 0; i < n; ++i) rest[i] -= block[i];
+      roundToInt8(rest.data(), n);
+      for (int64_t i = 0; i < n; ++i) block[i] += rest[i];
     }
     ev.setTensor(getResult(), std::move(y));
     return success();

@@ -104,15 +104,17 @@ LogicalResult GatedDeltaOp::evaluate(Evaluator& ev) {
       if (failed(checkRowCount(*this, name, tensor->rows(), rows.size()))) return failure();
     int64_t keyHeads = q.shape[1], keyDim = q.shape[2], valueHeads = v.shape[1], valueDim = v.shape[2];
     DeltaRule<T> rule(keyDim, valueDim, getScale().convertToFloat());
+    bool grouped = getHeads() == HeadOrder::Grouped;
     Tensor<T> y{v.shape, std::vector<T>(v.data.size())};
     for (const StepRows::Sequence& sequence : rows.sequences) {
       StateData<T>* state = ev.beginState<T>(*this, ev.state(getState()), sequence);
       if (!state) return failure();
       for (int64_t row = sequence.first; row < sequence.first + sequence.count; ++row)
         for (int64_t j = 0; j < valueHeads; ++j) {
-          rule.step(q.row(row) + j % keyHeads * keyDim, k.row(row) + j % keyHeads * keyDim,
-                    v.row(row) + j * valueDim, std::exp(g.row(row)[j]), beta.row(row)[j],
-                    state->values.data() + j * keyDim * valueDim, y.row(row) + j * valueDim);
+          int64_t keyHead = grouped ? j / (valueHeads / keyHeads) : j % keyHeads;
+          rule.step(q.row(row) + keyHead * keyDim, k.row(row) + keyHead * keyDim, v.row(row) + j * valueDim,
+                    std::exp(g.row(row)[j]), beta.row(row)[j], state->values.data() + j * keyDim * valueDim,
+                    y.row(row) + j * valueDim);
         }
       state->tokens = sequence.past + sequence.count;
     }

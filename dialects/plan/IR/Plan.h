@@ -15,6 +15,10 @@ namespace qcc::plan {
 inline constexpr int64_t kAlignment = 64;
 }  // namespace qcc::plan
 
+namespace qcc::hir {
+class RowPiecesAttr;  // dialects/hir/IR/Hir.h, for who asks a weight for it
+}
+
 #include "dialects/plan/IR/PlanDialect.h.inc"
 #include "dialects/plan/IR/PlanEnums.h.inc"
 

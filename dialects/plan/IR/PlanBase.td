@@ -12,6 +12,7 @@ def Plan_Dialect : Dialect {
   let cppNamespace = "::qcc::plan";
   let summary = "Programs, dispatches, buffers, states and barriers with final addresses";
   let useDefaultAttributePrinterParser = 1;
+  let dependentDialects = ["::qcc::hir::HirDialect"];  // #hir.row_pieces of a weight
 }
 
 def Plan_Space : I32EnumAttr<"Space", "address space of a reference", [

@@ -3,6 +3,8 @@
 
 #include "dialects/plan/IR/Plan.h"
 
+#include "dialects/hir/IR/Hir.h"
+
 #include "dialects/plan/IR/PlanDialect.cpp.inc"
 #include "dialects/plan/IR/PlanEnums.cpp.inc"
 

@@ -1,4 +1,5 @@
 #include "dialects/plan/IR/Plan.h"
+#include "dialects/hir/IR/Hir.h"
 #include "dialects/plan/IR/PackLayout.h"
 #include "dialects/plan/kernel_families.h"
 #include "llvm/ADT/StringExtras.h"
@@ -65,6 +66,43 @@ bool fitsPacked(int64_t rows, int64_t cols) {
 
 }  // namespace
 
+hir::RowPiecesAttr WeightOp::getPiecesOf(size_t source) {
+  return getPieces() ? dyn_cast<hir::RowPiecesAttr>((*getPieces())[source]) : nullptr;
+}
+
+static LogicalResult verifyPieces(WeightOp op) {
+  if (!op.getPieces()) return success();
+  if (op.getPieces()->size() != op.getSources().size())
+    return op.emitOpError() << "has " << op.getSources().size() << " sources, but pieces of "
+                            << op.getPieces()->size();
+  for (auto [i, piece] : llvm::enumerate(*op.getPieces())) {
+    if (isa<UnitAttr>(piece)) continue;
+    hir::RowPiecesAttr pieces = op.getPiecesOf(i);
+    if (!pieces) return op.emitOpError() << "pieces must be #hir.row_pieces or unit, found " << piece;
+    if (pieces.getRows() != op.getSourceRows())
+      return op.emitOpError() << "pieces have " << pieces.getRows() << " rows, the weight "
+                              << op.getSourceRows();
+  }
+  return success();
+}
+
+// Columns have room behind them where they lie one by one, not in blocks.
+static LogicalResult verifyPadding(WeightOp op, Format format) {
+  std::optional<ArrayRef<int64_t>> padded = op.getPadded();
+  if (!padded) return success();
+  if (padded->size() != 3 || llvm::any_of(*padded, [](int64_t n) { return n < 1; }))
+    return op.emitOpError() << "padded must be matrices, rows and columns, all positive";
+  int64_t matrices = (*padded)[0], rows = op.getRows(), cols = op.getCols();
+  if (rows % matrices != 0 || rows / matrices < (*padded)[1] || cols < (*padded)[2])
+    return op.emitOpError() << "of " << rows << " x " << cols << " cannot hold " << matrices
+                            << " matrices of " << (*padded)[1] << " x " << (*padded)[2];
+  if (op.getLayout() != Layout::X16 && op.getLayout() != Layout::X16Pair)
+    return op.emitOpError() << "is padded, but layout " << stringifyLayout(op.getLayout()) << " is not";
+  if (cols != (*padded)[2] && format_info(format).cls != FormatClass::kPlain)
+    return op.emitOpError() << "pads the columns of format " << op.getFormat() << ", which lie in blocks";
+  return success();
+}
+
 LogicalResult WeightOp::verify() {
   if (failed(verifyPlaced(*this, getOffset(), getBytes()))) return failure();
   StringRef name = getFormat();
@@ -74,6 +112,7 @@ LogicalResult WeightOp::verify() {
   if (getSources().size() != sources)
     return emitOpError() << "layout " << stringifyLayout(getLayout()) << " packs " << sources << " tensor"
                          << (sources == 1 ? "" : "s") << ", found " << getSources().size();
+  if (failed(verifyPadding(*this, *format)) || failed(verifyPieces(*this))) return failure();
   if (static_cast<int64_t>(getRows()) <= 0 || static_cast<int64_t>(getCols()) <= 0)
     return emitOpError() << "shape must be positive, found " << getRows() << " x " << getCols();
   if (!fitsPacked(getRows(), getCols()))

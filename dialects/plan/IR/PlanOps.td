@@ -10,11 +10,20 @@ def Plan_WeightOp : Plan_Op<"weight", [Symbol]> {
   let summary = "one packed weight: which GGUF tensors, in which layout, where in the weight section";
   let description = [{
     `rows` x `cols` is the shape of each source (x16_pair has two, gate then up; every other layout one): a vector is
-    1 x n, a conv weight channels x taps. `format` is the sources' GGUF format; layouts f32 and conv_taps decode it.
+    1 x n, a conv weight channels x taps, a stack of matrices has the rows of all. `pieces` says for each source which rows of
+    its tensor it is (#hir.row_pieces, or unit for all of them); absent, all are whole tensors. `padded` [m, r, c]: each source
+    is m matrices of r x c, and here each has rows / m rows and `cols` columns, zeros behind the source's. `format` is the sources' GGUF format; layouts f32 and conv_taps decode it.
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$sources, StrAttr:$format, Plan_LayoutAttr:$layout,
-                       I64Attr:$rows, I64Attr:$cols, I64Attr:$offset, I64Attr:$bytes);
-  let assemblyFormat = "$sym_name $sources $format $layout $rows `x` $cols `at` $offset `size` $bytes attr-dict";
+  let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$sources, OptionalAttr<ArrayAttr>:$pieces, StrAttr:$format, Plan_LayoutAttr:$layout,
+                       I64Attr:$rows, I64Attr:$cols, I64Attr:$offset, I64Attr:$bytes, OptionalAttr<DenseI64ArrayAttr>:$padded);
+  let assemblyFormat = [{
+    $sym_name $sources (`pieces` $pieces^)? $format $layout $rows `x` $cols (`padded` $padded^)? `at` $offset `size` $bytes attr-dict
+  }];
+  let extraClassDeclaration = [{
+    ::qcc::hir::RowPiecesAttr getPiecesOf(size_t source);
+    // Rows of each source, without padding.
+    int64_t getSourceRows() { return getPadded() ? (*getPadded())[0] * (*getPadded())[1] : getRows(); }
+  }];
   let hasVerifier = 1;
 }
 def Plan_ConstantOp : Plan_Op<"constant", [Symbol]> {

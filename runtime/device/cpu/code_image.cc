@@ -29,6 +29,11 @@ Status CheckHeader(const uint8_t* data, uint64_t bytes, size_t n_programs) {
                    std::to_string(header.n_entries) + " programs, expected ABI " +
                    std::to_string(QRT_PROGRAM_ABI) + " and " + std::to_string(n_programs));
   }
+  if (header.thread_scratch % 64 != 0 || header.thread_scratch > QRT_MAX_THREAD_SCRATCH) {
+    return Corrupt("the code asks for " + std::to_string(header.thread_scratch) +
+                   " bytes of scratch a thread, expected a multiple of 64, at most " +
+                   std::to_string(QRT_MAX_THREAD_SCRATCH));
+  }
   for (size_t i = 0; i < n_programs; ++i) {
     uint32_t entry;
     std::memcpy(&entry, data + sizeof header + i * sizeof entry, sizeof entry);
@@ -73,6 +78,12 @@ Result<CodeImage> CodeImage::Load(std::span<const uint8_t> code, const Hash128& 
         "allow this process to map executable pages (SELinux execmem, seccomp or container policy)");
   }
   return image;
+}
+
+uint64_t CodeImage::ThreadScratch(std::span<const uint8_t> code) {
+  qrt_code_header header;
+  std::memcpy(&header, code.data(), sizeof header);
+  return header.thread_scratch;
 }
 
 qrt_step_fn CodeImage::entry(uint32_t program) const {

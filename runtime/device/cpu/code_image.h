@@ -22,11 +22,15 @@ class CodeImage {
   CodeImage& operator=(CodeImage&& other) noexcept;
 
   // Errors: artifact corrupt (the bytes do not hash to `expected`, the header is not that of `n_programs`
-  // programs of this ABI, an entry lies outside), out of memory, device unsupported (the system refuses
-  // executable memory).
+  // programs of this ABI or asks for too much scratch, an entry lies outside), out of memory, device
+  // unsupported (the system refuses executable memory).
   static Result<CodeImage> Load(std::span<const uint8_t> code, const Hash128& expected, size_t n_programs);
 
+  // What each thread of a step needs besides stack (runtime/abi/program.h). `code`: a checked blob.
+  static uint64_t ThreadScratch(std::span<const uint8_t> code);
+
   uint64_t bytes() const { return bytes_; }
+  uint64_t thread_scratch() const { return ThreadScratch({data_, bytes_}); }
   // `program` < n_programs.
   qrt_step_fn entry(uint32_t program) const;
 

@@ -68,6 +68,10 @@ uint64_t CpuDevice::ArenaBytes(const Manifest& manifest) {
   return bytes;
 }
 
+uint64_t CpuDevice::ScratchBytes(const Artifact& artifact, size_t variant, uint32_t threads) {
+  return CodeImage::ThreadScratch(artifact.code(variant)) * threads;
+}
+
 Result<std::unique_ptr<CpuDevice>> CpuDevice::Create(const Artifact& artifact, size_t variant,
                                                      std::unique_ptr<Workers> workers,
                                                      const qrt_allocator* allocator) {
@@ -83,6 +87,11 @@ Result<std::unique_ptr<CpuDevice>> CpuDevice::Create(const Artifact& artifact, s
   if (device->Allocate(arena, &device->arena_) != DeviceResult::kOk) {
     return Status(Code::kOutOfMemory, 6001, "no memory for the arena: " + std::to_string(arena) + " bytes",
                   "device cpu", "compile with a ladder of smaller buckets, or free memory");
+  }
+  const uint64_t scratch = device->code_.thread_scratch() * device->workers_->threads();
+  if (scratch != 0 && device->Allocate(scratch, &device->scratch_) != DeviceResult::kOk) {
+    return Status(Code::kOutOfMemory, 6001, "no memory for scratch: " + std::to_string(scratch) + " bytes",
+                  "device cpu", "use fewer threads, or free memory");
   }
   return device;
 }
@@ -100,6 +109,8 @@ DeviceResult CpuDevice::Run(const StepRequest& step) {
   args.n_out = step.n_out;
   args.logits = step.logits;
   args.barrier = &barrier_;
+  args.scratch = HostMemory::Data(scratch_);
+  args.scratch_stride = static_cast<int64_t>(code_.thread_scratch());
   Step run = {code_.entry(step.program), &args};
   return workers_->Run(RunStep, &run) ? DeviceResult::kOk : DeviceResult::kRefused;
 }

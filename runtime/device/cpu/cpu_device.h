@@ -24,23 +24,30 @@ Result<size_t> ChooseCode(const Manifest& manifest, const CpuFeatures& cpu, std:
 
 class CpuDevice final : public Device {
  public:
-  // Copies code variant `variant` of the artifact into executable memory and takes the arena. The artifact's
-  // weights are used where they are mapped: it must outlive the device. `allocator` NULL: the system; else it
-  // serves the arena and the memory of sessions. Errors: those of CodeImage::Load, out of memory.
+  // Copies code variant `variant` of the artifact into executable memory, takes the arena and scratch for
+  // each thread. The artifact's weights are used where they are mapped: it must outlive the device.
+  // `allocator` NULL: the system; else it serves the arena, the threads' scratch and the memory of sessions.
+  // Errors: those of CodeImage::Load, out of memory.
   static Result<std::unique_ptr<CpuDevice>> Create(const Artifact& artifact, size_t variant,
                                                    std::unique_ptr<Workers> workers,
                                                    const qrt_allocator* allocator);
 
   // Of the arena that Create takes.
   static uint64_t ArenaBytes(const Manifest& manifest);
+  // Of the scratch that it takes for code variant `variant` (of target "cpu").
+  static uint64_t ScratchBytes(const Artifact& artifact, size_t variant, uint32_t threads);
 
-  ~CpuDevice() override { memory_.Free(&arena_); }
+  ~CpuDevice() override {
+    memory_.Free(&arena_);
+    memory_.Free(&scratch_);
+  }
 
   const std::string& name() const override { return name_; }
   const std::string& variant() const override { return variant_; }
   uint32_t threads() const override { return workers_->threads(); }
+  bool outlives_fork() const override { return true; }  // its workers refuse where they do not
   uint64_t code_bytes() const override { return code_.bytes(); }
-  uint64_t scratch_bytes() const override { return arena_.bytes; }
+  uint64_t scratch_bytes() const override { return arena_.bytes + scratch_.bytes; }
   uint64_t device_weight_bytes() const override { return 0; }
   bool samples() const override { return false; }
   DeviceResult Run(const StepRequest& step) override;
@@ -65,6 +72,7 @@ class CpuDevice final : public Device {
   std::unique_ptr<Workers> workers_;
   const uint8_t* weights_ = nullptr;
   DeviceBuffer arena_;
+  DeviceBuffer scratch_;  // of the threads, one after the other
   alignas(64) qrt_barrier barrier_;
 };
 

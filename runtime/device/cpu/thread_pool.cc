@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <system_error>
 
@@ -39,13 +40,19 @@ class SignalsBlocked {
 
 }  // namespace
 
+ThreadPool::ThreadPool(uint32_t threads, uint32_t spins)
+    : threads_(threads),
+      spins_(spins),
+      process_(getpid()),
+      workers_(std::make_unique<std::vector<std::thread>>()) {}
+
 std::unique_ptr<ThreadPool> ThreadPool::Create(uint32_t threads, uint32_t available_cpus) {
   std::unique_ptr<ThreadPool> pool(new ThreadPool(threads, threads > available_cpus ? 0 : kIdleSpins));
-  pool->workers_.reserve(threads - 1);
+  pool->workers_->reserve(threads - 1);
   const SignalsBlocked blocked;
   try {
     for (uint32_t i = 1; i < threads; ++i)
-      pool->workers_.emplace_back(&ThreadPool::WorkerMain, pool.get(), i);
+      pool->workers_->emplace_back(&ThreadPool::WorkerMain, pool.get(), i);
   } catch (const std::system_error&) {
     return nullptr;  // the destructor stops those that run
   }
@@ -53,9 +60,14 @@ std::unique_ptr<ThreadPool> ThreadPool::Create(uint32_t threads, uint32_t availa
 }
 
 ThreadPool::~ThreadPool() {
+  if (getpid() != process_) {
+    // Nobody is there to be joined, and a std::thread that was not must not be destroyed.
+    static_cast<void>(workers_.release());
+    return;
+  }
   stop_ = true;
   Publish();
-  for (std::thread& worker : workers_) worker.join();
+  for (std::thread& worker : *workers_) worker.join();
 }
 
 // Sequentially consistent on both sides: either this thread sees the sleeper, or the sleeper sees the new
@@ -70,6 +82,7 @@ bool ThreadPool::Run(PoolTask task, void* arg) {
     task(arg, 0, 1);
     return true;
   }
+  if (getpid() != process_) return false;
   task_ = task;
   arg_ = arg;
   running_.store(threads_ - 1, std::memory_order_relaxed);

@@ -2,6 +2,8 @@
 #ifndef RUNTIME_DEVICE_CPU_THREAD_POOL_H_
 #define RUNTIME_DEVICE_CPU_THREAD_POOL_H_
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -18,7 +20,8 @@ class Workers {
  public:
   virtual ~Workers() = default;
   virtual uint32_t threads() const = 0;
-  // Returns true after every thread has left the task; false: nothing was started. One call at a time.
+  // Returns true after every thread has left the task; false: nothing was started (the threads are another
+  // process's). One call at a time.
   virtual bool Run(PoolTask task, void* arg) = 0;
 };
 
@@ -38,12 +41,13 @@ class ThreadPool final : public Workers {
   bool Run(PoolTask task, void* arg) override;
 
  private:
-  ThreadPool(uint32_t threads, uint32_t spins) : threads_(threads), spins_(spins) {}
+  ThreadPool(uint32_t threads, uint32_t spins);
   void WorkerMain(uint32_t index);
   void Publish();
 
   const uint32_t threads_;
   const uint32_t spins_;
+  const pid_t process_;  // which has the threads: a child of fork() has only the one that called it
   // Written by the caller before the generation, read by workers after it.
   PoolTask task_ = nullptr;
   void* arg_ = nullptr;
@@ -52,7 +56,7 @@ class ThreadPool final : public Workers {
   std::atomic<uint32_t> sleepers_{0};                // workers that sleep or are about to
   alignas(64) std::atomic<uint32_t> running_{0};     // workers still inside the task
   std::atomic<uint32_t> caller_sleeps_{0};
-  std::vector<std::thread> workers_;
+  std::unique_ptr<std::vector<std::thread>> workers_;
 };
 
 }  // namespace qrt

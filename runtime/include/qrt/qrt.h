@@ -13,6 +13,15 @@
  *            one thread pool), so several sessions gain by qrt_engine_append, not by threads.
  *            session, sampler: one thread at a time (qrt_session_cancel excepted).
  *            There is no global or thread-local state: two engines do not know of each other.
+ * Stack      A thread that calls these functions needs QRT_CALL_STACK bytes of stack, for those of qrt_text, whose chat
+ *            templates nest, QRT_TEXT_STACK; a thread of an injected pool, which only runs steps, QRT_STEP_STACK. The
+ *            embedder's own frames, callbacks and large thread-local variables come on top, and on a GPU its driver's.
+ *            This holds for every artifact and every input: of a step the compiler has checked it, and its large
+ *            arrays lie in memory that the engine takes when it is made. The engine's own threads have the system's
+ *            default.
+ * fork()     A child has none of its parent's threads: an engine of more than one thread or on a GPU, and its
+ *            sessions, work only in the process that made it; elsewhere appends give QRT_INVALID_ARGUMENT (Q5324).
+ *            What is on the CPU may be released in the child. Fork between calls, not while another thread is in one.
  * Errors     Every function that can fail returns a qrt_status and fills *error when it is not NULL. On failure no
  *            out parameter is written unless its comment says so, and the object is as it was before the call.
  *            No function exits, aborts, prints or lets a C++ exception out. When memory runs out the status is
@@ -70,7 +79,8 @@ enum {
       16 /* the GPU's driver reported an error; the session it befell must be reset or restored */
 };
 
-/* What went wrong, for people. Memory of the caller; strings are UTF-8, NUL-terminated and cut to fit. */
+/* What went wrong, for people. Memory of the caller; strings are UTF-8, NUL-terminated and cut to fit. They
+ * quote models, files and drivers: escape control characters before a terminal shows them. */
 typedef struct qrt_error {
   size_t struct_size;
   qrt_status status;
@@ -82,6 +92,11 @@ typedef struct qrt_error {
 
 /* Name of a status, e.g. "context full"; never NULL. Static. */
 QRT_API const char* qrt_status_name(qrt_status status);
+
+/* Stack of threads, see above. */
+#define QRT_TEXT_STACK (512u << 10)
+#define QRT_CALL_STACK (128u << 10)
+#define QRT_STEP_STACK (32u << 10)
 
 /* Version of the library, "major.minor.patch". Static. */
 QRT_API const char* qrt_version(void);
@@ -183,7 +198,8 @@ typedef struct qrt_memory_plan {
   size_t struct_size;
   uint64_t weight_bytes; /* mapped from the file, shared by all engines and processes */
   uint64_t code_bytes;   /* of the engine */
-  uint64_t engine_bytes; /* arena, rows of logits, buffers of a step */
+  uint64_t engine_bytes; /* arena, scratch of the threads (one per physical core), rows of logits, buffers of
+                          * a step */
   uint64_t state_bytes;  /* all sessions: recurrent and conv state */
   uint64_t kv_bytes;     /* all sessions, at full context */
   uint64_t logits_bytes; /* all sessions: the last row */
@@ -253,9 +269,10 @@ typedef struct qrt_engine_options {
   void* progress_ctx;
 } qrt_engine_options;
 
-/* Verifies the code's hash again over the private copy that becomes executable, allocates the arena, starts
- * workers; on a GPU copies the weights to it. Errors: DEVICE_UNSUPPORTED, ARTIFACT_CORRUPT, OUT_OF_MEMORY,
- * INVALID_ARGUMENT, DEVICE_LOST, DEVICE_FAILED, CANCELLED (by `progress`). */
+/* Verifies the code's hash again over the private copy that becomes executable, allocates the arena and
+ * scratch for each thread, starts workers; on a GPU copies the weights to it. Errors: DEVICE_UNSUPPORTED,
+ * ARTIFACT_CORRUPT, OUT_OF_MEMORY, INVALID_ARGUMENT, DEVICE_LOST, DEVICE_FAILED, CANCELLED (by `progress`).
+ */
 QRT_API qrt_status qrt_engine_create(qrt_artifact* artifact, const qrt_engine_options* options,
                                      qrt_engine** out, qrt_error* error);
 QRT_API void qrt_engine_release(qrt_engine* engine);
@@ -266,7 +283,7 @@ typedef struct qrt_engine_info {
   const char* cpu;        /* code variant in use; borrowed from the artifact */
   uint32_t max_step_rows; /* rows of the largest program: longer prompts are run in several steps */
   uint32_t vocab_size;
-  uint64_t memory_bytes; /* arena, rows of logits, buffers of a step */
+  uint64_t memory_bytes; /* arena, scratch of the threads, rows of logits, buffers of a step */
   uint64_t code_bytes;
   /* Since 1.1: */
   const char* device;           /* "cpu", "vulkan:0 (...)"; borrowed from the engine */
@@ -439,26 +456,31 @@ typedef struct qrt_chat_message {
   const char* reasoning; /* thoughts of an assistant turn, or NULL */
 } qrt_chat_message;
 
-/* options NULL: {1, -1}. */
+/* options NULL: {1, -1}, never stopped. */
 typedef struct qrt_chat_options {
   size_t struct_size;
   uint32_t add_generation_prompt; /* 1: end with the opening of the assistant's turn */
   int32_t enable_thinking;        /* -1: as the template does by itself; 0 off, 1 on */
+  /* Since 1.1: asked about every millisecond while the template runs, on the calling thread; non-zero: stop.
+   * A template is the model's own code: its budgets end it after seconds, this does at once. NULL: none. */
+  int32_t (*stop)(void* ctx);
+  void* stop_ctx;
 } qrt_chat_options;
 
 /* Token ids of a conversation: rendered with the artifact's own template, then tokenized. Control tokens
  * count where the template writes them; written in a role, a content or a reasoning they stay plain text, so
  * messages need not be trusted. Adds nothing else in front or behind. Errors: UNAVAILABLE (no template),
  * TEMPLATE_ERROR (also when a message holds control tokens and the template changes messages such that they
- * cannot be told from its own), BUFFER_TOO_SMALL (*count = needed), OUT_OF_MEMORY, INVALID_ARGUMENT. */
+ * cannot be told from its own), CANCELLED (by `stop`), BUFFER_TOO_SMALL (*count = needed), OUT_OF_MEMORY,
+ * INVALID_ARGUMENT. */
 QRT_API qrt_status qrt_text_encode_chat(const qrt_text* text, const qrt_chat_message* messages,
                                         size_t message_count, const qrt_chat_options* options,
                                         int32_t* tokens, size_t capacity, size_t* count, qrt_error* error);
 
 /* The text of that conversation, to look at (UTF-8, not NUL-terminated). What the template wrote and what the
  * messages brought along cannot be told apart in it: the model's prompt comes from qrt_text_encode_chat.
- * Errors: UNAVAILABLE (no template), TEMPLATE_ERROR, BUFFER_TOO_SMALL (*length = needed), OUT_OF_MEMORY,
- * INVALID_ARGUMENT. */
+ * Errors: UNAVAILABLE (no template), TEMPLATE_ERROR, CANCELLED (by `stop`), BUFFER_TOO_SMALL (*length =
+ * needed), OUT_OF_MEMORY, INVALID_ARGUMENT. */
 QRT_API qrt_status qrt_text_render_chat(const qrt_text* text, const qrt_chat_message* messages, size_t count,
                                         const qrt_chat_options* options, char* out, size_t capacity,
                                         size_t* length, qrt_error* error);

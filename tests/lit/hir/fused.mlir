@@ -105,3 +105,36 @@ func.func @attention(%qg: tensor<?x64xf32>, %k: tensor<?x16xf32>, %w: !hir.weigh
   }
   return %p : tensor<?x2x16xf32>
 }
+
+// CHECK-LABEL: func.func @experts
+func.func @experts(%x: tensor<?x64xf32>, %r: !hir.weight<8x64, f32>, %g: !hir.weight<8x32x64, q8_0>, %d: !hir.weight<8x64x32, q8_0>, %sg: !hir.weight<96x64, q8_0>, %sd: !hir.weight<64x96, q8_0>,
+                   %sr: !hir.weight<1x64, f32>, %s: !hir.weight<1, f32>, %res: tensor<?x64xf32>) -> (tensor<?x64xf32>, tensor<?x64xf32>) {
+  %q = hir.quantize %x block 32 : tensor<?x64xf32>
+  // CHECK: %[[Y:.*]] = hir.fused.moe %arg0 router %arg1 softmax top_k 2 normalise true floor 6.1035{{.*}} scale 1.000000e+00 experts %[[Q:.*]] gate %arg2 up %arg2 down %arg3 up_scale %arg7 hidden_block 32 shared %[[Q]] gate %arg4 up %arg4 down %arg5 router %arg6 shared_down_scale %arg7 shared_hidden_block 32 residual %arg8 :
+  %y = hir.fused.moe %x router %r softmax top_k 2 normalise true floor 6.103515625e-05 scale 1.0 experts %q gate %g up %g down %d up_scale %s hidden_block 32 shared %q gate %sg up %sg down %sd router %sr shared_down_scale %s shared_hidden_block 32 residual %res : (tensor<?x64xf32>, !hir.weight<8x64, f32>, tensor<?x64xf32, #hir.int8<32>>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x64x32, q8_0>, !hir.weight<1, f32>, tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>, !hir.weight<96x64, q8_0>, !hir.weight<64x96, q8_0>, !hir.weight<1x64, f32>, !hir.weight<1, f32>, tensor<?x64xf32>) -> tensor<?x64xf32> {
+  ^bb0(%bx: tensor<?x64xf32>, %br: !hir.weight<8x64, f32>, %bq: tensor<?x64xf32, #hir.int8<32>>, %bg: !hir.weight<8x32x64, q8_0>, %bu: !hir.weight<8x32x64, q8_0>, %bd: !hir.weight<8x64x32, q8_0>, %bus: !hir.weight<1, f32>, %bsq: tensor<?x64xf32, #hir.int8<32>>, %bsg: !hir.weight<96x64, q8_0>, %bsu: !hir.weight<96x64, q8_0>, %bsd: !hir.weight<64x96, q8_0>, %bsr: !hir.weight<1x64, f32>, %bsds: !hir.weight<1, f32>, %bres: tensor<?x64xf32>):
+    %l = hir.linear %bx, %br : tensor<?x64xf32>, !hir.weight<8x64, f32>
+    %ids, %w = hir.moe_route %l softmax top_k 2 normalise true floor 6.103515625e-05 scale 1.0 : tensor<?x8xf32>
+    %e = hir.moe_experts %bq, %ids, %w gate %bg up %bu down %bd up_scale %bus hidden_block 32 : (tensor<?x64xf32, #hir.int8<32>>, tensor<?x2xi32>, tensor<?x2xf32>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x64x32, q8_0>, !hir.weight<1, f32>) -> tensor<?x64xf32>
+    %sg0 = hir.linear %bsq, %bsg : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>
+    %su0 = hir.linear %bsq, %bsu : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>
+    %sh = hir.swiglu %sg0, %su0 : tensor<?x96xf32>
+    %shq = hir.quantize %sh block 32 : tensor<?x96xf32>
+    %so = hir.linear %shq, %bsd scale %bsds : tensor<?x96xf32, #hir.int8<32>>, !hir.weight<64x96, q8_0>, !hir.weight<1, f32>
+    %sl = hir.linear %bx, %bsr : tensor<?x64xf32>, !hir.weight<1x64, f32>
+    %sf = hir.activation sigmoid %sl : tensor<?x1xf32>
+    %ss = hir.scale_rows %so by %sf : tensor<?x64xf32>, tensor<?x1xf32>
+    %sum = hir.add %e, %ss : tensor<?x64xf32>
+    %out = hir.add %bres, %sum : tensor<?x64xf32>
+    hir.yield %out : tensor<?x64xf32>
+  }
+  // CHECK: hir.fused.moe %arg0 router %arg1 sigmoid top_k 8 normalise false floor 5.000000e-01 scale 2.500000e+00 experts %arg0 gate %arg2 up %arg2 down %arg3 :
+  %z = hir.fused.moe %x router %r sigmoid top_k 8 normalise false floor 5.0e-01 scale 2.5 experts %x gate %g up %g down %d : (tensor<?x64xf32>, !hir.weight<8x64, f32>, tensor<?x64xf32>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x64x32, q8_0>) -> tensor<?x64xf32> {
+  ^bb0(%bx: tensor<?x64xf32>, %br: !hir.weight<8x64, f32>, %bex: tensor<?x64xf32>, %bg: !hir.weight<8x32x64, q8_0>, %bu: !hir.weight<8x32x64, q8_0>, %bd: !hir.weight<8x64x32, q8_0>):
+    %l = hir.linear %bx, %br : tensor<?x64xf32>, !hir.weight<8x64, f32>
+    %ids, %w = hir.moe_route %l sigmoid top_k 8 normalise false floor 0.5 scale 2.5 : tensor<?x8xf32>
+    %e = hir.moe_experts %bx, %ids, %w gate %bg up %bg down %bd : (tensor<?x64xf32>, tensor<?x8xi32>, tensor<?x8xf32>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x64x32, q8_0>) -> tensor<?x64xf32>
+    hir.yield %e : tensor<?x64xf32>
+  }
+  return %y, %z : tensor<?x64xf32>, tensor<?x64xf32>
+}

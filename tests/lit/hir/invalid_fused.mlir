@@ -599,6 +599,293 @@ func.func @attention_result(%q: tensor<?x2x16xf32>, %qg: tensor<?x64xf32>, %kv: 
 // -----
 
 func.func @yield_parent(%x: tensor<?x4xf32>) {
-  // expected-error @+1 {{'hir.yield' op expects parent op to be one of 'hir.fused.norm_quant, hir.fused.merged_linear, hir.fused.linear_swiglu, hir.fused.linear_residual, hir.fused.gated_delta, hir.fused.qk_norm_rope_store, hir.fused.gated_attention'}}
+  // expected-error @+1 {{'hir.yield' op expects parent op to be one of 'hir.fused.norm_quant, hir.fused.merged_linear, hir.fused.linear_swiglu, hir.fused.linear_residual, hir.fused.gated_delta, hir.fused.qk_norm_rope_store, hir.fused.gated_attention, hir.fused.moe'}}
   hir.yield
+}
+
+// -----
+
+func.func @moe_top_k(%x: tensor<?x64xf32>, %r: !hir.weight<8x64, f32>, %g: !hir.weight<8x32x64, q8_0>, %d: !hir.weight<8x64x32, q8_0>, %sg: !hir.weight<96x64, q8_0>, %sd: !hir.weight<64x96, q8_0>,
+                   %sr: !hir.weight<1x64, f32>, %s: !hir.weight<1, f32>, %res: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %q = hir.quantize %x block 32 : tensor<?x64xf32>
+  // expected-error @+1 {{'hir.fused.moe' op attribute "top_k" is 3 : i64, its body has 2 : i64}}
+  %y = hir.fused.moe %x router %r softmax top_k 3 normalise true floor 6.103515625e-05 scale 1.0 experts %q gate %g up %g down %d up_scale %s hidden_block 32 shared %q gate %sg up %sg down %sd router %sr shared_down_scale %s shared_hidden_block 32 residual %res : (tensor<?x64xf32>, !hir.weight<8x64, f32>, tensor<?x64xf32, #hir.int8<32>>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x64x32, q8_0>, !hir.weight<1, f32>, tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>, !hir.weight<96x64, q8_0>, !hir.weight<64x96, q8_0>, !hir.weight<1x64, f32>, !hir.weight<1, f32>, tensor<?x64xf32>) -> tensor<?x64xf32> {
+  ^bb0(%bx: tensor<?x64xf32>, %br: !hir.weight<8x64, f32>, %bq: tensor<?x64xf32, #hir.int8<32>>, %bg: !hir.weight<8x32x64, q8_0>, %bu: !hir.weight<8x32x64, q8_0>, %bd: !hir.weight<8x64x32, q8_0>, %bus: !hir.weight<1, f32>, %bsq: tensor<?x64xf32, #hir.int8<32>>, %bsg: !hir.weight<96x64, q8_0>, %bsu: !hir.weight<96x64, q8_0>, %bsd: !hir.weight<64x96, q8_0>, %bsr: !hir.weight<1x64, f32>, %bsds: !hir.weight<1, f32>, %bres: tensor<?x64xf32>):
+    %l = hir.linear %bx, %br : tensor<?x64xf32>, !hir.weight<8x64, f32>
+    %ids, %w = hir.moe_route %l softmax top_k 2 normalise true floor 6.103515625e-05 scale 1.0 : tensor<?x8xf32>
+    %e = hir.moe_experts %bq, %ids, %w gate %bg up %bu down %bd up_scale %bus hidden_block 32 : (tensor<?x64xf32, #hir.int8<32>>, tensor<?x2xi32>, tensor<?x2xf32>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x64x32, q8_0>, !hir.weight<1, f32>) -> tensor<?x64xf32>
+    %sg0 = hir.linear %bsq, %bsg : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>
+    %su0 = hir.linear %bsq, %bsu : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>
+    %sh = hir.swiglu %sg0, %su0 : tensor<?x96xf32>
+    %shq = hir.quantize %sh block 32 : tensor<?x96xf32>
+    %so = hir.linear %shq, %bsd scale %bsds : tensor<?x96xf32, #hir.int8<32>>, !hir.weight<64x96, q8_0>, !hir.weight<1, f32>
+    %sl = hir.linear %bx, %bsr : tensor<?x64xf32>, !hir.weight<1x64, f32>
+    %sf = hir.activation sigmoid %sl : tensor<?x1xf32>
+    %ss = hir.scale_rows %so by %sf : tensor<?x64xf32>, tensor<?x1xf32>
+    %sum = hir.add %e, %ss : tensor<?x64xf32>
+    %out = hir.add %bres, %sum : tensor<?x64xf32>
+    hir.yield %out : tensor<?x64xf32>
+  }
+  return %y : tensor<?x64xf32>
+}
+
+// -----
+
+func.func @moe_gating(%x: tensor<?x64xf32>, %r: !hir.weight<8x64, f32>, %g: !hir.weight<8x32x64, q8_0>, %d: !hir.weight<8x64x32, q8_0>, %sg: !hir.weight<96x64, q8_0>, %sd: !hir.weight<64x96, q8_0>,
+                   %sr: !hir.weight<1x64, f32>, %s: !hir.weight<1, f32>, %res: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %q = hir.quantize %x block 32 : tensor<?x64xf32>
+  // expected-error @+1 {{'hir.fused.moe' op attribute "gating" is #hir<gating sigmoid>, its body has #hir<gating softmax>}}
+  %y = hir.fused.moe %x router %r sigmoid top_k 2 normalise true floor 6.103515625e-05 scale 1.0 experts %q gate %g up %g down %d up_scale %s hidden_block 32 shared %q gate %sg up %sg down %sd router %sr shared_down_scale %s shared_hidden_block 32 residual %res : (tensor<?x64xf32>, !hir.weight<8x64, f32>, tensor<?x64xf32, #hir.int8<32>>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x64x32, q8_0>, !hir.weight<1, f32>, tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>, !hir.weight<96x64, q8_0>, !hir.weight<64x96, q8_0>, !hir.weight<1x64, f32>, !hir.weight<1, f32>, tensor<?x64xf32>) -> tensor<?x64xf32> {
+  ^bb0(%bx: tensor<?x64xf32>, %br: !hir.weight<8x64, f32>, %bq: tensor<?x64xf32, #hir.int8<32>>, %bg: !hir.weight<8x32x64, q8_0>, %bu: !hir.weight<8x32x64, q8_0>, %bd: !hir.weight<8x64x32, q8_0>, %bus: !hir.weight<1, f32>, %bsq: tensor<?x64xf32, #hir.int8<32>>, %bsg: !hir.weight<96x64, q8_0>, %bsu: !hir.weight<96x64, q8_0>, %bsd: !hir.weight<64x96, q8_0>, %bsr: !hir.weight<1x64, f32>, %bsds: !hir.weight<1, f32>, %bres: tensor<?x64xf32>):
+    %l = hir.linear %bx, %br : tensor<?x64xf32>, !hir.weight<8x64, f32>
+    %ids, %w = hir.moe_route %l softmax top_k 2 normalise true floor 6.103515625e-05 scale 1.0 : tensor<?x8xf32>
+    %e = hir.moe_experts %bq, %ids, %w gate %bg up %bu down %bd up_scale %bus hidden_block 32 : (tensor<?x64xf32, #hir.int8<32>>, tensor<?x2xi32>, tensor<?x2xf32>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x64x32, q8_0>, !hir.weight<1, f32>) -> tensor<?x64xf32>
+    %sg0 = hir.linear %bsq, %bsg : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>
+    %su0 = hir.linear %bsq, %bsu : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>
+    %sh = hir.swiglu %sg0, %su0 : tensor<?x96xf32>
+    %shq = hir.quantize %sh block 32 : tensor<?x96xf32>
+    %so = hir.linear %shq, %bsd scale %bsds : tensor<?x96xf32, #hir.int8<32>>, !hir.weight<64x96, q8_0>, !hir.weight<1, f32>
+    %sl = hir.linear %bx, %bsr : tensor<?x64xf32>, !hir.weight<1x64, f32>
+    %sf = hir.activation sigmoid %sl : tensor<?x1xf32>
+    %ss = hir.scale_rows %so by %sf : tensor<?x64xf32>, tensor<?x1xf32>
+    %sum = hir.add %e, %ss : tensor<?x64xf32>
+    %out = hir.add %bres, %sum : tensor<?x64xf32>
+    hir.yield %out : tensor<?x64xf32>
+  }
+  return %y : tensor<?x64xf32>
+}
+
+// -----
+
+func.func @moe_block(%x: tensor<?x64xf32>, %r: !hir.weight<8x64, f32>, %g: !hir.weight<8x32x64, q8_0>, %d: !hir.weight<8x64x32, q8_0>, %sg: !hir.weight<96x64, q8_0>, %sd: !hir.weight<64x96, q8_0>,
+                   %sr: !hir.weight<1x64, f32>, %s: !hir.weight<1, f32>, %res: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %q = hir.quantize %x block 32 : tensor<?x64xf32>
+  // expected-error @+1 {{'hir.fused.moe' op attribute "hidden_block" is 64 : i64, its body has 32 : i64}}
+  %y = hir.fused.moe %x router %r softmax top_k 2 normalise true floor 6.103515625e-05 scale 1.0 experts %q gate %g up %g down %d up_scale %s hidden_block 64 shared %q gate %sg up %sg down %sd router %sr shared_down_scale %s shared_hidden_block 32 residual %res : (tensor<?x64xf32>, !hir.weight<8x64, f32>, tensor<?x64xf32, #hir.int8<32>>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x64x32, q8_0>, !hir.weight<1, f32>, tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>, !hir.weight<96x64, q8_0>, !hir.weight<64x96, q8_0>, !hir.weight<1x64, f32>, !hir.weight<1, f32>, tensor<?x64xf32>) -> tensor<?x64xf32> {
+  ^bb0(%bx: tensor<?x64xf32>, %br: !hir.weight<8x64, f32>, %bq: tensor<?x64xf32, #hir.int8<32>>, %bg: !hir.weight<8x32x64, q8_0>, %bu: !hir.weight<8x32x64, q8_0>, %bd: !hir.weight<8x64x32, q8_0>, %bus: !hir.weight<1, f32>, %bsq: tensor<?x64xf32, #hir.int8<32>>, %bsg: !hir.weight<96x64, q8_0>, %bsu: !hir.weight<96x64, q8_0>, %bsd: !hir.weight<64x96, q8_0>, %bsr: !hir.weight<1x64, f32>, %bsds: !hir.weight<1, f32>, %bres: tensor<?x64xf32>):
+    %l = hir.linear %bx, %br : tensor<?x64xf32>, !hir.weight<8x64, f32>
+    %ids, %w = hir.moe_route %l softmax top_k 2 normalise true floor 6.103515625e-05 scale 1.0 : tensor<?x8xf32>
+    %e = hir.moe_experts %bq, %ids, %w gate %bg up %bu down %bd up_scale %bus hidden_block 32 : (tensor<?x64xf32, #hir.int8<32>>, tensor<?x2xi32>, tensor<?x2xf32>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x64x32, q8_0>, !hir.weight<1, f32>) -> tensor<?x64xf32>
+    %sg0 = hir.linear %bsq, %bsg : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>
+    %su0 = hir.linear %bsq, %bsu : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>
+    %sh = hir.swiglu %sg0, %su0 : tensor<?x96xf32>
+    %shq = hir.quantize %sh block 32 : tensor<?x96xf32>
+    %so = hir.linear %shq, %bsd scale %bsds : tensor<?x96xf32, #hir.int8<32>>, !hir.weight<64x96, q8_0>, !hir.weight<1, f32>
+    %sl = hir.linear %bx, %bsr : tensor<?x64xf32>, !hir.weight<1x64, f32>
+    %sf = hir.activation sigmoid %sl : tensor<?x1xf32>
+    %ss = hir.scale_rows %so by %sf : tensor<?x64xf32>, tensor<?x1xf32>
+    %sum = hir.add %e, %ss : tensor<?x64xf32>
+    %out = hir.add %bres, %sum : tensor<?x64xf32>
+    hir.yield %out : tensor<?x64xf32>
+  }
+  return %y : tensor<?x64xf32>
+}
+
+// -----
+
+func.func @moe_no_experts(%x: tensor<?x64xf32>, %r: !hir.weight<8x64, f32>, %g: !hir.weight<8x32x64, q8_0>, %d: !hir.weight<8x64x32, q8_0>, %sg: !hir.weight<96x64, q8_0>, %sd: !hir.weight<64x96, q8_0>,
+                   %sr: !hir.weight<1x64, f32>, %s: !hir.weight<1, f32>, %res: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %q = hir.quantize %x block 32 : tensor<?x64xf32>
+  // expected-error @+1 {{'hir.fused.moe' op has no 'hir.moe_experts'}}
+  %y = hir.fused.moe %x router %r softmax top_k 2 normalise true floor 6.103515625e-05 scale 1.0 experts %q gate %g up %g down %d up_scale %s hidden_block 32 shared %q gate %sg up %sg down %sd router %sr shared_down_scale %s shared_hidden_block 32 residual %res : (tensor<?x64xf32>, !hir.weight<8x64, f32>, tensor<?x64xf32, #hir.int8<32>>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x64x32, q8_0>, !hir.weight<1, f32>, tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>, !hir.weight<96x64, q8_0>, !hir.weight<64x96, q8_0>, !hir.weight<1x64, f32>, !hir.weight<1, f32>, tensor<?x64xf32>) -> tensor<?x64xf32> {
+  ^bb0(%bx: tensor<?x64xf32>, %br: !hir.weight<8x64, f32>, %bq: tensor<?x64xf32, #hir.int8<32>>, %bg: !hir.weight<8x32x64, q8_0>, %bu: !hir.weight<8x32x64, q8_0>, %bd: !hir.weight<8x64x32, q8_0>, %bus: !hir.weight<1, f32>, %bsq: tensor<?x64xf32, #hir.int8<32>>, %bsg: !hir.weight<96x64, q8_0>, %bsu: !hir.weight<96x64, q8_0>, %bsd: !hir.weight<64x96, q8_0>, %bsr: !hir.weight<1x64, f32>, %bsds: !hir.weight<1, f32>, %bres: tensor<?x64xf32>):
+    %l = hir.linear %bx, %br : tensor<?x64xf32>, !hir.weight<8x64, f32>
+    %ids, %w = hir.moe_route %l softmax top_k 2 normalise true floor 6.103515625e-05 scale 1.0 : tensor<?x8xf32>
+    %e = hir.add %bx, %bx : tensor<?x64xf32>
+    %sg0 = hir.linear %bsq, %bsg : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>
+    %su0 = hir.linear %bsq, %bsu : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>
+    %sh = hir.swiglu %sg0, %su0 : tensor<?x96xf32>
+    %shq = hir.quantize %sh block 32 : tensor<?x96xf32>
+    %so = hir.linear %shq, %bsd scale %bsds : tensor<?x96xf32, #hir.int8<32>>, !hir.weight<64x96, q8_0>, !hir.weight<1, f32>
+    %sl = hir.linear %bx, %bsr : tensor<?x64xf32>, !hir.weight<1x64, f32>
+    %sf = hir.activation sigmoid %sl : tensor<?x1xf32>
+    %ss = hir.scale_rows %so by %sf : tensor<?x64xf32>, tensor<?x1xf32>
+    %sum = hir.add %e, %ss : tensor<?x64xf32>
+    %out = hir.add %bres, %sum : tensor<?x64xf32>
+    hir.yield %out : tensor<?x64xf32>
+  }
+  return %y : tensor<?x64xf32>
+}
+
+// -----
+
+func.func @moe_other_weights(%x: tensor<?x64xf32>, %r: !hir.weight<8x64, f32>, %g: !hir.weight<8x32x64, q8_0>, %d: !hir.weight<8x64x32, q8_0>, %sg: !hir.weight<96x64, q8_0>, %sd: !hir.weight<64x96, q8_0>,
+                   %sr: !hir.weight<1x64, f32>, %s: !hir.weight<1, f32>, %res: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %q = hir.quantize %x block 32 : tensor<?x64xf32>
+  // expected-error @+1 {{'hir.fused.moe' op the kernel does not execute this 'hir.moe_experts': its weights are not those of the ids}}
+  %y = hir.fused.moe %x router %r softmax top_k 2 normalise true floor 6.103515625e-05 scale 1.0 experts %q gate %g up %g down %d up_scale %s hidden_block 32 shared %q gate %sg up %sg down %sd router %sr shared_down_scale %s shared_hidden_block 32 residual %res : (tensor<?x64xf32>, !hir.weight<8x64, f32>, tensor<?x64xf32, #hir.int8<32>>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x64x32, q8_0>, !hir.weight<1, f32>, tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>, !hir.weight<96x64, q8_0>, !hir.weight<64x96, q8_0>, !hir.weight<1x64, f32>, !hir.weight<1, f32>, tensor<?x64xf32>) -> tensor<?x64xf32> {
+  ^bb0(%bx: tensor<?x64xf32>, %br: !hir.weight<8x64, f32>, %bq: tensor<?x64xf32, #hir.int8<32>>, %bg: !hir.weight<8x32x64, q8_0>, %bu: !hir.weight<8x32x64, q8_0>, %bd: !hir.weight<8x64x32, q8_0>, %bus: !hir.weight<1, f32>, %bsq: tensor<?x64xf32, #hir.int8<32>>, %bsg: !hir.weight<96x64, q8_0>, %bsu: !hir.weight<96x64, q8_0>, %bsd: !hir.weight<64x96, q8_0>, %bsr: !hir.weight<1x64, f32>, %bsds: !hir.weight<1, f32>, %bres: tensor<?x64xf32>):
+    %l = hir.linear %bx, %br : tensor<?x64xf32>, !hir.weight<8x64, f32>
+    %ids, %w = hir.moe_route %l softmax top_k 2 normalise true floor 6.103515625e-05 scale 1.0 : tensor<?x8xf32>
+    %w2 = hir.activation silu %w : tensor<?x2xf32>
+    %e = hir.moe_experts %bq, %ids, %w2 gate %bg up %bu down %bd up_scale %bus hidden_block 32 : (tensor<?x64xf32, #hir.int8<32>>, tensor<?x2xi32>, tensor<?x2xf32>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x64x32, q8_0>, !hir.weight<1, f32>) -> tensor<?x64xf32>
+    %sg0 = hir.linear %bsq, %bsg : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>
+    %su0 = hir.linear %bsq, %bsu : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>
+    %sh = hir.swiglu %sg0, %su0 : tensor<?x96xf32>
+    %shq = hir.quantize %sh block 32 : tensor<?x96xf32>
+    %so = hir.linear %shq, %bsd scale %bsds : tensor<?x96xf32, #hir.int8<32>>, !hir.weight<64x96, q8_0>, !hir.weight<1, f32>
+    %sl = hir.linear %bx, %bsr : tensor<?x64xf32>, !hir.weight<1x64, f32>
+    %sf = hir.activation sigmoid %sl : tensor<?x1xf32>
+    %ss = hir.scale_rows %so by %sf : tensor<?x64xf32>, tensor<?x1xf32>
+    %sum = hir.add %e, %ss : tensor<?x64xf32>
+    %out = hir.add %bres, %sum : tensor<?x64xf32>
+    hir.yield %out : tensor<?x64xf32>
+  }
+  return %y : tensor<?x64xf32>
+}
+
+// -----
+
+func.func @moe_router_scale(%x: tensor<?x64xf32>, %r: !hir.weight<8x64, f32>, %g: !hir.weight<8x32x64, q8_0>, %d: !hir.weight<8x64x32, q8_0>, %sg: !hir.weight<96x64, q8_0>, %sd: !hir.weight<64x96, q8_0>,
+                   %sr: !hir.weight<1x64, f32>, %s: !hir.weight<1, f32>, %res: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %q = hir.quantize %x block 32 : tensor<?x64xf32>
+  // expected-error @+1 {{'hir.fused.moe' op the kernel does not execute this 'hir.linear': it has a scale}}
+  %y = hir.fused.moe %x router %r softmax top_k 2 normalise true floor 6.103515625e-05 scale 1.0 experts %q gate %g up %g down %d up_scale %s hidden_block 32 shared %q gate %sg up %sg down %sd router %sr shared_down_scale %s shared_hidden_block 32 residual %res : (tensor<?x64xf32>, !hir.weight<8x64, f32>, tensor<?x64xf32, #hir.int8<32>>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x64x32, q8_0>, !hir.weight<1, f32>, tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>, !hir.weight<96x64, q8_0>, !hir.weight<64x96, q8_0>, !hir.weight<1x64, f32>, !hir.weight<1, f32>, tensor<?x64xf32>) -> tensor<?x64xf32> {
+  ^bb0(%bx: tensor<?x64xf32>, %br: !hir.weight<8x64, f32>, %bq: tensor<?x64xf32, #hir.int8<32>>, %bg: !hir.weight<8x32x64, q8_0>, %bu: !hir.weight<8x32x64, q8_0>, %bd: !hir.weight<8x64x32, q8_0>, %bus: !hir.weight<1, f32>, %bsq: tensor<?x64xf32, #hir.int8<32>>, %bsg: !hir.weight<96x64, q8_0>, %bsu: !hir.weight<96x64, q8_0>, %bsd: !hir.weight<64x96, q8_0>, %bsr: !hir.weight<1x64, f32>, %bsds: !hir.weight<1, f32>, %bres: tensor<?x64xf32>):
+    %l = hir.linear %bx, %br scale %bus : tensor<?x64xf32>, !hir.weight<8x64, f32>, !hir.weight<1, f32>
+    %ids, %w = hir.moe_route %l softmax top_k 2 normalise true floor 6.103515625e-05 scale 1.0 : tensor<?x8xf32>
+    %e = hir.moe_experts %bq, %ids, %w gate %bg up %bu down %bd up_scale %bus hidden_block 32 : (tensor<?x64xf32, #hir.int8<32>>, tensor<?x2xi32>, tensor<?x2xf32>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x64x32, q8_0>, !hir.weight<1, f32>) -> tensor<?x64xf32>
+    %sg0 = hir.linear %bsq, %bsg : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>
+    %su0 = hir.linear %bsq, %bsu : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>
+    %sh = hir.swiglu %sg0, %su0 : tensor<?x96xf32>
+    %shq = hir.quantize %sh block 32 : tensor<?x96xf32>
+    %so = hir.linear %shq, %bsd scale %bsds : tensor<?x96xf32, #hir.int8<32>>, !hir.weight<64x96, q8_0>, !hir.weight<1, f32>
+    %sl = hir.linear %bx, %bsr : tensor<?x64xf32>, !hir.weight<1x64, f32>
+    %sf = hir.activation sigmoid %sl : tensor<?x1xf32>
+    %ss = hir.scale_rows %so by %sf : tensor<?x64xf32>, tensor<?x1xf32>
+    %sum = hir.add %e, %ss : tensor<?x64xf32>
+    %out = hir.add %bres, %sum : tensor<?x64xf32>
+    hir.yield %out : tensor<?x64xf32>
+  }
+  return %y : tensor<?x64xf32>
+}
+
+// -----
+
+func.func @moe_rounded_router(%x: tensor<?x64xf32>, %r: !hir.weight<8x64, f32>, %g: !hir.weight<8x32x64, q8_0>, %d: !hir.weight<8x64x32, q8_0>, %sg: !hir.weight<96x64, q8_0>, %sd: !hir.weight<64x96, q8_0>,
+                   %sr: !hir.weight<1x64, f32>, %s: !hir.weight<1, f32>, %res: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %q = hir.quantize %x block 32 : tensor<?x64xf32>
+  // expected-error @+1 {{'hir.fused.moe' op the kernel does not execute this 'hir.linear': its input is rounded}}
+  %y = hir.fused.moe %x router %r softmax top_k 2 normalise true floor 6.103515625e-05 scale 1.0 experts %q gate %g up %g down %d up_scale %s hidden_block 32 shared %q gate %sg up %sg down %sd router %sr shared_down_scale %s shared_hidden_block 32 residual %res : (tensor<?x64xf32>, !hir.weight<8x64, f32>, tensor<?x64xf32, #hir.int8<32>>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x64x32, q8_0>, !hir.weight<1, f32>, tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>, !hir.weight<96x64, q8_0>, !hir.weight<64x96, q8_0>, !hir.weight<1x64, f32>, !hir.weight<1, f32>, tensor<?x64xf32>) -> tensor<?x64xf32> {
+  ^bb0(%bx: tensor<?x64xf32>, %br: !hir.weight<8x64, f32>, %bq: tensor<?x64xf32, #hir.int8<32>>, %bg: !hir.weight<8x32x64, q8_0>, %bu: !hir.weight<8x32x64, q8_0>, %bd: !hir.weight<8x64x32, q8_0>, %bus: !hir.weight<1, f32>, %bsq: tensor<?x64xf32, #hir.int8<32>>, %bsg: !hir.weight<96x64, q8_0>, %bsu: !hir.weight<96x64, q8_0>, %bsd: !hir.weight<64x96, q8_0>, %bsr: !hir.weight<1x64, f32>, %bsds: !hir.weight<1, f32>, %bres: tensor<?x64xf32>):
+    %l = hir.linear %bq, %br : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<8x64, f32>
+    %ids, %w = hir.moe_route %l softmax top_k 2 normalise true floor 6.103515625e-05 scale 1.0 : tensor<?x8xf32>
+    %e = hir.moe_experts %bq, %ids, %w gate %bg up %bu down %bd up_scale %bus hidden_block 32 : (tensor<?x64xf32, #hir.int8<32>>, tensor<?x2xi32>, tensor<?x2xf32>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x64x32, q8_0>, !hir.weight<1, f32>) -> tensor<?x64xf32>
+    %sg0 = hir.linear %bsq, %bsg : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>
+    %su0 = hir.linear %bsq, %bsu : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>
+    %sh = hir.swiglu %sg0, %su0 : tensor<?x96xf32>
+    %shq = hir.quantize %sh block 32 : tensor<?x96xf32>
+    %so = hir.linear %shq, %bsd scale %bsds : tensor<?x96xf32, #hir.int8<32>>, !hir.weight<64x96, q8_0>, !hir.weight<1, f32>
+    %sl = hir.linear %bx, %bsr : tensor<?x64xf32>, !hir.weight<1x64, f32>
+    %sf = hir.activation sigmoid %sl : tensor<?x1xf32>
+    %ss = hir.scale_rows %so by %sf : tensor<?x64xf32>, tensor<?x1xf32>
+    %sum = hir.add %e, %ss : tensor<?x64xf32>
+    %out = hir.add %bres, %sum : tensor<?x64xf32>
+    hir.yield %out : tensor<?x64xf32>
+  }
+  return %y : tensor<?x64xf32>
+}
+
+// -----
+
+func.func @moe_open_gate(%x: tensor<?x64xf32>, %r: !hir.weight<8x64, f32>, %g: !hir.weight<8x32x64, q8_0>, %d: !hir.weight<8x64x32, q8_0>, %sg: !hir.weight<96x64, q8_0>, %sd: !hir.weight<64x96, q8_0>,
+                   %sr: !hir.weight<1x64, f32>, %s: !hir.weight<1, f32>, %res: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %q = hir.quantize %x block 32 : tensor<?x64xf32>
+  // expected-error @+1 {{'hir.fused.moe' op the kernel does not execute this 'hir.activation': silu instead of sigmoid}}
+  %y = hir.fused.moe %x router %r softmax top_k 2 normalise true floor 6.103515625e-05 scale 1.0 experts %q gate %g up %g down %d up_scale %s hidden_block 32 shared %q gate %sg up %sg down %sd router %sr shared_down_scale %s shared_hidden_block 32 residual %res : (tensor<?x64xf32>, !hir.weight<8x64, f32>, tensor<?x64xf32, #hir.int8<32>>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x64x32, q8_0>, !hir.weight<1, f32>, tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>, !hir.weight<96x64, q8_0>, !hir.weight<64x96, q8_0>, !hir.weight<1x64, f32>, !hir.weight<1, f32>, tensor<?x64xf32>) -> tensor<?x64xf32> {
+  ^bb0(%bx: tensor<?x64xf32>, %br: !hir.weight<8x64, f32>, %bq: tensor<?x64xf32, #hir.int8<32>>, %bg: !hir.weight<8x32x64, q8_0>, %bu: !hir.weight<8x32x64, q8_0>, %bd: !hir.weight<8x64x32, q8_0>, %bus: !hir.weight<1, f32>, %bsq: tensor<?x64xf32, #hir.int8<32>>, %bsg: !hir.weight<96x64, q8_0>, %bsu: !hir.weight<96x64, q8_0>, %bsd: !hir.weight<64x96, q8_0>, %bsr: !hir.weight<1x64, f32>, %bsds: !hir.weight<1, f32>, %bres: tensor<?x64xf32>):
+    %l = hir.linear %bx, %br : tensor<?x64xf32>, !hir.weight<8x64, f32>
+    %ids, %w = hir.moe_route %l softmax top_k 2 normalise true floor 6.103515625e-05 scale 1.0 : tensor<?x8xf32>
+    %e = hir.moe_experts %bq, %ids, %w gate %bg up %bu down %bd up_scale %bus hidden_block 32 : (tensor<?x64xf32, #hir.int8<32>>, tensor<?x2xi32>, tensor<?x2xf32>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x64x32, q8_0>, !hir.weight<1, f32>) -> tensor<?x64xf32>
+    %sg0 = hir.linear %bsq, %bsg : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>
+    %su0 = hir.linear %bsq, %bsu : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>
+    %sh = hir.swiglu %sg0, %su0 : tensor<?x96xf32>
+    %shq = hir.quantize %sh block 32 : tensor<?x96xf32>
+    %so = hir.linear %shq, %bsd scale %bsds : tensor<?x96xf32, #hir.int8<32>>, !hir.weight<64x96, q8_0>, !hir.weight<1, f32>
+    %sl = hir.linear %bx, %bsr : tensor<?x64xf32>, !hir.weight<1x64, f32>
+    %sf = hir.activation silu %sl : tensor<?x1xf32>
+    %ss = hir.scale_rows %so by %sf : tensor<?x64xf32>, tensor<?x1xf32>
+    %sum = hir.add %e, %ss : tensor<?x64xf32>
+    %out = hir.add %bres, %sum : tensor<?x64xf32>
+    hir.yield %out : tensor<?x64xf32>
+  }
+  return %y : tensor<?x64xf32>
+}
+
+// -----
+
+func.func @moe_shared_input(%x: tensor<?x64xf32>, %r: !hir.weight<8x64, f32>, %g: !hir.weight<8x32x64, q8_0>, %d: !hir.weight<8x64x32, q8_0>, %sg: !hir.weight<96x64, q8_0>, %sd: !hir.weight<64x96, q8_0>,
+                   %sr: !hir.weight<1x64, f32>, %s: !hir.weight<1, f32>, %res: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %q = hir.quantize %x block 32 : tensor<?x64xf32>
+  // expected-error @+1 {{'hir.fused.moe' op the kernel does not execute this 'hir.linear': its input is not the router's}}
+  %y = hir.fused.moe %x router %r softmax top_k 2 normalise true floor 6.103515625e-05 scale 1.0 experts %q gate %g up %g down %d up_scale %s hidden_block 32 shared %q gate %sg up %sg down %sd router %sr shared_down_scale %s shared_hidden_block 32 residual %res : (tensor<?x64xf32>, !hir.weight<8x64, f32>, tensor<?x64xf32, #hir.int8<32>>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x64x32, q8_0>, !hir.weight<1, f32>, tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>, !hir.weight<96x64, q8_0>, !hir.weight<64x96, q8_0>, !hir.weight<1x64, f32>, !hir.weight<1, f32>, tensor<?x64xf32>) -> tensor<?x64xf32> {
+  ^bb0(%bx: tensor<?x64xf32>, %br: !hir.weight<8x64, f32>, %bq: tensor<?x64xf32, #hir.int8<32>>, %bg: !hir.weight<8x32x64, q8_0>, %bu: !hir.weight<8x32x64, q8_0>, %bd: !hir.weight<8x64x32, q8_0>, %bus: !hir.weight<1, f32>, %bsq: tensor<?x64xf32, #hir.int8<32>>, %bsg: !hir.weight<96x64, q8_0>, %bsu: !hir.weight<96x64, q8_0>, %bsd: !hir.weight<64x96, q8_0>, %bsr: !hir.weight<1x64, f32>, %bsds: !hir.weight<1, f32>, %bres: tensor<?x64xf32>):
+    %l = hir.linear %bx, %br : tensor<?x64xf32>, !hir.weight<8x64, f32>
+    %ids, %w = hir.moe_route %l softmax top_k 2 normalise true floor 6.103515625e-05 scale 1.0 : tensor<?x8xf32>
+    %e = hir.moe_experts %bq, %ids, %w gate %bg up %bu down %bd up_scale %bus hidden_block 32 : (tensor<?x64xf32, #hir.int8<32>>, tensor<?x2xi32>, tensor<?x2xf32>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x64x32, q8_0>, !hir.weight<1, f32>) -> tensor<?x64xf32>
+    %sg0 = hir.linear %bsq, %bsg : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>
+    %su0 = hir.linear %bsq, %bsu : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>
+    %sh = hir.swiglu %sg0, %su0 : tensor<?x96xf32>
+    %shq = hir.quantize %sh block 32 : tensor<?x96xf32>
+    %so = hir.linear %shq, %bsd scale %bsds : tensor<?x96xf32, #hir.int8<32>>, !hir.weight<64x96, q8_0>, !hir.weight<1, f32>
+    %sl = hir.linear %bres, %bsr : tensor<?x64xf32>, !hir.weight<1x64, f32>
+    %sf = hir.activation sigmoid %sl : tensor<?x1xf32>
+    %ss = hir.scale_rows %so by %sf : tensor<?x64xf32>, tensor<?x1xf32>
+    %sum = hir.add %e, %ss : tensor<?x64xf32>
+    %out = hir.add %bres, %sum : tensor<?x64xf32>
+    hir.yield %out : tensor<?x64xf32>
+  }
+  return %y : tensor<?x64xf32>
+}
+
+// -----
+
+func.func @moe_shared_first(%x: tensor<?x64xf32>, %r: !hir.weight<8x64, f32>, %g: !hir.weight<8x32x64, q8_0>, %d: !hir.weight<8x64x32, q8_0>, %sg: !hir.weight<96x64, q8_0>, %sd: !hir.weight<64x96, q8_0>,
+                   %sr: !hir.weight<1x64, f32>, %s: !hir.weight<1, f32>, %res: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %q = hir.quantize %x block 32 : tensor<?x64xf32>
+  // expected-error @+1 {{'hir.fused.moe' op the kernel does not execute this 'hir.scale_rows': it is not what is added to the experts' sum}}
+  %y = hir.fused.moe %x router %r softmax top_k 2 normalise true floor 6.103515625e-05 scale 1.0 experts %q gate %g up %g down %d up_scale %s hidden_block 32 shared %q gate %sg up %sg down %sd router %sr shared_down_scale %s shared_hidden_block 32 residual %res : (tensor<?x64xf32>, !hir.weight<8x64, f32>, tensor<?x64xf32, #hir.int8<32>>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x64x32, q8_0>, !hir.weight<1, f32>, tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>, !hir.weight<96x64, q8_0>, !hir.weight<64x96, q8_0>, !hir.weight<1x64, f32>, !hir.weight<1, f32>, tensor<?x64xf32>) -> tensor<?x64xf32> {
+  ^bb0(%bx: tensor<?x64xf32>, %br: !hir.weight<8x64, f32>, %bq: tensor<?x64xf32, #hir.int8<32>>, %bg: !hir.weight<8x32x64, q8_0>, %bu: !hir.weight<8x32x64, q8_0>, %bd: !hir.weight<8x64x32, q8_0>, %bus: !hir.weight<1, f32>, %bsq: tensor<?x64xf32, #hir.int8<32>>, %bsg: !hir.weight<96x64, q8_0>, %bsu: !hir.weight<96x64, q8_0>, %bsd: !hir.weight<64x96, q8_0>, %bsr: !hir.weight<1x64, f32>, %bsds: !hir.weight<1, f32>, %bres: tensor<?x64xf32>):
+    %l = hir.linear %bx, %br : tensor<?x64xf32>, !hir.weight<8x64, f32>
+    %ids, %w = hir.moe_route %l softmax top_k 2 normalise true floor 6.103515625e-05 scale 1.0 : tensor<?x8xf32>
+    %e = hir.moe_experts %bq, %ids, %w gate %bg up %bu down %bd up_scale %bus hidden_block 32 : (tensor<?x64xf32, #hir.int8<32>>, tensor<?x2xi32>, tensor<?x2xf32>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x64x32, q8_0>, !hir.weight<1, f32>) -> tensor<?x64xf32>
+    %sg0 = hir.linear %bsq, %bsg : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>
+    %su0 = hir.linear %bsq, %bsu : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>
+    %sh = hir.swiglu %sg0, %su0 : tensor<?x96xf32>
+    %shq = hir.quantize %sh block 32 : tensor<?x96xf32>
+    %so = hir.linear %shq, %bsd scale %bsds : tensor<?x96xf32, #hir.int8<32>>, !hir.weight<64x96, q8_0>, !hir.weight<1, f32>
+    %sl = hir.linear %bx, %bsr : tensor<?x64xf32>, !hir.weight<1x64, f32>
+    %sf = hir.activation sigmoid %sl : tensor<?x1xf32>
+    %ss = hir.scale_rows %so by %sf : tensor<?x64xf32>, tensor<?x1xf32>
+    %sum = hir.add %e, %bres : tensor<?x64xf32>
+    %out = hir.add %ss, %sum : tensor<?x64xf32>
+    hir.yield %out : tensor<?x64xf32>
+  }
+  return %y : tensor<?x64xf32>
+}
+
+// -----
+
+func.func @moe_residual_twice(%x: tensor<?x64xf32>, %r: !hir.weight<8x64, f32>, %g: !hir.weight<8x32x64, q8_0>, %d: !hir.weight<8x64x32, q8_0>, %sg: !hir.weight<96x64, q8_0>, %sd: !hir.weight<64x96, q8_0>,
+                   %sr: !hir.weight<1x64, f32>, %s: !hir.weight<1, f32>, %res: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %q = hir.quantize %x block 32 : tensor<?x64xf32>
+  // expected-error @+1 {{'hir.fused.moe' op the kernel does not execute this 'hir.add': it does not add the sum to another value}}
+  %y = hir.fused.moe %x router %r softmax top_k 2 normalise true floor 6.103515625e-05 scale 1.0 experts %q gate %g up %g down %d up_scale %s hidden_block 32 shared %q gate %sg up %sg down %sd router %sr shared_down_scale %s shared_hidden_block 32 residual %res : (tensor<?x64xf32>, !hir.weight<8x64, f32>, tensor<?x64xf32, #hir.int8<32>>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x64x32, q8_0>, !hir.weight<1, f32>, tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>, !hir.weight<96x64, q8_0>, !hir.weight<64x96, q8_0>, !hir.weight<1x64, f32>, !hir.weight<1, f32>, tensor<?x64xf32>) -> tensor<?x64xf32> {
+  ^bb0(%bx: tensor<?x64xf32>, %br: !hir.weight<8x64, f32>, %bq: tensor<?x64xf32, #hir.int8<32>>, %bg: !hir.weight<8x32x64, q8_0>, %bu: !hir.weight<8x32x64, q8_0>, %bd: !hir.weight<8x64x32, q8_0>, %bus: !hir.weight<1, f32>, %bsq: tensor<?x64xf32, #hir.int8<32>>, %bsg: !hir.weight<96x64, q8_0>, %bsu: !hir.weight<96x64, q8_0>, %bsd: !hir.weight<64x96, q8_0>, %bsr: !hir.weight<1x64, f32>, %bsds: !hir.weight<1, f32>, %bres: tensor<?x64xf32>):
+    %l = hir.linear %bx, %br : tensor<?x64xf32>, !hir.weight<8x64, f32>
+    %ids, %w = hir.moe_route %l softmax top_k 2 normalise true floor 6.103515625e-05 scale 1.0 : tensor<?x8xf32>
+    %e = hir.moe_experts %bq, %ids, %w gate %bg up %bu down %bd up_scale %bus hidden_block 32 : (tensor<?x64xf32, #hir.int8<32>>, tensor<?x2xi32>, tensor<?x2xf32>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x64x32, q8_0>, !hir.weight<1, f32>) -> tensor<?x64xf32>
+    %sg0 = hir.linear %bsq, %bsg : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>
+    %su0 = hir.linear %bsq, %bsu : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>
+    %sh = hir.swiglu %sg0, %su0 : tensor<?x96xf32>
+    %shq = hir.quantize %sh block 32 : tensor<?x96xf32>
+    %so = hir.linear %shq, %bsd scale %bsds : tensor<?x96xf32, #hir.int8<32>>, !hir.weight<64x96, q8_0>, !hir.weight<1, f32>
+    %sl = hir.linear %bx, %bsr : tensor<?x64xf32>, !hir.weight<1x64, f32>
+    %sf = hir.activation sigmoid %sl : tensor<?x1xf32>
+    %ss = hir.scale_rows %so by %sf : tensor<?x64xf32>, tensor<?x1xf32>
+    %sum = hir.add %e, %ss : tensor<?x64xf32>
+    %out = hir.add %so, %sum : tensor<?x64xf32>
+    hir.yield %out : tensor<?x64xf32>
+  }
+  return %y : tensor<?x64xf32>
 }

@@ -513,3 +513,165 @@ func.func @attention_scale(%q: tensor<?x4x16xf32>, %s: !hir.state<kv, 2x16, f16>
   %o = hir.attention %q, %s, %r scale -0.25 : tensor<?x4x16xf32>, !hir.state<kv, 2x16, f16>
   return
 }
+
+// -----
+
+func.func @pieces_rows() {
+  // expected-error @+1 {{'hir.param' op pieces have 4 rows, '!hir.weight<6x32, q8_0>' has 6}}
+  %w = hir.param "w" pieces <2 groups of 4 rows, [2], [2]> : !hir.weight<6x32, q8_0>
+  return
+}
+
+// -----
+
+func.func @pieces_inside() {
+  // expected-error @+1 {{rows [3, 3 + 2) are not inside a group of 4}}
+  %w = hir.param "w" pieces <2 groups of 4 rows, [3], [2]> : !hir.weight<4x32, q8_0>
+  return
+}
+
+// -----
+
+func.func @pieces_pairs() {
+  // expected-error @+1 {{row pieces need a begin and a count for each piece, found 2 and 1}}
+  %w = hir.param "w" pieces <2 groups of 4 rows, [0, 1], [2]> : !hir.weight<4x32, q8_0>
+  return
+}
+
+// -----
+
+func.func @pieces_groups() {
+  // expected-error @+1 {{row pieces need groups and rows of a group, found 0 and 4}}
+  %w = hir.param "w" pieces <0 groups of 4 rows, [0], [2]> : !hir.weight<4x32, q8_0>
+  return
+}
+
+// -----
+
+func.func @route_none(%l: tensor<?x8xf32>) {
+  // expected-error @+1 {{'hir.moe_route' op top_k must be 1 to the 8 experts, found 0}}
+  %ids, %w = hir.moe_route %l softmax top_k 0 normalise true floor 0.5 scale 1.0 : tensor<?x8xf32>
+  return
+}
+
+// -----
+
+func.func @route_more(%l: tensor<?x8xf32>) {
+  // expected-error @+1 {{'hir.moe_route' op top_k must be 1 to the 8 experts, found 9}}
+  %ids, %w = hir.moe_route %l softmax top_k 9 normalise true floor 0.5 scale 1.0 : tensor<?x8xf32>
+  return
+}
+
+// -----
+
+func.func @route_floor(%l: tensor<?x8xf32>) {
+  // expected-error @+1 {{'hir.moe_route' op floor must be positive and finite, found 0}}
+  %ids, %w = hir.moe_route %l softmax top_k 2 normalise true floor 0.0 scale 1.0 : tensor<?x8xf32>
+  return
+}
+
+// -----
+
+func.func @route_scale(%l: tensor<?x8xf32>) {
+  // expected-error @+1 {{'hir.moe_route' op scale must be positive and finite, found 0}}
+  %ids, %w = hir.moe_route %l softmax top_k 2 normalise true floor 0.5 scale 0.0 : tensor<?x8xf32>
+  return
+}
+
+// -----
+
+func.func @route_gating(%l: tensor<?x8xf32>) {
+  // expected-error @+2 {{expected ::qcc::hir::Gating to be one of: softmax, sigmoid}}
+  // expected-error @+1 {{failed to parse Hir_GatingAttr}}
+  %ids, %w = hir.moe_route %l relu top_k 2 normalise true floor 0.5 scale 1.0 : tensor<?x8xf32>
+  return
+}
+
+// -----
+
+func.func @experts_gate(%x: tensor<?x64xf32>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32>, %g: !hir.weight<8x32x32, f32>, %d: !hir.weight<8x64x32, f32>) {
+  // expected-error @+1 {{'hir.moe_experts' op gate must be experts x width x 64 (features of x), found '!hir.weight<8x32x32, f32>'}}
+  %y = hir.moe_experts %x, %i, %w gate %g up %g down %d : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, !hir.weight<8x32x32, f32>, !hir.weight<8x32x32, f32>, !hir.weight<8x64x32, f32>) -> tensor<?x64xf32>
+  return
+}
+
+// -----
+
+func.func @experts_up(%x: tensor<?x64xf32>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32>, %g: !hir.weight<8x32x64, f32>, %u: !hir.weight<7x32x64, f32>, %d: !hir.weight<8x64x32, f32>) {
+  // expected-error @+1 {{'hir.moe_experts' op up must be 8x32x64 as gate, found '!hir.weight<7x32x64, f32>'}}
+  %y = hir.moe_experts %x, %i, %w gate %g up %u down %d : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, !hir.weight<8x32x64, f32>, !hir.weight<7x32x64, f32>, !hir.weight<8x64x32, f32>) -> tensor<?x64xf32>
+  return
+}
+
+// -----
+
+func.func @experts_down(%x: tensor<?x64xf32>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32>, %g: !hir.weight<8x32x64, f32>, %d: !hir.weight<8x64x16, f32>) {
+  // expected-error @+1 {{'hir.moe_experts' op down must be 8 x features x 32, found '!hir.weight<8x64x16, f32>'}}
+  %y = hir.moe_experts %x, %i, %w gate %g up %g down %d : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, !hir.weight<8x32x64, f32>, !hir.weight<8x32x64, f32>, !hir.weight<8x64x16, f32>) -> tensor<?x64xf32>
+  return
+}
+
+// -----
+
+func.func @experts_used(%x: tensor<?x64xf32>, %i: tensor<?x9xi32>, %w: tensor<?x9xf32>, %g: !hir.weight<8x32x64, f32>, %d: !hir.weight<8x64x32, f32>) {
+  // expected-error @+1 {{'hir.moe_experts' op a row must use 1 to the 8 experts, found 9}}
+  %y = hir.moe_experts %x, %i, %w gate %g up %g down %d : (tensor<?x64xf32>, tensor<?x9xi32>, tensor<?x9xf32>, !hir.weight<8x32x64, f32>, !hir.weight<8x32x64, f32>, !hir.weight<8x64x32, f32>) -> tensor<?x64xf32>
+  return
+}
+
+// -----
+
+func.func @experts_weights(%x: tensor<?x64xf32>, %i: tensor<?x2xi32>, %w: tensor<?x3xf32>, %g: !hir.weight<8x32x64, f32>, %d: !hir.weight<8x64x32, f32>) {
+  // expected-error @+1 {{'hir.moe_experts' op has 2 ids of a row, but 3 weights}}
+  %y = hir.moe_experts %x, %i, %w gate %g up %g down %d : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x3xf32>, !hir.weight<8x32x64, f32>, !hir.weight<8x32x64, f32>, !hir.weight<8x64x32, f32>) -> tensor<?x64xf32>
+  return
+}
+
+// -----
+
+func.func @experts_ids(%x: tensor<?x64xf32>, %i: tensor<?x2xi64>, %w: tensor<?x2xf32>, %g: !hir.weight<8x32x64, f32>, %d: !hir.weight<8x64x32, f32>) {
+  // expected-error @+1 {{operand #1 must be [rows, experts of a row] ids, as many for each row, of 32-bit signless integer values, but got 'tensor<?x2xi64>'}}
+  %y = hir.moe_experts %x, %i, %w gate %g up %g down %d : (tensor<?x64xf32>, tensor<?x2xi64>, tensor<?x2xf32>, !hir.weight<8x32x64, f32>, !hir.weight<8x32x64, f32>, !hir.weight<8x64x32, f32>) -> tensor<?x64xf32>
+  return
+}
+
+// -----
+
+func.func @experts_scale(%x: tensor<?x64xf32>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32>, %g: !hir.weight<8x32x64, f32>, %d: !hir.weight<8x64x32, f32>, %s: !hir.weight<2, f32>) {
+  // expected-error @+1 {{'hir.moe_experts' op up_scale must be one f32 number or 8, found '!hir.weight<2, f32>'}}
+  %y = hir.moe_experts %x, %i, %w gate %g up %g down %d up_scale %s : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, !hir.weight<8x32x64, f32>, !hir.weight<8x32x64, f32>, !hir.weight<8x64x32, f32>, !hir.weight<2, f32>) -> tensor<?x64xf32>
+  return
+}
+
+// -----
+
+func.func @experts_block(%x: tensor<?x64xf32>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32>, %g: !hir.weight<8x48x64, f32>, %d: !hir.weight<8x64x48, f32>) {
+  // expected-error @+1 {{'hir.moe_experts' op width must be a multiple of hidden_block 32, found 48}}
+  %y = hir.moe_experts %x, %i, %w gate %g up %g down %d hidden_block 32 : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, !hir.weight<8x48x64, f32>, !hir.weight<8x48x64, f32>, !hir.weight<8x64x48, f32>) -> tensor<?x64xf32>
+  return
+}
+
+// -----
+
+func.func @experts_result(%x: tensor<?x64xf32>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32>, %g: !hir.weight<8x32x64, f32>, %d: !hir.weight<8x48x32, f32>) {
+  // expected-error @+2 {{'hir.moe_experts' op failed to infer returned types}}
+  // expected-error @+1 {{'hir.moe_experts' op inferred type(s) 'tensor<?x48xf32>' are incompatible with return type(s) of operation 'tensor<?x64xf32>'}}
+  %y = hir.moe_experts %x, %i, %w gate %g up %g down %d : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, !hir.weight<8x32x64, f32>, !hir.weight<8x32x64, f32>, !hir.weight<8x48x32, f32>) -> tensor<?x64xf32>
+  return
+}
+
+// -----
+
+func.func @scale_rows_factors(%x: tensor<?x64xf32>, %f: tensor<?x2xf32>) {
+  // expected-error @+1 {{'hir.scale_rows' op factors must be one number for each row, found 2}}
+  %y = hir.scale_rows %x by %f : tensor<?x64xf32>, tensor<?x2xf32>
+  return
+}
+
+// -----
+
+func.func @scale_rows_rows(%x: tensor<3x64xf32>, %f: tensor<2x1xf32>) {
+  // expected-error @+1 {{'hir.scale_rows' op factors has 2 rows, x has 3}}
+  %y = hir.scale_rows %x by %f : tensor<3x64xf32>, tensor<2x1xf32>
+  return
+}

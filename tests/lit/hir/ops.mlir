@@ -35,6 +35,10 @@ func.func @states(%0: !hir.state<kv, 2x256, f16>, %1: !hir.state<kv, 2x256, f32>
 func.func @handles() -> (!hir.weight<64x32, q8_0>, !hir.state<kv, 2x16, f16>) {
   // CHECK: hir.param "blk.0.attn_q.weight" : !hir.weight<64x32, q8_0>
   %w = hir.param "blk.0.attn_q.weight" : !hir.weight<64x32, q8_0>
+  // CHECK: hir.param "blk.0.ssm_ba.weight" pieces <2 groups of 4 rows, [2], [2]> : !hir.weight<4x32, q8_0>
+  %p = hir.param "blk.0.ssm_ba.weight" pieces <2 groups of 4 rows, [2], [2]> : !hir.weight<4x32, q8_0>
+  // CHECK: hir.param "blk.0.ssm_in.weight" pieces <2 groups of 12 rows, [0, 2, 4], [2, 2, 4]> : !hir.weight<16x32, f32>
+  %q = hir.param "blk.0.ssm_in.weight" pieces <2 groups of 12 rows, [0, 2, 4], [2, 2, 4]> : !hir.weight<16x32, f32>
   // CHECK: hir.state "blk.3.kv" : !hir.state<kv, 2x16, f16>
   %s = hir.state "blk.3.kv" : !hir.state<kv, 2x16, f16>
   return %w, %s : !hir.weight<64x32, q8_0>, !hir.state<kv, 2x16, f16>
@@ -98,7 +102,14 @@ func.func @delta(%x: tensor<?x48xf32>, %qk: tensor<?x2x8xf32>, %v: tensor<?x4x4x
   // CHECK: hir.gated_delta %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} scale 2.500000e-01 : tensor<?x2x8xf32>, tensor<?x4x4xf32>, tensor<?x4xf32>, !hir.state<delta, 4x8x4, f32>
   %o = hir.gated_delta %qk, %qk, %v, %g, %a, %state, %rows scale 0.25
       : tensor<?x2x8xf32>, tensor<?x4x4xf32>, tensor<?x4xf32>, !hir.state<delta, 4x8x4, f32>
-  return %o : tensor<?x4x4xf32>
+  // CHECK: hir.gated_delta %{{.*}} scale 2.500000e-01 heads grouped : tensor<?x2x8xf32>
+  %p = hir.gated_delta %qk, %qk, %o, %g, %a, %state, %rows scale 0.25 heads grouped
+      : tensor<?x2x8xf32>, tensor<?x4x4xf32>, tensor<?x4xf32>, !hir.state<delta, 4x8x4, f32>
+  // The default is not printed.
+  // CHECK: hir.gated_delta %{{.*}} scale 2.500000e-01 : tensor<?x2x8xf32>
+  %r = hir.gated_delta %qk, %qk, %p, %g, %a, %state, %rows scale 0.25 heads tiled
+      : tensor<?x2x8xf32>, tensor<?x4x4xf32>, tensor<?x4xf32>, !hir.state<delta, 4x8x4, f32>
+  return %r : tensor<?x4x4xf32>
 }
 
 // CHECK-LABEL: func.func @attention
@@ -116,4 +127,24 @@ func.func @attention(%q: tensor<?x4x16xf32>, %k: tensor<?x2x16xf32>, %rows: !hir
   // CHECK: hir.attention %{{.*}}, %{{.*}}, %{{.*}} scale 2.500000e-01 : tensor<?x4x16xf32>, !hir.state<kv, 2x16, f16>
   %o = hir.attention %r, %kv, %rows scale 0.25 : tensor<?x4x16xf32>, !hir.state<kv, 2x16, f16>
   return %o : tensor<?x4x16xf32>
+}
+
+// CHECK-LABEL: func.func @experts
+func.func @experts(%x: tensor<?x64xf32>, %router: !hir.weight<8x64, f32>, %gate: !hir.weight<8x32x64, q8_0>,
+                   %up: !hir.weight<8x32x64, f16>, %down: !hir.weight<8x96x32, q4_0>, %one: !hir.weight<1, f32>,
+                   %each: !hir.weight<8, f32>, %factor: tensor<?x1xf32>) -> tensor<?x96xf32> {
+  %l = hir.linear %x, %router : tensor<?x64xf32>, !hir.weight<8x64, f32>
+  // CHECK: hir.moe_route %{{.*}} softmax top_k 2 normalise true floor 6.1035{{.*}} scale 1.000000e+00 : tensor<?x8xf32>
+  %ids, %w = hir.moe_route %l softmax top_k 2 normalise true floor 6.103515625e-05 scale 1.0 : tensor<?x8xf32>
+  // CHECK: hir.moe_route %{{.*}} sigmoid top_k 8 normalise false floor 5.000000e-01 scale 2.500000e+00 : tensor<?x8xf32>
+  %ids2, %w2 = hir.moe_route %l sigmoid top_k 8 normalise false floor 0.5 scale 2.5 : tensor<?x8xf32>
+  // CHECK: hir.moe_experts %{{.*}}, %{{.*}}, %{{.*}} gate %{{.*}} up %{{.*}} down %{{.*}} : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, f16>, !hir.weight<8x96x32, q4_0>) -> tensor<?x96xf32>
+  %y = hir.moe_experts %x, %ids, %w gate %gate up %up down %down : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, f16>, !hir.weight<8x96x32, q4_0>) -> tensor<?x96xf32>
+  %q = hir.quantize %x block 32 : tensor<?x64xf32>
+  // CHECK: hir.moe_experts %{{.*}} down %{{.*}} gate_scale %{{.*}} up_scale %{{.*}} down_scale %{{.*}} hidden_block 32 : (tensor<?x64xf32, #hir.int8<32>>, tensor<?x8xi32>
+  %z = hir.moe_experts %q, %ids2, %w2 gate %gate up %gate down %down gate_scale %one up_scale %each down_scale %each hidden_block 32 : (tensor<?x64xf32, #hir.int8<32>>, tensor<?x8xi32>, tensor<?x8xf32>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x96x32, q4_0>, !hir.weight<1, f32>, !hir.weight<8, f32>, !hir.weight<8, f32>) -> tensor<?x96xf32>
+  // CHECK: hir.scale_rows %{{.*}} by %{{.*}} : tensor<?x96xf32>, tensor<?x1xf32>
+  %s = hir.scale_rows %z by %factor : tensor<?x96xf32>, tensor<?x1xf32>
+  %r = hir.add %y, %s : tensor<?x96xf32>
+  return %r : tensor<?x96xf32>
 }

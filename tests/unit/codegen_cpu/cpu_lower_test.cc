@@ -1,19 +1,24 @@
 // A plan's way to machine code: what the kernels' argument structs become.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <type_traits>
 
+#include "codegen/cpu/kernels/isa.h"
 #include "codegen/cpu/kernels/kernels.h"
 #include "codegen/cpu/kernels/limits.h"
 #include "codegen/cpu/lower/EmitBlob.h"
 #include "codegen/cpu/lower/KernelCall.h"
 #include "codegen/cpu/lower/LowerToLlvm.h"
 #include "dialects/plan/kernel_families.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
 
 namespace qcc::cpu {
 namespace {
@@ -32,6 +37,9 @@ Spec Small() {
   if constexpr (requires { s.rot_dims; }) s.rot_dims = 32;
   if constexpr (requires { s.key_heads; })
     s.key_heads = 2, s.value_heads = 4, s.key_dim = 16, s.value_dim = 24;
+  if constexpr (requires { s.experts; }) s.experts = 40, s.top_k = 5;
+  if constexpr (requires { s.scale_count; }) s.scale_count = 40, s.up_scale_count = 1;
+  if constexpr (requires { s.norm_floor; }) s.norm_floor = 0.125f, s.shared = true;
   if constexpr (requires { s.taps; }) s.taps = 4, s.ld_ab = 16, s.l2_eps = 0.375f, s.norm_eps = 0.75f;
   if constexpr (requires { s.scale; }) s.scale = 0.625f;
   if constexpr (requires { s.a_cols; }) s.a_cols = 48, s.b_cols = 32;
@@ -53,7 +61,7 @@ class CpuLower : public ::testing::Test {
     auto program = plan::ProgramOp::create(
         b, b.getUnknownLoc(), std::string(spec.kFamily) + std::to_string(rows),
         /*tokens=*/true, mlir::IntegerAttr(), mlir::StringAttr(), mlir::StringAttr(),
-        plan::OutputAttr::get(b.getContext(), plan::Output::ChosenLogits), rows, 1 << 20);
+        plan::OutputAttr::get(b.getContext(), plan::Output::ChosenLogits), rows, 1 << 24);
     b.createBlock(&program.getBody());
     const std::vector<plan::Role> roles = plan::rolesOf(spec);
     plan::BindingsOf<Spec, plan::Ref> bindings;
@@ -68,18 +76,41 @@ class CpuLower : public ::testing::Test {
     plan::createDispatch(b, b.getUnknownLoc(), spec, bindings);
   }
 
+  // A program of this one dispatch has no kernel, for the reason given.
+  template <class Spec>
+  void ExpectRefused(const Spec& spec, int64_t rows, const std::string& says) {
+    module = mlir::ModuleOp::create(b.getUnknownLoc());
+    AddProgram(spec, rows);
+    std::string said;
+    mlir::ScopedDiagnosticHandler handler(&context, [&said](mlir::Diagnostic& diagnostic) {
+      said += diagnostic.str();
+      return mlir::success();
+    });
+    int dispatches = 0;
+    module->walk([&](plan::DispatchOp op) {
+      EXPECT_TRUE(mlir::failed(selectKernel(op, rows)));
+      ++dispatches;
+    });
+    EXPECT_EQ(dispatches, 1);
+    EXPECT_NE(said.find(says), std::string::npos) << said;
+  }
+
   mlir::MLIRContext context;
   mlir::OpBuilder b;
   mlir::OwningOpRef<mlir::ModuleOp> module;
 };
 
 // Every kernel is inlined into the function of its specification, and its argument struct is gone: the fields
-// are literals and parameters there. What stays on the stack is the kernels' own scratch.
+// are literals and parameters there. What stays on the stack are small arrays of the kernels' own.
 TEST_F(CpuLower, NoArgumentStructIsLeftInTheCode) {
   std::vector<size_t> sizes;
 #define QCC_FAMILY(name, Name) sizes.push_back(sizeof(name##_args));
 #include "dialects/plan/kernel_families.def"
-  plan::forEachFamily([&](auto spec) { AddProgram(Small<decltype(spec)>(), 8); });
+  plan::forEachFamily([&](auto spec) {
+    // moe_route has its lists in programs of one row.
+    const bool one_row = std::is_same_v<decltype(spec), plan::MoeRouteSpec>;
+    AddProgram(Small<decltype(spec)>(), one_row ? 1 : 8);
+  });
   ASSERT_TRUE(mlir::succeeded(mlir::verify(*module)));
   auto lowered = lowerToLlvm(*module);
   ASSERT_TRUE(mlir::succeeded(lowered));
@@ -99,27 +130,102 @@ TEST_F(CpuLower, NoArgumentStructIsLeftInTheCode) {
   std::filesystem::remove_all(folder);
 }
 
+// Large arrays lie in the thread's scratch, whose size the code says; what is left on the stack is little at
+// every level (emitBlobs refuses more), also of the largest shapes that the kernels take.
+TEST_F(CpuLower, TheLargestShapesKeepToTheStack) {
+  auto attention = Small<plan::AttentionSpec>();
+  attention.q_heads = 2 * kMaxQueryGroup;
+  attention.head_dim = kMaxHeadDim;
+  auto store = Small<plan::QkNormRopeStoreSpec>();
+  store.head_dim = kMaxHeadDim;
+  auto delta = Small<plan::GatedDeltaSpec>();
+  delta.key_dim = delta.value_dim = kMaxDeltaDim;
+  delta.taps = kMaxConvTaps;
+  AddProgram(attention, 8);
+  AddProgram(store, 8);
+  AddProgram(delta, 8);
+  ASSERT_TRUE(mlir::succeeded(mlir::verify(*module)));
+  auto lowered = lowerToLlvm(*module);
+  ASSERT_TRUE(mlir::succeeded(lowered));
+  // Keys and values of a tile, queries and sums of 64 heads.
+  EXPECT_EQ(lowered->scratchBytes, 4 * kMaxHeadDim * (2 * 32 + 2 * kMaxQueryGroup));
+  std::vector<Isa> levels;
+  for (const IsaInfo& isa : isa_table()) levels.push_back(isa.id);
+  BlobRequest request{*lowered->module, levels, lowered->entries, "", {}, lowered->scratchBytes};
+  auto blobs = emitBlobs(request, 1);
+  ASSERT_TRUE(static_cast<bool>(blobs)) << llvm::toString(blobs.takeError());
+  for (const std::vector<uint8_t>& blob : *blobs) {
+    qrt_code_header header;
+    ASSERT_GE(blob.size(), sizeof header);
+    std::memcpy(&header, blob.data(), sizeof header);
+    EXPECT_EQ(header.thread_scratch, lowered->scratchBytes);
+  }
+  request.scratchBytes = QRT_MAX_THREAD_SCRATCH + 64;
+  auto refused = emitBlobs(request, 1);
+  ASSERT_FALSE(static_cast<bool>(refused));
+  EXPECT_NE(llvm::toString(refused.takeError()).find("bytes of scratch a thread"), std::string::npos);
+}
+
+// The frames of a chain of calls count together: none of these is too large by itself.
+TEST_F(CpuLower, CodeThatTakesTooMuchStackIsRefused) {
+  context.loadDialect<mlir::LLVM::LLVMDialect>();
+  const auto emit = [&](int bytes) {
+    const auto frame = [&](const std::string& name, const std::string& call) {
+      return "llvm.func @" + name +
+             R"((%args: !llvm.ptr, %thread: i32, %threads: i32) attributes {no_inline} {
+  %size = llvm.mlir.constant()" +
+             std::to_string(bytes) + R"( : i64) : i64
+  %array = llvm.alloca %size x i8 : (i64) -> !llvm.ptr
+  %at = llvm.getelementptr %array[%thread] : (!llvm.ptr, i32) -> !llvm.ptr, i8
+  %zero = llvm.mlir.constant(0 : i8) : i8
+  llvm.store volatile %zero, %at : i8, !llvm.ptr
+)" + call + R"(
+  llvm.store volatile %zero, %at : i8, !llvm.ptr
+  llvm.return
+}
+)";
+    };
+    const std::string call = "  llvm.call @inner(%args, %thread, %threads) : (!llvm.ptr, i32, i32) -> ()";
+    auto code = mlir::parseSourceString<mlir::ModuleOp>(frame("inner", "") + frame("step", call), &context);
+    EXPECT_TRUE(code);
+    auto blobs = emitBlobs(BlobRequest{*code, {Isa::base}, {"step"}, "", {}}, 1);
+    return blobs ? std::string() : llvm::toString(blobs.takeError());
+  };
+  EXPECT_EQ(emit(6000), "");
+  const std::string said = emit(8000);
+  EXPECT_NE(said.find("'step' takes 16"), std::string::npos) << said;
+  EXPECT_NE(said.find("bytes of stack, at most 14336 are allowed"), std::string::npos) << said;
+}
+
 // The importer takes no such model; a plan may be of other making.
 TEST_F(CpuLower, TapsBeyondTheKernelsAreRefused) {
   for (int64_t taps : {kMinConvTaps - 1, kMaxConvTaps + 1}) {
     auto spec = Small<plan::GatedDeltaSpec>();
     spec.taps = taps;
-    module = mlir::ModuleOp::create(b.getUnknownLoc());
-    AddProgram(spec, 8);
-    std::string said;
-    mlir::ScopedDiagnosticHandler handler(&context, [&said](mlir::Diagnostic& diagnostic) {
-      said += diagnostic.str();
-      return mlir::success();
-    });
-    int dispatches = 0;
-    module->walk([&dispatches](plan::DispatchOp op) {
-      EXPECT_TRUE(mlir::failed(selectKernel(op, 8)));
-      ++dispatches;
-    });
-    EXPECT_EQ(dispatches, 1);
-    const std::string says = "taps = " + std::to_string(taps) + ": it takes 2 to 16";
-    EXPECT_NE(said.find(says), std::string::npos) << said;
+    ExpectRefused(spec, 8, "taps = " + std::to_string(taps) + ": it takes 2 to 16");
   }
+}
+
+TEST_F(CpuLower, ExpertsBeyondTheKernelsAreRefused) {
+  auto route = Small<plan::MoeRouteSpec>();
+  ExpectRefused(route, 8, "with 'groups' in a program of several rows");
+  route.experts = kMaxExperts + 1;
+  ExpectRefused(route, 1, "experts = 1025: it takes up to 1024");
+  auto group = Small<plan::MoeGroupSpec>();
+  group.top_k = group.experts + 1;
+  ExpectRefused(group, 8, "top_k = 41: it takes up to 40");
+  const auto linear = Small<plan::MoeLinearSpec>();
+  auto s = linear;
+  s.n = 40;
+  ExpectRefused(s, 8, "for 40 values of y a row: it takes multiples of 16");
+  s = linear;
+  s.format = Format::Q4_K;
+  ExpectRefused(s, 8, "k = 96: it takes multiples of 256");
+  s.format = Format::F16;
+  ExpectRefused(s, 8, "'moe_linear' on target cpu for int8 numerics of format f16");
+  s = linear;
+  s.scale_count = 2;
+  ExpectRefused(s, 8, "2 scales of 40 experts");
 }
 
 }  // namespace

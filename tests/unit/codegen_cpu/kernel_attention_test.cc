@@ -114,6 +114,7 @@ void step(const Kernels& k, const std::vector<Piece>& pieces, int64_t cuts) {
     store.end = rows * (c + 1) / cuts;
     k.qk_norm_rope_store(&store);
   }
+  Guarded<uint8_t> scratch = used_scratch(AttentionScratch(s.head_dim, s.q_heads / s.kv_heads).bytes);
   attention_args attend = {.q_heads = s.q_heads,
                            .kv_heads = s.kv_heads,
                            .head_dim = s.head_dim,
@@ -126,6 +127,7 @@ void step(const Kernels& k, const std::vector<Piece>& pieces, int64_t cuts) {
                            .out = out.data(),
                            .seqs = seqs.data(),
                            .n_seqs = n,
+                           .scratch = scratch.data(),
                            .n_rows = rows,
                            .begin = 0,
                            .end = 0};

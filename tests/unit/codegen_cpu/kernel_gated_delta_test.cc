@@ -51,7 +51,7 @@ struct Piece {
 };
 
 void step(const Kernels& k, const Shape& s, const Weights& w, const std::vector<Piece>& pieces, int64_t cuts,
-          bool l2_max = false) {
+          bool l2_max = false, int64_t heads = QK_HeadOrder_Tiled) {
   const int64_t ld = 2 * s.value_heads + 3;
   std::vector<qrt_seq> seqs;
   std::vector<float> qkv, z, ab;
@@ -74,6 +74,7 @@ void step(const Kernels& k, const Shape& s, const Weights& w, const std::vector<
   const Guarded<float> g_qkv = Guarded<float>::copy_of(qkv), g_z = Guarded<float>::copy_of(z),
                        g_ab = Guarded<float>::copy_of(ab);
   Guarded<float> out(static_cast<size_t>(rows * s.values()));
+  Guarded<uint8_t> scratch = used_scratch(DeltaScratch(s.key_dim, s.value_dim).bytes);
   gated_delta_args args = {.key_heads = s.key_heads,
                            .value_heads = s.value_heads,
                            .key_dim = s.key_dim,
@@ -84,6 +85,7 @@ void step(const Kernels& k, const Shape& s, const Weights& w, const std::vector<
                            .norm_eps = kNormEps,
                            .scale = 1.f / std::sqrt(static_cast<float>(s.key_dim)),
                            .ld_ab = ld,
+                           .heads = heads,
                            .qkv = g_qkv.data(),
                            .z = g_z.data(),
                            .alpha = g_ab.data(),
@@ -97,6 +99,7 @@ void step(const Kernels& k, const Shape& s, const Weights& w, const std::vector<
                            .out = out.data(),
                            .seqs = seqs.data(),
                            .n_seqs = static_cast<int64_t>(seqs.size()),
+                           .scratch = scratch.data(),
                            .n_rows = rows,
                            .begin = 0,
                            .end = 0};
@@ -279,6 +282,51 @@ TEST_P(KernelGatedDelta, SequencesDoNotMeet) {
   EXPECT_TRUE(same_bits(b.out.data(), b1.out.data(), b.out.size())) << "second sequence";
   EXPECT_TRUE(same_bits(a.state.data(), a1.state.data(), a.state.size())) << "first state";
   EXPECT_TRUE(same_bits(b.state.data(), b1.state.data(), b.state.size())) << "second state";
+}
+
+// The value heads of `rows` rows, `width` values each from `first` on, put from tiled into grouped order.
+template <class C>
+void group_heads(const Shape& s, C& v, int64_t rows, int64_t stride, int64_t first, int64_t width) {
+  const std::vector<float> tiled(v.begin(), v.end());
+  const int64_t each = s.value_heads / s.key_heads;
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t head = 0; head < s.value_heads; ++head) {
+      const int64_t to = head % s.key_heads * each + head / s.key_heads;
+      std::copy_n(tiled.begin() + r * stride + first + head * width, width,
+                  v.begin() + r * stride + first + to * width);
+    }
+  }
+}
+
+void group_heads(const Shape& s, Sequence& x) {
+  group_heads(s, x.qkv, x.tokens, s.channels(), 2 * s.keys(), s.value_dim);
+  group_heads(s, x.z, x.tokens, s.values(), 0, s.value_dim);
+  group_heads(s, x.alpha, x.tokens, s.value_heads, 0, 1);
+  group_heads(s, x.beta, x.tokens, s.value_heads, 0, 1);
+  group_heads(s, x.out, x.tokens, s.values(), 0, s.value_dim);
+  group_heads(s, x.state, s.taps - 1, s.channels(), 1 + 2 * s.keys(), s.value_dim);
+  group_heads(s, x.state, 1, 0, 1 + s.conv_values(), s.key_dim * s.value_dim);
+}
+
+TEST_P(KernelGatedDelta, GroupedIsTiledInAnotherOrder) {
+  for (const Shape& s : {kShapes[1], kShapes[3], Shape{4, 8, 16, 16, 4}, Shape{3, 9, 8, 8, 2}}) {
+    SCOPED_TRACE(s.name());
+    const int64_t tokens = 21;
+    const Weights tiled = make_weights(s);
+    Weights grouped = make_weights(s);
+    group_heads(s, grouped.conv, s.taps, s.channels(), 2 * s.keys(), s.value_dim);
+    group_heads(s, grouped.a, 1, 0, 0, 1);
+    group_heads(s, grouped.dt, 1, 0, 0, 1);
+    Sequence a = make_sequence(s, tokens, 3), b = make_sequence(s, tokens, 3);
+    group_heads(s, b);
+    for (const auto& [past, count] : {std::pair<int64_t, int64_t>{0, 17}, {17, 1}, {18, 3}}) {
+      step(*k, s, tiled, {{&a, past, count}}, 1);
+      step(*k, s, grouped, {{&b, past, count}}, s.key_heads, false, QK_HeadOrder_Grouped);
+    }
+    group_heads(s, a);
+    EXPECT_TRUE(same_bits(b.out.data(), a.out.data(), a.out.size())) << "outputs";
+    EXPECT_TRUE(same_bits(b.state.data(), a.state.data(), a.state.size())) << "states";
+  }
 }
 
 }  // namespace

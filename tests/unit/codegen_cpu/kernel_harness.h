@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -14,6 +15,7 @@
 
 #include "codegen/cpu/kernels/isa.h"
 #include "codegen/cpu/kernels/native_table.h"
+#include "codegen/cpu/kernels/scratch.h"
 #include "dialects/formats/formats.h"
 
 namespace qcc::cpu {
@@ -33,14 +35,23 @@ struct FormatKernels {
   std::string name;
   qk_linear_fn* f32;
   qk_linear_fn* int8;  // null for plain formats
+  qk_moe_linear_fn* moe_f32;
+  qk_moe_linear_fn* moe_int8;  // likewise
   qk_embed_fn* embed;
 };
 
 inline std::vector<FormatKernels> format_kernels(const Kernels& k) {
   return {
-#define QK_PLAIN_FORMAT(id, name) {Format::id, name, k.qk_linear_##id##_f32, nullptr, k.qk_embed_##id},
+#define QK_PLAIN_FORMAT(id, name) \
+  {Format::id, name, k.qk_linear_##id##_f32, nullptr, k.qk_moe_linear_##id##_f32, nullptr, k.qk_embed_##id},
 #define QK_BLOCK_FORMAT(id, name) \
-  {Format::id, name, k.qk_linear_##id##_f32, k.qk_linear_##id##_int8, k.qk_embed_##id},
+  {Format::id,                    \
+   name,                          \
+   k.qk_linear_##id##_f32,        \
+   k.qk_linear_##id##_int8,       \
+   k.qk_moe_linear_##id##_f32,    \
+   k.qk_moe_linear_##id##_int8,   \
+   k.qk_embed_##id},
 #include "codegen/cpu/kernels/kernels.def"
   };
 }
@@ -85,6 +96,13 @@ class Guarded {
   uint8_t* base_;
   T* data_;
 };
+
+// As a kernel finds its thread's scratch: no more than it asked for, with what another left in it.
+inline Guarded<uint8_t> used_scratch(int64_t bytes) {
+  Guarded<uint8_t> scratch(static_cast<size_t>(bytes));
+  std::fill(scratch.begin(), scratch.end(), uint8_t{0xff});  // as floats: NaN
+  return scratch;
+}
 
 class Random {
  public:

@@ -206,6 +206,58 @@ TEST_P(KernelLinear, ValuesAndSplits) {
   }
 }
 
+// Rows of two terms: as good as f32 rows nearly, and a row's bits are its own.
+TEST_P(KernelLinear, RowsOfTwoTerms) {
+  uint32_t seed = 700;
+  for (const FormatKernels& f : format_kernels(*k)) {
+    if (!f.int8) continue;
+    SCOPED_TRACE(f.name);
+    Problem p = make_problem(*k, f.format, 512, 40, 11, false, seed++);
+    const int64_t stride = Int8RowBytes(2 * p.k), ld = p.ld();
+    Guarded<uint8_t> xq(static_cast<size_t>(p.rows * stride));
+    const quantize_args quantize = {
+        .cols = p.k, .x = p.x.data(), .out_q2 = xq.data(), .n_rows = p.rows, .begin = 0, .end = p.rows};
+    k->qk_quantize(&quantize);
+    const auto run = [&](int64_t row0, int64_t rows, float* y) {
+      const linear_args args = {.format = static_cast<int64_t>(f.format),
+                                .numerics = QK_Numerics_Int8x2,
+                                .k = p.k,
+                                .n = p.n,
+                                .epilogue = QK_Epilogue_Store,
+                                .rows = QK_RowsFrom_Rows,
+                                .xq = xq.data() + row0 * stride,
+                                .w = p.packed.data(),
+                                .y = y,
+                                .n_rows = rows,
+                                .begin = 0,
+                                .end = p.groups()};
+      f.int8(&args);
+    };
+    Guarded<float> y(static_cast<size_t>(p.rows * ld)), one(static_cast<size_t>(ld)),
+        plain(static_cast<size_t>(p.rows * ld));
+    run(0, p.rows, y.data());
+    for (int64_t r = 0; r < p.rows; ++r) {
+      run(r, 1, one.data());
+      ASSERT_TRUE(same_bits(one.data(), y.data() + r * ld, ld)) << "row " << r << " alone";
+    }
+    runner(p, f, true)(0, p.rows, plain.data(), QK_Epilogue_Store, 0, p.groups());
+    double apart = 0, size = 0, apart_plain = 0;
+    for (int64_t r = 0; r < p.rows; ++r) {
+      if (r % 5 == 3) continue;  // one value is a million times the others, which drown
+      for (int64_t i = 0; i < p.n; ++i) {
+        double want = 0;
+        for (int64_t c = 0; c < p.k; ++c) want += p.weights[i * p.k + c] * p.x[r * p.k + c];
+        apart += (y[r * ld + i] - want) * (y[r * ld + i] - want);
+        apart_plain += (plain[r * ld + i] - want) * (plain[r * ld + i] - want);
+        size += want * want;
+      }
+    }
+    // Two terms leave 1/254 of what one leaves; what is left then is mostly rounding of the sums.
+    ASSERT_LT(apart, 2e-9 * size);
+    ASSERT_LT(apart, apart_plain / 100);
+  }
+}
+
 // A scale multiplies the sums ahead of the epilogue; either of a pair may have one.
 TEST_P(KernelLinear, Scales) {
   const float scale = 0.37f, up_scale = -1.9f;

@@ -73,6 +73,33 @@ TEST_P(KernelRows, Quantize) {
   }
 }
 
+// Two terms side by side as one row of twice the columns; the second is what the first leaves.
+TEST_P(KernelRows, QuantizeInTwoTerms) {
+  for (int64_t cols : {32, 96, 1024}) {
+    const int64_t rows = 3;
+    auto x = Random(5).guarded(static_cast<size_t>(rows * cols));
+    for (int64_t c = 0; c < cols; ++c) x[cols + c] = 0.f;
+    Guarded<uint8_t> q(static_cast<size_t>(rows * Int8RowBytes(2 * cols)));
+    RunInTwo(k->qk_quantize,
+             quantize_args{
+                 .cols = cols, .x = x.data(), .out_q2 = q.data(), .n_rows = rows, .begin = 0, .end = rows},
+             1);
+    for (int64_t r = 0; r < rows; ++r) {
+      std::vector<float> both(x.data() + r * cols, x.data() + (r + 1) * cols);
+      const std::vector<uint8_t> first = quantized(both.data(), cols);
+      for (int64_t c = 0; c < cols; ++c) {
+        float d;
+        std::memcpy(&d, first.data() + cols + c / 32 * 4, 4);
+        const float product = static_cast<float>(static_cast<int8_t>(first[c])) * d;
+        both.push_back(both[c] - product);
+      }
+      ASSERT_TRUE(same_int8_row(q.data() + r * Int8RowBytes(2 * cols),
+                                quantized(both.data(), 2 * cols).data(), 2 * cols))
+          << "row " << r;
+    }
+  }
+}
+
 TEST_P(KernelRows, Norm) {
   for (int64_t cols : {8, 24, 32, 96, 1024, 1056}) {
     SCOPED_TRACE("cols " + std::to_string(cols));

@@ -66,14 +66,18 @@ TEST_F(KernelSignature, EveryKernelOfEveryLevelTakesTheStructOfItsFamily) {
                                        {"qk_rope_table", rope_table_args_fields},
                                        {"qk_norm_rope_store", qk_norm_rope_store_args_fields},
                                        {"qk_attention", attention_args_fields},
-                                       {"qk_gated_delta", gated_delta_args_fields}})
+                                       {"qk_gated_delta", gated_delta_args_fields},
+                                       {"qk_moe_route", moe_route_args_fields},
+                                       {"qk_moe_group", moe_group_args_fields}})
     text += Declare(kernel, fields);
-#define QK_PLAIN_FORMAT(id, name)                                \
-  text += Declare("qk_linear_" name "_f32", linear_args_fields); \
+#define QK_PLAIN_FORMAT(id, name)                                        \
+  text += Declare("qk_linear_" name "_f32", linear_args_fields);         \
+  text += Declare("qk_moe_linear_" name "_f32", moe_linear_args_fields); \
   text += Declare("qk_embed_" name, embed_args_fields);
-#define QK_BLOCK_FORMAT(id, name) \
-  QK_PLAIN_FORMAT(id, name)       \
-  text += Declare("qk_linear_" name "_int8", linear_args_fields);
+#define QK_BLOCK_FORMAT(id, name)                                 \
+  QK_PLAIN_FORMAT(id, name)                                       \
+  text += Declare("qk_linear_" name "_int8", linear_args_fields); \
+  text += Declare("qk_moe_linear_" name "_int8", moe_linear_args_fields);
 #include "codegen/cpu/kernels/kernels.def"
   for (const IsaInfo& isa : isa_table()) EXPECT_EQ(Check(text, isa.id), "") << isa.name;
 }

@@ -275,6 +275,8 @@ std::map<std::string_view, OtherValue> OtherValues(const std::string& folder) {
           {"decode", {"cpu", {"2"}}},
           {"prefill", {"cpu", {"8"}}},
           {"functions", {"cpu", {"trunk", "mtp"}}},
+          {"goldens", {"cpu", {"off"}}},
+          {"require_fused", {"cpu", {"gdn"}}},
           {"report", {"cpu", {"fusion"}}},
           {"compile_to", {"cpu", {"artifact"}}},
           {"dump_ir", {"cpu", {folder}}},

@@ -68,6 +68,7 @@ TEST_F(Functions, MoreProgramsAndTheSameOnes) {
     EXPECT_EQ(b.programs[i].arena_bytes, a.programs[i].arena_bytes);
     EXPECT_EQ(b.programs[i].dispatches, a.programs[i].dispatches);
     EXPECT_EQ(b.programs[i].barriers, a.programs[i].barriers);
+    EXPECT_EQ(b.programs[i].weight_bytes, a.programs[i].weight_bytes);
   }
   ASSERT_EQ(b.states.size(), a.states.size() + 1);
   EXPECT_EQ(b.states.back().kind, qrt::StateKind::kKV);

@@ -136,6 +136,23 @@ TEST_F(GpuLower, ScratchIsSharedOnlyAcrossBarriers) {
       << "behind a barrier the scratch is free again";
 }
 
+// Eight experts of 512 MiB each: one binding, whose kernel reaches it by 64-bit offsets.
+TEST_F(GpuLower, ExpertsAreOneBinding) {
+  const auto plan = [](int64_t rows) {
+    return "plan.weight @w [\"w\"] \"f32\" x16 " + std::to_string(rows) + " x 8192 at 0 size " +
+           std::to_string(rows * 4 * 8192) + R"mlir(
+  plan.program @prefill_1 tokens leaves "trunk" rows 1 arena 131072 {
+    plan.dispatch "moe_linear" {epilogue = "store", experts = 8 : i64, format = "f32", k = 8192 : i64, n = 16384 : i64, numerics = "f32", scale_count = 1 : i64, top_k = 1 : i64, up_scale_count = 1 : i64} ["x", "w", "ids", "groups", "order", "y"] [#plan.ref<arena, 0, 32768, read>, #plan.ref<weights, 0, 4294967296, read>, #plan.ref<arena, 32768, 4, read>, #plan.ref<arena, 32832, 72, read>, #plan.ref<arena, 32960, 4, read>, #plan.ref<arena, 65536, 65536, write>]
+  })mlir";
+  };
+  auto lowered = Lower(plan(8 * 16384));
+  ASSERT_TRUE(mlir::succeeded(lowered)) << said_;
+  ASSERT_EQ(lowered->code.programs[0].dispatches.size(), 1u);
+  EXPECT_EQ(lowered->code.programs[0].dispatches[0].args[1].bytes, uint64_t{1} << 32);
+  EXPECT_TRUE(mlir::failed(Lower(plan(8 * 16384 - 16))));
+  EXPECT_NE(said_.find("it reads behind the weight section"), std::string::npos) << said_;
+}
+
 TEST_F(GpuLower, WhatHasNoKernelIsNamed) {
   auto lowered = Lower(R"mlir(
     plan.block @block weights 0 state 0 kv 0 {

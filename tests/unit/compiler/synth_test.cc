@@ -1,5 +1,5 @@
-// qcc synth: small models of every mix open and are complete; formats, vocabulary and weights are what they
-// should be.
+// qcc synth: small models of every mix open and are complete; vocabulary and weights are what they should be.
+// Formats: synth_mix_test.cc.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -9,7 +9,6 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -21,33 +20,13 @@
 #include "frontends/base/error.h"
 #include "frontends/gguf/checks.h"
 #include "frontends/gguf/gguf.h"
+#include "tests/unit/compiler/synth_tiny.h"
 
 namespace qcc::compiler {
 namespace {
 
 std::string TempPath(const std::string& name) {
   return ::testing::TempDir() + "synth_" + std::to_string(::getpid()) + "_" + name + ".gguf";
-}
-
-SynthOptions Tiny(const std::string& arch) {
-  SynthOptions o;
-  o.arch = arch;
-  o.preset = arch == "qwen35" ? "0.8b" : "0.6b";
-  o.layers = 4;
-  o.hidden = 256;
-  o.ffn = 512;
-  o.heads = 4;
-  o.kv_heads = 2;
-  o.head_dim = 64;
-  o.vocab = 512;
-  o.context = 1024;
-  if (arch == "qwen35") {
-    o.linear_key_heads = 2;
-    o.linear_value_heads = 4;
-    o.linear_head_dim = 64;
-    o.mtp = true;
-  }
-  return o;
 }
 
 absl::Status Ignore(uint64_t, uint64_t) {
@@ -61,7 +40,7 @@ std::vector<char> Contents(const std::string& path) {
 
 using Shapes = std::map<std::string, std::vector<int64_t>>;
 
-// The tensors of Tiny("qwen35"), written down from the naming rules of the architecture.
+// The tensors of Tiny(arch), written down from the naming rules of the architectures.
 Shapes TinyHybridShapes() {
   Shapes s = {{"token_embd.weight", {256, 512}}, {"output_norm.weight", {256}}};
   for (int i = 0; i < 5; ++i) {
@@ -116,9 +95,33 @@ Shapes TinyPlainShapes() {
   return s;
 }
 
+Shapes TinyShapes(const std::string& arch) {
+  const bool hybrid = arch != "qwen3" && arch != "qwen3moe";
+  Shapes s = hybrid ? TinyHybridShapes() : TinyPlainShapes();
+  if (arch == "qwen35" || arch == "qwen3") return s;
+  for (int i = 0; i < (hybrid ? 5 : 4); ++i) {
+    std::string p = "blk." + std::to_string(i) + ".";
+    for (const char* dense : {"ffn_gate.weight", "ffn_up.weight", "ffn_down.weight"}) s.erase(p + dense);
+    s[p + "ffn_gate_inp.weight"] = {256, 6};
+    s[p + "ffn_gate_exps.weight"] = s[p + "ffn_up_exps.weight"] = {256, 256, 6};
+    s[p + "ffn_down_exps.weight"] = {256, 256, 6};
+    if (arch == "qwen3next" && s.erase(p + "ssm_alpha.weight") + s.erase(p + "ssm_beta.weight") > 0) {
+      s[p + "ssm_ba.weight"] = {256, 8};
+    }
+    if (!hybrid) continue;
+    s[p + "ffn_gate_inp_shexp.weight"] = {256};
+    s[p + "ffn_gate_shexp.weight"] = s[p + "ffn_up_shexp.weight"] = {256, 512};
+    s[p + "ffn_down_shexp.weight"] = {512, 256};
+  }
+  // Their presets have a head of their own.
+  s["output.weight"] = {256, 512};
+  return s;
+}
+
 TEST(Synth, EveryMixOpensAndIsComplete) {
-  for (std::string arch : {"qwen35", "qwen3"}) {
-    const Shapes expected = arch == "qwen35" ? TinyHybridShapes() : TinyPlainShapes();
+  for (std::string arch : {"qwen35", "qwen3", "qwen35moe", "qwen3moe", "qwen3next"}) {
+    const bool hybrid = arch != "qwen3" && arch != "qwen3moe";
+    const Shapes expected = TinyShapes(arch);
     for (std::string_view mix : SynthFormats()) {
       SynthOptions options = Tiny(arch);
       options.format = std::string(mix);
@@ -132,7 +135,8 @@ TEST(Synth, EveryMixOpensAndIsComplete) {
       for (const gguf::Tensor& t : file.tensors()) {
         found[t.name] = std::vector<int64_t>(t.ne.begin(), t.ne.begin() + t.n_dims);
         EXPECT_TRUE(gguf::CheckFinite(file, t).ok()) << arch << " " << mix << " " << t.name;
-        if (t.n_dims == 1 || t.name.find("ssm_conv1d") != std::string::npos) {
+        if (t.n_dims == 1 || t.name.find("ssm_conv1d") != std::string::npos ||
+            t.name.find("ffn_gate_inp.") != std::string::npos) {
           EXPECT_EQ(t.format, Format::F32) << arch << " " << mix << " " << t.name;
         }
       }
@@ -145,15 +149,24 @@ TEST(Synth, EveryMixOpensAndIsComplete) {
       EXPECT_EQ(found, with_scales) << arch << " " << mix;
       EXPECT_EQ(mix == "nvfp4", with_scales.size() > expected.size()) << arch << " " << mix;
       EXPECT_EQ(file.GetString("general.architecture").value(), arch);
-      EXPECT_EQ(file.GetInt(arch + ".block_count").value(), arch == "qwen35" ? 5 : 4);
+      EXPECT_EQ(file.GetInt(arch + ".block_count").value(), hybrid ? 5 : 4);
       EXPECT_EQ(file.GetInt(arch + ".embedding_length").value(), 256);
       EXPECT_EQ(file.GetInt(arch + ".attention.key_length").value(), 64);
-      EXPECT_EQ(file.GetInt(arch + ".rope.dimension_count").value(), arch == "qwen35" ? 16 : 64);
-      if (arch == "qwen35") {
-        EXPECT_EQ(file.GetIntArray("qwen35.rope.dimension_sections").value(),
+      EXPECT_EQ(file.GetInt(arch + ".rope.dimension_count").value(), hybrid ? 16 : 64);
+      EXPECT_EQ(file.Has(arch + ".rope.dimension_sections"), arch.starts_with("qwen35"));
+      if (arch.starts_with("qwen35")) {
+        EXPECT_EQ(file.GetIntArray(arch + ".rope.dimension_sections").value(),
                   (std::vector<int64_t>{3, 3, 2, 0}));
-        EXPECT_EQ(file.GetInt("qwen35.nextn_predict_layers").value(), 1);
-        EXPECT_EQ(file.GetInt("qwen35.ssm.inner_size").value(), 256);
+      }
+      if (hybrid) {
+        EXPECT_EQ(file.GetInt(arch + ".nextn_predict_layers").value(), 1);
+        EXPECT_EQ(file.GetInt(arch + ".ssm.inner_size").value(), 256);
+      }
+      if (arch != "qwen35" && arch != "qwen3") {
+        EXPECT_EQ(file.GetInt(arch + ".expert_count").value(), 6);
+        EXPECT_EQ(file.GetInt(arch + ".expert_used_count").value(), 2);
+        EXPECT_EQ(file.GetInt(arch + ".expert_feed_forward_length").value(), 256);
+        EXPECT_EQ(file.Has(arch + ".expert_shared_feed_forward_length"), hybrid);
       }
       EXPECT_EQ(file.GetStringArray("tokenizer.ggml.tokens").value().size(), 512u);
       std::filesystem::remove(options.output);
@@ -174,6 +187,30 @@ TEST(Synth, TheSameOptionsGiveTheSameBytesAndSeedsDiffer) {
   ASSERT_FALSE(files[0].empty());
   EXPECT_TRUE(files[0] == files[1]) << "one seed gave two files";
   EXPECT_FALSE(files[0] == files[2]) << "two seeds gave one file";
+}
+
+TEST(Synth, LargeTensorsHaveTheirScaleAndNoOrder) {
+  SynthOptions options = Tiny("qwen3");
+  options.layers = 2;
+  options.ffn = 8704;  // x 256: more than are encoded one by one
+  options.format = "q4_0";
+  options.output = TempPath("large");
+  ASSERT_TRUE(RunSynth(options, Ignore).ok());
+  auto file = gguf::File::Open(options.output);
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::vector<std::vector<float>> layers;
+  for (const char* name : {"blk.0.ffn_up.weight", "blk.1.ffn_up.weight"}) {
+    const gguf::Tensor* tensor = (*file)->FindTensor(name);
+    ASSERT_NE(tensor, nullptr) << name;
+    std::vector<float>& values = layers.emplace_back(size_t{8704} * 256);
+    decode_row(tensor->format, tensor->data, static_cast<int64_t>(values.size()), values.data());
+    double squares = 0;
+    for (float v : values) squares += static_cast<double>(v) * v;
+    EXPECT_NEAR(std::sqrt(squares / static_cast<double>(values.size())), 1.0 / 16, 0.002) << name;
+    EXPECT_NE(std::memcmp(values.data(), values.data() + 256, 1024), 0) << name << ": two rows are equal";
+  }
+  EXPECT_NE(std::memcmp(layers[0].data(), layers[1].data(), 1024), 0) << "two layers begin alike";
+  std::filesystem::remove(options.output);
 }
 
 TEST(Synth, ProgressReachesTheTotalAndCanStop) {
@@ -197,11 +234,20 @@ TEST(Synth, ProgressReachesTheTotalAndCanStop) {
 
 TEST(SynthPresets, HaveThePublishedTensorCounts) {
   const std::map<std::string, std::pair<size_t, size_t>> counts = {
-      {"qwen35 0.8b", {320, 335}}, {"qwen35 2b", {320, 335}}, {"qwen35 4b", {426, 441}},
-      {"qwen3 0.6b", {310, 0}},    {"qwen3 1.7b", {310, 0}},  {"qwen3 4b", {398, 0}},
-      {"qwen3 8b", {399, 0}}};
+      {"qwen35 0.8b", {320, 335}},
+      {"qwen35 2b", {320, 335}},
+      {"qwen35 4b", {426, 441}},
+      {"qwen3 0.6b", {310, 0}},
+      {"qwen3 1.7b", {310, 0}},
+      {"qwen3 4b", {398, 0}},
+      {"qwen3 8b", {399, 0}},
+      {"qwen35moe 35b-a3b", {733, 753}},
+      {"qwen3moe 30b-a3b", {579, 0}},
+      {"qwen3next 80b-a3b", {3 * 18 + 16 + 3, 3 * 18 + 16 + 3 + 20}}};  // 4 of 48 layers
   EXPECT_EQ(SynthPresets().size(), counts.size());
-  EXPECT_EQ(SynthPresetsText(), "qwen35: 0.8b, 2b, 4b; qwen3: 0.6b, 1.7b, 4b, 8b");
+  EXPECT_EQ(SynthPresetsText(),
+            "qwen35: 0.8b, 2b, 4b; qwen35moe: 35b-a3b; qwen3: 0.6b, 1.7b, 4b, 8b; qwen3moe: 30b-a3b; "
+            "qwen3next: 80b-a3b");
   for (const SynthPreset& preset : SynthPresets()) {
     SynthOptions options;
     options.arch = std::string(preset.arch);
@@ -221,13 +267,15 @@ TEST(SynthPresets, HaveThePublishedTensorCounts) {
 
 TEST(SynthPresets, HaveTheParametersOfTheirNames) {
   const std::map<std::string, std::pair<double, double>> billions = {
-      {"qwen35 0.8b", {0.72, 0.80}}, {"qwen35 2b", {1.8, 2.0}},    {"qwen35 4b", {4.0, 4.5}},
-      {"qwen3 0.6b", {0.58, 0.62}},  {"qwen3 1.7b", {1.68, 1.76}}, {"qwen3 4b", {4.0, 4.05}},
-      {"qwen3 8b", {8.15, 8.22}}};
+      {"qwen35 0.8b", {0.72, 0.80}},  {"qwen35 2b", {1.8, 2.0}},           {"qwen35 4b", {4.0, 4.5}},
+      {"qwen3 0.6b", {0.58, 0.62}},   {"qwen3 1.7b", {1.68, 1.76}},        {"qwen3 4b", {4.0, 4.05}},
+      {"qwen3 8b", {8.15, 8.22}},     {"qwen35moe 35b-a3b", {34.5, 34.8}}, {"qwen3moe 30b-a3b", {30.4, 30.6}},
+      {"qwen3next 80b-a3b", {79, 81}}};
   for (const auto& [name, range] : billions) {
     SynthOptions options;
     options.arch = name.substr(0, name.find(' '));
     options.preset = name.substr(name.find(' ') + 1);
+    if (options.arch == "qwen3next") options.layers = 48;  // the preset has 4
     double parameters = 0;
     for (const SynthTensor& t : SynthTensors(ResolveSynth(options).value(), *FindMix("f32"))) {
       double n = 1;
@@ -239,199 +287,13 @@ TEST(SynthPresets, HaveTheParametersOfTheirNames) {
   }
 }
 
-// Blocks of the tensors named `suffix` that have `format`.
-std::set<int> BlocksWith(const std::vector<SynthTensor>& tensors, const std::string& suffix, Format format) {
-  std::set<int> blocks;
-  for (const SynthTensor& t : tensors) {
-    size_t dot = t.name.find('.', 4);
-    if (t.name.rfind("blk.", 0) == 0 && t.name.substr(dot + 1) == suffix && t.format == format) {
-      blocks.insert(std::stoi(t.name.substr(4)));
-    }
-  }
-  return blocks;
-}
-
-// The published Q4_K_M file of the 27B model (64 layers) tells which layers get more bits.
-TEST(SynthMix, Q4KMFollowsThePublishedLayers) {
-  SynthOptions options = Tiny("qwen35");
-  options.layers = 64;
-  options.mtp = false;
-  options.tied = false;
-  std::vector<SynthTensor> tensors = SynthTensors(ResolveSynth(options).value(), *FindMix("q4_k_m"));
-  EXPECT_EQ(BlocksWith(tensors, "attn_qkv.weight", Format::Q6_K),
-            (std::set<int>{0,  1,  2,  4,  5,  6,  10, 13, 16, 22, 25, 28,
-                           34, 37, 40, 46, 49, 52, 56, 57, 58, 60, 61, 62}));
-  EXPECT_EQ(BlocksWith(tensors, "attn_v.weight", Format::Q6_K),
-            (std::set<int>{3, 7, 19, 31, 43, 55, 59, 63}));
-  std::set<int> downs;
-  for (int i = 0; i < 64; ++i) {
-    if (i < 8 || i >= 56 || (i >= 10 && (i - 10) % 3 == 0)) downs.insert(i);
-  }
-  EXPECT_EQ(downs.size(), 32u);
-  EXPECT_EQ(BlocksWith(tensors, "ffn_down.weight", Format::Q6_K), downs);
-  EXPECT_EQ(BlocksWith(tensors, "attn_q.weight", Format::Q4_K).size(), 16u);
-  EXPECT_EQ(BlocksWith(tensors, "ssm_alpha.weight", Format::Q4_K).size(), 48u);
-  EXPECT_EQ(tensors.front().format, Format::Q4_K) << "token_embd of an untied model";
-  EXPECT_EQ(tensors.back().name, "output.weight");
-  EXPECT_EQ(tensors.back().format, Format::Q6_K);
-}
-
-// Formats of single matrices of an untied model of 32 attention layers, from llama.cpp's rules: a column of
-// matrices and the layers that differ in it.
-TEST(SynthMix, FollowsTheTableOfEachName) {
-  SynthOptions options = Tiny("qwen3");
-  options.layers = 32;
-  options.tied = false;
-  struct Case {
-    const char* mix;
-    const char* tensor;
-    Format format;
-  };
-  const Case cases[] = {{"q2_k", "token_embd", Format::Q2_K},
-                        {"q2_k", "blk.9.attn_v", Format::Q4_K},
-                        {"q2_k", "blk.9.ffn_down", Format::Q3_K},
-                        {"q2_k", "blk.9.attn_output", Format::Q3_K},
-                        {"q2_k", "blk.9.attn_q", Format::Q2_K},
-                        {"q3_k_s", "blk.0.attn_v", Format::Q3_K},
-                        {"q3_k_m", "blk.1.attn_v", Format::Q5_K},
-                        {"q3_k_m", "blk.2.attn_v", Format::Q4_K},
-                        {"q3_k_m", "blk.1.ffn_down", Format::Q5_K},
-                        {"q3_k_m", "blk.2.ffn_down", Format::Q4_K},
-                        {"q3_k_m", "blk.2.attn_output", Format::Q4_K},
-                        {"q3_k_m", "blk.2.ffn_up", Format::Q3_K},
-                        {"q3_k_l", "blk.31.ffn_down", Format::Q5_K},
-                        {"q4_k_s", "blk.3.attn_v", Format::Q5_K},
-                        {"q4_k_s", "blk.4.attn_v", Format::Q4_K},
-                        {"q4_k_s", "blk.3.ffn_down", Format::Q5_K},
-                        {"q4_k_s", "blk.4.ffn_down", Format::Q4_K},
-                        {"q5_0", "output", Format::Q6_K},
-                        {"q5_1", "blk.0.attn_v", Format::Q5_1},
-                        {"q5_k_s", "blk.0.attn_v", Format::Q5_K},
-                        {"iq1_s", "output", Format::Q5_K},
-                        {"iq1_s", "token_embd", Format::Q2_K},
-                        {"iq1_m", "blk.3.ffn_down", Format::Q2_K},
-                        {"iq1_m", "blk.4.ffn_down", Format::IQ1_M},
-                        {"iq1_m", "blk.4.attn_output", Format::IQ2_XXS},
-                        {"iq2_xxs", "blk.4.attn_output", Format::IQ2_XXS},
-                        {"iq2_xs", "blk.4.attn_v", Format::Q4_K},
-                        {"iq2_s", "blk.4.ffn_up", Format::IQ2_XS},
-                        {"iq2_m", "blk.4.ffn_up", Format::IQ2_S},
-                        {"iq2_m", "blk.0.ffn_down", Format::IQ3_S},
-                        {"iq3_xxs", "blk.0.attn_k", Format::IQ2_S},
-                        {"iq3_xxs", "blk.4.ffn_down", Format::Q3_K},
-                        {"iq3_xxs", "blk.4.ffn_gate", Format::IQ3_XXS},
-                        {"iq3_xs", "blk.3.ffn_gate", Format::IQ3_S},
-                        {"iq3_xs", "blk.4.ffn_gate", Format::IQ3_XXS},
-                        {"iq3_xs", "blk.27.ffn_up", Format::IQ3_XXS},
-                        {"iq3_xs", "blk.28.ffn_up", Format::IQ3_S},
-                        {"iq3_xs", "blk.28.attn_q", Format::IQ3_XXS},
-                        {"iq3_s", "blk.0.ffn_down", Format::IQ3_S},
-                        {"iq3_m", "blk.0.ffn_down", Format::Q4_K},
-                        {"iq3_m", "blk.9.attn_output", Format::Q4_K},
-                        {"iq4_nl", "blk.9.attn_v", Format::Q5_K},
-                        {"iq4_xs", "blk.3.ffn_down", Format::Q5_K},
-                        {"iq4_xs", "blk.4.ffn_down", Format::IQ4_XS},
-                        {"tq1_0", "token_embd", Format::Q4_K},
-                        {"mxfp4", "output", Format::Q8_0},
-                        {"mxfp4", "token_embd", Format::MXFP4},
-                        {"nvfp4", "output", Format::NVFP4},
-                        {"nvfp4", "token_embd", Format::BF16},
-                        {"q1_0", "output", Format::Q1_0},
-                        {"q2_0", "token_embd", Format::Q2_0},
-                        {"q2_0_g128", "blk.0.attn_v", Format::Q2_0_G128}};
-  const SynthConfig config = ResolveSynth(options).value();
-  for (const Case& c : cases) {
-    ASSERT_NE(FindMix(c.mix), nullptr) << c.mix;
-    bool found = false;
-    for (const SynthTensor& t : SynthTensors(config, *FindMix(c.mix))) {
-      if (t.name != std::string(c.tensor) + ".weight") continue;
-      found = true;
-      EXPECT_EQ(format_info(t.format).name, format_info(c.format).name) << c.mix << " " << c.tensor;
-    }
-    EXPECT_TRUE(found) << c.mix << " " << c.tensor;
-  }
-}
-
-TEST(SynthMix, EveryFormatIsTheBaseOfOne) {
-  std::set<std::string_view> used;
-  for (std::string_view mix : SynthFormats()) {
-    for (const SynthTensor& t : SynthTensors(ResolveSynth(Tiny("qwen3")).value(), *FindMix(mix))) {
-      if (t.name == "blk.0.ffn_up.weight") used.insert(format_info(t.format).name);
-    }
-  }
-  for (int i = 0; i < kFormatCount; ++i) {
-    const std::string_view name = format_info(static_cast<Format>(i)).name;
-    EXPECT_TRUE(used.count(name)) << "no mix writes " << name;
-  }
-  EXPECT_EQ(FindMix("q3_k"), nullptr);
-}
-
-TEST(SynthMix, TiedEmbeddingTakesTheOutputsFormat) {
-  SynthOptions untied = Tiny("qwen3");
-  untied.tied = false;
-  for (std::string_view mix : SynthFormats()) {
-    const std::vector<SynthTensor> with = SynthTensors(ResolveSynth(Tiny("qwen3")).value(), *FindMix(mix));
-    Format output = Format::F32;
-    for (const SynthTensor& t : SynthTensors(ResolveSynth(untied).value(), *FindMix(mix))) {
-      if (t.name == "output.weight") output = t.format;
-    }
-    // A table of rows to look up has no place for the tensor scale of NVFP4.
-    EXPECT_EQ(with.front().format, output == Format::NVFP4 ? Format::BF16 : output) << mix;
-  }
-  const std::map<std::string_view, Format> formats = {
-      {"f32", Format::F32},   {"f16", Format::F16},   {"bf16", Format::BF16},   {"q8_0", Format::Q8_0},
-      {"q4_0", Format::Q6_K}, {"q4_1", Format::Q6_K}, {"q4_k_m", Format::Q6_K}, {"q5_k_m", Format::Q6_K},
-      {"q6_k", Format::Q6_K}, {"iq2_m", Format::Q5_K}};
-  for (const auto& [mix, format] : formats) {
-    EXPECT_EQ(SynthTensors(ResolveSynth(Tiny("qwen3")).value(), *FindMix(mix)).front().format, format) << mix;
-  }
-}
-
-// The matrix times its tensor scale has the deviation of the same matrix in other mixes.
-TEST(SynthMix, Nvfp4ScalesBelongToTheirMatrices) {
-  const SynthConfig config = ResolveSynth(Tiny("qwen3")).value();
-  std::map<std::string, float> plain;
-  for (const SynthTensor& t : SynthTensors(config, *FindMix("f32"))) plain[t.name] = t.scale;
-  const std::vector<SynthTensor> tensors = SynthTensors(config, *FindMix("nvfp4"));
-  int scales = 0;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i].format != Format::NVFP4) continue;
-    ++scales;
-    ASSERT_LT(i + 1, tensors.size());
-    const SynthTensor& scale = tensors[i + 1];
-    const std::string stem = tensors[i].name.substr(0, tensors[i].name.size() - 7);
-    EXPECT_EQ(scale.name, stem + ".scale");
-    EXPECT_EQ(scale.format, Format::F32);
-    EXPECT_FLOAT_EQ(tensors[i].scale * scale.scale, plain.at(tensors[i].name)) << tensors[i].name;
-    std::vector<float> value(1);
-    DrawValues(scale.draw, scale.scale, StreamKey(1, scale.name), 0, value);
-    EXPECT_EQ(value[0], scale.scale) << scale.name;
-  }
-  EXPECT_EQ(scales, 4 * 7) << "every matrix of 4 blocks";
-}
-
-TEST(SynthMix, RowsThatDoNotFitFallBack) {
-  SynthOptions options = Tiny("qwen3");
-  options.hidden = 96;
-  options.ffn = 50;
-  const std::map<std::string, Format> expected = {{"blk.0.ffn_gate.weight", Format::Q8_0},
-                                                  {"blk.0.ffn_down.weight", Format::F16},
-                                                  {"blk.0.attn_output.weight", Format::Q4_K}};
-  size_t checked = 0;
-  for (const SynthTensor& t : SynthTensors(ResolveSynth(options).value(), *FindMix("q4_k_m"))) {
-    EXPECT_EQ(t.ne[0] % format_info(t.format).block_elems, 0) << t.name;
-    auto it = expected.find(t.name);
-    if (it == expected.end()) continue;
-    EXPECT_EQ(t.format, it->second) << t.name;
-    ++checked;
-  }
-  EXPECT_EQ(checked, expected.size());
-}
-
 TEST(SynthVocabulary, IsAValidByteLevelBpe) {
   for (auto [arch, size] : {std::pair<std::string, int64_t>{"qwen35", 248320},
                             {"qwen3", 151936},
                             {"qwen35", 512},
+                            {"qwen35moe", 248320},
+                            {"qwen3moe", 151936},
+                            {"qwen3next", 151936},
                             {"qwen35", MinimumVocabulary("qwen35")},
                             {"qwen3", MinimumVocabulary("qwen3")}}) {
     SynthVocabulary v = MakeVocabulary(arch, size);
@@ -531,6 +393,32 @@ TEST(SynthOptions, BadOnesAreRefusedByName) {
        [](SynthOptions& o) {
          o = Tiny("qwen3");
          o.mtp = true;
+       }},
+      {"--experts", [](SynthOptions& o) { o.experts = 8; }},
+      {"--experts",
+       [](SynthOptions& o) {
+         o = Tiny("qwen35moe");
+         o.experts = 0;
+       }},
+      {"--experts-used",
+       [](SynthOptions& o) {
+         o = Tiny("qwen35moe");
+         o.experts_used = 7;
+       }},
+      {"--expert-ffn",
+       [](SynthOptions& o) {
+         o = Tiny("qwen3next");
+         o.expert_ffn = 0;
+       }},
+      {"--shared-ffn",
+       [](SynthOptions& o) {
+         o = Tiny("qwen3moe");
+         o.shared_ffn = 64;
+       }},
+      {"--ffn",
+       [](SynthOptions& o) {
+         o = Tiny("qwen3moe");
+         o.ffn = 64;
        }},
   };
   for (const Case& c : cases) {

@@ -103,7 +103,8 @@ void Step(const Profile& profile, const Shape& s, const Weights& w, const std::v
             .l2_form = form.l2_max ? plan::L2Form::Max : plan::L2Form::Sum,
             .norm_eps = static_cast<float>(kNormEps),
             .scale = 1.f / std::sqrt(static_cast<float>(s.key_dim)),
-            .ld_ab = ld};
+            .ld_ab = ld,
+            .heads = s.grouped ? plan::HeadOrder::Grouped : plan::HeadOrder::Tiled};
   d.rows = bucket;
   d.bindings.qkv = box.Arena(qkv);
   d.bindings.z = box.Arena(z);
@@ -167,8 +168,8 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-const Shape kShapes[] = {
-    {2, 2, 32, 32, 4}, {2, 4, 64, 40, 4}, {1, 1, 128, 128, 2}, {1, 3, 8, 72, 6}, {1, 1, 256, 16, 4}};
+const Shape kShapes[] = {{2, 2, 32, 32, 4}, {2, 4, 64, 40, 4},  {1, 1, 128, 128, 2},
+                         {1, 3, 8, 72, 6},  {1, 1, 256, 16, 4}, {2, 6, 16, 24, 4, true}};
 
 class GatedDelta : public testing::TestWithParam<Profile> {};
 INSTANTIATE_TEST_SUITE_P(Profiles, GatedDelta, testing::ValuesIn(TestProfiles()),

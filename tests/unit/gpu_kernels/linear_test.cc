@@ -154,7 +154,7 @@ std::vector<float> RunVariant(const Problem& p, const Profile& profile,
                                   .count = {Space::kStep, 0, 4},
                                   .units = Number(static_cast<uint64_t>(units)),
                                   .y_row_bytes = Number(static_cast<uint64_t>(4 * p.ld))},
-                                 d.bindings.scale, d.bindings.up_scale);
+                                 {.scale = d.bindings.scale, .up_scale = d.bindings.up_scale});
   EXPECT_EQ(box.Run(std::vector<Launch>{launch}), "") << launch.name << " on " << p.Name(profile);
   return box.Read<float>(*d.bindings.y);
 }

@@ -12,7 +12,7 @@
 namespace qcc::gpu {
 namespace {
 
-constexpr size_t kMostBytes = 66000;  // the largest, q5_k in f32 with swiglu, has 63 KB
+constexpr size_t kMostBytes = 69000;  // the largest, q5_k in f32 with swiglu and scales of experts, has 67 KB
 
 Arg Somewhere(Space space) {
   return {space, 0, 1 << 20};
@@ -73,6 +73,42 @@ TEST_P(SpirvSizeTest, Rows) {
   Expect(Expand_swiglu, plan::SwigluSpec{.cols = 1024});
   Expect(Expand_add, plan::AddSpec{.cols = 1024});
   Expect(Expand_concat, plan::ConcatSpec{.a_cols = 1024, .b_cols = 1024});
+}
+
+TEST_P(SpirvSizeTest, Experts) {
+  for (const auto& [experts, top_k] : {std::pair<int64_t, int64_t>{1, 1}, {128, 8}, {512, 10}, {1024, 16}}) {
+    for (plan::Gating gating : {plan::Gating::Softmax, plan::Gating::Sigmoid}) {
+      const plan::MoeRouteSpec route = {.experts = experts,
+                                        .top_k = top_k,
+                                        .gating = gating,
+                                        .normalise = true,
+                                        .norm_floor = 1e-20f,
+                                        .scale = 1.f,
+                                        .shared = gating == plan::Gating::Softmax,
+                                        .cols = 2048};
+      Expect(Expand_moe_route, route, 1);
+    }
+    Expect(Expand_moe_group, plan::MoeGroupSpec{.experts = experts, .top_k = top_k}, 512);
+  }
+  for (const auto& [format, numerics] : {std::pair{Format::Q4_K, plan::Numerics::Int8},
+                                         {Format::Q6_K, plan::Numerics::Int8},
+                                         {Format::Q5_K, plan::Numerics::F32},
+                                         {Format::BF16, plan::Numerics::F32}}) {
+    for (plan::Epilogue epilogue : {plan::Epilogue::Add, plan::Epilogue::Swiglu}) {
+      for (int64_t experts : {1, 128}) {
+        const plan::MoeLinearSpec spec = {.format = format,
+                                          .numerics = numerics,
+                                          .k = 768,
+                                          .n = 2048,
+                                          .experts = experts,
+                                          .top_k = experts == 1 ? 1 : 8,
+                                          .epilogue = epilogue,
+                                          .scale_count = 1,
+                                          .up_scale_count = experts};
+        for (int64_t rows : {1, 8, 64, 512}) Expect(Expand_moe_linear, spec, rows);
+      }
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Profiles, SpirvSizeTest,

@@ -29,7 +29,7 @@ TEST_P(BuilderTest, WorkgroupMemory) {
            [&] { k.StoreShared(sums, t, k.LoadShared(sums, t) + k.LoadShared(sums, t + half)); });
       k.Barrier();
     }
-    k.AtomicAddShared(counts, t & 1, t);
+    k.AtomicAddShared(counts, Select(Eq(t & 1, 1), k.I32(1), k.I32(0)), t);
     k.AtomicMaxSharedU(counts, k.I32(2), (t * 37) & 63);
     k.Barrier();
     k.If(Eq(t, 0), [&] {

@@ -191,6 +191,33 @@ TEST_P(StateTest, DeltaRuleWrittenOutForTwoTokens) {
   expectNear(evaluator_->stateValues("delta", 0), {4, 3.5}, 1e-6, "state");
 }
 
+// Grouped heads are those of a model in which every value head has its key head to itself.
+TEST_P(StateTest, DeltaHeadsMayBeGrouped) {
+  Random random(11);
+  constexpr int64_t kRows = 5, kKey = 3, kValue = 2;
+  const std::vector<double> q = random.vector(kRows * 2 * kKey), k = random.vector(kRows * 2 * kKey);
+  const Input v{{4, kValue}, random.vector(kRows * 4 * kValue)}, g{{4}, random.vector(kRows * 4, -1, 0)};
+  const Input b{{4}, random.vector(kRows * 4, 0, 1)};
+  const auto repeated = [&](const std::vector<double>& heads, auto head) {
+    Input all{{4, kKey}, {}};
+    for (int64_t r = 0; r < kRows; ++r)
+      for (int64_t j = 0; j < 4; ++j)
+        for (int64_t i = 0; i < kKey; ++i) all.data.push_back(heads[(r * 2 + head(j)) * kKey + i]);
+    return all;
+  };
+  std::string grouped = deltaModule(2, 4, kKey, kValue, 0.5);
+  const std::string scale = "scale " + std::to_string(0.5);
+  ASSERT_NE(grouped.find(scale), std::string::npos);
+  grouped.insert(grouped.find(scale) + scale.size(), " heads grouped");
+  for (bool tiled : {false, true}) {
+    load(tiled ? deltaModule(2, 4, kKey, kValue, 0.5) : grouped, GetParam());
+    const auto found = feed({{{2, kKey}, q}, {{2, kKey}, k}, v, g, b}, {kRows});
+    load(deltaModule(4, 4, kKey, kValue, 0.5), GetParam());
+    const auto head = [&](int64_t j) { return tiled ? j % 2 : j / 2; };
+    EXPECT_EQ(found, feed({repeated(q, head), repeated(k, head), v, g, b}, {kRows})) << "tiled " << tiled;
+  }
+}
+
 TEST_P(StateTest, DeltaSplitsAreEqual) {
   Random random(4);
   load(deltaModule(2, 4, 8, 4, 0.25), GetParam());

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace qcc::models::testing {
 
@@ -33,7 +35,9 @@ class Oracle {
     rope_dims_ = has("rope.dimension_count") ? integer("rope.dimension_count") : head_dim_;
     base_ = *file.GetFloat(key("rope.freq_base"));
     eps_ = *file.GetFloat(key("attention.layer_norm_rms_epsilon"));
-    hybrid_ = arch_ == "qwen35";
+    hybrid_ = arch_ != "qwen3" && arch_ != "qwen3moe";
+    by_key_head_ = arch_ == "qwen3next";
+    if (has("expert_used_count")) experts_used_ = integer("expert_used_count");
     if (!hybrid_) return;
     interval_ = integer("full_attention_interval");
     taps_ = integer("ssm.conv_kernel");
@@ -168,8 +172,8 @@ class Oracle {
   void DeltaNet(std::vector<Vec>& x) {
     const Vec norm = weight("attn_norm.weight"), wqkv = weight("attn_qkv.weight"),
               wz = weight("attn_gate.weight");
-    const Vec wb = weight("ssm_beta.weight"), wa = weight("ssm_alpha.weight"),
-              conv = weight("ssm_conv1d.weight");
+    const auto [wb, wa] = BetaAndAlpha();
+    const Vec conv = weight("ssm_conv1d.weight");
     const Vec ssm_a = weight("ssm_a"), dt = weight("ssm_dt.bias"), gated_norm = weight("ssm_norm.weight");
     const Vec wo = weight("ssm_out.weight");
     const int64_t dk = key_dim_, dv = value_dim_, keys = key_heads_ * dk;
@@ -190,7 +194,8 @@ class Oracle {
       for (int64_t h = 0; h < 2 * key_heads_; ++h) L2Norm(&c[h * dk], dk);
       Vec o(value_heads_ * dv);
       for (int64_t j = 0; j < value_heads_; ++j) {
-        const int64_t g = mutation_.value_head_div ? j / (value_heads_ / key_heads_) : j % key_heads_;
+        const bool grouped = by_key_head_ != mutation_.other_key_head;
+        const int64_t g = grouped ? j / (value_heads_ / key_heads_) : j % key_heads_;
         const double* q = &c[g * dk];
         const double* k = &c[keys + g * dk];
         const double* v = &c[2 * keys + j * dv];
@@ -214,16 +219,83 @@ class Oracle {
     }
   }
 
+  // W_beta and W_alpha; ssm_ba has, for each key head, the betas of its value heads and then their alphas.
+  std::pair<Vec, Vec> BetaAndAlpha() const {
+    if (!by_key_head_) return {weight("ssm_beta.weight"), weight("ssm_alpha.weight")};
+    const Vec both = weight("ssm_ba.weight");
+    const int64_t heads = value_heads_ / key_heads_;
+    Vec beta, alpha;
+    for (int64_t row = 0; row < 2 * value_heads_; ++row) {
+      const bool first = row % (2 * heads) < heads;
+      Vec& to = first != mutation_.alphas_first ? beta : alpha;
+      to.insert(to.end(), both.begin() + row * hidden_, both.begin() + (row + 1) * hidden_);
+    }
+    return {beta, alpha};
+  }
+
+  static Vec Swiglu(const Vec& gate, const Vec& up, const Vec& down, const Vec& u) {
+    Vec h = MatMul(gate, u);
+    const Vec other = MatMul(up, u);
+    for (size_t i = 0; i < h.size(); ++i) h[i] = Silu(h[i]) * other[i];
+    return MatMul(down, h);
+  }
+
+  // Matrix e of a stack of them.
+  static Vec Expert(const Vec& stack, size_t e, size_t experts) {
+    const size_t size = stack.size() / experts;
+    return Vec(stack.begin() + e * size, stack.begin() + (e + 1) * size);
+  }
+
+  Vec Gates(const Vec& logits) const {
+    Vec gates = logits;
+    if (has("expert_gating_func") && integer("expert_gating_func") == 2) {
+      for (double& gate : gates) gate = Sigmoid(gate);
+      return gates;
+    }
+    const double top = *std::max_element(logits.begin(), logits.end());
+    double sum = 0;
+    for (double& gate : gates) sum += gate = std::exp(gate - top);
+    for (double& gate : gates) gate /= sum;
+    return gates;
+  }
+
+  void Experts(std::vector<Vec>& x) {
+    const Vec norm = weight(hybrid_ ? "post_attention_norm.weight" : "ffn_norm.weight");
+    const Vec router = weight("ffn_gate_inp.weight"), gate = weight("ffn_gate_exps.weight");
+    const Vec up = weight("ffn_up_exps.weight"), down = weight("ffn_down_exps.weight");
+    const bool shared = file_.FindTensor(block_ + "ffn_up_shexp.weight") != nullptr;
+    const bool normalise = !has("expert_weights_norm") || *file_.GetBool(key("expert_weights_norm"));
+    const double scale = has("expert_weights_scale") ? *file_.GetFloat(key("expert_weights_scale")) : 1;
+    for (Vec& row : x) {
+      const Vec u = Norm(row, norm), gates = Gates(MatMul(router, u));
+      std::vector<size_t> order(gates.size());
+      std::iota(order.begin(), order.end(), size_t{0});
+      if (!mutation_.first_experts)
+        std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return gates[a] > gates[b]; });
+      order.resize(experts_used_);
+      double sum = 0;
+      for (size_t e : order) sum += gates[e];
+      const double divisor = normalise && !mutation_.gates_of_all ? std::max(sum, std::ldexp(1.0, -14)) : 1;
+      for (size_t e : order) {
+        const size_t n = gates.size();
+        const Vec y = Swiglu(Expert(gate, e, n), Expert(up, e, n), Expert(down, e, n), u);
+        for (int64_t i = 0; i < hidden_; ++i) row[i] += gates[e] / divisor * scale * y[i];
+      }
+      if (!shared) continue;
+      const Vec y = Swiglu(weight("ffn_gate_shexp.weight"), weight("ffn_up_shexp.weight"),
+                           weight("ffn_down_shexp.weight"), u);
+      const double open = MatMul(weight("ffn_gate_inp_shexp.weight"), u)[0];
+      for (int64_t i = 0; i < hidden_; ++i) row[i] += (mutation_.shared_open ? 1 : Sigmoid(open)) * y[i];
+    }
+  }
+
   void FeedForward(std::vector<Vec>& x) {
+    if (file_.FindTensor(block_ + "ffn_gate_inp.weight") != nullptr) return Experts(x);
     const Vec norm = weight(hybrid_ ? "post_attention_norm.weight" : "ffn_norm.weight");
     const Vec gate = weight("ffn_gate.weight"), up = weight("ffn_up.weight"),
               down = weight("ffn_down.weight");
     for (Vec& row : x) {
-      const Vec u = Norm(row, norm);
-      Vec h = MatMul(gate, u);
-      const Vec other = MatMul(up, u);
-      for (size_t i = 0; i < h.size(); ++i) h[i] = Silu(h[i]) * other[i];
-      const Vec y = MatMul(down, h);
+      const Vec y = Swiglu(gate, up, down, Norm(row, norm));
       for (int64_t i = 0; i < hidden_; ++i) row[i] += y[i];
     }
   }
@@ -231,8 +303,9 @@ class Oracle {
   const gguf::File& file_;
   OracleMutation mutation_;
   std::string arch_, block_;
-  bool hybrid_;
+  bool hybrid_, by_key_head_;
   int64_t layers_, hidden_, heads_, kv_heads_, head_dim_, rope_dims_;
+  int64_t experts_used_ = 0;
   int64_t interval_ = 1, taps_ = 0, key_dim_ = 0, key_heads_ = 0, value_heads_ = 0, value_dim_ = 0;
   double base_, eps_;
 };

@@ -248,7 +248,7 @@ TEST(ValueHeads, ReadKeyHeadsInTiledOrder) {
   config.key_heads = 2;
   config.value_heads = 6;
   ExpectOracle(MakeTiny(config));
-  ExpectMutantDiffers(MakeTiny(config), {.value_head_div = true});
+  ExpectMutantDiffers(MakeTiny(config), {.other_key_head = true});
   // Value heads of another size than key heads.
   config.value_dim = 12;
   ExpectOracle(MakeTiny(config));

@@ -92,94 +92,143 @@ std::vector<uint8_t> TinyModel::serialize() const {
   return out;
 }
 
-TinyModel MakeTiny(const TinyConfig& c) {
-  TinyModel model;
-  Random random(c.seed);
-  const bool hybrid = c.arch == "qwen35";
-  const auto u32 = [](int64_t value) { return KeyValue(static_cast<uint32_t>(value)); };
-  model.keys.emplace_back("general.architecture", c.arch);
-  model.set("block_count", u32(c.layers + c.nextn));
-  model.set("context_length", u32(4096));
-  model.set("embedding_length", u32(c.hidden));
-  model.set("feed_forward_length", u32(c.ffn));
-  model.set("attention.head_count", u32(c.heads));
-  model.set("attention.head_count_kv", u32(c.kv_heads));
-  model.set("attention.key_length", u32(c.head_dim));
-  model.set("attention.value_length", u32(c.head_dim));
-  model.set("attention.layer_norm_rms_epsilon", 1e-6f);
-  model.set("rope.freq_base", c.rope_base);
-  if (hybrid) {
-    model.set("rope.dimension_count", u32(c.rope_dims));
-    model.set("rope.dimension_sections", c.sections);
-    model.set("ssm.conv_kernel", u32(c.taps));
-    model.set("ssm.state_size", u32(c.key_dim));
-    model.set("ssm.group_count", u32(c.key_heads));
-    model.set("ssm.time_step_rank", u32(c.value_heads));
-    model.set("ssm.inner_size", u32(c.value_heads * c.value_dim));
-    model.set("full_attention_interval", u32(c.interval));
-    if (c.nextn > 0) model.set("nextn_predict_layers", u32(c.nextn));
+namespace {
+
+class Builder {
+ public:
+  explicit Builder(const TinyConfig& config) : c_(config), random_(config.seed) {}
+
+  TinyModel Build() {
+    Keys();
+    Tensor("token_embd.weight", {c_.hidden, c_.vocab}, 1.0f);
+    for (int64_t i = 0; i < c_.layers; ++i) {
+      const std::string b = "blk." + std::to_string(i) + ".";
+      Norm(b + "attn_norm.weight", c_.hidden);
+      if (!c_.hybrid() || (i + 1) % c_.interval == 0)
+        Attention(b);
+      else
+        DeltaNet(b);
+      FeedForward(b);
+    }
+    for (int64_t i = c_.layers; i < c_.layers + c_.nextn; ++i) {
+      const std::string b = "blk." + std::to_string(i) + ".";
+      Norm(b + "attn_norm.weight", c_.hidden);
+      Attention(b);
+      FeedForward(b);
+      Matrix(b + "nextn.eh_proj.weight", c_.hidden, 2 * c_.hidden);
+      Norm(b + "nextn.enorm.weight", c_.hidden);
+      Norm(b + "nextn.hnorm.weight", c_.hidden);
+      Norm(b + "nextn.shared_head_norm.weight", c_.hidden);
+    }
+    Norm("output_norm.weight", c_.hidden);
+    if (!c_.tied) Matrix("output.weight", c_.vocab, c_.hidden);
+    return std::move(model_);
+  }
+
+ private:
+  void Set(const std::string& suffix, int64_t value) { model_.set(suffix, static_cast<uint32_t>(value)); }
+
+  void Keys() {
+    model_.keys.emplace_back("general.architecture", c_.arch);
+    Set("block_count", c_.layers + c_.nextn);
+    Set("context_length", 4096);
+    Set("embedding_length", c_.hidden);
+    if (!c_.has_experts()) Set("feed_forward_length", c_.ffn);
+    Set("attention.head_count", c_.heads);
+    Set("attention.head_count_kv", c_.kv_heads);
+    Set("attention.key_length", c_.head_dim);
+    Set("attention.value_length", c_.head_dim);
+    model_.set("attention.layer_norm_rms_epsilon", 1e-6f);
+    model_.set("rope.freq_base", c_.rope_base);
+    if (c_.hybrid()) {
+      Set("rope.dimension_count", c_.rope_dims);
+      if (!c_.by_key_head()) model_.set("rope.dimension_sections", c_.sections);
+      Set("ssm.conv_kernel", c_.taps);
+      Set("ssm.state_size", c_.key_dim);
+      Set("ssm.group_count", c_.key_heads);
+      Set("ssm.time_step_rank", c_.value_heads);
+      Set("ssm.inner_size", c_.value_heads * c_.value_dim);
+      Set("full_attention_interval", c_.interval);
+      if (c_.nextn > 0) Set("nextn_predict_layers", c_.nextn);
+    }
+    if (!c_.has_experts()) return;
+    Set("expert_count", c_.experts);
+    Set("expert_used_count", c_.experts_used);
+    Set("expert_feed_forward_length", c_.expert_ffn);
+    if (c_.has_shared()) Set("expert_shared_feed_forward_length", c_.shared_ffn);
   }
 
   // Values around `centre`, with a spread that keeps a layer's output of order one.
-  const auto tensor = [&](const std::string& name, std::vector<int64_t> ne, float spread, float centre = 0) {
+  void Tensor(const std::string& name, std::vector<int64_t> ne, float spread, float centre = 0) {
     int64_t count = 1;
     for (int64_t dim : ne) count *= dim;
     TinyTensor result{name, std::move(ne), std::vector<float>(count)};
-    for (float& value : result.values) value = centre + spread * random.next();
-    model.add(std::move(result));
-  };
-  const auto matrix = [&](const std::string& name, int64_t rows, int64_t columns) {
-    tensor(name, {columns, rows}, 1.7f / std::sqrt(static_cast<float>(columns)));
-  };
-  const auto norm = [&](const std::string& name, int64_t size) { tensor(name, {size}, 0.3f, 1.0f); };
-  const auto attention = [&](const std::string& b) {
-    matrix(b + "attn_q.weight", (hybrid ? 2 : 1) * c.heads * c.head_dim, c.hidden);
-    matrix(b + "attn_k.weight", c.kv_heads * c.head_dim, c.hidden);
-    matrix(b + "attn_v.weight", c.kv_heads * c.head_dim, c.hidden);
-    matrix(b + "attn_output.weight", c.hidden, c.heads * c.head_dim);
-    norm(b + "attn_q_norm.weight", c.head_dim);
-    norm(b + "attn_k_norm.weight", c.head_dim);
-  };
-  const auto feed_forward = [&](const std::string& b) {
-    norm(b + (hybrid ? "post_attention_norm.weight" : "ffn_norm.weight"), c.hidden);
-    matrix(b + "ffn_gate.weight", c.ffn, c.hidden);
-    matrix(b + "ffn_up.weight", c.ffn, c.hidden);
-    matrix(b + "ffn_down.weight", c.hidden, c.ffn);
-  };
+    for (float& value : result.values) value = centre + spread * random_.next();
+    model_.add(std::move(result));
+  }
+  void Matrix(const std::string& name, int64_t rows, int64_t columns) {
+    Tensor(name, {columns, rows}, 1.7f / std::sqrt(static_cast<float>(columns)));
+  }
+  void Norm(const std::string& name, int64_t size) { Tensor(name, {size}, 0.3f, 1.0f); }
 
-  tensor("token_embd.weight", {c.hidden, c.vocab}, 1.0f);
-  for (int64_t i = 0; i < c.layers; ++i) {
-    const std::string b = "blk." + std::to_string(i) + ".";
-    norm(b + "attn_norm.weight", c.hidden);
-    if (!hybrid || (i + 1) % c.interval == 0) {
-      attention(b);
+  void Attention(const std::string& b) {
+    Matrix(b + "attn_q.weight", (c_.hybrid() ? 2 : 1) * c_.heads * c_.head_dim, c_.hidden);
+    Matrix(b + "attn_k.weight", c_.kv_heads * c_.head_dim, c_.hidden);
+    Matrix(b + "attn_v.weight", c_.kv_heads * c_.head_dim, c_.hidden);
+    Matrix(b + "attn_output.weight", c_.hidden, c_.heads * c_.head_dim);
+    Norm(b + "attn_q_norm.weight", c_.head_dim);
+    Norm(b + "attn_k_norm.weight", c_.head_dim);
+  }
+
+  void DeltaNet(const std::string& b) {
+    const int64_t channels = 2 * c_.key_heads * c_.key_dim + c_.value_heads * c_.value_dim;
+    Matrix(b + "attn_qkv.weight", channels, c_.hidden);
+    Matrix(b + "attn_gate.weight", c_.value_heads * c_.value_dim, c_.hidden);
+    Tensor(b + "ssm_conv1d.weight", {c_.taps, channels}, 0.8f);
+    Tensor(b + "ssm_dt.bias", {c_.value_heads}, 0.5f);
+    Tensor(b + "ssm_a", {c_.value_heads}, 0.4f, -0.5f);
+    if (c_.by_key_head()) {
+      Matrix(b + "ssm_ba.weight", 2 * c_.value_heads, c_.hidden);
     } else {
-      const int64_t channels = 2 * c.key_heads * c.key_dim + c.value_heads * c.value_dim;
-      matrix(b + "attn_qkv.weight", channels, c.hidden);
-      matrix(b + "attn_gate.weight", c.value_heads * c.value_dim, c.hidden);
-      tensor(b + "ssm_conv1d.weight", {c.taps, channels}, 0.8f);
-      tensor(b + "ssm_dt.bias", {c.value_heads}, 0.5f);
-      tensor(b + "ssm_a", {c.value_heads}, 0.4f, -0.5f);
-      matrix(b + "ssm_beta.weight", c.value_heads, c.hidden);
-      matrix(b + "ssm_alpha.weight", c.value_heads, c.hidden);
-      norm(b + "ssm_norm.weight", c.value_dim);
-      matrix(b + "ssm_out.weight", c.hidden, c.value_heads * c.value_dim);
+      Matrix(b + "ssm_beta.weight", c_.value_heads, c_.hidden);
+      Matrix(b + "ssm_alpha.weight", c_.value_heads, c_.hidden);
     }
-    feed_forward(b);
+    Norm(b + "ssm_norm.weight", c_.value_dim);
+    Matrix(b + "ssm_out.weight", c_.hidden, c_.value_heads * c_.value_dim);
   }
-  for (int64_t i = c.layers; i < c.layers + c.nextn; ++i) {
-    const std::string b = "blk." + std::to_string(i) + ".";
-    norm(b + "attn_norm.weight", c.hidden);
-    attention(b);
-    feed_forward(b);
-    matrix(b + "nextn.eh_proj.weight", c.hidden, 2 * c.hidden);
-    norm(b + "nextn.enorm.weight", c.hidden);
-    norm(b + "nextn.hnorm.weight", c.hidden);
-    norm(b + "nextn.shared_head_norm.weight", c.hidden);
+
+  void FeedForward(const std::string& b) {
+    Norm(b + (c_.hybrid() ? "post_attention_norm.weight" : "ffn_norm.weight"), c_.hidden);
+    if (c_.has_experts()) return Experts(b);
+    Matrix(b + "ffn_gate.weight", c_.ffn, c_.hidden);
+    Matrix(b + "ffn_up.weight", c_.ffn, c_.hidden);
+    Matrix(b + "ffn_down.weight", c_.hidden, c_.ffn);
   }
-  norm("output_norm.weight", c.hidden);
-  if (!c.tied) matrix("output.weight", c.vocab, c.hidden);
-  return model;
+
+  void Experts(const std::string& b) {
+    const auto stacked = [&](const std::string& name, int64_t rows, int64_t columns) {
+      Tensor(name, {columns, rows, c_.experts}, 1.7f / std::sqrt(static_cast<float>(columns)));
+    };
+    Tensor(b + "ffn_gate_inp.weight", {c_.hidden, c_.experts}, 1.0f);
+    stacked(b + "ffn_gate_exps.weight", c_.expert_ffn, c_.hidden);
+    stacked(b + "ffn_up_exps.weight", c_.expert_ffn, c_.hidden);
+    stacked(b + "ffn_down_exps.weight", c_.hidden, c_.expert_ffn);
+    if (!c_.has_shared()) return;
+    Tensor(b + "ffn_gate_inp_shexp.weight", {c_.hidden}, 0.5f);
+    Matrix(b + "ffn_gate_shexp.weight", c_.shared_ffn, c_.hidden);
+    Matrix(b + "ffn_up_shexp.weight", c_.shared_ffn, c_.hidden);
+    Matrix(b + "ffn_down_shexp.weight", c_.hidden, c_.shared_ffn);
+  }
+
+  const TinyConfig& c_;
+  Random random_;
+  TinyModel model_;
+};
+
+}  // namespace
+
+TinyModel MakeTiny(const TinyConfig& config) {
+  return Builder(config).Build();
 }
 
 OpenModel Open(const TinyModel& model) {

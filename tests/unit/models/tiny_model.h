@@ -43,6 +43,16 @@ struct TinyConfig {
   float rope_base = 1e4f;
   bool tied = true;
   uint32_t seed = 1;
+  // Of the architectures with experts.
+  int64_t experts = 6;
+  int64_t experts_used = 2;
+  int64_t expert_ffn = 24;
+  int64_t shared_ffn = 40;  // 0: no shared expert; qwen3moe has none
+
+  bool hybrid() const { return arch != "qwen3" && arch != "qwen3moe"; }
+  bool has_experts() const { return arch != "qwen3" && arch != "qwen35"; }
+  bool has_shared() const { return has_experts() && arch != "qwen3moe" && shared_ffn > 0; }
+  bool by_key_head() const { return arch == "qwen3next"; }
 };
 
 class TinyModel {

@@ -100,6 +100,27 @@ TEST_P(FusionMeaning, Int8OnlyRoundsActivations) {
   }
 }
 
+// Nothing of a block of experts is left outside of its group.
+TEST_P(FusionMeaning, ExpertsAreOneGroup) {
+  auto plain = Import();
+  int64_t blocks = 0, groups = 0;
+  plain->walk([&](hir::MoeExpertsOp) { ++blocks; });
+  for (bool int8 : {false, true}) {
+    auto fused = Fused(int8);
+    groups = 0;
+    fused->walk([&](hir::FusedMoeOp op) {
+      ++groups;
+      EXPECT_TRUE(op.getResidual()) << "the residual sum stands outside";
+      EXPECT_EQ(op.getSharedWidth() > 0, std::string(GetParam()).find("t3moe") == std::string::npos);
+    });
+    EXPECT_EQ(groups, blocks) << "int8 " << int8;
+    fused->walk([&](mlir::Operation* op) {
+      if (!mlir::isa<hir::MoeRouteOp, hir::MoeExpertsOp, hir::ScaleRowsOp>(op)) return;
+      EXPECT_TRUE(mlir::isa<hir::FusedMoeOp>(op->getParentOp())) << op->getName().getStringRef().str();
+    });
+  }
+}
+
 std::string CaseName(const testing::TestParamInfo<const char*>& info) {
   std::string name = info.param;
   for (char& c : name)
@@ -109,7 +130,8 @@ std::string CaseName(const testing::TestParamInfo<const char*>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Models, FusionMeaning,
                          testing::Values("t35-q-Q8_0.gguf", "t35-q-Q4_K_M.gguf", "t35-mtp-F32.gguf",
-                                         "t3-q-Q4_K_M.gguf", "t3-f-F16.gguf"),
+                                         "t3-q-Q4_K_M.gguf", "t3-f-F16.gguf", "t35moe-f-F16.gguf",
+                                         "t3moe-q-Q4_K_M.gguf", "t3next-f-F32.gguf"),
                          CaseName);
 
 }  // namespace

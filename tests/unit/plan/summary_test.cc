@@ -49,5 +49,29 @@ TEST(PlanSummary, CountsWhatOneRunOfEachProgramDoes) {
   EXPECT_EQ(s.programs[1].dispatches, 1);
 }
 
+TEST(PlanSummary, CountsTheWeightsThatAStepReads) {
+  mlir::MLIRContext context;
+  context.loadDialect<PlanDialect>();
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(R"mlir(
+    plan.weight @t ["t"] "f32" x16 32 x 32 at 0 size 4096
+    plan.weight @e ["e"] "q8_0" x16 128 x 32 at 4096 size 4352
+    plan.program @decode_2 tokens leaves "trunk" rows 2 arena 1024 {
+      plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 256, write>]
+      plan.barrier
+      plan.dispatch "moe_linear" {epilogue = "store", experts = 8 : i64, format = "q8_0", k = 32 : i64, n = 16 : i64, numerics = "f32", scale_count = 1 : i64, top_k = 2 : i64, up_scale_count = 1 : i64} ["x", "w", "ids", "groups", "order", "y"] [#plan.ref<arena, 0, 256, read>, #plan.ref<weights, 4096, 4352, read>, #plan.ref<arena, 256, 16, read>, #plan.ref<arena, 320, 72, read>, #plan.ref<arena, 448, 16, read>, #plan.ref<arena, 512, 256, write>]
+    }
+    plan.program @prefill_8 tokens leaves "trunk" rows 8 arena 2816 {
+      plan.dispatch "moe_linear" {epilogue = "store", experts = 8 : i64, format = "q8_0", k = 32 : i64, n = 16 : i64, numerics = "f32", scale_count = 1 : i64, top_k = 2 : i64, up_scale_count = 1 : i64} ["x", "w", "ids", "groups", "order", "y"] [#plan.ref<arena, 0, 1024, read>, #plan.ref<weights, 4096, 4352, read>, #plan.ref<arena, 1024, 64, read>, #plan.ref<arena, 1088, 72, read>, #plan.ref<arena, 1216, 64, read>, #plan.ref<arena, 1280, 1024, write>]
+    }
+  )mlir",
+                                                        &context);
+  ASSERT_TRUE(module) << "the plan of this test does not parse";
+  PlanSummary s = summarize(*module);
+  ASSERT_EQ(s.programs.size(), 2u);
+  EXPECT_EQ(s.programs[0].weightBytes, 2 * 128 + 4 * 544)
+      << "two rows of the embedding, two experts for each";
+  EXPECT_EQ(s.programs[1].weightBytes, 4352) << "eight rows can use every expert";
+}
+
 }  // namespace
 }  // namespace qcc::plan

@@ -17,7 +17,8 @@ namespace {
   [[maybe_unused]] const auto& [arch, model_name, vocab_size, logits_stride, context_length,
                                 embedding_length] = model;
   [[maybe_unused]] const auto& [state_name, kind, layer, shape, element, offset, bytes] = states[0];
-  [[maybe_unused]] const auto& [program_name, facts, rows, arena_bytes, dispatches, barriers] = programs[0];
+  [[maybe_unused]] const auto& [program_name, facts, rows, arena_bytes, dispatches, barriers, weight_bytes] =
+      programs[0];
   [[maybe_unused]] const auto& [target, isa, features, section, weights_section] = code[0];
   [[maybe_unused]] const auto& [pre, bos, eos, eot, pad, add_bos, eog, tokenizer_section] = *tokenizer;
   [[maybe_unused]] const auto& [temperature, top_p, min_p, repeat_penalty, presence_penalty,
@@ -71,6 +72,7 @@ TEST(ArtifactRoundTrip, EveryFieldArrives) {
     EXPECT_EQ(m.programs[i].arena_bytes, s.programs[i].arena_bytes);
     EXPECT_EQ(m.programs[i].dispatches, s.programs[i].dispatches);
     EXPECT_EQ(m.programs[i].barriers, s.programs[i].barriers);
+    EXPECT_EQ(m.programs[i].weight_bytes, s.programs[i].weight_bytes);
   }
   ASSERT_EQ(m.code.size(), 1u);
   EXPECT_EQ(m.code[0].target, "cpu");

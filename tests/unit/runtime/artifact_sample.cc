@@ -19,7 +19,7 @@ namespace qrt::testing {
 using qcc::compiler::ArtifactWriter;
 using qcc::compiler::ManifestSpec;
 
-std::vector<uint8_t> SampleTokenizer() {
+std::vector<uint8_t> SampleTokenizer(uint8_t one, uint8_t other) {
   std::vector<std::string> tokens;
   std::vector<int32_t> types;
   int next = 0x100;
@@ -36,6 +36,7 @@ std::vector<uint8_t> SampleTokenizer() {
     tokens.push_back(text);
     types.push_back(1);
   }
+  std::swap(tokens[one], tokens[other]);
   for (const char* text : {"th", "he", "the", "in", "\xc4\xa0t", "\xc4\xa0the"}) {
     tokens.emplace_back(text);
     types.push_back(1);

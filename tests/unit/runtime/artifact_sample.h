@@ -26,8 +26,9 @@ struct SampleParts {
 };
 
 SampleParts MakeParts();
-// Bytes of the tokenizer section of a 272-token vocabulary: 256 bytes, merges, specials.
-std::vector<uint8_t> SampleTokenizer();
+// Bytes of the tokenizer section of a 272-token vocabulary: 256 bytes, merges, specials. The tokens of two
+// bytes may be exchanged, so that a model that says the one writes the other.
+std::vector<uint8_t> SampleTokenizer(uint8_t one = 0, uint8_t other = 0);
 
 // A folder that is removed with everything in it.
 class TempFolder {

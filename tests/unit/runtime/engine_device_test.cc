@@ -263,6 +263,8 @@ TEST(CodeImage, RefusesHeadersThatDoNotFit) {
   refused(Blob(), SIZE_MAX / 2, "a number of programs that overflows");
   refused(with(0, 0), 2, "magic");
   refused(with(1, QRT_PROGRAM_ABI + 1), 2, "ABI");
+  refused(with(3, 63), 2, "scratch that is no multiple of 64");
+  refused(with(3, QRT_MAX_THREAD_SCRATCH + 64), 2, "more scratch than a thread may have");
   refused(with(4, 0), 2, "an entry in the header");
   refused(with(4, 23), 2, "an entry in the entry table");
   refused(with(5, 128), 2, "an entry at the end");

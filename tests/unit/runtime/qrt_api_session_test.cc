@@ -1,12 +1,16 @@
 // The public C API: sessions, batches, snapshots, threads, and memory that is counted and runs out.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstring>
+#include <memory>
 #include <thread>
 
 #include "tests/unit/runtime/engine_memory_hooks.h"
 #include "tests/unit/runtime/qrt_api_fixture.h"
+#include "tests/unit/runtime/small_stack.h"
 
 namespace {
 
@@ -232,7 +236,7 @@ TEST_F(QrtApi, ThePlanIsWhatIsAllocated) {
     EXPECT_EQ(plan.state_bytes, 3u * 5120);
     EXPECT_EQ(plan.total_bytes, plan.weight_bytes + plan.code_bytes + plan.engine_bytes + plan.state_bytes +
                                     plan.kv_bytes + plan.logits_bytes);
-    const Engine engine = MakeEngine(artifact.get());
+    const Engine engine = MakeEngine(artifact.get(), 0);  // as many threads as the plan counts
     std::vector<Session> sessions;
     for (int i = 0; i < 3; ++i) sessions.push_back(MakeSession(engine.get(), 1000));
     const uint64_t planned = plan.total_bytes - plan.weight_bytes - plan.code_bytes;
@@ -311,6 +315,93 @@ TEST_F(QrtApi, RunningOutOfMemoryAnywhereIsAStatus) {
   EXPECT_GT(n, 100) << "the failures cover next to nothing";
 }
 
+// How much stack `body` took of a thread with `bytes`.
+template <class Body>
+size_t StackOf(size_t bytes, Body body) {
+  return qrt::testing::SmallStackThread(bytes * qrt::testing::kStackScale, body).Join();
+}
+
+// The toy's steps take little; those of compiled models: tests/unit/compiler/stack_test.cc.
+TEST_F(QrtApi, CallsKeepToTheStackThatTheHeaderStates) {
+  const std::vector<int32_t> tokens = Tokens(60);
+  const auto logits = [&] {
+    const Artifact artifact = Open(path());
+    const Engine engine = MakeEngine(artifact.get(), 2);
+    const Session session = MakeSession(engine.get());
+    return AllLogits(session.get(), tokens, 17);
+  };
+  std::vector<float> held;
+  const size_t calls = StackOf(QRT_CALL_STACK, [&] { held = logits(); });
+  EXPECT_EQ(held, logits());
+  EXPECT_LE(calls, QRT_CALL_STACK / 2 * qrt::testing::kStackScale) << "too near to what the header states";
+  RecordProperty("bytes_of_calls", static_cast<int>(calls));
+}
+
+// Parsing and running nest as deep as their limits let them.
+TEST_F(QrtApi, ChatTemplatesKeepToTheStackThatTheHeaderStates) {
+  const auto repeat = [](std::string_view text, int times) {
+    std::string all;
+    for (int i = 0; i < times; ++i) all += text;
+    return all;
+  };
+  const std::string templates[] = {
+      "{% for m in messages %}{{ m.content }}{% endfor %}",
+      "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+      "{% macro m(a=m()) %}{% endmacro %}{{ m() }}",
+      "{% macro m() %}" + repeat("{% if 1 %}", 90) + "{{ m() }}" + repeat("{% endif %}", 90) +
+          "{% endmacro %}{{ m() }}",
+      "{% macro m() %}{{ " + repeat("(not ", 90) + "m()" + repeat(")", 90) + " }}{% endmacro %}{{ m() }}",
+      "{% macro m() %}{{ " + repeat("[", 90) + "m()" + repeat("]", 90) + " }}{% endmacro %}{{ m() }}",
+      "{{ " + repeat("(", 10000) + "1" + repeat(")", 10000) + " }}",
+      "{{ " + repeat("[", 10000) + repeat("]", 10000) + " }}",
+      "{{ " + repeat("1 if 0 else ", 10000) + "1 }}",
+      repeat("{% if 1 %}", 10000),
+      "{% set ns = namespace(x=[]) %}{% for i in range(5000) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x "
+      "}}"};
+  size_t most = 0;
+  for (const std::string& source : templates) {
+    auto parts = toy::ToyParts();
+    parts.chat_template.assign(source.begin(), source.end());
+    WriteParts(parts, File("nested.qbin"));
+    most =
+        std::max(most, StackOf(QRT_TEXT_STACK, [&] {
+                   const Artifact artifact = Open(File("nested.qbin"));
+                   qrt_text* text = nullptr;
+                   if (qrt_text_create(artifact.get(), &text, nullptr) != QRT_OK) return;
+                   const qrt_chat_message message = {"user", "hello", nullptr};
+                   char out[200];
+                   size_t length = 0;
+                   (void)qrt_text_render_chat(text, &message, 1, nullptr, out, sizeof out, &length, nullptr);
+                   qrt_text_release(text);
+                 }));
+  }
+  EXPECT_LE(most, QRT_TEXT_STACK / 8 * 7 * qrt::testing::kStackScale) << "too near to what the header states";
+  RecordProperty("bytes_of_templates", static_cast<int>(most));
+}
+
+// Steps on a pool whose threads have the least that they may have.
+TEST_F(QrtApi, AnInjectedPoolMayHaveSmallStacks) {
+  const Artifact artifact = Open(path());
+  const Engine own = MakeEngine(artifact.get(), 2);
+  const qrt_thread_pool pool = {
+      nullptr, [](void*, uint32_t count, void (*task)(void*, uint32_t, uint32_t), void* arg) -> int32_t {
+        std::vector<std::unique_ptr<qrt::testing::SmallStackThread>> threads;
+        for (uint32_t i = 0; i < count; ++i) {
+          threads.push_back(std::make_unique<qrt::testing::SmallStackThread>(
+              QRT_STEP_STACK * qrt::testing::kStackScale, [=] { task(arg, i, count); }));
+        }
+        return 0;
+      }};
+  qrt_engine_options options = Sized<qrt_engine_options>();
+  options.threads = 2;
+  options.thread_pool = &pool;
+  qrt_engine* made = nullptr;
+  ASSERT_EQ(qrt_engine_create(artifact.get(), &options, &made, nullptr), QRT_OK);
+  const Engine engine(made);
+  const Session expected = MakeSession(own.get()), session = MakeSession(engine.get());
+  EXPECT_EQ(AllLogits(session.get(), Tokens(40), 11), AllLogits(expected.get(), Tokens(40), 40));
+}
+
 TEST_F(QrtApi, SessionsOnManyThreads) {
   const Artifact artifact = Open(path());
   const Engine engine = MakeEngine(artifact.get(), 2);
@@ -327,6 +418,40 @@ TEST_F(QrtApi, SessionsOnManyThreads) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong.load(), 0);
+}
+
+// ---- fork() ----
+
+// What an append in a child gives; the child also releases what it has.
+int InChild(Artifact& artifact, Engine& engine, Session& session) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);  // a step that waits for threads that are not there waits for ever
+    const int32_t token = 7;
+    qrt_error error = Sized<qrt_error>();
+    const qrt_status status = qrt_session_append(session.get(), &token, 1, nullptr, &error);
+    const bool told = std::strstr(error.message, "fork()") != nullptr && error.code == 5324;
+    session.reset();
+    engine.reset();
+    artifact.reset();
+    _exit(status == QRT_OK ? 0 : status == QRT_INVALID_ARGUMENT && told ? 1 : 2);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+TEST_F(QrtApi, AChildOfForkIsToldThatItHasNoThreads) {
+  for (const uint32_t threads : {1u, 3u}) {
+    Artifact artifact = Open(path());
+    Engine engine = MakeEngine(artifact.get(), threads);
+    Session session = MakeSession(engine.get());
+    const std::vector<int32_t> tokens = Tokens(20);
+    const std::vector<float> expected = AllLogits(session.get(), tokens, 20);
+    EXPECT_EQ(InChild(artifact, engine, session), threads == 1 ? 0 : 1) << threads << " threads";
+    ASSERT_EQ(qrt_session_reset(session.get(), nullptr), QRT_OK);
+    EXPECT_EQ(AllLogits(session.get(), tokens, 20), expected) << "the parent goes on as before";
+  }
 }
 
 }  // namespace

@@ -429,6 +429,34 @@ TEST_F(QrtApi, TextGoesRoundAndBuffersAreRespected) {
   options.add_generation_prompt = 1;
   options.enable_thinking = 1;
   EXPECT_EQ(rendered(&options), history + "<|im_start|>assistant\n<think>");
+  // A caller built against release 1.0 has no `stop`.
+  options.struct_size = offsetof(qrt_chat_options, stop);
+  options.stop = [](void*) -> int32_t { std::abort(); };
+  EXPECT_EQ(rendered(&options), history + "<|im_start|>assistant\n<think>");
+}
+
+TEST_F(QrtApi, ARunningTemplateCanBeStopped) {
+  qrt::testing::SampleParts parts = toy::ToyParts();
+  const std::string source = "{% for i in range(99999) %}{% for j in range(40) %}{% endfor %}{% endfor %}";
+  parts.chat_template.assign(source.begin(), source.end());
+  WriteParts(parts, File("slow.qbin"));
+  const Artifact artifact = Open(File("slow.qbin"));
+  qrt_text* made = nullptr;
+  ASSERT_EQ(qrt_text_create(artifact.get(), &made, nullptr), QRT_OK);
+  const Text text(made);
+  int asked = 0;
+  qrt_chat_options options = Sized<qrt_chat_options>();
+  options.stop = [](void* ctx) -> int32_t { return ++*static_cast<int*>(ctx) == 3; };
+  options.stop_ctx = &asked;
+  size_t count = 0;
+  qrt_error error = Sized<qrt_error>();
+  EXPECT_EQ(qrt_text_encode_chat(made, nullptr, 0, &options, nullptr, 0, &count, &error), QRT_CANCELLED)
+      << Say(error);
+  EXPECT_EQ(error.code, 5311u) << Say(error);
+  EXPECT_EQ(asked, 3) << "asked again after it had said so";
+  EXPECT_EQ(qrt_text_render_chat(made, nullptr, 0, &options, nullptr, 0, &count, &error), QRT_TEMPLATE_ERROR)
+      << "not stopped, it meets its budget: " << Say(error);
+  EXPECT_GT(asked, 100) << "hardly ever asked";
 }
 
 // Messages cannot end a turn, open one, or say anything else in the template's voice.

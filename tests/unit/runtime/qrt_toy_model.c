@@ -2,14 +2,14 @@
  * Freestanding; linked to a flat blob by qrt_toy_model.ld. Its logits depend on the weights, every token, its
  * position, the state and all of the KV. Greedy sampling from them writes words, an e with an accent now and
  * then, and ends. Programs: decode_1, decode_4, prefill_16, prefill_64, head_8. Vocabulary 272: 0..255 are
- * bytes, 264 ends a turn. */
+ * bytes, 264 ends a turn, behind 1 every logit is NaN. */
 #include "runtime/abi/program.h"
 
 enum { kVocab = 272, kStride = 288, kPlanes = 4, kRow = 16, kStateOffset = 1024 };
 
 __asm__(
     ".section .head, \"a\"\n"
-    "toy_header: .long 0x31434351, 1, 5, 0\n"
+    "toy_header: .long 0x31434351, 2, 5, 64\n"
     ".long toy_decode - toy_header, toy_decode - toy_header, toy_prefill - toy_header, toy_prefill - "
     "toy_header,"
     " toy_head - toy_header\n"
@@ -69,12 +69,20 @@ static void trunk(const qrt_step_args* args, uint32_t thread, uint32_t threads) 
       rows[seq->row_begin + i].token = token;
     }
   }
+  /* The scratch is as promised, and what a thread leaves there no other has changed behind a barrier. */
+  uint8_t* const own = args->scratch + (int64_t)thread * args->scratch_stride;
+  if (((uintptr_t)own & 63) != 0 || args->scratch_stride < 64) __builtin_trap();
+  for (int i = 0; i < 64; ++i) ((volatile uint8_t*)own)[i] = (uint8_t)(thread * 17 + (uint32_t)i);
   barrier(args->barrier, threads);
+  for (int i = 0; i < 64; ++i) {
+    if (((volatile uint8_t*)own)[i] != (uint8_t)(thread * 17 + (uint32_t)i)) __builtin_trap();
+  }
 }
 
 static float logit(const struct row* row, uint32_t v) {
   const float noise = (float)(mix(row->hash, v) >> 40) / 16777216.0f;
   if (row->token == 0xC3) return v == 0xA9 ? 10 + noise : noise; /* the second byte of an e with an accent */
+  if (row->token == 1) return __builtin_nanf("");
   if (v == 264) return row->hash % 23 == 0 ? 20 + noise : noise;
   if (v == 0xC3) return row->hash % 7 == 0 ? 8 + noise : noise;
   return (v >= 'a' && v <= 'z') || v == ' ' ? 4 + noise : noise;

@@ -22,6 +22,7 @@ using qrun_test::Process;
 using qrun_test::QrunCli;
 using qrun_test::Result;
 using qrun_test::Slurp;
+using qrun_test::Terminal;
 using qrun_test::WriteFile;
 
 TEST_F(QrunCli, HelpAndVersionGoToStdout) {
@@ -171,11 +172,20 @@ TEST_F(QrunCli, SavedSessionsAreNotTrusted) {
     std::string flipped = bytes;
     flipped[at] = static_cast<char>(flipped[at] ^ 0x41);
     const Result result = load(flipped);
-    // Only the ids before the position are not covered by a checksum: another valid id is taken as it is.
-    EXPECT_TRUE(result.exit == 3 || result.exit == 2 || result.exit == 0)
-        << "byte " << at << ": " << result.err;
+    EXPECT_EQ(result.exit, 3) << "byte " << at << ": " << result.err;
+    EXPECT_NE(result.err.find("[Q800"), std::string::npos) << "byte " << at << ": " << result.err;
   }
   ExpectError(load(bytes + "x"), 3, "Q8004");
+  // A turn or an id that was exchanged for another valid one.
+  std::string altered = bytes;
+  const int32_t begin[] = {'h', 'e'};
+  const size_t ids = altered.find(std::string(reinterpret_cast<const char*>(begin), 4));
+  ASSERT_NE(ids, std::string::npos);
+  altered[ids] = 'j';
+  ExpectError(load(altered), 3, "its checksum is wrong");
+  std::string old = bytes;
+  old[7] = '1';
+  ExpectError(load(old), 3, "is a saved session of version 1, this release of qrun reads 2 [Q8006]");
   qrt::testing::SampleParts other = toy::ToyParts();
   other.manifest.name = "another";
   WriteParts(other, File("other.qbin"));
@@ -400,52 +410,6 @@ TEST_F(QrunCli, InterruptsEndCleanly) {
     EXPECT_EQ(name.find("interrupted.bin"), std::string::npos) << name << " was left behind";
   }
 }
-
-// qrun on a terminal.
-class Terminal {
- public:
-  explicit Terminal(const std::vector<std::string>& arguments) {
-    std::vector<char*> argv = {const_cast<char*>(QRUN_BINARY)};
-    for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-    argv.push_back(nullptr);
-    pid_ = forkpty(&terminal_, nullptr, nullptr, nullptr);
-    if (pid_ == 0) {
-      execv(argv[0], argv.data());
-      _exit(127);
-    }
-  }
-  ~Terminal() { close(terminal_); }
-
-  void Type(const std::string& text) {
-    ASSERT_EQ(write(terminal_, text.data(), text.size()), static_cast<ssize_t>(text.size()));
-  }
-
-  // What appears until `end` was seen, at most 20 seconds.
-  std::string ReadUntil(const std::string& end) {
-    std::string seen;
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (seen.find(end) == std::string::npos && std::chrono::steady_clock::now() < limit) {
-      pollfd ready = {terminal_, POLLIN, 0};
-      if (poll(&ready, 1, 100) <= 0) continue;
-      char buffer[4096];
-      const ssize_t count = read(terminal_, buffer, sizeof buffer);
-      if (count <= 0) break;
-      seen.append(buffer, static_cast<size_t>(count));
-    }
-    EXPECT_NE(seen.find(end), std::string::npos) << "waiting for \"" << end << "\", saw: " << seen;
-    return seen;
-  }
-
-  int Wait() {
-    int status = 0;
-    waitpid(pid_, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
-  }
-
- private:
-  int terminal_ = -1;
-  pid_t pid_ = -1;
-};
 
 TEST_F(QrunCli, ChatKeepsTheConversation) {
   Terminal terminal({model(), "--timing=json", "-n", "30"});

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "runtime/qrun/saved_session.h"
 #include "tests/unit/runtime/qrun_fixture.h"
 
 namespace {
@@ -12,6 +13,7 @@ using nlohmann::json;
 using qrun_test::Process;
 using qrun_test::Result;
 using qrun_test::Slurp;
+using qrun_test::Terminal;
 using qrun_test::WriteFile;
 
 class QrunEndings : public qrun_test::QrunCli {
@@ -129,10 +131,11 @@ TEST_F(QrunEndings, ANulByteThatWasSaidIsNotTheEndOfATurn) {
   const std::string nul = File("nul.session"), other = File("other.session");
   const std::string replacement = "\xEF\xBF\xBD";
   Ok({model(), "-p", "one#two", "-n", "0", "--greedy", "--save-session", nul});
-  std::string bytes = Slurp(nul);
-  ASSERT_NE(bytes.find("one#two"), std::string::npos);
-  bytes[bytes.find("one#two") + 3] = '\0';
-  WriteFile(nul, bytes);
+  qrun::SavedSession session;
+  ASSERT_TRUE(qrun::ReadSession(nul, &session).ok());
+  ASSERT_EQ(session.turns.at(0).content, "one#two");
+  session.turns[0].content[3] = '\0';
+  ASSERT_TRUE(qrun::WriteSession(nul, session).ok());
   Ok({model(), "-p", "one" + replacement + "two", "-n", "0", "--greedy", "--save-session", other});
   const auto tokens = [&](const std::string& file) {
     return PromptTokens(Run({model(), "--load-session", file, "-p", "more", "-n", "1", "--timing=json"}));
@@ -171,6 +174,61 @@ TEST_F(QrunEndings, ACharacterThatWasCutGoesOnInASavedSession) {
   begin(cut);
   go_on(0);
   EXPECT_EQ(begun + go_on(10), whole);
+}
+
+// ---- Logits that are no numbers ----
+
+TEST_F(QrunEndings, ANumericFaultIsTheArtifacts) {
+  // The toy model computes NaN behind this token.
+  ExpectError(Run({model(), "--raw", "-p", "one \x01", "-n", "3"}), 4, "[Q7203]");
+  ExpectError(Run({model(), "--raw", "-p", "one \x01", "-n", "3", "--temp", "1"}), 4, "[Q7203]");
+  WriteFile(File("nan.txt"), "one \x01 two");
+  for (const std::vector<std::string>& form : {std::vector<std::string>{}, {"--json"}}) {
+    std::vector<std::string> arguments = {"perplexity", model(), "-f", File("nan.txt")};
+    arguments.insert(arguments.end(), form.begin(), form.end());
+    ExpectError(Run(arguments), 4, "a logit that is no number, for token id 0 after position");
+  }
+}
+
+// ---- A chat that goes on ----
+
+TEST_F(QrunEndings, ARefusedLineIsForgotten) {
+  qrt::testing::SampleParts parts = toy::ToyParts();
+  const std::string text =
+      "{%- for m in messages %}{% if 'bad' in m.content %}{{ raise_exception('no such words') }}{% endif %}"
+      "<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+      "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+  parts.chat_template.assign(text.begin(), text.end());
+  const std::string strict = File("strict.qbin");
+  WriteParts(parts, strict);
+  const auto last = [&](const std::vector<std::string>& lines) {
+    Terminal terminal({strict, "--ctx", "160", "-n", "10", "--timing=json"});
+    terminal.ReadUntil("> ");
+    std::string screen;
+    for (const std::string& line : lines) {
+      terminal.Type(line + "\n");
+      screen = terminal.ReadUntil("\r\n> ");
+    }
+    terminal.Type("/exit\n");
+    EXPECT_EQ(terminal.Wait(), 0) << screen;
+    return screen;
+  };
+  const auto fed = [](const std::string& screen) {
+    const size_t begin = screen.find("{\"load"), end = screen.find('\n', begin);
+    const json timing =
+        json::parse(screen.substr(std::min(begin, screen.size()), end - begin), nullptr, false);
+    if (!timing.is_object()) return std::pair(-1, -1);
+    return std::pair(timing["prompt_tokens"].get<int>(), timing["reused_tokens"].get<int>());
+  };
+  const std::string refused = last({"hello", "bad"});
+  EXPECT_NE(refused.find("qrun: error: the template refuses: no such words [Q7002]"), std::string::npos)
+      << refused;
+  const std::string too_long = last({"hello", std::string(200, '#')});
+  EXPECT_NE(too_long.find("[Q5310]"), std::string::npos) << too_long;
+  const auto expected = fed(last({"hello", "more"}));
+  ASSERT_GT(expected.second, 0) << "nothing was kept of the first turn: nothing is tested";
+  EXPECT_EQ(fed(last({"hello", "bad", "more"})), expected) << "the conversation before it was lost";
+  EXPECT_EQ(fed(last({"hello", std::string(200, '#'), "more"})), expected);
 }
 
 }  // namespace

@@ -4,13 +4,19 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <pty.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <csignal>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/unit/runtime/qrt_toy_artifact.h"
@@ -33,12 +39,23 @@ inline std::string Slurp(const std::string& path) {
   return text.str();
 }
 
+// Waits for something that another process does; false after 20 seconds.
+template <typename Condition>
+bool Until(Condition condition) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > limit) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
 // Starts qrun with stdin, stdout and stderr as files. `reader_left`: stdout is a pipe that nobody reads any
 // more.
 class Process {
  public:
   Process(const qrt::testing::TempFolder& folder, const std::vector<std::string>& arguments,
-          const std::string& input, bool reader_left = false)
+          const std::string& input, bool reader_left = false, rlim_t file_bytes = RLIM_INFINITY)
       : out_(folder.File("stdout")), err_(folder.File("stderr")) {
     const std::string in = folder.File("stdin");
     WriteFile(in, input);
@@ -47,6 +64,9 @@ class Process {
     argv.push_back(nullptr);
     pid_ = fork();
     if (pid_ == 0) {
+      for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGXFSZ}) std::signal(signal, SIG_DFL);
+      const rlimit limit = {file_bytes, file_bytes};
+      if (file_bytes != RLIM_INFINITY) setrlimit(RLIMIT_FSIZE, &limit);
       const int flags = O_WRONLY | O_CREAT | O_TRUNC;
       dup2(open(in.c_str(), O_RDONLY), 0);
       int ends[2] = {-1, open(out_.c_str(), flags, 0644)};
@@ -58,6 +78,7 @@ class Process {
     }
   }
   void Interrupt() { kill(pid_, SIGINT); }
+  void Signal(int signal) { kill(pid_, signal); }
   Result Wait() {
     int status = 0;
     waitpid(pid_, &status, 0);
@@ -67,6 +88,54 @@ class Process {
  private:
   std::string out_, err_;
   pid_t pid_;
+};
+
+// qrun on a terminal.
+class Terminal {
+ public:
+  explicit Terminal(const std::vector<std::string>& arguments) {
+    std::vector<char*> argv = {const_cast<char*>(QRUN_BINARY)};
+    for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+    argv.push_back(nullptr);
+    pid_ = forkpty(&terminal_, nullptr, nullptr, nullptr);
+    if (pid_ == 0) {
+      for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_DFL);
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+  }
+  ~Terminal() { close(terminal_); }
+  void Signal(int signal) { kill(pid_, signal); }
+
+  void Type(const std::string& text) {
+    ASSERT_EQ(write(terminal_, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  }
+
+  // What appears until `end` was seen, at most 20 seconds.
+  std::string ReadUntil(const std::string& end) {
+    std::string seen;
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (seen.find(end) == std::string::npos && std::chrono::steady_clock::now() < limit) {
+      pollfd ready = {terminal_, POLLIN, 0};
+      if (poll(&ready, 1, 100) <= 0) continue;
+      char buffer[4096];
+      const ssize_t count = read(terminal_, buffer, sizeof buffer);
+      if (count <= 0) break;
+      seen.append(buffer, static_cast<size_t>(count));
+    }
+    EXPECT_NE(seen.find(end), std::string::npos) << "waiting for \"" << end << "\", saw: " << seen;
+    return seen;
+  }
+
+  int Wait() {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+  }
+
+ private:
+  int terminal_ = -1;
+  pid_t pid_ = -1;
 };
 
 class QrunCli : public testing::Test {

@@ -356,6 +356,107 @@ TEST(TemplateBudget, NoTemplateRunsAway) {
   }
 }
 
+// Work of every kind counts, and before it is done: each of these reads or makes a hundred times a megabyte,
+// which the budget does not hold, and takes hours or all memory within the other budgets when scaled up.
+TEST(TemplateBudget, AllBytesThatAreReadCount) {
+  RenderLimits limits;
+  limits.total_bytes = 40 << 20;
+  const std::string set = "{% set x = '7' * 1000000 %}{% set m = {'a': 1, x: 2} %}{% set i = 1 %}";
+  const std::string loop = "{% for i in range(100) %}", end = "{% endfor %}";
+  const std::string each[] = {
+      "{{ x|int }}",
+      "{{ x|float }}",
+      "{{ m[x] }}",
+      "{{ m.get(x) }}",
+      "{{ x in m }}",
+      "{{ m == {'a': 1, x: 3} }}",
+      "{{ [i]|map(attribute=x)|list|length }}",
+      "{{ [i]|map(attribute='a' ~ x, default=1)|list|length }}",
+      "{{ [i]|selectattr(x)|list|length }}",
+      "{{ [1]|tojson(separators=[x, x]) }}",
+      "{{ 'a'|indent(x) }}",
+      "{{ dict(m)|length }}",
+      "{% set n = namespace(m) %}",
+      "{{ {x: 1, x ~ x: 2}|length }}",
+      "{{ x == x ~ '' }}",
+      "{{ x < x ~ '' }}",
+      "{{ x is eq(x ~ '') }}",
+  };
+  for (const std::string& one : each) {
+    RenderLimits once = limits;
+    EXPECT_TRUE(Render(set + one, {}, once).ok())
+        << one << ": " << Render(set + one, {}, once).status().ToString();
+    const Result<std::string> text = Render(set + loop + one + end, {}, limits);
+    ASSERT_FALSE(text.ok()) << one << " is free";
+    EXPECT_NE(text.status().message().find("bytes of values"), std::string::npos) << text.status().ToString();
+  }
+}
+
+TEST(TemplateBudget, EveryPieceOfWorkIsAStep) {
+  RenderLimits limits;
+  limits.steps = 20000;
+  for (const char* source : {
+           "{{ [1]|map(attribute='.' * 100000, default=1)|list }}",
+           "{{ [1]|map(attribute='a.' * 100000, default={})|list }}",
+           "{% set nothing = ('', ) * 9000 %}{% for i in range(9) %}{{ 'a'.startswith(nothing) }}{% endfor "
+           "%}",
+           "{{ ('\n' * 50000).splitlines()|length }}",
+           "{{ ('a' * 50000)|list|length }}",
+       }) {
+    const Result<std::string> text = Render(source, {}, limits);
+    ASSERT_FALSE(text.ok()) << source;
+    EXPECT_NE(text.status().message().find("20000 steps"), std::string::npos)
+        << source << ": " << text.status().ToString();
+  }
+}
+
+// Templates of a line that made gigabytes before their budget was asked.
+TEST(TemplateBudget, MemoryIsPaidForBeforeItIsTaken) {
+  RenderLimits limits;
+  limits.total_bytes = 64 << 20;
+  const uint64_t before = PeakBytes();
+  for (const char* source : {
+           "{{ ('a' * 9 ** 8)|list }}",
+           "{{ ('a' * 9 ** 7)|list }}",
+           "{{ ('a' * 9 ** 8)[1:] }}",
+           "{{ ('a' * 9 ** 8)[::2] }}",
+           "{{ [0] * 4000000 }}",
+           "{{ ('\n' * 9 ** 8).splitlines() }}",
+           "{{ ('a' * 9 ** 7).split('a') }}",
+           "{% set x = '\x01' * 30000000 %}{{ [x] }}",
+           "{% set x = '\x01' * 30000000 %}{{ {x: 1} }}",
+           "{% set x = 'a' * 9000000 %}{{ {'a' ~ x: 1, 'b' ~ x: 1, 'c' ~ x: 1, 'd' ~ x: 1, 'e' ~ x: 1} }}",
+           "{% set x = 'a' * 30000000 %}{% set m = {x: x} %}{{ dict(m) }}",
+           "{{ (range(99999)|list * 20 + range(99999)|list * 20)[1:] }}",
+           "{{ range(99999)|map(attribute='missing')|list * 20 }}",
+           "{% set n = namespace(l=[]) %}{% for i in range(99999) %}{% for j in range(9) %}"
+           "{% set n.l = [n.l, nobody][1:] %}{% endfor %}{% endfor %}",
+       }) {
+    const Result<std::string> text = Render(source, {}, limits);
+    EXPECT_FALSE(text.ok()) << source;
+  }
+  EXPECT_LT(PeakBytes() - before, 768u << 20);
+}
+
+TEST(TemplateBudget, TheCallerCanStopIt) {
+  int asked = 0;
+  RenderLimits limits;
+  limits.steps = UINT64_MAX;
+  limits.stop = [&] { return ++asked == 5; };
+  const std::string loop = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}";
+  const Result<std::string> steps = Render(loop, {}, limits);
+  EXPECT_EQ(steps.status().code(), Code::kCancelled) << steps.status().ToString();
+  EXPECT_EQ(steps.status().number(), 5311u);
+  EXPECT_EQ(asked, 5);
+  asked = 0;
+  const Result<std::string> bytes =
+      Render("{% set x = 'a' * 3000000 %}{{ x|length }}{{ x|length }}{{ x|length }}", {}, limits);
+  EXPECT_EQ(bytes.status().code(), Code::kCancelled) << "work on long strings: " << asked;
+  asked = 0;
+  EXPECT_EQ(*Render("{% for i in range(9) %}{{ i }}{% endfor %}", {}, limits), "012345678");
+  EXPECT_EQ(asked, 0) << "asking has its cost, too";
+}
+
 TEST(TemplateBudget, EachLimitIsEnforced) {
   RenderLimits limits;
   limits.steps = 100;

@@ -178,6 +178,108 @@ TEST(Tokenizer, SpecialTokensLongestFirst) {
   EXPECT_EQ(Encode(tokenizer, "x<a>y"), (Ids{'x', 256, 'y'}));
 }
 
+// What tokenizer.h says, word for word: all occurrences of the longest token, then of the next.
+Ids ReferenceCut(const TestVocab& vocab, const std::string& text, bool parse_special,
+                 const std::vector<size_t>& as_text) {
+  const TokenizerTables& tables = vocab.tables();
+  std::vector<int32_t> at(text.size(), -1);  // the token that begins there; -2: inside of one
+  for (const uint32_t id : tables.special) {
+    const std::string_view bytes = tables.bytes(id);
+    for (size_t pos = text.find(bytes); pos != text.npos; pos = text.find(bytes, pos + 1)) {
+      bool free = tables.types[id] == QRT_TOKEN_USER_DEFINED || parse_special;
+      for (size_t i = pos; i < pos + bytes.size(); ++i) {
+        free = free && at[i] == -1 &&
+               (tables.types[id] == QRT_TOKEN_USER_DEFINED ||
+                std::find(as_text.begin(), as_text.end(), i) == as_text.end());
+      }
+      if (!free) continue;
+      std::fill_n(at.begin() + static_cast<ptrdiff_t>(pos), bytes.size(), -2);
+      at[pos] = static_cast<int32_t>(id);
+    }
+  }
+  Ids ids;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (at[i] >= 0) ids.push_back(at[i]);
+    if (at[i] == -1) ids.push_back(static_cast<uint8_t>(text[i]));
+  }
+  return ids;
+}
+
+std::vector<size_t> ReferenceControl(const TestVocab& vocab, const std::string& text) {
+  const TokenizerTables& tables = vocab.tables();
+  std::vector<size_t> found;
+  for (size_t pos = 0; pos < text.size(); ++pos) {
+    bool begins = false;
+    for (const uint32_t id : tables.special) {
+      if (tables.types[id] == QRT_TOKEN_USER_DEFINED) continue;
+      const std::string bytes(tables.bytes(id)), rest = text.substr(pos);
+      begins |= rest.starts_with(bytes) || bytes.starts_with(rest);
+      for (size_t cut = 1; pos == 0 && cut < bytes.size(); ++cut)
+        begins |= text.starts_with(bytes.substr(cut));
+    }
+    if (begins) found.push_back(pos);
+  }
+  return found;
+}
+
+TEST(Tokenizer, SpecialTokensAgreeWithTheDefinition) {
+  std::mt19937 random(17);
+  const auto word = [&](size_t most) {
+    std::string text;
+    for (size_t size = 1 + random() % most; size > 0; --size) text += "abc"[random() % (most < 6 ? 3 : 2)];
+    return text;
+  };
+  size_t taken = 0, control = 0;
+  for (int round = 0; round < 200; ++round) {
+    std::vector<TestVocab::Token> more;
+    const uint8_t types[] = {QRT_TOKEN_USER_DEFINED, QRT_TOKEN_USER_DEFINED, QRT_TOKEN_CONTROL,
+                             QRT_TOKEN_UNKNOWN};
+    for (size_t tokens = random() % 12; tokens > 0; --tokens) {
+      more.push_back({word(2 + random() % 8), types[random() % 4]});  // equal ones, too
+    }
+    const TestVocab vocab(TestVocab::Bytes(more), {});
+    const Tokenizer tokenizer = Make(vocab);
+    for (int texts = 0; texts < 5; ++texts) {
+      const std::string text = word(40);
+      std::vector<size_t> as_text;
+      for (size_t i = 0; i < text.size(); ++i) {
+        if (random() % 16 == 0) as_text.push_back(i);
+      }
+      for (const bool parse : {false, true}) {
+        Ids ids;
+        ASSERT_TRUE(tokenizer.Encode(text, parse, &ids, as_text).ok());
+        ASSERT_EQ(ids, ReferenceCut(vocab, text, parse, as_text)) << text << " in round " << round;
+        taken += text.size() - ids.size();
+      }
+      ASSERT_EQ(tokenizer.FindControl(text), ReferenceControl(vocab, text)) << text << " in round " << round;
+      control += tokenizer.FindControl(text).size();
+    }
+  }
+  EXPECT_GT(taken, 2000u) << "hardly anything was matched: nothing is tested";
+  EXPECT_GT(control, 2000u);
+}
+
+// As many occurrences as the product of both: 800 million. Listing them takes all memory; reading them off
+// one by one takes minutes.
+TEST(Tokenizer, ManySpecialTokensInALongText) {
+  for (const uint8_t type : {QRT_TOKEN_USER_DEFINED, QRT_TOKEN_CONTROL}) {
+    const uint64_t before = PeakBytes();
+    std::vector<TestVocab::Token> more;
+    for (size_t size = 1; size <= 2000; ++size) more.push_back({std::string(size, 'a'), type});
+    const TestVocab vocab(TestVocab::Bytes(more), {});
+    const Tokenizer tokenizer = Make(vocab);
+    const std::string text = std::string(200000, 'a') + "b" + std::string(199999, 'a');
+    const Ids ids = Encode(tokenizer, text, true);
+    // 100 of 2000; 99 of them, and what is left of the other side.
+    EXPECT_LT(PeakBytes() - before, 512u << 20);
+    ASSERT_EQ(ids.size(), 100u + 1 + 99 + 1);
+    EXPECT_EQ(ids[0], 256 + 1999);
+    EXPECT_EQ(ids[100], 'b');
+    EXPECT_EQ(ids.back(), 256 + 1998);
+    EXPECT_EQ(tokenizer.FindControl(text).size(), type == QRT_TOKEN_CONTROL ? 399999u : 0u);
+  }
+}
+
 TEST(Tokenizer, SpecialTokensCutBeforeTheRule) {
   // Around a special token white space is not shared: " <a> b" is " ", <a>, " b".
   const TestVocab vocab(TestVocab::Bytes({{"<a>", QRT_TOKEN_USER_DEFINED}, {" b"}}), {{" ", "b"}});

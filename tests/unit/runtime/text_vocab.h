@@ -2,6 +2,8 @@
 #ifndef QCC_TESTS_UNIT_RUNTIME_TEXT_VOCAB_H_
 #define QCC_TESTS_UNIT_RUNTIME_TEXT_VOCAB_H_
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
@@ -86,6 +88,13 @@ class TestVocab {
   std::vector<qrt_tokenizer_merge> merges_;
   TokenizerTables tables_;
 };
+
+// The largest resident size so far, in bytes. (A sanitizer's own memory is within the bounds below.)
+inline uint64_t PeakBytes() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+}
 
 inline std::string ReadTestFile(const std::string& name) {
   std::ifstream file(std::string(QCC_SOURCE_DIR) + "/tests/unit/runtime/data/" + name, std::ios::binary);

@@ -190,3 +190,33 @@ func.func private @block_cut(%x: tensor<?x16xf32>, %w: !hir.weight<32x16, f32>, 
   %y = hir.reshape %m : tensor<?x2x32xf32> -> tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }
+
+// -----
+
+// The order of the heads is the kernel's: it is on the group.
+// CHECK-LABEL: func.func private @block_grouped
+// CHECK: hir.fused.gated_delta {{.*}} scale 1.700000e-01 heads grouped :
+func.func private @block_grouped(%qkv: tensor<?x256xf32>, %z: tensor<?x128xf32>, %alpha: tensor<?x4xf32>, %beta: tensor<?x4xf32>,
+    %rows: !hir.rows, %cw: !hir.weight<256x4, f32>, %a: !hir.weight<4, f32>, %dt: !hir.weight<4, f32>, %nw: !hir.weight<32, f32>,
+    %cs: !hir.state<conv, 3x256, f32>, %ds: !hir.state<delta, 4x32x32, f32>) -> tensor<?x128xf32> {
+  %c = hir.causal_conv1d %qkv, %cw, %cs, %rows : tensor<?x256xf32>, !hir.weight<256x4, f32>, !hir.state<conv, 3x256, f32>
+  %s = hir.activation silu %c : tensor<?x256xf32>
+  %q0 = hir.slice %s[0, 64] : tensor<?x256xf32>
+  %k0 = hir.slice %s[64, 64] : tensor<?x256xf32>
+  %v0 = hir.slice %s[128, 128] : tensor<?x256xf32>
+  %q1 = hir.reshape %q0 : tensor<?x64xf32> -> tensor<?x2x32xf32>
+  %k1 = hir.reshape %k0 : tensor<?x64xf32> -> tensor<?x2x32xf32>
+  %v1 = hir.reshape %v0 : tensor<?x128xf32> -> tensor<?x4x32xf32>
+  %q2 = hir.l2_norm %q1 eps 1.0e-6 : tensor<?x2x32xf32>
+  %k2 = hir.l2_norm %k1 eps 1.0e-6 : tensor<?x2x32xf32>
+  %g = hir.gdn_decay %alpha, %a, %dt : tensor<?x4xf32>, !hir.weight<4, f32>, !hir.weight<4, f32>
+  %b = hir.activation sigmoid %beta : tensor<?x4xf32>
+  // expected-remark @below {{fused gated_delta: 18 ops}}
+  %o = hir.gated_delta %q2, %k2, %v1, %g, %b, %ds, %rows scale 0.17 heads grouped : tensor<?x2x32xf32>, tensor<?x4x32xf32>, tensor<?x4xf32>, !hir.state<delta, 4x32x32, f32>
+  %n = hir.rms_norm %o, %nw eps 1.0e-6 : tensor<?x4x32xf32>, !hir.weight<32, f32>
+  %zs = hir.activation silu %z : tensor<?x128xf32>
+  %zh = hir.reshape %zs : tensor<?x128xf32> -> tensor<?x4x32xf32>
+  %m = hir.mul %n, %zh : tensor<?x4x32xf32>
+  %y = hir.reshape %m : tensor<?x4x32xf32> -> tensor<?x128xf32>
+  return %y : tensor<?x128xf32>
+}

@@ -69,3 +69,61 @@ func.func private @block_late_quantize(%x: tensor<?x64xf32>, %wa: !hir.weight<12
   %b = hir.linear %q, %wb : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>
   return %a, %b : tensor<?x128xf32>, tensor<?x96xf32>
 }
+
+// -----
+
+// Experts take one rounded copy and round their hidden rows; the router, of however many experts, takes the plain rows.
+// CHECK-LABEL: func.func private @block_experts
+// CHECK: %[[Q:.*]] = hir.quantize %arg0 block 32
+// CHECK: hir.linear %arg0, %arg1
+// CHECK: hir.moe_experts %[[Q]], {{.*}} gate %arg2 up %arg2 down %arg3 hidden_block 32 : (tensor<?x64xf32, #hir.int8<32>>
+func.func private @block_experts(%x: tensor<?x64xf32>, %r: !hir.weight<96x64, q8_0>, %g: !hir.weight<96x32x64, q8_0>, %d: !hir.weight<96x64x32, q4_0>) -> tensor<?x64xf32> {
+  %l = hir.linear %x, %r : tensor<?x64xf32>, !hir.weight<96x64, q8_0>
+  %ids, %w = hir.moe_route %l softmax top_k 2 normalise true floor 0.5 scale 1.0 : tensor<?x96xf32>
+  // expected-remark @below {{missed norm_quant: the rounded value does not come from a norm}}
+  %y = hir.moe_experts %x, %ids, %w gate %g up %g down %d : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, !hir.weight<96x32x64, q8_0>, !hir.weight<96x32x64, q8_0>, !hir.weight<96x64x32, q4_0>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+
+// -----
+
+// What has no integer codes is not rounded for: here the input, as `up` would not read codes.
+// CHECK-LABEL: func.func private @block_experts_mixed
+// CHECK-NOT: hir.quantize
+// CHECK: hir.moe_experts %arg0, {{.*}} down %arg4 hidden_block 32 :
+func.func private @block_experts_mixed(%x: tensor<?x64xf32>, %r: !hir.weight<8x64, f32>, %g: !hir.weight<8x32x64, q8_0>, %u: !hir.weight<8x32x64, f16>, %d: !hir.weight<8x64x32, q4_0>) -> tensor<?x64xf32> {
+  %l = hir.linear %x, %r : tensor<?x64xf32>, !hir.weight<8x64, f32>
+  %ids, %w = hir.moe_route %l softmax top_k 2 normalise true floor 0.5 scale 1.0 : tensor<?x8xf32>
+  %y = hir.moe_experts %x, %ids, %w gate %g up %u down %d : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, f16>, !hir.weight<8x64x32, q4_0>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+
+// -----
+
+// Ahead of a router inputs are rounded to two terms; the experts' own to one, and so those of a shared expert.
+// CHECK-LABEL: func.func private @block_ahead_of_experts
+// CHECK: hir.fused.norm_quant {{.*}} -> tensor<?x64xf32, #hir.int8<32, 2>>
+// CHECK: hir.quantize {{.*}} block 32 terms 2
+// CHECK: hir.linear {{.*}} tensor<?x64xf32, #hir.int8<32, 2>>
+// CHECK: hir.fused.norm_quant {{.*}} -> (tensor<?x64xf32>, tensor<?x64xf32, #hir.int8<32>>)
+// CHECK: hir.moe_experts {{.*}} hidden_block 32 : (tensor<?x64xf32, #hir.int8<32>>,
+// CHECK-NOT: terms 2
+// CHECK: return
+func.func private @block_ahead_of_experts(%x: tensor<?x64xf32>, %n: !hir.weight<64, f32>, %wa: !hir.weight<128x64, q8_0>, %r: !hir.weight<8x64, f32>,
+    %g: !hir.weight<8x32x64, q8_0>, %d: !hir.weight<8x64x32, q8_0>, %sg: !hir.weight<96x64, q8_0>, %sd: !hir.weight<64x96, q8_0>) -> (tensor<?x128xf32>, tensor<?x64xf32>) {
+  // expected-remark @below {{fused norm_quant: 2 ops}}
+  %u = hir.rms_norm %x, %n eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+  %a = hir.linear %u, %wa : tensor<?x64xf32>, !hir.weight<128x64, q8_0>
+  // expected-remark @below {{fused norm_quant: 2 ops}}
+  %v = hir.rms_norm %x, %n eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+  // expected-remark @below {{fused merged_linear: 3 ops}}
+  %l = hir.linear %v, %r : tensor<?x64xf32>, !hir.weight<8x64, f32>
+  %ids, %w = hir.moe_route %l softmax top_k 2 normalise true floor 0.5 scale 1.0 : tensor<?x8xf32>
+  %e = hir.moe_experts %v, %ids, %w gate %g up %g down %d : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x64x32, q8_0>) -> tensor<?x64xf32>
+  %p = hir.linear %v, %sg : tensor<?x64xf32>, !hir.weight<96x64, q8_0>
+  %q = hir.linear %v, %sg : tensor<?x64xf32>, !hir.weight<96x64, q8_0>
+  %h = hir.swiglu %p, %q : tensor<?x96xf32>
+  %s = hir.linear %h, %sd : tensor<?x96xf32>, !hir.weight<64x96, q8_0>
+  %y = hir.add %e, %s : tensor<?x64xf32>
+  return %a, %y : tensor<?x128xf32>, tensor<?x64xf32>
+}

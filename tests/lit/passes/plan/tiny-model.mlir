@@ -17,7 +17,7 @@
 // CHECK-NEXT: plan.dispatch "linear" {{.*}} format = "f32", k = 64 : i64, n = 4 : i64, numerics = "f32"
 // CHECK-NEXT: plan.dispatch "linear" {{.*}} format = "f32", k = 64 : i64, n = 4 : i64, numerics = "f32"
 // CHECK-NEXT: plan.barrier
-// CHECK-NEXT: plan.dispatch "gated_delta" {key_dim = 8 : i64, key_heads = 2 : i64, l2_eps = 9.99999997E-7 : f32, l2_form = "sum", ld_ab = 16 : i64, norm_eps = 9.99999997E-7 : f32, scale = 0.353553385 : f32, taps = 4 : i64, value_dim = 16 : i64, value_heads = 4 : i64}
+// CHECK-NEXT: plan.dispatch "gated_delta" {heads = "tiled", key_dim = 8 : i64, key_heads = 2 : i64, l2_eps = 9.99999997E-7 : f32, l2_form = "sum", ld_ab = 16 : i64, norm_eps = 9.99999997E-7 : f32, scale = 0.353553385 : f32, taps = 4 : i64, value_dim = 16 : i64, value_heads = 4 : i64}
 // CHECK-SAME: #plan.ref<state, 0, 1152, readwrite>, #plan.ref<state, 1152, 2048, readwrite>
 // CHECK-NEXT: plan.barrier
 // CHECK-NEXT: plan.dispatch "quantize"

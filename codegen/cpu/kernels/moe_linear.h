@@ -1,0 +1,110 @@
+// What the int8 and f32 kernels of moe_linear share: which groups of which expert a call does, the rows that
+// an expert has, wherever they lie, and the epilogues. Kernels only.
+#ifndef QCC_CODEGEN_CPU_KERNELS_MOE_LINEAR_H_
+#define QCC_CODEGEN_CPU_KERNELS_MOE_LINEAR_H_
+
+#include "codegen/cpu/kernels/linear.h"
+
+namespace qk {
+
+// An expert's places in `order`; without lists, rows.
+struct Uses {
+  int64_t begin, end;
+};
+
+// Group g of an expert stands for as many items as the expert has rows. It is done by the call that has the
+// first of them: threads get equal shares of the products, and no weight is read by two.
+QK_INLINE int64_t first_group(const Uses& uses, int64_t groups, int64_t item) {
+  const int64_t rows = uses.end - uses.begin, from = item - uses.begin * groups;
+  if (from <= 0) return 0;
+  return from >= rows * groups ? groups : (from + rows - 1) / rows;
+}
+
+// Place `at` of an expert's: the slot, its row, and which of the row's experts it is.
+struct Slot {
+  int64_t slot, row, part;
+};
+QK_INLINE Slot slot_at(const moe_linear_args& a, int64_t at) {
+  if (!a.order) return {at, at, 0};
+  const uint32_t slot = static_cast<uint32_t>(a.order[at]), top_k = static_cast<uint32_t>(a.top_k);
+  const uint32_t row = slot / top_k;
+  return {slot, row, slot - row * top_k};
+}
+
+template <int M, class T>
+QK_INLINE void moe_tile(const T& t, const moe_linear_args& a, const uint8_t* x, const uint8_t* w,
+                        const Uses& uses, const Epilogue& epilogue, int64_t g) {
+  const bool add = epilogue.kind == QK_Epilogue_Add;
+  typename T::Columns columns[M];
+  unroll<M>([&](int m) QK_LAMBDA {
+    // Where fewer than M rows are left, the last of them fills the tile.
+    const Slot s = slot_at(a, m == 0 || uses.begin + m < uses.end ? uses.begin + m : uses.end - 1);
+    columns[m] = t.columns(x + s.row * t.row_bytes, add ? s.part * a.k : 0);
+  });
+  const auto rows = [&](int m) QK_LAMBDA { return columns[m]; };
+  Acc<M> acc[2];
+  const int64_t matrices = epilogue.kind == QK_Epilogue_Swiglu ? 2 : 1;
+  for (int64_t i = 0; i < matrices; ++i) acc[i] = t.template tile<M>(w + i * t.group_bytes, rows);
+  // Not written out for each row: this is as long as what multiplies, and done once for all of its columns.
+  for (int m = 0; m < M && uses.begin + m < uses.end; ++m) {
+    const Slot s = slot_at(a, uses.begin + m);
+    float* y = a.y + (add ? s.row : s.slot) * a.n + g * 16;
+    const Float weight = add ? a.weights[s.slot] : 0.f;
+    unroll<kParts>([&](int p) QK_LAMBDA {
+      Float v = Epilogue::scaled(acc[0].v[m][p], epilogue.scale);
+      if (epilogue.kind == QK_Epilogue_Swiglu) {
+        v = silu<kLanes>(v) * Epilogue::scaled(acc[1].v[m][p], epilogue.up_scale);
+      }
+      if (add) v = load<Float>(y + p * kLanes) + v * weight;
+      store<Float>(y + p * kLanes, v);
+    });
+  }
+}
+
+// One group with all rows of `uses`. Compiled are a tile of the most rows, one of some and one of a single
+// row, where these differ: what is left over is filled up.
+template <class T>
+QK_INLINE void moe_rows(const T& t, const moe_linear_args& a, const uint8_t* x, const uint8_t* w, Uses uses,
+                        const Epilogue& epilogue, int64_t g) {
+  constexpr int kMost = T::kMostGathered, kSome = T::kSomeGathered;
+  if constexpr (kMost > kSome) {
+    for (; uses.end - uses.begin > kSome; uses.begin += kMost) {
+      moe_tile<kMost>(t, a, x, w, uses, epilogue, g);
+    }
+  }
+  if constexpr (kSome > 1) {
+    if (uses.end - uses.begin > 1) {
+      moe_tile<kSome>(t, a, x, w, uses, epilogue, g);
+      return;
+    }
+  }
+  for (; uses.begin < uses.end; ++uses.begin) moe_tile<1>(t, a, x, w, uses, epilogue, g);
+}
+
+// Experts by ascending id, so that with `add` each row's terms come in that order.
+template <class T>
+QK_INLINE void moe_linear(const T& t, const uint8_t* x, const moe_linear_args& a) {
+  const bool add = a.epilogue == QK_Epilogue_Add;
+  const int64_t groups = a.n / 16;
+  const int64_t item = a.epilogue == QK_Epilogue_Swiglu ? 2 * t.group_bytes : t.group_bytes;
+  const int64_t block = rows_in_cache(t.row_bytes / (add ? a.top_k : 1));
+  const int64_t active = a.groups ? a.groups[0] : 1;
+  for (int64_t i = 0; i < active; ++i) {
+    const int32_t *ids = a.groups + 1, *begins = ids + a.experts;
+    const int64_t expert = a.groups ? ids[i] : 0;
+    const Uses all = a.groups ? Uses{begins[i], begins[i + 1]} : Uses{0, a.n_rows};
+    const int64_t g0 = add ? a.begin : first_group(all, groups, a.begin);
+    const int64_t g1 = add ? a.end : first_group(all, groups, a.end);
+    const Epilogue epilogue = {a.epilogue, a.scale && a.scale_count > 1 ? a.scale + expert : a.scale,
+                               a.up_scale && a.up_scale_count > 1 ? a.up_scale + expert : a.up_scale};
+    const uint8_t* w = a.w + expert * groups * item;
+    for (int64_t at = all.begin; at < all.end; at += block) {
+      const Uses uses = {at, at + block < all.end ? at + block : all.end};
+      for (int64_t g = g0; g < g1; ++g) moe_rows(t, a, x, w + g * item, uses, epilogue, g);
+    }
+  }
+}
+
+}  // namespace qk
+
+#endif  // QCC_CODEGEN_CPU_KERNELS_MOE_LINEAR_H_

@@ -1,0 +1,32 @@
+// What became of the groups that the fusion passes look for: for --report=fusion, a stage's summary, and
+// --require-fused.
+#ifndef QCC_COMPILER_PIPELINE_FUSION_REPORT_H_
+#define QCC_COMPILER_PIPELINE_FUSION_REPORT_H_
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "compiler/pipeline/diagnostics.h"
+
+namespace qcc::compiler {
+
+using Remarks = std::span<const DiagnosticCollector::Remark>;
+
+// One line per group, in the order of the model: what, where, and for a miss why.
+std::string FusionText(Remarks remarks);
+// "42 groups, 3 missed".
+std::string FusionSummary(Remarks remarks);
+
+// Kinds of groups that can be asked for, "gated_delta" also as "gdn".
+std::vector<std::string> FusionKinds();
+// Every kind of `required` (names of FusionKinds) was fused somewhere in `file` and missed nowhere. Errors:
+// Q3007 with the place and the reason of the first miss.
+absl::Status CheckRequiredFusion(std::span<const std::string> required, Remarks remarks,
+                                 const std::string& file);
+
+}  // namespace qcc::compiler
+
+#endif  // QCC_COMPILER_PIPELINE_FUSION_REPORT_H_
