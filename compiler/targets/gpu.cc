@@ -49,7 +49,10 @@ absl::StatusOr<TargetCode> GenerateGpu(const gpu::Backend& backend, const Target
   for (size_t p = 0; p < profiles.size(); ++p) {
     const gpu::ProfileInfo& profile = *profiles[p];
     auto lowered =
-        gpu::lowerToLaunches(request.plan, profile, request.options.delta_rule == DeltaRuleMode::kChunked);
+        gpu::lowerToLaunches(request.plan, profile,
+                             {.chunkedDelta = request.options.delta_rule == DeltaRuleMode::kChunked,
+                              .alone = [&](const std::string& kernel) { return user->Replaces(kernel); },
+                              .seen = {}});
     if (mlir::failed(lowered)) return request.diagnostics.ToStatus("Q3003", "generate code");
     if (absl::Status s = user->Apply(*lowered, profile); !s.ok()) return s;
     auto dump = DumpFolder(request, profile);

@@ -19,6 +19,9 @@ class UserKernels {
   // '*' for any characters. Errors: Q3005.
   static absl::StatusOr<UserKernels> Open(const std::string& folder);
 
+  // Whether Apply replaces a kernel of this name.
+  bool Replaces(const std::string& kernel) { return Find(kernel) != nullptr; }
+
   // Replaces kernels: each by the file of its name, or by the longest pattern that matches. Errors: Q3005: it
   // does not compile, or it cannot stand for the kernel.
   absl::Status Apply(gpu::LoweredGpu& lowered, const gpu::ProfileInfo& profile);

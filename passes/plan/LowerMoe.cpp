@@ -34,7 +34,16 @@ class MoeDispatches {
     if (failed(checkColumns()) || failed(router()) || failed(sharedHidden()) || failed(route()) ||
         failed(experts()))
       return failure();
-    return sharedDown();
+    // The shared expert's rows are rounded beside the others'.
+    Down routed{this->routed(op.getDown(), op.getDownScale()), weights, hidden};
+    Down shared{
+        {op.getSharedDown(), op.getSharedDownScale(), {}, /*experts=*/1, /*topK=*/1, {}}, factor, sharedRows};
+    if (failed(round(routed, op.getHiddenBlock(), "expert_hidden_q"))) return failure();
+    if (op.getSharedDown() && failed(round(shared, op.getSharedHiddenBlock(), "shared_hidden_q")))
+      return failure();
+    emitDown(routed);
+    if (op.getSharedDown()) emitDown(shared);
+    return success();
   }
 
  private:
@@ -146,7 +155,7 @@ class MoeDispatches {
         *numerics == plan::Numerics::Int8 ? l.view(op.getExpertsX(), op) : l.denseRows(op.getExpertsX(), op);
     if (failed(x)) return failure();
     int64_t cols = topK() * width();
-    View hidden = l.scratch("expert_hidden", cols);
+    hidden = l.scratch("expert_hidden", cols);
     if (!at(op.getUp())) {
       emitStack(routed(op.getGate(), op.getGateScale(), op.getUpScale()), *numerics, plan::Epilogue::Swiglu,
                 *x, {}, hidden);
@@ -156,8 +165,7 @@ class MoeDispatches {
       emitStack(routed(op.getUp(), op.getUpScale()), *numerics, plan::Epilogue::Store, *x, {}, u);
       l.dispatch(op, plan::SwigluSpec{cols}, {Lowering::ref(g), Lowering::ref(u), Lowering::ref(hidden)});
     }
-    return emitDown(routed(op.getDown(), op.getDownScale()), op.getHiddenBlock(), hidden, weights,
-                    "expert_hidden_q");
+    return success();
   }
 
   LogicalResult sharedHidden() {
@@ -171,39 +179,42 @@ class MoeDispatches {
                     at(op.getSharedGateScale()),
                     at(op.getSharedUpScale()),
                     sharedWidth()};
-    shared = l.scratch("shared_hidden", sharedWidth());
-    return emitSwiglu(work, shared, l);
+    sharedRows = l.scratch("shared_hidden", sharedWidth());
+    return emitSwiglu(work, sharedRows, l);
   }
 
-  LogicalResult sharedDown() {
-    if (!op.getSharedDown()) return success();
-    // Every row's, with one weight for each.
-    Stack stack{op.getSharedDown(), op.getSharedDownScale(), {}, /*experts=*/1, /*topK=*/1, {}};
-    return emitDown(stack, op.getSharedHiddenBlock(), shared, factor, "shared_hidden_q");
-  }
+  // y += slotWeights * (the stack times rows).
+  struct Down {
+    Stack stack;
+    plan::Ref slotWeights;
+    View rows;
+    plan::Numerics numerics = plan::Numerics::F32;
+  };
 
-  // y += weights * (down hidden), the hidden rows rounded where `block` is not 0.
-  LogicalResult emitDown(const Stack& stack, int64_t block, const View& hidden, const plan::Ref& slotWeights,
-                         StringRef rounded) {
-    if (block == 0) {
-      emitStack(stack, plan::Numerics::F32, plan::Epilogue::Add, hidden, slotWeights, y);
-      return success();
-    }
+  // Rounds the rows where `block` is not 0.
+  LogicalResult round(Down& down, int64_t block, StringRef name) {
+    if (block == 0) return success();
     if (block != layouts::kInt8Block)
       return l.noKernel(op, " with block " + Twine(block)) << "; it rounds blocks of " << layouts::kInt8Block;
-    if (const FormatInfo& info = format_info(stack.matrices.getType().getFormat());
+    if (const FormatInfo& info = format_info(down.stack.matrices.getType().getFormat());
         info.cls != FormatClass::kBlock)
       return l.noKernel(op, " of int8 rows with " + StringRef(info.name) + " weights");
-    View codes = l.int8Scratch(rounded, hidden.stride);
-    codes.stride = hidden.stride;
-    l.dispatch(op, plan::QuantizeSpec{hidden.stride}, {Lowering::ref(hidden), Lowering::ref(codes)});
-    emitStack(stack, plan::Numerics::Int8, plan::Epilogue::Add, codes, slotWeights, y);
+    int64_t cols = down.rows.stride;
+    View codes = l.int8Scratch(name, cols);
+    codes.stride = cols;
+    l.dispatch(op, plan::QuantizeSpec{cols}, {Lowering::ref(down.rows), Lowering::ref(codes)});
+    down.rows = codes;
+    down.numerics = plan::Numerics::Int8;
     return success();
+  }
+
+  void emitDown(const Down& down) {
+    emitStack(down.stack, down.numerics, plan::Epilogue::Add, down.rows, down.slotWeights, y);
   }
 
   hir::FusedMoeOp op;
   const llvm::DenseMap<Value, plan::Ref>& placed;
-  View y, logits, shared;
+  View y, logits, hidden, sharedRows;
   plan::Ref weights, factor;
   Lists lists;
   Lowering& l;

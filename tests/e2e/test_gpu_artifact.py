@@ -9,8 +9,8 @@ from harness import ROOT, TINY, GOLDEN, Harness
 
 BUCKETS = ["--decode=1,2", "--prefill=8"]
 KERNELS = os.path.join(ROOT, "tests", "e2e", "kernels")
-# Of the issue that brought GPUs: what one layer may cost.
-MOST_PER_ATTENTION_LAYER, MOST_PER_GDN_LAYER = 14, 16
+# Launches of one layer, of a dense model and of one with experts: a launch costs microseconds whatever it does.
+MOST_PER_LAYER = {"dense": 11, "experts": 16}
 
 
 def read(path, mode="rb"):
@@ -47,8 +47,8 @@ def contents(h):
         name, gpu = f"{t['target']} {t['isa']}", t["gpu"]
         attention = max(p["dispatches_per_attention_layer"] for p in gpu["programs"])
         delta = max(p["dispatches_per_gdn_layer"] for p in gpu["programs"])
-        h.check(f"{name}: dispatches of an attention layer", 0 < attention <= MOST_PER_ATTENTION_LAYER, f"{attention}, at most {MOST_PER_ATTENTION_LAYER}")
-        h.check(f"{name}: dispatches of a GDN layer", 0 < delta <= MOST_PER_GDN_LAYER, f"{delta}, at most {MOST_PER_GDN_LAYER}")
+        h.check(f"{name}: dispatches of a layer", 0 < min(attention, delta) and max(attention, delta) <= MOST_PER_LAYER["dense"],
+                f"{attention} with attention, {delta} with a delta net, at most {MOST_PER_LAYER['dense']}")
         decode = next(p for p in gpu["programs"] if p["name"] == "decode_1")
         # The tied embedding is the head, too: a token reads every weight about once.
         h.check(f"{name}: a token reads the weights once", 0.95 * weights <= decode["weight_bytes"] <= 1.05 * weights,
@@ -64,6 +64,29 @@ def contents(h):
     text = h.run("qcc", "inspect", fat).decode()
     h.check("inspect as text", all(word in text for word in ("vulkan sg8-dot", "cuda sm61", "of SPIR-V", "of PTX", "decode_1")))
     return report
+
+
+def experts(h):
+    """What a step of a model with experts costs, on profiles of every kind: launches and barriers of a layer, and bytes of the
+    weights: of the experts, those that its rows can use."""
+    model = os.path.join(GOLDEN, "t35moe-f-F16.gguf")  # 16 experts, of which a token uses 4
+    profiles = "none,sg8-dot,sg32-dot,sm80,sm61"
+    qbin = h.compile(model, "experts.qbin", "--target=cuda,vulkan", f"--gpu-profiles={profiles}", "--decode=1,8", "--prefill=64")
+    tensors = json.loads(h.run("qcc", "inspect", "--json", model))["tensors"]
+    of_experts = sum(t["bytes"] for t in tensors if "_exps." in t["name"])
+    for t in inspect(h, qbin)["targets"]:
+        programs = {p["name"]: p for p in t["gpu"]["programs"]}
+        for name, p in programs.items():
+            if name.startswith("head"):
+                continue
+            attention, delta, most = p["dispatches_per_attention_layer"], p["dispatches_per_gdn_layer"], MOST_PER_LAYER["experts"]
+            h.check(f"{t['isa']} {name}: dispatches of a layer with experts", 0 < min(attention, delta) and max(attention, delta) <= most,
+                    f"{attention} with attention, {delta} with a delta net, at most {most}")
+            h.check(f"{t['isa']} {name}: barriers", 0 < p["barriers"] < p["dispatches"], f"{p['barriers']} between {p['dispatches']} dispatches")
+        one, many = programs["decode_1"]["weight_bytes"], programs["decode_8"]["weight_bytes"]
+        # Rows of the embedding, and zeros behind the widths, come on top.
+        h.check(f"{t['isa']}: a token reads the experts that it uses", of_experts * 12 // 16 <= many - one <= of_experts * 12 // 16 * 1.1 + 2 ** 14,
+                f"decode_1 {one}, decode_8 {many} bytes; the file has {of_experts} of experts")
 
 
 def alone(h):
@@ -155,6 +178,7 @@ def own_kernels(h, plain):
 def main():
     h = Harness(__doc__)
     contents(h)
+    experts(h)
     plain = alone(h)
     phases(h)
     own_kernels(h, plain)

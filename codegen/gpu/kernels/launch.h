@@ -47,6 +47,10 @@ struct Launch {
   uint32_t grid[3] = {1, 1, 1};
   std::vector<Arg> args;  // Builder::Arg(i)
   bool barrier = false;   // results of earlier launches of this dispatch are read
+  // May become part of a larger launch (together.h): numbers among its arguments follow from the shape alone,
+  // and it has at most so many bytes of workgroup memory.
+  bool beside = false;
+  int shared_bytes = 0;
   // Cost of a full bucket.
   uint64_t read_bytes = 0, write_bytes = 0;
   uint64_t kv_bytes = 0;  // read per token of the context

@@ -89,6 +89,7 @@ struct YRow {
 // What a kernel makes of its arguments: a workgroup's rows, and the matrix and the scales that they have.
 class LinearArgs {
  public:
+  static constexpr int kSharedWords = 4;  // of workgroup memory, at most
   // `tile_rows`: rows of a workgroup of kStep and kExpert. All threads of the workgroup must call (barriers).
   LinearArgs(Builder& b, const LinearSpec& spec, int tile_rows);
   static std::vector<Arg> List(const LinearArgList<Arg>& args, const LinearMoreArgs& more);

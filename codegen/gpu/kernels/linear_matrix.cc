@@ -205,10 +205,14 @@ void EmitTiled(Builder& b, const LinearSpec& spec, int tile_rows, int row_tiles)
   });
 }
 
+int SumsEach(int tile_rows) {
+  return 2 * (tile_rows / kFragmentRows) * kSums;
+}
+
 void EmitSplit(Builder& b, const LinearSpec& spec, int tile_rows) {
   const LinearArgs args(b, spec, tile_rows);
   const int parts = spec.parts(), fragments = tile_rows / kFragmentRows;
-  const int sums_each = 2 * fragments * kSums;
+  const int sums_each = SumsEach(tile_rows);
   const Val subgroup = ShrU(b.Thread(), 5), lane = b.Thread() & (kSubgroup - 1);
   const Val first_unit = b.BlockX() * UnitsEach(spec), first_row = args.first_row;
   const Shared partial = b.AllocShared(Type::kF32, parts * sums_each * kSubgroup);
@@ -250,6 +254,8 @@ Launch LinearMatrixTiled(const LinearSpec& spec, int tile_rows, int64_t units, i
   launch.name = spec.name() + ".m" + std::to_string(tile_rows) + "x" + std::to_string(row_tiles);
   launch.emit = [spec, tile_rows, row_tiles](Builder& b) { EmitTiled(b, spec, tile_rows, row_tiles); };
   launch.workgroup_size = kThreads;
+  launch.beside = true;
+  launch.shared_bytes = 4 * LinearArgs::kSharedWords;
   launch.grid[0] = static_cast<uint32_t>(CeilDiv(units, int64_t{kSubgroups} / row_tiles * UnitsEach(spec)));
   launch.grid[1] = static_cast<uint32_t>(spec.row_tiles(rows, int64_t{tile_rows} * row_tiles));
   return launch;
@@ -260,6 +266,8 @@ Launch LinearMatrixSplit(const LinearSpec& spec, int tile_rows, int64_t units, i
   launch.name = spec.name() + ".mp" + std::to_string(tile_rows);
   launch.emit = [spec, tile_rows](Builder& b) { EmitSplit(b, spec, tile_rows); };
   launch.workgroup_size = kThreads;
+  launch.beside = true;
+  launch.shared_bytes = 4 * (spec.parts() * SumsEach(tile_rows) * kSubgroup + LinearArgs::kSharedWords);
   launch.grid[0] = static_cast<uint32_t>(CeilDiv(units, UnitsEach(spec)));
   launch.grid[1] = static_cast<uint32_t>(spec.row_tiles(rows, tile_rows));
   return launch;

@@ -147,6 +147,11 @@ std::vector<XRow> Inputs(const LinearArgs& args, Val first, int count) {
   return inputs;
 }
 
+// Of workgroup memory.
+int SplitWords(const LinearSpec& spec, int tile_rows) {
+  return spec.groups_per_unit() * tile_rows * kThreads;
+}
+
 // 16 threads a part; the parts of a unit meet in workgroup memory.
 class SplitKernel {
  public:
@@ -173,7 +178,7 @@ class SplitKernel {
   const Val thread_ = b_.Thread(), lane_ = thread_ & (kLanes - 1), slot_ = ShrU(thread_, 4);
   const Val part_ = slot_ & (parts_ - 1);
   const Val first_unit_ = b_.BlockX() * units_here_;
-  const Shared partial_ = b_.AllocShared(Type::kF32, groups_* tile_rows_* kThreads);
+  const Shared partial_ = b_.AllocShared(Type::kF32, SplitWords(spec_, tile_rows_));
 };
 
 void SplitKernel::StoreParts() {
@@ -254,6 +259,8 @@ Launch LinearSplit(const LinearSpec& spec, int tile_rows, int64_t units, int64_t
   launch.name = spec.name() + ".r" + std::to_string(tile_rows);
   launch.emit = [spec, tile_rows](Builder& b) { SplitKernel(b, spec, tile_rows).Emit(); };
   launch.workgroup_size = kThreads;
+  launch.beside = true;
+  launch.shared_bytes = 4 * (SplitWords(spec, tile_rows) + LinearArgs::kSharedWords);
   launch.grid[0] = static_cast<uint32_t>(CeilDiv(units, kSlots / spec.parts()));
   launch.grid[1] = static_cast<uint32_t>(spec.row_tiles(rows, tile_rows));
   return launch;
@@ -267,6 +274,8 @@ Launch LinearTiled(const LinearSpec& spec, int tile_rows, int64_t units, int64_t
   launch.name = spec.name() + ".t" + std::to_string(tile_rows) + "x" + std::to_string(row_tiles);
   launch.emit = [spec, tile_rows, row_tiles](Builder& b) { EmitTiled(b, spec, tile_rows, row_tiles); };
   launch.workgroup_size = kThreads;
+  launch.beside = true;
+  launch.shared_bytes = 4 * LinearArgs::kSharedWords;
   launch.grid[0] = static_cast<uint32_t>(CeilDiv(units, int64_t{kSlots} / row_tiles * units_each));
   launch.grid[1] = static_cast<uint32_t>(spec.row_tiles(rows, int64_t{tile_rows} * row_tiles));
   return launch;

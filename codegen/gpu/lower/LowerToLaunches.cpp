@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "codegen/gpu/kernels/together.h"
 #include "codegen/gpu/kernels/families.h"
 #include "codegen/gpu/lower/Backends.h"
 #include "dialects/hir/IR/Hir.h"
@@ -90,13 +91,12 @@ std::string entryName(StringRef kernel) {
 
 class Lowering {
  public:
-  Lowering(ModuleOp plan, const ProfileInfo& profile, bool chunkedDelta,
-           function_ref<void(const Launch&)> seen)
+  Lowering(ModuleOp plan, const ProfileInfo& profile, const LaunchOptions& options)
       : plan(plan),
         profile(profile),
-        seen(seen),
+        options(options),
         summary(plan::summarize(plan)),
-        expansion(profile.profile, chunkedDelta, mostRows(), logitsStride(),
+        expansion(profile.profile, options.chunkedDelta, mostRows(), logitsStride(),
                   alignUp(summary.arenaBytes, kScratchAlignment), out.code.constants) {}
 
   FailureOr<LoweredGpu> run() {
@@ -133,7 +133,8 @@ class Lowering {
     ProgramCode& code = out.code.programs.emplace_back();
     expansion.releaseScratch();
     Scope scope;
-    if (failed(lowerBody(program.getBody().front(), scope, code))) return failure();
+    if (failed(lowerBody(program.getBody().front(), scope, code)) || failed(recordStage(code)))
+      return failure();
     const uint64_t base = alignUp(summary.arenaBytes, kScratchAlignment);
     const uint64_t scratch = expansion.takeMost();
     code.arena_bytes = scratch ? base + scratch : program.getArenaBytes();
@@ -174,12 +175,50 @@ class Lowering {
     if (launches->empty()) return complain("no kernel '" + family + "' for this shape or format");
     for (size_t i = 0; i < launches->size(); ++i) {
       Launch& launch = (*launches)[i];
-      const bool barrier = launch.barrier || (i == 0 && std::exchange(scope.barrier, false));
       std::string bad = check(launch);
       if (!bad.empty()) return complain("kernel '" + launch.name + "': " + bad);
-      program.dispatches.push_back(record(std::move(launch), family, barrier));
-      program.dispatches.back().layer = layerNumber(scope.layer);
+      const bool barrier = launch.barrier || (i == 0 && std::exchange(scope.barrier, false));
+      if (barrier && failed(recordStage(program))) return failure();
+      stageWaits |= barrier;
+      addToStage(std::move(launch), {family, layerNumber(scope.layer)});
     }
+    return success();
+  }
+
+  // Launches between two barriers wait for none of each other, so those that may become one do.
+  struct Origin {
+    std::string family;
+    int32_t layer;
+    bool operator==(const Origin& other) const = default;
+  };
+  struct Side {
+    Origin origin;
+    std::vector<Launch> launches;
+  };
+
+  void addToStage(Launch launch, Origin origin) {
+    const Backend* backend = findBackend(profile.target);
+    const auto& grid = backend->gridLimits;
+    const TogetherLimits limits{kMaxArgs, {grid[0], grid[1], grid[2]}, profile.profile.max_shared};
+    if (options.alone && options.alone(launch.name)) launch.beside = false;
+    for (Side& side : stage)
+      if (side.origin == origin && GoTogether(side.launches, launch, limits))
+        return side.launches.push_back(std::move(launch));
+    Side& own = stage.emplace_back(Side{std::move(origin), {}});
+    own.launches.push_back(std::move(launch));
+  }
+
+  LogicalResult recordStage(ProgramCode& program) {
+    for (const Side& side : stage) {
+      Launch launch = Together(side.launches);
+      std::string bad = check(launch);
+      if (!bad.empty())
+        return plan.emitError("gpu codegen: kernel '") << launch.name << "': " << bad << ", on " << where();
+      program.dispatches.push_back(
+          record(std::move(launch), side.origin.family, std::exchange(stageWaits, false)));
+      program.dispatches.back().layer = side.origin.layer;
+    }
+    stage.clear();
     return success();
   }
 
@@ -254,7 +293,7 @@ class Lowering {
   }
 
   DispatchCode record(Launch launch, StringRef family, bool barrier) {
-    if (seen) seen(launch);
+    if (options.seen) options.seen(launch);
     DispatchCode code;
     auto [it, fresh] = byName.try_emplace(launch.name, static_cast<uint32_t>(out.kernels.size()));
     code.kernel = it->second;
@@ -318,19 +357,21 @@ class Lowering {
 
   ModuleOp plan;
   const ProfileInfo& profile;
-  function_ref<void(const Launch&)> seen;
+  const LaunchOptions& options;
   plan::PlanSummary summary;
   LoweredGpu out;
   CodeExpansion expansion;
+  std::vector<Side> stage;  // since the last barrier
+  bool stageWaits = false;  // whether a barrier stands before it
   std::map<std::string, uint32_t> byName;
   std::set<std::string> entries;
 };
 
 }  // namespace
 
-FailureOr<LoweredGpu> lowerToLaunches(ModuleOp plan, const ProfileInfo& profile, bool chunkedDelta,
-                                      function_ref<void(const Launch&)> seen) {
-  return Lowering(plan, profile, chunkedDelta, seen).run();
+FailureOr<LoweredGpu> lowerToLaunches(ModuleOp plan, const ProfileInfo& profile,
+                                      const LaunchOptions& options) {
+  return Lowering(plan, profile, options).run();
 }
 
 }  // namespace qcc::gpu

@@ -2,6 +2,7 @@
 #ifndef QCC_CODEGEN_GPU_LOWER_LOWERTOLAUNCHES_H_
 #define QCC_CODEGEN_GPU_LOWER_LOWERTOLAUNCHES_H_
 
+#include <functional>
 #include <vector>
 
 #include "codegen/gpu/kernels/launch.h"
@@ -18,6 +19,14 @@ struct LoweredGpu {
   std::vector<Launch> kernels;  // kernels[i] emits code.kernels[i]
 };
 
+struct LaunchOptions {
+  bool chunkedDelta = false;  // Expansion::chunked_delta
+  // Whether the kernel of this name stays one of its own: it is to be replaced.
+  std::function<bool(const std::string& kernel)> alone;
+  // Hears every launch, also those whose kernel is known by its name already.
+  std::function<void(const Launch&)> seen;
+};
+
 // `plan` is a module of plan ops that passed qcc-verify-plan. Blocks are inlined into the programs that call
 // them. Fails with a diagnostic at the dispatch that has no kernel: it names family, layer, target and
 // profile.
@@ -25,11 +34,9 @@ struct LoweredGpu {
 // Scratch of dispatches lies behind the largest arena of all programs: what one program leaves in the arena
 // for another (the residual stream) stays whole. It is used again after a barrier of the plan only, because
 // dispatches between two barriers may run side by side.
-// `chunkedDelta`: Expansion::chunked_delta. `seen`, where given, hears every launch, also those whose kernel
-// is known by its name already.
+// Launches that do not wait for one another become one where they can (together.h).
 mlir::FailureOr<LoweredGpu> lowerToLaunches(mlir::ModuleOp plan, const ProfileInfo& profile,
-                                            bool chunkedDelta,
-                                            llvm::function_ref<void(const Launch&)> seen = nullptr);
+                                            const LaunchOptions& options = {});
 
 }  // namespace qcc::gpu
 

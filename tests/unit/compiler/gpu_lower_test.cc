@@ -31,7 +31,7 @@ class GpuLower : public testing::Test {
         "module attributes {hir.vocab_size = 40 : i64} {\n" + body + "\n}", &context_);
     EXPECT_TRUE(module_) << "the plan of this test does not parse: " << said_;
     if (!module_) return mlir::failure();
-    return lowerToLaunches(*module_, *FindProfile(profile), /*chunkedDelta=*/false);
+    return lowerToLaunches(*module_, *FindProfile(profile), options_);
   }
   static std::vector<size_t> Of(const ProgramCode& program, std::string_view family) {
     std::vector<size_t> places;
@@ -44,6 +44,7 @@ class GpuLower : public testing::Test {
   std::string said_;
   mlir::ScopedDiagnosticHandler handler_;
   mlir::OwningOpRef<mlir::ModuleOp> module_;
+  LaunchOptions options_;
 };
 
 // Two layers share a block; each norm has its own weight.
@@ -206,7 +207,8 @@ TEST(GpuNames, EqualNamesAreEqualKernels) {
   for (const ProfileInfo& profile : Profiles()) {
     std::map<std::string, std::string> texts;
     size_t launches = 0;
-    auto lowered = lowerToLaunches(*module, profile, /*chunkedDelta=*/true, [&](const Launch& launch) {
+    LaunchOptions options{.chunkedDelta = true, .alone = {}, .seen = {}};
+    options.seen = [&](const Launch& launch) {
       ++launches;
       auto kernel = buildKernel(context, profile.profile, launch, "k");
       if (!kernel) {
@@ -220,11 +222,46 @@ TEST(GpuNames, EqualNamesAreEqualKernels) {
       if (!fresh) {
         EXPECT_EQ(it->second, text) << "two kernels are called " << launch.name;
       }
-    });
+    };
+    auto lowered = lowerToLaunches(*module, profile, options);
     ASSERT_TRUE(mlir::succeeded(lowered)) << profile.profile.name;
     EXPECT_EQ(texts.size(), lowered->kernels.size());
     EXPECT_GT(launches, 3 * texts.size()) << "the model repeats too little to mean anything";
   }
+}
+
+// Linears of one input, then an add that waits for them.
+constexpr char kSideBySide[] = R"mlir(
+  plan.weight @a ["a"] "f32" x16 16 x 64 at 0 size 4096
+  plan.weight @b ["b"] "f32" x16 32 x 64 at 4096 size 8192
+  plan.program @prefill_2 tokens leaves "trunk" rows 2 arena 2048 {
+    plan.dispatch "linear" {epilogue = "store", format = "f32", k = 64 : i64, n = 16 : i64, numerics = "f32", rows = "rows"} ["x", "w", "y"] [#plan.ref<arena, 0, 512, read>, #plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 512, 128, write>]
+    plan.dispatch "linear" {epilogue = "store", format = "f32", k = 64 : i64, n = 32 : i64, numerics = "f32", rows = "rows"} ["x", "w", "y"] [#plan.ref<arena, 0, 512, read>, #plan.ref<weights, 4096, 8192, read>, #plan.ref<arena, 1024, 256, write>]
+    plan.barrier
+    plan.dispatch "linear" {epilogue = "store", format = "f32", k = 64 : i64, n = 16 : i64, numerics = "f32", rows = "rows"} ["x", "w", "y"] [#plan.ref<arena, 512, 512, read>, #plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 1536, 128, write>]
+  }
+)mlir";
+
+TEST_F(GpuLower, LaunchesBetweenTwoBarriersAreOne) {
+  auto lowered = Lower(kSideBySide);
+  ASSERT_TRUE(mlir::succeeded(lowered)) << said_;
+  const ProgramCode& program = lowered->code.programs[0];
+  ASSERT_EQ(program.dispatches.size(), 2u) << "what stands behind the barrier stays apart";
+  EXPECT_FALSE(program.dispatches[0].barrier);
+  EXPECT_TRUE(program.dispatches[1].barrier);
+  EXPECT_EQ(program.dispatches[0].args.size(), 6u) << "x, count, two matrices, two results";
+  EXPECT_NE(lowered->code.kernels[program.dispatches[0].kernel].name.find('@'), std::string::npos);
+}
+
+TEST_F(GpuLower, AKernelThatIsReplacedStaysAlone) {
+  options_.alone = [](const std::string& kernel) { return kernel.find("linear") == 0; };
+  auto lowered = Lower(kSideBySide);
+  ASSERT_TRUE(mlir::succeeded(lowered)) << said_;
+  const ProgramCode& program = lowered->code.programs[0];
+  ASSERT_EQ(program.dispatches.size(), 3u);
+  EXPECT_EQ(lowered->code.kernels.size(), 1u);
+  EXPECT_FALSE(program.dispatches[1].barrier);
+  EXPECT_TRUE(program.dispatches[2].barrier);
 }
 
 TEST(Profiles, OfOneTargetStandTogetherUnderNamesOfTheirOwn) {
