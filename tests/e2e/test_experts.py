@@ -157,7 +157,7 @@ def multiplied(kind, data, factor):
 def routing(h, tokens):
     """How experts are weighted: the factor of their weights is not the shared expert's, sigmoids may stay as they are, and where all
     of a token's gates underflow they are divided by the floor."""
-    gguf, other, layers = h.path("routed.gguf"), h.path("other.gguf"), 4
+    gguf, layers = h.path("routed.gguf"), 4
     h.run("qcc", "synth", "--arch", "qwen35moe", "--preset", "35b-a3b", *SMALL_HYBRID, "--format", "f32", "--seed", 4, "-o", gguf, "-q")
 
     def of_every_layer(role, change):
@@ -167,8 +167,12 @@ def routing(h, tokens):
     def times(factor):
         return lambda data: gguf_edit.f32_data([v * factor for v in array.array("f", data)])
 
+    # A rotation and scores of the file's own besides, which compiled attention has to take, too.
+    attention = {"qwen35moe.rope.scaling.type": gguf_edit.string_value("yarn"), "qwen35moe.rope.scaling.factor": gguf_edit.f32_value(4),
+                 "qwen35moe.rope.scaling.original_context_length": gguf_edit.u32_value(64), "qwen35moe.attention.scale": gguf_edit.f32_value(0.5)}
+
     def keyed(target, tensors=None, **keys):
-        return gguf_edit.with_metadata(gguf, h.path(target), {f"qwen35moe.expert_{key}": value for key, value in keys.items()}, tensors)
+        return gguf_edit.with_metadata(gguf, h.path(target), {**attention, **{f"qwen35moe.expert_{key}": value for key, value in keys.items()}}, tensors)
 
     def compiled(file):
         return h.logits(h.compile(file, "e.qbin", "--numerics=f32", "--kv=f32", *QUICKER), tokens)
@@ -179,7 +183,7 @@ def routing(h, tokens):
         h.check(name, error <= F32_LIMIT, f"NMSE {error:.2e}, accepted {F32_LIMIT:.0e}")
 
     scaled = keyed("scaled.gguf", weights_scale=gguf_edit.f32_value(2.5))
-    by_hand = gguf_edit.with_metadata(gguf, other, {}, of_every_layer("ffn_down_exps", times(2.5)))
+    by_hand = keyed("by_hand.gguf", of_every_layer("ffn_down_exps", times(2.5)))
     compare("weights times 2.5 are routed experts times 2.5", scaled, by_hand)
     sigmoid = {"gating_func": gguf_edit.u32_value(2)}
     as_they_are = keyed("sigmoid.gguf", weights_norm=gguf_edit.bool_value(False), **sigmoid)
