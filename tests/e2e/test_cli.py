@@ -645,6 +645,7 @@ def warnings(h):
     told = json.loads(h.run("qcc", "inspect", gguf, "--json"))["warnings"]
     h.check("warnings are in the artifact's provenance, and what inspect says of the model", sorted(recorded) == sorted(told) and len(told) == 2, f"{recorded}, {told}")
     refused(h, "--strict: a warning is an error", 3, "Q3008", [says[1]], "qcc", "compile", "-q", "--strict", gguf, "-o", h.path("strict.qbin"))
+    refused(h, "--strict: an option without effect is an error", 3, "Q3008", ["--decode has no effect"], "qcc", "compile", "-q", "--strict", TINY, "--compile-to=import", "--decode=1")
     h.check("--strict leaves no artifact", not os.path.exists(h.path("strict.qbin")))
     p = h.tool("qcc", "compile", "--strict", TINY, "--compile-to=import")
     h.check("--strict of a file without warnings", p.returncode == 0, p.stderr.decode())

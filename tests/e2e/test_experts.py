@@ -313,7 +313,7 @@ def main():
     tokens = h.path("ids.txt")
     with open(tokens, "w") as f:
         f.write(" ".join(str((7 + 53 * i) % 251) for i in range(TOKENS)))
-    parts = (random_models, placement, edges, other_forms, routing, scales, memory)
+    parts = (random_models, placement, edges, other_forms, memory, routing, scales)
     for part in h.share(parts):
         part(h, tokens)
     if h.first():
