@@ -77,7 +77,12 @@ class StrictSink final : public ProgressSink {
   void Report(std::string_view text) override { sink_.Report(text); }
   bool Interrupted() const override { return sink_.Interrupted(); }
 
-  const std::string& first() const { return first_; }
+  // The first warning as an error, if there was one.
+  absl::Status Refusal(std::string_view input) const {
+    if (first_.empty()) return absl::OkStatus();
+    return MakeError("Q3008", Concat("with --strict a warning is an error: ", first_), std::string(input),
+                     "correct the file or the options, or leave out --strict");
+  }
 
  private:
   ProgressSink& sink_;
@@ -102,10 +107,7 @@ class Compilation {
         // What fails after a Ctrl-C may have failed because of it: LLVM removes its temporary files then.
         return sink_.Interrupted() ? absl::CancelledError("interrupted") : s;
       }
-      if (!sink_.first().empty()) {
-        return MakeError("Q3008", Concat("with --strict a warning is an error: ", sink_.first()),
-                         options_.input, "correct the file or the options, or leave out --strict");
-      }
+      if (absl::Status s = sink_.Refusal(options_.input); !s.ok()) return s;
       if (stopped_) return absl::OkStatus();
     }
     return absl::OkStatus();
@@ -371,6 +373,7 @@ absl::Status Compilation::WriteAllWeights(ArtifactWriter& out, ManifestSpec& man
 // Ends a stage: dumps its IR where asked, shows it and stops where --compile-to says so.
 absl::Status Compilation::EndPhase(CompilePhase phase, mlir::ModuleOp module, std::string_view summary) {
   sink_.EndStage(summary);
+  if (absl::Status s = sink_.Refusal(options_.input); !s.ok()) return s;  // before anything is shown
   return ShowModule(phase, "", module);
 }
 
