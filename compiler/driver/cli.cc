@@ -8,8 +8,9 @@
 
 namespace qcc::compiler {
 
-ConsoleProgress MakeProgress(const Cli& cli) {
-  return ConsoleProgress(stderr, stdout, isatty(STDERR_FILENO) != 0, cli.verbosity(), cli.interrupted);
+ConsoleProgress MakeProgress(const Cli& cli, ProgressMode mode) {
+  const bool terminal = mode != ProgressMode::kPlain && isatty(STDERR_FILENO) != 0;
+  return ConsoleProgress(stderr, stdout, terminal, cli.verbosity(), cli.interrupted);
 }
 
 absl::Status CheckNotAStream(const std::string& output) {

@@ -31,8 +31,8 @@ void AddExplain(CLI::App& app, Cli& cli);
 void AddEval(CLI::App& app, Cli& cli);
 void AddSynth(CLI::App& app, Cli& cli);
 
-// Progress on this process's stderr, reports on its stdout.
-ConsoleProgress MakeProgress(const Cli& cli);
+// Progress on this process's stderr, reports on its stdout. kPlain: as if stderr were no terminal.
+ConsoleProgress MakeProgress(const Cli& cli, ProgressMode mode = ProgressMode::kAuto);
 
 // Before CheckOutput: an output takes its name by a rename, so `-` would be a file of that name, and
 // /dev/stdout, where that leads to a file, would be replaced. Errors: Q0103.

@@ -62,7 +62,7 @@ absl::Status RunCompile(const CompileArguments& arguments, const Cli& cli) {
   }
   if (absl::Status s = MakeFolder("--dump-ir", options->dump_ir); !s.ok()) return s;
   if (absl::Status s = MakeFolder("--dump-kernels", options->dump_kernels); !s.ok()) return s;
-  if (cli.verbosity() > 0) {
+  if (cli.verbosity() > 0 && options->progress != ProgressMode::kJson) {
     std::string chosen;
     for (const auto& [name, value] : OptionsOfArtifact(*options)) {
       chosen += Concat(chosen.empty() ? "" : ", ", name, " ", value);
@@ -70,7 +70,11 @@ absl::Status RunCompile(const CompileArguments& arguments, const Cli& cli) {
     std::fprintf(stderr, "qcc: %s -> %s: %s\n", options->input.c_str(), options->output.c_str(),
                  chosen.c_str());
   }
-  ConsoleProgress progress = MakeProgress(cli);
+  if (options->progress == ProgressMode::kJson) {
+    JsonProgress progress(stderr, stdout, cli.verbosity(), cli.interrupted);
+    return CompileModel(*options, progress);
+  }
+  ConsoleProgress progress = MakeProgress(cli, options->progress);
   return CompileModel(*options, progress);
 }
 
@@ -86,6 +90,11 @@ void AddCompile(CLI::App& app, Cli& cli) {
     CompileArguments::Argument& argument = arguments->options[next++];
     argument.name = option.name;
     const std::string flags = Concat(option.short_flag, option.short_flag.empty() ? "" : ",", option.Flag());
+    if (!option.implied.empty()) {
+      argument.cli =
+          command->add_flag(Concat(flags, "{", option.implied, "}"), argument.values, option.HelpText());
+      continue;
+    }
     argument.cli =
         command->add_option(flags, argument.values, option.HelpText())->type_name(option.ValueText());
     if (option.list) {

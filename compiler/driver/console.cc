@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "frontends/base/error.h"
 
@@ -25,6 +26,24 @@ std::string Printable(std::string_view text) {
     }
   }
   return out;
+}
+
+int Percent(uint64_t done, uint64_t total) {
+  if (done >= total) return 100;
+  return static_cast<int>(100 * static_cast<double>(done) / static_cast<double>(total));
+}
+
+void WriteReport(std::FILE* out, std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), out);
+  if (!text.empty() && text.back() != '\n') std::fputc('\n', out);
+}
+
+using Json = nlohmann::ordered_json;
+
+// Names come from files: what is no UTF-8 must not end the process.
+void WriteLine(std::FILE* out, const Json& line) {
+  std::fprintf(out, "%s\n", line.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
+  std::fflush(out);
 }
 
 }  // namespace
@@ -113,7 +132,8 @@ void ConsoleProgress::Progress(uint64_t done, uint64_t total, std::string_view u
       unit == "B" ? HumanBytes(done) + " of " + HumanBytes(total)
                   : std::to_string(done) + " of " + std::to_string(total) + " " + std::string(unit);
   ClearLine();
-  std::fprintf(err_, "[%2d/%d] %s   %s", index_, count_, name_.c_str(), amount.c_str());
+  std::fprintf(err_, "[%2d/%d] %s   %3d%%  %s", index_, count_, name_.c_str(), Percent(done, total),
+               amount.c_str());
   std::fflush(err_);
   line_open_ = true;
 }
@@ -134,11 +154,61 @@ void ConsoleProgress::Warning(std::string_view text) {
 
 void ConsoleProgress::Report(std::string_view text) {
   ClearLine();
-  std::fwrite(text.data(), 1, text.size(), out_);
-  if (!text.empty() && text.back() != '\n') std::fputc('\n', out_);
+  WriteReport(out_, text);
 }
 
 bool ConsoleProgress::Interrupted() const {
+  return *interrupted_ != 0;
+}
+
+JsonProgress::JsonProgress(std::FILE* err, std::FILE* out, int verbosity,
+                           const volatile std::sig_atomic_t* interrupted)
+    : err_(err), out_(out), quiet_(verbosity < 0), interrupted_(interrupted) {}
+
+void JsonProgress::BeginStage(int index, int count, std::string_view name) {
+  index_ = index;
+  count_ = count;
+  percent_ = 0;
+  name_ = name;
+  began_ = Clock::now();
+  if (quiet_) return;
+  WriteLine(err_, {{"event", "begin"}, {"index", index}, {"count", count}, {"stage", name}, {"percent", 0}});
+}
+
+void JsonProgress::Progress(uint64_t done, uint64_t total, std::string_view unit) {
+  const int percent = Percent(done, total);
+  if (quiet_ || percent == percent_) return;
+  percent_ = percent;
+  WriteLine(err_, {{"event", "progress"},
+                   {"index", index_},
+                   {"count", count_},
+                   {"stage", name_},
+                   {"percent", percent},
+                   {"done", done},
+                   {"total", total},
+                   {"unit", unit}});
+}
+
+void JsonProgress::EndStage(std::string_view summary) {
+  if (quiet_) return;
+  WriteLine(err_, {{"event", "end"},
+                   {"index", index_},
+                   {"count", count_},
+                   {"stage", name_},
+                   {"percent", 100},
+                   {"summary", summary},
+                   {"seconds", std::chrono::duration<double>(Clock::now() - began_).count()}});
+}
+
+void JsonProgress::Warning(std::string_view text) {
+  if (!quiet_) WriteLine(err_, {{"event", "warning"}, {"text", text}});
+}
+
+void JsonProgress::Report(std::string_view text) {
+  WriteReport(out_, text);
+}
+
+bool JsonProgress::Interrupted() const {
   return *interrupted_ != 0;
 }
 

@@ -66,6 +66,32 @@ class ConsoleProgress final : public ProgressSink {
   bool line_open_ = false;
 };
 
+// The same for programs: one JSON object a line on stderr, each with `event` (docs/reference/cli-qcc.md). A
+// stage has a line for each whole percent at most.
+class JsonProgress final : public ProgressSink {
+ public:
+  // As of ConsoleProgress; quiet shows nothing.
+  JsonProgress(std::FILE* err, std::FILE* out, int verbosity, const volatile std::sig_atomic_t* interrupted);
+
+  void BeginStage(int index, int count, std::string_view name) override;
+  void Progress(uint64_t done, uint64_t total, std::string_view unit) override;
+  void EndStage(std::string_view summary) override;
+  void Warning(std::string_view text) override;
+  void Report(std::string_view text) override;
+  bool Interrupted() const override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  std::FILE* err_;
+  std::FILE* out_;
+  bool quiet_;
+  const volatile std::sig_atomic_t* interrupted_;
+  int index_ = 0, count_ = 0, percent_ = 0;
+  std::string name_;
+  Clock::time_point began_;
+};
+
 }  // namespace qcc::compiler
 
 #endif  // QCC_COMPILER_DRIVER_CONSOLE_H_

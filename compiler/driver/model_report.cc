@@ -66,6 +66,7 @@ void ReadMetadata(const gguf::File& file, ModelReport& r) {
   r.embedding = keys.Count(keys.Of("embedding_length"));
   r.feed_forward = keys.Count(keys.Of("feed_forward_length"));
   r.experts = keys.Count(keys.Of("expert_count"));
+  r.experts_used = keys.Count(keys.Of("expert_used_count"));
   r.heads = keys.Count(keys.Of("attention.head_count"));
   r.kv_heads = keys.Counts(keys.Of("attention.head_count_kv"));
   r.head_dim = keys.Count(keys.Of("attention.key_length"));
@@ -194,12 +195,22 @@ class TensorCount {
     Add(*std::find_if(report_.parts.begin(), report_.parts.end(),
                       [part](const TensorShare& share) { return share.name == part; }),
         elements, bytes);
+    if (part != "NextN (MTP)" && part != "vision") AddActive(name, elements);
     const auto [use, is_new] = format_index_.emplace(format, report_.formats.size());
     if (is_new) report_.formats.push_back({format});
     Add(report_.formats[use->second], elements, bytes);
     report_.tensors.push_back({name, std::move(format), {ne.begin(), ne.begin() + n_dims}, bytes});
     report_.vision |= part == "vision";
     if (name == "token_embd.weight") report_.vocabulary.rows = ne[1];
+  }
+
+  // All elements, or those of as many experts as a token uses.
+  void AddActive(std::string_view name, int64_t elements) {
+    const int64_t experts = report_.experts.value_or(0), used = report_.experts_used.value_or(0);
+    const bool shared_out = name.find("_exps.") != name.npos && experts > 0 && used <= experts;
+    const int64_t active = shared_out ? elements / experts * used : elements;
+    const Checked sum = Checked(report_.active_parameters) + static_cast<uint64_t>(active);
+    report_.active_parameters = sum.ok() ? sum.value() : UINT64_MAX;
   }
 
   ModelReport& report_;

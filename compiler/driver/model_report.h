@@ -37,7 +37,7 @@ struct ModelReport {
 
   uint64_t layers = 0;  // with tensors: attention, delta nets, and others; without NextN blocks
   uint64_t attention_layers = 0, delta_net_layers = 0, nextn_layers = 0;
-  std::optional<int64_t> context, embedding, feed_forward, heads, head_dim, experts;
+  std::optional<int64_t> context, embedding, feed_forward, heads, head_dim, experts, experts_used;
   std::vector<int64_t> kv_heads;  // one number, or one per layer
   struct {
     std::optional<int64_t> key_heads, value_heads, key_dim, value_dim, convolution;
@@ -62,6 +62,8 @@ struct ModelReport {
   std::optional<uint64_t> kv_bytes_per_token, state_bytes;
 
   TensorShare all;
+  // Of them those that a token goes through: of experts as many as it uses, no NextN block, no image encoder.
+  uint64_t active_parameters = 0;
   std::vector<TensorShare> parts;    // embedding, attention, ...
   std::vector<TensorShare> formats;  // most bytes first
   std::vector<ModelTensor> tensors;  // in the file's order

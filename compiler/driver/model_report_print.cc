@@ -71,7 +71,10 @@ void AppendShape(std::string& out, const ModelReport& r) {
            OrDash(r.delta.value_heads).c_str(), OrDash(r.delta.value_dim).c_str(),
            OrDash(r.delta.convolution).c_str());
   }
-  if (r.experts.value_or(0) > 0) Append(out, "experts         %s\n", OrDash(r.experts).c_str());
+  if (r.experts.value_or(0) > 0) {
+    Append(out, "experts         %s, a token uses %s\n", OrDash(r.experts).c_str(),
+           OrDash(r.experts_used).c_str());
+  }
   Append(out, "rope            dimensions %s, base %s, sections %s, scaling %s", OrDash(r.rope.dims).c_str(),
          OrDash(r.rope.base).c_str(), r.rope.sections.empty() ? "none" : Numbers(r.rope.sections).c_str(),
          r.rope.scaling.empty() ? "none" : Clean(r.rope.scaling).c_str());
@@ -141,6 +144,9 @@ std::string ModelReportText(const ModelReport& r) {
   Append(out, "parameters      %llu (%s)", static_cast<unsigned long long>(r.all.parameters),
          Many(r.all.parameters).c_str());
   if (r.all.unknown == 0) Append(out, ", %.3f bits each", r.all.BitsPerWeight());
+  if (r.active_parameters < r.all.parameters) {
+    Append(out, "; a token goes through %s", Many(r.active_parameters).c_str());
+  }
   Append(out, "\n");
   AppendShape(out, r);
   Append(
@@ -178,6 +184,7 @@ std::string ModelReportJson(const ModelReport& r) {
                    {"type", r.type},
                    {"size_label", r.size_label},
                    {"parameters", r.all.parameters},
+                   {"active_parameters", r.active_parameters},
                    {"weight_bytes", r.all.unknown > 0 ? Json(nullptr) : Json(r.all.bytes)},
                    {"bits_per_weight", r.all.unknown > 0 ? Json(nullptr) : Json(r.all.BitsPerWeight())},
                    {"layers", r.layers},
@@ -186,6 +193,7 @@ std::string ModelReportJson(const ModelReport& r) {
                    {"nextn_layers", r.nextn_layers},
                    {"vision", r.vision},
                    {"experts", OrNull(r.experts)},
+                   {"experts_used", OrNull(r.experts_used)},
                    {"context_length", OrNull(r.context)},
                    {"embedding_length", OrNull(r.embedding)},
                    {"feed_forward_length", OrNull(r.feed_forward)},

@@ -31,6 +31,8 @@ constexpr std::string_view kKvWords[] = {"f16", "f32"};
 constexpr std::string_view kL2NormWords[] = {"sum", "max"};
 constexpr std::string_view kDeltaRuleWords[] = {"exact", "chunked"};
 constexpr std::string_view kReportWords[] = {"fusion"};
+constexpr std::string_view kSwitchWords[] = {"off", "on"};
+constexpr std::string_view kProgressWords[] = {"auto", "plain", "json"};
 constexpr std::string_view kNoGoldens = "off";
 constexpr int64_t kMaxGoldenTokens = 64;
 
@@ -403,6 +405,20 @@ constexpr CompileOption kOptions[] = {
      .from = CompilePhase::kFuse,
      .read = ReadRequiredFusion,
      .write = WriteList<&PipelineOptions::require_fused>},
+    {.name = "strict",
+     .help = "fail at the first warning",
+     .page = "About the file (a default that stands in for a missing key, a tensor that is not used), and "
+             "about options without effect",
+     .words = kSwitchWords,
+     .implied = "on",
+     .read = ReadChoice<&PipelineOptions::strict>,
+     .write = WriteChoice<&PipelineOptions::strict>},
+    {.name = "progress",
+     .help = "how stages are shown on standard error: auto: as the terminal takes it; plain: lines; json: "
+             "JSON lines for a program",
+     .words = kProgressWords,
+     .read = ReadChoice<&PipelineOptions::progress>,
+     .write = WriteChoice<&PipelineOptions::progress>},
     {.name = "report",
      .list = true,
      .help = "print a report: fusion: every fused group, and every missed one with the reason",

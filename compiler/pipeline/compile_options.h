@@ -52,6 +52,7 @@ struct CompileOption {
   OptionTargets targets = OptionTargets::kAll;
   ModelPart needs = ModelPart::kAny;
   std::span<const std::string_view> words = {};  // of a choice: in the order of its enum
+  std::string_view implied = {};  // of a switch: the word that the flag alone means; others need `=`
 
   // Checks the values and stores them. Called in the table's order, without values where the option was not
   // given. Errors: Q0102.

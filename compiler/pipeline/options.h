@@ -28,6 +28,9 @@ enum class L2NormMode : uint8_t { kSum, kMax };
 // time.
 enum class DeltaRuleMode : uint8_t { kExact, kChunked };
 
+// How progress is shown: as the terminal takes it, as plain lines, or as JSON lines for a program.
+enum class ProgressMode : uint8_t { kAuto, kPlain, kJson };
+
 // Where `--compile-to` stops. In the order in which they run; kArtifact is the whole way.
 enum class CompilePhase : uint8_t { kImport, kFuse, kPlan, kCode, kArtifact };
 inline constexpr std::array<std::string_view, 5> kCompilePhaseNames = {"import", "fuse", "plan", "code",
@@ -73,7 +76,9 @@ struct PipelineOptions {
   CompilePhase compile_to = CompilePhase::kArtifact;
   std::string dump_ir;       // folder, or empty
   std::string dump_kernels;  // folder, or empty
-  int verbosity = 0;         // -1 quiet, 0 normal, 1 and 2 more
+  bool strict = false;       // the first warning ends the compile
+  ProgressMode progress = ProgressMode::kAuto;
+  int verbosity = 0;  // -1 quiet, 0 normal, 1 and 2 more
 
   // Names of the options that the user wrote down, for warnings about those without effect.
   std::vector<std::string> given;

@@ -39,6 +39,8 @@
 namespace qcc::compiler {
 namespace {
 
+constexpr size_t kRecordedWarnings = 16;  // in the provenance
+
 // What options are about that need something of the model (CompileOption::needs).
 std::set<ModelPart> PartsOfModel(mlir::ModuleOp module) {
   std::set<ModelPart> parts;
@@ -55,11 +57,44 @@ std::set<ModelPart> PartsOfModel(mlir::ModuleOp module) {
   return parts;
 }
 
+// Hands everything on; with `strict` it keeps the first warning instead, which then ends the compile. Every
+// room warns through the sink, so none needs to know of it.
+class StrictSink final : public ProgressSink {
+ public:
+  StrictSink(ProgressSink& sink, bool strict) : sink_(sink), strict_(strict) {}
+
+  void BeginStage(int index, int count, std::string_view name) override {
+    sink_.BeginStage(index, count, name);
+  }
+  void Progress(uint64_t done, uint64_t total, std::string_view unit) override {
+    sink_.Progress(done, total, unit);
+  }
+  void EndStage(std::string_view summary) override { sink_.EndStage(summary); }
+  void Warning(std::string_view text) override {
+    if (!strict_) return sink_.Warning(text);
+    if (first_.empty()) first_ = text;
+  }
+  void Report(std::string_view text) override { sink_.Report(text); }
+  bool Interrupted() const override { return sink_.Interrupted(); }
+
+  // The first warning as an error, if there was one.
+  absl::Status Refusal(std::string_view input) const {
+    if (first_.empty()) return absl::OkStatus();
+    return MakeError("Q3008", Concat("with --strict a warning is an error: ", first_), std::string(input),
+                     "correct the file or the options, or leave out --strict");
+  }
+
+ private:
+  ProgressSink& sink_;
+  bool strict_;
+  std::string first_;
+};
+
 // One compile: every stage is a method, Run tells the story.
 class Compilation {
  public:
   Compilation(const PipelineOptions& options, ProgressSink& sink, std::span<const TargetInfo> targets)
-      : options_(options), sink_(sink), targets_(targets) {
+      : options_(options), sink_(sink, options.strict), targets_(targets) {
     // One thread: the order of what passes say and do never depends on the machine.
     context_.disableMultithreading();
   }
@@ -72,6 +107,7 @@ class Compilation {
         // What fails after a Ctrl-C may have failed because of it: LLVM removes its temporary files then.
         return sink_.Interrupted() ? absl::CancelledError("interrupted") : s;
       }
+      if (absl::Status s = sink_.Refusal(options_.input); !s.ok()) return s;
       if (stopped_) return absl::OkStatus();
     }
     return absl::OkStatus();
@@ -93,10 +129,11 @@ class Compilation {
   bool WantsIr(CompilePhase phase) const { return !options_.dump_ir.empty() || options_.compile_to == phase; }
   absl::Status ShowIr(CompilePhase phase, std::string_view suffix, const std::string& text);
   std::string ModelName();
+  void WarnOfFile(std::string text);
   ProvenanceSpec Provenance() const;
 
   const PipelineOptions& options_;
-  ProgressSink& sink_;
+  StrictSink sink_;
   std::span<const TargetInfo> targets_;
   mlir::MLIRContext context_;
   std::unique_ptr<gguf::File> file_;
@@ -106,7 +143,9 @@ class Compilation {
     SamplingSpec sampling;
     std::optional<TokenizerSection> tokenizer;
     std::optional<std::string> chat;
+    std::string name;  // of the model
   } text_;
+  std::vector<std::string> warnings_;  // about the file
   Goldens goldens_;
   std::vector<std::pair<std::string, TargetCode>> code_;  // by target, in the order of the artifact
   bool stopped_ = false;                                  // compile_to was reached
@@ -129,7 +168,7 @@ absl::Status Compilation::Import() {
   import.l2_norm = options_.l2_norm == L2NormMode::kMax ? models::L2Norm::kMax : models::L2Norm::kSum;
   auto imported = models::ImportModel(context_, *file_, import);
   if (!imported.ok()) return imported.status();
-  for (const std::string& warning : imported->warnings) sink_.Warning(warning);
+  for (const std::string& warning : imported->warnings) WarnOfFile(warning);
   module_ = std::move(imported->module);
   mlir::PassManager pm(&context_);
   pm.addPass(passes::createVerifyModelContract());
@@ -151,12 +190,12 @@ absl::Status Compilation::ReadText() {
   std::vector<std::string> warnings;
   auto sampling = ReadSampling(*file_, warnings);
   if (!sampling.ok()) return sampling.status();
-  for (const std::string& warning : warnings) sink_.Warning(warning);
+  for (const std::string& warning : warnings) WarnOfFile(warning);
   auto tokenizer = BuildTokenizerSection(*file_, static_cast<uint32_t>(vocab.getInt()));
   if (!tokenizer.ok()) return tokenizer.status();
   auto chat = ReadChatTemplate(*file_);
   if (!chat.ok()) return chat.status();
-  text_ = {*sampling, *std::move(tokenizer), *std::move(chat)};
+  text_ = {*sampling, *std::move(tokenizer), *std::move(chat), ModelName()};
   return absl::OkStatus();
 }
 
@@ -234,9 +273,14 @@ std::string Compilation::ModelName() {
   if (name->size() <= QBIN_MAX_STRING) return std::string(*name);
   size_t end = QBIN_MAX_STRING;
   while (end > 0 && (static_cast<uint8_t>((*name)[end]) & 0xc0) == 0x80) --end;  // not within a character
-  sink_.Warning(absl::StrCat("general.name has ", name->size(), " bytes, at most ", QBIN_MAX_STRING,
-                             " are kept: it is cut"));
+  WarnOfFile(absl::StrCat("general.name has ", name->size(), " bytes, at most ", QBIN_MAX_STRING,
+                          " are kept: it is cut"));
   return std::string(name->substr(0, end));
+}
+
+void Compilation::WarnOfFile(std::string text) {
+  sink_.Warning(text);
+  warnings_.push_back(std::move(text));
 }
 
 ProvenanceSpec Compilation::Provenance() const {
@@ -245,6 +289,10 @@ ProvenanceSpec Compilation::Provenance() const {
   p.options = OptionsOfArtifact(options_);
   for (const auto& [target, code] : code_) {
     p.options.insert(p.options.end(), code.provenance.begin(), code.provenance.end());
+  }
+  // A file with a foreign part may have a warning for each of its tensors.
+  for (size_t i = 0; i < std::min(warnings_.size(), kRecordedWarnings); ++i) {
+    p.options.emplace_back(absl::StrCat("warning ", i + 1), warnings_[i]);
   }
   p.source_name = std::filesystem::path(file_->path()).filename().string();
   p.source_bytes = file_->size();
@@ -258,7 +306,7 @@ absl::Status Compilation::Write() {
   sink_.BeginStage(Stages(), Stages(), "pack weights");
   ManifestSpec manifest;
   DescribePlan(*plans_[0].module, manifest);
-  manifest.name = ModelName();
+  manifest.name = text_.name;
   manifest.numerics = options_.numerics == NumericsMode::kInt8 ? SpecNumerics::kInt8 : SpecNumerics::kF32;
   manifest.kv_element = options_.kv == KvMode::kF16 ? SpecElement::kF16 : SpecElement::kF32;
   manifest.formats = SummarizeFormats(plans_, *file_);
@@ -325,6 +373,7 @@ absl::Status Compilation::WriteAllWeights(ArtifactWriter& out, ManifestSpec& man
 // Ends a stage: dumps its IR where asked, shows it and stops where --compile-to says so.
 absl::Status Compilation::EndPhase(CompilePhase phase, mlir::ModuleOp module, std::string_view summary) {
   sink_.EndStage(summary);
+  if (absl::Status s = sink_.Refusal(options_.input); !s.ok()) return s;  // before anything is shown
   return ShowModule(phase, "", module);
 }
 

@@ -28,6 +28,17 @@ absl::Status refuseDraftAlone(const gguf::File& file, const TensorTable& tensors
                    "pass the model itself; a draft block alone computes no text");
 }
 
+// The rows of the embedding decide; a key that says otherwise is a conversion's slip or counts without
+// padding.
+void compareVocabulary(Metadata& metadata, const Ends& ends) {
+  constexpr std::string_view kKey = "vocab_size";
+  if (!metadata.has(kKey) || ends.embedding.tensor == nullptr) return;
+  const int64_t stated = metadata.optionalInt(kKey, 0, {0, kDimension.max});
+  if (stated == ends.vocabulary()) return;
+  metadata.warn(absl::StrCat(metadata.key(kKey), " is ", stated, ", token_embd.weight has ",
+                             ends.vocabulary(), " rows; the vocabulary is that of the tensor"));
+}
+
 // Makes the layers of one file. `hp` must outlive what it makes: the layers hold it by reference.
 class LayerMaker {
  public:
@@ -125,11 +136,13 @@ absl::StatusOr<ImportResult> importFamily(MLIRContext& context, const gguf::File
   if (absl::Status status = refuseDraftAlone(file, tensors, model.hp); !status.ok()) return status;
   LayerMaker layers(&context, metadata, tensors, model.hp, family, options);
   model.ends = collectEnds(tensors, file, model.hp);
+  compareVocabulary(metadata, model.ends);
   for (int64_t i = 0; i < model.hp.trunkBlocks() && tensors.goesOn(); ++i)
     model.layers.push_back(layers.make(i));
   if (model.hp.nextnBlocks > 0 && tensors.goesOn() && model.ends.embedding.tensor != nullptr)
     model.nextn = collectNextn(tensors, model.hp, model.ends, layers.make(model.hp.trunkBlocks()));
   ImportResult result;
+  result.warnings = metadata.warnings();
   // A key that is missing explains what tensors then seem to lack.
   if (!metadata.ok() && !metadata.listsAll()) return metadata.status();
   if (absl::Status status = tensors.finish(result.warnings); !status.ok()) return status;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace qcc::models {
 
@@ -101,7 +102,11 @@ void readSections(Metadata& metadata, HyperParameters& hp) {
   static const std::vector<int64_t> kDefault = {11, 11, 10, 0};
   constexpr std::string_view kKey = "rope.dimension_sections";
   hp.ropeSections = kDefault;
-  if (!metadata.has(kKey)) return;
+  if (!metadata.has(kKey)) {
+    metadata.warn(absl::StrCat("key ", metadata.key(kKey), " is missing; the family's sections ",
+                               absl::StrJoin(kDefault, " "), " are taken"));
+    return;
+  }
   const std::vector<int64_t> sections = metadata.optionalInts(kKey);
   if (!metadata.ok()) return;
   const bool shape = sections.size() == 3 || sections.size() == 4;
@@ -153,6 +158,12 @@ void readAttention(Metadata& metadata, const FamilyTraits& family, HyperParamete
     metadata.fail("Q2003", "attention.value_length",
                   absl::StrCat(metadata.key("attention.value_length"), " is ", valueDim,
                                ", expected the key length ", hp.headDim));
+  constexpr std::string_view kScale = "attention.scale";
+  hp.attentionScale = static_cast<float>(metadata.optionalFloat(kScale, 0));
+  if (!(hp.attentionScale >= 0 && std::isfinite(hp.attentionScale)))
+    metadata.fail("Q2003", kScale,
+                  absl::StrCat(metadata.key(kScale), " is ", hp.attentionScale,
+                               ", expected more than 0, or 0 for that of the head size"));
   const int64_t rotated = metadata.optionalInt("rope.dimension_count",
                                                hp.headDim / family.defaultRotaryDivisor, {0, kDimension.max});
   if (metadata.ok() && (rotated < 2 || rotated % 2 != 0 || rotated > hp.headDim))

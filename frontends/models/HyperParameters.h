@@ -48,6 +48,7 @@ struct HyperParameters {
   int64_t heads = 0;
   std::vector<int64_t> kvHeads;  // per block
   int64_t headDim = 0;
+  float attentionScale = 0;  // of the scores; 0: 1 / sqrt(headDim)
   float eps = 0;
   RopeFrequencies rope;
   std::vector<int64_t> ropeSections;  // t, h, w, e; empty: one position per token

@@ -146,8 +146,9 @@ Value buildAttention(BlockScope& scope, Value x, const HyperParameters& hp, int6
   q = emit.rope(emit.norm(q, "attn_q_norm.weight"), "attn_q_norm.weight");
   k = emit.rope(emit.norm(k, "attn_k_norm.weight"), "attn_k_norm.weight");
   hir::KvStoreOp::create(builder, scope.loc(kName), k, v, scope["kv"], scope.rows());
-  Value o =
-      hir::AttentionOp::create(builder, scope.loc(qName), q, scope["kv"], scope.rows(), emit.dotScale(dim));
+  const FloatAttr scale =
+      hp.attentionScale > 0 ? builder.getF32FloatAttr(hp.attentionScale) : emit.dotScale(dim);
+  Value o = hir::AttentionOp::create(builder, scope.loc(qName), q, scope["kv"], scope.rows(), scale);
   if (gated) o = emit.mul(o, emit.activate(hir::ActivationKind::Sigmoid, gate, qName), qName);
   o = emit.reshape(o, {hp.heads * dim}, "attn_output.weight");
   return emit.add(x, emit.linear(o, "attn_output.weight"), "attn_output.weight");

@@ -181,7 +181,6 @@ constexpr std::array kNeutralKeys = {
     NeutralKey{"moe_every_n_layers", "experts in some layers only", 0, 1},
     NeutralKey{"interleave_moe_layer_step", "experts in some layers only", 0, 1},
     NeutralKey{"attention.sliding_window", "sliding-window attention", 0, 0},
-    NeutralKey{"attention.scale", "another attention scale", 0, 0},
     NeutralKey{"attention.clamp_kqv", "clamped queries, keys and values", 0, 0},
     NeutralKey{"attention.max_alibi_bias", "ALiBi position bias", 0, 0},
     NeutralKey{"attention.causal", "bidirectional attention", 1, 1},
@@ -193,6 +192,12 @@ constexpr std::array kNeutralKeys = {
     NeutralKey{"rope.scaling.yarn_attn_factor", "a YaRN attention factor of its own", 1, 1},
     NeutralKey{"rope.scaling.yarn_log_multiplier", "a YaRN log multiplier", 0, 0},
 };
+
+// What readRopeFrequencies, or a row above, looks at; `finetuned` says where the scaling comes from.
+constexpr std::string_view kRopeScaling = "rope.scaling.";
+constexpr std::array<std::string_view, 10> kRopeScalingKeys = {
+    "type",           "factor",         "original_context_length", "finetuned",        "attn_factor",
+    "yarn_beta_fast", "yarn_beta_slow", "yarn_ext_factor",         "yarn_attn_factor", "yarn_log_multiplier"};
 
 absl::StatusOr<double> numberOrFlag(const gguf::File& file, const std::string& key) {
   absl::StatusOr<double> number = file.GetFloat(key);
@@ -220,7 +225,13 @@ void refuseForeignArithmetic(Metadata& metadata, bool hasExperts) {
           "this model needs arithmetic that qcc does not have; without it the output would be wrong");
     }
   }
+  const std::string scaling = metadata.key(kRopeScaling);
   for (std::string_view key : file.keys()) {
+    if (key.starts_with(scaling) &&
+        std::ranges::find(kRopeScalingKeys, key.substr(scaling.size())) == kRopeScalingKeys.end())
+      metadata.fail("Q2008", key.substr(metadata.arch().size() + 1),
+                    absl::StrCat("key ", text(key), " is no parameter of rope scaling that qcc has"),
+                    "the rotation could be wrong without it; use a file with a supported scaling");
     const bool rotated = key.starts_with("prism.hadamard.");
     if (!rotated && key.find("pestle") == key.npos) continue;
     metadata.fail(MakeError(

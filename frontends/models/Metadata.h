@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -61,6 +62,9 @@ class Metadata {
   // Reports an impossible value of a key.
   void fail(std::string_view code, std::string_view suffix, std::string what, std::string help = "");
   void fail(const absl::Status& status);
+  // Records what the file leaves open or says twice, and how it was taken: one sentence.
+  void warn(std::string sentence) { warnings_.push_back(std::move(sentence)); }
+  const std::vector<std::string>& warnings() const { return warnings_; }
   bool listsAll() const { return refusals_ != nullptr; }
   bool ok() const { return status_.ok(); }
   const absl::Status& status() const { return status_; }
@@ -74,6 +78,7 @@ class Metadata {
   std::string arch_;
   std::vector<absl::Status>* refusals_;
   absl::Status status_;
+  std::vector<std::string> warnings_;
 };
 
 // Refuses files whose keys ask for arithmetic that the importer does not emit (soft-capping, sliding windows,

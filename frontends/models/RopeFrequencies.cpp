@@ -48,11 +48,10 @@ RopeFrequencies readRopeFrequencies(Metadata& metadata, int64_t dims, double def
   // `rope.scale_linear` is the older spelling; a factor without a type means linear.
   const double factor = positive("rope.scaling.factor", positive("rope.scale_linear", 1));
   const std::string type = metadata.optionalString("rope.scaling.type", "linear");
-  RopeFrequencies rope{plainFrequencies(base, dims), 1};
+  RopeFrequencies rope{plainFrequencies(base, dims), positive("rope.scaling.attn_factor", 1)};
   if (!metadata.ok() || type == "none") return rope;
   if (type == "linear") {
     for (double& freq : rope.invFreq) freq /= factor;
-    rope.magnitude = positive("rope.scaling.attn_factor", 1);
     return rope;
   }
   if (type != "yarn") {
@@ -74,7 +73,7 @@ RopeFrequencies readRopeFrequencies(Metadata& metadata, int64_t dims, double def
     metadata.fail("Q2003", "rope.scaling.yarn_ext_factor",
                   absl::StrCat(metadata.key("rope.scaling.yarn_ext_factor"), " is ", yarn.extFactor,
                                ", expected 0 to 1"));
-  yarn.attnFactor = positive("rope.scaling.attn_factor", 1);
+  yarn.attnFactor = rope.magnitude;
   return yarnFrequencies(base, dims, yarn);
 }
 

@@ -38,8 +38,8 @@ struct ImportOptions {
 
 struct ImportResult {
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  // What the file holds and the importer does not use, one sentence each; never something that would change
-  // logits.
+  // One sentence each: what the file holds and the importer does not use (never something that would change
+  // logits), and where it leaves a choice open or contradicts itself, how that was taken.
   std::vector<std::string> warnings;
 };
 

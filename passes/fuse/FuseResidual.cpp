@@ -1,5 +1,6 @@
 #include "passes/Passes.h"
 
+#include "passes/Liveness.h"
 #include "passes/fuse/Group.h"
 
 namespace qcc::passes {

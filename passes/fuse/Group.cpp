@@ -25,13 +25,6 @@ void growBackwards(OpSet& ops, llvm::function_ref<bool(Operation*)> accept) {
   }
 }
 
-bool diesAt(Value value, Operation* op) {
-  return llvm::all_of(value.getUsers(), [&](Operation* user) {
-    Operation* inBlock = op->getBlock()->findAncestorOpInBlock(*user);
-    return inBlock && (inBlock == op || inBlock->isBeforeInBlock(op));
-  });
-}
-
 // An op outside that reaches the same state as one of `ops` that moves past it to `anchor`: which of the two
 // comes first would change.
 static Operation* otherUserOfState(Operation* anchor, const OpSet& ops) {

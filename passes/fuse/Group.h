@@ -20,9 +20,6 @@ using OpSet = llvm::SetVector<mlir::Operation*>;
 // stays outside.
 void growBackwards(OpSet& ops, llvm::function_ref<bool(mlir::Operation*)> accept);
 
-// Whether nobody reads the value after `op`, which stands in the same function.
-bool diesAt(mlir::Value value, mlir::Operation* op);
-
 enum class GroupAt { First, Last };
 
 // Moves `ops` (one block) into a new `opName` ("hir.fused.*"), placed where the first or the last of them

@@ -2,6 +2,7 @@
 
 #include "dialects/layouts/layouts.h"
 #include "llvm/ADT/StringMap.h"
+#include "passes/Liveness.h"
 #include "passes/plan/Lowering.h"
 #include "passes/plan/PackedUses.h"
 #include "passes/plan/ProgramKinds.h"
@@ -108,7 +109,7 @@ LogicalResult checkStream(func::CallOp call) {
   if (call.getNumResults() != 1)
     return call.emitError("a block returns the residual stream alone, but '")
            << call.getCallee() << "' returns " << call.getNumResults() << " values";
-  if (!Lowering::diesAt(call.getOperand(0), call))
+  if (!diesAt(call.getOperand(0), call))
     return call.emitError("'") << call.getCallee()
                                << "' puts its result in place of the residual stream, which is needed "
                                   "afterwards";
@@ -244,7 +245,7 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
       if (entry.left) {
         Value root = streamRoot(entry.left);
         Operation* producer = root.getDefiningOp();
-        if (entry.rows && producer && !Lowering::diesAt(entry.rows, producer))
+        if (entry.rows && producer && !diesAt(entry.rows, producer))
           return producer->emitError("the rows that @")
                  << entry.name()
                  << " leaves take the place of those that it takes, which are needed afterwards";

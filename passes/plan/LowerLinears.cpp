@@ -1,5 +1,6 @@
 // Linears: alone, several on one activation, with SwiGLU, with the residual sum.
 #include "dialects/layouts/layouts.h"
+#include "passes/Liveness.h"
 #include "passes/plan/LinearDispatches.h"
 #include "passes/plan/Lowerings.h"
 
@@ -205,7 +206,7 @@ struct LinearResidualLowering : LoweringOf<LinearResidualLowering, hir::FusedLin
   }
 
   static LogicalResult lowerOp(hir::FusedLinearResidualOp op, Lowering& l) {
-    if (!Lowering::diesAt(op.getResidual(), op))
+    if (!diesAt(op.getResidual(), op))
       return op.emitError("'") << op->getName() << "' adds in place, but the residual is needed afterwards";
     FailureOr<View> y = l.denseRows(op.getResidual(), op);
     if (failed(y)) return failure();

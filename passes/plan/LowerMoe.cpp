@@ -1,6 +1,7 @@
 // A feed-forward block of experts: router, routing, the experts' matrices, the shared expert, all into the
 // residual.
 #include "dialects/layouts/layouts.h"
+#include "passes/Liveness.h"
 #include "passes/plan/LinearDispatches.h"
 #include "passes/plan/Lowerings.h"
 
@@ -250,7 +251,7 @@ struct MoeLowering : LoweringOf<MoeLowering, hir::FusedMoeOp> {
   static LogicalResult lowerOp(hir::FusedMoeOp op, Lowering& l) {
     Value residual = op.getResidual();
     if (!residual) return l.noKernel(op, " without the residual sum");
-    if (!Lowering::diesAt(residual, op))
+    if (!diesAt(residual, op))
       return op.emitError("'") << op->getName() << "' adds in place, but the residual is needed afterwards";
     FailureOr<View> y = l.denseRows(residual, op);
     FailureOr<llvm::DenseMap<Value, plan::Ref>> weights = l.weightsBySource(op);

@@ -1,6 +1,7 @@
 // Ops that work row by row: embedding, rotation table, norms, int8 rounding, elementwise sums and products;
 // and the ops that are names and views.
 #include "dialects/layouts/layouts.h"
+#include "passes/Liveness.h"
 #include "passes/plan/Lowering.h"
 #include "passes/plan/Lowerings.h"
 
@@ -143,7 +144,7 @@ struct AddLowering : LoweringOf<AddLowering, hir::AddOp> {
     if (lhs->outRows || rhs->outRows) return l.noKernel(op, " of selected rows");
     // y += x: the sum takes the place of an operand that nobody needs any more, the residual stream if it is
     // one.
-    bool lhsDies = Lowering::diesAt(op.getLhs(), op), rhsDies = Lowering::diesAt(op.getRhs(), op);
+    bool lhsDies = diesAt(op.getLhs(), op), rhsDies = diesAt(op.getRhs(), op);
     if (!lhsDies && !rhsDies) return l.noKernel(op) << " whose operands are both needed afterwards";
     bool intoRhs = rhsDies && (!lhsDies || rhs->offset == 0);
     View &y = intoRhs ? *rhs : *lhs, &x = intoRhs ? *lhs : *rhs;

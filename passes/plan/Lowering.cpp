@@ -27,13 +27,6 @@ View Arena::allocate(const std::string& name, int64_t bytes) {
   return view;
 }
 
-bool Lowering::diesAt(Value value, Operation* op) {
-  return llvm::all_of(value.getUsers(), [&](Operation* user) {
-    Operation* here = op->getBlock()->findAncestorOpInBlock(*user);
-    return here && (here == op || here->isBeforeInBlock(op));
-  });
-}
-
 InFlightDiagnostic Lowering::noKernel(Operation* op, const Twine& with) const {
   return op->emitError("no kernel for '") << op->getName() << "'" << with << " on target " << target.name;
 }

@@ -68,9 +68,6 @@ class Lowering {
   // Where a value lies; the error on `user` names the op whose result no buffer holds.
   mlir::FailureOr<View> view(mlir::Value value, mlir::Operation* user);
 
-  // Whether nothing after `op` in its block needs the value.
-  static bool diesAt(mlir::Value value, mlir::Operation* op);
-
   // What the lowerings of ops (Lowerings.h) build dispatches from:
 
   // The view of rows that lie one behind the other, without padding: what most kernels read.

@@ -34,6 +34,10 @@ def f32_value(number):
     return struct.pack("<If", 6, number)
 
 
+def bool_value(flag):
+    return struct.pack("<I?", 7, flag)
+
+
 def f32_data(numbers):
     """A tensor's bytes."""
     return array.array("f", numbers).tobytes()

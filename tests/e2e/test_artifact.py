@@ -65,6 +65,11 @@ def levels(h, qbin, gguf, tokens, reference, limit):
         h.check(f"levels {name} and base agree", error <= limit, f"NMSE {error:.2e}, limit {limit:.2e}")
     best = [n for n in reversed(h.levels) if n in runs][0]
     h.check("the best level is the default", h.logits(qbin, tokens) == got[best], best)
+    text = h.compile(TINY, "text.qbin", f"--cpu=base,{best}", "--goldens=off", "--decode=8", "--prefill=8")
+    for asked, options in ((best, ()), (best, ("--cpu", best)), ("base", ("--cpu", "base"))):
+        p = h.tool("qrun", text, "--raw", "-p", "x", "-n", 1, "--timing=json", *options)
+        ran = json.loads(p.stderr)["cpu"] if p.returncode == 0 else p.stderr.decode()
+        h.check(f"--timing names the level that ran, {' '.join(options) or 'the best of this machine'}", ran == asked, f"{ran}, expected {asked}")
     lacking = [n for n in h.levels if n not in runs]
     if lacking:
         only = h.compile(gguf, "only.qbin", f"--cpu={lacking[0]}", *LADDERS)
@@ -184,6 +189,10 @@ def inspection(h, gguf, qbin):
     h.check("inspect: KV per token is the sum of its states", kv and sum(s["bytes"] for s in kv) == memory["kv_bytes_per_token"])
     h.check("inspect: state per sequence holds conv and delta states", {s["kind"] for s in states} == {"conv", "delta", "kv"}
             and sum(s["bytes"] for s in states if s["kind"] != "kv") <= memory["state_bytes_per_sequence"], str(layers))
+    # Every fourth layer of this model attends, the others are delta nets.
+    kinds = {layer: sorted(s["kind"] for s in states if s["layer"] == layer) for layer in sorted(layers)}
+    h.check("inspect: each layer's kinds of state, and their bytes", kinds == {i: ["kv"] if i % 4 == 3 else ["conv", "delta"] for i in range(len(kinds))}
+            and all(s["name"].startswith(f"blk.{s['layer']}.") and s["bytes"] > 0 for s in states), str(kinds))
     packed, weights = sum(f["packed_bytes"] for f in report["formats"]), sum(s["size"] for s in sections if s["kind"] == "weights")
     h.check("inspect: the formats' table is the weights, but for alignment", packed <= memory["weights_bytes"] == weights <= packed * 1.02, f"{packed}, {memory}, section {weights}")
     h.check("inspect: provenance", report["provenance"]["source_name"] == os.path.basename(gguf) and report["provenance"]["source_bytes"] == os.path.getsize(gguf))

@@ -607,6 +607,16 @@ def progress(h):
     err = p.stderr.decode()
     h.check("compile: stdout is empty, one line per stage on stderr",
             p.returncode == 0 and p.stdout == b"" and re.findall(r"^\[ ?(\d)/6\] ", err, re.M) == list("123456") and "\r" not in err and "\x1b" not in err, err)
+    p = h.tool("qcc", "compile", TINY, "-o", h.path("progress.qbin"), *QUICK, "--progress=json")
+    events = [json.loads(line) for line in p.stderr.decode().splitlines()] if p.returncode == 0 else [p.stderr.decode()]
+    ends = [(e["index"], e["count"], e["percent"]) for e in events if e["event"] == "end"]
+    of_weights = [e["percent"] for e in events if e["event"] == "progress" and e["stage"] == "pack weights"]
+    h.check("--progress=json: every stage begins and ends", p.stdout == b"" and ends == [(i, 6, 100) for i in range(1, 7)]
+            and [e["stage"] for e in events if e["event"] == "begin"] == [e["stage"] for e in events if e["event"] == "end"], str(events))
+    h.check("--progress=json: percent of a stage rises to 100", of_weights and of_weights == sorted(set(of_weights)) and of_weights[-1] == 100, str(of_weights))
+    p = h.tool("qcc", "compile", h.path("none.gguf"), "--progress=json")
+    behind = p.stderr.decode().split("\n", 1)[-1]
+    h.check("--progress=json: an error is text behind the events", p.returncode == 3 and behind.startswith("qcc: error: ") and "\n{" not in behind, p.stderr.decode())
     p = h.tool("qcc", "compile", TINY, "-q", "--compile-to=plan", "--report=fusion")
     h.check("compile -q --report=fusion: nothing on stderr", p.returncode == 0 and p.stderr == b"", repr(p.stderr[:200]))
     report = re.findall(r"^(fused|missed) (\w+): (.+?)  at (\S+)$", p.stdout.decode(), re.M)
@@ -622,6 +632,23 @@ def progress(h):
                   ("blk.*.ssm_out.weight", "blk.*.attn_output.weight", "blk.*.ffn_down.weight", "blk.*.ffn_down.weight", "blk.8.nextn.eh_proj.weight"))
     h.check("--report=fusion: what was missed, and why", missed == want, f"{missed}, want {want}")
     h.check("compile --compile-to=plan writes no artifact", not os.path.exists("tiny-qwen35-q8_0.qbin"))
+
+
+def warnings(h):
+    """What the file leaves open is warned of, recorded in the artifact, and refused with --strict."""
+    keys = {"qwen35.vocab_size": gguf_edit.u32_value(7), "qwen35.rope.dimension_sections": None}
+    gguf, qbin = gguf_edit.with_metadata(TINY, h.path("open.gguf"), keys), h.path("open.qbin")
+    says = ("qwen35.vocab_size is 7, token_embd.weight has", "rope.dimension_sections is missing")
+    p = h.tool("qcc", "compile", gguf, "-o", qbin, *QUICK, "--goldens=off", "--strict=off")
+    h.check("a contradiction and a default: warnings", p.returncode == 0 and all(f"warning: {'key ' if s is says[1] else ''}" in p.stderr.decode() and s in p.stderr.decode() for s in says), p.stderr.decode())
+    recorded = [value for key, value in json.loads(h.run("qcc", "inspect", qbin, "--json"))["provenance"]["options"].items() if key.startswith("warning ")]
+    told = json.loads(h.run("qcc", "inspect", gguf, "--json"))["warnings"]
+    h.check("warnings are in the artifact's provenance, and what inspect says of the model", sorted(recorded) == sorted(told) and len(told) == 2, f"{recorded}, {told}")
+    refused(h, "--strict: a warning is an error", 3, "Q3008", [says[1]], "qcc", "compile", "-q", "--strict", gguf, "-o", h.path("strict.qbin"))
+    refused(h, "--strict: an option without effect is an error", 3, "Q3008", ["--decode has no effect"], "qcc", "compile", "-q", "--strict", TINY, "--compile-to=import", "--decode=1")
+    h.check("--strict leaves no artifact", not os.path.exists(h.path("strict.qbin")))
+    p = h.tool("qcc", "compile", "--strict", TINY, "--compile-to=import")
+    h.check("--strict of a file without warnings", p.returncode == 0, p.stderr.decode())
 
 
 def runtime_limits(h):
@@ -666,7 +693,7 @@ def main():
     model = h.compile(TINY, "model.qbin", "--cpu=native")
     parts = [(conventions,), (usage, model), (without_effect, model), (input_refused,), (inspect_model, model), (output_refused,),
              (artifact_refused, model), (tokenize, model), (prompts, model), (sampling, model), (template,), (utf8, model),
-             (interrupt, model), (chat, model), (logits, model), (closed_streams,), (small_stack, model), (l2_norm,), (measures, model), (progress,), (runtime_limits,)]
+             (interrupt, model), (chat, model), (logits, model), (closed_streams,), (small_stack, model), (l2_norm,), (measures, model), (progress,), (warnings,), (runtime_limits,)]
     for part, *model_of_part in h.share(parts):
         part(h, *model_of_part)
     h.finish()

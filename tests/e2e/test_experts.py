@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
 """Models with experts: synth's against the reference evaluator in both numerics, bits that do not depend on splits, buckets,
-threads and formats' company, experts that lie in their places, and files at the edges of what routing can be."""
+threads and formats' company, experts that lie in their places, files at the edges of what routing can be, scales, and memory."""
 import array
 import json
 import math
+import os
+import re
+import struct
+import subprocess
 
 import gguf_edit
 from harness import Harness, nmse, read_logits
@@ -15,8 +19,14 @@ MODELS = {"qwen35moe": ["--preset", "35b-a3b", *HYBRID, "--mtp"], "qwen3moe": ["
 # can change an expert.
 F32_LIMIT, INT8_LIMIT = 1e-9, 2e-2
 TOKENS = 40
-Q8_0 = 8  # type id: 34 bytes for 32 values
+F16, Q8_0 = 1, 8  # type ids; Q8_0: 34 bytes for 32 values
+# One block of four layers, all of whose matrices have whole blocks of 32.
+SMALL_HYBRID = ["--layers", 4, "--hidden", 64, "--heads", 2, "--kv-heads", 1, "--head-dim", 32, "--vocab", 512, "--experts", 3, "--experts-used", 2, "--expert-ffn", 64,
+                "--linear-key-heads", 2, "--linear-value-heads", 4, "--linear-head-dim", 32, "--shared-ffn", 64]
+MIB = 1 << 20
 QUICK = ("--decode=1", "--prefill=16", "--cpu=native")
+# One size for both kinds of step: their kernels are the same, so there are half as many to compile.
+QUICKER = ("--decode=8", "--prefill=8", "--cpu=native", "--goldens=off")
 
 
 def program(report, name):
@@ -35,6 +45,7 @@ def random_models(h, tokens):
         h.run("qcc", "synth", "--arch", arch, *SIZES, *options, "--format", "q4_k_m", "--seed", 5, "-o", gguf, "-q")
         report = json.loads(h.run("qcc", "inspect", gguf, "--json"))
         h.check(f"{arch}: inspect", report["refusals"] == [] and report["model"]["experts"] == 12, str(report["refusals"]))
+        sizes(h, arch, report)
         h.run("qcc", "eval", gguf, "--tokens", tokens, "-o", reference)
         want = read_logits(reference)
         mean = math.fsum(want[2]) / len(want[2])
@@ -57,6 +68,18 @@ def random_models(h, tokens):
         experts = expert_bytes(gguf, h)
         h.check(f"{arch}: a token reads the experts that it is routed to", experts * 9 // 12 <= four - one <= experts * 9 // 12 * 1.1 + 2 ** 13,
                 f"one row {one}, four rows {four} bytes; the file has {experts} of experts")
+
+
+def sizes(h, arch, report):
+    """What stands for a size label is counted: the parameters, and those that a token goes through."""
+    model, all_of, active = report["model"], 0, 0
+    for t in report["tensors"]:
+        parameters = math.prod(t["shape"])
+        all_of += parameters
+        draft = t["name"].startswith("blk.4.")
+        active += 0 if draft else parameters * 3 // 12 if "_exps." in t["name"] else parameters
+    h.check(f"{arch}: parameters, and those of a token", (model["parameters"], model["active_parameters"], model["experts_used"]) == (all_of, active, 3),
+            f"{model}, counted {all_of} and {active}")
 
 
 def changed_rows(before, after):
@@ -119,6 +142,118 @@ def edges(h, tokens):
     same("no shared expert", gguf_edit.with_tensors(h.path("edge.gguf"), h.path("alone.gguf"), shared))
 
 
+def multiplied(kind, data, factor):
+    """A tensor's bytes with every weight times a power of two."""
+    if kind == Q8_0:
+        out = bytearray(data)
+        for at in range(0, len(data) - len(data) % 34, 34):
+            out[at:at + 2] = struct.pack("<e", struct.unpack_from("<e", data, at)[0] * factor)
+        return bytes(out)
+    form = {gguf_edit.F32: "f", F16: "e"}[kind]
+    count = len(data) // struct.calcsize(form)
+    return struct.pack(f"<{count}{form}", *(v * factor for v in struct.unpack_from(f"<{count}{form}", data)))
+
+
+def routing(h, tokens):
+    """How experts are weighted: the factor of their weights is not the shared expert's, sigmoids may stay as they are, and where all
+    of a token's gates underflow they are divided by the floor."""
+    gguf, layers = h.path("routed.gguf"), 4
+    h.run("qcc", "synth", "--arch", "qwen35moe", "--preset", "35b-a3b", *SMALL_HYBRID, "--format", "f32", "--seed", 4, "-o", gguf, "-q")
+
+    def of_every_layer(role, change):
+        names = [f"blk.{i}.{role}.weight" for i in range(layers)]
+        return {name: (extents, kind, change(data)) for name in names for extents, kind, data in [gguf_edit.tensor(gguf, name)]}
+
+    def times(factor):
+        return lambda data: gguf_edit.f32_data([v * factor for v in array.array("f", data)])
+
+    # A rotation and scores of the file's own besides, which compiled attention has to take, too.
+    attention = {"qwen35moe.rope.scaling.type": gguf_edit.string_value("yarn"), "qwen35moe.rope.scaling.factor": gguf_edit.f32_value(4),
+                 "qwen35moe.rope.scaling.original_context_length": gguf_edit.u32_value(64), "qwen35moe.attention.scale": gguf_edit.f32_value(0.5)}
+
+    def keyed(target, tensors=None, **keys):
+        return gguf_edit.with_metadata(gguf, h.path(target), {**attention, **{f"qwen35moe.expert_{key}": value for key, value in keys.items()}}, tensors)
+
+    def compiled(file):
+        return h.logits(h.compile(file, "e.qbin", "--numerics=f32", "--kv=f32", *QUICKER), tokens)
+
+    def compare(name, file, reference):
+        h.run("qcc", "eval", reference, "--tokens", tokens, "-o", h.path("eval.bin"))
+        error = nmse(compiled(file), read_logits(h.path("eval.bin")))
+        h.check(name, error <= F32_LIMIT, f"NMSE {error:.2e}, accepted {F32_LIMIT:.0e}")
+
+    scaled = keyed("scaled.gguf", weights_scale=gguf_edit.f32_value(2.5))
+    by_hand = keyed("by_hand.gguf", of_every_layer("ffn_down_exps", times(2.5)))
+    compare("weights times 2.5 are routed experts times 2.5", scaled, by_hand)
+    sigmoid = {"gating_func": gguf_edit.u32_value(2)}
+    as_they_are = keyed("sigmoid.gguf", weights_norm=gguf_edit.bool_value(False), **sigmoid)
+    compare("sigmoids that are not normalised", as_they_are, as_they_are)
+    # Embeddings that are large in one place, at which the router looks: every gate is a sigmoid of some -1e5, which is 0.
+    hidden = 64
+    extents, kind, data = gguf_edit.tensor(gguf, "token_embd.weight")
+    embedding, router = array.array("f", data), array.array("f", [-1e5 if i % hidden == 0 else 0 for i in range(3 * hidden)])
+    for i in range(0, len(embedding), hidden):
+        embedding[i] = 30
+    tensors = {"token_embd.weight": (extents, kind, embedding.tobytes()), **of_every_layer("ffn_gate_inp", lambda data: router.tobytes())}
+    none = {**tensors, **of_every_layer("ffn_down_exps", times(0))}
+    underflown, without = (compiled(keyed("under.gguf", t, weights_norm=gguf_edit.bool_value(True), **sigmoid)) for t in (tensors, none))
+    h.check("gates that underflow are experts that give nothing", all(map(math.isfinite, underflown[2])) and underflown == without,
+            f"finite: {all(map(math.isfinite, underflown[2]))}, NMSE {nmse(underflown, without):.1e}")
+
+
+# Powers of two, so that nothing is rounded; another for each matrix of a layer, so that none can stand in for another.
+SCALES = {"attn_qkv": 0.5, "attn_gate": 0.25, "ssm_alpha": 2, "ssm_beta": 4, "ssm_out": 0.5, "attn_q": 0.5, "attn_k": 0.25, "attn_v": 2, "attn_output": 0.5,
+          "ffn_gate_exps": 0.5, "ffn_up_exps": 2, "ffn_down_exps": 0.25, "ffn_gate_shexp": 0.25, "ffn_up_shexp": 0.5, "ffn_down_shexp": 2}
+
+
+def scales(h, tokens):
+    """Scales beside all matrices of a model: the bits of a file whose weights are multiplied by them."""
+    gguf = h.path("bare.gguf")
+    h.run("qcc", "synth", "--arch", "qwen35moe", "--preset", "35b-a3b", *SMALL_HYBRID, "--tied", 0, "--format", "q8_0", "--seed", 6, "-o", gguf, "-q")
+    names = [t["name"] for t in json.loads(h.run("qcc", "inspect", gguf, "--json"))["tensors"]]
+    beside, weights, kinds = {}, {}, set()
+    for name in names:
+        role = re.sub(r"^blk\.\d+\.|\.weight$", "", name)
+        factor = 0.5 if name == "output.weight" else SCALES.get(role)
+        if factor is None:
+            continue
+        kinds.add(role)
+        # Those of the experts' gates one for each, the others one for all.
+        each = [factor, 2 * factor, factor / 2] if role == "ffn_gate_exps" else [factor]
+        beside[name[:-len("weight")] + "scale"] = ([len(each)], gguf_edit.F32, gguf_edit.f32_data(each))
+        extents, kind, data = gguf_edit.tensor(gguf, name)
+        size = math.prod(extents) * {gguf_edit.F32: 4, F16: 2, Q8_0: 34 / 32}[kind] / len(each)
+        parts = [data[int(i * size):int((i + 1) * size)] for i in range(len(each))]
+        weights[name] = (extents, kind, b"".join(multiplied(kind, part, f) for part, f in zip(parts, each)))
+    h.check("every kind of matrix has a scale", kinds == {*SCALES, "output"}, str(kinds ^ {*SCALES, "output"}))
+    scaled = gguf_edit.with_tensors(gguf, h.path("scaled.gguf"), [], beside)
+    by_hand = gguf_edit.with_metadata(gguf, h.path("by_hand.gguf"), {}, weights)
+    a, b = (h.logits(h.compile(f, "s.qbin", *QUICKER), tokens) for f in (scaled, by_hand))
+    h.check("scales beside all matrices: the bits of weights times them", a == b, f"NMSE {nmse(a, b):.1e}")
+
+
+def memory(h, tokens):
+    """What runs takes the artifact's bytes, its state and little more: neither experts nor the embedding are decoded, which here would be 100 MiB."""
+    if h.sanitized():
+        print("skip memory: a sanitizer takes its own")
+        return
+    gguf = h.path("large.gguf")
+    h.run("qcc", "synth", "--arch", "qwen35moe", "--preset", "35b-a3b", "--layers", 4, "--hidden", 256, "--heads", 4, "--kv-heads", 2, "--head-dim", 64, "--vocab", 32768,
+          "--experts", 16, "--experts-used", 4, "--expert-ffn", 256, *HYBRID, "--format", "q4_0", "--seed", 8, "-o", gguf, "-q")
+    qbin = h.compile(gguf, "large.qbin", *QUICKER)
+    os.remove(gguf)
+    # By a shell that is not replaced: a process starts with the peak of the one that it is made from.
+    command = ["sh", "-c", '"$@"; exit $?', "sh", os.path.join(h.args.bin, "qrun"), "bench", qbin, "-p", "64", "-n", "8", "-r", "1", "-t", "1", "--json"]
+    peak = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["peak_rss_bytes"]
+    report = json.loads(h.run("qcc", "inspect", qbin, "--json"))
+    m = report["memory"]
+    plan = m["scratch_bytes"] + m["state_bytes_per_sequence"] + m["kv_bytes_per_token"] * 72 + max(t["thread_scratch_bytes"] for t in report["targets"])
+    bound = 1.05 * (os.path.getsize(qbin) + plan) + 6 * MIB  # the process itself takes 5
+    h.check("peak of a running model: file, state, and a twentieth", peak <= bound,
+            f"{peak / MIB:.1f} MiB, accepted {bound / MIB:.1f}; the file has {os.path.getsize(qbin) / MIB:.1f}, the plan {plan / MIB:.1f}")
+    os.remove(qbin)
+
+
 def rows_of(gguf, name, rows):
     """Dimensions, type and the tensor's rows, cut into equal pieces, as many as `rows`."""
     extents, kind, data = gguf_edit.tensor(gguf, name)
@@ -162,6 +297,13 @@ def refusals(h):
           "--format", "f32", "-o", dense, "-q")
     p = h.tool("qcc", "compile", dense, "-o", h.path("none.qbin"), "--require-fused=moe", "--cpu=base")
     h.check("--require-fused of what the model has not", p.returncode == 3 and "[Q3007]" in p.stderr.decode() and "no such group" in p.stderr.decode(), p.stderr.decode())
+    plan = h.run("qcc", "compile", dense, "--compile-to=plan", "-q").decode()
+    h.check("a dense model's plan has nothing of experts", "linear" in plan and "moe" not in plan, "\n".join(re.findall(r".*moe.*", plan)[:3]))
+    lying = gguf_edit.with_metadata(dense, h.path("lying.gguf"), {"general.size_label": gguf_edit.string_value("397B-A17B")})
+    told, counted = (json.loads(h.run("qcc", "inspect", f, "--json"))["model"] for f in (lying, dense))
+    h.check("a size label changes no number, and its absence makes none", counted["size_label"] == "" and {**told, "size_label": ""} == counted
+            and counted["active_parameters"] == counted["parameters"], f"{told}, {counted}")
+    h.check("the text says whose a size label is", b"by its label 397B-A17B" in h.run("qcc", "inspect", lying))
     p = h.tool("qcc", "compile", dense, "-o", h.path("none.qbin"), "--require-fused=mow")
     h.check("--require-fused of what no pass makes", p.returncode == 2 and "gdn" in p.stderr.decode() and "moe" in p.stderr.decode(), p.stderr.decode())
 
@@ -171,7 +313,7 @@ def main():
     tokens = h.path("ids.txt")
     with open(tokens, "w") as f:
         f.write(" ".join(str((7 + 53 * i) % 251) for i in range(TOKENS)))
-    parts = (random_models, placement, edges, other_forms)
+    parts = (random_models, placement, edges, other_forms, memory, routing, scales)
     for part in h.share(parts):
         part(h, tokens)
     if h.first():

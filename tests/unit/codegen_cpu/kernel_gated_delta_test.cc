@@ -198,6 +198,22 @@ TEST_P(KernelGatedDelta, ValuesAndSplits) {
   }
 }
 
+// One token after the other, and all in one step: around the lengths at which implementations that work in
+// chunks (of 16, of 64) change their form.
+TEST_P(KernelGatedDelta, LengthsDoNotMatter) {
+  const Shape s = {1, 2, 32, 32, 4};
+  const Weights w = make_weights(s);
+  for (int64_t tokens : {1, 2, 63, 64, 65, 129, 1000}) {
+    Sequence whole = make_sequence(s, tokens, 23), single = make_sequence(s, tokens, 23);
+    step(*k, s, w, {{&whole, 0, tokens}}, 1);
+    for (int64_t t = 0; t < tokens; ++t) step(*k, s, w, {{&single, t, 1}}, 1);
+    EXPECT_TRUE(same_bits(single.out.data(), whole.out.data(), whole.out.size())) << tokens << " tokens";
+    EXPECT_TRUE(same_bits(single.state.data(), whole.state.data(), whole.state.size()))
+        << "state after " << tokens << " tokens";
+    EXPECT_LT(nmse(whole.out.data(), reference(s, w, whole, false).out), 1e-8) << tokens << " tokens";
+  }
+}
+
 // alpha for which a head with these weights decays by exp(g), g <= 0; the inverse of softplus.
 float alpha_of(double g, double a, double dt) {
   const double y = g / a;

@@ -157,6 +157,31 @@ inline std::vector<Isa> all_levels() {
   for (const IsaInfo& i : isa_table()) levels.push_back(i.id);
   return levels;
 }
+
+// Levels whose multiply-add rounds once, which agree bit for bit: those that this machine has, and of the
+// others what each lacks.
+struct FusedLevels {
+  std::vector<Isa> here;
+  std::string lacking;  // "; v4vnni needs avx512f"
+};
+inline FusedLevels fused_levels() {
+  FusedLevels levels;
+  for (Isa isa : all_levels()) {
+    if (isa_info(isa).cpu_flags.find("fma") == std::string_view::npos) continue;
+    const std::string_view missing = missing_cpu_flag(isa);
+    if (missing.empty()) {
+      levels.here.push_back(isa);
+    } else {
+      levels.lacking += "; " + std::string(isa_info(isa).name) + " needs " + std::string(missing);
+    }
+  }
+  return levels;
+}
+// In a test that compares them.
+#define QCC_TWO_FUSED_LEVELS_OR_SKIP(levels)            \
+  const auto [levels, lacking_levels] = fused_levels(); \
+  if (levels.size() < 2) GTEST_SKIP() << "this machine has fewer than two levels with fma" << lacking_levels
+
 #define QCC_INSTANTIATE_KERNEL_TEST(suite)                                                       \
   INSTANTIATE_TEST_SUITE_P(Isa, suite, ::testing::ValuesIn(all_levels()), [](const auto& info) { \
     return std::string(qcc::cpu::isa_info(info.param).name);                                     \

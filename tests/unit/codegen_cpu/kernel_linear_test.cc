@@ -318,18 +318,7 @@ TEST(KernelLevels, EveryFlagIsOneThatCanBeFound) {
 // Levels differ in how many rows a register holds and how integers are summed up, but an output's own
 // operations are the same wherever multiply-add rounds once.
 TEST(KernelLevels, LinearBitsAgreeWhereMultiplyAddIsFused) {
-  std::vector<Isa> levels;
-  std::string lacking;
-  for (Isa isa : all_levels()) {
-    if (isa_info(isa).cpu_flags.find("fma") == std::string_view::npos) continue;
-    const std::string_view missing = missing_cpu_flag(isa);
-    if (missing.empty()) {
-      levels.push_back(isa);
-    } else {
-      lacking += "; " + std::string(isa_info(isa).name) + " needs " + std::string(missing);
-    }
-  }
-  if (levels.size() < 2) GTEST_SKIP() << "this machine has fewer than two levels with fma" << lacking;
+  QCC_TWO_FUSED_LEVELS_OR_SKIP(levels);
   const int64_t k = 512, n = 32, rows = 5;
   for (size_t i = 0; i < static_cast<size_t>(kFormatCount); ++i) {
     const Problem p = make_problem(kernels_of(Isa::base), format_kernels(kernels_of(Isa::base))[i].format, k,

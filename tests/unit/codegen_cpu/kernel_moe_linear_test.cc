@@ -277,8 +277,7 @@ TEST_P(KernelMoeLinear, ReadsTheExpertsInUseOnly) {
 }
 
 TEST(KernelMoeLinearLevels, AgreesWhereMultiplyAddIsFused) {
-  const std::vector<Isa> levels = fused_levels();
-  if (levels.size() < 2) GTEST_SKIP() << "this machine has fewer than two levels with fma";
+  QCC_TWO_FUSED_LEVELS_OR_SKIP(levels);
   for (size_t i = 0; i < static_cast<size_t>(kFormatCount); ++i) {
     const FormatKernels base = format_kernels(kernels_of(levels[0]))[i];
     const Weights w = make_weights(base.format, 256, 16, 4, static_cast<uint32_t>(40 + i));

@@ -174,8 +174,7 @@ TEST_P(KernelMoe, RouteKeepsNan) {
 }
 
 TEST(KernelMoeLevels, RouteAgreesWhereMultiplyAddIsFused) {
-  const std::vector<Isa> levels = fused_levels();
-  if (levels.size() < 2) GTEST_SKIP() << "this machine has fewer than two levels with fma";
+  QCC_TWO_FUSED_LEVELS_OR_SKIP(levels);
   for (const RouteCase& c : kRouteCases) {
     Random random(3);
     const std::vector<float> logits = random.normals(static_cast<size_t>(4 * c.experts), 2.f),

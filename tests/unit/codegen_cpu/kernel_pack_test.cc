@@ -130,6 +130,29 @@ TEST(KernelPack, UnpackedValuesAreExact) {
   }
 }
 
+// A bit of the file is a bit of the artifact, at a place of its own, and there are no others.
+TEST(KernelPack, OneBitWeightsAreAPermutationOfTheFilesBits) {
+  const int64_t rows = 16, cols = 256;
+  std::vector<uint8_t> gguf(static_cast<size_t>(rows * row_bytes(Format::Q1_0, cols)));
+  const layouts::Weight weight{layouts::Layout::kX16, Format::Q1_0, rows, cols, {gguf.data()}};
+  const std::vector<uint8_t> zeros = layouts::Packed(weight);
+  ASSERT_EQ(zeros.size(), gguf.size()) << "the artifact has other bytes than the file";
+  std::vector<bool> taken(8 * zeros.size());
+  for (size_t bit = 0; bit < 8 * gguf.size(); ++bit) {
+    gguf[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+    const std::vector<uint8_t> packed = layouts::Packed(weight);
+    gguf[bit / 8] = 0;
+    int moved = 0;
+    for (size_t at = 0; at < taken.size(); ++at) {
+      if (((packed[at / 8] ^ zeros[at / 8]) >> at % 8 & 1) == 0) continue;
+      ++moved;
+      ASSERT_FALSE(taken[at]) << "bit " << bit << " of the file shares bit " << at << " of the artifact";
+      taken[at] = true;
+    }
+    ASSERT_EQ(moved, 1) << "bit " << bit << " of the file is that many bits of the artifact";
+  }
+}
+
 TEST(KernelPack, PairsAlternate) {
   for (const FormatKernels& f : format_kernels(kernels_of(Isa::base))) {
     const int64_t cols = 256, rows = 40, bytes = layouts::X16Bytes(f.format, 16, cols);

@@ -10,16 +10,6 @@
 
 namespace qcc::cpu {
 
-// Levels whose multiply-add rounds once, which agree in all of these kernels.
-inline std::vector<Isa> fused_levels() {
-  std::vector<Isa> levels;
-  for (Isa isa : all_levels()) {
-    if (isa_info(isa).cpu_flags.find("fma") != std::string_view::npos && missing_cpu_flag(isa).empty())
-      levels.push_back(isa);
-  }
-  return levels;
-}
-
 // The ids of the top_k largest logits, NaN being the lowest; ascending.
 inline std::vector<int32_t> used_experts(const float* logits, int64_t experts, int64_t top_k) {
   std::vector<int32_t> ids(static_cast<size_t>(experts));

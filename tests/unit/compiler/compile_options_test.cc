@@ -1,6 +1,7 @@
 // The table of options: what it reads, explains, warns of and records.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -59,6 +60,8 @@ TEST(CompileOptions, EveryOptionArrives) {
                        {"decode", {"4", "1", "4"}},
                        {"prefill", {"256", "16"}},
                        {"functions", {"trunk", "mtp", "trunk"}},
+                       {"strict", {"on"}},
+                       {"progress", {"json"}},
                        {"report", {"fusion"}},
                        {"compile_to", {"plan"}},
                        {"dump_ir", {"ir"}},
@@ -73,6 +76,8 @@ TEST(CompileOptions, EveryOptionArrives) {
   EXPECT_EQ(o->decode_buckets, (std::vector<int64_t>{1, 4}));
   EXPECT_EQ(o->prefill_buckets, (std::vector<int64_t>{16, 256}));
   EXPECT_EQ(o->functions, (std::vector<std::string>{"trunk", "mtp"})) << "each once";
+  EXPECT_TRUE(o->strict);
+  EXPECT_EQ(o->progress, ProgressMode::kJson);
   EXPECT_TRUE(o->report_fusion);
   EXPECT_EQ(o->compile_to, CompilePhase::kPlan);
   EXPECT_EQ(o->dump_ir, "ir");
@@ -123,6 +128,8 @@ TEST(CompileOptions, UnknownValuesAreNamedWithWhatIsAccepted) {
   ExpectUsageError({{"l2_norm", {"mean"}}}, "--l2-norm", "'mean', accepted: sum, max");
   ExpectUsageError({{"compile_to", {"nowhere"}}}, "--compile-to",
                    "accepted: import, fuse, plan, code, artifact");
+  ExpectUsageError({{"strict", {"maybe"}}}, "--strict", "accepted: off, on");
+  ExpectUsageError({{"progress", {"xml"}}}, "--progress", "accepted: auto, plain, json");
   ExpectUsageError({{"report", {"weather"}}}, "--report", "accepted: fusion");
   for (const char* bad : {"0", "-1", "65", "1x", "", "9999999999999999999"}) {
     ExpectUsageError({{"decode", {bad}}}, "--decode", "1 to 64");
@@ -149,6 +156,9 @@ TEST(CompileOptions, RowsAreWhole) {
       EXPECT_EQ(option.write(option, options), word)
           << "the words of " << option.name << " are in another order";
     }
+    EXPECT_TRUE(option.implied.empty() ||
+                std::ranges::find(option.words, option.implied) != option.words.end())
+        << option.name << ": what the flag alone means is none of its words";
   }
   EXPECT_EQ(FindCompileOption("delta_rule")->Flag(), "--delta-rule");
   EXPECT_EQ(FindCompileOption("numerics")->HelpText(),
@@ -277,6 +287,8 @@ std::map<std::string_view, OtherValue> OtherValues(const std::string& folder) {
           {"functions", {"cpu", {"trunk", "mtp"}}},
           {"goldens", {"cpu", {"off"}}},
           {"require_fused", {"cpu", {"gdn"}}},
+          {"strict", {"cpu", {"on"}}},
+          {"progress", {"cpu", {"plain"}}},
           {"report", {"cpu", {"fusion"}}},
           {"compile_to", {"cpu", {"artifact"}}},
           {"dump_ir", {"cpu", {folder}}},

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
+#include <sstream>
 
 #include "codegen/cpu/kernels/isa.h"
 #include "codegen/gpu/kernels/profiles.h"
@@ -116,7 +117,35 @@ TEST(Progress, ATerminalLineUpdates) {
   volatile std::sig_atomic_t stop = 0;
   ConsoleProgress sink(s.err, s.out, true, 0, &stop);
   Play(sink);
-  EXPECT_NE(Contents(s.err).find("512 B of 1.0 KiB"), std::string::npos) << Contents(s.err);
+  EXPECT_NE(Contents(s.err).find(" 50%  512 B of 1.0 KiB"), std::string::npos) << Contents(s.err);
+}
+
+TEST(Progress, JsonIsALineForEachEvent) {
+  Streams s, quiet;
+  volatile std::sig_atomic_t stop = 0;
+  JsonProgress sink(s.err, s.out, 0, &stop);
+  Play(sink);
+  sink.BeginStage(1, 1, "pack");
+  for (uint64_t done = 0; done <= 1000; ++done) sink.Progress(done, 1000, "B");
+  std::istringstream lines(Contents(s.err));
+  std::vector<nlohmann::json> events;
+  for (std::string line; std::getline(lines, line);) {
+    events.push_back(nlohmann::json::parse(line, nullptr, false));
+    ASSERT_TRUE(events.back().is_object()) << line;
+  }
+  ASSERT_EQ(events.size(), 6u + 1 + 100) << "no more than a line for each percent";
+  EXPECT_EQ(events[0],
+            nlohmann::json::parse(R"({"event":"begin","index":1,"count":2,"stage":"read","percent":0})"));
+  EXPECT_EQ(events[1]["percent"], 50);
+  EXPECT_EQ(events[1]["unit"], "B");
+  EXPECT_EQ(events[2]["summary"], "1.0 KiB");
+  EXPECT_EQ(events[3], nlohmann::json::parse(R"({"event":"warning","text":"odd\u001b"})"));
+  EXPECT_EQ(events.back()["percent"], 100);
+  EXPECT_EQ(Contents(s.out), "fused 3\n") << "a report is product: stdout";
+  JsonProgress silent(quiet.err, quiet.out, -1, &stop);
+  Play(silent);
+  EXPECT_EQ(Contents(quiet.err), "") << "-q shows nothing";
+  EXPECT_EQ(Contents(quiet.out), "fused 3\n");
 }
 
 TEST(Progress, InterruptionIsSeen) {

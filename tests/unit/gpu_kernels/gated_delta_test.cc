@@ -258,6 +258,30 @@ TEST_P(GatedDelta, SplitsAtChunksGiveEqualBits) {
   }
 }
 
+// Token by token, in one step, and in chunks: around the lengths at which forms that work in chunks change.
+TEST(GatedDeltaForms, LengthsDoNotMatter) {
+  const Profile profile = TestProfiles()[0];
+  const Shape s = {1, 1, 8, 16, 4};
+  const Weights w = MakeWeights(s);
+  for (int64_t tokens : {1, 2, 63, 64, 65, 129, 1000}) {
+    const Sequence whole = Split(profile, s, w, tokens, {tokens}, {});
+    const Sequence chunks = Split(profile, s, w, tokens, {tokens}, {.chunks = true});
+    if (tokens < 1000) {  // a step takes the interpreter long
+      const Sequence single = Split(profile, s, w, tokens, {1}, {});
+      EXPECT_TRUE(SameBits(single.out, whole.out)) << tokens << " tokens one by one";
+      EXPECT_TRUE(SameBits(single.state, whole.state)) << "state after " << tokens << " tokens one by one";
+    }
+    std::vector<double> state;
+    const std::vector<double> want = Reference(s, w, whole, false, &state);
+    for (const Sequence* form : {&whole, &chunks}) {
+      const char* name = form == &whole ? "in one step" : "in chunks";
+      EXPECT_LT(Nmse(form->out.data(), want), 1e-8) << tokens << " tokens " << name;
+      EXPECT_LT(Nmse(form->state.data() + kFront + s.conv_values(), state), 1e-8)
+          << "state after " << tokens << " tokens " << name;
+    }
+  }
+}
+
 // Keys that are nearly parallel, written with nearly all of their weight and hardly forgotten: every token of
 // a chunk takes back nearly all that the one before wrote.
 TEST_P(GatedDelta, ParallelKeysInChunks) {

@@ -395,9 +395,10 @@ std::string NameOf(const ::testing::TestParamInfo<Format>& info) {
 INSTANTIATE_TEST_SUITE_P(Formats, LinearTest, ::testing::ValuesIn(Formats()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Formats, Int8LinearTest, ::testing::ValuesIn(BlockFormats()), NameOf);
 
-void CheckLogitsOfOutRows(const char* profile_name, int64_t bucket) {
+void CheckLogitsOfOutRows(const char* profile_name, int64_t bucket, Format format, bool int8) {
   const Profile profile = FindProfile(profile_name)->profile;
-  const Problem p(Format::Q6_K, true, Epilogue::Store, 256, 50, 3);
+  const Problem p(format, int8, Epilogue::Store, 256, 50, 3);
+  SCOPED_TRACE(p.Name(profile));
   constexpr int64_t kStride = 80;
   Sandbox box(profile, bucket, kStride);
   LinearDispatch d = MakeDispatch(p, box, 0, p.rows, bucket, plan::RowsFrom::OutRows);
@@ -420,8 +421,14 @@ void CheckLogitsOfOutRows(const char* profile_name, int64_t bucket) {
 }
 
 TEST(LinearExpansionTest, LogitsOfOutRows) {
-  CheckLogitsOfOutRows("sg32-dot", 4);
-  CheckLogitsOfOutRows("sm80", 12);
+  // A head may be of 1 bit, ternary or of floats, as any matrix.
+  for (Format format : {Format::Q6_K, Format::Q1_0, Format::TQ1_0, Format::TQ2_0, Format::F32}) {
+    for (bool int8 : {false, true}) {
+      if (int8 && format == Format::F32) continue;
+      CheckLogitsOfOutRows("sg32-dot", 4, format, int8);
+      CheckLogitsOfOutRows("sm80", 12, format, int8);
+    }
+  }
 }
 
 TEST(LinearExpansionTest, ManyRowsTakeMatrixUnits) {

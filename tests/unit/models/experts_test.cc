@@ -313,29 +313,10 @@ TEST(Companions, ScalesOfExpertsAreOneNumberOrOneForEach) {
 }
 
 TEST(Shapes, EveryTensorOfExpertsIsCheckedByName) {
-  for (const TinyConfig& config : {Config("qwen35moe", 1), Config("qwen3moe"), Config("qwen3next", 1)}) {
-    const TinyModel good = MakeTiny(config);
-    ASSERT_TRUE(Import(good).status.ok()) << Import(good).status;
-    for (const TinyTensor& tensor : good.tensors) {
-      SCOPED_TRACE(config.arch + " " + tensor.name);
-      for (size_t axis = 0; axis < tensor.ne.size(); ++axis) {
-        if (tensor.name == "token_embd.weight" && axis == 1) continue;
-        TinyModel bad = good;
-        TinyTensor* changed = bad.find(tensor.name);
-        changed->ne[axis] += 1;
-        int64_t count = 1;
-        for (int64_t dim : changed->ne) count *= dim;
-        changed->values.assign(count, 0.5f);
-        ExpectRefused(bad, "Q2006",
-                      {"tensor " + tensor.name + " ", std::to_string(changed->ne[axis]),
-                       std::to_string(tensor.ne[axis]), "tiny.gguf"});
-      }
-      if (tensor.name.find("shared_head_norm") != std::string::npos) continue;
-      TinyModel missing = good;
-      missing.erase_tensor(tensor.name);
-      ExpectRefused(missing, "Q2005", {tensor.name, " is missing"});
-    }
-  }
+  for (const TinyConfig& config : {Config("qwen35moe", 1), Config("qwen3moe"), Config("qwen3next", 1)})
+    ExpectEveryShapeChecked(MakeTiny(config), [](const std::string& tensor) {
+      return tensor.find("shared_head_norm") != std::string::npos;
+    });
 }
 
 TEST(Formats, RoutersAreF32) {

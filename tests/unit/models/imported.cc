@@ -59,6 +59,30 @@ void ExpectRefused(const TinyModel& model, const std::string& code, const std::v
     EXPECT_NE(text.find(part), std::string::npos) << "\"" << part << "\" is not named in: " << text;
 }
 
+void ExpectEveryShapeChecked(const TinyModel& good,
+                             const std::function<bool(const std::string& tensor)>& may_lack) {
+  ASSERT_TRUE(Import(good).status.ok()) << Import(good).status;
+  for (const TinyTensor& tensor : good.tensors) {
+    SCOPED_TRACE(good.arch() + " " + tensor.name);
+    for (size_t axis = 0; axis < tensor.ne.size(); ++axis) {
+      if (tensor.name == "token_embd.weight" && axis == 1) continue;
+      TinyModel bad = good;
+      TinyTensor* changed = bad.find(tensor.name);
+      changed->ne[axis] += 1;
+      int64_t count = 1;
+      for (int64_t dim : changed->ne) count *= dim;
+      changed->values.assign(count, 0.5f);
+      ExpectRefused(bad, "Q2006",
+                    {"tensor " + tensor.name + " ", std::to_string(changed->ne[axis]),
+                     std::to_string(tensor.ne[axis]), "tiny.gguf"});
+    }
+    if (may_lack(tensor.name)) continue;
+    TinyModel missing = good;
+    missing.erase_tensor(tensor.name);
+    ExpectRefused(missing, "Q2005", {tensor.name, " is missing"});
+  }
+}
+
 std::vector<double> Logits(const gguf::File& file, std::span<const int32_t> ids) {
   auto session = compiler::EvalSession::Create(file, /*f64=*/true, /*kv_f16=*/false);
   if (!session.ok()) {

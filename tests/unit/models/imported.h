@@ -2,6 +2,7 @@
 #ifndef QCC_TESTS_UNIT_MODELS_IMPORTED_H_
 #define QCC_TESTS_UNIT_MODELS_IMPORTED_H_
 
+#include <functional>
 #include <memory>
 #include <set>
 #include <span>
@@ -33,6 +34,12 @@ Imported Import(const TinyModel& model, const ImportOptions& options = {});
 
 // Imports and expects an error with this code whose text (what and where) holds all of `parts`.
 void ExpectRefused(const TinyModel& model, const std::string& code, const std::vector<std::string>& parts);
+
+// `good` with one extent more on any axis of any tensor is refused with Q2006, which names tensor, both
+// extents and file; without a tensor, with Q2005, except where `may_lack` says that it may. The rows of the
+// embedding are the vocabulary, of which any number is right.
+void ExpectEveryShapeChecked(const TinyModel& good,
+                             const std::function<bool(const std::string& tensor)>& may_lack);
 
 // Logits of the evaluator in f64 with an f32 cache, fed in one piece. Fails the test on an error.
 std::vector<double> Logits(const gguf::File& file, std::span<const int32_t> ids);

@@ -138,6 +138,13 @@ TEST(Schedule, RecurrentFlagsOverrideTheInterval) {
   EXPECT_EQ(a.text(), b.text());
   flags.set("attention.recurrent_layers", std::vector<bool>{true, false});
   ExpectRefused(flags, "Q2003", {"attention.recurrent_layers", "2 entries"});
+  TinyConfig config;
+  config.nextn = 1;
+  TinyModel draft = MakeTiny(config);
+  draft.set("attention.recurrent_layers", std::vector<bool>{true, true, true, false, false});
+  EXPECT_EQ(Import(draft).text(), Import(MakeTiny(config)).text());
+  draft.set("attention.recurrent_layers", std::vector<bool>{true, true, true, false, true});
+  ExpectRefused(draft, "Q2003", {"attention.recurrent_layers", "block 4 is a NextN block"});
 }
 
 TEST(Heads, ValueHeadsMustBeAMultipleOfKeyHeads) {
@@ -232,6 +239,101 @@ TEST(Rope, LinearAndYarnChangeTheFrequenciesAsPublished) {
   ExpectRefused(model, "Q2003", {"rope.scaling.factor", "0.5"});
 }
 
+// Every parameter of a scaling that is taken moves what is computed; those that are not taken are refused.
+TEST(Rope, NoParameterOfYarnIsDropped) {
+  TinyConfig config;
+  config.arch = "qwen3";
+  config.head_dim = 64;  // 32 pairs: where YaRN begins and ends to stretch is rounded to whole ones
+  TinyModel base = MakeTiny(config);
+  base.set("rope.scaling.type", std::string("yarn"));
+  base.set("rope.scaling.factor", 4.0f);
+  base.set("rope.scaling.original_context_length", 4096u);
+  const Imported plain = Import(base);
+  ASSERT_TRUE(plain.status.ok()) << plain.status;
+  const std::pair<const char*, KeyValue> others[] = {
+      {"rope.scaling.factor", 2.0f},          {"rope.scaling.original_context_length", 256u},
+      {"rope.scaling.attn_factor", 0.5f},     {"rope.scaling.yarn_beta_fast", 4.0f},
+      {"rope.scaling.yarn_beta_slow", 0.25f}, {"rope.scaling.yarn_ext_factor", 0.5f}};
+  for (const auto& [key, value] : others) {
+    TinyModel model = base;
+    model.set(key, value);
+    const Imported imported = Import(model);
+    ASSERT_TRUE(imported.status.ok()) << imported.status;
+    EXPECT_TRUE(imported.text() != plain.text()) << key << " has no effect";
+  }
+  base.set("rope.scaling.finetuned", true);
+  EXPECT_TRUE(Import(base).text() == plain.text()) << "it says where the scaling comes from, not what it is";
+  for (const char* type : {"none", "linear"}) {
+    TinyModel model = Tiny();
+    model.set("rope.scaling.type", std::string(type));
+    model.set("rope.scaling.attn_factor", 0.5f);
+    EXPECT_TRUE(Import(model).text() != Import(Tiny()).text()) << "attn_factor has no effect with " << type;
+  }
+}
+
+// Queries of twice the length are scores of twice the scale, and powers of two are exact.
+TEST(AttentionScale, MultipliesTheScores) {
+  const TinyModel plain = Tiny();
+  const std::vector<int32_t> ids = SomeIds(6, 64);
+  const std::vector<double> unscaled = Logits(plain, ids);
+  const int64_t head_dim = TinyConfig().head_dim;
+  const float own = 1 / std::sqrt(static_cast<float>(head_dim));
+  TinyModel scaled = plain;
+  for (float stated : {0.0f, own}) {
+    scaled.set("attention.scale", stated);
+    EXPECT_EQ(Logits(scaled, ids), unscaled) << "a scale of " << stated << " is that of the head size";
+  }
+  scaled.set("attention.scale", 2 * own);
+  TinyModel longer = plain;
+  for (float& value : longer.find("blk.3.attn_q_norm.weight")->values) value *= 2;
+  const std::vector<double> logits = Logits(scaled, ids);
+  EXPECT_EQ(logits, Logits(longer, ids));
+  EXPECT_NE(logits, unscaled) << "attention.scale is dropped";
+  for (float bad : {-1.0f, std::nanf("")}) {
+    scaled.set("attention.scale", bad);
+    ExpectRefused(scaled, "Q2003", {"qwen35.attention.scale"});
+  }
+}
+
+TEST(Sections, TheirAbsenceIsWarnedOf) {
+  for (const char* arch : {"qwen35", "qwen35moe"}) {
+    TinyModel model = Tiny(arch);
+    EXPECT_TRUE(Import(model).warnings.empty()) << Import(model).warnings[0];
+    ASSERT_TRUE(model.erase("rope.dimension_sections"));
+    const Imported imported = Import(model);
+    ASSERT_TRUE(imported.status.ok()) << imported.status;
+    ASSERT_EQ(imported.warnings.size(), 1u) << arch << ": the default is taken in silence";
+    EXPECT_EQ(imported.warnings[0], std::string("key ") + arch +
+                                        ".rope.dimension_sections is missing; the family's sections "
+                                        "11 11 10 0 are taken");
+  }
+}
+
+// The embedding's rows decide; a key that contradicts them is warned of.
+TEST(Vocabulary, IsThatOfTheTensor) {
+  TinyConfig config;
+  config.tied = false;
+  TinyModel model = MakeTiny(config);
+  const std::string plain = Import(model).text();
+  model.set("vocab_size", 64u);
+  EXPECT_TRUE(Import(model).warnings.empty()) << Import(model).warnings[0];
+  model.set("vocab_size", 60u);
+  const Imported imported = Import(model);
+  ASSERT_TRUE(imported.status.ok()) << imported.status;
+  ASSERT_EQ(imported.warnings.size(), 1u) << "the contradiction is passed over in silence";
+  for (const char* part : {"qwen35.vocab_size is 60", "token_embd.weight has 64 rows"})
+    EXPECT_NE(imported.warnings[0].find(part), std::string::npos) << imported.warnings[0];
+  EXPECT_EQ(imported.text(), plain) << "the key decides";
+  // Neither the key's size nor the embedding's, and the key's: logits of ids that no embedding has.
+  for (int64_t rows : {62, 60}) {
+    TinyModel third = model;
+    TinyTensor* head = third.find("output.weight");
+    head->ne[1] = rows;
+    head->values.resize(head->ne[0] * rows);
+    ExpectRefused(third, "Q2006", {"output.weight", "{32, " + std::to_string(rows) + "}", "{32, 64}"});
+  }
+}
+
 TEST(ForeignArithmetic, KeysThatAskForItAreRefused) {
   const auto refuse = [](const char* suffix, KeyValue value) {
     SCOPED_TRACE(suffix);
@@ -241,7 +343,8 @@ TEST(ForeignArithmetic, KeysThatAskForItAreRefused) {
   };
   refuse("expert_count", 8u);
   refuse("attention.sliding_window", 512u);
-  refuse("attention.scale", 0.25f);
+  refuse("rope.scaling.yarn_attn_factor", 0.5f);
+  refuse("rope.scaling.of_tomorrow", 2.0f);
   refuse("attention.causal", false);
   refuse("attn_logit_softcapping", 50.0f);
   refuse("final_logit_softcapping", 30.0f);

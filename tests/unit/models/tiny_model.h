@@ -67,10 +67,8 @@ class TinyModel {
   bool erase_tensor(const std::string& name);
   void add(TinyTensor tensor) { tensors.push_back(std::move(tensor)); }
 
-  std::vector<uint8_t> serialize() const;
-
- private:
   std::string arch() const;
+  std::vector<uint8_t> serialize() const;
 };
 
 TinyModel MakeTiny(const TinyConfig& config);

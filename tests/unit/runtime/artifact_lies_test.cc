@@ -143,15 +143,17 @@ const ManifestLie kManifestLies[] = {
     {"unknown_element", [](auto& m) { m.kv_element = static_cast<SpecElement>(9); }, 4015, "kv_element is 9"},
     {"huge_state", [](auto& m) { m.state_bytes = UINT64_MAX; }, 4015, "state_bytes"},
     {"huge_kv", [](auto& m) { m.kv_bytes_per_token = UINT64_MAX; }, 4015, "kv_bytes_per_token"},
-    {"state_kind", [](auto& m) { m.states[0].kind = static_cast<SpecState>(3); }, 4015, "kind is 3"},
+    {"state_kind", [](auto& m) { m.states[0].kind = static_cast<SpecState>(3); }, 4015,
+     "state 'blk.0.conv'.kind is 3"},
     {"state_element", [](auto& m) { m.states[0].element = static_cast<SpecElement>(2); }, 4015,
-     "element is 2"},
-    {"state_outside", [](auto& m) { m.states[1].offset = 1028; }, 4015, "inside the 5120 bytes"},
+     "state 'blk.0.conv'.element is 2"},
+    {"state_outside", [](auto& m) { m.states[1].offset = 1028; }, 4015, "state 'blk.0.delta' is"},
     {"state_wraps", [](auto& m) { m.states[1].offset = UINT64_MAX - 100; }, 4015, "inside the 5120 bytes"},
     {"state_empty", [](auto& m) { m.states[0].bytes = 0; }, 4015, "0 bytes"},
     {"states_overlap", [](auto& m) { m.states[1] = m.states[0], m.states[1].name = "twice"; }, 4015,
      "the end of state"},
-    {"state_shape_too_large", [](auto& m) { m.states[0].shape = {1000}; }, 4015, "4000 bytes"},
+    {"state_shape_too_large", [](auto& m) { m.states[0].shape = {1000}; }, 4015,
+     "state 'blk.0.conv'.shape is 4000 bytes"},
     {"state_shape_wraps",
      [](auto& m) {
        m.states[0].shape = {1ull << 40, 1ull << 40};
@@ -167,7 +169,7 @@ const ManifestLie kManifestLies[] = {
     {"state_misaligned", [](auto& m) { m.states[0].offset = 2; }, 4015, "a multiple of 4"},
     {"kv_outside", [](auto& m) { m.states[2].bytes = 257; }, 4015, "inside the 256 bytes"},
     {"kv_larger_than_its_shape", [](auto& m) { m.states[2].shape = {1}; }, 4015,
-     "bytes is 256, expected twice"},
+     "state 'blk.1.kv'.bytes is 256, expected twice"},
     {"kv_without_values",
      [](auto& m) {
        m.states[2].shape = {2, 2, 32};

@@ -33,6 +33,35 @@ TEST_F(QrtApi, SplitsAndThreadsGiveEqualBits) {
   }
 }
 
+// Who wants some rows ends an append behind each; the rows between them get no head.
+TEST_F(QrtApi, LogitsOfChosenRowsAreThoseOfAllRows) {
+  const Artifact artifact = Open(path());
+  const Engine engine = MakeEngine(artifact.get(), 2);
+  const std::vector<int32_t> tokens = Tokens(16);
+  const Session whole = MakeSession(engine.get()), chosen = MakeSession(engine.get()),
+                mate = MakeSession(engine.get());
+  const std::vector<float> all = AllLogits(whole.get(), tokens, 16);
+  qrt_error error = Sized<qrt_error>();
+  size_t at = 0;
+  for (const size_t row : {3u, 9u, 15u}) {
+    const qrt_logits_want want = row == 15 ? QRT_LOGITS_NONE : QRT_LOGITS_LAST;
+    qrt_batch_item items[] = {{chosen.get(), &tokens[at], row + 1 - at, Sized<qrt_append_options>()},
+                              {mate.get(), &tokens[at], row + 1 - at, Sized<qrt_append_options>()}};
+    items[0].options.want = want;
+    items[1].options.want = QRT_LOGITS_NONE;
+    ASSERT_EQ(qrt_engine_append(engine.get(), items, 2, &error), QRT_OK) << Say(error);
+    EXPECT_EQ(qrt_session_logits(mate.get()), nullptr) << "nobody asked for row " << row << " of the other";
+    at = row + 1;
+    if (want == QRT_LOGITS_NONE) {
+      EXPECT_EQ(qrt_session_logits(chosen.get()), nullptr) << "nobody asked for row " << row;
+      continue;
+    }
+    ASSERT_NE(qrt_session_logits(chosen.get()), nullptr);
+    EXPECT_EQ(std::memcmp(qrt_session_logits(chosen.get()), &all[row * 272], 272 * sizeof(float)), 0)
+        << "row " << row << " has other logits than when all rows are asked for";
+  }
+}
+
 TEST_F(QrtApi, BatchNamesTheItemThatIsWrong) {
   const Artifact artifact = Open(path());
   const Engine engine = MakeEngine(artifact.get(), 2);

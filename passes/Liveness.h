@@ -1,0 +1,15 @@
+// Whether a value is needed further on: what both fusion and lowering ask before they reuse its place.
+#ifndef QCC_PASSES_LIVENESS_H_
+#define QCC_PASSES_LIVENESS_H_
+
+#include "mlir/IR/Operation.h"
+#include "mlir/IR/Value.h"
+
+namespace qcc::passes {
+
+// Whether nobody reads the value after `op`, which stands in the same function.
+bool diesAt(mlir::Value value, mlir::Operation* op);
+
+}  // namespace qcc::passes
+
+#endif  // QCC_PASSES_LIVENESS_H_
