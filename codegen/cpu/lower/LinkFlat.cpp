@@ -3,7 +3,9 @@
 #include <string>
 
 #include "lld/Common/Driver.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -45,7 +47,7 @@ Error writeFile(StringRef path, StringRef bytes) {
 
 }  // namespace
 
-Expected<std::vector<uint8_t>> linkFlat(StringRef object) {
+Expected<std::vector<uint8_t>> linkFlat(ArrayRef<StringRef> objects) {
   SmallString<128> dir;
   if (std::error_code ec = sys::fs::createUniqueDirectory("qcc-link", dir))
     return fileError("cannot create a temporary folder", ec);
@@ -55,24 +57,22 @@ Expected<std::vector<uint8_t>> linkFlat(StringRef object) {
     sys::path::append(path, name);
     return std::string(path);
   };
-  std::string objectPath = inDir("program.o"), scriptPath = inDir("flat.ld"),
-              imagePath = inDir("program.bin");
-  if (Error e = writeFile(objectPath, object)) return e;
+  std::string scriptPath = inDir("flat.ld"), imagePath = inDir("program.bin");
   if (Error e = writeFile(scriptPath, kScript)) return e;
 
   // One thread: the order of work, and so the bytes, cannot depend on the machine.
-  const char* args[] = {"ld.lld",
-                        "--oformat=binary",
-                        "--no-undefined",
-                        "--threads=1",
-                        "-T",
-                        scriptPath.c_str(),
-                        objectPath.c_str(),
-                        "-o",
-                        imagePath.c_str()};
+  std::vector<std::string> args = {"ld.lld",     "--oformat=binary", "--no-undefined",
+                                   "--threads=1", "--icf=all",        "--ignore-data-address-equality",
+                                   "-T",          scriptPath,         "-o",
+                                   imagePath};
+  for (auto [i, object] : llvm::enumerate(objects)) {
+    args.push_back(inDir(std::to_string(i) + ".o"));
+    if (Error e = writeFile(args.back(), object)) return e;
+  }
+  auto pointers = llvm::map_to_vector(args, [](const std::string& arg) { return arg.c_str(); });
   std::string messages;
   raw_string_ostream stream(messages);
-  lld::Result result = lld::lldMain(args, stream, stream, {{lld::Gnu, &lld::elf::link}});
+  lld::Result result = lld::lldMain(pointers, stream, stream, {{lld::Gnu, &lld::elf::link}});
   if (result.retCode != 0 || !result.canRunAgain)
     return createStringError(inconvertibleErrorCode(), "linking the code blob: " + stream.str());
   auto image = MemoryBuffer::getFile(imagePath, /*IsText=*/false, /*RequiresNullTerminator=*/false);

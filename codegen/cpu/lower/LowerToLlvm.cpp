@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
+#include <string>
 
 #include "codegen/cpu/lower/KernelCall.h"
 #include "codegen/cpu/lower/KernelSignature.h"
@@ -9,6 +11,7 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Builders.h"
 #include "runtime/abi/program.h"
+#include "runtime/base/hash.h"
 
 namespace qcc::cpu {
 namespace {
@@ -177,7 +180,10 @@ class Lowering {
     std::string key = specKey(call, types);
     auto [it, fresh] = specs.try_emplace(key, LLVM::LLVMFuncOp());
     if (!fresh) return it->second;
-    std::string name = "spec_" + std::to_string(specs.size() - 1) + call.symbol.substr(2);  // drop "qk"
+    const std::string hash = qrt::Hex(
+        qrt::HashOf(std::span(reinterpret_cast<const uint8_t*>(key.data()), key.size())));
+    // "spec_<hash>_linear_q4_k_int8"
+    std::string name = kSpecialised.str() + hash.substr(0, 16) + call.symbol.substr(2);
     LLVM::LLVMFuncOp func = declare(name, voidFunction(types));
     it->second = func;
     func.setNoInline(true);

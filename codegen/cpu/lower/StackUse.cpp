@@ -69,24 +69,12 @@ Expected<uint64_t> StackUse::deepest(const Function& entry) const {
   return deepest(entry, known);
 }
 
-Error StackUse::check(const Module& module, ArrayRef<std::string> entries, uint64_t limit) const {
-  StringMap<uint64_t> known;
-  for (const std::string& name : entries) {
-    const Function* entry = module.getFunction(name);
-    if (!entry) return createStringError(inconvertibleErrorCode(), "no step function '" + name + "'");
-    Expected<uint64_t> bytes = deepest(*entry, known);
-    if (!bytes) return bytes.takeError();
-    if (*bytes <= limit) continue;
-    auto largest = std::max_element(frames.begin(), frames.end(), [](const auto& a, const auto& b) {
-      return a.second != b.second ? a.second < b.second : a.first() > b.first();
-    });
-    return createStringError(inconvertibleErrorCode(),
-                             "'" + name + "' takes " + Twine(*bytes) + " bytes of stack, at most " +
-                                 Twine(limit) + " are allowed; the largest frame is that of '" +
-                                 largest->first() + "', " + Twine(largest->second) +
-                                 " bytes: large arrays belong in the thread's scratch");
-  }
-  return Error::success();
+std::pair<StringRef, uint64_t> StackUse::largest() const {
+  auto found = std::max_element(frames.begin(), frames.end(), [](const auto& a, const auto& b) {
+    return a.second != b.second ? a.second < b.second : a.first() > b.first();
+  });
+  if (found == frames.end()) return {};
+  return {found->first(), found->second};
 }
 
 }  // namespace qcc::cpu

@@ -4,6 +4,7 @@
 #define QCC_CODEGEN_CPU_LOWER_STACKUSE_H_
 
 #include <cstdint>
+#include <utility>
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringRef.h"
@@ -22,11 +23,11 @@ class StackUse {
   // Installs itself as what `context` tells of them. Must outlive the code generation.
   explicit StackUse(llvm::LLVMContext& context);
 
-  // Bytes that a call of `entry` takes at most: of all chains of calls the deepest. Errors: functions that
-  // call themselves.
+  // Bytes that a call of `entry` takes at most: of all chains of calls in its module the deepest. Errors:
+  // functions that call themselves.
   llvm::Expected<uint64_t> deepest(const llvm::Function& entry) const;
-  // An error that names the entry and its largest frame if one of `entries` takes more than `limit`.
-  llvm::Error check(const llvm::Module& module, llvm::ArrayRef<std::string> entries, uint64_t limit) const;
+  // The function with the largest frame, of equal ones the first by name; no name: there are no frames.
+  std::pair<llvm::StringRef, uint64_t> largest() const;
 
  private:
   llvm::Expected<uint64_t> deepest(const llvm::Function& f, llvm::StringMap<uint64_t>& known) const;

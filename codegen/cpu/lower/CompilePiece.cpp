@@ -1,0 +1,270 @@
+#include "codegen/cpu/lower/CompilePiece.h"
+
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include "codegen/cpu/kernels/bitcode.h"
+#include "codegen/cpu/lower/KernelSignature.h"
+#include "codegen/cpu/lower/LowerToLlvm.h"
+#include "codegen/cpu/lower/StackUse.h"
+#include "llvm/Bitcode/BitcodeReader.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/Linker/Linker.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Triple.h"
+#include "llvm/Transforms/Utils/Cloning.h"
+#include "runtime/abi/program.h"
+
+namespace qcc::cpu {
+namespace {
+using namespace llvm;
+
+Error stageError(const Twine& what) {
+  return createStringError(inconvertibleErrorCode(), "cpu codegen: " + what);
+}
+
+Expected<std::unique_ptr<TargetMachine>> makeTargetMachine(const IsaInfo& isa) {
+  Triple triple("x86_64-unknown-linux-gnu");
+  std::string message;
+  const Target* target = TargetRegistry::lookupTarget(triple, message);
+  if (!target) return stageError(message);
+  TargetOptions options;
+  // Contraction is spelled out in the kernels (fma where the ISA has it); the backend must not add any, or a
+  // value would depend on how a loop was unrolled.
+  options.AllowFPOpFusion = FPOpFusion::Strict;
+  // Sections of their own: the linker keeps one of those that pieces have alike.
+  options.FunctionSections = options.DataSections = true;
+  return std::unique_ptr<TargetMachine>(
+      target->createTargetMachine(triple, StringRef(isa.llvm_cpu), StringRef(isa.llvm_features), options,
+                                  Reloc::PIC_, CodeModel::Small, CodeGenOptLevel::Aggressive));
+}
+
+void setTargetAttributes(Function& f, const IsaInfo& isa) {
+  f.addFnAttr("target-cpu", StringRef(isa.llvm_cpu));
+  f.addFnAttr("target-features", StringRef(isa.llvm_features));
+  f.removeFnAttr("tune-cpu");
+  f.addFnAttr("prefer-vector-width", "512");
+  f.addFnAttr("min-legal-vector-width", "512");
+  // Without it LLVM turns copy loops into calls to memset and memcpy, which a flat blob does not have.
+  f.addFnAttr("no-builtins");
+  f.addFnAttr(Attribute::NoUnwind);
+  watchStack(f);
+}
+
+// Functions are read when they are needed.
+Expected<std::unique_ptr<Module>> readKernels(LLVMContext& context, const IsaInfo& isa) {
+  std::string_view bitcode = kernel_bitcode(isa.id);
+  return getLazyBitcodeModule(MemoryBufferRef(StringRef(bitcode.data(), bitcode.size()), "kernels"), context);
+}
+
+Error linkKernels(Module& module, const IsaInfo& isa) {
+  auto kernels = readKernels(module.getContext(), isa);
+  if (!kernels) return kernels.takeError();
+  (*kernels)->setDataLayout(module.getDataLayout());
+  (*kernels)->setTargetTriple(module.getTargetTriple());
+  for (Function& f : *kernels.get()) {
+    if (f.isDeclaration()) continue;
+    f.removeFnAttr(Attribute::NoInline);
+    f.removeFnAttr(Attribute::OptimizeNone);
+    // Entry points are specialised into their caller; helpers inside a kernel are the inliner's choice.
+    if (f.getName().starts_with("qk_")) f.addFnAttr(Attribute::AlwaysInline);
+  }
+  if (Linker::linkModules(module, std::move(*kernels), Linker::LinkOnlyNeeded))
+    return stageError("the kernels' bitcode does not link");
+  return Error::success();
+}
+
+// qrt_code_header: entry offsets relative to the header, which the linker script puts first.
+Error addEntryTable(Module& module, ArrayRef<std::string> entries, int64_t scratchBytes) {
+  LLVMContext& context = module.getContext();
+  Type* i32 = Type::getInt32Ty(context);
+  Type* i64 = Type::getInt64Ty(context);
+  auto* type = ArrayType::get(i32, 4 + entries.size());
+  auto* table = new GlobalVariable(module, type, /*isConstant=*/true, GlobalValue::ExternalLinkage, nullptr,
+                                   "qrt_code_header");
+  table->setSection(".qrt_table");
+  table->setAlignment(Align(64));
+  auto word = [&](uint32_t v) -> Constant* { return ConstantInt::get(i32, v); };
+  SmallVector<Constant*> words = {word(QRT_CODE_MAGIC), word(QRT_PROGRAM_ABI), word(entries.size()),
+                                  word(static_cast<uint32_t>(scratchBytes))};
+  for (const std::string& name : entries) {
+    Function* step = module.getFunction(name);
+    if (!step || step->isDeclaration()) return stageError("no step function '" + name + "'");
+    Constant* distance =
+        ConstantExpr::getSub(ConstantExpr::getPtrToInt(step, i64), ConstantExpr::getPtrToInt(table, i64));
+    words.push_back(ConstantExpr::getTrunc(distance, i32));
+  }
+  table->setInitializer(ConstantArray::get(type, words));
+  return Error::success();
+}
+
+void internalize(Module& module, ArrayRef<std::string> entries) {
+  for (Function& f : module) {
+    if (f.isDeclaration()) {
+      // Functions of other pieces end up in the same image, within reach: no table of addresses is needed.
+      if (f.getName().starts_with(kSpecialised)) f.setVisibility(GlobalValue::HiddenVisibility);
+      continue;
+    }
+    bool isEntry = llvm::is_contained(entries, f.getName());
+    f.setLinkage(isEntry ? GlobalValue::ExternalLinkage : GlobalValue::InternalLinkage);
+    f.setVisibility(isEntry ? GlobalValue::HiddenVisibility : GlobalValue::DefaultVisibility);
+  }
+}
+
+bool interrupted(const PieceRequest& request) {
+  return request.interrupted && request.interrupted();
+}
+
+void optimize(const PieceRequest& request, Module& module, TargetMachine& machine) {
+  LoopAnalysisManager lam;
+  FunctionAnalysisManager fam;
+  CGSCCAnalysisManager cgam;
+  ModuleAnalysisManager mam;
+  PassInstrumentationCallbacks callbacks;
+  callbacks.registerShouldRunOptionalPassCallback([&](StringRef, Any) { return !interrupted(request); });
+  PassBuilder builder(&machine, PipelineTuningOptions(), std::nullopt, &callbacks);
+  builder.registerModuleAnalyses(mam);
+  builder.registerCGSCCAnalyses(cgam);
+  builder.registerFunctionAnalyses(fam);
+  builder.registerLoopAnalyses(lam);
+  builder.crossRegisterProxies(lam, fam, cgam, mam);
+  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3).run(module, mam);
+}
+
+Expected<SmallVector<char, 0>> generate(Module& module, TargetMachine& machine, CodeGenFileType type) {
+  SmallVector<char, 0> buffer;
+  raw_svector_ostream stream(buffer);
+  legacy::PassManager passes;
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, type))
+    return stageError("the target cannot write this file type");
+  passes.run(module);
+  return buffer;
+}
+
+Error writeText(const Twine& path, StringRef text) {
+  std::error_code ec;
+  raw_fd_ostream out(path.str(), ec);
+  if (ec) return stageError("cannot write '" + path + "': " + ec.message());
+  out << text;
+  return Error::success();
+}
+
+Error dump(const Module& module, TargetMachine& machine, const std::string& path) {
+  std::string ir;
+  raw_string_ostream(ir) << module;
+  if (Error e = writeText(path + ".ll", ir)) return e;
+  std::unique_ptr<Module> copy = CloneModule(module);  // code generation changes the module
+  auto text = generate(*copy, machine, CodeGenFileType::AssemblyFile);
+  if (!text) return text.takeError();
+  return writeText(path + ".s", StringRef(text->data(), text->size()));
+}
+
+Expected<std::unique_ptr<Module>> readPiece(const PieceRequest& request, LLVMContext& context,
+                                            TargetMachine& machine) {
+  const auto& bitcode = request.piece.bitcode;
+  auto module = parseBitcodeFile(MemoryBufferRef(StringRef(bitcode.data(), bitcode.size()), "piece"), context);
+  if (!module) return module.takeError();
+  Module& m = **module;
+  m.setDataLayout(machine.createDataLayout());
+  m.setTargetTriple(machine.getTargetTriple());
+  if (Error e = linkKernels(m, request.isa)) return e;
+  for (Function& f : m)
+    if (!f.isDeclaration()) setTargetAttributes(f, request.isa);
+  internalize(m, request.piece.exports);
+  if (request.hasTable)
+    if (Error e = addEntryTable(m, request.piece.exports, request.scratchBytes)) return e;
+  std::string broken;
+  raw_string_ostream brokenStream(broken);
+  if (verifyModule(m, &brokenStream)) return stageError("invalid LLVM IR: " + brokenStream.str());
+  return std::move(*module);
+}
+
+void append(std::vector<uint8_t>& bytes, const void* data, size_t size) {
+  const auto* from = static_cast<const uint8_t*>(data);
+  bytes.insert(bytes.end(), from, from + size);
+}
+
+}  // namespace
+
+void prepareCodeGenerator() {
+  // Registration is idempotent; only the x86 backend is needed for a CPU blob.
+  LLVMInitializeX86TargetInfo();
+  LLVMInitializeX86Target();
+  LLVMInitializeX86TargetMC();
+  LLVMInitializeX86AsmPrinter();
+}
+
+Error checkKernels(const Module& program, const IsaInfo& isa) {
+  LLVMContext& context = program.getContext();
+  auto kernels = readKernels(context, isa);
+  if (!kernels) return kernels.takeError();
+  if (Error e = checkKernelSignatures(program, **kernels)) return stageError(toString(std::move(e)));
+  return Error::success();
+}
+
+Expected<CompiledPiece> compilePiece(const PieceRequest& request) {
+  if (interrupted(request)) return stageError("interrupted");
+  LLVMContext context;  // its own: what lets pieces be compiled side by side
+  StackUse stack(context);
+  auto machine = makeTargetMachine(request.isa);
+  if (!machine) return machine.takeError();
+  auto module = readPiece(request, context, **machine);
+  if (!module) return module.takeError();
+  optimize(request, **module, **machine);
+  if (interrupted(request)) return stageError("interrupted");
+  for (const Function& f : **module)
+    if (f.isDeclaration() && !f.isIntrinsic() && !f.use_empty() && !f.getName().starts_with(kSpecialised))
+      return stageError("unresolved symbol '" + f.getName() + "'");
+  if (!request.dumpPath.empty())
+    if (Error e = dump(**module, **machine, request.dumpPath)) return e;
+  auto object = generate(**module, **machine, CodeGenFileType::ObjectFile);
+  if (!object) return object.takeError();
+  CompiledPiece piece;
+  piece.object = std::move(*object);
+  for (const std::string& name : request.piece.exports) {
+    Expected<uint64_t> bytes = stack.deepest(*(*module)->getFunction(name));
+    if (!bytes) return bytes.takeError();
+    if (piece.deepest.function.empty() || *bytes > piece.deepest.bytes) piece.deepest = {name, *bytes};
+  }
+  auto [function, frame] = stack.largest();
+  piece.largest = {function.str(), frame};
+  return piece;
+}
+
+// Each share: its bytes, those of the name, the name; then the object.
+std::vector<uint8_t> pieceBytes(const CompiledPiece& piece) {
+  std::vector<uint8_t> bytes;
+  for (const StackShare* share : {&piece.deepest, &piece.largest}) {
+    const uint64_t numbers[] = {share->bytes, share->function.size()};
+    append(bytes, numbers, sizeof numbers);
+    append(bytes, share->function.data(), share->function.size());
+  }
+  append(bytes, piece.object.data(), piece.object.size());
+  return bytes;
+}
+
+std::optional<CompiledPiece> pieceFromBytes(ArrayRef<uint8_t> bytes) {
+  CompiledPiece piece;
+  for (StackShare* share : {&piece.deepest, &piece.largest}) {
+    uint64_t numbers[2];
+    if (bytes.size() < sizeof numbers) return std::nullopt;
+    std::memcpy(numbers, bytes.data(), sizeof numbers);
+    bytes = bytes.drop_front(sizeof numbers);
+    if (numbers[1] > bytes.size()) return std::nullopt;
+    share->bytes = numbers[0];
+    share->function.assign(bytes.begin(), bytes.begin() + numbers[1]);
+    bytes = bytes.drop_front(numbers[1]);
+  }
+  piece.object.assign(bytes.begin(), bytes.end());
+  return piece;
+}
+
+}  // namespace qcc::cpu
