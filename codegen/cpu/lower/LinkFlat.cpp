@@ -8,6 +8,7 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
+#include "runtime/base/temporary_name.h"
 
 LLD_HAS_DRIVER(elf)
 
@@ -57,6 +58,9 @@ Expected<std::vector<uint8_t>> linkFlat(StringRef object) {
   };
   std::string objectPath = inDir("program.o"), scriptPath = inDir("flat.ld"),
               imagePath = inDir("program.bin");
+  // The linker's own temporary file is LLVM's to remove.
+  const qrt::TemporaryName names[] = {qrt::TemporaryName(std::string(dir)), qrt::TemporaryName(objectPath),
+                                      qrt::TemporaryName(scriptPath), qrt::TemporaryName(imagePath)};
   if (Error e = writeFile(objectPath, object)) return e;
   if (Error e = writeFile(scriptPath, kScript)) return e;
 
