@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <new>
 #include <string_view>
+#include <system_error>
 
 #include "compiler/driver/console.h"
 #include "llvm/Support/ErrorHandling.h"
@@ -21,6 +22,7 @@ namespace qcc::compiler {
 namespace {
 
 // Handlers reach nothing else than statics.
+bool g_installed = false;  // not while libraries are still loaded: they cannot be called then
 bool g_terminal = false;
 volatile std::sig_atomic_t g_artifact = 0;
 char g_path[PATH_MAX];
@@ -58,6 +60,9 @@ void OnTerminate() {
       std::rethrow_exception(thrown);
     } catch (const std::bad_alloc&) {
       EndOutOfMemory();
+    } catch (const std::system_error& error) {
+      if (IsShortage(error.code())) EndOutOfMemory();
+      OnLlvmFatal(nullptr, error.what(), false);
     } catch (const std::exception& error) {
       OnLlvmFatal(nullptr, error.what(), false);
     }
@@ -80,8 +85,8 @@ void OnBusError(int signal, siginfo_t* info, void*) {
   const std::string_view byte(number, static_cast<size_t>(end - number));
   const bool artifact = g_artifact != 0;
   End(artifact ? Exit::kArtifactRefused : Exit::kInputRefused,
-      {"qcc: error: the file changed while it was read: byte ", byte, " is gone ",
-       artifact ? "[Q4025]" : "[Q1009]", "\n  note: ", g_path,
+      {"qcc: error: the file changed while it was read: byte ", byte, " is gone [",
+       artifact ? "Q4025" : "Q1009", "]\n  note: ", g_path,
        "\n  help: leave the file alone while it is read, and start again; if nobody cut it short, check the "
        "disk\n"});
 }
@@ -93,7 +98,12 @@ void EndOutOfMemory() {
                             "  help: use a machine with more memory, or raise its limit (ulimit -v)\n"});
 }
 
+bool IsShortage(const std::error_code& error) {
+  return error == std::errc::resource_unavailable_try_again || error == std::errc::not_enough_memory;
+}
+
 void RemoveTemporaries() {
+  if (!g_installed) return;
   qrt::TemporaryName::RemoveAll();
   llvm::sys::RunInterruptHandlers();  // the linker's
   qrt::TemporaryName::RemoveAll();    // the folder that it was in
@@ -105,6 +115,7 @@ void ExpectMappedArtifact() {
 
 void InstallEndings() {
   g_terminal = isatty(STDERR_FILENO) != 0;
+  g_installed = true;
   std::set_new_handler(EndOutOfMemory);
   llvm::install_bad_alloc_error_handler(OnLlvmNoMemory);
   llvm::install_fatal_error_handler(OnLlvmFatal);

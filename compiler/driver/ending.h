@@ -4,6 +4,8 @@
 #ifndef QCC_COMPILER_DRIVER_ENDING_H_
 #define QCC_COMPILER_DRIVER_ENDING_H_
 
+#include <system_error>
+
 namespace qcc::compiler {
 
 // For `main` only, before there are threads: operator new and LLVM's allocators without memory (Q6001),
@@ -16,6 +18,9 @@ void ExpectMappedArtifact();
 
 // Says that memory ran out (Q6001) and exits. Allocates nothing, and needs nothing that was set up before.
 [[noreturn]] void EndOutOfMemory();
+
+// Whether memory or threads ran out: how the standard library tells that of a thread.
+bool IsShortage(const std::error_code& error);
 
 // Removes what has a temporary name. Async-signal-safe.
 void RemoveTemporaries();

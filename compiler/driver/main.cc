@@ -12,6 +12,7 @@
 #include <ctime>
 #include <exception>
 #include <new>
+#include <system_error>
 
 #include "compiler/driver/commands.h"
 #include "compiler/driver/ending.h"
@@ -126,9 +127,10 @@ int main(int argc, char** argv) {
   try {
     return qcc::compiler::Main(argc, argv);
   } catch (const std::bad_alloc&) {
-    std::fputs("qcc: error: out of memory [Q6001]\n  help: use a machine with more memory\n", stderr);
-    return static_cast<int>(qcc::compiler::Exit::kMemoryOrDisk);
+    qcc::compiler::EndOutOfMemory();
   } catch (const std::exception& error) {
+    const auto* system = dynamic_cast<const std::system_error*>(&error);
+    if (system != nullptr && qcc::compiler::IsShortage(system->code())) qcc::compiler::EndOutOfMemory();
     std::fprintf(stderr, "qcc: error: %s [Q9001]\n  help: this is a bug in qcc; please report it\n",
                  error.what());
     return static_cast<int>(qcc::compiler::Exit::kInternal);

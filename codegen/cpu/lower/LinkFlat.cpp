@@ -44,6 +44,16 @@ Error writeFile(StringRef path, StringRef bytes) {
   return Error::success();
 }
 
+// lld gives its errors as text only. Which of them the system is to blame for is told by what it says.
+std::error_code systemError(StringRef messages) {
+  for (std::errc known : {std::errc::not_enough_memory, std::errc::no_space_on_device,
+                          std::errc::file_too_large, std::errc::too_many_files_open, std::errc::io_error}) {
+    const std::error_code code = std::make_error_code(known);
+    if (messages.contains(": " + code.message())) return code;
+  }
+  return inconvertibleErrorCode();
+}
+
 }  // namespace
 
 Expected<std::vector<uint8_t>> linkFlat(StringRef object) {
@@ -78,7 +88,7 @@ Expected<std::vector<uint8_t>> linkFlat(StringRef object) {
   raw_string_ostream stream(messages);
   lld::Result result = lld::lldMain(args, stream, stream, {{lld::Gnu, &lld::elf::link}});
   if (result.retCode != 0 || !result.canRunAgain)
-    return createStringError(inconvertibleErrorCode(), "linking the code blob: " + stream.str());
+    return createStringError(systemError(messages), "linking the code blob: " + StringRef(messages).trim());
   auto image = MemoryBuffer::getFile(imagePath, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!image) return fileError("cannot read the linked image", image.getError());
   StringRef bytes = (*image)->getBuffer();
