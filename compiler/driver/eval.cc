@@ -32,6 +32,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "logits files are written as the values lie in memory");
 
+constexpr size_t kMaxTokenBytes = size_t{256} << 20;  // a hole would be read until memory ends
+
 // A whole regular file: a pipe might have no writer, a device no end.
 absl::StatusOr<std::string> ReadText(const std::string& path) {
   const auto refuse = [&path](std::string_view why) {
@@ -47,11 +49,13 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
   ssize_t count = 0;
   while (regular && ((count = read(descriptor, piece, sizeof piece)) > 0 || (count < 0 && errno == EINTR))) {
     if (count > 0) text.append(piece, static_cast<size_t>(count));
+    if (text.size() > kMaxTokenBytes) break;
   }
   const int error = errno;
   close(descriptor);
   if (!regular) return refuse("it is not a regular file");
   if (count < 0) return refuse(std::strerror(error));
+  if (text.size() > kMaxTokenBytes) return refuse(Concat("it has more than ", kMaxTokenBytes, " bytes"));
   return text;
 }
 

@@ -168,8 +168,8 @@ Outcome ReadText(const std::string& path, std::string* out) {
   return outcome;
 }
 
-Outcome ReadFile(const std::string& path, std::string* out) {
-  if (path == "-") return ReadAll(STDIN_FILENO, "standard input", SIZE_MAX, out);
+Outcome ReadFile(const std::string& path, size_t most, std::string* out) {
+  if (path == "-") return ReadAll(STDIN_FILENO, "standard input", most, out);
   // O_NONBLOCK: opening a FIFO must not wait for a writer; fstat then refuses it.
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
@@ -178,7 +178,7 @@ Outcome ReadFile(const std::string& path, std::string* out) {
   struct stat info;
   Outcome outcome =
       fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode)
-          ? ReadAll(descriptor, path, SIZE_MAX, out)
+          ? ReadAll(descriptor, path, most, out)
           : Outcome::Fail(kExitInput, 8001, path + " is not a regular file", "", "- reads standard input");
   close(descriptor);
   return outcome;

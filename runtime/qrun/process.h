@@ -31,8 +31,9 @@ void InstallBusErrorHandler();
 // Errors: input refused.
 inline constexpr size_t kMaxTextBytes = size_t{256} << 20;  // what the library tokenizes at once
 Outcome ReadText(const std::string& path, std::string* out);
-// A whole regular file: a pipe might have no writer. Errors: input refused.
-Outcome ReadFile(const std::string& path, std::string* out);
+// A whole regular file ("-": standard input) of at most `most` bytes: a pipe might have no writer. Errors:
+// input refused.
+Outcome ReadFile(const std::string& path, size_t most, std::string* out);
 // Standard input to its end; stops early with exit 130 when interrupted.
 Outcome ReadStdin(std::string* out);
 // One line without its newline. False at the end of input or when interrupted.
