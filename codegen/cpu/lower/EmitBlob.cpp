@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <system_error>
 #include <thread>
 
 #include "codegen/cpu/lower/KernelSignature.h"
@@ -241,7 +242,11 @@ Expected<std::vector<std::vector<uint8_t>>> emitBlobs(const BlobRequest& request
       if (Error e = compile(request, *variants[i])) variants[i]->error = toString(std::move(e));
   };
   std::vector<std::thread> pool;
-  for (unsigned t = 1; t < std::min<size_t>(threads, variants.size()); ++t) pool.emplace_back(work);
+  try {
+    for (unsigned t = 1; t < std::min<size_t>(threads, variants.size()); ++t) pool.emplace_back(work);
+  } catch (const std::system_error&) {
+    // No more threads: those that there are do the work.
+  }
   work();
   for (std::thread& thread : pool) thread.join();
 

@@ -8,6 +8,7 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
+#include "runtime/base/temporary_name.h"
 
 LLD_HAS_DRIVER(elf)
 
@@ -43,6 +44,16 @@ Error writeFile(StringRef path, StringRef bytes) {
   return Error::success();
 }
 
+// lld gives its errors as text only. Which of them the system is to blame for is told by what it says.
+std::error_code systemError(StringRef messages) {
+  for (std::errc known : {std::errc::not_enough_memory, std::errc::no_space_on_device,
+                          std::errc::file_too_large, std::errc::too_many_files_open, std::errc::io_error}) {
+    const std::error_code code = std::make_error_code(known);
+    if (messages.contains(": " + code.message())) return code;
+  }
+  return inconvertibleErrorCode();
+}
+
 }  // namespace
 
 Expected<std::vector<uint8_t>> linkFlat(StringRef object) {
@@ -57,6 +68,9 @@ Expected<std::vector<uint8_t>> linkFlat(StringRef object) {
   };
   std::string objectPath = inDir("program.o"), scriptPath = inDir("flat.ld"),
               imagePath = inDir("program.bin");
+  // The linker's own temporary file is LLVM's to remove.
+  const qrt::TemporaryName names[] = {qrt::TemporaryName(std::string(dir)), qrt::TemporaryName(objectPath),
+                                      qrt::TemporaryName(scriptPath), qrt::TemporaryName(imagePath)};
   if (Error e = writeFile(objectPath, object)) return e;
   if (Error e = writeFile(scriptPath, kScript)) return e;
 
@@ -74,7 +88,7 @@ Expected<std::vector<uint8_t>> linkFlat(StringRef object) {
   raw_string_ostream stream(messages);
   lld::Result result = lld::lldMain(args, stream, stream, {{lld::Gnu, &lld::elf::link}});
   if (result.retCode != 0 || !result.canRunAgain)
-    return createStringError(inconvertibleErrorCode(), "linking the code blob: " + stream.str());
+    return createStringError(systemError(messages), "linking the code blob: " + StringRef(messages).trim());
   auto image = MemoryBuffer::getFile(imagePath, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!image) return fileError("cannot read the linked image", image.getError());
   StringRef bytes = (*image)->getBuffer();
