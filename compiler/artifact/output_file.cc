@@ -84,13 +84,13 @@ absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string
                      "give another place with -o");
   }
   std::unique_ptr<OutputFile> file(new OutputFile(path, temporary, named));
-  file->has_name_ = true;
+  file->name_.emplace(temporary);
   return file;
 }
 
 OutputFile::~OutputFile() {
   if (fd_ >= 0) close(fd_);
-  if (has_name_) unlink(temporary_.c_str());
+  if (name_) unlink(temporary_.c_str());
 }
 
 absl::Status OutputFile::Failed(const char* what, int error) const {
@@ -113,15 +113,15 @@ absl::Status OutputFile::WriteAt(uint64_t offset, std::span<const uint8_t> bytes
 absl::Status OutputFile::Commit(uint64_t size) {
   if (ftruncate(fd_, static_cast<off_t>(size)) != 0) return Failed("cannot set the output's size", errno);
   if (fsync(fd_) != 0) return Failed("cannot flush the output to the disk", errno);
-  if (!has_name_) {
+  if (!name_) {
     unlink(temporary_.c_str());  // of an earlier process with this id
+    name_.emplace(temporary_);
     if (linkat(AT_FDCWD, ProcPath(fd_).c_str(), AT_FDCWD, temporary_.c_str(), AT_SYMLINK_FOLLOW) != 0) {
       return Failed("cannot name the output", errno);
     }
-    has_name_ = true;
   }
   if (rename(temporary_.c_str(), path_.c_str()) != 0) return Failed("cannot rename the output", errno);
-  has_name_ = false;
+  name_.reset();
   // The name lies in the folder: without this it might not outlive a power cut. Some file systems cannot; no
   // harm.
   const int folder = open(FolderOf(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

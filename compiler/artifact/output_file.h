@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "runtime/base/temporary_name.h"
 
 namespace qcc::compiler {
 
@@ -39,8 +41,8 @@ class OutputFile {
   absl::Status Failed(const char* what, int error) const;
 
   std::string path_;
-  std::string temporary_;  // beside path_
-  bool has_name_ = false;  // temporary_ exists in the folder
+  std::string temporary_;                   // beside path_
+  std::optional<qrt::TemporaryName> name_;  // while temporary_ exists in the folder
   int fd_ = -1;
 };
 

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "compiler/driver/commands.h"
+#include "compiler/driver/ending.h"
 #include "compiler/driver/inspect.h"
 #include "compiler/driver/model_report.h"
 
@@ -28,6 +29,7 @@ void AddInspect(CLI::App& app, Cli& cli) {
         std::fwrite(text.data(), 1, text.size(), stdout);
         return absl::OkStatus();
       }
+      ExpectMappedArtifact();
       const auto artifact = qrt::Artifact::Open(arguments->path);
       if (!artifact.ok()) return FromRuntime(artifact.status());
       absl::StatusOr<ArtifactContents> contents = ReadContents(**artifact);
@@ -47,6 +49,7 @@ void AddVerify(CLI::App& app, Cli& cli) {
     cli.run = [path, &cli]() -> absl::Status {
       ConsoleProgress progress = MakeProgress(cli);
       progress.BeginStage(1, 1, "hash");
+      ExpectMappedArtifact();
       const auto opened = qrt::Artifact::Open(*path);
       if (!opened.ok()) return FromRuntime(opened.status());
       const qrt::Artifact& artifact = **opened;

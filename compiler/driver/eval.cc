@@ -1,10 +1,14 @@
 #include "compiler/driver/eval.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <charconv>
-#include <fstream>
-#include <iterator>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <system_error>
@@ -17,6 +21,7 @@
 #include "dialects/hir/IR/Hir.h"
 #include "dialects/hir/eval/Evaluator.h"
 #include "frontends/base/error.h"
+#include "frontends/base/text.h"
 #include "frontends/models/import.h"
 #include "mlir/IR/Diagnostics.h"
 
@@ -27,11 +32,37 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "logits files are written as the values lie in memory");
 
+constexpr size_t kMaxTokenBytes = size_t{256} << 20;  // a hole would be read until memory ends
+
+// A whole regular file: a pipe might have no writer, a device no end.
+absl::StatusOr<std::string> ReadText(const std::string& path) {
+  const auto refuse = [&path](std::string_view why) {
+    return MakeError("Q2401", Concat("cannot read the token file: ", why), path,
+                     "give a text file of token ids");
+  };
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return refuse(std::strerror(errno));
+  struct stat info;
+  const bool regular = fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode);
+  std::string text;
+  char piece[1 << 16];
+  ssize_t count = 0;
+  while (regular && ((count = read(descriptor, piece, sizeof piece)) > 0 || (count < 0 && errno == EINTR))) {
+    if (count > 0) text.append(piece, static_cast<size_t>(count));
+    if (text.size() > kMaxTokenBytes) break;
+  }
+  const int error = errno;
+  close(descriptor);
+  if (!regular) return refuse("it is not a regular file");
+  if (count < 0) return refuse(std::strerror(error));
+  if (text.size() > kMaxTokenBytes) return refuse(Concat("it has more than ", kMaxTokenBytes, " bytes"));
+  return text;
+}
+
 absl::StatusOr<std::vector<int32_t>> ReadTokens(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if (!in.is_open() || in.bad())
-    return MakeError("Q2401", "cannot read the token file", path, "give a text file of token ids");
+  absl::StatusOr<std::string> read = ReadText(path);
+  if (!read.ok()) return read.status();
+  const std::string& text = *read;
   std::vector<int32_t> ids;
   const char* at = text.data();
   const char* const end = at + text.size();
@@ -155,6 +186,7 @@ absl::Status RunEval(const EvalOptions& options, const std::function<bool()>& in
       count = std::min(count, static_cast<size_t>(length));
     }
     absl::StatusOr<std::vector<double>> logits = (*session)->Step(std::span(*ids).subspan(done, count));
+    if (absl::Status s = (*file)->CheckUnchanged(); !s.ok()) return s;
     if (!logits.ok()) return logits.status();
     const std::vector<float> values(logits->begin(), logits->end());
     if (absl::Status status = append(values.data(), values.size() * sizeof(float)); !status.ok())

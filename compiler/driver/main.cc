@@ -12,8 +12,10 @@
 #include <ctime>
 #include <exception>
 #include <new>
+#include <system_error>
 
 #include "compiler/driver/commands.h"
+#include "compiler/driver/ending.h"
 #include "compiler/pipeline/pipeline.h"
 #include "compiler/targets/targets.h"
 #include "frontends/base/error.h"
@@ -31,8 +33,8 @@ static_assert(std::atomic<int64_t>::is_always_lock_free, "a signal handler may n
 constexpr int64_t kOneRequestMs = 500;
 
 // The first signal asks the compiler to stop at the next safe point, where it removes what it has written. A
-// second one ends it at once: an output that has no name yet goes with the process (OutputFile). Everything
-// in here is async-signal-safe.
+// second one ends it at once: an output that has no name yet goes with the process (OutputFile), and what has
+// a temporary one is removed. Everything in here is async-signal-safe.
 void OnSignal(int) {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -41,6 +43,7 @@ void OnSignal(int) {
     g_first_signal_ms = ms;
     g_interrupted = 1;
   } else if (ms - g_first_signal_ms > kOneRequestMs) {
+    RemoveTemporaries();
     _exit(static_cast<int>(Exit::kInterrupted));
   }
 }
@@ -77,6 +80,7 @@ int Main(int argc, char** argv) {
                             "a standard stream is closed, and /dev/null cannot be opened in its place", "",
                             "leave the standard streams open"));
   }
+  InstallEndings();
   InstallSignals();
   Cli cli;
   cli.interrupted = &g_interrupted;
@@ -123,9 +127,10 @@ int main(int argc, char** argv) {
   try {
     return qcc::compiler::Main(argc, argv);
   } catch (const std::bad_alloc&) {
-    std::fputs("qcc: error: out of memory [Q6001]\n  help: use a machine with more memory\n", stderr);
-    return static_cast<int>(qcc::compiler::Exit::kMemoryOrDisk);
+    qcc::compiler::EndOutOfMemory();
   } catch (const std::exception& error) {
+    const auto* system = dynamic_cast<const std::system_error*>(&error);
+    if (system != nullptr && qcc::compiler::IsShortage(system->code())) qcc::compiler::EndOutOfMemory();
     std::fprintf(stderr, "qcc: error: %s [Q9001]\n  help: this is a bug in qcc; please report it\n",
                  error.what());
     return static_cast<int>(qcc::compiler::Exit::kInternal);

@@ -103,17 +103,22 @@ class Compilation {
     for (auto stage : {&Compilation::Read, &Compilation::Import, &Compilation::Fuse, &Compilation::Plan,
                        &Compilation::Generate, &Compilation::Write}) {
       if (sink_.Interrupted()) return absl::CancelledError("interrupted");
-      if (absl::Status s = (this->*stage)(); !s.ok()) {
-        // What fails after a Ctrl-C may have failed because of it: LLVM removes its temporary files then.
-        return sink_.Interrupted() ? absl::CancelledError("interrupted") : s;
-      }
+      if (absl::Status s = (this->*stage)(); !s.ok()) return CauseOf(s);
       if (absl::Status s = sink_.Refusal(options_.input); !s.ok()) return s;
-      if (stopped_) return absl::OkStatus();
+      if (stopped_) return file_->CheckUnchanged();
     }
     return absl::OkStatus();
   }
 
  private:
+  // What fails after a Ctrl-C may have failed because of it: LLVM removes its temporary files then. And so
+  // may what fails after the model was written to.
+  absl::Status CauseOf(absl::Status failure) const {
+    if (sink_.Interrupted()) return absl::CancelledError("interrupted");
+    if (file_ == nullptr) return failure;
+    absl::Status changed = file_->CheckUnchanged();
+    return changed.ok() ? failure : changed;
+  }
   absl::Status Read();
   absl::Status Import();
   absl::Status ReadText();
@@ -348,6 +353,7 @@ absl::Status Compilation::Write() {
   const uint64_t before = out.size();
   if (absl::Status s = WriteAllWeights(out, manifest); !s.ok()) return s;
   const uint64_t weights = plans_.size() == 1 ? manifest.weights_bytes : out.size() - before;
+  if (absl::Status s = file_->CheckUnchanged(); !s.ok()) return s;
   if (absl::Status s = out.Finish(manifest); !s.ok()) return s;
   sink_.EndStage(absl::StrCat(CodeBytes(weights), " of weights, ", CodeBytes(out.size()), " in all"));
   return absl::OkStatus();

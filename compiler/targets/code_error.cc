@@ -17,6 +17,8 @@ absl::Status CodeError(llvm::Error error) {
   });
   if (code == std::errc::operation_canceled) return absl::CancelledError("interrupted");
   const std::string where = "stage 'generate code'", help = "temporary files lie in TMPDIR, or in /tmp";
+  if (code == std::errc::not_enough_memory) return MakeError("Q6001", message, where);
+  if (code == std::errc::too_many_files_open) return MakeError("Q6004", message, where);
   if (code == std::errc::no_space_on_device || code == std::errc::file_too_large) {
     return MakeError("Q6003", message, where, help);
   }

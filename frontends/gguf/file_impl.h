@@ -17,6 +17,12 @@
 namespace qcc::gguf {
 
 inline constexpr uint64_t kMaxMetadataBytes = uint64_t{256} << 20;  // Qwen3.5's vocabulary takes about 20 MiB
+// Of one file. A vocabulary of a million tokens takes about 5 million elements; a file of experts that are
+// not stacked has 70,000 tensors. Beyond these limits a small file, or the hole of a sparse one, would take
+// minutes and many times its size of memory.
+inline constexpr uint64_t kMaxMetadataElements = uint64_t{8} << 20;
+inline constexpr uint64_t kMaxEntries = uint64_t{1} << 16;
+inline constexpr uint64_t kMaxTensors = uint64_t{1} << 18;
 inline constexpr uint64_t kMaxStringBytes = uint64_t{1} << 30;
 inline constexpr uint64_t kMaxArrayElements = uint64_t{1} << 30;
 inline constexpr uint64_t kMaxKeyBytes = 65535;
@@ -32,6 +38,15 @@ struct File::Value {
   uint64_t count;       // elements of an array, otherwise 1
   uint64_t offset;      // file offset of the value (of an array: of its element type)
   const uint8_t* data;  // first element; a string is its u64 length and then its bytes
+  const uint8_t* end;   // behind the last one
+};
+
+// What tells whether a file is still the one that was opened.
+struct FileState {
+  uint64_t device = 0, inode = 0, size = 0;
+  int64_t seconds = 0, nanoseconds = 0;  // of the last change of its contents
+
+  bool operator==(const FileState&) const = default;
 };
 
 struct File::Impl {
@@ -40,6 +55,8 @@ struct File::Impl {
   std::string path;
   std::span<const uint8_t> bytes;
   void* mapping = nullptr;  // to unmap; null if the caller owns the bytes
+  int descriptor = -1;      // of the mapped file, to close; -1 if the caller owns the bytes
+  FileState opened;         // when it was mapped
   std::vector<Value> values;
   std::map<std::string_view, size_t> value_index;
   std::vector<Tensor> tensors;
@@ -59,6 +76,9 @@ std::string KeyWhere(std::string_view path, std::string_view key, uint64_t offse
 std::string TensorWhere(std::string_view path, std::string_view tensor, uint64_t offset);
 
 bool IsValidUtf8(std::string_view text);
+
+// Not the file's fault: memory or descriptors have run out.
+bool IsResourceError(const absl::Status& status);
 
 // Little-endian load of an unsigned number of sizeof(T) bytes from anywhere.
 template <typename T>

@@ -51,20 +51,23 @@ bool IsNumber(ValueType t) {
 }
 
 absl::Status IoError(const std::string& path, std::string_view step, int error) {
-  return MakeError(absl::ErrnoToStatusCode(error), "Q1001",
-                   Concat("cannot ", step, ": ", std::strerror(error)), path);
+  const absl::StatusCode status = absl::ErrnoToStatusCode(error);
+  const std::string what = Concat("cannot ", step, ": ", std::strerror(error));
+  if (error == ENOMEM) return MakeError(status, "Q6001", what, path, "raise the memory limit (ulimit -v)");
+  if (error == EMFILE || error == ENFILE) {
+    return MakeError(status, "Q6004", what, path, "raise the limit of open files (ulimit -n)");
+  }
+  return MakeError(status, "Q1001", what, path);
 }
 
-// A file descriptor that closes itself.
-struct Descriptor {
-  explicit Descriptor(int value) : fd(value) {}
-  ~Descriptor() {
-    if (fd >= 0) ::close(fd);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int fd;
-};
+FileState StateOf(const struct stat& info) {
+  return {info.st_dev, info.st_ino, static_cast<uint64_t>(info.st_size), info.st_mtim.tv_sec,
+          info.st_mtim.tv_nsec};
+}
+
+absl::Status Changed(std::string what, const std::string& where) {
+  return MakeError("Q1009", std::move(what), where, "leave the file alone while it is read, and start again");
+}
 
 }  // namespace
 
@@ -112,8 +115,13 @@ bool IsValidUtf8(std::string_view text) {
   return true;
 }
 
+bool IsResourceError(const absl::Status& status) {
+  return PartsOf(status).code.starts_with("Q6");
+}
+
 File::Impl::~Impl() {
   if (mapping != nullptr) ::munmap(mapping, bytes.size());
+  if (descriptor >= 0) ::close(descriptor);
 }
 
 File::File() : impl_(std::make_unique<Impl>()) {}
@@ -139,16 +147,19 @@ absl::StatusOr<std::unique_ptr<File>> File::OpenForReport(const std::string& pat
 }
 
 absl::StatusOr<std::unique_ptr<File>> File::Map(const std::string& path) {
-  Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (descriptor.fd < 0) return IoError(path, "open the file", errno);
-  struct stat info;
-  if (::fstat(descriptor.fd, &info) != 0) return IoError(path, "read the file's size", errno);
-  if (!S_ISREG(info.st_mode)) return MakeError("Q1001", "this is not a regular file", path);
   std::unique_ptr<File> file(new File());
   file->impl_->path = path;
+  // O_NONBLOCK: opening a FIFO must not wait for a writer; fstat then refuses it.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return IoError(path, "open the file", errno);
+  file->impl_->descriptor = descriptor;
+  struct stat info;
+  if (::fstat(descriptor, &info) != 0) return IoError(path, "read the file's size", errno);
+  if (!S_ISREG(info.st_mode)) return MakeError("Q1001", "this is not a regular file", path);
+  file->impl_->opened = StateOf(info);
   uint64_t size = static_cast<uint64_t>(info.st_size);
   if (size > 0) {  // an empty file cannot be mapped; the parser names it
-    void* mapping = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor.fd, 0);
+    void* mapping = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (mapping == MAP_FAILED) return IoError(path, "map the file", errno);
     file->impl_->mapping = mapping;
     file->impl_->bytes = {static_cast<const uint8_t*>(mapping), size};
@@ -173,8 +184,8 @@ absl::Status File::Load(bool for_report) {
   if (absl::Status s = parser.ParseEntries(&entries); !s.ok()) return s;
   for (const Parser::Entry& entry : entries) {
     impl.value_index.emplace(entry.key, impl.values.size());
-    impl.values.push_back(
-        {entry.key, entry.type, entry.element, entry.count, entry.offset, impl.bytes.data() + entry.data});
+    impl.values.push_back({entry.key, entry.type, entry.element, entry.count, entry.offset,
+                           impl.bytes.data() + entry.data, impl.bytes.data() + entry.end});
   }
   if (absl::Status s = CheckVocabulary(*this); !s.ok()) {
     if (!for_report) return s;
@@ -182,6 +193,28 @@ absl::Status File::Load(bool for_report) {
   }
   if (absl::Status s = parser.ParseTensors(&impl.tensors); !s.ok()) return s;
   for (size_t i = 0; i < impl.tensors.size(); ++i) impl.tensor_index.emplace(impl.tensors[i].name, i);
+  return absl::OkStatus();
+}
+
+absl::Status File::CheckUnchanged() const {
+  struct stat info;
+  if (impl_->descriptor >= 0 && ::fstat(impl_->descriptor, &info) == 0) {
+    const FileState found = StateOf(info), &opened = impl_->opened;
+    if (found.size != opened.size) {
+      return Changed(Concat("the file changed while it was read: it had ", opened.size, " bytes, now it has ",
+                            found.size),
+                     impl_->path);
+    }
+    if (found != opened) return Changed("the file was written to while it was read", impl_->path);
+    const bool named = ::stat(impl_->path.c_str(), &info) == 0;
+    if (named ? StateOf(info) != opened : errno == ENOENT) {
+      return Changed(Concat("the file was ", named ? "replaced" : "removed", " while it was read"),
+                     impl_->path);
+    }
+  }
+  for (const std::unique_ptr<File>& sibling : impl_->siblings) {
+    if (absl::Status s = sibling->CheckUnchanged(); !s.ok()) return s;
+  }
   return absl::OkStatus();
 }
 
@@ -310,8 +343,18 @@ absl::StatusOr<std::string_view> File::GetString(std::string_view key) const {
   absl::StatusOr<const Value*> value = Find(key);
   if (!value.ok()) return value.status();
   if ((*value)->element != ValueType::String || (*value)->count != 1) return WrongType(**value, "a string");
-  const uint8_t* p = (*value)->data;
-  return std::string_view(reinterpret_cast<const char*>(p + 8), LoadLe<uint64_t>(p));
+  return StringAt(**value, (*value)->data);
+}
+
+// Its length was checked when the file was parsed, and is again: the file may have been written to since.
+absl::StatusOr<std::string_view> File::StringAt(const Value& value, const uint8_t* at) const {
+  const auto left = static_cast<uint64_t>(value.end - at);
+  const uint64_t length = left < 8 ? 0 : LoadLe<uint64_t>(at);
+  if (left < 8 || length > left - 8) {
+    return Changed("the file was written to while it was read",
+                   KeyWhere(impl_->path, value.key, value.offset));
+  }
+  return std::string_view(reinterpret_cast<const char*>(at + 8), length);
 }
 
 absl::StatusOr<std::vector<int64_t>> File::GetIntArray(std::string_view key) const {
@@ -359,9 +402,10 @@ absl::StatusOr<std::vector<std::string_view>> File::GetStringArray(std::string_v
   out.reserve((*value)->count);
   const uint8_t* p = (*value)->data;
   for (uint64_t i = 0; i < (*value)->count; ++i) {
-    uint64_t length = LoadLe<uint64_t>(p);
-    out.emplace_back(reinterpret_cast<const char*>(p + 8), length);
-    p += 8 + length;
+    absl::StatusOr<std::string_view> element = StringAt(**value, p);
+    if (!element.ok()) return element.status();
+    out.push_back(*element);
+    p += 8 + element->size();
   }
   return out;
 }

@@ -65,6 +65,10 @@ class File {
   // instead. Such a file lacks the refused tensors, a shard those of its siblings; it is for reports only.
   // Errors: what leaves nothing to look at.
   static absl::StatusOr<std::unique_ptr<File>> OpenForReport(const std::string& path);
+  // To be asked when all is read, before a result of it is published: whether every file is still as it was
+  // opened, and still has its name. What was mapped changes with its file. Errors: Q1009.
+  absl::Status CheckUnchanged() const;
+
   const std::vector<absl::Status>& refused() const;  // of the file as a whole
   std::span<const RefusedTensor> refused_tensors() const;
 
@@ -107,6 +111,7 @@ class File {
   static absl::Status CheckSameTensors(std::span<const File* const> shards, int64_t expected);
   void Absorb(std::vector<std::unique_ptr<File>> siblings);
   absl::StatusOr<const Value*> Find(std::string_view key) const;
+  absl::StatusOr<std::string_view> StringAt(const Value& value, const uint8_t* at) const;
   absl::Status WrongType(const Value& value, std::string_view expected) const;
   absl::StatusOr<int64_t> IntAt(const Value& value, uint64_t i) const;
   absl::StatusOr<double> FloatAt(const Value& value, uint64_t i) const;

@@ -101,12 +101,17 @@ absl::Status Parser::ParseHeader() {
   }
   QCC_RETURN_IF_ERROR(Read("the tensor count", &tensor_count_));
   QCC_RETURN_IF_ERROR(Read("the metadata count", &entry_count_));
+  return CheckCounts();
+}
+
+absl::Status Parser::CheckCounts() const {
   struct Count {
     std::string_view name;
-    uint64_t value, offset, min_bytes;
+    uint64_t value, offset, min_bytes, most;
   };
-  const std::array<Count, 2> counts = {Count{"tensors", tensor_count_, 8, kMinTensorInfoBytes},
-                                       Count{"metadata entries", entry_count_, 16, kMinEntryBytes}};
+  const std::array<Count, 2> counts = {
+      Count{"tensors", tensor_count_, 8, kMinTensorInfoBytes, kMaxTensors},
+      Count{"metadata entries", entry_count_, 16, kMinEntryBytes, kMaxEntries}};
   for (const Count& count : counts) {
     if (count.value > kMaxI64) {
       return Fail(
@@ -118,6 +123,12 @@ absl::Status Parser::ParseHeader() {
                   Concat("the header claims ", count.value, " ", count.name, ", but the ", remaining(),
                          " bytes that follow hold at most ", remaining() / count.min_bytes),
                   "the file is truncated or damaged; fetch it again");
+    }
+    if (count.value > count.most) {
+      return Fail("Q1010", count.offset,
+                  Concat("the header claims ", count.value, " ", count.name, ", at most ", count.most,
+                         " are allowed"),
+                  "no known model needs that: the file is damaged; fetch it again");
     }
   }
   return absl::OkStatus();
@@ -131,6 +142,7 @@ absl::Status Parser::ParseEntries(std::vector<Entry>* entries) {
     uint64_t start = position_;
     Entry entry;
     QCC_RETURN_IF_ERROR(ParseEntry(&entry));
+    entry.end = position_;
     auto [it, inserted] = seen.emplace(entry.key, start);
     if (!inserted) {
       return Fail("Q1102", start,
@@ -199,6 +211,14 @@ absl::Status Parser::ParseArray(Entry* entry) {
                 Concat("the array claims ", entry->count, " elements of type ", ValueTypeName(entry->element),
                        " (", bytes.value(), " bytes or more), but only ", remaining(), " bytes are left"),
                 "the file is truncated or damaged; fetch it again");
+  }
+  array_elements_ += entry->count;
+  if (array_elements_ > kMaxMetadataElements) {
+    return Fail(
+        "Q1011", count_offset,
+        Concat("the arrays of the metadata hold ", array_elements_, " elements up to this one, which has ",
+               entry->count, "; at most ", kMaxMetadataElements, " are allowed"),
+        "no known model needs that: the file is damaged; fetch it again");
   }
   entry->data = position_;
   return ParseScalars(entry->element, entry->count);

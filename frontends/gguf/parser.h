@@ -23,7 +23,7 @@ class Parser {
       : bytes_(bytes), path_(path), refused_(refused) {}
 
   // One metadata entry. `offset`: of the value (of an array: of its element type); `data`: of the first
-  // element.
+  // element; `end`: behind the last one.
   struct Entry {
     std::string_view key;
     ValueType type;
@@ -31,6 +31,7 @@ class Parser {
     uint64_t count;
     uint64_t offset;
     uint64_t data;
+    uint64_t end;
   };
 
   // To be called in this order, each only if the one before it succeeded.
@@ -53,6 +54,7 @@ class Parser {
   absl::Status ParseValueType(std::string_view field, ValueType* type);
   absl::Status ParseScalars(ValueType type, uint64_t count);
   absl::Status ParseArray(Entry* entry);
+  absl::Status CheckCounts() const;
   absl::Status ReadAlignment(const Entry& entry);
   // `offset_field`: where in the file the tensor's data offset is written.
   absl::Status ParseTensorInfo(Tensor* tensor, uint64_t* offset_field);
@@ -73,6 +75,7 @@ class Parser {
   std::string subject_;
   uint64_t tensor_count_ = 0;
   uint64_t entry_count_ = 0;
+  uint64_t array_elements_ = 0;  // of the arrays read so far
   uint64_t alignment_ = kDefaultAlignment;
 };
 

@@ -55,13 +55,7 @@ std::optional<ShardName> ParseShardName(std::string_view path) {
 
 // Bytes of a value behind its type.
 std::string_view BytesOf(const File::Value& value) {
-  const uint8_t* end = value.data;
-  if (value.element == ValueType::String) {
-    for (uint64_t i = 0; i < value.count; ++i) end += 8 + LoadLe<uint64_t>(end);
-  } else {
-    end += value.count * ValueTypeBytes(value.element);
-  }
-  return {reinterpret_cast<const char*>(value.data), static_cast<size_t>(end - value.data)};
+  return {reinterpret_cast<const char*>(value.data), static_cast<size_t>(value.end - value.data)};
 }
 
 bool SameValue(const File::Value& a, const File::Value& b) {
@@ -191,6 +185,7 @@ absl::Status File::AddSiblings(std::unique_ptr<File>& file, bool for_report) {
       continue;
     }
     absl::StatusOr<std::unique_ptr<File>> sibling = Map((*paths)[no]);
+    if (IsResourceError(sibling.status())) return sibling.status();
     if (!sibling.ok())
       return MakeError("Q1404",
                        Concat(ShardText(no, own.count), " is missing: ", PartsOf(sibling.status()).what),

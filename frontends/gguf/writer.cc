@@ -7,11 +7,13 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "frontends/base/error.h"
 #include "frontends/base/text.h"
 #include "frontends/gguf/file_impl.h"
+#include "runtime/base/temporary_name.h"
 
 namespace qcc::gguf {
 namespace {
@@ -48,7 +50,7 @@ class TempFile {
   explicit TempFile(const std::string& path) : path_(path) {}
   ~TempFile() {
     if (fd_ >= 0) ::close(fd_);
-    if (created_) ::unlink(temp_.c_str());
+    if (name_) ::unlink(temp_.c_str());
   }
   TempFile(const TempFile&) = delete;
   TempFile& operator=(const TempFile&) = delete;
@@ -58,7 +60,7 @@ class TempFile {
       temp_ = Concat(path_, ".tmp-", ::getpid(), "-", attempt);
       fd_ = ::open(temp_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
       if (fd_ >= 0) {
-        created_ = true;
+        name_.emplace(temp_);
         return absl::OkStatus();
       }
       if (errno != EEXIST) break;
@@ -81,7 +83,7 @@ class TempFile {
     int fd = std::exchange(fd_, -1);
     if (::close(fd) != 0) return Error("close the file");
     if (::rename(temp_.c_str(), path_.c_str()) != 0) return Error("rename the finished file");
-    created_ = false;
+    name_.reset();
     return absl::OkStatus();
   }
 
@@ -98,7 +100,7 @@ class TempFile {
   std::string path_;
   std::string temp_;
   int fd_ = -1;
-  bool created_ = false;
+  std::optional<qrt::TemporaryName> name_;  // while it exists
 };
 
 }  // namespace

@@ -31,6 +31,10 @@ Status OpenError(int error, const std::string& path) {
     return Status(Code::kNotFound, 4001, "no such file", path);
   }
   if (error == ENOMEM) return Status(Code::kOutOfMemory, 6001, "not enough memory to map the file", path);
+  if (error == EMFILE || error == ENFILE) {
+    return Status(Code::kIoError, 6004, std::string("cannot open the file: ") + std::strerror(error), path,
+                  "raise the limit of open files (ulimit -n)");
+  }
   return Status(Code::kIoError, 4002, std::string("cannot open the file: ") + std::strerror(error), path);
 }
 

@@ -21,7 +21,8 @@ class FileMap {
 
   // Maps a regular file, privately and without write or execute permission. The file must not shrink while it
   // is mapped: replace artifacts by rename, as qcc does, never in place. Errors: NOT_FOUND Q4001; IO_ERROR
-  // Q4002 (cannot be opened or mapped), Q4003 (not a regular file).
+  // Q4002 (cannot be opened or mapped), Q4003 (not a regular file), Q6004 (too many open files);
+  // OUT_OF_MEMORY Q6001.
   static Result<FileMap> Open(const std::string& path);
 
   std::span<const uint8_t> bytes() const { return {data_, size_}; }  // page aligned; empty for an empty file

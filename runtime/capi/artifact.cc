@@ -2,6 +2,7 @@
 #include <cstddef>
 
 #include "runtime/base/cpu_features.h"
+#include "runtime/base/mapped_file.h"
 #include "runtime/capi/devices.h"
 #include "runtime/capi/handles.h"
 #include "runtime/device/cpu/cpu_device.h"
@@ -193,6 +194,13 @@ qrt_status qrt_artifact_memory_plan(const qrt_artifact* artifact, uint64_t conte
     return artifact == nullptr ? NullArgument("artifact")
                                : qrt::capi::Plan(*artifact->artifact, context_tokens, sessions, plan);
   });
+}
+
+int32_t qrt_mapped_file_at(const void* address, char* path, size_t capacity, uint64_t* offset) {
+  uint64_t at = 0;
+  if (!qrt::FindMappedFile(address, std::span(path, path == nullptr ? 0 : capacity), &at)) return 0;
+  if (offset != nullptr) *offset = at;
+  return 1;
 }
 
 qrt_status qrt_cpu_describe(qrt_cpu_info* info, qrt_error* error) {

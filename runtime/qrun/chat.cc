@@ -320,7 +320,7 @@ Outcome RunChat(const std::vector<std::string>& arguments) {
   if (converse) return Converse(model, flags);
   std::optional<std::string> prompt = flags.prompt;
   if (flags.file) {
-    QRUN_RETURN_IF_ERROR(ReadFile(*flags.file, &prompt.emplace()));
+    QRUN_RETURN_IF_ERROR(ReadText(*flags.file, &prompt.emplace()));
   } else if (!prompt && !flags.load_session) {
     QRUN_RETURN_IF_ERROR(ReadStdin(&prompt.emplace()));
   }

@@ -84,7 +84,7 @@ Outcome RunLogits(const std::vector<std::string>& arguments) {
   std::vector<size_t> split;
   if (split_text) QRUN_RETURN_IF_ERROR(ParseSplit(*split_text, &split));
   std::string text;
-  QRUN_RETURN_IF_ERROR(ReadFile(*tokens_path, &text));
+  QRUN_RETURN_IF_ERROR(ReadFile(*tokens_path, kMaxTextBytes, &text));
   std::vector<int32_t> tokens;
   QRUN_RETURN_IF_ERROR(ParseIds(text, *tokens_path, &tokens));
   if (split.empty()) split.push_back(tokens.size());

@@ -1,6 +1,9 @@
 // qrun: run a .qbin artifact. stdout carries only the product; everything else goes to stderr.
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <new>
 #include <string>
@@ -47,6 +50,7 @@ std::string Help() {
 
 Outcome Main(const std::vector<std::string>& arguments) {
   QRUN_RETURN_IF_ERROR(FillStandardStreams());
+  InstallBusErrorHandler();
   if (arguments.empty()) {
     return Outcome::Fail(kExitUsage, 101, "no model is named", "usage: qrun [COMMAND] MODEL.qbin [OPTION...]",
                          "qrun --help lists commands");
@@ -61,6 +65,19 @@ Outcome Main(const std::vector<std::string>& arguments) {
   return RunChat(arguments);
 }
 
+// Where there is no memory even for the exception that says so. The library and this program catch all
+// others.
+[[noreturn]] void OnTerminate() {
+  void* memory = std::current_exception() == nullptr ? std::malloc(1 << 12) : nullptr;
+  const bool short_of_memory = std::current_exception() == nullptr && memory == nullptr;
+  std::free(memory);
+  std::fputs(short_of_memory
+                 ? "qrun: error: out of memory [Q6001]\n"
+                 : "qrun: error: something ended qrun that it does not expect of itself [Q9001]\n",
+             stderr);
+  _exit(short_of_memory ? kExitResources : kExitInternal);
+}
+
 }  // namespace
 
 Outcome ParseOrHelp(Options& options, const std::vector<std::string>& arguments, bool* done) {
@@ -72,6 +89,7 @@ Outcome ParseOrHelp(Options& options, const std::vector<std::string>& arguments,
 }  // namespace qrun
 
 int main(int argc, char** argv) {
+  std::set_terminate(qrun::OnTerminate);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a limit of the file size: writing fails with EFBIG, which is told
   try {

@@ -16,6 +16,7 @@ constexpr uint32_t kLogitNotANumber = 7203;
 constexpr uint32_t kNoLogitLeft = 7204;
 
 Exit ExitFor(const qrt_error& error) {
+  if (error.code / 1000 == 6) return kExitResources;
   switch (error.status) {
     case QRT_INVALID_ARGUMENT:
       if (error.code == kLogitNotANumber || error.code == kNoLogitLeft) return kExitArtifact;

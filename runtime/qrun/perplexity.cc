@@ -55,7 +55,7 @@ Outcome RunPerplexity(const std::vector<std::string>& arguments) {
   if (done) return Outcome();
   if (!file) return Outcome::Fail(kExitUsage, 101, "-f is missing", "", "--help lists the options");
   std::string text;
-  QRUN_RETURN_IF_ERROR(ReadFile(*file, &text));
+  QRUN_RETURN_IF_ERROR(ReadText(*file, &text));
 
   Model model;
   QRUN_RETURN_IF_ERROR(OpenModel(*path, choice, true, &model));

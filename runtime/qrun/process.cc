@@ -11,6 +11,8 @@
 
 #include <atomic>
 #include <cerrno>
+#include <charconv>
+#include <cstdint>
 #include <cstring>
 #include <ctime>
 #include <iterator>
@@ -29,6 +31,7 @@ struct sigaction previous_actions[std::size(kSignals)];
 // What the handler removes when it ends the process: the file that an OutputFile is writing.
 char temporary_file[PATH_MAX];
 std::atomic<bool> has_temporary{false};
+char mapped_file[PATH_MAX];  // in which a page was missing
 
 extern "C" void OnInterrupt(int signal) {
   if (signal != SIGINT) ending.store(signal);
@@ -38,6 +41,35 @@ extern "C" void OnInterrupt(int signal) {
     _exit(kExitInterrupted);
   }
   if (qrt_session* session = watched.load()) qrt_session_cancel(session);
+}
+
+void WriteError(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = write(STDERR_FILENO, text.data(), text.size());
+    if (count <= 0) return;  // nobody listens
+    text.remove_prefix(static_cast<size_t>(count));
+  }
+}
+
+extern "C" void OnBusError(int which, siginfo_t* info, void*) {
+  uint64_t offset = 0;
+  if (info->si_code <= 0 || !qrt_mapped_file_at(info->si_addr, mapped_file, sizeof mapped_file, &offset)) {
+    signal(which, SIG_DFL);  // and once more where it came from
+    return;
+  }
+  if (has_temporary.load()) unlink(temporary_file);
+  for (char* c = mapped_file; *c != '\0'; ++c) {
+    if (static_cast<unsigned char>(*c) < 0x20 || *c == 0x7f) *c = '?';
+  }
+  char number[24];
+  const char* const end = std::to_chars(number, number + sizeof number, offset).ptr;
+  WriteError("qrun: error: the file changed while it was in use: byte ");
+  WriteError({number, static_cast<size_t>(end - number)});
+  WriteError(" is gone [Q4025]\n  note: ");
+  WriteError(mapped_file);
+  WriteError(
+      "\n  help: replace artifacts by rename, never in place; if nobody cut it short, check the disk\n");
+  _exit(kExitArtifact);
 }
 
 void AnnounceTemporary(const std::string& path) {
@@ -71,14 +103,16 @@ ssize_t ReadOrInterrupt(int descriptor, void* buffer, size_t size) {
   return count;
 }
 
-Outcome ReadAll(int descriptor, const std::string& name, std::string* out) {
+Outcome ReadAll(int descriptor, const std::string& name, size_t most, std::string* out) {
   char buffer[1 << 16];
   for (;;) {
     const ssize_t count = ReadOrInterrupt(descriptor, buffer, sizeof buffer);
     if (count == 0) return Outcome();
     if (count > 0) {
       out->append(buffer, static_cast<size_t>(count));
-      continue;
+      if (out->size() <= most) continue;
+      return Outcome::Fail(kExitInput, 8007, name + " holds more than " + std::to_string(most) + " bytes", "",
+                           "give the text in parts");
     }
     if (errno == EINTR) {
       if (Interrupts::Pending()) return Outcome::Silent(kExitInterrupted);
@@ -105,6 +139,13 @@ Outcome FillStandardStreams() {
   return Outcome();
 }
 
+void InstallBusErrorHandler() {
+  struct sigaction action = {};
+  action.sa_sigaction = OnBusError;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGBUS, &action, nullptr);
+}
+
 double Seconds() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -116,19 +157,35 @@ uint64_t PeakRssBytes() {
   return getrusage(RUSAGE_SELF, &usage) == 0 ? static_cast<uint64_t>(usage.ru_maxrss) * 1024 : 0;
 }
 
-Outcome ReadFile(const std::string& path, std::string* out) {
+Outcome ReadText(const std::string& path, std::string* out) {
   if (path == "-") return ReadStdin(out);
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) {
     return Outcome::Fail(kExitInput, 8001, "cannot open " + path + ": " + std::strerror(errno));
   }
-  Outcome outcome = ReadAll(descriptor, path, out);
+  Outcome outcome = ReadAll(descriptor, path, kMaxTextBytes, out);
+  close(descriptor);
+  return outcome;
+}
+
+Outcome ReadFile(const std::string& path, size_t most, std::string* out) {
+  if (path == "-") return ReadAll(STDIN_FILENO, "standard input", most, out);
+  // O_NONBLOCK: opening a FIFO must not wait for a writer; fstat then refuses it.
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) {
+    return Outcome::Fail(kExitInput, 8001, "cannot open " + path + ": " + std::strerror(errno));
+  }
+  struct stat info;
+  Outcome outcome =
+      fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode)
+          ? ReadAll(descriptor, path, most, out)
+          : Outcome::Fail(kExitInput, 8001, path + " is not a regular file", "", "- reads standard input");
   close(descriptor);
   return outcome;
 }
 
 Outcome ReadStdin(std::string* out) {
-  return ReadAll(STDIN_FILENO, "standard input", out);
+  return ReadAll(STDIN_FILENO, "standard input", kMaxTextBytes, out);
 }
 
 bool ReadLine(std::string* line) {

@@ -22,8 +22,18 @@ double Seconds();
 // Largest resident size of this process so far.
 uint64_t PeakRssBytes();
 
-// A whole file ("-": standard input). Errors: input refused.
-Outcome ReadFile(const std::string& path, std::string* out);
+// For `main`, before there are threads: where a mapped file is cut short, the kernel sends SIGBUS. The
+// process then says which file it was, removes what an OutputFile has begun, and exits with kExitArtifact
+// (Q4025). A SIGBUS elsewhere is a crash as before.
+void InstallBusErrorHandler();
+
+// Text to be read, a whole file ("-": standard input), at most kMaxTextBytes: a device may have no end.
+// Errors: input refused.
+inline constexpr size_t kMaxTextBytes = size_t{256} << 20;  // what the library tokenizes at once
+Outcome ReadText(const std::string& path, std::string* out);
+// A whole regular file ("-": standard input) of at most `most` bytes: a pipe might have no writer. Errors:
+// input refused.
+Outcome ReadFile(const std::string& path, size_t most, std::string* out);
 // Standard input to its end; stops early with exit 130 when interrupted.
 Outcome ReadStdin(std::string* out);
 // One line without its newline. False at the end of input or when interrupted.

@@ -133,7 +133,7 @@ Outcome WriteSession(const std::string& path, const SavedSession& session) {
 
 Outcome ReadSession(const std::string& path, SavedSession* out) {
   std::string bytes;
-  QRUN_RETURN_IF_ERROR(ReadFile(path, &bytes));
+  QRUN_RETURN_IF_ERROR(ReadFile(path, SIZE_MAX, &bytes));
   *out = SavedSession();
   Reader in(bytes);
   char magic[sizeof kMagic], version = 0;

@@ -24,7 +24,7 @@ Outcome RunTokenize(const std::vector<std::string>& arguments) {
   if (prompt) {
     text = *prompt;
   } else {
-    QRUN_RETURN_IF_ERROR(ReadFile(*file, &text));
+    QRUN_RETURN_IF_ERROR(ReadText(*file, &text));
   }
   Model model;
   QRUN_RETURN_IF_ERROR(OpenArtifact(*path, false, &model.artifact, &model.info));

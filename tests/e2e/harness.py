@@ -56,10 +56,14 @@ class Harness:
     def path(self, name):
         return os.path.join(self.work, name)
 
-    def tool(self, name, *args, stdin=None, env=None):
-        """Runs a tool; returns the completed process with text streams. Never raises on a non-zero exit."""
-        return subprocess.run([os.path.join(self.args.bin, name), *map(str, args)], capture_output=True,
-                              input=stdin if stdin is not None else b"", env=env)
+    def tool(self, name, *args, stdin=None, env=None, timeout=None):
+        """Runs a tool; returns the completed process with text streams. Never raises on a non-zero exit; a tool that takes longer than
+        `timeout` seconds is a failure."""
+        try:
+            return subprocess.run([os.path.join(self.args.bin, name), *map(str, args)], capture_output=True,
+                                  input=stdin if stdin is not None else b"", env=env, timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{name} {' '.join(map(str, args))}: still running after {timeout} s") from None
 
     def run(self, name, *args, stdin=None):
         """Runs a tool that must succeed; returns its stdout as bytes."""

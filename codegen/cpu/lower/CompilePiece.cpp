@@ -170,7 +170,8 @@ Error dump(const Module& module, TargetMachine& machine, const std::string& path
 Expected<std::unique_ptr<Module>> readPiece(const PieceRequest& request, LLVMContext& context,
                                             TargetMachine& machine) {
   const auto& bitcode = request.piece.bitcode;
-  auto module = parseBitcodeFile(MemoryBufferRef(StringRef(bitcode.data(), bitcode.size()), "piece"), context);
+  auto module =
+      parseBitcodeFile(MemoryBufferRef(StringRef(bitcode.data(), bitcode.size()), "piece"), context);
   if (!module) return module.takeError();
   Module& m = **module;
   m.setDataLayout(machine.createDataLayout());

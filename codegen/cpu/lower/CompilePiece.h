@@ -30,8 +30,8 @@ struct CompiledPiece {
 struct PieceRequest {
   const Piece& piece;
   const IsaInfo& isa;
-  bool hasTable;          // the piece of the steps: the code header goes with them
-  int64_t scratchBytes;   // of each thread, for that header
+  bool hasTable;         // the piece of the steps: the code header goes with them
+  int64_t scratchBytes;  // of each thread, for that header
   std::string dumpPath;  // if not empty: <dumpPath>.ll (optimised) and <dumpPath>.s are written
   const std::function<bool()>& interrupted;
 };

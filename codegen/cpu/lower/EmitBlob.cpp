@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "codegen/cpu/lower/CompilePiece.h"
@@ -92,7 +93,11 @@ class Emission {
       }
     };
     std::vector<std::thread> pool;
-    for (unsigned t = 1; t < std::min<size_t>(threads, jobs.size()); ++t) pool.emplace_back(work);
+    try {
+      for (unsigned t = 1; t < std::min<size_t>(threads, jobs.size()); ++t) pool.emplace_back(work);
+    } catch (const std::system_error&) {
+      // No more threads: those that there are do the work.
+    }
     work();
     for (std::thread& thread : pool) thread.join();
   }
@@ -101,7 +106,8 @@ class Emission {
     std::string dumpPath;
     if (!request.dumpDir.empty()) {
       SmallString<128> path(request.dumpDir);
-      sys::path::append(path, StringRef(job.isa->name), isSteps(*job.piece) ? "steps" : job.piece->exports[0]);
+      sys::path::append(path, StringRef(job.isa->name),
+                        isSteps(*job.piece) ? "steps" : job.piece->exports[0]);
       dumpPath = path.str();
     }
     const bool kept = request.store && dumpPath.empty();
@@ -112,8 +118,8 @@ class Emission {
         return Error::success();
       }
     }
-    auto compiled = compilePiece({*job.piece, *job.isa, isSteps(*job.piece), request.scratchBytes, dumpPath,
-                                  request.interrupted});
+    auto compiled = compilePiece(
+        {*job.piece, *job.isa, isSteps(*job.piece), request.scratchBytes, dumpPath, request.interrupted});
     if (!compiled) return compiled.takeError();
     if (kept && !interrupted()) request.store->keep(key, pieceBytes(*compiled));
     job.compiled = std::move(*compiled);
@@ -155,12 +161,11 @@ class Emission {
       if (job.compiled.largest.bytes > largest->bytes) largest = &job.compiled.largest;
     }
     if (steps.bytes + called <= kCodeStack) return Error::success();
-    return createStringError(inconvertibleErrorCode(),
-                             "'" + Twine(steps.function) + "' takes " + Twine(steps.bytes + called) +
-                                 " bytes of stack, at most " + Twine(kCodeStack) +
-                                 " are allowed; the largest frame is that of '" + largest->function + "', " +
-                                 Twine(largest->bytes) +
-                                 " bytes: large arrays belong in the thread's scratch");
+    return createStringError(
+        inconvertibleErrorCode(),
+        "'" + Twine(steps.function) + "' takes " + Twine(steps.bytes + called) + " bytes of stack, at most " +
+            Twine(kCodeStack) + " are allowed; the largest frame is that of '" + largest->function + "', " +
+            Twine(largest->bytes) + " bytes: large arrays belong in the thread's scratch");
   }
 
   const BlobRequest& request;

@@ -18,7 +18,8 @@ namespace qcc::cpu {
 class PieceStore {
  public:
   virtual ~PieceStore() = default;
-  // What was kept under the key, a hash of all that the bytes depend on but for this compiler; empty: nothing.
+  // What was kept under the key, a hash of all that the bytes depend on but for this compiler; empty:
+  // nothing.
   virtual std::vector<uint8_t> find(const std::string& key) = 0;
   virtual void keep(const std::string& key, llvm::ArrayRef<uint8_t> bytes) = 0;
 };
@@ -31,15 +32,15 @@ struct BlobRequest {
   // Asked before every pass, from all threads. Once it is true the passes that are left are skipped and the
   // error is std::errc::operation_canceled. May be empty.
   std::function<bool()> interrupted;
-  int64_t scratchBytes = 0;  // of each thread: LoweredPrograms
-  PieceStore* store = nullptr;  // not asked where code is dumped
+  int64_t scratchBytes = 0;                                 // of each thread: LoweredPrograms
+  PieceStore* store = nullptr;                              // not asked where code is dumped
   std::function<void(size_t done, size_t total)> progress;  // pieces; may be empty
 };
 
-// For each ISA level, in the order asked: the program is cut into pieces (SplitProgram.h), each is compiled or
-// taken from the store, and lld links them. A blob starts with a qrt_code_header. Pieces are compiled side by
-// side on `threads` threads; the bytes depend neither on how many nor on the store. Errors name the level, the
-// stage and the symbol; code that takes more stack than QRT_STEP_STACK_BYTES, or scratch than
+// For each ISA level, in the order asked: the program is cut into pieces (SplitProgram.h), each is compiled
+// or taken from the store, and lld links them. A blob starts with a qrt_code_header. Pieces are compiled side
+// by side on `threads` threads; the bytes depend neither on how many nor on the store. Errors name the level,
+// the stage and the symbol; code that takes more stack than QRT_STEP_STACK_BYTES, or scratch than
 // QRT_MAX_THREAD_SCRATCH, is one.
 llvm::Expected<std::vector<std::vector<uint8_t>>> emitBlobs(const BlobRequest& request, unsigned threads);
 

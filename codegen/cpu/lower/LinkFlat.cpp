@@ -5,11 +5,12 @@
 #include "lld/Common/Driver.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/ScopeExit.h"
-#include "llvm/ADT/SmallVectorExtras.h"
+#include "llvm/Object/ArchiveWriter.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
+#include "runtime/base/temporary_name.h"
 
 LLD_HAS_DRIVER(elf)
 
@@ -45,6 +46,28 @@ Error writeFile(StringRef path, StringRef bytes) {
   return Error::success();
 }
 
+// lld gives its errors as text only. Which of them the system is to blame for is told by what it says.
+std::error_code systemError(StringRef messages) {
+  for (std::errc known : {std::errc::not_enough_memory, std::errc::no_space_on_device,
+                          std::errc::file_too_large, std::errc::too_many_files_open, std::errc::io_error}) {
+    const std::error_code code = std::make_error_code(known);
+    if (messages.contains(": " + code.message())) return code;
+  }
+  return inconvertibleErrorCode();
+}
+
+// One file of all objects, in their order.
+Expected<std::unique_ptr<MemoryBuffer>> archiveOf(ArrayRef<StringRef> objects) {
+  std::vector<NewArchiveMember> members;
+  for (auto [i, object] : llvm::enumerate(objects)) {
+    NewArchiveMember& member = members.emplace_back();
+    member.Buf = MemoryBuffer::getMemBuffer(object, "piece", /*RequiresNullTerminator=*/false);
+    member.MemberName = member.Buf->getBufferIdentifier();
+  }
+  return writeArchiveToBuffer(members, SymtabWritingMode::NoSymtab, object::Archive::K_GNU,
+                              /*Deterministic=*/true, /*Thin=*/false);
+}
+
 }  // namespace
 
 Expected<std::vector<uint8_t>> linkFlat(ArrayRef<StringRef> objects) {
@@ -57,24 +80,34 @@ Expected<std::vector<uint8_t>> linkFlat(ArrayRef<StringRef> objects) {
     sys::path::append(path, name);
     return std::string(path);
   };
-  std::string scriptPath = inDir("flat.ld"), imagePath = inDir("program.bin");
+  std::string archivePath = inDir("program.a"), scriptPath = inDir("flat.ld"),
+              imagePath = inDir("program.bin");
+  // The linker's own temporary file is LLVM's to remove.
+  const qrt::TemporaryName names[] = {qrt::TemporaryName(std::string(dir)), qrt::TemporaryName(archivePath),
+                                      qrt::TemporaryName(scriptPath), qrt::TemporaryName(imagePath)};
+  auto archive = archiveOf(objects);
+  if (!archive) return archive.takeError();
+  if (Error e = writeFile(archivePath, (*archive)->getBuffer())) return e;
   if (Error e = writeFile(scriptPath, kScript)) return e;
 
   // One thread: the order of work, and so the bytes, cannot depend on the machine.
-  std::vector<std::string> args = {"ld.lld",     "--oformat=binary", "--no-undefined",
-                                   "--threads=1", "--icf=all",        "--ignore-data-address-equality",
-                                   "-T",          scriptPath,         "-o",
-                                   imagePath};
-  for (auto [i, object] : llvm::enumerate(objects)) {
-    args.push_back(inDir(std::to_string(i) + ".o"));
-    if (Error e = writeFile(args.back(), object)) return e;
-  }
-  auto pointers = llvm::map_to_vector(args, [](const std::string& arg) { return arg.c_str(); });
+  const char* args[] = {"ld.lld",
+                        "--oformat=binary",
+                        "--no-undefined",
+                        "--threads=1",
+                        "--icf=all",
+                        "--ignore-data-address-equality",
+                        "-T",
+                        scriptPath.c_str(),
+                        "--whole-archive",
+                        archivePath.c_str(),
+                        "-o",
+                        imagePath.c_str()};
   std::string messages;
   raw_string_ostream stream(messages);
-  lld::Result result = lld::lldMain(pointers, stream, stream, {{lld::Gnu, &lld::elf::link}});
+  lld::Result result = lld::lldMain(args, stream, stream, {{lld::Gnu, &lld::elf::link}});
   if (result.retCode != 0 || !result.canRunAgain)
-    return createStringError(inconvertibleErrorCode(), "linking the code blob: " + stream.str());
+    return createStringError(systemError(messages), "linking the code blob: " + StringRef(messages).trim());
   auto image = MemoryBuffer::getFile(imagePath, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!image) return fileError("cannot read the linked image", image.getError());
   StringRef bytes = (*image)->getBuffer();

@@ -180,8 +180,8 @@ class Lowering {
     std::string key = specKey(call, types);
     auto [it, fresh] = specs.try_emplace(key, LLVM::LLVMFuncOp());
     if (!fresh) return it->second;
-    const std::string hash = qrt::Hex(
-        qrt::HashOf(std::span(reinterpret_cast<const uint8_t*>(key.data()), key.size())));
+    const std::string hash =
+        qrt::Hex(qrt::HashOf(std::span(reinterpret_cast<const uint8_t*>(key.data()), key.size())));
     // "spec_<hash>_linear_q4_k_int8"
     std::string name = kSpecialised.str() + hash.substr(0, 16) + call.symbol.substr(2);
     LLVM::LLVMFuncOp func = declare(name, voidFunction(types));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "codegen/gpu/build/Build.h"
@@ -58,8 +59,12 @@ class Emitter {
   Expected<std::string> run() {
     const size_t count = lowered.kernels.size();
     std::vector<std::thread> pool;
-    for (unsigned t = 1; t < std::min<size_t>(request.threads, count); ++t)
-      pool.emplace_back([this] { work(); });
+    try {
+      for (unsigned t = 1; t < std::min<size_t>(request.threads, count); ++t)
+        pool.emplace_back([this] { work(); });
+    } catch (const std::system_error&) {
+      // No more threads: those that there are do the work.
+    }
     work();
     for (std::thread& thread : pool) thread.join();
     if (stop) return cancelled();

@@ -22,12 +22,14 @@ const uint32_t* Word(const std::atomic<uint32_t>& a) {
 }
 
 // Blocks every signal in this thread, and so in threads that it starts: the embedder's handlers run on his
-// threads.
+// threads. Those of a thread's own fault are let through: blocked, they would end the process without asking
+// his handler.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
     sigset_t all;
     sigfillset(&all);
+    for (int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP}) sigdelset(&all, fault);
     pthread_sigmask(SIG_SETMASK, &all, &before_);
   }
   ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }

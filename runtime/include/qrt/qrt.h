@@ -26,6 +26,11 @@
  *            out parameter is written unless its comment says so, and the object is as it was before the call.
  *            No function exits, aborts, prints or lets a C++ exception out. When memory runs out the status is
  *            QRT_OUT_OF_MEMORY and everything already made stays usable.
+ * File       An artifact is mapped, not read: while anything made from it lives, its file must not be written to or
+ *            cut short (replace it by rename, as qcc does). Where it is, the kernel sends SIGBUS to the thread that
+ *            meets the missing page, which may be one of the engine's own. The library installs no handlers and
+ *            blocks no such signal; a host's handler learns from qrt_mapped_file_at whether a file is to blame, and
+ *            cannot go on.
  * Options    Every options, info and error struct begins with `struct_size`, which the caller sets to sizeof. A
  *            caller built against an older header gives a smaller one: fields beyond it take their defaults, or are
  *            not written. A size smaller than in release 1.0 is refused, and so are options larger than the library
@@ -52,7 +57,7 @@ extern "C" {
 
 /* Version of this interface: major changes break source or binary, minor ones add. */
 #define QRT_API_MAJOR 1
-#define QRT_API_MINOR 1
+#define QRT_API_MINOR 2
 
 /* ---- status ---- */
 
@@ -155,6 +160,12 @@ QRT_API void qrt_artifact_release(qrt_artifact* artifact);
 typedef int32_t (*qrt_progress_fn)(void* ctx, uint64_t done, uint64_t total);
 QRT_API qrt_status qrt_artifact_verify(const qrt_artifact* artifact, qrt_progress_fn progress, void* ctx,
                                        qrt_error* error);
+
+/* For a host's handler of SIGBUS: the file that is mapped at the address of the fault (siginfo_t.si_addr), an
+ * artifact's or another one. Returns 1 and writes its path, NUL-terminated and cut to `capacity` bytes, and
+ * the address's offset in the file; 0 where no file is mapped there. NULL leaves an output out.
+ * Async-signal-safe. Since 1.2. */
+QRT_API int32_t qrt_mapped_file_at(const void* address, char* path, size_t capacity, uint64_t* offset);
 
 typedef struct qrt_artifact_info {
   size_t struct_size;

@@ -343,21 +343,24 @@ TEST_F(QccTest, InterruptionStopsEval) {
   ExpectNothingOf("out.bin");
 }
 
-// A read that waits looks at no flag: a second signal ends it.
+// A write that waits looks at no flag: a second signal ends it.
 TEST_F(QccTest, SecondSignalEndsAtOnce) {
   MakeModel("f32");
-  ASSERT_EQ(mkfifo(File("ids").c_str(), 0600), 0);
-  const int silent = open(File("ids").c_str(), O_RDWR | O_CLOEXEC);  // a writer that says nothing
-  ASSERT_GE(silent, 0);
-  const pid_t child =
-      Start({"eval", File("m.gguf"), "--tokens", File("ids"), "-o", File("out.bin")}, File("stdout"));
+  std::filesystem::remove(File("stderr"));
+  ASSERT_EQ(mkfifo(File("stderr").c_str(), 0600), 0);
+  const int unread = open(File("stderr").c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(unread, 0);
+  while (write(unread, "x", 1) == 1) {
+  }
+  const pid_t child = Start({"compile", File("m.gguf"), "-v", "-o", File("out.bin")}, File("stdout"));
   ExpectHandlesSignals(child);
+  std::filesystem::remove(File("stderr"));  // nothing is to be read from it
   ASSERT_EQ(kill(child, SIGTERM), 0);
   std::this_thread::sleep_for(std::chrono::milliseconds(1000));
   ASSERT_EQ(kill(child, SIGTERM), 0);
   EXPECT_EQ(WaitAtMost(child, 60), 130) << err_;
   ExpectNothingOf("out.bin");
-  close(silent);
+  close(unread);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "dialects/formats/formats.h"
 #include "frontends/base/error.h"
 #include "frontends/gguf/checks.h"
+#include "frontends/gguf/file_impl.h"
 #include "frontends/gguf/gguf.h"
 #include "tests/unit/gguf/bytes.h"
 
@@ -66,6 +67,11 @@ std::vector<BadFile> HeaderCases() {
     add("metadata count from " + std::to_string(count), "Q1006", "byte 16", "metadata entries",
         Tail(entries));
   }
+  const std::string fits(13 * (kMaxEntries + 1), '\0'), tensors_fit(24 * (kMaxTensors + 1), '\0');
+  add("more metadata entries than any model", "Q1010", "byte 16", std::to_string(kMaxEntries + 1),
+      Bytes().Header(0, kMaxEntries + 1).Raw(fits));
+  add("more tensors than any model", "Q1010", "byte 8", std::to_string(kMaxTensors + 1),
+      Bytes().Header(kMaxTensors + 1, 0).Raw(tensors_fit));
   return cases;
 }
 
@@ -116,9 +122,16 @@ std::vector<BadFile> MetadataCases() {
     add("alignment " + std::to_string(alignment), "Q1109", "'general.alignment'", std::to_string(alignment),
         one().KvU32(align, alignment));
   }
-  add("metadata over the size cap", "Q1008", "metadata entry 0", "268435456",
-      Bytes().Header(0, 1).KvArray("k", 0, 257u << 20).Zeros(257u << 20));
-  cases.back().where = "key 'k'";
+  add("metadata over the size cap", "Q1008", "key 'k'", "268435456",
+      Bytes().Header(0, 1).Key("k", 8).U64(257u << 20).Zeros(257u << 20));
+  // What is left of the file would hold them, so that only the limit is met.
+  const uint64_t most = kMaxMetadataElements;
+  add("an array over the limit of elements", "Q1011", "key 'k', byte 41", std::to_string(most + 1),
+      one().KvArray("k", 0, most + 1).Zeros(most + 1));
+  add("empty strings over the limit of elements", "Q1011", "key 'k', byte 41", std::to_string(most + 1),
+      one().KvArray("k", 8, most + 1).Zeros(8 * (most + 1)));
+  add("arrays over the limit of elements together", "Q1011", "key 'l'", "up to this one, which has 2",
+      Bytes().Header(0, 2).KvArray("k", 0, most - 1).Zeros(most - 1).KvArray("l", 0, 2).Zeros(2));
   add("shard of a split model", "Q1401", "test.gguf", "4 shards",
       one().Key("split.count", 2).Le<uint16_t>(4));
   add("split.count that is no number", "Q1111", "'split.count'", "string", one().KvStr("split.count", "4"));
@@ -271,9 +284,9 @@ TEST(Documentation, EveryCodeHasASection) {
   std::ifstream in(QCC_SOURCE_DIR "/docs/reference/errors.md");
   std::stringstream text;
   text << in.rdbuf();
-  // Those of shards are in shards_test.cc.
-  std::set<std::string> codes = {"Q1001", "Q1110", "Q1112", "Q1214", "Q1402",
-                                 "Q1403", "Q1404", "Q1405", "Q1406"};
+  // Those of shards are in shards_test.cc, that of a file that changes in good_files_test.cc.
+  std::set<std::string> codes = {"Q1001", "Q1009", "Q1110", "Q1112", "Q1214",
+                                 "Q1402", "Q1403", "Q1404", "Q1405", "Q1406"};
   for (auto* table : {&HeaderCases, &MetadataCases, &VocabularyCases, &TensorCases}) {
     for (const BadFile& bad : table()) codes.insert(bad.code);
   }

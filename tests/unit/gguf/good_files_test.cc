@@ -1,7 +1,13 @@
 // Files that must open, and what the view says about them.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,6 +20,7 @@
 namespace qcc::gguf {
 namespace {
 
+namespace fs = std::filesystem;
 using testing::Bytes;
 using testing::SmallFile;
 
@@ -288,6 +295,86 @@ TEST(Open, ReadsAFileAndNamesWhatItCannot) {
   EXPECT_EQ(PartsOf(File::Open(::testing::TempDir()).status()).code, "Q1001");
   std::ofstream(path, std::ios::binary | std::ios::trunc).flush();
   EXPECT_EQ(PartsOf(File::Open(path).status()).code, "Q1002");
+}
+
+TEST(Open, WhatIsNoRegularFileIsRefusedAtOnce) {
+  const fs::path folder = fs::path(::testing::TempDir()) / "good_files_test_kinds";
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  const std::string fifo = (folder / "fifo.gguf").string(), loop = (folder / "loop.gguf").string();
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  fs::create_symlink(loop, loop);
+  for (const std::string& path : {fifo, loop, std::string("/dev/zero"), folder.string()}) {
+    const absl::Status status = File::Open(path).status();
+    EXPECT_EQ(PartsOf(status).code, "Q1001") << status;
+    EXPECT_EQ(PartsOf(status).where, path);
+  }
+  fs::remove_all(folder);
+}
+
+// A file that is written to while it is open; it was made an hour ago.
+class ChangingFile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    Write(path_, bytes_);
+    fs::last_write_time(path_, fs::file_time_type::clock::now() - std::chrono::hours(1));
+    absl::StatusOr<std::unique_ptr<File>> opened = File::Open(path_);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    file_ = *std::move(opened);
+    EXPECT_TRUE(file_->CheckUnchanged().ok()) << file_->CheckUnchanged();
+  }
+  void TearDown() override { fs::remove(path_); }
+
+  static void Write(const std::string& path, const std::vector<uint8_t>& bytes) {
+    std::fstream out(path, std::ios::binary | std::ios::in | std::ios::out);
+    if (!out.is_open()) out.open(path, std::ios::binary | std::ios::out);
+    out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  }
+  void ExpectChanged(const absl::Status& status, const std::string& how) const {
+    EXPECT_EQ(PartsOf(status).code, "Q1009") << status;
+    EXPECT_NE(PartsOf(status).what.find(how), std::string::npos) << status;
+    EXPECT_NE(PartsOf(status).where.find(path_), std::string::npos) << status;
+  }
+
+  const std::string path_ =
+      ::testing::TempDir() + "good_files_test_changing_" + std::to_string(::getpid()) + ".gguf";
+  std::vector<uint8_t> bytes_ = SmallFile().get();
+  std::unique_ptr<File> file_;
+};
+
+TEST_F(ChangingFile, IsToldByItsLength) {
+  fs::resize_file(path_, bytes_.size() + 5);
+  ExpectChanged(file_->CheckUnchanged(), "it had " + std::to_string(bytes_.size()) + " bytes, now it has " +
+                                             std::to_string(bytes_.size() + 5));
+}
+
+TEST_F(ChangingFile, IsToldByItsTime) {
+  Write(path_, bytes_);
+  ExpectChanged(file_->CheckUnchanged(), "written to");
+}
+
+TEST_F(ChangingFile, IsToldByItsName) {
+  Write(path_ + ".other", bytes_);
+  fs::rename(path_ + ".other", path_);
+  ExpectChanged(file_->CheckUnchanged(), "replaced");
+  fs::remove(path_);
+  ExpectChanged(file_->CheckUnchanged(), "removed");
+}
+
+// Lengths of strings are read where they lie; what was checked when the file was opened need not be there.
+TEST_F(ChangingFile, NoStringReachesBeyondItsValue) {
+  for (const std::string key : {"t.string", "t.strings"}) {
+    const std::string_view text(reinterpret_cast<const char*>(bytes_.data()), bytes_.size());
+    const std::string written =
+        key + (key == "t.string" ? std::string("\x08\0\0\0", 4)
+                                 : std::string("\x09\0\0\0\x08\0\0\0\x03\0\0\0\0\0\0\0", 16));
+    const size_t length = text.find(written);
+    ASSERT_NE(length, std::string_view::npos);
+    std::fill_n(bytes_.begin() + static_cast<std::ptrdiff_t>(length + written.size()), 8, uint8_t{0xff});
+  }
+  Write(path_, bytes_);
+  ExpectChanged(file_->GetString("t.string").status(), "written to");
+  ExpectChanged(file_->GetStringArray("t.strings").status(), "written to");
 }
 
 // A refused tensor is in no table, and yet ends what the one before it may take.

@@ -216,6 +216,14 @@ TEST_F(Shards, TheirTensorsMustBeAsManyAsTheySay) {
   ExpectRefused(Path(1), "Q1405", {"shard 3 of 3", "5 tensors", "4", Path(3)});
 }
 
+TEST_F(Shards, ANumberOfTensorsThatCannotBeIsRefused) {
+  for (int64_t total : {0, -1}) {
+    for (Shard& shard : set_) shard.total = total;
+    WriteAll();
+    ExpectRefused("Q1406", {"4 tensors together", "expected " + std::to_string(total)});
+  }
+}
+
 TEST_F(Shards, ATensorInTwoOfThemIsNamed) {
   set_[2].tensors = {"b"};
   WriteAll();
@@ -272,6 +280,11 @@ TEST_F(Shards, ImpossibleKeysAreRefused) {
   }
   shard = set_[1];
   shard.without = {"split.count"};
+  alone(shard, "Q1402", {"split.no is 1", "split.count is 0"});
+  shard.extra = [](Bytes& b) { b.Key("split.count", 5).U32(0xffffffffu); };
+  alone(shard, "Q1402", {"split.count is -1", "expected 0 (a whole model) to 65535"});
+  shard = set_[1];
+  shard.count = 0;
   alone(shard, "Q1402", {"split.no is 1", "split.count is 0"});
 }
 

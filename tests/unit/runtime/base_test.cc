@@ -1,12 +1,16 @@
 #include <gtest/gtest.h>
+#include <limits.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <limits>
+#include <memory>
 #include <set>
 #include <sstream>
 #include <string>
@@ -16,7 +20,9 @@
 #include "runtime/base/cpu_features.h"
 #include "runtime/base/file_map.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/mapped_file.h"
 #include "runtime/base/status.h"
+#include "runtime/base/temporary_name.h"
 
 namespace qrt {
 namespace {
@@ -133,6 +139,66 @@ TEST_F(FileMapTest, RefusesWhatIsNoFile) {
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
   EXPECT_EQ(FileMap::Open(fifo).status().number(), 4003u)
       << "a FIFO must be refused without waiting for a writer";
+}
+
+TEST_F(FileMapTest, RefusesWhereThereAreNoDescriptors) {
+  const std::string path = Path("data");
+  std::ofstream(path) << "hello";
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none = {0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const Status status = FileMap::Open(path).status();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(status.number(), 6004u) << status.ToString();
+}
+
+TEST_F(FileMapTest, IsFoundByItsAddress) {
+  const std::string path = Path("a  name");
+  std::ofstream(path) << std::string(10000, 'x');
+  Result<FileMap> map = FileMap::Open(path);
+  ASSERT_TRUE(map.ok()) << map.status().ToString();
+  char found[4096], cut[8];
+  uint64_t offset = 0;
+  ASSERT_TRUE(FindMappedFile(map->bytes().data() + 9000, found, &offset));
+  EXPECT_EQ(std::string(found), std::filesystem::canonical(path));
+  EXPECT_EQ(offset, 9000u);
+  EXPECT_TRUE(FindMappedFile(map->bytes().data(), cut, &offset));
+  EXPECT_EQ(std::string(cut), std::string(found).substr(0, sizeof cut - 1));
+  EXPECT_TRUE(FindMappedFile(map->bytes().data(), {}, &offset));
+  const auto memory = std::make_unique<char>();
+  EXPECT_FALSE(FindMappedFile(memory.get(), found, &offset)) << found;
+  EXPECT_FALSE(FindMappedFile(nullptr, found, &offset)) << found;
+  EXPECT_FALSE(FindMappedFile(&offset, found, &offset)) << found;
+}
+
+TEST_F(FileMapTest, TemporaryNamesAreRemovedFilesFirst) {
+  const std::string folder = folder_ + "/folder", file = folder + "/file", kept = Path("kept");
+  const std::string beyond(PATH_MAX, 'x');
+  ASSERT_EQ(mkdir(folder.c_str(), 0700), 0);
+  for (const std::string& path : {file, kept}) std::ofstream(path) << "x";
+  { const TemporaryName ended(kept); }
+  {
+    const TemporaryName names[] = {TemporaryName(folder), TemporaryName(beyond), TemporaryName(file)};
+    TemporaryName::RemoveAll();
+    EXPECT_NE(access(folder.c_str(), F_OK), 0) << "the folder is still there";
+    TemporaryName::RemoveAll();
+  }
+  EXPECT_EQ(access(kept.c_str(), F_OK), 0) << "a name that was given up was removed";
+  // More than there is room for: the rest is left, and the room is there again afterwards.
+  for (int round = 0; round < 2; ++round) {
+    std::vector<std::unique_ptr<TemporaryName>> many;
+    for (size_t i = 0; i < TemporaryName::kNames; ++i) {
+      many.push_back(std::make_unique<TemporaryName>(Path(std::to_string(i))));
+      std::ofstream(made_.back()) << "x";
+    }
+    const TemporaryName one_more(kept);
+    TemporaryName::RemoveAll();
+    for (size_t i = 0; i < many.size(); ++i) {
+      EXPECT_NE(access((folder_ + "/" + std::to_string(i)).c_str(), F_OK), 0) << i;
+    }
+    EXPECT_EQ(access(kept.c_str(), F_OK), 0);
+  }
 }
 
 TEST(CpuFeaturesTest, MissingNamesWhatIsNotThere) {

@@ -1,9 +1,11 @@
 // The CPU device: threads, barrier, core counting, executable code, choice of a code variant.
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/stat.h>
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -61,6 +63,21 @@ TEST(ThreadPool, WakesWorkersThatSleep) {
         [](void* a, uint32_t, uint32_t) { static_cast<std::atomic<int>*>(a)->fetch_add(1); }, &runs));
   }
   EXPECT_EQ(runs.load(), 20);
+}
+
+// The embedder's handlers run on his threads, but those of a thread's own fault run on that thread.
+TEST(ThreadPool, WorkersBlockWhatIsNoFaultOfTheirs) {
+  const auto pool = qrt::ThreadPool::Create(2, 64);
+  ASSERT_NE(pool, nullptr);
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  ASSERT_TRUE(pool->Run(
+      [](void* mask, uint32_t index, uint32_t) {
+        if (index == 1) pthread_sigmask(SIG_BLOCK, nullptr, static_cast<sigset_t*>(mask));
+      },
+      &blocked));
+  for (int signal : {SIGINT, SIGTERM, SIGALRM}) EXPECT_EQ(sigismember(&blocked, signal), 1) << signal;
+  for (int signal : {SIGBUS, SIGSEGV, SIGFPE, SIGILL}) EXPECT_EQ(sigismember(&blocked, signal), 0) << signal;
 }
 
 TEST(ThreadPool, CanBeMadeAndDestroyedWithoutWork) {

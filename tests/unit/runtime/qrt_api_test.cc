@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,17 @@ TEST_F(QrtApi, DescribesWhatItOpened) {
   ASSERT_EQ(qrt_cpu_describe(&cpu, nullptr), QRT_OK);
   EXPECT_GE(cpu.physical_cores, 1u);
   EXPECT_GE(cpu.logical_cores, cpu.physical_cores);
+}
+
+// Asked for a function of this program: the artifact's pages, which a handler asks for, are not handed out.
+TEST_F(QrtApi, AnAddressTellsItsFile) {
+  char name[4096] = "";
+  uint64_t offset = 0;
+  EXPECT_EQ(qrt_mapped_file_at(reinterpret_cast<const void*>(&qrt_version), name, sizeof name, &offset), 1);
+  EXPECT_EQ(std::string(name), std::filesystem::read_symlink("/proc/self/exe"));
+  EXPECT_EQ(qrt_mapped_file_at(reinterpret_cast<const void*>(&qrt_version), nullptr, 100, nullptr), 1);
+  EXPECT_EQ(qrt_mapped_file_at(&offset, name, sizeof name, &offset), 0);
+  EXPECT_EQ(qrt_mapped_file_at(nullptr, nullptr, 0, nullptr), 0);
 }
 
 TEST_F(QrtApi, CodeIsChosenByNameOrRefusedByName) {

@@ -1,0 +1,64 @@
+// Names that a program removes when it ends where nothing returns any more: in a signal handler, or where
+// memory has run out.
+#ifndef QRT_BASE_TEMPORARY_NAME_H_
+#define QRT_BASE_TEMPORARY_NAME_H_
+
+#include <limits.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <string>
+
+namespace qrt {
+
+// A file, or a folder that is then empty, that RemoveAll removes while this object lives. The object itself
+// removes nothing: whoever makes it does, in the usual ways. A name beyond kNames at once, or beyond
+// PATH_MAX, is not kept: it is left behind. The table is the process's, since a handler reaches nothing else;
+// only programs use it, libqrt makes no temporary files.
+class TemporaryName {
+ public:
+  static constexpr size_t kNames = 16;
+
+  explicit TemporaryName(const std::string& path) {
+    if (path.size() >= PATH_MAX) return;
+    for (Slot& slot : slots_) {
+      State free = State::kFree;
+      if (!slot.state.compare_exchange_strong(free, State::kFilling)) continue;
+      std::memcpy(slot.path, path.c_str(), path.size() + 1);
+      slot.state.store(State::kNamed);
+      slot_ = &slot;
+      return;
+    }
+  }
+  ~TemporaryName() {
+    if (slot_ != nullptr) slot_->state.store(State::kFree);
+  }
+  TemporaryName(const TemporaryName&) = delete;
+  TemporaryName& operator=(const TemporaryName&) = delete;
+
+  // Files first, then folders. Async-signal-safe; leaves the objects as they are.
+  static void RemoveAll() {
+    for (const Slot& slot : slots_) {
+      if (slot.state.load() == State::kNamed) unlink(slot.path);
+    }
+    for (const Slot& slot : slots_) {
+      if (slot.state.load() == State::kNamed) rmdir(slot.path);
+    }
+  }
+
+ private:
+  enum class State { kFree, kFilling, kNamed };  // kFree is what a static begins as
+  struct Slot {
+    std::atomic<State> state;
+    char path[PATH_MAX];
+  };
+  static_assert(std::atomic<State>::is_always_lock_free, "a signal handler may not lock");
+  static inline Slot slots_[kNames];
+
+  Slot* slot_ = nullptr;
+};
+
+}  // namespace qrt
+
+#endif  // QRT_BASE_TEMPORARY_NAME_H_
