@@ -440,7 +440,8 @@ constexpr CompileOption kOptions[] = {
     {.name = "dump_kernels",
      .value = "DIR",
      .help = "write every kernel's IR and assembly into a folder: LLVM IR, MLIR, SPIR-V, PTX",
-     .page = "For each ISA level; for each GPU profile in a folder `TARGET-PROFILE`, of CUDA one PTX module",
+     .page = "A folder for each ISA level, with a file for each piece that is compiled on its own; for each "
+             "GPU profile in a folder `TARGET-PROFILE`, of CUDA one PTX module",
      .from = CompilePhase::kCode,
      .read = ReadText<&PipelineOptions::dump_kernels>,
      .write = WriteText<&PipelineOptions::dump_kernels>},

@@ -16,12 +16,15 @@ absl::StatusOr<TargetCode> GenerateCpu(const TargetRequest& request) {
   const PipelineOptions& options = request.options;
   auto lowered = cpu::lowerToLlvm(request.plan);
   if (mlir::failed(lowered)) return request.diagnostics.ToStatus("Q3004", "generate code");
-  cpu::BlobRequest blob{*lowered->module,
-                        {},
-                        lowered->entries,
-                        options.dump_kernels,
-                        [&request] { return request.sink.Interrupted(); },
-                        lowered->scratchBytes};
+  cpu::BlobRequest blob{
+      *lowered->module,
+      {},
+      lowered->entries,
+      options.dump_kernels,
+      [&request] { return request.sink.Interrupted(); },
+      lowered->scratchBytes,
+      /*store=*/nullptr,
+      [&request](size_t done, size_t total) { request.sink.Progress(done, total, "pieces"); }};
   for (auto name = options.cpu.rbegin(); name != options.cpu.rend(); ++name) {
     auto isa = cpu::isa_from_name(*name);
     if (!isa) return absl::InternalError(absl::StrCat("unknown ISA level '", *name, "'"));
