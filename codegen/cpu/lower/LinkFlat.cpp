@@ -12,7 +12,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include "runtime/base/temporary_name.h"
 
-LLD_HAS_DRIVER(elf)
+LLD_HAS_DRIVER(elf);
 
 namespace qcc::cpu {
 namespace {
