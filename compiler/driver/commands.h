@@ -24,6 +24,7 @@ struct Cli {
 };
 
 void AddCompile(CLI::App& app, Cli& cli);
+void AddCache(CLI::App& app, Cli& cli);
 void AddInspect(CLI::App& app, Cli& cli);
 void AddVerify(CLI::App& app, Cli& cli);
 void AddTargets(CLI::App& app, Cli& cli);

@@ -97,6 +97,7 @@ int Main(int argc, char** argv) {
       "input "
       "refused, 4 artifact refused, 5 device, 6 memory or disk, 130 interrupted.");
   AddCompile(app, cli);
+  AddCache(app, cli);
   AddInspect(app, cli);
   AddVerify(app, cli);
   AddTargets(app, cli);

@@ -8,6 +8,7 @@
 
 #include "codegen/cpu/kernels/isa.h"
 #include "codegen/gpu/kernels/profiles.h"
+#include "compiler/cache/cache_folder.h"
 #include "compiler/pipeline/fusion_report.h"
 #include "compiler/pipeline/pipeline.h"
 #include "compiler/targets/targets.h"
@@ -130,6 +131,11 @@ absl::Status ReadOutput(const CompileOption&, const Values& values, PipelineOpti
   options.output = values.empty()
                        ? std::filesystem::path(options.input).filename().replace_extension(".qbin").string()
                        : values.front();
+  return absl::OkStatus();
+}
+
+absl::Status ReadCacheFolder(const CompileOption&, const Values& values, PipelineOptions& options) {
+  options.cache_dir = values.empty() ? UsualCacheFolder() : values.front();
   return absl::OkStatus();
 }
 
@@ -405,6 +411,21 @@ constexpr CompileOption kOptions[] = {
      .from = CompilePhase::kFuse,
      .read = ReadRequiredFusion,
      .write = WriteList<&PipelineOptions::require_fused>},
+    {.name = "cache_dir",
+     .value = "DIR",
+     .help = "where compiled code is kept, so that a later compile need not make it again",
+     .page = "Made if missing, and kept below 32 GiB or a quarter of the disk; see `qcc cache`. The "
+             "artifact's bytes do not "
+             "depend on it",
+     .usual = "~/.cache/qcc",
+     .read = ReadCacheFolder,
+     .write = WriteText<&PipelineOptions::cache_dir>},
+    {.name = "no_cache",
+     .help = "make all code again, and keep none",
+     .words = kSwitchWords,
+     .implied = "on",
+     .read = ReadChoice<&PipelineOptions::no_cache>,
+     .write = WriteChoice<&PipelineOptions::no_cache>},
     {.name = "strict",
      .help = "fail at the first warning",
      .page = "About the file (a default that stands in for a missing key, a tensor that is not used), and "

@@ -76,6 +76,8 @@ struct PipelineOptions {
   CompilePhase compile_to = CompilePhase::kArtifact;
   std::string dump_ir;       // folder, or empty
   std::string dump_kernels;  // folder, or empty
+  std::string cache_dir;     // where compiled code is kept between compiles; empty: nowhere
+  bool no_cache = false;     // neither kept nor taken from there
   bool strict = false;       // the first warning ends the compile
   ProgressMode progress = ProgressMode::kAuto;
   int verbosity = 0;  // -1 quiet, 0 normal, 1 and 2 more

@@ -13,6 +13,9 @@
 #include "absl/strings/str_join.h"
 #include "compiler/artifact/tokenizer_section.h"
 #include "compiler/artifact/writer.h"
+#include "compiler/cache/cache_folder.h"
+#include "compiler/cache/code_store.h"
+#include "compiler/cache/compiler_identity.h"
 #include "compiler/pipeline/compile_options.h"
 #include "compiler/pipeline/diagnostics.h"
 #include "compiler/pipeline/fusion_report.h"
@@ -124,6 +127,8 @@ class Compilation {
   absl::Status ReadText();
   absl::Status Fuse();
   absl::Status Plan();
+  absl::Status OpenStore();
+  std::string FromStore(size_t found, size_t missed) const;
   absl::Status Generate();
   absl::Status Write();
 
@@ -152,6 +157,7 @@ class Compilation {
   } text_;
   std::vector<std::string> warnings_;  // about the file
   Goldens goldens_;
+  std::unique_ptr<CodeStore> store_;
   std::vector<std::pair<std::string, TargetCode>> code_;  // by target, in the order of the artifact
   bool stopped_ = false;                                  // compile_to was reached
 };
@@ -249,17 +255,41 @@ absl::Status Compilation::Plan() {
   return absl::OkStatus();
 }
 
+// Code is taken from the cache's folder, and kept there. Without one, or where the usual one cannot be used,
+// all of it is made.
+absl::Status Compilation::OpenStore() {
+  if (options_.no_cache || options_.cache_dir.empty()) return absl::OkStatus();
+  std::string identity = CompilerIdentity(CompilerVersion());
+  if (identity.empty()) return absl::OkStatus();
+  auto store = CodeStore::Open(CodeFolder(options_.cache_dir), std::move(identity));
+  if (store.ok()) {
+    store_ = *std::move(store);
+  } else if (std::find(options_.given.begin(), options_.given.end(), "cache_dir") != options_.given.end()) {
+    return store.status();
+  }
+  return absl::OkStatus();
+}
+
+// Says how much of a target's code was there already.
+std::string Compilation::FromStore(size_t found, size_t missed) const {
+  if (store_ == nullptr || store_->found() == found) return "";
+  found = store_->found() - found;
+  return absl::StrCat("; ", found, " of ", found + store_->missed() - missed, " pieces were kept");
+}
+
 absl::Status Compilation::Generate() {
+  if (absl::Status s = OpenStore(); !s.ok()) return s;
   int stage = 5;
   for (const std::string& name : options_.targets) {
     if (sink_.Interrupted()) return absl::CancelledError("interrupted");
     sink_.BeginStage(stage++, Stages(), absl::StrCat("generate ", name, " code"));
     DiagnosticCollector diagnostics(context_);
     const TargetInfo& target = *FindTarget(name, targets_);
-    auto code = target.generate(
-        {*PlanOf(plans_, name).module, options_, WantsIr(CompilePhase::kCode), diagnostics, sink_});
+    const size_t found = store_ ? store_->found() : 0, missed = store_ ? store_->missed() : 0;
+    auto code = target.generate({*PlanOf(plans_, name).module, options_, WantsIr(CompilePhase::kCode),
+                                 diagnostics, sink_, store_.get()});
     if (!code.ok()) return code.status();
-    sink_.EndStage(code->summary);
+    sink_.EndStage(absl::StrCat(code->summary, FromStore(found, missed)));
     for (const auto& [suffix, text] : code->ir) {
       if (absl::Status s = ShowIr(CompilePhase::kCode, suffix, text); !s.ok()) return s;
     }
@@ -267,6 +297,11 @@ absl::Status Compilation::Generate() {
     code_.emplace_back(name, *std::move(code));
   }
   stopped_ = options_.compile_to == CompilePhase::kCode;
+  if (store_ && store_->missed() > 0) {
+    const std::string folder = CodeFolder(options_.cache_dir);
+    // What cannot be removed is no reason to fail.
+    PruneCache(folder, UsualCacheBytes(folder)).IgnoreError();
+  }
   return absl::OkStatus();
 }
 

@@ -23,8 +23,13 @@ absl::StatusOr<TargetCode> GenerateCpu(const TargetRequest& request) {
       options.dump_kernels,
       [&request] { return request.sink.Interrupted(); },
       lowered->scratchBytes,
-      /*store=*/nullptr,
-      [&request](size_t done, size_t total) { request.sink.Progress(done, total, "pieces"); }};
+      [&request](size_t done, size_t total) { request.sink.Progress(done, total, "pieces"); },
+      {},
+      {}};
+  if (CodeStore* store = request.store) {
+    blob.find = [store](const std::string& key) { return store->Find(key); };
+    blob.keep = [store](const std::string& key, llvm::ArrayRef<uint8_t> bytes) { store->Keep(key, bytes); };
+  }
   for (auto name = options.cpu.rbegin(); name != options.cpu.rend(); ++name) {
     auto isa = cpu::isa_from_name(*name);
     if (!isa) return absl::InternalError(absl::StrCat("unknown ISA level '", *name, "'"));

@@ -57,7 +57,11 @@ absl::StatusOr<TargetCode> GenerateGpu(const gpu::Backend& backend, const Target
     if (absl::Status s = user->Apply(*lowered, profile); !s.ok()) return s;
     auto dump = DumpFolder(request, profile);
     if (!dump.ok()) return dump.status();
-    gpu::EmitRequest emit{profile, std::thread::hardware_concurrency(), *dump, request.want_ir, {}};
+    gpu::EmitRequest emit{profile, std::thread::hardware_concurrency(), *dump, request.want_ir, {}, {}, {}};
+    if (CodeStore* store = request.store) {
+      emit.find = [store](const std::string& key) { return store->Find(key); };
+      emit.keep = [store](const std::string& key, llvm::ArrayRef<uint8_t> bytes) { store->Keep(key, bytes); };
+    }
     emit.progress = [&](size_t done, size_t total) {
       // Profiles have about as many kernels each.
       request.sink.Progress(p * total + done, profiles.size() * total, "kernels");

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "codegen/gpu/lower/Backends.h"
+#include "compiler/cache/code_store.h"
 #include "compiler/pipeline/diagnostics.h"
 #include "compiler/pipeline/options.h"
 #include "dialects/layouts/layouts.h"
@@ -25,6 +26,7 @@ struct TargetRequest {
   bool want_ir;  // fill TargetCode::ir
   DiagnosticCollector& diagnostics;
   ProgressSink& sink;
+  CodeStore* store = nullptr;  // of code that was compiled before; null: none
 };
 
 // One form of all programs: an ISA level, a GPU profile.

@@ -34,7 +34,7 @@ def determinism(h, gguf, qbin):
     shutil.copy(gguf, folder)
     environment = {"TZ": "Pacific/Chatham", "LC_ALL": "C", "HOME": "/", "TMPDIR": os.path.join(folder, "tmp"), "PATH": os.environ["PATH"]}
     environment |= {name: value for name, value in os.environ.items() if name in ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")}
-    subprocess.run([os.path.abspath(os.path.join(h.args.bin, "qcc")), "compile", os.path.basename(gguf), "-o", "renamed.qbin", "-q",
+    subprocess.run([os.path.abspath(os.path.join(h.args.bin, "qcc")), "compile", os.path.basename(gguf), "-o", "renamed.qbin", "-q", "--no-cache",
                     f"--cpu={','.join(h.levels[-1:] + h.levels[:-1])}", "--prefill=32", "--decode=4,1"],
                    cwd=folder, env=environment, check=True, preexec_fn=lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}))
     a, b = content(qbin), content(os.path.join(folder, "renamed.qbin"))
@@ -220,7 +220,7 @@ def atomic(h, gguf):
     out = os.path.join(folder, "m.qbin")
     with open(out, "wb") as f:
         f.write(b"an older artifact")
-    command = [os.path.join(h.args.bin, "qcc"), "compile", gguf, "-o", out, "--cpu=native", *LADDERS]
+    command = [os.path.join(h.args.bin, "qcc"), "compile", gguf, "-o", out, "--no-cache", "--cpu=native", *LADDERS]
     # The stage behind which the signal comes: 4/6: while code is made; 5/6: while the file is written.
     for name, number, stage, delay, exit_code in (("SIGINT", signal.SIGINT, "[ 4/6]", 0.2, 130), ("SIGTERM", signal.SIGTERM, "[ 4/6]", 0.0, 130),
                                                   ("SIGKILL", signal.SIGKILL, "[ 4/6]", 0.2, -9), ("SIGKILL", signal.SIGKILL, "[ 5/6]", 0.0, -9),
@@ -249,7 +249,7 @@ def read_only(h, gguf):
     os.makedirs(folder)
     shutil.copy(gguf, folder)
     os.chmod(folder, 0o555)
-    command = [os.path.abspath(os.path.join(h.args.bin, "qcc")), "compile", os.path.basename(gguf), "-o", "m.qbin", "-q"]
+    command = [os.path.abspath(os.path.join(h.args.bin, "qcc")), "compile", os.path.basename(gguf), "-o", "m.qbin", "-q", "--no-cache"]
     user = {}
     if os.geteuid() == 0:  # to whom no folder is read-only
         os.chmod(h.work, 0o755)

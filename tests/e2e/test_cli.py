@@ -18,7 +18,7 @@ import gguf_edit
 from harness import GOLDEN, Harness, TINY, nmse, read_logits
 
 COMMANDS = {
-    "qcc": ["compile", "inspect", "verify", "targets", "explain", "eval", "synth"],
+    "qcc": ["compile", "cache", "inspect", "verify", "targets", "explain", "eval", "synth"],
     "qrun": ["chat", "logits", "perplexity", "tokenize", "bench", "check", "devices"],
 }
 ERROR = re.compile(r"(qcc|qrun): error: .+ \[(Q\d{4})\]$")
@@ -202,7 +202,7 @@ def output_refused(h):
 
     def limited():
         out = h.path("limited.qbin")
-        command = [os.path.join(h.args.bin, "qcc"), "compile", TINY, "-o", out, "-q", *QUICK]
+        command = [os.path.join(h.args.bin, "qcc"), "compile", TINY, "-o", out, "-q", "--no-cache", *QUICK]
         # The code fits under the limit, weights and code together do not.
         p = subprocess.run(command, capture_output=True, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 20, 2 << 20)))
         err = p.stderr.decode()

@@ -11,7 +11,7 @@ import subprocess
 import time
 
 import gguf_edit
-from harness import GOLDEN, TINY
+from harness import GOLDEN, TINY, own_code
 from test_cli import quiet_harness, refused
 
 MODEL = os.path.join(GOLDEN, "t3-f-BF16.gguf")
@@ -35,7 +35,7 @@ class Place:
             os.makedirs(folder)
 
     def command(self, *args):
-        return [os.path.join(self.h.args.bin, args[0]), *map(str, args[1:])]
+        return [os.path.join(self.h.args.bin, args[0]), *map(str, own_code(args[1:]) if args[0] == "qcc" else args[1:])]
 
     def start(self, *args, prepare=None, **options):
         return subprocess.Popen(self.command(*args), env=os.environ | {"TMPDIR": self.temporary}, preexec_fn=prepare, stdin=subprocess.DEVNULL,

@@ -6,7 +6,6 @@
 
 #include "codegen/cpu/kernels/bitcode.h"
 #include "codegen/cpu/lower/KernelSignature.h"
-#include "codegen/cpu/lower/LowerToLlvm.h"
 #include "codegen/cpu/lower/StackUse.h"
 #include "llvm/Bitcode/BitcodeReader.h"
 #include "llvm/IR/Constants.h"
@@ -82,40 +81,14 @@ Error linkKernels(Module& module, const IsaInfo& isa) {
   return Error::success();
 }
 
-// qrt_code_header: entry offsets relative to the header, which the linker script puts first.
-Error addEntryTable(Module& module, ArrayRef<std::string> entries, int64_t scratchBytes) {
-  LLVMContext& context = module.getContext();
-  Type* i32 = Type::getInt32Ty(context);
-  Type* i64 = Type::getInt64Ty(context);
-  auto* type = ArrayType::get(i32, 4 + entries.size());
-  auto* table = new GlobalVariable(module, type, /*isConstant=*/true, GlobalValue::ExternalLinkage, nullptr,
-                                   "qrt_code_header");
-  table->setSection(".qrt_table");
-  table->setAlignment(Align(64));
-  auto word = [&](uint32_t v) -> Constant* { return ConstantInt::get(i32, v); };
-  SmallVector<Constant*> words = {word(QRT_CODE_MAGIC), word(QRT_PROGRAM_ABI), word(entries.size()),
-                                  word(static_cast<uint32_t>(scratchBytes))};
-  for (const std::string& name : entries) {
-    Function* step = module.getFunction(name);
-    if (!step || step->isDeclaration()) return stageError("no step function '" + name + "'");
-    Constant* distance =
-        ConstantExpr::getSub(ConstantExpr::getPtrToInt(step, i64), ConstantExpr::getPtrToInt(table, i64));
-    words.push_back(ConstantExpr::getTrunc(distance, i32));
-  }
-  table->setInitializer(ConstantArray::get(type, words));
-  return Error::success();
-}
-
-void internalize(Module& module, ArrayRef<std::string> entries) {
+// Functions of other pieces end up in the same image, within reach: no table of addresses is needed.
+void setLinkage(Module& module, const PieceRequest& request) {
   for (Function& f : module) {
-    if (f.isDeclaration()) {
-      // Functions of other pieces end up in the same image, within reach: no table of addresses is needed.
-      if (f.getName().starts_with(kSpecialised)) f.setVisibility(GlobalValue::HiddenVisibility);
-      continue;
-    }
-    bool isEntry = llvm::is_contained(entries, f.getName());
-    f.setLinkage(isEntry ? GlobalValue::ExternalLinkage : GlobalValue::InternalLinkage);
-    f.setVisibility(isEntry ? GlobalValue::HiddenVisibility : GlobalValue::DefaultVisibility);
+    const bool ofPiece = f.getName() == request.piece.name;
+    if (ofPiece || (f.isDeclaration() && request.others.contains(f.getName())))
+      f.setVisibility(GlobalValue::HiddenVisibility);
+    else if (!f.isDeclaration())
+      f.setLinkage(GlobalValue::InternalLinkage);
   }
 }
 
@@ -167,6 +140,13 @@ Error dump(const Module& module, TargetMachine& machine, const std::string& path
   return writeText(path + ".s", StringRef(text->data(), text->size()));
 }
 
+Error verify(const Module& module) {
+  std::string broken;
+  raw_string_ostream stream(broken);
+  if (verifyModule(module, &stream)) return stageError("invalid LLVM IR: " + broken);
+  return Error::success();
+}
+
 Expected<std::unique_ptr<Module>> readPiece(const PieceRequest& request, LLVMContext& context,
                                             TargetMachine& machine) {
   const auto& bitcode = request.piece.bitcode;
@@ -179,13 +159,34 @@ Expected<std::unique_ptr<Module>> readPiece(const PieceRequest& request, LLVMCon
   if (Error e = linkKernels(m, request.isa)) return e;
   for (Function& f : m)
     if (!f.isDeclaration()) setTargetAttributes(f, request.isa);
-  internalize(m, request.piece.exports);
-  if (request.hasTable)
-    if (Error e = addEntryTable(m, request.piece.exports, request.scratchBytes)) return e;
-  std::string broken;
-  raw_string_ostream brokenStream(broken);
-  if (verifyModule(m, &brokenStream)) return stageError("invalid LLVM IR: " + brokenStream.str());
+  setLinkage(m, request);
+  if (Error e = verify(m)) return e;
   return std::move(*module);
+}
+
+// Entry offsets relative to the header, which the linker script puts first.
+void addHeader(Module& module, ArrayRef<std::string> entries, int64_t scratchBytes) {
+  LLVMContext& context = module.getContext();
+  Type* i32 = Type::getInt32Ty(context);
+  Type* i64 = Type::getInt64Ty(context);
+  auto* type = ArrayType::get(i32, 4 + entries.size());
+  auto* table = new GlobalVariable(module, type, /*isConstant=*/true, GlobalValue::ExternalLinkage, nullptr,
+                                   "qrt_code_header");
+  table->setSection(".qrt_table");
+  table->setAlignment(Align(64));
+  table->setVisibility(GlobalValue::HiddenVisibility);
+  auto word = [&](uint32_t v) -> Constant* { return ConstantInt::get(i32, v); };
+  SmallVector<Constant*> words = {word(QRT_CODE_MAGIC), word(QRT_PROGRAM_ABI), word(entries.size()),
+                                  word(static_cast<uint32_t>(scratchBytes))};
+  auto* step = FunctionType::get(Type::getVoidTy(context), false);
+  for (const std::string& name : entries) {
+    auto* function = Function::Create(step, GlobalValue::ExternalLinkage, name, module);
+    function->setVisibility(GlobalValue::HiddenVisibility);
+    Constant* distance =
+        ConstantExpr::getSub(ConstantExpr::getPtrToInt(function, i64), ConstantExpr::getPtrToInt(table, i64));
+    words.push_back(ConstantExpr::getTrunc(distance, i32));
+  }
+  table->setInitializer(ConstantArray::get(type, words));
 }
 
 void append(std::vector<uint8_t>& bytes, const void* data, size_t size) {
@@ -211,6 +212,19 @@ Error checkKernels(const Module& program, const IsaInfo& isa) {
   return Error::success();
 }
 
+Expected<SmallVector<char, 0>> compileHeader(ArrayRef<std::string> entries, int64_t scratchBytes,
+                                             const IsaInfo& isa) {
+  LLVMContext context;
+  auto machine = makeTargetMachine(isa);
+  if (!machine) return machine.takeError();
+  Module module("header", context);
+  module.setDataLayout((*machine)->createDataLayout());
+  module.setTargetTriple((*machine)->getTargetTriple());
+  addHeader(module, entries, scratchBytes);
+  if (Error e = verify(module)) return e;
+  return generate(module, **machine, CodeGenFileType::ObjectFile);
+}
+
 Expected<CompiledPiece> compilePiece(const PieceRequest& request) {
   if (interrupted(request)) return stageError("interrupted");
   LLVMContext context;  // its own: what lets pieces be compiled side by side
@@ -221,49 +235,55 @@ Expected<CompiledPiece> compilePiece(const PieceRequest& request) {
   if (!module) return module.takeError();
   optimize(request, **module, **machine);
   if (interrupted(request)) return stageError("interrupted");
-  for (const Function& f : **module)
-    if (f.isDeclaration() && !f.isIntrinsic() && !f.use_empty() && !f.getName().starts_with(kSpecialised))
-      return stageError("unresolved symbol '" + f.getName() + "'");
+  CompiledPiece piece;
+  for (const Function& f : **module) {
+    if (!f.isDeclaration() || f.isIntrinsic() || f.use_empty()) continue;
+    if (!request.others.contains(f.getName())) return stageError("unresolved symbol '" + f.getName() + "'");
+    piece.calls.push_back(f.getName().str());
+  }
   if (!request.dumpPath.empty())
     if (Error e = dump(**module, **machine, request.dumpPath)) return e;
   auto object = generate(**module, **machine, CodeGenFileType::ObjectFile);
   if (!object) return object.takeError();
-  CompiledPiece piece;
   piece.object = std::move(*object);
-  for (const std::string& name : request.piece.exports) {
-    Expected<uint64_t> bytes = stack.deepest(*(*module)->getFunction(name));
-    if (!bytes) return bytes.takeError();
-    if (piece.deepest.function.empty() || *bytes > piece.deepest.bytes) piece.deepest = {name, *bytes};
-  }
+  Expected<uint64_t> bytes = stack.deepest(*(*module)->getFunction(request.piece.name));
+  if (!bytes) return bytes.takeError();
+  piece.stack = *bytes;
   auto [function, frame] = stack.largest();
-  piece.largest = {function.str(), frame};
+  piece.frameOf = function.str();
+  piece.frame = frame;
   return piece;
 }
 
-// Each share: its bytes, those of the name, the name; then the object.
+// stack, frame, names (frameOf, then calls, a zero byte behind each) with their bytes before them; the
+// object.
 std::vector<uint8_t> pieceBytes(const CompiledPiece& piece) {
+  std::string names = piece.frameOf + '\0';
+  for (const std::string& call : piece.calls) names += call + '\0';
+  const uint64_t numbers[] = {piece.stack, piece.frame, names.size()};
   std::vector<uint8_t> bytes;
-  for (const StackShare* share : {&piece.deepest, &piece.largest}) {
-    const uint64_t numbers[] = {share->bytes, share->function.size()};
-    append(bytes, numbers, sizeof numbers);
-    append(bytes, share->function.data(), share->function.size());
-  }
+  append(bytes, numbers, sizeof numbers);
+  append(bytes, names.data(), names.size());
   append(bytes, piece.object.data(), piece.object.size());
   return bytes;
 }
 
 std::optional<CompiledPiece> pieceFromBytes(ArrayRef<uint8_t> bytes) {
+  uint64_t numbers[3];
+  if (bytes.size() < sizeof numbers) return std::nullopt;
+  std::memcpy(numbers, bytes.data(), sizeof numbers);
+  bytes = bytes.drop_front(sizeof numbers);
+  if (numbers[2] > bytes.size()) return std::nullopt;
   CompiledPiece piece;
-  for (StackShare* share : {&piece.deepest, &piece.largest}) {
-    uint64_t numbers[2];
-    if (bytes.size() < sizeof numbers) return std::nullopt;
-    std::memcpy(numbers, bytes.data(), sizeof numbers);
-    bytes = bytes.drop_front(sizeof numbers);
-    if (numbers[1] > bytes.size()) return std::nullopt;
-    share->bytes = numbers[0];
-    share->function.assign(bytes.begin(), bytes.begin() + numbers[1]);
-    bytes = bytes.drop_front(numbers[1]);
-  }
+  piece.stack = numbers[0];
+  piece.frame = numbers[1];
+  StringRef names(reinterpret_cast<const char*>(bytes.data()), numbers[2]);
+  if (!names.consume_back(StringRef("", 1))) return std::nullopt;
+  SmallVector<StringRef> all;
+  names.split(all, '\0');
+  piece.frameOf = all.front().str();
+  for (StringRef call : drop_begin(all)) piece.calls.push_back(call.str());
+  bytes = bytes.drop_front(numbers[2]);
   piece.object.assign(bytes.begin(), bytes.end());
   return piece;
 }

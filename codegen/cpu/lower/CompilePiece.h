@@ -11,28 +11,25 @@
 #include "codegen/cpu/kernels/isa.h"
 #include "codegen/cpu/lower/SplitProgram.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Error.h"
 
 namespace qcc::cpu {
 
-// Bytes of the stack that a function takes.
-struct StackShare {
-  std::string function;
-  uint64_t bytes = 0;
-};
-
 struct CompiledPiece {
   llvm::SmallVector<char, 0> object;
-  StackShare deepest;  // of the functions that it exports, but for what they call in other pieces
-  StackShare largest;  // frame
+  uint64_t stack = 0;  // bytes that a call takes at most, but for calls of other pieces
+  // The largest frame among them, and whose it is.
+  uint64_t frame = 0;
+  std::string frameOf;
+  std::vector<std::string> calls;  // functions of other pieces
 };
 
 struct PieceRequest {
   const Piece& piece;
   const IsaInfo& isa;
-  bool hasTable;         // the piece of the steps: the code header goes with them
-  int64_t scratchBytes;  // of each thread, for that header
-  std::string dumpPath;  // if not empty: <dumpPath>.ll (optimised) and <dumpPath>.s are written
+  const llvm::StringSet<>& others;  // functions of other pieces
+  std::string dumpPath;             // if not empty: <dumpPath>.ll (optimised) and <dumpPath>.s are written
   const std::function<bool()>& interrupted;
 };
 
@@ -42,6 +39,10 @@ void prepareCodeGenerator();
 // Links the kernels' bitcode that the piece calls, inlines, optimises and generates code. Uses nothing that
 // another thread may use: pieces are compiled side by side. Errors name the stage and the symbol.
 llvm::Expected<CompiledPiece> compilePiece(const PieceRequest& request);
+
+// The code header (qrt_code_header) of a blob with these step functions, as an object file.
+llvm::Expected<llvm::SmallVector<char, 0>> compileHeader(llvm::ArrayRef<std::string> entries,
+                                                         int64_t scratchBytes, const IsaInfo& isa);
 
 // Whether the kernels that `program` calls are those of the level's bitcode, with the same arguments.
 llvm::Error checkKernels(const llvm::Module& program, const IsaInfo& isa);

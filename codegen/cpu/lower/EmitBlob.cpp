@@ -46,6 +46,7 @@ class Emission {
  public:
   Emission(const BlobRequest& request, std::vector<Piece> pieces)
       : request(request), pieces(std::move(pieces)) {
+    for (const Piece& piece : this->pieces) names.insert(piece.name);
     for (Isa isa : request.isas)
       for (const Piece& piece : this->pieces) jobs.push_back({&piece, &isa_info(isa), {}, {}});
   }
@@ -58,7 +59,7 @@ class Emission {
       return createStringError(std::make_error_code(std::errc::operation_canceled), "interrupted");
     std::vector<std::vector<uint8_t>> blobs;
     for (size_t first = 0; first < jobs.size(); first += pieces.size()) {
-      auto blob = link(MutableArrayRef(jobs).slice(first, pieces.size()));
+      auto blob = link(ArrayRef(jobs).slice(first, pieces.size()));
       if (!blob) return blob.takeError();
       blobs.push_back(std::move(*blob));
     }
@@ -67,7 +68,6 @@ class Emission {
 
  private:
   bool interrupted() const { return request.interrupted && request.interrupted(); }
-  bool isSteps(const Piece& piece) const { return &piece == &pieces.front(); }
 
   Error makeDumpFolders() const {
     if (request.dumpDir.empty()) return Error::success();
@@ -106,22 +106,20 @@ class Emission {
     std::string dumpPath;
     if (!request.dumpDir.empty()) {
       SmallString<128> path(request.dumpDir);
-      sys::path::append(path, StringRef(job.isa->name),
-                        isSteps(*job.piece) ? "steps" : job.piece->exports[0]);
+      sys::path::append(path, StringRef(job.isa->name), job.piece->name);
       dumpPath = path.str();
     }
-    const bool kept = request.store && dumpPath.empty();
+    const bool kept = request.find && request.keep && dumpPath.empty();
     const std::string key = kept ? keyOf(job) : "";
     if (kept) {
-      if (auto found = pieceFromBytes(request.store->find(key))) {
+      if (auto found = pieceFromBytes(request.find(key))) {
         job.compiled = std::move(*found);
         return Error::success();
       }
     }
-    auto compiled = compilePiece(
-        {*job.piece, *job.isa, isSteps(*job.piece), request.scratchBytes, dumpPath, request.interrupted});
+    auto compiled = compilePiece({*job.piece, *job.isa, names, dumpPath, request.interrupted});
     if (!compiled) return compiled.takeError();
-    if (kept && !interrupted()) request.store->keep(key, pieceBytes(*compiled));
+    if (kept && !interrupted()) request.keep(key, pieceBytes(*compiled));
     job.compiled = std::move(*compiled);
     return Error::success();
   }
@@ -134,42 +132,64 @@ class Emission {
       hasher.Update(bytesOf(std::string_view("", 1)));
     }
     hasher.Update(qrt::HashOf(bytesOf(kernel_bitcode(job.isa->id))));
-    const int64_t table = isSteps(*job.piece) ? request.scratchBytes : -1;
-    hasher.Update(std::span(reinterpret_cast<const uint8_t*>(&table), sizeof table));
     return qrt::Hex(hasher.Finish());
   }
 
-  // The pieces of one level, the steps first.
-  Expected<std::vector<uint8_t>> link(MutableArrayRef<Job> level) const {
+  // The pieces of one level.
+  Expected<std::vector<uint8_t>> link(ArrayRef<Job> level) const {
     const StringRef isa(level.front().isa->name);
     for (const Job& job : level)
       if (!job.error.empty()) return stageError(isa + ": " + job.error);
     if (Error e = checkStack(level)) return stageError(isa + ": " + toString(std::move(e)));
-    auto objects = map_to_vector(level, [](const Job& job) {
-      return StringRef(job.compiled.object.data(), job.compiled.object.size());
-    });
+    auto header = compileHeader(request.entries, request.scratchBytes, *level.front().isa);
+    if (!header) return header.takeError();
+    SmallVector<StringRef> objects = {StringRef(header->data(), header->size())};
+    for (const Job& job : level)
+      objects.push_back(StringRef(job.compiled.object.data(), job.compiled.object.size()));
     return linkFlat(objects);
   }
 
-  // A step calls one specialised function at a time.
-  static Error checkStack(ArrayRef<Job> level) {
-    const StackShare& steps = level.front().compiled.deepest;
-    uint64_t called = 0;
-    const StackShare* largest = &level.front().compiled.largest;
-    for (const Job& job : level.drop_front()) {
-      called = std::max(called, job.compiled.deepest.bytes);
-      if (job.compiled.largest.bytes > largest->bytes) largest = &job.compiled.largest;
+  // Of all chains of calls the deepest, through the pieces.
+  static Expected<uint64_t> stackOf(StringRef name, const StringMap<const CompiledPiece*>& compiled,
+                                    StringMap<uint64_t>& known) {
+    constexpr uint64_t kUnderWay = ~uint64_t{0};
+    auto [it, fresh] = known.try_emplace(name, kUnderWay);
+    if (!fresh && it->second == kUnderWay)
+      return createStringError(inconvertibleErrorCode(), "'" + name + "' calls itself");
+    if (!fresh) return it->second;
+    const CompiledPiece& piece = *compiled.lookup(name);
+    uint64_t below = 0;
+    for (const std::string& call : piece.calls) {
+      Expected<uint64_t> bytes = stackOf(call, compiled, known);
+      if (!bytes) return bytes.takeError();
+      below = std::max(below, *bytes);
     }
-    if (steps.bytes + called <= kCodeStack) return Error::success();
-    return createStringError(
-        inconvertibleErrorCode(),
-        "'" + Twine(steps.function) + "' takes " + Twine(steps.bytes + called) + " bytes of stack, at most " +
-            Twine(kCodeStack) + " are allowed; the largest frame is that of '" + largest->function + "', " +
-            Twine(largest->bytes) + " bytes: large arrays belong in the thread's scratch");
+    return known[name] = piece.stack + below;
+  }
+
+  Error checkStack(ArrayRef<Job> level) const {
+    StringMap<const CompiledPiece*> compiled;
+    for (const Job& job : level) compiled[job.piece->name] = &job.compiled;
+    StringMap<uint64_t> known;
+    for (const std::string& name : request.entries) {
+      Expected<uint64_t> bytes = stackOf(name, compiled, known);
+      if (!bytes) return bytes.takeError();
+      if (*bytes <= kCodeStack) continue;
+      const Job& largest = *std::max_element(level.begin(), level.end(), [](const Job& a, const Job& b) {
+        return a.compiled.frame < b.compiled.frame;
+      });
+      return createStringError(inconvertibleErrorCode(),
+                               "'" + Twine(name) + "' takes " + Twine(*bytes) + " bytes of stack, at most " +
+                                   Twine(kCodeStack) + " are allowed; the largest frame is that of '" +
+                                   largest.compiled.frameOf + "', " + Twine(largest.compiled.frame) +
+                                   " bytes: large arrays belong in the thread's scratch");
+    }
+    return Error::success();
   }
 
   const BlobRequest& request;
   const std::vector<Piece> pieces;
+  StringSet<> names;      // of the pieces' functions
   std::vector<Job> jobs;  // level by level
 };
 

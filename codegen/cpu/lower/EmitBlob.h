@@ -14,16 +14,6 @@
 
 namespace qcc::cpu {
 
-// Where compiled pieces are kept between compiles. Called from all threads.
-class PieceStore {
- public:
-  virtual ~PieceStore() = default;
-  // What was kept under the key, a hash of all that the bytes depend on but for this compiler; empty:
-  // nothing.
-  virtual std::vector<uint8_t> find(const std::string& key) = 0;
-  virtual void keep(const std::string& key, llvm::ArrayRef<uint8_t> bytes) = 0;
-};
-
 struct BlobRequest {
   mlir::ModuleOp module;  // only llvm dialect ops; step functions have external linkage
   std::vector<Isa> isas;
@@ -33,8 +23,12 @@ struct BlobRequest {
   // error is std::errc::operation_canceled. May be empty.
   std::function<bool()> interrupted;
   int64_t scratchBytes = 0;                                 // of each thread: LoweredPrograms
-  PieceStore* store = nullptr;                              // not asked where code is dumped
   std::function<void(size_t done, size_t total)> progress;  // pieces; may be empty
+  // Compiled pieces that are kept between compiles, by a hash of all that the bytes depend on but for this
+  // compiler; `find` gives no bytes for what is not there. Called from all threads, and not where code is
+  // dumped. May be empty.
+  std::function<std::vector<uint8_t>(const std::string& key)> find;
+  std::function<void(const std::string& key, llvm::ArrayRef<uint8_t> bytes)> keep;
 };
 
 // For each ISA level, in the order asked: the program is cut into pieces (SplitProgram.h), each is compiled

@@ -182,8 +182,8 @@ class Lowering {
     if (!fresh) return it->second;
     const std::string hash =
         qrt::Hex(qrt::HashOf(std::span(reinterpret_cast<const uint8_t*>(key.data()), key.size())));
-    // "spec_<hash>_linear_q4_k_int8"
-    std::string name = kSpecialised.str() + hash.substr(0, 16) + call.symbol.substr(2);
+    // "spec_<hash>_linear_q4_k_int8": equal ones have one name in all programs, so each is compiled once.
+    std::string name = "spec_" + hash.substr(0, 16) + call.symbol.substr(2);
     LLVM::LLVMFuncOp func = declare(name, voidFunction(types));
     it->second = func;
     func.setNoInline(true);

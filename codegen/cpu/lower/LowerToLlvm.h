@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "dialects/plan/IR/Plan.h"
-#include "llvm/ADT/StringRef.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
@@ -19,10 +18,6 @@ struct LoweredPrograms {
   int64_t scratchBytes = 0;                  // of each thread, a multiple of 64: the most that a kernel needs
   int64_t kernelSpecs = 0;                   // distinct specialisations (dispatches of one spec share one)
 };
-
-// The names of specialised functions begin so, and say what they do: functions of one name are equal, also in
-// other programs.
-inline constexpr llvm::StringLiteral kSpecialised = "spec_";
 
 // `plan` is a module of plan ops that passed qcc-verify-plan.
 mlir::FailureOr<LoweredPrograms> lowerToLlvm(mlir::ModuleOp plan);

@@ -1,9 +1,7 @@
 #include "codegen/cpu/lower/SplitProgram.h"
 
-#include <functional>
 #include <memory>
 
-#include "codegen/cpu/lower/LowerToLlvm.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/Support/raw_ostream.h"
@@ -13,36 +11,30 @@ namespace qcc::cpu {
 namespace {
 using namespace llvm;
 
-bool isSpecialised(const Function& f) {
-  return f.getName().starts_with(kSpecialised);
-}
-
-SmallVector<char, 0> bitcodeOf(const Module& program, const std::function<bool(const Function&)>& taken) {
+Piece pieceOf(const Module& program, const std::string& name) {
   ValueToValueMapTy map;
   std::unique_ptr<Module> part = CloneModule(program, map, [&](const GlobalValue* value) {
-    auto* function = dyn_cast<Function>(value);
-    return !function || taken(*function);
+    return !isa<Function>(value) || value->getName() == name;
   });
-  // Of the others, what the piece calls stays declared.
+  // Of the others, what the function calls stays declared.
   for (Function& f : make_early_inc_range(*part))
     if (f.isDeclaration() && f.use_empty()) f.eraseFromParent();
-  SmallVector<char, 0> bytes;
-  raw_svector_ostream stream(bytes);
+  Piece piece{name, {}};
+  raw_svector_ostream stream(piece.bitcode);
   WriteBitcodeToFile(*part, stream);
-  return bytes;
+  return piece;
 }
 
 }  // namespace
 
 std::vector<Piece> splitProgram(const Module& program, ArrayRef<std::string> entries) {
-  std::vector<Piece> pieces;
-  pieces.push_back({entries.vec(), bitcodeOf(program, [](const Function& f) { return !isSpecialised(f); })});
-  std::vector<std::string> names;
+  std::vector<std::string> others;
   for (const Function& f : program)
-    if (!f.isDeclaration() && isSpecialised(f)) names.push_back(f.getName().str());
-  llvm::sort(names);
-  for (const std::string& name : names)
-    pieces.push_back({{name}, bitcodeOf(program, [&](const Function& f) { return f.getName() == name; })});
+    if (!f.isDeclaration() && !is_contained(entries, f.getName())) others.push_back(f.getName().str());
+  llvm::sort(others);
+  std::vector<Piece> pieces;
+  for (const std::string& name : entries) pieces.push_back(pieceOf(program, name));
+  for (const std::string& name : others) pieces.push_back(pieceOf(program, name));
   return pieces;
 }
 

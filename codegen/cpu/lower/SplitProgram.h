@@ -12,15 +12,14 @@
 
 namespace qcc::cpu {
 
-// LLVM bitcode of some of a program's functions, for any ISA level. What it calls besides is declared:
-// kernels, and specialised functions. Equal functions give equal bytes, whatever else the program has.
+// LLVM bitcode of one function, for any ISA level. What it calls is declared: kernels, and functions of other
+// pieces. Equal functions give equal bytes, whatever else the program has.
 struct Piece {
-  std::vector<std::string> exports;  // functions that others call; the first names the piece
+  std::string name;  // of the function
   llvm::SmallVector<char, 0> bitcode;
 };
 
-// The step functions `entries` with the blocks that they call; then each specialised function (kSpecialised),
-// by name.
+// Every function that `program` defines: `entries` in their order, then the others by name.
 std::vector<Piece> splitProgram(const llvm::Module& program, llvm::ArrayRef<std::string> entries);
 
 }  // namespace qcc::cpu

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -102,6 +103,12 @@ class Emitter {
     KernelCode& code = lowered.code.kernels[i];
     if (!code.spirv.empty()) return dumpWords(code);  // the user's own
     const Launch& launch = lowered.kernels[i];
+    const bool kept = request.find && request.keep && !request.wantIr && request.dumpDir.empty();
+    // A name says all that the code depends on (launch.h).
+    const std::string key = kept ? request.profile.target + " " + request.profile.profile.name + " " +
+                                       code.entry + " " + code.name
+                                 : "";
+    if (kept && take(request.find(key), i)) return Error::success();
     auto module = buildKernel(context, request.profile.profile, launch, code.entry);
     if (!module) return module.takeError();
     code.shared_bytes = sharedBytes(**module);
@@ -116,12 +123,39 @@ class Emitter {
       if (Error e = writeText(request.dumpDir, code.entry + ".mlir", text)) return e;
     auto binary = backend.emit({context, **module, launch, code.entry, request.profile});
     if (!binary) return binary.takeError();
+    if (kept) request.keep(key, bytesOf(code.shared_bytes, *binary));
     if (backend.join) {
       parts[i] = std::move(binary->text);
       return Error::success();
     }
     code.spirv = std::move(binary->words);
     return dumpWords(code);
+  }
+
+  // Bytes of workgroup memory, then the kernel's words or text.
+  std::vector<uint8_t> bytesOf(uint32_t sharedBytes, const KernelBinary& binary) const {
+    const uint8_t* code = backend.join ? reinterpret_cast<const uint8_t*>(binary.text.data())
+                                       : reinterpret_cast<const uint8_t*>(binary.words.data());
+    const size_t size = backend.join ? binary.text.size() : binary.words.size() * sizeof(uint32_t);
+    std::vector<uint8_t> bytes(sizeof sharedBytes);
+    std::memcpy(bytes.data(), &sharedBytes, sizeof sharedBytes);
+    bytes.insert(bytes.end(), code, code + size);
+    return bytes;
+  }
+  bool take(const std::vector<uint8_t>& bytes, size_t i) {
+    KernelCode& code = lowered.code.kernels[i];
+    if (bytes.size() <= sizeof code.shared_bytes || (!backend.join && bytes.size() % sizeof(uint32_t) != 0))
+      return false;
+    std::memcpy(&code.shared_bytes, bytes.data(), sizeof code.shared_bytes);
+    const uint8_t* kernel = bytes.data() + sizeof code.shared_bytes;
+    const size_t size = bytes.size() - sizeof code.shared_bytes;
+    if (backend.join) {
+      parts[i].assign(reinterpret_cast<const char*>(kernel), size);
+    } else {
+      code.spirv.resize(size / sizeof(uint32_t));
+      std::memcpy(code.spirv.data(), kernel, size);
+    }
+    return true;
   }
 
   Error dumpWords(const KernelCode& code) const {

@@ -4,8 +4,10 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "codegen/gpu/lower/LowerToLaunches.h"
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
 
 namespace qcc::gpu {
@@ -19,6 +21,10 @@ struct EmitRequest {
   bool wantIr = false;
   // Kernels done and in all; returns false to stop. Called from one thread at a time.
   std::function<bool(size_t done, size_t total)> progress;
+  // Kernels that are kept between compiles, by all that they depend on but for this compiler; `find` gives no
+  // bytes for what is not there. Called from all threads, and not where IR or code is shown. May be empty.
+  std::function<std::vector<uint8_t>(const std::string& key)> find;
+  std::function<void(const std::string& key, llvm::ArrayRef<uint8_t> bytes)> keep;
 };
 
 // Fills `shared_bytes` of every kernel and `spirv` of every kernel that has none yet, or `ptx`. Returns the

@@ -247,6 +247,7 @@ class OptionBytesTest : public testing::Test {
   Compiled Compile(const std::string& model, GivenOptions given) {
     Compiled result;
     given.emplace("output", CompileOption::Values{folder_ + "/m.qbin"});
+    given.emplace("no_cache", CompileOption::Values{"on"});  // not what others left in the user's
     const auto options = ReadCompileOptions(folder_ + "/" + model + ".gguf", given);
     EXPECT_TRUE(options.ok()) << options.status();
     if (!options.ok()) return result;
@@ -287,6 +288,8 @@ std::map<std::string_view, OtherValue> OtherValues(const std::string& folder) {
           {"functions", {"cpu", {"trunk", "mtp"}}},
           {"goldens", {"cpu", {"off"}}},
           {"require_fused", {"cpu", {"gdn"}}},
+          {"cache_dir", {"cpu", {folder + "/cache"}}},
+          {"no_cache", {"cpu", {"on"}}},
           {"strict", {"cpu", {"on"}}},
           {"progress", {"cpu", {"plain"}}},
           {"report", {"cpu", {"fusion"}}},

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""The cache of compiled code from the command line: equal artifacts with and without it, whatever happens to its folder."""
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import time
+
+from harness import Harness, TINY
+
+QUICK = ["--cpu=native", "--decode=1", "--prefill=32"]
+TRIES = 5  # of each random fault
+KEPT = re.compile(rb"(\d+) of (\d+) pieces were kept")
+
+
+def content(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+class Cache:
+    def __init__(self, h, name):
+        self.h, self.folder, self.out = h, h.path(name), h.path(name + ".qbin")
+        self.code = os.path.join(self.folder, "code")
+
+    def command(self, *options):
+        return ["compile", TINY, "-o", self.out, "--cache-dir", self.folder, *(options or QUICK)]
+
+    def compile(self, *options):
+        """The artifact, and of how many pieces how many were kept; None where nothing is said of it."""
+        p = self.h.tool("qcc", *self.command(*options))
+        assert p.returncode == 0, f"exit {p.returncode}: {p.stderr.decode(errors='replace')}"
+        kept = [tuple(map(int, match)) for match in KEPT.findall(p.stderr)]
+        return content(self.out), (sum(k for k, _ in kept), sum(n for _, n in kept)) if kept else None
+
+    def entries(self):
+        return sorted(os.listdir(self.code))
+
+    def say(self, command, *options):
+        return self.h.run("qcc", "cache", command, "--cache-dir", self.folder, *options).decode()
+
+
+def reuse(h, plain):
+    cache = Cache(h, "reuse")
+    first, kept = cache.compile()
+    h.check("the first compile keeps", first == plain and kept is None and cache.entries(), f"{kept}, {len(os.listdir(cache.code))} files")
+    again, kept = cache.compile()
+    h.check("the second takes all of it, and gives the same bytes", again == plain and kept is not None and kept[0] == kept[1] > 5, str(kept))
+    other, kept = cache.compile("--cpu=native", "--decode=1,2", "--prefill=32")
+    h.check("another bucket: what is the same is taken", other != plain and kept is not None and 5 < kept[0] < kept[1], str(kept))
+    before = cache.entries()
+    alone, kept = cache.compile(*QUICK, "--no-cache")
+    h.check("--no-cache takes and keeps nothing", alone == plain and kept is None and cache.entries() == before)
+    gpu = ["--target=cpu,vulkan,cuda", "--gpu-profiles=none,sm61", *QUICK]
+    one, _ = cache.compile(*gpu)
+    two, kept = cache.compile(*gpu)
+    h.check("kernels of GPUs, too", one == two and kept is not None and kept[0] == kept[1] > 20, str(kept))
+    h.check("cache list", re.search(r"\d+ pieces of code, .* of at most", cache.say("list")) is not None, cache.say("list"))
+    h.check("cache verify", "are whole" in cache.say("verify") and "damaged" not in cache.say("verify"), cache.say("verify"))
+    cache.say("prune", "--max-bytes", 200000)
+    left = sum(os.path.getsize(os.path.join(cache.code, name)) for name in cache.entries())
+    h.check("cache prune --max-bytes", 0 < left <= 200000, f"{left} bytes are left")
+    h.check("cache prune --all", "removed" in cache.say("prune", "--all") and not cache.entries())
+    h.check("and the next compile is right", cache.compile()[0] == plain)
+
+
+def damage(h, plain, tries=TRIES):
+    """A bit anywhere in any file, a file cut short, a file of another version: a right artifact each time."""
+    cache = Cache(h, "damage")
+    cache.compile()
+    wrong, taken = 0, []
+    chance = random.Random(1)
+    for i in range(tries):
+        path = os.path.join(cache.code, chance.choice(cache.entries()))
+        data = bytearray(content(path))
+        if i % 4 == 3:
+            data = data[:chance.randrange(len(data))]
+        elif i % 4 == 2:
+            data[:8] = b"QCCCODE9"
+        else:
+            data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        with open(path, "wb") as f:
+            f.write(data)
+        if i == 0:
+            h.check("cache verify names what is damaged", f"{path} is damaged" in cache.say("verify"), cache.say("verify"))
+        got, kept = cache.compile()
+        wrong += got != plain
+        taken.append(kept)
+    h.check(f"damaged files: {tries} tries, right artifacts", wrong == 0, f"{wrong} wrong")
+    h.check("one piece was made again each time", all(kept and kept[1] - kept[0] == 1 for kept in taken), str(taken))
+
+
+def writers(h, plain, count=4):
+    cache = Cache(h, "writers")
+    outs = [h.path(f"writer{i}.qbin") for i in range(count)]
+    command = lambda out: [os.path.join(h.args.bin, "qcc"), "compile", TINY, "-q", "-o", out, "--cache-dir", cache.folder, *QUICK]
+    for process in [subprocess.Popen(command(out)) for out in outs]:
+        process.wait()
+    h.check(f"{count} writers at once: right artifacts", all(content(out) == plain for out in outs))
+    h.check("nothing temporary is left", not [n for n in cache.entries() if ".tmp-" in n], ", ".join(n for n in cache.entries() if ".tmp-" in n))
+    got, kept = cache.compile()
+    h.check("what they kept is whole", got == plain and kept is not None and kept[0] == kept[1], str(kept))
+
+
+def killed(h, plain, tries=TRIES):
+    cache = Cache(h, "killed")
+    chance = random.Random(2)
+    start = time.monotonic()
+    subprocess.run([os.path.join(h.args.bin, "qcc"), *cache.command(), "-q"], check=True)
+    whole, wrong = time.monotonic() - start, 0
+    for _ in range(tries):
+        shutil.rmtree(cache.code)
+        process = subprocess.Popen([os.path.join(h.args.bin, "qcc"), *cache.command(), "-q"])
+        time.sleep(chance.uniform(0.2, 1) * whole)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        wrong += cache.compile()[0] != plain
+    h.check(f"kill -9 at random moments: {tries} tries, right artifacts", wrong == 0, f"{wrong} wrong")
+
+
+def folders(h, plain):
+    """Where the folder cannot be used: named by the user it is an error, the usual one is done without."""
+    blocked = h.path("blocked")
+    with open(blocked, "w") as f:
+        f.write("a file")
+    p = h.tool("qcc", "compile", TINY, "-q", "-o", h.path("never.qbin"), "--cache-dir", blocked, *QUICK)
+    h.check("--cache-dir that is a file", p.returncode == 6 and b"[Q6002]" in p.stderr and blocked.encode() in p.stderr, p.stderr.decode())
+    command = [os.path.join(h.args.bin, "qcc"), "compile", TINY, "-q", "-o", h.path("usual.qbin"), *QUICK]
+    for name, env in (("cannot be made", {"XDG_CACHE_HOME": blocked}), ("has no name", {"XDG_CACHE_HOME": "", "HOME": ""})):
+        p = subprocess.run(command, env=os.environ | env, capture_output=True)
+        h.check(f"a usual folder that {name}: done without", p.returncode == 0 and content(h.path("usual.qbin")) == plain, p.stderr.decode())
+    home = h.path("home")
+    subprocess.run(command, env=os.environ | {"XDG_CACHE_HOME": home}, check=True)
+    h.check("$XDG_CACHE_HOME/qcc is the usual folder", os.listdir(home) == ["qcc"] and os.listdir(os.path.join(home, "qcc", "code")))
+    # Nothing fits: the code cannot be kept, and neither can the artifact be written.
+    p = subprocess.run([*command, "--cache-dir", h.path("full")], capture_output=True,
+                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (50 << 10, 50 << 10)))
+    h.check("a full disk is said", p.returncode == 6 and b"[Q6003]" in p.stderr, p.stderr.decode())
+    got = Cache(h, "full")
+    h.check("and what is kept of it is whole", got.compile()[0] == plain and "damaged" not in got.say("verify"))
+
+
+def main():
+    h = Harness(__doc__)
+    plain = content(h.compile(TINY, "plain.qbin", *QUICK))
+    reuse(h, plain)
+    damage(h, plain)
+    writers(h, plain)
+    killed(h, plain)
+    folders(h, plain)
+    h.finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,205 @@
+// What is kept between compiles: it comes back as it was, or not at all.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "compiler/cache/cache_folder.h"
+#include "compiler/cache/code_store.h"
+#include "compiler/cache/compiler_identity.h"
+
+namespace qcc::compiler {
+namespace {
+
+std::vector<uint8_t> Code(size_t size, uint8_t first = 1) {
+  std::vector<uint8_t> bytes(size);
+  std::iota(bytes.begin(), bytes.end(), first);
+  return bytes;
+}
+
+class CacheTest : public testing::Test {
+ protected:
+  CacheTest() {
+    folder_ = testing::TempDir() + "qcc_cache_XXXXXX";
+    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
+    folder_ += "/a/code";
+  }
+  ~CacheTest() override {
+    std::filesystem::remove_all(std::filesystem::path(folder_).parent_path().parent_path());
+  }
+  std::unique_ptr<CodeStore> Open(const std::string& identity = "this") {
+    auto store = CodeStore::Open(folder_, identity);
+    EXPECT_TRUE(store.ok()) << store.status();
+    return store.ok() ? *std::move(store) : nullptr;
+  }
+  std::vector<CacheEntry> Entries() const {
+    auto entries = CacheEntries(folder_);
+    EXPECT_TRUE(entries.ok()) << entries.status();
+    return entries.ok() ? *entries : std::vector<CacheEntry>();
+  }
+  static void SetAge(const std::string& path, time_t seconds) {
+    const timespec at = {std::time(nullptr) - seconds, 0}, times[] = {at, at};
+    ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0) << path;
+  }
+  void Leave(const std::string& name) const { std::ofstream(folder_ + "/" + name) << "x"; }
+  bool Has(const std::string& name) const { return std::filesystem::exists(folder_ + "/" + name); }
+
+  std::string folder_;
+};
+
+TEST_F(CacheTest, GivesBackWhatItWasGiven) {
+  auto store = Open();
+  EXPECT_TRUE(store->Find("a").empty());
+  store->Keep("a", Code(5000));
+  store->Keep("b", Code(1));
+  EXPECT_EQ(store->Find("a"), Code(5000));
+  EXPECT_EQ(Open()->Find("b"), Code(1)) << "in another run";
+  EXPECT_EQ(store->found(), 1u);
+  EXPECT_EQ(store->missed(), 1u);
+  struct stat found;
+  ASSERT_EQ(stat(folder_.c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 0777, 0700u) << "code that others could write would be run";
+}
+
+TEST_F(CacheTest, AnotherCompilersCodeIsNotTaken) {
+  Open("this")->Keep("a", Code(100));
+  EXPECT_TRUE(Open("that")->Find("a").empty());
+  EXPECT_EQ(Open("this")->Find("a"), Code(100)) << "it stays for who made it";
+}
+
+TEST_F(CacheTest, DamagedCodeIsGone) {
+  auto store = Open();
+  const std::vector<uint8_t> code = Code(300);
+  for (const off_t at : {0, 7, 8, 23, 24, 100, 323}) {
+    store->Keep("a", code);
+    const std::string path = Entries().at(0).path;
+    std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekg(at);
+    const char byte = static_cast<char>(file.get());
+    file.seekp(at);
+    file.put(static_cast<char>(byte ^ 0x10));
+    file.close();
+    EXPECT_TRUE(CodeStore::Read(path).empty()) << "byte " << at;
+    EXPECT_TRUE(store->Find("a").empty()) << "byte " << at;
+    EXPECT_TRUE(Entries().empty()) << "byte " << at;
+  }
+  for (const size_t size : {size_t{0}, size_t{8}, size_t{24}, size_t{323}}) {
+    store->Keep("a", code);
+    std::filesystem::resize_file(Entries().at(0).path, size);
+    EXPECT_TRUE(store->Find("a").empty()) << size << " bytes are left";
+  }
+  store->Keep("a", code);
+  EXPECT_EQ(store->Find("a"), code) << "what was damaged is kept anew";
+}
+
+TEST_F(CacheTest, NothingElseIsRead) {
+  auto store = Open();
+  store->Keep("a", Code(100));
+  const std::string path = Entries().at(0).path;
+  std::filesystem::rename(path, folder_ + "/elsewhere");
+  std::filesystem::create_symlink("elsewhere", path);
+  EXPECT_TRUE(store->Find("a").empty()) << "through a link";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_TRUE(store->Find("a").empty()) << "from a pipe";
+}
+
+TEST_F(CacheTest, ThreadsAndWritersAtOnce) {
+  auto one = Open(), other = Open();
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      CodeStore& store = t % 2 ? *one : *other;
+      for (int i = 0; i < 50; ++i) {
+        const std::string key = std::to_string(i % 10);
+        const std::vector<uint8_t> code = Code(1000, static_cast<uint8_t>(i % 10));
+        store.Keep(key, code);
+        const std::vector<uint8_t> found = store.Find(key);
+        if (found != code) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(Entries().size(), 10u);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 10)
+      << "temporary files are left";
+}
+
+TEST_F(CacheTest, WhatWasNotUsedForTheLongestTimeGoesFirst) {
+  auto store = Open();
+  for (const char* key : {"a", "b", "c"}) store->Keep(key, Code(1000));
+  std::vector<CacheEntry> entries = Entries();
+  ASSERT_EQ(entries.size(), 3u);
+  SetAge(entries[0].path, 3 * 86400);
+  SetAge(entries[1].path, 86400);
+  SetAge(entries[2].path, 2 * 86400);
+  auto pruned = PruneCache(folder_, 2 * entries[0].bytes);
+  ASSERT_TRUE(pruned.ok()) << pruned.status();
+  EXPECT_EQ(pruned->files, 1u);
+  EXPECT_EQ(pruned->bytes, entries[0].bytes);
+  EXPECT_FALSE(std::filesystem::exists(entries[0].path)) << "the oldest";
+  TouchCacheEntry(entries[2].path);
+  ASSERT_TRUE(PruneCache(folder_, entries[0].bytes).ok());
+  EXPECT_TRUE(std::filesystem::exists(entries[2].path)) << "it has just been used";
+  EXPECT_FALSE(std::filesystem::exists(entries[1].path));
+  EXPECT_EQ(PruneCache(folder_, 0)->files, 1u);
+  EXPECT_TRUE(Entries().empty());
+}
+
+TEST_F(CacheTest, WhatIsNotItsOwnStays) {
+  auto store = Open();
+  store->Keep("a", Code(1000));
+  const std::string entry = std::filesystem::path(Entries().at(0).path).filename();
+  const std::string old = entry + ".tmp-1-0", young = entry + ".tmp-1-1";
+  for (const std::string& name : {std::string("notes.txt"), entry + "x", "0" + entry, old, young})
+    Leave(name);
+  SetAge(folder_ + "/" + old, 86400);
+  auto pruned = PruneCache(folder_, 0);
+  ASSERT_TRUE(pruned.ok()) << pruned.status();
+  EXPECT_EQ(pruned->files, 2u) << "the entry, and what a killed process left";
+  for (const std::string& name : {std::string("notes.txt"), entry + "x", "0" + entry, young}) {
+    EXPECT_TRUE(Has(name)) << name;
+  }
+  EXPECT_FALSE(Has(old));
+}
+
+TEST_F(CacheTest, AFolderThatIsNotThereIsEmpty) {
+  EXPECT_TRUE(Entries().empty());
+  EXPECT_EQ(PruneCache(folder_, 0)->files, 0u);
+}
+
+TEST_F(CacheTest, AFolderThatCannotBeIsNamed) {
+  std::filesystem::create_directories(std::filesystem::path(folder_).parent_path());
+  std::ofstream(folder_) << "a file";
+  const auto store = CodeStore::Open(folder_, "this");
+  ASSERT_FALSE(store.ok());
+  EXPECT_NE(store.status().message().find(folder_), std::string::npos) << store.status();
+}
+
+// A folder that goes away, or cannot be written any more, costs time, no more.
+TEST_F(CacheTest, AFolderThatGoesAwayIsNoError) {
+  auto store = Open();
+  std::filesystem::remove_all(folder_);
+  store->Keep("a", Code(100));
+  EXPECT_TRUE(store->Find("a").empty());
+}
+
+TEST(CompilerIdentity, IsThatOfTheProgramAndTheVersion) {
+  const std::string identity = CompilerIdentity("one");
+  EXPECT_EQ(identity.size(), 32u);
+  EXPECT_EQ(CompilerIdentity("one"), identity);
+  EXPECT_NE(CompilerIdentity("two"), identity);
+}
+
+}  // namespace
+}  // namespace qcc::compiler
