@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <charconv>
 #include <csignal>
 #include <cstring>
@@ -35,8 +36,17 @@ void MakePrintable(char* text) {
   }
 }
 
-// Async-signal-safe, and allocates nothing.
+std::atomic<pid_t> g_ending = 0;  // the thread that ends the process
+static_assert(std::atomic<pid_t>::is_always_lock_free, "a signal handler may not lock");
+
+// Async-signal-safe, and allocates nothing. Memory runs out for all threads at once: one says it.
 [[noreturn]] void End(Exit exit, std::initializer_list<std::string_view> text) {
+  const pid_t self = gettid();
+  pid_t ending = 0;
+  if (!g_ending.compare_exchange_strong(ending, self)) {
+    if (ending == self) _exit(static_cast<int>(exit));  // what ends the process failed itself
+    for (;;) pause();
+  }
   RemoveTemporaries();
   if (g_terminal && write(STDERR_FILENO, "\r\x1b[K", 4) < 0) _exit(static_cast<int>(exit));
   for (std::string_view piece : text) {
