@@ -93,8 +93,9 @@ def memory(h):
     # What is loaded with the program takes most of it; below that only the loader speaks.
     loaded = least(place, 32 << 20, 2 << 30, "qcc", "--version")
     most = least(place, loaded, loaded + (256 << 20), *compile)
+    # A thread's share of malloc takes 64 MB of addresses, or none where it finds another's free.
     limits = [200 << 20, *(loaded - (8 << 20) + (1 << 20) * i for i in range(8)), *(loaded + (most - loaded) * i // 15 for i in range(16)),
-              most + (64 << 20)]
+              most + (256 << 20)]
     codes = []
     for limit in limits:
         os.remove(qbin) if os.path.exists(qbin) else None
