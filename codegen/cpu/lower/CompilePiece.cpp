@@ -125,8 +125,13 @@ Expected<SmallVector<char, 0>> generate(Module& module, TargetMachine& machine, 
 Error writeText(const Twine& path, StringRef text) {
   std::error_code ec;
   raw_fd_ostream out(path.str(), ec);
-  if (ec) return stageError("cannot write '" + path + "': " + ec.message());
-  out << text;
+  if (!ec) {
+    out << text;
+    out.close();
+    ec = out.error();
+    out.clear_error();  // an error that its stream still holds ends the process
+  }
+  if (ec) return createStringError(ec, "cannot write '" + path + "': " + ec.message());
   return Error::success();
 }
 

@@ -197,7 +197,9 @@ void EmitCode(Builder& b, const Joined& joined, const Code& code, std::vector<Sh
   b.If(And(LeS(begin, at), LtS(at, end)), emit);
 }
 
-// Says all that the joined code depends on: "a+b@x.0:96,96:112;0,1,2,3,#96,#6144;0,4,5,3,#16,#64".
+// Says all that the joined code depends on: of each part where it ends, which arguments it has, and its
+// numbers:
+// "linear.q4_k.int8.k512.store.r1+linear.f32.k512.store.r1@x:3.0.1.2.3#6#384,4.0.1.4.5#2#128:5.6.1.7.8#2#80".
 std::string NameOf(const Joined& joined) {
   std::string names, places;
   for (const Code& code : joined.codes) {
