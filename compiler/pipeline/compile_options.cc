@@ -414,9 +414,7 @@ constexpr CompileOption kOptions[] = {
     {.name = "cache_dir",
      .value = "DIR",
      .help = "where compiled code is kept, so that a later compile need not make it again",
-     .page = "Made if missing, and kept below 32 GiB or a quarter of the disk; see `qcc cache`. The "
-             "artifact's bytes do not "
-             "depend on it",
+     .page = "Made if missing, and kept below 32 GiB or a quarter of the disk; see `qcc cache`",
      .usual = "~/.cache/qcc",
      .read = ReadCacheFolder,
      .write = WriteText<&PipelineOptions::cache_dir>},
@@ -596,25 +594,6 @@ absl::StatusOr<std::string> CacheKeyText(const PipelineOptions& options) {
   if (!kernels.ok()) return kernels.status();
   for (const auto& [name, hash] : kernels->Provenance()) text += Concat(name, " ", hash, "\n");
   return text;
-}
-
-std::string CompileOptionsPage() {
-  auto cell = [](std::string text) {
-    for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
-    return text;
-  };
-  std::string out =
-      "| option | value | default | in the artifact | meaning |\n"
-      "|---|---|---|---|---|\n";
-  for (const CompileOption& option : kOptions) {
-    const std::string by_default = option.DefaultText();
-    const std::string_view quote = by_default.empty() || !option.usual.empty() ? "" : "`";
-    out += Concat("| `", option.short_flag, option.short_flag.empty() ? "" : "`, `", option.Flag(), "` | `",
-                  cell(option.ValueText()), "` | ", quote, by_default, quote, " | ",
-                  option.changes == OptionChanges::kNothing ? "" : "yes", " | ", option.help,
-                  option.page.empty() ? "" : ". ", option.page, " |\n");
-  }
-  return out;
 }
 
 }  // namespace qcc::compiler

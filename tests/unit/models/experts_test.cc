@@ -418,15 +418,7 @@ TEST(Variants, OfAttentionLayersHoldWithExperts) {
     TinyModel model = plain;
     model.set("attention.head_count_kv", std::vector<int32_t>{2, 0, 2, 2});
     EXPECT_EQ(Logits(model, ids), expected);
-    TinyTensor fused{"blk.3.attn_qkv.weight", {32, 0}, {}};
-    for (const char* part : {"q", "k", "v"}) {
-      const std::string name = std::string("blk.3.attn_") + part + ".weight";
-      const TinyTensor* tensor = model.find(name);
-      fused.ne[1] += tensor->ne[1];
-      fused.values.insert(fused.values.end(), tensor->values.begin(), tensor->values.end());
-      model.erase_tensor(name);
-    }
-    model.add(fused);
+    FuseQkv(model, 3);
     EXPECT_EQ(Logits(model, ids), expected);
     model.set("rope.scaling.type", std::string("yarn"));
     model.set("rope.scaling.factor", 4.0f);

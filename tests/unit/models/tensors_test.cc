@@ -222,15 +222,7 @@ TEST(Fused, QkvOfAnAttentionLayerGivesTheSameLogits) {
     TinyModel model = MakeTiny(Config(arch));
     const std::vector<int32_t> ids = SomeIds(7, 64);
     const std::vector<double> expected = Logits(model, ids);
-    TinyTensor fused{"blk.3.attn_qkv.weight", {32, 0}, {}};
-    for (const char* part : {"q", "k", "v"}) {
-      const std::string name = std::string("blk.3.attn_") + part + ".weight";
-      const TinyTensor* tensor = model.find(name);
-      fused.ne[1] += tensor->ne[1];
-      fused.values.insert(fused.values.end(), tensor->values.begin(), tensor->values.end());
-      model.erase_tensor(name);
-    }
-    model.add(fused);
+    FuseQkv(model, 3);
     EXPECT_EQ(Logits(model, ids), expected);
   }
 }

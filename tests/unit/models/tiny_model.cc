@@ -242,6 +242,20 @@ OpenModel Open(const TinyModel& model) {
   return result;
 }
 
+void FuseQkv(TinyModel& model, int layer) {
+  const std::string prefix = "blk." + std::to_string(layer) + ".attn_";
+  TinyTensor fused{prefix + "qkv.weight", {0, 0}, {}};
+  for (const char* part : {"q", "k", "v"}) {
+    const std::string name = prefix + part + ".weight";
+    const TinyTensor* tensor = model.find(name);
+    fused.ne[0] = tensor->ne[0];
+    fused.ne[1] += tensor->ne[1];
+    fused.values.insert(fused.values.end(), tensor->values.begin(), tensor->values.end());
+    model.erase_tensor(name);
+  }
+  model.add(fused);
+}
+
 std::vector<int32_t> SomeIds(int64_t count, int64_t vocab, uint32_t seed) {
   std::mt19937 engine(seed);
   std::vector<int32_t> ids(count);

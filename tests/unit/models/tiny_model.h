@@ -81,6 +81,9 @@ struct OpenModel {
 // Fails the current test when the reader refuses the image.
 OpenModel Open(const TinyModel& model);
 
+// Puts an attention layer's projections of queries, keys and values into one tensor.
+void FuseQkv(TinyModel& model, int layer);
+
 // `count` ids below `vocab`, always the same.
 std::vector<int32_t> SomeIds(int64_t count, int64_t vocab, uint32_t seed = 7);
 

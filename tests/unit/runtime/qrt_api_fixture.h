@@ -35,9 +35,10 @@ class QrtApi : public testing::Test {
     EXPECT_EQ(qrt_artifact_open(file.c_str(), nullptr, &artifact, &error), QRT_OK) << Say(error);
     return Artifact(artifact);
   }
-  Engine MakeEngine(qrt_artifact* artifact, uint32_t threads = 1) {
+  Engine MakeEngine(qrt_artifact* artifact, uint32_t threads = 1, const qrt_thread_pool* pool = nullptr) {
     qrt_engine_options options = Sized<qrt_engine_options>();
     options.threads = threads;
+    options.thread_pool = pool;
     qrt_engine* engine = nullptr;
     qrt_error error = Sized<qrt_error>();
     EXPECT_EQ(qrt_engine_create(artifact, &options, &engine, &error), QRT_OK) << Say(error);

@@ -218,12 +218,7 @@ TEST_F(QrtApi, AnInjectedThreadPoolRunsEverything) {
   const Engine own = MakeEngine(artifact.get(), 2);
   Pool pool;
   const qrt_thread_pool threads = {&pool, Pool::Run};
-  qrt_engine_options options = Sized<qrt_engine_options>();
-  options.threads = 3;
-  options.thread_pool = &threads;
-  qrt_engine* made = nullptr;
-  ASSERT_EQ(qrt_engine_create(artifact.get(), &options, &made, nullptr), QRT_OK);
-  const Engine engine(made);
+  const Engine engine = MakeEngine(artifact.get(), 3, &threads);
   const Session expected = MakeSession(own.get()), session = MakeSession(engine.get());
   const std::vector<int32_t> tokens = Tokens(90);
   EXPECT_EQ(AllLogits(session.get(), tokens, 11), AllLogits(expected.get(), tokens, 90));
@@ -421,12 +416,7 @@ TEST_F(QrtApi, AnInjectedPoolMayHaveSmallStacks) {
         }
         return 0;
       }};
-  qrt_engine_options options = Sized<qrt_engine_options>();
-  options.threads = 2;
-  options.thread_pool = &pool;
-  qrt_engine* made = nullptr;
-  ASSERT_EQ(qrt_engine_create(artifact.get(), &options, &made, nullptr), QRT_OK);
-  const Engine engine(made);
+  const Engine engine = MakeEngine(artifact.get(), 2, &pool);
   const Session expected = MakeSession(own.get()), session = MakeSession(engine.get());
   EXPECT_EQ(AllLogits(session.get(), Tokens(40), 11), AllLogits(expected.get(), Tokens(40), 40));
 }
