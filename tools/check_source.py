@@ -29,18 +29,19 @@ TABLE = {
     "codegen/cpu": (DIALECTS + ["runtime/abi", "runtime/base"], MLIR),
     "codegen/gpu": (DIALECTS + ["runtime/abi"], MLIR + ["shaderc/", "spirv-tools/"]),
     "compiler": (DIALECTS + ["frontends/base", "frontends/gguf", "frontends/models", "passes", "codegen/cpu", "codegen/gpu",
-                             "runtime/abi", "runtime/base", "runtime/artifact"],
+                             "runtime/abi", "runtime/base", "runtime/aot", "runtime/artifact"],
                  MLIR + ABSL + ["CLI/", "nlohmann/", "flatbuffers/"]),
     "runtime/abi": ([], []),
     "runtime/include": ([], []),
     "runtime/base": (["runtime/abi", "runtime/include"], ["xxhash.h"]),
+    "runtime/aot": (["runtime/base"], []),
     "runtime/artifact": (["runtime/abi", "runtime/base"], ["flatbuffers/"]),
     "runtime/device": (["runtime/abi", "runtime/base", "runtime/artifact"], ["vulkan/"]),
     "runtime/engine": (["runtime/abi", "runtime/base", "runtime/artifact", "runtime/device", "runtime/include", "runtime/text"], []),
     "runtime/text": (["runtime/abi", "runtime/base", "runtime/artifact"], ["pcre2.h"]),
     "runtime/capi": (["runtime/abi", "runtime/include", "runtime/base", "runtime/artifact", "runtime/device",
                       "runtime/engine", "runtime/text"], []),
-    "runtime/qrun": (["runtime/include"], ["CLI/", "nlohmann/"]),
+    "runtime/qrun": (["runtime/include", "runtime/aot"], ["CLI/", "nlohmann/"]),
 }
 FREE = ("tests/", "benchmarks/")  # may include everything
 # What docs/DESIGN.md calls the outside libraries.

@@ -2,13 +2,14 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string_view>
@@ -16,13 +17,13 @@
 
 #include "frontends/base/error.h"
 #include "frontends/base/text.h"
+#include "runtime/aot/cache_layout.h"
 
 namespace qcc::compiler {
 namespace {
 
 constexpr uint64_t kMostBytes = uint64_t{32} << 30;
-constexpr size_t kHashDigits = 32;
-constexpr time_t kHour = 3600;
+constexpr time_t kDay = 24 * 3600;
 
 absl::Status FolderError(const std::string& what, const std::string& folder) {
   return MakeError("Q6002", Concat(what, ": ", std::strerror(errno)), folder,
@@ -30,8 +31,17 @@ absl::Status FolderError(const std::string& what, const std::string& folder) {
 }
 
 bool IsTemporary(std::string_view name) {
-  const size_t at = name.find(kCacheTemporary);
-  return at != std::string_view::npos && IsCacheName(std::string(name.substr(0, at)));
+  const size_t at = name.find(qrt::aot::kCacheTemporary);
+  return at != std::string_view::npos && !qrt::aot::CacheSuffix(name.substr(0, at)).empty();
+}
+
+std::string SealOf(const std::string& artifact) {
+  return Concat(artifact.substr(0, artifact.size() - sizeof qrt::aot::kArtifactSuffix + 1),
+                qrt::aot::kSealSuffix);
+}
+
+std::array<std::string, 2> Folders(const std::string& cache) {
+  return {qrt::aot::CodeFolder(cache), qrt::aot::ArtifactFolder(cache)};
 }
 
 // Calls fn(name, path, stat) for each regular file.
@@ -52,20 +62,9 @@ absl::Status ForFiles(const std::string& folder, F&& fn) {
 
 }  // namespace
 
-std::string UsualCacheFolder() {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  if (cache != nullptr && *cache == '/') return Concat(cache, "/qcc");
-  const char* home = std::getenv("HOME");
-  return home != nullptr && *home == '/' ? Concat(home, "/.cache/qcc") : "";
-}
-
-std::string CodeFolder(const std::string& cache) {
-  return Concat(cache, "/code");
-}
-
-uint64_t UsualCacheBytes(const std::string& folder) {
+uint64_t UsualCacheBytes(const std::string& cache) {
   struct statvfs disk;
-  if (statvfs(folder.c_str(), &disk) != 0) return kMostBytes;
+  if (statvfs(cache.c_str(), &disk) != 0) return kMostBytes;
   return std::min(kMostBytes, uint64_t{disk.f_blocks} * disk.f_frsize / 4);
 }
 
@@ -86,31 +85,43 @@ absl::Status MakeCacheFolder(const std::string& folder) {
   return absl::OkStatus();
 }
 
-bool IsCacheName(const std::string& name) {
-  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
-  return name.size() == kHashDigits + sizeof kCacheSuffix - 1 && name.substr(kHashDigits) == kCacheSuffix &&
-         std::all_of(name.begin(), name.begin() + kHashDigits, is_digit);
-}
-
-absl::StatusOr<std::vector<CacheEntry>> CacheEntries(const std::string& folder) {
+absl::StatusOr<std::vector<CacheEntry>> CacheEntries(const std::string& cache) {
   std::vector<CacheEntry> entries;
-  absl::Status status =
-      ForFiles(folder, [&](const std::string& name, const std::string& path, const struct stat& found) {
-        if (IsCacheName(name)) entries.push_back({path, static_cast<uint64_t>(found.st_size), found.st_mtim});
-      });
-  if (!status.ok()) return status;
+  for (const std::string& folder : Folders(cache)) {
+    absl::Status status =
+        ForFiles(folder, [&](const std::string& name, const std::string& path, const struct stat& found) {
+          const std::string_view suffix = qrt::aot::CacheSuffix(name);
+          struct stat beside;
+          timespec used = found.st_mtim;
+          if (suffix.empty()) return;
+          if (suffix == qrt::aot::kSealSuffix) return;
+          if (suffix == qrt::aot::kArtifactSuffix && stat(SealOf(path).c_str(), &beside) == 0) {
+            used = beside.st_mtim;
+          }
+          entries.push_back({path, suffix, static_cast<uint64_t>(found.st_size), used});
+        });
+    if (!status.ok()) return status;
+  }
   std::sort(entries.begin(), entries.end(), [](const CacheEntry& a, const CacheEntry& b) {
     return std::tie(a.used.tv_sec, a.used.tv_nsec, a.path) < std::tie(b.used.tv_sec, b.used.tv_nsec, b.path);
   });
   return entries;
 }
 
-absl::StatusOr<Pruned> PruneCache(const std::string& folder, uint64_t most_bytes) {
-  absl::StatusOr<std::vector<CacheEntry>> entries = CacheEntries(folder);
+bool RemoveArtifact(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) return false;
+  const bool removed = flock(fd, LOCK_EX | LOCK_NB) == 0 && unlink(path.c_str()) == 0;
+  if (removed) unlink(SealOf(path).c_str());
+  close(fd);
+  return removed;
+}
+
+absl::StatusOr<Pruned> PruneCache(const std::string& cache, uint64_t most_bytes) {
+  absl::StatusOr<std::vector<CacheEntry>> entries = CacheEntries(cache);
   if (!entries.ok()) return entries.status();
   Pruned pruned;
-  const auto remove = [&](const std::string& path, uint64_t bytes) {
-    if (unlink(path.c_str()) != 0) return;  // another process was first
+  const auto removed = [&](uint64_t bytes) {
     ++pruned.files;
     pruned.bytes += bytes;
   };
@@ -118,25 +129,28 @@ absl::StatusOr<Pruned> PruneCache(const std::string& folder, uint64_t most_bytes
   for (const CacheEntry& entry : *entries) total += entry.bytes;
   for (const CacheEntry& entry : *entries) {
     if (total <= most_bytes) break;
-    remove(entry.path, entry.bytes);
+    if (entry.suffix == qrt::aot::kArtifactSuffix) {
+      if (!RemoveArtifact(entry.path)) {
+        ++pruned.in_use;
+        continue;
+      }
+    } else if (unlink(entry.path.c_str()) != 0) {
+      continue;  // another process was first
+    }
+    removed(entry.bytes);
     total -= entry.bytes;
   }
-  // A write takes seconds: what is older was killed. A clock that went back makes it stay, no more.
+  // Nothing writes for a day: what is older was killed. A clock that went back makes it stay, no more.
   const time_t now = std::time(nullptr);
-  absl::Status status =
-      ForFiles(folder, [&](const std::string& name, const std::string& path, const struct stat& found) {
-        if (IsTemporary(name) && found.st_mtim.tv_sec + kHour < now)
-          remove(path, static_cast<uint64_t>(found.st_size));
-      });
-  if (!status.ok()) return status;
+  for (const std::string& folder : Folders(cache)) {
+    absl::Status status =
+        ForFiles(folder, [&](const std::string& name, const std::string& path, const struct stat& found) {
+          if (!IsTemporary(name) || found.st_mtim.tv_sec + kDay >= now || unlink(path.c_str()) != 0) return;
+          removed(static_cast<uint64_t>(found.st_size));
+        });
+    if (!status.ok()) return status;
+  }
   return pruned;
-}
-
-void TouchCacheEntry(const std::string& path) {
-  struct stat found;
-  const time_t now = std::time(nullptr);
-  if (stat(path.c_str(), &found) != 0 || std::llabs(now - found.st_mtim.tv_sec) < kHour) return;
-  utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // a folder that cannot be written stays as it is
 }
 
 }  // namespace qcc::compiler

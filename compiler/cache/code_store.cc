@@ -9,6 +9,8 @@
 
 #include "compiler/cache/cache_folder.h"
 #include "frontends/base/text.h"
+#include "runtime/aot/cache_layout.h"
+#include "runtime/aot/file_stamp.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/temporary_name.h"
 
@@ -48,7 +50,7 @@ absl::StatusOr<std::unique_ptr<CodeStore>> CodeStore::Open(const std::string& fo
 std::string CodeStore::PathOf(std::string_view key) const {
   const std::string text = Concat(identity_, "\n", key);
   const auto bytes = std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size());
-  return Concat(folder_, "/", qrt::Hex(qrt::HashOf(bytes)), kCacheSuffix);
+  return Concat(folder_, "/", qrt::Hex(qrt::HashOf(bytes)), qrt::aot::kCodeSuffix);
 }
 
 std::vector<uint8_t> CodeStore::Read(const std::string& path) {
@@ -78,7 +80,7 @@ std::vector<uint8_t> CodeStore::Find(std::string_view key) {
     return code;
   }
   ++found_;
-  TouchCacheEntry(path);
+  qrt::aot::Touch(path);
   return code;
 }
 
@@ -86,7 +88,7 @@ void CodeStore::Keep(std::string_view key, std::span<const uint8_t> bytes) {
   if (bytes.empty()) return;
   const std::string path = PathOf(key);
   const std::string temporary =
-      Concat(path, kCacheTemporary, std::to_string(getpid()), "-", std::to_string(written_++));
+      Concat(path, qrt::aot::kCacheTemporary, std::to_string(getpid()), "-", std::to_string(written_++));
   const qrt::TemporaryName name(temporary);
   const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) return;

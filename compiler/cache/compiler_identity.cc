@@ -1,10 +1,12 @@
 #include "compiler/cache/compiler_identity.h"
 
 #include <link.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -29,9 +31,11 @@ int AddLibrary(dl_phdr_info* info, size_t, void* names) {
 
 }  // namespace
 
-std::string CompilerIdentity(const std::string& version) {
-  const auto program = qrt::FileMap::Open("/proc/self/exe");
-  if (!program.ok()) return "";
+CompilerIdentity IdentifyCompiler(const std::string& version) {
+  constexpr char kProgram[] = "/proc/self/exe";
+  CompilerIdentity identity;
+  const auto program = qrt::FileMap::Open(kProgram);
+  if (!program.ok()) return identity;
   qrt::Hasher hasher;
   hasher.Update(BytesOf(version));
   hasher.Update(program->bytes());
@@ -39,13 +43,19 @@ std::string CompilerIdentity(const std::string& version) {
   dl_iterate_phdr(AddLibrary, &libraries);
   std::sort(libraries.begin(), libraries.end());
   for (const std::string& library : libraries) {
-    struct stat found;
-    if (stat(library.c_str(), &found) != 0) return "";
-    hasher.Update(
-        BytesOf(Concat(library, " ", std::to_string(found.st_size), " ", std::to_string(found.st_mtim.tv_sec),
-                       ".", std::to_string(found.st_mtim.tv_nsec), "\n")));
+    const auto stamp = qrt::aot::FileStamp::Of(library);
+    if (!stamp) return identity;
+    // Not by inode or change: the same package installed elsewhere is the same compiler.
+    hasher.Update(BytesOf(
+        Concat(library, " ", std::to_string(stamp->bytes), " ", std::to_string(stamp->modified), "\n")));
+    identity.files.emplace_back(library, *stamp);
   }
-  return qrt::Hex(hasher.Finish());
+  const std::unique_ptr<char, void (*)(void*)> path(realpath(kProgram, nullptr), std::free);
+  const auto stamp = path ? qrt::aot::FileStamp::Of(path.get()) : std::nullopt;
+  if (!stamp) return identity;
+  identity.files.emplace_back(path.get(), *stamp);
+  identity.hash = qrt::Hex(hasher.Finish());
+  return identity;
 }
 
 }  // namespace qcc::compiler

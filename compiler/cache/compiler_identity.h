@@ -3,12 +3,21 @@
 #define QCC_COMPILER_CACHE_COMPILER_IDENTITY_H_
 
 #include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/aot/file_stamp.h"
 
 namespace qcc::compiler {
 
-// A hash of this program's own file, of the names, sizes and times of the libraries that it has loaded, and
-// of `version`. Empty: the file cannot be read, and nothing may be kept under it.
-std::string CompilerIdentity(const std::string& version);
+struct CompilerIdentity {
+  // Of this program's own file, of the names, sizes and times of the libraries that it has loaded, and of
+  // `version`. Empty: a file cannot be read, and nothing may be kept under it.
+  std::string hash;
+  std::vector<std::pair<std::string, qrt::aot::FileStamp>> files;  // the program and its libraries, by path
+};
+
+CompilerIdentity IdentifyCompiler(const std::string& version);
 
 }  // namespace qcc::compiler
 

@@ -1,15 +1,21 @@
 // cache: what qcc keeps between compiles.
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <optional>
 
+#include "compiler/cache/artifact_store.h"
 #include "compiler/cache/cache_folder.h"
 #include "compiler/cache/code_store.h"
 #include "compiler/driver/commands.h"
+#include "compiler/driver/compile_arguments.h"
+#include "compiler/pipeline/cached_compile.h"
 #include "frontends/base/error.h"
 #include "frontends/base/text.h"
+#include "runtime/aot/cache_layout.h"
+#include "runtime/artifact/artifact.h"
 
 namespace qcc::compiler {
 namespace {
@@ -20,13 +26,13 @@ struct CacheArguments {
   bool all = false;
 };
 
-absl::StatusOr<std::string> FolderOf(const CacheArguments& arguments) {
-  const std::string cache = arguments.folder.value_or(UsualCacheFolder());
+absl::StatusOr<std::string> CacheOf(const CacheArguments& arguments) {
+  const std::string cache = arguments.folder.value_or(qrt::aot::UsualCacheFolder());
   if (cache.empty()) {
     return MakeError("Q0101", "there is no usual folder for caches: HOME is not set", "qcc cache",
                      "name one with --cache-dir");
   }
-  return CodeFolder(cache);
+  return cache;
 }
 
 std::string Day(time_t time) {
@@ -36,54 +42,128 @@ std::string Day(time_t time) {
   return text;
 }
 
+bool IsArtifact(const CacheEntry& entry) {
+  return entry.suffix == qrt::aot::kArtifactSuffix;
+}
+
+// "0123... 24.5 MiB, used 2026-01-31: model.gguf for cpu v3"
+std::string ArtifactLine(const CacheEntry& entry) {
+  std::string line = Concat("  ", entry.path.substr(entry.path.rfind('/') + 1), "  ", HumanBytes(entry.bytes),
+                            ", used ", Day(entry.used.tv_sec));
+  const auto artifact = qrt::Artifact::Open(entry.path);
+  if (!artifact.ok()) return line + ": damaged\n";
+  const qrt::Manifest& manifest = (*artifact)->manifest();
+  line += Concat(": ", manifest.provenance.source_name, " for");
+  for (const auto& code : manifest.code) line += Concat(" ", code.target, " ", code.isa);
+  return line + "\n";
+}
+
 absl::Status List(const CacheArguments& arguments) {
-  absl::StatusOr<std::string> folder = FolderOf(arguments);
-  if (!folder.ok()) return folder.status();
-  absl::StatusOr<std::vector<CacheEntry>> entries = CacheEntries(*folder);
+  absl::StatusOr<std::string> cache = CacheOf(arguments);
+  if (!cache.ok()) return cache.status();
+  absl::StatusOr<std::vector<CacheEntry>> entries = CacheEntries(*cache);
   if (!entries.ok()) return entries.status();
   uint64_t bytes = 0;
-  for (const CacheEntry& entry : *entries) bytes += entry.bytes;
-  std::printf("%s: %zu pieces of code, %s of at most %s", folder->c_str(), entries->size(),
-              HumanBytes(bytes).c_str(), HumanBytes(UsualCacheBytes(*folder)).c_str());
+  size_t code = 0;
+  std::string artifacts;
+  for (const CacheEntry& entry : *entries) {
+    bytes += entry.bytes;
+    code += entry.suffix == qrt::aot::kCodeSuffix;
+    if (IsArtifact(entry)) artifacts += ArtifactLine(entry);
+  }
+  std::printf("%s: %zu artifacts, %zu pieces of code, %s of at most %s", cache->c_str(),
+              static_cast<size_t>(std::count(artifacts.begin(), artifacts.end(), '\n')), code,
+              HumanBytes(bytes).c_str(), HumanBytes(UsualCacheBytes(*cache)).c_str());
   if (!entries->empty()) {
     std::printf(", last used from %s to %s", Day(entries->front().used.tv_sec).c_str(),
                 Day(entries->back().used.tv_sec).c_str());
   }
-  std::printf("\n");
+  std::printf("\n%s", artifacts.c_str());
   return absl::OkStatus();
 }
 
+// A record that is damaged is found out again by who needs it: it says nothing that could be lost.
+bool IsEntryWhole(const std::string& cache, const CacheEntry& entry) {
+  if (entry.suffix == qrt::aot::kCodeSuffix) return !CodeStore::Read(entry.path).empty();
+  if (!IsArtifact(entry)) return true;
+  const std::string name = entry.path.substr(entry.path.rfind('/') + 1);
+  const auto seal = qrt::aot::ReadSeal(cache, name.substr(0, name.find('.')));
+  return seal && IsWhole(entry.path, seal->identity);
+}
+
 absl::Status Verify(const CacheArguments& arguments, const Cli& cli) {
-  absl::StatusOr<std::string> folder = FolderOf(arguments);
-  if (!folder.ok()) return folder.status();
-  absl::StatusOr<std::vector<CacheEntry>> entries = CacheEntries(*folder);
+  absl::StatusOr<std::string> cache = CacheOf(arguments);
+  if (!cache.ok()) return cache.status();
+  absl::StatusOr<std::vector<CacheEntry>> entries = CacheEntries(*cache);
   if (!entries.ok()) return entries.status();
   size_t damaged = 0;
   for (const CacheEntry& entry : *entries) {
     if (cli.interrupted != nullptr && *cli.interrupted != 0) return absl::CancelledError("interrupted");
-    if (!CodeStore::Read(entry.path).empty()) continue;
+    if (IsEntryWhole(*cache, entry)) continue;
     std::printf("%s is damaged\n", entry.path.c_str());
     ++damaged;
   }
-  std::printf("%zu of %zu pieces are whole; a compile makes the others again\n", entries->size() - damaged,
-              entries->size());
+  std::printf("%zu of %zu files are whole; the others are made again when they are needed\n",
+              entries->size() - damaged, entries->size());
   return absl::OkStatus();
 }
 
 absl::Status Prune(const CacheArguments& arguments) {
-  absl::StatusOr<std::string> folder = FolderOf(arguments);
-  if (!folder.ok()) return folder.status();
-  const uint64_t most = arguments.all ? 0 : arguments.most_bytes.value_or(UsualCacheBytes(*folder));
-  absl::StatusOr<Pruned> pruned = PruneCache(*folder, most);
+  absl::StatusOr<std::string> cache = CacheOf(arguments);
+  if (!cache.ok()) return cache.status();
+  const uint64_t most = arguments.all ? 0 : arguments.most_bytes.value_or(UsualCacheBytes(*cache));
+  absl::StatusOr<Pruned> pruned = PruneCache(*cache, most);
   if (!pruned.ok()) return pruned.status();
-  std::printf("removed %zu files, %s\n", pruned->files, HumanBytes(pruned->bytes).c_str());
+  std::printf("removed %zu files, %s", pruned->files, HumanBytes(pruned->bytes).c_str());
+  if (pruned->in_use > 0) std::printf("; %zu artifacts are in use and stay", pruned->in_use);
+  std::printf("\n");
   return absl::OkStatus();
+}
+
+// What `qcc cache artifact` takes of the table: the cache is where the artifact goes, and there is nothing to
+// see of one that was there.
+bool MeansSomethingInCache(const CompileOption& option) {
+  return option.changes != OptionChanges::kNothing || option.name == "cache_dir" || option.name == "progress";
+}
+
+absl::Status Artifact(const CompileArguments& arguments, const std::string& request, const Cli& cli) {
+  GivenOptions given = arguments.Given();
+  // What is not said is answered for this machine alone.
+  const auto target = given.find("target");
+  const bool for_cpu = target == given.end() || std::find(target->second.begin(), target->second.end(),
+                                                          "cpu") != target->second.end();
+  if (for_cpu) given.try_emplace("cpu", CompileOption::Values{"native"});
+  absl::StatusOr<PipelineOptions> options = arguments.Read(given, cli);
+  if (!options.ok()) return options.status();
+  return WithProgress(*options, cli, [&](ProgressSink& sink) -> absl::Status {
+    const auto made = CompileIntoCache(*options, request, sink);
+    if (!made.ok()) return made.status();
+    std::printf("%s\n", made->path().c_str());
+    return absl::OkStatus();
+  });
+}
+
+void AddArtifact(CLI::App& command, Cli& cli) {
+  CLI::App* sub = command.add_subcommand(
+      "artifact", "print where the artifact of a model lies, compiled for this machine if it is not there yet");
+  auto arguments = std::make_shared<CompileArguments>();
+  auto request = std::make_shared<std::string>();
+  arguments->AddTo(*sub, MeansSomethingInCache);
+  sub->add_option("--request", *request, "name under which to remember the answer, for qrun")
+      ->type_name("NAME")
+      ->check([](const std::string& name) {
+        return qrt::ParseHash(name) ? std::string() : std::string("32 hexadecimal digits are expected");
+      });
+  sub->callback([arguments, request, &cli] {
+    cli.run = [arguments, request, &cli] { return Artifact(*arguments, *request, cli); };
+  });
 }
 
 }  // namespace
 
 void AddCache(CLI::App& app, Cli& cli) {
-  CLI::App* command = app.add_subcommand("cache", "look after the code that is kept between compiles");
+  CLI::App* command =
+      app.add_subcommand("cache", "look after the code and artifacts that are kept between compiles");
   command->require_subcommand(1);
   auto arguments = std::make_shared<CacheArguments>();
   const auto add = [&](const char* name, const char* about, auto run) {
@@ -94,6 +174,7 @@ void AddCache(CLI::App& app, Cli& cli) {
         [arguments, &cli, run] { cli.run = [arguments, &cli, run] { return run(*arguments, cli); }; });
     return sub;
   };
+  AddArtifact(*command, cli);
   add("list", "say what there is", [](const CacheArguments& a, const Cli&) { return List(a); });
   add("verify", "check every byte", [](const CacheArguments& a, const Cli& c) { return Verify(a, c); });
   CLI::App* prune = add("prune", "remove what was not used for the longest time",

@@ -1,4 +1,4 @@
-// compile: the table of options (compiler/pipeline/compile_options.h) as a command line.
+// compile.
 #include <sys/stat.h>
 
 #include <CLI/Config.hpp>
@@ -7,36 +7,16 @@
 #include <filesystem>
 #include <memory>
 #include <system_error>
-#include <vector>
 
 #include "compiler/artifact/output_file.h"
 #include "compiler/driver/commands.h"
-#include "compiler/pipeline/compile_options.h"
-#include "compiler/pipeline/pipeline.h"
+#include "compiler/driver/compile_arguments.h"
+#include "compiler/pipeline/cached_compile.h"
 #include "frontends/base/error.h"
 #include "frontends/base/text.h"
 
 namespace qcc::compiler {
 namespace {
-
-// What the command line filled.
-struct CompileArguments {
-  std::string input;
-  struct Argument {
-    std::string_view name;
-    CompileOption::Values values;
-    CLI::Option* cli = nullptr;
-  };
-  std::vector<Argument> options;
-
-  GivenOptions Given() const {
-    GivenOptions given;
-    for (const Argument& argument : options) {
-      if (argument.cli->count() > 0) given.emplace(argument.name, argument.values);
-    }
-    return given;
-  }
-};
 
 absl::Status MakeFolder(std::string_view option, const std::string& path) {
   if (path.empty()) return absl::OkStatus();
@@ -49,9 +29,8 @@ absl::Status MakeFolder(std::string_view option, const std::string& path) {
 }
 
 absl::Status RunCompile(const CompileArguments& arguments, const Cli& cli) {
-  absl::StatusOr<PipelineOptions> options = ReadCompileOptions(arguments.input, arguments.Given());
+  absl::StatusOr<PipelineOptions> options = arguments.Read(arguments.Given(), cli);
   if (!options.ok()) return options.status();
-  options->verbosity = cli.verbosity();
   if (options->compile_to == CompilePhase::kArtifact) {
     // Packed weights take about what they take in the GGUF.
     struct stat input;
@@ -70,12 +49,7 @@ absl::Status RunCompile(const CompileArguments& arguments, const Cli& cli) {
     std::fprintf(stderr, "qcc: %s -> %s: %s\n", options->input.c_str(), options->output.c_str(),
                  chosen.c_str());
   }
-  if (options->progress == ProgressMode::kJson) {
-    JsonProgress progress(stderr, stdout, cli.verbosity(), cli.interrupted);
-    return CompileModel(*options, progress);
-  }
-  ConsoleProgress progress = MakeProgress(cli, options->progress);
-  return CompileModel(*options, progress);
+  return WithProgress(*options, cli, [&](ProgressSink& sink) { return CompileOnce(*options, sink); });
 }
 
 }  // namespace
@@ -83,26 +57,7 @@ absl::Status RunCompile(const CompileArguments& arguments, const Cli& cli) {
 void AddCompile(CLI::App& app, Cli& cli) {
   CLI::App* command = app.add_subcommand("compile", "compile a GGUF model into a .qbin artifact");
   auto arguments = std::make_shared<CompileArguments>();
-  command->add_option("model", arguments->input, "the GGUF file")->required();
-  arguments->options.resize(CompileOptions().size());
-  size_t next = 0;
-  for (const CompileOption& option : CompileOptions()) {
-    CompileArguments::Argument& argument = arguments->options[next++];
-    argument.name = option.name;
-    const std::string flags = Concat(option.short_flag, option.short_flag.empty() ? "" : ",", option.Flag());
-    if (!option.implied.empty()) {
-      argument.cli =
-          command->add_flag(Concat(flags, "{", option.implied, "}"), argument.values, option.HelpText());
-      continue;
-    }
-    argument.cli =
-        command->add_option(flags, argument.values, option.HelpText())->type_name(option.ValueText());
-    if (option.list) {
-      argument.cli->delimiter(',')->take_all()->allow_extra_args(false);
-    } else {
-      argument.cli->expected(1);
-    }
-  }
+  arguments->AddTo(*command, [](const CompileOption&) { return true; });
   command->callback(
       [arguments, &cli] { cli.run = [arguments, &cli] { return RunCompile(*arguments, cli); }; });
 }

@@ -8,7 +8,7 @@
 
 #include "codegen/cpu/kernels/isa.h"
 #include "codegen/gpu/kernels/profiles.h"
-#include "compiler/cache/cache_folder.h"
+#include "runtime/aot/cache_layout.h"
 #include "compiler/pipeline/fusion_report.h"
 #include "compiler/pipeline/pipeline.h"
 #include "compiler/targets/targets.h"
@@ -135,7 +135,7 @@ absl::Status ReadOutput(const CompileOption&, const Values& values, PipelineOpti
 }
 
 absl::Status ReadCacheFolder(const CompileOption&, const Values& values, PipelineOptions& options) {
-  options.cache_dir = values.empty() ? UsualCacheFolder() : values.front();
+  options.cache_dir = values.empty() ? qrt::aot::UsualCacheFolder() : values.front();
   return absl::OkStatus();
 }
 

@@ -89,9 +89,7 @@ std::vector<std::pair<std::string, std::string>> OptionsOfArtifact(const Pipelin
 
 // All that the artifact depends on besides the bytes of the model: compiler, the name of the model's file (it
 // stands in the provenance), options, hashes of the kernels in --kernels. One "key value" line each; equal
-// texts give equal artifacts. With the model's hash this is what a cache of whole artifacts (docs/DESIGN.md,
-// 7) will key on; until it is built only tests ask, which hold every option to it. Errors: Q3005 (--kernels
-// cannot be read).
+// texts give equal artifacts. Errors: Q3005 (--kernels cannot be read).
 absl::StatusOr<std::string> CacheKeyText(const PipelineOptions& options);
 
 // The table of docs/reference/cli-qcc.md, in Markdown.

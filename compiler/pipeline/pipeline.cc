@@ -16,6 +16,7 @@
 #include "compiler/cache/cache_folder.h"
 #include "compiler/cache/code_store.h"
 #include "compiler/cache/compiler_identity.h"
+#include "compiler/cache/source_hash.h"
 #include "compiler/pipeline/compile_options.h"
 #include "compiler/pipeline/diagnostics.h"
 #include "compiler/pipeline/fusion_report.h"
@@ -37,7 +38,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "passes/Passes.h"
 #include "runtime/abi/qbin.h"
-#include "runtime/base/hash.h"
+#include "runtime/aot/cache_layout.h"
 
 namespace qcc::compiler {
 namespace {
@@ -259,9 +260,9 @@ absl::Status Compilation::Plan() {
 // all of it is made.
 absl::Status Compilation::OpenStore() {
   if (options_.no_cache || options_.cache_dir.empty()) return absl::OkStatus();
-  std::string identity = CompilerIdentity(CompilerVersion());
+  std::string identity = IdentifyCompiler(CompilerVersion()).hash;
   if (identity.empty()) return absl::OkStatus();
-  auto store = CodeStore::Open(CodeFolder(options_.cache_dir), std::move(identity));
+  auto store = CodeStore::Open(qrt::aot::CodeFolder(options_.cache_dir), std::move(identity));
   if (store.ok()) {
     store_ = *std::move(store);
   } else if (std::find(options_.given.begin(), options_.given.end(), "cache_dir") != options_.given.end()) {
@@ -298,9 +299,8 @@ absl::Status Compilation::Generate() {
   }
   stopped_ = options_.compile_to == CompilePhase::kCode;
   if (store_ && store_->missed() > 0) {
-    const std::string folder = CodeFolder(options_.cache_dir);
     // What cannot be removed is no reason to fail.
-    PruneCache(folder, UsualCacheBytes(folder)).IgnoreError();
+    PruneCache(options_.cache_dir, UsualCacheBytes(options_.cache_dir)).IgnoreError();
   }
   return absl::OkStatus();
 }
@@ -336,9 +336,7 @@ ProvenanceSpec Compilation::Provenance() const {
   }
   p.source_name = std::filesystem::path(file_->path()).filename().string();
   p.source_bytes = file_->size();
-  qrt::Hasher hasher;
-  for (const gguf::File::Shard& shard : file_->shards()) hasher.Update(shard.bytes);
-  p.source_hash = hasher.Finish();
+  p.source_hash = *HashSource(*file_);
   return p;
 }
 

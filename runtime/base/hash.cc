@@ -34,6 +34,20 @@ std::string Hex(const Hash128& hash) {
   return out;
 }
 
+std::optional<Hash128> ParseHash(std::string_view hex) {
+  Hash128 hash;
+  if (hex.size() != 2 * hash.size()) return std::nullopt;
+  const auto digit = [](char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+  };
+  for (size_t i = 0; i < hash.size(); ++i) {
+    const int high = digit(hex[2 * i]), low = digit(hex[2 * i + 1]);
+    if (high < 0 || low < 0) return std::nullopt;
+    hash[i] = static_cast<uint8_t>(high * 16 + low);
+  }
+  return hash;
+}
+
 // The library allocates its state; out of memory there is reported like any other failing new.
 struct Hasher::State {
   XXH3_state_t* xxh = XXH3_createState();

@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace qrt {
 
@@ -15,6 +17,7 @@ using Hash128 = std::array<uint8_t, 16>;
 
 Hash128 HashOf(std::span<const uint8_t> bytes);
 std::string Hex(const Hash128& hash);  // 32 lower-case digits, the same order as the bytes
+std::optional<Hash128> ParseHash(std::string_view hex);  // what Hex gives; nothing for another text
 
 // The hash of bytes that come in pieces.
 class Hasher {

@@ -16,6 +16,7 @@
 #include "compiler/cache/cache_folder.h"
 #include "compiler/cache/code_store.h"
 #include "compiler/cache/compiler_identity.h"
+#include "runtime/aot/cache_layout.h"
 
 namespace qcc::compiler {
 namespace {
@@ -31,10 +32,11 @@ class CacheTest : public testing::Test {
   CacheTest() {
     folder_ = testing::TempDir() + "qcc_cache_XXXXXX";
     EXPECT_NE(mkdtemp(folder_.data()), nullptr);
-    folder_ += "/a/code";
+    cache_ = folder_ + "/a";
+    folder_ = qrt::aot::CodeFolder(cache_);
   }
   ~CacheTest() override {
-    std::filesystem::remove_all(std::filesystem::path(folder_).parent_path().parent_path());
+    std::filesystem::remove_all(std::filesystem::path(cache_).parent_path());
   }
   std::unique_ptr<CodeStore> Open(const std::string& identity = "this") {
     auto store = CodeStore::Open(folder_, identity);
@@ -42,7 +44,7 @@ class CacheTest : public testing::Test {
     return store.ok() ? *std::move(store) : nullptr;
   }
   std::vector<CacheEntry> Entries() const {
-    auto entries = CacheEntries(folder_);
+    auto entries = CacheEntries(cache_);
     EXPECT_TRUE(entries.ok()) << entries.status();
     return entries.ok() ? *entries : std::vector<CacheEntry>();
   }
@@ -53,7 +55,7 @@ class CacheTest : public testing::Test {
   void Leave(const std::string& name) const { std::ofstream(folder_ + "/" + name) << "x"; }
   bool Has(const std::string& name) const { return std::filesystem::exists(folder_ + "/" + name); }
 
-  std::string folder_;
+  std::string cache_, folder_;  // of its code
 };
 
 TEST_F(CacheTest, GivesBackWhatItWasGiven) {
@@ -143,16 +145,16 @@ TEST_F(CacheTest, WhatWasNotUsedForTheLongestTimeGoesFirst) {
   SetAge(entries[0].path, 3 * 86400);
   SetAge(entries[1].path, 86400);
   SetAge(entries[2].path, 2 * 86400);
-  auto pruned = PruneCache(folder_, 2 * entries[0].bytes);
+  auto pruned = PruneCache(cache_, 2 * entries[0].bytes);
   ASSERT_TRUE(pruned.ok()) << pruned.status();
   EXPECT_EQ(pruned->files, 1u);
   EXPECT_EQ(pruned->bytes, entries[0].bytes);
   EXPECT_FALSE(std::filesystem::exists(entries[0].path)) << "the oldest";
-  TouchCacheEntry(entries[2].path);
-  ASSERT_TRUE(PruneCache(folder_, entries[0].bytes).ok());
+  qrt::aot::Touch(entries[2].path);
+  ASSERT_TRUE(PruneCache(cache_, entries[0].bytes).ok());
   EXPECT_TRUE(std::filesystem::exists(entries[2].path)) << "it has just been used";
   EXPECT_FALSE(std::filesystem::exists(entries[1].path));
-  EXPECT_EQ(PruneCache(folder_, 0)->files, 1u);
+  EXPECT_EQ(PruneCache(cache_, 0)->files, 1u);
   EXPECT_TRUE(Entries().empty());
 }
 
@@ -163,8 +165,8 @@ TEST_F(CacheTest, WhatIsNotItsOwnStays) {
   const std::string old = entry + ".tmp-1-0", young = entry + ".tmp-1-1";
   for (const std::string& name : {std::string("notes.txt"), entry + "x", "0" + entry, old, young})
     Leave(name);
-  SetAge(folder_ + "/" + old, 86400);
-  auto pruned = PruneCache(folder_, 0);
+  SetAge(folder_ + "/" + old, 2 * 86400);
+  auto pruned = PruneCache(cache_, 0);
   ASSERT_TRUE(pruned.ok()) << pruned.status();
   EXPECT_EQ(pruned->files, 2u) << "the entry, and what a killed process left";
   for (const std::string& name : {std::string("notes.txt"), entry + "x", "0" + entry, young}) {
@@ -175,7 +177,7 @@ TEST_F(CacheTest, WhatIsNotItsOwnStays) {
 
 TEST_F(CacheTest, AFolderThatIsNotThereIsEmpty) {
   EXPECT_TRUE(Entries().empty());
-  EXPECT_EQ(PruneCache(folder_, 0)->files, 0u);
+  EXPECT_EQ(PruneCache(cache_, 0)->files, 0u);
 }
 
 TEST_F(CacheTest, AFolderThatCannotBeIsNamed) {
@@ -194,11 +196,12 @@ TEST_F(CacheTest, AFolderThatGoesAwayIsNoError) {
   EXPECT_TRUE(store->Find("a").empty());
 }
 
-TEST(CompilerIdentity, IsThatOfTheProgramAndTheVersion) {
-  const std::string identity = CompilerIdentity("one");
-  EXPECT_EQ(identity.size(), 32u);
-  EXPECT_EQ(CompilerIdentity("one"), identity);
-  EXPECT_NE(CompilerIdentity("two"), identity);
+TEST(IdentifyCompiler, IsThatOfTheProgramAndTheVersion) {
+  const CompilerIdentity identity = IdentifyCompiler("one");
+  EXPECT_EQ(identity.hash.size(), 32u);
+  EXPECT_FALSE(identity.files.empty()) << "the program at least";
+  EXPECT_EQ(IdentifyCompiler("one").hash, identity.hash);
+  EXPECT_NE(IdentifyCompiler("two").hash, identity.hash);
 }
 
 }  // namespace

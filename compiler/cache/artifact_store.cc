@@ -1,0 +1,98 @@
+#include "compiler/cache/artifact_store.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "compiler/cache/cache_folder.h"
+#include "frontends/base/error.h"
+#include "frontends/base/text.h"
+#include "runtime/aot/cache_layout.h"
+#include "runtime/artifact/artifact.h"
+
+namespace qcc::compiler {
+namespace {
+
+constexpr useconds_t kPoll = 100'000;
+
+absl::Status StoreError(const std::string& what, const std::string& path) {
+  return MakeError("Q6002", Concat(what, ": ", std::strerror(errno)), path,
+                   "choose another folder with --cache-dir");
+}
+
+// Each key has a byte of one file: locks leave nothing behind.
+off_t PlaceOf(const std::string& key) {
+  uint64_t place = 0;
+  const qrt::Hash128 hash = qrt::ParseHash(key).value_or(qrt::Hash128{});
+  std::memcpy(&place, hash.data(), sizeof place);
+  return static_cast<off_t>(place >> 2);  // off_t has a sign, and a range ends behind its last byte
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<MakingLock>> MakingLock::Take(const std::string& cache, const std::string& key,
+                                                             const std::function<bool(bool)>& go_on) {
+  const std::string folder = qrt::aot::ArtifactFolder(cache);
+  if (absl::Status s = MakeCacheFolder(folder); !s.ok()) return s;
+  const std::string path = Concat(folder, "/lock");
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return StoreError("cannot open the cache's lock", path);
+  std::unique_ptr<MakingLock> lock(new MakingLock(fd));
+  for (bool first = true;; first = false) {
+    struct flock range = {};
+    range.l_type = F_WRLCK;
+    range.l_whence = SEEK_SET;
+    range.l_start = PlaceOf(key);
+    range.l_len = 1;
+    if (fcntl(fd, F_OFD_SETLK, &range) == 0) return lock;
+    if (errno != EAGAIN && errno != EACCES && errno != EINTR) {
+      return StoreError("cannot lock the cache", path);
+    }
+    if (!go_on(first)) return absl::CancelledError("interrupted");
+    usleep(kPoll);
+  }
+}
+
+MakingLock::~MakingLock() {
+  close(fd_);
+}
+
+bool IsWhole(const std::string& path, const qrt::Hash128& identity, const VerifyProgress& progress) {
+  const auto artifact = qrt::Artifact::Open(path);
+  return artifact.ok() && (*artifact)->identity() == identity && (*artifact)->VerifyWeights(progress).ok();
+}
+
+std::optional<qrt::aot::ArtifactInUse> TakeArtifact(const std::string& cache, const std::string& key,
+                                                    const VerifyProgress& progress) {
+  if (auto sealed = qrt::aot::UseArtifact(cache, key)) return sealed;
+  const std::string path = qrt::aot::ArtifactPath(cache, key);
+  const auto stamp = qrt::aot::FileStamp::Of(path);
+  const auto seal = qrt::aot::ReadSeal(cache, key);
+  if (stamp && seal && IsWhole(path, seal->identity, progress) &&
+      qrt::aot::WriteSeal(cache, key, {seal->identity, *stamp})) {
+    if (auto sealed = qrt::aot::UseArtifact(cache, key)) return sealed;
+  }
+  unlink(path.c_str());
+  return std::nullopt;
+}
+
+absl::StatusOr<bool> SealArtifact(const std::string& cache, const std::string& key,
+                                  const qrt::Hash128& source) {
+  const std::string path = qrt::aot::ArtifactPath(cache, key);
+  const auto stamp = qrt::aot::FileStamp::Of(path);
+  const auto artifact = qrt::Artifact::Open(path);
+  if (!stamp || !artifact.ok()) {
+    return MakeError("Q6002", "the artifact changed as soon as it was written", path,
+                     "is somebody else writing into the cache?");
+  }
+  if ((*artifact)->manifest().provenance.source_hash != source) return false;
+  if (!qrt::aot::WriteSeal(cache, key, {(*artifact)->identity(), *stamp})) {
+    return StoreError("cannot write into the cache's folder", qrt::aot::ArtifactFolder(cache));
+  }
+  return true;
+}
+
+}  // namespace qcc::compiler

@@ -1,0 +1,258 @@
+#include "compiler/pipeline/cached_compile.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "compiler/artifact/output_file.h"
+#include "compiler/cache/artifact_store.h"
+#include "compiler/cache/cache_folder.h"
+#include "compiler/cache/compiler_identity.h"
+#include "compiler/cache/source_hash.h"
+#include "compiler/pipeline/compile_options.h"
+#include "compiler/pipeline/pipeline.h"
+#include "frontends/base/error.h"
+#include "frontends/base/text.h"
+#include "frontends/gguf/gguf.h"
+#include "runtime/aot/cache_layout.h"
+#include "runtime/aot/record.h"
+#include "runtime/artifact/artifact.h"
+#include "runtime/base/file_map.h"
+
+namespace qcc::compiler {
+namespace {
+
+constexpr char kOutputKind[] = "output 1";
+
+std::string HexOf(const std::string& text) {
+  return qrt::Hex(qrt::HashOf({reinterpret_cast<const uint8_t*>(text.data()), text.size()}));
+}
+
+// The name of an artifact in the cache: a hash of all that its bytes depend on.
+absl::StatusOr<std::string> KeyOf(const PipelineOptions& options, const CompilerIdentity& compiler,
+                                  const qrt::Hash128& source) {
+  absl::StatusOr<std::string> text = CacheKeyText(options);
+  if (!text.ok()) return text.status();
+  return HexOf(Concat(compiler.hash, "\nsource ", qrt::Hex(source), "\n", *text));
+}
+
+HashProgress ShowBytes(ProgressSink& sink) {
+  return [&sink](uint64_t done, uint64_t total) {
+    sink.Progress(done, total, "B");
+    return !sink.Interrupted();
+  };
+}
+
+// Whether nothing but the artifact is wanted: no report, no dump, no check that ends a compile.
+bool WantsOnlyArtifact(const PipelineOptions& options) {
+  return options.compile_to == CompilePhase::kArtifact && options.dump_ir.empty() &&
+         options.dump_kernels.empty() && !options.report_fusion && !options.strict &&
+         options.require_fused.empty();
+}
+
+// Where an earlier compile left its artifact. What it warned of by the options that were written down is not
+// said again, so those belong to the name.
+std::string OutputRecord(const PipelineOptions& options, const std::string& key) {
+  std::string text = key;
+  for (const std::string& name : options.given) text += Concat("\n", name);
+  return Concat(qrt::aot::ArtifactFolder(options.cache_dir), "/", HexOf(text), qrt::aot::kOutputSuffix);
+}
+
+struct EarlierOutput {
+  std::string path;
+  qrt::Hash128 identity;
+};
+
+std::optional<EarlierOutput> FindOutput(const std::string& record) {
+  const auto lines = qrt::aot::ReadRecord(record, kOutputKind);
+  if (!lines || lines->size() != 3) return std::nullopt;
+  const auto identity = qrt::ParseHash((*lines)[0]);
+  const auto stamp = qrt::aot::FileStamp::Parse((*lines)[1]);
+  if (!identity || !stamp || qrt::aot::FileStamp::Of((*lines)[2]) != stamp) return std::nullopt;
+  qrt::aot::Touch(record);
+  return EarlierOutput{(*lines)[2], *identity};
+}
+
+// After a compile, and after a copy: what lies at options.output. Nothing is lost where it cannot be written.
+void RememberOutput(const PipelineOptions& options, const std::string& record) {
+  const std::unique_ptr<char, void (*)(void*)> path(realpath(options.output.c_str(), nullptr), std::free);
+  if (path == nullptr) return;
+  const auto stamp = qrt::aot::FileStamp::Of(path.get());
+  const auto artifact = qrt::Artifact::Open(path.get());
+  if (!stamp || !artifact.ok()) return;
+  qrt::aot::WriteRecord(record, kOutputKind,
+                        {qrt::Hex((*artifact)->identity()), stamp->Text(), std::string(path.get())});
+}
+
+bool SameFile(const std::string& a, const std::string& b) {
+  const auto one = qrt::aot::FileStamp::Of(a);
+  return one && one == qrt::aot::FileStamp::Of(b);
+}
+
+// Warnings about the model are part of its artifact.
+void RepeatWarnings(const std::string& path, ProgressSink& sink) {
+  const auto artifact = qrt::Artifact::Open(path);
+  if (!artifact.ok()) return;
+  for (const auto& [name, value] : (*artifact)->manifest().provenance.options) {
+    if (name.starts_with("warning ")) sink.Warning(value);
+  }
+}
+
+absl::Status CopyArtifact(const EarlierOutput& from, const std::string& to, ProgressSink& sink) {
+  constexpr size_t kPiece = size_t{16} << 20;
+  const auto map = qrt::FileMap::Open(from.path);
+  if (!map.ok()) return absl::NotFoundError("the earlier artifact is gone");
+  absl::StatusOr<std::unique_ptr<OutputFile>> file = OutputFile::Create(to);
+  if (!file.ok()) return file.status();
+  const auto bytes = map->bytes();
+  for (size_t at = 0; at < bytes.size(); at += kPiece) {
+    if (sink.Interrupted()) return absl::CancelledError("interrupted");
+    const auto piece = bytes.subspan(at, std::min(kPiece, bytes.size() - at));
+    if (absl::Status s = (*file)->WriteAt(at, piece); !s.ok()) return s;
+    sink.Progress(at + piece.size(), bytes.size(), "B");
+  }
+  return (*file)->Commit(bytes.size());
+}
+
+// True: the artifact is at options.output, and nothing is left to do.
+absl::StatusOr<bool> TakeEarlier(const PipelineOptions& options, const std::string& record,
+                                 ProgressSink& sink) {
+  const std::optional<EarlierOutput> earlier = FindOutput(record);
+  if (!earlier) return false;
+  sink.BeginStage(1, 1, "look in the cache");
+  if (SameFile(earlier->path, options.output)) {
+    RepeatWarnings(options.output, sink);
+    sink.EndStage(Concat(options.output, " is up to date"));
+    return true;
+  }
+  if (!IsWhole(earlier->path, earlier->identity, ShowBytes(sink))) {
+    if (sink.Interrupted()) return absl::CancelledError("interrupted");
+    unlink(record.c_str());
+    sink.EndStage(Concat(earlier->path, " is damaged"));
+    return false;
+  }
+  if (absl::Status s = CopyArtifact(*earlier, options.output, sink); !s.ok()) return s;
+  if (FindOutput(record) && IsWhole(options.output, earlier->identity)) {
+    RepeatWarnings(options.output, sink);
+    sink.EndStage(Concat("copied from ", earlier->path));
+    return true;
+  }
+  sink.EndStage(Concat(earlier->path, " changed"));
+  return false;
+}
+
+// A model's hash: remembered, or made now. Errors: cancelled.
+absl::StatusOr<qrt::Hash128> HashOfSource(const gguf::File& file, const SourceStamps& stamps,
+                                          const std::string& cache, ProgressSink& sink) {
+  if (const auto known = stamps.Recall(cache)) return *known;
+  sink.BeginStage(1, 1, "hash the model");
+  const auto made = HashSource(file, ShowBytes(sink));
+  if (!made) return absl::CancelledError("interrupted");
+  sink.EndStage(qrt::Hex(*made));
+  if (absl::Status s = file.CheckUnchanged(); !s.ok()) return s;
+  stamps.Remember(cache, *made);
+  return *made;
+}
+
+// Puts the artifact under `key`, whose lock the caller has. False: the model's files are not what their hash
+// was made of.
+absl::StatusOr<bool> MakeArtifact(PipelineOptions options, const std::string& key, uint64_t model_bytes,
+                                  const qrt::Hash128& source, ProgressSink& sink) {
+  const std::string& cache = options.cache_dir;
+  options.output = qrt::aot::ArtifactPath(cache, key);
+  // Packed weights take about what they take in the GGUF.
+  const uint64_t most = UsualCacheBytes(cache);
+  if (auto pruned = PruneCache(cache, most - std::min(most, model_bytes)); !pruned.ok()) {
+    return pruned.status();
+  }
+  if (absl::Status s = CheckOutput(options.output, options.input, model_bytes); !s.ok()) return s;
+  if (absl::Status s = CompileModel(options, sink); !s.ok()) return s;
+  absl::StatusOr<bool> sealed = SealArtifact(cache, key, source);
+  if (sealed.ok() && !*sealed) unlink(options.output.c_str());
+  return sealed;
+}
+
+}  // namespace
+
+absl::Status CompileOnce(const PipelineOptions& options, ProgressSink& sink) {
+  if (options.no_cache || options.cache_dir.empty() || !WantsOnlyArtifact(options)) {
+    return CompileModel(options, sink);
+  }
+  const CompilerIdentity compiler = IdentifyCompiler(CompilerVersion());
+  absl::StatusOr<std::unique_ptr<gguf::File>> file = gguf::File::Open(options.input);
+  if (compiler.hash.empty() || !file.ok()) return CompileModel(options, sink);  // which says what is wrong
+  const SourceStamps stamps(**file);
+  if (const auto known = stamps.Recall(options.cache_dir)) {
+    absl::StatusOr<std::string> key = KeyOf(options, compiler, *known);
+    if (!key.ok()) return key.status();
+    absl::StatusOr<bool> taken = TakeEarlier(options, OutputRecord(options, *key), sink);
+    if (!taken.ok()) return taken.status();
+    if (*taken) return (*file)->CheckUnchanged();
+  }
+  file->reset();
+  if (absl::Status s = CompileModel(options, sink); !s.ok()) return s;
+  // The artifact says what it was made of: the model need not be read again for its hash.
+  const auto made = qrt::Artifact::Open(options.output);
+  if (!made.ok() || !MakeCacheFolder(qrt::aot::ArtifactFolder(options.cache_dir)).ok()) {
+    return absl::OkStatus();
+  }
+  const qrt::Hash128& source = (*made)->manifest().provenance.source_hash;
+  stamps.Remember(options.cache_dir, source);
+  if (absl::StatusOr<std::string> key = KeyOf(options, compiler, source); key.ok()) {
+    RememberOutput(options, OutputRecord(options, *key));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<qrt::aot::ArtifactInUse> CompileIntoCache(PipelineOptions options, const std::string& request,
+                                                         ProgressSink& sink) {
+  const std::string cache = options.cache_dir;
+  if (cache.empty() || options.no_cache) {
+    return MakeError("Q0102", "there is no cache to put the artifact into", options.input,
+                     "name a folder with --cache-dir, or use qcc compile -o");
+  }
+  const CompilerIdentity compiler = IdentifyCompiler(CompilerVersion());
+  if (compiler.hash.empty()) {
+    return MakeError("Q6002", "cannot read the compiler's own file, by which the cache tells compilers apart",
+                     "/proc/self/exe", "use qcc compile -o");
+  }
+  if (absl::Status s = MakeCacheFolder(qrt::aot::ArtifactFolder(cache)); !s.ok()) return s;
+  // A second time where a file changed and its stamp did not: what was remembered of it was wrong.
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    absl::StatusOr<std::unique_ptr<gguf::File>> file = gguf::File::Open(options.input);
+    if (!file.ok()) return file.status();
+    const SourceStamps stamps(**file);
+    absl::StatusOr<qrt::Hash128> source = HashOfSource(**file, stamps, cache, sink);
+    if (!source.ok()) return source.status();
+    absl::StatusOr<std::string> key = KeyOf(options, compiler, *source);
+    if (!key.ok()) return key.status();
+    auto lock = MakingLock::Take(cache, *key, [&sink](bool first) {
+      if (first) sink.Warning("another qcc compiles the same: waiting for it");
+      return !sink.Interrupted();
+    });
+    if (!lock.ok()) return lock.status();
+    std::optional<qrt::aot::ArtifactInUse> use = TakeArtifact(cache, *key, ShowBytes(sink));
+    if (!use && sink.Interrupted()) return absl::CancelledError("interrupted");
+    if (!use) {
+      absl::StatusOr<bool> made = MakeArtifact(options, *key, (*file)->size(), *source, sink);
+      if (!made.ok()) return made.status();
+      if (*made) use = qrt::aot::UseArtifact(cache, *key);
+    }
+    if (use) {
+      if (absl::Status s = (*file)->CheckUnchanged(); !s.ok()) return s;
+      if (!request.empty() && stamps.settled() && options.kernels.empty()) {
+        qrt::aot::Answer answer = {*key, stamps.files()};
+        answer.files.insert(answer.files.end(), compiler.files.begin(), compiler.files.end());
+        qrt::aot::WriteAnswer(cache, request, answer);
+      }
+      return *std::move(use);
+    }
+    stamps.Forget(cache);
+  }
+  return MakeError("Q1009", "the file was written to while it was read", options.input, "compile it again");
+}
+
+}  // namespace qcc::compiler
