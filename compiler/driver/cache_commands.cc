@@ -130,8 +130,8 @@ absl::Status Artifact(const CompileArguments& arguments, const std::string& requ
   GivenOptions given = arguments.Given();
   // What is not said is answered for this machine alone.
   const auto target = given.find("target");
-  const bool for_cpu = target == given.end() || std::find(target->second.begin(), target->second.end(),
-                                                          "cpu") != target->second.end();
+  const bool for_cpu = target == given.end() ||
+                       std::find(target->second.begin(), target->second.end(), "cpu") != target->second.end();
   if (for_cpu) given.try_emplace("cpu", CompileOption::Values{"native"});
   absl::StatusOr<PipelineOptions> options = arguments.Read(given, cli);
   if (!options.ok()) return options.status();
@@ -145,7 +145,8 @@ absl::Status Artifact(const CompileArguments& arguments, const std::string& requ
 
 void AddArtifact(CLI::App& command, Cli& cli) {
   CLI::App* sub = command.add_subcommand(
-      "artifact", "print where the artifact of a model lies, compiled for this machine if it is not there yet");
+      "artifact",
+      "print where the artifact of a model lies, compiled for this machine if it is not there yet");
   auto arguments = std::make_shared<CompileArguments>();
   auto request = std::make_shared<std::string>();
   arguments->AddTo(*sub, MeansSomethingInCache);

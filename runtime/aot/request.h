@@ -52,7 +52,7 @@ std::string RequestName(const std::string& model, const std::string& compiler,
 
 // What a request's answer depends on by content: it holds while all of these are unchanged.
 struct Answer {
-  std::string key;                                        // of the artifact
+  std::string key;                                       // of the artifact
   std::vector<std::pair<std::string, FileStamp>> files;  // by absolute path
 };
 bool WriteAnswer(const std::string& cache, const std::string& request, const Answer& answer);

@@ -16,7 +16,7 @@ namespace qrt {
 using Hash128 = std::array<uint8_t, 16>;
 
 Hash128 HashOf(std::span<const uint8_t> bytes);
-std::string Hex(const Hash128& hash);  // 32 lower-case digits, the same order as the bytes
+std::string Hex(const Hash128& hash);                    // 32 lower-case digits, the same order as the bytes
 std::optional<Hash128> ParseHash(std::string_view hex);  // what Hex gives; nothing for another text
 
 // The hash of bytes that come in pieces.

@@ -35,9 +35,7 @@ class CacheTest : public testing::Test {
     cache_ = folder_ + "/a";
     folder_ = qrt::aot::CodeFolder(cache_);
   }
-  ~CacheTest() override {
-    std::filesystem::remove_all(std::filesystem::path(cache_).parent_path());
-  }
+  ~CacheTest() override { std::filesystem::remove_all(std::filesystem::path(cache_).parent_path()); }
   std::unique_ptr<CodeStore> Open(const std::string& identity = "this") {
     auto store = CodeStore::Open(folder_, identity);
     EXPECT_TRUE(store.ok()) << store.status();

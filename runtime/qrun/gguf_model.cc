@@ -1,0 +1,176 @@
+#include "runtime/qrun/gguf_model.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "runtime/aot/cache_layout.h"
+#include "runtime/qrun/process.h"
+
+extern char** environ;
+
+namespace qrun {
+namespace {
+
+std::string RealPath(const std::string& path) {
+  const std::unique_ptr<char, void (*)(void*)> real(realpath(path.c_str(), nullptr), std::free);
+  return real == nullptr ? "" : real.get();
+}
+
+// The qcc beside this program, else the first in PATH; empty: there is none.
+std::string FindQcc() {
+  const std::string self = RealPath("/proc/self/exe");
+  std::string beside = self.substr(0, self.rfind('/') + 1) + "qcc";
+  if (access(beside.c_str(), X_OK) == 0) return beside;
+  const char* const path = std::getenv("PATH");
+  const std::string folders = path == nullptr ? "" : path;
+  for (size_t at = 0; at < folders.size();) {
+    const size_t end = std::min(folders.find(':', at), folders.size());
+    std::string found = folders.substr(at, end - at) + "/qcc";
+    if (found[0] == '/' && found.size() > 4 && access(found.c_str(), X_OK) == 0) return found;
+    at = end + 1;
+  }
+  return "";
+}
+
+// A running qcc whose standard output is read here.
+class Compiler {
+ public:
+  ~Compiler() {
+    if (output_ >= 0) close(output_);
+  }
+
+  // An errno, or 0.
+  int Start(std::vector<std::string> command) {
+    std::vector<char*> argv;
+    for (std::string& word : command) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return errno;
+    output_ = ends[0];
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    sigset_t usual;  // what this program ignores
+    sigemptyset(&usual);
+    for (const int signal : {SIGPIPE, SIGXFSZ}) sigaddset(&usual, signal);
+    posix_spawnattr_setsigdefault(&attributes, &usual);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+    const int error = posix_spawn(&process_, argv[0], &actions, &attributes, argv.data(), environ);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    return error;
+  }
+
+  // Its first line of output, and how it ended (waitpid). A signal that ends qrun is handed on: Ctrl-C
+  // reaches both, but SIGTERM is sent to one.
+  int Finish(std::string* line) {
+    constexpr int kPollMilliseconds = 100;
+    bool told = false;
+    std::string text;
+    for (;;) {
+      if (!told && Interrupts::Pending()) told = kill(process_, SIGTERM) == 0;
+      pollfd ready = {output_, POLLIN, 0};
+      if (poll(&ready, 1, kPollMilliseconds) <= 0) continue;
+      char bytes[PATH_MAX];
+      const ssize_t got = read(output_, bytes, sizeof bytes);
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) break;
+      if (text.size() < PATH_MAX) text.append(bytes, static_cast<size_t>(got));
+    }
+    *line = text.substr(0, text.find('\n'));
+    int status = 0;
+    while (waitpid(process_, &status, 0) < 0 && errno == EINTR) {
+    }
+    return status;
+  }
+
+ private:
+  pid_t process_ = -1;
+  int output_ = -1;
+};
+
+// Runs qcc; *key: the artifact's.
+Outcome AskCompiler(const std::string& qcc, const std::string& gguf, const std::string& request,
+                    const CompileChoice& choice, std::string* key) {
+  std::vector<std::string> command = {qcc,     "cache",       "artifact",  "--request",
+                                      request, "--cache-dir", choice.cache};
+  if (choice.quiet) command.push_back("-q");
+  command.insert(command.end(), choice.options.begin(), choice.options.end());
+  command.insert(command.end(), {"--", gguf});
+  Compiler compiler;
+  if (const int error = compiler.Start(std::move(command)); error != 0) {
+    return Outcome::Fail(kExitInput, 8008, std::string("qcc cannot be run: ") + std::strerror(error), qcc,
+                         "compile the model with qcc compile where it runs");
+  }
+  std::string path;
+  const int status = compiler.Finish(&path);
+  if (WIFEXITED(status) && WEXITSTATUS(status) != 0) {
+    return Outcome::Silent(static_cast<Exit>(WEXITSTATUS(status)));  // it has said why
+  }
+  if (Interrupts::Pending()) return Outcome::Silent(kExitInterrupted);
+  if (WIFSIGNALED(status)) {
+    return Outcome::Fail(
+        kExitResources, 8009,
+        "qcc was ended by signal " + std::to_string(WTERMSIG(status)) +
+            (WTERMSIG(status) == SIGKILL ? ", as the system does where memory is short" : ""),
+        qcc, "run qrun again; it goes on with the code that was made");
+  }
+  const size_t name = path.rfind('/') + 1;
+  *key = path.substr(name, path.rfind('.') - name);
+  return Outcome();
+}
+
+}  // namespace
+
+bool IsGguf(const std::string& path) {
+  constexpr char kMagic[] = {'G', 'G', 'U', 'F'};
+  char found[sizeof kMagic];
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return false;
+  const bool is =
+      pread(fd, found, sizeof found, 0) == sizeof found && std::memcmp(found, kMagic, sizeof found) == 0;
+  close(fd);
+  return is;
+}
+
+Outcome CompiledModel(const std::string& gguf, const CompileChoice& choice, ModelFile* out) {
+  if (choice.cache.empty()) {
+    return Outcome::Fail(kExitResources, 6002, "there is no cache for what qcc makes of a GGUF model", gguf,
+                         "name a folder with --cache-dir, or make an artifact with qcc compile -o");
+  }
+  const std::string qcc = FindQcc();
+  const std::string request = qrt::aot::RequestName(gguf, RealPath(qcc), choice.options);
+  out->in_use = qrt::aot::FindAnswered(choice.cache, request);
+  // A second time where somebody makes room in the cache before the artifact is in use.
+  for (int attempt = 0; attempt < 2 && !out->in_use; ++attempt) {
+    if (qcc.empty()) {
+      return Outcome::Fail(kExitInput, 8008, "this is a GGUF model, which qcc compiles, and there is no qcc",
+                           gguf, "put qcc beside qrun or into PATH, or run an artifact of qcc compile");
+    }
+    std::string key;
+    QRUN_RETURN_IF_ERROR(AskCompiler(qcc, gguf, request, choice, &key));
+    out->in_use = qrt::aot::UseArtifact(choice.cache, key);
+  }
+  if (!out->in_use) {
+    return Outcome::Fail(kExitResources, 8009, "what qcc made is gone from the cache at once", choice.cache,
+                         "is another program clearing it? Choose another folder with --cache-dir");
+  }
+  out->path = out->in_use->path();
+  return Outcome();
+}
+
+}  // namespace qrun

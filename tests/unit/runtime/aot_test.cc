@@ -1,0 +1,188 @@
+// The AOT cache as qcc and qrun share it: what it says holds, or is not said.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "runtime/aot/cache_layout.h"
+#include "runtime/aot/file_stamp.h"
+#include "runtime/aot/record.h"
+#include "runtime/aot/request.h"
+
+namespace qrt::aot {
+namespace {
+
+const std::string kKey(32, 'a'), kOther(32, 'b');
+
+class AotTest : public testing::Test {
+ protected:
+  AotTest() {
+    cache_ = testing::TempDir() + "qrt_aot_XXXXXX";
+    EXPECT_NE(mkdtemp(cache_.data()), nullptr);
+    std::filesystem::create_directories(ArtifactFolder(cache_));
+  }
+  ~AotTest() override { std::filesystem::remove_all(cache_); }
+
+  std::string In(const std::string& name) const { return cache_ + "/" + name; }
+  static void Put(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+  // An artifact with its seal. Nothing here looks into it.
+  void Publish(const std::string& key, const std::string& text) const {
+    Put(ArtifactPath(cache_, key), text);
+    ASSERT_TRUE(WriteSeal(cache_, key, {Hash128{1, 2, 3}, *FileStamp::Of(ArtifactPath(cache_, key))}));
+  }
+
+  std::string cache_;
+};
+
+TEST_F(AotTest, AStampShowsEveryChange) {
+  const std::string path = In("model");
+  Put(path, "one");
+  const auto stamp = FileStamp::Of(path);
+  ASSERT_TRUE(stamp);
+  EXPECT_EQ(FileStamp::Of(path), stamp);
+  EXPECT_EQ(FileStamp::Parse(stamp->Text()), stamp);
+  // Back to the same time, as `cp -p` does: what cannot be set tells.
+  Put(path, "two");
+  const timespec then = {stamp->modified / 1'000'000'000, stamp->modified % 1'000'000'000};
+  const timespec times[] = {then, then};
+  ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+  EXPECT_EQ(FileStamp::Of(path)->modified, stamp->modified);
+  for (int i = 0; i < 100 && FileStamp::Of(path) == stamp;
+       ++i) {  // both in one tick of the file system's clock
+    usleep(10'000);
+    ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+  }
+  EXPECT_NE(FileStamp::Of(path), stamp);
+  EXPECT_FALSE(FileStamp::Of(In("none")));
+  EXPECT_FALSE(FileStamp::Of(cache_)) << "a folder";
+}
+
+TEST_F(AotTest, OnlyAStampParses) {
+  for (const char* text :
+       {"", "1 2 3", "1 2 3 4 5", "1 2 3 4 ", " 1 2 3 4", "1 2 3 x", "1  2 3 4", "-1 2 3 4"}) {
+    EXPECT_FALSE(FileStamp::Parse(text)) << '"' << text << '"';
+  }
+}
+
+TEST_F(AotTest, AFileIsSettledTwoSecondsAfterItsChange) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  FileStamp stamp;
+  stamp.modified = stamp.changed = 10 * kSecond;
+  EXPECT_TRUE(IsSettled(stamp, 12 * kSecond));
+  EXPECT_FALSE(IsSettled(stamp, 12 * kSecond - 1));
+  EXPECT_FALSE(IsSettled(stamp, 5 * kSecond)) << "the clock was set back";
+  stamp.modified = 0;
+  EXPECT_FALSE(IsSettled(stamp, 11 * kSecond)) << "changed, with the old time set again";
+}
+
+TEST_F(AotTest, ARecordComesBackAsItWasOrNotAtAll) {
+  const std::string path = In("record");
+  const RecordLines lines = {"one", "", "three three"};
+  EXPECT_FALSE(WriteRecord(path, "kind", {"two\nlines"}));
+  EXPECT_FALSE(ReadRecord(path, "kind"));
+  ASSERT_TRUE(WriteRecord(path, "kind", lines));
+  EXPECT_EQ(ReadRecord(path, "kind"), lines);
+  EXPECT_FALSE(ReadRecord(path, "other kind"));
+  EXPECT_FALSE(ReadRecord(path, "kin"));
+  std::ifstream file(path);
+  const std::string whole((std::istreambuf_iterator<char>(file)), {});
+  for (size_t i = 0; i < whole.size(); ++i) {
+    std::string changed = whole;
+    changed[i] ^= 1;
+    Put(path, changed);
+    EXPECT_FALSE(ReadRecord(path, "kind")) << "byte " << i;
+    Put(path, whole.substr(0, i));
+    EXPECT_FALSE(ReadRecord(path, "kind")) << i << " bytes are left";
+  }
+  Put(path, whole);
+  EXPECT_EQ(ReadRecord(path, "kind"), lines);
+}
+
+TEST_F(AotTest, OnlyASealedArtifactIsUsed) {
+  EXPECT_FALSE(UseArtifact(cache_, kKey)) << "there is none";
+  Put(ArtifactPath(cache_, kKey), "artifact");
+  EXPECT_FALSE(UseArtifact(cache_, kKey)) << "it has no seal";
+  Publish(kKey, "artifact");
+  const auto use = UseArtifact(cache_, kKey);
+  ASSERT_TRUE(use);
+  EXPECT_EQ(use->path(), ArtifactPath(cache_, kKey));
+  EXPECT_EQ(ReadSeal(cache_, kKey)->identity, (Hash128{1, 2, 3}));
+  Put(ArtifactPath(cache_, kKey), "artifacts");
+  EXPECT_FALSE(UseArtifact(cache_, kKey)) << "it was written to";
+  Publish(kKey, "artifact");
+  std::filesystem::copy_file(ArtifactFolder(cache_) + "/" + kKey + kSealSuffix,
+                             ArtifactFolder(cache_) + "/" + kOther + kSealSuffix);
+  std::filesystem::create_hard_link(ArtifactPath(cache_, kKey), ArtifactPath(cache_, kOther));
+  EXPECT_FALSE(UseArtifact(cache_, kOther)) << "another one's seal";
+}
+
+TEST_F(AotTest, WhatIsInUseIsLocked) {
+  Publish(kKey, "artifact");
+  const int fd = open(ArtifactPath(cache_, kKey).c_str(), O_RDONLY);
+  ASSERT_GE(fd, 0);
+  {
+    auto use = UseArtifact(cache_, kKey);
+    ASSERT_TRUE(use);
+    auto second = UseArtifact(cache_, kKey);
+    EXPECT_TRUE(second) << "by several at once";
+    const ArtifactInUse moved = *std::move(use);
+    second.reset();
+    EXPECT_NE(flock(fd, LOCK_EX | LOCK_NB), 0) << "nobody may remove it";
+  }
+  EXPECT_EQ(flock(fd, LOCK_EX | LOCK_NB), 0);
+  EXPECT_FALSE(UseArtifact(cache_, kKey)) << "it is being removed";
+  close(fd);
+}
+
+TEST_F(AotTest, ARequestIsNamedByAllThatItIs) {
+  Put(In("model"), "m");
+  std::filesystem::create_symlink("model", In("link"));
+  const std::string name = RequestName(In("model"), "/bin/qcc", {"--kv=f32"});
+  EXPECT_EQ(name.size(), 32u);
+  EXPECT_EQ(RequestName(In("link"), "/bin/qcc", {"--kv=f32"}), name) << "the same file";
+  EXPECT_NE(RequestName(In("model"), "/bin/qcc", {}), name);
+  EXPECT_NE(RequestName(In("model"), "/opt/qcc", {"--kv=f32"}), name);
+  EXPECT_NE(RequestName(In("model"), "/bin/qcc", {"--kv=f32", "--target=cpu"}), name);
+  EXPECT_EQ(RequestName(In("none"), "/bin/qcc", {}), "");
+}
+
+TEST_F(AotTest, AnAnswerHoldsWhileItsFilesAreUnchanged) {
+  Put(In("model"), "m");
+  Put(In("qcc"), "q");
+  Publish(kKey, "artifact");
+  const auto answer = [&] {
+    return Answer{kKey, {{In("model"), *FileStamp::Of(In("model"))}, {In("qcc"), *FileStamp::Of(In("qcc"))}}};
+  };
+  EXPECT_FALSE(FindAnswered(cache_, kOther));
+  ASSERT_TRUE(WriteAnswer(cache_, kOther, answer()));
+  EXPECT_TRUE(FindAnswered(cache_, kOther));
+  for (const char* name : {"model", "qcc"}) {
+    Put(In(name), "longer");
+    EXPECT_FALSE(FindAnswered(cache_, kOther)) << name << " changed";
+    ASSERT_TRUE(WriteAnswer(cache_, kOther, answer()));
+    EXPECT_TRUE(FindAnswered(cache_, kOther));
+  }
+  std::filesystem::remove(In("qcc"));
+  EXPECT_FALSE(FindAnswered(cache_, kOther)) << "the compiler is gone";
+  Put(In("qcc"), "q");
+  ASSERT_TRUE(WriteAnswer(cache_, kOther, answer()));
+  std::filesystem::remove(ArtifactPath(cache_, kKey));
+  EXPECT_FALSE(FindAnswered(cache_, kOther)) << "the artifact is gone";
+}
+
+TEST_F(AotTest, NamesOfTheCache) {
+  EXPECT_EQ(CacheSuffix(kKey + ".qbin"), kArtifactSuffix);
+  EXPECT_EQ(CacheSuffix(kKey + ".code"), kCodeSuffix);
+  for (const std::string& name : {kKey, kKey + ".txt", kKey + "a.qbin", kKey.substr(1) + ".qbin",
+                                  std::string(32, 'A') + ".qbin", kKey + ".qbin.tmp-1", std::string()}) {
+    EXPECT_EQ(CacheSuffix(name), "") << name;
+  }
+}
+
+}  // namespace
+}  // namespace qrt::aot
