@@ -40,7 +40,7 @@ TABLE = {
     "runtime/text": (["runtime/abi", "runtime/base", "runtime/artifact"], ["pcre2.h"]),
     "runtime/capi": (["runtime/abi", "runtime/include", "runtime/base", "runtime/artifact", "runtime/device",
                       "runtime/engine", "runtime/text"], []),
-    "runtime/qrun": (["runtime/include"], ["CLI/", "nlohmann/"]),
+    "runtime/qrun": (["runtime/include", "runtime/base"], ["CLI/", "nlohmann/"]),
 }
 FREE = ("tests/", "benchmarks/")  # may include everything
 # What docs/DESIGN.md calls the outside libraries.
