@@ -14,7 +14,7 @@ namespace {
 
 struct ChatFlags {
   std::optional<std::string> model, prompt, file, system, think, timing, save_session, load_session;
-  std::optional<int64_t> max_tokens, context;
+  std::optional<int64_t> max_tokens, context, gpu_layers;
   bool raw = false;
   bool special = false;
   EngineChoice engine;
@@ -265,11 +265,12 @@ Outcome RunChat(const std::vector<std::string>& arguments) {
       "Chats on a terminal. With -p or -f, or when standard input is no terminal: answers that prompt and "
       "ends.");
   options.Positional("MODEL.qbin", &flags.model, "the artifact");
+  options.Text("-m, --model", "MODEL.qbin", &flags.model, "the artifact, too");
   options.Text("-p, --prompt", "TEXT", &flags.prompt, "the prompt");
   options.Text("-f, --file", "FILE", &flags.file, "read the prompt from FILE (-: standard input)");
   options.Integer("-n, --predict", "N", 0, INT32_MAX, &flags.max_tokens, "at most N tokens per answer");
-  options.Integer("--ctx", "N", 1, INT32_MAX - 64, &flags.context, "tokens of context");
-  options.Text("--system", "TEXT", &flags.system, "system message");
+  options.Integer("-c, --ctx", "N", 1, INT32_MAX - 64, &flags.context, "tokens of context");
+  options.Text("-sys, --system", "TEXT", &flags.system, "system message");
   options.Word("--think", {"on", "off"}, "", &flags.think,
                "let the model think first; default: as its template does");
   options.Flag("--raw", &flags.raw, "no chat template: the model goes on from the prompt");
@@ -279,6 +280,9 @@ Outcome RunChat(const std::vector<std::string>& arguments) {
   options.Text("--save-session", "FILE", &flags.save_session, "write the session to FILE after the answer");
   options.Text("--load-session", "FILE", &flags.load_session,
                "go on with a saved session; without -p or -f its last answer goes on");
+  options.Integer(
+      "-ngl, --gpu-layers", "N", 0, INT32_MAX, &flags.gpu_layers,
+      "0: the same as --device=cpu; a model runs whole on one device, so that there is nothing else");
   options.Word("--timing", {"text", "json"}, "text", &flags.timing, "measurements on stderr");
   bool done = false;
   QRUN_RETURN_IF_ERROR(ParseOrHelp(options, arguments, &done));
@@ -294,6 +298,17 @@ Outcome RunChat(const std::vector<std::string>& arguments) {
     return Outcome::Fail(kExitUsage, 101, "--special goes with --raw only");
   }
 
+  if (flags.gpu_layers.value_or(0) != 0) {
+    return Outcome::Fail(
+        kExitUsage, 101,
+        "-ngl is " + std::to_string(*flags.gpu_layers) + ", expected 0: no layers can be chosen",
+        "the artifact's code runs a model whole, on one device",
+        "leave -ngl out: the best device is taken; --device=vulkan or cuda asks for a GPU");
+  }
+  if (flags.gpu_layers && flags.engine.device) {
+    return Outcome::Fail(kExitUsage, 101, "-ngl and --device are both given", "", "choose one");
+  }
+  if (flags.gpu_layers) flags.engine.device = "cpu";
   if (flags.load_session && flags.system) {
     return Outcome::Fail(kExitUsage, 101, "--system is part of the saved session already");
   }

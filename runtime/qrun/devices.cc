@@ -92,20 +92,15 @@ std::string Json(const std::vector<qrt_device_info>& devices, const std::vector<
 }  // namespace
 
 Outcome RunDevices(const std::vector<std::string>& arguments) {
-  // The artifact is optional here, so it is no positional of the table.
   std::optional<std::string> path;
-  std::vector<std::string> rest = arguments;
-  if (!rest.empty() && (rest[0].empty() || rest[0][0] != '-')) {
-    path = rest[0];
-    rest.erase(rest.begin());
-  }
   bool json = false;
   Options options("qrun devices [MODEL.qbin] [--json]",
                   "Lists the devices of this machine, and why one cannot be used; with an artifact also its "
                   "code, best first, and whether it runs here.");
+  options.Positional("MODEL.qbin", &path, "an artifact", false);
   options.Flag("--json", &json, "one JSON object");
   bool done = false;
-  QRUN_RETURN_IF_ERROR(ParseOrHelp(options, rest, &done));
+  QRUN_RETURN_IF_ERROR(ParseOrHelp(options, arguments, &done));
   if (done) return Outcome();
 
   qrt_cpu_info cpu = {};

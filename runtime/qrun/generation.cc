@@ -33,7 +33,8 @@ void SamplingFlags::AddTo(Options& options) {
   options.Number("--repeat-penalty", "X", 0.01, 100, &repeat_penalty, "weaken tokens that occurred; 1: off");
   options.Number("--presence-penalty", "X", -100, 100, &presence_penalty,
                  "subtract from logits of tokens that occurred; 0: off");
-  options.Integer("--seed", "N", 0, INT64_MAX, &seed, "the same seed gives the same text; default: random");
+  options.Integer("-s, --seed", "N", 0, INT64_MAX, &seed,
+                  "the same seed gives the same text; default: random");
   options.Flag("--greedy", &greedy, "the same as --temp 0");
 }
 

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/nearest_name.h"
+#include "runtime/base/standard_streams.h"
 #include "runtime/qrun/commands.h"
 #include "runtime/qrun/process.h"
 
@@ -48,8 +50,23 @@ std::string Help() {
   return text;
 }
 
+// A word in the place of the model that is no file, but nearly a command.
+Outcome RefuseMistypedCommand(const std::string& word) {
+  if (word.empty() || word[0] == '-' || access(word.c_str(), F_OK) == 0) return Outcome();
+  std::vector<std::string> names;
+  for (const auto& command : kCommands) names.push_back(command.name);
+  const std::string nearest = qrt::NearestName(word, names);
+  if (nearest.empty()) return Outcome();
+  return Outcome::Fail(kExitUsage, 101, "there is no command " + word,
+                       "usage: qrun [COMMAND] MODEL.qbin [OPTION...]", "did you mean " + nearest + "?");
+}
+
 Outcome Main(const std::vector<std::string>& arguments) {
-  QRUN_RETURN_IF_ERROR(FillStandardStreams());
+  if (!qrt::FillStandardStreams()) {
+    return Outcome::Fail(kExitResources, 6002,
+                         "a standard stream is closed, and /dev/null cannot be opened in its place", "",
+                         "leave the standard streams open");
+  }
   InstallBusErrorHandler();
   if (arguments.empty()) {
     return Outcome::Fail(kExitUsage, 101, "no model is named", "usage: qrun [COMMAND] MODEL.qbin [OPTION...]",
@@ -62,6 +79,7 @@ Outcome Main(const std::vector<std::string>& arguments) {
       return command.run(std::vector<std::string>(arguments.begin() + 1, arguments.end()));
     }
   }
+  QRUN_RETURN_IF_ERROR(RefuseMistypedCommand(arguments[0]));
   return RunChat(arguments);
 }
 

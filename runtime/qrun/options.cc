@@ -1,10 +1,15 @@
 #include "runtime/qrun/options.h"
 
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <utility>
+
+#include "runtime/base/nearest_name.h"
 
 namespace qrun {
 namespace {
@@ -17,6 +22,37 @@ std::vector<std::string> SplitNames(const std::string& names) {
     at = end + 2;
   }
   return result;
+}
+
+// A whole number of [low, high] in all of `text`.
+bool ReadInteger(const std::string& text, int64_t low, int64_t high, int64_t* number) {
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), *number);
+  return parsed.ec == std::errc() && parsed.ptr == text.data() + text.size() && *number >= low &&
+         *number <= high;
+}
+
+std::string WholeNumber(int64_t low, int64_t high) {
+  return "a whole number from " + std::to_string(low) + " to " + std::to_string(high);
+}
+
+bool IsLong(const std::string& spelling) {
+  return spelling.rfind("--", 0) == 0;
+}
+
+// As CLI11 takes names: "-x" or "--name".
+bool IsPlain(const std::string& spelling) {
+  return IsLong(spelling) || spelling.size() == 2;
+}
+
+// The one of an option's spellings that occurs among the arguments.
+std::string Given(const std::vector<std::string>& spellings, const std::vector<std::string>& arguments) {
+  for (const std::string& argument : arguments) {
+    for (const std::string& spelling : spellings) {
+      const size_t size = IsLong(spelling) ? argument.find('=') : spelling.size();
+      if (argument.substr(0, size) == spelling) return spelling;
+    }
+  }
+  return spellings.back();
 }
 
 std::string Shortest(double value) {
@@ -56,12 +92,30 @@ void Options::Integer(std::string names, std::string value, int64_t low, int64_t
                       std::optional<int64_t>* target, std::string help) {
   Add(std::move(names), std::move(value), std::move(help)).set = [=](const std::string& text) -> std::string {
     int64_t number = 0;
-    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size() || number < low ||
-        number > high) {
-      return "a whole number from " + std::to_string(low) + " to " + std::to_string(high);
-    }
+    if (!ReadInteger(text, low, high, &number)) return WholeNumber(low, high);
     *target = number;
+    return "";
+  };
+}
+
+void Options::Texts(std::string names, std::string value, std::vector<std::string>* target,
+                    std::string help) {
+  Option& option = Add(std::move(names), std::move(value), std::move(help));
+  option.several = true;
+  option.set = [target](const std::string& text) {
+    target->push_back(text);
+    return std::string();
+  };
+}
+
+void Options::Integers(std::string names, std::string value, int64_t low, int64_t high,
+                       std::vector<int64_t>* target, std::string help) {
+  Option& option = Add(std::move(names), std::move(value), std::move(help));
+  option.several = true;
+  option.set = [=](const std::string& text) -> std::string {
+    int64_t number = 0;
+    if (!ReadInteger(text, low, high, &number)) return WholeNumber(low, high);
+    target->push_back(number);
     return "";
   };
 }
@@ -86,6 +140,7 @@ void Options::Word(std::string names, std::vector<std::string> words, std::strin
   for (const std::string& word : words) shown += (shown.empty() ? "" : "|") + word;
   Option& option = Add(std::move(names), shown, std::move(help));
   option.bare = std::move(optional_value);
+  option.words = words;
   option.set = [=](const std::string& text) -> std::string {
     if (std::find(words.begin(), words.end(), text) == words.end()) return "one of " + shown;
     *target = text;
@@ -93,12 +148,13 @@ void Options::Word(std::string names, std::vector<std::string> words, std::strin
   };
 }
 
-void Options::Positional(std::string name, std::optional<std::string>* target, std::string help) {
-  places_.push_back({std::move(name), target, std::move(help)});
+void Options::Positional(std::string name, std::optional<std::string>* target, std::string help,
+                         bool required) {
+  places_.push_back({std::move(name), target, std::move(help), required});
 }
 
-Options::Option* Options::Find(std::string_view spelling) {
-  for (Option& option : options_) {
+const Options::Option* Options::Find(std::string_view spelling) const {
+  for (const Option& option : options_) {
     for (const std::string& name : option.spellings) {
       if (name == spelling) return &option;
     }
@@ -106,66 +162,114 @@ Options::Option* Options::Find(std::string_view spelling) {
   return nullptr;
 }
 
-Outcome Options::Usage(std::string message) const {
-  return Outcome::Fail(kExitUsage, 101, std::move(message), "usage: " + synopsis_,
-                       "--help lists the options");
+Outcome Options::Usage(std::string message, std::string help) const {
+  return Outcome::Fail(kExitUsage, 101, std::move(message), "usage: " + synopsis_, std::move(help));
 }
 
-Outcome Options::Set(Option& option, const std::string& spelling, const std::string& value) {
-  if (option.seen) return Usage(spelling + " is given twice");
-  option.seen = true;
-  const std::string expected = option.set(value);
-  if (!expected.empty()) return Usage(spelling + " is \"" + value + "\", expected " + expected);
+Outcome Options::Unexpected(const std::string& argument) const {
+  return Usage("unexpected argument \"" + argument + "\"");
+}
+
+Outcome Options::Unknown(const std::string& argument) const {
+  if (argument.size() < 2 || argument[0] != '-') return Unexpected(argument);
+  const std::string spelling =
+      IsLong(argument) ? argument.substr(0, argument.find('=')) : argument.substr(0, 2);
+  std::vector<std::string> names;
+  for (const Option& option : options_) {
+    names.insert(names.end(), option.spellings.begin(), option.spellings.end());
+  }
+  // "-temp" was meant as one name.
+  const std::string nearest = qrt::NearestName(argument.substr(0, argument.find('=')), names);
+  return Usage("unknown option " + spelling,
+               nearest.empty() ? "--help lists the options" : "did you mean " + nearest + "?");
+}
+
+Outcome Options::Spell(const std::vector<std::string>& arguments, std::vector<std::string>* out) const {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    if (argument == "--") {
+      out->insert(out->end(), arguments.begin() + static_cast<ptrdiff_t>(i), arguments.end());
+      return Outcome();
+    }
+    const size_t equals = argument.find('=');
+    const std::string spelling = argument.substr(0, equals);
+    const Option* option = argument.size() > 1 && argument[0] == '-' ? Find(spelling) : nullptr;
+    if (option == nullptr) {
+      out->push_back(argument);
+      continue;
+    }
+    const bool valued = equals != std::string::npos;
+    if (option->value.empty() && valued) return Usage(spelling + " takes no value");
+    const auto plain = std::find_if(option->spellings.begin(), option->spellings.end(), IsPlain);
+    const std::string name = IsPlain(spelling) ? spelling : *plain;
+    const bool next = i + 1 < arguments.size();
+    if (!option->bare.empty()) {
+      const std::vector<std::string>& words = option->words;
+      const bool word =
+          !valued && next && std::find(words.begin(), words.end(), arguments[i + 1]) != words.end();
+      out->push_back(word ? name + "=" + arguments[++i] : valued ? argument : name + "=" + option->bare);
+    } else if (option->value.empty() || (valued && IsPlain(spelling) && equals + 1 < argument.size())) {
+      out->push_back(name + argument.substr(spelling.size()));
+    } else {
+      if (!valued && !next) return Usage(spelling + " needs a value: " + option->value);
+      out->push_back(name);
+      out->push_back(valued ? argument.substr(equals + 1) : arguments[++i]);
+    }
+  }
+  return Outcome();
+}
+
+Outcome Options::Set(const Option& option, const std::string& name,
+                     const std::vector<std::string>& values) const {
+  if (values.size() > 1 && !option.several) return Usage(name + " is given twice");
+  for (const std::string& value : values) {
+    const std::string expected = option.set(value);
+    if (!expected.empty()) return Usage(name + " is \"" + value + "\", expected " + expected);
+  }
   return Outcome();
 }
 
 Outcome Options::Parse(const std::vector<std::string>& arguments) {
-  bool options_end = false;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& argument = arguments[i];
-    if (options_end || argument.size() < 2 || argument[0] != '-') {
-      const auto place =
-          std::find_if(places_.begin(), places_.end(), [](const Place& p) { return !p.target->has_value(); });
-      if (place == places_.end()) return Usage("unexpected argument \"" + argument + "\"");
-      *place->target = argument;
-      continue;
+  std::vector<std::string> spelled;
+  QRUN_RETURN_IF_ERROR(Spell(arguments, &spelled));
+  CLI::App parser;
+  parser.allow_extras();
+  std::vector<CLI::Option*> parsed, placed;
+  const auto nothing = [](const CLI::results_t&) { return true; };
+  for (const Option& option : options_) {
+    std::string names;
+    for (const std::string& name : option.spellings) {
+      if (IsPlain(name)) names += (names.empty() ? "" : ",") + name;
     }
-    if (argument == "--") {
-      options_end = true;
-      continue;
-    }
-    if (argument == "--help" || argument == "-h") {
-      help_wanted_ = true;
-      return Outcome();
-    }
-    std::string spelling = argument;
-    std::optional<std::string> value;
-    if (argument[1] == '-') {
-      const size_t equals = argument.find('=');
-      if (equals != std::string::npos) {
-        spelling = argument.substr(0, equals);
-        value = argument.substr(equals + 1);
-      }
-    } else if (argument.size() > 2) {
-      spelling = argument.substr(0, 2);
-      value = argument.substr(2);
-    }
-    Option* option = Find(spelling);
-    if (option == nullptr) return Usage("unknown option " + spelling);
-    if (option->value.empty()) {
-      if (value.has_value()) return Usage(spelling + " takes no value");
-      QRUN_RETURN_IF_ERROR(Set(*option, spelling, ""));
-      continue;
-    }
-    if (!value.has_value() && !option->bare.empty()) value = option->bare;
-    if (!value.has_value()) {
-      if (i + 1 == arguments.size()) return Usage(spelling + " needs a value: " + option->value);
-      value = arguments[++i];
-    }
-    QRUN_RETURN_IF_ERROR(Set(*option, spelling, *value));
+    parsed.push_back(parser.add_option(names, nothing));
+    parsed.back()->expected(option.value.empty() || !option.bare.empty() ? 0 : 1);
+    parsed.back()->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
-  for (const Place& place : places_) {
-    if (!place.target->has_value()) return Usage(place.name + " is missing");
+  for (const Place& place : places_) placed.push_back(parser.add_option(place.name, nothing));
+  std::reverse(spelled.begin(), spelled.end());  // as CLI11 wants them
+  try {
+    parser.parse(std::move(spelled));
+  } catch (const CLI::CallForHelp&) {
+    help_wanted_ = true;
+    return Outcome();
+  } catch (const CLI::ParseError& error) {
+    return Usage(error.what());
+  }
+  std::vector<std::string> unknown = parser.remaining();
+  const auto mark = std::find(unknown.begin(), unknown.end(), "--");  // CLI11 leaves it among them
+  if (mark != unknown.begin()) return Unknown(unknown.front());
+  if (unknown.size() > 1) return Unexpected(unknown[1]);
+  for (size_t i = 0; i < options_.size(); ++i) {
+    const Option& option = options_[i];
+    QRUN_RETURN_IF_ERROR(Set(option, Given(option.spellings, arguments), parsed[i]->results()));
+  }
+  for (size_t i = 0; i < places_.size(); ++i) {
+    const Place& place = places_[i];
+    for (const std::string& value : placed[i]->results()) {
+      if (place.target->has_value()) return Unexpected(value);
+      *place.target = value;
+    }
+    if (place.required && !place.target->has_value()) return Usage(place.name + " is missing");
   }
   return Outcome();
 }

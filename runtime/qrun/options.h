@@ -13,8 +13,9 @@
 
 namespace qrun {
 
-// Accepts `--name value`, `--name=value`, `-x value`, `-xvalue`; `--` ends the options. Every option may be
-// given once.
+// A table over CLI11, which takes the arguments apart: `--name value`, `--name=value`, `-x value`, `-xvalue`;
+// `--` ends the options. Every option may be given once, but for those that say otherwise. Names of several
+// letters may have one dash ("-sys"). Of a name that is none the nearest is told.
 class Options {
  public:
   // `synopsis`: the line after "usage: "; `about`: what the command does.
@@ -28,12 +29,17 @@ class Options {
                std::optional<int64_t>* target, std::string help);
   void Number(std::string names, std::string value, double low, double high, std::optional<double>* target,
               std::string help);
-  // One of a few words. With `optional_value` (not empty) the option may stand without "=WORD" and means that
-  // word.
+  // May be given several times.
+  void Texts(std::string names, std::string value, std::vector<std::string>* target, std::string help);
+  void Integers(std::string names, std::string value, int64_t low, int64_t high, std::vector<int64_t>* target,
+                std::string help);
+  // One of a few words. With `optional_value` (not empty) the option may stand without a word and means that
+  // one.
   void Word(std::string names, std::vector<std::string> words, std::string optional_value,
             std::optional<std::string>* target, std::string help);
-  // A required argument that is not an option.
-  void Positional(std::string name, std::optional<std::string>* target, std::string help);
+  // An argument that is not an option. An option with the same target may stand for it.
+  void Positional(std::string name, std::optional<std::string>* target, std::string help,
+                  bool required = true);
 
   // Errors: usage, naming the option. `--help` and `-h` only set help_wanted().
   Outcome Parse(const std::vector<std::string>& arguments);
@@ -44,22 +50,30 @@ class Options {
   struct Option {
     std::string names;  // as shown
     std::vector<std::string> spellings;
-    std::string value;  // name of the value; empty: a flag
-    std::string bare;   // value when none is given; empty: one is needed
+    std::string value;               // name of the value; empty: a flag
+    std::string bare;                // value when none is given; empty: one is needed
+    std::vector<std::string> words;  // all values there are; empty: others
     std::string help;
     std::function<std::string(const std::string&)> set;  // returns what was expected, empty when fine
-    bool seen = false;
+    bool several = false;                                // may be given more than once
   };
   struct Place {
     std::string name;
     std::optional<std::string>* target;
     std::string help;
+    bool required;
   };
 
   Option& Add(std::string names, std::string value, std::string help);
-  Option* Find(std::string_view spelling);
-  Outcome Usage(std::string message) const;
-  Outcome Set(Option& option, const std::string& spelling, const std::string& value);
+  const Option* Find(std::string_view spelling) const;
+  Outcome Usage(std::string message, std::string help = "--help lists the options") const;
+  Outcome Unknown(const std::string& argument) const;
+  Outcome Unexpected(const std::string& argument) const;
+  // What CLI11 does not know: names of several letters with one dash, empty values behind "=", words that may
+  // be left out.
+  Outcome Spell(const std::vector<std::string>& arguments, std::vector<std::string>* out) const;
+  // `name`: as the user wrote it.
+  Outcome Set(const Option& option, const std::string& name, const std::vector<std::string>& values) const;
 
   std::string synopsis_;
   std::string about_;

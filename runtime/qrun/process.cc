@@ -124,21 +124,6 @@ Outcome ReadAll(int descriptor, const std::string& name, size_t most, std::strin
 
 }  // namespace
 
-// The same as the compiler's (runtime/base/standard_streams.h): qrun sees only the public API.
-Outcome FillStandardStreams() {
-  constexpr int kModes[] = {O_WRONLY, O_RDONLY, O_WRONLY};
-  for (int stream = 0; stream < 3; ++stream) {
-    if (fcntl(stream, F_GETFD) >= 0 || errno != EBADF) continue;
-    // The lowest free number: those below are taken by now.
-    if (open("/dev/null", kModes[stream]) != stream) {
-      return Outcome::Fail(kExitResources, 6002,
-                           "a standard stream is closed, and /dev/null cannot be opened in its place", "",
-                           "leave the standard streams open");
-    }
-  }
-  return Outcome();
-}
-
 void InstallBusErrorHandler() {
   struct sigaction action = {};
   action.sa_sigaction = OnBusError;

@@ -12,11 +12,6 @@
 
 namespace qrun {
 
-// For `main`, before anything is opened: puts /dev/null where a standard stream is closed (`2>&-`). The next
-// file opened would otherwise get its number, and messages would go into that file. Reading or writing what
-// stands in for stdin or stdout fails as on the closed one; messages go nowhere. Errors: resources.
-Outcome FillStandardStreams();
-
 // Monotonic clock.
 double Seconds();
 // Largest resident size of this process so far.

@@ -21,6 +21,7 @@
 #include "runtime/base/file_map.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/mapped_file.h"
+#include "runtime/base/nearest_name.h"
 #include "runtime/base/status.h"
 #include "runtime/base/temporary_name.h"
 
@@ -28,6 +29,38 @@ namespace qrt {
 namespace {
 
 constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
+
+TEST(NearestName, DistanceCountsLettersAndSwaps) {
+  EXPECT_EQ(EditDistance("", ""), 0u);
+  EXPECT_EQ(EditDistance("", "abc"), 3u);
+  EXPECT_EQ(EditDistance("abc", ""), 3u);
+  EXPECT_EQ(EditDistance("bench", "bench"), 0u);
+  EXPECT_EQ(EditDistance("bnech", "bench"), 1u) << "a swap is one step";
+  EXPECT_EQ(EditDistance("knd", "kind"), 1u);
+  EXPECT_EQ(EditDistance("kitten", "sitting"), 3u);
+  EXPECT_EQ(EditDistance("ca", "abc"), 3u) << "what was swapped is not touched again";
+}
+
+TEST(NearestName, IsWhatWasMeantOrNothing) {
+  const std::vector<std::string> names = {"-t", "--temp", "--top-k", "--top-p", "--repeat-penalty", "bench"};
+  const struct {
+    const char* word;
+    const char* nearest;
+  } cases[] = {{"bnech", "bench"},
+               {"--tmep", "--temp"},
+               {"--top-q", "--top-k"},
+               {"--temperature", "--temp"},
+               {"-temp", "--temp"},
+               {"--rep", "--repeat-penalty"},
+               {"--wrong", ""},
+               {"-x", ""},
+               {"", ""},
+               {"---", ""},
+               {"xy", ""}};
+  for (const auto& c : cases) EXPECT_EQ(NearestName(c.word, names), c.nearest) << c.word;
+  EXPECT_EQ(NearestName("bench", {}), "");
+  EXPECT_EQ(NearestName(std::string(1000000, 'b'), names), "") << "the work would grow with the word";
+}
 
 TEST(Checked, OverflowStaysInvalid) {
   EXPECT_EQ((Checked(2) + 3).value(), 5u);

@@ -54,6 +54,24 @@ TEST_F(QrunCli, ExitCodesTellWhoseFaultItIs) {
               "out.bin");
 }
 
+TEST_F(QrunCli, WhatIsMistypedIsSuggested) {
+  ExpectError(Run({"bnech", model()}), 2, "there is no command bnech");
+  ExpectError(Run({"bnech", model()}), 2, "help: did you mean bench?");
+  ExpectError(Run({model(), "--tmep", "1"}), 2, "help: did you mean --temp?");
+  ExpectError(Run({"bench", model(), "--jsn"}), 2, "help: did you mean --json?");
+  ExpectError(Run({"models/qwen.qbin", "-p", "x"}), 4, "models/qwen.qbin");
+}
+
+TEST_F(QrunCli, NamesThatOthersUseAreKnown) {
+  const std::string expected =
+      Ok({model(), "-p", "tell me", "--ctx", "90", "--seed", "4", "--system", "be brief"});
+  EXPECT_EQ(Ok({"-m", model(), "-p", "tell me", "-c", "90", "-s", "4", "-sys", "be brief", "-ngl", "0"}),
+            expected);
+  ExpectError(Run({"-m", model(), "-p", "x", "-ngl", "99"}), 2, "-ngl is 99");
+  ExpectError(Run({"-m", model(), "-p", "x", "-ngl", "0", "--device=cpu"}), 2, "-ngl and --device");
+  EXPECT_EQ(json::parse(Run({model(), "-p", "x", "-n", "1", "--timing", "json"}).err)["generated_tokens"], 1);
+}
+
 TEST_F(QrunCli, OnePromptOneAnswer) {
   const std::string expected = Answer("tell me");
   EXPECT_EQ(Ok({model(), "-p", "tell me"}), expected);
