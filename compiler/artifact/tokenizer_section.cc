@@ -121,7 +121,10 @@ class Builder {
     if (absl::Status s = ReadMerges(); !s.ok()) return s;
     FindSpecials();
     if (absl::Status s = ReadIds(); !s.ok()) return s;
-    return TokenizerSection{Layout(), std::move(spec_)};
+    std::vector<uint32_t> choosable((vocab_size_ + 31) / 32);
+    const auto n_tokens = static_cast<uint32_t>(types_.size());
+    if (qrt_choosable_tokens(types_.data(), n_tokens, choosable.data()) == vocab_size_) choosable.clear();
+    return TokenizerSection{Layout(), std::move(spec_), std::move(choosable)};
   }
 
  private:

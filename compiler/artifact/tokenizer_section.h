@@ -15,8 +15,9 @@
 namespace qcc::compiler {
 
 struct TokenizerSection {
-  std::vector<uint8_t> bytes;  // the section
-  TokenizerSpec spec;          // all but `section`, which the writer knows
+  std::vector<uint8_t> bytes;       // the section
+  TokenizerSpec spec;               // all but `section`, which the writer knows
+  std::vector<uint32_t> choosable;  // qrt_choosable_tokens; empty: all of the head's rows
 };
 
 // Nothing if the file has no tokenizer. `vocab_size`: rows of the head; the tokenizer must not produce more

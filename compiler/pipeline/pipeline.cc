@@ -143,6 +143,10 @@ class Compilation {
   void WarnOfFile(std::string text);
   ProvenanceSpec Provenance() const;
 
+  std::vector<uint32_t> Choosable() const {
+    return text_.tokenizer ? text_.tokenizer->choosable : std::vector<uint32_t>();
+  }
+
   const PipelineOptions& options_;
   StrictSink sink_;
   std::span<const TargetInfo> targets_;
@@ -188,7 +192,7 @@ absl::Status Compilation::Import() {
   for (const std::string& warning : OptionsWithoutEffect(options_, PartsOfModel(*module_))) {
     sink_.Warning(warning);
   }
-  if (options_.compile_to == CompilePhase::kArtifact) {
+  if (options_.compile_to == CompilePhase::kArtifact || options_.compile_to == CompilePhase::kCode) {
     if (absl::Status s = ReadText(); !s.ok()) return s;
   }
   size_t blocks = 0;
@@ -288,7 +292,7 @@ absl::Status Compilation::Generate() {
     const TargetInfo& target = *FindTarget(name, targets_);
     const size_t found = store_ ? store_->found() : 0, missed = store_ ? store_->missed() : 0;
     auto code = target.generate({*PlanOf(plans_, name).module, options_, WantsIr(CompilePhase::kCode),
-                                 diagnostics, sink_, store_.get()});
+                                 diagnostics, sink_, Choosable(), store_.get()});
     if (!code.ok()) return code.status();
     sink_.EndStage(absl::StrCat(code->summary, FromStore(found, missed)));
     for (const auto& [suffix, text] : code->ir) {

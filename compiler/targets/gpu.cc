@@ -50,7 +50,8 @@ absl::StatusOr<TargetCode> GenerateGpu(const gpu::Backend& backend, const Target
     const gpu::ProfileInfo& profile = *profiles[p];
     auto lowered =
         gpu::lowerToLaunches(request.plan, profile,
-                             {.chunkedDelta = request.options.delta_rule == DeltaRuleMode::kChunked,
+                             {.choosable = request.choosable,
+                              .chunkedDelta = request.options.delta_rule == DeltaRuleMode::kChunked,
                               .alone = [&](const std::string& kernel) { return user->Replaces(kernel); },
                               .seen = {}});
     if (mlir::failed(lowered)) return request.diagnostics.ToStatus("Q3003", "generate code");

@@ -26,6 +26,8 @@ struct TargetRequest {
   bool want_ir;  // fill TargetCode::ir
   DiagnosticCollector& diagnostics;
   ProgressSink& sink;
+  // The tokens that sampling on the device may choose (qrt_choosable_tokens); empty: all.
+  std::vector<uint32_t> choosable = {};
   CodeStore* store = nullptr;  // of code that was compiled before; null: none
 };
 

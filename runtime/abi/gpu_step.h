@@ -59,9 +59,10 @@ typedef struct qrt_gpu_penalty {
   uint32_t count; /* occurrences in the window, at most 2^20 */
 } qrt_gpu_penalty;
 
-/* Results: tokens, or one of these. */
-#define QRT_GPU_SAMPLE_BAD_LOGIT (-1) /* a logit is NaN or +infinity */
-#define QRT_GPU_SAMPLE_NO_TOKEN (-2)  /* all logits are -infinity */
+/* Results: tokens, or what is wrong with the logits of those that can be chosen, the first that holds. */
+#define QRT_GPU_SAMPLE_BAD_LOGIT (-1)      /* one is NaN or +infinity */
+#define QRT_GPU_SAMPLE_MINUS_INFINITY (-2) /* one is -infinity */
+#define QRT_GPU_SAMPLE_ALL_EQUAL (-3)      /* there are several, all equal */
 
 #define QRT_GPU_MAX_PENALTIES 65536u
 

@@ -54,6 +54,19 @@ typedef struct qrt_tokenizer_header {
                                  empty,    longest bytes first, equal lengths by id */
 } qrt_tokenizer_header;
 
+/* The tokens that a sampler may choose, a bit each: token i is bit i % 32 of words[i / 32]. Rows of the head
+ * beyond n_tokens, and tokens of type unused, stand for nothing. `words` [ceil(vocab_size / 32)] is all
+ * zeros; returns how many are set. */
+static inline uint32_t qrt_choosable_tokens(const uint8_t* types, uint32_t n_tokens, uint32_t* words) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < n_tokens; ++i) {
+    if (types[i] == QRT_TOKEN_UNUSED) continue;
+    words[i / 32] |= (uint32_t)1 << i % 32;
+    ++count;
+  }
+  return count;
+}
+
 #ifdef __cplusplus
 }
 #endif

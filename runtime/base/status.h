@@ -31,6 +31,7 @@ enum class Code : int32_t {
   kInternal = 14,
   kDeviceLost = 15,
   kDeviceFailed = 16,
+  kNumericFault = 17,
 };
 
 // Cheap to pass around when ok: one null pointer.

@@ -23,6 +23,7 @@ QRT_SAME_CODE(kTemplateError, QRT_TEMPLATE_ERROR);
 QRT_SAME_CODE(kInternal, QRT_INTERNAL);
 QRT_SAME_CODE(kDeviceLost, QRT_DEVICE_LOST);
 QRT_SAME_CODE(kDeviceFailed, QRT_DEVICE_FAILED);
+QRT_SAME_CODE(kNumericFault, QRT_NUMERIC_FAULT);
 #undef QRT_SAME_CODE
 
 constexpr size_t kHandleAlignment = 64;
@@ -135,6 +136,8 @@ const char* qrt_status_name(qrt_status status) {
       return "device lost";
     case QRT_DEVICE_FAILED:
       return "device failed";
+    case QRT_NUMERIC_FAULT:
+      return "numeric fault";
     default:
       return "unknown status";
   }

@@ -1,6 +1,9 @@
 // qrt_sampler_*.
 #include "runtime/engine/sampler.h"
 
+#include <vector>
+
+#include "runtime/abi/tokenizer.h"
 #include "runtime/capi/handles.h"
 
 using qrt::Result;
@@ -54,13 +57,25 @@ SamplerOptions FromC(const qrt_sampler_options& c) {
   return options;
 }
 
+// For Sampler::Create: what the vocabulary says, and all tokens where there is none.
+std::vector<uint32_t> ChoosableTokens(const Artifact& artifact) {
+  const uint32_t vocab_size = artifact.manifest().model.vocab_size;
+  std::vector<uint32_t> words;
+  if (!artifact.tokenizer()) return words;
+  words.resize((size_t{vocab_size} + 31) / 32);
+  const TokenizerTables& tables = *artifact.tokenizer();
+  if (qrt_choosable_tokens(tables.types.data(), tables.n_tokens, words.data()) == vocab_size) words.clear();
+  return words;
+}
+
 Status Create(const qrt_artifact* artifact, const qrt_sampler_options* options, qrt_sampler** out) {
   if (artifact == nullptr) return NullArgument("artifact");
   if (out == nullptr) return NullArgument("out");
   const Manifest& manifest = artifact->artifact->manifest();
   qrt_sampler_options read = ToC(DefaultsOf(manifest.sampling));
   QRT_RETURN_IF_ERROR(ReadOptions(options, sizeof read, "options", &read));
-  Result<Sampler> sampler = Sampler::Create(manifest.model.vocab_size, FromC(read));
+  Result<Sampler> sampler =
+      Sampler::Create(manifest.model.vocab_size, FromC(read), ChoosableTokens(*artifact->artifact));
   if (!sampler.ok()) return sampler.status();
   *out = NewHandle<qrt_sampler>(artifact->services, std::move(*sampler));
   return Status();

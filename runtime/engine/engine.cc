@@ -22,6 +22,14 @@ Status TooManyPenalties(uint64_t penalties, const Device& device) {
                 "device " + device.name(), "use a smaller penalty window, or fewer sessions");
 }
 
+Status NumericFault(int32_t found, uint64_t position, const std::string& program, const Device& device) {
+  return Status(Code::kNumericFault, 5325,
+                std::string(Sampler::FaultOf(found)) + " after the token at position " +
+                    std::to_string(position) + ", expected numbers that differ",
+                "program " + program + ", device " + device.name(),
+                "the model's output is damaged: check the artifact (qrun check), compile it again");
+}
+
 template <typename T>
 T* As(const Memory& memory) {
   return reinterpret_cast<T*>(memory.data());
@@ -414,16 +422,19 @@ void Batch::TakeChosen(const StepRequest& request, const Engine::OutRow* outs) {
   for (int64_t i = 0; i < request.n_out; ++i) {
     const Session::Feed& feed = outs[i].session->feed_;
     if (!outs[i].last || feed.sampler == nullptr) continue;
-    Status status;
+    int32_t token;
     if (request.chosen == nullptr) {
       const float* row = request.logits + static_cast<uint64_t>(i) * engine_.plan_.logits_stride;
-      status = feed.sampler->Sample({row, engine_.plan_.vocab_size}, feed.next_token);
-    } else if (request.chosen[i] < 0) {
-      status = Sampler::DrawFailed(request.chosen[i]);
+      token = feed.sampler->SampleStep({row, engine_.plan_.vocab_size});
     } else {
-      *feed.next_token = request.chosen[i];
+      token = request.chosen[i];
     }
-    if (!status.ok() && sampling_.ok()) sampling_ = std::move(status);
+    if (token >= 0) {
+      *feed.next_token = token;
+    } else if (sampling_.ok()) {
+      sampling_ = NumericFault(token, outs[i].position, engine_.plan_.programs[request.program].name,
+                               *engine_.device_);
+    }
   }
 }
 

@@ -117,8 +117,9 @@ class Batch {
 
   // Runs steps until all tokens are taken. Errors: cancelled; internal (the thread pool refused); device
   // lost, device failed, out of memory (of the device): the sessions of that step must be reset or restored;
-  // invalid argument (no token can be chosen from the logits: all tokens of that step are taken; a callback
-  // made the samplers look back at too many tokens: those of the step are taken, or none of them).
+  // numeric fault (a sampler found logits that no model gives, Sampler::SampleStep: all tokens of that step
+  // are taken); invalid argument (a callback made the samplers look back at too many tokens: those of the
+  // step are taken, or none of them).
   Status Run();
 
  private:

@@ -21,7 +21,7 @@ Result<ModelPlan> PlanOf(const Manifest& manifest, const Hash128& identity) {
   plan.state_bytes = manifest.state_bytes;
   plan.kv_bytes_per_token = manifest.kv_bytes_per_token;
   for (const ProgramInfo& program : manifest.programs) {
-    plan.programs.push_back({program.facts, program.rows, program.arena_bytes});
+    plan.programs.push_back({program.facts, program.rows, program.arena_bytes, program.name});
   }
   for (const StateInfo& state : manifest.states) {
     if (state.kind != StateKind::kKV) continue;

@@ -10,9 +10,6 @@
 namespace qrt {
 namespace {
 
-constexpr char kDamaged[] = "the model's output is damaged: check the artifact's weights";
-constexpr char kNoToken[] = "no token can be chosen: all logits are -infinity";
-
 constexpr uint32_t kMantissa = 1u << 23;
 constexpr uint64_t kHuge = uint64_t{2 * kMantissa - 1} << QRT_SAMPLING_MAX_SHIFT;  // the highest fixed point
 constexpr uint32_t kMaxCount = 1u << 20;
@@ -116,7 +113,8 @@ uint64_t RandomSequence::Next() {
   return result;
 }
 
-Result<Sampler> Sampler::Create(uint32_t vocab_size, const SamplerOptions& o) {
+Result<Sampler> Sampler::Create(uint32_t vocab_size, const SamplerOptions& o,
+                                std::span<const uint32_t> choosable) {
   if (vocab_size == 0 || vocab_size > (1u << 23)) return BadOption("vocab_size", vocab_size, "1 to 2^23");
   if (!(o.temperature >= 0) || std::isinf(o.temperature)) {
     return BadOption("temperature", o.temperature, "a number of at least 0");
@@ -134,16 +132,22 @@ Result<Sampler> Sampler::Create(uint32_t vocab_size, const SamplerOptions& o) {
   if (o.penalty_window < -1 || o.penalty_window > kMaxPenaltyWindow) {
     return BadOption("penalty_window", o.penalty_window, "-1 (all), 0 (off) or up to 1048576 tokens");
   }
-  return Sampler(vocab_size, o);
+  return Sampler(vocab_size, o, choosable);
 }
 
-Sampler::Sampler(uint32_t vocab_size, const SamplerOptions& options)
+Sampler::Sampler(uint32_t vocab_size, const SamplerOptions& options, std::span<const uint32_t> choosable)
     : options_(options),
       penalize_(
           options.penalty_window != 0 &&
           (options.repeat_penalty != 1 || options.presence_penalty != 0 || options.frequency_penalty != 0)),
+      choosable_(choosable.begin(), choosable.end()),
+      choices_(vocab_size),
       random_(options.seed),
       candidates_(vocab_size) {
+  if (!choosable.empty()) {
+    choices_ = 0;
+    for (const uint32_t word : choosable) choices_ += static_cast<uint32_t>(std::popcount(word));
+  }
   const bool greedy = options.temperature == 0;
   draw_.top_k = greedy ? 1 : static_cast<uint32_t>(options.top_k);
   draw_.top_p = options.top_p < 1 ? static_cast<uint64_t>(std::ldexp(static_cast<double>(options.top_p), 64))
@@ -219,30 +223,39 @@ uint32_t Sampler::Penalized(uint32_t key, uint32_t count) const {
   return KeyOf(BitsOfFixed((logit < 0 ? -scaled : scaled) - off));
 }
 
-Status Sampler::DrawFailed(int32_t result) {
-  if (result == QRT_GPU_SAMPLE_BAD_LOGIT) {
-    return Status(Code::kInvalidArgument, 7203, "a logit is NaN or infinity", "", kDamaged);
+const char* Sampler::FaultOf(int32_t result) {
+  switch (result) {
+    case QRT_GPU_SAMPLE_BAD_LOGIT:
+      return "a logit is NaN or infinity";
+    case QRT_GPU_SAMPLE_MINUS_INFINITY:
+      return "a logit is -infinity";
+    default:
+      return "all logits are equal";
   }
-  return Status(Code::kInvalidArgument, 7204, kNoToken);
 }
 
-// Fills candidates_ in the order of ids, or only those that top-k keeps, in order; sets highest_.
-Status Sampler::Load(std::span<const float> logits) {
+Sampler::Seen Sampler::Load(std::span<const float> logits) {
   n_ = 0;
   highest_ = 0;
+  Seen seen;
+  seen.bad = logits.size();
   const size_t top_k = draw_.top_k;
   // A small k is kept in a heap whose top is the worst kept so far; a large one is selected afterwards.
   const bool heap = top_k != 0 && top_k <= 512;
   for (size_t i = 0; i < logits.size(); ++i) {
+    if (!choosable_.empty() && (choosable_[i / 32] >> i % 32 & 1) == 0) continue;
     const uint32_t bits = std::bit_cast<uint32_t>(logits[i]);
     if ((bits & 0x7F800000) == 0x7F800000) {
-      if (bits == 0xFF800000) continue;
-      return Status(
-          Code::kInvalidArgument, 7203,
-          "the logit of token " + std::to_string(i) + " is " + (bits == 0x7F800000 ? "infinity" : "NaN"), "",
-          kDamaged);
+      if (bits == 0xFF800000) {
+        seen.lowest = 0;
+        continue;
+      }
+      seen.bad = i;
+      return seen;
     }
     Candidate c{KeyOf(bits), static_cast<int32_t>(i), 0};
+    seen.lowest = std::min(seen.lowest, c.key);
+    seen.highest = std::max(seen.highest, c.key);
     if (penalize_ && counts_[i] != 0) c.key = Penalized(c.key, counts_[i]);
     if (heap && n_ == top_k) {
       // Equal logits come in rising ids, so they lose.
@@ -255,13 +268,12 @@ Status Sampler::Load(std::span<const float> logits) {
     if (heap)
       std::push_heap(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(n_), Before);
   }
-  if (n_ == 0) return Status(Code::kInvalidArgument, 7204, kNoToken);
   if (top_k != 0) {
     const size_t kept = std::min(top_k, n_);
     SortFront(kept);
     n_ = kept;
   }
-  return Status();
+  return seen;
 }
 
 void Sampler::SortFront(size_t count) {
@@ -318,11 +330,31 @@ Status Sampler::Sample(std::span<const float> logits, int32_t* token) {
                   std::to_string(logits.size()) + " logits, expected " + std::to_string(candidates_.size()));
   }
   const uint64_t random = options_.temperature == 0 ? 0 : random_.Next();
-  QRT_RETURN_IF_ERROR(Load(logits));
-  if (n_ == 1) {
-    *token = candidates_[0].id;
-    return Status();
+  const Seen seen = Load(logits);
+  if (seen.bad != logits.size()) {
+    return Status(Code::kInvalidArgument, 7203,
+                  "the logit of token " + std::to_string(seen.bad) + " is " +
+                      (std::isnan(logits[seen.bad]) ? "NaN" : "infinity"),
+                  "", "the model's output is damaged: check the artifact's weights");
   }
+  if (n_ == 0) {
+    return Status(Code::kInvalidArgument, 7204, "no token can be chosen: all logits are -infinity");
+  }
+  *token = Choose(random);
+  return Status();
+}
+
+int32_t Sampler::SampleStep(std::span<const float> logits) {
+  const uint64_t random = options_.temperature == 0 ? 0 : random_.Next();
+  const Seen seen = Load(logits);
+  if (seen.bad != logits.size()) return QRT_GPU_SAMPLE_BAD_LOGIT;
+  if (seen.lowest == 0) return QRT_GPU_SAMPLE_MINUS_INFINITY;
+  if (seen.lowest == seen.highest && choices_ > 1) return QRT_GPU_SAMPLE_ALL_EQUAL;
+  return Choose(random);
+}
+
+int32_t Sampler::Choose(uint64_t random) {
+  if (n_ == 1) return candidates_[0].id;
   if (draw_.top_p != QRT_SAMPLING_ALL) KeepTopP();
   if (draw_.max_distance != INT64_MAX) {
     const int64_t highest = FixedOf(BitsOf(highest_));
@@ -332,8 +364,7 @@ Status Sampler::Sample(std::span<const float> logits, int32_t* token) {
     });
     n_ = static_cast<size_t>(kept - begin);
   }
-  *token = Draw(random);
-  return Status();
+  return Draw(random);
 }
 
 }  // namespace qrt

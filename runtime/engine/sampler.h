@@ -58,19 +58,25 @@ class Sampler {
   // Longest penalty_window other than -1.
   static constexpr int32_t kMaxPenaltyWindow = 1 << 20;
 
-  // Memory for `vocab_size` (>= 1) candidates is taken here. Errors: kInvalidArgument Q7201 (an option out of
-  // range; the message names it). Throws std::bad_alloc.
-  static Result<Sampler> Create(uint32_t vocab_size, const SamplerOptions& options);
+  // Memory for `vocab_size` (>= 1) candidates is taken here. `choosable`: the tokens that may be chosen, as
+  // qrt_choosable_tokens (runtime/abi/tokenizer.h) writes them; the others' logits are never looked at.
+  // Empty: all. Errors: kInvalidArgument Q7201 (an option out of range; the message names it). Throws
+  // std::bad_alloc.
+  static Result<Sampler> Create(uint32_t vocab_size, const SamplerOptions& options,
+                                std::span<const uint32_t> choosable = {});
 
   // Chooses a token; does not record it. -infinity excludes a token. Errors, with *token unchanged:
   // kInvalidArgument Q7202 (not vocab_size logits), Q7203 (a logit is NaN or +infinity), Q7204 (all are
   // -infinity). Takes a random number unless the temperature is 0 or the error is Q7202.
   Status Sample(std::span<const float> logits, int32_t* token);
 
-  // For a draw on the device instead of Sample: fills `sample` but for penalty_begin, and `penalties`
+  // The same for the logits [vocab_size] of a model's step, which are numbers and not all equal: the token,
+  // or one of QRT_GPU_SAMPLE_* that says what they are instead. What the sample programs of a device leave.
+  int32_t SampleStep(std::span<const float> logits);
+
+  // For a draw on the device instead of SampleStep: fills `sample` but for penalty_begin, and `penalties`
   // [penalties()] with the tokens to penalize, and takes a random number as Sample would. The device's draw
-  // program then gives the token that Sample would have given for the same logits, or a negative number: see
-  // DrawFailed.
+  // program then gives what SampleStep would have given for the same logits.
   void Describe(qrt_gpu_sample* sample, qrt_gpu_penalty* penalties);
 
   // Different tokens in the penalty window: entries that Describe writes.
@@ -80,8 +86,8 @@ class Sampler {
   // needed.
   bool plain_greedy() const { return options_.temperature == 0 && recent_.empty(); }
 
-  // The error (Q7203, Q7204) behind a negative result of a sample program.
-  static Status DrawFailed(int32_t result);
+  // What a negative result of SampleStep or of a sample program says about the logits.
+  static const char* FaultOf(int32_t result);
 
   // Records a token of the sequence for the penalties; ids outside the vocabulary are ignored.
   void Accept(int32_t token);
@@ -98,7 +104,13 @@ class Sampler {
     uint64_t weight;
   };
 
-  Sampler(uint32_t vocab_size, const SamplerOptions& options);
+  // What was found in the choosable tokens' logits, before the penalties: keys, 0 for -infinity.
+  struct Seen {
+    uint32_t lowest = UINT32_MAX, highest = 0;
+    size_t bad = 0;  // the first token with NaN or +infinity; none: vocab_size
+  };
+
+  Sampler(uint32_t vocab_size, const SamplerOptions& options, std::span<const uint32_t> choosable);
 
   // Higher logits first, then lower ids: a strict order of all tokens, so every way of sorting gives the
   // same.
@@ -107,7 +119,10 @@ class Sampler {
   }
   uint32_t Penalized(uint32_t key, uint32_t count) const;
   void Forget(int32_t token);
-  Status Load(std::span<const float> logits);
+  // Fills candidates_ in the order of ids, or only those that top-k keeps, in order; sets n_ and highest_.
+  Seen Load(std::span<const float> logits);
+  // The token, of the candidates in play, at least one.
+  int32_t Choose(uint64_t random);
   // Brings the `count` first candidates to the front, in order.
   void SortFront(size_t count);
   void KeepTopP();
@@ -118,6 +133,8 @@ class Sampler {
   SamplerOptions options_;
   qrt_gpu_sample draw_ = {};  // the options as integers, on the host too
   bool penalize_;
+  std::vector<uint32_t> choosable_;  // empty: all
+  uint32_t choices_;                 // of them
   RandomSequence random_;
   std::vector<Candidate> candidates_;  // [vocab_size]; the first n_ are in play
   size_t n_ = 0;

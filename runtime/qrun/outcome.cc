@@ -30,6 +30,7 @@ Exit ExitFor(const qrt_error& error) {
     case QRT_ARTIFACT_INCOMPATIBLE:
     case QRT_UNAVAILABLE:
     case QRT_TEMPLATE_ERROR:
+    case QRT_NUMERIC_FAULT:
       return kExitArtifact;
     case QRT_DEVICE_UNSUPPORTED:
     case QRT_DEVICE_LOST:

@@ -93,10 +93,24 @@ inline constexpr uint64_t kMaxBindingBytes = uint64_t{1} << 31;
 template <class Spec>
 using Expand = std::vector<Launch> (*)(const Dispatch<Spec>& dispatch, Expansion& expansion);
 
-// Sampling (gpu_code.fbs: sample programs): one token for each of `rows` rows of logits of `vocab` columns,
+// What sampling chooses from: the columns of a row of logits, of which some stand for no token.
+struct Vocabulary {
+  int64_t size = 0;
+  // As qrt_choosable_tokens (runtime/abi/tokenizer.h) writes them; empty: all. Other tokens' logits are never
+  // looked at.
+  std::vector<uint32_t> choosable;
+
+  int64_t choices() const;  // how many may be chosen
+};
+// `choosable`, which is not empty, among the code's constants.
+Arg ChoosableArg(const Vocabulary& vocabulary, Expansion& expansion);
+
+// Sampling (gpu_code.fbs: sample programs): one token for each of `rows` rows of logits, or QRT_GPU_SAMPLE_*,
 // into Results. `scratch_bytes` receives what they need of space kScratch.
-std::vector<Launch> ExpandGreedy(int64_t rows, int64_t vocab, Expansion& expansion, uint64_t* scratch_bytes);
-std::vector<Launch> ExpandDraw(int64_t rows, int64_t vocab, Expansion& expansion, uint64_t* scratch_bytes);
+std::vector<Launch> ExpandGreedy(int64_t rows, const Vocabulary& vocabulary, Expansion& expansion,
+                                 uint64_t* scratch_bytes);
+std::vector<Launch> ExpandDraw(int64_t rows, const Vocabulary& vocabulary, Expansion& expansion,
+                               uint64_t* scratch_bytes);
 
 }  // namespace qcc::gpu
 

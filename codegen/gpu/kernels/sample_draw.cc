@@ -1,5 +1,6 @@
 // The launches of a draw (sample_row.h), and those that choose the token.
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "codegen/gpu/kernels/launch.h"
@@ -119,15 +120,28 @@ void Choose(Row& row, WideCollective& collective, const Front& front, Val tie_we
   });
 }
 
+// Of the chunk that this thread stands for.
+KeyRange RangeOf(Row& row) {
+  Builder& b = row.b;
+  const KeyRange none = NoKeys(b);
+  const std::vector<Val> mine =
+      When(b, LtU(row.thread, b.I32(row.l.chunks)), {none.lowest, none.highest}, [&] {
+        const Val ranges = row.Scratch(row.l.ranges);
+        return std::vector<Val>{b.Load(Type::kI32, ranges, row.thread * 8),
+                                b.Load(Type::kI32, ranges, row.thread * 8 + 4)};
+      });
+  return {mine[0], mine[1]};
+}
+
 void EmitToken(Builder& b, const Layout& l) {
   ForRow(b, l, b.BlockX(), b.I32(0), [&](Row& row) {
     const int stage = kNotes - 1;
     // The last search's note, which is written whatever the logits are.
     const Val highest = row.NoteWord(stage - 1, kHighest);
-    b.If(And(Eq(row.thread, 0), Eq(highest, kBadKey)), [&] { row.Result(b.I32(QRT_GPU_SAMPLE_BAD_LOGIT)); });
-    b.If(And(Eq(row.thread, 0), Eq(highest, kExcludedKey)),
-         [&] { row.Result(b.I32(QRT_GPU_SAMPLE_NO_TOKEN)); });
-    b.If(IsFiniteKey(highest), [&] {
+    WideCollective collective(b);
+    const Val fault = FaultOf(collective.Range(RangeOf(row)), l.several);
+    b.If(And(Eq(row.thread, 0), Ne(fault, b.I32(0))), [&] { row.Result(fault); });
+    b.If(Eq(fault, 0), [&] {
       const Front front =
           FrontOf(row, row.NoteWord(stage, kPrefix), row.NoteWord(stage, kFrontTies), highest);
       const Val tie_weight = WeightOf(front.top - FixedOfKey(front.key), front.scale);
@@ -136,7 +150,6 @@ void EmitToken(Builder& b, const Layout& l) {
             return {b.Load(Type::kI64, row.Scratch(l.sums), row.thread * 8),
                     b.Load(Type::kI32, row.Scratch(l.ties), row.thread * 4)};
           });
-      WideCollective collective(b);
       const Place chunk = Find(b, collective, mine[0], mine[1], front.ties, tie_weight, [&](Val total) {
         return b.MulHighU(total, row.Number(offsetof(qrt_gpu_sample, random)));
       });
@@ -148,13 +161,18 @@ void EmitToken(Builder& b, const Layout& l) {
 }  // namespace
 }  // namespace sample
 
-std::vector<Launch> ExpandDraw(int64_t rows, int64_t vocab, Expansion& expansion, uint64_t* scratch_bytes) {
+std::vector<Launch> ExpandDraw(int64_t rows, const Vocabulary& vocabulary, Expansion& expansion,
+                               uint64_t* scratch_bytes) {
   using namespace sample;
-  const Layout layout = LayoutOf(vocab, expansion.logits_stride());
+  const int64_t vocab = vocabulary.size;
+  const Layout layout = LayoutOf(vocabulary, expansion.logits_stride());
   const uint64_t n = static_cast<uint64_t>(rows), columns = static_cast<uint64_t>(vocab);
   const uint64_t logits_bytes = ((n - 1) * static_cast<uint64_t>(layout.stride) + columns) * 4;
   *scratch_bytes = n * static_cast<uint64_t>(layout.bytes);
-  const std::string suffix = ".v" + std::to_string(vocab) + ".s" + std::to_string(layout.stride);
+  const std::string suffix = ".v" + std::to_string(vocab) + ".s" + std::to_string(layout.stride) +
+                             (layout.some ? ".some" : "") + (layout.several ? "" : ".one");
+  std::optional<Arg> choosable;
+  if (layout.some) choosable = ChoosableArg(vocabulary, expansion);
 
   std::vector<Launch> launches;
   const auto add = [&](const std::string& name, const std::function<void(Builder&, const Layout&)>& emit) {
@@ -170,6 +188,7 @@ std::vector<Launch> ExpandDraw(int64_t rows, int64_t vocab, Expansion& expansion
                    {Space::kLogits, 0, logits_bytes},
                    {Space::kScratch, 0, *scratch_bytes},
                    {Space::kResults, 0, n * 4}};
+    if (choosable) launch.args.push_back(*choosable);
     launch.barrier = true;
     launch.read_bytes = n * columns * 4;
     launches.push_back(std::move(launch));

@@ -15,6 +15,24 @@ Val HighestOfChunk(Row& row) {
   })[0];
 }
 
+// Keys of this thread's tokens, before the penalties; their range.
+KeyRange MakeKeys(Row& row) {
+  Builder& b = row.b;
+  const KeyRange none = NoKeys(b);
+  const std::vector<Val> all =
+      row.ForIds({none.lowest, none.highest}, [&](Val id, const std::vector<Val>& now) -> std::vector<Val> {
+        const Val key = row.KeyOfToken(id);
+        row.SetKey(id, key);
+        KeyRange range = With({now[0], now[1]}, key);
+        if (row.l.some) {
+          const Val counts = IsChoosable(b.Arg(kChoosable), id);
+          range = {Select(counts, range.lowest, now[0]), Select(counts, range.highest, now[1])};
+        }
+        return {range.lowest, range.highest};
+      });
+  return {all[0], all[1]};
+}
+
 // The penalties of this chunk's tokens.
 void Penalize(Row& row, Val count) {
   Builder& b = row.b;
@@ -31,7 +49,7 @@ void Penalize(Row& row, Val count) {
       const Val at = (begin + index) * sizeof(qrt_gpu_penalty);
       const Val token = b.Load(Type::kI32, b.Arg(kPenalties), at);
       b.If(LtU(token - first, ids), [&] {
-        const Val key = KeyOfLogit(row.Logit(token));
+        const Val key = row.KeyOfToken(token);
         const Val times = b.Load(Type::kI32, b.Arg(kPenalties), at + offsetof(qrt_gpu_penalty, count));
         b.If(IsFiniteKey(key), [&] {
           const Val off = presence + frequency * b.ExtendU(times);
@@ -143,12 +161,10 @@ void EmitKeys(Builder& b, const Layout& l) {
       const Val word = i + row.chunk * kThreads + row.thread;
       b.If(LtU(word, b.I32(words)), [&] { b.Store(row.Scratch(l.counts), word * 4, b.I32(0)); });
     });
-    const std::vector<Val> plain =
-        row.ForIds({b.I32(0)}, [&](Val id, const std::vector<Val>& now) -> std::vector<Val> {
-          const Val key = KeyOfLogit(row.Logit(id));
-          row.SetKey(id, key);
-          return {MaxU(now[0], key)};
-        });
+    const KeyRange keys = MakeKeys(row);
+    WideCollective collective(b);
+    const KeyRange range = collective.Range(keys);
+    const std::vector<Val> plain = {keys.highest};
     const Val count = row.Option(Type::kI32, offsetof(qrt_gpu_sample, penalty_count));
     const std::vector<Val> mine = When(b, Ne(count, b.I32(0)), plain, [&]() -> std::vector<Val> {
       b.Barrier();
@@ -156,9 +172,12 @@ void EmitKeys(Builder& b, const Layout& l) {
       b.Barrier();
       return {HighestOfChunk(row)};
     });
-    WideCollective collective(b);
     const Val highest = b.Truncate(collective.Max(b.ExtendU(mine[0])));
-    b.If(Eq(row.thread, 0), [&] { b.Store(row.Scratch(l.maxima), row.chunk * 4, highest); });
+    b.If(Eq(row.thread, 0), [&] {
+      b.Store(row.Scratch(l.maxima), row.chunk * 4, highest);
+      b.Store(row.Scratch(l.ranges), row.chunk * 8, range.lowest);
+      b.Store(row.Scratch(l.ranges), row.chunk * 8 + 4, range.highest);
+    });
   });
 }
 

@@ -14,6 +14,10 @@ constexpr int kThreads = kSampleWorkgroup;
 
 struct Shape {
   int32_t vocab, stride, chunk, chunks;
+  bool some, several;  // not all columns may be chosen; more than one may
+  // Of a row: for each chunk its best, then its range of keys.
+  int64_t ranges() const { return int64_t{8} * chunks; }
+  int64_t row_bytes() const { return int64_t{16} * chunks; }
 };
 
 // Key above, complement of the id below: the maximum is the token wanted, and a bad logit wins over all.
@@ -25,29 +29,38 @@ Val RowOf(Builder& b, int argument, Val row, int64_t row_bytes) {
   return b.Arg(argument) + b.ExtendU(row) * b.I64(row_bytes);
 }
 
-// Arguments: step, logits, scratch.
+// Arguments: step, logits, scratch; the choosable tokens, if not all are.
 void EmitChunk(Builder& b, const Shape& shape) {
   const Val row = b.BlockY();
   b.If(LtU(row, StepOuts(b.Arg(0))), [&] {
     const Val logits = RowOf(b, 1, row, int64_t{4} * shape.stride);
     const Val first = b.BlockX() * shape.chunk + b.Thread();
-    const std::vector<Val> best =
-        b.For(b.I32(0), b.I32(shape.chunk), b.I32(kThreads), {b.I64(0)},
-              [&](Val i, const std::vector<Val>& carried) {
-                const Val id = first + i;
-                return b.IfElse(
-                    LtU(id, b.I32(shape.vocab)),
-                    [&]() -> std::vector<Val> {
-                      const Val key = KeyOfLogit(b.Load(Type::kI32, logits, id * 4));
-                      const Val ranked = Select(Eq(key, kExcludedKey), b.I64(0), Ranked(b, key, id));
-                      return {MaxU(carried[0], ranked)};
-                    },
-                    [&] { return carried; });
-              });
+    const KeyRange none = NoKeys(b);
+    const std::vector<Val> found = b.For(
+        b.I32(0), b.I32(shape.chunk), b.I32(kThreads), {b.I64(0), none.lowest, none.highest},
+        [&](Val i, const std::vector<Val>& carried) {
+          const Val id = first + i;
+          const auto look = [&]() -> std::vector<Val> {
+            const Val key = KeyOfLogit(b.Load(Type::kI32, logits, id * 4));
+            const Val ranked = Select(Eq(key, kExcludedKey), b.I64(0), Ranked(b, key, id));
+            const KeyRange range = With({carried[1], carried[2]}, key);
+            return {MaxU(carried[0], ranked), range.lowest, range.highest};
+          };
+          const auto skip = [&] { return carried; };
+          return b.IfElse(
+              LtU(id, b.I32(shape.vocab)),
+              [&] { return shape.some ? b.IfElse(IsChoosable(b.Arg(3), id), look, skip) : look(); }, skip);
+        });
     WideCollective collective(b);
-    const Val highest = collective.Max(best[0]);
-    b.If(Eq(b.Thread(), 0),
-         [&] { b.Store(RowOf(b, 2, row, int64_t{8} * shape.chunks), b.BlockX() * 8, highest); });
+    const Val highest = collective.Max(found[0]);
+    const KeyRange range = collective.Range({found[1], found[2]});
+    b.If(Eq(b.Thread(), 0), [&] {
+      const Val scratch = RowOf(b, 2, row, shape.row_bytes());
+      b.Store(scratch, b.BlockX() * 8, highest);
+      const Val ranges = scratch + b.I64(shape.ranges());
+      b.Store(ranges, b.BlockX() * 8, range.lowest);
+      b.Store(ranges, b.BlockX() * 8 + 4, range.highest);
+    });
   });
 }
 
@@ -55,26 +68,33 @@ void EmitChunk(Builder& b, const Shape& shape) {
 void EmitToken(Builder& b, const Shape& shape) {
   const Val row = b.BlockX(), thread = b.Thread();
   b.If(LtU(row, StepOuts(b.Arg(0))), [&] {
+    const KeyRange none = NoKeys(b);
     const std::vector<Val> mine = b.IfElse(
         LtU(thread, b.I32(shape.chunks)),
         [&]() -> std::vector<Val> {
-          return {b.Load(Type::kI64, RowOf(b, 1, row, int64_t{8} * shape.chunks), thread * 8)};
+          const Val scratch = RowOf(b, 1, row, shape.row_bytes());
+          const Val ranges = scratch + b.I64(shape.ranges());
+          return {b.Load(Type::kI64, scratch, thread * 8), b.Load(Type::kI32, ranges, thread * 8),
+                  b.Load(Type::kI32, ranges, thread * 8 + 4)};
         },
-        [&]() -> std::vector<Val> { return {b.I64(0)}; });
+        [&]() -> std::vector<Val> {
+          return {b.I64(0), none.lowest, none.highest};
+        });
     WideCollective collective(b);
-    const Val highest = collective.Max(mine[0]);
-    const Val key = b.Truncate(ShrU(highest, 32));
-    Val token = b.Truncate(highest) ^ -1;
-    token = Select(Eq(key, kExcludedKey), b.I32(QRT_GPU_SAMPLE_NO_TOKEN), token);
-    token = Select(Eq(key, kBadKey), b.I32(QRT_GPU_SAMPLE_BAD_LOGIT), token);
-    b.If(Eq(thread, 0), [&] { b.Store(b.Arg(2), row * 4, token); });
+    const Val token = b.Truncate(collective.Max(mine[0])) ^ -1;
+    const Val fault = FaultOf(collective.Range({mine[1], mine[2]}), shape.several);
+    b.If(Eq(thread, 0), [&] { b.Store(b.Arg(2), row * 4, Select(Eq(fault, 0), token, fault)); });
   });
 }
 
 }  // namespace
 
-std::vector<Launch> ExpandGreedy(int64_t rows, int64_t vocab, Expansion& expansion, uint64_t* scratch_bytes) {
+std::vector<Launch> ExpandGreedy(int64_t rows, const Vocabulary& vocabulary, Expansion& expansion,
+                                 uint64_t* scratch_bytes) {
+  const int64_t vocab = vocabulary.size;
   Shape shape;
+  shape.some = !vocabulary.choosable.empty();
+  shape.several = vocabulary.choices() > 1;
   shape.vocab = static_cast<int32_t>(vocab);
   shape.stride = static_cast<int32_t>(expansion.logits_stride());
   // At most kThreads chunks, of at least 8 tokens per thread.
@@ -83,12 +103,13 @@ std::vector<Launch> ExpandGreedy(int64_t rows, int64_t vocab, Expansion& expansi
   shape.chunks = static_cast<int32_t>((vocab + shape.chunk - 1) / shape.chunk);
 
   const uint64_t n = static_cast<uint64_t>(rows);
-  *scratch_bytes = n * static_cast<uint64_t>(shape.chunks) * 8;
+  *scratch_bytes = n * static_cast<uint64_t>(shape.row_bytes());
   const uint64_t columns = static_cast<uint64_t>(vocab);
   const Arg logits{Space::kLogits, 0, ((n - 1) * static_cast<uint64_t>(shape.stride) + columns) * 4};
   const Arg scratch{Space::kScratch, 0, *scratch_bytes};
   const Arg results{Space::kResults, 0, n * 4};
-  const std::string suffix = ".v" + std::to_string(vocab);
+  const std::string kind = std::string(shape.some ? ".some" : "") + (shape.several ? "" : ".one");
+  const std::string suffix = ".v" + std::to_string(vocab) + kind;
 
   Launch chunk;
   chunk.name = "sample.greedy.chunk" + suffix + ".s" + std::to_string(shape.stride);
@@ -97,6 +118,7 @@ std::vector<Launch> ExpandGreedy(int64_t rows, int64_t vocab, Expansion& expansi
   chunk.grid[0] = static_cast<uint32_t>(shape.chunks);
   chunk.grid[1] = static_cast<uint32_t>(rows);
   chunk.args = {StepArg(expansion), logits, scratch};
+  if (shape.some) chunk.args.push_back(ChoosableArg(vocabulary, expansion));
   chunk.barrier = true;
   chunk.read_bytes = n * columns * 4;
   chunk.write_bytes = *scratch_bytes;

@@ -1,5 +1,10 @@
 #include "codegen/gpu/kernels/sample_math.h"
 
+#include <bit>
+#include <cstring>
+
+#include "codegen/gpu/kernels/launch.h"
+#include "runtime/abi/gpu_step.h"
 #include "runtime/abi/sampling.h"
 
 namespace qcc::gpu {
@@ -80,6 +85,28 @@ Val IsFiniteKey(Val key) {
   return And(Ne(key, b.I32(kExcludedKey)), Ne(key, b.I32(kBadKey)));
 }
 
+KeyRange NoKeys(Builder& b) {
+  return {b.I32(kBadKey), b.I32(kExcludedKey)};
+}
+
+KeyRange With(const KeyRange& range, Val key) {
+  return {MinU(range.lowest, key), MaxU(range.highest, key)};
+}
+
+Val FaultOf(const KeyRange& range, bool several) {
+  Builder& b = *range.lowest.builder();
+  Val fault = b.I32(0);
+  if (several) fault = Select(Eq(range.lowest, range.highest), b.I32(QRT_GPU_SAMPLE_ALL_EQUAL), fault);
+  fault = Select(Eq(range.lowest, b.I32(kExcludedKey)), b.I32(QRT_GPU_SAMPLE_MINUS_INFINITY), fault);
+  return Select(Eq(range.highest, b.I32(kBadKey)), b.I32(QRT_GPU_SAMPLE_BAD_LOGIT), fault);
+}
+
+Val IsChoosable(Val words, Val id) {
+  Builder& b = *id.builder();
+  const Val word = b.Load(Type::kI32, words, ShrU(id, 5) * 4);
+  return Ne(ShiftRight(word, id & 31) & 1, b.I32(0));
+}
+
 Val FixedOfKey(Val key) {
   Builder& b = *key.builder();
   const Val bits = BitsOfKey(key);
@@ -121,6 +148,19 @@ Val PenalizedKey(Val key, Val repeat, Val repeat_inverse, Val off) {
   return KeyOfBits(BitsOfFixed(Select(negative, 0 - scaled, scaled) - off));
 }
 
+int64_t Vocabulary::choices() const {
+  if (choosable.empty()) return size;
+  int64_t count = 0;
+  for (const uint32_t word : choosable) count += std::popcount(word);
+  return count;
+}
+
+Arg ChoosableArg(const Vocabulary& vocabulary, Expansion& expansion) {
+  std::vector<uint8_t> bytes(vocabulary.choosable.size() * sizeof(uint32_t));
+  std::memcpy(bytes.data(), vocabulary.choosable.data(), bytes.size());
+  return expansion.Constant(bytes);
+}
+
 SharedWide::SharedWide(Builder& builder, int words)
     : b_(builder),
       low_(builder.AllocShared(Type::kI32, words)),
@@ -155,6 +195,11 @@ WideCollective::Sums WideCollective::Scan(Val value) {
     b_.Barrier();
   }
   return {sum - value, words_[turn].Load(b_.I32(threads_ - 1))};
+}
+
+KeyRange WideCollective::Range(const KeyRange& mine) {
+  const Val highest = b_.Truncate(Max(b_.ExtendU(mine.highest)));
+  return {b_.Truncate(Max(b_.ExtendU(mine.lowest ^ -1))) ^ -1, highest};
 }
 
 Val WideCollective::Max(Val value) {

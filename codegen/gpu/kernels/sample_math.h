@@ -19,6 +19,18 @@ inline constexpr int32_t kBadKey = -1;      // NaN, +infinity
 Val KeyOfLogit(Val bits);
 Val IsFiniteKey(Val key);
 
+// The lowest and the highest key of the logits to choose from (i32). Others are no part of it.
+struct KeyRange {
+  Val lowest, highest;
+};
+KeyRange NoKeys(Builder& b);
+KeyRange With(const KeyRange& range, Val key);
+// QRT_GPU_SAMPLE_* for logits of that range, or 0. `several`: whether there is more than one to choose from.
+Val FaultOf(const KeyRange& range, bool several);
+
+// Of a list of 32-bit words (qrt_choosable_tokens): whether this token may be chosen.
+Val IsChoosable(Val words, Val id);
+
 // A finite logit in fixed point (i64), from its key.
 Val FixedOfKey(Val key);
 
@@ -57,6 +69,7 @@ class WideCollective {
   Sums Scan(Val value);
   // The largest of unsigned numbers; every thread gets it.
   Val Max(Val value);
+  KeyRange Range(const KeyRange& mine);
 
  private:
   Builder& b_;

@@ -4,8 +4,11 @@
 
 namespace qcc::gpu::sample {
 
-Layout LayoutOf(int64_t vocab, int64_t stride) {
+Layout LayoutOf(const Vocabulary& vocabulary, int64_t stride) {
+  const int64_t vocab = vocabulary.size;
   Layout l;
+  l.some = !vocabulary.choosable.empty();
+  l.several = vocabulary.choices() > 1;
   l.vocab = static_cast<int32_t>(vocab);
   l.stride = static_cast<int32_t>(stride);
   // At most kThreads chunks, of at least 8 tokens per thread.
@@ -19,6 +22,7 @@ Layout LayoutOf(int64_t vocab, int64_t stride) {
     return begin;
   };
   place(vocab * 4);
+  l.ranges = place(l.chunks * 8);
   l.maxima = place(l.chunks * 4);
   l.notes = place(kNotes * kNoteBytes);
   int64_t bins = 0;

@@ -3,7 +3,8 @@
 // with that key.
 //
 // Launches, workgroups over chunks of the vocabulary:
-//   keys         logits after the penalties to keys; the highest key of each chunk
+//   keys         logits after the penalties to keys, of tokens that may not be chosen as if -infinity; the
+//                highest key of each chunk, and the range of keys before the penalties
 //   count 0..2   top-k: tokens per digit of the key, among those whose higher digits are the front's
 //   mass 0..3    top-p: the same with weights
 //   sum          weights, at the temperature, of each chunk's tokens in the front
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "codegen/gpu/kernels/builder.h"
+#include "codegen/gpu/kernels/launch.h"
 #include "codegen/gpu/kernels/sample_math.h"
 #include "codegen/gpu/kernels/step.h"
 #include "runtime/abi/sampling.h"
@@ -50,11 +52,13 @@ inline constexpr int kNoteBytes = 32;
 // Scratch of a row: keys, then these. Offsets in bytes.
 struct Layout {
   int32_t vocab, stride, chunk, chunks;
-  int64_t maxima, notes, counts, masses, sums, ties, bytes;
+  bool some, several;  // not all columns may be chosen; more than one may
+  int64_t ranges, maxima, notes, counts, masses, sums, ties, bytes;
 };
-Layout LayoutOf(int64_t vocab, int64_t stride);
+Layout LayoutOf(const Vocabulary& vocabulary, int64_t stride);
 
-enum Argument { kStep, kSamples, kPenalties, kLogits, kScratch, kResults, kArguments };
+// The last one only where not all tokens are choosable.
+enum Argument { kStep, kSamples, kPenalties, kLogits, kScratch, kResults, kChoosable };
 
 // One kernel's view of its row.
 class Row {
@@ -81,6 +85,11 @@ class Row {
   Val Logit(Val id) {
     const Val logits = b.Arg(kLogits) + b.ExtendU(row_) * b.I64(int64_t{4} * l.stride);
     return b.Load(Type::kI32, logits, id * 4);
+  }
+  // The key of its logit; excluded where the token may not be chosen.
+  Val KeyOfToken(Val id) {
+    const Val key = KeyOfLogit(Logit(id));
+    return l.some ? Select(IsChoosable(b.Arg(kChoosable), id), key, b.I32(kExcludedKey)) : key;
   }
   void Result(Val token) { b.Store(b.Arg(kResults), row_ * 4, token); }
 

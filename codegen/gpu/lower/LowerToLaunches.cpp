@@ -334,7 +334,7 @@ class Lowering {
   LogicalResult lowerSampleProgram(Sampling kind, int64_t rows) {
     uint64_t scratch = 0;
     auto* expand = kind == Sampling::kGreedy ? ExpandGreedy : ExpandDraw;
-    std::vector<Launch> launches = expand(rows, vocabulary(), expansion, &scratch);
+    std::vector<Launch> launches = expand(rows, {vocabulary(), options.choosable}, expansion, &scratch);
     auto complain = [&](const Twine& what) {
       return plan.emitError("gpu codegen: ")
              << (kind == Sampling::kGreedy ? "greedy" : "random") << " choice of " << rows

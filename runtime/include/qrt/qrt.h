@@ -57,7 +57,7 @@ extern "C" {
 
 /* Version of this interface: major changes break source or binary, minor ones add. */
 #define QRT_API_MAJOR 1
-#define QRT_API_MINOR 2
+#define QRT_API_MINOR 3
 
 /* ---- status ---- */
 
@@ -81,7 +81,8 @@ enum {
   QRT_DEVICE_LOST =
       15, /* the GPU is gone (reset, removed, timed out): make another engine; others are unaffected */
   QRT_DEVICE_FAILED =
-      16 /* the GPU's driver reported an error; the session it befell must be reset or restored */
+      16, /* the GPU's driver reported an error; the session it befell must be reset or restored */
+  QRT_NUMERIC_FAULT = 17 /* a step gave logits that are infinite, no numbers, or all equal. Since 1.3 */
 };
 
 /* What went wrong, for people. Memory of the caller; strings are UTF-8, NUL-terminated and cut to fit. They
@@ -379,7 +380,8 @@ typedef struct qrt_append_options {
  * (nothing taken: a token outside the vocabulary, ...), CANCELLED (position tells how many tokens were taken;
  * the session can go on from there), INTERNAL (the injected thread pool refused: as CANCELLED), DEVICE_LOST,
  * DEVICE_FAILED, OUT_OF_MEMORY (of a GPU): the session takes no more tokens until it is reset or restored.
- * INVALID_ARGUMENT also when the sampler finds no token (Q7203, Q7204): then all tokens were taken. */
+ * With a sampler also NUMERIC_FAULT (Q5325; until 1.2 INVALID_ARGUMENT): the logits to choose from are
+ * damaged; all tokens were taken. */
 QRT_API qrt_status qrt_session_append(qrt_session* session, const int32_t* tokens, size_t count,
                                       const qrt_append_options* options, qrt_error* error);
 
@@ -522,8 +524,10 @@ QRT_API qrt_status qrt_sampler_create(const qrt_artifact* artifact, const qrt_sa
                                       qrt_sampler** out, qrt_error* error);
 QRT_API void qrt_sampler_release(qrt_sampler* sampler);
 
-/* Chooses a token; does not record it. Allocates nothing. Errors: INVALID_ARGUMENT (vocab_size is not the
- * artifact's, or no logit is finite). */
+/* Chooses a token; does not record it. Rows of the vocabulary that stand for no token, and tokens of type
+ * unused, are never chosen, whatever their logits are; a logit of -infinity excludes a token. Allocates
+ * nothing. Errors: INVALID_ARGUMENT (vocab_size is not the artifact's, a logit is NaN or infinity, none is
+ * finite). */
 QRT_API qrt_status qrt_sampler_sample(qrt_sampler* sampler, const float* logits, size_t vocab_size,
                                       int32_t* token, qrt_error* error);
 

@@ -22,8 +22,10 @@ struct SampleRow {
 
 float Between(std::mt19937& random, float low, float high);
 
-// Ties, excluded tokens, both zeros, subnormals, any bits; now and then NaN, infinity or no token at all.
+// Ties, both zeros, subnormals, any bits, all equal; now and then NaN or infinities.
 std::vector<float> AnyLogits(std::mt19937& random, size_t vocab);
+// The first so many, few or most tokens; at least one.
+std::vector<uint32_t> AnyChoosable(std::mt19937& random, size_t vocab);
 // With options of all kinds, extreme ones too.
 SampleRow AnySampleRow(std::mt19937& random, size_t vocab);
 

@@ -52,8 +52,9 @@ class SampleTargets : public testing::Test {
 std::vector<Launch> All(const Profile& profile, int64_t vocab) {
   Sandbox box(profile, 8, vocab);
   uint64_t bytes = 0;
-  std::vector<Launch> launches = ExpandGreedy(8, vocab, box, &bytes);
-  for (Launch& launch : ExpandDraw(8, vocab, box, &bytes)) launches.push_back(std::move(launch));
+  const Vocabulary some = {vocab, Words(static_cast<size_t>(vocab) / 32, 0x7FFFFFFF)};
+  std::vector<Launch> launches = ExpandGreedy(8, some, box, &bytes);
+  for (Launch& launch : ExpandDraw(8, some, box, &bytes)) launches.push_back(std::move(launch));
   return launches;
 }
 
@@ -123,9 +124,9 @@ TEST_F(SampleTargets, AVulkanDeviceDrawsTheHostsTokens) {
     const size_t rows = 4;
     Sandbox box(Profile{}, rows, static_cast<int64_t>(size.vocab));
     uint64_t draw_bytes = 0, greedy_bytes = 0;
-    const std::vector<Launch> draw = ExpandDraw(rows, static_cast<int64_t>(size.vocab), box, &draw_bytes);
-    const std::vector<Launch> greedy =
-        ExpandGreedy(rows, static_cast<int64_t>(size.vocab), box, &greedy_bytes);
+    const Vocabulary some = {static_cast<int64_t>(size.vocab), AnyChoosable(random, size.vocab)};
+    const std::vector<Launch> draw = ExpandDraw(rows, some, box, &draw_bytes);
+    const std::vector<Launch> greedy = ExpandGreedy(rows, some, box, &greedy_bytes);
     std::vector<Words> draw_code, greedy_code;
     for (const Launch& launch : draw) draw_code.push_back(Emit(Profile{}, launch));
     for (const Launch& launch : greedy) greedy_code.push_back(Emit(Profile{}, launch));
@@ -138,7 +139,7 @@ TEST_F(SampleTargets, AVulkanDeviceDrawsTheHostsTokens) {
       for (size_t i = 0; i < rows; ++i) {
         const SampleRow row = AnySampleRow(random, size.vocab);
         logits.insert(logits.end(), row.logits.begin(), row.logits.end());
-        auto made = qrt::Sampler::Create(static_cast<uint32_t>(size.vocab), row.options);
+        auto made = qrt::Sampler::Create(static_cast<uint32_t>(size.vocab), row.options, some.choosable);
         ASSERT_TRUE(made.ok());
         for (int32_t token : row.accepted) made->Accept(token);
         qrt::Sampler copy = *made;
@@ -148,7 +149,7 @@ TEST_F(SampleTargets, AVulkanDeviceDrawsTheHostsTokens) {
         made->Describe(&samples[i], penalties.data() + samples[i].penalty_begin);
         qrt::SamplerOptions plain;
         plain.temperature = 0;
-        auto highest = qrt::Sampler::Create(static_cast<uint32_t>(size.vocab), plain);
+        auto highest = qrt::Sampler::Create(static_cast<uint32_t>(size.vocab), plain, some.choosable);
         expected_greedy.push_back(static_cast<uint32_t>(OnHost(*highest, row.logits)));
       }
       std::map<std::pair<Space, uint64_t>, Words> memory;
@@ -163,6 +164,10 @@ TEST_F(SampleTargets, AVulkanDeviceDrawsTheHostsTokens) {
       memory[place(3)] = AsWords(logits);
       memory[place(4)] = Words(std::max(draw_bytes, greedy_bytes) / 4, 0xCDCDCDCD);
       memory[place(5)] = Words(rows, 77);
+      for (const Arg& arg : {draw[0].args[6], greedy[0].args[3]}) {
+        Words& words = memory[{arg.space, arg.value}] = some.choosable;
+        words.resize(std::max<size_t>(words.size(), 4));
+      }
       ASSERT_EQ(RunOnVulkan(*host, draw, draw_code, &memory), "");
       EXPECT_EQ(memory[place(5)], expected) << "vocabulary " << size.vocab << ", round " << round;
       ASSERT_EQ(RunOnVulkan(*host, greedy, greedy_code, &memory), "");

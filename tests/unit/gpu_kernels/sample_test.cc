@@ -12,13 +12,15 @@
 namespace qcc::gpu {
 namespace {
 
-using ExpandSample = std::vector<Launch> (*)(int64_t, int64_t, Expansion&, uint64_t*);
+using ExpandSample = std::vector<Launch> (*)(int64_t, const Vocabulary&, Expansion&, uint64_t*);
+using Words = std::vector<uint32_t>;
 
 // Tokens of the interpreted launches for these rows, in programs of `bucket` rows. Rows of logits lie `gap`
 // floats apart.
 std::vector<int32_t> OnDevice(ExpandSample expand, const std::vector<std::vector<float>>& logits,
                               const std::vector<qrt_gpu_sample>& samples,
-                              const std::vector<qrt_gpu_penalty>& penalties, size_t bucket, size_t gap) {
+                              const std::vector<qrt_gpu_penalty>& penalties, size_t bucket, size_t gap,
+                              const Words& choosable = {}) {
   const size_t vocab = logits[0].size(), stride = vocab + gap;
   Sandbox box(Profile{}, static_cast<int64_t>(bucket), static_cast<int64_t>(stride));
   // A gap holds NaN: it must not be read as a logit.
@@ -37,7 +39,7 @@ std::vector<int32_t> OnDevice(ExpandSample expand, const std::vector<std::vector
   box.step.penalties = penalties;
   uint64_t scratch = 0;
   const std::vector<Launch> launches =
-      expand(static_cast<int64_t>(bucket), static_cast<int64_t>(vocab), box, &scratch);
+      expand(static_cast<int64_t>(bucket), {static_cast<int64_t>(vocab), choosable}, box, &scratch);
   box.SampleScratch(scratch);
   EXPECT_EQ(box.Run(launches), "");
   std::vector<int32_t> tokens = box.Read<int32_t>(results);
@@ -47,13 +49,13 @@ std::vector<int32_t> OnDevice(ExpandSample expand, const std::vector<std::vector
 }
 
 // Draws `draws` tokens for every row on both sides, which each accept their own.
-void ExpectEqualDraws(const std::vector<SampleRow>& rows, int draws, const std::string& what,
-                      size_t gap = 3) {
+void ExpectEqualDraws(const std::vector<SampleRow>& rows, int draws, const std::string& what, size_t gap = 3,
+                      const Words& choosable = {}) {
   std::vector<qrt::Sampler> host, device;
   std::vector<std::vector<float>> logits;
   for (const SampleRow& row : rows) {
     for (auto* samplers : {&host, &device}) {
-      auto made = qrt::Sampler::Create(static_cast<uint32_t>(row.logits.size()), row.options);
+      auto made = qrt::Sampler::Create(static_cast<uint32_t>(row.logits.size()), row.options, choosable);
       ASSERT_TRUE(made.ok()) << made.status().ToString();
       samplers->push_back(*std::move(made));
       for (int32_t token : row.accepted) samplers->back().Accept(token);
@@ -68,7 +70,8 @@ void ExpectEqualDraws(const std::vector<SampleRow>& rows, int draws, const std::
       penalties.resize(penalties.size() + device[i].penalties());
       device[i].Describe(&samples[i], penalties.data() + samples[i].penalty_begin);
     }
-    const std::vector<int32_t> found = OnDevice(ExpandDraw, logits, samples, penalties, rows.size() + 1, gap);
+    const std::vector<int32_t> found =
+        OnDevice(ExpandDraw, logits, samples, penalties, rows.size() + 1, gap, choosable);
     for (size_t i = 0; i < rows.size(); ++i) {
       const qrt::SamplerOptions& o = rows[i].options;
       const int32_t expected = OnHost(host[i], logits[i]);
@@ -93,7 +96,7 @@ TEST(DeviceSampling, DrawsTheHostsTokens) {
       std::vector<SampleRow> rows(1 + random() % 6);
       for (SampleRow& row : rows) row = AnySampleRow(random, vocab);
       ExpectEqualDraws(rows, 3, "vocabulary " + std::to_string(vocab) + ", round " + std::to_string(round),
-                       random() % 2);
+                       random() % 2, round % 3 == 0 ? AnyChoosable(random, vocab) : Words());
       if (testing::Test::HasFailure()) return;
     }
   }
@@ -104,7 +107,8 @@ TEST(DeviceSampling, DrawsTheHostsTokensOverManyChunks) {
   for (size_t vocab : {size_t{3000}, size_t{5001}, size_t{20000}}) {
     for (int round = 0; round < 5; ++round) {
       std::vector<SampleRow> rows = {AnySampleRow(random, vocab), AnySampleRow(random, vocab)};
-      ExpectEqualDraws(rows, 2, "vocabulary " + std::to_string(vocab) + ", round " + std::to_string(round));
+      ExpectEqualDraws(rows, 2, "vocabulary " + std::to_string(vocab) + ", round " + std::to_string(round), 3,
+                       round % 2 == 0 ? AnyChoosable(random, vocab) : Words());
       if (testing::Test::HasFailure()) return;
     }
   }
@@ -121,6 +125,7 @@ TEST(DeviceSampling, DrawsTheHostsTokensFromFlatDistributions) {
       equal.options.top_k = near.options.top_k = top_k;
       equal.options.seed = near.options.seed = 5 + static_cast<uint64_t>(top_k);
       equal.logits.assign(4000, 2.5f);
+      equal.logits[17] = 2.4999f;  // all equal would be a fault
       for (int i = 0; i < 4000; ++i) near.logits.push_back(Between(random, -1, 1));
       ExpectEqualDraws({equal, near}, 12, "top_p " + std::to_string(top_p));
     }
@@ -157,29 +162,50 @@ TEST(DeviceSampling, GreedyTakesTheHighestAndTheLowestIdOfEquals) {
     std::vector<int32_t> expected;
     qrt::SamplerOptions options;
     options.temperature = 0;
-    auto sampler = qrt::Sampler::Create(static_cast<uint32_t>(vocab), options);
+    const Words choosable = vocab % 2 == 0 ? AnyChoosable(random, vocab) : Words();
+    auto sampler = qrt::Sampler::Create(static_cast<uint32_t>(vocab), options, choosable);
     ASSERT_TRUE(sampler.ok());
     for (size_t i = 0; i < rows; ++i) {
       logits.push_back(AnyLogits(random, vocab));
       expected.push_back(OnHost(*sampler, logits.back()));
     }
-    EXPECT_EQ(OnDevice(ExpandGreedy, logits, {}, {}, rows + 2, vocab % 3), expected)
+    EXPECT_EQ(OnDevice(ExpandGreedy, logits, {}, {}, rows + 2, vocab % 3, choosable), expected)
         << "vocabulary " << vocab;
   }
 }
 
-TEST(DeviceSampling, RefusalsBecomeTheHostsErrors) {
-  EXPECT_EQ(qrt::Sampler::DrawFailed(QRT_GPU_SAMPLE_BAD_LOGIT).number(), 7203u);
-  EXPECT_EQ(qrt::Sampler::DrawFailed(QRT_GPU_SAMPLE_NO_TOKEN).number(), 7204u);
-  const std::vector<float> bad = {1, std::nanf(""), 3}, none = {-kInf, -kInf, -kInf};
-  EXPECT_EQ(OnDevice(ExpandGreedy, {bad, none}, {}, {}, 2, 0),
-            (std::vector<int32_t>{QRT_GPU_SAMPLE_BAD_LOGIT, QRT_GPU_SAMPLE_NO_TOKEN}));
+// Padding of the vocabulary: the highest logit of all, or no number, where no token is.
+TEST(DeviceSampling, WhatStandsForNoTokenIsNeverChosen) {
+  const Words choosable = {0x5};  // tokens 0 and 2 of 4
+  for (const float elsewhere : {100.f, kInf, std::nanf(""), -kInf}) {
+    const std::vector<float> logits = {1, elsewhere, 1.5f, elsewhere};
+    EXPECT_EQ(OnDevice(ExpandGreedy, {logits}, {}, {}, 1, 0, choosable), (std::vector<int32_t>{2}))
+        << elsewhere;
+    SampleRow row{logits, {}, {1, 1, 3}};
+    row.options.repeat_penalty = 0.5f;  // also where it makes them likelier
+    row.options.penalty_window = -1;
+    ExpectEqualDraws({row}, 8, "elsewhere " + std::to_string(elsewhere), 0, choosable);
+  }
+}
+
+TEST(DeviceSampling, FaultsAreTheHosts) {
+  const std::vector<float> bad = {1, std::nanf(""), -kInf}, low = {1, -kInf, 3}, none = {-kInf, -kInf, -kInf},
+                           equal = {2, 2, 2}, zeros = {0, -0.f, 0}, fine = {2, 2, 3};
+  EXPECT_EQ(OnDevice(ExpandGreedy, {bad, low, none, equal, zeros, fine}, {}, {}, 6, 0),
+            (std::vector<int32_t>{QRT_GPU_SAMPLE_BAD_LOGIT, QRT_GPU_SAMPLE_MINUS_INFINITY,
+                                  QRT_GPU_SAMPLE_MINUS_INFINITY, QRT_GPU_SAMPLE_ALL_EQUAL,
+                                  QRT_GPU_SAMPLE_ALL_EQUAL, 2}));
+  // One token cannot differ from others.
+  EXPECT_EQ(OnDevice(ExpandGreedy, {equal}, {}, {}, 1, 0, {0x2}), (std::vector<int32_t>{1}));
   for (float temperature : {0.f, 1.f}) {
     for (float top_p : {1.f, 0.5f}) {
       qrt::SamplerOptions options;
       options.temperature = temperature;
       options.top_p = top_p;
-      ExpectEqualDraws({{bad, options, {}}, {none, options, {}}, {{1, 2, 3}, options, {}}}, 2, "refusals");
+      options.presence_penalty = 1;
+      std::vector<SampleRow> rows;
+      for (const auto& logits : {bad, low, none, equal, zeros, fine}) rows.push_back({logits, options, {1}});
+      ExpectEqualDraws(rows, 2, "faults");
     }
   }
 }

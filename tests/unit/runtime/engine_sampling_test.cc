@@ -196,10 +196,21 @@ TEST(EngineSampling, LogitsWithoutATokenAreAnErrorAndTheTokensStayTaken) {
     qrt::Sampler sampler = MakeSampler(Greedy());
     int32_t next = kUntouched;
     const qrt::Status status = AppendSampled(s.session, Tokens(9), &sampler, &next);
-    EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.ToString();
-    EXPECT_EQ(status.number(), 7203u) << status.ToString();
+    EXPECT_EQ(status.code(), Code::kNumericFault) << status.ToString();
+    EXPECT_EQ(status.number(), 5325u) << status.ToString();
+    EXPECT_NE(status.message().find("NaN or infinity after the token at position 8"), std::string::npos)
+        << status.ToString();
     EXPECT_EQ(next, kUntouched);
     EXPECT_EQ(s.session.position(), 9u);
+    toy.device->bend = [](float logit, uint32_t v) { return v == 11 ? -INFINITY : logit; };
+    const qrt::Status low = AppendSampled(s.session, {5}, &sampler, &next);
+    EXPECT_EQ(low.number(), 5325u) << low.ToString();
+    EXPECT_NE(low.message().find("a logit is -infinity"), std::string::npos) << low.ToString();
+    toy.device->bend = [](float, uint32_t) { return 0.5f; };
+    const qrt::Status equal = AppendSampled(s.session, {5}, &sampler, &next);
+    EXPECT_EQ(equal.number(), 5325u) << equal.ToString();
+    EXPECT_NE(equal.message().find("all logits are equal"), std::string::npos) << equal.ToString();
+    EXPECT_EQ(next, kUntouched);
     toy.device->bend = nullptr;
     ASSERT_TRUE(AppendSampled(s.session, {5}, &sampler, &next).ok()) << "the session goes on";
     EXPECT_NE(next, kUntouched);

@@ -20,6 +20,7 @@
 #include "runtime/device/cpu/thread_pool.h"
 #include "runtime/device/device.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/sampler.h"
 #include "tests/unit/runtime/program_facts.h"
 
 namespace toy {
@@ -254,17 +255,11 @@ class Device final : public qrt::Device {
   void Choose(const qrt::StepRequest& request) {
     const uint64_t* residual = reinterpret_cast<uint64_t*>(arena_.address);
     for (int64_t o = 0; o < request.n_out; ++o) {
-      uint32_t best = 0;
-      for (uint32_t v = 0; v < kVocab; ++v) {
-        const float logit = LogitOf(residual[request.out_rows[o]], v);
-        if (logit != logit) {
-          best = kVocab;
-          break;
-        }
-        if (logit > LogitOf(residual[request.out_rows[o]], best)) best = v;
-      }
-      request.chosen[o] = best == kVocab ? QRT_GPU_SAMPLE_BAD_LOGIT : static_cast<int32_t>(best);
-      if (request.samples == nullptr || best == kVocab) continue;
+      float row[kVocab];
+      for (uint32_t v = 0; v < kVocab; ++v) row[v] = LogitOf(residual[request.out_rows[o]], v);
+      request.chosen[o] = plain_.SampleStep(row);
+      if (request.samples == nullptr || request.chosen[o] < 0) continue;
+      const auto best = static_cast<uint32_t>(request.chosen[o]);
       const qrt_gpu_sample& sample = request.samples[o];
       Breach(sample.penalty_begin + sample.penalty_count > request.n_penalties,
              "penalties outside the table");
@@ -292,6 +287,11 @@ class Device final : public qrt::Device {
   const std::vector<qrt::Program> programs_;
   const std::unique_ptr<qrt::Workers> workers_;
   qrt::HostMemory memory_;
+  qrt::Sampler plain_ = *qrt::Sampler::Create(kVocab, [] {
+    qrt::SamplerOptions greedy;
+    greedy.temperature = 0;
+    return greedy;
+  }());
   qrt::DeviceBuffer arena_;
   alignas(64) qrt_barrier barrier_;
   const qrt::StepRequest* request_ = nullptr;

@@ -180,8 +180,9 @@ TEST_F(QrunEndings, ACharacterThatWasCutGoesOnInASavedSession) {
 
 TEST_F(QrunEndings, ANumericFaultIsTheArtifacts) {
   // The toy model computes NaN behind this token.
-  ExpectError(Run({model(), "--raw", "-p", "one \x01", "-n", "3"}), 4, "[Q7203]");
-  ExpectError(Run({model(), "--raw", "-p", "one \x01", "-n", "3", "--temp", "1"}), 4, "[Q7203]");
+  ExpectError(Run({model(), "--raw", "-p", "one \x01", "-n", "3"}), 4,
+              "position 4, expected numbers that differ [Q5325]\n  note: program ");
+  ExpectError(Run({model(), "--raw", "-p", "one \x01", "-n", "3", "--temp", "1"}), 4, "[Q5325]");
   WriteFile(File("nan.txt"), "one \x01 two");
   for (const std::vector<std::string>& form : {std::vector<std::string>{}, {"--json"}}) {
     std::vector<std::string> arguments = {"perplexity", model(), "-f", File("nan.txt")};

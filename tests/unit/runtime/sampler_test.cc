@@ -294,13 +294,54 @@ TEST(Sampler, PlainGreedyUntilATokenIsPenalized) {
   EXPECT_TRUE(sampler.plain_greedy());
 }
 
-TEST(Sampler, FailedDrawsOfTheDeviceAreErrorsOfTheHost) {
-  Sampler sampler = Make(2, {});
-  int32_t token = 0;
-  EXPECT_EQ(Sampler::DrawFailed(QRT_GPU_SAMPLE_BAD_LOGIT).number(),
-            sampler.Sample(std::vector<float>{0, kInf}, &token).number());
-  EXPECT_EQ(Sampler::DrawFailed(QRT_GPU_SAMPLE_NO_TOKEN).number(),
-            sampler.Sample(std::vector<float>{-kInf, -kInf}, &token).number());
+TEST(Sampler, LogitsOfAStepAreNumbersThatDiffer) {
+  for (const float temperature : {0.f, 1.f}) {
+    SamplerOptions options;
+    options.temperature = temperature;
+    options.presence_penalty = 2;
+    Sampler sampler = Make(3, options);
+    sampler.Accept(1);
+    const auto step = [&](std::vector<float> logits) { return sampler.SampleStep(logits); };
+    EXPECT_EQ(step({0, std::nanf(""), -kInf}), QRT_GPU_SAMPLE_BAD_LOGIT);
+    EXPECT_EQ(step({0, 1, kInf}), QRT_GPU_SAMPLE_BAD_LOGIT);
+    EXPECT_EQ(step({0, 1, -kInf}), QRT_GPU_SAMPLE_MINUS_INFINITY);
+    EXPECT_EQ(step({-kInf, -kInf, -kInf}), QRT_GPU_SAMPLE_MINUS_INFINITY);
+    EXPECT_EQ(step({0, -0.f, 0}), QRT_GPU_SAMPLE_ALL_EQUAL);
+    EXPECT_EQ(step({4, 4, 4}), QRT_GPU_SAMPLE_ALL_EQUAL) << "whatever the penalties make of them";
+    EXPECT_GE(step({4, 6, 4}), 0) << "equal only after the penalty of token 1";
+    int32_t token = -1;
+    EXPECT_TRUE(sampler.Sample(std::vector<float>{4, 4, 4}, &token).ok()) << "a caller's logits may be equal";
+  }
+  EXPECT_EQ(Make(1, {}).SampleStep(std::vector<float>{3}), 0) << "the only token";
+}
+
+TEST(Sampler, OnlyChoosableTokensAreChosenAndLookedAt) {
+  std::vector<uint32_t> choosable(2);
+  choosable[0] = 1u << 5;
+  choosable[1] = 1u << 3;
+  for (const float temperature : {0.f, 1.f, 50.f}) {
+    for (const int32_t top_k : {0, 1, 600}) {
+      SamplerOptions options;
+      options.temperature = temperature;
+      options.top_k = top_k;
+      Result<Sampler> made = Sampler::Create(40, options, choosable);
+      ASSERT_TRUE(made.ok());
+      std::vector<float> logits(40, 90.f);  // of what is no token: higher
+      logits[7] = std::nanf("");
+      logits[8] = -kInf;
+      logits[5] = 1;
+      logits[35] = 2;
+      for (int i = 0; i < 50; ++i) {
+        const int32_t token = made->SampleStep(logits);
+        ASSERT_TRUE(token == 35 || (token == 5 && temperature != 0 && top_k != 1)) << token;
+        int32_t sampled = -1;
+        ASSERT_TRUE(made->Sample(logits, &sampled).ok());
+        ASSERT_TRUE(sampled == 35 || sampled == 5) << sampled;
+      }
+      logits[5] = 2;
+      EXPECT_EQ(made->SampleStep(logits), QRT_GPU_SAMPLE_ALL_EQUAL) << "of those that can be chosen";
+    }
+  }
 }
 
 TEST(Sampler, RepeatPenaltyDividesPositiveAndMultipliesNegative) {
