@@ -4,6 +4,7 @@
 
 #include "frontends/base/error.h"
 #include "frontends/base/text.h"
+#include "runtime/artifact/code_basis.h"
 #include "runtime/base/hash.h"
 
 namespace qcc::compiler {
@@ -17,6 +18,11 @@ constexpr uint64_t AlignUp(uint64_t n) {
 
 absl::Status Bug(std::string what) {
   return MakeError("Q9002", std::move(what), "artifact writer", "this is a bug in qcc; please report it");
+}
+
+void SetHash(qbin_section& section, const qrt::Hasher& hasher) {
+  const Hash128 hash = hasher.Finish();
+  std::memcpy(section.hash, hash.data(), sizeof section.hash);
 }
 
 std::span<const uint8_t> BytesOf(const auto& value) {
@@ -50,10 +56,10 @@ absl::StatusOr<uint32_t> ArtifactWriter::AddStream(uint32_t kind, uint64_t size,
   }
   const uint64_t begin = AlignUp(end_);
   uint64_t written = 0;  // on the disk; the buffer holds what follows
-  qrt::Hasher hasher;
+  auto hasher = std::make_unique<qrt::Hasher>();
   buffer_.clear();
   auto flush = [&]() -> absl::Status {
-    hasher.Update(buffer_);
+    hasher->Update(buffer_);
     absl::Status status = file_->WriteAt(begin + written, buffer_);
     written += buffer_.size();
     buffer_.clear();
@@ -67,7 +73,7 @@ absl::StatusOr<uint32_t> ArtifactWriter::AddStream(uint32_t kind, uint64_t size,
       if (absl::Status status = flush(); !status.ok()) return status;
     }
     if (piece.size() >= kBufferBytes) {
-      hasher.Update(piece);
+      hasher->Update(piece);
       absl::Status status = file_->WriteAt(begin + written, piece);
       written += piece.size();
       return status;
@@ -85,14 +91,34 @@ absl::StatusOr<uint32_t> ArtifactWriter::AddStream(uint32_t kind, uint64_t size,
   section.flags = flags;
   section.offset = begin;
   section.size = size;
-  const Hash128 hash = hasher.Finish();
-  std::memcpy(section.hash, hash.data(), sizeof section.hash);
+  if (kind == QBIN_SECTION_CODE) {
+    section.size += QBIN_BASIS_BYTES;
+    code_.emplace_back(sections_.size(), std::move(hasher));
+  } else {
+    SetHash(section, *hasher);
+  }
   sections_.push_back(section);
-  end_ = begin + size;
+  end_ = begin + section.size;
   return static_cast<uint32_t>(sections_.size() - 1);
 }
 
+absl::Status ArtifactWriter::FinishCode(const ManifestSpec& manifest) {
+  const auto weights_bytes = [this](uint32_t index) {
+    return index < sections_.size() ? sections_[index].size : 0;
+  };
+  for (auto& [index, hasher] : code_) {
+    qbin_section& section = sections_[index];
+    const Hash128 basis = qrt::CodeBasis(manifest, manifest, index, weights_bytes);
+    const uint64_t at = section.offset + section.size - QBIN_BASIS_BYTES;
+    if (absl::Status status = file_->WriteAt(at, basis); !status.ok()) return status;
+    hasher->Update(basis);
+    SetHash(section, *hasher);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ArtifactWriter::Finish(const ManifestSpec& manifest) {
+  if (absl::Status status = FinishCode(manifest); !status.ok()) return status;
   absl::StatusOr<uint32_t> index = AddSection(QBIN_SECTION_MANIFEST, BuildManifest(manifest));
   if (!index.ok()) return index.status();
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -15,6 +16,7 @@
 #include "compiler/artifact/manifest_spec.h"
 #include "compiler/artifact/output_file.h"
 #include "runtime/abi/qbin.h"
+#include "runtime/base/hash.h"
 
 namespace qcc::compiler {
 
@@ -28,7 +30,8 @@ class ArtifactWriter {
   // behind.
   static absl::StatusOr<std::unique_ptr<ArtifactWriter>> Create(const std::string& path);
 
-  // Adds a section and returns its index for the manifest. Errors: writing (Q6002, Q6003); an empty section
+  // Adds a section and returns its index for the manifest. Code gets QBIN_BASIS_BYTES at its end, which
+  // Finish fills. Errors: writing (Q6002, Q6003); an empty section
   // or too many of them are bugs of the caller (Q9002).
   absl::StatusOr<uint32_t> AddSection(uint32_t kind, std::span<const uint8_t> bytes, uint32_t flags = 0);
 
@@ -38,7 +41,8 @@ class ArtifactWriter {
   absl::StatusOr<uint32_t> AddStream(uint32_t kind, uint64_t size,
                                      absl::FunctionRef<absl::Status(Append)> produce, uint32_t flags = 0);
 
-  // Writes manifest, header and section table, flushes and renames. The writer is used up.
+  // Says at the end of each code section what it was made for, which is the manifest, then writes manifest,
+  // header and section table, flushes and renames. The writer is used up.
   absl::Status Finish(const ManifestSpec& manifest);
 
   // Bytes of the file so far.
@@ -47,8 +51,12 @@ class ArtifactWriter {
  private:
   explicit ArtifactWriter(std::unique_ptr<OutputFile> file);
 
+  absl::Status FinishCode(const ManifestSpec& manifest);
+
   std::unique_ptr<OutputFile> file_;
   std::vector<qbin_section> sections_;
+  // The hash of each code section up to its basis.
+  std::vector<std::pair<uint32_t, std::unique_ptr<qrt::Hasher>>> code_;
   uint64_t end_;
   std::vector<uint8_t> buffer_;  // gathers small pieces
 };

@@ -9,8 +9,9 @@
 extern "C" {
 #endif
 
-/* Bump when anything below or in gpu_code.fbs changes its meaning. */
-#define QRT_GPU_STEP_ABI 1u
+/* Bump when anything below or in gpu_code.fbs changes its meaning, or the end of the section
+ * (QBIN_BASIS_BYTES). */
+#define QRT_GPU_STEP_ABI 2u
 
 typedef struct qrt_gpu_step {
   uint32_t n_rows; /* rows of this step, 1..bucket: kernels do nothing for rows beyond */

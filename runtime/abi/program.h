@@ -14,8 +14,9 @@
 extern "C" {
 #endif
 
-/* Bump when any struct below changes: part of the artifact's code section, checked at load. */
-#define QRT_PROGRAM_ABI 2u
+/* Bump when any struct below changes, or the end of the section (QBIN_BASIS_BYTES): part of the artifact's
+ * code section, checked at load. */
+#define QRT_PROGRAM_ABI 3u
 
 /* The most that a step takes of the stack of each thread that runs it, callbacks of the barrier included. */
 #define QRT_STEP_STACK_BYTES 16384u

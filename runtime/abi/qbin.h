@@ -24,22 +24,26 @@ extern "C" {
 #define QBIN_MAGIC_BYTES 8u /* with the closing NUL */
 
 /* A reader of 2.x opens every 2.y whose required features it has; another major is another format. 1.x named
- * the use of each program; 2.0 describes what it takes, leaves and gives. */
+ * the use of each program; 2.0 describes what it takes, leaves and gives; in 2.1 code says what it was made
+ * for. */
 #define QBIN_MAJOR 2u
-#define QBIN_MINOR 0u
+#define QBIN_MINOR 1u
 
 #define QBIN_ALIGNMENT 4096u
 #define QBIN_MAX_SECTIONS 1024u
 #define QBIN_HASH_BYTES 16u
+/* The end of a code section: the hash of what of the manifest the code takes for granted
+ * (runtime/artifact/code_basis.h). */
+#define QBIN_BASIS_BYTES QBIN_HASH_BYTES
 #define QBIN_MAX_STRING 65536u /* bytes of a text in the manifest */
 
-/* Required features: bits that a reader must know to use the file correctly. 2.0 defines none; a new bit is
+/* Required features: bits that a reader must know to use the file correctly. 2.1 defines none; a new bit is
  * for a change that an older reader would silently get wrong. */
 #define QBIN_KNOWN_FEATURES UINT64_C(0)
 
 enum {
   QBIN_SECTION_MANIFEST = 1,      /* FlatBuffer, manifest.fbs; exactly one */
-  QBIN_SECTION_CODE = 2,          /* native code, program.h */
+  QBIN_SECTION_CODE = 2,          /* native code, program.h; then QBIN_BASIS_BYTES */
   QBIN_SECTION_WEIGHTS = 3,       /* packed weights; the only kind whose hash is not checked at load */
   QBIN_SECTION_TOKENIZER = 4,     /* tokenizer.h; at most one */
   QBIN_SECTION_CHAT_TEMPLATE = 5, /* UTF-8 Jinja source; at most one */

@@ -84,7 +84,8 @@ class Artifact {
   std::span<const Section> sections() const { return sections_; }
   const Manifest& manifest() const { return manifest_; }
 
-  // Code and weights of manifest().code[variant], whose target must be known (KnownTarget). For "cpu" the
+  // Code and weights of manifest().code[variant], whose target must be known (KnownTarget). The code's last
+  // QBIN_BASIS_BYTES say what it was made for, which is this manifest. For "cpu" the
   // code starts with a checked qrt_code_header: entry[i], i < programs.size(), lies in the blob. It is mapped
   // without execute permission: the device copies it, checks the copy against `code_hash`, and makes the copy
   // executable. For a GPU it is what GpuCode::Read (runtime/device/gpu) checks and reads.

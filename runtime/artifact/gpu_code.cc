@@ -26,6 +26,7 @@ constexpr uint32_t kMaxKernels = 1 << 14, kMaxDispatches = 1 << 20, kMaxSamplePr
 constexpr uint32_t kMaxName = 512, kMaxFamily = 64;
 constexpr uint32_t kMaxWorkgroup = 1024, kMaxShared = 1 << 20;
 constexpr uint64_t kMaxMemory = uint64_t{1} << 40;
+constexpr uint64_t kMemoryPadding = 4096;  // behind what dispatches touch, for alignment
 
 constexpr uint32_t kSpirvMagic = 0x07230203;
 constexpr size_t kSpirvHeaderWords = 5;
@@ -122,7 +123,7 @@ class Reader {
   Status ReadSizes(uint64_t weights_bytes) {
     QRT_RETURN_IF_ERROR(CheckRange("max_rows", fb_.max_rows(), 1, kMaxRows));
     code_.max_rows = fb_.max_rows();
-    uint64_t out_rows = 0, arena = 0;
+    uint64_t out_rows = 0, arena = 0, most_rows = 1;
     if (fb_.programs()->size() != manifest_.programs.size()) {
       return Bad("the number of programs", std::to_string(fb_.programs()->size()),
                  std::to_string(manifest_.programs.size()) + " as in the manifest");
@@ -134,8 +135,10 @@ class Reader {
       const uint64_t bytes = fb_.programs()->Get(i)->arena_bytes();
       QRT_RETURN_IF_ERROR(CheckRange(field + ".arena_bytes", bytes, info.arena_bytes, kMaxMemory));
       arena = std::max(arena, bytes);
+      most_rows = std::max<uint64_t>(most_rows, info.rows);
       if (info.facts.gives_logits()) out_rows = std::max<uint64_t>(out_rows, info.rows);
     }
+    QRT_RETURN_IF_ERROR(CheckRange("max_rows", code_.max_rows, 1, most_rows));
     QRT_RETURN_IF_ERROR(
         CheckRange("the number of sample programs", fb_.sample_programs()->size(), 0, kMaxSamplePrograms));
     for (const abi::GpuSampleProgram* p : *fb_.sample_programs()) {
@@ -195,9 +198,23 @@ class Reader {
     return Status();
   }
 
+  // The end of what dispatches touch of a space.
+  static uint64_t EndOf(GpuSpace space, std::span<const GpuDispatch> dispatches) {
+    uint64_t end = 0;
+    for (const GpuDispatch& d : dispatches) {
+      for (const GpuArg& a : d.args) {
+        if (a.space == space) end = std::max(end, a.value + a.bytes);
+      }
+    }
+    return end;
+  }
+
   Status ReadPrograms() {
+    uint64_t plan_arena = 0;  // programs share it; what their dispatches need for themselves lies behind
+    for (const ProgramInfo& p : manifest_.programs) plan_arena = std::max(plan_arena, p.arena_bytes);
     for (uint32_t i = 0; i < fb_.programs()->size(); ++i) {
       const ProgramInfo& info = manifest_.programs[i];
+      const std::string field = "program '" + info.name + "'";
       const abi::GpuProgram& p = *fb_.programs()->Get(i);
       std::array<uint64_t, kGpuSpaces> limits = code_.space_bytes;
       limits[static_cast<size_t>(GpuSpace::kArena)] = p.arena_bytes();
@@ -206,9 +223,11 @@ class Reader {
       limits[static_cast<size_t>(GpuSpace::kResults)] = 0;
       GpuProgram& program = code_.programs.emplace_back();
       program.arena_bytes = p.arena_bytes();
-      QRT_RETURN_IF_ERROR(
-          ReadDispatches("program '" + info.name + "'", *p.dispatches(), limits, &program.dispatches));
+      QRT_RETURN_IF_ERROR(ReadDispatches(field, *p.dispatches(), limits, &program.dispatches));
+      const uint64_t touched = std::max(plan_arena, EndOf(GpuSpace::kArena, program.dispatches));
+      QRT_RETURN_IF_ERROR(CheckRange(field + ".arena_bytes", p.arena_bytes(), 0, touched + kMemoryPadding));
     }
+    uint64_t scratch = 0;
     for (const abi::GpuSampleProgram* p : *fb_.sample_programs()) {
       GpuSampleProgram& program = code_.sample_programs.emplace_back();
       program.kind = static_cast<GpuSampling>(p->kind());
@@ -219,8 +238,9 @@ class Reader {
       limits[static_cast<size_t>(GpuSpace::kResults)] = uint64_t{p->rows()} * sizeof(int32_t);
       QRT_RETURN_IF_ERROR(ReadDispatches("sample program for " + std::to_string(p->rows()) + " rows",
                                          *p->dispatches(), limits, &program.dispatches));
+      scratch = std::max(scratch, EndOf(GpuSpace::kScratch, program.dispatches));
     }
-    return Status();
+    return CheckRange("scratch_bytes", fb_.scratch_bytes(), 0, scratch + kMemoryPadding);
   }
 
   Status ReadDispatches(const std::string& program,

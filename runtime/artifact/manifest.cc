@@ -15,7 +15,16 @@ constexpr uint64_t kMaxManifestBytes = 16 << 20;
 constexpr uint32_t kMaxStates = 1 << 16, kMaxPrograms = 4096, kMaxCode = 64, kMaxFeatures = 64, kMaxShape = 8;
 constexpr uint32_t kMaxStreams = 4096;
 constexpr uint32_t kMaxEog = 4096, kMaxFormats = 256, kMaxOptions = 1024;
-constexpr uint64_t kMaxArenaBytes = uint64_t{1} << 40, kMaxContext = INT32_MAX;
+constexpr uint64_t kMaxContext = INT32_MAX;
+// More tokens than the sampler can sum the weights of; columns of a row that no model has; logits behind the
+// vocabulary, which are there for alignment.
+constexpr uint32_t kMaxVocabulary = 1 << 23, kMaxEmbedding = 1 << 20, kMaxLogitsPadding = 256;
+// All states of a sequence, all keys and values of a token; and what may lie before and behind a state for
+// alignment.
+constexpr uint64_t kMaxStateBytes = uint64_t{16} << 30, kMaxKvBytes = uint64_t{64} << 20, kStateGap = 4096;
+// Scratch of a program: something for lists of experts and the like, and of each row (the rows of the largest
+// program, whose stream a small one may take) so many floats for each column of the model, or so many bytes.
+constexpr uint64_t kArenaBytes = uint64_t{16} << 20, kArenaFloats = 256, kArenaRowBytes = uint64_t{64} << 10;
 // clang-format off
 struct SameNumerics { using Other = abi::Numerics; QRT_NUMERICS(QRT_SAME_NUMBER) };
 struct SameElement { using Other = abi::Element; QRT_ELEMENTS(QRT_SAME_NUMBER) };
@@ -246,19 +255,23 @@ Status ArtifactVerifier::ReadOrigin(const abi::Manifest& fb) {
 Status ArtifactVerifier::CheckModel() {
   const Manifest& m = a_.manifest_;
   if (m.model.arch.empty()) return BadField("model.arch", "empty", "a name");
-  if (m.model.vocab_size == 0 || m.model.vocab_size > INT32_MAX) {
-    return BadField("model.vocab_size", std::to_string(m.model.vocab_size), "1 to 2147483647");
+  if (m.model.vocab_size == 0 || m.model.vocab_size > kMaxVocabulary) {
+    return BadField("model.vocab_size", std::to_string(m.model.vocab_size),
+                    "1 to " + std::to_string(kMaxVocabulary));
   }
-  if (m.model.logits_stride < m.model.vocab_size || m.model.logits_stride > INT32_MAX) {
+  if (m.model.logits_stride < m.model.vocab_size ||
+      m.model.logits_stride - m.model.vocab_size > kMaxLogitsPadding) {
     return BadField("model.logits_stride", std::to_string(m.model.logits_stride),
-                    std::to_string(m.model.vocab_size) + " (vocab_size) to 2147483647");
+                    std::to_string(m.model.vocab_size) + " (vocab_size) to " +
+                        std::to_string(m.model.vocab_size + kMaxLogitsPadding));
   }
   if (m.model.context_length == 0 || m.model.context_length > kMaxContext) {
     return BadField("model.context_length", std::to_string(m.model.context_length),
                     "1 to " + std::to_string(kMaxContext));
   }
-  if (m.model.embedding_length == 0 || m.model.embedding_length > INT32_MAX) {
-    return BadField("model.embedding_length", std::to_string(m.model.embedding_length), "1 to 2147483647");
+  if (m.model.embedding_length == 0 || m.model.embedding_length > kMaxEmbedding) {
+    return BadField("model.embedding_length", std::to_string(m.model.embedding_length),
+                    "1 to " + std::to_string(kMaxEmbedding));
   }
   if (!Known(m.numerics)) {
     return BadField("numerics", std::to_string(static_cast<int>(m.numerics)), "0 (f32) or 1 (int8)");
@@ -266,17 +279,19 @@ Status ArtifactVerifier::CheckModel() {
   if (!Known(m.kv_element)) {
     return BadField("kv_element", std::to_string(static_cast<int>(m.kv_element)), "0 (f32) or 1 (f16)");
   }
-  if (m.state_bytes > kMaxArenaBytes || m.kv_bytes_per_token > kMaxArenaBytes) {
-    return BadField(m.state_bytes > kMaxArenaBytes ? "state_bytes" : "kv_bytes_per_token",
-                    std::to_string(std::max(m.state_bytes, m.kv_bytes_per_token)),
-                    "at most " + std::to_string(kMaxArenaBytes));
+  if (m.state_bytes > kMaxStateBytes) {
+    return BadField("state_bytes", std::to_string(m.state_bytes),
+                    "at most " + std::to_string(kMaxStateBytes));
+  }
+  if (m.kv_bytes_per_token > kMaxKvBytes) {
+    return BadField("kv_bytes_per_token", std::to_string(m.kv_bytes_per_token),
+                    "at most " + std::to_string(kMaxKvBytes));
   }
   return Status();
 }
 
 Status ArtifactVerifier::CheckStates() {
   const Manifest& m = a_.manifest_;
-  std::vector<const StateInfo*> order;
   for (const StateInfo& s : m.states) {
     const std::string field = "state '" + s.name + "'";
     if (!Known(s.kind)) {
@@ -306,17 +321,39 @@ Status ArtifactVerifier::CheckStates() {
       return BadField(field + ".offset", std::to_string(s.offset),
                       "a multiple of " + std::to_string(Bytes(s.element)));
     }
-    order.push_back(&s);
+    // What is more than its shape is there for alignment.
+    if (s.bytes - need.value() > kStateGap) {
+      return BadField(field + ".bytes", std::to_string(s.bytes),
+                      "at most " + std::to_string(need.value() + kStateGap) + ", " +
+                          std::to_string(need.value()) + " of them for its shape");
+    }
   }
-  std::sort(order.begin(), order.end(), [](const StateInfo* a, const StateInfo* b) {
-    return std::pair(a->kind == StateKind::kKV, a->offset) < std::pair(b->kind == StateKind::kKV, b->offset);
-  });
-  for (size_t i = 1; i < order.size(); ++i) {
-    const StateInfo &a = *order[i - 1], &b = *order[i];
-    if ((a.kind == StateKind::kKV) == (b.kind == StateKind::kKV) && b.offset < a.offset + a.bytes) {
-      return BadField(
-          "state '" + b.name + "'.offset", std::to_string(b.offset),
-          "at least " + std::to_string(a.offset + a.bytes) + ", the end of state '" + a.name + "'");
+  return CheckStateAreas();
+}
+
+Status ArtifactVerifier::CheckStateAreas() const {
+  const Manifest& m = a_.manifest_;
+  for (const bool kv : {false, true}) {
+    std::vector<const StateInfo*> order;
+    for (const StateInfo& s : m.states) {
+      if ((s.kind == StateKind::kKV) == kv) order.push_back(&s);
+    }
+    std::sort(order.begin(), order.end(),
+              [](const StateInfo* a, const StateInfo* b) { return a->offset < b->offset; });
+    uint64_t end = 0;
+    std::string behind = "the begin of its area";
+    for (const StateInfo* s : order) {
+      if (s->offset < end || s->offset - end > kStateGap) {
+        return BadField("state '" + s->name + "'.offset", std::to_string(s->offset),
+                        std::to_string(end) + " to " + std::to_string(end + kStateGap) + ", from " + behind);
+      }
+      end = s->offset + s->bytes;
+      behind = "the end of state '" + s->name + "'";
+    }
+    const uint64_t area = kv ? m.kv_bytes_per_token : m.state_bytes;
+    if (area - end > kStateGap) {  // every state lies inside
+      return BadField(kv ? "kv_bytes_per_token" : "state_bytes", std::to_string(area),
+                      std::to_string(end) + " to " + std::to_string(end + kStateGap) + ", from " + behind);
     }
   }
   return Status();
@@ -327,8 +364,9 @@ Status ArtifactVerifier::CheckFacts(const ProgramInfo& program) const {
   const std::string field = "program '" + program.name + "'";
   const auto streams = static_cast<int64_t>(a_.manifest_.streams.size());
   if (facts.takes == 0) return BadField(field + ".takes", "0", "an input");
-  if ((facts.takes & kGiven) != 0 && (facts.given_cols == 0 || facts.given_cols > INT32_MAX)) {
-    return BadField(field + ".given_cols", std::to_string(facts.given_cols), "1 to 2147483647");
+  if ((facts.takes & kGiven) != 0 && (facts.given_cols == 0 || facts.given_cols > kMaxEmbedding)) {
+    return BadField(field + ".given_cols", std::to_string(facts.given_cols),
+                    "1 to " + std::to_string(kMaxEmbedding));
   }
   // Else programs that are alike would count as two.
   if ((facts.takes & kGiven) == 0 && facts.given_cols != 0) {
@@ -360,17 +398,26 @@ Status ArtifactVerifier::CheckPrograms() {
   const Manifest& m = a_.manifest_;
   if (m.programs.empty()) return BadField("the length of programs", "0", "at least 1");
   std::vector<const ProgramInfo*> order;
+  uint64_t most_rows = 0;
   for (const ProgramInfo& p : m.programs) {
     const std::string field = "program '" + p.name + "'";
     QRT_RETURN_IF_ERROR(CheckFacts(p));
     if (p.rows == 0 || p.rows > kMaxRows) {
       return BadField(field + ".rows", std::to_string(p.rows), "1 to " + std::to_string(kMaxRows));
     }
-    if (p.arena_bytes > kMaxArenaBytes) {
-      return BadField(field + ".arena_bytes", std::to_string(p.arena_bytes),
-                      "at most " + std::to_string(kMaxArenaBytes));
-    }
+    most_rows = std::max<uint64_t>(most_rows, p.rows);
     order.push_back(&p);
+  }
+  const uint64_t row_bytes =
+      std::max(sizeof(float) * kArenaFloats * m.model.embedding_length, kArenaRowBytes);
+  const uint64_t most_arena = kArenaBytes + most_rows * row_bytes;
+  for (const ProgramInfo& p : m.programs) {
+    const uint64_t given = uint64_t{p.rows} * p.facts.given_cols * sizeof(float);
+    if (p.arena_bytes < given || p.arena_bytes > most_arena) {
+      return BadField(
+          "program '" + p.name + "'.arena_bytes", std::to_string(p.arena_bytes),
+          std::to_string(given) + " (the rows that it is given) to " + std::to_string(most_arena));
+    }
   }
   const auto key = [](const ProgramInfo* p) {
     const ProgramFacts& f = p->facts;

@@ -20,12 +20,12 @@ constexpr uint64_t Bytes(Element e) {
   return e == Element::kF32 ? 4 : 2;
 }
 
-inline constexpr uint32_t kMaxRows = 1 << 20;  // of a program; far above anything real
+inline constexpr uint32_t kMaxRows = 1 << 16;  // of a program; far above anything real
 
 struct ModelInfo {
   std::string arch, name;
-  uint32_t vocab_size = 0;     // 1 .. 2^31 - 1
-  uint32_t logits_stride = 0;  // >= vocab_size
+  uint32_t vocab_size = 0;     // 1 .. 2^23
+  uint32_t logits_stride = 0;  // >= vocab_size, by little
   uint64_t context_length = 0;
   uint32_t embedding_length = 0;
 };
@@ -36,8 +36,8 @@ struct StateInfo {
   uint32_t layer;
   std::vector<uint64_t> shape;
   Element element;
-  // Inside state_bytes, or kv_bytes_per_token for kKV; states do not overlap. At least the shape's bytes; for
-  // kKV exactly twice: K and V.
+  // Inside state_bytes, or kv_bytes_per_token for kKV, which hold the states and little more; states do not
+  // overlap. At least the shape's bytes; for kKV exactly twice: K and V.
   uint64_t offset, bytes;
 };
 

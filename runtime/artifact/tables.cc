@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "runtime/artifact/code_basis.h"
 #include "runtime/artifact/verifier.h"
 #include "runtime/base/checked.h"
 
@@ -50,55 +51,84 @@ Status ArtifactVerifier::CheckCode() {
     QRT_RETURN_IF_ERROR(CheckReference(field + ".section", c.section, QBIN_SECTION_CODE));
     QRT_RETURN_IF_ERROR(CheckReference(field + ".weights_section", c.weights_section, QBIN_SECTION_WEIGHTS));
     largest = std::max(largest, a_.sections_[c.weights_section].size);
-    if (c.target != "cpu") continue;  // read and checked where it is used: runtime/device/gpu
-
-    const std::span<const uint8_t> blob = a_.SectionBytes(c.section);
-    qrt_code_header header;
-    if (blob.size() < sizeof header) {
-      return CorruptIn(4016, c.section, 0,
-                       "the code has " + std::to_string(blob.size()) + " bytes, its header takes " +
-                           std::to_string(sizeof header));
-    }
-    std::memcpy(&header, blob.data(), sizeof header);
-    if (header.magic != QRT_CODE_MAGIC) {
-      return CorruptIn(4016, c.section, 0, "the code does not begin with its mark");
-    }
-    if (header.abi != QRT_PROGRAM_ABI) {
-      return OtherInterface(m, "the code was made for program interface", header.abi, QRT_PROGRAM_ABI,
-                            a_.path_ + ", section " + std::to_string(c.section) + " (code)");
-    }
-    if (header.n_entries != m.programs.size()) {
-      return CorruptIn(4016, c.section, offsetof(qrt_code_header, n_entries),
-                       "the code has " + std::to_string(header.n_entries) + " entries, the manifest " +
-                           std::to_string(m.programs.size()) + " programs");
-    }
-    if (header.thread_scratch % 64 != 0 || header.thread_scratch > QRT_MAX_THREAD_SCRATCH) {
-      return CorruptIn(4016, c.section, offsetof(qrt_code_header, thread_scratch),
-                       "the code asks for " + std::to_string(header.thread_scratch) +
-                           " bytes of scratch a thread, expected a multiple of 64, at most " +
-                           std::to_string(QRT_MAX_THREAD_SCRATCH));
-    }
-    const uint64_t entries_end = sizeof header + uint64_t{header.n_entries} * sizeof(uint32_t);
-    if (entries_end > blob.size()) {
-      return CorruptIn(4016, c.section, sizeof header,
-                       "the code has " + std::to_string(blob.size()) + " bytes, its entry table ends at " +
-                           std::to_string(entries_end));
-    }
-    for (uint32_t i = 0; i < header.n_entries; ++i) {
-      const uint64_t at = sizeof header + uint64_t{i} * sizeof(uint32_t);
-      uint32_t entry;
-      std::memcpy(&entry, blob.data() + at, sizeof entry);
-      if (entry < entries_end || entry >= blob.size()) {
-        return CorruptIn(4016, c.section, at,
-                         "program '" + m.programs[i].name + "' begins at " + std::to_string(entry) +
-                             " of the code, expected " + std::to_string(entries_end) + " to " +
-                             std::to_string(blob.size() - 1));
-      }
-    }
   }
   if (largest != 0 && m.weights_bytes != largest) {
     return BadField("weights_bytes", std::to_string(m.weights_bytes),
                     std::to_string(largest) + ", the size of the largest weight section");
+  }
+  for (const CodeInfo& c : m.code) {
+    if (!KnownTarget(c.target)) continue;
+    const uint64_t bytes = a_.SectionBytes(c.section).size();
+    if (bytes <= QBIN_BASIS_BYTES) {
+      return CorruptIn(4016, c.section, 0,
+                       "the code has " + std::to_string(bytes) + " bytes, what it was made for takes " +
+                           std::to_string(QBIN_BASIS_BYTES) + " of them");
+    }
+    // What code of a GPU is otherwise is checked where it is used: runtime/artifact/gpu_code.h.
+    if (c.target == "cpu") QRT_RETURN_IF_ERROR(CheckCpuCode(c));
+    QRT_RETURN_IF_ERROR(CheckBasis(c));
+  }
+  return Status();
+}
+
+Status ArtifactVerifier::CheckBasis(const CodeInfo& code) const {
+  const std::span<const uint8_t> section = a_.SectionBytes(code.section);
+  Hash128 stored;
+  std::copy_n(section.end() - QBIN_BASIS_BYTES, QBIN_BASIS_BYTES, stored.begin());
+  const Hash128 found = CodeBasis(a_.manifest_.model, a_.manifest_, code.section,
+                                  [this](uint32_t index) { return a_.sections_[index].size; });
+  if (found == stored) return Status();
+  return CorruptIn(4026, code.section, section.size() - QBIN_BASIS_BYTES,
+                   "the code '" + code.isa + "' for " + code.target +
+                       " was made for other programs, states or sizes than the manifest's: their hash is " +
+                       Hex(found) + ", expected " + Hex(stored));
+}
+
+Status ArtifactVerifier::CheckCpuCode(const CodeInfo& c) const {
+  const Manifest& m = a_.manifest_;
+  const std::span<const uint8_t> section = a_.SectionBytes(c.section);
+  const std::span<const uint8_t> blob = section.first(section.size() - QBIN_BASIS_BYTES);
+  qrt_code_header header;
+  if (blob.size() < sizeof header) {
+    return CorruptIn(4016, c.section, 0,
+                     "the code has " + std::to_string(blob.size()) + " bytes, its header takes " +
+                         std::to_string(sizeof header));
+  }
+  std::memcpy(&header, blob.data(), sizeof header);
+  if (header.magic != QRT_CODE_MAGIC) {
+    return CorruptIn(4016, c.section, 0, "the code does not begin with its mark");
+  }
+  if (header.abi != QRT_PROGRAM_ABI) {
+    return OtherInterface(m, "the code was made for program interface", header.abi, QRT_PROGRAM_ABI,
+                          a_.path_ + ", section " + std::to_string(c.section) + " (code)");
+  }
+  if (header.n_entries != m.programs.size()) {
+    return CorruptIn(4016, c.section, offsetof(qrt_code_header, n_entries),
+                     "the code has " + std::to_string(header.n_entries) + " entries, the manifest " +
+                         std::to_string(m.programs.size()) + " programs");
+  }
+  if (header.thread_scratch % 64 != 0 || header.thread_scratch > QRT_MAX_THREAD_SCRATCH) {
+    return CorruptIn(4016, c.section, offsetof(qrt_code_header, thread_scratch),
+                     "the code asks for " + std::to_string(header.thread_scratch) +
+                         " bytes of scratch a thread, expected a multiple of 64, at most " +
+                         std::to_string(QRT_MAX_THREAD_SCRATCH));
+  }
+  const uint64_t entries_end = sizeof header + uint64_t{header.n_entries} * sizeof(uint32_t);
+  if (entries_end > blob.size()) {
+    return CorruptIn(4016, c.section, sizeof header,
+                     "the code has " + std::to_string(blob.size()) + " bytes, its entry table ends at " +
+                         std::to_string(entries_end));
+  }
+  for (uint32_t i = 0; i < header.n_entries; ++i) {
+    const uint64_t at = sizeof header + uint64_t{i} * sizeof(uint32_t);
+    uint32_t entry;
+    std::memcpy(&entry, blob.data() + at, sizeof entry);
+    if (entry < entries_end || entry >= blob.size()) {
+      return CorruptIn(4016, c.section, at,
+                       "program '" + m.programs[i].name + "' begins at " + std::to_string(entry) +
+                           " of the code, expected " + std::to_string(entries_end) + " to " +
+                           std::to_string(blob.size() - 1));
+    }
   }
   return Status();
 }

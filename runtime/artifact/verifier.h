@@ -45,11 +45,16 @@ class ArtifactVerifier {
   Status Copy(const char* field, const flatbuffers::Vector<T>& list, uint64_t limit, std::vector<T>* out);
   Status CheckModel();
   Status CheckStates();
+  // The areas hold the states and nothing more.
+  Status CheckStateAreas() const;
   Status CheckPrograms();
   Status CheckFacts(const ProgramInfo& program) const;
   Status CheckSampling();
   // tables.cc: what the manifest refers to.
   Status CheckCode();
+  Status CheckCpuCode(const CodeInfo& code) const;
+  // Q4026 unless the manifest is what the code of this entry was made for.
+  Status CheckBasis(const CodeInfo& code) const;
   Status CheckTokenizerInfo();
   Status ReadTokenizer();
   Status PlaceTokenizerTables(const qrt_tokenizer_header& header, TokenizerTables* tables) const;

@@ -111,6 +111,8 @@ INSTANTIATE_TEST_SUITE_P(
         Lie{"more_programs", [](Code& c) { c.programs.push_back(c.programs[0]); }},
         Lie{"small_arena", [](Code& c) { c.programs[0].arena_bytes = 512; }},
         Lie{"huge_arena", [](Code& c) { c.programs[0].arena_bytes = UINT64_MAX; }},
+        Lie{"arena_that_no_dispatch_touches", [](Code& c) { c.programs[0].arena_bytes = 1u << 30; }},
+        Lie{"rows_of_no_program", [](Code& c) { c.max_rows = kMaxRows + 1; }},
         Lie{"kernel_index", [](Code& c) { c.programs[0].dispatches[0].kernel = 6; }},
         Lie{"grid_0", [](Code& c) { c.programs[0].dispatches[0].grid[1] = 0; }},
         Lie{"grid_huge", [](Code& c) { c.programs[0].dispatches[0].grid[2] = 1u << 31; }},
@@ -143,6 +145,7 @@ INSTANTIATE_TEST_SUITE_P(
         Lie{"sample_kind",
             [](Code& c) { c.sample_programs[0].kind = static_cast<qcc::gpu::Sampling>(2); }},
         Lie{"scratch_gone", [](Code& c) { c.scratch_bytes = 4; }},
+        Lie{"scratch_that_no_dispatch_touches", [](Code& c) { c.scratch_bytes = 1u << 30; }},
         Lie{"scratch_huge", [](Code& c) { c.scratch_bytes = UINT64_MAX; }},
         Lie{"space", [](Code& c) { c.programs[0].dispatches[1].args[1].space = static_cast<Space>(8); }}),
     [](const auto& info) { return std::string(info.param.name); });

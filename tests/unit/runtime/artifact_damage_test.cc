@@ -11,8 +11,8 @@ namespace {
 
 bool IsRefusal(const Status& status) {
   return (status.code() == Code::kArtifactCorrupt || status.code() == Code::kArtifactIncompatible) &&
-         status.number() >= 4004 && status.number() <= 4020 && !status.message().empty() &&
-         !status.note().empty();
+         ((status.number() >= 4004 && status.number() <= 4020) || status.number() == 4026) &&
+         !status.message().empty() && !status.note().empty();
 }
 
 TEST(ArtifactDamage, EveryTruncationIsRefused) {

@@ -44,9 +44,9 @@ void ChangeHeader(std::vector<uint8_t>& file, void (*change)(qbin_header&)) {
 }
 
 const TableLie kTableLies[] = {
-    {"past_major", [](auto& f) { ChangeHeader(f, [](auto& h) { h.major = 0; }); }, 4006, "0.0"},
-    {"programs_by_phase", [](auto& f) { ChangeHeader(f, [](auto& h) { h.major = 1; }); }, 4006, "1.0"},
-    {"future_major", [](auto& f) { ChangeHeader(f, [](auto& h) { h.major = 3; }); }, 4006, "3.0"},
+    {"past_major", [](auto& f) { ChangeHeader(f, [](auto& h) { h.major = 0; }); }, 4006, "version 0."},
+    {"programs_by_phase", [](auto& f) { ChangeHeader(f, [](auto& h) { h.major = 1; }); }, 4006, "version 1."},
+    {"future_major", [](auto& f) { ChangeHeader(f, [](auto& h) { h.major = 3; }); }, 4006, "version 3."},
     {"unknown_feature", [](auto& f) { ChangeHeader(f, [](auto& h) { h.required_features = 1u << 5; }); },
      4007, "bits 5"},
     {"no_sections", [](auto& f) { ChangeHeader(f, [](auto& h) { h.section_count = 0; }); }, 4009,
@@ -152,6 +152,60 @@ const ManifestLie kManifestLies[] = {
     {"state_empty", [](auto& m) { m.states[0].bytes = 0; }, 4015, "0 bytes"},
     {"states_overlap", [](auto& m) { m.states[1] = m.states[0], m.states[1].name = "twice"; }, 4015,
      "the end of state"},
+    {"state_area_larger_than_its_states", [](auto& m) { m.state_bytes += 4097; }, 4015,
+     "state_bytes is 9217, expected 5120 to 9216"},
+    {"state_area_of_no_states",
+     [](auto& m) {
+       m.states.erase(m.states.begin(), m.states.begin() + 2);
+       for (auto& program : m.programs) program.facts.advances.clear();
+       m.state_bytes = 1 << 20;
+     },
+     4015, "state_bytes is 1048576, expected 0 to 4096"},
+    {"state_behind_a_hole",
+     [](auto& m) {
+       m.states[1].offset += 8192;
+       m.state_bytes += 8192;
+     },
+     4015, "state 'blk.0.delta'.offset is 9216, expected 768 to 4864"},
+    {"state_larger_than_its_shape",
+     [](auto& m) {
+       m.states[1].bytes += 8192;
+       m.state_bytes += 8192;
+     },
+     4015, "state 'blk.0.delta'.bytes is 12288, expected at most 8192"},
+    {"state_of_a_model_that_is_not",
+     [](auto& m) {
+       m.states[1].shape = {4096, 1024, 1024};
+       m.states[1].bytes = uint64_t{16} << 30;
+       m.state_bytes = 1024 + m.states[1].bytes;
+     },
+     4015, "state_bytes is 17179870208, expected at most 17179869184"},
+    {"kv_area_larger_than_its_states", [](auto& m) { m.kv_bytes_per_token += 4097; }, 4015,
+     "kv_bytes_per_token is 4353, expected 256 to 4352"},
+    {"kv_of_a_model_that_is_not",
+     [](auto& m) {
+       m.states[2].shape = {1 << 20, 32};
+       m.kv_bytes_per_token = m.states[2].bytes = uint64_t{128} << 20;
+     },
+     4015, "kv_bytes_per_token is 134217728, expected at most 67108864"},
+    {"program_arena_above_its_rows", [](auto& m) { m.programs[0].arena_bytes = uint64_t{1} << 32; }, 4015,
+     "program 'decode_1'.arena_bytes is 4294967296, expected 0 (the rows that it is given) to 17301504"},
+    {"program_arena_below_its_rows",
+     [](auto& m) {
+       m.programs[0].facts.takes |= kGiven;
+       m.programs[0].facts.given_cols = 20000;
+     },
+     4015, "arena_bytes is 65536, expected 80000 (the rows that it is given)"},
+    {"program_given_rows_that_no_model_has",
+     [](auto& m) {
+       m.programs[0].facts.takes |= kGiven;
+       m.programs[0].facts.given_cols = 1 << 21;
+     },
+     4015, "given_cols is 2097152, expected 1 to 1048576"},
+    {"logits_far_apart", [](auto& m) { m.logits_stride = 100000; }, 4015,
+     "model.logits_stride is 100000, expected 272 (vocab_size) to 528"},
+    {"embedding_that_no_model_has", [](auto& m) { m.embedding_length = 1 << 30; }, 4015,
+     "model.embedding_length is 1073741824"},
     {"state_shape_too_large", [](auto& m) { m.states[0].shape = {1000}; }, 4015,
      "state 'blk.0.conv'.shape is 4000 bytes"},
     {"state_shape_wraps",
@@ -411,7 +465,7 @@ const PartLie kPartLies[] = {
     {"code_too_short", [](auto& p) { p.code.resize(15); }, 4016, "15 bytes"},
     {"code_magic", [](auto& p) { SetWord(p.code, 0, 0x464c457f); }, 4016, "mark"},
     {"code_other_interface", [](auto& p) { SetWord(p.code, 4, QRT_PROGRAM_ABI + 1); }, 4017,
-     "program interface 3, this program knows 2"},
+     "program interface 4, this program knows 3"},
     {"code_entry_count", [](auto& p) { SetWord(p.code, 8, 0xffffffff); }, 4016, "4294967295 entries"},
     {"code_scratch_odd", [](auto& p) { SetWord(p.code, 12, 32); }, 4016, "32 bytes of scratch"},
     {"code_scratch_huge", [](auto& p) { SetWord(p.code, 12, QRT_MAX_THREAD_SCRATCH + 64); }, 4016,
@@ -529,6 +583,118 @@ TEST_P(PartLies, IsRefused) {
 }
 INSTANTIATE_TEST_SUITE_P(All, PartLies, ::testing::ValuesIn(kPartLies),
                          [](const auto& param) { return std::string(param.param.name); });
+
+// What the code was made for: the manifest is written anew with one field altered, all hashes right, before
+// the basis that the code kept of the unaltered one.
+
+struct BasisLie {
+  const char* name;
+  void (*tell)(ManifestSpec& m);
+};
+
+// Every field that code takes for granted, altered to what passes as such.
+const BasisLie kBasisLies[] = {
+    {"logits_stride", [](auto& m) { m.logits_stride += 1; }},
+    {"context_length", [](auto& m) { m.context_length += 1; }},
+    {"embedding_length", [](auto& m) { m.embedding_length += 1; }},
+    {"numerics", [](auto& m) { m.numerics = Numerics::kF32; }},
+    {"kv_element", [](auto& m) { m.kv_element = SpecElement::kF32; }},
+    {"state_bytes", [](auto& m) { m.state_bytes += 64; }},
+    {"kv_bytes_per_token", [](auto& m) { m.kv_bytes_per_token += 64; }},
+    {"state_name", [](auto& m) { m.states[0].name += "x"; }},
+    {"state_kind", [](auto& m) { m.states[0].kind = SpecState::kDelta; }},
+    {"state_layer", [](auto& m) { m.states[0].layer = 1; }},
+    {"state_shape",
+     [](auto& m) {
+       m.states[0].shape = {64, 3};
+     }},
+    {"state_dimensions", [](auto& m) { m.states[0].shape = {192}; }},
+    {"state_element", [](auto& m) { m.states[0].element = SpecElement::kF16; }},
+    {"state_offset", [](auto& m) { m.states[0].offset = 64; }},
+    {"state_bytes_of_one", [](auto& m) { m.states[0].bytes += 64; }},
+    {"state_missing",
+     [](auto& m) {
+       m.states.pop_back();
+       m.kv_bytes_per_token = 0;
+       for (auto& program : m.programs) {
+         if (!program.facts.advances.empty()) program.facts.advances.pop_back();
+       }
+     }},
+    {"stream_name", [](auto& m) { m.streams[0] += "x"; }},
+    {"stream_more", [](auto& m) { m.streams.push_back("other"); }},
+    {"program_name", [](auto& m) { m.programs[0].name += "x"; }},
+    {"program_takes",
+     [](auto& m) {
+       m.programs[0].facts.takes |= kStream;
+       m.programs[0].facts.stream = 0;
+     }},
+    {"program_given",
+     [](auto& m) {
+       m.programs[0].facts.takes |= kGiven;
+       m.programs[0].facts.given_cols = 64;
+     }},
+    {"program_leaves", [](auto& m) { m.programs[1].facts.leaves = -1; }},
+    {"program_gives", [](auto& m) { m.programs[0].facts.gives = Output::kLogits; }},
+    {"program_advances",
+     [](auto& m) {
+       m.programs[0].facts.advances = {0, 2};
+     }},
+    {"program_rows", [](auto& m) { m.programs[0].rows = 2; }},
+    {"program_arena_smaller", [](auto& m) { m.programs[0].arena_bytes -= 64; }},
+    {"program_arena_larger", [](auto& m) { m.programs[0].arena_bytes += 64; }},
+    {"program_dispatches", [](auto& m) { m.programs[0].dispatches += 1; }},
+    {"program_barriers", [](auto& m) { m.programs[0].barriers += 1; }},
+    {"program_weight_bytes", [](auto& m) { m.programs[0].weight_bytes += 1; }},
+    {"programs_in_another_order", [](auto& m) { std::swap(m.programs[0], m.programs[1]); }},
+    {"code_target", [](auto& m) { m.code[0].target = "vulkan"; }},
+    {"code_level", [](auto& m) { m.code[0].isa = "base"; }},
+    {"code_feature_missing", [](auto& m) { m.code[0].features.pop_back(); }},
+    {"code_features_joined",
+     [](auto& m) {
+       m.code[0].features = {"avxavx2", "fma"};
+     }},
+    {"code_listed_twice", [](auto& m) { m.code.push_back(m.code[0]); }},
+};
+
+// The file of `parts` with the code section of `other`, which has the same size.
+std::vector<uint8_t> WithCodeOf(const SampleParts& parts, const SampleParts& other) {
+  std::vector<uint8_t> file = BytesOfParts(parts);
+  const std::vector<uint8_t> from = BytesOfParts(other);
+  const qbin_section to_section = SectionOf(file, FindSection(file, QBIN_SECTION_CODE));
+  const qbin_section section = SectionOf(from, FindSection(from, QBIN_SECTION_CODE));
+  EXPECT_EQ(section.size, to_section.size);
+  std::memcpy(file.data() + to_section.offset, from.data() + section.offset, section.size);
+  Seal(file);
+  return file;
+}
+
+class BasisLies : public ::testing::TestWithParam<BasisLie> {};
+TEST_P(BasisLies, IsRefused) {
+  SampleParts parts = MakeParts();
+  GetParam().tell(parts.manifest);
+  const Status alone = OpenAndUse(BytesOfParts(parts));
+  EXPECT_TRUE(alone.ok()) << "the manifest is refused as such, so this says nothing of the code: "
+                          << alone.ToString();
+  ExpectRefusal(OpenAndUse(WithCodeOf(parts, MakeParts())), 4026, "was made for other programs");
+}
+INSTANTIATE_TEST_SUITE_P(All, BasisLies, ::testing::ValuesIn(kBasisLies),
+                         [](const auto& param) { return std::string(param.param.name); });
+
+TEST(CodeBasis, IsOfTheWeightsThatTheCodeReads) {
+  SampleParts parts = MakeParts();
+  parts.weights.push_back(0);
+  ExpectRefusal(OpenAndUse(WithCodeOf(parts, MakeParts())), 4026, "was made for other programs");
+}
+
+// What code does not know of changes nothing.
+TEST(CodeBasis, LeavesTheRestAlone) {
+  SampleParts parts = MakeParts();
+  parts.manifest.name = "another";
+  parts.manifest.sampling.top_k = 7;
+  parts.manifest.provenance.options.clear();
+  const Status status = OpenAndUse(WithCodeOf(parts, MakeParts()));
+  EXPECT_TRUE(status.ok()) << status.ToString();
+}
 
 // Older or newer: what helps depends on which of the two it is.
 TEST(OtherInterface, NamesTheCompilerThatMadeIt) {
