@@ -10,15 +10,12 @@
 #include "runtime/abi/qbin.h"
 #include "tests/unit/runtime/aligned_bytes.h"
 #include "tests/unit/runtime/qrt_api_fixture.h"
+#include "tests/unit/runtime/qrt_toy_bytes.h"
 
 namespace {
 
 using namespace qrt_api;  // NOLINT: the fixture of this very test
 using qrt::testing::AlignedBytes;
-
-std::vector<uint8_t> ToyBytes() {
-  return BytesOfParts(toy::ToyParts());
-}
 
 // Where the first section of this kind begins.
 size_t SectionAt(std::span<const uint8_t> artifact, uint32_t kind) {
@@ -54,7 +51,7 @@ class QrtApiMemory : public QrtApi {
 };
 
 TEST_F(QrtApiMemory, GivesWhatTheFileGives) {
-  const AlignedBytes bytes(ToyBytes());
+  const AlignedBytes bytes(toy::ToyBytes());
   const Artifact from_file = Open(path());
   const Artifact from_memory = OpenBytes(bytes.span());
   qrt_artifact_info of_file = Sized<qrt_artifact_info>(), of_memory = Sized<qrt_artifact_info>();
@@ -71,7 +68,7 @@ TEST_F(QrtApiMemory, GivesWhatTheFileGives) {
 // A page of the host's that may only be read, and that ends with the artifact: one write or one byte too far
 // ends the test.
 TEST_F(QrtApiMemory, ReadsTheBytesWhereTheyLieAndNothingElse) {
-  const std::vector<uint8_t> artifact_bytes = ToyBytes();
+  const std::vector<uint8_t> artifact_bytes = toy::ToyBytes();
   constexpr size_t kPage = 4096;
   const size_t pages = (artifact_bytes.size() + kPage - 1) / kPage * kPage;
   void* memory = mmap(nullptr, pages + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -99,7 +96,7 @@ TEST_F(QrtApiMemory, ReadsTheBytesWhereTheyLieAndNothingElse) {
 }
 
 TEST_F(QrtApiMemory, NeverGivesTheBytesBack) {
-  const AlignedBytes bytes(ToyBytes());
+  const AlignedBytes bytes(toy::ToyBytes());
   { const Artifact artifact = OpenBytes(bytes.span()); }
   const Artifact again = OpenBytes(bytes.span());
   const Artifact shared = OpenBytes(bytes.span());
@@ -107,7 +104,7 @@ TEST_F(QrtApiMemory, NeverGivesTheBytesBack) {
 }
 
 TEST_F(QrtApiMemory, RefusesWhatIsNoArtifact) {
-  AlignedBytes bytes(ToyBytes());
+  AlignedBytes bytes(toy::ToyBytes());
   qrt_error error;
   EXPECT_EQ(Refused(nullptr, 100, &error), QRT_INVALID_ARGUMENT);
   EXPECT_NE(std::strstr(error.message, "bytes"), nullptr) << Say(error);
@@ -120,13 +117,13 @@ TEST_F(QrtApiMemory, RefusesWhatIsNoArtifact) {
   EXPECT_EQ(error.code, 4004u) << Say(error);
   EXPECT_NE(std::strstr(error.note, "linked in"), nullptr) << "the name is not in the note: " << Say(error);
 
-  std::vector<uint8_t> longer = ToyBytes();
+  std::vector<uint8_t> longer = toy::ToyBytes();
   longer.push_back(0);
   const AlignedBytes with_more(longer);
   EXPECT_EQ(Refused(with_more.span().data(), with_more.size(), &error), QRT_ARTIFACT_CORRUPT);
   EXPECT_EQ(error.code, 4004u) << Say(error);
 
-  std::vector<uint8_t> shifted = ToyBytes();
+  std::vector<uint8_t> shifted = toy::ToyBytes();
   shifted.insert(shifted.begin(), QRT_ARTIFACT_ALIGNMENT / 2, 0);
   const AlignedBytes odd(shifted);
   EXPECT_EQ(Refused(odd.span().data() + QRT_ARTIFACT_ALIGNMENT / 2, bytes.size(), &error),
