@@ -21,7 +21,7 @@ def differing(files):
 def main():
     out = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
                          capture_output=True, text=True, check=True).stdout
-    files = [f for f in out.splitlines() if re.search(r"\.(c|cc|cpp|h)$", f) and os.path.isfile(os.path.join(ROOT, f))]
+    files = [f for f in out.splitlines() if re.search(r"\.(c|cc|cpp|h|hpp)$", f) and os.path.isfile(os.path.join(ROOT, f))]
     if "--fix" in sys.argv[1:]:
         return subprocess.run(["clang-format", "-i", *files], cwd=ROOT).returncode
     workers = os.cpu_count() or 1

@@ -47,10 +47,12 @@ Result<std::unique_ptr<Artifact>> Artifact::Open(const std::string& path) {
 }
 
 Result<std::unique_ptr<Artifact>> Artifact::FromBytes(std::span<const uint8_t> bytes, std::string name) {
-  constexpr uintptr_t kAlignment = 64;
-  if (reinterpret_cast<uintptr_t>(bytes.data()) % kAlignment != 0) {
-    return Status(Code::kInvalidArgument, 4021, "the artifact's bytes are not aligned to 64",
-                  std::move(name));
+  const uintptr_t over = reinterpret_cast<uintptr_t>(bytes.data()) % kMemoryAlignment;
+  if (over != 0) {
+    return Status(Code::kInvalidArgument, 4021,
+                  "the artifact's bytes begin " + std::to_string(over) + " behind a multiple of " +
+                      std::to_string(kMemoryAlignment),
+                  std::move(name), "align the memory that holds them");
   }
   std::unique_ptr<Artifact> artifact(new Artifact());
   artifact->path_ = std::move(name);

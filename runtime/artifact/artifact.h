@@ -72,8 +72,9 @@ class Artifact {
   Artifact& operator=(const Artifact&) = delete;
 
   static Result<std::unique_ptr<Artifact>> Open(const std::string& path);
-  // The same over bytes that the caller keeps alive and unchanged, aligned to 64; `name` stands for the path
-  // in messages.
+  // The same over bytes that the caller keeps alive and unchanged; `name` stands for the path in messages.
+  // Errors also: INVALID_ARGUMENT Q4021 (not aligned).
+  static constexpr uintptr_t kMemoryAlignment = 64;
   static Result<std::unique_ptr<Artifact>> FromBytes(std::span<const uint8_t> bytes, std::string name);
 
   const std::string& path() const { return path_; }

@@ -1,5 +1,6 @@
 // qrt_artifact_*, qrt_cpu_describe, qrt_devices_list.
 #include <cstddef>
+#include <span>
 
 #include "runtime/base/cpu_features.h"
 #include "runtime/base/mapped_file.h"
@@ -28,8 +29,8 @@ std::string Join(const auto& names, const char* separator) {
   return text;
 }
 
-Status Open(const char* path, const qrt_artifact_options* options, qrt_artifact** out) {
-  if (path == nullptr) return NullArgument("path");
+// `open` gives the checked artifact.
+Status Open(const qrt_artifact_options* options, qrt_artifact** out, auto open) {
   if (out == nullptr) return NullArgument("out");
   qrt_artifact_options read = {};
   QRT_RETURN_IF_ERROR(ReadOptions(options, sizeof read, "options", &read));
@@ -37,12 +38,26 @@ Status Open(const char* path, const qrt_artifact_options* options, qrt_artifact*
   if (read.allocator != nullptr) services.allocator = *read.allocator;
   if (read.log != nullptr) services.log = *read.log;
   Owned<qrt_artifact> handle(NewHandle<qrt_artifact>(services));
-  Result<std::unique_ptr<Artifact>> artifact = Artifact::Open(path);
+  Result<std::unique_ptr<Artifact>> artifact = open();
   if (!artifact.ok()) return artifact.status();
   handle->artifact = std::move(*artifact);
   if (read.verify_weights != 0) QRT_RETURN_IF_ERROR(handle->artifact->VerifyWeights());
   *out = handle.release();
   return Status();
+}
+
+Status OpenFile(const char* path, const qrt_artifact_options* options, qrt_artifact** out) {
+  if (path == nullptr) return NullArgument("path");
+  return Open(options, out, [&] { return Artifact::Open(path); });
+}
+
+static_assert(Artifact::kMemoryAlignment == QRT_ARTIFACT_ALIGNMENT);
+
+Status OpenMemory(const void* bytes, size_t size, const char* name, const qrt_artifact_options* options,
+                  qrt_artifact** out) {
+  if (bytes == nullptr) return NullArgument("bytes");
+  const std::span<const uint8_t> span(static_cast<const uint8_t*>(bytes), size);
+  return Open(options, out, [&] { return Artifact::FromBytes(span, name == nullptr ? "memory" : name); });
 }
 
 Status Describe(const Artifact& artifact, qrt_artifact_info* out) {
@@ -157,7 +172,13 @@ extern "C" {
 
 qrt_status qrt_artifact_open(const char* path, const qrt_artifact_options* options, qrt_artifact** out,
                              qrt_error* error) {
-  return Guard(error, [&] { return qrt::capi::Open(path, options, out); });
+  return Guard(error, [&] { return qrt::capi::OpenFile(path, options, out); });
+}
+
+qrt_status qrt_artifact_open_memory(const void* bytes, size_t size, const char* name,
+                                    const qrt_artifact_options* options, qrt_artifact** out,
+                                    qrt_error* error) {
+  return Guard(error, [&] { return qrt::capi::OpenMemory(bytes, size, name, options, out); });
 }
 
 void qrt_artifact_release(qrt_artifact* artifact) {

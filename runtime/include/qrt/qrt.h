@@ -154,6 +154,22 @@ typedef struct qrt_artifact_options {
  * Errors: NOT_FOUND, IO_ERROR, ARTIFACT_CORRUPT, ARTIFACT_INCOMPATIBLE, OUT_OF_MEMORY, INVALID_ARGUMENT. */
 QRT_API qrt_status qrt_artifact_open(const char* path, const qrt_artifact_options* options,
                                      qrt_artifact** out, qrt_error* error);
+
+/* Alignment of the bytes below. */
+#define QRT_ARTIFACT_ALIGNMENT 64u
+
+/* The same over an artifact of `size` bytes in the caller's memory: linked into the program, or mapped by it.
+ * They are used where they lie and checked as a file's are, `size` being exactly the artifact's. `bytes` is a
+ * multiple of QRT_ARTIFACT_ALIGNMENT. They must stay, unchanged, until the last object made from the artifact
+ * is released (its engines, sessions, texts too), and need be readable only. Any number of artifacts may
+ * share them. `name` stands for the path in messages and is copied; NULL: "memory". The code is copied to
+ * become executable, as always; on a GPU that shares the host's memory the driver may read the pages they lie
+ * in. Errors: INVALID_ARGUMENT (also Q4021: not aligned), ARTIFACT_CORRUPT, ARTIFACT_INCOMPATIBLE,
+ * OUT_OF_MEMORY. Since 1.3. */
+QRT_API qrt_status qrt_artifact_open_memory(const void* bytes, size_t size, const char* name,
+                                            const qrt_artifact_options* options, qrt_artifact** out,
+                                            qrt_error* error);
+
 QRT_API void qrt_artifact_release(qrt_artifact* artifact);
 
 /* Hashes the weights too, the one part that open leaves out. `progress` may be NULL; it gets bytes done and

@@ -5,6 +5,7 @@
 #include "compiler/artifact/goldens_section.h"
 #include "runtime/include/qrt/qrt.h"
 #include "tests/unit/runtime/program_facts.h"
+#include "tests/unit/runtime/qrt_toy_bytes.h"
 
 namespace toy {
 
@@ -70,6 +71,10 @@ void AddGoldens(SampleParts& parts, bool wrong) {
   qrt_session_release(session);
   qrt_engine_release(engine);
   qrt_artifact_release(artifact);
+}
+
+std::vector<uint8_t> ToyBytes() {
+  return BytesOfParts(ToyParts());
 }
 
 }  // namespace toy

@@ -1,0 +1,158 @@
+#include "product.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+product_action product_action_for(qrt_status status) {
+  switch (status) {
+    case QRT_OK:
+      return PRODUCT_GO_ON;
+    case QRT_INVALID_ARGUMENT:
+    case QRT_BUFFER_TOO_SMALL:
+    case QRT_INTERNAL:
+      return PRODUCT_FIX_CALL;
+    case QRT_OUT_OF_MEMORY:
+      return PRODUCT_FREE_MEMORY;
+    case QRT_NOT_FOUND:
+    case QRT_IO_ERROR:
+    case QRT_ARTIFACT_CORRUPT:
+    case QRT_ARTIFACT_INCOMPATIBLE:
+    case QRT_UNAVAILABLE:
+    case QRT_TEMPLATE_ERROR:
+      return PRODUCT_OTHER_FILE;
+    case QRT_DEVICE_UNSUPPORTED:
+      return PRODUCT_OTHER_DEVICE;
+    case QRT_DEVICE_LOST:
+      return PRODUCT_NEW_ENGINE;
+    case QRT_DEVICE_FAILED:
+    case QRT_SNAPSHOT_MISMATCH:
+      return PRODUCT_RESET;
+    case QRT_CONTEXT_FULL:
+      return PRODUCT_SHORTEN;
+    case QRT_CANCELLED:
+      return PRODUCT_STOPPED;
+    default: /* of a library newer than this program: qrt_status_name has its name */
+      return PRODUCT_FIX_CALL;
+  }
+}
+
+static const char* words_for(product_action action) {
+  switch (action) {
+    case PRODUCT_GO_ON:
+      return "nothing is wrong";
+    case PRODUCT_FIX_CALL:
+      return "this program made a mistake: please report it";
+    case PRODUCT_FREE_MEMORY:
+      return "close something and try again";
+    case PRODUCT_OTHER_FILE:
+      return "choose another model file";
+    case PRODUCT_OTHER_DEVICE:
+      return "choose another device";
+    case PRODUCT_NEW_ENGINE:
+      return "the device is started again";
+    case PRODUCT_RESET:
+      return "the conversation begins anew";
+    case PRODUCT_SHORTEN:
+      return "the conversation is too long: begin a new one";
+    case PRODUCT_STOPPED:
+      return "stopped, as you asked";
+  }
+  return "";
+}
+
+void product_tell(const qrt_error* error) {
+  fprintf(stderr, "%s [Q%04u, %s]\n", error->message, (unsigned)error->code, qrt_status_name(error->status));
+  if (error->note[0] != '\0') fprintf(stderr, "  at: %s\n", error->note);
+  if (error->help[0] != '\0') fprintf(stderr, "  try: %s\n", error->help);
+  fprintf(stderr, "  so: %s\n", words_for(product_action_for(error->status)));
+}
+
+qrt_status product_load(product* p, qrt_artifact* artifact, const char* device, uint64_t context,
+                        qrt_error* error) {
+  memset(p, 0, sizeof *p);
+  qrt_engine_options engine = {.struct_size = sizeof engine, .device = device};
+  qrt_session_options session = {.struct_size = sizeof session, .context_tokens = context};
+  qrt_sampler_options sampling = {.struct_size = sizeof sampling};
+  qrt_status status = qrt_text_create(artifact, &p->text, error);
+  if (status == QRT_OK) status = qrt_engine_create(artifact, &engine, &p->engine, error);
+  if (status == QRT_OK) status = qrt_session_create(p->engine, &session, &p->session, error);
+  if (status == QRT_OK) status = qrt_sampler_defaults(artifact, &sampling, error);
+  sampling.temperature = 0;
+  if (status == QRT_OK) status = qrt_sampler_create(artifact, &sampling, &p->sampler, error);
+  if (status != QRT_OK) product_unload(p);
+  return status;
+}
+
+void product_unload(product* p) {
+  qrt_sampler_release(p->sampler);
+  qrt_session_release(p->session);
+  qrt_engine_release(p->engine);
+  qrt_text_release(p->text);
+  memset(p, 0, sizeof *p);
+}
+
+/* The ids of `prompt`, in memory that the caller frees. */
+static qrt_status encode(product* p, const char* prompt, int32_t** tokens, size_t* count, qrt_error* error) {
+  const qrt_chat_message message = {.role = "user", .content = prompt};
+  qrt_status status = qrt_text_encode_chat(p->text, &message, 1, NULL, NULL, 0, count, error);
+  if (status != QRT_BUFFER_TOO_SMALL) return status;
+  *tokens = malloc(*count * sizeof **tokens);
+  if (*tokens == NULL) {
+    error->status = QRT_OUT_OF_MEMORY;
+    snprintf(error->message, sizeof error->message, "no memory for a prompt of %zu tokens", *count);
+    return error->status;
+  }
+  return qrt_text_encode_chat(p->text, &message, 1, NULL, *tokens, *count, count, error);
+}
+
+/* A token may end inside a UTF-8 sequence: what is whole is handed out, the rest waits. */
+struct pieces {
+  char bytes[512];
+  size_t used;
+  product_piece_fn piece;
+  void* ctx;
+};
+
+static int hand_out(struct pieces* out, const char* bytes, size_t length) {
+  int stop = 0;
+  for (size_t at = 0; at < length && !stop;) {
+    const size_t room = sizeof out->bytes - out->used;
+    const size_t n = length - at < room ? length - at : room;
+    memcpy(out->bytes + out->used, bytes + at, n);
+    out->used += n;
+    at += n;
+    const size_t whole = qrt_utf8_whole_prefix(out->bytes, out->used);
+    if (whole > 0) stop = out->piece(out->ctx, out->bytes, whole);
+    memmove(out->bytes, out->bytes + whole, out->used - whole);
+    out->used -= whole;
+  }
+  return stop;
+}
+
+qrt_status product_answer(product* p, const char* prompt, uint64_t most, product_piece_fn piece, void* ctx,
+                          qrt_error* error) {
+  struct pieces out = {.piece = piece, .ctx = ctx};
+  int32_t* tokens = NULL;
+  size_t count = 0;
+  int32_t token = 0;
+  const qrt_append_options append = {
+      .struct_size = sizeof append, .want = QRT_LOGITS_NONE, .sampler = p->sampler, .next = &token};
+  qrt_sampler_reset(p->sampler);
+  qrt_status status = encode(p, prompt, &tokens, &count, error);
+  if (status == QRT_OK) status = qrt_session_append(p->session, tokens, count, &append, error);
+  free(tokens);
+  for (uint64_t made = 0; status == QRT_OK && made < most && !qrt_text_is_end(p->text, token); ++made) {
+    qrt_sampler_accept(p->sampler, token);
+    size_t length = 0;
+    const char* bytes = qrt_text_token_bytes(p->text, token, &length);
+    /* The stop goes through the session, so that there is one way to end: the next append says CANCELLED. */
+    if (!qrt_text_is_special(p->text, token) && hand_out(&out, bytes, length)) {
+      qrt_session_cancel(p->session);
+    }
+    const int32_t last = token;
+    status = qrt_session_append(p->session, &last, 1, &append, error);
+  }
+  if (status == QRT_OK && out.used > 0) out.piece(out.ctx, out.bytes, out.used);
+  return status;
+}

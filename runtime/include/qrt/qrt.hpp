@@ -1,0 +1,519 @@
+// qrt.h for C++17: handles that release themselves, results that hold a value or an error. Header only; the
+// contract of every function (threads, lifetimes, errors, units) is that of the C function that it calls,
+// which its comment names where the name does not.
+//
+//   auto artifact = qrt::Artifact::Open("model.qbin");
+//   if (!artifact) return Complain(artifact.error().message());
+//   auto engine = qrt::Engine::Create(*artifact);
+//
+// Nothing here throws, and it compiles with -fno-exceptions; what fails for want of memory is
+// QRT_OUT_OF_MEMORY. With QRT_HPP_EXCEPTIONS defined before the include there is also Result::value(), which
+// throws qrt::Exception. Callables that are passed in must not throw.
+#ifndef QRT_QRT_HPP_
+#define QRT_QRT_HPP_
+
+#include <qrt/qrt.h>
+
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+#ifdef QRT_HPP_EXCEPTIONS
+#include <stdexcept>
+#endif
+
+namespace qrt {
+// The names of this header in object files, apart from those that the library itself has.
+inline namespace cpp1 {
+
+// Elements of somebody else: a pointer and how many. Made from anything with data() and size().
+template <typename T>
+class Span {
+ public:
+  constexpr Span() = default;
+  constexpr Span(T* data, std::size_t size) : data_(data), size_(size) {}
+  template <std::size_t N>
+  constexpr Span(T (&array)[N]) : data_(array), size_(N) {}  // NOLINT: as std::span
+  template <typename C, typename = std::enable_if_t<
+                            std::is_convertible_v<decltype(std::declval<C&>().data()), T*> &&
+                            std::is_convertible_v<decltype(std::declval<C&>().size()), std::size_t>>>
+  constexpr Span(C&& container) : data_(container.data()), size_(container.size()) {}  // NOLINT
+
+  constexpr T* data() const { return data_; }
+  constexpr std::size_t size() const { return size_; }
+  constexpr bool empty() const { return size_ == 0; }
+  constexpr T* begin() const { return data_; }
+  constexpr T* end() const { return data_ + size_; }
+  constexpr T& operator[](std::size_t i) const { return data_[i]; }
+
+ private:
+  T* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// A zeroed C struct that knows its size: options, infos, errors.
+template <typename T>
+T Sized() {
+  T value = {};
+  value.struct_size = sizeof value;
+  return value;
+}
+
+// What went wrong; strings as in qrt_error.
+class Error {
+ public:
+  Error() : error_(Sized<qrt_error>()) {}
+
+  qrt_status status() const { return error_.status; }
+  std::uint32_t code() const { return error_.code; }
+  const char* message() const { return error_.message; }
+  const char* note() const { return error_.note; }
+  const char* help() const { return error_.help; }
+
+  qrt_error* out() { return &error_; }
+  // Of the wrapper's own allocations.
+  static Error OutOfMemory() {
+    Error error;
+    error.error_.status = QRT_OUT_OF_MEMORY;
+    error.error_.code = 6001;
+    std::strncpy(error.error_.message, "out of memory", sizeof error.error_.message - 1);
+    return error;
+  }
+
+ private:
+  qrt_error error_;
+};
+
+#ifdef QRT_HPP_EXCEPTIONS
+class Exception : public std::runtime_error {
+ public:
+  explicit Exception(const Error& error) : std::runtime_error(error.message()), error_(error) {}
+  const Error& error() const { return error_; }
+
+ private:
+  Error error_;
+};
+#endif
+
+// A value or the error why there is none, after std::expected. The value of an error must not be asked for.
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit on purpose
+  Result(const Error& error) : state_(std::in_place_index<1>, error) {}  // NOLINT: implicit on purpose
+
+  bool has_value() const { return state_.index() == 0; }
+  explicit operator bool() const { return has_value(); }
+  T& operator*() & { return *Get(); }
+  const T& operator*() const& { return *const_cast<Result*>(this)->Get(); }
+  T&& operator*() && { return std::move(*Get()); }
+  T* operator->() { return Get(); }
+  const T* operator->() const { return const_cast<Result*>(this)->Get(); }
+  const Error& error() const {
+    assert(!has_value());
+    return *std::get_if<1>(&state_);
+  }
+  qrt_status status() const { return has_value() ? static_cast<qrt_status>(QRT_OK) : error().status(); }
+  T value_or(T other) && { return has_value() ? std::move(*Get()) : std::move(other); }
+  // `next(value)` of type Result<U>, or this error.
+  template <typename F>
+  auto and_then(F next) && -> decltype(next(std::declval<T&&>())) {
+    if (!has_value()) return error();
+    return next(std::move(*Get()));
+  }
+#ifdef QRT_HPP_EXCEPTIONS
+  T& value() & {
+    if (!has_value()) throw Exception(error());
+    return *Get();
+  }
+  T&& value() && {
+    if (!has_value()) throw Exception(error());
+    return std::move(*Get());
+  }
+#endif
+
+ private:
+  T* Get() {
+    assert(has_value());
+    return std::get_if<0>(&state_);
+  }
+  std::variant<T, Error> state_;
+};
+
+struct Done {};
+using Outcome = Result<Done>;
+
+namespace internal {
+
+// `call(qrt_error*)` of the C API.
+template <typename F>
+Outcome Call(F call) {
+  Error error;
+  if (call(error.out()) != QRT_OK) return error;
+  return Done();
+}
+
+// The struct that `call(T*, qrt_error*)` fills.
+template <typename T, typename F>
+Result<T> Info(F call) {
+  T info = Sized<T>();
+  Error error;
+  if (call(&info, error.out()) != QRT_OK) return error;
+  return info;
+}
+
+// The handle that `call(T**, qrt_error*)` makes, as the class `Handle`.
+template <typename Handle, typename T, typename F>
+Result<Handle> Make(F call) {
+  T* made = nullptr;
+  Error error;
+  if (call(&made, error.out()) != QRT_OK) return error;
+  return Handle(made);
+}
+
+// False: no memory. Without exceptions operator new ends the program by itself.
+template <typename C>
+bool Resize(C& container, std::size_t size) {
+#if defined(__cpp_exceptions)
+  try {
+    container.resize(size);
+  } catch (const std::exception&) {
+    return false;
+  }
+#else
+  container.resize(size);
+#endif
+  return true;
+}
+
+// What `call(data, capacity, count*, qrt_error*)` writes, however much; `guess`: room at first.
+template <typename C, typename F>
+Result<C> Fill(std::size_t guess, F call) {
+  C out;
+  for (std::size_t room = guess;;) {
+    if (!Resize(out, room)) return Error::OutOfMemory();
+    std::size_t count = 0;
+    Error error;
+    const qrt_status status = call(room == 0 ? nullptr : out.data(), room, &count, error.out());
+    if (status != QRT_OK && status != QRT_BUFFER_TOO_SMALL) return error;
+    if (status == QRT_OK) {
+      if (!Resize(out, count)) return Error::OutOfMemory();
+      return out;
+    }
+    room = count;
+  }
+}
+
+template <auto Release>
+struct Releaser {
+  template <typename T>
+  void operator()(T* handle) const {
+    Release(handle);
+  }
+};
+
+template <typename T, auto Release>
+class Handle {
+ public:
+  Handle() = default;
+  explicit Handle(T* taken) : handle_(taken) {}  // takes over one reference
+  T* get() const { return handle_.get(); }       // borrowed, for the C API
+  T* release() { return handle_.release(); }     // the caller's from now on
+  explicit operator bool() const { return handle_ != nullptr; }
+
+ private:
+  std::unique_ptr<T, Releaser<Release>> handle_;
+};
+
+}  // namespace internal
+
+// "1.2.3" of the library.
+inline const char* Version() {
+  return qrt_version();
+}
+inline const char* StatusName(qrt_status status) {
+  return qrt_status_name(status);
+}
+inline Result<qrt_cpu_info> DescribeCpu() {
+  return internal::Info<qrt_cpu_info>(qrt_cpu_describe);
+}
+inline Result<std::vector<qrt_device_info>> ListDevices() {
+  return internal::Fill<std::vector<qrt_device_info>>(
+      4, [](qrt_device_info* devices, std::size_t room, std::size_t* count, qrt_error* error) {
+        devices[0].struct_size = sizeof *devices;
+        return qrt_devices_list(devices, room, count, error);
+      });
+}
+// Async-signal-safe: false where no file is mapped at `address`.
+inline bool MappedFileAt(const void* address, Span<char> path, std::uint64_t* offset) {
+  return qrt_mapped_file_at(address, path.data(), path.size(), offset) != 0;
+}
+// The longest prefix that ends with a whole UTF-8 sequence.
+inline std::string_view WholePrefix(std::string_view bytes) {
+  return bytes.substr(0, qrt_utf8_whole_prefix(bytes.data(), bytes.size()));
+}
+
+class Artifact : public internal::Handle<qrt_artifact, qrt_artifact_release> {
+ public:
+  using Handle::Handle;
+
+  static Result<Artifact> Open(const char* path, const qrt_artifact_options* options = nullptr) {
+    return internal::Make<Artifact, qrt_artifact>(
+        [&](qrt_artifact** out, qrt_error* error) { return qrt_artifact_open(path, options, out, error); });
+  }
+  static Result<Artifact> Open(const std::string& path, const qrt_artifact_options* options = nullptr) {
+    return Open(path.c_str(), options);
+  }
+  // The bytes stay the caller's, where and as they are, until the last object made from them is gone.
+  static Result<Artifact> OpenMemory(Span<const unsigned char> bytes, const char* name = nullptr,
+                                     const qrt_artifact_options* options = nullptr) {
+    return internal::Make<Artifact, qrt_artifact>([&](qrt_artifact** out, qrt_error* error) {
+      return qrt_artifact_open_memory(bytes.data(), bytes.size(), name, options, out, error);
+    });
+  }
+
+  Result<qrt_artifact_info> Describe() const {
+    return internal::Info<qrt_artifact_info>(
+        [&](qrt_artifact_info* info, qrt_error* error) { return qrt_artifact_describe(get(), info, error); });
+  }
+  Result<qrt_code_info> Code(std::uint32_t index) const {
+    return internal::Info<qrt_code_info>(
+        [&](qrt_code_info* info, qrt_error* error) { return qrt_artifact_code(get(), index, info, error); });
+  }
+  Result<qrt_memory_plan> MemoryPlan(std::uint64_t context_tokens, std::uint32_t sessions) const {
+    return internal::Info<qrt_memory_plan>([&](qrt_memory_plan* plan, qrt_error* error) {
+      return qrt_artifact_memory_plan(get(), context_tokens, sessions, plan, error);
+    });
+  }
+  // What the model's makers recommend.
+  Result<qrt_sampler_options> SamplerDefaults() const {
+    return internal::Info<qrt_sampler_options>([&](qrt_sampler_options* options, qrt_error* error) {
+      return qrt_sampler_defaults(get(), options, error);
+    });
+  }
+  Outcome Verify() const {
+    return internal::Call(
+        [&](qrt_error* error) { return qrt_artifact_verify(get(), nullptr, nullptr, error); });
+  }
+  // `progress(done, total)` -> bool, in bytes; false: stop.
+  template <typename F>
+  Outcome Verify(F progress) const {
+    return internal::Call([&](qrt_error* error) {
+      return qrt_artifact_verify(
+          get(),
+          [](void* ctx, std::uint64_t done, std::uint64_t total) -> std::int32_t {
+            return (*static_cast<F*>(ctx))(done, total) ? 0 : 1;
+          },
+          &progress, error);
+    });
+  }
+};
+
+class Sampler : public internal::Handle<qrt_sampler, qrt_sampler_release> {
+ public:
+  using Handle::Handle;
+
+  // nullptr: what the artifact recommends.
+  static Result<Sampler> Create(const Artifact& artifact, const qrt_sampler_options* options = nullptr) {
+    return internal::Make<Sampler, qrt_sampler>([&](qrt_sampler** out, qrt_error* error) {
+      return qrt_sampler_create(artifact.get(), options, out, error);
+    });
+  }
+
+  Result<std::int32_t> Sample(Span<const float> logits) {
+    std::int32_t token = 0;
+    Error error;
+    if (qrt_sampler_sample(get(), logits.data(), logits.size(), &token, error.out()) != QRT_OK) return error;
+    return token;
+  }
+  void Accept(std::int32_t token) { qrt_sampler_accept(get(), token); }
+  void Reset() { qrt_sampler_reset(get()); }
+};
+
+class Engine : public internal::Handle<qrt_engine, qrt_engine_release> {
+ public:
+  using Handle::Handle;
+
+  static Result<Engine> Create(const Artifact& artifact, const qrt_engine_options* options = nullptr) {
+    return internal::Make<Engine, qrt_engine>([&](qrt_engine** out, qrt_error* error) {
+      return qrt_engine_create(artifact.get(), options, out, error);
+    });
+  }
+
+  Result<qrt_engine_info> Describe() const {
+    return internal::Info<qrt_engine_info>(
+        [&](qrt_engine_info* info, qrt_error* error) { return qrt_engine_describe(get(), info, error); });
+  }
+  Result<qrt_check_report> Check() {
+    return internal::Info<qrt_check_report>(
+        [&](qrt_check_report* report, qrt_error* error) { return qrt_engine_check(get(), report, error); });
+  }
+  // Items of Session::Item, each of another session.
+  Outcome Append(Span<const qrt_batch_item> items) {
+    return internal::Call(
+        [&](qrt_error* error) { return qrt_engine_append(get(), items.data(), items.size(), error); });
+  }
+};
+
+class Session : public internal::Handle<qrt_session, qrt_session_release> {
+ public:
+  using Handle::Handle;
+
+  // `context_tokens` 0: the smaller of 4096 and the model's context length.
+  static Result<Session> Create(const Engine& engine, std::uint64_t context_tokens = 0) {
+    qrt_session_options options = Sized<qrt_session_options>();
+    options.context_tokens = context_tokens;
+    return Create(engine, options);
+  }
+  static Result<Session> Create(const Engine& engine, const qrt_session_options& options) {
+    return internal::Make<Session, qrt_session>([&](qrt_session** out, qrt_error* error) {
+      return qrt_session_create(engine.get(), &options, out, error);
+    });
+  }
+
+  std::uint64_t position() const { return qrt_session_position(get()); }
+  std::uint64_t capacity() const { return qrt_session_capacity(get()); }
+  Outcome Reset() {
+    return internal::Call([&](qrt_error* error) { return qrt_session_reset(get(), error); });
+  }
+
+  Outcome Append(Span<const std::int32_t> tokens, qrt_logits_want want = QRT_LOGITS_LAST) {
+    qrt_append_options options = Sized<qrt_append_options>();
+    options.want = want;
+    return Append(tokens, options);
+  }
+  Outcome Append(Span<const std::int32_t> tokens, const qrt_append_options& options) {
+    return internal::Call([&](qrt_error* error) {
+      return qrt_session_append(get(), tokens.data(), tokens.size(), &options, error);
+    });
+  }
+  // The token that `sampler` chooses behind `tokens`; it is not recorded (Sampler::Accept).
+  Result<std::int32_t> Next(Span<const std::int32_t> tokens, Sampler& sampler) {
+    std::int32_t token = 0;
+    Outcome outcome = Append(tokens, Choosing(sampler, &token));
+    if (!outcome) return outcome.error();
+    return token;
+  }
+  // `receive(position, logits)` -> bool for every token, in order; false: stop (QRT_CANCELLED).
+  template <typename F>
+  Outcome AppendForAllLogits(Span<const std::int32_t> tokens, F receive) {
+    qrt_append_options options = Sized<qrt_append_options>();
+    options.want = QRT_LOGITS_ALL;
+    options.ctx = &receive;
+    options.on_logits = [](void* ctx, qrt_session*, std::uint64_t position, const float* logits,
+                           std::size_t vocab_size) -> std::int32_t {
+      return (*static_cast<F*>(ctx))(position, Span<const float>(logits, vocab_size)) ? 0 : 1;
+    };
+    return Append(tokens, options);
+  }
+  // Of the last token, `vocab_size` of them; empty where the last append wanted none.
+  Span<const float> Logits(std::uint32_t vocab_size) const {
+    const float* logits = qrt_session_logits(get());
+    return {logits, logits == nullptr ? 0 : std::size_t{vocab_size}};
+  }
+
+  // For Engine::Append. Tokens, sampler and `next` are used by it, not copied.
+  qrt_batch_item Item(Span<const std::int32_t> tokens, const qrt_append_options& options) {
+    return {get(), tokens.data(), tokens.size(), options};
+  }
+  qrt_batch_item Item(Span<const std::int32_t> tokens, Sampler& sampler, std::int32_t* next) {
+    return Item(tokens, Choosing(sampler, next));
+  }
+
+  // Any thread, and signal handlers.
+  void Cancel() { qrt_session_cancel(get()); }
+
+  std::uint64_t SaveSize() const { return qrt_session_save_size(get()); }
+  // How many bytes were written.
+  Result<std::size_t> Save(Span<unsigned char> buffer) const {
+    std::size_t written = 0;
+    Error error;
+    if (qrt_session_save(get(), buffer.data(), buffer.size(), &written, error.out()) != QRT_OK) return error;
+    return written;
+  }
+  Result<std::vector<unsigned char>> Save() const {
+    return internal::Fill<std::vector<unsigned char>>(
+        static_cast<std::size_t>(SaveSize()),
+        [&](unsigned char* bytes, std::size_t room, std::size_t* count, qrt_error* error) {
+          return qrt_session_save(get(), bytes, room, count, error);
+        });
+  }
+  Outcome Restore(Span<const unsigned char> saved) {
+    return internal::Call(
+        [&](qrt_error* error) { return qrt_session_restore(get(), saved.data(), saved.size(), error); });
+  }
+
+ private:
+  static qrt_append_options Choosing(Sampler& sampler, std::int32_t* next) {
+    qrt_append_options options = Sized<qrt_append_options>();
+    options.want = QRT_LOGITS_NONE;
+    options.sampler = sampler.get();
+    options.next = next;
+    return options;
+  }
+};
+
+class Text : public internal::Handle<qrt_text, qrt_text_release> {
+ public:
+  using Handle::Handle;
+  using Tokens = std::vector<std::int32_t>;
+
+  static Result<Text> Create(const Artifact& artifact) {
+    return internal::Make<Text, qrt_text>(
+        [&](qrt_text** out, qrt_error* error) { return qrt_text_create(artifact.get(), out, error); });
+  }
+
+  // `flags`: 0 or QRT_TOKENIZE_SPECIAL.
+  Result<Tokens> Tokenize(std::string_view utf8, std::uint32_t flags = 0) const {
+    return internal::Fill<Tokens>(
+        utf8.size(), [&](std::int32_t* tokens, std::size_t room, std::size_t* count, qrt_error* error) {
+          return qrt_text_tokenize(get(), utf8.data(), utf8.size(), flags, tokens, room, count, error);
+        });
+  }
+  // Borrowed from this object.
+  std::string_view TokenBytes(std::int32_t token) const {
+    std::size_t length = 0;
+    const char* bytes = qrt_text_token_bytes(get(), token, &length);
+    return {bytes, length};
+  }
+  Result<std::string> Detokenize(Span<const std::int32_t> tokens) const {
+    return internal::Fill<std::string>(
+        8 * tokens.size(), [&](char* bytes, std::size_t room, std::size_t* length, qrt_error* error) {
+          return qrt_text_detokenize(get(), tokens.data(), tokens.size(), bytes, room, length, error);
+        });
+  }
+  bool IsEnd(std::int32_t token) const { return qrt_text_is_end(get(), token) != 0; }
+  bool IsSpecial(std::int32_t token) const { return qrt_text_is_special(get(), token) != 0; }
+  std::int32_t BeginToken() const { return qrt_text_begin_token(get()); }  // -1: none
+
+  Result<Tokens> EncodeChat(Span<const qrt_chat_message> messages,
+                            const qrt_chat_options* options = nullptr) const {
+    return internal::Fill<Tokens>(
+        512, [&](std::int32_t* tokens, std::size_t room, std::size_t* count, qrt_error* error) {
+          return qrt_text_encode_chat(get(), messages.data(), messages.size(), options, tokens, room, count,
+                                      error);
+        });
+  }
+  // To look at; the model's prompt comes from EncodeChat.
+  Result<std::string> RenderChat(Span<const qrt_chat_message> messages,
+                                 const qrt_chat_options* options = nullptr) const {
+    return internal::Fill<std::string>(
+        2048, [&](char* bytes, std::size_t room, std::size_t* length, qrt_error* error) {
+          return qrt_text_render_chat(get(), messages.data(), messages.size(), options, bytes, room, length,
+                                      error);
+        });
+  }
+};
+
+}  // namespace cpp1
+}  // namespace qrt
+
+#endif  // QRT_QRT_HPP_

@@ -1,0 +1,174 @@
+// qrt.hpp over the toy model. The names of qrt.h that it lacks are found by reading both headers.
+#define QRT_HPP_EXCEPTIONS
+#include "runtime/include/qrt/qrt.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/unit/runtime/aligned_bytes.h"
+#include "tests/unit/runtime/qrt_toy_bytes.h"
+
+namespace {
+
+namespace api = qrt;
+
+std::string Read(const std::string& name) {
+  std::ifstream file(std::string(QCC_SOURCE_DIR) + "/runtime/include/qrt/" + name);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+template <typename T>
+T Must(api::Result<T> result) {
+  if (!result) throw std::runtime_error(std::string(result.error().message()) + result.error().note());
+  return *std::move(result);
+}
+
+class QrtHpp : public testing::Test {
+ protected:
+  QrtHpp() : bytes_(toy::ToyBytes()) {
+    artifact = Must(api::Artifact::OpenMemory(bytes_.span(), "toy"));
+    engine = Must(api::Engine::Create(artifact));
+    text = Must(api::Text::Create(artifact));
+  }
+
+  api::Sampler Greedy() {
+    return Must(artifact.SamplerDefaults().and_then([&](qrt_sampler_options options) {
+      options.temperature = 0;
+      return api::Sampler::Create(artifact, &options);
+    }));
+  }
+
+  qrt::testing::AlignedBytes bytes_;
+  api::Artifact artifact;
+  api::Engine engine;
+  api::Text text;
+};
+
+TEST(QrtHppHeader, HasEveryFunctionOfTheCHeader) {
+  const std::string c = Read("qrt.h"), cpp = Read("qrt.hpp");
+  const std::regex declared(R"(QRT_API [^;(]*?(qrt_\w+)\()");
+  std::set<std::string> names;
+  for (std::sregex_iterator at(c.begin(), c.end(), declared), end; at != end; ++at) names.insert((*at)[1]);
+  EXPECT_GT(names.size(), 40u) << "qrt.h was not understood";
+  for (const std::string& name : names) {
+    EXPECT_TRUE(std::regex_search(cpp, std::regex("\\b" + name + "\\b"))) << "qrt.hpp lacks " << name;
+  }
+}
+
+TEST_F(QrtHpp, DescribesArtifactEngineAndMachine) {
+  EXPECT_STREQ(Must(artifact.Describe()).model_name, "toy");
+  EXPECT_STREQ(Must(artifact.Code(1)).name, "toy");
+  EXPECT_EQ(artifact.Code(99).status(), QRT_INVALID_ARGUMENT);
+  EXPECT_GT(Must(artifact.MemoryPlan(100, 2)).total_bytes, 0u);
+  EXPECT_TRUE(artifact.Verify());
+  EXPECT_EQ(artifact.Verify([](uint64_t, uint64_t) { return false; }).status(), QRT_CANCELLED);
+  EXPECT_STREQ(Must(engine.Describe()).cpu, "toy");
+  EXPECT_EQ(engine.Check().status(), QRT_UNAVAILABLE);
+  EXPECT_GE(Must(api::DescribeCpu()).physical_cores, 1u);
+  EXPECT_STREQ(Must(api::ListDevices())[0].id, "cpu");
+  EXPECT_STREQ(api::Version(), qrt_version());
+  EXPECT_STREQ(api::StatusName(QRT_CANCELLED), "cancelled");
+  char path[4096];
+  uint64_t offset = 0;
+  EXPECT_TRUE(api::MappedFileAt(reinterpret_cast<const void*>(&qrt_version), path, &offset));
+}
+
+TEST_F(QrtHpp, TextGoesThereAndBack) {
+  const std::string words = "tell me \xC3\xA4";
+  const std::vector<int32_t> tokens = Must(text.Tokenize(words));
+  EXPECT_EQ(Must(text.Detokenize(tokens)), words);
+  EXPECT_TRUE(Must(text.Tokenize("")).empty());
+  EXPECT_EQ(text.Detokenize({{-5}}).status(), QRT_INVALID_ARGUMENT);
+  std::string pieces;
+  for (int32_t token : tokens) pieces += text.TokenBytes(token);
+  EXPECT_EQ(pieces, words);
+  EXPECT_EQ(api::WholePrefix("a\xC3"), "a");
+  const qrt_chat_message message = {"user", "hello", nullptr};
+  const std::vector<int32_t> prompt = Must(text.EncodeChat({&message, 1}));
+  EXPECT_NE(Must(text.RenderChat({&message, 1})).find("hello"), std::string::npos);
+  EXPECT_TRUE(text.IsSpecial(prompt[0]));
+  EXPECT_FALSE(text.IsEnd(tokens[0]));
+  EXPECT_EQ(text.BeginToken(), qrt_text_begin_token(text.get()));
+  // More than was guessed at first.
+  const std::string much(5000, 'x');
+  const qrt_chat_message long_message = {"user", much.c_str(), nullptr};
+  EXPECT_GT(Must(text.EncodeChat({&long_message, 1})).size(), 512u);
+  EXPECT_NE(Must(text.RenderChat({&long_message, 1})).find(much), std::string::npos);
+}
+
+TEST_F(QrtHpp, SessionsAloneBatchedSavedAndRestored) {
+  const uint32_t vocab = Must(artifact.Describe()).vocab_size;
+  const std::vector<int32_t> tokens = {1, 2, 3, 4, 5};
+  api::Session one = Must(api::Session::Create(engine, 64)), two = Must(api::Session::Create(engine, 64));
+  api::Sampler sampler = Greedy(), other = Greedy();
+  const int32_t next = Must(one.Next(tokens, sampler));
+  sampler.Accept(next);
+  EXPECT_TRUE(one.Logits(vocab).empty()) << "none were wanted";
+  EXPECT_EQ(one.position(), 5u);
+  EXPECT_EQ(one.capacity(), 64u);
+
+  ASSERT_TRUE(two.Append(tokens));
+  EXPECT_EQ(Must(other.Sample(two.Logits(vocab))), next);
+  std::vector<uint64_t> positions;
+  ASSERT_TRUE(two.Reset());
+  ASSERT_TRUE(two.AppendForAllLogits(tokens, [&](uint64_t position, api::Span<const float> logits) {
+    positions.push_back(position);
+    return logits.size() == vocab;
+  }));
+  EXPECT_EQ(positions, (std::vector<uint64_t>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(two.AppendForAllLogits(tokens, [](uint64_t, api::Span<const float>) { return false; }).status(),
+            QRT_CANCELLED);
+
+  ASSERT_TRUE(two.Restore(Must(one.Save())));
+  unsigned char small[4];
+  EXPECT_EQ(one.Save(small).status(), QRT_BUFFER_TOO_SMALL);
+  EXPECT_GT(one.SaveSize(), sizeof small);
+  int32_t after[2] = {-1, -2};
+  const int32_t ahead[] = {next};
+  const qrt_batch_item items[] = {one.Item(ahead, sampler, &after[0]), two.Item(ahead, other, &after[1])};
+  ASSERT_TRUE(engine.Append(items));
+  EXPECT_EQ(after[0], after[1]) << "a restored session goes on in another way";
+  sampler.Reset();
+  one.Cancel();
+  EXPECT_EQ(one.Append(tokens, QRT_LOGITS_NONE).status(), QRT_CANCELLED);
+}
+
+TEST_F(QrtHpp, ErrorsAreValuesAndExceptionsWhereAskedFor) {
+  const api::Result<api::Artifact> missing = api::Artifact::Open(std::string("/no/such/file.qbin"));
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.status(), QRT_NOT_FOUND);
+  EXPECT_EQ(missing.error().code(), 4001u);
+  EXPECT_STREQ(missing.error().note(), "/no/such/file.qbin");
+  EXPECT_EQ(artifact.Code(99)
+                .and_then([](qrt_code_info info) { return api::Result<qrt_code_info>(info); })
+                .status(),
+            QRT_INVALID_ARGUMENT);
+  EXPECT_EQ(api::Result<int>(api::Error::OutOfMemory()).value_or(3), 3);
+  try {
+    api::Artifact::Open("/no/such/file.qbin").value();
+    FAIL() << "value() of an error came back";
+  } catch (const api::Exception& exception) {
+    EXPECT_EQ(exception.error().status(), QRT_NOT_FOUND);
+    EXPECT_STREQ(exception.what(), exception.error().message());
+  }
+}
+
+TEST_F(QrtHpp, HandlesMoveAndOutliveTheirMakers) {
+  api::Session session = Must(api::Session::Create(engine));
+  artifact = api::Artifact();
+  engine = api::Engine();
+  api::Session moved = std::move(session);
+  EXPECT_FALSE(session);
+  EXPECT_TRUE(moved.Append({{1, 2, 3}}));
+  qrt_session* raw = moved.release();
+  EXPECT_EQ(api::Session(raw).position(), 3u);
+}
+
+}  // namespace
