@@ -122,10 +122,10 @@ std::vector<int32_t> BenchTokens(size_t count, uint32_t vocab_size) {
 Outcome RunBench(const std::vector<std::string>& arguments) {
   BenchFlags flags;
   Options options(
-      "qrun bench MODEL.qbin [OPTION...]",
+      "qrun bench MODEL [OPTION...]",
       "Measures tokens per second: feeding a prompt in one call, and tokens one by one. Medians and every "
       "sample.");
-  options.Positional("MODEL.qbin", &flags.path, "the artifact");
+  options.Positional("MODEL", &flags.path, "the artifact, or a GGUF, which qcc compiles at first use");
   options.Integer("-p, --prompt", "N", 0, 1 << 24, &flags.prompt,
                   "tokens of the prompt; 0: no prefill; default 512");
   options.Integer("-n, --predict", "N", 0, 1 << 24, &flags.generate,
@@ -147,8 +147,10 @@ Outcome RunBench(const std::vector<std::string>& arguments) {
   }
 
   const double start = Seconds();
+  ModelFile model_file;
+  QRUN_RETURN_IF_ERROR(FindModel(*flags.path, flags.engine, options, &model_file));
   Model model;
-  QRUN_RETURN_IF_ERROR(OpenModel(*flags.path, flags.engine, false, &model));
+  QRUN_RETURN_IF_ERROR(OpenModel(model_file.path, flags.engine, false, &model));
   const std::vector<int32_t> tokens =
       BenchTokens(depth + std::max<size_t>(1, std::max(prompt, generate)), model.info.vocab_size);
   double first_token_seconds = 0;

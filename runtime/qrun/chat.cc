@@ -261,11 +261,11 @@ Outcome Converse(const Model& model, const ChatFlags& flags) {
 Outcome RunChat(const std::vector<std::string>& arguments) {
   ChatFlags flags;
   Options options(
-      "qrun MODEL.qbin [OPTION...]",
+      "qrun MODEL [OPTION...]",
       "Chats on a terminal. With -p or -f, or when standard input is no terminal: answers that prompt and "
       "ends.");
-  options.Positional("MODEL.qbin", &flags.model, "the artifact");
-  options.Text("-m, --model", "MODEL.qbin", &flags.model, "the artifact, too");
+  options.Positional("MODEL", &flags.model, "the artifact, or a GGUF, which qcc compiles at first use");
+  options.Text("-m, --model", "MODEL", &flags.model, "the artifact, too");
   options.Text("-p, --prompt", "TEXT", &flags.prompt, "the prompt");
   options.Text("-f, --file", "FILE", &flags.file, "read the prompt from FILE (-: standard input)");
   options.Integer("-n, --predict", "N", 0, INT32_MAX, &flags.max_tokens, "at most N tokens per answer");
@@ -326,8 +326,10 @@ Outcome RunChat(const std::vector<std::string>& arguments) {
   }
 
   const Interrupts interrupts;
+  ModelFile model_file;
+  QRUN_RETURN_IF_ERROR(FindModel(*flags.model, flags.engine, options, &model_file));
   Model model;
-  QRUN_RETURN_IF_ERROR(OpenModel(*flags.model, flags.engine, true, &model));
+  QRUN_RETURN_IF_ERROR(OpenModel(model_file.path, flags.engine, true, &model));
   if (!flags.raw && !model.info.has_chat_template) {
     return Outcome::Fail(kExitArtifact, 5331, "the artifact carries no chat template", *flags.model,
                          "--raw lets the model go on from the prompt as it is");

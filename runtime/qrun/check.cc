@@ -57,18 +57,20 @@ Outcome RunCheck(const std::vector<std::string>& arguments) {
   std::optional<std::string> path;
   EngineChoice choice;
   Options options(
-      "qrun check MODEL.qbin [OPTION...]",
+      "qrun check MODEL [OPTION...]",
       "Verifies every hash, the weights' too, and runs the golden values on each code this machine can run.");
-  options.Positional("MODEL.qbin", &path, "the artifact");
+  options.Positional("MODEL", &path, "the artifact, or a GGUF, which qcc compiles at first use");
   choice.AddTo(options);
   bool done = false;
   QRUN_RETURN_IF_ERROR(ParseOrHelp(options, arguments, &done));
   if (done) return Outcome();
 
   const Interrupts interrupts;
+  ModelFile model_file;
+  QRUN_RETURN_IF_ERROR(FindModel(*path, choice, options, &model_file));
   ArtifactPtr artifact;
   qrt_artifact_info info = {};
-  QRUN_RETURN_IF_ERROR(OpenArtifact(*path, choice.verbose, &artifact, &info));
+  QRUN_RETURN_IF_ERROR(OpenArtifact(model_file.path, choice.verbose, &artifact, &info));
   QRUN_CALL(qrt_artifact_verify(artifact.get(), ShowProgress, nullptr, &error));
   QRUN_RETURN_IF_ERROR(Say("hashes: ok\n"));
   if (choice.device && *choice.device == "auto") choice.device.reset();  // all are tried
@@ -82,7 +84,7 @@ Outcome RunCheck(const std::vector<std::string>& arguments) {
     if (choice.cpu && *choice.cpu != code.name) continue;
     if (choice.device && choice.device->substr(0, choice.device->find(':')) != code.target) continue;
     found = true;
-    const Outcome outcome = CheckCode(*path, info, code, choice);
+    const Outcome outcome = CheckCode(model_file.path, info, code, choice);
     std::fputs(outcome.Text().c_str(), stderr);
     if (exit == kExitOk) exit = static_cast<Exit>(outcome.exit_code());
   }
@@ -90,7 +92,7 @@ Outcome RunCheck(const std::vector<std::string>& arguments) {
     return Outcome::Fail(kExitUsage, 5003,
                          "the artifact holds no code variant \"" + choice.cpu.value_or("") + "\"" +
                              (choice.device ? " for device " + *choice.device : ""),
-                         *path, "qrun devices MODEL.qbin lists them");
+                         *path, "qrun devices MODEL lists them");
   }
   return exit == kExitOk ? Outcome() : Outcome::Silent(exit);
 }

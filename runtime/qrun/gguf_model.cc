@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
@@ -162,6 +163,7 @@ Outcome CompiledModel(const std::string& gguf, const CompileChoice& choice, Mode
                            gguf, "put qcc beside qrun or into PATH, or run an artifact of qcc compile");
     }
     std::string key;
+    const Interrupts interrupts;
     QRUN_RETURN_IF_ERROR(AskCompiler(qcc, gguf, request, choice, &key));
     out->in_use = qrt::aot::UseArtifact(choice.cache, key);
   }

@@ -65,10 +65,10 @@ Outcome RunLogits(const std::vector<std::string>& arguments) {
   std::optional<std::string> path, tokens_path, out_path, split_text;
   EngineChoice choice;
   Options options(
-      "qrun logits MODEL.qbin --tokens IDS.txt -o OUT.bin [OPTION...]",
+      "qrun logits MODEL --tokens IDS.txt -o OUT.bin [OPTION...]",
       "Writes the logits of every position: \"LGT1\", int32 rows, int32 columns, then float32 rows, little "
       "endian.");
-  options.Positional("MODEL.qbin", &path, "the artifact");
+  options.Positional("MODEL", &path, "the artifact, or a GGUF, which qcc compiles at first use");
   options.Text("--tokens", "FILE", &tokens_path, "token ids, decimal, separated by white space");
   options.Text("-o, --output", "FILE", &out_path, "where to write (-: standard output)");
   options.Text("--split", "N,N,...", &split_text,
@@ -94,8 +94,10 @@ Outcome RunLogits(const std::vector<std::string>& arguments) {
   const Interrupts interrupts;  // before there is a file that must not stay half-written
   Writer writer;
   QRUN_RETURN_IF_ERROR(writer.file.Open(*out_path));
+  ModelFile model_file;
+  QRUN_RETURN_IF_ERROR(FindModel(*path, choice, options, &model_file));
   Model model;
-  QRUN_RETURN_IF_ERROR(OpenModel(*path, choice, false, &model));
+  QRUN_RETURN_IF_ERROR(OpenModel(model_file.path, choice, false, &model));
   SessionPtr session;
   QRUN_RETURN_IF_ERROR(NewSession(model, tokens.size(), &session));
   const int32_t header[2] = {static_cast<int32_t>(tokens.size()),

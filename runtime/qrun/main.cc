@@ -33,8 +33,9 @@ constexpr struct {
 
 std::string Help() {
   std::string text =
-      "usage: qrun [COMMAND] MODEL.qbin [OPTION...]\n\n"
-      "Runs a model that qcc compiled. Without a command: chat on a terminal; otherwise the prompt is read "
+      "usage: qrun [COMMAND] MODEL [OPTION...]\n\n"
+      "Runs a model: an artifact of qcc, or a GGUF, which qcc compiles at first use. Without a command: chat "
+      "on a terminal; otherwise the prompt is read "
       "from\n"
       "-p, -f or standard input, and the answer is written to standard output.\n\n";
   for (const auto& command : kCommands) {
@@ -58,7 +59,7 @@ Outcome RefuseMistypedCommand(const std::string& word) {
   const std::string nearest = qrt::NearestName(word, names);
   if (nearest.empty()) return Outcome();
   return Outcome::Fail(kExitUsage, 101, "there is no command " + word,
-                       "usage: qrun [COMMAND] MODEL.qbin [OPTION...]", "did you mean " + nearest + "?");
+                       "usage: qrun [COMMAND] MODEL [OPTION...]", "did you mean " + nearest + "?");
 }
 
 Outcome Main(const std::vector<std::string>& arguments) {
@@ -69,7 +70,7 @@ Outcome Main(const std::vector<std::string>& arguments) {
   }
   InstallBusErrorHandler();
   if (arguments.empty()) {
-    return Outcome::Fail(kExitUsage, 101, "no model is named", "usage: qrun [COMMAND] MODEL.qbin [OPTION...]",
+    return Outcome::Fail(kExitUsage, 101, "no model is named", "usage: qrun [COMMAND] MODEL [OPTION...]",
                          "qrun --help lists commands");
   }
   if (arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") return WriteStdout(Help());

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 
+#include "runtime/aot/cache_layout.h"
 #include "runtime/qrun/escape.h"
 #include "runtime/qrun/process.h"
 
@@ -24,12 +24,20 @@ int32_t ShowUpload(void*, uint64_t done, uint64_t total) {
   return Interrupts::Pending();
 }
 
-// Empty: the environment names no home.
-std::string UsualCacheFolder() {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  if (cache != nullptr && *cache == '/') return std::string(cache) + "/qcc/kernels";
-  const char* home = std::getenv("HOME");
-  return home != nullptr && *home == '/' ? std::string(home) + "/.cache/qcc/kernels" : "";
+bool Names(const std::string& option, std::string_view name) {
+  return option.substr(0, option.find('=')) == name;
+}
+
+// What qcc is asked for where the command line says what to run on: code for that.
+std::vector<std::string> CompileOptions(const EngineChoice& choice) {
+  std::vector<std::string> options = choice.compile;
+  const std::string kind = choice.device.value_or("").substr(0, choice.device.value_or("").find(':'));
+  const bool gpu = kind == "vulkan" || kind == "cuda";
+  const bool target = std::any_of(options.begin(), options.end(),
+                                  [](const std::string& option) { return Names(option, "--target"); });
+  if (gpu && !target) options.push_back("--target=" + kind);
+  if (choice.cpu) options.push_back((gpu ? "--gpu-profiles=" : "--cpu=") + *choice.cpu);
+  return options;
 }
 
 }  // namespace
@@ -42,9 +50,19 @@ void EngineChoice::AddTo(Options& options) {
                "cpu, vulkan, vulkan:N, cuda, cuda:N or auto; default: cpu if the artifact holds code for it");
   options.Number("--max-dispatch-ms", "X", 0, 1e6, &max_dispatch_ms,
                  "longest piece of work for a GPU; 0: no limit; default 200");
-  options.Text("--cache-dir", "DIR", &cache_dir,
-               "where compiled GPU kernels are kept; empty: nowhere; default: ~/.cache/qcc/kernels");
+  AddCacheTo(options);
   options.Flag("-v, --verbose", &verbose, "say on stderr what is chosen and why");
+}
+
+void EngineChoice::AddCacheTo(Options& options) {
+  options.Text("--cache-dir", "DIR", &cache_dir,
+               "where compiled models and GPU kernels are kept; default: ~/.cache/qcc");
+  options.Flag("--no-cache", &no_cache, "keep nothing");
+  options.PassOn(&compile, "an option of qcc compile, where the model is a GGUF");
+}
+
+std::string EngineChoice::CacheFolder() const {
+  return no_cache ? "" : cache_dir.value_or(qrt::aot::UsualCacheFolder());
 }
 
 std::vector<std::string> EngineChoice::WithoutEffectOn(std::string_view device) const {
@@ -53,15 +71,23 @@ std::vector<std::string> EngineChoice::WithoutEffectOn(std::string_view device) 
     const char* name;
     std::vector<std::string_view> kinds;  // of devices for which it means something
     bool given;
-  } rows[] = {{"--threads", {"cpu"}, threads.has_value()},
-              {"--max-dispatch-ms", {"vulkan", "cuda"}, max_dispatch_ms.has_value()},
-              {"--cache-dir", {"vulkan"}, cache_dir.has_value()}};
+  } rows[] = {
+      {"--threads", {"cpu"}, threads.has_value()},
+      {"--max-dispatch-ms", {"vulkan", "cuda"}, max_dispatch_ms.has_value()},
+  };
   std::vector<std::string> out;
   for (const auto& row : rows) {
     if (!row.given || std::find(row.kinds.begin(), row.kinds.end(), kind) != row.kinds.end()) continue;
     out.push_back(std::string(row.name) + " has no effect: the model runs on device " + kind);
   }
   return out;
+}
+
+Outcome FindModel(const std::string& named, const EngineChoice& choice, const Options& options,
+                  ModelFile* out) {
+  out->path = named;
+  if (!IsGguf(named)) return options.RefusePassed();
+  return CompiledModel(named, {choice.CacheFolder(), CompileOptions(choice), false}, out);
 }
 
 Outcome OpenArtifact(const std::string& path, bool verbose, ArtifactPtr* out, qrt_artifact_info* info) {
@@ -95,8 +121,9 @@ Outcome OpenModel(const std::string& path, const EngineChoice& choice, bool with
   options.device = choice.device ? choice.device->c_str() : nullptr;
   if (choice.max_dispatch_ms)
     options.max_dispatch_ms = *choice.max_dispatch_ms > 0 ? *choice.max_dispatch_ms : -1;
-  const std::string cache = choice.cache_dir.value_or(UsualCacheFolder());
-  options.cache_dir = cache.c_str();
+  const std::string cache = choice.CacheFolder();
+  const std::string kernels = cache.empty() ? "" : qrt::aot::KernelFolder(cache);
+  options.cache_dir = kernels.c_str();
   options.progress = ShowUpload;
   qrt_engine* engine = nullptr;
   QRUN_CALL(qrt_engine_create(out->artifact.get(), &options, &engine, &error));

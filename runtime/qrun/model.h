@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/qrun/gguf_model.h"
 #include "runtime/qrun/handles.h"
 #include "runtime/qrun/options.h"
 #include "runtime/qrun/outcome.h"
@@ -18,11 +19,16 @@ namespace qrun {
 struct EngineChoice {
   std::optional<int64_t> threads;
   std::optional<std::string> cpu, device, cache_dir;
+  std::vector<std::string> compile;  // qcc's options, for a GGUF
+  bool no_cache = false;
   std::optional<double> max_dispatch_ms;
   bool verbose = false;
   bool several_devices = false;  // one choice for the engines of several kinds of device
 
   void AddTo(Options& options);
+  // Those alone that a command needs which opens an artifact and runs nothing.
+  void AddCacheTo(Options& options);
+  std::string CacheFolder() const;  // the AOT cache's; empty: nothing is kept
   // One sentence for each option that was given and means nothing on this device ("cpu", "vulkan:0 (...)").
   std::vector<std::string> WithoutEffectOn(std::string_view device) const;
 };
@@ -35,6 +41,10 @@ struct Model {
   double load_seconds = 0;  // opening, verifying, making the engine
 };
 
+// The artifact behind what the command line names: itself, or what qcc made of a GGUF (gguf_model.h).
+// `options`: which have parsed `choice`. Errors: as of CompiledModel; usage (qcc's options, and no GGUF).
+Outcome FindModel(const std::string& named, const EngineChoice& choice, const Options& options,
+                  ModelFile* out);
 Outcome OpenArtifact(const std::string& path, bool verbose, ArtifactPtr* out, qrt_artifact_info* info);
 Outcome OpenText(const Model& model, TextPtr* out);
 Outcome OpenModel(const std::string& path, const EngineChoice& choice, bool with_text, Model* out);

@@ -153,6 +153,15 @@ void Options::Positional(std::string name, std::optional<std::string>* target, s
   places_.push_back({std::move(name), target, std::move(help), required});
 }
 
+void Options::PassOn(std::vector<std::string>* target, std::string help) {
+  passed_ = target;
+  passed_help_ = std::move(help);
+}
+
+Outcome Options::RefusePassed() const {
+  return passed_ == nullptr || passed_->empty() ? Outcome() : Unknown(passed_->front());
+}
+
 const Options::Option* Options::Find(std::string_view spelling) const {
   for (const Option& option : options_) {
     for (const std::string& name : option.spellings) {
@@ -256,6 +265,13 @@ Outcome Options::Parse(const std::vector<std::string>& arguments) {
     return Usage(error.what());
   }
   std::vector<std::string> unknown = parser.remaining();
+  if (passed_ != nullptr) {
+    const auto passed =
+        std::stable_partition(unknown.begin(), std::find(unknown.begin(), unknown.end(), "--"),
+                              [](const std::string& argument) { return IsLong(argument); });
+    passed_->assign(unknown.begin(), passed);
+    unknown.erase(unknown.begin(), passed);
+  }
   const auto mark = std::find(unknown.begin(), unknown.end(), "--");  // CLI11 leaves it among them
   if (mark != unknown.begin()) return Unknown(unknown.front());
   if (unknown.size() > 1) return Unexpected(unknown[1]);
@@ -286,6 +302,7 @@ std::string Options::Help() const {
     }
     rows.emplace_back(left, option.help);
   }
+  if (passed_ != nullptr) rows.emplace_back("--OPTION[=VALUE]", passed_help_);
   rows.emplace_back("-h, --help", "this text");
   size_t width = 0;
   for (const auto& row : rows) width = std::max(width, row.first.size());

@@ -41,8 +41,13 @@ class Options {
   void Positional(std::string name, std::optional<std::string>* target, std::string help,
                   bool required = true);
 
+  // Where options go that are none of these, as written: "--name=value", "--name". For RefusePassed, where
+  // nobody takes them. Without this they are refused by Parse.
+  void PassOn(std::vector<std::string>* target, std::string help);
+
   // Errors: usage, naming the option. `--help` and `-h` only set help_wanted().
   Outcome Parse(const std::vector<std::string>& arguments);
+  Outcome RefusePassed() const;  // the first that Parse passed on, if there is one
   bool help_wanted() const { return help_wanted_; }
   std::string Help() const;
 
@@ -79,6 +84,8 @@ class Options {
   std::string about_;
   std::vector<Option> options_;
   std::vector<Place> places_;
+  std::vector<std::string>* passed_ = nullptr;
+  std::string passed_help_;
   bool help_wanted_ = false;
 };
 

@@ -44,9 +44,9 @@ Outcome RunPerplexity(const std::vector<std::string>& arguments) {
   bool json = false;
   EngineChoice choice;
   Options options(
-      "qrun perplexity MODEL.qbin -f TEXT [OPTION...]",
+      "qrun perplexity MODEL -f TEXT [OPTION...]",
       "The whole text is one sequence, with nothing added in front; every token but the first is scored.");
-  options.Positional("MODEL.qbin", &path, "the artifact");
+  options.Positional("MODEL", &path, "the artifact, or a GGUF, which qcc compiles at first use");
   options.Text("-f, --file", "FILE", &file, "the text (-: standard input)");
   options.Flag("--json", &json, "one JSON object");
   choice.AddTo(options);
@@ -57,8 +57,10 @@ Outcome RunPerplexity(const std::vector<std::string>& arguments) {
   std::string text;
   QRUN_RETURN_IF_ERROR(ReadText(*file, &text));
 
+  ModelFile model_file;
+  QRUN_RETURN_IF_ERROR(FindModel(*path, choice, options, &model_file));
   Model model;
-  QRUN_RETURN_IF_ERROR(OpenModel(*path, choice, true, &model));
+  QRUN_RETURN_IF_ERROR(OpenModel(model_file.path, choice, true, &model));
   std::vector<int32_t> tokens;
   QRUN_RETURN_IF_ERROR(Tokenize(model.text.get(), text, false, &tokens));
   if (tokens.size() < 2) {

@@ -7,13 +7,15 @@ namespace qrun {
 
 Outcome RunTokenize(const std::vector<std::string>& arguments) {
   std::optional<std::string> path, prompt, file;
+  EngineChoice cache;
   bool special = false;
-  Options options("qrun tokenize MODEL.qbin (-p TEXT | -f FILE) [OPTION...]",
+  Options options("qrun tokenize MODEL (-p TEXT | -f FILE) [OPTION...]",
                   "Prints the token ids of a text on one line. Adds nothing in front or behind.");
-  options.Positional("MODEL.qbin", &path, "the artifact");
+  options.Positional("MODEL", &path, "the artifact, or a GGUF, which qcc compiles at first use");
   options.Text("-p, --prompt", "TEXT", &prompt, "the text");
   options.Text("-f, --file", "FILE", &file, "read the text from FILE (-: standard input)");
   options.Flag("--special", &special, "special tokens written in the text become their ids");
+  cache.AddCacheTo(options);
   bool done = false;
   QRUN_RETURN_IF_ERROR(ParseOrHelp(options, arguments, &done));
   if (done) return Outcome();
@@ -26,8 +28,10 @@ Outcome RunTokenize(const std::vector<std::string>& arguments) {
   } else {
     QRUN_RETURN_IF_ERROR(ReadText(*file, &text));
   }
+  ModelFile model_file;
+  QRUN_RETURN_IF_ERROR(FindModel(*path, cache, options, &model_file));
   Model model;
-  QRUN_RETURN_IF_ERROR(OpenArtifact(*path, false, &model.artifact, &model.info));
+  QRUN_RETURN_IF_ERROR(OpenArtifact(model_file.path, false, &model.artifact, &model.info));
   QRUN_RETURN_IF_ERROR(OpenText(model, &model.text));
   std::vector<int32_t> tokens;
   QRUN_RETURN_IF_ERROR(Tokenize(model.text.get(), text, special, &tokens));
