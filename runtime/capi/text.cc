@@ -1,9 +1,11 @@
 // qrt_text_*.
 #include <algorithm>
+#include <ctime>
 
 #include "runtime/capi/handles.h"
 #include "runtime/text/chat_prompt.h"
 #include "runtime/text/chat_template.h"
+#include "runtime/text/json.h"
 #include "runtime/text/tokenizer.h"
 
 using qrt::Code;
@@ -68,6 +70,38 @@ struct Chat {
   text::ChatOptions options;
 };
 
+constexpr int64_t kLastSecond = 253402300799;  // of the year 9999
+
+Status BadJson(const std::string& what, const std::string& why) {
+  return Status(Code::kInvalidArgument, 7005, what + " cannot be read: " + why, "",
+                "pass JSON as qrt_chat_options says");
+}
+
+Status ReadJson(const char* json, const std::string& what, text::Value* out) {
+  std::string why;
+  return text::ParseJson(json, out, &why) ? Status() : BadJson(what, why);
+}
+
+// The members of `json` beside those that the message has by itself.
+Status ReadFields(const char* json, size_t index, text::ChatMessage* turn) {
+  const std::string what = "fields of message " + std::to_string(index);
+  text::Value fields;
+  QRT_RETURN_IF_ERROR(ReadJson(json, what, &fields));
+  if (!fields.is_map()) return BadJson(what, "it is no object");
+  for (const auto& [name, value] : fields.as_map().entries) {
+    const bool twice =
+        name == "role" || (name == "content" && !turn->content.is_undefined()) ||
+        (name == "reasoning_content" && !turn->extra.empty() && turn->extra.front().first == name);
+    if (twice) return BadJson(what, "\"" + name + "\" is given in the message itself");
+    if (name == "content") {
+      turn->content = value;
+    } else {
+      turn->extra.emplace_back(name, value);
+    }
+  }
+  return Status();
+}
+
 Status ReadChat(const qrt_text& text, const qrt_chat_message* messages, size_t count,
                 const qrt_chat_options* options, Chat* chat) {
   if (messages == nullptr && count != 0) return NullArgument("messages");
@@ -87,9 +121,21 @@ Status ReadChat(const qrt_text& text, const qrt_chat_message* messages, size_t c
     turn.role = messages[i].role;
     if (messages[i].content != nullptr) turn.content = messages[i].content;
     if (messages[i].reasoning != nullptr) turn.extra.emplace_back("reasoning_content", messages[i].reasoning);
+    if (read.fields != nullptr && read.fields[i] != nullptr) {
+      QRT_RETURN_IF_ERROR(ReadFields(read.fields[i], i, &turn));
+    }
     chat->turns.push_back(std::move(turn));
   }
   text::ChatOptions& made = chat->options;
+  made.now = read.now != 0 ? read.now : std::max<int64_t>(std::time(nullptr), 0);
+  if (*made.now < 0 || *made.now > kLastSecond) {
+    return Status(Code::kInvalidArgument, 5305,
+                  "now is " + std::to_string(*made.now) + ", expected 0 to " + std::to_string(kLastSecond));
+  }
+  if (read.tools != nullptr) {
+    QRT_RETURN_IF_ERROR(ReadJson(read.tools, "tools", &made.tools));
+    if (!made.tools.is_list()) return BadJson("tools", "it is no array");
+  }
   made.add_generation_prompt = read.add_generation_prompt != 0;
   if (read.enable_thinking >= 0) made.enable_thinking = read.enable_thinking != 0;
   if (read.stop != nullptr) {
@@ -171,6 +217,16 @@ qrt_status qrt_text_detokenize(const qrt_text* text, const int32_t* tokens, size
 
 int32_t qrt_text_is_end(const qrt_text* text, int32_t token) {
   return text != nullptr && text->tokenizer.IsEog(token);
+}
+
+qrt_status qrt_text_end_tokens(const qrt_text* text, int32_t* tokens, size_t capacity, size_t* count,
+                               qrt_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (text == nullptr) return NullArgument("text");
+    QRT_RETURN_IF_ERROR(qrt::capi::CheckArray(tokens, capacity));
+    const std::vector<int32_t> ids(text->tokenizer.eog().begin(), text->tokenizer.eog().end());
+    return qrt::capi::FillArray(ids.data(), ids.size(), tokens, capacity, count);
+  });
 }
 
 int32_t qrt_text_is_special(const qrt_text* text, int32_t token) {

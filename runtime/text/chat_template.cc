@@ -41,11 +41,11 @@ Result<std::string> ChatTemplate::Render(std::span<const ChatMessage> messages,
   variables.emplace_back("add_generation_prompt", Value(options.add_generation_prompt));
   if (options.enable_thinking) variables.emplace_back("enable_thinking", Value(*options.enable_thinking));
   variables.insert(variables.end(), options.variables.begin(), options.variables.end());
-  return RenderWith(variables, options.limits);
+  return RenderWith(variables, options.limits, options.now);
 }
 
 Result<std::string> ChatTemplate::RenderWith(const std::vector<Value::Entry>& variables,
-                                             const RenderLimits& limits) const {
+                                             const RenderLimits& limits, std::optional<int64_t> now) const {
   TemplateError error;
   for (const auto& [name, value] : variables) {
     // The interpreter bounds what a template builds; what comes from outside must fit the same bound.
@@ -56,7 +56,7 @@ Result<std::string> ChatTemplate::RenderWith(const std::vector<Value::Entry>& va
     }
   }
   std::string out;
-  Interpreter interpreter(*ast_, limits, &error);
+  Interpreter interpreter(*ast_, limits, now, &error);
   if (!interpreter.Run(variables, &out)) {
     if (error.stopped) return Status(Code::kCancelled, 5311, error.message);
     return TemplateStatus(7002, error, "");

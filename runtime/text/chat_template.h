@@ -4,25 +4,30 @@
 // escaped, undefined variables print as nothing and fail when they are used):
 //   statements   if/elif/else, for (with filter "if", else, break, continue; not recursive), set (names,
 //   tuples,
-//                namespace attributes, blocks), macro (defaults, named arguments), with, filter, raw,
+//                namespace attributes, blocks), macro (defaults, named arguments), call, with, filter, raw,
 //                generation
 //   expressions  literals, lists, tuples, dicts with string keys, a.b, a[b], slices, calls, + - * / // % **
 //   ~,
 //                comparisons, in, and, or, not, "a if c else b", filters, tests
 //   loop         index, index0, revindex, revindex0, first, last, length, previtem, nextitem, depth, depth0,
-//   cycle functions    range, dict, namespace, raise_exception filters      abs capitalize count d default
-//   first float indent int items join last length list lower map reject
-//                rejectattr replace reverse safe select selectattr string title tojson trim upper
-//   tests        boolean callable defined divisibleby eq equalto even false float ge gt in integer iterable
-//   le lower lt
-//                mapping ne none number odd sameas sequence string true undefined upper
-//   methods      str: capitalize count endswith find index isdigit isspace join lower lstrip removeprefix
-//   removesuffix
-//                replace rfind rsplit rstrip split splitlines startswith strip title upper; list: count
-//                index; dict: get items keys values
+//                cycle
+//   functions    range, dict, namespace, raise_exception, strftime_now
+//   filters      abs capitalize center count d default dictsort e escape first float format indent int items
+//   join last
+//                length list lower map max min reject rejectattr replace reverse round safe select selectattr
+//                sort string sum title tojson trim unique upper
+//   tests        boolean callable defined divisibleby eq equalto even false float ge greaterthan gt in
+//   integer
+//                iterable le lessthan lower lt mapping ne none number odd sameas sequence string true
+//                undefined upper == != < <= > >=
+//   methods      str: capitalize center count endswith find format index isdigit islower isspace isupper join
+//   ljust
+//                lower lstrip partition removeprefix removesuffix replace rfind rindex rjust rpartition
+//                rsplit rstrip split splitlines startswith strip title upper zfill; list: count index; dict:
+//                get items keys values
 // Differences from Jinja: integers have 64 bits (overflow is an error); case changes touch ASCII letters
 // only; printing a macro, loop or namespace is an error; anything not listed is an error when the template is
-// parsed (statements, filters, tests) or undefined (attributes, functions such as strftime_now).
+// parsed (statements, filters, tests) or undefined (attributes, functions).
 #ifndef QRT_TEXT_CHAT_TEMPLATE_H_
 #define QRT_TEXT_CHAT_TEMPLATE_H_
 
@@ -55,6 +60,8 @@ struct ChatOptions {
   std::optional<bool> enable_thinking;  // absent: the variable stays undefined, the template decides
   Value tools = Value::None();          // a list of tool descriptions (ParseJson makes one), or none
   std::vector<Value::Entry> variables;  // more variables, such as eos_token; they win over the ones above
+  // Seconds since 1970 for strftime_now, which gives UTC; absent: the template has no such function.
+  std::optional<int64_t> now;
   RenderLimits limits;
 };
 
@@ -71,8 +78,8 @@ class ChatTemplate {
 
   // The same with exactly these variables. `Render` adds messages, tools, add_generation_prompt and
   // enable_thinking.
-  Result<std::string> RenderWith(const std::vector<Value::Entry>& variables,
-                                 const RenderLimits& limits) const;
+  Result<std::string> RenderWith(const std::vector<Value::Entry>& variables, const RenderLimits& limits,
+                                 std::optional<int64_t> now = std::nullopt) const;
 
  private:
   explicit ChatTemplate(std::shared_ptr<const TemplateAst> ast) : ast_(std::move(ast)) {}

@@ -1,6 +1,7 @@
 // + - * / // % ** with Python's meaning, on 64-bit integers (overflow is an error).
 #include <cmath>
 
+#include "runtime/text/template_filters.h"
 #include "runtime/text/template_interpreter.h"
 
 namespace qrt::text {
@@ -179,6 +180,16 @@ bool ApplyBinary(Interpreter& interpreter, Op op, const Value& a, const Value& b
     const bool repeat_b = (b.is_string() || b.is_list()) && (a.is_int() || a.is_bool());
     if (repeat_a) return Repeat(interpreter, a, b.as_int(), out);
     if (repeat_b) return Repeat(interpreter, b, a.as_int(), out);
+  }
+  if (op == Op::kMod && a.is_string()) {
+    CallArgs values;
+    if (b.is_list() && b.as_list().tuple) {
+      if (!interpreter.Charge(b.as_list().items.size() * sizeof(Value))) return false;
+      values.positional = b.as_list().items;
+    } else {
+      values.positional = {b};
+    }
+    return Format(interpreter, "%", a, values, out);
   }
   if (a.is_undefined()) return interpreter.Fail(a.undefined_reason());
   if (b.is_undefined()) return interpreter.Fail(b.undefined_reason());

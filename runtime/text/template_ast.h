@@ -51,6 +51,7 @@ enum class NodeKind : uint8_t {
   kSetBlock,     // target, filter chain over kCaptured (may be absent), body
   kMacro,        // defaults of the last parameters ..., body; name, params
   kFilterBlock,  // filter chain over kCaptured, body
+  kCallBlock,    // call, macro of its body
   kWith,         // target, expression, ..., body
   kBreak,
   kContinue,

@@ -2,8 +2,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 
 #include "runtime/text/json.h"
+#include "runtime/text/template_filters.h"
 #include "runtime/text/template_interpreter.h"
 #include "runtime/text/template_parser.h"
 #include "runtime/text/unicode.h"
@@ -114,32 +117,6 @@ bool FirstLast(Interpreter& in, std::string_view name, const Value& input, const
   return true;
 }
 
-// Looks up "a.b.0" in `object`; `fallback` (may be null) stands in for each step that finds nothing.
-bool Path(Interpreter& in, const Value& object, const Value& path, const Value* fallback, Value* out) {
-  *out = object;
-  auto replace = [&] {
-    if (out->is_undefined() && fallback != nullptr) *out = *fallback;
-    return true;
-  };
-  if (path.is_int()) return in.GetItem(object, path, out) && replace();
-  if (!path.is_string()) return in.Fail("an attribute must be a string or a number");
-  const std::string& text = path.as_string();
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t dot = std::min(text.find('.', begin), text.size());
-    // The search for the dot, two copies, and reading it as a number.
-    if (!in.Step() || !in.Charge(4 * (dot - begin))) return false;
-    const std::string part = text.substr(begin, dot - begin);
-    int64_t index = 0;
-    const auto parsed = std::from_chars(part.data(), part.data() + part.size(), index);
-    const bool number = !part.empty() && parsed.ec == std::errc() && parsed.ptr == part.data() + part.size();
-    const Value current = *out;
-    if (!in.GetItem(current, number ? Value(index) : Value(part), out)) return false;
-    replace();
-    begin = dot + 1;
-  }
-  return true;
-}
-
 bool Join(Interpreter& in, std::string_view name, const Value& input, const CallArgs& args, Value* out) {
   const Value* slots[2];
   std::vector<Value> items;
@@ -149,7 +126,7 @@ bool Join(Interpreter& in, std::string_view name, const Value& input, const Call
   const Value between(std::move(separator));
   for (size_t i = 0; i < items.size(); ++i) {
     Value item = items[i];
-    if (slots[1] != nullptr && !slots[1]->is_none() && !Path(in, items[i], *slots[1], nullptr, &item))
+    if (slots[1] != nullptr && !slots[1]->is_none() && !FollowPath(in, items[i], *slots[1], nullptr, &item))
       return false;
     if (i != 0 && !in.AppendStr(between, &text)) return false;
     if (!in.AppendStr(item, &text)) return false;
@@ -242,6 +219,31 @@ bool Float(Interpreter& in, std::string_view name, const Value& input, const Cal
   return true;
 }
 
+bool Round(Interpreter& in, std::string_view name, const Value& input, const CallArgs& args, Value* out) {
+  const Value* slots[2];
+  if (!in.Bind(name, args, {"precision", "method"}, 0, slots)) return false;
+  if (!input.is_number()) return in.Fail(std::string("'round' needs a number, found ") + input.type_name());
+  const int64_t precision = slots[0] != nullptr && slots[0]->is_int() ? slots[0]->as_int() : 0;
+  if (precision < 0 || precision > 15) return in.Fail("'round' needs a precision of 0 to 15");
+  const std::string method = slots[1] != nullptr && slots[1]->is_string() ? slots[1]->as_string() : "common";
+  const double x = input.as_double(), scale = std::pow(10.0, static_cast<double>(precision));
+  if (method == "common" && !input.is_float()) {
+    *out = input;
+  } else if (method == "ceil") {
+    *out = Value(std::ceil(x * scale) / scale);
+  } else if (method == "floor") {
+    *out = Value(std::floor(x * scale) / scale);
+  } else if (method == "common") {
+    // To the nearest, as decimals, ties to even: what printing does.
+    char text[400];
+    std::snprintf(text, sizeof text, "%.*f", static_cast<int>(precision), x);
+    *out = Value(std::strtod(text, nullptr));
+  } else {
+    return in.Fail("'round' knows the methods common, ceil and floor");
+  }
+  return true;
+}
+
 bool Indent(Interpreter& in, std::string_view name, const Value& input, const CallArgs& args, Value* out) {
   const Value* slots[3];
   if (!in.Bind(name, args, {"width", "first", "blank"}, 0, slots)) return false;
@@ -291,7 +293,7 @@ bool Map(Interpreter& in, std::string_view name, const Value& input, const CallA
     const Value* slots[2];
     if (!in.Bind(name, args, {"attribute", "default"}, 1, slots)) return false;
     for (size_t i = 0; i < items.size(); ++i) {
-      if (!in.Step() || !Path(in, items[i], *slots[0], slots[1], &mapped[i])) return false;
+      if (!in.Step() || !FollowPath(in, items[i], *slots[0], slots[1], &mapped[i])) return false;
     }
   } else {
     const Value filter = args.positional[0];
@@ -321,7 +323,7 @@ bool Select(Interpreter& in, std::string_view name, const Value& input, const Ca
   if (!in.Iterate(input, &items)) return false;
   for (const Value& item : items) {
     Value value = item;
-    if (by_attribute && !Path(in, item, args.positional[0], nullptr, &value)) return false;
+    if (by_attribute && !FollowPath(in, item, args.positional[0], nullptr, &value)) return false;
     bool pass = Interpreter::Truthy(value);
     if (!in.Step()) return false;
     if (test != nullptr && !in.ApplyTest(test->as_string(), value, rest, &pass)) return false;
@@ -337,11 +339,16 @@ struct FilterEntry {
 constexpr FilterEntry kFilters[] = {
     {"abs", Abs},
     {"capitalize", StringFilter},
+    {"center", StringFilter},
     {"count", Length},
     {"d", Default},
     {"default", Default},
+    {"dictsort", DictSort},
+    {"e", Escape},
+    {"escape", Escape},
     {"first", FirstLast},
     {"float", Float},
+    {"format", Format},
     {"indent", Indent},
     {"int", Int},
     {"items", Items},
@@ -351,17 +358,23 @@ constexpr FilterEntry kFilters[] = {
     {"list", ListFilter},
     {"lower", StringFilter},
     {"map", Map},
+    {"max", MinMax},
+    {"min", MinMax},
     {"reject", Select},
     {"rejectattr", Select},
     {"replace", StringFilter},
     {"reverse", Reverse},
+    {"round", Round},
     {"safe", Safe},
     {"select", Select},
     {"selectattr", Select},
+    {"sort", Sort},
     {"string", String},
+    {"sum", Sum},
     {"title", StringFilter},
     {"tojson", ToJson},
     {"trim", StringFilter},
+    {"unique", Unique},
     {"upper", StringFilter},
 };
 
@@ -408,9 +421,9 @@ bool CompareTest(Interpreter& in, std::string_view name, const Value& v, const C
   const Value* slots[1];
   if (!in.Bind(name, args, {"other"}, 1, slots)) return false;
   const Value& other = *slots[0];
-  if (name == "eq" || name == "equalto") return in.Equal(v, other, out);
+  if (name == "eq" || name == "equalto" || name == "==") return in.Equal(v, other, out);
   if (name == "in") return in.Contains(other, v, out);
-  if (name == "ne") {
+  if (name == "ne" || name == "!=") {
     if (!in.Equal(v, other, out)) return false;
     *out = !*out;
     return true;
@@ -428,7 +441,11 @@ bool CompareTest(Interpreter& in, std::string_view name, const Value& v, const C
   }
   int order = 0;
   if (!in.Order(v, other, &order)) return false;
-  *out = name == "lt" ? order < 0 : name == "le" ? order <= 0 : name == "gt" ? order > 0 : order >= 0;
+  const auto is = [&](auto... names) { return ((name == names) || ...); };
+  *out = is("lt", "<", "lessthan")      ? order < 0
+         : is("le", "<=")               ? order <= 0
+         : is("gt", ">", "greaterthan") ? order > 0
+                                        : order >= 0;
   return true;
 }
 
@@ -466,13 +483,18 @@ struct TestEntry {
   TestFn apply;
 };
 constexpr TestEntry kTests[] = {
-    {"boolean", KindTest}, {"callable", KindTest},   {"defined", KindTest},   {"divisibleby", NumberTest},
-    {"eq", CompareTest},   {"equalto", CompareTest}, {"even", NumberTest},    {"false", KindTest},
-    {"float", KindTest},   {"ge", CompareTest},      {"gt", CompareTest},     {"in", CompareTest},
-    {"integer", KindTest}, {"iterable", KindTest},   {"le", CompareTest},     {"lower", CaseTest},
-    {"lt", CompareTest},   {"mapping", KindTest},    {"ne", CompareTest},     {"none", KindTest},
-    {"number", KindTest},  {"odd", NumberTest},      {"sameas", CompareTest}, {"sequence", KindTest},
-    {"string", KindTest},  {"true", KindTest},       {"undefined", KindTest}, {"upper", CaseTest},
+    {"!=", CompareTest},         {"<", CompareTest},           {"<=", CompareTest},
+    {"==", CompareTest},         {">", CompareTest},           {">=", CompareTest},
+    {"boolean", KindTest},       {"callable", KindTest},       {"defined", KindTest},
+    {"divisibleby", NumberTest}, {"eq", CompareTest},          {"equalto", CompareTest},
+    {"even", NumberTest},        {"false", KindTest},          {"float", KindTest},
+    {"ge", CompareTest},         {"greaterthan", CompareTest}, {"gt", CompareTest},
+    {"in", CompareTest},         {"integer", KindTest},        {"iterable", KindTest},
+    {"le", CompareTest},         {"lessthan", CompareTest},    {"lower", CaseTest},
+    {"lt", CompareTest},         {"mapping", KindTest},        {"ne", CompareTest},
+    {"none", KindTest},          {"number", KindTest},         {"odd", NumberTest},
+    {"sameas", CompareTest},     {"sequence", KindTest},       {"string", KindTest},
+    {"true", KindTest},          {"undefined", KindTest},      {"upper", CaseTest},
 };
 
 template <typename Entry, size_t N>

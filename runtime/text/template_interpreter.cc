@@ -151,6 +151,7 @@ bool Interpreter::Run(const std::vector<Value::Entry>& variables, std::string* o
       {"dict", FunctionId::kDict},
       {"namespace", FunctionId::kNamespace},
       {"raise_exception", FunctionId::kRaiseException},
+      {"strftime_now", FunctionId::kStrftimeNow},
   };
   for (const auto& [name, value] : variables) {
     const NameId id = ast_.FindName(name);
@@ -160,7 +161,7 @@ bool Interpreter::Run(const std::vector<Value::Entry>& variables, std::string* o
   Scope functions;
   for (const auto& [name, id] : kFunctions) {
     const NameId name_id = ast_.FindName(name);
-    if (name_id == 0) continue;
+    if (name_id == 0 || (id == FunctionId::kStrftimeNow && !now_)) continue;
     auto object = std::make_shared<const FunctionObject>(FunctionObject{id});
     functions.vars.emplace_back(name_id, Value::MakeObject(Value::Kind::kFunction, std::move(object)));
   }
@@ -211,14 +212,13 @@ Interpreter::Flow Interpreter::ExecNode(const Node& n) {
       ok = SetBlock(n);
       break;
     case NodeKind::kMacro: {
-      // With the scope, which is kept from now on.
-      if (!Charge(2 * kObjectBytes)) break;
-      for (Scope* s = scope_; s != nullptr; s = s->parent) s->captured = true;
-      auto macro = std::make_shared<const MacroObject>(
-          MacroObject{static_cast<NodeId>(&n - ast_.nodes.data()), scope_});
-      ok = Store(n.name, Value::MakeObject(Value::Kind::kMacro, std::move(macro)));
+      Value macro;
+      ok = MakeMacro(n, &macro) && Store(n.name, macro);
       break;
     }
+    case NodeKind::kCallBlock:
+      ok = CallBlock(n);
+      break;
     case NodeKind::kFilterBlock:
       ok = FilterBlock(n);
       break;
@@ -402,7 +402,7 @@ bool Interpreter::Assign(NodeId target, const Value& value) {
 bool Interpreter::Call(const Value& callee, const CallArgs& args, Value* out) {
   switch (callee.kind()) {
     case Value::Kind::kMacro:
-      return CallMacro(callee.object<MacroObject>(), args, out);
+      return CallMacro(callee.object<MacroObject>(), args, nullptr, out);
     case Value::Kind::kFunction:
       return CallFunction(callee.object<FunctionObject>().id, args, out);
     case Value::Kind::kMethod:
@@ -414,14 +414,38 @@ bool Interpreter::Call(const Value& callee, const CallArgs& args, Value* out) {
   }
 }
 
-bool Interpreter::CallMacro(const MacroObject& macro, const CallArgs& args, Value* out) {
+bool Interpreter::MakeMacro(const Node& n, Value* out) {
+  // With the scope, which is kept from now on.
+  if (!Charge(2 * kObjectBytes)) return false;
+  for (Scope* s = scope_; s != nullptr; s = s->parent) s->captured = true;
+  auto macro =
+      std::make_shared<const MacroObject>(MacroObject{static_cast<NodeId>(&n - ast_.nodes.data()), scope_});
+  *out = Value::MakeObject(Value::Kind::kMacro, std::move(macro));
+  return true;
+}
+
+bool Interpreter::CallBlock(const Node& n) {
+  const Node& call = node(n.kids[0]);
+  Value callee, caller, text;
+  CallArgs args;
+  if (!Eval(call.kids[0], &callee) || !EvalArgs(call, &args) || !MakeMacro(node(n.kids[1]), &caller)) {
+    return false;
+  }
+  line_ = n.line;
+  if (callee.kind() != Value::Kind::kMacro) return Fail("'call' needs a macro");
+  return CallMacro(callee.object<MacroObject>(), args, &caller, &text) && Write(text.as_string());
+}
+
+bool Interpreter::CallMacro(const MacroObject& macro, const CallArgs& args, const Value* caller, Value* out) {
   const Node& n = node(macro.node);
   std::string captured;
   std::string* outer = std::exchange(out_, &captured);
   bool ok;
   {
     ScopeGuard guard(this, macro.scope);
-    ok = BindMacro(n, args) && Exec(n.kids.back()) == Flow::kNext;
+    const NameId caller_name = caller != nullptr ? ast_.FindName("caller") : 0;
+    ok = BindMacro(n, args) && (caller_name == 0 || Store(caller_name, *caller)) &&
+         Exec(n.kids.back()) == Flow::kNext;
   }
   out_ = outer;
   return ok && MakeString(std::move(captured), out);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,7 +25,7 @@ struct CallArgs {
   size_t size() const { return positional.size() + named.size(); }
 };
 
-enum class FunctionId : uint8_t { kRange, kDict, kNamespace, kRaiseException };
+enum class FunctionId : uint8_t { kRange, kDict, kNamespace, kRaiseException, kStrftimeNow };
 
 // A variable scope. Owned by the statement that opened it, or by the interpreter once a macro refers to it.
 struct Scope {
@@ -56,8 +57,10 @@ struct MethodObject {
 // Functions return false after Fail; out parameters are meaningless then.
 class Interpreter {
  public:
-  Interpreter(const TemplateAst& ast, const RenderLimits& limits, TemplateError* error)
-      : ast_(ast), limits_(limits), error_(error) {}
+  // `now`: seconds since 1970, for strftime_now; without it there is no such function.
+  Interpreter(const TemplateAst& ast, const RenderLimits& limits, std::optional<int64_t> now,
+              TemplateError* error)
+      : ast_(ast), limits_(limits), now_(now), error_(error) {}
   ~Interpreter();
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
@@ -162,12 +165,17 @@ class Interpreter {
   bool EvalCompare(const Node& n, Value* out);
   bool EvalConcat(const Node& n, Value* out);
   bool EvalArgs(const Node& n, CallArgs* args);
-  bool CallMacro(const MacroObject& macro, const CallArgs& args, Value* out);
+  // The macro of that node, with the scope that it is met in.
+  bool MakeMacro(const Node& n, Value* out);
+  // `caller`: what the macro sees as caller; null: nothing.
+  bool CallMacro(const MacroObject& macro, const CallArgs& args, const Value* caller, Value* out);
+  bool CallBlock(const Node& n);
   bool BindMacro(const Node& n, const CallArgs& args);
   bool LoopAttr(const LoopObject& loop, const std::string& name, Value* out);
 
   const TemplateAst& ast_;
   const RenderLimits limits_;
+  const std::optional<int64_t> now_;
   TemplateError* error_;
   std::string* out_ = nullptr;
   Scope root_;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/text/template_filters.h"
 #include "runtime/text/template_interpreter.h"
 #include "runtime/text/unicode.h"
 
@@ -11,9 +12,10 @@ namespace {
 using Slots = const Value* const*;
 
 constexpr std::string_view kStringMethods[] = {
-    "capitalize", "count",      "endswith",     "find",         "index",   "isdigit", "isspace", "join",
-    "lower",      "lstrip",     "removeprefix", "removesuffix", "replace", "rfind",   "rsplit",  "rstrip",
-    "split",      "splitlines", "startswith",   "strip",        "title",   "upper",
+    "capitalize",   "center",       "count",      "endswith",   "find",   "format", "index",      "isdigit",
+    "islower",      "isspace",      "isupper",    "join",       "ljust",  "lower",  "lstrip",     "partition",
+    "removeprefix", "removesuffix", "replace",    "rfind",      "rindex", "rjust",  "rpartition", "rsplit",
+    "rstrip",       "split",        "splitlines", "startswith", "strip",  "title",  "upper",      "zfill",
 };
 constexpr std::string_view kListMethods[] = {"count", "index"};
 constexpr std::string_view kMapMethods[] = {"get", "items", "keys", "values"};
@@ -254,7 +256,7 @@ bool FindMethod(Interpreter& in, const std::string& text, const std::string& nam
   }
   if (!in.Charge(4 * (text.size() + part.size()))) return false;
   size_t at = std::string::npos;
-  if (name == "rfind") {
+  if (name == "rfind" || name == "rindex") {
     if (part.empty()) {
       at = text.size();
     } else {
@@ -268,12 +270,70 @@ bool FindMethod(Interpreter& in, const std::string& text, const std::string& nam
     at = Find(text, part, 0);
   }
   if (at == std::string::npos) {
-    if (name == "index") return in.Fail("'index': substring not found");
+    if (name == "index" || name == "rindex") return in.Fail("'" + name + "': substring not found");
     *out = Value(-1);
   } else {
     *out = Value(static_cast<int64_t>(CountChars(std::string_view(text).substr(0, at))));
   }
   return true;
+}
+
+// The text around the first or last separator.
+bool Partition(Interpreter& in, const std::string& text, const std::string& name, const CallArgs& args,
+               Value* out) {
+  const Value* slots[1];
+  if (!in.Bind(name, args, {"sep"}, 1, slots) || !NeedString(in, name.c_str(), slots[0])) return false;
+  const std::string& separator = slots[0]->as_string();
+  if (separator.empty()) return in.Fail("'" + name + "' needs a separator that is not empty");
+  const bool last = name == "rpartition";
+  // Searching from the end may compare the whole separator at each place.
+  const uint64_t compared = last ? std::min(separator.size(), text.size()) : 0;
+  if (!in.Charge(4 * (text.size() + separator.size())) || !in.Charge(compared * text.size())) return false;
+  const size_t at = last ? text.rfind(separator) : Find(text, separator, 0);
+  std::string parts[3];
+  if (at == std::string::npos) {
+    parts[last ? 2 : 0] = text;
+  } else {
+    parts[0] = text.substr(0, at);
+    parts[1] = separator;
+    parts[2] = text.substr(at + separator.size());
+  }
+  std::vector<Value> values(3);
+  for (size_t i = 0; i < 3; ++i) {
+    if (!in.MakeString(std::move(parts[i]), &values[i])) return false;
+  }
+  return in.MakeList(std::move(values), true, out);
+}
+
+bool Justify(Interpreter& in, const std::string& text, const std::string& name, const CallArgs& args,
+             Value* out) {
+  const Value* slots[2] = {nullptr, nullptr};
+  const bool zeros = name == "zfill";  // takes no other character
+  const bool bound =
+      zeros ? in.Bind(name, args, {"width"}, 1, slots) : in.Bind(name, args, {"width", "fillchar"}, 1, slots);
+  if (!bound || !NeedInt(in, name.c_str(), slots[0])) return false;
+  std::string fill = zeros ? "0" : " ";
+  if (slots[1] != nullptr) {
+    if (!NeedString(in, name.c_str(), slots[1])) return false;
+    fill = slots[1]->as_string();
+    if (fill.size() > 4 || CountChars(fill) != 1) return in.Fail("'" + name + "' fills with one character");
+  }
+  const auto chars = static_cast<int64_t>(CountChars(text));
+  const int64_t missing = std::max<int64_t>(slots[0]->as_int() - chars, 0);
+  if (slots[0]->as_int() > (1 << 20)) return in.Fail("'" + name + "' takes widths up to 1048576");
+  if (!in.Charge(static_cast<uint64_t>(missing) * fill.size())) return false;
+  std::string padding;
+  for (int64_t i = 0; i < missing; ++i) padding += fill;
+  const bool sign = zeros && !text.empty() && (text[0] == '-' || text[0] == '+');
+  std::string filled = text;
+  if (name == "center") {
+    // The odd character goes to the left where the width is odd.
+    const int64_t left = missing / 2 + (missing & slots[0]->as_int() & 1);
+    filled.append(padding, static_cast<size_t>(left) * fill.size());
+    padding.resize(static_cast<size_t>(left) * fill.size());
+  }
+  filled.insert(name == "ljust" ? text.size() : sign ? 1 : 0, padding);
+  return in.MakeString(std::move(filled), out);
 }
 
 bool StringMethod(Interpreter& in, const std::string& text, const std::string& name, const CallArgs& args,
@@ -285,7 +345,17 @@ bool StringMethod(Interpreter& in, const std::string& text, const std::string& n
   if (name == "split" || name == "rsplit") return Split(in, text, name == "rsplit", args, out);
   if (name == "splitlines") return SplitLines(in, text, args, out);
   if (name == "replace") return Replace(in, text, args, out);
-  if (name == "find" || name == "rfind" || name == "index" || name == "count") {
+  if (name == "format") return FormatMethod(in, text, args, out);
+  if (name == "partition" || name == "rpartition") return Partition(in, text, name, args, out);
+  if (name == "ljust" || name == "rjust" || name == "center" || name == "zfill")
+    return Justify(in, text, name, args, out);
+  if (name == "islower" || name == "isupper") {
+    bool is = false;
+    if (!in.ApplyTest(name == "islower" ? "lower" : "upper", Value(text), args, &is)) return false;
+    *out = Value(is);
+    return true;
+  }
+  if (name == "find" || name == "rfind" || name == "index" || name == "rindex" || name == "count") {
     return FindMethod(in, text, name, args, out);
   }
   if (name == "upper" || name == "lower" || name == "capitalize" || name == "title") {
@@ -427,6 +497,8 @@ bool Interpreter::CallFunction(FunctionId id, const CallArgs& args, Value* out) 
   switch (id) {
     case FunctionId::kRange:
       return Range(*this, args, out);
+    case FunctionId::kStrftimeNow:
+      return FormatTime(*this, args, *now_, out);
     case FunctionId::kRaiseException: {
       const Value* slots[1];
       std::string message;

@@ -94,6 +94,7 @@ class Parser : public ExpressionParser {
     if (word == "for") return For(line);
     if (word == "set") return Set(line);
     if (word == "macro") return Macro(line);
+    if (word == "call") return CallBlock(line);
     if (word == "filter") return FilterBlock(line);
     if (word == "with") return With(line);
     if (word == "generation") return LastBody(word, line, "endgeneration");
@@ -178,31 +179,60 @@ class Parser : public ExpressionParser {
   NodeId Macro(int line) {
     Node node = Make(NodeKind::kMacro, line);
     node.name = Identifier("the macro's name");
-    if (node.name == 0 || !ExpectOp("(")) return kNoNode;
+    if (node.name == 0 || !ExpectOp("(") || !Parameters(&node)) return kNoNode;
+    const NodeId body = MacroBody("macro", line, "endmacro");
+    if (body == kNoNode) return kNoNode;
+    node.kids.push_back(body);
+    return Add(std::move(node));
+  }
+
+  // A call whose macro may print the body by caller().
+  NodeId CallBlock(int line) {
+    Node node = Make(NodeKind::kMacro, line);
+    node.name = ast_->Intern("caller");
+    if (EatOp("(") && !Parameters(&node)) return kNoNode;
+    const NodeId call = Expression();
+    if (call == kNoNode) return kNoNode;
+    if (ast_->nodes[static_cast<size_t>(call)].kind != NodeKind::kCall) {
+      return FailAt(line, "'call' needs a call of a macro");
+    }
+    const NodeId body = MacroBody("call", line, "endcall");
+    if (body == kNoNode) return kNoNode;
+    node.kids.push_back(body);
+    const NodeId macro = Add(std::move(node));
+    return macro == kNoNode ? kNoNode : Add(NodeKind::kCallBlock, line, {call, macro});
+  }
+
+  // A loop around the macro is not a loop of its body.
+  NodeId MacroBody(const std::string& tag, int line, std::string_view end) {
+    const int loops = std::exchange(loops_, 0);
+    const NodeId body = LastBody(tag, line, end);
+    loops_ = loops;
+    return body;
+  }
+
+  // Up to the closing parenthesis; adds their names and the defaults of the last ones.
+  bool Parameters(Node* parameters) {
+    Node& node = *parameters;
     while (!IsOp(")")) {
-      if (!node.params.empty() && !ExpectOp(",")) return kNoNode;
+      if (!node.params.empty() && !ExpectOp(",")) return false;
       const NameId param = Identifier("a parameter");
-      if (param == 0) return kNoNode;
+      if (param == 0) return false;
       if (std::find(node.params.begin(), node.params.end(), param) != node.params.end()) {
-        return Fail("parameter '" + ast_->names[param] + "' occurs twice");
+        return Fail("parameter '" + ast_->names[param] + "' occurs twice") != kNoNode;
       }
       node.params.push_back(param);
       if (EatOp("=")) {
         const NodeId value = Expression();
-        if (value == kNoNode) return kNoNode;
+        if (value == kNoNode) return false;
         node.kids.push_back(value);
       } else if (!node.kids.empty()) {
-        return Fail("parameter '" + ast_->names[param] + "' without default follows one with a default");
+        return Fail("parameter '" + ast_->names[param] + "' without default follows one with a default") !=
+               kNoNode;
       }
     }
     Next();
-    // A loop around the macro is not a loop of its body.
-    const int loops = std::exchange(loops_, 0);
-    const NodeId body = LastBody("macro", line, "endmacro");
-    loops_ = loops;
-    if (body == kNoNode) return kNoNode;
-    node.kids.push_back(body);
-    return Add(std::move(node));
+    return true;
   }
 
   NodeId FilterBlock(int line) {

@@ -470,6 +470,11 @@ QRT_API qrt_status qrt_text_detokenize(const qrt_text* text, const int32_t* toke
 
 /* 1: generation ends after this token (end of turn, of text, ...). */
 QRT_API int32_t qrt_text_is_end(const qrt_text* text, int32_t token);
+/* All such tokens, rising: what the model's metadata names, and what its vocabulary is known to end with. Who
+ * generates decides: add ids of your own, or pass over these. Errors: BUFFER_TOO_SMALL (*count = needed),
+ * INVALID_ARGUMENT. Since 1.3. */
+QRT_API qrt_status qrt_text_end_tokens(const qrt_text* text, int32_t* tokens, size_t capacity, size_t* count,
+                                       qrt_error* error);
 /* 1: a control token, which belongs to the protocol and not to the text. */
 QRT_API int32_t qrt_text_is_special(const qrt_text* text, int32_t token);
 /* The token a sequence must begin with, or -1 when the model wants none. */
@@ -494,14 +499,25 @@ typedef struct qrt_chat_options {
    * A template is the model's own code: its budgets end it after seconds, this does at once. NULL: none. */
   int32_t (*stop)(void* ctx);
   void* stop_ctx;
+  /* Since 1.3: */
+  const char* tools; /* JSON array: the tools that the model may call, each as its template wants it, mostly
+                      * {"type": "function", "function": {"name": ..., "description": ..., "parameters":
+                      * ...}}; NULL: none */
+  /* NULL, or for each message NULL or a JSON object: what the template sees of the message besides role,
+   * content and reasoning. In an assistant's turn "tool_calls" ([{"type": "function", "function": {"name":
+   * ..., "arguments": {...}}}, ...]; arguments as an object, which all templates take), in that of a tool
+   * "tool_call_id" and "name"; "content" may stand here as a list of parts, or null, where the message's own
+   * is NULL. */
+  const char* const* fields;
+  int64_t now; /* seconds since 1970, for templates that write the date (in UTC); 0: the system's clock */
 } qrt_chat_options;
 
 /* Token ids of a conversation: rendered with the artifact's own template, then tokenized. Control tokens
- * count where the template writes them; written in a role, a content or a reasoning they stay plain text, so
- * messages need not be trusted. Adds nothing else in front or behind. Errors: UNAVAILABLE (no template),
+ * count where the template writes them; written in messages, their fields or tools they stay plain text, so
+ * these need not be trusted. Adds nothing else in front or behind. Errors: UNAVAILABLE (no template),
  * TEMPLATE_ERROR (also when a message holds control tokens and the template changes messages such that they
  * cannot be told from its own), CANCELLED (by `stop`), BUFFER_TOO_SMALL (*count = needed), OUT_OF_MEMORY,
- * INVALID_ARGUMENT. */
+ * INVALID_ARGUMENT (also tools or fields that are not the JSON described: Q7005). */
 QRT_API qrt_status qrt_text_encode_chat(const qrt_text* text, const qrt_chat_message* messages,
                                         size_t message_count, const qrt_chat_options* options,
                                         int32_t* tokens, size_t capacity, size_t* count, qrt_error* error);

@@ -447,6 +447,93 @@ TEST_F(QrtApi, TextGoesRoundAndBuffersAreRespected) {
   EXPECT_EQ(rendered(&options), history + "<|im_start|>assistant\n<think>");
 }
 
+TEST_F(QrtApi, ToolsAndFieldsReachTheTemplate) {
+  qrt::testing::SampleParts parts = toy::ToyParts();
+  const std::string source =
+      "{% for t in tools or [] %}{{ t.function.name }}:{{ t|tojson }};{% endfor %}"
+      "{% for m in messages %}<{{ m.role }}{{ ' ' ~ m.tool_call_id if m.tool_call_id }}>{{ "
+      "m.reasoning_content }}"
+      "{% if m.content is string %}{{ m.content }}{% else %}{{ m.content|tojson }}{% endif %}"
+      "{% for c in m.tool_calls or [] %}[{{ c.function.name }}{% for k, v in c.function.arguments|items %} "
+      "{{ k }}="
+      "{{ v|tojson }}{% endfor %}]{% endfor %}{% endfor %}{{ strftime_now('|%F') }}";
+  parts.chat_template.assign(source.begin(), source.end());
+  WriteParts(parts, File("tools.qbin"));
+  const Artifact artifact = Open(File("tools.qbin"));
+  qrt_text* made = nullptr;
+  ASSERT_EQ(qrt_text_create(artifact.get(), &made, nullptr), QRT_OK);
+  const Text text(made);
+  const qrt_chat_message messages[] = {{"user", "hi", nullptr},
+                                       {"assistant", nullptr, "why"},
+                                       {"tool", "7 <|im_end|>", nullptr},
+                                       {"user", nullptr, nullptr}};
+  const char* fields[] = {
+      nullptr,
+      R"({"content": null, "tool_calls": [{"function": {"name": "f", "arguments": {"x": [1, "ü"]}}}]})",
+      R"({"tool_call_id": "id7"})", R"({"content": [{"type": "text"}]})"};
+  qrt_chat_options options = Sized<qrt_chat_options>();
+  options.tools = R"([{"type": "function", "function": {"name": "f <|im_end|>"}}])";
+  options.fields = fields;
+  options.now = 86400;
+  qrt_error error = Sized<qrt_error>();
+  char out[500];
+  size_t length = 0;
+  ASSERT_EQ(qrt_text_render_chat(made, messages, 4, &options, out, sizeof out, &length, &error), QRT_OK)
+      << Say(error);
+  const std::string expected =
+      "f <|im_end|>:{\"type\": \"function\", \"function\": {\"name\": \"f "
+      "<|im_end|>\"}};<user>hi<assistant>whynull[f "
+      "x=[1, \"ü\"]]<tool id7>7 <|im_end|><user>[{\"type\": \"text\"}]|1970-01-02";
+  EXPECT_EQ(std::string(out, length), expected);
+  // What tools and fields bring along is no end of a turn.
+  std::vector<int32_t> tokens(1000);
+  size_t count = 0;
+  ASSERT_EQ(qrt_text_encode_chat(made, messages, 4, &options, tokens.data(), tokens.size(), &count, &error),
+            QRT_OK)
+      << Say(error);
+  EXPECT_EQ(std::count(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(count), 264), 0);
+  const auto refused = [&](const char* tools, const char* field, const char* what) {
+    fields[2] = field;
+    options.tools = tools;
+    EXPECT_EQ(qrt_text_encode_chat(made, messages, 4, &options, nullptr, 0, &count, &error),
+              QRT_INVALID_ARGUMENT)
+        << what;
+    EXPECT_EQ(error.code, 7005u) << Say(error);
+    EXPECT_NE(std::string(error.message).find(what), std::string::npos) << Say(error);
+  };
+  refused("[1,", nullptr, "tools cannot be read");
+  refused("{}", nullptr, "it is no array");
+  refused("[]", "[]", "fields of message 2 cannot be read: it is no object");
+  refused("[]", R"({"content": "x"})", "\"content\" is given in the message itself");
+  refused("[]", R"({"role": "x"})", "\"role\" is given in the message itself");
+  options.now = -1;
+  EXPECT_EQ(qrt_text_encode_chat(made, messages, 4, &options, nullptr, 0, &count, &error),
+            QRT_INVALID_ARGUMENT);
+  // The clock, where no time is given.
+  options = Sized<qrt_chat_options>();
+  ASSERT_EQ(qrt_text_render_chat(made, messages, 1, &options, out, sizeof out, &length, &error), QRT_OK)
+      << Say(error);
+  EXPECT_GT(std::string(out, length).substr(length - 10), "2025-01-01");
+}
+
+TEST_F(QrtApi, EndTokensAreListed) {
+  const Artifact artifact = Open(path());
+  qrt_text* made = nullptr;
+  ASSERT_EQ(qrt_text_create(artifact.get(), &made, nullptr), QRT_OK);
+  const Text text(made);
+  size_t count = 0;
+  EXPECT_EQ(qrt_text_end_tokens(made, nullptr, 0, &count, nullptr), QRT_BUFFER_TOO_SMALL);
+  std::vector<int32_t> ends(count);
+  ASSERT_EQ(qrt_text_end_tokens(made, ends.data(), ends.size(), &count, nullptr), QRT_OK);
+  ASSERT_FALSE(ends.empty());
+  std::vector<int32_t> expected;
+  for (int32_t id = 0; id < 272; ++id) {
+    if (qrt_text_is_end(made, id) == 1) expected.push_back(id);
+  }
+  EXPECT_EQ(ends, expected);
+  EXPECT_EQ(qrt_text_end_tokens(nullptr, nullptr, 0, &count, nullptr), QRT_INVALID_ARGUMENT);
+}
+
 TEST_F(QrtApi, ARunningTemplateCanBeStopped) {
   qrt::testing::SampleParts parts = toy::ToyParts();
   const std::string source = "{% for i in range(99999) %}{% for j in range(40) %}{% endfor %}{% endfor %}";

@@ -21,10 +21,10 @@ Value Json(std::string_view text) {
 }
 
 Result<std::string> Render(std::string_view source, const std::vector<Value::Entry>& variables = {},
-                           const RenderLimits& limits = {}) {
+                           const RenderLimits& limits = {}, std::optional<int64_t> now = std::nullopt) {
   Result<ChatTemplate> parsed = ChatTemplate::Parse(source);
   if (!parsed.ok()) return parsed.status();
-  return parsed->RenderWith(variables, limits);
+  return parsed->RenderWith(variables, limits, now);
 }
 
 std::string RenderOk(std::string_view source, const std::vector<Value::Entry>& variables = {}) {
@@ -40,14 +40,80 @@ TEST(Template, ConformanceCases) {
   const auto& variables = file.as_map().Find("variables")->as_map().entries;
   const auto& cases = file.as_map().Find("cases")->as_list().items;
   ASSERT_GT(cases.size(), 100u);
+  const int64_t now = file.as_map().Find("now")->as_int();
   for (const Value& c : cases) {
     const std::string& source = c.as_list().items[0].as_string();
-    const Result<std::string> text = Render(source, variables);
+    const Result<std::string> text = Render(source, variables, {}, now);
     if (!text.ok()) {
       ADD_FAILURE() << text.status().ToString() << "\nof " << source;
     } else {
       EXPECT_EQ(*text, c.as_list().items[1].as_string()) << "of " << source;
     }
+  }
+}
+
+// Templates put together as those of other families of models are, each with what Jinja makes of a
+// conversation with tool calls, and of a single question.
+TEST(Template, FamiliesOfTemplates) {
+  const Value file = Json(ReadTestFile("template_families.json"));
+  ASSERT_TRUE(file.is_map());
+  const auto& variables = file.as_map().Find("variables")->as_map();
+  const int64_t now = file.as_map().Find("now")->as_int();
+  const auto& templates = file.as_map().Find("templates")->as_map().entries;
+  ASSERT_GT(templates.size(), 9u);
+  for (const auto& [family, value] : templates) {
+    const auto& entry = value.as_map();
+    for (const char* kind : {"tools", "plain"}) {
+      const auto text =
+          Render(entry.Find("source")->as_string(), variables.Find(kind)->as_map().entries, {}, now);
+      const Value& expected = *entry.Find(kind);
+      if (expected.is_none()) {
+        EXPECT_FALSE(text.ok()) << family << ", " << kind << ": Jinja refuses";
+      } else {
+        ASSERT_TRUE(text.ok()) << family << ", " << kind << ": " << text.status().ToString();
+        EXPECT_EQ(*text, expected.as_string()) << family << ", " << kind;
+      }
+    }
+  }
+}
+
+TEST(Template, TheTimeIsGivenAndInUtc) {
+  const std::string format = "{{ strftime_now('%Y-%m-%d %H:%M:%S %j %a %y %-d') }}";
+  const std::pair<int64_t, const char*> kTimes[] = {
+      {0, "1970-01-01 00:00:00 001 Thu 70 1"},          {951782399, "2000-02-28 23:59:59 059 Mon 00 28"},
+      {951782400, "2000-02-29 00:00:00 060 Tue 00 29"}, {978220800, "2000-12-31 00:00:00 366 Sun 00 31"},
+      {4107542400, "2100-03-01 00:00:00 060 Mon 00 1"}, {253402300799, "9999-12-31 23:59:59 365 Fri 99 31"}};
+  for (const auto& [now, expected] : kTimes) {
+    const auto text = Render(format, {}, {}, now);
+    ASSERT_TRUE(text.ok()) << text.status().ToString();
+    EXPECT_EQ(*text, expected) << now;
+  }
+  EXPECT_EQ(RenderOk("{{ strftime_now is defined }}"), "False") << "no time is given";
+  for (const char* source : {"{{ strftime_now('%Q') }}", "{{ strftime_now('%') }}",
+                             "{{ strftime_now('a%-') }}", "{{ strftime_now(5) }}", "{{ strftime_now() }}"}) {
+    const auto text = Render(source, {}, {}, 0);
+    EXPECT_EQ(text.status().number(), 7002u) << source;
+  }
+}
+
+TEST(Template, BlocksThatCallMacros) {
+  const std::string macro = "{% macro m(x) %}<{{ caller(x) if caller is defined }}>{% endmacro %}";
+  EXPECT_EQ(RenderOk(macro + "{% call(y) m(1) %}{{ y + 1 }}{% endcall %}{{ m(2) }}"), "<2><>")
+      << "and a plain call has no caller";
+  EXPECT_EQ(
+      RenderOk(macro + "{% for i in [1, 2] %}{% call(y) m(i) %}{% for k in [1, 2] %}{% if k == 2 %}{% break "
+                       "%}{% endif %}{{ i }}{% endfor %}{% endcall %}{% endfor %}"),
+      "<1><2>");
+  const std::pair<const char*, uint32_t> kRefused[] = {
+      {"{% call m %}{% endcall %}", 7001},
+      {"{% call range(3) %}{% endcall %}", 7002},
+      {"{% call nosuch() %}{% endcall %}", 7002},
+      {"{% call(a, a) m(1) %}{% endcall %}", 7001},
+      {"{% for i in [1] %}{% call m(1) %}{% break %}{% endcall %}{% endfor %}", 7001}};
+  for (const auto& [source, number] : kRefused) {
+    const auto text = Render(macro + source);
+    EXPECT_EQ(text.status().number(), number)
+        << source << ": " << (text.ok() ? *text : text.status().ToString());
   }
 }
 
@@ -332,6 +398,29 @@ std::vector<Attack> Attacks() {
   };
 }
 
+// Of what orders and formats values.
+std::vector<Attack> FormatAttacks() {
+  return {
+      {"sorting long strings that begin alike",
+       "{% set x = 'a' * 500000 %}{% for i in range(999) %}{{ ([x] * 1000)|sort }}{% endfor %}", "bytes"},
+      {"unique of many", "{% for i in range(999) %}{{ range(90000)|unique|list|length }}{% endfor %}",
+       "steps"},
+      {"a search from the end", "{{ ('a' * 3000000).rpartition('b' ~ 'a' * 1000000) }}", "bytes"},
+      {"wide columns", "{% for i in range(99999) %}{{ 'a'.ljust(1000000)|length }}{% endfor %}", "bytes"},
+      {"a format of many fields", "{% for i in range(99999) %}{{ ('%1000s' * 99999)|format(1) }}{% endfor %}",
+       "more fields"},
+      {"a format that doubles",
+       "{% set ns = namespace(x='a') %}{% for i in range(99) %}{% set ns.x = '{0}{0}'.format(ns.x) %}{% "
+       "endfor %}",
+       "bytes|beyond|long"},
+      {"a huge width", "{{ '%9999999999999d' % 1 }}", "widths"},
+      {"escapes that grow",
+       "{% set ns = namespace(x='&') %}{% for i in range(99) %}{% set ns.x = (ns.x * 9)|e %}{% endfor %}",
+       "bytes|beyond|long"},
+      {"endless calls", "{% macro m() %}{% call m() %}{% endcall %}{% endmacro %}{{ m() }}", "deeper"},
+  };
+}
+
 TEST(TemplateBudget, NoTemplateRunsAway) {
   // A tenth of the default budgets, to be quick.
   RenderLimits limits;
@@ -339,7 +428,9 @@ TEST(TemplateBudget, NoTemplateRunsAway) {
   limits.output_bytes /= 10;
   limits.string_bytes /= 10;
   limits.total_bytes /= 10;
-  for (const Attack& attack : Attacks()) {
+  std::vector<Attack> attacks = Attacks();
+  for (Attack& attack : FormatAttacks()) attacks.push_back(std::move(attack));
+  for (const Attack& attack : attacks) {
     SCOPED_TRACE(attack.name);
     const auto begin = std::chrono::steady_clock::now();
     const Result<std::string> text = Render(attack.source, {}, limits);
