@@ -49,7 +49,7 @@ HashProgress ShowBytes(ProgressSink& sink) {
 // Whether nothing but the artifact is wanted: no report, no dump, no check that ends a compile.
 bool WantsOnlyArtifact(const PipelineOptions& options) {
   return options.compile_to == CompilePhase::kArtifact && options.dump_ir.empty() &&
-         options.dump_kernels.empty() && !options.report_fusion && !options.strict &&
+         options.dump_kernels.empty() && options.reports.empty() && !options.strict &&
          options.require_fused.empty();
 }
 

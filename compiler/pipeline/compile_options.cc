@@ -31,7 +31,9 @@ constexpr std::string_view kNumericsWords[] = {"int8", "f32"};
 constexpr std::string_view kKvWords[] = {"f16", "f32"};
 constexpr std::string_view kL2NormWords[] = {"sum", "max"};
 constexpr std::string_view kDeltaRuleWords[] = {"exact", "chunked"};
-constexpr std::string_view kReportWords[] = {"fusion"};
+constexpr std::string_view kReportWords[] = {"fusion", "memory", "formats"};
+constexpr CompilePhase kReportPhases[] = {CompilePhase::kFuse, CompilePhase::kPlan, CompilePhase::kPlan};
+constexpr std::string_view kReportFormWords[] = {"text", "json"};
 constexpr std::string_view kSwitchWords[] = {"off", "on"};
 constexpr std::string_view kProgressWords[] = {"auto", "plain", "json"};
 constexpr std::string_view kNoGoldens = "off";
@@ -248,15 +250,21 @@ std::string WriteGoldens(const CompileOption&, const PipelineOptions& options) {
   return *options.golden_tokens == 0 ? std::string(kNoGoldens) : std::to_string(*options.golden_tokens);
 }
 
-absl::Status ReadReport(const CompileOption& option, const Values& values, PipelineOptions& options) {
+absl::Status ReadReports(const CompileOption& option, const Values& values, PipelineOptions& options) {
   for (const std::string& value : values) {
-    if (value != kReportWords[0]) return UnknownValue(option, value, option.words);
-    options.report_fusion = true;
+    if (std::find(option.words.begin(), option.words.end(), value) == option.words.end()) {
+      return UnknownValue(option, value, option.words);
+    }
+  }
+  for (size_t kind = 0; kind < option.words.size(); ++kind) {
+    if (Contains(values, option.words[kind])) options.reports.push_back(static_cast<ReportKind>(kind));
   }
   return absl::OkStatus();
 }
-std::string WriteReport(const CompileOption& option, const PipelineOptions& options) {
-  return options.report_fusion ? std::string(option.words[0]) : "";
+std::string WriteReports(const CompileOption& option, const PipelineOptions& options) {
+  std::vector<std::string_view> words;
+  for (const ReportKind kind : options.reports) words.push_back(option.words[static_cast<size_t>(kind)]);
+  return Joined(words);
 }
 
 constexpr CompileOption kOptions[] = {
@@ -439,12 +447,21 @@ constexpr CompileOption kOptions[] = {
      .read = ReadChoice<&PipelineOptions::progress>,
      .write = WriteChoice<&PipelineOptions::progress>},
     {.name = "report",
+     .value = "LIST",
      .list = true,
-     .help = "print a report: fusion: every fused group, and every missed one with the reason",
+     .help = "print reports: fusion (every fused group, and every missed one with the reason), memory "
+             "(weights, states, arenas of the programs, scratch of threads), formats (tensors and bytes by "
+             "GGUF format and pack layout)",
      .from = CompilePhase::kFuse,
      .words = kReportWords,
-     .read = ReadReport,
-     .write = WriteReport},
+     .read = ReadReports,
+     .write = WriteReports},
+    {.name = "report_form",
+     .help = "how --report is printed: tables, or a JSON object on a line for each",
+     .from = CompilePhase::kFuse,
+     .words = kReportFormWords,
+     .read = ReadChoice<&PipelineOptions::report_form>,
+     .write = WriteChoice<&PipelineOptions::report_form>},
     {.name = "compile_to",
      .value = "PHASE",
      .help = "stop after a phase and print its IR: import, fuse, plan, code, artifact",
@@ -572,6 +589,12 @@ std::vector<std::string> OptionsWithoutEffect(const PipelineOptions& options,
       reason = Concat("--compile-to=", Name(options.compile_to), " stops before it is used");
     }
     if (!reason.empty()) out.push_back(Concat(option->Flag(), " has no effect: ", reason));
+  }
+  for (const ReportKind kind : options.reports) {
+    const auto i = static_cast<size_t>(kind);
+    if (options.compile_to < CompilePhase::kFuse || kReportPhases[i] <= options.compile_to) continue;
+    out.push_back(Concat("--report=", kReportWords[i], " has no effect: --compile-to=",
+                         Name(options.compile_to), " stops before it is used"));
   }
   return out;
 }

@@ -1,6 +1,7 @@
 #include "compiler/pipeline/fusion_report.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "dialects/hir/IR/Fused.h"
 #include "frontends/base/error.h"
@@ -20,15 +21,24 @@ bool Begins(const DiagnosticCollector::Remark& remark, std::string_view verb, st
 
 }  // namespace
 
-std::string FusionText(Remarks remarks) {
+std::string FusionReport(Remarks remarks, ReportForm form) {
+  using Json = nlohmann::ordered_json;
   std::string text;
+  Json json = {{"report", "fusion"}};
   for (const std::string_view verb : {kFused, kMissed}) {
+    Json& list = json[std::string(verb.substr(0, verb.size() - 1))] = Json::array();
     for (const DiagnosticCollector::Remark& remark : remarks) {
       if (!Begins(remark, verb)) continue;
       text += Concat(remark.text, remark.place.empty() ? "" : "  at ", remark.place, "\n");
+      const std::string what = remark.text.substr(verb.size());
+      const size_t colon = std::min(what.find(": "), what.size());
+      list.push_back({{"kind", what.substr(0, colon)},
+                      {"text", what.substr(std::min(colon + 2, what.size()))},
+                      {"place", remark.place}});
     }
   }
-  return text;
+  if (form == ReportForm::kText) return text;
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string FusionSummary(Remarks remarks) {

@@ -10,13 +10,15 @@
 
 #include "absl/status/status.h"
 #include "compiler/pipeline/diagnostics.h"
+#include "compiler/pipeline/options.h"
 
 namespace qcc::compiler {
 
 using Remarks = std::span<const DiagnosticCollector::Remark>;
 
-// One line per group, in the order of the model: what, where, and for a miss why.
-std::string FusionText(Remarks remarks);
+// One line per group, in the order of the model: what, where, and for a miss why; or one line of JSON with
+// all.
+std::string FusionReport(Remarks remarks, ReportForm form);
 // "42 groups, 3 missed".
 std::string FusionSummary(Remarks remarks);
 

@@ -31,6 +31,10 @@ enum class DeltaRuleMode : uint8_t { kExact, kChunked };
 // How progress is shown: as the terminal takes it, as plain lines, or as JSON lines for a program.
 enum class ProgressMode : uint8_t { kAuto, kPlain, kJson };
 
+// What `--report` can show, as tables or as a line of JSON each.
+enum class ReportKind : uint8_t { kFusion, kMemory, kFormats };
+enum class ReportForm : uint8_t { kText, kJson };
+
 // Where `--compile-to` stops. In the order in which they run; kArtifact is the whole way.
 enum class CompilePhase : uint8_t { kImport, kFuse, kPlan, kCode, kArtifact };
 inline constexpr std::array<std::string_view, 5> kCompilePhaseNames = {"import", "fuse", "plan", "code",
@@ -72,7 +76,8 @@ struct PipelineOptions {
   std::optional<int64_t> golden_tokens;
   std::vector<std::string> require_fused;  // kinds of groups (fusion_report.h) that must be fused everywhere
 
-  bool report_fusion = false;  // list fused and missed groups with reasons (ProgressSink::Report)
+  std::vector<ReportKind> reports;  // in the order of the enum (ProgressSink::Report)
+  ReportForm report_form = ReportForm::kText;
   CompilePhase compile_to = CompilePhase::kArtifact;
   std::string dump_ir;       // folder, or empty
   std::string dump_kernels;  // folder, or empty

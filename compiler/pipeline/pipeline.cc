@@ -1,6 +1,7 @@
 #include "compiler/pipeline/pipeline.h"
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -23,6 +24,7 @@
 #include "compiler/pipeline/goldens.h"
 #include "compiler/pipeline/layout_plans.h"
 #include "compiler/pipeline/plan_manifest.h"
+#include "compiler/pipeline/plan_report.h"
 #include "compiler/pipeline/weights_section.h"
 #include "compiler/targets/code_error.h"
 #include "compiler/targets/targets.h"
@@ -37,6 +39,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include "mlir/IR/MLIRContext.h"
 #include "passes/Passes.h"
+#include "runtime/abi/program.h"
 #include "runtime/abi/qbin.h"
 #include "runtime/aot/cache_layout.h"
 
@@ -137,6 +140,11 @@ class Compilation {
   absl::Status WriteAllWeights(ArtifactWriter& out, ManifestSpec& manifest);
   absl::Status EndPhase(CompilePhase phase, mlir::ModuleOp module, std::string_view summary);
   absl::Status ShowModule(CompilePhase phase, std::string_view suffix, mlir::ModuleOp module);
+  bool Wants(ReportKind kind) const {
+    return std::find(options_.reports.begin(), options_.reports.end(), kind) != options_.reports.end();
+  }
+  // The report of memory, once: with what the code takes where code is made.
+  void ReportMemory();
   bool WantsIr(CompilePhase phase) const { return !options_.dump_ir.empty() || options_.compile_to == phase; }
   absl::Status ShowIr(CompilePhase phase, std::string_view suffix, const std::string& text);
   std::string ModelName();
@@ -221,7 +229,7 @@ absl::Status Compilation::Fuse() {
   mlir::PassManager pm(&context_);
   passes::addFusionPasses(pm, options_.numerics == NumericsMode::kInt8);
   if (mlir::failed(pm.run(*module_))) return diagnostics.ToStatus("Q3002", "fuse");
-  if (options_.report_fusion) sink_.Report(FusionText(diagnostics.remarks()));
+  if (Wants(ReportKind::kFusion)) sink_.Report(FusionReport(diagnostics.remarks(), options_.report_form));
   if (absl::Status s = CheckRequiredFusion(options_.require_fused, diagnostics.remarks(), file_->path());
       !s.ok())
     return s;
@@ -253,6 +261,10 @@ absl::Status Compilation::Plan() {
   const std::string layouts = plans_.size() == 1 ? "" : absl::StrCat(" in ", plans_.size(), " layouts");
   sink_.EndStage(absl::StrCat(plan::summarize(*plans_[0].module).programs.size(), " programs, ",
                               CodeBytes(bytes), " of weights", layouts));
+  if (options_.compile_to == CompilePhase::kPlan) ReportMemory();
+  if (Wants(ReportKind::kFormats)) {
+    sink_.Report(FormatsReport(plans_, *file_, options_.report_form));
+  }
   for (const LayoutPlan& plan : plans_) {
     const std::string suffix = plans_.size() == 1 ? "" : absl::StrCat("-", absl::StrJoin(plan.targets, "+"));
     if (absl::Status s = ShowModule(CompilePhase::kPlan, suffix, *plan.module); !s.ok()) return s;
@@ -301,12 +313,28 @@ absl::Status Compilation::Generate() {
     code->ir.clear();
     code_.emplace_back(name, *std::move(code));
   }
+  ReportMemory();
   stopped_ = options_.compile_to == CompilePhase::kCode;
   if (store_ && store_->missed() > 0) {
     // What cannot be removed is no reason to fail.
     PruneCache(options_.cache_dir, UsualCacheBytes(options_.cache_dir)).IgnoreError();
   }
   return absl::OkStatus();
+}
+
+void Compilation::ReportMemory() {
+  if (!Wants(ReportKind::kMemory)) return;
+  ThreadScratch threads;
+  for (const auto& [target, code] : code_) {
+    if (FindTarget(target, targets_)->backend != nullptr) continue;
+    for (const CodeVariant& variant : code.variants) {
+      qrt_code_header header{};
+      if (variant.bytes.size() < sizeof header) continue;
+      std::memcpy(&header, variant.bytes.data(), sizeof header);
+      threads.emplace_back(Concat(target, " ", variant.isa), header.thread_scratch);
+    }
+  }
+  sink_.Report(MemoryReport(plans_, threads, options_.report_form));
 }
 
 // The name that people read, cut to what the runtime takes.

@@ -62,7 +62,8 @@ TEST(CompileOptions, EveryOptionArrives) {
                        {"functions", {"trunk", "mtp", "trunk"}},
                        {"strict", {"on"}},
                        {"progress", {"json"}},
-                       {"report", {"fusion"}},
+                       {"report", {"formats", "fusion", "formats"}},
+                       {"report_form", {"json"}},
                        {"compile_to", {"plan"}},
                        {"dump_ir", {"ir"}},
                        {"dump_kernels", {"kernels"}}});
@@ -78,7 +79,9 @@ TEST(CompileOptions, EveryOptionArrives) {
   EXPECT_EQ(o->functions, (std::vector<std::string>{"trunk", "mtp"})) << "each once";
   EXPECT_TRUE(o->strict);
   EXPECT_EQ(o->progress, ProgressMode::kJson);
-  EXPECT_TRUE(o->report_fusion);
+  EXPECT_EQ(o->reports, (std::vector<ReportKind>{ReportKind::kFusion, ReportKind::kFormats}))
+      << "in the order of the table, each once";
+  EXPECT_EQ(o->report_form, ReportForm::kJson);
   EXPECT_EQ(o->compile_to, CompilePhase::kPlan);
   EXPECT_EQ(o->dump_ir, "ir");
   EXPECT_EQ(o->dump_kernels, "kernels");
@@ -130,7 +133,8 @@ TEST(CompileOptions, UnknownValuesAreNamedWithWhatIsAccepted) {
                    "accepted: import, fuse, plan, code, artifact");
   ExpectUsageError({{"strict", {"maybe"}}}, "--strict", "accepted: off, on");
   ExpectUsageError({{"progress", {"xml"}}}, "--progress", "accepted: auto, plain, json");
-  ExpectUsageError({{"report", {"weather"}}}, "--report", "accepted: fusion");
+  ExpectUsageError({{"report", {"weather"}}}, "--report", "'weather', accepted: fusion, memory, formats");
+  ExpectUsageError({{"report_form", {"xml"}}}, "--report-form", "accepted: text, json");
   for (const char* bad : {"0", "-1", "65", "1x", "", "9999999999999999999"}) {
     ExpectUsageError({{"decode", {bad}}}, "--decode", "1 to 64");
   }
@@ -189,6 +193,9 @@ TEST(CompileOptions, WithoutEffectIsSaid) {
   EXPECT_EQ(
       warnings({{"compile_to", {"fuse"}}, {"kv", {"f32"}}, {"report", {"fusion"}}, {"decode", {"1"}}}, all),
       List{"--decode has no effect: --compile-to=fuse stops before it is used"});
+  EXPECT_EQ(warnings({{"compile_to", {"fuse"}}, {"report", {"memory", "fusion"}}}, all),
+            List{"--report=memory has no effect: --compile-to=fuse stops before it is used"});
+  EXPECT_EQ(warnings({{"compile_to", {"plan"}}, {"report", {"memory", "formats", "fusion"}}}, all), List());
   EXPECT_EQ(warnings({{"compile_to", {"code"}}, {"output", {"x"}}, {"cpu", {"v3"}}}, all),
             List{"--output has no effect: --compile-to=code stops before it is used"});
 }
@@ -293,6 +300,7 @@ std::map<std::string_view, OtherValue> OtherValues(const std::string& folder) {
           {"strict", {"cpu", {"on"}}},
           {"progress", {"cpu", {"plain"}}},
           {"report", {"cpu", {"fusion"}}},
+          {"report_form", {"cpu", {"json"}}},
           {"compile_to", {"cpu", {"artifact"}}},
           {"dump_ir", {"cpu", {folder}}},
           {"dump_kernels", {"cpu", {folder}}}};

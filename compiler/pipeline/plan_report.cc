@@ -1,0 +1,135 @@
+#include "compiler/pipeline/plan_report.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "dialects/hir/IR/Hir.h"
+#include "dialects/plan/IR/Plan.h"
+#include "dialects/plan/PlanSummary.h"
+
+namespace qcc::compiler {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string Line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+struct StateUse {
+  uint64_t states = 0, bytes = 0;
+};
+
+// By kind, "conv" and so on; `bytes` of KV are those of a token.
+std::map<std::string, StateUse> StateUses(mlir::ModuleOp plan) {
+  std::map<std::string, StateUse> uses;
+  for (auto state : plan.getOps<plan::StateOp>()) {
+    StateUse& use = uses[plan::stringifyStateKind(state.getKind()).str()];
+    ++use.states;
+    use.bytes += state.getBytes();
+  }
+  return uses;
+}
+
+struct FormatUse {
+  std::set<std::string_view> tensors;
+  uint64_t source_bytes = 0, packed_bytes = 0;
+};
+using FormatUses = std::map<std::pair<std::string, std::string>, FormatUse>;  // by format and layout
+
+FormatUses UsesOf(mlir::ModuleOp plan, const gguf::File& file) {
+  FormatUses uses;
+  for (auto op : plan.getOps<plan::WeightOp>()) {
+    FormatUse& use = uses[{op.getFormat().str(), plan::stringifyLayout(op.getLayout()).str()}];
+    use.packed_bytes += op.getBytes();
+    for (mlir::Attribute source : op.getSources()) {
+      const llvm::StringRef name = mlir::cast<mlir::StringAttr>(source).getValue();
+      const gguf::Tensor* tensor = file.FindTensor(std::string_view(name.data(), name.size()));
+      if (tensor != nullptr && use.tensors.insert(tensor->name).second) use.source_bytes += tensor->bytes;
+    }
+  }
+  return uses;
+}
+
+Json MemoryJson(std::span<const LayoutPlan> plans, const ThreadScratch& threads) {
+  mlir::ModuleOp plan = plans.front().module.get();
+  const plan::PlanSummary summary = plan::summarize(plan);
+  Json json = {{"report", "memory"}};
+  json["weights"] = Json::array();
+  for (const LayoutPlan& of : plans) {
+    json["weights"].push_back(
+        {{"targets", of.targets}, {"bytes", plan::summarize(of.module.get()).weightBytes}});
+  }
+  json["state_bytes_per_sequence"] = summary.stateBytes;
+  json["kv_bytes_per_token"] = summary.kvBytesPerToken;
+  json["states"] = Json::array();
+  for (const auto& [kind, use] : StateUses(plan)) {
+    json["states"].push_back({{"kind", kind}, {"states", use.states}, {"bytes", use.bytes}});
+  }
+  json["arena_bytes"] = summary.arenaBytes;
+  json["programs"] = Json::array();
+  for (const plan::ProgramSummary& p : summary.programs) {
+    json["programs"].push_back({{"name", p.name}, {"rows", p.rows}, {"arena_bytes", p.arenaBytes}});
+  }
+  json["thread_scratch"] = Json::array();
+  for (const auto& [code, bytes] : threads) {
+    json["thread_scratch"].push_back({{"code", code}, {"bytes", bytes}});
+  }
+  return json;
+}
+
+std::string MemoryText(std::span<const LayoutPlan> plans, const ThreadScratch& threads) {
+  mlir::ModuleOp plan = plans.front().module.get();
+  const plan::PlanSummary summary = plan::summarize(plan);
+  std::string out = absl::StrFormat("memory %35s\n", "bytes");
+  auto add = [&out](std::string_view what, const std::string& name, uint64_t bytes, std::string_view note) {
+    out += absl::StrFormat("  %-10s %-16s %12d  %s\n", what, name, bytes, note);
+  };
+  for (const LayoutPlan& of : plans) {
+    add("weights", absl::StrJoin(of.targets, "+"), plan::summarize(of.module.get()).weightBytes,
+        "mapped, shared by processes");
+  }
+  add("state", "", summary.stateBytes, "a sequence");
+  add("KV", "", summary.kvBytesPerToken, "a token of a sequence");
+  for (const auto& [kind, use] : StateUses(plan)) {
+    add("  of", kind, use.bytes, absl::StrFormat("%d layers", use.states));
+  }
+  add("arena", "", summary.arenaBytes, "an engine: the largest program's");
+  for (const plan::ProgramSummary& p : summary.programs) {
+    add("  program", p.name, p.arenaBytes, absl::StrFormat("%d rows", p.rows));
+  }
+  for (const auto& [code, bytes] : threads) add("scratch", code, bytes, "a thread");
+  return out;
+}
+
+}  // namespace
+
+std::string MemoryReport(std::span<const LayoutPlan> plans, const ThreadScratch& threads, ReportForm form) {
+  return form == ReportForm::kJson ? Line(MemoryJson(plans, threads)) : MemoryText(plans, threads);
+}
+
+std::string FormatsReport(std::span<const LayoutPlan> plans, const gguf::File& file, ReportForm form) {
+  Json json = {{"report", "formats"}, {"weights", Json::array()}};
+  std::string text = absl::StrFormat("formats      %-12s %8s %14s %14s  targets\n", "layout", "tensors",
+                                     "in GGUF", "packed");
+  for (const LayoutPlan& plan : plans) {
+    for (const auto& [key, use] : UsesOf(plan.module.get(), file)) {
+      json["weights"].push_back({{"targets", plan.targets},
+                                 {"format", key.first},
+                                 {"layout", key.second},
+                                 {"tensors", use.tensors.size()},
+                                 {"source_bytes", use.source_bytes},
+                                 {"packed_bytes", use.packed_bytes}});
+      text += absl::StrFormat("  %-10s %-12s %8d %14d %14d  %s\n", key.first, key.second, use.tensors.size(),
+                              use.source_bytes, use.packed_bytes, absl::StrJoin(plan.targets, "+"));
+    }
+  }
+  return form == ReportForm::kJson ? Line(json) : text;
+}
+
+}  // namespace qcc::compiler
