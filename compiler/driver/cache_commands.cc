@@ -3,6 +3,7 @@
 #include <CLI/Formatter.hpp>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "compiler/cache/cache_folder.h"
@@ -36,13 +37,25 @@ std::string Day(time_t time) {
   return text;
 }
 
-absl::Status List(const CacheArguments& arguments) {
+absl::Status List(const CacheArguments& arguments, const Cli& cli) {
   absl::StatusOr<std::string> folder = FolderOf(arguments);
   if (!folder.ok()) return folder.status();
   absl::StatusOr<std::vector<CacheEntry>> entries = CacheEntries(*folder);
   if (!entries.ok()) return entries.status();
   uint64_t bytes = 0;
   for (const CacheEntry& entry : *entries) bytes += entry.bytes;
+  if (cli.json) {
+    nlohmann::ordered_json object = {{"folder", *folder},
+                                     {"pieces", entries->size()},
+                                     {"bytes", bytes},
+                                     {"max_bytes", UsualCacheBytes(*folder)}};
+    if (!entries->empty()) {
+      object["first_used"] = Day(entries->front().used.tv_sec);
+      object["last_used"] = Day(entries->back().used.tv_sec);
+    }
+    PrintJson(object);
+    return absl::OkStatus();
+  }
   std::printf("%s: %zu pieces of code, %s of at most %s", folder->c_str(), entries->size(),
               HumanBytes(bytes).c_str(), HumanBytes(UsualCacheBytes(*folder)).c_str());
   if (!entries->empty()) {
@@ -58,24 +71,32 @@ absl::Status Verify(const CacheArguments& arguments, const Cli& cli) {
   if (!folder.ok()) return folder.status();
   absl::StatusOr<std::vector<CacheEntry>> entries = CacheEntries(*folder);
   if (!entries.ok()) return entries.status();
-  size_t damaged = 0;
+  std::vector<std::string> damaged;
   for (const CacheEntry& entry : *entries) {
     if (cli.interrupted != nullptr && *cli.interrupted != 0) return absl::CancelledError("interrupted");
     if (!CodeStore::Read(entry.path).empty()) continue;
-    std::printf("%s is damaged\n", entry.path.c_str());
-    ++damaged;
+    if (!cli.json) std::printf("%s is damaged\n", entry.path.c_str());
+    damaged.push_back(entry.path);
   }
-  std::printf("%zu of %zu pieces are whole; a compile makes the others again\n", entries->size() - damaged,
-              entries->size());
+  const size_t whole = entries->size() - damaged.size();
+  if (cli.json) {
+    PrintJson({{"pieces", entries->size()}, {"whole", whole}, {"damaged", damaged}});
+    return absl::OkStatus();
+  }
+  std::printf("%zu of %zu pieces are whole; a compile makes the others again\n", whole, entries->size());
   return absl::OkStatus();
 }
 
-absl::Status Prune(const CacheArguments& arguments) {
+absl::Status Prune(const CacheArguments& arguments, const Cli& cli) {
   absl::StatusOr<std::string> folder = FolderOf(arguments);
   if (!folder.ok()) return folder.status();
   const uint64_t most = arguments.all ? 0 : arguments.most_bytes.value_or(UsualCacheBytes(*folder));
   absl::StatusOr<Pruned> pruned = PruneCache(*folder, most);
   if (!pruned.ok()) return pruned.status();
+  if (cli.json) {
+    PrintJson({{"removed_files", pruned->files}, {"removed_bytes", pruned->bytes}});
+    return absl::OkStatus();
+  }
   std::printf("removed %zu files, %s\n", pruned->files, HumanBytes(pruned->bytes).c_str());
   return absl::OkStatus();
 }
@@ -90,14 +111,14 @@ void AddCache(CLI::App& app, Cli& cli) {
     CLI::App* sub = command->add_subcommand(name, about);
     sub->add_option("--cache-dir", arguments->folder, "the cache's folder (default: ~/.cache/qcc)")
         ->type_name("DIR");
+    AddJson(*sub, cli);
     sub->callback(
         [arguments, &cli, run] { cli.run = [arguments, &cli, run] { return run(*arguments, cli); }; });
     return sub;
   };
-  add("list", "say what there is", [](const CacheArguments& a, const Cli&) { return List(a); });
-  add("verify", "check every byte", [](const CacheArguments& a, const Cli& c) { return Verify(a, c); });
-  CLI::App* prune = add("prune", "remove what was not used for the longest time",
-                        [](const CacheArguments& a, const Cli&) { return Prune(a); });
+  add("list", "say what there is", List);
+  add("verify", "check every byte", Verify);
+  CLI::App* prune = add("prune", "remove what was not used for the longest time", Prune);
   auto* most = prune->add_option("--max-bytes", arguments->most_bytes,
                                  "how much may stay (default: 32 GiB, or a quarter of the disk)");
   most->type_name("N");

@@ -1,10 +1,9 @@
 #include "runtime/qrun/model.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <set>
 
 #include "runtime/qrun/escape.h"
 #include "runtime/qrun/process.h"
@@ -16,12 +15,33 @@ void WriteLog(void*, qrt_log_level, const char* line, size_t length) {
   Tell({line, length});
 }
 
-int32_t ShowUpload(void*, uint64_t done, uint64_t total) {
-  if (isatty(STDERR_FILENO)) {
-    std::fprintf(stderr, "\rqrun: copying weights to the device, %3.0f %%%s",
-                 100.0 * static_cast<double>(done) / static_cast<double>(total), done == total ? "\n" : "");
-  }
+int32_t ShowUpload(void* line, uint64_t done, uint64_t total) {
+  static_cast<ProgressLine*>(line)->Show(done, total);
   return Interrupts::Pending();
+}
+
+// How many kinds of device the artifact holds code for.
+Outcome CountTargets(const Model& model, size_t* count) {
+  std::set<std::string> targets;
+  for (uint32_t i = 0; i < model.info.code_count; ++i) {
+    qrt_code_info code = {};
+    code.struct_size = sizeof code;
+    QRUN_CALL(qrt_artifact_code(model.artifact.get(), i, &code, &error));
+    targets.insert(code.target);
+  }
+  *count = targets.size();
+  return Outcome();
+}
+
+// Where there was a choice: what was taken, and why not a better one.
+Outcome SayChoice(const Model& model, const EngineChoice& choice, const qrt_engine_info& engine) {
+  size_t targets = 0;
+  QRUN_RETURN_IF_ERROR(CountTargets(model, &targets));
+  const bool asked = choice.device == "auto";
+  if (choice.said.quiet || (!asked && (choice.device || targets < 2))) return Outcome();
+  Tell("on " + std::string(engine.device) +
+       (*engine.passed_over != '\0' ? "; " + std::string(engine.passed_over) : ""));
+  return Outcome();
 }
 
 // Empty: the environment names no home.
@@ -39,12 +59,21 @@ void EngineChoice::AddTo(Options& options) {
                   "threads; default: one per physical core");
   options.Text("--cpu", "NAME", &cpu, "code variant to run; default: the best that the device can");
   options.Text("--device", "NAME", &device,
-               "cpu, vulkan, vulkan:N, cuda, cuda:N or auto; default: cpu if the artifact holds code for it");
+               "cpu, vulkan, vulkan:N, cuda, cuda:N, or auto: the best that can be used; default: auto");
   options.Number("--max-dispatch-ms", "X", 0, 1e6, &max_dispatch_ms,
                  "longest piece of work for a GPU; 0: no limit; default 200");
   options.Text("--cache-dir", "DIR", &cache_dir,
                "where compiled GPU kernels are kept; empty: nowhere; default: ~/.cache/qcc/kernels");
+  said.AddTo(options);
+}
+
+void Verbosity::AddTo(Options& options) {
+  options.Flag("-q, --quiet", &quiet, "say nothing on stderr but errors and what was asked for");
   options.Flag("-v, --verbose", &verbose, "say on stderr what is chosen and why");
+}
+
+void Verbosity::Warn(const std::string& text) const {
+  if (!quiet) Tell("warning: " + text);
 }
 
 std::vector<std::string> EngineChoice::WithoutEffectOn(std::string_view device) const {
@@ -86,25 +115,28 @@ Outcome OpenText(const Model& model, TextPtr* out) {
 
 Outcome OpenModel(const std::string& path, const EngineChoice& choice, bool with_text, Model* out) {
   const double start = Seconds();
-  QRUN_RETURN_IF_ERROR(OpenArtifact(path, choice.verbose, &out->artifact, &out->info));
+  QRUN_RETURN_IF_ERROR(OpenArtifact(path, choice.said.verbose, &out->artifact, &out->info));
   if (with_text) QRUN_RETURN_IF_ERROR(OpenText(*out, &out->text));
   qrt_engine_options options = {};
   options.struct_size = sizeof options;
   options.threads = static_cast<uint32_t>(choice.threads.value_or(0));
   options.cpu = choice.cpu ? choice.cpu->c_str() : nullptr;
-  options.device = choice.device ? choice.device->c_str() : nullptr;
+  options.device = choice.device ? choice.device->c_str() : "auto";
   if (choice.max_dispatch_ms)
     options.max_dispatch_ms = *choice.max_dispatch_ms > 0 ? *choice.max_dispatch_ms : -1;
   const std::string cache = choice.cache_dir.value_or(UsualCacheFolder());
   options.cache_dir = cache.c_str();
+  ProgressLine upload(choice.said.quiet ? "" : "copying weights to the device");
   options.progress = ShowUpload;
+  options.progress_ctx = &upload;
   qrt_engine* engine = nullptr;
   QRUN_CALL(qrt_engine_create(out->artifact.get(), &options, &engine, &error));
   out->engine.reset(engine);
   if (!choice.several_devices) {
     qrt_engine_info info;
     QRUN_RETURN_IF_ERROR(DescribeEngine(*out, &info));
-    for (const std::string& warning : choice.WithoutEffectOn(info.device)) Warn(warning);
+    QRUN_RETURN_IF_ERROR(SayChoice(*out, choice, info));
+    for (const std::string& warning : choice.WithoutEffectOn(info.device)) choice.said.Warn(warning);
   }
   out->load_seconds = Seconds() - start;
   return Outcome();

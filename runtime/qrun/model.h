@@ -14,15 +14,24 @@
 
 namespace qrun {
 
+// What every command takes: how much is said on stderr besides errors.
+struct Verbosity {
+  bool quiet = false, verbose = false;
+
+  void AddTo(Options& options);
+  // "qrun: warning: ..." unless quiet.
+  void Warn(const std::string& text) const;
+};
+
 // Options for choosing device, threads and code, shared by the subcommands.
 struct EngineChoice {
   std::optional<int64_t> threads;
   std::optional<std::string> cpu, device, cache_dir;
   std::optional<double> max_dispatch_ms;
-  bool verbose = false;
+  Verbosity said;
   bool several_devices = false;  // one choice for the engines of several kinds of device
 
-  void AddTo(Options& options);
+  void AddTo(Options& options);  // and those of Verbosity
   // One sentence for each option that was given and means nothing on this device ("cpu", "vulkan:0 (...)").
   std::vector<std::string> WithoutEffectOn(std::string_view device) const;
 };
