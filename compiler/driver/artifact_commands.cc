@@ -3,6 +3,7 @@
 #include <CLI/Formatter.hpp>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "compiler/driver/commands.h"
 #include "compiler/driver/ending.h"
@@ -13,28 +14,24 @@ namespace qcc::compiler {
 
 void AddInspect(CLI::App& app, Cli& cli) {
   CLI::App* command = app.add_subcommand("inspect", "show what an artifact or a GGUF model holds");
-  struct Arguments {
-    std::string path;
-    bool json = false;
-  };
-  auto arguments = std::make_shared<Arguments>();
-  command->add_option("file", arguments->path, "the .qbin or GGUF file")->required();
-  command->add_flag("--json", arguments->json, "as JSON (docs/reference/inspect.md)");
-  command->callback([arguments, &cli] {
-    cli.run = [arguments]() -> absl::Status {
-      if (IsGguf(arguments->path)) {
-        absl::StatusOr<ModelReport> model = ReportModel(arguments->path);
+  auto path = std::make_shared<std::string>();
+  command->add_option("file", *path, "the .qbin or GGUF file")->required();
+  AddJson(*command, cli);
+  command->callback([path, &cli] {
+    cli.run = [path, &cli]() -> absl::Status {
+      if (IsGguf(*path)) {
+        absl::StatusOr<ModelReport> model = ReportModel(*path);
         if (!model.ok()) return model.status();
-        const std::string text = arguments->json ? ModelReportJson(*model) : ModelReportText(*model);
+        const std::string text = cli.json ? ModelReportJson(*model) : ModelReportText(*model);
         std::fwrite(text.data(), 1, text.size(), stdout);
         return absl::OkStatus();
       }
       ExpectMappedArtifact();
-      const auto artifact = qrt::Artifact::Open(arguments->path);
+      const auto artifact = qrt::Artifact::Open(*path);
       if (!artifact.ok()) return FromRuntime(artifact.status());
       absl::StatusOr<ArtifactContents> contents = ReadContents(**artifact);
       if (!contents.ok()) return contents.status();
-      const std::string text = arguments->json ? InspectJson(*contents) : InspectText(*contents);
+      const std::string text = cli.json ? InspectJson(*contents) : InspectText(*contents);
       std::fwrite(text.data(), 1, text.size(), stdout);
       return absl::OkStatus();
     };
@@ -45,6 +42,7 @@ void AddVerify(CLI::App& app, Cli& cli) {
   CLI::App* command = app.add_subcommand("verify", "check every byte of an artifact, weights included");
   auto path = std::make_shared<std::string>();
   command->add_option("artifact", *path, "the .qbin file")->required();
+  AddJson(*command, cli);
   command->callback([path, &cli] {
     cli.run = [path, &cli]() -> absl::Status {
       ConsoleProgress progress = MakeProgress(cli);
@@ -62,7 +60,13 @@ void AddVerify(CLI::App& app, Cli& cli) {
         return contents.status();
       }
       progress.EndStage(HumanBytes(artifact.file_bytes()));
-      std::printf("%s ok %s\n", path->c_str(), qrt::Hex(artifact.identity()).c_str());
+      const std::string identity = qrt::Hex(artifact.identity());
+      if (cli.json) {
+        PrintJson(
+            {{"artifact", *path}, {"ok", true}, {"bytes", artifact.file_bytes()}, {"identity", identity}});
+      } else {
+        std::printf("%s ok %s\n", path->c_str(), identity.c_str());
+      }
       return absl::OkStatus();
     };
   });

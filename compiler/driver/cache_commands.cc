@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "compiler/cache/artifact_store.h"
@@ -58,7 +59,7 @@ std::string ArtifactLine(const CacheEntry& entry) {
   return line + "\n";
 }
 
-absl::Status List(const CacheArguments& arguments) {
+absl::Status List(const CacheArguments& arguments, const Cli& cli) {
   absl::StatusOr<std::string> cache = CacheOf(arguments);
   if (!cache.ok()) return cache.status();
   absl::StatusOr<std::vector<CacheEntry>> entries = CacheEntries(*cache);
@@ -66,13 +67,28 @@ absl::Status List(const CacheArguments& arguments) {
   uint64_t bytes = 0;
   size_t code = 0;
   std::string artifacts;
+  nlohmann::ordered_json listed = nlohmann::ordered_json::array();
   for (const CacheEntry& entry : *entries) {
     bytes += entry.bytes;
     code += entry.suffix == qrt::aot::kCodeSuffix;
-    if (IsArtifact(entry)) artifacts += ArtifactLine(entry);
+    if (!IsArtifact(entry)) continue;
+    artifacts += ArtifactLine(entry);
+    listed.push_back({{"path", entry.path}, {"bytes", entry.bytes}, {"last_used", Day(entry.used.tv_sec)}});
   }
-  std::printf("%s: %zu artifacts, %zu pieces of code, %s of at most %s", cache->c_str(),
-              static_cast<size_t>(std::count(artifacts.begin(), artifacts.end(), '\n')), code,
+  if (cli.json) {
+    nlohmann::ordered_json object = {{"folder", *cache},
+                                     {"artifacts", std::move(listed)},
+                                     {"pieces", code},
+                                     {"bytes", bytes},
+                                     {"max_bytes", UsualCacheBytes(*cache)}};
+    if (!entries->empty()) {
+      object["first_used"] = Day(entries->front().used.tv_sec);
+      object["last_used"] = Day(entries->back().used.tv_sec);
+    }
+    PrintJson(object);
+    return absl::OkStatus();
+  }
+  std::printf("%s: %zu artifacts, %zu pieces of code, %s of at most %s", cache->c_str(), listed.size(), code,
               HumanBytes(bytes).c_str(), HumanBytes(UsualCacheBytes(*cache)).c_str());
   if (!entries->empty()) {
     std::printf(", last used from %s to %s", Day(entries->front().used.tv_sec).c_str(),
@@ -96,24 +112,35 @@ absl::Status Verify(const CacheArguments& arguments, const Cli& cli) {
   if (!cache.ok()) return cache.status();
   absl::StatusOr<std::vector<CacheEntry>> entries = CacheEntries(*cache);
   if (!entries.ok()) return entries.status();
-  size_t damaged = 0;
+  std::vector<std::string> damaged;
   for (const CacheEntry& entry : *entries) {
     if (cli.interrupted != nullptr && *cli.interrupted != 0) return absl::CancelledError("interrupted");
     if (IsEntryWhole(*cache, entry)) continue;
-    std::printf("%s is damaged\n", entry.path.c_str());
-    ++damaged;
+    if (!cli.json) std::printf("%s is damaged\n", entry.path.c_str());
+    damaged.push_back(entry.path);
   }
-  std::printf("%zu of %zu files are whole; the others are made again when they are needed\n",
-              entries->size() - damaged, entries->size());
+  const size_t whole = entries->size() - damaged.size();
+  if (cli.json) {
+    PrintJson({{"files", entries->size()}, {"whole", whole}, {"damaged", damaged}});
+    return absl::OkStatus();
+  }
+  std::printf("%zu of %zu files are whole; the others are made again when they are needed\n", whole,
+              entries->size());
   return absl::OkStatus();
 }
 
-absl::Status Prune(const CacheArguments& arguments) {
+absl::Status Prune(const CacheArguments& arguments, const Cli& cli) {
   absl::StatusOr<std::string> cache = CacheOf(arguments);
   if (!cache.ok()) return cache.status();
   const uint64_t most = arguments.all ? 0 : arguments.most_bytes.value_or(UsualCacheBytes(*cache));
   absl::StatusOr<Pruned> pruned = PruneCache(*cache, most);
   if (!pruned.ok()) return pruned.status();
+  if (cli.json) {
+    PrintJson({{"removed_files", pruned->files},
+               {"removed_bytes", pruned->bytes},
+               {"artifacts_in_use", pruned->in_use}});
+    return absl::OkStatus();
+  }
   std::printf("removed %zu files, %s", pruned->files, HumanBytes(pruned->bytes).c_str());
   if (pruned->in_use > 0) std::printf("; %zu artifacts are in use and stay", pruned->in_use);
   std::printf("\n");
@@ -171,15 +198,15 @@ void AddCache(CLI::App& app, Cli& cli) {
     CLI::App* sub = command->add_subcommand(name, about);
     sub->add_option("--cache-dir", arguments->folder, "the cache's folder (default: ~/.cache/qcc)")
         ->type_name("DIR");
+    AddJson(*sub, cli);
     sub->callback(
         [arguments, &cli, run] { cli.run = [arguments, &cli, run] { return run(*arguments, cli); }; });
     return sub;
   };
   AddArtifact(*command, cli);
-  add("list", "say what there is", [](const CacheArguments& a, const Cli&) { return List(a); });
-  add("verify", "check every byte", [](const CacheArguments& a, const Cli& c) { return Verify(a, c); });
-  CLI::App* prune = add("prune", "remove what was not used for the longest time",
-                        [](const CacheArguments& a, const Cli&) { return Prune(a); });
+  add("list", "say what there is", List);
+  add("verify", "check every byte", Verify);
+  CLI::App* prune = add("prune", "remove what was not used for the longest time", Prune);
   auto* most = prune->add_option("--max-bytes", arguments->most_bytes,
                                  "how much may stay (default: 32 GiB, or a quarter of the disk)");
   most->type_name("N");

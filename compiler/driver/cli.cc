@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "compiler/driver/commands.h"
 #include "frontends/base/error.h"
@@ -11,6 +12,15 @@ namespace qcc::compiler {
 ConsoleProgress MakeProgress(const Cli& cli, ProgressMode mode) {
   const bool terminal = mode != ProgressMode::kPlain && isatty(STDERR_FILENO) != 0;
   return ConsoleProgress(stderr, stdout, terminal, cli.verbosity(), cli.interrupted);
+}
+
+void AddJson(CLI::App& command, Cli& cli) {
+  command.add_flag("--json", cli.json, "as JSON");
+}
+
+void PrintJson(const nlohmann::ordered_json& object) {
+  const std::string text = object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
 absl::Status CheckNotAStream(const std::string& output) {

@@ -6,6 +6,7 @@
 #include <CLI/App.hpp>
 #include <csignal>
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "absl/status/status.h"
@@ -17,7 +18,8 @@ namespace qcc::compiler {
 struct Cli {
   std::function<absl::Status()> run;  // of the chosen subcommand
   bool quiet = false;
-  int verbose = 0;  // number of -v
+  bool json = false;  // of commands that print results
+  int verbose = 0;    // number of -v
   const volatile std::sig_atomic_t* interrupted = nullptr;
 
   int verbosity() const { return quiet ? -1 : verbose; }
@@ -35,12 +37,23 @@ void AddSynth(CLI::App& app, Cli& cli);
 // Progress on this process's stderr, reports on its stdout. kPlain: as if stderr were no terminal.
 ConsoleProgress MakeProgress(const Cli& cli, ProgressMode mode = ProgressMode::kAuto);
 
+// The option --json of a command that prints results.
+void AddJson(CLI::App& command, Cli& cli);
+// One object on one line of stdout. Bytes of names that are no UTF-8 become U+FFFD.
+void PrintJson(const nlohmann::ordered_json& object);
+
 // Before CheckOutput: an output takes its name by a rename, so `-` would be a file of that name, and
 // /dev/stdout, where that leads to a file, would be replaced. Errors: Q0103.
 absl::Status CheckNotAStream(const std::string& output);
 
 // Page of an error code ("Q1203", "q1203" or "1203") from docs/reference/errors.md. Errors: Q0104.
 absl::StatusOr<std::string> ExplainCode(std::string_view code);
+
+// The same of `qcc explain --json`: code, condition, help.
+absl::StatusOr<nlohmann::ordered_json> ExplainCodeJson(std::string_view code);
+
+// What `qcc targets --json` prints: cpu and gpu, each an array with the values and what they need.
+nlohmann::ordered_json TargetsJson();
 
 // What `qcc targets` prints: every value of --target, --cpu and --gpu-profiles and what it needs; marks this
 // machine's level and the profiles that are built when none is named.

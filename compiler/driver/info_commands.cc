@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "codegen/cpu/kernels/isa.h"
 #include "codegen/gpu/kernels/profiles.h"
@@ -28,9 +29,13 @@ std::string_view Cell(std::string_view row, size_t* begin) {
   return cell;
 }
 
-}  // namespace
+// A row of the pages.
+struct CodePage {
+  std::string code;
+  std::string_view condition, help;
+};
 
-absl::StatusOr<std::string> ExplainCode(std::string_view code) {
+absl::StatusOr<CodePage> FindPage(std::string_view code) {
   std::string wanted(code);
   if (!wanted.empty() && wanted[0] == 'q') wanted[0] = 'Q';
   if (!wanted.empty() && std::isdigit(static_cast<unsigned char>(wanted[0]))) wanted.insert(0, "Q");
@@ -44,7 +49,38 @@ absl::StatusOr<std::string> ExplainCode(std::string_view code) {
   row = row.substr(0, row.find('\n'));
   size_t begin = 0;
   const std::string_view condition = Cell(row, &begin), help = Cell(row, &begin);
-  return Concat(wanted, ": ", condition, "\n  help: ", help, "\n");
+  return CodePage{wanted, condition, help};
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ExplainCode(std::string_view code) {
+  absl::StatusOr<CodePage> page = FindPage(code);
+  if (!page.ok()) return page.status();
+  return Concat(page->code, ": ", page->condition, "\n  help: ", page->help, "\n");
+}
+
+absl::StatusOr<nlohmann::ordered_json> ExplainCodeJson(std::string_view code) {
+  absl::StatusOr<CodePage> page = FindPage(code);
+  if (!page.ok()) return page.status();
+  return nlohmann::ordered_json{{"code", page->code}, {"condition", page->condition}, {"help", page->help}};
+}
+
+nlohmann::ordered_json TargetsJson() {
+  using nlohmann::ordered_json;
+  ordered_json cpus = ordered_json::array(), gpus = ordered_json::array();
+  for (const cpu::IsaInfo& isa : cpu::isa_table()) {
+    cpus.push_back({{"name", std::string(isa.name)},
+                    {"needs", std::string(isa.cpu_flags)},
+                    {"native", isa.id == cpu::host_isa()}});
+  }
+  for (const gpu::ProfileInfo& info : gpu::Profiles()) {
+    gpus.push_back({{"target", std::string(info.target)},
+                    {"name", std::string(info.profile.name)},
+                    {"needs", std::string(info.needs)},
+                    {"usual", info.by_default}});
+  }
+  return {{"cpu", cpus}, {"gpu", gpus}};
 }
 
 std::string TargetsText() {
@@ -72,9 +108,14 @@ std::string TargetsText() {
 
 void AddTargets(CLI::App& app, Cli& cli) {
   CLI::App* command = app.add_subcommand("targets", "list what can be compiled for, and what each needs");
+  AddJson(*command, cli);
   command->callback([&cli] {
-    cli.run = [] {
-      std::fputs(TargetsText().c_str(), stdout);
+    cli.run = [&cli] {
+      if (cli.json) {
+        PrintJson(TargetsJson());
+      } else {
+        std::fputs(TargetsText().c_str(), stdout);
+      }
       return absl::OkStatus();
     };
   });
@@ -84,8 +125,14 @@ void AddExplain(CLI::App& app, Cli& cli) {
   CLI::App* command = app.add_subcommand("explain", "say more about an error code");
   auto code = std::make_shared<std::string>();
   command->add_option("code", *code, "for example Q1203")->required();
+  AddJson(*command, cli);
   command->callback([code, &cli] {
-    cli.run = [code]() -> absl::Status {
+    cli.run = [code, &cli]() -> absl::Status {
+      if (cli.json) {
+        absl::StatusOr<nlohmann::ordered_json> page = ExplainCodeJson(*code);
+        if (page.ok()) PrintJson(*page);
+        return page.status();
+      }
       absl::StatusOr<std::string> page = ExplainCode(*code);
       if (!page.ok()) return page.status();
       std::fputs(page->c_str(), stdout);

@@ -1,5 +1,6 @@
 // qcc: GGUF in, .qbin out. Parses the command line, runs one subcommand, turns its status into text and an
 // exit code.
+#include <poll.h>
 #include <unistd.h>
 
 #include <CLI/App.hpp>
@@ -12,13 +13,17 @@
 #include <ctime>
 #include <exception>
 #include <new>
+#include <string>
 #include <system_error>
+#include <vector>
 
 #include "compiler/driver/commands.h"
 #include "compiler/driver/ending.h"
 #include "compiler/pipeline/pipeline.h"
 #include "compiler/targets/targets.h"
 #include "frontends/base/error.h"
+#include "runtime/base/build_commit.h"
+#include "runtime/base/nearest_name.h"
 #include "runtime/base/standard_streams.h"
 
 namespace qcc::compiler {
@@ -58,6 +63,12 @@ void InstallSignals() {
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
+// Whoever read the standard output through a pipe has gone: `qcc inspect ... | head`.
+bool ReaderLeft() {
+  pollfd out = {STDOUT_FILENO, POLLOUT, 0};
+  return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
 int Finish(const absl::Status& status) {
   if (!status.ok()) {
     // Cancelled by the user: no error to explain.
@@ -69,9 +80,43 @@ int Finish(const absl::Status& status) {
     return static_cast<int>(ExitOf(status));
   }
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    if (ReaderLeft()) return 0;  // it has what it wanted
     return Finish(MakeError("Q6002", "cannot write to the standard output", ""));
   }
   return 0;
+}
+
+// The name that may have been meant by an argument that `chosen`, the innermost command, does not know;
+// empty: none is near.
+std::string Suggestion(const CLI::App& app, const CLI::App& chosen) {
+  const std::vector<std::string> unknown = app.remaining(true);
+  if (unknown.empty()) return "";
+  const std::string word = unknown.front().substr(0, unknown.front().find('='));
+  std::vector<std::string> names;
+  if (word[0] == '-') {
+    for (const CLI::App* level : {&chosen, &app}) {
+      for (const CLI::Option* option : level->get_options()) {
+        for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+      }
+    }
+  } else {
+    for (const CLI::App* command : chosen.get_subcommands({})) names.push_back(command->get_name());
+  }
+  return qrt::NearestName(word, names);
+}
+
+absl::Status UsageError(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App* chosen = &app;
+  std::string command = "qcc";
+  while (!chosen->get_subcommands().empty()) {
+    chosen = chosen->get_subcommands().front();
+    command += " " + chosen->get_name();
+  }
+  std::string nearest;
+  if (error.get_name() == "ExtrasError" || error.get_name() == "RequiredError")
+    nearest = Suggestion(app, *chosen);
+  return MakeError("Q0101", error.what(), "",
+                   (nearest.empty() ? "" : "did you mean " + nearest + "? ") + command + " --help");
 }
 
 int Main(int argc, char** argv) {
@@ -85,7 +130,7 @@ int Main(int argc, char** argv) {
   Cli cli;
   cli.interrupted = &g_interrupted;
   CLI::App app("Ahead-of-time compiler for language models: GGUF in, one .qbin artifact out.", "qcc");
-  std::string version = CompilerVersion() + ", targets:";
+  std::string version = CompilerVersion() + " (" + qrt::BuildCommitText() + "), targets:";
   for (const TargetInfo& target : Targets()) version += " " + std::string(target.name);
   app.set_version_flag("--version", version);
   app.require_subcommand(0, 1);  // none is reported below: a mistyped one is then named
@@ -110,9 +155,7 @@ int Main(int argc, char** argv) {
     app.exit(request);
     return Finish(absl::OkStatus());
   } catch (const CLI::ParseError& error) {
-    std::string command;
-    for (const CLI::App* chosen : app.get_subcommands()) command = " " + chosen->get_name();
-    return Finish(MakeError("Q0101", error.what(), "", "qcc" + command + " --help"));
+    return Finish(UsageError(app, error));
   }
   if (!cli.run) return Finish(MakeError("Q0101", "a command is required", "", "qcc --help"));
   return Finish(cli.run());

@@ -16,48 +16,9 @@ bool HoldsCodeFor(const Manifest& manifest, std::string_view target) {
                      [&](const CodeInfo& code) { return code.target == target; });
 }
 
-// The best that there is. Code that the artifact lacks is not looked for: opening a driver takes time.
-Result<Candidate> FindAny(const Request& request) {
-  const Manifest& manifest = request.artifact.manifest();
-  std::string reasons;
-  Status only;
-  const auto failed = [&](const Status& status) {
-    reasons += (reasons.empty() ? "" : "; ") + status.message();
-    only = status;
-  };
-  const auto named = [&](const CodeInfo& code) {
-    return request.variant_name().empty() || request.variant_name() == code.isa;
-  };
-  const auto wanted = [&](std::string_view target) {
-    return std::any_of(manifest.code.begin(), manifest.code.end(),
-                       [&](const CodeInfo& code) { return code.target == target && named(code); });
-  };
-  std::optional<Candidate> software;
-  for (const bool accelerators : {true, false}) {
-    for (const Driver& driver : Drivers()) {
-      if (driver.accelerator != accelerators || !wanted(driver.kind)) continue;
-      Result<Candidate> candidate = driver.find(request, -1);
-      if (!candidate.ok()) {
-        failed(candidate.status());
-      } else if (!candidate->software) {
-        return candidate;
-      } else if (!software) {
-        software = std::move(*candidate);
-      }
-    }
-  }
-  if (software) return std::move(*software);
-  if (reasons.empty())
-    return FindCpu(request, -1).status();  // no code that this release knows, or none of that name
-  if (reasons == only.message()) return only;
-  return Status(Code::kDeviceUnsupported, 5009, "no device here runs the artifact: " + reasons, "",
-                "qrun devices MODEL.qbin lists what there is");
-}
-
 Result<Candidate> Find(const Request& request, const DeviceWish& wish) {
-  if (const Driver* driver = FindDriver(wish.kind)) return driver->find(request, wish.index);
-  if (wish.kind.empty() && HoldsCodeFor(request.artifact.manifest(), "cpu")) return FindCpu(request, -1);
-  return FindAny(request);
+  const Driver* driver = FindDriver(wish.kind);
+  return driver != nullptr ? driver->find(request, wish.index) : FindCpu(request, -1);
 }
 
 // What ParseDevice takes: "cpu, cuda, cuda:N, vulkan, vulkan:N or auto".
@@ -88,6 +49,70 @@ void LogChoice(const Request& request, const Candidate& chosen, const Device& de
                : std::to_string(device.device_weight_bytes()) + " bytes of weights copied"));
 }
 
+Result<ChosenDevice> Make(const Request& request, const Candidate& candidate) {
+  Result<std::unique_ptr<Device>> device = candidate.make();
+  if (!device.ok()) return device.status();
+  LogChoice(request, candidate, **device);
+  return ChosenDevice{std::move(*device), candidate.variant, ""};
+}
+
+// The best that can be made: accelerators, then the CPU, then what only plays an accelerator. Code that the
+// artifact lacks is not looked for: opening a driver takes time.
+class BestDevice {
+ public:
+  explicit BestDevice(const Request& request) : request_(request) {}
+
+  Result<ChosenDevice> Make() {
+    std::optional<Candidate> software;
+    for (const bool accelerators : {true, false}) {
+      for (const Driver& driver : Drivers()) {
+        if (driver.accelerator != accelerators || !Wanted(driver.kind)) continue;
+        Result<Candidate> candidate = driver.find(request_, -1);
+        if (!candidate.ok()) {
+          PassOver(driver.kind, candidate.status());
+        } else if (candidate->software) {
+          Add(&passed_over_, std::string(driver.kind) + ": only the CPU's emulation of a GPU");
+          if (!software) software = std::move(*candidate);
+        } else {
+          Result<ChosenDevice> device = capi::Make(request_, *candidate);
+          if (device.ok() || device.status().code() == Code::kCancelled) return Finish(std::move(device));
+          PassOver(driver.kind, device.status());
+        }
+      }
+    }
+    if (software) return Finish(capi::Make(request_, *software));
+    if (reasons_.empty())
+      return FindCpu(request_, -1).status();  // no code that this release knows, or none of that name
+    if (reasons_ == only_.message()) return only_;
+    return Status(Code::kDeviceUnsupported, 5009, "no device here runs the artifact: " + reasons_, "",
+                  "qrun devices MODEL.qbin lists what there is");
+  }
+
+ private:
+  static void Add(std::string* list, const std::string& text) { *list += (list->empty() ? "" : "; ") + text; }
+  // Whether the artifact holds code for `target`, of the wanted name.
+  bool Wanted(std::string_view target) const {
+    const std::vector<CodeInfo>& codes = request_.artifact.manifest().code;
+    return std::any_of(codes.begin(), codes.end(), [&](const CodeInfo& code) {
+      return code.target == target &&
+             (request_.variant_name().empty() || request_.variant_name() == code.isa);
+    });
+  }
+  void PassOver(std::string_view kind, const Status& why) {
+    Add(&reasons_, why.message());
+    Add(&passed_over_, std::string(kind) + ": " + why.message());
+    only_ = why;
+  }
+  Result<ChosenDevice> Finish(Result<ChosenDevice> device) {
+    if (device.ok()) device->passed_over = std::move(passed_over_);
+    return device;
+  }
+
+  const Request& request_;
+  std::string reasons_, passed_over_;
+  Status only_;
+};
+
 }  // namespace
 
 Result<DeviceWish> ParseDevice(std::string_view text) {
@@ -116,12 +141,11 @@ Result<ChosenDevice> MakeDevice(const Artifact& artifact, const qrt_engine_optio
   Result<DeviceWish> wish = ParseDevice(options.device != nullptr ? options.device : "");
   if (!wish.ok()) return wish.status();
   const Request request = {artifact, options, services};
+  const bool best = wish->kind == "auto" || (wish->kind.empty() && !HoldsCodeFor(artifact.manifest(), "cpu"));
+  if (best) return BestDevice(request).Make();
   Result<Candidate> candidate = Find(request, *wish);
   if (!candidate.ok()) return candidate.status();
-  Result<std::unique_ptr<Device>> device = candidate->make();
-  if (!device.ok()) return device.status();
-  LogChoice(request, *candidate, **device);
-  return ChosenDevice{std::move(*device), candidate->variant};
+  return Make(request, *candidate);
 }
 
 std::vector<qrt_device_info> ListDevices() {

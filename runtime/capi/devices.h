@@ -27,7 +27,8 @@ Result<DeviceWish> ParseDevice(std::string_view text);
 
 struct ChosenDevice {
   std::unique_ptr<Device> device;
-  size_t variant = 0;  // place of its code in the manifest
+  size_t variant = 0;       // place of its code in the manifest
+  std::string passed_over;  // of "auto": better kinds of device that were not taken, and why
 };
 
 // Makes the device that `options` ask for. Says to the log what was chosen and which better code was left

@@ -34,6 +34,7 @@ Status Create(qrt_artifact* artifact, const qrt_engine_options* options, qrt_eng
 
   Owned<qrt_engine> handle(NewHandle<qrt_engine>(services, artifact));
   handle->variant = chosen->variant;
+  handle->passed_over = std::move(chosen->passed_over);
   QRT_RETURN_IF_ERROR(Engine::Create(std::move(*plan), std::move(chosen->device),
                                      services.allocator_or_null(), &handle->engine));
   *out = handle.release();
@@ -55,6 +56,7 @@ Status Describe(const qrt_engine& engine, qrt_engine_info* out) {
   info.device_weight_bytes = device.device_weight_bytes();
   info.submissions = counters.submissions;
   info.bytes_to_host = counters.bytes_to_host;
+  info.passed_over = engine.passed_over.c_str();
   return WriteInfo(info, offsetof(qrt_engine_info, device), "info", out);
 }
 

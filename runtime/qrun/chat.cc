@@ -126,7 +126,7 @@ Outcome OneAnswer(const Model& model, const ChatFlags& flags, const std::optiona
       model, ContextFor(flags, model.info, std::max(tokens.size(), saved.tokens.size())), &session));
   SamplerPtr sampler;
   uint64_t seed = 0;
-  QRUN_RETURN_IF_ERROR(flags.sampling.MakeSampler(model, &sampler, &seed));
+  QRUN_RETURN_IF_ERROR(flags.sampling.MakeSampler(model, flags.engine.said, &sampler, &seed));
   Generator generator(model, std::move(session), std::move(sampler), flags.max_tokens.value_or(-1));
   if (flags.load_session) QRUN_RETURN_IF_ERROR(generator.Load(saved));
   Turn* goes_on = !flags.raw && !prompt && !saved.turns.empty() ? &saved.turns.back() : nullptr;
@@ -214,7 +214,7 @@ Outcome Converse(const Model& model, const ChatFlags& flags) {
   QRUN_RETURN_IF_ERROR(NewSession(model, ContextFor(flags, model.info, 0), &session));
   SamplerPtr sampler;
   uint64_t seed = 0;
-  QRUN_RETURN_IF_ERROR(flags.sampling.MakeSampler(model, &sampler, &seed));
+  QRUN_RETURN_IF_ERROR(flags.sampling.MakeSampler(model, flags.engine.said, &sampler, &seed));
   Generator generator(model, std::move(session), std::move(sampler), flags.max_tokens.value_or(-1));
   const std::string name = *model.info.model_name != '\0' ? model.info.model_name : model.info.architecture;
   const uint64_t capacity = qrt_session_capacity(generator.session());

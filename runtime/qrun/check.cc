@@ -1,6 +1,4 @@
 // `qrun check`: is the artifact whole, and does this machine compute with it what the compiler's did.
-#include <unistd.h>
-
 #include <cstdio>
 #include <utility>
 
@@ -12,11 +10,8 @@
 namespace qrun {
 namespace {
 
-int32_t ShowProgress(void*, uint64_t done, uint64_t total) {
-  if (isatty(STDERR_FILENO)) {
-    std::fprintf(stderr, "\rqrun: hashing weights, %3.0f %%%s",
-                 100.0 * static_cast<double>(done) / static_cast<double>(total), done == total ? "\n" : "");
-  }
+int32_t ShowProgress(void* line, uint64_t done, uint64_t total) {
+  static_cast<ProgressLine*>(line)->Show(done, total);
   return Interrupts::Pending();
 }
 
@@ -70,8 +65,11 @@ Outcome RunCheck(const std::vector<std::string>& arguments) {
   QRUN_RETURN_IF_ERROR(FindModel(*path, choice, options, &model_file));
   ArtifactPtr artifact;
   qrt_artifact_info info = {};
-  QRUN_RETURN_IF_ERROR(OpenArtifact(model_file.path, choice.verbose, &artifact, &info));
-  QRUN_CALL(qrt_artifact_verify(artifact.get(), ShowProgress, nullptr, &error));
+  QRUN_RETURN_IF_ERROR(OpenArtifact(model_file.path, choice.said.verbose, &artifact, &info));
+  {
+    ProgressLine line(choice.said.quiet ? "" : "hashing weights");
+    QRUN_CALL(qrt_artifact_verify(artifact.get(), ShowProgress, &line, &error));
+  }
   QRUN_RETURN_IF_ERROR(Say("hashes: ok\n"));
   if (choice.device && *choice.device == "auto") choice.device.reset();  // all are tried
   choice.several_devices = !choice.device;

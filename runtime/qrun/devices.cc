@@ -93,14 +93,14 @@ std::string Json(const std::vector<qrt_device_info>& devices, const std::vector<
 
 Outcome RunDevices(const std::vector<std::string>& arguments) {
   std::optional<std::string> path;
-  EngineChoice cache;
+  EngineChoice opening;
   bool json = false;
   Options options("qrun devices [MODEL] [--json]",
                   "Lists the devices of this machine, and why one cannot be used; with an artifact also its "
                   "code, best first, and whether it runs here.");
   options.Positional("MODEL", &path, "an artifact, or a GGUF", false);
   options.Flag("--json", &json, "one JSON object");
-  cache.AddCacheTo(options);
+  opening.AddOpeningTo(options);
   bool done = false;
   QRUN_RETURN_IF_ERROR(ParseOrHelp(options, arguments, &done));
   if (done) return Outcome();
@@ -113,7 +113,7 @@ Outcome RunDevices(const std::vector<std::string>& arguments) {
   std::vector<Code> codes;
   ModelFile model_file;
   if (!path) QRUN_RETURN_IF_ERROR(options.RefusePassed());
-  if (path) QRUN_RETURN_IF_ERROR(FindModel(*path, cache, options, &model_file));
+  if (path) QRUN_RETURN_IF_ERROR(FindModel(*path, opening, options, &model_file));
   if (path) QRUN_RETURN_IF_ERROR(ListCode(model_file.path, &codes));
   if (json) return WriteStdout(Json(devices, path ? &codes : nullptr));
   return WriteStdout(Text(cpu, devices) + (path ? Text(*path, codes) : ""));

@@ -38,7 +38,8 @@ void SamplingFlags::AddTo(Options& options) {
   options.Flag("--greedy", &greedy, "the same as --temp 0");
 }
 
-Outcome SamplingFlags::MakeSampler(const Model& model, SamplerPtr* out, uint64_t* seed_used) const {
+Outcome SamplingFlags::MakeSampler(const Model& model, const Verbosity& said, SamplerPtr* out,
+                                   uint64_t* seed_used) const {
   if (greedy && temperature.value_or(0) != 0) {
     return Outcome::Fail(kExitUsage, 101, "--greedy and --temp contradict each other");
   }
@@ -63,7 +64,7 @@ Outcome SamplingFlags::MakeSampler(const Model& model, SamplerPtr* out, uint64_t
                                                    {"--min-p", min_p.has_value()},
                                                    {"--seed", seed.has_value()}};
     for (const auto& [name, given] : unused) {
-      if (given) Warn(std::string(name) + " has no effect: temperature 0 takes the likeliest token");
+      if (given) said.Warn(std::string(name) + " has no effect: temperature 0 takes the likeliest token");
     }
   }
   options.seed &= INT64_MAX;  // so that what is reported can be given back as --seed

@@ -23,7 +23,7 @@ struct SamplingFlags {
 
   void AddTo(Options& options);
   // *seed: the seed in use, random unless given.
-  Outcome MakeSampler(const Model& model, SamplerPtr* out, uint64_t* seed_used) const;
+  Outcome MakeSampler(const Model& model, const Verbosity& said, SamplerPtr* out, uint64_t* seed_used) const;
 };
 
 enum class Finish {

@@ -9,9 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/build_commit.h"
 #include "runtime/base/nearest_name.h"
 #include "runtime/base/standard_streams.h"
 #include "runtime/qrun/commands.h"
+#include "runtime/qrun/escape.h"
 #include "runtime/qrun/process.h"
 
 namespace qrun {
@@ -44,11 +46,26 @@ std::string Help() {
   }
   text +=
       "\n  qrun COMMAND --help lists a command's options (qrun chat --help: those of chatting)\n"
-      "  qrun --version\n\n"
+      "  qrun --version [--json]\n\n"
       "Exit codes: 0 ok, 1 internal error, 2 usage, 3 input refused, 4 artifact refused, 5 device "
       "unavailable,\n"
       "6 out of memory or disk, 130 interrupted (143 by SIGTERM, 129 by SIGHUP).\n";
   return text;
+}
+
+Outcome ShowVersion(const std::vector<std::string>& arguments) {
+  bool json = false;
+  Options options("qrun --version [--json]",
+                  "Says which release this is, and which commit it was built from.");
+  options.Flag("--json", &json, "one JSON object");
+  bool done = false;
+  QRUN_RETURN_IF_ERROR(ParseOrHelp(options, arguments, &done));
+  if (done) return Outcome();
+  const std::string commit = qrt::kBuildCommit;
+  if (!json) return WriteStdout("qrun " + std::string(qrt_version()) + " (" + qrt::BuildCommitText() + ")\n");
+  return WriteStdout("{\"program\": \"qrun\", \"version\": " + Quoted(qrt_version()) +
+                     ", \"commit\": " + (commit.empty() ? "null" : Quoted(commit)) + ", \"api\": \"" +
+                     std::to_string(QRT_API_MAJOR) + "." + std::to_string(QRT_API_MINOR) + "\"}\n");
 }
 
 // A word in the place of the model that is no file, but nearly a command.
@@ -74,7 +91,9 @@ Outcome Main(const std::vector<std::string>& arguments) {
                          "qrun --help lists commands");
   }
   if (arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") return WriteStdout(Help());
-  if (arguments[0] == "--version") return WriteStdout("qrun " + std::string(qrt_version()) + "\n");
+  if (arguments[0] == "--version") {
+    return ShowVersion(std::vector<std::string>(arguments.begin() + 1, arguments.end()));
+  }
   for (const auto& command : kCommands) {
     if (arguments[0] == command.name) {
       return command.run(std::vector<std::string>(arguments.begin() + 1, arguments.end()));

@@ -1,9 +1,8 @@
 #include "runtime/qrun/model.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
+#include <set>
 
 #include "runtime/aot/cache_layout.h"
 #include "runtime/qrun/escape.h"
@@ -16,11 +15,8 @@ void WriteLog(void*, qrt_log_level, const char* line, size_t length) {
   Tell({line, length});
 }
 
-int32_t ShowUpload(void*, uint64_t done, uint64_t total) {
-  if (isatty(STDERR_FILENO)) {
-    std::fprintf(stderr, "\rqrun: copying weights to the device, %3.0f %%%s",
-                 100.0 * static_cast<double>(done) / static_cast<double>(total), done == total ? "\n" : "");
-  }
+int32_t ShowUpload(void* line, uint64_t done, uint64_t total) {
+  static_cast<ProgressLine*>(line)->Show(done, total);
   return Interrupts::Pending();
 }
 
@@ -40,6 +36,30 @@ std::vector<std::string> CompileOptions(const EngineChoice& choice) {
   return options;
 }
 
+// How many kinds of device the artifact holds code for.
+Outcome CountTargets(const Model& model, size_t* count) {
+  std::set<std::string> targets;
+  for (uint32_t i = 0; i < model.info.code_count; ++i) {
+    qrt_code_info code = {};
+    code.struct_size = sizeof code;
+    QRUN_CALL(qrt_artifact_code(model.artifact.get(), i, &code, &error));
+    targets.insert(code.target);
+  }
+  *count = targets.size();
+  return Outcome();
+}
+
+// Where there was a choice: what was taken, and why not a better one.
+Outcome SayChoice(const Model& model, const EngineChoice& choice, const qrt_engine_info& engine) {
+  size_t targets = 0;
+  QRUN_RETURN_IF_ERROR(CountTargets(model, &targets));
+  const bool asked = choice.device == "auto";
+  if (choice.said.quiet || (!asked && (choice.device || targets < 2))) return Outcome();
+  Tell("on " + std::string(engine.device) +
+       (*engine.passed_over != '\0' ? "; " + std::string(engine.passed_over) : ""));
+  return Outcome();
+}
+
 }  // namespace
 
 void EngineChoice::AddTo(Options& options) {
@@ -47,22 +67,31 @@ void EngineChoice::AddTo(Options& options) {
                   "threads; default: one per physical core");
   options.Text("--cpu", "NAME", &cpu, "code variant to run; default: the best that the device can");
   options.Text("--device", "NAME", &device,
-               "cpu, vulkan, vulkan:N, cuda, cuda:N or auto; default: cpu if the artifact holds code for it");
+               "cpu, vulkan, vulkan:N, cuda, cuda:N, or auto: the best that can be used; default: auto");
   options.Number("--max-dispatch-ms", "X", 0, 1e6, &max_dispatch_ms,
                  "longest piece of work for a GPU; 0: no limit; default 200");
-  AddCacheTo(options);
-  options.Flag("-v, --verbose", &verbose, "say on stderr what is chosen and why");
+  AddOpeningTo(options);
 }
 
-void EngineChoice::AddCacheTo(Options& options) {
+void EngineChoice::AddOpeningTo(Options& options) {
   options.Text("--cache-dir", "DIR", &cache_dir,
                "where compiled models and GPU kernels are kept; default: ~/.cache/qcc");
   options.Flag("--no-cache", &no_cache, "keep nothing");
   options.PassOn(&compile, "an option of qcc compile, where the model is a GGUF");
+  said.AddTo(options);
 }
 
 std::string EngineChoice::CacheFolder() const {
   return no_cache ? "" : cache_dir.value_or(qrt::aot::UsualCacheFolder());
+}
+
+void Verbosity::AddTo(Options& options) {
+  options.Flag("-q, --quiet", &quiet, "say nothing on stderr but errors and what was asked for");
+  options.Flag("-v, --verbose", &verbose, "say on stderr what is chosen and why");
+}
+
+void Verbosity::Warn(const std::string& text) const {
+  if (!quiet) Tell("warning: " + text);
 }
 
 std::vector<std::string> EngineChoice::WithoutEffectOn(std::string_view device) const {
@@ -87,7 +116,7 @@ Outcome FindModel(const std::string& named, const EngineChoice& choice, const Op
                   ModelFile* out) {
   out->path = named;
   if (!IsGguf(named)) return options.RefusePassed();
-  return CompiledModel(named, {choice.CacheFolder(), CompileOptions(choice), false}, out);
+  return CompiledModel(named, {choice.CacheFolder(), CompileOptions(choice), choice.said.quiet}, out);
 }
 
 Outcome OpenArtifact(const std::string& path, bool verbose, ArtifactPtr* out, qrt_artifact_info* info) {
@@ -112,26 +141,29 @@ Outcome OpenText(const Model& model, TextPtr* out) {
 
 Outcome OpenModel(const std::string& path, const EngineChoice& choice, bool with_text, Model* out) {
   const double start = Seconds();
-  QRUN_RETURN_IF_ERROR(OpenArtifact(path, choice.verbose, &out->artifact, &out->info));
+  QRUN_RETURN_IF_ERROR(OpenArtifact(path, choice.said.verbose, &out->artifact, &out->info));
   if (with_text) QRUN_RETURN_IF_ERROR(OpenText(*out, &out->text));
   qrt_engine_options options = {};
   options.struct_size = sizeof options;
   options.threads = static_cast<uint32_t>(choice.threads.value_or(0));
   options.cpu = choice.cpu ? choice.cpu->c_str() : nullptr;
-  options.device = choice.device ? choice.device->c_str() : nullptr;
+  options.device = choice.device ? choice.device->c_str() : "auto";
   if (choice.max_dispatch_ms)
     options.max_dispatch_ms = *choice.max_dispatch_ms > 0 ? *choice.max_dispatch_ms : -1;
   const std::string cache = choice.CacheFolder();
   const std::string kernels = cache.empty() ? "" : qrt::aot::KernelFolder(cache);
   options.cache_dir = kernels.c_str();
+  ProgressLine upload(choice.said.quiet ? "" : "copying weights to the device");
   options.progress = ShowUpload;
+  options.progress_ctx = &upload;
   qrt_engine* engine = nullptr;
   QRUN_CALL(qrt_engine_create(out->artifact.get(), &options, &engine, &error));
   out->engine.reset(engine);
   if (!choice.several_devices) {
     qrt_engine_info info;
     QRUN_RETURN_IF_ERROR(DescribeEngine(*out, &info));
-    for (const std::string& warning : choice.WithoutEffectOn(info.device)) Warn(warning);
+    QRUN_RETURN_IF_ERROR(SayChoice(*out, choice, info));
+    for (const std::string& warning : choice.WithoutEffectOn(info.device)) choice.said.Warn(warning);
   }
   out->load_seconds = Seconds() - start;
   return Outcome();

@@ -15,6 +15,15 @@
 
 namespace qrun {
 
+// What every command takes: how much is said on stderr besides errors.
+struct Verbosity {
+  bool quiet = false, verbose = false;
+
+  void AddTo(Options& options);
+  // "qrun: warning: ..." unless quiet.
+  void Warn(const std::string& text) const;
+};
+
 // Options for choosing device, threads and code, shared by the subcommands.
 struct EngineChoice {
   std::optional<int64_t> threads;
@@ -22,12 +31,12 @@ struct EngineChoice {
   std::vector<std::string> compile;  // qcc's options, for a GGUF
   bool no_cache = false;
   std::optional<double> max_dispatch_ms;
-  bool verbose = false;
+  Verbosity said;
   bool several_devices = false;  // one choice for the engines of several kinds of device
 
   void AddTo(Options& options);
   // Those alone that a command needs which opens an artifact and runs nothing.
-  void AddCacheTo(Options& options);
+  void AddOpeningTo(Options& options);
   std::string CacheFolder() const;  // the AOT cache's; empty: nothing is kept
   // One sentence for each option that was given and means nothing on this device ("cpu", "vulkan:0 (...)").
   std::vector<std::string> WithoutEffectOn(std::string_view device) const;

@@ -215,8 +215,27 @@ Outcome RefuseInput(const std::string& option, const std::string& output, const 
                        "give another name with " + option);
 }
 
-void Warn(const std::string& text) {
-  Tell("warning: " + text);
+ProgressLine::~ProgressLine() {
+  if (open_) std::fputs("\n", stderr);
+}
+
+void ProgressLine::Show(uint64_t done, uint64_t total) {
+  if (what_.empty() || isatty(STDERR_FILENO) == 0) return;
+  std::fprintf(stderr, "\rqrun: %s, %3.0f %%", what_.c_str(),
+               100.0 * static_cast<double>(done) / static_cast<double>(total));
+  open_ = done != total;
+  if (!open_) std::fputs("\n", stderr);
+}
+
+Outcome CheckWritable(const std::string& path) {
+  struct stat status;
+  // Opening a pipe is seen at its other end.
+  if (path == "-" ||
+      (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))) {
+    return Outcome();
+  }
+  OutputFile file;
+  return file.Open(path);
 }
 
 OutputFile::~OutputFile() {

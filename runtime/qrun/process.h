@@ -38,8 +38,24 @@ bool ReadLine(std::string* line);
 // ends silently, but for what it owes apart from stdout.
 Outcome WriteStdout(std::string_view bytes);
 
-// "qrun: warning: ..." on stderr.
-void Warn(const std::string& text);
+// "qrun: WHAT,  42 %" on stderr where that is a terminal, on one line that is drawn anew. A line that is left
+// unfinished ends with the object, so that what is said next begins one of its own.
+class ProgressLine {
+ public:
+  explicit ProgressLine(std::string what) : what_(std::move(what)) {}  // empty: shows nothing
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  void Show(uint64_t done, uint64_t total);
+
+ private:
+  std::string what_;
+  bool open_ = false;
+};
+
+// Fails where an output could not be written later, so that nothing is computed for it. Errors: as of
+// OutputFile.
+Outcome CheckWritable(const std::string& path);
 
 // Refuses an output of `option` that is the file of an input ("the model"), by whatever name: it would
 // replace it. Errors: usage.

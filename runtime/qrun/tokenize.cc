@@ -7,7 +7,7 @@ namespace qrun {
 
 Outcome RunTokenize(const std::vector<std::string>& arguments) {
   std::optional<std::string> path, prompt, file;
-  EngineChoice cache;
+  EngineChoice opening;
   bool special = false;
   Options options("qrun tokenize MODEL (-p TEXT | -f FILE) [OPTION...]",
                   "Prints the token ids of a text on one line. Adds nothing in front or behind.");
@@ -15,7 +15,7 @@ Outcome RunTokenize(const std::vector<std::string>& arguments) {
   options.Text("-p, --prompt", "TEXT", &prompt, "the text");
   options.Text("-f, --file", "FILE", &file, "read the text from FILE (-: standard input)");
   options.Flag("--special", &special, "special tokens written in the text become their ids");
-  cache.AddCacheTo(options);
+  opening.AddOpeningTo(options);
   bool done = false;
   QRUN_RETURN_IF_ERROR(ParseOrHelp(options, arguments, &done));
   if (done) return Outcome();
@@ -29,7 +29,7 @@ Outcome RunTokenize(const std::vector<std::string>& arguments) {
     QRUN_RETURN_IF_ERROR(ReadText(*file, &text));
   }
   ModelFile model_file;
-  QRUN_RETURN_IF_ERROR(FindModel(*path, cache, options, &model_file));
+  QRUN_RETURN_IF_ERROR(FindModel(*path, opening, options, &model_file));
   Model model;
   QRUN_RETURN_IF_ERROR(OpenArtifact(model_file.path, false, &model.artifact, &model.info));
   QRUN_RETURN_IF_ERROR(OpenText(model, &model.text));

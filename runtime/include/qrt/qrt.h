@@ -287,9 +287,9 @@ typedef struct qrt_engine_options {
   const qrt_log_sink* log;            /* NULL: the artifact's */
   const qrt_thread_pool* thread_pool; /* NULL: own pool; otherwise `threads` is the count passed to run */
   /* Since 1.1: */
-  const char*
-      device; /* "cpu", "vulkan", "vulkan:1", "cuda", "cuda:0", or "auto": CUDA, else a real GPU through
-               * Vulkan, else the CPU. NULL: the CPU if the artifact holds code for CPUs, else as "auto" */
+  const char* device;     /* "cpu", "vulkan", "vulkan:1", "cuda", "cuda:0", or "auto": CUDA, else a real GPU
+                           * through     Vulkan, else the CPU; one that cannot be made (short of memory, say) is
+                           * passed over. NULL: the CPU if the artifact holds code for CPUs, else as "auto" */
   double max_dispatch_ms; /* GPU: longest piece of work to hand over at once; 0: 200; negative: no limit */
   const char* cache_dir; /* GPU: where compiled kernels are kept between runs; made if missing, kept below 256
                           * MiB; any number of processes may share it. NULL: nowhere */
@@ -319,6 +319,9 @@ typedef struct qrt_engine_info {
   uint64_t device_weight_bytes; /* copied to the device's own memory; 0: used where the file is mapped */
   uint64_t submissions;         /* by steps so far; a GPU's queue counts them, 0 on the CPU */
   uint64_t bytes_to_host;       /* copied back from a GPU by steps so far */
+  /* Since 1.3: of device "auto", better kinds of device that were not taken, and why: "cuda: no driver";
+   * empty: none. Borrowed from the engine */
+  const char* passed_over;
 } qrt_engine_info;
 
 /* Errors: INVALID_ARGUMENT. */

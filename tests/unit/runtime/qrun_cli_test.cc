@@ -30,7 +30,17 @@ TEST_F(QrunCli, HelpAndVersionGoToStdout) {
     EXPECT_NE(Ok({"--help"}).find(command), std::string::npos) << command;
     EXPECT_EQ(Ok({command, "--help"}).rfind("usage: qrun", 0), 0u) << command;
   }
-  EXPECT_EQ(Ok({"--version"}), "qrun " + std::string(qrt_version()) + "\n");
+  const std::string version = Ok({"--version"});
+  EXPECT_EQ(version.rfind("qrun " + std::string(qrt_version()) + " (", 0), 0u) << version;
+  EXPECT_NE(version.find("commit"), std::string::npos) << version;
+  const json parsed = json::parse(Ok({"--version", "--json"}), nullptr, false);
+  ASSERT_TRUE(parsed.is_object());
+  EXPECT_EQ(parsed["version"], qrt_version());
+  EXPECT_EQ(parsed["api"], std::to_string(QRT_API_MAJOR) + "." + std::to_string(QRT_API_MINOR));
+  if (!parsed["commit"].is_null()) {
+    EXPECT_NE(version.find(parsed["commit"].get<std::string>()), std::string::npos) << version;
+  }
+  ExpectError(Run({"--version", "--jsn"}), 2, "did you mean --json?");
 }
 
 TEST_F(QrunCli, ExitCodesTellWhoseFaultItIs) {
@@ -235,6 +245,25 @@ TEST_F(QrunCli, DevicesAreListedAndChosen) {
   const Result verbose = Run({model(), "-p", "x", "-n", "1", "-v"});
   EXPECT_NE(verbose.err.find("code future left out: "), std::string::npos) << verbose.err;
   EXPECT_NE(verbose.err.find("no-such-feature"), std::string::npos) << verbose.err;
+}
+
+TEST_F(QrunCli, TheBestDeviceIsTakenAndSaid) {
+  EXPECT_EQ(Run({model(), "-p", "x", "-n", "1"}).err, "") << "there is no choice";
+  EXPECT_EQ(Run({model(), "-p", "x", "-n", "1", "--device=auto"}).err, "qrun: on cpu\n");
+  EXPECT_EQ(Run({model(), "-p", "x", "-n", "1", "--device=auto", "-q"}).err, "");
+  // Code that fits no GPU, so that this test says the same on every machine.
+  qrt::testing::SampleParts parts = toy::ToyParts();
+  parts.manifest.code.push_back({"cuda", "future", {"warp-drive"}, 0, 0});
+  const std::string fat = File("fat.qbin");
+  WriteParts(parts, fat);
+  const Result chosen = Run({fat, "-p", "x", "-n", "1"});
+  EXPECT_EQ(chosen.exit, 0) << chosen.err;
+  EXPECT_EQ(chosen.err.rfind("qrun: on cpu; cuda: ", 0), 0u) << chosen.err;
+  EXPECT_EQ(chosen.err.find("vulkan"), std::string::npos) << "not looked for: " << chosen.err;
+  EXPECT_EQ(std::count(chosen.err.begin(), chosen.err.end(), '\n'), 1) << chosen.err;
+  EXPECT_EQ(Run({fat, "-p", "x", "-n", "1", "-q"}).err, "");
+  EXPECT_EQ(Run({fat, "-p", "x", "-n", "1", "--device=cpu"}).err, "") << "nothing was chosen";
+  EXPECT_EQ(Ok({fat, "-p", "x", "--greedy"}), Ok({model(), "-p", "x", "--greedy"}));
 }
 
 struct Logits {
