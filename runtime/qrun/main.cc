@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "runtime/qrun/bundle.h"
 #include "runtime/qrun/commands.h"
+#include "runtime/qrun/escape.h"
 #include "runtime/qrun/process.h"
 
 namespace qrun {
@@ -29,11 +31,17 @@ constexpr struct {
     {"devices", RunDevices, "say what this machine has, and which code of an artifact it can run"},
 };
 
-std::string Help() {
+// `bundle`: this program's own file if it carries a model, else empty.
+std::string Help(const std::string& bundle) {
+  const std::string name = bundle.substr(bundle.rfind('/') + 1);
   std::string text =
-      "usage: qrun [COMMAND] MODEL.qbin [OPTION...]\n\n"
-      "Runs a model that qcc compiled. Without a command: chat on a terminal; otherwise the prompt is read "
-      "from\n"
+      bundle.empty()
+          ? "usage: qrun [COMMAND] MODEL.qbin [OPTION...]\n\nRuns a model that qcc compiled. "
+          : "usage: " + OneLine(name) +
+                " [COMMAND] [OPTION...]\n\nRuns the model that this file carries (MODEL.qbin in the help of "
+                "commands).\n";
+  text +=
+      "Without a command: chat on a terminal; otherwise the prompt is read from\n"
       "-p, -f or standard input, and the answer is written to standard output.\n\n";
   for (const auto& command : kCommands) {
     const std::string name = command.name;
@@ -48,20 +56,25 @@ std::string Help() {
   return text;
 }
 
-Outcome Main(const std::vector<std::string>& arguments) {
+Outcome Main(std::vector<std::string> arguments) {
   QRUN_RETURN_IF_ERROR(FillStandardStreams());
   InstallBusErrorHandler();
-  if (arguments.empty()) {
+  std::string bundle;
+  QRUN_RETURN_IF_ERROR(FindOwnBundle(&bundle));
+  if (arguments.empty() && bundle.empty()) {
     return Outcome::Fail(kExitUsage, 101, "no model is named", "usage: qrun [COMMAND] MODEL.qbin [OPTION...]",
                          "qrun --help lists commands");
   }
-  if (arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") return WriteStdout(Help());
-  if (arguments[0] == "--version") return WriteStdout("qrun " + std::string(qrt_version()) + "\n");
+  const std::string first = arguments.empty() ? "" : arguments[0];
+  if (first == "--help" || first == "-h" || first == "help") return WriteStdout(Help(bundle));
+  if (first == "--version") return WriteStdout("qrun " + std::string(qrt_version()) + "\n");
   for (const auto& command : kCommands) {
-    if (arguments[0] == command.name) {
-      return command.run(std::vector<std::string>(arguments.begin() + 1, arguments.end()));
-    }
+    if (first != command.name) continue;
+    arguments.erase(arguments.begin());
+    if (!bundle.empty()) arguments.insert(arguments.begin(), bundle);
+    return command.run(arguments);
   }
+  if (!bundle.empty()) arguments.insert(arguments.begin(), bundle);
   return RunChat(arguments);
 }
 
