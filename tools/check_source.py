@@ -41,7 +41,7 @@ TABLE = {
     "runtime/text": (["runtime/abi", "runtime/base", "runtime/artifact"], ["pcre2.h"]),
     "runtime/capi": (["runtime/abi", "runtime/include", "runtime/base", "runtime/artifact", "runtime/device",
                       "runtime/engine", "runtime/text"], []),
-    "runtime/qrun": (["runtime/include", "runtime/base", "runtime/aot"], ["CLI/", "nlohmann/"]),
+    "runtime/qrun": (["runtime/abi", "runtime/include", "runtime/base", "runtime/aot"], ["CLI/", "nlohmann/"]),
     "examples": (["runtime/include"], []),
 }
 FREE = ("tests/", "benchmarks/")  # may include everything

@@ -67,10 +67,9 @@ absl::Status CheckOutput(const std::string& path, const std::string& input, uint
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string& path) {
-  constexpr mode_t kMode = 0666;  // umask takes its part
+absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string& path, mode_t mode) {
   const std::string temporary = Concat(path, ".tmp-", getpid());
-  const int nameless = open(FolderOf(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, kMode);
+  const int nameless = open(FolderOf(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
   if (nameless >= 0) {
     // It will get its name through /proc; without that, a named file is the way.
     if (access(ProcPath(nameless).c_str(), F_OK) == 0) {
@@ -78,7 +77,7 @@ absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string
     }
     close(nameless);
   }
-  const int named = open(temporary.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, kMode);
+  const int named = open(temporary.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, mode);
   if (named < 0) {
     return MakeError("Q6002", Concat("cannot create the output: ", std::strerror(errno)), path,
                      "give another place with -o");

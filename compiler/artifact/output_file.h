@@ -2,6 +2,8 @@
 #ifndef QCC_COMPILER_ARTIFACT_OUTPUT_FILE_H_
 #define QCC_COMPILER_ARTIFACT_OUTPUT_FILE_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -24,8 +26,8 @@ absl::Status CheckOutput(const std::string& path, const std::string& input, uint
 // can, the bytes have no name at all until then, so that not even a killed process leaves them.
 class OutputFile {
  public:
-  // Errors: Q6002.
-  static absl::StatusOr<std::unique_ptr<OutputFile>> Create(const std::string& path);
+  // `mode`: permissions, of which the umask takes its part. Errors: Q6002.
+  static absl::StatusOr<std::unique_ptr<OutputFile>> Create(const std::string& path, mode_t mode = 0666);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;

@@ -1,14 +1,20 @@
-// inspect, verify.
+// inspect, verify, bundle.
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "compiler/artifact/output_file.h"
+#include "compiler/driver/bundle.h"
 #include "compiler/driver/commands.h"
 #include "compiler/driver/ending.h"
 #include "compiler/driver/inspect.h"
 #include "compiler/driver/model_report.h"
+#include "compiler/driver/report_text.h"
+#include "frontends/base/error.h"
+#include "runtime/base/file_map.h"
 
 namespace qcc::compiler {
 
@@ -70,6 +76,57 @@ void AddVerify(CLI::App& app, Cli& cli) {
       return absl::OkStatus();
     };
   });
+}
+
+namespace {
+
+struct BundleArguments {
+  std::string artifact, output;
+  std::optional<std::string> qrun;
+};
+
+absl::Status Bundle(const BundleArguments& arguments, const Cli& cli) {
+  if (absl::Status status = CheckNotAStream(arguments.output); !status.ok()) return status;
+  absl::StatusOr<std::string> host_path = arguments.qrun ? *arguments.qrun : UsualBundleHost();
+  if (!host_path.ok()) return host_path.status();
+  ExpectMappedArtifact();
+  const auto host = qrt::FileMap::Open(*host_path);
+  if (!host.ok()) {
+    return MakeError("Q0105", host.status().message(), *host_path, "name a qrun with --qrun");
+  }
+  if (absl::Status status = CheckBundleHost(host->bytes(), *host_path); !status.ok()) return status;
+  const auto opened = qrt::Artifact::Open(arguments.artifact);
+  if (!opened.ok()) return FromRuntime(opened.status());
+  const qrt::Artifact& artifact = **opened;
+  const uint64_t bytes = host->bytes().size() + artifact.file_bytes();
+  for (const std::string& input : {*host_path, arguments.artifact}) {
+    if (absl::Status status = CheckOutput(arguments.output, input, bytes); !status.ok()) return status;
+  }
+  ConsoleProgress progress = MakeProgress(cli);
+  const auto step = [&progress](uint64_t done, uint64_t total) {
+    progress.Progress(done, total, "B");
+    return !progress.Interrupted();
+  };
+  progress.BeginStage(1, 2, "hash");
+  if (const qrt::Status weights = artifact.VerifyWeights(step); !weights.ok()) return FromRuntime(weights);
+  progress.EndStage(HumanBytes(artifact.file_bytes()));
+  progress.BeginStage(2, 2, "write");
+  absl::StatusOr<uint64_t> written = WriteBundle(host->bytes(), artifact.bytes(), arguments.output, step);
+  if (!written.ok()) return written.status();
+  progress.EndStage(HumanBytes(*written));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddBundle(CLI::App& app, Cli& cli) {
+  CLI::App* command = app.add_subcommand("bundle", "join qrun and an artifact to one executable file");
+  auto arguments = std::make_shared<BundleArguments>();
+  command->add_option("artifact", arguments->artifact, "the .qbin file")->required();
+  command->add_option("-o,--output", arguments->output, "the executable")->type_name("FILE")->required();
+  command->add_option("--qrun", arguments->qrun, "the qrun to use; default: the one beside qcc")
+      ->type_name("FILE");
+  command->callback([arguments, &cli] { cli.run = [arguments, &cli] { return Bundle(*arguments, cli); }; });
 }
 
 }  // namespace qcc::compiler

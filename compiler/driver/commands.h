@@ -29,6 +29,7 @@ void AddCompile(CLI::App& app, Cli& cli);
 void AddCache(CLI::App& app, Cli& cli);
 void AddInspect(CLI::App& app, Cli& cli);
 void AddVerify(CLI::App& app, Cli& cli);
+void AddBundle(CLI::App& app, Cli& cli);
 void AddTargets(CLI::App& app, Cli& cli);
 void AddExplain(CLI::App& app, Cli& cli);
 void AddEval(CLI::App& app, Cli& cli);

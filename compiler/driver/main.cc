@@ -145,6 +145,7 @@ int Main(int argc, char** argv) {
   AddCache(app, cli);
   AddInspect(app, cli);
   AddVerify(app, cli);
+  AddBundle(app, cli);
   AddTargets(app, cli);
   AddExplain(app, cli);
   AddEval(app, cli);

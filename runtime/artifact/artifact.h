@@ -78,6 +78,7 @@ class Artifact {
   static Result<std::unique_ptr<Artifact>> FromBytes(std::span<const uint8_t> bytes, std::string name);
 
   const std::string& path() const { return path_; }
+  std::span<const uint8_t> bytes() const { return bytes_; }  // all of the artifact
   uint64_t file_bytes() const { return bytes_.size(); }
   uint16_t minor() const { return minor_; }  // of format version QBIN_MAJOR.minor
   uint64_t required_features() const { return required_features_; }

@@ -12,6 +12,7 @@
 #include "runtime/base/build_commit.h"
 #include "runtime/base/nearest_name.h"
 #include "runtime/base/standard_streams.h"
+#include "runtime/qrun/bundle.h"
 #include "runtime/qrun/commands.h"
 #include "runtime/qrun/escape.h"
 #include "runtime/qrun/process.h"
@@ -33,12 +34,19 @@ constexpr struct {
     {"devices", RunDevices, "say what this machine has, and which code of an artifact it can run"},
 };
 
-std::string Help() {
+// `bundle`: this program's own file if it carries a model, else empty.
+std::string Help(const std::string& bundle) {
+  const std::string name = bundle.substr(bundle.rfind('/') + 1);
   std::string text =
-      "usage: qrun [COMMAND] MODEL [OPTION...]\n\n"
-      "Runs a model: an artifact of qcc, or a GGUF, which qcc compiles at first use. Without a command: chat "
-      "on a terminal; otherwise the prompt is read "
-      "from\n"
+      bundle.empty()
+          ? "usage: qrun [COMMAND] MODEL [OPTION...]\n\nRuns a model: an artifact of qcc, or a GGUF, which "
+            "qcc "
+            "compiles at first use. "
+          : "usage: " + OneLine(name) +
+                " [COMMAND] [OPTION...]\n\nRuns the model that this file carries (MODEL in the help of "
+                "commands).\n";
+  text +=
+      "Without a command: chat on a terminal; otherwise the prompt is read from\n"
       "-p, -f or standard input, and the answer is written to standard output.\n\n";
   for (const auto& command : kCommands) {
     const std::string name = command.name;
@@ -79,27 +87,32 @@ Outcome RefuseMistypedCommand(const std::string& word) {
                        "usage: qrun [COMMAND] MODEL [OPTION...]", "did you mean " + nearest + "?");
 }
 
-Outcome Main(const std::vector<std::string>& arguments) {
+Outcome Main(std::vector<std::string> arguments) {
   if (!qrt::FillStandardStreams()) {
     return Outcome::Fail(kExitResources, 6002,
                          "a standard stream is closed, and /dev/null cannot be opened in its place", "",
                          "leave the standard streams open");
   }
   InstallBusErrorHandler();
-  if (arguments.empty()) {
+  std::string bundle;
+  QRUN_RETURN_IF_ERROR(FindOwnBundle(&bundle));
+  if (arguments.empty() && bundle.empty()) {
     return Outcome::Fail(kExitUsage, 101, "no model is named", "usage: qrun [COMMAND] MODEL [OPTION...]",
                          "qrun --help lists commands");
   }
-  if (arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") return WriteStdout(Help());
-  if (arguments[0] == "--version") {
+  const std::string first = arguments.empty() ? "" : arguments[0];
+  if (first == "--help" || first == "-h" || first == "help") return WriteStdout(Help(bundle));
+  if (first == "--version") {
     return ShowVersion(std::vector<std::string>(arguments.begin() + 1, arguments.end()));
   }
   for (const auto& command : kCommands) {
-    if (arguments[0] == command.name) {
-      return command.run(std::vector<std::string>(arguments.begin() + 1, arguments.end()));
-    }
+    if (first != command.name) continue;
+    arguments.erase(arguments.begin());
+    if (!bundle.empty()) arguments.insert(arguments.begin(), bundle);
+    return command.run(arguments);
   }
-  QRUN_RETURN_IF_ERROR(RefuseMistypedCommand(arguments[0]));
+  if (bundle.empty()) QRUN_RETURN_IF_ERROR(RefuseMistypedCommand(first));
+  if (!bundle.empty()) arguments.insert(arguments.begin(), bundle);
   return RunChat(arguments);
 }
 

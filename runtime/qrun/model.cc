@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <set>
+#include <span>
 
 #include "runtime/aot/cache_layout.h"
+#include "runtime/qrun/bundle.h"
 #include "runtime/qrun/escape.h"
 #include "runtime/qrun/process.h"
 
@@ -125,7 +127,14 @@ Outcome OpenArtifact(const std::string& path, bool verbose, ArtifactPtr* out, qr
   options.struct_size = sizeof options;
   options.log = verbose ? &sink : nullptr;
   qrt_artifact* artifact = nullptr;
-  QRUN_CALL(qrt_artifact_open(path.c_str(), &options, &artifact, &error));
+  std::optional<std::span<const uint8_t>> bundled;
+  QRUN_RETURN_IF_ERROR(MapBundled(path, &bundled));
+  if (bundled) {
+    QRUN_CALL(qrt_artifact_open_memory(bundled->data(), bundled->size(), path.c_str(), &options, &artifact,
+                                       &error));
+  } else {
+    QRUN_CALL(qrt_artifact_open(path.c_str(), &options, &artifact, &error));
+  }
   out->reset(artifact);
   info->struct_size = sizeof *info;
   QRUN_CALL(qrt_artifact_describe(artifact, info, &error));

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -29,6 +31,17 @@ TEST_F(QrtApi, WorksFromC) {
   ASSERT_EQ(qrt_c_answer(path().c_str(), "tell us", again, sizeof again), nullptr);
   EXPECT_STRNE(answer, again) << "the prompt does not matter";
   EXPECT_NE(qrt_c_answer((path() + ".missing").c_str(), "x", again, sizeof again), nullptr);
+}
+
+// Compiled against the header of API 1.1: see old_caller.c.
+TEST_F(QrtApi, ProgramsOfAnOlderReleaseStillRun) {
+  const std::string command = std::string(QRT_OLD_CALLER) + " '" + path() + "' 2>&1";
+  FILE* pipe = popen(command.c_str(), "r");
+  ASSERT_NE(pipe, nullptr);
+  std::string said;
+  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) said += static_cast<char>(c);
+  EXPECT_EQ(pclose(pipe), 0) << "a program built against qrt.h 1.1 does not run any more: " << said;
+  EXPECT_EQ(std::count(said.begin(), said.end(), ' '), 8) << said;
 }
 
 TEST_F(QrtApi, DescribesWhatItOpened) {

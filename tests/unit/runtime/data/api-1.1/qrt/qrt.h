@@ -1,0 +1,503 @@
+/* qrt: run a .qbin artifact. C11, no dependency but libc. docs/reference/c-api.md walks through it. */
+
+/* clang-format off */
+/* THE CONTRACT
+ *
+ * Objects    qrt_artifact (the mapped file) -> qrt_engine (the artifact on a device) -> qrt_session (one sequence);
+ *            qrt_text (tokenizer and chat template) and qrt_sampler come from an artifact too.
+ * Ownership  `qrt_*_create` and `qrt_artifact_open` give one reference to the caller; `qrt_*_release` drops it and
+ *            accepts NULL. An object keeps what it was made from alive, so any order of release is right.
+ *            Pointers that an accessor returns are borrowed: each says for how long.
+ * Threads    artifact, text: immutable, any number of threads at once.
+ *            engine: any number of threads at once; steps of one engine run one after the other (it has one arena and
+ *            one thread pool), so several sessions gain by qrt_engine_append, not by threads.
+ *            session, sampler: one thread at a time (qrt_session_cancel excepted).
+ *            There is no global or thread-local state: two engines do not know of each other.
+ * Errors     Every function that can fail returns a qrt_status and fills *error when it is not NULL. On failure no
+ *            out parameter is written unless its comment says so, and the object is as it was before the call.
+ *            No function exits, aborts, prints or lets a C++ exception out. When memory runs out the status is
+ *            QRT_OUT_OF_MEMORY and everything already made stays usable.
+ * Options    Every options, info and error struct begins with `struct_size`, which the caller sets to sizeof. A
+ *            caller built against an older header gives a smaller one: fields beyond it take their defaults, or are
+ *            not written. A size smaller than in release 1.0 is refused, and so are options larger than the library
+ *            knows (they may ask for what it cannot do). `options` may be NULL: all defaults.
+ * Buffers    Functions that fill a caller's array take its capacity and always write the needed count. When it does
+ *            not fit: QRT_BUFFER_TOO_SMALL, nothing written to the array. (NULL, 0) asks for the count.
+ * Stability  Status values, Q numbers and struct fields keep their meaning; new ones are only added at the end. */
+/* clang-format on */
+#ifndef QRT_QRT_H_
+#define QRT_QRT_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define QRT_API __attribute__((visibility("default")))
+#else
+#define QRT_API
+#endif
+
+/* Version of this interface: major changes break source or binary, minor ones add. */
+#define QRT_API_MAJOR 1
+#define QRT_API_MINOR 1
+
+/* ---- status ---- */
+
+typedef int32_t qrt_status;
+enum {
+  QRT_OK = 0,
+  QRT_INVALID_ARGUMENT = 1, /* a NULL, a bad struct_size, a token id outside the vocabulary, a bad option */
+  QRT_OUT_OF_MEMORY = 2,    /* the allocator or mmap refused */
+  QRT_NOT_FOUND = 3,        /* no such file */
+  QRT_IO_ERROR = 4,         /* the file cannot be opened, read or mapped */
+  QRT_ARTIFACT_CORRUPT = 5, /* truncated, a hash or a bound is wrong: nothing of it was executed */
+  QRT_ARTIFACT_INCOMPATIBLE = 6, /* another major version, an unknown required feature */
+  QRT_DEVICE_UNSUPPORTED = 7,    /* no code in the artifact runs on this machine; names what is missing */
+  QRT_CONTEXT_FULL = 8,          /* the tokens do not fit into the session's context; none was taken */
+  QRT_BUFFER_TOO_SMALL = 9,      /* see Buffers above */
+  QRT_CANCELLED = 10,            /* qrt_session_cancel or a callback asked to stop */
+  QRT_SNAPSHOT_MISMATCH = 11,    /* a snapshot of another artifact or geometry, or a damaged one */
+  QRT_UNAVAILABLE = 12,          /* the artifact does not carry this (no tokenizer, no chat template) */
+  QRT_TEMPLATE_ERROR = 13,       /* the chat template failed or went over its budget */
+  QRT_INTERNAL = 14,             /* a bug in qrt; please report it */
+  QRT_DEVICE_LOST =
+      15, /* the GPU is gone (reset, removed, timed out): make another engine; others are unaffected */
+  QRT_DEVICE_FAILED =
+      16 /* the GPU's driver reported an error; the session it befell must be reset or restored */
+};
+
+/* What went wrong, for people. Memory of the caller; strings are UTF-8, NUL-terminated and cut to fit. */
+typedef struct qrt_error {
+  size_t struct_size;
+  qrt_status status;
+  uint32_t code;     /* stable number of the condition, printed as Q%04u; 0 when status is QRT_OK */
+  char message[512]; /* what: found and expected */
+  char note[512];    /* where (file, section, offset), or empty */
+  char help[512];    /* what to do, or empty */
+} qrt_error;
+
+/* Name of a status, e.g. "context full"; never NULL. Static. */
+QRT_API const char* qrt_status_name(qrt_status status);
+
+/* Version of the library, "major.minor.patch". Static. */
+QRT_API const char* qrt_version(void);
+
+/* ---- injected services ---- */
+
+/* Serves every allocation whose size follows the model or the context (arena, state, KV, logits, handles).
+ * Small tables that parsing builds come from C++ operator new; its failure is QRT_OUT_OF_MEMORY too. Called
+ * from the thread that made the call, never from workers. Must outlive every object made with it. Default:
+ * malloc, and mmap for KV (so that only the part of the context in use is resident). */
+typedef struct qrt_allocator {
+  void* ctx;
+  /* alignment: power of two <= 4096. NULL when out. */
+  void* (*allocate)(void* ctx, size_t bytes, size_t alignment);
+  void (*deallocate)(void* ctx, void* memory, size_t bytes, size_t alignment);
+} qrt_allocator;
+
+typedef int32_t qrt_log_level;
+enum { QRT_LOG_DEBUG = 0, QRT_LOG_INFO = 1, QRT_LOG_WARNING = 2 };
+
+/* Receives one line without newline. Called from the thread that made the call. Default: silence. */
+typedef struct qrt_log_sink {
+  void* ctx;
+  void (*write)(void* ctx, qrt_log_level level, const char* line, size_t length);
+} qrt_log_sink;
+
+/* Runs task(arg, i, count) for every i in [0, count) AT THE SAME TIME on `count` threads (they meet at
+ * barriers inside: queueing one behind another never ends) and returns 0 after the last has returned.
+ * Non-zero: nothing was started. Default: the engine's own pool, whose workers sleep while the engine is
+ * idle. */
+typedef struct qrt_thread_pool {
+  void* ctx;
+  int32_t (*run)(void* ctx, uint32_t count, void (*task)(void* arg, uint32_t index, uint32_t count),
+                 void* arg);
+} qrt_thread_pool;
+
+/* ---- artifact ---- */
+
+typedef struct qrt_artifact qrt_artifact;
+
+typedef struct qrt_artifact_options {
+  size_t struct_size;
+  const qrt_allocator* allocator; /* NULL: default */
+  const qrt_log_sink* log;        /* NULL: silence */
+  uint32_t verify_weights;        /* non-zero: also hash the weights now (reads the whole file) */
+} qrt_artifact_options;
+
+/* Maps the file and verifies header, section table, bounds and the hashes of everything but the weights.
+ * Errors: NOT_FOUND, IO_ERROR, ARTIFACT_CORRUPT, ARTIFACT_INCOMPATIBLE, OUT_OF_MEMORY, INVALID_ARGUMENT. */
+QRT_API qrt_status qrt_artifact_open(const char* path, const qrt_artifact_options* options,
+                                     qrt_artifact** out, qrt_error* error);
+QRT_API void qrt_artifact_release(qrt_artifact* artifact);
+
+/* Hashes the weights too, the one part that open leaves out. `progress` may be NULL; it gets bytes done and
+ * in all now and then, and stops the work by returning non-zero. Errors: ARTIFACT_CORRUPT, CANCELLED. */
+typedef int32_t (*qrt_progress_fn)(void* ctx, uint64_t done, uint64_t total);
+QRT_API qrt_status qrt_artifact_verify(const qrt_artifact* artifact, qrt_progress_fn progress, void* ctx,
+                                       qrt_error* error);
+
+typedef struct qrt_artifact_info {
+  size_t struct_size;
+  const char* architecture; /* "qwen35", ...; borrowed from the artifact */
+  const char* model_name;   /* from the source's metadata, may be empty; borrowed from the artifact */
+  uint32_t vocab_size;      /* columns of a row of logits */
+  uint32_t embedding_length;
+  uint64_t context_length; /* tokens the model was made for */
+  uint64_t file_bytes;
+  uint64_t weight_bytes; /* packed weights */
+  uint64_t state_bytes;  /* recurrent and conv state of one session */
+  uint64_t kv_bytes_per_token;
+  uint32_t program_count;
+  uint32_t code_count;        /* code variants, see qrt_artifact_code */
+  uint32_t has_tokenizer;     /* 0 or 1 */
+  uint32_t has_chat_template; /* 0 or 1 */
+  uint32_t has_goldens;       /* 0 or 1: see qrt_engine_check */
+  uint8_t identity[16];       /* hash over the section table: equal only for equal artifacts */
+} qrt_artifact_info;
+
+/* Errors: INVALID_ARGUMENT. */
+QRT_API qrt_status qrt_artifact_describe(const qrt_artifact* artifact, qrt_artifact_info* info,
+                                         qrt_error* error);
+
+typedef struct qrt_code_info {
+  size_t struct_size;
+  const char* name;   /* "x86-64-v4-vnni", ...; borrowed from the artifact */
+  const char* target; /* "cpu", "vulkan", "cuda", or one that this release does not know; borrowed from the
+                         artifact */
+  uint64_t bytes;
+  uint32_t supported; /* 1: this machine can run it, on some device */
+  char missing[256];  /* what it needs and this machine lacks */
+} qrt_code_info;
+
+/* Code variant `index` < code_count, best first: an engine takes the first that is supported.
+ * Errors: INVALID_ARGUMENT. */
+QRT_API qrt_status qrt_artifact_code(const qrt_artifact* artifact, uint32_t index, qrt_code_info* info,
+                                     qrt_error* error);
+
+typedef struct qrt_memory_plan {
+  size_t struct_size;
+  uint64_t weight_bytes; /* mapped from the file, shared by all engines and processes */
+  uint64_t code_bytes;   /* of the engine */
+  uint64_t engine_bytes; /* arena, rows of logits, buffers of a step */
+  uint64_t state_bytes;  /* all sessions: recurrent and conv state */
+  uint64_t kv_bytes;     /* all sessions, at full context */
+  uint64_t logits_bytes; /* all sessions: the last row */
+  uint64_t total_bytes;
+  uint64_t device_weight_bytes; /* copied to the device's own memory; part of total_bytes; 0 on the CPU.
+                                   Since 1.1 */
+} qrt_memory_plan;
+
+/* What one engine with `sessions` sessions of `context_tokens` each takes, before anything is allocated: on
+ * the CPU, or on a GPU where the artifact holds code for GPUs only (then engine_bytes leaves out the driver's
+ * own, and code_bytes is that of the first variant). code_bytes is that of the best supported code, 0 where
+ * none is. Errors: INVALID_ARGUMENT. */
+QRT_API qrt_status qrt_artifact_memory_plan(const qrt_artifact* artifact, uint64_t context_tokens,
+                                            uint32_t sessions, qrt_memory_plan* plan, qrt_error* error);
+
+/* ---- machine ---- */
+
+typedef struct qrt_cpu_info {
+  size_t struct_size;
+  uint32_t physical_cores; /* that this process may use: affinity and cgroup quota considered */
+  uint32_t logical_cores;
+  char name[128];     /* brand string, may be empty */
+  char features[512]; /* those that code variants can ask for, separated by spaces */
+} qrt_cpu_info;
+
+/* Errors: INVALID_ARGUMENT. */
+QRT_API qrt_status qrt_cpu_describe(qrt_cpu_info* info, qrt_error* error);
+
+/* Something that an engine can run on, or could if it were usable. Since 1.1. */
+typedef struct qrt_device_info {
+  size_t struct_size;
+  char id[32];           /* what qrt_engine_options.device takes: "cpu", "vulkan:0", "cuda:1" */
+  char name[256];        /* of the hardware, may be empty */
+  char facts[256];       /* driver and abilities, for people */
+  uint32_t usable;       /* 1: an engine can be made on it, if the artifact holds code that fits */
+  char why_not[256];     /* where usable is 0 */
+  uint64_t memory_bytes; /* of the device; 0: not known */
+} qrt_device_info;
+
+/* All devices of this machine: the CPU, then CUDA's, then Vulkan's. A kind without a driver is one entry that
+ * is not usable and says why. devices[0].struct_size is that of every element and set by the caller. Errors:
+ * BUFFER_TOO_SMALL (*count = needed), OUT_OF_MEMORY, INVALID_ARGUMENT. */
+QRT_API qrt_status qrt_devices_list(qrt_device_info* devices, size_t capacity, size_t* count,
+                                    qrt_error* error);
+
+/* ---- engine ---- */
+
+typedef struct qrt_engine qrt_engine;
+
+#define QRT_MAX_THREADS 256u
+
+typedef struct qrt_engine_options {
+  size_t struct_size;
+  uint32_t threads; /* threads of a step, 1..QRT_MAX_THREADS; 0: one per physical core available */
+  const char* cpu;  /* name of the code variant to use, of a GPU's too; NULL: the best supported */
+  const qrt_allocator* allocator;     /* NULL: the artifact's */
+  const qrt_log_sink* log;            /* NULL: the artifact's */
+  const qrt_thread_pool* thread_pool; /* NULL: own pool; otherwise `threads` is the count passed to run */
+  /* Since 1.1: */
+  const char*
+      device; /* "cpu", "vulkan", "vulkan:1", "cuda", "cuda:0", or "auto": CUDA, else a real GPU through
+               * Vulkan, else the CPU. NULL: the CPU if the artifact holds code for CPUs, else as "auto" */
+  double max_dispatch_ms; /* GPU: longest piece of work to hand over at once; 0: 200; negative: no limit */
+  const char* cache_dir; /* GPU: where compiled kernels are kept between runs; made if missing, kept below 256
+                          * MiB; any number of processes may share it. NULL: nowhere */
+  qrt_progress_fn progress; /* GPU: bytes of weights copied so far, and in all; non-zero: stop. NULL: none */
+  void* progress_ctx;
+} qrt_engine_options;
+
+/* Verifies the code's hash again over the private copy that becomes executable, allocates the arena, starts
+ * workers; on a GPU copies the weights to it. Errors: DEVICE_UNSUPPORTED, ARTIFACT_CORRUPT, OUT_OF_MEMORY,
+ * INVALID_ARGUMENT, DEVICE_LOST, DEVICE_FAILED, CANCELLED (by `progress`). */
+QRT_API qrt_status qrt_engine_create(qrt_artifact* artifact, const qrt_engine_options* options,
+                                     qrt_engine** out, qrt_error* error);
+QRT_API void qrt_engine_release(qrt_engine* engine);
+
+typedef struct qrt_engine_info {
+  size_t struct_size;
+  uint32_t threads;
+  const char* cpu;        /* code variant in use; borrowed from the artifact */
+  uint32_t max_step_rows; /* rows of the largest program: longer prompts are run in several steps */
+  uint32_t vocab_size;
+  uint64_t memory_bytes; /* arena, rows of logits, buffers of a step */
+  uint64_t code_bytes;
+  /* Since 1.1: */
+  const char* device;           /* "cpu", "vulkan:0 (...)"; borrowed from the engine */
+  uint32_t samples_on_device;   /* 1: an append with a sampler reads back token ids only */
+  uint64_t device_weight_bytes; /* copied to the device's own memory; 0: used where the file is mapped */
+  uint64_t submissions;         /* by steps so far; a GPU's queue counts them, 0 on the CPU */
+  uint64_t bytes_to_host;       /* copied back from a GPU by steps so far */
+} qrt_engine_info;
+
+/* Errors: INVALID_ARGUMENT. */
+QRT_API qrt_status qrt_engine_describe(const qrt_engine* engine, qrt_engine_info* info, qrt_error* error);
+
+typedef struct qrt_check_report {
+  size_t struct_size;
+  uint32_t passed;      /* 1: every golden value was met within the tolerance */
+  uint32_t tokens;      /* of the golden prompt */
+  uint32_t values;      /* logits compared */
+  float max_difference; /* largest |logit - golden value| */
+  float tolerance;      /* accepted */
+  uint32_t exact_rows;  /* rows whose bits equal the golden hash */
+  uint32_t hashed_rows; /* rows that carry a hash */
+} qrt_check_report;
+
+/* Runs the golden prompt that the artifact carries and compares. Errors: UNAVAILABLE (no goldens in the
+ * artifact), OUT_OF_MEMORY, INVALID_ARGUMENT, INTERNAL. Failing to meet the goldens is not an error of this
+ * function. */
+QRT_API qrt_status qrt_engine_check(qrt_engine* engine, qrt_check_report* report, qrt_error* error);
+
+/* ---- session ---- */
+
+typedef struct qrt_session qrt_session;
+typedef struct qrt_sampler qrt_sampler; /* chooses tokens, see below */
+
+typedef struct qrt_session_options {
+  size_t struct_size;
+  uint64_t context_tokens; /* capacity; 0: the smaller of 4096 and the model's context length */
+} qrt_session_options;
+
+/* An empty sequence. Its KV is reserved for the whole context, but resident only as far as it is used.
+ * Errors: OUT_OF_MEMORY, INVALID_ARGUMENT (context of more than 2^31 - 1 tokens). */
+QRT_API qrt_status qrt_session_create(qrt_engine* engine, const qrt_session_options* options,
+                                      qrt_session** out, qrt_error* error);
+QRT_API void qrt_session_release(qrt_session* session);
+
+/* Tokens taken so far, and how many fit. 0 for NULL. */
+QRT_API uint64_t qrt_session_position(const qrt_session* session);
+QRT_API uint64_t qrt_session_capacity(const qrt_session* session);
+
+/* Back to the empty sequence; keeps the memory. Errors: INVALID_ARGUMENT, DEVICE_LOST, DEVICE_FAILED. */
+QRT_API qrt_status qrt_session_reset(qrt_session* session, qrt_error* error);
+
+typedef int32_t qrt_logits_want;
+enum {
+  QRT_LOGITS_NONE = 0, /* only advance the state: no LM head is computed */
+  QRT_LOGITS_LAST = 1, /* of the last token: see qrt_session_logits */
+  QRT_LOGITS_ALL = 2   /* of every token, through the callback, in order */
+};
+
+/* Receives `vocab_size` logits after the token at `position`. Valid during the call only. Runs on the calling
+ * thread, inside the engine's lock: must not call qrt functions on this engine or its sessions
+ * (qrt_session_cancel and qrt_sampler_* are fine). Non-zero return: stop (QRT_CANCELLED); tokens of steps
+ * already run stay. */
+typedef int32_t (*qrt_logits_fn)(void* ctx, qrt_session* session, uint64_t position, const float* logits,
+                                 size_t vocab_size);
+
+typedef struct qrt_append_options {
+  size_t struct_size;
+  qrt_logits_want want;    /* LAST where options are NULL */
+  qrt_logits_fn on_logits; /* needed for ALL; with LAST called for that row too when set */
+  void* ctx;
+  /* Since 1.1: with a sampler, the token after the last one of this append is chosen and written to *next; it
+   * is not recorded (qrt_sampler_accept). A GPU chooses by itself and reads back the id only, unless `want`
+   * asks for logits. The token is the one that qrt_sampler_sample would give for the same logits. Both are
+   * used during the call only. */
+  qrt_sampler* sampler; /* NULL: none */
+  int32_t* next;        /* needed with a sampler; left alone where no token could be chosen */
+} qrt_append_options;
+
+/* Feeds `count` tokens. However a sequence is cut into calls, the logits have the same bits. `count` 0 does
+ * nothing. Errors: CONTEXT_FULL (nothing taken), INVALID_ARGUMENT (nothing taken: a token outside the
+ * vocabulary, ...), CANCELLED (position tells how many tokens were taken; the session can go on from there),
+ * INTERNAL (the injected thread pool refused: as CANCELLED), DEVICE_LOST, DEVICE_FAILED, OUT_OF_MEMORY (of a
+ * GPU): the session takes no more tokens until it is reset or restored. INVALID_ARGUMENT also when the
+ * sampler finds no token (Q7203, Q7204): then all tokens were taken. */
+QRT_API qrt_status qrt_session_append(qrt_session* session, const int32_t* tokens, size_t count,
+                                      const qrt_append_options* options, qrt_error* error);
+
+/* Logits [vocab_size] of the last token, from the last append that wanted LAST or ALL and ended with that
+ * token; NULL otherwise. Borrowed until the next append, reset, restore or release of this session. */
+QRT_API const float* qrt_session_logits(const qrt_session* session);
+
+/* One item of a batch: the next `count` tokens of one session. */
+typedef struct qrt_batch_item {
+  qrt_session* session;
+  const int32_t* tokens;
+  size_t count;
+  qrt_append_options options; /* struct_size set, as for qrt_session_append */
+} qrt_batch_item;
+
+/* Appends to several different sessions of this engine with shared steps: rows of many sequences go through
+ * the weights together. Results have the same bits as separate appends. All items are checked before any is
+ * run. Errors: as qrt_session_append, message names the item; INVALID_ARGUMENT also for a session that occurs
+ * twice or belongs to another engine. CANCELLED: each session's position tells how far it came. */
+QRT_API qrt_status qrt_engine_append(qrt_engine* engine, const qrt_batch_item* items, size_t count,
+                                     qrt_error* error);
+
+/* Makes the append now running, or else the next, stop between two steps with QRT_CANCELLED. Any thread; safe
+ * in a signal handler. Cleared by the append that it stopped and by reset. In a batch it stops the whole
+ * call. */
+QRT_API void qrt_session_cancel(qrt_session* session);
+
+/* Bytes that qrt_session_save writes at the current position. 0 for NULL. */
+QRT_API uint64_t qrt_session_save_size(const qrt_session* session);
+
+/* Writes the sequence (state, KV so far, position; not the logits) to memory, with a checksum, bound to the
+ * artifact and the geometry. Errors: BUFFER_TOO_SMALL, INVALID_ARGUMENT. *written may be NULL. */
+QRT_API qrt_status qrt_session_save(const qrt_session* session, void* buffer, size_t capacity,
+                                    size_t* written, qrt_error* error);
+
+/* Replaces the sequence by a saved one; the bytes are not trusted. Capacities may differ as long as the saved
+ * tokens fit. Errors: SNAPSHOT_MISMATCH, CONTEXT_FULL (session unchanged). */
+QRT_API qrt_status qrt_session_restore(qrt_session* session, const void* buffer, size_t size,
+                                       qrt_error* error);
+
+/* ---- text ---- */
+
+typedef struct qrt_text qrt_text;
+
+/* Builds the tokenizer tables and parses the chat template. Errors: UNAVAILABLE (no tokenizer in the
+ * artifact), ARTIFACT_CORRUPT, ARTIFACT_INCOMPATIBLE (an unknown pre-tokenizer), OUT_OF_MEMORY,
+ * INVALID_ARGUMENT. */
+QRT_API qrt_status qrt_text_create(qrt_artifact* artifact, qrt_text** out, qrt_error* error);
+QRT_API void qrt_text_release(qrt_text* text);
+
+enum {
+  QRT_TOKENIZE_SPECIAL = 1u /* special tokens written in the text become their ids; only for text you trust */
+};
+
+/* Token ids of UTF-8 text of `length` bytes; never more than `length` ids. Adds nothing in front or behind.
+ * Bytes that are no UTF-8 are kept (byte tokens). Errors: BUFFER_TOO_SMALL (*count = needed), OUT_OF_MEMORY,
+ * INVALID_ARGUMENT. */
+QRT_API qrt_status qrt_text_tokenize(const qrt_text* text, const char* utf8, size_t length, uint32_t flags,
+                                     int32_t* tokens, size_t capacity, size_t* count, qrt_error* error);
+
+/* Bytes of a token as they appear in text: maybe a part of a UTF-8 sequence, empty for an id outside the
+ * vocabulary. Special tokens give their written form. Borrowed from `text`. */
+QRT_API const char* qrt_text_token_bytes(const qrt_text* text, int32_t token, size_t* length);
+
+/* Concatenated bytes of tokens. Errors: BUFFER_TOO_SMALL (*length = needed), INVALID_ARGUMENT (unknown id).
+ */
+QRT_API qrt_status qrt_text_detokenize(const qrt_text* text, const int32_t* tokens, size_t count, char* bytes,
+                                       size_t capacity, size_t* length, qrt_error* error);
+
+/* 1: generation ends after this token (end of turn, of text, ...). */
+QRT_API int32_t qrt_text_is_end(const qrt_text* text, int32_t token);
+/* 1: a control token, which belongs to the protocol and not to the text. */
+QRT_API int32_t qrt_text_is_special(const qrt_text* text, int32_t token);
+/* The token a sequence must begin with, or -1 when the model wants none. */
+QRT_API int32_t qrt_text_begin_token(const qrt_text* text);
+
+/* Length of the longest prefix of `bytes` that does not end inside a UTF-8 sequence that more bytes could
+ * complete. For streaming: write the prefix, keep the rest (at most 3 bytes) for the next token. */
+QRT_API size_t qrt_utf8_whole_prefix(const char* bytes, size_t length);
+
+typedef struct qrt_chat_message {
+  const char* role;      /* "system", "user", "assistant", "tool" */
+  const char* content;   /* UTF-8, NUL-terminated */
+  const char* reasoning; /* thoughts of an assistant turn, or NULL */
+} qrt_chat_message;
+
+/* options NULL: {1, -1}. */
+typedef struct qrt_chat_options {
+  size_t struct_size;
+  uint32_t add_generation_prompt; /* 1: end with the opening of the assistant's turn */
+  int32_t enable_thinking;        /* -1: as the template does by itself; 0 off, 1 on */
+} qrt_chat_options;
+
+/* Token ids of a conversation: rendered with the artifact's own template, then tokenized. Control tokens
+ * count where the template writes them; written in a role, a content or a reasoning they stay plain text, so
+ * messages need not be trusted. Adds nothing else in front or behind. Errors: UNAVAILABLE (no template),
+ * TEMPLATE_ERROR (also when a message holds control tokens and the template changes messages such that they
+ * cannot be told from its own), BUFFER_TOO_SMALL (*count = needed), OUT_OF_MEMORY, INVALID_ARGUMENT. */
+QRT_API qrt_status qrt_text_encode_chat(const qrt_text* text, const qrt_chat_message* messages,
+                                        size_t message_count, const qrt_chat_options* options,
+                                        int32_t* tokens, size_t capacity, size_t* count, qrt_error* error);
+
+/* The text of that conversation, to look at (UTF-8, not NUL-terminated). What the template wrote and what the
+ * messages brought along cannot be told apart in it: the model's prompt comes from qrt_text_encode_chat.
+ * Errors: UNAVAILABLE (no template), TEMPLATE_ERROR, BUFFER_TOO_SMALL (*length = needed), OUT_OF_MEMORY,
+ * INVALID_ARGUMENT. */
+QRT_API qrt_status qrt_text_render_chat(const qrt_text* text, const qrt_chat_message* messages, size_t count,
+                                        const qrt_chat_options* options, char* out, size_t capacity,
+                                        size_t* length, qrt_error* error);
+
+/* ---- sampler ---- */
+
+typedef struct qrt_sampler_options {
+  size_t struct_size;
+  float temperature;       /* 0: greedy (the highest logit, the lowest id among equals) */
+  int32_t top_k;           /* 0: off */
+  float top_p;             /* 1: off */
+  float min_p;             /* 0: off */
+  float repeat_penalty;    /* 1: off */
+  float presence_penalty;  /* 0: off */
+  float frequency_penalty; /* 0: off */
+  int32_t penalty_window;  /* tokens that the penalties look back; -1: all */
+  uint64_t seed;           /* the same seed and logits give the same tokens */
+} qrt_sampler_options;
+
+/* Fills *options (struct_size set by the caller) with what the model's metadata recommends, and plain
+ * sampling (temperature 1, all filters off) where it says nothing. The seed is 0. Errors: INVALID_ARGUMENT.
+ */
+QRT_API qrt_status qrt_sampler_defaults(const qrt_artifact* artifact, qrt_sampler_options* options,
+                                        qrt_error* error);
+
+/* `options` NULL: qrt_sampler_defaults. Errors: INVALID_ARGUMENT (NaN, negative, ...), OUT_OF_MEMORY. */
+QRT_API qrt_status qrt_sampler_create(const qrt_artifact* artifact, const qrt_sampler_options* options,
+                                      qrt_sampler** out, qrt_error* error);
+QRT_API void qrt_sampler_release(qrt_sampler* sampler);
+
+/* Chooses a token; does not record it. Allocates nothing. Errors: INVALID_ARGUMENT (vocab_size is not the
+ * artifact's, or no logit is finite). */
+QRT_API qrt_status qrt_sampler_sample(qrt_sampler* sampler, const float* logits, size_t vocab_size,
+                                      int32_t* token, qrt_error* error);
+
+/* Records a token of the sequence, for the penalties. */
+QRT_API void qrt_sampler_accept(qrt_sampler* sampler, int32_t token);
+/* Forgets the recorded tokens and starts the random sequence again from the seed. */
+QRT_API void qrt_sampler_reset(qrt_sampler* sampler);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* QRT_QRT_H_ */
