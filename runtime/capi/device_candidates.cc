@@ -120,6 +120,14 @@ std::function<void(bool, std::string_view)> LogOf(const Services& services) {
   };
 }
 
+std::string KernelFolderOf(const Request& request) {
+  if (request.options.cache_dir == nullptr || *request.options.cache_dir == '\0') return "";
+  const Status made = MakeCacheFolder(request.options.cache_dir);
+  if (made.ok()) return request.options.cache_dir;
+  Log(request.services, QRT_LOG_WARNING, "compiled kernels are not kept: " + made.ToString());
+  return "";
+}
+
 double DispatchMsOf(const qrt_engine_options& options) {
   return options.max_dispatch_ms == 0 ? kUsualDispatchMs : options.max_dispatch_ms;
 }

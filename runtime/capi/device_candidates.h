@@ -63,6 +63,8 @@ const Driver* FindDriver(std::string_view kind);
 // What the options of both kinds of GPU are made from.
 std::function<bool(uint64_t, uint64_t)> ProgressOf(const qrt_engine_options& options);
 std::function<void(bool warning, std::string_view line)> LogOf(const Services& services);
+// The folder for compiled kernels, ready to use; empty: none. A cache that cannot be is no reason to fail.
+std::string KernelFolderOf(const Request& request);
 double DispatchMsOf(const qrt_engine_options& options);
 qrt_device_info Missing(const std::string& kind, const std::string& why);
 std::string Megabytes(uint64_t bytes);

@@ -3,18 +3,6 @@
 #include "runtime/device/vulkan/vulkan_device.h"
 
 namespace qrt::capi {
-namespace {
-
-// The folder for compiled kernels, ready to use; empty: none. A cache that cannot be is no reason to fail.
-std::string CacheFolderOf(const Request& request) {
-  if (request.options.cache_dir == nullptr || *request.options.cache_dir == '\0') return "";
-  const Status made = MakeCacheFolder(request.options.cache_dir);
-  if (made.ok()) return request.options.cache_dir;
-  Log(request.services, QRT_LOG_WARNING, "compiled kernels are not kept: " + made.ToString());
-  return "";
-}
-
-}  // namespace
 
 Result<Candidate> FindVulkan(const Request& request, int index) {
   Result<VulkanLoader> loader = VulkanLoader::Open();
@@ -37,11 +25,11 @@ Result<Candidate> FindVulkan(const Request& request, int index) {
     VulkanOptions options;
     options.index = info.index;
     options.max_dispatch_ms = DispatchMsOf(request.options);
-    options.pipeline_cache_dir = CacheFolderOf(request);
+    options.pipeline_cache_dir = KernelFolderOf(request);
     options.log = LogOf(request.services);
     options.progress = ProgressOf(request.options);
     Result<std::unique_ptr<Device>> device = CreateVulkanDevice(request.artifact, chosen, options, loader);
-    if (!options.pipeline_cache_dir.empty()) TrimCacheFolder(options.pipeline_cache_dir, kKernelCacheBytes);
+    TrimCacheFolder(options.pipeline_cache_dir, kKernelCacheBytes);
     return device;
   };
   return candidate;

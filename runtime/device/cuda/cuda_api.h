@@ -18,6 +18,7 @@ using CUfunction = struct CUfunc_st*;
 using CUstream = struct CUstream_st*;
 using CUgraph = struct CUgraph_st*;
 using CUgraphExec = struct CUgraphExec_st*;
+using CUlinkState = struct CUlinkState_st*;
 
 // CUresult
 inline constexpr CUresult kSuccess = 0;
@@ -43,6 +44,8 @@ inline constexpr int kCapabilityMinor = 76;
 inline constexpr int kJitErrorLog = 5;
 inline constexpr int kJitErrorLogBytes = 6;
 
+inline constexpr int kJitInputPtx = 1;  // CUjitInputType
+
 inline constexpr unsigned kCaptureThreadLocal = 1;  // CUstreamCaptureMode
 inline constexpr unsigned kStreamNonBlocking = 1;   // CUstream_flags
 
@@ -62,6 +65,12 @@ inline constexpr unsigned kStreamNonBlocking = 1;   // CUstream_flags
   F(CtxPushCurrent, "cuCtxPushCurrent_v2", (CUcontext context))                                           \
   F(CtxPopCurrent, "cuCtxPopCurrent_v2", (CUcontext * context))                                           \
   F(MemGetInfo, "cuMemGetInfo_v2", (size_t * free_bytes, size_t * total))                                 \
+  F(LinkCreate, "cuLinkCreate_v2", (unsigned n_options, int* options, void** values, CUlinkState* state)) \
+  F(LinkAddData, "cuLinkAddData_v2",                                                                      \
+    (CUlinkState state, int type, void* data, size_t bytes, const char* name, unsigned n_options,         \
+     int* options, void** values))                                                                        \
+  F(LinkComplete, "cuLinkComplete", (CUlinkState state, void** cubin, size_t* bytes))                     \
+  F(LinkDestroy, "cuLinkDestroy", (CUlinkState state))                                                    \
   F(ModuleLoadDataEx, "cuModuleLoadDataEx",                                                               \
     (CUmodule * module, const void* image, unsigned n_options, int* options, void** values))              \
   F(ModuleUnload, "cuModuleUnload", (CUmodule module))                                                    \

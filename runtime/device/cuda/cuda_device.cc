@@ -7,6 +7,7 @@
 
 #include "runtime/device/cuda/cuda_driver.h"
 #include "runtime/device/cuda/cuda_graphs.h"
+#include "runtime/device/cuda/cuda_module.h"
 #include "runtime/device/cuda/cuda_pacing.h"
 #include "runtime/device/gpu/gpu_step_block.h"
 
@@ -71,7 +72,8 @@ class CudaDevice final : public Device {
 
  private:
   Status MakeContext();
-  Status LoadKernels(const GpuCode& code, std::vector<cuda::CUfunction>* functions);
+  Status LoadKernels(const GpuCode& code, const Hash128& code_hash, const CudaOptions& options,
+                     std::vector<cuda::CUfunction>* functions);
   Status Place(const GpuCode& code, std::span<const uint8_t> weights, const CudaOptions& options);
   Status Upload(CUdeviceptr to, std::span<const uint8_t> from, const CudaOptions& options);
   Status TakeMemory(const char* what, uint64_t bytes, CUdeviceptr* address);
@@ -140,7 +142,7 @@ Status CudaDevice::Init(const Artifact& artifact, size_t variant, const CudaOpti
   const Current current(driver_.call, context_);
   if (current.result() != kSuccess) return driver_.Error(current.result(), "cuCtxPushCurrent");
   std::vector<cuda::CUfunction> functions;
-  QRT_RETURN_IF_ERROR(LoadKernels(*code, &functions));
+  QRT_RETURN_IF_ERROR(LoadKernels(*code, artifact.code_hash(variant), options, &functions));
   QRT_RETURN_IF_ERROR(Place(*code, artifact.weights(variant), options));
   const CudaPacing pacing(info_.bytes_per_second, options.max_dispatch_ms);
   Result<std::unique_ptr<CudaGraphs>> graphs =
@@ -168,21 +170,15 @@ Status CudaDevice::MakeContext() {
   return result == kSuccess ? Status() : driver_.Error(result, "cuStreamCreate");
 }
 
-Status CudaDevice::LoadKernels(const GpuCode& code, std::vector<cuda::CUfunction>* functions) {
-  char log[4096] = "";
-  int names[] = {cuda::kJitErrorLog, cuda::kJitErrorLogBytes};
-  void* values[] = {log, reinterpret_cast<void*>(sizeof log)};
-  // GpuCode promises a NUL behind the text.
-  CUresult result = driver_.call.ModuleLoadDataEx(&module_, code.ptx.data(), 2, names, values);
-  log[sizeof log - 1] = '\0';
-  if (result != kSuccess) {
-    module_ = nullptr;
-    return driver_.Error(result, log[0] != '\0' ? "compiling the kernels: " + std::string(log)
-                                                : std::string("compiling the kernels"));
-  }
+Status CudaDevice::LoadKernels(const GpuCode& code, const Hash128& code_hash, const CudaOptions& options,
+                               std::vector<cuda::CUfunction>* functions) {
+  Result<cuda::CUmodule> module =
+      LoadCudaModule(driver_, code.ptx, CubinFile(options.kernel_cache_dir, info_, code_hash), options.log);
+  if (!module.ok()) return module.status();
+  module_ = *module;
   for (const GpuKernel& kernel : code.kernels) {
     cuda::CUfunction function = nullptr;
-    result = driver_.call.ModuleGetFunction(&function, module_, kernel.entry.c_str());
+    const CUresult result = driver_.call.ModuleGetFunction(&function, module_, kernel.entry.c_str());
     if (result != kSuccess) return driver_.Error(result, "kernel " + kernel.name);
     functions->push_back(function);
   }

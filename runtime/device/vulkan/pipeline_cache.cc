@@ -1,90 +1,44 @@
 #include "runtime/device/vulkan/pipeline_cache.h"
 
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <span>
 
 namespace qrt {
 namespace {
 
-constexpr char kMagic[8] = {'Q', 'R', 'T', 'V', 'K', 'P', 'C', '1'};
-constexpr uint64_t kMaxBytes = uint64_t{512} << 20;
-
-struct FileHeader {
-  char magic[8];
-  uint64_t bytes;   // of the driver's data, which follow
-  uint8_t key[16];  // device, driver, code
-  uint8_t hash[16];
-};
-static_assert(sizeof(FileHeader) == 48, "no padding");
-
-class File {
- public:
-  explicit File(std::FILE* file) : file_(file) {}
-  ~File() { Close(); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  std::FILE* get() const { return file_; }
-  bool Close() {
-    std::FILE* file = file_;
-    file_ = nullptr;
-    return file == nullptr || std::fclose(file) == 0;
-  }
-
- private:
-  std::FILE* file_;
-};
+constexpr char kKind[8] = {'V', 'K', 'P', 'I', 'P', 'E', 'S', '1'};
 
 void Append(std::vector<uint8_t>& out, const void* bytes, size_t size) {
   const auto* from = static_cast<const uint8_t*>(bytes);
   out.insert(out.end(), from, from + size);
 }
 
+Hash128 KeyOf(const VulkanFacts& facts, const Hash128& code_hash) {
+  std::vector<uint8_t> text;
+  Append(text, kKind, sizeof kKind);
+  const uint32_t numbers[] = {facts.info.vendor_id, facts.info.device_id, facts.driver_version,
+                              facts.api_version};
+  Append(text, numbers, sizeof numbers);
+  Append(text, facts.cache_uuid.data(), facts.cache_uuid.size());
+  Append(text, code_hash.data(), code_hash.size());
+  return HashOf(text);
+}
+
 }  // namespace
 
 PipelineCacheFile::PipelineCacheFile(const std::string& folder, const VulkanFacts& facts,
                                      const Hash128& code_hash)
-    : vendor_id_(facts.info.vendor_id), device_id_(facts.info.device_id), uuid_(facts.cache_uuid) {
-  if (folder.empty()) return;
-  std::vector<uint8_t> text;
-  Append(text, kMagic, sizeof kMagic);
-  const uint32_t numbers[] = {vendor_id_, device_id_, facts.driver_version, facts.api_version};
-  Append(text, numbers, sizeof numbers);
-  Append(text, uuid_.data(), uuid_.size());
-  Append(text, code_hash.data(), code_hash.size());
-  key_ = HashOf(text);
-  path_ = folder + "/" + Hex(key_) + ".vkpipelines";
-}
+    : file_(folder, ".vkpipelines", KeyOf(facts, code_hash)),
+      vendor_id_(facts.info.vendor_id),
+      device_id_(facts.info.device_id),
+      uuid_(facts.cache_uuid) {}
 
 std::vector<uint8_t> PipelineCacheFile::Load(std::string* problem) const {
-  if (path_.empty()) return {};
-  File file(std::fopen(path_.c_str(), "rb"));
-  if (file.get() == nullptr) return {};
-  FileHeader header;
+  std::vector<uint8_t> data = file_.Load(problem);
+  if (data.empty()) return data;
   const auto bad = [&](const char* what) {
-    *problem = path_ + " is not used: " + what;
+    *problem = file_.path() + " is not used: " + what;
     return std::vector<uint8_t>();
   };
-  if (std::fread(&header, 1, sizeof header, file.get()) != sizeof header ||
-      std::memcmp(header.magic, kMagic, sizeof kMagic) != 0) {
-    return bad("it does not begin as such a file does");
-  }
-  if (std::memcmp(header.key, key_.data(), key_.size()) != 0) return bad("it belongs to something else");
-  // The size is believed only as far as the file goes.
-  if (std::fseek(file.get(), 0, SEEK_END) != 0) return bad("it cannot be read");
-  const long end = std::ftell(file.get());
-  if (end < 0 || header.bytes > kMaxBytes || static_cast<uint64_t>(end) != sizeof header + header.bytes ||
-      std::fseek(file.get(), sizeof header, SEEK_SET) != 0) {
-    return bad("it has another size than it says");
-  }
-  std::vector<uint8_t> data(header.bytes);
-  if (std::fread(data.data(), 1, data.size(), file.get()) != data.size()) return bad("it cannot be read");
-  const Hash128 hash = HashOf(data);
-  if (std::memcmp(header.hash, hash.data(), hash.size()) != 0) return bad("its hash is wrong");
   VkPipelineCacheHeaderVersionOne driver;
   if (data.size() < sizeof driver) return bad("the driver's data are too short");
   std::memcpy(&driver, data.data(), sizeof driver);
@@ -94,37 +48,6 @@ std::vector<uint8_t> PipelineCacheFile::Load(std::string* problem) const {
     return bad("the driver's data are of another device");
   }
   return data;
-}
-
-std::string PipelineCacheFile::Save(const std::vector<uint8_t>& data) const {
-  if (path_.empty() || data.size() > kMaxBytes) return "";
-  FileHeader header = {};
-  std::memcpy(header.magic, kMagic, sizeof kMagic);
-  header.bytes = data.size();
-  std::memcpy(header.key, key_.data(), key_.size());
-  const Hash128 hash = HashOf(data);
-  std::memcpy(header.hash, hash.data(), hash.size());
-  // Another process, or another engine of this one, may save the same file now.
-  std::string temporary = path_ + ".XXXXXX";
-  const int descriptor = mkstemp(temporary.data());
-  if (descriptor < 0) return temporary + " cannot be created: " + std::strerror(errno);
-  File file(fdopen(descriptor, "wb"));
-  const auto failed = [&](const char* what) {
-    const int error = errno;
-    file.Close();
-    std::remove(temporary.c_str());
-    return temporary + " cannot be " + what + ": " + std::strerror(error);
-  };
-  if (file.get() == nullptr) {
-    close(descriptor);
-    return failed("created");
-  }
-  if (std::fwrite(&header, 1, sizeof header, file.get()) != sizeof header ||
-      std::fwrite(data.data(), 1, data.size(), file.get()) != data.size() || !file.Close()) {
-    return failed("written");
-  }
-  if (std::rename(temporary.c_str(), path_.c_str()) != 0) return failed("renamed");
-  return "";
 }
 
 }  // namespace qrt

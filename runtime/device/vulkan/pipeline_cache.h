@@ -10,12 +10,11 @@
 
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
+#include "runtime/device/gpu/kernel_file.h"
 #include "runtime/device/vulkan/facts.h"
 
 namespace qrt {
 
-// A file is used only if it is exactly what Save wrote for the same key: a driver may crash on bytes that it
-// did not write itself.
 class PipelineCacheFile {
  public:
   // `folder` empty: nothing is read or written.
@@ -24,13 +23,12 @@ class PipelineCacheFile {
   // Empty when there is no file, or not a good one; *problem then says why if it is damaged or foreign.
   std::vector<uint8_t> Load(std::string* problem) const;
   // Replaces the file. Empty: done; else why not. What was there stays whole.
-  std::string Save(const std::vector<uint8_t>& data) const;
+  std::string Save(const std::vector<uint8_t>& data) const { return file_.Save(data); }
 
-  const std::string& path() const { return path_; }  // empty: none
+  const std::string& path() const { return file_.path(); }  // empty: none
 
  private:
-  std::string path_;
-  Hash128 key_{};
+  KernelFile file_;
   uint32_t vendor_id_, device_id_;
   std::array<uint8_t, VK_UUID_SIZE> uuid_;
 };

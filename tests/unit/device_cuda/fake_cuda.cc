@@ -57,6 +57,8 @@ namespace {
 using namespace cuda;
 
 constexpr CUresult kInvalidValue = 1;
+constexpr CUresult kInvalidImage = 200;
+constexpr char kCubinMark[] = "CUBIN ";
 constexpr CUresult kInvalidContext = 201;
 
 // True when this call is to fail.
@@ -187,10 +189,55 @@ CUresult MemGetInfo(size_t* free_bytes, size_t* total) {
   *total = 2;
   return kSuccess;
 }
+CUresult LinkCreate(unsigned options, int* names, void** values, CUlinkState* state) {
+  FAKE_ENTER("cuLinkCreate_v2");
+  Needs("cuLinkCreate_v2");
+  if (options != 2 || names[0] != kJitErrorLog) Problem("cuLinkCreate without a place for errors");
+  fake.link_log = static_cast<char*>(values[0]);
+  *state = reinterpret_cast<CUlinkState>(Handle<char*>(fake.links));
+  return kSuccess;
+}
+CUresult LinkAddData(CUlinkState state, int type, void* data, size_t bytes, const char*, unsigned, int*,
+                     void**) {
+  FAKE_ENTER("cuLinkAddData_v2");
+  if (fake.links.count(state) == 0) Problem("cuLinkAddData of a dead state");
+  const char* text = static_cast<const char*>(data);
+  if (type != kJitInputPtx || bytes == 0 || text[bytes - 1] != '\0')
+    Problem("the PTX does not end with a NUL");
+  fake.cubin = kCubinMark + std::string(text);
+  return kSuccess;
+}
+CUresult LinkComplete(CUlinkState state, void** cubin, size_t* bytes) {
+  FakeCuda& fake = *FakeCuda::now;
+  if (Fails("cuLinkComplete")) {
+    std::strcpy(fake.link_log, "ptxas: made to fail");
+    return fake.fail_with;
+  }
+  if (fake.links.count(state) == 0) Problem("cuLinkComplete of a dead state");
+  ++fake.compiled;
+  *cubin = fake.cubin.data();
+  *bytes = fake.cubin.size() + 1;
+  return kSuccess;
+}
+CUresult LinkDestroy(CUlinkState state) {
+  FakeCuda::now->cubin.assign(FakeCuda::now->cubin.size(), '#');  // the driver's own memory
+  Drop(FakeCuda::now->links, state, "link state");
+  return kSuccess;
+}
 CUresult ModuleLoad(CUmodule* module, const void* image, unsigned, int*, void**) {
   FAKE_ENTER("cuModuleLoadDataEx");
   Needs("cuModuleLoadDataEx");
-  fake.ptx = static_cast<const char*>(image);
+  // What LinkComplete makes is the PTX behind a mark.
+  const std::string text = static_cast<const char*>(image);
+  if (text.substr(0, sizeof kCubinMark - 1) != kCubinMark) {
+    Problem("cuModuleLoadDataEx of what is no machine code");
+    return kInvalidImage;
+  }
+  if (fake.refuses_cubins) {
+    fake.refuses_cubins = false;
+    return kInvalidImage;
+  }
+  fake.ptx = text.substr(sizeof kCubinMark - 1);
   *module = reinterpret_cast<CUmodule>(Handle<char*>(fake.modules));
   return kSuccess;
 }
@@ -381,6 +428,10 @@ void* Function(const std::string& name) {
       {"cuCtxPushCurrent_v2", reinterpret_cast<void*>(CtxPush)},
       {"cuCtxPopCurrent_v2", reinterpret_cast<void*>(CtxPop)},
       {"cuMemGetInfo_v2", reinterpret_cast<void*>(MemGetInfo)},
+      {"cuLinkCreate_v2", reinterpret_cast<void*>(LinkCreate)},
+      {"cuLinkAddData_v2", reinterpret_cast<void*>(LinkAddData)},
+      {"cuLinkComplete", reinterpret_cast<void*>(LinkComplete)},
+      {"cuLinkDestroy", reinterpret_cast<void*>(LinkDestroy)},
       {"cuModuleLoadDataEx", reinterpret_cast<void*>(ModuleLoad)},
       {"cuModuleUnload", reinterpret_cast<void*>(ModuleUnload)},
       {"cuModuleGetFunction", reinterpret_cast<void*>(ModuleGetFunction)},

@@ -49,7 +49,11 @@ struct FakeCuda {
   int calls = 0;                      // that can fail
   std::vector<std::string> problems;  // misuse
   std::map<uint64_t, std::vector<uint8_t>> memory, pinned;
-  std::set<void*> contexts, modules, streams, graphs, execs;
+  std::set<void*> contexts, modules, streams, graphs, execs, links;
+  int compiled = 0;             // how often PTX was made machine code
+  bool refuses_cubins = false;  // the next one that is loaded
+  std::string cubin;            // that the last link made
+  char* link_log = nullptr;
   std::string ptx;
   std::vector<Graph> launched;  // graphs, in order
   int32_t fill_results = 0;     // what a copy of 4-byte results gives back
@@ -65,7 +69,7 @@ struct FakeCuda {
 
   bool Clean() const {
     return memory.empty() && pinned.empty() && contexts.empty() && modules.empty() && streams.empty() &&
-           graphs.empty() && execs.empty() && Current().empty();
+           graphs.empty() && execs.empty() && links.empty() && Current().empty();
   }
   bool Inside(uint64_t address, uint64_t bytes) const;
   bool Pinned(const void* memory, uint64_t bytes) const;
