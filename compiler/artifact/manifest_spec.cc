@@ -49,7 +49,7 @@ std::vector<uint8_t> BuildManifest(const ManifestSpec& spec) {
     const TokenizerSpec& t = *spec.tokenizer;
     auto pre = b.CreateString(t.pre);
     auto eog = b.CreateVector(t.eog);
-    tokenizer = abi::CreateTokenizer(b, t.section, pre, t.bos, t.eos, t.eot, t.pad, t.add_bos, eog);
+    tokenizer = abi::CreateTokenizer(b, t.section, pre, t.bos, t.eos, t.eot, t.pad, t.add_bos, eog, t.nfc);
   }
   const SamplingSpec& s = spec.sampling;
   auto sampling = abi::CreateSampling(b, ToFb(s.temperature), ToFb(s.top_k), ToFb(s.top_p), ToFb(s.min_p),

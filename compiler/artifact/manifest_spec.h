@@ -57,6 +57,7 @@ struct TokenizerSpec {
   int32_t bos = -1, eos = -1, eot = -1, pad = -1;
   bool add_bos = false;
   std::vector<uint32_t> eog;  // rising
+  bool nfc = false;
 
   bool operator==(const TokenizerSpec&) const = default;
 };

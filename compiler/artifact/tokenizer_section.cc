@@ -19,7 +19,18 @@ namespace {
 constexpr char kTokens[] = "tokenizer.ggml.tokens";
 constexpr char kTypes[] = "tokenizer.ggml.token_type";
 constexpr char kMerges[] = "tokenizer.ggml.merges";
-constexpr std::string_view kPreTokenizers[] = {"qwen2", "qwen35"};
+// The pre-tokenizers that there are, and whether the tokenizers that use them bring text into Unicode's form
+// C first, which the file does not say.
+constexpr struct {
+  std::string_view name;
+  bool nfc;
+} kPreTokenizers[] = {{"qwen2", true}, {"qwen35", true}};
+// Ids after which generation ends, one or a list each: of the text, a turn, a message, a file to be filled
+// in.
+constexpr const char* kEndKeys[] = {"tokenizer.ggml.eos_token_id",     "tokenizer.ggml.eos_token_ids",
+                                    "tokenizer.ggml.eot_token_id",     "tokenizer.ggml.eom_token_id",
+                                    "tokenizer.ggml.fim_pad_token_id", "tokenizer.ggml.fim_rep_token_id",
+                                    "tokenizer.ggml.fim_sep_token_id"};
 // Generation ends on these wherever the vocabulary has them, besides the ids that the metadata names.
 constexpr std::string_view kEndTokens[] = {"<|im_end|>", "<|endoftext|>", "<|fim_pad|>", "<|repo_name|>",
                                            "<|file_sep|>"};
@@ -38,7 +49,7 @@ std::string Quote(std::string_view text) {
 
 std::string PreTokenizers() {
   std::string list;
-  for (std::string_view name : kPreTokenizers) list += Concat(list.empty() ? "" : ", ", name);
+  for (const auto& pre : kPreTokenizers) list += Concat(list.empty() ? "" : ", ", pre.name);
   return list;
 }
 
@@ -144,12 +155,15 @@ class Builder {
     }
     absl::StatusOr<std::string_view> pre = file_.GetString("tokenizer.ggml.pre");
     if (!pre.ok()) return pre.status();
-    if (std::find(std::begin(kPreTokenizers), std::end(kPreTokenizers), *pre) == std::end(kPreTokenizers)) {
+    const auto known = std::find_if(std::begin(kPreTokenizers), std::end(kPreTokenizers),
+                                    [&](const auto& one) { return one.name == *pre; });
+    if (known == std::end(kPreTokenizers)) {
       return Error("Q2302", "tokenizer.ggml.pre",
                    Concat("the pre-tokenizer is ", Quote(*pre), ", expected one of: ", PreTokenizers()),
                    "this pre-tokenizer is not supported");
     }
     spec_.pre = std::string(*pre);
+    spec_.nfc = known->nfc;
     return absl::OkStatus();
   }
 
@@ -280,18 +294,51 @@ class Builder {
     });
   }
 
-  absl::Status ReadId(const char* key, int32_t& id) {
-    if (!file_.Has(key)) return absl::OkStatus();
-    absl::StatusOr<int64_t> value = file_.GetInt(key);
-    if (!value.ok()) return value.status();
+  // -1 where there is none.
+  absl::StatusOr<int32_t> CheckId(const char* key, int64_t value) const {
     // Writers that have no such token store all ones.
-    if (*value == -1 || *value == std::numeric_limits<uint32_t>::max()) return absl::OkStatus();
-    if (*value < 0 || *value >= static_cast<int64_t>(texts_.size())) {
+    if (value == -1 || value == std::numeric_limits<uint32_t>::max()) return -1;
+    if (value < 0 || value >= static_cast<int64_t>(texts_.size())) {
       return Error(
           "Q2307", key,
-          Concat("the id is ", *value, ", expected one below ", texts_.size(), " (the number of tokens)"));
+          Concat("the id is ", value, ", expected one below ", texts_.size(), " (the number of tokens)"));
     }
-    id = static_cast<int32_t>(*value);
+    return static_cast<int32_t>(value);
+  }
+
+  // The first where there are several.
+  absl::Status ReadId(const char* key, int32_t& id) {
+    if (!file_.Has(key)) return absl::OkStatus();
+    absl::StatusOr<std::vector<int64_t>> values = file_.GetIntArray(key);
+    if (!values.ok()) return values.status();
+    if (values->empty()) return absl::OkStatus();
+    absl::StatusOr<int32_t> checked = CheckId(key, values->front());
+    if (!checked.ok()) return checked.status();
+    id = *checked;
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadEnds() {
+    for (const char* key : kEndKeys) {
+      if (!file_.Has(key)) continue;
+      absl::StatusOr<std::vector<int64_t>> values = file_.GetIntArray(key);
+      if (!values.ok()) return values.status();
+      for (const int64_t value : *values) {
+        absl::StatusOr<int32_t> id = CheckId(key, value);
+        if (!id.ok()) return id.status();
+        if (*id >= 0) spec_.eog.push_back(static_cast<uint32_t>(*id));
+      }
+    }
+    for (std::string_view text : kEndTokens) {
+      if (auto end = ids_.find(text); end != ids_.end()) spec_.eog.push_back(end->second);
+    }
+    std::sort(spec_.eog.begin(), spec_.eog.end());
+    spec_.eog.erase(std::unique(spec_.eog.begin(), spec_.eog.end()), spec_.eog.end());
+    if (spec_.eog.size() > QRT_TOKENIZER_MAX_ENDS) {
+      return Error("Q2307", "tokenizer.ggml.eos_token_ids",
+                   Concat("generation ends after any of ", spec_.eog.size(), " tokens, expected at most ",
+                          QRT_TOKENIZER_MAX_ENDS));
+    }
     return absl::OkStatus();
   }
 
@@ -313,15 +360,7 @@ class Builder {
       if (auto end = ids_.find("<|im_end|>"); end != ids_.end())
         spec_.eot = static_cast<int32_t>(end->second);
     }
-    for (std::string_view text : kEndTokens) {
-      if (auto end = ids_.find(text); end != ids_.end()) spec_.eog.push_back(end->second);
-    }
-    for (int32_t id : {spec_.eos, spec_.eot}) {
-      if (id >= 0) spec_.eog.push_back(static_cast<uint32_t>(id));
-    }
-    std::sort(spec_.eog.begin(), spec_.eog.end());
-    spec_.eog.erase(std::unique(spec_.eog.begin(), spec_.eog.end()), spec_.eog.end());
-    return absl::OkStatus();
+    return ReadEnds();
   }
 
   std::vector<uint8_t> Layout() const {

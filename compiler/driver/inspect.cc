@@ -212,8 +212,9 @@ std::string InspectText(const ArtifactContents& c) {
          m.model.embedding_length, static_cast<unsigned long long>(m.model.context_length));
   Append(out, "numerics        %s, KV %s\n", Name(m.numerics), Name(m.kv_element));
   if (m.tokenizer) {
-    Append(out, "tokenizer       %s, bos %d%s, eos %d, ends on", Clean(m.tokenizer->pre).c_str(),
-           m.tokenizer->bos, m.tokenizer->add_bos ? " (added)" : "", m.tokenizer->eos);
+    Append(out, "tokenizer       %s%s, bos %d%s, eos %d, ends on", Clean(m.tokenizer->pre).c_str(),
+           m.tokenizer->nfc ? ", text in form C" : "", m.tokenizer->bos,
+           m.tokenizer->add_bos ? " (added)" : "", m.tokenizer->eos);
     for (uint32_t id : m.tokenizer->eog) Append(out, " %u", id);
     Append(out, "\n");
   } else {
@@ -338,10 +339,10 @@ std::string InspectJson(const ArtifactContents& c) {
                               {"bytes", s.bytes}});
   }
   if (m.tokenizer) {
-    root["tokenizer"] = {{"pre", m.tokenizer->pre}, {"bos", m.tokenizer->bos},
-                         {"eos", m.tokenizer->eos}, {"eot", m.tokenizer->eot},
-                         {"pad", m.tokenizer->pad}, {"add_bos", m.tokenizer->add_bos},
-                         {"eog", m.tokenizer->eog}, {"section", m.tokenizer->section}};
+    root["tokenizer"] = {
+        {"pre", m.tokenizer->pre}, {"bos", m.tokenizer->bos}, {"eos", m.tokenizer->eos},
+        {"eot", m.tokenizer->eot}, {"pad", m.tokenizer->pad}, {"add_bos", m.tokenizer->add_bos},
+        {"eog", m.tokenizer->eog}, {"nfc", m.tokenizer->nfc}, {"section", m.tokenizer->section}};
   } else {
     root["tokenizer"] = nullptr;
   }

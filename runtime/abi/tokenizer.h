@@ -17,6 +17,9 @@ extern "C" {
 #define QRT_TOKENIZER_MAGIC 0x314b5451u /* "QTK1" */
 #define QRT_TOKENIZER_ABI 1u
 
+/* Most tokens after any of which generation ends (manifest.fbs: eog). */
+#define QRT_TOKENIZER_MAX_ENDS 4096u
+
 /* Token types, numbered as in GGUF. */
 enum {
   QRT_TOKEN_NORMAL = 1,

@@ -4,6 +4,7 @@
 
 #include "runtime/abi/manifest_generated.h"
 #include "runtime/abi/qbin.h"
+#include "runtime/abi/tokenizer.h"
 #include "runtime/artifact/verifier.h"
 #include "runtime/base/checked.h"
 
@@ -14,7 +15,7 @@ namespace {
 constexpr uint64_t kMaxManifestBytes = 16 << 20;
 constexpr uint32_t kMaxStates = 1 << 16, kMaxPrograms = 4096, kMaxCode = 64, kMaxFeatures = 64, kMaxShape = 8;
 constexpr uint32_t kMaxStreams = 4096;
-constexpr uint32_t kMaxEog = 4096, kMaxFormats = 256, kMaxOptions = 1024;
+constexpr uint32_t kMaxFormats = 256, kMaxOptions = 1024;
 constexpr uint64_t kMaxContext = INT32_MAX;
 // More tokens than the sampler can sum the weights of; columns of a row that no model has; logits behind the
 // vocabulary, which are there for alignment.
@@ -195,12 +196,13 @@ Status ArtifactVerifier::ReadText(const abi::Manifest& fb) {
   if (const abi::Tokenizer* t = fb.tokenizer()) {
     TokenizerInfo& info = m.tokenizer.emplace();
     QRT_RETURN_IF_ERROR(Copy("tokenizer.pre", t->pre(), &info.pre));
-    QRT_RETURN_IF_ERROR(Copy("tokenizer.eog", *t->eog(), kMaxEog, &info.eog));
+    QRT_RETURN_IF_ERROR(Copy("tokenizer.eog", *t->eog(), QRT_TOKENIZER_MAX_ENDS, &info.eog));
     info.bos = t->bos();
     info.eos = t->eos();
     info.eot = t->eot();
     info.pad = t->pad();
     info.add_bos = t->add_bos();
+    info.nfc = t->nfc();
     info.section = t->section();
     QRT_RETURN_IF_ERROR(CheckReference("tokenizer.section", info.section, QBIN_SECTION_TOKENIZER));
   }

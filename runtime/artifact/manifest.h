@@ -64,6 +64,7 @@ struct TokenizerInfo {
   std::string pre;
   int32_t bos = -1, eos = -1, eot = -1, pad = -1;  // -1: none; otherwise < number of tokens
   bool add_bos = false;                            // only with bos >= 0
+  bool nfc = false;                                // text is normalized
   std::vector<uint32_t> eog;                       // rising, each < number of tokens
   uint32_t section = 0;                            // of the file, as those below
 };

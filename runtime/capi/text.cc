@@ -38,7 +38,8 @@ Status Create(qrt_artifact* artifact, qrt_text** out) {
     return Status(Code::kUnavailable, 5330, "the artifact carries no tokenizer", file.path(),
                   "give token ids, or compile from a GGUF with a vocabulary");
   }
-  Result<text::Tokenizer> tokenizer = text::Tokenizer::Create(*file.tokenizer(), info->pre, info->eog);
+  Result<text::Tokenizer> tokenizer =
+      text::Tokenizer::Create(*file.tokenizer(), info->pre, info->eog, info->nfc);
   if (!tokenizer.ok()) return tokenizer.status();
   Owned<qrt_text> handle(NewHandle<qrt_text>(artifact->services, artifact, std::move(*tokenizer)));
   if (file.chat_template()) handle->chat_template.emplace(text::ChatTemplate::Parse(*file.chat_template()));
@@ -68,6 +69,7 @@ struct Chat {
   const text::ChatTemplate* chat_template = nullptr;
   std::vector<text::ChatMessage> turns;
   text::ChatOptions options;
+  bool normalize = true;
 };
 
 constexpr int64_t kLastSecond = 253402300799;  // of the year 9999
@@ -126,6 +128,7 @@ Status ReadChat(const qrt_text& text, const qrt_chat_message* messages, size_t c
     }
     chat->turns.push_back(std::move(turn));
   }
+  chat->normalize = read.as_written == 0;
   text::ChatOptions& made = chat->options;
   made.now = read.now != 0 ? read.now : std::max<int64_t>(std::time(nullptr), 0);
   if (*made.now < 0 || *made.now > kLastSecond) {
@@ -163,7 +166,7 @@ Status EncodeChat(const qrt_text& text, const qrt_chat_message* messages, size_t
   Chat chat;
   QRT_RETURN_IF_ERROR(ReadChat(text, messages, count, options, &chat));
   const Result<std::vector<int32_t>> ids =
-      text::EncodeChat(*chat.chat_template, text.tokenizer, chat.turns, chat.options);
+      text::EncodeChat(*chat.chat_template, text.tokenizer, chat.turns, chat.options, chat.normalize);
   if (!ids.ok()) return ids.status();
   return FillArray((*ids).data(), (*ids).size(), tokens, capacity, needed);
 }
@@ -187,12 +190,13 @@ qrt_status qrt_text_tokenize(const qrt_text* text, const char* utf8, size_t leng
     if (text == nullptr) return NullArgument("text");
     if (utf8 == nullptr && length != 0) return NullArgument("utf8");
     QRT_RETURN_IF_ERROR(qrt::capi::CheckArray(tokens, capacity));
-    if ((flags & ~QRT_TOKENIZE_SPECIAL) != 0) {
+    if ((flags & ~uint32_t{QRT_TOKENIZE_SPECIAL | QRT_TOKENIZE_AS_WRITTEN}) != 0) {
       return Status(Code::kInvalidArgument, 5305, "flags " + std::to_string(flags) + " hold an unknown bit");
     }
     std::vector<int32_t> ids;
     QRT_RETURN_IF_ERROR(text->tokenizer.Encode({utf8 != nullptr ? utf8 : "", length},
-                                               (flags & QRT_TOKENIZE_SPECIAL) != 0, &ids));
+                                               (flags & QRT_TOKENIZE_SPECIAL) != 0, &ids, {},
+                                               (flags & QRT_TOKENIZE_AS_WRITTEN) == 0));
     return qrt::capi::FillArray(ids.data(), ids.size(), tokens, capacity, count);
   });
 }

@@ -15,8 +15,10 @@ namespace {
 struct ChatFlags {
   std::optional<std::string> model, prompt, file, system, think, timing, save_session, load_session;
   std::optional<int64_t> max_tokens, context, gpu_layers;
+  std::optional<std::string> tools;  // the file, then what stands in it
   bool raw = false;
   bool special = false;
+  bool as_written = false;
   EngineChoice engine;
   SamplingFlags sampling;
 };
@@ -30,6 +32,16 @@ Outcome CheckPrompt(const std::string& prompt) {
   if (nul == std::string::npos) return Outcome();
   return Outcome::Fail(kExitInput, 8005, "the prompt contains a NUL byte", "byte " + std::to_string(nul),
                        "take it out, or use --raw, which passes every byte on");
+}
+
+// In place of its name the file's text, which the library takes up to a NUL byte.
+Outcome ReadTools(std::string* tools) {
+  const std::string file = std::move(*tools);
+  QRUN_RETURN_IF_ERROR(ReadText(file, tools));
+  const size_t nul = tools->find('\0');
+  if (nul == std::string::npos) return Outcome();
+  return Outcome::Fail(kExitInput, 8005, "the tools contain a NUL byte",
+                       file + ", byte " + std::to_string(nul));
 }
 
 // What was said earlier, a model's own words too, cannot be refused any more.
@@ -52,6 +64,8 @@ Outcome EncodeTurns(const qrt_text* text, const std::vector<Turn>& turns, const 
   options.struct_size = sizeof options;
   options.add_generation_prompt = open_answer;
   options.enable_thinking = !flags.think ? -1 : *flags.think == "on";
+  options.tools = flags.tools ? flags.tools->c_str() : nullptr;
+  options.as_written = flags.as_written;
   options.stop = [](void*) -> int32_t { return Interrupts::Pending(); };
   out->resize(1024);  // enough for most conversations, otherwise a first guess
   for (;;) {
@@ -79,9 +93,9 @@ Outcome ChatPrompt(const qrt_text* text, const std::vector<Turn>& turns, const C
 }
 
 // `first`: the text begins the sequence.
-Outcome RawPrompt(const qrt_text* text, const std::string& prompt, bool special, bool first,
+Outcome RawPrompt(const qrt_text* text, const std::string& prompt, const ChatFlags& flags, bool first,
                   std::vector<int32_t>* tokens) {
-  QRUN_RETURN_IF_ERROR(Tokenize(text, prompt, special, tokens));
+  QRUN_RETURN_IF_ERROR(Tokenize(text, prompt, flags.special, tokens, flags.as_written));
   const int32_t begin = qrt_text_begin_token(text);
   if (first && begin >= 0) tokens->insert(tokens->begin(), begin);
   return Outcome();
@@ -114,7 +128,7 @@ Outcome OneAnswer(const Model& model, const ChatFlags& flags, const std::optiona
   std::vector<int32_t> tokens;
   size_t keep = 0;
   if (prompt && flags.raw) {
-    QRUN_RETURN_IF_ERROR(RawPrompt(model.text.get(), *prompt, flags.special, saved.tokens.empty(), &tokens));
+    QRUN_RETURN_IF_ERROR(RawPrompt(model.text.get(), *prompt, flags, saved.tokens.empty(), &tokens));
     tokens.insert(tokens.begin(), saved.tokens.begin(), saved.tokens.end());
   } else if (prompt) {
     QRUN_RETURN_IF_ERROR(CheckPrompt(*prompt));
@@ -197,7 +211,7 @@ class Conversation {
  private:
   Outcome Tokens(std::vector<int32_t>* tokens, size_t* keep) const {
     const qrt_text* text = model_.text.get();
-    if (flags_.raw) return RawPrompt(text, history_ + line_, flags_.special, true, tokens);
+    if (flags_.raw) return RawPrompt(text, history_ + line_, flags_, true, tokens);
     QRUN_RETURN_IF_ERROR(CheckPrompt(line_));
     return ChatPrompt(text, turns_, flags_, tokens, keep);
   }
@@ -271,10 +285,13 @@ Outcome RunChat(const std::vector<std::string>& arguments) {
   options.Integer("-n, --predict", "N", 0, INT32_MAX, &flags.max_tokens, "at most N tokens per answer");
   options.Integer("-c, --ctx", "N", 1, INT32_MAX - 64, &flags.context, "tokens of context");
   options.Text("-sys, --system", "TEXT", &flags.system, "system message");
+  options.Text("--tools", "FILE", &flags.tools,
+               "tools that the model may call: a JSON array for its template");
   options.Word("--think", {"on", "off"}, "", &flags.think,
                "let the model think first; default: as its template does");
   options.Flag("--raw", &flags.raw, "no chat template: the model goes on from the prompt");
   options.Flag("--special", &flags.special, "with --raw: special tokens written in the prompt count as such");
+  options.Flag("--no-normalize", &flags.as_written, "keep text as it is written, not in Unicode's form C");
   flags.sampling.AddTo(options);
   flags.engine.AddTo(options);
   options.Text("--save-session", "FILE", &flags.save_session, "write the session to FILE after the answer");
@@ -290,10 +307,11 @@ Outcome RunChat(const std::vector<std::string>& arguments) {
   if (flags.prompt && flags.file) {
     return Outcome::Fail(kExitUsage, 101, "-p and -f are both given", "", "choose one");
   }
-  if (flags.raw && (flags.system || flags.think)) {
+  if (flags.raw && (flags.system || flags.think || flags.tools)) {
     return Outcome::Fail(kExitUsage, 101,
-                         "--system and --think need the chat template that --raw leaves out");
+                         "--system, --think and --tools need the chat template that --raw leaves out");
   }
+  if (flags.tools) QRUN_RETURN_IF_ERROR(ReadTools(&*flags.tools));
   if (flags.special && !flags.raw) {
     return Outcome::Fail(kExitUsage, 101, "--special goes with --raw only");
   }

@@ -195,13 +195,19 @@ Outcome NewSession(const Model& model, uint64_t context_tokens, SessionPtr* out)
   return Outcome();
 }
 
-Outcome Tokenize(const qrt_text* text, std::string_view utf8, bool special, std::vector<int32_t>* out) {
-  out->resize(utf8.size());  // never more tokens than bytes
-  size_t count = 0;
-  QRUN_CALL(qrt_text_tokenize(text, utf8.data(), utf8.size(), special ? QRT_TOKENIZE_SPECIAL : 0, out->data(),
-                              out->size(), &count, &error));
-  out->resize(count);
-  return Outcome();
+Outcome Tokenize(const qrt_text* text, std::string_view utf8, bool special, std::vector<int32_t>* out,
+                 bool as_written) {
+  const uint32_t flags = (special ? QRT_TOKENIZE_SPECIAL : 0u) | (as_written ? QRT_TOKENIZE_AS_WRITTEN : 0u);
+  out->resize(utf8.size());  // hardly ever more tokens than bytes
+  for (;;) {
+    size_t count = 0;
+    qrt_error error = NewError();
+    const qrt_status status =
+        qrt_text_tokenize(text, utf8.data(), utf8.size(), flags, out->data(), out->size(), &count, &error);
+    if (status != QRT_OK && status != QRT_BUFFER_TOO_SMALL) return Outcome::Of(error);
+    out->resize(count);
+    if (status == QRT_OK) return Outcome();
+  }
 }
 
 }  // namespace qrun

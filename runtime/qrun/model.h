@@ -61,7 +61,8 @@ Outcome DescribeEngine(const Model& model, qrt_engine_info* out);
 Outcome NewSession(const Model& model, uint64_t context_tokens, SessionPtr* out);
 
 // Ids of a text.
-Outcome Tokenize(const qrt_text* text, std::string_view utf8, bool special, std::vector<int32_t>* out);
+Outcome Tokenize(const qrt_text* text, std::string_view utf8, bool special, std::vector<int32_t>* out,
+                 bool as_written = false);
 
 }  // namespace qrun
 

@@ -11,6 +11,7 @@ namespace {
 // Arguments that come from the user's files, not from the command line.
 constexpr uint32_t kTokenOutsideVocabulary = 5304;
 constexpr uint32_t kTextTooLong = 7104;
+constexpr uint32_t kToolsRefused = 7005;
 // The library was given the logits of its own model: what is wrong with them is the artifact's.
 constexpr uint32_t kLogitNotANumber = 7203;
 constexpr uint32_t kNoLogitLeft = 7204;
@@ -20,7 +21,10 @@ Exit ExitFor(const qrt_error& error) {
   switch (error.status) {
     case QRT_INVALID_ARGUMENT:
       if (error.code == kLogitNotANumber || error.code == kNoLogitLeft) return kExitArtifact;
-      return error.code == kTokenOutsideVocabulary || error.code == kTextTooLong ? kExitInput : kExitUsage;
+      return error.code == kTokenOutsideVocabulary || error.code == kTextTooLong ||
+                     error.code == kToolsRefused
+                 ? kExitInput
+                 : kExitUsage;
     case QRT_CONTEXT_FULL:
     case QRT_SNAPSHOT_MISMATCH:
       return kExitInput;

@@ -101,7 +101,8 @@ std::string RemoveMarks(std::string_view marked, std::string_view mark, std::vec
 }  // namespace
 
 Result<std::vector<int32_t>> EncodeChat(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
-                                        std::span<const ChatMessage> messages, const ChatOptions& options) {
+                                        std::span<const ChatMessage> messages, const ChatOptions& options,
+                                        bool normalize) {
   const Result<std::string> text = chat_template.Render(messages, options);
   if (!text.ok()) return text.status();
 
@@ -140,7 +141,7 @@ Result<std::vector<int32_t>> EncodeChat(const ChatTemplate& chat_template, const
     }
   }
   std::vector<int32_t> ids;
-  const Status status = tokenizer.Encode(*text, true, &ids, as_text);
+  const Status status = tokenizer.Encode(*text, true, &ids, as_text, normalize);
   if (!status.ok()) return status;
   return ids;
 }

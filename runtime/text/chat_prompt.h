@@ -24,12 +24,15 @@ namespace qrt::text {
 // only comes to be by what the template does to a message (such as changing its case) is not seen: the
 // template is trusted.
 //
+// `normalize`: as in Tokenizer::Encode.
+//
 // Errors: those of ChatTemplate::Render and Tokenizer::Encode; kTemplateError Q7003 (the rendered text
 // changes with the marks: the template looks for control tokens, counts or escapes characters);
 // kInvalidArgument Q7004 (the messages hold control tokens and each of the 32 noncharacters U+FDD0 to
 // U+FDEF).
 Result<std::vector<int32_t>> EncodeChat(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
-                                        std::span<const ChatMessage> messages, const ChatOptions& options);
+                                        std::span<const ChatMessage> messages, const ChatOptions& options,
+                                        bool normalize = true);
 
 }  // namespace qrt::text
 

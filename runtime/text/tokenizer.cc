@@ -4,6 +4,8 @@
 #include <functional>
 #include <utility>
 
+#include "runtime/text/nfc.h"
+
 namespace qrt::text {
 namespace {
 
@@ -17,12 +19,15 @@ constexpr size_t kShortPiece = 48;
 struct Tokenizer::Scratch {
   std::vector<uint32_t> id, prev, next;
   std::vector<uint32_t> rank, result;  // of the merge of symbol i with the one after it; rank kNone: no rule
+  std::string normal;                  // the text in form C
   std::vector<uint64_t> heap;          // rank << 32 | position, smallest on top; may hold outdated entries
 };
 
-Tokenizer::Tokenizer(const TokenizerTables& tables, Pretokenizer pretokenizer, std::span<const uint32_t> eog)
+Tokenizer::Tokenizer(const TokenizerTables& tables, Pretokenizer pretokenizer, std::span<const uint32_t> eog,
+                     bool nfc)
     : tables_(tables),
       pretokenizer_(std::move(pretokenizer)),
+      nfc_(nfc),
       eog_(eog.begin(), eog.end()),
       special_(tables) {
   std::sort(eog_.begin(), eog_.end());
@@ -32,10 +37,10 @@ Tokenizer::Tokenizer(const TokenizerTables& tables, Pretokenizer pretokenizer, s
 }
 
 Result<Tokenizer> Tokenizer::Create(const TokenizerTables& tables, std::string_view pre,
-                                    std::span<const uint32_t> eog) {
+                                    std::span<const uint32_t> eog, bool nfc) {
   Result<Pretokenizer> pretokenizer = Pretokenizer::Create(pre);
   if (!pretokenizer.ok()) return pretokenizer.status();
-  return Tokenizer(tables, *std::move(pretokenizer), eog);
+  return Tokenizer(tables, *std::move(pretokenizer), eog, nfc);
 }
 
 const qrt_tokenizer_merge* Tokenizer::FindMerge(uint32_t left, uint32_t right) const {
@@ -47,7 +52,7 @@ const qrt_tokenizer_merge* Tokenizer::FindMerge(uint32_t left, uint32_t right) c
 }
 
 Status Tokenizer::Encode(std::string_view text, bool parse_special, std::vector<int32_t>* out,
-                         std::span<const size_t> as_text) const {
+                         std::span<const size_t> as_text, bool normalize) const {
   if (text.size() > kMaxTextBytes) {
     return Status(Code::kInvalidArgument, 7104,
                   "the text has " + std::to_string(text.size()) + " bytes, the limit is " +
@@ -61,7 +66,7 @@ Status Tokenizer::Encode(std::string_view text, bool parse_special, std::vector<
   size_t begin = 0;
   for (size_t i = 0; i <= taken.size(); ++i) {
     const size_t end = i < taken.size() ? taken[i].pos : text.size();
-    Status status = EncodeRaw(text.substr(begin, end - begin), &scratch, out);
+    Status status = EncodeRaw(text.substr(begin, end - begin), normalize && nfc_, &scratch, out);
     if (!status.ok()) {
       out->resize(old_size);
       return status;
@@ -74,7 +79,9 @@ Status Tokenizer::Encode(std::string_view text, bool parse_special, std::vector<
   return Status();
 }
 
-Status Tokenizer::EncodeRaw(std::string_view text, Scratch* scratch, std::vector<int32_t>* out) const {
+Status Tokenizer::EncodeRaw(std::string_view text, bool normalize, Scratch* scratch,
+                            std::vector<int32_t>* out) const {
+  if (normalize) text = NormalizeNfc(text, &scratch->normal);
   return pretokenizer_.Split(text, [&](std::string_view piece) { EncodePiece(piece, scratch, out); });
 }
 

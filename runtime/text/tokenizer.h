@@ -23,22 +23,25 @@ class Tokenizer {
   static constexpr size_t kMaxTextBytes = size_t{1} << 28;
 
   // `tables` must be checked (Artifact::tokenizer()) and stay alive and unchanged; `eog`: ids after which
-  // generation ends. Errors: kArtifactIncompatible Q7101 (unknown pre-tokenizer), kInternal Q7102.
+  // generation ends; `nfc`: whether the model's tokenizer normalizes text. Errors: kArtifactIncompatible
+  // Q7101 (unknown pre-tokenizer), kInternal Q7102.
   static Result<Tokenizer> Create(const TokenizerTables& tables, std::string_view pre,
-                                  std::span<const uint32_t> eog);
+                                  std::span<const uint32_t> eog, bool nfc = false);
 
-  // Appends the ids of `text`, at most one per byte. Nothing is added in front or behind.
+  // Appends the ids of `text`, at most one per byte of what is tokenized. Nothing is added in front or
+  // behind.
   //
   // First the text is cut at special tokens: all occurrences of the longest one, from the left, then of the
   // next that do not overlap those already taken, and so on. User-defined tokens always count; control and
   // unknown tokens only with `parse_special`, and then only where they cover none of the bytes `as_text`
-  // (rising): the places where somebody else's text looks like one. Each rest is cut by the pre-tokenizer and
-  // each piece is merged: of all neighbours with a merge rule the one of lowest rank, the leftmost of equals,
-  // until none is left. Any bytes are taken; ones that are no UTF-8 become byte tokens. Time grows as n log
-  // n, also for one huge piece. Errors: kInvalidArgument Q7104 (over kMaxTextBytes); those of
-  // Pretokenizer::Split. *out is unchanged then.
+  // (rising): the places where somebody else's text looks like one. Each rest is
+  // brought into Unicode's form C (nfc.h), where the model's tokenizer does so and `normalize` lets it, and
+  // cut by the pre-tokenizer, and each piece is merged: of all neighbours with a merge rule the one of lowest
+  // rank, the leftmost of equals, until none is left. Any bytes are taken; ones that are no UTF-8 become byte
+  // tokens. Time grows as n log n, also for one huge piece. Errors: kInvalidArgument Q7104 (over
+  // kMaxTextBytes); those of Pretokenizer::Split. *out is unchanged then.
   Status Encode(std::string_view text, bool parse_special, std::vector<int32_t>* out,
-                std::span<const size_t> as_text = {}) const;
+                std::span<const size_t> as_text = {}, bool normalize = true) const;
 
   // The bytes of `text`, rising, at which the written form of a control or unknown token begins: a whole one,
   // one that the end of `text` cuts off (what follows may complete it), or, for byte 0, the end of one that
@@ -63,17 +66,19 @@ class Tokenizer {
  private:
   struct Scratch;
 
-  Tokenizer(const TokenizerTables& tables, Pretokenizer pretokenizer, std::span<const uint32_t> eog);
+  Tokenizer(const TokenizerTables& tables, Pretokenizer pretokenizer, std::span<const uint32_t> eog,
+            bool nfc);
 
   // The merge rule for (left, right), or null.
   const qrt_tokenizer_merge* FindMerge(uint32_t left, uint32_t right) const;
   void EncodePiece(std::string_view piece, Scratch* scratch, std::vector<int32_t>* out) const;
   void MergeShort(Scratch* scratch) const;
   void MergeLong(Scratch* scratch) const;
-  Status EncodeRaw(std::string_view text, Scratch* scratch, std::vector<int32_t>* out) const;
+  Status EncodeRaw(std::string_view text, bool normalize, Scratch* scratch, std::vector<int32_t>* out) const;
 
   TokenizerTables tables_;
   Pretokenizer pretokenizer_;
+  bool nfc_;
   std::vector<uint32_t> eog_;  // rising
   // merges [merge_begin_[l], merge_begin_[l + 1]) have l on their left.
   std::vector<uint32_t> merge_begin_;

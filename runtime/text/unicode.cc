@@ -45,10 +45,11 @@ Scan ScanAt(std::string_view text, size_t pos) {
   return {need, 0, false};
 }
 
-// Number of bytes at text[pos..] that are ASCII, in whole words where possible.
+}  // namespace
+
 size_t AsciiRun(std::string_view text, size_t pos) {
   size_t end = pos;
-  uint64_t word;
+  uint64_t word;  // whole words where possible
   for (; text.size() - end >= sizeof(word); end += sizeof(word)) {
     std::memcpy(&word, text.data() + end, sizeof(word));
     if ((word & 0x8080808080808080u) != 0) break;
@@ -56,8 +57,6 @@ size_t AsciiRun(std::string_view text, size_t pos) {
   while (end < text.size() && static_cast<unsigned char>(text[end]) < 0x80) ++end;
   return end - pos;
 }
-
-}  // namespace
 
 size_t Utf8SequenceLength(std::string_view text, size_t pos) {
   return ScanAt(text, pos).whole;

@@ -24,6 +24,9 @@ void AppendUtf8(char32_t code_point, std::string* out);
 // Steps over one character at text[pos]: a well-formed sequence, or one byte where there is none.
 size_t NextChar(std::string_view text, size_t pos);
 
+// Number of bytes at text[pos..] that are ASCII.
+size_t AsciiRun(std::string_view text, size_t pos);
+
 // Number of characters, where a byte outside any well-formed sequence counts as one.
 size_t CountChars(std::string_view text);
 

@@ -78,6 +78,22 @@ def u32_array_value(numbers):
     return struct.pack(f"<IIQ{len(numbers)}I", ARRAY, 4, len(numbers), *numbers)
 
 
+def string_array_value(texts):
+    return struct.pack("<IIQ", ARRAY, STRING, len(texts)) + b"".join(string(text) for text in texts)
+
+
+def strings(source, key):
+    """The texts of a metadata value that is an array of strings."""
+    c = _Cursor(_read(source)[1][key])
+    kind, element, count = c.take("IIQ")
+    assert (kind, element) == (ARRAY, STRING), key
+    return [c.string() for _ in range(count)]
+
+
+def i32_array_value(numbers):
+    return struct.pack(f"<IIQ{len(numbers)}i", ARRAY, 5, len(numbers), *numbers)
+
+
 def _read(source):
     """(version, {key: value bytes}, [(name, dimensions, type, offset)], data)"""
     with open(source, "rb") as f:

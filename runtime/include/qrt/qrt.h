@@ -453,12 +453,16 @@ QRT_API qrt_status qrt_text_create(qrt_artifact* artifact, qrt_text** out, qrt_e
 QRT_API void qrt_text_release(qrt_text* text);
 
 enum {
-  QRT_TOKENIZE_SPECIAL = 1u /* special tokens written in the text become their ids; only for text you trust */
+  QRT_TOKENIZE_SPECIAL =
+      1u, /* special tokens written in the text become their ids; only for text you trust */
+  QRT_TOKENIZE_AS_WRITTEN =
+      2u /* the text is not normalized, also where the model's tokenizer does so. Since 1.3 */
 };
 
-/* Token ids of UTF-8 text of `length` bytes; never more than `length` ids. Adds nothing in front or behind.
- * Bytes that are no UTF-8 are kept (byte tokens). Errors: BUFFER_TOO_SMALL (*count = needed), OUT_OF_MEMORY,
- * INVALID_ARGUMENT. */
+/* Token ids of UTF-8 text of `length` bytes; hardly ever more than `length` ids (normalization makes a few
+ * rare characters up to three times as long). Adds nothing in front or behind. Text is brought into Unicode's
+ * form C where the model was trained so. Bytes that are no UTF-8 are kept (byte tokens). Errors:
+ * BUFFER_TOO_SMALL (*count = needed), OUT_OF_MEMORY, INVALID_ARGUMENT. */
 QRT_API qrt_status qrt_text_tokenize(const qrt_text* text, const char* utf8, size_t length, uint32_t flags,
                                      int32_t* tokens, size_t capacity, size_t* count, qrt_error* error);
 
@@ -512,6 +516,7 @@ typedef struct qrt_chat_options {
    * "tool_call_id" and "name"; "content" may stand here as a list of parts, or null, where the message's own
    * is NULL. */
   const char* const* fields;
+  uint32_t as_written; /* 1: as QRT_TOKENIZE_AS_WRITTEN */
   int64_t now; /* seconds since 1970, for templates that write the date (in UTC); 0: the system's clock */
 } qrt_chat_options;
 

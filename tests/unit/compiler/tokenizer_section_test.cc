@@ -184,6 +184,39 @@ TEST_F(TokenizerSectionTest, IdsAndEnds) {
   EXPECT_EQ(spec.pad, 260);
   EXPECT_TRUE(spec.add_bos);
   EXPECT_EQ(spec.eog, (std::vector<uint32_t>{257, 258, 261, 262}));
+  EXPECT_TRUE(spec.nfc) << "the tokenizers of this pre-tokenizer normalize";
+}
+
+TEST_F(TokenizerSectionTest, EveryEndThatTheMetadataNamesCounts) {
+  Vocabulary v = Plain();
+  for (const char* key : {"eos", "eot", "eom", "fim_pad", "fim_rep", "fim_sep"}) {
+    v.more = [key](gguf::Writer& w) { w.AddU32(std::string("tokenizer.ggml.") + key + "_token_id", 65); };
+    EXPECT_EQ(Build(v).spec.eog, (std::vector<uint32_t>{65, 258})) << key;
+  }
+  v.more = [](gguf::Writer& w) {
+    w.AddI32Array("tokenizer.ggml.eos_token_id", std::vector<int32_t>{70, 66, -1});
+    w.AddI32Array("tokenizer.ggml.eos_token_ids", std::vector<int32_t>{67, 66});
+  };
+  const TokenizerSpec spec = Build(v).spec;
+  EXPECT_EQ(spec.eog, (std::vector<uint32_t>{66, 67, 70, 258}));
+  EXPECT_EQ(spec.eos, 70) << "the first of several";
+  v.more = [](gguf::Writer& w) {
+    w.AddI32Array("tokenizer.ggml.eos_token_ids", std::vector<int32_t>{67, 261});
+  };
+  ExpectRefused(v, "Q2307", "261");
+}
+
+TEST_F(TokenizerSectionTest, WhatStandsForNoTokenIsNotChoosable) {
+  Vocabulary v = Plain();  // the last of its 261 is unused
+  const std::vector<uint32_t> choosable = Build(v).choosable;
+  ASSERT_FALSE(choosable.empty());
+  uint32_t count = 0;
+  for (uint32_t id = 0; id < choosable.size() * 32; ++id) {
+    const bool may = (choosable[id / 32] >> id % 32 & 1) != 0;
+    EXPECT_EQ(may, id < 260) << id;
+    count += may;
+  }
+  EXPECT_EQ(count, 260u);
 }
 
 TEST_F(TokenizerSectionTest, AddBosIsOffUnlessSaid) {

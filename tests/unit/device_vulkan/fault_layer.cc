@@ -46,7 +46,7 @@ Real g_real;
 
 std::optional<VkResult> Count(const char* name) {
   FaultLayer& layer = FaultLayer::Get();
-  ++layer.calls[name];
+  layer.Saw(name);
   if (layer.fail_at == 0 || (layer.fail != "*" && layer.fail != name)) return std::nullopt;
   ++layer.matching;
   if (layer.fail_once ? layer.matching != layer.fail_at : layer.matching < layer.fail_at) return std::nullopt;
@@ -77,7 +77,7 @@ template <typename... Args>
 struct Wrap<void(VKAPI_PTR*)(Args...)> {
   template <typename Entry, int64_t kMade>
   static VKAPI_ATTR void VKAPI_CALL Call(Args... args) {
-    ++FaultLayer::Get().calls[Entry::kName];
+    FaultLayer::Get().Saw(Entry::kName);
     FaultLayer::Get().live += kMade;
     (g_real.*Entry::kMember)(args...);
   }
@@ -176,6 +176,12 @@ VkInstance KeepDrivers(PFN_vkGetInstanceProcAddr get_proc) {
 }
 
 }  // namespace
+
+void FaultLayer::Saw(const char* name) {
+  auto call = calls.find(std::string_view(name));
+  if (call == calls.end()) call = calls.emplace(name, 0).first;
+  ++call->second;
+}
 
 FaultLayer& FaultLayer::Get() {
   static FaultLayer layer;

@@ -29,10 +29,13 @@ struct FaultLayer {
   std::function<void(VkPhysicalDeviceMemoryProperties2*)> memory;
   bool no_devices = false;
 
-  std::map<std::string, uint64_t> calls;
+  std::map<std::string, uint64_t, std::less<>> calls;
   uint64_t matching = 0;           // calls since Fail that it means
   uint64_t cache_bytes_given = 0;  // of the last vkCreatePipelineCache
   int64_t live = 0;                // objects made and not destroyed
+
+  // One more call; takes no memory but for the first of that name.
+  void Saw(const char* name);
 
   static FaultLayer& Get();
   // Forgets everything; `live` must be 0.

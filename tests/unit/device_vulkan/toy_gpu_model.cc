@@ -95,7 +95,7 @@ constexpr ToyKernel kKernels[] = {
   for (uint v = 1; v < 40; ++v) if (F(p.a[1]).v[o * 48 + v] > F(p.a[1]).v[o * 48 + best]) best = v;
   U(p.a[2]).v[o] = best;)"},
     // step, samples, penalties, results, scratch, a word of constants: no sampler, but every field it gets
-    // counts
+    // counts, and it always finds a token
     {"draw", 6, R"(
   uint o = gl_WorkGroupID.x;
   if (o >= U(p.a[0]).v[2] || gl_LocalInvocationID.x != 0) return;
@@ -105,7 +105,7 @@ constexpr ToyKernel kKernels[] = {
     uint q = (sample_.v[at + 17] + i) * 2;
     sum += penalties.v[q] * penalties.v[q + 1];
   }
-  U(p.a[4]).v[o] = sum;
+  U(p.a[4]).v[o] = sum & 0x7fffffffu;
   U(p.a[3]).v[o] = U(p.a[4]).v[o];)"},
 };
 enum { kEmbed, kLayer, kMix, kHead, kGreedy, kDraw };

@@ -20,7 +20,7 @@ namespace {
   [[maybe_unused]] const auto& [program_name, facts, rows, arena_bytes, dispatches, barriers, weight_bytes] =
       programs[0];
   [[maybe_unused]] const auto& [target, isa, features, section, weights_section] = code[0];
-  [[maybe_unused]] const auto& [pre, bos, eos, eot, pad, add_bos, eog, tokenizer_section] = *tokenizer;
+  [[maybe_unused]] const auto& [pre, bos, eos, eot, pad, add_bos, nfc, eog, tokenizer_section] = *tokenizer;
   [[maybe_unused]] const auto& [temperature, top_p, min_p, repeat_penalty, presence_penalty,
                                 frequency_penalty, top_k, penalty_window] = sampling;
   [[maybe_unused]] const auto& [format_name, tensors, source_bytes, packed_bytes] = formats[0];
@@ -31,6 +31,7 @@ TEST(ArtifactRoundTrip, EveryFieldArrives) {
   const TempFolder folder;
   const std::string path = folder.File("a.qbin");
   SampleParts parts = MakeParts();
+  parts.manifest.tokenizer->nfc = true;
   parts.manifest.sampling.min_p = 0.05f;
   parts.manifest.sampling.repeat_penalty = 1.1f;
   parts.manifest.sampling.presence_penalty = 0.5f;
@@ -96,6 +97,7 @@ TEST(ArtifactRoundTrip, EveryFieldArrives) {
   EXPECT_EQ(a.sections()[*m.chat_template_section].kind, static_cast<uint32_t>(QBIN_SECTION_CHAT_TEMPLATE));
   EXPECT_EQ(a.sections()[*m.goldens_section].kind, static_cast<uint32_t>(QBIN_SECTION_GOLDENS));
   EXPECT_EQ(m.tokenizer->eog, (std::vector<uint32_t>{262, 264}));
+  EXPECT_TRUE(m.tokenizer->nfc);
   EXPECT_EQ(m.sampling.temperature, 0.7f);
   EXPECT_EQ(m.sampling.top_k, 20);
   EXPECT_EQ(m.sampling.min_p, 0.05f);

@@ -247,7 +247,7 @@ TEST_F(QrtApi, NullIsAnErrorAndNeverACrash) {
       qrt_text_tokenize(nullptr, "", 0, 0, nullptr, 0, nullptr, nullptr),
       qrt_text_tokenize(text.get(), nullptr, 1, 0, nullptr, 0, nullptr, nullptr),
       qrt_text_tokenize(text.get(), "a", 1, 0, nullptr, 1, nullptr, nullptr),
-      qrt_text_tokenize(text.get(), "a", 1, 2, &token, 1, nullptr, nullptr),
+      qrt_text_tokenize(text.get(), "a", 1, 4, &token, 1, nullptr, nullptr),
       qrt_text_detokenize(nullptr, &token, 1, nullptr, 0, nullptr, nullptr),
       qrt_text_detokenize(text.get(), nullptr, 1, nullptr, 0, nullptr, nullptr),
       qrt_text_render_chat(nullptr, nullptr, 0, nullptr, nullptr, 0, nullptr, nullptr),
