@@ -17,7 +17,8 @@ namespace qcc::compiler {
 struct Cli {
   std::function<absl::Status()> run;  // of the chosen subcommand
   bool quiet = false;
-  int verbose = 0;  // number of -v
+  int verbose = 0;       // number of -v
+  bool differs = false;  // `qcc diff` found a difference: exit code 1, as of diff and cmp
   const volatile std::sig_atomic_t* interrupted = nullptr;
 
   int verbosity() const { return quiet ? -1 : verbose; }
@@ -26,6 +27,7 @@ struct Cli {
 void AddCompile(CLI::App& app, Cli& cli);
 void AddCache(CLI::App& app, Cli& cli);
 void AddInspect(CLI::App& app, Cli& cli);
+void AddDiff(CLI::App& app, Cli& cli);
 void AddVerify(CLI::App& app, Cli& cli);
 void AddTargets(CLI::App& app, Cli& cli);
 void AddExplain(CLI::App& app, Cli& cli);

@@ -58,6 +58,8 @@ void InstallSignals() {
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
+constexpr int kDiffers = 1;  // of `qcc diff`, which says nothing on standard error then
+
 int Finish(const absl::Status& status) {
   if (!status.ok()) {
     // Cancelled by the user: no error to explain.
@@ -99,6 +101,7 @@ int Main(int argc, char** argv) {
   AddCompile(app, cli);
   AddCache(app, cli);
   AddInspect(app, cli);
+  AddDiff(app, cli);
   AddVerify(app, cli);
   AddTargets(app, cli);
   AddExplain(app, cli);
@@ -115,7 +118,8 @@ int Main(int argc, char** argv) {
     return Finish(MakeError("Q0101", error.what(), "", "qcc" + command + " --help"));
   }
   if (!cli.run) return Finish(MakeError("Q0101", "a command is required", "", "qcc --help"));
-  return Finish(cli.run());
+  const int exit = Finish(cli.run());
+  return exit == 0 && cli.differs ? kDiffers : exit;
 }
 
 }  // namespace

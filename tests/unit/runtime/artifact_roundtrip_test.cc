@@ -13,7 +13,9 @@ namespace {
 [[maybe_unused]] void EveryFieldOf(const Manifest& m) {
   [[maybe_unused]] const auto& [model, numerics, kv_element, weights_bytes, state_bytes, kv_bytes_per_token,
                                 states, programs, code, tokenizer, sampling, chat_template_section,
-                                goldens_section, formats, provenance, streams] = m;
+                                goldens_section, formats, provenance, streams, weights] = m;
+  [[maybe_unused]] const auto& [weight_name, format, layout, weight_rows, weight_cols, weight_section,
+                                weight_offset, weight_size] = weights[0];
   [[maybe_unused]] const auto& [arch, model_name, vocab_size, logits_stride, context_length,
                                 embedding_length] = model;
   [[maybe_unused]] const auto& [state_name, kind, layer, shape, element, offset, bytes] = states[0];
@@ -105,6 +107,15 @@ TEST(ArtifactRoundTrip, EveryFieldArrives) {
   EXPECT_EQ(m.sampling.penalty_window, 64);
   EXPECT_FALSE(m.sampling.top_p.has_value()) << "an absent recommendation came back as a value";
   EXPECT_EQ(m.streams, s.streams);
+  ASSERT_EQ(m.weights.size(), 2u);
+  EXPECT_EQ(m.weights[1].name, "output_norm.weight");
+  EXPECT_EQ(m.weights[0].format, "q8_0");
+  EXPECT_EQ(m.weights[0].layout, "x16");
+  EXPECT_EQ(m.weights[0].rows, 272u);
+  EXPECT_EQ(m.weights[0].cols, 64u);
+  EXPECT_EQ(m.weights[1].section, m.code[0].weights_section);
+  EXPECT_EQ(m.weights[1].offset, 4096u);
+  EXPECT_EQ(m.weights[1].bytes, 256u);
   ASSERT_EQ(m.formats.size(), 2u);
   EXPECT_EQ(m.formats[1].name, "q8_0");
   EXPECT_EQ(m.formats[1].tensors, 2u);
@@ -236,6 +247,7 @@ TEST(ArtifactRoundTrip, UnknownTargetIsSkipped) {
   parts.manifest.code[0].weights_section = 4;
   parts.manifest.weights_bytes = 5000;
   parts.manifest.tokenizer->section = 1;
+  parts.manifest.weights.clear();
   const Status status = OpenAndUse(BytesOfParts(parts));
   EXPECT_TRUE(status.ok()) << status.ToString();
 }
