@@ -92,11 +92,11 @@ std::vector<uint8_t> BuildManifest(const ManifestSpec& spec) {
   }
   auto weight_list = b.CreateVector(weights);
   auto stream_list = b.CreateVectorOfStrings(spec.streams);
-  auto manifest = abi::CreateManifest(b, model, static_cast<abi::Numerics>(spec.numerics),
-                                      static_cast<abi::Element>(spec.kv_element), spec.weights_bytes,
-                                      spec.state_bytes, spec.kv_bytes_per_token, state_list, program_list,
-                                      code_list, tokenizer, sampling, ToFb(spec.chat_template_section),
-                                      ToFb(spec.goldens_section), format_list, provenance, stream_list, weight_list);
+  auto manifest = abi::CreateManifest(
+      b, model, static_cast<abi::Numerics>(spec.numerics), static_cast<abi::Element>(spec.kv_element),
+      spec.weights_bytes, spec.state_bytes, spec.kv_bytes_per_token, state_list, program_list, code_list,
+      tokenizer, sampling, ToFb(spec.chat_template_section), ToFb(spec.goldens_section), format_list,
+      provenance, stream_list, weight_list);
   abi::FinishManifestBuffer(b, manifest);
   return std::vector<uint8_t>(b.GetBufferPointer(), b.GetBufferPointer() + b.GetSize());
 }

@@ -39,9 +39,10 @@ void AddInspect(CLI::App& app, Cli& cli) {
   command->add_option("file", arguments->path, "the .qbin or GGUF file")->required();
   command->add_flag("--json", arguments->json, "as JSON (docs/reference/inspect.md)");
   command
-      ->add_option("--emit", arguments->emit,
-                   "one part of an artifact, as JSON: manifest, or kernels (those of GPUs one by one, CPU code "
-                   "by program)")
+      ->add_option(
+          "--emit", arguments->emit,
+          "one part of an artifact, as JSON: manifest, or kernels (those of GPUs one by one, CPU code "
+          "by program)")
       ->type_name("PART")
       ->check(CLI::IsMember({"manifest", "kernels"}));
   command->callback([arguments, &cli] {

@@ -124,15 +124,14 @@ absl::Status CompareWeights(const qrt::Artifact& a, const qrt::Artifact& b, cons
     const std::span<const uint8_t> x = left->second.bytes, y = right->second.bytes;
     const auto at = std::mismatch(x.begin(), x.end(), y.begin(), y.end());
     if (at.first == x.end()) continue;
-    diff->weights.push_back({name, left->second.facts, right->second.facts,
-                             static_cast<uint64_t>(at.first - x.begin())});
+    diff->weights.push_back(
+        {name, left->second.facts, right->second.facts, static_cast<uint64_t>(at.first - x.begin())});
   }
   return absl::OkStatus();
 }
 
 std::string Value(const Json& value) {
-  return value.is_null() ? "none"
-                         : Clean(value.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return value.is_null() ? "none" : Clean(value.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 }  // namespace

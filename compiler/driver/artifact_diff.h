@@ -22,7 +22,7 @@ struct Difference {
 
 struct WeightDifference {
   std::string name;
-  Json a, b;  // "format", "layout", "shape", "bytes"; null: that one lacks it
+  Json a, b;                           // "format", "layout", "shape", "bytes"; null: that one lacks it
   std::optional<uint64_t> first_byte;  // where bytes begin to differ, of weights that are alike otherwise
 };
 

@@ -83,7 +83,7 @@ struct FormatUse {
 struct WeightInfo {
   std::string name, format, layout;
   uint64_t rows = 0, cols = 0;
-  uint32_t section = 0;             // of kind WEIGHTS
+  uint32_t section = 0;            // of kind WEIGHTS
   uint64_t offset = 0, bytes = 0;  // inside it
 };
 

@@ -1,5 +1,6 @@
-/* Loaded ahead of the C library (LD_PRELOAD): the allocation number FAIL_ALLOCATION of the process fails, counted from 0 from
- * the very first; with FAIL_ALLOCATIONS_AFTER all behind it, too. Both of qcc, whose malloc calls glibc's, and of qrun. */
+/* Loaded ahead of the C library (LD_PRELOAD): the allocation number FAIL_ALLOCATION of the process fails,
+ * counted from 0 from the very first; with FAIL_ALLOCATIONS_AFTER all behind it, too. Both of qcc, whose
+ * malloc calls glibc's, and of qrun. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -35,12 +36,12 @@ static int fails(void) {
   return number == failing || (all_behind && number > failing);
 }
 
-#define NEXT(name, ...)                                            \
-  static void* (*next)(__VA_ARGS__);                               \
-  if (next == NULL) *(void**)&next = dlsym(RTLD_NEXT, #name);      \
-  if (fails()) {                                                   \
-    errno = ENOMEM;                                                \
-    return NULL;                                                   \
+#define NEXT(name, ...)                                       \
+  static void* (*next)(__VA_ARGS__);                          \
+  if (next == NULL) *(void**)&next = dlsym(RTLD_NEXT, #name); \
+  if (fails()) {                                              \
+    errno = ENOMEM;                                           \
+    return NULL;                                              \
   }
 
 void* __libc_malloc(size_t bytes) {
