@@ -33,6 +33,9 @@ void AddTargets(CLI::App& app, Cli& cli);
 void AddExplain(CLI::App& app, Cli& cli);
 void AddEval(CLI::App& app, Cli& cli);
 void AddSynth(CLI::App& app, Cli& cli);
+// After the others, of which they tell.
+void AddCompletion(CLI::App& app, Cli& cli);
+void AddManual(CLI::App& app, Cli& cli);
 
 // Progress on this process's stderr, reports on its stdout. kPlain: as if stderr were no terminal.
 ConsoleProgress MakeProgress(const Cli& cli, ProgressMode mode = ProgressMode::kAuto);

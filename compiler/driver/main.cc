@@ -107,6 +107,8 @@ int Main(int argc, char** argv) {
   AddExplain(app, cli);
   AddEval(app, cli);
   AddSynth(app, cli);
+  AddCompletion(app, cli);
+  AddManual(app, cli);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& request) {  // --help, --version

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """What qcc says about models and artifacts: its reports as tables and as JSON, beside what the artifact then holds; `qcc diff`; parts of
-an artifact by `qcc inspect --emit`; dumps that do not fit on the disk."""
+an artifact by `qcc inspect --emit`; dumps that do not fit on the disk; manual pages and completion."""
 import json
 import os
 import re
 import shutil
+import subprocess
 
 from harness import GOLDEN
 from test_cli import quiet_harness, refused
@@ -163,10 +164,63 @@ def dumps(h):
             f"--dump-kernels={folder}")
 
 
+def pages(h):
+    """Manual pages and completion know what --help knows."""
+    def commands(of=()):
+        text = h.run("qcc", *of, "--help").decode()
+        if "Subcommands:" not in text:
+            return []
+        return [(*of, name) for name in re.findall(r"^  (\S+)", text[text.index("Subcommands:"):], re.MULTILINE)]
+    every = [(), *commands()]
+    every += [sub for command in every[1:] for sub in commands(command)]
+    h.check("the commands of --help", ("compile",) in every and ("cache", "prune") in every and len(every) > 10, str(every))
+    man = shutil.which("man")
+    for command in every:
+        page = h.run("qcc", "man", *command).decode()
+        name = "-".join(("qcc", *command))
+        said = re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", h.run("qcc", *command, "--help").decode().split("Run qcc COMMAND")[0])
+        lacks = [flag for flag in said if flag.replace("-", "\\-") not in page]
+        h.check(f"{name}.1 has every option of --help", page.startswith('.TH "') and not lacks, f"lacks {lacks}")
+        if man is None:
+            continue
+        p = subprocess.run([man, "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", "-"], input=page.encode(), capture_output=True,
+                           env=os.environ | {"LC_ALL": "C.UTF-8", "MANROFFSEQ": ""})
+        h.check(f"{name}.1 is formatted without a warning", p.returncode == 0 and p.stderr == b"", p.stderr.decode())
+    if man is None:
+        print("skip formatting manual pages: no man here")
+    refused(h, "the page of no command", 2, "Q0101", ["qcc nothing"], "qcc", "man", "nothing")
+
+    script = h.path("qcc.bash")
+    with open(script, "wb") as f:
+        f.write(h.run("qcc", "completion", "bash"))
+
+    def completed(*words):
+        line = " ".join(f"'{word}'" for word in words)
+        body = f". {script}; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _qcc; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        p = subprocess.run(["bash", "-c", body], capture_output=True, text=True, cwd=GOLDEN)
+        assert p.returncode == 0 and p.stderr == "", p.stderr
+        return p.stdout.split()
+    for words, want in ((("qcc", "comp"), {"compile", "completion"}), (("qcc", "cache", "p"), {"prune"}), (("qcc", "compile", "--kv", ""), {"f16", "f32"}),
+                        (("qcc", "compile", "--kv", "=", "f1"), {"f16"}), (("qcc", "compile", "--target", "cpu,vu"), {"cpu,vulkan"}),
+                        (("qcc", "compile", "--report-f"), {"--report-form"}), (("qcc", "inspect", "t3next-f-F32.g"), {"t3next-f-F32.gguf"}),
+                        (("qcc", "synth", "--dump"), set())):
+        def case():
+            got = set(completed(*words))
+            assert got == want, f"{got}, expected {want}"
+        h.case(f"bash completes {' '.join(words)!r}", case)
+    for shell in ("zsh", "fish"):
+        text = h.run("qcc", "completion", shell).decode()
+        h.check(f"completion of {shell} has every command", all(command[-1] in text for command in every[1:]) and "report-form" in text)
+        if shutil.which(shell):
+            p = subprocess.run([shell, "-n"], input=text, text=True, capture_output=True)
+            h.check(f"completion of {shell} parses", p.returncode == 0, p.stderr)
+    refused(h, "completion of no shell", 2, "Q0101", ["shell"], "qcc", "completion", "tcsh")
+
+
 def main():
     h = quiet_harness(__doc__)
     QUICK.append("--cache-dir=" + h.path("cache"))  # these are about what is said of code, not about making it
-    for part in h.share((reports, parts, diff, dumps)):
+    for part in h.share((reports, parts, diff, dumps, pages)):
         part(h)
     h.finish()
 
