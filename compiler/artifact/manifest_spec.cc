@@ -82,12 +82,21 @@ std::vector<uint8_t> BuildManifest(const ManifestSpec& spec) {
   auto program_list = b.CreateVector(programs);
   auto code_list = b.CreateVector(code);
   auto format_list = b.CreateVector(formats);
+  std::vector<fb::Offset<abi::Weight>> weights;
+  for (const WeightSpec& w : spec.weights) {
+    auto weight_name = b.CreateString(w.name);
+    auto format = b.CreateSharedString(w.format);
+    auto layout = b.CreateSharedString(w.layout);
+    weights.push_back(
+        abi::CreateWeight(b, weight_name, format, layout, w.rows, w.cols, w.section, w.offset, w.bytes));
+  }
+  auto weight_list = b.CreateVector(weights);
   auto stream_list = b.CreateVectorOfStrings(spec.streams);
-  auto manifest = abi::CreateManifest(b, model, static_cast<abi::Numerics>(spec.numerics),
-                                      static_cast<abi::Element>(spec.kv_element), spec.weights_bytes,
-                                      spec.state_bytes, spec.kv_bytes_per_token, state_list, program_list,
-                                      code_list, tokenizer, sampling, ToFb(spec.chat_template_section),
-                                      ToFb(spec.goldens_section), format_list, provenance, stream_list);
+  auto manifest = abi::CreateManifest(
+      b, model, static_cast<abi::Numerics>(spec.numerics), static_cast<abi::Element>(spec.kv_element),
+      spec.weights_bytes, spec.state_bytes, spec.kv_bytes_per_token, state_list, program_list, code_list,
+      tokenizer, sampling, ToFb(spec.chat_template_section), ToFb(spec.goldens_section), format_list,
+      provenance, stream_list, weight_list);
   abi::FinishManifestBuffer(b, manifest);
   return std::vector<uint8_t>(b.GetBufferPointer(), b.GetBufferPointer() + b.GetSize());
 }

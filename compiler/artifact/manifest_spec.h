@@ -77,6 +77,15 @@ struct FormatSpec {
   bool operator==(const FormatSpec&) const = default;
 };
 
+struct WeightSpec {
+  std::string name, format, layout;
+  uint64_t rows = 0, cols = 0;
+  uint32_t section = 0;
+  uint64_t offset = 0, bytes = 0;
+
+  bool operator==(const WeightSpec&) const = default;
+};
+
 struct ProvenanceSpec {
   std::string compiler;
   std::vector<std::pair<std::string, std::string>> options;  // sorted by key when written
@@ -104,6 +113,7 @@ struct ManifestSpec {
   std::optional<uint32_t> chat_template_section, goldens_section;
   std::vector<FormatSpec> formats;
   ProvenanceSpec provenance;
+  std::vector<WeightSpec> weights;  // of all weight sections
 
   bool operator==(const ManifestSpec&) const = default;
 };

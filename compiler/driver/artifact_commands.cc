@@ -1,12 +1,14 @@
-// inspect, verify, bundle.
+// inspect, diff, verify, bundle.
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <CLI/Validators.hpp>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "compiler/artifact/output_file.h"
+#include "compiler/driver/artifact_diff.h"
 #include "compiler/driver/bundle.h"
 #include "compiler/driver/commands.h"
 #include "compiler/driver/ending.h"
@@ -17,28 +19,82 @@
 #include "runtime/base/file_map.h"
 
 namespace qcc::compiler {
+namespace {
+
+absl::Status Emit(const std::string& path, const std::string& part) {
+  ExpectMappedArtifact();
+  const auto artifact = qrt::Artifact::Open(path);
+  if (!artifact.ok()) return FromRuntime(artifact.status());
+  const absl::StatusOr<ArtifactContents> contents = ReadContents(**artifact);
+  if (!contents.ok()) return contents.status();
+  const Json json = part == "manifest" ? ManifestJson(*contents) : KernelsJson(**artifact, *contents);
+  const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 void AddInspect(CLI::App& app, Cli& cli) {
   CLI::App* command = app.add_subcommand("inspect", "show what an artifact or a GGUF model holds");
-  auto path = std::make_shared<std::string>();
-  command->add_option("file", *path, "the .qbin or GGUF file")->required();
+  struct Arguments {
+    std::string path, emit;
+  };
+  auto arguments = std::make_shared<Arguments>();
+  command->add_option("file", arguments->path, "the .qbin or GGUF file")->required();
   AddJson(*command, cli);
-  command->callback([path, &cli] {
-    cli.run = [path, &cli]() -> absl::Status {
-      if (IsGguf(*path)) {
-        absl::StatusOr<ModelReport> model = ReportModel(*path);
+  command
+      ->add_option(
+          "--emit", arguments->emit,
+          "one part of an artifact, as JSON: manifest, or kernels (those of GPUs one by one, CPU code "
+          "by program)")
+      ->type_name("PART")
+      ->check(CLI::IsMember({"manifest", "kernels"}));
+  command->callback([arguments, &cli] {
+    cli.run = [arguments, &cli]() -> absl::Status {
+      if (!arguments->emit.empty()) return Emit(arguments->path, arguments->emit);
+      if (IsGguf(arguments->path)) {
+        absl::StatusOr<ModelReport> model = ReportModel(arguments->path);
         if (!model.ok()) return model.status();
         const std::string text = cli.json ? ModelReportJson(*model) : ModelReportText(*model);
         std::fwrite(text.data(), 1, text.size(), stdout);
         return absl::OkStatus();
       }
       ExpectMappedArtifact();
-      const auto artifact = qrt::Artifact::Open(*path);
+      const auto artifact = qrt::Artifact::Open(arguments->path);
       if (!artifact.ok()) return FromRuntime(artifact.status());
       absl::StatusOr<ArtifactContents> contents = ReadContents(**artifact);
       if (!contents.ok()) return contents.status();
       const std::string text = cli.json ? InspectJson(*contents) : InspectText(*contents);
       std::fwrite(text.data(), 1, text.size(), stdout);
+      return absl::OkStatus();
+    };
+  });
+}
+
+void AddDiff(CLI::App& app, Cli& cli) {
+  CLI::App* command = app.add_subcommand(
+      "diff", "say in what two artifacts differ; exit code 0: they are equal, 1: they differ");
+  struct Arguments {
+    std::string a, b;
+  };
+  auto arguments = std::make_shared<Arguments>();
+  command->add_option("a", arguments->a, "the one .qbin file")->required();
+  command->add_option("b", arguments->b, "the other")->required();
+  AddJson(*command, cli);
+  command->callback([arguments, &cli] {
+    cli.run = [arguments, &cli]() -> absl::Status {
+      ExpectMappedArtifact();
+      const auto a = qrt::Artifact::Open(arguments->a);
+      if (!a.ok()) return FromRuntime(a.status());
+      const auto b = qrt::Artifact::Open(arguments->b);
+      if (!b.ok()) return FromRuntime(b.status());
+      const absl::StatusOr<ArtifactDiff> diff =
+          DiffArtifacts(**a, **b, [&cli] { return *cli.interrupted != 0; });
+      if (!diff.ok()) return diff.status();
+      const std::string text = cli.json ? DiffJson(*diff) : DiffText(*diff);
+      std::fwrite(text.data(), 1, text.size(), stdout);
+      cli.differs = !diff->equal;
       return absl::OkStatus();
     };
   });

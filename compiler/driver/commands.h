@@ -18,8 +18,9 @@ namespace qcc::compiler {
 struct Cli {
   std::function<absl::Status()> run;  // of the chosen subcommand
   bool quiet = false;
-  bool json = false;  // of commands that print results
-  int verbose = 0;    // number of -v
+  bool json = false;     // of commands that print results
+  int verbose = 0;       // number of -v
+  bool differs = false;  // `qcc diff` found a difference: exit code 1, as of diff and cmp
   const volatile std::sig_atomic_t* interrupted = nullptr;
 
   int verbosity() const { return quiet ? -1 : verbose; }
@@ -28,12 +29,16 @@ struct Cli {
 void AddCompile(CLI::App& app, Cli& cli);
 void AddCache(CLI::App& app, Cli& cli);
 void AddInspect(CLI::App& app, Cli& cli);
+void AddDiff(CLI::App& app, Cli& cli);
 void AddVerify(CLI::App& app, Cli& cli);
 void AddBundle(CLI::App& app, Cli& cli);
 void AddTargets(CLI::App& app, Cli& cli);
 void AddExplain(CLI::App& app, Cli& cli);
 void AddEval(CLI::App& app, Cli& cli);
 void AddSynth(CLI::App& app, Cli& cli);
+// After the others, of which they tell.
+void AddCompletion(CLI::App& app, Cli& cli);
+void AddManual(CLI::App& app, Cli& cli);
 
 // Progress on this process's stderr, reports on its stdout. kPlain: as if stderr were no terminal.
 ConsoleProgress MakeProgress(const Cli& cli, ProgressMode mode = ProgressMode::kAuto);

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <optional>
+#include <span>
 
 #include "compiler/driver/console.h"
 #include "compiler/driver/gpu_report.h"
@@ -113,6 +114,38 @@ void GpuText(std::string& out, const qrt::GpuCode& code, const qrt::Manifest& m)
   }
 }
 
+Json GpuKernelsJson(const qrt::GpuCode& code) {
+  std::vector<uint64_t> dispatches(code.kernels.size());
+  code.ForEachDispatch([&](const qrt::GpuDispatch& d) { ++dispatches[d.kernel]; });
+  Json kernels = Json::array();
+  for (size_t i = 0; i < code.kernels.size(); ++i) {
+    const qrt::GpuKernel& k = code.kernels[i];
+    kernels.push_back({{"name", k.name},
+                       {"entry", k.entry},
+                       {"workgroup_size", k.workgroup_size},
+                       {"arguments", k.n_args},
+                       {"shared_bytes", k.shared_bytes},
+                       {"spirv_bytes", 4 * k.spirv.size()},
+                       {"dispatches", dispatches[i]},
+                       {"source", k.source}});
+  }
+  return kernels;
+}
+
+// Where each program's function begins in CPU code that was checked.
+Json EntriesJson(std::span<const uint8_t> code, const qrt::Manifest& m) {
+  Json entries = Json::array();
+  for (size_t i = 0; i < m.programs.size(); ++i) {
+    uint32_t entry;
+    std::memcpy(&entry, code.data() + sizeof(qrt_code_header) + i * sizeof entry, sizeof entry);
+    entries.push_back({{"name", m.programs[i].name},
+                       {"entry", entry},
+                       {"dispatches", m.programs[i].dispatches},
+                       {"barriers", m.programs[i].barriers}});
+  }
+  return entries;
+}
+
 Json GpuJson(const qrt::GpuCode& code, const qrt::Manifest& m) {
   const GpuCodeReport report = ReportGpuCode(code);
   Json json;
@@ -137,16 +170,7 @@ Json GpuJson(const qrt::GpuCode& code, const qrt::Manifest& m) {
                                 {"kv_bytes_per_context_token", p.kv_bytes},
                                 {"operations", p.ops}});
   }
-  json["kernels"] = Json::array();
-  for (const qrt::GpuKernel& k : code.kernels) {
-    json["kernels"].push_back({{"name", k.name},
-                               {"entry", k.entry},
-                               {"workgroup_size", k.workgroup_size},
-                               {"arguments", k.n_args},
-                               {"shared_bytes", k.shared_bytes},
-                               {"spirv_bytes", 4 * k.spirv.size()},
-                               {"source", k.source}});
-  }
+  json["kernels"] = GpuKernelsJson(code);
   return json;
 }
 
@@ -274,34 +298,37 @@ std::string InspectText(const ArtifactContents& c) {
   return out;
 }
 
-std::string InspectJson(const ArtifactContents& c) {
-  const qrt::Manifest& m = c.manifest;
-  Json root;
-  root["schema"] = 2;
-  root["file_bytes"] = c.file_bytes;
-  root["format"] = {{"major", QBIN_MAJOR}, {"minor", c.minor}, {"required_features", c.required_features}};
-  root["identity"] = Hex(c.identity);
-  root["model"] = {{"arch", m.model.arch},
-                   {"name", m.model.name},
-                   {"vocab_size", m.model.vocab_size},
-                   {"logits_stride", m.model.logits_stride},
-                   {"context_length", m.model.context_length},
-                   {"embedding_length", m.model.embedding_length}};
-  root["numerics"] = Name(m.numerics);
-  root["kv"] = Name(m.kv_element);
-  root["sections"] = Json::array();
-  for (size_t i = 0; i < c.sections.size(); ++i) {
-    const qrt::Section& s = c.sections[i];
-    root["sections"].push_back({{"index", i},
-                                {"kind", SectionKindName(s.kind)},
-                                {"offset", s.offset},
-                                {"size", s.size},
-                                {"alignment", std::min<uint64_t>(Alignment(s.offset), QBIN_ALIGNMENT)},
-                                {"optional", (s.flags & QBIN_SECTION_OPTIONAL) != 0},
-                                {"hash", Hex(s.hash)}});
-  }
-  root["targets"] = Json::array();
-  for (const qrt::CodeInfo& code : m.code) root["targets"].push_back(TargetJson(c, code));
+namespace {
+
+Json TokenizerJson(const std::optional<qrt::TokenizerInfo>& t) {
+  if (!t) return nullptr;
+  return {{"pre", t->pre},         {"bos", t->bos}, {"eos", t->eos}, {"eot", t->eot},        {"pad", t->pad},
+          {"add_bos", t->add_bos}, {"eog", t->eog}, {"nfc", t->nfc}, {"section", t->section}};
+}
+
+Json SamplingJson(const qrt::SamplingInfo& s) {
+  return {{"temperature", OrNull(s.temperature)},
+          {"top_k", OrNull(s.top_k)},
+          {"top_p", OrNull(s.top_p)},
+          {"min_p", OrNull(s.min_p)},
+          {"repeat_penalty", OrNull(s.repeat_penalty)},
+          {"presence_penalty", OrNull(s.presence_penalty)},
+          {"frequency_penalty", OrNull(s.frequency_penalty)},
+          {"penalty_window", OrNull(s.penalty_window)}};
+}
+
+Json ProvenanceJson(const qrt::Provenance& p) {
+  Json options = Json::object();
+  for (const auto& [key, value] : p.options) options[key] = value;
+  return {{"compiler", p.compiler},
+          {"source_name", p.source_name},
+          {"source_bytes", p.source_bytes},
+          {"source_hash", Hex(p.source_hash)},
+          {"options", std::move(options)}};
+}
+
+// The lists of the manifest, and what stands beside them.
+void AddManifest(const qrt::Manifest& m, Json& root) {
   root["formats"] = Json::array();
   for (const qrt::FormatUse& f : m.formats) {
     root["formats"].push_back({{"name", f.name},
@@ -338,32 +365,86 @@ std::string InspectJson(const ArtifactContents& c) {
                               {"offset", s.offset},
                               {"bytes", s.bytes}});
   }
-  if (m.tokenizer) {
-    root["tokenizer"] = {
-        {"pre", m.tokenizer->pre}, {"bos", m.tokenizer->bos}, {"eos", m.tokenizer->eos},
-        {"eot", m.tokenizer->eot}, {"pad", m.tokenizer->pad}, {"add_bos", m.tokenizer->add_bos},
-        {"eog", m.tokenizer->eog}, {"nfc", m.tokenizer->nfc}, {"section", m.tokenizer->section}};
-  } else {
-    root["tokenizer"] = nullptr;
+  root["weights"] = Json::array();
+  for (const qrt::WeightInfo& w : m.weights) {
+    root["weights"].push_back({{"name", w.name},
+                               {"format", w.format},
+                               {"layout", w.layout},
+                               {"shape", {w.rows, w.cols}},
+                               {"section", w.section},
+                               {"offset", w.offset},
+                               {"bytes", w.bytes}});
   }
-  const qrt::SamplingInfo& s = m.sampling;
-  root["sampling"] = {{"temperature", OrNull(s.temperature)},
-                      {"top_k", OrNull(s.top_k)},
-                      {"top_p", OrNull(s.top_p)},
-                      {"min_p", OrNull(s.min_p)},
-                      {"repeat_penalty", OrNull(s.repeat_penalty)},
-                      {"presence_penalty", OrNull(s.presence_penalty)},
-                      {"frequency_penalty", OrNull(s.frequency_penalty)},
-                      {"penalty_window", OrNull(s.penalty_window)}};
+  root["tokenizer"] = TokenizerJson(m.tokenizer);
+  root["sampling"] = SamplingJson(m.sampling);
   root["chat_template_section"] = OrNull(m.chat_template_section);
   root["goldens_section"] = OrNull(m.goldens_section);
-  Json options = Json::object();
-  for (const auto& [key, value] : m.provenance.options) options[key] = value;
-  root["provenance"] = {{"compiler", m.provenance.compiler},
-                        {"source_name", m.provenance.source_name},
-                        {"source_bytes", m.provenance.source_bytes},
-                        {"source_hash", Hex(m.provenance.source_hash)},
-                        {"options", std::move(options)}};
+  root["provenance"] = ProvenanceJson(m.provenance);
+}
+
+void AddModel(const qrt::Manifest& m, Json& root) {
+  root["model"] = {{"arch", m.model.arch},
+                   {"name", m.model.name},
+                   {"vocab_size", m.model.vocab_size},
+                   {"logits_stride", m.model.logits_stride},
+                   {"context_length", m.model.context_length},
+                   {"embedding_length", m.model.embedding_length}};
+  root["numerics"] = Name(m.numerics);
+  root["kv"] = Name(m.kv_element);
+}
+
+}  // namespace
+
+Json ManifestJson(const ArtifactContents& c) {
+  Json root;
+  AddModel(c.manifest, root);
+  root["targets"] = Json::array();
+  for (const qrt::CodeInfo& code : c.manifest.code) {
+    root["targets"].push_back({{"target", code.target},
+                               {"isa", code.isa},
+                               {"features", code.features},
+                               {"section", code.section},
+                               {"weights_section", code.weights_section}});
+  }
+  root["streams"] = c.manifest.streams;
+  AddManifest(c.manifest, root);
+  return root;
+}
+
+Json KernelsJson(const qrt::Artifact& artifact, const ArtifactContents& c) {
+  Json root = {{"schema", 1}, {"targets", Json::array()}};
+  for (size_t i = 0; i < c.manifest.code.size(); ++i) {
+    const qrt::CodeInfo& code = c.manifest.code[i];
+    Json target = {{"target", code.target}, {"isa", code.isa}, {"code_bytes", SectionSize(c, code.section)}};
+    if (const qrt::GpuCode* gpu = GpuCodeOf(c, code)) target["kernels"] = GpuKernelsJson(*gpu);
+    if (code.target == "cpu") target["programs"] = EntriesJson(artifact.code(i), c.manifest);
+    root["targets"].push_back(std::move(target));
+  }
+  return root;
+}
+
+std::string InspectJson(const ArtifactContents& c) {
+  const qrt::Manifest& m = c.manifest;
+  Json root;
+  root["schema"] = 2;
+  root["file_bytes"] = c.file_bytes;
+  root["format"] = {{"major", QBIN_MAJOR}, {"minor", c.minor}, {"required_features", c.required_features}};
+  root["identity"] = Hex(c.identity);
+  AddModel(m, root);
+  root["sections"] = Json::array();
+  for (size_t i = 0; i < c.sections.size(); ++i) {
+    const qrt::Section& s = c.sections[i];
+    root["sections"].push_back({{"index", i},
+                                {"kind", SectionKindName(s.kind)},
+                                {"offset", s.offset},
+                                {"size", s.size},
+                                {"alignment", std::min<uint64_t>(Alignment(s.offset), QBIN_ALIGNMENT)},
+                                {"optional", (s.flags & QBIN_SECTION_OPTIONAL) != 0},
+                                {"hash", Hex(s.hash)}});
+  }
+  root["targets"] = Json::array();
+  for (const qrt::CodeInfo& code : m.code) root["targets"].push_back(TargetJson(c, code));
+  AddManifest(m, root);
   return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/driver/report_text.h"
 #include "runtime/artifact/artifact.h"
 #include "runtime/artifact/gpu_code.h"
 
@@ -24,7 +25,7 @@ struct ArtifactContents {
   std::map<uint32_t, qrt::GpuCode> gpu_code;    // by section
   std::map<uint32_t, uint64_t> thread_scratch;  // of CPU code, by section: bytes
 };
-// What the runtime's reader finds, with the code of GPU targets. Errors: Q4001 to Q4024.
+// What the runtime's reader finds, with the code of GPU targets. Errors: Q4001 to Q4026.
 absl::StatusOr<ArtifactContents> ReadContents(const qrt::Artifact& artifact);
 
 // The runtime's errors as the compiler's: code, place and help as they are; a cancelled one is
@@ -32,6 +33,11 @@ absl::StatusOr<ArtifactContents> ReadContents(const qrt::Artifact& artifact);
 absl::Status FromRuntime(const qrt::Status& status);
 
 std::string InspectText(const ArtifactContents& contents);
+// The manifest alone, without what only the sections say.
+Json ManifestJson(const ArtifactContents& contents);
+// The kernels of each target: of a GPU one by one with specification and size, of a CPU, where they are
+// linked into one image, where each program begins.
+Json KernelsJson(const qrt::Artifact& artifact, const ArtifactContents& contents);
 // One object, keys in a fixed order, ends with a newline. Fields keep name and meaning; new ones may come.
 std::string InspectJson(const ArtifactContents& contents);
 

@@ -69,6 +69,8 @@ bool ReaderLeft() {
   return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
 }
 
+constexpr int kDiffers = 1;  // of `qcc diff`, which says nothing on standard error then
+
 int Finish(const absl::Status& status) {
   if (!status.ok()) {
     // Cancelled by the user: no error to explain.
@@ -144,12 +146,15 @@ int Main(int argc, char** argv) {
   AddCompile(app, cli);
   AddCache(app, cli);
   AddInspect(app, cli);
+  AddDiff(app, cli);
   AddVerify(app, cli);
   AddBundle(app, cli);
   AddTargets(app, cli);
   AddExplain(app, cli);
   AddEval(app, cli);
   AddSynth(app, cli);
+  AddCompletion(app, cli);
+  AddManual(app, cli);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& request) {  // --help, --version
@@ -159,7 +164,8 @@ int Main(int argc, char** argv) {
     return Finish(UsageError(app, error));
   }
   if (!cli.run) return Finish(MakeError("Q0101", "a command is required", "", "qcc --help"));
-  return Finish(cli.run());
+  const int exit = Finish(cli.run());
+  return exit == 0 && cli.differs ? kDiffers : exit;
 }
 
 }  // namespace

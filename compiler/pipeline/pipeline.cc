@@ -434,6 +434,7 @@ absl::Status Compilation::WriteAllWeights(ArtifactWriter& out, ManifestSpec& man
     });
     if (!section.ok()) return section.status();
     manifest.weights_bytes = std::max(manifest.weights_bytes, bytes);
+    DescribeWeights(*plan.module, *section, manifest);
     for (CodeSpec& code : manifest.code) {
       if (&PlanOf(plans_, code.target) == &plan) code.weights_section = *section;
     }

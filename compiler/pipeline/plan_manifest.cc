@@ -64,4 +64,12 @@ void DescribePlan(mlir::ModuleOp plan, ManifestSpec& manifest) {
                                  static_cast<uint32_t>(p.barriers), static_cast<uint64_t>(p.weightBytes)});
 }
 
+void DescribeWeights(mlir::ModuleOp plan, uint32_t section, ManifestSpec& manifest) {
+  for (auto op : plan.getOps<plan::WeightOp>()) {
+    manifest.weights.push_back({op.getSymName().str(), op.getFormat().str(),
+                                plan::stringifyLayout(op.getLayout()).str(), op.getRows(), op.getCols(),
+                                section, op.getOffset(), op.getBytes()});
+  }
+}
+
 }  // namespace qcc::compiler

@@ -2,6 +2,8 @@
 #ifndef QCC_COMPILER_PIPELINE_PLAN_MANIFEST_H_
 #define QCC_COMPILER_PIPELINE_PLAN_MANIFEST_H_
 
+#include <cstdint>
+
 #include "compiler/artifact/manifest_spec.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -9,6 +11,9 @@ namespace qcc::compiler {
 
 // Fills model numbers, states, programs, weight, state and KV bytes from a verified plan module.
 void DescribePlan(mlir::ModuleOp plan, ManifestSpec& manifest);
+
+// Adds the plan's weights, which lie in `section`.
+void DescribeWeights(mlir::ModuleOp plan, uint32_t section, ManifestSpec& manifest);
 
 }  // namespace qcc::compiler
 

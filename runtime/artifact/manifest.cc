@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kMaxManifestBytes = 16 << 20;
 constexpr uint32_t kMaxStates = 1 << 16, kMaxPrograms = 4096, kMaxCode = 64, kMaxFeatures = 64, kMaxShape = 8;
 constexpr uint32_t kMaxStreams = 4096;
-constexpr uint32_t kMaxFormats = 256, kMaxOptions = 1024;
+constexpr uint32_t kMaxFormats = 256, kMaxOptions = 1024, kMaxWeights = 1 << 17;
 constexpr uint64_t kMaxContext = INT32_MAX;
 // More tokens than the sampler can sum the weights of; columns of a row that no model has; logits behind the
 // vocabulary, which are there for alignment.
@@ -129,6 +129,7 @@ Status ArtifactVerifier::ReadManifest() {
   QRT_RETURN_IF_ERROR(ReadStates(fb));
   QRT_RETURN_IF_ERROR(ReadPrograms(fb));
   QRT_RETURN_IF_ERROR(ReadCode(fb));
+  QRT_RETURN_IF_ERROR(ReadWeights(fb));
   QRT_RETURN_IF_ERROR(ReadText(fb));
   return ReadOrigin(fb);
 }
@@ -186,6 +187,30 @@ Status ArtifactVerifier::ReadCode(const abi::Manifest& fb) {
     }
     info.section = c->section();
     info.weights_section = c->weights_section();
+  }
+  return Status();
+}
+
+Status ArtifactVerifier::ReadWeights(const abi::Manifest& fb) {
+  if (fb.weights() == nullptr) return Status();
+  QRT_RETURN_IF_ERROR(Unfold("weights", fb.weights()->size(), kMaxWeights, sizeof(WeightInfo)));
+  for (const abi::Weight* w : *fb.weights()) {
+    WeightInfo& info = a_.manifest_.weights.emplace_back();
+    QRT_RETURN_IF_ERROR(Copy("weights.name", w->name(), &info.name));
+    QRT_RETURN_IF_ERROR(Copy("weights.format", w->format(), &info.format));
+    QRT_RETURN_IF_ERROR(Copy("weights.layout", w->layout(), &info.layout));
+    info.rows = w->rows();
+    info.cols = w->cols();
+    info.section = w->section();
+    info.offset = w->offset();
+    info.bytes = w->bytes();
+    const std::string field = "weight '" + info.name + "'";
+    QRT_RETURN_IF_ERROR(CheckReference(field + ".section", info.section, QBIN_SECTION_WEIGHTS));
+    const uint64_t section = a_.sections_[info.section].size;
+    if (!InRange(info.offset, info.bytes, section)) {
+      return BadField(field, std::to_string(info.bytes) + " bytes at " + std::to_string(info.offset),
+                      "a range inside the " + std::to_string(section) + " bytes of its section");
+    }
   }
   return Status();
 }

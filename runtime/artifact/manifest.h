@@ -80,6 +80,14 @@ struct FormatUse {
   uint64_t source_bytes, packed_bytes;
 };
 
+// Where a weight lies, for people and for comparing artifacts.
+struct WeightInfo {
+  std::string name, format, layout;
+  uint64_t rows = 0, cols = 0;
+  uint32_t section = 0;            // of kind WEIGHTS
+  uint64_t offset = 0, bytes = 0;  // inside it
+};
+
 struct Provenance {
   std::string compiler;
   std::vector<std::pair<std::string, std::string>> options;
@@ -104,6 +112,7 @@ struct Manifest {
   std::vector<FormatUse> formats;
   Provenance provenance;
   std::vector<std::string> streams;  // names, for people
+  std::vector<WeightInfo> weights;   // of all weight sections; empty in artifacts of 2.0
 };
 
 // Q4017. `made_for` says of what the artifact has version `found`, where this program knows `known` alone:

@@ -18,7 +18,7 @@ import gguf_edit
 from harness import GOLDEN, Harness, TINY, nmse, read_logits
 
 COMMANDS = {
-    "qcc": ["compile", "cache", "inspect", "verify", "targets", "explain", "eval", "synth"],
+    "qcc": ["compile", "cache", "inspect", "diff", "verify", "targets", "explain", "eval", "synth", "completion", "man"],
     "qrun": ["chat", "logits", "perplexity", "tokenize", "bench", "check", "devices"],
 }
 ERROR = re.compile(r"(qcc|qrun): error: .+ \[(Q\d{4})\]$")

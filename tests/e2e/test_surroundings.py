@@ -313,9 +313,35 @@ def changing_artifact(h):
                 place.left() == [], f"exit {process.returncode}, left {place.left()}: {err}")
 
 
+def allocations(h):
+    """Every exit has its error line, whichever allocation fails: alone or with all behind it, from the first of the process on."""
+    library = os.path.join(h.args.bin, "fail_allocation.so")
+    if h.sanitized() or not os.path.exists(library):
+        print("skip allocations that fail: a sanitizer has a malloc of its own")
+        return
+    place = Place(h, "allocations")
+    qbin, out = h.compile(MODEL, "allocations.qbin", *QUICK), place.path("out.qbin")
+    compile = ["qcc", "compile", MODEL, "-o", out, "-q", *QUICK, "--no-cache"]
+    run = ["qrun", qbin, "--raw", "-p", "My", "-n", 1, "-t", 2]
+    for command, numbers in ((["qcc", "--version"], [*range(12), *range(12, 200, 17), 2000, 20000]), (compile, [*range(0, 3000, 211), 30000]),
+                             (["qrun", "--version"], range(6)), (run, [*range(12), *range(12, 300, 13)])):
+        codes = []
+        for number in numbers:
+            for behind in ({}, {"FAIL_ALLOCATIONS_AFTER": "1"}):
+                environment = os.environ | {"TMPDIR": place.temporary, "LD_PRELOAD": os.path.abspath(library), "FAIL_ALLOCATION": str(number)} | behind
+                p = subprocess.run(place.command(*command), env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=HANG)
+                codes.append(p.returncode)
+                err = p.stderr.decode(errors="replace")
+                if p.returncode != 0 and not (said_why(p.returncode, err, command[0], (6,)) and place.left() == []):
+                    h.check(f"{' '.join(map(str, command[:2]))}: allocation {number} fails{', and all behind it' if behind else ''}", False,
+                            f"exit {p.returncode}, left {place.left()}: {err}")
+                os.remove(out) if os.path.exists(out) else None
+        h.check(f"{' '.join(map(str, command[:2]))}: allocations that fail are told", 6 in codes, str(codes))
+
+
 def main():
     h = quiet_harness(__doc__)
-    for part in h.share((memory, limits, together, kinds, changing_model, holes, changing_artifact)):
+    for part in h.share((allocations, memory, limits, together, kinds, changing_model, holes, changing_artifact)):
         part(h)
     h.finish()
 

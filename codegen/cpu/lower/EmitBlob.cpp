@@ -36,6 +36,7 @@ struct Job {
   const IsaInfo* isa;
   CompiledPiece compiled;
   std::string error;
+  std::error_code cause = inconvertibleErrorCode();  // of the error
 };
 
 std::span<const uint8_t> bytesOf(std::string_view text) {
@@ -75,7 +76,7 @@ class Emission {
       SmallString<128> path(request.dumpDir);
       sys::path::append(path, StringRef(isa_info(isa).name));
       if (std::error_code ec = sys::fs::create_directories(path))
-        return stageError("cannot make '" + path + "': " + ec.message());
+        return createStringError(ec, "cannot make '" + path + "': " + ec.message());
     }
     return Error::success();
   }
@@ -86,7 +87,10 @@ class Emission {
     size_t done = 0;
     auto work = [&] {
       for (size_t i; (i = next++) < jobs.size();) {
-        if (Error e = compile(jobs[i])) jobs[i].error = toString(std::move(e));
+        handleAllErrors(compile(jobs[i]), [&](const ErrorInfoBase& info) {
+          jobs[i].error = info.message();
+          jobs[i].cause = info.convertToErrorCode();
+        });
         if (!request.progress) continue;
         std::lock_guard lock(said);
         request.progress(++done, jobs.size());
@@ -139,7 +143,7 @@ class Emission {
   Expected<std::vector<uint8_t>> link(ArrayRef<Job> level) const {
     const StringRef isa(level.front().isa->name);
     for (const Job& job : level)
-      if (!job.error.empty()) return stageError(isa + ": " + job.error);
+      if (!job.error.empty()) return createStringError(job.cause, "cpu codegen: " + isa + ": " + job.error);
     if (Error e = checkStack(level)) return stageError(isa + ": " + toString(std::move(e)));
     auto header = compileHeader(request.entries, request.scratchBytes, *level.front().isa);
     if (!header) return header.takeError();

@@ -273,6 +273,9 @@ const ManifestLie kManifestLies[] = {
      "'decode_1' and 'decode_1' alike, for 1 rows"},
     {"program_missing_in_code", [](auto& m) { m.programs.pop_back(); }, 4016,
      "3 entries, the manifest 2 programs"},
+    {"weight_outside", [](auto& m) { m.weights[1].offset = 4800; }, 4015,
+     "weight 'output_norm.weight' is 256 bytes at 4800, expected a range inside the 5000 bytes"},
+    {"weight_wraps", [](auto& m) { m.weights[0].bytes = UINT64_MAX; }, 4015, "weight 'token_embd.weight'"},
     {"no_code", [](auto& m) { m.code.clear(); }, 4015, "the length of code"},
     {"too_many_features", [](auto& m) { m.code[0].features.assign(65, "x"); }, 4015, "code.features"},
     {"bos_outside", [](auto& m) { m.tokenizer->bos = 272; }, 4015, "tokenizer.bos is 272"},
@@ -394,6 +397,7 @@ TEST(ArtifactManifest, EntriesOffTheirPlaceAreRefused) {
 SampleParts PartsWithReferences() {
   SampleParts parts = MakeParts();
   parts.keep_references = true;
+  parts.manifest.weights.clear();
   parts.manifest.code[0].section = 0;
   parts.manifest.code[0].weights_section = 4;
   parts.manifest.weights_bytes = parts.weights.size();

@@ -13,7 +13,9 @@ namespace {
 [[maybe_unused]] void EveryFieldOf(const Manifest& m) {
   [[maybe_unused]] const auto& [model, numerics, kv_element, weights_bytes, state_bytes, kv_bytes_per_token,
                                 states, programs, code, tokenizer, sampling, chat_template_section,
-                                goldens_section, formats, provenance, streams] = m;
+                                goldens_section, formats, provenance, streams, weights] = m;
+  [[maybe_unused]] const auto& [weight_name, format, layout, weight_rows, weight_cols, weight_section,
+                                weight_offset, weight_size] = weights[0];
   [[maybe_unused]] const auto& [arch, model_name, vocab_size, logits_stride, context_length,
                                 embedding_length] = model;
   [[maybe_unused]] const auto& [state_name, kind, layer, shape, element, offset, bytes] = states[0];
@@ -195,6 +197,22 @@ TEST(ArtifactRoundTrip, ProgramsOfALaterRelease) {
   EXPECT_STREQ(Name(facts.gives), "unknown");
 }
 
+TEST(ArtifactRoundTrip, EveryFieldOfAWeightArrives) {
+  const AlignedBytes bytes(BytesOfParts(MakeParts()));
+  auto opened = Artifact::FromBytes(bytes.span(), "sample");
+  ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+  const Manifest& m = (*opened)->manifest();
+  ASSERT_EQ(m.weights.size(), 2u);
+  EXPECT_EQ(m.weights[1].name, "output_norm.weight");
+  EXPECT_EQ(m.weights[0].format, "q8_0");
+  EXPECT_EQ(m.weights[0].layout, "x16");
+  EXPECT_EQ(m.weights[0].rows, 272u);
+  EXPECT_EQ(m.weights[0].cols, 64u);
+  EXPECT_EQ(m.weights[1].section, m.code[0].weights_section);
+  EXPECT_EQ(m.weights[1].offset, 4096u);
+  EXPECT_EQ(m.weights[1].bytes, 256u);
+}
+
 TEST(ArtifactRoundTrip, MinimalArtifact) {
   SampleParts parts = MakeParts();
   parts.tokenizer.clear();
@@ -238,6 +256,7 @@ TEST(ArtifactRoundTrip, UnknownTargetIsSkipped) {
   parts.manifest.code[0].weights_section = 4;
   parts.manifest.weights_bytes = 5000;
   parts.manifest.tokenizer->section = 1;
+  parts.manifest.weights.clear();
   const Status status = OpenAndUse(BytesOfParts(parts));
   EXPECT_TRUE(status.ok()) << status.ToString();
 }

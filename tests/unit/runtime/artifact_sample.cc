@@ -104,6 +104,8 @@ SampleParts MakeParts() {
   m.sampling.temperature = 0.7f;
   m.sampling.top_k = 20;
   m.formats = {{"f32", 5, 1280, 1280}, {"q8_0", 2, 2176, 2304}};
+  m.weights = {{"token_embd.weight", "q8_0", "x16", 272, 64, 0, 0, 4096},
+               {"output_norm.weight", "f32", "f32", 1, 64, 0, 4096, 256}};
   m.provenance.compiler = "qcc test";
   m.provenance.options = {{"cpu", "v3"}, {"numerics", "int8"}};
   m.provenance.source_name = "sample.gguf";
@@ -165,6 +167,7 @@ void WriteParts(const SampleParts& parts, const std::string& path) {
       c.weights_section = weights;
     }
     manifest.weights_bytes = parts.weights.size();
+    for (auto& w : manifest.weights) w.section = weights;
     if (tokenizer && manifest.tokenizer) manifest.tokenizer->section = *tokenizer;
     manifest.chat_template_section = chat_template;
     manifest.goldens_section = goldens;

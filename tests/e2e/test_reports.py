@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""What qcc says about models and artifacts: its reports as tables and as JSON, beside what the artifact then holds; `qcc diff`; parts of
+an artifact by `qcc inspect --emit`; dumps that do not fit on the disk; manual pages and completion."""
+import json
+import os
+import re
+import shutil
+import subprocess
+
+from harness import GOLDEN
+from test_cli import quiet_harness, refused
+
+MODEL = os.path.join(GOLDEN, "t35-q-Q4_K_M.gguf")
+OTHER = os.path.join(GOLDEN, "t35-q-Q8_0.gguf")
+QUICK = ["--cpu=base", "--decode=1", "--prefill=32", "--goldens=off"]
+
+
+def reports(h):
+    """Numbers of the reports are those of the artifact, and both forms say the same."""
+    qbin = h.path("reports.qbin")
+    out = h.run("qcc", "compile", MODEL, "-o", qbin, "-q", *QUICK, "--report=formats,memory,fusion", "--report-form=json").decode()
+    lines = [json.loads(line) for line in out.splitlines()]
+    h.check("a line of JSON for each report", [line["report"] for line in lines] == ["fusion", "formats", "memory"], out[:300])
+    fusion, formats, memory = lines
+    held = json.loads(h.run("qcc", "inspect", qbin, "--json"))
+
+    def fused():
+        kinds = {group["kind"] for group in fusion["fused"]}
+        assert {"gated_delta", "merged_linear", "norm_quant"} <= kinds, f"fused kinds: {kinds}"
+        assert all(group["text"] and group["place"] for group in fusion["fused"] + fusion["missed"]), str(fusion)
+    h.case("fusion: groups with kind and place", fused)
+
+    def stored():
+        of = {}
+        for weight in formats["weights"]:
+            entry = of.setdefault(weight["format"], [0, 0])
+            entry[0] += weight["packed_bytes"]
+            entry[1] += weight["source_bytes"]
+        want = {f["name"]: [f["packed_bytes"], f["source_bytes"]] for f in held["formats"]}
+        assert of == want, f"report {of}, artifact {want}"
+        layouts = {}
+        for weight in held["weights"]:
+            key = (weight["format"], weight["layout"])
+            layouts[key] = layouts.get(key, 0) + weight["bytes"]
+        got = {(w["format"], w["layout"]): w["packed_bytes"] for w in formats["weights"]}
+        assert got == layouts, f"report {got}, artifact {layouts}"
+    h.case("formats: bytes by format and layout are the artifact's", stored)
+
+    def taken():
+        assert [w["bytes"] for w in memory["weights"]] == [held["memory"]["weights_bytes"]], str(memory["weights"])
+        assert memory["state_bytes_per_sequence"] == held["memory"]["state_bytes_per_sequence"]
+        assert memory["kv_bytes_per_token"] == held["memory"]["kv_bytes_per_token"] == sum(s["bytes"] for s in memory["states"] if s["kind"] == "kv")
+        assert memory["arena_bytes"] == held["memory"]["scratch_bytes"]
+        assert {p["name"]: p["arena_bytes"] for p in memory["programs"]} == {p["name"]: p["scratch_bytes"] for p in held["programs"]}
+        want = [{"code": f"cpu {t['isa']}", "bytes": t["thread_scratch_bytes"]} for t in held["targets"]]
+        assert memory["thread_scratch"] == want, f"report {memory['thread_scratch']}, artifact {want}"
+    h.case("memory: what an engine and a sequence take is the artifact's", taken)
+
+    def tables():
+        text = h.run("qcc", "compile", MODEL, "-o", h.path("none.qbin"), "-q", *QUICK, "--report=memory,formats", "--compile-to=plan").decode()
+        text = text[:text.index("module")]
+        for program in memory["programs"]:
+            assert re.search(rf"program +{program['name']} +{program['arena_bytes']}  {program['rows']} rows\n", text), f"no {program}: {text}"
+        for weight in formats["weights"]:
+            row = rf"{weight['format']} +{weight['layout']} +{weight['tensors']} +{weight['source_bytes']} +{weight['packed_bytes']}  cpu\n"
+            assert re.search(row, text), f"no {weight}: {text}"
+        assert "a thread" not in text, f"scratch of threads is not known before there is code: {text}"
+    h.case("tables say the same", tables)
+
+
+def parts(h):
+    qbin = h.compile(MODEL, "parts.qbin", *QUICK)
+    held = json.loads(h.run("qcc", "inspect", qbin, "--json"))
+    manifest = json.loads(h.run("qcc", "inspect", qbin, "--emit=manifest"))
+    h.check("--emit=manifest has the manifest's fields alone", "sections" not in manifest and
+            all(manifest[key] == held[key] for key in ("model", "programs", "states", "weights", "provenance", "tokenizer")), str(list(manifest)))
+    code = json.loads(h.run("qcc", "inspect", qbin, "--emit=kernels"))["targets"]
+    h.check("--emit=kernels lists a CPU's programs", [p["name"] for p in code[0]["programs"]] == [p["name"] for p in held["programs"]] and
+            all(0 < p["entry"] < code[0]["code_bytes"] for p in code[0]["programs"]), str(code)[:300])
+    gpu = h.compile(MODEL, "parts-gpu.qbin", "--target=vulkan", "--gpu-profiles=sg32", "--decode=1", "--prefill=32", "--goldens=off")
+    code = json.loads(h.run("qcc", "inspect", gpu, "--emit=kernels"))["targets"]
+    kernels = code[0].get("kernels", [])
+    h.check("--emit=kernels lists a GPU's kernels, each used and with its size", len(kernels) > 10 and
+            all(k["name"] and k["spirv_bytes"] > 0 and k["dispatches"] > 0 for k in kernels), str(kernels)[:300])
+    refused(h, "--emit of something else", 2, "Q0101", ["--emit"], "qcc", "inspect", qbin, "--emit=weather")
+
+
+def diff(h):
+    a = h.compile(MODEL, "a.qbin", *QUICK)
+    kv = h.compile(MODEL, "kv.qbin", *QUICK, "--kv=f32")
+    other = h.compile(OTHER, "other.qbin", *QUICK)
+    same = h.path("same.qbin")
+    shutil.copy(a, same)
+
+    def told(one, two, *options):
+        p = h.tool("qcc", "diff", one, two, *options)
+        assert p.stderr == b"", p.stderr.decode()
+        return p.returncode, p.stdout.decode()
+
+    def equal():
+        assert told(a, same) == (0, ""), str(told(a, same))
+        code, out = told(a, same, "--json")
+        assert code == 0 and json.loads(out)["equal"] is True, out
+    h.case("equal artifacts: exit code 0 and nothing to say", equal)
+
+    def option():
+        code, out = told(a, kv, "--json")
+        found = json.loads(out)
+        fields = {d["field"]: (d["a"], d["b"]) for d in found["manifest"]}
+        assert code == 1 and not found["equal"], f"exit {code}"
+        assert fields["provenance.options.kv"] == ("f16", "f32") and fields["kv"] == ("f16", "f32"), str(fields)
+        assert fields["states.blk.3.kv.element"] == ("f16", "f32"), str(fields)
+        assert not any("offset" in field or "section" in field for field in fields if not field.startswith("states.")), str(fields)
+        assert found["weights"] == [], f"the weights are the same: {found['weights'][:2]}"
+        assert [s["name"] for s in found["sections"]] == ["code cpu base"], str(found["sections"])
+        code, text = told(a, kv)
+        assert code == 1 and 'manifest provenance.options.kv: "f16" -> "f32"\n' in text, text
+    h.case("another option: the fields and the code that follow from it", option)
+
+    def formats():
+        code, out = told(a, other, "--json")
+        by_name = {w["name"]: w for w in json.loads(out)["weights"]}
+        changed = by_name["output.weight"]
+        assert code == 1 and (changed["a"]["format"], changed["b"]["format"]) == ("q6_k", "q8_0"), str(changed)
+        assert changed["first_byte"] is None and changed["a"]["shape"] == changed["b"]["shape"], str(changed)
+    h.case("other formats: the weights, by name", formats)
+
+    def byte():
+        weight = next(w for w in json.loads(h.run("qcc", "inspect", a, "--json"))["weights"] if w["name"] == "output.weight")
+        section = json.loads(h.run("qcc", "inspect", a, "--json"))["sections"][weight["section"]]
+        with open(same, "r+b") as f:
+            at = section["offset"] + weight["offset"] + 7
+            f.seek(at)
+            was = f.read(1)
+            f.seek(at)
+            f.write(bytes([was[0] ^ 1]))
+        # The damage is not in any hash, so both have one identity.
+        assert told(a, same)[0] == 0
+        code, out = told(same, kv, "--json")
+        found = json.loads(out)["weights"]
+        assert code == 1 and [(w["name"], w["first_byte"]) for w in found] == [("output.weight", 7)], str(found)
+    h.case("a weight that differs in one byte is named, and where", byte)
+    refused(h, "diff with what is no artifact", 4, "Q4005", ["not a .qbin"], "qcc", "diff", a, MODEL)
+
+
+def dumps(h):
+    """A dump that does not fit is an error, also where only the last byte does not."""
+    if not os.access("/dev/full", os.W_OK):
+        print("skip dumps that do not fit: no /dev/full here")
+        return
+    for name in ("1-import", "2-fuse", "3-plan", "4-code"):
+        folder = h.path(f"full-{name}")
+        os.makedirs(folder)
+        os.symlink("/dev/full", os.path.join(folder, f"{name}.mlir"))
+        refused(h, f"--dump-ir: {name}.mlir onto a full disk", 6, "Q6002", [f"{name}.mlir"], "qcc", "compile", MODEL, "-o", h.path("full.qbin"), "-q", *QUICK,
+                f"--dump-ir={folder}")
+        h.check(f"no artifact beside {name}.mlir that did not fit", not os.path.exists(h.path("full.qbin")))
+    folder = h.path("full-kernels")
+    h.run("qcc", "compile", MODEL, "-o", h.path("kernels.qbin"), "-q", *QUICK, f"--dump-kernels={folder}")
+    files = sorted(os.path.join(path, file) for path, _, names in os.walk(folder) for file in names)
+    os.remove(files[-1])
+    os.symlink("/dev/full", files[-1])
+    refused(h, "--dump-kernels onto a full disk", 6, "Q6003", [os.path.basename(files[-1])], "qcc", "compile", MODEL, "-o", h.path("full.qbin"), "-q", *QUICK,
+            f"--dump-kernels={folder}")
+
+
+def pages(h):
+    """Manual pages and completion know what --help knows."""
+    def commands(of=()):
+        text = h.run("qcc", *of, "--help").decode()
+        if "Subcommands:" not in text:
+            return []
+        return [(*of, name) for name in re.findall(r"^  (\S+)", text[text.index("Subcommands:"):], re.MULTILINE)]
+    every = [(), *commands()]
+    every += [sub for command in every[1:] for sub in commands(command)]
+    h.check("the commands of --help", ("compile",) in every and ("cache", "prune") in every and len(every) > 10, str(every))
+    man = shutil.which("man")
+    for command in every:
+        page = h.run("qcc", "man", *command).decode()
+        name = "-".join(("qcc", *command))
+        said = re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", h.run("qcc", *command, "--help").decode().split("Run qcc COMMAND")[0])
+        lacks = [flag for flag in said if flag.replace("-", "\\-") not in page]
+        h.check(f"{name}.1 has every option of --help", page.startswith('.TH "') and not lacks, f"lacks {lacks}")
+        if man is None:
+            continue
+        p = subprocess.run([man, "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", "-"], input=page.encode(), capture_output=True,
+                           env=os.environ | {"LC_ALL": "C.UTF-8", "MANROFFSEQ": ""})
+        h.check(f"{name}.1 is formatted without a warning", p.returncode == 0 and p.stderr == b"", p.stderr.decode())
+    if man is None:
+        print("skip formatting manual pages: no man here")
+    refused(h, "the page of no command", 2, "Q0101", ["qcc nothing"], "qcc", "man", "nothing")
+
+    script = h.path("qcc.bash")
+    with open(script, "wb") as f:
+        f.write(h.run("qcc", "completion", "bash"))
+
+    def completed(*words):
+        line = " ".join(f"'{word}'" for word in words)
+        body = f". {script}; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _qcc; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        p = subprocess.run(["bash", "-c", body], capture_output=True, text=True, cwd=GOLDEN)
+        assert p.returncode == 0 and p.stderr == "", p.stderr
+        return p.stdout.split()
+    for words, want in ((("qcc", "comp"), {"compile", "completion"}), (("qcc", "cache", "p"), {"prune"}), (("qcc", "compile", "--kv", ""), {"f16", "f32"}),
+                        (("qcc", "compile", "--kv", "=", "f1"), {"f16"}), (("qcc", "compile", "--target", "cpu,vu"), {"cpu,vulkan"}),
+                        (("qcc", "compile", "--report-f"), {"--report-form"}), (("qcc", "inspect", "t3next-f-F32.g"), {"t3next-f-F32.gguf"}),
+                        (("qcc", "synth", "--dump"), set())):
+        def case():
+            got = set(completed(*words))
+            assert got == want, f"{got}, expected {want}"
+        h.case(f"bash completes {' '.join(words)!r}", case)
+    for shell in ("zsh", "fish"):
+        text = h.run("qcc", "completion", shell).decode()
+        h.check(f"completion of {shell} has every command", all(command[-1] in text for command in every[1:]) and "report-form" in text)
+        if shutil.which(shell):
+            p = subprocess.run([shell, "-n"], input=text, text=True, capture_output=True)
+            h.check(f"completion of {shell} parses", p.returncode == 0, p.stderr)
+    refused(h, "completion of no shell", 2, "Q0101", ["shell"], "qcc", "completion", "tcsh")
+
+
+def main():
+    h = quiet_harness(__doc__)
+    QUICK.append("--cache-dir=" + h.path("cache"))  # these are about what is said of code, not about making it
+    for part in h.share((reports, parts, diff, dumps, pages)):
+        part(h)
+    h.finish()
+
+
+if __name__ == "__main__":
+    main()
