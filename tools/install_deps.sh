@@ -2,7 +2,7 @@
 # Everything that building and testing qcc needs on Debian 12, from Debian's own packages. The last line of packages is
 # for running: the loader, lavapipe (Vulkan on the CPU) and the layers that tests keep silent.
 set -eu
-packages="build-essential g++ cmake ninja-build git python3 ca-certificates
+packages="build-essential g++ pkg-config dpkg-dev file cmake ninja-build git python3 ca-certificates
   llvm-22-dev llvm-22-tools libmlir-22-dev mlir-22-tools clang-22 clang-tidy-22 lld-22 liblld-22-dev libclang-rt-22-dev
   libzstd-dev zlib1g-dev libabsl-dev libgtest-dev libcli11-dev nlohmann-json3-dev libpcre2-dev
   libflatbuffers-dev flatbuffers-compiler libxxhash-dev clang-format

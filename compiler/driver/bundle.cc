@@ -83,7 +83,7 @@ absl::StatusOr<std::string> UsualBundleHost() {
   char path[PATH_MAX];
   const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
   const std::string own(path, static_cast<size_t>(std::max<ssize_t>(length, 0)));
-  const std::string beside = own.substr(0, own.rfind('/') + 1) + "qrun";
+  std::string beside = own.substr(0, own.rfind('/') + 1) + "qrun";
   if (length <= 0 || access(beside.c_str(), R_OK) != 0) {
     return NoHost(length <= 0 ? "/proc/self/exe" : beside, "there is no qrun beside qcc");
   }

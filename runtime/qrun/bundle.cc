@@ -15,8 +15,15 @@
 namespace qrun {
 namespace {
 
+// AddressSanitizer would put its own bytes around the note.
+#if defined(__clang__)
+#define QRUN_AS_IT_IS clang::no_sanitize("address")
+#else
+#define QRUN_AS_IT_IS
+#endif
+
 // What `qcc bundle` looks for.
-[[gnu::used, gnu::section(".note.qrun"), gnu::aligned(4)]] constexpr qbundle_note kNote = {
+[[gnu::used, gnu::section(".note.qrun"), gnu::aligned(4), QRUN_AS_IT_IS]] constexpr qbundle_note kNote = {
     sizeof QBUNDLE_NOTE_OWNER, sizeof(uint32_t), QBUNDLE_NOTE_TYPE, QBUNDLE_NOTE_OWNER, QBUNDLE_VERSION};
 
 class File {

@@ -6,12 +6,14 @@ import subprocess
 import sys
 import tempfile
 
+import check_abi
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 HEADER = os.path.join(ROOT, "runtime", "include", "qrt", "qrt.h")
 CHECK = [sys.executable, os.path.join(HERE, "check_abi.py")]
 
-# (name, pattern, replacement, what the output must have, whether --update may write it)
+# (name, pattern, replacement, what must be said, whether older programs go on running)
 CHANGES = [
     ("a field in the middle", r"(uint32_t vocab_size;[^\n]*\n)(  uint32_t embedding_length;)", r"\1  uint32_t more;\n\2",
      "BREAKS: qrt_artifact_info.embedding_length moved", False),
@@ -41,29 +43,49 @@ def check(header, listed, *more):
     return p.returncode, p.stdout + p.stderr
 
 
+def change_failed(folder, before, text, change):
+    """What is wrong with what is said of one change; None if nothing is."""
+    _, pattern, replacement, expected, harmless = change
+    changed, count = re.subn(pattern, replacement, text, count=1)
+    header = os.path.join(folder, "qrt.h")
+    with open(header, "w", encoding="utf-8") as f:
+        f.write(changed)
+    breaks, added = check_abi.compare(before, check_abi.interface_of(header, "cc"))
+    said = [f"BREAKS: {b}" for b in breaks] + [f"new:    {a}" for a in added]
+    if count == 1 and any(expected in line for line in said) and bool(breaks) != harmless:
+        return None
+    return f"changed {count} places, expected {expected!r}, found {said}"
+
+
+def command_failed(folder, text):
+    """What is wrong with the command itself, over one change that breaks and one that does not."""
+    header, listed = os.path.join(folder, "qrt.h"), os.path.join(folder, "qrt.abi")
+    if check(HEADER, listed, "--update")[0] != 0 or check(HEADER, listed)[0] != 0:
+        return "a list that was just written differs"
+    for _, pattern, replacement, expected, harmless in (CHANGES[0], CHANGES[-1]):
+        with open(header, "w", encoding="utf-8") as f:
+            f.write(re.sub(pattern, replacement, text, count=1))
+        code, said = check(header, listed)
+        advice = "write the list anew" if harmless else "Take it back"
+        if code != 1 or expected not in said or advice not in said:
+            return f"exit {code}, expected {expected!r} and {advice!r}: {said}"
+        if (check(header, listed, "--update")[0] == 0) != harmless:
+            return f"--update {'refuses' if harmless else 'takes'} this: {said}"
+    return None
+
+
 def main():
     with open(HEADER, encoding="utf-8") as f:
         text = f.read()
     failed = 0
     with tempfile.TemporaryDirectory(prefix="qrt-abi-") as folder:
-        header, listed = os.path.join(folder, "qrt.h"), os.path.join(folder, "qrt.abi")
-        if check(HEADER, listed, "--update")[0] != 0 or check(HEADER, listed)[0] != 0:
-            sys.exit("FAIL a list that was just written differs")
-        with open(listed, encoding="utf-8") as f:
-            as_written = f.read()
-        for name, pattern, replacement, expected, may_update in CHANGES:
-            changed, count = re.subn(pattern, replacement, text, count=1)
-            with open(header, "w", encoding="utf-8") as f:
-                f.write(changed)
-            with open(listed, "w", encoding="utf-8") as f:
-                f.write(as_written)
-            code, said = check(header, listed)
-            updated = check(header, listed, "--update")[0] == 0
-            advice = "Take it back" if not may_update else "--update"
-            ok = count == 1 and code == 1 and expected in said and advice in said and updated == may_update
-            failed += not ok
-            print(f"{'ok  ' if ok else 'FAIL'} {name}" + ("" if ok else f": changed {count} places, exit {code}, updated {updated}, expected {expected!r}:\n{said}"))
-    print(f"{len(CHANGES) - failed} passed, {failed} failed")
+        before = check_abi.interface_of(HEADER, "cc")
+        results = [(change[0], change_failed(folder, before, text, change)) for change in CHANGES]
+        results.append(("the command and its advice", command_failed(folder, text)))
+        for name, failure in results:
+            failed += failure is not None
+            print(f"{'ok  ' if failure is None else 'FAIL'} {name}{'' if failure is None else ': ' + failure}")
+    print(f"{len(results) - failed} passed, {failed} failed")
     return 1 if failed else 0
 
 

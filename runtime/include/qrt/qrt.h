@@ -5,7 +5,7 @@
  *
  * Objects    qrt_artifact (the mapped file) -> qrt_engine (the artifact on a device) -> qrt_session (one sequence);
  *            qrt_text (tokenizer and chat template) and qrt_sampler come from an artifact too.
- * Ownership  `qrt_*_create` and `qrt_artifact_open` give one reference to the caller; `qrt_*_release` drops it and
+ * Ownership  `qrt_*_create` and `qrt_artifact_open*` give one reference to the caller; `qrt_*_release` drops it and
  *            accepts NULL. An object keeps what it was made from alive, so any order of release is right.
  *            Pointers that an accessor returns are borrowed: each says for how long.
  * Threads    artifact, text: immutable, any number of threads at once.
