@@ -30,10 +30,10 @@ struct Code {
   bool supported = false;
 };
 
-Outcome ListCode(const std::string& path, std::vector<Code>* out) {
+Outcome ListCode(const std::string& path, bool verbose, std::vector<Code>* out) {
   ArtifactPtr artifact;
   qrt_artifact_info info = {};
-  QRUN_RETURN_IF_ERROR(OpenArtifact(path, false, &artifact, &info));
+  QRUN_RETURN_IF_ERROR(OpenArtifact(path, verbose, &artifact, &info));
   for (uint32_t i = 0; i < info.code_count; ++i) {
     qrt_code_info code = {};
     code.struct_size = sizeof code;
@@ -94,11 +94,13 @@ std::string Json(const std::vector<qrt_device_info>& devices, const std::vector<
 Outcome RunDevices(const std::vector<std::string>& arguments) {
   std::optional<std::string> path;
   bool json = false;
+  Verbosity said;
   Options options("qrun devices [MODEL.qbin] [--json]",
                   "Lists the devices of this machine, and why one cannot be used; with an artifact also its "
                   "code, best first, and whether it runs here.");
   options.Positional("MODEL.qbin", &path, "an artifact", false);
   options.Flag("--json", &json, "one JSON object");
+  said.AddTo(options);
   bool done = false;
   QRUN_RETURN_IF_ERROR(ParseOrHelp(options, arguments, &done));
   if (done) return Outcome();
@@ -109,7 +111,7 @@ Outcome RunDevices(const std::vector<std::string>& arguments) {
   std::vector<qrt_device_info> devices;
   QRUN_RETURN_IF_ERROR(ListDevices(&devices));
   std::vector<Code> codes;
-  if (path) QRUN_RETURN_IF_ERROR(ListCode(*path, &codes));
+  if (path) QRUN_RETURN_IF_ERROR(ListCode(*path, said.verbose, &codes));
   if (json) return WriteStdout(Json(devices, path ? &codes : nullptr));
   return WriteStdout(Text(cpu, devices) + (path ? Text(*path, codes) : ""));
 }
