@@ -122,7 +122,9 @@ class Terminal {
       pollfd ready = {terminal_, POLLIN | POLLOUT, 0};
       ASSERT_GT(poll(&ready, 1, 20000), 0) << "the terminal takes nothing, after " << at << " bytes";
       char buffer[4096];
-      if ((ready.revents & POLLIN) != 0) ASSERT_GT(read(terminal_, buffer, sizeof buffer), 0);
+      if ((ready.revents & POLLIN) != 0) {
+        ASSERT_GT(read(terminal_, buffer, sizeof buffer), 0);
+      }
       const ssize_t count =
           (ready.revents & POLLOUT) != 0 ? write(terminal_, text.data() + at, text.size() - at) : 0;
       if (count > 0) at += static_cast<size_t>(count);
