@@ -101,6 +101,10 @@ ConsoleProgress::ConsoleProgress(std::FILE* err, std::FILE* out, bool terminal, 
                                  const volatile std::sig_atomic_t* interrupted)
     : err_(err), out_(out), terminal_(terminal), verbosity_(verbosity), interrupted_(interrupted) {}
 
+ConsoleProgress::~ConsoleProgress() {
+  if (line_open_) std::fputs("\n", err_);
+}
+
 void ConsoleProgress::ClearLine() {
   if (line_open_) std::fputs("\r\x1b[K", err_);
   line_open_ = false;

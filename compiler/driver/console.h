@@ -43,6 +43,9 @@ class ConsoleProgress final : public ProgressSink {
   // `interrupted` is read, never written; it becomes non-zero when the user wants to stop.
   ConsoleProgress(std::FILE* err, std::FILE* out, bool terminal, int verbosity,
                   const volatile std::sig_atomic_t* interrupted);
+  ~ConsoleProgress() override;  // ends an open line: an error has one of its own
+  ConsoleProgress(const ConsoleProgress&) = delete;
+  ConsoleProgress& operator=(const ConsoleProgress&) = delete;
 
   void BeginStage(int index, int count, std::string_view name) override;
   void Progress(uint64_t done, uint64_t total, std::string_view unit) override;

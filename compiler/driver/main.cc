@@ -88,12 +88,9 @@ int Finish(const absl::Status& status) {
   return 0;
 }
 
-// The name that may have been meant by an argument that `chosen`, the innermost command, does not know;
-// empty: none is near.
-std::string Suggestion(const CLI::App& app, const CLI::App& chosen) {
-  const std::vector<std::string> unknown = app.remaining(true);
-  if (unknown.empty()) return "";
-  const std::string word = unknown.front().substr(0, unknown.front().find('='));
+// The name that may have been meant by `word`, which `chosen`, the innermost command, does not know; empty:
+// none is near.
+std::string Suggestion(const CLI::App& app, const CLI::App& chosen, const std::string& word) {
   std::vector<std::string> names;
   if (word[0] == '-') {
     for (const CLI::App* level : {&chosen, &app}) {
@@ -114,10 +111,17 @@ absl::Status UsageError(const CLI::App& app, const CLI::ParseError& error) {
     chosen = chosen->get_subcommands().front();
     command += " " + chosen->get_name();
   }
-  std::string nearest;
-  if (error.get_name() == "ExtrasError" || error.get_name() == "RequiredError")
-    nearest = Suggestion(app, *chosen);
-  return MakeError("Q0101", error.what(), "",
+  const std::vector<std::string> unknown = app.remaining(true);
+  std::string what = error.what(), nearest;
+  if (!unknown.empty() && !unknown.front().empty()) {
+    const std::string word = unknown.front().substr(0, unknown.front().find('='));
+    const bool option = word[0] == '-';
+    if (option || !chosen->get_subcommands({}).empty()) {
+      what = (option ? "unknown option " : "there is no command ") + word;
+    }
+    nearest = Suggestion(app, *chosen, word);
+  }
+  return MakeError("Q0101", what, "",
                    (nearest.empty() ? "" : "did you mean " + nearest + "? ") + command + " --help");
 }
 

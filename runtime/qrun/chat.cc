@@ -1,114 +1,26 @@
-// Chat on a terminal, and one answer to one prompt.
+// `qrun MODEL.qbin`: its options, and one answer to one prompt.
+#include "runtime/qrun/chat.h"
+
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 
+#include "runtime/qrun/chat_prompt.h"
 #include "runtime/qrun/commands.h"
 #include "runtime/qrun/escape.h"
-#include "runtime/qrun/generation.h"
 #include "runtime/qrun/process.h"
 
 namespace qrun {
 namespace {
 
-struct ChatFlags {
-  std::optional<std::string> model, prompt, file, system, think, timing, save_session, load_session;
-  std::optional<int64_t> max_tokens, context, gpu_layers;
-  std::optional<std::string> tools;  // the file, then what stands in it
-  bool raw = false;
-  bool special = false;
-  bool as_written = false;
-  EngineChoice engine;
-  SamplingFlags sampling;
-};
-
 // A context for which nobody has to think about --ctx in everyday use; KV becomes resident only as it fills.
 constexpr uint64_t kUsualContext = 8192;
 
-// The library takes messages that end at a NUL byte, which would cut the prompt without a word.
-Outcome CheckPrompt(const std::string& prompt) {
-  const size_t nul = prompt.find('\0');
-  if (nul == std::string::npos) return Outcome();
-  return Outcome::Fail(kExitInput, 8005, "the prompt contains a NUL byte", "byte " + std::to_string(nul),
-                       "take it out, or use --raw, which passes every byte on");
-}
-
-// In place of its name the file's text, which the library takes up to a NUL byte.
-Outcome ReadTools(std::string* tools) {
-  const std::string file = std::move(*tools);
-  QRUN_RETURN_IF_ERROR(ReadText(file, tools));
-  const size_t nul = tools->find('\0');
-  if (nul == std::string::npos) return Outcome();
-  return Outcome::Fail(kExitInput, 8005, "the tools contain a NUL byte",
-                       file + ", byte " + std::to_string(nul));
-}
-
-// What was said earlier, a model's own words too, cannot be refused any more.
-std::string WithoutNul(const std::string& said) {
-  std::string text;
-  for (const char c : said) text.append(c == '\0' ? "\xEF\xBF\xBD" : std::string_view(&c, 1));
-  return text;
-}
-
-// Tokens of the conversation; what the turns say is never a control token.
-Outcome EncodeTurns(const qrt_text* text, const std::vector<Turn>& turns, const ChatFlags& flags,
-                    bool open_answer, std::vector<int32_t>* out) {
-  std::vector<std::string> contents;
-  for (const Turn& turn : turns) contents.push_back(WithoutNul(turn.content));
-  std::vector<qrt_chat_message> messages;
-  for (size_t i = 0; i < turns.size(); ++i) {
-    messages.push_back({turns[i].role, contents[i].c_str(), nullptr});
-  }
-  qrt_chat_options options = {};
-  options.struct_size = sizeof options;
-  options.add_generation_prompt = open_answer;
-  options.enable_thinking = !flags.think ? -1 : *flags.think == "on";
-  options.tools = flags.tools ? flags.tools->c_str() : nullptr;
-  options.as_written = flags.as_written;
-  options.stop = [](void*) -> int32_t { return Interrupts::Pending(); };
-  out->resize(1024);  // enough for most conversations, otherwise a first guess
-  for (;;) {
-    size_t count = 0;
-    qrt_error error = NewError();
-    const qrt_status status = qrt_text_encode_chat(text, messages.data(), messages.size(), &options,
-                                                   out->data(), out->size(), &count, &error);
-    if (status == QRT_CANCELLED) return Outcome::Silent(kExitInterrupted);
-    if (status != QRT_OK && status != QRT_BUFFER_TOO_SMALL) return Outcome::Of(error);
-    out->resize(count);
-    if (status == QRT_OK) return Outcome();
-  }
-}
-
-// Tokens of the conversation with the answer opened; *keep: how many of them the next prompt will begin with.
-Outcome ChatPrompt(const qrt_text* text, const std::vector<Turn>& turns, const ChatFlags& flags,
-                   std::vector<int32_t>* tokens, size_t* keep) {
-  std::vector<int32_t> history;
-  QRUN_RETURN_IF_ERROR(EncodeTurns(text, turns, flags, true, tokens));
-  QRUN_RETURN_IF_ERROR(EncodeTurns(text, turns, flags, false, &history));
-  *keep = history.size() <= tokens->size() && std::equal(history.begin(), history.end(), tokens->begin())
-              ? history.size()
-              : 0;
-  return Outcome();
-}
-
-// `first`: the text begins the sequence.
-Outcome RawPrompt(const qrt_text* text, const std::string& prompt, const ChatFlags& flags, bool first,
-                  std::vector<int32_t>* tokens) {
-  QRUN_RETURN_IF_ERROR(Tokenize(text, prompt, flags.special, tokens, flags.as_written));
-  const int32_t begin = qrt_text_begin_token(text);
-  if (first && begin >= 0) tokens->insert(tokens->begin(), begin);
-  return Outcome();
-}
-
-// Context for a prompt: --ctx, or what the answer may need, at most the model's own.
-uint64_t ContextFor(const ChatFlags& flags, const qrt_artifact_info& info, size_t prompt_tokens) {
-  if (flags.context) return static_cast<uint64_t>(*flags.context);
-  uint64_t wanted = std::max<uint64_t>(
-      kUsualContext,
-      prompt_tokens + static_cast<uint64_t>(std::max<int64_t>(flags.max_tokens.value_or(0), 1024)));
-  if (info.context_length != 0) wanted = std::min(wanted, info.context_length);
-  return wanted;
+// The tokens of a saved session but for the one that ended its answer, which no other follows.
+std::vector<int32_t> WithoutEnd(const Model& model, const ChatFlags& flags, std::vector<int32_t> tokens) {
+  if (!tokens.empty() && flags.endings.EndsAt(model.text.get(), tokens.back())) tokens.pop_back();
+  return tokens;
 }
 
 // `prompt` may be missing if a saved session is loaded: its answer goes on.
@@ -116,24 +28,24 @@ Outcome OneAnswer(const Model& model, const ChatFlags& flags, const std::optiona
   SavedSession saved;
   saved.raw = flags.raw;
   if (flags.load_session) {
-    QRUN_RETURN_IF_ERROR(ReadSession(*flags.load_session, &saved));
-    if (saved.raw != flags.raw) {
-      return Outcome::Fail(kExitUsage, 101,
-                           "the session was saved " + std::string(saved.raw ? "with" : "without") + " --raw",
-                           *flags.load_session, "load it in the same way");
-    }
+    QRUN_RETURN_IF_ERROR(ReadSessionFor(flags, *flags.load_session, &saved));
   } else if (flags.system) {
     saved.turns.push_back({"system", *flags.system});
   }
+  if (prompt) QRUN_RETURN_IF_ERROR(CheckPrompt(*prompt, flags.raw));
+  ChatPrompt chat(model.text.get(), flags.as_template);
   std::vector<int32_t> tokens;
-  size_t keep = 0;
   if (prompt && flags.raw) {
     QRUN_RETURN_IF_ERROR(RawPrompt(model.text.get(), *prompt, flags, saved.tokens.empty(), &tokens));
     tokens.insert(tokens.begin(), saved.tokens.begin(), saved.tokens.end());
   } else if (prompt) {
-    QRUN_RETURN_IF_ERROR(CheckPrompt(*prompt));
+    if (flags.load_session) {
+      QRUN_RETURN_IF_ERROR(chat.Load(saved.turns, WithoutEnd(model, flags, saved.tokens)));
+    }
     saved.turns.push_back({"user", *prompt});
-    QRUN_RETURN_IF_ERROR(ChatPrompt(model.text.get(), saved.turns, flags, &tokens, &keep));
+    Prompt made;
+    QRUN_RETURN_IF_ERROR(chat.Make(saved.turns, &made));
+    tokens = std::move(made.tokens);
   }
   SessionPtr session;
   QRUN_RETURN_IF_ERROR(NewSession(
@@ -141,7 +53,9 @@ Outcome OneAnswer(const Model& model, const ChatFlags& flags, const std::optiona
   SamplerPtr sampler;
   uint64_t seed = 0;
   QRUN_RETURN_IF_ERROR(flags.sampling.MakeSampler(model, flags.engine.said, &sampler, &seed));
-  Generator generator(model, std::move(session), std::move(sampler), flags.max_tokens.value_or(-1));
+  Endings endings = flags.endings;
+  endings.most_tokens = flags.max_tokens.value_or(-1);
+  Generator generator(model, std::move(session), std::move(sampler), std::move(endings));
   if (flags.load_session) QRUN_RETURN_IF_ERROR(generator.Load(saved));
   Turn* goes_on = !flags.raw && !prompt && !saved.turns.empty() ? &saved.turns.back() : nullptr;
   std::string cut;
@@ -153,7 +67,10 @@ Outcome OneAnswer(const Model& model, const ChatFlags& flags, const std::optiona
   }
   Answer answer;
   Outcome outcome = prompt ? generator.Run(tokens, 0, &answer) : generator.Continue(std::move(cut), &answer);
-  if (!outcome.ok() && !outcome.reader_left()) return outcome;
+  if (!outcome.ok() && !outcome.reader_left()) {
+    EndLineBeforeError(answer);
+    return outcome;
+  }
   if (outcome.ok() && isatty(STDOUT_FILENO)) QRUN_RETURN_IF_ERROR(WriteStdout("\n"));
   if (outcome.ok() && flags.timing) {
     PrintTiming(model, generator.session(), answer, seed, *flags.timing == "json");
@@ -174,110 +91,16 @@ Outcome OneAnswer(const Model& model, const ChatFlags& flags, const std::optiona
   return interrupted ? Outcome::Silent(kExitInterrupted) : std::move(outcome);
 }
 
-// What was said in a chat so far.
-class Conversation {
- public:
-  Conversation(const Model& model, const ChatFlags& flags) : model_(model), flags_(flags) { BeginAnew(); }
-
-  void BeginAnew() {
-    turns_.clear();
-    history_.clear();
-    if (flags_.system) turns_.push_back({"system", *flags_.system});
-  }
-  // The tokens up to the answer to `line`, which is part of the conversation then; not after a failure.
-  Outcome Ask(const std::string& line, uint64_t capacity, std::vector<int32_t>* tokens, size_t* keep) {
-    *keep = 0;
-    line_ = line;
-    if (!flags_.raw) turns_.push_back({"user", line});
-    Outcome outcome = Tokens(tokens, keep);
-    if (outcome.ok() && tokens->size() > capacity) {
-      outcome = Outcome::Fail(kExitInput, 5310,
-                              "the conversation has " + std::to_string(tokens->size()) +
-                                  " tokens, the context " + std::to_string(capacity),
-                              "", "/new starts anew");
-    }
-    if (!outcome.ok()) Forget();
-    return outcome;
-  }
-  // The line that was asked last was not answered.
-  void Forget() {
-    if (!flags_.raw) turns_.pop_back();
-  }
-  void Answered(const std::string& text) {
-    history_ += line_ + text;
-    if (!flags_.raw) turns_.push_back({"assistant", text});
-  }
-
- private:
-  Outcome Tokens(std::vector<int32_t>* tokens, size_t* keep) const {
-    const qrt_text* text = model_.text.get();
-    if (flags_.raw) return RawPrompt(text, history_ + line_, flags_, true, tokens);
-    QRUN_RETURN_IF_ERROR(CheckPrompt(line_));
-    return ChatPrompt(text, turns_, flags_, tokens, keep);
-  }
-
-  const Model& model_;
-  const ChatFlags& flags_;
-  std::vector<Turn> turns_;
-  std::string history_;  // of --raw: all text so far
-  std::string line_;
-};
-
-Outcome Converse(const Model& model, const ChatFlags& flags) {
-  SessionPtr session;
-  QRUN_RETURN_IF_ERROR(NewSession(model, ContextFor(flags, model.info, 0), &session));
-  SamplerPtr sampler;
-  uint64_t seed = 0;
-  QRUN_RETURN_IF_ERROR(flags.sampling.MakeSampler(model, flags.engine.said, &sampler, &seed));
-  Generator generator(model, std::move(session), std::move(sampler), flags.max_tokens.value_or(-1));
-  const std::string name = *model.info.model_name != '\0' ? model.info.model_name : model.info.architecture;
-  const uint64_t capacity = qrt_session_capacity(generator.session());
-  std::fprintf(stderr, "%s, %llu tokens of context. Ctrl-C stops an answer, Ctrl-D ends, /new starts anew.\n",
-               OneLine(name).c_str(), static_cast<unsigned long long>(capacity));
-  Conversation conversation(model, flags);
-  for (;;) {
-    Interrupts::Take();  // one that came when the answer was complete already
-    std::fputs("> ", stderr);
-    std::string line;
-    if (!ReadLine(&line)) {
-      std::fputs("\n", stderr);
-      return Interrupts::Take() ? Outcome::Silent(kExitInterrupted) : Outcome();
-    }
-    if (line.empty()) continue;
-    if (line == "/exit") return Outcome();
-    if (line == "/new") {
-      conversation.BeginAnew();
-      continue;
-    }
-    std::vector<int32_t> tokens;
-    size_t keep = 0;
-    Outcome outcome = conversation.Ask(line, capacity, &tokens, &keep);
-    Answer answer;
-    if (outcome.ok()) {
-      outcome = generator.Run(tokens, keep, &answer);
-      if (!outcome.ok() && outcome.exit_code() != kExitInput) return outcome;
-      if (!outcome.ok()) conversation.Forget();
-    }
-    if (!outcome.ok()) {
-      // The line is refused, or Ctrl-C came before it was understood: the conversation goes on without it.
-      std::fputs(outcome.Text().c_str(), stderr);
-      continue;
-    }
-    QRUN_RETURN_IF_ERROR(WriteStdout("\n"));
-    if (answer.finish == Finish::kLength) std::fputs("qrun: stopped: length\n", stderr);
-    if (flags.timing) PrintTiming(model, generator.session(), answer, seed, *flags.timing == "json");
-    conversation.Answered(answer.text);
-  }
+// Errors: input refused.
+Outcome ReadTools(const std::string& file, std::string* tools) {
+  QRUN_RETURN_IF_ERROR(ReadText(file, tools));
+  const size_t nul = tools->find('\0');
+  if (nul == std::string::npos) return Outcome();
+  return Outcome::Fail(kExitInput, 8005, "the tools contain a NUL byte",
+                       file + ", byte " + std::to_string(nul));
 }
 
-}  // namespace
-
-Outcome RunChat(const std::vector<std::string>& arguments) {
-  ChatFlags flags;
-  Options options(
-      "qrun MODEL [OPTION...]",
-      "Chats on a terminal. With -p or -f, or when standard input is no terminal: answers that prompt and "
-      "ends.");
+void AddOptions(Options& options, ChatFlags& flags) {
   options.Positional("MODEL", &flags.model, "the artifact, or a GGUF, which qcc compiles at first use");
   options.Text("-m, --model", "MODEL", &flags.model, "the artifact, too");
   options.Text("-p, --prompt", "TEXT", &flags.prompt, "the prompt");
@@ -287,12 +110,14 @@ Outcome RunChat(const std::vector<std::string>& arguments) {
   options.Text("-sys, --system", "TEXT", &flags.system, "system message");
   options.Text("--tools", "FILE", &flags.tools,
                "tools that the model may call: a JSON array for its template");
-  options.Word("--think", {"on", "off"}, "", &flags.think,
+  options.Word("--think", {"on", "off"}, "", &flags.as_template.think,
                "let the model think first; default: as its template does");
   options.Flag("--raw", &flags.raw, "no chat template: the model goes on from the prompt");
   options.Flag("--special", &flags.special, "with --raw: special tokens written in the prompt count as such");
-  options.Flag("--no-normalize", &flags.as_written, "keep text as it is written, not in Unicode's form C");
+  options.Flag("--no-normalize", &flags.as_template.as_written,
+               "keep text as it is written, not in Unicode's form C");
   flags.sampling.AddTo(options);
+  flags.endings.AddTo(options);
   flags.engine.AddTo(options);
   options.Text("--save-session", "FILE", &flags.save_session, "write the session to FILE after the answer");
   options.Text("--load-session", "FILE", &flags.load_session,
@@ -301,17 +126,18 @@ Outcome RunChat(const std::vector<std::string>& arguments) {
       "-ngl, --gpu-layers", "N", 0, INT32_MAX, &flags.gpu_layers,
       "0: the same as --device=cpu; a model runs whole on one device, so that there is nothing else");
   options.Word("--timing", {"text", "json"}, "text", &flags.timing, "measurements on stderr");
-  bool done = false;
-  QRUN_RETURN_IF_ERROR(ParseOrHelp(options, arguments, &done));
-  if (done) return Outcome();
+}
+
+// What is wrong with the options before anything is opened.
+Outcome CheckFlags(const ChatFlags& flags, bool converse) {
   if (flags.prompt && flags.file) {
     return Outcome::Fail(kExitUsage, 101, "-p and -f are both given", "", "choose one");
   }
-  if (flags.raw && (flags.system || flags.think || flags.tools)) {
+  if (flags.prompt) QRUN_RETURN_IF_ERROR(CheckPrompt(*flags.prompt, flags.raw));
+  if (flags.raw && (flags.system || flags.as_template.think || flags.tools)) {
     return Outcome::Fail(kExitUsage, 101,
                          "--system, --think and --tools need the chat template that --raw leaves out");
   }
-  if (flags.tools) QRUN_RETURN_IF_ERROR(ReadTools(&*flags.tools));
   if (flags.special && !flags.raw) {
     return Outcome::Fail(kExitUsage, 101, "--special goes with --raw only");
   }
@@ -323,15 +149,12 @@ Outcome RunChat(const std::vector<std::string>& arguments) {
         "the artifact's code runs a model whole, on one device",
         "leave -ngl out: the best device is taken; --device=vulkan or cuda asks for a GPU");
   }
-  if (flags.gpu_layers && flags.engine.device) {
+  if (flags.gpu_layers && flags.engine.device && *flags.engine.device != "cpu") {
     return Outcome::Fail(kExitUsage, 101, "-ngl and --device are both given", "", "choose one");
   }
-  if (flags.gpu_layers) flags.engine.device = "cpu";
   if (flags.load_session && flags.system) {
     return Outcome::Fail(kExitUsage, 101, "--system is part of the saved session already");
   }
-  const bool prompted = flags.prompt || flags.file;
-  const bool converse = !prompted && !flags.load_session && isatty(STDIN_FILENO);
   if (converse && flags.save_session) {
     return Outcome::Fail(kExitUsage, 101, "--save-session goes with one answer, not with a chat", "",
                          "give -p or -f");
@@ -341,8 +164,60 @@ Outcome RunChat(const std::vector<std::string>& arguments) {
     if (flags.file) {
       QRUN_RETURN_IF_ERROR(RefuseInput("--save-session", *flags.save_session, "the prompt", *flags.file));
     }
+    QRUN_RETURN_IF_ERROR(CheckWritable(*flags.save_session));
   }
+  return Outcome();
+}
 
+}  // namespace
+
+uint64_t ContextFor(const ChatFlags& flags, const qrt_artifact_info& info, size_t prompt_tokens) {
+  if (flags.context) return static_cast<uint64_t>(*flags.context);
+  uint64_t wanted = std::max<uint64_t>(
+      kUsualContext,
+      prompt_tokens + static_cast<uint64_t>(std::max<int64_t>(flags.max_tokens.value_or(0), 1024)));
+  if (info.context_length != 0) wanted = std::min(wanted, info.context_length);
+  return wanted;
+}
+
+Outcome RawPrompt(const qrt_text* text, const std::string& prompt, const ChatFlags& flags, bool first,
+                  std::vector<int32_t>* tokens) {
+  QRUN_RETURN_IF_ERROR(Tokenize(text, prompt, flags.special, tokens, flags.as_template.as_written));
+  const int32_t begin = qrt_text_begin_token(text);
+  if (first && begin >= 0) tokens->insert(tokens->begin(), begin);
+  return Outcome();
+}
+
+Outcome ReadSessionFor(const ChatFlags& flags, const std::string& path, SavedSession* saved) {
+  QRUN_RETURN_IF_ERROR(ReadSession(path, saved));
+  if (saved->raw == flags.raw) return Outcome();
+  return Outcome::Fail(kExitUsage, 101,
+                       "the session was saved " + std::string(saved->raw ? "with" : "without") + " --raw",
+                       path, "load it in the same way");
+}
+
+void EndLineBeforeError(const Answer& answer) {
+  if (answer.text.empty() || answer.text.back() == '\n') return;
+  if (isatty(STDOUT_FILENO) == 0 || isatty(STDERR_FILENO) == 0) return;
+  std::fputs("\n", stderr);
+}
+
+Outcome RunChat(const std::vector<std::string>& arguments) {
+  ChatFlags flags;
+  Options options(
+      "qrun MODEL [OPTION...]",
+      "Chats on a terminal. With -p or -f, or when standard input is no terminal: answers that prompt and "
+      "ends.");
+  AddOptions(options, flags);
+  bool done = false;
+  QRUN_RETURN_IF_ERROR(ParseOrHelp(options, arguments, &done));
+  if (done) return Outcome();
+  if (flags.gpu_layers == 0 && !flags.engine.device) flags.engine.device = "cpu";
+  const bool prompted = flags.prompt || flags.file;
+  const bool converse = !prompted && !flags.load_session && isatty(STDIN_FILENO);
+  QRUN_RETURN_IF_ERROR(CheckFlags(flags, converse));
+
+  if (flags.tools) QRUN_RETURN_IF_ERROR(ReadTools(*flags.tools, &flags.as_template.tools));
   const Interrupts interrupts;
   ModelFile model_file;
   QRUN_RETURN_IF_ERROR(FindModel(*flags.model, flags.engine, options, &model_file));
@@ -351,6 +226,12 @@ Outcome RunChat(const std::vector<std::string>& arguments) {
   if (!flags.raw && !model.info.has_chat_template) {
     return Outcome::Fail(kExitArtifact, 5331, "the artifact carries no chat template", *flags.model,
                          "--raw lets the model go on from the prompt as it is");
+  }
+  QRUN_RETURN_IF_ERROR(flags.endings.Check(model));
+  const uint64_t made_for = model.info.context_length;
+  if (flags.context && made_for != 0 && static_cast<uint64_t>(*flags.context) > made_for) {
+    flags.engine.said.Warn("--ctx " + std::to_string(*flags.context) + " is more than the " +
+                           std::to_string(made_for) + " tokens that the model was made for");
   }
   if (converse) return Converse(model, flags);
   std::optional<std::string> prompt = flags.prompt;

@@ -1,4 +1,5 @@
 // `qrun check`: is the artifact whole, and does this machine compute with it what the compiler's did.
+#include <cmath>
 #include <cstdio>
 #include <utility>
 
@@ -21,26 +22,62 @@ Outcome Say(const std::string& line) {
   return written.reader_left() ? Outcome() : std::move(written);
 }
 
+// What came of one code variant, as a line or as an element of the JSON array.
+struct Checked {
+  std::string target, name;
+  std::string result;  // "ok", "WRONG", "skipped", "unchecked": there is nothing to compare with; "failed"
+  std::string text;    // behind it, for people
+  qrt_check_report report = {};
+
+  std::string Line() const {
+    return OneLine(target + " " + name) + ": " + (result == "unchecked" ? "" : result + ", ") +
+           OneLine(text) + "\n";
+  }
+  std::string Json() const {
+    char numbers[160];
+    std::snprintf(numbers, sizeof numbers,
+                  ", \"values\": %u, \"max_difference\": %.6g, \"tolerance\": %.6g, \"exact_rows\": %u, "
+                  "\"hashed_rows\": %u",
+                  report.values, static_cast<double>(report.max_difference),
+                  static_cast<double>(report.tolerance), report.exact_rows, report.hashed_rows);
+    // A difference that is no number is none in JSON either.
+    const bool compared = (result == "ok" || result == "WRONG") && std::isfinite(report.max_difference);
+    return "{\"target\": " + Quoted(target) + ", \"name\": " + Quoted(name) +
+           ", \"result\": " + Quoted(result) + (compared ? numbers : ", \"text\": " + Quoted(text)) + "}";
+  }
+};
+
 Outcome CheckCode(const std::string& path, const qrt_artifact_info& artifact, const qrt_code_info& code,
-                  const EngineChoice& wanted) {
-  std::string line = OneLine(std::string(code.target) + " " + code.name) + ": ";
-  if (!code.supported) return Say(line + "skipped, this machine lacks " + OneLine(code.missing) + "\n");
+                  const EngineChoice& wanted, Checked* out) {
+  out->target = code.target;
+  out->name = code.name;
+  if (!code.supported) {
+    out->result = "skipped";
+    out->text = "this machine lacks " + std::string(code.missing);
+    return Outcome();
+  }
+  out->result = "failed";
   EngineChoice choice = wanted;
   choice.cpu = code.name;
   if (!choice.device) choice.device = code.target;
   Model model;
   QRUN_RETURN_IF_ERROR(OpenModel(path, choice, false, &model));
-  if (!artifact.has_goldens) return Say(line + "loads; the artifact carries no golden values\n");
-  qrt_check_report report = {};
+  if (!artifact.has_goldens) {
+    out->result = "unchecked";
+    out->text = "loads; the artifact carries no golden values";
+    return Outcome();
+  }
+  qrt_check_report& report = out->report;
   report.struct_size = sizeof report;
   QRUN_CALL(qrt_engine_check(model.engine.get(), &report, &error));
+  out->result = report.passed ? "ok" : "WRONG";
   char text[200];
   std::snprintf(text, sizeof text,
-                "%s, %u golden values, max |difference| %.3g (accepted %.3g), %u of %u rows exact\n",
-                report.passed ? "ok" : "WRONG", report.values, static_cast<double>(report.max_difference),
-                static_cast<double>(report.tolerance), report.exact_rows, report.hashed_rows);
-  Outcome written = Say(line + text);
-  if (report.passed) return written;
+                "%u golden values, max |difference| %.3g (accepted %.3g), %u of %u rows exact", report.values,
+                static_cast<double>(report.max_difference), static_cast<double>(report.tolerance),
+                report.exact_rows, report.hashed_rows);
+  out->text = text;
+  if (report.passed) return Outcome();
   return Outcome::Fail(kExitDevice, 5007, "this machine does not compute the artifact's golden values",
                        code.name,
                        "try another --cpu or --device; if the memory and the hardware are sound, report it");
@@ -50,11 +87,13 @@ Outcome CheckCode(const std::string& path, const qrt_artifact_info& artifact, co
 
 Outcome RunCheck(const std::vector<std::string>& arguments) {
   std::optional<std::string> path;
+  bool json = false;
   EngineChoice choice;
   Options options(
       "qrun check MODEL [OPTION...]",
       "Verifies every hash, the weights' too, and runs the golden values on each code this machine can run.");
   options.Positional("MODEL", &path, "the artifact, or a GGUF, which qcc compiles at first use");
+  options.Flag("--json", &json, "one JSON object");
   choice.AddTo(options);
   bool done = false;
   QRUN_RETURN_IF_ERROR(ParseOrHelp(options, arguments, &done));
@@ -70,10 +109,11 @@ Outcome RunCheck(const std::vector<std::string>& arguments) {
     ProgressLine line(choice.said.quiet ? "" : "hashing weights");
     QRUN_CALL(qrt_artifact_verify(artifact.get(), ShowProgress, &line, &error));
   }
-  QRUN_RETURN_IF_ERROR(Say("hashes: ok\n"));
+  if (!json) QRUN_RETURN_IF_ERROR(Say("hashes: ok\n"));
   if (choice.device && *choice.device == "auto") choice.device.reset();  // all are tried
   choice.several_devices = !choice.device;
   bool found = false;
+  std::string objects;
   Exit exit = kExitOk;  // of the first failure; one variant's does not keep the others from being checked
   for (uint32_t i = 0; i < info.code_count; ++i) {
     qrt_code_info code = {};
@@ -82,7 +122,14 @@ Outcome RunCheck(const std::vector<std::string>& arguments) {
     if (choice.cpu && *choice.cpu != code.name) continue;
     if (choice.device && choice.device->substr(0, choice.device->find(':')) != code.target) continue;
     found = true;
-    const Outcome outcome = CheckCode(model_file.path, info, code, choice);
+    Checked checked;
+    Outcome outcome = CheckCode(model_file.path, info, code, choice, &checked);
+    if (json) {
+      objects += (objects.empty() ? "" : ", ") + checked.Json();
+    } else if (checked.result != "failed") {
+      Outcome written = Say(checked.Line());
+      if (outcome.ok()) outcome = std::move(written);
+    }
     std::fputs(outcome.Text().c_str(), stderr);
     if (exit == kExitOk) exit = static_cast<Exit>(outcome.exit_code());
   }
@@ -92,6 +139,7 @@ Outcome RunCheck(const std::vector<std::string>& arguments) {
                              (choice.device ? " for device " + *choice.device : ""),
                          *path, "qrun devices MODEL lists them");
   }
+  if (json) QRUN_RETURN_IF_ERROR(Say("{\"hashes\": \"ok\", \"code\": [" + objects + "]}\n"));
   return exit == kExitOk ? Outcome() : Outcome::Silent(exit);
 }
 

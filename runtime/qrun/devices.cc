@@ -30,10 +30,10 @@ struct Code {
   bool supported = false;
 };
 
-Outcome ListCode(const std::string& path, std::vector<Code>* out) {
+Outcome ListCode(const std::string& path, bool verbose, std::vector<Code>* out) {
   ArtifactPtr artifact;
   qrt_artifact_info info = {};
-  QRUN_RETURN_IF_ERROR(OpenArtifact(path, false, &artifact, &info));
+  QRUN_RETURN_IF_ERROR(OpenArtifact(path, verbose, &artifact, &info));
   for (uint32_t i = 0; i < info.code_count; ++i) {
     qrt_code_info code = {};
     code.struct_size = sizeof code;
@@ -114,7 +114,7 @@ Outcome RunDevices(const std::vector<std::string>& arguments) {
   ModelFile model_file;
   if (!path) QRUN_RETURN_IF_ERROR(options.RefusePassed());
   if (path) QRUN_RETURN_IF_ERROR(FindModel(*path, opening, options, &model_file));
-  if (path) QRUN_RETURN_IF_ERROR(ListCode(model_file.path, &codes));
+  if (path) QRUN_RETURN_IF_ERROR(ListCode(model_file.path, opening.said.verbose, &codes));
   if (json) return WriteStdout(Json(devices, path ? &codes : nullptr));
   return WriteStdout(Text(cpu, devices) + (path ? Text(*path, codes) : ""));
 }

@@ -17,15 +17,6 @@ bool MovesText(uint32_t point) {
   return (point >= 0x2028 && point <= 0x202E) || (point >= 0x2066 && point <= 0x2069);
 }
 
-// The character in a well-formed sequence.
-uint32_t Decode(std::string_view sequence) {
-  const auto byte = [&](size_t i) { return static_cast<uint32_t>(static_cast<uint8_t>(sequence[i])); };
-  if (sequence.size() == 1) return byte(0);
-  uint32_t point = byte(0) & (0x7Fu >> sequence.size());
-  for (size_t i = 1; i < sequence.size(); ++i) point = point << 6 | (byte(i) & 0x3F);
-  return point;
-}
-
 std::string Number(const char* format, uint32_t value) {
   char text[16];
   std::snprintf(text, sizeof text, format, value);
@@ -50,7 +41,7 @@ std::string Rewrite(std::string_view text, Keep keep, Escape escape, Broken brok
     if (size == 0) {
       out += broken(static_cast<uint8_t>(text[0]));
     } else {
-      const uint32_t point = Decode(text.substr(0, size));
+      const uint32_t point = CodePoint(text.substr(0, size));
       if (keep(point)) {
         out += text.substr(0, size);
       } else {

@@ -10,6 +10,7 @@
 
 #include "runtime/qrun/escape.h"
 #include "runtime/qrun/process.h"
+#include "runtime/qrun/stop_text.h"
 #include "runtime/qrun/utf8_stream.h"
 
 namespace qrun {
@@ -33,6 +34,8 @@ void SamplingFlags::AddTo(Options& options) {
   options.Number("--repeat-penalty", "X", 0.01, 100, &repeat_penalty, "weaken tokens that occurred; 1: off");
   options.Number("--presence-penalty", "X", -100, 100, &presence_penalty,
                  "subtract from logits of tokens that occurred; 0: off");
+  options.Number("--frequency-penalty", "X", -100, 100, &frequency_penalty,
+                 "subtract from logits of tokens as often as they occurred; 0: off");
   options.Integer("-s, --seed", "N", 0, INT64_MAX, &seed,
                   "the same seed gives the same text; default: random");
   options.Flag("--greedy", &greedy, "the same as --temp 0");
@@ -53,6 +56,7 @@ Outcome SamplingFlags::MakeSampler(const Model& model, const Verbosity& said, Sa
   if (min_p) options.min_p = static_cast<float>(*min_p);
   if (repeat_penalty) options.repeat_penalty = static_cast<float>(*repeat_penalty);
   if (presence_penalty) options.presence_penalty = static_cast<float>(*presence_penalty);
+  if (frequency_penalty) options.frequency_penalty = static_cast<float>(*frequency_penalty);
   if (seed) {
     options.seed = static_cast<uint64_t>(*seed);
   } else if (getrandom(&options.seed, sizeof options.seed, 0) != sizeof options.seed) {
@@ -73,6 +77,32 @@ Outcome SamplingFlags::MakeSampler(const Model& model, const Verbosity& said, Sa
   QRUN_CALL(qrt_sampler_create(model.artifact.get(), &options, &sampler, &error));
   out->reset(sampler);
   return Outcome();
+}
+
+void Endings::AddTo(Options& options) {
+  options.Texts("--stop", "TEXT", &texts,
+                "end the answer where TEXT comes, which is not written; several: each");
+  options.Integers("--stop-id", "N", 0, INT32_MAX, &ids, "end the answer at token N, too; several: each");
+  options.Flag("--ignore-eos", &ignore_end, "go on behind tokens that end a turn or the text");
+}
+
+Outcome Endings::Check(const Model& model) const {
+  for (const int64_t id : ids) {
+    if (id < model.info.vocab_size) continue;
+    return Outcome::Fail(kExitUsage, 101,
+                         "--stop-id is " + std::to_string(id) + ", expected an id of the vocabulary, 0 to " +
+                             std::to_string(model.info.vocab_size - 1),
+                         "", "qrun tokenize MODEL.qbin -p TEXT --special shows ids");
+  }
+  if (std::find(texts.begin(), texts.end(), "") != texts.end()) {
+    return Outcome::Fail(kExitUsage, 101, "--stop is \"\", expected a text");
+  }
+  return Outcome();
+}
+
+bool Endings::EndsAt(const qrt_text* text, int32_t token) const {
+  return std::find(ids.begin(), ids.end(), token) != ids.end() ||
+         (!ignore_end && qrt_text_is_end(text, token) != 0);
 }
 
 const char* Name(Finish finish) {
@@ -209,12 +239,23 @@ Outcome Generator::Decode(int32_t token, Answer* answer) {
   return Outcome();
 }
 
+std::vector<int32_t> Generator::Sequence() const {
+  std::vector<int32_t> tokens = held_;
+  if (unfed_ && !endings_.EndsAt(model_.text.get(), *unfed_)) tokens.push_back(*unfed_);
+  return tokens;
+}
+
 Outcome Generator::WriteTokens(int32_t token, Answer* answer) {
   Utf8Stream stream;
+  StopText stop(endings_.texts);
   // A model must not steer the terminal that it is shown on; what goes into a file or a pipe stays as it is.
   const bool shown = isatty(STDOUT_FILENO) != 0;
-  answer->text += stream.Push(std::exchange(cut_, std::string()));
   Outcome written;
+  const auto write = [&](const std::string& text) {
+    answer->text += text;
+    if (written.ok()) written = WriteStdout(shown ? ForTerminal(text) : text);
+  };
+  write(stop.Push(stream.Push(std::exchange(cut_, std::string()))));
   bool interrupted = false;
   qrt_append_options options = {};
   options.struct_size = sizeof options;
@@ -222,7 +263,7 @@ Outcome Generator::WriteTokens(int32_t token, Answer* answer) {
   options.sampler = sampler_.get();
   next_ = token;
   while (!interrupted && written.ok()) {
-    if (max_tokens_ >= 0 && answer->tokens == static_cast<size_t>(max_tokens_)) {
+    if (endings_.most_tokens >= 0 && answer->tokens == static_cast<size_t>(endings_.most_tokens)) {
       answer->finish = Finish::kLength;
       break;
     }
@@ -230,16 +271,18 @@ Outcome Generator::WriteTokens(int32_t token, Answer* answer) {
     ++answer->tokens;
     next_.reset();
     unfed_ = token;
-    if (qrt_text_is_end(model_.text.get(), token)) {
+    if (endings_.EndsAt(model_.text.get(), token)) {
       answer->finish = Finish::kStop;
       break;
     }
     if (!qrt_text_is_special(model_.text.get(), token)) {
       size_t length = 0;
       const char* bytes = qrt_text_token_bytes(model_.text.get(), token, &length);
-      const std::string whole = stream.Push({bytes, length});
-      answer->text += whole;
-      written = WriteStdout(shown ? ForTerminal(whole) : whole);
+      write(stop.Push(stream.Push({bytes, length})));
+      if (stop.found()) {
+        answer->finish = Finish::kStop;
+        break;
+      }
     }
     if (qrt_session_position(session_.get()) == qrt_session_capacity(session_.get())) {
       answer->finish = Finish::kLength;
@@ -258,6 +301,8 @@ Outcome Generator::WriteTokens(int32_t token, Answer* answer) {
     interrupted = Interrupts::Take();
   }
   if (interrupted) answer->finish = Finish::kInterrupted;
+  if (stop.found()) return written;
+  write(stop.Finish());
   answer->text += stream.unfinished();
   const std::string end = stream.Finish();
   if (written.ok()) written = WriteStdout(end);

@@ -17,7 +17,7 @@ namespace qrun {
 
 // Sampling flags; what is not given comes from the artifact.
 struct SamplingFlags {
-  std::optional<double> temperature, top_p, min_p, repeat_penalty, presence_penalty;
+  std::optional<double> temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
   std::optional<int64_t> top_k, seed;
   bool greedy = false;
 
@@ -26,8 +26,21 @@ struct SamplingFlags {
   Outcome MakeSampler(const Model& model, const Verbosity& said, SamplerPtr* out, uint64_t* seed_used) const;
 };
 
+// When an answer ends.
+struct Endings {
+  int64_t most_tokens = -1;        // negative: no limit but the context
+  std::vector<std::string> texts;  // not written, nor what is behind them
+  std::vector<int64_t> ids;        // besides the artifact's own
+  bool ignore_end = false;         // the artifact's own end nothing
+
+  void AddTo(Options& options);
+  // Errors: usage (an id outside the vocabulary).
+  Outcome Check(const Model& model) const;
+  bool EndsAt(const qrt_text* text, int32_t token) const;
+};
+
 enum class Finish {
-  kStop,         // the model ended its turn
+  kStop,         // the model ended its turn, or one of Endings::texts came
   kLength,       // the context or -n is full
   kInterrupted,  // Ctrl-C
 };
@@ -52,9 +65,11 @@ struct Answer {
 // A session with its sampler. Tracks which tokens the session holds.
 class Generator {
  public:
-  // `max_tokens` per answer; negative: until the model ends or the context is full.
-  Generator(const Model& model, SessionPtr session, SamplerPtr sampler, int64_t max_tokens)
-      : model_(model), session_(std::move(session)), sampler_(std::move(sampler)), max_tokens_(max_tokens) {}
+  Generator(const Model& model, SessionPtr session, SamplerPtr sampler, Endings endings)
+      : model_(model),
+        session_(std::move(session)),
+        sampler_(std::move(sampler)),
+        endings_(std::move(endings)) {}
 
   // Makes the session hold exactly the first tokens of `prompt`: keeps what agrees, restores a snapshot or
   // starts anew where it does not. `keep` <= prompt.size(): the session is remembered after that many tokens,
@@ -71,6 +86,10 @@ class Generator {
   // Errors: input refused (saved from another artifact, damaged, longer than the context).
   Outcome Load(const SavedSession& saved);
 
+  // What lies in the session and was written behind it, but for the token that ended the answer.
+  std::vector<int32_t> Sequence() const;
+  // For the answers from now on.
+  void Use(SamplerPtr sampler) { sampler_ = std::move(sampler); }
   qrt_session* session() const { return session_.get(); }
 
  private:
@@ -88,7 +107,7 @@ class Generator {
   const Model& model_;
   SessionPtr session_;
   SamplerPtr sampler_;
-  int64_t max_tokens_;
+  Endings endings_;
   std::string cut_;                       // bytes before the next answer that belong to its first character
   std::vector<int32_t> held_;             // tokens in the session
   std::optional<int32_t> unfed_;          // written behind them, not in the session

@@ -94,7 +94,7 @@ Outcome RunPerplexity(const std::vector<std::string>& arguments) {
     return WriteStdout(line);
   }
   // The figure alone goes to stdout, so that a script needs no parser.
-  std::fprintf(stderr, "qrun: %zu tokens, %zu scored\n", tokens.size(), scored);
+  if (!choice.said.quiet) std::fprintf(stderr, "qrun: %zu tokens, %zu scored\n", tokens.size(), scored);
   std::snprintf(line, sizeof line, "perplexity %.6f\n", perplexity);
   return WriteStdout(line);
 }

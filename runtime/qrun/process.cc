@@ -83,8 +83,9 @@ uint32_t WriteErrorNumber(int reason) {
   return reason == ENOSPC || reason == EDQUOT || reason == EFBIG ? 6003 : 6002;
 }
 
-// read() that an interrupt ends with EINTR even if it comes just before: signals are let in only inside
-// ppoll.
+}  // namespace
+
+// Signals are let in only inside ppoll.
 ssize_t ReadOrInterrupt(int descriptor, void* buffer, size_t size) {
   sigset_t interrupt, before;
   sigemptyset(&interrupt);
@@ -102,6 +103,8 @@ ssize_t ReadOrInterrupt(int descriptor, void* buffer, size_t size) {
   errno = reason;
   return count;
 }
+
+namespace {
 
 Outcome ReadAll(int descriptor, const std::string& name, size_t most, std::string* out) {
   char buffer[1 << 16];

@@ -2,6 +2,8 @@
 #ifndef RUNTIME_QRUN_PROCESS_H_
 #define RUNTIME_QRUN_PROCESS_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -31,6 +33,8 @@ Outcome ReadText(const std::string& path, std::string* out);
 Outcome ReadFile(const std::string& path, size_t most, std::string* out);
 // Standard input to its end; stops early with exit 130 when interrupted.
 Outcome ReadStdin(std::string* out);
+// read() that an interrupt ends with EINTR even if it comes just before.
+ssize_t ReadOrInterrupt(int descriptor, void* buffer, size_t size);
 // One line without its newline. False at the end of input or when interrupted.
 bool ReadLine(std::string* line);
 

@@ -2,6 +2,7 @@
 #ifndef RUNTIME_QRUN_UTF8_STREAM_H_
 #define RUNTIME_QRUN_UTF8_STREAM_H_
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -9,6 +10,12 @@ namespace qrun {
 
 // Bytes of the well-formed sequence at the start of `bytes` (not empty), 0 if there is none.
 size_t SequenceLength(std::string_view bytes);
+
+// The character in a well-formed sequence.
+uint32_t CodePoint(std::string_view sequence);
+
+// Its sequence; of what is no character, U+FFFD's.
+std::string EncodeUtf8(uint32_t point);
 
 // What is given out is always well-formed UTF-8: bytes that cannot belong to a sequence become U+FFFD.
 class Utf8Stream {

@@ -55,8 +55,14 @@ def choice(h, qbin):
     check(h, "no such GPU", p.returncode == 2 and b"Q5014" in p.stderr, p.stderr)
     listed = json.loads(h.run("qrun", "devices", qbin, "--json"))
     check(h, "code for both", {c["target"] for c in listed["code"] if c["supported"]} == {"cpu", "vulkan"}, listed)
-    default = json.loads(h.run("qrun", "bench", qbin, "-p", "0", "-n", "1", "-r", "1", "--json"))
-    check(h, "the CPU is the default", default["device"] == "cpu", default)
+    real = [d["id"] for d in listed["devices"] if d["id"].startswith("vulkan:") and d["usable"] and not d["facts"].startswith("cpu,")]
+    p = h.tool("qrun", "bench", qbin, "-p", "0", "-n", "1", "-r", "1", "--json")
+    default, said = json.loads(p.stdout), p.stderr.decode().splitlines()
+    check(h, "the best device is the default", default["device"].startswith("vulkan:" if real else "cpu"), default)
+    check(h, "which one, and why not a better one, is said in one line", len(said) == 1 and said[0].startswith("qrun: on " + default["device"])
+          and bool(real) != ("; vulkan: only the CPU's emulation" in said[0]), said)
+    quiet = h.tool("qrun", "bench", qbin, "-p", "0", "-n", "1", "-r", "1", "--json", "-q")
+    check(h, "-q says nothing", quiet.returncode == 0 and not quiet.stderr, quiet.stderr)
     long = ("--raw", "-p", "KING RICHARD III:\nThe state of the union is. " * 8)
     texts = {h.run("qrun", *on("vulkan", qbin, *long, "--greedy", "-n", "3", "--max-dispatch-ms", ms)) for ms in ("0", "5")}
     check(h, "--max-dispatch-ms changes no token", len(texts) == 1, texts)
@@ -71,7 +77,7 @@ def without_driver(h, qbin):
     p = h.tool("qrun", *on("vulkan", qbin, *PROMPT), env=env)
     check(h, "no driver is exit 5", p.returncode == 5 and b"[Q501" in p.stderr, p.returncode, p.stderr)
     p = h.tool("qrun", *on("auto", qbin, *PROMPT, "--greedy", "-n", "3"), env=env)
-    check(h, "auto takes the CPU", p.returncode == 0 and p.stdout, p.stderr)
+    check(h, "auto takes the CPU and says why", p.returncode == 0 and p.stdout and p.stderr.startswith(b"qrun: on cpu; vulkan: "), p.stderr)
 
 
 def main():

@@ -120,6 +120,17 @@ TEST(Progress, ATerminalLineUpdates) {
   EXPECT_NE(Contents(s.err).find(" 50%  512 B of 1.0 KiB"), std::string::npos) << Contents(s.err);
 }
 
+TEST(Progress, ALineThatIsOpenEndsBeforeAnError) {
+  Streams s;
+  volatile std::sig_atomic_t stop = 0;
+  {
+    ConsoleProgress sink(s.err, s.out, true, 0, &stop);
+    sink.BeginStage(1, 1, "pack");
+    sink.Progress(1, 2, "B");
+  }
+  EXPECT_EQ(Contents(s.err).back(), '\n') << Contents(s.err);
+}
+
 TEST(Progress, JsonIsALineForEachEvent) {
   Streams s, quiet;
   volatile std::sig_atomic_t stop = 0;

@@ -37,6 +37,7 @@ class QccTest : public testing::Test {
   ~QccTest() override { std::filesystem::remove_all(folder_); }
   std::string File(const std::string& name) const { return folder_ + "/" + name; }
 
+  // `out` empty: a pipe that nobody reads any more.
   pid_t Start(const std::vector<std::string>& arguments, const std::string& out) {
     const pid_t child = fork();
     if (child != 0) return child;
@@ -45,7 +46,9 @@ class QccTest : public testing::Test {
     // What others left in the user's cache changes no test's time.
     if (!arguments.empty() && arguments[0] == "compile") argv.push_back(const_cast<char*>("--no-cache"));
     argv.push_back(nullptr);
-    const int out_fd = open(out.c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600);
+    int ends[2] = {-1, -1};
+    if (out.empty() && pipe(ends) == 0) close(ends[0]);
+    const int out_fd = out.empty() ? ends[1] : open(out.c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600);
     const int err_fd = open(File("stderr").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600);
     dup2(out_fd, STDOUT_FILENO);
     dup2(err_fd, STDERR_FILENO);
@@ -141,6 +144,7 @@ std::string BytesOf(const std::vector<float>& values) {
 TEST_F(QccTest, HelpAndVersion) {
   EXPECT_EQ(Run({"--version"}), 0);
   EXPECT_EQ(out_.rfind("qcc ", 0), 0u) << out_;
+  EXPECT_NE(out_.find("commit"), std::string::npos) << out_;
   for (const char* command :
        {"compile", "cache", "inspect", "verify", "targets", "explain", "eval", "synth"}) {
     EXPECT_EQ(Run({command, "--help"}), 0) << command << ": " << err_;
@@ -159,6 +163,62 @@ TEST_F(QccTest, UsageErrors) {
   ExpectError({"compile", "m.gguf", "-o", File("none/m.qbin")}, 2, "Q0103");
   ExpectError({"explain", "Q0000"}, 2, "Q0104");
   ExpectError({"eval", "m.gguf", "--tokens", "t", "-o", "o", "--kv", "f8"}, 2, "Q0102");
+}
+
+TEST_F(QccTest, WhatIsMistypedIsSuggested) {
+  const struct {
+    std::vector<std::string> arguments;
+    const char* meant;
+  } cases[] = {{{"complie", "m.gguf"}, "did you mean compile? qcc --help"},
+               {{"compile", "m.gguf", "--numercs=f32"}, "did you mean --numerics? qcc compile --help"},
+               {{"compile", "m.gguf", "--qiet"}, "did you mean --quiet?"},
+               {{"cache", "lsit"}, "did you mean list?"},
+               {{"cache", "prune", "--max-byte", "7"}, "did you mean --max-bytes?"}};
+  for (const auto& c : cases) {
+    ExpectError(c.arguments, 2, "Q0101");
+    EXPECT_NE(err_.find(c.meant), std::string::npos) << err_ << "expected: " << c.meant;
+  }
+  ExpectError({"compile", "m.gguf", "--zzzz"}, 2, "Q0101");
+  EXPECT_EQ(err_.find("did you mean"), std::string::npos) << err_;
+}
+
+TEST_F(QccTest, ResultsAreJsonWhereAsked) {
+  const auto object = [&](const std::vector<std::string>& arguments) {
+    EXPECT_EQ(Run(arguments), 0) << err_;
+    const nlohmann::json parsed = nlohmann::json::parse(out_, nullptr, false);
+    EXPECT_TRUE(parsed.is_object()) << out_;
+    return parsed.is_object() ? parsed : nlohmann::json::object();
+  };
+  EXPECT_EQ(object({"explain", "q1203", "--json"})["code"], "Q1203");
+  EXPECT_FALSE(object({"explain", "q1203", "--json"})["help"].get<std::string>().empty());
+  const nlohmann::json targets = object({"targets", "--json"});
+  EXPECT_FALSE(targets["cpu"].empty());
+  for (const auto& level : targets["cpu"]) {
+    EXPECT_EQ(Run({"targets"}), 0);
+    EXPECT_NE(out_.find(level["name"].get<std::string>()), std::string::npos) << level;
+  }
+  EXPECT_FALSE(targets["gpu"].empty());
+  const std::string cache = File("cache");
+  EXPECT_EQ(object({"cache", "list", "--cache-dir", cache, "--json"})["pieces"], 0);
+  EXPECT_EQ(object({"cache", "verify", "--cache-dir", cache, "--json"})["damaged"].size(), 0u);
+  EXPECT_EQ(object({"cache", "prune", "--cache-dir", cache, "--json"})["removed_files"], 0);
+  const std::string artifact = File("sample.qbin");
+  WriteParts(qrt::testing::MakeParts(), artifact);
+  const nlohmann::json verified = object({"verify", artifact, "--json", "-q"});
+  EXPECT_EQ(verified["ok"], true);
+  EXPECT_EQ(verified["bytes"], std::filesystem::file_size(artifact));
+  EXPECT_EQ(err_, "") << "-q";
+}
+
+TEST_F(QccTest, AReaderThatLeavesIsNoError) {
+  const std::string artifact = File("sample.qbin");
+  WriteParts(qrt::testing::MakeParts(), artifact);
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"inspect", artifact, "--json"}, {"targets"}, {"explain", "Q1203"}}) {
+    EXPECT_EQ(Wait(Start(arguments, "")), 0) << err_;
+    EXPECT_EQ(err_, "") << arguments[0];
+  }
+  EXPECT_EQ(Wait(Start({"targets"}, "/dev/full")), 6) << "a full disk still is one";
 }
 
 // What is renamed over the output must not be an input, a device or a stream.

@@ -141,7 +141,31 @@ TEST_F(QrtApi, DevicesAreChosenByName) {
     EXPECT_STREQ(info.device, "cpu");
     EXPECT_EQ(info.samples_on_device, 0u);
     EXPECT_EQ(info.device_weight_bytes, 0u) << "the CPU reads the file's own pages";
+    EXPECT_STREQ(info.passed_over, "") << "there was no better one to take";
     engine = nullptr;
+  }
+}
+
+TEST_F(QrtApi, AnEngineTellsWhichDevicesWerePassedOver) {
+  qrt::testing::SampleParts parts = toy::ToyParts();
+  parts.manifest.code.push_back({"cuda", "future", {"warp-drive"}, 0, 0});
+  const std::string path = File("fat.qbin");
+  WriteParts(parts, path);
+  qrt_error error = Sized<qrt_error>();
+  qrt_artifact* artifact = nullptr;
+  ASSERT_EQ(qrt_artifact_open(path.c_str(), nullptr, &artifact, &error), QRT_OK) << Say(error);
+  const Artifact opened(artifact);
+  for (const char* device : {"auto", "cpu"}) {
+    qrt_engine_options options = Sized<qrt_engine_options>();
+    options.device = device;
+    qrt_engine* engine = nullptr;
+    ASSERT_EQ(qrt_engine_create(artifact, &options, &engine, &error), QRT_OK) << Say(error);
+    const Engine made(engine);
+    qrt_engine_info info = Sized<qrt_engine_info>();
+    ASSERT_EQ(qrt_engine_describe(engine, &info, nullptr), QRT_OK);
+    EXPECT_STREQ(info.device, "cpu");
+    EXPECT_EQ(std::string(info.passed_over).rfind("cuda: ", 0) == 0, std::string(device) == "auto")
+        << info.passed_over;
   }
 }
 

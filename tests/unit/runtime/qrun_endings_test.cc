@@ -135,8 +135,12 @@ TEST_F(QrunEndings, ANulByteThatWasSaidIsNotTheEndOfATurn) {
   ASSERT_TRUE(qrun::ReadSession(nul, &session).ok());
   ASSERT_EQ(session.turns.at(0).content, "one#two");
   session.turns[0].content[3] = '\0';
+  session.turns[1].content = "said";  // not what the session holds: all is rendered and fed anew
   ASSERT_TRUE(qrun::WriteSession(nul, session).ok());
   Ok({model(), "-p", "one" + replacement + "two", "-n", "0", "--greedy", "--save-session", other});
+  ASSERT_TRUE(qrun::ReadSession(other, &session).ok());
+  session.turns[1].content = "said";
+  ASSERT_TRUE(qrun::WriteSession(other, session).ok());
   const auto tokens = [&](const std::string& file) {
     return PromptTokens(Run({model(), "--load-session", file, "-p", "more", "-n", "1", "--timing=json"}));
   };

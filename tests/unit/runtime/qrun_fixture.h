@@ -90,16 +90,20 @@ class Process {
   pid_t pid_;
 };
 
-// qrun on a terminal.
+// qrun on a terminal. `home`: where its history lies; empty: it keeps none.
 class Terminal {
  public:
-  explicit Terminal(const std::vector<std::string>& arguments) {
+  explicit Terminal(const std::vector<std::string>& arguments, const std::string& home = "",
+                    const char* term = "xterm") {
     std::vector<char*> argv = {const_cast<char*>(QRUN_BINARY)};
     for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
     argv.push_back(nullptr);
     pid_ = forkpty(&terminal_, nullptr, nullptr, nullptr);
     if (pid_ == 0) {
       for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_DFL);
+      setenv("TERM", term, 1);
+      setenv("XDG_STATE_HOME", home.c_str(), 1);
+      if (home.empty()) unsetenv("HOME");
       execv(argv[0], argv.data());
       _exit(127);
     }
@@ -111,7 +115,24 @@ class Terminal {
     ASSERT_EQ(write(terminal_, text.data(), text.size()), static_cast<ssize_t>(text.size()));
   }
 
-  // What appears until `end` was seen, at most 20 seconds.
+  // Much text: what appears meanwhile is read, for the terminal takes no more otherwise.
+  void Paste(const std::string& text) {
+    fcntl(terminal_, F_SETFL, O_NONBLOCK);
+    for (size_t at = 0; at < text.size();) {
+      pollfd ready = {terminal_, POLLIN | POLLOUT, 0};
+      ASSERT_GT(poll(&ready, 1, 20000), 0) << "the terminal takes nothing, after " << at << " bytes";
+      char buffer[4096];
+      if ((ready.revents & POLLIN) != 0) {
+        ASSERT_GT(read(terminal_, buffer, sizeof buffer), 0);
+      }
+      const ssize_t count =
+          (ready.revents & POLLOUT) != 0 ? write(terminal_, text.data() + at, text.size() - at) : 0;
+      if (count > 0) at += static_cast<size_t>(count);
+    }
+    fcntl(terminal_, F_SETFL, 0);
+  }
+
+  // What appears until `end` was seen, at most 20 seconds, but for the marks that switch pasting on and off.
   std::string ReadUntil(const std::string& end) {
     std::string seen;
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -122,6 +143,9 @@ class Terminal {
       const ssize_t count = read(terminal_, buffer, sizeof buffer);
       if (count <= 0) break;
       seen.append(buffer, static_cast<size_t>(count));
+      for (const char* mark : {"\x1b[?2004h", "\x1b[?2004l"}) {
+        for (size_t at; (at = seen.find(mark)) != std::string::npos;) seen.erase(at, 8);
+      }
     }
     EXPECT_NE(seen.find(end), std::string::npos) << "waiting for \"" << end << "\", saw: " << seen;
     return seen;

@@ -1,0 +1,262 @@
+// A chat on a terminal: lines, commands, answers.
+#include <algorithm>
+#include <cstdio>
+#include <string_view>
+#include <utility>
+
+#include "runtime/base/nearest_name.h"
+#include "runtime/qrun/chat.h"
+#include "runtime/qrun/chat_prompt.h"
+#include "runtime/qrun/escape.h"
+#include "runtime/qrun/line_editor.h"
+#include "runtime/qrun/process.h"
+
+namespace qrun {
+namespace {
+
+constexpr struct {
+  const char* name;
+  const char* argument;  // empty: none
+  const char* about;
+} kChatCommands[] = {
+    {"/help", "", "this list"},
+    {"/save", "FILE", "write the conversation and its session to FILE"},
+    {"/load", "FILE", "go on with a conversation that was saved"},
+    {"/system", "TEXT", "another system message, for the same conversation; without TEXT: none"},
+    {"/retry", "", "answer the last line again"},
+    {"/new", "", "begin anew"},
+    {"/exit", "", "end, as Ctrl-D does"},
+};
+
+std::string CommandList() {
+  std::string text;
+  for (const auto& command : kChatCommands) {
+    const std::string left = std::string(command.name) + " " + command.argument;
+    text += "  " + left + std::string(14 - left.size(), ' ') + command.about + "\n";
+  }
+  return text + "A line that begins with // is said with one / of them.\n";
+}
+
+Outcome Refused(const std::string& what, const std::string& help) {
+  return Outcome::Fail(kExitUsage, 101, what, "", help);
+}
+
+class Chat {
+ public:
+  Chat(const Model& model, const ChatFlags& flags)
+      : model_(model), flags_(flags), prompt_(model.text.get(), flags.as_template) {}
+
+  Outcome Open() {
+    SessionPtr session;
+    QRUN_RETURN_IF_ERROR(NewSession(model_, ContextFor(flags_, model_.info, 0), &session));
+    SamplerPtr sampler;
+    QRUN_RETURN_IF_ERROR(flags_.sampling.MakeSampler(model_, flags_.engine.said, &sampler, &seed_));
+    Endings endings = flags_.endings;
+    endings.most_tokens = flags_.max_tokens.value_or(-1);
+    generator_.emplace(model_, std::move(session), std::move(sampler), std::move(endings));
+    BeginAnew();
+    return Outcome();
+  }
+
+  uint64_t capacity() const { return qrt_session_capacity(generator_->session()); }
+
+  // One line that was typed. Errors: what is refused, and what ends the chat (see over).
+  Outcome Take(const std::string& line, bool* exit) {
+    if (line.empty()) return Outcome();
+    if (line[0] != '/') return Say(line);
+    if (line.rfind("//", 0) == 0) return Say(line.substr(1));
+    const size_t end = std::min(line.find_first_of(" \n"), line.size());
+    const std::string name = line.substr(0, end);
+    const size_t begin = line.find_first_not_of(" \n", end);
+    const std::string argument = begin == std::string::npos ? "" : line.substr(begin);
+    *exit = name == "/exit" && argument.empty();
+    return *exit ? Outcome() : Command(name, argument);
+  }
+
+  // The last line's failure was more than a refusal: there is no session to go on with, or nobody to talk to.
+  bool over() const { return over_; }
+
+ private:
+  Outcome Command(const std::string& name, const std::string& argument) {
+    const auto* known = std::find_if(std::begin(kChatCommands), std::end(kChatCommands),
+                                     [&](const auto& command) { return command.name == name; });
+    if (known == std::end(kChatCommands)) return Unknown(name);
+    if (*known->argument == '\0' && !argument.empty())
+      return Refused(name + " takes nothing behind it", "/help");
+    if (name == "/help") {
+      std::fputs(CommandList().c_str(), stderr);
+      return Outcome();
+    }
+    if (name == "/new") {
+      BeginAnew();
+      return Outcome();
+    }
+    if (name == "/retry") return Retry();
+    if (name == "/system") return ChangeSystem(argument);
+    if (argument.empty()) return Refused(name + " needs a file", name + " FILE");
+    return name == "/save" ? Save(argument) : Load(argument);
+  }
+
+  static Outcome Unknown(const std::string& name) {
+    std::vector<std::string> names;
+    std::string list;
+    for (const auto& command : kChatCommands) {
+      names.push_back(command.name + 1);  // without the slash
+      list += (list.empty() ? "" : " ") + std::string(command.name);
+    }
+    std::string nearest = qrt::NearestName(name.substr(1), names);
+    if (!nearest.empty()) nearest = "did you mean /" + nearest + "? ";
+    return Outcome::Fail(kExitUsage, 101, "there is no command " + name, "commands: " + list,
+                         nearest + "a line that begins with // is said with one /");
+  }
+
+  void BeginAnew() {
+    turns_.clear();
+    prompt_.Clear();
+    spoken_.clear();
+    last_ = Prompt();
+    if (flags_.system) turns_.push_back({"system", *flags_.system});
+  }
+
+  Outcome Say(const std::string& line) {
+    QRUN_RETURN_IF_ERROR(CheckPrompt(line, flags_.raw));
+    Prompt prompt;
+    if (flags_.raw) {
+      QRUN_RETURN_IF_ERROR(RawPrompt(model_.text.get(), line, flags_, spoken_.empty(), &prompt.tokens));
+      prompt.tokens.insert(prompt.tokens.begin(), spoken_.begin(), spoken_.end());
+      prompt.keep = spoken_.size();
+    } else {
+      turns_.push_back({"user", line});
+      if (Outcome outcome = prompt_.Make(turns_, &prompt); !outcome.ok()) return Forget(std::move(outcome));
+    }
+    if (prompt.tokens.size() > capacity()) {
+      return Forget(Outcome::Fail(kExitInput, 5310,
+                                  "the conversation has " + std::to_string(prompt.tokens.size()) +
+                                      " tokens, the context " + std::to_string(capacity()),
+                                  "", "/new starts anew"));
+    }
+    last_ = std::move(prompt);
+    Outcome outcome = AnswerLast();
+    return outcome.ok() ? std::move(outcome) : Forget(std::move(outcome));
+  }
+
+  // The line that was asked last was not answered: the conversation goes on without it.
+  Outcome Forget(Outcome outcome) {
+    if (!flags_.raw) turns_.pop_back();
+    last_ = Prompt();
+    return outcome;
+  }
+
+  // Answers last_; in the conversation then.
+  Outcome AnswerLast() {
+    Answer answer;
+    Outcome outcome = generator_->Run(last_.tokens, last_.keep, &answer);
+    if (outcome.ok()) outcome = WriteStdout("\n");
+    if (!outcome.ok()) {
+      over_ = outcome.exit_code() != kExitInput;
+      if (!outcome.reader_left()) EndLineBeforeError(answer);
+      return outcome;
+    }
+    if (answer.finish == Finish::kLength && !flags_.engine.said.quiet)
+      std::fputs("qrun: stopped: length\n", stderr);
+    if (flags_.timing) PrintTiming(model_, generator_->session(), answer, seed_, *flags_.timing == "json");
+    const std::vector<int32_t> sequence =
+        answer.tokens == 0 ? std::vector<int32_t>() : generator_->Sequence();
+    if (flags_.raw) {
+      spoken_ = answer.tokens == 0 ? last_.tokens : sequence;
+    } else {
+      prompt_.Answered(answer.text, sequence);
+      turns_.push_back({"assistant", answer.text});
+    }
+    return Outcome();
+  }
+
+  Outcome Retry() {
+    if (last_.tokens.empty()) return Refused("nothing was asked yet that could be answered again", "/help");
+    // The same seed would say the same again.
+    SamplingFlags sampling = flags_.sampling;
+    sampling.seed = static_cast<int64_t>((seed_ + 1) & INT64_MAX);
+    SamplerPtr sampler;
+    Verbosity silent;
+    silent.quiet = true;
+    QRUN_RETURN_IF_ERROR(sampling.MakeSampler(model_, silent, &sampler, &seed_));
+    generator_->Use(std::move(sampler));
+    if (!flags_.raw) turns_.pop_back();
+    Outcome outcome = AnswerLast();
+    return outcome.ok() ? std::move(outcome) : Forget(std::move(outcome));
+  }
+
+  Outcome ChangeSystem(const std::string& text) {
+    if (flags_.raw) return Refused("/system needs the chat template that --raw leaves out", "/help");
+    if (!turns_.empty() && std::string_view(turns_[0].role) == "system") turns_.erase(turns_.begin());
+    if (!text.empty()) turns_.insert(turns_.begin(), {"system", text});
+    last_ = Prompt();  // what was asked, was asked with another one
+    return Outcome();
+  }
+
+  Outcome Save(const std::string& path) {
+    QRUN_RETURN_IF_ERROR(RefuseInput("/save", path, "the model", *flags_.model));
+    if (generator_->Sequence().empty()) return Refused("nothing was said yet that could be saved", "/help");
+    SavedSession saved;
+    saved.raw = flags_.raw;
+    saved.turns = turns_;
+    QRUN_RETURN_IF_ERROR(generator_->Save(&saved));
+    return GoesOn(WriteSession(path, saved));
+  }
+
+  Outcome Load(const std::string& path) {
+    SavedSession saved;
+    QRUN_RETURN_IF_ERROR(ReadSessionFor(flags_, path, &saved));
+    QRUN_RETURN_IF_ERROR(generator_->Load(saved));
+    turns_ = std::move(saved.turns);
+    last_ = Prompt();
+    spoken_ = generator_->Sequence();
+    return flags_.raw ? Outcome() : prompt_.Load(turns_, generator_->Sequence());
+  }
+
+  // A file that cannot be written is no reason to lose the chat.
+  static Outcome GoesOn(Outcome outcome) {
+    if (outcome.ok()) return outcome;
+    std::fputs(outcome.Text().c_str(), stderr);
+    return Outcome();
+  }
+
+  const Model& model_;
+  const ChatFlags& flags_;
+  std::optional<Generator> generator_;
+  uint64_t seed_ = 0;
+  bool over_ = false;
+  std::vector<Turn> turns_;
+  ChatPrompt prompt_;
+  std::vector<int32_t> spoken_;  // of --raw: all tokens so far
+  Prompt last_;                  // what was answered last; empty: nothing
+};
+
+}  // namespace
+
+Outcome Converse(const Model& model, const ChatFlags& flags) {
+  Chat chat(model, flags);
+  QRUN_RETURN_IF_ERROR(chat.Open());
+  if (!flags.engine.said.quiet) {
+    const std::string name = *model.info.model_name != '\0' ? model.info.model_name : model.info.architecture;
+    std::fprintf(stderr,
+                 "%s, %llu tokens of context. Ctrl-C stops an answer, Ctrl-D ends, /help lists commands.\n",
+                 OneLine(name).c_str(), static_cast<unsigned long long>(chat.capacity()));
+  }
+  LineReader reader((PromptHistory(UsualHistoryFile())));
+  for (bool exit = false; !exit;) {
+    Interrupts::Take();  // one that came when the answer was complete already
+    std::string line;
+    if (!reader.Read(&line)) {
+      std::fputs("\n", stderr);
+      return Interrupts::Take() ? Outcome::Silent(kExitInterrupted) : Outcome();
+    }
+    Outcome outcome = chat.Take(line, &exit);
+    if (chat.over()) return outcome;
+    // The line is refused, or Ctrl-C came before it was understood.
+    std::fputs(outcome.Text().c_str(), stderr);
+  }
+  return Outcome();
+}
+
+}  // namespace qrun

@@ -1,0 +1,162 @@
+#include "runtime/qrun/line_editor.h"
+
+#include <histedit.h>
+#include <unistd.h>
+
+#include <clocale>
+#include <cstdio>
+#include <cstdlib>
+#include <cwchar>
+#include <string_view>
+#include <utility>
+
+#include "runtime/qrun/process.h"
+#include "runtime/qrun/utf8_stream.h"
+
+namespace qrun {
+namespace {
+
+constexpr char kPrompt[] = "> ";
+constexpr wchar_t kWidePrompt[] = L"> ";
+// A terminal then puts marks around what is pasted, so that its newlines are told from typed ones.
+constexpr char kMarkPastes[] = "\x1b[?2004h";
+constexpr char kNoMarks[] = "\x1b[?2004l";
+constexpr char kPasteBegins[] = "\x1b[200~";
+constexpr std::wstring_view kPasteEnds = L"\x1b[201~";
+
+std::wstring Wide(std::string_view utf8) {
+  std::wstring text;
+  while (!utf8.empty()) {
+    const size_t size = SequenceLength(utf8);
+    text += size == 0 ? L'\xFFFD' : static_cast<wchar_t>(CodePoint(utf8.substr(0, size)));
+    utf8.remove_prefix(size == 0 ? 1 : size);
+  }
+  return text;
+}
+
+std::string Narrow(std::wstring_view text) {
+  std::string utf8;
+  for (const wchar_t c : text) utf8 += EncodeUtf8(static_cast<uint32_t>(c));
+  return utf8;
+}
+
+bool IsUsable() {
+  const char* term = std::getenv("TERM");
+  return isatty(STDIN_FILENO) != 0 && isatty(STDERR_FILENO) != 0 && term != nullptr && *term != '\0' &&
+         std::string_view(term) != "dumb";
+}
+
+}  // namespace
+
+struct LineReader::Editor {
+  explicit Editor(PromptHistory kept) : history(std::move(kept)) {}
+  ~Editor() {
+    if (entries != nullptr) history_wend(entries);
+    if (edit != nullptr) el_end(edit);
+  }
+
+  bool Open() {
+    // Names of the environment's locale may be missing; this one is part of the C library.
+    if (std::setlocale(LC_CTYPE, "") == nullptr || MB_CUR_MAX == 1) std::setlocale(LC_CTYPE, "C.UTF-8");
+    edit = el_init("qrun", stdin, stderr, stderr);
+    entries = history_winit();
+    if (edit == nullptr || entries == nullptr) return false;
+    el_wset(edit, EL_CLIENTDATA, this);
+    el_wset(edit, EL_GETCFN, GetCharacter);
+    el_wset(
+        edit, EL_PROMPT, +[](EditLine*) { return const_cast<wchar_t*>(kWidePrompt); });
+    el_wset(edit, EL_EDITOR, L"emacs");
+    el_set(edit, EL_ADDFN, "qrun-paste", "take pasted text as it is", Paste);
+    el_set(edit, EL_BIND, kPasteBegins, "qrun-paste", nullptr);
+    HistEventW event;
+    history_w(entries, &event, H_SETSIZE, static_cast<int>(kHistoryEntries));
+    history_w(entries, &event, H_SETUNIQUE, 1);
+    for (const std::string& entry : history.Load()) history_w(entries, &event, H_ENTER, Wide(entry).c_str());
+    el_wset(edit, EL_HIST, history_w, entries);
+    return true;
+  }
+
+  bool Read(std::string* line) {
+    el_resize(edit);  // the window may have another size since
+    std::fputs(kMarkPastes, stderr);
+    int count = 0;
+    const wchar_t* text = el_wgets(edit, &count);
+    std::fputs(kNoMarks, stderr);
+    if (text == nullptr || count <= 0) return false;
+    std::wstring_view typed(text, static_cast<size_t>(count));
+    if (typed.back() == L'\n') typed.remove_suffix(1);
+    *line = Narrow(typed);
+    if (line->find_first_not_of(" \t\n") == std::string::npos) return true;
+    HistEventW event;
+    history_w(entries, &event, H_ENTER, std::wstring(typed).c_str());
+    history.Add(*line);
+    return true;
+  }
+
+  // False at the end of input or when interrupted; then `status` is what libedit wants to know.
+  bool NextByte(char* byte) {
+    if (at == filled) {
+      const ssize_t count = ReadOrInterrupt(STDIN_FILENO, buffer, sizeof buffer);
+      status = count == 0 ? 0 : -1;
+      if (count <= 0) return false;
+      at = 0;
+      filled = static_cast<size_t>(count);
+    }
+    *byte = buffer[at++];
+    return true;
+  }
+
+  static int GetCharacter(EditLine* edit, wchar_t* out) {
+    void* data = nullptr;
+    el_wget(edit, EL_CLIENTDATA, &data);
+    Editor& self = *static_cast<Editor*>(data);
+    char byte = 0;
+    if (!self.NextByte(&byte)) return self.status;
+    std::string sequence(1, byte);
+    while (SequenceLength(sequence) == 0 && qrt_utf8_whole_prefix(sequence.data(), sequence.size()) == 0) {
+      if (!self.NextByte(&byte)) return self.status;
+      sequence += byte;
+    }
+    *out = SequenceLength(sequence) == 0 ? L'\xFFFD' : static_cast<wchar_t>(CodePoint(sequence));
+    return 1;
+  }
+
+  static unsigned char Paste(EditLine* edit, wint_t) {
+    std::wstring pasted;
+    wchar_t c = 0;
+    while (el_wgetc(edit, &c) == 1) {
+      if (c == L'\r') c = L'\n';
+      if (c != L'\0') pasted += c;
+      if (pasted.size() < kPasteEnds.size()) continue;
+      const size_t size = pasted.size() - kPasteEnds.size();
+      if (pasted.compare(size, kPasteEnds.size(), kPasteEnds) != 0) continue;
+      pasted.resize(size);
+      break;
+    }
+    while (!pasted.empty() && pasted.back() == L'\n') pasted.pop_back();  // it would look like a line sent
+    return pasted.empty() || el_winsertstr(edit, pasted.c_str()) == 0 ? CC_REFRESH : CC_ERROR;
+  }
+
+  const PromptHistory history;
+  EditLine* edit = nullptr;
+  HistoryW* entries = nullptr;
+  char buffer[4096];
+  size_t at = 0, filled = 0;
+  int status = 0;
+};
+
+LineReader::LineReader(PromptHistory history) {
+  if (!IsUsable()) return;
+  editor_ = std::make_unique<Editor>(std::move(history));
+  if (!editor_->Open()) editor_.reset();
+}
+
+LineReader::~LineReader() = default;
+
+bool LineReader::Read(std::string* line) {
+  if (editor_ != nullptr) return editor_->Read(line);
+  std::fputs(kPrompt, stderr);
+  return ReadLine(line);
+}
+
+}  // namespace qrun

@@ -1,0 +1,430 @@
+// Chats as people have them: editing, pasting, commands, and what of a conversation is fed again. About 3 s.
+#include <sys/stat.h>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/qrun/prompt_history.h"
+#include "runtime/qrun/saved_session.h"
+#include "runtime/qrun/stop_text.h"
+#include "tests/unit/runtime/qrun_fixture.h"
+
+namespace {
+
+using nlohmann::json;
+using qrun_test::Result;
+using qrun_test::Slurp;
+using qrun_test::Terminal;
+using qrun_test::WriteFile;
+
+constexpr char kBegin[] = "\x1b[200~", kEnd[] = "\x1b[201~";  // of what is pasted
+constexpr char kUp[] = "\x1b[A", kLeft[] = "\x1b[D";
+
+json TimingIn(const std::string& text) {
+  const size_t begin = std::min(text.find("{\"load"), text.size());
+  return json::parse(text.substr(begin, text.find('\n', begin) - begin), nullptr, false);
+}
+
+class QrunChat : public qrun_test::QrunCli {
+ protected:
+  // The toy with another chat template.
+  static std::string WithTemplate(const std::string& name, const std::string& text) {
+    qrt::testing::SampleParts parts = toy::ToyParts();
+    parts.chat_template.assign(text.begin(), text.end());
+    WriteParts(parts, File(name));
+    return File(name);
+  }
+  // Types a line and waits for the next prompt.
+  static std::string Say(Terminal& terminal, const std::string& line) {
+    terminal.Type(line + "\n");
+    return terminal.ReadUntil("\r\n> ");
+  }
+  // What was said so far, by way of a file.
+  static std::vector<std::string> Turns(Terminal& terminal) {
+    const std::string file = File("turns.session");
+    unlink(file.c_str());
+    Say(terminal, "/save " + file);
+    qrun::SavedSession session;
+    const qrun::Outcome outcome = qrun::ReadSession(file, &session);
+    EXPECT_TRUE(outcome.ok()) << outcome.Text();
+    std::vector<std::string> turns;
+    for (const qrun::Turn& turn : session.turns) turns.push_back(turn.role + (": " + turn.content));
+    return turns;
+  }
+  static std::string User(Terminal& terminal, size_t turn) {
+    const std::vector<std::string> turns = Turns(terminal);
+    return turn < turns.size() ? turns[turn] : "no such turn";
+  }
+};
+
+// ---- What ends an answer ----
+
+TEST(QrunStopText, IsFoundWhereverTokensEnd) {
+  const struct {
+    std::vector<std::string> stops;
+    const char* text;
+    const char* written;
+    bool found;
+  } cases[] = {{{"END"}, "one END two", "one ", true},    {{"END"}, "one EN", "one EN", false},
+               {{"END"}, "EEENDE", "EE", true},           {{"aab"}, "aaaab", "aa", true},
+               {{"two", "one"}, "x one two", "x ", true}, {{"one two", "e t"}, "one two", "on", true},
+               {{"o", "two"}, "a two", "a ", true},       {{"e t", "zz"}, "one two zz", "on", true},
+               {{}, "anything", "anything", false},       {{""}, "anything", "anything", false},
+               {{"\n\n"}, "a\nb\n\nc", "a\nb", true}};
+  for (const auto& c : cases) {
+    const std::string text = c.text;
+    for (size_t piece = 1; piece <= text.size(); ++piece) {
+      qrun::StopText stop(c.stops);
+      std::string out;
+      for (size_t at = 0; at < text.size(); at += piece) out += stop.Push(text.substr(at, piece));
+      out += stop.Finish();
+      EXPECT_EQ(out, c.written) << c.text << " in pieces of " << piece;
+      EXPECT_EQ(stop.found(), c.found) << c.text << " in pieces of " << piece;
+    }
+  }
+}
+
+TEST_F(QrunChat, StopTextsAreNotWritten) {
+  const std::string whole = Answer("tell me");
+  ASSERT_GT(whole.size(), 12u);
+  for (size_t at = 0; at + 4 <= whole.size(); at += 3) {
+    const std::string stop = whole.substr(at, 4);
+    if (qrt_utf8_whole_prefix(stop.data(), stop.size()) != 4 || (stop[0] & 0xC0) == 0x80) continue;
+    const Result result =
+        Run({model(), "-p", "tell me", "--stop", "never said", "--stop=" + stop, "--timing=json"});
+    EXPECT_EQ(result.exit, 0) << result.err;
+    EXPECT_EQ(result.out, whole.substr(0, whole.find(stop))) << "stop \"" << stop << "\"";
+    EXPECT_EQ(TimingIn(result.err)["reason"], "stop");
+  }
+  EXPECT_EQ(Ok({model(), "-p", "tell me", "--stop", "never said"}), whole);
+  ExpectError(Run({model(), "-p", "tell me", "--stop", ""}), 2, "--stop");
+}
+
+TEST_F(QrunChat, TokensThatEndAnAnswerAreChosen) {
+  const std::string whole = Answer("tell me");
+  const size_t ascii = whole.find_first_not_of("\xC3\xA9", 3);
+  ASSERT_NE(ascii, std::string::npos);
+  const std::string id = std::to_string(static_cast<int>(whole[ascii]));
+  EXPECT_EQ(Ok({model(), "-p", "tell me", "--stop-id", "7", "--stop-id", id}),
+            whole.substr(0, whole.find(whole[ascii])));
+  ExpectError(Run({model(), "-p", "x", "--stop-id", "272"}), 2, "expected an id of the vocabulary, 0 to 271");
+  const Result on = Run({model(), "-p", "tell me", "--ignore-eos", "-n", "60", "--timing=json"});
+  EXPECT_EQ(TimingIn(on.err)["generated_tokens"], 60) << on.err;
+  EXPECT_EQ(TimingIn(on.err)["reason"], "length");
+  EXPECT_EQ(on.out.rfind(whole, 0), 0u) << on.out;
+  EXPECT_GT(on.out.size(), whole.size());
+}
+
+TEST_F(QrunChat, TheFrequencyPenaltyCounts) {
+  const auto say = [](const char* penalty) {
+    return Ok({model(), "-p", "tell me", "--greedy", "-n", "20", "--frequency-penalty", penalty});
+  };
+  EXPECT_EQ(say("0"), Ok({model(), "-p", "tell me", "--greedy", "-n", "20"}));
+  EXPECT_NE(say("3"), say("0"));
+}
+
+// ---- What is fed again ----
+
+constexpr char kThinkBlock[] =
+    "{%- for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n\n</think>\n\n{% endif %}";
+// Of the past it shows what stands behind the first letter.
+constexpr char kOtherPast[] =
+    "{%- for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' %}{{ m.content[1:] }}"
+    "{% else %}{{ m.content }}{% endif %}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
+TEST_F(QrunChat, ASavedSessionFeedsOnlyWhatIsNew) {
+  const std::string file = File("fed.session");
+  for (const auto& [name, text, kept] :
+       {std::tuple("think.qbin", kThinkBlock, true), std::tuple("other.qbin", kOtherPast, false)}) {
+    const std::string path = WithTemplate(name, text);
+    const Result first = Run({path, "-p", "hello", "-n", "12", "--save-session", file, "--timing=json"});
+    ASSERT_EQ(first.exit, 0) << first.err;
+    int position = TimingIn(first.err)["position"];
+    for (int turn = 0; turn < 3; ++turn) {
+      const Result more = Run({path, "--load-session", file, "-p", "and you", "-n", "12", "--save-session",
+                               file, "--timing=json"});
+      ASSERT_EQ(more.exit, 0) << more.err;
+      const json timing = TimingIn(more.err);
+      EXPECT_EQ(timing["reused_tokens"], kept ? position : 0) << name << ", turn " << turn;
+      position = timing["position"];
+    }
+  }
+}
+
+TEST_F(QrunChat, AChatFeedsOnlyWhatIsNew) {
+  for (const auto& [name, text, kept] :
+       {std::tuple("think.qbin", kThinkBlock, true), std::tuple("other.qbin", kOtherPast, false)}) {
+    Terminal terminal({WithTemplate(name, text), "-n", "12", "--timing=json"});
+    terminal.ReadUntil("> ");
+    const json first = TimingIn(Say(terminal, "hello"));
+    ASSERT_TRUE(first.is_object());
+    int position = first["position"], answer = first["generated_tokens"], fed = first["prompt_tokens"];
+    for (int turn = 0; turn < 3; ++turn) {
+      const json timing = TimingIn(Say(terminal, "and you"));
+      ASSERT_TRUE(timing.is_object());
+      const int reused = timing["reused_tokens"];
+      if (kept) {
+        EXPECT_EQ(reused, position) << name << ", turn " << turn;
+      } else {
+        EXPECT_LT(reused, position) << "the past is another one: " << name << ", turn " << turn;
+        EXPECT_GT(reused, 0) << "it goes back to before the last answer, not to the begin";
+        EXPECT_LE(position - reused, answer + fed) << "no more than the last answer and its opening";
+      }
+      position = timing["position"], answer = timing["generated_tokens"], fed = timing["prompt_tokens"];
+    }
+    Say(terminal, "/new");
+    EXPECT_EQ(TimingIn(Say(terminal, "other words"))["reason"].is_string(), true);
+    terminal.Type("/exit\n");
+    EXPECT_EQ(terminal.Wait(), 0);
+  }
+}
+
+TEST_F(QrunChat, AStopTextIsNotPartOfThePast) {
+  const std::string whole = Answer("tell me"), file = File("stopped.session");
+  const std::string stop = whole.substr(whole.size() - 3, 2);
+  const Result first =
+      Run({model(), "-p", "tell me", "--stop", stop, "--save-session", file, "--timing=json"});
+  ASSERT_EQ(first.exit, 0) << first.err;
+  const Result more = Run({model(), "--load-session", file, "-p", "more", "-n", "5", "--timing=json"});
+  ASSERT_EQ(more.exit, 0) << more.err;
+  EXPECT_LT(TimingIn(more.err)["reused_tokens"], TimingIn(first.err)["position"])
+      << "the session's tokens hold the stop text, what was said does not";
+}
+
+// ---- Before an answer ----
+
+TEST_F(QrunChat, APlaceThatCannotBeWrittenIsToldFirst) {
+  ExpectError(Run({File("missing.qbin"), "-p", "x", "--save-session", File("no/such/folder/s.session")}), 6,
+              "s.session");
+  ExpectError(Run({File("missing.qbin"), "-p", "x", "--save-session", folder().path()}), 6, "Is a directory");
+  ExpectError(Run({File("missing.qbin"), "-p", "x", "--save-session", File("s.session")}), 4, "missing.qbin");
+  for (const std::string& name : folder().Entries()) {
+    EXPECT_EQ(name.find("s.session"), std::string::npos) << name << " was made although there was no answer";
+  }
+}
+
+TEST_F(QrunChat, AnEmptyPromptIsRefused) {
+  WriteFile(File("empty.txt"), "");
+  for (const std::vector<std::string>& mode : std::vector<std::vector<std::string>>{{}, {"--raw"}}) {
+    for (std::vector<std::string> prompt :
+         std::vector<std::vector<std::string>>{{"-p", ""}, {"-f", File("empty.txt")}, {}}) {
+      prompt.insert(prompt.begin(), model());
+      prompt.insert(prompt.end(), mode.begin(), mode.end());
+      ExpectError(Run(prompt), 3, "the prompt is empty [Q8002]");
+    }
+  }
+}
+
+TEST_F(QrunChat, AContextBeyondTheModelsIsWarnedOf) {
+  qrt::testing::SampleParts parts = toy::ToyParts();
+  const std::string most = std::to_string(parts.manifest.context_length);
+  const auto warned = [&](const std::string& context, const char* more) {
+    return Run({model(), "-p", "x", "-n", "1", "--ctx", context, more}).err;
+  };
+  ASSERT_NE(most, "0");
+  EXPECT_EQ(warned(most, "--greedy"), "");
+  EXPECT_EQ(warned(most + "0", "--greedy"), "qrun: warning: --ctx " + most + "0 is more than the " + most +
+                                                " tokens that the model was made for\n");
+  EXPECT_EQ(warned(most + "0", "-q"), "");
+}
+
+TEST_F(QrunChat, ResultsAreJsonAndQuietWhereAsked) {
+  EXPECT_EQ(json::parse(Ok({"tokenize", model(), "-p", "the", "--json", "-q"}))["tokens"], json({258}));
+  const json checked = json::parse(Ok({"check", model(), "--json"}), nullptr, false);
+  ASSERT_TRUE(checked.is_object());
+  EXPECT_EQ(checked["hashes"], "ok");
+  ASSERT_EQ(checked["code"].size(), 3u);
+  EXPECT_EQ(checked["code"][0]["result"], "skipped");
+  EXPECT_EQ(checked["code"][1]["result"], "unchecked");
+  qrt::testing::SampleParts parts = toy::ToyParts();
+  toy::AddGoldens(parts, true);
+  WriteParts(parts, File("wrong.qbin"));
+  const Result wrong = Run({"check", File("wrong.qbin"), "--json"});
+  EXPECT_EQ(wrong.exit, 5);
+  EXPECT_EQ(json::parse(wrong.out)["code"][1]["result"], "WRONG") << wrong.out;
+  WriteFile(File("text.txt"), "the thin hen");
+  EXPECT_EQ(Run({"perplexity", model(), "-f", File("text.txt"), "-q"}).err, "");
+  for (const char* command : {"chat", "logits", "perplexity", "tokenize", "bench", "check", "devices"}) {
+    const std::string help = Ok({command, "--help"});
+    EXPECT_NE(help.find("-q, --quiet"), std::string::npos) << command;
+    EXPECT_NE(help.find("-v, --verbose"), std::string::npos) << command;
+  }
+}
+
+// ---- On a terminal ----
+
+TEST_F(QrunChat, LinesAreEdited) {
+  Terminal terminal({model(), "-n", "3"});
+  terminal.ReadUntil("> ");
+  Say(terminal, std::string("abc") + kLeft + "X");
+  EXPECT_EQ(User(terminal, 0), "user: abXc");
+  Say(terminal, "h\xC3\xA9!\xE2\x82\xAC");
+  EXPECT_EQ(User(terminal, 2), "user: h\xC3\xA9!\xE2\x82\xAC") << "characters of several bytes";
+  Say(terminal, std::string(kUp) + kUp + kUp + kUp + "Y");
+  EXPECT_EQ(User(terminal, 4), "user: abXcY") << "the line before last, edited";
+  terminal.Type("\x04");
+  EXPECT_EQ(terminal.Wait(), 0);
+}
+
+TEST_F(QrunChat, WhatIsPastedIsOneTurn) {
+  Terminal terminal({model(), "-n", "3", "--ctx", "100000"});
+  terminal.ReadUntil("> ");
+  Say(terminal, std::string(kBegin) + "one\rtwo\n\nthree\ttab\n" + kEnd);
+  EXPECT_EQ(User(terminal, 0), "user: one\ntwo\n\nthree\ttab");
+  std::string text;  // more than the 4,095 bytes of a line that a terminal keeps
+  for (int i = 0; i < 300; ++i) text += "line " + std::to_string(i) + " of a long paste, and some more\n";
+  terminal.Paste(kBegin + text + kEnd);
+  terminal.Type("\n");
+  terminal.ReadUntil("length\r\n> ");
+  EXPECT_EQ(User(terminal, 2) + "\n", "user: " + text);
+  terminal.Paste(std::string(20000, 'x'));
+  terminal.Type("\n");
+  terminal.ReadUntil("length\r\n> ");
+  EXPECT_EQ(User(terminal, 4), "user: " + std::string(20000, 'x')) << "a line typed very fast";
+}
+
+TEST_F(QrunChat, TheHistoryIsKept) {
+  const std::string home = File("state"), file = home + "/qcc/history";
+  for (const char* line : {"first", "second"}) {
+    Terminal terminal({model(), "-n", "2"}, home);
+    terminal.ReadUntil("> ");
+    Say(terminal, line);
+    terminal.Type("/exit\n");
+    EXPECT_EQ(terminal.Wait(), 0);
+  }
+  struct stat info;
+  ASSERT_EQ(stat(file.c_str(), &info), 0) << file;
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  EXPECT_EQ(Slurp(file), "first\n/exit\nsecond\n/exit\n");
+  Terminal terminal({model(), "-n", "2"}, home);
+  terminal.ReadUntil("> ");
+  Say(terminal, std::string(kUp) + kUp);
+  EXPECT_EQ(User(terminal, 0), "user: second");
+  // A folder that cannot be made.
+  WriteFile(File("plain"), "a file");
+  Terminal other({model(), "-n", "2"}, File("plain"));
+  other.ReadUntil("> ");
+  const std::string screen = Say(other, "hello");
+  EXPECT_EQ(screen.find("error"), std::string::npos) << screen;
+  other.Type("/exit\n");
+  EXPECT_EQ(other.Wait(), 0);
+}
+
+TEST_F(QrunChat, AHistoryStaysShort) {
+  const std::string file = File("long.history");
+  std::string text;
+  for (size_t i = 0; i < 2 * qrun::kHistoryEntries; ++i) text += "entry " + std::to_string(i) + "\n";
+  WriteFile(file, text);
+  const qrun::PromptHistory history(file);
+  history.Add("two\nlines \\n");
+  std::vector<std::string> entries = history.Load();
+  ASSERT_EQ(entries.size(), qrun::kHistoryEntries);
+  EXPECT_EQ(entries.back(), "two\nlines \\n");
+  EXPECT_EQ(entries[0], "entry " + std::to_string(qrun::kHistoryEntries + 1));
+  EXPECT_LT(Slurp(file).size(), text.size()) << "the file was not shortened";
+  EXPECT_EQ(qrun::PromptHistory(file).Load(), entries);
+  history.Add(std::string(qrun::kHistoryEntryBytes + 1, 'x'));
+  EXPECT_EQ(history.Load(), entries) << "a book is no line to repeat";
+  EXPECT_TRUE(qrun::PromptHistory("").Load().empty());
+  EXPECT_TRUE(qrun::PromptHistory(folder().path()).Load().empty()) << "a folder";
+}
+
+TEST_F(QrunChat, CommandsSteerTheChat) {
+  const std::string file = File("chat.session");
+  Terminal terminal({model(), "-n", "6", "--timing=json"});
+  terminal.ReadUntil("> ");
+  std::string screen = Say(terminal, "/help");
+  for (const char* command :
+       {"/help", "/save FILE", "/load FILE", "/system TEXT", "/retry", "/new", "/exit"}) {
+    EXPECT_NE(screen.find(std::string("  ") + command), std::string::npos) << screen;
+  }
+  screen = Say(terminal, "/laod x");
+  EXPECT_NE(screen.find("there is no command /laod [Q0101]"), std::string::npos) << screen;
+  EXPECT_NE(screen.find("/help /save /load /system /retry /new /exit"), std::string::npos) << screen;
+  EXPECT_NE(screen.find("did you mean /load?"), std::string::npos) << screen;
+  EXPECT_NE(Say(terminal, "/retry").find("nothing was asked yet"), std::string::npos);
+  EXPECT_NE(Say(terminal, "/save " + file).find("nothing was said yet"), std::string::npos);
+  EXPECT_NE(Say(terminal, "/save").find("/save needs a file"), std::string::npos);
+  EXPECT_NE(Say(terminal, "/new x").find("/new takes nothing behind it"), std::string::npos);
+  Say(terminal, "//etc");
+  std::vector<std::string> turns = Turns(terminal);
+  ASSERT_EQ(turns.size(), 2u);
+  EXPECT_EQ(turns[0], "user: /etc");
+  EXPECT_NE(Say(terminal, "/save " + File("no/such/folder/x")).find("[Q6002]"), std::string::npos);
+  EXPECT_EQ(Say(terminal, "/save " + file).find("error"), std::string::npos);
+  const json retried = TimingIn(Say(terminal, "/retry"));
+  ASSERT_TRUE(retried.is_object());
+  EXPECT_GT(retried["reused_tokens"], 0) << "the prompt was fed again";
+  EXPECT_EQ(Turns(terminal), turns) << "temperature 0 says the same again";
+  Say(terminal, "/system be brief");
+  EXPECT_EQ(TimingIn(Say(terminal, "more"))["reused_tokens"], 0) << "what comes first has changed";
+  turns = Turns(terminal);
+  ASSERT_EQ(turns.size(), 5u);
+  EXPECT_EQ(turns[0], "system: be brief");
+  EXPECT_EQ(turns[1], "user: /etc");
+  EXPECT_EQ(turns[3], "user: more");
+  EXPECT_EQ(Say(terminal, "/load " + file).find("error"), std::string::npos);
+  EXPECT_GT(TimingIn(Say(terminal, "more"))["reused_tokens"], 20) << "the session was not loaded";
+  turns = Turns(terminal);
+  ASSERT_EQ(turns.size(), 4u);
+  EXPECT_EQ(turns[0], "user: /etc");
+  EXPECT_NE(Say(terminal, "/load " + model()).find("[Q8004]"), std::string::npos);
+  EXPECT_EQ(Turns(terminal), turns) << "a file that is refused changes nothing";
+  Say(terminal, "/new");
+  Say(terminal, "alone");
+  EXPECT_EQ(Turns(terminal).size(), 2u);
+  terminal.Type("/exit\n");
+  EXPECT_EQ(terminal.Wait(), 0);
+}
+
+TEST_F(QrunChat, RetryingSaysSomethingElse) {
+  Terminal terminal({model(), "-n", "20", "--temp", "5", "--seed", "7"});
+  terminal.ReadUntil("> ");
+  Say(terminal, "hello");
+  const std::vector<std::string> first = Turns(terminal);
+  Say(terminal, "/retry");
+  const std::vector<std::string> second = Turns(terminal);
+  ASSERT_EQ(first.size(), 2u);
+  ASSERT_EQ(second.size(), 2u);
+  EXPECT_EQ(first[0], second[0]);
+  EXPECT_NE(first[1], second[1]);
+}
+
+TEST_F(QrunChat, RawChatsGoOnFromWhatWasSaid) {
+  Terminal terminal({model(), "--raw", "-n", "5", "--timing=json"});
+  terminal.ReadUntil("> ");
+  const json first = TimingIn(Say(terminal, "hello"));
+  const json second = TimingIn(Say(terminal, "there"));
+  ASSERT_TRUE(first.is_object() && second.is_object());
+  EXPECT_EQ(second["reused_tokens"], first["position"]);
+  EXPECT_NE(Say(terminal, "/system x").find("--raw leaves out"), std::string::npos);
+}
+
+TEST_F(QrunChat, ATerminalThatCannotDrawStillChats) {
+  Terminal terminal({model(), "-n", "3", "-q"}, "", "dumb");
+  EXPECT_EQ(terminal.ReadUntil("> "), "> ") << "-q";
+  const std::string screen = Say(terminal, "hello");
+  EXPECT_EQ(screen.find('\x1b'), std::string::npos) << screen;
+  EXPECT_EQ(User(terminal, 0), "user: hello");
+}
+
+TEST_F(QrunChat, AnErrorStandsOnALineOfItsOwn) {
+  // Sampled wildly, the toy says the token sooner or later behind which it computes NaN.
+  for (int seed = 0; seed < 40; ++seed) {
+    const std::vector<std::string> arguments = {
+        model(),        "--raw", "-p",  "hello", "--temp", "100",    "--top-k",           "0",
+        "--ignore-eos", "-n",    "600", "--ctx", "1000",   "--seed", std::to_string(seed)};
+    const Result result = Run(arguments);
+    if (result.exit != 4 || result.out.empty() || result.out.back() == '\n') continue;
+    EXPECT_EQ(result.err.rfind("qrun: error: ", 0), 0u) << "the answer is in a file, not on this line";
+    Terminal terminal(arguments);
+    const std::string screen = terminal.ReadUntil("[Q7203]");
+    EXPECT_NE(screen.find("\nqrun: error: "), std::string::npos) << screen;
+    EXPECT_EQ(terminal.Wait(), 4);
+    return;
+  }
+  FAIL() << "no answer ended with an error: nothing was tested";
+}
+
+}  // namespace
