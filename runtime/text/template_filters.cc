@@ -2,8 +2,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 
 #include "runtime/text/json.h"
 #include "runtime/text/template_filters.h"
@@ -236,8 +234,11 @@ bool Round(Interpreter& in, std::string_view name, const Value& input, const Cal
   } else if (method == "common") {
     // To the nearest, as decimals, ties to even: what printing does.
     char text[400];
-    std::snprintf(text, sizeof text, "%.*f", static_cast<int>(precision), x);
-    *out = Value(std::strtod(text, nullptr));
+    const auto end =
+        std::to_chars(text, text + sizeof text, x, std::chars_format::fixed, static_cast<int>(precision));
+    double rounded = x;
+    std::from_chars(text, end.ptr, rounded);
+    *out = Value(rounded);
   } else {
     return in.Fail("'round' knows the methods common, ceil and floor");
   }

@@ -3,8 +3,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
-#include <ctime>
 
 #include "runtime/text/template_filters.h"
 #include "runtime/text/unicode.h"
@@ -58,6 +56,13 @@ bool ReadField(Interpreter& in, std::string_view text, size_t* at, Field* field)
   return true;
 }
 
+// Conversions by a capital letter write capital letters.
+std::string Case(std::string digits, char type) {
+  if (type >= 'a') return digits;
+  for (char& c : digits) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return digits;
+}
+
 bool FormatNumber(Interpreter& in, const Field& field, const Value& value, std::string* digits) {
   if (!value.is_number()) {
     if (value.is_undefined()) return in.Fail(value.undefined_reason());
@@ -66,10 +71,14 @@ bool FormatNumber(Interpreter& in, const Field& field, const Value& value, std::
   std::array<char, 2 * kMaxWidth> text;
   const double real = value.as_double();
   if (std::string_view("fFeEgG").find(field.type) != std::string_view::npos) {
-    const char format[] = {'%', '.', '*', field.type, '\0'};
+    const char kind = static_cast<char>(field.type | 0x20);
+    const auto style = kind == 'f'   ? std::chars_format::fixed
+                       : kind == 'e' ? std::chars_format::scientific
+                                     : std::chars_format::general;
     const int precision = field.precision < 0 ? 6 : field.precision;
-    std::snprintf(text.data(), text.size(), format, precision, std::fabs(real));
-    *digits = text.data();
+    const auto end =
+        std::to_chars(text.data(), text.data() + text.size(), std::fabs(real), style, precision).ptr;
+    *digits = Case(std::string(text.data(), end), field.type);
     if (std::signbit(real)) digits->insert(0, 1, '-');
     return true;
   }
@@ -82,9 +91,7 @@ bool FormatNumber(Interpreter& in, const Field& field, const Value& value, std::
   const uint64_t size = integer < 0 ? 0 - static_cast<uint64_t>(integer) : static_cast<uint64_t>(integer);
   const auto end = std::to_chars(text.data(), text.data() + text.size(), size, base).ptr;
   *digits = std::string(text.data(), end);
-  if (field.type == 'X')
-    std::transform(digits->begin(), digits->end(), digits->begin(),
-                   [](char c) { return c >= 'a' ? static_cast<char>(c - 'a' + 'A') : c; });
+  *digits = Case(std::move(*digits), field.type);
   const auto least = static_cast<size_t>(std::max(field.precision, 0));
   if (digits->size() < least) digits->insert(0, least - digits->size(), '0');
   if (integer < 0) digits->insert(0, 1, '-');

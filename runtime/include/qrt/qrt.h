@@ -438,7 +438,8 @@ QRT_API qrt_status qrt_session_save(const qrt_session* session, void* buffer, si
                                     size_t* written, qrt_error* error);
 
 /* Replaces the sequence by a saved one; the bytes are not trusted. Capacities may differ as long as the saved
- * tokens fit. Errors: SNAPSHOT_MISMATCH, CONTEXT_FULL (session unchanged). */
+ * tokens fit, and so may the device: the tokens that follow are the same in f32, in int8 devices round
+ * differently. Errors: SNAPSHOT_MISMATCH, CONTEXT_FULL (session unchanged). */
 QRT_API qrt_status qrt_session_restore(qrt_session* session, const void* buffer, size_t size,
                                        qrt_error* error);
 

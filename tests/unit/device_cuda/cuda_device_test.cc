@@ -19,32 +19,12 @@
 #include "runtime/artifact/artifact.h"
 #include "runtime/device/cuda/cuda_api.h"
 #include "tests/unit/compiler/quiet_sink.h"
+#include "tests/unit/device_cuda/cuda_model.h"
 #include "tests/unit/device_cuda/fake_cuda.h"
 #include "tests/unit/runtime/program_facts.h"
 
 namespace qrt {
 namespace {
-
-// A small model compiled for CUDA, once.
-const Artifact& Model() {
-  static const Artifact* artifact = [] {
-    qcc::compiler::PipelineOptions options;
-    options.input = std::string(QCC_SOURCE_DIR) + "/tests/golden/t35-q-Q4_K_M.gguf";
-    options.output = testing::TempDir() + "/qcc_cuda_device_" + std::to_string(getpid()) + ".qbin";
-    options.targets = {"cuda"};
-    options.gpu_profiles = {"sm80"};
-    options.decode_buckets = {1, 4};
-    options.prefill_buckets = {16, 32};
-    qcc::compiler::QuietSink quiet;
-    const absl::Status compiled = qcc::compiler::CompileModel(options, quiet);
-    EXPECT_TRUE(compiled.ok()) << compiled;
-    Result<std::unique_ptr<Artifact>> opened = Artifact::Open(options.output);
-    EXPECT_TRUE(opened.ok()) << opened.status().ToString();
-    std::filesystem::remove(options.output);
-    return opened.ok() ? opened->release() : nullptr;
-  }();
-  return *artifact;
-}
 
 // What the tests ask of a program.
 struct Use {
@@ -55,7 +35,7 @@ constexpr Use kDecode = {kTokens, Output::kChosenLogits}, kPrefill = {kTokens, O
               kHead = {kStream, Output::kChosenLogits};
 
 uint32_t ProgramOf(Use use, uint32_t rows) {
-  const auto& programs = Model().manifest().programs;
+  const auto& programs = CudaModel().manifest().programs;
   for (uint32_t i = 0; i < programs.size(); ++i)
     if (programs[i].facts.takes == use.takes && programs[i].facts.gives == use.gives &&
         programs[i].rows == rows)
@@ -65,7 +45,7 @@ uint32_t ProgramOf(Use use, uint32_t rows) {
 }
 
 std::unique_ptr<Device> Make(FakeCuda& fake, CudaOptions options = {}) {
-  Result<std::unique_ptr<Device>> device = CreateCudaDevice(Model(), 0, options, fake.loader());
+  Result<std::unique_ptr<Device>> device = CreateCudaDevice(CudaModel(), 0, options, fake.loader());
   EXPECT_TRUE(device.ok()) << device.status().ToString();
   return device.ok() ? std::move(*device) : nullptr;
 }
@@ -76,8 +56,8 @@ struct Rows {
       : tokens(static_cast<size_t>(count), 7),
         positions(4 * static_cast<size_t>(count)),
         out_row(static_cast<int32_t>(count - 1)) {
-    EXPECT_EQ(device.Allocate(Model().manifest().state_bytes, &state), DeviceResult::kOk);
-    EXPECT_EQ(device.Allocate(64 * Model().manifest().kv_bytes_per_token, &kv), DeviceResult::kOk);
+    EXPECT_EQ(device.Allocate(CudaModel().manifest().state_bytes, &state), DeviceResult::kOk);
+    EXPECT_EQ(device.Allocate(64 * CudaModel().manifest().kv_bytes_per_token, &kv), DeviceResult::kOk);
     seq = {
         reinterpret_cast<uint8_t*>(state.address), reinterpret_cast<uint8_t*>(kv.address), 64, 0, 0, count};
     step.program = ProgramOf(use, bucket);
@@ -198,7 +178,7 @@ TEST(CudaDevice, OneGraphAndFourBytesATokenInGreedyMode) {
     auto device = Make(fake);
     ASSERT_NE(device, nullptr);
     EXPECT_TRUE(device->samples());
-    EXPECT_EQ(device->device_weight_bytes(), Model().weights(0).size());
+    EXPECT_EQ(device->device_weight_bytes(), CudaModel().weights(0).size());
     Rows row(*device);
     int32_t chosen = -7;
     row.step.chosen = &chosen;
@@ -209,7 +189,7 @@ TEST(CudaDevice, OneGraphAndFourBytesATokenInGreedyMode) {
     EXPECT_EQ(device->counters().submissions - before.submissions, 1u);
     EXPECT_EQ(device->counters().bytes_to_host - before.bytes_to_host, 4u);
     ASSERT_EQ(fake.launched.size(), 1u);
-    EXPECT_GT(fake.launched[0].size(), Model().manifest().programs[row.step.program].dispatches / 2);
+    EXPECT_GT(fake.launched[0].size(), CudaModel().manifest().programs[row.step.program].dispatches / 2);
     row.Free(*device);
   }
   ExpectClean(fake);
@@ -227,7 +207,7 @@ TEST(CudaDevice, WeightsArriveAsTheyAre) {
   {
     auto device = Make(fake, options);
     ASSERT_NE(device, nullptr);
-    const auto weights = Model().weights(0);
+    const auto weights = CudaModel().weights(0);
     EXPECT_EQ(told, weights.size());
     bool found = false;
     for (const auto& [address, block] : fake.memory) {
@@ -244,7 +224,7 @@ TEST(CudaDevice, LogitsAreCopiedWhenWanted) {
   auto device = Make(fake);
   ASSERT_NE(device, nullptr);
   Rows row(*device);
-  std::vector<float> logits(Model().manifest().model.logits_stride, 1.f);
+  std::vector<float> logits(CudaModel().manifest().model.logits_stride, 1.f);
   row.step.logits = logits.data();
   ASSERT_EQ(device->Run(row.step), DeviceResult::kOk);
   EXPECT_EQ(device->counters().bytes_to_host, logits.size() * 4);
@@ -313,7 +293,7 @@ TEST(CudaDevice, LongContextsCutPrefillAndMakeItSmaller) {
   const Launched at_start = RunAndCount(fake, *device, rows.step);
   EXPECT_EQ(at_start.graphs, 1u);
   // Nothing is computed here, so the KV need not be there.
-  rows.seq.past = static_cast<int64_t>(Model().manifest().model.context_length) - 32;
+  rows.seq.past = static_cast<int64_t>(CudaModel().manifest().model.context_length) - 32;
   rows.seq.kv_capacity = rows.seq.past + 32;
   const Launched at_end = RunAndCount(fake, *device, rows.step);
   EXPECT_GT(at_end.graphs, 1u);
@@ -385,7 +365,7 @@ TEST(CudaDevice, RefusesStepsThatCannotBe) {
       EXPECT_TRUE(fake.launched.empty()) << what;
       rows.step = before;
     };
-    const auto programs = static_cast<uint32_t>(Model().manifest().programs.size());
+    const auto programs = static_cast<uint32_t>(CudaModel().manifest().programs.size());
     refused(decode, "no such program", [=](StepRequest& s) { s.program = programs; });
     refused(batch, "two rows of logits of a program for one", [](StepRequest& s) {
       s.program = ProgramOf(kDecode, 1);
@@ -490,7 +470,7 @@ TEST(CudaDevice, EveryFailureWhileItIsMade) {
     for (int error : {cuda::kOutOfMemory, cuda::kIllegalAddress, 999}) {
       fake.fail_at = at;
       fake.fail_with = error;
-      auto device = CreateCudaDevice(Model(), 0, {}, fake.loader());
+      auto device = CreateCudaDevice(CudaModel(), 0, {}, fake.loader());
       fake.fail_at = 0;
       if (device.ok()) continue;  // the call's failure does not matter (asking for free memory)
       const uint32_t number = device.status().number();
@@ -545,7 +525,7 @@ TEST(CudaDevice, AStoppedUpload) {
   FakeCuda fake;
   CudaOptions options;
   options.progress = [](uint64_t, uint64_t) { return false; };
-  auto device = CreateCudaDevice(Model(), 0, options, fake.loader());
+  auto device = CreateCudaDevice(CudaModel(), 0, options, fake.loader());
   ASSERT_FALSE(device.ok());
   EXPECT_EQ(device.status().number(), 5016u);
   ExpectClean(fake);

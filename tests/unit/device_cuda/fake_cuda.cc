@@ -68,7 +68,15 @@ bool Fails(const char* function) {
   if (fake.fail_at == 0 || (!fake.fail_function.empty() && fake.fail_function != function)) return false;
   return --fake.fail_at == 0;
 }
+// A thread inside a function of the driver.
+thread_local int depth = 0;
+struct Within {
+  Within() { ++depth; }
+  ~Within() { --depth; }
+};
+
 #define FAKE_ENTER(function)       \
+  const Within within;             \
   FakeCuda& fake = *FakeCuda::now; \
   if (Fails(function)) return fake.fail_with
 
@@ -462,6 +470,10 @@ void* Function(const std::string& name) {
 CudaLoader FakeCuda::loader() const {
   return CudaLoader(
       [](const char* name) { return FakeCuda::now->missing == name ? nullptr : Function(name); });
+}
+
+bool FakeCuda::Within() {
+  return depth != 0;
 }
 
 }  // namespace qrt

@@ -61,6 +61,8 @@ struct FakeCuda {
   Graph recording;
   std::vector<std::function<void()>> pending;  // work of streams that nobody waited for
 
+  // Whether the calling thread is inside a function of the driver, which takes memory for its records.
+  static bool Within();
   // The contexts that the calling thread made current, the last on top.
   static std::vector<void*>& Current();
 

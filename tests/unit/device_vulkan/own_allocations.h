@@ -9,7 +9,8 @@ namespace qrt::testing {
 // From its making to Stop, on all threads. One at a time.
 class OwnAllocations {
  public:
-  OwnAllocations();
+  // `elsewhere`: whether the calling thread runs what stands for a driver, whose allocations do not count.
+  explicit OwnAllocations(bool (*elsewhere)() = nullptr);
   ~OwnAllocations() { Stop(); }
   OwnAllocations(const OwnAllocations&) = delete;
   OwnAllocations& operator=(const OwnAllocations&) = delete;
