@@ -274,7 +274,8 @@ Outcome Options::Parse(const std::vector<std::string>& arguments) {
   }
   const auto mark = std::find(unknown.begin(), unknown.end(), "--");  // CLI11 leaves it among them
   if (mark != unknown.begin()) return Unknown(unknown.front());
-  if (unknown.size() > 1) return Unexpected(unknown[1]);
+  // Behind an option that nobody takes an argument is the value that was meant for it.
+  if (unknown.size() > 1) return passed_ == nullptr || passed_->empty() ? Unexpected(unknown[1]) : Unknown(passed_->front());
   for (size_t i = 0; i < options_.size(); ++i) {
     const Option& option = options_[i];
     QRUN_RETURN_IF_ERROR(Set(option, Given(option.spellings, arguments), parsed[i]->results()));

@@ -471,7 +471,7 @@ class Text : public internal::Handle<qrt_text, qrt_text_release> {
         [&](qrt_text** out, qrt_error* error) { return qrt_text_create(artifact.get(), out, error); });
   }
 
-  // `flags`: 0 or QRT_TOKENIZE_SPECIAL.
+  // `flags`: QRT_TOKENIZE_*, or 0.
   Result<Tokens> Tokenize(std::string_view utf8, std::uint32_t flags = 0) const {
     return internal::Fill<Tokens>(
         utf8.size(), [&](std::int32_t* tokens, std::size_t room, std::size_t* count, qrt_error* error) {
@@ -488,6 +488,13 @@ class Text : public internal::Handle<qrt_text, qrt_text_release> {
     return internal::Fill<std::string>(
         8 * tokens.size(), [&](char* bytes, std::size_t room, std::size_t* length, qrt_error* error) {
           return qrt_text_detokenize(get(), tokens.data(), tokens.size(), bytes, room, length, error);
+        });
+  }
+  // Rising.
+  Result<Tokens> EndTokens() const {
+    return internal::Fill<Tokens>(
+        16, [&](std::int32_t* tokens, std::size_t room, std::size_t* count, qrt_error* error) {
+          return qrt_text_end_tokens(get(), tokens, room, count, error);
         });
   }
   bool IsEnd(std::int32_t token) const { return qrt_text_is_end(get(), token) != 0; }

@@ -419,7 +419,7 @@ TEST_F(QrunChat, AnErrorStandsOnALineOfItsOwn) {
     if (result.exit != 4 || result.out.empty() || result.out.back() == '\n') continue;
     EXPECT_EQ(result.err.rfind("qrun: error: ", 0), 0u) << "the answer is in a file, not on this line";
     Terminal terminal(arguments);
-    const std::string screen = terminal.ReadUntil("[Q7203]");
+    const std::string screen = terminal.ReadUntil("[Q5325]");
     EXPECT_NE(screen.find("\nqrun: error: "), std::string::npos) << screen;
     EXPECT_EQ(terminal.Wait(), 4);
     return;
