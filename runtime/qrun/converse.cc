@@ -124,7 +124,7 @@ class Chat {
     if (flags_.raw) {
       QRUN_RETURN_IF_ERROR(RawPrompt(model_.text.get(), line, flags_, spoken_.empty(), &prompt.tokens));
       prompt.tokens.insert(prompt.tokens.begin(), spoken_.begin(), spoken_.end());
-      prompt.keep = spoken_.size();
+      prompt.keep = prompt.tokens.size() - 1;  // for /retry: a token is chosen behind one that is fed
     } else {
       turns_.push_back({"user", line});
       if (Outcome outcome = prompt_.Make(turns_, &prompt); !outcome.ok()) return Forget(std::move(outcome));

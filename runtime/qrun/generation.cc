@@ -217,6 +217,10 @@ Outcome Generator::Load(const SavedSession& saved) {
   bool good = qrt_session_position(session_.get()) == saved.held && saved.tokens.size() - saved.held <= 1;
   for (const int32_t token : saved.tokens) good = good && static_cast<uint32_t>(token) < vocabulary;
   if (!good || static_cast<uint32_t>(saved.next.value_or(0)) >= vocabulary) {
+    held_.clear();
+    unfed_.reset();
+    next_.reset();
+    QRUN_CALL(qrt_session_reset(session_.get(), &error));
     return Outcome::Fail(kExitInput, 8004, "the saved session's tokens do not agree with its snapshot");
   }
   held_.assign(saved.tokens.begin(), saved.tokens.begin() + static_cast<ptrdiff_t>(saved.held));

@@ -83,7 +83,8 @@ class Generator {
 
   // The sequence and its tokens, as a file keeps them; turns and mode are the caller's.
   Outcome Save(SavedSession* out) const;
-  // Errors: input refused (saved from another artifact, damaged, longer than the context).
+  // Errors: input refused (saved from another artifact, damaged, longer than the context). The session is
+  // then as it was, or empty where only its tokens are wrong.
   Outcome Load(const SavedSession& saved);
 
   // What lies in the session and was written behind it, but for the token that ended the answer.

@@ -227,7 +227,7 @@ def artifact_refused(h, model):
     if h.sanitized():
         print("skip qrun without memory: a sanitizer's shadow memory does not fit under the limit")
     else:
-        refused(h, "qrun without memory", 6, "Q6001", ["smaller context"], "qrun", model, "-p", "x", "--ctx", "2000000000", "-t", "1",
+        refused(h, "qrun without memory", 6, "Q6001", ["smaller context"], "qrun", model, "-p", "x", "-q", "--ctx", "2000000000", "-t", "1",
                 limits={resource.RLIMIT_AS: 1 << 29})
     bare = gguf_edit.with_metadata(TINY, h.path("bare.gguf"), {"tokenizer.chat_template": None})
     qbin = h.compile(bare, "bare.qbin", *QUICK)

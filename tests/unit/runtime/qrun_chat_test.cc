@@ -371,6 +371,13 @@ TEST_F(QrunChat, CommandsSteerTheChat) {
   EXPECT_EQ(turns[0], "user: /etc");
   EXPECT_NE(Say(terminal, "/load " + model()).find("[Q8004]"), std::string::npos);
   EXPECT_EQ(Turns(terminal), turns) << "a file that is refused changes nothing";
+  qrun::SavedSession lies;
+  ASSERT_TRUE(qrun::ReadSession(file, &lies).ok());
+  lies.tokens.pop_back();
+  lies.held = lies.tokens.size();
+  ASSERT_TRUE(qrun::WriteSession(File("lies.session"), lies).ok());
+  EXPECT_NE(Say(terminal, "/load " + File("lies.session")).find("do not agree"), std::string::npos);
+  EXPECT_EQ(TimingIn(Say(terminal, "yet more"))["reused_tokens"], 0) << "the session is not what is believed";
   Say(terminal, "/new");
   Say(terminal, "alone");
   EXPECT_EQ(Turns(terminal).size(), 2u);
@@ -398,6 +405,9 @@ TEST_F(QrunChat, RawChatsGoOnFromWhatWasSaid) {
   const json second = TimingIn(Say(terminal, "there"));
   ASSERT_TRUE(first.is_object() && second.is_object());
   EXPECT_EQ(second["reused_tokens"], first["position"]);
+  const json again = TimingIn(Say(terminal, "/retry"));
+  ASSERT_TRUE(again.is_object());
+  EXPECT_EQ(again["prompt_tokens"], 1) << "the prompt was fed again";
   EXPECT_NE(Say(terminal, "/system x").find("--raw leaves out"), std::string::npos);
 }
 
