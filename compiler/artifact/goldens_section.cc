@@ -10,7 +10,7 @@
 namespace qcc::compiler {
 
 std::vector<uint8_t> BuildGoldensSection(std::span<const int32_t> tokens, std::span<const GoldenLogits> rows,
-                                         uint32_t top, float tolerance, bool exact) {
+                                         uint32_t top, float tolerance, float rms_tolerance, bool exact) {
   std::vector<uint8_t> out;
   auto add = [&out](const void* data, size_t bytes) {
     const auto* p = static_cast<const uint8_t*>(data);
@@ -21,7 +21,8 @@ std::vector<uint8_t> BuildGoldensSection(std::span<const int32_t> tokens, std::s
                                   static_cast<uint32_t>(tokens.size()),
                                   static_cast<uint32_t>(rows.size()),
                                   top,
-                                  tolerance};
+                                  tolerance,
+                                  rms_tolerance};
   add(&header, sizeof header);
   add(tokens.data(), tokens.size_bytes());
   for (const GoldenLogits& row : rows) {

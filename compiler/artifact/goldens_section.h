@@ -16,7 +16,7 @@ struct GoldenLogits {
 // Stores the `top` highest logits (equal ones by id) of each row; all rows must have at least `top` columns.
 // `exact`: also the hash of each row, for artifacts whose every code variant gives these bits.
 std::vector<uint8_t> BuildGoldensSection(std::span<const int32_t> tokens, std::span<const GoldenLogits> rows,
-                                         uint32_t top, float tolerance, bool exact);
+                                         uint32_t top, float tolerance, float rms_tolerance, bool exact);
 
 }  // namespace qcc::compiler
 

@@ -12,7 +12,7 @@ extern "C" {
 #endif
 
 #define QRT_GOLDENS_MAGIC 0x31444751u /* "QGD1" */
-#define QRT_GOLDENS_ABI 1u
+#define QRT_GOLDENS_ABI 2u
 
 typedef struct qrt_goldens_header {
   uint32_t magic;
@@ -20,7 +20,8 @@ typedef struct qrt_goldens_header {
   uint32_t n_tokens;
   uint32_t n_rows;
   uint32_t n_top;
-  float tolerance; /* largest accepted |logit - value| */
+  float tolerance;     /* largest accepted |logit - value| */
+  float rms_tolerance; /* largest accepted root of the mean of (logit - value)^2, over all values */
 } qrt_goldens_header;
 
 typedef struct qrt_golden_row {

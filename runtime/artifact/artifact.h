@@ -61,7 +61,7 @@ struct GoldenRow {
 };
 struct Goldens {
   std::vector<int32_t> tokens;
-  float tolerance = 0;
+  float tolerance = 0, rms_tolerance = 0;
   std::vector<GoldenRow> rows;
 };
 

@@ -336,11 +336,13 @@ Status ArtifactVerifier::ReadGoldens(uint32_t section) {
     return bad(0, "the goldens' counts need " + (size.ok() ? std::to_string(size.value()) : "too many") +
                       " bytes, the section has " + std::to_string(bytes.size()));
   }
-  if (h.n_tokens == 0 || !std::isfinite(h.tolerance) || h.tolerance < 0) {
+  if (h.n_tokens == 0 || !std::isfinite(h.tolerance) || h.tolerance < 0 || !std::isfinite(h.rms_tolerance) ||
+      h.rms_tolerance < 0) {
     return bad(0, "the goldens have no tokens or no finite tolerance");
   }
   Goldens goldens;
   goldens.tolerance = h.tolerance;
+  goldens.rms_tolerance = h.rms_tolerance;
   goldens.tokens.resize(h.n_tokens);
   uint64_t at = sizeof h;
   std::memcpy(goldens.tokens.data(), bytes.data() + at, 4 * uint64_t{h.n_tokens});

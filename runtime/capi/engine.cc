@@ -65,6 +65,7 @@ struct GoldenRun {
   const Goldens& goldens;
   qrt_check_report report;
   size_t next_row = 0;
+  double squares = 0;  // sum of all differences' squares
 };
 
 int32_t CompareRow(void* ctx, qrt_session*, uint64_t position, const float* logits, size_t vocab_size) {
@@ -83,6 +84,7 @@ int32_t CompareRow(void* ctx, qrt_session*, uint64_t position, const float* logi
     // A NaN must stay visible: it fails every comparison.
     if (!(difference <= run.report.max_difference)) run.report.max_difference = difference;
     if (!(difference <= run.report.tolerance)) run.report.passed = 0;
+    run.squares += static_cast<double>(difference) * difference;
     ++run.report.values;
   }
   return 0;
@@ -94,10 +96,11 @@ Status Check(qrt_engine& engine, qrt_check_report* out) {
     return Status(Code::kUnavailable, 5332, "the artifact carries no golden values",
                   engine.artifact->artifact->path());
   }
-  GoldenRun run = {*goldens, {}, 0};
+  GoldenRun run = {*goldens, {}};
   run.report.passed = 1;
   run.report.tokens = static_cast<uint32_t>(goldens->tokens.size());
   run.report.tolerance = goldens->tolerance;
+  run.report.rms_tolerance = goldens->rms_tolerance;
   Session session(*engine.engine, nullptr);
   QRT_RETURN_IF_ERROR(
       session.Init(std::max<size_t>(1, goldens->tokens.size()), engine.services.allocator_or_null()));
@@ -109,7 +112,12 @@ Status Check(qrt_engine& engine, qrt_check_report* out) {
   Batch batch(*engine.engine);
   QRT_RETURN_IF_ERROR(batch.Add(session, goldens->tokens.data(), goldens->tokens.size(), &options));
   QRT_RETURN_IF_ERROR(batch.Run());
-  if (run.next_row != goldens->rows.size()) run.report.passed = 0;
+  if (run.report.values > 0) {
+    run.report.rms_difference = static_cast<float>(std::sqrt(run.squares / run.report.values));
+  }
+  if (run.next_row != goldens->rows.size() || !(run.report.rms_difference <= run.report.rms_tolerance)) {
+    run.report.passed = 0;
+  }
   return WriteInfo(run.report, sizeof run.report, "report", out);
 }
 

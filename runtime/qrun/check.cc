@@ -34,11 +34,12 @@ struct Checked {
            OneLine(text) + "\n";
   }
   std::string Json() const {
-    char numbers[160];
+    char numbers[240];
     std::snprintf(numbers, sizeof numbers,
-                  ", \"values\": %u, \"max_difference\": %.6g, \"tolerance\": %.6g, \"exact_rows\": %u, "
-                  "\"hashed_rows\": %u",
-                  report.values, static_cast<double>(report.max_difference),
+                  ", \"tokens\": %u, \"values\": %u, \"rms_difference\": %.6g, \"rms_tolerance\": %.6g, "
+                  "\"max_difference\": %.6g, \"tolerance\": %.6g, \"exact_rows\": %u, \"hashed_rows\": %u",
+                  report.tokens, report.values, static_cast<double>(report.rms_difference),
+                  static_cast<double>(report.rms_tolerance), static_cast<double>(report.max_difference),
                   static_cast<double>(report.tolerance), report.exact_rows, report.hashed_rows);
     // A difference that is no number is none in JSON either.
     const bool compared = (result == "ok" || result == "WRONG") && std::isfinite(report.max_difference);
@@ -73,9 +74,12 @@ Outcome CheckCode(const std::string& path, const qrt_artifact_info& artifact, co
   out->result = report.passed ? "ok" : "WRONG";
   char text[200];
   std::snprintf(text, sizeof text,
-                "%u golden values, max |difference| %.3g (accepted %.3g), %u of %u rows exact", report.values,
-                static_cast<double>(report.max_difference), static_cast<double>(report.tolerance),
-                report.exact_rows, report.hashed_rows);
+                "%u golden values of %u tokens, rms difference %.3g (accepted %.3g), max %.3g (accepted "
+                "%.3g), %u of %u "
+                "rows exact",
+                report.values, report.tokens, static_cast<double>(report.rms_difference),
+                static_cast<double>(report.rms_tolerance), static_cast<double>(report.max_difference),
+                static_cast<double>(report.tolerance), report.exact_rows, report.hashed_rows);
   out->text = text;
   if (report.passed) return Outcome();
   return Outcome::Fail(kExitDevice, 5007, "this machine does not compute the artifact's golden values",

@@ -156,6 +156,7 @@ void Options::Positional(std::string name, std::optional<std::string>* target, s
 void Options::PassOn(std::vector<std::string>* target, std::string help) {
   passed_ = target;
   passed_help_ = std::move(help);
+  unknown_help_ = "--help lists the options; one of qcc compile needs a GGUF, and its value behind \"=\"";
 }
 
 Outcome Options::RefusePassed() const {
@@ -190,7 +191,7 @@ Outcome Options::Unknown(const std::string& argument) const {
   // "-temp" was meant as one name.
   const std::string nearest = qrt::NearestName(argument.substr(0, argument.find('=')), names);
   return Usage("unknown option " + spelling,
-               nearest.empty() ? "--help lists the options" : "did you mean " + nearest + "?");
+               nearest.empty() ? unknown_help_ : "did you mean " + nearest + "?");
 }
 
 Outcome Options::Spell(const std::vector<std::string>& arguments, std::vector<std::string>* out) const {
@@ -273,9 +274,12 @@ Outcome Options::Parse(const std::vector<std::string>& arguments) {
     unknown.erase(unknown.begin(), passed);
   }
   const auto mark = std::find(unknown.begin(), unknown.end(), "--");  // CLI11 leaves it among them
-  if (mark != unknown.begin()) return Unknown(unknown.front());
-  // Behind an option that nobody takes an argument is the value that was meant for it.
-  if (unknown.size() > 1) return passed_ == nullptr || passed_->empty() ? Unexpected(unknown[1]) : Unknown(passed_->front());
+  if (mark != unknown.begin()) {
+    // Behind an option that is none of these a word is the value that was meant for it.
+    const bool valued = unknown.front()[0] != '-' && passed_ != nullptr && !passed_->empty();
+    return Unknown(valued ? passed_->front() : unknown.front());
+  }
+  if (unknown.size() > 1) return Unexpected(unknown[1]);
   for (size_t i = 0; i < options_.size(); ++i) {
     const Option& option = options_[i];
     QRUN_RETURN_IF_ERROR(Set(option, Given(option.spellings, arguments), parsed[i]->results()));

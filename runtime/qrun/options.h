@@ -85,7 +85,7 @@ class Options {
   std::vector<Option> options_;
   std::vector<Place> places_;
   std::vector<std::string>* passed_ = nullptr;
-  std::string passed_help_;
+  std::string passed_help_, unknown_help_ = "--help lists the options";
   bool help_wanted_ = false;
 };
 

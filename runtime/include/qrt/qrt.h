@@ -291,8 +291,9 @@ typedef struct qrt_engine_options {
                            * through     Vulkan, else the CPU; one that cannot be made (short of memory, say) is
                            * passed over. NULL: the CPU if the artifact holds code for CPUs, else as "auto" */
   double max_dispatch_ms; /* GPU: longest piece of work to hand over at once; 0: 200; negative: no limit */
-  const char* cache_dir; /* GPU: where compiled kernels are kept between runs; made if missing, kept below 256
-                          * MiB; any number of processes may share it. NULL: nowhere */
+  const char*
+      cache_dir; /* GPU: where what the driver makes of SPIR-V or PTX is kept between runs; made if missing,
+                  * kept below 256 MiB; any number of processes may share it. NULL: nowhere */
   qrt_progress_fn progress; /* GPU: bytes of weights copied so far, and in all; non-zero: stop. NULL: none */
   void* progress_ctx;
 } qrt_engine_options;
@@ -329,13 +330,18 @@ QRT_API qrt_status qrt_engine_describe(const qrt_engine* engine, qrt_engine_info
 
 typedef struct qrt_check_report {
   size_t struct_size;
-  uint32_t passed;      /* 1: every golden value was met within the tolerance */
+  uint32_t
+      passed; /* 1: every golden value was met within the tolerance, and all together within rms_tolerance */
   uint32_t tokens;      /* of the golden prompt */
   uint32_t values;      /* logits compared */
   float max_difference; /* largest |logit - golden value| */
   float tolerance;      /* accepted */
   uint32_t exact_rows;  /* rows whose bits equal the golden hash */
   uint32_t hashed_rows; /* rows that carry a hash */
+  /* Root of the mean square of all differences, and what is accepted: one value may be off where a rounding
+   * fell to the other side, many may not. Since 1.3. */
+  float rms_difference;
+  float rms_tolerance;
 } qrt_check_report;
 
 /* Runs the golden prompt that the artifact carries and compares. Errors: UNAVAILABLE (no goldens in the

@@ -165,6 +165,7 @@ TEST(ArtifactRoundTrip, Goldens) {
   const Goldens& g = *(*opened)->goldens();
   EXPECT_EQ(g.tokens, (std::vector<int32_t>{5, 6, 7, 8}));
   EXPECT_EQ(g.tolerance, 1e-3f);
+  EXPECT_EQ(g.rms_tolerance, 1e-4f);
   ASSERT_EQ(g.rows.size(), 2u);
   EXPECT_EQ(g.rows[0].position, 1u);
   EXPECT_EQ(g.rows[0].ids, (std::vector<uint32_t>{16, 33, 50, 67}));

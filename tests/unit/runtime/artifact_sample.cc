@@ -126,7 +126,7 @@ SampleParts MakeParts() {
     rows[1].logits[i] = -static_cast<float>(i);
   }
   const int32_t tokens[] = {5, 6, 7, 8};
-  parts.goldens = BuildGoldensSection(tokens, rows, 4, 1e-3f, true);
+  parts.goldens = BuildGoldensSection(tokens, rows, 4, 1e-3f, 1e-4f, true);
   return parts;
 }
 

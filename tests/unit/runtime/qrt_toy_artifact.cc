@@ -67,7 +67,7 @@ void AddGoldens(SampleParts& parts, bool wrong) {
   };
   ASSERT_EQ(qrt_session_append(session, tokens.data(), tokens.size(), &options, nullptr), QRT_OK);
   if (wrong) rows.back().logits[97] += 50;
-  parts.goldens = qcc::compiler::BuildGoldensSection(tokens, rows, 5, 1e-4f, true);
+  parts.goldens = qcc::compiler::BuildGoldensSection(tokens, rows, 5, 1e-4f, 1e-5f, true);
   qrt_session_release(session);
   qrt_engine_release(engine);
   qrt_artifact_release(artifact);
