@@ -113,7 +113,7 @@ Status Check(qrt_engine& engine, qrt_check_report* out) {
   QRT_RETURN_IF_ERROR(batch.Add(session, goldens->tokens.data(), goldens->tokens.size(), &options));
   QRT_RETURN_IF_ERROR(batch.Run());
   if (run.report.values > 0) {
-    run.report.rms_difference = static_cast<float>(std::sqrt(run.squares / run.report.values));
+    run.report.rms_difference = std::sqrt(run.squares / run.report.values);
   }
   if (run.next_row != goldens->rows.size() || !(run.report.rms_difference <= run.report.rms_tolerance)) {
     run.report.passed = 0;

@@ -38,9 +38,9 @@ struct Checked {
     std::snprintf(numbers, sizeof numbers,
                   ", \"tokens\": %u, \"values\": %u, \"rms_difference\": %.6g, \"rms_tolerance\": %.6g, "
                   "\"max_difference\": %.6g, \"tolerance\": %.6g, \"exact_rows\": %u, \"hashed_rows\": %u",
-                  report.tokens, report.values, static_cast<double>(report.rms_difference),
-                  static_cast<double>(report.rms_tolerance), static_cast<double>(report.max_difference),
-                  static_cast<double>(report.tolerance), report.exact_rows, report.hashed_rows);
+                  report.tokens, report.values, report.rms_difference, report.rms_tolerance,
+                  static_cast<double>(report.max_difference), static_cast<double>(report.tolerance),
+                  report.exact_rows, report.hashed_rows);
     // A difference that is no number is none in JSON either.
     const bool compared = (result == "ok" || result == "WRONG") && std::isfinite(report.max_difference);
     return "{\"target\": " + Quoted(target) + ", \"name\": " + Quoted(name) +
@@ -77,9 +77,9 @@ Outcome CheckCode(const std::string& path, const qrt_artifact_info& artifact, co
                 "%u golden values of %u tokens, rms difference %.3g (accepted %.3g), max %.3g (accepted "
                 "%.3g), %u of %u "
                 "rows exact",
-                report.values, report.tokens, static_cast<double>(report.rms_difference),
-                static_cast<double>(report.rms_tolerance), static_cast<double>(report.max_difference),
-                static_cast<double>(report.tolerance), report.exact_rows, report.hashed_rows);
+                report.values, report.tokens, report.rms_difference, report.rms_tolerance,
+                static_cast<double>(report.max_difference), static_cast<double>(report.tolerance),
+                report.exact_rows, report.hashed_rows);
   out->text = text;
   if (report.passed) return Outcome();
   return Outcome::Fail(kExitDevice, 5007, "this machine does not compute the artifact's golden values",

@@ -32,12 +32,14 @@ LogicalResult LinearOp::evaluate(Evaluator& ev) {
     const Tensor<T>& x = ev.tensor<T>(getX());
     int64_t outputs = weight.type.getShape()[0], inputs = weight.type.getShape()[1], rows = x.rows();
     Tensor<T> y{{rows, outputs}, std::vector<T>(rows * outputs)};
-    std::vector<float> scratch;
-    std::vector<T> matrixRow(inputs);
-    for (int64_t o = 0; o < outputs; ++o) {
-      decodeWeightRow(weight, o, scratch, matrixRow.data());
-      for (int64_t r = 0; r < rows; ++r) y.data[r * outputs + o] = dot(matrixRow.data(), x.row(r), inputs);
-    }
+    inParts(outputs, [&](int64_t begin, int64_t end) {
+      std::vector<float> scratch;
+      std::vector<T> matrixRow(inputs);
+      for (int64_t o = begin; o < end; ++o) {
+        decodeWeightRow(weight, o, scratch, matrixRow.data());
+        for (int64_t r = 0; r < rows; ++r) y.data[r * outputs + o] = dot(matrixRow.data(), x.row(r), inputs);
+      }
+    });
     if (getScale()) {
       T scale = decodeWeight<T>(ev.weight(getScale())).front();
       for (T& value : y.data) value *= scale;

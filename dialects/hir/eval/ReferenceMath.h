@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <system_error>
+#include <thread>
 #include <vector>
 
 #include "dialects/hir/eval/Evaluator.h"
@@ -19,17 +21,26 @@ llvm::LogicalResult inPrecision(const Evaluator& ev, Fn fn) {
 
 // Sixteen partial sums, so that the compiler may use vector registers without being allowed to reassociate.
 // The order depends on n alone.
-template <class T>
-T dot(const T* a, const T* b, int64_t n) {
-  constexpr int kLanes = 16;
-  T lanes[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += a[i + lane] * b[i + lane];
-  T sum = 0;
-  for (T lane : lanes) sum += lane;
-  for (; i < n; ++i) sum += a[i] * b[i];
-  return sum;
+float dot(const float* a, const float* b, int64_t n);
+double dot(const double* a, const double* b, int64_t n);
+
+// Calls fn(begin, end) for parts of [0, n) that together are all of it, on all cores.
+template <class Fn>
+void inParts(int64_t n, Fn fn) {
+  constexpr int64_t kWorthAThread = 64;
+  const int64_t cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
+  const int64_t parts = std::max<int64_t>(1, std::min(cores, n / kWorthAThread));
+  std::vector<std::thread> threads;
+  try {
+    for (int64_t part = 1; part < parts; ++part)
+      threads.emplace_back([&fn, n, part, parts] { fn(n * part / parts, n * (part + 1) / parts); });
+  } catch (const std::system_error&) {
+    // No more threads: this one does the parts that are left.
+  }
+  const auto left = static_cast<int64_t>(threads.size()) + 1;
+  fn(0, n / parts);
+  if (left < parts) fn(n * left / parts, n);
+  for (std::thread& thread : threads) thread.join();
 }
 
 // Both forms never raise e to a large positive power.

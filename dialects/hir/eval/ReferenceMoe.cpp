@@ -71,27 +71,29 @@ class ExpertMatrix {
  public:
   ExpertMatrix(const Evaluator& ev, Value weight, Value scale) : weight(ev.weight(weight)) {
     if (scale) scales = decodeWeight<T>(ev.weight(scale));
-    line.resize(columns());
   }
   int64_t rows() const { return weight.type.getShape()[1]; }
   int64_t columns() const { return weight.type.getShape()[2]; }
 
   /// y[i][r] = scale * (row r of the expert's matrix) . x[i]; x: [columns] each, y: [rows] each.
-  void apply(int64_t expert, const std::vector<const T*>& x, const std::vector<T*>& y) {
+  void apply(int64_t expert, const std::vector<const T*>& x, const std::vector<T*>& y) const {
     T scale = scales.empty() ? T(1) : scales[scales.size() == 1 ? 0 : expert];
-    for (int64_t r = 0; r < rows(); ++r) {
-      decodeWeightRow(weight, expert * rows() + r, scratch, line.data());
-      for (size_t i = 0; i < x.size(); ++i) {
-        y[i][r] = dot(line.data(), x[i], columns());
-        if (!scales.empty()) y[i][r] *= scale;
+    inParts(rows(), [&](int64_t begin, int64_t end) {
+      std::vector<float> scratch;
+      std::vector<T> line(columns());
+      for (int64_t r = begin; r < end; ++r) {
+        decodeWeightRow(weight, expert * rows() + r, scratch, line.data());
+        for (size_t i = 0; i < x.size(); ++i) {
+          y[i][r] = dot(line.data(), x[i], columns());
+          if (!scales.empty()) y[i][r] *= scale;
+        }
       }
-    }
+    });
   }
 
  private:
   const WeightHandle& weight;
-  std::vector<T> scales, line;
-  std::vector<float> scratch;
+  std::vector<T> scales;
 };
 
 /// The experts' sum. Experts are gone through by ascending id, which is the order of every row's terms.

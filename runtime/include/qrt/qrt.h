@@ -330,8 +330,7 @@ QRT_API qrt_status qrt_engine_describe(const qrt_engine* engine, qrt_engine_info
 
 typedef struct qrt_check_report {
   size_t struct_size;
-  uint32_t
-      passed; /* 1: every golden value was met within the tolerance, and all together within rms_tolerance */
+  uint32_t passed;      /* 1: every golden value is within the tolerance, all together within rms_tolerance */
   uint32_t tokens;      /* of the golden prompt */
   uint32_t values;      /* logits compared */
   float max_difference; /* largest |logit - golden value| */
@@ -340,8 +339,8 @@ typedef struct qrt_check_report {
   uint32_t hashed_rows; /* rows that carry a hash */
   /* Root of the mean square of all differences, and what is accepted: one value may be off where a rounding
    * fell to the other side, many may not. Since 1.3. */
-  float rms_difference;
-  float rms_tolerance;
+  double rms_difference; /* (doubles: older programs own what lies before the next multiple of 8) */
+  double rms_tolerance;
 } qrt_check_report;
 
 /* Runs the golden prompt that the artifact carries and compares. Errors: UNAVAILABLE (no goldens in the
