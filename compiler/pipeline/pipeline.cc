@@ -420,7 +420,8 @@ absl::Status Compilation::Write() {
   const uint64_t weights = plans_.size() == 1 ? manifest.weights_bytes : out.size() - before;
   if (absl::Status s = file_->CheckUnchanged(); !s.ok()) return s;
   if (absl::Status s = out.Finish(manifest); !s.ok()) return s;
-  sink_.EndStage(absl::StrCat(CodeBytes(weights), " of weights, ", CodeBytes(out.size()), " in all"));
+  sink_.EndStage(
+      absl::StrCat(CodeBytes(weights), " of weights; ", options_.output, ": ", CodeBytes(out.size())));
   return absl::OkStatus();
 }
 

@@ -116,17 +116,32 @@ Outcome Main(std::vector<std::string> arguments) {
   return RunChat(arguments);
 }
 
-// Where there is no memory even for the exception that says so. The library and this program catch all
-// others.
+// Where there is no memory for a static object, or even for the exception that says so. The library and this
+// program catch all others.
 [[noreturn]] void OnTerminate() {
-  void* memory = std::current_exception() == nullptr ? std::malloc(1 << 12) : nullptr;
-  const bool short_of_memory = std::current_exception() == nullptr && memory == nullptr;
-  std::free(memory);
+  bool short_of_memory = false;
+  if (const std::exception_ptr thrown = std::current_exception()) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::bad_alloc&) {
+      short_of_memory = true;
+    } catch (...) {
+    }
+  } else {
+    void* memory = std::malloc(1 << 12);
+    short_of_memory = memory == nullptr;
+    std::free(memory);
+  }
   std::fputs(short_of_memory
                  ? "qrun: error: out of memory [Q6001]\n"
                  : "qrun: error: something ended qrun that it does not expect of itself [Q9001]\n",
              stderr);
   _exit(short_of_memory ? kExitResources : kExitInternal);
+}
+
+// Ahead of the constructors of static objects, of which CLI11 has some that allocate.
+__attribute__((constructor(101))) void InstallTerminate() {
+  std::set_terminate(OnTerminate);
 }
 
 }  // namespace
@@ -140,7 +155,6 @@ Outcome ParseOrHelp(Options& options, const std::vector<std::string>& arguments,
 }  // namespace qrun
 
 int main(int argc, char** argv) {
-  std::set_terminate(qrun::OnTerminate);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a limit of the file size: writing fails with EFBIG, which is told
   try {

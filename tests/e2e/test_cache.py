@@ -31,6 +31,8 @@ class Cache:
 
     def compile(self, *options):
         """The artifact, and of how many pieces how many were kept; None where nothing is said of it."""
+        # Where an earlier compile left its artifact is known, too (test_aot.py); here code is to be made again.
+        shutil.rmtree(os.path.join(self.folder, "artifacts"), ignore_errors=True)
         p = self.h.tool("qcc", *self.command(*options))
         assert p.returncode == 0, f"exit {p.returncode}: {p.stderr.decode(errors='replace')}"
         kept = [tuple(map(int, match)) for match in KEPT.findall(p.stderr)]
@@ -112,7 +114,7 @@ def killed(h, plain, tries=TRIES):
     subprocess.run([os.path.join(h.args.bin, "qcc"), *cache.command(), "-q"], check=True)
     whole, wrong = time.monotonic() - start, 0
     for _ in range(tries):
-        shutil.rmtree(cache.code)
+        shutil.rmtree(cache.folder, ignore_errors=True)
         process = subprocess.Popen([os.path.join(h.args.bin, "qcc"), *cache.command(), "-q"])
         time.sleep(chance.uniform(0.2, 1) * whole)
         process.send_signal(signal.SIGKILL)
