@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -53,8 +54,10 @@ std::string CodeStore::PathOf(std::string_view key) const {
   return Concat(folder_, "/", qrt::Hex(qrt::HashOf(bytes)), qrt::aot::kCodeSuffix);
 }
 
-std::vector<uint8_t> CodeStore::Read(const std::string& path) {
+std::vector<uint8_t> CodeStore::Read(const std::string& path, bool* damaged) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  // A link is not followed, and no file of ours.
+  if (damaged != nullptr) *damaged = fd >= 0 || errno != ENOENT;
   if (fd < 0) return {};
   struct stat found;
   std::vector<uint8_t> all;
@@ -73,9 +76,11 @@ std::vector<uint8_t> CodeStore::Read(const std::string& path) {
 
 std::vector<uint8_t> CodeStore::Find(std::string_view key) {
   const std::string path = PathOf(key);
-  std::vector<uint8_t> code = Read(path);
+  bool damaged = false;
+  std::vector<uint8_t> code = Read(path, &damaged);
   if (code.empty()) {
-    unlink(path.c_str());  // damaged, if it is there at all
+    // Not where there was none: another process may have put it there by now.
+    if (damaged) unlink(path.c_str());
     ++missed_;
     return code;
   }
@@ -88,8 +93,9 @@ void CodeStore::Keep(std::string_view key, std::span<const uint8_t> bytes) {
   if (bytes.empty()) return;
   const std::string path = PathOf(key);
   const std::string temporary =
-      Concat(path, qrt::aot::kCacheTemporary, std::to_string(getpid()), "-", std::to_string(written_++));
+      Concat(path, qrt::aot::kCacheTemporary, std::to_string(gettid()));  // a thread writes one at a time
   const qrt::TemporaryName name(temporary);
+  unlink(temporary.c_str());  // of a killed one that had this number
   const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) return;
   const qrt::Hash128 hash = qrt::HashOf(bytes);

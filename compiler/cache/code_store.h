@@ -31,9 +31,9 @@ class CodeStore {
   size_t found() const { return found_; }
   size_t missed() const { return missed_; }
 
-  // Bytes of an entry's file as Keep writes them, checked: nothing where they are damaged. For Find, and for
-  // who verifies a folder.
-  static std::vector<uint8_t> Read(const std::string& path);
+  // Bytes of an entry's file as Keep writes them, checked: nothing where they are damaged, and where there is
+  // no file. For Find, and for who verifies a folder.
+  static std::vector<uint8_t> Read(const std::string& path, bool* damaged = nullptr);
 
  private:
   CodeStore(std::string folder, std::string identity)
@@ -41,7 +41,7 @@ class CodeStore {
   std::string PathOf(std::string_view key) const;
 
   const std::string folder_, identity_;
-  std::atomic<size_t> found_{0}, missed_{0}, written_{0};
+  std::atomic<size_t> found_{0}, missed_{0};
 };
 
 }  // namespace qcc::compiler

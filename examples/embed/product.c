@@ -20,6 +20,7 @@ product_action product_action_for(qrt_status status) {
     case QRT_ARTIFACT_INCOMPATIBLE:
     case QRT_UNAVAILABLE:
     case QRT_TEMPLATE_ERROR:
+    case QRT_NUMERIC_FAULT:
       return PRODUCT_OTHER_FILE;
     case QRT_DEVICE_UNSUPPORTED:
       return PRODUCT_OTHER_DEVICE;

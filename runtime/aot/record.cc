@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -63,10 +62,10 @@ bool WriteRecord(const std::string& path, const std::string& kind, const RecordL
     text += line + "\n";
   }
   text += HashLine(text);
-  static std::atomic<unsigned> written{0};  // a name of its own for each record on its way
   const std::string temporary =
-      path + kCacheTemporary + std::to_string(getpid()) + "-" + std::to_string(written++);
+      path + kCacheTemporary + std::to_string(gettid());  // a thread writes one at a time
   const TemporaryName name(temporary);
+  unlink(temporary.c_str());  // of a killed one that had this number
   const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) return false;
   const bool whole = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());

@@ -106,7 +106,7 @@ def without_effect(h, model):
             ("qcc --compile-to", ["qcc", "compile", TINY, "-q", "--compile-to=import", "--decode=1"], []),
             ("qcc --decode behind --compile-to", ["qcc", "compile", TINY, "--compile-to=import", "--decode=1"], ["--decode"]),
             ("qcc without such an option", ["qcc", "compile", TINY, "--compile-to=import", "--kv=f32"], []),
-            ("qrun: GPU options on the CPU", [*run, "--max-dispatch-ms", "5", "--cache-dir", h.work], ["--max-dispatch-ms", "--cache-dir"]),
+            ("qrun: GPU options on the CPU", [*run, "--max-dispatch-ms", "5", "--cache-dir", h.work], ["--max-dispatch-ms"]),
             ("qrun: sampling options without sampling", [*run, "--greedy", "--seed", "3", "--top-p", "0.5"], ["--top-p", "--seed"]),
             ("qrun without such an option", [*run, "-t", "1", "--seed", "3"], [])):
         p = h.tool(*command)
@@ -218,12 +218,12 @@ def output_refused(h):
 def artifact_refused(h, model):
     refused(h, "qrun no artifact", 4, "Q4001", ["none.qbin"], "qrun", h.path("none.qbin"), "-p", "x")
     refused(h, "qrun of a folder", 4, "Q4003", [h.work], "qrun", h.work, "-p", "x")
-    refused(h, "qrun of a GGUF", 4, "Q4005", ["qcc compile"], "qrun", TINY, "-p", "x")
+    refused(h, "qrun of a GGUF without a cache", 6, "Q6002", ["--cache-dir", "qcc compile"], "qrun", TINY, "-p", "x", "--no-cache")
     refused(h, "qcc verify of a GGUF", 4, "Q4005", ["qcc compile"], "qcc", "verify", TINY)
     with open(h.path("text.qbin"), "w") as f:
         f.write("no artifact, just text\n")
     refused(h, "qcc inspect of a text", 4, "Q4005", ["qcc compile"], "qcc", "inspect", h.path("text.qbin"))
-    refused(h, "qrun devices of a GGUF", 4, "Q4005", ["qcc compile"], "qrun", "devices", TINY)
+    refused(h, "qrun devices of a GGUF without a cache", 6, "Q6002", ["--cache-dir", "qcc compile"], "qrun", "devices", TINY, "--no-cache")
     if h.sanitized():
         print("skip qrun without memory: a sanitizer's shadow memory does not fit under the limit")
     else:

@@ -561,7 +561,7 @@ const PartLie kPartLies[] = {
     {"goldens_short", [](auto& p) { p.goldens.resize(20); }, 4020, "shorter"},
     {"goldens_magic", [](auto& p) { SetWord(p.goldens, 0, 1); }, 4020, "mark"},
     {"goldens_version", [](auto& p) { SetWord(p.goldens, 4, QRT_GOLDENS_ABI + 1); }, 4017,
-     "have version 2, this program knows 1"},
+     "have version 3, this program knows 2"},
     {"goldens_cut", [](auto& p) { p.goldens.resize(p.goldens.size() - 4); }, 4020, "the section has"},
     {"goldens_count_wraps",
      [](auto& p) { SetWord(p.goldens, 12, 0xffffffff), SetWord(p.goldens, 16, 0xffffffff); }, 4020,
