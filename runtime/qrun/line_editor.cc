@@ -16,6 +16,7 @@
 namespace qrun {
 namespace {
 
+constexpr char kEndOfInput = '\x04';
 constexpr char kPrompt[] = "> ";
 constexpr wchar_t kWidePrompt[] = L"> ";
 // A terminal then puts marks around what is pasted, so that its newlines are told from typed ones.
@@ -103,6 +104,9 @@ struct LineReader::Editor {
       filled = static_cast<size_t>(count);
     }
     *byte = buffer[at++];
+    // What Ctrl-D was, typed while the terminal was still in its own line mode: the system keeps a mark for
+    // it.
+    if (*byte == '\0') *byte = kEndOfInput;
     return true;
   }
 
@@ -126,7 +130,7 @@ struct LineReader::Editor {
     wchar_t c = 0;
     while (el_wgetc(edit, &c) == 1) {
       if (c == L'\r') c = L'\n';
-      if (c != L'\0') pasted += c;
+      if (c != kEndOfInput) pasted += c;
       if (pasted.size() < kPasteEnds.size()) continue;
       const size_t size = pasted.size() - kPasteEnds.size();
       if (pasted.compare(size, kPasteEnds.size(), kPasteEnds) != 0) continue;

@@ -411,6 +411,17 @@ TEST_F(QrunChat, RawChatsGoOnFromWhatWasSaid) {
   EXPECT_NE(Say(terminal, "/system x").find("--raw leaves out"), std::string::npos);
 }
 
+// While an answer is written the terminal is in its own line mode, and what ends the input is a mark of its
+// own.
+TEST_F(QrunChat, EndOfInputTypedAheadEnds) {
+  Terminal terminal({model(), "-n", "600", "--ignore-eos", "--ctx", "1000"});
+  terminal.ReadUntil("> ");
+  terminal.Type("hello\n");
+  terminal.ReadUntil("hello\r\n");
+  terminal.Type("\x04");
+  EXPECT_EQ(terminal.Wait(), 0);
+}
+
 TEST_F(QrunChat, ATerminalThatCannotDrawStillChats) {
   Terminal terminal({model(), "-n", "3", "-q"}, "", "dumb");
   EXPECT_EQ(terminal.ReadUntil("> "), "> ") << "-q";
