@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/text/nfc.h"
 #include "runtime/text/tokenizer.h"
 #include "runtime/text/unicode.h"
 #include "tests/unit/runtime/text_vocab.h"
@@ -63,6 +64,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const TestVocab vocab(tokens, merges);
   const char* rule = input.Byte() % 2 == 0 ? "qwen35" : "qwen2";
   const std::string text = input.Bytes(input.size);
+  std::string normal, again;
+  const std::string_view form_c = qrt::text::NormalizeNfc(text, &normal);
+  Require(qrt::text::NormalizeNfc(form_c, &again) == form_c);  // what is in the form stays as it is
   const auto tokenizer = Tokenizer::Create(vocab.tables(), rule, {});
   Require(tokenizer.ok());
   for (bool special : {false, true}) {

@@ -8,8 +8,8 @@ int dlclose(void* handle) {
   return 0;
 }
 
-/* libedit keeps copies of the name and the description of a command that a program adds (el_set, EL_ADDFN), and
- * el_end leaves them: two small ones in all. Our own code has no wide strings that it duplicates. */
+/* libedit keeps copies of the name and the description of a command that a program adds (el_set, EL_ADDFN),
+ * and el_end leaves them: two small ones in all. Our own code has no wide strings that it duplicates. */
 const char* __lsan_default_suppressions(void);
 const char* __lsan_default_suppressions(void) {
   return "leak:wcsdup\n";
