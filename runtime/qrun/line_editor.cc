@@ -80,6 +80,8 @@ struct LineReader::Editor {
   bool Read(std::string* line) {
     el_resize(edit);  // the window may have another size since
     std::fputs(kMarkPastes, stderr);
+    // Before the prompt is drawn: libedit does it after, and what is typed between the two is shown twice.
+    el_set(edit, EL_PREP_TERM, 1);
     int count = 0;
     const wchar_t* text = el_wgets(edit, &count);
     std::fputs(kNoMarks, stderr);

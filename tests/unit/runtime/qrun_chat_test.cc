@@ -422,6 +422,17 @@ TEST_F(QrunChat, EndOfInputTypedAheadEnds) {
   EXPECT_EQ(terminal.Wait(), 0);
 }
 
+// Otherwise the system and the editor both show what is typed at once.
+TEST_F(QrunChat, WhoSeesThePromptIsReadByTheEditor) {
+  Terminal terminal({model(), "-n", "1"});
+  terminal.ReadUntil("> ");
+  for (int turn = 0; turn < 20; ++turn) {
+    ASSERT_FALSE(terminal.SystemEchoes()) << "turn " << turn;
+    terminal.Type("/system\n");
+    terminal.ReadUntil("\n> ");
+  }
+}
+
 TEST_F(QrunChat, ATerminalThatCannotDrawStillChats) {
   Terminal terminal({model(), "-n", "3", "-q"}, "", "dumb");
   EXPECT_EQ(terminal.ReadUntil("> "), "> ") << "-q";

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -109,6 +110,12 @@ class Terminal {
     }
   }
   ~Terminal() { close(terminal_); }
+  // Whether the system shows what is typed; otherwise the program does.
+  bool SystemEchoes() const {
+    termios settings = {};
+    EXPECT_EQ(tcgetattr(terminal_, &settings), 0);
+    return (settings.c_lflag & ECHO) != 0;
+  }
   void Signal(int signal) { kill(pid_, signal); }
 
   void Type(const std::string& text) {
