@@ -102,6 +102,14 @@ def SelectFunctions : Pass<"qcc-select-functions", "::mlir::ModuleOp"> {
   let options = [ListOption<"functions", "functions", "std::string", "names of functions that begin a step (none given: all)">];
 }
 
+def TraceLayers : Pass<"qcc-trace-layers", "::mlir::ModuleOp"> {
+  let summary = "each layer leaves its last row in a state of its own (hir.trace)";
+  let description = [{
+    Every block gets a state "blk.N.trace" from each of its calls. No other value changes.
+  }];
+  let dependentDialects = ["::qcc::hir::HirDialect"];
+}
+
 def VerifyModelContract : Pass<"qcc-verify-model-contract", "::mlir::ModuleOp"> {
   let summary = "the door between importers and everything after: attributes, entry points, blocks, states";
   let dependentDialects = ["::qcc::hir::HirDialect"];

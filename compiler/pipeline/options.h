@@ -63,6 +63,7 @@ struct PipelineOptions {
   KvMode kv = KvMode::kF16;
   L2NormMode l2_norm = L2NormMode::kSum;
   DeltaRuleMode delta_rule = DeltaRuleMode::kExact;
+  bool traceable = false;  // each layer's last row is kept with a sequence (qcc-trace-layers)
 
   // The model's functions to make programs of, by the name of the one that begins a step ("trunk" is tokens
   // to logits, "mtp" the NextN block).

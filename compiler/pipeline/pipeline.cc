@@ -228,6 +228,7 @@ absl::Status Compilation::Fuse() {
   DiagnosticCollector diagnostics(context_);
   mlir::PassManager pm(&context_);
   passes::addFusionPasses(pm, options_.numerics == NumericsMode::kInt8);
+  if (options_.traceable) pm.addPass(passes::createTraceLayers());
   if (mlir::failed(pm.run(*module_))) return diagnostics.ToStatus("Q3002", "fuse");
   if (Wants(ReportKind::kFusion)) sink_.Report(FusionReport(diagnostics.remarks(), options_.report_form));
   if (absl::Status s = CheckRequiredFusion(options_.require_fused, diagnostics.remarks(), file_->path());

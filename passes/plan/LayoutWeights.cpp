@@ -30,6 +30,8 @@ plan::StateKind planKind(hir::StateKind kind) {
       return plan::StateKind::Delta;
     case hir::StateKind::KV:
       return plan::StateKind::KV;
+    case hir::StateKind::Trace:
+      return plan::StateKind::Trace;
   }
   llvm_unreachable("all kinds are listed");
 }

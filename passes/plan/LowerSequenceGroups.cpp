@@ -1,4 +1,4 @@
-// Fused ops around a sequence's state: the gated delta net, the KV store and attention.
+// Ops around a sequence's state: the fused gated delta net, KV store and attention; the trace of a row.
 #include "passes/plan/Lowering.h"
 #include "passes/plan/Lowerings.h"
 
@@ -125,12 +125,24 @@ struct GatedAttentionLowering : LoweringOf<GatedAttentionLowering, hir::FusedGat
   }
 };
 
+struct TraceLowering : LoweringOf<TraceLowering, hir::TraceOp> {
+  static LogicalResult lowerOp(hir::TraceOp op, Lowering& l) {
+    FailureOr<View> x = l.denseRows(op.getX(), op);
+    FailureOr<plan::Ref> last = l.state(op.getState(), op);
+    if (failed(x) || failed(last)) return failure();
+    if (x->outRows) return l.noKernel(op, " of selected rows");
+    l.dispatch(op, plan::TraceSpec{rowElements(op.getX())}, {Lowering::ref(*x), *last});
+    return success();
+  }
+};
+
 }  // namespace
 
 void attachSequenceLowerings(MLIRContext& context) {
   hir::FusedGatedDeltaOp::attachInterface<GatedDeltaLowering>(context);
   hir::FusedQkNormRopeStoreOp::attachInterface<QkNormRopeStoreLowering>(context);
   hir::FusedGatedAttentionOp::attachInterface<GatedAttentionLowering>(context);
+  hir::TraceOp::attachInterface<TraceLowering>(context);
 }
 
 }  // namespace qcc::passes

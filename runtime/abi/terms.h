@@ -20,10 +20,12 @@
   X(F16, "f16", 1)
 
 // Conv: the last rows before a convolution. Delta: the memory of a delta rule. KV: keys and values by token.
+// Trace: the last row behind a layer, for people to look at.
 #define QRT_STATE_KINDS(X) \
   X(Conv, "conv", 0)       \
   X(Delta, "delta", 1)     \
-  X(KV, "kv", 2)
+  X(KV, "kv", 2)           \
+  X(Trace, "trace", 3)
 
 // What a program takes, as bits. Tokens: an id per row. Given: f32 rows at offset 0 of the arena, placed
 // there by the caller before the step. Stream: f32 rows at offset 0 of the arena, left there by another

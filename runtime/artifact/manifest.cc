@@ -322,7 +322,7 @@ Status ArtifactVerifier::CheckStates() {
   for (const StateInfo& s : m.states) {
     const std::string field = "state '" + s.name + "'";
     if (!Known(s.kind)) {
-      return BadField(field + ".kind", std::to_string(static_cast<int>(s.kind)), "0 to 2");
+      return BadField(field + ".kind", std::to_string(static_cast<int>(s.kind)), "0 to 3");
     }
     if (!Known(s.element)) {
       return BadField(field + ".element", std::to_string(static_cast<int>(s.element)), "0 or 1");

@@ -81,6 +81,29 @@ void qrt_session_cancel(qrt_session* session) {
   if (session != nullptr) session->session.Cancel();
 }
 
+size_t qrt_session_traced_layers(const qrt_session* session) {
+  return session != nullptr ? session->engine->engine->plan().traces.size() : 0;
+}
+
+qrt_status qrt_session_trace(const qrt_session* session, size_t index, qrt_layer_trace* out,
+                             qrt_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (session == nullptr) return NullArgument("session");
+    qrt::LayerValues values;
+    QRT_RETURN_IF_ERROR(session->session.Trace(index, &values));
+    qrt_layer_trace trace = {};
+    trace.layer = values.layer;
+    trace.length = values.length;
+    trace.nonzero = values.nonzero;
+    trace.nan = values.nan;
+    trace.infinite = values.infinite;
+    trace.minimum = values.minimum;
+    trace.maximum = values.maximum;
+    trace.mean = values.mean;
+    return qrt::capi::WriteInfo(trace, sizeof trace, "out", out);
+  });
+}
+
 uint64_t qrt_session_save_size(const qrt_session* session) {
   return session != nullptr ? session->session.SaveSize() : 0;
 }

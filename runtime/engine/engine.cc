@@ -195,10 +195,7 @@ Status Batch::Add(Session& session, const int32_t* tokens, size_t count, const q
     return Status(Code::kInvalidArgument, 5305, "a sampler without a token after which it could choose", "",
                   "append at least one token with it");
   }
-  if (session.damaged_) {
-    return Status(Code::kInvalidArgument, 5322, "a step of this session failed, so its content is undefined",
-                  "", "reset the session, or restore a snapshot into it");
-  }
+  if (session.damaged_) return Session::Damaged();
   if (count > session.capacity_ - session.position_) {
     return Status(Code::kContextFull, 5310,
                   std::to_string(count) + " tokens do not fit: the session holds " +
@@ -253,9 +250,23 @@ Status Batch::Run() {
       case Outcome::kDevice:
         return engine_.Failure(device_result_, "a step");
       case Outcome::kSampling:
-        return std::move(sampling_);
+        return WithBadLayer(std::move(sampling_));
     }
   }
+}
+
+// Reads what the step left, so it comes after the step's lock.
+Status Batch::WithBadLayer(Status fault) const {
+  for (size_t i = 0; faulty_ != nullptr && i < engine_.plan_.traces.size(); ++i) {
+    LayerValues values;
+    if (!faulty_->Trace(i, &values).ok()) return fault;
+    if (values.nan + values.infinite == 0) continue;
+    return Status(fault.code(), fault.number(), fault.message(),
+                  fault.note() + ", layer " + std::to_string(values.layer) +
+                      " is the first with NaN or infinite values",
+                  fault.help());
+  }
+  return fault;
 }
 
 uint32_t Batch::Take(const Session::Feed& feed, uint32_t rows, uint32_t space) const {
@@ -434,6 +445,7 @@ void Batch::TakeChosen(const StepRequest& request, const Engine::OutRow* outs) {
     } else if (sampling_.ok()) {
       sampling_ = NumericFault(token, outs[i].position, engine_.plan_.programs[request.program].name,
                                *engine_.device_);
+      faulty_ = outs[i].session;
     }
   }
 }

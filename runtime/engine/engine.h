@@ -136,6 +136,9 @@ class Batch {
   // Runs a program and chooses tokens, on the device where it can. `outs`: rows of `request.out_rows`.
   // kSampling: it did not run, because there is no room for what the samplers look back at.
   Outcome RunProgram(StepRequest& request, const Engine::OutRow* outs);
+  // `fault`, and the first layer of the faulty session with NaN or infinite values, where the artifact keeps
+  // what tells it.
+  Status WithBadLayer(Status fault) const;
   // Fills request's samples for rows of `outs`, if any wants one. False: too many penalties; sampling_ says
   // so.
   bool DescribeSamples(StepRequest& request, const Engine::OutRow* outs);
@@ -149,7 +152,8 @@ class Batch {
   Session* last_ = nullptr;
   uint64_t penalties_ = 0;  // of all samplers
   DeviceResult device_result_ = DeviceResult::kOk;
-  Status sampling_;  // why the first token that could not be chosen was not
+  Status sampling_;                  // why the first token that could not be chosen was not
+  const Session* faulty_ = nullptr;  // whose logits were the reason
 };
 
 }  // namespace qrt

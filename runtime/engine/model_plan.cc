@@ -1,5 +1,6 @@
 #include "runtime/engine/model_plan.h"
 
+#include <algorithm>
 #include <string>
 
 #include "runtime/base/checked.h"
@@ -24,6 +25,9 @@ Result<ModelPlan> PlanOf(const Manifest& manifest, const Hash128& identity) {
     plan.programs.push_back({program.facts, program.rows, program.arena_bytes, program.name});
   }
   for (const StateInfo& state : manifest.states) {
+    if (state.kind == StateKind::kTrace) {
+      plan.traces.push_back({state.layer, state.offset, state.bytes / sizeof(float)});
+    }
     if (state.kind != StateKind::kKV) continue;
     // K [kv_heads][capacity][head_dim], then V: one plane per head of each.
     const Checked row = Checked(state.shape.empty() ? 0 : state.shape.back()) * Bytes(state.element);
@@ -43,6 +47,8 @@ Result<ModelPlan> PlanOf(const Manifest& manifest, const Hash128& identity) {
       plan.kv_planes.push_back({state.offset + at, row.value()});
     }
   }
+  std::sort(plan.traces.begin(), plan.traces.end(),
+            [](const TracedLayer& a, const TracedLayer& b) { return a.layer < b.layer; });
   return plan;
 }
 

@@ -26,6 +26,13 @@ struct KvPlane {
   uint64_t row_bytes = 0;  // of one token
 };
 
+// The last row behind a layer, in a sequence's state (StateKind::kTrace).
+struct TracedLayer {
+  uint32_t layer = 0;
+  uint64_t offset = 0;  // bytes into the state
+  uint64_t values = 0;  // f32
+};
+
 struct ModelPlan {
   Hash128 identity = {};  // of the artifact; snapshots are bound to it
   uint32_t vocab_size = 0;
@@ -34,6 +41,7 @@ struct ModelPlan {
   uint64_t state_bytes = 0;         // may be 0
   uint64_t kv_bytes_per_token = 0;  // may be 0
   std::vector<KvPlane> kv_planes;   // inside kv_bytes_per_token, no overlap
+  std::vector<TracedLayer> traces;  // by layer; empty: the artifact is not traceable
   std::vector<Program> programs;    // the device's program table
 };
 

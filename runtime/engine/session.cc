@@ -89,6 +89,11 @@ Status Session::Init(uint64_t context_tokens, const qrt_allocator* allocator) {
   return Status();
 }
 
+Status Session::Damaged() {
+  return Status(Code::kInvalidArgument, 5322, "a step of this session failed, so its content is undefined",
+                "", "reset the session, or restore a snapshot into it");
+}
+
 Status Session::Reset() {
   // What lies in the KV beyond the position is never read.
   if ((position_ != 0 || damaged_) && !state_.empty()) {
@@ -125,10 +130,7 @@ uint64_t Session::SaveSize() const {
 
 Status Session::Save(uint8_t* bytes) const {
   const ModelPlan& plan = engine_.plan();
-  if (damaged_) {
-    return Status(Code::kInvalidArgument, 5322, "a step of this session failed, so its content is undefined",
-                  "", "reset the session, or restore a snapshot into it");
-  }
+  if (damaged_) return Damaged();
   const DeviceResult result = engine_.Read(Ranges(bytes + sizeof(SnapshotHeader), position_));
   if (result != DeviceResult::kOk) return engine_.Failure(result, "the saving of a session");
   SnapshotHeader header = {};

@@ -56,6 +56,7 @@ Outcome OneAnswer(const Model& model, const ChatFlags& flags, const std::optiona
   Endings endings = flags.endings;
   endings.most_tokens = flags.max_tokens.value_or(-1);
   Generator generator(model, std::move(session), std::move(sampler), std::move(endings));
+  if (flags.trace_layers) QRUN_RETURN_IF_ERROR(generator.TraceLayers());
   if (flags.load_session) QRUN_RETURN_IF_ERROR(generator.Load(saved));
   Turn* goes_on = !flags.raw && !prompt && !saved.turns.empty() ? &saved.turns.back() : nullptr;
   std::string cut;
@@ -125,6 +126,9 @@ void AddOptions(Options& options, ChatFlags& flags) {
   options.Integer(
       "-ngl, --gpu-layers", "N", 0, INT32_MAX, &flags.gpu_layers,
       "0: the same as --device=cpu; a model runs whole on one device, so that there is nothing else");
+  options.Flag(
+      "--trace-layers", &flags.trace_layers,
+      "tell on stderr what each layer left of the prompt's last token: len, nnz, nan, min, max, mean");
   options.Word("--timing", {"text", "json"}, "text", &flags.timing, "measurements on stderr");
 }
 
@@ -219,6 +223,12 @@ Outcome RunChat(const std::vector<std::string>& arguments) {
 
   if (flags.tools) QRUN_RETURN_IF_ERROR(ReadTools(*flags.tools, &flags.as_template.tools));
   const Interrupts interrupts;
+  // What compiles a GGUF does so for what is asked here.
+  std::vector<std::string>& compile = flags.engine.compile;
+  if (flags.trace_layers && IsGguf(*flags.model) &&
+      std::find(compile.begin(), compile.end(), "--traceable") == compile.end()) {
+    compile.push_back("--traceable");
+  }
   ModelFile model_file;
   QRUN_RETURN_IF_ERROR(FindModel(*flags.model, flags.engine, options, &model_file));
   Model model;

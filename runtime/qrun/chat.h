@@ -19,6 +19,7 @@ struct ChatFlags {
   std::optional<int64_t> max_tokens, context, gpu_layers;
   bool raw = false;
   bool special = false;
+  bool trace_layers = false;
   TemplateFlags as_template;
   EngineChoice engine;
   SamplingFlags sampling;

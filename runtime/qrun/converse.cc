@@ -54,6 +54,7 @@ class Chat {
     Endings endings = flags_.endings;
     endings.most_tokens = flags_.max_tokens.value_or(-1);
     generator_.emplace(model_, std::move(session), std::move(sampler), std::move(endings));
+    if (flags_.trace_layers) QRUN_RETURN_IF_ERROR(generator_->TraceLayers());
     BeginAnew();
     return Outcome();
   }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "runtime/qrun/escape.h"
+#include "runtime/qrun/layer_trace.h"
 #include "runtime/qrun/process.h"
 #include "runtime/qrun/stop_text.h"
 #include "runtime/qrun/utf8_stream.h"
@@ -132,6 +133,12 @@ Outcome Generator::Feed(const std::vector<int32_t>& prompt, size_t end, int32_t*
   return Outcome();
 }
 
+Outcome Generator::TraceLayers() {
+  QRUN_RETURN_IF_ERROR(CheckTraceable(session_.get()));
+  trace_layers_ = true;
+  return Outcome();
+}
+
 Outcome Generator::Reuse(const std::vector<int32_t>& prompt) {
   // The whole prompt in the session is too much: a token is chosen only behind one that is fed.
   if (StartsWith(prompt, held_) && held_.size() < prompt.size()) return Outcome();
@@ -173,6 +180,7 @@ Outcome Generator::Run(const std::vector<int32_t>& prompt, size_t keep, Answer* 
   }
   int32_t token = 0;
   if (!interrupted) QRUN_RETURN_IF_ERROR(Feed(prompt, prompt.size(), &token, &interrupted));
+  if (trace_layers_ && !interrupted) QRUN_RETURN_IF_ERROR(PrintLayers(session_.get()));
   answer->prompt_seconds = Seconds() - start;
   if (interrupted) {
     answer->finish = Finish::kInterrupted;

@@ -92,6 +92,8 @@ class Generator {
   // For the answers from now on.
   void Use(SamplerPtr sampler) { sampler_ = std::move(sampler); }
   qrt_session* session() const { return session_.get(); }
+  // Tells with each prompt from now on what the layers left of its last token. Errors: of CheckTraceable.
+  Outcome TraceLayers();
 
  private:
   // Feeds prompt[held_.size(), end) and, with `next`, chooses the token behind it. *interrupted: Ctrl-C came
@@ -109,6 +111,7 @@ class Generator {
   SessionPtr session_;
   SamplerPtr sampler_;
   Endings endings_;
+  bool trace_layers_ = false;
   std::string cut_;                       // bytes before the next answer that belong to its first character
   std::vector<int32_t> held_;             // tokens in the session
   std::optional<int32_t> unfed_;          // written behind them, not in the session

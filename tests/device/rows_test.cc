@@ -1,4 +1,4 @@
-// The row operators on every device: norm, quantize, swiglu, add, concat, rope_table.
+// The row operators on every device: norm, quantize, swiglu, add, concat, trace, rope_table.
 #include <cmath>
 
 #include "dialects/layouts/layouts.h"
@@ -17,6 +17,7 @@ const int64_t kNormCols[] = {32, 96, 1056, 2048};
 const int64_t kPlainCols[] = {8, 24};  // no int8 rows
 const int64_t kQuantCols[] = {32, 64, 96, 1056};
 const int64_t kCols[] = {16, 40, 100, 1536};
+const int64_t kTraceCols[] = {7, 40, 1536};
 const std::pair<int64_t, int64_t> kConcats[] = {{16, 48}, {40, 7}, {1024, 1024}};
 
 struct Rope {
@@ -96,6 +97,10 @@ std::vector<Case> RowCases() {
         {"concat_" + std::to_string(a_cols), "concat",
          "{a_cols = " + std::to_string(a_cols) + " : i64, b_cols = " + std::to_string(b_cols) + " : i64}",
          kRows});
+  }
+  for (int64_t cols : kTraceCols) {
+    cases.push_back(
+        {"trace_" + std::to_string(cols), "trace", "{cols = " + std::to_string(cols) + " : i64}", 9});
   }
   for (const Rope& rope : kRopes) cases.push_back(RopeTable(rope));
   return cases;
@@ -241,6 +246,33 @@ TEST_P(RowConformance, Concat) {
                                 {{"a", AsBytes(a)}, {"b", AsBytes(b)}})["out"];
       ASSERT_TRUE(SameBits(got, Head(AsBytes(want), rows * (a_cols + b_cols) * 4)));
     }
+  }
+}
+
+TEST_P(RowConformance, TraceKeepsTheLastRowOfEachSequence) {
+  QCC_OPEN_OR_SKIP(lab, RowSuite());
+  for (int64_t cols : kTraceCols) {
+    SCOPED_TRACE("cols " + std::to_string(cols));
+    const std::string name = "trace_" + std::to_string(cols);
+    const std::vector<float> x = Random(7).normals(static_cast<size_t>(9 * cols));
+    Memory a(lab, 1), b(lab, 2), untouched(lab, 3);
+    const auto kept = [&](const Memory& memory) {
+      return As<float>(memory.Read(lab.suite->program(name).places.at("last")));
+    };
+    const auto row = [&](int64_t r) {
+      return std::vector<float>(x.begin() + r * cols, x.begin() + (r + 1) * cols);
+    };
+    const std::vector<float> before = kept(untouched);
+    Step step;
+    step.sequences = {{&a, 0, 5}, {&b, 3, 4}};
+    RunCase(lab, name, step, {{"x", AsBytes(x)}});
+    EXPECT_EQ(kept(a), row(4));
+    EXPECT_EQ(kept(b), row(8));
+    step.sequences = {{&b, 7, 1}, {&a, 5, 1}};
+    RunCase(lab, name, step, {{"x", AsBytes(x)}});
+    EXPECT_EQ(kept(b), row(0));
+    EXPECT_EQ(kept(a), row(1));
+    EXPECT_EQ(kept(untouched), before);
   }
 }
 

@@ -99,6 +99,9 @@ void qk_attention(const attention_args* args);
 // sqrt(sum x^2 + l2_eps); with l2_form max, x / max(sqrt(sum x^2), l2_eps).
 void qk_gated_delta(const gated_delta_args* args);
 
+// Rows [begin, end): the last one of each sequence goes, as it is, to its state at last_offset.
+void qk_trace(const trace_args* args);
+
 // Returns when all n_threads threads of the step have called it; what any did before is visible to all after.
 void qk_barrier(qrt_barrier* barrier, int64_t n_threads);
 

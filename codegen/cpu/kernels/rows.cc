@@ -1,7 +1,8 @@
-// norm, quantize, swiglu, add, concat: one row is one work item.
+// norm, quantize, swiglu, add, concat, trace: one row is one work item.
 #include "codegen/cpu/kernels/kernels.h"
 #include "codegen/cpu/kernels/math.h"
 #include "codegen/cpu/kernels/row_ops.h"
+#include "codegen/cpu/kernels/sequences.h"
 
 namespace qk {
 namespace {
@@ -108,5 +109,20 @@ QK_EXPORT void qk_concat(const concat_args* args) {
     for_each_column(
         a.b_cols, [&](int64_t c) QK_LAMBDA { store<F32<16>>(to_y + c, loadf<16>(y + c)); },
         [&](int64_t c) QK_LAMBDA { to_y[c] = y[c]; });
+  }
+}
+
+QK_SIGNATURE(qk_trace, trace)
+QK_EXPORT void qk_trace(const trace_args* args) {
+  using namespace qk;
+  const trace_args a = *args;
+  for (int64_t r = a.begin; r < a.end; ++r) {
+    const qrt_seq& seq = sequence_of_row(a.seqs, a.n_seqs, r);
+    if (r != seq.row_begin + seq.row_count - 1) continue;
+    const float* x = a.x + r * a.cols;
+    float* last = reinterpret_cast<float*>(seq.state + a.last_offset);
+    for_each_column(
+        a.cols, [&](int64_t c) QK_LAMBDA { store<F32<16>>(last + c, loadf<16>(x + c)); },
+        [&](int64_t c) QK_LAMBDA { last[c] = x[c]; });
   }
 }

@@ -32,7 +32,8 @@ def Hir_Dialect : Dialect {
 def Hir_StateKind : I32EnumAttr<"StateKind", "what a state holds", [
     I32EnumAttrCase<"Conv", 0, "conv">,    // shape [taps - 1, channels]: the last pre-conv rows, oldest first
     I32EnumAttrCase<"Delta", 1, "delta">,  // shape [v_heads, key_dim, value_dim], f32 always
-    I32EnumAttrCase<"KV", 2, "kv">         // shape [kv_heads, head_dim]: one K and one V row per token
+    I32EnumAttrCase<"KV", 2, "kv">,        // shape [kv_heads, head_dim]: one K and one V row per token
+    I32EnumAttrCase<"Trace", 3, "trace">   // shape [features]: the last row, f32 always
   ]> { let cppNamespace = "::qcc::hir"; let genSpecializedAttr = 0; }
 
 def Hir_ActivationKind : I32EnumAttr<"ActivationKind", "elementwise function", [

@@ -352,6 +352,11 @@ LogicalResult KvStoreOp::verify() {
   return checkState(*this, getState().getType(), StateKind::KV, k.drop_front(), "kv_heads x head_dim of k");
 }
 
+LogicalResult TraceOp::verify() {
+  return checkState(*this, getState().getType(), StateKind::Trace, shapeOf(getX()).drop_front(),
+                    "the features of x");
+}
+
 LogicalResult AttentionOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, ValueRange operands,
                                             DictionaryAttr, OpaqueProperties, RegionRange,
                                             SmallVectorImpl<Type>& results) {

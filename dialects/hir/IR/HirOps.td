@@ -279,6 +279,16 @@ def Hir_KvStoreOp : Hir_Op<"kv_store", [AllTypesMatch<["k", "v"]>, MemoryEffects
   let hasVerifier = 1;
 }
 
+def Hir_TraceOp : Hir_Op<"trace", [MemoryEffects<[MemWrite]>]> {
+  let summary = "keep each sequence's last row of the step, for people to look at";
+  let description = [{
+    x: [rows, features]; state: `features`. No value depends on it.
+  }];
+  let arguments = (ins Hir_Rows2D:$x, Hir_StateType:$state, Hir_RowsType:$rows);
+  let assemblyFormat = "$x `,` $state `,` $rows attr-dict `:` type($x) `,` qualified(type($state))";
+  let hasVerifier = 1;
+}
+
 def Hir_AttentionOp : Hir_InferredOp<"attention", [MemoryEffects<[MemRead]>]> {
   let summary = "causal softmax attention over the cache; query head h reads kv head h / (heads / kv_heads)";
   let description = [{

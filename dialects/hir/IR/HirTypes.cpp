@@ -95,7 +95,7 @@ Type StateType::parse(AsmParser& parser) {
   if (parser.parseKeywordOrString(&kindName)) return {};
   std::optional<StateKind> kind = symbolizeStateKind(kindName);
   if (!kind) {
-    parser.emitError(kindLoc, "unknown state kind '") << kindName << "', expected kv, conv or delta";
+    parser.emitError(kindLoc, "unknown state kind '") << kindName << "', expected kv, conv, delta or trace";
     return {};
   }
   if (parser.parseComma() || parseDims(parser, shape) || parser.parseType(elementType) ||
@@ -112,7 +112,7 @@ void StateType::print(AsmPrinter& printer) const {
 
 LogicalResult StateType::verify(function_ref<InFlightDiagnostic()> emitError, StateKind kind,
                                 ArrayRef<int64_t> shape, Type elementType) {
-  size_t rank = kind == StateKind::Delta ? 3 : 2;
+  size_t rank = kind == StateKind::Delta ? 3 : kind == StateKind::Trace ? 1 : 2;
   if (shape.size() != rank)
     return emitError() << stringifyStateKind(kind) << " state must have " << rank << " dimensions, found "
                        << shape.size();

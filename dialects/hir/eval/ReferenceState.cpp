@@ -147,6 +147,23 @@ LogicalResult KvStoreOp::evaluate(Evaluator& ev) {
   });
 }
 
+LogicalResult TraceOp::evaluate(Evaluator& ev) {
+  return inPrecision(ev, [&](auto zero) {
+    using T = decltype(zero);
+    const Tensor<T>& x = ev.tensor<T>(getX());
+    const StepRows& rows = ev.rows(getRows());
+    if (failed(checkRowCount(*this, "x", x.rows(), rows.size()))) return failure();
+    for (const StepRows::Sequence& sequence : rows.sequences) {
+      StateData<T>* state = ev.beginState<T>(*this, ev.state(getState()), sequence);
+      if (!state) return failure();
+      const T* last = x.row(sequence.first + sequence.count - 1);
+      state->values.assign(last, last + x.rowSize());
+      state->tokens = sequence.past + sequence.count;
+    }
+    return success();
+  });
+}
+
 LogicalResult AttentionOp::evaluate(Evaluator& ev) {
   return inPrecision(ev, [&](auto zero) {
     using T = decltype(zero);

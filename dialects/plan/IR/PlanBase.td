@@ -27,7 +27,8 @@ def Plan_Space : I32EnumAttr<"Space", "address space of a reference", [
 def Plan_StateKind : I32EnumAttr<"StateKind", "what a state holds", [
     I32EnumAttrCase<"Conv", 0, "conv">,    // the last rows before a convolution
     I32EnumAttrCase<"Delta", 1, "delta">,  // the memory of a delta rule
-    I32EnumAttrCase<"KV", 2, "kv">         // keys and values by token
+    I32EnumAttrCase<"KV", 2, "kv">,        // keys and values by token
+    I32EnumAttrCase<"Trace", 3, "trace">   // the last row behind a layer
   ]> { let cppNamespace = "::qcc::plan"; let genSpecializedAttr = 0; }
 def Plan_StateKindAttr : EnumAttr<Plan_Dialect, Plan_StateKind, "state_kind">;
 

@@ -136,7 +136,7 @@ LogicalResult ConstantOp::verify() {
 LogicalResult StateOp::verify() {
   if (failed(verifyPlaced(*this, getOffset(), getBytes()))) return failure();
   bool kv = isKv();
-  size_t rank = getKind() == StateKind::Delta ? 3 : 2;
+  size_t rank = getKind() == StateKind::Delta ? 3 : getKind() == StateKind::Trace ? 1 : 2;
   if (getShape().size() != rank)
     return emitOpError() << "kind " << stringifyStateKind(getKind()) << " has rank " << rank << ", found "
                          << getShape().size();

@@ -448,6 +448,25 @@ QRT_API qrt_status qrt_session_save(const qrt_session* session, void* buffer, si
 QRT_API qrt_status qrt_session_restore(qrt_session* session, const void* buffer, size_t size,
                                        qrt_error* error);
 
+/* What the last token's row looked like behind one layer: a place to begin where an answer is nonsense. */
+typedef struct qrt_layer_trace {
+  size_t struct_size;
+  uint32_t layer;
+  uint64_t length;               /* values of the row: the model's embedding length */
+  uint64_t nonzero;              /* of them not 0, NaN included */
+  uint64_t nan, infinite;        /* of them no numbers; infinite */
+  double minimum, maximum, mean; /* of those that are numbers, infinite included; 0 where there is none */
+} qrt_layer_trace;
+
+/* How many layers an artifact of `qcc compile --traceable` traces; 0 of others, and for NULL. Since 1.3. */
+QRT_API size_t qrt_session_traced_layers(const qrt_session* session);
+
+/* Fills *out (struct_size set by the caller) with layer number `index` of those, by rising layer. Zeros
+ * before the first token. Errors: UNAVAILABLE (not a traceable artifact), INVALID_ARGUMENT (`index`; a step
+ * failed), OUT_OF_MEMORY, DEVICE_LOST, DEVICE_FAILED. Since 1.3. */
+QRT_API qrt_status qrt_session_trace(const qrt_session* session, size_t index, qrt_layer_trace* out,
+                                     qrt_error* error);
+
 /* ---- text ---- */
 
 typedef struct qrt_text qrt_text;

@@ -431,6 +431,15 @@ class Session : public internal::Handle<qrt_session, qrt_session_release> {
   // Any thread, and signal handlers.
   void Cancel() { qrt_session_cancel(get()); }
 
+  std::size_t TracedLayers() const { return qrt_session_traced_layers(get()); }
+  // `index`: below TracedLayers().
+  Result<qrt_layer_trace> Trace(std::size_t index) const {
+    qrt_layer_trace trace = Sized<qrt_layer_trace>();
+    Error error;
+    if (qrt_session_trace(get(), index, &trace, error.out()) != QRT_OK) return error;
+    return trace;
+  }
+
   std::uint64_t SaveSize() const { return qrt_session_save_size(get()); }
   // How many bytes were written.
   Result<std::size_t> Save(Span<unsigned char> buffer) const {

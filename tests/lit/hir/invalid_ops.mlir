@@ -484,6 +484,22 @@ func.func @store_types(%k: tensor<?x2x16xf32>, %v: tensor<?x2x8xf32>, %s: !hir.s
 
 // -----
 
+func.func @trace_kind(%x: tensor<?x16xf32>, %s: !hir.state<conv, 3x16, f32>, %r: !hir.rows) {
+  // expected-error @+1 {{'hir.trace' op needs a trace state, found conv}}
+  hir.trace %x, %s, %r : tensor<?x16xf32>, !hir.state<conv, 3x16, f32>
+  return
+}
+
+// -----
+
+func.func @trace_width(%x: tensor<?x16xf32>, %s: !hir.state<trace, 17, f32>, %r: !hir.rows) {
+  // expected-error @+1 {{'hir.trace' op state must be 16 (the features of x), found 17}}
+  hir.trace %x, %s, %r : tensor<?x16xf32>, !hir.state<trace, 17, f32>
+  return
+}
+
+// -----
+
 func.func @attention_heads(%q: tensor<?x5x16xf32>, %s: !hir.state<kv, 2x16, f16>, %r: !hir.rows) {
   // expected-error @+1 {{'hir.attention' op query heads must be a multiple of the kv heads, found 5 and 2}}
   %o = hir.attention %q, %s, %r scale 0.25 : tensor<?x5x16xf32>, !hir.state<kv, 2x16, f16>

@@ -112,6 +112,15 @@ func.func @delta(%x: tensor<?x48xf32>, %qk: tensor<?x2x8xf32>, %v: tensor<?x4x4x
   return %r : tensor<?x4x4xf32>
 }
 
+// CHECK-LABEL: func.func @trace
+func.func @trace(%x: tensor<?x16xf32>, %rows: !hir.rows) {
+  // CHECK: %[[S:.*]] = hir.state "blk.0.trace" : !hir.state<trace, 16, f32>
+  %s = hir.state "blk.0.trace" : !hir.state<trace, 16, f32>
+  // CHECK: hir.trace %arg0, %[[S]], %arg1 : tensor<?x16xf32>, !hir.state<trace, 16, f32>
+  hir.trace %x, %s, %rows : tensor<?x16xf32>, !hir.state<trace, 16, f32>
+  return
+}
+
 // CHECK-LABEL: func.func @attention
 func.func @attention(%q: tensor<?x4x16xf32>, %k: tensor<?x2x16xf32>, %rows: !hir.rows,
                      %kv: !hir.state<kv, 2x16, f16>) -> tensor<?x4x16xf32> {

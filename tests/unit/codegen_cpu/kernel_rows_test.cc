@@ -219,6 +219,34 @@ TEST_P(KernelRows, Concat) {
   }
 }
 
+TEST_P(KernelRows, TraceKeepsTheLastRowOfEachSequence) {
+  for (const int64_t cols : {16, 40, 3}) {
+    const int64_t rows = 6;
+    Random random(5);
+    const auto x = random.guarded(static_cast<size_t>(rows * cols), 5.f);
+    Guarded<float> a(static_cast<size_t>(cols) + 2), b(static_cast<size_t>(cols) + 2);
+    for (int64_t i = 0; i < cols + 2; ++i) a[i] = b[i] = -7.f;
+    const auto state = [](Guarded<float>& values) { return reinterpret_cast<uint8_t*>(values.data()); };
+    const qrt_seq seqs[] = {{state(a), nullptr, 0, 3, 0, 4}, {state(b), nullptr, 0, 0, 4, 2}};
+    RunInTwo(k->qk_trace,
+             trace_args{.cols = cols,
+                        .x = x.data(),
+                        .last_offset = 4,
+                        .seqs = seqs,
+                        .n_seqs = 2,
+                        .n_rows = rows,
+                        .begin = 0,
+                        .end = rows},
+             3);
+    for (int64_t c = 0; c < cols; ++c) {
+      ASSERT_EQ(a[c + 1], x[3 * cols + c]) << "column " << c;
+      ASSERT_EQ(b[c + 1], x[5 * cols + c]) << "column " << c;
+    }
+    EXPECT_EQ(a[0], -7.f);
+    EXPECT_EQ(b[cols + 1], -7.f);
+  }
+}
+
 TEST_P(KernelRows, SiluIsAccurateEverywhere) {
   std::vector<float> x, one;
   for (float v = -110.f; v < 110.f; v += 0.0137f) x.push_back(v);

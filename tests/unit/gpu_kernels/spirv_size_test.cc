@@ -72,6 +72,7 @@ TEST_P(SpirvSizeTest, Rows) {
   Expect(Expand_rope_table, plan::RopeTableSpec{.pairs = 32, .sections = {11, 11, 10, 0}, .magnitude = 1});
   Expect(Expand_swiglu, plan::SwigluSpec{.cols = 1024});
   Expect(Expand_add, plan::AddSpec{.cols = 1024});
+  Expect(Expand_trace, plan::TraceSpec{.cols = 1024});
   Expect(Expand_concat, plan::ConcatSpec{.a_cols = 1024, .b_cols = 1024});
 }
 

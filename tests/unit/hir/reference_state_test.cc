@@ -87,6 +87,21 @@ TEST_P(StateTest, ConvTapZeroIsTheOldest) {
       << "the state is the last 3 rows, oldest first";
 }
 
+TEST_P(StateTest, TraceIsTheLastRow) {
+  load(R"(
+  func.func @f(%x: tensor<?x6xf32>, %rows: !hir.rows) -> tensor<?x6xf32> {
+    %s = hir.state "blk.0.trace" : !hir.state<trace, 6, f32>
+    hir.trace %x, %s, %rows : tensor<?x6xf32>, !hir.state<trace, 6, f32>
+    return %x : tensor<?x6xf32>
+  })",
+       GetParam());
+  std::vector<double> x(30);
+  for (int i = 0; i < 30; ++i) x[i] = i;
+  feed({{{6}, x}}, {5});
+  EXPECT_EQ(evaluator_->stateValues("blk.0.trace", 0), rowsOf(x, 6, 4, 1));
+  expectSplitsAreEqual({{{6}, x}}, 5, "blk.0.trace");
+}
+
 TEST_P(StateTest, ConvSplitsAreEqual) {
   Random random(2);
   weights_.add("conv", Format::F32, 4, random.floats(24));

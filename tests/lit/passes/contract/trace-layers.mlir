@@ -1,0 +1,38 @@
+// Each call of a block gets a state of its own, where the block leaves the last row of its result.
+// RUN: qcc-opt %s -split-input-file -verify-diagnostics -qcc-trace-layers | FileCheck %s
+
+// CHECK-LABEL: func.func private @block_a
+// CHECK-SAME: %[[X:arg0]]: tensor<?x64xf32>, %[[ROWS:arg1]]: !hir.rows, %arg2: !hir.weight<64, f32>, %[[S:arg3]]: !hir.state<trace, 64, f32>
+func.func private @block_a(%x: tensor<?x64xf32>, %rows: !hir.rows, %w: !hir.weight<64, f32>) -> tensor<?x64xf32> {
+  %n = hir.rms_norm %x, %w eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+  // CHECK: %[[SUM:.*]] = hir.add
+  %y = hir.add %x, %n : tensor<?x64xf32>
+  // CHECK: hir.trace %[[SUM]], %[[S]], %[[ROWS]]
+  return %y : tensor<?x64xf32>
+}
+
+// CHECK-LABEL: func.func @trunk
+func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  %e = hir.param "token_embd.weight" : !hir.weight<100x64, f32>
+  %w = hir.param "norm" : !hir.weight<64, f32>
+  %x = hir.embed %e, %ids : !hir.weight<100x64, f32>, tensor<?xi32>
+  // CHECK: %[[S0:.*]] = hir.state "blk.0.trace" : !hir.state<trace, 64, f32>
+  // CHECK: call @block_a({{.*}}, %[[S0]]) {layer = "blk.0"}
+  %y = call @block_a(%x, %rows, %w) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows, !hir.weight<64, f32>) -> tensor<?x64xf32>
+  // CHECK: %[[S1:.*]] = hir.state "blk.1.trace" : !hir.state<trace, 64, f32>
+  // CHECK: call @block_a({{.*}}, %[[S1]]) {layer = "blk.1"}
+  %z = call @block_a(%y, %rows, %w) {layer = "blk.1"} : (tensor<?x64xf32>, !hir.rows, !hir.weight<64, f32>) -> tensor<?x64xf32>
+  return %z : tensor<?x64xf32>
+}
+
+// -----
+
+// expected-error @below {{cannot trace 'block_b': it does not know the step's rows}}
+func.func private @block_b(%x: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %y = hir.add %x, %x : tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+func.func @trunk(%x: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %y = call @block_b(%x) {layer = "blk.0"} : (tensor<?x64xf32>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
