@@ -82,6 +82,16 @@ def parts(h):
     kernels = code[0].get("kernels", [])
     h.check("--emit=kernels lists a GPU's kernels, each used and with its size", len(kernels) > 10 and
             all(k["name"] and k["spirv_bytes"] > 0 and k["dispatches"] > 0 for k in kernels), str(kernels)[:300])
+    for part in ("manifest", "kernels"):
+        # Made anew, and found in the cache of whole artifacts.
+        for what in ("makes", "finds"):
+            out = h.run("qcc", "compile", MODEL, "-o", h.path("emitted.qbin"), "-q", *QUICK, f"--emit={part}")
+            h.check(f"compile --emit={part} says of what it {what} what inspect says", out == h.run("qcc", "inspect", h.path("emitted.qbin"), f"--emit={part}") and len(out) > 100,
+                    out[:300].decode())
+    p = h.tool("qcc", "compile", MODEL, "-o", h.path("none.qbin"), *QUICK, "--emit=kernels", "--compile-to=plan")
+    h.check("--emit of no artifact is named in a warning", p.returncode == 0 and b"--emit has no effect: --compile-to=plan" in p.stderr and b'"targets"' not in p.stdout,
+            p.stderr.decode()[-300:])
+    refused(h, "compile --emit of something else", 2, "Q0102", ["--emit", "weather"], "qcc", "compile", MODEL, "-o", h.path("none.qbin"), "--emit=weather")
     refused(h, "--emit of something else", 2, "Q0101", ["--emit"], "qcc", "inspect", qbin, "--emit=weather")
 
 
