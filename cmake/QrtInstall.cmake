@@ -1,5 +1,5 @@
 # libqrt.so, and what `cmake --install` puts where: components `runtime` (libqrt, headers, qrun, what find_package and
-# pkg-config read) and `compiler` (qcc).
+# pkg-config read) and `compiler` (qcc). A tool's manual pages and completion go with it.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -38,10 +38,24 @@ write_basic_package_version_file(${generated}/qrtConfigVersion.cmake VERSION ${Q
 file(RELATIVE_PATH QRT_PREFIX_FROM_PC /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/qrt.pc.in ${generated}/qrt.pc @ONLY)
 
+# qcc_install_pages(TOOL COMPONENT)
+function(qcc_install_pages tool component)
+  set(out ${PROJECT_BINARY_DIR}/pages/${tool})
+  set(script ${PROJECT_SOURCE_DIR}/cmake/MakePages.cmake)
+  add_custom_command(OUTPUT ${out}.made
+    COMMAND ${CMAKE_COMMAND} -DTOOL=$<TARGET_FILE:${tool}> -DOUT=${out} -P ${script}
+    COMMAND ${CMAKE_COMMAND} -E touch ${out}.made
+    DEPENDS ${tool} ${script} COMMENT "Making the manual pages of ${tool}" VERBATIM)
+  add_custom_target(${tool}_pages ALL DEPENDS ${out}.made)
+  install(DIRECTORY ${out}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT ${component})
+  install(DIRECTORY ${out}/data/ DESTINATION ${CMAKE_INSTALL_DATADIR} COMPONENT ${component})
+endfunction()
+
 install(TARGETS qrt_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime)
 install(FILES ${PROJECT_BINARY_DIR}/lib/libqrt.a DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/qrt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT runtime)
 install(TARGETS qrun RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
+qcc_install_pages(qrun runtime)
 install(FILES ${generated}/qrtConfig.cmake ${generated}/qrtConfigVersion.cmake DESTINATION ${package_folder}
         COMPONENT runtime)
 install(FILES ${generated}/qrt.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT runtime)
@@ -50,4 +64,5 @@ if(TARGET qcc)
   # LLVM's own folder, where Debian has it outside of the loader's.
   set_target_properties(qcc PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
   install(TARGETS qcc RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT compiler)
+  qcc_install_pages(qcc compiler)
 endif()

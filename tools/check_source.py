@@ -29,11 +29,12 @@ TABLE = {
     "codegen/cpu": (DIALECTS + ["runtime/abi", "runtime/base"], MLIR),
     "codegen/gpu": (DIALECTS + ["runtime/abi"], MLIR + ["shaderc/", "spirv-tools/"]),
     "compiler": (DIALECTS + ["frontends/base", "frontends/gguf", "frontends/models", "passes", "codegen/cpu", "codegen/gpu",
-                             "runtime/abi", "runtime/base", "runtime/aot", "runtime/artifact"],
+                             "runtime/abi", "runtime/base", "runtime/aot", "runtime/artifact", "runtime/command_pages"],
                  MLIR + ABSL + ["CLI/", "nlohmann/", "flatbuffers/"]),
     "runtime/abi": ([], []),
     "runtime/include": ([], []),
     "runtime/base": (["runtime/abi", "runtime/include"], ["xxhash.h"]),
+    "runtime/command_pages": ([], []),
     "runtime/aot": (["runtime/base"], []),
     "runtime/artifact": (["runtime/abi", "runtime/base"], ["flatbuffers/"]),
     "runtime/device": (["runtime/abi", "runtime/base", "runtime/artifact"], ["vulkan/"]),
@@ -41,7 +42,8 @@ TABLE = {
     "runtime/text": (["runtime/abi", "runtime/base", "runtime/artifact"], ["pcre2.h"]),
     "runtime/capi": (["runtime/abi", "runtime/include", "runtime/base", "runtime/artifact", "runtime/device",
                       "runtime/engine", "runtime/text"], []),
-    "runtime/qrun": (["runtime/abi", "runtime/include", "runtime/base", "runtime/aot"], ["CLI/", "nlohmann/", "histedit.h"]),
+    "runtime/qrun": (["runtime/abi", "runtime/include", "runtime/base", "runtime/aot", "runtime/command_pages"],
+                     ["CLI/", "nlohmann/", "histedit.h"]),
     "examples": (["runtime/include"], []),
 }
 FREE = ("tests/", "benchmarks/")  # may include everything

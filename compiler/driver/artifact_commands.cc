@@ -3,9 +3,11 @@
 #include <CLI/Formatter.hpp>
 #include <CLI/Validators.hpp>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "compiler/artifact/output_file.h"
 #include "compiler/driver/artifact_diff.h"
@@ -15,25 +17,24 @@
 #include "compiler/driver/inspect.h"
 #include "compiler/driver/model_report.h"
 #include "compiler/driver/report_text.h"
+#include "compiler/pipeline/options.h"
 #include "frontends/base/error.h"
 #include "runtime/base/file_map.h"
 
 namespace qcc::compiler {
-namespace {
 
-absl::Status Emit(const std::string& path, const std::string& part) {
+absl::Status EmitPart(const std::string& path, std::string_view part) {
   ExpectMappedArtifact();
   const auto artifact = qrt::Artifact::Open(path);
   if (!artifact.ok()) return FromRuntime(artifact.status());
   const absl::StatusOr<ArtifactContents> contents = ReadContents(**artifact);
   if (!contents.ok()) return contents.status();
-  const Json json = part == "manifest" ? ManifestJson(*contents) : KernelsJson(**artifact, *contents);
+  const Json json =
+      part == Name(EmittedPart::kManifest) ? ManifestJson(*contents) : KernelsJson(**artifact, *contents);
   const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   std::fwrite(text.data(), 1, text.size(), stdout);
   return absl::OkStatus();
 }
-
-}  // namespace
 
 void AddInspect(CLI::App& app, Cli& cli) {
   CLI::App* command = app.add_subcommand("inspect", "show what an artifact or a GGUF model holds");
@@ -49,10 +50,11 @@ void AddInspect(CLI::App& app, Cli& cli) {
           "one part of an artifact, as JSON: manifest, or kernels (those of GPUs one by one, CPU code "
           "by program)")
       ->type_name("PART")
-      ->check(CLI::IsMember({"manifest", "kernels"}));
+      ->check(CLI::IsMember(
+          std::set<std::string>(std::next(kEmittedPartNames.begin()), kEmittedPartNames.end())));
   command->callback([arguments, &cli] {
     cli.run = [arguments, &cli]() -> absl::Status {
-      if (!arguments->emit.empty()) return Emit(arguments->path, arguments->emit);
+      if (!arguments->emit.empty()) return EmitPart(arguments->path, arguments->emit);
       if (IsGguf(arguments->path)) {
         absl::StatusOr<ModelReport> model = ReportModel(arguments->path);
         if (!model.ok()) return model.status();

@@ -52,6 +52,10 @@ void PrintJson(const nlohmann::ordered_json& object);
 // /dev/stdout, where that leads to a file, would be replaced. Errors: Q0103.
 absl::Status CheckNotAStream(const std::string& output);
 
+// Prints a part of the artifact at `path`, one of kEmittedPartNames, as JSON. Errors: as of reading an
+// artifact.
+absl::Status EmitPart(const std::string& path, std::string_view part);
+
 // Page of an error code ("Q1203", "q1203" or "1203") from docs/reference/errors.md. Errors: Q0104.
 absl::StatusOr<std::string> ExplainCode(std::string_view code);
 

@@ -8,7 +8,6 @@
 
 #include "codegen/cpu/kernels/isa.h"
 #include "codegen/gpu/kernels/profiles.h"
-#include "compiler/driver/command_pages.h"
 #include "compiler/driver/commands.h"
 #include "compiler/pipeline/compile_options.h"
 #include "compiler/pipeline/fusion_report.h"
@@ -16,9 +15,13 @@
 #include "compiler/targets/targets.h"
 #include "frontends/base/error.h"
 #include "frontends/base/text.h"
+#include "runtime/command_pages/command_pages.h"
 
 namespace qcc::compiler {
 namespace {
+
+using qrt::CommandPage;
+using qrt::OptionPage;
 
 // The values of `qcc compile`'s options, from the tables that check them.
 std::vector<std::string> WordsOfOption(std::string_view command, std::string_view flag) {
@@ -41,8 +44,29 @@ std::vector<std::string> WordsOfOption(std::string_view command, std::string_vie
   return {};
 }
 
-CommandPage PagesOfQcc(const CLI::App& app) {
-  return DescribeCommand(app, "qcc", WordsOfOption);
+CommandPage DescribeCommand(const CLI::App& app, const std::string& name) {
+  CommandPage page;
+  page.name = name;
+  page.about = app.get_description();
+  page.footer = app.get_footer();
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;  // hidden
+    OptionPage entry;
+    for (const std::string& text : option->get_snames()) entry.names.push_back("-" + text);
+    for (const std::string& text : option->get_lnames()) entry.names.push_back("--" + text);
+    if (option->get_items_expected_max() > 0 || entry.names.empty()) {
+      entry.value = entry.names.empty() ? option->get_name() : option->get_type_name();
+    }
+    entry.about = option->get_description();
+    if (!option->get_lnames().empty()) entry.words = WordsOfOption(name, "--" + option->get_lnames().front());
+    entry.group = option->get_group();
+    page.options.push_back(std::move(entry));
+  }
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (sub->get_group().empty()) continue;
+    page.subcommands.push_back(DescribeCommand(*sub, name + " " + sub->get_name()));
+  }
+  return page;
 }
 
 }  // namespace
@@ -50,16 +74,16 @@ CommandPage PagesOfQcc(const CLI::App& app) {
 void AddCompletion(CLI::App& app, Cli& cli) {
   CLI::App* command = app.add_subcommand("completion", "print a script that completes qcc's command line");
   auto shell = std::make_shared<std::string>();
-  command->add_option("shell", *shell, "bash, zsh or fish")
-      ->required()
-      ->check(CLI::IsMember(std::set<std::string>{"bash", "zsh", "fish"}));
+  std::set<std::string> shells;
+  for (const qrt::CompletedShell& known : qrt::kCompletedShells) shells.emplace(known.name);
+  command->add_option("shell", *shell, "bash, zsh or fish")->required()->check(CLI::IsMember(shells));
   command->callback([shell, &app, &cli] {
     cli.run = [shell, &app] {
-      const CommandPage tree = PagesOfQcc(app);
-      const std::string text = *shell == "bash"  ? BashCompletion(tree)
-                               : *shell == "zsh" ? ZshCompletion(tree)
-                                                 : FishCompletion(tree);
-      std::fwrite(text.data(), 1, text.size(), stdout);
+      for (const qrt::CompletedShell& known : qrt::kCompletedShells) {
+        if (known.name != *shell) continue;
+        const std::string text = known.script(DescribeCommand(app, "qcc"));
+        std::fwrite(text.data(), 1, text.size(), stdout);
+      }
       return absl::OkStatus();
     };
   });
@@ -73,13 +97,13 @@ void AddManual(CLI::App& app, Cli& cli) {
     cli.run = [names, &app]() -> absl::Status {
       std::string name = "qcc";
       for (const std::string& word : *names) name += " " + word;
-      const CommandPage tree = PagesOfQcc(app);
-      const CommandPage* page = FindPage(tree, name);
+      const CommandPage tree = DescribeCommand(app, "qcc");
+      const CommandPage* page = qrt::FindPage(tree, name);
       if (page == nullptr) {
         return MakeError("Q0101", Concat("there is no command '", name, "'"), "qcc man", "qcc --help");
       }
       const std::string version = CompilerVersion();
-      const std::string text = ManualPage(*page, version.substr(0, version.find(" (")));
+      const std::string text = qrt::ManualPage(*page, version.substr(0, version.find(" (")));
       std::fwrite(text.data(), 1, text.size(), stdout);
       return absl::OkStatus();
     };

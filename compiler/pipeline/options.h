@@ -35,6 +35,13 @@ enum class ProgressMode : uint8_t { kAuto, kPlain, kJson };
 enum class ReportKind : uint8_t { kFusion, kMemory, kFormats };
 enum class ReportForm : uint8_t { kText, kJson };
 
+// What of a finished artifact is printed, as JSON.
+enum class EmittedPart : uint8_t { kNone, kManifest, kKernels };
+inline constexpr std::array<std::string_view, 3> kEmittedPartNames = {"off", "manifest", "kernels"};
+constexpr std::string_view Name(EmittedPart part) {
+  return kEmittedPartNames[static_cast<size_t>(part)];
+}
+
 // Where `--compile-to` stops. In the order in which they run; kArtifact is the whole way.
 enum class CompilePhase : uint8_t { kImport, kFuse, kPlan, kCode, kArtifact };
 inline constexpr std::array<std::string_view, 5> kCompilePhaseNames = {"import", "fuse", "plan", "code",
@@ -79,6 +86,7 @@ struct PipelineOptions {
 
   std::vector<ReportKind> reports;  // in the order of the enum (ProgressSink::Report)
   ReportForm report_form = ReportForm::kText;
+  EmittedPart emit = EmittedPart::kNone;
   CompilePhase compile_to = CompilePhase::kArtifact;
   std::string dump_ir;       // folder, or empty
   std::string dump_kernels;  // folder, or empty

@@ -119,7 +119,7 @@ std::vector<int32_t> BenchTokens(size_t count, uint32_t vocab_size) {
 
 }  // namespace
 
-Outcome RunBench(const std::vector<std::string>& arguments) {
+Outcome RunBench(const Call& call) {
   BenchFlags flags;
   Options options(
       "qrun bench MODEL [OPTION...]",
@@ -136,7 +136,7 @@ Outcome RunBench(const std::vector<std::string>& arguments) {
   options.Flag("--json", &flags.json, "one JSON object");
   flags.engine.AddTo(options);
   bool done = false;
-  QRUN_RETURN_IF_ERROR(ParseOrHelp(options, arguments, &done));
+  QRUN_RETURN_IF_ERROR(ParseOrHelp(options, call, &done));
   if (done) return Outcome();
   const size_t prompt = static_cast<size_t>(flags.prompt.value_or(512));
   const size_t generate = static_cast<size_t>(flags.generate.value_or(128));

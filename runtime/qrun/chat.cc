@@ -206,7 +206,7 @@ void EndLineBeforeError(const Answer& answer) {
   std::fputs("\n", stderr);
 }
 
-Outcome RunChat(const std::vector<std::string>& arguments) {
+Outcome RunChat(const Call& call) {
   ChatFlags flags;
   Options options(
       "qrun MODEL [OPTION...]",
@@ -214,7 +214,7 @@ Outcome RunChat(const std::vector<std::string>& arguments) {
       "ends.");
   AddOptions(options, flags);
   bool done = false;
-  QRUN_RETURN_IF_ERROR(ParseOrHelp(options, arguments, &done));
+  QRUN_RETURN_IF_ERROR(ParseOrHelp(options, call, &done));
   if (done) return Outcome();
   if (flags.gpu_layers == 0 && !flags.engine.device) flags.engine.device = "cpu";
   const bool prompted = flags.prompt || flags.file;

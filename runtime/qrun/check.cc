@@ -89,7 +89,7 @@ Outcome CheckCode(const std::string& path, const qrt_artifact_info& artifact, co
 
 }  // namespace
 
-Outcome RunCheck(const std::vector<std::string>& arguments) {
+Outcome RunCheck(const Call& call) {
   std::optional<std::string> path;
   bool json = false;
   EngineChoice choice;
@@ -100,7 +100,7 @@ Outcome RunCheck(const std::vector<std::string>& arguments) {
   options.Flag("--json", &json, "one JSON object");
   choice.AddTo(options);
   bool done = false;
-  QRUN_RETURN_IF_ERROR(ParseOrHelp(options, arguments, &done));
+  QRUN_RETURN_IF_ERROR(ParseOrHelp(options, call, &done));
   if (done) return Outcome();
 
   const Interrupts interrupts;

@@ -91,7 +91,7 @@ std::string Json(const std::vector<qrt_device_info>& devices, const std::vector<
 
 }  // namespace
 
-Outcome RunDevices(const std::vector<std::string>& arguments) {
+Outcome RunDevices(const Call& call) {
   std::optional<std::string> path;
   EngineChoice opening;
   bool json = false;
@@ -102,7 +102,7 @@ Outcome RunDevices(const std::vector<std::string>& arguments) {
   options.Flag("--json", &json, "one JSON object");
   opening.AddOpeningTo(options);
   bool done = false;
-  QRUN_RETURN_IF_ERROR(ParseOrHelp(options, arguments, &done));
+  QRUN_RETURN_IF_ERROR(ParseOrHelp(options, call, &done));
   if (done) return Outcome();
 
   qrt_cpu_info cpu = {};

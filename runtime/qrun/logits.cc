@@ -61,7 +61,7 @@ int32_t WriteRow(void* ctx, qrt_session*, uint64_t, const float* logits, size_t 
 
 }  // namespace
 
-Outcome RunLogits(const std::vector<std::string>& arguments) {
+Outcome RunLogits(const Call& call) {
   std::optional<std::string> path, tokens_path, out_path, split_text;
   EngineChoice choice;
   Options options(
@@ -75,7 +75,7 @@ Outcome RunLogits(const std::vector<std::string>& arguments) {
                "feed the sequence in pieces of these lengths, repeating the last; default: in one piece");
   choice.AddTo(options);
   bool done = false;
-  QRUN_RETURN_IF_ERROR(ParseOrHelp(options, arguments, &done));
+  QRUN_RETURN_IF_ERROR(ParseOrHelp(options, call, &done));
   if (done) return Outcome();
   if (!tokens_path || !out_path) {
     return Outcome::Fail(kExitUsage, 101, tokens_path ? "-o is missing" : "--tokens is missing", "",

@@ -20,54 +20,13 @@
 namespace qrun {
 namespace {
 
-constexpr struct {
-  const char* name;
-  Outcome (*run)(const std::vector<std::string>&);
-  const char* about;
-} kCommands[] = {
-    {"chat", RunChat, "chat, or answer one prompt; the word may be left out"},
-    {"logits", RunLogits, "write the logits of every position of a token sequence"},
-    {"perplexity", RunPerplexity, "measure how well the model predicts a text"},
-    {"tokenize", RunTokenize, "print the token ids of a text"},
-    {"bench", RunBench, "measure prefill and decode speed"},
-    {"check", RunCheck, "verify every hash of an artifact, and its golden values on this machine"},
-    {"devices", RunDevices, "say what this machine has, and which code of an artifact it can run"},
-};
-
-// `bundle`: this program's own file if it carries a model, else empty.
-std::string Help(const std::string& bundle) {
-  const std::string name = bundle.substr(bundle.rfind('/') + 1);
-  std::string text =
-      bundle.empty()
-          ? "usage: qrun [COMMAND] MODEL [OPTION...]\n\nRuns a model: an artifact of qcc, or a GGUF, which "
-            "qcc "
-            "compiles at first use. "
-          : "usage: " + OneLine(name) +
-                " [COMMAND] [OPTION...]\n\nRuns the model that this file carries (MODEL in the help of "
-                "commands).\n";
-  text +=
-      "Without a command: chat on a terminal; otherwise the prompt is read from\n"
-      "-p, -f or standard input, and the answer is written to standard output.\n\n";
-  for (const auto& command : kCommands) {
-    const std::string name = command.name;
-    text += "  " + name + std::string(12 - name.size(), ' ') + command.about + "\n";
-  }
-  text +=
-      "\n  qrun COMMAND --help lists a command's options (qrun chat --help: those of chatting)\n"
-      "  qrun --version [--json]\n\n"
-      "Exit codes: 0 ok, 1 internal error, 2 usage, 3 input refused, 4 artifact refused, 5 device "
-      "unavailable,\n"
-      "6 out of memory or disk, 130 interrupted (143 by SIGTERM, 129 by SIGHUP).\n";
-  return text;
-}
-
-Outcome ShowVersion(const std::vector<std::string>& arguments) {
+Outcome ShowVersion(const Call& call) {
   bool json = false;
   Options options("qrun --version [--json]",
                   "Says which release this is, and which commit it was built from.");
   options.Flag("--json", &json, "one JSON object");
   bool done = false;
-  QRUN_RETURN_IF_ERROR(ParseOrHelp(options, arguments, &done));
+  QRUN_RETURN_IF_ERROR(ParseOrHelp(options, call, &done));
   if (done) return Outcome();
   const std::string commit = qrt::kBuildCommit;
   if (!json) return WriteStdout("qrun " + std::string(qrt_version()) + " (" + qrt::BuildCommitText() + ")\n");
@@ -80,7 +39,7 @@ Outcome ShowVersion(const std::vector<std::string>& arguments) {
 Outcome RefuseMistypedCommand(const std::string& word) {
   if (word.empty() || word[0] == '-' || access(word.c_str(), F_OK) == 0) return Outcome();
   std::vector<std::string> names;
-  for (const auto& command : kCommands) names.push_back(command.name);
+  for (const Command& command : Commands()) names.push_back(command.name);
   const std::string nearest = qrt::NearestName(word, names);
   if (nearest.empty()) return Outcome();
   return Outcome::Fail(kExitUsage, 101, "there is no command " + word,
@@ -103,17 +62,17 @@ Outcome Main(std::vector<std::string> arguments) {
   const std::string first = arguments.empty() ? "" : arguments[0];
   if (first == "--help" || first == "-h" || first == "help") return WriteStdout(Help(bundle));
   if (first == "--version") {
-    return ShowVersion(std::vector<std::string>(arguments.begin() + 1, arguments.end()));
+    return ShowVersion({{arguments.begin() + 1, arguments.end()}});
   }
-  for (const auto& command : kCommands) {
-    if (first != command.name) continue;
+  for (const Command& command : Commands()) {
+    if (first != command.name || (!bundle.empty() && !command.takes_model)) continue;
     arguments.erase(arguments.begin());
     if (!bundle.empty()) arguments.insert(arguments.begin(), bundle);
-    return command.run(arguments);
+    return command.run({arguments});
   }
   if (bundle.empty()) QRUN_RETURN_IF_ERROR(RefuseMistypedCommand(first));
   if (!bundle.empty()) arguments.insert(arguments.begin(), bundle);
-  return RunChat(arguments);
+  return RunChat({arguments});
 }
 
 // Where there is no memory for a static object, or even for the exception that says so. The library and this
@@ -145,12 +104,6 @@ __attribute__((constructor(101))) void InstallTerminate() {
 }
 
 }  // namespace
-
-Outcome ParseOrHelp(Options& options, const std::vector<std::string>& arguments, bool* done) {
-  QRUN_RETURN_IF_ERROR(options.Parse(arguments));
-  *done = options.help_wanted();
-  return *done ? WriteStdout(options.Help()) : Outcome();
-}
 
 }  // namespace qrun
 

@@ -14,6 +14,10 @@
 namespace qrun {
 namespace {
 
+constexpr const char* kHelpNames[] = {"-h", "--help"};
+constexpr char kHelpOfHelp[] = "this text";
+constexpr char kPassedForm[] = "--OPTION[=VALUE]";
+
 std::vector<std::string> SplitNames(const std::string& names) {
   std::vector<std::string> result;
   for (size_t at = 0; at < names.size();) {
@@ -295,6 +299,19 @@ Outcome Options::Parse(const std::vector<std::string>& arguments) {
   return Outcome();
 }
 
+void Options::Describe(qrt::CommandPage* page) const {
+  const std::string own = page->name + " ";
+  page->synopsis = synopsis_.substr(synopsis_.starts_with(own) ? own.size() : synopsis_.find(' ') + 1);
+  page->description = about_;
+  for (const Place& place : places_) page->options.push_back({{}, place.name, false, place.help, {}, ""});
+  for (const Option& option : options_) {
+    page->options.push_back(
+        {option.spellings, option.value, !option.bare.empty(), option.help, option.words, "Options"});
+  }
+  page->options.push_back({{kHelpNames[0], kHelpNames[1]}, "", false, kHelpOfHelp, {}, "Options"});
+  if (passed_ != nullptr) page->footer = std::string(kPassedForm) + ": " + passed_help_ + ".";
+}
+
 std::string Options::Help() const {
   std::vector<std::pair<std::string, std::string>> rows;
   for (const Place& place : places_) rows.emplace_back(place.name, place.help);
@@ -307,8 +324,8 @@ std::string Options::Help() const {
     }
     rows.emplace_back(left, option.help);
   }
-  if (passed_ != nullptr) rows.emplace_back("--OPTION[=VALUE]", passed_help_);
-  rows.emplace_back("-h, --help", "this text");
+  if (passed_ != nullptr) rows.emplace_back(kPassedForm, passed_help_);
+  rows.emplace_back(std::string(kHelpNames[0]) + ", " + kHelpNames[1], kHelpOfHelp);
   size_t width = 0;
   for (const auto& row : rows) width = std::max(width, row.first.size());
   std::string text = "usage: " + synopsis_ + "\n\n" + about_ + "\n\n";

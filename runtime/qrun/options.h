@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/command_pages/command_pages.h"
 #include "runtime/qrun/outcome.h"
 
 namespace qrun {
@@ -50,6 +51,8 @@ class Options {
   Outcome RefusePassed() const;  // the first that Parse passed on, if there is one
   bool help_wanted() const { return help_wanted_; }
   std::string Help() const;
+  // What Help says, for the page of the command `page->name` ("qrun bench").
+  void Describe(qrt::CommandPage* page) const;
 
  private:
   struct Option {

@@ -39,7 +39,7 @@ int32_t AddRow(void* ctx, qrt_session*, uint64_t position, const float* logits, 
 
 }  // namespace
 
-Outcome RunPerplexity(const std::vector<std::string>& arguments) {
+Outcome RunPerplexity(const Call& call) {
   std::optional<std::string> path, file;
   bool json = false;
   EngineChoice choice;
@@ -51,7 +51,7 @@ Outcome RunPerplexity(const std::vector<std::string>& arguments) {
   options.Flag("--json", &json, "one JSON object");
   choice.AddTo(options);
   bool done = false;
-  QRUN_RETURN_IF_ERROR(ParseOrHelp(options, arguments, &done));
+  QRUN_RETURN_IF_ERROR(ParseOrHelp(options, call, &done));
   if (done) return Outcome();
   if (!file) return Outcome::Fail(kExitUsage, 101, "-f is missing", "", "--help lists the options");
   std::string text;

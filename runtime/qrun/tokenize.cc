@@ -5,7 +5,7 @@
 
 namespace qrun {
 
-Outcome RunTokenize(const std::vector<std::string>& arguments) {
+Outcome RunTokenize(const Call& call) {
   std::optional<std::string> path, prompt, file;
   EngineChoice opening;
   bool special = false, as_written = false, json = false;
@@ -19,7 +19,7 @@ Outcome RunTokenize(const std::vector<std::string>& arguments) {
   options.Flag("--json", &json, "one JSON object");
   opening.AddOpeningTo(options);
   bool done = false;
-  QRUN_RETURN_IF_ERROR(ParseOrHelp(options, arguments, &done));
+  QRUN_RETURN_IF_ERROR(ParseOrHelp(options, call, &done));
   if (done) return Outcome();
   if (prompt.has_value() == file.has_value()) {
     return Outcome::Fail(kExitUsage, 101, "one of -p and -f is needed", "", "--help lists the options");

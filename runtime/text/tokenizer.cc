@@ -17,10 +17,18 @@ constexpr size_t kShortPiece = 48;
 
 // Buffers reused from piece to piece. A symbol is a token so far; symbols of a piece form a linked list.
 struct Tokenizer::Scratch {
+  size_t size = 0;  // symbols of the piece at its begin; buffers may be longer
   std::vector<uint32_t> id, prev, next;
   std::vector<uint32_t> rank, result;  // of the merge of symbol i with the one after it; rank kNone: no rule
   std::string normal;                  // the text in form C
   std::vector<uint64_t> heap;          // rank << 32 | position, smallest on top; may hold outdated entries
+
+  // Pieces are a few bytes each: buffers only grow.
+  void Resize(size_t n) {
+    size = n;
+    if (n <= id.size()) return;
+    for (std::vector<uint32_t>* buffer : {&id, &prev, &next, &rank, &result}) buffer->resize(n);
+  }
 };
 
 Tokenizer::Tokenizer(const TokenizerTables& tables, Pretokenizer pretokenizer, std::span<const uint32_t> eog,
@@ -87,11 +95,7 @@ Status Tokenizer::EncodeRaw(std::string_view text, bool normalize, Scratch* scra
 
 void Tokenizer::EncodePiece(std::string_view piece, Scratch* scratch, std::vector<int32_t>* out) const {
   const size_t n = piece.size();
-  scratch->id.resize(n);
-  scratch->prev.resize(n);
-  scratch->next.resize(n);
-  scratch->rank.resize(n);
-  scratch->result.resize(n);
+  scratch->Resize(n);
   for (size_t i = 0; i < n; ++i) {
     scratch->id[i] = tables_.byte_token[static_cast<unsigned char>(piece[i])];
     scratch->prev[i] = i == 0 ? kNone : static_cast<uint32_t>(i - 1);
@@ -137,7 +141,7 @@ void Tokenizer::MergeLong(Scratch* s) const {
   auto entry = [&](uint32_t i) { return uint64_t{s->rank[i]} << 32 | i; };
   const auto later = std::greater<uint64_t>();
   s->heap.clear();
-  for (uint32_t i = 0; i < s->id.size(); ++i) {
+  for (uint32_t i = 0; i < s->size; ++i) {
     if (s->rank[i] != kNone) s->heap.push_back(entry(i));
   }
   std::make_heap(s->heap.begin(), s->heap.end(), later);

@@ -19,7 +19,7 @@ from harness import GOLDEN, Harness, TINY, nmse, read_logits
 
 COMMANDS = {
     "qcc": ["compile", "cache", "inspect", "diff", "verify", "targets", "explain", "eval", "synth", "completion", "man"],
-    "qrun": ["chat", "logits", "perplexity", "tokenize", "bench", "check", "devices"],
+    "qrun": ["chat", "logits", "perplexity", "tokenize", "bench", "check", "devices", "completion", "man"],
 }
 ERROR = re.compile(r"(qcc|qrun): error: .+ \[(Q\d{4})\]$")
 # Nearly uniform over the vocabulary: long answers, with bytes that are no UTF-8 by themselves.

@@ -13,6 +13,7 @@ STANDALONE_BYTES = 2_000_000  # of examples/embed's main.c, static and stripped
 RUNTIME_FILES = ["bin/qrun", "include/qrt/qrt.h", "include/qrt/qrt.hpp", "lib/cmake/qrt/qrtConfig.cmake",
                  "lib/cmake/qrt/qrtConfigVersion.cmake", "lib/libqrt.a", "lib/libqrt.so", "lib/libqrt.so.1",
                  "lib/pkgconfig/qrt.pc"]
+OF_QCC = re.compile(r"(bin|share/.*)/_?qcc[^/]*$")
 
 
 def run(*command, env=None):
@@ -46,6 +47,31 @@ class Embed:
         assert code == 0 and "cpu" in out, f"the installed qcc: {err}"
         return f"{len(found)} files"
 
+    def pages(self):
+        """Every command of --help has its page, and shells find the completion, where they look for it."""
+        said = {}
+        for tool in ("qrun", "qcc"):
+            said[tool] = re.findall(r"^  ([a-z]+) {2,}", self.h.run(tool, "--help").decode(), re.MULTILINE)
+            for title, words in [(tool, ()), *((f"{tool}-{name}", (name,)) for name in said[tool])]:
+                with open(os.path.join(self.prefix, "share/man/man1", title + ".1"), "rb") as f:
+                    assert f.read() == self.h.run(tool, "man", *words), f"{title}.1 is not what `{tool} man` prints"
+        assert "bench" in said["qrun"] and "compile" in said["qcc"], str(said)
+        assert "share/man/man1/qcc-cache-prune.1" in files_of(self.prefix), "a command's own commands have no page"
+        env = clean_environment(HOME=self.h.work, MANPATH=os.path.join(self.prefix, "share/man"), XDG_DATA_DIRS=os.path.join(self.prefix, "share"))
+        env["PATH"] = os.path.join(self.prefix, "bin") + ":" + env["PATH"]  # fish completes what it finds
+        asked = {"man": ("man", "-w", "{tool}", "{tool}-{command}"),
+                 "bash": ("bash", "--norc", "-c", '. share/bash-completion/completions/{tool}; complete -p {tool}; COMP_WORDS=({tool} {part}); COMP_CWORD=1; _{tool}; echo "${{COMPREPLY[@]}}"'),
+                 "zsh": ("zsh", "-f", "-c", "fpath=(share/zsh/vendor-completions $fpath); autoload -U compinit; compinit -D; echo $_comps[{tool}] {command}"),
+                 "fish": ("fish", "-c", "complete -C '{tool} {part}'")}
+        found = [shell for shell in asked if shutil.which(shell)]
+        for shell in found:
+            for tool, part, command in (("qrun", "ben", "bench"), ("qcc", "insp", "inspect")):
+                p = subprocess.run([word.format(tool=tool, part=part, command=command) for word in asked[shell]], cwd=self.prefix, env=env, capture_output=True)
+                out = p.stdout.decode()
+                wanted = {"man": f"{tool}-{command}.1", "bash": command, "zsh": f"_{tool} ", "fish": command}[shell]
+                assert p.returncode == 0 and p.stderr == b"" and wanted in out, f"{shell}, {tool}: exit {p.returncode}: {out}{p.stderr.decode()}"
+        return f"asked {', '.join(found)}"
+
     def without_compiler(self):
         """QCC_BUILD_COMPILER=OFF: configured anew; its runtime would be made of the same files, which are put in place."""
         other = self.h.path("runtime-only")
@@ -54,10 +80,11 @@ class Embed:
             os.makedirs(os.path.join(other, folder), exist_ok=True)
         for name in ("bin/qrun", "lib/libqrt.a"):
             shutil.copy(os.path.join(self.build, name), os.path.join(other, name))
-        shutil.copytree(os.path.join(self.build, "lib"), os.path.join(other, "lib"), symlinks=True, dirs_exist_ok=True)
+        for folder in ("lib", "pages/qrun"):
+            shutil.copytree(os.path.join(self.build, folder), os.path.join(other, folder), symlinks=True, dirs_exist_ok=True)
         prefix = install(other, self.h.path("runtime-prefix"))
         ours, theirs = files_of(prefix), files_of(self.prefix)
-        assert ours == [f for f in theirs if f != "bin/qcc"], f"installed: {ours}"
+        assert ours == [f for f in theirs if not OF_QCC.search(f)], f"installed: {ours}"
 
     def exports(self):
         shown = must("nm", "-D", "--defined-only", "--format=posix", os.path.join(self.prefix, "lib/libqrt.so"))
@@ -206,6 +233,7 @@ def main():
     h = Harness(__doc__)
     embed = Embed(h)
     h.case("what is installed", embed.installed_files)
+    h.case("manual pages and completion are installed", embed.pages)
     h.case("QCC_BUILD_COMPILER=OFF installs the same without qcc", embed.without_compiler)
     h.case("only qrt_* is visible", embed.exports)
     h.case("find_package", embed.with_find_package)

@@ -51,6 +51,10 @@ class Packages:
 
     def files(self):
         runtime, compiler = contents(self.runtime), contents(self.compiler)
+        for tool, command, package in (("qrun", "bench", runtime), ("qcc", "compile", compiler)):
+            for name in (f"man/man1/{tool}.1", f"man/man1/{tool}-{command}.1", f"bash-completion/completions/{tool}", f"zsh/vendor-completions/_{tool}",
+                         f"fish/vendor_completions.d/{tool}.fish"):
+                assert "./usr/share/" + name in package, f"the package of {tool} lacks {name}: {package}"
         for name in ("./usr/bin/qrun", "./usr/include/qrt/qrt.h", "./usr/include/qrt/qrt.hpp", "./usr/lib/libqrt.a", "./usr/lib/libqrt.so.1 ->",
                      "./usr/lib/pkgconfig/qrt.pc", "./usr/lib/cmake/qrt/qrtConfig.cmake"):
             assert any(f.startswith(name) for f in runtime), f"the runtime lacks {name}: {runtime}"

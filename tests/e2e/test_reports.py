@@ -82,6 +82,16 @@ def parts(h):
     kernels = code[0].get("kernels", [])
     h.check("--emit=kernels lists a GPU's kernels, each used and with its size", len(kernels) > 10 and
             all(k["name"] and k["spirv_bytes"] > 0 and k["dispatches"] > 0 for k in kernels), str(kernels)[:300])
+    for part in ("manifest", "kernels"):
+        # Made anew, and found in the cache of whole artifacts.
+        for what in ("makes", "finds"):
+            out = h.run("qcc", "compile", MODEL, "-o", h.path("emitted.qbin"), "-q", *QUICK, f"--emit={part}")
+            h.check(f"compile --emit={part} says of what it {what} what inspect says", out == h.run("qcc", "inspect", h.path("emitted.qbin"), f"--emit={part}") and len(out) > 100,
+                    out[:300].decode())
+    p = h.tool("qcc", "compile", MODEL, "-o", h.path("none.qbin"), *QUICK, "--emit=kernels", "--compile-to=plan")
+    h.check("--emit of no artifact is named in a warning", p.returncode == 0 and b"--emit has no effect: --compile-to=plan" in p.stderr and b'"targets"' not in p.stdout,
+            p.stderr.decode()[-300:])
+    refused(h, "compile --emit of something else", 2, "Q0102", ["--emit", "weather"], "qcc", "compile", MODEL, "-o", h.path("none.qbin"), "--emit=weather")
     refused(h, "--emit of something else", 2, "Q0101", ["--emit"], "qcc", "inspect", qbin, "--emit=weather")
 
 
@@ -164,23 +174,40 @@ def dumps(h):
             f"--dump-kernels={folder}")
 
 
-def pages(h):
-    """Manual pages and completion know what --help knows."""
-    def commands(of=()):
-        text = h.run("qcc", *of, "--help").decode()
-        if "Subcommands:" not in text:
-            return []
-        return [(*of, name) for name in re.findall(r"^  (\S+)", text[text.index("Subcommands:"):], re.MULTILINE)]
-    every = [(), *commands()]
-    every += [sub for command in every[1:] for sub in commands(command)]
-    h.check("the commands of --help", ("compile",) in every and ("cache", "prune") in every and len(every) > 10, str(every))
+# What is typed, by tool, and all that may come of its last word.
+COMPLETED = {
+    "qcc": ((("comp",), {"compile", "completion"}), (("cache", "p"), {"prune"}), (("compile", "--kv", ""), {"f16", "f32"}),
+            (("compile", "--kv", "=", "f1"), {"f16"}), (("compile", "--target", "cpu,vu"), {"cpu,vulkan"}),
+            (("compile", "--report-f"), {"--report-form"}), (("inspect", "t3next-f-F32.g"), {"t3next-f-F32.gguf"}), (("synth", "--dump"), set())),
+    "qrun": ((("be",), {"bench"}), (("t3next-f-F32.g",), {"t3next-f-F32.gguf"}), (("t3next-f-F32.gguf", "--tim"), {"--timing"}), (("--think", "o"), {"on", "off"}),
+             (("--timing", "=", "j"), {"json"}), (("-f", "t3next-f-F32.g"), {"t3next-f-F32.gguf"}), (("chat", "-s"), {"-s", "-sys"}), (("bench", "--de"), {"--depth", "--device"}),
+             (("bench", "--think"), set()), (("tokenize", "--sp"), {"--special"}), (("man", "--h"), {"--help"})),
+}
+
+
+def commands_of(h, tool):
+    """Every command that --help lists, () for the tool itself, with what its own --help says."""
+    def below(*path):
+        text = h.run(tool, *path, "--help").decode()
+        found = {path: text}
+        listed = text.partition("Subcommands:")[2] if tool == "qcc" else text if not path else ""
+        for name in re.findall(r"^  ([a-z]+)(?: |$)", listed, re.MULTILINE):
+            if name != tool:
+                found |= below(*path, name)
+        return found
+    return below()
+
+
+def manual_pages(h, tool, every):
     man = shutil.which("man")
-    for command in every:
-        page = h.run("qcc", "man", *command).decode()
-        name = "-".join(("qcc", *command))
-        said = re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", h.run("qcc", *command, "--help").decode().split("Run qcc COMMAND")[0])
+    for command, text in every.items():
+        page = h.run(tool, "man", *command).decode()
+        name = "-".join((tool, *command))
+        said = re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", text.split("Run qcc COMMAND")[0].split("qrun COMMAND --help")[0])
         lacks = [flag for flag in said if flag.replace("-", "\\-") not in page]
-        h.check(f"{name}.1 has every option of --help", page.startswith('.TH "') and not lacks, f"lacks {lacks}")
+        h.check(f"{name}.1 has every option of --help", page.startswith('.TH "') and (said or tool == "qrun" and not command) and not lacks, f"lacks {lacks}")
+        lacks = [sub[-1] for sub in every if sub[:-1] == command and sub != command and f"\\fB{sub[-1]}\\fR" not in page]
+        h.check(f"{name}.1 lists its commands", not lacks, f"lacks {lacks}")
         if man is None:
             continue
         p = subprocess.run([man, "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", "-"], input=page.encode(), capture_output=True,
@@ -188,33 +215,52 @@ def pages(h):
         h.check(f"{name}.1 is formatted without a warning", p.returncode == 0 and p.stderr == b"", p.stderr.decode())
     if man is None:
         print("skip formatting manual pages: no man here")
-    refused(h, "the page of no command", 2, "Q0101", ["qcc nothing"], "qcc", "man", "nothing")
+    refused(h, "the page of no command", 2, "Q0101", ["nothing"], tool, "man", "nothing")
 
-    script = h.path("qcc.bash")
-    with open(script, "wb") as f:
-        f.write(h.run("qcc", "completion", "bash"))
 
-    def completed(*words):
-        line = " ".join(f"'{word}'" for word in words)
-        body = f". {script}; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _qcc; printf '%s\\n' \"${{COMPREPLY[@]}}\""
-        p = subprocess.run(["bash", "-c", body], capture_output=True, text=True, cwd=GOLDEN)
-        assert p.returncode == 0 and p.stderr == "", p.stderr
-        return p.stdout.split()
-    for words, want in ((("qcc", "comp"), {"compile", "completion"}), (("qcc", "cache", "p"), {"prune"}), (("qcc", "compile", "--kv", ""), {"f16", "f32"}),
-                        (("qcc", "compile", "--kv", "=", "f1"), {"f16"}), (("qcc", "compile", "--target", "cpu,vu"), {"cpu,vulkan"}),
-                        (("qcc", "compile", "--report-f"), {"--report-form"}), (("qcc", "inspect", "t3next-f-F32.g"), {"t3next-f-F32.gguf"}),
-                        (("qcc", "synth", "--dump"), set())):
-        def case():
-            got = set(completed(*words))
-            assert got == want, f"{got}, expected {want}"
-        h.case(f"bash completes {' '.join(words)!r}", case)
-    for shell in ("zsh", "fish"):
-        text = h.run("qcc", "completion", shell).decode()
-        h.check(f"completion of {shell} has every command", all(command[-1] in text for command in every[1:]) and "report-form" in text)
+def completions(h, tool, every):
+    scripts = {}
+    for shell in ("bash", "zsh", "fish"):
+        scripts[shell] = h.path(f"{tool}.{shell}")
+        text = h.run(tool, "completion", shell).decode()
+        with open(scripts[shell], "w", encoding="utf-8") as f:
+            f.write(text)
+        words = [command[-1] for command in every if command] + [{"qcc": "report-form", "qrun": "frequency-penalty"}[tool]]
+        h.check(f"{tool} completion {shell} has every command", all(word in text for word in words))
         if shutil.which(shell):
-            p = subprocess.run([shell, "-n"], input=text, text=True, capture_output=True)
-            h.check(f"completion of {shell} parses", p.returncode == 0, p.stderr)
-    refused(h, "completion of no shell", 2, "Q0101", ["shell"], "qcc", "completion", "tcsh")
+            p = subprocess.run([shell, "-n", scripts[shell]], text=True, capture_output=True)
+            h.check(f"{tool} completion {shell} parses", p.returncode == 0 and p.stderr == "", p.stderr)
+
+    def by_bash(words):
+        line = " ".join(f"'{word}'" for word in (tool, *words))
+        body = f". {scripts['bash']}; COMP_WORDS=({line}); COMP_CWORD={len(words)}; _{tool}; printf '%s\n' \"${{COMPREPLY[@]}}\""
+        return subprocess.run(["bash", "-c", body], capture_output=True, text=True, cwd=GOLDEN)
+
+    def by_fish(words):
+        line = " ".join((tool, *words)).replace(" = ", "=")
+        return subprocess.run(["fish", "--no-config", "-c", f"source {scripts['fish']}; complete -C '{line}'"], capture_output=True, text=True, cwd=GOLDEN,
+                              env=os.environ | {"HOME": h.work})
+
+    def case(shell, words, want, complete):
+        p = complete(words)
+        assert p.returncode == 0 and p.stderr == "", p.stderr
+        got = {line.split("\t")[0].split("=")[-1] for line in p.stdout.splitlines()} - {""}
+        assert got == want, f"{got}, expected {want}"
+    for words, want in COMPLETED[tool]:
+        h.case(f"bash completes {' '.join((tool, *words))!r}", lambda: case("bash", words, want, by_bash))
+        # fish offers the long name where a short one is typed, and knows no lists of values.
+        if shutil.which("fish") and "cpu,vu" not in words and "-s" not in words:
+            h.case(f"fish completes {' '.join((tool, *words))!r}", lambda: case("fish", words, want, by_fish))
+    refused(h, f"{tool} completion of no shell", 2, "Q0101", ["shell"], tool, "completion", "tcsh")
+
+
+def pages(h):
+    """Manual pages and completion know what --help knows."""
+    for tool, some in (("qcc", {("compile",), ("cache", "prune")}), ("qrun", {("chat",), ("bench",), ("man",)})):
+        every = commands_of(h, tool)
+        h.check(f"the commands of {tool} --help", some <= every.keys() and len(every) > 8, str(list(every)))
+        manual_pages(h, tool, every)
+        completions(h, tool, every)
 
 
 def main():

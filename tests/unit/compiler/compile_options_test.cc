@@ -64,6 +64,7 @@ TEST(CompileOptions, EveryOptionArrives) {
                        {"progress", {"json"}},
                        {"report", {"formats", "fusion", "formats"}},
                        {"report_form", {"json"}},
+                       {"emit", {"manifest"}},
                        {"compile_to", {"plan"}},
                        {"dump_ir", {"ir"}},
                        {"dump_kernels", {"kernels"}}});
@@ -82,6 +83,7 @@ TEST(CompileOptions, EveryOptionArrives) {
   EXPECT_EQ(o->reports, (std::vector<ReportKind>{ReportKind::kFusion, ReportKind::kFormats}))
       << "in the order of the table, each once";
   EXPECT_EQ(o->report_form, ReportForm::kJson);
+  EXPECT_EQ(o->emit, EmittedPart::kManifest);
   EXPECT_EQ(o->compile_to, CompilePhase::kPlan);
   EXPECT_EQ(o->dump_ir, "ir");
   EXPECT_EQ(o->dump_kernels, "kernels");
@@ -302,6 +304,7 @@ std::map<std::string_view, OtherValue> OtherValues(const std::string& folder) {
           {"progress", {"cpu", {"plain"}}},
           {"report", {"cpu", {"fusion"}}},
           {"report_form", {"cpu", {"json"}}},
+          {"emit", {"cpu", {"kernels"}}},
           {"compile_to", {"cpu", {"artifact"}}},
           {"dump_ir", {"cpu", {folder}}},
           {"dump_kernels", {"cpu", {folder}}}};

@@ -26,7 +26,8 @@ using qrun_test::Terminal;
 using qrun_test::WriteFile;
 
 TEST_F(QrunCli, HelpAndVersionGoToStdout) {
-  for (const char* command : {"chat", "logits", "perplexity", "tokenize", "bench", "check", "devices"}) {
+  for (const char* command :
+       {"chat", "logits", "perplexity", "tokenize", "bench", "check", "devices", "completion", "man"}) {
     EXPECT_NE(Ok({"--help"}).find(command), std::string::npos) << command;
     EXPECT_EQ(Ok({command, "--help"}).rfind("usage: qrun", 0), 0u) << command;
   }

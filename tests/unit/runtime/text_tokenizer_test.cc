@@ -331,11 +331,18 @@ TEST(Tokenizer, MergesAgreeWithTheDefinitionForShortAndLongPieces) {
     }
     const TestVocab vocab(TestVocab::Bytes(more), merges);
     const Tokenizer tokenizer = Make(vocab);
-    for (size_t size : {1, 2, 5, 20, 47, 48, 49, 50, 200}) {
+    std::string text;
+    Ids of_text;
+    for (size_t size : {1, 2, 5, 20, 47, 48, 49, 50, 200, 90, 48, 60, 3, 1}) {
       std::string piece;
       for (size_t i = 0; i < size; ++i) piece.push_back("abcd"[random() % (1 + round % 4)]);
-      ASSERT_EQ(Encode(tokenizer, piece), ReferenceMerge(piece, ranks, ids)) << "piece " << piece;
+      const Ids expected = ReferenceMerge(piece, ranks, ids);
+      ASSERT_EQ(Encode(tokenizer, piece), expected) << "piece " << piece;
+      text += piece + "\n";
+      of_text.insert(of_text.end(), expected.begin(), expected.end());
+      of_text.push_back('\n');
     }
+    ASSERT_EQ(Encode(tokenizer, text), of_text) << "a piece depends on those before it: " << text;
   }
 }
 

@@ -1,11 +1,10 @@
-#include "compiler/driver/command_pages.h"
+#include "runtime/command_pages/command_pages.h"
 
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <cctype>
+#include <functional>
 
-namespace qcc::compiler {
+namespace qrt {
 namespace {
 
 std::string Join(const std::vector<std::string>& words, std::string_view between) {
@@ -39,6 +38,10 @@ std::vector<std::string> Names(const CommandPage& page) {
     names.insert(names.end(), option.names.begin(), option.names.end());
   }
   return names;
+}
+bool TakesArguments(const CommandPage& page) {
+  return std::any_of(page.options.begin(), page.options.end(),
+                     [](const OptionPage& option) { return option.names.empty(); });
 }
 std::vector<std::string> Subcommands(const CommandPage& page) {
   std::vector<std::string> names;
@@ -84,7 +87,12 @@ void Add(const OptionPage& option, std::string& out) {
   std::string line;
   for (const std::string& name : option.names)
     line += (line.empty() ? "" : ", ") + ("\\fB" + Roff(name) + "\\fR");
-  if (!option.value.empty()) line += (line.empty() ? "" : " ") + ("\\fI" + Roff(option.value) + "\\fR");
+  const std::string value = "\\fI" + Roff(option.value) + "\\fR";
+  if (option.bare) {
+    line += "[=" + value + "]";
+  } else if (!option.value.empty()) {
+    line += (line.empty() ? "" : " ") + value;
+  }
   out += line + "\n" + Roff(option.about) + "\n";
 }
 
@@ -106,70 +114,96 @@ void AddOptions(const CommandPage& page, std::string& out) {
   }
 }
 
-// The function that completes one command.
-void AddZsh(const CommandPage& page, std::string& out) {
-  out += "_" + Underscored(page.name) + "() {\n";
-  if (!page.subcommands.empty()) {
-    out += "  local -a commands=(\n";
-    for (const CommandPage& sub : page.subcommands) {
-      out += "    '" + ZshText(LastWord(sub.name)) + ":" + ZshText(sub.about) + "'\n";
-    }
-    out += "  )\n";
-  }
-  out += "  _arguments -C \\\n";
-  for (const OptionPage& option : page.options) {
-    for (const std::string& name : option.names) {
-      out += "    '" + name +
-             (option.value.empty()     ? ""
-              : name.starts_with("--") ? "="
-                                       : "+") +
-             "[" + ZshText(option.about) + "]";
-      if (!option.value.empty()) {
-        out += ":" + ZshText(option.value) + ":";
-        out += option.words.empty() ? "_files" : "_values -s , value " + Join(option.words, " ");
-      }
-      out += "' \\\n";
-    }
-  }
-  if (page.subcommands.empty()) {
-    out += "    '*:file:_files'\n}\n";
+void AddSynopsis(const CommandPage& page, std::string& out) {
+  out += ".SH SYNOPSIS\n.B " + Roff(page.name) + "\n";
+  if (!page.synopsis.empty()) {
+    out += Roff(page.synopsis) + "\n";
     return;
   }
-  out +=
-      "    '1:command:->command' '*::argument:->argument'\n  case $state in\n"
-      "    command) _describe command commands ;;\n    argument)\n      case $words[1] in\n";
+  for (const OptionPage& option : page.options) {
+    if (option.names.empty()) out += ".I " + Roff(option.value) + "\n";
+  }
+  if (!page.options.empty()) out += "[\\fIOPTION\\fR...]\n";
+  if (!page.subcommands.empty()) out += "\\fICOMMAND\\fR ...\n";
+}
+
+// "--kv=[how it is kept]:int8|f32:..." of zsh's _arguments.
+std::string ZshOption(const OptionPage& option, const std::string& name) {
+  std::string out = name;
+  if (option.bare) {
+    out += "=-";
+  } else if (!option.value.empty()) {
+    out += name.size() > 2 ? "=" : "+";
+  }
+  out += "[" + ZshText(option.about) + "]";
+  if (option.value.empty()) return out;
+  out += (option.bare ? "::" : ":") + ZshText(option.value) + ":";
+  return out + (option.words.empty() ? "_files" : "_values -s , value " + Join(option.words, " "));
+}
+
+// The function that completes one command.
+void AddZsh(const CommandPage& page, std::string& out) {
+  out += "_" + Underscored(page.name) + "() {\n  local -a options=(\n";
+  for (const OptionPage& option : page.options) {
+    for (const std::string& name : option.names) out += "    '" + ZshOption(option, name) + "'\n";
+  }
+  out += "  )\n";
+  const std::string plain = "_arguments $options '*:file:_files'";
+  if (page.subcommands.empty()) {
+    out += "  " + plain + "\n}\n";
+    return;
+  }
+  out += "  local -a commands=(\n";
+  for (const CommandPage& sub : page.subcommands) {
+    out += "    '" + ZshText(LastWord(sub.name)) + ":" + ZshText(sub.about) + "'\n";
+  }
+  const bool takes = TakesArguments(page);
+  out += std::string("  )\n  _arguments -C $options '1:command:->command' '*::argument:->argument'\n") +
+         "  case $state in\n    command) _describe command commands" + (takes ? "; _files" : "") +
+         " ;;\n    argument)\n      case $words[1] in\n";
   for (const CommandPage& sub : page.subcommands) {
     out += "        " + LastWord(sub.name) + ") _" + Underscored(sub.name) + " ;;\n";
   }
+  if (takes) out += "        *) " + plain + " ;;\n";
   out += "      esac ;;\n  esac\n}\n";
 }
 
-}  // namespace
-
-CommandPage DescribeCommand(const CLI::App& app, const std::string& name, const WordsOf& words) {
-  CommandPage page;
-  page.name = name;
-  page.about = app.get_description();
-  page.footer = app.get_footer();
-  for (const CLI::Option* option : app.get_options()) {
-    if (option->get_group().empty()) continue;  // hidden
-    OptionPage entry;
-    for (const std::string& text : option->get_snames()) entry.names.push_back("-" + text);
-    for (const std::string& text : option->get_lnames()) entry.names.push_back("--" + text);
-    if (option->get_items_expected_max() > 0 || entry.names.empty()) {
-      entry.value = entry.names.empty() ? option->get_name() : option->get_type_name();
+// What fish is told of one command.
+void AddFish(const CommandPage& page, const std::string& program, std::string& out) {
+  const std::string commands = Join(Subcommands(page), " ");
+  const std::string none = "not __fish_seen_subcommand_from " + commands;
+  const std::string path = page.name == program ? "" : page.name.substr(program.size() + 1);
+  std::string condition;
+  for (size_t begin = 0; begin < path.size();) {
+    const size_t end = std::min(path.find(' ', begin), path.size());
+    condition += (condition.empty() ? "" : "; and ") +
+                 ("__fish_seen_subcommand_from " + path.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  for (const CommandPage& sub : page.subcommands) {
+    out += "complete -c " + program + " -n " +
+           Quoted(condition.empty() ? none : condition + "; and " + none) + " -a " + LastWord(sub.name) +
+           " -d " + Quoted(sub.about) + "\n";
+  }
+  // What takes arguments itself has options of its own; those of what does not go with every subcommand.
+  const std::string own = !page.subcommands.empty() && TakesArguments(page) ? none : condition;
+  for (const OptionPage& option : page.options) {
+    if (option.names.empty()) continue;
+    out += "complete -c " + program + (own.empty() ? "" : " -n " + Quoted(own));
+    for (const std::string& name : option.names) {
+      out += name.starts_with("--") ? " -l " + name.substr(2)
+             : name.size() == 2     ? " -s " + name.substr(1)
+                                    : " -o " + name.substr(1);
     }
-    entry.about = option->get_description();
-    if (!option->get_lnames().empty()) entry.words = words(name, "--" + option->get_lnames().front());
-    entry.group = option->get_group();
-    page.options.push_back(std::move(entry));
+    if (!option.value.empty()) {
+      const std::string words = option.words.empty() ? "" : " -a " + Quoted(Join(option.words, " "));
+      out += words.empty() ? " -r" : (option.bare ? " -f" : " -x") + words;
+    }
+    out += " -d " + Quoted(option.about) + "\n";
   }
-  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (sub->get_group().empty()) continue;
-    page.subcommands.push_back(DescribeCommand(*sub, name + " " + sub->get_name(), words));
-  }
-  return page;
 }
+
+}  // namespace
 
 const CommandPage* FindPage(const CommandPage& tree, std::string_view name) {
   if (tree.name == name) return &tree;
@@ -186,12 +220,8 @@ std::string ManualPage(const CommandPage& page, const std::string& version) {
   std::transform(upper.begin(), upper.end(), upper.begin(), [](unsigned char c) { return std::toupper(c); });
   std::string out = ".TH \"" + Roff(upper) + "\" 1 \"\" \"" + Roff(version) + "\" \"User Commands\"\n";
   out += ".SH NAME\n" + Roff(title) + " \\- " + Roff(page.about) + "\n";
-  out += ".SH SYNOPSIS\n.B " + Roff(page.name) + "\n";
-  for (const OptionPage& option : page.options) {
-    if (option.names.empty()) out += ".I " + Roff(option.value) + "\n";
-  }
-  if (!page.options.empty()) out += "[\\fIOPTION\\fR...]\n";
-  if (!page.subcommands.empty()) out += "\\fICOMMAND\\fR ...\n";
+  AddSynopsis(page, out);
+  if (!page.description.empty()) out += ".SH DESCRIPTION\n" + Roff(page.description) + "\n";
   AddOptions(page, out);
   if (!page.subcommands.empty()) {
     out += ".SH COMMANDS\n";
@@ -232,7 +262,7 @@ std::string BashCompletion(const CommandPage& tree) {
     std::vector<std::string> words = Names(page);
     for (const std::string& sub : Subcommands(page)) words.push_back(sub);
     offers += "    " + Quoted(page.name) + ") offered=" + Quoted(Join(words, " ")) +
-              (page.subcommands.empty() ? " files=1" : "") + " ;;\n";
+              (page.subcommands.empty() || TakesArguments(page) ? " files=1" : "") + " ;;\n";
   });
   return "# bash completion of " + program + "; made by `" + program + " completion bash`\n" + function +
          "() {\n"
@@ -276,37 +306,8 @@ std::string ZshCompletion(const CommandPage& tree) {
 std::string FishCompletion(const CommandPage& tree) {
   const std::string program = FirstWord(tree.name);
   std::string out = "# fish completion of " + program + "; made by `" + program + " completion fish`\n";
-  ForEach(tree, [&](const CommandPage& page) {
-    const std::string commands = Join(Subcommands(page), " ");
-    std::string condition;
-    const std::string path = page.name == program ? "" : page.name.substr(program.size() + 1);
-    size_t begin = 0;
-    while (begin < path.size()) {
-      const size_t end = std::min(path.find(' ', begin), path.size());
-      condition += (condition.empty() ? "" : "; and ") +
-                   ("__fish_seen_subcommand_from " + path.substr(begin, end - begin));
-      begin = end + 1;
-    }
-    const std::string here = condition.empty() ? "" : " -n " + Quoted(condition);
-    for (const CommandPage& sub : page.subcommands) {
-      const std::string none = "not __fish_seen_subcommand_from " + commands;
-      out += "complete -c " + program + " -n " +
-             Quoted(condition.empty() ? none : condition + "; and " + none) + " -a " + LastWord(sub.name) +
-             " -d " + Quoted(sub.about) + "\n";
-    }
-    for (const OptionPage& option : page.options) {
-      if (option.names.empty()) continue;
-      out += "complete -c " + program + here;
-      for (const std::string& name : option.names) {
-        out += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
-      }
-      if (!option.value.empty()) {
-        out += option.words.empty() ? " -r" : " -x -a " + Quoted(Join(option.words, " "));
-      }
-      out += " -d " + Quoted(option.about) + "\n";
-    }
-  });
+  ForEach(tree, [&](const CommandPage& page) { AddFish(page, program, out); });
   return out;
 }
 
-}  // namespace qcc::compiler
+}  // namespace qrt

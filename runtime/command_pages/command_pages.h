@@ -1,19 +1,18 @@
-// Manual pages and shell completion of a command line, made from its declaration: what --help knows, they
-// know.
-#ifndef QCC_COMPILER_DRIVER_COMMAND_PAGES_H_
-#define QCC_COMPILER_DRIVER_COMMAND_PAGES_H_
+// Manual pages and shell completion of a command line. Who has one fills a CommandPage from what --help is
+// made of, so that pages and scripts know what --help knows.
+#ifndef RUNTIME_COMMAND_PAGES_COMMAND_PAGES_H_
+#define RUNTIME_COMMAND_PAGES_COMMAND_PAGES_H_
 
-#include <CLI/App.hpp>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace qcc::compiler {
+namespace qrt {
 
 struct OptionPage {
   std::vector<std::string> names;  // "-o", "--output"; none: a positional argument
   std::string value;               // "FILE", "int8|f32"; empty: a switch
+  bool bare = false;               // may stand without its value
   std::string about;
   std::vector<std::string> words;  // the values that there are; empty: any
   std::string group;               // the heading in --help
@@ -23,15 +22,13 @@ struct OptionPage {
 struct CommandPage {
   std::string name;  // "qcc compile"
   std::string about;
-  std::string footer;  // of the whole
+  std::string synopsis;     // behind the name; empty: made of options and subcommands
+  std::string description;  // in sentences; empty: `about` says it all
+  std::string footer;       // of the whole
   std::vector<OptionPage> options;
   std::vector<CommandPage> subcommands;
 };
 
-// The values of an option that has names, by command ("qcc compile") and long name ("--kv").
-using WordsOf = std::function<std::vector<std::string>(std::string_view command, std::string_view option)>;
-
-CommandPage DescribeCommand(const CLI::App& app, const std::string& name, const WordsOf& words);
 // The page of `name` ("qcc compile") in a tree; null: there is none.
 const CommandPage* FindPage(const CommandPage& tree, std::string_view name);
 
@@ -43,6 +40,13 @@ std::string BashCompletion(const CommandPage& tree);
 std::string ZshCompletion(const CommandPage& tree);
 std::string FishCompletion(const CommandPage& tree);
 
-}  // namespace qcc::compiler
+struct CompletedShell {
+  std::string_view name;
+  std::string (*script)(const CommandPage& tree);
+};
+inline constexpr CompletedShell kCompletedShells[] = {
+    {"bash", BashCompletion}, {"zsh", ZshCompletion}, {"fish", FishCompletion}};
 
-#endif  // QCC_COMPILER_DRIVER_COMMAND_PAGES_H_
+}  // namespace qrt
+
+#endif  // RUNTIME_COMMAND_PAGES_COMMAND_PAGES_H_
