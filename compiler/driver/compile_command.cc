@@ -49,7 +49,7 @@ absl::Status RunCompile(const CompileArguments& arguments, const Cli& cli) {
     std::fprintf(stderr, "qcc: %s -> %s: %s\n", options->input.c_str(), options->output.c_str(),
                  chosen.c_str());
   }
-  const absl::Status compiled =
+  absl::Status compiled =
       WithProgress(*options, cli, [&](ProgressSink& sink) { return CompileOnce(*options, sink); });
   const bool finished = compiled.ok() && options->compile_to == CompilePhase::kArtifact;
   if (!finished || options->emit == EmittedPart::kNone) return compiled;

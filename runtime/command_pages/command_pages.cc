@@ -176,8 +176,9 @@ void AddFish(const CommandPage& page, const std::string& program, std::string& o
   std::string condition;
   for (size_t begin = 0; begin < path.size();) {
     const size_t end = std::min(path.find(' ', begin), path.size());
-    condition += (condition.empty() ? "" : "; and ") +
-                 ("__fish_seen_subcommand_from " + path.substr(begin, end - begin));
+    if (!condition.empty()) condition += "; and ";
+    condition += "__fish_seen_subcommand_from ";
+    condition += path.substr(begin, end - begin);
     begin = end + 1;
   }
   for (const CommandPage& sub : page.subcommands) {

@@ -40,7 +40,7 @@ func.func @dynamic(%0: !hir.weight<?x32, f32>) { return }
 
 // -----
 
-// expected-error @+1 {{unknown state kind 'kvs', expected kv, conv or delta}}
+// expected-error @+1 {{unknown state kind 'kvs', expected kv, conv, delta or trace}}
 func.func @kind(%0: !hir.state<kvs, 2x16, f16>) { return }
 
 // -----
