@@ -45,6 +45,7 @@ bool TakesArguments(const CommandPage& page) {
 }
 std::vector<std::string> Subcommands(const CommandPage& page) {
   std::vector<std::string> names;
+  names.reserve(page.subcommands.size());
   for (const CommandPage& sub : page.subcommands) names.push_back(LastWord(sub.name));
   return names;
 }
@@ -181,10 +182,10 @@ void AddFish(const CommandPage& page, const std::string& program, std::string& o
     condition += path.substr(begin, end - begin);
     begin = end + 1;
   }
+  const std::string nothing_yet = Quoted(condition.empty() ? none : condition + "; and " + none);
   for (const CommandPage& sub : page.subcommands) {
-    out += "complete -c " + program + " -n " +
-           Quoted(condition.empty() ? none : condition + "; and " + none) + " -a " + LastWord(sub.name) +
-           " -d " + Quoted(sub.about) + "\n";
+    out += "complete -c " + program + " -n " + nothing_yet + " -a " + LastWord(sub.name) + " -d " +
+           Quoted(sub.about) + "\n";
   }
   // What takes arguments itself has options of its own; those of what does not go with every subcommand.
   const std::string own = !page.subcommands.empty() && TakesArguments(page) ? none : condition;
