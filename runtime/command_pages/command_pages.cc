@@ -182,9 +182,11 @@ void AddFish(const CommandPage& page, const std::string& program, std::string& o
     condition += path.substr(begin, end - begin);
     begin = end + 1;
   }
-  const std::string nothing_yet = Quoted(condition.empty() ? none : condition + "; and " + none);
+  std::string nothing_yet = condition;
+  if (!nothing_yet.empty()) nothing_yet += "; and ";
+  nothing_yet += none;
   for (const CommandPage& sub : page.subcommands) {
-    out += "complete -c " + program + " -n " + nothing_yet + " -a " + LastWord(sub.name) + " -d " +
+    out += "complete -c " + program + " -n " + Quoted(nothing_yet) + " -a " + LastWord(sub.name) + " -d " +
            Quoted(sub.about) + "\n";
   }
   // What takes arguments itself has options of its own; those of what does not go with every subcommand.
