@@ -91,12 +91,21 @@ std::vector<uint8_t> BuildManifest(const ManifestSpec& spec) {
         abi::CreateWeight(b, weight_name, format, layout, w.rows, w.cols, w.section, w.offset, w.bytes));
   }
   auto weight_list = b.CreateVector(weights);
+  std::vector<fb::Offset<abi::Kernel>> kernels;
+  for (const KernelSpec& k : spec.kernels) {
+    auto kernel_name = b.CreateString(k.name);
+    auto specification = b.CreateString(k.specification);
+    auto kernel_programs = b.CreateVector(k.programs);
+    auto code_bytes = b.CreateVector(k.code_bytes);
+    kernels.push_back(abi::CreateKernel(b, kernel_name, specification, kernel_programs, code_bytes));
+  }
+  auto kernel_list = b.CreateVector(kernels);
   auto stream_list = b.CreateVectorOfStrings(spec.streams);
   auto manifest = abi::CreateManifest(
       b, model, static_cast<abi::Numerics>(spec.numerics), static_cast<abi::Element>(spec.kv_element),
       spec.weights_bytes, spec.state_bytes, spec.kv_bytes_per_token, state_list, program_list, code_list,
       tokenizer, sampling, ToFb(spec.chat_template_section), ToFb(spec.goldens_section), format_list,
-      provenance, stream_list, weight_list);
+      provenance, stream_list, weight_list, kernel_list);
   abi::FinishManifestBuffer(b, manifest);
   return std::vector<uint8_t>(b.GetBufferPointer(), b.GetBufferPointer() + b.GetSize());
 }

@@ -77,6 +77,14 @@ struct FormatSpec {
   bool operator==(const FormatSpec&) const = default;
 };
 
+struct KernelSpec {
+  std::string name, specification;
+  std::vector<uint32_t> programs;    // rising
+  std::vector<uint64_t> code_bytes;  // in each CPU code
+
+  bool operator==(const KernelSpec&) const = default;
+};
+
 struct WeightSpec {
   std::string name, format, layout;
   uint64_t rows = 0, cols = 0;
@@ -114,6 +122,7 @@ struct ManifestSpec {
   std::vector<FormatSpec> formats;
   ProvenanceSpec provenance;
   std::vector<WeightSpec> weights;  // of all weight sections
+  std::vector<KernelSpec> kernels;  // of CPU code
 
   bool operator==(const ManifestSpec&) const = default;
 };

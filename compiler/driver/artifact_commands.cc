@@ -47,8 +47,7 @@ void AddInspect(CLI::App& app, Cli& cli) {
   command
       ->add_option(
           "--emit", arguments->emit,
-          "one part of an artifact, as JSON: manifest, or kernels (those of GPUs one by one, CPU code "
-          "by program)")
+          "one part of an artifact, as JSON: manifest, or kernels (each with its specification and size)")
       ->type_name("PART")
       ->check(CLI::IsMember(
           std::set<std::string>(std::next(kEmittedPartNames.begin()), kEmittedPartNames.end())));

@@ -132,6 +132,20 @@ Json GpuKernelsJson(const qrt::GpuCode& code) {
   return kernels;
 }
 
+// Of CPU code, `variant` among the artifact's; names of programs are those of the manifest.
+Json CpuKernelsJson(const qrt::Manifest& m, size_t variant) {
+  Json kernels = Json::array();
+  for (const qrt::KernelInfo& k : m.kernels) {
+    Json programs = Json::array();
+    for (const uint32_t program : k.programs) programs.push_back(m.programs[program].name);
+    kernels.push_back({{"name", k.name},
+                       {"specification", k.specification},
+                       {"code_bytes", k.code_bytes[variant]},
+                       {"programs", std::move(programs)}});
+  }
+  return kernels;
+}
+
 // Where each program's function begins in CPU code that was checked.
 Json EntriesJson(std::span<const uint8_t> code, const qrt::Manifest& m) {
   Json entries = Json::array();
@@ -413,11 +427,15 @@ Json ManifestJson(const ArtifactContents& c) {
 
 Json KernelsJson(const qrt::Artifact& artifact, const ArtifactContents& c) {
   Json root = {{"schema", 1}, {"targets", Json::array()}};
+  size_t cpu_variants = 0;
   for (size_t i = 0; i < c.manifest.code.size(); ++i) {
     const qrt::CodeInfo& code = c.manifest.code[i];
     Json target = {{"target", code.target}, {"isa", code.isa}, {"code_bytes", SectionSize(c, code.section)}};
     if (const qrt::GpuCode* gpu = GpuCodeOf(c, code)) target["kernels"] = GpuKernelsJson(*gpu);
-    if (code.target == "cpu") target["programs"] = EntriesJson(artifact.code(i), c.manifest);
+    if (code.target == "cpu") {
+      target["programs"] = EntriesJson(artifact.code(i), c.manifest);
+      if (!c.manifest.kernels.empty()) target["kernels"] = CpuKernelsJson(c.manifest, cpu_variants++);
+    }
     root["targets"].push_back(std::move(target));
   }
   return root;

@@ -35,8 +35,8 @@ absl::Status FromRuntime(const qrt::Status& status);
 std::string InspectText(const ArtifactContents& contents);
 // The manifest alone, without what only the sections say.
 Json ManifestJson(const ArtifactContents& contents);
-// The kernels of each target: of a GPU one by one with specification and size, of a CPU, where they are
-// linked into one image, where each program begins.
+// The kernels of each target one by one with specification and size; of a CPU, where they are linked into one
+// image, also where each program begins. Artifacts of earlier compilers do not list a CPU's.
 Json KernelsJson(const qrt::Artifact& artifact, const ArtifactContents& contents);
 // One object, keys in a fixed order, ends with a newline. Fields keep name and meaning; new ones may come.
 std::string InspectJson(const ArtifactContents& contents);

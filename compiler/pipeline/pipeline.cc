@@ -398,6 +398,10 @@ absl::Status Compilation::Write() {
       code.section = *section;
       manifest.code.push_back(std::move(code));
     }
+    for (LinkedKernel& kernel : generated.kernels) {
+      manifest.kernels.push_back({std::move(kernel.name), std::move(kernel.specification),
+                                  std::move(kernel.programs), std::move(kernel.code_bytes)});
+    }
   }
   if (text_.tokenizer) {
     auto section = out.AddSection(QBIN_SECTION_TOKENIZER, text_.tokenizer->bytes);

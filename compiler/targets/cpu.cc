@@ -1,3 +1,5 @@
+#include <map>
+#include <string_view>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +13,28 @@
 #include "llvm/Support/raw_ostream.h"
 
 namespace qcc::compiler {
+namespace {
+
+std::vector<LinkedKernel> KernelsOf(const cpu::LoweredPrograms& lowered,
+                                    const std::vector<cpu::Blob>& blobs) {
+  std::vector<LinkedKernel> kernels;
+  std::map<std::string_view, size_t> places;
+  for (const cpu::SpecializedKernel& kernel : lowered.kernels) {
+    places[kernel.function] = kernels.size();
+    kernels.push_back({kernel.function, kernel.specification, {}, {}});
+  }
+  for (const cpu::Blob& blob : blobs) {
+    for (const cpu::BlobFunction& function : blob.functions) {
+      const auto place = places.find(function.name);
+      if (place == places.end()) continue;  // a program, or a block of it
+      kernels[place->second].programs = function.entries;
+      kernels[place->second].code_bytes.push_back(function.codeBytes);
+    }
+  }
+  return kernels;
+}
+
+}  // namespace
 
 absl::StatusOr<TargetCode> GenerateCpu(const TargetRequest& request) {
   const PipelineOptions& options = request.options;
@@ -38,16 +62,17 @@ absl::StatusOr<TargetCode> GenerateCpu(const TargetRequest& request) {
   auto blobs = cpu::emitBlobs(blob, std::thread::hardware_concurrency());
   if (!blobs) return CodeError(blobs.takeError());
   TargetCode code;
+  code.kernels = KernelsOf(*lowered, *blobs);
   uint64_t bytes = 0;
   for (size_t i = 0; i < blobs->size(); ++i) {
     const cpu::IsaInfo& isa = cpu::isa_info(blob.isas[i]);
-    bytes += (*blobs)[i].size();
+    bytes += (*blobs)[i].bytes.size();
     code.variants.push_back({std::string(isa.name),
                              absl::StrSplit(absl::string_view(isa.cpu_flags.data(), isa.cpu_flags.size()),
                                             ' ', absl::SkipEmpty()),
-                             std::move((*blobs)[i])});
+                             std::move((*blobs)[i].bytes)});
   }
-  code.summary = absl::StrCat(absl::StrJoin(options.cpu, ", "), "; ", lowered->kernelSpecs, " kernels each, ",
+  code.summary = absl::StrCat(absl::StrJoin(options.cpu, ", "), "; ", code.kernels.size(), " kernels each, ",
                               CodeBytes(bytes));
   if (request.want_ir) {
     llvm::raw_string_ostream stream(code.ir.emplace_back().second);

@@ -38,8 +38,17 @@ struct CodeVariant {
   std::vector<uint8_t> bytes;  // of the code section
 };
 
+// A kernel of a CPU's code, where all are linked into one image.
+struct LinkedKernel {
+  std::string name;
+  std::string specification;
+  std::vector<uint32_t> programs;    // that run it: places in the plan's list, rising
+  std::vector<uint64_t> code_bytes;  // in each of TargetCode::variants
+};
+
 struct TargetCode {
   std::vector<CodeVariant> variants;  // best first
+  std::vector<LinkedKernel> kernels;  // of the CPU; in the order of their first use
   std::string summary;                // for people
   // IR that the code was made from: a suffix for file names ("", "-sg32-dot") and the text.
   std::vector<std::pair<std::string, std::string>> ir;

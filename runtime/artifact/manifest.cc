@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <tuple>
 
 #include "runtime/abi/manifest_generated.h"
@@ -15,7 +16,7 @@ namespace {
 constexpr uint64_t kMaxManifestBytes = 16 << 20;
 constexpr uint32_t kMaxStates = 1 << 16, kMaxPrograms = 4096, kMaxCode = 64, kMaxFeatures = 64, kMaxShape = 8;
 constexpr uint32_t kMaxStreams = 4096;
-constexpr uint32_t kMaxFormats = 256, kMaxOptions = 1024, kMaxWeights = 1 << 17;
+constexpr uint32_t kMaxFormats = 256, kMaxOptions = 1024, kMaxWeights = 1 << 17, kMaxCpuKernels = 1 << 16;
 constexpr uint64_t kMaxContext = INT32_MAX;
 // More tokens than the sampler can sum the weights of; columns of a row that no model has; logits behind the
 // vocabulary, which are there for alignment.
@@ -130,6 +131,7 @@ Status ArtifactVerifier::ReadManifest() {
   QRT_RETURN_IF_ERROR(ReadPrograms(fb));
   QRT_RETURN_IF_ERROR(ReadCode(fb));
   QRT_RETURN_IF_ERROR(ReadWeights(fb));
+  QRT_RETURN_IF_ERROR(ReadKernels(fb));
   QRT_RETURN_IF_ERROR(ReadText(fb));
   return ReadOrigin(fb);
 }
@@ -210,6 +212,33 @@ Status ArtifactVerifier::ReadWeights(const abi::Manifest& fb) {
     if (!InRange(info.offset, info.bytes, section)) {
       return BadField(field, std::to_string(info.bytes) + " bytes at " + std::to_string(info.offset),
                       "a range inside the " + std::to_string(section) + " bytes of its section");
+    }
+  }
+  return Status();
+}
+
+Status ArtifactVerifier::ReadKernels(const abi::Manifest& fb) {
+  if (fb.kernels() == nullptr) return Status();
+  const Manifest& m = a_.manifest_;
+  const auto variants = static_cast<size_t>(
+      std::count_if(m.code.begin(), m.code.end(), [](const CodeInfo& c) { return c.target == "cpu"; }));
+  QRT_RETURN_IF_ERROR(Unfold("kernels", fb.kernels()->size(), kMaxCpuKernels, sizeof(KernelInfo)));
+  for (const abi::Kernel* k : *fb.kernels()) {
+    KernelInfo& info = a_.manifest_.kernels.emplace_back();
+    QRT_RETURN_IF_ERROR(Copy("kernels.name", k->name(), &info.name));
+    QRT_RETURN_IF_ERROR(Copy("kernels.specification", k->specification(), &info.specification));
+    QRT_RETURN_IF_ERROR(Copy("kernels.programs", *k->programs(), kMaxPrograms, &info.programs));
+    QRT_RETURN_IF_ERROR(Copy("kernels.code_bytes", *k->code_bytes(), kMaxCode, &info.code_bytes));
+    const std::string field = "kernel '" + info.name + "'";
+    const auto falls = std::adjacent_find(info.programs.begin(), info.programs.end(), std::greater_equal<>());
+    if (falls != info.programs.end() ||
+        (!info.programs.empty() && info.programs.back() >= m.programs.size())) {
+      return BadField(field + ".programs", "no rising list of places in the list of programs",
+                      "places below " + std::to_string(m.programs.size()));
+    }
+    if (info.code_bytes.size() != variants) {
+      return BadField(field + ".code_bytes", std::to_string(info.code_bytes.size()) + " sizes",
+                      std::to_string(variants) + ": one for each CPU code");
     }
   }
   return Status();

@@ -88,6 +88,13 @@ struct WeightInfo {
   uint64_t offset = 0, bytes = 0;  // inside it
 };
 
+// A kernel of CPU code, for people.
+struct KernelInfo {
+  std::string name, specification;
+  std::vector<uint32_t> programs;    // that run it, rising
+  std::vector<uint64_t> code_bytes;  // in each CPU code of the list
+};
+
 struct Provenance {
   std::string compiler;
   std::vector<std::pair<std::string, std::string>> options;
@@ -113,6 +120,7 @@ struct Manifest {
   Provenance provenance;
   std::vector<std::string> streams;  // names, for people
   std::vector<WeightInfo> weights;   // of all weight sections; empty in artifacts of 2.0
+  std::vector<KernelInfo> kernels;   // empty in artifacts made before these were listed
 };
 
 // Q4017. `made_for` says of what the artifact has version `found`, where this program knows `known` alone:

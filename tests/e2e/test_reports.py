@@ -74,9 +74,7 @@ def parts(h):
     manifest = json.loads(h.run("qcc", "inspect", qbin, "--emit=manifest"))
     h.check("--emit=manifest has the manifest's fields alone", "sections" not in manifest and
             all(manifest[key] == held[key] for key in ("model", "programs", "states", "weights", "provenance", "tokenizer")), str(list(manifest)))
-    code = json.loads(h.run("qcc", "inspect", qbin, "--emit=kernels"))["targets"]
-    h.check("--emit=kernels lists a CPU's programs", [p["name"] for p in code[0]["programs"]] == [p["name"] for p in held["programs"]] and
-            all(0 < p["entry"] < code[0]["code_bytes"] for p in code[0]["programs"]), str(code)[:300])
+    linked_kernels(h, held)
     gpu = h.compile(MODEL, "parts-gpu.qbin", "--target=vulkan", "--gpu-profiles=sg32", "--decode=1", "--prefill=32", "--goldens=off")
     code = json.loads(h.run("qcc", "inspect", gpu, "--emit=kernels"))["targets"]
     kernels = code[0].get("kernels", [])
@@ -93,6 +91,50 @@ def parts(h):
             p.stderr.decode()[-300:])
     refused(h, "compile --emit of something else", 2, "Q0102", ["--emit", "weather"], "qcc", "compile", MODEL, "-o", h.path("none.qbin"), "--emit=weather")
     refused(h, "--emit of something else", 2, "Q0101", ["--emit"], "qcc", "inspect", qbin, "--emit=weather")
+
+
+def linked_kernels(h, held):
+    """The kernels of CPU code, each by name: those that --dump-kernels writes, and whole as far as the artifact can tell."""
+    folder, qbin = h.path("dumped"), h.path("linked.qbin")
+    # Levels that share everything but the machine code.
+    code = json.loads(h.run("qcc", "compile", MODEL, "-o", qbin, "-q", "--cpu=base,v3", *QUICK[1:], f"--dump-kernels={folder}", "--emit=kernels"))["targets"]
+    programs = [p["name"] for p in held["programs"]]
+    h.check("--emit=kernels lists a CPU's programs", [t["isa"] for t in code] == ["v3", "base"] and
+            all([p["name"] for p in t["programs"]] == programs and all(0 < p["entry"] < t["code_bytes"] for p in t["programs"]) for t in code), str(code)[:300])
+
+    def listed():
+        for target in code:
+            kernels = target["kernels"]
+            dumped = {name[:-3] for name in os.listdir(os.path.join(folder, target["isa"])) if name.startswith("spec_") and name.endswith(".ll")}
+            assert {k["name"] for k in kernels} == dumped and len(kernels) == len(dumped), f"listed {len(kernels)}, dumped {len(dumped)}"
+            assert len({k["specification"] for k in kernels}) == len(kernels), "two kernels of one specification"
+            assert all(k["code_bytes"] > 0 for k in kernels) and sum(k["code_bytes"] for k in kernels) < 2 * target["code_bytes"], str(kernels)[:300]
+            assert {p for k in kernels for p in k["programs"]} == set(programs), "a program without kernels"
+    h.case("--emit=kernels lists a CPU's kernels one by one", listed)
+
+    def used():
+        by_family = {}
+        for kernel in code[0]["kernels"]:
+            by_family.setdefault(kernel["specification"].split()[0], []).append(kernel)
+        for kernel in by_family["attention"] + by_family["gated_delta"]:  # one for each program of the trunk, none for heads
+            where, rows = kernel["programs"], kernel["specification"].rsplit(", ", 1)[1]
+            assert where == [{"one row": "decode_1", "rows of the step": "prefill_32"}[rows]], str(kernel)
+        assert all(k["specification"].count("{") == 1 and 'format = "q4_k"' in k["specification"] for k in by_family["embed"]), str(by_family["embed"])
+    h.case("--emit=kernels: specification and programs of a CPU's kernels", used)
+
+    def sizes():
+        """As an assembler sees them: the text of each piece by itself."""
+        if not shutil.which("as") or not shutil.which("size"):
+            return "skipped: no binutils here"
+        for target in code:
+            for kernel in target["kernels"][:8]:
+                source, built = os.path.join(folder, target["isa"], kernel["name"] + ".s"), h.path("piece.o")
+                subprocess.run(["as", source, "-o", built], check=True)
+                rows = subprocess.run(["size", "-A", built], check=True, capture_output=True, text=True).stdout
+                text = sum(int(size) for size in re.findall(r"^\.text\S* +(\d+)", rows, re.MULTILINE))
+                assert text == kernel["code_bytes"], f"{target['isa']} {kernel['name']}: {kernel['code_bytes']} bytes, assembled {text}"
+        return None
+    h.case("--emit=kernels: sizes of a CPU's kernels", sizes)
 
 
 def diff(h):

@@ -14,6 +14,7 @@
 #include "llvm/IR/Verifier.h"
 #include "llvm/Linker/Linker.h"
 #include "llvm/MC/TargetRegistry.h"
+#include "llvm/Object/ObjectFile.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
@@ -258,6 +259,17 @@ Expected<CompiledPiece> compilePiece(const PieceRequest& request) {
   piece.frameOf = function.str();
   piece.frame = frame;
   return piece;
+}
+
+Expected<uint64_t> codeBytes(const CompiledPiece& piece) {
+  const StringRef bytes(piece.object.data(), piece.object.size());
+  auto object = object::ObjectFile::createObjectFile(MemoryBufferRef(bytes, piece.frameOf));
+  if (!object) return stageError("object of '" + piece.frameOf + "': " + toString(object.takeError()));
+  uint64_t sum = 0;
+  for (const object::SectionRef& section : (*object)->sections()) {
+    if (section.isText()) sum += section.getSize();
+  }
+  return sum;
 }
 
 // stack, frame, names (frameOf, then calls, a zero byte behind each) with their bytes before them; the

@@ -47,6 +47,9 @@ llvm::Expected<llvm::SmallVector<char, 0>> compileHeader(llvm::ArrayRef<std::str
 // Whether the kernels that `program` calls are those of the level's bitcode, with the same arguments.
 llvm::Error checkKernels(const llvm::Module& program, const IsaInfo& isa);
 
+// Bytes of machine code in the piece's object.
+llvm::Expected<uint64_t> codeBytes(const CompiledPiece& piece);
+
 // The compiled piece as bytes, to be kept, and back. Nothing where the bytes are not whole.
 std::vector<uint8_t> pieceBytes(const CompiledPiece& piece);
 std::optional<CompiledPiece> pieceFromBytes(llvm::ArrayRef<uint8_t> bytes);

@@ -52,13 +52,13 @@ class Emission {
       for (const Piece& piece : this->pieces) jobs.push_back({&piece, &isa_info(isa), {}, {}});
   }
 
-  Expected<std::vector<std::vector<uint8_t>>> run(unsigned threads) {
+  Expected<std::vector<Blob>> run(unsigned threads) {
     if (Error e = makeDumpFolders()) return e;
     prepareCodeGenerator();
     compileAll(threads);
     if (interrupted())
       return createStringError(std::make_error_code(std::errc::operation_canceled), "interrupted");
-    std::vector<std::vector<uint8_t>> blobs;
+    std::vector<Blob> blobs;
     for (size_t first = 0; first < jobs.size(); first += pieces.size()) {
       auto blob = link(ArrayRef(jobs).slice(first, pieces.size()));
       if (!blob) return blob.takeError();
@@ -140,7 +140,7 @@ class Emission {
   }
 
   // The pieces of one level.
-  Expected<std::vector<uint8_t>> link(ArrayRef<Job> level) const {
+  Expected<Blob> link(ArrayRef<Job> level) const {
     const StringRef isa(level.front().isa->name);
     for (const Job& job : level)
       if (!job.error.empty()) return createStringError(job.cause, "cpu codegen: " + isa + ": " + job.error);
@@ -150,7 +150,34 @@ class Emission {
     SmallVector<StringRef> objects = {StringRef(header->data(), header->size())};
     for (const Job& job : level)
       objects.push_back(StringRef(job.compiled.object.data(), job.compiled.object.size()));
-    return linkFlat(objects);
+    auto bytes = linkFlat(objects);
+    if (!bytes) return bytes.takeError();
+    auto functions = describe(level);
+    if (!functions) return functions.takeError();
+    return Blob{std::move(*bytes), std::move(*functions)};
+  }
+
+  Expected<std::vector<BlobFunction>> describe(ArrayRef<Job> level) const {
+    StringMap<size_t> places;
+    std::vector<BlobFunction> functions;
+    for (const Job& job : level) {
+      Expected<uint64_t> bytes = codeBytes(job.compiled);
+      if (!bytes) return bytes.takeError();
+      places[job.piece->name] = functions.size();
+      functions.push_back({job.piece->name, *bytes, {}});
+    }
+    for (auto [entry, name] : llvm::enumerate(request.entries)) {
+      SmallVector<size_t> next = {places.lookup(name)};
+      std::vector<bool> reached(functions.size());
+      while (!next.empty()) {
+        const size_t at = next.pop_back_val();
+        if (reached[at]) continue;
+        reached[at] = true;
+        functions[at].entries.push_back(static_cast<uint32_t>(entry));
+        for (const std::string& call : level[at].compiled.calls) next.push_back(places.lookup(call));
+      }
+    }
+    return functions;
   }
 
   // Of all chains of calls the deepest, through the pieces.
@@ -199,7 +226,7 @@ class Emission {
 
 }  // namespace
 
-Expected<std::vector<std::vector<uint8_t>>> emitBlobs(const BlobRequest& request, unsigned threads) {
+Expected<std::vector<Blob>> emitBlobs(const BlobRequest& request, unsigned threads) {
   if (request.scratchBytes > int64_t{QRT_MAX_THREAD_SCRATCH})
     return stageError("kernels need " + Twine(request.scratchBytes) + " bytes of scratch a thread, at most " +
                       Twine(QRT_MAX_THREAD_SCRATCH) + " are allowed");

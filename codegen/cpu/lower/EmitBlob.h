@@ -31,12 +31,24 @@ struct BlobRequest {
   std::function<void(const std::string& key, llvm::ArrayRef<uint8_t> bytes)> keep;
 };
 
+// A function that was compiled into a blob.
+struct BlobFunction {
+  std::string name;
+  uint64_t codeBytes = 0;         // without what it calls, and its constants
+  std::vector<uint32_t> entries;  // that call it or are it: places in BlobRequest::entries, rising
+};
+
+struct Blob {
+  std::vector<uint8_t> bytes;           // begins with a qrt_code_header
+  std::vector<BlobFunction> functions;  // the entries, then the others by name
+};
+
 // For each ISA level, in the order asked: the program is cut into pieces (SplitProgram.h), each is compiled
-// or taken from the store, and lld links them. A blob starts with a qrt_code_header. Pieces are compiled side
-// by side on `threads` threads; the bytes depend neither on how many nor on the store. Errors name the level,
-// the stage and the symbol; code that takes more stack than QRT_STEP_STACK_BYTES, or scratch than
-// QRT_MAX_THREAD_SCRATCH, is one.
-llvm::Expected<std::vector<std::vector<uint8_t>>> emitBlobs(const BlobRequest& request, unsigned threads);
+// or taken from the store, and lld links them; of functions that turn out equal the image holds one copy.
+// Pieces are compiled side by side on `threads` threads; the bytes depend neither on how many nor on the
+// store. Errors name the level, the stage and the symbol; code that takes more stack than
+// QRT_STEP_STACK_BYTES, or scratch than QRT_MAX_THREAD_SCRATCH, is one.
+llvm::Expected<std::vector<Blob>> emitBlobs(const BlobRequest& request, unsigned threads);
 
 }  // namespace qcc::cpu
 

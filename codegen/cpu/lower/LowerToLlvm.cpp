@@ -42,7 +42,7 @@ class Lowering {
       if (failed(lowerProgram(program))) return failure();
       result.entries.push_back(stepName(program));
     }
-    result.kernelSpecs = specs.size();
+    result.kernels = std::move(kernels);
     result.scratchBytes = scratchBytes;
     return result;
   }
@@ -170,13 +170,13 @@ class Lowering {
       operands.push_back(bindingValue(ref, scope));
       types.push_back(operands.back().getType());
     }
-    LLVM::CallOp::create(b, loc, specialization(*call, types), operands);
+    LLVM::CallOp::create(b, loc, specialization(op, *call, types), operands);
     return success();
   }
 
   // The function that runs one kernel specification: constants folded in, its share of the work items
   // computed. Dispatches with the same specification, in any block or program, call the same function.
-  LLVM::LLVMFuncOp specialization(const KernelCall& call, ArrayRef<Type> types) {
+  LLVM::LLVMFuncOp specialization(plan::DispatchOp op, const KernelCall& call, ArrayRef<Type> types) {
     std::string key = specKey(call, types);
     auto [it, fresh] = specs.try_emplace(key, LLVM::LLVMFuncOp());
     if (!fresh) return it->second;
@@ -186,6 +186,7 @@ class Lowering {
     std::string name = "spec_" + hash.substr(0, 16) + call.symbol.substr(2);
     LLVM::LLVMFuncOp func = declare(name, voidFunction(types));
     it->second = func;
+    kernels.push_back({name, specification(op, call)});
     func.setNoInline(true);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(func.addEntryBlock(b));
@@ -275,6 +276,32 @@ class Lowering {
     llvm_unreachable("all kinds of fields are listed");
   }
 
+  // For people: `linear {k = 64, ...} (x, w, y), rows of the step`.
+  static std::string specification(plan::DispatchOp op, const KernelCall& call) {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    os << op.getFamily() << " {";
+    llvm::interleaveComma(op.getSpec(), os, [&](NamedAttribute entry) {
+      os << entry.getName().getValue() << " = ";
+      entry.getValue().print(os, /*elideType=*/true);
+    });
+    os << "} (";
+    llvm::interleaveComma(op.getRoles().getAsValueRange<StringAttr>(), os);
+    os << "), ";
+    switch (call.rows) {
+      case RowSource::One:
+        os << "one row";
+        break;
+      case RowSource::StepRows:
+        os << "rows of the step";
+        break;
+      case RowSource::OutRows:
+        os << "rows of logits";
+        break;
+    }
+    return text;
+  }
+
   static std::string specKey(const KernelCall& call, ArrayRef<Type> types) {
     std::string key;
     llvm::raw_string_ostream os(key);
@@ -292,6 +319,7 @@ class Lowering {
   Type ptr, i32, i64;
   Location loc = UnknownLoc::get(context);
   llvm::StringMap<LLVM::LLVMFuncOp> specs;
+  std::vector<SpecializedKernel> kernels;
   int64_t scratchBytes = 0;
 };
 

@@ -12,11 +12,17 @@
 
 namespace qcc::cpu {
 
+// One specialised kernel. Dispatches of one specification share it.
+struct SpecializedKernel {
+  std::string function;       // of the module
+  std::string specification;  // family, spec, roles, and where its number of rows comes from
+};
+
 struct LoweredPrograms {
   mlir::OwningOpRef<mlir::ModuleOp> module;  // llvm dialect only
   std::vector<std::string> entries;          // step function of each plan.program, in the plan's order
   int64_t scratchBytes = 0;                  // of each thread, a multiple of 64: the most that a kernel needs
-  int64_t kernelSpecs = 0;                   // distinct specialisations (dispatches of one spec share one)
+  std::vector<SpecializedKernel> kernels;    // in the order of their first use
 };
 
 // `plan` is a module of plan ops that passed qcc-verify-plan.

@@ -158,10 +158,10 @@ TEST_F(CpuLower, TheLargestShapesKeepToTheStack) {
   BlobRequest request{*lowered->module, levels, lowered->entries, "", {}, lowered->scratchBytes};
   auto blobs = emitBlobs(request, 1);
   ASSERT_TRUE(static_cast<bool>(blobs)) << llvm::toString(blobs.takeError());
-  for (const std::vector<uint8_t>& blob : *blobs) {
+  for (const Blob& blob : *blobs) {
     qrt_code_header header;
-    ASSERT_GE(blob.size(), sizeof header);
-    std::memcpy(&header, blob.data(), sizeof header);
+    ASSERT_GE(blob.bytes.size(), sizeof header);
+    std::memcpy(&header, blob.bytes.data(), sizeof header);
     EXPECT_EQ(header.thread_scratch, lowered->scratchBytes);
   }
   request.scratchBytes = QRT_MAX_THREAD_SCRATCH + 64;

@@ -137,6 +137,7 @@ TEST(CompileOptions, UnknownValuesAreNamedWithWhatIsAccepted) {
   ExpectUsageError({{"progress", {"xml"}}}, "--progress", "accepted: auto, plain, json");
   ExpectUsageError({{"report", {"weather"}}}, "--report", "'weather', accepted: fusion, memory, formats");
   ExpectUsageError({{"report_form", {"xml"}}}, "--report-form", "accepted: text, json");
+  ExpectUsageError({{"emit", {"weather"}}}, "--emit", "'weather', accepted: off, manifest, kernels");
   for (const char* bad : {"0", "-1", "65", "1x", "", "9999999999999999999"}) {
     ExpectUsageError({{"decode", {bad}}}, "--decode", "1 to 64");
   }

@@ -276,6 +276,22 @@ const ManifestLie kManifestLies[] = {
     {"weight_outside", [](auto& m) { m.weights[1].offset = 4800; }, 4015,
      "weight 'output_norm.weight' is 256 bytes at 4800, expected a range inside the 5000 bytes"},
     {"weight_wraps", [](auto& m) { m.weights[0].bytes = UINT64_MAX; }, 4015, "weight 'token_embd.weight'"},
+    {"kernel_of_no_program",
+     [](auto& m) {
+       m.kernels = {{"k", "norm", {1, 3}, {8}}};
+     },
+     4015,
+     "kernel 'k'.programs is no rising list of places in the list of programs, expected places below 3"},
+    {"kernel_of_a_program_twice",
+     [](auto& m) {
+       m.kernels = {{"k", "norm", {1, 1}, {8}}};
+     },
+     4015, "kernel 'k'.programs"},
+    {"kernel_of_too_many_codes",
+     [](auto& m) {
+       m.kernels = {{"k", "norm", {1}, {8, 9}}};
+     },
+     4015, "kernel 'k'.code_bytes is 2 sizes, expected 1: one for each CPU code"},
     {"no_code", [](auto& m) { m.code.clear(); }, 4015, "the length of code"},
     {"too_many_features", [](auto& m) { m.code[0].features.assign(65, "x"); }, 4015, "code.features"},
     {"bos_outside", [](auto& m) { m.tokenizer->bos = 272; }, 4015, "tokenizer.bos is 272"},

@@ -13,7 +13,8 @@ namespace {
 [[maybe_unused]] void EveryFieldOf(const Manifest& m) {
   [[maybe_unused]] const auto& [model, numerics, kv_element, weights_bytes, state_bytes, kv_bytes_per_token,
                                 states, programs, code, tokenizer, sampling, chat_template_section,
-                                goldens_section, formats, provenance, streams, weights] = m;
+                                goldens_section, formats, provenance, streams, weights, kernels] = m;
+  [[maybe_unused]] const auto& [kernel_name, specification, kernel_programs, code_bytes] = kernels[0];
   [[maybe_unused]] const auto& [weight_name, format, layout, weight_rows, weight_cols, weight_section,
                                 weight_offset, weight_size] = weights[0];
   [[maybe_unused]] const auto& [arch, model_name, vocab_size, logits_stride, context_length,
@@ -215,6 +216,23 @@ TEST(ArtifactRoundTrip, EveryFieldOfAWeightArrives) {
   EXPECT_EQ(m.weights[1].section, m.code[0].weights_section);
   EXPECT_EQ(m.weights[1].offset, 4096u);
   EXPECT_EQ(m.weights[1].bytes, 256u);
+}
+
+TEST(ArtifactRoundTrip, EveryFieldOfAKernelArrives) {
+  SampleParts parts = MakeParts();
+  parts.manifest.kernels = {{"spec_1_norm", "norm {cols = 64}, one row", {0, 2}, {120}},
+                            {"spec_2_embed", "embed {cols = 64}, rows of the step", {}, {0}}};
+  const AlignedBytes bytes(BytesOfParts(parts));
+  auto opened = Artifact::FromBytes(bytes.span(), "sample");
+  ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+  const Manifest& m = (*opened)->manifest();
+  ASSERT_EQ(m.kernels.size(), 2u);
+  for (size_t i = 0; i < m.kernels.size(); ++i) {
+    EXPECT_EQ(m.kernels[i].name, parts.manifest.kernels[i].name);
+    EXPECT_EQ(m.kernels[i].specification, parts.manifest.kernels[i].specification);
+    EXPECT_EQ(m.kernels[i].programs, parts.manifest.kernels[i].programs);
+    EXPECT_EQ(m.kernels[i].code_bytes, parts.manifest.kernels[i].code_bytes);
+  }
 }
 
 TEST(ArtifactRoundTrip, MinimalArtifact) {
