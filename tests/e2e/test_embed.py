@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 
+from embed_errors import ErrorClasses
 from harness import ROOT, TINY, Harness
 from installed import EXAMPLES, clean_environment, files_of, install, mentions, must, needed_libraries
 
@@ -168,38 +169,11 @@ class Embed:
     # ---- errors
 
     def error_classes(self):
-        """Each class that can be had from outside, with the product's own word for what is done about it."""
-        program, h = os.path.join(self.products, "product_static"), self.h
-        with open(os.path.join(self.prefix, "include/qrt/qrt.h"), encoding="utf-8") as f:
-            status = {name: int(value) for name, value in re.findall(r"^  QRT_([A-Z_]+) =\s*(\d+)", f.read().split("typedef struct qrt_error")[0], re.MULTILINE)}
-        assert len(status) >= 17, f"statuses read: {status}"
-        with open(os.path.join(EXAMPLES, "product.c"), encoding="utf-8") as f:
-            handled = set(re.findall(r"case QRT_([A-Z_]+):", f.read()))
-        assert handled == set(status), f"product.c and qrt.h differ in {sorted(handled ^ set(status))}"
-        with open(self.model, "rb") as f:
-            good = f.read()
-
-        def changed(name, data):
-            with open(h.path(name), "wb") as f:
-                f.write(data)
-            return h.path(name)
-
-        cases = [
-            ("NOT_FOUND", "choose another model file", [h.path("no.qbin"), "hello"]),
-            ("IO_ERROR", "choose another model file", [h.work, "hello"]),
-            ("ARTIFACT_CORRUPT", "choose another model file", [changed("cut.qbin", good[:-100]), "hello"]),
-            ("ARTIFACT_INCOMPATIBLE", "choose another model file", [changed("later.qbin", good[:8] + b"\x63\x00" + good[10:]), "hello"]),
-            ("CONTEXT_FULL", "begin a new one", [self.model, "hello", 32, 8]),
-            ("INVALID_ARGUMENT", "please report it", [self.model, "hello", 32, 0, "toaster"]),
-            ("DEVICE_UNSUPPORTED", "choose another device", [self.model, "hello", 32, 0, "vulkan"]),
-            ("CANCELLED", "as you asked", [self.model, "hello", 32, 0, "", 5]),
-        ]
-        for name, words, arguments in cases:
-            code, out, err = run(program, *arguments)
-            assert code == status[name] and words in err and "[Q" in err, f"{name}: exit {code}, expected {status[name]}: {err}{out}"
+        program = os.path.join(self.products, "product_static")
+        said = ErrorClasses(self.h, self.model, self.prefix, program).all()
         code, out, _ = run(program, self.model, "hello", 32, 0, "", 5)
         assert self.words.startswith(out.strip()) and 5 <= len(out.strip()) < len(self.words), f"stopped after 5 bytes, it said {out!r}"
-        return f"{len(cases)} of {len(status)} provoked, all handled"
+        return said
 
     # ---- the page
 
