@@ -17,20 +17,19 @@
 #include "compiler/driver/inspect.h"
 #include "compiler/driver/model_report.h"
 #include "compiler/driver/report_text.h"
-#include "compiler/pipeline/options.h"
 #include "frontends/base/error.h"
 #include "runtime/base/file_map.h"
 
 namespace qcc::compiler {
 
-absl::Status EmitPart(const std::string& path, std::string_view part) {
+absl::Status EmitPart(const std::string& path, EmittedPart part) {
   ExpectMappedArtifact();
   const auto artifact = qrt::Artifact::Open(path);
   if (!artifact.ok()) return FromRuntime(artifact.status());
   const absl::StatusOr<ArtifactContents> contents = ReadContents(**artifact);
   if (!contents.ok()) return contents.status();
   const Json json =
-      part == Name(EmittedPart::kManifest) ? ManifestJson(*contents) : KernelsJson(**artifact, *contents);
+      part == EmittedPart::kManifest ? ManifestJson(*contents) : KernelsJson(**artifact, *contents);
   const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   std::fwrite(text.data(), 1, text.size(), stdout);
   return absl::OkStatus();
@@ -53,7 +52,9 @@ void AddInspect(CLI::App& app, Cli& cli) {
           std::set<std::string>(std::next(kEmittedPartNames.begin()), kEmittedPartNames.end())));
   command->callback([arguments, &cli] {
     cli.run = [arguments, &cli]() -> absl::Status {
-      if (!arguments->emit.empty()) return EmitPart(arguments->path, arguments->emit);
+      for (const EmittedPart part : {EmittedPart::kManifest, EmittedPart::kKernels}) {
+        if (arguments->emit == Name(part)) return EmitPart(arguments->path, part);
+      }
       if (IsGguf(arguments->path)) {
         absl::StatusOr<ModelReport> model = ReportModel(arguments->path);
         if (!model.ok()) return model.status();

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "compiler/driver/console.h"
+#include "compiler/pipeline/options.h"
 
 namespace qcc::compiler {
 
@@ -52,9 +53,8 @@ void PrintJson(const nlohmann::ordered_json& object);
 // /dev/stdout, where that leads to a file, would be replaced. Errors: Q0103.
 absl::Status CheckNotAStream(const std::string& output);
 
-// Prints a part of the artifact at `path`, one of kEmittedPartNames, as JSON. Errors: as of reading an
-// artifact.
-absl::Status EmitPart(const std::string& path, std::string_view part);
+// Prints a part of the artifact at `path`, which is not kNone, as JSON. Errors: as of reading an artifact.
+absl::Status EmitPart(const std::string& path, EmittedPart part);
 
 // Page of an error code ("Q1203", "q1203" or "1203") from docs/reference/errors.md. Errors: Q0104.
 absl::StatusOr<std::string> ExplainCode(std::string_view code);

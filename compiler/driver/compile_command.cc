@@ -53,7 +53,7 @@ absl::Status RunCompile(const CompileArguments& arguments, const Cli& cli) {
       WithProgress(*options, cli, [&](ProgressSink& sink) { return CompileOnce(*options, sink); });
   const bool finished = compiled.ok() && options->compile_to == CompilePhase::kArtifact;
   if (!finished || options->emit == EmittedPart::kNone) return compiled;
-  return EmitPart(options->output, Name(options->emit));
+  return EmitPart(options->output, options->emit);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ struct TraceLayersPass : impl::TraceLayersBase<TraceLayersPass> {
   void runOnOperation() override {
     llvm::MapVector<func::FuncOp, SmallVector<func::CallOp>> callsOf;
     SymbolTable symbols(getOperation());
+    // What qcc-verify-model-contract ensures of calls and blocks is taken for granted.
     getOperation().walk(
         [&](func::CallOp call) { callsOf[symbols.lookup<func::FuncOp>(call.getCallee())].push_back(call); });
     for (auto& [block, calls] : callsOf)
@@ -26,8 +27,13 @@ struct TraceLayersPass : impl::TraceLayersBase<TraceLayersPass> {
     if (rows == block.getArguments().end())
       return block.emitError("cannot trace '") << block.getName() << "': it does not know the step's rows";
     BlockArgument rowsOfStep = *rows;
+    auto streamType = ret.getNumOperands() == 1 ? dyn_cast<RankedTensorType>(ret.getOperand(0).getType())
+                                                : RankedTensorType();
+    if (!streamType || streamType.getRank() != 2)
+      return block.emitError("cannot trace '")
+             << block.getName() << "': it does not return the residual stream alone";
     Value stream = ret.getOperand(0);
-    auto features = cast<RankedTensorType>(stream.getType()).getShape().drop_front();
+    auto features = streamType.getShape().drop_front();
     OpBuilder b(ret);
     auto type = hir::StateType::get(b.getContext(), hir::StateKind::Trace, features, b.getF32Type());
     if (failed(block.insertArgument(block.getNumArguments(), type, {}, block.getLoc()))) return failure();

@@ -89,17 +89,8 @@ qrt_status qrt_session_trace(const qrt_session* session, size_t index, qrt_layer
                              qrt_error* error) {
   return Guard(error, [&]() -> Status {
     if (session == nullptr) return NullArgument("session");
-    qrt::LayerValues values;
-    QRT_RETURN_IF_ERROR(session->session.Trace(index, &values));
     qrt_layer_trace trace = {};
-    trace.layer = values.layer;
-    trace.length = values.length;
-    trace.nonzero = values.nonzero;
-    trace.nan = values.nan;
-    trace.infinite = values.infinite;
-    trace.minimum = values.minimum;
-    trace.maximum = values.maximum;
-    trace.mean = values.mean;
+    QRT_RETURN_IF_ERROR(session->session.Trace(index, &trace));
     return qrt::capi::WriteInfo(trace, sizeof trace, "out", out);
   });
 }

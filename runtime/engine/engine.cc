@@ -258,13 +258,13 @@ Status Batch::Run() {
 // Reads what the step left, so it comes after the step's lock.
 Status Batch::WithBadLayer(Status fault) const {
   for (size_t i = 0; faulty_ != nullptr && i < engine_.plan_.traces.size(); ++i) {
-    LayerValues values;
-    if (!faulty_->Trace(i, &values).ok()) return fault;
-    if (values.nan + values.infinite == 0) continue;
-    return Status(fault.code(), fault.number(), fault.message(),
-                  fault.note() + ", layer " + std::to_string(values.layer) +
-                      " is the first with NaN or infinite values",
-                  fault.help());
+    qrt_layer_trace trace = {};
+    if (!faulty_->Trace(i, &trace).ok()) return fault;
+    if (trace.nan + trace.infinite == 0) continue;
+    return Status(
+        fault.code(), fault.number(), fault.message(),
+        fault.note() + ", layer " + std::to_string(trace.layer) + " is the first with NaN or infinite values",
+        fault.help());
   }
   return fault;
 }

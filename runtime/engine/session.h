@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "runtime/base/checked.h"
@@ -20,16 +19,6 @@ namespace qrt {
 
 class Batch;
 class Engine;
-
-// Of one row of f32; the fields of qrt_layer_trace.
-struct LayerValues {
-  uint32_t layer = 0;
-  uint64_t length = 0, nonzero = 0, nan = 0, infinite = 0;
-  double minimum = 0, maximum = 0, mean = 0;
-
-  // Fills everything but `layer`.
-  void Count(std::span<const float> row);
-};
 
 // Used by one thread at a time, Cancel excepted. The engine must outlive it.
 class Session {
@@ -55,9 +44,9 @@ class Session {
   uint64_t capacity() const { return capacity_; }
   Engine& engine() const { return engine_; }
 
-  // What the last row behind layer `index` of the plan's traces holds. Errors: unavailable (none is kept),
-  // invalid argument (no such layer; a step failed), out of memory, device lost, device failed.
-  Status Trace(size_t index, LayerValues* out) const;
+  // What the last row behind layer `index` of the plan's traces holds; out->struct_size stays. Errors:
+  // unavailable (none is kept), invalid argument (no such layer; a step failed), device lost, device failed.
+  Status Trace(size_t index, qrt_layer_trace* out) const;
 
   // Logits [vocab_size] of the last token when its append wanted them, else nullptr.
   const float* logits() const {

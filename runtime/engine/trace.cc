@@ -7,27 +7,32 @@
 #include "runtime/engine/session.h"
 
 namespace qrt {
+namespace {
 
-void LayerValues::Count(std::span<const float> row) {
-  length = row.size();
+qrt_layer_trace TraceOf(const std::vector<float>& row) {
+  qrt_layer_trace trace = {};
+  trace.length = row.size();
   double sum = 0;
   bool any = false;
   for (const float value : row) {
-    nonzero += value != 0;
-    infinite += std::isinf(value);
+    trace.nonzero += value != 0;
+    trace.infinite += std::isinf(value);
     if (std::isnan(value)) {
-      ++nan;
+      ++trace.nan;
       continue;
     }
-    minimum = any ? std::min(minimum, static_cast<double>(value)) : value;
-    maximum = any ? std::max(maximum, static_cast<double>(value)) : value;
+    trace.minimum = any ? std::min<double>(trace.minimum, value) : value;
+    trace.maximum = any ? std::max<double>(trace.maximum, value) : value;
     sum += value;
     any = true;
   }
-  mean = any ? sum / static_cast<double>(length - nan) : 0;
+  trace.mean = any ? sum / static_cast<double>(trace.length - trace.nan) : 0;
+  return trace;
 }
 
-Status Session::Trace(size_t index, LayerValues* out) const {
+}  // namespace
+
+Status Session::Trace(size_t index, qrt_layer_trace* out) const {
   const std::vector<TracedLayer>& traces = engine_.plan().traces;
   if (traces.empty()) {
     return Status(Code::kUnavailable, 5326, "the artifact keeps no rows of its layers", "",
@@ -44,9 +49,10 @@ Status Session::Trace(size_t index, LayerValues* out) const {
   const CopyRange range = {&state_, traced.offset, row.data(), traced.values * sizeof(float)};
   const DeviceResult result = engine_.Read({&range, 1});
   if (result != DeviceResult::kOk) return engine_.Failure(result, "the reading of a layer's row");
-  *out = {};
+  const size_t struct_size = out->struct_size;
+  *out = TraceOf(row);
+  out->struct_size = struct_size;
   out->layer = traced.layer;
-  out->Count(row);
   return Status();
 }
 

@@ -180,13 +180,12 @@ Outcome Generator::Run(const std::vector<int32_t>& prompt, size_t keep, Answer* 
   }
   int32_t token = 0;
   if (!interrupted) QRUN_RETURN_IF_ERROR(Feed(prompt, prompt.size(), &token, &interrupted));
-  if (trace_layers_ && !interrupted) QRUN_RETURN_IF_ERROR(PrintLayers(session_.get()));
   answer->prompt_seconds = Seconds() - start;
   if (interrupted) {
     answer->finish = Finish::kInterrupted;
     return Outcome();
   }
-
+  if (trace_layers_) QRUN_RETURN_IF_ERROR(PrintLayers(session_.get()));
   return Decode(token, answer);
 }
 

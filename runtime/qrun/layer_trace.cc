@@ -6,9 +6,10 @@
 namespace qrun {
 
 Outcome CheckTraceable(const qrt_session* session) {
-  if (qrt_session_traced_layers(session) != 0) return Outcome();
-  return Outcome::Fail(kExitArtifact, 5326, "the artifact keeps no rows of its layers", "",
-                       "compile the model with qcc compile --traceable, or leave --trace-layers out");
+  qrt_layer_trace first = {};
+  first.struct_size = sizeof first;
+  QRUN_CALL(qrt_session_trace(session, 0, &first, &error));
+  return Outcome();
 }
 
 Outcome PrintLayers(const qrt_session* session) {

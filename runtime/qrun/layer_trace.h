@@ -2,14 +2,12 @@
 #ifndef RUNTIME_QRUN_LAYER_TRACE_H_
 #define RUNTIME_QRUN_LAYER_TRACE_H_
 
-#include <cstdint>
-
 #include "runtime/qrun/handles.h"
 #include "runtime/qrun/outcome.h"
 
 namespace qrun {
 
-// Errors: input refused (an artifact that keeps no rows of its layers).
+// Errors: Q5326, of an artifact that keeps no rows of its layers.
 Outcome CheckTraceable(const qrt_session* session);
 
 // A line for each layer, on stderr.

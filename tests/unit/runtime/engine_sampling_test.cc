@@ -8,6 +8,8 @@
 namespace {
 
 using qrt::Code;
+using toy::AppendSampled;
+using toy::MakeSampler;
 using toy::Options;
 using toy::Rows;
 using toy::Tokens;
@@ -16,23 +18,11 @@ using toy::ToySession;
 
 constexpr int32_t kUntouched = -77;
 
-qrt::Sampler MakeSampler(const qrt::SamplerOptions& options) {
-  return *qrt::Sampler::Create(toy::kVocab, options);
-}
-
 qrt::SamplerOptions Greedy() {
   qrt::SamplerOptions options;
   options.temperature = 0;
   options.penalty_window = -1;
   return options;
-}
-
-qrt::Status AppendSampled(qrt::Session& session, const std::vector<int32_t>& tokens, qrt::Sampler* sampler,
-                          int32_t* next, qrt_logits_want want = QRT_LOGITS_NONE, Rows* rows = nullptr) {
-  const qrt_append_options options = Options(want, rows != nullptr ? Rows::Take : nullptr, rows);
-  qrt::Batch batch(session.engine());
-  QRT_RETURN_IF_ERROR(batch.Add(session, tokens.data(), tokens.size(), &options, sampler, next));
-  return batch.Run();
 }
 
 int32_t Highest(const std::vector<float>& logits) {

@@ -182,6 +182,7 @@ class Device final : public qrt::Device {
   mutable uint64_t asked_context = 0;
   bool chooses = false;                              // serves StepRequest::chosen
   float (*bend)(float logit, uint32_t v) = nullptr;  // changes the logits
+  std::vector<float> keeps;  // what a step leaves at the begin of each state, at most 16
 
  private:
   void Breach(bool broken, const char* what) {
@@ -234,7 +235,10 @@ class Device final : public qrt::Device {
     const qrt::StepRequest& args = *request_;
     uint64_t* residual = reinterpret_cast<uint64_t*>(arena_.address);
     if (programs_[args.program].facts.takes != qrt::kStream) {
-      for (int64_t s = thread; s < args.n_seqs; s += threads) Trunk(args, args.seqs[s], residual);
+      for (int64_t s = thread; s < args.n_seqs; s += threads) {
+        Trunk(args, args.seqs[s], residual);
+        if (!keeps.empty()) std::memcpy(args.seqs[s].state, keeps.data(), keeps.size() * sizeof(float));
+      }
       qrt::ArriveAndWait(&barrier_, threads, 50);
     }
     // Columns are split, so that every row needs every thread.
@@ -351,6 +355,19 @@ inline qrt::Status Append(qrt::Session& session, const std::vector<int32_t>& tok
   const qrt_append_options options = Options(want, rows != nullptr ? Rows::Take : nullptr, rows);
   qrt::Batch batch(session.engine());
   QRT_RETURN_IF_ERROR(batch.Add(session, tokens.data(), tokens.size(), &options));
+  return batch.Run();
+}
+
+inline qrt::Sampler MakeSampler(const qrt::SamplerOptions& options) {
+  return *qrt::Sampler::Create(kVocab, options);
+}
+
+inline qrt::Status AppendSampled(qrt::Session& session, const std::vector<int32_t>& tokens,
+                                 qrt::Sampler* sampler, int32_t* next, qrt_logits_want want = QRT_LOGITS_NONE,
+                                 Rows* rows = nullptr) {
+  const qrt_append_options options = Options(want, rows != nullptr ? Rows::Take : nullptr, rows);
+  qrt::Batch batch(session.engine());
+  QRT_RETURN_IF_ERROR(batch.Add(session, tokens.data(), tokens.size(), &options, sampler, next));
   return batch.Run();
 }
 

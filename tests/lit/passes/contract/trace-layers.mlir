@@ -36,3 +36,14 @@ func.func @trunk(%x: tensor<?x64xf32>) -> tensor<?x64xf32> {
   %y = call @block_b(%x) {layer = "blk.0"} : (tensor<?x64xf32>) -> tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }
+
+// -----
+
+// expected-error @below {{cannot trace 'block_c': it does not return the residual stream alone}}
+func.func private @block_c(%x: tensor<?x64xf32>, %rows: !hir.rows) -> (tensor<?x64xf32>, tensor<?x64xf32>) {
+  return %x, %x : tensor<?x64xf32>, tensor<?x64xf32>
+}
+func.func @trunk(%x: tensor<?x64xf32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  %y, %z = call @block_c(%x, %rows) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows) -> (tensor<?x64xf32>, tensor<?x64xf32>)
+  return %y : tensor<?x64xf32>
+}
