@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "dialects/hir/IR/Hir.h"
@@ -32,12 +33,14 @@ void addFusionPasses(mlir::OpPassManager& pm, bool int8);
 std::unique_ptr<mlir::Pass> createLayoutWeights(layouts::Policy policy);
 std::unique_ptr<mlir::Pass> createBuildPlan(const BuildPlanOptions& options, layouts::Policy policy);
 
-// Fused hir -> verified plan: qcc-select-functions, qcc-layout-weights, qcc-build-plan, qcc-insert-barriers,
-// qcc-assign-arena, qcc-verify-plan, in this order, on a module. `options`: see BuildPlan in Passes.td;
-// `functions`: see SelectFunctions; none: all. `policy`: of the target or targets that the plan is for.
+// Fused hir -> verified plan: qcc-select-functions, with `part` qcc-cut-layers, qcc-layout-weights,
+// qcc-build-plan, qcc-insert-barriers, qcc-assign-arena, qcc-verify-plan, in this order, on a module.
+// `options`: see BuildPlan in Passes.td; `functions`: see SelectFunctions; none: all. `policy`: of the target
+// or targets that the plan is for. `part`: see CutLayers; none: all layers.
 void addPlanPasses(mlir::OpPassManager& pm, const BuildPlanOptions& options = {},
                    llvm::ArrayRef<std::string> functions = {},
-                   layouts::Policy policy = layouts::X16Everywhere);
+                   layouts::Policy policy = layouts::X16Everywhere,
+                   const std::optional<CutLayersOptions>& part = std::nullopt);
 
 }  // namespace qcc::passes
 

@@ -30,6 +30,21 @@ def BuildPlan : Pass<"qcc-build-plan", "::mlir::ModuleOp"> {
   ];
 }
 
+def CutLayers : Pass<"qcc-cut-layers", "::mlir::ModuleOp"> {
+  let summary = "keep some layers of a model that runs on several devices";
+  let description = [{
+    The function that begins a step keeps the layers `first` to `last`. Where layers before them are cut off, it takes their
+    rows as the caller's instead of tokens; where layers behind them are, it leaves its own, and the functions that take what
+    the last layer leaves go too. States, weights and tables go with the layers that use them; what several need
+    each part has.
+  }];
+  let dependentDialects = ["::qcc::hir::HirDialect"];
+  let options = [
+    Option<"first", "first", "int64_t", "0", "first layer that stays, from 0">,
+    Option<"last", "last", "int64_t", "0", "last layer that stays">
+  ];
+}
+
 def FuseGatedAttention : Pass<"qcc-fuse-gated-attention", "::mlir::ModuleOp"> {
   let summary = "attention and its sigmoid output gate become one group";
   let dependentDialects = ["::qcc::hir::HirDialect"];

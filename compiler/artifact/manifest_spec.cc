@@ -101,11 +101,19 @@ std::vector<uint8_t> BuildManifest(const ManifestSpec& spec) {
   }
   auto kernel_list = b.CreateVector(kernels);
   auto stream_list = b.CreateVectorOfStrings(spec.streams);
+  std::vector<fb::Offset<abi::Part>> parts;
+  for (const qrt::PartFacts& p : spec.parts) {
+    auto target = b.CreateString(p.target);
+    parts.push_back(abi::CreatePart(b, target, p.first_layer, p.layers, p.states, p.programs, p.code,
+                                    p.state_bytes, p.kv_bytes_per_token, p.weights_bytes));
+  }
+  fb::Offset<fb::Vector<fb::Offset<abi::Part>>> part_list = 0;
+  if (!parts.empty()) part_list = b.CreateVector(parts);
   auto manifest = abi::CreateManifest(
       b, model, static_cast<abi::Numerics>(spec.numerics), static_cast<abi::Element>(spec.kv_element),
       spec.weights_bytes, spec.state_bytes, spec.kv_bytes_per_token, state_list, program_list, code_list,
       tokenizer, sampling, ToFb(spec.chat_template_section), ToFb(spec.goldens_section), format_list,
-      provenance, stream_list, weight_list, kernel_list);
+      provenance, stream_list, weight_list, kernel_list, part_list);
   abi::FinishManifestBuffer(b, manifest);
   return std::vector<uint8_t>(b.GetBufferPointer(), b.GetBufferPointer() + b.GetSize());
 }

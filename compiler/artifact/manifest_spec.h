@@ -123,6 +123,9 @@ struct ManifestSpec {
   ProvenanceSpec provenance;
   std::vector<WeightSpec> weights;  // of all weight sections
   std::vector<KernelSpec> kernels;  // of CPU code
+  // At least 2, or none where one device runs all layers; `part` is the number of one (part_manifest.h).
+  std::vector<qrt::PartFacts> parts;
+  uint32_t part = 0;
 
   bool operator==(const ManifestSpec&) const = default;
 };

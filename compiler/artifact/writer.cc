@@ -1,10 +1,12 @@
 #include "compiler/artifact/writer.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "frontends/base/error.h"
 #include "frontends/base/text.h"
 #include "runtime/artifact/code_basis.h"
+#include "runtime/artifact/part_manifest.h"
 #include "runtime/base/hash.h"
 
 namespace qcc::compiler {
@@ -106,9 +108,16 @@ absl::Status ArtifactWriter::FinishCode(const ManifestSpec& manifest) {
   const auto weights_bytes = [this](uint32_t index) {
     return index < sections_.size() ? sections_[index].size : 0;
   };
+  std::vector<ManifestSpec> parts;
+  for (size_t i = 0; i < manifest.parts.size(); ++i) parts.push_back(qrt::PartManifest(manifest, i));
   for (auto& [index, hasher] : code_) {
     qbin_section& section = sections_[index];
-    const Hash128 basis = qrt::CodeBasis(manifest, manifest, index, weights_bytes);
+    const auto reads = [&](const ManifestSpec& m) {
+      return std::any_of(m.code.begin(), m.code.end(),
+                         [&](const CodeSpec& code) { return code.section == index; });
+    };
+    const auto of = std::find_if(parts.begin(), parts.end(), reads);
+    const Hash128 basis = qrt::CodeBasis(manifest, of == parts.end() ? manifest : *of, index, weights_bytes);
     const uint64_t at = section.offset + section.size - QBIN_BASIS_BYTES;
     if (absl::Status status = file_->WriteAt(at, basis); !status.ok()) return status;
     hasher->Update(basis);
@@ -127,7 +136,7 @@ absl::Status ArtifactWriter::Finish(const ManifestSpec& manifest) {
   header.major = QBIN_MAJOR;
   header.minor = QBIN_MINOR;
   header.section_count = static_cast<uint32_t>(sections_.size());
-  header.required_features = 0;
+  header.required_features = manifest.parts.empty() ? 0 : QBIN_FEATURE_PARTS;
   header.file_bytes = end_;
   const std::span<const uint8_t> table(reinterpret_cast<const uint8_t*>(sections_.data()),
                                        sections_.size() * sizeof(qbin_section));

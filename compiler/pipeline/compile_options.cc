@@ -10,6 +10,7 @@
 #include "codegen/gpu/kernels/profiles.h"
 #include "runtime/aot/cache_layout.h"
 #include "compiler/pipeline/fusion_report.h"
+#include "compiler/pipeline/layer_parts.h"
 #include "compiler/pipeline/pipeline.h"
 #include "compiler/targets/targets.h"
 #include "compiler/targets/user_kernels.h"
@@ -167,6 +168,47 @@ absl::Status ReadTargets(const CompileOption& option, const Values& values, Pipe
   return absl::OkStatus();
 }
 
+// The targets follow from it.
+absl::Status ReadLayers(const CompileOption& option, const Values& values, PipelineOptions& options) {
+  if (values.empty()) return absl::OkStatus();
+  absl::StatusOr<std::vector<LayerPart>> parts = ParseLayerParts(values, option.Flag());
+  if (!parts.ok()) return parts.status();
+  std::vector<std::string> targets;
+  for (const TargetInfo& target : Targets()) {
+    const bool used = std::any_of(parts->begin(), parts->end(),
+                                  [&](const LayerPart& part) { return part.target == target.name; });
+    if (used) targets.emplace_back(target.name);
+  }
+  if (Contains(options.given, "target") && options.targets != targets) {
+    return MakeError(
+        "Q0102", Concat("its targets are ", Joined(targets), ", those of --target ", Joined(options.targets)),
+        option.Flag(), "leave out --target: the layers' targets are what is compiled for");
+  }
+  options.targets = std::move(targets);
+  options.layers = *std::move(parts);
+  return absl::OkStatus();
+}
+std::string WriteLayers(const CompileOption&, const PipelineOptions& options) {
+  return LayerPartsText(options.layers);
+}
+
+// What a model in parts cannot have yet.
+absl::Status CheckParts(const PipelineOptions& options) {
+  if (!options.in_parts()) return absl::OkStatus();
+  const std::vector<std::string> trunk = {std::string(models::kTrunkFunction)};
+  const struct {
+    std::string_view name;
+    bool given;
+  } others[] = {{"kernels", !options.kernels.empty()}, {"functions", options.functions != trunk}};
+  for (const auto& other : others) {
+    if (!other.given) continue;
+    return MakeError("Q0102",
+                     Concat("it cannot be used with --layers, which gives layers to several devices"),
+                     FindCompileOption(other.name)->Flag(), "leave out one of them");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadCpuLevels(const CompileOption& option, const Values& values, PipelineOptions& options) {
   std::vector<std::string_view> accepted = {"native"};
   for (const cpu::IsaInfo& isa : cpu::isa_table()) accepted.push_back(isa.name);
@@ -295,6 +337,20 @@ constexpr CompileOption kOptions[] = {
      .from = CompilePhase::kPlan,
      .read = ReadTargets,
      .write = WriteList<&PipelineOptions::targets>},
+    {.name = "layers",
+     .value = "LIST",
+     .list = true,
+     .help = "which layers run on which target: cpu:0-3,vulkan:4-7; each part is a device of its own",
+     .page =
+         "Every layer once, in order, from 0; a target may have several parts. The embedding goes with the "
+         "first part, norm and head with the last. `--target` follows from it. Not together with "
+         "`--kernels`, or other `--functions` than `trunk`. "
+         "[layers-on-devices.md](../layers-on-devices.md)",
+     .usual = "all on one device",
+     .changes = OptionChanges::kArtifact,
+     .from = CompilePhase::kPlan,
+     .read = ReadLayers,
+     .write = WriteLayers},
     {.name = "cpu",
      .value = "LIST",
      .list = true,
@@ -588,6 +644,7 @@ absl::StatusOr<PipelineOptions> ReadCompileOptions(const std::string& input, con
     }
     options.given.emplace_back(option.name);
   }
+  if (absl::Status s = CheckParts(options); !s.ok()) return s;
   return options;
 }
 

@@ -1,6 +1,8 @@
 #include "compiler/pipeline/layout_plans.h"
 
 #include <algorithm>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -12,15 +14,28 @@
 namespace qcc::compiler {
 namespace {
 
+// `part`: of options.layers; null: all layers.
 mlir::LogicalResult RunPlanPasses(const LayoutPlan& of, layouts::Policy policy,
-                                  const PipelineOptions& options) {
+                                  const PipelineOptions& options, const LayerPart* part = nullptr) {
   mlir::ModuleOp module = of.module.get();
   mlir::PassManager pm(module.getContext());
   passes::BuildPlanOptions plan;
   plan.target = absl::StrJoin(of.targets, "+");
   plan.decode.assign(options.decode_buckets.begin(), options.decode_buckets.end());
   plan.prefill.assign(options.prefill_buckets.begin(), options.prefill_buckets.end());
-  passes::addPlanPasses(pm, plan, options.functions, policy);
+  std::optional<passes::CutLayersOptions> cut;
+  if (part != nullptr) {
+    cut.emplace();
+    cut->first = part->first;
+    cut->last = part->last;
+    if (part != &options.layers.back()) {
+      // A part that gives no logits runs for a token as well as for a prompt.
+      std::set<int64_t> rows(options.decode_buckets.begin(), options.decode_buckets.end());
+      rows.insert(options.prefill_buckets.begin(), options.prefill_buckets.end());
+      plan.prefill.assign(rows.begin(), rows.end());
+    }
+  }
+  passes::addPlanPasses(pm, plan, options.functions, policy, cut);
   return pm.run(module);
 }
 
@@ -85,6 +100,23 @@ absl::StatusOr<std::vector<LayoutPlan>> PlanForTargets(mlir::OwningOpRef<mlir::M
     }
   }
   if (absl::Status s = ShareArenaBytes(plans); !s.ok()) return s;
+  return plans;
+}
+
+absl::StatusOr<std::vector<LayoutPlan>> PlanParts(mlir::OwningOpRef<mlir::ModuleOp> hir,
+                                                  std::span<const TargetInfo* const> targets,
+                                                  const PipelineOptions& options,
+                                                  DiagnosticCollector& diagnostics) {
+  std::vector<LayoutPlan> plans;
+  for (size_t i = 0; i < options.layers.size(); ++i) {
+    const bool last = i + 1 == options.layers.size();
+    LayoutPlan plan{last ? std::move(hir) : mlir::OwningOpRef<mlir::ModuleOp>(hir->clone()),
+                    {std::string(targets[i]->name)}};
+    if (mlir::failed(RunPlanPasses(plan, targets[i]->layouts, options, &options.layers[i]))) {
+      return diagnostics.ToStatus("Q3003", "plan");
+    }
+    plans.push_back(std::move(plan));
+  }
   return plans;
 }
 

@@ -29,6 +29,13 @@ absl::StatusOr<std::vector<LayoutPlan>> PlanForTargets(mlir::OwningOpRef<mlir::M
                                                        const PipelineOptions& options,
                                                        DiagnosticCollector& diagnostics);
 
+// Plans fused hir in parts: a plan for each of `options.layers`, in their order, with its layers' states and
+// programs alone. `targets`: of the parts. Errors: Q3003.
+absl::StatusOr<std::vector<LayoutPlan>> PlanParts(mlir::OwningOpRef<mlir::ModuleOp> hir,
+                                                  std::span<const TargetInfo* const> targets,
+                                                  const PipelineOptions& options,
+                                                  DiagnosticCollector& diagnostics);
+
 // The plan of a target that PlanForTargets was given.
 const LayoutPlan& PlanOf(std::span<const LayoutPlan> plans, std::string_view target);
 

@@ -56,11 +56,20 @@ inline std::vector<std::string> EveryCpuLevel() {
   return names;
 }
 
+// Layers that one device runs: `first` to `last`, from 0.
+struct LayerPart {
+  std::string target;
+  int64_t first = 0, last = 0;
+
+  bool operator==(const LayerPart&) const = default;
+};
+
 struct PipelineOptions {
   std::string input;   // GGUF
   std::string output;  // .qbin
 
   std::vector<std::string> targets = {"cpu"};      // values of `qcc targets`, in its order
+  std::vector<LayerPart> layers;                   // in order, from 0, without gaps; empty: not cut
   std::vector<std::string> cpu = EveryCpuLevel();  // ISA levels, resolved ("native" is gone), lowest first
   // GPU profiles of the chosen targets (codegen/gpu/kernels/profiles.def), in the order of the table.
   std::vector<std::string> gpu_profiles;
@@ -95,6 +104,9 @@ struct PipelineOptions {
   bool strict = false;       // the first warning ends the compile
   ProgressMode progress = ProgressMode::kAuto;
   int verbosity = 0;  // -1 quiet, 0 normal, 1 and 2 more
+
+  // Whether several devices run the model, each some layers: an artifact of several parts.
+  bool in_parts() const { return layers.size() > 1; }
 
   // Names of the options that the user wrote down, for warnings about those without effect.
   std::vector<std::string> given;

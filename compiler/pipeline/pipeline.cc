@@ -22,6 +22,7 @@
 #include "compiler/pipeline/diagnostics.h"
 #include "compiler/pipeline/fusion_report.h"
 #include "compiler/pipeline/goldens.h"
+#include "compiler/pipeline/layer_parts.h"
 #include "compiler/pipeline/layout_plans.h"
 #include "compiler/pipeline/plan_manifest.h"
 #include "compiler/pipeline/plan_report.h"
@@ -136,7 +137,19 @@ class Compilation {
   absl::Status Generate();
   absl::Status Write();
 
-  int Stages() const { return 5 + static_cast<int>(options_.targets.size()); }
+  int Stages() const {
+    const size_t codes = options_.in_parts() ? options_.layers.size() : options_.targets.size();
+    return 5 + static_cast<int>(codes);
+  }
+  // What code is made of: a target and its plan, in the order of the artifact.
+  struct CodeOf {
+    std::string target;
+    const LayoutPlan* plan = nullptr;
+    std::string suffix;  // of what is dumped and shown of it
+  };
+  std::vector<CodeOf> CodesToMake() const;
+  absl::StatusOr<TargetCode> GenerateOne(const CodeOf& of, DiagnosticCollector& diagnostics);
+  absl::Status WriteAllCode(ArtifactWriter& out, ManifestSpec& manifest);
   absl::Status WriteAllWeights(ArtifactWriter& out, ManifestSpec& manifest);
   absl::Status EndPhase(CompilePhase phase, mlir::ModuleOp module, std::string_view summary);
   absl::Status ShowModule(CompilePhase phase, std::string_view suffix, mlir::ModuleOp module);
@@ -171,8 +184,8 @@ class Compilation {
   std::vector<std::string> warnings_;  // about the file
   Goldens goldens_;
   std::unique_ptr<CodeStore> store_;
-  std::vector<std::pair<std::string, TargetCode>> code_;  // by target, in the order of the artifact
-  bool stopped_ = false;                                  // compile_to was reached
+  std::vector<std::pair<CodeOf, TargetCode>> code_;  // in the order of the artifact
+  bool stopped_ = false;                             // compile_to was reached
 };
 
 absl::Status Compilation::Read() {
@@ -202,6 +215,12 @@ absl::Status Compilation::Import() {
   }
   if (options_.compile_to == CompilePhase::kArtifact || options_.compile_to == CompilePhase::kCode) {
     if (absl::Status s = ReadText(); !s.ok()) return s;
+  }
+  if (auto trunk = module_->lookupSymbol<mlir::func::FuncOp>(llvm::StringRef(models::kTrunkFunction))) {
+    auto layers = trunk.getOps<mlir::func::CallOp>();
+    const absl::Status all =
+        CheckLayerParts(options_.layers, std::distance(layers.begin(), layers.end()), file_->path());
+    if (!all.ok()) return all;
   }
   size_t blocks = 0;
   for (auto func : module_->getOps<mlir::func::FuncOp>()) blocks += func.isPrivate();
@@ -249,25 +268,38 @@ absl::Status Compilation::Fuse() {
 absl::Status Compilation::Plan() {
   sink_.BeginStage(4, Stages(), "plan");
   DiagnosticCollector diagnostics(context_);
+  std::vector<std::string> names = options_.targets;
+  if (options_.in_parts()) {
+    names.clear();
+    for (const LayerPart& part : options_.layers) names.push_back(part.target);
+  }
   std::vector<const TargetInfo*> targets;
-  for (const std::string& name : options_.targets) {
+  for (const std::string& name : names) {
     targets.push_back(FindTarget(name, targets_));
     if (targets.back() == nullptr) return absl::InternalError(absl::StrCat("unknown target '", name, "'"));
   }
-  auto plans = PlanForTargets(std::move(module_), targets, options_, diagnostics);
+  const auto plan_all = options_.in_parts() ? PlanParts : PlanForTargets;
+  auto plans = plan_all(std::move(module_), targets, options_, diagnostics);
   if (!plans.ok()) return plans.status();
   plans_ = *std::move(plans);
   uint64_t bytes = 0;
-  for (const LayoutPlan& plan : plans_) bytes += plan::summarize(*plan.module).weightBytes;
-  const std::string layouts = plans_.size() == 1 ? "" : absl::StrCat(" in ", plans_.size(), " layouts");
-  sink_.EndStage(absl::StrCat(plan::summarize(*plans_[0].module).programs.size(), " programs, ",
-                              CodeBytes(bytes), " of weights", layouts));
+  size_t programs = 0;
+  for (const LayoutPlan& plan : plans_) {
+    const plan::PlanSummary summary = plan::summarize(*plan.module);
+    bytes += summary.weightBytes;
+    programs = options_.in_parts() ? programs + summary.programs.size() : summary.programs.size();
+  }
+  const char* kind = options_.in_parts() ? " parts" : " layouts";
+  const std::string several = plans_.size() == 1 ? "" : absl::StrCat(" in ", plans_.size(), kind);
+  sink_.EndStage(absl::StrCat(programs, " programs, ", CodeBytes(bytes), " of weights", several));
   if (options_.compile_to == CompilePhase::kPlan) ReportMemory();
   if (Wants(ReportKind::kFormats)) {
     sink_.Report(FormatsReport(plans_, *file_, options_.report_form));
   }
   for (const LayoutPlan& plan : plans_) {
-    const std::string suffix = plans_.size() == 1 ? "" : absl::StrCat("-", absl::StrJoin(plan.targets, "+"));
+    const std::string part = options_.in_parts() ? absl::StrCat("-part", &plan - plans_.data()) : "";
+    const std::string suffix =
+        plans_.size() == 1 ? "" : absl::StrCat(part, "-", absl::StrJoin(plan.targets, "+"));
     if (absl::Status s = ShowModule(CompilePhase::kPlan, suffix, *plan.module); !s.ok()) return s;
   }
   return absl::OkStatus();
@@ -295,24 +327,52 @@ std::string Compilation::FromStore(size_t found, size_t missed) const {
   return absl::StrCat("; ", found, " of ", found + store_->missed() - missed, " pieces were kept");
 }
 
+std::vector<Compilation::CodeOf> Compilation::CodesToMake() const {
+  std::vector<CodeOf> codes;
+  if (options_.in_parts()) {
+    for (size_t i = 0; i < plans_.size(); ++i) {
+      codes.push_back({options_.layers[i].target, &plans_[i], absl::StrCat("-part", i)});
+    }
+  } else {
+    for (const std::string& name : options_.targets) codes.push_back({name, &PlanOf(plans_, name), ""});
+  }
+  return codes;
+}
+
+absl::StatusOr<TargetCode> Compilation::GenerateOne(const CodeOf& of, DiagnosticCollector& diagnostics) {
+  PipelineOptions options = options_;
+  if (!options.dump_kernels.empty() && !of.suffix.empty()) {
+    // Parts have kernels of the same names.
+    const auto folder = std::filesystem::path(options.dump_kernels) / of.suffix.substr(1);
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (error) {
+      return MakeError("Q6002", absl::StrCat("cannot make the folder: ", error.message()), folder.string());
+    }
+    options.dump_kernels = folder.string();
+  }
+  return FindTarget(of.target, targets_)
+      ->generate({*of.plan->module, options, WantsIr(CompilePhase::kCode), diagnostics, sink_, Choosable(),
+                  store_.get()});
+}
+
 absl::Status Compilation::Generate() {
   if (absl::Status s = OpenStore(); !s.ok()) return s;
   int stage = 5;
-  for (const std::string& name : options_.targets) {
+  for (CodeOf& of : CodesToMake()) {
     if (sink_.Interrupted()) return absl::CancelledError("interrupted");
-    sink_.BeginStage(stage++, Stages(), absl::StrCat("generate ", name, " code"));
+    const std::string part = of.suffix.empty() ? "" : absl::StrCat(" for ", of.suffix.substr(1));
+    sink_.BeginStage(stage++, Stages(), absl::StrCat("generate ", of.target, " code", part));
     DiagnosticCollector diagnostics(context_);
-    const TargetInfo& target = *FindTarget(name, targets_);
     const size_t found = store_ ? store_->found() : 0, missed = store_ ? store_->missed() : 0;
-    auto code = target.generate({*PlanOf(plans_, name).module, options_, WantsIr(CompilePhase::kCode),
-                                 diagnostics, sink_, Choosable(), store_.get()});
+    auto code = GenerateOne(of, diagnostics);
     if (!code.ok()) return code.status();
     sink_.EndStage(absl::StrCat(code->summary, FromStore(found, missed)));
     for (const auto& [suffix, text] : code->ir) {
-      if (absl::Status s = ShowIr(CompilePhase::kCode, suffix, text); !s.ok()) return s;
+      if (absl::Status s = ShowIr(CompilePhase::kCode, of.suffix + suffix, text); !s.ok()) return s;
     }
     code->ir.clear();
-    code_.emplace_back(name, *std::move(code));
+    code_.emplace_back(std::move(of), *std::move(code));
   }
   ReportMemory();
   stopped_ = options_.compile_to == CompilePhase::kCode;
@@ -326,13 +386,14 @@ absl::Status Compilation::Generate() {
 void Compilation::ReportMemory() {
   if (!Wants(ReportKind::kMemory)) return;
   ThreadScratch threads;
-  for (const auto& [target, code] : code_) {
-    if (FindTarget(target, targets_)->backend != nullptr) continue;
+  for (const auto& [of, code] : code_) {
+    if (FindTarget(of.target, targets_)->backend != nullptr) continue;
     for (const CodeVariant& variant : code.variants) {
       qrt_code_header header{};
       if (variant.bytes.size() < sizeof header) continue;
       std::memcpy(&header, variant.bytes.data(), sizeof header);
-      threads.emplace_back(Concat(target, " ", variant.isa), header.thread_scratch);
+      const std::string part = of.suffix.empty() ? "" : Concat(" ", of.suffix.substr(1));
+      threads.emplace_back(Concat(of.target, " ", variant.isa, part), header.thread_scratch);
     }
   }
   sink_.Report(MemoryReport(plans_, threads, options_.report_form));
@@ -360,7 +421,7 @@ ProvenanceSpec Compilation::Provenance() const {
   ProvenanceSpec p;
   p.compiler = CompilerVersion();
   p.options = OptionsOfArtifact(options_);
-  for (const auto& [target, code] : code_) {
+  for (const auto& [of, code] : code_) {
     p.options.insert(p.options.end(), code.provenance.begin(), code.provenance.end());
   }
   // A file with a foreign part may have a warning for each of its tensors.
@@ -376,7 +437,13 @@ ProvenanceSpec Compilation::Provenance() const {
 absl::Status Compilation::Write() {
   sink_.BeginStage(Stages(), Stages(), "pack weights");
   ManifestSpec manifest;
-  DescribePlan(*plans_[0].module, manifest);
+  if (options_.in_parts()) {
+    for (size_t i = 0; i < plans_.size(); ++i) {
+      DescribePart(*plans_[i].module, options_.layers[i], manifest);
+    }
+  } else {
+    DescribePlan(*plans_[0].module, manifest);
+  }
   manifest.name = text_.name;
   manifest.numerics = options_.numerics == NumericsMode::kInt8 ? SpecNumerics::kInt8 : SpecNumerics::kF32;
   manifest.kv_element = options_.kv == KvMode::kF16 ? SpecElement::kF16 : SpecElement::kF32;
@@ -387,22 +454,7 @@ absl::Status Compilation::Write() {
   auto writer = ArtifactWriter::Create(options_.output);
   if (!writer.ok()) return writer.status();
   ArtifactWriter& out = **writer;
-  for (auto& [target, generated] : code_) {
-    for (CodeVariant& variant : generated.variants) {
-      auto section = out.AddSection(QBIN_SECTION_CODE, variant.bytes);
-      if (!section.ok()) return section.status();
-      CodeSpec code;
-      code.target = target;
-      code.isa = std::move(variant.isa);
-      code.features = std::move(variant.features);
-      code.section = *section;
-      manifest.code.push_back(std::move(code));
-    }
-    for (LinkedKernel& kernel : generated.kernels) {
-      manifest.kernels.push_back({std::move(kernel.name), std::move(kernel.specification),
-                                  std::move(kernel.programs), std::move(kernel.code_bytes)});
-    }
-  }
+  if (absl::Status s = WriteAllCode(out, manifest); !s.ok()) return s;
   if (text_.tokenizer) {
     auto section = out.AddSection(QBIN_SECTION_TOKENIZER, text_.tokenizer->bytes);
     if (!section.ok()) return section.status();
@@ -430,6 +482,42 @@ absl::Status Compilation::Write() {
   return absl::OkStatus();
 }
 
+// A section for each variant. A kernel of a part has no bytes in the CPU code of others.
+absl::Status Compilation::WriteAllCode(ArtifactWriter& out, ManifestSpec& manifest) {
+  const auto cpu_codes = [&] {
+    return static_cast<size_t>(std::count_if(
+        manifest.code.begin(), manifest.code.end(),
+        [&](const CodeSpec& code) { return FindTarget(code.target, targets_)->backend == nullptr; }));
+  };
+  uint32_t programs = 0;  // of the parts before
+  for (size_t i = 0; i < code_.size(); ++i) {
+    auto& [of, generated] = code_[i];
+    const size_t before = cpu_codes();
+    for (CodeVariant& variant : generated.variants) {
+      auto section = out.AddSection(QBIN_SECTION_CODE, variant.bytes);
+      if (!section.ok()) return section.status();
+      CodeSpec code;
+      code.target = of.target;
+      code.isa = std::move(variant.isa);
+      code.features = std::move(variant.features);
+      code.section = *section;
+      manifest.code.push_back(std::move(code));
+    }
+    if (options_.in_parts()) {
+      manifest.parts[i].code = static_cast<uint32_t>(generated.variants.size());
+    }
+    for (LinkedKernel& kernel : generated.kernels) {
+      for (uint32_t& program : kernel.programs) program += programs;
+      kernel.code_bytes.insert(kernel.code_bytes.begin(), before, 0);
+      manifest.kernels.push_back({std::move(kernel.name), std::move(kernel.specification),
+                                  std::move(kernel.programs), std::move(kernel.code_bytes)});
+    }
+    if (options_.in_parts()) programs += manifest.parts[i].programs;
+  }
+  for (KernelSpec& kernel : manifest.kernels) kernel.code_bytes.resize(cpu_codes(), 0);
+  return absl::OkStatus();
+}
+
 // A section for each plan, and which one each code reads.
 absl::Status Compilation::WriteAllWeights(ArtifactWriter& out, ManifestSpec& manifest) {
   manifest.weights_bytes = 0;
@@ -441,8 +529,11 @@ absl::Status Compilation::WriteAllWeights(ArtifactWriter& out, ManifestSpec& man
     if (!section.ok()) return section.status();
     manifest.weights_bytes = std::max(manifest.weights_bytes, bytes);
     DescribeWeights(*plan.module, *section, manifest);
-    for (CodeSpec& code : manifest.code) {
-      if (&PlanOf(plans_, code.target) == &plan) code.weights_section = *section;
+    CodeSpec* code = manifest.code.data();
+    for (const auto& [of, generated] : code_) {
+      for (size_t i = 0; i < generated.variants.size(); ++i, ++code) {
+        if (of.plan == &plan) code->weights_section = *section;
+      }
     }
   }
   return absl::OkStatus();

@@ -1,5 +1,9 @@
 #include "compiler/pipeline/plan_manifest.h"
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 #include "dialects/hir/IR/Hir.h"
 #include "dialects/layouts/layouts.h"
 #include "dialects/plan/IR/Plan.h"
@@ -62,6 +66,45 @@ void DescribePlan(mlir::ModuleOp plan, ManifestSpec& manifest) {
     manifest.programs.push_back({p.name, FactsOf(summary, p), static_cast<uint32_t>(p.rows),
                                  static_cast<uint64_t>(p.arenaBytes), static_cast<uint32_t>(p.dispatches),
                                  static_cast<uint32_t>(p.barriers), static_cast<uint64_t>(p.weightBytes)});
+}
+
+void DescribePart(mlir::ModuleOp plan, const LayerPart& of, ManifestSpec& manifest) {
+  ManifestSpec part;
+  DescribePlan(plan, part);
+  if (manifest.parts.empty()) {
+    manifest.arch = part.arch;
+    manifest.vocab_size = part.vocab_size;
+    manifest.logits_stride = part.logits_stride;
+    manifest.context_length = part.context_length;
+    manifest.embedding_length = part.embedding_length;
+  }
+  std::vector<int32_t> streams;  // by their places in the part's list
+  for (const std::string& name : part.streams) {
+    const auto found = std::find(manifest.streams.begin(), manifest.streams.end(), name);
+    streams.push_back(static_cast<int32_t>(found - manifest.streams.begin()));
+    if (found == manifest.streams.end()) manifest.streams.push_back(name);
+  }
+  const auto states = static_cast<uint32_t>(manifest.states.size());
+  for (ProgramSpec& program : part.programs) {
+    for (uint32_t& state : program.facts.advances) state += states;
+    for (int32_t* stream : {&program.facts.stream, &program.facts.leaves}) {
+      if (*stream >= 0) *stream = streams[static_cast<size_t>(*stream)];
+    }
+  }
+  qrt::PartFacts facts;
+  facts.target = of.target;
+  facts.first_layer = static_cast<uint32_t>(of.first);
+  facts.layers = static_cast<uint32_t>(of.last - of.first + 1);
+  facts.states = static_cast<uint32_t>(part.states.size());
+  facts.programs = static_cast<uint32_t>(part.programs.size());
+  facts.state_bytes = part.state_bytes;
+  facts.kv_bytes_per_token = part.kv_bytes_per_token;
+  facts.weights_bytes = part.weights_bytes;
+  manifest.state_bytes += part.state_bytes;
+  manifest.kv_bytes_per_token += part.kv_bytes_per_token;
+  std::move(part.states.begin(), part.states.end(), std::back_inserter(manifest.states));
+  std::move(part.programs.begin(), part.programs.end(), std::back_inserter(manifest.programs));
+  manifest.parts.push_back(std::move(facts));
 }
 
 void DescribeWeights(mlir::ModuleOp plan, uint32_t section, ManifestSpec& manifest) {

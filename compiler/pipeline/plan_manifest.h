@@ -5,12 +5,17 @@
 #include <cstdint>
 
 #include "compiler/artifact/manifest_spec.h"
+#include "compiler/pipeline/options.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace qcc::compiler {
 
 // Fills model numbers, states, programs, weight, state and KV bytes from a verified plan module.
 void DescribePlan(mlir::ModuleOp plan, ManifestSpec& manifest);
+
+// Adds the plan of a part of the model, its layers `of`, behind those of the parts before it. How much code
+// it has is left open.
+void DescribePart(mlir::ModuleOp plan, const LayerPart& of, ManifestSpec& manifest);
 
 // Adds the plan's weights, which lie in `section`.
 void DescribeWeights(mlir::ModuleOp plan, uint32_t section, ManifestSpec& manifest);

@@ -106,17 +106,18 @@ std::vector<FormatSpec> SummarizeFormats(std::span<const LayoutPlan> plans, cons
     for (auto op : plan.module.get().getOps<plan::WeightOp>())
       byName[op.getFormat().str()].packed_bytes += op.getBytes();
   }
-  std::set<const gguf::Tensor*>
-      counted;  // a plan may have a tensor in two layouts, and all have the same ones
-  for (auto op : plans.front().module.get().getOps<plan::WeightOp>()) {
-    FormatSpec& entry = byName[op.getFormat().str()];
-    entry.name = op.getFormat().str();
-    for (mlir::Attribute source : op.getSources()) {
-      auto name = mlir::cast<mlir::StringAttr>(source).getValue();
-      const gguf::Tensor* tensor = file.FindTensor(std::string_view(name.data(), name.size()));
-      if (tensor == nullptr || !counted.insert(tensor).second) continue;
-      entry.tensors += 1;
-      entry.source_bytes += tensor->bytes;
+  std::set<const gguf::Tensor*> counted;  // plans, and a plan in two layouts, may have the same ones
+  for (const LayoutPlan& plan : plans) {
+    for (auto op : plan.module.get().getOps<plan::WeightOp>()) {
+      FormatSpec& entry = byName[op.getFormat().str()];
+      entry.name = op.getFormat().str();
+      for (mlir::Attribute source : op.getSources()) {
+        auto name = mlir::cast<mlir::StringAttr>(source).getValue();
+        const gguf::Tensor* tensor = file.FindTensor(std::string_view(name.data(), name.size()));
+        if (tensor == nullptr || !counted.insert(tensor).second) continue;
+        entry.tensors += 1;
+        entry.source_bytes += tensor->bytes;
+      }
     }
   }
   std::vector<FormatSpec> formats;

@@ -37,9 +37,10 @@ extern "C" {
 #define QBIN_BASIS_BYTES QBIN_HASH_BYTES
 #define QBIN_MAX_STRING 65536u /* bytes of a text in the manifest */
 
-/* Required features: bits that a reader must know to use the file correctly. 2.1 defines none; a new bit is
- * for a change that an older reader would silently get wrong. */
-#define QBIN_KNOWN_FEATURES UINT64_C(0)
+/* Required features: bits that a reader must know to use the file correctly. A new bit is for a change that
+ * an older reader would silently get wrong. */
+#define QBIN_FEATURE_PARTS (UINT64_C(1) << 2) /* layers on several devices: the manifest's parts */
+#define QBIN_KNOWN_FEATURES (QBIN_FEATURE_PARTS)
 
 enum {
   QBIN_SECTION_MANIFEST = 1,      /* FlatBuffer, manifest.fbs; exactly one */

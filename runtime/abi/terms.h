@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #define QRT_NUMERICS(X) \
@@ -109,6 +110,18 @@ struct ProgramFacts {
   bool operator==(const ProgramFacts&) const = default;
   bool gives_logits() const { return gives != Output::kNothing; }
 };
+
+// Layers that one device runs, of a model that several run (manifest.fbs: Part).
+struct PartFacts {
+  std::string target;
+  uint32_t first_layer = 0, layers = 0;
+  uint32_t states = 0, programs = 0, code = 0;  // entries of the manifest's lists
+  uint64_t state_bytes = 0, kv_bytes_per_token = 0, weights_bytes = 0;
+
+  bool operator==(const PartFacts&) const = default;
+};
+// The most parts of a model; each has sections of its own, of which a file has a limited number.
+inline constexpr size_t kMaxParts = 8;
 
 }  // namespace qrt
 

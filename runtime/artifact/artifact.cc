@@ -61,6 +61,14 @@ Result<std::unique_ptr<Artifact>> Artifact::FromBytes(std::span<const uint8_t> b
   return artifact;
 }
 
+Artifact::PartCode Artifact::PartOfCode(size_t variant) const {
+  for (const std::unique_ptr<Artifact>& part : parts_) {
+    if (variant < part->manifest_.code.size()) return {part.get(), variant};
+    variant -= part->manifest_.code.size();
+  }
+  return {this, variant};
+}
+
 std::span<const uint8_t> Artifact::code(size_t variant) const {
   return SectionBytes(manifest_.code[variant].section);
 }

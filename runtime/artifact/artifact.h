@@ -86,6 +86,18 @@ class Artifact {
   std::span<const Section> sections() const { return sections_; }
   const Manifest& manifest() const { return manifest_; }
 
+  // The parts of a model whose layers run on several devices, in their order: each is like an artifact with
+  // its states, programs and code alone, over the same file, with the whole's identity, and without what is
+  // not about running it. It lives as long as this. An artifact that is not cut is its only part.
+  size_t part_count() const { return parts_.empty() ? 1 : parts_.size(); }
+  const Artifact& part(size_t number) const { return parts_.empty() ? *this : *parts_[number]; }
+  // The part that manifest().code[variant] belongs to, and its place among the part's.
+  struct PartCode {
+    const Artifact* part;
+    size_t variant;
+  };
+  PartCode PartOfCode(size_t variant) const;
+
   // Code and weights of manifest().code[variant], whose target must be known (KnownTarget). The code's last
   // QBIN_BASIS_BYTES say what it was made for, which is this manifest. For "cpu" the
   // code starts with a checked qrt_code_header: entry[i], i < programs.size(), lies in the blob. It is mapped
@@ -120,6 +132,7 @@ class Artifact {
   Hash128 identity_{};
   std::vector<Section> sections_;
   Manifest manifest_;
+  std::vector<std::unique_ptr<Artifact>> parts_;
   std::optional<TokenizerTables> tokenizer_;
   std::optional<std::string_view> chat_template_;
   std::optional<Goldens> goldens_;

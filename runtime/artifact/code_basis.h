@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/abi/qbin.h"
+#include "runtime/abi/terms.h"
 #include "runtime/base/hash.h"
 
 namespace qrt {
@@ -40,7 +41,8 @@ class BasisBytes {
 
 // The basis of the code in `section`: the model's sizes, states, streams and programs, and of every entry of
 // the list of code that names the section its target, level, features and the size of the weights that it
-// reads, which `weights_bytes(index)` tells. For the writer's form of a manifest and for the reader's, whose
+// reads, which `weights_bytes(index)` tells. Of a model in parts it is the part's manifest (part_manifest.h),
+// and which of which parts it is. For the writer's form of a manifest and for the reader's, whose
 // fields have the same names; `model` is where the sizes of the model stand.
 template <typename Model, typename Manifest, typename WeightsBytes>
 Hash128 CodeBasis(const Model& model, const Manifest& manifest, uint32_t section,
@@ -78,6 +80,14 @@ Hash128 CodeBasis(const Model& model, const Manifest& manifest, uint32_t section
     basis.Number(program.barriers);
     basis.Number(program.weight_bytes);
   });
+  if (!manifest.parts.empty()) {
+    basis.Number(manifest.part);
+    basis.Each(manifest.parts, [&](const PartFacts& part) {
+      basis.Text(part.target);
+      basis.Number(part.first_layer);
+      basis.Number(part.layers);
+    });
+  }
   for (const auto& code : manifest.code) {
     if (code.section != section) continue;
     basis.Text(code.target);

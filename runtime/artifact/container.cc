@@ -32,11 +32,9 @@ Status ArtifactVerifier::Run() {
   QRT_RETURN_IF_ERROR(CheckKinds());
   QRT_RETURN_IF_ERROR(ReadManifest());
   QRT_RETURN_IF_ERROR(CheckModel());
-  QRT_RETURN_IF_ERROR(CheckStates());
-  QRT_RETURN_IF_ERROR(CheckPrograms());
   QRT_RETURN_IF_ERROR(CheckSampling());
-  QRT_RETURN_IF_ERROR(CheckCode());
   const Manifest& m = a_.manifest_;
+  QRT_RETURN_IF_ERROR(m.parts.empty() ? CheckRunning() : CheckParts());
   if (m.tokenizer) {
     QRT_RETURN_IF_ERROR(ReadTokenizer());
     QRT_RETURN_IF_ERROR(CheckTokenizerInfo());
@@ -44,6 +42,12 @@ Status ArtifactVerifier::Run() {
   if (m.chat_template_section) QRT_RETURN_IF_ERROR(ReadChatTemplate(*m.chat_template_section));
   if (m.goldens_section) QRT_RETURN_IF_ERROR(ReadGoldens(*m.goldens_section));
   return Status();
+}
+
+Status ArtifactVerifier::CheckRunning() {
+  QRT_RETURN_IF_ERROR(CheckStates());
+  QRT_RETURN_IF_ERROR(CheckPrograms());
+  return CheckCode();
 }
 
 // The major version is looked at before the hash: another major may lay out everything after it differently.

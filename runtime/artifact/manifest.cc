@@ -14,7 +14,8 @@ namespace {
 
 // Limits far above anything real.
 constexpr uint64_t kMaxManifestBytes = 16 << 20;
-constexpr uint32_t kMaxStates = 1 << 16, kMaxPrograms = 4096, kMaxCode = 64, kMaxFeatures = 64, kMaxShape = 8;
+constexpr uint32_t kMaxStates = 1 << 16, kMaxPrograms = 4096, kMaxCode = 64 * kMaxParts, kMaxFeatures = 64,
+                   kMaxShape = 8;
 constexpr uint32_t kMaxStreams = 4096;
 constexpr uint32_t kMaxFormats = 256, kMaxOptions = 1024, kMaxWeights = 1 << 17, kMaxCpuKernels = 1 << 16;
 constexpr uint64_t kMaxContext = INT32_MAX;
@@ -132,6 +133,7 @@ Status ArtifactVerifier::ReadManifest() {
   QRT_RETURN_IF_ERROR(ReadCode(fb));
   QRT_RETURN_IF_ERROR(ReadWeights(fb));
   QRT_RETURN_IF_ERROR(ReadKernels(fb));
+  QRT_RETURN_IF_ERROR(ReadParts(fb));
   QRT_RETURN_IF_ERROR(ReadText(fb));
   return ReadOrigin(fb);
 }

@@ -121,6 +121,11 @@ struct Manifest {
   std::vector<std::string> streams;  // names, for people
   std::vector<WeightInfo> weights;   // of all weight sections; empty in artifacts of 2.0
   std::vector<KernelInfo> kernels;   // empty in artifacts made before these were listed
+  // Where several devices run the model: at least 2, to which the entries of states, programs and code belong
+  // in this order; their areas, and so offsets of states, are their own (Artifact::part). Of the manifest of
+  // a part: which of them it is.
+  std::vector<PartFacts> parts;
+  uint32_t part = 0;
 };
 
 // Q4017. `made_for` says of what the artifact has version `found`, where this program knows `known` alone:

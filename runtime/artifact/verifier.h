@@ -16,12 +16,15 @@ namespace qrt {
 
 class ArtifactVerifier {
  public:
-  explicit ArtifactVerifier(Artifact& artifact) : a_(artifact) {}
+  explicit ArtifactVerifier(Artifact& artifact, uint32_t manifest_section = 0)
+      : a_(artifact), manifest_section_(manifest_section) {}
 
   // Fills the artifact from its bytes. On error it must not be used.
   Status Run();
 
  private:
+  // States, programs and code of a model, or of a part of one.
+  Status CheckRunning();
   // container.cc: header, section table, padding, hashes, kinds.
   Status ReadHeader();
   Status ReadTable(uint32_t count);
@@ -52,6 +55,12 @@ class ArtifactVerifier {
   Status CheckPrograms();
   Status CheckFacts(const ProgramInfo& program) const;
   Status CheckSampling();
+  // parts.cc: models whose layers run on several devices.
+  Status ReadParts(const abi::Manifest& manifest);
+  Status CheckPartLists() const;
+  Status CheckPartPrograms(const Manifest& part) const;
+  // Makes the artifact's parts and checks each like an artifact of its own.
+  Status CheckParts();
   // tables.cc: what the manifest refers to.
   Status CheckCode();
   Status CheckCpuCode(const CodeInfo& code) const;
@@ -79,7 +88,7 @@ class ArtifactVerifier {
   Status CheckReference(const std::string& field, uint32_t index, uint32_t kind) const;
 
   Artifact& a_;
-  uint32_t manifest_section_ = 0;
+  uint32_t manifest_section_;
   Unfolding unfolding_;  // of the manifest
 };
 

@@ -70,6 +70,8 @@ Status Describe(const Artifact& artifact, qrt_artifact_info* out) {
   info.context_length = manifest.model.context_length;
   info.file_bytes = artifact.file_bytes();
   info.weight_bytes = manifest.weights_bytes;
+  if (!manifest.parts.empty()) info.weight_bytes = 0;
+  for (const PartFacts& part : manifest.parts) info.weight_bytes += part.weights_bytes;
   info.state_bytes = manifest.state_bytes;
   info.kv_bytes_per_token = manifest.kv_bytes_per_token;
   info.program_count = static_cast<uint32_t>(manifest.programs.size());
@@ -78,7 +80,8 @@ Status Describe(const Artifact& artifact, qrt_artifact_info* out) {
   info.has_chat_template = artifact.chat_template().has_value();
   info.has_goldens = artifact.goldens().has_value();
   std::memcpy(info.identity, artifact.identity().data(), sizeof info.identity);
-  return WriteInfo(info, sizeof info, "info", out);
+  info.parts = artifact.part_count();
+  return WriteInfo(info, offsetof(qrt_artifact_info, parts), "info", out);
 }
 
 Status DescribeCode(const Artifact& artifact, uint32_t index, qrt_code_info* out) {
@@ -99,7 +102,13 @@ Status DescribeCode(const Artifact& artifact, uint32_t index, qrt_code_info* out
   return WriteInfo(info, sizeof info, "info", out);
 }
 
-Status Plan(const Artifact& artifact, uint64_t context_tokens, uint32_t sessions, qrt_memory_plan* out) {
+// What one device takes; logits are the last one's.
+struct PartMemory {
+  Checked weights = 0, copied = 0, code = 0, engine = 0;
+  Session::Sizes sizes;
+};
+
+Status PlanPart(const Artifact& artifact, uint64_t context_tokens, PartMemory* out) {
   const Manifest& manifest = artifact.manifest();
   Result<ModelPlan> model = PlanOf(manifest, artifact.identity());
   if (!model.ok()) return model.status();
@@ -109,15 +118,37 @@ Status Plan(const Artifact& artifact, uint64_t context_tokens, uint32_t sessions
     gpu = KnownTarget(manifest.code[i].target) && manifest.code[i].target != "cpu";
     if (gpu) variant = i;
   }
-  const Session::Sizes sizes = Session::SizesFor(*model, context_tokens);
+  const PartPlace place = {manifest.part == 0, manifest.part + 1 >= manifest.parts.size()};
+  out->sizes = Session::SizesFor(*model, context_tokens);
   // Of as many threads as an engine has that is not told how many.
   const uint32_t threads = std::min(DetectCpuTopology().physical, QRT_MAX_THREADS);
   const uint64_t scratch = variant.ok() && !gpu ? CpuDevice::ScratchBytes(artifact, *variant, threads) : 0;
-  const Checked engine =
-      Engine::MemoryBytes(*model, Schedule(model->programs), gpu) + CpuDevice::ArenaBytes(manifest) + scratch;
-  const Checked code = variant.ok() ? artifact.code(*variant).size() : 0;
-  const Checked weights = variant.ok() ? artifact.weights(*variant).size() : manifest.weights_bytes;
-  const Checked copied = gpu ? weights : Checked(0);
+  out->engine = CpuDevice::ArenaBytes(manifest) + Checked(scratch);
+  if (place.last) {
+    out->engine = out->engine + Engine::MemoryBytes(*model, Schedule(model->programs, place), gpu);
+  } else {
+    out->sizes.logits = 0;
+  }
+  out->code = variant.ok() ? artifact.code(*variant).size() : 0;
+  out->weights = variant.ok() ? artifact.weights(*variant).size() : manifest.weights_bytes;
+  out->copied = gpu ? out->weights : Checked(0);
+  return Status();
+}
+
+Status Plan(const Artifact& artifact, uint64_t context_tokens, uint32_t sessions, qrt_memory_plan* out) {
+  PartMemory all;
+  for (size_t i = 0; i < artifact.part_count(); ++i) {
+    PartMemory part;
+    QRT_RETURN_IF_ERROR(PlanPart(artifact.part(i), context_tokens, &part));
+    all.weights = all.weights + part.weights;
+    all.copied = all.copied + part.copied;
+    all.code = all.code + part.code;
+    all.engine = all.engine + part.engine;
+    all.sizes.state = all.sizes.state + part.sizes.state;
+    all.sizes.kv = all.sizes.kv + part.sizes.kv;
+    all.sizes.logits = all.sizes.logits + part.sizes.logits;
+  }
+  const auto& [weights, copied, code, engine, sizes] = all;
   const Checked total = weights + copied + code + engine + sizes.total() * sessions;
   if (!total.ok()) {
     return Status(Code::kInvalidArgument, 5308,

@@ -74,10 +74,13 @@ Result<Candidate> FindCpu(const Request& request, int /*index*/) {
     return ChooseCode(manifest, cpu, manifest.code[other].isa).status();
   };
   candidate.make = [request, chosen = *variant]() -> Result<std::unique_ptr<Device>> {
-    Result<std::unique_ptr<Workers>> workers = MakeWorkers(request.options);
-    if (!workers.ok()) return workers.status();
-    Result<std::unique_ptr<CpuDevice>> device = CpuDevice::Create(
-        request.artifact, chosen, std::move(*workers), request.services.allocator_or_null());
+    if (*request.workers == nullptr) {
+      Result<std::unique_ptr<Workers>> workers = MakeWorkers(request.options);
+      if (!workers.ok()) return workers.status();
+      *request.workers = std::move(*workers);
+    }
+    Result<std::unique_ptr<CpuDevice>> device =
+        CpuDevice::Create(request.artifact, chosen, *request.workers, request.services.allocator_or_null());
     if (!device.ok()) return device.status();
     return std::unique_ptr<Device>(std::move(*device));
   };

@@ -14,6 +14,7 @@
 #include "runtime/artifact/artifact.h"
 #include "runtime/base/status.h"
 #include "runtime/capi/handles.h"
+#include "runtime/device/cpu/thread_pool.h"
 #include "runtime/device/device.h"
 #include "runtime/include/qrt/qrt.h"
 
@@ -24,6 +25,9 @@ struct Request {
   const Artifact& artifact;
   const qrt_engine_options& options;
   const Services& services;
+  // The threads of the engine's CPU devices, which run one after the other; the first that needs them makes
+  // them.
+  std::shared_ptr<Workers>* workers;
 
   std::string_view variant_name() const { return options.cpu != nullptr ? options.cpu : ""; }
 };

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "runtime/capi/device_candidates.h"
@@ -133,19 +134,105 @@ Result<DeviceWish> ParseDevice(std::string_view text) {
                 "expected " + DeviceTexts() + "; qrun devices lists them");
 }
 
-Result<ChosenDevice> MakeDevice(const Artifact& artifact, const qrt_engine_options& options,
-                                const Services& services) {
-  if (std::isnan(options.max_dispatch_ms)) {
-    return Status(Code::kInvalidArgument, 5305, "max_dispatch_ms is not a number");
-  }
+namespace {
+
+Result<ChosenDevice> MakeDevice(const Request& request) {
+  const qrt_engine_options& options = request.options;
   Result<DeviceWish> wish = ParseDevice(options.device != nullptr ? options.device : "");
   if (!wish.ok()) return wish.status();
-  const Request request = {artifact, options, services};
+  const Artifact& artifact = request.artifact;
   const bool best = wish->kind == "auto" || (wish->kind.empty() && !HoldsCodeFor(artifact.manifest(), "cpu"));
   if (best) return BestDevice(request).Make();
   Result<Candidate> candidate = Find(request, *wish);
   if (!candidate.ok()) return candidate.status();
   return Make(request, *candidate);
+}
+
+// "cpu,vulkan:1": as many as parts, of their targets. Empty or "auto": the best of each target.
+Result<std::vector<std::string>> DevicesOfParts(std::span<const PartFacts> parts, std::string_view text) {
+  std::vector<std::string> devices;
+  std::string targets;
+  for (const PartFacts& part : parts) targets += (targets.empty() ? "" : ",") + part.target;
+  const auto refuse = [&](const std::string& found) {
+    return Status(Code::kInvalidArgument, 5018,
+                  "the device is \"" + found + "\", but the layers of the artifact run on " + targets, "",
+                  "give none, or one of each of these kinds with commas between them");
+  };
+  if (text.empty() || text == "auto") {
+    for (const PartFacts& part : parts) devices.push_back(part.target);
+    return devices;
+  }
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    devices.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  if (devices.size() != parts.size()) return refuse(std::string(text));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    Result<DeviceWish> wish = ParseDevice(devices[i]);
+    if (!wish.ok()) return wish.status();
+    if (wish->kind != parts[i].target) return refuse(std::string(text));
+  }
+  return devices;
+}
+
+// Weights that are copied for one part after the other, as one figure.
+struct PartUpload {
+  qrt_progress_fn progress;
+  void* ctx;
+  uint64_t before = 0, total = 0;
+
+  static int32_t Show(void* self, uint64_t done, uint64_t) {
+    const PartUpload& upload = *static_cast<const PartUpload*>(self);
+    return upload.progress(upload.ctx, upload.before + done, upload.total);
+  }
+};
+
+Result<std::vector<ChosenDevice>> MakePartDevices(const Artifact& artifact, const qrt_engine_options& options,
+                                                  const Services& services) {
+  const std::vector<PartFacts>& parts = artifact.manifest().parts;
+  const std::vector<CodeInfo>& codes = artifact.manifest().code;
+  Result<std::vector<std::string>> names =
+      DevicesOfParts(parts, options.device != nullptr ? options.device : "");
+  if (!names.ok()) return names.status();
+  const auto named = [&options](const CodeInfo& code) { return code.isa == options.cpu; };
+  const bool known = options.cpu != nullptr && std::any_of(codes.begin(), codes.end(), named);
+  PartUpload upload = {options.progress, options.progress_ctx};
+  for (const PartFacts& part : parts) upload.total += part.target == "cpu" ? 0 : part.weights_bytes;
+  std::shared_ptr<Workers> workers;
+  std::vector<ChosenDevice> devices;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const std::vector<CodeInfo>& own = artifact.part(i).manifest().code;
+    qrt_engine_options of_part = options;
+    of_part.device = (*names)[i].c_str();
+    // A name of code that only other parts have says nothing about this one.
+    if (known && std::none_of(own.begin(), own.end(), named)) of_part.cpu = nullptr;
+    if (options.progress != nullptr) {
+      of_part.progress = PartUpload::Show;
+      of_part.progress_ctx = &upload;
+    }
+    Result<ChosenDevice> device = MakeDevice({artifact.part(i), of_part, services, &workers});
+    if (!device.ok()) return device.status();
+    devices.push_back(std::move(*device));
+    upload.before += parts[i].target == "cpu" ? 0 : parts[i].weights_bytes;
+  }
+  return devices;
+}
+
+}  // namespace
+
+Result<std::vector<ChosenDevice>> MakeDevices(const Artifact& artifact, const qrt_engine_options& options,
+                                              const Services& services) {
+  if (std::isnan(options.max_dispatch_ms)) {
+    return Status(Code::kInvalidArgument, 5305, "max_dispatch_ms is not a number");
+  }
+  if (artifact.part_count() > 1) return MakePartDevices(artifact, options, services);
+  std::shared_ptr<Workers> workers;
+  Result<ChosenDevice> device = MakeDevice({artifact, options, services, &workers});
+  if (!device.ok()) return device.status();
+  std::vector<ChosenDevice> devices;
+  devices.push_back(std::move(*device));
+  return devices;
 }
 
 std::vector<qrt_device_info> ListDevices() {

@@ -27,14 +27,14 @@ Result<DeviceWish> ParseDevice(std::string_view text);
 
 struct ChosenDevice {
   std::unique_ptr<Device> device;
-  size_t variant = 0;       // place of its code in the manifest
+  size_t variant = 0;       // place of its code in the manifest of its part
   std::string passed_over;  // of "auto": better kinds of device that were not taken, and why
 };
 
-// Makes the device that `options` ask for. Says to the log what was chosen and which better code was left
-// out, and why. Errors: those of qrt_engine_create.
-Result<ChosenDevice> MakeDevice(const Artifact& artifact, const qrt_engine_options& options,
-                                const Services& services);
+// Makes the device that `options` ask for, of an artifact in parts one for each part, in their order. Says to
+// the log what was chosen and which better code was left out, and why. Errors: those of qrt_engine_create.
+Result<std::vector<ChosenDevice>> MakeDevices(const Artifact& artifact, const qrt_engine_options& options,
+                                              const Services& services);
 
 // Every device, usable or not (qrt_devices_list).
 std::vector<qrt_device_info> ListDevices();

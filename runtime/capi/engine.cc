@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <vector>
 
 #include "runtime/base/hash.h"
 #include "runtime/capi/devices.h"
@@ -27,36 +28,53 @@ Status Create(qrt_artifact* artifact, const qrt_engine_options* options, qrt_eng
   if (read.log != nullptr) services.log = *read.log;
 
   const Artifact& file = *artifact->artifact;
-  Result<ModelPlan> plan = PlanOf(file.manifest(), file.identity());
-  if (!plan.ok()) return plan.status();
-  Result<ChosenDevice> chosen = MakeDevice(file, read, services);
+  std::vector<Engine::Part> parts;
+  for (size_t i = 0; i < file.part_count(); ++i) {
+    Result<ModelPlan> plan = PlanOf(file.part(i).manifest(), file.identity());
+    if (!plan.ok()) return plan.status();
+    parts.push_back({std::move(*plan), nullptr});
+  }
+  Result<std::vector<ChosenDevice>> chosen = MakeDevices(file, read, services);
   if (!chosen.ok()) return chosen.status();
 
   Owned<qrt_engine> handle(NewHandle<qrt_engine>(services, artifact));
-  handle->variant = chosen->variant;
-  handle->passed_over = std::move(chosen->passed_over);
-  QRT_RETURN_IF_ERROR(Engine::Create(std::move(*plan), std::move(chosen->device),
-                                     services.allocator_or_null(), &handle->engine));
+  bool alike = true;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    ChosenDevice& device = (*chosen)[i];
+    parts[i].device = std::move(device.device);
+    alike = alike && parts[i].device->variant() == parts[0].device->variant();
+    handle->devices += (i == 0 ? "" : " + ") + parts[i].device->name();
+    handle->passed_over += device.passed_over;
+  }
+  for (size_t i = 0; i < (alike ? 1 : parts.size()); ++i) {
+    handle->variants += (i == 0 ? "" : " + ") + parts[i].device->variant();
+  }
+  QRT_RETURN_IF_ERROR(Engine::Create(std::move(parts), services.allocator_or_null(), &handle->engine));
   *out = handle.release();
   return Status();
 }
 
 Status Describe(const qrt_engine& engine, qrt_engine_info* out) {
-  const Device& device = engine.engine->device();
-  const DeviceCounters counters = engine.engine->counters();
+  const EngineCounters counters = engine.engine->counters();
   qrt_engine_info info = {};
-  info.threads = device.threads();
-  info.cpu = engine.artifact->artifact->manifest().code[engine.variant].isa.c_str();
+  for (size_t i = 0; i < engine.engine->part_count(); ++i) {
+    const Device& device = engine.engine->device(i);
+    info.threads = std::max(info.threads, device.threads());
+    info.code_bytes += device.code_bytes();
+    info.device_weight_bytes += device.device_weight_bytes();
+  }
+  info.cpu = engine.variants.c_str();
   info.max_step_rows = engine.engine->schedule().max_rows();
   info.vocab_size = engine.engine->plan().vocab_size;
   info.memory_bytes = engine.engine->memory_bytes();
-  info.code_bytes = device.code_bytes();
-  info.device = device.name().c_str();
-  info.samples_on_device = device.samples();
-  info.device_weight_bytes = device.device_weight_bytes();
+  info.device = engine.devices.c_str();
+  info.samples_on_device = engine.engine->device().samples();
   info.submissions = counters.submissions;
   info.bytes_to_host = counters.bytes_to_host;
   info.passed_over = engine.passed_over.c_str();
+  info.parts = engine.engine->part_count();
+  info.transfers = counters.transfers;
+  info.bytes_transferred = counters.bytes_transferred;
   return WriteInfo(info, offsetof(qrt_engine_info, device), "info", out);
 }
 

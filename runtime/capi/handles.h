@@ -156,7 +156,8 @@ struct qrt_engine {
   std::atomic<uint32_t> refs{1};
   const qrt::capi::Services services;
   const qrt::capi::Ref<qrt_artifact> artifact;
-  size_t variant = 0;       // place of the code in the manifest
+  std::string devices;      // names of the devices, in the order in which they run
+  std::string variants;     // of the code on each; one name where all are alike
   std::string passed_over;  // of device "auto"
   std::unique_ptr<qrt::Engine> engine;
 };

@@ -82,7 +82,7 @@ void qrt_session_cancel(qrt_session* session) {
 }
 
 size_t qrt_session_traced_layers(const qrt_session* session) {
-  return session != nullptr ? session->engine->engine->plan().traces.size() : 0;
+  return session != nullptr ? session->engine->engine->traces().size() : 0;
 }
 
 qrt_status qrt_session_trace(const qrt_session* session, size_t index, qrt_layer_trace* out,

@@ -104,8 +104,11 @@ class Device {
   virtual DeviceResult Read(std::span<const CopyRange> ranges) = 0;   // device -> host
   virtual DeviceResult Write(std::span<const CopyRange> ranges) = 0;  // host -> device
 
-  // The arena: residual stream at offset 0 between steps. For tests, which place a kernel's inputs there.
+  // The arena: residual stream at offset 0 between steps. For the engine, which hands the rows there from one
+  // device to the next, and for tests, which place a kernel's inputs there.
   virtual const DeviceBuffer& arena() const = 0;
+  // The arena's bytes where the host uses them in place; null: copies go through Read and Write.
+  virtual uint8_t* host_arena() const { return nullptr; }
 
   virtual DeviceCounters counters() const = 0;
   virtual std::string last_error() const = 0;  // of the driver, for people

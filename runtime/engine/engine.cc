@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -63,9 +64,29 @@ Checked Engine::MemoryBytes(const ModelPlan& plan, const Schedule& schedule, boo
 
 Status Engine::Create(ModelPlan plan, std::unique_ptr<Device> device, const qrt_allocator* allocator,
                       std::unique_ptr<Engine>* out) {
+  std::vector<Part> parts;
+  parts.push_back({std::move(plan), std::move(device)});
+  return Create(std::move(parts), allocator, out);
+}
+
+Status Engine::Create(std::vector<Part> parts, const qrt_allocator* allocator, std::unique_ptr<Engine>* out) {
   std::unique_ptr<Engine> engine(new Engine);
-  engine->schedule_ = Schedule(plan.programs);
-  const Schedule& schedule = engine->schedule_;
+  engine->parts_.reserve(parts.size());
+  for (size_t i = 0; i < parts.size(); ++i) {
+    Stage& stage = engine->parts_.emplace_back();
+    static_cast<Part&>(stage) = std::move(parts[i]);
+    stage.schedule = Schedule(stage.plan.programs, {i == 0, i + 1 == parts.size()});
+    engine->traces_.insert(engine->traces_.end(), stage.plan.traces.begin(), stage.plan.traces.end());
+    engine->cut_rows_ = std::lcm(engine->cut_rows_, stage.device->cut_rows());
+  }
+  QRT_RETURN_IF_ERROR(engine->CheckParts());
+  QRT_RETURN_IF_ERROR(engine->TakeMemory(allocator));
+  *out = std::move(engine);
+  return Status();
+}
+
+Status Engine::CheckParts() const {
+  const Schedule& schedule = this->schedule();
   if (schedule.empty()) {
     return BadPrograms(
         "no program takes tokens and leads to logits, by itself or with one that takes its rows");
@@ -73,64 +94,117 @@ Status Engine::Create(ModelPlan plan, std::unique_ptr<Device> device, const qrt_
   if (schedule.leaves_stream() && !schedule.serves_stream()) {
     return BadPrograms("programs leave rows that no program turns into logits");
   }
-  if (plan.logits_stride < plan.vocab_size || plan.vocab_size == 0) {
-    return BadPrograms("rows of logits lie " + std::to_string(plan.logits_stride) +
-                       " apart, expected at least " + std::to_string(plan.vocab_size) + ", and at least 1");
+  if (plan().logits_stride < plan().vocab_size || plan().vocab_size == 0) {
+    return BadPrograms("rows of logits lie " + std::to_string(plan().logits_stride) +
+                       " apart, expected at least " + std::to_string(plan().vocab_size) + ", and at least 1");
   }
-  engine->memory_bytes_ = device->scratch_bytes();
-  for (const Block& block : Blocks(plan, schedule, device->samples())) {
-    if (block.bytes.is(0)) continue;
-    if (!block.bytes.ok() || !(*engine.*block.memory).Allocate(allocator, block.bytes.value())) {
-      return Status(
-          Code::kOutOfMemory, 6001,
-          std::string("no memory for ") + block.name + ": " + std::to_string(block.bytes.value()) + " bytes",
-          "engine", "compile with a ladder of smaller buckets, or free memory");
+  for (size_t i = 0; parts_.size() > 1 && i < parts_.size(); ++i) {
+    const Stage& part = parts_[i];
+    if (part.schedule.max_rows() != schedule.max_rows()) {
+      return BadPrograms("the programs of part " + std::to_string(i) + " take at most " +
+                         std::to_string(part.schedule.max_rows()) + " rows, those of the last part " +
+                         std::to_string(schedule.max_rows()));
     }
-    engine->memory_bytes_ += block.bytes.value();
+    const Checked bytes = Checked(schedule.max_rows()) * row_bytes();
+    if (!bytes.fits(part.device->arena().bytes)) {
+      return BadPrograms("the arena of part " + std::to_string(i) + " has " +
+                         std::to_string(part.device->arena().bytes) +
+                         " bytes, the rows that go through it take " + std::to_string(bytes.value()));
+    }
   }
-  engine->plan_ = std::move(plan);
-  engine->device_ = std::move(device);
-  *out = std::move(engine);
   return Status();
 }
 
-DeviceResult Engine::Allocate(uint64_t bytes, DeviceBuffer* buffer) {
-  const std::lock_guard<std::mutex> lock(step_);
-  return OnDevice([&](Device& device) { return device.Allocate(bytes, buffer); });
+Status Engine::TakeMemory(const qrt_allocator* allocator) {
+  const auto take = [&](Memory* memory, const char* name, Checked bytes) {
+    if (bytes.is(0)) return Status();
+    if (!bytes.ok() || !memory->Allocate(allocator, bytes.value())) {
+      return Status(Code::kOutOfMemory, 6001,
+                    std::string("no memory for ") + name + ": " + std::to_string(bytes.value()) + " bytes",
+                    "engine", "compile with a ladder of smaller buckets, or free memory");
+    }
+    memory_bytes_ += bytes.value();
+    return Status();
+  };
+  for (const Block& block : Blocks(plan(), schedule(), device().samples())) {
+    QRT_RETURN_IF_ERROR(take(&(this->*block.memory), block.name, block.bytes));
+  }
+  bool unseen = false;  // by the host, on both sides of a boundary
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    memory_bytes_ += device(i).scratch_bytes();
+    unseen = unseen || (i > 0 && device(i - 1).host_arena() == nullptr && device(i).host_arena() == nullptr);
+  }
+  const Checked handed = unseen ? Checked(schedule().max_rows()) * row_bytes() : Checked(0);
+  return take(&handed_, "rows between devices", handed);
 }
 
-void Engine::Free(DeviceBuffer* buffer) {
+DeviceResult Engine::Allocate(size_t part, uint64_t bytes, DeviceBuffer* buffer) {
   const std::lock_guard<std::mutex> lock(step_);
-  if (!buffer->empty()) device_->Free(buffer);
+  return OnDevice(part, [&](Device& device) { return device.Allocate(bytes, buffer); });
 }
 
-DeviceResult Engine::Zero(const DeviceBuffer& buffer) {
+void Engine::Free(size_t part, DeviceBuffer* buffer) {
   const std::lock_guard<std::mutex> lock(step_);
-  return OnDevice([&](Device& device) { return device.Zero(buffer); });
+  if (!buffer->empty()) parts_[part].device->Free(buffer);
 }
 
-DeviceResult Engine::Read(std::span<const CopyRange> ranges) {
+DeviceResult Engine::Zero(size_t part, const DeviceBuffer& buffer) {
   const std::lock_guard<std::mutex> lock(step_);
-  return OnDevice([&](Device& device) { return device.Read(ranges); });
+  return OnDevice(part, [&](Device& device) { return device.Zero(buffer); });
 }
 
-DeviceResult Engine::Write(std::span<const CopyRange> ranges) {
+DeviceResult Engine::Read(size_t part, std::span<const CopyRange> ranges) {
   const std::lock_guard<std::mutex> lock(step_);
-  return OnDevice([&](Device& device) { return device.Write(ranges); });
+  return OnDevice(part, [&](Device& device) { return device.Read(ranges); });
 }
 
-DeviceCounters Engine::counters() const {
+DeviceResult Engine::Write(size_t part, std::span<const CopyRange> ranges) {
   const std::lock_guard<std::mutex> lock(step_);
-  return device_->counters();
+  return OnDevice(part, [&](Device& device) { return device.Write(ranges); });
 }
 
-Status Engine::Failure(DeviceResult result, const std::string& what) const {
-  const std::string note = "device " + device_->name();
+DeviceResult Engine::HandOn(size_t part, uint64_t rows, size_t* failed) {
+  const Device &from = *parts_[part].device, &to = *parts_[part + 1].device;
+  const uint64_t bytes = rows * row_bytes();
+  // One copy where the host sees one of the sides.
+  uint8_t* between = to.host_arena();
+  if (between == nullptr) between = from.host_arena();
+  if (between == nullptr) between = handed_.data();
+  DeviceResult result = DeviceResult::kOk;
+  if (between != from.host_arena()) {
+    const CopyRange range = {&from.arena(), 0, between, bytes};
+    result = OnDevice(*failed = part, [&](Device& device) { return device.Read({&range, 1}); });
+  }
+  if (result == DeviceResult::kOk && between != to.host_arena()) {
+    const CopyRange range = {&to.arena(), 0, between, bytes};
+    result = OnDevice(*failed = part + 1, [&](Device& device) { return device.Write({&range, 1}); });
+  }
+  if (result != DeviceResult::kOk) return result;
+  ++transfers_;
+  bytes_transferred_ += bytes;
+  return result;
+}
+
+EngineCounters Engine::counters() const {
+  const std::lock_guard<std::mutex> lock(step_);
+  EngineCounters counters;
+  for (const Stage& stage : parts_) {
+    const DeviceCounters own = stage.device->counters();
+    counters.submissions += own.submissions;
+    counters.bytes_to_host += own.bytes_to_host;
+  }
+  counters.transfers = transfers_;
+  counters.bytes_transferred = bytes_transferred_;
+  return counters;
+}
+
+Status Engine::Failure(size_t part, DeviceResult result, const std::string& what) const {
+  const std::string note = "device " + device(part).name();
   std::string cause;
   if (result == DeviceResult::kLost || result == DeviceResult::kFailed ||
       result == DeviceResult::kOutOfMemory) {
     const std::lock_guard<std::mutex> lock(step_);
-    cause = device_->last_error();
+    cause = device(part).last_error();
     if (!cause.empty()) cause = ": " + cause;
   }
   switch (result) {
@@ -168,7 +242,7 @@ Batch::~Batch() {
 
 Status Batch::Add(Session& session, const int32_t* tokens, size_t count, const qrt_append_options* options,
                   Sampler* sampler, int32_t* next) {
-  const ModelPlan& plan = engine_.plan_;
+  const ModelPlan& plan = engine_.plan();
   const qrt_logits_want want = options != nullptr ? options->want : QRT_LOGITS_LAST;
   const qrt_logits_fn on_logits = options != nullptr ? options->on_logits : nullptr;
   if (&session.engine_ != &engine_) {
@@ -209,9 +283,9 @@ Status Batch::Add(Session& session, const int32_t* tokens, size_t count, const q
                         std::to_string(plan.vocab_size - 1));
     }
   }
-  if (sampler != nullptr && engine_.device_->samples()) {
+  if (sampler != nullptr && engine_.device().samples()) {
     penalties_ += sampler->penalties();
-    if (penalties_ > QRT_GPU_MAX_PENALTIES) return TooManyPenalties(penalties_, *engine_.device_);
+    if (penalties_ > QRT_GPU_MAX_PENALTIES) return TooManyPenalties(penalties_, engine_.device());
   }
   session.feed_ = {tokens,  count, 0,       want, on_logits, options != nullptr ? options->ctx : nullptr,
                    sampler, next,  nullptr, true};
@@ -248,7 +322,7 @@ Status Batch::Run() {
       case Outcome::kStopped:
         return Status(Code::kCancelled, 5311, "a logits callback asked to stop");
       case Outcome::kDevice:
-        return engine_.Failure(device_result_, "a step");
+        return engine_.Failure(device_part_, device_result_, "a step");
       case Outcome::kSampling:
         return WithBadLayer(std::move(sampling_));
     }
@@ -257,7 +331,7 @@ Status Batch::Run() {
 
 // Reads what the step left, so it comes after the step's lock.
 Status Batch::WithBadLayer(Status fault) const {
-  for (size_t i = 0; faulty_ != nullptr && i < engine_.plan_.traces.size(); ++i) {
+  for (size_t i = 0; faulty_ != nullptr && i < engine_.traces().size(); ++i) {
     qrt_layer_trace trace = {};
     if (!faulty_->Trace(i, &trace).ok()) return fault;
     if (trace.nan + trace.infinite == 0) continue;
@@ -272,22 +346,15 @@ Status Batch::WithBadLayer(Status fault) const {
 uint32_t Batch::Take(const Session::Feed& feed, uint32_t rows, uint32_t space) const {
   const uint64_t left = feed.count - feed.done;
   if (left <= space) return static_cast<uint32_t>(left);
-  const uint32_t aligned = space - space % engine_.device_->cut_rows();
+  const uint32_t aligned = space - space % engine_.cut_rows_;
   // Alone in a bucket below the device's chunk: it is cut there, as it would be without the others.
   return aligned == 0 && rows == 0 ? space : aligned;
 }
 
 Batch::Outcome Batch::Step(uint64_t pending) {
   const std::lock_guard<std::mutex> lock(engine_.step_);
-  uint64_t context = 0;
-  for (Session* session = first_; session != nullptr; session = session->feed_.next) {
-    session->feed_.taken = 0;
-    const uint64_t left = session->feed_.count - session->feed_.done;
-    context = std::max(context, session->position_ + std::min<uint64_t>(left, engine_.schedule_.max_rows()));
-  }
-  const uint64_t most =
-      std::max<uint64_t>(engine_.device_->MostRows(engine_.schedule_.without_logits(), context), 1);
-  const Schedule::Choice& choice = engine_.schedule_.ForTokens(std::min(pending, most));
+  for (Session* session = first_; session != nullptr; session = session->feed_.next) session->feed_.taken = 0;
+  const Schedule::Choice& choice = engine_.schedule().ForTokens(MostRows(pending));
   qrt_seq* seqs = As<qrt_seq>(engine_.seqs_);
   int32_t* tokens = As<int32_t>(engine_.tokens_);
   int32_t* positions = As<int32_t>(engine_.positions_);
@@ -301,12 +368,10 @@ Batch::Outcome Batch::Step(uint64_t pending) {
     const uint32_t take = Take(feed, rows, choice.rows - rows);
     if (take == 0) continue;
     feed.taken = take;
-    seqs[n_seqs++] = {reinterpret_cast<uint8_t*>(session->state_.address),
-                      reinterpret_cast<uint8_t*>(session->kv_.address),
-                      static_cast<int64_t>(session->kv_capacity_),
-                      static_cast<int64_t>(session->position_),
-                      rows,
-                      take};
+    seqs[n_seqs++] = {
+        nullptr,  // AimAt says where
+        nullptr, static_cast<int64_t>(session->kv_capacity_), static_cast<int64_t>(session->position_), rows,
+        take};
     std::memcpy(tokens + rows, feed.tokens + feed.done, take * sizeof(int32_t));
     for (uint32_t i = 0; i < take; ++i) {
       std::fill_n(positions + 4 * (rows + i), 4, static_cast<int32_t>(session->position_ + i));
@@ -337,9 +402,15 @@ Batch::Outcome Batch::Step(uint64_t pending) {
   for (Session* session = first_; session != nullptr; session = session->feed_.next) {
     if (session->feed_.done < session->feed_.count) session->has_logits_ = false;
   }
-  const Outcome ran = RunProgram(request, outs);
+  Outcome ran = Prepare(request, outs);
+  if (ran == Outcome::kDone) ran = RunEarlierParts(request, seqs);
+  if (ran == Outcome::kDone) {
+    AimAt(engine_.part_count() - 1, seqs);
+    ran = RunProgram(request, outs);
+  }
   const bool done = ran == Outcome::kDone;
-  const bool started = done || (ran == Outcome::kDevice && device_result_ != DeviceResult::kRefused);
+  const bool refused = device_result_ == DeviceResult::kRefused && device_part_ == 0;
+  const bool started = done || (ran == Outcome::kDevice && !refused);
   for (Session* session = first_; started && session != nullptr; session = session->feed_.next) {
     Session::Feed& feed = session->feed_;
     if (!done) {
@@ -355,12 +426,13 @@ Batch::Outcome Batch::Step(uint64_t pending) {
     return sampling_.ok() ? Outcome::kDone : Outcome::kSampling;
   }
   for (uint32_t at = 0; at < n_out;) {
-    const Schedule::Choice& last = engine_.schedule_.ForStream(n_out - at);
+    const Schedule::Choice& last = engine_.schedule().ForStream(n_out - at);
     const uint32_t count = std::min(last.rows, n_out - at);
     request.program = last.program;
     request.out_rows = out_rows + at;
     request.n_out = count;
-    const Outcome last_ran = RunProgram(request, outs + at);
+    Outcome last_ran = Prepare(request, outs + at);
+    if (last_ran == Outcome::kDone) last_ran = RunProgram(request, outs + at);
     if (last_ran != Outcome::kDone) return last_ran;
     if (!Deliver(outs + at, count, request.logits)) return Outcome::kStopped;
     at += count;
@@ -368,8 +440,50 @@ Batch::Outcome Batch::Step(uint64_t pending) {
   return sampling_.ok() ? Outcome::kDone : Outcome::kSampling;
 }
 
-Batch::Outcome Batch::RunProgram(StepRequest& request, const Engine::OutRow* outs) {
-  const bool on_device = engine_.device_->samples();
+uint64_t Batch::MostRows(uint64_t pending) const {
+  uint64_t context = 0;
+  for (Session* session = first_; session != nullptr; session = session->feed_.next) {
+    const uint64_t left = session->feed_.count - session->feed_.done;
+    context = std::max(context, session->position_ + std::min<uint64_t>(left, engine_.schedule().max_rows()));
+  }
+  uint64_t most = pending;
+  for (const Engine::Stage& part : engine_.parts_) {
+    most = std::min<uint64_t>(most, part.device->MostRows(part.schedule.without_logits(), context));
+  }
+  return std::max<uint64_t>(most, 1);
+}
+
+void Batch::AimAt(size_t part, qrt_seq* seqs) const {
+  for (Session* session = first_; session != nullptr; session = session->feed_.next) {
+    if (session->feed_.taken == 0) continue;
+    const Session::Area& area = session->areas_[part];
+    seqs->state = reinterpret_cast<uint8_t*>(area.state.address);
+    seqs->kv = reinterpret_cast<uint8_t*>(area.kv.address);
+    ++seqs;
+  }
+}
+
+Batch::Outcome Batch::RunEarlierParts(const StepRequest& request, qrt_seq* seqs) {
+  StepRequest step = request;
+  step.n_out = 0;
+  step.logits = nullptr;
+  step.samples = nullptr;
+  step.n_penalties = 0;
+  step.chosen = nullptr;
+  for (size_t part = 0; part + 1 < engine_.part_count(); ++part) {
+    step.program = engine_.parts_[part].schedule.ForTokens(static_cast<uint64_t>(step.n_rows)).program;
+    AimAt(part, seqs);
+    device_part_ = part;
+    device_result_ = engine_.OnDevice(part, [&](Device& device) { return device.Run(step); });
+    if (device_result_ != DeviceResult::kOk) return Outcome::kDevice;
+    device_result_ = engine_.HandOn(part, static_cast<uint64_t>(step.n_rows), &device_part_);
+    if (device_result_ != DeviceResult::kOk) return Outcome::kDevice;
+  }
+  return Outcome::kDone;
+}
+
+Batch::Outcome Batch::Prepare(StepRequest& request, const Engine::OutRow* outs) {
+  const bool on_device = engine_.device().samples();
   bool wanted = false;
   bool sampled = false;
   for (int64_t i = 0; i < request.n_out; ++i) {
@@ -388,9 +502,14 @@ Batch::Outcome Batch::RunProgram(StepRequest& request, const Engine::OutRow* out
   request.n_penalties = 0;
   request.chosen = nullptr;
   if (sampled && on_device && !DescribeSamples(request, outs)) return Outcome::kSampling;
-  device_result_ = engine_.OnDevice([&](Device& device) { return device.Run(request); });
+  return Outcome::kDone;
+}
+
+Batch::Outcome Batch::RunProgram(const StepRequest& request, const Engine::OutRow* outs) {
+  device_part_ = engine_.part_count() - 1;
+  device_result_ = engine_.OnDevice(device_part_, [&](Device& device) { return device.Run(request); });
   if (device_result_ != DeviceResult::kOk) return Outcome::kDevice;
-  if (sampled) TakeChosen(request, outs);
+  TakeChosen(request, outs);
   return Outcome::kDone;
 }
 
@@ -409,7 +528,7 @@ bool Batch::DescribeSamples(StepRequest& request, const Engine::OutRow* outs) {
   if (greedy) return true;
   // Add counted them, but a callback of a step since then may have recorded more.
   if (count > QRT_GPU_MAX_PENALTIES) {
-    if (sampling_.ok()) sampling_ = TooManyPenalties(count, *engine_.device_);
+    if (sampling_.ok()) sampling_ = TooManyPenalties(count, engine_.device());
     return false;
   }
   int64_t described = -1;
@@ -435,23 +554,23 @@ void Batch::TakeChosen(const StepRequest& request, const Engine::OutRow* outs) {
     if (!outs[i].last || feed.sampler == nullptr) continue;
     int32_t token;
     if (request.chosen == nullptr) {
-      const float* row = request.logits + static_cast<uint64_t>(i) * engine_.plan_.logits_stride;
-      token = feed.sampler->SampleStep({row, engine_.plan_.vocab_size});
+      const float* row = request.logits + static_cast<uint64_t>(i) * engine_.plan().logits_stride;
+      token = feed.sampler->SampleStep({row, engine_.plan().vocab_size});
     } else {
       token = request.chosen[i];
     }
     if (token >= 0) {
       *feed.next_token = token;
     } else if (sampling_.ok()) {
-      sampling_ = NumericFault(token, outs[i].position, engine_.plan_.programs[request.program].name,
-                               *engine_.device_);
+      sampling_ = NumericFault(token, outs[i].position, engine_.plan().programs[request.program].name,
+                               engine_.device());
       faulty_ = outs[i].session;
     }
   }
 }
 
 bool Batch::Deliver(const Engine::OutRow* outs, uint32_t count, const float* logits) {
-  const ModelPlan& plan = engine_.plan_;
+  const ModelPlan& plan = engine_.plan();
   for (uint32_t i = 0; i < count; ++i) {
     Session& session = *outs[i].session;
     const Session::Feed& feed = session.feed_;

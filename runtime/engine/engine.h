@@ -1,4 +1,5 @@
-// A compiled model on a device: cuts token sequences into steps, runs them, hands out logits.
+// A compiled model on a device, or its layers on several: cuts token sequences into steps, runs them, hands
+// out logits.
 #ifndef RUNTIME_ENGINE_ENGINE_H_
 #define RUNTIME_ENGINE_ENGINE_H_
 
@@ -11,6 +12,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "runtime/base/checked.h"
 #include "runtime/base/memory.h"
@@ -23,37 +25,62 @@
 
 namespace qrt {
 
+// What an engine has done so far, its devices together.
+struct EngineCounters : DeviceCounters {
+  uint64_t transfers = 0;          // from one device to the next: one a step and boundary
+  uint64_t bytes_transferred = 0;  // rows of f32
+};
+
 // The buffers of a step are made once and belong to the engine; a mutex lets one call into the device at a
 // time. A device that was lost stays lost: every later call says so.
+//
+// Where several devices run the model's layers, a step runs on each in turn: the first takes the tokens, each
+// hands its rows to the next, and the last, the main one, gives logits and chooses tokens. Sessions have
+// memory on each.
 class Engine {
  public:
+  // Some layers of the model, and the device that runs them.
+  struct Part {
+    ModelPlan plan;
+    std::unique_ptr<Device> device;
+  };
+
   // `allocator` NULL: the system. Throws std::bad_alloc. Errors: artifact incompatible (a program table that
   // cannot serve tokens), out of memory.
   static Status Create(ModelPlan plan, std::unique_ptr<Device> device, const qrt_allocator* allocator,
                        std::unique_ptr<Engine>* out);
+  // The same for several parts of a model, at least one, in the order of their layers. Errors also: artifact
+  // incompatible (parts that do not fit each other).
+  static Status Create(std::vector<Part> parts, const qrt_allocator* allocator, std::unique_ptr<Engine>* out);
 
-  const ModelPlan& plan() const { return plan_; }
-  const Schedule& schedule() const { return schedule_; }
+  size_t part_count() const { return parts_.size(); }
+  const ModelPlan& plan(size_t part) const { return parts_[part].plan; }
   // Only what does not change; for the rest there is counters().
-  const Device& device() const { return *device_; }
-  DeviceCounters counters() const;
-  // Of the device's scratch and the buffers of a step.
+  const Device& device(size_t part) const { return *parts_[part].device; }
+  // Of the last part, whose device is the main one.
+  const ModelPlan& plan() const { return parts_.back().plan; }
+  const Schedule& schedule() const { return parts_.back().schedule; }
+  const Device& device() const { return *parts_.back().device; }
+  // The traced layers of all parts, by layer; empty: the artifact is not traceable.
+  std::span<const TracedLayer> traces() const { return traces_; }
+  EngineCounters counters() const;
+  // Of the devices' scratch and the buffers of a step.
   uint64_t memory_bytes() const { return memory_bytes_; }
 
   // Memory that Create takes for such a plan: rows of logits and the buffers of a step. `samples`: for a
   // device that chooses tokens.
   static Checked MemoryBytes(const ModelPlan& plan, const Schedule& schedule, bool samples);
 
-  // Memory of sessions, see Device. Any thread.
-  DeviceResult Allocate(uint64_t bytes, DeviceBuffer* buffer);
-  void Free(DeviceBuffer* buffer);
-  DeviceResult Zero(const DeviceBuffer& buffer);
-  DeviceResult Read(std::span<const CopyRange> ranges);
-  DeviceResult Write(std::span<const CopyRange> ranges);
+  // Memory of sessions on the device of a part, see Device. Any thread.
+  DeviceResult Allocate(size_t part, uint64_t bytes, DeviceBuffer* buffer);
+  void Free(size_t part, DeviceBuffer* buffer);
+  DeviceResult Zero(size_t part, const DeviceBuffer& buffer);
+  DeviceResult Read(size_t part, std::span<const CopyRange> ranges);
+  DeviceResult Write(size_t part, std::span<const CopyRange> ranges);
 
-  // The error behind a result that is not kOk: out of memory, device lost, device failed, internal (refused).
-  // `what` names the work, e.g. "a step".
-  Status Failure(DeviceResult result, const std::string& what) const;
+  // The error behind a result of a part's device that is not kOk: out of memory, device lost, device failed,
+  // internal (refused). `what` names the work, e.g. "a step".
+  Status Failure(size_t part, DeviceResult result, const std::string& what) const;
 
  private:
   friend class Batch;
@@ -72,21 +99,33 @@ class Engine {
   };
   static std::array<Block, 9> Blocks(const ModelPlan& plan, const Schedule& schedule, bool samples);
 
+  struct Stage : Part {
+    Schedule schedule;
+    bool lost = false;
+  };
+
   Engine() : process_(getpid()) {}
-  // Calls the device, unless it is lost. The lock is held.
+  // That every part has programs for the same steps and room for the rows that it takes and leaves.
+  Status CheckParts() const;
+  Status TakeMemory(const qrt_allocator* allocator);
+  // Calls the device of a part, unless it is lost. The lock is held, as below.
   template <typename Call>
-  DeviceResult OnDevice(Call call) {
-    if (lost_) return DeviceResult::kLost;
-    if (!device_->outlives_fork() && getpid() != process_) return DeviceResult::kRefused;
-    const DeviceResult result = call(*device_);
-    lost_ = result == DeviceResult::kLost;
+  DeviceResult OnDevice(size_t part, Call call) {
+    Stage& stage = parts_[part];
+    if (stage.lost) return DeviceResult::kLost;
+    if (!stage.device->outlives_fork() && getpid() != process_) return DeviceResult::kRefused;
+    const DeviceResult result = call(*stage.device);
+    stage.lost = result == DeviceResult::kLost;
     return result;
   }
+  // Copies the rows that `part` left to the device of the next one. Which of both failed goes to *failed.
+  DeviceResult HandOn(size_t part, uint64_t rows, size_t* failed);
+  uint64_t row_bytes() const { return uint64_t{plan().embedding_length} * sizeof(float); }
 
   const pid_t process_;  // that made it
-  ModelPlan plan_;
-  Schedule schedule_;
-  std::unique_ptr<Device> device_;
+  std::vector<Stage> parts_;
+  std::vector<TracedLayer> traces_;
+  uint32_t cut_rows_ = 1;  // Device::cut_rows, of all of them
   uint64_t memory_bytes_ = 0;
   Memory logits_;     // [max_out_rows][logits_stride]
   Memory seqs_;       // qrt_seq [max_rows]
@@ -97,8 +136,9 @@ class Engine {
   Memory samples_;    // qrt_gpu_sample [max_out_rows]; as the two below only for a device that chooses tokens
   Memory penalties_;  // qrt_gpu_penalty [QRT_GPU_MAX_PENALTIES]
   Memory chosen_;     // i32 [max_out_rows]
-  bool lost_ = false;
-  mutable std::mutex step_;  // guards everything from logits_ to lost_, and the device
+  Memory handed_;     // f32 [max_rows][embedding_length]; only between devices of which the host sees neither
+  uint64_t transfers_ = 0, bytes_transferred_ = 0;
+  mutable std::mutex step_;  // guards everything from logits_ to bytes_transferred_, and the devices
 };
 
 // One call of append, over one or several sessions. Lives on the stack of the call; allocates nothing.
@@ -131,11 +171,19 @@ class Batch {
   // many as keep the bits independent of the other sessions (Device::cut_rows). 0: it has to wait for the
   // next step.
   uint32_t Take(const Session::Feed& feed, uint32_t rows, uint32_t space) const;
-  // One program that takes tokens, and those that its stream needs. `pending`: tokens not yet taken.
+  // One program of each part, and those that its stream needs. `pending`: tokens not yet taken.
   Outcome Step(uint64_t pending);
-  // Runs a program and chooses tokens, on the device where it can. `outs`: rows of `request.out_rows`.
-  // kSampling: it did not run, because there is no room for what the samplers look back at.
-  Outcome RunProgram(StepRequest& request, const Engine::OutRow* outs);
+  // The most rows that a step of `pending` tokens should have: every device can say that more takes too long.
+  uint64_t MostRows(uint64_t pending) const;
+  // Runs the parts before the last one on the rows of `request`, each on the sessions' memory of its device.
+  Outcome RunEarlierParts(const StepRequest& request, qrt_seq* seqs);
+  // Lets the sequences of a step show their memory on the device of a part.
+  void AimAt(size_t part, qrt_seq* seqs) const;
+  // Says in `request` what is wanted of `outs`, its rows of logits. kSampling: there is no room for what the
+  // samplers look back at.
+  Outcome Prepare(StepRequest& request, const Engine::OutRow* outs);
+  // Runs a prepared program of the last part and chooses tokens, on the device where it can.
+  Outcome RunProgram(const StepRequest& request, const Engine::OutRow* outs);
   // `fault`, and the first layer of the faulty session with NaN or infinite values, where the artifact keeps
   // what tells it.
   Status WithBadLayer(Status fault) const;
@@ -152,6 +200,7 @@ class Batch {
   Session* last_ = nullptr;
   uint64_t penalties_ = 0;  // of all samplers
   DeviceResult device_result_ = DeviceResult::kOk;
+  size_t device_part_ = 0;           // whose device gave it
   Status sampling_;                  // why the first token that could not be chosen was not
   const Session* faulty_ = nullptr;  // whose logits were the reason
 };

@@ -19,6 +19,7 @@ Result<ModelPlan> PlanOf(const Manifest& manifest, const Hash128& identity) {
   plan.vocab_size = manifest.model.vocab_size;
   plan.logits_stride = manifest.model.logits_stride;
   plan.context_length = manifest.model.context_length;
+  plan.embedding_length = manifest.model.embedding_length;
   plan.state_bytes = manifest.state_bytes;
   plan.kv_bytes_per_token = manifest.kv_bytes_per_token;
   for (const ProgramInfo& program : manifest.programs) {
@@ -26,7 +27,7 @@ Result<ModelPlan> PlanOf(const Manifest& manifest, const Hash128& identity) {
   }
   for (const StateInfo& state : manifest.states) {
     if (state.kind == StateKind::kTrace) {
-      plan.traces.push_back({state.layer, state.offset, state.bytes / sizeof(float)});
+      plan.traces.push_back({state.layer, state.offset, state.bytes / sizeof(float), manifest.part});
     }
     if (state.kind != StateKind::kKV) continue;
     // K [kv_heads][capacity][head_dim], then V: one plane per head of each.

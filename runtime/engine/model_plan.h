@@ -31,13 +31,16 @@ struct TracedLayer {
   uint32_t layer = 0;
   uint64_t offset = 0;  // bytes into the state
   uint64_t values = 0;  // f32
+  size_t part = 0;      // whose state that is
 };
 
+// All of a model, or the part of it that one of several devices runs.
 struct ModelPlan {
   Hash128 identity = {};  // of the artifact; snapshots are bound to it
   uint32_t vocab_size = 0;
   uint32_t logits_stride = 0;       // floats between two rows of logits, >= vocab_size
   uint64_t context_length = 0;      // the model's own
+  uint32_t embedding_length = 0;    // f32 of a row that a part hands to the next
   uint64_t state_bytes = 0;         // may be 0
   uint64_t kv_bytes_per_token = 0;  // may be 0
   std::vector<KvPlane> kv_planes;   // inside kv_bytes_per_token, no overlap

@@ -5,10 +5,12 @@
 namespace qrt {
 namespace {
 
-// Takes the next tokens of sequences and nothing else, and brings them on the way to logits of chosen rows.
-bool TakesTokens(const ProgramFacts& facts) {
-  return facts.takes == kTokens &&
-         (facts.gives == Output::kChosenLogits || (facts.gives == Output::kNothing && facts.leaves >= 0));
+// Takes the next tokens of sequences and nothing else, or their rows from the device before, and brings them
+// on the way to logits of chosen rows.
+bool Begins(const ProgramFacts& facts, PartPlace place) {
+  const bool leaves = facts.gives == Output::kNothing && facts.leaves >= 0;
+  return facts.takes == (place.first ? kTokens : kGiven) &&
+         (leaves || (place.last && facts.gives == Output::kChosenLogits));
 }
 
 // Makes logits of chosen rows of what another program of the step left, and changes nothing else.
@@ -28,28 +30,27 @@ void SortOnePerBucket(std::vector<Schedule::Choice>& choices) {
 }  // namespace
 
 // The first program that leads from tokens to logits: what it advances is what a sequence of the model is.
-const ProgramFacts* Schedule::Main(const std::vector<Program>& programs) {
-  const auto leads_to_logits = [&programs](const ProgramFacts& facts) {
-    return facts.gives == Output::kChosenLogits ||
+const ProgramFacts* Schedule::Main(const std::vector<Program>& programs, PartPlace place) {
+  const auto leads_on = [&programs, place](const ProgramFacts& facts) {
+    return !place.last || facts.gives == Output::kChosenLogits ||
            std::any_of(programs.begin(), programs.end(), [&facts](const Program& p) {
              return p.rows != 0 && TakesStream(p.facts) && p.facts.stream == facts.leaves;
            });
   };
   for (const Program& program : programs) {
-    if (program.rows != 0 && TakesTokens(program.facts) && leads_to_logits(program.facts))
-      return &program.facts;
+    if (program.rows != 0 && Begins(program.facts, place) && leads_on(program.facts)) return &program.facts;
   }
   return nullptr;
 }
 
-Schedule::Schedule(const std::vector<Program>& programs) {
-  const ProgramFacts* main = Main(programs);
+Schedule::Schedule(const std::vector<Program>& programs, PartPlace place) {
+  const ProgramFacts* main = Main(programs, place);
   if (main == nullptr) return;
   for (uint32_t i = 0; i < programs.size(); ++i) {
     const ProgramFacts& facts = programs[i].facts;
     if (programs[i].rows == 0) continue;
     const Choice choice{i, programs[i].rows, facts.gives_logits()};
-    if (TakesTokens(facts) && facts.advances == main->advances && facts.leaves == main->leaves) {
+    if (Begins(facts, place) && facts.advances == main->advances && facts.leaves == main->leaves) {
       for_tokens_.push_back(choice);
       if (!choice.gives_logits) without_logits_.push_back(i);
     } else if (TakesStream(facts) && facts.stream == main->leaves) {

@@ -10,15 +10,21 @@
 
 namespace qrt {
 
+// Where a device stands among those that run a step one after the other.
+struct PartPlace {
+  bool first = true;  // its programs take tokens; others the rows that the device before left
+  bool last = true;   // its programs lead to logits; others leave rows for the next device
+};
+
 // The program table sorted for choosing, by what programs take, advance, leave and give. The first that leads
 // from tokens to logits of chosen rows, alone or with one that takes the stream it leaves, says what a step
 // is; programs that advance the same states and leave the same stream serve it too, the others are passed
-// over. Immutable.
+// over. Of a device that is not the last the first program that leaves rows says it. Immutable.
 class Schedule {
  public:
   Schedule() = default;
   // Programs with 0 rows are ignored. Throws std::bad_alloc.
-  explicit Schedule(const std::vector<Program>& programs);
+  explicit Schedule(const std::vector<Program>& programs, PartPlace place = {});
 
   struct Choice {
     uint32_t program = 0;       // place in the program table
@@ -44,7 +50,8 @@ class Schedule {
   const Choice& ForStream(uint64_t pending) const { return Smallest(for_stream_, pending); }
 
  private:
-  static const ProgramFacts* Main(const std::vector<Program>& programs);  // null: none serves
+  static const ProgramFacts* Main(const std::vector<Program>& programs,
+                                  PartPlace place);  // null: none serves
   static const Choice& Smallest(const std::vector<Choice>& choices, uint64_t pending);
 
   std::vector<Choice> for_tokens_;  // ascending rows, one per bucket

@@ -32,6 +32,18 @@ uint64_t KvRowBytes(const ModelPlan& plan) {
   return bytes;
 }
 
+// Of a snapshot of an engine's sessions, but for its position and hash.
+SnapshotHeader EmptyHeader(const Engine& engine) {
+  SnapshotHeader header = {};
+  std::memcpy(header.magic, kSnapshotMagic, sizeof header.magic);
+  std::memcpy(header.identity, engine.plan().identity.data(), sizeof header.identity);
+  for (size_t part = 0; part < engine.part_count(); ++part) {
+    header.state_bytes += engine.plan(part).state_bytes;
+    header.kv_bytes_per_token += engine.plan(part).kv_bytes_per_token;
+  }
+  return header;
+}
+
 Hash128 SnapshotHash(SnapshotHeader header, const uint8_t* payload, uint64_t size) {
   std::memset(header.hash, 0, sizeof header.hash);
   // Payload and header are hashed apart, so that no copy of the payload is needed.
@@ -55,30 +67,35 @@ Session::Sizes Session::SizesFor(const ModelPlan& plan, uint64_t context_tokens)
 }
 
 Session::~Session() {
-  engine_.Free(&state_);
-  engine_.Free(&kv_);
+  for (size_t part = 0; part < areas_.size(); ++part) {
+    engine_.Free(part, &areas_[part].state);
+    engine_.Free(part, &areas_[part].kv);
+  }
 }
 
 Status Session::Init(uint64_t context_tokens, const qrt_allocator* allocator) {
-  const ModelPlan& plan = engine_.plan();
   if (context_tokens == 0 || context_tokens > std::numeric_limits<int32_t>::max() - kKvTokenAlignment) {
     return Status(Code::kInvalidArgument, 5308,
                   "context of " + std::to_string(context_tokens) + " tokens, expected 1 to 2147483583");
   }
-  const Sizes sizes = SizesFor(plan, context_tokens);
   const std::string note = "session of " + std::to_string(context_tokens) + " tokens";
-  const auto allocate = [&](const char* what, Checked bytes, DeviceBuffer* buffer) {
+  const auto allocate = [&](size_t part, const char* what, Checked bytes, DeviceBuffer* buffer) {
     if (bytes.is(0)) return Status();
     const DeviceResult result =
-        bytes.ok() ? engine_.Allocate(bytes.value(), buffer) : DeviceResult::kOutOfMemory;
+        bytes.ok() ? engine_.Allocate(part, bytes.value(), buffer) : DeviceResult::kOutOfMemory;
     if (result == DeviceResult::kOk) return Status();
     const Status failure =
-        engine_.Failure(result, std::string(what) + " of " + std::to_string(bytes.value()) + " bytes");
+        engine_.Failure(part, result, std::string(what) + " of " + std::to_string(bytes.value()) + " bytes");
     return Status(failure.code(), failure.number(), failure.message(), failure.note() + ", " + note,
                   failure.help());
   };
-  QRT_RETURN_IF_ERROR(allocate("the recurrent state", sizes.state, &state_));
-  QRT_RETURN_IF_ERROR(allocate("the KV cache", sizes.kv, &kv_));
+  areas_.resize(engine_.part_count());
+  for (size_t part = 0; part < areas_.size(); ++part) {
+    const Sizes sizes = SizesFor(engine_.plan(part), context_tokens);
+    QRT_RETURN_IF_ERROR(allocate(part, "the recurrent state", sizes.state, &areas_[part].state));
+    QRT_RETURN_IF_ERROR(allocate(part, "the KV cache", sizes.kv, &areas_[part].kv));
+  }
+  const Sizes sizes = SizesFor(engine_.plan(), context_tokens);
   if (!logits_.Allocate(allocator, sizes.logits.value())) {
     return Status(Code::kOutOfMemory, 6001,
                   "no memory for logits: " + std::to_string(sizes.logits.value()) + " bytes", note,
@@ -96,11 +113,12 @@ Status Session::Damaged() {
 
 Status Session::Reset() {
   // What lies in the KV beyond the position is never read.
-  if ((position_ != 0 || damaged_) && !state_.empty()) {
-    const DeviceResult result = engine_.Zero(state_);
+  for (size_t part = 0; part < areas_.size() && (position_ != 0 || damaged_); ++part) {
+    if (areas_[part].state.empty()) continue;
+    const DeviceResult result = engine_.Zero(part, areas_[part].state);
     if (result != DeviceResult::kOk) {
       damaged_ = true;
-      return engine_.Failure(result, "a reset");
+      return engine_.Failure(part, result, "a reset");
     }
   }
   position_ = 0;
@@ -110,35 +128,45 @@ Status Session::Reset() {
   return Status();
 }
 
-std::vector<CopyRange> Session::Ranges(uint8_t* payload, uint64_t tokens) const {
-  const ModelPlan& plan = engine_.plan();
+std::vector<CopyRange> Session::Ranges(size_t part, uint8_t* payload, uint64_t tokens) const {
+  const ModelPlan& plan = engine_.plan(part);
+  const Area& area = areas_[part];
   std::vector<CopyRange> ranges;
-  if (plan.state_bytes != 0) ranges.push_back({&state_, 0, payload, plan.state_bytes});
+  if (plan.state_bytes != 0) ranges.push_back({&area.state, 0, payload, plan.state_bytes});
   payload += plan.state_bytes;
   for (const KvPlane& plane : plan.kv_planes) {
     const uint64_t bytes = tokens * plane.row_bytes;
-    if (bytes != 0) ranges.push_back({&kv_, plane.offset * kv_capacity_, payload, bytes});
+    if (bytes != 0) ranges.push_back({&area.kv, plane.offset * kv_capacity_, payload, bytes});
     payload += bytes;
   }
   return ranges;
 }
 
+Checked Session::PayloadOf(size_t part, uint64_t tokens) const {
+  const ModelPlan& plan = engine_.plan(part);
+  return Checked(tokens) * KvRowBytes(plan) + plan.state_bytes;
+}
+
+Checked Session::Payload(uint64_t tokens) const {
+  Checked bytes = 0;
+  for (size_t part = 0; part < engine_.part_count(); ++part) bytes = bytes + PayloadOf(part, tokens);
+  return bytes;
+}
+
 uint64_t Session::SaveSize() const {
-  const ModelPlan& plan = engine_.plan();
-  return sizeof(SnapshotHeader) + plan.state_bytes + position_ * KvRowBytes(plan);
+  return (Payload(position_) + sizeof(SnapshotHeader)).value();
 }
 
 Status Session::Save(uint8_t* bytes) const {
-  const ModelPlan& plan = engine_.plan();
   if (damaged_) return Damaged();
-  const DeviceResult result = engine_.Read(Ranges(bytes + sizeof(SnapshotHeader), position_));
-  if (result != DeviceResult::kOk) return engine_.Failure(result, "the saving of a session");
-  SnapshotHeader header = {};
-  std::memcpy(header.magic, kSnapshotMagic, sizeof header.magic);
-  std::memcpy(header.identity, plan.identity.data(), sizeof header.identity);
+  uint8_t* at = bytes + sizeof(SnapshotHeader);
+  for (size_t part = 0; part < engine_.part_count(); ++part) {
+    const DeviceResult result = engine_.Read(part, Ranges(part, at, position_));
+    if (result != DeviceResult::kOk) return engine_.Failure(part, result, "the saving of a session");
+    at += PayloadOf(part, position_).value();
+  }
+  SnapshotHeader header = EmptyHeader(engine_);
   header.position = position_;
-  header.state_bytes = plan.state_bytes;
-  header.kv_bytes_per_token = plan.kv_bytes_per_token;
   const uint8_t* payload = bytes + sizeof header;
   const Hash128 hash = SnapshotHash(header, payload, SaveSize() - sizeof header);
   std::memcpy(header.hash, hash.data(), sizeof header.hash);
@@ -147,26 +175,25 @@ Status Session::Save(uint8_t* bytes) const {
 }
 
 Status Session::Restore(const uint8_t* bytes, uint64_t size) {
-  const ModelPlan& plan = engine_.plan();
+  const SnapshotHeader own = EmptyHeader(engine_);
   SnapshotHeader header;
   if (size < sizeof header) {
     return Mismatch("the snapshot has " + std::to_string(size) + " bytes, expected at least " +
                     std::to_string(sizeof header));
   }
   std::memcpy(&header, bytes, sizeof header);
-  if (std::memcmp(header.magic, kSnapshotMagic, sizeof header.magic) != 0) {
+  if (std::memcmp(header.magic, own.magic, sizeof header.magic) != 0) {
     return Mismatch("the bytes do not begin as a snapshot of this release does");
   }
-  if (std::memcmp(header.identity, plan.identity.data(), sizeof header.identity) != 0) {
+  if (std::memcmp(header.identity, own.identity, sizeof header.identity) != 0) {
     return Mismatch("the snapshot was saved from another artifact");
   }
-  if (header.state_bytes != plan.state_bytes || header.kv_bytes_per_token != plan.kv_bytes_per_token) {
+  if (header.state_bytes != own.state_bytes || header.kv_bytes_per_token != own.kv_bytes_per_token) {
     return Mismatch("the snapshot has " + std::to_string(header.state_bytes) + " bytes of state and " +
                     std::to_string(header.kv_bytes_per_token) + " of KV per token, expected " +
-                    std::to_string(plan.state_bytes) + " and " + std::to_string(plan.kv_bytes_per_token));
+                    std::to_string(own.state_bytes) + " and " + std::to_string(own.kv_bytes_per_token));
   }
-  const Checked expected = Checked(header.position) * KvRowBytes(plan) + plan.state_bytes + sizeof header;
-  if (!expected.is(size)) {
+  if (!(Payload(header.position) + sizeof header).is(size)) {
     return Mismatch("the snapshot has " + std::to_string(size) + " bytes, which is not the size of " +
                     std::to_string(header.position) + " tokens");
   }
@@ -181,11 +208,14 @@ Status Session::Restore(const uint8_t* bytes, uint64_t size) {
                       " tokens, the session's context is " + std::to_string(capacity_),
                   "session snapshot", "restore into a session with a larger context");
   }
-  // Write only reads the host's side of a range.
-  const DeviceResult result = engine_.Write(Ranges(const_cast<uint8_t*>(at), header.position));
-  if (result != DeviceResult::kOk) {
-    damaged_ = true;
-    return engine_.Failure(result, "the restoring of a session");
+  for (size_t part = 0; part < engine_.part_count(); ++part) {
+    // Write only reads the host's side of a range.
+    const DeviceResult result = engine_.Write(part, Ranges(part, const_cast<uint8_t*>(at), header.position));
+    if (result != DeviceResult::kOk) {
+      damaged_ = true;
+      return engine_.Failure(part, result, "the restoring of a session");
+    }
+    at += PayloadOf(part, header.position).value();
   }
   damaged_ = false;
   position_ = header.position;

@@ -29,15 +29,16 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Bytes that a session of `context_tokens` takes: state, KV, logits.
+  // Bytes that a session of `context_tokens` takes: state and KV of a part, logits.
   struct Sizes {
-    Checked state, kv, logits;
+    Checked state = 0, kv = 0, logits = 0;
     Checked total() const { return state + kv + logits; }
   };
   static Sizes SizesFor(const ModelPlan& plan, uint64_t context_tokens);
 
-  // Takes the memory for `context_tokens` tokens: the engine's device gives state and KV, `allocator` (NULL:
-  // the system) the logits. Errors: out of memory, invalid argument, device lost, device failed.
+  // Takes the memory for `context_tokens` tokens: the engine's devices give state and KV, `allocator` (NULL:
+  // the system) the logits. Throws std::bad_alloc. Errors: out of memory, invalid argument, device lost,
+  // device failed.
   Status Init(uint64_t context_tokens, const qrt_allocator* allocator);
 
   uint64_t position() const { return position_; }
@@ -62,7 +63,8 @@ class Session {
   // Stops the append now running, or the next one. Any thread, async-signal-safe.
   void Cancel() { cancel_.store(true, std::memory_order_relaxed); }
 
-  // Snapshots: header, state, then the used rows of each KV plane, with an XXH3-128 over all of it.
+  // Snapshots: header, of each part state, then the used rows of each KV plane, with an XXH3-128 over all of
+  // it.
   uint64_t SaveSize() const;
   // `bytes` holds SaveSize(). Errors: invalid argument (a step failed), device lost, device failed.
   Status Save(uint8_t* bytes) const;
@@ -88,14 +90,21 @@ class Session {
     uint32_t taken = 0;  // in the running step
   };
 
-  // What a snapshot of `tokens` tokens holds behind its header, in order.
-  std::vector<CopyRange> Ranges(uint8_t* payload, uint64_t tokens) const;
+  // Memory on the device of a part.
+  struct Area {
+    DeviceBuffer state, kv;
+  };
+
+  // What a snapshot of `tokens` tokens holds of a part, in order.
+  std::vector<CopyRange> Ranges(size_t part, uint8_t* payload, uint64_t tokens) const;
+  // The bytes of these ranges. Of all parts together: what lies behind a snapshot's header.
+  Checked PayloadOf(size_t part, uint64_t tokens) const;
+  Checked Payload(uint64_t tokens) const;
   float* mutable_logits() { return reinterpret_cast<float*>(logits_.data()); }
 
   Engine& engine_;
   qrt_session* const handle_;
-  DeviceBuffer state_;
-  DeviceBuffer kv_;
+  std::vector<Area> areas_;  // of the parts, in their order
   Memory logits_;
   uint64_t capacity_ = 0;     // tokens the caller asked for
   uint64_t kv_capacity_ = 0;  // tokens the KV is laid out for, >= capacity_

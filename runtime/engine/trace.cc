@@ -33,7 +33,7 @@ qrt_layer_trace TraceOf(const std::vector<float>& row) {
 }  // namespace
 
 Status Session::Trace(size_t index, qrt_layer_trace* out) const {
-  const std::vector<TracedLayer>& traces = engine_.plan().traces;
+  const std::span<const TracedLayer> traces = engine_.traces();
   if (traces.empty()) {
     return Status(Code::kUnavailable, 5326, "the artifact keeps no rows of its layers", "",
                   "compile the model with qcc compile --traceable");
@@ -46,9 +46,11 @@ Status Session::Trace(size_t index, qrt_layer_trace* out) const {
   if (damaged_) return Damaged();
   const TracedLayer& traced = traces[index];
   std::vector<float> row(traced.values);
-  const CopyRange range = {&state_, traced.offset, row.data(), traced.values * sizeof(float)};
-  const DeviceResult result = engine_.Read({&range, 1});
-  if (result != DeviceResult::kOk) return engine_.Failure(result, "the reading of a layer's row");
+  const CopyRange range = {&areas_[traced.part].state, traced.offset, row.data(),
+                           traced.values * sizeof(float)};
+  const DeviceResult result = engine_.Read(traced.part, {&range, 1});
+  if (result != DeviceResult::kOk)
+    return engine_.Failure(traced.part, result, "the reading of a layer's row");
   const size_t struct_size = out->struct_size;
   *out = TraceOf(row);
   out->struct_size = struct_size;

@@ -73,7 +73,7 @@ uint64_t CpuDevice::ScratchBytes(const Artifact& artifact, size_t variant, uint3
 }
 
 Result<std::unique_ptr<CpuDevice>> CpuDevice::Create(const Artifact& artifact, size_t variant,
-                                                     std::unique_ptr<Workers> workers,
+                                                     std::shared_ptr<Workers> workers,
                                                      const qrt_allocator* allocator) {
   std::unique_ptr<CpuDevice> device(new CpuDevice(allocator));
   Result<CodeImage> code = CodeImage::Load(artifact.code(variant), artifact.code_hash(variant),

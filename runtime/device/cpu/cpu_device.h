@@ -25,11 +25,12 @@ Result<size_t> ChooseCode(const Manifest& manifest, const CpuFeatures& cpu, std:
 class CpuDevice final : public Device {
  public:
   // Copies code variant `variant` of the artifact into executable memory, takes the arena and scratch for
-  // each thread. The artifact's weights are used where they are mapped: it must outlive the device.
+  // each thread. The artifact's weights are used where they are mapped: it must outlive the device. Devices
+  // of one engine, which run one after the other, may share `workers`.
   // `allocator` NULL: the system; else it serves the arena, the threads' scratch and the memory of sessions.
   // Errors: those of CodeImage::Load, out of memory.
   static Result<std::unique_ptr<CpuDevice>> Create(const Artifact& artifact, size_t variant,
-                                                   std::unique_ptr<Workers> workers,
+                                                   std::shared_ptr<Workers> workers,
                                                    const qrt_allocator* allocator);
 
   // Of the arena that Create takes.
@@ -59,6 +60,7 @@ class CpuDevice final : public Device {
   DeviceResult Read(std::span<const CopyRange> ranges) override { return memory_.Read(ranges); }
   DeviceResult Write(std::span<const CopyRange> ranges) override { return memory_.Write(ranges); }
   const DeviceBuffer& arena() const override { return arena_; }
+  uint8_t* host_arena() const override { return HostMemory::Data(arena_); }
   DeviceCounters counters() const override { return {}; }
   std::string last_error() const override { return ""; }
 
@@ -69,7 +71,7 @@ class CpuDevice final : public Device {
   std::string variant_;
   HostMemory memory_;
   CodeImage code_;
-  std::unique_ptr<Workers> workers_;
+  std::shared_ptr<Workers> workers_;
   const uint8_t* weights_ = nullptr;
   DeviceBuffer arena_;
   DeviceBuffer scratch_;  // of the threads, one after the other

@@ -201,6 +201,10 @@ typedef struct qrt_artifact_info {
   uint32_t has_chat_template; /* 0 or 1 */
   uint32_t has_goldens;       /* 0 or 1: see qrt_engine_check */
   uint8_t identity[16];       /* hash over the section table: equal only for equal artifacts */
+  /* Since 1.3: devices that run the model's layers, one after the other (qcc compile --layers); else 1.
+   * State, KV and weights above are those of all. (64 bits: older programs own what lies before the next
+   * multiple of 8) */
+  uint64_t parts;
 } qrt_artifact_info;
 
 /* Errors: INVALID_ARGUMENT. */
@@ -289,7 +293,9 @@ typedef struct qrt_engine_options {
   /* Since 1.1: */
   const char* device;     /* "cpu", "vulkan", "vulkan:1", "cuda", "cuda:0", or "auto": CUDA, else a real GPU
                            * through     Vulkan, else the CPU; one that cannot be made (short of memory, say) is
-                           * passed over. NULL: the CPU if the artifact holds code for CPUs, else as "auto" */
+                           * passed over. NULL: the CPU if the artifact holds code for CPUs, else as "auto".
+                           * Of an artifact in parts one for each, "cpu,vulkan:1"; NULL or "auto": the best of
+                           * each part's kind. Since 1.3 */
   double max_dispatch_ms; /* GPU: longest piece of work to hand over at once; 0: 200; negative: no limit */
   const char*
       cache_dir; /* GPU: where what the driver makes of SPIR-V or PTX is kept between runs; made if missing,
@@ -323,6 +329,11 @@ typedef struct qrt_engine_info {
   /* Since 1.3: of device "auto", better kinds of device that were not taken, and why: "cuda: no driver";
    * empty: none. Borrowed from the engine */
   const char* passed_over;
+  /* Since 1.3: devices that run the layers, as many as the artifact's parts; where there are several,
+   * `device` and `cpu` name each, with " + " between them */
+  uint64_t parts;
+  uint64_t transfers;         /* of rows from one device to the next by steps so far: parts - 1 a step */
+  uint64_t bytes_transferred; /* in them */
 } qrt_engine_info;
 
 /* Errors: INVALID_ARGUMENT. */
