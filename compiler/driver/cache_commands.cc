@@ -156,9 +156,15 @@ bool MeansSomethingInCache(const CompileOption& option) {
 absl::Status Artifact(const CompileArguments& arguments, const std::string& request, const Cli& cli) {
   GivenOptions given = arguments.Given();
   // What is not said is answered for this machine alone.
-  const auto target = given.find("target");
-  const bool for_cpu = target == given.end() ||
-                       std::find(target->second.begin(), target->second.end(), "cpu") != target->second.end();
+  const auto target = given.find("target"), layers = given.find("layers");
+  bool for_cpu = target == given.end() && layers == given.end();
+  if (target != given.end()) {
+    for_cpu = std::find(target->second.begin(), target->second.end(), "cpu") != target->second.end();
+  }
+  if (layers != given.end()) {
+    for_cpu = std::any_of(layers->second.begin(), layers->second.end(),
+                          [](const std::string& part) { return part.starts_with("cpu:"); });
+  }
   if (for_cpu) given.try_emplace("cpu", CompileOption::Values{"native"});
   absl::StatusOr<PipelineOptions> options = arguments.Read(given, cli);
   if (!options.ok()) return options.status();

@@ -19,10 +19,42 @@ namespace {
 using qrt::Hex;
 using qrt::SectionKindName;
 
-uint64_t LargestArena(const qrt::Manifest& m) {
-  uint64_t largest = 0;
-  for (const qrt::ProgramInfo& p : m.programs) largest = std::max(largest, p.arena_bytes);
-  return largest;
+// Of the devices together.
+uint64_t ArenaBytes(const qrt::Manifest& m) {
+  uint64_t bytes = 0;
+  size_t begin = 0;
+  const auto add = [&](size_t programs) {
+    uint64_t largest = 0;
+    for (size_t i = begin; i < begin + programs; ++i) largest = std::max(largest, m.programs[i].arena_bytes);
+    bytes += largest;
+    begin += programs;
+  };
+  for (const qrt::PartFacts& part : m.parts) add(part.programs);
+  if (m.parts.empty()) add(m.programs.size());
+  return bytes;
+}
+uint64_t WeightBytes(const qrt::Manifest& m) {
+  uint64_t bytes = 0;
+  for (const qrt::PartFacts& part : m.parts) bytes += part.weights_bytes;
+  return m.parts.empty() ? m.weights_bytes : bytes;
+}
+
+// The part that entry `index` of one of the lists belongs to: of manifest.states with &PartFacts::states.
+std::optional<size_t> PartOf(const qrt::Manifest& m, size_t index, uint32_t qrt::PartFacts::*count) {
+  for (size_t i = 0; i < m.parts.size(); ++i) {
+    if (index < m.parts[i].*count) return i;
+    index -= m.parts[i].*count;
+  }
+  return std::nullopt;
+}
+// Adds which part it is, where there are several.
+void AddPart(const qrt::Manifest& m, size_t index, uint32_t qrt::PartFacts::*count, Json& entry) {
+  if (const std::optional<size_t> part = PartOf(m, index, count)) entry["part"] = *part;
+}
+// What code number `index` runs.
+const qrt::Manifest& ManifestOfCode(const ArtifactContents& c, size_t index) {
+  const std::optional<size_t> part = PartOf(c.manifest, index, &qrt::PartFacts::code);
+  return part ? c.parts[*part] : c.manifest;
 }
 
 // Size of a section that the manifest names; the index is not trusted.
@@ -132,10 +164,15 @@ Json GpuKernelsJson(const qrt::GpuCode& code) {
   return kernels;
 }
 
-// Of CPU code, `variant` among the artifact's; names of programs are those of the manifest.
-Json CpuKernelsJson(const qrt::Manifest& m, size_t variant) {
+// Of CPU code, `variant` among the artifact's, of a part if there are several; names of programs are those of
+// the manifest.
+Json CpuKernelsJson(const qrt::Manifest& m, size_t variant, std::optional<size_t> part) {
   Json kernels = Json::array();
   for (const qrt::KernelInfo& k : m.kernels) {
+    const auto other = [&](uint32_t program) {
+      return PartOf(m, program, &qrt::PartFacts::programs) != part;
+    };
+    if (std::any_of(k.programs.begin(), k.programs.end(), other)) continue;
     Json programs = Json::array();
     for (const uint32_t program : k.programs) programs.push_back(m.programs[program].name);
     kernels.push_back({{"name", k.name},
@@ -188,7 +225,8 @@ Json GpuJson(const qrt::GpuCode& code, const qrt::Manifest& m) {
   return json;
 }
 
-Json TargetJson(const ArtifactContents& c, const qrt::CodeInfo& code) {
+Json TargetJson(const ArtifactContents& c, size_t index) {
+  const qrt::CodeInfo& code = c.manifest.code[index];
   Json json = {{"target", code.target},
                {"isa", code.isa},
                {"features", code.features},
@@ -197,8 +235,28 @@ Json TargetJson(const ArtifactContents& c, const qrt::CodeInfo& code) {
                {"weights_section", code.weights_section}};
   const auto scratch = c.thread_scratch.find(code.section);
   if (scratch != c.thread_scratch.end()) json["thread_scratch_bytes"] = scratch->second;
-  if (const qrt::GpuCode* gpu = GpuCodeOf(c, code)) json["gpu"] = GpuJson(*gpu, c.manifest);
+  if (const qrt::GpuCode* gpu = GpuCodeOf(c, code)) json["gpu"] = GpuJson(*gpu, ManifestOfCode(c, index));
+  AddPart(c.manifest, index, &qrt::PartFacts::code, json);
   return json;
+}
+
+void PartsText(std::string& out, const qrt::Manifest& m) {
+  if (m.parts.empty()) return;
+  Append(out, "\nparts   layers     target        weights         state  KV per token\n");
+  for (size_t i = 0; i < m.parts.size(); ++i) {
+    const qrt::PartFacts& p = m.parts[i];
+    const std::string layers =
+        std::to_string(p.first_layer) + "-" + std::to_string(p.first_layer + p.layers - 1);
+    Append(out, "  %zu     %-10s %-10s %10s %13s %13s\n", i, layers.c_str(), Clean(p.target).c_str(),
+           HumanBytes(p.weights_bytes).c_str(), HumanBytes(p.state_bytes).c_str(),
+           HumanBytes(p.kv_bytes_per_token).c_str());
+  }
+}
+
+// In front of the first entry of each part.
+void PartTitle(std::string& out, const qrt::Manifest& m, size_t index, uint32_t qrt::PartFacts::*count) {
+  const std::optional<size_t> part = PartOf(m, index, count);
+  if (part && (index == 0 || PartOf(m, index - 1, count) != part)) Append(out, " part %zu\n", *part);
 }
 
 }  // namespace
@@ -220,7 +278,11 @@ absl::StatusOr<ArtifactContents> ReadContents(const qrt::Artifact& artifact) {
                             {artifact.sections().begin(), artifact.sections().end()},
                             artifact.manifest(),
                             {},
+                            {},
                             {}};
+  for (size_t i = 0; i < contents.manifest.parts.size(); ++i) {
+    contents.parts.push_back(artifact.part(i).manifest());
+  }
   for (size_t i = 0; i < contents.manifest.code.size(); ++i) {
     const qrt::CodeInfo& code = contents.manifest.code[i];
     if (code.target == "cpu") {
@@ -230,7 +292,8 @@ absl::StatusOr<ArtifactContents> ReadContents(const qrt::Artifact& artifact) {
     }
     const std::optional<qrt::GpuTarget> target = qrt::GpuTargetNamed(code.target);
     if (!target) continue;
-    qrt::Result<qrt::GpuCode> read = qrt::GpuCode::Read(artifact, i, *target);
+    const qrt::Artifact::PartCode of = artifact.PartOfCode(i);
+    qrt::Result<qrt::GpuCode> read = qrt::GpuCode::Read(*of.part, of.variant, *target);
     if (!read.ok()) return FromRuntime(read.status());
     contents.gpu_code[code.section] = *std::move(read);
   }
@@ -268,14 +331,17 @@ std::string InspectText(const ArtifactContents& c) {
            static_cast<unsigned long long>(s.offset), static_cast<unsigned long long>(s.size),
            Hex(s.hash).c_str());
   }
+  PartsText(out, m);
   Append(out, "\ntargets (best first)\n");
-  for (const qrt::CodeInfo& code : m.code) {
+  for (size_t i = 0; i < m.code.size(); ++i) {
+    const qrt::CodeInfo& code = m.code[i];
+    PartTitle(out, m, i, &qrt::PartFacts::code);
     Append(out, "  %s %-10s code %s, weights in section %u\n      needs: %s\n", Clean(code.target).c_str(),
            Clean(code.isa).c_str(), HumanBytes(SectionSize(c, code.section)).c_str(), code.weights_section,
            code.features.empty() ? "nothing more" : Joined(code.features).c_str());
     if (const auto scratch = c.thread_scratch.find(code.section); scratch != c.thread_scratch.end())
       Append(out, "      scratch of a thread: %s\n", HumanBytes(scratch->second).c_str());
-    if (const qrt::GpuCode* gpu = GpuCodeOf(c, code)) GpuText(out, *gpu, m);
+    if (const qrt::GpuCode* gpu = GpuCodeOf(c, code)) GpuText(out, *gpu, ManifestOfCode(c, i));
   }
   Append(out, "\nformats             tensors        in GGUF         packed\n");
   for (const qrt::FormatUse& f : m.formats) {
@@ -283,9 +349,9 @@ std::string InspectText(const ArtifactContents& c) {
            HumanBytes(f.source_bytes).c_str(), HumanBytes(f.packed_bytes).c_str());
   }
   Append(out, "\nmemory\n");
-  Append(out, "  weights           %12s  mapped, shared by processes\n", HumanBytes(m.weights_bytes).c_str());
+  Append(out, "  weights           %12s  mapped, shared by processes\n", HumanBytes(WeightBytes(m)).c_str());
   Append(out, "  scratch           %12s  per engine: the largest program\n",
-         HumanBytes(LargestArena(m)).c_str());
+         HumanBytes(ArenaBytes(m)).c_str());
   Append(out, "  state             %12s  per sequence\n", HumanBytes(m.state_bytes).c_str());
   Append(out, "  KV                %12s  per token; %s at the full context\n",
          HumanBytes(m.kv_bytes_per_token).c_str(),
@@ -296,7 +362,9 @@ std::string InspectText(const ArtifactContents& c) {
   Append(out,
          "\nprograms             rows       scratch  dispatches  barriers  weights read  takes -> leaves; "
          "gives\n");
-  for (const qrt::ProgramInfo& p : m.programs) {
+  for (size_t i = 0; i < m.programs.size(); ++i) {
+    const qrt::ProgramInfo& p = m.programs[i];
+    PartTitle(out, m, i, &qrt::PartFacts::programs);
     Append(out, "  %-17s %6u %13s %11u %9u %13s  %s -> %s; %s\n", Clean(p.name).c_str(), p.rows,
            HumanBytes(p.arena_bytes).c_str(), p.dispatches, p.barriers, HumanBytes(p.weight_bytes).c_str(),
            InputsText(m, p.facts).c_str(),
@@ -350,12 +418,22 @@ void AddManifest(const qrt::Manifest& m, Json& root) {
                                {"source_bytes", f.source_bytes},
                                {"packed_bytes", f.packed_bytes}});
   }
-  root["memory"] = {{"weights_bytes", m.weights_bytes},
-                    {"scratch_bytes", LargestArena(m)},
+  root["parts"] = Json::array();
+  for (const qrt::PartFacts& p : m.parts) {
+    root["parts"].push_back({{"target", p.target},
+                             {"first_layer", p.first_layer},
+                             {"layers", p.layers},
+                             {"weights_bytes", p.weights_bytes},
+                             {"state_bytes_per_sequence", p.state_bytes},
+                             {"kv_bytes_per_token", p.kv_bytes_per_token}});
+  }
+  root["memory"] = {{"weights_bytes", WeightBytes(m)},
+                    {"scratch_bytes", ArenaBytes(m)},
                     {"state_bytes_per_sequence", m.state_bytes},
                     {"kv_bytes_per_token", m.kv_bytes_per_token}};
   root["programs"] = Json::array();
-  for (const qrt::ProgramInfo& p : m.programs) {
+  for (size_t i = 0; i < m.programs.size(); ++i) {
+    const qrt::ProgramInfo& p = m.programs[i];
     root["programs"].push_back({{"name", p.name},
                                 {"takes", InputNames(p.facts)},
                                 {"given_cols", p.facts.given_cols},
@@ -368,9 +446,11 @@ void AddManifest(const qrt::Manifest& m, Json& root) {
                                 {"dispatches", p.dispatches},
                                 {"barriers", p.barriers},
                                 {"weight_bytes", p.weight_bytes}});
+    AddPart(m, i, &qrt::PartFacts::programs, root["programs"].back());
   }
   root["states"] = Json::array();
-  for (const qrt::StateInfo& s : m.states) {
+  for (size_t i = 0; i < m.states.size(); ++i) {
+    const qrt::StateInfo& s = m.states[i];
     root["states"].push_back({{"name", s.name},
                               {"kind", Name(s.kind)},
                               {"layer", s.layer},
@@ -378,6 +458,7 @@ void AddManifest(const qrt::Manifest& m, Json& root) {
                               {"element", Name(s.element)},
                               {"offset", s.offset},
                               {"bytes", s.bytes}});
+    AddPart(m, i, &qrt::PartFacts::states, root["states"].back());
   }
   root["weights"] = Json::array();
   for (const qrt::WeightInfo& w : m.weights) {
@@ -413,12 +494,14 @@ Json ManifestJson(const ArtifactContents& c) {
   Json root;
   AddModel(c.manifest, root);
   root["targets"] = Json::array();
-  for (const qrt::CodeInfo& code : c.manifest.code) {
+  for (size_t i = 0; i < c.manifest.code.size(); ++i) {
+    const qrt::CodeInfo& code = c.manifest.code[i];
     root["targets"].push_back({{"target", code.target},
                                {"isa", code.isa},
                                {"features", code.features},
                                {"section", code.section},
                                {"weights_section", code.weights_section}});
+    AddPart(c.manifest, i, &qrt::PartFacts::code, root["targets"].back());
   }
   root["streams"] = c.manifest.streams;
   AddManifest(c.manifest, root);
@@ -433,9 +516,11 @@ Json KernelsJson(const qrt::Artifact& artifact, const ArtifactContents& c) {
     Json target = {{"target", code.target}, {"isa", code.isa}, {"code_bytes", SectionSize(c, code.section)}};
     if (const qrt::GpuCode* gpu = GpuCodeOf(c, code)) target["kernels"] = GpuKernelsJson(*gpu);
     if (code.target == "cpu") {
-      target["programs"] = EntriesJson(artifact.code(i), c.manifest);
-      if (!c.manifest.kernels.empty()) target["kernels"] = CpuKernelsJson(c.manifest, cpu_variants++);
+      target["programs"] = EntriesJson(artifact.code(i), ManifestOfCode(c, i));
+      const std::optional<size_t> part = PartOf(c.manifest, i, &qrt::PartFacts::code);
+      if (!c.manifest.kernels.empty()) target["kernels"] = CpuKernelsJson(c.manifest, cpu_variants++, part);
     }
+    AddPart(c.manifest, i, &qrt::PartFacts::code, target);
     root["targets"].push_back(std::move(target));
   }
   return root;
@@ -461,7 +546,7 @@ std::string InspectJson(const ArtifactContents& c) {
                                 {"hash", Hex(s.hash)}});
   }
   root["targets"] = Json::array();
-  for (const qrt::CodeInfo& code : m.code) root["targets"].push_back(TargetJson(c, code));
+  for (size_t i = 0; i < m.code.size(); ++i) root["targets"].push_back(TargetJson(c, i));
   AddManifest(m, root);
   return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

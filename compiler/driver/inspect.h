@@ -22,6 +22,7 @@ struct ArtifactContents {
   qrt::Hash128 identity{};
   std::vector<qrt::Section> sections;
   qrt::Manifest manifest;
+  std::vector<qrt::Manifest> parts;  // of the manifest, where the model's layers run on several devices
   std::map<uint32_t, qrt::GpuCode> gpu_code;    // by section
   std::map<uint32_t, uint64_t> thread_scratch;  // of CPU code, by section: bytes
 };

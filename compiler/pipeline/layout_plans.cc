@@ -111,7 +111,8 @@ absl::StatusOr<std::vector<LayoutPlan>> PlanParts(mlir::OwningOpRef<mlir::Module
   for (size_t i = 0; i < options.layers.size(); ++i) {
     const bool last = i + 1 == options.layers.size();
     LayoutPlan plan{last ? std::move(hir) : mlir::OwningOpRef<mlir::ModuleOp>(hir->clone()),
-                    {std::string(targets[i]->name)}};
+                    {std::string(targets[i]->name)},
+                    true};
     if (mlir::failed(RunPlanPasses(plan, targets[i]->layouts, options, &options.layers[i]))) {
       return diagnostics.ToStatus("Q3003", "plan");
     }

@@ -19,6 +19,7 @@ namespace qcc::compiler {
 struct LayoutPlan {
   mlir::OwningOpRef<mlir::ModuleOp> module;  // verified
   std::vector<std::string> targets;          // whose code runs it, by name
+  bool part = false;                         // of some layers alone: other plans are of the others
 };
 
 // Plans fused hir for `targets`, at least one: they share a plan where their policies choose the same layout

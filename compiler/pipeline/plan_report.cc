@@ -25,15 +25,37 @@ struct StateUse {
   uint64_t states = 0, bytes = 0;
 };
 
+// The plans that say together what states and programs a model has: each part's, or any one.
+std::span<const LayoutPlan> OfModel(std::span<const LayoutPlan> plans) {
+  return plans.front().part ? plans : plans.first(1);
+}
+
 // By kind, "conv" and so on; `bytes` of KV are those of a token.
-std::map<std::string, StateUse> StateUses(mlir::ModuleOp plan) {
+std::map<std::string, StateUse> StateUses(std::span<const LayoutPlan> plans) {
   std::map<std::string, StateUse> uses;
-  for (auto state : plan.getOps<plan::StateOp>()) {
-    StateUse& use = uses[plan::stringifyStateKind(state.getKind()).str()];
-    ++use.states;
-    use.bytes += state.getBytes();
+  for (const LayoutPlan& plan : OfModel(plans)) {
+    for (auto state : plan.module.get().getOps<plan::StateOp>()) {
+      StateUse& use = uses[plan::stringifyStateKind(state.getKind()).str()];
+      ++use.states;
+      use.bytes += state.getBytes();
+    }
   }
   return uses;
+}
+
+// Of all devices that run the model.
+struct Totals {
+  int64_t state_bytes = 0, kv_bytes_per_token = 0, arena_bytes = 0;
+};
+Totals TotalsOf(std::span<const LayoutPlan> plans) {
+  Totals totals;
+  for (const LayoutPlan& plan : OfModel(plans)) {
+    const plan::PlanSummary summary = plan::summarize(plan.module.get());
+    totals.state_bytes += summary.stateBytes;
+    totals.kv_bytes_per_token += summary.kvBytesPerToken;
+    totals.arena_bytes += summary.arenaBytes;
+  }
+  return totals;
 }
 
 struct FormatUse {
@@ -57,24 +79,26 @@ FormatUses UsesOf(mlir::ModuleOp plan, const gguf::File& file) {
 }
 
 Json MemoryJson(std::span<const LayoutPlan> plans, const ThreadScratch& threads) {
-  mlir::ModuleOp plan = plans.front().module.get();
-  const plan::PlanSummary summary = plan::summarize(plan);
+  const Totals totals = TotalsOf(plans);
   Json json = {{"report", "memory"}};
   json["weights"] = Json::array();
   for (const LayoutPlan& of : plans) {
     json["weights"].push_back(
         {{"targets", of.targets}, {"bytes", plan::summarize(of.module.get()).weightBytes}});
   }
-  json["state_bytes_per_sequence"] = summary.stateBytes;
-  json["kv_bytes_per_token"] = summary.kvBytesPerToken;
+  json["state_bytes_per_sequence"] = totals.state_bytes;
+  json["kv_bytes_per_token"] = totals.kv_bytes_per_token;
   json["states"] = Json::array();
-  for (const auto& [kind, use] : StateUses(plan)) {
+  for (const auto& [kind, use] : StateUses(plans)) {
     json["states"].push_back({{"kind", kind}, {"states", use.states}, {"bytes", use.bytes}});
   }
-  json["arena_bytes"] = summary.arenaBytes;
+  json["arena_bytes"] = totals.arena_bytes;
   json["programs"] = Json::array();
-  for (const plan::ProgramSummary& p : summary.programs) {
-    json["programs"].push_back({{"name", p.name}, {"rows", p.rows}, {"arena_bytes", p.arenaBytes}});
+  for (const LayoutPlan& plan : OfModel(plans)) {
+    for (const plan::ProgramSummary& p : plan::summarize(plan.module.get()).programs) {
+      json["programs"].push_back({{"name", p.name}, {"rows", p.rows}, {"arena_bytes", p.arenaBytes}});
+      if (plan.part) json["programs"].back()["part"] = &plan - plans.data();
+    }
   }
   json["thread_scratch"] = Json::array();
   for (const auto& [code, bytes] : threads) {
@@ -84,8 +108,7 @@ Json MemoryJson(std::span<const LayoutPlan> plans, const ThreadScratch& threads)
 }
 
 std::string MemoryText(std::span<const LayoutPlan> plans, const ThreadScratch& threads) {
-  mlir::ModuleOp plan = plans.front().module.get();
-  const plan::PlanSummary summary = plan::summarize(plan);
+  const Totals totals = TotalsOf(plans);
   std::string out = absl::StrFormat("memory %35s\n", "bytes");
   auto add = [&out](std::string_view what, const std::string& name, uint64_t bytes, std::string_view note) {
     out += absl::StrFormat("  %-10s %-16s %12d  %s\n", what, name, bytes, note);
@@ -94,14 +117,17 @@ std::string MemoryText(std::span<const LayoutPlan> plans, const ThreadScratch& t
     add("weights", absl::StrJoin(of.targets, "+"), plan::summarize(of.module.get()).weightBytes,
         "mapped, shared by processes");
   }
-  add("state", "", summary.stateBytes, "a sequence");
-  add("KV", "", summary.kvBytesPerToken, "a token of a sequence");
-  for (const auto& [kind, use] : StateUses(plan)) {
+  add("state", "", totals.state_bytes, "a sequence");
+  add("KV", "", totals.kv_bytes_per_token, "a token of a sequence");
+  for (const auto& [kind, use] : StateUses(plans)) {
     add("  of", kind, use.bytes, absl::StrFormat("%d layers", use.states));
   }
-  add("arena", "", summary.arenaBytes, "an engine: the largest program's");
-  for (const plan::ProgramSummary& p : summary.programs) {
-    add("  program", p.name, p.arenaBytes, absl::StrFormat("%d rows", p.rows));
+  add("arena", "", totals.arena_bytes, "an engine: the largest program's");
+  for (const LayoutPlan& plan : OfModel(plans)) {
+    const std::string part = plan.part ? absl::StrFormat(", part %d", &plan - plans.data()) : "";
+    for (const plan::ProgramSummary& p : plan::summarize(plan.module.get()).programs) {
+      add("  program", p.name, p.arenaBytes, absl::StrFormat("%d rows%s", p.rows, part));
+    }
   }
   for (const auto& [code, bytes] : threads) add("scratch", code, bytes, "a thread");
   return out;

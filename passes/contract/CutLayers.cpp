@@ -31,7 +31,7 @@ struct CutLayersPass : impl::CutLayersBase<CutLayersPass> {
     auto count = static_cast<int64_t>(calls->size());
     if (first < 0 || first > last || last >= count)
       return trunk.func.emitError("cannot keep layers ")
-             << first << " to " << last << ": the model has layers 0 to " << count - 1;
+             << first.getValue() << " to " << last.getValue() << ": the model has layers 0 to " << count - 1;
     if (last + 1 < count) {
       keepUpTo(trunk, (*calls)[last]);
       for (EntryPoint& entry : llvm::drop_begin(*entries)) entry.func.erase();

@@ -2,15 +2,16 @@
 #ifndef QRT_ARTIFACT_PART_MANIFEST_H_
 #define QRT_ARTIFACT_PART_MANIFEST_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace qrt {
 
-// Part `number` of manifest.parts, which lie in the lists that they count. What stands beside states,
-// programs and code is left empty, but for what a part's code relies on. For the writer's form of a manifest
-// and for the reader's, whose fields have the same names.
+// Part `number` of manifest.parts; of a list that they count wrongly, what there is of it. What stands beside
+// states, programs and code is left empty, but for what a part's code relies on. For the writer's form of a
+// manifest and for the reader's, whose fields have the same names.
 template <typename Manifest>
 Manifest PartManifest(const Manifest& manifest, size_t number) {
   Manifest out;
@@ -21,6 +22,8 @@ Manifest PartManifest(const Manifest& manifest, size_t number) {
     code += manifest.parts[i].code;
   }
   const auto slice = [](const auto& list, size_t begin, size_t count, auto* to) {
+    begin = std::min(begin, list.size());
+    count = std::min(count, list.size() - begin);
     to->assign(list.begin() + static_cast<ptrdiff_t>(begin),
                list.begin() + static_cast<ptrdiff_t>(begin + count));
   };

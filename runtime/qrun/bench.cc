@@ -190,6 +190,7 @@ Outcome RunBench(const Call& call) {
   const double steps = static_cast<double>(std::max<size_t>(1, decoded));
   const double submissions = static_cast<double>(engine.submissions - before.submissions) / steps;
   const double bytes_to_host = static_cast<double>(engine.bytes_to_host - before.bytes_to_host) / steps;
+  const double transfers = static_cast<double>(engine.transfers - before.transfers) / steps;
   char text[1024];
   std::string report;
   if (flags.json) {
@@ -198,18 +199,18 @@ Outcome RunBench(const Call& call) {
                   "\"peak_rss_bytes\": %" PRIu64 ", \"weight_bytes\": %" PRIu64
                   ", \"device_weight_bytes\": %" PRIu64
                   ", \"decode_submissions_per_token\": %.4g, \"decode_bytes_to_host_per_token\": %.6g, "
-                  "\"prefill\": ",
+                  "\"decode_transfers_per_token\": %.4g, \"prefill\": ",
                   engine.threads, depth, model.load_seconds, first_token_seconds, PeakRssBytes(),
-                  model.info.weight_bytes, engine.device_weight_bytes, submissions, bytes_to_host);
+                  model.info.weight_bytes, engine.device_weight_bytes, submissions, bytes_to_host, transfers);
     report = "{\"model\": " + Quoted(*flags.path) + ", \"architecture\": " + Quoted(model.info.architecture) +
              ", \"device\": " + Quoted(engine.device) + ", \"cpu\": " + Quoted(engine.cpu) + text +
              prefill.Json(prompt) + ", \"decode\": " + decode.Json(generate) + "}\n";
   } else {
     std::snprintf(text, sizeof text,
                   "%u threads, depth %zu; load %.3f s, first token %.3f s, peak %.1f MiB; "
-                  "%.4g submissions and %.6g bytes read back per token\n",
+                  "%.4g submissions, %.6g bytes read back and %.4g transfers between devices per token\n",
                   engine.threads, depth, model.load_seconds, first_token_seconds,
-                  static_cast<double>(PeakRssBytes()) / 1048576.0, submissions, bytes_to_host);
+                  static_cast<double>(PeakRssBytes()) / 1048576.0, submissions, bytes_to_host, transfers);
     report = OneLine(std::string(engine.device) + ", " + engine.cpu) + ", " + text +
              prefill.Line("prefill", prompt) + decode.Line("decode", generate);
   }

@@ -1,6 +1,8 @@
 // `qrun check`: is the artifact whole, and does this machine compute with it what the compiler's did.
 #include <cmath>
 #include <cstdio>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "runtime/qrun/commands.h"
@@ -60,7 +62,8 @@ Outcome CheckCode(const std::string& path, const qrt_artifact_info& artifact, co
   out->result = "failed";
   EngineChoice choice = wanted;
   choice.cpu = code.name;
-  if (!choice.device) choice.device = code.target;
+  // Of a model in parts each device is that of its part.
+  if (!choice.device && artifact.parts < 2) choice.device = code.target;
   Model model;
   QRUN_RETURN_IF_ERROR(OpenModel(path, choice, false, &model));
   if (!artifact.has_goldens) {
@@ -117,6 +120,7 @@ Outcome RunCheck(const Call& call) {
   if (choice.device && *choice.device == "auto") choice.device.reset();  // all are tried
   choice.several_devices = !choice.device;
   bool found = false;
+  std::set<std::pair<std::string, std::string>> names;
   std::string objects;
   Exit exit = kExitOk;  // of the first failure; one variant's does not keep the others from being checked
   for (uint32_t i = 0; i < info.code_count; ++i) {
@@ -124,7 +128,13 @@ Outcome RunCheck(const Call& call) {
     code.struct_size = sizeof code;
     QRUN_CALL(qrt_artifact_code(artifact.get(), i, &code, &error));
     if (choice.cpu && *choice.cpu != code.name) continue;
-    if (choice.device && choice.device->substr(0, choice.device->find(':')) != code.target) continue;
+    const bool in_parts = info.parts > 1;
+    const std::pair<std::string, std::string> name = {code.target, code.name};
+    // Several parts have code of one name; they run it together.
+    if (in_parts && !names.insert(name).second) continue;
+    if (!in_parts && choice.device && choice.device->substr(0, choice.device->find(':')) != code.target) {
+      continue;
+    }
     found = true;
     Checked checked;
     Outcome outcome = CheckCode(model_file.path, info, code, choice, &checked);

@@ -247,6 +247,7 @@ Outcome Generator::Decode(int32_t token, Answer* answer) {
   QRUN_RETURN_IF_ERROR(DescribeEngine(model_, &after));
   answer->submissions = after.submissions - before.submissions;
   answer->bytes_to_host = after.bytes_to_host - before.bytes_to_host;
+  answer->transfers = after.transfers - before.transfers;
   return Outcome();
 }
 
@@ -335,23 +336,25 @@ void PrintTiming(const Model& model, const qrt_session* session, const Answer& a
         ", \"context\": %" PRIu64 ", \"seed\": %" PRIu64
         ", \"cpu\": %s, \"threads\": %u, \"device\": %s, \"device_weight_bytes\": %" PRIu64
         ", \"decode_submissions\": %" PRIu64 ", \"decode_bytes_to_host\": %" PRIu64
-        ", \"peak_rss_bytes\": %" PRIu64 "}\n",
+        ", \"decode_transfers\": %" PRIu64 ", \"peak_rss_bytes\": %" PRIu64 "}\n",
         model.load_seconds, answer.prompt_tokens, answer.reused_tokens, answer.prompt_seconds, prompt_rate,
         answer.tokens, answer.decode_seconds, decode_rate, Name(answer.finish), qrt_session_position(session),
         qrt_session_capacity(session), seed, Quoted(info.cpu).c_str(), info.threads,
         Quoted(info.device).c_str(), info.device_weight_bytes, answer.submissions, answer.bytes_to_host,
-        PeakRssBytes());
+        answer.transfers, PeakRssBytes());
     return;
   }
+  const std::string transfers =
+      info.parts > 1 ? "; " + std::to_string(answer.transfers) + " transfers between devices" : "";
   std::fprintf(
       stderr,
       "qrun: load %.3f s; prompt %zu tokens (%zu reused), %.1f/s; answer %zu tokens, %.1f/s; %s; %" PRIu64
       " of %" PRIu64 " tokens of context; %s, %s, %u threads; %" PRIu64
-      " bytes read back; peak %.1f MiB; seed %" PRIu64 "\n",
+      " bytes read back%s; peak %.1f MiB; seed %" PRIu64 "\n",
       model.load_seconds, answer.prompt_tokens, answer.reused_tokens, prompt_rate, answer.tokens, decode_rate,
       Name(answer.finish), qrt_session_position(session), qrt_session_capacity(session),
       OneLine(info.device).c_str(), OneLine(info.cpu).c_str(), info.threads, answer.bytes_to_host,
-      static_cast<double>(PeakRssBytes()) / 1048576.0, seed);
+      transfers.c_str(), static_cast<double>(PeakRssBytes()) / 1048576.0, seed);
 }
 
 }  // namespace qrun

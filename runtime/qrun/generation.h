@@ -60,6 +60,7 @@ struct Answer {
   // Of the decode steps, on a GPU.
   uint64_t submissions = 0;
   uint64_t bytes_to_host = 0;
+  uint64_t transfers = 0;  // from one device to the next
 };
 
 // A session with its sampler. Tracks which tokens the session holds.

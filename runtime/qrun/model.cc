@@ -31,8 +31,9 @@ std::vector<std::string> CompileOptions(const EngineChoice& choice) {
   std::vector<std::string> options = choice.compile;
   const std::string kind = choice.device.value_or("").substr(0, choice.device.value_or("").find(':'));
   const bool gpu = kind == "vulkan" || kind == "cuda";
-  const bool target = std::any_of(options.begin(), options.end(),
-                                  [](const std::string& option) { return Names(option, "--target"); });
+  const bool target = std::any_of(options.begin(), options.end(), [](const std::string& option) {
+    return Names(option, "--target") || Names(option, "--layers");
+  });
   if (gpu && !target) options.push_back("--target=" + kind);
   if (choice.cpu) options.push_back((gpu ? "--gpu-profiles=" : "--cpu=") + *choice.cpu);
   return options;
@@ -68,8 +69,10 @@ void EngineChoice::AddTo(Options& options) {
   options.Integer("-t, --threads", "N", 1, QRT_MAX_THREADS, &threads,
                   "threads; default: one per physical core");
   options.Text("--cpu", "NAME", &cpu, "code variant to run; default: the best that the device can");
-  options.Text("--device", "NAME", &device,
-               "cpu, vulkan, vulkan:N, cuda, cuda:N, or auto: the best that can be used; default: auto");
+  options.Text(
+      "--device", "NAME", &device,
+      "cpu, vulkan, vulkan:N, cuda, cuda:N, or auto: the best that can be used; default: auto; of a model "
+      "in parts one for each, with commas");
   options.Number("--max-dispatch-ms", "X", 0, 1e6, &max_dispatch_ms,
                  "longest piece of work for a GPU; 0: no limit; default 200");
   AddOpeningTo(options);
@@ -96,8 +99,17 @@ void Verbosity::Warn(const std::string& text) const {
   if (!quiet) Tell("warning: " + text);
 }
 
-std::vector<std::string> EngineChoice::WithoutEffectOn(std::string_view device) const {
-  const std::string kind(device.substr(0, device.find(':')));
+std::vector<std::string> EngineChoice::WithoutEffectOn(std::string_view devices) const {
+  constexpr std::string_view kBetween = " + ";  // of a model in parts
+  std::vector<std::string_view> kinds;
+  std::string all;
+  for (size_t begin = 0; begin <= devices.size();) {
+    const size_t end = std::min(devices.find(kBetween, begin), devices.size());
+    const std::string_view device = devices.substr(begin, end - begin);
+    kinds.push_back(device.substr(0, device.find(':')));
+    all += (all.empty() ? "" : " + ") + std::string(kinds.back());
+    begin = end + kBetween.size();
+  }
   const struct {
     const char* name;
     std::vector<std::string_view> kinds;  // of devices for which it means something
@@ -108,8 +120,10 @@ std::vector<std::string> EngineChoice::WithoutEffectOn(std::string_view device) 
   };
   std::vector<std::string> out;
   for (const auto& row : rows) {
-    if (!row.given || std::find(row.kinds.begin(), row.kinds.end(), kind) != row.kinds.end()) continue;
-    out.push_back(std::string(row.name) + " has no effect: the model runs on device " + kind);
+    const bool means =
+        std::find_first_of(kinds.begin(), kinds.end(), row.kinds.begin(), row.kinds.end()) != kinds.end();
+    if (!row.given || means) continue;
+    out.push_back(std::string(row.name) + " has no effect: the model runs on device " + all);
   }
   return out;
 }

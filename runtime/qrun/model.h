@@ -38,8 +38,9 @@ struct EngineChoice {
   // Those alone that a command needs which opens an artifact and runs nothing.
   void AddOpeningTo(Options& options);
   std::string CacheFolder() const;  // the AOT cache's; empty: nothing is kept
-  // One sentence for each option that was given and means nothing on this device ("cpu", "vulkan:0 (...)").
-  std::vector<std::string> WithoutEffectOn(std::string_view device) const;
+  // One sentence for each option that was given and means nothing on these devices ("cpu", "cpu + vulkan:0
+  // (...)").
+  std::vector<std::string> WithoutEffectOn(std::string_view devices) const;
 };
 
 struct Model {

@@ -48,7 +48,7 @@ func.func private @block_a(%x: tensor<?x64xf32>, %rows: !hir.rows, %rope: tensor
 func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
   %e = hir.param "token_embd.weight" : !hir.weight<100x64, f32>
   %x = hir.embed %e, %ids : !hir.weight<100x64, f32>, tensor<?xi32>
-  %rope = hir.rope_table %rows {inv_freq = array<f64: 1.0, 0.5, 0.25, 0.125>, magnitude = 1.0 : f64, sections = array<i64: 4, 0, 0, 0>} : !hir.rows -> tensor<?x8xf32>
+  %rope = hir.rope_table %rows {inv_freq = array<f64: 1.0, 0.5, 0.25, 0.125>, magnitude = 1.0 : f64, sections = array<i64: 4, 0, 0, 0>} : tensor<?x8xf32>
   %w0 = hir.param "blk.0.norm" : !hir.weight<64, f32>
   %a = call @block_a(%x, %rows, %rope, %w0) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows, tensor<?x8xf32>, !hir.weight<64, f32>) -> tensor<?x64xf32>
   %w1 = hir.param "blk.1.norm" : !hir.weight<64, f32>
