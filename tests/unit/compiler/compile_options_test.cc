@@ -286,6 +286,7 @@ std::map<std::string_view, OtherValue> OtherValues(const std::string& folder) {
   return {{"output", {"cpu", {folder + "/other.qbin"}}},
           {"name", {"cpu", {"mine"}}},
           {"target", {"cpu", {"cpu", "cuda"}}},
+          {"layers", {"cpu", {"cpu:0-1", "cpu:2-3"}}},
           {"cpu", {"cpu", {"v3"}}},
           {"gpu_profiles", {"cuda", {"sm80"}}},
           {"kernels", {"vulkan", {folder + "/kernels"}}},
