@@ -1,5 +1,5 @@
-// Artifacts of models whose layers run on several devices: what the reader makes of one, and lies about parts,
-// all hashes right, each refused by the check that is there for it.
+// Artifacts of models whose layers run on several devices: what the reader makes of one, and lies about
+// parts, all hashes right, each refused by the check that is there for it.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -17,7 +17,7 @@ using qcc::compiler::ArtifactWriter;
 using qcc::compiler::ManifestSpec;
 using qcc::compiler::ProgramSpec;
 
-ProgramFacts Given(ProgramFacts facts) {
+ProgramFacts GivenRows(ProgramFacts facts) {
   facts.takes = kGiven;
   facts.given_cols = 64;
   return facts;
@@ -30,8 +30,8 @@ ManifestSpec TwoParts() {
   m.weights.clear();
   m.programs = {{"trunk_1", PrefillFacts({0, 1}), 1, 65536, 10, 4},
                 {"trunk_8", PrefillFacts({0, 1}), 8, 262144, 10, 4},
-                {"decode_1", Given(DecodeFacts({2})), 1, 65536, 10, 5},
-                {"prefill_8", Given(PrefillFacts({2})), 8, 262144, 8, 4},
+                {"decode_1", GivenRows(DecodeFacts({2})), 1, 65536, 10, 5},
+                {"prefill_8", GivenRows(PrefillFacts({2})), 8, 262144, 8, 4},
                 {"head_8", HeadFacts(), 8, 262144, 2, 1}};
   m.code = {{"cpu", "v3", {"avx", "avx2", "fma"}, 0, 2}, {"cpu", "v3", {"avx", "avx2", "fma"}, 1, 3}};
   m.parts = {{"cpu", 0, 1, 2, 2, 1, m.state_bytes, 0, 5000}, {"cpu", 1, 1, 1, 3, 1, 0, 256, 7000}};
@@ -70,11 +70,14 @@ TEST(ArtifactParts, AreLikeArtifactsOfTheirOwn) {
   ASSERT_TRUE(opened.ok()) << opened.status().ToString();
   const Artifact& artifact = **opened;
   ASSERT_EQ(artifact.part_count(), 2u);
+  EXPECT_EQ(artifact.manifest().parts, TwoParts().parts);
   EXPECT_EQ(artifact.manifest().programs.size(), 5u);
   EXPECT_EQ(artifact.manifest().programs[2].facts.advances, (std::vector<uint32_t>{2}));
   const Artifact &first = artifact.part(0), &last = artifact.part(1);
   ASSERT_EQ(first.manifest().programs.size(), 2u);
   ASSERT_EQ(last.manifest().programs.size(), 3u);
+  EXPECT_EQ(first.manifest().part, 0u);
+  EXPECT_EQ(last.manifest().part, 1u);
   EXPECT_EQ(first.manifest().programs[1].name, "trunk_8");
   EXPECT_EQ(last.manifest().programs[0].name, "decode_1");
   EXPECT_EQ(last.manifest().programs[0].facts.advances, (std::vector<uint32_t>{0})) << "among its own states";
@@ -90,14 +93,14 @@ TEST(ArtifactParts, AreLikeArtifactsOfTheirOwn) {
   EXPECT_EQ(&last.part(0), &last) << "a part is not cut";
 }
 
-struct PartLie {
+struct LayerLie {
   const char* name;
   void (*tell)(ManifestSpec& m);
   uint32_t number;
   const char* says;
 };
 
-const PartLie kPartLies[] = {
+const LayerLie kLayerLies[] = {
     {"one_part",
      [](auto& m) {
        m.parts = {{"cpu", 0, 2, 3, 5, 2, m.state_bytes, m.kv_bytes_per_token, 7000}};
@@ -106,10 +109,12 @@ const PartLie kPartLies[] = {
     {"too_many_parts", [](auto& m) { m.parts.resize(9, m.parts[1]); }, 4015, "the length of parts is 9"},
     {"first_layer_missing", [](auto& m) { m.parts[0].first_layer = 1; }, 4015,
      "part 0.first_layer is 1, expected 0"},
-    {"layers_apart", [](auto& m) { m.parts[1].first_layer = 2; }, 4015, "part 1.first_layer is 2, expected 1"},
+    {"layers_apart", [](auto& m) { m.parts[1].first_layer = 2; }, 4015,
+     "part 1.first_layer is 2, expected 1"},
     {"layers_twice", [](auto& m) { m.parts[0].layers = 2; }, 4015, "part 1.first_layer is 1, expected 2"},
     {"no_layers", [](auto& m) { m.parts[1].layers = 0; }, 4015, "part 1.layers is 0"},
-    {"states_left_over", [](auto& m) { m.parts[1].states = 0; }, 4015, "the sum of parts.states is 2, expected 3"},
+    {"states_left_over", [](auto& m) { m.parts[1].states = 0; }, 4015,
+     "the sum of parts.states is 2, expected 3"},
     {"more_states_than_there_are", [](auto& m) { m.parts[1].states = 0xffffffff; }, 4015, "parts.states"},
     {"more_programs_than_there_are", [](auto& m) { m.parts[0].programs = 3; }, 4015,
      "the sum of parts.programs is 6, expected 5"},
@@ -121,7 +126,8 @@ const PartLie kPartLies[] = {
      },
      4015, "the length of code is 0"},
     {"state_bytes_that_no_part_has", [](auto& m) { m.state_bytes += 64; }, 4015, "state_bytes is 5184"},
-    {"kv_bytes_that_no_part_has", [](auto& m) { m.kv_bytes_per_token += 64; }, 4015, "kv_bytes_per_token is 320"},
+    {"kv_bytes_that_no_part_has", [](auto& m) { m.kv_bytes_per_token += 64; }, 4015,
+     "kv_bytes_per_token is 320"},
     {"areas_that_wrap", [](auto& m) { m.parts[0].state_bytes = m.parts[1].state_bytes = 1ull << 63; }, 4015,
      "state_bytes is 5120"},
     {"states_of_the_other_part",
@@ -146,7 +152,7 @@ const PartLie kPartLies[] = {
        m.programs[2].facts.given_cols = 0;
      },
      4015, "program 'decode_1'.takes is 1, expected 2: it is of part 1"},
-    {"first_part_is_given_rows", [](auto& m) { m.programs[0].facts = Given(m.programs[0].facts); }, 4015,
+    {"first_part_is_given_rows", [](auto& m) { m.programs[0].facts = GivenRows(m.programs[0].facts); }, 4015,
      "program 'trunk_1'.takes is 2, expected 1: it is of part 0"},
     {"rows_of_another_width", [](auto& m) { m.programs[2].facts.given_cols = 32; }, 4015,
      "program 'decode_1'.given_cols is 32, expected 64 (model.embedding_length)"},
@@ -159,15 +165,12 @@ const PartLie kPartLies[] = {
     {"weights_of_another_size", [](auto& m) { m.parts[0].weights_bytes = 5001; }, 4015,
      "weights_bytes is 5001, expected 5000"},
     {"most_weights", [](auto& m) { m.weights_bytes = 5000; }, 4015, "weights_bytes is 5000, expected 7000"},
-    {"entries_of_the_other_part",
-     [](auto& m) {
-       std::swap(m.code[0].section, m.code[1].section);
-     },
-     4016, "the code has 3 entries, the manifest 2 programs"},
+    {"entries_of_the_other_part", [](auto& m) { std::swap(m.code[0].section, m.code[1].section); }, 4016,
+     "the code has 3 entries, the manifest 2 programs"},
 };
 
-class PartLies : public ::testing::TestWithParam<PartLie> {};
-TEST_P(PartLies, IsRefused) {
+class LayerLies : public ::testing::TestWithParam<LayerLie> {};
+TEST_P(LayerLies, IsRefused) {
   ManifestSpec m = TwoParts();
   GetParam().tell(m);
   const Status status = OpenAndUse(Write(m));
@@ -175,7 +178,7 @@ TEST_P(PartLies, IsRefused) {
   EXPECT_NE(status.message().find(GetParam().says), std::string::npos)
       << "the message does not say '" << GetParam().says << "': " << status.ToString();
 }
-INSTANTIATE_TEST_SUITE_P(All, PartLies, ::testing::ValuesIn(kPartLies),
+INSTANTIATE_TEST_SUITE_P(All, LayerLies, ::testing::ValuesIn(kLayerLies),
                          [](const auto& param) { return std::string(param.param.name); });
 
 // A reader that knows no parts refuses the bit; one that knows them, parts without the bit and the reverse.

@@ -13,7 +13,11 @@ namespace {
 [[maybe_unused]] void EveryFieldOf(const Manifest& m) {
   [[maybe_unused]] const auto& [model, numerics, kv_element, weights_bytes, state_bytes, kv_bytes_per_token,
                                 states, programs, code, tokenizer, sampling, chat_template_section,
-                                goldens_section, formats, provenance, streams, weights, kernels] = m;
+                                goldens_section, formats, provenance, streams, weights, kernels, parts,
+                                part] = m;
+  // These in artifact_parts_test.cc.
+  [[maybe_unused]] const auto& [part_target, first_layer, layers, part_states, part_programs, part_code,
+                                part_state_bytes, part_kv_bytes, part_weights_bytes] = parts[0];
   [[maybe_unused]] const auto& [kernel_name, specification, kernel_programs, code_bytes] = kernels[0];
   [[maybe_unused]] const auto& [weight_name, format, layout, weight_rows, weight_cols, weight_section,
                                 weight_offset, weight_size] = weights[0];

@@ -1,0 +1,267 @@
+// An engine whose model's layers run on several devices: the rows that they hand on, how often and how, and
+// what a device that fails on the way leaves behind.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "runtime/device/cpu/host_memory.h"
+#include "runtime/engine/engine.h"
+#include "tests/unit/runtime/program_facts.h"
+
+namespace {
+
+using qrt::CopyRange;
+using qrt::DeviceBuffer;
+using qrt::DeviceResult;
+
+constexpr uint32_t kCols = 3, kWords = 7;
+constexpr uint32_t kBucket = 4;
+
+// A part of a model of few numbers: each row becomes its values times two plus what the part has counted of
+// the sequence. Its arena may be out of the host's sight, as a GPU's is.
+class PartDevice final : public qrt::Device {
+ public:
+  PartDevice(bool first, bool last, bool hidden)
+      : memory_(nullptr), first_(first), last_(last), hidden_(hidden) {
+    EXPECT_EQ(memory_.Allocate(kBucket * kCols * sizeof(float), &arena_), DeviceResult::kOk);
+  }
+  ~PartDevice() override { memory_.Free(&arena_); }
+
+  const std::string& name() const override { return name_; }
+  const std::string& variant() const override { return name_; }
+  uint32_t threads() const override { return 1; }
+  uint64_t code_bytes() const override { return 0; }
+  uint64_t scratch_bytes() const override { return arena_.bytes; }
+  uint64_t device_weight_bytes() const override { return 0; }
+  bool samples() const override { return false; }
+  uint32_t MostRows(std::span<const uint32_t>, uint64_t) const override { return most_rows; }
+  uint32_t cut_rows() const override { return cut; }
+  const DeviceBuffer& arena() const override { return arena_; }
+  uint8_t* host_arena() const override { return hidden_ ? nullptr : qrt::HostMemory::Data(arena_); }
+  qrt::DeviceCounters counters() const override { return {runs, 0}; }
+  std::string last_error() const override { return "no"; }
+
+  DeviceResult Run(const qrt::StepRequest& step) override {
+    if (failure != DeviceResult::kOk) return failure;
+    ++runs;
+    rows.push_back(step.n_rows);
+    auto* x = reinterpret_cast<float*>(arena_.address);
+    for (int64_t s = 0; s < step.n_seqs; ++s) {
+      const qrt_seq& seq = step.seqs[s];
+      auto* count = reinterpret_cast<float*>(seq.state);
+      for (int64_t r = seq.row_begin; r < seq.row_begin + seq.row_count; ++r) {
+        *count += 1;
+        for (uint32_t c = 0; c < kCols; ++c) {
+          float& value = x[r * kCols + c];
+          if (first_) value = static_cast<float>(step.tokens[r]) + static_cast<float>(c);
+          value = 2 * value + *count;
+        }
+      }
+    }
+    EXPECT_TRUE(last_ || (step.n_out == 0 && step.logits == nullptr)) << "only the last part gives logits";
+    for (int64_t i = 0; i < step.n_out; ++i) {
+      for (uint32_t w = 0; w < kWords; ++w) {
+        step.logits[i * kWords + w] = x[step.out_rows[i] * kCols + w % kCols] + static_cast<float>(w);
+      }
+    }
+    return DeviceResult::kOk;
+  }
+  DeviceResult Allocate(uint64_t bytes, DeviceBuffer* buffer) override {
+    return failure == DeviceResult::kOk ? memory_.Allocate(bytes, buffer) : failure;
+  }
+  void Free(DeviceBuffer* buffer) override { memory_.Free(buffer); }
+  DeviceResult Zero(const DeviceBuffer& buffer) override { return memory_.Zero(buffer); }
+  DeviceResult Read(std::span<const CopyRange> ranges) override {
+    ++reads;
+    return copies_fail ? DeviceResult::kFailed : memory_.Read(ranges);
+  }
+  DeviceResult Write(std::span<const CopyRange> ranges) override {
+    ++writes;
+    return copies_fail ? DeviceResult::kFailed : memory_.Write(ranges);
+  }
+
+  DeviceResult failure = DeviceResult::kOk;
+  bool copies_fail = false;
+  uint32_t most_rows = 1000, cut = 1;
+  uint64_t runs = 0;
+  int reads = 0, writes = 0;
+  std::vector<int64_t> rows;  // of each run
+
+ private:
+  const std::string name_ = "part";
+  qrt::HostMemory memory_;
+  const bool first_, last_, hidden_;
+  DeviceBuffer arena_;
+};
+
+qrt::ProgramFacts GivenRows(qrt::ProgramFacts facts) {
+  facts.takes = qrt::kGiven;
+  facts.given_cols = kCols;
+  return facts;
+}
+
+qrt::ModelPlan PlanOfPart(bool first, bool last) {
+  qrt::ModelPlan plan;
+  plan.vocab_size = plan.logits_stride = kWords;
+  plan.context_length = 100;
+  plan.embedding_length = kCols;
+  plan.state_bytes = 64;
+  const qrt::ProgramFacts leaves = first ? qrt::PrefillFacts({0}) : GivenRows(qrt::PrefillFacts({0}));
+  const qrt::ProgramFacts gives = first ? qrt::DecodeFacts({0}) : GivenRows(qrt::DecodeFacts({0}));
+  if (!last) {
+    plan.programs = {{leaves, 1, 64, "one"}, {leaves, kBucket, 64, "all"}};
+  } else {
+    plan.programs = {{gives, 1, 64, "decode_1"}, {gives, kBucket, 64, "decode_4"}};
+  }
+  return plan;
+}
+
+struct Parts {
+  // `hidden`: of each part whether the host sees its arena.
+  explicit Parts(const std::vector<bool>& hidden) {
+    std::vector<qrt::Engine::Part> parts;
+    for (size_t i = 0; i < hidden.size(); ++i) {
+      const bool first = i == 0, last = i + 1 == hidden.size();
+      auto device = std::make_unique<PartDevice>(first, last, hidden[i]);
+      devices.push_back(device.get());
+      parts.push_back({PlanOfPart(first, last), std::move(device)});
+    }
+    const qrt::Status made = qrt::Engine::Create(std::move(parts), nullptr, &engine);
+    EXPECT_TRUE(made.ok()) << made.ToString();
+  }
+  qrt::Status Append(qrt::Session& session, const std::vector<int32_t>& tokens) {
+    qrt::Batch batch(*engine);
+    const qrt::Status added = batch.Add(session, tokens.data(), tokens.size(), nullptr);
+    return added.ok() ? batch.Run() : added;
+  }
+
+  std::vector<PartDevice*> devices;
+  std::unique_ptr<qrt::Engine> engine;
+};
+
+// The model, straight: the first logit after the last token.
+float Reference(const std::vector<int32_t>& tokens, size_t parts) {
+  float value = static_cast<float>(tokens.back());
+  for (size_t p = 0; p < parts; ++p) value = 2 * value + static_cast<float>(tokens.size());
+  return value;
+}
+
+TEST(EngineParts, RowsGoFromOneDeviceToTheNextInOneCopy) {
+  const std::vector<int32_t> tokens = {3, 1, 4, 1, 5, 2};
+  for (const std::vector<bool>& hidden :
+       {std::vector<bool>{false, false}, std::vector<bool>{false, true}, std::vector<bool>{true, false},
+        std::vector<bool>{true, true}, std::vector<bool>{false, true, true, false}}) {
+    Parts parts(hidden);
+    qrt::Session session(*parts.engine, nullptr);
+    ASSERT_TRUE(session.Init(32, nullptr).ok());
+    ASSERT_TRUE(parts.Append(session, tokens).ok());
+    ASSERT_NE(session.logits(), nullptr);
+    EXPECT_EQ(session.logits()[0], Reference(tokens, hidden.size()));
+    const size_t boundaries = hidden.size() - 1;
+    EXPECT_EQ(parts.engine->counters().transfers, 2 * boundaries) << "steps of 4 and 2 rows";
+    EXPECT_EQ(parts.engine->counters().bytes_transferred, tokens.size() * kCols * 4 * boundaries);
+    EXPECT_EQ(parts.engine->counters().submissions, 2 * hidden.size());
+    for (size_t i = 0; i < boundaries; ++i) {
+      SCOPED_TRACE("boundary " + std::to_string(i) + " of " + std::to_string(hidden.size()) + " parts");
+      // One call where the host sees a side; between two that it does not see, one of each.
+      const bool both = hidden[i] && hidden[i + 1];
+      EXPECT_EQ(parts.devices[i + 1]->writes, !hidden[i + 1] ? 0 : 2);
+      EXPECT_EQ(parts.devices[i]->reads, both || !hidden[i + 1] ? 2 : 0);
+    }
+  }
+}
+
+TEST(EngineParts, EveryDeviceSaysHowManyRowsAndWhereToCut) {
+  Parts parts({false, true, false});
+  parts.devices[1]->most_rows = 1;
+  qrt::Session session(*parts.engine, nullptr);
+  ASSERT_TRUE(session.Init(32, nullptr).ok());
+  ASSERT_TRUE(parts.Append(session, {1, 2, 3}).ok());
+  EXPECT_EQ(parts.devices[0]->rows, (std::vector<int64_t>{1, 1, 1}));
+  EXPECT_EQ(parts.devices[2]->rows, (std::vector<int64_t>{1, 1, 1}));
+  EXPECT_EQ(session.logits()[0], Reference({1, 2, 3}, 3));
+}
+
+// What the first device advanced cannot be taken back: the session says so until it is reset.
+TEST(EngineParts, ADeviceThatFailsOnTheWay) {
+  const struct {
+    size_t part;
+    DeviceResult failure;
+    uint32_t number;
+    bool damages;
+  } cases[] = {{0, DeviceResult::kFailed, 5011, true},  {1, DeviceResult::kFailed, 5011, true},
+               {2, DeviceResult::kLost, 5010, true},    {0, DeviceResult::kRefused, 5321, false},
+               {1, DeviceResult::kRefused, 5321, true}, {1, DeviceResult::kOutOfMemory, 6001, true}};
+  for (const auto& c : cases) {
+    SCOPED_TRACE("part " + std::to_string(c.part) + ", Q" + std::to_string(c.number));
+    Parts parts({false, true, false});
+    qrt::Session session(*parts.engine, nullptr);
+    ASSERT_TRUE(session.Init(32, nullptr).ok());
+    ASSERT_TRUE(parts.Append(session, {1, 2}).ok());
+    parts.devices[c.part]->failure = c.failure;
+    EXPECT_EQ(parts.Append(session, {3}).number(), c.number);
+    EXPECT_EQ(session.position(), 2u);
+    parts.devices[c.part]->failure = DeviceResult::kOk;
+    const qrt::Status after = parts.Append(session, {3});
+    if (!c.damages) {
+      ASSERT_TRUE(after.ok()) << after.ToString();
+      EXPECT_EQ(session.logits()[0], Reference({1, 2, 3}, 3));
+      continue;
+    }
+    EXPECT_EQ(after.number(), 5322u) << after.ToString();
+    if (c.failure == DeviceResult::kLost) continue;
+    ASSERT_TRUE(session.Reset().ok());
+    ASSERT_TRUE(parts.Append(session, {5, 6}).ok());
+    EXPECT_EQ(session.logits()[0], Reference({5, 6}, 3)) << "a state was not reset";
+  }
+}
+
+TEST(EngineParts, ACopyThatFails) {
+  for (const size_t part : {size_t{0}, size_t{1}}) {
+    Parts parts({true, true});
+    qrt::Session session(*parts.engine, nullptr);
+    ASSERT_TRUE(session.Init(32, nullptr).ok());
+    parts.devices[part]->copies_fail = true;
+    EXPECT_EQ(parts.Append(session, {3}).number(), 5011u);
+    EXPECT_EQ(parts.Append(session, {3}).number(), 5322u);
+    EXPECT_EQ(parts.engine->counters().transfers, 0u);
+  }
+}
+
+TEST(EngineParts, SnapshotsHoldAllOfThem) {
+  Parts parts({false, true, false});
+  qrt::Session session(*parts.engine, nullptr), other(*parts.engine, nullptr);
+  ASSERT_TRUE(session.Init(32, nullptr).ok());
+  ASSERT_TRUE(other.Init(32, nullptr).ok());
+  ASSERT_TRUE(parts.Append(session, {1, 2, 3}).ok());
+  std::vector<uint8_t> snapshot(session.SaveSize());
+  EXPECT_EQ(snapshot.size(), 64u + 3 * 64u);
+  ASSERT_TRUE(session.Save(snapshot.data()).ok());
+  ASSERT_TRUE(other.Restore(snapshot.data(), snapshot.size()).ok());
+  ASSERT_TRUE(parts.Append(other, {4}).ok());
+  EXPECT_EQ(other.logits()[0], Reference({1, 2, 3, 4}, 3));
+}
+
+TEST(EngineParts, PartsThatDoNotFit) {
+  const auto create = [](std::vector<qrt::ModelPlan> plans) {
+    std::vector<qrt::Engine::Part> parts;
+    for (size_t i = 0; i < plans.size(); ++i) {
+      parts.push_back({plans[i], std::make_unique<PartDevice>(i == 0, i + 1 == plans.size(), false)});
+    }
+    std::unique_ptr<qrt::Engine> engine;
+    return qrt::Engine::Create(std::move(parts), nullptr, &engine);
+  };
+  EXPECT_TRUE(create({PlanOfPart(true, false), PlanOfPart(false, true)}).ok());
+  EXPECT_EQ(create({PlanOfPart(true, true), PlanOfPart(false, true)}).number(), 5320u) << "nothing is left";
+  EXPECT_EQ(create({PlanOfPart(true, false), PlanOfPart(true, true)}).number(), 5320u) << "tokens again";
+  qrt::ModelPlan small = PlanOfPart(true, false);
+  small.programs.pop_back();
+  EXPECT_EQ(create({small, PlanOfPart(false, true)}).number(), 5320u) << "fewer rows";
+  qrt::ModelPlan wide = PlanOfPart(true, false), last = PlanOfPart(false, true);
+  wide.embedding_length = last.embedding_length = 100;
+  EXPECT_EQ(create({wide, last}).number(), 5320u) << "rows that do not fit an arena";
+}
+
+}  // namespace
