@@ -114,6 +114,7 @@ struct ManifestSpec {
   std::vector<FormatSpec> formats;
   ProvenanceSpec provenance;
   std::vector<WeightSpec> weights;  // of all weight sections
+  uint64_t required_features = 0;   // QBIN_FEATURE_*, in the header
 
   bool operator==(const ManifestSpec&) const = default;
 };

@@ -227,7 +227,8 @@ absl::Status Compilation::Fuse() {
   sink_.BeginStage(3, Stages(), "fuse");
   DiagnosticCollector diagnostics(context_);
   mlir::PassManager pm(&context_);
-  passes::addFusionPasses(pm, options_.numerics == NumericsMode::kInt8);
+  passes::addFusionPasses(pm, options_.numerics == NumericsMode::kInt8, options_.functions,
+                          options_.last_ffn == LastFfnMode::kChosen);
   if (mlir::failed(pm.run(*module_))) return diagnostics.ToStatus("Q3002", "fuse");
   if (Wants(ReportKind::kFusion)) sink_.Report(FusionReport(diagnostics.remarks(), options_.report_form));
   if (absl::Status s = CheckRequiredFusion(options_.require_fused, diagnostics.remarks(), file_->path());

@@ -1,4 +1,4 @@
-// norm, quantize, swiglu, add, concat: one row is one work item.
+// norm, quantize, swiglu, add, concat, select_rows: one row is one work item.
 #include "codegen/cpu/kernels/kernels.h"
 #include "codegen/cpu/kernels/math.h"
 #include "codegen/cpu/kernels/row_ops.h"
@@ -108,5 +108,18 @@ QK_EXPORT void qk_concat(const concat_args* args) {
     for_each_column(
         a.b_cols, [&](int64_t c) QK_LAMBDA { store<F32<16>>(to_y + c, loadf<16>(y + c)); },
         [&](int64_t c) QK_LAMBDA { to_y[c] = y[c]; });
+  }
+}
+
+QK_SIGNATURE(qk_select_rows, select_rows)
+QK_EXPORT void qk_select_rows(const select_rows_args* args) {
+  using namespace qk;
+  const select_rows_args a = *args;
+  for (int64_t r = a.begin; r < a.end; ++r) {
+    const float* x = a.x + a.out_rows[r] * a.cols;
+    float* o = a.out + r * a.cols;
+    for_each_column(
+        a.cols, [&](int64_t c) QK_LAMBDA { store<F32<16>>(o + c, loadf<16>(x + c)); },
+        [&](int64_t c) QK_LAMBDA { o[c] = x[c]; });
   }
 }
