@@ -122,6 +122,7 @@ struct ManifestSpec {
   std::vector<FormatSpec> formats;
   ProvenanceSpec provenance;
   std::vector<WeightSpec> weights;  // of all weight sections
+  uint64_t required_features = 0;   // QBIN_FEATURE_*, in the header
   std::vector<KernelSpec> kernels;  // of CPU code
 
   bool operator==(const ManifestSpec&) const = default;

@@ -20,7 +20,7 @@ mlir::LogicalResult RunPlanPasses(const LayoutPlan& of, layouts::Policy policy,
   plan.target = absl::StrJoin(of.targets, "+");
   plan.decode.assign(options.decode_buckets.begin(), options.decode_buckets.end());
   plan.prefill.assign(options.prefill_buckets.begin(), options.prefill_buckets.end());
-  passes::addPlanPasses(pm, plan, options.functions, policy);
+  passes::addPlanPasses(pm, plan, policy);
   return pm.run(module);
 }
 

@@ -4,6 +4,8 @@
 #include "dialects/layouts/layouts.h"
 #include "dialects/plan/IR/Plan.h"
 #include "dialects/plan/PlanSummary.h"
+#include "dialects/plan/kernel_specs.h"
+#include "runtime/abi/qbin.h"
 
 namespace qcc::compiler {
 namespace {
@@ -46,6 +48,10 @@ void DescribePlan(mlir::ModuleOp plan, ManifestSpec& manifest) {
   manifest.state_bytes = summary.stateBytes;
   manifest.kv_bytes_per_token = summary.kvBytesPerToken;
   manifest.streams = summary.streams;
+  plan.walk([&](plan::DispatchOp op) {
+    if (op.getFamily() == llvm::StringRef(plan::SelectRowsSpec::kFamily))
+      manifest.required_features |= QBIN_FEATURE_SELECTED_ROWS;
+  });
 
   for (auto op : plan.getOps<plan::StateOp>()) {
     StateSpec state;

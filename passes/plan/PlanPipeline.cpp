@@ -2,11 +2,7 @@
 
 namespace qcc::passes {
 
-void addPlanPasses(mlir::OpPassManager& pm, const BuildPlanOptions& options,
-                   llvm::ArrayRef<std::string> functions, layouts::Policy policy) {
-  SelectFunctionsOptions select;
-  select.functions.assign(functions.begin(), functions.end());
-  pm.addPass(createSelectFunctions(select));
+void addPlanPasses(mlir::OpPassManager& pm, const BuildPlanOptions& options, layouts::Policy policy) {
   pm.addPass(createLayoutWeights(policy));
   pm.addPass(createBuildPlan(options, policy));
   pm.addPass(createInsertBarriers());
