@@ -41,7 +41,7 @@ def same_bits(h, gguf, tokens, numerics):
 
 def moved(h, gguf):
     """Dispatches and weights that prefill no longer has are those that the head has more, and one that picks its rows."""
-    chosen, every = (json.loads(h.run("qcc", "inspect", compiled(h, gguf, words), "--json")) for words in ("chosen", "all"))
+    chosen, every = (h.inspect(compiled(h, gguf, words)) for words in ("chosen", "all"))
     assert chosen["provenance"]["options"].get("last_ffn") == "chosen", f"the provenance has {chosen['provenance']['options']}"
     assert chosen["format"]["required_features"] == 1 and every["format"]["required_features"] == 0, \
         f"required features {chosen['format']['required_features']} and {every['format']['required_features']}: a reader that does not know selected rows must refuse the first"
