@@ -25,20 +25,22 @@ namespace qcc::passes {
 #include "passes/Passes.h.inc"
 
 // hir -> fused hir: the groups that kernels execute. The big groups first, so that what they leave is merged
-// around them. `int8`: first round the inputs of block-quantised linears (numerics = int8).
-void addFusionPasses(mlir::OpPassManager& pm, bool int8);
+// around them. `int8`: first round the inputs of block-quantised linears (numerics = int8). `functions`: see
+// SelectFunctions; none: all. `deferLastFfn`: last of all qcc-defer-last-ffn, which must see just the
+// functions that programs are made of.
+void addFusionPasses(mlir::OpPassManager& pm, bool int8, llvm::ArrayRef<std::string> functions = {},
+                     bool deferLastFfn = true);
 
 // qcc-layout-weights and qcc-build-plan for a target that chooses its layouts by `policy`; without one, by
 // X16Everywhere. Both passes of a module take the same.
 std::unique_ptr<mlir::Pass> createLayoutWeights(layouts::Policy policy);
 std::unique_ptr<mlir::Pass> createBuildPlan(const BuildPlanOptions& options, layouts::Policy policy);
 
-// Fused hir -> verified plan: qcc-select-functions, with `part` qcc-cut-layers, qcc-layout-weights,
-// qcc-build-plan, qcc-insert-barriers, qcc-assign-arena, qcc-verify-plan, in this order, on a module.
-// `options`: see BuildPlan in Passes.td; `functions`: see SelectFunctions; none: all. `policy`: of the target
-// or targets that the plan is for. `part`: see CutLayers; none: all layers.
+// Fused hir -> verified plan: with `part` qcc-cut-layers, qcc-layout-weights, qcc-build-plan,
+// qcc-insert-barriers, qcc-assign-arena, qcc-verify-plan, in this order, on a module. `options`: see
+// BuildPlan in Passes.td. `policy`: of the target or targets that the plan is for. `part`: see CutLayers;
+// none: all layers.
 void addPlanPasses(mlir::OpPassManager& pm, const BuildPlanOptions& options = {},
-                   llvm::ArrayRef<std::string> functions = {},
                    layouts::Policy policy = layouts::X16Everywhere,
                    const std::optional<CutLayersOptions>& part = std::nullopt);
 

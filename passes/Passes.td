@@ -45,6 +45,17 @@ def CutLayers : Pass<"qcc-cut-layers", "::mlir::ModuleOp"> {
   ];
 }
 
+def DeferLastFfn : Pass<"qcc-defer-last-ffn", "::mlir::ModuleOp"> {
+  let summary = "what works row by row at the end of the last block is done for the chosen rows only";
+  let description = [{
+    Input: fused hir. Where a function leaves rows that others only select rows of, the end of its last block moves behind
+    the selection: everything from the first place where all that is left to do works row by row (hir::RowWise) on one value.
+    So prefill computes the last feed-forward part for no row that nobody asks for. Values do not change. It stays where it
+    is, and a remark says why, where a function takes or is given the rows of all tokens, or there is nothing to move.
+  }];
+  let dependentDialects = ["::qcc::hir::HirDialect"];
+}
+
 def FuseGatedAttention : Pass<"qcc-fuse-gated-attention", "::mlir::ModuleOp"> {
   let summary = "attention and its sigmoid output gate become one group";
   let dependentDialects = ["::qcc::hir::HirDialect"];

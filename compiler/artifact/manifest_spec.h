@@ -122,6 +122,7 @@ struct ManifestSpec {
   std::vector<FormatSpec> formats;
   ProvenanceSpec provenance;
   std::vector<WeightSpec> weights;  // of all weight sections
+  uint64_t required_features = 0;   // QBIN_FEATURE_*, in the header
   std::vector<KernelSpec> kernels;  // of CPU code
   // At least 2, or none where one device runs all layers; `part` is the number of one (part_manifest.h).
   std::vector<qrt::PartFacts> parts;

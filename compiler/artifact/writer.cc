@@ -136,7 +136,7 @@ absl::Status ArtifactWriter::Finish(const ManifestSpec& manifest) {
   header.major = QBIN_MAJOR;
   header.minor = QBIN_MINOR;
   header.section_count = static_cast<uint32_t>(sections_.size());
-  header.required_features = manifest.parts.empty() ? 0 : QBIN_FEATURE_PARTS;
+  header.required_features = manifest.required_features;
   header.file_bytes = end_;
   const std::span<const uint8_t> table(reinterpret_cast<const uint8_t*>(sections_.data()),
                                        sections_.size() * sizeof(qbin_section));

@@ -32,6 +32,7 @@ constexpr std::string_view kNumericsWords[] = {"int8", "f32"};
 constexpr std::string_view kKvWords[] = {"f16", "f32"};
 constexpr std::string_view kL2NormWords[] = {"sum", "max"};
 constexpr std::string_view kDeltaRuleWords[] = {"exact", "chunked"};
+constexpr std::string_view kLastFfnWords[] = {"chosen", "all"};
 constexpr std::string_view kReportWords[] = {"fusion", "memory", "formats"};
 constexpr CompilePhase kReportPhases[] = {CompilePhase::kFuse, CompilePhase::kPlan, CompilePhase::kPlan};
 constexpr std::string_view kReportFormWords[] = {"text", "json"};
@@ -430,6 +431,19 @@ constexpr CompileOption kOptions[] = {
      .words = kDeltaRuleWords,
      .read = ReadChoice<&PipelineOptions::delta_rule>,
      .write = WriteChoice<&PipelineOptions::delta_rule>},
+    {.name = "last_ffn",
+     .help =
+         "the last layer's feed-forward part: chosen: of the rows whose logits are asked for; all: of every "
+         "row",
+     .page =
+         "With `chosen`, prefill leaves it out, and what makes logits of chosen rows computes it for them; "
+         "logits are the same bits. Where another function needs the finished rows (`mtp`) it is "
+         "computed of all, and `--report=fusion` says so",
+     .changes = OptionChanges::kArtifact,
+     .from = CompilePhase::kFuse,
+     .words = kLastFfnWords,
+     .read = ReadChoice<&PipelineOptions::last_ffn>,
+     .write = WriteChoice<&PipelineOptions::last_ffn>},
     {.name = "traceable",
      .help = "keep each layer's last row with a sequence, for qrun --trace-layers",
      .page = "Costs a copy of a row a layer and step, no bit of the text",
@@ -463,7 +477,7 @@ constexpr CompileOption kOptions[] = {
          "`trunk`: tokens to logits; `mtp`: the NextN block of a model that has one, compiled and not run "
          "yet. A name that the model lacks is an error that lists its own",
      .changes = OptionChanges::kArtifact,
-     .from = CompilePhase::kPlan,
+     .from = CompilePhase::kFuse,
      .read = ReadNames<&PipelineOptions::functions>,
      .write = WriteList<&PipelineOptions::functions>},
     {.name = "goldens",

@@ -10,7 +10,7 @@
 namespace qcc::compiler {
 namespace {
 
-constexpr std::string_view kFused = "fused ", kMissed = "missed ";
+constexpr std::string_view kFused = "fused ", kMissed = "missed ", kMoved = "moved ", kKept = "kept ";
 constexpr std::string_view kGatedDelta = "gated_delta", kGatedDeltaShort = "gdn";
 
 bool Begins(const DiagnosticCollector::Remark& remark, std::string_view verb, std::string_view kind = "") {
@@ -25,7 +25,7 @@ std::string FusionReport(Remarks remarks, ReportForm form) {
   using Json = nlohmann::ordered_json;
   std::string text;
   Json json = {{"report", "fusion"}};
-  for (const std::string_view verb : {kFused, kMissed}) {
+  for (const std::string_view verb : {kFused, kMissed, kMoved, kKept}) {
     Json& list = json[std::string(verb.substr(0, verb.size() - 1))] = Json::array();
     for (const DiagnosticCollector::Remark& remark : remarks) {
       if (!Begins(remark, verb)) continue;

@@ -35,7 +35,7 @@ mlir::LogicalResult RunPlanPasses(const LayoutPlan& of, layouts::Policy policy,
       plan.prefill.assign(rows.begin(), rows.end());
     }
   }
-  passes::addPlanPasses(pm, plan, options.functions, policy, cut);
+  passes::addPlanPasses(pm, plan, policy, cut);
   return pm.run(module);
 }
 

@@ -27,6 +27,8 @@ enum class L2NormMode : uint8_t { kSum, kMax };
 // How GPUs prefill delta nets: token by token, so that cuts of a prompt change no bit; or 16 tokens at a
 // time.
 enum class DeltaRuleMode : uint8_t { kExact, kChunked };
+// Of which rows the last feed-forward part is computed: of those whose logits are asked for, or of all.
+enum class LastFfnMode : uint8_t { kChosen, kAll };
 
 // How progress is shown: as the terminal takes it, as plain lines, or as JSON lines for a program.
 enum class ProgressMode : uint8_t { kAuto, kPlain, kJson };
@@ -79,6 +81,7 @@ struct PipelineOptions {
   KvMode kv = KvMode::kF16;
   L2NormMode l2_norm = L2NormMode::kSum;
   DeltaRuleMode delta_rule = DeltaRuleMode::kExact;
+  LastFfnMode last_ffn = LastFfnMode::kChosen;
   bool traceable = false;  // each layer's last row is kept with a sequence (qcc-trace-layers)
 
   // The model's functions to make programs of, by the name of the one that begins a step ("trunk" is tokens

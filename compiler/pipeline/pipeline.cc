@@ -246,7 +246,9 @@ absl::Status Compilation::Fuse() {
   sink_.BeginStage(3, Stages(), "fuse");
   DiagnosticCollector diagnostics(context_);
   mlir::PassManager pm(&context_);
-  passes::addFusionPasses(pm, options_.numerics == NumericsMode::kInt8);
+  // A traced layer's result is that of every row (qcc-trace-layers).
+  const bool chosen_last_ffn = options_.last_ffn == LastFfnMode::kChosen && !options_.traceable;
+  passes::addFusionPasses(pm, options_.numerics == NumericsMode::kInt8, options_.functions, chosen_last_ffn);
   if (options_.traceable) pm.addPass(passes::createTraceLayers());
   if (mlir::failed(pm.run(*module_))) return diagnostics.ToStatus("Q3002", "fuse");
   if (Wants(ReportKind::kFusion)) sink_.Report(FusionReport(diagnostics.remarks(), options_.report_form));

@@ -8,6 +8,8 @@
 #include "dialects/layouts/layouts.h"
 #include "dialects/plan/IR/Plan.h"
 #include "dialects/plan/PlanSummary.h"
+#include "dialects/plan/kernel_specs.h"
+#include "runtime/abi/qbin.h"
 
 namespace qcc::compiler {
 namespace {
@@ -50,6 +52,10 @@ void DescribePlan(mlir::ModuleOp plan, ManifestSpec& manifest) {
   manifest.state_bytes = summary.stateBytes;
   manifest.kv_bytes_per_token = summary.kvBytesPerToken;
   manifest.streams = summary.streams;
+  plan.walk([&](plan::DispatchOp op) {
+    if (op.getFamily() == llvm::StringRef(plan::SelectRowsSpec::kFamily))
+      manifest.required_features |= QBIN_FEATURE_SELECTED_ROWS;
+  });
 
   for (auto op : plan.getOps<plan::StateOp>()) {
     StateSpec state;
@@ -100,6 +106,7 @@ void DescribePart(mlir::ModuleOp plan, const LayerPart& of, ManifestSpec& manife
   facts.state_bytes = part.state_bytes;
   facts.kv_bytes_per_token = part.kv_bytes_per_token;
   facts.weights_bytes = part.weights_bytes;
+  manifest.required_features |= part.required_features | QBIN_FEATURE_PARTS;
   manifest.state_bytes += part.state_bytes;
   manifest.kv_bytes_per_token += part.kv_bytes_per_token;
   std::move(part.states.begin(), part.states.end(), std::back_inserter(manifest.states));

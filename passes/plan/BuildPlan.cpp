@@ -140,6 +140,7 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
     SmallVector<ProgramKind> kinds = programKinds(*entries, rows);
     for (ProgramKind& kind : kinds)
       if (const EntryPoint* leaves = kind.leaves()) {
+        if (kind.overwritesRows()) continue;
         int64_t& most = builder.streamRows[leaves->name()];
         most = std::max(most, kind.rows.back());
       }
@@ -199,7 +200,7 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
                << user->getName() << "' outside a block on target " << target.name;
       };
       Places places{weightAt, constantAt, stateAt};
-      Lowering lowering(body, "", rows, p.arena, places, target);
+      Lowering lowering(body, "", rows, p.arena, places, target, !kind.functions.front().leftBy.empty());
       if (failed(allocateStream(kind, p))) return failure();
       for (EntryPoint& entry : kind.functions)
         if (failed(lowerFunction(lowering, entry, p))) return failure();
@@ -209,7 +210,7 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
 
     plan::ProgramOp makeProgram(ProgramKind& kind, const Program& p) {
       EntryPoint &begin = kind.functions.front(), &end = kind.functions.back();
-      const EntryPoint* leaves = kind.leaves();
+      const EntryPoint* leaves = kind.overwritesRows() ? nullptr : kind.leaves();
       bool given = begin.rows && begin.leftBy.empty();
       IntegerAttr givenCols = given ? b.getI64IntegerAttr(colsOf(begin.rows)) : nullptr;
       StringAttr stream = begin.leftBy.empty() ? nullptr : b.getStringAttr(begin.leftBy);
@@ -288,11 +289,15 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
       // Calls share a block when their tensors lie in the same places.
       SmallVector<std::pair<BlockArgument, View>> arguments;
       std::string key = func.getName().str();
+      bool selected = false;
       for (auto [operand, argument] : llvm::zip(call.getOperands(), func.getArguments())) {
         if (!isa<RankedTensorType>(operand.getType())) continue;
         FailureOr<View> view = outer.view(operand, call);
         if (failed(view)) return failure();
         key += '\n' + view->buffer;
+        selected |= view->selected;
+        // A block runs on all rows of the buffer, and whoever reads its result selects among them.
+        view->selected = false;
         arguments.push_back({argument, *view});
       }
       if (failed(checkStream(call))) return failure();
@@ -308,7 +313,9 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
         return call.emitError("weights or states of this layer do not lie as those of the others that call '")
                << call.getCallee() << "'";
       }
-      outer.place(call.getResult(0), built.result);
+      View result = built.result;
+      result.selected = selected;
+      outer.place(call.getResult(0), result);
       OpBuilder body = OpBuilder::atBlockEnd(&p.op.getBody().front());
       Bases bases = layer->bases();
       plan::CallOp::create(body, call.getLoc(), built.name, bases.weights, bases.state, bases.kv,
@@ -338,7 +345,8 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
         return static_cast<int64_t>(state->getOffset()) - (state->isKv() ? bases.kv : bases.state);
       };
       Places places{weightAt, constantAt, stateAt};
-      Lowering lowering(body, func.getName().str() + ".", p.rows, p.arena, places, target);
+      Lowering lowering(body, func.getName().str() + ".", p.rows, p.arena, places, target,
+                        /*rowsAreChosen=*/false);
       for (auto [argument, view] : arguments) lowering.place(argument, view);
       for (Operation& op : func.getBody().front().without_terminator())
         if (failed(lowering.lower(&op))) return failure();

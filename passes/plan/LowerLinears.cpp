@@ -37,7 +37,8 @@ LogicalResult emitLinear(const LinearWork& work, int64_t firstRow, int64_t n, pl
   bool int8 = *numerics != plan::Numerics::F32;
   FailureOr<View> x = int8 ? l.view(work.x, work.op) : l.denseRows(work.x, work.op);
   if (failed(x)) return failure();
-  if (x->outRows != y.outRows) return l.noKernel(work.op, " between rows of the step and selected rows");
+  if (x->outRows != y.outRows && !l.rowsAreChosen())
+    return l.noKernel(work.op, " between rows of the step and selected rows");
 
   plan::LinearSpec spec;
   spec.format = work.type.getFormat();
@@ -45,7 +46,7 @@ LogicalResult emitLinear(const LinearWork& work, int64_t firstRow, int64_t n, pl
   spec.k = work.type.getShape().back();
   spec.n = n;
   spec.epilogue = epilogue;
-  spec.rows = x->outRows ? plan::RowsFrom::OutRows : plan::RowsFrom::Rows;
+  spec.rows = y.outRows ? plan::RowsFrom::OutRows : plan::RowsFrom::Rows;
   plan::LinearBindings<plan::Ref> bindings;
   (int8 ? bindings.xq : bindings.x) = Lowering::ref(*x);
   bindings.w = work.weight;

@@ -43,11 +43,19 @@ struct RopeTableLowering : LoweringOf<RopeTableLowering, hir::RopeTableOp> {
   }
 };
 
-// No dispatch: the norm that reads the rows selects them.
+// Norms select the rows that they read. For others rows of another program are copied to where this one's
+// lie.
 struct SelectRowsLowering : LoweringOf<SelectRowsLowering, hir::SelectRowsOp> {
   static LogicalResult lowerOp(hir::SelectRowsOp op, Lowering& l) {
     FailureOr<View> x = l.denseRows(op.getX(), op);
     if (failed(x)) return failure();
+    bool forNorms = llvm::all_of(op->getUsers(), llvm::IsaPred<hir::RmsNormOp, hir::FusedNormQuantOp>);
+    if (l.rowsAreChosen() && !forNorms) {
+      int64_t cols = rowElements(op.getResult());
+      View out = l.result(op.getResult(), "selected", cols, false);
+      l.dispatch(op, plan::SelectRowsSpec{cols}, {Lowering::ref(*x), Lowering::ref(out)});
+      return success();
+    }
     View selected = *x;
     selected.selected = true;
     l.place(op.getResult(), selected);

@@ -54,9 +54,16 @@ struct Target {
 class Lowering {
  public:
   // `prefix` makes the names of this function's buffers unique in the program.
+  // `rowsAreChosen`: the program takes rows of another, and its own are those of them that the step chooses.
   Lowering(mlir::OpBuilder& b, std::string prefix, int64_t rows, Arena& arena, const Places& places,
-           const Target& target)
-      : b(b), prefix(std::move(prefix)), rows(rows), arena(arena), places(places), target(target) {}
+           const Target& target, bool rowsAreChosen)
+      : b(b),
+        prefix(std::move(prefix)),
+        rows(rows),
+        arena(arena),
+        places(places),
+        target(target),
+        chosen(rowsAreChosen) {}
 
   // Gives a value its place: before its producer is lowered (arguments, the residual stream, the logits), or
   // because it lies where another one does.
@@ -98,6 +105,7 @@ class Lowering {
 
   // Most rows of the step.
   int64_t bucket() const { return rows; }
+  bool rowsAreChosen() const { return chosen; }
   llvm::StringRef targetName() const { return target.name; }
   // "no kernel for 'hir.quantize' with block 64 on target cpu", to be continued; `with` begins with a space.
   mlir::InFlightDiagnostic noKernel(mlir::Operation* op, const llvm::Twine& with = "") const;
@@ -112,6 +120,7 @@ class Lowering {
   Arena& arena;
   const Places& places;
   Target target;
+  bool chosen;
   llvm::DenseMap<mlir::Value, View> views;
   llvm::StringMap<int> named;  // buffers per role, for their names
 };

@@ -2,12 +2,8 @@
 
 namespace qcc::passes {
 
-void addPlanPasses(mlir::OpPassManager& pm, const BuildPlanOptions& options,
-                   llvm::ArrayRef<std::string> functions, layouts::Policy policy,
+void addPlanPasses(mlir::OpPassManager& pm, const BuildPlanOptions& options, layouts::Policy policy,
                    const std::optional<CutLayersOptions>& part) {
-  SelectFunctionsOptions select;
-  select.functions.assign(functions.begin(), functions.end());
-  pm.addPass(createSelectFunctions(select));
   if (part) pm.addPass(createCutLayers(*part));
   pm.addPass(createLayoutWeights(policy));
   pm.addPass(createBuildPlan(options, policy));

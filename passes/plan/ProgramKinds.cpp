@@ -10,6 +10,16 @@ const EntryPoint* ProgramKind::leaves() const {
   return nullptr;
 }
 
+// Blocks put their result in place of the rows that they take.
+bool ProgramKind::overwritesRows() const {
+  const EntryPoint& last = functions.back();
+  if (functions.size() < 2 || !last.rows) return false;
+  return llvm::any_of(last.rows.getUsers(), [](Operation* user) {
+    return isa<func::CallOp>(user) ||
+           (isa<hir::SelectRowsOp>(user) && llvm::any_of(user->getUsers(), llvm::IsaPred<func::CallOp>));
+  });
+}
+
 SmallVector<ProgramKind> programKinds(ArrayRef<EntryPoint> entries, const Buckets& buckets) {
   SmallVector<ProgramKind> kinds;
   for (EntryPoint entry : entries) {

@@ -14,8 +14,10 @@ struct ProgramKind {
   llvm::SmallVector<EntryPoint, 2> functions;
   llvm::SmallVector<int64_t> rows;  // rising
 
-  // The function whose rows a program of this kind leaves, or null.
+  // The function whose rows lie at the begin of the arena when it has run, or null. A program of this kind
+  // leaves them, unless a function behind it puts others there.
   const EntryPoint* leaves() const;
+  bool overwritesRows() const;
 };
 
 // Rows per program, by what the program is good for.

@@ -306,6 +306,8 @@ struct VerifyPlanPass : impl::VerifyPlanBase<VerifyPlanPass> {
   LogicalResult runDispatch(Run& run, plan::DispatchOp op, SmallVector<LiveIn>& liveIns) {
     if (!run.program.getTokens() && readsTokens(op))
       return run.error(op) << "'" << op.getFamily() << "' reads tokens, which the program does not take";
+    if (op.getFamily() == StringRef(plan::SelectRowsSpec::kFamily) && !run.program.getStream())
+      return run.error(op) << "'" << op.getFamily() << "' is for programs that take rows of another";
     int64_t rows = plan::dispatchRows(op);
     if (rows != static_cast<int64_t>(run.program.getRows()))
       return run.error(op) << "'" << op.getFamily() << "' is for " << rows << " rows, the program for "

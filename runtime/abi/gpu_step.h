@@ -14,7 +14,8 @@ extern "C" {
 #define QRT_GPU_STEP_ABI 2u
 
 typedef struct qrt_gpu_step {
-  uint32_t n_rows; /* rows of this step, 1..bucket: kernels do nothing for rows beyond */
+  uint32_t n_rows; /* rows of this step, 1..bucket: kernels do nothing for rows beyond; of a program that
+                    * takes rows of another: n_out */
   uint32_t n_seqs;
   uint32_t n_out; /* rows of logits */
   uint32_t reserved[13];

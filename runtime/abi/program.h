@@ -51,11 +51,11 @@ typedef struct qrt_seq {
 } qrt_seq;
 
 typedef struct qrt_step_args {
-  const uint8_t* weights; /* base of the packed weight section, 64-byte aligned */
-  uint8_t* arena;         /* at least arena_bytes of the program, 64-byte aligned */
-  const qrt_seq* seqs;    /* [n_seqs], in row order, covering all rows */
-  int64_t n_seqs;
-  int64_t n_rows;           /* rows of this step, 1..bucket */
+  const uint8_t* weights;   /* base of the packed weight section, 64-byte aligned */
+  uint8_t* arena;           /* at least arena_bytes of the program, 64-byte aligned */
+  const qrt_seq* seqs;      /* [n_seqs], in row order, covering all rows */
+  int64_t n_seqs;           /* of a program that takes rows of another: 0 */
+  int64_t n_rows;           /* rows of this step, 1..bucket; of a program that takes rows of another: n_out */
   const int32_t* tokens;    /* [n_rows], each < vocab (checked by the runtime) */
   const int32_t* positions; /* [n_rows][4]: rope positions t, h, w, e; text: all the sequence index */
   const int32_t*

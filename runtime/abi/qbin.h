@@ -37,10 +37,13 @@ extern "C" {
 #define QBIN_BASIS_BYTES QBIN_HASH_BYTES
 #define QBIN_MAX_STRING 65536u /* bytes of a text in the manifest */
 
-/* Required features: bits that a reader must know to use the file correctly. A new bit is for a change that
- * an older reader would silently get wrong. */
-#define QBIN_FEATURE_PARTS (UINT64_C(1) << 2) /* layers on several devices: the manifest's parts */
-#define QBIN_KNOWN_FEATURES (QBIN_FEATURE_PARTS)
+/* Required features: bits that a reader must know to use the file correctly; a new bit is for a change that
+ * an older reader would silently get wrong. Selected rows: programs that take rows of another work on as many
+ * rows as their step chooses: n_rows is n_out there (program.h, gpu_step.h). Parts: the model's layers run on
+ * several devices (manifest.fbs). */
+#define QBIN_FEATURE_SELECTED_ROWS UINT64_C(1)
+#define QBIN_FEATURE_PARTS UINT64_C(2)
+#define QBIN_KNOWN_FEATURES (QBIN_FEATURE_SELECTED_ROWS | QBIN_FEATURE_PARTS)
 
 enum {
   QBIN_SECTION_MANIFEST = 1,      /* FlatBuffer, manifest.fbs; exactly one */

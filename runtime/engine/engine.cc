@@ -429,6 +429,8 @@ Batch::Outcome Batch::Step(uint64_t pending) {
     const Schedule::Choice& last = engine_.schedule().ForStream(n_out - at);
     const uint32_t count = std::min(last.rows, n_out - at);
     request.program = last.program;
+    request.n_seqs = 0;
+    request.n_rows = count;
     request.out_rows = out_rows + at;
     request.n_out = count;
     Outcome last_ran = Prepare(request, outs + at);

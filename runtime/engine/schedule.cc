@@ -18,6 +18,26 @@ bool TakesStream(const ProgramFacts& facts) {
   return facts.takes == kStream && facts.gives == Output::kChosenLogits && facts.advances.empty();
 }
 
+bool LeadsToLogits(const ProgramFacts& facts, const std::vector<Program>& programs) {
+  return facts.gives == Output::kChosenLogits ||
+         std::any_of(programs.begin(), programs.end(), [&facts](const Program& p) {
+           return p.rows != 0 && TakesStream(p.facts) && p.facts.stream == facts.leaves;
+         });
+}
+
+// The stream from which logits are made: what `main` leaves, or where it changes it on its way to logits, the
+// first that another program leaves which advances the same states. -1: none.
+int32_t StreamOf(const ProgramFacts& main, const std::vector<Program>& programs, PartPlace place) {
+  if (main.leaves >= 0) return main.leaves;
+  for (const Program& p : programs) {
+    if (p.rows != 0 && Begins(p.facts, place) && p.facts.leaves >= 0 && p.facts.advances == main.advances &&
+        LeadsToLogits(p.facts, programs)) {
+      return p.facts.leaves;
+    }
+  }
+  return -1;
+}
+
 void SortOnePerBucket(std::vector<Schedule::Choice>& choices) {
   std::sort(choices.begin(), choices.end(), [](const Schedule::Choice& a, const Schedule::Choice& b) {
     if (a.rows != b.rows) return a.rows < b.rows;
@@ -31,14 +51,9 @@ void SortOnePerBucket(std::vector<Schedule::Choice>& choices) {
 
 // The first program that leads from tokens to logits: what it advances is what a sequence of the model is.
 const ProgramFacts* Schedule::Main(const std::vector<Program>& programs, PartPlace place) {
-  const auto leads_on = [&programs, place](const ProgramFacts& facts) {
-    return !place.last || facts.gives == Output::kChosenLogits ||
-           std::any_of(programs.begin(), programs.end(), [&facts](const Program& p) {
-             return p.rows != 0 && TakesStream(p.facts) && p.facts.stream == facts.leaves;
-           });
-  };
   for (const Program& program : programs) {
-    if (program.rows != 0 && Begins(program.facts, place) && leads_on(program.facts)) return &program.facts;
+    const bool leads_on = !place.last || LeadsToLogits(program.facts, programs);
+    if (program.rows != 0 && Begins(program.facts, place) && leads_on) return &program.facts;
   }
   return nullptr;
 }
@@ -46,14 +61,16 @@ const ProgramFacts* Schedule::Main(const std::vector<Program>& programs, PartPla
 Schedule::Schedule(const std::vector<Program>& programs, PartPlace place) {
   const ProgramFacts* main = Main(programs, place);
   if (main == nullptr) return;
+  const int32_t stream = StreamOf(*main, programs, place);
   for (uint32_t i = 0; i < programs.size(); ++i) {
     const ProgramFacts& facts = programs[i].facts;
     if (programs[i].rows == 0) continue;
     const Choice choice{i, programs[i].rows, facts.gives_logits()};
-    if (Begins(facts, place) && facts.advances == main->advances && facts.leaves == main->leaves) {
+    const bool serves = facts.leaves == stream || (facts.leaves < 0 && choice.gives_logits);
+    if (Begins(facts, place) && facts.advances == main->advances && serves) {
       for_tokens_.push_back(choice);
       if (!choice.gives_logits) without_logits_.push_back(i);
-    } else if (TakesStream(facts) && facts.stream == main->leaves) {
+    } else if (TakesStream(facts) && facts.stream == stream) {
       for_stream_.push_back(choice);
     }
   }

@@ -18,8 +18,9 @@ struct PartPlace {
 
 // The program table sorted for choosing, by what programs take, advance, leave and give. The first that leads
 // from tokens to logits of chosen rows, alone or with one that takes the stream it leaves, says what a step
-// is; programs that advance the same states and leave the same stream serve it too, the others are passed
-// over. Of a device that is not the last the first program that leaves rows says it. Immutable.
+// is; programs that advance the same states and leave the same stream, or give logits and leave none, serve
+// it too, the others are passed over. Of a device that is not the last the first program that leaves rows
+// says it. Immutable.
 class Schedule {
  public:
   Schedule() = default;

@@ -1,4 +1,4 @@
-// The row operators on every device: norm, quantize, swiglu, add, concat, trace, rope_table.
+// The row operators on every device: norm, quantize, swiglu, add, concat, select_rows, trace, rope_table.
 #include <cmath>
 
 #include "dialects/layouts/layouts.h"
@@ -101,6 +101,11 @@ std::vector<Case> RowCases() {
   for (int64_t cols : kTraceCols) {
     cases.push_back(
         {"trace_" + std::to_string(cols), "trace", "{cols = " + std::to_string(cols) + " : i64}", 9});
+  }
+  for (int64_t cols : kCols) {
+    cases.push_back({"select_rows_" + std::to_string(cols), "select_rows",
+                     "{cols = " + std::to_string(cols) + " : i64}", /*rows=*/4});
+    cases.back().any_rows = 7;
   }
   for (const Rope& rope : kRopes) cases.push_back(RopeTable(rope));
   return cases;
@@ -227,6 +232,22 @@ TEST_P(RowConformance, SwigluAndAdd) {
       const Bytes added = RunCase(lab, "add_" + std::to_string(cols), Plain(rows),
                                   {{"x", AsBytes(gate)}, {"y", Head(AsBytes(up), rows * cols * 4)}})["y"];
       ASSERT_TRUE(SameBits(added, Head(AsBytes(sum), rows * cols * 4)));
+    }
+  }
+}
+
+TEST_P(RowConformance, SelectRows) {
+  QCC_OPEN_OR_SKIP(lab, RowSuite());
+  for (int64_t cols : kCols) {
+    const std::vector<float> x = Random(5).normals(static_cast<size_t>(7 * cols));
+    for (const std::vector<int32_t>& chosen : {std::vector<int32_t>{6, 0, 6, 3}, {5}}) {
+      // Its rows are those that are chosen.
+      Step step = Plain(static_cast<int64_t>(chosen.size()));
+      step.out_rows = chosen;
+      std::vector<float> want;
+      for (int32_t r : chosen) want.insert(want.end(), x.begin() + r * cols, x.begin() + (r + 1) * cols);
+      const Bytes got = RunCase(lab, "select_rows_" + std::to_string(cols), step, {{"x", AsBytes(x)}})["out"];
+      EXPECT_TRUE(SameBits(got, AsBytes(want))) << cols << " columns, " << chosen.size() << " rows";
     }
   }
 }

@@ -1,15 +1,13 @@
 """For test_embed.py: every class of error that a product can meet, provoked from outside of the library, with what the example in C says
 is to be done about it."""
-import json
 import os
 import re
 import shutil
 import struct
-import subprocess
 
 import gguf_edit
-from harness import TINY
-from installed import EXAMPLES, clean_environment, must
+from harness import TINY, contents
+from installed import EXAMPLES, clean_environment, must, run
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 VK_ERROR_DEVICE_LOST, VK_ERROR_UNKNOWN = -4, -13
@@ -20,7 +18,7 @@ NOT_PROVOKED = set()
 
 def weights_changed(h, model, name, value):
     """A copy of an artifact with another number, a float, in place of the first ones of the weight `name`: opening it does not read weights."""
-    held = json.loads(h.run("qcc", "inspect", model, "--json"))
+    held = h.inspect(model)
     weight = next(w for w in held["weights"] if w["name"] == name)
     at = held["sections"][weight["section"]]["offset"] + weight["offset"]
     out = h.path("changed-weights.qbin")
@@ -42,11 +40,10 @@ class ErrorClasses:
 
     def expect(self, name, words, command, env=None):
         """`command` ends with the status `name`, tells the error, and says `words`: what is done about it."""
-        p = subprocess.run([str(c) for c in command], capture_output=True, env=env, timeout=120)
-        err = p.stderr.decode(errors="replace")
+        found, out, err = run(*command, env=env)
         code = self.status[name]
         told = re.search(rf"\[Q\d{{4}}, {name.lower().replace('_', ' ')}( error)?\]", err) and f"so: {words}" in err
-        assert p.returncode == code and (told or name == "OK"), f"{name}: exit {p.returncode}, expected {code}: {err}{p.stdout[:200]!r}"
+        assert found == code and (told or name == "OK"), f"{name}: exit {found}, expected {code}: {err}{out[:200]!r}"
         self.provoked.add(name)
 
     def compiled(self, name, **metadata):
@@ -62,8 +59,7 @@ class ErrorClasses:
     def by_the_product(self):
         """What examples/embed's main.c meets: other files, other arguments, other machines."""
         h, model = self.h, self.model
-        with open(model, "rb") as f:
-            good = f.read()
+        good = contents(model)
         refusing = self.compiled("refusing", tokenizer__chat_template=gguf_edit.string_value("{{ raise_exception('not today') }}"))
         silent = self.compiled("silent", tokenizer__chat_template=None)
         for name, words, arguments in (
@@ -97,8 +93,7 @@ class ErrorClasses:
 
     def gpu(self):
         """A GPU that is lost, and one whose driver fails, in the middle of an answer. Returns why not, where there is none."""
-        devices = json.loads(self.h.run("qrun", "devices", "--json"))["devices"]
-        usable = [d["id"] for d in devices if d["id"].startswith("vulkan:") and d["usable"]]
+        usable = [device for device in self.h.usable_devices() if device.startswith("vulkan:")]
         library = next((line.split()[-1] for line in must("/sbin/ldconfig", "-p").splitlines() if re.match(r"\s*libvulkan\.so\.1 .*x86-64", line)), None)
         if not usable or library is None:
             return "no Vulkan here to lose"

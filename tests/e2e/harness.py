@@ -98,10 +98,22 @@ class Harness:
         self.run("qrun", "logits", qbin, "--tokens", tokens, "-o", out, *options)
         return read_logits(out)
 
+    def inspect(self, file):
+        """What `qcc inspect --json` says of an artifact or a model."""
+        return json.loads(self.run("qcc", "inspect", file, "--json"))
+
+    def usable_devices(self):
+        """The ids of the devices that can be used here: "cpu", "vulkan:0"."""
+        return [d["id"] for d in json.loads(self.run("qrun", "devices", "--json"))["devices"] if d["usable"]]
+
     def check(self, name, ok, detail=""):
         self.passed += bool(ok)
         self.failed += not ok
         print(f"{'ok  ' if ok else 'FAIL'} {name}{': ' + detail if detail else ''}", flush=True)
+
+    def expect(self, name, ok, *found):
+        """As check, but says what was found only where it is wrong."""
+        self.check(name, ok, "" if ok else " ".join(map(str, found)))
 
     def case(self, name, body):
         """Runs `body`; an AssertionError is a failure of this case, not of the script."""
@@ -118,6 +130,11 @@ class Harness:
             shutil.rmtree(self.work, ignore_errors=True)
         print(f"{self.passed} passed, {self.failed} failed")
         sys.exit(1 if self.failed or not self.passed else 0)
+
+
+def contents(path):
+    with open(path, "rb") as f:
+        return f.read()
 
 
 def own_code(args):

@@ -9,6 +9,12 @@ from harness import ROOT
 EXAMPLES = os.path.join(ROOT, "examples", "embed")
 
 
+def run(*command, cwd=None, env=None, stdin=b""):
+    """A command that may fail: its exit code, standard output and standard error."""
+    p = subprocess.run([str(c) for c in command], capture_output=True, cwd=cwd, env=env, input=stdin, timeout=120)
+    return p.returncode, p.stdout.decode(errors="replace"), p.stderr.decode(errors="replace")
+
+
 def must(*command, cwd=None, env=None, why=""):
     """Runs a command that must succeed; returns its output, both streams."""
     p = subprocess.run([str(c) for c in command], cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -13,16 +13,11 @@ import subprocess
 import sys
 import time
 
-from harness import Harness, TINY
+from harness import TINY, Harness, contents
 
 QUICK = ["--decode=1", "--prefill=32"]
 ANSWER = ["-p", "The state of", "--raw", "-n", "6", "--greedy"]
 TRIES = 3
-
-
-def content(path):
-    with open(path, "rb") as f:
-        return f.read()
 
 
 class Runner:
@@ -73,11 +68,6 @@ class Count:
             print("| " + " | ".join(map(str, row)) + " |")
 
 
-def check(h, name, ok, detail=""):
-    """What a tool said is of interest where it was wrong."""
-    h.check(name, ok, "" if ok else detail)
-
-
 def outcome(p, right):
     """Right text, an error that says which, or neither."""
     if p.returncode == 0:
@@ -89,27 +79,27 @@ def everyday(h, right):
     r = Runner(h, "everyday")
     time.sleep(2.1)  # a younger file may change without its time showing it, so nothing is remembered of it
     p = r.run()
-    check(h, "the first use compiles, and answers as the artifact does", p.returncode == 0 and p.stdout == right and compiled(p), said(p))
+    h.expect("the first use compiles, and answers as the artifact does", p.returncode == 0 and p.stdout == right and compiled(p), said(p))
     p = r.run()
-    check(h, "the second starts without qcc, and says nothing of it", p.returncode == 0 and p.stdout == right and p.stderr == b"", said(p))
+    h.expect("the second starts without qcc, and says nothing of it", p.returncode == 0 and p.stdout == right and p.stderr == b"", said(p))
     os.symlink(r.model, h.path("link.gguf"))
     p = Runner.run(Runner(h, "everyday", h.path("link.gguf")))
-    check(h, "by another name of the file, too", p.returncode == 0 and p.stdout == right and p.stderr == b"", said(p))
+    h.expect("by another name of the file, too", p.returncode == 0 and p.stdout == right and p.stderr == b"", said(p))
     p = r.run("--kv=f32")
-    check(h, "another option of qcc is another artifact", p.returncode == 0 and compiled(p) and len(r.files(".qbin")) == 2, said(p))
+    h.expect("another option of qcc is another artifact", p.returncode == 0 and compiled(p) and len(r.files(".qbin")) == 2, said(p))
     p = r.run("--kvv=f32")
-    check(h, "an option that neither knows", p.returncode == 2 and b"--kvv" in p.stderr, said(p))
+    h.expect("an option that neither knows", p.returncode == 2 and b"--kvv" in p.stderr, said(p))
     p = r.run("--no-cache")
-    check(h, "--no-cache leaves no place for it", p.returncode == 6 and b"[Q6002]" in p.stderr, said(p))
+    h.expect("--no-cache leaves no place for it", p.returncode == 6 and b"[Q6002]" in p.stderr, said(p))
     alone = h.path("alone")
     os.makedirs(alone)
     shutil.copy(os.path.join(h.args.bin, "qrun"), alone)
     p = subprocess.run([os.path.join(alone, "qrun"), r.model, *ANSWER, "--cache-dir", r.cache], capture_output=True, env={"PATH": ""})
-    check(h, "without a qcc", p.returncode == 3 and b"[Q8008]" in p.stderr, said(p))
+    h.expect("without a qcc", p.returncode == 3 and b"[Q8008]" in p.stderr, said(p))
     listed = r.qcc("cache", "list", "--cache-dir", r.cache).stdout.decode()
-    check(h, "cache list", "2 artifacts" in listed and listed.count("everyday.gguf for cpu") == 2, listed)
+    h.expect("cache list", "2 artifacts" in listed and listed.count("everyday.gguf for cpu") == 2, listed)
     p = r.qcc("cache", "verify", "--cache-dir", r.cache)
-    check(h, "cache verify", p.returncode == 0 and b"damaged" not in p.stdout, p.stdout.decode())
+    h.expect("cache verify", p.returncode == 0 and b"damaged" not in p.stdout, p.stdout.decode())
 
 
 def in_use(h, right):
@@ -122,13 +112,13 @@ def in_use(h, right):
         assert long.poll() is None, "it ended before it was of use"
         time.sleep(0.01)
     p = r.qcc("cache", "prune", "--all", "--cache-dir", r.cache)
-    check(h, "what is in use is not pruned", b"in use" in p.stdout and len(r.files(".qbin")) == 1, p.stdout.decode())
+    h.expect("what is in use is not pruned", b"in use" in p.stdout and len(r.files(".qbin")) == 1, p.stdout.decode())
     long.kill()
     long.wait()
     p = r.qcc("cache", "prune", "--all", "--cache-dir", r.cache)
-    check(h, "afterwards it is", len(r.files(".qbin", ".seal", ".request")) == 0, ", ".join(r.files()))
+    h.expect("afterwards it is", len(r.files(".qbin", ".seal", ".request")) == 0, ", ".join(r.files()))
     p = r.run()
-    check(h, "and made again", p.stdout == right and compiled(p), said(p))
+    h.expect("and made again", p.stdout == right and compiled(p), said(p))
 
 
 def changed_model(h, right):
@@ -137,17 +127,17 @@ def changed_model(h, right):
     time.sleep(2.1)
     r.run()
     before = os.stat(r.model)
-    data = bytearray(content(r.model))
+    data = bytearray(contents(r.model))
     data[-1000:] = bytes(1000)
     with open(r.model, "r+b") as f:
         f.write(data)
     os.utime(r.model, ns=(before.st_atime_ns, before.st_mtime_ns))
     p = r.run()
-    check(h, "a model that changed is compiled anew", p.returncode == 0 and compiled(p) and len(r.files(".qbin")) == 2, said(p))
+    h.expect("a model that changed is compiled anew", p.returncode == 0 and compiled(p) and len(r.files(".qbin")) == 2, said(p))
     with open(r.model, "wb") as f:
-        f.write(content(TINY))
+        f.write(contents(TINY))
     p = r.run()
-    check(h, "and as it was before, taken from the cache", p.stdout == right and not compiled(p) and len(r.files(".qbin")) == 2, said(p))
+    h.expect("and as it was before, taken from the cache", p.stdout == right and not compiled(p) and len(r.files(".qbin")) == 2, said(p))
 
 
 def damage(h, right, count, tries):
@@ -162,17 +152,17 @@ def damage(h, right, count, tries):
             f.write(data)
 
     def flip(path):
-        data = bytearray(content(path))
+        data = bytearray(contents(path))
         data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
         write(path, data)
 
     def other_version(path):
-        data = content(path)
+        data = contents(path)
         write(path, data.replace(b" 1\n", b" 2\n", 1) if not path.endswith(".qbin") else data[:8] + b"\x09" + data[9:])
 
     faults = {
         "a flipped bit": flip,
-        "a file cut short": lambda path: write(path, content(path)[:chance.randrange(os.path.getsize(path))]),
+        "a file cut short": lambda path: write(path, contents(path)[:chance.randrange(os.path.getsize(path))]),
         "another version's file": other_version,
         "a clock that jumped": lambda path: os.utime(path, (time.time() + chance.uniform(-1e9, 1e9),) * 2),
         "a file that is gone": os.unlink,
@@ -186,7 +176,7 @@ def damage(h, right, count, tries):
             files = r.files(".qbin") if fault.startswith("another artifact") else r.files(".qbin", ".seal", ".request", ".source")
             do(chance.choice(files))
             outcomes.append(outcome(r.run(), right))
-        check(h, f"{fault}: {tries} tries", count.add(fault, outcomes) and "error" not in outcomes, ", ".join(outcomes))
+        h.expect(f"{fault}: {tries} tries", count.add(fault, outcomes) and "error" not in outcomes, ", ".join(outcomes))
 
 
 def killed(h, right, count, tries):
@@ -202,14 +192,14 @@ def killed(h, right, count, tries):
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         outcomes.append(outcome(r.run(), right))
-    check(h, f"kill -9 at any moment: {tries} tries", count.add("kill -9 at a random moment", outcomes) and "error" not in outcomes, ", ".join(outcomes))
+    h.expect(f"kill -9 at any moment: {tries} tries", count.add("kill -9 at a random moment", outcomes) and "error" not in outcomes, ", ".join(outcomes))
     shutil.rmtree(r.cache)
     process = subprocess.Popen(r.command(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     while b"read model" not in process.stderr.readline():  # qcc is at work
         pass
     process.send_signal(signal.SIGTERM)
     process.communicate()
-    check(h, "SIGTERM ends qcc, too", process.returncode == 143 and not r.files(".qbin") and not [f for f in r.files() if ".tmp-" in f],
+    h.expect("SIGTERM ends qcc, too", process.returncode == 143 and not r.files(".qbin") and not [f for f in r.files() if ".tmp-" in f],
             f"exit {process.returncode}, {r.files()}")
 
 
@@ -221,8 +211,8 @@ def together(h, right, count, tries):
         ended = [(p, *p.communicate()) for p in processes]
         outcomes += [outcome(subprocess.CompletedProcess([], p.returncode, out, err), right) for p, out, err in ended]
         artifacts.append((len(r.files(".qbin")), sum(b"generate cpu code" in err for _, _, err in ended)))
-        check(h, "nothing temporary is left", not [f for f in r.files() if ".tmp-" in f], ", ".join(r.files()))
-    check(h, f"four at once, {tries} times: one compiles, all answer", count.add("four first uses at once", outcomes) and all(a == (1, 1) for a in artifacts),
+        h.expect("nothing temporary is left", not [f for f in r.files() if ".tmp-" in f], ", ".join(r.files()))
+    h.expect(f"four at once, {tries} times: one compiles, all answer", count.add("four first uses at once", outcomes) and all(a == (1, 1) for a in artifacts),
             f"{outcomes}, (artifacts, compiles): {artifacts}")
 
 
@@ -234,8 +224,8 @@ def folders(h, right, count, tries):
         with open(r.cache, "w") as f:
             f.write("a file")
         outcomes.append(outcome(r.run(), right))
-        check(h, "a file for a folder is named", r.cache.encode() in r.run().stderr)
-    check(h, "no folder: a clear error", count.add("a folder that cannot be made", outcomes) and "right" not in outcomes, ", ".join(outcomes))
+        h.expect("a file for a folder is named", r.cache.encode() in r.run().stderr)
+    h.expect("no folder: a clear error", count.add("a folder that cannot be made", outcomes) and "right" not in outcomes, ", ".join(outcomes))
     outcomes = []
     chance = random.Random(3)
     for i in range(tries):
@@ -243,8 +233,8 @@ def folders(h, right, count, tries):
         most = chance.randrange(20 << 10, 6 << 20)
         outcomes.append(outcome(r.run(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))), right))
         p = r.run()
-        check(h, "with room again it is right", p.stdout == right, said(p))
-    check(h, "a full disk: a clear error", count.add("a full disk", outcomes) and "right" not in outcomes, ", ".join(outcomes))
+        h.expect("with room again it is right", p.stdout == right, said(p))
+    h.expect("a full disk: a clear error", count.add("a full disk", outcomes) and "right" not in outcomes, ", ".join(outcomes))
     if os.getuid() != 0:
         print("skip a read-only cache: the test makes one by becoming another user, for which it must be root")
         return
@@ -265,9 +255,9 @@ def folders(h, right, count, tries):
         print("skip a read-only cache: other users cannot run the tools where they lie")
         return
     outcomes = [outcome(r.run(preexec_fn=nobody), right) for _ in range(tries)]
-    check(h, "a cache that can only be read is used", count.add("a read-only cache", outcomes) and "error" not in outcomes, ", ".join(outcomes))
+    h.expect("a cache that can only be read is used", count.add("a read-only cache", outcomes) and "error" not in outcomes, ", ".join(outcomes))
     p = r.run("--kv=f32", preexec_fn=nobody)
-    check(h, "what is not there is a clear error", p.returncode == 6 and b"[Q6002]" in p.stderr, said(p))
+    h.expect("what is not there is a clear error", p.returncode == 6 and b"[Q6002]" in p.stderr, said(p))
 
 
 def twice(h):
@@ -279,14 +269,14 @@ def twice(h):
     compile_to = lambda out, *options: subprocess.run([os.path.join(h.args.bin, "qcc"), "compile", model, "-o", out, "--cpu=native", "--cache-dir", cache,
                                                        *QUICK, *options], capture_output=True)
     p = compile_to(one)
-    first = content(one)
-    check(h, "the first compile", p.returncode == 0 and compiled(p), said(p))
+    first = contents(one)
+    h.expect("the first compile", p.returncode == 0 and compiled(p), said(p))
     p = compile_to(one)
-    check(h, "the second finds its artifact up to date", p.returncode == 0 and b"up to date" in p.stderr and b"import" not in p.stderr and content(one) == first, said(p))
+    h.expect("the second finds its artifact up to date", p.returncode == 0 and b"up to date" in p.stderr and b"import" not in p.stderr and contents(one) == first, said(p))
     p = compile_to(two)
-    check(h, "elsewhere it is copied", p.returncode == 0 and b"copied" in p.stderr and b"import" not in p.stderr and content(two) == first, said(p))
-    check(h, "--report asks for more than the artifact", compiled(compile_to(two, "--report=fusion")))
-    check(h, "--strict asks for the warnings", compiled(compile_to(two, "--strict")))
+    h.expect("elsewhere it is copied", p.returncode == 0 and b"copied" in p.stderr and b"import" not in p.stderr and contents(two) == first, said(p))
+    h.expect("--report asks for more than the artifact", compiled(compile_to(two, "--report=fusion")))
+    h.expect("--strict asks for the warnings", compiled(compile_to(two, "--strict")))
     with open(one, "r+b") as f:
         f.seek(-5000, os.SEEK_END)
         byte = f.read(1)
@@ -294,9 +284,9 @@ def twice(h):
         f.write(bytes([byte[0] ^ 1]))
     os.unlink(two)
     p = compile_to(two)
-    check(h, "a damaged one is not copied", p.returncode == 0 and content(two) == first, said(p))
+    h.expect("a damaged one is not copied", p.returncode == 0 and contents(two) == first, said(p))
     p = compile_to(one)
-    check(h, "and is replaced", p.returncode == 0 and content(one) == first, said(p))
+    h.expect("and is replaced", p.returncode == 0 and contents(one) == first, said(p))
 
 
 def main():

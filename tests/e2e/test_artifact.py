@@ -11,20 +11,11 @@ import subprocess
 import time
 
 import gguf_edit
-from harness import Harness, TINY, goldens, nmse, read_logits
+from harness import TINY, Harness, contents, goldens, nmse, read_logits
 
 LADDERS = ["--decode=1,4", "--prefill=32"]
 F32_LIMIT = 1e-9  # f32 numerics, f32 KV: as for the goldens
 NOBODY = 65534
-
-
-def content(path):
-    with open(path, "rb") as f:
-        return f.read()
-
-
-def inspect(h, qbin):
-    return json.loads(h.run("qcc", "inspect", qbin, "--json"))
 
 
 def determinism(h, gguf, qbin):
@@ -37,7 +28,7 @@ def determinism(h, gguf, qbin):
     subprocess.run([os.path.abspath(os.path.join(h.args.bin, "qcc")), "compile", os.path.basename(gguf), "-o", "renamed.qbin", "-q", "--no-cache",
                     f"--cpu={','.join(h.levels[-1:] + h.levels[:-1])}", "--prefill=32", "--decode=4,1"],
                    cwd=folder, env=environment, check=True, preexec_fn=lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}))
-    a, b = content(qbin), content(os.path.join(folder, "renamed.qbin"))
+    a, b = contents(qbin), contents(os.path.join(folder, "renamed.qbin"))
     first = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
     h.check("two compiles give equal bytes", a == b, "" if a == b else f"{len(a)} and {len(b)} bytes, the first difference at {first}")
     h.check("no path, user or folder of this machine in the artifact", not any(word.encode() in a for word in (h.work, os.path.dirname(gguf), folder)))
@@ -105,8 +96,8 @@ def refusal(p):
 
 def damage(h, qbin):
     rng = random.Random(20)
-    data = content(qbin)
-    report = inspect(h, qbin)
+    data = contents(qbin)
+    report = h.inspect(qbin)
     sections = report["sections"]
     path = h.path("damaged.qbin")
 
@@ -163,7 +154,7 @@ INNER = {
 
 
 def inspection(h, gguf, qbin):
-    report = inspect(h, qbin)
+    report = h.inspect(qbin)
     wrong = [k for k, t in KEYS.items() if not isinstance(report.get(k), t)]
     h.check("inspect --json: the documented keys", not wrong and report["schema"] == 2, ", ".join(wrong))
     for key, names in INNER.items():
@@ -198,7 +189,7 @@ def inspection(h, gguf, qbin):
     h.check("inspect: provenance", report["provenance"]["source_name"] == os.path.basename(gguf) and report["provenance"]["source_bytes"] == os.path.getsize(gguf))
     text = h.run("qcc", "inspect", qbin).decode()
     h.check("inspect as text", all(word in text for word in ("sections", "targets", "formats", "memory", "programs", "provenance", report["identity"])))
-    wide = inspect(h, h.compile(gguf, "wide.qbin", "--cpu=native", "--kv=f32", "--numerics=f32", *LADDERS))
+    wide = h.inspect(h.compile(gguf, "wide.qbin", "--cpu=native", "--kv=f32", "--numerics=f32", *LADDERS))
     h.check("--kv=f32 takes twice the KV", wide["kv"] == "f32" and wide["numerics"] == "f32" and wide["memory"]["kv_bytes_per_token"] == 2 * memory["kv_bytes_per_token"])
 
 
@@ -206,7 +197,7 @@ def buckets(h, gguf, tokens):
     want = None
     for ladder in (["--decode=1", "--prefill=1"], ["--decode=1,2,4,8", "--prefill=32,128"], ["--decode=1,3", "--prefill=7,48"], ["--decode=64,1", "--prefill=20,5,5"]):
         qbin = h.compile(gguf, "ladder.qbin", "--cpu=native", *ladder)
-        rows = {(p["name"].split("_")[0], p["rows"]) for p in inspect(h, qbin)["programs"] if "tokens" in p["takes"]}
+        rows = {(p["name"].split("_")[0], p["rows"]) for p in h.inspect(qbin)["programs"] if "tokens" in p["takes"]}
         asked = {(o[2:].split("=")[0], int(n)) for o in ladder for n in o.split("=")[1].split(",")}
         h.check(f"ladder {' '.join(ladder)}", rows == asked, f"has {sorted(rows)}")
         got = [h.logits(qbin, tokens), h.logits(qbin, tokens, "--split", "1"), h.logits(qbin, tokens, "--split", "3,8")]
@@ -235,7 +226,7 @@ def atomic(h, gguf):
         left = os.listdir(folder)
         late = stage == "[ 5/6]"  # the signal may come behind the rename, or behind the end
         h.check(f"{name} after {stage}: exit code", process.returncode == exit_code or late and process.returncode == 0, f"exit {process.returncode}, want {exit_code}: {err}")
-        older = content(out) == b"an older artifact"
+        older = contents(out) == b"an older artifact"
         h.check(f"{name} after {stage}: the older file or a whole new one, nothing else", left == ["m.qbin"] and (older or late and h.tool("qcc", "verify", out).returncode == 0),
                 f"{left}, {'older' if older else os.path.getsize(out)}")
         with open(out, "wb") as f:
@@ -299,7 +290,7 @@ def dependencies(h):
 def spellings(h):
     """A file may spell one model in several ways: only the provenance, which is of the file, tells them apart."""
     def compiled(gguf, name):
-        report = inspect(h, h.compile(gguf, name, "--cpu=base", "--decode=1", "--prefill=16"))
+        report = h.inspect(h.compile(gguf, name, "--cpu=base", "--decode=1", "--prefill=16"))
         return report, {s["kind"]: s["hash"] for s in report["sections"] if s["kind"] != "manifest"}
 
     report, plain = compiled(TINY, "plain.qbin")

@@ -8,14 +8,9 @@ import subprocess
 import time
 
 from harness import TINY, Harness
-from installed import must, needed_libraries
+from installed import must, needed_libraries, run
 
 TRAILER = struct.Struct("<QQII8s")  # runtime/abi/bundle.h
-
-
-def run(*command, cwd=None, env=None, stdin=b""):
-    p = subprocess.run([str(c) for c in command], capture_output=True, cwd=cwd, env=env, input=stdin, timeout=120)
-    return p.returncode, p.stdout.decode(errors="replace"), p.stderr.decode(errors="replace")
 
 
 class Bundle:

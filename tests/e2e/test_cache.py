@@ -9,16 +9,11 @@ import signal
 import subprocess
 import time
 
-from harness import Harness, TINY
+from harness import TINY, Harness, contents
 
 QUICK = ["--cpu=native", "--decode=1", "--prefill=32"]
 TRIES = 5  # of each random fault
 KEPT = re.compile(rb"(\d+) of (\d+) pieces were kept")
-
-
-def content(path):
-    with open(path, "rb") as f:
-        return f.read()
 
 
 class Cache:
@@ -36,7 +31,7 @@ class Cache:
         p = self.h.tool("qcc", *self.command(*options))
         assert p.returncode == 0, f"exit {p.returncode}: {p.stderr.decode(errors='replace')}"
         kept = [tuple(map(int, match)) for match in KEPT.findall(p.stderr)]
-        return content(self.out), (sum(k for k, _ in kept), sum(n for _, n in kept)) if kept else None
+        return contents(self.out), (sum(k for k, _ in kept), sum(n for _, n in kept)) if kept else None
 
     def entries(self):
         return sorted(os.listdir(self.code))
@@ -77,7 +72,7 @@ def damage(h, plain, tries=TRIES):
     chance = random.Random(1)
     for i in range(tries):
         path = os.path.join(cache.code, chance.choice(cache.entries()))
-        data = bytearray(content(path))
+        data = bytearray(contents(path))
         if i % 4 == 3:
             data = data[:chance.randrange(len(data))]
         elif i % 4 == 2:
@@ -101,7 +96,7 @@ def writers(h, plain, count=4):
     command = lambda out: [os.path.join(h.args.bin, "qcc"), "compile", TINY, "-q", "-o", out, "--cache-dir", cache.folder, *QUICK]
     for process in [subprocess.Popen(command(out)) for out in outs]:
         process.wait()
-    h.check(f"{count} writers at once: right artifacts", all(content(out) == plain for out in outs))
+    h.check(f"{count} writers at once: right artifacts", all(contents(out) == plain for out in outs))
     h.check("nothing temporary is left", not [n for n in cache.entries() if ".tmp-" in n], ", ".join(n for n in cache.entries() if ".tmp-" in n))
     got, kept = cache.compile()
     h.check("what they kept is whole", got == plain and kept is not None and kept[0] == kept[1], str(kept))
@@ -133,7 +128,7 @@ def folders(h, plain):
     command = [os.path.join(h.args.bin, "qcc"), "compile", TINY, "-q", "-o", h.path("usual.qbin"), *QUICK]
     for name, env in (("cannot be made", {"XDG_CACHE_HOME": blocked}), ("has no name", {"XDG_CACHE_HOME": "", "HOME": ""})):
         p = subprocess.run(command, env=os.environ | env, capture_output=True)
-        h.check(f"a usual folder that {name}: done without", p.returncode == 0 and content(h.path("usual.qbin")) == plain, p.stderr.decode())
+        h.check(f"a usual folder that {name}: done without", p.returncode == 0 and contents(h.path("usual.qbin")) == plain, p.stderr.decode())
     home = h.path("home")
     subprocess.run(command, env=os.environ | {"XDG_CACHE_HOME": home}, check=True)
     h.check("$XDG_CACHE_HOME/qcc is the usual folder", os.listdir(home) == ["qcc"] and os.listdir(os.path.join(home, "qcc", "code")))
@@ -147,7 +142,7 @@ def folders(h, plain):
 
 def main():
     h = Harness(__doc__)
-    plain = content(h.compile(TINY, "plain.qbin", *QUICK))
+    plain = contents(h.compile(TINY, "plain.qbin", *QUICK))
     reuse(h, plain)
     damage(h, plain)
     writers(h, plain)

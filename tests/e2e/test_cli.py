@@ -143,14 +143,14 @@ def input_refused(h):
 def inspect_model(h, model):
     """`qcc inspect` of a GGUF: sizes counted from its tensors, and every refusal of a compile at once."""
     def report(path):
-        return json.loads(h.run("qcc", "inspect", path, "--json"))
+        return h.inspect(path)
 
     def codes(path):
         return sorted(refusal["code"] for refusal in report(path)["refusals"])
 
     dims = {}
     edited = gguf_edit.with_metadata(TINY, h.path("same.gguf"), {}, spelled=lambda name, extents: (name, dims.setdefault(name, extents)))
-    r, artifact = report(edited), json.loads(h.run("qcc", "inspect", model, "--json"))
+    r, artifact = report(edited), h.inspect(model)
     parameters = sum(math.prod(extents) for extents in dims.values())
     h.check("inspect of a GGUF: parameters equal an independent count", r["model"]["parameters"] == parameters, f"{r['model']['parameters']}, counted {parameters}")
     h.check("inspect of a GGUF: parts and formats are all of it", all(sum(share["parameters"] for share in r[key]) == parameters and
@@ -327,7 +327,7 @@ def sampling(h, model):
     greedy, penalized = (text(model, "--temp", "0", "--repeat-penalty", p) for p in ("1", "3"))
     h.check("sampling: the penalty of these cases matters", greedy != penalized, repr(greedy))
     qbin = compiled("greedy", **values)
-    found = json.loads(h.run("qcc", "inspect", "--json", qbin))["sampling"]
+    found = h.inspect(qbin)["sampling"]
     want = {"temperature": 0, "top_k": 7, "top_p": 0.5, "min_p": 0.25, "repeat_penalty": 3, "penalty_window": -1, "presence_penalty": None, "frequency_penalty": None}
     h.check("sampling: inspect shows the file's values", found == want, str(found))
     got = [text(qbin, "--seed", s) for s in (1, 2)]
@@ -573,7 +573,7 @@ def l2_norm(h):
         qbin = h.compile(gguf, "l2.qbin", *QUICK, "--numerics=f32", "--kv=f32", *options)
         error = nmse(h.logits(qbin, ids), want[form])
         h.check(f"an artifact of {' '.join(options) or 'no option'} computes the form {form}", error < 1e-9, f"NMSE {error:.2e}")
-        recorded = json.loads(h.run("qcc", "inspect", "--json", qbin))["provenance"]["options"]
+        recorded = h.inspect(qbin)["provenance"]["options"]
         text = h.run("qcc", "inspect", qbin).decode()
         h.check(f"inspect shows the form {form}", recorded.get("l2_norm") == form and re.search(rf"^  l2_norm +{form}$", text, re.M), str(recorded))
         h.check(f"check of the form {form}", h.tool("qrun", "check", qbin).returncode == 0)
@@ -641,8 +641,8 @@ def warnings(h):
     says = ("qwen35.vocab_size is 7, token_embd.weight has", "rope.dimension_sections is missing")
     p = h.tool("qcc", "compile", gguf, "-o", qbin, *QUICK, "--goldens=off", "--strict=off")
     h.check("a contradiction and a default: warnings", p.returncode == 0 and all(f"warning: {'key ' if s is says[1] else ''}" in p.stderr.decode() and s in p.stderr.decode() for s in says), p.stderr.decode())
-    recorded = [value for key, value in json.loads(h.run("qcc", "inspect", qbin, "--json"))["provenance"]["options"].items() if key.startswith("warning ")]
-    told = json.loads(h.run("qcc", "inspect", gguf, "--json"))["warnings"]
+    recorded = [value for key, value in h.inspect(qbin)["provenance"]["options"].items() if key.startswith("warning ")]
+    told = h.inspect(gguf)["warnings"]
     h.check("warnings are in the artifact's provenance, and what inspect says of the model", sorted(recorded) == sorted(told) and len(told) == 2, f"{recorded}, {told}")
     refused(h, "--strict: a warning is an error", 3, "Q3008", [says[1]], "qcc", "compile", "-q", "--strict", gguf, "-o", h.path("strict.qbin"))
     refused(h, "--strict: an option without effect is an error", 3, "Q3008", ["--decode has no effect"], "qcc", "compile", "-q", "--strict", TINY, "--compile-to=import", "--decode=1")
@@ -661,7 +661,7 @@ def runtime_limits(h):
     h.check("a long name and penalty window: warnings", p.returncode == 0 and "general.name" in err and "penalty_last_n is 1048577" in err, err)
     p = h.tool("qrun", qbin, "--raw", "-p", "My", "-n", 2)
     h.check("a long name and penalty window: runs", p.returncode == 0, p.stderr.decode())
-    kept = json.loads(h.run("qcc", "inspect", "--json", qbin))
+    kept = h.inspect(qbin)
     h.check("a long name and penalty window: what is kept", kept["model"]["name"] == "n" + "\u00e9" * 32767 and kept["sampling"]["penalty_window"] == 1 << 20,
             f"{len(kept['model']['name'])} characters, {kept['sampling']}")
     large = gguf_edit.with_metadata(TINY, h.path("large.gguf"), {"tokenizer.chat_template": gguf_edit.string_value("x" * ((1 << 20) + 1))})

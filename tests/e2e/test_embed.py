@@ -4,22 +4,16 @@ find_package and with pkg-config, then run; what they link, how large they are; 
 import os
 import re
 import shutil
-import subprocess
 
 from embed_errors import ErrorClasses
 from harness import ROOT, TINY, Harness
-from installed import EXAMPLES, clean_environment, files_of, install, mentions, must, needed_libraries
+from installed import EXAMPLES, clean_environment, files_of, install, mentions, must, needed_libraries, run
 
 STANDALONE_BYTES = 2_000_000  # of examples/embed's main.c, static and stripped
 RUNTIME_FILES = ["bin/qrun", "include/qrt/qrt.h", "include/qrt/qrt.hpp", "lib/cmake/qrt/qrtConfig.cmake",
                  "lib/cmake/qrt/qrtConfigVersion.cmake", "lib/libqrt.a", "lib/libqrt.so", "lib/libqrt.so.1",
                  "lib/pkgconfig/qrt.pc"]
 OF_QCC = re.compile(r"(bin|share/.*)/_?qcc[^/]*$")
-
-
-def run(*command, env=None):
-    p = subprocess.run([str(c) for c in command], capture_output=True, env=env, timeout=120)
-    return p.returncode, p.stdout.decode(errors="replace"), p.stderr.decode(errors="replace")
 
 
 class Embed:

@@ -35,7 +35,7 @@ def program(report, name):
 
 def expert_bytes(gguf, h):
     """Bytes of all experts, as the GGUF has them."""
-    tensors = json.loads(h.run("qcc", "inspect", gguf, "--json"))["tensors"]
+    tensors = h.inspect(gguf)["tensors"]
     return sum(t["bytes"] for t in tensors if "_exps." in t["name"] and not t["name"].startswith("blk.4."))
 
 
@@ -43,7 +43,7 @@ def random_models(h, tokens):
     for arch, options in MODELS.items():
         gguf, reference = h.path(arch + ".gguf"), h.path("reference.bin")
         h.run("qcc", "synth", "--arch", arch, *SIZES, *options, "--format", "q4_k_m", "--seed", 5, "-o", gguf, "-q")
-        report = json.loads(h.run("qcc", "inspect", gguf, "--json"))
+        report = h.inspect(gguf)
         h.check(f"{arch}: inspect", report["refusals"] == [] and report["model"]["experts"] == 12, str(report["refusals"]))
         sizes(h, arch, report)
         h.run("qcc", "eval", gguf, "--tokens", tokens, "-o", reference)
@@ -61,7 +61,7 @@ def random_models(h, tokens):
             for split in ("1", "3,5", "4", "7,9", "16", f"1,{TOKENS - 1}"):
                 for threads in (1, 3):
                     h.check(f"{arch} {numerics} -t {threads} --split {split}: equal bits", h.logits(qbin, tokens, "-t", threads, "--split", split) == got)
-        inspected = json.loads(h.run("qcc", "inspect", qbin, "--json"))
+        inspected = h.inspect(qbin)
         one, four = (program(inspected, f"decode_{rows}")["weight_bytes"] for rows in (1, 4))
         # 4 rows can use all of 12 experts, of which one row uses 3. The artifact's experts have up to a tenth more bytes than
         # the file's; rows of the embedding come on top.
@@ -210,7 +210,7 @@ def scales(h, tokens):
     """Scales beside all matrices of a model: the bits of a file whose weights are multiplied by them."""
     gguf = h.path("bare.gguf")
     h.run("qcc", "synth", "--arch", "qwen35moe", "--preset", "35b-a3b", *SMALL_HYBRID, "--tied", 0, "--format", "q8_0", "--seed", 6, "-o", gguf, "-q")
-    names = [t["name"] for t in json.loads(h.run("qcc", "inspect", gguf, "--json"))["tensors"]]
+    names = [t["name"] for t in h.inspect(gguf)["tensors"]]
     beside, weights, kinds = {}, {}, set()
     for name in names:
         role = re.sub(r"^blk\.\d+\.|\.weight$", "", name)
@@ -245,7 +245,7 @@ def memory(h, tokens):
     # By a shell that is not replaced: a process starts with the peak of the one that it is made from.
     command = ["sh", "-c", '"$@"; exit $?', "sh", os.path.join(h.args.bin, "qrun"), "bench", qbin, "-p", "64", "-n", "8", "-r", "1", "-t", "1", "--json"]
     peak = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["peak_rss_bytes"]
-    report = json.loads(h.run("qcc", "inspect", qbin, "--json"))
+    report = h.inspect(qbin)
     m = report["memory"]
     plan = m["scratch_bytes"] + m["state_bytes_per_sequence"] + m["kv_bytes_per_token"] * 72 + max(t["thread_scratch_bytes"] for t in report["targets"])
     bound = 1.05 * (os.path.getsize(qbin) + plan) + 6 * MIB  # the process itself takes 5
@@ -300,7 +300,7 @@ def refusals(h):
     plan = h.run("qcc", "compile", dense, "--compile-to=plan", "-q").decode()
     h.check("a dense model's plan has nothing of experts", "linear" in plan and "moe" not in plan, "\n".join(re.findall(r".*moe.*", plan)[:3]))
     lying = gguf_edit.with_metadata(dense, h.path("lying.gguf"), {"general.size_label": gguf_edit.string_value("397B-A17B")})
-    told, counted = (json.loads(h.run("qcc", "inspect", f, "--json"))["model"] for f in (lying, dense))
+    told, counted = (h.inspect(f)["model"] for f in (lying, dense))
     h.check("a size label changes no number, and its absence makes none", counted["size_label"] == "" and {**told, "size_label": ""} == counted
             and counted["active_parameters"] == counted["parameters"], f"{told}, {counted}")
     h.check("the text says whose a size label is", b"by its label 397B-A17B" in h.run("qcc", "inspect", lying))

@@ -1,5 +1,4 @@
 """GPU artifacts from the command line: what is in them, what `qcc inspect` says, kernels of the user's own."""
-import json
 import os
 import re
 import shutil
@@ -18,19 +17,11 @@ def read(path, mode="rb"):
         return f.read()
 
 
-def inspect(h, qbin):
-    return json.loads(h.run("qcc", "inspect", "--json", qbin))
-
-
-def has_vulkan(h):
-    return re.search(r"^\W*vulkan:\d", h.tool("qrun", "devices").stdout.decode(), re.M) is not None
-
-
 def contents(h):
     fat = h.compile(TINY, "fat.qbin", "--target=cuda,vulkan,cpu", "--cpu=v3", "--gpu-profiles=none,sg8-dot,sm61", *BUCKETS)
     again = h.compile(TINY, "again.qbin", "--target=cpu,vulkan,cuda", "--cpu=v3", "--gpu-profiles=sm61,sg8-dot,none", *BUCKETS)
     h.check("the same targets in another order: the same bytes", read(fat) == read(again))
-    report = inspect(h, fat)
+    report = h.inspect(fat)
     targets = [(t["target"], t["isa"]) for t in report["targets"]]
     h.check("cpu, vulkan, cuda, each best first",
             targets == [("cpu", "v3"), ("vulkan", "sg8-dot"), ("vulkan", "none"), ("cuda", "sm61")], str(targets))
@@ -72,9 +63,9 @@ def experts(h):
     model = os.path.join(GOLDEN, "t35moe-f-F16.gguf")  # 16 experts, of which a token uses 4
     profiles = "none,sg8-dot,sg32-dot,sm80,sm61"
     qbin = h.compile(model, "experts.qbin", "--target=cuda,vulkan", f"--gpu-profiles={profiles}", "--decode=1,8", "--prefill=64")
-    tensors = json.loads(h.run("qcc", "inspect", "--json", model))["tensors"]
+    tensors = h.inspect(model)["tensors"]
     of_experts = sum(t["bytes"] for t in tensors if "_exps." in t["name"])
-    for t in inspect(h, qbin)["targets"]:
+    for t in h.inspect(qbin)["targets"]:
         programs = {p["name"]: p for p in t["gpu"]["programs"]}
         for name, p in programs.items():
             if name.startswith("head"):
@@ -91,7 +82,7 @@ def experts(h):
 
 def alone(h):
     qbin = h.compile(TINY, "vulkan.qbin", "--target=vulkan", "--gpu-profiles=sg8-dot,none", *BUCKETS)
-    report = inspect(h, qbin)
+    report = h.inspect(qbin)
     h.check("--target=vulkan has no CPU code", {t["target"] for t in report["targets"]} == {"vulkan"} and "cpu" not in report["provenance"]["options"])
     p = h.tool("qrun", qbin, "--device=cpu", "--raw", "-n", "1", "-p", "x")
     h.check("it does not run on the CPU, and says so", p.returncode not in (0, 1) and b"cpu" in p.stderr.lower(), f"exit {p.returncode}: {p.stderr.decode()[:200]}")
@@ -141,7 +132,7 @@ def own_kernels(h, plain):
     example = read(os.path.join(KERNELS, "quantize.*.comp"), "r")
     h.check("the docs show the example that is tested", example in page)
     qbin = h.compile(TINY, "own.qbin", "--target=vulkan", "--gpu-profiles=sg8-dot,none", f"--kernels={KERNELS}", *BUCKETS)
-    report = inspect(h, qbin)
+    report = h.inspect(qbin)
     for t in report["targets"]:
         sources = {k["name"]: k["source"] for k in t["gpu"]["kernels"]}
         glsl = {n for n, s in sources.items() if s == "glsl"}
@@ -163,7 +154,7 @@ def own_kernels(h, plain):
         h.check(f"--kernels with {what}", p.returncode == 3 and b"[Q3005]" in p.stderr and says.encode() in p.stderr and not os.path.exists(h.path("never.qbin")),
                 p.stderr.decode()[:300] if says.encode() not in p.stderr else "")
 
-    if not has_vulkan(h):
+    if not any(device.startswith("vulkan:") for device in h.usable_devices()):
         print("skip the example's logits: no Vulkan device", flush=True)
         return
     tokens = os.path.join(GOLDEN, "tokens-288.txt")

@@ -53,10 +53,13 @@ def accuracy(h, profile, models):
         h.check(f"{name} int8", gpu <= limit, f"NMSE {gpu:.3e}, the CPU's {cpu:.3e}")
         if name == "t35-q-Q4_K_M":
             chunks = h.compile(gguf, "chunks.qbin", *options, "--numerics=f32", "--kv=f32", "--delta-rule=chunked")
-            options_of = json.loads(h.run("qcc", "inspect", chunks, "--json"))["provenance"]["options"]
+            options_of = h.inspect(chunks)["provenance"]["options"]
             h.check("the provenance has --delta-rule", options_of.get("delta_rule") == "chunked", str(options_of))
             off = nmse(h.logits(chunks, tokens, "--device", h.args.device), want)
             h.check(f"{name} f32, delta rule in chunks", off <= F32_LIMIT, f"NMSE {off:.3e}, limit {F32_LIMIT:.0e}")
+            every = h.compile(gguf, "all.qbin", *options, "--last-ffn=all")
+            same = h.logits(every, tokens, "--device", h.args.device) == h.logits(int8, tokens, "--device", h.args.device)
+            h.check(f"{name} int8, the last feed-forward part of all rows", same, "" if same else "other bits than of the chosen ones")
         if name.endswith("Q4_K_M"):
             cuts(h, name, "f32", f32, tokens)
             cuts(h, name, "int8", int8, tokens)

@@ -16,11 +16,6 @@ def on(device, *args):
     return (*args, "--device", device)
 
 
-def check(h, name, ok, *found):
-    """As h.check, but says what was found only when it is wrong."""
-    h.check(name, ok, "" if ok else " ".join(map(str, found)))
-
-
 def sessions(h, qbin):
     """Saved on one device, the text goes on on the other as if it had stayed."""
     greedy = ("--raw", "--greedy")
@@ -29,43 +24,43 @@ def sessions(h, qbin):
         file = h.path(first + ".session")
         begun = h.run("qrun", *on(first, qbin, *PROMPT, "--greedy", "-n", "15", "--save-session", file))
         p = h.tool("qrun", *on(second, qbin, *greedy, "-n", "25", "--load-session", file, "--timing=json"))
-        check(h, f"session {first} to {second}", p.returncode == 0 and begun + p.stdout == whole, p.stderr)
+        h.expect(f"session {first} to {second}", p.returncode == 0 and begun + p.stdout == whole, p.stderr)
         timing = json.loads(p.stderr.decode().splitlines()[-1])
-        check(h, f"session {first} to {second} feeds nothing again", timing["prompt_tokens"] == 0, timing)
-        check(h, f"device of {second}", timing["device"].startswith(second), timing["device"])
+        h.expect(f"session {first} to {second} feeds nothing again", timing["prompt_tokens"] == 0, timing)
+        h.expect(f"device of {second}", timing["device"].startswith(second), timing["device"])
 
 
 def read_back(h, qbin):
     """Greedy decode copies at most 64 bytes a token back, in one submission; drawing as well; logits only when asked for."""
     bench = json.loads(h.run("qrun", "bench", *on("vulkan", qbin, "-p", "0", "-n", "16", "-r", "1", "--json")))
-    check(h, "bench reads ids only", 0 < bench["decode_bytes_to_host_per_token"] <= 64, bench)
-    check(h, "one submission a token", bench["decode_submissions_per_token"] == 1, bench)
+    h.expect("bench reads ids only", 0 < bench["decode_bytes_to_host_per_token"] <= 64, bench)
+    h.expect("one submission a token", bench["decode_submissions_per_token"] == 1, bench)
     copied = bench["device_weight_bytes"]  # 0: read where the file is mapped
-    check(h, "weights are on the device, all or none copied", copied == 0 or copied >= bench["weight_bytes"], bench)
+    h.expect("weights are on the device, all or none copied", copied == 0 or copied >= bench["weight_bytes"], bench)
     p = h.tool("qrun", *on("vulkan", qbin, *PROMPT, *DRAWS, "--timing=json"))
     timing = json.loads(p.stderr.decode().splitlines()[-1])
     steps = timing["decode_submissions"]
-    check(h, "draws read ids only", steps > 0 and 0 < timing["decode_bytes_to_host"] <= 64 * steps, timing)
+    h.expect("draws read ids only", steps > 0 and 0 < timing["decode_bytes_to_host"] <= 64 * steps, timing)
     host = h.run("qrun", *on("cpu", qbin, *PROMPT, *DRAWS))
-    check(h, "the device draws the host's tokens", p.stdout == host, p.stdout, host)
+    h.expect("the device draws the host's tokens", p.stdout == host, p.stdout, host)
 
 
 def choice(h, qbin):
     p = h.tool("qrun", *on("vulkan:7", qbin, *PROMPT))
-    check(h, "no such GPU", p.returncode == 2 and b"Q5014" in p.stderr, p.stderr)
+    h.expect("no such GPU", p.returncode == 2 and b"Q5014" in p.stderr, p.stderr)
     listed = json.loads(h.run("qrun", "devices", qbin, "--json"))
-    check(h, "code for both", {c["target"] for c in listed["code"] if c["supported"]} == {"cpu", "vulkan"}, listed)
+    h.expect("code for both", {c["target"] for c in listed["code"] if c["supported"]} == {"cpu", "vulkan"}, listed)
     real = [d["id"] for d in listed["devices"] if d["id"].startswith("vulkan:") and d["usable"] and not d["facts"].startswith("cpu,")]
     p = h.tool("qrun", "bench", qbin, "-p", "0", "-n", "1", "-r", "1", "--json")
     default, said = json.loads(p.stdout), p.stderr.decode().splitlines()
-    check(h, "the best device is the default", default["device"].startswith("vulkan:" if real else "cpu"), default)
-    check(h, "which one, and why not a better one, is said in one line", len(said) == 1 and said[0].startswith("qrun: on " + default["device"])
+    h.expect("the best device is the default", default["device"].startswith("vulkan:" if real else "cpu"), default)
+    h.expect("which one, and why not a better one, is said in one line", len(said) == 1 and said[0].startswith("qrun: on " + default["device"])
           and bool(real) != ("; vulkan: only the CPU's emulation" in said[0]), said)
     quiet = h.tool("qrun", "bench", qbin, "-p", "0", "-n", "1", "-r", "1", "--json", "-q")
-    check(h, "-q says nothing", quiet.returncode == 0 and not quiet.stderr, quiet.stderr)
+    h.expect("-q says nothing", quiet.returncode == 0 and not quiet.stderr, quiet.stderr)
     long = ("--raw", "-p", "KING RICHARD III:\nThe state of the union is. " * 8)
     texts = {h.run("qrun", *on("vulkan", qbin, *long, "--greedy", "-n", "3", "--max-dispatch-ms", ms)) for ms in ("0", "5")}
-    check(h, "--max-dispatch-ms changes no token", len(texts) == 1, texts)
+    h.expect("--max-dispatch-ms changes no token", len(texts) == 1, texts)
 
 
 def without_driver(h, qbin):
@@ -73,11 +68,11 @@ def without_driver(h, qbin):
     env = dict(os.environ, VK_ICD_FILENAMES="/nonexistent.json", VK_DRIVER_FILES="/nonexistent.json")
     p = h.tool("qrun", "devices", "--json", env=env)
     found = {d["id"]: d for d in json.loads(p.stdout)["devices"]}
-    check(h, "devices says why", p.returncode == 0 and not found["vulkan"]["usable"] and found["vulkan"]["why_not"], found)
+    h.expect("devices says why", p.returncode == 0 and not found["vulkan"]["usable"] and found["vulkan"]["why_not"], found)
     p = h.tool("qrun", *on("vulkan", qbin, *PROMPT), env=env)
-    check(h, "no driver is exit 5", p.returncode == 5 and b"[Q501" in p.stderr, p.returncode, p.stderr)
+    h.expect("no driver is exit 5", p.returncode == 5 and b"[Q501" in p.stderr, p.returncode, p.stderr)
     p = h.tool("qrun", *on("auto", qbin, *PROMPT, "--greedy", "-n", "3"), env=env)
-    check(h, "auto takes the CPU and says why", p.returncode == 0 and p.stdout and p.stderr.startswith(b"qrun: on cpu; vulkan: "), p.stderr)
+    h.expect("auto takes the CPU and says why", p.returncode == 0 and p.stdout and p.stderr.startswith(b"qrun: on cpu; vulkan: "), p.stderr)
 
 
 def main():

@@ -22,7 +22,7 @@ def reports(h):
     lines = [json.loads(line) for line in out.splitlines()]
     h.check("a line of JSON for each report", [line["report"] for line in lines] == ["fusion", "formats", "memory"], out[:300])
     fusion, formats, memory = lines
-    held = json.loads(h.run("qcc", "inspect", qbin, "--json"))
+    held = h.inspect(qbin)
 
     def fused():
         kinds = {group["kind"] for group in fusion["fused"]}
@@ -70,7 +70,7 @@ def reports(h):
 
 def parts(h):
     qbin = h.compile(MODEL, "parts.qbin", *QUICK)
-    held = json.loads(h.run("qcc", "inspect", qbin, "--json"))
+    held = h.inspect(qbin)
     manifest = json.loads(h.run("qcc", "inspect", qbin, "--emit=manifest"))
     h.check("--emit=manifest has the manifest's fields alone", "sections" not in manifest and
             all(manifest[key] == held[key] for key in ("model", "programs", "states", "weights", "provenance", "tokenizer")), str(list(manifest)))
@@ -178,8 +178,8 @@ def diff(h):
     h.case("other formats: the weights, by name", formats)
 
     def byte():
-        weight = next(w for w in json.loads(h.run("qcc", "inspect", a, "--json"))["weights"] if w["name"] == "output.weight")
-        section = json.loads(h.run("qcc", "inspect", a, "--json"))["sections"][weight["section"]]
+        weight = next(w for w in h.inspect(a)["weights"] if w["name"] == "output.weight")
+        section = h.inspect(a)["sections"][weight["section"]]
         with open(same, "r+b") as f:
             at = section["offset"] + weight["offset"] + 7
             f.seek(at)

@@ -1,17 +1,11 @@
 #!/usr/bin/env python3
 """A split model compiles to one artifact whichever of its shards is named, and computes what the whole file does."""
-import json
 import os
 
 import gguf_edit
-from harness import Harness, TINY
+from harness import TINY, Harness, contents
 
 QUICK = ("--cpu=base", "--decode=1", "--prefill=32")
-
-
-def contents(path):
-    with open(path, "rb") as f:
-        return f.read()
 
 
 def refused(h, name, path, code, *says):
@@ -30,11 +24,11 @@ def main():
     with open(tokens, "w") as f:
         f.write("940 1209 937 44 32 451 1266")
     h.check("the same logits as the whole file", h.logits(h.path("split.qbin"), tokens) == h.logits(whole, tokens))
-    said = json.loads(h.run("qcc", "inspect", h.path("split.qbin"), "--json"))["provenance"]
+    said = h.inspect(h.path("split.qbin"))["provenance"]
     h.check("its source is the set", (said["source_name"], said["source_bytes"]) == (os.path.basename(shards[0]), sum(map(os.path.getsize, shards))), str(said))
-    report = json.loads(h.run("qcc", "inspect", shards[1], "--json"))
+    report = h.inspect(shards[1])
     h.check("inspect of a shard: the set", report["shards"] == {"number": None, "count": 3} and report["refusals"] == [] and
-            report["tensors"] == json.loads(h.run("qcc", "inspect", TINY, "--json"))["tensors"], str(report["refusals"]))
+            report["tensors"] == h.inspect(TINY)["tensors"], str(report["refusals"]))
     evaluated = []
     for model in (TINY, shards[2]):
         h.run("qcc", "eval", model, "--tokens", tokens, "-o", h.path("eval.bin"))
@@ -43,7 +37,7 @@ def main():
 
     os.rename(shards[1], h.path("kept"))
     refused(h, "a missing shard", shards[0], "Q1404", "shard 2 of 3", os.path.basename(shards[1]))
-    report = json.loads(h.run("qcc", "inspect", shards[2], "--json"))
+    report = h.inspect(shards[2])
     h.check("inspect of a shard without its siblings", report["shards"] == {"number": 2, "count": 3} and "Q1404" in [r["code"] for r in report["refusals"]], str(report["refusals"]))
     with open(shards[1], "wb") as f:
         f.write(contents(shards[2]))

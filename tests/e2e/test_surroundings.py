@@ -11,7 +11,7 @@ import subprocess
 import time
 
 import gguf_edit
-from harness import GOLDEN, TINY, own_code
+from harness import GOLDEN, TINY, contents, own_code
 from test_cli import quiet_harness, refused
 
 MODEL = os.path.join(GOLDEN, "t3-f-BF16.gguf")
@@ -19,11 +19,6 @@ QUICK = ["--cpu=base", "--decode=1", "--prefill=32"]
 ERROR = re.compile(r"(qcc|qrun): error: .+ \[(Q\d{4})\]")
 HANG = 120  # seconds
 TIB = 1 << 40
-
-
-def contents(path):
-    with open(path, "rb") as f:
-        return f.read()
 
 
 class Place:

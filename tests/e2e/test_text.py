@@ -14,11 +14,9 @@ TEMPLATE = ("{% for t in tools or [] %}{{ t.function.name ~ (t|tojson) }}{% endf
             "{% for m in messages %}{{ '<|im_start|>' ~ m.role ~ '\\n' ~ m.content ~ '<|im_end|>\\n' }}{% endfor %}")
 
 
-def devices(h, qbin):
-    """Those on which the artifact runs here."""
-    listed = json.loads(h.run("qrun", "devices", qbin, "--json"))
-    kinds = {d["id"].split(":")[0] for d in listed["devices"] if d["usable"]}
-    return ["cpu"] + ["vulkan"] * ("vulkan" in kinds)
+def devices(h):
+    """The kinds of those on which an artifact for CPU and Vulkan runs here."""
+    return sorted({device.split(":")[0] for device in h.usable_devices()} & {"cpu", "vulkan"})
 
 
 def ids(h, qbin, text, *options):
@@ -69,7 +67,7 @@ def faults(h, gguf):
     assert kind == 0, "the norm is f32"
     zero = with_metadata(gguf, h.path("zero.gguf"), {}, {"output_norm.weight": (extents, kind, f32_data([0.0] * extents[0]) + data[4 * extents[0]:])})
     qbin = h.compile(zero, "zero.qbin", "--cpu=native", "--target=cpu,vulkan", "--gpu-profiles=none,sg8-dot", "--prefill=16", "--goldens=off")
-    for device in devices(h, qbin):
+    for device in devices(h):
         for options in (("--greedy",), ("--temp", "1")):
             p = h.tool("qrun", qbin, "--raw", "-p", "Hello", "-n", "3", "--device", device, *options)
             said = p.stderr.decode()
@@ -105,7 +103,7 @@ def main():
         "tokenizer.ggml.merges": string_array_value([]), "tokenizer.chat_template": string_value(TEMPLATE)})
     h.check("most of the vocabulary is padding", types.count(5) > VOCABULARY // 2, str(types.count(5)))
     qbin = h.compile(padded, "m.qbin", "--cpu=native", "--target=cpu,vulkan", "--gpu-profiles=none,sg8-dot", "--prefill=16", "--goldens=off")
-    where = devices(h, qbin)
+    where = devices(h)
     normalization(h, qbin)
     padding(h, qbin, where)
     faults(h, gguf)

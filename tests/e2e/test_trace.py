@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """`qcc compile --traceable` and `qrun --trace-layers`: what each layer left of a prompt's last token, and which one first went wrong."""
-import json
 import re
 import struct
 
@@ -22,7 +21,7 @@ def main():
     h = Harness(__doc__)
     plain = h.compile(TINY, "plain.qbin", "--cpu=native", "--goldens=off", "--numerics=f32")
     traceable = h.compile(TINY, "trace.qbin", "--cpu=native", "--goldens=off", "--numerics=f32", "--traceable")
-    facts = json.loads(h.run("qcc", "inspect", traceable, "--json"))
+    facts = h.inspect(traceable)
     width = facts["model"]["embedding_length"]
     layers = 1 + max(s["layer"] for s in facts["states"])
 

@@ -71,6 +71,8 @@ void qk_swiglu(const swiglu_args* args);
 void qk_add(const add_args* args);
 // out[r] = a[r], then b[r], rows [begin, end).
 void qk_concat(const concat_args* args);
+// out[r] = x[out_rows[r]], rows [begin, end).
+void qk_select_rows(const select_rows_args* args);
 
 // out[r] = cos[pairs], sin[pairs] of angle position * inv_freq[i], times magnitude. positions: [n_rows][4]
 // (t, h, w, e). Sections all 0: stream t everywhere. Otherwise interleaved M-RoPE: pair i takes h if i % 3 ==

@@ -1,4 +1,4 @@
-// norm, quantize, swiglu, add, concat, trace: one row is one work item.
+// norm, quantize, swiglu, add, concat, select_rows, trace: one row is one work item.
 #include "codegen/cpu/kernels/kernels.h"
 #include "codegen/cpu/kernels/math.h"
 #include "codegen/cpu/kernels/row_ops.h"
@@ -124,5 +124,18 @@ QK_EXPORT void qk_trace(const trace_args* args) {
     for_each_column(
         a.cols, [&](int64_t c) QK_LAMBDA { store<F32<16>>(last + c, loadf<16>(x + c)); },
         [&](int64_t c) QK_LAMBDA { last[c] = x[c]; });
+  }
+}
+
+QK_SIGNATURE(qk_select_rows, select_rows)
+QK_EXPORT void qk_select_rows(const select_rows_args* args) {
+  using namespace qk;
+  const select_rows_args a = *args;
+  for (int64_t r = a.begin; r < a.end; ++r) {
+    const float* x = a.x + a.out_rows[r] * a.cols;
+    float* o = a.out + r * a.cols;
+    for_each_column(
+        a.cols, [&](int64_t c) QK_LAMBDA { store<F32<16>>(o + c, loadf<16>(x + c)); },
+        [&](int64_t c) QK_LAMBDA { o[c] = x[c]; });
   }
 }

@@ -102,7 +102,7 @@ concept OneOf = (std::is_same_v<Spec, Specs> || ...);
 // Kernels that take every spec; an item is a row.
 LogicalResult choose(plan::DispatchOp,
                      const OneOf<plan::RopeTableSpec, plan::QuantizeSpec, plan::SwigluSpec, plan::AddSpec,
-                                 plan::ConcatSpec, plan::TraceSpec> auto&,
+                                 plan::ConcatSpec, plan::SelectRowsSpec, plan::TraceSpec> auto&,
                      KernelCall&) {
   return success();
 }

@@ -1,4 +1,4 @@
-// swiglu, add, concat: a thread has four elements (one, where a row is not a multiple of four).
+// swiglu, add, concat, select_rows: a thread has four elements (one, where a row is not a multiple of four).
 #include <functional>
 #include <string>
 
@@ -22,6 +22,11 @@ struct ElementwiseArgs {
 template <typename T>
 struct ConcatArgs {
   T a, b, out, step, a_cols, b_cols;
+};
+
+template <typename T>
+struct SelectRowsArgs {
+  T x, out, step, outs, cols;
 };
 
 // out[i] = fn(a[i], b[i]) over the elements of the step's rows; `out` may be `b`.
@@ -113,6 +118,34 @@ std::vector<Launch> Expand_concat(const Dispatch<plan::ConcatSpec>& dispatch, Ex
                                       .step = StepArg(expansion),
                                       .a_cols = Number(static_cast<uint64_t>(a_cols)),
                                       .b_cols = Number(static_cast<uint64_t>(b_cols))});
+  launch.read_bytes = launch.write_bytes = static_cast<uint64_t>(4 * dispatch.rows * cols);
+  return {launch};
+}
+
+// A row for each block in y.
+std::vector<Launch> Expand_select_rows(const Dispatch<plan::SelectRowsSpec>& dispatch, Expansion& expansion) {
+  const int64_t cols = dispatch.spec.cols;
+  const int width = cols % 4 ? 1 : 4;
+  Launch launch;
+  launch.name = "select_rows.v" + std::to_string(width);
+  launch.workgroup_size = kThreads;
+  launch.emit = [width](Builder& b) {
+    const Type type = width == 1 ? Type::kF32 : Type::kF32x4;
+    constexpr const SelectRowsArgs<int>& kAt = kArg<SelectRowsArgs>;
+    const Val row = b.BlockY(), cols = b.Truncate(b.Arg(kAt.cols));
+    const Val col = (b.BlockX() * kThreads + b.Thread()) * width;
+    b.If(And(LtS(row, StepRows(b.Arg(kAt.step))), LtS(col, cols)), [&] {
+      const Val from = OutRow(b.Arg(kAt.outs), row) * cols + col;
+      b.Store(b.Arg(kAt.out), (row * cols + col) << 2, b.Load(type, b.Arg(kAt.x), from << 2));
+    });
+  };
+  launch.grid[0] = static_cast<uint32_t>(CeilDiv(cols, kThreads * width));
+  launch.grid[1] = static_cast<uint32_t>(dispatch.rows);
+  launch.args = ListArgs<SelectRowsArgs>({.x = *dispatch.bindings.x,
+                                          .out = *dispatch.bindings.out,
+                                          .step = StepArg(expansion),
+                                          .outs = StepOutsArg(expansion),
+                                          .cols = Number(static_cast<uint64_t>(cols))});
   launch.read_bytes = launch.write_bytes = static_cast<uint64_t>(4 * dispatch.rows * cols);
   return {launch};
 }

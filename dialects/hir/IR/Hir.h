@@ -32,6 +32,17 @@ inline constexpr llvm::StringLiteral kEmbeddingLength = "hir.embedding_length"; 
 #include "dialects/hir/IR/HirEnums.h.inc"
 #include "dialects/hir/IR/HirInterfaces.h.inc"
 
+namespace qcc::hir {
+llvm::LogicalResult verifyRowWise(mlir::Operation* op);
+
+// Hir_RowWise of HirInterfaces.td.
+template <typename Op>
+class RowWise : public mlir::OpTrait::TraitBase<Op, RowWise> {
+ public:
+  static llvm::LogicalResult verifyTrait(mlir::Operation* op) { return verifyRowWise(op); }
+};
+}  // namespace qcc::hir
+
 #define GET_ATTRDEF_CLASSES
 #include "dialects/hir/IR/HirAttrs.h.inc"
 #define GET_TYPEDEF_CLASSES

@@ -27,6 +27,12 @@ void HirDialect::initialize() {
       >();
 }
 
+LogicalResult verifyRowWise(Operation* op) {
+  for (Type type : op->getOperandTypes())
+    if (isa<StateType, RowsType>(type)) return op->emitOpError("works row by row, but takes ") << type;
+  return success();
+}
+
 LogicalResult Int8Attr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t block, int64_t terms) {
   if (block < 1) return emitError() << "int8 block must be at least 1, found " << block;
   if (terms < 1 || terms > 2) return emitError() << "int8 values have 1 or 2 terms, found " << terms;

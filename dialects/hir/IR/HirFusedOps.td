@@ -13,7 +13,7 @@ class Hir_FusedOp<string m, list<Trait> t = []> :
   }];
 }
 
-def Hir_FusedNormQuantOp : Hir_FusedOp<"norm_quant"> {
+def Hir_FusedNormQuantOp : Hir_FusedOp<"norm_quant", [Hir_RowWise]> {
   let summary = "hir.rms_norm and the hir.quantize of its result";
   let description = [{
     x: [rows, features]. `norm`: the plain result, for those that need it beside the rounded one.
@@ -26,7 +26,7 @@ def Hir_FusedNormQuantOp : Hir_FusedOp<"norm_quant"> {
   }];
 }
 
-def Hir_FusedMergedLinearOp : Hir_FusedOp<"merged_linear", [AttrSizedOperandSegments]> {
+def Hir_FusedMergedLinearOp : Hir_FusedOp<"merged_linear", [AttrSizedOperandSegments, Hir_RowWise]> {
   let summary = "linears that may run side by side";
   let description = [{
     Result i = hir.linear(inputs[i], weights[i]); no input is another's result. qcc-merge-linears makes it of linears on one
@@ -48,7 +48,7 @@ def Hir_FusedMergedLinearOp : Hir_FusedOp<"merged_linear", [AttrSizedOperandSegm
   }];
 }
 
-def Hir_FusedLinearSwigluOp : Hir_FusedOp<"linear_swiglu", [AttrSizedOperandSegments]> {
+def Hir_FusedLinearSwigluOp : Hir_FusedOp<"linear_swiglu", [AttrSizedOperandSegments, Hir_RowWise]> {
   let summary = "gate and up linears of one input and their hir.swiglu";
   let description = [{
     The two weights have one type, so that a kernel can walk both matrices in step.
@@ -62,7 +62,7 @@ def Hir_FusedLinearSwigluOp : Hir_FusedOp<"linear_swiglu", [AttrSizedOperandSegm
   }];
 }
 
-def Hir_FusedLinearResidualOp : Hir_FusedOp<"linear_residual"> {
+def Hir_FusedLinearResidualOp : Hir_FusedOp<"linear_residual", [Hir_RowWise]> {
   let summary = "a hir.linear and the hir.add to a value that nobody needs afterwards";
   let description = [{
     A kernel adds into the residual's own place.
@@ -147,7 +147,7 @@ def Hir_FusedGatedAttentionOp : Hir_FusedOp<"gated_attention"> {
   }];
 }
 
-def Hir_FusedMoeOp : Hir_FusedOp<"moe", [AttrSizedOperandSegments]> {
+def Hir_FusedMoeOp : Hir_FusedOp<"moe", [AttrSizedOperandSegments, Hir_RowWise]> {
   let summary = "router, routing and experts of one feed-forward block, its shared expert and the residual sum";
   let description = [{
     router: [experts, features], f32, of x, which is plain. gate, up, down and their scales: as in hir.moe_experts, of

@@ -15,6 +15,10 @@ def Hir_EvaluableOpInterface : OpInterface<"EvaluableOpInterface"> {
   ];
 }
 
+// Row r of every result depends on row r of the operands that have rows, and on nothing else of the step: the op gives the
+// same bits for some rows as for all. The verifier refuses operands that know more: states and the table of rows.
+def Hir_RowWise : NativeOpTrait<"RowWise"> { let cppNamespace = "::qcc::hir"; }
+
 def Hir_FusedOpInterface : OpInterface<"FusedOpInterface"> {
   let cppNamespace = "::qcc::hir";
   let description = [{

@@ -65,7 +65,7 @@ def Hir_EmbedOp : Hir_InferredOp<"embed", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Hir_RmsNormOp : Hir_InferredOp<"rms_norm", [Pure]> {
+def Hir_RmsNormOp : Hir_InferredOp<"rms_norm", [Pure, Hir_RowWise]> {
   let summary = "y = x * rsqrt(mean(x^2) + eps) * w over the last dimension";
   let description = [{
     The mean runs over the last dimension (a head, for 3-D inputs), of which `weight` is a vector. GGUF weights already
@@ -77,7 +77,7 @@ def Hir_RmsNormOp : Hir_InferredOp<"rms_norm", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Hir_L2NormOp : Hir_InferredOp<"l2_norm", [Pure]> {
+def Hir_L2NormOp : Hir_InferredOp<"l2_norm", [Pure, Hir_RowWise]> {
   let summary = "unit length over the last dimension: y = x * rsqrt(sum(x^2) + eps), or with `form max` x / max(sqrt(sum(x^2)), eps)";
   let description = [{
     `sum`, the default, adds eps to the sum of squares (not to the mean): the form of the reference implementations of the
@@ -91,7 +91,7 @@ def Hir_L2NormOp : Hir_InferredOp<"l2_norm", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Hir_QuantizeOp : Hir_InferredOp<"quantize", [Pure]> {
+def Hir_QuantizeOp : Hir_InferredOp<"quantize", [Pure, Hir_RowWise]> {
   let summary = "round a row to int8 blocks: d = max|x|/127 (f32), q = round_half_even(x/d); the value is q*d";
   let description = [{
     The rounding that int8 dot products see, as values: the result is f32 with encoding `#hir.int8<block>`. A block of zeros
@@ -104,7 +104,7 @@ def Hir_QuantizeOp : Hir_InferredOp<"quantize", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Hir_LinearOp : Hir_InferredOp<"linear", [Pure]> {
+def Hir_LinearOp : Hir_InferredOp<"linear", [Pure, Hir_RowWise]> {
   let summary = "y[r][o] = sum_i W[o][i] x[r][i], times a scale where one is given";
   let description = [{
     weight: [out, in] in any format; x: [rows, in], plain or with encoding `#hir.int8<32>`. With the encoding a kernel may sum
@@ -119,7 +119,7 @@ def Hir_LinearOp : Hir_InferredOp<"linear", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Hir_AddOp : Hir_Op<"add", [Pure, SameOperandsAndResultType]> {
+def Hir_AddOp : Hir_Op<"add", [Pure, Hir_RowWise, SameOperandsAndResultType]> {
   let summary = "elementwise sum";
   let description = [{
     Elementwise, equal shapes; the residual sums.
@@ -128,7 +128,7 @@ def Hir_AddOp : Hir_Op<"add", [Pure, SameOperandsAndResultType]> {
   let results = (outs Hir_F32Tensor:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($lhs)";
 }
-def Hir_MulOp : Hir_Op<"mul", [Pure, SameOperandsAndResultType]> {
+def Hir_MulOp : Hir_Op<"mul", [Pure, Hir_RowWise, SameOperandsAndResultType]> {
   let summary = "elementwise product";
   let description = [{
     Elementwise, equal shapes; gates.
@@ -137,7 +137,7 @@ def Hir_MulOp : Hir_Op<"mul", [Pure, SameOperandsAndResultType]> {
   let results = (outs Hir_F32Tensor:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($lhs)";
 }
-def Hir_ActivationOp : Hir_Op<"activation", [Pure, SameOperandsAndResultType]> {
+def Hir_ActivationOp : Hir_Op<"activation", [Pure, Hir_RowWise, SameOperandsAndResultType]> {
   let summary = "elementwise silu, sigmoid or softplus";
   let description = [{
     silu(x) = x * sigmoid(x); softplus(x) = ln(1 + e^x), computed without overflow on either side.
@@ -146,7 +146,7 @@ def Hir_ActivationOp : Hir_Op<"activation", [Pure, SameOperandsAndResultType]> {
   let results = (outs Hir_F32Tensor:$result);
   let assemblyFormat = "`` $kind $x attr-dict `:` type($x)";
 }
-def Hir_SwigluOp : Hir_Op<"swiglu", [Pure, SameOperandsAndResultType]> {
+def Hir_SwigluOp : Hir_Op<"swiglu", [Pure, Hir_RowWise, SameOperandsAndResultType]> {
   let summary = "silu(gate) * up";
   let description = [{
     The elementwise part of a dense feed-forward block; shapes are equal.
@@ -156,7 +156,7 @@ def Hir_SwigluOp : Hir_Op<"swiglu", [Pure, SameOperandsAndResultType]> {
   let assemblyFormat = "$gate `,` $up attr-dict `:` type($gate)";
 }
 
-def Hir_ReshapeOp : Hir_Op<"reshape", [Pure]> {
+def Hir_ReshapeOp : Hir_Op<"reshape", [Pure, Hir_RowWise]> {
   let summary = "split or merge heads: [rows, a*b] <-> [rows, a, b]; rows never change, memory order is kept";
   let description = [{
     A view: no value moves. Heads come out of a linear as consecutive runs of head_dim.
@@ -166,7 +166,7 @@ def Hir_ReshapeOp : Hir_Op<"reshape", [Pure]> {
   let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
   let hasVerifier = 1;
 }
-def Hir_SliceOp : Hir_InferredOp<"slice", [Pure]> {
+def Hir_SliceOp : Hir_InferredOp<"slice", [Pure, Hir_RowWise]> {
   let summary = "elements [offset, offset + size) of the last dimension";
   let description = [{
     Takes query or gate out of interleaved heads, or q, k, v out of the convolved channels.
@@ -176,7 +176,7 @@ def Hir_SliceOp : Hir_InferredOp<"slice", [Pure]> {
   let assemblyFormat = "$x `[` $offset `,` $size `]` attr-dict `:` type($x)";
   let hasVerifier = 1;
 }
-def Hir_ConcatOp : Hir_InferredOp<"concat", [Pure]> {
+def Hir_ConcatOp : Hir_InferredOp<"concat", [Pure, Hir_RowWise]> {
   let summary = "lhs, then rhs, along the last dimension: what the MTP block feeds its first projection";
   let description = [{
     lhs: [rows, a], rhs: [rows, b] with equal rows; result: [rows, a + b], row by row the features of lhs, then those of rhs.
@@ -209,7 +209,7 @@ def Hir_CausalConv1dOp : Hir_InferredOp<"causal_conv1d", [MemoryEffects<[MemRead
   let hasVerifier = 1;
 }
 
-def Hir_GdnDecayOp : Hir_InferredOp<"gdn_decay", [Pure]> {
+def Hir_GdnDecayOp : Hir_InferredOp<"gdn_decay", [Pure, Hir_RowWise]> {
   let summary = "log-decay of the delta rule: g = ssm_a * softplus(a + dt_bias), per value head; ssm_a is already -exp(A_log)";
   let description = [{
     a: [rows, value_heads], the projection by ssm_alpha; ssm_a, dt_bias: [value_heads]. g is at most 0, the decay itself is
@@ -257,7 +257,7 @@ def Hir_RopeTableOp : Hir_Op<"rope_table", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Hir_RopeOp : Hir_InferredOp<"rope", [Pure]> {
+def Hir_RopeOp : Hir_InferredOp<"rope", [Pure, Hir_RowWise]> {
   let summary = "NeoX rotation of the first `dims` of each head: pair (i, i + dims/2), (a cos - b sin, a sin + b cos)";
   let description = [{
     x: [rows, heads, head_dim]; table: a `hir.rope_table` of `dims` <= head_dim columns. Dimensions from `dims` on pass through.
@@ -301,7 +301,7 @@ def Hir_AttentionOp : Hir_InferredOp<"attention", [MemoryEffects<[MemRead]>]> {
   let hasVerifier = 1;
 }
 
-def Hir_MoeRouteOp : Hir_InferredOp<"moe_route", [Pure]> {
+def Hir_MoeRouteOp : Hir_InferredOp<"moe_route", [Pure, Hir_RowWise]> {
   let summary = "the experts that each row uses, and their weights, from the router's logits";
   let description = [{
     logits: [rows, experts]. A row uses the `top_k` experts of the largest gate values, of equal ones that with the lower id.
@@ -320,7 +320,7 @@ def Hir_MoeRouteOp : Hir_InferredOp<"moe_route", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Hir_MoeExpertsOp : Hir_InferredOp<"moe_experts", [Pure, AttrSizedOperandSegments]> {
+def Hir_MoeExpertsOp : Hir_InferredOp<"moe_experts", [Pure, Hir_RowWise, AttrSizedOperandSegments]> {
   let summary = "y[r] = sum_k weights[r][k] * down_e(silu(gate_e x[r]) * (up_e x[r])), e = ids[r][k]: grouped feed-forward blocks";
   let description = [{
     x: [rows, in], plain or `#hir.int8`; ids, weights: [rows, k], a row's ids ascending. gate, up: [experts, width, in]; down:
@@ -344,7 +344,7 @@ def Hir_MoeExpertsOp : Hir_InferredOp<"moe_experts", [Pure, AttrSizedOperandSegm
   }];
 }
 
-def Hir_ScaleRowsOp : Hir_InferredOp<"scale_rows", [Pure]> {
+def Hir_ScaleRowsOp : Hir_InferredOp<"scale_rows", [Pure, Hir_RowWise]> {
   let summary = "y[r][i] = x[r][i] * factors[r]: one number for each row, e.g. the gate of a shared expert";
   let description = [{
     x: [rows, features], factors: [rows, 1].

@@ -8,7 +8,7 @@ namespace qrt {
 
 bool FitsStepBlock(const StepRequest& step, uint32_t max_rows) {
   const int64_t rows = max_rows;
-  if (step.n_rows < 1 || step.n_rows > rows || step.n_seqs < 1 || step.n_seqs > rows || step.n_out < 0 ||
+  if (step.n_rows < 1 || step.n_rows > rows || step.n_seqs < 0 || step.n_seqs > rows || step.n_out < 0 ||
       step.n_out > rows || step.n_penalties > QRT_GPU_MAX_PENALTIES) {
     return false;
   }

@@ -1,5 +1,5 @@
-// norm, quantize, swiglu, add, concat, rope_table: against double arithmetic, at every ISA level and for any
-// split.
+// norm, quantize, swiglu, add, concat, select_rows, rope_table: against double arithmetic, at every ISA level
+// and for any split.
 #include <cmath>
 
 #include "dialects/layouts/layouts.h"
@@ -244,6 +244,27 @@ TEST_P(KernelRows, TraceKeepsTheLastRowOfEachSequence) {
     }
     EXPECT_EQ(a[0], -7.f);
     EXPECT_EQ(b[cols + 1], -7.f);
+  }
+}
+
+TEST_P(KernelRows, SelectRows) {
+  for (int64_t cols : {16, 40, 3}) {
+    const std::vector<int32_t> ids = {4, 0, 4};
+    Random random(5);
+    const auto x = random.guarded(static_cast<size_t>(5 * cols), 5.f);
+    Guarded<float> out(ids.size() * static_cast<size_t>(cols));
+    RunInTwo(k->qk_select_rows,
+             select_rows_args{.cols = cols,
+                              .x = x.data(),
+                              .out = out.data(),
+                              .out_rows = ids.data(),
+                              .n_rows = 3,
+                              .begin = 0,
+                              .end = 3},
+             1);
+    for (int64_t r = 0; r < 3; ++r)
+      for (int64_t c = 0; c < cols; ++c)
+        ASSERT_EQ(out[r * cols + c], x[ids[r] * cols + c]) << "row " << r << ", column " << c;
   }
 }
 

@@ -63,6 +63,7 @@ TEST_F(KernelSignature, EveryKernelOfEveryLevelTakesTheStructOfItsFamily) {
                                        {"qk_swiglu", swiglu_args_fields},
                                        {"qk_add", add_args_fields},
                                        {"qk_concat", concat_args_fields},
+                                       {"qk_select_rows", select_rows_args_fields},
                                        {"qk_trace", trace_args_fields},
                                        {"qk_rope_table", rope_table_args_fields},
                                        {"qk_norm_rope_store", qk_norm_rope_store_args_fields},

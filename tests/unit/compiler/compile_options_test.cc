@@ -294,6 +294,7 @@ std::map<std::string_view, OtherValue> OtherValues(const std::string& folder) {
           {"kv", {"cpu", {"f32"}}},
           {"l2_norm", {"cpu", {"max"}}},
           {"delta_rule", {"cuda", {"chunked"}}},
+          {"last_ffn", {"cpu", {"all"}}},
           {"traceable", {"cpu", {"on"}}},
           {"decode", {"cpu", {"2"}}},
           {"prefill", {"cpu", {"8"}}},

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -48,9 +49,6 @@ class CpuSequence {
 
   // The next tokens of the sequence, of which `past` went before; `logits`: of all rows, or null.
   void Run(const std::string& program, std::span<const int32_t> tokens, int64_t past, float* logits) {
-    const auto found = std::find_if(manifest_.programs.begin(), manifest_.programs.end(),
-                                    [&](const qrt::ProgramInfo& info) { return info.name == program; });
-    ASSERT_TRUE(found != manifest_.programs.end()) << "there is no program " << program;
     const auto rows = static_cast<int64_t>(tokens.size());
     ASSERT_LE(past + rows, kCapacity);
     std::vector<int32_t> positions, out_rows;
@@ -65,7 +63,7 @@ class CpuSequence {
                          0,
                          rows};
     qrt::StepRequest step;
-    step.program = static_cast<uint32_t>(found - manifest_.programs.begin());
+    step.program = Index(program);
     step.seqs = &seq;
     step.n_seqs = 1;
     step.n_rows = rows;
@@ -77,7 +75,24 @@ class CpuSequence {
     EXPECT_EQ(device_.Run(step), qrt::DeviceResult::kOk);
   }
 
+  // Logits of some of the rows that the program before left.
+  void Head(const std::string& program, std::span<const int32_t> out_rows, float* logits) {
+    qrt::StepRequest step;
+    step.program = Index(program);
+    step.n_rows = step.n_out = static_cast<int64_t>(out_rows.size());
+    step.out_rows = out_rows.data();
+    step.logits = logits;
+    EXPECT_EQ(device_.Run(step), qrt::DeviceResult::kOk);
+  }
+
  private:
+  uint32_t Index(const std::string& program) const {
+    const auto found = std::find_if(manifest_.programs.begin(), manifest_.programs.end(),
+                                    [&](const qrt::ProgramInfo& info) { return info.name == program; });
+    if (found == manifest_.programs.end()) throw std::invalid_argument("there is no program " + program);
+    return static_cast<uint32_t>(found - manifest_.programs.begin());
+  }
+
   static constexpr int64_t kCapacity = 128;
   const qrt::Manifest& manifest_;
   qrt::Device& device_;

@@ -2,6 +2,7 @@
 // is compiled when asked for, changes nothing about the other programs, and computes what the golden says.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -23,7 +24,8 @@ namespace fs = std::filesystem;
 
 const fs::path kModel = fs::path(QCC_SOURCE_DIR) / "tests" / "golden" / "t35-mtp-F32.gguf";
 
-absl::Status CompileTo(const std::string& path, const std::vector<std::string>& functions) {
+absl::Status CompileTo(const std::string& path, const std::vector<std::string>& functions,
+                       LastFfnMode last_ffn = LastFfnMode::kChosen) {
   PipelineOptions options;
   options.input = kModel.string();
   options.output = path;
@@ -33,15 +35,17 @@ absl::Status CompileTo(const std::string& path, const std::vector<std::string>& 
   options.decode_buckets = {1, 4};
   options.prefill_buckets = {128};
   options.functions = functions;
+  options.last_ffn = last_ffn;
   QuietSink quiet;
   return CompileModel(options, quiet);
 }
 
 class Functions : public InFolder {
  protected:
-  std::unique_ptr<qrt::Artifact> Compile(const std::vector<std::string>& functions) {
+  std::unique_ptr<qrt::Artifact> Compile(const std::vector<std::string>& functions,
+                                         LastFfnMode last_ffn = LastFfnMode::kChosen) {
     const std::string path = Path("f" + std::to_string(functions.size()) + ".qbin");
-    const absl::Status compiled = CompileTo(path, functions);
+    const absl::Status compiled = CompileTo(path, functions, last_ffn);
     EXPECT_TRUE(compiled.ok()) << compiled;
     auto opened = qrt::Artifact::Open(path);
     EXPECT_TRUE(opened.ok()) << opened.status().ToString();
@@ -56,7 +60,8 @@ TEST_F(Functions, OneThatTheModelHasNot) {
 }
 
 TEST_F(Functions, MoreProgramsAndTheSameOnes) {
-  const auto plain = Compile({"trunk"}), both = Compile({"trunk", "mtp"});
+  // Asked to compute the last feed-forward part of all rows, which the NextN block needs anyway.
+  const auto plain = Compile({"trunk"}, LastFfnMode::kAll), both = Compile({"trunk", "mtp"});
   ASSERT_TRUE(plain && both);
   const qrt::Manifest &a = plain->manifest(), &b = both->manifest();
   ASSERT_EQ(b.programs.size(), a.programs.size() + 2);
@@ -96,6 +101,38 @@ TEST_F(Functions, MoreProgramsAndTheSameOnes) {
     EXPECT_EQ(after.ForTokens(rows).program, before.ForTokens(rows).program);
     EXPECT_EQ(after.ForStream(rows).program, before.ForStream(rows).program);
   }
+}
+
+// What an engine does for logits of rows 3 and 9 of 16, with the last feed-forward part behind the choice and
+// ahead of it.
+TEST_F(Functions, LogitsOfTwoRowsOfSixteen) {
+  std::vector<std::vector<float>> got;
+  const std::vector<int32_t> tokens = {7, 130, 3, 255, 64, 18, 200, 31, 1, 2, 90, 17, 16, 5, 44, 280},
+                             chosen = {3, 9};
+  for (const LastFfnMode mode : {LastFfnMode::kChosen, LastFfnMode::kAll}) {
+    const auto artifact = Compile({"trunk"}, mode);
+    ASSERT_TRUE(artifact);
+    auto made = qrt::CpuDevice::Create(*artifact, 0, qrt::ThreadPool::Create(2, 2), nullptr);
+    ASSERT_TRUE(made.ok()) << made.status().ToString();
+    CpuSequence sequence(*artifact, **made);
+    sequence.Run("prefill_128", tokens, 0, nullptr);
+    const size_t stride = artifact->manifest().model.logits_stride;
+    std::vector<float>& logits = got.emplace_back(3 * stride, -1.0f);
+    sequence.Head("head_8", chosen, logits.data());
+    EXPECT_TRUE(std::all_of(logits.begin() + 2 * stride, logits.end(), [](float v) { return v == -1; }))
+        << "logits of more than two rows were written";
+    // The rows stay as they are left, for whoever asks again; one asks for the second alone.
+    std::vector<float> second(stride);
+    sequence.Head("head_1", std::span(chosen).subspan(1), second.data());
+    EXPECT_TRUE(std::equal(second.begin(), second.end(), logits.begin() + stride))
+        << "a row's logits depend on what else is asked for";
+    std::vector<float> rows(4 * stride);
+    CpuSequence other(*artifact, **made);
+    other.Run("decode_4", std::span(tokens).first(4), 0, rows.data());
+    EXPECT_TRUE(std::equal(logits.begin(), logits.begin() + stride, rows.begin() + 3 * stride))
+        << "a row's logits depend on the program that makes them";
+  }
+  EXPECT_EQ(got[0], got[1]) << "the last feed-forward part of chosen rows is not that of all rows";
 }
 
 std::vector<float> Logits(const fs::path& path) {

@@ -8,25 +8,21 @@
 
 #include "runtime/device/cuda/cuda_module.h"
 #include "tests/unit/device_cuda/fake_cuda.h"
+#include "tests/unit/temp_folder.h"
 
 namespace qrt {
 namespace {
 
 constexpr char kPtx[] = ".version 7.0\n.entry k() {}\n";
 
-class CudaModuleTest : public testing::Test {
+class CudaModuleTest : public ::testing::Test {
  protected:
   CudaModuleTest() {
-    folder_ = testing::TempDir() + "qrt_cubin_XXXXXX";
-    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
     FakeCuda::Current().push_back(&fake_);  // some context
     info_.driver = "CUDA 12.4";
     info_.capability_major = 9;
   }
-  ~CudaModuleTest() override {
-    EXPECT_EQ(fake_.problems, std::vector<std::string>());
-    std::filesystem::remove_all(folder_);
-  }
+  ~CudaModuleTest() override { EXPECT_EQ(fake_.problems, std::vector<std::string>()); }
   KernelFile File() const { return CubinFile(folder_, info_, Hash128{1}); }
   Result<cuda::CUmodule> Load(const KernelFile& file) {
     const auto driver = cuda::Driver::Load(fake_.loader());
@@ -44,7 +40,9 @@ class CudaModuleTest : public testing::Test {
 
   FakeCuda fake_;
   CudaDeviceInfo info_;
-  std::string folder_, said_;
+  const qrt::testing::TempFolder temporary_;
+  const std::string folder_ = temporary_.path();
+  std::string said_;
 };
 
 TEST_F(CudaModuleTest, IsMadeOnce) {

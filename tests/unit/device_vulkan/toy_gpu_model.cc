@@ -1,10 +1,8 @@
 #include "tests/unit/device_vulkan/toy_gpu_model.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <cmath>
-#include <filesystem>
 #include <map>
 #include <shaderc/shaderc.hpp>
 
@@ -12,6 +10,7 @@
 #include "compiler/artifact/writer.h"
 #include "runtime/abi/gpu_step.h"
 #include "tests/unit/runtime/program_facts.h"
+#include "tests/unit/temp_folder.h"
 
 namespace qrt::testing {
 namespace {
@@ -269,9 +268,8 @@ ToyParts MakeToy() {
 }
 
 std::unique_ptr<Artifact> WriteToy(const ToyParts& parts) {
-  std::string folder = ::testing::TempDir() + "qrt_toy_gpu_XXXXXX";
-  EXPECT_NE(mkdtemp(folder.data()), nullptr);
-  const std::string path = folder + "/toy.qbin";
+  const TempFolder folder;  // the mapping stays
+  const std::string path = folder.File("toy.qbin");
   auto writer = qcc::compiler::ArtifactWriter::Create(path);
   EXPECT_TRUE(writer.ok()) << writer.status();
   const auto code = (*writer)->AddSection(QBIN_SECTION_CODE, qcc::compiler::BuildGpuCodeSection(parts.code));
@@ -287,7 +285,6 @@ std::unique_ptr<Artifact> WriteToy(const ToyParts& parts) {
   EXPECT_TRUE((*writer)->Finish(manifest).ok());
   Result<std::unique_ptr<Artifact>> artifact = Artifact::Open(path);
   EXPECT_TRUE(artifact.ok()) << artifact.status().ToString();
-  std::filesystem::remove_all(folder);  // the mapping stays
   return artifact.ok() ? *std::move(artifact) : nullptr;
 }
 

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "tests/unit/device_vulkan/vulkan_fixture.h"
+#include "tests/unit/temp_folder.h"
 
 namespace qrt::testing {
 namespace {
@@ -113,15 +114,6 @@ TEST(VulkanVariant, TheBestDevice) {
 
 class PipelineCache : public VulkanTest {
  protected:
-  void SetUp() override {
-    VulkanTest::SetUp();
-    folder_ = ::testing::TempDir() + "qrt_pipelines_XXXXXX";
-    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
-  }
-  void TearDown() override {
-    std::filesystem::remove_all(folder_);
-    VulkanTest::TearDown();
-  }
   std::vector<std::string> Files() const {
     std::vector<std::string> files;
     for (const auto& entry : std::filesystem::directory_iterator(folder_)) files.push_back(entry.path());
@@ -147,7 +139,8 @@ class PipelineCache : public VulkanTest {
     if (device != nullptr) ExpectDecodes(*device, {1, 2});
     return lines;
   }
-  std::string folder_;
+  const TempFolder temporary_;
+  const std::string folder_ = temporary_.path();
 };
 
 TEST_F(PipelineCache, IsSavedAndUsedAgain) {

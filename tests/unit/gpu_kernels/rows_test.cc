@@ -267,6 +267,28 @@ TEST_P(RowsTest, Concat) {
   }
 }
 
+TEST_P(RowsTest, SelectRows) {
+  for (int64_t cols : {8, 516, 1030, 7}) {
+    Random random(static_cast<uint64_t>(cols));
+    constexpr int64_t kBucket = 4, kRows = 3, kFrom = 7;
+    const std::vector<float> x = random.Normals(kFrom * cols);
+    Sandbox box(profile(), 8);
+    const Arg from = box.Arena(x), result = box.Arena(Filled(kBucket * cols));
+    SetRows(box, kRows);
+    box.step.outs = {6, 0, 6};
+    ASSERT_EQ(
+        box.Run(Expand_select_rows, {.spec = {.cols = cols}, .bindings = {from, result}, .rows = kBucket}),
+        "");
+    const std::vector<float> out = box.Read<float>(result);
+    for (int64_t r = 0; r < kBucket; ++r) {
+      for (int64_t c = 0; c < cols; ++c) {
+        const float want = r < kRows ? x[box.step.outs[static_cast<size_t>(r)] * cols + c] : kUntouched;
+        ASSERT_EQ(out[r * cols + c], want) << "row " << r << ", column " << c << " of " << cols;
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Profiles, RowsTest, ::testing::Values("none", "sg8-dot", "sg32-dot", "sg64-dot"),
                          [](const auto& info) {
                            std::string name = info.param;

@@ -74,6 +74,7 @@ TEST_P(SpirvSizeTest, Rows) {
   Expect(Expand_add, plan::AddSpec{.cols = 1024});
   Expect(Expand_trace, plan::TraceSpec{.cols = 1024});
   Expect(Expand_concat, plan::ConcatSpec{.a_cols = 1024, .b_cols = 1024});
+  Expect(Expand_select_rows, plan::SelectRowsSpec{.cols = 1024});
 }
 
 TEST_P(SpirvSizeTest, Experts) {

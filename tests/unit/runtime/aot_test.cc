@@ -13,20 +13,16 @@
 #include "runtime/aot/file_stamp.h"
 #include "runtime/aot/record.h"
 #include "runtime/aot/request.h"
+#include "tests/unit/temp_folder.h"
 
 namespace qrt::aot {
 namespace {
 
 const std::string kKey(32, 'a'), kOther(32, 'b');
 
-class AotTest : public testing::Test {
+class AotTest : public ::testing::Test {
  protected:
-  AotTest() {
-    cache_ = testing::TempDir() + "qrt_aot_XXXXXX";
-    EXPECT_NE(mkdtemp(cache_.data()), nullptr);
-    std::filesystem::create_directories(ArtifactFolder(cache_));
-  }
-  ~AotTest() override { std::filesystem::remove_all(cache_); }
+  AotTest() { std::filesystem::create_directories(ArtifactFolder(cache_)); }
 
   std::string In(const std::string& name) const { return cache_ + "/" + name; }
   static void Put(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
@@ -36,7 +32,8 @@ class AotTest : public testing::Test {
     ASSERT_TRUE(WriteSeal(cache_, key, {Hash128{1, 2, 3}, *FileStamp::Of(ArtifactPath(cache_, key))}));
   }
 
-  std::string cache_;
+  const qrt::testing::TempFolder folder_;
+  const std::string cache_ = folder_.path();
 };
 
 TEST_F(AotTest, AStampShowsEveryChange) {

@@ -36,6 +36,7 @@ ManifestSpec TwoParts() {
   m.code = {{"cpu", "v3", {"avx", "avx2", "fma"}, 0, 2}, {"cpu", "v3", {"avx", "avx2", "fma"}, 1, 3}};
   m.parts = {{"cpu", 0, 1, 2, 2, 1, m.state_bytes, 0, 5000}, {"cpu", 1, 1, 1, 3, 1, 0, 256, 7000}};
   m.weights_bytes = 7000;
+  m.required_features = QBIN_FEATURE_PARTS;
   return m;
 }
 

@@ -44,6 +44,7 @@ TEST(ArtifactRoundTrip, EveryFieldArrives) {
   parts.manifest.sampling.presence_penalty = 0.5f;
   parts.manifest.sampling.frequency_penalty = 0.25f;
   parts.manifest.sampling.penalty_window = 64;
+  parts.manifest.required_features = QBIN_FEATURE_SELECTED_ROWS;
   WriteParts(parts, path);
   Result<std::unique_ptr<Artifact>> opened = Artifact::Open(path);
   ASSERT_TRUE(opened.ok()) << opened.status().ToString();
@@ -127,7 +128,7 @@ TEST(ArtifactRoundTrip, EveryFieldArrives) {
   ASSERT_TRUE(a.chat_template().has_value());
   EXPECT_TRUE(std::ranges::equal(*a.chat_template(),
                                  std::string(parts.chat_template.begin(), parts.chat_template.end())));
-  EXPECT_EQ(a.required_features(), 0u);
+  EXPECT_EQ(a.required_features(), uint64_t{QBIN_FEATURE_SELECTED_ROWS});
   EXPECT_STREQ(Name(m.numerics), "int8");
   EXPECT_STREQ(Name(m.kv_element), "f16");
   EXPECT_TRUE(a.VerifyWeights().ok());

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 
 #include "compiler/artifact/goldens_section.h"
@@ -128,21 +127,6 @@ SampleParts MakeParts() {
   const int32_t tokens[] = {5, 6, 7, 8};
   parts.goldens = BuildGoldensSection(tokens, rows, 4, 1e-3f, 1e-4f, true);
   return parts;
-}
-
-TempFolder::TempFolder() {
-  path_ = ::testing::TempDir() + "qrt_artifact_XXXXXX";
-  EXPECT_NE(mkdtemp(path_.data()), nullptr) << path_;
-}
-TempFolder::~TempFolder() {
-  std::error_code error;
-  std::filesystem::remove_all(path_, error);
-}
-std::vector<std::string> TempFolder::Entries() const {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(path_))
-    names.push_back(entry.path().filename());
-  return names;
 }
 
 void WriteParts(const SampleParts& parts, const std::string& path) {

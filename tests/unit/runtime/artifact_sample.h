@@ -14,6 +14,7 @@
 #include "runtime/abi/qbin.h"
 #include "runtime/artifact/artifact.h"
 #include "tests/unit/runtime/aligned_bytes.h"
+#include "tests/unit/temp_folder.h"
 
 namespace qrt::testing {
 
@@ -29,19 +30,6 @@ SampleParts MakeParts();
 // Bytes of the tokenizer section of a 272-token vocabulary: 256 bytes, merges, specials. The tokens of two
 // bytes may be exchanged, so that a model that says the one writes the other.
 std::vector<uint8_t> SampleTokenizer(uint8_t one = 0, uint8_t other = 0);
-
-// A folder that is removed with everything in it.
-class TempFolder {
- public:
-  TempFolder();
-  ~TempFolder();
-  std::string File(const std::string& name) const { return path_ + "/" + name; }
-  const std::string& path() const { return path_; }
-  std::vector<std::string> Entries() const;
-
- private:
-  std::string path_;
-};
 
 // Writes with the compiler's ArtifactWriter; fails the test on an error.
 void WriteParts(const SampleParts& parts, const std::string& path);

@@ -24,6 +24,7 @@
 #include "runtime/base/nearest_name.h"
 #include "runtime/base/status.h"
 #include "runtime/base/temporary_name.h"
+#include "tests/unit/temp_folder.h"
 
 namespace qrt {
 namespace {
@@ -128,23 +129,10 @@ TEST(HashTest, KnownValueAndPieces) {
   EXPECT_EQ(hasher.Finish(), HashOf(data)) << "pieces and whole give different hashes";
 }
 
-class FileMapTest : public testing::Test {
+class FileMapTest : public ::testing::Test {
  protected:
-  FileMapTest() {
-    char name[] = "qrt_base_XXXXXX";
-    folder_ = testing::TempDir() + name;
-    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
-  }
-  ~FileMapTest() override {
-    for (const std::string& file : made_) unlink(file.c_str());
-    rmdir(folder_.c_str());
-  }
-  std::string Path(const std::string& name) {
-    made_.push_back(folder_ + "/" + name);
-    return made_.back();
-  }
-  std::string folder_;
-  std::vector<std::string> made_;
+  std::string Path(const std::string& name) const { return folder_.File(name); }
+  const qrt::testing::TempFolder folder_;
 };
 
 TEST_F(FileMapTest, MapsBytes) {
@@ -165,8 +153,8 @@ TEST_F(FileMapTest, EmptyFileHasNoBytes) {
 }
 
 TEST_F(FileMapTest, RefusesWhatIsNoFile) {
-  EXPECT_EQ(FileMap::Open(folder_ + "/absent").status().number(), 4001u);
-  EXPECT_EQ(FileMap::Open(folder_).status().number(), 4003u);
+  EXPECT_EQ(FileMap::Open(Path("absent")).status().number(), 4001u);
+  EXPECT_EQ(FileMap::Open(folder_.path()).status().number(), 4003u);
   EXPECT_EQ(FileMap::Open("/dev/zero").status().number(), 4003u);
   const std::string fifo = Path("fifo");
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
@@ -206,7 +194,7 @@ TEST_F(FileMapTest, IsFoundByItsAddress) {
 }
 
 TEST_F(FileMapTest, TemporaryNamesAreRemovedFilesFirst) {
-  const std::string folder = folder_ + "/folder", file = folder + "/file", kept = Path("kept");
+  const std::string folder = Path("folder"), file = folder + "/file", kept = Path("kept");
   const std::string beyond(PATH_MAX, 'x');
   ASSERT_EQ(mkdir(folder.c_str(), 0700), 0);
   for (const std::string& path : {file, kept}) std::ofstream(path) << "x";
@@ -223,12 +211,12 @@ TEST_F(FileMapTest, TemporaryNamesAreRemovedFilesFirst) {
     std::vector<std::unique_ptr<TemporaryName>> many;
     for (size_t i = 0; i < TemporaryName::kNames; ++i) {
       many.push_back(std::make_unique<TemporaryName>(Path(std::to_string(i))));
-      std::ofstream(made_.back()) << "x";
+      std::ofstream(Path(std::to_string(i))) << "x";
     }
     const TemporaryName one_more(kept);
     TemporaryName::RemoveAll();
     for (size_t i = 0; i < many.size(); ++i) {
-      EXPECT_NE(access((folder_ + "/" + std::to_string(i)).c_str(), F_OK), 0) << i;
+      EXPECT_NE(access(Path(std::to_string(i)).c_str(), F_OK), 0) << i;
     }
     EXPECT_EQ(access(kept.c_str(), F_OK), 0);
   }

@@ -99,10 +99,10 @@ TEST(EngineAppend, TheSmallestBucketThatFitsIsTaken) {
   EXPECT_EQ(StepsOf(8, QRT_LOGITS_ALL), (Steps{{3, 8, 1, 8}}));
   EXPECT_EQ(StepsOf(8, QRT_LOGITS_NONE), (Steps{{3, 8, 1, 0}}));
   EXPECT_EQ(StepsOf(9, QRT_LOGITS_NONE), (Steps{{4, 9, 1, 0}}));
-  EXPECT_EQ(StepsOf(16, QRT_LOGITS_LAST), (Steps{{4, 16, 1, 0}, {6, 16, 1, 1}}));
+  EXPECT_EQ(StepsOf(16, QRT_LOGITS_LAST), (Steps{{4, 16, 1, 0}, {6, 1, 0, 1}}));
   EXPECT_EQ(StepsOf(17, QRT_LOGITS_NONE), (Steps{{5, 17, 1, 0}}));
   EXPECT_EQ(StepsOf(135, QRT_LOGITS_LAST), (Steps{{5, 64, 1, 0}, {5, 64, 1, 0}, {3, 7, 1, 1}}));
-  EXPECT_EQ(StepsOf(20, QRT_LOGITS_ALL), (Steps{{5, 20, 1, 0}, {6, 20, 1, 8}, {6, 20, 1, 8}, {6, 20, 1, 4}}));
+  EXPECT_EQ(StepsOf(20, QRT_LOGITS_ALL), (Steps{{5, 20, 1, 0}, {6, 8, 0, 8}, {6, 8, 0, 8}, {6, 4, 0, 4}}));
 }
 
 TEST(EngineAppend, TheDeviceMayAskForSmallerPrograms) {
@@ -114,14 +114,14 @@ TEST(EngineAppend, TheDeviceMayAskForSmallerPrograms) {
   Rows rows;
   ASSERT_TRUE(Append(s.session, tokens, QRT_LOGITS_ALL, &rows).ok());
   EXPECT_EQ(toy.device->steps, (Steps{{4, 16, 1, 0},
-                                      {6, 16, 1, 8},
-                                      {6, 16, 1, 8},
+                                      {6, 8, 0, 8},
+                                      {6, 8, 0, 8},
                                       {4, 16, 1, 0},
-                                      {6, 16, 1, 8},
-                                      {6, 16, 1, 8},
+                                      {6, 8, 0, 8},
+                                      {6, 8, 0, 8},
                                       {4, 11, 1, 0},
-                                      {6, 11, 1, 8},
-                                      {6, 11, 1, 3}}));
+                                      {6, 8, 0, 8},
+                                      {6, 3, 0, 3}}));
   EXPECT_EQ(toy.device->asked_context, 43u);
   const std::span<const uint32_t> asked = toy.device->asked_programs;
   EXPECT_EQ(std::vector<uint32_t>(asked.begin(), asked.end()), (std::vector<uint32_t>{4, 5}));

@@ -2,6 +2,7 @@
 // leaves everything usable.
 #include <gtest/gtest.h>
 
+#include "tests/unit/runtime/counting_allocator.h"
 #include "tests/unit/runtime/engine_memory_hooks.h"
 #include "tests/unit/runtime/engine_toy.h"
 
@@ -12,31 +13,8 @@ using toy::Tokens;
 using toy::Toy;
 using toy::ToySession;
 
-// An injected allocator that counts, and shares the failing allocation's number with operator new.
-struct Counting {
-  uint64_t live = 0;
-  uint64_t calls = 0;
-
-  qrt_allocator allocator() {
-    return {this,
-            [](void* self, size_t bytes, size_t alignment) -> void* {
-              Counting& counting = *static_cast<Counting*>(self);
-              ++counting.calls;
-              if (!MayAllocate()) return nullptr;
-              void* memory = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-              std::memset(memory, 0xAB, bytes);  // memory from an allocator is not zero by itself
-              counting.live += bytes;
-              return memory;
-            },
-            [](void* self, void* memory, size_t bytes, size_t) {
-              static_cast<Counting*>(self)->live -= bytes;
-              std::free(memory);
-            }};
-  }
-};
-
 TEST(EngineMemory, WhatIsPlannedIsWhatIsTaken) {
-  Counting counting;
+  CountingAllocator counting;
   const qrt_allocator allocator = counting.allocator();
   {
     const qrt::ModelPlan plan = toy::Plan(toy::Ladder());
@@ -61,7 +39,7 @@ TEST(EngineMemory, WhatIsPlannedIsWhatIsTaken) {
 }
 
 TEST(EngineMemory, InjectedMemoryIsZeroedBeforeUse) {
-  Counting counting;
+  CountingAllocator counting;
   const qrt_allocator allocator = counting.allocator();
   Toy toy(toy::Ladder(), 1, &allocator);
   ToySession s(toy, 100, &allocator);
@@ -71,7 +49,7 @@ TEST(EngineMemory, InjectedMemoryIsZeroedBeforeUse) {
 }
 
 TEST(EngineMemory, TokensTakeNone) {
-  Counting counting;
+  CountingAllocator counting;
   const qrt_allocator allocator = counting.allocator();
   Toy toy(toy::Ladder(), 2, &allocator);
   ToySession a(toy, 2000, &allocator), b(toy, 2000, &allocator);
@@ -101,7 +79,7 @@ TEST(EngineMemory, RunningOutAnywhereIsAnErrorAndNothingLeaks) {
   bool finished = false;
   long n = 0;
   for (; n < 10000 && !finished; ++n) {
-    Counting counting;
+    CountingAllocator counting;
     const qrt_allocator allocator = counting.allocator();
     const std::vector<int32_t> tokens = Tokens(30);
     const long start = allocations.load();

@@ -102,5 +102,24 @@ TEST(Schedule, OneThatGivesLogitsGoesFirstAmongEqualBuckets) {
   EXPECT_EQ(schedule.without_logits().size(), 1u) << "its bucket stays one to choose among";
 }
 
+// A program that goes on from the rows of a stream to logits in place leaves none.
+TEST(Schedule, OneThatOverwritesItsRowsServesBesideThoseThatLeaveThem) {
+  ProgramFacts decode = DecodeFacts();
+  decode.leaves = -1;
+  const Schedule schedule({{decode, 2, 64}, {PrefillFacts(), 16, 64}, {HeadFacts(), 8, 64}});
+  EXPECT_EQ(schedule.ForTokens(2).program, 0u);
+  EXPECT_EQ(schedule.ForTokens(3).program, 1u) << "prefill leaves what the head takes";
+  ASSERT_TRUE(schedule.serves_stream());
+  EXPECT_EQ(schedule.ForStream(1).program, 2u);
+  EXPECT_EQ(schedule.max_out_rows(), 8u);
+
+  // Alone it serves, too; a program that leaves rows which nobody takes does not.
+  ProgramFacts other = PrefillFacts();
+  other.leaves = 1;
+  const Schedule alone({{decode, 2, 64}, {other, 16, 64}});
+  EXPECT_EQ(alone.max_rows(), 2u);
+  EXPECT_FALSE(alone.serves_stream());
+}
+
 }  // namespace
 }  // namespace qrt

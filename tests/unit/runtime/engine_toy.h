@@ -202,10 +202,11 @@ class Device final : public qrt::Device {
     Breach(args.chosen != nullptr && !chooses, "asked to choose");
     Breach(args.chosen == nullptr && args.samples != nullptr, "samples without a place for tokens");
     Breach(reinterpret_cast<uintptr_t>(args.logits) % 64 != 0, "logits not aligned");
-    Breach(args.n_rows < 1 || (!head && args.n_rows > p.rows), "rows over the bucket");
+    Breach(args.n_rows < 1 || args.n_rows > p.rows, "rows over the bucket");
     Breach(!p.facts.gives_logits() && args.n_out != 0, "output rows of a program without logits");
     Breach(args.n_out > p.rows, "output rows over the bucket");
     Breach(head && args.n_out < 1, "head without output rows");
+    Breach(head && (args.n_rows != args.n_out || args.n_seqs != 0), "a head has other rows than its output");
     int64_t row = 0;
     for (int64_t s = 0; s < args.n_seqs; ++s) {
       const qrt_seq& seq = args.seqs[s];
@@ -221,13 +222,16 @@ class Device final : public qrt::Device {
       }
       row += seq.row_count;
     }
-    Breach(row != args.n_rows, "sequences do not cover the rows");
+    if (!head) {
+      Breach(row != args.n_rows, "sequences do not cover the rows");
+      rows_left_ = args.n_rows;
+    }
     for (int64_t i = 0; i < args.n_rows; ++i) {
       Breach(args.tokens[i] < 0 || args.tokens[i] >= static_cast<int32_t>(kVocab),
              "token outside the vocabulary");
     }
     for (int64_t i = 0; i < args.n_out; ++i) {
-      Breach(args.out_rows[i] < 0 || args.out_rows[i] >= args.n_rows, "output row outside the step");
+      Breach(args.out_rows[i] < 0 || args.out_rows[i] >= rows_left_, "output row outside the step");
     }
   }
 
@@ -299,6 +303,7 @@ class Device final : public qrt::Device {
   qrt::DeviceBuffer arena_;
   alignas(64) qrt_barrier barrier_;
   const qrt::StepRequest* request_ = nullptr;
+  int64_t rows_left_ = 0;  // by the last step that was no head's
   qrt::DeviceCounters counters_;
 };
 

@@ -13,6 +13,7 @@
 
 #include "runtime/capi/kernel_cache.h"
 #include "runtime/device/vulkan/pipeline_cache.h"
+#include "tests/unit/temp_folder.h"
 
 namespace {
 
@@ -21,13 +22,6 @@ using qrt::capi::TrimCacheFolder;
 
 class KernelCache : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "kernel_cache_XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    root_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
   // The name of the kernels that are called `name`, hexadecimal, in the tests.
   static std::string Kernels(const std::string& name) {
     return std::string(32 - name.size(), '0') + name + ".vkpipelines";
@@ -64,7 +58,8 @@ class KernelCache : public testing::Test {
     return text;
   }
 
-  std::string root_;
+  const qrt::testing::TempFolder folder_;
+  const std::string root_ = folder_.path();
 };
 
 TEST_F(KernelCache, TheLongestUnusedGoFirst) {

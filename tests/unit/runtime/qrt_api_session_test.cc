@@ -8,6 +8,7 @@
 #include <memory>
 #include <thread>
 
+#include "tests/unit/runtime/counting_allocator.h"
 #include "tests/unit/runtime/engine_memory_hooks.h"
 #include "tests/unit/runtime/qrt_api_fixture.h"
 #include "tests/unit/runtime/small_stack.h"
@@ -230,23 +231,9 @@ TEST_F(QrtApi, AnInjectedThreadPoolRunsEverything) {
   EXPECT_EQ(qrt_session_position(session.get()), 90u);
 }
 
-// Live bytes of an injected allocator; shares the failing allocation's number with operator new.
-struct Counting {
-  uint64_t live = 0;
-  static void* Allocate(void* self, size_t bytes, size_t alignment) {
-    if (!MayAllocate()) return nullptr;
-    static_cast<Counting*>(self)->live += bytes;
-    return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-  }
-  static void Deallocate(void* self, void* memory, size_t bytes, size_t) {
-    static_cast<Counting*>(self)->live -= bytes;
-    std::free(memory);
-  }
-};
-
 TEST_F(QrtApi, ThePlanIsWhatIsAllocated) {
-  Counting counting;
-  const qrt_allocator allocator = {&counting, Counting::Allocate, Counting::Deallocate};
+  CountingAllocator counting;
+  const qrt_allocator allocator = counting.allocator();
   qrt_artifact_options options = Sized<qrt_artifact_options>();
   options.allocator = &allocator;
   qrt_artifact* made = nullptr;
@@ -279,8 +266,8 @@ TEST_F(QrtApi, RunningOutOfMemoryAnywhereIsAStatus) {
   bool finished = false;
   long n = 0;
   for (; n < 100000 && !finished; ++n) {
-    Counting counting;
-    const qrt_allocator allocator = {&counting, Counting::Allocate, Counting::Deallocate};
+    CountingAllocator counting;
+    const qrt_allocator allocator = counting.allocator();
     qrt_artifact* artifact = nullptr;
     qrt_engine* engine = nullptr;
     qrt_session* session = nullptr;

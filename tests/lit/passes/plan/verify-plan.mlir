@@ -428,3 +428,14 @@ plan.weight @norm ["n"] "f32" f32 1 x 32 at 0 size 128
 plan.program @h stream "s" rows 1 arena 256 {
   plan.dispatch "norm" {cols = 32 : i64, eps = 1.0e-6 : f32, source = "rows"} ["x", "weight", "out"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 0, 128, read>, #plan.ref<arena, 128, 128, write>] {buffers = ["x", "", "n"]}
 }
+
+// -----
+
+// Only where rows of another program are chosen has a step as many rows as it chooses.
+plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
+plan.program @p tokens leaves "trunk" rows 1 arena 256 {
+  plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
+  plan.barrier
+  // expected-error @below {{in program 'p': 'select_rows' is for programs that take rows of another}}
+  plan.dispatch "select_rows" {cols = 32 : i64} ["x", "out"] [#plan.ref<arena, 0, 128, read>, #plan.ref<arena, 128, 128, write>] {buffers = ["x", "s"]}
+}

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""The last layer's feed-forward part is computed for the rows whose logits are asked for, and logits are the same bits as when it is
+computed of every row."""
+import json
+import re
+
+from harness import Harness, goldens
+
+# Dense, gated and linear attention; experts, with a shared one and without.
+MODELS = ("t3-q-Q4_K_M", "t35-q-Q4_K_M", "t35moe-f-F16", "t3moe-q-Q4_K_M", "t3next-f-F32")
+
+
+def main():
+    h = Harness(__doc__)
+    for name, gguf, tokens, _, _ in goldens():
+        if name in MODELS:
+            for numerics in ("f32", "int8"):
+                h.case(f"{name} {numerics}", lambda: same_bits(h, gguf, tokens, numerics))
+            h.case(f"{name}: what moved", lambda: moved(h, gguf))
+    mtp, = [gguf for name, gguf, *_ in goldens() if name == "t35-mtp-F32"]
+    h.case("a draft needs the finished rows", lambda: kept(h, mtp))
+    h.check("all models were there", h.passed + h.failed == 3 * len(MODELS) + 1, f"{h.passed + h.failed} cases")
+    h.finish()
+
+
+def compiled(h, gguf, last_ffn, *options):
+    # The head runs full, in part, and several times for the rows of one prefill.
+    return h.compile(gguf, f"{last_ffn}.qbin", f"--last-ffn={last_ffn}", "--cpu=native", "--decode=1,4", "--prefill=16,64", "--goldens=4", *options)
+
+
+def same_bits(h, gguf, tokens, numerics):
+    chosen, every = (compiled(h, gguf, words, f"--numerics={numerics}") for words in ("chosen", "all"))
+    want = h.logits(every, tokens)
+    for split in (None, "1", "17,5", "16"):
+        for threads in (1, 2):
+            options = ["-t", threads] + (["--split", split] if split else [])
+            assert h.logits(chosen, tokens, *options) == want, f"other bits with --split={split} -t {threads}"
+    h.run("qrun", "check", chosen)
+    return f"{want[0]} rows"
+
+
+def moved(h, gguf):
+    """Dispatches and weights that prefill no longer has are those that the head has more, and one that picks its rows."""
+    chosen, every = (h.inspect(compiled(h, gguf, words)) for words in ("chosen", "all"))
+    assert chosen["provenance"]["options"].get("last_ffn") == "chosen", f"the provenance has {chosen['provenance']['options']}"
+    assert chosen["format"]["required_features"] == 1 and every["format"]["required_features"] == 0, \
+        f"required features {chosen['format']['required_features']} and {every['format']['required_features']}: a reader that does not know selected rows must refuse the first"
+    a, b = ({p["name"]: p for p in artifact["programs"]} for artifact in (every, chosen))
+    assert list(a) == list(b), f"other programs: {list(a)} and {list(b)}"
+    last = max(int(m[1]) for w in every["weights"] if (m := re.match(r"blk\.(\d+)\.", w["name"])))
+    ffn = [w for w in every["weights"] if re.match(rf"blk\.{last}\.(post_attention_norm|ffn_)", w["name"])]
+    assert len(ffn) >= 3, f"the last layer's feed-forward weights are {[w['name'] for w in ffn]}"
+    dense = not any("_exps" in w["name"] for w in ffn)
+    for name in a:
+        dispatches, weights = (b[name][key] - a[name][key] for key in ("dispatches", "weight_bytes"))
+        if name.startswith("decode"):
+            assert (dispatches, weights) == (0, 0), f"{name}: {dispatches} dispatches and {weights} bytes of weights more, expected the same"
+        elif name.startswith("prefill"):
+            assert dispatches <= -3, f"{name}: {dispatches} dispatches more, expected the feed-forward part's fewer"
+            fewer = dispatches
+            if dense:
+                assert weights == -sum(w["bytes"] for w in ffn), f"{name}: {-weights} bytes of weights fewer, expected {sum(w['bytes'] for w in ffn)} of the last layer's feed-forward part"
+        else:
+            # In both ways the head normalises and multiplies once; one dispatch more picks the rows. One row needs no sorting by expert.
+            expected = 1 - fewer - (not dense and b[name]["rows"] == 1)
+            assert dispatches == expected, f"{name}: {dispatches} dispatches more, expected {expected}"
+    return f"{-fewer} dispatches"
+
+
+def kept(h, gguf):
+    report = h.run("qcc", "compile", gguf, "-o", h.path("mtp.qbin"), "-q", "--cpu=native", "--functions=trunk,mtp", "--report=fusion").decode()
+    assert "kept last_ffn: @mtp is given rows of all tokens" in report, f"the report does not say that it was kept: {report[-300:]}"
+    report = json.loads(h.run("qcc", "compile", gguf, "-o", h.path("trunk.qbin"), "-q", "--cpu=native", "--report=fusion", "--report-form=json"))
+    assert [m["kind"] for m in report["moved"]] == ["last_ffn"] and not report["kept"], f"without the draft: moved {report['moved']}, kept {report['kept']}"
+    assert "ops" in report["moved"][0]["text"], str(report["moved"])
+
+
+if __name__ == "__main__":
+    main()
