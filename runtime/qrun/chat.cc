@@ -125,7 +125,7 @@ void AddOptions(Options& options, ChatFlags& flags) {
                "go on with a saved session; without -p or -f its last answer goes on");
   options.Integer(
       "-ngl, --gpu-layers", "N", 0, INT32_MAX, &flags.gpu_layers,
-      "0: the same as --device=cpu; a model runs whole on one device, so that there is nothing else");
+      "0: the same as --device=cpu; qcc compile --layers says which layers run where");
   options.Flag(
       "--trace-layers", &flags.trace_layers,
       "tell on stderr what each layer left of the prompt's last token: len, nnz, nan, min, max, mean");
@@ -150,7 +150,7 @@ Outcome CheckFlags(const ChatFlags& flags, bool converse) {
     return Outcome::Fail(
         kExitUsage, 101,
         "-ngl is " + std::to_string(*flags.gpu_layers) + ", expected 0: no layers can be chosen",
-        "the artifact's code runs a model whole, on one device",
+        "which layers run on which device is said when the model is compiled (qcc compile --layers)",
         "leave -ngl out: the best device is taken; --device=vulkan or cuda asks for a GPU");
   }
   if (flags.gpu_layers && flags.engine.device && *flags.engine.device != "cpu") {

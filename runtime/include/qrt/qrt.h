@@ -413,8 +413,9 @@ typedef struct qrt_append_options {
  * variant on one device (GPU code of `qcc compile --delta-rule=chunked`: where every call but the last has a
  * multiple of 16 tokens). `count` 0 does nothing. Errors: CONTEXT_FULL (nothing taken), INVALID_ARGUMENT
  * (nothing taken: a token outside the vocabulary, ...), CANCELLED (position tells how many tokens were taken;
- * the session can go on from there), INTERNAL (the injected thread pool refused: as CANCELLED), DEVICE_LOST,
- * DEVICE_FAILED, OUT_OF_MEMORY (of a GPU): the session takes no more tokens until it is reset or restored.
+ * the session can go on from there), INTERNAL (the injected thread pool refused: as CANCELLED, or where an
+ * earlier part of the model had run as what follows), DEVICE_LOST, DEVICE_FAILED, OUT_OF_MEMORY (of a GPU):
+ * the session takes no more tokens until it is reset or restored.
  * With a sampler also NUMERIC_FAULT (Q5325; until 1.2 INVALID_ARGUMENT): the logits to choose from are
  * damaged; all tokens were taken. */
 QRT_API qrt_status qrt_session_append(qrt_session* session, const int32_t* tokens, size_t count,
