@@ -59,6 +59,7 @@ TEST_F(QrtApi, DescribesWhatItOpened) {
   EXPECT_EQ(info.has_tokenizer, 1u);
   EXPECT_EQ(info.has_chat_template, 1u);
   EXPECT_EQ(info.has_goldens, 0u);
+  EXPECT_EQ(info.parts, 1u);
   qrt_code_info code = Sized<qrt_code_info>();
   ASSERT_EQ(qrt_artifact_code(artifact.get(), 0, &code, nullptr), QRT_OK);
   EXPECT_STREQ(code.name, "future");
@@ -142,6 +143,8 @@ TEST_F(QrtApi, DevicesAreChosenByName) {
     EXPECT_EQ(info.samples_on_device, 0u);
     EXPECT_EQ(info.device_weight_bytes, 0u) << "the CPU reads the file's own pages";
     EXPECT_STREQ(info.passed_over, "") << "there was no better one to take";
+    EXPECT_EQ(info.parts, 1u);
+    EXPECT_EQ(info.transfers, 0u);
     engine = nullptr;
   }
 }
