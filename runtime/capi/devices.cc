@@ -212,7 +212,14 @@ Result<std::vector<ChosenDevice>> MakePartDevices(const Artifact& artifact, cons
       of_part.progress_ctx = &upload;
     }
     Result<ChosenDevice> device = MakeDevice({artifact.part(i), of_part, services, &workers});
-    if (!device.ok()) return device.status();
+    if (!device.ok()) {
+      const Status& why = device.status();
+      return Status(why.code(), why.number(), why.message(),
+                    (why.note().empty() ? "" : why.note() + ", ") + "layers " +
+                        std::to_string(parts[i].first_layer) + " to " +
+                        std::to_string(parts[i].first_layer + parts[i].layers - 1),
+                    why.help());
+    }
     devices.push_back(std::move(*device));
     upload.before += parts[i].target == "cpu" ? 0 : parts[i].weights_bytes;
   }

@@ -123,9 +123,8 @@ void AddOptions(Options& options, ChatFlags& flags) {
   options.Text("--save-session", "FILE", &flags.save_session, "write the session to FILE after the answer");
   options.Text("--load-session", "FILE", &flags.load_session,
                "go on with a saved session; without -p or -f its last answer goes on");
-  options.Integer(
-      "-ngl, --gpu-layers", "N", 0, INT32_MAX, &flags.gpu_layers,
-      "0: the same as --device=cpu; qcc compile --layers says which layers run where");
+  options.Integer("-ngl, --gpu-layers", "N", 0, INT32_MAX, &flags.gpu_layers,
+                  "0: the same as --device=cpu; qcc compile --layers says which layers run where");
   options.Flag(
       "--trace-layers", &flags.trace_layers,
       "tell on stderr what each layer left of the prompt's last token: len, nnz, nan, min, max, mean");

@@ -149,7 +149,7 @@ def on_gpu(h, models):
         check(h, f"{layers}: cuts, devices by name", h.logits(qbin, ids, "--split", "17,5", "--device", devices) == got, "other bits")
     if ran:
         p = h.tool("qrun", "logits", qbin, "--tokens", ids, "-o", h.path("x.bin"), "--device", "vulkan:0,vulkan:7")
-        check(h, "no such GPU", p.returncode == 2 and b"Q5014" in p.stderr, p.returncode, p.stderr)
+        check(h, "no such GPU", p.returncode == 2 and b"Q5014" in p.stderr and b"layers 2 to 3" in p.stderr, p.returncode, p.stderr)
 
 
 def main():
