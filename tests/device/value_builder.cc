@@ -2,10 +2,31 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
+#include <utility>
 
 #include "dialects/formats/formats.h"
 
 namespace qcc::gpu {
+namespace {
+
+template <typename F, size_t... kOps>
+void WithOp(Builder::Op op, F&& f, std::index_sequence<kOps...>) {
+  const auto is = [&](auto constant) {
+    if (op != constant) return false;
+    f(constant);
+    return true;
+  };
+  (void)(is(std::integral_constant<Builder::Op, static_cast<Builder::Op>(kOps)>()) || ...);
+}
+
+// f(the operator as a constant): a loop over cells with a choice in every step takes five times as long.
+template <typename F>
+void WithOp(Builder::Op op, F&& f) {
+  WithOp(op, f, std::make_index_sequence<static_cast<size_t>(Builder::Op::kMaxF) + 1>());
+}
+
+}  // namespace
 
 Val ValueBuilder::I32(int32_t value) {
   return Splat(Type::kI32, static_cast<uint32_t>(value));
@@ -53,21 +74,32 @@ Val ValueBuilder::Binary(Op op, Val a, Val b) {
     Fail(std::string("an operator that ") + nameOf(a.type()) + " does not have");
     return a;
   }
-  bool wide = a.type() == Type::kI64;
   bool divides = op == Op::kDivU || op == Op::kRemU || op == Op::kDivS || op == Op::kRemS;
+  if (divides) b = NoZeros(b);
   Val r = New(a.type());
-  for (int i = 0; i < lanesOf(a.type()) * threads_; ++i) {
-    uint64_t x = C(a)[i], y = C(b)[i];
-    if (divides && y == 0) {
-      if (active_[i % threads_]) {
-        FailAt(i % threads_, "divides by 0");
+  const Cells out = C(r), x = C(a), y = C(b);
+  const int n = lanesOf(a.type()) * threads_;
+  WithOp(op, [&](auto constant) {
+    constexpr Op kOp = decltype(constant)::value;
+    if (f) {
+      for (int i = 0; i < n; ++i) out[i] = FromFloat(FloatOp(kOp, AsFloat(x[i]), AsFloat(y[i])));
+    } else if (a.type() == Type::kI64) {
+      for (int i = 0; i < n; ++i) out[i] = IntegerOp<uint64_t, int64_t>(kOp, x[i], y[i]);
+    } else {
+      for (int i = 0; i < n; ++i) {
+        out[i] = IntegerOp<uint32_t, int32_t>(kOp, static_cast<uint32_t>(x[i]), static_cast<uint32_t>(y[i]));
       }
-      y = 1;
     }
-    C(r)
-    [i] = f      ? FromFloat(FloatOp(op, AsFloat(x), AsFloat(y)))
-          : wide ? IntegerOp<uint64_t, int64_t>(op, x, y)
-                 : IntegerOp<uint32_t, int32_t>(op, static_cast<uint32_t>(x), static_cast<uint32_t>(y));
+  });
+  return r;
+}
+
+Val ValueBuilder::NoZeros(Val divisors) {
+  Val r = Copy(divisors);
+  for (int i = 0; i < lanesOf(r.type()) * threads_; ++i) {
+    if (C(r)[i] != 0) continue;
+    if (active_[i % threads_]) FailAt(i % threads_, "divides by 0");
+    C(r)[i] = 1;
   }
   return r;
 }
@@ -111,8 +143,9 @@ Val ValueBuilder::Select(Val condition, Val a, Val b) {
   Expect(condition, Type::kBool, "condition");
   Expect(b, a.type(), "second choice");
   Val r = New(a.type());
-  for (int i = 0; i < lanesOf(a.type()) * threads_; ++i) {
-    C(r)[i] = C(condition)[i % threads_] ? C(a)[i] : C(b)[i];
+  const Cells out = C(r), chosen = C(condition), x = C(a), y = C(b);
+  for (int first = 0; first < lanesOf(a.type()) * threads_; first += threads_) {
+    for (int t = 0; t < threads_; ++t) out[first + t] = chosen[t] ? x[first + t] : y[first + t];
   }
   return r;
 }
@@ -124,8 +157,9 @@ Val ValueBuilder::Fma(Val a, Val b, Val c) {
     Fail(std::string("fma of ") + nameOf(a.type()));
   }
   Val r = New(a.type());
+  const Cells out = C(r), x = C(a), y = C(b), z = C(c);
   for (int i = 0; i < lanesOf(a.type()) * threads_; ++i) {
-    C(r)[i] = FromFloat(std::fma(AsFloat(C(a)[i]), AsFloat(C(b)[i]), AsFloat(C(c)[i])));
+    out[i] = FromFloat(std::fma(AsFloat(x[i]), AsFloat(y[i]), AsFloat(z[i])));
   }
   return r;
 }

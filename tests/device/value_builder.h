@@ -62,6 +62,9 @@ class ValueBuilder : public Builder {
     return v;
   }
 
+  // A copy with 1 in place of 0; an active thread's 0 is an error.
+  Val NoZeros(Val divisors);
+
   // Wrong use of the language. The first error stays.
   void Expect(Val v, Type type, const char* what) {
     if (!v) {
