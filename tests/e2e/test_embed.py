@@ -4,6 +4,7 @@ find_package and with pkg-config, then run; what they link, how large they are; 
 import os
 import re
 import shutil
+import subprocess
 
 from embed_errors import ErrorClasses
 from harness import ROOT, TINY, Harness
