@@ -16,7 +16,7 @@ struct Program {
   ProgramFacts facts;
   uint32_t rows = 0;  // bucket: the most rows of one step; of one that takes a stream: the most chosen rows
   uint64_t arena_bytes = 0;
-  std::string name;  // for people
+  std::string name = {};  // for people
 };
 
 // A run of KV that lies contiguous over tokens: with capacity C it starts at offset * C and holds C rows of

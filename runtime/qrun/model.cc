@@ -211,7 +211,8 @@ Outcome NewSession(const Model& model, uint64_t context_tokens, SessionPtr* out)
 
 Outcome Tokenize(const qrt_text* text, std::string_view utf8, bool special, std::vector<int32_t>* out,
                  bool as_written) {
-  const uint32_t flags = (special ? QRT_TOKENIZE_SPECIAL : 0u) | (as_written ? QRT_TOKENIZE_AS_WRITTEN : 0u);
+  const uint32_t flags =
+      (special ? uint32_t{QRT_TOKENIZE_SPECIAL} : 0) | (as_written ? uint32_t{QRT_TOKENIZE_AS_WRITTEN} : 0);
   out->resize(utf8.size());  // hardly ever more tokens than bytes
   for (;;) {
     size_t count = 0;

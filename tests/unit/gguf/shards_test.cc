@@ -28,10 +28,10 @@ struct Shard {
   int64_t no = 0, count = 3, total = 4;
   std::vector<std::string> tensors;
   float value = 0;
-  bool metadata = false;              // those of the model
-  std::string name = "a model";       // general.name, where there are metadata
-  std::function<void(Bytes&)> extra;  // one more entry
-  std::vector<std::string> without;   // keys that are left out
+  bool metadata = false;                   // those of the model
+  std::string name = "a model";            // general.name, where there are metadata
+  std::function<void(Bytes&)> extra = {};  // one more entry
+  std::vector<std::string> without = {};   // keys that are left out
   bool has(const char* key) const {
     for (const std::string& left_out : without)
       if (left_out == key) return false;
