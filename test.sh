@@ -13,10 +13,11 @@ stage() { printf '\n=== [%4ds] %s\n' $((SECONDS - started)) "$*"; }
 stage "install"
 tools/install_deps.sh
 
-stage "source checks: layering, length, formatting"
+stage "source checks: layering, length, formatting, names in Python"
 python3 tools/check_source.py
 python3 tools/check_functions.py
 python3 tools/check_format.py
+pyflakes3 benchmarks tests/abi tests/e2e tools  # a name that is missing, or imported for nothing
 
 # needs_vulkan BIN: install_deps.sh brings lavapipe. If it cannot be used, every test on a Vulkan device would skip, and
 # the run would say nothing about that target; likewise the tests of a profile whose features were not found on it.
