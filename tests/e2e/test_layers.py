@@ -26,11 +26,6 @@ class Models:
         return self.h.logits(qbin, self.ids, *options)
 
 
-def check(h, name, ok, *found):
-    """As h.check, but says what was found only when it is wrong."""
-    h.check(name, ok, "" if ok else " ".join(map(str, found)))
-
-
 def cut_models(h, models):
     """Attention alone and experts, each cut in the middle: bytes of the logits, whole and split. Hybrids: tiny, and layer_parts_test."""
     for name in ("t3-q-Q4_K_M", "t3moe-q-Q4_K_M"):
@@ -39,12 +34,12 @@ def cut_models(h, models):
         with open(ids, "w") as f:
             f.write(" ".join(str(i % 250) for i in IDS))
         whole = models.compile("whole.qbin", gguf, "--cpu=native")
-        layers = json.loads(h.run("qcc", "inspect", gguf, "--json"))["model"]["layers"]
+        layers = h.inspect(gguf)["model"]["layers"]
         parts = models.compile("parts.qbin", gguf, "--cpu=native", f"--layers=cpu:0-{layers // 2 - 1},cpu:{layers // 2}-{layers - 1}")
         want = h.logits(whole, ids)
         for split in (None, "17,5"):
             got = h.logits(parts, ids, *(["--split", split] if split else []))
-            check(h, f"{name} --split {split}", got == want, f"other bits, NMSE {nmse(got, want):.1e}")
+            h.expect(f"{name} --split {split}", got == want, f"other bits, NMSE {nmse(got, want):.1e}")
 
 
 def tiny(h, models):
@@ -52,72 +47,72 @@ def tiny(h, models):
     four = models.compile("four.qbin", TINY, "--cpu=native", "--layers=cpu:0,cpu:1-3,cpu:4-6,cpu:7")
     want = models.logits(whole)
     for options in ((), ("-t", 1), ("-t", 3), ("--split", "1"), ("--split", "7")):
-        check(h, f"four parts {options}", models.logits(four, *options) == want, "other bits")
+        h.expect(f"four parts {options}", models.logits(four, *options) == want, "other bits")
     text = h.run("qrun", whole, *PROMPT, "-n", 24, "-q")
     p = h.tool("qrun", four, *PROMPT, "-n", 24, "-q", "--timing=json")
-    check(h, "four parts: the text", p.stdout == text, p.stdout, text)
+    h.expect("four parts: the text", p.stdout == text, p.stdout, text)
     timing = json.loads(p.stderr.decode().splitlines()[-1])
-    check(h, "three transfers a step", timing["decode_transfers"] == 3 * 24, timing)
+    h.expect("three transfers a step", timing["decode_transfers"] == 3 * 24, timing)
     bench = json.loads(h.run("qrun", "bench", four, "-p", "0", "-n", "8", "-r", "1", "--json", "-q"))
-    check(h, "bench counts them", bench["decode_transfers_per_token"] == 3, bench)
-    check(h, "bench names the devices", bench["device"] == "cpu + cpu + cpu + cpu", bench)
+    h.expect("bench counts them", bench["decode_transfers_per_token"] == 3, bench)
+    h.expect("bench names the devices", bench["device"] == "cpu + cpu + cpu + cpu", bench)
     bench = json.loads(h.run("qrun", "bench", whole, "-p", "0", "-n", "1", "-r", "1", "--json", "-q"))
-    check(h, "none in one piece", bench["decode_transfers_per_token"] == 0, bench)
+    h.expect("none in one piece", bench["decode_transfers_per_token"] == 0, bench)
     saved = h.path("four.session")
     begun = h.run("qrun", four, *PROMPT, "-n", 10, "-q", "--save-session", saved)
     rest = h.run("qrun", four, "--raw", "--greedy", "-n", 14, "-q", "--load-session", saved)
-    check(h, "a saved session goes on", begun + rest == text, begun, rest, text)
+    h.expect("a saved session goes on", begun + rest == text, begun, rest, text)
     p = h.tool("qrun", whole, "--raw", "--greedy", "-n", 4, "--load-session", saved)
-    check(h, "not in an artifact that is cut in another way", p.returncode != 0 and b"Q5313" in p.stderr, p.returncode, p.stderr)
+    h.expect("not in an artifact that is cut in another way", p.returncode != 0 and b"Q5313" in p.stderr, p.returncode, p.stderr)
     p = h.tool("qrun", "check", four)
-    check(h, "qrun check", p.returncode == 0 and p.stdout.count(b"cpu ") == 1 and b"8 tokens" in p.stdout, p.stdout, p.stderr)
-    check(h, "qcc verify", h.tool("qcc", "verify", four).returncode == 0)
+    h.expect("qrun check", p.returncode == 0 and p.stdout.count(b"cpu ") == 1 and b"8 tokens" in p.stdout, p.stdout, p.stderr)
+    h.expect("qcc verify", h.tool("qcc", "verify", four).returncode == 0)
     again = models.compile("again.qbin", TINY, "--cpu=native", "--layers=cpu:0,cpu:1-3,cpu:4-6,cpu:7")
-    check(h, "the same bytes again", open(again, "rb").read() == open(four, "rb").read())
+    h.expect("the same bytes again", open(again, "rb").read() == open(four, "rb").read())
     return whole, four
 
 
 def shown(h, whole, four):
-    one, parts = (json.loads(h.run("qcc", "inspect", qbin, "--json")) for qbin in (whole, four))
-    check(h, "inspect: no parts in one piece", one["parts"] == [] and one["format"]["required_features"] & 2 == 0, one["parts"], one["format"])
-    check(h, "inspect: the layers", [(p["target"], p["first_layer"], p["layers"]) for p in parts["parts"]]
+    one, parts = (h.inspect(qbin) for qbin in (whole, four))
+    h.expect("inspect: no parts in one piece", one["parts"] == [] and one["format"]["required_features"] & 2 == 0, one["parts"], one["format"])
+    h.expect("inspect: the layers", [(p["target"], p["first_layer"], p["layers"]) for p in parts["parts"]]
           == [("cpu", 0, 1), ("cpu", 1, 3), ("cpu", 4, 3), ("cpu", 7, 1)], parts["parts"])
-    check(h, "inspect: required", parts["format"]["required_features"] & 2 == 2, parts["format"])
+    h.expect("inspect: required", parts["format"]["required_features"] & 2 == 2, parts["format"])
     for key in ("state_bytes_per_sequence", "kv_bytes_per_token"):
-        check(h, f"inspect: {key}", sum(p[key] for p in parts["parts"]) == one["memory"][key] == parts["memory"][key], parts["memory"])
-    check(h, "inspect: states are of the part with their layer", all(
+        h.expect(f"inspect: {key}", sum(p[key] for p in parts["parts"]) == one["memory"][key] == parts["memory"][key], parts["memory"])
+    h.expect("inspect: states are of the part with their layer", all(
         parts["parts"][s["part"]]["first_layer"] <= s["layer"] < parts["parts"][s["part"]]["first_layer"] + parts["parts"][s["part"]]["layers"]
         for s in parts["states"]), parts["states"])
     # Each layer's weights are stored once; the head is made of the embedding, which the first part has, too.
     names = [w["name"] for w in parts["weights"]]
-    check(h, "weights are stored once", sorted(set(names)) == sorted(w["name"] for w in one["weights"])
+    h.expect("weights are stored once", sorted(set(names)) == sorted(w["name"] for w in one["weights"])
           and {n for n in names if names.count(n) > 1} <= {"token_embd.weight"}, names)
     text = h.run("qcc", "inspect", four).decode()
-    check(h, "inspect: the table", "parts   layers" in text and "1-3" in text and " part 3\n" in text, text)
+    h.expect("inspect: the table", "parts   layers" in text and "1-3" in text and " part 3\n" in text, text)
     kernels = json.loads(h.run("qcc", "inspect", four, "--emit=kernels"))["targets"]
-    check(h, "inspect: kernels of each part", [t["part"] for t in kernels] == [0, 1, 2, 3] and all(
+    h.expect("inspect: kernels of each part", [t["part"] for t in kernels] == [0, 1, 2, 3] and all(
         k["code_bytes"] > 0 for t in kernels for k in t["kernels"]), kernels)
     p = h.tool("qcc", "diff", whole, four)
-    check(h, "diff says so", p.returncode == 1 and b"parts.0.layers: none -> 1" in p.stdout, p.stdout)
+    h.expect("diff says so", p.returncode == 1 and b"parts.0.layers: none -> 1" in p.stdout, p.stdout)
 
 
 def refused(h, four):
     for layers, code, says in (("cpu:0-3,cpu:5-7", "Q0102", "expected 4"), ("cpu:0-3,tpu:4-7", "Q0102", "tpu"), ("cpu:0-3,cpu:4-6", "Q3009", "0 to 7"),
                                ("cpu:0-3,cpu:4-8", "Q3009", "0 to 7")):
         p = h.tool("qcc", "compile", TINY, "-o", h.path("x.qbin"), f"--layers={layers}")
-        check(h, f"--layers={layers}", p.returncode == (2 if code == "Q0102" else 3) and code.encode() in p.stderr and says.encode() in p.stderr, p.returncode, p.stderr)
+        h.expect(f"--layers={layers}", p.returncode == (2 if code == "Q0102" else 3) and code.encode() in p.stderr and says.encode() in p.stderr, p.returncode, p.stderr)
     for device in ("cpu", "cpu,cpu,cpu", "cpu,cpu,cpu,vulkan"):
         p = h.tool("qrun", four, *PROMPT, "-n", 1, "--device", device)
-        check(h, f"--device {device}", p.returncode == 2 and b"Q5018" in p.stderr and b"cpu,cpu,cpu,cpu" in p.stderr, p.returncode, p.stderr)
+        h.expect(f"--device {device}", p.returncode == 2 and b"Q5018" in p.stderr and b"cpu,cpu,cpu,cpu" in p.stderr, p.returncode, p.stderr)
     p = h.tool("qrun", four, *PROMPT, "-n", 1, "--cpu", "none-such")
-    check(h, "--cpu of no part", p.returncode == 2 and b"Q5003" in p.stderr, p.returncode, p.stderr)
+    h.expect("--cpu of no part", p.returncode == 2 and b"Q5003" in p.stderr, p.returncode, p.stderr)
 
 
 def from_gguf(h, models):
     """What qrun asks qcc for."""
     options = ("--goldens=off", "--layers=cpu:0-3,cpu:4-7", *SMALL, f"--cache-dir={h.path('aot')}")
     p = h.tool("qrun", TINY, *PROMPT, "-n", 4, "--timing=json", *options)
-    check(h, "of a GGUF", p.returncode == 0 and json.loads(p.stderr.decode().splitlines()[-1])["decode_transfers"] == 4, p.stderr)
+    h.expect("of a GGUF", p.returncode == 0 and json.loads(p.stderr.decode().splitlines()[-1])["decode_transfers"] == 4, p.stderr)
 
 
 def on_gpu(h, models):
@@ -137,15 +132,15 @@ def on_gpu(h, models):
         h.check("without a GPU it is said why, and for which layers", "Q5" in why and "layers 0 to 0" in why, why)
         return
     bench = json.loads(p.stdout)
-    check(h, "GPU: transfers", bench["decode_transfers_per_token"] == 2, bench)
-    check(h, "GPU: devices", [d.split(":")[0] for d in bench["device"].split(" + ")] == ["vulkan", "cpu", "vulkan"], bench["device"])
+    h.expect("GPU: transfers", bench["decode_transfers_per_token"] == 2, bench)
+    h.expect("GPU: devices", [d.split(":")[0] for d in bench["device"].split(" + ")] == ["vulkan", "cpu", "vulkan"], bench["device"])
     got = h.logits(qbin, ids)
     off = nmse(got, want)
-    check(h, "GPU: logits", off <= 1e-6, f"NMSE {off:.1e}")
+    h.expect("GPU: logits", off <= 1e-6, f"NMSE {off:.1e}")
     cut = h.logits(qbin, ids, "--split", "17,5", "--device", "vulkan:0,cpu,vulkan:0")
-    check(h, "GPU: cuts, devices by name", cut == got, "other bits")
+    h.expect("GPU: cuts, devices by name", cut == got, "other bits")
     p = h.tool("qrun", "logits", qbin, "--tokens", ids, "-o", h.path("x.bin"), "--device", "vulkan:0,cpu,vulkan:7")
-    check(h, "no such GPU", p.returncode == 2 and b"Q5014" in p.stderr and b"layers 2 to 3" in p.stderr, p.returncode, p.stderr)
+    h.expect("no such GPU", p.returncode == 2 and b"Q5014" in p.stderr and b"layers 2 to 3" in p.stderr, p.returncode, p.stderr)
 
 
 def main():
