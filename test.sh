@@ -88,9 +88,9 @@ for kind in asan-runtime tsan-runtime; do
   tests/e2e/sanitized.sh build/$kind/bin/qrun build/release/bin/qcc
 done
 
-stage "fuzzers, 20 seconds each, a minute for the compiler's front half"
+stage "fuzzers, 10 seconds each, half a minute for the compiler's front half"
 cmake --preset fuzz >/dev/null
 cmake --build --preset fuzz --target qcc-fuzzers
-tests/fuzz/run.sh build/fuzz 20 import=60 plan=60
+tests/fuzz/run.sh build/fuzz 10 import=30 plan=30
 
 stage "done in $((SECONDS - started)) s"

@@ -17,7 +17,7 @@ from harness import TINY, Harness, contents
 
 QUICK = ["--decode=1", "--prefill=32"]
 ANSWER = ["-p", "The state of", "--raw", "-n", "6", "--greedy"]
-TRIES = 3
+TRIES = 2
 
 
 class Runner:

@@ -12,7 +12,7 @@ import time
 from harness import TINY, Harness, contents
 
 QUICK = ["--cpu=native", "--decode=1", "--prefill=32"]
-TRIES = 5  # of each random fault
+TRIES = 3  # of each random fault
 KEPT = re.compile(rb"(\d+) of (\d+) pieces were kept")
 
 
