@@ -89,8 +89,10 @@ class Harness:
         return b"__asan_init" in text or b"__tsan_init" in text
 
     def compile(self, gguf, name, *options):
+        """An artifact, for those whose subject is another: kernels that this script has compiled before are not compiled again."""
         out = self.path(name)
-        self.run("qcc", "compile", gguf, "-o", out, "-q", *options)
+        cache = [] if names_cache(options) else [f"--cache-dir={self.path('code')}"]
+        self.run("qcc", "compile", gguf, "-o", out, "-q", *cache, *options)
         return out
 
     def logits(self, qbin, tokens, *options):
@@ -137,12 +139,14 @@ def contents(path):
         return f.read()
 
 
+def names_cache(options):
+    return any(str(option).startswith(("--cache-dir", "--no-cache")) for option in options)
+
+
 def own_code(args):
-    """The arguments of qcc, without the cache of compiled code unless they name its folder."""
+    """The arguments of qcc, without the cache of compiled code unless they say something about it."""
     args = list(args)
-    if args[:1] != ["compile"] or any(str(a).startswith("--cache-dir") for a in args):
-        return args
-    return args + ["--no-cache"]
+    return args + ["--no-cache"] if args[:1] == ["compile"] and not names_cache(args) else args
 
 
 def read_logits(path):

@@ -27,8 +27,7 @@ def main():
 
 def compiled(h, gguf, last_ffn, *options):
     # The head runs full, in part, and several times for the rows of one prefill.
-    return h.compile(gguf, f"{last_ffn}.qbin", f"--last-ffn={last_ffn}", "--cpu=native", "--decode=1,4", "--prefill=16", "--goldens=4",
-                     f"--cache-dir={h.path('cache')}", *options)
+    return h.compile(gguf, f"{last_ffn}.qbin", f"--last-ffn={last_ffn}", "--cpu=native", "--decode=1,4", "--prefill=16", "--goldens=4", *options)
 
 
 def same_bits(h, chosen, every, tokens):

@@ -20,7 +20,7 @@ class Models:
             f.write(" ".join(map(str, IDS)) + "\n")
 
     def compile(self, name, gguf, *options, buckets=SMALL):
-        return self.h.compile(gguf, name, *buckets, "--goldens=8", f"--cache-dir={self.h.path('cache')}", *options)
+        return self.h.compile(gguf, name, *buckets, "--goldens=8", *options)
 
     def logits(self, qbin, *options):
         return self.h.logits(qbin, self.ids, *options)
@@ -67,7 +67,7 @@ def tiny(h, models):
     p = h.tool("qrun", "check", four)
     h.expect("qrun check", p.returncode == 0 and p.stdout.count(b"cpu ") == 1 and b"8 tokens" in p.stdout, p.stdout, p.stderr)
     h.expect("qcc verify", h.tool("qcc", "verify", four).returncode == 0)
-    again = models.compile("again.qbin", TINY, "--cpu=native", "--layers=cpu:0,cpu:1-3,cpu:4-6,cpu:7")
+    again = models.compile("again.qbin", TINY, "--no-cache", "--cpu=native", "--layers=cpu:0,cpu:1-3,cpu:4-6,cpu:7")
     h.expect("the same bytes again", open(again, "rb").read() == open(four, "rb").read())
     return whole, four
 
