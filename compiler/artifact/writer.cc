@@ -109,6 +109,7 @@ absl::Status ArtifactWriter::FinishCode(const ManifestSpec& manifest) {
     return index < sections_.size() ? sections_[index].size : 0;
   };
   std::vector<ManifestSpec> parts;
+  parts.reserve(manifest.parts.size());
   for (size_t i = 0; i < manifest.parts.size(); ++i) parts.push_back(qrt::PartManifest(manifest, i));
   for (auto& [index, hasher] : code_) {
     qbin_section& section = sections_[index];

@@ -107,12 +107,12 @@ absl::StatusOr<std::vector<LayoutPlan>> PlanParts(mlir::OwningOpRef<mlir::Module
                                                   std::span<const TargetInfo* const> targets,
                                                   const PipelineOptions& options,
                                                   DiagnosticCollector& diagnostics) {
+  std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules;
+  for (size_t i = 1; i < options.layers.size(); ++i) modules.emplace_back(hir->clone());
+  modules.push_back(std::move(hir));
   std::vector<LayoutPlan> plans;
   for (size_t i = 0; i < options.layers.size(); ++i) {
-    const bool last = i + 1 == options.layers.size();
-    LayoutPlan plan{last ? std::move(hir) : mlir::OwningOpRef<mlir::ModuleOp>(hir->clone()),
-                    {std::string(targets[i]->name)},
-                    true};
+    LayoutPlan plan{std::move(modules[i]), {std::string(targets[i]->name)}, true};
     if (mlir::failed(RunPlanPasses(plan, targets[i]->layouts, options, &options.layers[i]))) {
       return diagnostics.ToStatus("Q3003", "plan");
     }

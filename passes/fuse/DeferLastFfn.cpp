@@ -117,11 +117,10 @@ struct DeferLastFfnPass : impl::DeferLastFfnBase<DeferLastFfnPass> {
     for (EntryPoint& taker : takers)
       if (!taker.chosen || !llvm::all_of(taker.rows.getUsers(), llvm::IsaPred<hir::SelectRowsOp>))
         return kept("@" + taker.name() + " takes the rows of all tokens");
-    move(from, call, takers, kept);
+    move(call, takers, kept);
   }
 
-  void move(EntryPoint& from, func::CallOp call, ArrayRef<EntryPoint> takers,
-            llvm::function_ref<void(const Twine&)> kept) {
+  void move(func::CallOp call, ArrayRef<EntryPoint> takers, llvm::function_ref<void(const Twine&)> kept) {
     SymbolTable symbols(getOperation());
     auto block = symbols.lookup<func::FuncOp>(call.getCallee());
     if (!block || block.isExternal() || block.getNumResults() != 1)

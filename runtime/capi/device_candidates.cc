@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/base/cpu_features.h"
+#include "runtime/capi/kernel_cache.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/thread_pool.h"
 #include "runtime/device/cpu/topology.h"

@@ -35,8 +35,9 @@ inline constexpr llvm::StringLiteral kEmbeddingLength = "hir.embedding_length"; 
 namespace qcc::hir {
 llvm::LogicalResult verifyRowWise(mlir::Operation* op);
 
-// Hir_RowWise of HirInterfaces.td.
+// Hir_RowWise of HirInterfaces.td. It is mlir::Op that derives from it, and no friend.
 template <typename Op>
+// NOLINTNEXTLINE(bugprone-crtp-constructor-accessibility)
 class RowWise : public mlir::OpTrait::TraitBase<Op, RowWise> {
  public:
   static llvm::LogicalResult verifyTrait(mlir::Operation* op) { return verifyRowWise(op); }
