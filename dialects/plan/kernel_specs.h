@@ -13,6 +13,7 @@
 
 #include "dialects/formats/formats.h"
 #include "dialects/layouts/layouts.h"
+#include "dialects/layouts/sequence_state.h"
 
 namespace qcc::plan {
 
@@ -139,6 +140,16 @@ struct RoleExtent {
 // Channels of the gated delta net's convolution: queries, keys and values.
 constexpr int64_t gdnChannels(const GatedDeltaSpec& s) {
   return 2 * s.key_heads * s.key_dim + s.value_heads * s.value_dim;
+}
+
+// What a block of tokens keeps (dialects/layouts/sequence_state.h).
+constexpr int64_t gdnConvStateBytes(const GatedDeltaSpec& s) {
+  return 4 * layouts::kStateBlock * gdnChannels(s);
+}
+constexpr int64_t gdnDeltaStateBytes(const GatedDeltaSpec& s) {
+  return 4 * (layouts::DeltaSlotFloats(s.value_heads, s.key_dim, s.value_dim) +
+              layouts::kStateBlock *
+                  layouts::DeltaEntry(s.key_heads, s.value_heads, s.key_dim, s.value_dim).floats);
 }
 
 // One K and one V row of all kv heads.

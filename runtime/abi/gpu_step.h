@@ -11,7 +11,7 @@ extern "C" {
 
 /* Bump when anything below or in gpu_code.fbs changes its meaning, or the end of the section
  * (QBIN_BASIS_BYTES). */
-#define QRT_GPU_STEP_ABI 2u
+#define QRT_GPU_STEP_ABI 3u
 
 typedef struct qrt_gpu_step {
   uint32_t n_rows; /* rows of this step, 1..bucket: kernels do nothing for rows beyond; of a program that
@@ -31,6 +31,7 @@ typedef struct qrt_gpu_row {
 
 typedef struct qrt_gpu_seq {
   uint64_t state;       /* device address: recurrent and conv state, layout as in the manifest */
+  uint64_t odd_offset;  /* bytes from there to the state of blocks with odd numbers, or 0, as in qrt_seq */
   uint64_t kv;          /* device address; a layer's keys and values lie at offset * kv_capacity */
   uint64_t kv_capacity; /* tokens */
   uint32_t past;        /* tokens already in state and kv */
@@ -97,7 +98,7 @@ static inline uint64_t qrt_gpu_step_bytes(uint64_t max_rows) {
 
 #ifdef __cplusplus
 }
-static_assert(sizeof(qrt_gpu_step) == 64 && sizeof(qrt_gpu_row) == 32 && sizeof(qrt_gpu_seq) == 40 &&
+static_assert(sizeof(qrt_gpu_step) == 64 && sizeof(qrt_gpu_row) == 32 && sizeof(qrt_gpu_seq) == 48 &&
                   sizeof(qrt_gpu_sample) == 80 && sizeof(qrt_gpu_penalty) == 8,
               "kernels address these by number");
 #endif

@@ -16,7 +16,7 @@ extern "C" {
 
 /* Bump when any struct below changes, or the end of the section (QBIN_BASIS_BYTES): part of the artifact's
  * code section, checked at load. */
-#define QRT_PROGRAM_ABI 3u
+#define QRT_PROGRAM_ABI 4u
 
 /* The most that a step takes of the stack of each thread that runs it, callbacks of the barrier included. */
 #define QRT_STEP_STACK_BYTES 16384u
@@ -42,8 +42,10 @@ typedef struct qrt_barrier {
 /* One sequence's part of a step: rows [row_begin, row_begin + row_count) are its next tokens, in order. */
 typedef struct qrt_seq {
   uint8_t*
-      state;   /* recurrent and conv state: state_bytes of the artifact; zeros at the start of a sequence */
-  uint8_t* kv; /* kv_bytes_per_token * kv_capacity */
+      state; /* recurrent and conv state: state_bytes of the artifact; zeros at the start of a sequence */
+  int64_t odd_offset;  /* bytes from there to the state of blocks with odd numbers (manifest.fbs: State); 0:
+                        * the  same memory serves all */
+  uint8_t* kv;         /* kv_bytes_per_token * kv_capacity */
   int64_t kv_capacity; /* tokens; past + row_count <= kv_capacity */
   int64_t past;        /* tokens already in state and kv */
   int64_t row_begin;
