@@ -55,7 +55,6 @@ absl::Status Compile(const Suite& suite, const Target& target, const std::string
   options.targets = {target.device};
   options.cpu = {target.variant};
   options.gpu_profiles = {target.variant};
-  if (suite.chunked_delta) options.delta_rule = compiler::DeltaRuleMode::kChunked;
   compiler::QuietSink sink;
   const compiler::TargetInfo* info = compiler::FindTarget(target.device);
   if (info == nullptr) return absl::InternalError("no target " + target.device);

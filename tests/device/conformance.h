@@ -84,8 +84,7 @@ struct Suite {
   int64_t vocab, logits_stride;
   std::vector<Program> programs;
   int64_t weight_bytes = 0, state_bytes = 64, kv_bytes = 16;
-  bool chunked_delta = false;  // PipelineOptions::delta_rule
-  std::string problem;         // a case that does not fit its family
+  std::string problem;  // a case that does not fit its family
 };
 
 // A suite on a target.
