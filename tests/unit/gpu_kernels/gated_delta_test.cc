@@ -321,7 +321,9 @@ TEST_P(GatedDelta, ANaNStaysBehind) {
     Feed(GetParam(), w, x, 0, tokens, lengths);
     for (int64_t i = 0; i < tokens * s.values(); ++i) {
       ASSERT_EQ(std::isnan(x.out[i]), i >= bad * s.values()) << "token " << i / s.values();
-      if (i < bad * s.values()) ASSERT_EQ(x.out[i], clean.out[i]) << "token " << i / s.values();
+      if (i < bad * s.values()) {
+        ASSERT_EQ(x.out[i], clean.out[i]) << "token " << i / s.values();
+      }
     }
   }
 }
