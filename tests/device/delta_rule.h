@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "dialects/layouts/sequence_state.h"
+
 namespace qcc {
 
 struct DeltaShape {
@@ -143,6 +145,29 @@ inline DeltaAnswer DeltaRule(const DeltaProblem& p) {
     for (int64_t head = 0; head < s.value_heads; ++head) DeltaHead(p, c, t, head, answer);
   }
   return answer;
+}
+
+// The states [value_heads][key_dim][value_dim] before the token at `position`. `delta_state`: of that token's
+// block, as dialects/layouts/sequence_state.h has it: S, then the entries, of which those of the block's
+// tokens before `position` are looked at.
+inline std::vector<double> DeltaStateAt(const DeltaShape& s, const float* delta_state, int64_t position) {
+  const layouts::DeltaEntry entry(s.key_heads, s.value_heads, s.key_dim, s.value_dim);
+  const float* entries = delta_state + layouts::DeltaSlotFloats(s.value_heads, s.key_dim, s.value_dim);
+  std::vector<double> state(delta_state, delta_state + s.delta_values());
+  for (int64_t i = 0; i < position % layouts::kStateBlock; ++i, entries += entry.floats) {
+    for (int64_t head = 0; head < s.value_heads; ++head) {
+      const float* k = entries + entry.k + s.key_head(head) * s.key_dim;
+      const float* u = entries + entry.u + head * s.value_dim;
+      const double decay = entries[entry.d + head];
+      double* at = state.data() + head * s.key_dim * s.value_dim;
+      for (int64_t row = 0; row < s.key_dim; ++row) {
+        for (int64_t column = 0; column < s.value_dim; ++column, ++at) {
+          *at = *at * decay + static_cast<double>(k[row]) * u[column];
+        }
+      }
+    }
+  }
+  return state;
 }
 
 // Puts what random rows do not have into those of a sequence that is long enough for it.
