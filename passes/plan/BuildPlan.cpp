@@ -342,7 +342,8 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
       auto stateAt = [&](Value value, Operation* user) -> FailureOr<plan::Ref> {
         FailureOr<plan::StateOp> state = tables.state(value, call.getOperands(), user);
         if (failed(state)) return failure();
-        auto offset = static_cast<int64_t>(state->getOffset()), bytes = static_cast<int64_t>(state->getBytes());
+        auto offset = static_cast<int64_t>(state->getOffset()),
+             bytes = static_cast<int64_t>(state->getBytes());
         if (state->isKv()) return plan::Ref{plan::Space::KV, offset - bases.kv, bytes, ""};
         return plan::Ref{plan::Space::State, offset - bases.state, bytes, ""};
       };

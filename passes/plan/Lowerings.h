@@ -23,8 +23,8 @@ class AddWeight {
   llvm::SmallVectorImpl<WeightUse>& uses;
 };
 
-// Base of the models: typed access to the op. Model::weights says which weights there are, Model::entries what it keeps of
-// tokens in states, by default nothing.
+// Base of the models: typed access to the op. Model::weights says which weights there are, Model::entries
+// what it keeps of tokens in states, by default nothing.
 template <typename Model, typename Op>
 struct LoweringOf : LowerableOpInterface::ExternalModel<Model, Op> {
   void collectWeights(mlir::Operation* op, llvm::SmallVectorImpl<WeightUse>& uses) const {

@@ -41,8 +41,8 @@ struct PackedUse {
   int64_t bytes() const;
 };
 
-// What an op keeps of every token of a block in a state (dialects/layouts/sequence_state.h), behind what the state's type
-// says, or in its place.
+// What an op keeps of every token of a block in a state (dialects/layouts/sequence_state.h), behind what the
+// state's type says, or in its place.
 struct StateEntry {
   mlir::Value state;
   int64_t bytes;  // of a token

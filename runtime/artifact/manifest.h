@@ -39,8 +39,8 @@ struct StateInfo {
   // Inside state_bytes, or kv_bytes_per_token for kKV, which hold the states and little more; states do not
   // overlap. At least the shape's bytes; for kKV exactly twice: K and V.
   uint64_t offset, bytes;
-  // Of kConv and kDelta, what each token of a block leaves: state_block * entry_bytes are all of `bytes` or what lies behind
-  // the shape's. 0: nothing.
+  // Of kConv and kDelta, what each token of a block leaves: state_block * entry_bytes are all of `bytes` or
+  // what lies behind the shape's. 0: nothing.
   uint64_t entry_bytes;
 };
 

@@ -2,6 +2,7 @@
 #include "runtime/capi/handles.h"
 
 #include <algorithm>
+#include <cstddef>
 
 using qrt::Batch;
 using qrt::Code;

@@ -15,9 +15,10 @@ std::vector<StatePlace> PlacesOf(const Manifest& manifest) {
   std::vector<StatePlace> places;
   for (const StateInfo& state : manifest.states) {
     if (state.kind == StateKind::kKV) continue;
-    StatePlace place = {state.offset, state.bytes - manifest.state_block * state.entry_bytes, state.entry_bytes, 0,
-                        state.kind == StateKind::kTrace};
-    if (state.kind == StateKind::kConv && state.entry_bytes != 0) place.history = static_cast<uint32_t>(state.shape[0]);
+    StatePlace place = {state.offset, state.bytes - manifest.state_block * state.entry_bytes,
+                        state.entry_bytes, 0, state.kind == StateKind::kTrace};
+    if (state.kind == StateKind::kConv && state.entry_bytes != 0)
+      place.history = static_cast<uint32_t>(state.shape[0]);
     places.push_back(place);
   }
   return places;
@@ -52,8 +53,8 @@ void AppendLiveRanges(const std::vector<StatePlace>& places, const StateAreas& a
       append(own + place.fixed_bytes, tokens % areas.block * place.entry_bytes);
       continue;
     }
-    // Positions before the first token are places that no token has taken yet: zeros. Two blocks further on a position has
-    // the same place, and none is negative.
+    // Positions before the first token are places that no token has taken yet: zeros. Two blocks further on a
+    // position has the same place, and none is negative.
     for (uint64_t back = place.history; back > 0; --back) {
       const uint64_t position = tokens + uint64_t{2} * areas.block - back;
       append(areas.at(position / areas.block) + place.offset + place.fixed_bytes +

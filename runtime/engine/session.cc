@@ -112,7 +112,8 @@ Status Session::Rewind(uint64_t tokens) {
                   "cannot take back " + std::to_string(tokens) + " tokens of " + std::to_string(position_) +
                       ", expected at most " + std::to_string(rewindable()),
                   "session",
-                  most_back_ == 0 ? "create the session with max_rewind" : "restore a snapshot, or feed the tokens again");
+                  most_back_ == 0 ? "create the session with max_rewind"
+                                  : "restore a snapshot, or feed the tokens again");
   }
   if (tokens == 0) return Status();
   position_ -= tokens;

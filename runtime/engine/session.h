@@ -32,8 +32,8 @@ class Session {
   // What a session is asked for.
   struct Options {
     uint64_t context_tokens = 0;
-    // Most tokens that it steps back at once, of those that a model with recurrent state has seen: at most a block of
-    // its state. 0: less memory, and no way back.
+    // Most tokens that it steps back at once, of those that a model with recurrent state has seen: at most a
+    // block of its state. 0: less memory, and no way back.
     uint32_t max_rewind = 0;
   };
 
@@ -78,8 +78,9 @@ class Session {
   // Stops the append now running, or the next one. Any thread, async-signal-safe.
   void Cancel() { cancel_.store(true, std::memory_order_relaxed); }
 
-  // Snapshots: header, of each part the state at the position (sequence_state.h), then the used rows of each KV
-  // plane, with an XXH3-128 over all of it. So equal sequences give equal snapshots, whatever was taken back.
+  // Snapshots: header, of each part the state at the position (sequence_state.h), then the used rows of each
+  // KV plane, with an XXH3-128 over all of it. So equal sequences give equal snapshots, whatever was taken
+  // back.
   uint64_t SaveSize() const;
   // `bytes` holds SaveSize(). Errors: invalid argument (a step failed), device lost, device failed.
   Status Save(uint8_t* bytes) const;
@@ -129,10 +130,10 @@ class Session {
   uint64_t capacity_ = 0;     // tokens the caller asked for
   uint64_t kv_capacity_ = 0;  // tokens the KV is laid out for, >= capacity_
   uint64_t position_ = 0;
-  uint64_t floor_ = 0;         // the lowest position that Rewind reaches
-  uint64_t most_back_ = 0;     // tokens that a step forward leaves within reach
-  bool steps_back_ = false;    // the state has two areas
-  bool rewound_ = false;       // and nothing was appended since
+  uint64_t floor_ = 0;       // the lowest position that Rewind reaches
+  uint64_t most_back_ = 0;   // tokens that a step forward leaves within reach
+  bool steps_back_ = false;  // the state has two areas
+  bool rewound_ = false;     // and nothing was appended since
   bool has_logits_ = false;
   bool damaged_ = false;  // a step failed on the way: state and KV are undefined
   std::atomic<bool> cancel_{false};

@@ -45,8 +45,8 @@ Status Session::Trace(size_t index, qrt_layer_trace* out) const {
   }
   if (damaged_) return Damaged();
   if (rewound_) {
-    return Status(Code::kInvalidArgument, 5329, "the last token was taken back, and none was appended since", "session",
-                  "append a token first");
+    return Status(Code::kInvalidArgument, 5329, "the last token was taken back, and none was appended since",
+                  "session", "append a token first");
   }
   const TracedLayer& traced = traces[index];
   std::vector<float> row(traced.values);

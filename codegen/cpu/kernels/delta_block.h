@@ -1,13 +1,14 @@
 // The delta rule on tokens of one block of one value head. Kernels only.
 //
-// With S the state before the block's first token B, k, u, d what its tokens wrote (dialects/layouts/sequence_state.h), and
-// for token t
+// With S the state before the block's first token B, k, u, d what its tokens wrote
+// (dialects/layouts/sequence_state.h), and for token t
 //   P_t = d_B ... d_t,  g_i = d_(i+1) ... d_t, each multiplied up one token at a time,
 //   r_t = P_t (S^T k_t) + sum over i < t of (g_i k_i.k_t) u_i,  u_t = beta_t (v_t - r_t),
 //   o_t = P_t (S^T q_t) + sum over i <= t of (g_i k_i.q_t) u_i
-// which is "decay, read, write, read out" of all tokens, one after the other, with the writes kept apart from S. Sums over
-// tokens and over keys ascend, a term at a time: a value is made by the same operations in the same order wherever
-// steps end, so one token and sixteen give the same bits. Products of decays are never divided: a decay may be 0.
+// which is "decay, read, write, read out" of all tokens, one after the other, with the writes kept apart from
+// S. Sums over tokens and over keys ascend, a term at a time: a value is made by the same operations in the
+// same order wherever steps end, so one token and sixteen give the same bits. Products of decays are never
+// divided: a decay may be 0.
 #ifndef QCC_CODEGEN_CPU_KERNELS_DELTA_BLOCK_H_
 #define QCC_CODEGEN_CPU_KERNELS_DELTA_BLOCK_H_
 
@@ -19,8 +20,8 @@ namespace qk {
 
 constexpr int kBlock = static_cast<int>(qcc::layouts::kStateBlock);
 
-// A block's arrays in the thread's scratch, by place in the block where not said otherwise; `first` to `end` are the
-// places of this step's tokens, those before them are of earlier steps.
+// A block's arrays in the thread's scratch, by place in the block where not said otherwise; `first` to `end`
+// are the places of this step's tokens, those before them are of earlier steps.
 struct DeltaBlock {
   int64_t first, end, key_dim, value_dim;
   float *q, *k;          // [16][key_dim]; q: of this step's tokens
@@ -131,9 +132,9 @@ QK_INLINE void delta_fold(const DeltaBlock& x, const float* s, float* next, int6
   }
 }
 
-// NV vectors of N value columns from `column` on: outputs o and writes u of the tokens, and with the block's last token the
-// next block's state. T: tokens that are read at once, as many as the registers hold; the rest goes one by one, and a
-// single token in tiles of its own: those bounds change no value.
+// NV vectors of N value columns from `column` on: outputs o and writes u of the tokens, and with the block's
+// last token the next block's state. T: tokens that are read at once, as many as the registers hold; the rest
+// goes one by one, and a single token in tiles of its own: those bounds change no value.
 template <int N, int NV, int T>
 QK_INLINE void delta_read_all(const DeltaBlock& x, const float* s, int64_t column) {
   int64_t t = x.first;
@@ -143,7 +144,8 @@ QK_INLINE void delta_read_all(const DeltaBlock& x, const float* s, int64_t colum
   }
 }
 
-// Calls tile(vectors of N columns, column) over all value columns: NV vectors of kLanes while they last, then of 8.
+// Calls tile(vectors of N columns, column) over all value columns: NV vectors of kLanes while they last, then
+// of 8.
 template <int NV, class Tile, class Rest>
 QK_INLINE void delta_tiles(int64_t value_dim, Tile tile, Rest rest) {
   int64_t column = 0;
@@ -153,11 +155,11 @@ QK_INLINE void delta_tiles(int64_t value_dim, Tile tile, Rest rest) {
   }
 }
 
-// The block's tokens `first` to `end` - 1 on state s. With the last token of the block, the next block's state goes to
-// `next`, which may be `s`.
+// The block's tokens `first` to `end` - 1 on state s. With the last token of the block, the next block's
+// state goes to `next`, which may be `s`.
 QK_INLINE void delta_block(DeltaBlock& x, const float* s, float* next) {
-  // A read of one token is bound by memory: long runs of a row. Of many, by arithmetic: 16 sums in registers where there
-  // are 32, 8 where there are 16.
+  // A read of one token is bound by memory: long runs of a row. Of many, by arithmetic: 16 sums in registers
+  // where there are 32, 8 where there are 16.
   constexpr int kWide = kLanes >= 16 ? 8 : 4, kTokens = kLanes >= 16 ? 4 : 2, kVectors = 2;
   constexpr int kFoldVectors = kLanes >= 16 ? 4 : 2, kFoldKeys = 4;
   delta_coefficients(x);

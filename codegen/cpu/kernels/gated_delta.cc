@@ -1,6 +1,6 @@
 // gated_delta: causal convolution, silu, l2 norm, gates, delta rule and gated norm of one key head and its
-// value heads, in blocks of 16 tokens by position. A block that a step has only a part of goes on from what earlier steps
-// left in the sequence's state; delta_block.h says why that gives the same bits.
+// value heads, in blocks of 16 tokens by position. A block that a step has only a part of goes on from what
+// earlier steps left in the sequence's state; delta_block.h says why that gives the same bits.
 #include "codegen/cpu/kernels/delta_block.h"
 #include "codegen/cpu/kernels/kernels.h"
 #include "codegen/cpu/kernels/math.h"
@@ -29,7 +29,8 @@ struct Conv {
 
   // The inputs `at` rows behind the step's first one; before the sequence's first token there are zeros.
   QK_INLINE float* kept(int64_t at) const {
-    const int64_t position = seq->past + at + 2 * kBlock;  // not negative, of the same block's parity and place
+    const int64_t position =
+        seq->past + at + 2 * kBlock;  // not negative, of the same block's parity and place
     return state_at(*seq, state_offset, position) + position % kBlock * channels;
   }
 };
@@ -91,9 +92,10 @@ struct Layer {
   }
 };
 
-// Queries and keys of a block's tokens, and the products of each two of them. `entries`: of the block. Row t of the step
-// is at place t - row of it.
-QK_INLINE void load_keys(const Layer& l, const Conv& conv, int64_t head, int64_t row, float* entries, DeltaBlock& x) {
+// Queries and keys of a block's tokens, and the products of each two of them. `entries`: of the block. Row t
+// of the step is at place t - row of it.
+QK_INLINE void load_keys(const Layer& l, const Conv& conv, int64_t head, int64_t row, float* entries,
+                         DeltaBlock& x) {
   const gated_delta_args& a = l.a;
   const int64_t n = a.key_dim;
   const bool l2_max = a.l2_form == QK_L2Form_Max;
@@ -148,7 +150,8 @@ QK_INLINE void leave_values(const Layer& l, const Conv& conv, int64_t vh, int64_
     const int64_t at = (conv.seq->row_begin + row + t) * l.values + vh * n;
     const float norm = rms_scale(o, n, a.norm_eps);
     for (int64_t c = 0; c < n; c += 8) {
-      store<F32<8>>(a.out + at + c, ((loadf<8>(o + c) * norm) * loadf<8>(a.norm_w + c)) * silu<8>(loadf<8>(a.z + at + c)));
+      store<F32<8>>(a.out + at + c,
+                    ((loadf<8>(o + c) * norm) * loadf<8>(a.norm_w + c)) * silu<8>(loadf<8>(a.z + at + c)));
     }
   }
 }

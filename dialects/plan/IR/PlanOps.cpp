@@ -150,11 +150,13 @@ LogicalResult StateOp::verify() {
   auto entry = static_cast<int64_t>(getEntry());
   bool conv = getKind() == StateKind::Conv;
   if (entry != 0 && !conv && getKind() != StateKind::Delta)
-    return emitOpError() << "kind " << stringifyStateKind(getKind()) << " has no entries, found " << entry << " bytes";
+    return emitOpError() << "kind " << stringifyStateKind(getKind()) << " has no entries, found " << entry
+                         << " bytes";
   if (entry != 0 && conv) {
     if (entry != expected / getShape()[0] || getShape()[0] >= layouts::kStateBlock)
-      return emitOpError() << "of this shape keeps " << expected / getShape()[0] << " bytes of each of at most "
-                           << layouts::kStateBlock - 1 << " tokens, found entries of " << entry;
+      return emitOpError() << "of this shape keeps " << expected / getShape()[0]
+                           << " bytes of each of at most " << layouts::kStateBlock - 1
+                           << " tokens, found entries of " << entry;
     expected = 0;
   }
   int64_t entries;

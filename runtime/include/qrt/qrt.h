@@ -390,9 +390,9 @@ QRT_API qrt_status qrt_session_reset(qrt_session* session, qrt_error* error);
  * NULL. */
 QRT_API uint64_t qrt_session_rewindable(const qrt_session* session);
 
-/* Since 1.3: takes the last `tokens` tokens back, in constant time: what is appended next has the bits that it
- * has in a session which never saw them. Logits and traces are gone until then. Errors: INVALID_ARGUMENT (more
- * than qrt_session_rewindable; the session is unchanged). */
+/* Since 1.3: takes the last `tokens` tokens back, in constant time: what is appended next has the bits that
+ * it has in a session which never saw them. Logits and traces are gone until then. Errors: INVALID_ARGUMENT
+ * (more than qrt_session_rewindable; the session is unchanged). */
 QRT_API qrt_status qrt_session_rewind(qrt_session* session, uint64_t tokens, qrt_error* error);
 
 typedef int32_t qrt_logits_want;
