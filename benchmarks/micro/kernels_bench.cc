@@ -85,9 +85,9 @@ void bench_linear(const Level& level, const BenchLinear& l, const uint8_t* weigh
 }
 
 void bench_sequences(const Level& level, const std::vector<float>& x, std::vector<float>& y, int64_t rows) {
-  std::vector<float> state((kTaps - 1) * kChannels + kHeads * kDim * kDim, 0.f);
+  std::vector<float> state(kConvFloats + kDeltaFloats, 0.f);
   std::vector<uint8_t> kv(2 * kKvHeads * kContext * kHeadDim * 2, 0x11);
-  qrt_seq seq{reinterpret_cast<uint8_t*>(state.data()), kv.data(), kContext, kContext - rows, 0, rows};
+  qrt_seq seq{reinterpret_cast<uint8_t*>(state.data()), 0, kv.data(), kContext, kContext - rows, 0, rows};
   struct alignas(64) Line {
     uint8_t bytes[64];
   };

@@ -78,7 +78,7 @@ void bench_gated_delta(const float* qkv, const float* z, const float* ab, const 
                                  .dt_bias = w,
                                  .norm_w = w,
                                  .conv_state_offset = 0,
-                                 .delta_state_offset = 4 * (kTaps - 1) * kChannels,
+                                 .delta_state_offset = 4 * kConvFloats,
                                  .out = out,
                                  .seqs = seq,
                                  .n_seqs = 1,

@@ -27,7 +27,8 @@ std::vector<uint8_t> BuildManifest(const ManifestSpec& spec) {
     auto name = b.CreateString(s.name);
     auto shape = b.CreateVector(s.shape);
     states.push_back(abi::CreateState(b, name, static_cast<abi::StateKind>(s.kind), s.layer, shape,
-                                      static_cast<abi::Element>(s.element), s.offset, s.bytes));
+                                      static_cast<abi::Element>(s.element), s.offset, s.bytes,
+                                      s.entry_bytes));
   }
   std::vector<fb::Offset<abi::Program>> programs;
   for (const ProgramSpec& p : spec.programs) {
@@ -113,7 +114,7 @@ std::vector<uint8_t> BuildManifest(const ManifestSpec& spec) {
       b, model, static_cast<abi::Numerics>(spec.numerics), static_cast<abi::Element>(spec.kv_element),
       spec.weights_bytes, spec.state_bytes, spec.kv_bytes_per_token, state_list, program_list, code_list,
       tokenizer, sampling, ToFb(spec.chat_template_section), ToFb(spec.goldens_section), format_list,
-      provenance, stream_list, weight_list, kernel_list, part_list);
+      provenance, stream_list, weight_list, kernel_list, part_list, spec.state_block);
   abi::FinishManifestBuffer(b, manifest);
   return std::vector<uint8_t>(b.GetBufferPointer(), b.GetBufferPointer() + b.GetSize());
 }

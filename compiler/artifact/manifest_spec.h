@@ -27,6 +27,7 @@ struct StateSpec {
   std::vector<uint64_t> shape;
   SpecElement element = SpecElement::kF32;
   uint64_t offset = 0, bytes = 0;
+  uint64_t entry_bytes = 0;
 
   bool operator==(const StateSpec&) const = default;
 };
@@ -127,6 +128,7 @@ struct ManifestSpec {
   // At least 2, or none where one device runs all layers; `part` is the number of one (part_manifest.h).
   std::vector<qrt::PartFacts> parts;
   uint32_t part = 0;
+  uint32_t state_block = 0;  // tokens; 0: no state has entries
 
   bool operator==(const ManifestSpec&) const = default;
 };

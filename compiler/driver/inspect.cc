@@ -457,7 +457,8 @@ void AddManifest(const qrt::Manifest& m, Json& root) {
                               {"shape", s.shape},
                               {"element", Name(s.element)},
                               {"offset", s.offset},
-                              {"bytes", s.bytes}});
+                              {"bytes", s.bytes},
+                              {"entry_bytes", s.entry_bytes}});
     AddPart(m, i, &qrt::PartFacts::states, root["states"].back());
   }
   root["weights"] = Json::array();

@@ -66,6 +66,8 @@ void DescribePlan(mlir::ModuleOp plan, ManifestSpec& manifest) {
     state.element = static_cast<SpecElement>(op.getElement());
     state.offset = op.getOffset();
     state.bytes = op.getBytes();
+    state.entry_bytes = op.getEntry();
+    if (state.entry_bytes != 0) manifest.state_block = layouts::kStateBlock;
     manifest.states.push_back(std::move(state));
   }
   for (const plan::ProgramSummary& p : summary.programs)
@@ -84,6 +86,7 @@ void DescribePart(mlir::ModuleOp plan, const LayerPart& of, ManifestSpec& manife
     manifest.context_length = part.context_length;
     manifest.embedding_length = part.embedding_length;
   }
+  manifest.state_block = std::max(manifest.state_block, part.state_block);
   std::vector<int32_t> streams;  // by their places in the part's list
   for (const std::string& name : part.streams) {
     const auto found = std::find(manifest.streams.begin(), manifest.streams.end(), name);

@@ -195,7 +195,7 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
         if (it != tables.constants.end()) return it->second;
         return rope.emitError("rope frequencies have no place; run qcc-layout-weights first");
       };
-      auto stateAt = [&](Value, Operation* user) -> FailureOr<int64_t> {
+      auto stateAt = [&](Value, Operation* user) -> FailureOr<plan::Ref> {
         return user->emitError("no kernel for '")
                << user->getName() << "' outside a block on target " << target.name;
       };
@@ -339,10 +339,13 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
         return rope.emitError("no kernel for '")
                << rope->getName() << "' inside a block on target " << target.name;
       };
-      auto stateAt = [&](Value value, Operation* user) -> FailureOr<int64_t> {
+      auto stateAt = [&](Value value, Operation* user) -> FailureOr<plan::Ref> {
         FailureOr<plan::StateOp> state = tables.state(value, call.getOperands(), user);
         if (failed(state)) return failure();
-        return static_cast<int64_t>(state->getOffset()) - (state->isKv() ? bases.kv : bases.state);
+        auto offset = static_cast<int64_t>(state->getOffset()),
+             bytes = static_cast<int64_t>(state->getBytes());
+        if (state->isKv()) return plan::Ref{plan::Space::KV, offset - bases.kv, bytes, ""};
+        return plan::Ref{plan::Space::State, offset - bases.state, bytes, ""};
       };
       Places places{weightAt, constantAt, stateAt};
       Lowering lowering(body, func.getName().str() + ".", p.rows, p.arena, places, target,

@@ -87,8 +87,12 @@ struct LayoutWeightsPass : impl::LayoutWeightsBase<LayoutWeightsPass> {
       if (failed(uses)) return failure();
       for (const PackedUse& use : *uses)
         if (failed(weight(use, call.getOperands(), &own))) return failure();
-      for (Value operand : call.getOperands())
-        if (isa<hir::StateType>(operand.getType()) && failed(state(call, operand, *number))) return failure();
+      llvm::DenseMap<Value, int64_t> entries;  // by the block's argument
+      for (const StateEntry& entry : stateEntries(func.getBody().front())) entries[entry.state] = entry.bytes;
+      for (auto [argument, operand] : llvm::zip_equal(func.getArguments(), call.getOperands()))
+        if (isa<hir::StateType>(operand.getType()) &&
+            failed(state(call, operand, *number, entries.lookup(argument))))
+          return failure();
       return success();
     }
 
@@ -162,16 +166,16 @@ struct LayoutWeightsPass : impl::LayoutWeightsBase<LayoutWeightsPass> {
       weightEnd = layouts::AlignUp(weightEnd + bytes, plan::kAlignment);
     }
 
-    LogicalResult state(func::CallOp call, Value value, int64_t layer) {
+    LogicalResult state(func::CallOp call, Value value, int64_t layer, int64_t entry) {
       std::string name = stateName(value, {});
       if (name.empty()) return call.emitError("state does not come from a hir.state");
       if (!states.insert(name).second) return call.emitError("state '") << name << "' is used by two layers";
       auto type = cast<hir::StateType>(value.getType());
-      int64_t bytes = stateBytes(type);
+      auto [bytes, entryBytes] = stateMemory(type, entry);
       int64_t& end = type.getKind() == hir::StateKind::KV ? kvEnd : stateEnd;
       auto element = type.getElementType().isF16() ? plan::Element::F16 : plan::Element::F32;
       plan::StateOp::create(b, value.getLoc(), name, planKind(type.getKind()), layer, type.getShape(),
-                            element, end, bytes);
+                            element, end, bytes, entryBytes);
       end = layouts::AlignUp(end + bytes, plan::kAlignment);
       return success();
     }

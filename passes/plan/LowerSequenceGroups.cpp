@@ -1,4 +1,5 @@
 // Ops around a sequence's state: the fused gated delta net, KV store and attention; the trace of a row.
+#include "dialects/layouts/sequence_state.h"
 #include "passes/plan/Lowering.h"
 #include "passes/plan/Lowerings.h"
 
@@ -28,6 +29,14 @@ struct GatedDeltaLowering : LoweringOf<GatedDeltaLowering, hir::FusedGatedDeltaO
   static void weights(hir::FusedGatedDeltaOp op, AddWeight add) {
     add(layouts::Use::kConvTaps, op.getConv());
     for (Value vector : {op.getSsmA(), op.getDtBias(), op.getNorm()}) add(layouts::Use::kVector, vector);
+  }
+
+  static void entries(hir::FusedGatedDeltaOp op, SmallVectorImpl<StateEntry>& entries) {
+    int64_t heads = op.getKeyHeads(), valueHeads = op.getValueHeads();
+    layouts::DeltaEntry entry(heads, valueHeads, op.getKeyDim(), op.getValueDim());
+    int64_t channels = 2 * heads * op.getKeyDim() + valueHeads * op.getValueDim();
+    entries.push_back({op.getConvState(), 4 * channels});
+    entries.push_back({op.getDeltaState(), 4 * entry.floats});
   }
 
   static LogicalResult lowerOp(hir::FusedGatedDeltaOp op, Lowering& l) {

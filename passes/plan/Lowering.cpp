@@ -129,11 +129,7 @@ FailureOr<plan::Ref> Lowering::constant(hir::RopeTableOp op) {
 }
 
 FailureOr<plan::Ref> Lowering::state(Value value, Operation* user) {
-  FailureOr<int64_t> offset = places.state(value, user);
-  if (failed(offset)) return failure();
-  auto type = cast<hir::StateType>(value.getType());
-  plan::Space space = type.getKind() == hir::StateKind::KV ? plan::Space::KV : plan::Space::State;
-  return plan::Ref{space, *offset, stateBytes(type), ""};
+  return places.state(value, user);
 }
 
 }  // namespace qcc::passes

@@ -38,11 +38,11 @@ class Arena {
   int64_t next = 0;
 };
 
-// Offset of a packed weight or constant or state, as a binding in this function says it.
+// Where a packed weight or constant or state begins, as a binding in this function says it.
 struct Places {
   llvm::function_ref<mlir::FailureOr<int64_t>(const PackedUse&)> weight;
   llvm::function_ref<mlir::FailureOr<int64_t>(hir::RopeTableOp)> constant;
-  llvm::function_ref<mlir::FailureOr<int64_t>(mlir::Value state, mlir::Operation*)> state;
+  llvm::function_ref<mlir::FailureOr<plan::Ref>(mlir::Value state, mlir::Operation*)> state;
 };
 
 // For whom is lowered.

@@ -13,6 +13,8 @@ def LowerableOpInterface : OpInterface<"LowerableOpInterface"> {
   let methods = [
     InterfaceMethod<"the weights that it reads and what it does with them, in the order in which they are placed", "void",
                     "collectWeights", (ins "::llvm::SmallVectorImpl<::qcc::passes::WeightUse> &":$uses)>,
+    InterfaceMethod<"the states that keep something of every token of a block, and how much", "void",
+                    "collectEntries", (ins "::llvm::SmallVectorImpl<::qcc::passes::StateEntry> &":$entries)>,
     InterfaceMethod<"its dispatches, and where its results lie; errors are diagnostics on the op", "::llvm::LogicalResult",
                     "lower", (ins "::qcc::passes::Lowering &":$lowering)>
   ];

@@ -23,17 +23,22 @@ class AddWeight {
   llvm::SmallVectorImpl<WeightUse>& uses;
 };
 
-// Base of the models: typed access to the op. Model::weights says which weights there are, by default none.
+// Base of the models: typed access to the op. Model::weights says which weights there are, Model::entries
+// what it keeps of tokens in states, by default nothing.
 template <typename Model, typename Op>
 struct LoweringOf : LowerableOpInterface::ExternalModel<Model, Op> {
   void collectWeights(mlir::Operation* op, llvm::SmallVectorImpl<WeightUse>& uses) const {
     Model::weights(llvm::cast<Op>(op), AddWeight(uses));
+  }
+  void collectEntries(mlir::Operation* op, llvm::SmallVectorImpl<StateEntry>& entries) const {
+    Model::entries(llvm::cast<Op>(op), entries);
   }
   llvm::LogicalResult lower(mlir::Operation* op, Lowering& lowering) const {
     return Model::lowerOp(llvm::cast<Op>(op), lowering);
   }
 
   static void weights(Op, AddWeight) {}
+  static void entries(Op, llvm::SmallVectorImpl<StateEntry>&) {}
 };
 
 }  // namespace qcc::passes

@@ -1,5 +1,6 @@
 #include "passes/plan/PackedUses.h"
 
+#include "dialects/layouts/sequence_state.h"
 #include "dialects/plan/IR/PackLayout.h"
 #include "llvm/ADT/STLExtras.h"
 #include "passes/plan/Lowerings.h"
@@ -30,11 +31,20 @@ int64_t PackedUse::bytes() const {
   return layouts::PackedBytes(plan::packLayout(layout), type().getFormat(), rows, cols).value_or(0);
 }
 
-int64_t stateBytes(hir::StateType type) {
+StateMemory stateMemory(hir::StateType type, int64_t entry) {
   int64_t bytes = type.getElementType().getIntOrFloatBitWidth() / 8;
   if (type.getKind() == hir::StateKind::KV) bytes *= 2;
   for (int64_t dim : type.getShape()) bytes *= dim;
-  return bytes;
+  // Of a convolution a block keeps its own tokens' inputs, whatever the type says of earlier ones.
+  if (entry && type.getKind() == hir::StateKind::Conv) bytes = 0;
+  return {bytes + layouts::kStateBlock * entry, entry};
+}
+
+SmallVector<StateEntry> stateEntries(Block& block) {
+  SmallVector<StateEntry> entries;
+  for (Operation& op : block)
+    if (auto lowerable = dyn_cast<LowerableOpInterface>(op)) lowerable.collectEntries(entries);
+  return entries;
 }
 
 FailureOr<SmallVector<PackedUse>> packedUses(Operation* op, layouts::Policy policy) {

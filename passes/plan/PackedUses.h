@@ -41,6 +41,13 @@ struct PackedUse {
   int64_t bytes() const;
 };
 
+// What an op keeps of every token of a block in a state (dialects/layouts/sequence_state.h), behind what the
+// state's type says, or in its place.
+struct StateEntry {
+  mlir::Value state;
+  int64_t bytes;  // of a token
+};
+
 }  // namespace qcc::passes
 
 #include "passes/plan/LoweringInterface.h.inc"
@@ -56,8 +63,15 @@ struct MatrixShape {
 };
 MatrixShape matrixShape(hir::WeightType type);
 
-// Bytes of a layer's state in a sequence's memory; of a cache, per token: one K and one V.
-int64_t stateBytes(hir::StateType type);
+// How a layer's state lies in a sequence's memory.
+struct StateMemory {
+  int64_t bytes;  // of a block of tokens; of a cache, per token: one K and one V
+  int64_t entry;  // of these, what each token of the block leaves; 0: nothing
+};
+StateMemory stateMemory(hir::StateType type, int64_t entry);
+
+// The states that ops of `block` keep entries in.
+llvm::SmallVector<StateEntry> stateEntries(mlir::Block& block);
 
 // The weights that `op` reads, as the policy lays them: where it gives a pair the layout of one matrix, two
 // weights, one behind the other. A layout of more sources than the op has is an error on it.

@@ -64,7 +64,9 @@ Hash128 CodeBasis(const Model& model, const Manifest& manifest, uint32_t section
     basis.Term(state.element);
     basis.Number(state.offset);
     basis.Number(state.bytes);
+    basis.Number(state.entry_bytes);
   });
+  basis.Number(manifest.state_block);
   basis.Each(manifest.streams, [&](const auto& stream) { basis.Text(stream); });
   basis.Each(manifest.programs, [&](const auto& program) {
     basis.Text(program.name);

@@ -24,7 +24,8 @@ constexpr uint64_t kMaxContext = INT32_MAX;
 constexpr uint32_t kMaxVocabulary = 1 << 23, kMaxEmbedding = 1 << 20, kMaxLogitsPadding = 256;
 // All states of a sequence, all keys and values of a token; and what may lie before and behind a state for
 // alignment.
-constexpr uint64_t kMaxStateBytes = uint64_t{16} << 30, kMaxKvBytes = uint64_t{64} << 20, kStateGap = 4096;
+constexpr uint64_t kMaxStateBytes = uint64_t{16} << 30, kMaxKvBytes = uint64_t{64} << 20, kStateGap = 4096,
+                   kMaxStateBlock = 4096;
 // Scratch of a program: something for lists of experts and the like, and of each row (the rows of the largest
 // program, whose stream a small one may take) so many floats for each column of the model, or so many bytes.
 constexpr uint64_t kArenaBytes = uint64_t{16} << 20, kArenaFloats = 256, kArenaRowBytes = uint64_t{64} << 10;
@@ -128,6 +129,7 @@ Status ArtifactVerifier::ReadManifest() {
   m.weights_bytes = fb.weights_bytes();
   m.state_bytes = fb.state_bytes();
   m.kv_bytes_per_token = fb.kv_bytes_per_token();
+  m.state_block = fb.state_block();
   QRT_RETURN_IF_ERROR(ReadStates(fb));
   QRT_RETURN_IF_ERROR(ReadPrograms(fb));
   QRT_RETURN_IF_ERROR(ReadCode(fb));
@@ -150,6 +152,7 @@ Status ArtifactVerifier::ReadStates(const abi::Manifest& fb) {
     info.element = static_cast<Element>(s->element());
     info.offset = s->offset();
     info.bytes = s->bytes();
+    info.entry_bytes = s->entry_bytes();
   }
   return Status();
 }
@@ -365,6 +368,11 @@ Status ArtifactVerifier::CheckStates() {
     }
     Checked need = Bytes(s.element);
     for (uint64_t extent : s.shape) need = need * extent;
+    if (s.entry_bytes != 0) {
+      QRT_RETURN_IF_ERROR(CheckEntries(s, field));
+      const Checked entries = Checked(s.entry_bytes) * m.state_block;
+      need = s.kind == StateKind::kConv ? entries : need + entries;
+    }
     if (s.shape.empty() || !need.ok() || need.value() == 0 || need.value() > s.bytes) {
       return BadField(field + ".shape",
                       need.ok() ? std::to_string(need.value()) + " bytes" : "too large to count",
@@ -379,6 +387,10 @@ Status ArtifactVerifier::CheckStates() {
       return BadField(field + ".offset", std::to_string(s.offset),
                       "a multiple of " + std::to_string(Bytes(s.element)));
     }
+    if (s.entry_bytes != 0 && s.bytes != need.value()) {
+      return BadField(field + ".bytes", std::to_string(s.bytes),
+                      std::to_string(need.value()) + ", with " + std::to_string(m.state_block) + " entries");
+    }
     // What is more than its shape is there for alignment.
     if (s.bytes - need.value() > kStateGap) {
       return BadField(field + ".bytes", std::to_string(s.bytes),
@@ -387,6 +399,23 @@ Status ArtifactVerifier::CheckStates() {
     }
   }
   return CheckStateAreas();
+}
+
+Status ArtifactVerifier::CheckEntries(const StateInfo& s, const std::string& field) const {
+  const uint64_t block = a_.manifest_.state_block;
+  if (s.kind != StateKind::kConv && s.kind != StateKind::kDelta) {
+    return BadField(field + ".entry_bytes", std::to_string(s.entry_bytes), "0 for this kind of state");
+  }
+  if (block == 0 || block > kMaxStateBlock) {
+    return BadField("state_block", std::to_string(block),
+                    "1 to " + std::to_string(kMaxStateBlock) + ", for " + field + " has entries");
+  }
+  // The tokens that the next one needs lie in its block and the one before.
+  if (s.kind == StateKind::kConv && (s.shape.empty() || s.shape[0] >= block)) {
+    return BadField(field + ".shape", s.shape.empty() ? "empty" : std::to_string(s.shape[0]) + " tokens",
+                    "less than a block of " + std::to_string(block));
+  }
+  return Status();
 }
 
 Status ArtifactVerifier::CheckStateAreas() const {

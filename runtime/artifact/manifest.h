@@ -39,6 +39,9 @@ struct StateInfo {
   // Inside state_bytes, or kv_bytes_per_token for kKV, which hold the states and little more; states do not
   // overlap. At least the shape's bytes; for kKV exactly twice: K and V.
   uint64_t offset, bytes;
+  // Of kConv and kDelta, what each token of a block leaves: state_block * entry_bytes are all of `bytes` or
+  // what lies behind the shape's. 0: nothing.
+  uint64_t entry_bytes;
 };
 
 struct ProgramInfo {
@@ -126,6 +129,7 @@ struct Manifest {
   // a part: which of them it is.
   std::vector<PartFacts> parts;
   uint32_t part = 0;
+  uint32_t state_block = 0;  // tokens; 0 where no state has entries
 };
 
 // Q4017. `made_for` says of what the artifact has version `found`, where this program knows `known` alone:

@@ -51,6 +51,7 @@ class ArtifactVerifier {
   Status CheckModel();
   Status CheckStates();
   // The areas hold the states and nothing more.
+  Status CheckEntries(const StateInfo& s, const std::string& field) const;
   Status CheckStateAreas() const;
   Status CheckPrograms();
   Status CheckFacts(const ProgramInfo& program) const;

@@ -119,7 +119,7 @@ Status PlanPart(const Artifact& artifact, uint64_t context_tokens, PartMemory* o
     if (gpu) variant = i;
   }
   const PartPlace place = {manifest.part == 0, manifest.part + 1 >= manifest.parts.size()};
-  out->sizes = Session::SizesFor(*model, context_tokens);
+  out->sizes = Session::SizesFor(*model, {context_tokens});
   // Of as many threads as an engine has that is not told how many.
   const uint32_t threads = std::min(DetectCpuTopology().physical, QRT_MAX_THREADS);
   const uint64_t scratch = variant.ok() && !gpu ? CpuDevice::ScratchBytes(artifact, *variant, threads) : 0;

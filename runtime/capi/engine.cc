@@ -121,7 +121,7 @@ Status Check(qrt_engine& engine, qrt_check_report* out) {
   run.report.rms_tolerance = goldens->rms_tolerance;
   Session session(*engine.engine, nullptr);
   QRT_RETURN_IF_ERROR(
-      session.Init(std::max<size_t>(1, goldens->tokens.size()), engine.services.allocator_or_null()));
+      session.Init({std::max<size_t>(1, goldens->tokens.size())}, engine.services.allocator_or_null()));
   qrt_append_options options = {};
   options.struct_size = sizeof options;
   options.want = QRT_LOGITS_ALL;

@@ -2,6 +2,7 @@
 #include "runtime/capi/handles.h"
 
 #include <algorithm>
+#include <cstddef>
 
 using qrt::Batch;
 using qrt::Code;
@@ -19,13 +20,13 @@ Status Create(qrt_engine* engine, const qrt_session_options* options, qrt_sessio
   if (engine == nullptr) return NullArgument("engine");
   if (out == nullptr) return NullArgument("out");
   qrt_session_options read = {};
-  QRT_RETURN_IF_ERROR(ReadOptions(options, sizeof read, "options", &read));
+  QRT_RETURN_IF_ERROR(ReadOptions(options, offsetof(qrt_session_options, max_rewind), "options", &read));
   uint64_t tokens = read.context_tokens;
   if (tokens == 0) tokens = kDefaultContext;
   const uint64_t of_model = engine->engine->plan().context_length;
   if (read.context_tokens == 0 && of_model != 0) tokens = std::min(tokens, of_model);
   Owned<qrt_session> handle(NewHandle<qrt_session>(engine->services, engine));
-  QRT_RETURN_IF_ERROR(handle->session.Init(tokens, engine->services.allocator_or_null()));
+  QRT_RETURN_IF_ERROR(handle->session.Init({tokens, read.max_rewind}, engine->services.allocator_or_null()));
   *out = handle.release();
   return Status();
 }
@@ -56,6 +57,17 @@ qrt_status qrt_session_reset(qrt_session* session, qrt_error* error) {
   return Guard(error, [&]() -> Status {
     if (session == nullptr) return NullArgument("session");
     return session->session.Reset();
+  });
+}
+
+uint64_t qrt_session_rewindable(const qrt_session* session) {
+  return session != nullptr ? session->session.rewindable() : 0;
+}
+
+qrt_status qrt_session_rewind(qrt_session* session, uint64_t tokens, qrt_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (session == nullptr) return NullArgument("session");
+    return session->session.Rewind(tokens);
   });
 }
 

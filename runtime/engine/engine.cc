@@ -408,7 +408,7 @@ Batch::Outcome Batch::Step(uint64_t pending) {
       continue;
     }
     feed.done += feed.taken;
-    session->position_ += feed.taken;
+    session->Advance(feed.taken);
   }
   if (!done) return ran;
   if (choice.gives_logits) {
@@ -450,6 +450,7 @@ void Batch::AimAt(size_t part, qrt_seq* seqs) const {
     if (session->feed_.taken == 0) continue;
     const Session::Area& area = session->areas_[part];
     seqs->state = reinterpret_cast<uint8_t*>(area.state.address);
+    seqs->odd_offset = static_cast<int64_t>(session->AreasOf(part).odd_offset);
     seqs->kv = reinterpret_cast<uint8_t*>(area.kv.address);
     ++seqs;
   }

@@ -21,6 +21,8 @@ Result<ModelPlan> PlanOf(const Manifest& manifest, const Hash128& identity) {
   plan.context_length = manifest.model.context_length;
   plan.embedding_length = manifest.model.embedding_length;
   plan.state_bytes = manifest.state_bytes;
+  plan.states = PlacesOf(manifest);
+  plan.state_block = manifest.state_block;
   plan.kv_bytes_per_token = manifest.kv_bytes_per_token;
   for (const ProgramInfo& program : manifest.programs) {
     plan.programs.push_back({program.facts, program.rows, program.arena_bytes, program.name});

@@ -9,6 +9,7 @@
 #include "runtime/artifact/manifest.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
+#include "runtime/engine/sequence_state.h"
 
 namespace qrt {
 
@@ -42,6 +43,8 @@ struct ModelPlan {
   uint64_t context_length = 0;      // the model's own
   uint32_t embedding_length = 0;    // f32 of a row that a part hands to the next
   uint64_t state_bytes = 0;         // may be 0
+  std::vector<StatePlace> states;   // inside state_bytes, no overlap
+  uint32_t state_block = 0;         // tokens of a block; 0: no state has entries
   uint64_t kv_bytes_per_token = 0;  // may be 0
   std::vector<KvPlane> kv_planes;   // inside kv_bytes_per_token, no overlap
   std::vector<TracedLayer> traces;  // by layer; empty: the artifact is not traceable

@@ -14,7 +14,7 @@ namespace {
 // KV is laid out for a multiple of this, so that every plane starts aligned whatever the context.
 constexpr uint64_t kKvTokenAlignment = 64;
 
-constexpr char kSnapshotMagic[8] = {'Q', 'R', 'T', 'S', 'N', 'A', 'P', '1'};
+constexpr char kSnapshotMagic[8] = {'Q', 'R', 'T', 'S', 'N', 'A', 'P', '2'};
 
 struct SnapshotHeader {
   char magic[8];
@@ -61,8 +61,9 @@ Status Mismatch(std::string message) {
 
 }  // namespace
 
-Session::Sizes Session::SizesFor(const ModelPlan& plan, uint64_t context_tokens) {
-  return {plan.state_bytes, Checked(context_tokens).aligned(kKvTokenAlignment) * plan.kv_bytes_per_token,
+Session::Sizes Session::SizesFor(const ModelPlan& plan, const Options& options) {
+  return {AreaBytes(plan.state_bytes, options.max_rewind != 0 && plan.state_block != 0),
+          Checked(options.context_tokens).aligned(kKvTokenAlignment) * plan.kv_bytes_per_token,
           Checked(plan.logits_stride) * sizeof(float)};
 }
 
@@ -73,7 +74,56 @@ Session::~Session() {
   }
 }
 
-Status Session::Init(uint64_t context_tokens, const qrt_allocator* allocator) {
+Status Session::InitRewind(uint32_t max_rewind) {
+  most_back_ = std::numeric_limits<uint64_t>::max();  // KV is by position, and stays
+  for (size_t part = 0; part < engine_.part_count(); ++part) {
+    const ModelPlan& plan = engine_.plan(part);
+    for (const StatePlace& place : plan.states) {
+      if (place.is_trace) continue;
+      if (place.entry_bytes == 0) most_back_ = 0;
+      most_back_ = std::min<uint64_t>(most_back_, max_rewind);
+      if (max_rewind <= plan.state_block || place.entry_bytes == 0) continue;
+      return Status(Code::kInvalidArgument, 5305,
+                    "max_rewind is " + std::to_string(max_rewind) + ", expected 0 to " +
+                        std::to_string(plan.state_block) + ", a block of this model's recurrent state",
+                    "session options", "take fewer tokens back at once, or restore a snapshot");
+    }
+  }
+  steps_back_ = max_rewind != 0;
+  return Status();
+}
+
+StateAreas Session::AreasOf(size_t part) const {
+  const ModelPlan& plan = engine_.plan(part);
+  const bool two = steps_back_ && plan.state_block != 0;
+  return {plan.state_block, two ? AreaBytes(plan.state_bytes, true).value() / 2 : 0};
+}
+
+void Session::Advance(uint64_t tokens) {
+  position_ += tokens;
+  if (tokens != 0) rewound_ = false;
+  if (position_ > most_back_) floor_ = std::max(floor_, position_ - most_back_);
+}
+
+Status Session::Rewind(uint64_t tokens) {
+  if (damaged_) return Damaged();
+  if (tokens > rewindable()) {
+    return Status(Code::kInvalidArgument, 5328,
+                  "cannot take back " + std::to_string(tokens) + " tokens of " + std::to_string(position_) +
+                      ", expected at most " + std::to_string(rewindable()),
+                  "session",
+                  most_back_ == 0 ? "create the session with max_rewind"
+                                  : "restore a snapshot, or feed the tokens again");
+  }
+  if (tokens == 0) return Status();
+  position_ -= tokens;
+  has_logits_ = false;
+  rewound_ = true;
+  return Status();
+}
+
+Status Session::Init(const Options& options, const qrt_allocator* allocator) {
+  const uint64_t context_tokens = options.context_tokens;
   if (context_tokens == 0 || context_tokens > std::numeric_limits<int32_t>::max() - kKvTokenAlignment) {
     return Status(Code::kInvalidArgument, 5308,
                   "context of " + std::to_string(context_tokens) + " tokens, expected 1 to 2147483583");
@@ -89,13 +139,14 @@ Status Session::Init(uint64_t context_tokens, const qrt_allocator* allocator) {
     return Status(failure.code(), failure.number(), failure.message(), failure.note() + ", " + note,
                   failure.help());
   };
+  QRT_RETURN_IF_ERROR(InitRewind(options.max_rewind));
   areas_.resize(engine_.part_count());
   for (size_t part = 0; part < areas_.size(); ++part) {
-    const Sizes sizes = SizesFor(engine_.plan(part), context_tokens);
+    const Sizes sizes = SizesFor(engine_.plan(part), options);
     QRT_RETURN_IF_ERROR(allocate(part, "the recurrent state", sizes.state, &areas_[part].state));
     QRT_RETURN_IF_ERROR(allocate(part, "the KV cache", sizes.kv, &areas_[part].kv));
   }
-  const Sizes sizes = SizesFor(engine_.plan(), context_tokens);
+  const Sizes sizes = SizesFor(engine_.plan(), options);
   if (!logits_.Allocate(allocator, sizes.logits.value())) {
     return Status(Code::kOutOfMemory, 6001,
                   "no memory for logits: " + std::to_string(sizes.logits.value()) + " bytes", note,
@@ -113,7 +164,7 @@ Status Session::Damaged() {
 
 Status Session::Reset() {
   // What lies in the KV beyond the position is never read.
-  for (size_t part = 0; part < areas_.size() && (position_ != 0 || damaged_); ++part) {
+  for (size_t part = 0; part < areas_.size() && (position_ != 0 || rewound_ || damaged_); ++part) {
     if (areas_[part].state.empty()) continue;
     const DeviceResult result = engine_.Zero(part, areas_[part].state);
     if (result != DeviceResult::kOk) {
@@ -121,8 +172,8 @@ Status Session::Reset() {
       return engine_.Failure(part, result, "a reset");
     }
   }
-  position_ = 0;
-  has_logits_ = false;
+  position_ = floor_ = 0;
+  has_logits_ = rewound_ = false;
   damaged_ = false;
   cancel_.store(false, std::memory_order_relaxed);
   return Status();
@@ -132,8 +183,8 @@ std::vector<CopyRange> Session::Ranges(size_t part, uint8_t* payload, uint64_t t
   const ModelPlan& plan = engine_.plan(part);
   const Area& area = areas_[part];
   std::vector<CopyRange> ranges;
-  if (plan.state_bytes != 0) ranges.push_back({&area.state, 0, payload, plan.state_bytes});
-  payload += plan.state_bytes;
+  AppendLiveRanges(plan.states, AreasOf(part), tokens, &area.state, payload, &ranges);
+  payload += LiveBytes(plan.states, plan.state_block, tokens).value();
   for (const KvPlane& plane : plan.kv_planes) {
     const uint64_t bytes = tokens * plane.row_bytes;
     if (bytes != 0) ranges.push_back({&area.kv, plane.offset * kv_capacity_, payload, bytes});
@@ -144,7 +195,7 @@ std::vector<CopyRange> Session::Ranges(size_t part, uint8_t* payload, uint64_t t
 
 Checked Session::PayloadOf(size_t part, uint64_t tokens) const {
   const ModelPlan& plan = engine_.plan(part);
-  return Checked(tokens) * KvRowBytes(plan) + plan.state_bytes;
+  return Checked(tokens) * KvRowBytes(plan) + LiveBytes(plan.states, plan.state_block, tokens);
 }
 
 Checked Session::Payload(uint64_t tokens) const {
@@ -219,7 +270,8 @@ Status Session::Restore(const uint8_t* bytes, uint64_t size) {
   }
   damaged_ = false;
   position_ = header.position;
-  has_logits_ = false;
+  floor_ = most_back_ == std::numeric_limits<uint64_t>::max() ? 0 : position_;
+  has_logits_ = rewound_ = false;
   return Status();
 }
 

@@ -29,17 +29,24 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Bytes that a session of `context_tokens` takes: state and KV of a part, logits.
+  // What a session is asked for.
+  struct Options {
+    uint64_t context_tokens = 0;
+    // Most tokens that it steps back at once, of those that a model with recurrent state has seen: at most a
+    // block of its state. 0: less memory, and no way back.
+    uint32_t max_rewind = 0;
+  };
+
+  // Bytes that a session takes: state and KV of a part, logits.
   struct Sizes {
     Checked state = 0, kv = 0, logits = 0;
     Checked total() const { return state + kv + logits; }
   };
-  static Sizes SizesFor(const ModelPlan& plan, uint64_t context_tokens);
+  static Sizes SizesFor(const ModelPlan& plan, const Options& options);
 
-  // Takes the memory for `context_tokens` tokens: the engine's devices give state and KV, `allocator` (NULL:
-  // the system) the logits. Throws std::bad_alloc. Errors: out of memory, invalid argument, device lost,
-  // device failed.
-  Status Init(uint64_t context_tokens, const qrt_allocator* allocator);
+  // Takes the memory: the engine's devices give state and KV, `allocator` (NULL: the system) the logits.
+  // Throws std::bad_alloc. Errors: out of memory, invalid argument, device lost, device failed.
+  Status Init(const Options& options, const qrt_allocator* allocator);
 
   uint64_t position() const { return position_; }
   uint64_t capacity() const { return capacity_; }
@@ -60,11 +67,20 @@ class Session {
   // Back to the empty sequence. Errors: device lost, device failed.
   Status Reset();
 
+  // How many tokens Rewind can take back now. With KV alone, all; with recurrent state, those of the last
+  // max_rewind tokens that the state has seen and that were not taken back yet; none after Restore.
+  uint64_t rewindable() const { return damaged_ ? 0 : position_ - floor_; }
+  // Takes the last `tokens` tokens back: the session is as it was before them, but for logits and traces, of
+  // which there are none until the next append. Copies nothing. Errors: invalid argument (more than
+  // rewindable(); a step failed).
+  Status Rewind(uint64_t tokens);
+
   // Stops the append now running, or the next one. Any thread, async-signal-safe.
   void Cancel() { cancel_.store(true, std::memory_order_relaxed); }
 
-  // Snapshots: header, of each part state, then the used rows of each KV plane, with an XXH3-128 over all of
-  // it.
+  // Snapshots: header, of each part the state at the position (sequence_state.h), then the used rows of each
+  // KV plane, with an XXH3-128 over all of it. So equal sequences give equal snapshots, whatever was taken
+  // back.
   uint64_t SaveSize() const;
   // `bytes` holds SaveSize(). Errors: invalid argument (a step failed), device lost, device failed.
   Status Save(uint8_t* bytes) const;
@@ -95,6 +111,11 @@ class Session {
     DeviceBuffer state, kv;
   };
 
+  // Whether and how far the session steps back. Errors: invalid argument.
+  Status InitRewind(uint32_t max_rewind);
+  StateAreas AreasOf(size_t part) const;
+  // The position moved forward: what can be taken back from there.
+  void Advance(uint64_t tokens);
   // What a snapshot of `tokens` tokens holds of a part, in order.
   std::vector<CopyRange> Ranges(size_t part, uint8_t* payload, uint64_t tokens) const;
   // The bytes of these ranges. Of all parts together: what lies behind a snapshot's header.
@@ -109,6 +130,10 @@ class Session {
   uint64_t capacity_ = 0;     // tokens the caller asked for
   uint64_t kv_capacity_ = 0;  // tokens the KV is laid out for, >= capacity_
   uint64_t position_ = 0;
+  uint64_t floor_ = 0;       // the lowest position that Rewind reaches
+  uint64_t most_back_ = 0;   // tokens that a step forward leaves within reach
+  bool steps_back_ = false;  // the state has two areas
+  bool rewound_ = false;     // and nothing was appended since
   bool has_logits_ = false;
   bool damaged_ = false;  // a step failed on the way: state and KV are undefined
   std::atomic<bool> cancel_{false};

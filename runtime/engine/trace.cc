@@ -44,6 +44,10 @@ Status Session::Trace(size_t index, qrt_layer_trace* out) const {
                       std::to_string(traces.size() - 1));
   }
   if (damaged_) return Damaged();
+  if (rewound_) {
+    return Status(Code::kInvalidArgument, 5329, "the last token was taken back, and none was appended since",
+                  "session", "append a token first");
+  }
   const TracedLayer& traced = traces[index];
   std::vector<float> row(traced.values);
   const CopyRange range = {&areas_[traced.part].state, traced.offset, row.data(),

@@ -39,6 +39,7 @@ done
 step "$qrun" logits "$model" --tokens "$work/ids.txt" -o "$work/b.bin" -t 2 --split 1
 step "$qrun" "$model" -n 24 --temp 0 -p "What must we do for our country?"
 step "$qrun" "$model" --raw -n 400 --ctx 64 -p "KING RICHARD III:" -t 2
+for seed in 1 2; do step "$(dirname "$qrun")/step_back" "$model" cpu $seed; done
 step "$qrun" perplexity "$model" -f "$root/tests/golden/tiny/text.txt" -t 2
 step "$qrun" bench "$model" -p 40 -n 4 -d 30 -r 2 -t 3 --json
 step "$qrun" tokenize "$model" -p "Grüße, 世界! <|im_end|>" --special

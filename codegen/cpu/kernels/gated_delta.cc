@@ -1,12 +1,7 @@
 // gated_delta: causal convolution, silu, l2 norm, gates, delta rule and gated norm of one key head and its
-// value heads.
-//
-// Per value head with state S [key][value], token t: d = exp(ssm_a softplus(alpha + dt_bias)), b =
-// sigmoid(beta),
-//   u = b (v - d S^T k);  o = d S^T q + (k.q) u;  S = d S + k u^T
-// which is the rule "decay, read, write, read out" with both reads taken before the write. Tokens go one by
-// one; the pass that writes S for token t also reads it for token t + 1. Blocks of tokens only bound the
-// scratch: every value is computed by the same operations in the same order wherever a block or a step ends.
+// value heads, in blocks of 16 tokens by position. A block that a step has only a part of goes on from what
+// earlier steps left in the sequence's state; delta_block.h says why that gives the same bits.
+#include "codegen/cpu/kernels/delta_block.h"
 #include "codegen/cpu/kernels/kernels.h"
 #include "codegen/cpu/kernels/math.h"
 #include "codegen/cpu/kernels/row_ops.h"
@@ -18,23 +13,26 @@ namespace {
 
 using qcc::cpu::DeltaScratch;
 using qcc::cpu::kMaxConvTaps;
+using qcc::layouts::DeltaEntry;
 
-constexpr int kBlock = DeltaScratch::kBlock;
-constexpr int kTileVectors =
-    2;  // of value columns: their part of S stays in the first-level cache for a block
-static_assert(kTileVectors * kLanes <= DeltaScratch::kColumns);
+// The layer's state where the block of token `position` has it.
+QK_INLINE float* state_at(const qrt_seq& seq, int64_t offset, int64_t position) {
+  return reinterpret_cast<float*>(seq.state + (position / kBlock % 2) * seq.odd_offset + offset);
+}
 
-struct Scratch {
-  float *q, *k, *v, *o, *s;  // of the thread
-  float kq[kBlock], decay[kBlock], beta[kBlock];
-};
-
-// One sequence's columns of the convolution: `state` holds the taps - 1 columns before its first row.
+// One sequence's inputs of the convolution: rows of the step, before them what the state keeps.
 struct Conv {
+  const qrt_seq* seq;
   const float* rows;  // row 0 of the sequence
-  float* state;
   const float* w;
-  int64_t channels, taps;
+  int64_t state_offset, channels, taps;
+
+  // The inputs `at` rows behind the step's first one; before the sequence's first token there are zeros.
+  __attribute__((always_inline)) float* kept(int64_t at) const {
+    const int64_t position =
+        seq->past + at + 2 * kBlock;  // not negative, of the same block's parity and place
+    return state_at(*seq, state_offset, position) + position % kBlock * channels;
+  }
 };
 
 // out[0..n) = silu(convolution at time t) of channels [channel, channel + n).
@@ -42,8 +40,7 @@ QK_INLINE void conv_silu(const Conv& conv, int64_t t, int64_t channel, int64_t n
   const float* src[kMaxConvTaps];
   for (int64_t i = 0; i < conv.taps; ++i) {
     const int64_t at = t - (conv.taps - 1) + i;
-    src[i] = (at >= 0 ? conv.rows + at * conv.channels : conv.state + (at + conv.taps - 1) * conv.channels) +
-             channel;
+    src[i] = (at >= 0 ? conv.rows + at * conv.channels : conv.kept(at)) + channel;
   }
   const float* w = conv.w + channel;
   for (int64_t c = 0; c < n; c += 8) {
@@ -54,15 +51,13 @@ QK_INLINE void conv_silu(const Conv& conv, int64_t t, int64_t channel, int64_t n
   }
 }
 
-// The last taps - 1 columns of old state and new rows become the state. In place: reads are ahead of writes.
-QK_INLINE void conv_advance(const Conv& conv, int64_t row_count, int64_t channel, int64_t n) {
-  for (int64_t i = 0; i < conv.taps - 1; ++i) {
-    const int64_t at = row_count - (conv.taps - 1) + i;
-    const float* src =
-        (at >= 0 ? conv.rows + at * conv.channels : conv.state + (at + conv.taps - 1) * conv.channels) +
-        channel;
-    float* dst = conv.state + i * conv.channels + channel;
-    for (int64_t c = 0; c < n; c += 8) store<F32<8>>(dst + c, loadf<8>(src + c));
+// Keeps the last inputs of channels [channel, channel + n), as many as the state has room for.
+QK_INLINE void conv_keep(const Conv& conv, int64_t channel, int64_t n) {
+  const int64_t rows = conv.seq->row_count, room = conv.seq->odd_offset != 0 ? 2 * kBlock : kBlock;
+  for (int64_t t = rows > room ? rows - room : 0; t < rows; ++t) {
+    const float* from = conv.rows + t * conv.channels + channel;
+    float* to = conv.kept(t) + channel;
+    for (int64_t c = 0; c < n; c += 8) store<F32<8>>(to + c, loadf<8>(from + c));
   }
 }
 
@@ -79,82 +74,113 @@ QK_INLINE void l2_norm(float* x, int64_t n, float eps, bool max, float factor) {
   for (int64_t c = 0; c < n; c += 8) store<F32<8>>(x + c, loadf<8>(x + c) * scale);
 }
 
-// Reads for one token: S^T k and S^T q of NV vectors of N value columns.
-template <int N, int NV>
-struct Reads {
-  F32<N> k[NV], q[NV];
+QK_INLINE void copy(float* __restrict to, const float* __restrict from, int64_t n) {
+  for (int64_t c = 0; c < n; c += 8) store<F32<8>>(to + c, loadf<8>(from + c));
+}
+
+// The layer, and the numbers that follow from its shape.
+struct Layer {
+  const gated_delta_args& a;
+  const int64_t keys = a.key_heads * a.key_dim, values = a.value_heads * a.value_dim;
+  const int64_t heads_each = a.value_heads / a.key_heads;
+  const DeltaEntry entry{a.key_heads, a.value_heads, a.key_dim, a.value_dim};
+  const int64_t entries = qcc::layouts::DeltaSlotFloats(a.value_heads, a.key_dim, a.value_dim);
+
+  // Value head i of key head h.
+  __attribute__((always_inline)) int64_t value_head(int64_t h, int64_t i) const {
+    return a.heads == QK_HeadOrder_Grouped ? h * heads_each + i : h + i * a.key_heads;
+  }
 };
 
-template <int N, int NV>
-QK_INLINE void read_add(Reads<N, NV>& r, const F32<N>* s, float k, float q) {
-  QK_UNROLL
-  for (int i = 0; i < NV; ++i) {
-    r.k[i] = fma<N>(s[i], F32<N>(k), r.k[i]);
-    r.q[i] = fma<N>(s[i], F32<N>(q), r.q[i]);
-  }
-}
-
-// Value columns [col, col + NV * N) of one value head for `tokens` tokens. state: S + col, row stride
-// value_dim.
-template <int N, int NV>
-QK_INLINE void delta_columns(Scratch& x, float* __restrict state, int64_t col, int64_t tokens,
-                             int64_t key_dim, int64_t value_dim) {
-  constexpr int kWidth = N * NV;
-  const bool copy = tokens > 1;  // S lives in x.s between the first read and the last write
-  Reads<N, NV> r;
-  QK_UNROLL
-  for (int i = 0; i < NV; ++i) r.k[i] = r.q[i] = F32<N>(0.f);
-  for (int64_t d = 0; d < key_dim; ++d) {
-    F32<N> s[NV];
-    QK_UNROLL
-    for (int i = 0; i < NV; ++i) {
-      s[i] = loadf<N>(state + d * value_dim + i * N);
-      if (copy) store<F32<N>>(x.s + d * kWidth + i * N, s[i]);
+// Queries and keys of a block's tokens, and the products of each two of them. `entries`: of the block. Row t
+// of the step is at place t - row of it.
+QK_INLINE void load_keys(const Layer& l, const Conv& conv, int64_t head, int64_t row, float* entries,
+                         DeltaBlock& x) {
+  const gated_delta_args& a = l.a;
+  const int64_t n = a.key_dim;
+  const bool l2_max = a.l2_form == QK_L2Form_Max;
+  for (int64_t t = 0; t < x.end; ++t) {
+    float *q = x.q + t * n, *k = x.k + t * n, *kept = entries + t * l.entry.floats + l.entry.k + head * n;
+    if (t < x.first) {
+      copy(k, kept, n);
+      continue;
     }
-    read_add<N, NV>(r, s, x.k[d], x.q[d]);
-  }
-  for (int64_t t = 0; t < tokens; ++t) {
-    const float decay = x.decay[t], beta = x.beta[t], kq = x.kq[t];
-    F32<N> u[NV];
-    QK_UNROLL
-    for (int i = 0; i < NV; ++i) {
-      u[i] = (loadf<N>(x.v + t * value_dim + col + i * N) - r.k[i] * decay) * beta;
-      store<F32<N>>(x.o + t * value_dim + col + i * N, fma<N>(u[i], F32<N>(kq), r.q[i] * decay));
-      r.k[i] = r.q[i] = F32<N>(0.f);
-    }
-    const float* k = x.k + t * key_dim;
-    if (t + 1 < tokens) {
-      const float *next_k = k + key_dim, *next_q = x.q + (t + 1) * key_dim;
-      for (int64_t d = 0; d < key_dim; ++d) {
-        F32<N> s[NV];
-        QK_UNROLL
-        for (int i = 0; i < NV; ++i) {
-          float* at = x.s + d * kWidth + i * N;
-          s[i] = fma<N>(u[i], F32<N>(k[d]), loadf<N>(at) * decay);
-          store<F32<N>>(at, s[i]);
-        }
-        read_add<N, NV>(r, s, next_k[d], next_q[d]);
-      }
-    } else {
-      for (int64_t d = 0; d < key_dim; ++d) {
-        QK_UNROLL
-        for (int i = 0; i < NV; ++i) {
-          float* to = state + d * value_dim + i * N;
-          const float* from = copy ? x.s + d * kWidth + i * N : to;
-          store<F32<N>>(to, fma<N>(u[i], F32<N>(k[d]), loadf<N>(from) * decay));
-        }
-      }
+    conv_silu(conv, row + t, head * n, n, q);
+    conv_silu(conv, row + t, l.keys + head * n, n, k);
+    l2_norm(q, n, a.l2_eps, l2_max, a.scale);
+    l2_norm(k, n, a.l2_eps, l2_max, 1.f);
+    copy(kept, k, n);
+    for (int64_t i = 0; i <= t; ++i) {
+      x.kk[t * kBlock + i] = dot(x.k + i * n, k, n);
+      x.kq[t * kBlock + i] = dot(x.k + i * n, q, n);
     }
   }
 }
 
-QK_INLINE void delta_head(Scratch& x, float* state, int64_t tokens, int64_t key_dim, int64_t value_dim) {
-  int64_t col = 0;
-  for (; col + kTileVectors * kLanes <= value_dim; col += kTileVectors * kLanes) {
-    delta_columns<kLanes, kTileVectors>(x, state + col, col, tokens, key_dim, value_dim);
+// Values and gates of a block's tokens for value head vh, and what earlier tokens wrote.
+QK_INLINE void load_values(const Layer& l, const Conv& conv, int64_t vh, int64_t row, const float* entries,
+                           DeltaBlock& x) {
+  const gated_delta_args& a = l.a;
+  const int64_t n = a.value_dim;
+  for (int64_t t = 0; t < x.first; ++t) {
+    const float* entry = entries + t * l.entry.floats;
+    copy(x.u + t * n, entry + l.entry.u + vh * n, n);
+    x.d[t] = entry[l.entry.d + vh];
   }
-  if constexpr (kTileVectors * kLanes > 8) {
-    for (; col < value_dim; col += 8) delta_columns<8, 1>(x, state + col, col, tokens, key_dim, value_dim);
+  for (int64_t t = x.first; t < x.end; ++t) {
+    const int64_t at = (conv.seq->row_begin + row + t) * a.ld_ab + vh;
+    conv_silu(conv, row + t, 2 * l.keys + vh * n, n, x.v + t * n);
+    const double rate = static_cast<double>(a.ssm_a[vh]) *
+                        softplus64(static_cast<double>(a.alpha[at]) + static_cast<double>(a.dt_bias[vh]));
+    x.d[t] = static_cast<float>(exp64(rate));
+    x.beta[t] = static_cast<float>(sigmoid64(static_cast<double>(a.beta[at])));
+  }
+}
+
+// Keeps what the tokens wrote, and leaves the gated norm of their outputs.
+QK_INLINE void leave_values(const Layer& l, const Conv& conv, int64_t vh, int64_t row, float* entries,
+                            const DeltaBlock& x) {
+  const gated_delta_args& a = l.a;
+  const int64_t n = a.value_dim;
+  for (int64_t t = x.first; t < x.end; ++t) {
+    float* entry = entries + t * l.entry.floats;
+    copy(entry + l.entry.u + vh * n, x.u + t * n, n);
+    entry[l.entry.d + vh] = x.d[t];
+    const float* o = x.o + t * n;
+    const int64_t at = (conv.seq->row_begin + row + t) * l.values + vh * n;
+    const float norm = rms_scale(o, n, a.norm_eps);
+    for (int64_t c = 0; c < n; c += 8) {
+      store<F32<8>>(a.out + at + c,
+                    ((loadf<8>(o + c) * norm) * loadf<8>(a.norm_w + c)) * silu<8>(loadf<8>(a.z + at + c)));
+    }
+  }
+}
+
+// A key head of one sequence.
+QK_INLINE void head_of_sequence(const Layer& l, const qrt_seq& seq, int64_t head, DeltaBlock& x) {
+  const gated_delta_args& a = l.a;
+  const int64_t channels = 2 * l.keys + l.values, slot = a.key_dim * a.value_dim;
+  const Conv conv{&seq, a.qkv + seq.row_begin * channels, a.conv_w, a.conv_state_offset, channels, a.taps};
+  for (int64_t done = 0; done < seq.row_count;) {
+    const int64_t position = seq.past + done, left = seq.row_count - done;
+    x.first = position % kBlock;
+    x.end = left < kBlock - x.first ? x.first + left : kBlock;
+    const int64_t row = done - x.first;
+    float* state = state_at(seq, a.delta_state_offset, position);
+    float* next = state_at(seq, a.delta_state_offset, position + kBlock);
+    load_keys(l, conv, head, row, state + l.entries, x);
+    for (int64_t i = 0; i < l.heads_each; ++i) {
+      const int64_t vh = l.value_head(head, i);
+      load_values(l, conv, vh, row, state + l.entries, x);
+      delta_block(x, state + vh * slot, next + vh * slot);
+      leave_values(l, conv, vh, row, state + l.entries, x);
+    }
+    done += x.end - x.first;
+  }
+  conv_keep(conv, head * a.key_dim, a.key_dim);
+  conv_keep(conv, l.keys + head * a.key_dim, a.key_dim);
+  for (int64_t i = 0; i < l.heads_each; ++i) {
+    conv_keep(conv, 2 * l.keys + l.value_head(head, i) * a.value_dim, a.value_dim);
   }
 }
 
@@ -165,71 +191,27 @@ QK_SIGNATURE(qk_gated_delta, gated_delta)
 QK_EXPORT void qk_gated_delta(const gated_delta_args* args) {
   using namespace qk;
   const gated_delta_args a = *args;
-  const int64_t key_heads = a.key_heads, value_heads = a.value_heads;
-  const int64_t key_dim = a.key_dim, value_dim = a.value_dim;
-  const bool l2_max = a.l2_form == QK_L2Form_Max;
-  // Value heads of key head h: h * head_first, and every head_step-th from there on.
-  const bool grouped = a.heads == QK_HeadOrder_Grouped;
-  const int64_t heads_each = value_heads / key_heads;
-  const int64_t head_first = grouped ? heads_each : 1, head_step = grouped ? 1 : key_heads;
-  const int64_t keys = key_heads * key_dim, values = value_heads * value_dim;
-  const DeltaScratch place(key_dim, value_dim);
-  float* scratch = reinterpret_cast<float*>(a.scratch);
-  Scratch x;
-  x.q = scratch + place.q / 4;
-  x.k = scratch + place.k / 4;
-  x.v = scratch + place.v / 4;
-  x.o = scratch + place.o / 4;
-  x.s = scratch + place.s / 4;
+  const Layer layer{a};
+  const DeltaScratch place(a.key_dim, a.value_dim);
+  const auto at = [&](int64_t offset) QK_LAMBDA { return reinterpret_cast<float*>(a.scratch + offset); };
+  DeltaBlock x;
+  x.key_dim = a.key_dim;
+  x.value_dim = a.value_dim;
+  x.q = at(place.q);
+  x.k = at(place.k);
+  x.v = at(place.v);
+  x.r = at(place.r);
+  x.o = at(place.o);
+  x.u = at(place.u);
+  x.kk = at(place.pairs);
+  x.kq = x.kk + kBlock * kBlock;
+  x.a = x.kq + kBlock * kBlock;
+  x.c = x.a + kBlock * kBlock;
+  x.d = at(place.tokens);
+  x.beta = x.d + kBlock;
+  x.p = x.beta + kBlock;
+  x.g = x.p + kBlock;
   for (int64_t head = a.begin; head < a.end; ++head) {
-    for (int64_t si = 0; si < a.n_seqs; ++si) {
-      const qrt_seq& seq = a.seqs[si];
-      const Conv conv{a.qkv + seq.row_begin * (2 * keys + values),
-                      reinterpret_cast<float*>(seq.state + a.conv_state_offset), a.conv_w, 2 * keys + values,
-                      a.taps};
-      for (int64_t t0 = 0; t0 < seq.row_count; t0 += kBlock) {
-        const int64_t left = seq.row_count - t0, tokens = left < kBlock ? left : kBlock;
-        for (int64_t t = 0; t < tokens; ++t) {
-          float *q = x.q + t * key_dim, *k = x.k + t * key_dim;
-          conv_silu(conv, t0 + t, head * key_dim, key_dim, q);
-          conv_silu(conv, t0 + t, keys + head * key_dim, key_dim, k);
-          l2_norm(q, key_dim, a.l2_eps, l2_max, a.scale);
-          l2_norm(k, key_dim, a.l2_eps, l2_max, 1.f);
-          x.kq[t] = dot(k, q, key_dim);
-        }
-        for (int64_t i = 0; i < heads_each; ++i) {
-          const int64_t vh = head * head_first + i * head_step;
-          for (int64_t t = 0; t < tokens; ++t) {
-            const int64_t at = (seq.row_begin + t0 + t) * a.ld_ab + vh;
-            conv_silu(conv, t0 + t, 2 * keys + vh * value_dim, value_dim, x.v + t * value_dim);
-            const double rate =
-                static_cast<double>(a.ssm_a[vh]) *
-                softplus64(static_cast<double>(a.alpha[at]) + static_cast<double>(a.dt_bias[vh]));
-            x.decay[t] = static_cast<float>(exp64(rate));
-            x.beta[t] = static_cast<float>(sigmoid64(static_cast<double>(a.beta[at])));
-          }
-          float* state =
-              reinterpret_cast<float*>(seq.state + a.delta_state_offset) + vh * key_dim * value_dim;
-          delta_head(x, state, tokens, key_dim, value_dim);
-          for (int64_t t = 0; t < tokens; ++t) {
-            const float* o = x.o + t * value_dim;
-            const int64_t at = (seq.row_begin + t0 + t) * values + vh * value_dim;
-            const float norm = rms_scale(o, value_dim, a.norm_eps);
-            for (int64_t c = 0; c < value_dim; c += 8) {
-              store<F32<8>>(a.out + at + c, ((loadf<8>(o + c) * norm) * loadf<8>(a.norm_w + c)) *
-                                                silu<8>(loadf<8>(a.z + at + c)));
-            }
-          }
-        }
-      }
-      if (seq.row_count > 0) {
-        conv_advance(conv, seq.row_count, head * key_dim, key_dim);
-        conv_advance(conv, seq.row_count, keys + head * key_dim, key_dim);
-        for (int64_t i = 0; i < heads_each; ++i) {
-          const int64_t vh = head * head_first + i * head_step;
-          conv_advance(conv, seq.row_count, 2 * keys + vh * value_dim, value_dim);
-        }
-      }
-    }
+    for (int64_t i = 0; i < a.n_seqs; ++i) head_of_sequence(layer, a.seqs[i], head, x);
   }
 }

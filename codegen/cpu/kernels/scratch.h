@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "codegen/cpu/kernels/limits.h"
+#include "dialects/layouts/sequence_state.h"
 
 namespace qcc::cpu {
 
@@ -34,19 +35,21 @@ struct AttentionScratch {
         bytes(acc + ScratchArray(rows * group * head_dim)) {}
 };
 
-// gated_delta: q, k, v and outputs of a block of tokens, and the columns of S that it works on.
+// gated_delta: the arrays of a block of tokens (DeltaBlock).
 struct DeltaScratch {
-  static constexpr int64_t kBlock = 16;    // tokens
-  static constexpr int64_t kColumns = 32;  // of S, at most
+  static constexpr int64_t kBlock = layouts::kStateBlock;
 
-  int64_t q, k, v, o, s, bytes;  // offsets
+  int64_t q, k, v, r, o, u, pairs, tokens, bytes;  // offsets; pairs: four [16][16], tokens: four [16]
   constexpr DeltaScratch(int64_t key_dim, int64_t value_dim)
       : q(0),
         k(q + ScratchArray(kBlock * key_dim)),
         v(k + ScratchArray(kBlock * key_dim)),
-        o(v + ScratchArray(kBlock * value_dim)),
-        s(o + ScratchArray(kBlock * value_dim)),
-        bytes(s + ScratchArray(key_dim * kColumns)) {}
+        r(v + ScratchArray(kBlock * value_dim)),
+        o(r + ScratchArray(kBlock * value_dim)),
+        u(o + ScratchArray(kBlock * value_dim)),
+        pairs(u + ScratchArray(kBlock * value_dim)),
+        tokens(pairs + ScratchArray(4 * kBlock * kBlock)),
+        bytes(tokens + ScratchArray(4 * kBlock)) {}
 };
 
 }  // namespace qcc::cpu

@@ -1,5 +1,6 @@
 #include "dialects/plan/IR/Plan.h"
 #include "dialects/hir/IR/Hir.h"
+#include "dialects/layouts/sequence_state.h"
 #include "dialects/plan/IR/PackLayout.h"
 #include "dialects/plan/kernel_families.h"
 #include "llvm/ADT/StringExtras.h"
@@ -146,6 +147,22 @@ LogicalResult StateOp::verify() {
     if (llvm::MulOverflow(expected, dim, expected))
       return emitOpError() << "of this shape has more bytes than fit in 64 bits";
   }
+  auto entry = static_cast<int64_t>(getEntry());
+  bool conv = getKind() == StateKind::Conv;
+  if (entry != 0 && !conv && getKind() != StateKind::Delta)
+    return emitOpError() << "kind " << stringifyStateKind(getKind()) << " has no entries, found " << entry
+                         << " bytes";
+  if (entry != 0 && conv) {
+    if (entry != expected / getShape()[0] || getShape()[0] >= layouts::kStateBlock)
+      return emitOpError() << "of this shape keeps " << expected / getShape()[0]
+                           << " bytes of each of at most " << layouts::kStateBlock - 1
+                           << " tokens, found entries of " << entry;
+    expected = 0;
+  }
+  int64_t entries;
+  if (entry < 0 || llvm::MulOverflow(entry, layouts::kStateBlock, entries) ||
+      llvm::AddOverflow(expected, entries, expected))
+    return emitOpError() << "has entries of more bytes than fit in 64 bits, or of less than none: " << entry;
   if (static_cast<int64_t>(getBytes()) != expected)
     return emitOpError() << "of this shape has " << expected << " bytes" << (kv ? " per token" : "")
                          << ", found size " << getBytes();

@@ -38,12 +38,16 @@ def Plan_ConstantOp : Plan_Op<"constant", [Symbol]> {
 def Plan_StateOp : Plan_Op<"state", [Symbol]> {
   let summary = "where one layer's state lies in a sequence's memory";
   let description = [{
-    `conv` and `delta`: `offset`, `bytes` in the state area. `kv`: `offset`, `bytes` are per token: with
+    `conv` and `delta`: `offset`, `bytes` in the state area, of which blocks of 16 tokens have one each, or two in turn
+    (dialects/layouts/sequence_state.h); the last 16 times `entry` bytes are what each token of the block leaves. A `conv`
+    state is those alone, and its shape says how many tokens before the next one it needs; a `delta` state has them behind
+    what its shape says. `trace`: always in the first of them. `kv`: `offset`, `bytes` are per token: with
     capacity C the layer starts at offset*C and holds K [kv_heads][C][head_dim], then V of the same shape.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Plan_StateKindAttr:$kind, I64Attr:$layer, DenseI64ArrayAttr:$shape,
-                       Plan_ElementAttr:$element, I64Attr:$offset, I64Attr:$bytes);
-  let assemblyFormat = "$sym_name $kind `layer` $layer $shape $element `at` $offset `size` $bytes attr-dict";
+                       Plan_ElementAttr:$element, I64Attr:$offset, I64Attr:$bytes,
+                       DefaultValuedAttr<I64Attr, "0">:$entry);
+  let assemblyFormat = "$sym_name $kind `layer` $layer $shape $element `at` $offset `size` $bytes (`entry` $entry^)? attr-dict";
   let extraClassDeclaration = [{ bool isKv() { return getKind() == StateKind::KV; } }];
   let hasVerifier = 1;
 }

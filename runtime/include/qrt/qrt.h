@@ -367,6 +367,9 @@ typedef struct qrt_sampler qrt_sampler; /* chooses tokens, see below */
 typedef struct qrt_session_options {
   size_t struct_size;
   uint64_t context_tokens; /* capacity; 0: the smaller of 4096 and the model's context length */
+  /* Since 1.3: how many tokens a model with recurrent state can step back at once (qrt_session_rewind): at
+   * most 16. Doubles what that state takes. 0: none. */
+  uint32_t max_rewind;
 } qrt_session_options;
 
 /* An empty sequence. Its KV is reserved for the whole context, but resident only as far as it is used.
@@ -381,6 +384,16 @@ QRT_API uint64_t qrt_session_capacity(const qrt_session* session);
 
 /* Back to the empty sequence; keeps the memory. Errors: INVALID_ARGUMENT, DEVICE_LOST, DEVICE_FAILED. */
 QRT_API qrt_status qrt_session_reset(qrt_session* session, qrt_error* error);
+
+/* Since 1.3: how many tokens qrt_session_rewind can take back now. Of a model with KV alone, all; with
+ * recurrent state, at most the last max_rewind tokens that were ever appended, none after a restore. 0 for
+ * NULL. */
+QRT_API uint64_t qrt_session_rewindable(const qrt_session* session);
+
+/* Since 1.3: takes the last `tokens` tokens back, in constant time: what is appended next has the bits that
+ * it has in a session which never saw them. Logits and traces are gone until then. Errors: INVALID_ARGUMENT
+ * (more than qrt_session_rewindable; the session is unchanged). */
+QRT_API qrt_status qrt_session_rewind(qrt_session* session, uint64_t tokens, qrt_error* error);
 
 typedef int32_t qrt_logits_want;
 enum {

@@ -381,6 +381,11 @@ class Session : public internal::Handle<qrt_session, qrt_session_release> {
 
   std::uint64_t position() const { return qrt_session_position(get()); }
   std::uint64_t capacity() const { return qrt_session_capacity(get()); }
+  // How many tokens Rewind can take back now.
+  std::uint64_t rewindable() const { return qrt_session_rewindable(get()); }
+  Outcome Rewind(std::uint64_t tokens) {
+    return internal::Call([&](qrt_error* error) { return qrt_session_rewind(get(), tokens, error); });
+  }
   Outcome Reset() {
     return internal::Call([&](qrt_error* error) { return qrt_session_reset(get(), error); });
   }

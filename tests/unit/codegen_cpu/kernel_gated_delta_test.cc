@@ -1,5 +1,5 @@
 // gated_delta against the plain rule in double; any split of a sequence, any company and any split of heads
-// give equal bits in outputs and states.
+// give equal bits in outputs and states; tokens that were taken back leave nothing behind.
 #include <cmath>
 
 #include "tests/device/delta_rule.h"
@@ -23,21 +23,43 @@ Weights make_weights(const Shape& s) {
   return w;
 }
 
+constexpr int64_t kBlock = layouts::kStateBlock;
+
+// Floats of a block's memory: conv, then delta.
+int64_t conv_floats(const Shape& s) {
+  return kBlock * s.channels();
+}
+int64_t area_floats(const Shape& s) {
+  const layouts::DeltaEntry entry(s.key_heads, s.value_heads, s.key_dim, s.value_dim);
+  return conv_floats(s) + s.delta_values() + kBlock * entry.floats;
+}
+
 struct Sequence {
   int64_t tokens;
   std::vector<float> qkv, z, alpha, beta;  // alpha, beta: [tokens][value_heads]
-  Guarded<float> state;                    // one value in front, conv, delta
+  Guarded<float> state;                    // one value in front, then one or two areas
   std::vector<float> out;
+  int64_t odd;  // floats from the first area to that of odd blocks
+
+  float* area(int64_t position) { return state.data() + 1 + position / kBlock % 2 * odd; }
+  // The input of the convolution at a position, also before the first token.
+  float* column(const Shape& s, int64_t position) {
+    return area(position + 2 * kBlock) + (position + kBlock) % kBlock * s.channels();
+  }
+  std::vector<double> state_at(const Shape& s, int64_t position) {
+    return DeltaStateAt(s, area(position) + conv_floats(s), position);
+  }
 };
-Sequence make_sequence(const Shape& s, int64_t tokens, uint32_t seed) {
+Sequence make_sequence(const Shape& s, int64_t tokens, uint32_t seed, bool steps_back = false) {
   Random random(seed);
   Sequence x{tokens,
              random.normals(static_cast<size_t>(tokens * s.channels())),
              random.normals(static_cast<size_t>(tokens * s.values())),
              random.normals(static_cast<size_t>(tokens * s.value_heads), 2.f),
              random.normals(static_cast<size_t>(tokens * s.value_heads), 2.f),
-             Guarded<float>(static_cast<size_t>(1 + s.conv_values() + s.delta_values())),
-             std::vector<float>(static_cast<size_t>(tokens * s.values()))};
+             Guarded<float>(static_cast<size_t>(1 + (steps_back ? 2 : 1) * area_floats(s))),
+             std::vector<float>(static_cast<size_t>(tokens * s.values())),
+             steps_back ? area_floats(s) : 0};
   std::fill(x.state.begin(), x.state.end(), 0.f);
   AddRareDeltaRows(s, tokens, s.value_heads, x.qkv, x.alpha);
   return x;
@@ -57,7 +79,8 @@ void step(const Kernels& k, const Shape& s, const Weights& w, const std::vector<
   std::vector<float> qkv, z, ab;
   int64_t rows = 0;
   for (const Piece& p : pieces) {
-    seqs.push_back({reinterpret_cast<uint8_t*>(p.seq->state.data()), nullptr, 0, p.past, rows, p.count});
+    seqs.push_back(
+        {reinterpret_cast<uint8_t*>(p.seq->state.data()), 4 * p.seq->odd, nullptr, 0, p.past, rows, p.count});
     qkv.insert(qkv.end(), p.seq->qkv.begin() + p.past * s.channels(),
                p.seq->qkv.begin() + (p.past + p.count) * s.channels());
     z.insert(z.end(), p.seq->z.begin() + p.past * s.values(),
@@ -95,7 +118,7 @@ void step(const Kernels& k, const Shape& s, const Weights& w, const std::vector<
                            .dt_bias = w.dt.data(),
                            .norm_w = w.norm.data(),
                            .conv_state_offset = 4,
-                           .delta_state_offset = 4 + 4 * s.conv_values(),
+                           .delta_state_offset = 4 + 4 * conv_floats(s),
                            .out = out.data(),
                            .seqs = seqs.data(),
                            .n_seqs = static_cast<int64_t>(seqs.size()),
@@ -141,7 +164,8 @@ const Shape kShapes[] = {
     {2, 2, 32, 32, 4}, {3, 6, 64, 40, 4}, {2, 2, 128, 128, 2}, {1, 3, 8, 72, 6}, {1, 1, 256, 256, 4}};
 
 // || got - want ||^2 / || want ||^2
-double nmse(const float* got, const std::vector<double>& want) {
+template <class Number>
+double nmse(const Number* got, const std::vector<double>& want) {
   double error = 0, size = 0;
   for (size_t i = 0; i < want.size(); ++i) {
     error += (got[i] - want[i]) * (got[i] - want[i]);
@@ -161,20 +185,21 @@ void expect_values_and_splits(const Kernels& k, const Shape& s, bool l2_max) {
     ASSERT_NEAR(whole.out[i], want[i], 2e-4) << "token " << i / s.values() << ", value " << i % s.values();
   }
   EXPECT_LT(nmse(whole.out.data(), want), 1e-11);
-  EXPECT_LT(nmse(whole.state.data() + 1 + s.conv_values(), answer.state), 1e-12);
+  EXPECT_LT(nmse(whole.state_at(s, tokens).data(), answer.state), 1e-12);
   EXPECT_GT(nmse(whole.out.data(), reference(s, w, whole, !l2_max).out), 1e-6)
       << "the other form of the l2 norm gives the same";
-  for (int64_t i = 0; i < s.taps - 1; ++i) {
-    ASSERT_TRUE(same_bits(whole.state.data() + 1 + i * s.channels(),
-                          whole.qkv.data() + (tokens - (s.taps - 1) + i) * s.channels(), s.channels()))
-        << "conv state column " << i;
+  for (int64_t position = tokens - kBlock; position < tokens; ++position) {
+    ASSERT_TRUE(
+        same_bits(whole.column(s, position), whole.qkv.data() + position * s.channels(), s.channels()))
+        << "input of the convolution at " << position;
   }
   EXPECT_EQ(whole.state[0], 0.f) << "another layer's state";
 
   for (const std::vector<int64_t>& lengths :
        {std::vector<int64_t>{1}, {2}, {3, 1, 16}, {15, 17}, {40, 1}, {5}}) {
-    for (int64_t cuts : {int64_t{1}, s.key_heads}) {
-      Sequence split = make_sequence(s, tokens, 11);
+    for (const bool steps_back : {false, true}) {
+      const int64_t cuts = steps_back ? s.key_heads : 1;
+      Sequence split = make_sequence(s, tokens, 11, steps_back);
       size_t i = 0;
       for (int64_t t = 0; t < tokens;) {
         const int64_t n = std::min(lengths[std::min(i++, lengths.size() - 1)], tokens - t);
@@ -183,8 +208,13 @@ void expect_values_and_splits(const Kernels& k, const Shape& s, bool l2_max) {
       }
       ASSERT_TRUE(same_bits(split.out.data(), whole.out.data(), whole.out.size()))
           << "outputs, steps of " << lengths[0] << ", " << cuts << " calls each";
-      ASSERT_TRUE(same_bits(split.state.data(), whole.state.data(), whole.state.size()))
-          << "states, steps of " << lengths[0] << ", " << cuts << " calls each";
+      if (steps_back) {
+        ASSERT_EQ(split.state_at(s, tokens), whole.state_at(s, tokens))
+            << "states in two areas, steps of " << lengths[0];
+      } else {
+        ASSERT_TRUE(same_bits(split.state.data(), whole.state.data(), whole.state.size()))
+            << "states, steps of " << lengths[0];
+      }
     }
   }
 }
@@ -214,6 +244,58 @@ TEST_P(KernelGatedDelta, LengthsDoNotMatter) {
   }
 }
 
+// Every way to cut 64 tokens in two.
+TEST_P(KernelGatedDelta, EveryCut) {
+  const Shape s = {1, 2, 16, 24, 4};
+  const Weights w = make_weights(s);
+  constexpr int64_t kTokens = 64;
+  Sequence whole = make_sequence(s, kTokens, 29);
+  step(*k, s, w, {{&whole, 0, kTokens}}, 1);
+  for (int64_t cut = 1; cut < kTokens; ++cut) {
+    Sequence parts = make_sequence(s, kTokens, 29);
+    step(*k, s, w, {{&parts, 0, cut}}, 1);
+    step(*k, s, w, {{&parts, cut, kTokens - cut}}, 1);
+    ASSERT_TRUE(same_bits(parts.out.data(), whole.out.data(), whole.out.size())) << "outputs, cut at " << cut;
+    ASSERT_TRUE(same_bits(parts.state.data(), whole.state.data(), whole.state.size()))
+        << "state, cut at " << cut;
+  }
+}
+
+// What two areas keep: the states before each of the last 16 tokens are those of single steps, and going on
+// from any of them gives what went on from there before.
+TEST_P(KernelGatedDelta, StepsBack) {
+  const Shape s = {2, 4, 16, 24, 4};
+  const Weights w = make_weights(s);
+  for (const int64_t tokens : {1, 2, 15, 16, 17, 30, 31, 32, 33, 63, 64, 65, 129}) {
+    Sequence x = make_sequence(s, tokens, 31, true);
+    step(*k, s, w, {{&x, 0, tokens}}, 1);
+    for (int64_t back = 0; back <= std::min(tokens, kBlock); ++back) {
+      const int64_t position = tokens - back;
+      SCOPED_TRACE(std::to_string(tokens) + " tokens, " + std::to_string(back) + " back");
+      Sequence prefix = make_sequence(s, tokens, 31);
+      prefix.tokens = position;
+      const std::vector<double> state = x.state_at(s, position);
+      if (position != 0) {
+        EXPECT_LT(nmse(state.data(), reference(s, w, prefix, false).state), 1e-11);
+      }
+      Sequence again = make_sequence(s, tokens, 31, true);
+      std::copy(x.state.begin(), x.state.end(), again.state.begin());
+      std::copy_n(x.out.begin(), position * s.values(), again.out.begin());
+      for (int64_t t = position; t < tokens; ++t) step(*k, s, w, {{&again, t, 1}}, 1);
+      ASSERT_TRUE(same_bits(again.out.data(), x.out.data(), x.out.size())) << "outputs";
+      ASSERT_EQ(again.state_at(s, tokens), x.state_at(s, tokens)) << "state";
+      // Other tokens in between leave nothing behind.
+      Sequence other = make_sequence(s, tokens, 77, true);
+      std::copy(x.state.begin(), x.state.end(), other.state.begin());
+      for (int64_t t = position; t < tokens; ++t) step(*k, s, w, {{&other, t, 1}}, 1);
+      std::copy(other.state.begin(), other.state.end(), again.state.begin());
+      step(*k, s, w, {{&again, position, back}}, 1);
+      ASSERT_TRUE(same_bits(again.out.data(), x.out.data(), x.out.size())) << "outputs, after other tokens";
+      ASSERT_EQ(again.state_at(s, tokens), x.state_at(s, tokens)) << "state, after other tokens";
+    }
+  }
+}
+
 // alpha for which a head with these weights decays by exp(g), g <= 0; the inverse of softplus.
 float alpha_of(double g, double a, double dt) {
   const double y = g / a;
@@ -222,11 +304,17 @@ float alpha_of(double g, double a, double dt) {
 
 // One token on top of any state: every kind of g from "forgets nothing" to "forgets everything" (below -87
 // exp(g) is no normal float, below -104 it is 0), of beta from 0 to 1, of small and large states.
-void randomise(Random& random, const Shape& s, const Weights& w, Sequence& x) {
+// Gives the state: columns of the convolution, then S.
+std::vector<float> randomise(Random& random, const Shape& s, const Weights& w, Sequence& x) {
   const float scales[] = {0.01f, 1.f, 30.f};
   const float scale = scales[random.below(3)];
-  for (int64_t i = 0; i < s.conv_values(); ++i) x.state[1 + i] = random.normal();
-  for (int64_t i = 0; i < s.delta_values(); ++i) x.state[1 + s.conv_values() + i] = random.normal(scale);
+  std::vector<float> start;
+  for (int64_t i = 0; i < s.conv_values(); ++i) start.push_back(random.normal());
+  for (int64_t i = 0; i < s.delta_values(); ++i) start.push_back(random.normal(scale));
+  for (int64_t i = 0; i < s.taps - 1; ++i) {
+    std::copy_n(start.begin() + i * s.channels(), s.channels(), x.column(s, i - (s.taps - 1)));
+  }
+  std::copy(start.begin() + s.conv_values(), start.end(), x.area(0) + conv_floats(s));
   for (int64_t vh = 0; vh < s.value_heads; ++vh) {
     const double share = (1 + random.below(1000)) / 1000.0;
     const double gs[] = {-1e-30, -1e-7 * share, -share, -50 * share, -50, -50 - 100 * share};
@@ -234,6 +322,7 @@ void randomise(Random& random, const Shape& s, const Weights& w, Sequence& x) {
     const float betas[] = {random.normal(4.f), -30.f, 30.f};
     x.beta[vh] = betas[random.below(8) < 6 ? 0 : 1 + random.below(2)];
   }
+  return start;
 }
 
 TEST_P(KernelGatedDelta, TenThousandRandomSteps) {
@@ -250,15 +339,15 @@ TEST_P(KernelGatedDelta, TenThousandRandomSteps) {
       std::vector<std::vector<float>> before;
       for (int i = 0; i < kSequences; ++i) {
         sequences.push_back(make_sequence(s, 1, static_cast<uint32_t>(1000 * cases + i)));
-        randomise(random, s, w, sequences.back());
-        before.emplace_back(sequences.back().state.begin() + 1, sequences.back().state.end());
+        before.push_back(randomise(random, s, w, sequences.back()));
       }
       std::vector<Piece> pieces;
       for (Sequence& x : sequences) pieces.push_back({&x, 0, 1});
       const bool l2_max = call % 2 == 1;
       step(*k, s, w, pieces, s.key_heads, l2_max);
       for (int i = 0; i < kSequences; ++i, ++cases) {
-        const Sequence& x = sequences[i];
+        Sequence& x = sequences[i];
+        const std::vector<double> state = x.state_at(s, 1);
         const DeltaAnswer want = reference(s, w, x, l2_max, before[i].data());
         least_decay = std::min(least_decay, want.least_decay);
         most_decay = std::max(most_decay, want.most_decay);
@@ -272,8 +361,7 @@ TEST_P(KernelGatedDelta, TenThousandRandomSteps) {
         }
         for (int64_t at = 0; at < s.delta_values(); ++at) {
           const int64_t vh = at / (s.key_dim * s.value_dim);
-          ASSERT_NEAR(x.state[1 + s.conv_values() + at], want.state[at],
-                      kRoundings * want.state_size[vh] + 1e-30)
+          ASSERT_NEAR(state[at], want.state[at], kRoundings * want.state_size[vh] + 1e-30)
               << "state of " << place(vh);
         }
       }
@@ -320,8 +408,12 @@ void group_heads(const Shape& s, Sequence& x) {
   group_heads(s, x.alpha, x.tokens, s.value_heads, 0, 1);
   group_heads(s, x.beta, x.tokens, s.value_heads, 0, 1);
   group_heads(s, x.out, x.tokens, s.values(), 0, s.value_dim);
-  group_heads(s, x.state, s.taps - 1, s.channels(), 1 + 2 * s.keys(), s.value_dim);
-  group_heads(s, x.state, 1, 0, 1 + s.conv_values(), s.key_dim * s.value_dim);
+  const layouts::DeltaEntry entry(s.key_heads, s.value_heads, s.key_dim, s.value_dim);
+  const int64_t delta = 1 + conv_floats(s), entries = delta + s.delta_values();
+  group_heads(s, x.state, kBlock, s.channels(), 1 + 2 * s.keys(), s.value_dim);
+  group_heads(s, x.state, 1, 0, delta, s.key_dim * s.value_dim);
+  group_heads(s, x.state, kBlock, entry.floats, entries + entry.u, s.value_dim);
+  group_heads(s, x.state, kBlock, entry.floats, entries + entry.d, 1);
 }
 
 TEST_P(KernelGatedDelta, GroupedIsTiledInAnotherOrder) {

@@ -227,7 +227,7 @@ TEST_P(KernelRows, TraceKeepsTheLastRowOfEachSequence) {
     Guarded<float> a(static_cast<size_t>(cols) + 2), b(static_cast<size_t>(cols) + 2);
     for (int64_t i = 0; i < cols + 2; ++i) a[i] = b[i] = -7.f;
     const auto state = [](Guarded<float>& values) { return reinterpret_cast<uint8_t*>(values.data()); };
-    const qrt_seq seqs[] = {{state(a), nullptr, 0, 3, 0, 4}, {state(b), nullptr, 0, 0, 4, 2}};
+    const qrt_seq seqs[] = {{state(a), 0, nullptr, 0, 3, 0, 4}, {state(b), 0, nullptr, 0, 0, 4, 2}};
     RunInTwo(k->qk_trace,
              trace_args{.cols = cols,
                         .x = x.data(),

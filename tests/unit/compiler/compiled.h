@@ -57,6 +57,7 @@ class CpuSequence {
       out_rows.push_back(static_cast<int32_t>(i));
     }
     const qrt_seq seq = {reinterpret_cast<uint8_t*>(state_.address),
+                         0,
                          reinterpret_cast<uint8_t*>(kv_.address),
                          kCapacity,
                          past,

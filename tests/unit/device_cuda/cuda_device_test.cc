@@ -399,7 +399,7 @@ TEST(CudaDevice, RefusesStepsThatCannotBe) {
     EXPECT_EQ(device.Allocate(0, &nothing), DeviceResult::kOk) << "a model may have no state";
     EXPECT_TRUE(nothing.empty());
     device.Free(&nothing);
-    qrt_seq seq = {nullptr, nullptr, 0, 0, 0, 1};
+    qrt_seq seq = {nullptr, 0, nullptr, 0, 0, 0, 1};
     int32_t token = 0, positions[4] = {}, out_row = 0, chosen = 0;
     StepRequest step;
     step.seqs = &seq;

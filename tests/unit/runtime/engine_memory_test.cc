@@ -28,10 +28,11 @@ TEST(EngineMemory, WhatIsPlannedIsWhatIsTaken) {
       const uint64_t before = counting.live;
       ToySession s(toy, context, &allocator);
       ASSERT_TRUE(s.status.ok());
-      EXPECT_EQ(counting.live - before, qrt::Session::SizesFor(plan, context).total().value())
+      EXPECT_EQ(counting.live - before, qrt::Session::SizesFor(plan, {context}).total().value())
           << "context " << context;
       ASSERT_TRUE(Append(s.session, Tokens(context)).ok());
-      EXPECT_EQ(counting.live - before, qrt::Session::SizesFor(plan, context).total().value()) << "after use";
+      EXPECT_EQ(counting.live - before, qrt::Session::SizesFor(plan, {context}).total().value())
+          << "after use";
     }
     EXPECT_EQ(counting.live, engine.value()) << "sessions gave back less than they took";
   }

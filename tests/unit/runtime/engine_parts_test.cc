@@ -107,6 +107,7 @@ qrt::ModelPlan PlanOfPart(bool first, bool last) {
   plan.context_length = 100;
   plan.embedding_length = kCols;
   plan.state_bytes = 64;
+  plan.states = {{0, 64}};
   const qrt::ProgramFacts leaves = first ? qrt::PrefillFacts({0}) : GivenRows(qrt::PrefillFacts({0}));
   const qrt::ProgramFacts gives = first ? qrt::DecodeFacts({0}) : GivenRows(qrt::DecodeFacts({0}));
   if (!last) {
@@ -154,7 +155,7 @@ TEST(EngineParts, RowsGoFromOneDeviceToTheNextInOneCopy) {
         std::vector<bool>{true, true}, std::vector<bool>{false, true, true, false}}) {
     Parts parts(hidden);
     qrt::Session session(*parts.engine, nullptr);
-    ASSERT_TRUE(session.Init(32, nullptr).ok());
+    ASSERT_TRUE(session.Init({32}, nullptr).ok());
     ASSERT_TRUE(parts.Append(session, tokens).ok());
     ASSERT_NE(session.logits(), nullptr);
     EXPECT_EQ(session.logits()[0], Reference(tokens, hidden.size()));
@@ -176,7 +177,7 @@ TEST(EngineParts, EveryDeviceSaysHowManyRows) {
   Parts parts({false, true, false});
   parts.devices[1]->most_rows = 1;
   qrt::Session session(*parts.engine, nullptr);
-  ASSERT_TRUE(session.Init(32, nullptr).ok());
+  ASSERT_TRUE(session.Init({32}, nullptr).ok());
   ASSERT_TRUE(parts.Append(session, {1, 2, 3}).ok());
   EXPECT_EQ(parts.devices[0]->rows, (std::vector<int64_t>{1, 1, 1}));
   EXPECT_EQ(parts.devices[2]->rows, (std::vector<int64_t>{1, 1, 1}));
@@ -197,7 +198,7 @@ TEST(EngineParts, ADeviceThatFailsOnTheWay) {
     SCOPED_TRACE("part " + std::to_string(c.part) + ", Q" + std::to_string(c.number));
     Parts parts({false, true, false});
     qrt::Session session(*parts.engine, nullptr);
-    ASSERT_TRUE(session.Init(32, nullptr).ok());
+    ASSERT_TRUE(session.Init({32}, nullptr).ok());
     ASSERT_TRUE(parts.Append(session, {1, 2}).ok());
     parts.devices[c.part]->failure = c.failure;
     EXPECT_EQ(parts.Append(session, {3}).number(), c.number);
@@ -221,7 +222,7 @@ TEST(EngineParts, ACopyThatFails) {
   for (const size_t part : {size_t{0}, size_t{1}}) {
     Parts parts({true, true});
     qrt::Session session(*parts.engine, nullptr);
-    ASSERT_TRUE(session.Init(32, nullptr).ok());
+    ASSERT_TRUE(session.Init({32}, nullptr).ok());
     parts.devices[part]->copies_fail = true;
     EXPECT_EQ(parts.Append(session, {3}).number(), 5011u);
     EXPECT_EQ(parts.Append(session, {3}).number(), 5322u);
@@ -232,8 +233,8 @@ TEST(EngineParts, ACopyThatFails) {
 TEST(EngineParts, SnapshotsHoldAllOfThem) {
   Parts parts({false, true, false});
   qrt::Session session(*parts.engine, nullptr), other(*parts.engine, nullptr);
-  ASSERT_TRUE(session.Init(32, nullptr).ok());
-  ASSERT_TRUE(other.Init(32, nullptr).ok());
+  ASSERT_TRUE(session.Init({32}, nullptr).ok());
+  ASSERT_TRUE(other.Init({32}, nullptr).ok());
   ASSERT_TRUE(parts.Append(session, {1, 2, 3}).ok());
   std::vector<uint8_t> snapshot(session.SaveSize());
   EXPECT_EQ(snapshot.size(), 64u + 3 * 64u);

@@ -67,6 +67,7 @@ inline qrt::ModelPlan Plan(std::vector<qrt::Program> programs) {
   plan.logits_stride = kStride;
   plan.context_length = 4096;
   plan.state_bytes = kStateBytes;
+  plan.states = {{0, kStateBytes}};
   plan.kv_bytes_per_token = kKvBytesPerToken;
   plan.kv_planes = {{0, kKvRow}, {16, kKvRow}};
   plan.programs = std::move(programs);
@@ -331,7 +332,7 @@ struct Toy {
 // A session of `capacity` tokens.
 struct ToySession {
   explicit ToySession(Toy& toy, uint64_t capacity = 512, const qrt_allocator* allocator = nullptr)
-      : session(*toy.engine, nullptr), status(session.Init(capacity, allocator)) {}
+      : session(*toy.engine, nullptr), status(session.Init({capacity}, allocator)) {}
   qrt::Session session;
   qrt::Status status;
 };

@@ -19,7 +19,7 @@ struct TracedToy {
     plan.traces = {{2, 0, 4}, {5, 16, 4}};
     EXPECT_TRUE(qrt::Engine::Create(std::move(plan), std::move(made), nullptr, &engine).ok());
     session = std::make_unique<qrt::Session>(*engine, nullptr);
-    EXPECT_TRUE(session->Init(64, nullptr).ok());
+    EXPECT_TRUE(session->Init({64}, nullptr).ok());
   }
   toy::Device* device = nullptr;
   std::unique_ptr<qrt::Engine> engine;

@@ -1,0 +1,189 @@
+// The delta rule on tokens of one block of one value head. Kernels only.
+//
+// With S the state before the block's first token B, k, u, d what its tokens wrote
+// (dialects/layouts/sequence_state.h), and for token t
+//   P_t = d_B ... d_t,  g_i = d_(i+1) ... d_t, each multiplied up one token at a time,
+//   r_t = P_t (S^T k_t) + sum over i < t of (g_i k_i.k_t) u_i,  u_t = beta_t (v_t - r_t),
+//   o_t = P_t (S^T q_t) + sum over i <= t of (g_i k_i.q_t) u_i
+// which is "decay, read, write, read out" of all tokens, one after the other, with the writes kept apart from
+// S. Sums over tokens and over keys ascend, a term at a time: a value is made by the same operations in the
+// same order wherever steps end, so one token and sixteen give the same bits. Products of decays are never
+// divided: a decay may be 0.
+#ifndef QCC_CODEGEN_CPU_KERNELS_DELTA_BLOCK_H_
+#define QCC_CODEGEN_CPU_KERNELS_DELTA_BLOCK_H_
+
+#include "codegen/cpu/kernels/scratch.h"
+#include "codegen/cpu/kernels/vec.h"
+#include "dialects/layouts/sequence_state.h"
+
+namespace qk {
+
+constexpr int kBlock = static_cast<int>(qcc::layouts::kStateBlock);
+
+// A block's arrays in the thread's scratch, by place in the block where not said otherwise; `first` to `end`
+// are the places of this step's tokens, those before them are of earlier steps.
+struct DeltaBlock {
+  int64_t first, end, key_dim, value_dim;
+  float *q, *k;          // [16][key_dim]; q: of this step's tokens
+  float *v, *r, *o, *u;  // [16][value_dim]; of u also earlier ones
+  float *kk, *kq;        // [16][16]: k_i.k_t for i < t, k_i.q_t for i <= t, at t * 16 + i
+  float *a, *c;          // [16][16]: the same times g_i
+  float *d, *beta, *p;   // [16]; d also of earlier tokens; p: products of the decays since the block's begin
+  float* g;              // [16]: products of the decays behind each token up to the last one
+};
+
+// The coefficients of every token: p, a, c, g from d, kk, kq.
+QK_INLINE void delta_coefficients(DeltaBlock& x) {
+  float product = 1.f;
+  for (int i = 0; i < kBlock; ++i) x.g[i] = 0.f;
+  for (int64_t t = 0; t < x.end; ++t) {
+    const float decay = x.d[t];
+    product = product * decay;
+    for (int i = 0; i < kBlock; ++i) x.g[i] *= decay;
+    x.g[t] = 1.f;
+    x.p[t] = product;
+    if (t < x.first) continue;
+    for (int i = 0; i < kBlock; ++i) {
+      x.a[t * kBlock + i] = x.g[i] * x.kk[t * kBlock + i];
+      x.c[t * kBlock + i] = x.g[i] * x.kq[t * kBlock + i];
+    }
+  }
+}
+
+// r, o = S^T k, S^T q of T tokens from place t on, for NV vectors of N value columns from `column` on.
+template <int N, int NV, int T>
+QK_INLINE void delta_read(const DeltaBlock& x, const float* __restrict s, int64_t t, int64_t column) {
+  F32<N> by_k[T][NV], by_q[T][NV];
+  const float *k = x.k + t * x.key_dim, *q = x.q + t * x.key_dim;
+  unroll<T * NV>([&](int at) QK_LAMBDA { by_k[at / NV][at % NV] = by_q[at / NV][at % NV] = F32<N>(0.f); });
+  for (int64_t i = 0; i < x.key_dim; ++i) {
+    F32<N> row[NV];
+    unroll<NV>([&](int n) QK_LAMBDA { row[n] = loadf<N>(s + i * x.value_dim + column + n * N); });
+    unroll<T>([&](int token) QK_LAMBDA {
+      const F32<N> key = F32<N>(k[token * x.key_dim + i]), query = F32<N>(q[token * x.key_dim + i]);
+      unroll<NV>([&](int n) QK_LAMBDA {
+        by_k[token][n] = fma<N>(row[n], key, by_k[token][n]);
+        by_q[token][n] = fma<N>(row[n], query, by_q[token][n]);
+      });
+    });
+  }
+  unroll<T * NV>([&](int at) QK_LAMBDA {
+    const int64_t to = (t + at / NV) * x.value_dim + column + at % NV * N;
+    store<F32<N>>(x.r + to, by_k[at / NV][at % NV]);
+    store<F32<N>>(x.o + to, by_q[at / NV][at % NV]);
+  });
+}
+
+// u and o of this step's tokens from r and o = S^T k, S^T q.
+template <int N, int NV>
+QK_INLINE void delta_solve(const DeltaBlock& x, int64_t column) {
+  for (int64_t t = x.first; t < x.end; ++t) {
+    const int64_t at = t * x.value_dim + column;
+    F32<N> r[NV], o[NV];
+    unroll<NV>([&](int n) QK_LAMBDA {
+      r[n] = loadf<N>(x.r + at + n * N) * x.p[t];
+      o[n] = loadf<N>(x.o + at + n * N) * x.p[t];
+    });
+    for (int64_t i = 0; i < t; ++i) {
+      const F32<N> a = F32<N>(x.a[t * kBlock + i]), c = F32<N>(x.c[t * kBlock + i]);
+      unroll<NV>([&](int n) QK_LAMBDA {
+        const F32<N> u = loadf<N>(x.u + i * x.value_dim + column + n * N);
+        r[n] = fma<N>(u, a, r[n]);
+        o[n] = fma<N>(u, c, o[n]);
+      });
+    }
+    unroll<NV>([&](int n) QK_LAMBDA {
+      const F32<N> u = (loadf<N>(x.v + at + n * N) - r[n]) * x.beta[t];
+      store<F32<N>>(x.u + at + n * N, u);
+      store<F32<N>>(x.o + at + n * N, fma<N>(u, F32<N>(x.c[t * kBlock + t]), o[n]));
+    });
+  }
+}
+
+// What is added of each token when the block ends: v = g u.
+QK_INLINE void delta_weigh(const DeltaBlock& x) {
+  for (int64_t t = 0; t < kBlock; ++t) {
+    for (int64_t c = t * x.value_dim; c < (t + 1) * x.value_dim; c += 8) {
+      store<F32<8>>(x.v + c, loadf<8>(x.u + c) * x.g[t]);
+    }
+  }
+}
+
+// The next block's state: next = P S + sum of v k^T, D keys at a time. `next` may be `s`.
+template <int N, int NV, int D>
+QK_INLINE void delta_fold(const DeltaBlock& x, const float* s, float* next, int64_t column) {
+  const float decay = x.p[kBlock - 1];
+  for (int64_t key = 0; key < x.key_dim; key += D) {
+    F32<N> sum[D][NV];
+    unroll<D * NV>([&](int at) QK_LAMBDA {
+      sum[at / NV][at % NV] = loadf<N>(s + (key + at / NV) * x.value_dim + column + at % NV * N) * decay;
+    });
+    for (int64_t i = 0; i < kBlock; ++i) {
+      F32<N> v[NV];
+      unroll<NV>([&](int n) QK_LAMBDA { v[n] = loadf<N>(x.v + i * x.value_dim + column + n * N); });
+      unroll<D>([&](int d) QK_LAMBDA {
+        const F32<N> k = F32<N>(x.k[i * x.key_dim + key + d]);
+        unroll<NV>([&](int n) QK_LAMBDA { sum[d][n] = fma<N>(v[n], k, sum[d][n]); });
+      });
+    }
+    unroll<D * NV>([&](int at) QK_LAMBDA {
+      store<F32<N>>(next + (key + at / NV) * x.value_dim + column + at % NV * N, sum[at / NV][at % NV]);
+    });
+  }
+}
+
+// NV vectors of N value columns from `column` on: outputs o and writes u of the tokens, and with the block's
+// last token the next block's state. T: tokens that are read at once, as many as the registers hold; the rest
+// goes one by one, and a single token in tiles of its own: those bounds change no value.
+template <int N, int NV, int T>
+QK_INLINE void delta_read_all(const DeltaBlock& x, const float* s, int64_t column) {
+  int64_t t = x.first;
+  for (; t + T <= x.end; t += T) delta_read<N, NV, T>(x, s, t, column);
+  if constexpr (T > 1) {
+    for (; t < x.end; ++t) delta_read<N, NV, 1>(x, s, t, column);
+  }
+}
+
+// Calls tile(vectors of N columns, column) over all value columns: NV vectors of kLanes while they last, then
+// of 8.
+template <int NV, class Tile, class Rest>
+QK_INLINE void delta_tiles(int64_t value_dim, Tile tile, Rest rest) {
+  int64_t column = 0;
+  for (; column + NV * kLanes <= value_dim; column += NV * kLanes) tile(column);
+  if constexpr (NV * kLanes > 8) {
+    for (; column < value_dim; column += 8) rest(column);
+  }
+}
+
+// The block's tokens `first` to `end` - 1 on state s. With the last token of the block, the next block's
+// state goes to `next`, which may be `s`.
+QK_INLINE void delta_block(DeltaBlock& x, const float* s, float* next) {
+  // A read of one token is bound by memory: long runs of a row. Of many, by arithmetic: 16 sums in registers
+  // where there are 32, 8 where there are 16.
+  constexpr int kWide = kLanes >= 16 ? 8 : 4, kTokens = kLanes >= 16 ? 4 : 2, kVectors = 2;
+  constexpr int kFoldVectors = kLanes >= 16 ? 4 : 2, kFoldKeys = 4;
+  delta_coefficients(x);
+  if (x.end - x.first == 1) {
+    delta_tiles<kWide>(
+        x.value_dim, [&](int64_t column) QK_LAMBDA { delta_read<kLanes, kWide, 1>(x, s, x.first, column); },
+        [&](int64_t column) QK_LAMBDA { delta_read<8, 1, 1>(x, s, x.first, column); });
+  } else {
+    delta_tiles<kVectors>(
+        x.value_dim,
+        [&](int64_t column) QK_LAMBDA { delta_read_all<kLanes, kVectors, kTokens>(x, s, column); },
+        [&](int64_t column) QK_LAMBDA { delta_read_all<8, 1, kTokens>(x, s, column); });
+  }
+  delta_tiles<4>(
+      x.value_dim, [&](int64_t column) QK_LAMBDA { delta_solve<kLanes, 4>(x, column); },
+      [&](int64_t column) QK_LAMBDA { delta_solve<8, 1>(x, column); });
+  if (x.end < kBlock) return;
+  delta_weigh(x);
+  delta_tiles<kFoldVectors>(
+      x.value_dim,
+      [&](int64_t column) QK_LAMBDA { delta_fold<kLanes, kFoldVectors, kFoldKeys>(x, s, next, column); },
+      [&](int64_t column) QK_LAMBDA { delta_fold<8, 1, kFoldKeys>(x, s, next, column); });
+}
+
+}  // namespace qk
+
+#endif  // QCC_CODEGEN_CPU_KERNELS_DELTA_BLOCK_H_

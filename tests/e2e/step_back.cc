@@ -1,0 +1,168 @@
+// Sessions that step back, through the public API: step_back ARTIFACT DEVICE [SEED]
+// Random sequences of append, rewind, save and restore, each held against a session that was fed the same
+// tokens at once: logits and snapshots must have the same bytes. Prints one line; exit code 1 and what broke
+// otherwise.
+#define QRT_HPP_EXCEPTIONS
+#include <qrt/qrt.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr uint32_t kBack = 16, kContext = 400;
+constexpr int kTurns = 40;
+
+[[noreturn]] void Fail(const std::string& what) {
+  throw std::runtime_error(what);
+}
+
+std::string Text(const std::vector<int32_t>& tokens) {
+  std::string text = std::to_string(tokens.size()) + " tokens:";
+  for (const int32_t token : tokens) text += " " + std::to_string(token);
+  return text;
+}
+
+void Check(qrt::Outcome outcome, const std::string& what) {
+  if (!outcome) Fail(what + ": " + outcome.error().message());
+}
+
+class Steps {
+ public:
+  Steps(const char* path, const char* device, uint32_t seed) : random_(seed) {
+    artifact_ = std::move(qrt::Artifact::Open(path).value());
+    vocabulary_ = artifact_.Describe().value().vocab_size;
+    auto options = qrt::Sized<qrt_engine_options>();
+    options.device = device;
+    engine_ = std::move(qrt::Engine::Create(artifact_, &options).value());
+  }
+
+  // A session with `back` tokens to take back.
+  qrt::Session Make(uint32_t back) {
+    auto options = qrt::Sized<qrt_session_options>();
+    options.context_tokens = kContext;
+    options.max_rewind = back;
+    return std::move(qrt::Session::Create(engine_, options).value());
+  }
+
+  void Run() {
+    qrt::Session session = Make(kBack);
+    std::vector<int32_t> tokens;
+    for (int turn = 0; turn < kTurns; ++turn) {
+      if (Below(2) == 0 && session.rewindable() != 0) {
+        const uint64_t back =
+            1 + Below(static_cast<uint32_t>(std::min<uint64_t>(session.rewindable(), kBack)));
+        Check(session.Rewind(back), "rewind by " + std::to_string(back));
+        tokens.resize(tokens.size() - back);
+        rewound_ += back;
+        if (session.position() != tokens.size())
+          Fail("position " + std::to_string(session.position()) + " after a rewind to " + Text(tokens));
+        if (qrt_session_logits(session.get()) != nullptr) Fail("logits of a token that was taken back");
+        continue;
+      }
+      if (tokens.size() > kContext - 50) {
+        Check(session.Reset(), "reset");
+        tokens.clear();
+      }
+      const uint32_t most[] = {1, 3, 17, 40};
+      Append(session, tokens, 1 + Below(most[Below(4)]));
+      if (Below(5) == 0) session = Moved(session);
+    }
+    Limits();
+  }
+
+  uint64_t compared() const { return compared_; }
+  uint64_t rewound() const { return rewound_; }
+
+ private:
+  uint32_t Below(uint32_t n) { return static_cast<uint32_t>(random_() % n); }
+
+  // Appends random tokens and compares with a session of the small state that gets all at once.
+  void Append(qrt::Session& session, std::vector<int32_t>& tokens, uint32_t count) {
+    std::vector<int32_t> more;
+    for (uint32_t i = 0; i < count; ++i) more.push_back(static_cast<int32_t>(Below(vocabulary_)));
+    tokens.insert(tokens.end(), more.begin(), more.end());
+    Check(session.Append(more), "append");
+    qrt::Session fresh = Make(0);
+    Check(fresh.Append(tokens), "append of all");
+    if (std::memcmp(qrt_session_logits(session.get()), qrt_session_logits(fresh.get()),
+                    vocabulary_ * sizeof(float)) != 0)
+      Fail("other logits than in a session that was fed the same at once, " + Text(tokens));
+    if (session.Save().value() != fresh.Save().value())
+      Fail("another snapshot than of a session that was fed the same at once, " + Text(tokens));
+    ++compared_;
+  }
+
+  // The same sequence in another session, with or without a way back.
+  qrt::Session Moved(const qrt::Session& session) {
+    const std::vector<unsigned char> saved = session.Save().value();
+    qrt::Session small = Make(0), other = Make(kBack);
+    Check(small.Restore(saved), "restore");
+    if (small.Save().value() != saved) Fail("a restored session is saved as something else");
+    Check(other.Restore(small.Save().value()), "restore of a session without a way back");
+    if (other.Save().value() != saved) Fail("a session restored into two areas is saved as something else");
+    return other;
+  }
+
+  // What cannot be taken back is refused and changes nothing.
+  void Limits() {
+    qrt::Session session = Make(kBack);
+    std::vector<int32_t> tokens;
+    Append(session, tokens, 37);
+    const uint64_t most = session.rewindable();
+    const auto refused = [&](uint64_t back, const char* what) {
+      const std::vector<unsigned char> before = session.Save().value();
+      const qrt::Outcome outcome = session.Rewind(back);
+      if (outcome || outcome.status() != QRT_INVALID_ARGUMENT || outcome.error().code() != 5328)
+        Fail(std::string(what) + " was not refused");
+      if (session.Save().value() != before) Fail(std::string(what) + " changed the session");
+    };
+    refused(most + 1, "a rewind by one token too many");
+    Check(session.Rewind(most), "rewind by all that go back");
+    if (session.rewindable() != 0) Fail("more can be taken back than was said");
+    refused(1, "a rewind beyond the last one");
+    Check(session.Rewind(0), "rewind by nothing");
+    if (most == 37) return;  // KV alone
+    if (most != kBack) Fail("of 37 tokens " + std::to_string(most) + " can be taken back, expected 16");
+    session = Make(0);
+    tokens.clear();
+    Append(session, tokens, 5);
+    refused(1, "a rewind of a session without a way back");
+    auto options = qrt::Sized<qrt_session_options>();
+    options.max_rewind = kBack + 1;
+    if (qrt::Session::Create(engine_, options).status() != QRT_INVALID_ARGUMENT)
+      Fail("max_rewind of 17 was accepted");
+  }
+
+  std::mt19937 random_;
+  qrt::Artifact artifact_;
+  qrt::Engine engine_;
+  uint32_t vocabulary_ = 0;
+  uint64_t compared_ = 0, rewound_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) {
+    std::fprintf(stderr, "usage: step_back ARTIFACT DEVICE [SEED]\n");
+    return 2;
+  }
+  try {
+    Steps steps(argv[1], argv[2], argc > 3 ? static_cast<uint32_t>(std::strtoul(argv[3], nullptr, 10)) : 1);
+    steps.Run();
+    std::printf("%llu comparisons, %llu tokens taken back\n",
+                static_cast<unsigned long long>(steps.compared()),
+                static_cast<unsigned long long>(steps.rewound()));
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "step_back: %s\n", error.what());
+    return 1;
+  }
+}
