@@ -259,10 +259,10 @@ TEST_P(GatedDelta, SplitsGiveEqualBits) {
     const int64_t tokens = 41;
     const Weights w = MakeWeights(s);
     const Sequence whole = Split(GetParam(), s, w, tokens, {tokens});
+    using Steps = std::vector<std::vector<int64_t>>;
     for (bool apart : {true, false}) {
       for (const std::vector<int64_t>& lengths :
-           {std::vector<int64_t>{1}, {3, 1, 16}, {15, 17}, {40, 1}, {4}, {16}}) {
-        if (!apart && lengths[0] == 4) continue;
+           apart ? Steps{{1}, {3, 1, 16}, {15, 17}} : Steps{{4}, {16}, {40, 1}}) {
         const Sequence split = Split(GetParam(), s, w, tokens, lengths, apart);
         const char* where = apart ? "" : ", all blocks in one place";
         ASSERT_TRUE(SameBits(split.out, whole.out)) << "outputs, steps of " << lengths[0] << where;
@@ -278,14 +278,12 @@ TEST_P(GatedDelta, CutsInTwoGiveEqualBits) {
   const int64_t tokens = 40;
   const Weights w = MakeWeights(s);
   const Sequence whole = Split(GetParam(), s, w, tokens, {tokens});
-  for (bool apart : {true, false}) {
-    for (int64_t cut = 1; cut < tokens; ++cut) {
-      const Sequence split = Split(GetParam(), s, w, tokens, {cut, tokens - cut}, apart);
-      ASSERT_TRUE(SameBits(split.out, whole.out))
-          << "outputs, cut at " << cut << (apart ? "" : ", one place");
-      ASSERT_EQ(split.Live(tokens), whole.Live(tokens))
-          << "state, cut at " << cut << (apart ? "" : ", one place");
-    }
+  for (int64_t cut = 1; cut < tokens; ++cut) {
+    const bool apart = cut % 2 != 0;
+    SCOPED_TRACE("cut at " + std::to_string(cut) + (apart ? "" : ", all blocks in one place"));
+    const Sequence split = Split(GetParam(), s, w, tokens, {cut, tokens - cut}, apart);
+    ASSERT_TRUE(SameBits(split.out, whole.out)) << "outputs";
+    ASSERT_EQ(split.Live(tokens), whole.Live(tokens)) << "state";
   }
 }
 
