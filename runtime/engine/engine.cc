@@ -358,10 +358,14 @@ Batch::Outcome Batch::Step(uint64_t pending) {
     const auto take = static_cast<uint32_t>(std::min<uint64_t>(feed.count - feed.done, choice.rows - rows));
     if (take == 0) continue;
     feed.taken = take;
-    seqs[n_seqs++] = {
-        nullptr,  // AimAt says where
-        nullptr, static_cast<int64_t>(session->kv_capacity_), static_cast<int64_t>(session->position_), rows,
-        take};
+    // AimAt says where the memory is.
+    seqs[n_seqs++] = {nullptr,
+                      0,
+                      nullptr,
+                      static_cast<int64_t>(session->kv_capacity_),
+                      static_cast<int64_t>(session->position_),
+                      rows,
+                      take};
     std::memcpy(tokens + rows, feed.tokens + feed.done, take * sizeof(int32_t));
     for (uint32_t i = 0; i < take; ++i) {
       std::fill_n(positions + 4 * (rows + i), 4, static_cast<int32_t>(session->position_ + i));
