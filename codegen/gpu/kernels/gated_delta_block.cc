@@ -36,9 +36,10 @@ DeltaBlock::DeltaBlock(Builder& b, const DeltaSpec& s, int threads, Val mixed, V
 
 std::vector<Val> DeltaBlock::Load(Val base, Val first) const {
   const Type type = width_ == 4 ? Type::kF32x4 : width_ == 2 ? Type::kF32x2 : Type::kF32;
+  const Val at = (first + Number(0)) << 2;
   std::vector<Val> numbers;
   for (int i = 0; i < elements_; i += width_) {
-    const Val loaded = b_.Load(type, base, (first + Number(i)) << 2);
+    const Val loaded = b_.Load(type, base, at + 4 * Offset(i));
     for (int lane = 0; lane < width_; ++lane) {
       numbers.push_back(width_ == 1 ? loaded : b_.Extract(loaded, lane));
     }

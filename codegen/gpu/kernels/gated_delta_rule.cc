@@ -170,7 +170,7 @@ void Rule::MakeFactors(const DeltaPiece& piece) {
   block_.StoreDecays(memory_, kDecays, memory_, 0);
   b_.Barrier();
   const Val is_key = LtS(part_, b_.I32(kReadTokens));
-  for (int turn = 0; turn < kBlock; turn += width_) {
+  b_.For(b_.I32(0), b_.I32(kBlock), b_.I32(width_), [&](Val turn) {
     const Val i = column_ + turn;
     const std::vector<Val> key = block_.Key(piece, key_head_, MinS(i, piece.end - 1));
     b_.For(piece.begin, piece.end, b_.I32(form_.tokens), [&](Val first) {
@@ -183,7 +183,7 @@ void Rule::MakeFactors(const DeltaPiece& piece) {
         b_.StoreShared(memory_, t * F::kCount + at, decay * Select(is_key, dot * -1.0, dot));
       });
     });
-  }
+  });
 }
 
 // w and o of the step's tokens as far as they follow from S.
