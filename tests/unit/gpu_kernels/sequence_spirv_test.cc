@@ -10,7 +10,7 @@
 namespace qcc::gpu {
 namespace {
 
-constexpr size_t kMostBytes = 86000;  // the largest: FIXME
+constexpr size_t kMostBytes = 86000;  // the largest, attention in blocks with 16 query heads, has 80 KB
 
 class SequenceSpirv : public testing::TestWithParam<Profile> {
  protected:
@@ -33,7 +33,6 @@ class SequenceSpirv : public testing::TestWithParam<Profile> {
       auto words = emitSpirv(**module, GetParam(), launch);
       ASSERT_TRUE(static_cast<bool>(words)) << llvm::toString(words.takeError());
       EXPECT_LE(words->size() * 4, kMostBytes);
-      printf("%zu %s\n", words->size() * 4, launch.name.c_str());
     }
   }
   mlir::MLIRContext context_{mlir::MLIRContext::Threading::DISABLED};
