@@ -292,6 +292,31 @@ plan.state @s delta layer 0 [4294967296, 4294967296, 16] f32 at 0 size 64
 
 // -----
 
+// expected-error @below {{kind kv has no entries, found 64 bytes}}
+plan.state @s kv layer 0 [1, 16] f16 at 0 size 1088 entry 64
+
+// -----
+
+// expected-error @below {{of this shape keeps 384 bytes of each of at most 15 tokens, found entries of 64}}
+plan.state @s conv layer 0 [3, 96] f32 at 0 size 1024 entry 64
+
+// -----
+
+// expected-error @below {{of this shape keeps 384 bytes of each of at most 15 tokens, found entries of 384}}
+plan.state @s conv layer 0 [16, 96] f32 at 0 size 6144 entry 384
+
+// -----
+
+// expected-error @below {{has entries of more bytes than fit in 64 bits, or of less than none: 9223372036854775807}}
+plan.state @s delta layer 0 [1, 4, 4] f32 at 0 size 64 entry 9223372036854775807
+
+// -----
+
+// expected-error @below {{of this shape has 8192 bytes, found size 8128}}
+plan.state @s delta layer 0 [4, 8, 16] f32 at 0 size 8128 entry 384
+
+// -----
+
 plan.block @b weights 0 state 0 kv 0 {
   // expected-error @below {{spec of family 'add' has numbers too large for the bytes of its roles to fit in 64 bits}}
   plan.dispatch "add" {cols = 4611686018427387920 : i64} ["x", "y"] [#plan.ref<arena, 0, 64, read>, #plan.ref<arena, 64, 64, readwrite>]

@@ -58,8 +58,13 @@ struct Rows {
         out_row(static_cast<int32_t>(count - 1)) {
     EXPECT_EQ(device.Allocate(CudaModel().manifest().state_bytes, &state), DeviceResult::kOk);
     EXPECT_EQ(device.Allocate(64 * CudaModel().manifest().kv_bytes_per_token, &kv), DeviceResult::kOk);
-    seq = {
-        reinterpret_cast<uint8_t*>(state.address), reinterpret_cast<uint8_t*>(kv.address), 64, 0, 0, count};
+    seq = {reinterpret_cast<uint8_t*>(state.address),
+           0,
+           reinterpret_cast<uint8_t*>(kv.address),
+           64,
+           0,
+           0,
+           count};
     step.program = ProgramOf(use, bucket);
     step.seqs = &seq;
     step.n_seqs = 1;

@@ -298,7 +298,9 @@ TEST(GpuStepBlockTest, RowsFollowTheirSequences) {
   EXPECT_EQ(rows[2].seq, 1u);
   EXPECT_EQ(rows[2].position, 0u);
   const auto* out_seqs = reinterpret_cast<const qrt_gpu_seq*>(bytes + qrt_gpu_seqs_offset(kRows));
+  EXPECT_EQ(out_seqs[0].odd_offset, 0x100u);
   EXPECT_EQ(out_seqs[1].state, 0x3000u);
+  EXPECT_EQ(out_seqs[1].odd_offset, 0u);
   EXPECT_EQ(out_seqs[1].kv, 0x4000u);
   EXPECT_EQ(out_seqs[1].kv_capacity, 128u);
   EXPECT_EQ(out_seqs[0].past, 5u);

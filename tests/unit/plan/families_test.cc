@@ -96,8 +96,9 @@ TEST(Sizes, OfTheGatedDeltaNet) {
   const GatedDeltaSpec spec = {
       .key_heads = 16, .value_heads = 32, .key_dim = 128, .value_dim = 64, .taps = 4, .ld_ab = 32};
   EXPECT_EQ(Bytes(spec, "qkv"), 4 * (2 * 16 * 128 + 32 * 64));
-  EXPECT_EQ(Bytes(spec, "conv_state"), 4 * (2 * 16 * 128 + 32 * 64) * 3);
-  EXPECT_EQ(Bytes(spec, "delta_state"), 4 * 32 * 128 * 64);
+  EXPECT_EQ(Bytes(spec, "conv_state"), 4 * (2 * 16 * 128 + 32 * 64) * 16);
+  // S, and for each token of a block a key of each head, what it wrote, and a decay, which 64 bytes divide.
+  EXPECT_EQ(Bytes(spec, "delta_state"), 4 * (32 * 128 * 64 + 16 * (16 * 128 + 32 * 64 + 32)));
   EXPECT_EQ(Bytes(spec, "alpha"), 4 * 32);
 }
 

@@ -8,7 +8,7 @@
 // MAX: plan.dispatch "gated_delta" {{.*}}l2_form = "max"
 // MIXED: error: {{.*}}its form differs from the queries'
 
-// CHECK-LABEL: plan.block @block_deltanet_decode_4 weights 45248 state 3200 kv 0 {
+// CHECK-LABEL: plan.block @block_deltanet_decode_4 weights 45248 state 14336 kv 0 {
 // The norm feeds int8 and f32 linears, which need no barrier among themselves.
 // CHECK-NEXT: plan.dispatch "norm" {{.*}}["x", "weight", "out", "out_q"] [#plan.ref<arena, 0, 1024, read>, #plan.ref<weights, 0, 256, read>, #plan.ref<arena, 2560, 1024, write>, #plan.ref<arena, 4608, 512, write>] {buffers = ["x", "", "block_deltanet.norm", "block_deltanet.norm_q"]}
 // CHECK-NEXT: plan.barrier
@@ -18,7 +18,7 @@
 // CHECK-NEXT: plan.dispatch "linear" {{.*}} format = "f32", k = 64 : i64, n = 4 : i64, numerics = "f32"
 // CHECK-NEXT: plan.barrier
 // CHECK-NEXT: plan.dispatch "gated_delta" {heads = "tiled", key_dim = 8 : i64, key_heads = 2 : i64, l2_eps = 9.99999997E-7 : f32, l2_form = "sum", ld_ab = 16 : i64, norm_eps = 9.99999997E-7 : f32, scale = 0.353553385 : f32, taps = 4 : i64, value_dim = 16 : i64, value_heads = 4 : i64}
-// CHECK-SAME: #plan.ref<state, 0, 1152, readwrite>, #plan.ref<state, 1152, 2048, readwrite>
+// CHECK-SAME: #plan.ref<state, 0, 6144, readwrite>, #plan.ref<state, 6144, 8192, readwrite>
 // CHECK-NEXT: plan.barrier
 // CHECK-NEXT: plan.dispatch "quantize"
 // CHECK-NEXT: plan.barrier
@@ -48,7 +48,7 @@
 // CHECK-NEXT: plan.barrier
 // CHECK-NEXT: plan.call @block_attention_decode_4 weights 48576 state 0 kv 0 layer "blk.1"
 // CHECK-NEXT: plan.barrier
-// CHECK-NEXT: plan.call @block_deltanet_decode_4 weights 66368 state 3200 kv 0 layer "blk.2"
+// CHECK-NEXT: plan.call @block_deltanet_decode_4 weights 66368 state 14336 kv 0 layer "blk.2"
 // CHECK-NEXT: plan.barrier
 // CHECK-NEXT: plan.dispatch "norm" {{.*}} source = "out_rows"}
 // CHECK-NEXT: plan.barrier

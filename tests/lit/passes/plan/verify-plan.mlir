@@ -343,18 +343,18 @@ plan.program @p tokens leaves "trunk" rows 1 arena 256 {
 
 // -----
 
-plan.state @s delta layer 0 [1, 3, 4] f32 at 0 size 48
+plan.state @s delta layer 0 [1, 3, 64] f32 at 0 size 768
 plan.program @p tokens rows 1 arena 320 {
-  // expected-error @below {{in program 'p': role 'conv_state' of 'gated_delta': state [0, 48) is the state 's' of another kind}}
-  plan.dispatch "gated_delta" {heads = "tiled", key_dim = 4 : i64, key_heads = 1 : i64, l2_eps = 1.0e-6 : f32, l2_form = "sum", ld_ab = 1 : i64, norm_eps = 1.0e-6 : f32, scale = 0.5 : f32, taps = 2 : i64, value_dim = 4 : i64, value_heads = 1 : i64} ["conv_state", "delta_state", "qkv", "z", "alpha", "beta", "conv_w", "ssm_a", "dt_bias", "norm_w", "out"] [#plan.ref<state, 0, 48, readwrite>, #plan.ref<state, 64, 64, readwrite>, #plan.ref<arena, 0, 48, read>, #plan.ref<arena, 64, 16, read>, #plan.ref<arena, 128, 4, read>, #plan.ref<arena, 192, 4, read>, #plan.ref<weights, 0, 96, read>, #plan.ref<weights, 128, 4, read>, #plan.ref<weights, 192, 4, read>, #plan.ref<weights, 256, 16, read>, #plan.ref<arena, 256, 16, write>] {buffers = ["", "", "qkv", "z", "a", "b", "", "", "", "", "o"]}
+  // expected-error @below {{in program 'p': role 'conv_state' of 'gated_delta': state [0, 768) is the state 's' of another kind}}
+  plan.dispatch "gated_delta" {heads = "tiled", key_dim = 4 : i64, key_heads = 1 : i64, l2_eps = 1.0e-6 : f32, l2_form = "sum", ld_ab = 1 : i64, norm_eps = 1.0e-6 : f32, scale = 0.5 : f32, taps = 2 : i64, value_dim = 4 : i64, value_heads = 1 : i64} ["conv_state", "delta_state", "qkv", "z", "alpha", "beta", "conv_w", "ssm_a", "dt_bias", "norm_w", "out"] [#plan.ref<state, 0, 768, readwrite>, #plan.ref<state, 768, 1088, readwrite>, #plan.ref<arena, 0, 48, read>, #plan.ref<arena, 64, 16, read>, #plan.ref<arena, 128, 4, read>, #plan.ref<arena, 192, 4, read>, #plan.ref<weights, 0, 96, read>, #plan.ref<weights, 128, 4, read>, #plan.ref<weights, 192, 4, read>, #plan.ref<weights, 256, 16, read>, #plan.ref<arena, 256, 16, write>] {buffers = ["", "", "qkv", "z", "a", "b", "", "", "", "", "o"]}
 }
 
 // -----
 
-plan.state @s conv layer 0 [1, 24] f16 at 0 size 48
+plan.state @s conv layer 0 [1, 384] f16 at 0 size 768
 plan.program @p tokens rows 1 arena 320 {
-  // expected-error @below {{in program 'p': role 'conv_state' of 'gated_delta': state [0, 48) holds f16}}
-  plan.dispatch "gated_delta" {heads = "tiled", key_dim = 4 : i64, key_heads = 1 : i64, l2_eps = 1.0e-6 : f32, l2_form = "sum", ld_ab = 1 : i64, norm_eps = 1.0e-6 : f32, scale = 0.5 : f32, taps = 2 : i64, value_dim = 4 : i64, value_heads = 1 : i64} ["conv_state", "delta_state", "qkv", "z", "alpha", "beta", "conv_w", "ssm_a", "dt_bias", "norm_w", "out"] [#plan.ref<state, 0, 48, readwrite>, #plan.ref<state, 64, 64, readwrite>, #plan.ref<arena, 0, 48, read>, #plan.ref<arena, 64, 16, read>, #plan.ref<arena, 128, 4, read>, #plan.ref<arena, 192, 4, read>, #plan.ref<weights, 0, 96, read>, #plan.ref<weights, 128, 4, read>, #plan.ref<weights, 192, 4, read>, #plan.ref<weights, 256, 16, read>, #plan.ref<arena, 256, 16, write>] {buffers = ["", "", "qkv", "z", "a", "b", "", "", "", "", "o"]}
+  // expected-error @below {{in program 'p': role 'conv_state' of 'gated_delta': state [0, 768) holds f16}}
+  plan.dispatch "gated_delta" {heads = "tiled", key_dim = 4 : i64, key_heads = 1 : i64, l2_eps = 1.0e-6 : f32, l2_form = "sum", ld_ab = 1 : i64, norm_eps = 1.0e-6 : f32, scale = 0.5 : f32, taps = 2 : i64, value_dim = 4 : i64, value_heads = 1 : i64} ["conv_state", "delta_state", "qkv", "z", "alpha", "beta", "conv_w", "ssm_a", "dt_bias", "norm_w", "out"] [#plan.ref<state, 0, 768, readwrite>, #plan.ref<state, 768, 1088, readwrite>, #plan.ref<arena, 0, 48, read>, #plan.ref<arena, 64, 16, read>, #plan.ref<arena, 128, 4, read>, #plan.ref<arena, 192, 4, read>, #plan.ref<weights, 0, 96, read>, #plan.ref<weights, 128, 4, read>, #plan.ref<weights, 192, 4, read>, #plan.ref<weights, 256, 16, read>, #plan.ref<arena, 256, 16, write>] {buffers = ["", "", "qkv", "z", "a", "b", "", "", "", "", "o"]}
 }
 
 // -----
