@@ -29,8 +29,8 @@ layout(buffer_reference, std430, buffer_reference_align = 4) buffer U { uint v[]
 uint64_t Address(U words, uint at) { return uint64_t(words.v[at]) | uint64_t(words.v[at + 1]) << 32; }
 )";
 
-// Offsets in words: row = {token, seq, position, -, rope[4]}, seq = {state, kv, capacity, past, begin, count,
-// -}.
+// Offsets in words: row = {token, seq, position, -, rope[4]}, seq = {state, odd_offset, kv, capacity, past,
+// begin, count, -}.
 struct ToyKernel {
   const char* name;
   uint32_t n_args;
@@ -61,8 +61,8 @@ constexpr ToyKernel kKernels[] = {
   uint seq = gl_WorkGroupID.x, c = gl_LocalInvocationID.x;
   if (seq >= U(p.a[0]).v[1]) return;
   U seqs = U(p.a[2]);
-  F state = F(Address(seqs, seq * 10)), kv = F(Address(seqs, seq * 10 + 2)), x = F(p.a[3]);
-  uint past = seqs.v[seq * 10 + 6], begin = seqs.v[seq * 10 + 7], count = seqs.v[seq * 10 + 8];
+  F state = F(Address(seqs, seq * 12)), kv = F(Address(seqs, seq * 12 + 4)), x = F(p.a[3]);
+  uint past = seqs.v[seq * 12 + 8], begin = seqs.v[seq * 12 + 9], count = seqs.v[seq * 12 + 10];
   for (uint i = 0; i < count; ++i) {
     uint at = (begin + i) * 16 + c;
     uint position = U(p.a[1]).v[(begin + i) * 8 + 2];
