@@ -308,7 +308,7 @@ TEST(GpuStepBlockTest, RowsFollowTheirSequences) {
   EXPECT_EQ(reinterpret_cast<const uint32_t*>(bytes + qrt_gpu_outs_offset(kRows))[0], 2u);
   uint64_t total = 0;
   for (size_t i = 0; i < ranges.count; ++i) total += ranges.ranges[i].bytes;
-  EXPECT_EQ(total, 64u + 3 * 32 + 2 * 40 + 2 * 4);
+  EXPECT_EQ(total, 64u + 3 * 32 + 2 * sizeof(qrt_gpu_seq) + 2 * 4);
   step.samples = samples;
   step.penalties = penalties;
   step.n_penalties = 1;
