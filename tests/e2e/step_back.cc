@@ -1,6 +1,7 @@
 // Sessions that step back, through the public API: step_back ARTIFACT DEVICE [SEED]
-// Random sequences of append, rewind, save and restore, each held against a session that was fed the same tokens at once:
-// logits and snapshots must have the same bytes. Prints one line; exit code 1 and what broke otherwise.
+// Random sequences of append, rewind, save and restore, each held against a session that was fed the same
+// tokens at once: logits and snapshots must have the same bytes. Prints one line; exit code 1 and what broke
+// otherwise.
 #define QRT_HPP_EXCEPTIONS
 #include <qrt/qrt.hpp>
 
@@ -55,11 +56,13 @@ class Steps {
     std::vector<int32_t> tokens;
     for (int turn = 0; turn < kTurns; ++turn) {
       if (Below(2) == 0 && session.rewindable() != 0) {
-        const uint64_t back = 1 + Below(static_cast<uint32_t>(std::min<uint64_t>(session.rewindable(), kBack)));
+        const uint64_t back =
+            1 + Below(static_cast<uint32_t>(std::min<uint64_t>(session.rewindable(), kBack)));
         Check(session.Rewind(back), "rewind by " + std::to_string(back));
         tokens.resize(tokens.size() - back);
         rewound_ += back;
-        if (session.position() != tokens.size()) Fail("position " + std::to_string(session.position()) + " after a rewind to " + Text(tokens));
+        if (session.position() != tokens.size())
+          Fail("position " + std::to_string(session.position()) + " after a rewind to " + Text(tokens));
         if (qrt_session_logits(session.get()) != nullptr) Fail("logits of a token that was taken back");
         continue;
       }
@@ -88,7 +91,8 @@ class Steps {
     Check(session.Append(more), "append");
     qrt::Session fresh = Make(0);
     Check(fresh.Append(tokens), "append of all");
-    if (std::memcmp(qrt_session_logits(session.get()), qrt_session_logits(fresh.get()), vocabulary_ * sizeof(float)) != 0)
+    if (std::memcmp(qrt_session_logits(session.get()), qrt_session_logits(fresh.get()),
+                    vocabulary_ * sizeof(float)) != 0)
       Fail("other logits than in a session that was fed the same at once, " + Text(tokens));
     if (session.Save().value() != fresh.Save().value())
       Fail("another snapshot than of a session that was fed the same at once, " + Text(tokens));
@@ -115,7 +119,8 @@ class Steps {
     const auto refused = [&](uint64_t back, const char* what) {
       const std::vector<unsigned char> before = session.Save().value();
       const qrt::Outcome outcome = session.Rewind(back);
-      if (outcome || outcome.status() != QRT_INVALID_ARGUMENT || outcome.error().code() != 5328) Fail(std::string(what) + " was not refused");
+      if (outcome || outcome.status() != QRT_INVALID_ARGUMENT || outcome.error().code() != 5328)
+        Fail(std::string(what) + " was not refused");
       if (session.Save().value() != before) Fail(std::string(what) + " changed the session");
     };
     refused(most + 1, "a rewind by one token too many");
@@ -131,7 +136,8 @@ class Steps {
     refused(1, "a rewind of a session without a way back");
     auto options = qrt::Sized<qrt_session_options>();
     options.max_rewind = kBack + 1;
-    if (qrt::Session::Create(engine_, options).status() != QRT_INVALID_ARGUMENT) Fail("max_rewind of 17 was accepted");
+    if (qrt::Session::Create(engine_, options).status() != QRT_INVALID_ARGUMENT)
+      Fail("max_rewind of 17 was accepted");
   }
 
   std::mt19937 random_;
@@ -151,7 +157,8 @@ int main(int argc, char** argv) {
   try {
     Steps steps(argv[1], argv[2], argc > 3 ? static_cast<uint32_t>(std::strtoul(argv[3], nullptr, 10)) : 1);
     steps.Run();
-    std::printf("%llu comparisons, %llu tokens taken back\n", static_cast<unsigned long long>(steps.compared()),
+    std::printf("%llu comparisons, %llu tokens taken back\n",
+                static_cast<unsigned long long>(steps.compared()),
                 static_cast<unsigned long long>(steps.rewound()));
     return 0;
   } catch (const std::exception& error) {

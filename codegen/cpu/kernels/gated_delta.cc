@@ -28,7 +28,7 @@ struct Conv {
   int64_t state_offset, channels, taps;
 
   // The inputs `at` rows behind the step's first one; before the sequence's first token there are zeros.
-  QK_INLINE float* kept(int64_t at) const {
+  __attribute__((always_inline)) float* kept(int64_t at) const {
     const int64_t position =
         seq->past + at + 2 * kBlock;  // not negative, of the same block's parity and place
     return state_at(*seq, state_offset, position) + position % kBlock * channels;
@@ -87,7 +87,7 @@ struct Layer {
   const int64_t entries = qcc::layouts::DeltaSlotFloats(a.value_heads, a.key_dim, a.value_dim);
 
   // Value head i of key head h.
-  QK_INLINE int64_t value_head(int64_t h, int64_t i) const {
+  __attribute__((always_inline)) int64_t value_head(int64_t h, int64_t i) const {
     return a.heads == QK_HeadOrder_Grouped ? h * heads_each + i : h + i * a.key_heads;
   }
 };

@@ -31,7 +31,8 @@ TEST(EngineMemory, WhatIsPlannedIsWhatIsTaken) {
       EXPECT_EQ(counting.live - before, qrt::Session::SizesFor(plan, {context}).total().value())
           << "context " << context;
       ASSERT_TRUE(Append(s.session, Tokens(context)).ok());
-      EXPECT_EQ(counting.live - before, qrt::Session::SizesFor(plan, {context}).total().value()) << "after use";
+      EXPECT_EQ(counting.live - before, qrt::Session::SizesFor(plan, {context}).total().value())
+          << "after use";
     }
     EXPECT_EQ(counting.live, engine.value()) << "sessions gave back less than they took";
   }
