@@ -493,16 +493,18 @@ constexpr CompileOption kOptions[] = {
      .value = "LIST",
      .list = true,
      .help = "functions of the model to make programs of",
-     .page =
-         "`trunk`: tokens to logits; `mtp`: the NextN block of a model that has one, with which qrun --draft mtp "
-         "guesses tokens. A name that the model lacks is an error that lists its own",
+     .page = "`trunk`: tokens to logits; `mtp`: the NextN block of a model that has one, with which qrun "
+             "--draft mtp "
+             "guesses tokens. A name that the model lacks is an error that lists its own",
      .changes = OptionChanges::kArtifact,
      .from = CompilePhase::kFuse,
      .read = ReadNames<&PipelineOptions::functions>,
      .write = WriteList<&PipelineOptions::functions>},
     {.name = "draft",
-     .help = "compile the NextN block of a model, or the file that holds it alone, as a draft for qrun --draft",
-     .page = "The artifact guesses tokens for one of the model itself that was compiled with `--last-ffn=all`; both "
+     .help =
+         "compile the NextN block of a model, or the file that holds it alone, as a draft for qrun --draft",
+     .page = "The artifact guesses tokens for one of the model itself that was compiled with "
+             "`--last-ffn=all`; both "
              "share nothing. `--functions=trunk,mtp` makes one artifact of both, which share their weights",
      .changes = OptionChanges::kArtifact,
      .words = kSwitchWords,

@@ -22,16 +22,17 @@ absl::Status refuseDraftAlone(const gguf::File& file, const TensorTable& tensors
   const auto ofTrunk = [](const auto& tensor) { return tensor.name.starts_with("blk.0."); };
   if (std::ranges::any_of(file.tensors(), ofTrunk) || std::ranges::any_of(file.refused_tensors(), ofTrunk))
     return absl::OkStatus();
-  return MakeError("Q2005",
-                   "the trunk's tensors are missing: this file holds only the NextN block of a model",
-                   absl::StrCat(file.path(), ", tensor blk.0.attn_norm.weight"),
-                   "pass the model itself; a NextN block alone computes no text: qcc compile --draft makes of "
-                   "it what qrun --draft takes");
+  return MakeError(
+      "Q2005", "the trunk's tensors are missing: this file holds only the NextN block of a model",
+      absl::StrCat(file.path(), ", tensor blk.0.attn_norm.weight"),
+      "pass the model itself; a NextN block alone computes no text: qcc compile --draft makes of "
+      "it what qrun --draft takes");
 }
 
 absl::Status missingDraft(const gguf::File& file, Metadata& metadata) {
-  return MakeError("Q2005", absl::StrCat("the file has no NextN block to draft with: ",
-                                         metadata.key("nextn_predict_layers"), " is 0 or missing"),
+  return MakeError("Q2005",
+                   absl::StrCat("the file has no NextN block to draft with: ",
+                                metadata.key("nextn_predict_layers"), " is 0 or missing"),
                    file.path(), "pass a model with a NextN block, or the file of its block alone");
 }
 

@@ -108,8 +108,7 @@ FailureOr<SmallVector<EntryPoint>> entryPoints(ModuleOp module) {
 }
 
 const EntryPoint* preparing(const EntryPoint& entry, ArrayRef<EntryPoint> entries) {
-  auto* found =
-      llvm::find_if(entries, [&](const EntryPoint& other) { return other.preparesRowsOf(entry); });
+  auto* found = llvm::find_if(entries, [&](const EntryPoint& other) { return other.preparesRowsOf(entry); });
   return found == entries.end() ? nullptr : found;
 }
 

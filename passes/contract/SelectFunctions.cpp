@@ -17,8 +17,7 @@ struct SelectFunctionsPass : impl::SelectFunctionsBase<SelectFunctionsPass> {
     if (failed(entries)) return signalPassFailure();
     // What prepares rows goes with those that are given such.
     auto prepares = [&](const EntryPoint& entry) {
-      return llvm::any_of(*entries,
-                          [&](const EntryPoint& other) { return entry.preparesRowsOf(other); });
+      return llvm::any_of(*entries, [&](const EntryPoint& other) { return entry.preparesRowsOf(other); });
     };
     SmallVector<StringRef> begins;
     for (EntryPoint& entry : *entries)

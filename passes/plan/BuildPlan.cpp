@@ -219,7 +219,7 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
       Lowering lowering(body, "", rows, p.arena, places, target, !kind.functions.front().leftBy.empty());
       if (failed(allocateStream(kind, p))) return failure();
       if (kind.prepares() && failed(prepareRows(lowering, kind, p))) return failure();
-      for (EntryPoint& entry : ArrayRef(kind.functions).drop_front(kind.prepares() ? 1 : 0))
+      for (EntryPoint& entry : llvm::drop_begin(kind.functions, kind.prepares() ? 1 : 0))
         if (failed(lowerFunction(lowering, entry, p))) return failure();
       p.op.setArenaBytes(p.arena.end());
       return success();
@@ -237,11 +237,12 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
       if (end.logits)
         gives = plan::OutputAttr::get(b.getContext(),
                                       end.chosen ? plan::Output::ChosenLogits : plan::Output::Logits);
-      return plan::ProgramOp::create(b, module.getLoc(), p.name, tokens, givenCols,
-                                     stream, left, gives, p.rows, 0);
+      return plan::ProgramOp::create(b, module.getLoc(), p.name, tokens, givenCols, stream, left, gives,
+                                     p.rows, 0);
     }
 
-    // Offset 0 of every program's arena: with rows of another program, as many as the largest of them leaves.
+    // Offset 0 of every program's arena: of rows of another program, among which those of a step are chosen,
+    // as many as the largest of them leaves.
     LogicalResult allocateStream(ProgramKind& kind, Program& p) {
       EntryPoint& begin = kind.functions.front();
       const EntryPoint* leaves = kind.leaves();
@@ -251,7 +252,7 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
         return begin.func.emitError("@")
                << begin.name() << " takes rows of " << cols << " values and leaves rows of "
                << colsOf(leaves->left) << ", in one place";
-      int64_t rows = begin.leftBy.empty() ? p.rows : streamRows.lookup(begin.leftBy);
+      int64_t rows = begin.leftBy.empty() || begin.tokens ? p.rows : streamRows.lookup(begin.leftBy);
       p.stream = p.arena.allocate("x", 4 * cols * rows);
       p.stream.stride = cols;
       return success();

@@ -19,9 +19,7 @@ struct ProgramKind {
   const EntryPoint* leaves() const;
   bool overwritesRows() const;
   // Whether the first function makes the rows that the second is given.
-  bool prepares() const {
-    return functions.size() > 1 && functions.front().preparesRowsOf(functions[1]);
-  }
+  bool prepares() const { return functions.size() > 1 && functions.front().preparesRowsOf(functions[1]); }
 };
 
 // Rows per program, by what the program is good for.

@@ -34,7 +34,8 @@ Status LinkDraft(qrt_artifact* draft, qrt_engine_options read, qrt_engine& handl
     return differs("the draft is of architecture " + file.manifest().model.arch + ", the model of " +
                    model.manifest().model.arch);
   }
-  if (TokenizerHash(file) != TokenizerHash(model)) return differs("the draft has another tokenizer than the model");
+  if (TokenizerHash(file) != TokenizerHash(model))
+    return differs("the draft has another tokenizer than the model");
   if (file.part_count() != 1) return differs("the draft is cut into parts, expected one");
   if (model.part_count() != 1) read.device = nullptr;
   Result<ModelPlan> plan = PlanOf(file.manifest(), file.identity());

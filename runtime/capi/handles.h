@@ -157,9 +157,9 @@ struct qrt_engine {
   const qrt::capi::Services services;
   const qrt::capi::Ref<qrt_artifact> artifact;
   std::optional<qrt::capi::Ref<qrt_artifact>> draft;  // linked to it
-  std::string devices;      // names of the devices, in the order in which they run
-  std::string variants;     // of the code on each; one name where all are alike
-  std::string passed_over;  // of device "auto"
+  std::string devices;                                // names of the devices, in the order in which they run
+  std::string variants;                               // of the code on each; one name where all are alike
+  std::string passed_over;                            // of device "auto"
   std::unique_ptr<qrt::Engine> engine;
 };
 

@@ -112,13 +112,11 @@ qrt_status qrt_session_append(qrt_session* session, const int32_t* tokens, size_
 
 qrt_status qrt_session_generate(qrt_session* session, int32_t token, const qrt_generate_options* options,
                                 int32_t* tokens, size_t capacity, size_t* count, qrt_error* error) {
-  return Guard(error, [&] {
-    return qrt::capi::GenerateTokens(session, token, options, tokens, capacity, count);
-  });
+  return Guard(error,
+               [&] { return qrt::capi::GenerateTokens(session, token, options, tokens, capacity, count); });
 }
 
-qrt_status qrt_session_draft_counters(const qrt_session* session, qrt_draft_counters* out,
-                                      qrt_error* error) {
+qrt_status qrt_session_draft_counters(const qrt_session* session, qrt_draft_counters* out, qrt_error* error) {
   return Guard(error, [&]() -> Status {
     if (session == nullptr) return NullArgument("session");
     qrt_draft_counters counters = {};

@@ -12,9 +12,9 @@
 
 namespace qrt {
 
-// The draft function of a model, where it has one: the first that takes tokens and with each a given row of the
-// model's embedding length, leaves rows of its own, gives logits of every row, and advances KV alone. The given row is
-// the one that the trunk left for the token before. Immutable.
+// The draft function of a model, where it has one: the first that takes tokens and with each a given row of
+// the model's embedding length, leaves rows of its own, gives logits of every row, and advances KV alone. The
+// given row is the one that the trunk left for the token before. Immutable.
 class DraftSchedule {
  public:
   DraftSchedule() = default;
@@ -29,8 +29,8 @@ class DraftSchedule {
   const Schedule::Choice& WithoutLogits(uint64_t rows) const {
     return Schedule::Smallest(without_logits_.empty() ? with_logits_ : without_logits_, rows);
   }
-  // Goes on from the row that the program before left at the begin of the arena; none: it drafts one token at a
-  // time.
+  // Goes on from the row that the program before left at the begin of the arena; none: it drafts one token at
+  // a time.
   const std::optional<uint32_t>& next() const { return next_; }
   // Whether a KV plane is the draft's and not the trunk's.
   bool Owns(const KvPlane& plane) const;

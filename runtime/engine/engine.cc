@@ -94,7 +94,8 @@ Status Engine::CheckParts() const {
   const Schedule& schedule = this->schedule();
   if (schedule.empty() && parts_.size() == 1 && !DraftSchedule(plan()).empty()) {
     return Status(Code::kArtifactIncompatible, 5336,
-                  "the artifact only drafts tokens for another one, and makes no text itself", "manifest, programs",
+                  "the artifact only drafts tokens for another one, and makes no text itself",
+                  "manifest, programs",
                   "run the model's own artifact with it: qrun MODEL.qbin --draft DRAFT.qbin");
   }
   if (schedule.empty()) {
@@ -384,10 +385,13 @@ Batch::Outcome Batch::RunStep(uint64_t pending) {
     const uint32_t take = Take(feed, rows, choice.rows - rows);
     if (take == 0) continue;
     feed.taken = take;
-    seqs[n_seqs++] = {
-        nullptr,  // AimAt says where
-        nullptr, static_cast<int64_t>(session->kv_capacity_), static_cast<int64_t>(session->position_), rows,
-        take};
+    seqs[n_seqs++] = {nullptr,  // AimAt says where
+                      0,
+                      nullptr,
+                      static_cast<int64_t>(session->kv_capacity_),
+                      static_cast<int64_t>(session->position_),
+                      rows,
+                      take};
     std::memcpy(tokens + rows, feed.tokens + feed.done, take * sizeof(int32_t));
     for (uint32_t i = 0; i < take; ++i) {
       std::fill_n(positions + 4 * (rows + i), 4, static_cast<int32_t>(session->position_ + i));

@@ -71,9 +71,9 @@ class Engine {
   bool IsDraftsOwn(size_t part, const KvPlane& plane) const {
     return part >= parts_.size() || (part + 1 == parts_.size() && own_draft_.Owns(plane));
   }
-  // Before there are sessions: `draft` drafts for this model from now on. Throws std::bad_alloc. Errors: artifact
-  // incompatible (it drafts nothing; its rows, its vocabulary differ; this model's steps do not leave the rows),
-  // out of memory.
+  // Before there are sessions: `draft` drafts for this model from now on. Throws std::bad_alloc. Errors:
+  // artifact incompatible (it drafts nothing; its rows, its vocabulary differ; this model's steps do not
+  // leave the rows), out of memory.
   Status Link(Part draft, const qrt_allocator* allocator);
 
   // The traced layers of all parts, by layer; empty: the artifact is not traceable.
@@ -146,7 +146,8 @@ class Engine {
   bool PlaceDraftRows(const float* rows, uint64_t count);
   // Brings row `i` of those that the draft left to where its next program takes it.
   bool KeepDraftRow(uint64_t i);
-  // Runs a draft's program for seq.row_count tokens, the first at `position`; with `logits` those of every row.
+  // Runs a draft's program for seq.row_count tokens, the first at `position`; with `logits` those of every
+  // row.
   bool RunDraft(uint32_t program, const qrt_seq& seq, uint64_t position, const int32_t* tokens, bool logits);
   const float* draft_logits(uint64_t row) const {
     return reinterpret_cast<const float*>(logits_.data()) + row * stage(draft_part()).plan.logits_stride;

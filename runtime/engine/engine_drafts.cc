@@ -32,8 +32,9 @@ Status Engine::Link(Part draft, const qrt_allocator* allocator) {
                       kOtherDraft);
   }
   if (!this->schedule().leaves_every_row()) {
-    return CannotLink("the model's steps do not leave the rows behind its last layer, which a draft goes on from",
-                      "compile the model with qcc compile --last-ffn=all");
+    return CannotLink(
+        "the model's steps do not leave the rows behind its last layer, which a draft goes on from",
+        "compile the model with qcc compile --last-ffn=all");
   }
   linked_ = std::make_unique<Stage>();
   static_cast<Part&>(*linked_) = std::move(draft);
@@ -43,8 +44,9 @@ Status Engine::Link(Part draft, const qrt_allocator* allocator) {
   if (stream_.size() != 0) return Status();
   if (!stream_.Allocate(allocator, bytes)) {
     linked_.reset();
-    return Status(Code::kOutOfMemory, 6001, "no memory for rows for drafts: " + std::to_string(bytes) + " bytes",
-                  "engine", "free memory");
+    return Status(Code::kOutOfMemory, 6001,
+                  "no memory for rows for drafts: " + std::to_string(bytes) + " bytes", "engine",
+                  "free memory");
   }
   memory_bytes_ += bytes;
   return Status();
@@ -68,7 +70,10 @@ bool Engine::KeepDraftRow(uint64_t i) {
   if (i == 0) return true;
   const size_t part = draft_part();
   const CopyRange range = {&stage(part).device->arena(), i * row_bytes(), stream_.data(), row_bytes()};
-  return OnDevice(part, [&](Device& device) { return device.Read({&range, 1}); }) == DeviceResult::kOk &&
+  return OnDevice(part,
+                  [&](Device& device) {
+                    return device.Read({&range, 1});
+                  }) == DeviceResult::kOk &&
          PlaceDraftRows(reinterpret_cast<const float*>(stream_.data()), 1);
 }
 
@@ -98,8 +103,8 @@ void Batch::TellDrafters() {
   bool wanted = false;
   for (Session* session = first_; session != nullptr; session = session->feed_.next) {
     rows += session->feed_.taken;
-    wanted = wanted || (session->feed_.taken != 0 && session->drafter_ != nullptr &&
-                        session->drafter_->wants_rows());
+    wanted = wanted ||
+             (session->feed_.taken != 0 && session->drafter_ != nullptr && session->drafter_->wants_rows());
   }
   const float* left = wanted ? engine_.StreamRows(rows) : nullptr;
   for (Session* session = first_; session != nullptr; session = session->feed_.next) {

@@ -11,8 +11,8 @@
 namespace qrt {
 
 // Of the earlier places where the last few tokens stand (the longest such end, at most kLongest, at least
-// kShortest), the latest: what follows there is the guess. Sees what the session was fed since it was last reset
-// or restored.
+// kShortest), the latest: what follows there is the guess. Sees what the session was fed since it was last
+// reset or restored.
 class LookupDrafter final : public Drafter {
  public:
   static constexpr size_t kLongest = 4, kShortest = 2;

@@ -72,7 +72,8 @@ void ModelDrafter::Follow(uint64_t position, std::span<const int32_t> tokens, co
   lag_ += static_cast<uint32_t>(tokens.size());
 }
 
-bool ModelDrafter::Feed(std::span<const int32_t> tokens, const float* rows, After after, uint64_t* last_rows) {
+bool ModelDrafter::Feed(std::span<const int32_t> tokens, const float* rows, After after,
+                        uint64_t* last_rows) {
   const DraftSchedule& schedule = engine_.draft_schedule();
   const uint64_t floats = engine_.row_bytes() / sizeof(float);
   while (!tokens.empty()) {

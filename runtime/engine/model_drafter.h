@@ -17,15 +17,16 @@ namespace qrt {
 
 class Engine;
 
-// The draft has KV of its own, by position, which catches up with the session: token i goes in with the row that the
-// trunk left for token i - 1, zeros where that is not known. A few tokens wait (`lag`), so that those of the
-// last verification go in together with the first draft behind them.
+// The draft has KV of its own, by position, which catches up with the session: token i goes in with the row
+// that the trunk left for token i - 1, zeros where that is not known. A few tokens wait (`lag`), so that
+// those of the last verification go in together with the first draft behind them.
 class ModelDrafter final : public Drafter {
  public:
   // Most tokens that wait.
   static constexpr uint32_t kMaxLag = 16;
 
-  // `kv`: room for `kv_capacity` tokens of the draft's KV on its device; the session's. The engine must drafts().
+  // `kv`: room for `kv_capacity` tokens of the draft's KV on its device; the session's. The engine must
+  // drafts().
   ModelDrafter(Engine& engine, const DeviceBuffer& kv, uint64_t kv_capacity)
       : engine_(engine), kv_(kv), kv_capacity_(kv_capacity) {}
   // Errors: out of memory.
@@ -53,12 +54,14 @@ class ModelDrafter final : public Drafter {
   Engine& engine_;
   const DeviceBuffer& kv_;
   const uint64_t kv_capacity_;
-  uint64_t begin_ = 0;  // position of the first token in the draft's KV
-  uint64_t fed_ = 0;    // tokens in it
-  uint32_t lag_ = 0;    // tokens of the session behind those
+  uint64_t begin_ = 0;                            // position of the first token in the draft's KV
+  uint64_t fed_ = 0;                              // tokens in it
+  uint32_t lag_ = 0;                              // tokens of the session behind those
   std::array<int32_t, kMaxLag + 1> tokens_ = {};  // they, and in Propose the next
-  Memory rows_;         // f32 [kMaxLag + 1][embedding_length]: of the token ahead of each of them, and of the next one
-  bool ahead_ = false;  // the draft's KV holds ahead_token_ behind those that were fed, as it would with its row
+  Memory
+      rows_;  // f32 [kMaxLag + 1][embedding_length]: of the token ahead of each of them, and of the next one
+  bool ahead_ =
+      false;  // the draft's KV holds ahead_token_ behind those that were fed, as it would with its row
   int32_t ahead_token_ = 0;
 };
 

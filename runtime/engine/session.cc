@@ -88,7 +88,8 @@ Status Session::InitDraft(const Options& options, const qrt_allocator* allocator
   if (draft_tokens_ < 1 || draft_tokens_ > kMaxDraftTokens) {
     return Status(Code::kInvalidArgument, 5305,
                   "draft_tokens is " + std::to_string(draft_tokens_) + ", expected 1 to " +
-                      std::to_string(kMaxDraftTokens), note);
+                      std::to_string(kMaxDraftTokens),
+                  note);
   }
   if (options.draft == QRT_DRAFT_LOOKUP) {
     drafter_ = std::make_unique<LookupDrafter>(capacity_);
@@ -99,8 +100,9 @@ Status Session::InitDraft(const Options& options, const qrt_allocator* allocator
                   "draft is " + std::to_string(options.draft) + ", expected a QRT_DRAFT value", note);
   }
   if (!engine_.drafts()) {
-    return Status(Code::kUnavailable, 5334, "the model has no function that drafts tokens", note,
-                  "compile a model with a NextN block with qcc compile --functions=trunk,mtp, or link a draft");
+    return Status(
+        Code::kUnavailable, 5334, "the model has no function that drafts tokens", note,
+        "compile a model with a NextN block with qcc compile --functions=trunk,mtp, or link a draft");
   }
   const DeviceBuffer* kv = &areas_.back().kv;
   if (engine_.draft_part() == engine_.part_count()) {

@@ -2,10 +2,12 @@
 #ifndef RUNTIME_ENGINE_SESSION_H_
 #define RUNTIME_ENGINE_SESSION_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/checked.h"
@@ -37,7 +39,8 @@ class Session {
     // Most tokens that it steps back at once, of those that a model with recurrent state has seen: at most a
     // block of its state. 0: less memory, and no way back.
     uint32_t max_rewind = 0;
-    // Who guesses tokens (speculation.h), and how many at once, 1 to kMaxDraftTokens: max_rewind is at least that.
+    // Who guesses tokens (speculation.h), and how many at once, 1 to kMaxDraftTokens: max_rewind is at least
+    // that.
     qrt_draft draft = QRT_DRAFT_NONE;
     uint32_t draft_tokens = 0;
   };
@@ -51,8 +54,8 @@ class Session {
   static Sizes SizesFor(const ModelPlan& plan, const Options& options);
 
   // Takes the memory: the engine's devices give state and KV, `allocator` (NULL: the system) the logits.
-  // Throws std::bad_alloc. Errors: out of memory, invalid argument, unavailable (the model has no draft), device
-  // lost, device failed.
+  // Throws std::bad_alloc. Errors: out of memory, invalid argument, unavailable (the model has no draft),
+  // device lost, device failed.
   Status Init(const Options& options, const qrt_allocator* allocator);
 
   uint64_t position() const { return position_; }
@@ -85,6 +88,11 @@ class Session {
   // rewindable(); a step failed).
   Status Rewind(uint64_t tokens);
 
+  // Who guesses from now on, at most `tokens` at once, which Rewind must be able to take back.
+  void Use(std::unique_ptr<Drafter> drafter, uint32_t tokens) {
+    drafter_ = std::move(drafter);
+    draft_tokens_ = std::min(tokens, kMaxDraftTokens);
+  }
   // Null: nobody guesses. How many tokens at once.
   Drafter* drafter() const { return drafter_.get(); }
   uint32_t draft_tokens() const { return draft_tokens_; }
@@ -93,8 +101,8 @@ class Session {
   void Cancel() { cancel_.store(true, std::memory_order_relaxed); }
 
   // Snapshots: header, of each part the state at the position (sequence_state.h), then the used rows of each
-  // KV plane but a draft's, with an XXH3-128 over all of it. So equal sequences give equal snapshots, whatever was taken
-  // back.
+  // KV plane but a draft's, with an XXH3-128 over all of it. So equal sequences give equal snapshots,
+  // whatever was taken back.
   uint64_t SaveSize() const;
   // `bytes` holds SaveSize(). Errors: invalid argument (a step failed), device lost, device failed.
   Status Save(uint8_t* bytes) const;

@@ -35,7 +35,8 @@ struct Verification {
     chosen[i] = token;
     const bool guessed = i < guesses.size() && guesses[i] == token;
     right += guessed;
-    done = !guessed || (last.is != nullptr && last.is(last.ctx, token) != 0);
+    const bool ends = last.is != nullptr && last.is(last.ctx, token) != 0;
+    done = !guessed || ends;
     if (!done) sampler.Accept(token);
   }
 };
@@ -58,8 +59,8 @@ Status Generate(Session& session, int32_t token, Sampler& sampler, LastToken las
   const uint64_t begin = session.position(), room = session.capacity() - begin;
   const bool known = token >= 0 && static_cast<uint32_t>(token) < session.engine().plan().vocab_size;
   if (session.drafter() != nullptr && known && room > 1) {
-    const size_t most = std::min<uint64_t>({session.draft_tokens(), chosen.size() - 1, room - 1,
-                                            session.engine().schedule().max_rows() - 1});
+    const size_t most = std::min<uint64_t>(
+        {session.draft_tokens(), chosen.size() - 1, room - 1, session.engine().schedule().max_rows() - 1});
     out->guessed = session.drafter()->Propose(begin, token, std::span(fed).subspan(1, most));
   }
   if (out->guessed == 0) {
@@ -82,8 +83,8 @@ Status Generate(Session& session, int32_t token, Sampler& sampler, LastToken las
   }
   out->tokens = rows.count;
   out->accepted = rows.right;
-  // A step that failed leaves a session that cannot step back either. What was cancelled between two steps goes on
-  // from the last token chosen; the next call stops.
+  // A step that failed leaves a session that cannot step back either. What was cancelled between two steps
+  // goes on from the last token chosen; the next call stops.
   if (session.damaged()) return status;
   const uint64_t keeps = begin + rows.count;
   if (session.position() > keeps) QRT_RETURN_IF_ERROR(session.Rewind(session.position() - keeps));

@@ -407,8 +407,8 @@ class Session : public internal::Handle<qrt_session, qrt_session_release> {
     if (!outcome) return outcome.error();
     return token;
   }
-  // Appends `token` and chooses what follows, one token or as many more as the session's draft guessed right, at
-  // most `most`: qrt_session_generate. All but the last are in the session and recorded in the sampler.
+  // Appends `token` and chooses what follows, one token or as many more as the session's draft guessed right,
+  // at most `most`: qrt_session_generate. All but the last are in the session and recorded in the sampler.
   Result<std::vector<std::int32_t>> Generate(std::int32_t token, Sampler& sampler, std::size_t most = 16) {
     std::vector<std::int32_t> tokens(most);
     std::size_t count = 0;
