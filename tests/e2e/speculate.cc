@@ -1,11 +1,14 @@
-// Drafts through the public API: speculate ARTIFACT DEVICE [DRAFT_ARTIFACT]
+// Drafts through the public API: speculate ARTIFACT DEVICE [DRAFT_ARTIFACT|- [IDS_FILE]]
 // Texts by several samplers, plain and with every draft, by several lengths: tokens and snapshots must be the
-// same. With a draft artifact QRT_DRAFT_MODEL is that one. Prints one line of JSON: how much was compared,
-// guessed and accepted; exit code 1 and what broke otherwise.
+// same. With a draft artifact QRT_DRAFT_MODEL is that one. With token ids instead: at how many of their positions
+// the draft guesses the model's likeliest token. Prints one line of JSON: how much was compared, guessed and
+// accepted; exit code 1 and what broke otherwise.
 #define QRT_HPP_EXCEPTIONS
 #include <qrt/qrt.hpp>
 
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -79,11 +82,25 @@ class Drafts {
         }
       }
     }
-    std::printf(
-        "{\"compared\": %zu, \"steps\": %llu, \"guessed\": %llu, \"accepted\": %llu, \"first_guessed\": "
-        "%llu, \"first_accepted\": %llu}\n",
-        compared_, Number(steps_), Number(guessed_), Number(accepted_), Number(first_guessed_),
-        Number(first_accepted_));
+    std::printf("{\"compared\": %zu, \"steps\": %llu, \"guessed\": %llu, \"accepted\": %llu}\n", compared_,
+                Number(steps_), Number(guessed_), Number(accepted_));
+  }
+
+  // Each token goes in by a checked step of one guess, which is taken back where it was right.
+  void Agree(const std::vector<int32_t>& ids) {
+    auto options = qrt::Sized<qrt_session_options>();
+    options.context_tokens = ids.size() + 2;
+    options.draft = QRT_DRAFT_MODEL;
+    options.draft_tokens = 1;
+    qrt::Session session = std::move(qrt::Session::Create(engine_, options).value());
+    const qrt_sampler_options greedy = Samplers()[0];
+    for (size_t i = 0; i < ids.size(); ++i) {
+      qrt::Sampler sampler = std::move(qrt::Sampler::Create(artifact_, &greedy).value());
+      session.Generate(ids[i], sampler, 2).value();
+      if (!session.Rewind(session.position() - i - 1)) Fail("a rewind by the tokens that were right");
+    }
+    const qrt_draft_counters counters = session.DraftCounters().value();
+    std::printf("{\"guessed\": %llu, \"accepted\": %llu}\n", Number(counters.guessed), Number(counters.accepted));
   }
 
  private:
@@ -116,7 +133,6 @@ class Drafts {
       steps_ += counters.steps;
       guessed_ += counters.guessed;
       accepted_ += counters.accepted;
-      if (length == 1) first_guessed_ += counters.guessed, first_accepted_ += counters.accepted;
     }
     return out;
   }
@@ -127,19 +143,24 @@ class Drafts {
   qrt::Text text_;
   std::vector<int32_t> prompt_;
   size_t compared_ = 0;
-  uint64_t steps_ = 0, guessed_ = 0, accepted_ = 0, first_guessed_ = 0, first_accepted_ = 0;
+  uint64_t steps_ = 0, guessed_ = 0, accepted_ = 0;
 };
 
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::fprintf(stderr, "usage: speculate ARTIFACT DEVICE [DRAFT_ARTIFACT]\n");
+    std::fprintf(stderr, "usage: speculate ARTIFACT DEVICE [DRAFT_ARTIFACT|- [IDS_FILE]]\n");
     return 2;
   }
   try {
-    Drafts drafts(argv[1], argv[2], argc > 3 ? argv[3] : nullptr);
-    drafts.Run();
+    Drafts drafts(argv[1], argv[2], argc > 3 && std::string(argv[3]) != "-" ? argv[3] : nullptr);
+    if (argc > 4) {
+      std::ifstream in(argv[4]);
+      drafts.Agree({std::istream_iterator<int32_t>(in), {}});
+    } else {
+      drafts.Run();
+    }
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "speculate: %s\n", error.what());

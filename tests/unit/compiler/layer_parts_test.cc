@@ -174,7 +174,7 @@ void AddTraces(qrt::Session& session, Rows* rows) {
 Rows Story(qrt::Engine& engine) {
   Rows rows;
   qrt::Session session(engine, nullptr);
-  EXPECT_TRUE(session.Init(96, nullptr).ok());
+  EXPECT_TRUE(session.Init({96}, nullptr).ok());
   const std::vector<int32_t> tokens = PromptOf(46, 11);
   Append(engine, session, std::span(tokens).first(40), &rows);
   std::vector<uint8_t> snapshot(session.SaveSize());
@@ -182,7 +182,7 @@ Rows Story(qrt::Engine& engine) {
   for (size_t i = 40; i < 46; ++i) Append(engine, session, std::span(tokens).subspan(i, 1), &rows);
   const size_t before = rows.size();
   qrt::Session restored(engine, nullptr);
-  EXPECT_TRUE(restored.Init(128, nullptr).ok());
+  EXPECT_TRUE(restored.Init({128}, nullptr).ok());
   EXPECT_TRUE(restored.Restore(snapshot.data(), snapshot.size()).ok());
   Append(engine, restored, std::span(tokens).subspan(40), &rows);
   for (size_t i = 0; i < 6; ++i) EXPECT_EQ(rows[before + i], rows[before - 6 + i]) << "row " << i;
@@ -196,7 +196,7 @@ Rows Story(qrt::Engine& engine) {
   qrt::Batch batch(engine);
   for (size_t i = 0; i < prompts.size(); ++i) {
     sessions.push_back(std::make_unique<qrt::Session>(engine, nullptr));
-    EXPECT_TRUE(sessions[i]->Init(64, nullptr).ok());
+    EXPECT_TRUE(sessions[i]->Init({64}, nullptr).ok());
     qrt_append_options options = {};
     options.struct_size = sizeof options;
     options.want = QRT_LOGITS_ALL;
