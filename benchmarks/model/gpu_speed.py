@@ -132,31 +132,22 @@ def peer(args, program, gguf):
 def measure(args, arch, preset, mix, folder, bandwidths):
     """One row per device."""
     qcc, qrun = (os.path.join(args.bin, t) for t in ("qcc", "qrun"))
-    gguf, qbin, chunked = (os.path.join(folder, name) for name in ("model.gguf", "model.qbin", "chunked.qbin"))
+    gguf, qbin = (os.path.join(folder, name) for name in ("model.gguf", "model.qbin"))
     run(qcc, "synth", "--arch", arch, "--preset", preset, "--format", mix, "--seed", 1, "-o", gguf, "-q")
     targets = list(dict.fromkeys(d.split(":")[0] for d in args.device.split(",")))
     start = time.monotonic()
     run(qcc, "compile", gguf, "-o", qbin, "-q", f"--target={','.join(targets)}")
     compile_s = time.monotonic() - start
-    has_chunks = arch == "qwen35" and targets != ["cpu"]
-    if has_chunks:
-        run(qcc, "compile", gguf, "-o", chunked, "-q", f"--target={','.join(targets)}", "--delta-rule=chunked")
     ours, peers = {d: [] for d in args.device.split(",")}, {p: [] for p in args.llama_bench}
-    chunks = {d: [] for d in ours if has_chunks and d != "cpu"}  # prefill only: decode is the same
     for _ in range(args.rounds):
         for device, rounds in ours.items():
             rounds.append(json.loads(run(qrun, "bench", qbin, f"--device={device}", "-p", args.prompt, "-n", args.tokens,
                                          "-r", args.reps, "--json")))
-        for device, rounds in chunks.items():
-            bench = json.loads(run(qrun, "bench", chunked, f"--device={device}", "-p", args.prompt, "-n", 1, "-r", args.reps, "--json"))
-            rounds.append(bench["prefill"]["median"])
         for program, rounds in peers.items():
             rounds.append(peer(args, program, gguf))
     embedding = separate_embedding_bytes(json.loads(run(qcc, "inspect", gguf, "--json")))
     os.remove(gguf)
     os.remove(qbin)
-    if has_chunks:
-        os.remove(chunked)
     beside = [{**rounds[0], **{k: statistics.median(r[k] for r in rounds) for k in ("prefill", "decode")}} for rounds in peers.values()]
     rows = []
     for device, rounds in ours.items():
@@ -165,7 +156,6 @@ def measure(args, arch, preset, mix, folder, bandwidths):
         first = rounds[0]
         rows.append({"model": f"{arch} {preset} {mix}", "preset": preset, "kind": device.split(":")[0], "device": first["device"],
                      "profile": first["cpu"], "compile_s": compile_s, "load_s": load, "prefill": prefill, "decode": decode,
-                     "chunked_prefill": statistics.median(chunks[device]) if chunks.get(device) else None,
                      "decode_gbs": (first["weight_bytes"] - embedding) * decode / 1e9, "bandwidth": bandwidths.of(first["device"]),
                      "submissions": first["decode_submissions_per_token"], "to_host": first["decode_bytes_to_host_per_token"], "peers": beside})
     return rows
@@ -203,7 +193,6 @@ def table(rows, prompt):
     """Lines."""
     columns = [("model", lambda r: r["model"]), ("device", lambda r: r["device"].split()[0]), ("compile s", lambda r: f"{r['compile_s']:.1f}"),
                ("load s", lambda r: f"{r['load_s']:.2f}"), (f"prefill {prompt} tok/s", lambda r: f"{r['prefill']:.1f}"),
-               ("--delta-rule=chunked", lambda r: f"{r['chunked_prefill']:.1f}" if r["chunked_prefill"] else "-"),
                ("decode tok/s", lambda r: f"{r['decode']:.2f}"), ("decode GB/s", lambda r: f"{r['decode_gbs']:.1f}"),
                ("of bandwidth", lambda r: f"{100 * r['decode_gbs'] / r['bandwidth']:.0f} %" if r["bandwidth"] else "-"),
                (f"over {BOUND_SHARE:g} x bound", lambda r: f"{of_bound(r):.2f}" if of_bound(r) else "-"),

@@ -241,9 +241,11 @@ void MeasureSession(const std::vector<int64_t>& attention_layers, ModelReport& r
   const Checked key = Checked(static_cast<uint64_t>(*d.key_heads)) * static_cast<uint64_t>(*d.key_dim);
   const Checked value = Checked(static_cast<uint64_t>(*d.value_heads)) * static_cast<uint64_t>(*d.value_dim);
   const Checked channels = key * 2 + value;
-  const Checked columns = Checked(static_cast<uint64_t>(*d.convolution)) - 1;
-  const Checked bytes =
-      (columns * channels + value * static_cast<uint64_t>(*d.key_dim)) * 4 * r.delta_net_layers;
+  // As sequence_state.h has it: S, and of each token of a block an entry and a column of the convolution.
+  const Checked entry = (key + value + static_cast<uint64_t>(*d.value_heads)).aligned(16);
+  const Checked bytes = (value * static_cast<uint64_t>(*d.key_dim) +
+                         (entry + channels) * static_cast<uint64_t>(layouts::kStateBlock)) *
+                        4 * r.delta_net_layers;
   if (bytes.ok()) r.state_bytes = bytes.value();
 }
 

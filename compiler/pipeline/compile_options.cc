@@ -31,7 +31,6 @@ constexpr int64_t kMaxDecodeRows = 64, kMaxPrefillRows = 4096;
 constexpr std::string_view kNumericsWords[] = {"int8", "f32"};
 constexpr std::string_view kKvWords[] = {"f16", "f32"};
 constexpr std::string_view kL2NormWords[] = {"sum", "max"};
-constexpr std::string_view kDeltaRuleWords[] = {"exact", "chunked"};
 constexpr std::string_view kLastFfnWords[] = {"chosen", "all"};
 constexpr std::string_view kReportWords[] = {"fusion", "memory", "formats"};
 constexpr CompilePhase kReportPhases[] = {CompilePhase::kFuse, CompilePhase::kPlan, CompilePhase::kPlan};
@@ -439,18 +438,6 @@ constexpr CompileOption kOptions[] = {
      .words = kL2NormWords,
      .read = ReadChoice<&PipelineOptions::l2_norm>,
      .write = WriteChoice<&PipelineOptions::l2_norm>},
-    {.name = "delta_rule",
-     .help = "how GPUs prefill delta nets: exact: token by token, and where a prompt is cut changes no bit; "
-             "chunked: 16 tokens at a time",
-     .page = "`chunked` is the WY form; it counts from the begin of a call, so that cuts elsewhere than at "
-             "multiples of 16 change rounding. Decode is the same in both",
-     .changes = OptionChanges::kArtifact,
-     .from = CompilePhase::kCode,
-     .targets = OptionTargets::kGpu,
-     .needs = ModelPart::kDeltaNets,
-     .words = kDeltaRuleWords,
-     .read = ReadChoice<&PipelineOptions::delta_rule>,
-     .write = WriteChoice<&PipelineOptions::delta_rule>},
     {.name = "last_ffn",
      .help =
          "the last layer's feed-forward part: chosen: of the rows whose logits are asked for; all: of every "

@@ -40,7 +40,7 @@ enum class ModelPart : uint8_t { kAny, kDeltaNets, kQuantisedWeights };
 struct CompileOption {
   using Values = std::vector<std::string>;
 
-  std::string_view name;             // "delta_rule": --delta-rule; the key in the provenance
+  std::string_view name;             // "l2_norm": --l2-norm; the key in the provenance
   std::string_view short_flag = {};  // "-o"
   std::string_view value = {};       // how help shows the value: "LIST"; with `words` these
   bool list = false;                 // takes several values, with commas
@@ -60,8 +60,8 @@ struct CompileOption {
   // The field as text, as the provenance has it; empty: there is nothing to say.
   std::string (*write)(const CompileOption& option, const PipelineOptions& options);
 
-  std::string Flag() const;                              // "--delta-rule"
-  std::string ValueText() const;                         // "exact|chunked"
+  std::string Flag() const;                              // "--l2-norm"
+  std::string ValueText() const;                         // "sum|max"
   std::string DefaultText() const;                       // "exact"; empty: none
   std::string HelpText() const;                          // with the default
   bool AppliesTo(const PipelineOptions& options) const;  // a target is chosen for which it means something

@@ -19,7 +19,7 @@
 namespace qcc::compiler {
 namespace {
 
-// A chunk of the delta rule, and every state read long after it was written.
+// Blocks of the delta rule, and every state read long after it was written.
 constexpr int64_t kUsualTokens = 64;
 constexpr uint32_t kTop = 8;
 

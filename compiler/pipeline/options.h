@@ -26,7 +26,6 @@ enum class KvMode : uint8_t { kF16, kF32 };
 enum class L2NormMode : uint8_t { kSum, kMax };
 // How GPUs prefill delta nets: token by token, so that cuts of a prompt change no bit; or 16 tokens at a
 // time.
-enum class DeltaRuleMode : uint8_t { kExact, kChunked };
 // Of which rows the last feed-forward part is computed: of those whose logits are asked for, or of all.
 enum class LastFfnMode : uint8_t { kChosen, kAll };
 
@@ -80,7 +79,6 @@ struct PipelineOptions {
   NumericsMode numerics = NumericsMode::kInt8;
   KvMode kv = KvMode::kF16;
   L2NormMode l2_norm = L2NormMode::kSum;
-  DeltaRuleMode delta_rule = DeltaRuleMode::kExact;
   LastFfnMode last_ffn = LastFfnMode::kChosen;
   bool draft = false;      // the model's NextN block alone, as a draft for an artifact of the model
   bool traceable = false;  // each layer's last row is kept with a sequence (qcc-trace-layers)

@@ -51,7 +51,6 @@ absl::StatusOr<TargetCode> GenerateGpu(const gpu::Backend& backend, const Target
     auto lowered =
         gpu::lowerToLaunches(request.plan, profile,
                              {.choosable = request.choosable,
-                              .chunkedDelta = request.options.delta_rule == DeltaRuleMode::kChunked,
                               .alone = [&](const std::string& kernel) { return user->Replaces(kernel); },
                               .seen = {}});
     if (mlir::failed(lowered)) return request.diagnostics.ToStatus("Q3003", "generate code");

@@ -69,11 +69,6 @@ typedef struct qrt_gpu_penalty {
 
 #define QRT_GPU_MAX_PENALTIES 65536u
 
-/* Kernels of `qcc compile --delta-rule=chunked` take a sequence's rows of a step in chunks of this many, the
- * first beginning at row_begin. So where every step but its last has a multiple of this many rows of a
- * sequence, the bits of that sequence do not depend on which multiples; elsewhere they may. */
-#define QRT_GPU_CUT_ROWS 16
-
 /* Byte offsets in the step block for programs of at most `max_rows` rows. */
 static inline uint64_t qrt_gpu_rows_offset(void) {
   return sizeof(qrt_gpu_step);

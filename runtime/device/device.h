@@ -90,10 +90,6 @@ class Device {
     return std::numeric_limits<uint32_t>::max();
   }
 
-  // A sequence that is cut between steps at multiples of this many of its rows keeps its bits whatever the
-  // multiples are.
-  virtual uint32_t cut_rows() const { return 1; }
-
   // Runs one step and returns after it is finished.
   virtual DeviceResult Run(const StepRequest& step) = 0;
 

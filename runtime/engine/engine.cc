@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <string>
 #include <utility>
 
@@ -79,7 +78,6 @@ Status Engine::Create(std::vector<Part> parts, const qrt_allocator* allocator, s
     static_cast<Part&>(stage) = std::move(parts[i]);
     stage.schedule = Schedule(stage.plan.programs, {i == 0, i + 1 == parts.size()});
     engine->traces_.insert(engine->traces_.end(), stage.plan.traces.begin(), stage.plan.traces.end());
-    engine->cut_rows_ = std::lcm(engine->cut_rows_, stage.device->cut_rows());
   }
   QRT_RETURN_IF_ERROR(engine->CheckParts());
   if (engine->parts_.size() == 1 && engine->schedule().leaves_every_row()) {
@@ -354,14 +352,6 @@ Status Batch::WithBadLayer(Status fault) const {
   return fault;
 }
 
-uint32_t Batch::Take(const Session::Feed& feed, uint32_t rows, uint32_t space) const {
-  const uint64_t left = feed.count - feed.done;
-  if (left <= space) return static_cast<uint32_t>(left);
-  const uint32_t aligned = space - space % engine_.cut_rows_;
-  // Alone in a bucket below the device's chunk: it is cut there, as it would be without the others.
-  return aligned == 0 && rows == 0 ? space : aligned;
-}
-
 Batch::Outcome Batch::Step(uint64_t pending) {
   const std::lock_guard<std::mutex> lock(engine_.step_);
   const Outcome outcome = RunStep(pending);
@@ -382,10 +372,11 @@ Batch::Outcome Batch::RunStep(uint64_t pending) {
   uint32_t n_out = 0;
   for (Session* session = first_; session != nullptr && rows < choice.rows; session = session->feed_.next) {
     Session::Feed& feed = session->feed_;
-    const uint32_t take = Take(feed, rows, choice.rows - rows);
+    const auto take = static_cast<uint32_t>(std::min<uint64_t>(feed.count - feed.done, choice.rows - rows));
     if (take == 0) continue;
     feed.taken = take;
-    seqs[n_seqs++] = {nullptr,  // AimAt says where
+    // AimAt says where the memory is.
+    seqs[n_seqs++] = {nullptr,
                       0,
                       nullptr,
                       static_cast<int64_t>(session->kv_capacity_),

@@ -159,7 +159,6 @@ class Engine {
   std::unique_ptr<Stage> linked_;  // drafts instead
   DraftSchedule linked_draft_;
   std::vector<TracedLayer> traces_;
-  uint32_t cut_rows_ = 1;  // Device::cut_rows, of all of them
   uint64_t memory_bytes_ = 0;
   Memory logits_;     // [max_out_rows][logits_stride]
   Memory seqs_;       // qrt_seq [max_rows]
@@ -202,10 +201,6 @@ class Batch {
   enum class Outcome { kDone, kStopped, kDevice, kSampling };
 
   bool Cancelled();
-  // Tokens of `feed` for a step that has `rows` rows already and room for `space`: all that are left, or as
-  // many as keep the bits independent of the other sessions (Device::cut_rows). 0: it has to wait for the
-  // next step.
-  uint32_t Take(const Session::Feed& feed, uint32_t rows, uint32_t space) const;
   // One program of each part, and those that its stream needs. `pending`: tokens not yet taken.
   Outcome Step(uint64_t pending);
   Outcome RunStep(uint64_t pending);

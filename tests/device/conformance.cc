@@ -55,7 +55,6 @@ absl::Status Compile(const Suite& suite, const Target& target, const std::string
   options.targets = {target.device};
   options.cpu = {target.variant};
   options.gpu_profiles = {target.variant};
-  if (suite.chunked_delta) options.delta_rule = compiler::DeltaRuleMode::kChunked;
   compiler::QuietSink sink;
   const compiler::TargetInfo* info = compiler::FindTarget(target.device);
   if (info == nullptr) return absl::InternalError("no target " + target.device);
@@ -341,9 +340,11 @@ Lab& Lab::Get(const Suite& suite, const Target& target) {
   return lab;
 }
 
-Memory::Memory(Lab& lab, int64_t kv_capacity, bool poison) : device_(*lab.device), capacity_(kv_capacity) {
+Memory::Memory(Lab& lab, int64_t kv_capacity, bool poison, bool apart)
+    : device_(*lab.device), capacity_(kv_capacity), odd_offset_(apart ? lab.suite->state_bytes : 0) {
   const auto kv_bytes = static_cast<uint64_t>(std::max<int64_t>(kv_capacity, 1) * lab.suite->kv_bytes);
-  EXPECT_EQ(device_.Allocate(static_cast<uint64_t>(lab.suite->state_bytes), &state_), qrt::DeviceResult::kOk);
+  const auto state_bytes = static_cast<uint64_t>(lab.suite->state_bytes + odd_offset_);
+  EXPECT_EQ(device_.Allocate(state_bytes, &state_), qrt::DeviceResult::kOk);
   EXPECT_EQ(device_.Allocate(kv_bytes, &kv_), qrt::DeviceResult::kOk);
   if (poison) {
     Bytes nan(kv_bytes, 0xff);
@@ -363,9 +364,10 @@ qrt::CopyRange Memory::Range(const Place& place, void* host, uint64_t bytes) con
   return {kv ? &kv_ : &state_, offset, host, bytes};
 }
 
-Bytes Memory::Read(const Place& place) const {
+Bytes Memory::Read(const Place& place, bool odd) const {
   Bytes bytes(static_cast<size_t>(place.bytes * (place.space == Place::Space::kKv ? capacity_ : 1)));
-  const qrt::CopyRange range = Range(place, bytes.data(), bytes.size());
+  qrt::CopyRange range = Range(place, bytes.data(), bytes.size());
+  if (odd) range.offset += static_cast<uint64_t>(odd_offset_);
   EXPECT_EQ(device_.Read({&range, 1}), qrt::DeviceResult::kOk);
   return bytes;
 }
@@ -410,6 +412,7 @@ std::map<std::string, Bytes> RunCase(Lab& lab, const std::string& name, const St
     qrt_seq seq = {};
     if (s.memory != nullptr) {
       seq.state = reinterpret_cast<uint8_t*>(s.memory->state().address);
+      seq.odd_offset = s.memory->odd_offset();
       seq.kv = reinterpret_cast<uint8_t*>(s.memory->kv().address);
       seq.kv_capacity = s.memory->capacity();
     }

@@ -84,8 +84,7 @@ struct Suite {
   int64_t vocab, logits_stride;
   std::vector<Program> programs;
   int64_t weight_bytes = 0, state_bytes = 64, kv_bytes = 16;
-  bool chunked_delta = false;  // PipelineOptions::delta_rule
-  std::string problem;         // a case that does not fit its family
+  std::string problem;  // a case that does not fit its family
 };
 
 // A suite on a target.
@@ -104,23 +103,24 @@ class Lab {
 // State and kv of one sequence; freed with its Lab's device.
 class Memory {
  public:
-  // Poison: bytes 0xff; else zeros.
-  Memory(Lab& lab, int64_t kv_capacity, bool poison = false);
+  // Poison: bytes of kv 0xff; else zeros. Apart: odd blocks of tokens have a state area of their own.
+  Memory(Lab& lab, int64_t kv_capacity, bool poison = false, bool apart = false);
   ~Memory();
   Memory(const Memory&) = delete;
 
-  Bytes Read(
-      const Place& place) const;  // kState or kKv: the layer's bytes, capacity times the bytes per token
+  // kState: of even or odd blocks; kKv: the layer's bytes, capacity times the bytes per token.
+  Bytes Read(const Place& place, bool odd = false) const;
   void Write(const Place& place, const Bytes& bytes);
 
   int64_t capacity() const { return capacity_; }
+  int64_t odd_offset() const { return odd_offset_; }
   const qrt::DeviceBuffer& state() const { return state_; }
   const qrt::DeviceBuffer& kv() const { return kv_; }
 
  private:
   qrt::CopyRange Range(const Place& place, void* host, uint64_t bytes) const;
   qrt::Device& device_;
-  int64_t capacity_;
+  int64_t capacity_, odd_offset_;
   qrt::DeviceBuffer state_, kv_;
 };
 

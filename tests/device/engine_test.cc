@@ -36,20 +36,15 @@ constexpr char kExperts[] = "tests/golden/t3moe-q-Q4_K_M.gguf";
 constexpr char kTrained[] = "assets/tiny-qwen35-q8_0.gguf";
 
 // A model compiled for one GPU profile or one ISA level of CPUs, the trained one for both; compiled and
-// opened once for each pair. `chunks`: in f32, with delta rules of GPUs in chunks.
-qrt_artifact* Open(const std::string& gguf, const Target& target, bool chunks = false) {
+// opened once for each pair.
+qrt_artifact* Open(const std::string& gguf, const Target& target) {
   static auto* opened = new std::map<std::string, Artifact>;
-  Artifact& slot = (*opened)[gguf + " " + target.Name() + (chunks ? " chunks" : "")];
+  Artifact& slot = (*opened)[gguf + " " + target.Name()];
   if (slot) return slot.get();
   compiler::PipelineOptions options;
   options.input = std::string(QCC_SOURCE_DIR) + "/" + gguf;
   options.output = testing::TempDir() + "/qcc_engine_" + target.Name() + "_" +
                    std::filesystem::path(gguf).stem().string() + ".qbin";
-  if (chunks) {
-    options.numerics = compiler::NumericsMode::kF32;
-    options.delta_rule = compiler::DeltaRuleMode::kChunked;
-    options.decode_buckets = {1};
-  }
   options.targets = {target.device};
   options.cpu.clear();
   if (target.device == "cpu") {
@@ -202,15 +197,9 @@ TEST_P(ExpertsConformance, BatchMatesDoNotMatter) {
   CheckBatchMates(kExperts, GetParam(), device());
 }
 
-// || got - want ||^2 / || want ||^2
-double Nmse(const Logits& got, const Logits& want) {
-  return conformance::Nmse(got, std::vector<double>(want.begin(), want.end()));
-}
-
-// Prompts that share prefill steps, which cut some of them elsewhere than alone. With delta rules in chunks,
-// whose bits depend on cuts elsewhere than at multiples of 16 rows.
+// Prompts that share prefill steps, which cut some of them elsewhere than alone.
 TEST_P(EngineConformance, PromptsTogether) {
-  qrt_artifact* artifact = Open(kHybrid, GetParam(), /*chunks=*/true);
+  qrt_artifact* artifact = Open(kHybrid, GetParam());
   ASSERT_NE(artifact, nullptr);
   const uint32_t vocab = Vocab(artifact);
   Engine engine = MakeEngine(artifact, device());
@@ -235,17 +224,6 @@ TEST_P(EngineConformance, PromptsTogether) {
     const float* logits = qrt_session_logits(sessions[i].get());
     ASSERT_NE(logits, nullptr);
     EXPECT_EQ(Logits(logits, logits + vocab), alone[i]) << "prompt of " << prompts[i].size() << " tokens";
-  }
-  const std::vector<int32_t>& tokens = prompts.back();
-  for (int64_t cut : {15, 16, 57}) {  // 48 tokens are in chunks
-    Session session = MakeSession(engine.get());
-    Feed(session.get(), {tokens.begin(), tokens.begin() + cut}, vocab);
-    const Logits got = Feed(session.get(), {tokens.begin() + cut, tokens.end()}, vocab);
-    if (cut == 15) {
-      EXPECT_LE(Nmse(got, alone.back()), 1e-5) << "cut at " << cut;
-    } else {
-      EXPECT_EQ(got, alone.back()) << "cut at " << cut;
-    }
   }
 }
 

@@ -1,5 +1,5 @@
 // gated_delta on every device: the plain rule in double; bits of outputs and states that do not depend on how
-// a sequence is cut and on who is beside it. GPUs in chunks: on cuts at multiples of 16 rows.
+// a sequence is cut, on who is beside it and on where its blocks lie; steps back by up to 16 tokens.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -29,12 +29,15 @@ struct Shape {
   int64_t Channels() const { return Plain().channels(); }
   int64_t Ld() const { return 2 * value_heads + 4; }  // alpha, beta and columns of something else
 };
-const Shape kShapes[] = {{"square", 2, 2, 32, 32, 4, false},        {"grouped", 3, 6, 64, 40, 4, false},
-                         {"real", 2, 4, 128, 128, 4, false},        {"real_max", 2, 4, 128, 128, 4, true},
-                         {"taps", 1, 2, 8, 72, 6, false},           {"wide", 1, 1, 256, 256, 2, true},
-                         {"by_group", 2, 6, 32, 40, 4, false, true}};
-
-const Shape kChunkShapes[] = {kShapes[1], kShapes[2], kShapes[6]};
+const Shape kShapes[] = {{"square", 2, 2, 32, 32, 4, false},
+                         {"grouped", 3, 6, 64, 40, 4, false},
+                         {"real", 2, 4, 128, 128, 4, false},
+                         {"real_max", 2, 4, 128, 128, 4, true},
+                         {"taps", 1, 2, 8, 72, 6, false},
+                         {"wide", 1, 1, 256, 256, 2, true},
+                         {"by_group", 2, 6, 32, 40, 4, false, true},
+                         {"small", 1, 2, 8, 8, 4, false}};
+const Shape& kSmall = kShapes[7];
 
 struct Weights {
   explicit Weights(const Shape& s) {
@@ -54,12 +57,11 @@ std::string Float(float v) {
   return text;
 }
 
-template <typename Shapes, typename Buckets>
-Suite* MakeSuite(const char* name, const Shapes& shapes, const Buckets& buckets) {
+Suite* MakeSuite() {
   std::vector<Case> cases;
-  for (const Shape& s : shapes) {
+  for (const Shape& s : kShapes) {
     const Weights w(s);
-    for (int64_t rows : buckets) {
+    for (int64_t rows : kBuckets) {
       Case c;
       c.name = "delta_" + s.name + "_r" + std::to_string(rows);
       c.family = "gated_delta";
@@ -80,25 +82,17 @@ Suite* MakeSuite(const char* name, const Shapes& shapes, const Buckets& buckets)
       cases.push_back(std::move(c));
     }
   }
-  return new Suite(name, std::move(cases));
+  return new Suite("gated_delta", std::move(cases));
 }
 
 const Suite& DeltaSuite() {
-  static const auto* suite = MakeSuite("gated_delta", kShapes, kBuckets);
-  return *suite;
-}
-
-const Suite& ChunkSuite() {
-  static const auto* suite = [] {
-    Suite* made = MakeSuite("gated_delta_chunks", kChunkShapes, std::vector<int64_t>{1, kPrefill});
-    made->chunked_delta = true;
-    return made;
-  }();
+  static const auto* suite = MakeSuite();
   return *suite;
 }
 
 struct Sequence {
-  Sequence(Lab& lab, const Shape& s, int64_t tokens, uint32_t seed) : s(s), tokens(tokens), memory(lab, 1) {
+  Sequence(Lab& lab, const Shape& s, int64_t tokens, uint32_t seed, bool apart = true)
+      : s(s), tokens(tokens), memory(lab, 1, /*poison=*/false, apart) {
     Random random(seed);
     qkv = random.normals(static_cast<size_t>(tokens * s.Channels()));
     z = random.normals(static_cast<size_t>(tokens * s.Values()));
@@ -107,8 +101,25 @@ struct Sequence {
     AddRareDeltaRows(s.Plain(), tokens, s.Ld(), qkv, alpha);
     out.resize(static_cast<size_t>(tokens * s.Values()));
   }
-  Bytes State(Lab& lab, const char* role) const {
-    return memory.Read(lab.suite->program("delta_" + s.name + "_r1").places.at(role));
+  // The block's of the token at `position`.
+  std::vector<float> Area(Lab& lab, const char* role, int64_t position) const {
+    const Place& place = lab.suite->program("delta_" + s.name + "_r1").places.at(role);
+    return As<float>(memory.Read(place, position / layouts::kStateBlock % 2 != 0));
+  }
+  // The delta states before the token at `position`.
+  std::vector<double> State(Lab& lab, int64_t position) const {
+    return DeltaStateAt(s.Plain(), Area(lab, "delta_state", position).data(), position);
+  }
+  // The inputs of the convolution that the token at `position` still needs.
+  std::vector<float> Columns(Lab& lab, int64_t position) const {
+    const std::vector<float> own = Area(lab, "conv_state", position),
+                             before = Area(lab, "conv_state", position + layouts::kStateBlock);
+    std::vector<float> columns;
+    for (int64_t p = std::max<int64_t>(0, position - s.taps + 1); p < position; ++p) {
+      const bool same = p / layouts::kStateBlock == position / layouts::kStateBlock;
+      AppendRows(columns, same ? own : before, s.Channels(), p % layouts::kStateBlock, 1);
+    }
+    return columns;
   }
   const Shape& s;
   int64_t tokens;
@@ -145,31 +156,40 @@ void StepOver(Lab& lab, const std::vector<Piece>& pieces, int64_t bucket) {
   }
 }
 
-void Feed(Lab& lab, Sequence& x, int64_t length) {
-  const int64_t bucket = *std::lower_bound(std::begin(kBuckets), std::end(kBuckets), length);
-  for (int64_t t = 0; t < x.tokens; t += length)
-    StepOver(lab, {{&x, t, std::min(length, x.tokens - t)}}, bucket);
+int64_t BucketOf(int64_t rows) {
+  return *std::lower_bound(std::begin(kBuckets), std::end(kBuckets), rows);
 }
 
-// Outputs, and the delta states after the last token.
-std::vector<double> Want(const Sequence& x, std::vector<double>* state) {
+// From `begin` on.
+void Feed(Lab& lab, Sequence& x, int64_t length, int64_t begin = 0) {
+  for (int64_t t = begin; t < x.tokens; t += length)
+    StepOver(lab, {{&x, t, std::min(length, x.tokens - t)}}, BucketOf(length));
+}
+
+// Outputs and delta states of the first `tokens`.
+DeltaAnswer Want(const Sequence& x, int64_t tokens) {
   const Weights w(x.s);
-  DeltaAnswer answer = DeltaRule({.shape = x.s.Plain(),
-                                  .l2_max = x.s.l2_max,
-                                  .l2_eps = kL2Eps,
-                                  .norm_eps = kNormEps,
-                                  .conv_w = w.conv.data(),
-                                  .a = w.a.data(),
-                                  .dt = w.dt.data(),
-                                  .norm = w.norm.data(),
-                                  .tokens = x.tokens,
-                                  .qkv = x.qkv.data(),
-                                  .z = x.z.data(),
-                                  .alpha = x.alpha.data(),
-                                  .beta = x.beta.data(),
-                                  .ld = x.s.Ld()});
-  *state = std::move(answer.state);
-  return std::move(answer.out);
+  return DeltaRule({.shape = x.s.Plain(),
+                    .l2_max = x.s.l2_max,
+                    .l2_eps = kL2Eps,
+                    .norm_eps = kNormEps,
+                    .conv_w = w.conv.data(),
+                    .a = w.a.data(),
+                    .dt = w.dt.data(),
+                    .norm = w.norm.data(),
+                    .tokens = tokens,
+                    .qkv = x.qkv.data(),
+                    .z = x.z.data(),
+                    .alpha = x.alpha.data(),
+                    .beta = x.beta.data(),
+                    .ld = x.s.Ld()});
+}
+
+// After all tokens of both.
+void ExpectSame(Lab& lab, const Sequence& got, const Sequence& want) {
+  EXPECT_TRUE(SameBits(AsBytes(got.out), AsBytes(want.out))) << "outputs";
+  EXPECT_EQ(got.State(lab, got.tokens), want.State(lab, want.tokens)) << "delta state";
+  EXPECT_EQ(got.Columns(lab, got.tokens), want.Columns(lab, want.tokens)) << "conv state";
 }
 
 class GatedDeltaConformance : public ConformanceTest {};
@@ -181,35 +201,83 @@ TEST_P(GatedDeltaConformance, ValuesAndCuts) {
     SCOPED_TRACE(s.name);
     Sequence whole(lab, s, 41, 11);
     Feed(lab, whole, kPrefill);
-    std::vector<double> state;
-    const std::vector<double> want = Want(whole, &state);
-    EXPECT_LT(Nmse(whole.out, want), 1e-11);
-    EXPECT_LT(Nmse(As<float>(whole.State(lab, "delta_state")), state), 1e-11);
+    const DeltaAnswer want = Want(whole, whole.tokens);
+    EXPECT_LT(Nmse(whole.out, want.out), 1e-11);
+    const std::vector<double> state = whole.State(lab, whole.tokens);
+    EXPECT_LT(Nmse({state.begin(), state.end()}, want.state), 1e-11);
     // The last inputs of the convolution, as they are.
-    const std::vector<float> conv = As<float>(whole.State(lab, "conv_state"));
-    EXPECT_EQ(conv, std::vector<float>(whole.qkv.end() - (s.taps - 1) * s.Channels(), whole.qkv.end()));
-    for (int64_t length : {1, 3, 4, 17}) {
-      SCOPED_TRACE("steps of " + std::to_string(length));
-      Sequence cut(lab, s, 41, 11);
+    EXPECT_EQ(whole.Columns(lab, whole.tokens),
+              std::vector<float>(whole.qkv.end() - (s.taps - 1) * s.Channels(), whole.qkv.end()));
+    for (int64_t length : {1, 3, 4, 16, 17}) {
+      const bool apart = length == 1 || length == 16;
+      SCOPED_TRACE("steps of " + std::to_string(length) + (apart ? "" : ", all blocks in one place"));
+      Sequence cut(lab, s, 41, 11, apart);
       Feed(lab, cut, length);
-      if (length <= 4) {
-        EXPECT_LT(Nmse(cut.out, want), 1e-11);
-        EXPECT_LT(Nmse(As<float>(cut.State(lab, "delta_state")), state), 1e-11);
-      } else {
-        EXPECT_TRUE(SameBits(AsBytes(cut.out), AsBytes(whole.out)));
-        EXPECT_TRUE(SameBits(cut.State(lab, "delta_state"), whole.State(lab, "delta_state")));
-      }
-      EXPECT_TRUE(SameBits(cut.State(lab, "conv_state"), whole.State(lab, "conv_state")));
+      ExpectSame(lab, cut, whole);
       if (HasFailure()) return;
+    }
+  }
+}
+
+// Every place in a block at which a step can begin and end.
+TEST_P(GatedDeltaConformance, EveryCutInTwo) {
+  QCC_OPEN_OR_SKIP(lab, DeltaSuite());
+  Sequence whole(lab, kSmall, kPrefill, 11);
+  Feed(lab, whole, kPrefill);
+  for (bool apart : {true, false}) {
+    for (int64_t cut = 1; cut < whole.tokens; ++cut) {
+      SCOPED_TRACE("cut at " + std::to_string(cut) + (apart ? "" : ", all blocks in one place"));
+      Sequence x(lab, kSmall, whole.tokens, 11, apart);
+      StepOver(lab, {{&x, 0, cut}}, BucketOf(cut));
+      StepOver(lab, {{&x, cut, x.tokens - cut}}, BucketOf(x.tokens - cut));
+      ExpectSame(lab, x, whole);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+// Back by up to 16 tokens, and the same ones again.
+TEST_P(GatedDeltaConformance, StepsBack) {
+  QCC_OPEN_OR_SKIP(lab, DeltaSuite());
+  for (int64_t tokens : {40, 48}) {
+    Sequence whole(lab, kSmall, tokens, 11), x(lab, kSmall, tokens, 11);
+    Feed(lab, whole, kPrefill);
+    Feed(lab, x, kPrefill);
+    for (int64_t length : {16, 1}) {
+      for (int64_t back = 1; back <= layouts::kStateBlock; ++back) {
+        SCOPED_TRACE(std::to_string(back) + " of " + std::to_string(tokens) + " tokens again, in steps of " +
+                     std::to_string(length));
+        std::fill(x.out.end() - back * kSmall.Values(), x.out.end(), NAN);
+        Feed(lab, x, length, tokens - back);
+        ExpectSame(lab, x, whole);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+// After any number of tokens the state at each of the last 16 positions can be had, and is that of the plain
+// rule, token by token.
+TEST_P(GatedDeltaConformance, LastPositionsCanBeHad) {
+  QCC_OPEN_OR_SKIP(lab, DeltaSuite());
+  for (int64_t tokens : {1, 2, 63, 64, 65, 129}) {
+    Sequence x(lab, kSmall, tokens, 11);
+    Feed(lab, x, kPrefill);
+    for (int64_t at = std::max<int64_t>(0, tokens - layouts::kStateBlock); at <= tokens; ++at) {
+      const std::vector<double> got = x.State(lab, at), want = Want(x, at).state;
+      for (size_t i = 0; i < want.size(); ++i) {
+        ASSERT_NEAR(got[i], want[i], 1e-4)
+            << "number " << i << " of the state at " << at << " after " << tokens << " tokens";
+      }
     }
   }
 }
 
 TEST_P(GatedDeltaConformance, Company) {
   QCC_OPEN_OR_SKIP(lab, DeltaSuite());
-  for (const Shape& s : {kShapes[1], kShapes[2]}) {
+  for (const Shape& s : {kShapes[1], kShapes[2], kShapes[6]}) {
     SCOPED_TRACE(s.name);
-    Sequence alone(lab, s, 20, 1), a(lab, s, 20, 1), b(lab, s, 9, 2);
+    Sequence alone(lab, s, 20, 1), a(lab, s, 20, 1), b(lab, s, 9, 2, /*apart=*/false);
     StepOver(lab, {{&alone, 0, 17}}, kPrefill);
     for (int64_t t = 17; t < 20; ++t) StepOver(lab, {{&alone, t, 1}}, 1);
     StepOver(lab, {{&b, 0, 1}, {&a, 0, 5}}, kPrefill);
@@ -217,43 +285,7 @@ TEST_P(GatedDeltaConformance, Company) {
     StepOver(lab, {{&b, 3, 1}, {&a, 17, 1}}, 4);
     StepOver(lab, {{&a, 18, 1}, {&b, 4, 1}}, 4);
     StepOver(lab, {{&a, 19, 1}}, 4);
-    EXPECT_TRUE(SameBits(AsBytes(a.out), AsBytes(alone.out)));
-    EXPECT_TRUE(SameBits(a.State(lab, "delta_state"), alone.State(lab, "delta_state")));
-    EXPECT_TRUE(SameBits(a.State(lab, "conv_state"), alone.State(lab, "conv_state")));
-    if (HasFailure()) return;
-  }
-}
-
-class GatedDeltaChunks : public ConformanceTest {};
-QCC_INSTANTIATE_CONFORMANCE_ON(GatedDeltaChunks, GpuTargets());
-
-TEST_P(GatedDeltaChunks, ValuesCutsAndCompany) {
-  QCC_OPEN_OR_SKIP(lab, ChunkSuite());
-  for (const Shape& s : kChunkShapes) {
-    SCOPED_TRACE(s.name);
-    Sequence whole(lab, s, 41, 11);
-    Feed(lab, whole, kPrefill);
-    std::vector<double> state;
-    const std::vector<double> want = Want(whole, &state);
-    const auto near = [&](const Sequence& x) {
-      EXPECT_LT(Nmse(x.out, want), 1e-11);
-      EXPECT_LT(Nmse(As<float>(x.State(lab, "delta_state")), state), 1e-11);
-    };
-    const auto same = [&](const Sequence& x) {
-      EXPECT_TRUE(SameBits(AsBytes(x.out), AsBytes(whole.out)));
-      EXPECT_TRUE(SameBits(x.State(lab, "delta_state"), whole.State(lab, "delta_state")));
-    };
-    near(whole);
-    Sequence at_chunk(lab, s, 41, 11), within(lab, s, 41, 11), third(lab, s, 41, 11);
-    Feed(lab, at_chunk, 16);
-    same(at_chunk);
-    Feed(lab, within, 17);
-    near(within);
-    // Behind two others, where its chunks begin at row 7.
-    Sequence a(lab, s, 5, 1), b(lab, s, 2, 2);
-    StepOver(lab, {{&a, 0, 5}, {&b, 0, 2}, {&third, 0, 33}}, kPrefill);
-    StepOver(lab, {{&third, 33, 8}}, kPrefill);
-    same(third);
+    ExpectSame(lab, a, alone);
     if (HasFailure()) return;
   }
 }

@@ -38,6 +38,7 @@ std::vector<uint8_t> BuildStep(const StepRows& step, int64_t max_rows) {
     const StepRows::Sequence& from = step.sequences[s];
     qrt_gpu_seq seq = {};
     seq.state = reinterpret_cast<uint64_t>(from.state);
+    seq.odd_offset = from.odd_offset;
     seq.kv = reinterpret_cast<uint64_t>(from.kv);
     seq.kv_capacity = from.kv_capacity;
     seq.past = from.past;

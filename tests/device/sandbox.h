@@ -21,6 +21,7 @@ struct StepRows {
     uint32_t past = 0;
     uint32_t rows = 1;
     void* state = nullptr;
+    uint64_t odd_offset = 0;  // as in qrt_seq
     void* kv = nullptr;
     uint64_t kv_capacity = 0;  // tokens
   };
@@ -51,7 +52,6 @@ class Sandbox : public Expansion {
       : profile_(std::move(profile)), max_rows_(max_rows), logits_stride_(logits_stride) {}
 
   StepRows step;
-  bool chunks = false;  // chunked_delta
 
   // Ranges with the given contents, or of `bytes` bytes that hold 0xff (a NaN as f32); aligned to 256.
   template <typename T>
@@ -108,7 +108,6 @@ class Sandbox : public Expansion {
   const Profile& profile() const override { return profile_; }
   int64_t max_rows() const override { return max_rows_; }
   int64_t logits_stride() const override { return logits_stride_; }
-  bool chunked_delta() const override { return chunks; }
   Arg Scratch(uint64_t bytes) override { return Arena(bytes); }
   Arg Constant(const std::vector<uint8_t>& bytes) override {
     return Place(Space::kConstants, bytes.data(), bytes.size());

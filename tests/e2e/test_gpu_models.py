@@ -52,11 +52,6 @@ def accuracy(h, profile, models):
         limit = INT8_FACTOR * max(cpu, 1e-9)  # formats without int8 kernels: both are all but exact
         h.check(f"{name} int8", gpu <= limit, f"NMSE {gpu:.3e}, the CPU's {cpu:.3e}")
         if name == "t35-q-Q4_K_M":
-            chunks = h.compile(gguf, "chunks.qbin", *options, "--numerics=f32", "--kv=f32", "--delta-rule=chunked")
-            options_of = h.inspect(chunks)["provenance"]["options"]
-            h.check("the provenance has --delta-rule", options_of.get("delta_rule") == "chunked", str(options_of))
-            off = nmse(h.logits(chunks, tokens, "--device", h.args.device), want)
-            h.check(f"{name} f32, delta rule in chunks", off <= F32_LIMIT, f"NMSE {off:.3e}, limit {F32_LIMIT:.0e}")
             every = h.compile(gguf, "all.qbin", *options, "--last-ffn=all")
             same = h.logits(every, tokens, "--device", h.args.device) == h.logits(int8, tokens, "--device", h.args.device)
             h.check(f"{name} int8, the last feed-forward part of all rows", same, "" if same else "other bits than of the chosen ones")

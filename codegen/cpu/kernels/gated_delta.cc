@@ -15,6 +15,21 @@ using qcc::cpu::DeltaScratch;
 using qcc::cpu::kMaxConvTaps;
 using qcc::layouts::DeltaEntry;
 
+template <int N>
+struct Lanes {
+  static constexpr int kN = N;
+};
+// Calls fn(Lanes<N>(), c) for columns [c, c + N) of n, a multiple of 8: what is done with each alone, at the
+// level's width.
+template <class Fn>
+QK_INLINE void for_each_lanes(int64_t n, Fn fn) {
+  int64_t c = 0;
+  if constexpr (kLanes > 8) {
+    for (; c + kLanes <= n; c += kLanes) fn(Lanes<kLanes>(), c);
+  }
+  for (; c < n; c += 8) fn(Lanes<8>(), c);
+}
+
 // The layer's state where the block of token `position` has it.
 QK_INLINE float* state_at(const qrt_seq& seq, int64_t offset, int64_t position) {
   return reinterpret_cast<float*>(seq.state + (position / kBlock % 2) * seq.odd_offset + offset);
@@ -35,19 +50,41 @@ struct Conv {
   }
 };
 
-// out[0..n) = silu(convolution at time t) of channels [channel, channel + n).
+// out[0..n) = silu(convolution) of n channels from the columns at `src`, oldest first. Taps: their number
+// where it is the usual one, so that they stay in registers; else 0.
+template <int Taps>
+QK_INLINE void conv_channels(const float* const* src, const float* w, const Conv& conv, int64_t n,
+                             float* __restrict out) {
+  const auto columns = [&](auto lanes, int64_t c) QK_LAMBDA {
+    constexpr int N = decltype(lanes)::kN;
+    F32<N> a = loadf<N>(w + c) * loadf<N>(src[0] + c);
+    if constexpr (Taps != 0) {
+      unroll<Taps - 1>([&](int i) QK_LAMBDA {
+        a = fma<N>(loadf<N>(w + (i + 1) * conv.channels + c), loadf<N>(src[i + 1] + c), a);
+      });
+    } else {
+      for (int64_t i = 1; i < conv.taps; ++i)
+        a = fma<N>(loadf<N>(w + i * conv.channels + c), loadf<N>(src[i] + c), a);
+    }
+    store<F32<N>>(out + c, silu<N>(a));
+  };
+  for_each_lanes(n, columns);
+}
+
+// out[0..n) = silu(convolution at row t of the step) of channels [channel, channel + n).
 QK_INLINE void conv_silu(const Conv& conv, int64_t t, int64_t channel, int64_t n, float* __restrict out) {
   const float* src[kMaxConvTaps];
-  for (int64_t i = 0; i < conv.taps; ++i) {
+  const auto column = [&](int64_t i) QK_LAMBDA {
     const int64_t at = t - (conv.taps - 1) + i;
     src[i] = (at >= 0 ? conv.rows + at * conv.channels : conv.kept(at)) + channel;
-  }
-  const float* w = conv.w + channel;
-  for (int64_t c = 0; c < n; c += 8) {
-    F32<8> a = loadf<8>(w + c) * loadf<8>(src[0] + c);
-    for (int64_t i = 1; i < conv.taps; ++i)
-      a = fma<8>(loadf<8>(w + i * conv.channels + c), loadf<8>(src[i] + c), a);
-    store<F32<8>>(out + c, silu<8>(a));
+  };
+  constexpr int kUsual = 4;
+  if (conv.taps == kUsual) {
+    unroll<kUsual>(column);
+    conv_channels<kUsual>(src, conv.w + channel, conv, n, out);
+  } else {
+    for (int64_t i = 0; i < conv.taps; ++i) column(i);
+    conv_channels<0>(src, conv.w + channel, conv, n, out);
   }
 }
 
@@ -75,7 +112,10 @@ QK_INLINE void l2_norm(float* x, int64_t n, float eps, bool max, float factor) {
 }
 
 QK_INLINE void copy(float* __restrict to, const float* __restrict from, int64_t n) {
-  for (int64_t c = 0; c < n; c += 8) store<F32<8>>(to + c, loadf<8>(from + c));
+  for_each_lanes(n, [&](auto lanes, int64_t c) QK_LAMBDA {
+    constexpr int N = decltype(lanes)::kN;
+    store<F32<N>>(to + c, loadf<N>(from + c));
+  });
 }
 
 // The layer, and the numbers that follow from its shape.
@@ -149,10 +189,11 @@ QK_INLINE void leave_values(const Layer& l, const Conv& conv, int64_t vh, int64_
     const float* o = x.o + t * n;
     const int64_t at = (conv.seq->row_begin + row + t) * l.values + vh * n;
     const float norm = rms_scale(o, n, a.norm_eps);
-    for (int64_t c = 0; c < n; c += 8) {
-      store<F32<8>>(a.out + at + c,
-                    ((loadf<8>(o + c) * norm) * loadf<8>(a.norm_w + c)) * silu<8>(loadf<8>(a.z + at + c)));
-    }
+    for_each_lanes(n, [&](auto lanes, int64_t c) QK_LAMBDA {
+      constexpr int N = decltype(lanes)::kN;
+      store<F32<N>>(a.out + at + c,
+                    ((loadf<N>(o + c) * norm) * loadf<N>(a.norm_w + c)) * silu<N>(loadf<N>(a.z + at + c)));
+    });
   }
 }
 

@@ -258,6 +258,9 @@ inline Val MaxF(Val a, Val b) {
 inline Val MinS(Val a, Val b) {
   return a.builder()->Binary(Builder::Op::kMinS, a, b);
 }
+inline Val MaxS(Val a, Val b) {
+  return a.builder()->Binary(Builder::Op::kMaxS, a, b);
+}
 inline Val Fma(Val a, Val b, Val c) {
   return a.builder()->Fma(a, b, c);
 }

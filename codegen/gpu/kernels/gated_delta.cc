@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "codegen/gpu/kernels/families.h"
+#include "codegen/gpu/kernels/gated_delta_block.h"
 #include "codegen/gpu/kernels/kernel_args.h"
 #include "codegen/gpu/kernels/math.h"
 #include "codegen/gpu/kernels/reduce.h"
@@ -11,15 +12,11 @@
 namespace qcc::gpu {
 namespace {
 
-// Limits of registers: see EmitDeltaRule.
+// Limits of registers: see EmitDeltaRule. A block has all columns that a token's convolution reads.
 constexpr int kMaxDim = 256, kMaxTaps = 16;
-// Sequences of a step that have workgroups of their own; more take turns.
-constexpr int64_t kMaxSideBySide = 4;
+// Sequences of a prefill step that have workgroups of their own; more take turns.
+constexpr int kMaxSideBySide = 4;
 constexpr int64_t kMaxDecodeRows = 8;
-
-int NormThreads(const DeltaSpec& s) {
-  return s.value_dim <= 64 ? 64 : 128;
-}
 
 }  // namespace
 
@@ -31,13 +28,6 @@ std::string DeltaSpec::name() const {
 
 Val DeltaSpec::KeyHead(Val value_head) const {
   return grouped ? DivU(value_head, value_heads / key_heads) : RemU(value_head, key_heads);
-}
-
-Val ConvColumn(const DeltaSpec& s, Val qkv, Val conv_state, Val row_begin, Val at, Val channel) {
-  Builder& b = *qkv.builder();
-  const Val old = LtS(at, b.I32(0));
-  const Val row = Select(old, at + (s.taps - 1), at + row_begin);
-  return b.Load(Type::kF32, Select(old, conv_state, qkv), (row * s.channels() + channel) << 2);
 }
 
 uint32_t DeltaMixGroups(const DeltaSpec& s) {
@@ -64,6 +54,8 @@ class MixKernel {
   // The channel's value after the convolution.
   Val Mixed(Val channel) const;
   void Store(Val channel, Val value) { b_.Store(mixed_, (row_ * s_.channels() + channel) << 2, value); }
+  // The channel's input at a token that may lie before the step's first.
+  Val Column(Val position, Val channel) const;
   // What normalises elements with this sum of squares, times `numerator`.
   Val Factor(Val sum, Val numerator) const;
 
@@ -77,24 +69,35 @@ class MixKernel {
   Reducer reducer_{b_, kDeltaThreads, kDeltaThreads, 2};
   const Val group_ = b_.BlockX(), row_ = b_.BlockY(), thread_ = b_.Thread();
   const int value_groups_ = CeilDiv(s_.values(), kDeltaThreads);
-  Val conv_state_, row_begin_, time_, gate_row_;  // by EmitRow; time_: row of the sequence's in this step
+  // By EmitRow. origin_: row of the sequence's first token, had the step begun with it.
+  SeqStateBlocks columns_;
+  Val position_, past_, origin_, gate_row_;
 };
 
 void MixKernel::EmitRow() {
   const Val seq = RowSeq(step_, row_);
-  conv_state_ = SeqState(seqs_, seq) + b_.Arg(kAt.conv_state);
-  row_begin_ = SeqRowBegin(seqs_, seq);
-  time_ = row_ - row_begin_;
-  gate_row_ = row_ * (2 * s_.value_heads + s_.key_heads);
+  columns_ = SeqStates(seqs_, seq, b_.Arg(kAt.conv_state));
+  position_ = RowPosition(step_, row_);
+  past_ = SeqPast(seqs_, seq);
+  origin_ = row_ - position_;
+  gate_row_ = row_ * s_.gates();
   b_.If(LtS(group_, b_.I32(s_.key_heads)), [&] { QueryAndKey(); });
   Values();
   b_.If(Eq(group_, s_.key_heads + value_groups_), [&] { Gates(); });
 }
 
+Val MixKernel::Column(Val position, Val channel) const {
+  static_assert(kDeltaBlock == 1 << 4);
+  const Val in_step = LeS(past_, position);
+  const Val row = Select(in_step, position + origin_, position & (kDeltaBlock - 1));
+  const Val base = Select(in_step, qkv_, columns_.Of(ShrS(position, 4)));
+  return b_.Load(Type::kF32, base, (row * s_.channels() + channel) << 2);
+}
+
 Val MixKernel::Mixed(Val channel) const {
   Val sum;
   for (int i = 0; i < s_.taps; ++i) {
-    const Val x = ConvColumn(s_, qkv_, conv_state_, row_begin_, time_ + (i - (s_.taps - 1)), channel);
+    const Val x = Column(position_ + (i - (s_.taps - 1)), channel);
     const Val w = b_.Load(Type::kF32, conv_w_, (channel + i * s_.channels()) << 2);
     sum = sum ? Fma(w, x, sum) : w * x;
   }
@@ -109,7 +112,7 @@ Val MixKernel::Factor(Val sum, Val numerator) const {
 void MixKernel::QueryAndKey() {
   const int turns = CeilDiv(s_.key_dim, kDeltaThreads);
   std::vector<Val> inside, channel, query, key;
-  Val query_sum = b_.F32(0.f), key_sum = query_sum, dot = query_sum;
+  Val query_sum = b_.F32(0.f), key_sum = query_sum;
   for (int i = 0; i < turns; ++i) {
     const Val at = thread_ + i * kDeltaThreads;
     inside.push_back(LtS(at, b_.I32(s_.key_dim)));
@@ -122,16 +125,11 @@ void MixKernel::QueryAndKey() {
   const std::vector<Val> sums = reducer_(Reduction::kSum, {query_sum, key_sum});
   const Val query_factor = Factor(sums[0], query_scale_), key_factor = Factor(sums[1], b_.F32(1.f));
   for (int i = 0; i < turns; ++i) {
-    query[i] = query[i] * query_factor;
-    key[i] = key[i] * key_factor;
-    dot = Fma(key[i], query[i], dot);
     b_.If(inside[i], [&] {
-      Store(channel[i], query[i]);
-      Store(channel[i] + s_.keys(), key[i]);
+      Store(channel[i], query[i] * query_factor);
+      Store(channel[i] + s_.keys(), key[i] * key_factor);
     });
   }
-  dot = reducer_.Sum(dot);
-  b_.If(Eq(thread_, 0), [&] { b_.Store(gates_, (gate_row_ + group_ + 2 * s_.value_heads) << 2, dot); });
 }
 
 void MixKernel::Values() {
@@ -156,72 +154,44 @@ void EmitDeltaMix(Builder& b, const DeltaSpec& s) {
   MixKernel(b, s).Emit();
 }
 
-void EmitDeltaNorm(Builder& b, const DeltaSpec& s) {
-  const auto args = ReadArgs<DeltaNormArgs>(b);
-  const Val step = args.step, z = args.z, weight = args.norm_w, out = args.out, eps = FloatOf(args.norm_eps);
-  const int threads = NormThreads(s), dim = s.value_dim;
-  Reducer reducer(b, threads, threads);
-  const Val head = b.BlockX(), row = b.BlockY(), thread = b.Thread();
-  b.If(LtS(row, StepRows(step)), [&] {
-    const Val first = (row * s.value_heads + head) * dim;
-    std::vector<Val> inside, at, value;
-    Val sum = b.F32(0.f);
-    for (int i = 0; i < dim; i += threads) {
-      inside.push_back(LtS(thread + i, b.I32(dim)));
-      at.push_back(MinS(thread + i, b.I32(dim - 1)));
-      const std::vector<Val> own = b.IfElse(
-          inside.back(), [&] { return std::vector<Val>{b.Load(Type::kF32, out, (first + at.back()) << 2)}; },
-          [&] { return std::vector<Val>{b.F32(0.f)}; });
-      value.push_back(own[0]);
-      sum = Fma(own[0], own[0], sum);
-    }
-    const Val mean = DivF(reducer.Sum(sum), b.F32(static_cast<float>(dim)));
-    const Val scale = DivF(b.F32(1.f), b.Call(Builder::Fn::kSqrt, mean + eps));
-    for (size_t i = 0; i < value.size(); ++i) {
-      b.If(inside[i], [&] {
-        const Val gate = Silu(b.Load(Type::kF32, z, (first + at[i]) << 2));
-        b.Store(out, (first + at[i]) << 2,
-                ((value[i] * scale) * b.Load(Type::kF32, weight, at[i] << 2)) * gate);
-      });
-    }
-  });
-}
-
 namespace {
 
-// The launches of one dispatch, and what they share.
+// The launches of one dispatch, and what they share. Bytes and operations are those of a step of a full
+// bucket: in decode one token of each sequence, in the middle of its block, in prefill all of one sequence.
 class DeltaLaunches {
  public:
   DeltaLaunches(const DeltaSpec& s, const Dispatch<plan::GatedDeltaSpec>& d, Expansion& expansion)
       : s_(s), d_(d), expansion_(expansion) {}
 
   std::vector<Launch> All() {
-    if (!expansion_.chunked_delta() || rows_ < kDeltaChunk) return {Mix(), Rule(nullptr), Norm()};
-    const Launch chunk = Chunk();
-    return {Mix(), chunk, Rule(&chunk), Norm()};
+    if (decodes_) return {Mix(), Rule(nullptr), Norm()};
+    const Launch dots = Dots();
+    return {Mix(), dots, Rule(&dots), Norm()};
   }
 
  private:
   Launch Mix() const;
-  Launch Chunk();
-  Launch Rule(const Launch* chunk) const;  // null: token by token
+  Launch Dots();
+  Launch Rule(const Launch* dots) const;  // null: makes its factors itself
   Launch Norm() const;
 
   const DeltaSpec& s_;
   const Dispatch<plan::GatedDeltaSpec>& d_;
   Expansion& expansion_;
-  const uint64_t rows_ = static_cast<uint64_t>(d_.rows);
+  const bool decodes_ = d_.rows <= kMaxDecodeRows;
+  const uint64_t rows_ = static_cast<uint64_t>(d_.rows), blocks_ = CeilDiv(rows_, kDeltaBlock);
   const uint64_t channels_ = static_cast<uint64_t>(s_.channels());
+  const uint64_t keys_ = static_cast<uint64_t>(s_.keys());
   const uint64_t values_ = static_cast<uint64_t>(s_.values());
   const uint64_t value_heads_ = static_cast<uint64_t>(s_.value_heads), taps_ = static_cast<uint64_t>(s_.taps);
-  const uint64_t gate_width_ = static_cast<uint64_t>(2 * s_.value_heads + s_.key_heads);
-  // Decode has one row of each sequence, prefill mostly one sequence.
-  const uint64_t sequences_ = d_.rows <= kMaxDecodeRows ? rows_ : 1;
+  const uint64_t gate_width_ = static_cast<uint64_t>(s_.gates());
+  const uint64_t sequences_ = decodes_ ? rows_ : 1;
   const uint64_t state_bytes_ = 4 * value_heads_ * static_cast<uint64_t>(s_.key_dim * s_.value_dim);
-  const uint64_t conv_bytes_ = 4 * channels_ * (taps_ - 1);
+  const uint64_t entry_bytes_ = 4 * static_cast<uint64_t>(s_.entry().floats);
   const Arg mixed_ = expansion_.Scratch(4 * rows_ * channels_),
             gates_ = expansion_.Scratch(4 * rows_ * gate_width_);
-  const Arg conv_state_ = Number(d_.bindings.conv_state->value);
+  const Arg conv_state_ = Number(d_.bindings.conv_state->value),
+            delta_state_ = Number(d_.bindings.delta_state->value);
 };
 
 Launch DeltaLaunches::Mix() const {
@@ -245,58 +215,62 @@ Launch DeltaLaunches::Mix() const {
                                      .l2_eps = FloatNumber(d_.spec.l2_eps),
                                      .query_scale = FloatNumber(d_.spec.scale)});
   mix.read_bytes = 4 * rows_ * (channels_ + 2 * value_heads_) + 4 * channels_ * taps_ + 8 * value_heads_ +
-                   sequences_ * conv_bytes_;
+                   sequences_ * 4 * channels_ * (taps_ - 1);
   mix.write_bytes = 4 * rows_ * (channels_ + gate_width_);
   mix.ops = rows_ * channels_ * (2 * taps_ + 20);
   return mix;
 }
 
-Launch DeltaLaunches::Chunk() {
-  const uint64_t slots = rows_ / kDeltaChunk;
-  Launch chunk;
-  chunk.name = "gated_delta.chunk" + s_.name();
-  chunk.emit = [s = s_](Builder& b) { EmitDeltaChunk(b, s); };
-  chunk.workgroup_size = kDeltaThreads;
-  chunk.grid[0] = static_cast<uint32_t>(s_.value_heads);
-  chunk.grid[1] = static_cast<uint32_t>(slots);
-  chunk.write_bytes = 4 * slots * value_heads_ * kDeltaChunkWords;
-  chunk.args = ListArgs<DeltaChunkArgs>({.step = StepArg(expansion_),
-                                         .seqs = StepSeqsArg(expansion_),
-                                         .mixed = mixed_,
-                                         .gates = gates_,
-                                         .chunks = expansion_.Scratch(chunk.write_bytes)});
-  chunk.barrier = true;
-  chunk.read_bytes = 4 * rows_ * (2 * static_cast<uint64_t>(s_.keys()) + gate_width_);
-  // Both dot products of each pair of tokens, the inverse, and its product with P.
-  chunk.ops = slots * value_heads_ * kDeltaChunk * kDeltaChunk *
-              (4 * static_cast<uint64_t>(s_.key_dim) + 3 * kDeltaChunk);
-  return chunk;
-}
-
-Launch DeltaLaunches::Rule(const Launch* chunk) const {
-  const int side_by_side = static_cast<int>(d_.rows <= kMaxDecodeRows ? d_.rows : kMaxSideBySide);
-  const bool chunked = chunk != nullptr;
-  Launch rule;
-  rule.name =
-      "gated_delta.rule" + s_.name() + ".s" + std::to_string(side_by_side) + (chunked ? ".chunks" : "");
-  rule.emit = [s = s_, side_by_side, chunked](Builder& b) { EmitDeltaRule(b, s, side_by_side, chunked); };
-  rule.workgroup_size = s_.columns() * kDeltaParts;
-  rule.grid[0] = DeltaRuleGroups(s_);
-  rule.grid[2] = static_cast<uint32_t>(side_by_side);
-  rule.args = ListArgs<DeltaRuleArgs>({.step = StepArg(expansion_),
+Launch DeltaLaunches::Dots() {
+  Launch dots;
+  dots.name = "gated_delta.dots" + s_.name();
+  dots.emit = [s = s_](Builder& b) { EmitDeltaDots(b, s); };
+  dots.workgroup_size = kDeltaThreads;
+  dots.grid[0] = static_cast<uint32_t>(s_.key_heads);
+  dots.grid[1] = static_cast<uint32_t>(blocks_);
+  dots.write_bytes = 4 * rows_ * value_heads_ * DeltaFactors::kCount;
+  dots.args = ListArgs<DeltaDotsArgs>({.step = StepArg(expansion_),
                                        .seqs = StepSeqsArg(expansion_),
-                                       .qkv = *d_.bindings.qkv,
                                        .mixed = mixed_,
                                        .gates = gates_,
-                                       .conv_state = conv_state_,
-                                       .delta_state = Number(d_.bindings.delta_state->value),
+                                       .delta_state = delta_state_,
+                                       .factors = expansion_.Scratch(dots.write_bytes)});
+  dots.barrier = true;
+  dots.read_bytes = 4 * rows_ * (2 * keys_ + value_heads_);
+  // Each token's key and query with the keys of its block, and 16 decays.
+  dots.ops = rows_ * kDeltaBlock * (4 * keys_ + 3 * value_heads_);
+  return dots;
+}
+
+Launch DeltaLaunches::Rule(const Launch* dots) const {
+  const int most = static_cast<int>(std::min<int64_t>(d_.rows, 4));
+  const DeltaRuleForm form = {.sequences = decodes_ ? static_cast<int>(d_.rows) : kMaxSideBySide,
+                              .tokens = most,
+                              .own_dots = dots == nullptr};
+  Launch rule;
+  rule.name = "gated_delta.rule" + s_.name() + ".s" + std::to_string(form.sequences) + ".t" +
+              std::to_string(form.tokens) + (form.own_dots ? "" : ".dots");
+  rule.emit = [s = s_, form](Builder& b) { EmitDeltaRule(b, s, form); };
+  rule.workgroup_size = s_.columns() * kDeltaParts;
+  rule.grid[0] = DeltaRuleGroups(s_);
+  rule.grid[2] = static_cast<uint32_t>(form.sequences);
+  rule.args = ListArgs<DeltaRuleArgs>({.step = StepArg(expansion_),
+                                       .seqs = StepSeqsArg(expansion_),
+                                       .mixed = mixed_,
+                                       .gates = gates_,
+                                       .delta_state = delta_state_,
                                        .out = *d_.bindings.out});
-  if (chunk) rule.args.push_back(chunk->args[static_cast<size_t>(kArg<DeltaChunkArgs>.chunks)]);
+  if (dots) rule.args.push_back(dots->args[static_cast<size_t>(kArg<DeltaDotsArgs>.factors)]);
   rule.barrier = true;
-  rule.read_bytes = 4 * rows_ * (channels_ + gate_width_) + sequences_ * (state_bytes_ + conv_bytes_) +
-                    (chunk ? chunk->write_bytes : 0);
-  rule.write_bytes = 4 * rows_ * values_ + sequences_ * (state_bytes_ + conv_bytes_);
-  rule.ops = rows_ * state_bytes_ / 4 * 7;
+  // Decode: S is read for each token, with the entries of half a block, and written for one in 16. Prefill:
+  // S is read once, and written for the last two blocks.
+  rule.read_bytes = 4 * rows_ * (channels_ + gate_width_) + sequences_ * state_bytes_ +
+                    (dots ? dots->write_bytes : sequences_ * kDeltaBlock / 2 * entry_bytes_);
+  rule.write_bytes = 4 * rows_ * values_ + (dots ? std::min<uint64_t>(blocks_, 2) * state_bytes_
+                                                 : sequences_ * (4 * values_ + state_bytes_ / kDeltaBlock));
+  // S^T k and S^T q of a token, a sixteenth of what each S becomes, and the block's other tokens.
+  const uint64_t dims = static_cast<uint64_t>(s_.key_dim);
+  rule.ops = rows_ * values_ * (6 * dims + 4 * kDeltaBlock / 2);
   return rule;
 }
 
@@ -304,17 +278,24 @@ Launch DeltaLaunches::Norm() const {
   Launch norm;
   norm.name = "gated_delta.norm" + s_.name();
   norm.emit = [s = s_](Builder& b) { EmitDeltaNorm(b, s); };
-  norm.workgroup_size = NormThreads(s_);
-  norm.grid[0] = static_cast<uint32_t>(s_.value_heads);
+  norm.workgroup_size = s_.norm_threads();
+  norm.grid[0] = DeltaNormGroups(s_);
   norm.grid[1] = static_cast<uint32_t>(rows_);
   norm.args = ListArgs<DeltaNormArgs>({.step = StepArg(expansion_),
+                                       .seqs = StepSeqsArg(expansion_),
                                        .z = *d_.bindings.z,
                                        .norm_w = *d_.bindings.norm_w,
+                                       .qkv = *d_.bindings.qkv,
+                                       .mixed = mixed_,
+                                       .gates = gates_,
+                                       .conv_state = conv_state_,
+                                       .delta_state = delta_state_,
                                        .out = *d_.bindings.out,
                                        .norm_eps = FloatNumber(d_.spec.norm_eps)});
   norm.barrier = true;
-  norm.read_bytes = 8 * rows_ * values_ + 4 * static_cast<uint64_t>(s_.value_dim);
-  norm.write_bytes = 4 * rows_ * values_;
+  const uint64_t kept = std::min<uint64_t>(rows_, 2 * kDeltaBlock) * 4 * (channels_ + keys_ + value_heads_);
+  norm.read_bytes = 8 * rows_ * values_ + 4 * static_cast<uint64_t>(s_.value_dim) + kept;
+  norm.write_bytes = 4 * rows_ * values_ + kept;
   norm.ops = rows_ * values_ * 24;
   return norm;
 }

@@ -77,8 +77,6 @@ class Expansion {
   virtual int64_t max_rows() const = 0;
   // Floats from one row of logits to the next.
   virtual int64_t logits_stride() const = 0;
-  // Whether delta rules may take chunks of QRT_GPU_CUT_ROWS tokens.
-  virtual bool chunked_delta() const = 0;
   // Arena bytes of this dispatch's own, aligned to 256; free again after it.
   virtual Arg Scratch(uint64_t bytes) = 0;
   // Bytes placed in the code's constants, aligned to 16; equal bytes are placed once.

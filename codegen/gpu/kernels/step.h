@@ -73,6 +73,18 @@ inline Val SeqField(Type type, Val seqs, Val seq, size_t offset) {
 inline Val SeqState(Val seqs, Val seq) {  // i64: device address
   return SeqField(Type::kI64, seqs, seq, offsetof(qrt_gpu_seq, state));
 }
+// Where an area of a sequence's state (dialects/layouts/sequence_state.h) keeps blocks of tokens; i64.
+struct SeqStateBlocks {
+  Val even, odd_offset;
+  // `block`: its number, i32; -1 for the one before the first token.
+  Val Of(Val block) const { return Select(Eq(block & 1, 0), even, even + odd_offset); }
+  // Whether all blocks lie in one place.
+  Val Shared() const { return Eq(odd_offset, 0); }
+};
+// `offset`: of the area in the state, i64.
+inline SeqStateBlocks SeqStates(Val seqs, Val seq, Val offset) {
+  return {SeqState(seqs, seq) + offset, SeqField(Type::kI64, seqs, seq, offsetof(qrt_gpu_seq, odd_offset))};
+}
 inline Val SeqKv(Val seqs, Val seq) {  // i64: device address
   return SeqField(Type::kI64, seqs, seq, offsetof(qrt_gpu_seq, kv));
 }

@@ -29,19 +29,13 @@ uint64_t alignUp(uint64_t n, uint64_t a) {
 // What belongs to the whole artifact: constants, and the numbers that expansions may ask for.
 class CodeExpansion final : public Expansion {
  public:
-  CodeExpansion(const Profile& profile, bool chunkedDelta, int64_t maxRows, int64_t logitsStride,
-                uint64_t scratchBase, std::vector<uint8_t>& constants)
-      : info(profile),
-        chunks(chunkedDelta),
-        rows(maxRows),
-        stride(logitsStride),
-        base(scratchBase),
-        constants(constants) {}
+  CodeExpansion(const Profile& profile, int64_t maxRows, int64_t logitsStride, uint64_t scratchBase,
+                std::vector<uint8_t>& constants)
+      : info(profile), rows(maxRows), stride(logitsStride), base(scratchBase), constants(constants) {}
 
   const Profile& profile() const override { return info; }
   int64_t max_rows() const override { return rows; }
   int64_t logits_stride() const override { return stride; }
-  bool chunked_delta() const override { return chunks; }
 
   Arg Scratch(uint64_t bytes) override {
     Arg arg{gpu::Space::kArena, base + used, bytes};
@@ -67,7 +61,6 @@ class CodeExpansion final : public Expansion {
 
  private:
   const Profile& info;
-  bool chunks;
   int64_t rows, stride;
   uint64_t base, used = 0, most = 0;
   std::vector<uint8_t>& constants;
@@ -96,8 +89,8 @@ class Lowering {
         profile(profile),
         options(options),
         summary(plan::summarize(plan)),
-        expansion(profile.profile, options.chunkedDelta, mostRows(), logitsStride(),
-                  alignUp(summary.arenaBytes, kScratchAlignment), out.code.constants) {}
+        expansion(profile.profile, mostRows(), logitsStride(), alignUp(summary.arenaBytes, kScratchAlignment),
+                  out.code.constants) {}
 
   FailureOr<LoweredGpu> run() {
     out.code.abi = QRT_GPU_STEP_ABI;

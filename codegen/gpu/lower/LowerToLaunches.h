@@ -21,7 +21,6 @@ struct LoweredGpu {
 
 struct LaunchOptions {
   std::vector<uint32_t> choosable;  // Vocabulary::choosable
-  bool chunkedDelta = false;        // Expansion::chunked_delta
   // Whether the kernel of this name stays one of its own: it is to be replaced.
   std::function<bool(const std::string& kernel)> alone;
   // Hears every launch, also those whose kernel is known by its name already.

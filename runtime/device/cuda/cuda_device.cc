@@ -56,7 +56,6 @@ class CudaDevice final : public Device {
   uint32_t MostRows(std::span<const uint32_t> programs, uint64_t context) const override {
     return graphs_->MostRows(programs, context);
   }
-  uint32_t cut_rows() const override { return QRT_GPU_CUT_ROWS; }
   DeviceResult Run(const StepRequest& step) override;
   DeviceResult Allocate(uint64_t bytes, DeviceBuffer* buffer) override;
   void Free(DeviceBuffer* buffer) override;

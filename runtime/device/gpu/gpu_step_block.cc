@@ -39,6 +39,7 @@ GpuStepRanges WriteStepBlock(const StepRequest& step, uint32_t max_rows, uint8_t
     const qrt_seq& from = step.seqs[s];
     qrt_gpu_seq seq = {};
     seq.state = reinterpret_cast<uint64_t>(from.state);
+    seq.odd_offset = static_cast<uint64_t>(from.odd_offset);
     seq.kv = reinterpret_cast<uint64_t>(from.kv);
     seq.kv_capacity = static_cast<uint64_t>(from.kv_capacity);
     seq.past = static_cast<uint32_t>(from.past);

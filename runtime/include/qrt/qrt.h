@@ -441,8 +441,7 @@ typedef struct qrt_append_options {
 } qrt_append_options;
 
 /* Feeds `count` tokens. However a sequence is cut into calls, the logits have the same bits, for one code
- * variant on one device (GPU code of `qcc compile --delta-rule=chunked`: where every call but the last has a
- * multiple of 16 tokens). `count` 0 does nothing. Errors: CONTEXT_FULL (nothing taken), INVALID_ARGUMENT
+ * variant on one device. `count` 0 does nothing. Errors: CONTEXT_FULL (nothing taken), INVALID_ARGUMENT
  * (nothing taken: a token outside the vocabulary, ...), CANCELLED (position tells how many tokens were taken;
  * the session can go on from there), INTERNAL (the injected thread pool refused: as CANCELLED, or where an
  * earlier part of the model had run as what follows), DEVICE_LOST, DEVICE_FAILED, OUT_OF_MEMORY (of a GPU):

@@ -95,16 +95,11 @@ TEST(CompileOptions, GpuTargets) {
   EXPECT_EQ(o->targets, (std::vector<std::string>{"cpu", "vulkan", "cuda"})) << "in the order of the table";
   EXPECT_EQ(o->gpu_profiles,
             (std::vector<std::string>{"sg32-dot", "sg64-dot", "sg8-dot", "none", "sm80", "sm61"}));
-  EXPECT_EQ(o->delta_rule, DeltaRuleMode::kExact);
-  o = Read({{"target", {"cuda", "cpu", "vulkan"}},
-            {"gpu_profiles", {"none", "sg8"}},
-            {"kernels", {"mine"}},
-            {"delta_rule", {"chunked"}}});
+  o = Read({{"target", {"cuda", "cpu", "vulkan"}}, {"gpu_profiles", {"none", "sg8"}}, {"kernels", {"mine"}}});
   ASSERT_TRUE(o.ok()) << o.status();
   EXPECT_EQ(o->gpu_profiles, (std::vector<std::string>{"sg8", "none", "sm80", "sm61"}))
       << "best first; cuda, of which none is named, has its own";
   EXPECT_EQ(o->kernels, "mine");
-  EXPECT_EQ(o->delta_rule, DeltaRuleMode::kChunked);
   o = Read({{"target", {"vulkan"}}});
   ASSERT_TRUE(o.ok()) << o.status();
   EXPECT_TRUE(o->cpu.empty()) << "no CPU code was asked for";
@@ -124,9 +119,6 @@ TEST(CompileOptions, UnknownValuesAreNamedWithWhatIsAccepted) {
   ExpectUsageError({{"target", {"vulkan"}}, {"gpu_profiles", {"sm80"}}}, "--gpu-profiles=sm80",
                    "target cuda, which is not chosen");
   ExpectUsageError({{"kernels", {"folder"}}}, "--kernels", "target vulkan, which is not chosen");
-  ExpectUsageError({{"delta_rule", {"exact"}}}, "--delta-rule", "target vulkan or cuda, which is not chosen");
-  ExpectUsageError({{"target", {"cuda"}}, {"delta_rule", {"wy"}}}, "--delta-rule",
-                   "'wy', accepted: exact, chunked");
   ExpectUsageError({{"cpu", {"v3", "v9"}}}, "--cpu", "'v9', accepted: native, base, v3");
   ExpectUsageError({{"numerics", {"f16"}}}, "--numerics", "accepted: int8, f32");
   ExpectUsageError({{"kv", {"q8"}}}, "--kv", "accepted: f16, f32");
@@ -167,7 +159,7 @@ TEST(CompileOptions, RowsAreWhole) {
                 std::ranges::find(option.words, option.implied) != option.words.end())
         << option.name << ": what the flag alone means is none of its words";
   }
-  EXPECT_EQ(FindCompileOption("delta_rule")->Flag(), "--delta-rule");
+  EXPECT_EQ(FindCompileOption("l2_norm")->Flag(), "--l2-norm");
   EXPECT_EQ(FindCompileOption("numerics")->HelpText(),
             "int8: activations of quantised weights in 8 bits; f32: the reference; default: int8");
 }
@@ -185,9 +177,6 @@ TEST(CompileOptions, WithoutEffectIsSaid) {
   EXPECT_EQ(warnings({{"l2_norm", {"sum"}}}, all), List());
   EXPECT_EQ(warnings({{"l2_norm", {"sum"}}}, {ModelPart::kQuantisedWeights}),
             List{"--l2-norm has no effect: the model has no delta nets"});
-  EXPECT_EQ(warnings({{"target", {"cuda"}}, {"delta_rule", {"chunked"}}}, all), List());
-  EXPECT_EQ(warnings({{"target", {"cuda"}}, {"delta_rule", {"chunked"}}}, {ModelPart::kQuantisedWeights}),
-            List{"--delta-rule has no effect: the model has no delta nets"});
   for (const char* numerics : {"int8", "f32"}) {
     EXPECT_EQ(warnings({{"numerics", {numerics}}}, all), List());
     EXPECT_EQ(warnings({{"numerics", {numerics}}}, {ModelPart::kDeltaNets}),
@@ -293,7 +282,6 @@ std::map<std::string_view, OtherValue> OtherValues(const std::string& folder) {
           {"numerics", {"cpu", {"f32"}}},
           {"kv", {"cpu", {"f32"}}},
           {"l2_norm", {"cpu", {"max"}}},
-          {"delta_rule", {"cuda", {"chunked"}}},
           {"last_ffn", {"cpu", {"all"}}},
           {"traceable", {"cpu", {"on"}}},
           {"decode", {"cpu", {"2"}}},

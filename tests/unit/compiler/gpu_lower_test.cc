@@ -207,7 +207,7 @@ TEST(GpuNames, EqualNamesAreEqualKernels) {
   for (const ProfileInfo& profile : Profiles()) {
     std::map<std::string, std::string> texts;
     size_t launches = 0;
-    LaunchOptions options{.chunkedDelta = true, .alone = {}, .seen = {}};
+    LaunchOptions options{.alone = {}, .seen = {}};
     options.seen = [&](const Launch& launch) {
       ++launches;
       auto kernel = buildKernel(context, profile.profile, launch, "k");

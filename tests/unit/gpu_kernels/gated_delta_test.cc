@@ -1,5 +1,5 @@
-// gated_delta against the plain rule in double; any split of a sequence and any company give equal bits in
-// outputs and states. In chunks: splits at multiples of 16 rows.
+// gated_delta against the plain rule in double; any split of a sequence, any bucket and any company give
+// equal bits in outputs and states; the last 16 tokens can be taken back.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -28,21 +28,53 @@ Weights MakeWeights(const Shape& s) {
   return w;
 }
 
+// Numbers of a block's state: another layer's, the convolution's, the rule's, another layer's.
+int64_t ConvFloats(const Shape& s) {
+  return layouts::kStateBlock * s.channels();
+}
+int64_t StateFloats(const Shape& s) {
+  const layouts::DeltaEntry entry(s.key_heads, s.value_heads, s.key_dim, s.value_dim);
+  return 2 * kFront + ConvFloats(s) + s.delta_values() + layouts::kStateBlock * entry.floats;
+}
+
 struct Sequence {
+  Shape shape;
   int64_t tokens;
+  bool apart;                              // even and odd blocks have memory of their own
   std::vector<float> qkv, z, alpha, beta;  // alpha, beta: [tokens][value_heads]
-  std::vector<float> state;                // kFront, conv, delta, kFront
+  std::vector<float> state;                // of even blocks, then of odd ones
   std::vector<float> out;
+
+  int64_t odd_floats() const { return apart ? StateFloats(shape) : 0; }
+  const float* conv(int64_t position) const {
+    return state.data() + (position / layouts::kStateBlock % 2) * odd_floats() + kFront;
+  }
+  const float* delta(int64_t position) const { return conv(position) + ConvFloats(shape); }
+  // What tokens from `position` on depend on.
+  std::vector<double> Live(int64_t position) const {
+    std::vector<double> live = DeltaStateAt(shape, delta(position), position);
+    for (int64_t p = std::max<int64_t>(0, position - shape.taps + 1); p < position; ++p) {
+      const float* column = conv(p) + p % layouts::kStateBlock * shape.channels();
+      live.insert(live.end(), column, column + shape.channels());
+    }
+    return live;
+  }
 };
-Sequence MakeSequence(const Shape& s, int64_t tokens, uint64_t seed) {
+// What a sequence begins with is zeros; the rest of its state is NaN, for nobody may use it.
+Sequence MakeSequence(const Shape& s, int64_t tokens, uint64_t seed, bool apart = true) {
   Random random(seed);
-  Sequence x{tokens,
+  Sequence x{s,
+             tokens,
+             apart,
              random.Normals(tokens * s.channels()),
              random.Normals(tokens * s.values()),
              random.Normals(tokens * s.value_heads),
              random.Normals(tokens * s.value_heads),
-             std::vector<float>(static_cast<size_t>(2 * kFront + s.conv_values() + s.delta_values())),
+             std::vector<float>(static_cast<size_t>((apart ? 2 : 1) * StateFloats(s)), NAN),
              std::vector<float>(static_cast<size_t>(tokens * s.values()))};
+  std::fill_n(x.state.begin() + kFront + ConvFloats(s), s.delta_values(), 0.f);
+  std::fill_n(x.state.begin() + x.odd_floats() + kFront + ConvFloats(s) - s.conv_values(), s.conv_values(),
+              0.f);
   for (float& v : x.alpha) v *= 2.f;
   AddRareDeltaRows(s, tokens, s.value_heads, x.qkv, x.alpha);
   return x;
@@ -53,30 +85,23 @@ struct Piece {
   int64_t past, count;
 };
 
-struct Form {
-  bool l2_max = false, chunks = false;
-  std::string name() const {
-    return std::string(l2_max ? ", l2 norm max" : ", l2 norm sum") + (chunks ? ", in chunks" : "");
-  }
-};
-
 // One step; bucket 0: as many rows as the step has.
 void Step(const Profile& profile, const Shape& s, const Weights& w, const std::vector<Piece>& pieces,
-          int64_t bucket = 0, const Form& form = {}) {
+          int64_t bucket = 0, bool l2_max = false) {
   const int64_t ld = 2 * s.value_heads + 3;
   int64_t rows = 0;
   for (const Piece& p : pieces) rows += p.count;
   if (bucket == 0) bucket = rows;
   Sandbox box(profile, bucket);
-  box.chunks = form.chunks;
   std::vector<float> qkv, z, ab;
   for (const Piece& p : pieces) {
     StepRows::Sequence seq;
     seq.past = static_cast<uint32_t>(p.past);
     seq.rows = static_cast<uint32_t>(p.count);
-    auto* state = box.Outside<float>(4 * p.seq->state.size());
+    auto* state = box.Outside<float>(p.seq->state.size());
     std::copy(p.seq->state.begin(), p.seq->state.end(), state);
     seq.state = state;
+    seq.odd_offset = static_cast<uint64_t>(4 * p.seq->odd_floats());
     box.step.sequences.push_back(seq);
     qkv.insert(qkv.end(), p.seq->qkv.begin() + p.past * s.channels(),
                p.seq->qkv.begin() + (p.past + p.count) * s.channels());
@@ -100,7 +125,7 @@ void Step(const Profile& profile, const Shape& s, const Weights& w, const std::v
             .value_dim = s.value_dim,
             .taps = s.taps,
             .l2_eps = static_cast<float>(kL2Eps),
-            .l2_form = form.l2_max ? plan::L2Form::Max : plan::L2Form::Sum,
+            .l2_form = l2_max ? plan::L2Form::Max : plan::L2Form::Sum,
             .norm_eps = static_cast<float>(kNormEps),
             .scale = 1.f / std::sqrt(static_cast<float>(s.key_dim)),
             .ld_ab = ld,
@@ -116,7 +141,7 @@ void Step(const Profile& profile, const Shape& s, const Weights& w, const std::v
   d.bindings.dt_bias = box.Weights(w.dt);
   d.bindings.norm_w = box.Weights(w.norm);
   d.bindings.conv_state = Number(4 * kFront);
-  d.bindings.delta_state = Number(static_cast<uint64_t>(4 * (kFront + s.conv_values())));
+  d.bindings.delta_state = Number(static_cast<uint64_t>(4 * (kFront + ConvFloats(s))));
   d.bindings.out = box.Arena(static_cast<uint64_t>(4 * bucket * s.values()));
   ASSERT_EQ(box.Run(Expand_gated_delta, d), "");
   const std::vector<float> out = box.Read<float>(*d.bindings.out);
@@ -155,7 +180,8 @@ std::vector<double> Reference(const Shape& s, const Weights& w, const Sequence& 
 }
 
 // || got - want ||^2 / || want ||^2
-double Nmse(const float* got, const std::vector<double>& want) {
+template <typename Got>
+double Nmse(const Got& got, const std::vector<double>& want) {
   double error = 0, size = 0;
   for (size_t i = 0; i < want.size(); ++i) {
     error += (got[i] - want[i]) * (got[i] - want[i]);
@@ -177,43 +203,53 @@ INSTANTIATE_TEST_SUITE_P(Profiles, GatedDelta, testing::ValuesIn(TestProfiles())
 
 TEST_P(GatedDelta, Values) {
   for (const Shape& s : kShapes) {
-    for (const Form& form : {Form{false, false}, Form{true, false}, Form{false, true}}) {
-      SCOPED_TRACE(s.name() + form.name());
+    for (bool l2_max : {false, true}) {
+      SCOPED_TRACE(s.name() + (l2_max ? ", l2 norm max" : ", l2 norm sum"));
       const int64_t tokens = 41;
       const Weights w = MakeWeights(s);
       Sequence whole = MakeSequence(s, tokens, 11);
-      Step(GetParam(), s, w, {{&whole, 0, tokens}}, 0, form);
+      Step(GetParam(), s, w, {{&whole, 0, tokens}}, 0, l2_max);
       std::vector<double> state, other_state;
-      const std::vector<double> want = Reference(s, w, whole, form.l2_max, &state);
+      const std::vector<double> want = Reference(s, w, whole, l2_max, &state);
       for (size_t i = 0; i < want.size(); ++i) {
         ASSERT_NEAR(whole.out[i], want[i], 2e-4)
             << "token " << i / s.values() << ", value " << i % s.values();
       }
       EXPECT_LT(Nmse(whole.out.data(), want), 1e-11);
-      EXPECT_LT(Nmse(whole.state.data() + kFront + s.conv_values(), state), 1e-11);
-      EXPECT_GT(Nmse(whole.out.data(), Reference(s, w, whole, !form.l2_max, &other_state)), 1e-6)
+      EXPECT_LT(Nmse(DeltaStateAt(s, whole.delta(tokens), tokens), state), 1e-11);
+      EXPECT_GT(Nmse(whole.out.data(), Reference(s, w, whole, !l2_max, &other_state)), 1e-6)
           << "the other form of the l2 norm gives the same";
+      const std::vector<double> live = whole.Live(tokens);
       EXPECT_TRUE(
-          std::equal(whole.qkv.end() - s.conv_values(), whole.qkv.end(), whole.state.begin() + kFront))
-          << "conv state";
-      for (int64_t i = 0; i < kFront; ++i) {
-        EXPECT_EQ(whole.state[i], 0.f) << "another layer's state";
-        EXPECT_EQ(whole.state[whole.state.size() - 1 - i], 0.f) << "another layer's state";
+          std::equal(whole.qkv.end() - s.conv_values(), whole.qkv.end(), live.end() - s.conv_values()))
+          << "columns of the convolution";
+      for (int64_t half = 0; half < 2; ++half) {
+        for (int64_t i = 0; i < kFront; ++i) {
+          EXPECT_TRUE(std::isnan(whole.state[half * StateFloats(s) + i])) << "another layer's state";
+          EXPECT_TRUE(std::isnan(whole.state[(half + 1) * StateFloats(s) - 1 - i]))
+              << "another layer's state";
+        }
       }
     }
   }
 }
 
-// In steps of these lengths, the last one again and again.
-Sequence Split(const Profile& profile, const Shape& s, const Weights& w, int64_t tokens,
-               const std::vector<int64_t>& lengths, const Form& form) {
-  Sequence x = MakeSequence(s, tokens, 11);
+// Takes tokens begin .. end - 1 in steps of these lengths, the last one again and again. Short ones in
+// buckets of programs of both kinds.
+void Feed(const Profile& profile, const Weights& w, Sequence& x, int64_t begin, int64_t end,
+          const std::vector<int64_t>& lengths) {
   size_t i = 0;
-  for (int64_t t = 0; t < tokens;) {
-    const int64_t n = std::min(lengths[std::min(i++, lengths.size() - 1)], tokens - t);
-    Step(profile, s, w, {{&x, t, n}}, n <= 8 ? 8 : 0, form);
+  for (int64_t t = begin; t < end; ++i) {
+    const int64_t n = std::min(lengths[std::min(i, lengths.size() - 1)], end - t);
+    const int64_t buckets[] = {n, std::max<int64_t>(n, 8), std::max<int64_t>(n, 20)};
+    Step(profile, x.shape, w, {{&x, t, n}}, buckets[i % 3]);
     t += n;
   }
+}
+Sequence Split(const Profile& profile, const Shape& s, const Weights& w, int64_t tokens,
+               const std::vector<int64_t>& lengths, bool apart = true) {
+  Sequence x = MakeSequence(s, tokens, 11, apart);
+  Feed(profile, w, x, 0, tokens, lengths);
   return x;
 }
 
@@ -222,69 +258,102 @@ TEST_P(GatedDelta, SplitsGiveEqualBits) {
     SCOPED_TRACE(s.name());
     const int64_t tokens = 41;
     const Weights w = MakeWeights(s);
-    Sequence whole = MakeSequence(s, tokens, 11);
-    Step(GetParam(), s, w, {{&whole, 0, tokens}});
-    for (const std::vector<int64_t>& lengths :
-         {std::vector<int64_t>{1}, {2}, {3, 1, 16}, {15, 17}, {40, 1}, {5}}) {
-      const Sequence split = Split(GetParam(), s, w, tokens, lengths, {});
-      ASSERT_TRUE(SameBits(split.out, whole.out)) << "outputs, steps of " << lengths[0];
-      ASSERT_TRUE(SameBits(split.state, whole.state)) << "states, steps of " << lengths[0];
+    const Sequence whole = Split(GetParam(), s, w, tokens, {tokens});
+    using Steps = std::vector<std::vector<int64_t>>;
+    for (bool apart : {true, false}) {
+      for (const std::vector<int64_t>& lengths :
+           apart ? Steps{{1}, {3, 1, 16}, {15, 17}} : Steps{{4}, {16}, {40, 1}}) {
+        const Sequence split = Split(GetParam(), s, w, tokens, lengths, apart);
+        const char* where = apart ? "" : ", all blocks in one place";
+        ASSERT_TRUE(SameBits(split.out, whole.out)) << "outputs, steps of " << lengths[0] << where;
+        ASSERT_EQ(split.Live(tokens), whole.Live(tokens)) << "state, steps of " << lengths[0] << where;
+      }
     }
   }
 }
 
-TEST_P(GatedDelta, SplitsAtChunksGiveEqualBits) {
-  const Shape& s = kShapes[0];
-  const Form form = {.chunks = true};
-  const int64_t tokens = 41;
+// Every place in a block at which a step can begin and end.
+TEST_P(GatedDelta, CutsInTwoGiveEqualBits) {
+  const Shape s = {1, 2, 8, 8, 3};
+  const int64_t tokens = 40;
   const Weights w = MakeWeights(s);
-  const Sequence whole = Split(GetParam(), s, w, tokens, {tokens}, form);
-  for (const std::vector<int64_t>& lengths : {std::vector<int64_t>{16}, {32}, {16, 25}, {40, 1}, {32, 3}}) {
-    const Sequence split = Split(GetParam(), s, w, tokens, lengths, form);
-    EXPECT_TRUE(SameBits(split.out, whole.out)) << "outputs, steps of " << lengths[0];
-    EXPECT_TRUE(SameBits(split.state, whole.state)) << "states, steps of " << lengths[0];
-  }
-  // Steps that are too short for a chunk are as without chunks.
-  const Sequence serial = Split(GetParam(), s, w, tokens, {15}, form),
-                 exact = Split(GetParam(), s, w, tokens, {tokens}, {});
-  EXPECT_TRUE(SameBits(serial.out, exact.out));
-  EXPECT_FALSE(SameBits(whole.out, exact.out)) << "whole chunks were not taken as such";
-  std::vector<double> state;
-  const std::vector<double> want = Reference(s, w, whole, false, &state);
-  for (const std::vector<int64_t>& lengths : {std::vector<int64_t>{15, 17}, {1, 40}, {8, 16}}) {
-    const Sequence split = Split(GetParam(), s, w, tokens, lengths, form);
-    EXPECT_LT(Nmse(split.out.data(), want), 1e-11) << "steps of " << lengths[0];
-    EXPECT_LT(Nmse(split.state.data() + kFront + s.conv_values(), state), 1e-11) << "steps of " << lengths[0];
+  const Sequence whole = Split(GetParam(), s, w, tokens, {tokens});
+  for (int64_t cut = 1; cut < tokens; ++cut) {
+    const bool apart = cut % 2 != 0;
+    SCOPED_TRACE("cut at " + std::to_string(cut) + (apart ? "" : ", all blocks in one place"));
+    const Sequence split = Split(GetParam(), s, w, tokens, {cut, tokens - cut}, apart);
+    ASSERT_TRUE(SameBits(split.out, whole.out)) << "outputs";
+    ASSERT_EQ(split.Live(tokens), whole.Live(tokens)) << "state";
   }
 }
 
-// Token by token, in one step, and in chunks: around the lengths at which forms that work in chunks change.
-TEST(GatedDeltaForms, LengthsDoNotMatter) {
+// Back by up to 16 tokens, and the same ones again: in one step, one by one.
+TEST_P(GatedDelta, StepsBack) {
+  const Shape s = {1, 2, 8, 8, 4};
+  const Weights w = MakeWeights(s);
+  for (int64_t tokens : {40, 48}) {
+    const Sequence whole = Split(GetParam(), s, w, tokens, {tokens});
+    for (const std::vector<int64_t>& lengths : {std::vector<int64_t>{16}, {1}, {5, 3}}) {
+      Sequence x = whole;
+      for (int64_t back = 1; back <= layouts::kStateBlock; ++back) {
+        // After the first it is what a step back left that is stepped back from.
+        std::fill(x.out.end() - back * s.values(), x.out.end(), NAN);
+        Feed(GetParam(), w, x, tokens - back, tokens, lengths);
+        ASSERT_TRUE(SameBits(x.out, whole.out)) << back << " of " << tokens << " tokens again";
+        ASSERT_EQ(x.Live(tokens), whole.Live(tokens))
+            << "state, " << back << " of " << tokens << " tokens again";
+      }
+    }
+  }
+}
+
+// A token's NaN reaches what comes after it, nothing before.
+TEST_P(GatedDelta, ANaNStaysBehind) {
+  const Shape s = {1, 2, 8, 8, 3};
+  const int64_t tokens = 24, bad = 19;
+  const Weights w = MakeWeights(s);
+  const Sequence clean = Split(GetParam(), s, w, tokens, {tokens});
+  for (const std::vector<int64_t>& lengths : {std::vector<int64_t>{tokens}, {18, 6}}) {
+    Sequence x = MakeSequence(s, tokens, 11);
+    std::fill_n(x.qkv.begin() + bad * s.channels(), s.channels(), NAN);
+    Feed(GetParam(), w, x, 0, tokens, lengths);
+    for (int64_t i = 0; i < tokens * s.values(); ++i) {
+      ASSERT_EQ(std::isnan(x.out[i]), i >= bad * s.values()) << "token " << i / s.values();
+      if (i < bad * s.values()) {
+        ASSERT_EQ(x.out[i], clean.out[i]) << "token " << i / s.values();
+      }
+    }
+  }
+}
+
+// After any number of tokens the state at each of the last 16 positions can be had, and is that of the plain
+// rule, token by token: around the lengths at which forms that work in blocks change.
+TEST(GatedDeltaForms, LastPositionsCanBeHad) {
   const Profile profile = TestProfiles()[0];
   const Shape s = {1, 1, 8, 16, 4};
   const Weights w = MakeWeights(s);
-  for (int64_t tokens : {1, 2, 63, 64, 65, 129, 1000}) {
-    const Sequence whole = Split(profile, s, w, tokens, {tokens}, {});
-    const Sequence chunks = Split(profile, s, w, tokens, {tokens}, {.chunks = true});
-    if (tokens < 1000) {  // a step takes the interpreter long
-      const Sequence single = Split(profile, s, w, tokens, {1}, {});
-      EXPECT_TRUE(SameBits(single.out, whole.out)) << tokens << " tokens one by one";
-      EXPECT_TRUE(SameBits(single.state, whole.state)) << "state after " << tokens << " tokens one by one";
-    }
+  for (int64_t tokens : {1, 2, 63, 64, 65, 129}) {
+    const Sequence whole = Split(profile, s, w, tokens, {tokens});
+    const Sequence single = Split(profile, s, w, tokens, {1});
+    EXPECT_TRUE(SameBits(single.out, whole.out)) << tokens << " tokens one by one";
     std::vector<double> state;
-    const std::vector<double> want = Reference(s, w, whole, false, &state);
-    for (const Sequence* form : {&whole, &chunks}) {
-      const char* name = form == &whole ? "in one step" : "in chunks";
-      EXPECT_LT(Nmse(form->out.data(), want), 1e-8) << tokens << " tokens " << name;
-      EXPECT_LT(Nmse(form->state.data() + kFront + s.conv_values(), state), 1e-8)
-          << "state after " << tokens << " tokens " << name;
+    for (int64_t at = std::max<int64_t>(tokens - layouts::kStateBlock, 0); at <= tokens; ++at) {
+      EXPECT_EQ(single.Live(at), whole.Live(at)) << "state at " << at << " after " << tokens << " tokens";
+      Sequence before = MakeSequence(s, tokens, 11);
+      before.tokens = at;
+      Reference(s, w, before, false, &state);
+      const std::vector<double> got = DeltaStateAt(s, whole.delta(at), at);
+      for (size_t i = 0; i < state.size(); ++i) {
+        ASSERT_NEAR(got[i], state[i], 1e-4)
+            << "number " << i << " of the state at " << at << " after " << tokens;
+      }
     }
   }
 }
 
 // Keys that are nearly parallel, written with nearly all of their weight and hardly forgotten: every token of
-// a chunk takes back nearly all that the one before wrote.
-TEST_P(GatedDelta, ParallelKeysInChunks) {
+// a block takes back nearly all that the one before wrote.
+TEST_P(GatedDelta, ParallelKeys) {
   const Shape s = kShapes[1];
   const Weights w = MakeWeights(s);
   Sequence x = MakeSequence(s, 41, 3);
@@ -301,37 +370,34 @@ TEST_P(GatedDelta, ParallelKeysInChunks) {
   }
   std::vector<double> state;
   const std::vector<double> want = Reference(s, w, x, false, &state);
-  Step(GetParam(), s, w, {{&x, 0, x.tokens}}, 0, {.chunks = true});
+  Step(GetParam(), s, w, {{&x, 0, x.tokens}});
   EXPECT_LT(Nmse(x.out.data(), want), 1e-10);
-  EXPECT_LT(Nmse(x.state.data() + kFront + s.conv_values(), state), 1e-10);
+  EXPECT_LT(Nmse(DeltaStateAt(s, x.delta(x.tokens), x.tokens), state), 1e-10);
 }
 
 TEST_P(GatedDelta, SequencesDoNotMeet) {
   const Shape s = kShapes[1];
   const Weights w = MakeWeights(s);
-  // More than have workgroups of their own; chunks that begin anywhere.
+  // More than have workgroups of their own; blocks that begin anywhere.
   const int64_t lengths[] = {20, 7, 1, 35, 3, 2, 18};
-  for (const Form& form : {Form{false, false}, Form{false, true}}) {
-    SCOPED_TRACE(form.name());
-    std::vector<Sequence> alone, together;
-    for (size_t i = 0; i < std::size(lengths); ++i) {
-      alone.push_back(MakeSequence(s, lengths[i], i));
-      together.push_back(MakeSequence(s, lengths[i], i));
-    }
-    for (Sequence& x : alone) Step(GetParam(), s, w, {{&x, 0, x.tokens}}, 0, form);
-    // 82 rows, then the last tokens of those that have some, one each.
-    std::vector<Piece> first, second;
-    for (Sequence& x : together) {
-      const int64_t rest = x.tokens > 4 ? 1 : 0;
-      first.push_back({&x, 0, x.tokens - rest});
-      if (rest) second.push_back({&x, x.tokens - rest, rest});
-    }
-    Step(GetParam(), s, w, first, 96, form);
-    Step(GetParam(), s, w, second, 8, form);
-    for (size_t i = 0; i < alone.size(); ++i) {
-      EXPECT_TRUE(SameBits(together[i].out, alone[i].out)) << "sequence " << i;
-      EXPECT_TRUE(SameBits(together[i].state, alone[i].state)) << "state of sequence " << i;
-    }
+  std::vector<Sequence> alone, together;
+  for (size_t i = 0; i < std::size(lengths); ++i) {
+    alone.push_back(MakeSequence(s, lengths[i], i));
+    together.push_back(MakeSequence(s, lengths[i], i, /*apart=*/i % 2 == 0));
+  }
+  for (Sequence& x : alone) Step(GetParam(), s, w, {{&x, 0, x.tokens}});
+  // 82 rows, then the last tokens of those that have some, one each.
+  std::vector<Piece> first, second;
+  for (Sequence& x : together) {
+    const int64_t rest = x.tokens > 4 ? 1 : 0;
+    first.push_back({&x, 0, x.tokens - rest});
+    if (rest) second.push_back({&x, x.tokens - rest, rest});
+  }
+  Step(GetParam(), s, w, first, 96);
+  Step(GetParam(), s, w, second, 8);
+  for (size_t i = 0; i < alone.size(); ++i) {
+    EXPECT_TRUE(SameBits(together[i].out, alone[i].out)) << "sequence " << i;
+    EXPECT_EQ(together[i].Live(lengths[i]), alone[i].Live(lengths[i])) << "state of sequence " << i;
   }
 }
 

@@ -37,6 +37,7 @@ const BasisLie kBasisLies[] = {
     {"state_element", [](auto& m) { m.states[0].element = SpecElement::kF16; }},
     {"state_offset", [](auto& m) { m.states[0].offset = 64; }},
     {"state_bytes_of_one", [](auto& m) { m.states[0].bytes += 64; }},
+    {"state_block", [](auto& m) { m.state_block = 16; }},
     {"state_missing",
      [](auto& m) {
        m.states.pop_back();
@@ -113,6 +114,19 @@ TEST(CodeBasis, IsOfTheWeightsThatTheCodeReads) {
   const Status status = OpenAndUse(WithCodeOf(parts, MakeParts()));
   EXPECT_EQ(status.number(), 4026u) << status.ToString();
   EXPECT_NE(status.message().find("was made for other programs"), std::string::npos) << status.ToString();
+}
+
+TEST(CodeBasis, IsOfWhatTokensLeave) {
+  SampleParts parts = PartsWithEntries();
+  parts.manifest.states[1].shape = {2, 16, 24};
+  parts.manifest.states[1].entry_bytes = 128;  // as many bytes in all
+  const Status alone = OpenAndUse(BytesOfParts(parts));
+  EXPECT_TRUE(alone.ok()) << alone.ToString();
+  SampleParts shaped = PartsWithEntries();
+  shaped.manifest.states[1].shape = parts.manifest.states[1].shape;
+  shaped.manifest.states[1].entry_bytes = 128;
+  EXPECT_EQ(OpenAndUse(WithCodeOf(parts, shaped)).number(), 0u);
+  EXPECT_EQ(OpenAndUse(WithCodeOf(parts, PartsWithEntries())).number(), 4026u);
 }
 
 // What code does not know of changes nothing.

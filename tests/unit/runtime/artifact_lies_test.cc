@@ -208,6 +208,45 @@ const ManifestLie kManifestLies[] = {
      "model.embedding_length is 1073741824"},
     {"state_shape_too_large", [](auto& m) { m.states[0].shape = {1000}; }, 4015,
      "state 'blk.0.conv'.shape is 4000 bytes"},
+    {"entries_without_a_block", [](auto& m) { m.states[0].entry_bytes = 256; }, 4015, "state_block is 0"},
+    {"a_block_of_many_tokens",
+     [](auto& m) {
+       m.states[0].entry_bytes = 256;
+       m.state_block = 4097;
+     },
+     4015, "state_block is 4097, expected 1 to 4096"},
+    {"entries_of_a_cache",
+     [](auto& m) {
+       m.states[2].entry_bytes = 4;
+       m.state_block = 16;
+     },
+     4015, "state 'blk.1.kv'.entry_bytes is 4, expected 0"},
+    {"entries_of_less_than_the_next_token_needs",
+     [](auto& m) {
+       m.states[0].entry_bytes = 256;
+       m.state_block = 3;
+     },
+     4015, "state 'blk.0.conv'.shape is 3 tokens, expected less than a block of 3"},
+    {"entries_beyond_their_state",
+     [](auto& m) {
+       m.states[0].entry_bytes = 256;
+       m.state_block = 16;
+     },
+     4015, "state 'blk.0.conv'.shape is 4096 bytes"},
+    {"entries_of_less_than_their_state",
+     [](auto& m) {
+       m.states[1].entry_bytes = 4;
+       m.states[1].bytes += 68;
+       m.state_bytes += 68;
+       m.state_block = 16;
+     },
+     4015, "state 'blk.0.delta'.bytes is 4164, expected 4160, with 16 entries"},
+    {"entries_that_wrap",
+     [](auto& m) {
+       m.states[0].entry_bytes = UINT64_MAX / 2;
+       m.state_block = 16;
+     },
+     4015, "too large to count"},
     {"state_shape_wraps",
      [](auto& m) {
        m.states[0].shape = {1ull << 40, 1ull << 40};
@@ -485,7 +524,7 @@ const PartLie kPartLies[] = {
     {"code_too_short", [](auto& p) { p.code.resize(15); }, 4016, "15 bytes"},
     {"code_magic", [](auto& p) { SetWord(p.code, 0, 0x464c457f); }, 4016, "mark"},
     {"code_other_interface", [](auto& p) { SetWord(p.code, 4, QRT_PROGRAM_ABI + 1); }, 4017,
-     "program interface 4, this program knows 3"},
+     "program interface 5, this program knows 4"},
     {"code_entry_count", [](auto& p) { SetWord(p.code, 8, 0xffffffff); }, 4016, "4294967295 entries"},
     {"code_scratch_odd", [](auto& p) { SetWord(p.code, 12, 32); }, 4016, "32 bytes of scratch"},
     {"code_scratch_huge", [](auto& p) { SetWord(p.code, 12, QRT_MAX_THREAD_SCRATCH + 64); }, 4016,

@@ -13,8 +13,8 @@ namespace {
 [[maybe_unused]] void EveryFieldOf(const Manifest& m) {
   [[maybe_unused]] const auto& [model, numerics, kv_element, weights_bytes, state_bytes, kv_bytes_per_token,
                                 states, programs, code, tokenizer, sampling, chat_template_section,
-                                goldens_section, formats, provenance, streams, weights, kernels, parts,
-                                part] = m;
+                                goldens_section, formats, provenance, streams, weights, kernels, parts, part,
+                                state_block] = m;
   // These in artifact_parts_test.cc.
   [[maybe_unused]] const auto& [part_target, first_layer, layers, part_states, part_programs, part_code,
                                 part_state_bytes, part_kv_bytes, part_weights_bytes] = parts[0];
@@ -23,7 +23,8 @@ namespace {
                                 weight_offset, weight_size] = weights[0];
   [[maybe_unused]] const auto& [arch, model_name, vocab_size, logits_stride, context_length,
                                 embedding_length] = model;
-  [[maybe_unused]] const auto& [state_name, kind, layer, shape, element, offset, bytes] = states[0];
+  [[maybe_unused]] const auto& [state_name, kind, layer, shape, element, offset, bytes, entry_bytes] =
+      states[0];
   [[maybe_unused]] const auto& [program_name, facts, rows, arena_bytes, dispatches, barriers, weight_bytes] =
       programs[0];
   [[maybe_unused]] const auto& [target, isa, features, section, weights_section] = code[0];
@@ -238,6 +239,18 @@ TEST(ArtifactRoundTrip, EveryFieldOfAKernelArrives) {
     EXPECT_EQ(m.kernels[i].programs, parts.manifest.kernels[i].programs);
     EXPECT_EQ(m.kernels[i].code_bytes, parts.manifest.kernels[i].code_bytes);
   }
+}
+
+TEST(ArtifactRoundTrip, EntriesOfStatesArrive) {
+  const SampleParts parts = PartsWithEntries();
+  const AlignedBytes bytes(BytesOfParts(parts));
+  auto opened = Artifact::FromBytes(bytes.span(), "entries");
+  ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+  const Manifest& m = (*opened)->manifest();
+  EXPECT_EQ(m.state_block, 16u);
+  EXPECT_EQ(m.states[0].entry_bytes, 256u);
+  EXPECT_EQ(m.states[1].entry_bytes, 64u);
+  EXPECT_EQ(m.states[2].entry_bytes, 0u);
 }
 
 TEST(ArtifactRoundTrip, MinimalArtifact) {

@@ -129,6 +129,19 @@ SampleParts MakeParts() {
   return parts;
 }
 
+SampleParts PartsWithEntries() {
+  SampleParts parts = MakeParts();
+  qcc::compiler::ManifestSpec& m = parts.manifest;
+  m.state_block = 16;
+  m.states[0].entry_bytes = 64 * 4;
+  m.states[0].bytes = 16 * m.states[0].entry_bytes;
+  m.states[1].offset = m.states[0].bytes;
+  m.states[1].entry_bytes = 64;
+  m.states[1].bytes += 16 * m.states[1].entry_bytes;
+  m.state_bytes = m.states[0].bytes + m.states[1].bytes;
+  return parts;
+}
+
 void WriteParts(const SampleParts& parts, const std::string& path) {
   auto writer = ArtifactWriter::Create(path);
   ASSERT_TRUE(writer.ok()) << writer.status();

@@ -27,6 +27,8 @@ struct SampleParts {
 };
 
 SampleParts MakeParts();
+// Of MakeParts, but its recurrent states keep what each of 16 tokens leaves.
+SampleParts PartsWithEntries();
 // Bytes of the tokenizer section of a 272-token vocabulary: 256 bytes, merges, specials. The tokens of two
 // bytes may be exchanged, so that a model that says the one writes the other.
 std::vector<uint8_t> SampleTokenizer(uint8_t one = 0, uint8_t other = 0);

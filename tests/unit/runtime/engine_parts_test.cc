@@ -37,7 +37,6 @@ class PartDevice final : public qrt::Device {
   uint64_t device_weight_bytes() const override { return 0; }
   bool samples() const override { return false; }
   uint32_t MostRows(std::span<const uint32_t>, uint64_t) const override { return most_rows; }
-  uint32_t cut_rows() const override { return cut; }
   const DeviceBuffer& arena() const override { return arena_; }
   uint8_t* host_arena() const override { return hidden_ ? nullptr : qrt::HostMemory::Data(arena_); }
   qrt::DeviceCounters counters() const override { return {runs, 0}; }
@@ -84,7 +83,7 @@ class PartDevice final : public qrt::Device {
 
   DeviceResult failure = DeviceResult::kOk;
   bool copies_fail = false;
-  uint32_t most_rows = 1000, cut = 1;
+  uint32_t most_rows = 1000;
   uint64_t runs = 0;
   int reads = 0, writes = 0;
   std::vector<int64_t> rows;  // of each run
@@ -174,7 +173,7 @@ TEST(EngineParts, RowsGoFromOneDeviceToTheNextInOneCopy) {
   }
 }
 
-TEST(EngineParts, EveryDeviceSaysHowManyRowsAndWhereToCut) {
+TEST(EngineParts, EveryDeviceSaysHowManyRows) {
   Parts parts({false, true, false});
   parts.devices[1]->most_rows = 1;
   qrt::Session session(*parts.engine, nullptr);

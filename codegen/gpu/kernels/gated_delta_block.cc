@@ -1,0 +1,102 @@
+#include "codegen/gpu/kernels/gated_delta_block.h"
+
+#include <utility>
+
+#include "codegen/gpu/kernels/reduce.h"
+
+namespace qcc::gpu {
+namespace {
+
+constexpr int kReadTokens = kDeltaParts / 2;  // by key and by query: as many sums as threads of a vector
+
+// In two chains.
+Val Dot(const std::vector<Val>& a, const std::vector<Val>& b) {
+  Val sum[2];
+  for (size_t i = 0; i < a.size(); ++i) {
+    Val& chain = sum[i % 2];
+    chain = chain ? Fma(a[i], b[i], chain) : a[i] * b[i];
+  }
+  return sum[1] ? sum[0] + sum[1] : sum[0];
+}
+
+}  // namespace
+
+DeltaBlock::DeltaBlock(Builder& b, const DeltaSpec& s, int threads, Val mixed, Val gates)
+    : b_(b),
+      s_(s),
+      threads_(threads),
+      elements_(s.key_dim / kDeltaParts),
+      width_(elements_ % 4 == 0   ? 4
+             : elements_ % 2 == 0 ? 2
+                                  : 1),
+      mixed_(mixed),
+      gates_(gates),
+      vector_(DivU(b.Thread(), kDeltaParts)),
+      part_(RemU(b.Thread(), kDeltaParts)) {}
+
+std::vector<Val> DeltaBlock::Load(Val base, Val first) const {
+  const Type type = width_ == 4 ? Type::kF32x4 : width_ == 2 ? Type::kF32x2 : Type::kF32;
+  std::vector<Val> numbers;
+  for (int i = 0; i < elements_; i += width_) {
+    const Val loaded = b_.Load(type, base, (first + Number(i)) << 2);
+    for (int lane = 0; lane < width_; ++lane) {
+      numbers.push_back(width_ == 1 ? loaded : b_.Extract(loaded, lane));
+    }
+  }
+  return numbers;
+}
+
+Val DeltaBlock::EntryAt(Val place, int64_t first) const {
+  const int64_t begin = layouts::DeltaSlotFloats(s_.value_heads, s_.key_dim, s_.value_dim);
+  return (place * s_.entry().floats + (begin + first)) << 2;
+}
+
+std::vector<Val> DeltaBlock::Key(const DeltaPiece& piece, Val key_head, Val place) const {
+  const Val in_step = LeS(piece.begin, place), head = key_head * s_.key_dim;
+  const Val row = (piece.origin + place) * s_.channels() + s_.keys();
+  const Val entry = ShrU(EntryAt(place, s_.entry().k), 2);
+  return Load(Select(in_step, mixed_, piece.state), Select(in_step, row, entry) + head);
+}
+
+Val DeltaBlock::Products(const std::vector<Val>& own, const DeltaPiece& piece, Val key_head, Val first,
+                         int tokens, const Shared& scratch, int at) const {
+  std::vector<Val> sums(size_t{kDeltaParts}, b_.F32(0.f));
+  for (int t = 0; t < tokens; ++t) {
+    const Val row = piece.origin + MinS(first + t, piece.end - 1);
+    const Val query = row * s_.channels() + key_head * s_.key_dim;
+    sums[static_cast<size_t>(t)] = Dot(own, Load(mixed_, query + s_.keys()));
+    sums[static_cast<size_t>(t + kReadTokens)] = Dot(own, Load(mixed_, query));
+  }
+  return SumScattered(b_, threads_, std::move(sums), scratch, at);
+}
+
+int DeltaBlock::ScratchWords() const {
+  return SumScatteredWords(b_.profile(), threads_, kDeltaParts);
+}
+
+void DeltaBlock::StageDecays(const DeltaPiece& piece, Val head, const Shared& memory, int at) const {
+  const Val place = b_.Thread();
+  b_.If(LtS(place, b_.I32(kDeltaBlock)), [&] {
+    const Val in_step = LeS(piece.begin, place);
+    const Val row = piece.origin + MinS(place, piece.end - 1);
+    const Val where = Select(in_step, (row * s_.gates() + head) << 2, EntryAt(place, head, s_.entry().d));
+    b_.StoreShared(memory, place + at, b_.Load(Type::kF32, Select(in_step, gates_, piece.state), where));
+  });
+}
+
+void DeltaBlock::StoreDecays(const Shared& memory, int at, const Shared& factors, int to) const {
+  const Val thread = b_.Thread();
+  // Thread 0 multiplies from the block's begin on, thread 1 + i from behind token i on.
+  b_.If(LtS(thread, b_.I32(kDeltaBlock + 1)), [&] {
+    const Val where = Select(Eq(thread, 0), b_.I32(to + DeltaFactors::kSinceBegin),
+                             thread + (to + DeltaFactors::kDecay - 1));
+    Val product = b_.F32(1.f);
+    for (int t = 0; t < kDeltaBlock; ++t) {
+      const Val decay = b_.LoadShared(memory, b_.I32(at + t));
+      product = Select(LeS(thread, b_.I32(t)), product * decay, product);
+      b_.StoreShared(factors, where + t * DeltaFactors::kCount, product);
+    }
+  });
+}
+
+}  // namespace qcc::gpu
