@@ -1,8 +1,8 @@
 // Drafts through the public API: speculate ARTIFACT DEVICE [DRAFT_ARTIFACT|- [IDS_FILE]]
 // Texts by several samplers, plain and with every draft, by several lengths: tokens and snapshots must be the
-// same. With a draft artifact QRT_DRAFT_MODEL is that one. With token ids instead: at how many of their positions
-// the draft guesses the model's likeliest token. Prints one line of JSON: how much was compared, guessed and
-// accepted; exit code 1 and what broke otherwise.
+// same. With a draft artifact QRT_DRAFT_MODEL is that one. With token ids instead: at how many of their
+// positions the draft guesses the model's likeliest token. Prints one line of JSON: how much was compared,
+// guessed and accepted; exit code 1 and what broke otherwise.
 #define QRT_HPP_EXCEPTIONS
 #include <qrt/qrt.hpp>
 
@@ -100,7 +100,8 @@ class Drafts {
       if (!session.Rewind(session.position() - i - 1)) Fail("a rewind by the tokens that were right");
     }
     const qrt_draft_counters counters = session.DraftCounters().value();
-    std::printf("{\"guessed\": %llu, \"accepted\": %llu}\n", Number(counters.guessed), Number(counters.accepted));
+    std::printf("{\"guessed\": %llu, \"accepted\": %llu}\n", Number(counters.guessed),
+                Number(counters.accepted));
   }
 
  private:

@@ -94,8 +94,9 @@ TEST_F(Functions, MoreProgramsAndTheSameOnes) {
     EXPECT_EQ(facts.advances, (std::vector<uint32_t>{static_cast<uint32_t>(a.states.size())}));
   }
   EXPECT_EQ(names, (std::vector<std::string>{"mtp_1", "mtp_4", "mtp_prefill_128", "mtp_next_1"}));
-  EXPECT_LT(b.programs[b.programs.size() - 2].weight_bytes + 4 * b.model.vocab_size * b.model.embedding_length,
-            b.programs[a.programs.size()].weight_bytes + 128 * 4 * b.model.embedding_length)
+  EXPECT_LT(
+      b.programs[b.programs.size() - 2].weight_bytes + 4 * b.model.vocab_size * b.model.embedding_length,
+      b.programs[a.programs.size()].weight_bytes + 128 * 4 * b.model.embedding_length)
       << "what only fills the KV reads the head, too";
   EXPECT_EQ(qrt::DraftSchedule(*qrt::PlanOf(a, {})).empty(), true);
   const qrt::DraftSchedule draft(*qrt::PlanOf(b, {}));
@@ -169,7 +170,8 @@ double Nmse(std::span<const float> got, std::span<const float> want) {
   return error / all;
 }
 
-// Fed as tests/golden/README.md says: token p with the trunk's row p - 1, zeros at 0; the final norm is the block's.
+// Fed as tests/golden/README.md says: token p with the trunk's row p - 1, zeros at 0; the final norm is the
+// block's.
 TEST_F(Functions, TheNextnBlockComputesItsGolden) {
   const auto artifact = Compile({"trunk", "mtp"});
   ASSERT_TRUE(artifact);
@@ -212,8 +214,8 @@ TEST_F(Functions, TheNextnBlockComputesItsGolden) {
   EXPECT_TRUE(std::equal(last.begin(), last.begin() + vocab, all.end() - vocab))
       << "the KV that was filled without logits is another";
 
-  // From its own row, which is behind its norm already: as from a row of the trunk whose final norm gives that,
-  // up to a factor that the next norm takes away.
+  // From its own row, which is behind its norm already: as from a row of the trunk whose final norm gives
+  // that, up to a factor that the next norm takes away.
   auto file = gguf::File::Open(kModel.string());
   ASSERT_TRUE(file.ok()) << file.status();
   const gguf::Tensor* norm = (*file)->FindTensor("output_norm.weight");

@@ -107,6 +107,7 @@ inline std::vector<qrt::Program> Both() {
 class Device final : public qrt::Device {
  public:
   explicit Device(std::vector<qrt::Program> programs) : programs_(std::move(programs)), memory_(nullptr) {
+    runs.reserve(1 << 16);
     memory_.Allocate(4096, &arena_);
   }
   ~Device() override { memory_.Free(&arena_); }
