@@ -11,6 +11,7 @@
 
 #include "compiler/artifact/tokenizer_section.h"
 #include "compiler/pipeline/diagnostics.h"
+#include "dialects/layouts/sequence_state.h"
 #include "frontends/base/text.h"
 #include "frontends/models/import.h"
 #include "mlir/IR/MLIRContext.h"

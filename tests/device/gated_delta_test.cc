@@ -16,7 +16,7 @@ using cpu::Random;
 
 constexpr float kL2Eps = 1e-6f, kNormEps = 1e-6f;
 constexpr int64_t kPrefill = 40;
-const int64_t kBuckets[] = {1, 4, kPrefill};
+constexpr int64_t kFew = 4;
 
 struct Shape {
   std::string name;
@@ -27,17 +27,16 @@ struct Shape {
   DeltaShape Plain() const { return {key_heads, value_heads, key_dim, value_dim, taps, grouped}; }
   int64_t Values() const { return Plain().values(); }
   int64_t Channels() const { return Plain().channels(); }
+  // Most of the time goes to drivers that compile kernels.
+  std::vector<int64_t> Buckets() const {
+    return key_dim > 64 ? std::vector<int64_t>{1, kPrefill} : std::vector<int64_t>{1, kFew, kPrefill};
+  }
   int64_t Ld() const { return 2 * value_heads + 4; }  // alpha, beta and columns of something else
 };
-const Shape kShapes[] = {{"square", 2, 2, 32, 32, 4, false},
-                         {"grouped", 3, 6, 64, 40, 4, false},
-                         {"real", 2, 4, 128, 128, 4, false},
-                         {"real_max", 2, 4, 128, 128, 4, true},
-                         {"taps", 1, 2, 8, 72, 6, false},
-                         {"wide", 1, 1, 256, 256, 2, true},
-                         {"by_group", 2, 6, 32, 40, 4, false, true},
-                         {"small", 1, 2, 8, 8, 4, false}};
-const Shape& kSmall = kShapes[7];
+const Shape kShapes[] = {{"grouped", 3, 6, 64, 40, 4, false},       {"real", 2, 4, 128, 128, 4, false},
+                         {"taps", 1, 2, 8, 72, 6, false},           {"wide", 1, 1, 256, 256, 2, true},
+                         {"by_group", 2, 6, 32, 40, 4, true, true}, {"small", 1, 2, 8, 8, 4, false}};
+const Shape& kSmall = kShapes[5];
 
 struct Weights {
   explicit Weights(const Shape& s) {
@@ -61,7 +60,7 @@ Suite* MakeSuite() {
   std::vector<Case> cases;
   for (const Shape& s : kShapes) {
     const Weights w(s);
-    for (int64_t rows : kBuckets) {
+    for (int64_t rows : s.Buckets()) {
       Case c;
       c.name = "delta_" + s.name + "_r" + std::to_string(rows);
       c.family = "gated_delta";
@@ -156,14 +155,15 @@ void StepOver(Lab& lab, const std::vector<Piece>& pieces, int64_t bucket) {
   }
 }
 
-int64_t BucketOf(int64_t rows) {
-  return *std::lower_bound(std::begin(kBuckets), std::end(kBuckets), rows);
+int64_t BucketOf(const Shape& s, int64_t rows) {
+  const std::vector<int64_t> buckets = s.Buckets();
+  return *std::lower_bound(buckets.begin(), buckets.end(), rows);
 }
 
 // From `begin` on.
 void Feed(Lab& lab, Sequence& x, int64_t length, int64_t begin = 0) {
   for (int64_t t = begin; t < x.tokens; t += length)
-    StepOver(lab, {{&x, t, std::min(length, x.tokens - t)}}, BucketOf(length));
+    StepOver(lab, {{&x, t, std::min(length, x.tokens - t)}}, BucketOf(x.s, length));
 }
 
 // Outputs and delta states of the first `tokens`.
@@ -228,8 +228,8 @@ TEST_P(GatedDeltaConformance, EveryCutInTwo) {
     for (int64_t cut = 1; cut < whole.tokens; ++cut) {
       SCOPED_TRACE("cut at " + std::to_string(cut) + (apart ? "" : ", all blocks in one place"));
       Sequence x(lab, kSmall, whole.tokens, 11, apart);
-      StepOver(lab, {{&x, 0, cut}}, BucketOf(cut));
-      StepOver(lab, {{&x, cut, x.tokens - cut}}, BucketOf(x.tokens - cut));
+      StepOver(lab, {{&x, 0, cut}}, BucketOf(kSmall, cut));
+      StepOver(lab, {{&x, cut, x.tokens - cut}}, BucketOf(kSmall, x.tokens - cut));
       ExpectSame(lab, x, whole);
       if (HasFailure()) return;
     }
@@ -275,16 +275,16 @@ TEST_P(GatedDeltaConformance, LastPositionsCanBeHad) {
 
 TEST_P(GatedDeltaConformance, Company) {
   QCC_OPEN_OR_SKIP(lab, DeltaSuite());
-  for (const Shape& s : {kShapes[1], kShapes[2], kShapes[6]}) {
+  for (const Shape& s : {kShapes[0], kShapes[4]}) {
     SCOPED_TRACE(s.name);
     Sequence alone(lab, s, 20, 1), a(lab, s, 20, 1), b(lab, s, 9, 2, /*apart=*/false);
     StepOver(lab, {{&alone, 0, 17}}, kPrefill);
     for (int64_t t = 17; t < 20; ++t) StepOver(lab, {{&alone, t, 1}}, 1);
     StepOver(lab, {{&b, 0, 1}, {&a, 0, 5}}, kPrefill);
     StepOver(lab, {{&a, 5, 12}, {&b, 1, 2}}, kPrefill);
-    StepOver(lab, {{&b, 3, 1}, {&a, 17, 1}}, 4);
-    StepOver(lab, {{&a, 18, 1}, {&b, 4, 1}}, 4);
-    StepOver(lab, {{&a, 19, 1}}, 4);
+    StepOver(lab, {{&b, 3, 1}, {&a, 17, 1}}, kFew);
+    StepOver(lab, {{&a, 18, 1}, {&b, 4, 1}}, kFew);
+    StepOver(lab, {{&a, 19, 1}}, kFew);
     ExpectSame(lab, a, alone);
     if (HasFailure()) return;
   }

@@ -243,7 +243,8 @@ Launch DeltaLaunches::Dots() {
 }
 
 Launch DeltaLaunches::Rule(const Launch* dots) const {
-  const int most = static_cast<int>(std::min<int64_t>(d_.rows, 4));
+  // In decode a sequence has one token, rarely more.
+  const int most = static_cast<int>(decodes_ ? std::min<int64_t>(d_.rows, 2) : 4);
   const DeltaRuleForm form = {.sequences = decodes_ ? static_cast<int>(d_.rows) : kMaxSideBySide,
                               .tokens = most,
                               .own_dots = dots == nullptr};

@@ -7,6 +7,7 @@
 namespace qcc::gpu {
 namespace {
 
+constexpr int kUnroll = 4;
 constexpr int kReadTokens = kDeltaParts / 2;  // by key and by query: as many sums as threads of a vector
 
 // In two chains.
@@ -36,9 +37,10 @@ DeltaBlock::DeltaBlock(Builder& b, const DeltaSpec& s, int threads, Val mixed, V
 
 std::vector<Val> DeltaBlock::Load(Val base, Val first) const {
   const Type type = width_ == 4 ? Type::kF32x4 : width_ == 2 ? Type::kF32x2 : Type::kF32;
+  const Val at = (first + Number(0)) << 2;
   std::vector<Val> numbers;
   for (int i = 0; i < elements_; i += width_) {
-    const Val loaded = b_.Load(type, base, (first + Number(i)) << 2);
+    const Val loaded = b_.Load(type, base, at + 4 * Offset(i));
     for (int lane = 0; lane < width_; ++lane) {
       numbers.push_back(width_ == 1 ? loaded : b_.Extract(loaded, lane));
     }
@@ -90,12 +92,16 @@ void DeltaBlock::StoreDecays(const Shared& memory, int at, const Shared& factors
   b_.If(LtS(thread, b_.I32(kDeltaBlock + 1)), [&] {
     const Val where = Select(Eq(thread, 0), b_.I32(to + DeltaFactors::kSinceBegin),
                              thread + (to + DeltaFactors::kDecay - 1));
-    Val product = b_.F32(1.f);
-    for (int t = 0; t < kDeltaBlock; ++t) {
-      const Val decay = b_.LoadShared(memory, b_.I32(at + t));
-      product = Select(LeS(thread, b_.I32(t)), product * decay, product);
-      b_.StoreShared(factors, where + t * DeltaFactors::kCount, product);
-    }
+    b_.For(b_.I32(0), b_.I32(kDeltaBlock), b_.I32(kUnroll), {b_.F32(1.f)},
+           [&](Val first, const std::vector<Val>& so_far) {
+             Val product = so_far[0];
+             for (int x = 0; x < kUnroll; ++x) {
+               const Val t = first + x, decay = b_.LoadShared(memory, t + at);
+               product = Select(LeS(thread, t), product * decay, product);
+               b_.StoreShared(factors, where + t * DeltaFactors::kCount, product);
+             }
+             return std::vector<Val>{product};
+           });
   });
 }
 

@@ -19,7 +19,8 @@ namespace {
 
 using F = DeltaFactors;
 
-constexpr int kParts = kDeltaParts, kBlock = kDeltaBlock;
+constexpr int kParts = kDeltaParts, kBlock = kDeltaBlock, kGroup = 4;
+static_assert(kBlock == 2 * kParts && kParts % kGroup == 0);
 constexpr const DeltaRuleArgs<int>& kAt = kArg<DeltaRuleArgs>;
 constexpr int kFactorsArg = static_cast<int>(kArgCount<DeltaRuleArgs>);  // behind the others
 constexpr int kReadTokens = kParts / 2;  // how far apart a part's sums by keys and by queries are
@@ -48,7 +49,7 @@ class Rule {
 
  private:
   // Where what lies in workgroup memory: factors of the block's tokens; their betas; their decays; w and o
-  // [16][width] less what the block's own tokens change; u [16][width].
+  // [16][width] as far as they follow from S; u [16][width], which are w before their group is solved.
   static constexpr int kBetas = kBlock * F::kCount, kDecays = kBetas + kBlock, kRows = kDecays + kBlock;
   int w_at() const { return kRows; }
   int o_at() const { return kRows + kBlock * width_; }
@@ -58,14 +59,16 @@ class Rule {
   void Stage(const DeltaPiece& piece);
   void MakeFactors(const DeltaPiece& piece);
   void ReadState(const DeltaPiece& piece, const std::vector<Val>& state);
-  void SolveTokens(const DeltaPiece& piece, Val keeps);
-  void SolveBlock(const DeltaPiece& piece, Val keeps);
-  void Leave(const DeltaPiece& piece, Val keeps, Val t, Val u, Val o);
+  void Solve(const DeltaPiece& piece, Val keeps);
+  std::vector<Val> SolveGroup(const DeltaPiece& piece, Val first);
   std::vector<Val> Fold(const DeltaPiece& piece, std::vector<Val> state);
 
   // A row of [16][width], the thread's column.
   Val Row(int at, Val t) const { return b_.LoadShared(memory_, t * width_ + column_ + at); }
-  Val Factor(Val t, int number) const { return b_.LoadShared(memory_, t * F::kCount + number); }
+  Val Factor(Val t, Val number) const { return b_.LoadShared(memory_, t * F::kCount + number); }
+  static Val InStep(const DeltaPiece& piece, Val t) { return And(LeS(piece.begin, t), LtS(t, piece.end)); }
+  // A token of the step, which has factors and a beta: `t` if it is one.
+  static Val FactorRow(const DeltaPiece& piece, Val t) { return MaxS(MinS(t, piece.end - 1), piece.begin); }
   // A value of the workgroup's columns, of all heads' values.
   Val Value() const { return first_value_ + column_; }
 
@@ -97,11 +100,6 @@ void Rule::Run(Val group, Val seqs, Val seq) {
     place.push_back(((head_ * s_.key_dim + block_.Number(i)) * s_.value_dim + own_column) << 2);
     before.push_back(b_.Load(Type::kF32, state_before, place.back()));
   }
-  // What is read before it is written: columns of blocks that begin ahead of the step's tokens.
-  for (int i = 0; i < kBlock; i += kParts) {
-    b_.StoreShared(memory_, (part_ + i) * width_ + column_ + w_at(), b_.F32(0.f));
-    b_.StoreShared(memory_, (part_ + i) * width_ + column_ + o_at(), b_.F32(0.f));
-  }
   b_.For(first, ShrU(end - 1, 4) + 1, b_.I32(1), before, [&](Val block, const std::vector<Val>& state) {
     const Val begin = block << 4;
     const DeltaPiece piece = {.state = states.Of(block),
@@ -113,11 +111,7 @@ void Rule::Run(Val group, Val seqs, Val seq) {
     Stage(piece);
     if (form_.own_dots) MakeFactors(piece);
     ReadState(piece, state);
-    if (form_.own_dots) {
-      SolveTokens(piece, keeps);
-    } else {
-      SolveBlock(piece, keeps);
-    }
+    Solve(piece, keeps);
     return b_.IfElse(
         Eq(piece.end, kBlock),
         [&] {
@@ -132,36 +126,37 @@ void Rule::Run(Val group, Val seqs, Val seq) {
   });
 }
 
-// Factors (or the decays that they are made of), betas, u of tokens before the step's.
+// Factors (or the decays that they are made of) and betas of the step's tokens; w and o of others.
 void Rule::Stage(const DeltaPiece& piece) {
   const Val thread = b_.Thread();
   b_.Barrier();  // of the block before, all may still be read
   if (factors_) {
-    b_.For(b_.I32(0), b_.I32(kBlock * F::kCount), b_.I32(threads_), [&](Val turn) {
+    const Val end = piece.end * F::kCount;
+    b_.For(piece.begin * F::kCount, end, b_.I32(threads_), [&](Val turn) {
       const Val at = turn + thread, t = DivU(at, F::kCount), c = RemU(at, F::kCount);
-      // Of other places than the step's: of some row that it has.
-      const Val row = piece.origin + MaxS(MinS(t, piece.end - 1), piece.begin);
-      b_.StoreShared(memory_, at,
-                     b_.Load(Type::kF32, factors_, ((row * s_.value_heads + head_) * F::kCount + c) << 2));
+      b_.If(LtS(at, end), [&] {
+        const Val row = (piece.origin + t) * s_.value_heads + head_;
+        b_.StoreShared(memory_, at, b_.Load(Type::kF32, factors_, (row * F::kCount + c) << 2));
+      });
     });
   } else {
     block_.StageDecays(piece, head_, memory_, kDecays);
   }
-  b_.If(LtS(thread, b_.I32(kBlock)), [&] {
-    const Val row = piece.origin + MaxS(MinS(thread, piece.end - 1), piece.begin);
-    const Val at = row * s_.gates() + head_ + s_.value_heads;
+  b_.If(And(InStep(piece, thread), LtS(thread, b_.I32(kBlock))), [&] {
+    const Val at = (piece.origin + thread) * s_.gates() + head_ + s_.value_heads;
     b_.StoreShared(memory_, thread + kBetas, b_.Load(Type::kF32, gates_, at << 2));
   });
   for (int i = 0; i < kBlock; i += kParts) {
     const Val t = part_ + i;
-    const Val u = b_.IfElse(
-        LtS(t, piece.begin),
-        [&] {
-          const Val at = block_.EntryAt(t, Value(), s_.entry().u);
-          return std::vector<Val>{b_.Load(Type::kF32, piece.state, at)};
-        },
-        [&] { return std::vector<Val>{b_.F32(0.f)}; })[0];
-    b_.StoreShared(memory_, t * width_ + column_ + u_at(), u);
+    b_.If(LtS(t, piece.begin), [&] {
+      const Val u = b_.Load(Type::kF32, piece.state, block_.EntryAt(t, Value(), s_.entry().u));
+      b_.StoreShared(memory_, t * width_ + column_ + w_at(), u);
+      b_.StoreShared(memory_, t * width_ + column_ + o_at(), u);
+    });
+    b_.If(LeS(piece.end, t), [&] {
+      b_.StoreShared(memory_, t * width_ + column_ + w_at(), b_.F32(0.f));
+      b_.StoreShared(memory_, t * width_ + column_ + o_at(), b_.F32(0.f));
+    });
   }
   b_.Barrier();
 }
@@ -170,7 +165,7 @@ void Rule::MakeFactors(const DeltaPiece& piece) {
   block_.StoreDecays(memory_, kDecays, memory_, 0);
   b_.Barrier();
   const Val is_key = LtS(part_, b_.I32(kReadTokens));
-  for (int turn = 0; turn < kBlock; turn += width_) {
+  b_.For(b_.I32(0), b_.I32(kBlock), b_.I32(width_), [&](Val turn) {
     const Val i = column_ + turn;
     const std::vector<Val> key = block_.Key(piece, key_head_, MinS(i, piece.end - 1));
     b_.For(piece.begin, piece.end, b_.I32(form_.tokens), [&](Val first) {
@@ -183,7 +178,7 @@ void Rule::MakeFactors(const DeltaPiece& piece) {
         b_.StoreShared(memory_, t * F::kCount + at, decay * Select(is_key, dot * -1.0, dot));
       });
     });
-  }
+  });
 }
 
 // w and o of the step's tokens as far as they follow from S.
@@ -193,7 +188,7 @@ void Rule::ReadState(const DeltaPiece& piece, const std::vector<Val>& state) {
     const Val sum = block_.Products(state, piece, key_head_, first, form_.tokens, memory_, scratch_at());
     const Val number = RemU(part_, kReadTokens), t = first + number;
     b_.If(And(LtS(number, b_.I32(form_.tokens)), LtS(t, piece.end)), [&] {
-      const Val decayed = Factor(t, F::kSinceBegin) * sum;
+      const Val decayed = Factor(t, b_.I32(F::kSinceBegin)) * sum;
       const Val value =
           b_.Load(Type::kF32, mixed_, ((piece.origin + t) * s_.channels() + Value() + 2 * s_.keys()) << 2);
       const Val at = Select(is_key, b_.I32(w_at()), b_.I32(o_at())) + t * width_ + column_;
@@ -203,66 +198,77 @@ void Rule::ReadState(const DeltaPiece& piece, const std::vector<Val>& state) {
   b_.Barrier();
 }
 
-// What a token leaves. One thread of a column calls.
-void Rule::Leave(const DeltaPiece& piece, Val keeps, Val t, Val u, Val o) {
-  b_.Store(out_, ((piece.origin + t) * s_.values() + Value()) << 2, o);
-  b_.If(keeps, [&] { b_.Store(piece.state, block_.EntryAt(t, Value(), s_.entry().u), u); });
-}
-
-// Few tokens: one after the other, each with a barrier.
-void Rule::SolveTokens(const DeltaPiece& piece, Val keeps) {
-  b_.For(piece.begin, piece.end, b_.I32(1), [&](Val t) {
-    Val w = Row(w_at(), t), o = Row(o_at(), t);
-    for (int i = 0; i < kBlock; ++i) {
-      const Val earlier = LtS(b_.I32(i), t), u = Row(u_at(), b_.I32(i));
-      // The last token is before none.
-      if (i + 1 < kBlock) w = Select(earlier, Fma(Factor(t, F::kKey + i), u, w), w);
-      o = Select(earlier, Fma(Factor(t, F::kQuery + i), u, o), o);
-    }
-    const Val u = w * b_.LoadShared(memory_, t + kBetas);
-    o = Fma(b_.LoadShared(memory_, t * F::kCount + t + F::kQuery), u, o);
-    b_.Barrier();
-    b_.If(Eq(part_, 0), [&] {
-      b_.StoreShared(memory_, t * width_ + column_ + u_at(), u);
-      Leave(piece, keeps, t, u, o);
+// Four tokens at a time. Of the block's tokens two are a thread's own: it takes off their w, and adds to
+// their o, what each group of four gives, when all threads of the column have worked out that group's u.
+void Rule::Solve(const DeltaPiece& piece, Val keeps) {
+  const Val own[2] = {part_, part_ + kParts};
+  // [w, o] of both. Of tokens before the step's w is their u.
+  std::vector<Val> sums;
+  for (int at : {w_at(), o_at()}) {
+    for (const Val& t : own) sums.push_back(Row(at, t));
+  }
+  sums = b_.For(b_.I32(0), piece.end, b_.I32(kGroup), sums, [&](Val first, std::vector<Val> so_far) {
+    const Val turn = ShrU(first, 3), in_group = part_ - (first & (kParts - 1));
+    const Val is_own = And(LeS(b_.I32(0), in_group), LtS(in_group, b_.I32(kGroup)));
+    static_assert(kParts == 1 << 3);
+    b_.If(is_own, [&] {
+      b_.StoreShared(memory_, (first + in_group) * width_ + column_ + u_at(),
+                     Select(Eq(turn, 0), so_far[0], so_far[1]));
     });
     b_.Barrier();
+    const std::vector<Val> u = SolveGroup(piece, first);
+    b_.Barrier();
+    b_.If(is_own, [&] {
+      Val mine = u[0];
+      for (int x = 1; x < kGroup; ++x) mine = Select(Eq(in_group, x), u[static_cast<size_t>(x)], mine);
+      const Val t = first + in_group;
+      b_.StoreShared(memory_, t * width_ + column_ + u_at(), mine);
+      b_.If(And(keeps, InStep(piece, t)),
+            [&] { b_.Store(piece.state, block_.EntryAt(t, Value(), s_.entry().u), mine); });
+    });
+    for (size_t k = 0; k < 2; ++k) {
+      const Val row = FactorRow(piece, own[k]), is_new = LeS(piece.begin, own[k]);
+      for (int x = 0; x < kGroup; ++x) {
+        const Val i = first + x, before = LtS(i, own[k]), it = u[static_cast<size_t>(x)];
+        so_far[k] = Select(And(is_new, before), Fma(Factor(row, i + F::kKey), it, so_far[k]), so_far[k]);
+        const Val more = Fma(Factor(row, i + F::kQuery), it, so_far[k + 2]);
+        so_far[k + 2] = Select(LeS(i, own[k]), more, so_far[k + 2]);
+      }
+    }
+    return so_far;
   });
+  for (size_t k = 0; k < 2; ++k) {
+    b_.If(InStep(piece, own[k]),
+          [&] { b_.Store(out_, ((piece.origin + own[k]) * s_.values() + Value()) << 2, sums[k + 2]); });
+  }
+  b_.Barrier();
 }
 
-// Many: all threads of a column work out all of its u, and each the outputs of two tokens.
-void Rule::SolveBlock(const DeltaPiece& piece, Val keeps) {
+// The u of tokens first .. first + 3, of whose w only what these do to one another is not taken off.
+std::vector<Val> Rule::SolveGroup(const DeltaPiece& piece, Val first) {
   std::vector<Val> u;
-  for (int t = 0; t < kBlock; ++t) {
-    const Val at = b_.I32(t);
-    Val w = Row(w_at(), at);
-    for (int i = 0; i < t; ++i) w = Fma(Factor(at, F::kKey + i), u[static_cast<size_t>(i)], w);
-    const Val own = w * b_.LoadShared(memory_, b_.I32(t + kBetas));
-    u.push_back(Select(LtS(at, piece.begin), Row(u_at(), at), own));
+  for (int x = 0; x < kGroup; ++x) {
+    const Val t = first + x, row = FactorRow(piece, t), before = Row(u_at(), t);
+    Val w = before;
+    for (int y = 0; y < x; ++y) w = Fma(Factor(row, first + (F::kKey + y)), u[static_cast<size_t>(y)], w);
+    u.push_back(Select(LtS(t, piece.begin), before, w * b_.LoadShared(memory_, row + kBetas)));
   }
-  b_.Barrier();
-  for (int turn = 0; turn < kBlock; turn += kParts) {
-    const Val t = part_ + turn;
-    Val own = u[static_cast<size_t>(turn)], o = Row(o_at(), t);
-    for (int i = 1; i < kParts; ++i) own = Select(Eq(part_, i), u[static_cast<size_t>(turn + i)], own);
-    for (int i = 0; i < turn + kParts; ++i) {
-      const Val sum = Fma(Factor(t, F::kQuery + i), u[static_cast<size_t>(i)], o);
-      o = i < turn ? sum : Select(LeS(b_.I32(i), t), sum, o);
-    }
-    b_.StoreShared(memory_, t * width_ + column_ + u_at(), own);
-    b_.If(And(LeS(piece.begin, t), LtS(t, piece.end)), [&] { Leave(piece, keeps, t, own, o); });
-  }
-  b_.Barrier();
+  return u;
 }
 
 // S of the next block.
 std::vector<Val> Rule::Fold(const DeltaPiece& piece, std::vector<Val> state) {
-  const Val last = b_.I32(kBlock - 1), decay = Factor(last, F::kSinceBegin);
+  const Val last = b_.I32(kBlock - 1), decay = Factor(last, b_.I32(F::kSinceBegin));
   for (Val& element : state) element = element * decay;
-  return b_.For(b_.I32(0), b_.I32(kBlock), b_.I32(1), state, [&](Val i, std::vector<Val> next) {
-    const std::vector<Val> key = block_.Key(piece, key_head_, i);
-    const Val decayed = b_.LoadShared(memory_, i + ((kBlock - 1) * F::kCount + F::kDecay)) * Row(u_at(), i);
-    for (size_t e = 0; e < next.size(); ++e) next[e] = Fma(decayed, key[e], next[e]);
+  const int at_once = form_.own_dots ? 2 : 4;  // loads that do not wait for one another
+  return b_.For(b_.I32(0), b_.I32(kBlock), b_.I32(at_once), state, [&](Val first, std::vector<Val> next) {
+    std::vector<std::vector<Val>> keys;
+    for (int x = 0; x < at_once; ++x) keys.push_back(block_.Key(piece, key_head_, first + x));
+    for (int x = 0; x < at_once; ++x) {
+      const Val i = first + x, decayed = Factor(last, i + F::kDecay) * Row(u_at(), i);
+      const std::vector<Val>& key = keys[static_cast<size_t>(x)];
+      for (size_t e = 0; e < next.size(); ++e) next[e] = Fma(decayed, key[e], next[e]);
+    }
     return next;
   });
 }

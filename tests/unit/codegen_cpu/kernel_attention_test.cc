@@ -77,7 +77,7 @@ void step(const Kernels& k, const std::vector<Piece>& pieces, int64_t cuts) {
     to.insert(to.end(), from.begin() + p.past * width, from.begin() + (p.past + p.count) * width);
   };
   for (const Piece& p : pieces) {
-    seqs.push_back({nullptr, p.seq->kv.data(), p.seq->capacity, p.past, rows, p.count});
+    seqs.push_back({nullptr, 0, p.seq->kv.data(), p.seq->capacity, p.past, rows, p.count});
     append(q, p.seq->q, first.q_width(), p);
     append(kk, p.seq->k, first.kv_width(), p);
     append(v, p.seq->v, first.kv_width(), p);

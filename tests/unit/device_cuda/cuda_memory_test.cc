@@ -31,7 +31,7 @@ TEST(CudaMemory, TokensTakeNone) {
     for (const size_t count : {size_t{1}, size_t{3}, size_t{70}}) {
       for (const qrt_logits_want want : {QRT_LOGITS_NONE, QRT_LOGITS_LAST}) {
         Session session(*engine, nullptr);
-        ASSERT_TRUE(session.Init(1000, nullptr).ok());
+        ASSERT_TRUE(session.Init({1000}, nullptr).ok());
         const std::vector<int32_t> tokens(count, 3);
         qrt_append_options options = {};
         options.struct_size = sizeof options;

@@ -271,8 +271,8 @@ TEST(GpuPiecesTest, AlignedRangesAreAlwaysCut) {
 
 TEST(GpuStepBlockTest, RowsFollowTheirSequences) {
   const qrt_seq seqs[] = {
-      {reinterpret_cast<uint8_t*>(0x1000), reinterpret_cast<uint8_t*>(0x2000), 64, 5, 0, 2},
-      {reinterpret_cast<uint8_t*>(0x3000), reinterpret_cast<uint8_t*>(0x4000), 128, 0, 2, 1}};
+      {reinterpret_cast<uint8_t*>(0x1000), 0x100, reinterpret_cast<uint8_t*>(0x2000), 64, 5, 0, 2},
+      {reinterpret_cast<uint8_t*>(0x3000), 0, reinterpret_cast<uint8_t*>(0x4000), 128, 0, 2, 1}};
   const int32_t tokens[] = {7, 8, 9}, positions[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, outs[] = {2, 1};
   const qrt_gpu_sample samples[2] = {};
   const qrt_gpu_penalty penalties[] = {{3, 4}};

@@ -88,7 +88,7 @@ TEST_F(VulkanMemory, TokensTakeNone) {
                 {"several prompts", 3, {QRT_LOGITS_NONE, 13, &draws}}};
   for (const auto& c : kCases) {
     Session a(*engine, nullptr), b(*engine, nullptr), d(*engine, nullptr);
-    for (Session* session : {&a, &b, &d}) ASSERT_TRUE(session->Init(500, nullptr).ok());
+    for (Session* session : {&a, &b, &d}) ASSERT_TRUE(session->Init({500}, nullptr).ok());
     Session* const all[] = {&a, &b, &d};
     EXPECT_EQ(AllocationsOf(*engine, std::span(all).first(c.sessions), c.feeding, 15), 0) << c.name;
   }

@@ -124,7 +124,7 @@ TEST(EngineMemory, RunningOutAnywhereIsAnErrorAndNothingLeaks) {
           qrt::Engine::Create(toy::Plan(toy::Ladder()), std::move(device), &allocator, &engine);
       if (status.ok()) {
         qrt::Session session(*engine, nullptr);
-        status = session.Init(100, &allocator);
+        status = session.Init({100}, &allocator);
         if (status.ok()) status = Append(session, tokens);
         used = allocations.load() - start;
         fail_at.store(-1);
