@@ -306,6 +306,7 @@ class AnswerText {
   // Takes the next chosen token. False: it ended the answer; counted() tells whether it is part of it.
   bool Take(int32_t token) {
     counted_ = false;
+    if (closed_) return End(Finish::kStop);
     if (answer_->tokens != 0 && Interrupts::Take()) return End(Finish::kInterrupted);
     if (endings_.most_tokens >= 0 && answer_->tokens == static_cast<size_t>(endings_.most_tokens)) {
       return End(Finish::kLength);
@@ -321,6 +322,8 @@ class AnswerText {
   }
   bool counted() const { return counted_; }
   bool ended() const { return ended_; }
+  // Nobody reads on: the next token ends the answer and is no part of it.
+  void Close() { closed_ = true; }
 
   // What can be written now.
   std::string TakeText() { return std::exchange(ready_, std::string()); }
@@ -352,7 +355,7 @@ class AnswerText {
   Utf8Stream stream_;
   StopText stop_;
   std::string ready_;
-  bool counted_ = false, ended_ = false;
+  bool counted_ = false, ended_ = false, closed_ = false;
 };
 
 Outcome Generator::Step(int32_t token, AnswerText& writing, Answer* answer) {
@@ -393,8 +396,9 @@ Outcome Generator::WriteTokens(int32_t token, Answer* answer) {
       unfed_ = std::exchange(next_, std::nullopt);
     }
     const std::string text = writing.TakeText();
-    written = WriteStdout(shown ? ForTerminal(text) : text);
-    if (writing.ended() || !written.ok()) break;
+    if (written.ok()) written = WriteStdout(shown ? ForTerminal(text) : text);
+    if (writing.ended()) break;
+    if (!written.ok()) writing.Close();
     if (qrt_session_position(session_.get()) == qrt_session_capacity(session_.get())) {
       answer->finish = Finish::kLength;
       break;
