@@ -95,6 +95,24 @@ def command_line(h, both):
     refused(h, "--draft-len without a draft", "Q0101", ["--draft-len"], "qrun", plain, "-p", "x", "--raw", "--draft-len", "2")
 
 
+def on_vulkan(h):
+    """The same through the public interface of devices; few tokens, because here it may be a GPU that plays on the CPU."""
+    if not any(d.startswith("vulkan") for d in h.usable_devices()):
+        print("skip vulkan: cannot be used here")
+        return
+    both = h.compile(TINY, "vulkan.qbin", "--functions=trunk,mtp", "--target=vulkan", "--decode=1,4", "--prefill=32", "--goldens=off")
+    found = []
+    for draft in ("off", "mtp"):
+        saved = h.path("saved")
+        p = h.tool("qrun", both, "--device=vulkan", "-p", "Tell me of the king.", "-n", "10", "--seed", "4", "--draft", draft, "--save-session", saved,
+                   "--timing=json")
+        h.expect(f"vulkan, draft {draft}", p.returncode == 0, p.stderr)
+        with open(saved, "rb") as f:
+            found.append((p.stdout, f.read()))
+    drafted = json.loads(p.stderr.decode().strip().split("\n")[-1])["drafted_tokens"]
+    h.expect("vulkan: one text, one saved session", found[0] == found[1] and drafted > 0, drafted, found[0][0], found[1][0])
+
+
 def main():
     h = harness.Harness(__doc__)
     both = h.compile(TINY, "both.qbin", "--functions=trunk,mtp", *OPTIONS)
@@ -107,6 +125,7 @@ def main():
     h.check(f"the draft guesses {share:.3f} of a text's next tokens, stated {stated:.3f}", abs(share - stated) < 0.02, str(found))
     own_artifact(h, both, compared)
     command_line(h, both)
+    on_vulkan(h)
     h.finish()
 
 
