@@ -209,6 +209,26 @@ absl::Status CheckParts(const PipelineOptions& options) {
   return absl::OkStatus();
 }
 
+// A draft is made of one function, and has no logits of its own for `qrun check`.
+absl::Status CheckDraft(PipelineOptions& options) {
+  if (!options.draft) return absl::OkStatus();
+  const struct {
+    std::string_view name;
+    bool given;
+  } others[] = {{"functions", Contains(options.given, "functions")},
+                {"layers", !options.layers.empty()},
+                {"goldens", options.golden_tokens.value_or(0) != 0},
+                {"traceable", options.traceable}};
+  for (const auto& other : others) {
+    if (!other.given) continue;
+    return MakeError("Q0102", "it cannot be used with --draft, which compiles the NextN block alone",
+                     FindCompileOption(other.name)->Flag(), "leave out one of them");
+  }
+  options.functions = {std::string(models::kMtpFunction)};
+  options.golden_tokens = 0;
+  return absl::OkStatus();
+}
+
 absl::Status ReadCpuLevels(const CompileOption& option, const Values& values, PipelineOptions& options) {
   std::vector<std::string_view> accepted = {"native"};
   for (const cpu::IsaInfo& isa : cpu::isa_table()) accepted.push_back(isa.name);
@@ -460,13 +480,24 @@ constexpr CompileOption kOptions[] = {
      .value = "LIST",
      .list = true,
      .help = "functions of the model to make programs of",
-     .page =
-         "`trunk`: tokens to logits; `mtp`: the NextN block of a model that has one, compiled and not run "
-         "yet. A name that the model lacks is an error that lists its own",
+     .page = "`trunk`: tokens to logits; `mtp`: the NextN block of a model that has one, with which qrun "
+             "--draft mtp "
+             "guesses tokens. A name that the model lacks is an error that lists its own",
      .changes = OptionChanges::kArtifact,
      .from = CompilePhase::kFuse,
      .read = ReadNames<&PipelineOptions::functions>,
      .write = WriteList<&PipelineOptions::functions>},
+    {.name = "draft",
+     .help =
+         "compile the NextN block of a model, or the file that holds it alone, as a draft for qrun --draft",
+     .page = "The artifact guesses tokens for one of the model itself that was compiled with "
+             "`--last-ffn=all`; both "
+             "share nothing. `--functions=trunk,mtp` makes one artifact of both, which share their weights",
+     .changes = OptionChanges::kArtifact,
+     .words = kSwitchWords,
+     .implied = "on",
+     .read = ReadChoice<&PipelineOptions::draft>,
+     .write = WriteChoice<&PipelineOptions::draft>},
     {.name = "goldens",
      .value = "N|off",
      .help = "tokens of the prompt whose logits go into the artifact, for qrun check",
@@ -646,6 +677,7 @@ absl::StatusOr<PipelineOptions> ReadCompileOptions(const std::string& input, con
     options.given.emplace_back(option.name);
   }
   if (absl::Status s = CheckParts(options); !s.ok()) return s;
+  if (absl::Status s = CheckDraft(options); !s.ok()) return s;
   return options;
 }
 

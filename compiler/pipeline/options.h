@@ -80,6 +80,7 @@ struct PipelineOptions {
   KvMode kv = KvMode::kF16;
   L2NormMode l2_norm = L2NormMode::kSum;
   LastFfnMode last_ffn = LastFfnMode::kChosen;
+  bool draft = false;      // the model's NextN block alone, as a draft for an artifact of the model
   bool traceable = false;  // each layer's last row is kept with a sequence (qcc-trace-layers)
 
   // The model's functions to make programs of, by the name of the one that begins a step ("trunk" is tokens

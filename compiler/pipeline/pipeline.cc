@@ -203,6 +203,7 @@ absl::Status Compilation::Import() {
   models::ImportOptions import;
   import.kv = options_.kv == KvMode::kF16 ? models::KvElement::kF16 : models::KvElement::kF32;
   import.l2_norm = options_.l2_norm == L2NormMode::kMax ? models::L2Norm::kMax : models::L2Norm::kSum;
+  import.draft = options_.draft;
   auto imported = models::ImportModel(context_, *file_, import);
   if (!imported.ok()) return imported.status();
   for (const std::string& warning : imported->warnings) WarnOfFile(warning);

@@ -72,6 +72,13 @@ class Assembler {
     func::ReturnOp::create(builder, builder.getUnknownLoc(), logits);
   }
 
+  // The rows that `@mtp` is given of a trunk, from those that the trunk leaves: its own are made so already.
+  void mtpHidden() {
+    OpBuilder builder = begin(kMtpHiddenFunction, {stream_}, stream_);
+    func::ReturnOp::create(builder, builder.getUnknownLoc(),
+                           norm(builder, argument(builder, 0), model_.ends.norm));
+  }
+
   void mtp(const Nextn& nextn) {
     OpBuilder builder = begin(kMtpFunction, {ids_, stream_, rows_}, {logits_, stream_});
     function(builder).setResultAttr(0, hir::kLogits, builder.getUnitAttr());
@@ -166,7 +173,7 @@ Type kvElementType(MLIRContext* context, KvElement element) {
   return Float32Type::get(context);
 }
 
-absl::StatusOr<OwningOpRef<ModuleOp>> assemble(MLIRContext& context, const Model& model) {
+absl::StatusOr<OwningOpRef<ModuleOp>> assemble(MLIRContext& context, const Model& model, bool draftAlone) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(tensorLoc(&context, model.hp.arch));
   std::string problems;
   ScopedDiagnosticHandler capture(&context, [&](Diagnostic& diagnostic) {
@@ -175,9 +182,14 @@ absl::StatusOr<OwningOpRef<ModuleOp>> assemble(MLIRContext& context, const Model
   });
   Assembler assembler(&context, *module, model);
   assembler.attributes();
-  assembler.trunk();
-  assembler.head();
-  if (model.nextn) assembler.mtp(*model.nextn);
+  if (!draftAlone) {
+    assembler.trunk();
+    assembler.head();
+  }
+  if (model.nextn) {
+    assembler.mtpHidden();
+    assembler.mtp(*model.nextn);
+  }
   if (failed(verify(*module)))
     return absl::InternalError(
         absl::StrCat("the imported ", model.hp.arch, " module is not valid: ", problems));

@@ -60,8 +60,10 @@ Nextn collectNextn(TensorTable& tensors, const HyperParameters& hp, const Ends& 
 
 mlir::Type kvElementType(mlir::MLIRContext* context, KvElement element);
 
-// Builds the module and runs MLIR's verifier; an error here is a defect of the importer, not of the file.
-absl::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> assemble(mlir::MLIRContext& context, const Model& model);
+// Builds the module, with `draftAlone` of the NextN block and nothing else, and runs MLIR's verifier; an
+// error here is a defect of the importer, not of the file.
+absl::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> assemble(mlir::MLIRContext& context, const Model& model,
+                                                           bool draftAlone);
 
 }  // namespace qcc::models
 

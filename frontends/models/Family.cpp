@@ -22,10 +22,18 @@ absl::Status refuseDraftAlone(const gguf::File& file, const TensorTable& tensors
   const auto ofTrunk = [](const auto& tensor) { return tensor.name.starts_with("blk.0."); };
   if (std::ranges::any_of(file.tensors(), ofTrunk) || std::ranges::any_of(file.refused_tensors(), ofTrunk))
     return absl::OkStatus();
+  return MakeError(
+      "Q2005", "the trunk's tensors are missing: this file holds only the NextN block of a model",
+      absl::StrCat(file.path(), ", tensor blk.0.attn_norm.weight"),
+      "pass the model itself; a NextN block alone computes no text: qcc compile --draft makes of "
+      "it what qrun --draft takes");
+}
+
+absl::Status missingDraft(const gguf::File& file, Metadata& metadata) {
   return MakeError("Q2005",
-                   "the trunk's tensors are missing: this file holds only the NextN block of a model",
-                   absl::StrCat(file.path(), ", tensor blk.0.attn_norm.weight"),
-                   "pass the model itself; a draft block alone computes no text");
+                   absl::StrCat("the file has no NextN block to draft with: ",
+                                metadata.key("nextn_predict_layers"), " is 0 or missing"),
+                   file.path(), "pass a model with a NextN block, or the file of its block alone");
 }
 
 // The rows of the embedding decide; a key that says otherwise is a conversion's slip or counts without
@@ -133,11 +141,15 @@ absl::StatusOr<ImportResult> importFamily(MLIRContext& context, const gguf::File
   model.hp = *std::move(hp);
   model.l2Norm = options.l2_norm;
   TensorTable tensors(file, options.refusals);
-  if (absl::Status status = refuseDraftAlone(file, tensors, model.hp); !status.ok()) return status;
+  if (options.draft) {
+    if (model.hp.nextnBlocks == 0) return missingDraft(file, metadata);
+  } else if (absl::Status status = refuseDraftAlone(file, tensors, model.hp); !status.ok()) {
+    return status;
+  }
   LayerMaker layers(&context, metadata, tensors, model.hp, family, options);
   model.ends = collectEnds(tensors, file, model.hp);
   compareVocabulary(metadata, model.ends);
-  for (int64_t i = 0; i < model.hp.trunkBlocks() && tensors.goesOn(); ++i)
+  for (int64_t i = 0; !options.draft && i < model.hp.trunkBlocks() && tensors.goesOn(); ++i)
     model.layers.push_back(layers.make(i));
   if (model.hp.nextnBlocks > 0 && tensors.goesOn() && model.ends.embedding.tensor != nullptr)
     model.nextn = collectNextn(tensors, model.hp, model.ends, layers.make(model.hp.trunkBlocks()));
@@ -145,10 +157,13 @@ absl::StatusOr<ImportResult> importFamily(MLIRContext& context, const gguf::File
   result.warnings = metadata.warnings();
   // A key that is missing explains what tensors then seem to lack.
   if (!metadata.ok() && !metadata.listsAll()) return metadata.status();
-  if (absl::Status status = tensors.finish(result.warnings); !status.ok()) return status;
+  // Tensors of the trunk would all be reported as not used.
+  if (options.draft && !tensors.ok()) return tensors.status();
+  if (absl::Status status = options.draft ? absl::OkStatus() : tensors.finish(result.warnings); !status.ok())
+    return status;
   if (!metadata.ok()) return metadata.status();
   if (!options.mtp) model.nextn.reset();
-  absl::StatusOr<OwningOpRef<ModuleOp>> module = assemble(context, model);
+  absl::StatusOr<OwningOpRef<ModuleOp>> module = assemble(context, model, options.draft);
   if (!module.ok()) return module.status();
   result.module = *std::move(module);
   return result;

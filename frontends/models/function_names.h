@@ -8,7 +8,10 @@ namespace qcc::models {
 
 inline constexpr std::string_view kTrunkFunction = "trunk";  // tokens -> residual stream
 inline constexpr std::string_view kHeadFunction = "head";    // its selected rows -> logits
-inline constexpr std::string_view kMtpFunction = "mtp";      // the NextN block
+// The NextN block: tokens, each with the row of the one before it -> logits, and its own rows.
+inline constexpr std::string_view kMtpFunction = "mtp";
+// Rows that the trunk leaves -> rows that the NextN block is given. Goes with the block.
+inline constexpr std::string_view kMtpHiddenFunction = "mtp_hidden";
 
 }  // namespace qcc::models
 

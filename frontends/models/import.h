@@ -31,6 +31,8 @@ struct ImportOptions {
   L2Norm l2_norm = L2Norm::kSum;
   // Emit `@mtp` when the file has a NextN block. Its tensors are checked either way.
   bool mtp = true;
+  // The file's NextN block alone, for which it needs no trunk: a module of `@mtp` and `@mtp_hidden`.
+  bool draft = false;
   // With a list, checks go on behind a refusal and each is added to it; the first is then returned. Refusals
   // that hang on what an earlier one leaves open are not found.
   std::vector<absl::Status>* refusals = nullptr;

@@ -107,6 +107,11 @@ FailureOr<SmallVector<EntryPoint>> entryPoints(ModuleOp module) {
   return all;
 }
 
+const EntryPoint* preparing(const EntryPoint& entry, ArrayRef<EntryPoint> entries) {
+  auto* found = llvm::find_if(entries, [&](const EntryPoint& other) { return other.preparesRowsOf(entry); });
+  return found == entries.end() ? nullptr : found;
+}
+
 SmallVector<EntryPoint, 2> tokensToLogits(ArrayRef<EntryPoint> entries) {
   for (const EntryPoint& first : entries) {
     if (!first.tokens || first.rows) continue;

@@ -20,6 +20,12 @@ struct EntryPoint {
   mlir::Value left;
 
   llvm::StringRef name() const { return mlir::func::FuncOp(func).getName(); }
+  // Makes rows of the caller's rows, and nothing else, and the other is given such with its tokens: runs
+  // ahead of it where the caller's rows are those of another model's function.
+  bool preparesRowsOf(const EntryPoint& other) const {
+    return !tokens && rows && leftBy.empty() && left && !logits && other.tokens && other.rows &&
+           other.leftBy.empty() && other.rows.getType() == left.getType();
+  }
 };
 
 // One function; an error on it says what cannot be a program's input or output.
@@ -33,6 +39,9 @@ mlir::FailureOr<llvm::SmallVector<EntryPoint>> entryPoints(mlir::ModuleOp module
 // The functions that make logits of tokens alone, in the order in which they run: the first one that gives
 // them, or the first one and the one that makes them of what it leaves. Empty where there are none.
 llvm::SmallVector<EntryPoint, 2> tokensToLogits(llvm::ArrayRef<EntryPoint> entries);
+
+// The first of `entries` that prepares the rows that `entry` is given; null: none does.
+const EntryPoint* preparing(const EntryPoint& entry, llvm::ArrayRef<EntryPoint> entries);
 
 // Floats of a row.
 int64_t colsOf(mlir::Value rows);

@@ -15,18 +15,31 @@ struct SelectFunctionsPass : impl::SelectFunctionsBase<SelectFunctionsPass> {
     if (functions.empty()) return;
     FailureOr<SmallVector<EntryPoint>> entries = entryPoints(getOperation());
     if (failed(entries)) return signalPassFailure();
+    // What prepares rows goes with those that are given such.
+    auto prepares = [&](const EntryPoint& entry) {
+      return llvm::any_of(*entries, [&](const EntryPoint& other) { return entry.preparesRowsOf(other); });
+    };
     SmallVector<StringRef> begins;
     for (EntryPoint& entry : *entries)
-      if (entry.leftBy.empty()) begins.push_back(entry.name());
+      if (entry.leftBy.empty() && !prepares(entry)) begins.push_back(entry.name());
     for (const std::string& wanted : functions) {
       if (llvm::is_contained(begins, wanted)) continue;
       getOperation().emitError("the model has no function '")
           << wanted << "' that programs could be made of; it has '" << llvm::join(begins, "', '") << "'";
       return signalPassFailure();
     }
+    auto selected = [&](const EntryPoint& entry) {
+      return llvm::is_contained(functions, entry.leftBy.empty() ? entry.name() : entry.leftBy);
+    };
+    auto wanted = [&](const EntryPoint& entry) {
+      return selected(entry) || llvm::any_of(*entries, [&](const EntryPoint& other) {
+               return selected(other) && entry.preparesRowsOf(other);
+             });
+    };
+    SmallVector<func::FuncOp> unwanted;
     for (EntryPoint& entry : *entries)
-      if (!llvm::is_contained(functions, entry.leftBy.empty() ? entry.name() : entry.leftBy))
-        entry.func.erase();
+      if (!wanted(entry)) unwanted.push_back(entry.func);
+    for (func::FuncOp func : unwanted) func.erase();
   }
 };
 }  // namespace

@@ -110,6 +110,8 @@ struct DeferLastFfnPass : impl::DeferLastFfnBase<DeferLastFfnPass> {
     SmallVector<EntryPoint> takers;
     for (const EntryPoint& other : entries) {
       if (other.leftBy == from.name()) takers.push_back(other);
+      // Who is given what it makes of them is given rows, too, and is the one to name.
+      if (llvm::any_of(entries, [&](const EntryPoint& o) { return other.preparesRowsOf(o); })) continue;
       if (other.rows && other.leftBy.empty() && other.rows.getType() == from.left.getType())
         return kept("@" + other.name() + " is given rows of all tokens");
     }

@@ -116,6 +116,22 @@ LogicalResult checkStream(func::CallOp call) {
   return success();
 }
 
+// Of a program that leaves a function's logits out: the ops that nothing else needs.
+DenseSet<Operation*> onlyForLogits(const EntryPoint& entry) {
+  DenseSet<Operation*> unneeded;
+  if (entry.logits || !entry.left) return unneeded;
+  Block& body = func::FuncOp(entry.func).getBody().front();
+  for (Operation& op : llvm::reverse(body.without_terminator())) {
+    if (isa<func::CallOp>(op) || op.getNumResults() == 0) continue;
+    const bool needed = llvm::any_of(op.getUsers(), [&](Operation* user) {
+      if (user == body.getTerminator()) return llvm::is_contained(op.getResults(), entry.left);
+      return !unneeded.contains(user);
+    });
+    if (!needed) unneeded.insert(&op);
+  }
+  return unneeded;
+}
+
 struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
   explicit BuildPlanPass(const BuildPlanOptions& options = {},
                          layouts::Policy policy = layouts::X16Everywhere)
@@ -202,7 +218,8 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
       Places places{weightAt, constantAt, stateAt};
       Lowering lowering(body, "", rows, p.arena, places, target, !kind.functions.front().leftBy.empty());
       if (failed(allocateStream(kind, p))) return failure();
-      for (EntryPoint& entry : kind.functions)
+      if (kind.prepares() && failed(prepareRows(lowering, kind, p))) return failure();
+      for (EntryPoint& entry : llvm::drop_begin(kind.functions, kind.prepares() ? 1 : 0))
         if (failed(lowerFunction(lowering, entry, p))) return failure();
       p.op.setArenaBytes(p.arena.end());
       return success();
@@ -210,6 +227,7 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
 
     plan::ProgramOp makeProgram(ProgramKind& kind, const Program& p) {
       EntryPoint &begin = kind.functions.front(), &end = kind.functions.back();
+      const bool tokens = llvm::any_of(kind.functions, [](const EntryPoint& e) { return bool(e.tokens); });
       const EntryPoint* leaves = kind.overwritesRows() ? nullptr : kind.leaves();
       bool given = begin.rows && begin.leftBy.empty();
       IntegerAttr givenCols = given ? b.getI64IntegerAttr(colsOf(begin.rows)) : nullptr;
@@ -219,11 +237,12 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
       if (end.logits)
         gives = plan::OutputAttr::get(b.getContext(),
                                       end.chosen ? plan::Output::ChosenLogits : plan::Output::Logits);
-      return plan::ProgramOp::create(b, module.getLoc(), p.name, static_cast<bool>(begin.tokens), givenCols,
-                                     stream, left, gives, p.rows, 0);
+      return plan::ProgramOp::create(b, module.getLoc(), p.name, tokens, givenCols, stream, left, gives,
+                                     p.rows, 0);
     }
 
-    // Offset 0 of every program's arena: with rows of another program, as many as the largest of them leaves.
+    // Offset 0 of every program's arena: of rows of another program, among which those of a step are chosen,
+    // as many as the largest of them leaves.
     LogicalResult allocateStream(ProgramKind& kind, Program& p) {
       EntryPoint& begin = kind.functions.front();
       const EntryPoint* leaves = kind.leaves();
@@ -233,27 +252,43 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
         return begin.func.emitError("@")
                << begin.name() << " takes rows of " << cols << " values and leaves rows of "
                << colsOf(leaves->left) << ", in one place";
-      int64_t rows = begin.leftBy.empty() ? p.rows : streamRows.lookup(begin.leftBy);
+      int64_t rows = begin.leftBy.empty() || begin.tokens ? p.rows : streamRows.lookup(begin.leftBy);
       p.stream = p.arena.allocate("x", 4 * cols * rows);
       p.stream.stride = cols;
+      return success();
+    }
+
+    // The rows that the kind's second function is given, from those at the begin of the arena.
+    static LogicalResult prepareRows(Lowering& lowering, ProgramKind& kind, Program& p) {
+      EntryPoint &first = kind.functions[0], &second = kind.functions[1];
+      lowering.place(first.rows, p.stream);
+      Operation* end = first.func.getBody().front().getTerminator();
+      for (Operation& op : first.func.getBody().front().without_terminator())
+        if (failed(lowering.lower(&op))) return failure();
+      FailureOr<View> made = lowering.view(first.left, end);
+      if (failed(made)) return failure();
+      lowering.place(second.rows, *made);
       return success();
     }
 
     LogicalResult lowerFunction(Lowering& lowering, EntryPoint& entry, Program& p) {
       Block& body = entry.func.getBody().front();
       Operation* end = body.getTerminator();
-      if (entry.rows) lowering.place(entry.rows, p.stream);
+      const bool prepared = entry.rows && lowering.isPlaced(entry.rows);
+      if (entry.rows && !prepared) lowering.place(entry.rows, p.stream);
       if (entry.left) {
         Value root = streamRoot(entry.left);
         Operation* producer = root.getDefiningOp();
-        if (entry.rows && producer && !diesAt(entry.rows, producer))
+        if (entry.rows && !prepared && producer && !diesAt(entry.rows, producer))
           return producer->emitError("the rows that @")
                  << entry.name()
                  << " leaves take the place of those that it takes, which are needed afterwards";
         lowering.place(root, p.stream);
       }
       if (entry.logits && failed(placeLogits(lowering, entry, p.rows))) return failure();
+      DenseSet<Operation*> unneeded = onlyForLogits(entry);
       for (Operation& op : body.without_terminator()) {
+        if (unneeded.contains(&op)) continue;
         auto call = dyn_cast<func::CallOp>(op);
         if (failed(call ? lowerCall(lowering, call, p) : lowering.lower(&op))) return failure();
       }

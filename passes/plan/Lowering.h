@@ -68,6 +68,7 @@ class Lowering {
   // Gives a value its place: before its producer is lowered (arguments, the residual stream, the logits), or
   // because it lies where another one does.
   void place(mlir::Value value, const View& view) { views[value] = view; }
+  bool isPlaced(mlir::Value value) const { return views.contains(value); }
 
   // One op of the body. An op that no kernel executes is an error on the op.
   mlir::LogicalResult lower(mlir::Operation* op);

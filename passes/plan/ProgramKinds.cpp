@@ -13,12 +13,35 @@ const EntryPoint* ProgramKind::leaves() const {
 // Blocks put their result in place of the rows that they take.
 bool ProgramKind::overwritesRows() const {
   const EntryPoint& last = functions.back();
-  if (functions.size() < 2 || !last.rows) return false;
+  if (functions.size() < 2 || !last.rows || prepares()) return false;
   return llvm::any_of(last.rows.getUsers(), [](Operation* user) {
     return isa<func::CallOp>(user) ||
            (isa<hir::SelectRowsOp>(user) && llvm::any_of(user->getUsers(), llvm::IsaPred<func::CallOp>));
   });
 }
+
+namespace {
+
+// Of a function whose rows no other takes.
+void addOwnKinds(EntryPoint& entry, ArrayRef<EntryPoint> entries, const Buckets& buckets,
+                 SmallVector<ProgramKind>& kinds) {
+  if (llvm::any_of(entries, [&](const EntryPoint& other) { return entry.preparesRowsOf(other); })) return;
+  const std::string name = entry.name().str();
+  SmallVector<EntryPoint, 2> functions;
+  if (const EntryPoint* first = preparing(entry, entries)) functions.push_back(*first);
+  functions.push_back(entry);
+  kinds.push_back({name, functions, entry.logits ? buckets.token : buckets.many});
+  if (entry.logits && entry.left) {
+    functions.back().logits = {};
+    kinds.push_back({name + "_prefill", functions, buckets.many});
+  }
+  if (functions.size() == 1 || !entry.left || entry.left.getType() != entry.rows.getType()) return;
+  EntryPoint next = entry;
+  next.leftBy = next.name();
+  kinds.push_back({name + "_next", {next}, {buckets.token.front()}});
+}
+
+}  // namespace
 
 SmallVector<ProgramKind> programKinds(ArrayRef<EntryPoint> entries, const Buckets& buckets) {
   SmallVector<ProgramKind> kinds;
@@ -29,7 +52,7 @@ SmallVector<ProgramKind> programKinds(ArrayRef<EntryPoint> entries, const Bucket
                   [&](const EntryPoint& o) { return o.leftBy == entry.name(); });
     std::string name = entry.name().str();
     if (after.empty()) {
-      kinds.push_back({name, {entry}, entry.logits ? buckets.token : buckets.many});
+      addOwnKinds(entry, entries, buckets, kinds);
       continue;
     }
     // The model's first function is what people mean by decode and prefill.

@@ -18,6 +18,8 @@ struct ProgramKind {
   // leaves them, unless a function behind it puts others there.
   const EntryPoint* leaves() const;
   bool overwritesRows() const;
+  // Whether the first function makes the rows that the second is given.
+  bool prepares() const { return functions.size() > 1 && functions.front().preparesRowsOf(functions[1]); }
 };
 
 // Rows per program, by what the program is good for.
@@ -28,7 +30,12 @@ struct Buckets {
 };
 
 // A function whose rows others take gets three kinds: followed by each of them (`token`), alone (`many`), and
-// each of them alone (`after`). Any other function gets one: `token` if it gives logits, else `many`.
+// each of them alone (`after`). One that gives logits and leaves rows gets two: whole (`token`), and without
+// what only its logits need (`many`). Any other function gets one: `token` if it gives logits, else `many`.
+//
+// Where a function prepares the rows that another is given, it has no programs of its own: it begins those of
+// the other. Where that leaves rows of the same kind it can go on from its own: it gets one kind more (the
+// fewest rows of `token`), which takes those that it left as another program's.
 llvm::SmallVector<ProgramKind> programKinds(llvm::ArrayRef<EntryPoint> entries, const Buckets& buckets);
 
 }  // namespace qcc::passes

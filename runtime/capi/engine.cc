@@ -18,6 +18,39 @@ using qrt::capi::Ref;
 namespace qrt::capi {
 namespace {
 
+// What the tokenizers of two artifacts are told apart by.
+Hash128 TokenizerHash(const Artifact& artifact) {
+  const std::optional<TokenizerInfo>& tokenizer = artifact.manifest().tokenizer;
+  return tokenizer ? artifact.sections()[tokenizer->section].hash : Hash128();
+}
+
+Status LinkDraft(qrt_artifact* draft, qrt_engine_options read, qrt_engine& handle) {
+  const Artifact &file = *draft->artifact, &model = *handle.artifact->artifact;
+  const auto differs = [&](const std::string& what) {
+    return Status(Code::kArtifactIncompatible, 5335, what, file.path(),
+                  "use the draft that was made of this model, with the same tokenizer");
+  };
+  if (file.manifest().model.arch != model.manifest().model.arch) {
+    return differs("the draft is of architecture " + file.manifest().model.arch + ", the model of " +
+                   model.manifest().model.arch);
+  }
+  if (TokenizerHash(file) != TokenizerHash(model))
+    return differs("the draft has another tokenizer than the model");
+  if (file.part_count() != 1) return differs("the draft is cut into parts, expected one");
+  if (model.part_count() != 1) read.device = nullptr;
+  Result<ModelPlan> plan = PlanOf(file.manifest(), file.identity());
+  if (!plan.ok()) return plan.status();
+  Result<std::vector<ChosenDevice>> chosen = MakeDevices(file, read, handle.services);
+  if (!chosen.ok()) return chosen.status();
+  const Status linked = handle.engine->Link({std::move(*plan), std::move(chosen->front().device)},
+                                            handle.services.allocator_or_null());
+  if (!linked.ok()) {
+    return Status(linked.code(), linked.number(), linked.message(), file.path(), linked.help());
+  }
+  handle.draft.emplace(draft);
+  return Status();
+}
+
 Status Create(qrt_artifact* artifact, const qrt_engine_options* options, qrt_engine** out) {
   if (artifact == nullptr) return NullArgument("artifact");
   if (out == nullptr) return NullArgument("out");
@@ -50,6 +83,7 @@ Status Create(qrt_artifact* artifact, const qrt_engine_options* options, qrt_eng
     handle->variants += (i == 0 ? "" : " + ") + parts[i].device->variant();
   }
   QRT_RETURN_IF_ERROR(Engine::Create(std::move(parts), services.allocator_or_null(), &handle->engine));
+  if (read.draft != nullptr) QRT_RETURN_IF_ERROR(LinkDraft(read.draft, read, *handle));
   *out = handle.release();
   return Status();
 }
@@ -75,6 +109,7 @@ Status Describe(const qrt_engine& engine, qrt_engine_info* out) {
   info.parts = engine.engine->part_count();
   info.transfers = counters.transfers;
   info.bytes_transferred = counters.bytes_transferred;
+  info.drafts = engine.engine->drafts();
   return WriteInfo(info, offsetof(qrt_engine_info, device), "info", out);
 }
 

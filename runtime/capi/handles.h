@@ -156,9 +156,10 @@ struct qrt_engine {
   std::atomic<uint32_t> refs{1};
   const qrt::capi::Services services;
   const qrt::capi::Ref<qrt_artifact> artifact;
-  std::string devices;      // names of the devices, in the order in which they run
-  std::string variants;     // of the code on each; one name where all are alike
-  std::string passed_over;  // of device "auto"
+  std::optional<qrt::capi::Ref<qrt_artifact>> draft;  // linked to it
+  std::string devices;                                // names of the devices, in the order in which they run
+  std::string variants;                               // of the code on each; one name where all are alike
+  std::string passed_over;                            // of device "auto"
   std::unique_ptr<qrt::Engine> engine;
 };
 
@@ -169,6 +170,7 @@ struct qrt_session {
   const qrt::capi::Services services;
   const qrt::capi::Ref<qrt_engine> engine;
   qrt::Session session;
+  uint64_t steps = 0, guessed = 0, accepted = 0;  // qrt_draft_counters
 };
 
 struct qrt_sampler {

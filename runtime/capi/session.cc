@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "runtime/engine/speculation.h"
+
 using qrt::Batch;
 using qrt::Code;
 using qrt::Status;
@@ -26,9 +28,32 @@ Status Create(qrt_engine* engine, const qrt_session_options* options, qrt_sessio
   const uint64_t of_model = engine->engine->plan().context_length;
   if (read.context_tokens == 0 && of_model != 0) tokens = std::min(tokens, of_model);
   Owned<qrt_session> handle(NewHandle<qrt_session>(engine->services, engine));
-  QRT_RETURN_IF_ERROR(handle->session.Init({tokens, read.max_rewind}, engine->services.allocator_or_null()));
+  QRT_RETURN_IF_ERROR(handle->session.Init({tokens, read.max_rewind, read.draft, read.draft_tokens},
+                                           engine->services.allocator_or_null()));
   *out = handle.release();
   return Status();
+}
+
+Status GenerateTokens(qrt_session* session, int32_t token, const qrt_generate_options* options,
+                      int32_t* tokens, size_t capacity, size_t* count) {
+  if (session == nullptr) return NullArgument("session");
+  if (options == nullptr) return NullArgument("options");
+  if (tokens == nullptr) return NullArgument("tokens");
+  if (count == nullptr) return NullArgument("count");
+  qrt_generate_options read = {};
+  QRT_RETURN_IF_ERROR(ReadOptions(options, sizeof read, "options", &read));
+  if (read.sampler == nullptr) return NullArgument("options->sampler");
+  if (capacity == 0) {
+    return Status(Code::kInvalidArgument, 5305, "capacity is 0, expected room for at least 1 token");
+  }
+  Generated generated;
+  const Status status = Generate(session->session, token, read.sampler->sampler, {read.ends, read.ctx},
+                                 {tokens, capacity}, &generated);
+  *count = generated.tokens;
+  session->steps += generated.tokens != 0;
+  session->guessed += generated.guessed;
+  session->accepted += generated.accepted;
+  return status;
 }
 
 }  // namespace
@@ -82,6 +107,23 @@ qrt_status qrt_session_append(qrt_session* session, const int32_t* tokens, size_
     QRT_RETURN_IF_ERROR(
         batch.Add(session->session, tokens, count, &read, qrt::capi::SamplerOf(read), read.next));
     return batch.Run();
+  });
+}
+
+qrt_status qrt_session_generate(qrt_session* session, int32_t token, const qrt_generate_options* options,
+                                int32_t* tokens, size_t capacity, size_t* count, qrt_error* error) {
+  return Guard(error,
+               [&] { return qrt::capi::GenerateTokens(session, token, options, tokens, capacity, count); });
+}
+
+qrt_status qrt_session_draft_counters(const qrt_session* session, qrt_draft_counters* out, qrt_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (session == nullptr) return NullArgument("session");
+    qrt_draft_counters counters = {};
+    counters.steps = session->steps;
+    counters.guessed = session->guessed;
+    counters.accepted = session->accepted;
+    return qrt::capi::WriteInfo(counters, sizeof counters, "out", out);
   });
 }
 

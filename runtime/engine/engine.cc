@@ -37,11 +37,12 @@ T* As(const Memory& memory) {
 
 }  // namespace
 
-std::array<Engine::Block, 9> Engine::Blocks(const ModelPlan& plan, const Schedule& schedule, bool samples) {
+std::array<Engine::Block, 10> Engine::Blocks(const ModelPlan& plan, const Schedule& schedule, bool samples) {
   const Checked rows = schedule.max_rows();
   const Checked out_rows = schedule.max_out_rows();
   const Checked sampled = samples ? out_rows : Checked(0);
   const Checked penalties = samples ? Checked(QRT_GPU_MAX_PENALTIES) : Checked(0);
+  const Checked drafted = schedule.leaves_every_row() && !DraftSchedule(plan).empty() ? rows : Checked(0);
   return {{
       {&Engine::logits_, "rows of logits", out_rows * plan.logits_stride * sizeof(float)},
       {&Engine::seqs_, "sequences", rows * sizeof(qrt_seq)},
@@ -52,6 +53,7 @@ std::array<Engine::Block, 9> Engine::Blocks(const ModelPlan& plan, const Schedul
       {&Engine::samples_, "samples", sampled * sizeof(qrt_gpu_sample)},
       {&Engine::penalties_, "penalties", penalties * sizeof(qrt_gpu_penalty)},
       {&Engine::chosen_, "chosen tokens", sampled * sizeof(int32_t)},
+      {&Engine::stream_, "rows for drafts", drafted * plan.embedding_length * sizeof(float)},
   }};
 }
 
@@ -78,6 +80,9 @@ Status Engine::Create(std::vector<Part> parts, const qrt_allocator* allocator, s
     engine->traces_.insert(engine->traces_.end(), stage.plan.traces.begin(), stage.plan.traces.end());
   }
   QRT_RETURN_IF_ERROR(engine->CheckParts());
+  if (engine->parts_.size() == 1 && engine->schedule().leaves_every_row()) {
+    engine->own_draft_ = DraftSchedule(engine->plan());
+  }
   QRT_RETURN_IF_ERROR(engine->TakeMemory(allocator));
   *out = std::move(engine);
   return Status();
@@ -85,6 +90,12 @@ Status Engine::Create(std::vector<Part> parts, const qrt_allocator* allocator, s
 
 Status Engine::CheckParts() const {
   const Schedule& schedule = this->schedule();
+  if (schedule.empty() && parts_.size() == 1 && !DraftSchedule(plan()).empty()) {
+    return Status(Code::kArtifactIncompatible, 5336,
+                  "the artifact only drafts tokens for another one, and makes no text itself",
+                  "manifest, programs",
+                  "run the model's own artifact with it: qrun MODEL.qbin --draft DRAFT.qbin");
+  }
   if (schedule.empty()) {
     return BadPrograms(
         "no program takes tokens and leads to logits, by itself or with one that takes its rows");
@@ -143,7 +154,7 @@ DeviceResult Engine::Allocate(size_t part, uint64_t bytes, DeviceBuffer* buffer)
 
 void Engine::Free(size_t part, DeviceBuffer* buffer) {
   const std::lock_guard<std::mutex> lock(step_);
-  if (!buffer->empty()) parts_[part].device->Free(buffer);
+  if (!buffer->empty()) stage(part).device->Free(buffer);
 }
 
 DeviceResult Engine::Zero(size_t part, const DeviceBuffer& buffer) {
@@ -343,6 +354,12 @@ Status Batch::WithBadLayer(Status fault) const {
 
 Batch::Outcome Batch::Step(uint64_t pending) {
   const std::lock_guard<std::mutex> lock(engine_.step_);
+  const Outcome outcome = RunStep(pending);
+  if (outcome == Outcome::kDone || outcome == Outcome::kSampling) TellDrafters();
+  return outcome;
+}
+
+Batch::Outcome Batch::RunStep(uint64_t pending) {
   for (Session* session = first_; session != nullptr; session = session->feed_.next) session->feed_.taken = 0;
   const Schedule::Choice& choice = engine_.schedule().ForTokens(MostRows(pending));
   qrt_seq* seqs = As<qrt_seq>(engine_.seqs_);

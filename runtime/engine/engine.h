@@ -18,6 +18,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/device/device.h"
+#include "runtime/engine/draft_schedule.h"
 #include "runtime/engine/model_plan.h"
 #include "runtime/engine/sampler.h"
 #include "runtime/engine/schedule.h"
@@ -54,13 +55,27 @@ class Engine {
   static Status Create(std::vector<Part> parts, const qrt_allocator* allocator, std::unique_ptr<Engine>* out);
 
   size_t part_count() const { return parts_.size(); }
-  const ModelPlan& plan(size_t part) const { return parts_[part].plan; }
+  const ModelPlan& plan(size_t part) const { return stage(part).plan; }
   // Only what does not change; for the rest there is counters().
-  const Device& device(size_t part) const { return *parts_[part].device; }
+  const Device& device(size_t part) const { return *stage(part).device; }
   // Of the last part, whose device is the main one.
   const ModelPlan& plan() const { return parts_.back().plan; }
   const Schedule& schedule() const { return parts_.back().schedule; }
   const Device& device() const { return *parts_.back().device; }
+  // Whether the model, or the one that was linked, drafts tokens.
+  bool drafts() const { return !draft_schedule().empty(); }
+  const DraftSchedule& draft_schedule() const { return linked_ != nullptr ? linked_draft_ : own_draft_; }
+  // The part that drafts; of a linked model part_count().
+  size_t draft_part() const { return linked_ != nullptr ? parts_.size() : parts_.size() - 1; }
+  // Whether a KV plane of a part belongs to its draft alone: a sequence is the same without.
+  bool IsDraftsOwn(size_t part, const KvPlane& plane) const {
+    return part >= parts_.size() || (part + 1 == parts_.size() && own_draft_.Owns(plane));
+  }
+  // Before there are sessions: `draft` drafts for this model from now on. Throws std::bad_alloc. Errors:
+  // artifact incompatible (it drafts nothing; its rows, its vocabulary differ; this model's steps do not
+  // leave the rows), out of memory.
+  Status Link(Part draft, const qrt_allocator* allocator);
+
   // The traced layers of all parts, by layer; empty: the artifact is not traceable.
   std::span<const TracedLayer> traces() const { return traces_; }
   EngineCounters counters() const;
@@ -84,6 +99,7 @@ class Engine {
 
  private:
   friend class Batch;
+  friend class ModelDrafter;
 
   struct OutRow {
     Session* session;
@@ -97,7 +113,7 @@ class Engine {
     const char* name;
     Checked bytes;
   };
-  static std::array<Block, 9> Blocks(const ModelPlan& plan, const Schedule& schedule, bool samples);
+  static std::array<Block, 10> Blocks(const ModelPlan& plan, const Schedule& schedule, bool samples);
 
   struct Stage : Part {
     Schedule schedule;
@@ -111,7 +127,7 @@ class Engine {
   // Calls the device of a part, unless it is lost. The lock is held, as below.
   template <typename Call>
   DeviceResult OnDevice(size_t part, Call call) {
-    Stage& stage = parts_[part];
+    Stage& stage = part < parts_.size() ? parts_[part] : *linked_;
     if (stage.lost) return DeviceResult::kLost;
     if (!stage.device->outlives_fork() && getpid() != process_) return DeviceResult::kRefused;
     const DeviceResult result = call(*stage.device);
@@ -121,9 +137,27 @@ class Engine {
   // Copies the rows that `part` left to the device of the next one. Which of both failed goes to *failed.
   DeviceResult HandOn(size_t part, uint64_t rows, size_t* failed);
   uint64_t row_bytes() const { return uint64_t{plan().embedding_length} * sizeof(float); }
+  const Stage& stage(size_t part) const { return part < parts_.size() ? parts_[part] : *linked_; }
+
+  // For drafters (engine_drafts.cc); the lock is held. False: the device did not do it.
+  // The rows that the last step's program left, f32 [rows][embedding_length]; null: the device did not do it.
+  const float* StreamRows(uint64_t rows);
+  // Puts rows where the draft's programs are given them.
+  bool PlaceDraftRows(const float* rows, uint64_t count);
+  // Brings row `i` of those that the draft left to where its next program takes it.
+  bool KeepDraftRow(uint64_t i);
+  // Runs a draft's program for seq.row_count tokens, the first at `position`; with `logits` those of every
+  // row.
+  bool RunDraft(uint32_t program, const qrt_seq& seq, uint64_t position, const int32_t* tokens, bool logits);
+  const float* draft_logits(uint64_t row) const {
+    return reinterpret_cast<const float*>(logits_.data()) + row * stage(draft_part()).plan.logits_stride;
+  }
 
   const pid_t process_;  // that made it
   std::vector<Stage> parts_;
+  DraftSchedule own_draft_;        // of the model, where one device runs it
+  std::unique_ptr<Stage> linked_;  // drafts instead
+  DraftSchedule linked_draft_;
   std::vector<TracedLayer> traces_;
   uint64_t memory_bytes_ = 0;
   Memory logits_;     // [max_out_rows][logits_stride]
@@ -136,6 +170,7 @@ class Engine {
   Memory penalties_;  // qrt_gpu_penalty [QRT_GPU_MAX_PENALTIES]
   Memory chosen_;     // i32 [max_out_rows]
   Memory handed_;     // f32 [max_rows][embedding_length]; only between devices of which the host sees neither
+  Memory stream_;     // f32 [max_rows][embedding_length], for a drafter; only where there is a draft
   uint64_t transfers_ = 0, bytes_transferred_ = 0;
   mutable std::mutex step_;  // guards everything from logits_ to bytes_transferred_, and the devices
 };
@@ -168,6 +203,9 @@ class Batch {
   bool Cancelled();
   // One program of each part, and those that its stream needs. `pending`: tokens not yet taken.
   Outcome Step(uint64_t pending);
+  Outcome RunStep(uint64_t pending);
+  // Tells the sessions' drafters what the step took.
+  void TellDrafters();
   // The most rows that a step of `pending` tokens should have: every device can say that more takes too long.
   uint64_t MostRows(uint64_t pending) const;
   // Runs the parts before the last one on the rows of `request`, each on the sessions' memory of its device.

@@ -27,7 +27,8 @@ Result<ModelPlan> PlanOf(const Manifest& manifest, const Hash128& identity) {
   for (const ProgramInfo& program : manifest.programs) {
     plan.programs.push_back({program.facts, program.rows, program.arena_bytes, program.name});
   }
-  for (const StateInfo& state : manifest.states) {
+  for (uint32_t place = 0; place < manifest.states.size(); ++place) {
+    const StateInfo& state = manifest.states[place];
     if (state.kind == StateKind::kTrace) {
       plan.traces.push_back({state.layer, state.offset, state.bytes / sizeof(float), manifest.part});
     }
@@ -47,7 +48,7 @@ Result<ModelPlan> PlanOf(const Manifest& manifest, const Hash128& identity) {
           "manifest, state " + state.name, "compile the model again with this release's qcc");
     }
     for (uint64_t at = 0; at < state.bytes; at += row.value()) {
-      plan.kv_planes.push_back({state.offset + at, row.value()});
+      plan.kv_planes.push_back({state.offset + at, row.value(), place});
     }
   }
   std::sort(plan.traces.begin(), plan.traces.end(),

@@ -25,6 +25,7 @@ struct Program {
 struct KvPlane {
   uint64_t offset = 0;     // bytes per token before this plane
   uint64_t row_bytes = 0;  // of one token
+  uint32_t state = 0;      // whose it is: place in the manifest's list of states
 };
 
 // The last row behind a layer, in a sequence's state (StateKind::kTrace).

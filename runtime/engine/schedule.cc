@@ -83,6 +83,13 @@ Schedule::Schedule(const std::vector<Program>& programs, PartPlace place) {
       leaves_stream_ = true;
     }
   }
+  // Programs that leave no rows give logits themselves: what the others leave is then not behind the last
+  // layer.
+  leaves_every_row_ =
+      std::all_of(for_tokens_.begin(), for_tokens_.end(),
+                  [&programs](const Choice& choice) { return programs[choice.program].facts.leaves >= 0; }) &&
+      std::any_of(for_tokens_.begin(), for_tokens_.end(),
+                  [](const Choice& choice) { return choice.gives_logits; });
   if (!for_stream_.empty()) max_out_rows_ = std::max(max_out_rows_, for_stream_.back().rows);
 }
 

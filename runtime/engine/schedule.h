@@ -49,17 +49,21 @@ class Schedule {
   const Choice& ForTokens(uint64_t pending) const { return Smallest(for_tokens_, pending); }
   // The same for `pending` >= 1 output rows of the stream.
   const Choice& ForStream(uint64_t pending) const { return Smallest(for_stream_, pending); }
+  // Whether every step leaves the rows of all its tokens behind the last layer, which a draft goes on from.
+  bool leaves_every_row() const { return leaves_every_row_; }
+  // The smallest of `choices`, by ascending rows, that takes `pending` rows; else the largest.
+  static const Choice& Smallest(const std::vector<Choice>& choices, uint64_t pending);
 
  private:
   static const ProgramFacts* Main(const std::vector<Program>& programs,
                                   PartPlace place);  // null: none serves
-  static const Choice& Smallest(const std::vector<Choice>& choices, uint64_t pending);
 
   std::vector<Choice> for_tokens_;  // ascending rows, one per bucket
   std::vector<Choice> for_stream_;
   std::vector<uint32_t> without_logits_;
   uint32_t max_out_rows_ = 0;
   bool leaves_stream_ = false;
+  bool leaves_every_row_ = false;
 };
 
 }  // namespace qrt

@@ -4,9 +4,12 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "runtime/base/hash.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/lookup_drafter.h"
+#include "runtime/engine/model_drafter.h"
 
 namespace qrt {
 namespace {
@@ -26,9 +29,12 @@ struct SnapshotHeader {
 };
 static_assert(sizeof(SnapshotHeader) == 64, "no padding");
 
-uint64_t KvRowBytes(const ModelPlan& plan) {
+// What a snapshot holds of a token.
+uint64_t KvRowBytes(const Engine& engine, size_t part) {
   uint64_t bytes = 0;
-  for (const KvPlane& plane : plan.kv_planes) bytes += plane.row_bytes;
+  for (const KvPlane& plane : engine.plan(part).kv_planes) {
+    if (!engine.IsDraftsOwn(part, plane)) bytes += plane.row_bytes;
+  }
   return bytes;
 }
 
@@ -72,6 +78,42 @@ Session::~Session() {
     engine_.Free(part, &areas_[part].state);
     engine_.Free(part, &areas_[part].kv);
   }
+  if (!draft_kv_.empty()) engine_.Free(engine_.draft_part(), &draft_kv_);
+}
+
+Status Session::InitDraft(const Options& options, const qrt_allocator* allocator) {
+  if (options.draft == QRT_DRAFT_NONE) return Status();
+  draft_tokens_ = options.draft_tokens;
+  const std::string note = "session options";
+  if (draft_tokens_ < 1 || draft_tokens_ > kMaxDraftTokens) {
+    return Status(Code::kInvalidArgument, 5305,
+                  "draft_tokens is " + std::to_string(draft_tokens_) + ", expected 1 to " +
+                      std::to_string(kMaxDraftTokens),
+                  note);
+  }
+  if (options.draft == QRT_DRAFT_LOOKUP) {
+    drafter_ = std::make_unique<LookupDrafter>(capacity_);
+    return Status();
+  }
+  if (options.draft != QRT_DRAFT_MODEL) {
+    return Status(Code::kInvalidArgument, 5305,
+                  "draft is " + std::to_string(options.draft) + ", expected a QRT_DRAFT value", note);
+  }
+  if (!engine_.drafts()) {
+    return Status(
+        Code::kUnavailable, 5334, "the model has no function that drafts tokens", note,
+        "compile a model with a NextN block with qcc compile --functions=trunk,mtp, or link a draft");
+  }
+  const DeviceBuffer* kv = &areas_.back().kv;
+  if (engine_.draft_part() == engine_.part_count()) {
+    const Checked bytes = Checked(kv_capacity_) * engine_.plan(engine_.draft_part()).kv_bytes_per_token;
+    QRT_RETURN_IF_ERROR(Take(engine_.draft_part(), "the draft's KV cache", bytes, &draft_kv_));
+    kv = &draft_kv_;
+  }
+  auto drafter = std::make_unique<ModelDrafter>(engine_, *kv, kv_capacity_);
+  QRT_RETURN_IF_ERROR(drafter->Init(allocator));
+  drafter_ = std::move(drafter);
+  return Status();
 }
 
 Status Session::InitRewind(uint32_t max_rewind) {
@@ -119,7 +161,19 @@ Status Session::Rewind(uint64_t tokens) {
   position_ -= tokens;
   has_logits_ = false;
   rewound_ = true;
+  if (drafter_ != nullptr) drafter_->BackTo(position_);
   return Status();
+}
+
+Status Session::Take(size_t part, const char* what, Checked bytes, DeviceBuffer* buffer) {
+  if (bytes.is(0)) return Status();
+  const DeviceResult result =
+      bytes.ok() ? engine_.Allocate(part, bytes.value(), buffer) : DeviceResult::kOutOfMemory;
+  if (result == DeviceResult::kOk) return Status();
+  const Status failure =
+      engine_.Failure(part, result, std::string(what) + " of " + std::to_string(bytes.value()) + " bytes");
+  return Status(failure.code(), failure.number(), failure.message(),
+                failure.note() + ", session of " + std::to_string(capacity_) + " tokens", failure.help());
 }
 
 Status Session::Init(const Options& options, const qrt_allocator* allocator) {
@@ -128,33 +182,25 @@ Status Session::Init(const Options& options, const qrt_allocator* allocator) {
     return Status(Code::kInvalidArgument, 5308,
                   "context of " + std::to_string(context_tokens) + " tokens, expected 1 to 2147483583");
   }
-  const std::string note = "session of " + std::to_string(context_tokens) + " tokens";
-  const auto allocate = [&](size_t part, const char* what, Checked bytes, DeviceBuffer* buffer) {
-    if (bytes.is(0)) return Status();
-    const DeviceResult result =
-        bytes.ok() ? engine_.Allocate(part, bytes.value(), buffer) : DeviceResult::kOutOfMemory;
-    if (result == DeviceResult::kOk) return Status();
-    const Status failure =
-        engine_.Failure(part, result, std::string(what) + " of " + std::to_string(bytes.value()) + " bytes");
-    return Status(failure.code(), failure.number(), failure.message(), failure.note() + ", " + note,
-                  failure.help());
-  };
-  QRT_RETURN_IF_ERROR(InitRewind(options.max_rewind));
-  areas_.resize(engine_.part_count());
-  for (size_t part = 0; part < areas_.size(); ++part) {
-    const Sizes sizes = SizesFor(engine_.plan(part), options);
-    QRT_RETURN_IF_ERROR(allocate(part, "the recurrent state", sizes.state, &areas_[part].state));
-    QRT_RETURN_IF_ERROR(allocate(part, "the KV cache", sizes.kv, &areas_[part].kv));
-  }
-  const Sizes sizes = SizesFor(engine_.plan(), options);
-  if (!logits_.Allocate(allocator, sizes.logits.value())) {
-    return Status(Code::kOutOfMemory, 6001,
-                  "no memory for logits: " + std::to_string(sizes.logits.value()) + " bytes", note,
-                  "free memory");
-  }
+  const uint32_t draft = options.draft == QRT_DRAFT_NONE ? 0 : options.draft_tokens;
   capacity_ = context_tokens;
   kv_capacity_ = Checked(context_tokens).aligned(kKvTokenAlignment).value();
-  return Status();
+  Options asked = options;
+  asked.max_rewind = std::max(options.max_rewind, std::min(draft, kMaxDraftTokens));
+  QRT_RETURN_IF_ERROR(InitRewind(asked.max_rewind));
+  areas_.resize(engine_.part_count());
+  for (size_t part = 0; part < areas_.size(); ++part) {
+    const Sizes sizes = SizesFor(engine_.plan(part), asked);
+    QRT_RETURN_IF_ERROR(Take(part, "the recurrent state", sizes.state, &areas_[part].state));
+    QRT_RETURN_IF_ERROR(Take(part, "the KV cache", sizes.kv, &areas_[part].kv));
+  }
+  const Sizes sizes = SizesFor(engine_.plan(), asked);
+  if (!logits_.Allocate(allocator, sizes.logits.value())) {
+    return Status(Code::kOutOfMemory, 6001,
+                  "no memory for logits: " + std::to_string(sizes.logits.value()) + " bytes",
+                  "session of " + std::to_string(context_tokens) + " tokens", "free memory");
+  }
+  return InitDraft(options, allocator);
 }
 
 Status Session::Damaged() {
@@ -175,6 +221,7 @@ Status Session::Reset() {
   position_ = floor_ = 0;
   has_logits_ = rewound_ = false;
   damaged_ = false;
+  if (drafter_ != nullptr) drafter_->Forget(0);
   cancel_.store(false, std::memory_order_relaxed);
   return Status();
 }
@@ -186,6 +233,7 @@ std::vector<CopyRange> Session::Ranges(size_t part, uint8_t* payload, uint64_t t
   AppendLiveRanges(plan.states, AreasOf(part), tokens, &area.state, payload, &ranges);
   payload += LiveBytes(plan.states, plan.state_block, tokens).value();
   for (const KvPlane& plane : plan.kv_planes) {
+    if (engine_.IsDraftsOwn(part, plane)) continue;
     const uint64_t bytes = tokens * plane.row_bytes;
     if (bytes != 0) ranges.push_back({&area.kv, plane.offset * kv_capacity_, payload, bytes});
     payload += bytes;
@@ -195,7 +243,7 @@ std::vector<CopyRange> Session::Ranges(size_t part, uint8_t* payload, uint64_t t
 
 Checked Session::PayloadOf(size_t part, uint64_t tokens) const {
   const ModelPlan& plan = engine_.plan(part);
-  return Checked(tokens) * KvRowBytes(plan) + LiveBytes(plan.states, plan.state_block, tokens);
+  return Checked(tokens) * KvRowBytes(engine_, part) + LiveBytes(plan.states, plan.state_block, tokens);
 }
 
 Checked Session::Payload(uint64_t tokens) const {
@@ -272,6 +320,7 @@ Status Session::Restore(const uint8_t* bytes, uint64_t size) {
   position_ = header.position;
   floor_ = most_back_ == std::numeric_limits<uint64_t>::max() ? 0 : position_;
   has_logits_ = rewound_ = false;
+  if (drafter_ != nullptr) drafter_->Forget(position_);
   return Status();
 }
 

@@ -2,15 +2,19 @@
 #ifndef RUNTIME_ENGINE_SESSION_H_
 #define RUNTIME_ENGINE_SESSION_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/checked.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/device/device.h"
+#include "runtime/engine/drafter.h"
 #include "runtime/engine/model_plan.h"
 #include "runtime/engine/sampler.h"
 #include "runtime/include/qrt/qrt.h"
@@ -35,7 +39,12 @@ class Session {
     // Most tokens that it steps back at once, of those that a model with recurrent state has seen: at most a
     // block of its state. 0: less memory, and no way back.
     uint32_t max_rewind = 0;
+    // Who guesses tokens (speculation.h), and how many at once, 1 to kMaxDraftTokens: max_rewind is at least
+    // that.
+    qrt_draft draft = QRT_DRAFT_NONE;
+    uint32_t draft_tokens = 0;
   };
+  static constexpr uint32_t kMaxDraftTokens = 15;
 
   // Bytes that a session takes: state and KV of a part, logits.
   struct Sizes {
@@ -45,7 +54,8 @@ class Session {
   static Sizes SizesFor(const ModelPlan& plan, const Options& options);
 
   // Takes the memory: the engine's devices give state and KV, `allocator` (NULL: the system) the logits.
-  // Throws std::bad_alloc. Errors: out of memory, invalid argument, device lost, device failed.
+  // Throws std::bad_alloc. Errors: out of memory, invalid argument, unavailable (the model has no draft),
+  // device lost, device failed.
   Status Init(const Options& options, const qrt_allocator* allocator);
 
   uint64_t position() const { return position_; }
@@ -61,7 +71,10 @@ class Session {
     return has_logits_ ? reinterpret_cast<const float*>(logits_.data()) : nullptr;
   }
 
-  // What is said of a session whose step failed on its device.
+  void DropLogits() { has_logits_ = false; }
+
+  // Whether a step failed on its device, and what is said of such a session.
+  bool damaged() const { return damaged_; }
   static Status Damaged();
 
   // Back to the empty sequence. Errors: device lost, device failed.
@@ -75,12 +88,21 @@ class Session {
   // rewindable(); a step failed).
   Status Rewind(uint64_t tokens);
 
+  // Who guesses from now on, at most `tokens` at once, which Rewind must be able to take back.
+  void Use(std::unique_ptr<Drafter> drafter, uint32_t tokens) {
+    drafter_ = std::move(drafter);
+    draft_tokens_ = std::min(tokens, kMaxDraftTokens);
+  }
+  // Null: nobody guesses. How many tokens at once.
+  Drafter* drafter() const { return drafter_.get(); }
+  uint32_t draft_tokens() const { return draft_tokens_; }
+
   // Stops the append now running, or the next one. Any thread, async-signal-safe.
   void Cancel() { cancel_.store(true, std::memory_order_relaxed); }
 
   // Snapshots: header, of each part the state at the position (sequence_state.h), then the used rows of each
-  // KV plane, with an XXH3-128 over all of it. So equal sequences give equal snapshots, whatever was taken
-  // back.
+  // KV plane but a draft's, with an XXH3-128 over all of it. So equal sequences give equal snapshots,
+  // whatever was taken back.
   uint64_t SaveSize() const;
   // `bytes` holds SaveSize(). Errors: invalid argument (a step failed), device lost, device failed.
   Status Save(uint8_t* bytes) const;
@@ -113,6 +135,9 @@ class Session {
 
   // Whether and how far the session steps back. Errors: invalid argument.
   Status InitRewind(uint32_t max_rewind);
+  Status InitDraft(const Options& options, const qrt_allocator* allocator);
+  // Memory of the session on the device of a part.
+  Status Take(size_t part, const char* what, Checked bytes, DeviceBuffer* buffer);
   StateAreas AreasOf(size_t part) const;
   // The position moved forward: what can be taken back from there.
   void Advance(uint64_t tokens);
@@ -126,6 +151,9 @@ class Session {
   Engine& engine_;
   qrt_session* const handle_;
   std::vector<Area> areas_;  // of the parts, in their order
+  DeviceBuffer draft_kv_;    // of a draft that was linked
+  std::unique_ptr<Drafter> drafter_;
+  uint32_t draft_tokens_ = 0;
   Memory logits_;
   uint64_t capacity_ = 0;     // tokens the caller asked for
   uint64_t kv_capacity_ = 0;  // tokens the KV is laid out for, >= capacity_

@@ -48,8 +48,10 @@ Outcome OneAnswer(const Model& model, const ChatFlags& flags, const std::optiona
     tokens = std::move(made.tokens);
   }
   SessionPtr session;
+  Drafting draft;
+  QRUN_RETURN_IF_ERROR(flags.draft.Choose(model, &draft));
   QRUN_RETURN_IF_ERROR(NewSession(
-      model, ContextFor(flags, model.info, std::max(tokens.size(), saved.tokens.size())), &session));
+      model, ContextFor(flags, model.info, std::max(tokens.size(), saved.tokens.size())), &session, draft));
   SamplerPtr sampler;
   uint64_t seed = 0;
   QRUN_RETURN_IF_ERROR(flags.sampling.MakeSampler(model, flags.engine.said, &sampler, &seed));
@@ -119,6 +121,7 @@ void AddOptions(Options& options, ChatFlags& flags) {
                "keep text as it is written, not in Unicode's form C");
   flags.sampling.AddTo(options);
   flags.endings.AddTo(options);
+  flags.draft.AddTo(options);
   flags.engine.AddTo(options);
   options.Text("--save-session", "FILE", &flags.save_session, "write the session to FILE after the answer");
   options.Text("--load-session", "FILE", &flags.load_session,
@@ -228,6 +231,7 @@ Outcome RunChat(const Call& call) {
       std::find(compile.begin(), compile.end(), "--traceable") == compile.end()) {
     compile.push_back("--traceable");
   }
+  flags.engine.draft = flags.draft.File();
   ModelFile model_file;
   QRUN_RETURN_IF_ERROR(FindModel(*flags.model, flags.engine, options, &model_file));
   Model model;

@@ -24,6 +24,7 @@ struct ChatFlags {
   EngineChoice engine;
   SamplingFlags sampling;
   Endings endings;
+  DraftFlags draft;
 };
 
 // Tokens of context for a prompt: --ctx, or what the answer may need, at most the model's own.

@@ -48,7 +48,9 @@ class Chat {
 
   Outcome Open() {
     SessionPtr session;
-    QRUN_RETURN_IF_ERROR(NewSession(model_, ContextFor(flags_, model_.info, 0), &session));
+    Drafting draft;
+    QRUN_RETURN_IF_ERROR(flags_.draft.Choose(model_, &draft));
+    QRUN_RETURN_IF_ERROR(NewSession(model_, ContextFor(flags_, model_.info, 0), &session, draft));
     SamplerPtr sampler;
     QRUN_RETURN_IF_ERROR(flags_.sampling.MakeSampler(model_, flags_.engine.said, &sampler, &seed_));
     Endings endings = flags_.endings;

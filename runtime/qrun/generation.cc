@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "runtime/qrun/escape.h"
@@ -104,6 +106,35 @@ Outcome Endings::Check(const Model& model) const {
 bool Endings::EndsAt(const qrt_text* text, int32_t token) const {
   return std::find(ids.begin(), ids.end(), token) != ids.end() ||
          (!ignore_end && qrt_text_is_end(text, token) != 0);
+}
+
+void DraftFlags::AddTo(Options& options) {
+  options.Text(
+      "--draft", "off|mtp|lookup|FILE", &draft,
+      "who guesses tokens that the model then checks, for the same text in fewer steps: its NextN block, "
+      "what the text said before, or an artifact of qcc compile --draft; default: mtp, where the "
+      "artifact has one");
+  options.Integer("--draft-len", "N", 1, 15, &length, "tokens to guess at once; default: 3");
+}
+
+std::string DraftFlags::File() const {
+  const bool word = !draft || draft == "off" || draft == "mtp" || draft == "lookup";
+  return word ? "" : *draft;
+}
+
+Outcome DraftFlags::Choose(const Model& model, Drafting* out) const {
+  qrt_engine_info info = {};
+  QRUN_RETURN_IF_ERROR(DescribeEngine(model, &info));
+  *out = {info.drafts != 0 ? QRT_DRAFT_MODEL : QRT_DRAFT_NONE, static_cast<uint32_t>(length.value_or(3))};
+  if (draft == "off") out->draft = QRT_DRAFT_NONE;
+  if (draft == "lookup") out->draft = QRT_DRAFT_LOOKUP;
+  if (draft == "mtp") out->draft = QRT_DRAFT_MODEL;
+  if (length && out->draft == QRT_DRAFT_NONE) {
+    return Outcome::Fail(
+        kExitUsage, 101, "--draft-len is given, but nothing drafts", "",
+        "give --draft lookup, or an artifact with a draft (qcc compile --functions=trunk,mtp)");
+  }
+  return Outcome();
 }
 
 const char* Name(Finish finish) {
@@ -239,7 +270,11 @@ Outcome Generator::Load(const SavedSession& saved) {
 
 Outcome Generator::Decode(int32_t token, Answer* answer) {
   qrt_engine_info before = {}, after = {};
+  qrt_draft_counters drafts = {};
+  drafts.struct_size = sizeof drafts;
   QRUN_RETURN_IF_ERROR(DescribeEngine(model_, &before));
+  QRUN_CALL(qrt_session_draft_counters(session_.get(), &drafts, &error));
+  const qrt_draft_counters drafts_before = drafts;
   const double start = Seconds();
   Outcome outcome = WriteTokens(token, answer);
   answer->decode_seconds = Seconds() - start;
@@ -248,6 +283,9 @@ Outcome Generator::Decode(int32_t token, Answer* answer) {
   answer->submissions = after.submissions - before.submissions;
   answer->bytes_to_host = after.bytes_to_host - before.bytes_to_host;
   answer->transfers = after.transfers - before.transfers;
+  QRUN_CALL(qrt_session_draft_counters(session_.get(), &drafts, &error));
+  answer->drafted = drafts.guessed - drafts_before.guessed;
+  answer->accepted = drafts.accepted - drafts_before.accepted;
   return Outcome();
 }
 
@@ -257,67 +295,118 @@ std::vector<int32_t> Generator::Sequence() const {
   return tokens;
 }
 
+// The text of an answer, token by token, and where it ends.
+class AnswerText {
+ public:
+  AnswerText(const Endings& endings, const qrt_text* text, std::string cut, Answer* answer)
+      : endings_(endings), text_(text), answer_(answer), stop_(endings.texts) {
+    Push(std::exchange(cut, std::string()));
+  }
+
+  // Takes the next chosen token. False: it ended the answer; counted() tells whether it is part of it.
+  bool Take(int32_t token) {
+    counted_ = false;
+    if (closed_) return End(Finish::kStop);
+    if (answer_->tokens != 0 && Interrupts::Take()) return End(Finish::kInterrupted);
+    if (endings_.most_tokens >= 0 && answer_->tokens == static_cast<size_t>(endings_.most_tokens)) {
+      return End(Finish::kLength);
+    }
+    counted_ = true;
+    ++answer_->tokens;
+    if (endings_.EndsAt(text_, token)) return End(Finish::kStop);
+    if (qrt_text_is_special(text_, token)) return true;
+    size_t length = 0;
+    const char* bytes = qrt_text_token_bytes(text_, token, &length);
+    Push({bytes, length});
+    return !stop_.found() || End(Finish::kStop);
+  }
+  bool counted() const { return counted_; }
+  bool ended() const { return ended_; }
+  // Nobody reads on: the next token ends the answer and is no part of it.
+  void Close() { closed_ = true; }
+
+  // What can be written now.
+  std::string TakeText() { return std::exchange(ready_, std::string()); }
+  // The same at the end of the answer.
+  std::string Rest() {
+    if (!stop_.found()) {
+      const std::string held = stop_.Finish();
+      answer_->text += held + stream_.unfinished();
+      ready_ += held + stream_.Finish();
+    }
+    return TakeText();
+  }
+
+ private:
+  bool End(Finish finish) {
+    answer_->finish = finish;
+    ended_ = true;
+    return false;
+  }
+  void Push(std::string_view bytes) {
+    const std::string text = stop_.Push(stream_.Push(bytes));
+    answer_->text += text;
+    ready_ += text;
+  }
+
+  const Endings& endings_;
+  const qrt_text* const text_;
+  Answer* const answer_;
+  Utf8Stream stream_;
+  StopText stop_;
+  std::string ready_;
+  bool counted_ = false, ended_ = false, closed_ = false;
+};
+
+Outcome Generator::Step(int32_t token, AnswerText& writing, Answer* answer) {
+  qrt_generate_options options = {};
+  options.struct_size = sizeof options;
+  options.sampler = sampler_.get();
+  options.ends = [](void* ctx, int32_t chosen) -> int32_t {
+    return static_cast<AnswerText*>(ctx)->Take(chosen) ? 0 : 1;
+  };
+  options.ctx = &writing;
+  qrt_error error = NewError();
+  int32_t chosen[16];
+  size_t count = 0;
+  qrt_status status = QRT_CANCELLED;
+  while (status == QRT_CANCELLED) {
+    status = qrt_session_generate(session_.get(), token, &options, chosen, std::size(chosen), &count, &error);
+  }
+  if (status != QRT_OK) return Outcome::Of(error);
+  held_.push_back(token);
+  held_.insert(held_.end(), chosen, chosen + count - 1);
+  unfed_.reset();
+  next_ = chosen[count - 1];
+  ++answer->steps;
+  answer->decoded += count;
+  return Outcome();
+}
+
 Outcome Generator::WriteTokens(int32_t token, Answer* answer) {
-  Utf8Stream stream;
-  StopText stop(endings_.texts);
   // A model must not steer the terminal that it is shown on; what goes into a file or a pipe stays as it is.
   const bool shown = isatty(STDOUT_FILENO) != 0;
-  Outcome written;
-  const auto write = [&](const std::string& text) {
-    answer->text += text;
-    if (written.ok()) written = WriteStdout(shown ? ForTerminal(text) : text);
-  };
-  write(stop.Push(stream.Push(std::exchange(cut_, std::string()))));
-  bool interrupted = false;
-  qrt_append_options options = {};
-  options.struct_size = sizeof options;
-  options.want = QRT_LOGITS_NONE;  // with a sampler a GPU gives back ids only
-  options.sampler = sampler_.get();
+  AnswerText writing(endings_, model_.text.get(), std::exchange(cut_, std::string()), answer);
   next_ = token;
-  while (!interrupted && written.ok()) {
-    if (endings_.most_tokens >= 0 && answer->tokens == static_cast<size_t>(endings_.most_tokens)) {
-      answer->finish = Finish::kLength;
-      break;
+  writing.Take(token);
+  Outcome written;
+  for (;;) {
+    if (writing.counted()) {
+      qrt_sampler_accept(sampler_.get(), *next_);
+      unfed_ = std::exchange(next_, std::nullopt);
     }
-    qrt_sampler_accept(sampler_.get(), token);
-    ++answer->tokens;
-    next_.reset();
-    unfed_ = token;
-    if (endings_.EndsAt(model_.text.get(), token)) {
-      answer->finish = Finish::kStop;
-      break;
-    }
-    if (!qrt_text_is_special(model_.text.get(), token)) {
-      size_t length = 0;
-      const char* bytes = qrt_text_token_bytes(model_.text.get(), token, &length);
-      write(stop.Push(stream.Push({bytes, length})));
-      if (stop.found()) {
-        answer->finish = Finish::kStop;
-        break;
-      }
-    }
+    const std::string text = writing.TakeText();
+    if (written.ok()) written = WriteStdout(shown ? ForTerminal(text) : text);
+    if (writing.ended()) break;
+    if (!written.ok()) writing.Close();
     if (qrt_session_position(session_.get()) == qrt_session_capacity(session_.get())) {
       answer->finish = Finish::kLength;
       break;
     }
-    qrt_error error = NewError();
-    const int32_t fed = token;
-    options.next = &token;
-    qrt_status status = QRT_CANCELLED;
-    while (status == QRT_CANCELLED) status = qrt_session_append(session_.get(), &fed, 1, &options, &error);
-    if (status != QRT_OK) return Outcome::Of(error);
-    held_.push_back(fed);
-    unfed_.reset();
-    next_ = token;
-    ++answer->steps;
-    interrupted = Interrupts::Take();
+    QRUN_RETURN_IF_ERROR(Step(*unfed_, writing, answer));
   }
-  if (interrupted) answer->finish = Finish::kInterrupted;
-  if (stop.found()) return written;
-  write(stop.Finish());
-  answer->text += stream.unfinished();
-  const std::string end = stream.Finish();
-  if (written.ok()) written = WriteStdout(end);
+  const std::string rest = writing.Rest();
+  if (written.ok()) written = WriteStdout(shown ? ForTerminal(rest) : rest);
   return written;
 }
 
@@ -326,7 +415,9 @@ void PrintTiming(const Model& model, const qrt_session* session, const Answer& a
   qrt_engine_info info = {};
   if (!DescribeEngine(model, &info).ok()) return;
   const double prompt_rate = PerSecond(answer.prompt_tokens, answer.prompt_seconds);
-  const double decode_rate = PerSecond(answer.steps, answer.decode_seconds);
+  const double decode_rate = PerSecond(answer.decoded, answer.decode_seconds);
+  const double per_step =
+      answer.steps == 0 ? 0 : static_cast<double>(answer.decoded) / static_cast<double>(answer.steps);
   if (json) {
     std::fprintf(
         stderr,
@@ -336,23 +427,30 @@ void PrintTiming(const Model& model, const qrt_session* session, const Answer& a
         ", \"context\": %" PRIu64 ", \"seed\": %" PRIu64
         ", \"cpu\": %s, \"threads\": %u, \"device\": %s, \"device_weight_bytes\": %" PRIu64
         ", \"decode_submissions\": %" PRIu64 ", \"decode_bytes_to_host\": %" PRIu64
-        ", \"decode_transfers\": %" PRIu64 ", \"peak_rss_bytes\": %" PRIu64 "}\n",
+        ", \"decode_transfers\": %" PRIu64 ", \"decode_steps\": %zu, \"drafted_tokens\": %" PRIu64
+        ", \"accepted_tokens\": %" PRIu64 ", \"tokens_per_step\": %.3f, \"peak_rss_bytes\": %" PRIu64 "}\n",
         model.load_seconds, answer.prompt_tokens, answer.reused_tokens, answer.prompt_seconds, prompt_rate,
         answer.tokens, answer.decode_seconds, decode_rate, Name(answer.finish), qrt_session_position(session),
         qrt_session_capacity(session), seed, Quoted(info.cpu).c_str(), info.threads,
         Quoted(info.device).c_str(), info.device_weight_bytes, answer.submissions, answer.bytes_to_host,
-        answer.transfers, PeakRssBytes());
+        answer.transfers, answer.steps, answer.drafted, answer.accepted, per_step, PeakRssBytes());
     return;
   }
   const std::string transfers =
       info.parts > 1 ? "; " + std::to_string(answer.transfers) + " transfers between devices" : "";
+  char drafts[160] = "";
+  if (answer.drafted != 0) {
+    std::snprintf(drafts, sizeof drafts,
+                  "; drafted %" PRIu64 ", accepted %" PRIu64 ", %zu steps, %.2f tokens per step",
+                  answer.drafted, answer.accepted, answer.steps, per_step);
+  }
   std::fprintf(
       stderr,
-      "qrun: load %.3f s; prompt %zu tokens (%zu reused), %.1f/s; answer %zu tokens, %.1f/s; %s; %" PRIu64
+      "qrun: load %.3f s; prompt %zu tokens (%zu reused), %.1f/s; answer %zu tokens, %.1f/s%s; %s; %" PRIu64
       " of %" PRIu64 " tokens of context; %s, %s, %u threads; %" PRIu64
       " bytes read back%s; peak %.1f MiB; seed %" PRIu64 "\n",
       model.load_seconds, answer.prompt_tokens, answer.reused_tokens, prompt_rate, answer.tokens, decode_rate,
-      Name(answer.finish), qrt_session_position(session), qrt_session_capacity(session),
+      drafts, Name(answer.finish), qrt_session_position(session), qrt_session_capacity(session),
       OneLine(info.device).c_str(), OneLine(info.cpu).c_str(), info.threads, answer.bytes_to_host,
       transfers.c_str(), static_cast<double>(PeakRssBytes()) / 1048576.0, seed);
 }

@@ -39,6 +39,18 @@ struct Endings {
   bool EndsAt(const qrt_text* text, int32_t token) const;
 };
 
+// Who guesses tokens for the model to check; the text is the same with each.
+struct DraftFlags {
+  std::optional<std::string> draft;  // "off", "mtp", "lookup", or a file
+  std::optional<int64_t> length;
+
+  void AddTo(Options& options);
+  // The artifact that --draft names, or empty.
+  std::string File() const;
+  // For a session of `model`. Errors: usage (a length without a draft).
+  Outcome Choose(const Model& model, Drafting* out) const;
+};
+
 enum class Finish {
   kStop,         // the model ended its turn, or one of Endings::texts came
   kLength,       // the context or -n is full
@@ -55,6 +67,9 @@ struct Answer {
   size_t reused_tokens = 0;  // were in the session already
   size_t tokens = 0;         // sampled, the end token included; 0: it has not begun
   size_t steps = 0;          // decode steps
+  size_t decoded = 0;        // tokens that they chose
+  uint64_t drafted = 0;      // tokens that were guessed for them
+  uint64_t accepted = 0;     // of those chosen
   double prompt_seconds = 0;
   double decode_seconds = 0;
   // Of the decode steps, on a GPU.
@@ -62,6 +77,8 @@ struct Answer {
   uint64_t bytes_to_host = 0;
   uint64_t transfers = 0;  // from one device to the next
 };
+
+class AnswerText;
 
 // A session with its sampler. Tracks which tokens the session holds.
 class Generator {
@@ -105,6 +122,8 @@ class Generator {
   // The tokens of the answer, of which `token` is the first, and how long they took.
   Outcome Decode(int32_t token, Answer* answer);
   Outcome WriteTokens(int32_t token, Answer* answer);
+  // Appends `token` and takes what is chosen behind it: into `writing`, and into what this holds.
+  Outcome Step(int32_t token, AnswerText& writing, Answer* answer);
   Outcome Reuse(const std::vector<int32_t>& prompt);
   Outcome Remember();
 

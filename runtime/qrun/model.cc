@@ -179,6 +179,12 @@ Outcome OpenModel(const std::string& path, const EngineChoice& choice, bool with
   ProgressLine upload(choice.said.quiet ? "" : "copying weights to the device");
   options.progress = ShowUpload;
   options.progress_ctx = &upload;
+  ArtifactPtr draft;
+  if (!choice.draft.empty()) {
+    qrt_artifact_info info = {};
+    QRUN_RETURN_IF_ERROR(OpenArtifact(choice.draft, choice.said.verbose, &draft, &info));
+    options.draft = draft.get();
+  }
   qrt_engine* engine = nullptr;
   QRUN_CALL(qrt_engine_create(out->artifact.get(), &options, &engine, &error));
   out->engine.reset(engine);
@@ -199,10 +205,12 @@ Outcome DescribeEngine(const Model& model, qrt_engine_info* out) {
   return Outcome();
 }
 
-Outcome NewSession(const Model& model, uint64_t context_tokens, SessionPtr* out) {
+Outcome NewSession(const Model& model, uint64_t context_tokens, SessionPtr* out, Drafting draft) {
   qrt_session_options options = {};
   options.struct_size = sizeof options;
   options.context_tokens = context_tokens;
+  options.draft = draft.draft;
+  options.draft_tokens = draft.tokens;
   qrt_session* session = nullptr;
   QRUN_CALL(qrt_session_create(model.engine.get(), &options, &session, &error));
   out->reset(session);

@@ -29,6 +29,7 @@ struct EngineChoice {
   std::optional<int64_t> threads;
   std::optional<std::string> cpu, device, cache_dir;
   std::vector<std::string> compile;  // qcc's options, for a GGUF
+  std::string draft;                 // artifact of qcc compile --draft that drafts for the model; empty: none
   bool no_cache = false;
   std::optional<double> max_dispatch_ms;
   Verbosity said;
@@ -59,7 +60,12 @@ Outcome OpenArtifact(const std::string& path, bool verbose, ArtifactPtr* out, qr
 Outcome OpenText(const Model& model, TextPtr* out);
 Outcome OpenModel(const std::string& path, const EngineChoice& choice, bool with_text, Model* out);
 Outcome DescribeEngine(const Model& model, qrt_engine_info* out);
-Outcome NewSession(const Model& model, uint64_t context_tokens, SessionPtr* out);
+// `draft`: who guesses tokens, and how many at once.
+struct Drafting {
+  qrt_draft draft = QRT_DRAFT_NONE;
+  uint32_t tokens = 0;
+};
+Outcome NewSession(const Model& model, uint64_t context_tokens, SessionPtr* out, Drafting draft = {});
 
 // Ids of a text.
 Outcome Tokenize(const qrt_text* text, std::string_view utf8, bool special, std::vector<int32_t>* out,

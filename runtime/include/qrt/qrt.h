@@ -302,12 +302,17 @@ typedef struct qrt_engine_options {
                   * kept below 256 MiB; any number of processes may share it. NULL: nowhere */
   qrt_progress_fn progress; /* GPU: bytes of weights copied so far, and in all; non-zero: stop. NULL: none */
   void* progress_ctx;
+  /* Since 1.3: an artifact of `qcc compile --draft` that guesses tokens for this one (qrt_session_generate),
+   * on a device of its kind and with threads of its own. Kept alive by the engine. NULL: none but the model's
+   * own. */
+  qrt_artifact* draft;
 } qrt_engine_options;
 
 /* Verifies the code's hash again over the private copy that becomes executable, allocates the arena and
  * scratch for each thread, starts workers; on a GPU copies the weights to it. Errors: DEVICE_UNSUPPORTED,
- * ARTIFACT_CORRUPT, OUT_OF_MEMORY, INVALID_ARGUMENT, DEVICE_LOST, DEVICE_FAILED, CANCELLED (by `progress`).
- */
+ * ARTIFACT_CORRUPT, OUT_OF_MEMORY, INVALID_ARGUMENT, DEVICE_LOST, DEVICE_FAILED, CANCELLED (by `progress`),
+ * ARTIFACT_INCOMPATIBLE (Q5335: the draft is not one, or made for another model; Q5336: the artifact is a
+ * draft). */
 QRT_API qrt_status qrt_engine_create(qrt_artifact* artifact, const qrt_engine_options* options,
                                      qrt_engine** out, qrt_error* error);
 QRT_API void qrt_engine_release(qrt_engine* engine);
@@ -334,6 +339,7 @@ typedef struct qrt_engine_info {
   uint64_t parts;
   uint64_t transfers;         /* of rows from one device to the next by steps so far: parts - 1 a step */
   uint64_t bytes_transferred; /* in them */
+  uint64_t drafts;            /* 1: sessions can have QRT_DRAFT_MODEL */
 } qrt_engine_info;
 
 /* Errors: INVALID_ARGUMENT. */
@@ -364,16 +370,28 @@ QRT_API qrt_status qrt_engine_check(qrt_engine* engine, qrt_check_report* report
 typedef struct qrt_session qrt_session;
 typedef struct qrt_sampler qrt_sampler; /* chooses tokens, see below */
 
+/* Who guesses the tokens of a session that its model then checks (qrt_session_generate). Since 1.3. */
+typedef int32_t qrt_draft;
+enum {
+  QRT_DRAFT_NONE = 0,
+  QRT_DRAFT_MODEL = 1, /* the model's own draft, or the one linked to it: see qrt_engine_info.drafts */
+  QRT_DRAFT_LOOKUP = 2 /* what followed the last few tokens where they came before in the sequence */
+};
+
 typedef struct qrt_session_options {
   size_t struct_size;
   uint64_t context_tokens; /* capacity; 0: the smaller of 4096 and the model's context length */
   /* Since 1.3: how many tokens a model with recurrent state can step back at once (qrt_session_rewind): at
    * most 16. Doubles what that state takes. 0: none. */
   uint32_t max_rewind;
+  /* Since 1.3, for qrt_session_generate: */
+  qrt_draft draft;
+  uint32_t draft_tokens; /* guesses at once, 1 to 15, where there is a draft; max_rewind is at least that */
 } qrt_session_options;
 
 /* An empty sequence. Its KV is reserved for the whole context, but resident only as far as it is used.
- * Errors: OUT_OF_MEMORY, INVALID_ARGUMENT (context of more than 2^31 - 1 tokens). */
+ * Errors: OUT_OF_MEMORY, INVALID_ARGUMENT (context of more than 2^31 - 1 tokens), UNAVAILABLE (Q5334: draft
+ * MODEL of a model without one). */
 QRT_API qrt_status qrt_session_create(qrt_engine* engine, const qrt_session_options* options,
                                       qrt_session** out, qrt_error* error);
 QRT_API void qrt_session_release(qrt_session* session);
@@ -432,6 +450,39 @@ typedef struct qrt_append_options {
  * damaged; all tokens were taken. */
 QRT_API qrt_status qrt_session_append(qrt_session* session, const int32_t* tokens, size_t count,
                                       const qrt_append_options* options, qrt_error* error);
+
+typedef struct qrt_generate_options {
+  size_t struct_size;
+  qrt_sampler* sampler; /* needed */
+  /* Asked about each chosen token, in order: non-zero: it is the last of this call, whatever was guessed
+   * behind it. As qrt_logits_fn in what it may do. NULL: none. */
+  int32_t (*ends)(void* ctx, int32_t token);
+  void* ctx;
+} qrt_generate_options;
+
+/* Since 1.3: appends `token` and chooses those that follow it, at least one, at most `capacity` >= 1. A
+ * session with a draft has it guess up to draft_tokens of them, checks all in one step, and goes on as far as
+ * the guesses are what the sampler chooses; one without chooses one. *count tokens are written to `tokens`;
+ * all but the last have been appended too, and recorded in the sampler (qrt_sampler_accept), so a loop
+ * records and hands in the last one next. For the same sampler and tokens the text, and the session's bytes
+ * (qrt_session_save), are the same with every draft, every draft_tokens, and without: guesses only change how
+ * many steps it takes. Logits (qrt_session_logits) are gone. Errors: as qrt_session_append; with
+ * NUMERIC_FAULT *count tokens were chosen before the one that could not be; INVALID_ARGUMENT also for no
+ * sampler, no room in `tokens`. */
+QRT_API qrt_status qrt_session_generate(qrt_session* session, int32_t token,
+                                        const qrt_generate_options* options, int32_t* tokens, size_t capacity,
+                                        size_t* count, qrt_error* error);
+
+typedef struct qrt_draft_counters {
+  size_t struct_size;
+  uint64_t steps;    /* calls of qrt_session_generate that chose a token */
+  uint64_t guessed;  /* tokens, by the draft */
+  uint64_t accepted; /* of them chosen */
+} qrt_draft_counters;
+
+/* Since the session was made. Errors: INVALID_ARGUMENT. Since 1.3. */
+QRT_API qrt_status qrt_session_draft_counters(const qrt_session* session, qrt_draft_counters* out,
+                                              qrt_error* error);
 
 /* Logits [vocab_size] of the last token, from the last append that wanted LAST or ALL and ended with that
  * token; NULL otherwise. Borrowed until the next append, reset, restore or release of this session. */

@@ -407,6 +407,26 @@ class Session : public internal::Handle<qrt_session, qrt_session_release> {
     if (!outcome) return outcome.error();
     return token;
   }
+  // Appends `token` and chooses what follows, one token or as many more as the session's draft guessed right,
+  // at most `most`: qrt_session_generate. All but the last are in the session and recorded in the sampler.
+  Result<std::vector<std::int32_t>> Generate(std::int32_t token, Sampler& sampler, std::size_t most = 16) {
+    std::vector<std::int32_t> tokens(most);
+    std::size_t count = 0;
+    qrt_generate_options options = Sized<qrt_generate_options>();
+    options.sampler = sampler.get();
+    Error error;
+    if (qrt_session_generate(get(), token, &options, tokens.data(), tokens.size(), &count, error.out()) !=
+        QRT_OK) {
+      return error;
+    }
+    tokens.resize(count);
+    return tokens;
+  }
+  Result<qrt_draft_counters> DraftCounters() const {
+    return internal::Info<qrt_draft_counters>([&](qrt_draft_counters* out, qrt_error* error) {
+      return qrt_session_draft_counters(get(), out, error);
+    });
+  }
   // `receive(position, logits)` -> bool for every token, in order; false: stop (QRT_CANCELLED).
   template <typename F>
   Outcome AppendForAllLogits(Span<const std::int32_t> tokens, F receive) {

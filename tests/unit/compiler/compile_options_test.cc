@@ -287,6 +287,7 @@ std::map<std::string_view, OtherValue> OtherValues(const std::string& folder) {
           {"decode", {"cpu", {"2"}}},
           {"prefill", {"cpu", {"8"}}},
           {"functions", {"cpu", {"trunk", "mtp"}}},
+          {"draft", {"cpu", {"on"}}},
           {"goldens", {"cpu", {"off"}}},
           {"require_fused", {"cpu", {"gdn"}}},
           {"cache_dir", {"cpu", {folder + "/cache"}}},

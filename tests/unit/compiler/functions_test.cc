@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +12,7 @@
 #include "frontends/gguf/gguf.h"
 #include "runtime/artifact/artifact.h"
 #include "runtime/device/cpu/cpu_device.h"
+#include "runtime/engine/draft_schedule.h"
 #include "runtime/engine/schedule.h"
 #include "tests/unit/compiler/compiled.h"
 #include "tests/unit/compiler/quiet_sink.h"
@@ -64,7 +64,7 @@ TEST_F(Functions, MoreProgramsAndTheSameOnes) {
   const auto plain = Compile({"trunk"}, LastFfnMode::kAll), both = Compile({"trunk", "mtp"});
   ASSERT_TRUE(plain && both);
   const qrt::Manifest &a = plain->manifest(), &b = both->manifest();
-  ASSERT_EQ(b.programs.size(), a.programs.size() + 2);
+  ASSERT_EQ(b.programs.size(), a.programs.size() + 4);
   for (size_t i = 0; i < a.programs.size(); ++i) {
     SCOPED_TRACE(a.programs[i].name);
     EXPECT_EQ(b.programs[i].name, a.programs[i].name);
@@ -78,15 +78,32 @@ TEST_F(Functions, MoreProgramsAndTheSameOnes) {
   ASSERT_EQ(b.states.size(), a.states.size() + 1);
   EXPECT_EQ(b.states.back().kind, qrt::StateKind::kKV);
   EXPECT_EQ(b.streams, (std::vector<std::string>{"trunk", "mtp"}));
+  std::vector<std::string> names;
+  const uint32_t given = qrt::kTokens | qrt::kGiven, stream = qrt::kTokens | qrt::kStream;
   for (size_t i = a.programs.size(); i < b.programs.size(); ++i) {
     const qrt::ProgramFacts& facts = b.programs[i].facts;
-    EXPECT_EQ(facts.takes, qrt::kTokens | qrt::kGiven);
-    EXPECT_EQ(facts.given_cols, b.model.embedding_length);
+    SCOPED_TRACE(b.programs[i].name);
+    names.push_back(b.programs[i].name);
+    // On the trunk's rows, with logits or for the KV alone; and on its own row.
+    const bool next = b.programs[i].name == "mtp_next_1", quiet = b.programs[i].name == "mtp_prefill_128";
+    EXPECT_EQ(facts.takes, next ? stream : given);
+    EXPECT_EQ(facts.given_cols, next ? 0 : b.model.embedding_length);
+    EXPECT_EQ(facts.stream, next ? 1 : -1);
     EXPECT_EQ(facts.leaves, 1);
-    EXPECT_EQ(facts.gives, qrt::Output::kLogits);
+    EXPECT_EQ(facts.gives, quiet ? qrt::Output::kNothing : qrt::Output::kLogits);
     EXPECT_EQ(facts.advances, (std::vector<uint32_t>{static_cast<uint32_t>(a.states.size())}));
   }
-  EXPECT_EQ(b.programs.back().name, "mtp_4");
+  EXPECT_EQ(names, (std::vector<std::string>{"mtp_1", "mtp_4", "mtp_prefill_128", "mtp_next_1"}));
+  EXPECT_LT(
+      b.programs[b.programs.size() - 2].weight_bytes + 4 * b.model.vocab_size * b.model.embedding_length,
+      b.programs[a.programs.size()].weight_bytes + 128 * 4 * b.model.embedding_length)
+      << "what only fills the KV reads the head, too";
+  EXPECT_EQ(qrt::DraftSchedule(*qrt::PlanOf(a, {})).empty(), true);
+  const qrt::DraftSchedule draft(*qrt::PlanOf(b, {}));
+  EXPECT_EQ(b.programs[draft.WithLogits(3).program].name, "mtp_4");
+  EXPECT_EQ(b.programs[draft.WithoutLogits(3).program].name, "mtp_prefill_128");
+  ASSERT_TRUE(draft.next());
+  EXPECT_EQ(b.programs[*draft.next()].name, "mtp_next_1");
 
   // What runs steps sees the same table.
   const auto schedule = [](const qrt::Manifest& m) {
@@ -144,7 +161,17 @@ std::vector<float> Logits(const fs::path& path) {
   return values;
 }
 
-// Fed as tests/golden/README.md says: token p with the trunk's row p - 1 after the final norm, zeros at 0.
+double Nmse(std::span<const float> got, std::span<const float> want) {
+  double error = 0, all = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    error += (double{got[i]} - want[i]) * (double{got[i]} - want[i]);
+    all += double{want[i]} * want[i];
+  }
+  return error / all;
+}
+
+// Fed as tests/golden/README.md says: token p with the trunk's row p - 1, zeros at 0; the final norm is the
+// block's.
 TEST_F(Functions, TheNextnBlockComputesItsGolden) {
   const auto artifact = Compile({"trunk", "mtp"});
   ASSERT_TRUE(artifact);
@@ -154,43 +181,54 @@ TEST_F(Functions, TheNextnBlockComputesItsGolden) {
   const qrt::Manifest& m = artifact->manifest();
   std::ifstream in(kModel.parent_path() / "tokens-288.txt");
   const std::vector<int32_t> tokens{std::istream_iterator<int32_t>(in), {}};
-  const size_t count = tokens.size(), width = m.model.embedding_length;
-  ASSERT_LE(count, 128u);
-  auto file = gguf::File::Open(kModel.string());
-  ASSERT_TRUE(file.ok()) << file.status();
-  const gguf::Tensor* norm = (*file)->FindTensor("output_norm.weight");
-  std::vector<float> scale(width);
-  decode_row(norm->format, norm->data, static_cast<int64_t>(width), scale.data());
+  const size_t count = tokens.size(), width = m.model.embedding_length, vocab = m.model.vocab_size;
+  ASSERT_LE(count, 127u);
 
   CpuSequence sequence(*artifact, device);
   sequence.Run("prefill_128", tokens, 0, nullptr);
   auto* arena = reinterpret_cast<float*>(device.arena().address);
-  std::vector<float> hidden(count * width);
-  for (size_t r = 0; r + 1 < count; ++r) {
-    double sum = 0;
-    for (size_t i = 0; i < width; ++i) sum += double{arena[r * width + i]} * arena[r * width + i];
-    const double by = 1 / std::sqrt(sum / static_cast<double>(width) + double{1e-6f});
-    for (size_t i = 0; i < width; ++i)
-      hidden[(r + 1) * width + i] = static_cast<float>(arena[r * width + i] * by * scale[i]);
-  }
+  std::vector<float> hidden((count + 1) * width);
+  std::copy_n(arena, count * width, hidden.begin() + static_cast<ptrdiff_t>(width));
   const std::vector<float> golden = Logits(kModel.parent_path() / "t35-mtp-F32.mtp.f64.bin");
-  ASSERT_EQ(golden.size(), count * m.model.vocab_size);
-  std::vector<float> logits(4 * m.model.logits_stride);
-  double error = 0, all = 0;
+  ASSERT_EQ(golden.size(), count * vocab);
+  std::vector<float> logits(4 * m.model.logits_stride), all, own(width);
   for (size_t at = 0; at < count; at += 4) {
     const size_t rows = std::min<size_t>(4, count - at);
     std::memcpy(arena, hidden.data() + at * width, 4 * rows * width);
     sequence.Run("mtp_4", std::span(tokens).subspan(at, rows), static_cast<int64_t>(at), logits.data());
+    std::copy_n(arena + (rows - 1) * width, width, own.begin());
     for (size_t r = 0; r < rows; ++r) {
-      for (size_t v = 0; v < m.model.vocab_size; ++v) {
-        const double want = golden[(at + r) * m.model.vocab_size + v],
-                     got = logits[r * m.model.logits_stride + v];
-        error += (got - want) * (got - want);
-        all += want * want;
-      }
+      all.insert(all.end(), logits.begin() + r * m.model.logits_stride,
+                 logits.begin() + r * m.model.logits_stride + vocab);
     }
   }
-  EXPECT_LT(error / all, 1e-9) << "NMSE against the golden logits of the NextN head";
+  EXPECT_LT(Nmse(all, golden), 1e-9) << "against the golden logits of the NextN head";
+
+  // Without logits the KV is the same.
+  CpuSequence quiet(*artifact, device);
+  std::memcpy(arena, hidden.data(), 4 * (count - 1) * width);
+  quiet.Run("mtp_prefill_128", std::span(tokens).first(count - 1), 0, nullptr);
+  std::memcpy(arena, hidden.data() + (count - 1) * width, 4 * width);
+  std::vector<float> last(m.model.logits_stride);
+  quiet.Run("mtp_1", std::span(tokens).last(1), static_cast<int64_t>(count) - 1, last.data());
+  EXPECT_TRUE(std::equal(last.begin(), last.begin() + vocab, all.end() - vocab))
+      << "the KV that was filled without logits is another";
+
+  // From its own row, which is behind its norm already: as from a row of the trunk whose final norm gives
+  // that, up to a factor that the next norm takes away.
+  auto file = gguf::File::Open(kModel.string());
+  ASSERT_TRUE(file.ok()) << file.status();
+  const gguf::Tensor* norm = (*file)->FindTensor("output_norm.weight");
+  std::vector<float> scale(width), as_trunk(width);
+  decode_row(norm->format, norm->data, static_cast<int64_t>(width), scale.data());
+  for (size_t i = 0; i < width; ++i) as_trunk[i] = own[i] / scale[i];
+  const int32_t next[] = {5};
+  std::copy_n(as_trunk.begin(), width, arena);
+  sequence.Run("mtp_1", next, static_cast<int64_t>(count), last.data());
+  std::copy_n(own.begin(), width, arena);
+  sequence.Run("mtp_next_1", next, static_cast<int64_t>(count), logits.data());
+  EXPECT_LT(Nmse(std::span(logits).first(vocab), std::span(last).first(vocab)), 1e-9)
+      << "the second token of a draft";
 }
 
 }  // namespace

@@ -168,8 +168,8 @@ TEST(Companions, AScaleOfTheDraftHeadIsInItsFunction) {
   ASSERT_TRUE(imported.status.ok()) << imported.status;
   EXPECT_TRUE(imported.warnings.empty());
   // Its attention block differs from the trunk's now.
-  EXPECT_EQ(imported.functions(),
-            (std::vector<std::string>{"block_gdn", "block_attn", "block_attn_1", "trunk", "head", "mtp"}));
+  EXPECT_EQ(imported.functions(), (std::vector<std::string>{"block_gdn", "block_attn", "block_attn_1",
+                                                            "trunk", "head", "mtp_hidden", "mtp"}));
   EXPECT_NE(imported.text().find("hir.param \"blk.4.nextn.eh_proj.scale\" : !hir.weight<1, f32>"),
             std::string::npos);
 }
@@ -300,7 +300,8 @@ TEST(Nextn, IsAFunctionOfItsOwn) {
   ASSERT_TRUE(with.status.ok()) << with.status;
   EXPECT_TRUE(with.warnings.empty()) << with.warnings[0];
   // Its attention block is like the trunk's, so it is the same function.
-  EXPECT_EQ(with.functions(), (std::vector<std::string>{"block_gdn", "block_attn", "trunk", "head", "mtp"}));
+  EXPECT_EQ(with.functions(),
+            (std::vector<std::string>{"block_gdn", "block_attn", "trunk", "head", "mtp_hidden", "mtp"}));
   EXPECT_NE(with.text().find("hir.state \"blk.4.kv\""), std::string::npos);
   ImportOptions trunk_only;
   trunk_only.mtp = false;
@@ -322,7 +323,7 @@ TEST(Nextn, OptionalTensorsReplaceTheSharedOnes) {
     const Imported imported = Import(model);
     EXPECT_TRUE(imported.status.ok()) << imported.status;
     const std::string text = imported.text();
-    return text.substr(std::min(text.size(), text.find("@mtp")));
+    return text.substr(std::min(text.size(), text.find("@mtp(")));
   };
   TinyModel model = base;
   model.erase_tensor("blk.4.nextn.shared_head_norm.weight");

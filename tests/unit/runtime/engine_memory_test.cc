@@ -2,7 +2,9 @@
 // leaves everything usable.
 #include <gtest/gtest.h>
 
+#include "runtime/engine/speculation.h"
 #include "tests/unit/runtime/counting_allocator.h"
+#include "tests/unit/runtime/engine_drafting_toy.h"
 #include "tests/unit/runtime/engine_memory_hooks.h"
 #include "tests/unit/runtime/engine_toy.h"
 
@@ -47,6 +49,33 @@ TEST(EngineMemory, InjectedMemoryIsZeroedBeforeUse) {
   ASSERT_TRUE(Append(s.session, Tokens(50)).ok());
   EXPECT_EQ(std::vector<float>(s.session.logits(), s.session.logits() + toy::kVocab),
             toy::Reference(Tokens(50))[49]);
+}
+
+TEST(EngineMemory, GuessedTokensTakeNone) {
+  drafting::DraftingToy toy;
+  ASSERT_TRUE(toy.status.ok()) << toy.status.ToString();
+  const qrt::ModelPlan plan = drafting::PlanOf(drafting::Both());
+  const qrt::Checked planned =
+      qrt::Engine::MemoryBytes(plan, qrt::Schedule(plan.programs), false) + toy.device->scratch_bytes();
+  EXPECT_EQ(toy.engine->memory_bytes(), planned.value());
+  for (const qrt_draft draft : {QRT_DRAFT_MODEL, QRT_DRAFT_LOOKUP}) {
+    const auto session = toy.Make(draft, 4);
+    ASSERT_TRUE(toy.made.ok()) << toy.made.ToString();
+    ASSERT_TRUE(Append(*session, Tokens(100)).ok());
+    qrt::Sampler sampler = toy::MakeSampler({});
+    int32_t chosen[16] = {3};
+    size_t guessed = 0;
+    const long before = allocations.load();
+    for (int i = 0; i < 60; ++i) {
+      qrt::Generated generated;
+      const bool ok = qrt::Generate(*session, chosen[0], sampler, {}, chosen, &generated).ok();
+      guessed += generated.guessed;
+      if (!ok) FAIL() << "step " << i;
+    }
+    const long after = allocations.load();
+    EXPECT_EQ(after, before) << "operator new was called while tokens were guessed, draft " << draft;
+    EXPECT_GT(guessed, 0u);
+  }
 }
 
 TEST(EngineMemory, TokensTakeNone) {

@@ -63,6 +63,84 @@ TEST_F(QrtApi, LogitsOfChosenRowsAreThoseOfAllRows) {
   }
 }
 
+TEST_F(QrtApi, GenerateIsTheUsualLoop) {
+  const Artifact artifact = Open(path());
+  const Engine engine = MakeEngine(artifact.get(), 2);
+  const Session usual = MakeSession(engine.get()), generated = MakeSession(engine.get());
+  qrt_sampler_options sampling = Sized<qrt_sampler_options>();
+  qrt_error error = Sized<qrt_error>();
+  ASSERT_EQ(qrt_sampler_defaults(artifact.get(), &sampling, &error), QRT_OK) << Say(error);
+  sampling.temperature = 2;
+  sampling.seed = 5;
+  const auto make = [&] {
+    qrt_sampler* sampler = nullptr;
+    EXPECT_EQ(qrt_sampler_create(artifact.get(), &sampling, &sampler, &error), QRT_OK) << Say(error);
+    return Sampler(sampler);
+  };
+  const Sampler first = make(), second = make();
+  qrt_append_options append = Sized<qrt_append_options>();
+  append.want = QRT_LOGITS_NONE;
+  append.sampler = first.get();
+  qrt_generate_options options = Sized<qrt_generate_options>();
+  options.sampler = second.get();
+  struct Asked {
+    int32_t token = -1;
+    static int32_t About(void* self, int32_t token) {
+      static_cast<Asked*>(self)->token = token;
+      return 0;
+    }
+  } asked;
+  options.ends = Asked::About;
+  options.ctx = &asked;
+  int32_t token = 3, other = 3, tokens[4];
+  for (int i = 0; i < 40; ++i) {
+    const int32_t fed = token;
+    append.next = &token;
+    ASSERT_EQ(qrt_session_append(usual.get(), &fed, 1, &append, &error), QRT_OK) << Say(error);
+    size_t count = 0;
+    ASSERT_EQ(qrt_session_generate(generated.get(), other, &options, tokens, 4, &count, &error), QRT_OK)
+        << Say(error);
+    ASSERT_EQ(count, 1u) << "a session without a draft chooses one token";
+    EXPECT_EQ(asked.token, tokens[0]);
+    other = tokens[0];
+    ASSERT_EQ(other, token) << "token " << i;
+  }
+  EXPECT_EQ(qrt_session_position(generated.get()), 40u);
+  EXPECT_EQ(qrt_session_logits(generated.get()), nullptr);
+  qrt_draft_counters counters = Sized<qrt_draft_counters>();
+  ASSERT_EQ(qrt_session_draft_counters(generated.get(), &counters, &error), QRT_OK) << Say(error);
+  EXPECT_EQ(counters.steps, 40u);
+  EXPECT_EQ(counters.guessed + counters.accepted, 0u);
+
+  size_t count = 0;
+  const auto refused = [&](const qrt_generate_options* o, int32_t* out, size_t room, uint32_t code) {
+    EXPECT_EQ(qrt_session_generate(generated.get(), other, o, out, room, &count, &error),
+              QRT_INVALID_ARGUMENT);
+    EXPECT_EQ(error.code, code) << Say(error);
+    EXPECT_EQ(qrt_session_position(generated.get()), 40u);
+  };
+  refused(nullptr, tokens, 4, 5301);
+  refused(&options, nullptr, 4, 5301);
+  refused(&options, tokens, 0, 5305);
+  options.sampler = nullptr;
+  refused(&options, tokens, 4, 5301);
+  options.struct_size = 8;
+  refused(&options, tokens, 4, 5302);
+  qrt_session_options drafts = Sized<qrt_session_options>();
+  drafts.draft = QRT_DRAFT_MODEL;
+  drafts.draft_tokens = 3;
+  qrt_session* none = nullptr;
+  EXPECT_NE(qrt_session_create(engine.get(), &drafts, &none, &error), QRT_OK) << "the toy has no draft";
+  qrt_engine_info info = Sized<qrt_engine_info>();
+  ASSERT_EQ(qrt_engine_describe(engine.get(), &info, &error), QRT_OK) << Say(error);
+  EXPECT_EQ(info.drafts, 0u);
+  qrt_engine_options linked = Sized<qrt_engine_options>();
+  linked.draft = artifact.get();
+  qrt_engine* engine_of_two = nullptr;
+  EXPECT_EQ(qrt_engine_create(artifact.get(), &linked, &engine_of_two, &error), QRT_ARTIFACT_INCOMPATIBLE);
+  EXPECT_EQ(error.code, 5335) << Say(error);
+}
+
 TEST_F(QrtApi, BatchNamesTheItemThatIsWrong) {
   const Artifact artifact = Open(path());
   const Engine engine = MakeEngine(artifact.get(), 2);

@@ -1,0 +1,41 @@
+// Text by guessing and checking: a drafter guesses the next tokens, one step of the model gives the logits
+// behind all of them, and the sampler, which chooses row by row, says how far the guesses were right.
+//
+// What is chosen is what plain decoding chooses: a row's logits have the same bits whatever the step, rows
+// behind the first wrong guess are not looked at, and for each token that is chosen the sampler takes one
+// number of its random sequence, in the tokens' order. What was fed in vain is taken back (Session::Rewind).
+#ifndef RUNTIME_ENGINE_SPECULATION_H_
+#define RUNTIME_ENGINE_SPECULATION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "runtime/base/status.h"
+#include "runtime/engine/sampler.h"
+#include "runtime/engine/session.h"
+
+namespace qrt {
+
+// Asked about each chosen token, in order, inside the engine's lock; non-zero: it is the last.
+struct LastToken {
+  int32_t (*is)(void* ctx, int32_t token) = nullptr;  // null: none
+  void* ctx = nullptr;
+};
+
+struct Generated {
+  size_t tokens = 0;    // chosen, at least 1 unless there was an error
+  size_t guessed = 0;   // by the drafter
+  size_t accepted = 0;  // of them chosen
+};
+
+// Appends `token`, chooses what follows, and goes on as long as the guesses are right, at most chosen.size()
+// >= 1 tokens. All but the last are then in the session too, and the sampler has recorded them. Logits are
+// gone. Allocates nothing. Errors: as Batch::Add and Run with a sampler; of tokens that were chosen before
+// one, *out says how many, and the session holds what it would hold in plain decoding.
+Status Generate(Session& session, int32_t token, Sampler& sampler, LastToken last, std::span<int32_t> chosen,
+                Generated* out);
+
+}  // namespace qrt
+
+#endif  // RUNTIME_ENGINE_SPECULATION_H_

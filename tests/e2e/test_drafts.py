@@ -1,0 +1,133 @@
+"""Drafts: whoever guesses, the text and the saved session are those of plain decoding; the model's own draft guesses as well as the
+reference says; a draft of an artifact of its own guesses the same, and is refused beside another model. speculate.cc compares texts and sessions
+through the public API."""
+import json
+import os
+import subprocess
+
+import gguf_edit
+import harness
+from harness import GOLDEN, TINY
+
+OPTIONS = ("--cpu=native", "--decode=1,4,8", "--prefill=32,128", "--goldens=off")
+
+
+def speculate(h, *args):
+    p = subprocess.run([os.path.join(h.args.bin, "speculate"), *args], capture_output=True, check=False)
+    assert p.returncode == 0, p.stderr.decode(errors="replace")
+    return json.loads(p.stdout)
+
+
+def texts(h, name, *args):
+    """The JSON of a run that compared texts."""
+    found = {}
+
+    def body():
+        found.update(speculate(h, *args))
+        assert found["compared"] == 56 and found["guessed"] > 0, found
+        return str(found)
+    h.case(f"{name}: text and session are those of plain decoding", body)
+    return found
+
+
+def alone(h, model):
+    """The NextN block's file of a model, as it is published: without the trunk's blocks."""
+    names = [w["name"] for w in h.inspect(model)["tensors"]]
+    trunk = {n for n in names if n.startswith("blk.") and ".nextn." not in n and not n.startswith("blk.8.")}
+    return gguf_edit.with_tensors(model, h.path("mtp-only.gguf"), trunk)
+
+
+def refused(h, name, code, says, *command):
+    p = h.tool(*command)
+    error = p.stderr.decode(errors="replace")
+    h.expect(name, p.returncode != 0 and code in error and all(s in error for s in says), p.returncode, error)
+
+
+def own_artifact(h, both, compared):
+    """LC-5: of the file of the NextN block alone an artifact that links against one of the model."""
+    file = alone(h, TINY)
+    refused(h, "the block's file is no model, and the error says what makes a draft of it", "Q2005", ["--draft"], "qcc", "compile", file, "-o", h.path("x.qbin"))
+    draft = h.compile(file, "draft.qbin", "--draft", *OPTIONS)
+    trunk = h.compile(TINY, "trunk.qbin", "--last-ffn=all", *OPTIONS)
+    found = texts(h, "a draft of its own", trunk, "cpu", draft)
+    h.expect("it guesses as the model's own does", found == compared, found, compared)
+    whole = h.compile(TINY, "whole.qbin", "--draft", *OPTIONS)
+    h.expect("of the whole model the same programs", h.inspect(whole)["programs"] == h.inspect(draft)["programs"])
+    weights = [sum(w["bytes"] for w in h.inspect(a)["weights"]) for a in (draft, both)]
+    h.expect("a draft has its own weights alone", weights[0] < weights[1] / 2, weights)
+
+    ask = ("-p", "The king", "--raw", "-n", "20", "--seed", "1")
+    plain = h.run("qrun", trunk, *ask, "--draft", "off")
+    h.expect("qrun --draft FILE writes the same text", h.run("qrun", trunk, *ask, "--draft", draft) == plain)
+    refused(h, "a draft makes no text", "Q5336", ["--draft"], "qrun", draft, *ask)
+    refused(h, "a model is no draft", "Q5335", ["drafts tokens"], "qrun", trunk, *ask, "--draft", trunk)
+    chosen = h.compile(TINY, "chosen.qbin", *OPTIONS)
+    refused(h, "a model that leaves its last layer to the head", "Q5335", ["--last-ffn=all"], "qrun", chosen, *ask, "--draft", draft)
+    other = h.compile(os.path.join(GOLDEN, "t35-mtp-F32.gguf"), "other.qbin", "--draft", *OPTIONS)
+    refused(h, "another model's draft", "Q5335", ["tokenizer"], "qrun", trunk, *ask, "--draft", other)
+    moe = h.compile(os.path.join(GOLDEN, "t3-q-Q4_K_M.gguf"), "t3.qbin", "--last-ffn=all", *OPTIONS)
+    refused(h, "another architecture's draft", "Q5335", ["qwen35", "qwen3"], "qrun", moe, *ask, "--draft", other)
+    refused(h, "a model without a NextN block", "Q2005", ["nextn_predict_layers"], "qcc", "compile", "--draft", os.path.join(GOLDEN, "t35-q-Q8_0.gguf"), "-o",
+            h.path("x.qbin"))
+    refused(h, "--draft and --functions", "Q0102", ["--functions"], "qcc", "compile", "--draft", "--functions=trunk", file, "-o", h.path("x.qbin"))
+
+
+def command_line(h, both):
+    ask = (both, "-p", "Tell me of the king.", "-n", "40", "--seed", "4", "--temp", "0.6")
+    texts, sessions, timings = [], [], []
+    for options in (["--draft", "off"], [], ["--draft", "mtp", "--draft-len", "7"], ["--draft", "lookup", "--draft-len", "2"]):
+        saved = h.path("saved")
+        p = h.tool("qrun", *ask, *options, "--save-session", saved, "--timing=json")
+        h.expect(f"qrun {' '.join(options)}", p.returncode == 0, p.stderr)
+        texts.append(p.stdout)
+        timings.append(json.loads(p.stderr.decode().strip().split("\n")[-1]))
+        with open(saved, "rb") as f:
+            sessions.append(f.read())
+        texts.append(h.run("qrun", both, *options, "--load-session", saved, "-n", "8", "--greedy"))
+    h.expect("one text, one way to go on, one saved session", len(set(texts[0::2])) == 1 and len(set(texts[1::2])) == 1 and len(set(sessions)) == 1, texts)
+    off, usual = timings[0], timings[1]
+    h.expect("--timing of plain decoding", off["drafted_tokens"] == 0 and off["accepted_tokens"] == 0 and off["tokens_per_step"] in (0, 1), off)
+    h.expect("a model with a draft drafts by itself", usual["drafted_tokens"] > usual["accepted_tokens"] > 0 and usual["decode_steps"] < off["decode_steps"], usual)
+    p = h.tool("qrun", *ask, "--timing")
+    h.expect("--timing says it to people", b"tokens per step" in p.stderr, p.stderr)
+    plain = h.compile(os.path.join(GOLDEN, "t3-q-Q4_K_M.gguf"), "plain.qbin", *OPTIONS)
+    refused(h, "--draft mtp of a model that cannot", "Q5334", [], "qrun", plain, "-p", "x", "--raw", "--draft", "mtp")
+    refused(h, "--draft-len without a draft", "Q0101", ["--draft-len"], "qrun", plain, "-p", "x", "--raw", "--draft-len", "2")
+
+
+def on_vulkan(h):
+    """The same through the public interface of devices; few tokens, because here it may be a GPU that plays on the CPU."""
+    if not any(d.startswith("vulkan") for d in h.usable_devices()):
+        print("skip vulkan: cannot be used here")
+        return
+    both = h.compile(TINY, "vulkan.qbin", "--functions=trunk,mtp", "--target=vulkan", "--decode=1,4", "--prefill=32", "--goldens=off")
+    found = []
+    for draft in ("off", "mtp"):
+        saved = h.path("saved")
+        p = h.tool("qrun", both, "--device=vulkan", "-p", "Tell me of the king.", "-n", "10", "--seed", "4", "--draft", draft, "--save-session", saved,
+                   "--timing=json")
+        h.expect(f"vulkan, draft {draft}", p.returncode == 0, p.stderr)
+        with open(saved, "rb") as f:
+            found.append((p.stdout, f.read()))
+    drafted = json.loads(p.stderr.decode().strip().split("\n")[-1])["drafted_tokens"]
+    h.expect("vulkan: one text, one saved session", found[0] == found[1] and drafted > 0, drafted, found[0][0], found[1][0])
+
+
+def main():
+    h = harness.Harness(__doc__)
+    both = h.compile(TINY, "both.qbin", "--functions=trunk,mtp", *OPTIONS)
+    compared = texts(h, "tiny", both, "cpu")
+    texts(h, "t35-mtp-F32 in f32", h.compile(os.path.join(GOLDEN, "t35-mtp-F32.gguf"), "f32.qbin", "--functions=trunk,mtp", "--numerics=f32", "--kv=f32", *OPTIONS), "cpu")
+    with open(os.path.join(GOLDEN, "tiny", "known.json"), encoding="utf-8") as f:
+        stated = json.load(f)["models"]["tiny-qwen35-q8_0"]["mtp_agreement"]
+    found = speculate(h, both, "cpu", "-", os.path.join(GOLDEN, "tiny", "text.ids.txt"))
+    share = found["accepted"] / found["guessed"]
+    h.check(f"the draft guesses {share:.3f} of a text's next tokens, stated {stated:.3f}", abs(share - stated) < 0.02, str(found))
+    own_artifact(h, both, compared)
+    command_line(h, both)
+    on_vulkan(h)
+    h.finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+// A toy model that has KV alone and a draft: the trunk's rows depend on the last two tokens, the draft's on
+// all tokens and on each row that it was given for them.
+#ifndef TESTS_UNIT_RUNTIME_ENGINE_DRAFTING_TOY_H_
+#define TESTS_UNIT_RUNTIME_ENGINE_DRAFTING_TOY_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/device/cpu/host_memory.h"
+#include "runtime/engine/engine.h"
+#include "tests/unit/runtime/engine_toy.h"
+
+namespace drafting {
+
+using toy::kVocab;
+using toy::Mix;
+
+constexpr uint32_t kStride = toy::kStride;
+constexpr uint32_t kRowFloats = 2;       // a row is a u64
+constexpr uint64_t kBytesPerToken = 16;  // of KV: 8 of the trunk, then 8 of the draft
+constexpr int32_t kTrunkStream = 0, kDraftStream = 1;
+
+inline uint64_t TrunkRow(uint64_t before, uint64_t token) {
+  return Mix(before * 41 + 7, token);
+}
+
+// The trunk's row behind each token.
+inline std::vector<uint64_t> TrunkRows(const std::vector<int32_t>& tokens) {
+  std::vector<uint64_t> rows;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    rows.push_back(
+        TrunkRow(i == 0 ? 0 : static_cast<uint64_t>(tokens[i - 1]) + 1, static_cast<uint64_t>(tokens[i])));
+  }
+  return rows;
+}
+
+inline uint64_t DraftEntry(uint64_t given, uint64_t token, uint64_t position) {
+  return Mix(given, token + 64 * position);
+}
+
+inline int32_t Likeliest(uint64_t row) {
+  int32_t best = 0;
+  for (uint32_t v = 1; v < kVocab; ++v) {
+    if (toy::Logit(row, v) > toy::Logit(row, static_cast<uint32_t>(best))) best = static_cast<int32_t>(v);
+  }
+  return best;
+}
+
+// What the draft says behind `tokens`, of which the last is not in the session, from the position `begin` on.
+inline std::vector<int32_t> ReferenceGuesses(const std::vector<int32_t>& tokens, size_t count,
+                                             size_t begin = 0) {
+  const std::vector<uint64_t> rows = TrunkRows(tokens);
+  uint64_t fold = 0;
+  for (size_t i = begin; i < tokens.size(); ++i) {
+    fold = Mix(fold, DraftEntry(i == begin ? 0 : rows[i - 1], static_cast<uint64_t>(tokens[i]), i));
+  }
+  std::vector<int32_t> guesses;
+  while (guesses.size() < count) {
+    guesses.push_back(Likeliest(fold));
+    fold = Mix(fold,
+               DraftEntry(fold, static_cast<uint64_t>(guesses.back()), tokens.size() + guesses.size() - 1));
+  }
+  return guesses;
+}
+
+inline std::vector<qrt::Program> TrunkPrograms(bool leaves = true) {
+  const int32_t stream = leaves ? kTrunkStream : -1;
+  const qrt::ProgramFacts decode = {qrt::kTokens, 0, -1, stream, qrt::Output::kChosenLogits, {0}};
+  const qrt::ProgramFacts prefill = {qrt::kTokens, 0, -1, kTrunkStream, qrt::Output::kNothing, {0}};
+  const qrt::ProgramFacts head = {qrt::kStream, 0, kTrunkStream, -1, qrt::Output::kChosenLogits, {}};
+  return {{decode, 1, 4096}, {decode, 4, 4096}, {decode, 8, 4096}, {prefill, 32, 4096}, {head, 8, 4096}};
+}
+
+inline std::vector<qrt::Program> DraftPrograms(uint32_t state = 1) {
+  const uint32_t takes = qrt::kTokens | qrt::kGiven;
+  const qrt::ProgramFacts whole = {takes, kRowFloats, -1, kDraftStream, qrt::Output::kLogits, {state}};
+  const qrt::ProgramFacts quiet = {takes, kRowFloats, -1, kDraftStream, qrt::Output::kNothing, {state}};
+  const qrt::ProgramFacts next = {qrt::kTokens | qrt::kStream, 0,      kDraftStream, kDraftStream,
+                                  qrt::Output::kLogits,        {state}};
+  return {{whole, 1, 4096}, {whole, 4, 4096}, {quiet, 16, 4096}, {next, 1, 4096}};
+}
+
+inline qrt::ModelPlan PlanOf(std::vector<qrt::Program> programs) {
+  qrt::ModelPlan plan;
+  plan.identity[0] = 43;
+  plan.vocab_size = kVocab;
+  plan.logits_stride = kStride;
+  plan.context_length = 4096;
+  plan.embedding_length = kRowFloats;
+  plan.kv_bytes_per_token = kBytesPerToken;
+  plan.kv_planes = {{0, 8, 0}, {8, 8, 1}};
+  plan.programs = std::move(programs);
+  return plan;
+}
+
+inline std::vector<qrt::Program> Both() {
+  std::vector<qrt::Program> programs = TrunkPrograms();
+  for (const qrt::Program& program : DraftPrograms()) programs.push_back(program);
+  return programs;
+}
+
+class Device final : public qrt::Device {
+ public:
+  explicit Device(std::vector<qrt::Program> programs) : programs_(std::move(programs)), memory_(nullptr) {
+    runs.reserve(1 << 16);
+    memory_.Allocate(4096, &arena_);
+  }
+  ~Device() override { memory_.Free(&arena_); }
+
+  const std::string& name() const override { return name_; }
+  const std::string& variant() const override { return name_; }
+  uint32_t threads() const override { return 1; }
+  uint64_t code_bytes() const override { return 0; }
+  uint64_t scratch_bytes() const override { return arena_.bytes; }
+  uint64_t device_weight_bytes() const override { return 0; }
+  bool samples() const override { return false; }
+  const qrt::DeviceBuffer& arena() const override { return arena_; }
+  qrt::DeviceCounters counters() const override { return {}; }
+  std::string last_error() const override { return ""; }
+
+  qrt::DeviceResult Run(const qrt::StepRequest& request) override {
+    const qrt::ProgramFacts& facts = programs_[request.program].facts;
+    runs.push_back(request.program);
+    if (fails != nullptr && fails(facts)) return qrt::DeviceResult::kRefused;
+    auto* rows = reinterpret_cast<uint64_t*>(arena_.address);
+    const bool draft = facts.leaves == kDraftStream;
+    for (int64_t s = 0; s < request.n_seqs; ++s) {
+      const qrt_seq& seq = request.seqs[s];
+      for (int64_t i = 0; i < seq.row_count; ++i) {
+        uint64_t& row = rows[seq.row_begin + i];
+        const auto token = static_cast<uint64_t>(request.tokens[seq.row_begin + i]);
+        const int64_t at = seq.past + i;
+        if (draft) {
+          auto* own = reinterpret_cast<uint64_t*>(seq.kv + 8 * seq.kv_capacity);
+          own[at] = DraftEntry(row, token, static_cast<uint64_t>(request.positions[4 * (seq.row_begin + i)]));
+          uint64_t fold = 0;
+          for (int64_t j = 0; j <= at; ++j) fold = Mix(fold, own[j]);
+          row = fold;
+        } else {
+          auto* own = reinterpret_cast<uint64_t*>(seq.kv);
+          own[at] = token + 1;
+          row = TrunkRow(at == 0 ? 0 : own[at - 1], token);
+        }
+      }
+    }
+    for (int64_t o = 0; o < request.n_out; ++o) {
+      const uint64_t row = rows[request.out_rows[o]];
+      for (uint32_t v = 0; v < kVocab; ++v) {
+        float logit = toy::Logit(row, v);
+        if (bend != nullptr && !draft) logit = bend(row, logit);
+        request.logits[o * kStride + v] = logit;
+      }
+    }
+    return qrt::DeviceResult::kOk;
+  }
+  qrt::DeviceResult Allocate(uint64_t bytes, qrt::DeviceBuffer* buffer) override {
+    return memory_.Allocate(bytes, buffer);
+  }
+  void Free(qrt::DeviceBuffer* buffer) override { memory_.Free(buffer); }
+  qrt::DeviceResult Zero(const qrt::DeviceBuffer& buffer) override { return memory_.Zero(buffer); }
+  qrt::DeviceResult Read(std::span<const qrt::CopyRange> ranges) override { return memory_.Read(ranges); }
+  qrt::DeviceResult Write(std::span<const qrt::CopyRange> ranges) override { return memory_.Write(ranges); }
+
+  std::vector<uint32_t> runs;                          // programs, in order
+  float (*bend)(uint64_t row, float logit) = nullptr;  // the trunk's logits
+  bool (*fails)(const qrt::ProgramFacts& facts) = nullptr;
+
+ private:
+  const std::string name_ = "drafting toy";
+  const std::vector<qrt::Program> programs_;
+  qrt::HostMemory memory_;
+  qrt::DeviceBuffer arena_;
+};
+
+struct DraftingToy {
+  explicit DraftingToy(std::vector<qrt::Program> programs = Both()) {
+    auto made = std::make_unique<Device>(programs);
+    device = made.get();
+    status = qrt::Engine::Create(PlanOf(std::move(programs)), std::move(made), nullptr, &engine);
+  }
+  std::unique_ptr<qrt::Session> Make(qrt_draft draft = QRT_DRAFT_NONE, uint32_t tokens = 0,
+                                     uint64_t capacity = 600) {
+    auto session = std::make_unique<qrt::Session>(*engine, nullptr);
+    made = session->Init({capacity, 0, draft, tokens}, nullptr);
+    return session;
+  }
+  Device* device = nullptr;
+  qrt::Status status, made;
+  std::unique_ptr<qrt::Engine> engine;
+};
+
+}  // namespace drafting
+
+#endif  // TESTS_UNIT_RUNTIME_ENGINE_DRAFTING_TOY_H_

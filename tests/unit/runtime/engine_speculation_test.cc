@@ -1,0 +1,427 @@
+// Guessing and checking: whatever is guessed, the text and the session are those of plain decoding; and the
+// model's draft is fed what it should be.
+#include "runtime/engine/speculation.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <random>
+
+#include "runtime/engine/lookup_drafter.h"
+#include "tests/unit/runtime/engine_drafting_toy.h"
+
+namespace {
+
+using drafting::DraftingToy;
+using drafting::kVocab;
+using qrt::Generate;
+using qrt::Generated;
+using qrt::Sampler;
+using qrt::SamplerOptions;
+using qrt::Session;
+
+std::vector<int32_t> TokensOf(size_t count, uint64_t seed) {
+  std::vector<int32_t> tokens;
+  for (size_t i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>(toy::Mix(seed, i) % kVocab));
+  return tokens;
+}
+
+std::vector<uint8_t> SavedBytes(const Session& session) {
+  std::vector<uint8_t> bytes(session.SaveSize());
+  EXPECT_TRUE(session.Save(bytes.data()).ok());
+  return bytes;
+}
+
+std::vector<SamplerOptions> SomeSamplers() {
+  std::vector<SamplerOptions> all(6);
+  all[0].temperature = 0;
+  all[1].seed = 7;
+  all[2].temperature = 1000;
+  all[2].top_k = 8;
+  all[2].seed = 8;
+  all[3].temperature = 3000;
+  all[3].repeat_penalty = 1.3f;
+  all[3].frequency_penalty = 100;
+  all[3].seed = 9;
+  all[4].temperature = 20000;
+  all[4].min_p = 0.01f;
+  all[4].presence_penalty = -300;
+  all[4].penalty_window = 5;
+  all[4].seed = 10;
+  all[5].temperature = 5000;
+  all[5].top_p = 0.9f;
+  all[5].penalty_window = -1;
+  all[5].presence_penalty = 5000;
+  all[5].seed = 11;
+  return all;
+}
+
+constexpr size_t kSpeculatedText = 120;
+
+// The text behind `prompt`, by steps of Generate.
+std::vector<int32_t> TextOf(Session& session, const SamplerOptions& options,
+                            const std::vector<int32_t>& prompt, Generated* sum = nullptr) {
+  Sampler sampler = toy::MakeSampler(options);
+  for (const int32_t token : prompt) sampler.Accept(token);
+  int32_t token = 0;
+  EXPECT_TRUE(toy::AppendSampled(session, prompt, &sampler, &token).ok());
+  std::vector<int32_t> text = {token};
+  int32_t chosen[16];
+  while (text.size() < kSpeculatedText) {
+    sampler.Accept(text.back());
+    Generated generated;
+    const size_t room = std::min<size_t>(16, kSpeculatedText - text.size());
+    const qrt::Status status = Generate(session, text.back(), sampler, {}, {chosen, room}, &generated);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    if (!status.ok() || generated.tokens == 0) break;
+    text.insert(text.end(), chosen, chosen + generated.tokens);
+    if (sum == nullptr) continue;
+    sum->tokens += generated.tokens;
+    sum->guessed += generated.guessed;
+    sum->accepted += generated.accepted;
+  }
+  EXPECT_EQ(session.position(), prompt.size() + text.size() - 1) << "tokens in the session";
+  EXPECT_EQ(session.logits(), nullptr);
+  return text;
+}
+
+// Guesses what `truth` says, and now and then something else.
+class Scripted final : public qrt::Drafter {
+ public:
+  Scripted(std::vector<int32_t> truth, unsigned right_of_8, uint32_t seed)
+      : truth_(std::move(truth)), right_(right_of_8), random_(seed) {}
+  bool wants_rows() const override { return false; }
+  void Follow(uint64_t, std::span<const int32_t>, const float*) override {}
+  void BackTo(uint64_t) override {}
+  void Forget(uint64_t) override {}
+  size_t Propose(uint64_t position, int32_t token, std::span<int32_t> guesses) override {
+    EXPECT_LT(position, truth_.size());
+    EXPECT_EQ(token, truth_[position]);
+    const size_t count = random_() % (guesses.size() + 1);
+    for (size_t i = 0; i < count; ++i) {
+      const size_t at = position + 1 + i;
+      guesses[i] = at < truth_.size() ? truth_[at] : 0;
+      if (random_() % 8 >= right_) guesses[i] = static_cast<int32_t>(random_() % kVocab);
+    }
+    return count;
+  }
+
+ private:
+  const std::vector<int32_t> truth_;
+  const unsigned right_;
+  std::mt19937 random_;
+};
+
+TEST(Speculation, TextAndSessionAreThoseOfPlainDecoding) {
+  DraftingToy toy;
+  ASSERT_TRUE(toy.status.ok()) << toy.status.ToString();
+  const std::vector<int32_t> prompt = TokensOf(45, 3);
+  for (const SamplerOptions& options : SomeSamplers()) {
+    SCOPED_TRACE("seed " + std::to_string(options.seed));
+    const auto plain = toy.Make();
+    const std::vector<int32_t> text = TextOf(*plain, options, prompt);
+    ASSERT_EQ(text.size(), kSpeculatedText);
+    std::vector<int32_t> truth = prompt;
+    truth.insert(truth.end(), text.begin(), text.end());
+    const std::vector<uint8_t> saved = SavedBytes(*plain);
+    for (uint32_t length = 1; length <= 15; length += length < 8 ? 1 : 7) {
+      for (const unsigned right : {0u, 5u, 8u}) {
+        const auto session = toy.Make();
+        session->Use(std::make_unique<Scripted>(truth, right, length * 9 + right), length);
+        Generated sum;
+        EXPECT_EQ(TextOf(*session, options, prompt, &sum), text)
+            << length << " guesses, " << right << " of 8 right";
+        EXPECT_EQ(SavedBytes(*session), saved) << length << " guesses, " << right << " of 8 right";
+        if (right != 8 || length == 1) continue;
+        EXPECT_EQ(sum.accepted, sum.guessed) << "guesses that were right";
+        EXPECT_GT(sum.accepted, kSpeculatedText / 3);
+      }
+      for (const qrt_draft draft : {QRT_DRAFT_MODEL, QRT_DRAFT_LOOKUP}) {
+        const auto session = toy.Make(draft, length);
+        ASSERT_TRUE(toy.made.ok()) << toy.made.ToString();
+        EXPECT_EQ(TextOf(*session, options, prompt), text)
+            << "draft " << draft << ", " << length << " guesses";
+        EXPECT_EQ(SavedBytes(*session), saved) << "draft " << draft << ", " << length << " guesses";
+      }
+    }
+  }
+}
+
+TEST(Speculation, ATextThatRepeatsItselfIsLookedUp) {
+  DraftingToy toy;
+  SamplerOptions greedy;
+  greedy.temperature = 0;
+  const auto session = toy.Make(QRT_DRAFT_LOOKUP, 4);
+  std::vector<int32_t> prompt = TokensOf(20, 4);
+  prompt.insert(prompt.end(), prompt.begin(), prompt.begin() + 19);
+  Generated sum;
+  TextOf(*session, greedy, prompt, &sum);
+  EXPECT_GT(sum.guessed, 0u);
+  EXPECT_LT(sum.tokens, kSpeculatedText);
+
+  qrt::LookupDrafter lookup(100);
+  int32_t guesses[4] = {};
+  const std::vector<int32_t> seen = {1, 2, 3, 4, 5, 9, 2, 3, 7, 1, 2};
+  lookup.Follow(0, seen, nullptr);
+  ASSERT_EQ(lookup.Propose(seen.size(), 3, guesses), 4u);
+  EXPECT_EQ((std::vector<int32_t>(guesses, guesses + 4)), (std::vector<int32_t>{4, 5, 9, 2}))
+      << "1 2 3 is longer than 2 3";
+  EXPECT_EQ(lookup.Propose(seen.size(), 30, guesses), 0u) << "nothing like it was said";
+  lookup.BackTo(8);  // 1 2 3 4 5 9 2 3
+  ASSERT_EQ(lookup.Propose(7, 3, guesses), 4u);
+  EXPECT_EQ(guesses[0], 4);
+  lookup.Forget(50);
+  EXPECT_EQ(lookup.Propose(50, 3, guesses), 0u);
+}
+
+// Every proposal, in any order of appends of any length, checked steps and plain ones.
+TEST(Speculation, TheModelsDraftIsFedTheTrunksRows) {
+  for (uint32_t seed = 1; seed <= 8; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    DraftingToy toy;
+    std::mt19937 random(seed);
+    const auto session = toy.Make(QRT_DRAFT_MODEL, 5);
+    ASSERT_TRUE(toy.made.ok()) << toy.made.ToString();
+    SamplerOptions options;
+    options.temperature = 3000;
+    Sampler sampler = toy::MakeSampler(options);
+    std::vector<int32_t> held;
+    size_t proposals = 0;
+    while (held.size() < 520) {
+      const auto token = static_cast<int32_t>(random() % kVocab);
+      std::vector<int32_t> with = held;
+      with.push_back(token);
+      int32_t guesses[5];
+      const size_t count = 1 + random() % 5;
+      ASSERT_EQ(session->drafter()->Propose(held.size(), token, {guesses, count}), count);
+      EXPECT_EQ((std::vector<int32_t>(guesses, guesses + count)), drafting::ReferenceGuesses(with, count))
+          << "behind " << held.size() << " tokens";
+      ++proposals;
+      if (random() % 3 == 0) {
+        int32_t chosen[16];
+        Generated generated;
+        // Another token than the last guess was for, too.
+        if (random() % 2 == 0) with.back() = static_cast<int32_t>(random() % kVocab);
+        ASSERT_TRUE(Generate(*session, with.back(), sampler, {}, chosen, &generated).ok());
+        held = with;
+        held.insert(held.end(), chosen, chosen + generated.tokens - 1);
+      } else {
+        const size_t lengths[] = {1, 3, 17, 40};
+        const std::vector<int32_t> more = TokensOf(1 + random() % lengths[random() % 4], random());
+        ASSERT_TRUE(toy::Append(*session, more, random() % 2 == 0 ? QRT_LOGITS_LAST : QRT_LOGITS_NONE).ok());
+        held.insert(held.end(), more.begin(), more.end());
+      }
+      ASSERT_EQ(session->position(), held.size());
+      if (HasFailure()) return;
+    }
+    EXPECT_GT(proposals, 20u);
+  }
+}
+
+TEST(Speculation, ADraftGoesOnAfterWhatItHasNotSeen) {
+  DraftingToy toy;
+  const auto session = toy.Make(QRT_DRAFT_MODEL, 3), other = toy.Make(QRT_DRAFT_MODEL, 3);
+  const std::vector<int32_t> tokens = TokensOf(50, 6);
+  ASSERT_TRUE(toy::Append(*session, tokens).ok());
+  const std::vector<uint8_t> saved = SavedBytes(*session);
+  ASSERT_TRUE(other->Restore(saved.data(), saved.size()).ok());
+  std::vector<int32_t> with = tokens;
+  with.push_back(5);
+  int32_t guesses[3];
+  ASSERT_EQ(other->drafter()->Propose(50, 5, guesses), 3u);
+  EXPECT_EQ((std::vector<int32_t>(guesses, guesses + 3)), drafting::ReferenceGuesses(with, 3, 50))
+      << "the draft begins where it is restored";
+  ASSERT_TRUE(toy::Append(*other, {5, 6, 7}).ok());
+  with.insert(with.end(), {6, 7, 8});
+  ASSERT_EQ(other->drafter()->Propose(53, 8, guesses), 3u);
+  EXPECT_EQ((std::vector<int32_t>(guesses, guesses + 3)), drafting::ReferenceGuesses(with, 3, 50));
+
+  ASSERT_TRUE(other->Reset().ok());
+  ASSERT_TRUE(toy::Append(*other, {5, 6, 7}).ok());
+  ASSERT_EQ(other->drafter()->Propose(3, 8, guesses), 3u);
+  EXPECT_EQ((std::vector<int32_t>(guesses, guesses + 3)), drafting::ReferenceGuesses({5, 6, 7, 8}, 3));
+
+  // Far back: one row is not known any more.
+  ASSERT_TRUE(session->Rewind(30).ok());
+  ASSERT_EQ(session->drafter()->Propose(20, 8, guesses), 3u);
+}
+
+TEST(Speculation, ADraftThatFailsGuessesNothing) {
+  DraftingToy toy;
+  const std::vector<int32_t> prompt = TokensOf(30, 5);
+  const auto plain = toy.Make();
+  const std::vector<int32_t> text = TextOf(*plain, SomeSamplers()[3], prompt);
+  toy.device->fails = [](const qrt::ProgramFacts& facts) { return facts.leaves == drafting::kDraftStream; };
+  const auto session = toy.Make(QRT_DRAFT_MODEL, 3);
+  Generated sum;
+  EXPECT_EQ(TextOf(*session, SomeSamplers()[3], prompt, &sum), text);
+  EXPECT_EQ(sum.guessed, 0u);
+}
+
+TEST(Speculation, TheCallerSaysWhichTokenIsTheLast) {
+  DraftingToy toy;
+  const std::vector<int32_t> prompt = TokensOf(30, 5);
+  SamplerOptions options = SomeSamplers()[3];
+  const std::vector<int32_t> text = TextOf(*toy.Make(), options, prompt);
+  std::vector<int32_t> truth = prompt;
+  truth.insert(truth.end(), text.begin(), text.end());
+  for (size_t end = 1; end <= 6; ++end) {
+    SCOPED_TRACE(end);
+    const auto session = toy.Make();
+    session->Use(std::make_unique<Scripted>(truth, 8, 4), 7);
+    Sampler sampler = toy::MakeSampler(options);
+    for (const int32_t token : prompt) sampler.Accept(token);
+    int32_t token = 0, chosen[16];
+    ASSERT_TRUE(toy::AppendSampled(*session, prompt, &sampler, &token).ok());
+    size_t asked = 0, done = 0;
+    struct {
+      size_t* asked;
+      size_t end;
+    } ctx = {&asked, end};
+    const auto ends = [](void* self, int32_t) -> int32_t {
+      auto* of = static_cast<decltype(&ctx)>(self);
+      return ++*of->asked == of->end;
+    };
+    while (asked < end) {
+      sampler.Accept(token);
+      Generated generated;
+      ASSERT_TRUE(Generate(*session, token, sampler, {ends, &ctx}, chosen, &generated).ok());
+      token = chosen[generated.tokens - 1];
+      done += generated.tokens;
+    }
+    EXPECT_EQ(done, end);
+    EXPECT_EQ(token, text[end]);
+    EXPECT_EQ(session->position(), prompt.size() + end);
+  }
+}
+
+TEST(Speculation, DamagedLogitsAreThoseOfPlainDecoding) {
+  const std::vector<int32_t> prompt = TokensOf(30, 5);
+  SamplerOptions options = SomeSamplers()[3];
+  std::vector<int32_t> truth = prompt;
+  {
+    DraftingToy toy;
+    const std::vector<int32_t> text = TextOf(*toy.Make(), options, prompt);
+    truth.insert(truth.end(), text.begin(), text.end());
+  }
+  std::string errors[2];
+  size_t positions[2];
+  for (const bool drafts : {false, true}) {
+    DraftingToy toy;
+    toy.device->bend = [](uint64_t row, float logit) {
+      return row % 16 == 3 ? std::numeric_limits<float>::quiet_NaN() : logit;
+    };
+    const auto session = toy.Make();
+    if (drafts) session->Use(std::make_unique<Scripted>(truth, 8, 4), 7);
+    Sampler sampler = toy::MakeSampler(options);
+    for (const int32_t token : prompt) sampler.Accept(token);
+    int32_t token = 0, chosen[16];
+    ASSERT_TRUE(toy::Append(*session, prompt, QRT_LOGITS_NONE).ok());
+    token = truth[prompt.size()];
+    sampler.Sample(std::vector<float>(kVocab, 1.0f), chosen);  // the number that the first token took
+    qrt::Status status;
+    for (int i = 0; i < 100 && status.ok(); ++i) {
+      sampler.Accept(token);
+      Generated generated;
+      status = Generate(*session, token, sampler, {}, chosen, &generated);
+      token = chosen[generated.tokens == 0 ? 0 : generated.tokens - 1];
+    }
+    errors[drafts] = status.ToString();
+    positions[drafts] = session->position();
+    EXPECT_EQ(status.number(), 5325) << status.ToString();
+  }
+  EXPECT_EQ(errors[1], errors[0]);
+  EXPECT_EQ(positions[1], positions[0]);
+}
+
+TEST(Speculation, WhatCannotDraft) {
+  {
+    DraftingToy toy(drafting::TrunkPrograms());
+    EXPECT_FALSE(toy.engine->drafts());
+    toy.Make(QRT_DRAFT_MODEL, 3);
+    EXPECT_EQ(toy.made.number(), 5334) << toy.made.ToString();
+    toy.Make(QRT_DRAFT_LOOKUP, 3);
+    EXPECT_TRUE(toy.made.ok()) << toy.made.ToString();
+    toy.Make(QRT_DRAFT_LOOKUP, 0);
+    EXPECT_EQ(toy.made.number(), 5305) << toy.made.ToString();
+    toy.Make(QRT_DRAFT_LOOKUP, 16);
+    EXPECT_EQ(toy.made.number(), 5305) << toy.made.ToString();
+    toy.Make(99, 3);
+    EXPECT_EQ(toy.made.number(), 5305) << toy.made.ToString();
+  }
+  DraftingToy alone(drafting::DraftPrograms());
+  EXPECT_EQ(alone.status.number(), 5336) << alone.status.ToString();
+  std::vector<qrt::Program> programs = drafting::TrunkPrograms(/*leaves=*/false);
+  for (const qrt::Program& program : drafting::DraftPrograms()) programs.push_back(program);
+  DraftingToy hidden(programs);
+  EXPECT_FALSE(hidden.engine->drafts()) << "decode leaves no rows to draft from";
+}
+
+TEST(Speculation, ADraftOfAnotherArtifact) {
+  const auto link = [](DraftingToy& toy, qrt::ModelPlan plan) {
+    std::vector<qrt::Program> programs = plan.programs;
+    return toy.engine->Link({std::move(plan), std::make_unique<drafting::Device>(std::move(programs))},
+                            nullptr);
+  };
+  const qrt::ModelPlan good = drafting::PlanOf(drafting::DraftPrograms());
+  DraftingToy own;
+  const std::vector<int32_t> prompt = TokensOf(45, 3);
+  DraftingToy toy(drafting::TrunkPrograms());
+  const std::vector<int32_t> text = TextOf(*toy.Make(), SomeSamplers()[3], prompt);
+  ASSERT_TRUE(link(toy, good).ok());
+  EXPECT_TRUE(toy.engine->drafts());
+  {
+    const auto session = toy.Make(QRT_DRAFT_MODEL, 4);
+    ASSERT_TRUE(toy.made.ok()) << toy.made.ToString();
+    Generated sum, of_own;
+    EXPECT_EQ(TextOf(*session, SomeSamplers()[3], prompt, &sum), text);
+    TextOf(*own.Make(QRT_DRAFT_MODEL, 4), SomeSamplers()[3], prompt, &of_own);
+    EXPECT_EQ(sum.guessed, of_own.guessed);
+    EXPECT_EQ(sum.accepted, of_own.accepted);
+    int32_t guesses[4];
+    ASSERT_EQ(session->drafter()->Propose(session->position(), 4, guesses), 4u);
+  }
+
+  qrt::ModelPlan other = good;
+  other.vocab_size = 36;
+  DraftingToy another(drafting::TrunkPrograms());
+  EXPECT_EQ(link(another, other).number(), 5335);
+  other = good;
+  other.embedding_length = 4;
+  EXPECT_EQ(link(another, other).number(), 5335) << "its programs are given rows of 2";
+  EXPECT_EQ(link(another, drafting::PlanOf(drafting::TrunkPrograms())).number(), 5335);
+  EXPECT_FALSE(another.engine->drafts());
+  DraftingToy hidden(drafting::TrunkPrograms(/*leaves=*/false));
+  const qrt::Status status = link(hidden, good);
+  EXPECT_EQ(status.number(), 5335);
+  EXPECT_NE(status.ToString().find("--last-ffn=all"), std::string::npos) << status.ToString();
+}
+
+TEST(Speculation, SessionsOfABatchAreFollowedEachByItsOwnDraft) {
+  DraftingToy toy;
+  const auto a = toy.Make(QRT_DRAFT_MODEL, 3), plain = toy.Make(), b = toy.Make(QRT_DRAFT_MODEL, 3);
+  Session* sessions[] = {a.get(), plain.get(), b.get()};
+  std::vector<int32_t> tokens[3];
+  for (size_t turn = 0; turn < 12; ++turn) {
+    std::vector<int32_t> more[3];
+    qrt::Batch batch(*toy.engine);
+    const qrt_append_options options = toy::Options(QRT_LOGITS_LAST);
+    for (size_t s = 0; s < 3; ++s) {
+      more[s] = TokensOf(1 + (turn * 7 + s * 5) % 23, turn * 3 + s);
+      ASSERT_TRUE(batch.Add(*sessions[s], more[s].data(), more[s].size(), &options).ok());
+      tokens[s].insert(tokens[s].end(), more[s].begin(), more[s].end());
+    }
+    ASSERT_TRUE(batch.Run().ok());
+    for (const size_t s : {0, 2}) {
+      std::vector<int32_t> with = tokens[s];
+      with.push_back(9);
+      int32_t guesses[3];
+      ASSERT_EQ(sessions[s]->drafter()->Propose(tokens[s].size(), 9, guesses), 3u);
+      EXPECT_EQ((std::vector<int32_t>(guesses, guesses + 3)), drafting::ReferenceGuesses(with, 3))
+          << "session " << s << ", turn " << turn;
+    }
+  }
+}
+
+}  // namespace
