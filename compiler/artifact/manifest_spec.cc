@@ -15,13 +15,7 @@ fb::Optional<T> ToFb(const std::optional<T>& value) {
   return value ? fb::Optional<T>(*value) : fb::nullopt;
 }
 
-}  // namespace
-
-std::vector<uint8_t> BuildManifest(const ManifestSpec& spec) {
-  fb::FlatBufferBuilder b(1 << 16);
-  b.ForceDefaults(
-      true);  // a field's bytes are there whatever its value, so that the layout tells what was set
-
+std::vector<fb::Offset<abi::State>> StatesOf(fb::FlatBufferBuilder& b, const ManifestSpec& spec) {
   std::vector<fb::Offset<abi::State>> states;
   for (const StateSpec& s : spec.states) {
     auto name = b.CreateString(s.name);
@@ -30,6 +24,17 @@ std::vector<uint8_t> BuildManifest(const ManifestSpec& spec) {
                                       static_cast<abi::Element>(s.element), s.offset, s.bytes,
                                       s.entry_bytes));
   }
+  return states;
+}
+
+}  // namespace
+
+std::vector<uint8_t> BuildManifest(const ManifestSpec& spec) {
+  fb::FlatBufferBuilder b(1 << 16);
+  b.ForceDefaults(
+      true);  // a field's bytes are there whatever its value, so that the layout tells what was set
+
+  const std::vector<fb::Offset<abi::State>> states = StatesOf(b, spec);
   std::vector<fb::Offset<abi::Program>> programs;
   for (const ProgramSpec& p : spec.programs) {
     auto name = b.CreateString(p.name);
