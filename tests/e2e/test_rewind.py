@@ -1,5 +1,5 @@
 """Sessions that step back: whatever was appended and taken back, logits and snapshots are those of a session that never saw it.
-step_back.cc does random sequences of it through the public API; here are the models and devices."""
+tests/programs/step_back.cc does random sequences of it through the public API; here are the models and devices."""
 import os
 import subprocess
 
