@@ -118,7 +118,7 @@ void Batch::TellDrafters() {
                         left);
       }
     }
-    if (left != nullptr) left += feed.taken * engine_.row_bytes() / sizeof(float);
+    if (left != nullptr) left += uint64_t{feed.taken} * engine_.plan().embedding_length;
   }
 }
 

@@ -67,7 +67,7 @@ Val DeltaBlock::Products(const std::vector<Val>& own, const DeltaPiece& piece, V
     const Val row = piece.origin + MinS(first + t, piece.end - 1);
     const Val query = row * s_.channels() + key_head * s_.key_dim;
     sums[static_cast<size_t>(t)] = Dot(own, Load(mixed_, query + s_.keys()));
-    sums[static_cast<size_t>(t + kReadTokens)] = Dot(own, Load(mixed_, query));
+    sums[static_cast<size_t>(t) + size_t{kReadTokens}] = Dot(own, Load(mixed_, query));
   }
   return SumScattered(b_, threads_, std::move(sums), scratch, at);
 }

@@ -263,6 +263,7 @@ std::vector<Val> Rule::Fold(const DeltaPiece& piece, std::vector<Val> state) {
   const int at_once = form_.own_dots ? 2 : 4;  // loads that do not wait for one another
   return b_.For(b_.I32(0), b_.I32(kBlock), b_.I32(at_once), state, [&](Val first, std::vector<Val> next) {
     std::vector<std::vector<Val>> keys;
+    keys.reserve(static_cast<size_t>(at_once));
     for (int x = 0; x < at_once; ++x) keys.push_back(block_.Key(piece, key_head_, first + x));
     for (int x = 0; x < at_once; ++x) {
       const Val i = first + x, decayed = Factor(last, i + F::kDecay) * Row(u_at(), i);
