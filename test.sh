@@ -88,9 +88,9 @@ for kind in asan-runtime tsan-runtime; do
   tests/e2e/sanitized.sh build/$kind/bin/qrun build/release/bin/qcc
 done
 
-stage "fuzzers, 10 seconds each, half a minute for the compiler's front half"
+stage "fuzzers, 6 seconds each, 20 for the compiler's front half"
 cmake --preset fuzz >/dev/null
 cmake --build --preset fuzz --target qcc-fuzzers
-tests/fuzz/run.sh build/fuzz 10 import=30 plan=30
+tests/fuzz/run.sh build/fuzz 6 import=20 plan=20
 
 stage "done in $((SECONDS - started)) s"
