@@ -4,6 +4,7 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string_view>
@@ -242,10 +243,12 @@ void MeasureSession(const std::vector<int64_t>& attention_layers, ModelReport& r
   const Checked key = Checked(static_cast<uint64_t>(*d.key_heads)) * static_cast<uint64_t>(*d.key_dim);
   const Checked value = Checked(static_cast<uint64_t>(*d.value_heads)) * static_cast<uint64_t>(*d.value_dim);
   const Checked channels = key * 2 + value;
-  // As sequence_state.h has it: S, and of each token of a block an entry and a column of the convolution.
-  const Checked entry = (key + value + static_cast<uint64_t>(*d.value_heads)).aligned(16);
+  const Checked widths = channels + static_cast<uint64_t>(*d.value_heads);
+  if (!widths.ok() || widths.value() > std::numeric_limits<int32_t>::max()) return;  // so an entry fits, too
+  const auto entry = static_cast<uint64_t>(
+      layouts::DeltaEntry(*d.key_heads, *d.value_heads, *d.key_dim, *d.value_dim).floats);
   const Checked bytes = (value * static_cast<uint64_t>(*d.key_dim) +
-                         (entry + channels) * static_cast<uint64_t>(layouts::kStateBlock)) *
+                         (channels + entry) * static_cast<uint64_t>(layouts::kStateBlock)) *
                         4 * r.delta_net_layers;
   if (bytes.ok()) r.state_bytes = bytes.value();
 }

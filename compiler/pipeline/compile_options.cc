@@ -1,27 +1,45 @@
 #include "compiler/pipeline/compile_options.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <optional>
-#include <system_error>
 
-#include "codegen/cpu/kernels/isa.h"
-#include "codegen/gpu/kernels/profiles.h"
-#include "runtime/aot/cache_layout.h"
 #include "compiler/pipeline/fusion_report.h"
-#include "compiler/pipeline/layer_parts.h"
+#include "compiler/pipeline/option_values.h"
 #include "compiler/pipeline/pipeline.h"
 #include "compiler/targets/targets.h"
 #include "compiler/targets/user_kernels.h"
 #include "frontends/base/error.h"
 #include "frontends/base/text.h"
-#include "runtime/abi/qbin.h"
 
 namespace qcc::compiler {
 namespace {
 
-using Values = CompileOption::Values;
+using option_values::CheckDraft;
+using option_values::CheckParts;
+using option_values::Contains;
+using option_values::Joined;
+using option_values::NotChosen;
+using option_values::ReadBuckets;
+using option_values::ReadCacheFolder;
+using option_values::ReadChoice;
+using option_values::ReadCpuLevels;
+using option_values::ReadGoldens;
+using option_values::ReadGpuProfiles;
+using option_values::ReadLayers;
+using option_values::ReadName;
+using option_values::ReadNames;
+using option_values::ReadOutput;
+using option_values::ReadReports;
+using option_values::ReadRequiredFusion;
+using option_values::ReadTargets;
+using option_values::ReadText;
+using option_values::WriteChoice;
+using option_values::WriteGoldens;
+using option_values::WriteLayers;
+using option_values::WriteList;
+using option_values::WriteReports;
+using option_values::WriteText;
 
 // What is surely meant; the runtime's own limit (runtime/artifact/manifest.cc) is far above. Scratch grows
 // with the rows of the largest bucket, and a decode row also has its logits (a vocabulary of floats), while
@@ -37,297 +55,6 @@ constexpr CompilePhase kReportPhases[] = {CompilePhase::kFuse, CompilePhase::kPl
 constexpr std::string_view kReportFormWords[] = {"text", "json"};
 constexpr std::string_view kSwitchWords[] = {"off", "on"};
 constexpr std::string_view kProgressWords[] = {"auto", "plain", "json"};
-constexpr std::string_view kNoGoldens = "off";
-constexpr int64_t kMaxGoldenTokens = 64;
-
-std::string Piece(const std::string& text) {
-  return text;
-}
-std::string Piece(std::string_view text) {
-  return std::string(text);
-}
-std::string Piece(int64_t number) {
-  return std::to_string(number);
-}
-template <typename List>
-std::string Joined(const List& list, std::string_view separator = ",") {
-  std::string out;
-  for (const auto& item : list) out += Concat(out.empty() ? "" : separator, Piece(item));
-  return out;
-}
-
-bool Contains(const std::vector<std::string>& list, std::string_view wanted) {
-  return std::find(list.begin(), list.end(), wanted) != list.end();
-}
-
-template <typename List>
-absl::Status UnknownValue(const CompileOption& option, std::string_view value, const List& accepted,
-                          std::string_view help = "") {
-  return MakeError("Q0102", Concat("unknown value '", value, "', accepted: ", Joined(accepted, ", ")),
-                   option.Flag(), std::string(help));
-}
-constexpr std::string_view kSeeTargets = "qcc targets lists what each needs";
-
-absl::Status NotChosen(const std::string& given, std::string_view flag, std::string_view targets) {
-  return MakeError("Q0102", Concat("it is for target ", targets, ", which is not chosen"), given,
-                   Concat("add it to --target, or leave out ", flag));
-}
-
-// Fields of one kind are read and written by one pair of functions.
-
-template <auto kField>
-absl::Status ReadChoice(const CompileOption& option, const Values& values, PipelineOptions& options) {
-  if (values.empty()) return absl::OkStatus();
-  const auto word = std::find(option.words.begin(), option.words.end(), values.front());
-  if (word == option.words.end()) return UnknownValue(option, values.front(), option.words);
-  auto& field = options.*kField;
-  field = static_cast<std::remove_reference_t<decltype(field)>>(word - option.words.begin());
-  return absl::OkStatus();
-}
-template <auto kField>
-std::string WriteChoice(const CompileOption& option, const PipelineOptions& options) {
-  return std::string(option.words[static_cast<size_t>(options.*kField)]);
-}
-
-template <auto kField>
-absl::Status ReadText(const CompileOption&, const Values& values, PipelineOptions& options) {
-  if (!values.empty()) options.*kField = values.front();
-  return absl::OkStatus();
-}
-template <auto kField>
-std::string WriteText(const CompileOption&, const PipelineOptions& options) {
-  return options.*kField;
-}
-
-// A number from 1 to `most`.
-std::optional<int64_t> ReadNumber(const std::string& text, int64_t most) {
-  int64_t n = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-  if (error != std::errc() || end != text.data() + text.size() || n < 1 || n > most) return std::nullopt;
-  return n;
-}
-
-template <auto kField, int64_t kMax>
-absl::Status ReadBuckets(const CompileOption& option, const Values& values, PipelineOptions& options) {
-  if (values.empty()) return absl::OkStatus();
-  std::vector<int64_t> rows;
-  for (const std::string& value : values) {
-    const std::optional<int64_t> n = ReadNumber(value, kMax);
-    if (!n) {
-      return MakeError("Q0102",
-                       Concat("the bucket is '", value, "', expected a number of rows from 1 to ", kMax),
-                       option.Flag());
-    }
-    rows.push_back(*n);
-  }
-  std::sort(rows.begin(), rows.end());
-  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
-  options.*kField = std::move(rows);
-  return absl::OkStatus();
-}
-template <auto kField>
-std::string WriteList(const CompileOption&, const PipelineOptions& options) {
-  return Joined(options.*kField);
-}
-
-absl::Status ReadOutput(const CompileOption&, const Values& values, PipelineOptions& options) {
-  options.output = values.empty()
-                       ? std::filesystem::path(options.input).filename().replace_extension(".qbin").string()
-                       : values.front();
-  return absl::OkStatus();
-}
-
-absl::Status ReadCacheFolder(const CompileOption&, const Values& values, PipelineOptions& options) {
-  options.cache_dir = values.empty() ? qrt::aot::UsualCacheFolder() : values.front();
-  return absl::OkStatus();
-}
-
-absl::Status ReadName(const CompileOption& option, const Values& values, PipelineOptions& options) {
-  if (values.empty()) return absl::OkStatus();
-  if (values.front().size() > QBIN_MAX_STRING) {
-    return MakeError(
-        "Q0102", Concat("the name has ", values.front().size(), " bytes, expected at most ", QBIN_MAX_STRING),
-        option.Flag());
-  }
-  options.name = values.front();
-  return absl::OkStatus();
-}
-
-// In the order of the table of targets, without repetition.
-absl::Status ReadTargets(const CompileOption& option, const Values& values, PipelineOptions& options) {
-  if (values.empty()) return absl::OkStatus();
-  std::vector<std::string_view> accepted;
-  options.targets.clear();
-  for (const TargetInfo& target : Targets()) {
-    accepted.push_back(target.name);
-    if (Contains(values, target.name)) options.targets.emplace_back(target.name);
-  }
-  for (const std::string& value : values) {
-    if (FindTarget(value) == nullptr) return UnknownValue(option, value, accepted, kSeeTargets);
-  }
-  return absl::OkStatus();
-}
-
-// The targets follow from it.
-absl::Status ReadLayers(const CompileOption& option, const Values& values, PipelineOptions& options) {
-  if (values.empty()) return absl::OkStatus();
-  absl::StatusOr<std::vector<LayerPart>> parts = ParseLayerParts(values, option.Flag());
-  if (!parts.ok()) return parts.status();
-  std::vector<std::string> targets;
-  for (const TargetInfo& target : Targets()) {
-    const bool used = std::any_of(parts->begin(), parts->end(),
-                                  [&](const LayerPart& part) { return part.target == target.name; });
-    if (used) targets.emplace_back(target.name);
-  }
-  if (Contains(options.given, "target") && options.targets != targets) {
-    return MakeError(
-        "Q0102", Concat("its targets are ", Joined(targets), ", those of --target ", Joined(options.targets)),
-        option.Flag(), "leave out --target: the layers' targets are what is compiled for");
-  }
-  options.targets = std::move(targets);
-  options.layers = *std::move(parts);
-  return absl::OkStatus();
-}
-std::string WriteLayers(const CompileOption&, const PipelineOptions& options) {
-  return LayerPartsText(options.layers);
-}
-
-// What a model in parts cannot have yet.
-absl::Status CheckParts(const PipelineOptions& options) {
-  if (!options.in_parts()) return absl::OkStatus();
-  const std::vector<std::string> trunk = {std::string(models::kTrunkFunction)};
-  const struct {
-    std::string_view name;
-    bool given;
-  } others[] = {{"kernels", !options.kernels.empty()}, {"functions", options.functions != trunk}};
-  for (const auto& other : others) {
-    if (!other.given) continue;
-    return MakeError("Q0102",
-                     Concat("it cannot be used with --layers, which gives layers to several devices"),
-                     FindCompileOption(other.name)->Flag(), "leave out one of them");
-  }
-  return absl::OkStatus();
-}
-
-// A draft is made of one function, and has no logits of its own for `qrun check`.
-absl::Status CheckDraft(PipelineOptions& options) {
-  if (!options.draft) return absl::OkStatus();
-  const struct {
-    std::string_view name;
-    bool given;
-  } others[] = {{"functions", Contains(options.given, "functions")},
-                {"layers", !options.layers.empty()},
-                {"goldens", options.golden_tokens.value_or(0) != 0},
-                {"traceable", options.traceable}};
-  for (const auto& other : others) {
-    if (!other.given) continue;
-    return MakeError("Q0102", "it cannot be used with --draft, which compiles the NextN block alone",
-                     FindCompileOption(other.name)->Flag(), "leave out one of them");
-  }
-  options.functions = {std::string(models::kMtpFunction)};
-  options.golden_tokens = 0;
-  return absl::OkStatus();
-}
-
-absl::Status ReadCpuLevels(const CompileOption& option, const Values& values, PipelineOptions& options) {
-  std::vector<std::string_view> accepted = {"native"};
-  for (const cpu::IsaInfo& isa : cpu::isa_table()) accepted.push_back(isa.name);
-  std::vector<bool> wanted(cpu::isa_table().size(), values.empty());
-  for (const std::string& value : values) {
-    const std::optional<cpu::Isa> isa = value == "native" ? cpu::host_isa() : cpu::isa_from_name(value);
-    if (!isa) return UnknownValue(option, value, accepted, kSeeTargets);
-    wanted[static_cast<size_t>(*isa)] = true;
-  }
-  options.cpu.clear();
-  if (!option.AppliesTo(options)) return absl::OkStatus();
-  for (const cpu::IsaInfo& isa : cpu::isa_table()) {
-    if (wanted[static_cast<size_t>(isa.id)]) options.cpu.emplace_back(isa.name);
-  }
-  return absl::OkStatus();
-}
-
-// The named profiles of the chosen targets; a target of which none is named gets its usual ones.
-absl::Status ReadGpuProfiles(const CompileOption& option, const Values& values, PipelineOptions& options) {
-  std::vector<std::string_view> accepted;
-  for (const gpu::ProfileInfo& info : gpu::Profiles()) accepted.push_back(info.profile.name);
-  for (const std::string& value : values) {
-    const gpu::ProfileInfo* info = gpu::FindProfile(value);
-    if (info == nullptr) return UnknownValue(option, value, accepted, kSeeTargets);
-    if (!Contains(options.targets, info->target)) {
-      const std::string given = Concat(option.Flag(), "=", value);
-      return NotChosen(given, given, info->target);
-    }
-  }
-  options.gpu_profiles.clear();
-  for (const gpu::ProfileInfo& info : gpu::Profiles()) {
-    if (!Contains(options.targets, info.target)) continue;
-    const bool any = std::any_of(gpu::Profiles().begin(), gpu::Profiles().end(), [&](const auto& other) {
-      return other.target == info.target && Contains(values, other.profile.name);
-    });
-    if (any ? Contains(values, info.profile.name) : info.by_default) {
-      options.gpu_profiles.push_back(info.profile.name);
-    }
-  }
-  return absl::OkStatus();
-}
-
-// Names that only the model can judge; each once, in the order given.
-template <auto kField>
-absl::Status ReadNames(const CompileOption&, const Values& values, PipelineOptions& options) {
-  if (values.empty()) return absl::OkStatus();
-  auto& names = options.*kField;
-  names.clear();
-  for (const std::string& value : values) {
-    if (!Contains(names, value)) names.push_back(value);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ReadRequiredFusion(const CompileOption& option, const Values& values, PipelineOptions& options) {
-  const std::vector<std::string> kinds = FusionKinds();
-  for (const std::string& value : values) {
-    if (!Contains(kinds, value)) return UnknownValue(option, value, kinds);
-  }
-  return ReadNames<&PipelineOptions::require_fused>(option, values, options);
-}
-
-absl::Status ReadGoldens(const CompileOption& option, const Values& values, PipelineOptions& options) {
-  if (values.empty()) return absl::OkStatus();
-  if (values.front() == kNoGoldens) {
-    options.golden_tokens = 0;
-    return absl::OkStatus();
-  }
-  const std::optional<int64_t> tokens = ReadNumber(values.front(), kMaxGoldenTokens);
-  if (!tokens) {
-    return MakeError("Q0102",
-                     Concat("the value is '", values.front(), "', expected a number of tokens from 1 to ",
-                            kMaxGoldenTokens, ", or ", kNoGoldens),
-                     option.Flag());
-  }
-  options.golden_tokens = *tokens;
-  return absl::OkStatus();
-}
-std::string WriteGoldens(const CompileOption&, const PipelineOptions& options) {
-  if (!options.golden_tokens) return "";
-  return *options.golden_tokens == 0 ? std::string(kNoGoldens) : std::to_string(*options.golden_tokens);
-}
-
-absl::Status ReadReports(const CompileOption& option, const Values& values, PipelineOptions& options) {
-  for (const std::string& value : values) {
-    if (std::find(option.words.begin(), option.words.end(), value) == option.words.end()) {
-      return UnknownValue(option, value, option.words);
-    }
-  }
-  for (size_t kind = 0; kind < option.words.size(); ++kind) {
-    if (Contains(values, option.words[kind])) options.reports.push_back(static_cast<ReportKind>(kind));
-  }
-  return absl::OkStatus();
-}
-std::string WriteReports(const CompileOption& option, const PipelineOptions& options) {
-  std::vector<std::string_view> words;
-  for (const ReportKind kind : options.reports) words.push_back(option.words[static_cast<size_t>(kind)]);
-  return Joined(words);
-}
 
 constexpr CompileOption kOptions[] = {
     {.name = "output",

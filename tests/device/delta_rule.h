@@ -50,6 +50,14 @@ struct DeltaProblem {
   const float* start = nullptr;
 };
 
+// The problem of a test's sequence with its weights, whose members have these names.
+template <class Weights, class Sequence>
+DeltaProblem DeltaProblemOf(const DeltaShape& shape, bool l2_max, float l2_eps, float norm_eps,
+                            const Weights& w, const Sequence& x, int64_t tokens, int64_t ld) {
+  return {shape,         l2_max, l2_eps,       norm_eps,   w.conv.data(),  w.a.data(),    w.dt.data(),
+          w.norm.data(), tokens, x.qkv.data(), x.z.data(), x.alpha.data(), x.beta.data(), ld};
+}
+
 struct DeltaAnswer {
   std::vector<double> out, state;  // state: [value_heads][key_dim][value_dim]
   // What one relative rounding of every term can move: each output, and the states of each value head.

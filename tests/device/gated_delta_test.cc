@@ -169,20 +169,7 @@ void Feed(Lab& lab, Sequence& x, int64_t length, int64_t begin = 0) {
 // Outputs and delta states of the first `tokens`.
 DeltaAnswer Want(const Sequence& x, int64_t tokens) {
   const Weights w(x.s);
-  return DeltaRule({.shape = x.s.Plain(),
-                    .l2_max = x.s.l2_max,
-                    .l2_eps = kL2Eps,
-                    .norm_eps = kNormEps,
-                    .conv_w = w.conv.data(),
-                    .a = w.a.data(),
-                    .dt = w.dt.data(),
-                    .norm = w.norm.data(),
-                    .tokens = tokens,
-                    .qkv = x.qkv.data(),
-                    .z = x.z.data(),
-                    .alpha = x.alpha.data(),
-                    .beta = x.beta.data(),
-                    .ld = x.s.Ld()});
+  return DeltaRule(DeltaProblemOf(x.s.Plain(), x.s.l2_max, kL2Eps, kNormEps, w, x, tokens, x.s.Ld()));
 }
 
 // After all tokens of both.

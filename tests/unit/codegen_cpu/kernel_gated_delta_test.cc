@@ -140,21 +140,9 @@ void step(const Kernels& k, const Shape& s, const Weights& w, const std::vector<
 // `start`: conv columns and delta states before the first token; none: zeros.
 DeltaAnswer reference(const Shape& s, const Weights& w, const Sequence& x, bool l2_max,
                       const float* start = nullptr) {
-  return DeltaRule({.shape = s,
-                    .l2_max = l2_max,
-                    .l2_eps = kL2Eps,
-                    .norm_eps = kNormEps,
-                    .conv_w = w.conv.data(),
-                    .a = w.a.data(),
-                    .dt = w.dt.data(),
-                    .norm = w.norm.data(),
-                    .tokens = x.tokens,
-                    .qkv = x.qkv.data(),
-                    .z = x.z.data(),
-                    .alpha = x.alpha.data(),
-                    .beta = x.beta.data(),
-                    .ld = s.value_heads,
-                    .start = start});
+  DeltaProblem problem = DeltaProblemOf(s, l2_max, kL2Eps, kNormEps, w, x, x.tokens, s.value_heads);
+  problem.start = start;
+  return DeltaRule(problem);
 }
 
 class KernelGatedDelta : public KernelTest {};

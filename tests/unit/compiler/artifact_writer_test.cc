@@ -15,31 +15,21 @@
 #include "frontends/base/error.h"
 #include "runtime/artifact/artifact.h"
 #include "tests/unit/runtime/program_facts.h"
+#include "tests/unit/temp_folder.h"
 
 namespace qcc::compiler {
 namespace {
 
 class ArtifactWriterTest : public testing::Test {
  protected:
-  ArtifactWriterTest() {
-    folder_ = testing::TempDir() + "qcc_writer_XXXXXX";
-    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
-    path_ = folder_ + "/model.qbin";
-  }
-  ~ArtifactWriterTest() override { std::filesystem::remove_all(folder_); }
-
-  std::vector<std::string> Entries() const {
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_))
-      names.push_back(entry.path().filename());
-    return names;
-  }
+  std::vector<std::string> Entries() const { return temp_.Entries(); }
   std::unique_ptr<ArtifactWriter> Create() {
     auto writer = ArtifactWriter::Create(path_);
     EXPECT_TRUE(writer.ok()) << writer.status();
     return writer.ok() ? *std::move(writer) : nullptr;
   }
-  std::string folder_, path_;
+  const qrt::testing::TempFolder temp_;
+  const std::string &folder_ = temp_.path(), path_ = temp_.File("model.qbin");
 };
 
 // The whole file, weights included, as the runtime reads it.

@@ -17,6 +17,7 @@
 #include "compiler/cache/code_store.h"
 #include "compiler/cache/compiler_identity.h"
 #include "runtime/aot/cache_layout.h"
+#include "tests/unit/temp_folder.h"
 
 namespace qcc::compiler {
 namespace {
@@ -29,13 +30,6 @@ std::vector<uint8_t> Code(size_t size, uint8_t first = 1) {
 
 class CacheTest : public testing::Test {
  protected:
-  CacheTest() {
-    folder_ = testing::TempDir() + "qcc_cache_XXXXXX";
-    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
-    cache_ = folder_ + "/a";
-    folder_ = qrt::aot::CodeFolder(cache_);
-  }
-  ~CacheTest() override { std::filesystem::remove_all(std::filesystem::path(cache_).parent_path()); }
   std::unique_ptr<CodeStore> Open(const std::string& identity = "this") {
     auto store = CodeStore::Open(folder_, identity);
     EXPECT_TRUE(store.ok()) << store.status();
@@ -53,7 +47,8 @@ class CacheTest : public testing::Test {
   void Leave(const std::string& name) const { std::ofstream(folder_ + "/" + name) << "x"; }
   bool Has(const std::string& name) const { return std::filesystem::exists(folder_ + "/" + name); }
 
-  std::string cache_, folder_;  // of its code
+  const qrt::testing::TempFolder temp_;
+  const std::string cache_ = temp_.File("a"), folder_ = qrt::aot::CodeFolder(cache_);  // of its code
 };
 
 TEST_F(CacheTest, GivesBackWhatItWasGiven) {

@@ -15,6 +15,7 @@
 #include "compiler/pipeline/pipeline.h"
 #include "frontends/base/error.h"
 #include "tests/unit/compiler/quiet_sink.h"
+#include "tests/unit/temp_folder.h"
 
 namespace qcc::compiler {
 namespace {
@@ -211,8 +212,7 @@ TEST(CompileOptions, ThePageShowsTheTable) {
 // Small models compiled with and without an option, for what depends on it.
 class OptionBytesTest : public testing::Test {
  protected:
-  OptionBytesTest() : folder_(testing::TempDir() + "qcc_option_bytes_XXXXXX") {
-    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
+  OptionBytesTest() {
     std::filesystem::create_directory(folder_ + "/kernels");
     for (const auto& [name, arch, format] :
          {std::array{"qwen3", "qwen3", "q8_0"}, std::array{"qwen35", "qwen35", "q8_0"},
@@ -238,7 +238,6 @@ class OptionBytesTest : public testing::Test {
       EXPECT_TRUE(made.ok()) << made;
     }
   }
-  ~OptionBytesTest() override { std::filesystem::remove_all(folder_); }
 
   struct Compiled {
     std::string bytes, key, warnings;
@@ -262,7 +261,8 @@ class OptionBytesTest : public testing::Test {
     result.warnings = sink.warnings;
     return result;
   }
-  std::string folder_;
+  const qrt::testing::TempFolder temp_;
+  const std::string& folder_ = temp_.path();
 };
 
 // A value of each option other than its default, and a target that it is for. An option that is missing here

@@ -20,6 +20,7 @@
 #include "frontends/gguf/gguf.h"
 #include "runtime/abi/program.h"
 #include "tests/unit/runtime/artifact_sample.h"
+#include "tests/unit/temp_folder.h"
 
 namespace {
 
@@ -30,12 +31,7 @@ std::string ReadFile(const std::string& path) {
 
 class QccTest : public testing::Test {
  protected:
-  QccTest() {
-    folder_ = testing::TempDir() + "qcc_cli_XXXXXX";
-    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
-  }
-  ~QccTest() override { std::filesystem::remove_all(folder_); }
-  std::string File(const std::string& name) const { return folder_ + "/" + name; }
+  std::string File(const std::string& name) const { return temp_.File(name); }
 
   // `out` empty: a pipe that nobody reads any more.
   pid_t Start(const std::vector<std::string>& arguments, const std::string& out) {
@@ -132,7 +128,9 @@ class QccTest : public testing::Test {
     file << bytes;
   }
 
-  std::string folder_, out_, err_;
+  const qrt::testing::TempFolder temp_;
+  const std::string& folder_ = temp_.path();
+  std::string out_, err_;
 };
 
 std::string BytesOf(const std::vector<float>& values) {

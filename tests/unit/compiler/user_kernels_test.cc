@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "frontends/base/error.h"
+#include "tests/unit/temp_folder.h"
 
 namespace qcc::compiler {
 namespace {
@@ -22,8 +23,6 @@ void main() { b.v[gl_GlobalInvocationID.x] = a.v[gl_GlobalInvocationID.x] + QCC_
 class UserKernelsTest : public testing::Test {
  protected:
   UserKernelsTest() {
-    folder_ = testing::TempDir() + "qcc_kernels_XXXXXX";
-    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
     for (const char* name : {"quantize.k64", "quantize.k128", "add.v4"}) {
       gpu::KernelCode& kernel = lowered_.code.kernels.emplace_back();
       kernel.name = name;
@@ -32,8 +31,6 @@ class UserKernelsTest : public testing::Test {
       kernel.n_args = 2;
     }
   }
-  ~UserKernelsTest() override { std::filesystem::remove_all(folder_); }
-
   void Write(const std::string& name, const std::string& text) {
     std::ofstream(folder_ + "/" + name, std::ios::binary) << text;
   }
@@ -58,7 +55,8 @@ class UserKernelsTest : public testing::Test {
     return text.replace(at, from.size(), to);
   }
 
-  std::string folder_;
+  const qrt::testing::TempFolder temp_;
+  const std::string& folder_ = temp_.path();
   gpu::LoweredGpu lowered_;
 };
 

@@ -161,20 +161,7 @@ void Step(const Profile& profile, const Shape& s, const Weights& w, const std::v
 // Outputs, and the delta states after the last token.
 std::vector<double> Reference(const Shape& s, const Weights& w, const Sequence& x, bool l2_max,
                               std::vector<double>* state) {
-  DeltaAnswer answer = DeltaRule({.shape = s,
-                                  .l2_max = l2_max,
-                                  .l2_eps = kL2Eps,
-                                  .norm_eps = kNormEps,
-                                  .conv_w = w.conv.data(),
-                                  .a = w.a.data(),
-                                  .dt = w.dt.data(),
-                                  .norm = w.norm.data(),
-                                  .tokens = x.tokens,
-                                  .qkv = x.qkv.data(),
-                                  .z = x.z.data(),
-                                  .alpha = x.alpha.data(),
-                                  .beta = x.beta.data(),
-                                  .ld = s.value_heads});
+  DeltaAnswer answer = DeltaRule(DeltaProblemOf(s, l2_max, kL2Eps, kNormEps, w, x, x.tokens, s.value_heads));
   *state = std::move(answer.state);
   return std::move(answer.out);
 }

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/device/cpu/host_memory.h"
 #include "runtime/engine/engine.h"
 #include "tests/unit/runtime/engine_toy.h"
+#include "tests/unit/runtime/host_toy_device.h"
 
 namespace drafting {
 
@@ -104,24 +104,12 @@ inline std::vector<qrt::Program> Both() {
   return programs;
 }
 
-class Device final : public qrt::Device {
+class Device final : public toy::HostToyDevice {
  public:
-  explicit Device(std::vector<qrt::Program> programs) : programs_(std::move(programs)), memory_(nullptr) {
+  explicit Device(std::vector<qrt::Program> programs)
+      : HostToyDevice("drafting toy", 4096), programs_(std::move(programs)) {
     runs.reserve(1 << 16);
-    memory_.Allocate(4096, &arena_);
   }
-  ~Device() override { memory_.Free(&arena_); }
-
-  const std::string& name() const override { return name_; }
-  const std::string& variant() const override { return name_; }
-  uint32_t threads() const override { return 1; }
-  uint64_t code_bytes() const override { return 0; }
-  uint64_t scratch_bytes() const override { return arena_.bytes; }
-  uint64_t device_weight_bytes() const override { return 0; }
-  bool samples() const override { return false; }
-  const qrt::DeviceBuffer& arena() const override { return arena_; }
-  qrt::DeviceCounters counters() const override { return {}; }
-  std::string last_error() const override { return ""; }
 
   qrt::DeviceResult Run(const qrt::StepRequest& request) override {
     const qrt::ProgramFacts& facts = programs_[request.program].facts;
@@ -158,23 +146,13 @@ class Device final : public qrt::Device {
     }
     return qrt::DeviceResult::kOk;
   }
-  qrt::DeviceResult Allocate(uint64_t bytes, qrt::DeviceBuffer* buffer) override {
-    return memory_.Allocate(bytes, buffer);
-  }
-  void Free(qrt::DeviceBuffer* buffer) override { memory_.Free(buffer); }
-  qrt::DeviceResult Zero(const qrt::DeviceBuffer& buffer) override { return memory_.Zero(buffer); }
-  qrt::DeviceResult Read(std::span<const qrt::CopyRange> ranges) override { return memory_.Read(ranges); }
-  qrt::DeviceResult Write(std::span<const qrt::CopyRange> ranges) override { return memory_.Write(ranges); }
 
   std::vector<uint32_t> runs;                          // programs, in order
   float (*bend)(uint64_t row, float logit) = nullptr;  // the trunk's logits
   bool (*fails)(const qrt::ProgramFacts& facts) = nullptr;
 
  private:
-  const std::string name_ = "drafting toy";
   const std::vector<qrt::Program> programs_;
-  qrt::HostMemory memory_;
-  qrt::DeviceBuffer arena_;
 };
 
 struct DraftingToy {

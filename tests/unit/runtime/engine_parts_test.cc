@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/device/cpu/host_memory.h"
 #include "runtime/engine/engine.h"
+#include "tests/unit/runtime/host_toy_device.h"
 #include "tests/unit/runtime/program_facts.h"
 
 namespace {
@@ -21,26 +21,14 @@ constexpr uint32_t kBucket = 4;
 
 // A part of a model of few numbers: each row becomes its values times two plus what the part has counted of
 // the sequence. Its arena may be out of the host's sight, as a GPU's is.
-class PartDevice final : public qrt::Device {
+class PartDevice final : public toy::HostToyDevice {
  public:
   PartDevice(bool first, bool last, bool hidden)
-      : memory_(nullptr), first_(first), last_(last), hidden_(hidden) {
-    EXPECT_EQ(memory_.Allocate(kBucket * kCols * sizeof(float), &arena_), DeviceResult::kOk);
-  }
-  ~PartDevice() override { memory_.Free(&arena_); }
+      : HostToyDevice("part", kBucket * kCols * sizeof(float)), first_(first), last_(last), hidden_(hidden) {}
 
-  const std::string& name() const override { return name_; }
-  const std::string& variant() const override { return name_; }
-  uint32_t threads() const override { return 1; }
-  uint64_t code_bytes() const override { return 0; }
-  uint64_t scratch_bytes() const override { return arena_.bytes; }
-  uint64_t device_weight_bytes() const override { return 0; }
-  bool samples() const override { return false; }
   uint32_t MostRows(std::span<const uint32_t>, uint64_t) const override { return most_rows; }
-  const DeviceBuffer& arena() const override { return arena_; }
   uint8_t* host_arena() const override { return hidden_ ? nullptr : qrt::HostMemory::Data(arena_); }
   qrt::DeviceCounters counters() const override { return {runs, 0}; }
-  std::string last_error() const override { return "no"; }
 
   DeviceResult Run(const qrt::StepRequest& step) override {
     if (failure != DeviceResult::kOk) return failure;
@@ -70,8 +58,6 @@ class PartDevice final : public qrt::Device {
   DeviceResult Allocate(uint64_t bytes, DeviceBuffer* buffer) override {
     return failure == DeviceResult::kOk ? memory_.Allocate(bytes, buffer) : failure;
   }
-  void Free(DeviceBuffer* buffer) override { memory_.Free(buffer); }
-  DeviceResult Zero(const DeviceBuffer& buffer) override { return memory_.Zero(buffer); }
   DeviceResult Read(std::span<const CopyRange> ranges) override {
     ++reads;
     return copies_fail ? DeviceResult::kFailed : memory_.Read(ranges);
@@ -89,10 +75,7 @@ class PartDevice final : public qrt::Device {
   std::vector<int64_t> rows;  // of each run
 
  private:
-  const std::string name_ = "part";
-  qrt::HostMemory memory_;
   const bool first_, last_, hidden_;
-  DeviceBuffer arena_;
 };
 
 qrt::ProgramFacts GivenRows(qrt::ProgramFacts facts) {
