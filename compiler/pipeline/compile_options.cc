@@ -396,7 +396,9 @@ absl::StatusOr<PipelineOptions> ReadCompileOptions(const std::string& input, con
   for (const CompileOption& option : kOptions) {
     const auto found = given.find(option.name);
     const bool is_given = found != given.end();
-    if (absl::Status s = option.read(option, is_given ? found->second : Values(), options); !s.ok()) return s;
+    if (absl::Status s = option.read(option, is_given ? found->second : CompileOption::Values(), options);
+        !s.ok())
+      return s;
     if (!is_given) continue;
     if (!option.AppliesTo(options)) {
       return NotChosen(option.Flag(), option.Flag(), TargetsText(option.targets));

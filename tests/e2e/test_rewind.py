@@ -13,7 +13,7 @@ def main():
     for model, what in MODELS.items():
         gguf = os.path.join(harness.GOLDEN, model + ".gguf")
         artifact = h.compile(gguf, model + ".qbin", "--target=cpu,vulkan" if model == "t35-q-Q8_0" else "--target=cpu", "--decode=1,4", "--prefill=16,64", "--goldens=off")
-        # A GPU that a processor plays takes 12 s for one model; kernels by position are device_gated_delta_test's.
+        # Of one model on a GPU: where a processor plays it, this takes 12 s. test_drafts.py steps back on it, too.
         for device in ("cpu", "vulkan") if model == "t35-q-Q8_0" else ("cpu",):
             if device not in (d.split(":")[0] for d in h.usable_devices()):
                 print(f"skip {device}: cannot be used here")
