@@ -190,7 +190,7 @@ absl::Status ReadGoldens(const CompileOption& option, const Values& values, Pipe
                             kMaxGoldenTokens, ", or ", kNoGoldens),
                      option.Flag());
   }
-  options.golden_tokens = *tokens;
+  options.golden_tokens = tokens;
   return absl::OkStatus();
 }
 std::string WriteGoldens(const CompileOption&, const PipelineOptions& options) {
@@ -211,6 +211,7 @@ absl::Status ReadReports(const CompileOption& option, const Values& values, Pipe
 }
 std::string WriteReports(const CompileOption& option, const PipelineOptions& options) {
   std::vector<std::string_view> words;
+  words.reserve(options.reports.size());
   for (const ReportKind kind : options.reports) words.push_back(option.words[static_cast<size_t>(kind)]);
   return Joined(words);
 }
