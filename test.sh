@@ -8,6 +8,7 @@ root=$(cd -- "$(dirname -- "$0")" && pwd)
 cd "$root"
 mode=${1:-all}
 started=$SECONDS
+trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 stage() { printf '\n=== [%4ds] %s\n' $((SECONDS - started)) "$*"; }
 
 stage "install"
@@ -83,9 +84,12 @@ for kind in asan-runtime tsan-runtime; do
   stage "$kind build and tests"
   cmake --preset $kind >/dev/null
   cmake --build --preset $kind
+  # One command after the other, most of them of one thread: beside the unit tests.
+  tests/e2e/sanitized.sh build/$kind/bin/qrun build/release/bin/qcc >build/$kind/sanitized.log 2>&1 &
   TSAN_OPTIONS="suppressions=$root/tests/sanitizers/tsan.supp" \
     ctest --test-dir build/$kind --output-on-failure -j2
-  tests/e2e/sanitized.sh build/$kind/bin/qrun build/release/bin/qcc
+  wait $! || { cat build/$kind/sanitized.log; exit 1; }
+  tail -1 build/$kind/sanitized.log
 done
 
 stage "fuzzers, 6 seconds each, 20 for the compiler's front half"

@@ -13,7 +13,7 @@ add_compile_options("$<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=1
 option(QCC_PCH "Precompile the headers of MLIR, GoogleTest and the standard library" ON)
 
 # Up to six files of a target are compiled as one: headers are read once for all of them, and what becomes of templates is
-# made once. The debug and fuzz presets go without, so that a file that lacks an include is found.
+# made once. The debug preset and clang-tidy go without, so that a file that lacks an include is found.
 option(QCC_UNITY "Compile the files of a target several at a time" ON)
 
 # qcc_join_sources(NAME [FILES...]): all files of the target NAME but these, whose own names are also those of others.

@@ -189,7 +189,9 @@ void CheckBatchMates(const char* gguf, const Target& target, const char* device)
 }
 
 TEST_P(EngineConformance, BatchMatesDoNotMatter) {
-  for (const char* gguf : {kHybrid, kAttention}) CheckBatchMates(gguf, GetParam(), device());
+  CheckBatchMates(kHybrid, GetParam(), device());
+  // Attention is in the other, too; where a processor plays the GPU this takes 20 s for each profile.
+  if (GetParam().variant != "none") CheckBatchMates(kAttention, GetParam(), device());
 }
 
 // Rows of many sequences that go to the same experts.

@@ -1,5 +1,5 @@
 """Sessions that step back: whatever was appended and taken back, logits and snapshots are those of a session that never saw it.
-tests/programs/step_back.cc does random sequences of it through the public API; here are the models and devices."""
+tests/programs/step_back.cc does random sequences of it through the public API; here are the models. On a GPU: test_drafts.py, device_gated_delta_test."""
 import os
 import subprocess
 
@@ -12,15 +12,10 @@ def main():
     h = harness.Harness(__doc__)
     for model, what in MODELS.items():
         gguf = os.path.join(harness.GOLDEN, model + ".gguf")
-        artifact = h.compile(gguf, model + ".qbin", "--target=cpu,vulkan" if model == "t35-q-Q8_0" else "--target=cpu", "--decode=1,4", "--prefill=16,64", "--goldens=off")
-        # Of one model on a GPU: where a processor plays it, this takes 12 s. test_drafts.py steps back on it, too.
-        for device in ("cpu", "vulkan") if model == "t35-q-Q8_0" else ("cpu",):
-            if device not in (d.split(":")[0] for d in h.usable_devices()):
-                print(f"skip {device}: cannot be used here")
-                continue
-            for seed in range(1, 4 if device == "cpu" else 2):
-                p = subprocess.run([os.path.join(h.args.bin, "step_back"), artifact, device, str(seed)], capture_output=True, check=False)
-                h.check(f"{model} ({what}) on {device}, seed {seed}: {p.stdout.decode().strip()}", p.returncode == 0, p.stderr.decode(errors="replace"))
+        artifact = h.compile(gguf, model + ".qbin", "--cpu=native", "--decode=1,4", "--prefill=16,64", "--goldens=off")
+        for seed in range(1, 4):
+            p = subprocess.run([os.path.join(h.args.bin, "step_back"), artifact, "cpu", str(seed)], capture_output=True, check=False)
+            h.check(f"{model} ({what}), seed {seed}: {p.stdout.decode().strip()}", p.returncode == 0, p.stderr.decode(errors="replace"))
     h.finish()
 
 
