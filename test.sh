@@ -92,9 +92,9 @@ for kind in asan-runtime tsan-runtime; do
   tail -1 build/$kind/sanitized.log
 done
 
-stage "fuzzers, 6 seconds each, 20 for the compiler's front half"
+stage "fuzzers, 5 seconds each, 15 for the compiler's front half"
 cmake --preset fuzz >/dev/null
 cmake --build --preset fuzz --target qcc-fuzzers
-tests/fuzz/run.sh build/fuzz 6 import=20 plan=20
+tests/fuzz/run.sh build/fuzz 5 import=15 plan=15
 
 stage "done in $((SECONDS - started)) s"

@@ -34,6 +34,18 @@ Status Create(qrt_engine* engine, const qrt_session_options* options, qrt_sessio
   return Status();
 }
 
+Status Fork(const qrt_session* session, qrt_session** out) {
+  if (session == nullptr) return NullArgument("session");
+  if (out == nullptr) return NullArgument("out");
+  qrt_engine* engine = session->engine.get();
+  const qrt_allocator* allocator = engine->services.allocator_or_null();
+  Owned<qrt_session> handle(NewHandle<qrt_session>(engine->services, engine));
+  QRT_RETURN_IF_ERROR(handle->session.Init(session->session.options(), allocator));
+  QRT_RETURN_IF_ERROR(handle->session.CopyOf(session->session, allocator));
+  *out = handle.release();
+  return Status();
+}
+
 Status GenerateTokens(qrt_session* session, int32_t token, const qrt_generate_options* options,
                       int32_t* tokens, size_t capacity, size_t* count) {
   if (session == nullptr) return NullArgument("session");
@@ -64,6 +76,10 @@ extern "C" {
 qrt_status qrt_session_create(qrt_engine* engine, const qrt_session_options* options, qrt_session** out,
                               qrt_error* error) {
   return Guard(error, [&] { return qrt::capi::Create(engine, options, out); });
+}
+
+qrt_status qrt_session_fork(const qrt_session* session, qrt_session** out, qrt_error* error) {
+  return Guard(error, [&] { return qrt::capi::Fork(session, out); });
 }
 
 void qrt_session_release(qrt_session* session) {

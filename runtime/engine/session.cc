@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -177,6 +178,7 @@ Status Session::Take(size_t part, const char* what, Checked bytes, DeviceBuffer*
 }
 
 Status Session::Init(const Options& options, const qrt_allocator* allocator) {
+  options_ = options;
   const uint64_t context_tokens = options.context_tokens;
   if (context_tokens == 0 || context_tokens > std::numeric_limits<int32_t>::max() - kKvTokenAlignment) {
     return Status(Code::kInvalidArgument, 5308,
@@ -316,11 +318,58 @@ Status Session::Restore(const uint8_t* bytes, uint64_t size) {
     }
     at += PayloadOf(part, header.position).value();
   }
-  damaged_ = false;
-  position_ = header.position;
+  Arrived(header.position);
+  return Status();
+}
+
+void Session::Arrived(uint64_t tokens) {
+  position_ = tokens;
   floor_ = most_back_ == std::numeric_limits<uint64_t>::max() ? 0 : position_;
-  has_logits_ = rewound_ = false;
+  damaged_ = has_logits_ = rewound_ = false;
   if (drafter_ != nullptr) drafter_->Forget(position_);
+}
+
+Status Session::CopyOf(const Session& other, const qrt_allocator* allocator) {
+  if (other.damaged_) return Damaged();
+  constexpr uint64_t kMostStaged = 256 << 10;
+  const uint64_t tokens = other.position_;
+  const uint64_t room = std::min(Payload(tokens).value(), kMostStaged);
+  Memory stage;
+  if (room != 0 && !stage.Allocate(allocator, room)) throw std::bad_alloc();
+  for (size_t part = 0; part < engine_.part_count(); ++part) {
+    // Equal lengths in one order: both are of the same plan and tokens.
+    std::vector<CopyRange> from = other.Ranges(part, stage.data(), tokens),
+                           to = Ranges(part, stage.data(), tokens);
+    std::vector<CopyRange> read, write;  // what is staged together
+    uint64_t staged = 0;
+    const auto move = [&] {
+      DeviceResult result = engine_.Read(part, read);
+      if (result == DeviceResult::kOk) result = engine_.Write(part, write);
+      read.clear();
+      write.clear();
+      staged = 0;
+      return result;
+    };
+    DeviceResult result = DeviceResult::kOk;
+    for (size_t i = 0; i < from.size() && result == DeviceResult::kOk; ++i) {
+      for (uint64_t done = 0; done < from[i].bytes && result == DeviceResult::kOk;) {
+        const uint64_t bytes = std::min(from[i].bytes - done, room - staged);
+        read.push_back({from[i].buffer, from[i].offset + done, stage.data() + staged, bytes});
+        write.push_back({to[i].buffer, to[i].offset + done, stage.data() + staged, bytes});
+        done += bytes;
+        staged += bytes;
+        if (staged == room) result = move();
+      }
+    }
+    if (result == DeviceResult::kOk && staged != 0) result = move();
+    if (result != DeviceResult::kOk) {
+      damaged_ = true;
+      return engine_.Failure(part, result, "the copying of a session");
+    }
+  }
+  Arrived(tokens);
+  has_logits_ = other.has_logits_;
+  if (has_logits_) std::memcpy(logits_.data(), other.logits_.data(), logits_.size());
   return Status();
 }
 

@@ -58,6 +58,8 @@ class Session {
   // device lost, device failed.
   Status Init(const Options& options, const qrt_allocator* allocator);
 
+  // What Init was asked for.
+  const Options& options() const { return options_; }
   uint64_t position() const { return position_; }
   uint64_t capacity() const { return capacity_; }
   Engine& engine() const { return engine_; }
@@ -110,6 +112,12 @@ class Session {
   // must be reset.
   Status Restore(const uint8_t* bytes, uint64_t size);
 
+  // The sequence of `other`, of the same engine and made with the same options, and its logits; what Rewind
+  // reaches and guesses are as after Restore. Copies what is in use, by way of 256 KiB of `allocator`'s
+  // memory at most. Throws std::bad_alloc. Errors: invalid argument (a step of `other` failed), device lost,
+  // device failed: it must be reset.
+  Status CopyOf(const Session& other, const qrt_allocator* allocator);
+
  private:
   friend class Batch;
 
@@ -143,6 +151,8 @@ class Session {
   void Advance(uint64_t tokens);
   // What a snapshot of `tokens` tokens holds of a part, in order.
   std::vector<CopyRange> Ranges(size_t part, uint8_t* payload, uint64_t tokens) const;
+  // Another sequence is here, of `tokens` tokens: what can be taken back from there.
+  void Arrived(uint64_t tokens);
   // The bytes of these ranges. Of all parts together: what lies behind a snapshot's header.
   Checked PayloadOf(size_t part, uint64_t tokens) const;
   Checked Payload(uint64_t tokens) const;
@@ -150,6 +160,7 @@ class Session {
 
   Engine& engine_;
   qrt_session* const handle_;
+  Options options_;
   std::vector<Area> areas_;  // of the parts, in their order
   DeviceBuffer draft_kv_;    // of a draft that was linked
   std::unique_ptr<Drafter> drafter_;

@@ -36,7 +36,7 @@ struct Shape {
 const Shape kShapes[] = {{"grouped", 3, 6, 64, 40, 4, false},       {"real", 2, 4, 128, 128, 4, false},
                          {"taps", 1, 2, 8, 72, 6, false},           {"wide", 1, 1, 256, 256, 2, true},
                          {"by_group", 2, 6, 32, 40, 4, true, true}, {"small", 1, 2, 8, 8, 4, false}};
-const Shape &kReal = kShapes[1], &kSmall = kShapes[5];
+const Shape& kSmall = kShapes[5];
 
 struct Weights {
   explicit Weights(const Shape& s) {
@@ -182,12 +182,12 @@ void ExpectSame(Lab& lab, const Sequence& got, const Sequence& want) {
 class GatedDeltaConformance : public ConformanceTest {};
 QCC_INSTANTIATE_CONFORMANCE(GatedDeltaConformance);
 
-// Where a processor plays the GPU it compiles the kernels of each shape for 4 s: of its two profiles each has
-// the real one and half of the others.
+// Where a processor plays the GPU it compiles the kernels of each shape for 4 s: each of its two profiles has
+// half of them.
 bool IsOn(const std::string& variant, const Shape& s) {
   const bool first_half = &s < &kShapes[3];
-  if (variant == "none") return first_half;
-  return variant != "sg8-dot" || !first_half || &s == &kReal;
+  if (variant == "sg8-dot") return first_half;
+  return variant != "none" || !first_half;
 }
 
 TEST_P(GatedDeltaConformance, ValuesAndCuts) {

@@ -1,7 +1,7 @@
 // Sessions that step back, through the public API: step_back ARTIFACT DEVICE [SEED]
-// Random sequences of append, rewind, save and restore, each held against a session that was fed the same
-// tokens at once: logits and snapshots must have the same bytes. Prints one line; exit code 1 and what broke
-// otherwise.
+// Random sequences of append, rewind, fork, save and restore, each held against a session that was fed the
+// same tokens at once: logits and snapshots must have the same bytes. Prints one line; exit code 1 and what
+// broke otherwise.
 #define QRT_HPP_EXCEPTIONS
 #include <qrt/qrt.hpp>
 
@@ -73,12 +73,14 @@ class Steps {
       const uint32_t most[] = {1, 3, 17, 40};
       Append(session, tokens, 1 + Below(most[Below(4)]));
       if (Below(5) == 0) session = Moved(session);
+      if (Below(4) == 0) session = Forked(session, tokens);
     }
     Limits();
   }
 
   uint64_t compared() const { return compared_; }
   uint64_t rewound() const { return rewound_; }
+  uint64_t forked() const { return forked_; }
 
  private:
   uint32_t Below(uint32_t n) { return static_cast<uint32_t>(random_() % n); }
@@ -108,6 +110,24 @@ class Steps {
     Check(other.Restore(small.Save().value()), "restore of a session without a way back");
     if (other.Save().value() != saved) Fail("a session restored into two areas is saved as something else");
     return other;
+  }
+
+  // Two sequences from here, neither of which the other touches. The new one goes on.
+  qrt::Session Forked(qrt::Session& session, const std::vector<int32_t>& tokens) {
+    const std::vector<unsigned char> saved = session.Save().value();
+    qrt::Session fork = std::move(session.Fork().value());
+    if (fork.Save().value() != saved) Fail("a fork is another sequence, " + Text(tokens));
+    const float *got = qrt_session_logits(fork.get()), *want = qrt_session_logits(session.get());
+    if ((got == nullptr) != (want == nullptr)) Fail("of fork and session one has logits, " + Text(tokens));
+    if (want != nullptr && std::memcmp(got, want, vocabulary_ * sizeof(float)) != 0)
+      Fail("a fork has other logits, " + Text(tokens));
+    if (fork.capacity() != session.capacity()) Fail("a fork has another context");
+    std::vector<int32_t> others = tokens;
+    Append(session, others, 1 + Below(9));
+    if (fork.Save().value() != saved)
+      Fail("tokens of the session that was forked reach the fork, " + Text(tokens));
+    ++forked_;
+    return fork;
   }
 
   // What cannot be taken back is refused and changes nothing.
@@ -144,7 +164,7 @@ class Steps {
   qrt::Artifact artifact_;
   qrt::Engine engine_;
   uint32_t vocabulary_ = 0;
-  uint64_t compared_ = 0, rewound_ = 0;
+  uint64_t compared_ = 0, rewound_ = 0, forked_ = 0;
 };
 
 }  // namespace
@@ -157,9 +177,10 @@ int main(int argc, char** argv) {
   try {
     Steps steps(argv[1], argv[2], argc > 3 ? static_cast<uint32_t>(std::strtoul(argv[3], nullptr, 10)) : 1);
     steps.Run();
-    std::printf("%llu comparisons, %llu tokens taken back\n",
+    std::printf("%llu comparisons, %llu tokens taken back, %llu forks\n",
                 static_cast<unsigned long long>(steps.compared()),
-                static_cast<unsigned long long>(steps.rewound()));
+                static_cast<unsigned long long>(steps.rewound()),
+                static_cast<unsigned long long>(steps.forked()));
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "step_back: %s\n", error.what());

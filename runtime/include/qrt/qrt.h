@@ -396,6 +396,13 @@ QRT_API qrt_status qrt_session_create(qrt_engine* engine, const qrt_session_opti
                                       qrt_session** out, qrt_error* error);
 QRT_API void qrt_session_release(qrt_session* session);
 
+/* Since 1.3: another session of the same engine with the same options, which goes on from where this one is:
+ * sequence and logits are its own copies, at the cost of those bytes (qrt_session_save_size) and of a new
+ * session's memory. What it can take back, and who guesses, begin anew as after a restore. This session must
+ * not be in use by another thread meanwhile. Errors: as qrt_session_create; INVALID_ARGUMENT (a step of this
+ * session failed), DEVICE_LOST, DEVICE_FAILED. */
+QRT_API qrt_status qrt_session_fork(const qrt_session* session, qrt_session** out, qrt_error* error);
+
 /* Tokens taken so far, and how many fit. 0 for NULL. */
 QRT_API uint64_t qrt_session_position(const qrt_session* session);
 QRT_API uint64_t qrt_session_capacity(const qrt_session* session);

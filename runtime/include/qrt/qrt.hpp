@@ -379,6 +379,12 @@ class Session : public internal::Handle<qrt_session, qrt_session_release> {
     });
   }
 
+  // Another session that goes on from here.
+  Result<Session> Fork() const {
+    return internal::Make<Session, qrt_session>(
+        [&](qrt_session** out, qrt_error* error) { return qrt_session_fork(get(), out, error); });
+  }
+
   std::uint64_t position() const { return qrt_session_position(get()); }
   std::uint64_t capacity() const { return qrt_session_capacity(get()); }
   // How many tokens Rewind can take back now.

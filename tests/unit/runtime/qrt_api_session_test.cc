@@ -292,6 +292,36 @@ struct Pool {
   }
 };
 
+// What step_back.cc does at random, of whole models.
+TEST_F(QrtApi, AForkGoesOnWithoutTheSessionThatItIsOf) {
+  const Artifact artifact = Open(path());
+  Engine engine = MakeEngine(artifact.get(), 2);
+  const std::vector<int32_t> tokens = Tokens(30);
+  const Session whole = MakeSession(engine.get());
+  qrt_error error = Sized<qrt_error>();
+  ASSERT_EQ(qrt_session_append(whole.get(), tokens.data(), 30, nullptr, &error), QRT_OK) << Say(error);
+  Session session = MakeSession(engine.get());
+  qrt_session* made = nullptr;
+  ASSERT_EQ(qrt_session_fork(session.get(), &made, &error), QRT_OK) << "empty: " << Say(error);
+  EXPECT_EQ(qrt_session_position(made), 0u);
+  EXPECT_EQ(qrt_session_logits(made), nullptr);
+  qrt_session_release(made);
+  ASSERT_EQ(qrt_session_append(session.get(), tokens.data(), 20, nullptr, &error), QRT_OK) << Say(error);
+  ASSERT_EQ(qrt_session_fork(session.get(), &made, &error), QRT_OK) << Say(error);
+  const Session fork(made);
+  EXPECT_EQ(qrt_session_position(made), 20u);
+  EXPECT_EQ(qrt_session_capacity(made), qrt_session_capacity(session.get()));
+  EXPECT_EQ(std::memcmp(qrt_session_logits(made), qrt_session_logits(session.get()), 272 * sizeof(float)), 0);
+  EXPECT_EQ(qrt_session_fork(nullptr, &made, &error), QRT_INVALID_ARGUMENT);
+  EXPECT_EQ(qrt_session_fork(session.get(), nullptr, &error), QRT_INVALID_ARGUMENT);
+  session.reset();
+  engine.reset();
+  ASSERT_EQ(qrt_session_append(fork.get(), tokens.data() + 20, 10, nullptr, &error), QRT_OK) << Say(error);
+  EXPECT_EQ(std::memcmp(qrt_session_logits(fork.get()), qrt_session_logits(whole.get()), 272 * sizeof(float)),
+            0)
+      << "other logits than of a session that was fed all";
+}
+
 TEST_F(QrtApi, AnInjectedThreadPoolRunsEverything) {
   const Artifact artifact = Open(path());
   const Engine own = MakeEngine(artifact.get(), 2);
@@ -348,7 +378,7 @@ TEST_F(QrtApi, RunningOutOfMemoryAnywhereIsAStatus) {
     const qrt_allocator allocator = counting.allocator();
     qrt_artifact* artifact = nullptr;
     qrt_engine* engine = nullptr;
-    qrt_session* session = nullptr;
+    qrt_session *session = nullptr, *fork = nullptr;
     qrt_text* text = nullptr;
     qrt_sampler* sampler = nullptr;
     qrt_artifact_options options = Sized<qrt_artifact_options>();
@@ -382,6 +412,7 @@ TEST_F(QrtApi, RunningOutOfMemoryAnywhereIsAStatus) {
     if (status == QRT_OK) status = qrt_session_append(session, tokens.data(), tokens.size(), nullptr, &error);
     if (status == QRT_OK)
       status = qrt_sampler_sample(sampler, qrt_session_logits(session), 272, &token, &error);
+    if (status == QRT_OK) status = qrt_session_fork(session, &fork, &error);
     const bool reached = allocations.load() > start + n;
     fail_at.store(-1);
 
@@ -394,6 +425,7 @@ TEST_F(QrtApi, RunningOutOfMemoryAnywhereIsAStatus) {
     }
     qrt_sampler_release(sampler);
     qrt_text_release(text);
+    qrt_session_release(fork);
     qrt_session_release(session);
     qrt_engine_release(engine);
     qrt_artifact_release(artifact);
