@@ -274,8 +274,15 @@ TEST_P(GpuEngineConformance, SnapshotsMove) {
         << Say(error);
     ASSERT_EQ(qrt_session_restore(target.get(), saved.data(), written, &error), QRT_OK) << Say(error);
     EXPECT_EQ(qrt_session_position(target.get()), prompt.size());
+    // On its own device a fork goes on with the same bits, whatever the session does meanwhile.
+    qrt_session* made = nullptr;
+    ASSERT_EQ(qrt_session_fork(source.get(), &made, &error), QRT_OK) << Say(error);
+    const Session fork(made);
     EXPECT_EQ(Greedy(target.get(), first, 24, vocab), Greedy(source.get(), first, 24, vocab))
         << (from == cpu.get() ? "from the CPU" : "to the CPU");
+    const Session again = MakeSession(from);
+    ASSERT_EQ(qrt_session_restore(again.get(), saved.data(), written, &error), QRT_OK) << Say(error);
+    EXPECT_EQ(Feed(fork.get(), prompt, vocab), Feed(again.get(), prompt, vocab)) << "a fork";
   }
 }
 
