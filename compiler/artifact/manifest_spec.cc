@@ -113,13 +113,18 @@ std::vector<uint8_t> BuildManifest(const ManifestSpec& spec) {
     parts.push_back(abi::CreatePart(b, target, p.first_layer, p.layers, p.states, p.programs, p.code,
                                     p.state_bytes, p.kv_bytes_per_token, p.weights_bytes));
   }
+  std::vector<fb::Offset<abi::Stage>> stages;
+  for (const StageSpec& stage : spec.stages) {
+    stages.push_back(abi::CreateStage(b, stage.program, stage.kernel, stage.weight_bytes));
+  }
+  auto stage_list = b.CreateVector(stages);
   fb::Offset<fb::Vector<fb::Offset<abi::Part>>> part_list = 0;
   if (!parts.empty()) part_list = b.CreateVector(parts);
   auto manifest = abi::CreateManifest(
       b, model, static_cast<abi::Numerics>(spec.numerics), static_cast<abi::Element>(spec.kv_element),
       spec.weights_bytes, spec.state_bytes, spec.kv_bytes_per_token, state_list, program_list, code_list,
       tokenizer, sampling, ToFb(spec.chat_template_section), ToFb(spec.goldens_section), format_list,
-      provenance, stream_list, weight_list, kernel_list, part_list, spec.state_block);
+      provenance, stream_list, weight_list, kernel_list, part_list, spec.state_block, stage_list);
   abi::FinishManifestBuffer(b, manifest);
   return std::vector<uint8_t>(b.GetBufferPointer(), b.GetBufferPointer() + b.GetSize());
 }

@@ -86,6 +86,14 @@ struct KernelSpec {
   bool operator==(const KernelSpec&) const = default;
 };
 
+struct StageSpec {
+  uint32_t program = 0;
+  int32_t kernel = -1;
+  uint64_t weight_bytes = 0;
+
+  bool operator==(const StageSpec&) const = default;
+};
+
 struct WeightSpec {
   std::string name, format, layout;
   uint64_t rows = 0, cols = 0;
@@ -128,7 +136,8 @@ struct ManifestSpec {
   // At least 2, or none where one device runs all layers; `part` is the number of one (part_manifest.h).
   std::vector<qrt::PartFacts> parts;
   uint32_t part = 0;
-  uint32_t state_block = 0;  // tokens; 0: no state has entries
+  uint32_t state_block = 0;       // tokens; 0: no state has entries
+  std::vector<StageSpec> stages;  // of CPU code
 
   bool operator==(const ManifestSpec&) const = default;
 };

@@ -509,6 +509,11 @@ absl::Status Compilation::WriteAllCode(ArtifactWriter& out, ManifestSpec& manife
     if (options_.in_parts()) {
       manifest.parts[i].code = static_cast<uint32_t>(generated.variants.size());
     }
+    const auto kernels = static_cast<int32_t>(manifest.kernels.size());  // of the parts before
+    for (const LinkedStage& stage : generated.stages) {
+      const int32_t kernel = stage.kernel ? kernels + static_cast<int32_t>(*stage.kernel) : -1;
+      manifest.stages.push_back({stage.program + programs, kernel, stage.weight_bytes});
+    }
     for (LinkedKernel& kernel : generated.kernels) {
       for (uint32_t& program : kernel.programs) program += programs;
       kernel.code_bytes.insert(kernel.code_bytes.begin(), before, 0);

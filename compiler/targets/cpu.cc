@@ -47,6 +47,7 @@ absl::StatusOr<TargetCode> GenerateCpu(const TargetRequest& request) {
       options.dump_kernels,
       [&request] { return request.sink.Interrupted(); },
       lowered->scratchBytes,
+      static_cast<int64_t>(lowered->stages.size()),
       [&request](size_t done, size_t total) { request.sink.Progress(done, total, "pieces"); },
       {},
       {}};
@@ -63,6 +64,10 @@ absl::StatusOr<TargetCode> GenerateCpu(const TargetRequest& request) {
   if (!blobs) return CodeError(blobs.takeError());
   TargetCode code;
   code.kernels = KernelsOf(*lowered, *blobs);
+  for (const cpu::ProgramStage& stage : lowered->stages) {
+    code.stages.push_back({static_cast<uint32_t>(stage.program), stage.kernel,
+                           static_cast<uint64_t>(stage.weightBytes)});
+  }
   uint64_t bytes = 0;
   for (size_t i = 0; i < blobs->size(); ++i) {
     const cpu::IsaInfo& isa = cpu::isa_info(blob.isas[i]);

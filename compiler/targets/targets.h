@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -46,9 +47,17 @@ struct LinkedKernel {
   std::vector<uint64_t> code_bytes;  // in each of TargetCode::variants
 };
 
+// A place in the code of a CPU's program, numbered by its place in the list.
+struct LinkedStage {
+  uint32_t program = 0;        // place in the plan's list
+  std::optional<size_t> kernel;  // place in TargetCode::kernels; none: threads wait for each other
+  uint64_t weight_bytes = 0;   // that a run reads
+};
+
 struct TargetCode {
   std::vector<CodeVariant> variants;  // best first
   std::vector<LinkedKernel> kernels;  // of the CPU; in the order of their first use
+  std::vector<LinkedStage> stages;    // of the CPU
   std::string summary;                // for people
   // IR that the code was made from: a suffix for file names ("", "-sg32-dot") and the text.
   std::vector<std::pair<std::string, std::string>> ir;

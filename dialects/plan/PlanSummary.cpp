@@ -37,16 +37,6 @@ class StatePlaces {
   std::map<int64_t, int64_t> states, kv;  // offset -> number
 };
 
-int64_t weightBytesOf(DispatchOp op) {
-  int64_t bytes = 0, rows = dispatchRows(op);
-  visitDispatch(op, [&](const auto& spec, const auto& bindings) {
-    forEachRole(spec, bindings, [&](const RoleExtent&, const Ref& ref) {
-      if (ref && ref.space == Space::Weights) bytes += weightBytesRead(spec, ref.bytes, rows);
-    });
-  });
-  return bytes;
-}
-
 // Adds what the ops of `body` do; `call` is the layer that runs it, or null.
 void count(Block& body, CallOp call, const StatePlaces& places, ProgramSummary& program,
            std::set<int64_t>& advances) {
@@ -70,6 +60,16 @@ void count(Block& body, CallOp call, const StatePlaces& places, ProgramSummary& 
 }
 
 }  // namespace
+
+int64_t weightBytesOf(DispatchOp op) {
+  int64_t bytes = 0, rows = dispatchRows(op);
+  visitDispatch(op, [&](const auto& spec, const auto& bindings) {
+    forEachRole(spec, bindings, [&](const RoleExtent&, const Ref& ref) {
+      if (ref && ref.space == Space::Weights) bytes += weightBytesRead(spec, ref.bytes, rows);
+    });
+  });
+  return bytes;
+}
 
 int64_t PlanSummary::streamNumber(StringRef name) const {
   auto it = std::find(streams.begin(), streams.end(), name.str());

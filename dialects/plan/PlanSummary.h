@@ -36,6 +36,9 @@ struct PlanSummary {
   int64_t streamNumber(llvm::StringRef name) const;  // place in `streams`; -1: not there
 };
 
+// Of the weights, what a dispatch reads with a full bucket, in one run.
+int64_t weightBytesOf(DispatchOp op);
+
 // `module` holds a plan (qcc-build-plan). `weightBytes` and `stateBytes` are rounded up to kAlignment.
 PlanSummary summarize(mlir::ModuleOp module);
 

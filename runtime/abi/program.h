@@ -16,7 +16,7 @@ extern "C" {
 
 /* Bump when any struct below changes, or the end of the section (QBIN_BASIS_BYTES): part of the artifact's
  * code section, checked at load. */
-#define QRT_PROGRAM_ABI 4u
+#define QRT_PROGRAM_ABI 5u
 
 /* The most that a step takes of the stack of each thread that runs it, callbacks of the barrier included. */
 #define QRT_STEP_STACK_BYTES 16384u
@@ -52,6 +52,21 @@ typedef struct qrt_seq {
   int64_t row_count;
 } qrt_seq;
 
+/* What one thread's time goes into, where that is asked for. A stage is a place in the code: a dispatch, or a
+ * barrier, where the thread waits for the others. */
+typedef struct qrt_stage_time {
+  uint64_t ticks; /* of the time stamp counter, from the end of the stage before, in all runs */
+  uint64_t runs;
+} qrt_stage_time;
+typedef struct qrt_stage_clock {
+  uint64_t last; /* when the thread's last stage, or the step's beginning, was over */
+  uint64_t reserved[7];
+  qrt_stage_time stages[]; /* [n_stages of the code] */
+} qrt_stage_clock;
+
+/* The most stages of a code. */
+#define QRT_MAX_STAGES (1u << 16)
+
 typedef struct qrt_step_args {
   const uint8_t* weights;   /* base of the packed weight section, 64-byte aligned */
   uint8_t* arena;           /* at least arena_bytes of the program, 64-byte aligned */
@@ -68,6 +83,9 @@ typedef struct qrt_step_args {
   uint8_t* scratch;       /* 64-byte aligned; thread t has thread_scratch bytes (qrt_code_header) at
                            * t * scratch_stride, in which it finds anything and may leave anything */
   int64_t scratch_stride; /* bytes, a multiple of 64, at least thread_scratch */
+  uint8_t* stage_clocks;  /* 64-byte aligned; that of thread t, a qrt_stage_clock, is at t * stage_clock_stride;
+                           * null: nobody asks */
+  int64_t stage_clock_stride; /* bytes, a multiple of 64 */
 } qrt_step_args;
 
 typedef void (*qrt_step_fn)(const qrt_step_args* args, uint32_t thread, uint32_t n_threads);
@@ -81,6 +99,7 @@ typedef struct qrt_code_header {
   uint32_t n_entries;
   uint32_t thread_scratch; /* bytes of scratch that each thread of a step needs: a multiple of 64, at most
                             * QRT_MAX_THREAD_SCRATCH */
+  uint32_t n_stages;       /* at most QRT_MAX_STAGES; numbered over all programs */
   uint32_t entry[];        /* [n_entries] */
 } qrt_code_header;
 

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "runtime/abi/manifest_generated.h"
+#include "runtime/abi/program.h"
 #include "runtime/abi/qbin.h"
 #include "runtime/abi/tokenizer.h"
 #include "runtime/artifact/verifier.h"
@@ -135,6 +136,7 @@ Status ArtifactVerifier::ReadManifest() {
   QRT_RETURN_IF_ERROR(ReadCode(fb));
   QRT_RETURN_IF_ERROR(ReadWeights(fb));
   QRT_RETURN_IF_ERROR(ReadKernels(fb));
+  QRT_RETURN_IF_ERROR(ReadStages(fb));
   QRT_RETURN_IF_ERROR(ReadParts(fb));
   QRT_RETURN_IF_ERROR(ReadText(fb));
   return ReadOrigin(fb);
@@ -244,6 +246,25 @@ Status ArtifactVerifier::ReadKernels(const abi::Manifest& fb) {
     if (info.code_bytes.size() != variants) {
       return BadField(field + ".code_bytes", std::to_string(info.code_bytes.size()) + " sizes",
                       std::to_string(variants) + ": one for each CPU code");
+    }
+  }
+  return Status();
+}
+
+Status ArtifactVerifier::ReadStages(const abi::Manifest& fb) {
+  if (fb.stages() == nullptr) return Status();
+  Manifest& m = a_.manifest_;
+  QRT_RETURN_IF_ERROR(Unfold("stages", fb.stages()->size(), QRT_MAX_STAGES, sizeof(StageInfo)));
+  const auto kernels = static_cast<int64_t>(m.kernels.size());
+  for (const abi::Stage* s : *fb.stages()) {
+    const StageInfo& info = m.stages.emplace_back(s->program(), s->kernel(), s->weight_bytes());
+    const std::string field = "stage " + std::to_string(m.stages.size() - 1);
+    if (info.program >= m.programs.size()) {
+      return BadField(field + ".program", std::to_string(info.program),
+                      "below " + std::to_string(m.programs.size()));
+    }
+    if (info.kernel < -1 || info.kernel >= kernels) {
+      return BadField(field + ".kernel", std::to_string(info.kernel), "-1 to " + std::to_string(kernels - 1));
     }
   }
   return Status();

@@ -98,6 +98,13 @@ struct KernelInfo {
   std::vector<uint64_t> code_bytes;  // in each CPU code of the list
 };
 
+// A place in the code of a CPU's program.
+struct StageInfo {
+  uint32_t program = 0;
+  int32_t kernel = -1;        // -1: the threads wait for each other
+  uint64_t weight_bytes = 0;  // of a run with a full bucket
+};
+
 struct Provenance {
   std::string compiler;
   std::vector<std::pair<std::string, std::string>> options;
@@ -129,7 +136,8 @@ struct Manifest {
   // a part: which of them it is.
   std::vector<PartFacts> parts;
   uint32_t part = 0;
-  uint32_t state_block = 0;  // tokens; 0 where no state has entries
+  uint32_t state_block = 0;       // tokens; 0 where no state has entries
+  std::vector<StageInfo> stages;  // as CPU code numbers them
 };
 
 // Q4017. `made_for` says of what the artifact has version `found`, where this program knows `known` alone:

@@ -34,6 +34,11 @@ Manifest PartManifest(const Manifest& manifest, size_t number) {
   for (auto& program : out.programs) {
     for (uint32_t& state : program.facts.advances) state -= static_cast<uint32_t>(states);
   }
+  for (auto stage : manifest.stages) {
+    if (stage.program < programs || stage.program - programs >= part.programs) continue;
+    stage.program -= static_cast<uint32_t>(programs);
+    out.stages.push_back(stage);
+  }
   out.numerics = manifest.numerics;
   out.kv_element = manifest.kv_element;
   out.streams = manifest.streams;

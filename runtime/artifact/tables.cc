@@ -113,6 +113,11 @@ Status ArtifactVerifier::CheckCpuCode(const CodeInfo& c) const {
                          " bytes of scratch a thread, expected a multiple of 64, at most " +
                          std::to_string(QRT_MAX_THREAD_SCRATCH));
   }
+  if (header.n_stages != m.stages.size()) {
+    return CorruptIn(4016, c.section, offsetof(qrt_code_header, n_stages),
+                     "the code has " + std::to_string(header.n_stages) + " stages, the manifest " +
+                         std::to_string(m.stages.size()));
+  }
   const uint64_t entries_end = sizeof header + uint64_t{header.n_entries} * sizeof(uint32_t);
   if (entries_end > blob.size()) {
     return CorruptIn(4016, c.section, sizeof header,

@@ -174,6 +174,46 @@ Status Check(qrt_engine& engine, qrt_check_report* out) {
   return WriteInfo(run.report, sizeof run.report, "report", out);
 }
 
+size_t StageCount(const qrt_engine& engine, size_t part) {
+  return engine.engine->times_stages(part) ? engine.artifact->artifact->part(part).manifest().stages.size()
+                                           : 0;
+}
+
+Status DescribeStage(const qrt_engine& engine, size_t index, uint32_t thread, qrt_stage_info* out) {
+  size_t part = 0, stage = index;
+  for (; part < engine.engine->part_count(); ++part) {
+    const size_t count = StageCount(engine, part);
+    if (stage < count) break;
+    stage -= count;
+  }
+  if (part == engine.engine->part_count()) {
+    return Status(Code::kInvalidArgument, 5338,
+                  "stage " + std::to_string(index) + ": there are " + std::to_string(index - stage), "",
+                  "qrt_engine_time_stages starts their clocks, qrt_engine_stages says how many there are");
+  }
+  const uint32_t threads = engine.engine->device(part).threads();
+  if (thread >= threads) {
+    return Status(Code::kInvalidArgument, 5338,
+                  "thread " + std::to_string(thread) + ": there are " + std::to_string(threads), "",
+                  "ask for fewer than qrt_engine_info.threads");
+  }
+  const Artifact& file = *engine.artifact->artifact;
+  const Manifest& manifest = file.part(part).manifest();
+  const StageInfo& found = manifest.stages[stage];
+  const StageTime time = engine.engine->StageTimeOf(part, thread, stage);
+  qrt_stage_info info = {};
+  info.program = manifest.programs[found.program].name.c_str();
+  if (found.kernel >= 0) {
+    const KernelInfo& kernel = file.manifest().kernels[static_cast<size_t>(found.kernel)];
+    info.kernel = kernel.name.c_str();
+    info.specification = kernel.specification.c_str();
+  }
+  info.weight_bytes = found.weight_bytes;
+  info.runs = time.runs;
+  info.seconds = time.seconds;
+  return WriteInfo(info, sizeof info, "info", out);
+}
+
 }  // namespace
 }  // namespace qrt::capi
 
@@ -191,6 +231,27 @@ void qrt_engine_release(qrt_engine* engine) {
 qrt_status qrt_engine_describe(const qrt_engine* engine, qrt_engine_info* info, qrt_error* error) {
   return Guard(
       error, [&] { return engine == nullptr ? NullArgument("engine") : qrt::capi::Describe(*engine, info); });
+}
+
+qrt_status qrt_engine_time_stages(qrt_engine* engine, qrt_error* error) {
+  return Guard(
+      error, [&] { return engine == nullptr ? NullArgument("engine") : engine->engine->TimeStages(); });
+}
+
+size_t qrt_engine_stages(const qrt_engine* engine) {
+  size_t count = 0;
+  for (size_t i = 0; engine != nullptr && i < engine->engine->part_count(); ++i) {
+    count += qrt::capi::StageCount(*engine, i);
+  }
+  return count;
+}
+
+qrt_status qrt_engine_stage(const qrt_engine* engine, size_t index, uint32_t thread, qrt_stage_info* info,
+                            qrt_error* error) {
+  return Guard(error, [&] {
+    return engine == nullptr ? NullArgument("engine")
+                             : qrt::capi::DescribeStage(*engine, index, thread, info);
+  });
 }
 
 qrt_status qrt_engine_check(qrt_engine* engine, qrt_check_report* report, qrt_error* error) {

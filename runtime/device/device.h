@@ -65,6 +65,12 @@ struct DeviceCounters {
   uint64_t bytes_to_host = 0;  // copied back by steps
 };
 
+// What a thread's time went into, of one place in the code of its programs.
+struct StageTime {
+  uint64_t runs = 0;
+  double seconds = 0;
+};
+
 // Runs the programs of one artifact, addressed by their place in its program table. Weights and scratch
 // belong to the device object. One call at a time: the engine serialises. Run allocates nothing.
 class Device {
@@ -105,6 +111,14 @@ class Device {
   virtual const DeviceBuffer& arena() const = 0;
   // The arena's bytes where the host uses them in place; null: copies go through Read and Write.
   virtual uint8_t* host_arena() const { return nullptr; }
+
+  // From now on the device tells how long each thread was at each stage of its programs (Manifest::stages),
+  // from 0 on. kRefused: it cannot.
+  virtual DeviceResult TimeStages() { return DeviceResult::kRefused; }
+  // `thread` < threads(), `stage` below the manifest's.
+  virtual StageTime stage_time([[maybe_unused]] uint32_t thread, [[maybe_unused]] size_t stage) const {
+    return {};
+  }
 
   virtual DeviceCounters counters() const = 0;
   virtual std::string last_error() const = 0;  // of the driver, for people

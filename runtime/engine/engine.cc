@@ -185,6 +185,34 @@ EngineCounters Engine::counters() const {
   return counters;
 }
 
+Status Engine::TimeStages() {
+  bool any = false;
+  for (size_t part = 0; part < parts_.size(); ++part) {
+    DeviceResult result;
+    {
+      const std::lock_guard<std::mutex> lock(step_);
+      result = parts_[part].device->TimeStages();
+      parts_[part].timed = result == DeviceResult::kOk;
+    }
+    if (result == DeviceResult::kRefused) continue;
+    if (result != DeviceResult::kOk) return Failure(part, result, "the times of stages");
+    any = true;
+  }
+  if (any) return Status();
+  return Status(Code::kUnavailable, 5337, "stages are timed on CPUs alone", "device " + device().name(),
+                "use --device=cpu, or the tools of the GPU's maker");
+}
+
+bool Engine::times_stages(size_t part) const {
+  const std::lock_guard<std::mutex> lock(step_);
+  return parts_[part].timed;
+}
+
+StageTime Engine::StageTimeOf(size_t part, uint32_t thread, size_t stage) const {
+  const std::lock_guard<std::mutex> lock(step_);
+  return parts_[part].device->stage_time(thread, stage);
+}
+
 Status Engine::Failure(size_t part, DeviceResult result, const std::string& what) const {
   const std::string note = "device " + device(part).name();
   std::string cause;

@@ -93,6 +93,12 @@ class Engine {
   DeviceResult Read(size_t part, std::span<const CopyRange> ranges);
   DeviceResult Write(size_t part, std::span<const CopyRange> ranges);
 
+  // See Device: of the parts whose devices can. Any thread. Errors: unavailable (none can), out of memory.
+  Status TimeStages();
+  bool times_stages(size_t part) const;
+  // Of a part that does.
+  StageTime StageTimeOf(size_t part, uint32_t thread, size_t stage) const;
+
   // The error behind a result of a part's device that is not kOk: out of memory, device lost, device failed,
   // internal (refused). `what` names the work, e.g. "a step".
   Status Failure(size_t part, DeviceResult result, const std::string& what) const;
@@ -118,6 +124,7 @@ class Engine {
   struct Stage : Part {
     Schedule schedule;
     bool lost = false;
+    bool timed = false;  // stages are
   };
 
   Engine() : process_(getpid()) {}

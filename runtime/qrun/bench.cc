@@ -7,6 +7,7 @@
 #include "runtime/qrun/escape.h"
 #include "runtime/qrun/model.h"
 #include "runtime/qrun/process.h"
+#include "runtime/qrun/stage_times.h"
 
 namespace qrun {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 struct BenchFlags {
   std::optional<std::string> path;
   std::optional<int64_t> prompt, generate, depth, repeat;
-  bool json = false;
+  bool json = false, profile_stages = false;
   EngineChoice engine;
 };
 
@@ -133,6 +134,9 @@ Outcome RunBench(const Call& call) {
   options.Integer("-d, --depth", "N", 0, 1 << 28, &flags.depth,
                   "tokens in the session before either; default 0");
   options.Integer("-r, --repeat", "N", 1, 10000, &flags.repeat, "samples of each; default 5");
+  options.Flag("--profile-stages", &flags.profile_stages,
+               "on the CPU: where the time of a step goes, kernel by kernel, and what threads wait for each "
+               "other; of all samples together");
   options.Flag("--json", &flags.json, "one JSON object");
   flags.engine.AddTo(options);
   bool done = false;
@@ -168,6 +172,7 @@ Outcome RunBench(const Call& call) {
   Samples prefill, decode;
   // The first round of each is not counted: it faults in KV and arena.
   for (size_t round = 0; prompt != 0 && round <= repeat; ++round) {
+    if (flags.profile_stages && round == 1) QRUN_CALL(qrt_engine_time_stages(model.engine.get(), &error));
     QRUN_RETURN_IF_ERROR(session.Rewind());
     const double begin = Seconds();
     QRUN_RETURN_IF_ERROR(session.Append(tokens.data() + depth, prompt));
@@ -178,6 +183,9 @@ Outcome RunBench(const Call& call) {
   size_t decoded = 0;
   for (size_t round = 0; generate != 0 && round <= repeat; ++round) {
     const size_t count = round == 0 ? std::min<size_t>(generate, 4) : generate;
+    if (flags.profile_stages && prompt == 0 && round == 1) {
+      QRUN_CALL(qrt_engine_time_stages(model.engine.get(), &error));
+    }
     QRUN_RETURN_IF_ERROR(session.Rewind());
     const double begin = Seconds();
     for (size_t i = 0; i < count; ++i) QRUN_RETURN_IF_ERROR(session.Append(tokens.data() + depth + i, 1));
@@ -185,6 +193,8 @@ Outcome RunBench(const Call& call) {
     if (round != 0) decode.values.push_back(static_cast<double>(count) / (Seconds() - begin));
   }
 
+  std::vector<TimedProgram> stages;
+  if (flags.profile_stages) QRUN_RETURN_IF_ERROR(ReadStageTimes(model, &stages));
   qrt_engine_info engine = {};
   QRUN_RETURN_IF_ERROR(DescribeEngine(model, &engine));
   const double steps = static_cast<double>(std::max<size_t>(1, decoded));
@@ -204,7 +214,8 @@ Outcome RunBench(const Call& call) {
                   model.info.weight_bytes, engine.device_weight_bytes, submissions, bytes_to_host, transfers);
     report = "{\"model\": " + Quoted(*flags.path) + ", \"architecture\": " + Quoted(model.info.architecture) +
              ", \"device\": " + Quoted(engine.device) + ", \"cpu\": " + Quoted(engine.cpu) + text +
-             prefill.Json(prompt) + ", \"decode\": " + decode.Json(generate) + "}\n";
+             prefill.Json(prompt) + ", \"decode\": " + decode.Json(generate) +
+             (flags.profile_stages ? ", \"programs\": " + StageJson(stages) : "") + "}\n";
   } else {
     std::snprintf(text, sizeof text,
                   "%u threads, depth %zu; load %.3f s, first token %.3f s, peak %.1f MiB; "
@@ -212,7 +223,7 @@ Outcome RunBench(const Call& call) {
                   engine.threads, depth, model.load_seconds, first_token_seconds,
                   static_cast<double>(PeakRssBytes()) / 1048576.0, submissions, bytes_to_host, transfers);
     report = OneLine(std::string(engine.device) + ", " + engine.cpu) + ", " + text +
-             prefill.Line("prefill", prompt) + decode.Line("decode", generate);
+             prefill.Line("prefill", prompt) + decode.Line("decode", generate) + StageTables(stages);
   }
   return WriteStdout(report);
 }

@@ -194,6 +194,22 @@ def inspection(h, gguf, qbin):
     h.check("--kv=f32 takes twice the KV", wide["kv"] == "f32" and wide["numerics"] == "f32" and wide["memory"]["kv_bytes_per_token"] == 2 * memory["kv_bytes_per_token"])
 
 
+def stages(h, qbin):
+    """What is timed is what a step does: its dispatches, and the weights that it reads."""
+    has = {p["name"]: p for p in h.inspect(qbin)["programs"]}
+    programs = json.loads(h.run("qrun", "bench", qbin, "-p", "40", "-n", "3", "-r", "2", "-t", "2", "--profile-stages", "--json"))["programs"]
+    ran = {p["program"]: p for p in programs}
+    h.check("stages: decode and prefill ran", "decode_1" in ran and any(name.startswith("prefill") for name in ran), str(list(ran)))
+    for name, program in ran.items():
+        steps, counted = program["steps"], program["stages"]
+        dispatches = sum(s["runs"] for s in counted if s["kernel"])
+        weights = sum(s["runs"] * s["weight_bytes"] for s in counted)
+        h.check(f"stages of {name}: all dispatches, and their weights", dispatches == steps * has[name]["dispatches"] and weights == steps * has[name]["weight_bytes"],
+                f"{steps} steps: {dispatches} dispatches, {weights} bytes; {has[name]}")
+        h.check(f"stages of {name}: each thread's time", all(len(s["busy_seconds"]) == 2 and min(s["busy_seconds"]) > 0 for s in counted if s["kernel"]), str(counted))
+        h.check(f"stages of {name}: the kernels are those of the artifact", all(s["specification"] for s in counted if s["kernel"]), str(counted))
+
+
 def buckets(h, gguf, tokens):
     want = None
     for ladder in (["--decode=1", "--prefill=1"], ["--decode=1,2,4,8", "--prefill=32,128"], ["--decode=1,3", "--prefill=7,48"], ["--decode=64,1", "--prefill=20,5,5"]):
@@ -324,7 +340,7 @@ def main():
     # A line is a round of three shares, whose costs are about equal. What takes long is to compile, for all levels four times as long as for one:
     # the first share does so for all of them twice, the third too, and for one a few times; the second for one ten times, half of them broken off.
     for part in h.share([lambda: determinism(h, gguf, qbin()), lambda: buckets(h, gguf, tokens), lambda: levels_f32(h, gguf, tokens, reference),
-                         lambda: inspection(h, gguf, qbin()), lambda: atomic(h, gguf), lambda: levels(h, qbin(), gguf, tokens, reference, row["int8_limit"]),
+                         lambda: inspection(h, gguf, qbin()), lambda: stages(h, qbin()), lambda: atomic(h, gguf), lambda: levels(h, qbin(), gguf, tokens, reference, row["int8_limit"]),
                          lambda: damage(h, qbin()), lambda: read_only(h, gguf), lambda: spellings(h),
                          lambda: dependencies(h)]):
         part()

@@ -107,6 +107,9 @@ void qk_trace(const trace_args* args);
 // Returns when all n_threads threads of the step have called it; what any did before is visible to all after.
 void qk_barrier(qrt_barrier* barrier, int64_t n_threads);
 
+// The thread is done with a stage; -1: the step begins. Nothing where args->stage_clocks is null.
+void qk_end_stage(const qrt_step_args* args, int64_t thread, int64_t stage);
+
 #ifdef __cplusplus
 }
 #endif

@@ -171,21 +171,23 @@ Expected<std::unique_ptr<Module>> readPiece(const PieceRequest& request, LLVMCon
 }
 
 // Entry offsets relative to the header, which the linker script puts first.
-void addHeader(Module& module, ArrayRef<std::string> entries, int64_t scratchBytes) {
+void addHeader(Module& module, const BlobHeader& header) {
   LLVMContext& context = module.getContext();
   Type* i32 = Type::getInt32Ty(context);
   Type* i64 = Type::getInt64Ty(context);
-  auto* type = ArrayType::get(i32, 4 + entries.size());
+  auto* type = ArrayType::get(i32, sizeof(qrt_code_header) / 4 + header.entries.size());
   auto* table = new GlobalVariable(module, type, /*isConstant=*/true, GlobalValue::ExternalLinkage, nullptr,
                                    "qrt_code_header");
   table->setSection(".qrt_table");
   table->setAlignment(Align(64));
   table->setVisibility(GlobalValue::HiddenVisibility);
   auto word = [&](uint32_t v) -> Constant* { return ConstantInt::get(i32, v); };
-  SmallVector<Constant*> words = {word(QRT_CODE_MAGIC), word(QRT_PROGRAM_ABI), word(entries.size()),
-                                  word(static_cast<uint32_t>(scratchBytes))};
+  SmallVector<Constant*> words = {word(QRT_CODE_MAGIC), word(QRT_PROGRAM_ABI),
+                                  word(header.entries.size()),
+                                  word(static_cast<uint32_t>(header.scratchBytes)),
+                                  word(static_cast<uint32_t>(header.stages))};
   auto* step = FunctionType::get(Type::getVoidTy(context), false);
-  for (const std::string& name : entries) {
+  for (const std::string& name : header.entries) {
     auto* function = Function::Create(step, GlobalValue::ExternalLinkage, name, module);
     function->setVisibility(GlobalValue::HiddenVisibility);
     Constant* distance =
@@ -218,15 +220,14 @@ Error checkKernels(const Module& program, const IsaInfo& isa) {
   return Error::success();
 }
 
-Expected<SmallVector<char, 0>> compileHeader(ArrayRef<std::string> entries, int64_t scratchBytes,
-                                             const IsaInfo& isa) {
+Expected<SmallVector<char, 0>> compileHeader(const BlobHeader& header, const IsaInfo& isa) {
   LLVMContext context;
   auto machine = makeTargetMachine(isa);
   if (!machine) return machine.takeError();
   Module module("header", context);
   module.setDataLayout((*machine)->createDataLayout());
   module.setTargetTriple((*machine)->getTargetTriple());
-  addHeader(module, entries, scratchBytes);
+  addHeader(module, header);
   if (Error e = verify(module)) return e;
   return generate(module, **machine, CodeGenFileType::ObjectFile);
 }

@@ -40,9 +40,15 @@ void prepareCodeGenerator();
 // another thread may use: pieces are compiled side by side. Errors name the stage and the symbol.
 llvm::Expected<CompiledPiece> compilePiece(const PieceRequest& request);
 
-// The code header (qrt_code_header) of a blob with these step functions, as an object file.
-llvm::Expected<llvm::SmallVector<char, 0>> compileHeader(llvm::ArrayRef<std::string> entries,
-                                                         int64_t scratchBytes, const IsaInfo& isa);
+// What a blob's header says.
+struct BlobHeader {
+  llvm::ArrayRef<std::string> entries;  // step functions
+  int64_t scratchBytes;                 // of each thread
+  int64_t stages;
+};
+
+// The header (qrt_code_header) of a blob as an object file.
+llvm::Expected<llvm::SmallVector<char, 0>> compileHeader(const BlobHeader& header, const IsaInfo& isa);
 
 // Whether the kernels that `program` calls are those of the level's bitcode, with the same arguments.
 llvm::Error checkKernels(const llvm::Module& program, const IsaInfo& isa);

@@ -30,6 +30,10 @@ Error stageError(const Twine& what) {
 // What is left of a step's stack for compiled code.
 constexpr uint64_t kCodeStack = QRT_STEP_STACK_BYTES - QRT_STEP_CALLBACK_STACK_BYTES;
 
+BlobHeader headerOf(const BlobRequest& request) {
+  return {request.entries, request.scratchBytes, request.stages};
+}
+
 // A piece at one level.
 struct Job {
   const Piece* piece;
@@ -145,7 +149,7 @@ class Emission {
     for (const Job& job : level)
       if (!job.error.empty()) return createStringError(job.cause, "cpu codegen: " + isa + ": " + job.error);
     if (Error e = checkStack(level)) return stageError(isa + ": " + toString(std::move(e)));
-    auto header = compileHeader(request.entries, request.scratchBytes, *level.front().isa);
+    auto header = compileHeader(headerOf(request), *level.front().isa);
     if (!header) return header.takeError();
     SmallVector<StringRef> objects = {StringRef(header->data(), header->size())};
     for (const Job& job : level)
@@ -230,6 +234,9 @@ Expected<std::vector<Blob>> emitBlobs(const BlobRequest& request, unsigned threa
   if (request.scratchBytes > int64_t{QRT_MAX_THREAD_SCRATCH})
     return stageError("kernels need " + Twine(request.scratchBytes) + " bytes of scratch a thread, at most " +
                       Twine(QRT_MAX_THREAD_SCRATCH) + " are allowed");
+  if (request.stages > int64_t{QRT_MAX_STAGES})
+    return stageError("the programs have " + Twine(request.stages) + " stages, at most " +
+                      Twine(QRT_MAX_STAGES) + " are allowed");
   mlir::ModuleOp source = request.module;
   mlir::registerBuiltinDialectTranslation(*source.getContext());
   mlir::registerLLVMDialectTranslation(*source.getContext());

@@ -7,6 +7,7 @@
 
 #include "codegen/cpu/lower/KernelCall.h"
 #include "codegen/cpu/lower/KernelSignature.h"
+#include "dialects/plan/PlanSummary.h"
 #include "llvm/ADT/StringMap.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Builders.h"
@@ -41,8 +42,10 @@ class Lowering {
     for (auto program : plan.getOps<plan::ProgramOp>()) {
       if (failed(lowerProgram(program))) return failure();
       result.entries.push_back(stepName(program));
+      ++programs;
     }
     result.kernels = std::move(kernels);
+    result.stages = std::move(stages);
     result.scratchBytes = scratchBytes;
     return result;
   }
@@ -86,6 +89,7 @@ class Lowering {
     scope.thread = LLVM::ZExtOp::create(b, loc, i64, step.getArgument(1));
     scope.threads = LLVM::ZExtOp::create(b, loc, i64, step.getArgument(2));
     scope.bucketRows = program.getRows();
+    endStage(scope, -1);
     if (failed(lowerBody(program.getBody().front(), scope))) return failure();
     LLVM::ReturnOp::create(b, loc, ValueRange{});
     return success();
@@ -111,6 +115,22 @@ class Lowering {
     LLVM::LLVMFuncOp barrier = declare("qk_barrier", voidFunction({ptr, i64}));
     Value state = field(scope.args, offsetof(qrt_step_args, barrier), ptr);
     LLVM::CallOp::create(b, loc, barrier, ValueRange{state, scope.threads});
+    stages.push_back({programs, std::nullopt});
+    endStage(scope, static_cast<int64_t>(stages.size()) - 1);
+  }
+
+  // A function of its own, so that what it does is there once.
+  void endStage(const Scope& scope, int64_t stage) {
+    LLVM::LLVMFuncOp end = out.lookupSymbol<LLVM::LLVMFuncOp>("end_stage");
+    if (!end) {
+      end = declare("end_stage", voidFunction({ptr, i64, i64}));
+      end.setNoInline(true);
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(end.addEntryBlock(b));
+      LLVM::CallOp::create(b, loc, declare("qk_end_stage", voidFunction({ptr, i64, i64})), end.getArguments());
+      LLVM::ReturnOp::create(b, loc, ValueRange{});
+    }
+    LLVM::CallOp::create(b, loc, end, ValueRange{scope.args, scope.thread, constant(stage)});
   }
 
   LogicalResult lowerCall(plan::CallOp call, const Scope& scope) {
@@ -170,7 +190,10 @@ class Lowering {
       operands.push_back(bindingValue(ref, scope));
       types.push_back(operands.back().getType());
     }
-    LLVM::CallOp::create(b, loc, specialization(op, *call, types), operands);
+    LLVM::LLVMFuncOp kernel = specialization(op, *call, types);
+    LLVM::CallOp::create(b, loc, kernel, operands);
+    stages.push_back({programs, kernelPlaces.lookup(kernel.getName()), plan::weightBytesOf(op)});
+    endStage(scope, static_cast<int64_t>(stages.size()) - 1);
     return success();
   }
 
@@ -186,6 +209,7 @@ class Lowering {
     std::string name = "spec_" + hash.substr(0, 16) + call.symbol.substr(2);
     LLVM::LLVMFuncOp func = declare(name, voidFunction(types));
     it->second = func;
+    kernelPlaces[name] = kernels.size();
     kernels.push_back({name, specification(op, call)});
     func.setNoInline(true);
     OpBuilder::InsertionGuard guard(b);
@@ -320,6 +344,9 @@ class Lowering {
   Location loc = UnknownLoc::get(context);
   llvm::StringMap<LLVM::LLVMFuncOp> specs;
   std::vector<SpecializedKernel> kernels;
+  llvm::StringMap<size_t> kernelPlaces;  // by function
+  std::vector<ProgramStage> stages;
+  size_t programs = 0;  // that are lowered
   int64_t scratchBytes = 0;
 };
 

@@ -34,6 +34,10 @@ Status CheckHeader(const uint8_t* data, uint64_t bytes, size_t n_programs) {
                    " bytes of scratch a thread, expected a multiple of 64, at most " +
                    std::to_string(QRT_MAX_THREAD_SCRATCH));
   }
+  if (header.n_stages > QRT_MAX_STAGES) {
+    return Corrupt("the code says that it has " + std::to_string(header.n_stages) + " stages, at most " +
+                   std::to_string(QRT_MAX_STAGES) + " are allowed");
+  }
   for (size_t i = 0; i < n_programs; ++i) {
     uint32_t entry;
     std::memcpy(&entry, data + sizeof header + i * sizeof entry, sizeof entry);
@@ -78,6 +82,12 @@ Result<CodeImage> CodeImage::Load(std::span<const uint8_t> code, const Hash128& 
         "allow this process to map executable pages (SELinux execmem, seccomp or container policy)");
   }
   return image;
+}
+
+uint32_t CodeImage::stages() const {
+  qrt_code_header header;
+  std::memcpy(&header, data_, sizeof header);
+  return header.n_stages;
 }
 
 uint64_t CodeImage::ThreadScratch(std::span<const uint8_t> code) {

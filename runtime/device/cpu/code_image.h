@@ -22,7 +22,7 @@ class CodeImage {
   CodeImage& operator=(CodeImage&& other) noexcept;
 
   // Errors: artifact corrupt (the bytes do not hash to `expected`, the header is not that of `n_programs`
-  // programs of this ABI or asks for too much scratch, an entry lies outside), out of memory, device
+  // programs of this ABI, asks for too much scratch or has too many stages, an entry lies outside), out of memory, device
   // unsupported (the system refuses executable memory).
   static Result<CodeImage> Load(std::span<const uint8_t> code, const Hash128& expected, size_t n_programs);
 
@@ -31,6 +31,7 @@ class CodeImage {
 
   uint64_t bytes() const { return bytes_; }
   uint64_t thread_scratch() const { return ThreadScratch({data_, bytes_}); }
+  uint32_t stages() const;
   // `program` < n_programs.
   qrt_step_fn entry(uint32_t program) const;
 

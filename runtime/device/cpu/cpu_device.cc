@@ -1,6 +1,8 @@
 #include "runtime/device/cpu/cpu_device.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstring>
 #include <utility>
 
 #include "runtime/device/cpu/barrier.h"
@@ -27,6 +29,12 @@ struct Step {
 void RunStep(void* arg, uint32_t index, uint32_t count) {
   const Step& step = *static_cast<const Step*>(arg);
   step.run(step.args, index, count);
+}
+
+// Of one thread.
+uint64_t StageClockBytes(const CodeImage& code) {
+  const uint64_t bytes = sizeof(qrt_stage_clock) + uint64_t{code.stages()} * sizeof(qrt_stage_time);
+  return (bytes + 63) / 64 * 64;
 }
 
 }  // namespace
@@ -112,7 +120,31 @@ DeviceResult CpuDevice::Run(const StepRequest& step) {
   args.scratch = HostMemory::Data(scratch_);
   args.scratch_stride = static_cast<int64_t>(code_.thread_scratch());
   Step run = {code_.entry(step.program), &args};
-  return workers_->Run(RunStep, &run) ? DeviceResult::kOk : DeviceResult::kRefused;
+  if (stage_clocks_.empty()) return workers_->Run(RunStep, &run) ? DeviceResult::kOk : DeviceResult::kRefused;
+  args.stage_clocks = HostMemory::Data(stage_clocks_);
+  args.stage_clock_stride = static_cast<int64_t>(StageClockBytes(code_));
+  const auto begin = std::chrono::steady_clock::now();
+  const uint64_t ticks = __builtin_ia32_rdtsc();
+  if (!workers_->Run(RunStep, &run)) return DeviceResult::kRefused;
+  timed_ticks_ += __builtin_ia32_rdtsc() - ticks;
+  timed_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return DeviceResult::kOk;
+}
+
+DeviceResult CpuDevice::TimeStages() {
+  timed_seconds_ = 0;
+  timed_ticks_ = 0;
+  if (!stage_clocks_.empty()) return memory_.Zero(stage_clocks_);
+  return memory_.Allocate(StageClockBytes(code_) * workers_->threads(), &stage_clocks_);
+}
+
+StageTime CpuDevice::stage_time(uint32_t thread, size_t stage) const {
+  if (stage_clocks_.empty() || timed_ticks_ == 0) return {};
+  qrt_stage_time time;
+  const size_t at = StageClockBytes(code_) * thread + sizeof(qrt_stage_clock) + stage * sizeof time;
+  std::memcpy(&time, HostMemory::Data(stage_clocks_) + at, sizeof time);
+  const double tick = timed_seconds_ / static_cast<double>(timed_ticks_);
+  return {time.runs, static_cast<double>(time.ticks) * tick};
 }
 
 }  // namespace qrt

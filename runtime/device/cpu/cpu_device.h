@@ -41,6 +41,7 @@ class CpuDevice final : public Device {
   ~CpuDevice() override {
     memory_.Free(&arena_);
     memory_.Free(&scratch_);
+    memory_.Free(&stage_clocks_);
   }
 
   const std::string& name() const override { return name_; }
@@ -61,6 +62,8 @@ class CpuDevice final : public Device {
   DeviceResult Write(std::span<const CopyRange> ranges) override { return memory_.Write(ranges); }
   const DeviceBuffer& arena() const override { return arena_; }
   uint8_t* host_arena() const override { return HostMemory::Data(arena_); }
+  DeviceResult TimeStages() override;
+  StageTime stage_time(uint32_t thread, size_t stage) const override;
   DeviceCounters counters() const override { return {}; }
   std::string last_error() const override { return ""; }
 
@@ -75,6 +78,10 @@ class CpuDevice final : public Device {
   const uint8_t* weights_ = nullptr;
   DeviceBuffer arena_;
   DeviceBuffer scratch_;  // of the threads, one after the other
+  // Only where stages are timed: one for each thread, and of all steps since what tells the length of a tick.
+  DeviceBuffer stage_clocks_;
+  double timed_seconds_ = 0;
+  uint64_t timed_ticks_ = 0;
   alignas(64) qrt_barrier barrier_;
 };
 

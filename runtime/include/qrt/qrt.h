@@ -345,6 +345,28 @@ typedef struct qrt_engine_info {
 /* Errors: INVALID_ARGUMENT. */
 QRT_API qrt_status qrt_engine_describe(const qrt_engine* engine, qrt_engine_info* info, qrt_error* error);
 
+/* Since 1.3: where the time of an engine's steps goes, on the CPU. A stage is a place in the code of a
+ * program: a kernel's run, or a barrier, where threads wait for each other. What runs once for each layer is
+ * one stage. */
+typedef struct qrt_stage_info {
+  size_t struct_size;
+  const char* program;       /* as in `qcc inspect`; borrowed from the artifact, as the next two */
+  const char* kernel;        /* NULL: a barrier */
+  const char* specification; /* of the kernel: family, constants, what is bound; NULL: a barrier */
+  uint64_t weight_bytes;     /* that all threads together read in one run with as many rows as the program has */
+  uint64_t runs;
+  double seconds; /* that the thread took for them */
+} qrt_stage_info;
+
+/* From now on, from 0 on. A step takes a few microseconds longer. Errors: UNAVAILABLE (Q5337: no part of the
+ * engine is on a CPU), OUT_OF_MEMORY, INVALID_ARGUMENT. */
+QRT_API qrt_status qrt_engine_time_stages(qrt_engine* engine, qrt_error* error);
+/* How many there are, of all programs in the order of their code; 0 before qrt_engine_time_stages. */
+QRT_API size_t qrt_engine_stages(const qrt_engine* engine);
+/* Stage `index` on thread `thread` of the engine's; both from 0. Between steps. Errors: INVALID_ARGUMENT. */
+QRT_API qrt_status qrt_engine_stage(const qrt_engine* engine, size_t index, uint32_t thread,
+                                    qrt_stage_info* info, qrt_error* error);
+
 typedef struct qrt_check_report {
   size_t struct_size;
   uint32_t passed;      /* 1: every golden value is within the tolerance, all together within rms_tolerance */

@@ -356,6 +356,15 @@ class Engine : public internal::Handle<qrt_engine, qrt_engine_release> {
     return internal::Info<qrt_check_report>(
         [&](qrt_check_report* report, qrt_error* error) { return qrt_engine_check(get(), report, error); });
   }
+  Outcome TimeStages() {
+    return internal::Call([&](qrt_error* error) { return qrt_engine_time_stages(get(), error); });
+  }
+  std::size_t stages() const { return qrt_engine_stages(get()); }
+  Result<qrt_stage_info> Stage(std::size_t index, std::uint32_t thread) const {
+    return internal::Info<qrt_stage_info>([&](qrt_stage_info* info, qrt_error* error) {
+      return qrt_engine_stage(get(), index, thread, info, error);
+    });
+  }
   // Items of Session::Item, each of another session.
   Outcome Append(Span<const qrt_batch_item> items) {
     return internal::Call(

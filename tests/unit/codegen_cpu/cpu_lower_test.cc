@@ -114,6 +114,13 @@ TEST_F(CpuLower, NoArgumentStructIsLeftInTheCode) {
   ASSERT_TRUE(mlir::succeeded(mlir::verify(*module)));
   auto lowered = lowerToLlvm(*module);
   ASSERT_TRUE(mlir::succeeded(lowered));
+  // Each program is one dispatch.
+  ASSERT_EQ(lowered->stages.size(), sizes.size());
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    EXPECT_EQ(lowered->stages[i].program, i);
+    ASSERT_TRUE(lowered->stages[i].kernel.has_value());
+    EXPECT_LT(*lowered->stages[i].kernel, lowered->kernels.size());
+  }
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "cpu_lower";
   std::filesystem::create_directories(folder);
   // One level will do: what is left does not depend on it.

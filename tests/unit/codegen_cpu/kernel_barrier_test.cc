@@ -79,5 +79,25 @@ TEST_P(KernelBarrier, AllMeet) {
   }
 }
 
+TEST_P(KernelBarrier, StagesAreTimedWhereAskedFor) {
+  qrt_step_args args = {};
+  k->qk_end_stage(&args, 1, 0);  // nobody asks
+  constexpr int64_t kStride = 128;
+  static_assert(sizeof(qrt_stage_clock) + 3 * sizeof(qrt_stage_time) <= kStride);
+  alignas(64) uint8_t clocks[2 * kStride] = {};
+  args.stage_clocks = clocks;
+  args.stage_clock_stride = kStride;
+  k->qk_end_stage(&args, 1, -1);
+  for (int i = 0; i < 3; ++i) k->qk_end_stage(&args, 1, i == 1 ? 2 : 0);
+  for (int64_t i = 0; i < kStride; ++i) ASSERT_EQ(clocks[i], 0) << "of another thread, byte " << i;
+  const auto* clock = reinterpret_cast<const qrt_stage_clock*>(clocks + kStride);
+  EXPECT_EQ(clock->stages[0].runs, 2u);
+  EXPECT_EQ(clock->stages[1].runs, 0u);
+  EXPECT_EQ(clock->stages[1].ticks, 0u);
+  EXPECT_EQ(clock->stages[2].runs, 1u);
+  EXPECT_GT(clock->stages[0].ticks + clock->stages[2].ticks, 0u);
+  EXPECT_LT(clock->stages[0].ticks + clock->stages[2].ticks, clock->last) << "the beginning counts";
+}
+
 }  // namespace
 }  // namespace qcc::cpu

@@ -331,6 +331,22 @@ const ManifestLie kManifestLies[] = {
        m.kernels = {{"k", "norm", {1}, {8, 9}}};
      },
      4015, "kernel 'k'.code_bytes is 2 sizes, expected 1: one for each CPU code"},
+    {"stage_of_no_program",
+     [](auto& m) {
+       m.stages = {{2, -1, 0}, {3, -1, 0}};
+     },
+     4015, "stage 1.program is 3, expected below 3"},
+    {"stage_of_no_kernel",
+     [](auto& m) {
+       m.kernels = {{"k", "norm", {1}, {8}}};
+       m.stages = {{1, 1, 0}};
+     },
+     4015, "stage 0.kernel is 1, expected -1 to 0"},
+    {"stage_missing_in_code",
+     [](auto& m) {
+       m.stages = {{1, -1, 0}};
+     },
+     4016, "0 stages, the manifest 1"},
     {"no_code", [](auto& m) { m.code.clear(); }, 4015, "the length of code"},
     {"too_many_features", [](auto& m) { m.code[0].features.assign(65, "x"); }, 4015, "code.features"},
     {"bos_outside", [](auto& m) { m.tokenizer->bos = 272; }, 4015, "tokenizer.bos is 272"},
@@ -521,18 +537,19 @@ void ChangeTokenizer(SampleParts& p, void (*change)(qrt_tokenizer_header&)) {
 }
 
 const PartLie kPartLies[] = {
-    {"code_too_short", [](auto& p) { p.code.resize(15); }, 4016, "15 bytes"},
+    {"code_too_short", [](auto& p) { p.code.resize(19); }, 4016, "19 bytes"},
     {"code_magic", [](auto& p) { SetWord(p.code, 0, 0x464c457f); }, 4016, "mark"},
     {"code_other_interface", [](auto& p) { SetWord(p.code, 4, QRT_PROGRAM_ABI + 1); }, 4017,
-     "program interface 5, this program knows 4"},
+     "program interface 6, this program knows 5"},
     {"code_entry_count", [](auto& p) { SetWord(p.code, 8, 0xffffffff); }, 4016, "4294967295 entries"},
     {"code_scratch_odd", [](auto& p) { SetWord(p.code, 12, 32); }, 4016, "32 bytes of scratch"},
     {"code_scratch_huge", [](auto& p) { SetWord(p.code, 12, QRT_MAX_THREAD_SCRATCH + 64); }, 4016,
      "16777280 bytes of scratch"},
-    {"code_entry_table_cut", [](auto& p) { p.code.resize(20); }, 4016, "entry table"},
-    {"code_entry_behind", [](auto& p) { SetWord(p.code, 16, 64); }, 4016, "begins at 64"},
-    {"code_entry_in_header", [](auto& p) { SetWord(p.code, 20, 27); }, 4016, "begins at 27"},
-    {"code_entry_negative", [](auto& p) { SetWord(p.code, 24, 0x80000000u); }, 4016, "begins at 2147483648"},
+    {"code_stages", [](auto& p) { SetWord(p.code, 16, 1); }, 4016, "1 stages, the manifest 0"},
+    {"code_entry_table_cut", [](auto& p) { p.code.resize(24); }, 4016, "entry table"},
+    {"code_entry_behind", [](auto& p) { SetWord(p.code, 20, 64); }, 4016, "begins at 64"},
+    {"code_entry_in_header", [](auto& p) { SetWord(p.code, 24, 31); }, 4016, "begins at 31"},
+    {"code_entry_negative", [](auto& p) { SetWord(p.code, 28, 0x80000000u); }, 4016, "begins at 2147483648"},
     {"tokenizer_short", [](auto& p) { p.tokenizer.resize(40); }, 4018, "shorter than its header"},
     {"tokenizer_magic", [](auto& p) { SetWord(p.tokenizer, 0, 1); }, 4018, "mark"},
     {"tokenizer_version", [](auto& p) { SetWord(p.tokenizer, 4, 2); }, 4017, "version 2"},

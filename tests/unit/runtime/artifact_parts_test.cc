@@ -35,13 +35,14 @@ ManifestSpec TwoParts() {
                 {"head_8", HeadFacts(), 8, 262144, 2, 1}};
   m.code = {{"cpu", "v3", {"avx", "avx2", "fma"}, 0, 2}, {"cpu", "v3", {"avx", "avx2", "fma"}, 1, 3}};
   m.parts = {{"cpu", 0, 1, 2, 2, 1, m.state_bytes, 0, 5000}, {"cpu", 1, 1, 1, 3, 1, 0, 256, 7000}};
+  m.stages = {{1, -1, 0}, {3, -1, 7}};  // one of each part
   m.weights_bytes = 7000;
   m.required_features = QBIN_FEATURE_PARTS;
   return m;
 }
 
 std::vector<uint8_t> CodeOf(std::vector<uint32_t> entries) {
-  std::vector<uint32_t> words = {QRT_CODE_MAGIC, QRT_PROGRAM_ABI, static_cast<uint32_t>(entries.size()), 0};
+  std::vector<uint32_t> words = {QRT_CODE_MAGIC, QRT_PROGRAM_ABI, static_cast<uint32_t>(entries.size()), 0, 1};
   words.insert(words.end(), entries.begin(), entries.end());
   std::vector<uint8_t> code(128, 0xc3);
   std::memcpy(code.data(), words.data(), 4 * words.size());
@@ -77,6 +78,11 @@ TEST(ArtifactParts, AreLikeArtifactsOfTheirOwn) {
   const Artifact &first = artifact.part(0), &last = artifact.part(1);
   ASSERT_EQ(first.manifest().programs.size(), 2u);
   ASSERT_EQ(last.manifest().programs.size(), 3u);
+  ASSERT_EQ(first.manifest().stages.size(), 1u);
+  EXPECT_EQ(first.manifest().stages[0].program, 1u);
+  ASSERT_EQ(last.manifest().stages.size(), 1u);
+  EXPECT_EQ(last.manifest().stages[0].program, 1u);
+  EXPECT_EQ(last.manifest().stages[0].weight_bytes, 7u);
   EXPECT_EQ(first.manifest().part, 0u);
   EXPECT_EQ(last.manifest().part, 1u);
   EXPECT_EQ(first.manifest().programs[1].name, "trunk_8");

@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 
+#include "runtime/abi/program.h"
 #include "runtime/artifact/artifact.h"
 #include "tests/unit/runtime/artifact_sample.h"
 
@@ -14,11 +17,12 @@ namespace {
   [[maybe_unused]] const auto& [model, numerics, kv_element, weights_bytes, state_bytes, kv_bytes_per_token,
                                 states, programs, code, tokenizer, sampling, chat_template_section,
                                 goldens_section, formats, provenance, streams, weights, kernels, parts, part,
-                                state_block] = m;
+                                state_block, stages] = m;
   // These in artifact_parts_test.cc.
   [[maybe_unused]] const auto& [part_target, first_layer, layers, part_states, part_programs, part_code,
                                 part_state_bytes, part_kv_bytes, part_weights_bytes] = parts[0];
   [[maybe_unused]] const auto& [kernel_name, specification, kernel_programs, code_bytes] = kernels[0];
+  [[maybe_unused]] const auto& [stage_program, stage_kernel, stage_weights] = stages[0];
   [[maybe_unused]] const auto& [weight_name, format, layout, weight_rows, weight_cols, weight_section,
                                 weight_offset, weight_size] = weights[0];
   [[maybe_unused]] const auto& [arch, model_name, vocab_size, logits_stride, context_length,
@@ -238,6 +242,24 @@ TEST(ArtifactRoundTrip, EveryFieldOfAKernelArrives) {
     EXPECT_EQ(m.kernels[i].specification, parts.manifest.kernels[i].specification);
     EXPECT_EQ(m.kernels[i].programs, parts.manifest.kernels[i].programs);
     EXPECT_EQ(m.kernels[i].code_bytes, parts.manifest.kernels[i].code_bytes);
+  }
+}
+
+TEST(ArtifactRoundTrip, EveryFieldOfAStageArrives) {
+  SampleParts parts = MakeParts();
+  parts.manifest.kernels = {{"spec_1_norm", "norm {cols = 64}, one row", {0, 2}, {120}}};
+  parts.manifest.stages = {{0, 0, 256}, {2, -1, 0}};
+  const uint32_t stages = 2;
+  std::memcpy(parts.code.data() + offsetof(qrt_code_header, n_stages), &stages, sizeof stages);
+  const AlignedBytes bytes(BytesOfParts(parts));
+  auto opened = Artifact::FromBytes(bytes.span(), "sample");
+  ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+  const Manifest& m = (*opened)->manifest();
+  ASSERT_EQ(m.stages.size(), 2u);
+  for (size_t i = 0; i < m.stages.size(); ++i) {
+    EXPECT_EQ(m.stages[i].program, parts.manifest.stages[i].program);
+    EXPECT_EQ(m.stages[i].kernel, parts.manifest.stages[i].kernel);
+    EXPECT_EQ(m.stages[i].weight_bytes, parts.manifest.stages[i].weight_bytes);
   }
 }
 

@@ -225,7 +225,7 @@ std::vector<uint8_t> Blob() {
                             0x89, 0x10,                         // mov [rax], edx
                             0xC3};                              // ret
   std::vector<uint8_t> blob(128, 0xCC);
-  const uint32_t header[] = {QRT_CODE_MAGIC, QRT_PROGRAM_ABI, 2, 0, 64, 96};
+  const uint32_t header[] = {QRT_CODE_MAGIC, QRT_PROGRAM_ABI, 2, 0, 0, 64, 96};
   std::memcpy(blob.data(), header, sizeof header);
   std::memcpy(blob.data() + 64, first, sizeof first);
   std::memcpy(blob.data() + 96, second, sizeof second);
@@ -282,12 +282,13 @@ TEST(CodeImage, RefusesHeadersThatDoNotFit) {
   refused(with(1, QRT_PROGRAM_ABI + 1), 2, "ABI");
   refused(with(3, 63), 2, "scratch that is no multiple of 64");
   refused(with(3, QRT_MAX_THREAD_SCRATCH + 64), 2, "more scratch than a thread may have");
-  refused(with(4, 0), 2, "an entry in the header");
-  refused(with(4, 23), 2, "an entry in the entry table");
-  refused(with(5, 128), 2, "an entry at the end");
-  refused(with(5, 0xFFFFFFFF), 2, "an entry far outside");
+  refused(with(4, QRT_MAX_STAGES + 1), 2, "more stages than code may have");
+  refused(with(5, 0), 2, "an entry in the header");
+  refused(with(5, 27), 2, "an entry in the entry table");
+  refused(with(6, 128), 2, "an entry at the end");
+  refused(with(6, 0xFFFFFFFF), 2, "an entry far outside");
   std::vector<uint8_t> shorter = Blob();
-  shorter.resize(20);
+  shorter.resize(24);
   refused(shorter, 2, "a table that is cut off");
 }
 

@@ -258,6 +258,8 @@ TEST_F(QrtApi, NullIsAnErrorAndNeverACrash) {
       qrt_engine_describe(nullptr, nullptr, nullptr),
       qrt_engine_describe(engine.get(), nullptr, nullptr),
       qrt_engine_check(nullptr, nullptr, nullptr),
+      qrt_engine_time_stages(nullptr, nullptr),
+      qrt_engine_stage(nullptr, 0, 0, nullptr, nullptr),
       qrt_engine_append(nullptr, nullptr, 0, nullptr),
       qrt_engine_append(engine.get(), nullptr, 1, nullptr),
       qrt_session_create(nullptr, nullptr, &s, nullptr),
@@ -295,6 +297,7 @@ TEST_F(QrtApi, NullIsAnErrorAndNeverACrash) {
   EXPECT_TRUE(a == nullptr && e == nullptr && s == nullptr && t == nullptr && p == nullptr);
   EXPECT_EQ(qrt_session_position(nullptr) + qrt_session_capacity(nullptr) + qrt_session_save_size(nullptr),
             0u);
+  EXPECT_EQ(qrt_engine_stages(nullptr), 0u);
   EXPECT_EQ(qrt_session_logits(nullptr), nullptr);
   EXPECT_EQ(qrt_text_is_end(nullptr, 0) + qrt_text_is_special(nullptr, 0), 0);
   EXPECT_EQ(qrt_text_begin_token(nullptr), -1);
@@ -403,6 +406,44 @@ TEST_F(QrtApi, CodeThatChangedAfterOpeningIsNotRun) {
   qrt_engine* engine = nullptr;
   qrt_error error = Sized<qrt_error>();
   EXPECT_EQ(qrt_engine_create(artifact.get(), nullptr, &engine, &error), QRT_ARTIFACT_CORRUPT) << Say(error);
+}
+
+TEST_F(QrtApi, StagesAreTimedOnEveryThread) {
+  const Artifact artifact = Open(path());
+  const Engine engine = MakeEngine(artifact.get(), 2);
+  const Session session = MakeSession(engine.get());
+  qrt_stage_info info = Sized<qrt_stage_info>();
+  qrt_error error = Sized<qrt_error>();
+  const auto decode = [&](int count) {
+    const int32_t token = 'a';
+    for (int i = 0; i < count; ++i)
+      ASSERT_EQ(qrt_session_append(session.get(), &token, 1, nullptr, nullptr), QRT_OK);
+  };
+  decode(2);
+  EXPECT_EQ(qrt_engine_stages(engine.get()), 0u) << "nobody asked yet";
+  EXPECT_EQ(qrt_engine_stage(engine.get(), 0, 0, &info, &error), QRT_INVALID_ARGUMENT);
+  EXPECT_EQ(error.code, 5338u) << Say(error);
+  for (const int count : {3, 5}) {  // the second time from 0 on
+    ASSERT_EQ(qrt_engine_time_stages(engine.get(), &error), QRT_OK) << Say(error);
+    decode(count);
+    ASSERT_EQ(qrt_engine_stages(engine.get()), 2u);
+    for (uint32_t thread = 0; thread < 2; ++thread) {
+      ASSERT_EQ(qrt_engine_stage(engine.get(), 0, thread, &info, &error), QRT_OK) << Say(error);
+      EXPECT_STREQ(info.program, "decode_1");
+      EXPECT_STREQ(info.kernel, "toy_trunk");
+      EXPECT_STREQ(info.specification, "trunk {rows = 1}");
+      EXPECT_EQ(info.weight_bytes, 5000u);
+      EXPECT_EQ(info.runs, static_cast<uint64_t>(count)) << "thread " << thread;
+      EXPECT_GT(info.seconds, 0) << "thread " << thread;
+      ASSERT_EQ(qrt_engine_stage(engine.get(), 1, thread, &info, &error), QRT_OK) << Say(error);
+      EXPECT_EQ(info.kernel, nullptr);
+      EXPECT_EQ(info.specification, nullptr);
+      EXPECT_EQ(info.runs, static_cast<uint64_t>(count)) << "thread " << thread;
+    }
+  }
+  EXPECT_EQ(qrt_engine_stage(engine.get(), 2, 0, &info, &error), QRT_INVALID_ARGUMENT);
+  EXPECT_EQ(qrt_engine_stage(engine.get(), 0, 2, &info, &error), QRT_INVALID_ARGUMENT);
+  EXPECT_NE(std::strstr(error.message, "thread 2"), nullptr) << Say(error);
 }
 
 TEST_F(QrtApi, GoldensPassOrFail) {

@@ -28,6 +28,8 @@ SampleParts ToyParts() {
                 {"head_8", qrt::HeadFacts(), 8, 1024, 1, 1}};
   m.code = {
       {"cpu", "future", {"no-such-feature"}, 0, 0}, {"cpu", "toy", {}, 0, 0}, {"cpu", "toy-2", {}, 0, 0}};
+  m.kernels = {{"toy_trunk", "trunk {rows = 1}", {0, 1, 2, 3}, {100, 100, 100}}};
+  m.stages = {{0, 0, 5000}, {0, -1, 0}};
   m.sampling = {};
   m.sampling.temperature = 0.0f;
   parts.code = qrt::testing::ReadFile(QRT_TOY_BLOB);

@@ -7,10 +7,10 @@
 
 enum { kVocab = 272, kStride = 288, kPlanes = 4, kRow = 16, kStateOffset = 1024 };
 
-_Static_assert(QRT_CODE_MAGIC == 0x31434351 && QRT_PROGRAM_ABI == 4, "the header below says so");
+_Static_assert(QRT_CODE_MAGIC == 0x31434351 && QRT_PROGRAM_ABI == 5, "the header below says so");
 __asm__(
     ".section .head, \"a\"\n"
-    "toy_header: .long 0x31434351, 4, 5, 64\n"
+    "toy_header: .long 0x31434351, 5, 5, 64, 2\n"
     ".long toy_decode - toy_header, toy_decode - toy_header, toy_prefill - toy_header, toy_prefill - "
     "toy_header,"
     " toy_head - toy_header\n"
@@ -44,6 +44,20 @@ struct row {
   uint64_t hash;
   uint64_t token;
 };
+
+/* Two stages, of which decode programs tell: the rows of the trunk, and what waits behind their logits. */
+static void end_stage(const qrt_step_args* args, uint32_t thread, int stage) {
+  if (args->stage_clocks == 0) return;
+  if (args->stage_clock_stride < 128 || (args->stage_clock_stride & 63) != 0) __builtin_trap();
+  qrt_stage_clock* clock =
+      (qrt_stage_clock*)(args->stage_clocks + (int64_t)thread * args->stage_clock_stride);
+  const uint64_t now = __builtin_ia32_rdtsc();
+  if (stage >= 0) {
+    clock->stages[stage].ticks += now - clock->last;
+    clock->stages[stage].runs += 1;
+  }
+  clock->last = now;
+}
 
 static void trunk(const qrt_step_args* args, uint32_t thread, uint32_t threads) {
   struct row* rows = (struct row*)args->arena;
@@ -104,6 +118,9 @@ __attribute__((used)) void toy_prefill(const qrt_step_args* args, uint32_t threa
 }
 
 __attribute__((used)) void toy_decode(const qrt_step_args* args, uint32_t thread, uint32_t threads) {
+  end_stage(args, thread, -1);
   trunk(args, thread, threads);
+  end_stage(args, thread, 0);
   toy_head(args, thread, threads);
+  end_stage(args, thread, 1);
 }

@@ -412,6 +412,29 @@ TEST_F(QrunCli, BenchReportsMediansAndSamples) {
   ExpectError(Run({"bench", model(), "-p", "0", "-n", "0"}), 2, "nothing to measure");
 }
 
+TEST_F(QrunCli, BenchTellsWhereTheTimeGoes) {
+  const std::vector<std::string> call = {"bench", model(), "-p", "0", "-n", "8", "-t", "2",
+                                         "-r",    "3",     "--profile-stages"};
+  const std::string text = Ok(call);
+  EXPECT_NE(text.find("decode_1: 24 steps of "), std::string::npos) << text;
+  EXPECT_NE(text.find("  trunk {rows = 1}\n"), std::string::npos) << text;
+  std::vector<std::string> for_programs = call;
+  for_programs.push_back("--json");
+  const json result = json::parse(Ok(for_programs), nullptr, false);
+  ASSERT_TRUE(result.is_object());
+  ASSERT_EQ(result["programs"].size(), 1u) << result;
+  const json& program = result["programs"][0];
+  EXPECT_EQ(program["program"], "decode_1");
+  EXPECT_EQ(program["steps"], 24);
+  ASSERT_EQ(program["stages"].size(), 1u) << "the barrier belongs to what stands before it";
+  const json& stage = program["stages"][0];
+  EXPECT_EQ(stage["kernel"], "toy_trunk");
+  EXPECT_EQ(stage["runs"], 24);
+  EXPECT_EQ(stage["weight_bytes"], 5000);
+  EXPECT_EQ(stage["busy_seconds"].size(), 2u);
+  EXPECT_EQ(stage["waiting_seconds"].size(), 2u);
+}
+
 TEST_F(QrunCli, CheckTellsWholeFromDamagedAndRightFromWrong) {
   const std::string plain = Ok({"check", model()});
   EXPECT_NE(plain.find("hashes: ok"), std::string::npos) << plain;
