@@ -44,15 +44,20 @@ struct Int8Linear {
             row + Int8SumsAt(row_columns) + first / 4};
   }
 
-  // Asks for what follows 2 KB behind chunk j. Some machines' own prefetchers stop at 4 KB pages and leave a
-  // linear reader waiting there; elsewhere the hints cost next to nothing. Past the last weight they touch no
-  // memory.
-  QK_INLINE void prefetch(const uint8_t* header, const uint8_t* body, int j) {
-    constexpr int kAhead = 2048;
-    constexpr int kHeaderTiles = (kAhead / ((T.run > 2 ? T.run : 2) * T.bytes()) + 1) * T.run;
+  // Asks for what is read behind chunk j of a tile, as if the weights were read from the first byte to the
+  // last. Near ahead into the first-level cache, and a page ahead into the second, where prefetchers of some
+  // machines do not look. Headers and bodies take turns, which those prefetchers do not follow: without the
+  // near ones Q6_K was read at 17 of 31 GB/s (Zen 4, two threads), and with gaps where a header stands at 25;
+  // from 1 KB on they came too early to stay. Past the last weight they touch no memory.
+  QK_INLINE void prefetch(const uint8_t* tile, int j) {
+    constexpr int kNear = 512, kFar = 4096;
+    constexpr int kEach = T.bytes() * 32 / T.block;  // bytes of a chunk and its share of the header
+    const uint8_t* at = tile + j * kEach;
     QK_UNROLL
-    for (int i = 0; i < T.chunk; i += 64) __builtin_prefetch(body + j * T.chunk + kAhead + i);
-    if (j * 64 < T.header) __builtin_prefetch(header + kHeaderTiles * T.bytes() + j * 64);
+    for (int i = 0; i < kEach; i += 64) {
+      __builtin_prefetch(at + kNear + i, 0, 3);
+      __builtin_prefetch(at + kFar + i, 0, 2);
+    }
   }
 
   // Sums of x's codes over the columns that share scale g of a chunk.
@@ -101,7 +106,7 @@ struct Int8Linear {
     clear(acc);
     for_each_tile<F>(w, k / T.block, [&](int64_t b, const uint8_t* header, const uint8_t* body) QK_LAMBDA {
       for (int j = 0; j < T.block / 32; ++j) {
-        prefetch(header, body, j);
+        prefetch(w + b * T.bytes(), j);
         for (int64_t t = 0; t < terms; ++t) {
           unroll<kParts>([&](int p) QK_LAMBDA {
             part<M>(p, header, body + j * T.chunk, j, rows, t * k + b * T.block + j * 32, acc);
