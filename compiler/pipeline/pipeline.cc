@@ -509,17 +509,7 @@ absl::Status Compilation::WriteAllCode(ArtifactWriter& out, ManifestSpec& manife
     if (options_.in_parts()) {
       manifest.parts[i].code = static_cast<uint32_t>(generated.variants.size());
     }
-    const auto kernels = static_cast<int32_t>(manifest.kernels.size());  // of the parts before
-    for (const LinkedStage& stage : generated.stages) {
-      const int32_t kernel = stage.kernel ? kernels + static_cast<int32_t>(*stage.kernel) : -1;
-      manifest.stages.push_back({stage.program + programs, kernel, stage.weight_bytes});
-    }
-    for (LinkedKernel& kernel : generated.kernels) {
-      for (uint32_t& program : kernel.programs) program += programs;
-      kernel.code_bytes.insert(kernel.code_bytes.begin(), before, 0);
-      manifest.kernels.push_back({std::move(kernel.name), std::move(kernel.specification),
-                                  std::move(kernel.programs), std::move(kernel.code_bytes)});
-    }
+    DescribeKernels(generated, programs, before, manifest);
     if (options_.in_parts()) programs += manifest.parts[i].programs;
   }
   for (KernelSpec& kernel : manifest.kernels) kernel.code_bytes.resize(cpu_codes(), 0);

@@ -125,4 +125,18 @@ void DescribeWeights(mlir::ModuleOp plan, uint32_t section, ManifestSpec& manife
   }
 }
 
+void DescribeKernels(const TargetCode& code, uint32_t programs, size_t codes, ManifestSpec& manifest) {
+  const auto kernels = static_cast<int32_t>(manifest.kernels.size());
+  for (const LinkedStage& stage : code.stages) {
+    const int32_t kernel = stage.kernel ? kernels + static_cast<int32_t>(*stage.kernel) : -1;
+    manifest.stages.push_back({stage.program + programs, kernel, stage.weight_bytes});
+  }
+  for (const LinkedKernel& kernel : code.kernels) {
+    KernelSpec spec = {kernel.name, kernel.specification, kernel.programs, kernel.code_bytes};
+    for (uint32_t& program : spec.programs) program += programs;
+    spec.code_bytes.insert(spec.code_bytes.begin(), codes, 0);
+    manifest.kernels.push_back(std::move(spec));
+  }
+}
+
 }  // namespace qcc::compiler

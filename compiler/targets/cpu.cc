@@ -65,8 +65,8 @@ absl::StatusOr<TargetCode> GenerateCpu(const TargetRequest& request) {
   TargetCode code;
   code.kernels = KernelsOf(*lowered, *blobs);
   for (const cpu::ProgramStage& stage : lowered->stages) {
-    code.stages.push_back({static_cast<uint32_t>(stage.program), stage.kernel,
-                           static_cast<uint64_t>(stage.weightBytes)});
+    code.stages.push_back(
+        {static_cast<uint32_t>(stage.program), stage.kernel, static_cast<uint64_t>(stage.weightBytes)});
   }
   uint64_t bytes = 0;
   for (size_t i = 0; i < blobs->size(); ++i) {

@@ -49,9 +49,9 @@ struct LinkedKernel {
 
 // A place in the code of a CPU's program, numbered by its place in the list.
 struct LinkedStage {
-  uint32_t program = 0;        // place in the plan's list
+  uint32_t program = 0;          // place in the plan's list
   std::optional<size_t> kernel;  // place in TargetCode::kernels; none: threads wait for each other
-  uint64_t weight_bytes = 0;   // that a run reads
+  uint64_t weight_bytes = 0;     // that a run reads
 };
 
 struct TargetCode {

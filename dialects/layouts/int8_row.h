@@ -1,5 +1,6 @@
 // One row of k activations as int8 blocks, k % 32 == 0: i8 code[k]; f32 scale[k / 32]; i32 sum[k / 16], each
-// of the codes of 16 columns. Stand-alone and constexpr: kernels see no library.
+// of the codes of 16 columns; f32 weighted[k / 32], each scale times the sum of its 32 codes, which is what a
+// weight's minimum is multiplied by. Stand-alone and constexpr: kernels see no library.
 #ifndef QCC_DIALECTS_LAYOUTS_INT8_ROW_H_
 #define QCC_DIALECTS_LAYOUTS_INT8_ROW_H_
 
@@ -18,9 +19,12 @@ constexpr int64_t Int8ScalesAt(int64_t k) {
 constexpr int64_t Int8SumsAt(int64_t k) {
   return k + k * 4 / kInt8Block;
 }
+constexpr int64_t Int8WeightedAt(int64_t k) {
+  return Int8SumsAt(k) + k / 4;
+}
 // Bytes with something in them, and from one row to the next.
 constexpr int64_t Int8UsedBytes(int64_t k) {
-  return Int8SumsAt(k) + k / 4;
+  return Int8WeightedAt(k) + k * 4 / kInt8Block;
 }
 constexpr int64_t Int8RowBytes(int64_t k) {
   return (Int8UsedBytes(k) + 63) / 64 * 64;

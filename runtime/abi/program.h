@@ -80,11 +80,11 @@ typedef struct qrt_step_args {
   int64_t n_out; /* decode and head programs: 0..bucket */
   float* logits; /* [n_out][logits_stride of the artifact] */
   qrt_barrier* barrier;
-  uint8_t* scratch;       /* 64-byte aligned; thread t has thread_scratch bytes (qrt_code_header) at
-                           * t * scratch_stride, in which it finds anything and may leave anything */
-  int64_t scratch_stride; /* bytes, a multiple of 64, at least thread_scratch */
-  uint8_t* stage_clocks;  /* 64-byte aligned; that of thread t, a qrt_stage_clock, is at t * stage_clock_stride;
-                           * null: nobody asks */
+  uint8_t* scratch;           /* 64-byte aligned; thread t has thread_scratch bytes (qrt_code_header) at
+                               * t * scratch_stride, in which it finds anything and may leave anything */
+  int64_t scratch_stride;     /* bytes, a multiple of 64, at least thread_scratch */
+  uint8_t* stage_clocks;      /* 64-byte aligned; that of thread t, a qrt_stage_clock, is at t *
+                               * stage_clock_stride;      null: nobody asks */
   int64_t stage_clock_stride; /* bytes, a multiple of 64 */
 } qrt_step_args;
 

@@ -234,8 +234,8 @@ qrt_status qrt_engine_describe(const qrt_engine* engine, qrt_engine_info* info, 
 }
 
 qrt_status qrt_engine_time_stages(qrt_engine* engine, qrt_error* error) {
-  return Guard(
-      error, [&] { return engine == nullptr ? NullArgument("engine") : engine->engine->TimeStages(); });
+  return Guard(error,
+               [&] { return engine == nullptr ? NullArgument("engine") : engine->engine->TimeStages(); });
 }
 
 size_t qrt_engine_stages(const qrt_engine* engine) {

@@ -61,8 +61,8 @@ std::string Table(const TimedProgram& program) {
     std::snprintf(text, sizeof text, "%10.1f%10.1f%7.4g%10.2f%8.1f  ", busy,
                   MeanMicros(stage->waiting, program.steps), runs, bytes / 1048576,
                   busy > 0 ? bytes / busy / 1e3 : 0);
-    table += text + OneLine(stage->kernel.empty() ? "(a barrier alone)" : Shortened(stage->specification)) +
-             "\n";
+    table +=
+        text + OneLine(stage->kernel.empty() ? "(a barrier alone)" : Shortened(stage->specification)) + "\n";
   }
   return table;
 }

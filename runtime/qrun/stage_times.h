@@ -14,9 +14,9 @@ namespace qrun {
 struct TimedStage {
   std::string kernel, specification;  // empty: barriers alone
   uint64_t runs = 0;
-  uint64_t weight_bytes = 0;      // of one run with as many rows as the program has
-  std::vector<double> busy;       // seconds of each thread, in all runs
-  std::vector<double> waiting;    // for the other threads behind it
+  uint64_t weight_bytes = 0;    // of one run with as many rows as the program has
+  std::vector<double> busy;     // seconds of each thread, in all runs
+  std::vector<double> waiting;  // for the other threads behind it
 };
 
 struct TimedProgram {

@@ -83,6 +83,7 @@ absl::Status Compile(const Suite& suite, const Target& target, const std::string
     spec.section = *section;
     manifest.code.push_back(spec);
   }
+  compiler::DescribeKernels(*code, 0, 0, manifest);
   auto weights = (*writer)->AddSection(QBIN_SECTION_WEIGHTS, suite.Weights());
   if (!weights.ok()) return weights.status();
   for (compiler::CodeSpec& spec : manifest.code) spec.weights_section = *weights;

@@ -41,13 +41,15 @@ Bytes Quantized(const std::vector<float>& x, int64_t k) {
       }
       std::memcpy(to + k + b * 4, &d, 4);
       std::memcpy(to + k + k / 8 + b * 8, sums, 8);
+      const float weighted = d * static_cast<float>(sums[0] + sums[1]);
+      std::memcpy(to + k + k / 8 + k / 4 + b * 4, &weighted, 4);
     }
   }
   return all;
 }
 
 testing::AssertionResult SameInt8Rows(const Bytes& a, const Bytes& b, int64_t k) {
-  const int64_t stride = layouts::Int8RowBytes(k), used = k + k / 8 + k / 4;
+  const int64_t stride = layouts::Int8RowBytes(k), used = k + k / 8 + k / 4 + k / 8;
   if (a.size() != b.size()) return testing::AssertionFailure() << a.size() << " and " << b.size() << " bytes";
   for (size_t i = 0; i < a.size(); ++i) {
     const int64_t at = static_cast<int64_t>(i) % stride;

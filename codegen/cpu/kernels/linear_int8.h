@@ -11,6 +11,7 @@ namespace qk {
 using qcc::layouts::Int8RowBytes;
 using qcc::layouts::Int8ScalesAt;
 using qcc::layouts::Int8SumsAt;
+using qcc::layouts::Int8WeightedAt;
 
 QK_INLINE int32_t load32(const void* p) {
   return load<int32_t>(p);
@@ -18,7 +19,7 @@ QK_INLINE int32_t load32(const void* p) {
 
 // Where the codes of some columns of an int8 row begin, and what goes with 32 and with 16 of them.
 struct Int8Columns {
-  const uint8_t *codes, *scales, *sums;
+  const uint8_t *codes, *scales, *sums, *weighted;
 };
 
 template <Format F>
@@ -41,7 +42,7 @@ struct Int8Linear {
   // Columns [first, first + k) of an int8 row. first: a multiple of 32.
   __attribute__((always_inline)) Int8Columns columns(const uint8_t* row, int64_t first) const {
     return {row + first, row + Int8ScalesAt(row_columns) + first / 8,
-            row + Int8SumsAt(row_columns) + first / 4};
+            row + Int8SumsAt(row_columns) + first / 4, row + Int8WeightedAt(row_columns) + first / 8};
   }
 
   // Asks for what is read behind chunk j of a tile, as if the weights were read from the first byte to the
@@ -91,10 +92,12 @@ struct Int8Linear {
       unroll<kSums>([&](int g) QK_LAMBDA {
         a = fma<kLanes>(s.scale[g] * xs, to_float<kLanes>(Dot::end(dot[m][g])), a);
       });
-      if constexpr (B::kHasMinimum) {
+      if constexpr (B::kHasMinimum && kSums == 1) {
+        a = fma<kLanes>(s.shift[0], Float(load<float>(rows(m).weighted + col / 8)), a);
+      } else if constexpr (B::kHasMinimum) {
         const uint8_t* sums = rows(m).sums + col / 4;
         unroll<kSums>([&](int g) QK_LAMBDA {
-          a = fma<kLanes>(s.shift[g], Float(xs * static_cast<float>(x_sum(sums, g))), a);
+          a = fma<kLanes>(s.shift[g], Float(xs * static_cast<float>(load32(sums + 4 * g))), a);
         });
       }
     });

@@ -35,13 +35,14 @@ QK_INLINE float rms_scale(const float* x, int64_t n, float eps) {
 using qcc::layouts::Int8RowBytes;
 using qcc::layouts::Int8ScalesAt;
 using qcc::layouts::Int8SumsAt;
+using qcc::layouts::Int8WeightedAt;
 
 // What rounding leaves of 32 values.
 struct Rest {
   F32<16> v0, v1;
 };
 
-// The int8 row of 32 columns at column c of a row of k: codes, scale, two sums. v: the values, 16 lanes each.
+// The int8 row of 32 columns at column c of a row of k: codes, scale, sums. v: the values, 16 lanes each.
 QK_INLINE Rest quantize32(F32<16> v0, F32<16> v1, uint8_t* row, int64_t k, int64_t c) {
   const float peak = reduce_max(max<16>(abs<16>(v0), abs<16>(v1)));
   const float d = peak / 127.f;
@@ -54,8 +55,10 @@ QK_INLINE Rest quantize32(F32<16> v0, F32<16> v1, uint8_t* row, int64_t k, int64
   store<I8<16>>(row + c + 16, __builtin_convertvector(__builtin_convertvector(q1, I32<16>), I8<16>));
   store<float>(row + Int8ScalesAt(k) + c / 8, d);
   // Sums of at most 16 * 127: exact in f32.
-  store<int32_t>(row + Int8SumsAt(k) + c / 4, static_cast<int32_t>(reduce_add(q0)));
-  store<int32_t>(row + Int8SumsAt(k) + c / 4 + 4, static_cast<int32_t>(reduce_add(q1)));
+  const float sum0 = reduce_add(q0), sum1 = reduce_add(q1);
+  store<int32_t>(row + Int8SumsAt(k) + c / 4, static_cast<int32_t>(sum0));
+  store<int32_t>(row + Int8SumsAt(k) + c / 4 + 4, static_cast<int32_t>(sum1));
+  store<float>(row + Int8WeightedAt(k) + c / 8, d * (sum0 + sum1));
   return {v0 - q0 * d, v1 - q1 * d};
 }
 

@@ -127,7 +127,8 @@ class Lowering {
       end.setNoInline(true);
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(end.addEntryBlock(b));
-      LLVM::CallOp::create(b, loc, declare("qk_end_stage", voidFunction({ptr, i64, i64})), end.getArguments());
+      LLVM::CallOp::create(b, loc, declare("qk_end_stage", voidFunction({ptr, i64, i64})),
+                           end.getArguments());
       LLVM::ReturnOp::create(b, loc, ValueRange{});
     }
     LLVM::CallOp::create(b, loc, end, ValueRange{scope.args, scope.thread, constant(stage)});

@@ -57,12 +57,16 @@ void RowQuantizer::WriteTerm(Val out_q, Val row, Val quad, Val active, const std
     if (rest) rest->push_back(values[c] - b_.ToF32(code) * d);
   }
   // At most 16 * 127: exact in f32.
-  const Val half_sum = b_.ToI32(half_.Sum(b_.ToF32(sum)));
+  const Val half_sum = half_.Sum(b_.ToF32(sum)), whole_sum = block_.Sum(b_.ToF32(sum));
   b_.If(active, [&] {
     b_.Store(out_q, row + (quad << 2), word);
-    b_.If(Eq(quad & 7, 0),
-          [&] { b_.Store(out_q, row + ShrU(quad, 1) + layouts::Int8ScalesAt(terms_ * k_), d); });
-    b_.If(Eq(quad & 3, 0), [&] { b_.Store(out_q, row + quad + layouts::Int8SumsAt(terms_ * k_), half_sum); });
+    b_.If(Eq(quad & 7, 0), [&] {
+      const Val at = row + ShrU(quad, 1);
+      b_.Store(out_q, at + layouts::Int8ScalesAt(terms_ * k_), d);
+      b_.Store(out_q, at + layouts::Int8WeightedAt(terms_ * k_), d * whole_sum);
+    });
+    b_.If(Eq(quad & 3, 0),
+          [&] { b_.Store(out_q, row + quad + layouts::Int8SumsAt(terms_ * k_), b_.ToI32(half_sum)); });
   });
 }
 

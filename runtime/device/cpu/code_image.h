@@ -22,8 +22,8 @@ class CodeImage {
   CodeImage& operator=(CodeImage&& other) noexcept;
 
   // Errors: artifact corrupt (the bytes do not hash to `expected`, the header is not that of `n_programs`
-  // programs of this ABI, asks for too much scratch or has too many stages, an entry lies outside), out of memory, device
-  // unsupported (the system refuses executable memory).
+  // programs of this ABI, asks for too much scratch or has too many stages, an entry lies outside), out of
+  // memory, device unsupported (the system refuses executable memory).
   static Result<CodeImage> Load(std::span<const uint8_t> code, const Hash128& expected, size_t n_programs);
 
   // What each thread of a step needs besides stack (runtime/abi/program.h). `code`: a checked blob.

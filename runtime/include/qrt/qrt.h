@@ -353,7 +353,7 @@ typedef struct qrt_stage_info {
   const char* program;       /* as in `qcc inspect`; borrowed from the artifact, as the next two */
   const char* kernel;        /* NULL: a barrier */
   const char* specification; /* of the kernel: family, constants, what is bound; NULL: a barrier */
-  uint64_t weight_bytes;     /* that all threads together read in one run with as many rows as the program has */
+  uint64_t weight_bytes; /* that all threads together read in one run with as many rows as the program has */
   uint64_t runs;
   double seconds; /* that the thread took for them */
 } qrt_stage_info;

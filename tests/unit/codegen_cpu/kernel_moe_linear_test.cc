@@ -10,6 +10,7 @@ namespace {
 using layouts::Int8RowBytes;
 using layouts::Int8ScalesAt;
 using layouts::Int8SumsAt;
+using layouts::Int8WeightedAt;
 using layouts::X16Bytes;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -118,6 +119,7 @@ void append_row(const Problem& p, int64_t slot, std::vector<uint8_t>& rows) {
   std::copy_n(from + first, k, to);
   std::copy_n(from + Int8ScalesAt(p.columns()) + first / 8, k / 8, to + Int8ScalesAt(k));
   std::copy_n(from + Int8SumsAt(p.columns()) + first / 4, k / 4, to + Int8SumsAt(k));
+  std::copy_n(from + Int8WeightedAt(p.columns()) + first / 8, k / 8, to + Int8WeightedAt(k));
 }
 
 // By linear, one expert after the other.

@@ -39,12 +39,14 @@ std::vector<uint8_t> quantized(const float* x, int64_t k) {
     }
     std::memcpy(row.data() + k + b * 4, &d, 4);
     std::memcpy(row.data() + k + k / 8 + b * 8, sums, 8);
+    const float weighted = d * static_cast<float>(sums[0] + sums[1]);
+    std::memcpy(row.data() + k + k / 8 + k / 4 + b * 4, &weighted, 4);
   }
   return row;
 }
 
 ::testing::AssertionResult same_int8_row(const uint8_t* got, const uint8_t* want, int64_t k) {
-  for (int64_t i = 0; i < k + k / 8 + k / 4; ++i) {
+  for (int64_t i = 0; i < k + k / 8 + k / 4 + k / 8; ++i) {
     if (got[i] != want[i]) return ::testing::AssertionFailure() << "byte " << i << " of an int8 row of " << k;
   }
   return ::testing::AssertionSuccess();

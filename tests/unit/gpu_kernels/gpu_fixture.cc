@@ -69,6 +69,7 @@ std::vector<uint8_t> QuantizedRows(const std::vector<float>& x, int64_t rows, in
       for (int i = 0; i < 32; ++i) peak = std::max(peak, std::fabs(v[i]));
       const float d = peak / 127.f;
       std::memcpy(row + k + 4 * b, &d, 4);
+      int32_t whole = 0;
       for (int half = 0; half < 2; ++half) {
         int32_t sum = 0;
         for (int i = 16 * half; i < 16 * half + 16; ++i) {
@@ -77,7 +78,10 @@ std::vector<uint8_t> QuantizedRows(const std::vector<float>& x, int64_t rows, in
           sum += static_cast<int32_t>(q);
         }
         std::memcpy(row + k + k / 8 + 8 * b + 4 * half, &sum, 4);
+        whole += sum;
       }
+      const float weighted = d * static_cast<float>(whole);
+      std::memcpy(row + k + k / 8 + k / 4 + 4 * b, &weighted, 4);
     }
   }
   return out;

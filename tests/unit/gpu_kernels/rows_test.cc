@@ -125,6 +125,7 @@ void ExpectInt8Rows(const std::vector<uint8_t>& got, const std::vector<float>& x
       std::memcpy(&gd, g + k + 4 * b, 4);
       std::memcpy(&wd, w + k + 4 * b, 4);
       ASSERT_NEAR(gd, wd, near * std::fabs(wd)) << "row " << r << " block " << b;
+      int32_t whole = 0;
       for (int half = 0; half < 2; ++half) {
         int32_t sum, codes = 0;
         std::memcpy(&sum, g + k + k / 8 + 8 * b + 4 * half, 4);
@@ -136,7 +137,11 @@ void ExpectInt8Rows(const std::vector<uint8_t>& got, const std::vector<float>& x
           ASSERT_LE(std::fabs(exact - q), 0.5 + 127 * near) << "row " << r << " column " << i;
         }
         ASSERT_EQ(sum, codes) << "row " << r << " block " << b;
+        whole += codes;
       }
+      float weighted;
+      std::memcpy(&weighted, g + k + k / 8 + k / 4 + 4 * b, 4);
+      ASSERT_EQ(weighted, gd * static_cast<float>(whole)) << "row " << r << " block " << b;
     }
   }
 }

@@ -106,7 +106,7 @@ TEST(Sizes, OfLinears) {
   const LinearSpec spec = {.format = Format::Q4_K, .numerics = Numerics::Int8, .k = 512, .n = 20};
   EXPECT_EQ(Bytes(spec, "w"), 2 * 2 * 2368) << "2 groups of 16 rows x 2 blocks";
   EXPECT_EQ(Bytes(spec, "y"), 4 * 32) << "20 outputs, padded to 32";
-  EXPECT_EQ(Bytes(spec, "xq"), 704) << "512 codes, 16 f32 scales, 32 i32 sums, rounded up to 64";
+  EXPECT_EQ(Bytes(spec, "xq"), 768) << "512 codes, 16 f32 scales, 32 i32 sums, 16 f32 weighted ones";
 }
 
 TEST(Sizes, OfTheKvCache) {

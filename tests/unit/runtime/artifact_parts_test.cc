@@ -42,7 +42,8 @@ ManifestSpec TwoParts() {
 }
 
 std::vector<uint8_t> CodeOf(std::vector<uint32_t> entries) {
-  std::vector<uint32_t> words = {QRT_CODE_MAGIC, QRT_PROGRAM_ABI, static_cast<uint32_t>(entries.size()), 0, 1};
+  std::vector<uint32_t> words = {QRT_CODE_MAGIC, QRT_PROGRAM_ABI, static_cast<uint32_t>(entries.size()), 0,
+                                 1};
   words.insert(words.end(), entries.begin(), entries.end());
   std::vector<uint8_t> code(128, 0xc3);
   std::memcpy(code.data(), words.data(), 4 * words.size());

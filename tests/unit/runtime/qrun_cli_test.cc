@@ -413,8 +413,8 @@ TEST_F(QrunCli, BenchReportsMediansAndSamples) {
 }
 
 TEST_F(QrunCli, BenchTellsWhereTheTimeGoes) {
-  const std::vector<std::string> call = {"bench", model(), "-p", "0", "-n", "8", "-t", "2",
-                                         "-r",    "3",     "--profile-stages"};
+  const std::vector<std::string> call = {"bench", model(),           "-p", "0", "-n", "8", "-t", "2", "-r",
+                                         "3",     "--profile-stages"};
   const std::string text = Ok(call);
   EXPECT_NE(text.find("decode_1: 24 steps of "), std::string::npos) << text;
   EXPECT_NE(text.find("  trunk {rows = 1}\n"), std::string::npos) << text;
