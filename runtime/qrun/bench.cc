@@ -17,6 +17,22 @@ struct BenchFlags {
   std::optional<int64_t> prompt, generate, depth, repeat;
   bool json = false, profile_stages = false;
   EngineChoice engine;
+
+  void AddTo(Options& options) {
+    options.Positional("MODEL", &path, "the artifact, or a GGUF, which qcc compiles at first use");
+    options.Integer("-p, --prompt", "N", 0, 1 << 24, &prompt,
+                    "tokens of the prompt; 0: no prefill; default 512");
+    options.Integer("-n, --predict", "N", 0, 1 << 24, &generate,
+                    "tokens one by one; 0: no decode; default 128");
+    options.Integer("-d, --depth", "N", 0, 1 << 28, &depth, "tokens in the session before either; default 0");
+    options.Integer("-r, --repeat", "N", 1, 10000, &repeat, "samples of each; default 5");
+    options.Flag(
+        "--profile-stages", &profile_stages,
+        "on the CPU: where the time of a step goes, kernel by kernel, and what threads wait for each "
+        "other; of all samples together");
+    options.Flag("--json", &json, "one JSON object");
+    engine.AddTo(options);
+  }
 };
 
 // Tokens per second, one per repetition.
@@ -126,19 +142,7 @@ Outcome RunBench(const Call& call) {
       "qrun bench MODEL [OPTION...]",
       "Measures tokens per second: feeding a prompt in one call, and tokens one by one. Medians and every "
       "sample.");
-  options.Positional("MODEL", &flags.path, "the artifact, or a GGUF, which qcc compiles at first use");
-  options.Integer("-p, --prompt", "N", 0, 1 << 24, &flags.prompt,
-                  "tokens of the prompt; 0: no prefill; default 512");
-  options.Integer("-n, --predict", "N", 0, 1 << 24, &flags.generate,
-                  "tokens one by one; 0: no decode; default 128");
-  options.Integer("-d, --depth", "N", 0, 1 << 28, &flags.depth,
-                  "tokens in the session before either; default 0");
-  options.Integer("-r, --repeat", "N", 1, 10000, &flags.repeat, "samples of each; default 5");
-  options.Flag("--profile-stages", &flags.profile_stages,
-               "on the CPU: where the time of a step goes, kernel by kernel, and what threads wait for each "
-               "other; of all samples together");
-  options.Flag("--json", &flags.json, "one JSON object");
-  flags.engine.AddTo(options);
+  flags.AddTo(options);
   bool done = false;
   QRUN_RETURN_IF_ERROR(ParseOrHelp(options, call, &done));
   if (done) return Outcome();
