@@ -44,7 +44,7 @@ typedef struct qrt_seq {
   uint8_t*
       state; /* recurrent and conv state: state_bytes of the artifact; zeros at the start of a sequence */
   int64_t odd_offset;  /* bytes from there to the state of blocks with odd numbers (manifest.fbs: State); 0:
-                        * the  same memory serves all */
+                        * the same memory serves all */
   uint8_t* kv;         /* kv_bytes_per_token * kv_capacity */
   int64_t kv_capacity; /* tokens; past + row_count <= kv_capacity */
   int64_t past;        /* tokens already in state and kv */
@@ -83,8 +83,8 @@ typedef struct qrt_step_args {
   uint8_t* scratch;           /* 64-byte aligned; thread t has thread_scratch bytes (qrt_code_header) at
                                * t * scratch_stride, in which it finds anything and may leave anything */
   int64_t scratch_stride;     /* bytes, a multiple of 64, at least thread_scratch */
-  uint8_t* stage_clocks;      /* 64-byte aligned; that of thread t, a qrt_stage_clock, is at t *
-                               * stage_clock_stride;      null: nobody asks */
+  uint8_t* stage_clocks;      /* 64-byte aligned; that of thread t, a qrt_stage_clock, is at
+                               * t * stage_clock_stride; null: nobody asks */
   int64_t stage_clock_stride; /* bytes, a multiple of 64 */
 } qrt_step_args;
 

@@ -1,5 +1,6 @@
 #version 460
-// Rows of f32 to int8 rows: QCC_k codes, a scale for each 32 of them, a sum of codes for each 16. One thread a block of 32.
+// Rows of f32 to int8 rows: QCC_k codes, a scale for each 32 of them, a sum of codes for each 16, and for each 32
+// the scale times their sum. One thread a block of 32.
 #extension GL_EXT_buffer_reference : require
 
 layout(local_size_x = QCC_WORKGROUP_SIZE) in;
@@ -14,8 +15,8 @@ layout(push_constant) uniform Arguments {
   Step step;
 };
 
-const uint kScales = QCC_k / 4, kSums = kScales + QCC_k / 32;            // in words
-const uint kRow = (QCC_k + QCC_k / 8 + QCC_k / 4 + 63) / 64 * 16;
+const uint kScales = QCC_k / 4, kSums = kScales + QCC_k / 32, kWeighted = kSums + QCC_k / 16;  // in words
+const uint kRow = (4 * (kWeighted + QCC_k / 32) + 63) / 64 * 16;
 
 void main() {
   const uint row = gl_WorkGroupID.x;
@@ -34,7 +35,7 @@ void main() {
   precise const float scale = peak / 127.0;
   const float divisor = scale == 0 ? 1 : scale;
   const float limit = scale == 0 ? 0 : 127;
-  int sum = 0;
+  int sum = 0, before = 0;
   for (uint i = 0; i < 8; ++i) {
     precise const vec4 quotient = values[i] / divisor;
     const ivec4 code = ivec4(roundEven(clamp(quotient, vec4(-limit), vec4(limit))));
@@ -42,9 +43,11 @@ void main() {
     q.v[row * kRow + block * 8 + i] = byte.x | byte.y << 8 | byte.z << 16 | byte.w << 24;
     sum += code.x + code.y + code.z + code.w;
     if (i % 4 == 3) {
-      q.v[row * kRow + kSums + block * 2 + i / 4] = uint(sum);
-      sum = 0;
+      q.v[row * kRow + kSums + block * 2 + i / 4] = uint(sum - before);
+      before = sum;
     }
   }
+  precise const float weighted = scale * float(sum);
   q.v[row * kRow + kScales + block] = floatBitsToUint(scale);
+  q.v[row * kRow + kWeighted + block] = floatBitsToUint(weighted);
 }
