@@ -6,8 +6,9 @@
   benchmarks/compare/compare.py --bin build/release/bin --node-llama PEERS model.gguf ...
   benchmarks/compare/compare.py --bin build/release/bin --llama-bench "ik=/path/to/llama-bench -rtr 1" --synth qwen35:0.8b:q4_k_m
 
-One round runs each program once, the best read bandwidth (qrt_read_bench) before each; rows have medians over the rounds. "of the bound":
-the bytes that a decoded token must move (weights, states read and written, KV read) times tokens/s over that bandwidth's median.
+One round runs each program once, the best read bandwidth (qrt_read_bench: the artifact's own pages) before each; rows have medians over the
+rounds. "of the bound": the bytes that a decoded token must move (weights, states read and written, KV read) times tokens/s over that
+bandwidth's median.
 """
 import argparse
 import json
@@ -58,7 +59,19 @@ class Qcc:
     def bytes_per_token(self):
         one, memory = next(p for p in self.held["programs"] if p["rows"] == 1 and "tokens" in p["takes"]), self.held["memory"]
         context = self.args.depth + self.args.tokens / 2
-        return one["weight_bytes"] + 2 * memory["state_bytes_per_sequence"] + context * memory["kv_bytes_per_token"]
+        return one["weight_bytes"] + sum(map(moved_per_token, self.held["states"])) + context * memory["kv_bytes_per_token"]
+
+
+def moved_per_token(state):
+    """Bytes of a state that a token reads and writes, in the mean over a block of 16 (dialects/layouts/sequence_state.h)."""
+    block, entry = 16, state["entry_bytes"]
+    if state["kind"] == "conv":  # the columns before, and its own
+        return (state["shape"][0] + 1) * entry
+    if state["kind"] == "delta":
+        # S is read by each and written by the last; entries of those before are read, its own is written, the last reads all.
+        slot = state["bytes"] - block * entry
+        return slot * (1 + 1 / block) + ((block - 1) / 2 + 2) * entry
+    return 0
 
 
 class NodeLlama:
@@ -105,7 +118,7 @@ def compare(args, gguf, folder):
     samples, reads = {p.name: [] for p in programs}, []
     for i in range(args.rounds):
         for p in programs:
-            reads.append(float(re.search(r"best: ([0-9.]+)", run(os.path.join(args.bin, "qrt_read_bench"), args.threads, 1024))[1]))
+            reads.append(float(re.search(r"best: ([0-9.]+)", run(os.path.join(args.bin, "qrt_read_bench"), args.threads, ours.artifact))[1]))
             samples[p.name].append(p.sample())
             print(f"round {i + 1}: {p.name}: {json.dumps(samples[p.name][-1])}, read {reads[-1]} GB/s", file=sys.stderr, flush=True)
     bandwidth = statistics.median(reads)

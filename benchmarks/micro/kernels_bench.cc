@@ -1,15 +1,21 @@
-// Micro-benchmark of the CPU kernels on one thread, per ISA level that this machine has.
-//   qcc_kernels_bench [megabytes of weights, default 512 [ISA level [part of a format's line]]]
-// GEMV: GB/s of packed weights streamed once per pass, and the ratio to a plain read of the same bytes,
-// measured in turns with it. GEMM: GOP/s (2 per multiply-add) with 512 activation rows. Medians.
+// Micro-benchmark of the CPU kernels as the product runs them: on all threads, each with its share of every
+// matrix, meeting between matrices; weights in pages of a file; wall time. Per ISA level that this machine
+// has.
+//   qcc_kernels_bench [--threads N] [--mebibytes N] [--level NAME] [--format PART] [--rounds N]
+// GEMV: GB/s of packed weights streamed once per pass, and the ratio to a plain read of the same bytes with
+// the same shares, in turns with it; and where weights come from the second-level cache. GEMM: GOP/s (2 per
+// multiply-add) with 512 activation rows. Medians.
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "benchmarks/micro/shapes.h"
@@ -19,6 +25,13 @@
 #include "dialects/layouts/layouts.h"
 
 namespace {
+
+struct Flags {
+  int threads = static_cast<int>(std::thread::hardware_concurrency());
+  int64_t mebibytes = 512;
+  std::string level, format;  // empty: all
+  int rounds = 7;
+};
 
 struct Level {
   const qcc::cpu::IsaInfo& isa;
@@ -33,113 +46,255 @@ std::vector<Level> levels() {
   };
 }
 
-// CPU time of this thread: other processes of a shared machine disturb caches and memory, but not the clock.
-double cpu_now() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-double seconds(const std::function<void()>& f) {
-  const double t0 = cpu_now();
-  f();
-  return cpu_now() - t0;
-}
+// Threads that do a piece of work together, spinning in between as those of an engine do.
+class Crew {
+ public:
+  using Work = std::function<void(int thread)>;
+
+  explicit Crew(int threads) : threads_(threads) {
+    for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { Serve(i); });
+  }
+  ~Crew() {
+    work_ = nullptr;
+    Begin();
+    for (std::thread& worker : workers_) worker.join();
+  }
+  Crew(const Crew&) = delete;
+  Crew& operator=(const Crew&) = delete;
+
+  int threads() const { return threads_; }
+
+  // Seconds of wall time from when all begin until all are done.
+  double Seconds(const Work& work) {
+    work_ = &work;
+    const auto begin = std::chrono::steady_clock::now();
+    Begin();
+    work(0);
+    while (running_.load(std::memory_order_acquire) != 0) __builtin_ia32_pause();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+
+  // Within work: no thread goes on before all have come.
+  void Meet() {
+    const uint32_t seen = phase_.load(std::memory_order_relaxed);
+    if (arrived_.fetch_add(1) + 1 == threads_) {
+      arrived_.store(0, std::memory_order_relaxed);
+      phase_.store(seen + 1, std::memory_order_release);
+      return;
+    }
+    while (phase_.load(std::memory_order_acquire) == seen) __builtin_ia32_pause();
+  }
+
+ private:
+  void Begin() {
+    running_.store(threads_ - 1);
+    generation_.fetch_add(1);
+  }
+  void Serve(int thread) {
+    for (uint32_t seen = 0;; ++seen) {
+      while (generation_.load(std::memory_order_acquire) == seen) __builtin_ia32_pause();
+      if (work_ == nullptr) return;
+      (*work_)(thread);
+      running_.fetch_sub(1);
+    }
+  }
+
+  const int threads_;
+  const Work* work_ = nullptr;
+  std::atomic<uint32_t> generation_{0}, phase_{0};
+  std::atomic<int> running_{0}, arrived_{0};
+  std::vector<std::thread> workers_;
+};
+
 double median(std::vector<double> v) {
   std::sort(v.begin(), v.end());
   return v[v.size() / 2];
 }
 
-volatile uint64_t sink;
+// Thread `thread`'s first of `items`.
+int64_t share(int64_t items, int thread, int threads) {
+  return items * thread / threads;
+}
 
-void bench_linear(const Level& level, const BenchLinear& l, const uint8_t* weights, int64_t bytes,
-                  const std::vector<float>& x, std::vector<float>& y) {
+// 64-byte aligned memory for each thread.
+class Scratch {
+ public:
+  Scratch(int64_t bytes, int threads) : lines_((bytes + 63) / 64), memory_(lines_ * threads) {}
+  uint8_t* of(int thread) { return memory_[static_cast<size_t>(lines_ * thread)].bytes; }
+
+ private:
+  struct alignas(64) Line {
+    uint8_t bytes[64];
+  };
+  int64_t lines_;
+  std::vector<Line> memory_;
+};
+
+struct Inputs {
+  const uint8_t* weights;
+  int64_t bytes;
+  std::vector<float> x;  // read as f32 values or as int8 rows
+};
+
+std::atomic<uint64_t> sink;
+
+void bench_linear(const Level& level, const BenchLinear& l, const Inputs& in, int rounds, Crew& crew) {
   const qcc::Format format = *qcc::format_from_name(l.format);
-  const int64_t matrix = qcc::layouts::X16Bytes(format, kGemvRows, kGemvColumns), count = bytes / matrix;
-  const auto gemv = [&] {
-    for (int64_t i = 0; i < count; ++i) l.gemv(x.data(), weights + i * matrix, y.data(), 0, kGemvRows / 16);
+  const int64_t matrix = qcc::layouts::X16Bytes(format, kGemvRows, kGemvColumns), count = in.bytes / matrix;
+  const int64_t groups = kGemvRows / 16, group = matrix / groups;
+  std::vector<float> y(kBatch * std::max(kGemvRows, kGemmRows));
+  const int n = crew.threads();
+  Scratch scratch(qcc::cpu::LinearScratch(qcc::description(format).plain, kGemmColumns, 1).bytes, n);
+  const auto read = [&](int t) {
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t begin = share(groups, t, n) * group, end = share(groups, t + 1, n) * group;
+      sum += level.table.read(in.weights + i * matrix + begin, end - begin);
+      crew.Meet();
+    }
+    sink += sum;
+  };
+  const auto gemv = [&](int t) {
+    for (int64_t i = 0; i < count; ++i) {
+      l.gemv(in.x.data(), in.weights + i * matrix, y.data(), scratch.of(t), share(groups, t, n),
+             share(groups, t + 1, n));
+      crew.Meet();
+    }
   };
   // As many groups as fit half of a small second-level cache, again and again.
-  const int64_t group = matrix / (kGemvRows / 16), held = std::max<int64_t>(1, (512 << 10) / group),
-                passes = 40;
-  const auto cached = [&] {
-    for (int64_t i = 0; i < passes; ++i) l.gemv(x.data(), weights, y.data(), 0, held);
+  const int64_t held = std::max<int64_t>(1, (512 << 10) / group), passes = 40;
+  const auto cached = [&](int t) {
+    for (int64_t i = 0; i < passes; ++i) {
+      l.gemv(in.x.data(), in.weights + t * (in.bytes / n / group * group), y.data() + t * held * 16,
+             scratch.of(t), 0, held);
+    }
   };
-  std::vector<double> read_s, gemv_s, gemm_s, cached_s;
-  for (int r = 0; r < 5; ++r) {
-    read_s.push_back(seconds([&] { sink = sink + level.table.read(weights, count * matrix); }));
-    gemv_s.push_back(seconds(gemv));
-    cached_s.push_back(seconds(cached));
+  const auto gemm = [&](int t) {
+    l.gemm(in.x.data(), in.weights, y.data(), scratch.of(t), share(kGemmRows / 16, t, n),
+           share(kGemmRows / 16, t + 1, n));
+  };
+  std::vector<double> read_s, gemv_s, ratio, gemm_s, cached_s;
+  for (int r = 0; r < rounds; ++r) {
+    read_s.push_back(crew.Seconds(read));
+    gemv_s.push_back(crew.Seconds(gemv));
+    ratio.push_back(read_s.back() / gemv_s.back());
+    cached_s.push_back(crew.Seconds(cached));
+    gemm_s.push_back(crew.Seconds(gemm));
   }
-  for (int r = 0; r < 3; ++r)
-    gemm_s.push_back(seconds([&] { l.gemm(x.data(), weights, y.data(), 0, kGemmRows / 16); }));
-  const double gb = 1e-9 * static_cast<double>(count * matrix), rate = gb / median(gemv_s),
-               plain = gb / median(read_s);
+  const double gb = 1e-9 * static_cast<double>(count * matrix), all = static_cast<double>(n);
   std::printf(
       "%-7s %-14s gemv %6.1f GB/s, plain read %6.1f GB/s, ratio %.2f, %6.1f Gweights/s, from L2 %6.1f GB/s; "
       "gemm %6.0f GOP/s\n",
-      level.isa.name.data(), l.name, rate, plain, rate / plain,
+      level.isa.name.data(), l.name, gb / median(gemv_s), gb / median(read_s), median(ratio),
       1e-9 * static_cast<double>(count * kGemvRows * kGemvColumns) / median(gemv_s),
-      1e-9 * static_cast<double>(passes * held * group) / median(cached_s),
+      1e-9 * all * static_cast<double>(passes * held * group) / median(cached_s),
       2e-9 * kGemmColumns * kGemmRows * kBatch / median(gemm_s));
   std::fflush(stdout);
 }
 
-void bench_sequences(const Level& level, const std::vector<float>& x, std::vector<float>& y, int64_t rows) {
+// Of one thread: what each thread has for itself.
+void bench_sequences(const Level& level, const std::vector<float>& x, int64_t rows, Crew& crew) {
   std::vector<float> state(kConvFloats + kDeltaFloats, 0.f);
+  std::vector<float> y(kBatch * kGemvRows);
   std::vector<uint8_t> kv(2 * kKvHeads * kContext * kHeadDim * 2, 0x11);
   qrt_seq seq{reinterpret_cast<uint8_t*>(state.data()), 0, kv.data(), kContext, kContext - rows, 0, rows};
-  struct alignas(64) Line {
-    uint8_t bytes[64];
+  Scratch memory(std::max(qcc::cpu::DeltaScratch(kDim, kDim).bytes,
+                          qcc::cpu::AttentionScratch(kHeadDim, kQueryHeads / kKvHeads).bytes),
+                 1);
+  uint8_t* scratch = memory.of(0);
+  const auto alone = [&](const std::function<void()>& work) {
+    return crew.Seconds([&](int t) {
+      if (t == 0) work();
+    });
   };
-  std::vector<Line> lines(std::max(qcc::cpu::DeltaScratch(kDim, kDim).bytes,
-                                   qcc::cpu::AttentionScratch(kHeadDim, kQueryHeads / kKvHeads).bytes) /
-                          64);
-  uint8_t* scratch = lines[0].bytes;
   std::vector<double> d, a, n;
   for (int r = 0; r < 5; ++r) {
     std::fill(state.begin(), state.end(), 0.f);
     // Of single tokens one at each place of a block.
     const int64_t steps = rows < qcc::layouts::kStateBlock ? qcc::layouts::kStateBlock : 1;
     qrt_seq delta = seq;
-    d.push_back(seconds([&] {
+    d.push_back(alone([&] {
                   for (delta.past = 0; delta.past < steps * rows; delta.past += rows)
                     level.table.delta(x.data(), x.data(), x.data(), x.data(), &delta, scratch, y.data(),
                                       rows);
                 }) /
                 static_cast<double>(steps));
-    a.push_back(seconds([&] { level.table.attention(x.data(), &seq, scratch, y.data(), rows); }));
+    a.push_back(alone([&] { level.table.attention(x.data(), &seq, scratch, y.data(), rows); }));
     n.push_back(
-        seconds([&] { level.table.norm(x.data(), x.data(), reinterpret_cast<uint8_t*>(y.data()), rows); }));
+        alone([&] { level.table.norm(x.data(), x.data(), reinterpret_cast<uint8_t*>(y.data()), rows); }));
   }
   std::printf(
-      "%-7s %3ld rows: gated_delta %.1f us/row, attention over %ld %.1f us/row, norm + quantise %.2f "
-      "us/row\n",
+      "%-7s %3ld rows, one thread: gated_delta %.1f us/row, attention over %ld %.1f us/row, norm + quantise "
+      "%.2f us/row\n",
       level.isa.name.data(), static_cast<long>(rows), 1e6 * median(d) / rows, static_cast<long>(kContext),
       1e6 * median(a) / rows, 1e6 * median(n) / rows);
+}
+
+// A file without a name, of bytes that are valid tiles: any are, and these make every scale and every plain
+// weight a normal number of moderate size. Null: the system refuses it.
+const uint8_t* MapWeights(int64_t bytes) {
+  std::FILE* file = std::tmpfile();
+  if (file == nullptr) return nullptr;
+  std::vector<uint8_t> piece(1 << 20);
+  for (size_t i = 0; i < piece.size(); ++i) piece[i] = static_cast<uint8_t>(0x20 | ((i * 37 >> 3) & 0x1f));
+  bool written = true;
+  for (int64_t at = 0; written && at < bytes; at += static_cast<int64_t>(piece.size())) {
+    written = std::fwrite(piece.data(), 1, piece.size(), file) == piece.size();
+  }
+  written = written && std::fflush(file) == 0;
+  void* map = written ? mmap(nullptr, static_cast<size_t>(bytes), PROT_READ, MAP_PRIVATE, fileno(file), 0)
+                      : MAP_FAILED;
+  std::fclose(file);
+  return map == MAP_FAILED ? nullptr : static_cast<const uint8_t*>(map);
+}
+
+bool Parse(int argc, char** argv, Flags& flags) {
+  for (int i = 1; i < argc; i += 2) {
+    const std::string name = argv[i], value = i + 1 < argc ? argv[i + 1] : "";
+    const int64_t number = std::atoll(value.c_str());
+    if (name == "--threads" && number > 0) {
+      flags.threads = static_cast<int>(number);
+    } else if (name == "--mebibytes" && number > 0) {
+      flags.mebibytes = std::max<int64_t>(number, 64);
+    } else if (name == "--rounds" && number > 0) {
+      flags.rounds = static_cast<int>(number);
+    } else if (name == "--level" && !value.empty()) {
+      flags.level = value;
+    } else if (name == "--format" && !value.empty()) {
+      flags.format = value;
+    } else {
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int64_t megabytes = argc > 1 ? std::atoll(argv[1]) : 512;
-  const std::string only_isa = argc > 2 ? argv[2] : "", only_format = argc > 3 ? argv[3] : "";
-  const int64_t bytes = std::max<int64_t>(megabytes, 64) << 20;
-  uint8_t* weights =
-      static_cast<uint8_t*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  if (weights == MAP_FAILED) {
-    std::fprintf(stderr, "no memory for %ld MB of weights\n", static_cast<long>(megabytes));
+  Flags flags;
+  if (!Parse(argc, argv, flags)) {
+    std::fprintf(stderr,
+                 "usage: qcc_kernels_bench [--threads N] [--mebibytes N] [--level NAME] [--format PART] "
+                 "[--rounds N]\n");
+    return 2;
+  }
+  Inputs in;
+  in.bytes = flags.mebibytes << 20;
+  in.weights = MapWeights(in.bytes);
+  if (in.weights == nullptr) {
+    std::fprintf(stderr, "qcc_kernels_bench: no file of %ld MiB for weights\n",
+                 static_cast<long>(flags.mebibytes));
     return 1;
   }
-  madvise(weights, bytes, MADV_HUGEPAGE);
-  // Any bytes are valid tiles; these make every scale and every plain weight a normal number of moderate
-  // size.
-  for (int64_t i = 0; i < bytes; ++i) weights[i] = static_cast<uint8_t>(0x20 | ((i * 37 >> 3) & 0x1f));
-  std::vector<float> x(kBatch * std::max(kGemvColumns, kChannels), 0.25f), y(kBatch * kGemvRows);
-  for (size_t i = 0; i < x.size(); ++i)
-    x[i] = static_cast<float>(static_cast<int>(i * 7919 % 255) - 127) / 64;
-
+  in.x.resize(kBatch * std::max(kGemvColumns, kChannels));
+  for (size_t i = 0; i < in.x.size(); ++i)
+    in.x[i] = static_cast<float>(static_cast<int>(i * 7919 % 255) - 127) / 64;
+  Crew crew(flags.threads);
+  std::printf("%d threads, %ld MiB of weights, medians of %d rounds\n", flags.threads,
+              static_cast<long>(flags.mebibytes), flags.rounds);
   for (const Level& level : levels()) {
-    if (!only_isa.empty() && only_isa != level.isa.name) continue;
+    if (!flags.level.empty() && flags.level != level.isa.name) continue;
     const std::string_view missing = qcc::cpu::missing_cpu_flag(level.isa.id);
     if (!missing.empty()) {
       std::printf("%s: skipped, this machine lacks %s\n", level.isa.name.data(), missing.data());
@@ -147,11 +302,11 @@ int main(int argc, char** argv) {
     }
     for (uint64_t i = 0; i < level.table.linear_count; ++i) {
       const BenchLinear& l = level.table.linears[i];
-      if (std::string(l.name).find(only_format) == std::string::npos) continue;
-      bench_linear(level, l, weights, bytes, x, y);
+      if (std::string(l.name).find(flags.format) == std::string::npos) continue;
+      bench_linear(level, l, in, flags.rounds, crew);
     }
-    if (!only_format.empty()) continue;
-    for (int64_t rows : {int64_t{1}, kBatch}) bench_sequences(level, x, y, rows);
+    if (!flags.format.empty()) continue;
+    for (int64_t rows : {int64_t{1}, kBatch}) bench_sequences(level, in.x, rows, crew);
   }
   return 0;
 }

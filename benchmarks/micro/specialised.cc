@@ -23,8 +23,8 @@ uint64_t bench_read(const uint8_t* p, int64_t bytes) {
 
 // Of a matrix that the format and the kernel's numerics say nothing of: a kernel reads neither.
 static inline __attribute__((always_inline)) linear_args product(const float* x, const uint8_t* w, float* y,
-                                                                 int64_t k, int64_t n, int64_t rows,
-                                                                 int64_t begin, int64_t end) {
+                                                                 uint8_t* scratch, int64_t k, int64_t n,
+                                                                 int64_t rows, int64_t begin, int64_t end) {
   return {.format = 0,
           .numerics = QK_Numerics_F32,
           .k = k,
@@ -37,19 +37,22 @@ static inline __attribute__((always_inline)) linear_args product(const float* x,
           .scale = nullptr,
           .up_scale = nullptr,
           .y = y,
+          .scratch = scratch,
           .n_rows = rows,
           .begin = begin,
           .end = end};
 }
 
-#define BENCH_LINEAR(kernel, name)                                                           \
-  void gemv_##name(const float* x, const uint8_t* w, float* y, int64_t begin, int64_t end) { \
-    const linear_args args = product(x, w, y, kGemvColumns, kGemvRows, 1, begin, end);       \
-    kernel(&args);                                                                           \
-  }                                                                                          \
-  void gemm_##name(const float* x, const uint8_t* w, float* y, int64_t begin, int64_t end) { \
-    const linear_args args = product(x, w, y, kGemmColumns, kGemmRows, kBatch, begin, end);  \
-    kernel(&args);                                                                           \
+#define BENCH_LINEAR(kernel, name)                                                                   \
+  void gemv_##name(const float* x, const uint8_t* w, float* y, uint8_t* scratch, int64_t begin,      \
+                   int64_t end) {                                                                    \
+    const linear_args args = product(x, w, y, scratch, kGemvColumns, kGemvRows, 1, begin, end);      \
+    kernel(&args);                                                                                   \
+  }                                                                                                  \
+  void gemm_##name(const float* x, const uint8_t* w, float* y, uint8_t* scratch, int64_t begin,      \
+                   int64_t end) {                                                                    \
+    const linear_args args = product(x, w, y, scratch, kGemmColumns, kGemmRows, kBatch, begin, end); \
+    kernel(&args);                                                                                   \
   }
 #define QK_PLAIN_FORMAT(id, name) BENCH_LINEAR(qk_linear_##id##_f32, id##_f32)
 #define QK_BLOCK_FORMAT(id, name) \

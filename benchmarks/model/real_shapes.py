@@ -71,7 +71,7 @@ def kernel_bandwidth(folder):
     program = os.path.join(folder, "qcc_kernels_bench")
     if not os.path.exists(program):
         return None
-    rates = [float(r) for r in re.findall(r"plain read +([0-9.]+) GB/s", Ran(program, 256, "", "q8_0").out)]
+    rates = [float(r) for r in re.findall(r"plain read +([0-9.]+) GB/s", Ran(program, "--threads", 1, "--mebibytes", 256, "--format", "q8_0", "--rounds", 3).out)]
     return max(rates) if rates else None
 
 
