@@ -1,10 +1,10 @@
 /* The contract between compiled CPU code and the runtime that calls it. Stand-alone C: included by the
  * runtime, by the kernels (which see no libc) and by the compiler; must not depend on any of them.
  *
- * A program is ONE function, entered by all threads of a step together; it splits work statically by `thread`
- * and meets at barriers inside. It allocates nothing, calls nothing but `wait` and `wake`, and keeps no state
- * of its own. What is large it puts into its thread's scratch: of a thread's stack it takes little, and the
- * compiler checks that (QRT_STEP_STACK_BYTES). */
+ * A program is ONE function, entered by all threads of a step together; it splits work by `thread`, with a
+ * rest that goes to whoever comes first, and meets at barriers inside. It allocates nothing, calls nothing
+ * but `wait` and `wake`, and keeps no state of its own. What is large it puts into its thread's scratch: of a
+ * thread's stack it takes little, and the compiler checks that (QRT_STEP_STACK_BYTES). */
 #ifndef QRT_ABI_PROGRAM_H_
 #define QRT_ABI_PROGRAM_H_
 
@@ -16,7 +16,7 @@ extern "C" {
 
 /* Bump when any struct below changes, or the end of the section (QBIN_BASIS_BYTES): part of the artifact's
  * code section, checked at load. */
-#define QRT_PROGRAM_ABI 5u
+#define QRT_PROGRAM_ABI 6u
 
 /* The most that a step takes of the stack of each thread that runs it, callbacks of the barrier included. */
 #define QRT_STEP_STACK_BYTES 16384u
@@ -25,11 +25,15 @@ extern "C" {
 /* The most scratch that code may ask for, for each thread. */
 #define QRT_MAX_THREAD_SCRATCH (16u << 20)
 
+/* Counters with which threads share work out between two barriers. */
+#define QRT_TICKETS 15
+
 /* Barrier of one step. Zeroed by the runtime when the thread pool is made; reused for every step. */
 typedef struct qrt_barrier {
-  uint32_t arrived; /* threads that reached the current barrier */
-  uint8_t pad0[60]; /* own cache line: every thread writes `arrived`, all spin on `phase` */
-  uint32_t phase;   /* incremented by the last thread to arrive */
+  uint32_t arrived;              /* threads that reached the current barrier */
+  uint32_t tickets[QRT_TICKETS]; /* zeroed by the last to arrive, and by the runtime ahead of a step. With
+                                  * `arrived` a cache line: every thread writes these, all spin on `phase` */
+  uint32_t phase;                /* incremented by the last thread to arrive */
   uint8_t pad1[60];
   void (*wait)(void* ctx, const uint32_t* phase,
                uint32_t seen); /* called after a bounded spin; returns when *phase != seen */

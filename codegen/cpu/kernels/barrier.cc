@@ -3,8 +3,9 @@
 #include "codegen/cpu/kernels/vec.h"
 
 // Why it is right: `phase` names the barrier that threads are at. A thread reads it before it arrives, so it
-// cannot miss the change. The last arriver resets `arrived` before it publishes the new phase (release), and
-// nobody arrives at the next barrier before seeing that phase (acquire); every arrival is a read-modify-write
+// cannot miss the change. The last arriver resets `arrived` and the tickets before it publishes the new phase
+// (release), and nobody arrives at the next barrier, or takes a ticket, before seeing that phase (acquire);
+// every arrival is a read-modify-write
 // (acq_rel), so the last arriver has seen all the others' effects and passes them on. Sleeping: a waiter
 // counts itself in `sleepers`, then wait() looks at `phase` again; the last arriver writes `phase`, then
 // looks at `sleepers`. All four are sequentially consistent, so one of the two sees the other: no lost
@@ -14,6 +15,7 @@ QK_EXPORT void qk_barrier(qrt_barrier* b, int64_t n_threads) {
   const uint32_t seen = __atomic_load_n(&b->phase, __ATOMIC_RELAXED);
   if (__atomic_add_fetch(&b->arrived, 1, __ATOMIC_ACQ_REL) == static_cast<uint32_t>(n_threads)) {
     __atomic_store_n(&b->arrived, 0, __ATOMIC_RELAXED);
+    for (uint32_t& ticket : b->tickets) __atomic_store_n(&ticket, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&b->phase, seen + 1, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&b->sleepers, __ATOMIC_SEQ_CST) != 0) b->wake(b->ctx, &b->phase);
     return;

@@ -104,7 +104,14 @@ void qk_gated_delta(const gated_delta_args* args);
 // Rows [begin, end): the last one of each sequence goes, as it is, to its state at last_offset.
 void qk_trace(const trace_args* args);
 
+// A share of a dispatch's items for the calling thread: range[0] to range[1] - 1. Returns 0 where nothing is
+// left. Each thread asks with round 0, 1, ... until then; together the threads get every item once. ticket:
+// of the barrier's, no other dispatch's between the same two barriers; -1: all is shared out in round 0.
+int64_t qk_share(const qrt_step_args* args, int64_t thread, int64_t threads, int64_t ticket, int64_t items,
+                 int64_t round, int64_t* range);
+
 // Returns when all n_threads threads of the step have called it; what any did before is visible to all after.
+// All tickets are 0 then.
 void qk_barrier(qrt_barrier* barrier, int64_t n_threads);
 
 // The thread is done with a stage; -1: the step begins. Nothing where args->stage_clocks is null.

@@ -1,6 +1,8 @@
 // linear with int8 activations.
 #include "codegen/cpu/kernels/linear_int8.h"
 
+#include "codegen/cpu/kernels/linear_panel.h"
+
 namespace qk {
 namespace {
 
@@ -8,7 +10,11 @@ template <Format F>
 QK_INLINE void linear_int8(const linear_args& a) {
   const int64_t terms = a.numerics == QK_Numerics_Int8x2 ? 2 : 1;
   const Int8Linear<F> t{a.k, terms, terms * a.k, Int8RowBytes(terms * a.k), BlockFormat<F>::group_bytes(a.k)};
-  linear_groups(t, a.xq, a);
+  if (a.n_rows >= LinearScratch::kLeastRows) {
+    PanelLinear<F>::make(t, a).run(a.xq);
+  } else {
+    linear_groups(t, a.xq, a);
+  }
 }
 
 }  // namespace

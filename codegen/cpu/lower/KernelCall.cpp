@@ -60,8 +60,8 @@ class Fields {
 #define QCC_STATE(role, ...) fields.binding(offsetof(Args, role##_offset), b.role);
 #define QCC_KV(role, ...) fields.binding(offsetof(Args, role##_offset), b.role);
 #define QCC_STEP(type, field) fields.step<type>(offsetof(Args, field), offsetof(qrt_step_args, field));
-#define QCC_SCRATCH()                                                                        \
-  assert(call.scratchBytes > 0 && "the overload of choose() for this family says how much"); \
+#define QCC_SCRATCH()                                                                    \
+  assert(call.scratchBytes && "the overload of choose() for this family says how much"); \
   fields.add(Kind::Scratch, offsetof(Args, scratch));
 #define QCC_END(name, Name)                       \
   fields.add(Kind::Rows, offsetof(Args, n_rows)); \
@@ -122,6 +122,9 @@ LogicalResult chooseProduct(plan::DispatchOp op, const Spec& s, KernelCall& call
 LogicalResult choose(plan::DispatchOp op, const plan::LinearSpec& s, KernelCall& call) {
   selectOutRows(s.rows, call);
   call.items = layouts::AlignUp(s.n, layouts::kGroupRows) / layouts::kGroupRows;
+  const bool panels = s.numerics != plan::Numerics::F32 && call.rows != RowSource::One;
+  call.scratchBytes =
+      panels ? LinearScratch(description(s.format).plain, s.k, plan::termsOf(s.numerics)).bytes : 0;
   return chooseProduct(op, s, call);
 }
 

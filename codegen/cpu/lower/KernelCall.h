@@ -3,6 +3,7 @@
 #ifndef QCC_CODEGEN_CPU_LOWER_KERNELCALL_H_
 #define QCC_CODEGEN_CPU_LOWER_KERNELCALL_H_
 
+#include <optional>
 #include <string>
 
 #include "dialects/plan/kernel_families.h"
@@ -43,7 +44,7 @@ struct KernelCall {
   RowSource rows = RowSource::StepRows;
   int64_t items = 0;  // work items; 0: one per row times itemsPerRow
   int64_t itemsPerRow = 1;
-  int64_t scratchBytes = 0;  // of each thread
+  std::optional<int64_t> scratchBytes;  // of each thread; none: the kernel takes no scratch
 };
 
 // Chooses the kernel. `bucketRows`: the program's rows; a bucket of 1 makes the row count a literal. Fails

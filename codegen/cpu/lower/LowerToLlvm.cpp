@@ -25,6 +25,42 @@ struct Scope {
   int64_t bucketRows;
 };
 
+// The barrier's tickets for the dispatches of a body. Two dispatches that no barrier lies between have
+// different ones, so the parts of a program that may meet without a barrier have ranges of their own: what a
+// layer does ahead of its first barrier, what it does behind its last one, and what stands between layers.
+class Tickets {
+ public:
+  static Tickets ofProgram() { return Tickets(2 * kEach, QRT_TICKETS, 0); }
+  static Tickets ofBlock(Block& body) {
+    auto ops = body.getOps<plan::BarrierOp>();
+    const int64_t barriers = std::distance(ops.begin(), ops.end());
+    return barriers == 0 ? Tickets(0, 0, 0) : Tickets(0, kEach, barriers);
+  }
+
+  // -1: none is left.
+  int64_t take() { return next < end ? next++ : -1; }
+  void passBarrier() {
+    next = begin;
+    if (barriers == 0 || --barriers > 0) return;
+    // Behind a block's last one.
+    next = begin = kEach;
+    end = 2 * kEach;
+  }
+  // Of a block with barriers.
+  void passCall() { next = begin; }
+
+ private:
+  static constexpr int64_t kEach = QRT_TICKETS / 3;
+  Tickets(int64_t begin, int64_t end, int64_t barriers)
+      : begin(begin), end(end), next(begin), barriers(barriers) {}
+  int64_t begin, end, next;
+  int64_t barriers;  // of a block, that are still to come
+};
+
+bool hasBarrier(plan::BlockOp block) {
+  return !block.getBody().front().getOps<plan::BarrierOp>().empty();
+}
+
 class Lowering {
  public:
   explicit Lowering(ModuleOp plan)
@@ -56,6 +92,10 @@ class Lowering {
     plan.getContext()->loadDialect<LLVM::LLVMDialect>();
     return plan.getContext();
   }
+
+  // The argument of a specialised kernel behind the step's, the thread and how many threads there are;
+  // bindings follow.
+  static constexpr unsigned kTicketArg = 3;
 
   static std::string stepName(plan::ProgramOp program) { return ("step_" + program.getSymName()).str(); }
 
@@ -90,20 +130,24 @@ class Lowering {
     scope.threads = LLVM::ZExtOp::create(b, loc, i64, step.getArgument(2));
     scope.bucketRows = program.getRows();
     endStage(scope, -1);
-    if (failed(lowerBody(program.getBody().front(), scope))) return failure();
+    if (failed(lowerBody(program.getBody().front(), scope, Tickets::ofProgram()))) return failure();
     LLVM::ReturnOp::create(b, loc, ValueRange{});
     return success();
   }
 
-  LogicalResult lowerBody(Block& body, const Scope& scope) {
+  LogicalResult lowerBody(Block& body, const Scope& scope, Tickets tickets) {
     for (Operation& op : body) {
       loc = op.getLoc();
       if (auto dispatch = dyn_cast<plan::DispatchOp>(op)) {
-        if (failed(lowerDispatch(dispatch, scope))) return failure();
+        if (failed(lowerDispatch(dispatch, scope, tickets.take()))) return failure();
       } else if (isa<plan::BarrierOp>(op)) {
         lowerBarrier(scope);
+        tickets.passBarrier();
       } else if (auto call = dyn_cast<plan::CallOp>(op)) {
-        if (failed(lowerCall(call, scope))) return failure();
+        auto block = plan.lookupSymbol<plan::BlockOp>(call.getBlock());
+        if (!block) return call.emitError("cpu codegen: no block @") << call.getBlock();
+        if (failed(lowerCall(call, block, scope))) return failure();
+        if (hasBarrier(block)) tickets.passCall();
       } else {
         return op.emitError("cpu codegen: '") << op.getName() << "' cannot stand in a program";
       }
@@ -134,9 +178,7 @@ class Lowering {
     LLVM::CallOp::create(b, loc, end, ValueRange{scope.args, scope.thread, constant(stage)});
   }
 
-  LogicalResult lowerCall(plan::CallOp call, const Scope& scope) {
-    auto block = plan.lookupSymbol<plan::BlockOp>(call.getBlock());
-    if (!block) return call.emitError("cpu codegen: no block @") << call.getBlock();
+  LogicalResult lowerCall(plan::CallOp call, plan::BlockOp block, const Scope& scope) {
     std::string name = ("block_" + block.getSymName()).str();
     bool known = out.lookupSymbol(name) != nullptr;
     // args, thread, threads, and the layer's bases.
@@ -148,7 +190,8 @@ class Lowering {
       b.setInsertionPointToStart(func.addEntryBlock(b));
       Scope inner{func.getArgument(0), func.getArgument(1), func.getArgument(2), func.getArgument(3),
                   func.getArgument(4), func.getArgument(5), scope.bucketRows};
-      if (failed(lowerBody(block.getBody().front(), inner))) return failure();
+      Block& body = block.getBody().front();
+      if (failed(lowerBody(body, inner, Tickets::ofBlock(body)))) return failure();
       LLVM::ReturnOp::create(b, loc, ValueRange{});
       loc = saved;
     }
@@ -181,12 +224,12 @@ class Lowering {
     llvm_unreachable("all spaces are listed");
   }
 
-  LogicalResult lowerDispatch(plan::DispatchOp op, const Scope& scope) {
+  LogicalResult lowerDispatch(plan::DispatchOp op, const Scope& scope, int64_t ticket) {
     FailureOr<KernelCall> call = selectKernel(op, scope.bucketRows);
     if (failed(call)) return failure();
-    scratchBytes = std::max(scratchBytes, call->scratchBytes);
-    SmallVector<Value> operands = {scope.args, scope.thread, scope.threads};
-    SmallVector<Type> types = {ptr, i64, i64};
+    scratchBytes = std::max(scratchBytes, call->scratchBytes.value_or(0));
+    SmallVector<Value> operands = {scope.args, scope.thread, scope.threads, constant(ticket)};
+    SmallVector<Type> types = {ptr, i64, i64, i64};
     for (const plan::Ref& ref : call->bindings) {
       operands.push_back(bindingValue(ref, scope));
       types.push_back(operands.back().getType());
@@ -198,8 +241,8 @@ class Lowering {
     return success();
   }
 
-  // The function that runs one kernel specification: constants folded in, its share of the work items
-  // computed. Dispatches with the same specification, in any block or program, call the same function.
+  // The function that runs one kernel specification: constants folded in, on shares of the work items while
+  // there are any. Dispatches with the same specification, in any block or program, call the same function.
   LLVM::LLVMFuncOp specialization(plan::DispatchOp op, const KernelCall& call, ArrayRef<Type> types) {
     std::string key = specKey(call, types);
     auto [it, fresh] = specs.try_emplace(key, LLVM::LLVMFuncOp());
@@ -216,20 +259,35 @@ class Lowering {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(func.addEntryBlock(b));
 
-    Value args = func.getArgument(0);
+    Value args = func.getArgument(0), thread = func.getArgument(1);
     Value rows = rowCount(call.rows, args);
     Value items = call.items ? constant(call.items)
                              : LLVM::MulOp::create(b, loc, rows, constant(call.itemsPerRow)).getResult();
-    Value thread = func.getArgument(1), threads = func.getArgument(2);
-    auto share = [&](Value part) -> Value {
-      return LLVM::UDivOp::create(b, loc, LLVM::MulOp::create(b, loc, items, part), threads);
-    };
-    Value begin = share(thread);
-    Value end = share(LLVM::AddOp::create(b, loc, thread, constant(1)));
-
+    Value range = memory(16), kernelArgs = memory(call.argsBytes);
+    // do { qk_share(..., round, range) or leave; kernel(range); ++round }
+    Block* entry = b.getInsertionBlock();
+    Block* next = b.createBlock(&func.getBody(), func.getBody().end(), {i64}, {loc});
+    Block* work = b.createBlock(&func.getBody(), func.getBody().end());
+    Block* done = b.createBlock(&func.getBody(), func.getBody().end());
+    b.setInsertionPointToEnd(entry);
+    LLVM::BrOp::create(b, loc, ValueRange{constant(0)}, next);
+    b.setInsertionPointToEnd(next);
+    Value round = next->getArgument(0);
+    LLVM::LLVMFuncOp share =
+        declare("qk_share", LLVM::LLVMFunctionType::get(i64, {ptr, i64, i64, i64, i64, i64, ptr}));
+    Value more = LLVM::CallOp::create(b, loc, share,
+                                      ValueRange{args, thread, func.getArgument(2),
+                                                 func.getArgument(kTicketArg), items, round, range})
+                     .getResult();
+    Value some = LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::ne, more, constant(0));
+    LLVM::CondBrOp::create(b, loc, some, work, ValueRange{}, done, ValueRange{});
+    b.setInsertionPointToEnd(work);
+    Value begin = field(range, 0, i64), end = field(range, 8, i64);
     SmallVector<Value> values;
     for (const KernelField& f : call.fields) values.push_back(fieldValue(f, func, rows, begin, end));
-    callKernel(call, values);
+    callKernel(call, kernelArgs, values);
+    LLVM::BrOp::create(b, loc, ValueRange{LLVM::AddOp::create(b, loc, round, constant(1))}, next);
+    b.setInsertionPointToEnd(done);
     LLVM::ReturnOp::create(b, loc, ValueRange{});
     return func;
   }
@@ -246,11 +304,15 @@ class Lowering {
     llvm_unreachable("row source");
   }
 
-  // Fills the kernel's argument struct on the stack. It is gone when the kernel is inlined: its fields are
-  // then literals and parameters of this function.
-  void callKernel(const KernelCall& call, ArrayRef<Value> values) {
-    Type bytes = LLVM::LLVMArrayType::get(b.getI8Type(), call.argsBytes);
-    Value args = LLVM::AllocaOp::create(b, loc, ptr, bytes, constant(1), /*alignment=*/8);
+  // On the stack; gone when the function that it is for is inlined.
+  Value memory(int64_t bytes) {
+    return LLVM::AllocaOp::create(b, loc, ptr, LLVM::LLVMArrayType::get(b.getI8Type(), bytes), constant(1),
+                                  /*alignment=*/8);
+  }
+
+  // Fills the kernel's argument struct, at `args`: inlined, its fields are literals and parameters of this
+  // function.
+  void callKernel(const KernelCall& call, Value args, ArrayRef<Value> values) {
     for (auto [f, value] : llvm::zip_equal(call.fields, values)) {
       Value address =
           LLVM::GEPOp::create(b, loc, ptr, b.getI8Type(), args,
@@ -275,7 +337,7 @@ class Lowering {
     Value args = func.getArgument(0);
     switch (f.kind) {
       case KernelField::Kind::Binding:
-        return func.getArgument(3 + f.integer);
+        return func.getArgument(kTicketArg + 1 + f.integer);
       case KernelField::Kind::Null:
         return LLVM::ZeroOp::create(b, loc, ptr);
       case KernelField::Kind::Int:

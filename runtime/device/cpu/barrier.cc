@@ -28,6 +28,7 @@ void ArriveAndWait(qrt_barrier* barrier, uint32_t threads, uint32_t spins) {
   const uint32_t seen = __atomic_load_n(&barrier->phase, __ATOMIC_RELAXED);
   if (__atomic_add_fetch(&barrier->arrived, 1, __ATOMIC_ACQ_REL) == threads) {
     __atomic_store_n(&barrier->arrived, 0, __ATOMIC_RELAXED);
+    for (uint32_t& ticket : barrier->tickets) __atomic_store_n(&ticket, 0, __ATOMIC_RELAXED);
     // Sequentially consistent, as is the sleeper's add below: either this thread sees the sleeper, or the
     // sleeper sees the new phase.
     __atomic_store_n(&barrier->phase, seen + 1, __ATOMIC_SEQ_CST);

@@ -105,6 +105,8 @@ Result<std::unique_ptr<CpuDevice>> CpuDevice::Create(const Artifact& artifact, s
 }
 
 DeviceResult CpuDevice::Run(const StepRequest& step) {
+  std::memset(barrier_.tickets, 0,
+              sizeof barrier_.tickets);  // of work behind the last barrier of the step before
   qrt_step_args args = {};
   args.weights = weights_;
   args.arena = HostMemory::Data(arena_);

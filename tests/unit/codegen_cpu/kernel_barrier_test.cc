@@ -1,4 +1,5 @@
 // The barrier: nobody leaves before all have come, however late one is, asleep or spinning.
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -76,6 +77,71 @@ TEST_P(KernelBarrier, AllMeet) {
     EXPECT_EQ(b.sleepers, 0u);
     EXPECT_GT(sleep.waits, 0) << "a thread 2 ms late did not send the others to sleep";
     EXPECT_GT(sleep.wakes, 0);
+  }
+}
+
+// Tickets count from 0 again behind a barrier, whichever thread comes last.
+TEST_P(KernelBarrier, TicketsStartAnew) {
+  qrt_barrier b{};
+  b.wait = [](void*, const uint32_t* phase, uint32_t seen) {
+    while (__atomic_load_n(phase, __ATOMIC_ACQUIRE) == seen) std::this_thread::yield();
+  };
+  b.wake = [](void*, const uint32_t*) {};
+  std::vector<std::thread> pool;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 3; ++t) {
+    pool.emplace_back([&] {
+      for (int r = 0; r < 200; ++r) {
+        k->qk_barrier(&b, 3);
+        for (uint32_t& ticket : b.tickets) wrong += __atomic_fetch_add(&ticket, 1, __ATOMIC_RELAXED) > 2;
+      }
+    });
+  }
+  for (std::thread& t : pool) t.join();
+  EXPECT_EQ(wrong, 0) << "tickets of the rounds before were left";
+}
+
+// Together the threads get every item once: however many items and threads there are, with a ticket and
+// without, and whoever is first.
+TEST_P(KernelBarrier, EveryItemIsSharedOutOnce) {
+  qrt_barrier b{};
+  qrt_step_args args = {};
+  args.barrier = &b;
+  for (int64_t threads : {1, 2, 3, 16}) {
+    for (int64_t items : {0, 1, 2, 5, 16, 63, 64, 224, 15520}) {
+      for (int64_t ticket : {-1, 0, QRT_TICKETS - 1}) {
+        SCOPED_TRACE(testing::Message() << items << " items, " << threads << " threads, ticket " << ticket);
+        std::fill(std::begin(b.tickets), std::end(b.tickets), 0);
+        std::vector<int> times(static_cast<size_t>(items));
+        std::vector<int64_t> got(static_cast<size_t>(threads));
+        // Thread t asks once while the next one asks twice, and so on: later ones take more of what is left.
+        std::vector<int64_t> rounds(static_cast<size_t>(threads), 0);
+        for (bool more = true; more;) {
+          more = false;
+          for (int64_t t = 0; t < threads; ++t) {
+            for (int64_t asked = 0; asked <= t && rounds[t] >= 0; ++asked) {
+              int64_t range[2];
+              if (k->qk_share(&args, t, threads, ticket, items, rounds[t], range) == 0) {
+                rounds[t] = -1;
+                continue;
+              }
+              ++rounds[t];
+              more = true;
+              ASSERT_LE(range[0], range[1]);
+              got[t] += range[1] - range[0];
+              for (int64_t i = range[0]; i < range[1]; ++i) ++times.at(static_cast<size_t>(i));
+            }
+          }
+        }
+        EXPECT_EQ(std::ranges::count(times, 1), items) << "items that were not shared out once";
+        if (ticket >= 0 && threads == 2 && items >= 64) {
+          EXPECT_GT(got[1], got[0]) << "who is faster gets no more";
+        }
+        if (ticket < 0) {
+          EXPECT_LE(*std::ranges::max_element(got) - *std::ranges::min_element(got), 1);
+        }
+      }
+    }
   }
 }
 

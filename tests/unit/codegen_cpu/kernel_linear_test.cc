@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <sstream>
 
+#include "codegen/cpu/kernels/scratch.h"
 #include "dialects/layouts/layouts.h"
 #include "runtime/base/cpu_features.h"
 #include "tests/unit/codegen_cpu/kernel_harness.h"
@@ -88,8 +90,14 @@ std::vector<double> activation(const Problem& p, bool int8, int64_t r) {
 using RunFn =
     std::function<void(int64_t row0, int64_t rows, float* y, int64_t epilogue, int64_t begin, int64_t end)>;
 
+Guarded<uint8_t> scratch_for(Format format, int64_t k, int64_t terms) {
+  return used_scratch(LinearScratch(description(format).plain, k, terms).bytes);
+}
+
 RunFn runner(const Problem& p, const FormatKernels& f, bool int8) {
-  return [&p, &f, int8](int64_t row0, int64_t rows, float* y, int64_t epilogue, int64_t begin, int64_t end) {
+  auto scratch = std::make_shared<Guarded<uint8_t>>(int8 ? scratch_for(f.format, p.k, 1) : used_scratch(64));
+  return [&p, &f, int8, scratch](int64_t row0, int64_t rows, float* y, int64_t epilogue, int64_t begin,
+                                 int64_t end) {
     const linear_args args = {.format = static_cast<int64_t>(f.format),
                               .numerics = int8 ? QK_Numerics_Int8 : QK_Numerics_F32,
                               .k = p.k,
@@ -102,6 +110,7 @@ RunFn runner(const Problem& p, const FormatKernels& f, bool int8) {
                               .scale = p.scale,
                               .up_scale = p.up_scale,
                               .y = y,
+                              .scratch = scratch->data(),
                               .n_rows = rows,
                               .begin = begin,
                               .end = end};
@@ -180,11 +189,14 @@ TEST_P(KernelLinear, ValuesAndSplits) {
   };
   uint32_t seed = 1;
   for (const FormatKernels& f : format_kernels(*k)) {
-    const std::vector<Shape> shapes = {
-        {1024, 40, 17, QK_Epilogue_Store}, {256, 16, 5, QK_Epilogue_Add},    {768, 17, 9, QK_Epilogue_Swiglu},
-        {512, 1, 1, QK_Epilogue_Store},    {256, 33, 8, QK_Epilogue_Swiglu}, {1280, 16, 3, QK_Epilogue_Add},
-        {32, 16, 17, QK_Epilogue_Store},   {64, 17, 2, QK_Epilogue_Add},     {96, 40, 4, QK_Epilogue_Store},
-        {160, 20, 7, QK_Epilogue_Swiglu},  {384, 17, 3, QK_Epilogue_Add},    {33, 16, 6, QK_Epilogue_Store}};
+    const std::vector<Shape> shapes = {{1024, 40, 17, QK_Epilogue_Store}, {256, 16, 5, QK_Epilogue_Add},
+                                       {768, 17, 9, QK_Epilogue_Swiglu},  {512, 1, 1, QK_Epilogue_Store},
+                                       {256, 33, 8, QK_Epilogue_Swiglu},  {1280, 16, 3, QK_Epilogue_Add},
+                                       {32, 16, 17, QK_Epilogue_Store},   {64, 17, 2, QK_Epilogue_Add},
+                                       {96, 40, 4, QK_Epilogue_Store},    {160, 20, 7, QK_Epilogue_Swiglu},
+                                       {384, 17, 3, QK_Epilogue_Add},     {33, 16, 6, QK_Epilogue_Store},
+                                       {256, 40, 16, QK_Epilogue_Add},    {512, 33, 29, QK_Epilogue_Swiglu},
+                                       {256, 48, 18, QK_Epilogue_Add}};
     for (bool int8 : {false, true}) {
       if (int8 && !f.int8) continue;
       for (const Shape& s : shapes) {
@@ -212,12 +224,13 @@ TEST_P(KernelLinear, RowsOfTwoTerms) {
   for (const FormatKernels& f : format_kernels(*k)) {
     if (!f.int8) continue;
     SCOPED_TRACE(f.name);
-    Problem p = make_problem(*k, f.format, 512, 40, 11, false, seed++);
+    Problem p = make_problem(*k, f.format, 512, 40, 19, false, seed++);
     const int64_t stride = Int8RowBytes(2 * p.k), ld = p.ld();
     Guarded<uint8_t> xq(static_cast<size_t>(p.rows * stride));
     const quantize_args quantize = {
         .cols = p.k, .x = p.x.data(), .out_q2 = xq.data(), .n_rows = p.rows, .begin = 0, .end = p.rows};
     k->qk_quantize(&quantize);
+    Guarded<uint8_t> scratch = scratch_for(f.format, p.k, 2);
     const auto run = [&](int64_t row0, int64_t rows, float* y) {
       const linear_args args = {.format = static_cast<int64_t>(f.format),
                                 .numerics = QK_Numerics_Int8x2,
@@ -228,6 +241,7 @@ TEST_P(KernelLinear, RowsOfTwoTerms) {
                                 .xq = xq.data() + row0 * stride,
                                 .w = p.packed.data(),
                                 .y = y,
+                                .scratch = scratch.data(),
                                 .n_rows = rows,
                                 .begin = 0,
                                 .end = p.groups()};
@@ -293,14 +307,21 @@ TEST_P(KernelLinear, Scales) {
   }
 }
 
-// More rows than one cache block holds.
+// More rows than one cache block holds: the last block of all sizes, of less than a tile too.
 TEST_P(KernelLinear, ManyRows) {
   for (const FormatKernels& f : format_kernels(*k)) {
     if (f.format != Format::Q8_0) continue;
-    Problem p = make_problem(*k, f.format, 8192, 16, 70, false, 99);
-    Guarded<float> y(static_cast<size_t>(p.rows * p.ld()));
-    runner(p, f, true)(0, p.rows, y.data(), QK_Epilogue_Store, 0, 1);
-    check_values(p, true, QK_Epilogue_Store, nullptr, y.data());
+    for (int64_t rows : {70, 49, 73}) {
+      SCOPED_TRACE(rows);
+      Problem p = make_problem(*k, f.format, 8192, 16, rows, false, 99);
+      const Guarded<float> before = Random(5).guarded(static_cast<size_t>(p.rows * p.ld()));
+      Guarded<float> y = Guarded<float>::copy_of(before);
+      const RunFn run = runner(p, f, true);
+      run(0, p.rows, y.data(), QK_Epilogue_Add, 0, 1);
+      check_values(p, true, QK_Epilogue_Add, before.data(), y.data());
+      check_splits(p, run, QK_Epilogue_Add, before.data(), y.data());
+      if (HasFatalFailure()) return;
+    }
   }
 }
 

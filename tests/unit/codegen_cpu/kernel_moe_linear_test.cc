@@ -1,6 +1,7 @@
 // moe_linear against linear with each expert's matrix, bit for bit, and equal bits for any split.
 #include <limits>
 
+#include "codegen/cpu/kernels/scratch.h"
 #include "dialects/layouts/layouts.h"
 #include "tests/unit/codegen_cpu/moe_lists.h"
 
@@ -126,6 +127,8 @@ void append_row(const Problem& p, int64_t slot, std::vector<uint8_t>& rows) {
 std::vector<float> expected(const Problem& p, const FormatKernels& f) {
   std::vector<float> y(p.before.begin(), p.before.end());
   const int64_t n = p.w.n;
+  Guarded<uint8_t> scratch =
+      used_scratch(p.int8 ? LinearScratch(description(f.format).plain, p.w.k, 1).bytes : 64);
   for (int32_t i = 0; i < p.lists.groups[0]; ++i) {
     const int32_t expert = p.lists.groups[1 + i];
     const int32_t* begin = p.lists.groups.data() + 1 + p.c.experts + i;
@@ -144,6 +147,7 @@ std::vector<float> expected(const Problem& p, const FormatKernels& f) {
                               .scale = p.scale_of(p.scale, expert),
                               .up_scale = p.swiglu() ? p.scale_of(p.up_scale, expert) : nullptr,
                               .y = out.data(),
+                              .scratch = scratch.data(),
                               .n_rows = begin[1] - begin[0],
                               .begin = 0,
                               .end = n / 16};
