@@ -9,6 +9,8 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/base/memory.h"
+
 namespace qrt {
 namespace {
 
@@ -65,6 +67,7 @@ Result<FileMap> FileMap::Open(const std::string& path) {
   if (info.st_size == 0) return FileMap();
   void* data = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (data == MAP_FAILED) return OpenError(errno, path);
+  PreferLargePages(data, static_cast<uint64_t>(info.st_size));
   return FileMap(static_cast<const uint8_t*>(data), static_cast<size_t>(info.st_size));
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/base/memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <limits>
@@ -9,8 +10,18 @@ namespace qrt {
 namespace {
 
 constexpr size_t kAlignment = 64;
+constexpr uint64_t kLargePage = 2 << 20;
 
 }  // namespace
+
+void PreferLargePages(const void* data, uint64_t bytes) {
+  const long page = sysconf(_SC_PAGESIZE);
+  if (bytes < kLargePage || page <= 0 ||
+      reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(page) != 0)
+    return;
+  // What it fails of, a kernel without large pages say, changes nothing.
+  static_cast<void>(madvise(const_cast<void*>(data), bytes, MADV_HUGEPAGE));
+}
 
 Memory& Memory::operator=(Memory&& other) noexcept {
   if (this == &other) return *this;

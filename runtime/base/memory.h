@@ -10,6 +10,10 @@
 
 namespace qrt {
 
+// Asks the system for large pages behind [data, data + bytes), which all will be used: a hint. Nothing where
+// they are small, or do not begin with a page.
+void PreferLargePages(const void* data, uint64_t bytes);
+
 // An owned block of zeroed, aligned bytes. Movable; empty when default-made.
 class Memory {
  public:

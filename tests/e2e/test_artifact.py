@@ -164,7 +164,7 @@ def inspection(h, gguf, qbin):
     sections = report["sections"]
     h.check("inspect: the sections are the file", sections[-1]["offset"] + sections[-1]["size"] == report["file_bytes"] == os.path.getsize(qbin)
             and all(s["offset"] % s["alignment"] == 0 and a["offset"] + a["size"] <= s["offset"] for a, s in zip(sections, sections[1:])))
-    # Of the largest kernel of this model: keys, values, queries and sums of its attention.
+    # Of the kernel that takes most: a panel of weights and the starts of sums, or keys, values, queries and sums of attention.
     model = {t["thread_scratch_bytes"] for t in report["targets"]}
     h.check("inspect: scratch of a thread", len(model) == 1 and all(0 < b <= 4 * 512 * 192 and b % 64 == 0 for b in model), str(model))
     h.check("inspect: levels, best first", [t["isa"] for t in report["targets"]] == h.levels[::-1])

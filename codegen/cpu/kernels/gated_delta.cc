@@ -50,6 +50,12 @@ struct Conv {
   }
 };
 
+// Asks for n floats at p, which a later block of tokens reads: a head's columns lie a row apart, where no
+// prefetcher looks for them (Zen 4, prefill of the 0.8b shape: 27.2 to 25.9 us a token).
+QK_INLINE void prefetch(const float* p, int64_t n) {
+  for (int64_t c = 0; c < n; c += 16) __builtin_prefetch(p + c, 0, 2);
+}
+
 // out[0..n) = silu(convolution) of n channels from the columns at `src`, oldest first. Taps: their number
 // where it is the usual one, so that they stay in registers; else 0.
 template <int Taps>
@@ -73,6 +79,7 @@ QK_INLINE void conv_channels(const float* const* src, const float* w, const Conv
 
 // out[0..n) = silu(convolution at row t of the step) of channels [channel, channel + n).
 QK_INLINE void conv_silu(const Conv& conv, int64_t t, int64_t channel, int64_t n, float* __restrict out) {
+  if (t + kBlock < conv.seq->row_count) prefetch(conv.rows + (t + kBlock) * conv.channels + channel, n);
   const float* src[kMaxConvTaps];
   const auto column = [&](int64_t i) QK_LAMBDA {
     const int64_t at = t - (conv.taps - 1) + i;
@@ -188,6 +195,7 @@ QK_INLINE void leave_values(const Layer& l, const Conv& conv, int64_t vh, int64_
     entry[l.entry.d + vh] = x.d[t];
     const float* o = x.o + t * n;
     const int64_t at = (conv.seq->row_begin + row + t) * l.values + vh * n;
+    if (row + t + kBlock < conv.seq->row_count) prefetch(a.z + at + kBlock * l.values, n);
     const float norm = rms_scale(o, n, a.norm_eps);
     for_each_lanes(n, [&](auto lanes, int64_t c) QK_LAMBDA {
       constexpr int N = decltype(lanes)::kN;

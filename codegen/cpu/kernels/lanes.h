@@ -51,6 +51,11 @@ QK_INLINE void store(void* p, V v) {
   };
   static_cast<Unaligned*>(p)->v = v;
 }
+// For the compiler v may be anything from here on: what it is made of stays in the order that the source has.
+template <class V>
+QK_INLINE void keep_order(V& v) {
+  asm("" : "+x"(v));
+}
 QK_INLINE float bits_to_float(uint32_t b) {
   return __builtin_bit_cast(float, b);
 }

@@ -1,6 +1,6 @@
-// int8 linears of many rows: a panel of two groups is unpacked once (LinearScratch), then one inner loop
-// takes all rows through it. Every output is made by the operations of Int8Linear::tile in their order: the
-// bits are the same. Kernels only.
+// int8 linears of many rows: a group of weights is unpacked once (LinearScratch), then one inner loop takes
+// all rows through it. Every output is made by the operations of Int8Linear::tile in their order: the bits
+// are the same. Kernels only.
 #ifndef QCC_CODEGEN_CPU_KERNELS_LINEAR_PANEL_H_
 #define QCC_CODEGEN_CPU_KERNELS_LINEAR_PANEL_H_
 
@@ -11,26 +11,25 @@ namespace qk {
 
 using qcc::cpu::LinearScratch;
 
-// Part p of both groups, M rows.
-template <int M>
-struct PanelAcc {
-  Float v[M][2];
-};
-
 template <Format F>
 struct PanelLinear {
   typedef Int8Linear<F> L;
   typedef typename L::B B;
   typedef typename L::Dot Dot;
   static constexpr int kSums = L::kSums, kWords = 8 / kSums;  // words of an integer sum
-  static constexpr int M = Level::kPanelRows;
-  static constexpr int64_t kGroupBytes = 64;  // of a word or of 16 floats: from the first group to the second
-  static_assert(LinearScratch::kRowsTogether % M == 0);
+  // Rows and parts of the group that are multiplied together: as many sums as registers hold.
+  static constexpr int M = Level::kPanelRows, V = Level::kPanelParts;
+  static_assert(LinearScratch::kRowsTogether % M == 0 && kParts % V == 0);
+
+  struct Sums {
+    Float v[M][V];
+  };
 
   const L& t;
   const linear_args& a;
   LinearScratch place;
-  uint8_t* panel;
+  uint8_t*
+      panel;  // of the first matrix; `place.pair` bytes behind it that of the second, where there are two
   int32_t* starts;
   int64_t row_starts;  // of a row
 
@@ -44,24 +43,21 @@ struct PanelLinear {
             LinearScratch::Starts(B::kForm, t.k, t.terms)};
   }
 
-  // The group at w, as the panel's first or second (which: 0 or 1).
-  __attribute__((always_inline)) void unpack(const uint8_t* w, int which) const {
+  // The group at w.
+  __attribute__((always_inline)) void unpack(const uint8_t* w, uint8_t* to) const {
     for_each_tile<F>(
         w, t.k / L::T.block, [&](int64_t b, const uint8_t* header, const uint8_t* body) QK_LAMBDA {
-          for (int j = 0; j < L::T.block / 32; ++j) {
+          for (int j = 0; j < L::T.block / 32; ++j, to += place.chunk) {
             L::prefetch(w + b * L::T.bytes(), j);
-            uint8_t* chunk = panel + (b * (L::T.block / 32) + j) * place.chunk + which * kGroupBytes;
             unroll<kParts>([&](int p) QK_LAMBDA {
-              uint8_t* to = chunk + p * kLanes * 4;
+              uint8_t* at = to + p * kLanes * 4;
               for_each_word<F, Dot::kSigned>(body + j * L::T.chunk, p,
-                                             [&](int, int word, Words codes) QK_LAMBDA {
-                                               store<Words>(to + word * 2 * kGroupBytes, codes);
-                                             });
+                                             [&](int, int word, Words codes)
+                                                 QK_LAMBDA { store<Words>(at + word * 64, codes); });
               const Scales<kLanes> s = read_scales<F>(PartFields{p}, header, j);
               unroll<kSums>([&](int g) QK_LAMBDA {
-                store<Float>(to + place.scale_at + g * 2 * kGroupBytes, s.scale[g]);
-                if constexpr (B::kHasMinimum)
-                  store<Float>(to + place.shift_at + g * 2 * kGroupBytes, s.shift[g]);
+                store<Float>(at + place.scale_at + g * 64, s.scale[g]);
+                if constexpr (B::kHasMinimum) store<Float>(at + place.shift_at + g * 64, s.shift[g]);
               });
             });
           }
@@ -81,52 +77,51 @@ struct PanelLinear {
     }
   }
 
-  // Part p of the panel's groups with the M rows at x, whose starts are at `start`.
-  __attribute__((always_inline)) PanelAcc<M> tile(int p, const uint8_t* x, const int32_t* start) const {
-    PanelAcc<M> acc;
-    unroll<M>([&](int m) QK_LAMBDA { acc.v[m][0] = acc.v[m][1] = Float(0.f); });
+  // Parts p, ... of the group at `chunk` with the M rows at x, whose starts are at `start`.
+  __attribute__((always_inline)) Sums tile(const uint8_t* chunk, int p, const uint8_t* x,
+                                           const int32_t* start) const {
+    Sums acc;
+    unroll<M * V>([&](int i) QK_LAMBDA { acc.v[i / V][i % V] = Float(0.f); });
     const auto row = [&](int m) QK_LAMBDA { return t.columns(x + m * t.row_bytes, 0); };
-    const uint8_t* chunk = panel + p * kLanes * 4;
+    chunk += p * kLanes * 4;
     for (int64_t at = 0; at < t.k; at += 32, chunk += place.chunk) {
       for (int64_t term = 0; term < t.terms; ++term) {
         const int64_t col = term * t.k + at;
         unroll<kSums>([&](int g) QK_LAMBDA {
-          Dot dot[M][2];
-          unroll<2 * M>([&](int i) QK_LAMBDA {
-            Dot::begin(dot[i / 2][i % 2],
-                       L::kLow != 0 ? start[i / 2 * row_starts + col / 32 * kSums + g] : 0);
+          Dot dot[M][V];
+          unroll<M * V>([&](int i) QK_LAMBDA {
+            Dot::begin(dot[i / V][i % V],
+                       L::kLow != 0 ? start[i / V * row_starts + col / 32 * kSums + g] : 0);
           });
           unroll<kWords>([&](int n) QK_LAMBDA {
             const int word = g * kWords + n;
-            const uint8_t* codes = chunk + word * 2 * kGroupBytes;
-            const Words first = load<Words>(codes), second = load<Words>(codes + kGroupBytes);
+            Words codes[V];
+            unroll<V>([&](int v) QK_LAMBDA { codes[v] = load<Words>(chunk + word * 64 + v * kLanes * 4); });
             unroll<M>([&](int m) QK_LAMBDA {
               const int32_t xm = load32(row(m).codes + col + word * 4);
-              Dot::add(dot[m][0], n, kWords, first, xm);
-              Dot::add(dot[m][1], n, kWords, second, xm);
+              unroll<V>([&](int v) QK_LAMBDA { Dot::add(dot[m][v], n, kWords, codes[v], xm); });
             });
           });
-          const uint8_t* scales = chunk + place.scale_at + g * 2 * kGroupBytes;
-          unroll<2>([&](int v) QK_LAMBDA {
-            const Float scale = load<Float>(scales + v * kGroupBytes);
+          unroll<V>([&](int v) QK_LAMBDA {
+            const Float scale = load<Float>(chunk + place.scale_at + g * 64 + v * kLanes * 4);
             unroll<M>([&](int m) QK_LAMBDA {
               const float xs = load<float>(row(m).scales + col / 8);
               acc.v[m][v] = fma<kLanes>(scale * xs, to_float<kLanes>(Dot::end(dot[m][v])), acc.v[m][v]);
             });
           });
         });
-        if constexpr (B::kHasMinimum) add_minima(chunk, row, col, acc);
+        if constexpr (B::kHasMinimum) add_minima(chunk + place.shift_at, row, col, acc);
       }
     }
     return acc;
   }
 
   template <class Row>
-  __attribute__((always_inline)) void add_minima(const uint8_t* chunk, Row row, int64_t col,
-                                                 PanelAcc<M>& acc) const {
-    unroll<2 * kSums>([&](int i) QK_LAMBDA {
-      const int g = i / 2, v = i % 2;
-      const Float shift = load<Float>(chunk + place.shift_at + i * kGroupBytes);
+  __attribute__((always_inline)) void add_minima(const uint8_t* shifts, Row row, int64_t col,
+                                                 Sums& acc) const {
+    unroll<V * kSums>([&](int i) QK_LAMBDA {
+      const int g = i / V, v = i % V;
+      const Float shift = load<Float>(shifts + g * 64 + v * kLanes * 4);
       unroll<M>([&](int m) QK_LAMBDA {
         float weighted;
         if constexpr (kSums == 1) {
@@ -140,53 +135,53 @@ struct PanelLinear {
     });
   }
 
-  // Part p of M outputs rows from y on, of which the first `skip` stand already. pair: the second group is
-  // one of the output's, the one behind the first.
-  __attribute__((always_inline)) void store_tile(const PanelAcc<M>& acc, int p, float* y, int64_t ld,
-                                                 int64_t skip, bool pair) const {
+  // Parts p, ... of M outputs rows from y on, of which the first `skip` stand already.
+  __attribute__((always_inline)) void store_tile(const Sums& acc, const Sums& up, int p, float* y, int64_t ld,
+                                                 int64_t skip) const {
     unroll<M>([&](int m) QK_LAMBDA {
       if (m < skip) return;
-      float* to = y + m * ld + p * kLanes;
-      const Float first = Epilogue::scaled(acc.v[m][0], a.scale);
-      if (a.epilogue == QK_Epilogue_Swiglu) {
-        store<Float>(to, silu<kLanes>(first) * Epilogue::scaled(acc.v[m][1], a.up_scale));
-        return;
-      }
-      const bool add = a.epilogue == QK_Epilogue_Add;
-      store<Float>(to, add ? load<Float>(to) + first : first);
-      if (!pair) return;
-      const Float second = Epilogue::scaled(acc.v[m][1], a.scale);
-      store<Float>(to + 16, add ? load<Float>(to + 16) + second : second);
+      unroll<V>([&](int v) QK_LAMBDA {
+        float* to = y + m * ld + (p + v) * kLanes;
+        Float sum = Epilogue::scaled(acc.v[m][v], a.scale);
+        if (a.epilogue == QK_Epilogue_Add) sum = load<Float>(to) + sum;
+        if (a.epilogue == QK_Epilogue_Swiglu) {
+          sum = silu<kLanes>(sum) * Epilogue::scaled(up.v[m][v], a.up_scale);
+        }
+        store<Float>(to, sum);
+      });
     });
   }
 
-  // The panel with rows [begin, end), `first`'s starts at starts[0]. What is left of less than a tile is
-  // taken with rows that stand already, from `first` on.
+  // The panel, or both, with rows [begin, end); `first`'s starts are at starts[0]. What is left of less than
+  // a tile is taken with rows that stand already, from `first` on.
   __attribute__((always_inline)) void rows(const uint8_t* x, int64_t first, int64_t begin, int64_t end,
-                                           float* y, int64_t ld, bool pair) const {
+                                           float* y, int64_t ld) const {
     for (int64_t r = begin; r < end; r += M) {
       const int64_t at = r + M <= end ? r : end - M;
-      unroll<kParts>([&](int p) QK_LAMBDA {
-        const PanelAcc<M> acc = tile(p, x + at * t.row_bytes, starts + (at - first) * row_starts);
-        store_tile(acc, p, y + at * ld, ld, r - at, pair);
+      unroll<kParts / V>([&](int i) QK_LAMBDA {
+        const uint8_t* xr = x + at * t.row_bytes;
+        const int32_t* start = starts + (at - first) * row_starts;
+        Sums sums[2];
+        const int64_t panels = a.epilogue == QK_Epilogue_Swiglu ? 2 : 1;
+        for (int64_t j = 0; j < panels; ++j) sums[j] = tile(panel + j * place.pair, i * V, xr, start);
+        store_tile(sums[0], sums[1], i * V, y + at * ld, ld, r - at);
       });
     }
   }
 
   // Work items [a.begin, a.end) for all rows, which are at least kLeastRows.
   __attribute__((always_inline)) void run(const uint8_t* x) const {
-    const bool swiglu = a.epilogue == QK_Epilogue_Swiglu;
-    const int64_t ld = (a.n + 15) & ~int64_t{15}, step = swiglu ? 1 : 2;
+    const bool two = a.epilogue == QK_Epilogue_Swiglu;
+    const int64_t ld = (a.n + 15) & ~int64_t{15};
     for (int64_t r0 = 0; r0 < a.n_rows; r0 += place.rows) {
       const int64_t end = r0 + place.rows < a.n_rows ? r0 + place.rows : a.n_rows;
       const int64_t first = end - r0 < M ? end - M : r0;
       fill_starts(x, first, end);
-      for (int64_t g = a.begin; g < a.end; g += step) {
-        const bool pair = swiglu || g + 1 < a.end;
-        const uint8_t* w = a.w + (swiglu ? 2 * g : g) * t.group_bytes;
-        unpack(w, 0);
-        if (pair) unpack(w + t.group_bytes, 1);
-        rows(x, first, r0, end, a.y + g * 16, ld, pair);
+      for (int64_t g = a.begin; g < a.end; ++g) {
+        const uint8_t* w = a.w + (two ? 2 * g : g) * t.group_bytes;
+        unpack(w, panel);
+        if (two) unpack(w + t.group_bytes, panel + place.pair);
+        rows(x, first, r0, end, a.y + g * 16, ld);
       }
     }
   }

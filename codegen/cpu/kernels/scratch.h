@@ -20,29 +20,30 @@ constexpr int64_t ScratchArray(int64_t floats) {
   return (4 * floats + 63) / 64 * 64;
 }
 
-// linear with int8 rows, `terms` of k columns each, in programs of many rows: two groups of weights with
-// their codes unpacked and their scales decoded, once for all rows, and what starts each integer sum.
+// linear with int8 rows, `terms` of k columns each, in programs of many rows: a group of weights, or one of
+// each of a pair, with codes unpacked and scales decoded, once for all rows, and what starts each integer
+// sum.
 //
-// A panel is the chunks (32 columns) of two groups, left to right; a chunk, for each of the 2 x 16 matrix
-// rows: codes u8 or i8 [8 words][2][16][4 columns], then f32 scale[sums][2][16] and, where the format has
-// minima, shift[sums][2][16]. sums: 1, or 2 where a scale has 16 columns. starts i32 [rows][terms * k / 32 *
-// sums].
+// A panel is the chunks (32 columns) of a group, left to right; a chunk, for each of its 16 matrix rows:
+// codes u8 or i8 [8 words][16][4 columns], then f32 scale[sums][16] and, where the format has minima,
+// shift[sums][16]. sums: 1, or 2 where a scale has 16 columns. starts i32 [rows][terms * k / 32 * sums].
 struct LinearScratch {
   static constexpr int64_t kLeastRows = 16;  // that unpacking pays for
   static constexpr int64_t kRowBytes = 512
                                        << 10;   // of the rows that pass a panel while they stay in the cache
   static constexpr int64_t kRowsTogether = 24;  // a multiple of every level's tile
 
-  int64_t scale_at, shift_at, chunk;  // bytes in a chunk, and of one
-  int64_t rows;                       // that are taken together
-  int64_t panel, starts, bytes;       // offsets; starts: of at most as many rows and a tile
+  int64_t scale_at, shift_at, chunk;   // bytes in a chunk, and of one
+  int64_t rows;                        // that are taken together
+  int64_t panel, pair, starts, bytes;  // offsets; starts: of at most as many rows and a tile
   constexpr LinearScratch(const PlainForm& form, int64_t k, int64_t terms)
-      : scale_at(2 * 8 * layouts::kVectorBytes),
-        shift_at(scale_at + 2 * layouts::kVectorBytes * Sums(form)),
+      : scale_at(8 * layouts::kVectorBytes),
+        shift_at(scale_at + layouts::kVectorBytes * Sums(form)),
         chunk(form.minimum == Minimum::kNone ? shift_at : 2 * shift_at - scale_at),
         rows(RowsTogether(layouts::Int8RowBytes(terms * k))),
         panel(0),
-        starts(k / layouts::kChunkColumns * chunk),
+        pair(k / layouts::kChunkColumns * chunk),
+        starts(2 * pair),
         bytes(starts + ScratchArray((rows + kRowsTogether) * Starts(form, k, terms))) {}
 
   static constexpr int64_t Sums(const PlainForm& form) { return form.columns_per_scale == 16 ? 2 : 1; }

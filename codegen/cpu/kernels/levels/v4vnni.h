@@ -10,7 +10,7 @@ namespace qk {
 struct Level : Avx2 {
   static constexpr int kLanes = 16;
   static constexpr int kTileRows = 8;
-  static constexpr int kPanelRows = 6;
+  static constexpr int kPanelRows = 8, kPanelParts = 1;
 
   template <int N>
   QK_INLINE U16<N> float_to_half(F32<N> v) {
