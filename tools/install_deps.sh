@@ -5,7 +5,7 @@ set -eu
 packages="build-essential g++ pkg-config dpkg-dev file cmake ninja-build git python3 ca-certificates
   llvm-22-dev llvm-22-tools libmlir-22-dev mlir-22-tools clang-22 clang-tidy-22 lld-22 liblld-22-dev libclang-rt-22-dev
   libzstd-dev zlib1g-dev libabsl-dev libgtest-dev libcli11-dev libedit-dev libncurses-dev nlohmann-json3-dev libpcre2-dev
-  libflatbuffers-dev flatbuffers-compiler libxxhash-dev clang-format pyflakes3
+  libflatbuffers-dev flatbuffers-compiler libxxhash-dev clang-format pyflakes3 valgrind
   libvulkan-dev spirv-tools libshaderc-dev glslang-dev
   libvulkan1 mesa-vulkan-drivers vulkan-validationlayers"
 missing=""

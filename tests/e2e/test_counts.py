@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""What speed is made of, without a clock: instructions of a token and of a prompt's row (callgrind), dispatches, barriers and bytes of a
+step. Within 3 % of what is written here: a change that costs more, or gains more, says so by changing these numbers."""
+import os
+import re
+import subprocess
+
+from harness import Harness
+
+# Instructions on level v3, one thread: a token at depths 8 to 24, a row of a prompt of 32 to 64. Of SMALL in each format.
+SMALL = ["--arch", "qwen35", "--preset", "0.8b", "--layers", "4", "--hidden", "256", "--ffn", "512", "--vocab", "512",
+         "--linear-key-heads", "2", "--linear-value-heads", "2", "--heads", "2", "--kv-heads", "1"]
+INSTRUCTIONS = {"q8_0": (1080550, 666300), "q4_k_m": (1001230, 522450)}
+
+# Of 8 layers of the preset, Q4_K_M: dispatches and barriers of a decoded token and of a prefill step.
+STEPS = {preset: {"decode_1": (100, 76), "prefill_512": (94, 70)} for preset in ("0.8b", "2b")}
+
+
+def near(found, expected):
+    return abs(found - expected) <= 0.03 * expected
+
+
+def synth(h, name, *options):
+    gguf = h.path(name + ".gguf")
+    h.run("qcc", "synth", "--seed", 1, "-o", gguf, "-q", *options)
+    return gguf
+
+
+def collected(h, qbin, prompt, tokens):
+    """Instructions of a whole `qrun bench`."""
+    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", os.path.join(h.args.bin, "qrun"), "bench", qbin, "-t", 1, "-r", 1, "-p", prompt, "-n", tokens]
+    p = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False)
+    found = re.search(r"Collected : (\d+)", p.stderr)
+    assert p.returncode == 0 and found, f"exit {p.returncode}: {p.stderr[-300:]}"
+    return int(found[1])
+
+
+def instructions(h, mix, expected):
+    qbin = h.compile(synth(h, mix, *SMALL, "--format", mix), mix + ".qbin", "--cpu=v3", "--goldens=off", "--decode=1", "--prefill=128")
+    # Each of the bench's two rounds feeds the prompt; the first decodes 4 tokens at most.
+    token = (collected(h, qbin, 0, 24) - collected(h, qbin, 0, 8)) / 16
+    row = (collected(h, qbin, 64, 0) - collected(h, qbin, 32, 0)) / 64
+    found = f"{token:.0f} a token, {row:.0f} a row"
+    assert near(token, expected[0]) and near(row, expected[1]), f"{found}; expected {expected[0]} and {expected[1]}"
+    return found
+
+
+def steps(h, preset, expected):
+    gguf = synth(h, preset, "--arch", "qwen35", "--preset", preset, "--layers", "8", "--vocab", "4096", "--format", "q4_k_m")
+    report = h.inspect(h.compile(gguf, preset + ".qbin", "--cpu=base", "--goldens=off", "--decode=1", "--prefill=512"))
+    programs = {p["name"]: p for p in report["programs"]}
+    found = {name: (programs[name]["dispatches"], programs[name]["barriers"]) for name in expected}
+    assert all(near(a, b) for name in expected for a, b in zip(found[name], expected[name])), f"{found}, expected {expected}"
+    # The embedding is the output matrix here: a token reads every weight once, and one row of it twice.
+    once, read = report["memory"]["weights_bytes"], programs["decode_1"]["weight_bytes"]
+    assert 0.99 * once <= read <= 1.01 * once, f"a token reads {read} bytes of weights, the artifact has {once}"
+    return str(found)
+
+
+def main():
+    h = Harness(__doc__)
+    for preset, expected in STEPS.items():
+        h.case(f"{preset}: dispatches and barriers of a step, bytes of a token", lambda: steps(h, preset, expected))
+    needs, = re.findall(r"^cpu +v3 [* ] +(.*)", h.run("qcc", "targets").decode(), re.MULTILINE)
+    with open("/proc/cpuinfo", encoding="utf-8") as f:
+        has = set(re.search(r"^flags\s*: (.*)", f.read(), re.MULTILINE)[1].split())
+    lacking = set(needs.split()) - has
+    if not lacking:
+        for mix, expected in INSTRUCTIONS.items():
+            h.case(f"{mix}: instructions", lambda: instructions(h, mix, expected))
+    else:
+        print(f"skip instructions: this machine lacks {', '.join(sorted(lacking))} of level v3", flush=True)
+    h.finish()
+
+
+if __name__ == "__main__":
+    main()
