@@ -14,7 +14,7 @@ namespace {
 
 struct BenchFlags {
   std::optional<std::string> path;
-  std::optional<int64_t> prompt, generate, depth, repeat;
+  std::optional<int64_t> prompt, generate, depth, repeat, sessions;
   bool json = false, profile_stages = false;
   EngineChoice engine;
 
@@ -25,6 +25,10 @@ struct BenchFlags {
     options.Integer("-n, --predict", "N", 0, 1 << 24, &generate,
                     "tokens one by one; 0: no decode; default 128");
     options.Integer("-d, --depth", "N", 0, 1 << 28, &depth, "tokens in the session before either; default 0");
+    options.Integer(
+        "--sessions", "N", 1, 4096, &sessions,
+        "sequences that decode together, a token of each in a step; tokens per second are of all; "
+        "default 1");
     options.Integer("-r, --repeat", "N", 1, 10000, &repeat, "samples of each; default 5");
     options.Flag(
         "--profile-stages", &profile_stages,
@@ -106,22 +110,46 @@ class DeepSession {
     return Outcome();
   }
 
+  // The next tokens, as an item of a batch.
+  qrt_batch_item Next(const int32_t* tokens, size_t count) {
+    qrt_batch_item item = {};
+    item.session = session_.get();
+    item.tokens = tokens;
+    item.count = count;
+    item.options.struct_size = sizeof item.options;
+    item.options.want = sampler_ != nullptr ? QRT_LOGITS_NONE : QRT_LOGITS_LAST;
+    item.options.sampler = sampler_.get();
+    item.options.next = sampler_ != nullptr ? &next_ : nullptr;
+    return item;
+  }
+
   Outcome Append(const int32_t* tokens, size_t count) {
-    int32_t next = 0;
-    qrt_append_options options = {};
-    options.struct_size = sizeof options;
-    options.want = sampler_ != nullptr ? QRT_LOGITS_NONE : QRT_LOGITS_LAST;
-    options.sampler = sampler_.get();
-    options.next = sampler_ != nullptr ? &next : nullptr;
-    QRUN_CALL(qrt_session_append(session_.get(), tokens, count, &options, &error));
+    const qrt_batch_item item = Next(tokens, count);
+    QRUN_CALL(qrt_session_append(item.session, item.tokens, item.count, &item.options, &error));
     return Outcome();
   }
 
  private:
   SessionPtr session_;
+  int32_t next_ = 0;    // that the device chose
   SamplerPtr sampler_;  // on a device that chooses tokens
   std::vector<char> snapshot_;
 };
+
+// `count` tokens of each session, one by one, all sessions' together.
+Outcome Decode(const Model& model, std::vector<DeepSession>& sessions, const int32_t* tokens, size_t count) {
+  std::vector<qrt_batch_item> items(sessions.size());
+  for (DeepSession& session : sessions) QRUN_RETURN_IF_ERROR(session.Rewind());
+  for (size_t i = 0; i < count; ++i) {
+    if (sessions.size() == 1) {
+      QRUN_RETURN_IF_ERROR(sessions[0].Append(tokens + i, 1));
+      continue;
+    }
+    for (size_t s = 0; s < items.size(); ++s) items[s] = sessions[s].Next(tokens + i, 1);
+    QRUN_CALL(qrt_engine_append(model.engine.get(), items.data(), items.size(), &error));
+  }
+  return Outcome();
+}
 
 // Ids spread over the vocabulary, the same in every run.
 std::vector<int32_t> BenchTokens(size_t count, uint32_t vocab_size) {
@@ -170,16 +198,18 @@ Outcome RunBench(const Call& call) {
     QRUN_CALL(qrt_session_append(session.get(), tokens.data(), 1, nullptr, &error));
     first_token_seconds = Seconds() - start;
   }
-  DeepSession session;
-  QRUN_RETURN_IF_ERROR(
-      session.Open(model, tokens, depth, depth + std::max<size_t>(1, std::max(prompt, generate))));
+  std::vector<DeepSession> sessions(static_cast<size_t>(flags.sessions.value_or(1)));
+  for (DeepSession& session : sessions) {
+    QRUN_RETURN_IF_ERROR(
+        session.Open(model, tokens, depth, depth + std::max<size_t>(1, std::max(prompt, generate))));
+  }
   Samples prefill, decode;
   // The first round of each is not counted: it faults in KV and arena.
   for (size_t round = 0; prompt != 0 && round <= repeat; ++round) {
     if (flags.profile_stages && round == 1) QRUN_CALL(qrt_engine_time_stages(model.engine.get(), &error));
-    QRUN_RETURN_IF_ERROR(session.Rewind());
+    QRUN_RETURN_IF_ERROR(sessions[0].Rewind());
     const double begin = Seconds();
-    QRUN_RETURN_IF_ERROR(session.Append(tokens.data() + depth, prompt));
+    QRUN_RETURN_IF_ERROR(sessions[0].Append(tokens.data() + depth, prompt));
     if (round != 0) prefill.values.push_back(static_cast<double>(prompt) / (Seconds() - begin));
   }
   qrt_engine_info before = {};
@@ -190,11 +220,11 @@ Outcome RunBench(const Call& call) {
     if (flags.profile_stages && prompt == 0 && round == 1) {
       QRUN_CALL(qrt_engine_time_stages(model.engine.get(), &error));
     }
-    QRUN_RETURN_IF_ERROR(session.Rewind());
     const double begin = Seconds();
-    for (size_t i = 0; i < count; ++i) QRUN_RETURN_IF_ERROR(session.Append(tokens.data() + depth + i, 1));
+    QRUN_RETURN_IF_ERROR(Decode(model, sessions, tokens.data() + depth, count));
     decoded += count;
-    if (round != 0) decode.values.push_back(static_cast<double>(count) / (Seconds() - begin));
+    const double made = static_cast<double>(count * sessions.size());
+    if (round != 0) decode.values.push_back(made / (Seconds() - begin));
   }
 
   std::vector<TimedProgram> stages;
@@ -208,14 +238,15 @@ Outcome RunBench(const Call& call) {
   char text[1024];
   std::string report;
   if (flags.json) {
-    std::snprintf(text, sizeof text,
-                  ", \"threads\": %u, \"depth\": %zu, \"load_seconds\": %.6f, \"first_token_seconds\": %.6f, "
-                  "\"peak_rss_bytes\": %" PRIu64 ", \"weight_bytes\": %" PRIu64
-                  ", \"device_weight_bytes\": %" PRIu64
-                  ", \"decode_submissions_per_token\": %.4g, \"decode_bytes_to_host_per_token\": %.6g, "
-                  "\"decode_transfers_per_token\": %.4g, \"prefill\": ",
-                  engine.threads, depth, model.load_seconds, first_token_seconds, PeakRssBytes(),
-                  model.info.weight_bytes, engine.device_weight_bytes, submissions, bytes_to_host, transfers);
+    std::snprintf(
+        text, sizeof text,
+        ", \"threads\": %u, \"depth\": %zu, \"sessions\": %zu, \"load_seconds\": %.6f, "
+        "\"first_token_seconds\": %.6f, "
+        "\"peak_rss_bytes\": %" PRIu64 ", \"weight_bytes\": %" PRIu64 ", \"device_weight_bytes\": %" PRIu64
+        ", \"decode_submissions_per_token\": %.4g, \"decode_bytes_to_host_per_token\": %.6g, "
+        "\"decode_transfers_per_token\": %.4g, \"prefill\": ",
+        engine.threads, depth, sessions.size(), model.load_seconds, first_token_seconds, PeakRssBytes(),
+        model.info.weight_bytes, engine.device_weight_bytes, submissions, bytes_to_host, transfers);
     report = "{\"model\": " + Quoted(*flags.path) + ", \"architecture\": " + Quoted(model.info.architecture) +
              ", \"device\": " + Quoted(engine.device) + ", \"cpu\": " + Quoted(engine.cpu) + text +
              prefill.Json(prompt) + ", \"decode\": " + decode.Json(generate) +

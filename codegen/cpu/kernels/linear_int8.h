@@ -45,13 +45,14 @@ struct Int8Linear {
             row + Int8SumsAt(row_columns) + first / 4, row + Int8WeightedAt(row_columns) + first / 8};
   }
 
-  // Asks for what is read behind chunk j of a tile, as if the weights were read from the first byte to the
-  // last: headers and bodies take turns, which prefetchers of some machines do not follow. Of a plain read's
-  // GB/s (Zen 4, two threads, 54 GB/s) Q4_K and Q6_K then reach all; without it Q6_K 0.4; from 768 bytes on,
-  // or with a second one a page ahead into the second-level cache, 0.7 to 0.9. Past the last weight it
-  // touches no memory.
+  // Asks for what is read behind chunk j of a tile with M rows, as if the weights were read from the first
+  // byte to the last: headers and bodies take turns, which prefetchers of some machines do not follow. How
+  // far ahead: of few rows the processor has several chunks in hand anyway, of many one. GB/s of Q6_K on two
+  // threads of a Zen 4 that reads 54: one row 54 at 384 bytes, 46 from 768 on (38 with a second one a page
+  // ahead, 21 without any); 8 rows 25 at 2048, 12 at 384. Past the last weight it touches no memory.
+  template <int M>
   QK_INLINE void prefetch(const uint8_t* tile, int j) {
-    constexpr int kAhead = 384;
+    constexpr int kAhead = M <= 2 ? 384 : M <= 4 ? 1280 : 2048;
     constexpr int kEach = T.bytes() * 32 / T.block;  // bytes of a chunk and its share of the header
     QK_UNROLL
     for (int i = 0; i < kEach; i += 64) __builtin_prefetch(tile + j * kEach + kAhead + i, 0, 3);
@@ -105,7 +106,7 @@ struct Int8Linear {
     clear(acc);
     for_each_tile<F>(w, k / T.block, [&](int64_t b, const uint8_t* header, const uint8_t* body) QK_LAMBDA {
       for (int j = 0; j < T.block / 32; ++j) {
-        prefetch(w + b * T.bytes(), j);
+        prefetch<M>(w + b * T.bytes(), j);
         for (int64_t t = 0; t < terms; ++t) {
           unroll<kParts>([&](int p) QK_LAMBDA {
             part<M>(p, header, body + j * T.chunk, j, rows, t * k + b * T.block + j * 32, acc);

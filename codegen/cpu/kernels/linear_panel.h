@@ -48,7 +48,7 @@ struct PanelLinear {
     for_each_tile<F>(
         w, t.k / L::T.block, [&](int64_t b, const uint8_t* header, const uint8_t* body) QK_LAMBDA {
           for (int j = 0; j < L::T.block / 32; ++j, to += place.chunk) {
-            L::prefetch(w + b * L::T.bytes(), j);
+            L::template prefetch<1>(w + b * L::T.bytes(), j);
             unroll<kParts>([&](int p) QK_LAMBDA {
               uint8_t* at = to + p * kLanes * 4;
               for_each_word<F, Dot::kSigned>(body + j * L::T.chunk, p,
