@@ -114,6 +114,7 @@ std::vector<uint8_t> BuildManifest(const ManifestSpec& spec) {
                                     p.state_bytes, p.kv_bytes_per_token, p.weights_bytes));
   }
   std::vector<fb::Offset<abi::Stage>> stages;
+  stages.reserve(spec.stages.size());
   for (const StageSpec& stage : spec.stages) {
     stages.push_back(abi::CreateStage(b, stage.program, stage.kernel, stage.weight_bytes));
   }

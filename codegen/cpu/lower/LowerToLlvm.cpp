@@ -40,11 +40,12 @@ class Tickets {
   // -1: none is left.
   int64_t take() { return next < end ? next++ : -1; }
   void passBarrier() {
+    if (barriers == 1) {  // a block's last one
+      begin = kEach;
+      end = 2 * kEach;
+    }
+    if (barriers > 0) --barriers;
     next = begin;
-    if (barriers == 0 || --barriers > 0) return;
-    // Behind a block's last one.
-    next = begin = kEach;
-    end = 2 * kEach;
   }
   // Of a block with barriers.
   void passCall() { next = begin; }
