@@ -19,7 +19,7 @@ struct PanelLinear {
   static constexpr int kSums = L::kSums, kWords = 8 / kSums;  // words of an integer sum
   // Rows and parts of the group that are multiplied together: as many sums as registers hold.
   static constexpr int M = Level::kPanelRows, V = Level::kPanelParts;
-  static_assert(LinearScratch::kRowsTogether % M == 0 && kParts % V == 0);
+  static_assert(LinearScratch::kRowsTogether % M == 0 && M <= LinearScratch::kLeastRows && kParts % V == 0);
 
   struct Sums {
     Float v[M][V];
