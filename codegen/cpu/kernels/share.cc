@@ -18,7 +18,8 @@ QK_INLINE int64_t piece_of(int64_t items, int64_t threads) {
 QK_EXPORT int64_t qk_share(const qrt_step_args* args, int64_t thread, int64_t threads, int64_t ticket,
                            int64_t items, int64_t round, int64_t* range) {
   // Three quarters are shared out evenly, which each thread reads in one run. The rest goes to whoever comes
-  // first: on machines that others use, or whose cores differ, threads took 3 to 25 % longer than their like.
+  // first: on machines that others use, or whose cores differ, equal shares take unequal time (two threads of
+  // a shared Zen 4 waited for each other up to a fifth of a kernel's time).
   const int64_t each = ticket < 0 || threads == 1 ? 0 : (items * 3 / (4 * threads)) & ~int64_t{1};
   if (each == 0) {
     range[0] = items * thread / threads;
