@@ -199,7 +199,7 @@ void bench_sequences(const Level& level, const std::vector<float>& x, int64_t ro
   std::vector<uint8_t> kv(2 * kKvHeads * kContext * kHeadDim * 2, 0x11);
   qrt_seq seq{reinterpret_cast<uint8_t*>(state.data()), 0, kv.data(), kContext, kContext - rows, 0, rows};
   Scratch memory(std::max(qcc::cpu::DeltaScratch(kDim, kDim).bytes,
-                          qcc::cpu::AttentionScratch(kHeadDim, kQueryHeads / kKvHeads).bytes),
+                          qcc::cpu::Int16AttentionScratch(kHeadDim, kQueryHeads / kKvHeads).bytes),
                  1);
   uint8_t* scratch = memory.of(0);
   const auto alone = [&](const std::function<void()>& work) {

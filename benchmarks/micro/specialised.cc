@@ -99,6 +99,7 @@ void bench_attention(const float* q, const qrt_seq* seq, uint8_t* scratch, float
                                .scale = 0.0625f,
                                .gated = false,
                                .kv = QK_KvElement_F16,
+                               .numerics = QK_Numerics_Int8,
                                .q = q,
                                .gate = nullptr,
                                .kv_offset = 0,

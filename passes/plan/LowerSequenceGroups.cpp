@@ -110,6 +110,16 @@ struct QkNormRopeStoreLowering : LoweringOf<QkNormRopeStoreLowering, hir::FusedQ
   }
 };
 
+// Whether all that is made of these rows is rounded to int8 first.
+bool goesOnAsInt8(Value rows) {
+  return !rows.use_empty() && llvm::all_of(rows.getUsers(), [](Operation* user) {
+    auto type = user->getNumResults() == 1 ? dyn_cast<RankedTensorType>(user->getResult(0).getType())
+                                           : RankedTensorType();
+    auto blocks = type ? dyn_cast_or_null<hir::Int8Attr>(type.getEncoding()) : hir::Int8Attr();
+    return blocks && blocks.getTerms() == 1;
+  });
+}
+
 struct GatedAttentionLowering : LoweringOf<GatedAttentionLowering, hir::FusedGatedAttentionOp> {
   static LogicalResult lowerOp(hir::FusedGatedAttentionOp op, Lowering& l) {
     FailureOr<View> q = l.denseRows(op.getQ(), op);
@@ -119,6 +129,7 @@ struct GatedAttentionLowering : LoweringOf<GatedAttentionLowering, hir::FusedGat
     setHeads(spec, op);
     spec.scale = op.getScale().convertToFloat();
     spec.gated = static_cast<bool>(op.getGate());
+    spec.numerics = goesOnAsInt8(op.getResult()) ? plan::Numerics::Int8 : plan::Numerics::F32;
     plan::AttentionBindings<plan::Ref> bindings;
     bindings.q = Lowering::ref(*q);
     if (spec.gated) {

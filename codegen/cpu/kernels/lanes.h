@@ -56,6 +56,11 @@ template <class V>
 QK_INLINE void keep_order(V& v) {
   asm("" : "+x"(v));
 }
+QK_INLINE I32<4> add_pairs_sse2(I32<4> sum, I32<4> a, I32<4> b) {
+  sum += (I32<4>)_mm_madd_epi16((__m128i)a, (__m128i)b);
+  keep_order(sum);
+  return sum;
+}
 QK_INLINE float bits_to_float(uint32_t b) {
   return __builtin_bit_cast(float, b);
 }

@@ -57,22 +57,45 @@ struct LinearScratch {
   }
 };
 
-// attention, for `group` query heads of a kv head: keys and values of a tile, queries and sums of the rows
-// that share it.
-struct AttentionScratch {
+// attention in f32, for `group` query heads of a kv head: queries and sums of the rows that are taken
+// together, keys and values of a tile.
+struct F32AttentionScratch {
   static constexpr int64_t kTile = 32;     // cache positions per step of the softmax
   static constexpr int64_t kRows = 8;      // rows that share a tile
   static constexpr int64_t kQueries = 64;  // rows * group stay within
   static_assert(kQueries >= kMaxQueryGroup);
 
-  int64_t rows, k, v, query, acc, bytes;  // rows that are taken together, then offsets
-  constexpr AttentionScratch(int64_t head_dim, int64_t group)
-      : rows(kQueries / group < kRows ? kQueries / group : kRows),
-        k(0),
+  static constexpr int64_t Rows(int64_t group) { return kQueries / group < kRows ? kQueries / group : kRows; }
+  int64_t query, acc, k, v, bytes;  // offsets
+  constexpr F32AttentionScratch(int64_t head_dim, int64_t group)
+      : query(0),
+        acc(query + ScratchArray(Rows(group) * group * head_dim)),
+        k(acc + ScratchArray(Rows(group) * group * head_dim)),
         v(k + ScratchArray(kTile * head_dim)),
-        query(v + ScratchArray(kTile * head_dim)),
-        acc(query + ScratchArray(rows * group * head_dim)),
-        bytes(acc + ScratchArray(rows * group * head_dim)) {}
+        bytes(v + ScratchArray(kTile * head_dim)) {}
+};
+
+// attention in integers over a cache of f16: the same, keys and values as pairs of integers.
+struct Int16AttentionScratch {
+  static constexpr int64_t kTile = 64;
+  // Rows that share a tile: bringing it into pairs costs a 14th of what 128 queries do with it.
+  static constexpr int64_t kRows = 32;
+  static constexpr int64_t kQueries = 128;
+  static_assert(kQueries >= kMaxQueryGroup);
+  // Multiples of every level's tile.
+  static constexpr int64_t kQueriesTogether = 8, kColumns = 32;
+  static constexpr int64_t kMostQueries = kQueries + kQueriesTogether;
+
+  static constexpr int64_t Rows(int64_t group) { return kQueries / group < kRows ? kQueries / group : kRows; }
+  int64_t width;  // of a row of values
+  int64_t keys, values, queries, acc, bytes;
+  constexpr Int16AttentionScratch(int64_t head_dim, int64_t group)
+      : width((head_dim + kColumns - 1) / kColumns * kColumns),
+        keys(0),
+        values(keys + ScratchArray(head_dim / 2 * kTile)),
+        queries(values + ScratchArray(kTile / 2 * width)),
+        acc(queries + ScratchArray((Rows(group) * group + kQueriesTogether) * head_dim / 2)),
+        bytes(acc + ScratchArray((Rows(group) * group + kQueriesTogether) * width)) {}
 };
 
 // gated_delta: the arrays of a block of tokens (DeltaBlock).

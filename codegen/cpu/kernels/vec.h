@@ -48,6 +48,17 @@ QK_INLINE F32<N> abs(F32<N> a) {
   return __builtin_elementwise_abs(a);
 }
 
+// sum + the products of the two 16-bit halves of a's and b's lanes.
+template <int N>
+QK_INLINE I32<N> add_pairs(I32<N> sum, I32<N> a, I32<N> b) {
+  if constexpr (N == kLanes) {
+    return Level::add_pairs(sum, a, b);
+  } else {
+    static_assert(N == 4);
+    return add_pairs_sse2(sum, a, b);
+  }
+}
+
 // Nearest integer, ties to even, |v| < 2^22; as float, exactly.
 template <int N>
 QK_INLINE F32<N> round_even(F32<N> v) {

@@ -101,7 +101,7 @@ TEST_F(GpuLower, BarriersStandBeforeWhatWaits) {
 // Attention of decode programs takes scratch.
 std::string Attentions(const char* between) {
   const std::string attention = R"mlir(
-    plan.dispatch "attention" {gated = false, head_dim = 64 : i64, kv = "f16", kv_heads = 1 : i64, q_heads = 2 : i64, scale = 0.125 : f32} ["q", "kv", "out"] [#plan.ref<arena, 0, 512, read>, #plan.ref<kv, 0, 256, read>, #plan.ref<arena, )mlir";
+    plan.dispatch "attention" {gated = false, head_dim = 64 : i64, kv = "f16", kv_heads = 1 : i64, numerics = "f32", q_heads = 2 : i64, scale = 0.125 : f32} ["q", "kv", "out"] [#plan.ref<arena, 0, 512, read>, #plan.ref<kv, 0, 256, read>, #plan.ref<arena, )mlir";
   return "plan.program @prefill_1 tokens leaves \"trunk\" rows 1 arena 1600 {\n" + attention +
          "512, 512, write>]\n" + between + attention + "1024, 512, write>]\n}";
 }

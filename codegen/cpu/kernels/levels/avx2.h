@@ -10,6 +10,7 @@ struct Avx2 {
   static constexpr int kLanes = 8;
   static constexpr int kTileRows = 4;
   static constexpr int kPanelRows = 4, kPanelParts = 2;
+  static constexpr int kPairRows = 4, kPairParts = 2;
 
   template <class V>
   QK_INLINE V fma(V a, V b, V c) {
@@ -32,6 +33,11 @@ struct Avx2 {
       r.hi = float_to_half<8>(v.hi);
       return r;
     }
+  }
+  QK_INLINE I32<8> add_pairs(I32<8> sum, I32<8> a, I32<8> b) {
+    sum += (I32<8>)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+    keep_order(sum);  // as in v3's Dot
+    return sum;
   }
   template <class T>
   QK_INLINE I32<8> lookup(I32<8> codes) {

@@ -10,6 +10,7 @@ struct Level {
   static constexpr int kLanes = 4;
   static constexpr int kTileRows = 2;
   static constexpr int kPanelRows = 2, kPanelParts = 2;
+  static constexpr int kPairRows = 4, kPairParts = 2;
 
   template <class V>
   QK_INLINE V fma(V a, V b, V c) {
@@ -23,6 +24,8 @@ struct Level {
   QK_INLINE U16<N> float_to_half(F32<N> v) {
     return float_to_half_bits<N>(v);
   }
+
+  QK_INLINE I32<4> add_pairs(I32<4> sum, I32<4> a, I32<4> b) { return add_pairs_sse2(sum, a, b); }
 
   // No byte shuffle: the steps of the rising table that a code has passed are added up.
   template <class T>

@@ -8,6 +8,9 @@
 namespace qk {
 
 struct Level : Avx2 {
+  QK_INLINE I32<8> add_pairs(I32<8> sum, I32<8> a, I32<8> b) {
+    return (I32<8>)_mm256_dpwssd_avx_epi32((__m256i)sum, (__m256i)a, (__m256i)b);
+  }
   QK_INLINE I32<8> add_products(I32<8> sum, I32<8> codes, int32_t x) {
     return (I32<8>)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)codes, _mm256_set1_epi32(x));
   }

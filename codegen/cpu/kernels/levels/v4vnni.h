@@ -11,6 +11,7 @@ struct Level : Avx2 {
   static constexpr int kLanes = 16;
   static constexpr int kTileRows = 8;
   static constexpr int kPanelRows = 8, kPanelParts = 1;
+  static constexpr int kPairRows = 8, kPairParts = 2;
 
   template <int N>
   QK_INLINE U16<N> float_to_half(F32<N> v) {
@@ -26,6 +27,9 @@ struct Level : Avx2 {
     return (I32<16>)_mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), (__m512i)codes);
   }
 
+  QK_INLINE I32<16> add_pairs(I32<16> sum, I32<16> a, I32<16> b) {
+    return (I32<16>)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);
+  }
   QK_INLINE I32<16> add_products(I32<16> sum, I32<16> codes, int32_t x) {
     return (I32<16>)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)codes, _mm512_set1_epi32(x));
   }

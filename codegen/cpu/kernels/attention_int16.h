@@ -1,0 +1,433 @@
+// Attention over a cache of f16: keys, values, queries and weights as integers of 16 bits with a power of two
+// as scale for each vector, so that a processor's widest exact product does the work, two multiplications a
+// lane. Integer sums have one value in any order: a row's bits depend on its query and position only. Kernels
+// only.
+//
+//   score_j = (q . k_j) * sq * sk_j        q, k_j integers, their product's sum below 2^31
+//   out     = sum over tiles of (w . v) * sw     w_j = exp(score_j - top) * sv_j / sw, integers, in a tile
+//
+// An integer has 11 to 14 bits, counted from its vector's largest exponent: values of the cache with that
+// exponent are exact, with smaller ones as far as the bits reach (f16 itself rounds each value to 11 bits).
+#ifndef QCC_CODEGEN_CPU_KERNELS_ATTENTION_INT16_H_
+#define QCC_CODEGEN_CPU_KERNELS_ATTENTION_INT16_H_
+
+#include "codegen/cpu/kernels/attention_rows.h"
+#include "codegen/cpu/kernels/tiles.h"
+
+namespace qk {
+
+using qcc::cpu::Int16AttentionScratch;
+
+// Bits of the integers of a product of vectors, besides the sign: |left| < 2^left, |right| <= 2^right, so
+// that a sum of `terms` products stays below 2^31.
+struct ProductBits {
+  int32_t left, right;
+  static constexpr ProductBits of(int64_t terms) {
+    int32_t sum = 31;
+    while (int64_t{1} << (31 - sum) < terms) --sum;
+    return {(sum + 1) / 2, sum / 2};
+  }
+};
+
+template <int N>
+using I16 = int16_t __attribute__((ext_vector_type(N)));
+
+// 2^e, -126 <= e <= 127.
+QK_INLINE float power_of_two(int32_t e) {
+  return bits_to_float(static_cast<uint32_t>(127 + e) << 23);
+}
+
+// Rows and columns change places. Rows i and i + H exchange the columns whose number has bit H, from the
+// highest bit to the lowest.
+template <int N, int H, int... L>
+QK_INLINE void exchange(I32<N>& a, I32<N>& b, Sequence<int, L...>) {
+  const I32<N> low = __builtin_shufflevector(a, b, ((L & H) != 0 ? N + L - H : L)...);
+  b = __builtin_shufflevector(a, b, ((L & H) != 0 ? N + L : L + H)...);
+  a = low;
+}
+template <int N, int H = N / 2>
+QK_INLINE void transpose(I32<N> (&r)[N]) {
+  unroll<N>([&](int i) QK_LAMBDA {
+    if ((i & H) == 0) exchange<N, H>(r[i], r[i + H], __make_integer_seq<Sequence, int, N>());
+  });
+  if constexpr (H > 1) transpose<N, H / 2>(r);
+}
+
+// v in units of a power of two, rounded to the nearest integers, ties to even, in the low halves of the
+// lanes; the high ones are anything. |v| < 2^15 units. round: 1.5 * 2^23 units.
+template <int N>
+QK_INLINE I32<N> to_low_half(F32<N> v, float round) {
+  return __builtin_bit_cast(I32<N>, v + F32<N>(round));
+}
+QK_INLINE float rounding_to(float unit) {
+  return 12582912.f * unit;
+}
+// Lanes with the low half of `low` below that of `high`.
+template <int N>
+QK_INLINE I32<N> pair_of(I32<N> low, I32<N> high) {
+  return (low & 0xffff) | (high << 16);
+}
+
+// Lane i: the highest lane of a[i].
+QK_INLINE I16<8> reduce_max_each(const I16<8> (&a)[8]) {
+  I16<8> b[4], c[2];
+  unroll<4>([&](int i) QK_LAMBDA {
+    b[i] = __builtin_elementwise_max(
+        __builtin_shufflevector(a[2 * i], a[2 * i + 1], 0, 8, 1, 9, 2, 10, 3, 11),
+        __builtin_shufflevector(a[2 * i], a[2 * i + 1], 4, 12, 5, 13, 6, 14, 7, 15));
+  });
+  unroll<2>([&](int i) QK_LAMBDA {
+    c[i] = __builtin_elementwise_max(
+        __builtin_shufflevector(b[2 * i], b[2 * i + 1], 0, 1, 8, 9, 2, 3, 10, 11),
+        __builtin_shufflevector(b[2 * i], b[2 * i + 1], 4, 5, 12, 13, 6, 7, 14, 15));
+  });
+  return __builtin_elementwise_max(__builtin_shufflevector(c[0], c[1], 0, 1, 2, 3, 8, 9, 10, 11),
+                                   __builtin_shufflevector(c[0], c[1], 4, 5, 6, 7, 12, 13, 14, 15));
+}
+template <int N>
+QK_INLINE I16<8> fold_max(I16<N> v) {
+  if constexpr (N == 8) {
+    return v;
+  } else {
+    return fold_max<N / 2>(__builtin_elementwise_max(v.lo, v.hi));
+  }
+}
+// The units in which vectors of n values of f16, `row` bytes apart, have integers of `bits` >= 11 bits, of
+// eight vectors from number j on; NaN: of one with a value that is no number. 0 from vector `held` on.
+template <int N>
+QK_INLINE F32<8> units_of(const uint8_t* halves, int64_t row, int64_t n, int32_t bits, int64_t j,
+                          int64_t held) {
+  I16<8> top[8];
+  unroll<8>([&](int i) QK_LAMBDA {
+    const uint8_t* from = halves + (j + i < held ? j + i : held - 1) * row;
+    I16<N> high = I16<N>(0);
+    for (int64_t c = 0; c < n; c += N) {
+      high = __builtin_elementwise_max(high, load<I16<N>>(from + 2 * c) & int16_t{0x7fff});
+    }
+    top[i] = fold_max<N>(high);
+  });
+  const I32<8> lane = {0, 1, 2, 3, 4, 5, 6, 7};
+  const I32<8> field = __builtin_convertvector(reduce_max_each(top), I32<8>) >> 10;
+  const I32<8> exponent = __builtin_elementwise_max(field, I32<8>(1)) - 15;
+  const I32<8> unit = field == 31 ? I32<8>(0x7fc00000) : (127 + 1 - bits + exponent) << 23;
+  return __builtin_bit_cast(F32<8>,
+                            lane + static_cast<int32_t>(j) < static_cast<int32_t>(held) ? unit : I32<8>(0));
+}
+
+// 2 N values of f16 as N pairs: elements i and i + N, so that no register needs a shuffle.
+template <int N>
+QK_INLINE I32<N> pairs_from(const uint8_t* halves, float round) {
+  return pair_of<N>(to_low_half<N>(half_to_float<N>(load<U16<N>>(halves)), round),
+                    to_low_half<N>(half_to_float<N>(load<U16<N>>(halves + 2 * N)), round));
+}
+// N values of each of two vectors as pairs.
+template <int N>
+QK_INLINE I32<N> pairs_from(const uint8_t* low, float low_round, const uint8_t* high, float high_round) {
+  return pair_of<N>(to_low_half<N>(half_to_float<N>(load<U16<N>>(low)), low_round),
+                    to_low_half<N>(half_to_float<N>(load<U16<N>>(high)), high_round));
+}
+
+struct Int16Attention {
+  typedef Int16AttentionScratch S;
+  static constexpr int kTile = S::kTile, kPairs = kTile / 2;
+  static constexpr ProductBits kWeighted = ProductBits::of(kTile);   // values and weights
+  static constexpr int M = Level::kPairRows, V = Level::kPairParts;  // queries, registers of columns
+  static constexpr int kColumns = V * kLanes;
+  static_assert(S::kColumns % kColumns == 0 && S::kQueriesTogether % M == 0 && kTile % kColumns == 0);
+
+  // What is indexed lies apart, so that what is constant is known to be.
+  struct Scales {
+    // Units of keys and values; 0: of positions that no row sees.
+    alignas(64) float key[kTile], value[kTile], key_round[kTile], value_round[kTile];
+    float query[S::kMostQueries], top[S::kMostQueries], sum[S::kMostQueries];
+    int64_t first_bad;  // position of the tile whose key or value holds what is no number; none: kTile
+  };
+
+  const AttentionRows rows;
+  Scales& x;
+  const int64_t head_dim, width;  // width: head_dim, up to whole registers
+  // Pairs of integers: queries i32 [.][head_dim / 2]; keys [kTile / kColumns][head_dim / 2][kColumns] and
+  // values [width / kColumns][kPairs][kColumns], so that a product reads one piece of memory. acc f32
+  // [.][width].
+  int32_t *const keys, *const values, *const queries;
+  float* const acc;
+
+  QK_INLINE Int16Attention make(const AttentionRows& r, Scales& x) {
+    const S at(r.a.head_dim, r.group);
+    const auto ints = [&](int64_t offset)
+                          QK_LAMBDA { return reinterpret_cast<int32_t*>(r.a.scratch + offset); };
+    return {r,
+            x,
+            r.a.head_dim,
+            at.width,
+            ints(at.keys),
+            ints(at.values),
+            ints(at.queries),
+            reinterpret_cast<float*>(r.a.scratch + at.acc)};
+  }
+
+  template <int N>
+  __attribute__((always_inline)) void take_query(int64_t i) const {
+    const float* q = rows.query(i);
+    I32<8> largest = I32<8>(0);
+    for (int64_t c = 0; c < head_dim; c += 8) {
+      const I32<8> bits = __builtin_bit_cast(I32<8>, loadf<8>(q + c) * rows.a.scale) & 0x7fffffff;
+      largest = bits > largest ? bits : largest;
+    }
+    const int32_t field = __builtin_reduce_max(largest) >> 23;
+    const int32_t e = (field < 27 ? 27 : field > 227 ? 227 : field) - 127;
+    x.query[i] = power_of_two(e + 1 - ProductBits::of(head_dim).right);
+    const float round = rounding_to(x.query[i]);
+    if (field == 255) x.query[i] = __builtin_nanf("");
+    for (int64_t c = 0; c < head_dim; c += 2 * N) {
+      const auto part = [&](int64_t at)
+                            QK_LAMBDA { return to_low_half<N>(loadf<N>(q + at) * rows.a.scale, round); };
+      store<I32<N>>(queries + i * (head_dim / 2) + c / 2, pair_of<N>(part(c), part(c + N)));
+    }
+  }
+
+  // Units of eight vectors of the tile, from position j on.
+  __attribute__((always_inline)) void take_units(const uint8_t* halves, int32_t bits, int64_t j, int64_t held,
+                                                 float* unit, float* round) const {
+    const int64_t row = 2 * head_dim;
+    const F32<8> u = head_dim % 32 == 0 ? units_of<32>(halves, row, head_dim, bits, j, held)
+                                        : units_of<8>(halves, row, head_dim, bits, j, held);
+    store<F32<8>>(unit + j, u);
+    if (__builtin_reduce_or(u != u) != 0) {
+      for (int64_t i = j; i < j + 8; ++i) {
+        if (unit[i] != unit[i] && i < x.first_bad) x.first_bad = i;
+      }
+    }
+    store<F32<8>>(round + j, u * rounding_to(1.f));
+  }
+  __attribute__((always_inline)) void take_value_units(const uint8_t* v, int64_t held) const {
+    for (int64_t j = 0; j < kTile; j += 8) take_units(v, kWeighted.left, j, held, x.value, x.value_round);
+  }
+
+  template <int N>
+  __attribute__((always_inline)) void take_keys(const uint8_t* k, int64_t held) const {
+    const int64_t row = 2 * head_dim;
+    for (int64_t j = 0; j < held; j += N) {
+      if (j % 8 == 0) {
+        for (int64_t i = 0; i < N; i += 8)
+          take_units(k, ProductBits::of(head_dim).left, j + i, held, x.key, x.key_round);
+      }
+      for (int64_t c = 0; c < head_dim; c += 2 * N) {
+        I32<N> pairs[N];
+        unroll<N>([&](int i) QK_LAMBDA {
+          pairs[i] = pairs_from<N>(k + (j + i < held ? j + i : held - 1) * row + 2 * c, x.key_round[j + i]);
+        });
+        transpose<N>(pairs);
+        unroll<N>([&](int i) QK_LAMBDA {
+          store<I32<N>>(keys_at(j) + (c / 2 + i) * kColumns + j % kColumns, pairs[i]);
+        });
+      }
+    }
+  }
+
+  // The columns from c on of a pair of positions, 16 apart as those of weights are.
+  template <int N>
+  __attribute__((always_inline)) I32<N> value_pairs(const uint8_t* v, int64_t p, int64_t c,
+                                                    int64_t held) const {
+    const int64_t low = p / 16 * 32 + p % 16, high = low + 16, row = 2 * head_dim;
+    return pairs_from<N>(v + (low < held ? low : held - 1) * row + 2 * c, x.value_round[low],
+                         v + (high < held ? high : held - 1) * row + 2 * c, x.value_round[high]);
+  }
+  template <int N>
+  __attribute__((always_inline)) void take_values(const uint8_t* v, int64_t held) const {
+    for (int64_t p = 0; p < pairs_of(held); ++p) {
+      for (int64_t c = 0; c < head_dim; c += N)
+        store<I32<N>>(values_at(c) + p * kColumns + c % kColumns, value_pairs<N>(v, p, c, held));
+    }
+  }
+  // Where the keys of positions, and the columns of values, from the multiple of kColumns before it lie.
+  __attribute__((always_inline)) int32_t* keys_at(int64_t position) const {
+    return keys + position / kColumns * (head_dim / 2 * kColumns);
+  }
+  __attribute__((always_inline)) int32_t* values_at(int64_t column) const {
+    return values + column / kColumns * (kPairs * kColumns);
+  }
+  // Of pairs of positions, those with one of the first `held`.
+  QK_INLINE int64_t pairs_of(int64_t held) { return (held + 31) / 32 * 16; }
+
+  // c[m] = sum over pairs p of a[m][p] . b[p][column], for kColumns columns.
+  template <int R>
+  QK_INLINE void multiply(const int32_t* a, int64_t lda, const int32_t* b, int64_t pairs, Words (&c)[R][V]) {
+    unroll<R * V>([&](int i) QK_LAMBDA { c[i / V][i % V] = Words(0); });
+    for (int64_t p = 0; p < pairs; ++p) {
+      Words words[V];
+      unroll<V>([&](int v) QK_LAMBDA { words[v] = load<Words>(b + p * kColumns + v * kLanes); });
+      unroll<R>([&](int m) QK_LAMBDA {
+        const int32_t pair = a[m * lda + p];
+        unroll<V>([&](int v) QK_LAMBDA { c[m][v] = Level::add_pairs(c[m][v], words[v], Words(pair)); });
+      });
+    }
+  }
+
+  // score [kTile] become integers with sw as scale, in pairs 16 apart.
+  QK_INLINE float weigh(const float* score, const float* value_scale, int32_t* weights) {
+    F32<16> w[kTile / 16], high = F32<16>(0.f);
+    unroll<kTile / 16>([&](int b) QK_LAMBDA {
+      w[b] = loadf<16>(score + 16 * b) * loadf<16>(value_scale + 16 * b);
+      high = max<16>(high, w[b]);
+    });
+    const int32_t field = __builtin_bit_cast(int32_t, reduce_max(high)) >> 23;
+    // Below 2^-100 nothing adds to a sum of which the top is 1.
+    const int32_t e = (field < 27 ? 27 : field > 227 ? 227 : field) - 127;
+    const float unit = power_of_two(e + 1 - kWeighted.right), round = rounding_to(unit);
+    unroll<kTile / 32>([&](int b) QK_LAMBDA {
+      store<I32<16>>(weights + 16 * b,
+                     pair_of<16>(to_low_half<16>(w[2 * b], round), to_low_half<16>(w[2 * b + 1], round)));
+    });
+    return unit;
+  }
+
+  // What a tile does to a query's sums: they times `keep`, and its own times `scale`.
+  struct Step {
+    float keep, scale;
+  };
+  __attribute__((always_inline)) Step softmax(float* score, int64_t i, int64_t t0, int64_t held,
+                                              int32_t* weights) const {
+    const int64_t seen = rows.seen(i, t0);
+    const int64_t count = seen < held ? seen : held;
+    const float keep = softmax_step<kTile / 16>(score, count, x.top[i], x.sum[i]);
+    if (count > x.first_bad) x.sum[i] = __builtin_nanf("");
+    return {keep, weigh(score, x.value, weights)};
+  }
+  template <int N>
+  QK_INLINE F32<N> add_tile(F32<N> sum, I32<N> dots, const Step& step) {
+    return fma<N>(to_float<N>(dots), F32<N>(step.scale), sum * step.keep);
+  }
+
+  // Queries [i, i + R) over the tile of `held` positions at t0.
+  template <int R>
+  __attribute__((always_inline)) void tile(int64_t i, int64_t t0, int64_t held) const {
+    alignas(64) float score[R][kTile];
+    alignas(64) int32_t weights[R][kPairs];
+    Step step[R];
+    for (int64_t c = 0; c < held; c += kColumns) {
+      Words dots[R][V];
+      multiply<R>(queries + i * (head_dim / 2), head_dim / 2, keys_at(c), head_dim / 2, dots);
+      unroll<R * V>([&](int j) QK_LAMBDA {
+        const int m = j / V, at = j % V * kLanes;
+        const Float s = to_float<kLanes>(dots[m][j % V]) * (load<Float>(x.key + c + at) * x.query[i + m]);
+        store<Float>(&score[m][c + at], s);
+      });
+    }
+    for (int m = 0; m < R; ++m) step[m] = softmax(score[m], i + m, t0, held, weights[m]);
+    for (int64_t c = 0; c < width; c += kColumns) {
+      Words dots[R][V];
+      multiply<R>(&weights[0][0], kPairs, values_at(c), pairs_of(held), dots);
+      unroll<R * V>([&](int j) QK_LAMBDA {
+        const int m = j / V;
+        float* to = acc + (i + m) * width + c + j % V * kLanes;
+        store<Float>(to, add_tile<kLanes>(load<Float>(to), dots[m][j % V], step[m]));
+      });
+    }
+  }
+
+  // The first kFew queries over the tile, whose keys and values are brought to integers on the way: it pays
+  // to keep them for more queries only.
+  static constexpr int kFew = 4;
+  template <int N>
+  __attribute__((always_inline)) void few(const uint8_t* k, const uint8_t* v, int64_t t0,
+                                          int64_t held) const {
+    constexpr int kAtOnce = N / kFew;  // positions
+    alignas(64) float score[kFew][kTile];
+    alignas(64) int32_t weights[kFew][kPairs];
+    const int64_t row = 2 * head_dim;
+    for (int64_t j = 0; j < held; j += kAtOnce) {
+      if (j % 8 == 0) take_units(k, ProductBits::of(head_dim).left, j, held, x.key, x.key_round);
+      const uint8_t* from[kAtOnce];
+      unroll<kAtOnce>([&](int i) QK_LAMBDA {
+        const int64_t at = j + i < held ? j + i : held - 1;
+        from[i] = k + at * row;
+        for (int64_t c = 0; c < row; c += 64) __builtin_prefetch(k + (kTile + at) * row + c);
+        for (int64_t c = 0; c < row; c += 64) __builtin_prefetch(v + (kTile + at) * row + c);
+      });
+      I32<N> dots[N];
+      unroll<N>([&](int i) QK_LAMBDA { dots[i] = I32<N>(0); });
+      for (int64_t c = 0; c < head_dim; c += 2 * N) {
+        unroll<kAtOnce>([&](int i) QK_LAMBDA {
+          const I32<N> key = pairs_from<N>(from[i] + 2 * c, x.key_round[j + i]);
+          unroll<kFew>([&](int m) QK_LAMBDA {
+            I32<N>& dot = dots[m * kAtOnce + i];
+            dot = add_pairs<N>(dot, key, load<I32<N>>(queries + m * (head_dim / 2) + c / 2));
+          });
+        });
+      }
+      alignas(64) float all[N];
+      store<F32<N>>(all, to_float<N>(reduce_each_of<int32_t>(dots)));
+      unroll<N>([&](int i) QK_LAMBDA {
+        const int m = i / kAtOnce;
+        score[m][j + i % kAtOnce] = all[i] * (x.key[j + i % kAtOnce] * x.query[m]);
+      });
+    }
+    take_value_units(v, held);
+    Step step[kFew];
+    for (int m = 0; m < kFew; ++m) step[m] = softmax(score[m], m, t0, held, weights[m]);
+    // As many columns together as there are registers for: pieces of a line come one after the other.
+    constexpr int kMost = kLanes == 16 ? 4 : 2;
+    int64_t c = 0;
+    for (; c + kMost * N <= head_dim; c += kMost * N) few_columns<N, kMost>(&weights[0][0], v, held, c, step);
+    for (; c < head_dim; c += N) few_columns<N, 1>(&weights[0][0], v, held, c, step);
+  }
+  template <int N, int C>
+  __attribute__((always_inline)) void few_columns(const int32_t* weights, const uint8_t* v, int64_t held,
+                                                  int64_t c, const Step* step) const {
+    I32<N> dots[kFew * C];
+    unroll<kFew * C>([&](int i) QK_LAMBDA { dots[i] = I32<N>(0); });
+    for (int64_t p = 0; p < pairs_of(held); ++p) {
+      unroll<C>([&](int n) QK_LAMBDA {
+        const I32<N> pairs = value_pairs<N>(v, p, c + n * N, held);
+        unroll<kFew>([&](int m) QK_LAMBDA {
+          I32<N>& dot = dots[m * C + n];
+          dot = add_pairs<N>(dot, pairs, I32<N>(weights[m * kPairs + p]));
+        });
+      });
+    }
+    unroll<kFew * C>([&](int i) QK_LAMBDA {
+      float* to = acc + i / C * width + c + i % C * N;
+      store<F32<N>>(to, add_tile<N>(load<F32<N>>(to), dots[i], step[i / C]));
+    });
+  }
+
+  template <int N>
+  __attribute__((always_inline)) void run() const {
+    const int64_t count = rows.queries();
+    for (int64_t i = 0; i < count; ++i) take_query<N>(i);
+    // Queries of zeros behind them fill up the last registers.
+    for (int64_t i = 0; i < count + M / 2; ++i) {
+      for (int64_t c = 0; c < width; c += kColumns) {
+        unroll<V>([&](int v) QK_LAMBDA { store<Float>(acc + i * width + c + v * kLanes, Float(0.f)); });
+      }
+      x.top[i] = -__builtin_inff();
+      x.sum[i] = i < count ? x.query[i] * 0.f : 0.f;  // none where the query is
+      if (i < count) continue;
+      x.query[i] = 0.f;
+      for (int64_t p = 0; p < head_dim / 2; ++p) queries[i * (head_dim / 2) + p] = 0;
+    }
+    const int64_t end = rows.first + rows.n;
+    for (int64_t t0 = 0; t0 < end; t0 += kTile) {
+      const int64_t held = end - t0 < kTile ? end - t0 : kTile;
+      const uint8_t *k = rows.k + t0 * head_dim * 2, *v = rows.v + t0 * head_dim * 2;
+      x.first_bad = kTile;
+      if (count <= kFew && rows.n == 1) {
+        few<N>(k, v, t0, held);
+        continue;
+      }
+      take_keys<N>(k, held);
+      take_value_units(v, held);
+      take_values<N>(v, held);
+      // Rows before those that see the tile are left alone.
+      int64_t i = t0 > rows.first ? (t0 - rows.first) * rows.group : 0;
+      for (; count - i > M / 2; i += M) tile<M>(i, t0, held);
+      if (i < count) tile<M / 2>(i, t0, held);
+    }
+    for (int64_t i = 0; i < count; ++i) rows.write(i, acc + i * width, x.sum[i]);
+  }
+};
+
+}  // namespace qk
+
+#endif  // QCC_CODEGEN_CPU_KERNELS_ATTENTION_INT16_H_
