@@ -26,6 +26,9 @@ struct StatePlace {
 // The places of a manifest's states, without KV. The manifest is verified.
 std::vector<StatePlace> PlacesOf(const Manifest& manifest);
 
+// Those that the next token depends on.
+std::vector<StatePlace> WithoutTraces(std::vector<StatePlace> places);
+
 // Which memory a sequence's state has: two areas, where it can step back, or one.
 struct StateAreas {
   uint32_t block = 0;       // tokens of a block; 0: no state has entries
