@@ -12,6 +12,7 @@
 #include "frontends/base/error.h"
 #include "runtime/abi/program.h"
 #include "runtime/abi/qbin.h"
+#include "runtime/artifact/state_area.h"
 
 namespace qcc::compiler {
 namespace {
@@ -37,6 +38,14 @@ uint64_t WeightBytes(const qrt::Manifest& m) {
   uint64_t bytes = 0;
   for (const qrt::PartFacts& part : m.parts) bytes += part.weights_bytes;
   return m.parts.empty() ? m.weights_bytes : bytes;
+}
+
+// Of a sequence that can step back.
+uint64_t StateBytesWithWayBack(const qrt::Manifest& m) {
+  const bool blocks = m.state_block != 0;
+  qrt::Checked bytes = m.parts.empty() ? qrt::AreaBytes(m.state_bytes, blocks) : qrt::Checked(0);
+  for (const qrt::PartFacts& part : m.parts) bytes = bytes + qrt::AreaBytes(part.state_bytes, blocks);
+  return bytes.ok() ? bytes.value() : UINT64_MAX;
 }
 
 // The part that entry `index` of one of the lists belongs to: of manifest.states with &PartFacts::states.
@@ -352,7 +361,8 @@ std::string InspectText(const ArtifactContents& c) {
   Append(out, "  weights           %12s  mapped, shared by processes\n", HumanBytes(WeightBytes(m)).c_str());
   Append(out, "  scratch           %12s  per engine: the largest program\n",
          HumanBytes(ArenaBytes(m)).c_str());
-  Append(out, "  state             %12s  per sequence\n", HumanBytes(m.state_bytes).c_str());
+  Append(out, "  state             %12s  per sequence; %s where it can step back\n",
+         HumanBytes(m.state_bytes).c_str(), HumanBytes(StateBytesWithWayBack(m)).c_str());
   Append(out, "  KV                %12s  per token; %s at the full context\n",
          HumanBytes(m.kv_bytes_per_token).c_str(),
          HumanBytes(m.model.context_length <= UINT64_MAX / std::max<uint64_t>(m.kv_bytes_per_token, 1)
@@ -430,6 +440,7 @@ void AddManifest(const qrt::Manifest& m, Json& root) {
   root["memory"] = {{"weights_bytes", WeightBytes(m)},
                     {"scratch_bytes", ArenaBytes(m)},
                     {"state_bytes_per_sequence", m.state_bytes},
+                    {"rewindable_state_bytes_per_sequence", StateBytesWithWayBack(m)},
                     {"kv_bytes_per_token", m.kv_bytes_per_token}};
   root["programs"] = Json::array();
   for (size_t i = 0; i < m.programs.size(); ++i) {

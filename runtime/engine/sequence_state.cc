@@ -29,10 +29,6 @@ std::vector<StatePlace> WithoutTraces(std::vector<StatePlace> places) {
   return places;
 }
 
-Checked AreaBytes(uint64_t state_bytes, bool steps_back) {
-  return steps_back ? Checked(state_bytes).aligned(256) * 2 : Checked(state_bytes);
-}
-
 Checked LiveBytes(const std::vector<StatePlace>& places, uint32_t block, uint64_t tokens) {
   Checked bytes = 0;
   for (const StatePlace& place : places)

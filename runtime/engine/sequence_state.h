@@ -36,9 +36,6 @@ struct StateAreas {
   uint64_t at(uint64_t block_number) const { return block_number % 2 == 0 ? 0 : odd_offset; }
 };
 
-// Bytes of one or both areas, each at a multiple of 256, which suits every device.
-Checked AreaBytes(uint64_t state_bytes, bool steps_back);
-
 // The state of a sequence of `tokens` tokens alone, without what is left of others: the same for equal
 // states, whatever memory they lie in. Bytes of it, and where they lie, in order, with `payload` on the
 // host's side.

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/artifact/state_area.h"
 #include "runtime/base/hash.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/lookup_drafter.h"
