@@ -6,7 +6,7 @@
 namespace qrun {
 namespace {
 
-constexpr char kMagic[8] = {'Q', 'R', 'U', 'N', 'P', 'R', 'E', '1'};
+constexpr char kPrefixMagic[8] = {'Q', 'R', 'U', 'N', 'P', 'R', 'E', '1'};
 constexpr std::string_view kSuffix = ".prefix";
 constexpr size_t kDigits = 2 * sizeof(qrt::Hash128);
 
@@ -28,7 +28,7 @@ qrt::Hash128 HashOfFile(PrefixHead head, std::string_view behind, std::string_vi
 PrefixHead MakePrefixHead(const qrt::Hash128& binding, std::span<const int32_t> tokens,
                           std::string_view snapshot) {
   PrefixHead head = {};
-  std::memcpy(head.magic, kMagic, sizeof head.magic);
+  std::memcpy(head.magic, kPrefixMagic, sizeof head.magic);
   std::memcpy(head.binding, binding.data(), sizeof head.binding);
   head.tokens = tokens.size();
   head.snapshot_bytes = snapshot.size();
@@ -51,7 +51,7 @@ bool IsPrefixFileName(std::string_view name) {
 
 PrefixRead ReadPrefixHead(std::string_view begin, uint64_t file_bytes, const qrt::Hash128& binding,
                           PrefixHead* out) {
-  if (begin.size() < sizeof kMagic || std::memcmp(begin.data(), kMagic, sizeof kMagic) != 0)
+  if (begin.size() < sizeof kPrefixMagic || std::memcmp(begin.data(), kPrefixMagic, sizeof kPrefixMagic) != 0)
     return PrefixRead::kForeign;
   if (begin.size() < sizeof *out) return PrefixRead::kDamaged;
   std::memcpy(out, begin.data(), sizeof *out);
