@@ -59,7 +59,9 @@ Status Begin(qrt_session* session, const int32_t* tokens, size_t count, qrt_pref
   if (session == nullptr) return NullArgument("session");
   QRT_RETURN_IF_ERROR(CheckPrefixes(*session->engine.get(), tokens, count));
   qrt_prefix prefix = {};
-  if (out != nullptr) QRT_RETURN_IF_ERROR(WriteInfo(prefix, sizeof prefix, "prefix", out));
+  if (out != nullptr && out->struct_size < sizeof prefix) {
+    return BadStructSize("prefix", out->struct_size, sizeof prefix);
+  }
   PrefixStore::Found found;
   QRT_RETURN_IF_ERROR(session->engine->engine->prefixes()->Begin(session->session, {tokens, count}, &found));
   prefix.reused = found.reused;
