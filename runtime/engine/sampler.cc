@@ -23,7 +23,8 @@ uint64_t HighProduct(uint64_t a, uint64_t b) {
 // Keys are in the order of the logits; 0 is none.
 uint32_t KeyOf(uint32_t bits) {
   if (bits == 0x80000000) bits = 0;
-  return bits >> 31 ? ~bits : bits | 0x80000000;
+  const auto negative = static_cast<uint32_t>(static_cast<int32_t>(bits) >> 31);
+  return bits ^ (negative | 0x80000000);
 }
 uint32_t BitsOf(uint32_t key) {
   return key >> 31 ? key ^ 0x80000000 : ~key;
@@ -215,6 +216,26 @@ const char* Sampler::FaultOf(int32_t result) {
   }
 }
 
+bool Sampler::CannotEnter(size_t begin, const float* logits, Seen* seen) const {
+  if (!choosable_.empty() && choosable_[begin / kGlance] != ~uint32_t{0}) return false;
+  // As signed numbers, whose order every instruction set has.
+  int32_t lowest = INT32_MAX, highest = INT32_MIN;
+  uint32_t no_numbers = 0, counted = 0;
+  for (size_t i = 0; i < kGlance; ++i) {
+    const uint32_t bits = std::bit_cast<uint32_t>(logits[begin + i]);
+    no_numbers |= static_cast<uint32_t>((bits & 0x7F800000) == 0x7F800000);
+    const auto key = static_cast<int32_t>(KeyOf(bits) ^ 0x80000000);
+    lowest = std::min(lowest, key);
+    highest = std::max(highest, key);
+  }
+  if (no_numbers != 0 || (static_cast<uint32_t>(highest) ^ 0x80000000) > candidates_[0].key) return false;
+  for (size_t i = 0; penalize_ && i < kGlance; ++i) counted |= counts_[begin + i];
+  if (counted != 0) return false;
+  seen->lowest = std::min(seen->lowest, static_cast<uint32_t>(lowest) ^ 0x80000000);
+  seen->highest = std::max(seen->highest, static_cast<uint32_t>(highest) ^ 0x80000000);
+  return true;
+}
+
 Sampler::Seen Sampler::Load(std::span<const float> logits) {
   n_ = 0;
   highest_ = 0;
@@ -224,6 +245,11 @@ Sampler::Seen Sampler::Load(std::span<const float> logits) {
   // A small k is kept in a heap whose top is the worst kept so far; a large one is selected afterwards.
   const bool heap = top_k != 0 && top_k <= 512;
   for (size_t i = 0; i < logits.size(); ++i) {
+    if (heap && n_ == top_k && i % kGlance == 0) {
+      // Mostly none of them belongs to the best.
+      while (logits.size() - i >= kGlance && CannotEnter(i, logits.data(), &seen)) i += kGlance;
+      if (i == logits.size()) break;
+    }
     if (!choosable_.empty() && (choosable_[i / 32] >> i % 32 & 1) == 0) continue;
     const uint32_t bits = std::bit_cast<uint32_t>(logits[i]);
     if ((bits & 0x7F800000) == 0x7F800000) {

@@ -114,6 +114,11 @@ class Sampler {
   uint64_t RandomFor(uint64_t position) const;  // 0 where nothing is drawn
   uint32_t Penalized(uint32_t key, uint32_t count) const;
   void Forget(int32_t token);
+  // Tokens that CannotEnter looks at together: those of a word of choosable_.
+  static constexpr size_t kGlance = 32;
+  // Whether none of the kGlance tokens from `begin` on belongs to the top-k that are full, nor needs to be
+  // looked at alone; then they are counted in *seen.
+  bool CannotEnter(size_t begin, const float* logits, Seen* seen) const;
   // Fills candidates_ in the order of ids, or only those that top-k keeps, in order; sets n_ and highest_.
   Seen Load(std::span<const float> logits);
   // The token, of the candidates in play, at least one.

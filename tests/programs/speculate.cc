@@ -216,7 +216,8 @@ int main(int argc, char** argv) {
   }
   try {
     const bool many = argc > 6;  // texts of a small model, where threads mostly wait for each other
-    Drafts drafts(argv[1], argv[2], argc > 3 && std::string(argv[3]) != "-" ? argv[3] : nullptr, many ? 1 : 0);
+    Drafts drafts(argv[1], argv[2], argc > 3 && std::string(argv[3]) != "-" ? argv[3] : nullptr,
+                  many ? 1 : 0);
     if (argc > 4) {
       std::ifstream in(argv[4]);
       const std::vector<int32_t> ids{std::istream_iterator<int32_t>(in), {}};
