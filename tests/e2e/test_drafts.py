@@ -104,8 +104,8 @@ def as_used(h, both, draft):
     ids = os.path.join(GOLDEN, "tiny", "text.ids.txt")
     for name, artifact, drafts in (("mtp, lookup", both, "-"), ("a file", *draft)):
         def body():
-            found = speculate(h, artifact, "cpu", drafts, ids, "5", "60")
-            assert found["compared"] == 60 and found["accepted"] > 0, found
+            found = speculate(h, artifact, "cpu", drafts, ids, "16", "60")
+            assert found["compared"] == 192 and found["accepted"] > 0, found
             return str(found)
         h.case(f"texts by four samplers with drafts of {name} are those of plain decoding", body)
 
