@@ -91,8 +91,8 @@ Status GenerateTokens(qrt_session* session, int32_t token, const qrt_generate_op
     return Status(Code::kInvalidArgument, 5305, "capacity is 0, expected room for at least 1 token");
   }
   Generated generated;
-  const Status status = Generate(session->session, token, read.sampler->sampler, {read.ends, read.ctx},
-                                 {tokens, capacity}, &generated);
+  const Status status = Generate(session->session, token, read.sampler->sampler,
+                                 {read.ends, read.agrees, read.ctx}, {tokens, capacity}, &generated);
   *count = generated.tokens;
   session->steps += generated.tokens != 0;
   session->guessed += generated.guessed;

@@ -78,11 +78,15 @@ Status Session::InitDraft(const Options& options, const qrt_allocator* allocator
   if (options.draft == QRT_DRAFT_NONE) return Status();
   draft_tokens_ = options.draft_tokens;
   const std::string note = "session options";
-  if (draft_tokens_ < 1 || draft_tokens_ > kMaxDraftTokens) {
+  if (draft_tokens_ > kMaxDraftTokens) {
     return Status(Code::kInvalidArgument, 5305,
                   "draft_tokens is " + std::to_string(draft_tokens_) + ", expected 1 to " +
-                      std::to_string(kMaxDraftTokens),
+                      std::to_string(kMaxDraftTokens) + ", or QRT_DRAFT_TOKENS_AUTO",
                   note);
+  }
+  if (draft_tokens_ == QRT_DRAFT_TOKENS_AUTO) {
+    draft_tokens_ = MostDraftTokens();
+    draft_length_.emplace(draft_tokens_);
   }
   if (options.draft == QRT_DRAFT_LOOKUP) {
     drafter_ = std::make_unique<LookupDrafter>(capacity_);
@@ -107,6 +111,15 @@ Status Session::InitDraft(const Options& options, const qrt_allocator* allocator
   QRT_RETURN_IF_ERROR(drafter->Init(allocator));
   drafter_ = std::move(drafter);
   return Status();
+}
+
+uint32_t Session::MostDraftTokens() const {
+  uint32_t most = kMaxDraftTokens;
+  for (size_t part = 0; part < engine_.part_count(); ++part) {
+    const uint32_t block = engine_.plan(part).state_block;
+    if (block != 0) most = std::min(most, block);
+  }
+  return most;
 }
 
 Status Session::InitRewind(uint32_t max_rewind) {
@@ -177,7 +190,8 @@ Status Session::Init(const Options& options, const qrt_allocator* allocator) {
     return Status(Code::kInvalidArgument, 5308,
                   "context of " + std::to_string(context_tokens) + " tokens, expected 1 to 2147483583");
   }
-  const uint32_t draft = options.draft == QRT_DRAFT_NONE ? 0 : options.draft_tokens;
+  uint32_t draft = options.draft == QRT_DRAFT_NONE ? 0 : options.draft_tokens;
+  if (options.draft != QRT_DRAFT_NONE && draft == QRT_DRAFT_TOKENS_AUTO) draft = MostDraftTokens();
   capacity_ = context_tokens;
   kv_capacity_ = Checked(context_tokens).aligned(kKvTokenAlignment).value();
   Options asked = options;

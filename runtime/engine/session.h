@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/device/device.h"
+#include "runtime/engine/draft_length.h"
 #include "runtime/engine/drafter.h"
 #include "runtime/engine/model_plan.h"
 #include "runtime/engine/sampler.h"
@@ -41,12 +43,12 @@ class Session {
     // Most tokens that it steps back at once, of those that a model with recurrent state has seen: at most a
     // block of its state. 0: less memory, and no way back.
     uint32_t max_rewind = 0;
-    // Who guesses tokens (speculation.h), and how many at once, 1 to kMaxDraftTokens: max_rewind is at least
-    // that.
+    // Who guesses tokens (speculation.h), and how many at once: max_rewind is at least that.
+    // QRT_DRAFT_TOKENS_AUTO: as many as pay (draft_length.h).
     qrt_draft draft = QRT_DRAFT_NONE;
     uint32_t draft_tokens = 0;
   };
-  static constexpr uint32_t kMaxDraftTokens = 15;
+  static constexpr uint32_t kMaxDraftTokens = DraftLength::kMost;
 
   // Bytes that a session takes: state and KV of a part, logits.
   struct Sizes {
@@ -103,9 +105,12 @@ class Session {
     drafter_ = std::move(drafter);
     draft_tokens_ = std::min(tokens, kMaxDraftTokens);
   }
-  // Null: nobody guesses. How many tokens at once.
+  // From now on `length` says how many at once.
+  void Adapt(const DraftLength& length) { draft_length_ = length; }
+  // Null: nobody guesses. How many tokens at once, and who says it, where that is not always so many.
   Drafter* drafter() const { return drafter_.get(); }
   uint32_t draft_tokens() const { return draft_tokens_; }
+  DraftLength* draft_length() { return draft_length_ ? &*draft_length_ : nullptr; }
 
   // Stops the append now running, or the next one. Any thread, async-signal-safe.
   void Cancel() { cancel_.store(true, std::memory_order_relaxed); }
@@ -165,6 +170,8 @@ class Session {
   // Whether and how far the session steps back. Errors: invalid argument.
   Status InitRewind(uint32_t max_rewind);
   Status InitDraft(const Options& options, const qrt_allocator* allocator);
+  // The most guesses at once that every part's recurrent state can take back.
+  uint32_t MostDraftTokens() const;
   // Memory of the session on the device of a part.
   Status Take(size_t part, const char* what, Checked bytes, DeviceBuffer* buffer);
   StateAreas AreasOf(size_t part) const;
@@ -197,6 +204,7 @@ class Session {
   DeviceBuffer draft_kv_;    // of a draft that was linked
   std::unique_ptr<Drafter> drafter_;
   uint32_t draft_tokens_ = 0;
+  std::optional<DraftLength> draft_length_;
   Memory logits_;
   uint64_t capacity_ = 0;     // tokens the caller asked for
   uint64_t kv_capacity_ = 0;  // tokens the KV is laid out for, >= capacity_

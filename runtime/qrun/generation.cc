@@ -104,13 +104,16 @@ bool Endings::EndsAt(const qrt_text* text, int32_t token) const {
          (!ignore_end && qrt_text_is_end(text, token) != 0);
 }
 
-void DraftFlags::AddTo(Options& options) {
+void DraftFlags::AddTo(Options& options, const std::string& usual) {
   options.Text(
       "--draft", "off|mtp|lookup|FILE", &draft,
       "who guesses tokens that the model then checks, for the same text in fewer steps: its NextN block, "
-      "what the text said before, or an artifact of qcc compile --draft; default: mtp, where the "
-      "artifact has one");
-  options.Integer("--draft-len", "N", 1, 15, &length, "tokens to guess at once; default: 3");
+      "what the text said before, or an artifact of qcc compile --draft; default: " +
+          usual);
+  options.IntegerOr(
+      "auto", QRT_DRAFT_TOKENS_AUTO, "--draft-len", "N|auto", 1, 15, &length,
+      "tokens to guess at once; auto: as many as make the text come fastest, none where guesses "
+      "do not pay; default: auto");
 }
 
 std::string DraftFlags::File() const {
@@ -121,7 +124,8 @@ std::string DraftFlags::File() const {
 Outcome DraftFlags::Choose(const Model& model, Drafting* out) const {
   qrt_engine_info info = {};
   QRUN_RETURN_IF_ERROR(DescribeEngine(model, &info));
-  *out = {info.drafts != 0 ? QRT_DRAFT_MODEL : QRT_DRAFT_NONE, static_cast<uint32_t>(length.value_or(3))};
+  *out = {info.drafts != 0 ? QRT_DRAFT_MODEL : QRT_DRAFT_NONE,
+          static_cast<uint32_t>(length.value_or(QRT_DRAFT_TOKENS_AUTO))};
   if (draft == "off") out->draft = QRT_DRAFT_NONE;
   if (draft == "lookup") out->draft = QRT_DRAFT_LOOKUP;
   if (draft == "mtp") out->draft = QRT_DRAFT_MODEL;

@@ -43,9 +43,10 @@ struct Endings {
 // Who guesses tokens for the model to check; the text is the same with each.
 struct DraftFlags {
   std::optional<std::string> draft;  // "off", "mtp", "lookup", or a file
-  std::optional<int64_t> length;
+  std::optional<int64_t> length;     // QRT_DRAFT_TOKENS_AUTO: as many as pay
 
-  void AddTo(Options& options);
+  // `usual`: who guesses where nothing is said.
+  void AddTo(Options& options, const std::string& usual = "mtp, where the artifact has one");
   // The artifact that --draft names, or empty.
   std::string File() const;
   // For a session of `model`. Errors: usage (a length without a draft).

@@ -412,6 +412,9 @@ enum {
   QRT_DRAFT_LOOKUP = 2 /* what followed the last few tokens where they came before in the sequence */
 };
 
+/* Of qrt_session_options.draft_tokens. Since 1.3. */
+#define QRT_DRAFT_TOKENS_AUTO 0u
+
 typedef struct qrt_session_options {
   size_t struct_size;
   uint64_t context_tokens; /* capacity; 0: the smaller of 4096 and the model's context length */
@@ -420,7 +423,10 @@ typedef struct qrt_session_options {
   uint32_t max_rewind;
   /* Since 1.3, for qrt_session_generate: */
   qrt_draft draft;
-  uint32_t draft_tokens; /* guesses at once, 1 to 15, where there is a draft; max_rewind is at least that */
+  /* Guesses at once, 1 to 15, where there is a draft, or QRT_DRAFT_TOKENS_AUTO: as many as make text come
+   * fastest, by what steps and guesses take on this machine and how often guesses are right; none where they
+   * do not pay. max_rewind is at least that, or 15. */
+  uint32_t draft_tokens;
 } qrt_session_options;
 
 /* An empty sequence. Its KV is reserved for the whole context, but resident only as far as it is used.
@@ -538,8 +544,9 @@ typedef struct qrt_append_options {
   void* ctx;
   /* Since 1.1: with a sampler, the token after the last one of this append is chosen and written to *next; it
    * is not recorded (qrt_sampler_accept). A GPU chooses by itself and reads back the id only, unless `want`
-   * asks for logits. The token is the one that qrt_sampler_sample would give for the same logits. Both are
-   * used during the call only. */
+   * asks for logits. The token is the one that qrt_sampler_sample would give for the same logits once
+   * qrt_sampler_seek has named its position, that of the session behind the append. Both are used during the
+   * call only. */
   qrt_sampler* sampler; /* NULL: none */
   int32_t* next;        /* needed with a sampler; left alone where no token could be chosen */
 } qrt_append_options;
@@ -562,6 +569,11 @@ typedef struct qrt_generate_options {
    * behind it. As qrt_logits_fn in what it may do. NULL: none. */
   int32_t (*ends)(void* ctx, int32_t token);
   void* ctx;
+  /* To measure what drafts would pay at another share of right guesses: asked about each guess that is
+   * checked, `index` being its place in the step, from 0; non-zero: it counts as right and is chosen, 0: as
+   * wrong. All work is done as ever, but the text is nobody's. As qrt_logits_fn in what it may do. NULL: the
+   * sampler says what is right. */
+  int32_t (*agrees)(void* ctx, uint32_t index);
 } qrt_generate_options;
 
 /* Since 1.3: appends `token` and chooses those that follow it, at least one, at most `capacity` >= 1. A
@@ -754,7 +766,10 @@ typedef struct qrt_sampler_options {
   float presence_penalty;  /* 0: off */
   float frequency_penalty; /* 0: off */
   int32_t penalty_window;  /* tokens that the penalties look back; -1: all */
-  uint64_t seed;           /* the same seed and logits give the same tokens */
+  /* Of the random numbers: each is a function of the seed and of the place of the token that it draws, so the
+   * same seed, logits and position give the same token. Sequences of one seed are drawn with the same
+   * numbers: give several answers to one prompt seeds of their own. */
+  uint64_t seed;
 } qrt_sampler_options;
 
 /* Fills *options (struct_size set by the caller) with what the model's metadata recommends, and plain
@@ -768,7 +783,9 @@ QRT_API qrt_status qrt_sampler_create(const qrt_artifact* artifact, const qrt_sa
                                       qrt_sampler** out, qrt_error* error);
 QRT_API void qrt_sampler_release(qrt_sampler* sampler);
 
-/* Chooses a token; does not record it. Rows of the vocabulary that stand for no token, and tokens of type
+/* Chooses a token; does not record it. A new sampler chooses the token at position 0 of a sequence, that is
+ * behind none, and each call one for the position after the last call's: qrt_sampler_seek says where a
+ * sequence is. Rows of the vocabulary that stand for no token, and tokens of type
  * unused, are never chosen, whatever their logits are; a logit of -infinity excludes a token. Allocates
  * nothing. Errors: INVALID_ARGUMENT (vocab_size is not the artifact's, a logit is NaN or infinity, none is
  * finite). */
@@ -777,7 +794,12 @@ QRT_API qrt_status qrt_sampler_sample(qrt_sampler* sampler, const float* logits,
 
 /* Records a token of the sequence, for the penalties. */
 QRT_API void qrt_sampler_accept(qrt_sampler* sampler, int32_t token);
-/* Forgets the recorded tokens and starts the random sequence again from the seed. */
+/* Since 1.3: the next qrt_sampler_sample chooses the token at `position`: as many tokens stand before it
+ * (qrt_session_position behind the append that gave the logits). What a session draws by itself, in appends
+ * and in qrt_session_generate, is for its own position, so it needs this never: what follows a rewind, a
+ * restore or a fork is what would follow without. */
+QRT_API void qrt_sampler_seek(qrt_sampler* sampler, uint64_t position);
+/* Forgets the recorded tokens; the next qrt_sampler_sample is for position 0. */
 QRT_API void qrt_sampler_reset(qrt_sampler* sampler);
 
 #ifdef __cplusplus

@@ -335,6 +335,8 @@ class Sampler : public internal::Handle<qrt_sampler, qrt_sampler_release> {
     return token;
   }
   void Accept(std::int32_t token) { qrt_sampler_accept(get(), token); }
+  // The next Sample is for the token that has `position` tokens before it.
+  void Seek(std::uint64_t position) { qrt_sampler_seek(get(), position); }
   void Reset() { qrt_sampler_reset(get()); }
 };
 
