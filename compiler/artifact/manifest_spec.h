@@ -39,6 +39,7 @@ struct ProgramSpec {
   uint64_t arena_bytes = 0;
   uint32_t dispatches = 0, barriers = 0;
   uint64_t weight_bytes = 0;
+  uint32_t logits_cols = 0;
 
   bool operator==(const ProgramSpec&) const = default;
 };

@@ -228,13 +228,28 @@ std::span<const RefusedTensor> File::refused_tensors() const {
   return impl_->refused_tensors;
 }
 const std::string& File::PathOf(const Tensor& tensor) const {
-  return tensor.shard == 0 ? path() : impl_->siblings[tensor.shard - 1]->path();
+  return FileOf(tensor.shard).path();
+}
+// A file that was taken along may be in several shards itself.
+const File& File::FileOf(int shard) const {
+  if (shard == 0) return *this;
+  --shard;
+  for (const std::unique_ptr<File>& sibling : impl_->siblings) {
+    const int files = static_cast<int>(sibling->impl_->siblings.size()) + 1;
+    if (shard < files) return sibling->FileOf(shard);
+    shard -= files;
+  }
+  return *this;
 }
 std::vector<File::Shard> File::shards() const {
   std::vector<Shard> shards = {{path(), bytes()}};
-  for (const std::unique_ptr<File>& sibling : impl_->siblings)
-    shards.push_back({sibling->path(), sibling->bytes()});
+  for (const std::unique_ptr<File>& sibling : impl_->siblings) {
+    for (const Shard& shard : sibling->shards()) shards.push_back(shard);
+  }
   return shards;
+}
+const File* File::joined() const {
+  return impl_->has_joined ? impl_->siblings.back().get() : nullptr;
 }
 uint64_t File::size() const {
   uint64_t size = impl_->bytes.size();

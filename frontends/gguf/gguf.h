@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -69,11 +70,18 @@ class File {
   // opened, and still has its name. What was mapped changes with its file. Errors: Q1009.
   absl::Status CheckUnchanged() const;
 
+  // Takes another file of the model along: those of its tensors that `name_of` gives a name, under that. It
+  // is among shards() from then on, and part of what CheckUnchanged() asks about; metadata stay this file's.
+  // Errors: Q1202 where a name is taken.
+  absl::Status Join(std::unique_ptr<File> other, const std::function<std::string(const Tensor&)>& name_of);
+  // The file that was taken along, with all of its own tensors and metadata; null: none.
+  const File* joined() const;
+
   const std::vector<absl::Status>& refused() const;  // of the file as a whole
   std::span<const RefusedTensor> refused_tensors() const;
 
-  // The files that the model lies in, by number: one, or the shards of a split model. Metadata are the
-  // first's.
+  // The files that the model lies in, by number: one, or the shards of a split model, and then those of the
+  // file that was taken along. Metadata are the first's.
   struct Shard {
     std::string_view path;
     std::span<const uint8_t> bytes;
@@ -110,6 +118,7 @@ class File {
   static absl::Status CheckSameMetadata(const File& first, const File& shard, const std::string& which);
   static absl::Status CheckSameTensors(std::span<const File* const> shards, int64_t expected);
   void Absorb(std::vector<std::unique_ptr<File>> siblings);
+  const File& FileOf(int shard) const;
   absl::StatusOr<const Value*> Find(std::string_view key) const;
   absl::StatusOr<std::string_view> StringAt(const Value& value, const uint8_t* at) const;
   absl::Status WrongType(const Value& value, std::string_view expected) const;

@@ -224,4 +224,23 @@ void File::Absorb(std::vector<std::unique_ptr<File>> siblings) {
   impl.siblings = std::move(siblings);
 }
 
+absl::Status File::Join(std::unique_ptr<File> other,
+                        const std::function<std::string(const Tensor&)>& name_of) {
+  Impl& impl = *impl_;
+  const auto before = static_cast<int>(shards().size());
+  for (Tensor tensor : other->tensors()) {
+    std::string name = name_of(tensor);
+    if (name.empty()) continue;
+    if (!impl.tensor_index.emplace(name, impl.tensors.size()).second)
+      return MakeError("Q1202", Concat("tensor ", Quoted(name), " is in ", other->path(), " too"), path(),
+                       "one of the files has it already: leave the other one out");
+    tensor.name = std::move(name);
+    tensor.shard += before;
+    impl.tensors.push_back(std::move(tensor));
+  }
+  impl.siblings.push_back(std::move(other));
+  impl.has_joined = true;
+  return absl::OkStatus();
+}
+
 }  // namespace qcc::gguf

@@ -41,8 +41,9 @@ struct Nextn {
   Weight hiddenNorm;
   Linear projection;  // of [embedding ; hidden]
   Layer layer;
-  Weight norm;  // nextn.shared_head_norm, else the trunk's
-  Linear head;  // nextn.shared_head_head, else the trunk's
+  Weight norm;          // nextn.shared_head_norm, else the trunk's
+  Linear head;          // nextn.shared_head_head, else the trunk's
+  int64_t choices = 0;  // tokens that it gives logits of, the first by id
 };
 
 struct Model {
@@ -55,8 +56,9 @@ struct Model {
 
 Ends collectEnds(TensorTable& tensors, const gguf::File& file, const HyperParameters& hp);
 // `layer` is the attention block of the NextN layer; its own tensors are collected here. `ends` has its
-// embedding.
-Nextn collectNextn(TensorTable& tensors, const HyperParameters& hp, const Ends& ends, Layer layer);
+// embedding. `vocabulary`: ImportOptions::draft_vocabulary.
+Nextn collectNextn(TensorTable& tensors, const HyperParameters& hp, const Ends& ends, Layer layer,
+                   int64_t vocabulary);
 
 mlir::Type kvElementType(mlir::MLIRContext* context, KvElement element);
 

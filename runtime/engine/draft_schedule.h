@@ -32,12 +32,16 @@ class DraftSchedule {
   // Goes on from the row that the program before left at the begin of the arena; none: it drafts one token at
   // a time.
   const std::optional<uint32_t>& next() const { return next_; }
+  // The tokens that it chooses among are the first so many by id, and its rows of logits lie so many floats
+  // apart; 0: all, and as those of the model.
+  uint32_t logits_cols() const { return logits_cols_; }
   // Whether a KV plane is the draft's and not the trunk's.
   bool Owns(const KvPlane& plane) const;
 
  private:
   std::vector<Schedule::Choice> with_logits_, without_logits_;  // ascending rows
   std::optional<uint32_t> next_;
+  uint32_t logits_cols_ = 0;
   std::vector<uint32_t> advances_;  // places in the manifest's list of states
 };
 

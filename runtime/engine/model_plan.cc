@@ -25,7 +25,8 @@ Result<ModelPlan> PlanOf(const Manifest& manifest, const Hash128& identity) {
   plan.state_block = manifest.state_block;
   plan.kv_bytes_per_token = manifest.kv_bytes_per_token;
   for (const ProgramInfo& program : manifest.programs) {
-    plan.programs.push_back({program.facts, program.rows, program.arena_bytes, program.name});
+    plan.programs.push_back(
+        {program.facts, program.rows, program.arena_bytes, program.name, program.logits_cols});
   }
   for (uint32_t place = 0; place < manifest.states.size(); ++place) {
     const StateInfo& state = manifest.states[place];

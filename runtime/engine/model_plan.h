@@ -17,7 +17,8 @@ struct Program {
   ProgramFacts facts;
   uint32_t rows = 0;  // bucket: the most rows of one step; of one that takes a stream: the most chosen rows
   uint64_t arena_bytes = 0;
-  std::string name = {};  // for people
+  std::string name = {};     // for people
+  uint32_t logits_cols = 0;  // ProgramInfo::logits_cols
 };
 
 // A run of KV that lies contiguous over tokens: with capacity C it starts at offset * C and holds C rows of

@@ -29,8 +29,8 @@ namespace {
                                 embedding_length] = model;
   [[maybe_unused]] const auto& [state_name, kind, layer, shape, element, offset, bytes, entry_bytes] =
       states[0];
-  [[maybe_unused]] const auto& [program_name, facts, rows, arena_bytes, dispatches, barriers, weight_bytes] =
-      programs[0];
+  [[maybe_unused]] const auto& [program_name, facts, rows, arena_bytes, dispatches, barriers, weight_bytes,
+                                logits_cols] = programs[0];
   [[maybe_unused]] const auto& [target, isa, features, section, weights_section] = code[0];
   [[maybe_unused]] const auto& [pre, bos, eos, eot, pad, add_bos, nfc, eog, tokenizer_section] = *tokenizer;
   [[maybe_unused]] const auto& [temperature, top_p, min_p, repeat_penalty, presence_penalty,
@@ -87,6 +87,7 @@ TEST(ArtifactRoundTrip, EveryFieldArrives) {
     EXPECT_EQ(m.programs[i].dispatches, s.programs[i].dispatches);
     EXPECT_EQ(m.programs[i].barriers, s.programs[i].barriers);
     EXPECT_EQ(m.programs[i].weight_bytes, s.programs[i].weight_bytes);
+    EXPECT_EQ(m.programs[i].logits_cols, s.programs[i].logits_cols);
   }
   ASSERT_EQ(m.code.size(), 1u);
   EXPECT_EQ(m.code[0].target, "cpu");
