@@ -127,11 +127,14 @@ std::vector<uint8_t> BuildManifest(const ManifestSpec& spec) {
   auto stage_list = b.CreateVector(stages);
   fb::Offset<fb::Vector<fb::Offset<abi::Part>>> part_list = 0;
   if (!parts.empty()) part_list = b.CreateVector(parts);
+  fb::Offset<fb::Vector<uint32_t>> draft_tokens = 0;
+  if (!spec.draft_tokens.empty()) draft_tokens = b.CreateVector(spec.draft_tokens);
   auto manifest = abi::CreateManifest(
       b, model, static_cast<abi::Numerics>(spec.numerics), static_cast<abi::Element>(spec.kv_element),
       spec.weights_bytes, spec.state_bytes, spec.kv_bytes_per_token, state_list, program_list, code_list,
       tokenizer, sampling, ToFb(spec.chat_template_section), ToFb(spec.goldens_section), format_list,
-      provenance, stream_list, weight_list, kernel_list, part_list, spec.state_block, stage_list);
+      provenance, stream_list, weight_list, kernel_list, part_list, spec.state_block, stage_list,
+      draft_tokens);
   abi::FinishManifestBuffer(b, manifest);
   return std::vector<uint8_t>(b.GetBufferPointer(), b.GetBufferPointer() + b.GetSize());
 }

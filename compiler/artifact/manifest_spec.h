@@ -139,6 +139,7 @@ struct ManifestSpec {
   uint32_t part = 0;
   uint32_t state_block = 0;       // tokens; 0: no state has entries
   std::vector<StageSpec> stages;  // of CPU code
+  std::vector<uint32_t> draft_tokens;
 
   bool operator==(const ManifestSpec&) const = default;
 };

@@ -16,6 +16,7 @@ namespace qcc::compiler {
 namespace {
 
 using option_values::CheckDraft;
+using option_values::CheckFunctions;
 using option_values::CheckParts;
 using option_values::Contains;
 using option_values::Joined;
@@ -215,7 +216,7 @@ constexpr CompileOption kOptions[] = {
          "`trunk`: tokens to logits; `mtp`: the NextN block of a model that has one, with which qrun "
          "guesses tokens. A name that the model lacks is an error that lists its own. `--functions=trunk` "
          "leaves the block out",
-     .usual = "all that the model has",
+     .usual = "all that the model has; with --layers or --traceable the trunk",
      .changes = OptionChanges::kArtifact,
      .from = CompilePhase::kFuse,
      .read = ReadNames<&PipelineOptions::functions>,
@@ -431,6 +432,7 @@ absl::StatusOr<PipelineOptions> ReadCompileOptions(const std::string& input, con
     options.given.emplace_back(option.name);
   }
   if (absl::Status s = CheckParts(options); !s.ok()) return s;
+  if (absl::Status s = CheckFunctions(options); !s.ok()) return s;
   if (absl::Status s = CheckDraft(options); !s.ok()) return s;
   return options;
 }

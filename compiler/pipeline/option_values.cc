@@ -93,15 +93,28 @@ std::string WriteLayers(const CompileOption&, const PipelineOptions& options) {
   return LayerPartsText(options.layers);
 }
 
-absl::Status CheckParts(PipelineOptions& options) {
+absl::Status CheckFunctions(PipelineOptions& options) {
+  if (options.functions.empty() && (options.in_parts() || options.traceable)) {
+    options.functions = {std::string(models::kTrunkFunction)};
+  }
+  if (options.mtp.empty() || options.functions.empty() || Contains(options.functions, models::kMtpFunction)) {
+    return absl::OkStatus();
+  }
+  return MakeError(
+      "Q0102",
+      Concat("the NextN block is given, and programs are made of ", Joined(options.functions), " alone"),
+      FindCompileOption("mtp")->Flag(),
+      options.traceable ? "leave it out, or add --functions=trunk,mtp" : "leave it out");
+}
+
+absl::Status CheckParts(const PipelineOptions& options) {
   if (!options.in_parts()) return absl::OkStatus();
   const std::vector<std::string> trunk = {std::string(models::kTrunkFunction)};
-  if (options.functions.empty()) options.functions = trunk;
   const struct {
     std::string_view name;
     bool given;
   } others[] = {{"kernels", !options.kernels.empty()},
-                {"functions", options.functions != trunk},
+                {"functions", !options.functions.empty() && options.functions != trunk},
                 {"mtp", !options.mtp.empty()}};
   for (const auto& other : others) {
     if (!other.given) continue;

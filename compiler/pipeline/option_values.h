@@ -129,8 +129,11 @@ absl::Status ReadTargets(const CompileOption& option, const Values& values, Pipe
 // The targets follow from it.
 absl::Status ReadLayers(const CompileOption& option, const Values& values, PipelineOptions& options);
 std::string WriteLayers(const CompileOption&, const PipelineOptions& options);
-// What a model in parts cannot have yet. It has the trunk alone.
-absl::Status CheckParts(PipelineOptions& options);
+// What a model in parts cannot have yet.
+absl::Status CheckParts(const PipelineOptions& options);
+// A model in parts, and one whose layers are traced, has the trunk alone unless more is asked for. A block of
+// a file of its own is there to be used.
+absl::Status CheckFunctions(PipelineOptions& options);
 // A draft is made of one function, and has no logits of its own for `qrun check`.
 absl::Status CheckDraft(PipelineOptions& options);
 absl::Status ReadCpuLevels(const CompileOption& option, const Values& values, PipelineOptions& options);

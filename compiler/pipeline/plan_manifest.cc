@@ -76,6 +76,10 @@ void DescribePlan(mlir::ModuleOp plan, ManifestSpec& manifest) {
                                  static_cast<uint64_t>(p.arenaBytes), static_cast<uint32_t>(p.dispatches),
                                  static_cast<uint32_t>(p.barriers), static_cast<uint64_t>(p.weightBytes),
                                  logits < manifest.vocab_size ? logits : 0});
+    auto ids = plan->getAttrOfType<mlir::DenseI64ArrayAttr>(hir::kDraftTokens);
+    if (ids && manifest.programs.back().logits_cols != 0) {
+      manifest.draft_tokens.assign(ids.asArrayRef().begin(), ids.asArrayRef().end());
+    }
   }
 }
 

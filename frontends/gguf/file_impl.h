@@ -61,6 +61,7 @@ struct File::Impl {
   std::map<std::string_view, size_t> value_index;
   std::vector<Tensor> tensors;
   std::map<std::string, size_t, std::less<>> tensor_index;
+  std::vector<IntegerTensor> integers;
   std::vector<absl::Status> refused;  // only of a file opened for a report, as the next
   std::vector<RefusedTensor> refused_tensors;
   // Of the first of several shards: the others, for their bytes; behind them the file that was taken along.

@@ -191,7 +191,7 @@ absl::Status File::Load(bool for_report) {
     if (!for_report) return s;
     impl.refused.push_back(std::move(s));
   }
-  if (absl::Status s = parser.ParseTensors(&impl.tensors); !s.ok()) return s;
+  if (absl::Status s = parser.ParseTensors(&impl.tensors, &impl.integers); !s.ok()) return s;
   for (size_t i = 0; i < impl.tensors.size(); ++i) impl.tensor_index.emplace(impl.tensors[i].name, i);
   return absl::OkStatus();
 }
@@ -261,6 +261,18 @@ std::span<const uint8_t> File::bytes() const {
 }
 std::span<const Tensor> File::tensors() const {
   return impl_->tensors;
+}
+
+std::span<const IntegerTensor> File::integer_tensors() const {
+  return impl_->integers;
+}
+const IntegerTensor* File::FindIntegers(std::string_view name) const {
+  const auto it = std::find_if(impl_->integers.begin(), impl_->integers.end(),
+                               [name](const IntegerTensor& tensor) { return tensor.name == name; });
+  return it == impl_->integers.end() ? nullptr : &*it;
+}
+int64_t IntegerTensor::at(int64_t i) const {
+  return static_cast<int64_t>(LoadLe<uint64_t>(data + sizeof(int64_t) * static_cast<size_t>(i)));
 }
 
 const Tensor* File::FindTensor(std::string_view name) const {

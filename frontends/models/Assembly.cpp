@@ -81,6 +81,8 @@ class Assembler {
   }
 
   void mtp(const Nextn& nextn) {
+    if (!nextn.ids.empty())
+      module_->setAttr(hir::kDraftTokens, Builder(context_).getDenseI64ArrayAttr(nextn.ids));
     const Type choices = rowsOf(context_, {nextn.choices});
     OpBuilder builder = begin(kMtpFunction, {ids_, stream_, rows_}, {choices, stream_});
     function(builder).setResultAttr(0, hir::kLogits, builder.getUnitAttr());
@@ -164,15 +166,20 @@ Ends collectEnds(TensorTable& tensors, const gguf::File& file, const HyperParame
   return ends;
 }
 
-Nextn collectNextn(TensorTable& tensors, const HyperParameters& hp, const Ends& ends, Layer layer,
-                   int64_t vocabulary) {
+// The head lies in groups of 16 rows, of which some are a matrix of their own.
+constexpr int64_t kHeadGroup = 16;
+
+// Of `rows` rows of a head, how many are used for `wanted` (0: all) tokens.
+static int64_t choicesOf(int64_t wanted, int64_t rows) {
+  return wanted == 0 || wanted > rows - kHeadGroup ? rows
+                                                   : (wanted + kHeadGroup - 1) / kHeadGroup * kHeadGroup;
+}
+
+Nextn collectNextn(TensorTable& tensors, const gguf::File& file, const HyperParameters& hp, const Ends& ends,
+                   Layer layer, std::optional<int64_t> vocabulary) {
   Nextn nextn;
-  // The head lies in groups of 16 rows, of which some are a matrix of their own.
-  constexpr int64_t kGroup = 16;
-  nextn.choices = vocabulary == 0 || vocabulary > ends.vocabulary() - kGroup
-                      ? ends.vocabulary()
-                      : (vocabulary + kGroup - 1) / kGroup * kGroup;
   const std::string prefix = layer.name + ".nextn.";
+  nextn.layer = std::move(layer);
   const auto optional = [&](const char* name, auto fallback, auto&& read) {
     return tensors.has(prefix + name) ? read(prefix + name) : std::move(fallback);
   };
@@ -185,10 +192,18 @@ Nextn collectNextn(TensorTable& tensors, const HyperParameters& hp, const Ends& 
   nextn.norm = optional("shared_head_norm.weight", ends.norm,
                         [&](const std::string& name) { return tensors.vector(name, hp.embedding); });
   nextn.embedding = optional("embed_tokens.weight", ends.embedding, table);
-  nextn.head = optional("shared_head_head.weight", ends.head, [&](const std::string& name) {
-    return tensors.linear(name, ends.vocabulary(), hp.embedding);
-  });
-  nextn.layer = std::move(layer);
+  // A file may have trimmed the head itself; its table says to which tokens. What is left of a group is left
+  // out.
+  const gguf::Tensor* own = file.FindTensor(prefix + "shared_head_head.weight");
+  const bool trimmed = own != nullptr && file.FindIntegers(kDraftTokens) != nullptr;
+  const int64_t all = ends.vocabulary(), rows = trimmed ? std::clamp(own->ne[1], kHeadGroup, all - 1) : all;
+  nextn.head = optional("shared_head_head.weight", ends.head,
+                        [&](const std::string& name) { return tensors.linear(name, rows, hp.embedding); });
+  nextn.choices = choicesOf(vocabulary.value_or(trimmed ? 0 : kUsualDraftVocabulary), rows);
+  if (!trimmed) return nextn;
+  nextn.choices = nextn.choices / kHeadGroup * kHeadGroup;
+  nextn.ids = tensors.ids(kDraftTokens, rows, all);
+  nextn.ids.resize(std::min(nextn.ids.size(), static_cast<size_t>(nextn.choices)));
   return nextn;
 }
 

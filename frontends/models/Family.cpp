@@ -160,8 +160,8 @@ absl::StatusOr<ImportResult> importFamily(MLIRContext& context, const gguf::File
   for (int64_t i = 0; !options.draft && i < model.hp.trunkBlocks() && tensors.goesOn(); ++i)
     model.layers.push_back(layers.make(i));
   if (model.hp.nextnBlocks > 0 && tensors.goesOn() && model.ends.embedding.tensor != nullptr)
-    model.nextn = collectNextn(tensors, model.hp, model.ends, layers.make(model.hp.trunkBlocks()),
-                               options.draft_vocabulary.value_or(kUsualDraftVocabulary));
+    model.nextn = collectNextn(tensors, file, model.hp, model.ends, layers.make(model.hp.trunkBlocks()),
+                               options.draft_vocabulary);
   ImportResult result;
   result.warnings = metadata.warnings();
   // A key that is missing explains what tensors then seem to lack.

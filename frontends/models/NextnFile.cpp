@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "frontends/base/error.h"
+#include "frontends/models/TensorTable.h"
 #include "frontends/models/import.h"
 
 namespace qcc::models {
@@ -97,10 +98,13 @@ absl::StatusOr<std::unique_ptr<gguf::File>> OpenModel(const std::string& path, c
     return otherModel(**block, absl::StrCat("the file holds no NextN block: ", blocks, " is ",
                                             *its < 0 ? "missing" : absl::StrCat(*its)));
   if (absl::Status s = sameVocabulary(**model, **block); !s.ok()) return s;
-  // Embedding, norm and head come with the block and are the model's: they are taken from there.
+  // Embedding, norm and head come with the block and are the model's: they are taken from there. But a head
+  // of some tokens is the block's alone.
   const std::string prefix = absl::StrCat("blk.", *count - *its, ".");
-  const auto ofBlock = [&](const gguf::Tensor& tensor) {
-    return tensor.name.starts_with(prefix) ? tensor.name : std::string();
+  const bool trimmed = (*block)->FindIntegers(kDraftTokens) != nullptr;
+  const auto ofBlock = [&](const std::string& name) {
+    if (name.starts_with(prefix) || name == kDraftTokens) return name;
+    return trimmed && name == "output.weight" ? prefix + "nextn.shared_head_head.weight" : std::string();
   };
   if (absl::Status s = (*model)->Join(*std::move(block), ofBlock); !s.ok()) return s;
   return model;

@@ -39,7 +39,7 @@ struct ImportOptions {
   // Emit `@mtp` when the file has a NextN block. Its tensors are checked either way.
   bool mtp = true;
   // Tokens that `@mtp` gives logits of, the first by id, rounded up to a multiple of 16; 0: of all. Unset:
-  // kUsualDraftVocabulary.
+  // kUsualDraftVocabulary, or what the file itself has trimmed the block to.
   std::optional<int64_t> draft_vocabulary;
   // The file's NextN block alone, for which it needs no trunk: a module of `@mtp` and `@mtp_hidden`.
   bool draft = false;

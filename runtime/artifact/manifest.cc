@@ -139,6 +139,9 @@ Status ArtifactVerifier::ReadManifest() {
   QRT_RETURN_IF_ERROR(ReadKernels(fb));
   QRT_RETURN_IF_ERROR(ReadStages(fb));
   QRT_RETURN_IF_ERROR(ReadParts(fb));
+  if (fb.draft_tokens() != nullptr) {
+    QRT_RETURN_IF_ERROR(Copy("draft_tokens", *fb.draft_tokens(), kMaxVocabulary, &m.draft_tokens));
+  }
   QRT_RETURN_IF_ERROR(ReadText(fb));
   return ReadOrigin(fb);
 }
@@ -523,8 +526,18 @@ Status ArtifactVerifier::CheckPrograms() {
                       "0, or of logits of every row a multiple of " + std::to_string(kLogitsGroup) +
                           " below the vocabulary of " + std::to_string(m.model.vocab_size));
     }
+    if (p.logits_cols != 0 && !m.draft_tokens.empty() && m.draft_tokens.size() != p.logits_cols) {
+      return BadField("the length of draft_tokens", std::to_string(m.draft_tokens.size()),
+                      std::to_string(p.logits_cols) + " (" + field + ".logits_cols)");
+    }
     most_rows = std::max<uint64_t>(most_rows, p.rows);
     order.push_back(&p);
+  }
+  for (const uint32_t id : m.draft_tokens) {
+    if (id >= m.model.vocab_size) {
+      return BadField("an id of draft_tokens", std::to_string(id),
+                      "one below " + std::to_string(m.model.vocab_size));
+    }
   }
   const uint64_t row_bytes =
       std::max(sizeof(float) * kArenaFloats * m.model.embedding_length, kArenaRowBytes);

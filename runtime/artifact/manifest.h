@@ -141,6 +141,9 @@ struct Manifest {
   uint32_t part = 0;
   uint32_t state_block = 0;       // tokens; 0 where no state has entries
   std::vector<StageInfo> stages;  // as CPU code numbers them
+  // Ids of the columns of trimmed logits, each in the vocabulary and as many as all such programs have;
+  // empty: they are the first tokens.
+  std::vector<uint32_t> draft_tokens;
 
   // Floats from one row of a program's logits to the next.
   uint32_t logits_stride(const ProgramInfo& program) const {

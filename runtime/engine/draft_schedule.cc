@@ -27,6 +27,7 @@ DraftSchedule::DraftSchedule(const ModelPlan& plan) {
         program.facts.gives == Output::kLogits && AdvancesKvAlone(program.facts, plan)) {
       main = &program.facts;
       logits_cols_ = program.logits_cols;
+      if (logits_cols_ != 0) tokens_ = plan.draft_tokens;
       break;
     }
   }

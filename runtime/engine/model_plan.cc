@@ -17,6 +17,7 @@ Result<ModelPlan> PlanOf(const Manifest& manifest, const Hash128& identity) {
   ModelPlan plan;
   plan.identity = identity;
   plan.vocab_size = manifest.model.vocab_size;
+  plan.draft_tokens = manifest.draft_tokens;
   plan.logits_stride = manifest.model.logits_stride;
   plan.context_length = manifest.model.context_length;
   plan.embedding_length = manifest.model.embedding_length;

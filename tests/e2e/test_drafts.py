@@ -3,12 +3,14 @@ reference says; a draft of an artifact of its own guesses the same, and is refus
 through the public API."""
 import json
 import os
+import struct
 import subprocess
 
 import gguf_edit
 import harness
 from harness import GOLDEN, TINY
 
+I64 = 27  # type id of a tensor
 OPTIONS = ("--cpu=native", "--decode=1,4,8", "--prefill=32,128", "--goldens=off")
 
 
@@ -120,6 +122,29 @@ def some_tokens(h, both, compared):
     h.expect("logits of the tokens asked for, in whole groups of 16", (cols["mtp_1"], cols["mtp_next_1"], cols["mtp_prefill_32"], cols["decode_1"]) == (1008, 1008, 0, 4096), cols)
     h.expect("weights are those of a draft of all tokens, once", report["weights"] == whole["weights"], report["weights"])
     h.run("qcc", "compile", TINY, "--target=cuda", "--gpu-profiles=sm80", "--draft-vocab=1000", "--decode=1", "--prefill=32", "--compile-to=code", "-q")
+    return found
+
+
+def own_tokens(h, compared):
+    """A head that the file has trimmed itself: its table says which tokens its rows stand for, in the model's file and in the block's."""
+    (width, _), kind, table = gguf_edit.tensor(TINY, "token_embd.weight")
+    row = width // 32 * 34  # q8_0
+    ids = list(range(1007, -1, -1)) + [9, 8, 7]  # what is no whole group of 16 is left out
+    head = ([width, len(ids)], kind, b"".join(table[i * row:(i + 1) * row] for i in ids))
+    d2t = lambda of: ([len(of)], I64, struct.pack(f"<{len(of)}q", *of))
+    model = gguf_edit.with_tensors(TINY, h.path("trimmed.gguf"), set(), {"blk.8.nextn.shared_head_head.weight": head, "d2t": d2t(ids)})
+    artifact = h.compile(model, "own.qbin", *OPTIONS)
+    cols = {p["name"]: p["logits_cols"] for p in h.inspect(artifact)["programs"]}
+    h.expect("d2t: a head of its own", (cols["mtp_1"], cols["decode_1"]) == (1008, 4096), cols)
+    found = texts(h, "d2t", artifact, "cpu")
+    h.expect("d2t: the same guesses as of those tokens in order", found == compared, found, compared)
+    block = gguf_edit.with_tensors(alone(h, TINY), h.path("trimmed-block.gguf"), set(), {"output.weight": head, "d2t": d2t(ids)})
+    joined_up = h.compile(without_block(h, TINY), "own-joined.qbin", f"--mtp={block}", *OPTIONS)
+    told = h.tool("qcc", "diff", artifact, joined_up).stdout.decode()
+    h.expect("d2t: the block's file has the head as its output", "0 sections, 4 fields of the manifest, 0 weights" in told, told)
+    for name, of, code, says in (("an id outside", ids[:-1] + [4096], "Q2011", ["1010", "4096", "0 to 4095"]), ("too few ids", ids[1:], "Q2006", ["1010 ids", "1011"])):
+        bad = gguf_edit.with_tensors(TINY, h.path("bad.gguf"), set(), {"blk.8.nextn.shared_head_head.weight": head, "d2t": d2t(of)})
+        refused(h, f"d2t: {name}", code, says, "qcc", "compile", bad, "-o", h.path("x.qbin"))
 
 
 def presence(h):
@@ -209,7 +234,7 @@ def main():
     h.check(f"the draft guesses {share:.3f} of a text's next tokens, stated {stated:.3f}", abs(share - stated) < 0.02, str(found))
     own_artifact(h, both, compared)
     joined(h, both)
-    some_tokens(h, both, compared)
+    own_tokens(h, some_tokens(h, both, compared))
     presence(h)
     in_parts(h)
     command_line(h, both)

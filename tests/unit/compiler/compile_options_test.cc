@@ -131,6 +131,9 @@ TEST(CompileOptions, UnknownValuesAreNamedWithWhatIsAccepted) {
   ExpectUsageError({{"report", {"weather"}}}, "--report", "'weather', accepted: fusion, memory, formats");
   ExpectUsageError({{"report_form", {"xml"}}}, "--report-form", "accepted: text, json");
   ExpectUsageError({{"emit", {"weather"}}}, "--emit", "'weather', accepted: off, manifest, kernels");
+  ExpectUsageError({{"mtp", {"b.gguf"}}, {"functions", {"trunk"}}}, "--mtp",
+                   "programs are made of trunk alone");
+  ExpectUsageError({{"mtp", {"b.gguf"}}, {"traceable", {"on"}}}, "--mtp", "programs are made of trunk alone");
   for (const char* bad : {"-1", "1x", "", "8388609", "none"}) {
     ExpectUsageError({{"draft_vocab", {bad}}}, "--draft-vocab", "1 to 8388608, or all");
   }

@@ -17,7 +17,7 @@ namespace {
   [[maybe_unused]] const auto& [model, numerics, kv_element, weights_bytes, state_bytes, kv_bytes_per_token,
                                 states, programs, code, tokenizer, sampling, chat_template_section,
                                 goldens_section, formats, provenance, streams, weights, kernels, parts, part,
-                                state_block, stages] = m;
+                                state_block, stages, draft_tokens] = m;
   // These in artifact_parts_test.cc.
   [[maybe_unused]] const auto& [part_target, first_layer, layers, part_states, part_programs, part_code,
                                 part_state_bytes, part_kv_bytes, part_weights_bytes] = parts[0];
@@ -56,11 +56,11 @@ TEST(ArtifactRoundTrip, EveryFieldArrives) {
   const Artifact& a = **opened;
   const Manifest& m = a.manifest();
   const qcc::compiler::ManifestSpec& s = parts.manifest;
-
   EXPECT_EQ(m.model.arch, "qwen35");
   EXPECT_EQ(m.model.name, "sample");
   EXPECT_EQ(m.model.vocab_size, 272u);
   EXPECT_EQ(m.model.logits_stride, 272u);
+  EXPECT_EQ(m.draft_tokens, (std::vector<uint32_t>{5, 271}));
   EXPECT_EQ(m.model.context_length, 4096u);
   EXPECT_EQ(m.model.embedding_length, 64u);
   EXPECT_EQ(m.numerics, Numerics::kInt8);
