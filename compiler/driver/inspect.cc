@@ -103,6 +103,18 @@ Json StateNames(const qrt::Manifest& m, const qrt::ProgramFacts& facts) {
   return names;
 }
 
+// Columns of the rows of logits that a program gives; 0: it gives none.
+uint32_t LogitsCols(const qrt::Manifest& m, const qrt::ProgramInfo& p) {
+  if (!p.facts.gives_logits()) return 0;
+  return p.logits_cols != 0 ? p.logits_cols : m.model.vocab_size;
+}
+
+std::string GivesText(const qrt::ProgramInfo& p) {
+  std::string text = Name(p.facts.gives);
+  if (p.logits_cols != 0) text += " of the first " + std::to_string(p.logits_cols) + " tokens";
+  return text;
+}
+
 std::string InputsText(const qrt::Manifest& m, const qrt::ProgramFacts& facts) {
   std::string text = Joined(InputNames(facts));
   if (facts.stream >= 0) text += " " + Clean(StreamName(m, facts.stream));
@@ -379,7 +391,7 @@ std::string InspectText(const ArtifactContents& c) {
            HumanBytes(p.arena_bytes).c_str(), p.dispatches, p.barriers, HumanBytes(p.weight_bytes).c_str(),
            InputsText(m, p.facts).c_str(),
            p.facts.leaves < 0 ? "nothing" : Clean(StreamName(m, p.facts.leaves)).c_str(),
-           Name(p.facts.gives));
+           GivesText(p).c_str());
   }
   Append(out, "\nprovenance\n  compiler          %s\n  source            %s, %llu bytes, xxh3-128 %s\n",
          Clean(m.provenance.compiler).c_str(), Clean(m.provenance.source_name).c_str(),
@@ -456,7 +468,8 @@ void AddManifest(const qrt::Manifest& m, Json& root) {
                                 {"scratch_bytes", p.arena_bytes},
                                 {"dispatches", p.dispatches},
                                 {"barriers", p.barriers},
-                                {"weight_bytes", p.weight_bytes}});
+                                {"weight_bytes", p.weight_bytes},
+                                {"logits_cols", LogitsCols(m, p)}});
     AddPart(m, i, &qrt::PartFacts::programs, root["programs"].back());
   }
   root["states"] = Json::array();

@@ -167,8 +167,11 @@ class Engine {
   // Runs a draft's program for seq.row_count tokens, the first at `position`; with `logits` those of every
   // row.
   bool RunDraft(uint32_t program, const qrt_seq& seq, uint64_t position, const int32_t* tokens, bool logits);
-  const float* draft_logits(uint64_t row) const {
-    return reinterpret_cast<const float*>(logits_.data()) + row * stage(draft_part()).plan.logits_stride;
+  std::span<const float> draft_logits(uint64_t row) const {
+    const uint32_t cols = draft_schedule().logits_cols();
+    const uint64_t stride = cols != 0 ? cols : stage(draft_part()).plan.logits_stride;
+    return {reinterpret_cast<const float*>(logits_.data()) + row * stride,
+            cols != 0 ? cols : plan().vocab_size};
   }
 
   const pid_t process_;  // that made it

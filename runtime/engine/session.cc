@@ -99,7 +99,7 @@ Status Session::InitDraft(const Options& options, const qrt_allocator* allocator
   if (!engine_.drafts()) {
     return Status(
         Code::kUnavailable, 5334, "the model has no function that drafts tokens", note,
-        "compile a model with a NextN block with qcc compile --functions=trunk,mtp, or link a draft");
+        "compile a model with a NextN block, or give it one with qcc compile --mtp, or link a draft");
   }
   const DeviceBuffer* kv = &areas_.back().kv;
   if (engine_.draft_part() == engine_.part_count()) {

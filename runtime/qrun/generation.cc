@@ -130,9 +130,9 @@ Outcome DraftFlags::Choose(const Model& model, Drafting* out) const {
   if (draft == "lookup") out->draft = QRT_DRAFT_LOOKUP;
   if (draft == "mtp") out->draft = QRT_DRAFT_MODEL;
   if (length && out->draft == QRT_DRAFT_NONE) {
-    return Outcome::Fail(
-        kExitUsage, 101, "--draft-len is given, but nothing drafts", "",
-        "give --draft lookup, or an artifact with a draft (qcc compile --functions=trunk,mtp)");
+    return Outcome::Fail(kExitUsage, 101, "--draft-len is given, but nothing drafts", "",
+                         "give --draft lookup, or an artifact with a draft (qcc compile of a model with a "
+                         "NextN block, or --mtp)");
   }
   return Outcome();
 }

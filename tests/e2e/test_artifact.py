@@ -146,7 +146,7 @@ INNER = {
     "targets": ["target", "isa", "features", "section", "code_bytes", "weights_section"],
     "formats": ["name", "tensors", "source_bytes", "packed_bytes"],
     "memory": ["weights_bytes", "scratch_bytes", "state_bytes_per_sequence", "rewindable_state_bytes_per_sequence", "kv_bytes_per_token"],
-    "programs": ["name", "takes", "given_cols", "stream", "advances", "leaves", "gives", "rows", "scratch_bytes", "dispatches", "barriers", "weight_bytes"],
+    "programs": ["name", "takes", "given_cols", "stream", "advances", "leaves", "gives", "rows", "scratch_bytes", "dispatches", "barriers", "weight_bytes", "logits_cols"],
     "states": ["name", "kind", "layer", "shape", "element", "offset", "bytes"],
     "tokenizer": ["pre", "bos", "eos", "eot", "pad", "add_bos", "eog", "section"],
     "provenance": ["compiler", "source_name", "source_bytes", "source_hash", "options"],
