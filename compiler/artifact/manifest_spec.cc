@@ -27,6 +27,19 @@ std::vector<fb::Offset<abi::State>> StatesOf(fb::FlatBufferBuilder& b, const Man
   return states;
 }
 
+std::vector<fb::Offset<abi::Program>> ProgramsOf(fb::FlatBufferBuilder& b, const ManifestSpec& spec) {
+  std::vector<fb::Offset<abi::Program>> programs;
+  for (const ProgramSpec& p : spec.programs) {
+    auto name = b.CreateString(p.name);
+    auto advances = b.CreateVector(p.facts.advances);
+    programs.push_back(abi::CreateProgram(b, name, p.facts.takes, p.facts.given_cols, p.facts.stream,
+                                          p.facts.leaves, static_cast<abi::Output>(p.facts.gives), advances,
+                                          p.rows, p.arena_bytes, p.dispatches, p.barriers, p.weight_bytes,
+                                          p.logits_cols));
+  }
+  return programs;
+}
+
 }  // namespace
 
 std::vector<uint8_t> BuildManifest(const ManifestSpec& spec) {
@@ -35,14 +48,7 @@ std::vector<uint8_t> BuildManifest(const ManifestSpec& spec) {
       true);  // a field's bytes are there whatever its value, so that the layout tells what was set
 
   const std::vector<fb::Offset<abi::State>> states = StatesOf(b, spec);
-  std::vector<fb::Offset<abi::Program>> programs;
-  for (const ProgramSpec& p : spec.programs) {
-    auto name = b.CreateString(p.name);
-    auto advances = b.CreateVector(p.facts.advances);
-    programs.push_back(abi::CreateProgram(b, name, p.facts.takes, p.facts.given_cols, p.facts.stream,
-                                          p.facts.leaves, static_cast<abi::Output>(p.facts.gives), advances,
-                                          p.rows, p.arena_bytes, p.dispatches, p.barriers, p.weight_bytes));
-  }
+  const std::vector<fb::Offset<abi::Program>> programs = ProgramsOf(b, spec);
   std::vector<fb::Offset<abi::Code>> code;
   for (const CodeSpec& c : spec.code) {
     auto target = b.CreateString(c.target);
@@ -121,11 +127,14 @@ std::vector<uint8_t> BuildManifest(const ManifestSpec& spec) {
   auto stage_list = b.CreateVector(stages);
   fb::Offset<fb::Vector<fb::Offset<abi::Part>>> part_list = 0;
   if (!parts.empty()) part_list = b.CreateVector(parts);
+  fb::Offset<fb::Vector<uint32_t>> draft_tokens = 0;
+  if (!spec.draft_tokens.empty()) draft_tokens = b.CreateVector(spec.draft_tokens);
   auto manifest = abi::CreateManifest(
       b, model, static_cast<abi::Numerics>(spec.numerics), static_cast<abi::Element>(spec.kv_element),
       spec.weights_bytes, spec.state_bytes, spec.kv_bytes_per_token, state_list, program_list, code_list,
       tokenizer, sampling, ToFb(spec.chat_template_section), ToFb(spec.goldens_section), format_list,
-      provenance, stream_list, weight_list, kernel_list, part_list, spec.state_block, stage_list);
+      provenance, stream_list, weight_list, kernel_list, part_list, spec.state_block, stage_list,
+      draft_tokens);
   abi::FinishManifestBuffer(b, manifest);
   return std::vector<uint8_t>(b.GetBufferPointer(), b.GetBufferPointer() + b.GetSize());
 }

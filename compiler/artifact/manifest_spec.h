@@ -39,6 +39,7 @@ struct ProgramSpec {
   uint64_t arena_bytes = 0;
   uint32_t dispatches = 0, barriers = 0;
   uint64_t weight_bytes = 0;
+  uint32_t logits_cols = 0;
 
   bool operator==(const ProgramSpec&) const = default;
 };
@@ -138,6 +139,7 @@ struct ManifestSpec {
   uint32_t part = 0;
   uint32_t state_block = 0;       // tokens; 0: no state has entries
   std::vector<StageSpec> stages;  // of CPU code
+  std::vector<uint32_t> draft_tokens;
 
   bool operator==(const ManifestSpec&) const = default;
 };

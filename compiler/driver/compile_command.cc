@@ -37,7 +37,9 @@ absl::Status RunCompile(const CompileArguments& arguments, const Cli& cli) {
     const uint64_t bytes =
         stat(options->input.c_str(), &input) == 0 ? static_cast<uint64_t>(input.st_size) : 0;
     if (absl::Status s = CheckNotAStream(options->output); !s.ok()) return s;
-    if (absl::Status s = CheckOutput(options->output, options->input, bytes); !s.ok()) return s;
+    for (const std::string& input : {options->input, options->mtp}) {
+      if (absl::Status s = CheckOutput(options->output, input, bytes); !s.ok()) return s;
+    }
   }
   if (absl::Status s = MakeFolder("--dump-ir", options->dump_ir); !s.ok()) return s;
   if (absl::Status s = MakeFolder("--dump-kernels", options->dump_kernels); !s.ok()) return s;

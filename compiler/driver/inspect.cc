@@ -12,6 +12,7 @@
 #include "frontends/base/error.h"
 #include "runtime/abi/program.h"
 #include "runtime/abi/qbin.h"
+#include "runtime/artifact/state_area.h"
 
 namespace qcc::compiler {
 namespace {
@@ -37,6 +38,14 @@ uint64_t WeightBytes(const qrt::Manifest& m) {
   uint64_t bytes = 0;
   for (const qrt::PartFacts& part : m.parts) bytes += part.weights_bytes;
   return m.parts.empty() ? m.weights_bytes : bytes;
+}
+
+// Of a sequence that can step back.
+uint64_t StateBytesWithWayBack(const qrt::Manifest& m) {
+  const bool blocks = m.state_block != 0;
+  qrt::Checked bytes = m.parts.empty() ? qrt::AreaBytes(m.state_bytes, blocks) : qrt::Checked(0);
+  for (const qrt::PartFacts& part : m.parts) bytes = bytes + qrt::AreaBytes(part.state_bytes, blocks);
+  return bytes.ok() ? bytes.value() : UINT64_MAX;
 }
 
 // The part that entry `index` of one of the lists belongs to: of manifest.states with &PartFacts::states.
@@ -92,6 +101,18 @@ Json StateNames(const qrt::Manifest& m, const qrt::ProgramFacts& facts) {
     if (state < m.states.size()) names.push_back(m.states[state].name);
   }
   return names;
+}
+
+// Columns of the rows of logits that a program gives; 0: it gives none.
+uint32_t LogitsCols(const qrt::Manifest& m, const qrt::ProgramInfo& p) {
+  if (!p.facts.gives_logits()) return 0;
+  return p.logits_cols != 0 ? p.logits_cols : m.model.vocab_size;
+}
+
+std::string GivesText(const qrt::ProgramInfo& p) {
+  std::string text = Name(p.facts.gives);
+  if (p.logits_cols != 0) text += " of the first " + std::to_string(p.logits_cols) + " tokens";
+  return text;
 }
 
 std::string InputsText(const qrt::Manifest& m, const qrt::ProgramFacts& facts) {
@@ -352,7 +373,8 @@ std::string InspectText(const ArtifactContents& c) {
   Append(out, "  weights           %12s  mapped, shared by processes\n", HumanBytes(WeightBytes(m)).c_str());
   Append(out, "  scratch           %12s  per engine: the largest program\n",
          HumanBytes(ArenaBytes(m)).c_str());
-  Append(out, "  state             %12s  per sequence\n", HumanBytes(m.state_bytes).c_str());
+  Append(out, "  state             %12s  per sequence; %s where it can step back\n",
+         HumanBytes(m.state_bytes).c_str(), HumanBytes(StateBytesWithWayBack(m)).c_str());
   Append(out, "  KV                %12s  per token; %s at the full context\n",
          HumanBytes(m.kv_bytes_per_token).c_str(),
          HumanBytes(m.model.context_length <= UINT64_MAX / std::max<uint64_t>(m.kv_bytes_per_token, 1)
@@ -369,7 +391,7 @@ std::string InspectText(const ArtifactContents& c) {
            HumanBytes(p.arena_bytes).c_str(), p.dispatches, p.barriers, HumanBytes(p.weight_bytes).c_str(),
            InputsText(m, p.facts).c_str(),
            p.facts.leaves < 0 ? "nothing" : Clean(StreamName(m, p.facts.leaves)).c_str(),
-           Name(p.facts.gives));
+           GivesText(p).c_str());
   }
   Append(out, "\nprovenance\n  compiler          %s\n  source            %s, %llu bytes, xxh3-128 %s\n",
          Clean(m.provenance.compiler).c_str(), Clean(m.provenance.source_name).c_str(),
@@ -430,6 +452,7 @@ void AddManifest(const qrt::Manifest& m, Json& root) {
   root["memory"] = {{"weights_bytes", WeightBytes(m)},
                     {"scratch_bytes", ArenaBytes(m)},
                     {"state_bytes_per_sequence", m.state_bytes},
+                    {"rewindable_state_bytes_per_sequence", StateBytesWithWayBack(m)},
                     {"kv_bytes_per_token", m.kv_bytes_per_token}};
   root["programs"] = Json::array();
   for (size_t i = 0; i < m.programs.size(); ++i) {
@@ -445,7 +468,8 @@ void AddManifest(const qrt::Manifest& m, Json& root) {
                                 {"scratch_bytes", p.arena_bytes},
                                 {"dispatches", p.dispatches},
                                 {"barriers", p.barriers},
-                                {"weight_bytes", p.weight_bytes}});
+                                {"weight_bytes", p.weight_bytes},
+                                {"logits_cols", LogitsCols(m, p)}});
     AddPart(m, i, &qrt::PartFacts::programs, root["programs"].back());
   }
   root["states"] = Json::array();

@@ -17,6 +17,7 @@
 #include "frontends/base/error.h"
 #include "frontends/base/text.h"
 #include "frontends/gguf/gguf.h"
+#include "frontends/models/import.h"
 #include "runtime/aot/cache_layout.h"
 #include "runtime/aot/record.h"
 #include "runtime/artifact/artifact.h"
@@ -182,7 +183,7 @@ absl::Status CompileOnce(const PipelineOptions& options, ProgressSink& sink) {
     return CompileModel(options, sink);
   }
   const CompilerIdentity compiler = IdentifyCompiler(CompilerVersion());
-  absl::StatusOr<std::unique_ptr<gguf::File>> file = gguf::File::Open(options.input);
+  absl::StatusOr<std::unique_ptr<gguf::File>> file = models::OpenModel(options.input, options.mtp);
   if (compiler.hash.empty() || !file.ok()) return CompileModel(options, sink);  // which says what is wrong
   const SourceStamps stamps(**file);
   if (const auto known = stamps.Recall(options.cache_dir)) {
@@ -222,7 +223,7 @@ absl::StatusOr<qrt::aot::ArtifactInUse> CompileIntoCache(PipelineOptions options
   if (absl::Status s = MakeCacheFolder(qrt::aot::ArtifactFolder(cache)); !s.ok()) return s;
   // A second time where a file changed and its stamp did not: what was remembered of it was wrong.
   for (int attempt = 0; attempt < 2; ++attempt) {
-    absl::StatusOr<std::unique_ptr<gguf::File>> file = gguf::File::Open(options.input);
+    absl::StatusOr<std::unique_ptr<gguf::File>> file = models::OpenModel(options.input, options.mtp);
     if (!file.ok()) return file.status();
     const SourceStamps stamps(**file);
     absl::StatusOr<qrt::Hash128> source = HashOfSource(**file, stamps, cache, sink);

@@ -16,6 +16,7 @@ namespace qcc::compiler {
 namespace {
 
 using option_values::CheckDraft;
+using option_values::CheckFunctions;
 using option_values::CheckParts;
 using option_values::Contains;
 using option_values::Joined;
@@ -24,6 +25,7 @@ using option_values::ReadBuckets;
 using option_values::ReadCacheFolder;
 using option_values::ReadChoice;
 using option_values::ReadCpuLevels;
+using option_values::ReadDraftVocab;
 using option_values::ReadGoldens;
 using option_values::ReadGpuProfiles;
 using option_values::ReadLayers;
@@ -35,9 +37,11 @@ using option_values::ReadRequiredFusion;
 using option_values::ReadTargets;
 using option_values::ReadText;
 using option_values::WriteChoice;
+using option_values::WriteDraftVocab;
 using option_values::WriteGoldens;
 using option_values::WriteLayers;
 using option_values::WriteList;
+using option_values::WriteMtp;
 using option_values::WriteReports;
 using option_values::WriteText;
 
@@ -91,7 +95,8 @@ constexpr CompileOption kOptions[] = {
      .page =
          "Every layer once, in order, from 0; a target may have several parts. The embedding goes with the "
          "first part, norm and head with the last. `--target` follows from it. Not together with "
-         "`--kernels`, or other `--functions` than `trunk`. "
+         "`--kernels`, or other `--functions` than `trunk`, which is then what is made: a model in parts "
+         "drafts with an artifact of `--draft`. "
          "[layers-on-devices.md](../layers-on-devices.md)",
      .usual = "all on one device",
      .changes = OptionChanges::kArtifact,
@@ -207,19 +212,40 @@ constexpr CompileOption kOptions[] = {
      .value = "LIST",
      .list = true,
      .help = "functions of the model to make programs of",
-     .page = "`trunk`: tokens to logits; `mtp`: the NextN block of a model that has one, with which qrun "
-             "--draft mtp "
-             "guesses tokens. A name that the model lacks is an error that lists its own",
+     .page =
+         "`trunk`: tokens to logits; `mtp`: the NextN block of a model that has one, with which qrun "
+         "guesses tokens. A name that the model lacks is an error that lists its own. `--functions=trunk` "
+         "leaves the block out",
+     .usual = "all that the model has; with --layers or --traceable the trunk",
      .changes = OptionChanges::kArtifact,
      .from = CompilePhase::kFuse,
      .read = ReadNames<&PipelineOptions::functions>,
      .write = WriteList<&PipelineOptions::functions>},
+    {.name = "mtp",
+     .value = "FILE",
+     .help = "GGUF of the model's NextN block, as it is published beside models without it",
+     .page = "Both become one artifact, that of the whole model but for the name and hash of its source. "
+             "Embedding, norm and head are the model's own",
+     .changes = OptionChanges::kArtifact,
+     .read = ReadText<&PipelineOptions::mtp>,
+     .write = WriteMtp},
+    {.name = "draft_vocab",
+     .value = "N|all",
+     .help = "tokens that the NextN block chooses its guesses among: the first N by id",
+     .page =
+         "Low ids are the frequent ones. The text stays the same: what is not among them is never "
+         "guessed, and a head of N rows is read instead of the whole. N is rounded up to a multiple of 16. "
+         "A file that has a trimmed head of its own (`d2t`) keeps that",
+     .usual = "32768",
+     .changes = OptionChanges::kArtifact,
+     .read = ReadDraftVocab,
+     .write = WriteDraftVocab},
     {.name = "draft",
      .help =
          "compile the NextN block of a model, or the file that holds it alone, as a draft for qrun --draft",
      .page = "The artifact guesses tokens for one of the model itself that was compiled with "
              "`--last-ffn=all`; both "
-             "share nothing. `--functions=trunk,mtp` makes one artifact of both, which share their weights",
+             "share nothing. Without it, model and block are one artifact and share their weights",
      .changes = OptionChanges::kArtifact,
      .words = kSwitchWords,
      .implied = "on",
@@ -406,6 +432,7 @@ absl::StatusOr<PipelineOptions> ReadCompileOptions(const std::string& input, con
     options.given.emplace_back(option.name);
   }
   if (absl::Status s = CheckParts(options); !s.ok()) return s;
+  if (absl::Status s = CheckFunctions(options); !s.ok()) return s;
   if (absl::Status s = CheckDraft(options); !s.ok()) return s;
   return options;
 }

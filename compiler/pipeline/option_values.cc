@@ -93,13 +93,29 @@ std::string WriteLayers(const CompileOption&, const PipelineOptions& options) {
   return LayerPartsText(options.layers);
 }
 
+absl::Status CheckFunctions(PipelineOptions& options) {
+  if (options.functions.empty() && (options.in_parts() || options.traceable)) {
+    options.functions = {std::string(models::kTrunkFunction)};
+  }
+  if (options.mtp.empty() || options.functions.empty() || Contains(options.functions, models::kMtpFunction)) {
+    return absl::OkStatus();
+  }
+  return MakeError(
+      "Q0102",
+      Concat("the NextN block is given, and programs are made of ", Joined(options.functions), " alone"),
+      FindCompileOption("mtp")->Flag(),
+      options.traceable ? "leave it out, or add --functions=trunk,mtp" : "leave it out");
+}
+
 absl::Status CheckParts(const PipelineOptions& options) {
   if (!options.in_parts()) return absl::OkStatus();
   const std::vector<std::string> trunk = {std::string(models::kTrunkFunction)};
   const struct {
     std::string_view name;
     bool given;
-  } others[] = {{"kernels", !options.kernels.empty()}, {"functions", options.functions != trunk}};
+  } others[] = {{"kernels", !options.kernels.empty()},
+                {"functions", !options.functions.empty() && options.functions != trunk},
+                {"mtp", !options.mtp.empty()}};
   for (const auto& other : others) {
     if (!other.given) continue;
     return MakeError("Q0102",
@@ -115,6 +131,7 @@ absl::Status CheckDraft(PipelineOptions& options) {
     std::string_view name;
     bool given;
   } others[] = {{"functions", Contains(options.given, "functions")},
+                {"mtp", !options.mtp.empty()},
                 {"layers", !options.layers.empty()},
                 {"goldens", options.golden_tokens.value_or(0) != 0},
                 {"traceable", options.traceable}};
@@ -196,6 +213,29 @@ absl::Status ReadGoldens(const CompileOption& option, const Values& values, Pipe
 std::string WriteGoldens(const CompileOption&, const PipelineOptions& options) {
   if (!options.golden_tokens) return "";
   return *options.golden_tokens == 0 ? std::string(kNoGoldens) : std::to_string(*options.golden_tokens);
+}
+
+std::string WriteMtp(const CompileOption&, const PipelineOptions& options) {
+  return std::filesystem::path(options.mtp).filename().string();
+}
+
+absl::Status ReadDraftVocab(const CompileOption& option, const Values& values, PipelineOptions& options) {
+  if (values.empty()) return absl::OkStatus();
+  const std::string& value = values.front();
+  if (value == "0" || value == kAllTokens) {
+    options.draft_vocab = 0;
+    return absl::OkStatus();
+  }
+  options.draft_vocab = ReadNumber(value, kMaxVocabulary);
+  if (options.draft_vocab) return absl::OkStatus();
+  return MakeError("Q0102",
+                   Concat("the value is '", value, "', expected a number of tokens from 1 to ",
+                          kMaxVocabulary, ", or ", kAllTokens),
+                   option.Flag());
+}
+std::string WriteDraftVocab(const CompileOption&, const PipelineOptions& options) {
+  if (!options.draft_vocab) return "";
+  return *options.draft_vocab == 0 ? std::string(kAllTokens) : std::to_string(*options.draft_vocab);
 }
 
 absl::Status ReadReports(const CompileOption& option, const Values& values, PipelineOptions& options) {

@@ -24,6 +24,8 @@ using Values = CompileOption::Values;
 
 inline constexpr std::string_view kNoGoldens = "off";
 inline constexpr int64_t kMaxGoldenTokens = 64;
+inline constexpr std::string_view kAllTokens = "all";
+inline constexpr int64_t kMaxVocabulary = 1 << 23;  // that the runtime takes
 
 inline std::string Piece(const std::string& text) {
   return text;
@@ -129,6 +131,9 @@ absl::Status ReadLayers(const CompileOption& option, const Values& values, Pipel
 std::string WriteLayers(const CompileOption&, const PipelineOptions& options);
 // What a model in parts cannot have yet.
 absl::Status CheckParts(const PipelineOptions& options);
+// A model in parts, and one whose layers are traced, has the trunk alone unless more is asked for. A block of
+// a file of its own is there to be used.
+absl::Status CheckFunctions(PipelineOptions& options);
 // A draft is made of one function, and has no logits of its own for `qrun check`.
 absl::Status CheckDraft(PipelineOptions& options);
 absl::Status ReadCpuLevels(const CompileOption& option, const Values& values, PipelineOptions& options);
@@ -137,6 +142,10 @@ absl::Status ReadGpuProfiles(const CompileOption& option, const Values& values, 
 absl::Status ReadRequiredFusion(const CompileOption& option, const Values& values, PipelineOptions& options);
 absl::Status ReadGoldens(const CompileOption& option, const Values& values, PipelineOptions& options);
 std::string WriteGoldens(const CompileOption&, const PipelineOptions& options);
+// The file's name: its bytes are in the hash of the source.
+std::string WriteMtp(const CompileOption& option, const PipelineOptions& options);
+absl::Status ReadDraftVocab(const CompileOption& option, const Values& values, PipelineOptions& options);
+std::string WriteDraftVocab(const CompileOption& option, const PipelineOptions& options);
 absl::Status ReadReports(const CompileOption& option, const Values& values, PipelineOptions& options);
 std::string WriteReports(const CompileOption& option, const PipelineOptions& options);
 

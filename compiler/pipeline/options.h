@@ -80,12 +80,16 @@ struct PipelineOptions {
   KvMode kv = KvMode::kF16;
   L2NormMode l2_norm = L2NormMode::kSum;
   LastFfnMode last_ffn = LastFfnMode::kChosen;
+  std::string mtp;         // GGUF of the model's NextN block, where `input` is without it; or empty
   bool draft = false;      // the model's NextN block alone, as a draft for an artifact of the model
   bool traceable = false;  // each layer's last row is kept with a sequence (qcc-trace-layers)
 
   // The model's functions to make programs of, by the name of the one that begins a step ("trunk" is tokens
-  // to logits, "mtp" the NextN block).
-  std::vector<std::string> functions = {std::string(models::kTrunkFunction)};
+  // to logits, "mtp" the NextN block); empty: all that it has.
+  std::vector<std::string> functions;
+  // Tokens that the NextN block chooses among, the first by id; 0: all; unset: the usual number, or what the
+  // file itself has trimmed the block to.
+  std::optional<int64_t> draft_vocab;
   // Buckets: the largest rows of each program, rising. Prefill buckets give the chunk ladder.
   std::vector<int64_t> decode_buckets = {std::begin(passes::kTokenBuckets), std::end(passes::kTokenBuckets)};
   std::vector<int64_t> prefill_buckets = {std::begin(passes::kManyBuckets), std::end(passes::kManyBuckets)};

@@ -190,7 +190,7 @@ class Compilation {
 
 absl::Status Compilation::Read() {
   sink_.BeginStage(1, Stages(), "read model");
-  auto file = gguf::File::Open(options_.input);
+  auto file = models::OpenModel(options_.input, options_.mtp);
   if (!file.ok()) return file.status();
   file_ = *std::move(file);
   sink_.EndStage(absl::StrCat(file_->tensors().size(), " tensors, ", CodeBytes(file_->size())));
@@ -204,6 +204,7 @@ absl::Status Compilation::Import() {
   import.kv = options_.kv == KvMode::kF16 ? models::KvElement::kF16 : models::KvElement::kF32;
   import.l2_norm = options_.l2_norm == L2NormMode::kMax ? models::L2Norm::kMax : models::L2Norm::kSum;
   import.draft = options_.draft;
+  import.draft_vocabulary = options_.draft_vocab;
   auto imported = models::ImportModel(context_, *file_, import);
   if (!imported.ok()) return imported.status();
   for (const std::string& warning : imported->warnings) WarnOfFile(warning);

@@ -70,10 +70,17 @@ void DescribePlan(mlir::ModuleOp plan, ManifestSpec& manifest) {
     if (state.entry_bytes != 0) manifest.state_block = layouts::kStateBlock;
     manifest.states.push_back(std::move(state));
   }
-  for (const plan::ProgramSummary& p : summary.programs)
+  for (const plan::ProgramSummary& p : summary.programs) {
+    const auto logits = static_cast<uint32_t>(p.logitsCols);
     manifest.programs.push_back({p.name, FactsOf(summary, p), static_cast<uint32_t>(p.rows),
                                  static_cast<uint64_t>(p.arenaBytes), static_cast<uint32_t>(p.dispatches),
-                                 static_cast<uint32_t>(p.barriers), static_cast<uint64_t>(p.weightBytes)});
+                                 static_cast<uint32_t>(p.barriers), static_cast<uint64_t>(p.weightBytes),
+                                 logits < manifest.vocab_size ? logits : 0});
+    auto ids = plan->getAttrOfType<mlir::DenseI64ArrayAttr>(hir::kDraftTokens);
+    if (ids && manifest.programs.back().logits_cols != 0) {
+      manifest.draft_tokens.assign(ids.asArrayRef().begin(), ids.asArrayRef().end());
+    }
+  }
 }
 
 void DescribePart(mlir::ModuleOp plan, const LayerPart& of, ManifestSpec& manifest) {

@@ -37,6 +37,19 @@ class StatePlaces {
   std::map<int64_t, int64_t> states, kv;  // offset -> number
 };
 
+// Of a row of the logits that a dispatch writes; 0: it writes none.
+int64_t logitsColsOf(DispatchOp op) {
+  int64_t cols = 0;
+  visitDispatch(op, [&](const auto& spec, const auto& bindings) {
+    if constexpr (requires {
+                    bindings.y.space;
+                    spec.n;
+                  })
+      if (bindings.y.space == Space::Logits) cols = spec.n;
+  });
+  return cols;
+}
+
 // Adds what the ops of `body` do; `call` is the layer that runs it, or null.
 void count(Block& body, CallOp call, const StatePlaces& places, ProgramSummary& program,
            std::set<int64_t>& advances) {
@@ -50,6 +63,7 @@ void count(Block& body, CallOp call, const StatePlaces& places, ProgramSummary& 
     if (!dispatch) continue;
     ++program.dispatches;
     program.weightBytes += weightBytesOf(dispatch);
+    program.logitsCols = std::max(program.logitsCols, logitsColsOf(dispatch));
     for (auto ref : dispatch.getBindings().getAsRange<RefAttr>()) {
       bool inKv = ref.getSpace() == Space::KV;
       if ((!inKv && ref.getSpace() != Space::State) || ref.getAccess() == Access::Read) continue;

@@ -21,6 +21,7 @@ struct ProgramSummary {
   int64_t dispatches = 0;  // of one run: a block counts once per call
   int64_t barriers = 0;
   int64_t weightBytes = 0;        // that a step with a full bucket reads: of experts those that it can use
+  int64_t logitsCols = 0;         // of a row of the logits that it gives
   std::vector<int64_t> advances;  // places of the states that it writes among the module's plan.state, rising
 };
 

@@ -61,9 +61,12 @@ struct File::Impl {
   std::map<std::string_view, size_t> value_index;
   std::vector<Tensor> tensors;
   std::map<std::string, size_t, std::less<>> tensor_index;
+  std::vector<IntegerTensor> integers;
   std::vector<absl::Status> refused;  // only of a file opened for a report, as the next
   std::vector<RefusedTensor> refused_tensors;
-  std::vector<std::unique_ptr<File>> siblings;  // of the first of several shards: the others, for their bytes
+  // Of the first of several shards: the others, for their bytes; behind them the file that was taken along.
+  std::vector<std::unique_ptr<File>> siblings;
+  bool has_joined = false;  // whether there is such a file
 };
 
 std::string_view ValueTypeName(ValueType type);

@@ -191,7 +191,7 @@ absl::Status File::Load(bool for_report) {
     if (!for_report) return s;
     impl.refused.push_back(std::move(s));
   }
-  if (absl::Status s = parser.ParseTensors(&impl.tensors); !s.ok()) return s;
+  if (absl::Status s = parser.ParseTensors(&impl.tensors, &impl.integers); !s.ok()) return s;
   for (size_t i = 0; i < impl.tensors.size(); ++i) impl.tensor_index.emplace(impl.tensors[i].name, i);
   return absl::OkStatus();
 }
@@ -228,13 +228,28 @@ std::span<const RefusedTensor> File::refused_tensors() const {
   return impl_->refused_tensors;
 }
 const std::string& File::PathOf(const Tensor& tensor) const {
-  return tensor.shard == 0 ? path() : impl_->siblings[tensor.shard - 1]->path();
+  return FileOf(tensor.shard).path();
+}
+// A file that was taken along may be in several shards itself.
+const File& File::FileOf(int shard) const {
+  if (shard == 0) return *this;
+  --shard;
+  for (const std::unique_ptr<File>& sibling : impl_->siblings) {
+    const int files = static_cast<int>(sibling->impl_->siblings.size()) + 1;
+    if (shard < files) return sibling->FileOf(shard);
+    shard -= files;
+  }
+  return *this;
 }
 std::vector<File::Shard> File::shards() const {
   std::vector<Shard> shards = {{path(), bytes()}};
-  for (const std::unique_ptr<File>& sibling : impl_->siblings)
-    shards.push_back({sibling->path(), sibling->bytes()});
+  for (const std::unique_ptr<File>& sibling : impl_->siblings) {
+    for (const Shard& shard : sibling->shards()) shards.push_back(shard);
+  }
   return shards;
+}
+const File* File::joined() const {
+  return impl_->has_joined ? impl_->siblings.back().get() : nullptr;
 }
 uint64_t File::size() const {
   uint64_t size = impl_->bytes.size();
@@ -246,6 +261,18 @@ std::span<const uint8_t> File::bytes() const {
 }
 std::span<const Tensor> File::tensors() const {
   return impl_->tensors;
+}
+
+std::span<const IntegerTensor> File::integer_tensors() const {
+  return impl_->integers;
+}
+const IntegerTensor* File::FindIntegers(std::string_view name) const {
+  const auto it = std::find_if(impl_->integers.begin(), impl_->integers.end(),
+                               [name](const IntegerTensor& tensor) { return tensor.name == name; });
+  return it == impl_->integers.end() ? nullptr : &*it;
+}
+int64_t IntegerTensor::at(int64_t i) const {
+  return static_cast<int64_t>(LoadLe<uint64_t>(data + sizeof(int64_t) * static_cast<size_t>(i)));
 }
 
 const Tensor* File::FindTensor(std::string_view name) const {

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -29,6 +30,19 @@ struct Tensor {
   int shard = 0;        // which of File::shards() holds the data
 
   int64_t elements() const { return ne[0] * ne[1] * ne[2] * ne[3]; }
+};
+
+// A tensor of 64-bit integers (type id 27): a table of ids, which no Format is.
+struct IntegerTensor {
+  std::string name;
+  int n_dims;
+  std::array<int64_t, 4> ne;
+  uint64_t file_offset;
+  const uint8_t* data;  // little-endian, as Tensor::data
+  int shard = 0;
+
+  int64_t elements() const { return ne[0] * ne[1] * ne[2] * ne[3]; }
+  int64_t at(int64_t i) const;
 };
 
 // A tensor that `File::Open` would refuse the file for: of a format that is not supported.
@@ -69,11 +83,19 @@ class File {
   // opened, and still has its name. What was mapped changes with its file. Errors: Q1009.
   absl::Status CheckUnchanged() const;
 
+  // Takes another file of the model along: those of its tensors whose names `name_of` gives one, under that.
+  // It is among shards() from then on, and part of what CheckUnchanged() asks about; metadata stay this
+  // file's. Errors: Q1202 where a name is taken.
+  absl::Status Join(std::unique_ptr<File> other,
+                    const std::function<std::string(const std::string&)>& name_of);
+  // The file that was taken along, with all of its own tensors and metadata; null: none.
+  const File* joined() const;
+
   const std::vector<absl::Status>& refused() const;  // of the file as a whole
   std::span<const RefusedTensor> refused_tensors() const;
 
-  // The files that the model lies in, by number: one, or the shards of a split model. Metadata are the
-  // first's.
+  // The files that the model lies in, by number: one, or the shards of a split model, and then those of the
+  // file that was taken along. Metadata are the first's.
   struct Shard {
     std::string_view path;
     std::span<const uint8_t> bytes;
@@ -85,6 +107,8 @@ class File {
   uint64_t size() const;                                  // bytes of all
   std::span<const Tensor> tensors() const;                // in file order
   const Tensor* FindTensor(std::string_view name) const;
+  std::span<const IntegerTensor> integer_tensors() const;
+  const IntegerTensor* FindIntegers(std::string_view name) const;
 
   // Metadata. Integers may be stored in any width (writers vary); one-element arrays count as scalars.
   // NotFound when the key is absent; InvalidArgument (naming key, offset, type found) when the type does not
@@ -110,6 +134,7 @@ class File {
   static absl::Status CheckSameMetadata(const File& first, const File& shard, const std::string& which);
   static absl::Status CheckSameTensors(std::span<const File* const> shards, int64_t expected);
   void Absorb(std::vector<std::unique_ptr<File>> siblings);
+  const File& FileOf(int shard) const;
   absl::StatusOr<const Value*> Find(std::string_view key) const;
   absl::StatusOr<std::string_view> StringAt(const Value& value, const uint8_t* at) const;
   absl::Status WrongType(const Value& value, std::string_view expected) const;

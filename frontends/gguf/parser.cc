@@ -25,6 +25,7 @@ namespace {
 
 constexpr uint64_t kMinEntryBytes = 8 + 4 + 1;           // key length, value type, shortest value
 constexpr uint64_t kMinTensorInfoBytes = 8 + 4 + 4 + 8;  // name length, n_dims, type, offset
+constexpr uint32_t kIntegerTypeId = 27;                  // ggml's I64
 constexpr uint64_t kMaxI64 = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
 constexpr uint64_t kFirstReserve = 4096;  // tables beyond this grow with what was really read
 
@@ -256,7 +257,7 @@ absl::Status Parser::ReadAlignment(const Entry& entry) {
   return absl::OkStatus();
 }
 
-absl::Status Parser::ParseTensors(std::vector<Tensor>* tensors) {
+absl::Status Parser::ParseTensors(std::vector<Tensor>* tensors, std::vector<IntegerTensor>* integers) {
   std::map<std::string, uint64_t> seen;
   std::vector<uint64_t> offset_fields;
   tensors->reserve(std::min(tensor_count_, kFirstReserve));
@@ -280,7 +281,13 @@ absl::Status Parser::ParseTensors(std::vector<Tensor>* tensors) {
   }
   subject_.clear();
   QCC_RETURN_IF_ERROR(ChooseSharedFormats(tensors, offset_fields));
-  return PlaceTensors(tensors, offset_fields);
+  QCC_RETURN_IF_ERROR(PlaceTensors(tensors, offset_fields));
+  std::erase_if(*tensors, [&](const Tensor& t) {
+    if (!integers_.contains(t.name)) return false;
+    integers->push_back({t.name, t.n_dims, t.ne, t.file_offset, t.data});
+    return true;
+  });
+  return absl::OkStatus();
 }
 
 absl::Status Parser::ParseTensorInfo(Tensor* tensor, uint64_t* offset_field) {
@@ -333,10 +340,25 @@ absl::Status Parser::Refuse(const Tensor& tensor, uint32_t type_id, absl::Status
   return absl::OkStatus();
 }
 
+// It has a format until it is known to be in the file.
+absl::Status Parser::TakeIntegers(Tensor* tensor, uint64_t start) {
+  integers_.insert(tensor->name);
+  tensor->format = Format::F32;
+  const qrt::Checked bytes = qrt::Checked(static_cast<uint64_t>(tensor->elements())) * sizeof(int64_t);
+  if (!bytes.fits(kMaxI64)) {
+    return Fail(
+        "Q1209", start,
+        Concat("the dimensions ", DimsText(*tensor), " of 64-bit integers need more than 2^63 bytes"));
+  }
+  tensor->bytes = bytes.value();
+  return absl::OkStatus();
+}
+
 absl::Status Parser::ParseTensorFormat(Tensor* tensor) {
   uint64_t start = position_;
   uint32_t type_id = 0;
   QCC_RETURN_IF_ERROR(Read("the tensor type", &type_id));
+  if (type_id == kIntegerTypeId) return TakeIntegers(tensor, start);
   std::optional<Format> format = format_from_ggml_id(type_id);
   if (!format) {
     std::string_view type_name = ggml_type_name(type_id);

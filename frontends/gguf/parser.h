@@ -3,6 +3,7 @@
 #define QCC_FRONTENDS_GGUF_PARSER_H_
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,7 +38,7 @@ class Parser {
   // To be called in this order, each only if the one before it succeeded.
   absl::Status ParseHeader();
   absl::Status ParseEntries(std::vector<Entry>* entries);
-  absl::Status ParseTensors(std::vector<Tensor>* tensors);
+  absl::Status ParseTensors(std::vector<Tensor>* tensors, std::vector<IntegerTensor>* integers);
 
  private:
   uint64_t remaining() const { return bytes_.size() - position_; }
@@ -59,6 +60,7 @@ class Parser {
   // `offset_field`: where in the file the tensor's data offset is written.
   absl::Status ParseTensorInfo(Tensor* tensor, uint64_t* offset_field);
   absl::Status ParseTensorFormat(Tensor* tensor);
+  absl::Status TakeIntegers(Tensor* tensor, uint64_t start);
   std::vector<uint64_t> Extents(const std::vector<Tensor>& tensors) const;
   absl::Status ChooseSharedFormats(std::vector<Tensor>* tensors,
                                    const std::vector<uint64_t>& offset_fields) const;
@@ -71,6 +73,7 @@ class Parser {
   std::string_view path_;
   std::vector<RefusedTensor>* refused_;
   std::vector<uint64_t> refused_offsets_;  // of those that have data, as written in the file
+  std::set<std::string> integers_;         // names of tensors of integers
   uint64_t position_ = 0;
   std::string subject_;
   uint64_t tensor_count_ = 0;

@@ -152,6 +152,7 @@ absl::Status File::CheckSameTensors(std::span<const File* const> shards, int64_t
   for (size_t i = 0; i < shards.size(); ++i) {
     std::vector<std::string_view> names;
     for (const Tensor& tensor : shards[i]->tensors()) names.push_back(tensor.name);
+    for (const IntegerTensor& tensor : shards[i]->integer_tensors()) names.push_back(tensor.name);
     for (const RefusedTensor& tensor : shards[i]->refused_tensors()) names.push_back(tensor.name);
     for (std::string_view name : names) {
       const auto [at, inserted] = seen.emplace(name, i);
@@ -216,12 +217,46 @@ void File::Absorb(std::vector<std::unique_ptr<File>> siblings) {
       impl.tensor_index.emplace(tensor.name, impl.tensors.size());
       impl.tensors.push_back(std::move(tensor));
     }
+    for (IntegerTensor& tensor : sibling->impl_->integers) {
+      tensor.shard = shard;
+      impl.integers.push_back(std::move(tensor));
+    }
     std::move(sibling->impl_->refused_tensors.begin(), sibling->impl_->refused_tensors.end(),
               std::back_inserter(impl.refused_tensors));
     std::move(sibling->impl_->refused.begin(), sibling->impl_->refused.end(),
               std::back_inserter(impl.refused));
   }
   impl.siblings = std::move(siblings);
+}
+
+absl::Status File::Join(std::unique_ptr<File> other,
+                        const std::function<std::string(const std::string&)>& name_of) {
+  Impl& impl = *impl_;
+  const auto before = static_cast<int>(shards().size());
+  const auto taken = [&](const std::string& name) {
+    return MakeError("Q1202", Concat("tensor ", Quoted(name), " is in ", other->path(), " too"), path(),
+                     "one of the files has it already: leave the other one out");
+  };
+  for (Tensor tensor : other->tensors()) {
+    std::string name = name_of(tensor.name);
+    if (name.empty()) continue;
+    if (FindIntegers(name) || !impl.tensor_index.emplace(name, impl.tensors.size()).second)
+      return taken(name);
+    tensor.name = std::move(name);
+    tensor.shard += before;
+    impl.tensors.push_back(std::move(tensor));
+  }
+  for (IntegerTensor tensor : other->integer_tensors()) {
+    std::string name = name_of(tensor.name);
+    if (name.empty()) continue;
+    if (FindIntegers(name) || FindTensor(name)) return taken(name);
+    tensor.name = std::move(name);
+    tensor.shard += before;
+    impl.integers.push_back(std::move(tensor));
+  }
+  impl.siblings.push_back(std::move(other));
+  impl.has_joined = true;
+  return absl::OkStatus();
 }
 
 }  // namespace qcc::gguf

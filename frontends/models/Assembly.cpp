@@ -24,10 +24,11 @@ bool sameBytes(const gguf::Tensor& a, const gguf::Tensor& b) {
 // Builds the functions of one module.
 class Assembler {
  public:
-  Assembler(MLIRContext* context, ModuleOp module, const Model& model)
+  Assembler(MLIRContext* context, ModuleOp module, const Model& model, bool draftAlone)
       : context_(context),
         module_(module),
         model_(model),
+        draftAlone_(draftAlone),
         outliner_(module),
         ids_(RankedTensorType::get({ShapedType::kDynamic}, IntegerType::get(context, 32))),
         rows_(hir::RowsType::get(context)),
@@ -80,7 +81,10 @@ class Assembler {
   }
 
   void mtp(const Nextn& nextn) {
-    OpBuilder builder = begin(kMtpFunction, {ids_, stream_, rows_}, {logits_, stream_});
+    if (!nextn.ids.empty())
+      module_->setAttr(hir::kDraftTokens, Builder(context_).getDenseI64ArrayAttr(nextn.ids));
+    const Type choices = rowsOf(context_, {nextn.choices});
+    OpBuilder builder = begin(kMtpFunction, {ids_, stream_, rows_}, {choices, stream_});
     function(builder).setResultAttr(0, hir::kLogits, builder.getUnitAttr());
     const Value ids = argument(builder, 0), hidden = argument(builder, 1), rows = argument(builder, 2);
     const Value token =
@@ -93,8 +97,8 @@ class Assembler {
     z = outliner_.call(builder, nextn.layer.kind, nextn.layer.name, z, rows, table, nextn.layer.inputs,
                        nextn.layer.build);
     const Value out = norm(builder, z, nextn.norm);
-    const Value logits = linear(builder, out, nextn.head);
-    func::ReturnOp::create(builder, builder.getUnknownLoc(), ValueRange{logits, out});
+    func::ReturnOp::create(builder, builder.getUnknownLoc(),
+                           ValueRange{choiceLogits(builder, out, nextn), out});
   }
 
  private:
@@ -110,6 +114,21 @@ class Assembler {
     return cast<func::FuncOp>(builder.getBlock()->getParentOp());
   }
   static Value argument(OpBuilder& builder, unsigned index) { return builder.getBlock()->getArgument(index); }
+  // Logits of the tokens that the block chooses among. Of a head that others use too they are a slice, whose
+  // rows the kernel takes out of the one matrix there is; of the block's own no other rows are kept.
+  Value choiceLogits(OpBuilder& builder, Value out, const Nextn& nextn) {
+    const Linear& head = nextn.head;
+    const int64_t all = head.weight.shape[0];
+    if (nextn.choices == all) return linear(builder, out, head);
+    const bool shared = head.weight.tensor == nextn.embedding.tensor ||
+                        (!draftAlone_ && (head.weight.tensor == model_.ends.head.weight.tensor ||
+                                          head.weight.tensor == model_.ends.embedding.tensor));
+    if (!shared)
+      return linear(builder, out,
+                    piecesOf(head, {1, all, {0}, {nextn.choices}}, {nextn.choices, head.weight.shape[1]}));
+    return hir::SliceOp::create(builder, loc(head.weight), linear(builder, out, head),
+                                builder.getI64IntegerAttr(0), builder.getI64IntegerAttr(nextn.choices));
+  }
   Location loc(const Weight& weight) { return tensorLoc(context_, weight.tensor->name); }
   Value norm(OpBuilder& builder, Value x, const Weight& weight) {
     return hir::RmsNormOp::create(builder, loc(weight), x, param(builder, weight),
@@ -123,6 +142,7 @@ class Assembler {
   MLIRContext* context_;
   ModuleOp module_;
   const Model& model_;
+  bool draftAlone_;
   BlockOutliner outliner_;
   Type ids_, rows_, stream_, logits_;
 };
@@ -146,9 +166,20 @@ Ends collectEnds(TensorTable& tensors, const gguf::File& file, const HyperParame
   return ends;
 }
 
-Nextn collectNextn(TensorTable& tensors, const HyperParameters& hp, const Ends& ends, Layer layer) {
+// The head lies in groups of 16 rows, of which some are a matrix of their own.
+constexpr int64_t kHeadGroup = 16;
+
+// Of `rows` rows of a head, how many are used for `wanted` (0: all) tokens.
+static int64_t choicesOf(int64_t wanted, int64_t rows) {
+  return wanted == 0 || wanted > rows - kHeadGroup ? rows
+                                                   : (wanted + kHeadGroup - 1) / kHeadGroup * kHeadGroup;
+}
+
+Nextn collectNextn(TensorTable& tensors, const gguf::File& file, const HyperParameters& hp, const Ends& ends,
+                   Layer layer, std::optional<int64_t> vocabulary) {
   Nextn nextn;
   const std::string prefix = layer.name + ".nextn.";
+  nextn.layer = std::move(layer);
   const auto optional = [&](const char* name, auto fallback, auto&& read) {
     return tensors.has(prefix + name) ? read(prefix + name) : std::move(fallback);
   };
@@ -161,10 +192,18 @@ Nextn collectNextn(TensorTable& tensors, const HyperParameters& hp, const Ends& 
   nextn.norm = optional("shared_head_norm.weight", ends.norm,
                         [&](const std::string& name) { return tensors.vector(name, hp.embedding); });
   nextn.embedding = optional("embed_tokens.weight", ends.embedding, table);
-  nextn.head = optional("shared_head_head.weight", ends.head, [&](const std::string& name) {
-    return tensors.linear(name, ends.vocabulary(), hp.embedding);
-  });
-  nextn.layer = std::move(layer);
+  // A file may have trimmed the head itself; its table says to which tokens. What is left of a group is left
+  // out.
+  const gguf::Tensor* own = file.FindTensor(prefix + "shared_head_head.weight");
+  const bool trimmed = own != nullptr && file.FindIntegers(kDraftTokens) != nullptr;
+  const int64_t all = ends.vocabulary(), rows = trimmed ? std::clamp(own->ne[1], kHeadGroup, all - 1) : all;
+  nextn.head = optional("shared_head_head.weight", ends.head,
+                        [&](const std::string& name) { return tensors.linear(name, rows, hp.embedding); });
+  nextn.choices = choicesOf(vocabulary.value_or(trimmed ? 0 : kUsualDraftVocabulary), rows);
+  if (!trimmed) return nextn;
+  nextn.choices = nextn.choices / kHeadGroup * kHeadGroup;
+  nextn.ids = tensors.ids(kDraftTokens, rows, all);
+  nextn.ids.resize(std::min(nextn.ids.size(), static_cast<size_t>(nextn.choices)));
   return nextn;
 }
 
@@ -180,7 +219,7 @@ absl::StatusOr<OwningOpRef<ModuleOp>> assemble(MLIRContext& context, const Model
     absl::StrAppend(&problems, problems.empty() ? "" : "; ", diagnostic.str());
     return success();
   });
-  Assembler assembler(&context, *module, model);
+  Assembler assembler(&context, *module, model, draftAlone);
   assembler.attributes();
   if (!draftAlone) {
     assembler.trunk();

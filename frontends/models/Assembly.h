@@ -41,8 +41,10 @@ struct Nextn {
   Weight hiddenNorm;
   Linear projection;  // of [embedding ; hidden]
   Layer layer;
-  Weight norm;  // nextn.shared_head_norm, else the trunk's
-  Linear head;  // nextn.shared_head_head, else the trunk's
+  Weight norm;               // nextn.shared_head_norm, else the trunk's
+  Linear head;               // nextn.shared_head_head, else the trunk's
+  int64_t choices = 0;       // rows of the head that it gives logits of
+  std::vector<int64_t> ids;  // their tokens; empty: the first by id
 };
 
 struct Model {
@@ -55,8 +57,9 @@ struct Model {
 
 Ends collectEnds(TensorTable& tensors, const gguf::File& file, const HyperParameters& hp);
 // `layer` is the attention block of the NextN layer; its own tensors are collected here. `ends` has its
-// embedding.
-Nextn collectNextn(TensorTable& tensors, const HyperParameters& hp, const Ends& ends, Layer layer);
+// embedding. `vocabulary`: ImportOptions::draft_vocabulary.
+Nextn collectNextn(TensorTable& tensors, const gguf::File& file, const HyperParameters& hp, const Ends& ends,
+                   Layer layer, std::optional<int64_t> vocabulary);
 
 mlir::Type kvElementType(mlir::MLIRContext* context, KvElement element);
 

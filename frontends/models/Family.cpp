@@ -8,6 +8,7 @@
 #include "frontends/models/Assembly.h"
 #include "frontends/models/Experts.h"
 #include "frontends/models/Layers.h"
+#include "frontends/models/NextnFile.h"
 
 using namespace mlir;
 
@@ -137,6 +138,13 @@ absl::StatusOr<ImportResult> importFamily(MLIRContext& context, const gguf::File
   Metadata metadata(file, arch, options.refusals);
   absl::StatusOr<HyperParameters> hp = readHyperParameters(metadata, family);
   if (!hp.ok()) return hp.status();
+  if (const gguf::File* block = file.joined()) {
+    Metadata ofBlock(*block, arch, options.refusals);
+    const absl::StatusOr<HyperParameters> withBlock = readHyperParameters(ofBlock, family);
+    if (!withBlock.ok()) return withBlock.status();
+    if (!ofBlock.ok()) return ofBlock.status();
+    if (absl::Status status = addNextnBlock(*hp, *withBlock, *block); !status.ok()) return status;
+  }
   Model model;
   model.hp = *std::move(hp);
   model.l2Norm = options.l2_norm;
@@ -152,7 +160,8 @@ absl::StatusOr<ImportResult> importFamily(MLIRContext& context, const gguf::File
   for (int64_t i = 0; !options.draft && i < model.hp.trunkBlocks() && tensors.goesOn(); ++i)
     model.layers.push_back(layers.make(i));
   if (model.hp.nextnBlocks > 0 && tensors.goesOn() && model.ends.embedding.tensor != nullptr)
-    model.nextn = collectNextn(tensors, model.hp, model.ends, layers.make(model.hp.trunkBlocks()));
+    model.nextn = collectNextn(tensors, file, model.hp, model.ends, layers.make(model.hp.trunkBlocks()),
+                               options.draft_vocabulary);
   ImportResult result;
   result.warnings = metadata.warnings();
   // A key that is missing explains what tensors then seem to lack.

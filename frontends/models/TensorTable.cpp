@@ -124,6 +124,30 @@ Weight TensorTable::convolution(const std::string& name, int64_t channels, int64
   return checked(require({&name, 1}), {channels, taps}, /*f32Only=*/true, /*altNe1=*/1);
 }
 
+std::vector<int64_t> TensorTable::ids(const std::string& name, int64_t size, int64_t limit) {
+  const gguf::IntegerTensor* tensor = goesOn() ? file_.FindIntegers(name) : nullptr;
+  if (tensor == nullptr) return {};
+  used_.insert(tensor->name);
+  const std::string where = absl::StrCat(file_.path(), ", tensor ", name);
+  if (tensor->elements() != size) {
+    fail(MakeError("Q2006",
+                   absl::StrCat("tensor ", name, " has ", tensor->elements(), " ids, expected ", size), where,
+                   "it has an id for each row of the draft's head"));
+    return {};
+  }
+  std::vector<int64_t> ids;
+  for (int64_t i = 0; i < size; ++i) {
+    ids.push_back(tensor->at(i));
+    if (ids.back() >= 0 && ids.back() < limit) continue;
+    fail(MakeError(
+        "Q2011",
+        absl::StrCat("id ", i, " of tensor ", name, " is ", ids.back(), ", expected 0 to ", limit - 1), where,
+        "it names tokens of the model; convert or download the model again"));
+    return {};
+  }
+  return ids;
+}
+
 absl::Status TensorTable::finish(std::vector<std::string>& warnings) {
   if (!goesOn()) return status_;
   struct Foreign {
@@ -140,7 +164,6 @@ absl::Status TensorTable::finish(std::vector<std::string>& warnings) {
       {"rope_freqs", false, "rotary frequencies per pair"},
       {"rope_factors", false, "rotary frequencies per pair"},
       {"attn_sinks", false, "attention sinks"},
-      {"d2t", true, "the map of a trimmed draft vocabulary"},
   };
   for (const gguf::Tensor& tensor : file_.tensors()) {
     if (used_.contains(tensor.name)) continue;
@@ -161,6 +184,10 @@ absl::Status TensorTable::finish(std::vector<std::string>& warnings) {
     if (!refused)
       warnings.push_back(absl::StrCat("tensor ", tensor.name, " is not used by this architecture"));
   }
+  for (const gguf::IntegerTensor& tensor : file_.integer_tensors())
+    if (!used_.contains(tensor.name))
+      warnings.push_back(
+          absl::StrCat("tensor ", tensor.name, " of integers is not used by this architecture"));
   return status_;
 }
 

@@ -16,6 +16,9 @@
 
 namespace qcc::models {
 
+// Of a draft that chooses among some tokens: the id of each row of its head.
+inline constexpr char kDraftTokens[] = "d2t";
+
 // Some rows of a tensor, piece by piece and in each piece group by group: #hir.row_pieces says how.
 struct RowPieces {
   int64_t groups = 0, groupRows = 0;
@@ -72,6 +75,9 @@ class TensorTable {
   Weight vector(const std::string& name, int64_t size);
   // Depthwise convolution, f32: ne {taps, channels}, or {taps, 1, channels} as some converters leave it.
   Weight convolution(const std::string& name, int64_t channels, int64_t taps);
+
+  // The table of `size` ids of the name, where the file has one: empty, or each at least 0 and below `limit`.
+  std::vector<int64_t> ids(const std::string& name, int64_t size, int64_t limit);
 
   // After everything was looked up: refuses tensors that change the arithmetic of one in use (scales of
   // anything but a linear, biases, low-rank factors, rope factors), lists the others in `warnings`.

@@ -301,7 +301,9 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
     }
 
     LogicalResult placeLogits(Lowering& lowering, EntryPoint& entry, int64_t rows) {
-      if (!entry.logits.getDefiningOp<hir::LinearOp>())
+      // Of a slice the matrix's rows are those of the slice.
+      auto slice = entry.logits.getDefiningOp<hir::SliceOp>();
+      if (!(slice ? slice.getX() : entry.logits).getDefiningOp<hir::LinearOp>())
         return entry.func.getBody().front().getTerminator()->emitError(
                    "no kernel for logits that do not come from 'hir.linear' on target ")
                << target.name;

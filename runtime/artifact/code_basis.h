@@ -81,6 +81,7 @@ Hash128 CodeBasis(const Model& model, const Manifest& manifest, uint32_t section
     basis.Number(program.dispatches);
     basis.Number(program.barriers);
     basis.Number(program.weight_bytes);
+    basis.Number(program.logits_cols);
   });
   if (!manifest.parts.empty()) {
     basis.Number(manifest.part);

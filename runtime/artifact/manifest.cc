@@ -22,6 +22,7 @@ constexpr uint32_t kMaxFormats = 256, kMaxOptions = 1024, kMaxWeights = 1 << 17,
 constexpr uint64_t kMaxContext = INT32_MAX;
 // More tokens than the sampler can sum the weights of; columns of a row that no model has; logits behind the
 // vocabulary, which are there for alignment.
+constexpr uint32_t kLogitsGroup = 16;  // trimmed rows end with a group of rows of the head
 constexpr uint32_t kMaxVocabulary = 1 << 23, kMaxEmbedding = 1 << 20, kMaxLogitsPadding = 256;
 // All states of a sequence, all keys and values of a token; and what may lie before and behind a state for
 // alignment.
@@ -138,6 +139,9 @@ Status ArtifactVerifier::ReadManifest() {
   QRT_RETURN_IF_ERROR(ReadKernels(fb));
   QRT_RETURN_IF_ERROR(ReadStages(fb));
   QRT_RETURN_IF_ERROR(ReadParts(fb));
+  if (fb.draft_tokens() != nullptr) {
+    QRT_RETURN_IF_ERROR(Copy("draft_tokens", *fb.draft_tokens(), kMaxVocabulary, &m.draft_tokens));
+  }
   QRT_RETURN_IF_ERROR(ReadText(fb));
   return ReadOrigin(fb);
 }
@@ -180,6 +184,7 @@ Status ArtifactVerifier::ReadPrograms(const abi::Manifest& fb) {
     info.dispatches = p->dispatches();
     info.barriers = p->barriers();
     info.weight_bytes = p->weight_bytes();
+    info.logits_cols = p->logits_cols();
   }
   return Status();
 }
@@ -513,8 +518,26 @@ Status ArtifactVerifier::CheckPrograms() {
     if (p.rows == 0 || p.rows > kMaxRows) {
       return BadField(field + ".rows", std::to_string(p.rows), "1 to " + std::to_string(kMaxRows));
     }
+    // The sampler is given all tokens of the rows that are chosen.
+    const bool trims = p.facts.gives == Output::kLogits && p.logits_cols < m.model.vocab_size &&
+                       p.logits_cols % kLogitsGroup == 0;
+    if (p.logits_cols != 0 && !trims) {
+      return BadField(field + ".logits_cols", std::to_string(p.logits_cols),
+                      "0, or of logits of every row a multiple of " + std::to_string(kLogitsGroup) +
+                          " below the vocabulary of " + std::to_string(m.model.vocab_size));
+    }
+    if (p.logits_cols != 0 && !m.draft_tokens.empty() && m.draft_tokens.size() != p.logits_cols) {
+      return BadField("the length of draft_tokens", std::to_string(m.draft_tokens.size()),
+                      std::to_string(p.logits_cols) + " (" + field + ".logits_cols)");
+    }
     most_rows = std::max<uint64_t>(most_rows, p.rows);
     order.push_back(&p);
+  }
+  for (const uint32_t id : m.draft_tokens) {
+    if (id >= m.model.vocab_size) {
+      return BadField("an id of draft_tokens", std::to_string(id),
+                      "one below " + std::to_string(m.model.vocab_size));
+    }
   }
   const uint64_t row_bytes =
       std::max(sizeof(float) * kArenaFloats * m.model.embedding_length, kArenaRowBytes);

@@ -51,6 +51,9 @@ struct ProgramInfo {
   uint64_t arena_bytes;
   uint32_t dispatches, barriers;
   uint64_t weight_bytes;  // read by a step with a full bucket
+  // Of one that gives logits of the first tokens alone, by id, a multiple of 16 and less than the vocabulary:
+  // columns of a row, and floats from one row to the next. 0: of all tokens.
+  uint32_t logits_cols = 0;
 };
 
 struct CodeInfo {
@@ -138,6 +141,14 @@ struct Manifest {
   uint32_t part = 0;
   uint32_t state_block = 0;       // tokens; 0 where no state has entries
   std::vector<StageInfo> stages;  // as CPU code numbers them
+  // Ids of the columns of trimmed logits, each in the vocabulary and as many as all such programs have;
+  // empty: they are the first tokens.
+  std::vector<uint32_t> draft_tokens;
+
+  // Floats from one row of a program's logits to the next.
+  uint32_t logits_stride(const ProgramInfo& program) const {
+    return program.logits_cols != 0 ? program.logits_cols : model.logits_stride;
+  }
 };
 
 // Q4017. `made_for` says of what the artifact has version `found`, where this program knows `known` alone:

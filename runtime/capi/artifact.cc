@@ -81,6 +81,7 @@ Status Describe(const Artifact& artifact, qrt_artifact_info* out) {
   info.has_goldens = artifact.goldens().has_value();
   std::memcpy(info.identity, artifact.identity().data(), sizeof info.identity);
   info.parts = artifact.part_count();
+  info.numerics = artifact.manifest().numerics == Numerics::kF32 ? "f32" : "int8";
   return WriteInfo(info, offsetof(qrt_artifact_info, parts), "info", out);
 }
 

@@ -84,6 +84,7 @@ Status Create(qrt_artifact* artifact, const qrt_engine_options* options, qrt_eng
   }
   QRT_RETURN_IF_ERROR(Engine::Create(std::move(parts), services.allocator_or_null(), &handle->engine));
   if (read.draft != nullptr) QRT_RETURN_IF_ERROR(LinkDraft(read.draft, read, *handle));
+  if (read.prefix_bytes != 0) handle->engine->KeepPrefixes(read.prefix_bytes, services.allocator_or_null());
   *out = handle.release();
   return Status();
 }
@@ -110,6 +111,13 @@ Status Describe(const qrt_engine& engine, qrt_engine_info* out) {
   info.transfers = counters.transfers;
   info.bytes_transferred = counters.bytes_transferred;
   info.drafts = engine.engine->drafts();
+  if (const PrefixStore* prefixes = engine.engine->prefixes()) {
+    const PrefixStore::Counters kept = prefixes->counters();
+    info.prefix_bytes = kept.bytes;
+    info.prefixes = kept.prefixes;
+    info.prefix_hits = kept.hits;
+    info.prefix_tokens = kept.reused;
+  }
   return WriteInfo(info, offsetof(qrt_engine_info, device), "info", out);
 }
 
@@ -231,6 +239,26 @@ void qrt_engine_release(qrt_engine* engine) {
 qrt_status qrt_engine_describe(const qrt_engine* engine, qrt_engine_info* info, qrt_error* error) {
   return Guard(
       error, [&] { return engine == nullptr ? NullArgument("engine") : qrt::capi::Describe(*engine, info); });
+}
+
+qrt_status qrt_engine_pin_prefix(qrt_engine* engine, const int32_t* tokens, size_t count, uint64_t* pinned,
+                                 qrt_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (engine == nullptr) return NullArgument("engine");
+    if (pinned == nullptr) return NullArgument("pinned");
+    QRT_RETURN_IF_ERROR(qrt::capi::CheckPrefixes(*engine, tokens, count));
+    *pinned = engine->engine->prefixes()->Pin({tokens, count});
+    return Status();
+  });
+}
+
+qrt_status qrt_engine_unpin_prefix(qrt_engine* engine, const int32_t* tokens, size_t count,
+                                   qrt_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (engine == nullptr) return NullArgument("engine");
+    QRT_RETURN_IF_ERROR(qrt::capi::CheckPrefixes(*engine, tokens, count));
+    return engine->engine->prefixes()->Unpin({tokens, count});
+  });
 }
 
 qrt_status qrt_engine_time_stages(qrt_engine* engine, qrt_error* error) {

@@ -17,6 +17,7 @@
 
 #include "runtime/artifact/artifact.h"
 #include "runtime/base/status.h"
+#include "runtime/engine/checkpoint.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/model_plan.h"
 #include "runtime/engine/sampler.h"
@@ -173,6 +174,15 @@ struct qrt_session {
   uint64_t steps = 0, guessed = 0, accepted = 0;  // qrt_draft_counters
 };
 
+struct qrt_checkpoint {
+  qrt_checkpoint(const qrt::capi::Services& services, qrt_session* session)
+      : services(services), session(session), checkpoint(session->session) {}
+  std::atomic<uint32_t> refs{1};
+  const qrt::capi::Services services;
+  const qrt::capi::Ref<qrt_session> session;
+  qrt::Checkpoint checkpoint;
+};
+
 struct qrt_sampler {
   qrt_sampler(const qrt::capi::Services& services, qrt::Sampler sampler)
       : services(services), sampler(std::move(sampler)) {}
@@ -189,6 +199,15 @@ inline Status ReadAppendOptions(const qrt_append_options* options, qrt_append_op
     return Status(Code::kInvalidArgument, 5305, "options->next without a sampler");
   }
   return Status();
+}
+
+// Whether the engine keeps prefixes, and these may be tokens of one.
+inline Status CheckPrefixes(const qrt_engine& engine, const int32_t* tokens, size_t count) {
+  if (engine.engine->prefixes() == nullptr) {
+    return Status(Code::kUnavailable, 5353, "the engine keeps no prefixes", "",
+                  "make it with qrt_engine_options.prefix_bytes");
+  }
+  return tokens == nullptr && count != 0 ? NullArgument("tokens") : Status();
 }
 
 inline Sampler* SamplerOf(const qrt_append_options& options) {

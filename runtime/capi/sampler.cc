@@ -119,6 +119,10 @@ void qrt_sampler_accept(qrt_sampler* sampler, int32_t token) {
   if (sampler != nullptr) sampler->sampler.Accept(token);
 }
 
+void qrt_sampler_seek(qrt_sampler* sampler, uint64_t position) {
+  if (sampler != nullptr) sampler->sampler.Seek(position);
+}
+
 void qrt_sampler_reset(qrt_sampler* sampler) {
   if (sampler != nullptr) sampler->sampler.Reset();
 }

@@ -46,6 +46,38 @@ Status Fork(const qrt_session* session, qrt_session** out) {
   return Status();
 }
 
+Status TakeCheckpoint(qrt_session* session, qrt_checkpoint** out) {
+  if (session == nullptr) return NullArgument("session");
+  if (out == nullptr) return NullArgument("out");
+  Owned<qrt_checkpoint> handle(NewHandle<qrt_checkpoint>(session->services, session));
+  QRT_RETURN_IF_ERROR(handle->checkpoint.Take(session->services.allocator_or_null()));
+  *out = handle.release();
+  return Status();
+}
+
+Status Begin(qrt_session* session, const int32_t* tokens, size_t count, qrt_prefix* out) {
+  if (session == nullptr) return NullArgument("session");
+  QRT_RETURN_IF_ERROR(CheckPrefixes(*session->engine.get(), tokens, count));
+  qrt_prefix prefix = {};
+  if (out != nullptr && out->struct_size < sizeof prefix) {
+    return BadStructSize("prefix", out->struct_size, sizeof prefix);
+  }
+  PrefixStore::Found found;
+  QRT_RETURN_IF_ERROR(session->engine->engine->prefixes()->Begin(session->session, {tokens, count}, &found));
+  prefix.reused = found.reused;
+  prefix.shared = found.shared;
+  return out != nullptr ? WriteInfo(prefix, sizeof prefix, "prefix", out) : Status();
+}
+
+Status Keep(const qrt_session* session, const int32_t* tokens, size_t count, uint64_t* kept) {
+  if (session == nullptr) return NullArgument("session");
+  QRT_RETURN_IF_ERROR(CheckPrefixes(*session->engine.get(), tokens, count));
+  uint64_t found = 0;
+  QRT_RETURN_IF_ERROR(session->engine->engine->prefixes()->Keep(session->session, {tokens, count}, &found));
+  if (kept != nullptr) *kept = found;
+  return Status();
+}
+
 Status GenerateTokens(qrt_session* session, int32_t token, const qrt_generate_options* options,
                       int32_t* tokens, size_t capacity, size_t* count) {
   if (session == nullptr) return NullArgument("session");
@@ -59,8 +91,8 @@ Status GenerateTokens(qrt_session* session, int32_t token, const qrt_generate_op
     return Status(Code::kInvalidArgument, 5305, "capacity is 0, expected room for at least 1 token");
   }
   Generated generated;
-  const Status status = Generate(session->session, token, read.sampler->sampler, {read.ends, read.ctx},
-                                 {tokens, capacity}, &generated);
+  const Status status = Generate(session->session, token, read.sampler->sampler,
+                                 {read.ends, read.agrees, read.ctx}, {tokens, capacity}, &generated);
   *count = generated.tokens;
   session->steps += generated.tokens != 0;
   session->guessed += generated.guessed;
@@ -110,6 +142,44 @@ qrt_status qrt_session_rewind(qrt_session* session, uint64_t tokens, qrt_error* 
     if (session == nullptr) return NullArgument("session");
     return session->session.Rewind(tokens);
   });
+}
+
+qrt_status qrt_session_checkpoint(qrt_session* session, qrt_checkpoint** out, qrt_error* error) {
+  return Guard(error, [&] { return qrt::capi::TakeCheckpoint(session, out); });
+}
+
+void qrt_checkpoint_release(qrt_checkpoint* checkpoint) {
+  Ref<qrt_checkpoint>::Drop(checkpoint);
+}
+
+uint64_t qrt_checkpoint_position(const qrt_checkpoint* checkpoint) {
+  return checkpoint != nullptr ? checkpoint->checkpoint.position() : 0;
+}
+
+uint64_t qrt_checkpoint_bytes(const qrt_checkpoint* checkpoint) {
+  return checkpoint != nullptr ? checkpoint->checkpoint.bytes() : 0;
+}
+
+int32_t qrt_checkpoint_holds(const qrt_checkpoint* checkpoint) {
+  return checkpoint != nullptr && checkpoint->checkpoint.holds() ? 1 : 0;
+}
+
+qrt_status qrt_session_rewind_to(qrt_session* session, const qrt_checkpoint* checkpoint, qrt_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (session == nullptr) return NullArgument("session");
+    if (checkpoint == nullptr) return NullArgument("checkpoint");
+    return session->session.RewindTo(checkpoint->checkpoint);
+  });
+}
+
+qrt_status qrt_session_begin(qrt_session* session, const int32_t* tokens, size_t count, qrt_prefix* prefix,
+                             qrt_error* error) {
+  return Guard(error, [&] { return qrt::capi::Begin(session, tokens, count, prefix); });
+}
+
+qrt_status qrt_session_keep(const qrt_session* session, const int32_t* tokens, size_t count, uint64_t* kept,
+                            qrt_error* error) {
+  return Guard(error, [&] { return qrt::capi::Keep(session, tokens, count, kept); });
 }
 
 qrt_status qrt_session_append(qrt_session* session, const int32_t* tokens, size_t count,

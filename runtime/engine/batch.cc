@@ -337,7 +337,8 @@ bool Batch::DescribeSamples(StepRequest& request, const Engine::OutRow* outs) {
   int64_t described = -1;
   for (int64_t i = 0; i < request.n_out; ++i) {
     if (!outs[i].last || outs[i].session->feed_.sampler == nullptr) continue;
-    outs[i].session->feed_.sampler->Describe(&samples[i], penalties + request.n_penalties);
+    outs[i].session->feed_.sampler->Describe(outs[i].position + 1, &samples[i],
+                                             penalties + request.n_penalties);
     samples[i].penalty_begin = request.n_penalties;
     request.n_penalties += samples[i].penalty_count;
     described = i;
@@ -358,7 +359,7 @@ void Batch::TakeChosen(const StepRequest& request, const Engine::OutRow* outs) {
     int32_t token;
     if (request.chosen == nullptr) {
       const float* row = request.logits + static_cast<uint64_t>(i) * engine_.plan().logits_stride;
-      token = feed.sampler->SampleStep({row, engine_.plan().vocab_size});
+      token = feed.sampler->SampleStep(outs[i].position + 1, {row, engine_.plan().vocab_size});
     } else {
       token = request.chosen[i];
     }

@@ -26,6 +26,8 @@ DraftSchedule::DraftSchedule(const ModelPlan& plan) {
     if (program.rows != 0 && Follows(program.facts, plan.embedding_length) &&
         program.facts.gives == Output::kLogits && AdvancesKvAlone(program.facts, plan)) {
       main = &program.facts;
+      logits_cols_ = program.logits_cols;
+      if (logits_cols_ != 0) tokens_ = plan.draft_tokens;
       break;
     }
   }
@@ -35,6 +37,7 @@ DraftSchedule::DraftSchedule(const ModelPlan& plan) {
     const Program& program = plan.programs[i];
     const ProgramFacts& facts = program.facts;
     if (program.rows == 0 || facts.advances != main->advances || facts.leaves != main->leaves) continue;
+    if (facts.gives == Output::kLogits && program.logits_cols != logits_cols_) continue;
     if (Follows(facts, plan.embedding_length)) {
       if (facts.gives == Output::kLogits) with_logits_.push_back({i, program.rows, true});
       if (facts.gives == Output::kNothing) without_logits_.push_back({i, program.rows, false});

@@ -32,12 +32,21 @@ class DraftSchedule {
   // Goes on from the row that the program before left at the begin of the arena; none: it drafts one token at
   // a time.
   const std::optional<uint32_t>& next() const { return next_; }
+  // It chooses among so many tokens, and its rows of logits lie so many floats apart; 0: all, and as those of
+  // the model.
+  uint32_t logits_cols() const { return logits_cols_; }
+  // The token of a column of its logits.
+  int32_t token(size_t column) const {
+    return static_cast<int32_t>(tokens_.empty() ? column : tokens_[column]);
+  }
   // Whether a KV plane is the draft's and not the trunk's.
   bool Owns(const KvPlane& plane) const;
 
  private:
   std::vector<Schedule::Choice> with_logits_, without_logits_;  // ascending rows
   std::optional<uint32_t> next_;
+  uint32_t logits_cols_ = 0;
+  std::vector<uint32_t> tokens_;    // of the columns; empty: the first by id
   std::vector<uint32_t> advances_;  // places in the manifest's list of states
 };
 

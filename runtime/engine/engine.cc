@@ -150,6 +150,34 @@ DeviceResult Engine::Write(size_t part, std::span<const CopyRange> ranges) {
   return OnDevice(part, [&](Device& device) { return device.Write(ranges); });
 }
 
+uint64_t Engine::StateBytes(size_t part, uint64_t tokens) const {
+  return LiveBytes(WithoutTraces(plan(part).states), plan(part).state_block, tokens).value();
+}
+
+uint64_t Engine::KvBytes(size_t part, uint64_t tokens) const {
+  uint64_t bytes = 0;
+  for (const KvPlane& plane : plan(part).kv_planes) {
+    if (!IsDraftsOwn(part, plane)) bytes += plane.row_bytes;
+  }
+  return tokens * bytes;
+}
+
+uint64_t Engine::StateBytes(uint64_t tokens) const {
+  uint64_t bytes = 0;
+  for (size_t part = 0; part < parts_.size(); ++part) bytes += StateBytes(part, tokens);
+  return bytes;
+}
+
+uint64_t Engine::KvBytes(uint64_t tokens) const {
+  uint64_t bytes = 0;
+  for (size_t part = 0; part < parts_.size(); ++part) bytes += KvBytes(part, tokens);
+  return bytes;
+}
+
+void Engine::KeepPrefixes(uint64_t bytes, const qrt_allocator* allocator) {
+  prefixes_ = std::make_unique<PrefixStore>(*this, bytes, allocator);
+}
+
 DeviceResult Engine::HandOn(size_t part, uint64_t rows, size_t* failed) {
   const Device &from = *parts_[part].device, &to = *parts_[part + 1].device;
   const uint64_t bytes = rows * row_bytes();

@@ -20,6 +20,7 @@
 #include "runtime/device/device.h"
 #include "runtime/engine/draft_schedule.h"
 #include "runtime/engine/model_plan.h"
+#include "runtime/engine/prefix_store.h"
 #include "runtime/engine/sampler.h"
 #include "runtime/engine/schedule.h"
 #include "runtime/engine/session.h"
@@ -71,6 +72,16 @@ class Engine {
   bool IsDraftsOwn(size_t part, const KvPlane& plane) const {
     return part >= parts_.size() || (part + 1 == parts_.size() && own_draft_.Owns(plane));
   }
+  // Bytes that Session::ReadState gives of `tokens` tokens, and ReadKv: of a part, and of all.
+  uint64_t StateBytes(size_t part, uint64_t tokens) const;
+  uint64_t KvBytes(size_t part, uint64_t tokens) const;
+  uint64_t StateBytes(uint64_t tokens) const;
+  uint64_t KvBytes(uint64_t tokens) const;
+  // Before there are sessions: prefixes are kept from now on, in at most `bytes` bytes of `allocator`'s
+  // memory (NULL: the system's). Throws std::bad_alloc.
+  void KeepPrefixes(uint64_t bytes, const qrt_allocator* allocator);
+  // Null: none are kept.
+  PrefixStore* prefixes() const { return prefixes_.get(); }
   // Before there are sessions: `draft` drafts for this model from now on. Throws std::bad_alloc. Errors:
   // artifact incompatible (it drafts nothing; its rows, its vocabulary differ; this model's steps do not
   // leave the rows), out of memory.
@@ -156,8 +167,11 @@ class Engine {
   // Runs a draft's program for seq.row_count tokens, the first at `position`; with `logits` those of every
   // row.
   bool RunDraft(uint32_t program, const qrt_seq& seq, uint64_t position, const int32_t* tokens, bool logits);
-  const float* draft_logits(uint64_t row) const {
-    return reinterpret_cast<const float*>(logits_.data()) + row * stage(draft_part()).plan.logits_stride;
+  std::span<const float> draft_logits(uint64_t row) const {
+    const uint32_t cols = draft_schedule().logits_cols();
+    const uint64_t stride = cols != 0 ? cols : stage(draft_part()).plan.logits_stride;
+    return {reinterpret_cast<const float*>(logits_.data()) + row * stride,
+            cols != 0 ? cols : plan().vocab_size};
   }
 
   const pid_t process_;  // that made it
@@ -166,6 +180,7 @@ class Engine {
   std::unique_ptr<Stage> linked_;  // drafts instead
   DraftSchedule linked_draft_;
   std::vector<TracedLayer> traces_;
+  std::unique_ptr<PrefixStore> prefixes_;
   uint64_t memory_bytes_ = 0;
   Memory logits_;     // [max_out_rows][logits_stride]
   Memory seqs_;       // qrt_seq [max_rows]

@@ -106,10 +106,9 @@ bool ModelDrafter::RunProgram(uint32_t program, std::span<const int32_t> tokens,
 }
 
 int32_t ModelDrafter::Likeliest(uint64_t i) const {
-  const float* logits = engine_.draft_logits(i);
-  const float* end = logits + engine_.plan().vocab_size;
-  const float* best = std::max_element(logits, end);
-  return *best == *best ? static_cast<int32_t>(best - logits) : -1;
+  const std::span<const float> logits = engine_.draft_logits(i);
+  const auto best = std::max_element(logits.begin(), logits.end());
+  return *best == *best ? engine_.draft_schedule().token(static_cast<size_t>(best - logits.begin())) : -1;
 }
 
 size_t ModelDrafter::Propose(uint64_t position, int32_t token, std::span<int32_t> guesses) {

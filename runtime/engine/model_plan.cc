@@ -17,6 +17,7 @@ Result<ModelPlan> PlanOf(const Manifest& manifest, const Hash128& identity) {
   ModelPlan plan;
   plan.identity = identity;
   plan.vocab_size = manifest.model.vocab_size;
+  plan.draft_tokens = manifest.draft_tokens;
   plan.logits_stride = manifest.model.logits_stride;
   plan.context_length = manifest.model.context_length;
   plan.embedding_length = manifest.model.embedding_length;
@@ -25,7 +26,8 @@ Result<ModelPlan> PlanOf(const Manifest& manifest, const Hash128& identity) {
   plan.state_block = manifest.state_block;
   plan.kv_bytes_per_token = manifest.kv_bytes_per_token;
   for (const ProgramInfo& program : manifest.programs) {
-    plan.programs.push_back({program.facts, program.rows, program.arena_bytes, program.name});
+    plan.programs.push_back(
+        {program.facts, program.rows, program.arena_bytes, program.name, program.logits_cols});
   }
   for (uint32_t place = 0; place < manifest.states.size(); ++place) {
     const StateInfo& state = manifest.states[place];

@@ -17,7 +17,8 @@ struct Program {
   ProgramFacts facts;
   uint32_t rows = 0;  // bucket: the most rows of one step; of one that takes a stream: the most chosen rows
   uint64_t arena_bytes = 0;
-  std::string name = {};  // for people
+  std::string name = {};     // for people
+  uint32_t logits_cols = 0;  // ProgramInfo::logits_cols
 };
 
 // A run of KV that lies contiguous over tokens: with capacity C it starts at offset * C and holds C rows of
@@ -40,16 +41,17 @@ struct TracedLayer {
 struct ModelPlan {
   Hash128 identity = {};  // of the artifact; snapshots are bound to it
   uint32_t vocab_size = 0;
-  uint32_t logits_stride = 0;       // floats between two rows of logits, >= vocab_size
-  uint64_t context_length = 0;      // the model's own
-  uint32_t embedding_length = 0;    // f32 of a row that a part hands to the next
-  uint64_t state_bytes = 0;         // may be 0
-  std::vector<StatePlace> states;   // inside state_bytes, no overlap
-  uint32_t state_block = 0;         // tokens of a block; 0: no state has entries
-  uint64_t kv_bytes_per_token = 0;  // may be 0
-  std::vector<KvPlane> kv_planes;   // inside kv_bytes_per_token, no overlap
-  std::vector<TracedLayer> traces;  // by layer; empty: the artifact is not traceable
-  std::vector<Program> programs;    // the device's program table
+  std::vector<uint32_t> draft_tokens;  // Manifest::draft_tokens
+  uint32_t logits_stride = 0;          // floats between two rows of logits, >= vocab_size
+  uint64_t context_length = 0;         // the model's own
+  uint32_t embedding_length = 0;       // f32 of a row that a part hands to the next
+  uint64_t state_bytes = 0;            // may be 0
+  std::vector<StatePlace> states;      // inside state_bytes, no overlap
+  uint32_t state_block = 0;            // tokens of a block; 0: no state has entries
+  uint64_t kv_bytes_per_token = 0;     // may be 0
+  std::vector<KvPlane> kv_planes;      // inside kv_bytes_per_token, no overlap
+  std::vector<TracedLayer> traces;     // by layer; empty: the artifact is not traceable
+  std::vector<Program> programs;       // the device's program table
 };
 
 // The plan of an artifact's manifest. Errors: artifact incompatible (a KV layer whose shape does not divide

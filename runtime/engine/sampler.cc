@@ -6,6 +6,7 @@
 #include <string>
 
 #include "runtime/abi/sampling.h"
+#include "runtime/engine/random_numbers.h"
 
 namespace qrt {
 namespace {
@@ -22,7 +23,8 @@ uint64_t HighProduct(uint64_t a, uint64_t b) {
 // Keys are in the order of the logits; 0 is none.
 uint32_t KeyOf(uint32_t bits) {
   if (bits == 0x80000000) bits = 0;
-  return bits >> 31 ? ~bits : bits | 0x80000000;
+  const auto negative = static_cast<uint32_t>(static_cast<int32_t>(bits) >> 31);
+  return bits ^ (negative | 0x80000000);
 }
 uint32_t BitsOf(uint32_t key) {
   return key >> 31 ? key ^ 0x80000000 : ~key;
@@ -90,29 +92,6 @@ Status BadOption(const char* name, double found, const char* expected) {
 
 }  // namespace
 
-RandomSequence::RandomSequence(uint64_t seed) {
-  for (uint64_t& word : state_) {
-    seed += 0x9E3779B97F4A7C15;
-    uint64_t z = seed;
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9;
-    z = (z ^ z >> 27) * 0x94D049BB133111EB;
-    word = z ^ z >> 31;
-  }
-}
-
-uint64_t RandomSequence::Next() {
-  auto rotate = [](uint64_t x, int k) { return x << k | x >> (64 - k); };
-  const uint64_t result = rotate(state_[1] * 5, 7) * 9;
-  const uint64_t t = state_[1] << 17;
-  state_[2] ^= state_[0];
-  state_[3] ^= state_[1];
-  state_[1] ^= state_[2];
-  state_[0] ^= state_[3];
-  state_[2] ^= t;
-  state_[3] = rotate(state_[3], 45);
-  return result;
-}
-
 Result<Sampler> Sampler::Create(uint32_t vocab_size, const SamplerOptions& o,
                                 std::span<const uint32_t> choosable) {
   if (vocab_size == 0 || vocab_size > (1u << 23)) return BadOption("vocab_size", vocab_size, "1 to 2^23");
@@ -142,7 +121,6 @@ Sampler::Sampler(uint32_t vocab_size, const SamplerOptions& options, std::span<c
           (options.repeat_penalty != 1 || options.presence_penalty != 0 || options.frequency_penalty != 0)),
       choosable_(choosable.begin(), choosable.end()),
       choices_(vocab_size),
-      random_(options.seed),
       candidates_(vocab_size) {
   if (!choosable.empty()) {
     choices_ = 0;
@@ -168,7 +146,7 @@ Sampler::Sampler(uint32_t vocab_size, const SamplerOptions& options, std::span<c
 }
 
 void Sampler::Reset() {
-  random_ = RandomSequence(options_.seed);
+  next_position_ = 0;
   std::fill(counts_.begin(), counts_.end(), 0);
   recent_.clear();
   window_next_ = window_used_ = 0;
@@ -200,16 +178,20 @@ void Sampler::Forget(int32_t token) {
   recent_.pop_back();
 }
 
-void Sampler::Describe(qrt_gpu_sample* sample, qrt_gpu_penalty* penalties) {
+void Sampler::Describe(uint64_t position, qrt_gpu_sample* sample, qrt_gpu_penalty* penalties) const {
   const uint32_t begin = sample->penalty_begin;
   *sample = draw_;
   sample->penalty_begin = begin;
   sample->penalty_count = this->penalties();
-  if (options_.temperature != 0) sample->random = random_.Next();
+  sample->random = RandomFor(position);
   for (size_t i = 0; i < recent_.size(); ++i) {
     const size_t id = static_cast<size_t>(recent_[i]);
     penalties[i] = {static_cast<uint32_t>(id), std::min(counts_[id], kMaxCount)};
   }
+}
+
+uint64_t Sampler::RandomFor(uint64_t position) const {
+  return options_.temperature == 0 ? 0 : RandomAt(options_.seed, position);
 }
 
 uint32_t Sampler::Penalized(uint32_t key, uint32_t count) const {
@@ -234,6 +216,26 @@ const char* Sampler::FaultOf(int32_t result) {
   }
 }
 
+bool Sampler::CannotEnter(size_t begin, const float* logits, Seen* seen) const {
+  if (!choosable_.empty() && choosable_[begin / kGlance] != ~uint32_t{0}) return false;
+  // As signed numbers, whose order every instruction set has.
+  int32_t lowest = INT32_MAX, highest = INT32_MIN;
+  uint32_t no_numbers = 0, counted = 0;
+  for (size_t i = 0; i < kGlance; ++i) {
+    const uint32_t bits = std::bit_cast<uint32_t>(logits[begin + i]);
+    no_numbers |= static_cast<uint32_t>((bits & 0x7F800000) == 0x7F800000);
+    const auto key = static_cast<int32_t>(KeyOf(bits) ^ 0x80000000);
+    lowest = std::min(lowest, key);
+    highest = std::max(highest, key);
+  }
+  if (no_numbers != 0 || (static_cast<uint32_t>(highest) ^ 0x80000000) > candidates_[0].key) return false;
+  for (size_t i = 0; penalize_ && i < kGlance; ++i) counted |= counts_[begin + i];
+  if (counted != 0) return false;
+  seen->lowest = std::min(seen->lowest, static_cast<uint32_t>(lowest) ^ 0x80000000);
+  seen->highest = std::max(seen->highest, static_cast<uint32_t>(highest) ^ 0x80000000);
+  return true;
+}
+
 Sampler::Seen Sampler::Load(std::span<const float> logits) {
   n_ = 0;
   highest_ = 0;
@@ -243,6 +245,11 @@ Sampler::Seen Sampler::Load(std::span<const float> logits) {
   // A small k is kept in a heap whose top is the worst kept so far; a large one is selected afterwards.
   const bool heap = top_k != 0 && top_k <= 512;
   for (size_t i = 0; i < logits.size(); ++i) {
+    if (heap && n_ == top_k && i % kGlance == 0) {
+      // Mostly none of them belongs to the best.
+      while (logits.size() - i >= kGlance && CannotEnter(i, logits.data(), &seen)) i += kGlance;
+      if (i == logits.size()) break;
+    }
     if (!choosable_.empty() && (choosable_[i / 32] >> i % 32 & 1) == 0) continue;
     const uint32_t bits = std::bit_cast<uint32_t>(logits[i]);
     if ((bits & 0x7F800000) == 0x7F800000) {
@@ -329,7 +336,7 @@ Status Sampler::Sample(std::span<const float> logits, int32_t* token) {
     return Status(Code::kInvalidArgument, 7202,
                   std::to_string(logits.size()) + " logits, expected " + std::to_string(candidates_.size()));
   }
-  const uint64_t random = options_.temperature == 0 ? 0 : random_.Next();
+  const uint64_t position = next_position_++;
   const Seen seen = Load(logits);
   if (seen.bad != logits.size()) {
     return Status(Code::kInvalidArgument, 7203,
@@ -340,17 +347,16 @@ Status Sampler::Sample(std::span<const float> logits, int32_t* token) {
   if (n_ == 0) {
     return Status(Code::kInvalidArgument, 7204, "no token can be chosen: all logits are -infinity");
   }
-  *token = Choose(random);
+  *token = Choose(RandomFor(position));
   return Status();
 }
 
-int32_t Sampler::SampleStep(std::span<const float> logits) {
-  const uint64_t random = options_.temperature == 0 ? 0 : random_.Next();
+int32_t Sampler::SampleStep(uint64_t position, std::span<const float> logits) {
   const Seen seen = Load(logits);
   if (seen.bad != logits.size()) return QRT_GPU_SAMPLE_BAD_LOGIT;
   if (seen.lowest == 0) return QRT_GPU_SAMPLE_MINUS_INFINITY;
   if (seen.lowest == seen.highest && choices_ > 1) return QRT_GPU_SAMPLE_ALL_EQUAL;
-  return Choose(random);
+  return Choose(RandomFor(position));
 }
 
 int32_t Sampler::Choose(uint64_t random) {

@@ -24,16 +24,6 @@ struct SamplerOptions {
   uint64_t seed = 0;
 };
 
-// xoshiro256** 1.0 (Blackman and Vigna, 2018), its state filled by splitmix64 from the seed.
-class RandomSequence {
- public:
-  explicit RandomSequence(uint64_t seed);
-  uint64_t Next();
-
- private:
-  uint64_t state_[4];
-};
-
 // Steps, in this order: penalties, top-k, top-p, min-p, temperature, draw; top-p and min-p look at the
 // probabilities before the temperature. Temperature 0 takes the highest logit after the penalties instead. Of
 // equal logits the lowest id comes first, everywhere.
@@ -48,10 +38,11 @@ class RandomSequence {
 // * A weight is 2^40 times exp of the distance to the highest logit (over the temperature, which counts as
 // 2^-22 when
 //   it is lower), by a polynomial. So sums are exact in any order.
-// * A draw takes one number of our own random sequence, random / 2^64 of the sum of the survivors' weights,
-// and finds
-//   the survivor, in rising ids, that it falls on.
+// * A draw takes the number of the seed and of the token's position (random_numbers.h), random / 2^64 of the
+// sum of the
+//   survivors' weights, and finds the survivor, in rising ids, that it falls on.
 //
+// So a sequence that steps back, is restored or cut into other steps is drawn as one that was never touched.
 // Sample, Describe and Accept allocate nothing. Used by one thread at a time.
 class Sampler {
  public:
@@ -65,19 +56,22 @@ class Sampler {
   static Result<Sampler> Create(uint32_t vocab_size, const SamplerOptions& options,
                                 std::span<const uint32_t> choosable = {});
 
-  // Chooses a token; does not record it. -infinity excludes a token. Errors, with *token unchanged:
-  // kInvalidArgument Q7202 (not vocab_size logits), Q7203 (a logit is NaN or +infinity), Q7204 (all are
-  // -infinity). Takes a random number unless the temperature is 0 or the error is Q7202.
+  // Chooses a token for the position behind that of the last call, 0 at first; does not record it. -infinity
+  // excludes a token. Errors, with *token unchanged: kInvalidArgument Q7202 (not vocab_size logits: it stays
+  // the turn of this position), Q7203 (a logit is NaN or +infinity), Q7204 (all are -infinity).
   Status Sample(std::span<const float> logits, int32_t* token);
+  // The next Sample is for `position`: as many tokens stand before the one that it chooses.
+  void Seek(uint64_t position) { next_position_ = position; }
 
-  // The same for the logits [vocab_size] of a model's step, which are numbers and not all equal: the token,
-  // or one of QRT_GPU_SAMPLE_* that says what they are instead. What the sample programs of a device leave.
-  int32_t SampleStep(std::span<const float> logits);
+  // The same at any position for the logits [vocab_size] of a model's step, which are numbers and not all
+  // equal: the token, or one of QRT_GPU_SAMPLE_* that says what they are instead. What the sample programs of
+  // a device leave.
+  int32_t SampleStep(uint64_t position, std::span<const float> logits);
 
   // For a draw on the device instead of SampleStep: fills `sample` but for penalty_begin, and `penalties`
-  // [penalties()] with the tokens to penalize, and takes a random number as Sample would. The device's draw
-  // program then gives what SampleStep would have given for the same logits.
-  void Describe(qrt_gpu_sample* sample, qrt_gpu_penalty* penalties);
+  // [penalties()] with the tokens to penalize. The device's draw program then gives what SampleStep would
+  // have given for the same position and logits.
+  void Describe(uint64_t position, qrt_gpu_sample* sample, qrt_gpu_penalty* penalties) const;
 
   // Different tokens in the penalty window: entries that Describe writes.
   uint32_t penalties() const { return static_cast<uint32_t>(recent_.size()); }
@@ -92,7 +86,7 @@ class Sampler {
   // Records a token of the sequence for the penalties; ids outside the vocabulary are ignored.
   void Accept(int32_t token);
 
-  // Forgets the recorded tokens and starts the random sequence again.
+  // Forgets the recorded tokens; the next Sample is for position 0.
   void Reset();
 
   const SamplerOptions& options() const { return options_; }
@@ -117,8 +111,14 @@ class Sampler {
   static bool Before(const Candidate& a, const Candidate& b) {
     return a.key != b.key ? a.key > b.key : a.id < b.id;
   }
+  uint64_t RandomFor(uint64_t position) const;  // 0 where nothing is drawn
   uint32_t Penalized(uint32_t key, uint32_t count) const;
   void Forget(int32_t token);
+  // Tokens that CannotEnter looks at together: those of a word of choosable_.
+  static constexpr size_t kGlance = 32;
+  // Whether none of the kGlance tokens from `begin` on belongs to the top-k that are full, nor needs to be
+  // looked at alone; then they are counted in *seen.
+  bool CannotEnter(size_t begin, const float* logits, Seen* seen) const;
   // Fills candidates_ in the order of ids, or only those that top-k keeps, in order; sets n_ and highest_.
   Seen Load(std::span<const float> logits);
   // The token, of the candidates in play, at least one.
@@ -133,9 +133,9 @@ class Sampler {
   SamplerOptions options_;
   qrt_gpu_sample draw_ = {};  // the options as integers, on the host too
   bool penalize_;
-  std::vector<uint32_t> choosable_;  // empty: all
-  uint32_t choices_;                 // of them
-  RandomSequence random_;
+  std::vector<uint32_t> choosable_;    // empty: all
+  uint32_t choices_;                   // of them
+  uint64_t next_position_ = 0;         // of Sample
   std::vector<Candidate> candidates_;  // [vocab_size]; the first n_ are in play
   size_t n_ = 0;
   uint32_t highest_ = 0;          // the highest key in play

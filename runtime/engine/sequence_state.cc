@@ -24,8 +24,9 @@ std::vector<StatePlace> PlacesOf(const Manifest& manifest) {
   return places;
 }
 
-Checked AreaBytes(uint64_t state_bytes, bool steps_back) {
-  return steps_back ? Checked(state_bytes).aligned(256) * 2 : Checked(state_bytes);
+std::vector<StatePlace> WithoutTraces(std::vector<StatePlace> places) {
+  std::erase_if(places, [](const StatePlace& place) { return place.is_trace; });
+  return places;
 }
 
 Checked LiveBytes(const std::vector<StatePlace>& places, uint32_t block, uint64_t tokens) {

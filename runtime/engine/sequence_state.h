@@ -26,15 +26,15 @@ struct StatePlace {
 // The places of a manifest's states, without KV. The manifest is verified.
 std::vector<StatePlace> PlacesOf(const Manifest& manifest);
 
+// Those that the next token depends on.
+std::vector<StatePlace> WithoutTraces(std::vector<StatePlace> places);
+
 // Which memory a sequence's state has: two areas, where it can step back, or one.
 struct StateAreas {
   uint32_t block = 0;       // tokens of a block; 0: no state has entries
   uint64_t odd_offset = 0;  // from the first area to the one of odd blocks; 0: it is the same
   uint64_t at(uint64_t block_number) const { return block_number % 2 == 0 ? 0 : odd_offset; }
 };
-
-// Bytes of one or both areas, each at a multiple of 256, which suits every device.
-Checked AreaBytes(uint64_t state_bytes, bool steps_back);
 
 // The state of a sequence of `tokens` tokens alone, without what is left of others: the same for equal
 // states, whatever memory they lie in. Bytes of it, and where they lie, in order, with `payload` on the

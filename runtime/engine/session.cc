@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/artifact/state_area.h"
 #include "runtime/base/hash.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/lookup_drafter.h"
@@ -29,15 +30,6 @@ struct SnapshotHeader {
   uint8_t hash[16];  // of the snapshot with these bytes taken as zero
 };
 static_assert(sizeof(SnapshotHeader) == 64, "no padding");
-
-// What a snapshot holds of a token.
-uint64_t KvRowBytes(const Engine& engine, size_t part) {
-  uint64_t bytes = 0;
-  for (const KvPlane& plane : engine.plan(part).kv_planes) {
-    if (!engine.IsDraftsOwn(part, plane)) bytes += plane.row_bytes;
-  }
-  return bytes;
-}
 
 // Of a snapshot of an engine's sessions, but for its position and hash.
 SnapshotHeader EmptyHeader(const Engine& engine) {
@@ -86,11 +78,15 @@ Status Session::InitDraft(const Options& options, const qrt_allocator* allocator
   if (options.draft == QRT_DRAFT_NONE) return Status();
   draft_tokens_ = options.draft_tokens;
   const std::string note = "session options";
-  if (draft_tokens_ < 1 || draft_tokens_ > kMaxDraftTokens) {
+  if (draft_tokens_ > kMaxDraftTokens) {
     return Status(Code::kInvalidArgument, 5305,
                   "draft_tokens is " + std::to_string(draft_tokens_) + ", expected 1 to " +
-                      std::to_string(kMaxDraftTokens),
+                      std::to_string(kMaxDraftTokens) + ", or QRT_DRAFT_TOKENS_AUTO",
                   note);
+  }
+  if (draft_tokens_ == QRT_DRAFT_TOKENS_AUTO) {
+    draft_tokens_ = MostDraftTokens();
+    draft_length_.emplace(draft_tokens_);
   }
   if (options.draft == QRT_DRAFT_LOOKUP) {
     drafter_ = std::make_unique<LookupDrafter>(capacity_);
@@ -103,7 +99,7 @@ Status Session::InitDraft(const Options& options, const qrt_allocator* allocator
   if (!engine_.drafts()) {
     return Status(
         Code::kUnavailable, 5334, "the model has no function that drafts tokens", note,
-        "compile a model with a NextN block with qcc compile --functions=trunk,mtp, or link a draft");
+        "compile a model with a NextN block, or give it one with qcc compile --mtp, or link a draft");
   }
   const DeviceBuffer* kv = &areas_.back().kv;
   if (engine_.draft_part() == engine_.part_count()) {
@@ -115,6 +111,15 @@ Status Session::InitDraft(const Options& options, const qrt_allocator* allocator
   QRT_RETURN_IF_ERROR(drafter->Init(allocator));
   drafter_ = std::move(drafter);
   return Status();
+}
+
+uint32_t Session::MostDraftTokens() const {
+  uint32_t most = kMaxDraftTokens;
+  for (size_t part = 0; part < engine_.part_count(); ++part) {
+    const uint32_t block = engine_.plan(part).state_block;
+    if (block != 0) most = std::min(most, block);
+  }
+  return most;
 }
 
 Status Session::InitRewind(uint32_t max_rewind) {
@@ -160,6 +165,7 @@ Status Session::Rewind(uint64_t tokens) {
   }
   if (tokens == 0) return Status();
   position_ -= tokens;
+  EndCheckpointsAbove(position_);
   has_logits_ = false;
   rewound_ = true;
   if (drafter_ != nullptr) drafter_->BackTo(position_);
@@ -184,7 +190,8 @@ Status Session::Init(const Options& options, const qrt_allocator* allocator) {
     return Status(Code::kInvalidArgument, 5308,
                   "context of " + std::to_string(context_tokens) + " tokens, expected 1 to 2147483583");
   }
-  const uint32_t draft = options.draft == QRT_DRAFT_NONE ? 0 : options.draft_tokens;
+  uint32_t draft = options.draft == QRT_DRAFT_NONE ? 0 : options.draft_tokens;
+  if (options.draft != QRT_DRAFT_NONE && draft == QRT_DRAFT_TOKENS_AUTO) draft = MostDraftTokens();
   capacity_ = context_tokens;
   kv_capacity_ = Checked(context_tokens).aligned(kKvTokenAlignment).value();
   Options asked = options;
@@ -221,6 +228,7 @@ Status Session::Reset() {
     }
   }
   position_ = floor_ = 0;
+  EndCheckpointsAbove(0);
   has_logits_ = rewound_ = false;
   damaged_ = false;
   if (drafter_ != nullptr) drafter_->Forget(0);
@@ -243,9 +251,92 @@ std::vector<CopyRange> Session::Ranges(size_t part, uint8_t* payload, uint64_t t
   return ranges;
 }
 
+std::vector<CopyRange> Session::StateRanges(size_t part, uint8_t* bytes, uint64_t tokens) const {
+  std::vector<CopyRange> ranges;
+  AppendLiveRanges(WithoutTraces(engine_.plan(part).states), AreasOf(part), tokens, &areas_[part].state,
+                   bytes, &ranges);
+  return ranges;
+}
+
+void Session::AppendKvRanges(size_t part, uint64_t begin, uint64_t run, uint8_t* bytes,
+                             std::vector<CopyRange>* ranges) const {
+  for (const KvPlane& plane : engine_.plan(part).kv_planes) {
+    if (engine_.IsDraftsOwn(part, plane)) continue;
+    ranges->push_back({&areas_[part].kv, plane.offset * kv_capacity_ + begin * plane.row_bytes, bytes,
+                       run * plane.row_bytes});
+    bytes += run * plane.row_bytes;
+  }
+}
+
+Status Session::ReadState(uint64_t tokens, uint8_t* bytes) const {
+  if (damaged_) return Damaged();
+  for (size_t part = 0; part < engine_.part_count(); ++part) {
+    const DeviceResult result = engine_.Read(part, StateRanges(part, bytes, tokens));
+    if (result != DeviceResult::kOk) return engine_.Failure(part, result, "the reading of a session's state");
+    bytes += engine_.StateBytes(part, tokens);
+  }
+  return Status();
+}
+
+Status Session::WriteState(uint64_t tokens, const uint8_t* bytes, const char* what) {
+  // All lists first: without memory for one nothing is written.
+  std::vector<std::vector<CopyRange>> ranges;
+  for (size_t part = 0; part < engine_.part_count(); ++part) {
+    // Write only reads the host's side of a range.
+    ranges.push_back(StateRanges(part, const_cast<uint8_t*>(bytes), tokens));
+    bytes += engine_.StateBytes(part, tokens);
+  }
+  for (size_t part = 0; part < ranges.size(); ++part) {
+    const DeviceResult result = engine_.Write(part, ranges[part]);
+    if (result == DeviceResult::kOk) continue;
+    damaged_ = true;
+    return engine_.Failure(part, result, what);
+  }
+  return Status();
+}
+
+template <typename Copy>
+Status Session::CopyKv(uint64_t begin, uint64_t run, std::span<uint8_t* const> blocks, const char* what,
+                       Copy copy) const {
+  constexpr size_t kAtOnce = 64;  // so that the list of ranges stays short, however long the sequence is
+  for (size_t first = 0; first < blocks.size(); first += kAtOnce) {
+    const std::span<uint8_t* const> some = blocks.subspan(first, std::min(kAtOnce, blocks.size() - first));
+    uint64_t offset = 0;
+    for (size_t part = 0; part < engine_.part_count(); ++part) {
+      std::vector<CopyRange> ranges;
+      for (size_t i = 0; i < some.size(); ++i) {
+        AppendKvRanges(part, begin + (first + i) * run, run, some[i] + offset, &ranges);
+      }
+      const DeviceResult result = ranges.empty() ? DeviceResult::kOk : copy(part, ranges);
+      if (result != DeviceResult::kOk) return engine_.Failure(part, result, what);
+      offset += engine_.KvBytes(part, run);
+    }
+  }
+  return Status();
+}
+
+Status Session::ReadKv(uint64_t begin, uint64_t run, std::span<uint8_t* const> blocks) const {
+  if (damaged_) return Damaged();
+  return CopyKv(begin, run, blocks, "the reading of a session's KV",
+                [&](size_t part, std::span<const CopyRange> ranges) { return engine_.Read(part, ranges); });
+}
+
+Status Session::Become(uint64_t run, std::span<uint8_t* const> blocks, const uint8_t* state) {
+  const char* const what = "the begin of a session from a stored prefix";
+  damaged_ = true;  // until all is there
+  const auto write = [&](size_t part, std::span<const CopyRange> ranges) {
+    return engine_.Write(part, ranges);
+  };
+  QRT_RETURN_IF_ERROR(CopyKv(0, run, blocks, what, write));
+  QRT_RETURN_IF_ERROR(WriteState(blocks.size() * run, state, what));
+  Arrived(blocks.size() * run);
+  rewound_ = true;  // there are no traces
+  return Status();
+}
+
 Checked Session::PayloadOf(size_t part, uint64_t tokens) const {
   const ModelPlan& plan = engine_.plan(part);
-  return Checked(tokens) * KvRowBytes(engine_, part) + LiveBytes(plan.states, plan.state_block, tokens);
+  return Checked(tokens) * engine_.KvBytes(part, 1) + LiveBytes(plan.states, plan.state_block, tokens);
 }
 
 Checked Session::Payload(uint64_t tokens) const {
@@ -325,6 +416,7 @@ Status Session::Restore(const uint8_t* bytes, uint64_t size) {
 void Session::Arrived(uint64_t tokens) {
   position_ = tokens;
   floor_ = most_back_ == std::numeric_limits<uint64_t>::max() ? 0 : position_;
+  EndCheckpointsAbove(0);
   damaged_ = has_logits_ = rewound_ = false;
   if (drafter_ != nullptr) drafter_->Forget(position_);
 }

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/device/device.h"
+#include "runtime/engine/draft_length.h"
 #include "runtime/engine/drafter.h"
 #include "runtime/engine/model_plan.h"
 #include "runtime/engine/sampler.h"
@@ -22,6 +25,7 @@
 namespace qrt {
 
 class Batch;
+class Checkpoint;
 class Engine;
 
 // Used by one thread at a time, Cancel excepted. The engine must outlive it.
@@ -39,12 +43,12 @@ class Session {
     // Most tokens that it steps back at once, of those that a model with recurrent state has seen: at most a
     // block of its state. 0: less memory, and no way back.
     uint32_t max_rewind = 0;
-    // Who guesses tokens (speculation.h), and how many at once, 1 to kMaxDraftTokens: max_rewind is at least
-    // that.
+    // Who guesses tokens (speculation.h), and how many at once: max_rewind is at least that.
+    // QRT_DRAFT_TOKENS_AUTO: as many as pay (draft_length.h).
     qrt_draft draft = QRT_DRAFT_NONE;
     uint32_t draft_tokens = 0;
   };
-  static constexpr uint32_t kMaxDraftTokens = 15;
+  static constexpr uint32_t kMaxDraftTokens = DraftLength::kMost;
 
   // Bytes that a session takes: state and KV of a part, logits.
   struct Sizes {
@@ -90,14 +94,23 @@ class Session {
   // rewindable(); a step failed).
   Status Rewind(uint64_t tokens);
 
+  // The same back to where a checkpoint was taken of this session. What Rewind can take back from there is
+  // what it leaves, where it reaches that far, else nothing, but for a model of KV alone. Errors: invalid
+  // argument (another session's; it does not hold any more; a step failed), device lost, device failed: the
+  // session must be reset.
+  Status RewindTo(const Checkpoint& checkpoint);
+
   // Who guesses from now on, at most `tokens` at once, which Rewind must be able to take back.
   void Use(std::unique_ptr<Drafter> drafter, uint32_t tokens) {
     drafter_ = std::move(drafter);
     draft_tokens_ = std::min(tokens, kMaxDraftTokens);
   }
-  // Null: nobody guesses. How many tokens at once.
+  // From now on `length` says how many at once.
+  void Adapt(const DraftLength& length) { draft_length_ = length; }
+  // Null: nobody guesses. How many tokens at once, and who says it, where that is not always so many.
   Drafter* drafter() const { return drafter_.get(); }
   uint32_t draft_tokens() const { return draft_tokens_; }
+  DraftLength* draft_length() { return draft_length_ ? &*draft_length_ : nullptr; }
 
   // Stops the append now running, or the next one. Any thread, async-signal-safe.
   void Cancel() { cancel_.store(true, std::memory_order_relaxed); }
@@ -112,6 +125,18 @@ class Session {
   // must be reset.
   Status Restore(const uint8_t* bytes, uint64_t size);
 
+  // What the first `tokens` tokens left besides KV and traces, Engine::StateBytes(tokens) bytes, whatever the
+  // session's context and way back are. `tokens`: position(), or one that Rewind reaches. Errors: invalid
+  // argument (a step failed), device lost, device failed.
+  Status ReadState(uint64_t tokens, uint8_t* bytes) const;
+  // The KV of `blocks.size()` runs of `run` tokens each, the first at token `begin`, each to
+  // Engine::KvBytes(run) bytes. Errors: as of ReadState.
+  Status ReadKv(uint64_t begin, uint64_t run, std::span<uint8_t* const> blocks) const;
+  // The session becomes the sequence of `blocks.size()` runs of `run` tokens that were read so, and their
+  // state. They fit its context. Throws std::bad_alloc. Errors: device lost, device failed. After both it
+  // must be reset.
+  Status Become(uint64_t run, std::span<uint8_t* const> blocks, const uint8_t* state);
+
   // The sequence of `other`, of the same engine and made with the same options, and its logits; what Rewind
   // reaches and guesses are as after Restore. Copies what is in use, by way of 256 KiB of `allocator`'s
   // memory at most. Throws std::bad_alloc. Errors: invalid argument (a step of `other` failed), device lost,
@@ -120,6 +145,7 @@ class Session {
 
  private:
   friend class Batch;
+  friend class Checkpoint;
 
   // What an append of this session still has to do.
   struct Feed {
@@ -144,6 +170,8 @@ class Session {
   // Whether and how far the session steps back. Errors: invalid argument.
   Status InitRewind(uint32_t max_rewind);
   Status InitDraft(const Options& options, const qrt_allocator* allocator);
+  // The most guesses at once that every part's recurrent state can take back.
+  uint32_t MostDraftTokens() const;
   // Memory of the session on the device of a part.
   Status Take(size_t part, const char* what, Checked bytes, DeviceBuffer* buffer);
   StateAreas AreasOf(size_t part) const;
@@ -151,6 +179,17 @@ class Session {
   void Advance(uint64_t tokens);
   // What a snapshot of `tokens` tokens holds of a part, in order.
   std::vector<CopyRange> Ranges(size_t part, uint8_t* payload, uint64_t tokens) const;
+  // Between the state of `tokens` tokens, without traces, and the host's bytes, in order.
+  std::vector<CopyRange> StateRanges(size_t part, uint8_t* bytes, uint64_t tokens) const;
+  void AppendKvRanges(size_t part, uint64_t begin, uint64_t run, uint8_t* bytes,
+                      std::vector<CopyRange>* ranges) const;
+  // `what` names the work for people.
+  Status WriteState(uint64_t tokens, const uint8_t* bytes, const char* what);
+  // Calls `copy(part, ranges)` for KV as ReadKv describes, some runs at a time.
+  template <typename Copy>
+  Status CopyKv(uint64_t begin, uint64_t run, std::span<uint8_t* const> blocks, const char* what,
+                Copy copy) const;
+  void EndCheckpointsAbove(uint64_t tokens);
   // Another sequence is here, of `tokens` tokens: what can be taken back from there.
   void Arrived(uint64_t tokens);
   // The bytes of these ranges. Of all parts together: what lies behind a snapshot's header.
@@ -165,6 +204,7 @@ class Session {
   DeviceBuffer draft_kv_;    // of a draft that was linked
   std::unique_ptr<Drafter> drafter_;
   uint32_t draft_tokens_ = 0;
+  std::optional<DraftLength> draft_length_;
   Memory logits_;
   uint64_t capacity_ = 0;     // tokens the caller asked for
   uint64_t kv_capacity_ = 0;  // tokens the KV is laid out for, >= capacity_
@@ -174,7 +214,8 @@ class Session {
   bool steps_back_ = false;  // the state has two areas
   bool rewound_ = false;     // and nothing was appended since
   bool has_logits_ = false;
-  bool damaged_ = false;  // a step failed on the way: state and KV are undefined
+  bool damaged_ = false;                   // a step failed on the way: state and KV are undefined
+  Checkpoint* last_checkpoint_ = nullptr;  // of those that hold, the one furthest on; they live elsewhere
   std::atomic<bool> cancel_{false};
   static_assert(std::atomic<bool>::is_always_lock_free, "Cancel runs in signal handlers");
   Feed feed_;

@@ -11,7 +11,7 @@ namespace {
 // The logits behind a token and the guesses that follow it, row by row.
 struct Verification {
   Sampler& sampler;
-  const LastToken last;
+  const Verdicts verdicts;
   std::span<const int32_t> guesses;
   std::span<int32_t> chosen;
   size_t count = 0;  // of them
@@ -19,23 +19,27 @@ struct Verification {
   bool done = false;
   bool faulty = false;  // the last row that was looked at
 
-  static int32_t Look(void* self, qrt_session*, uint64_t, const float* logits, size_t vocab_size) {
-    static_cast<Verification*>(self)->Look({logits, vocab_size});
+  static int32_t Look(void* self, qrt_session*, uint64_t position, const float* logits, size_t vocab_size) {
+    static_cast<Verification*>(self)->Look(position, {logits, vocab_size});
     return 0;
   }
 
-  void Look(std::span<const float> logits) {
+  void Look(uint64_t position, std::span<const float> logits) {
     if (done) return;
-    const int32_t token = sampler.SampleStep(logits);
+    int32_t token = sampler.SampleStep(position + 1, logits);
     if (token < 0) {
       done = faulty = true;
       return;
     }
     const size_t i = count++;
+    bool guessed = i < guesses.size() && guesses[i] == token;
+    if (verdicts.agrees != nullptr && i < guesses.size()) {
+      guessed = verdicts.agrees(verdicts.ctx, static_cast<uint32_t>(i)) != 0;
+      if (guessed) token = guesses[i];
+    }
     chosen[i] = token;
-    const bool guessed = i < guesses.size() && guesses[i] == token;
     right += guessed;
-    const bool ends = last.is != nullptr && last.is(last.ctx, token) != 0;
+    const bool ends = verdicts.ends != nullptr && verdicts.ends(verdicts.ctx, token) != 0;
     done = !guessed || ends;
     if (!done) sampler.Accept(token);
   }
@@ -49,28 +53,28 @@ Status AppendAndSample(Session& session, const int32_t* token, Sampler& sampler,
   return batch.Run();
 }
 
-}  // namespace
-
-Status Generate(Session& session, int32_t token, Sampler& sampler, LastToken last, std::span<int32_t> chosen,
-                Generated* out) {
-  *out = Generated();
-  std::array<int32_t, Session::kMaxDraftTokens + 1> fed;
-  fed[0] = token;
-  const uint64_t begin = session.position(), room = session.capacity() - begin;
-  const bool known = token >= 0 && static_cast<uint32_t>(token) < session.engine().plan().vocab_size;
-  if (session.drafter() != nullptr && known && room > 1) {
-    const size_t most = std::min<uint64_t>(
-        {session.draft_tokens(), chosen.size() - 1, room - 1, session.engine().schedule().max_rows() - 1});
-    out->guessed = session.drafter()->Propose(begin, token, std::span(fed).subspan(1, most));
-  }
-  if (out->guessed == 0) {
-    QRT_RETURN_IF_ERROR(AppendAndSample(session, &token, sampler, chosen.data()));
-    out->tokens = 1;
-    if (last.is != nullptr) last.is(last.ctx, chosen[0]);
-    return Status();
+// Times guessing and checking for a session whose draft length adapts.
+class Laps {
+ public:
+  explicit Laps(const DraftLength* length) : length_(length), begin_(length != nullptr ? length->Now() : 0) {}
+  // Nanoseconds since the last call, or since this was made.
+  uint64_t Next() {
+    if (length_ == nullptr) return 0;
+    const uint64_t now = length_->Now(), lap = now - begin_;
+    begin_ = now;
+    return lap;
   }
 
-  Verification rows{sampler, last, std::span(fed).subspan(1, out->guessed), chosen};
+ private:
+  const DraftLength* const length_;
+  uint64_t begin_;
+};
+
+// Checks the guesses behind fed[0] in one step. As Generate.
+Status Check(Session& session, std::span<const int32_t> fed, Sampler& sampler, Verdicts verdicts,
+             std::span<int32_t> chosen, Generated* out) {
+  const uint64_t begin = session.position();
+  Verification rows{sampler, verdicts, fed.subspan(1), chosen};
   qrt_append_options options = {};
   options.want = QRT_LOGITS_ALL;
   options.on_logits = Verification::Look;
@@ -78,7 +82,7 @@ Status Generate(Session& session, int32_t token, Sampler& sampler, LastToken las
   Status status;
   {
     Batch batch(session.engine());
-    QRT_RETURN_IF_ERROR(batch.Add(session, fed.data(), 1 + out->guessed, &options));
+    QRT_RETURN_IF_ERROR(batch.Add(session, fed.data(), fed.size(), &options));
     status = batch.Run();
   }
   out->tokens = rows.count;
@@ -96,6 +100,41 @@ Status Generate(Session& session, int32_t token, Sampler& sampler, LastToken las
   }
   // The same logits again, for the error that plain decoding gives.
   if (rows.faulty) return AppendAndSample(session, &fed[rows.count], sampler, &chosen[rows.count]);
+  return Status();
+}
+
+}  // namespace
+
+Status Generate(Session& session, int32_t token, Sampler& sampler, Verdicts verdicts,
+                std::span<int32_t> chosen, Generated* out) {
+  *out = Generated();
+  std::array<int32_t, Session::kMaxDraftTokens + 1> fed;
+  fed[0] = token;
+  const uint64_t begin = session.position(), room = session.capacity() - begin;
+  const bool known = token >= 0 && static_cast<uint32_t>(token) < session.engine().plan().vocab_size;
+  DraftLength* adapts = session.draft_length();
+  Laps laps(adapts);
+  if (session.drafter() != nullptr && known && room > 1) {
+    uint64_t most = std::min<uint64_t>(
+        {session.draft_tokens(), chosen.size() - 1, room - 1, session.engine().schedule().max_rows() - 1});
+    if (adapts != nullptr) most = adapts->Choose(static_cast<uint32_t>(most));
+    if (most != 0) {
+      out->guessed = session.drafter()->Propose(begin, token, std::span(fed).subspan(1, most));
+    }
+  }
+  const uint64_t guessing = laps.Next();
+  if (out->guessed == 0) {
+    QRT_RETURN_IF_ERROR(AppendAndSample(session, &token, sampler, chosen.data()));
+    out->tokens = 1;
+    if (verdicts.ends != nullptr) verdicts.ends(verdicts.ctx, chosen[0]);
+  } else {
+    QRT_RETURN_IF_ERROR(
+        Check(session, std::span(fed).first(1 + out->guessed), sampler, verdicts, chosen, out));
+  }
+  if (adapts != nullptr) {
+    adapts->Saw(
+        {static_cast<uint32_t>(out->guessed), static_cast<uint32_t>(out->accepted), guessing, laps.Next()});
+  }
   return Status();
 }
 

@@ -1,9 +1,9 @@
 // Text by guessing and checking: a drafter guesses the next tokens, one step of the model gives the logits
 // behind all of them, and the sampler, which chooses row by row, says how far the guesses were right.
 //
-// What is chosen is what plain decoding chooses: a row's logits have the same bits whatever the step, rows
-// behind the first wrong guess are not looked at, and for each token that is chosen the sampler takes one
-// number of its random sequence, in the tokens' order. What was fed in vain is taken back (Session::Rewind).
+// What is chosen is what plain decoding chooses: a row's logits have the same bits whatever the step, a token
+// is drawn with the random number of its position, and rows behind the first wrong guess are not looked at.
+// What was fed in vain is taken back (Session::Rewind).
 #ifndef RUNTIME_ENGINE_SPECULATION_H_
 #define RUNTIME_ENGINE_SPECULATION_H_
 
@@ -17,9 +17,13 @@
 
 namespace qrt {
 
-// Asked about each chosen token, in order, inside the engine's lock; non-zero: it is the last.
-struct LastToken {
-  int32_t (*is)(void* ctx, int32_t token) = nullptr;  // null: none
+// What the caller has a say in, inside the engine's lock.
+struct Verdicts {
+  // Asked about each chosen token, in order; non-zero: it is the last. Null: none is.
+  int32_t (*ends)(void* ctx, int32_t token) = nullptr;
+  // To measure what drafts cost: whether guess number `index` of a step is right, whatever the sampler
+  // chooses; a right one is what is chosen. Null: the sampler says so, as above.
+  int32_t (*agrees)(void* ctx, uint32_t index) = nullptr;
   void* ctx = nullptr;
 };
 
@@ -33,8 +37,8 @@ struct Generated {
 // >= 1 tokens. All but the last are then in the session too, and the sampler has recorded them. Logits are
 // gone. Allocates nothing. Errors: as Batch::Add and Run with a sampler; of tokens that were chosen before
 // one, *out says how many, and the session holds what it would hold in plain decoding.
-Status Generate(Session& session, int32_t token, Sampler& sampler, LastToken last, std::span<int32_t> chosen,
-                Generated* out);
+Status Generate(Session& session, int32_t token, Sampler& sampler, Verdicts verdicts,
+                std::span<int32_t> chosen, Generated* out);
 
 }  // namespace qrt
 

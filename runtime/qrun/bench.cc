@@ -3,6 +3,7 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "runtime/qrun/bench_drafts.h"
 #include "runtime/qrun/commands.h"
 #include "runtime/qrun/escape.h"
 #include "runtime/qrun/model.h"
@@ -16,7 +17,29 @@ struct BenchFlags {
   std::optional<std::string> path;
   std::optional<int64_t> prompt, generate, depth, repeat, sessions;
   bool json = false, profile_stages = false;
+  std::optional<double> forced;
+  DraftFlags draft;
   EngineChoice engine;
+
+  // Errors: usage (what belongs to drafts without one; sessions together with one).
+  Outcome Check() const {
+    const std::pair<const char*, bool> only_with_draft[] = {{"--draft-len", draft.length.has_value()},
+                                                            {"--force-acceptance", forced.has_value()}};
+    const bool drafts = draft.draft.value_or("off") != "off";
+    for (const auto& [name, given] : only_with_draft) {
+      if (!given || drafts) continue;
+      return Outcome::Fail(kExitUsage, 101, std::string(name) + " is given, but nothing drafts", "",
+                           "say who guesses: --draft mtp, say");
+    }
+    if (drafts && sessions.value_or(1) != 1) {
+      return Outcome::Fail(kExitUsage, 101, "--draft and --sessions: drafts are of one sequence");
+    }
+    if (prompt == 0 && generate == 0) {
+      return Outcome::Fail(kExitUsage, 101, "-p and -n are both 0: nothing to measure");
+    }
+    return Outcome();
+  }
+  bool drafts() const { return draft.draft.value_or("off") != "off" && generate != 0; }
 
   void AddTo(Options& options) {
     options.Positional("MODEL", &path, "the artifact, or a GGUF, which qcc compiles at first use");
@@ -34,6 +57,11 @@ struct BenchFlags {
         "--profile-stages", &profile_stages,
         "on the CPU: where the time of a step goes, kernel by kernel, and what threads wait for each "
         "other; of all samples together");
+    draft.AddTo(options, "off");
+    options.Number(
+        "--force-acceptance", "X", 0, 1, &forced,
+        "to measure what drafts would pay: each guess counts as right with probability X, whatever "
+        "the model says; all work is done, and the text is nobody's");
     options.Flag("--json", &json, "one JSON object");
     engine.AddTo(options);
   }
@@ -151,6 +179,22 @@ Outcome Decode(const Model& model, std::vector<DeepSession>& sessions, const int
   return Outcome();
 }
 
+// `repeat` times `count` tokens of each session: their samples, and how many steps that were. `profile`:
+// times the stages from the first that counts on.
+Outcome MeasureDecode(const Model& model, std::vector<DeepSession>& sessions, const int32_t* tokens,
+                      size_t count, size_t repeat, bool profile, Samples* samples, size_t* steps) {
+  for (size_t round = 0; count != 0 && round <= repeat; ++round) {
+    const size_t some = round == 0 ? std::min<size_t>(count, 4) : count;
+    if (profile && round == 1) QRUN_CALL(qrt_engine_time_stages(model.engine.get(), &error));
+    const double begin = Seconds();
+    QRUN_RETURN_IF_ERROR(Decode(model, sessions, tokens, some));
+    *steps += some;
+    const double made = static_cast<double>(some * sessions.size());
+    if (round != 0) samples->values.push_back(made / (Seconds() - begin));
+  }
+  return Outcome();
+}
+
 // Ids spread over the vocabulary, the same in every run.
 std::vector<int32_t> BenchTokens(size_t count, uint32_t vocab_size) {
   std::vector<int32_t> tokens(count);
@@ -160,6 +204,14 @@ std::vector<int32_t> BenchTokens(size_t count, uint32_t vocab_size) {
     token = static_cast<int32_t>((state >> 33) % vocab_size);
   }
   return tokens;
+}
+
+// It touches every weight: the time tells how long a user waits, and the page cache is warm for the rest.
+Outcome FirstToken(const Model& model, int32_t token) {
+  SessionPtr session;
+  QRUN_RETURN_IF_ERROR(NewSession(model, 64, &session));
+  QRUN_CALL(qrt_session_append(session.get(), &token, 1, nullptr, &error));
+  return Outcome();
 }
 
 }  // namespace
@@ -178,9 +230,8 @@ Outcome RunBench(const Call& call) {
   const size_t generate = static_cast<size_t>(flags.generate.value_or(128));
   const size_t depth = static_cast<size_t>(flags.depth.value_or(0));
   const size_t repeat = static_cast<size_t>(flags.repeat.value_or(5));
-  if (prompt == 0 && generate == 0) {
-    return Outcome::Fail(kExitUsage, 101, "-p and -n are both 0: nothing to measure");
-  }
+  QRUN_RETURN_IF_ERROR(flags.Check());
+  flags.engine.draft = flags.draft.File();
 
   const double start = Seconds();
   ModelFile model_file;
@@ -189,15 +240,8 @@ Outcome RunBench(const Call& call) {
   QRUN_RETURN_IF_ERROR(OpenModel(model_file.path, flags.engine, false, &model));
   const std::vector<int32_t> tokens =
       BenchTokens(depth + std::max<size_t>(1, std::max(prompt, generate)), model.info.vocab_size);
-  double first_token_seconds = 0;
-  {
-    // The first token touches every weight: it tells how long a user waits, and warms the page cache for the
-    // rest.
-    SessionPtr session;
-    QRUN_RETURN_IF_ERROR(NewSession(model, 64, &session));
-    QRUN_CALL(qrt_session_append(session.get(), tokens.data(), 1, nullptr, &error));
-    first_token_seconds = Seconds() - start;
-  }
+  QRUN_RETURN_IF_ERROR(FirstToken(model, tokens[0]));
+  const double first_token_seconds = Seconds() - start;
   std::vector<DeepSession> sessions(static_cast<size_t>(flags.sessions.value_or(1)));
   for (DeepSession& session : sessions) {
     QRUN_RETURN_IF_ERROR(
@@ -215,18 +259,21 @@ Outcome RunBench(const Call& call) {
   qrt_engine_info before = {};
   QRUN_RETURN_IF_ERROR(DescribeEngine(model, &before));
   size_t decoded = 0;
-  for (size_t round = 0; generate != 0 && round <= repeat; ++round) {
-    const size_t count = round == 0 ? std::min<size_t>(generate, 4) : generate;
-    if (flags.profile_stages && prompt == 0 && round == 1) {
-      QRUN_CALL(qrt_engine_time_stages(model.engine.get(), &error));
-    }
-    const double begin = Seconds();
-    QRUN_RETURN_IF_ERROR(Decode(model, sessions, tokens.data() + depth, count));
-    decoded += count;
-    const double made = static_cast<double>(count * sessions.size());
-    if (round != 0) decode.values.push_back(made / (Seconds() - begin));
+  DraftSpeed drafts;
+  if (flags.drafts()) {
+    if (flags.profile_stages && prompt == 0) QRUN_CALL(qrt_engine_time_stages(model.engine.get(), &error));
+    QRUN_RETURN_IF_ERROR(
+        MeasureDrafts(model, flags.draft, flags.forced, tokens, depth, generate, repeat, &drafts));
+    decode.values = drafts.plain;
+    decoded = 2 * (repeat + 1) * generate;
+  }
+  if (!flags.drafts()) {
+    const bool profile = flags.profile_stages && prompt == 0;
+    QRUN_RETURN_IF_ERROR(
+        MeasureDecode(model, sessions, tokens.data() + depth, generate, repeat, profile, &decode, &decoded));
   }
 
+  const Samples drafted = {drafts.drafted};
   std::vector<TimedProgram> stages;
   if (flags.profile_stages) QRUN_RETURN_IF_ERROR(ReadStageTimes(model, &stages));
   qrt_engine_info engine = {};
@@ -250,6 +297,7 @@ Outcome RunBench(const Call& call) {
     report = "{\"model\": " + Quoted(*flags.path) + ", \"architecture\": " + Quoted(model.info.architecture) +
              ", \"device\": " + Quoted(engine.device) + ", \"cpu\": " + Quoted(engine.cpu) + text +
              prefill.Json(prompt) + ", \"decode\": " + decode.Json(generate) +
+             (flags.drafts() ? ", \"drafts\": " + DraftJson(drafts, drafted.Json(generate)) : "") +
              (flags.profile_stages ? ", \"programs\": " + StageJson(stages) : "") + "}\n";
   } else {
     std::snprintf(text, sizeof text,
@@ -258,7 +306,9 @@ Outcome RunBench(const Call& call) {
                   engine.threads, depth, model.load_seconds, first_token_seconds,
                   static_cast<double>(PeakRssBytes()) / 1048576.0, submissions, bytes_to_host, transfers);
     report = OneLine(std::string(engine.device) + ", " + engine.cpu) + ", " + text +
-             prefill.Line("prefill", prompt) + decode.Line("decode", generate) + StageTables(stages);
+             prefill.Line("prefill", prompt) + decode.Line("decode", generate) +
+             (flags.drafts() ? drafted.Line("drafted", generate) + DraftLine(drafts) : "") +
+             StageTables(stages);
   }
   return WriteStdout(report);
 }

@@ -58,6 +58,8 @@ Outcome OneAnswer(const Model& model, const ChatFlags& flags, const std::optiona
   Endings endings = flags.endings;
   endings.most_tokens = flags.max_tokens.value_or(-1);
   Generator generator(model, std::move(session), std::move(sampler), std::move(endings));
+  PromptCache cache(flags.prompt_cache, model, flags.engine.said);
+  if (flags.prompt_cache.folder) generator.Use(&cache);
   if (flags.trace_layers) QRUN_RETURN_IF_ERROR(generator.TraceLayers());
   if (flags.load_session) QRUN_RETURN_IF_ERROR(generator.Load(saved));
   Turn* goes_on = !flags.raw && !prompt && !saved.turns.empty() ? &saved.turns.back() : nullptr;
@@ -126,6 +128,7 @@ void AddOptions(Options& options, ChatFlags& flags) {
   options.Text("--save-session", "FILE", &flags.save_session, "write the session to FILE after the answer");
   options.Text("--load-session", "FILE", &flags.load_session,
                "go on with a saved session; without -p or -f its last answer goes on");
+  flags.prompt_cache.AddTo(options);
   options.Integer("-ngl, --gpu-layers", "N", 0, INT32_MAX, &flags.gpu_layers,
                   "0: the same as --device=cpu; qcc compile --layers says which layers run where");
   options.Flag(
@@ -148,6 +151,7 @@ Outcome CheckFlags(const ChatFlags& flags, bool converse) {
     return Outcome::Fail(kExitUsage, 101, "--special goes with --raw only");
   }
 
+  QRUN_RETURN_IF_ERROR(flags.prompt_cache.Check());
   if (flags.gpu_layers.value_or(0) != 0) {
     return Outcome::Fail(
         kExitUsage, 101,

@@ -10,6 +10,7 @@
 #include "runtime/qrun/chat_prompt.h"
 #include "runtime/qrun/generation.h"
 #include "runtime/qrun/model.h"
+#include "runtime/qrun/prompt_cache.h"
 #include "runtime/qrun/saved_session.h"
 
 namespace qrun {
@@ -25,6 +26,7 @@ struct ChatFlags {
   SamplingFlags sampling;
   Endings endings;
   DraftFlags draft;
+  PromptCacheFlags prompt_cache;
 };
 
 // Tokens of context for a prompt: --ctx, or what the answer may need, at most the model's own.

@@ -44,7 +44,10 @@ Outcome Refused(const std::string& what, const std::string& help) {
 class Chat {
  public:
   Chat(const Model& model, const ChatFlags& flags)
-      : model_(model), flags_(flags), prompt_(model.text.get(), flags.as_template) {}
+      : model_(model),
+        flags_(flags),
+        prompt_(model.text.get(), flags.as_template),
+        cache_(flags.prompt_cache, model, flags.engine.said) {}
 
   Outcome Open() {
     SessionPtr session;
@@ -56,6 +59,7 @@ class Chat {
     Endings endings = flags_.endings;
     endings.most_tokens = flags_.max_tokens.value_or(-1);
     generator_.emplace(model_, std::move(session), std::move(sampler), std::move(endings));
+    if (flags_.prompt_cache.folder) generator_->Use(&cache_);
     if (flags_.trace_layers) QRUN_RETURN_IF_ERROR(generator_->TraceLayers());
     BeginAnew();
     return Outcome();
@@ -231,6 +235,7 @@ class Chat {
   bool over_ = false;
   std::vector<Turn> turns_;
   ChatPrompt prompt_;
+  PromptCache cache_;
   std::vector<int32_t> spoken_;  // of --raw: all tokens so far
   Prompt last_;                  // what was answered last; empty: nothing
 };

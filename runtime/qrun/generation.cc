@@ -19,10 +19,6 @@
 namespace qrun {
 namespace {
 
-bool StartsWith(const std::vector<int32_t>& tokens, const std::vector<int32_t>& prefix) {
-  return prefix.size() <= tokens.size() && std::equal(prefix.begin(), prefix.end(), tokens.begin());
-}
-
 double PerSecond(size_t count, double seconds) {
   return seconds > 0 ? static_cast<double>(count) / seconds : 0;
 }
@@ -108,13 +104,16 @@ bool Endings::EndsAt(const qrt_text* text, int32_t token) const {
          (!ignore_end && qrt_text_is_end(text, token) != 0);
 }
 
-void DraftFlags::AddTo(Options& options) {
+void DraftFlags::AddTo(Options& options, const std::string& usual) {
   options.Text(
       "--draft", "off|mtp|lookup|FILE", &draft,
       "who guesses tokens that the model then checks, for the same text in fewer steps: its NextN block, "
-      "what the text said before, or an artifact of qcc compile --draft; default: mtp, where the "
-      "artifact has one");
-  options.Integer("--draft-len", "N", 1, 15, &length, "tokens to guess at once; default: 3");
+      "what the text said before, or an artifact of qcc compile --draft; default: " +
+          usual);
+  options.IntegerOr(
+      "auto", QRT_DRAFT_TOKENS_AUTO, "--draft-len", "N|auto", 1, 15, &length,
+      "tokens to guess at once; auto: as many as make the text come fastest, none where guesses "
+      "do not pay; default: auto");
 }
 
 std::string DraftFlags::File() const {
@@ -125,14 +124,15 @@ std::string DraftFlags::File() const {
 Outcome DraftFlags::Choose(const Model& model, Drafting* out) const {
   qrt_engine_info info = {};
   QRUN_RETURN_IF_ERROR(DescribeEngine(model, &info));
-  *out = {info.drafts != 0 ? QRT_DRAFT_MODEL : QRT_DRAFT_NONE, static_cast<uint32_t>(length.value_or(3))};
+  *out = {info.drafts != 0 ? QRT_DRAFT_MODEL : QRT_DRAFT_NONE,
+          static_cast<uint32_t>(length.value_or(QRT_DRAFT_TOKENS_AUTO))};
   if (draft == "off") out->draft = QRT_DRAFT_NONE;
   if (draft == "lookup") out->draft = QRT_DRAFT_LOOKUP;
   if (draft == "mtp") out->draft = QRT_DRAFT_MODEL;
   if (length && out->draft == QRT_DRAFT_NONE) {
-    return Outcome::Fail(
-        kExitUsage, 101, "--draft-len is given, but nothing drafts", "",
-        "give --draft lookup, or an artifact with a draft (qcc compile --functions=trunk,mtp)");
+    return Outcome::Fail(kExitUsage, 101, "--draft-len is given, but nothing drafts", "",
+                         "give --draft lookup, or an artifact with a draft (qcc compile of a model with a "
+                         "NextN block, or --mtp)");
   }
   return Outcome();
 }
@@ -172,23 +172,54 @@ Outcome Generator::TraceLayers() {
 
 Outcome Generator::Reuse(const std::vector<int32_t>& prompt) {
   // The whole prompt in the session is too much: a token is chosen only behind one that is fed.
-  if (StartsWith(prompt, held_) && held_.size() < prompt.size()) return Outcome();
-  if (!snapshot_tokens_.empty() && StartsWith(prompt, snapshot_tokens_) &&
-      snapshot_tokens_.size() < prompt.size()) {
-    QRUN_CALL(qrt_session_restore(session_.get(), snapshot_.data(), snapshot_.size(), &error));
-    held_ = snapshot_tokens_;
-    return Outcome();
+  const size_t most = std::min(held_.size(), prompt.size() - 1);
+  const auto agrees =
+      std::mismatch(held_.begin(), held_.begin() + static_cast<ptrdiff_t>(most), prompt.begin());
+  const auto common = static_cast<size_t>(agrees.first - held_.begin());
+  const bool rewinds = held_.size() - common <= qrt_session_rewindable(session_.get());
+  const size_t marked = qrt_checkpoint_position(checkpoint_.get());
+  const bool returns = qrt_checkpoint_holds(checkpoint_.get()) != 0 && marked <= common;
+  const size_t here = rewinds ? common : returns ? marked : 0;
+  if (cache_ != nullptr) {
+    size_t kept = 0;
+    QRUN_RETURN_IF_ERROR(cache_->Restore(session_.get(), prompt, here, &kept));
+    if (kept != 0) {
+      held_.assign(prompt.begin(), prompt.begin() + static_cast<ptrdiff_t>(kept));
+      return Outcome();
+    }
   }
-  QRUN_CALL(qrt_session_reset(session_.get(), &error));
-  held_.clear();
+  if (here == 0) {
+    QRUN_CALL(qrt_session_reset(session_.get(), &error));
+  } else if (rewinds) {
+    QRUN_CALL(qrt_session_rewind(session_.get(), held_.size() - here, &error));
+  } else {
+    QRUN_CALL(qrt_session_rewind_to(session_.get(), checkpoint_.get(), &error));
+  }
+  held_.resize(here);
   return Outcome();
 }
 
-Outcome Generator::Remember() {
-  snapshot_.resize(qrt_session_save_size(session_.get()));
-  QRUN_CALL(qrt_session_save(session_.get(), snapshot_.data(), snapshot_.size(), nullptr, &error));
-  snapshot_tokens_ = held_;
-  return Outcome();
+Outcome Generator::FeedRest(const std::vector<int32_t>& prompt, size_t keep, int32_t* next,
+                            bool* interrupted) {
+  size_t branch = 0, end = 0;  // where the next process may go on from
+  if (cache_ != nullptr) {
+    branch = cache_->shared();
+    end = (prompt.size() - 1) / PromptCache::kBlock * PromptCache::kBlock;
+  }
+  size_t stops[] = {branch, keep, end};
+  std::sort(std::begin(stops), std::end(stops));
+  for (const size_t stop : stops) {
+    if (stop <= held_.size() || stop >= prompt.size()) continue;
+    QRUN_RETURN_IF_ERROR(Feed(prompt, stop, nullptr, interrupted));
+    if (*interrupted) return Outcome();
+    if (stop == keep) {
+      qrt_checkpoint* checkpoint = nullptr;
+      QRUN_CALL(qrt_session_checkpoint(session_.get(), &checkpoint, &error));
+      checkpoint_.reset(checkpoint);
+    }
+    if (stop == branch || stop == end) QRUN_RETURN_IF_ERROR(cache_->Add(session_.get(), held_));
+  }
+  return Feed(prompt, prompt.size(), next, interrupted);
 }
 
 Outcome Generator::Run(const std::vector<int32_t>& prompt, size_t keep, Answer* answer) {
@@ -205,19 +236,18 @@ Outcome Generator::Run(const std::vector<int32_t>& prompt, size_t keep, Answer* 
   Prepare(prompt);
   const double start = Seconds();
   bool interrupted = false;
-  if (keep > held_.size() && keep < prompt.size()) {
-    QRUN_RETURN_IF_ERROR(Feed(prompt, keep, nullptr, &interrupted));
-    if (!interrupted) QRUN_RETURN_IF_ERROR(Remember());
-  }
   int32_t token = 0;
-  if (!interrupted) QRUN_RETURN_IF_ERROR(Feed(prompt, prompt.size(), &token, &interrupted));
+  QRUN_RETURN_IF_ERROR(FeedRest(prompt, keep, &token, &interrupted));
   answer->prompt_seconds = Seconds() - start;
+  Outcome outcome;
   if (interrupted) {
     answer->finish = Finish::kInterrupted;
-    return Outcome();
+  } else {
+    if (trace_layers_) QRUN_RETURN_IF_ERROR(PrintLayers(session_.get()));
+    outcome = Decode(token, answer);
   }
-  if (trace_layers_) QRUN_RETURN_IF_ERROR(PrintLayers(session_.get()));
-  return Decode(token, answer);
+  if (cache_ != nullptr) cache_->WritePending();  // nobody waits for it any more
+  return outcome;
 }
 
 void Generator::Prepare(const std::vector<int32_t>& tokens) {

@@ -11,6 +11,7 @@
 #include "runtime/qrun/model.h"
 #include "runtime/qrun/options.h"
 #include "runtime/qrun/outcome.h"
+#include "runtime/qrun/prompt_cache.h"
 #include "runtime/qrun/saved_session.h"
 
 namespace qrun {
@@ -42,9 +43,10 @@ struct Endings {
 // Who guesses tokens for the model to check; the text is the same with each.
 struct DraftFlags {
   std::optional<std::string> draft;  // "off", "mtp", "lookup", or a file
-  std::optional<int64_t> length;
+  std::optional<int64_t> length;     // QRT_DRAFT_TOKENS_AUTO: as many as pay
 
-  void AddTo(Options& options);
+  // `usual`: who guesses where nothing is said.
+  void AddTo(Options& options, const std::string& usual = "mtp, where the artifact has one");
   // The artifact that --draft names, or empty.
   std::string File() const;
   // For a session of `model`. Errors: usage (a length without a draft).
@@ -89,9 +91,10 @@ class Generator {
         sampler_(std::move(sampler)),
         endings_(std::move(endings)) {}
 
-  // Makes the session hold exactly the first tokens of `prompt`: keeps what agrees, restores a snapshot or
-  // starts anew where it does not. `keep` <= prompt.size(): the session is remembered after that many tokens,
-  // because the next prompt will begin with them; 0: not. Then samples, and writes the text to stdout as it
+  // Makes the session hold exactly the first tokens of `prompt`: keeps what agrees, steps back, returns to a
+  // checkpoint or takes what is kept in the prompt cache, whichever leaves the least to feed. `keep` <=
+  // prompt.size(): there is a checkpoint after that many tokens, because the next prompt will begin with
+  // them; 0: not. Then samples, and writes the text to stdout as it
   // comes. ReaderLeft: what was sampled until then is in the answer and in the session.
   Outcome Run(const std::vector<int32_t>& prompt, size_t keep, Answer* answer);
 
@@ -107,6 +110,8 @@ class Generator {
 
   // What lies in the session and was written behind it, but for the token that ended the answer.
   std::vector<int32_t> Sequence() const;
+  // Prompts begin with what is kept there from now on, and are kept; it outlives this.
+  void Use(PromptCache* cache) { cache_ = cache; }
   // For the answers from now on.
   void Use(SamplerPtr sampler) { sampler_ = std::move(sampler); }
   qrt_session* session() const { return session_.get(); }
@@ -124,20 +129,22 @@ class Generator {
   Outcome WriteTokens(int32_t token, Answer* answer);
   // Appends `token` and takes what is chosen behind it: into `writing`, and into what this holds.
   Outcome Step(int32_t token, AnswerText& writing, Answer* answer);
+  // Brings the session to the longest begin of `prompt` that can be had without feeding it, as `held_`.
   Outcome Reuse(const std::vector<int32_t>& prompt);
-  Outcome Remember();
+  // The rest of it, with stops where something is remembered.
+  Outcome FeedRest(const std::vector<int32_t>& prompt, size_t keep, int32_t* next, bool* interrupted);
 
   const Model& model_;
   SessionPtr session_;
   SamplerPtr sampler_;
   Endings endings_;
   bool trace_layers_ = false;
-  std::string cut_;                       // bytes before the next answer that belong to its first character
-  std::vector<int32_t> held_;             // tokens in the session
-  std::optional<int32_t> unfed_;          // written behind them, not in the session
-  std::optional<int32_t> next_;           // chosen to follow, neither written nor in the session
-  std::vector<int32_t> snapshot_tokens_;  // tokens in the snapshot
-  std::vector<char> snapshot_;
+  std::string cut_;               // bytes before the next answer that belong to its first character
+  std::vector<int32_t> held_;     // tokens in the session
+  std::optional<int32_t> unfed_;  // written behind them, not in the session
+  std::optional<int32_t> next_;   // chosen to follow, neither written nor in the session
+  CheckpointPtr checkpoint_;      // null: none was asked for
+  PromptCache* cache_ = nullptr;  // null: none
 };
 
 // Writes timing to stderr: one line for people, or one JSON object.

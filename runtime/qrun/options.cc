@@ -102,6 +102,18 @@ void Options::Integer(std::string names, std::string value, int64_t low, int64_t
   };
 }
 
+void Options::IntegerOr(std::string word, int64_t meaning, std::string names, std::string value, int64_t low,
+                        int64_t high, std::optional<int64_t>* target, std::string help) {
+  Add(std::move(names), std::move(value), std::move(help)).set = [=](const std::string& text) -> std::string {
+    int64_t number = meaning;
+    if (text != word && !ReadInteger(text, low, high, &number)) {
+      return word + " or " + WholeNumber(low, high);
+    }
+    *target = number;
+    return "";
+  };
+}
+
 void Options::Texts(std::string names, std::string value, std::vector<std::string>* target,
                     std::string help) {
   Option& option = Add(std::move(names), std::move(value), std::move(help));

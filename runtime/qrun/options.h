@@ -28,6 +28,9 @@ class Options {
   void Text(std::string names, std::string value, std::optional<std::string>* target, std::string help);
   void Integer(std::string names, std::string value, int64_t low, int64_t high,
                std::optional<int64_t>* target, std::string help);
+  // The same, or a word that stands for the number `meaning`.
+  void IntegerOr(std::string word, int64_t meaning, std::string names, std::string value, int64_t low,
+                 int64_t high, std::optional<int64_t>* target, std::string help);
   void Number(std::string names, std::string value, double low, double high, std::optional<double>* target,
               std::string help);
   // May be given several times.

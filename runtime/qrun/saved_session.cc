@@ -70,10 +70,6 @@ uint64_t Checksum(uint64_t state, std::string_view bytes) {
   return state;
 }
 
-uint64_t Checksum(std::string_view head, std::string_view snapshot) {
-  return Checksum(Checksum(0x7172756E73657373u, head), snapshot);
-}
-
 bool ReadHead(Reader& in, SavedSession* out) {
   uint64_t raw = 0, turns = 0, tokens = 0, held = 0, has_next = 0, next = 0;
   if (!in.Number(&raw) || raw > 1 || !in.Number(&turns)) return false;
@@ -103,6 +99,10 @@ Outcome Damaged(const std::string& path, const std::string& what) {
 
 }  // namespace
 
+uint64_t SessionChecksum(std::string_view head, std::string_view snapshot) {
+  return Checksum(Checksum(0x7172756E73657373u, head), snapshot);
+}
+
 Outcome WriteSession(const std::string& path, const SavedSession& session) {
   Writer out;
   out.Number(session.raw);
@@ -121,7 +121,7 @@ Outcome WriteSession(const std::string& path, const SavedSession& session) {
   Writer front;
   front.Bytes(kMagic, sizeof kMagic);
   front.Bytes(&kVersion, 1);
-  front.Number(Checksum(out.bytes(), {session.snapshot.data(), session.snapshot.size()}));
+  front.Number(SessionChecksum(out.bytes(), {session.snapshot.data(), session.snapshot.size()}));
   front.Number(out.bytes().size());
   OutputFile file;
   QRUN_RETURN_IF_ERROR(file.Open(path));
@@ -134,6 +134,10 @@ Outcome WriteSession(const std::string& path, const SavedSession& session) {
 Outcome ReadSession(const std::string& path, SavedSession* out) {
   std::string bytes;
   QRUN_RETURN_IF_ERROR(ReadFile(path, SIZE_MAX, &bytes));
+  return ParseSession(bytes, path, out);
+}
+
+Outcome ParseSession(std::string_view bytes, const std::string& path, SavedSession* out) {
   *out = SavedSession();
   Reader in(bytes);
   char magic[sizeof kMagic], version = 0;
@@ -152,7 +156,7 @@ Outcome ReadSession(const std::string& path, SavedSession* out) {
     return Damaged(path, "is cut off");
   }
   const std::string_view head = in.rest().substr(0, size), snapshot = in.rest().substr(size);
-  if (Checksum(head, snapshot) != checksum)
+  if (SessionChecksum(head, snapshot) != checksum)
     return Damaged(path, "was changed or damaged: its checksum is wrong");
   Reader fields(head);
   if (!ReadHead(fields, out)) return Damaged(path, "is a saved session that contradicts itself");

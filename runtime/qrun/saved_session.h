@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/qrun/outcome.h"
@@ -28,6 +29,12 @@ struct SavedSession {
 
 // Writes the file under its name only when it is whole. Errors: resources.
 Outcome WriteSession(const std::string& path, const SavedSession& session);
+
+// Of a file's head (turns and tokens) and snapshot.
+uint64_t SessionChecksum(std::string_view head, std::string_view snapshot);
+
+// The bytes of a file, which `path` names for people. Errors: as of ReadSession.
+Outcome ParseSession(std::string_view bytes, const std::string& path, SavedSession* out);
 
 // The bytes are not trusted: a checksum tells whether they are those that were saved, and the library checks
 // the snapshot and the ids. Errors: input refused (another version, no session, changed or damaged).

@@ -310,6 +310,7 @@ TEST_P(GpuEngineConformance, ChosenOnTheDevice) {
     for (int i = 0; i < 24; ++i) {
       const Logits logits = Feed(read.get(), tokens, vocab);
       int32_t want = -1, next = -1;
+      qrt_sampler_seek(on_host.get(), qrt_session_position(read.get()));
       ASSERT_EQ(qrt_sampler_sample(on_host.get(), logits.data(), vocab, &want, nullptr), QRT_OK);
       ASSERT_EQ(qrt_engine_describe(engine.get(), &before, nullptr), QRT_OK);
       qrt_append_options append = Sized<qrt_append_options>();

@@ -154,7 +154,7 @@ TEST_P(SamplingConformance, NothingToChoose) {
   ASSERT_TRUE(sampler.ok());
   Draw draw;
   draw.samples.resize(3);
-  for (qrt_gpu_sample& s : draw.samples) (*sampler).Describe(&s, nullptr);
+  for (qrt_gpu_sample& s : draw.samples) (*sampler).Describe(0, &s, nullptr);
   const std::vector<int32_t> drawn = Choose(lab, x, &draw, nullptr);
   EXPECT_LT(drawn[0], 0);
   EXPECT_GE(drawn[1], 0);
@@ -201,18 +201,19 @@ TEST_P(SamplingConformance, DrawsWhatTheHostDraws) {
     for (const std::vector<int64_t>& kinds : Batches()) {
       Draw draw;
       std::vector<size_t> who;
+      const size_t first = next;
       for (size_t i = 0; i < kinds.size(); ++i) {
         who.push_back(next++ % options.size());
         qrt_gpu_sample sample = {};
         const auto begin = static_cast<uint32_t>(draw.penalties.size());
         draw.penalties.resize(begin + device[who[i]].penalties());
-        device[who[i]].Describe(&sample, draw.penalties.data() + begin);
+        device[who[i]].Describe(next, &sample, draw.penalties.data() + begin);
         sample.penalty_begin = begin;
         draw.samples.push_back(sample);
       }
       const std::vector<int32_t> chosen = Choose(lab, UnitRows(kinds), &draw, nullptr);
       for (size_t i = 0; i < kinds.size(); ++i) {
-        const int32_t want = host[who[i]].SampleStep(Logits(kinds[i]));
+        const int32_t want = host[who[i]].SampleStep(first + i + 1, Logits(kinds[i]));
         ASSERT_EQ(chosen[i], want) << "round " << round << ", logits of kind " << kinds[i] << ", options "
                                    << who[i];
         host[who[i]].Accept(want);

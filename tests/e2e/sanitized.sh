@@ -41,7 +41,7 @@ step "$qrun" logits "$model" --tokens "$work/ids.txt" -o "$work/b.bin" -t 2 --sp
 step "$qrun" "$model" -n 24 --temp 0 -p "What must we do for our country?"
 step "$qrun" "$model" --raw -n 400 --ctx 64 -p "KING RICHARD III:" -t 2
 for seed in 1 2; do step "$(dirname "$qrun")/step_back" "$model" cpu $seed; done
-"$qcc" compile "$root/tests/golden/t35-mtp-F32.gguf" --functions=trunk,mtp --cpu=native --goldens=off -o "$work/mtp.qbin" -q
+"$qcc" compile "$root/tests/golden/t35-mtp-F32.gguf" --cpu=native --goldens=off -o "$work/mtp.qbin" -q
 step "$(dirname "$qrun")/speculate" "$work/mtp.qbin" cpu
 step "$qrun" perplexity "$model" -f "$root/tests/golden/tiny/text.txt" -t 2
 step "$qrun" bench "$model" -p 40 -n 4 -d 30 -r 2 -t 3 --json

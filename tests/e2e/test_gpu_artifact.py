@@ -6,7 +6,7 @@ import subprocess
 
 from harness import ROOT, TINY, GOLDEN, Harness
 
-BUCKETS = ["--decode=1,2", "--prefill=8"]
+BUCKETS = ["--decode=1,2", "--prefill=8", "--functions=trunk"]
 KERNELS = os.path.join(ROOT, "tests", "e2e", "kernels")
 # Launches of one layer, of a dense model and of one with experts: a launch costs microseconds whatever it does.
 MOST_PER_LAYER = {"dense": 11, "experts": 16}

@@ -37,7 +37,7 @@ def read_back(h, qbin):
     h.expect("one submission a token", bench["decode_submissions_per_token"] == 1, bench)
     copied = bench["device_weight_bytes"]  # 0: read where the file is mapped
     h.expect("weights are on the device, all or none copied", copied == 0 or copied >= bench["weight_bytes"], bench)
-    p = h.tool("qrun", *on("vulkan", qbin, *PROMPT, *DRAWS, "--timing=json"))
+    p = h.tool("qrun", *on("vulkan", qbin, *PROMPT, *DRAWS, "--draft", "off", "--timing=json"))
     timing = json.loads(p.stderr.decode().splitlines()[-1])
     steps = timing["decode_submissions"]
     h.expect("draws read ids only", steps > 0 and 0 < timing["decode_bytes_to_host"] <= 64 * steps, timing)

@@ -43,7 +43,7 @@ def cut_models(h, models):
 
 
 def tiny(h, models):
-    whole = models.compile("tiny.qbin", TINY, "--cpu=native")
+    whole = models.compile("tiny.qbin", TINY, "--cpu=native", "--functions=trunk")
     four = models.compile("four.qbin", TINY, "--cpu=native", "--layers=cpu:0,cpu:1-3,cpu:4-6,cpu:7")
     want = models.logits(whole)
     for options in ((), ("-t", 1), ("-t", 3), ("--split", "1"), ("--split", "7")):

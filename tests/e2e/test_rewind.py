@@ -1,4 +1,4 @@
-"""Sessions that step back: whatever was appended and taken back, logits and snapshots are those of a session that never saw it.
+"""Sessions that step back, return to checkpoints and begin with kept prefixes: logits and snapshots are those of a session that never saw the rest.
 tests/programs/step_back.cc does random sequences of it through the public API; here are the models. On a GPU: test_drafts.py, device_gated_delta_test."""
 import os
 import subprocess

@@ -105,7 +105,7 @@ std::vector<Launch> Expand_linear(const Dispatch<plan::LinearSpec>& dispatch, Ex
   const Arg& x = spec.int8 ? *dispatch.bindings.xq : *dispatch.bindings.x;
   const Arg& w = *dispatch.bindings.w;
   const Arg& y = *dispatch.bindings.y;
-  const int64_t ld = y.space == Space::kLogits ? expansion.logits_stride() : units * layouts::kGroupRows;
+  const int64_t ld = units * layouts::kGroupRows;
   const Arg count{Space::kStep, out_rows ? offsetof(qrt_gpu_step, n_out) : offsetof(qrt_gpu_step, n_rows), 4};
 
   std::vector<Launch> launches;

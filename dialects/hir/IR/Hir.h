@@ -26,6 +26,8 @@ inline constexpr llvm::StringLiteral kArch = "hir.arch";                        
 inline constexpr llvm::StringLiteral kVocabSize = "hir.vocab_size";              // i64, as those below
 inline constexpr llvm::StringLiteral kContextLength = "hir.context_length";      // tokens
 inline constexpr llvm::StringLiteral kEmbeddingLength = "hir.embedding_length";  // values of a row
+// Of a draft that gives logits of some tokens: their ids (i64 array). Without it they are the first.
+inline constexpr llvm::StringLiteral kDraftTokens = "hir.draft_tokens";
 }  // namespace qcc::hir
 
 #include "dialects/hir/IR/HirDialect.h.inc"

@@ -91,8 +91,8 @@ class CudaDevice final : public Device {
   uint64_t code_bytes_ = 0, scratch_bytes_ = 0, weight_bytes_ = 0;
   bool samples_ = false;
   uint32_t max_rows_ = 0;
-  std::vector<uint32_t> out_rows_;  // most rows of logits of each program
-  uint64_t logits_row_bytes_ = 0;
+  std::vector<uint32_t> out_rows_;          // most rows of logits of each program
+  std::vector<uint64_t> logits_row_bytes_;  // by program
   cuda::CUcontext context_ = nullptr;
   cuda::CUmodule module_ = nullptr;
   cuda::CUstream stream_ = nullptr;
@@ -131,10 +131,10 @@ Status CudaDevice::Init(const Artifact& artifact, size_t variant, const CudaOpti
   variant_ = manifest.code[variant].isa;
   code_bytes_ = code->ptx.size();
   max_rows_ = code->max_rows;
-  logits_row_bytes_ = uint64_t{manifest.model.logits_stride} * sizeof(float);
   samples_ = code->Samples(manifest);
   for (const ProgramInfo& program : manifest.programs) {
     out_rows_.push_back(program.facts.gives_logits() ? program.rows : 0);
+    logits_row_bytes_.push_back(uint64_t{manifest.logits_stride(program)} * sizeof(float));
   }
 
   QRT_RETURN_IF_ERROR(MakeContext());
@@ -294,8 +294,8 @@ CUresult CudaDevice::RunStep(const StepRequest& step, std::span<const cuda::CUgr
   const uint64_t rows = static_cast<uint64_t>(step.n_out);
   if (result == kSuccess && step.logits != nullptr && rows != 0) {
     result = call.MemcpyDtoHAsync(step.logits, spaces_[static_cast<size_t>(GpuSpace::kLogits)],
-                                  rows * logits_row_bytes_, stream_);
-    counters_.bytes_to_host += rows * logits_row_bytes_;
+                                  rows * logits_row_bytes_[step.program], stream_);
+    counters_.bytes_to_host += rows * logits_row_bytes_[step.program];
   }
   if (result == kSuccess && step.chosen != nullptr && rows != 0) {
     result = call.MemcpyDtoHAsync(results_, spaces_[static_cast<size_t>(GpuSpace::kResults)],

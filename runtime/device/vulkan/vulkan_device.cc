@@ -67,6 +67,7 @@ class VulkanDevice final : public Device {
     VulkanProgram segments;
     uint32_t rows = 0;      // bucket
     uint32_t out_rows = 0;  // most rows of logits
+    uint64_t logits_row_bytes = 0;
   };
   struct Sample {
     GpuSampling kind;
@@ -115,7 +116,7 @@ class VulkanDevice final : public Device {
   std::vector<Sample> sample_programs_;
   VkCommandBuffer commands_ = VK_NULL_HANDLE;
   uint32_t max_rows_ = 0;
-  uint64_t logits_row_bytes_ = 0, logits_offset_ = 0;  // in readback_
+  uint64_t logits_offset_ = 0;  // in readback_
   uint64_t code_bytes_ = 0, scratch_bytes_ = 0, weight_bytes_ = 0;
   bool imported_ = false;  // kernels read the weights in the artifact's mapping
   bool samples_ = false;
@@ -131,7 +132,6 @@ Status VulkanDevice::Init(const Artifact& artifact, size_t variant, const GpuCod
   code_bytes_ = artifact.code(variant).size();
   samples_ = code.Samples(manifest);
   max_rows_ = code.max_rows;
-  logits_row_bytes_ = uint64_t{manifest.model.logits_stride} * sizeof(float);
   QRT_RETURN_IF_ERROR(TakeMemory(artifact, variant, code));
   const PipelineCacheFile cache(options.pipeline_cache_dir, context_->facts(), artifact.code_hash(variant));
   QRT_RETURN_IF_ERROR(kernels_.Init(code, SubgroupSizeOf(info), cache, options.log));
@@ -268,6 +268,7 @@ Status VulkanDevice::Record(const Manifest& manifest, const GpuCode& code) {
     // Nobody waits for a token of a program that gives none: it may be long, and is cut.
     const bool cut = !info.facts.gives_logits();
     programs_[i].rows = info.rows;
+    programs_[i].logits_row_bytes = uint64_t{manifest.logits_stride(info)} * sizeof(float);
     programs_[i].out_rows = cut ? 0 : info.rows;
     if (cut) {
       costs_[i].rows = info.rows;
@@ -335,7 +336,7 @@ DeviceResult VulkanDevice::Run(const StepRequest& step) {
     counters_.bytes_to_host += bytes;
   }
   if (step.logits != nullptr && step.n_out != 0) {
-    const uint64_t bytes = static_cast<uint64_t>(step.n_out) * logits_row_bytes_;
+    const uint64_t bytes = static_cast<uint64_t>(step.n_out) * program.logits_row_bytes;
     std::memcpy(step.logits, readback_.mapped() + logits_offset_, bytes);
     counters_.bytes_to_host += bytes;
   }
@@ -387,7 +388,7 @@ VkResult VulkanDevice::RecordGroup(const Program& program, size_t begin, size_t 
     const uint64_t n_out = static_cast<uint64_t>(step.n_out);
     context_->FullBarrier(commands_);
     if (sample != nullptr) read_back(GpuSpace::kResults, 0, n_out * sizeof(int32_t));
-    if (logits) read_back(GpuSpace::kLogits, logits_offset_, n_out * logits_row_bytes_);
+    if (logits) read_back(GpuSpace::kLogits, logits_offset_, n_out * program.logits_row_bytes);
   }
   context_->HostBarrier(commands_);
   return vk.EndCommandBuffer(commands_);

@@ -205,6 +205,9 @@ typedef struct qrt_artifact_info {
    * State, KV and weights above are those of all. (64 bits: older programs own what lies before the next
    * multiple of 8) */
   uint64_t parts;
+  /* Since 1.3: of qcc compile --numerics, "f32" or "int8": whether other devices and code variants go on from
+   * a snapshot with the same tokens. Static. */
+  const char* numerics;
 } qrt_artifact_info;
 
 /* Errors: INVALID_ARGUMENT. */
@@ -306,6 +309,9 @@ typedef struct qrt_engine_options {
    * on a device of its kind and with threads of its own. Kept alive by the engine. NULL: none but the model's
    * own. */
   qrt_artifact* draft;
+  /* Since 1.3: most bytes of the host's memory in which the engine keeps prefixes of sequences
+   * (qrt_session_keep). 0: none are kept. */
+  uint64_t prefix_bytes;
 } qrt_engine_options;
 
 /* Verifies the code's hash again over the private copy that becomes executable, allocates the arena and
@@ -340,6 +346,12 @@ typedef struct qrt_engine_info {
   uint64_t transfers;         /* of rows from one device to the next by steps so far: parts - 1 a step */
   uint64_t bytes_transferred; /* in them */
   uint64_t drafts;            /* 1: sessions can have QRT_DRAFT_MODEL */
+  /* Since 1.3, of qrt_engine_options.prefix_bytes: */
+  uint64_t prefix_bytes;  /* in use */
+  uint64_t prefixes;      /* kept: places from which a session can begin with recurrent state; of models with
+                           * KV alone those that no other goes on from */
+  uint64_t prefix_hits;   /* calls of qrt_session_begin that found one */
+  uint64_t prefix_tokens; /* that they found, together */
 } qrt_engine_info;
 
 /* Errors: INVALID_ARGUMENT. */
@@ -400,6 +412,9 @@ enum {
   QRT_DRAFT_LOOKUP = 2 /* what followed the last few tokens where they came before in the sequence */
 };
 
+/* Of qrt_session_options.draft_tokens. Since 1.3. */
+#define QRT_DRAFT_TOKENS_AUTO 0u
+
 typedef struct qrt_session_options {
   size_t struct_size;
   uint64_t context_tokens; /* capacity; 0: the smaller of 4096 and the model's context length */
@@ -408,7 +423,10 @@ typedef struct qrt_session_options {
   uint32_t max_rewind;
   /* Since 1.3, for qrt_session_generate: */
   qrt_draft draft;
-  uint32_t draft_tokens; /* guesses at once, 1 to 15, where there is a draft; max_rewind is at least that */
+  /* Guesses at once, 1 to 15, where there is a draft, or QRT_DRAFT_TOKENS_AUTO: as many as make text come
+   * fastest, by what steps and guesses take on this machine and how often guesses are right; none where they
+   * do not pay. max_rewind is at least that, or 15. */
+  uint32_t draft_tokens;
 } qrt_session_options;
 
 /* An empty sequence. Its KV is reserved for the whole context, but resident only as far as it is used.
@@ -442,6 +460,69 @@ QRT_API uint64_t qrt_session_rewindable(const qrt_session* session);
  * (more than qrt_session_rewindable; the session is unchanged). */
 QRT_API qrt_status qrt_session_rewind(qrt_session* session, uint64_t tokens, qrt_error* error);
 
+/* A place to go back to from further on than qrt_session_rewind reaches. Since 1.3. */
+typedef struct qrt_checkpoint qrt_checkpoint;
+
+/* Since 1.3: marks where the session is. Takes what the model's recurrent state takes there (a model with KV
+ * alone: nothing), for KV stays in the session; qrt_checkpoint_bytes. The checkpoint keeps its session alive
+ * and is used by its thread, its release too. Errors: OUT_OF_MEMORY, INVALID_ARGUMENT (a step of the session
+ * failed), DEVICE_LOST, DEVICE_FAILED. */
+QRT_API qrt_status qrt_session_checkpoint(qrt_session* session, qrt_checkpoint** out, qrt_error* error);
+QRT_API void qrt_checkpoint_release(qrt_checkpoint* checkpoint);
+/* Tokens of the session when it was taken, and bytes that it takes. 0 for NULL. Since 1.3. */
+QRT_API uint64_t qrt_checkpoint_position(const qrt_checkpoint* checkpoint);
+QRT_API uint64_t qrt_checkpoint_bytes(const qrt_checkpoint* checkpoint);
+/* 1: qrt_session_rewind_to can go back to it. It can until the session is at fewer tokens than it marks: by a
+ * rewind, also to an earlier checkpoint, or a reset; and until the session gets another sequence (restore,
+ * qrt_session_begin). Since 1.3. */
+QRT_API int32_t qrt_checkpoint_holds(const qrt_checkpoint* checkpoint);
+
+/* Since 1.3: takes back what was appended since `checkpoint` was taken of this session, which keeps its
+ * worth: any number of tries can begin from it. What is appended next has the bits that it has in a session
+ * which never saw the rest. Logits and traces are gone until then; qrt_session_rewindable is what it is after
+ * qrt_session_rewind to the same place where that reaches it, else 0. Errors: INVALID_ARGUMENT (Q5350: it
+ * does not hold any more, or is another session's; the session is unchanged), OUT_OF_MEMORY (unchanged, too),
+ * DEVICE_LOST, DEVICE_FAILED (the session must be reset). */
+QRT_API qrt_status qrt_session_rewind_to(qrt_session* session, const qrt_checkpoint* checkpoint,
+                                         qrt_error* error);
+
+/* Tokens of a prompt that an engine has met before. Since 1.3. */
+typedef struct qrt_prefix {
+  size_t struct_size;
+  uint64_t reused; /* the session begins with them; not with the prompt's last one */
+  uint64_t shared; /* its begin that some kept prefix has, in whole blocks of 16: at least `reused`. Where it
+                    * is more, prompts branch off there, and others may: a place to keep */
+} qrt_prefix;
+
+/* Since 1.3, for engines with prefix_bytes: the session, whatever it holds, becomes the longest kept prefix
+ * of `tokens`, which fits its context and leaves one token at least to append; empty where there is none. The
+ * tokens that follow have the bits of a session that was fed all of them; what it can take back, and who
+ * guesses, begin anew as after a restore. *prefix (struct_size set by the caller; may be NULL) says how many
+ * tokens these are. Sessions of one engine find what any of them kept, whatever their options are, also at
+ * once on several threads. Errors: UNAVAILABLE (Q5353: an engine without prefix_bytes), INVALID_ARGUMENT,
+ * OUT_OF_MEMORY, DEVICE_LOST, DEVICE_FAILED: with the last three the session must be reset. */
+QRT_API qrt_status qrt_session_begin(qrt_session* session, const int32_t* tokens, size_t count,
+                                     qrt_prefix* prefix, qrt_error* error);
+
+/* Since 1.3: keeps what the session holds, in whole blocks of 16 tokens, for qrt_session_begin. `tokens` are
+ * all `count` tokens that it was fed: that they are these is the caller's to answer for. A model with
+ * recurrent state keeps that here, and begins only from where it was kept, so the session must hold a
+ * multiple of 16 tokens or be able to step back to one (Q5351): append a prompt up to there, keep, append the
+ * rest. KV is kept once for each block, however many prefixes go through it. What was not used for the
+ * longest time makes way; *kept (may be NULL): tokens that are kept now, 0 where there is no whole block, or
+ * no room beside what is pinned. Errors: UNAVAILABLE (Q5353), INVALID_ARGUMENT (also Q5351: another count
+ * than the session holds), OUT_OF_MEMORY, DEVICE_LOST, DEVICE_FAILED. */
+QRT_API qrt_status qrt_session_keep(const qrt_session* session, const int32_t* tokens, size_t count,
+                                    uint64_t* kept, qrt_error* error);
+
+/* Since 1.3: the longest kept prefix of `tokens` stays, whatever else is kept, until it was unpinned as
+ * often: *pinned tokens, 0: none is kept. Unpinning takes exactly those tokens. Errors: UNAVAILABLE (Q5353),
+ * INVALID_ARGUMENT (Q5352: it is not pinned). */
+QRT_API qrt_status qrt_engine_pin_prefix(qrt_engine* engine, const int32_t* tokens, size_t count,
+                                         uint64_t* pinned, qrt_error* error);
+QRT_API qrt_status qrt_engine_unpin_prefix(qrt_engine* engine, const int32_t* tokens, size_t count,
+                                           qrt_error* error);
+
 typedef int32_t qrt_logits_want;
 enum {
   QRT_LOGITS_NONE = 0, /* only advance the state: no LM head is computed */
@@ -463,8 +544,9 @@ typedef struct qrt_append_options {
   void* ctx;
   /* Since 1.1: with a sampler, the token after the last one of this append is chosen and written to *next; it
    * is not recorded (qrt_sampler_accept). A GPU chooses by itself and reads back the id only, unless `want`
-   * asks for logits. The token is the one that qrt_sampler_sample would give for the same logits. Both are
-   * used during the call only. */
+   * asks for logits. The token is the one that qrt_sampler_sample would give for the same logits once
+   * qrt_sampler_seek has named its position, that of the session behind the append. Both are used during the
+   * call only. */
   qrt_sampler* sampler; /* NULL: none */
   int32_t* next;        /* needed with a sampler; left alone where no token could be chosen */
 } qrt_append_options;
@@ -487,6 +569,11 @@ typedef struct qrt_generate_options {
    * behind it. As qrt_logits_fn in what it may do. NULL: none. */
   int32_t (*ends)(void* ctx, int32_t token);
   void* ctx;
+  /* To measure what drafts would pay at another share of right guesses: asked about each guess that is
+   * checked, `index` being its place in the step, from 0; non-zero: it counts as right and is chosen, 0: as
+   * wrong. All work is done as ever, but the text is nobody's. As qrt_logits_fn in what it may do. NULL: the
+   * sampler says what is right. */
+  int32_t (*agrees)(void* ctx, uint32_t index);
 } qrt_generate_options;
 
 /* Since 1.3: appends `token` and chooses those that follow it, at least one, at most `capacity` >= 1. A
@@ -679,7 +766,10 @@ typedef struct qrt_sampler_options {
   float presence_penalty;  /* 0: off */
   float frequency_penalty; /* 0: off */
   int32_t penalty_window;  /* tokens that the penalties look back; -1: all */
-  uint64_t seed;           /* the same seed and logits give the same tokens */
+  /* Of the random numbers: each is a function of the seed and of the place of the token that it draws, so the
+   * same seed, logits and position give the same token. Sequences of one seed are drawn with the same
+   * numbers: give several answers to one prompt seeds of their own. */
+  uint64_t seed;
 } qrt_sampler_options;
 
 /* Fills *options (struct_size set by the caller) with what the model's metadata recommends, and plain
@@ -693,7 +783,9 @@ QRT_API qrt_status qrt_sampler_create(const qrt_artifact* artifact, const qrt_sa
                                       qrt_sampler** out, qrt_error* error);
 QRT_API void qrt_sampler_release(qrt_sampler* sampler);
 
-/* Chooses a token; does not record it. Rows of the vocabulary that stand for no token, and tokens of type
+/* Chooses a token; does not record it. A new sampler chooses the token at position 0 of a sequence, that is
+ * behind none, and each call one for the position after the last call's: qrt_sampler_seek says where a
+ * sequence is. Rows of the vocabulary that stand for no token, and tokens of type
  * unused, are never chosen, whatever their logits are; a logit of -infinity excludes a token. Allocates
  * nothing. Errors: INVALID_ARGUMENT (vocab_size is not the artifact's, a logit is NaN or infinity, none is
  * finite). */
@@ -702,7 +794,12 @@ QRT_API qrt_status qrt_sampler_sample(qrt_sampler* sampler, const float* logits,
 
 /* Records a token of the sequence, for the penalties. */
 QRT_API void qrt_sampler_accept(qrt_sampler* sampler, int32_t token);
-/* Forgets the recorded tokens and starts the random sequence again from the seed. */
+/* Since 1.3: the next qrt_sampler_sample chooses the token at `position`: as many tokens stand before it
+ * (qrt_session_position behind the append that gave the logits). What a session draws by itself, in appends
+ * and in qrt_session_generate, is for its own position, so it needs this never: what follows a rewind, a
+ * restore or a fork is what would follow without. */
+QRT_API void qrt_sampler_seek(qrt_sampler* sampler, uint64_t position);
+/* Forgets the recorded tokens; the next qrt_sampler_sample is for position 0. */
 QRT_API void qrt_sampler_reset(qrt_sampler* sampler);
 
 #ifdef __cplusplus

@@ -335,6 +335,8 @@ class Sampler : public internal::Handle<qrt_sampler, qrt_sampler_release> {
     return token;
   }
   void Accept(std::int32_t token) { qrt_sampler_accept(get(), token); }
+  // The next Sample is for the token that has `position` tokens before it.
+  void Seek(std::uint64_t position) { qrt_sampler_seek(get(), position); }
   void Reset() { qrt_sampler_reset(get()); }
 };
 
@@ -365,11 +367,35 @@ class Engine : public internal::Handle<qrt_engine, qrt_engine_release> {
       return qrt_engine_stage(get(), index, thread, info, error);
     });
   }
+  // The longest kept prefix of `tokens` stays until it is unpinned. How many tokens it has.
+  Result<std::uint64_t> PinPrefix(Span<const std::int32_t> tokens) {
+    std::uint64_t pinned = 0;
+    Error error;
+    if (qrt_engine_pin_prefix(get(), tokens.data(), tokens.size(), &pinned, error.out()) != QRT_OK) {
+      return error;
+    }
+    return pinned;
+  }
+  Outcome UnpinPrefix(Span<const std::int32_t> tokens) {
+    return internal::Call([&](qrt_error* error) {
+      return qrt_engine_unpin_prefix(get(), tokens.data(), tokens.size(), error);
+    });
+  }
   // Items of Session::Item, each of another session.
   Outcome Append(Span<const qrt_batch_item> items) {
     return internal::Call(
         [&](qrt_error* error) { return qrt_engine_append(get(), items.data(), items.size(), error); });
   }
+};
+
+// Used by the thread of its session, which it keeps alive.
+class Checkpoint : public internal::Handle<qrt_checkpoint, qrt_checkpoint_release> {
+ public:
+  using Handle::Handle;
+
+  std::uint64_t position() const { return qrt_checkpoint_position(get()); }
+  std::uint64_t bytes() const { return qrt_checkpoint_bytes(get()); }
+  bool holds() const { return qrt_checkpoint_holds(get()) != 0; }
 };
 
 class Session : public internal::Handle<qrt_session, qrt_session_release> {
@@ -403,6 +429,27 @@ class Session : public internal::Handle<qrt_session, qrt_session_release> {
   }
   Outcome Reset() {
     return internal::Call([&](qrt_error* error) { return qrt_session_reset(get(), error); });
+  }
+  Result<Checkpoint> TakeCheckpoint() {
+    return internal::Make<Checkpoint, qrt_checkpoint>(
+        [&](qrt_checkpoint** out, qrt_error* error) { return qrt_session_checkpoint(get(), out, error); });
+  }
+  Outcome RewindTo(const Checkpoint& checkpoint) {
+    return internal::Call(
+        [&](qrt_error* error) { return qrt_session_rewind_to(get(), checkpoint.get(), error); });
+  }
+  // The longest prefix of `tokens` that the engine keeps.
+  Result<qrt_prefix> Begin(Span<const std::int32_t> tokens) {
+    return internal::Info<qrt_prefix>([&](qrt_prefix* prefix, qrt_error* error) {
+      return qrt_session_begin(get(), tokens.data(), tokens.size(), prefix, error);
+    });
+  }
+  // `tokens`: all that the session was fed. How many of them are kept.
+  Result<std::uint64_t> Keep(Span<const std::int32_t> tokens) const {
+    std::uint64_t kept = 0;
+    Error error;
+    if (qrt_session_keep(get(), tokens.data(), tokens.size(), &kept, error.out()) != QRT_OK) return error;
+    return kept;
   }
 
   Outcome Append(Span<const std::int32_t> tokens, qrt_logits_want want = QRT_LOGITS_LAST) {

@@ -131,6 +131,12 @@ TEST(CompileOptions, UnknownValuesAreNamedWithWhatIsAccepted) {
   ExpectUsageError({{"report", {"weather"}}}, "--report", "'weather', accepted: fusion, memory, formats");
   ExpectUsageError({{"report_form", {"xml"}}}, "--report-form", "accepted: text, json");
   ExpectUsageError({{"emit", {"weather"}}}, "--emit", "'weather', accepted: off, manifest, kernels");
+  ExpectUsageError({{"mtp", {"b.gguf"}}, {"functions", {"trunk"}}}, "--mtp",
+                   "programs are made of trunk alone");
+  ExpectUsageError({{"mtp", {"b.gguf"}}, {"traceable", {"on"}}}, "--mtp", "programs are made of trunk alone");
+  for (const char* bad : {"-1", "1x", "", "8388609", "none"}) {
+    ExpectUsageError({{"draft_vocab", {bad}}}, "--draft-vocab", "1 to 8388608, or all");
+  }
   for (const char* bad : {"0", "-1", "65", "1x", "", "9999999999999999999"}) {
     ExpectUsageError({{"decode", {bad}}}, "--decode", "1 to 64");
   }
@@ -287,6 +293,8 @@ std::map<std::string_view, OtherValue> OtherValues(const std::string& folder) {
           {"decode", {"cpu", {"2"}}},
           {"prefill", {"cpu", {"8"}}},
           {"functions", {"cpu", {"trunk", "mtp"}}},
+          {"mtp", {"cpu", {folder + "/mtp.gguf"}}},
+          {"draft_vocab", {"cpu", {"1000"}}},
           {"draft", {"cpu", {"on"}}},
           {"goldens", {"cpu", {"off"}}},
           {"require_fused", {"cpu", {"gdn"}}},

@@ -37,7 +37,9 @@ class CpuSequence {
  public:
   CpuSequence(const qrt::Artifact& artifact, qrt::Device& device)
       : manifest_(artifact.manifest()), device_(device) {
-    EXPECT_EQ(device.Allocate(manifest_.state_bytes, &state_), qrt::DeviceResult::kOk);
+    if (manifest_.state_bytes != 0) {
+      EXPECT_EQ(device.Allocate(manifest_.state_bytes, &state_), qrt::DeviceResult::kOk);
+    }
     EXPECT_EQ(device.Allocate(kCapacity * manifest_.kv_bytes_per_token, &kv_), qrt::DeviceResult::kOk);
   }
   ~CpuSequence() {

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 const fs::path kModel = fs::path(QCC_SOURCE_DIR) / "tests" / "golden" / "t35-mtp-F32.gguf";
 
 absl::Status CompileTo(const std::string& path, const std::vector<std::string>& functions,
-                       LastFfnMode last_ffn = LastFfnMode::kChosen) {
+                       LastFfnMode last_ffn = LastFfnMode::kChosen, int64_t draft_vocab = 0) {
   PipelineOptions options;
   options.input = kModel.string();
   options.output = path;
@@ -36,6 +36,7 @@ absl::Status CompileTo(const std::string& path, const std::vector<std::string>& 
   options.prefill_buckets = {128};
   options.functions = functions;
   options.last_ffn = last_ffn;
+  options.draft_vocab = draft_vocab;
   QuietSink quiet;
   return CompileModel(options, quiet);
 }
@@ -43,9 +44,10 @@ absl::Status CompileTo(const std::string& path, const std::vector<std::string>& 
 class Functions : public InFolder {
  protected:
   std::unique_ptr<qrt::Artifact> Compile(const std::vector<std::string>& functions,
-                                         LastFfnMode last_ffn = LastFfnMode::kChosen) {
-    const std::string path = Path("f" + std::to_string(functions.size()) + ".qbin");
-    const absl::Status compiled = CompileTo(path, functions, last_ffn);
+                                         LastFfnMode last_ffn = LastFfnMode::kChosen,
+                                         int64_t draft_vocab = 0) {
+    const std::string path = Path("f" + std::to_string(functions.size()) + std::to_string(draft_vocab));
+    const absl::Status compiled = CompileTo(path, functions, last_ffn, draft_vocab);
     EXPECT_TRUE(compiled.ok()) << compiled;
     auto opened = qrt::Artifact::Open(path);
     EXPECT_TRUE(opened.ok()) << opened.status().ToString();
@@ -118,6 +120,26 @@ TEST_F(Functions, MoreProgramsAndTheSameOnes) {
     EXPECT_EQ(after.ForTokens(rows).program, before.ForTokens(rows).program);
     EXPECT_EQ(after.ForStream(rows).program, before.ForStream(rows).program);
   }
+}
+
+// The trunk's head and the draft's are one matrix, of which the draft reads the first rows.
+TEST_F(Functions, ADraftOfSomeTokensTakesNoWeightsOfItsOwn) {
+  const auto all = Compile({"trunk", "mtp"}), some = Compile({"trunk", "mtp"}, LastFfnMode::kChosen, 100);
+  ASSERT_TRUE(all && some);
+  const qrt::Manifest &a = all->manifest(), &b = some->manifest();
+  EXPECT_EQ(b.weights_bytes, a.weights_bytes);
+  ASSERT_EQ(b.programs.size(), a.programs.size());
+  const uint64_t row = uint64_t{4} * b.model.embedding_length;
+  for (size_t i = 0; i < b.programs.size(); ++i) {
+    SCOPED_TRACE(b.programs[i].name);
+    const bool drafts = b.programs[i].facts.gives == qrt::Output::kLogits;
+    EXPECT_EQ(a.programs[i].logits_cols, 0u);
+    EXPECT_EQ(b.programs[i].logits_cols, drafts ? 112u : 0u);
+    EXPECT_EQ(b.programs[i].weight_bytes, a.programs[i].weight_bytes - (drafts ? (288 - 112) * row : 0));
+  }
+  const qrt::DraftSchedule draft(*qrt::PlanOf(b, {}));
+  EXPECT_EQ(draft.logits_cols(), 112u);
+  EXPECT_TRUE(draft.next());
 }
 
 // What an engine does for logits of rows 3 and 9 of 16, with the last feed-forward part behind the choice and

@@ -245,7 +245,7 @@ std::vector<BadFile> TensorCases() {
   add("id 42 inside another tensor", "Q1213", "tensor 'in'", "'w'",
       Bytes().Header(2, 0).TensorInfo("w", {4096}, 42, 0).TensorInfo("in", {1}, 0, 64).Pad().Zeros(2000));
   for (uint32_t id = 0; id < 200; ++id) {
-    if (format_from_ggml_id(id)) continue;
+    if (format_from_ggml_id(id) || id == 27) continue;  // 27: integers
     std::string name(ggml_type_name(id));
     if (name == "unknown") {
       add("type id " + std::to_string(id), "Q1207", "tensor 'w'", "type id " + std::to_string(id),
@@ -254,6 +254,10 @@ std::vector<BadFile> TensorCases() {
       add("type " + name, "Q1206", "tensor 'w'", "tensor 'w' has format " + name, tensor("w", {256}, id, 0));
     }
   }
+  add("integers that are not all in the file", "Q1212", "tensor 'w'", "takes bytes 64 to 2112",
+      tensor("w", {256}, 27, 0));
+  add("more integers than there can be", "Q1209", "tensor 'w'", "64-bit integers",
+      tensor("w", {uint64_t{1} << 61}, 27, 0));
   add("type id 2^32-1", "Q1207", "tensor 'w'", "4294967295", tensor("w", {256}, 0xffffffffu, 0));
   return cases;
 }

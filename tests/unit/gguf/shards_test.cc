@@ -134,6 +134,58 @@ TEST_F(Shards, AnyOfThemNamesTheSet) {
   }
 }
 
+// A file of the model, with a table of ids, and one in shards of which two tensors are taken along.
+TEST_F(Shards, AnotherFileIsTakenAlong) {
+  WriteAll();
+  const std::string path = (folder_ / "model.gguf").string();
+  Bytes b;
+  b.Header(2, 1).KvStr("general.name", "the model").TensorInfo("a", {8}, 0, 0).TensorInfo("ids", {3}, 27, 32);
+  b.Pad();
+  for (int i = 0; i < 8; ++i) b.U32(0);
+  for (const int64_t id : {int64_t{7}, int64_t{-1}, int64_t{1} << 40}) b.Le<int64_t>(id);
+  Write(path, b);
+  auto file = File::Open(path), other = File::Open(Path(1));
+  ASSERT_TRUE(file.ok() && other.ok()) << file.status() << other.status();
+  EXPECT_EQ((*file)->tensors().size(), 1u);
+  const IntegerTensor* ids = (*file)->FindIntegers("ids");
+  ASSERT_NE(ids, nullptr);
+  ASSERT_EQ(ids->elements(), 3);
+  EXPECT_EQ(ids->at(0), 7);
+  EXPECT_EQ(ids->at(1), -1);
+  EXPECT_EQ(ids->at(2), int64_t{1} << 40);
+  EXPECT_EQ((*file)->joined(), nullptr);
+
+  const auto names = [](const std::string& name) {
+    return name == "b" ? "other" : name == "d" ? name : std::string();
+  };
+  ASSERT_TRUE((*file)->Join(*std::move(other), names).ok());
+  ASSERT_EQ((*file)->tensors().size(), 3u);
+  for (const auto& [name, shard, value] :
+       {std::tuple("a", 0, 0.f), std::tuple("other", 2, 2.f), std::tuple("d", 3, 3.f)}) {
+    const Tensor* tensor = (*file)->FindTensor(name);
+    ASSERT_NE(tensor, nullptr) << name;
+    EXPECT_EQ(tensor->shard, shard) << name;
+    EXPECT_EQ((*file)->PathOf(*tensor), shard == 0 ? path : Path(shard)) << name;
+    EXPECT_EQ(tensor->data, (*file)->shards()[shard].bytes.data() + tensor->file_offset) << name;
+    float found = 0;
+    std::memcpy(&found, tensor->data, sizeof found);
+    EXPECT_EQ(found, value) << name;
+  }
+  EXPECT_EQ((*file)->GetString("general.name").value(), "the model");
+  ASSERT_NE((*file)->joined(), nullptr);
+  EXPECT_EQ((*file)->joined()->GetString("general.name").value(), "a model");
+  EXPECT_NE((*file)->joined()->FindTensor("c"), nullptr);
+  EXPECT_EQ((*file)->shards().size(), 4u);
+  EXPECT_TRUE((*file)->CheckUnchanged().ok());
+  fs::remove(Path(2));
+  EXPECT_EQ(PartsOf((*file)->CheckUnchanged()).code, "Q1009") << "what was taken along is gone";
+
+  auto again = File::Open(path), same = File::Open(path);
+  ASSERT_TRUE(again.ok() && same.ok());
+  EXPECT_EQ(PartsOf((*again)->Join(*std::move(same), [](const std::string& name) { return name; })).code,
+            "Q1202");
+}
+
 TEST_F(Shards, TheFirstMayHoldNoTensorsAndLaterOnesAllMetadata) {
   set_[0].tensors.clear();
   for (Shard& shard : set_) {

@@ -79,8 +79,8 @@ SampleRow AnySampleRow(std::mt19937& random, size_t vocab) {
   return row;
 }
 
-int32_t OnHost(qrt::Sampler& sampler, const std::vector<float>& logits) {
-  return sampler.SampleStep(logits);
+int32_t OnHost(qrt::Sampler& sampler, uint64_t position, const std::vector<float>& logits) {
+  return sampler.SampleStep(position, logits);
 }
 
 }  // namespace qcc::gpu

@@ -30,7 +30,7 @@ std::vector<uint32_t> AnyChoosable(std::mt19937& random, size_t vocab);
 SampleRow AnySampleRow(std::mt19937& random, size_t vocab);
 
 // What a sample program must leave in the results.
-int32_t OnHost(qrt::Sampler& sampler, const std::vector<float>& logits);
+int32_t OnHost(qrt::Sampler& sampler, uint64_t position, const std::vector<float>& logits);
 
 }  // namespace qcc::gpu
 

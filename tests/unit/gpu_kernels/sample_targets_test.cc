@@ -143,14 +143,14 @@ TEST_F(SampleTargets, AVulkanDeviceDrawsTheHostsTokens) {
         ASSERT_TRUE(made.ok());
         for (int32_t token : row.accepted) made->Accept(token);
         qrt::Sampler copy = *made;
-        expected.push_back(static_cast<uint32_t>(OnHost(copy, row.logits)));
+        expected.push_back(static_cast<uint32_t>(OnHost(copy, i, row.logits)));
         samples[i].penalty_begin = static_cast<uint32_t>(penalties.size());
         penalties.resize(penalties.size() + made->penalties());
-        made->Describe(&samples[i], penalties.data() + samples[i].penalty_begin);
+        made->Describe(i, &samples[i], penalties.data() + samples[i].penalty_begin);
         qrt::SamplerOptions plain;
         plain.temperature = 0;
         auto highest = qrt::Sampler::Create(static_cast<uint32_t>(size.vocab), plain, some.choosable);
-        expected_greedy.push_back(static_cast<uint32_t>(OnHost(*highest, row.logits)));
+        expected_greedy.push_back(static_cast<uint32_t>(OnHost(*highest, i, row.logits)));
       }
       std::map<std::pair<Space, uint64_t>, Words> memory;
       qrt_gpu_step step = {};

@@ -68,13 +68,14 @@ void ExpectEqualDraws(const std::vector<SampleRow>& rows, int draws, const std::
     for (size_t i = 0; i < rows.size(); ++i) {
       samples[i].penalty_begin = static_cast<uint32_t>(penalties.size());
       penalties.resize(penalties.size() + device[i].penalties());
-      device[i].Describe(&samples[i], penalties.data() + samples[i].penalty_begin);
+      device[i].Describe(static_cast<uint64_t>(draw), &samples[i],
+                         penalties.data() + samples[i].penalty_begin);
     }
     const std::vector<int32_t> found =
         OnDevice(ExpandDraw, logits, samples, penalties, rows.size() + 1, gap, choosable);
     for (size_t i = 0; i < rows.size(); ++i) {
       const qrt::SamplerOptions& o = rows[i].options;
-      const int32_t expected = OnHost(host[i], logits[i]);
+      const int32_t expected = OnHost(host[i], static_cast<uint64_t>(draw), logits[i]);
       ASSERT_EQ(found[i], expected) << what << ": row " << i << ", draw " << draw << ", temperature "
                                     << o.temperature << ", top_k " << o.top_k << ", top_p " << o.top_p
                                     << ", min_p " << o.min_p << ", repeat " << o.repeat_penalty
@@ -167,7 +168,7 @@ TEST(DeviceSampling, GreedyTakesTheHighestAndTheLowestIdOfEquals) {
     ASSERT_TRUE(sampler.ok());
     for (size_t i = 0; i < rows; ++i) {
       logits.push_back(AnyLogits(random, vocab));
-      expected.push_back(OnHost(*sampler, logits.back()));
+      expected.push_back(OnHost(*sampler, 0, logits.back()));
     }
     EXPECT_EQ(OnDevice(ExpandGreedy, logits, {}, {}, rows + 2, vocab % 3, choosable), expected)
         << "vocabulary " << vocab;

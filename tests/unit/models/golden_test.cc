@@ -201,6 +201,19 @@ TEST_F(Golden, NextnHead) {
   EXPECT_LT(nmse, kLimit);
   std::printf("%-16s %.2e\n", "t35-mtp-F32.mtp", nmse);
   EXPECT_EQ(hir::shapeOf((*mtp)[1]), (std::vector<int64_t>{count, width}));
+
+  // The golden tells which half of what is projected the embedding is.
+  mlir::ModuleOp(*imported->module).walk([](hir::ConcatOp both) {
+    const mlir::Value embedding = both.getLhs();
+    both.getLhsMutable().assign(both.getRhs());
+    both.getRhsMutable().assign(embedding);
+  });
+  hir::Evaluator swapped(*imported->module, source, hir::Precision::F64);
+  auto other = swapped.evaluate(
+      "mtp", {hir::idsValue(ids), hir::tensorValue(hir::Precision::F64, {count, width}, hidden), rows()});
+  ASSERT_TRUE(mlir::succeeded(other));
+  EXPECT_GT(Nmse(hir::toDoubles((*other)[0]), ReadLogits(kGolden / "t35-mtp-F32.mtp.f64.bin").values), 1e-3)
+      << "the golden does not tell the halves of the projection's input apart";
 }
 
 TEST_F(Golden, WhatEvalRefuses) {

@@ -183,7 +183,7 @@ TEST(Values, ImpossibleOnesAreRefusedByKey) {
   refuse("rope.scaling.factor", 0.0f, "Q2003", "0");
   refuse("ssm.conv_kernel", 1u, "Q2003", "1");
   refuse("ssm.inner_size", 33u, "Q2004", "33");
-  refuse("nextn_predict_layers", 2u, "Q2003", "2");
+  refuse("nextn_predict_layers", 2u, "Q2003", "2, expected 0 to 1");
   TinyModel model = Tiny();
   model.set("nextn_predict_layers", 1u);
   model.set("block_count", 1u);

@@ -343,6 +343,67 @@ TEST(Nextn, OptionalTensorsReplaceTheSharedOnes) {
       << "a NextN block without FFN is not a block of its own";
 }
 
+TEST(Nextn, AnyOfItsOptionalTensorsMayBeThere) {
+  const TinyModel base = MakeTiny(Config("qwen35", 1));
+  struct {
+    const char *own, *shared, *like;
+  } const parts[] = {{"blk.4.nextn.embed_tokens.weight", "token_embd.weight", "token_embd.weight"},
+                     {"blk.4.nextn.shared_head_head.weight", "token_embd.weight", "token_embd.weight"},
+                     {"blk.4.nextn.shared_head_norm.weight", "output_norm.weight", "output_norm.weight"}};
+  for (int which = 0; which < 8; ++which) {
+    SCOPED_TRACE(which);
+    TinyModel model = base;
+    model.erase_tensor(parts[2].own);
+    for (int i = 0; i < 3; ++i) {
+      if ((which >> i & 1) == 0) continue;
+      TinyTensor own = *model.find(parts[i].like);
+      own.name = parts[i].own;
+      model.add(own);
+    }
+    const Imported imported = Import(model);
+    ASSERT_TRUE(imported.status.ok()) << imported.status;
+    EXPECT_TRUE(imported.warnings.empty()) << imported.warnings[0];
+    const std::string text = imported.text(), mtp = text.substr(text.find("@mtp("));
+    const auto uses = [&](const char* name) {
+      return mtp.find(std::string("hir.param \"") + name + "\"") != std::string::npos;
+    };
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(uses(parts[i].own), (which >> i & 1) != 0) << parts[i].own;
+    }
+    EXPECT_EQ(uses("token_embd.weight"), (which & 3) != 3) << "embedding or head of the trunk";
+    EXPECT_EQ(uses("output_norm.weight"), (which & 4) == 0) << "norm of the trunk";
+  }
+}
+
+TEST(Nextn, ChoosesAmongTheFirstTokens) {
+  const auto text_of_mtp = [](const TinyModel& model, std::optional<int64_t> vocabulary, bool draft = false) {
+    ImportOptions options;
+    options.draft_vocabulary = vocabulary;
+    options.draft = draft;
+    const Imported imported = Import(model, options);
+    EXPECT_TRUE(imported.status.ok()) << imported.status;
+    const std::string text = imported.text();
+    return text.substr(std::min(text.size(), text.find("@mtp(")));
+  };
+  const auto has = [](const std::string& text, const char* what) {
+    return text.find(what) != std::string::npos;
+  };
+  TinyModel model = MakeTiny(Config("qwen35", 1));  // 64 tokens; the head is the embedding
+  for (const std::optional<int64_t> all : {std::optional<int64_t>(), std::optional<int64_t>(0),
+                                           std::optional<int64_t>(64), std::optional<int64_t>(49)})
+    EXPECT_FALSE(has(text_of_mtp(model, all), "hir.slice")) << all.value_or(-1);
+  EXPECT_TRUE(has(text_of_mtp(model, 48), "[0, 48]"));
+  EXPECT_TRUE(has(text_of_mtp(model, 17), "[0, 32]")) << "the head's rows lie in groups of 16";
+  EXPECT_TRUE(has(text_of_mtp(model, 17, /*draft=*/true), "[0, 32]")) << "the embedding is there in whole";
+  // Rows of a head that nothing else uses are not taken along.
+  TinyTensor own = *model.find("token_embd.weight");
+  own.name = "blk.4.nextn.shared_head_head.weight";
+  model.add(own);
+  const std::string cut = text_of_mtp(model, 17);
+  EXPECT_FALSE(has(cut, "hir.slice"));
+  EXPECT_TRUE(has(cut, "<1 groups of 64 rows, [0], [32]>")) << cut;
+}
+
 // What is checked behind a refusal is checked as if there were none.
 TEST(Refusals, OneMakesNoOthers) {
   TinyModel model = MakeTiny(Config("qwen35", 1));

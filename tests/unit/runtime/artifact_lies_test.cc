@@ -135,6 +135,20 @@ const ManifestLie kManifestLies[] = {
     {"huge_vocabulary", [](auto& m) { m.vocab_size = m.logits_stride = 0x80000000u; }, 4015,
      "model.vocab_size"},
     {"stride_below_vocabulary", [](auto& m) { m.logits_stride = 271; }, 4015, "model.logits_stride"},
+    {"trimmed_chosen_logits", [](auto& m) { m.programs[0].logits_cols = 16; }, 4015,
+     "program 'decode_1'.logits_cols is 16, expected 0"},
+    {"draft_token_outside",
+     [](auto& m) {
+       m.draft_tokens = {3, 272};
+     },
+     4015, "an id of draft_tokens is 272, expected one below 272"},
+    {"draft_tokens_of_another_head",
+     [](auto& m) {
+       m.programs[0].facts.gives = Output::kLogits;
+       m.programs[0].logits_cols = 16;
+       m.draft_tokens = {3};
+     },
+     4015, "the length of draft_tokens is 1, expected 16"},
     {"no_context", [](auto& m) { m.context_length = 0; }, 4015, "model.context_length"},
     {"huge_context", [](auto& m) { m.context_length = UINT64_MAX; }, 4015, "model.context_length"},
     {"no_embedding", [](auto& m) { m.embedding_length = 0; }, 4015, "model.embedding_length"},

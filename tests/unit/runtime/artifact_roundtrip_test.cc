@@ -17,7 +17,7 @@ namespace {
   [[maybe_unused]] const auto& [model, numerics, kv_element, weights_bytes, state_bytes, kv_bytes_per_token,
                                 states, programs, code, tokenizer, sampling, chat_template_section,
                                 goldens_section, formats, provenance, streams, weights, kernels, parts, part,
-                                state_block, stages] = m;
+                                state_block, stages, draft_tokens] = m;
   // These in artifact_parts_test.cc.
   [[maybe_unused]] const auto& [part_target, first_layer, layers, part_states, part_programs, part_code,
                                 part_state_bytes, part_kv_bytes, part_weights_bytes] = parts[0];
@@ -29,8 +29,8 @@ namespace {
                                 embedding_length] = model;
   [[maybe_unused]] const auto& [state_name, kind, layer, shape, element, offset, bytes, entry_bytes] =
       states[0];
-  [[maybe_unused]] const auto& [program_name, facts, rows, arena_bytes, dispatches, barriers, weight_bytes] =
-      programs[0];
+  [[maybe_unused]] const auto& [program_name, facts, rows, arena_bytes, dispatches, barriers, weight_bytes,
+                                logits_cols] = programs[0];
   [[maybe_unused]] const auto& [target, isa, features, section, weights_section] = code[0];
   [[maybe_unused]] const auto& [pre, bos, eos, eot, pad, add_bos, nfc, eog, tokenizer_section] = *tokenizer;
   [[maybe_unused]] const auto& [temperature, top_p, min_p, repeat_penalty, presence_penalty,
@@ -56,11 +56,11 @@ TEST(ArtifactRoundTrip, EveryFieldArrives) {
   const Artifact& a = **opened;
   const Manifest& m = a.manifest();
   const qcc::compiler::ManifestSpec& s = parts.manifest;
-
   EXPECT_EQ(m.model.arch, "qwen35");
   EXPECT_EQ(m.model.name, "sample");
   EXPECT_EQ(m.model.vocab_size, 272u);
   EXPECT_EQ(m.model.logits_stride, 272u);
+  EXPECT_EQ(m.draft_tokens, (std::vector<uint32_t>{5, 271}));
   EXPECT_EQ(m.model.context_length, 4096u);
   EXPECT_EQ(m.model.embedding_length, 64u);
   EXPECT_EQ(m.numerics, Numerics::kInt8);
@@ -87,6 +87,7 @@ TEST(ArtifactRoundTrip, EveryFieldArrives) {
     EXPECT_EQ(m.programs[i].dispatches, s.programs[i].dispatches);
     EXPECT_EQ(m.programs[i].barriers, s.programs[i].barriers);
     EXPECT_EQ(m.programs[i].weight_bytes, s.programs[i].weight_bytes);
+    EXPECT_EQ(m.programs[i].logits_cols, s.programs[i].logits_cols);
   }
   ASSERT_EQ(m.code.size(), 1u);
   EXPECT_EQ(m.code[0].target, "cpu");

@@ -98,6 +98,7 @@ SampleParts MakeParts() {
                 {"prefill_8", qrt::PrefillFacts({0, 1, 2}), 8, 262144, 18, 8},
                 {"head_8", qrt::HeadFacts(), 8, 262144, 2, 1}};
   m.streams = {"trunk"};
+  m.draft_tokens = {5, 271};
   m.code = {{"cpu", "v3", {"avx", "avx2", "fma"}, 0, 0}};
   m.tokenizer = TokenizerSpec{0, "qwen35", 262, 264, 264, -1, false, {262, 264}};
   m.sampling.temperature = 0.7f;

@@ -58,8 +58,10 @@ TEST(EngineMemory, GuessedTokensTakeNone) {
   const qrt::Checked planned =
       qrt::Engine::MemoryBytes(plan, qrt::Schedule(plan.programs), false) + toy.device->scratch_bytes();
   EXPECT_EQ(toy.engine->memory_bytes(), planned.value());
-  for (const qrt_draft draft : {QRT_DRAFT_MODEL, QRT_DRAFT_LOOKUP}) {
-    const auto session = toy.Make(draft, 4);
+  const std::pair<qrt_draft, uint32_t> drafts[] = {
+      {QRT_DRAFT_MODEL, 4}, {QRT_DRAFT_LOOKUP, 4}, {QRT_DRAFT_MODEL, QRT_DRAFT_TOKENS_AUTO}};
+  for (const auto& [draft, length] : drafts) {
+    const auto session = toy.Make(draft, length);
     ASSERT_TRUE(toy.made.ok()) << toy.made.ToString();
     ASSERT_TRUE(Append(*session, Tokens(100)).ok());
     qrt::Sampler sampler = toy::MakeSampler({});

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/engine/checkpoint.h"
 #include "runtime/engine/engine.h"
 #include "tests/unit/runtime/host_toy_device.h"
 #include "tests/unit/runtime/program_facts.h"
@@ -225,6 +226,43 @@ TEST(EngineParts, SnapshotsHoldAllOfThem) {
   ASSERT_TRUE(other.Restore(snapshot.data(), snapshot.size()).ok());
   ASSERT_TRUE(parts.Append(other, {4}).ok());
   EXPECT_EQ(other.logits()[0], Reference({1, 2, 3, 4}, 3));
+}
+
+TEST(EngineParts, CheckpointsAndKeptPrefixesHoldAllOfThem) {
+  Parts parts({false, true, false});
+  parts.engine->KeepPrefixes(1 << 20, nullptr);
+  qrt::Session session(*parts.engine, nullptr), other(*parts.engine, nullptr);
+  ASSERT_TRUE(session.Init({64}, nullptr).ok());
+  ASSERT_TRUE(other.Init({32}, nullptr).ok());
+  std::vector<int32_t> tokens(16, 2);
+  ASSERT_TRUE(parts.Append(session, tokens).ok());
+  qrt::Checkpoint checkpoint(session);
+  ASSERT_TRUE(checkpoint.Take(nullptr).ok());
+  EXPECT_EQ(checkpoint.bytes(), 3 * 64u);
+  uint64_t kept = 0;
+  ASSERT_TRUE(parts.engine->prefixes()->Keep(session, tokens, &kept).ok());
+  EXPECT_EQ(kept, 16u);
+  ASSERT_TRUE(parts.Append(session, {1, 5, 6}).ok());
+  tokens.push_back(4);
+  ASSERT_TRUE(session.RewindTo(checkpoint).ok());
+  ASSERT_TRUE(parts.Append(session, {4}).ok());
+  EXPECT_EQ(session.logits()[0], Reference(tokens, 3)) << "behind a checkpoint";
+  qrt::PrefixStore::Found found;
+  ASSERT_TRUE(parts.engine->prefixes()->Begin(other, tokens, &found).ok());
+  EXPECT_EQ(found.reused, 16u);
+  ASSERT_TRUE(parts.Append(other, {4}).ok());
+  EXPECT_EQ(other.logits()[0], Reference(tokens, 3)) << "behind a kept prefix";
+  // A part whose device fails leaves a session that is neither here nor there.
+  parts.devices[1]->copies_fail = true;
+  EXPECT_EQ(session.RewindTo(checkpoint).number(), 5011u);
+  EXPECT_EQ(parts.engine->prefixes()->Begin(other, tokens, &found).number(), 5011u);
+  parts.devices[1]->copies_fail = false;
+  for (qrt::Session* failed : {&session, &other}) {
+    EXPECT_EQ(parts.Append(*failed, {4}).number(), 5322u);
+    ASSERT_TRUE(failed->Reset().ok());
+    ASSERT_TRUE(parts.Append(*failed, {3}).ok());
+    EXPECT_EQ(failed->logits()[0], Reference({3}, 3));
+  }
 }
 
 TEST(EngineParts, PartsThatDoNotFit) {

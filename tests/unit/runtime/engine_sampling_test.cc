@@ -65,6 +65,7 @@ TEST(EngineSampling, TheHostDrawsWhatTheSamplerDrawsFromTheLogits) {
     int32_t next = kUntouched, expected = kUntouched;
     ASSERT_TRUE(AppendSampled(a.session, {token}, &inside, &next).ok());
     ASSERT_TRUE(toy::Append(b.session, {token}).ok());
+    outside.Seek(b.session.position());
     ASSERT_TRUE(outside.Sample({b.session.logits(), toy::kVocab}, &expected).ok());
     ASSERT_EQ(next, expected);
     inside.Accept(next);
@@ -87,7 +88,7 @@ TEST(EngineSampling, TheDeviceGetsWhatTheSamplerDescribes) {
     ASSERT_TRUE(AppendSampled(s.session, {token}, &sampler, &next).ok());
     qrt_gpu_sample sample = {};
     std::vector<qrt_gpu_penalty> penalties(twin.penalties());
-    twin.Describe(&sample, penalties.data());
+    twin.Describe(tokens.size(), &sample, penalties.data());
     const uint32_t best = static_cast<uint32_t>(Highest(toy::Reference(tokens).back()));
     ASSERT_EQ(next, toy::SampledToken(best, sample, penalties.data()));
     sampler.Accept(next);
@@ -169,7 +170,7 @@ TEST(EngineSampling, EveryItemOfABatchHasItsOwnSampler) {
         if (i == 4) twin.Accept(3);
         qrt_gpu_sample sample = {};
         std::vector<qrt_gpu_penalty> penalties(twin.penalties());
-        twin.Describe(&sample, penalties.data());
+        twin.Describe(lengths[i], &sample, penalties.data());
         EXPECT_EQ(next[i],
                   toy::SampledToken(static_cast<uint32_t>(Highest(expected)), sample, penalties.data()))
             << "item " << i;

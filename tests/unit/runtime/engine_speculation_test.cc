@@ -148,6 +148,130 @@ TEST(Speculation, TextAndSessionAreThoseOfPlainDecoding) {
   }
 }
 
+// A length that adapts gives the same text, whatever the clock says; with guesses that are right it drafts.
+TEST(Speculation, ALengthThatAdaptsChangesNoToken) {
+  DraftingToy toy;
+  const std::vector<int32_t> prompt = TokensOf(45, 3);
+  for (const SamplerOptions& options : SomeSamplers()) {
+    SCOPED_TRACE("seed " + std::to_string(options.seed));
+    const auto plain = toy.Make();
+    const std::vector<int32_t> text = TextOf(*plain, options, prompt);
+    const std::vector<uint8_t> saved = SavedBytes(*plain);
+    std::vector<int32_t> truth = prompt;
+    truth.insert(truth.end(), text.begin(), text.end());
+    for (const unsigned right : {0u, 8u}) {
+      const auto session = toy.Make();
+      session->Use(std::make_unique<Scripted>(truth, right, right), 15);
+      struct Ticks {
+        std::mt19937 random{3};
+        uint64_t now = 0;
+      } ticks;
+      const auto tick = [](void* ctx) {
+        auto* of = static_cast<Ticks*>(ctx);
+        return of->now += of->random() % 1000;
+      };
+      session->Adapt(qrt::DraftLength(15, {tick, &ticks}));
+      Generated sum;
+      EXPECT_EQ(TextOf(*session, options, prompt, &sum), text) << right << " of 8 right";
+      EXPECT_EQ(SavedBytes(*session), saved) << right << " of 8 right";
+      EXPECT_GT(sum.guessed, 0u);
+      EXPECT_GT(ticks.now, 0u) << "steps are timed by the clock that was given";
+    }
+    for (const qrt_draft draft : {QRT_DRAFT_MODEL, QRT_DRAFT_LOOKUP}) {
+      const auto session = toy.Make(draft, QRT_DRAFT_TOKENS_AUTO);
+      ASSERT_TRUE(toy.made.ok()) << toy.made.ToString();
+      EXPECT_EQ(session->draft_tokens(), 15u);
+      EXPECT_EQ(TextOf(*session, options, prompt), text) << "draft " << draft;
+      EXPECT_EQ(SavedBytes(*session), saved) << "draft " << draft;
+    }
+  }
+}
+
+// Tokens are drawn by their positions: a sequence that was taken back, restored or forked goes on as one that
+// was left alone, though its sampler has drawn in between.
+TEST(Speculation, WhatFollowsARewindARestoreAndAForkIsWhatWouldHaveFollowed) {
+  DraftingToy toy;
+  const std::vector<int32_t> prompt = TokensOf(45, 3);
+  const SamplerOptions options = SomeSamplers()[1];
+  const std::vector<int32_t> text = TextOf(*toy.Make(), options, prompt);
+  for (const qrt_draft draft : {QRT_DRAFT_NONE, QRT_DRAFT_MODEL}) {
+    SCOPED_TRACE("draft " + std::to_string(draft));
+    const auto session = toy.Make(draft, 3), restored = toy.Make(draft, 3), fork = toy.Make(draft, 3);
+    Sampler sampler = toy::MakeSampler(options);
+    // The `count` tokens behind the token text[at], which is the next of `of`.
+    const auto goes_on = [&](Session& of, size_t at, size_t count) {
+      std::vector<int32_t> more;
+      int32_t token = text[at], chosen[16];
+      while (more.size() < count) {
+        Generated generated;
+        EXPECT_TRUE(
+            Generate(of, token, sampler, {}, {chosen, std::min<size_t>(16, count - more.size())}, &generated)
+                .ok());
+        if (generated.tokens == 0) break;
+        more.insert(more.end(), chosen, chosen + generated.tokens);
+        token = more.back();
+      }
+      return more;
+    };
+    const auto expected = [&](size_t at, size_t count) {
+      const auto begin = text.begin() + static_cast<ptrdiff_t>(at) + 1;
+      return std::vector<int32_t>(begin, begin + static_cast<ptrdiff_t>(count));
+    };
+    int32_t first = -1;
+    ASSERT_TRUE(toy::AppendSampled(*session, prompt, &sampler, &first).ok());
+    EXPECT_EQ(first, text[0]);
+    EXPECT_EQ(goes_on(*session, 0, 40), expected(0, 40));
+    ASSERT_TRUE(session->Rewind(30).ok());
+    EXPECT_EQ(goes_on(*session, 10, 25), expected(10, 25)) << "after a rewind";
+    const std::vector<uint8_t> saved = SavedBytes(*session);
+    ASSERT_TRUE(restored->Restore(saved.data(), saved.size()).ok());
+    ASSERT_TRUE(fork->CopyOf(*session, nullptr).ok());
+    for (Session* of : {session.get(), restored.get(), fork.get()}) {
+      EXPECT_EQ(goes_on(*of, 35, 50), expected(35, 50)) << "session "
+                                                        << (of == session.get() ? 0
+                                                            : of == fork.get()  ? 2
+                                                                                : 1);
+    }
+  }
+}
+
+// What the caller says of guesses decides; the session holds what was chosen.
+TEST(Speculation, TheCallerSaysWhichGuessesAreRight) {
+  DraftingToy toy;
+  const std::vector<int32_t> prompt = TokensOf(45, 3);
+  const auto session = toy.Make(QRT_DRAFT_MODEL, 5), again = toy.Make();
+  Sampler sampler = toy::MakeSampler(SomeSamplers()[3]);
+  struct {
+    uint32_t right = 0;
+    uint32_t asked = 0;
+  } says;
+  const auto agrees = [](void* ctx, uint32_t index) -> int32_t {
+    auto* of = static_cast<decltype(&says)>(ctx);
+    EXPECT_EQ(index, of->asked++) << "guesses in order";
+    return index < of->right;
+  };
+  std::vector<int32_t> held = prompt;
+  ASSERT_TRUE(toy::Append(*session, prompt, QRT_LOGITS_NONE).ok());
+  int32_t token = 4, chosen[16];
+  for (says.right = 0; says.right <= 5; ++says.right) {
+    int32_t guesses[5];
+    ASSERT_EQ(session->drafter()->Propose(session->position(), token, guesses), 5u);
+    Generated generated;
+    says.asked = 0;
+    ASSERT_TRUE(Generate(*session, token, sampler, {nullptr, agrees, &says}, chosen, &generated).ok());
+    EXPECT_EQ(generated.guessed, 5u);
+    EXPECT_EQ(generated.accepted, says.right);
+    ASSERT_EQ(generated.tokens, says.right + 1);
+    EXPECT_TRUE(std::equal(chosen, chosen + says.right, guesses)) << says.right << " right";
+    held.push_back(token);
+    held.insert(held.end(), chosen, chosen + says.right);
+    token = chosen[says.right];
+    ASSERT_EQ(session->position(), held.size());
+  }
+  ASSERT_TRUE(toy::Append(*again, held).ok());
+  EXPECT_EQ(SavedBytes(*session), SavedBytes(*again));
+}
+
 TEST(Speculation, ATextThatRepeatsItselfIsLookedUp) {
   DraftingToy toy;
   SamplerOptions greedy;
@@ -286,7 +410,7 @@ TEST(Speculation, TheCallerSaysWhichTokenIsTheLast) {
     while (asked < end) {
       sampler.Accept(token);
       Generated generated;
-      ASSERT_TRUE(Generate(*session, token, sampler, {ends, &ctx}, chosen, &generated).ok());
+      ASSERT_TRUE(Generate(*session, token, sampler, {ends, nullptr, &ctx}, chosen, &generated).ok());
       token = chosen[generated.tokens - 1];
       done += generated.tokens;
     }
@@ -319,7 +443,6 @@ TEST(Speculation, DamagedLogitsAreThoseOfPlainDecoding) {
     int32_t token = 0, chosen[16];
     ASSERT_TRUE(toy::Append(*session, prompt, QRT_LOGITS_NONE).ok());
     token = truth[prompt.size()];
-    sampler.Sample(std::vector<float>(kVocab, 1.0f), chosen);  // the number that the first token took
     qrt::Status status;
     for (int i = 0; i < 100 && status.ok(); ++i) {
       sampler.Accept(token);
@@ -343,8 +466,8 @@ TEST(Speculation, WhatCannotDraft) {
     EXPECT_EQ(toy.made.number(), 5334) << toy.made.ToString();
     toy.Make(QRT_DRAFT_LOOKUP, 3);
     EXPECT_TRUE(toy.made.ok()) << toy.made.ToString();
-    toy.Make(QRT_DRAFT_LOOKUP, 0);
-    EXPECT_EQ(toy.made.number(), 5305) << toy.made.ToString();
+    toy.Make(QRT_DRAFT_LOOKUP, QRT_DRAFT_TOKENS_AUTO);
+    EXPECT_TRUE(toy.made.ok()) << toy.made.ToString();
     toy.Make(QRT_DRAFT_LOOKUP, 16);
     EXPECT_EQ(toy.made.number(), 5305) << toy.made.ToString();
     toy.Make(99, 3);

@@ -266,7 +266,7 @@ class Device final : public qrt::Device {
     for (int64_t o = 0; o < request.n_out; ++o) {
       float row[kVocab];
       for (uint32_t v = 0; v < kVocab; ++v) row[v] = LogitOf(residual[request.out_rows[o]], v);
-      request.chosen[o] = plain_.SampleStep(row);
+      request.chosen[o] = plain_.SampleStep(0, row);
       if (request.samples == nullptr || request.chosen[o] < 0) continue;
       const auto best = static_cast<uint32_t>(request.chosen[o]);
       const qrt_gpu_sample& sample = request.samples[o];

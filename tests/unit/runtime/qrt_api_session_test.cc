@@ -193,6 +193,7 @@ TEST_F(QrtApi, AnAppendChoosesTheTokenThatTheSamplerWould) {
         << Say(error);
     EXPECT_EQ(qrt_session_logits(inside.get()), nullptr);
     ASSERT_EQ(qrt_session_append(outside.get(), tokens.data(), tokens.size(), nullptr, &error), QRT_OK);
+    qrt_sampler_seek(b.get(), qrt_session_position(outside.get()));
     ASSERT_EQ(qrt_sampler_sample(b.get(), qrt_session_logits(outside.get()), 272, &expected, &error), QRT_OK);
     qrt_batch_item items[2] = {};
     items[0] = {other.get(), tokens.data(), 1, Sized<qrt_append_options>()};

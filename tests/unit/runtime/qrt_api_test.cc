@@ -305,6 +305,7 @@ TEST_F(QrtApi, NullIsAnErrorAndNeverACrash) {
   EXPECT_EQ(qrt_utf8_whole_prefix(nullptr, 3), 0u);
   qrt_session_cancel(nullptr);
   qrt_sampler_accept(nullptr, 1);
+  qrt_sampler_seek(nullptr, 1);
   qrt_sampler_reset(nullptr);
   qrt_artifact_release(nullptr);
   qrt_engine_release(nullptr);

@@ -140,6 +140,62 @@ TEST_F(QrtHpp, SessionsAloneBatchedSavedAndRestored) {
   EXPECT_EQ(one.Append(tokens, QRT_LOGITS_NONE).status(), QRT_CANCELLED);
 }
 
+TEST_F(QrtHpp, SessionsReturnToCheckpointsAndBeginWithWhatWasKept) {
+  auto options = api::Sized<qrt_engine_options>();
+  options.prefix_bytes = 1 << 20;
+  api::Engine keeping = Must(api::Engine::Create(artifact, &options));
+  api::Session session = Must(api::Session::Create(keeping, 200));
+  std::vector<int32_t> tokens(48);
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>('a' + i % 26);
+  const api::Span<const int32_t> begin(tokens.data(), 32), rest(tokens.data() + 32, 16);
+  ASSERT_TRUE(session.Append(begin));
+  api::Checkpoint checkpoint = Must(session.TakeCheckpoint());
+  EXPECT_EQ(checkpoint.position(), 32u);
+  EXPECT_GT(checkpoint.bytes(), 0u);
+  EXPECT_EQ(Must(session.Keep(begin)), 32u);
+  EXPECT_EQ(session.Keep(rest).error().code(), 5351u);
+  ASSERT_TRUE(session.Append(rest));
+  const std::vector<unsigned char> saved = Must(session.Save());
+  ASSERT_TRUE(session.RewindTo(checkpoint));
+  EXPECT_TRUE(checkpoint.holds());
+  ASSERT_TRUE(session.Append(rest));
+  EXPECT_EQ(Must(session.Save()), saved);
+
+  api::Session other = Must(api::Session::Create(keeping, 64));
+  EXPECT_EQ(other.RewindTo(checkpoint).error().code(), 5350u);
+  const qrt_prefix found = Must(other.Begin(tokens));
+  EXPECT_EQ(found.reused, 32u);
+  EXPECT_EQ(found.shared, 32u);
+  ASSERT_TRUE(other.Append(rest));
+  EXPECT_EQ(Must(other.Save()), saved);
+  EXPECT_EQ(qrt_session_begin(other.get(), tokens.data(), 32, nullptr, nullptr), QRT_OK);
+  EXPECT_EQ(other.position(), 0u) << "one token must be left to append";
+  EXPECT_EQ(Must(keeping.PinPrefix(tokens)), 32u);
+  EXPECT_TRUE(keeping.UnpinPrefix(begin));
+  EXPECT_EQ(keeping.UnpinPrefix(begin).error().code(), 5352u);
+  const qrt_engine_info info = Must(keeping.Describe());
+  EXPECT_EQ(info.prefixes, 1u);
+  EXPECT_EQ(info.prefix_hits, 1u);
+  EXPECT_EQ(info.prefix_tokens, 32u);
+  EXPECT_GT(info.prefix_bytes, 0u);
+
+  ASSERT_TRUE(session.Reset());
+  EXPECT_FALSE(checkpoint.holds());
+  EXPECT_EQ(session.RewindTo(checkpoint).error().code(), 5350u);
+  session = api::Session();  // the checkpoint keeps it alive
+  EXPECT_EQ(checkpoint.position(), 32u);
+
+  api::Session without = Must(api::Session::Create(engine, 64));
+  for (const api::Error& error : {without.Begin(tokens).error(), without.Keep({}).error(),
+                                  engine.PinPrefix(tokens).error(), engine.UnpinPrefix(tokens).error()}) {
+    EXPECT_EQ(error.status(), QRT_UNAVAILABLE);
+    EXPECT_EQ(error.code(), 5353u);
+  }
+  qrt_checkpoint_release(nullptr);
+  EXPECT_EQ(qrt_checkpoint_position(nullptr) + qrt_checkpoint_bytes(nullptr), 0u);
+  EXPECT_EQ(qrt_checkpoint_holds(nullptr), 0);
+}
+
 TEST_F(QrtHpp, ErrorsAreValuesAndExceptionsWhereAskedFor) {
   const api::Result<api::Artifact> missing = api::Artifact::Open(std::string("/no/such/file.qbin"));
   ASSERT_FALSE(missing);

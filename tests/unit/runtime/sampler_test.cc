@@ -8,6 +8,8 @@
 #include <map>
 #include <random>
 
+#include "runtime/engine/random_numbers.h"
+
 namespace qrt {
 namespace {
 
@@ -94,15 +96,42 @@ void ExpectDistribution(const std::vector<float>& logits, const SamplerOptions& 
   EXPECT_LT(z, 4) << "chi-square " << chi << " over " << df << " degrees of freedom";
 }
 
-TEST(RandomSequence, IsTheDocumentedOne) {
-  // splitmix64 from 0 gives e220a8397b1dcdaf, 6e789e6aa1b965f4, 06c45d188009454f, f88bb8a8724c81ec as the
-  // state, and xoshiro256** starts with rotl(state[1] * 5, 7) * 9.
-  RandomSequence random(0);
-  const uint64_t x = 0x6e789e6aa1b965f4ull * 5;
-  EXPECT_EQ(random.Next(), (x << 7 | x >> 57) * 9);
-  RandomSequence a(42), b(42), c(43);
-  EXPECT_EQ(a.Next(), b.Next());
-  EXPECT_NE(a.Next(), c.Next());
+TEST(RandomNumbers, ArePhilox4x32_10) {
+  // The known answers of Random123 (kat_vectors).
+  using Four = std::array<uint32_t, 4>;
+  EXPECT_EQ(Philox({0, 0, 0, 0}, {0, 0}), (Four{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(Philox({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}), (Four{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(Philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
+            (Four{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+  EXPECT_EQ(RandomAt(0, 0), 0xe169c58d6627e8d5u);
+  EXPECT_EQ(RandomAt(0x299f31d0a4093822, 0x85a308d3243f6a88), [] {
+    const Four words = Philox({0x243f6a88, 0x85a308d3, 0, 0}, {0xa4093822, 0x299f31d0});
+    return words[0] | uint64_t{words[1]} << 32;
+  }()) << "low words first";
+}
+
+// Neighbours in the position, in the seed and in both: numbers fall evenly, and so do those of pairs.
+TEST(RandomNumbers, OfNeighboursAreIndependent) {
+  constexpr int kBins = 16, kDraws = 1 << 16;
+  const struct {
+    const char* name;
+    uint64_t (*at)(uint64_t i);
+  } walks[] = {{"positions of one seed", [](uint64_t i) { return RandomAt(1, i); }},
+               {"seeds at one position", [](uint64_t i) { return RandomAt(i, 100); }},
+               {"seed and position together", [](uint64_t i) { return RandomAt(i, i); }},
+               {"seed against position", [](uint64_t i) { return RandomAt(1 << 20, (1 << 20) - i); }}};
+  for (const auto& walk : walks) {
+    std::vector<int> pairs(kBins * kBins);
+    for (uint64_t i = 0; i < kDraws; ++i) {
+      ++pairs[(walk.at(i) >> 60) * kBins + (walk.at(i + 1) >> 60)];
+    }
+    const double expected = double{kDraws} / pairs.size();
+    double chi = 0;
+    for (const int count : pairs) chi += (count - expected) * (count - expected) / expected;
+    // 255 degrees of freedom: mean 255, deviation 22.6.
+    EXPECT_GT(chi, 255 - 4 * 22.6) << walk.name;
+    EXPECT_LT(chi, 255 + 4 * 22.6) << walk.name;
+  }
 }
 
 TEST(Sampler, GreedyTakesTheHighestAndTheLowestIdOfEquals) {
@@ -230,8 +259,8 @@ TEST(Sampler, KnownTokensForAKnownSeed) {
     tokens.push_back(Sample(sampler, logits));
     sampler.Accept(tokens.back());
   }
-  EXPECT_EQ(tokens, (std::vector<int32_t>{189, 790, 654, 934, 870, 926, 337, 496, 469, 499, 914, 186, 866,
-                                          654, 442, 424}));
+  EXPECT_EQ(tokens, (std::vector<int32_t>{926, 311, 544, 607, 630, 628, 395, 251, 95, 639, 999, 987, 654, 870,
+                                          323, 777}));
 }
 
 TEST(Sampler, DescribeTellsTheDeviceTheSameDraw) {
@@ -252,9 +281,8 @@ TEST(Sampler, DescribeTellsTheDeviceTheSameDraw) {
   qrt_gpu_sample sample = {};
   sample.penalty_begin = 17;
   qrt_gpu_penalty penalties[3];
-  sampler.Describe(&sample, penalties);
-  RandomSequence random(3);
-  EXPECT_EQ(sample.random, random.Next());
+  sampler.Describe(70, &sample, penalties);
+  EXPECT_EQ(sample.random, RandomAt(3, 70));
   EXPECT_EQ(sample.top_k, 40u);
   EXPECT_EQ(sample.top_p, uint64_t{3} << 62);
   EXPECT_EQ(sample.max_distance, static_cast<int64_t>(std::log(2.0) * (1 << 24)));
@@ -269,15 +297,37 @@ TEST(Sampler, DescribeTellsTheDeviceTheSameDraw) {
   for (const qrt_gpu_penalty& p : penalties) counts[p.token] = p.count;
   EXPECT_EQ(counts, (std::map<uint32_t, uint32_t>{{1, 2}, {5, 1}, {7, 1}}));
 
-  // Describe and Sample take from one sequence.
-  const std::vector<float> logits = RandomLogits(10, 1, 2);
-  Sampler other = Make(10, options);
-  for (int32_t token : {9, 1, 5, 1, 7}) other.Accept(token);
-  Sample(other, logits);
-  EXPECT_EQ(Sample(other, logits), Sample(sampler, logits));
-  sampler.Describe(&sample, penalties);
-  random.Next();
-  EXPECT_EQ(sample.random, random.Next());
+  // Greedy, with penalties: nothing is drawn.
+  options.temperature = 0;
+  Sampler greedy = Make(10, options);
+  greedy.Describe(70, &sample, nullptr);
+  EXPECT_EQ(sample.random, 0u);
+}
+
+TEST(Sampler, ATokenDependsOnSeedAndPositionAndNotOnWhatWasDrawnBefore) {
+  const std::vector<float> logits = RandomLogits(500, 1, 2);
+  SamplerOptions options;
+  options.seed = 77;
+  Sampler in_order = Make(500, options), at_random = Make(500, options);
+  std::vector<int32_t> tokens;
+  for (int i = 0; i < 200; ++i) tokens.push_back(Sample(in_order, logits));
+  std::mt19937 random(5);
+  for (int i = 0; i < 500; ++i) {
+    const uint64_t position = random() % tokens.size();
+    EXPECT_EQ(at_random.SampleStep(position, logits), tokens[position]) << "at position " << position;
+    if (random() % 3 != 0) continue;
+    at_random.Seek(position);
+    EXPECT_EQ(Sample(at_random, logits), tokens[position]) << "after a seek to " << position;
+    if (position + 1 == tokens.size()) continue;
+    EXPECT_EQ(Sample(at_random, logits), tokens[position + 1]) << "behind a seek to " << position;
+  }
+  // Errors take their turn, but for logits of another count, which are nobody's.
+  int32_t token = -1;
+  at_random.Seek(3);
+  EXPECT_FALSE(at_random.Sample(std::vector<float>(499), &token).ok());
+  EXPECT_EQ(Sample(at_random, logits), tokens[3]);
+  EXPECT_FALSE(at_random.Sample(std::vector<float>(500, kInf), &token).ok());
+  EXPECT_EQ(Sample(at_random, logits), tokens[5]);
 }
 
 TEST(Sampler, PlainGreedyUntilATokenIsPenalized) {
@@ -301,7 +351,7 @@ TEST(Sampler, LogitsOfAStepAreNumbersThatDiffer) {
     options.presence_penalty = 2;
     Sampler sampler = Make(3, options);
     sampler.Accept(1);
-    const auto step = [&](std::vector<float> logits) { return sampler.SampleStep(logits); };
+    const auto step = [&](std::vector<float> logits) { return sampler.SampleStep(0, logits); };
     EXPECT_EQ(step({0, std::nanf(""), -kInf}), QRT_GPU_SAMPLE_BAD_LOGIT);
     EXPECT_EQ(step({0, 1, kInf}), QRT_GPU_SAMPLE_BAD_LOGIT);
     EXPECT_EQ(step({0, 1, -kInf}), QRT_GPU_SAMPLE_MINUS_INFINITY);
@@ -312,7 +362,7 @@ TEST(Sampler, LogitsOfAStepAreNumbersThatDiffer) {
     int32_t token = -1;
     EXPECT_TRUE(sampler.Sample(std::vector<float>{4, 4, 4}, &token).ok()) << "a caller's logits may be equal";
   }
-  EXPECT_EQ(Make(1, {}).SampleStep(std::vector<float>{3}), 0) << "the only token";
+  EXPECT_EQ(Make(1, {}).SampleStep(0, std::vector<float>{3}), 0) << "the only token";
 }
 
 TEST(Sampler, OnlyChoosableTokensAreChosenAndLookedAt) {
@@ -332,14 +382,14 @@ TEST(Sampler, OnlyChoosableTokensAreChosenAndLookedAt) {
       logits[5] = 1;
       logits[35] = 2;
       for (int i = 0; i < 50; ++i) {
-        const int32_t token = made->SampleStep(logits);
+        const int32_t token = made->SampleStep(static_cast<uint64_t>(i), logits);
         ASSERT_TRUE(token == 35 || (token == 5 && temperature != 0 && top_k != 1)) << token;
         int32_t sampled = -1;
         ASSERT_TRUE(made->Sample(logits, &sampled).ok());
         ASSERT_TRUE(sampled == 35 || sampled == 5) << sampled;
       }
       logits[5] = 2;
-      EXPECT_EQ(made->SampleStep(logits), QRT_GPU_SAMPLE_ALL_EQUAL) << "of those that can be chosen";
+      EXPECT_EQ(made->SampleStep(0, logits), QRT_GPU_SAMPLE_ALL_EQUAL) << "of those that can be chosen";
     }
   }
 }

@@ -1,0 +1,113 @@
+#include "frontends/models/NextnFile.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "frontends/base/error.h"
+#include "frontends/models/TensorTable.h"
+#include "frontends/models/import.h"
+
+namespace qcc::models {
+
+namespace {
+
+constexpr char kHelp[] =
+    "give the file of this model's own NextN block; a model that has its block in it needs none";
+
+absl::Status otherModel(const gguf::File& block, std::string what) {
+  return MakeError("Q2010", std::move(what), block.path(), kHelp);
+}
+
+// -1: the key is not there.
+absl::StatusOr<int64_t> keyOf(const gguf::File& file, std::string_view key) {
+  return file.Has(key) ? file.GetInt(key) : -1;
+}
+
+absl::Status sameArchitecture(const gguf::File& model, const gguf::File& block) {
+  constexpr std::string_view kKey = "general.architecture";
+  std::string names[2];
+  for (const auto& [file, name] : {std::pair(&model, &names[0]), std::pair(&block, &names[1])}) {
+    absl::StatusOr<std::string_view> found = file->GetString(kKey);
+    if (!found.ok()) return found.status();
+    *name = text(*found);
+  }
+  if (names[0] == names[1]) return absl::OkStatus();
+  return otherModel(block, absl::StrCat("the NextN block is for architecture \"", names[1],
+                                        "\", the model has \"", names[0], "\""));
+}
+
+// Tokens and rows of the embedding: the block's guesses are ids of the model.
+absl::Status sameVocabulary(const gguf::File& model, const gguf::File& block) {
+  constexpr std::string_view kTable = "token_embd.weight", kTokens = "tokenizer.ggml.tokens";
+  const gguf::Tensor *own = model.FindTensor(kTable), *its = block.FindTensor(kTable);
+  if (own != nullptr && its != nullptr && own->ne[1] != its->ne[1])
+    return otherModel(block, absl::StrCat("the NextN block is for a vocabulary of ", its->ne[1],
+                                          " tokens, the model has ", own->ne[1]));
+  if (!model.Has(kTokens) || !block.Has(kTokens)) return absl::OkStatus();
+  const auto ours = model.GetStringArray(kTokens), others = block.GetStringArray(kTokens);
+  if (!ours.ok()) return ours.status();
+  if (!others.ok()) return others.status();
+  if (*ours == *others) return absl::OkStatus();
+  const auto differ = std::ranges::mismatch(*ours, *others);
+  return otherModel(block, absl::StrCat("the NextN block is for another vocabulary: they differ from token ",
+                                        differ.in1 - ours->begin(), " on"));
+}
+
+}  // namespace
+
+absl::Status addNextnBlock(HyperParameters& hp, const HyperParameters& withBlock, const gguf::File& block) {
+  const struct {
+    std::string_view what;
+    int64_t model, block;
+  } same[] = {{"layers", hp.blocks, withBlock.trunkBlocks()},
+              {"values in a row (embedding_length)", hp.embedding, withBlock.embedding},
+              {"values in a feed-forward block", hp.feedForward, withBlock.feedForward},
+              {"attention heads", hp.heads, withBlock.heads},
+              {"values in a head", hp.headDim, withBlock.headDim},
+              {"rotated values in a head", hp.rope.dims(), withBlock.rope.dims()},
+              {"experts", hp.experts.count, withBlock.experts.count},
+              {"experts that a token uses", hp.experts.used, withBlock.experts.used}};
+  for (const auto& [what, model, its] : same)
+    if (model != its)
+      return otherModel(block, absl::StrCat("the NextN block is for a model of ", its, " ", text(what),
+                                            ", this one has ", model));
+  hp.blocks = withBlock.blocks;
+  hp.nextnBlocks = withBlock.nextnBlocks;
+  const auto trunk = static_cast<int64_t>(hp.kvHeads.size());
+  hp.kvHeads.insert(hp.kvHeads.end(), withBlock.kvHeads.begin() + trunk, withBlock.kvHeads.end());
+  hp.recurrent.resize(withBlock.blocks, false);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<gguf::File>> OpenModel(const std::string& path, const std::string& nextn) {
+  absl::StatusOr<std::unique_ptr<gguf::File>> model = gguf::File::Open(path);
+  if (!model.ok() || nextn.empty()) return model;
+  absl::StatusOr<std::unique_ptr<gguf::File>> block = gguf::File::Open(nextn);
+  if (!block.ok()) return block;
+  if (absl::Status s = sameArchitecture(**model, **block); !s.ok()) return s;
+  const std::string arch = text(*(*model)->GetString("general.architecture"));
+  const std::string layers = arch + ".block_count", blocks = arch + ".nextn_predict_layers";
+  const auto own = keyOf(**model, blocks), its = keyOf(**block, blocks), count = keyOf(**block, layers);
+  for (const auto* key : {&own, &its, &count})
+    if (!key->ok()) return key->status();
+  if (*own > 0)
+    return otherModel(**block, absl::StrCat("the model has a NextN block of its own: ", blocks, " of ",
+                                            (*model)->path(), " is ", *own));
+  if (*its < 1 || *count <= *its)
+    return otherModel(**block, absl::StrCat("the file holds no NextN block: ", blocks, " is ",
+                                            *its < 0 ? "missing" : absl::StrCat(*its)));
+  if (absl::Status s = sameVocabulary(**model, **block); !s.ok()) return s;
+  // Embedding, norm and head come with the block and are the model's: they are taken from there. But a head
+  // of some tokens is the block's alone.
+  const std::string prefix = absl::StrCat("blk.", *count - *its, ".");
+  const bool trimmed = (*block)->FindIntegers(kDraftTokens) != nullptr;
+  const auto ofBlock = [&](const std::string& name) {
+    if (name.starts_with(prefix) || name == kDraftTokens) return name;
+    return trimmed && name == "output.weight" ? prefix + "nextn.shared_head_head.weight" : std::string();
+  };
+  if (absl::Status s = (*model)->Join(*std::move(block), ofBlock); !s.ok()) return s;
+  return model;
+}
+
+}  // namespace qcc::models
