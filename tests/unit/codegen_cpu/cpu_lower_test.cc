@@ -147,19 +147,23 @@ TEST_F(CpuLower, TheLargestShapesKeepToTheStack) {
   auto attention = Small<plan::AttentionSpec>();
   attention.q_heads = 2 * kMaxQueryGroup;
   attention.head_dim = kMaxHeadDim;
+  auto in_f32 = attention;
+  in_f32.numerics = plan::Numerics::F32;
   auto store = Small<plan::QkNormRopeStoreSpec>();
   store.head_dim = kMaxHeadDim;
   auto delta = Small<plan::GatedDeltaSpec>();
   delta.key_dim = delta.value_dim = kMaxDeltaDim;
   delta.taps = kMaxConvTaps;
   AddProgram(attention, 8);
+  AddProgram(in_f32, 8);
   AddProgram(store, 8);
   AddProgram(delta, 8);
   ASSERT_TRUE(mlir::succeeded(mlir::verify(*module)));
   auto lowered = lowerToLlvm(*module);
   ASSERT_TRUE(mlir::succeeded(lowered));
-  // Keys and values of a tile, queries and sums of 64 heads.
-  EXPECT_EQ(lowered->scratchBytes, 4 * kMaxHeadDim * (2 * 32 + 2 * kMaxQueryGroup));
+  // In pairs of integers: keys and values of a tile of 64 positions, queries of 128 heads and what fills a
+  // tile up; and sums.
+  EXPECT_EQ(lowered->scratchBytes, 4 * kMaxHeadDim * (64 / 2 + 64 / 2) + (128 + 8) * kMaxHeadDim * (2 + 4));
   std::vector<Isa> levels;
   for (const IsaInfo& isa : isa_table()) levels.push_back(isa.id);
   BlobRequest request{*lowered->module, levels, lowered->entries, "", {}, lowered->scratchBytes};

@@ -216,8 +216,8 @@ void check_store(const Sequence& x) {
   }
 }
 
-// A cache of f16 is taken as integers of 11 bits: a unit of 2^-10 for values of up to 4, and what that does
-// to scores.
+// In integers a cache of f16 has 12 bits or more. Rounding the outputs to int8, which follows, is a mean
+// error of about 6e-5 for normal ones.
 void check_attention(const Sequence& x) {
   const Shape& s = x.s;
   const int64_t group = s.q_heads / s.kv_heads;
@@ -253,7 +253,7 @@ void check_attention(const Sequence& x) {
       }
     }
   }
-  ASSERT_LT(error / energy, s.integers ? 1e-6 : 1e-11) << "mean error of all outputs, of their mean square";
+  ASSERT_LT(error / energy, s.integers ? 5e-6 : 1e-11) << "mean error of all outputs, of their mean square";
 }
 
 class KernelAttention : public KernelTest {};
