@@ -147,15 +147,12 @@ TEST_F(CpuLower, TheLargestShapesKeepToTheStack) {
   auto attention = Small<plan::AttentionSpec>();
   attention.q_heads = 2 * kMaxQueryGroup;
   attention.head_dim = kMaxHeadDim;
-  auto in_f32 = attention;
-  in_f32.numerics = plan::Numerics::F32;
   auto store = Small<plan::QkNormRopeStoreSpec>();
   store.head_dim = kMaxHeadDim;
   auto delta = Small<plan::GatedDeltaSpec>();
   delta.key_dim = delta.value_dim = kMaxDeltaDim;
   delta.taps = kMaxConvTaps;
   AddProgram(attention, 8);
-  AddProgram(in_f32, 8);
   AddProgram(store, 8);
   AddProgram(delta, 8);
   ASSERT_TRUE(mlir::succeeded(mlir::verify(*module)));
