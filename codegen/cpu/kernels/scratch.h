@@ -78,7 +78,7 @@ struct F32AttentionScratch {
 // attention in integers over a cache of f16: the same, keys and values as pairs of integers.
 struct Int16AttentionScratch {
   static constexpr int64_t kTile = 64;
-  // Rows that share a tile: bringing it into pairs costs a 14th of what 128 queries do with it.
+  // Rows that share a tile, which is brought into pairs once for all of them.
   static constexpr int64_t kRows = 32;
   static constexpr int64_t kQueries = 128;
   static_assert(kQueries >= kMaxQueryGroup);

@@ -341,9 +341,9 @@ TEST(EngineCheckpoint, RunningOutOfMemoryLeavesTheSessionAsItWas) {
   ToySession session(toy);
   const std::vector<int32_t> tokens = Tokens(60);
   ASSERT_TRUE(Append(session.session, First(tokens, 40)).ok());
-  qrt::Checkpoint checkpoint(session.session);
   CountingAllocator counting;
   const qrt_allocator allocator = counting.allocator();
+  qrt::Checkpoint checkpoint(session.session);  // lets go of its memory before the allocator goes
   FailEachAllocation([&] {
     qrt::Checkpoint tried(session.session);
     return tried.Take(&allocator);
