@@ -9,24 +9,11 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/base/descriptor.h"
 #include "runtime/base/memory.h"
 
 namespace qrt {
 namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 Status OpenError(int error, const std::string& path) {
   if (error == ENOENT || error == ENOTDIR) {

@@ -112,12 +112,7 @@ class DeepSession {
     QRUN_RETURN_IF_ERROR(DescribeEngine(model, &engine));
     if (engine.samples_on_device) {
       // As in use: the device takes the highest logit, and only its id comes back.
-      qrt_sampler_options greedy = {};
-      greedy.struct_size = sizeof greedy;
-      greedy.top_p = greedy.repeat_penalty = 1;
-      qrt_sampler* sampler = nullptr;
-      QRUN_CALL(qrt_sampler_create(model.artifact.get(), &greedy, &sampler, &error));
-      sampler_.reset(sampler);
+      QRUN_RETURN_IF_ERROR(GreedySampler(model, &sampler_));
     }
     if (depth == 0) return Outcome();
     qrt_append_options options = {};

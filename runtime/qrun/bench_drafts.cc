@@ -31,13 +31,7 @@ class Writer {
  public:
   Outcome Open(const Model& model, uint64_t context, Drafting draft) {
     QRUN_RETURN_IF_ERROR(NewSession(model, context, &session_, draft));
-    qrt_sampler_options greedy = {};
-    greedy.struct_size = sizeof greedy;
-    greedy.top_p = greedy.repeat_penalty = 1;
-    qrt_sampler* sampler = nullptr;
-    QRUN_CALL(qrt_sampler_create(model.artifact.get(), &greedy, &sampler, &error));
-    sampler_.reset(sampler);
-    return Outcome();
+    return GreedySampler(model, &sampler_);
   }
 
   // `count` tokens behind tokens[depth]. *rate: tokens per second. `verdict` NULL: the sampler says which

@@ -217,6 +217,16 @@ Outcome NewSession(const Model& model, uint64_t context_tokens, SessionPtr* out,
   return Outcome();
 }
 
+Outcome GreedySampler(const Model& model, SamplerPtr* out) {
+  qrt_sampler_options greedy = {};
+  greedy.struct_size = sizeof greedy;
+  greedy.top_p = greedy.repeat_penalty = 1;
+  qrt_sampler* sampler = nullptr;
+  QRUN_CALL(qrt_sampler_create(model.artifact.get(), &greedy, &sampler, &error));
+  out->reset(sampler);
+  return Outcome();
+}
+
 Outcome Tokenize(const qrt_text* text, std::string_view utf8, bool special, std::vector<int32_t>* out,
                  bool as_written) {
   const uint32_t flags =

@@ -67,6 +67,9 @@ struct Drafting {
 };
 Outcome NewSession(const Model& model, uint64_t context_tokens, SessionPtr* out, Drafting draft = {});
 
+// Takes the highest logit, without penalties, whatever the model recommends.
+Outcome GreedySampler(const Model& model, SamplerPtr* out);
+
 // Ids of a text.
 Outcome Tokenize(const qrt_text* text, std::string_view utf8, bool special, std::vector<int32_t>* out,
                  bool as_written = false);

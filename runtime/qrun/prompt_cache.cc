@@ -14,29 +14,17 @@
 #include <tuple>
 #include <utility>
 
+#include "runtime/base/descriptor.h"
 #include "runtime/qrun/escape.h"
 #include "runtime/qrun/prefix_file.h"
 
 namespace qrun {
 namespace {
 
+using qrt::Descriptor;
+
 constexpr uint64_t kUsualBytes = uint64_t{4} << 30;
 constexpr std::string_view kTemporary = ".tmp-";
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-  bool ok() const { return fd_ >= 0; }
-
- private:
-  const int fd_;
-};
 
 // Of the folder, among those who write into it.
 class Lock {

@@ -216,8 +216,8 @@ void check_store(const Sequence& x) {
   }
 }
 
-// In integers a cache of f16 has 12 bits or more. Rounding the outputs to int8, which follows, is a mean
-// error of about 6e-5 for normal ones.
+// In integers a cache of f16 has 12 bits or more. The outputs are rounded to int8 next, whose steps
+// are 32 times as large as those of 12 bits.
 void check_attention(const Sequence& x) {
   const Shape& s = x.s;
   const int64_t group = s.q_heads / s.kv_heads;
