@@ -1,7 +1,8 @@
 // Micro-benchmark of the CPU kernels as the product runs them: on all threads, each with its share of every
 // matrix, meeting between matrices; weights in pages of a file; wall time. Per ISA level that this machine
 // has.
-//   qcc_kernels_bench [--threads N] [--mebibytes N] [--level NAME] [--format PART] [--rounds N]
+//   qcc_kernels_bench [--threads N] [--mebibytes N] [--level NAME] [--format PART] [--rounds N] [--read-ahead
+//   BYTES]
 // GEMV: GB/s of packed weights streamed once per pass, and the ratio to a plain read of the same bytes with
 // the same shares, in turns with it; and where weights come from the second-level cache. GEMM: GOP/s (2 per
 // multiply-add) with 512 activation rows. Medians.
@@ -23,6 +24,8 @@
 #include "codegen/cpu/kernels/isa.h"
 #include "codegen/cpu/kernels/scratch.h"
 #include "dialects/layouts/layouts.h"
+#include "runtime/base/cpu_features.h"
+#include "runtime/device/cpu/read_ahead.h"
 
 namespace {
 
@@ -31,6 +34,7 @@ struct Flags {
   int64_t mebibytes = 512;
   std::string level, format;  // empty: all
   int rounds = 7;
+  int64_t read_ahead = qrt::ReadAhead(qrt::DetectCpuModel());
 };
 
 struct Level {
@@ -138,7 +142,8 @@ struct Inputs {
 
 std::atomic<uint64_t> sink;
 
-void bench_linear(const Level& level, const BenchLinear& l, const Inputs& in, int rounds, Crew& crew) {
+void bench_linear(const Level& level, const BenchLinear& l, const Inputs& in, const Flags& flags,
+                  Crew& crew) {
   const qcc::Format format = *qcc::format_from_name(l.format);
   const int64_t matrix = qcc::layouts::X16Bytes(format, kGemvRows, kGemvColumns), count = in.bytes / matrix;
   const int64_t groups = kGemvRows / 16, group = matrix / groups;
@@ -156,8 +161,8 @@ void bench_linear(const Level& level, const BenchLinear& l, const Inputs& in, in
   };
   const auto gemv = [&](int t) {
     for (int64_t i = 0; i < count; ++i) {
-      l.gemv(in.x.data(), in.weights + i * matrix, y.data(), scratch.of(t), share(groups, t, n),
-             share(groups, t + 1, n));
+      l.gemv(in.x.data(), in.weights + i * matrix, y.data(), scratch.of(t), flags.read_ahead,
+             share(groups, t, n), share(groups, t + 1, n));
       crew.Meet();
     }
   };
@@ -166,15 +171,15 @@ void bench_linear(const Level& level, const BenchLinear& l, const Inputs& in, in
   const auto cached = [&](int t) {
     for (int64_t i = 0; i < passes; ++i) {
       l.gemv(in.x.data(), in.weights + t * (in.bytes / n / group * group), y.data() + t * held * 16,
-             scratch.of(t), 0, held);
+             scratch.of(t), flags.read_ahead, 0, held);
     }
   };
   const auto gemm = [&](int t) {
-    l.gemm(in.x.data(), in.weights, y.data(), scratch.of(t), share(kGemmRows / 16, t, n),
+    l.gemm(in.x.data(), in.weights, y.data(), scratch.of(t), flags.read_ahead, share(kGemmRows / 16, t, n),
            share(kGemmRows / 16, t + 1, n));
   };
   std::vector<double> read_s, gemv_s, ratio, gemm_s, cached_s;
-  for (int r = 0; r < rounds; ++r) {
+  for (int r = 0; r < flags.rounds; ++r) {
     read_s.push_back(crew.Seconds(read));
     gemv_s.push_back(crew.Seconds(gemv));
     ratio.push_back(read_s.back() / gemv_s.back());
@@ -258,6 +263,8 @@ bool Parse(int argc, char** argv, Flags& flags) {
       flags.mebibytes = std::max<int64_t>(number, 64);
     } else if (name == "--rounds" && number > 0) {
       flags.rounds = static_cast<int>(number);
+    } else if (name == "--read-ahead" && number >= 0) {
+      flags.read_ahead = number;
     } else if (name == "--level" && !value.empty()) {
       flags.level = value;
     } else if (name == "--format" && !value.empty()) {
@@ -276,7 +283,7 @@ int main(int argc, char** argv) {
   if (!Parse(argc, argv, flags)) {
     std::fprintf(stderr,
                  "usage: qcc_kernels_bench [--threads N] [--mebibytes N] [--level NAME] [--format PART] "
-                 "[--rounds N]\n");
+                 "[--rounds N] [--read-ahead BYTES]\n");
     return 2;
   }
   Inputs in;
@@ -291,8 +298,9 @@ int main(int argc, char** argv) {
   for (size_t i = 0; i < in.x.size(); ++i)
     in.x[i] = static_cast<float>(static_cast<int>(i * 7919 % 255) - 127) / 64;
   Crew crew(flags.threads);
-  std::printf("%d threads, %ld MiB of weights, medians of %d rounds\n", flags.threads,
-              static_cast<long>(flags.mebibytes), flags.rounds);
+  std::printf("%d threads, %ld MiB of weights, medians of %d rounds, weights asked for %ld bytes ahead\n",
+              flags.threads, static_cast<long>(flags.mebibytes), flags.rounds,
+              static_cast<long>(flags.read_ahead));
   for (const Level& level : levels()) {
     if (!flags.level.empty() && flags.level != level.isa.name) continue;
     const std::string_view missing = qcc::cpu::missing_cpu_flag(level.isa.id);
@@ -303,7 +311,7 @@ int main(int argc, char** argv) {
     for (uint64_t i = 0; i < level.table.linear_count; ++i) {
       const BenchLinear& l = level.table.linears[i];
       if (std::string(l.name).find(flags.format) == std::string::npos) continue;
-      bench_linear(level, l, in, flags.rounds, crew);
+      bench_linear(level, l, in, flags, crew);
     }
     if (!flags.format.empty()) continue;
     for (int64_t rows : {int64_t{1}, kBatch}) bench_sequences(level, in.x, rows, crew);

@@ -24,7 +24,8 @@ uint64_t bench_read(const uint8_t* p, int64_t bytes) {
 // Of a matrix that the format and the kernel's numerics say nothing of: a kernel reads neither.
 static inline __attribute__((always_inline)) linear_args product(const float* x, const uint8_t* w, float* y,
                                                                  uint8_t* scratch, int64_t k, int64_t n,
-                                                                 int64_t rows, int64_t begin, int64_t end) {
+                                                                 int64_t rows, int64_t read_ahead,
+                                                                 int64_t begin, int64_t end) {
   return {.format = 0,
           .numerics = QK_Numerics_F32,
           .k = k,
@@ -38,21 +39,23 @@ static inline __attribute__((always_inline)) linear_args product(const float* x,
           .up_scale = nullptr,
           .y = y,
           .scratch = scratch,
+          .read_ahead = read_ahead,
           .n_rows = rows,
           .begin = begin,
           .end = end};
 }
 
-#define BENCH_LINEAR(kernel, name)                                                                   \
-  void gemv_##name(const float* x, const uint8_t* w, float* y, uint8_t* scratch, int64_t begin,      \
-                   int64_t end) {                                                                    \
-    const linear_args args = product(x, w, y, scratch, kGemvColumns, kGemvRows, 1, begin, end);      \
-    kernel(&args);                                                                                   \
-  }                                                                                                  \
-  void gemm_##name(const float* x, const uint8_t* w, float* y, uint8_t* scratch, int64_t begin,      \
-                   int64_t end) {                                                                    \
-    const linear_args args = product(x, w, y, scratch, kGemmColumns, kGemmRows, kBatch, begin, end); \
-    kernel(&args);                                                                                   \
+#define BENCH_LINEAR(kernel, name)                                                                          \
+  void gemv_##name(const float* x, const uint8_t* w, float* y, uint8_t* scratch, int64_t read_ahead,        \
+                   int64_t begin, int64_t end) {                                                            \
+    const linear_args args = product(x, w, y, scratch, kGemvColumns, kGemvRows, 1, read_ahead, begin, end); \
+    kernel(&args);                                                                                          \
+  }                                                                                                         \
+  void gemm_##name(const float* x, const uint8_t* w, float* y, uint8_t* scratch, int64_t read_ahead,        \
+                   int64_t begin, int64_t end) {                                                            \
+    const linear_args args =                                                                                \
+        product(x, w, y, scratch, kGemmColumns, kGemmRows, kBatch, read_ahead, begin, end);                 \
+    kernel(&args);                                                                                          \
   }
 #define QK_PLAIN_FORMAT(id, name) BENCH_LINEAR(qk_linear_##id##_f32, id##_f32)
 #define QK_BLOCK_FORMAT(id, name) \

@@ -5,8 +5,8 @@
 #include "codegen/cpu/kernels/kernels.h"
 
 // x: f32 values or int8 rows.
-typedef void BenchLinearFn(const float* x, const uint8_t* w, float* y, uint8_t* scratch, int64_t begin,
-                           int64_t end);
+typedef void BenchLinearFn(const float* x, const uint8_t* w, float* y, uint8_t* scratch, int64_t read_ahead,
+                           int64_t begin, int64_t end);
 
 struct BenchLinear {
   const char* name;    // format and numerics

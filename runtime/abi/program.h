@@ -16,7 +16,7 @@ extern "C" {
 
 /* Bump when any struct below changes, or the end of the section (QBIN_BASIS_BYTES): part of the artifact's
  * code section, checked at load. */
-#define QRT_PROGRAM_ABI 6u
+#define QRT_PROGRAM_ABI 7u
 
 /* The most that a step takes of the stack of each thread that runs it, callbacks of the barrier included. */
 #define QRT_STEP_STACK_BYTES 16384u
@@ -90,6 +90,8 @@ typedef struct qrt_step_args {
   uint8_t* stage_clocks;      /* 64-byte aligned; that of thread t, a qrt_stage_clock, is at
                                * t * stage_clock_stride; null: nobody asks */
   int64_t stage_clock_stride; /* bytes, a multiple of 64 */
+  int64_t read_ahead;         /* bytes: how far ahead of what it reads code asks for weights that it reads
+                               * once; which distance is fast depends on the processor. Changes no result */
 } qrt_step_args;
 
 typedef void (*qrt_step_fn)(const qrt_step_args* args, uint32_t thread, uint32_t n_threads);

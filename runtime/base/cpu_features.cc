@@ -143,6 +143,21 @@ std::span<const std::string_view> CpuFeatures::Known() {
   return kNames;
 }
 
+CpuModel DetectCpuModel() {
+  CpuModel model;
+#if defined(__x86_64__)
+  const Registers leaf0 = Cpuid(0, 0);
+  char vendor[13] = {};
+  std::memcpy(vendor, &leaf0.ebx, 4);
+  std::memcpy(vendor + 4, &leaf0.edx, 4);
+  std::memcpy(vendor + 8, &leaf0.ecx, 4);
+  model.vendor = vendor;
+  const uint32_t version = Cpuid(1, 0).eax, family = version >> 8 & 0xf;
+  model.family = family == 0xf ? family + (version >> 20 & 0xff) : family;
+#endif
+  return model;
+}
+
 std::string CpuBrand() {
 #if defined(__x86_64__)
   if (Cpuid(0x80000000u, 0).eax < 0x80000004u) return "";

@@ -5,6 +5,7 @@
 
 #include <bitset>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,6 +35,13 @@ class CpuFeatures {
  private:
   std::bitset<64> has_;
 };
+
+// Who made the processor and which of its designs it is, for what no feature tells.
+struct CpuModel {
+  std::string vendor;   // as cpuid says it ("AuthenticAMD"), empty if it does not tell
+  uint32_t family = 0;  // with the extended family added
+};
+CpuModel DetectCpuModel();
 
 // Brand string of the processor ("AMD EPYC ..."), empty if it does not tell.
 std::string CpuBrand();

@@ -38,6 +38,7 @@ struct Int8Linear {
   // it holds several rows or terms.
   int64_t k, terms, row_columns;
   int64_t row_bytes, group_bytes;
+  int64_t read_ahead;  // of the step
 
   // Columns [first, first + k) of an int8 row. first: a multiple of 32.
   __attribute__((always_inline)) Int8Columns columns(const uint8_t* row, int64_t first) const {
@@ -45,18 +46,27 @@ struct Int8Linear {
             row + Int8SumsAt(row_columns) + first / 4, row + Int8WeightedAt(row_columns) + first / 8};
   }
 
-  // Asks for what is read behind chunk j of a tile with M rows, as if the weights were read from the first
-  // byte to the last: headers and bodies take turns, which prefetchers of some machines do not follow. How
-  // far ahead: of few rows the processor has several chunks in hand anyway, of many one. Q6_K on a Zen 4: one
-  // row and one thread, of a plain read's GB/s 1.03 at 384 bytes, 0.71 at 512 with a second one a page ahead,
-  // 0.39 without any; 8 rows and two threads 25 GB/s at 2048, 12 at 384. Past the last weight it touches no
-  // memory.
+  // Where those weights begin that are asked for while `weights` are read, as if they were read from the
+  // first byte to the last. Where headers and bodies of many columns take turns, prefetchers do not follow
+  // and the distance is the step's (Q6_K, one row, of a plain read's GB/s: Zen 4 1.03 at 384 bytes, 0.39
+  // without; Zen 5 0.97 at 4096, 0.60 at 384, 0.66 without). A format with a header for each 32 columns is
+  // one stream, which they follow if they are not kept from it (Q8_0, Zen 5: 0.93 at 512, 0.88 without, 0.75
+  // at 1024 and more). Of few rows the processor has several chunks in hand anyway, of many one (8 rows, Zen
+  // 4: 25 GB/s at 2048, 12 at 384). Past the last weight this touches no memory.
   template <int M>
+  __attribute__((always_inline)) const uint8_t* ahead(const uint8_t* weights) const {
+    constexpr int64_t kLeast = M <= 2 ? 0 : M <= 4 ? 1280 : 2048;
+    constexpr int64_t kMost = M <= 2 && T.block == 32 ? 512 : int64_t{1} << 20;
+    const int64_t bytes = read_ahead < kMost ? read_ahead : kMost;
+    return weights + (bytes < kLeast ? kLeast : bytes);
+  }
+
+  // Asks for chunk j of the tile at `tile`. Each weight serves all rows at once: nothing is to stay in the
+  // caches behind it.
   QK_INLINE void prefetch(const uint8_t* tile, int j) {
-    constexpr int kAhead = M <= 2 ? 384 : M <= 4 ? 1280 : 2048;
     constexpr int kEach = T.bytes() * 32 / T.block;  // bytes of a chunk and its share of the header
     QK_UNROLL
-    for (int i = 0; i < kEach; i += 64) __builtin_prefetch(tile + j * kEach + kAhead + i, 0, 3);
+    for (int i = 0; i < kEach; i += 64) __builtin_prefetch(tile + j * kEach + i, 0, 0);
   }
 
   // Sums of x's codes over the columns that share scale g of a chunk.
@@ -105,9 +115,10 @@ struct Int8Linear {
   __attribute__((always_inline)) Acc<M> tile(const uint8_t* w, Rows rows) const {
     Acc<M> acc;
     clear(acc);
+    const uint8_t* next = ahead<M>(w);
     for_each_tile<F>(w, k / T.block, [&](int64_t b, const uint8_t* header, const uint8_t* body) QK_LAMBDA {
       for (int j = 0; j < T.block / 32; ++j) {
-        prefetch<M>(w + b * T.bytes(), j);
+        prefetch(next + b * T.bytes(), j);
         for (int64_t t = 0; t < terms; ++t) {
           unroll<kParts>([&](int p) QK_LAMBDA {
             part<M>(p, header, body + j * T.chunk, j, rows, t * k + b * T.block + j * 32, acc);

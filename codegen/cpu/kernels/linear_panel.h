@@ -45,10 +45,11 @@ struct PanelLinear {
 
   // The group at w.
   __attribute__((always_inline)) void unpack(const uint8_t* w, uint8_t* to) const {
+    const uint8_t* next = t.template ahead<1>(w);
     for_each_tile<F>(
         w, t.k / L::T.block, [&](int64_t b, const uint8_t* header, const uint8_t* body) QK_LAMBDA {
           for (int j = 0; j < L::T.block / 32; ++j, to += place.chunk) {
-            L::template prefetch<1>(w + b * L::T.bytes(), j);
+            L::prefetch(next + b * L::T.bytes(), j);
             unroll<kParts>([&](int p) QK_LAMBDA {
               uint8_t* at = to + p * kLanes * 4;
               for_each_word<F, Dot::kSigned>(body + j * L::T.chunk, p,

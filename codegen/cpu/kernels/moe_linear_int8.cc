@@ -8,7 +8,8 @@ namespace {
 template <Format F>
 QK_INLINE void moe_linear_int8(const moe_linear_args& a) {
   const int64_t columns = a.epilogue == QK_Epilogue_Add ? a.top_k * a.k : a.k;
-  const Int8Linear<F> t{a.k, 1, columns, Int8RowBytes(columns), BlockFormat<F>::group_bytes(a.k)};
+  const Int8Linear<F> t{a.k,         1, columns, Int8RowBytes(columns), BlockFormat<F>::group_bytes(a.k),
+                        a.read_ahead};
   moe_linear(t, a.xq, a);
 }
 

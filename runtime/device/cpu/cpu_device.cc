@@ -7,6 +7,7 @@
 
 #include "runtime/base/memory.h"
 #include "runtime/device/cpu/barrier.h"
+#include "runtime/device/cpu/read_ahead.h"
 
 namespace qrt {
 namespace {
@@ -92,6 +93,7 @@ Result<std::unique_ptr<CpuDevice>> CpuDevice::Create(const Artifact& artifact, s
   device->variant_ = artifact.manifest().code[variant].isa;
   device->workers_ = std::move(workers);
   device->weights_ = artifact.weights(variant).data();
+  device->read_ahead_ = ReadAhead(DetectCpuModel());
   const uint64_t arena = ArenaBytes(artifact.manifest());
   if (device->Allocate(arena, &device->arena_) != DeviceResult::kOk) {
     return Status(Code::kOutOfMemory, 6001, "no memory for the arena: " + std::to_string(arena) + " bytes",
@@ -123,6 +125,7 @@ DeviceResult CpuDevice::Run(const StepRequest& step) {
   args.barrier = &barrier_;
   args.scratch = HostMemory::Data(scratch_);
   args.scratch_stride = static_cast<int64_t>(code_.thread_scratch());
+  args.read_ahead = read_ahead_;
   Step run = {code_.entry(step.program), &args};
   if (stage_clocks_.empty()) return workers_->Run(RunStep, &run) ? DeviceResult::kOk : DeviceResult::kRefused;
   args.stage_clocks = HostMemory::Data(stage_clocks_);

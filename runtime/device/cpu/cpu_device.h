@@ -76,6 +76,7 @@ class CpuDevice final : public Device {
   CodeImage code_;
   std::shared_ptr<Workers> workers_;
   const uint8_t* weights_ = nullptr;
+  int64_t read_ahead_ = 0;  // bytes
   DeviceBuffer arena_;
   DeviceBuffer scratch_;  // of the threads, one after the other
   // Only where stages are timed: one for each thread, and of all steps since what tells the length of a tick.

@@ -111,6 +111,7 @@ RunFn runner(const Problem& p, const FormatKernels& f, bool int8) {
                               .up_scale = p.up_scale,
                               .y = y,
                               .scratch = scratch->data(),
+                              .read_ahead = 4096,
                               .n_rows = rows,
                               .begin = begin,
                               .end = end};
@@ -242,6 +243,7 @@ TEST_P(KernelLinear, RowsOfTwoTerms) {
                                 .w = p.packed.data(),
                                 .y = y,
                                 .scratch = scratch.data(),
+                                .read_ahead = 4096,
                                 .n_rows = rows,
                                 .begin = 0,
                                 .end = p.groups()};

@@ -100,6 +100,7 @@ void run(const Problem& p, const FormatKernels& f, const uint8_t* w, int64_t beg
                                 .order = one ? nullptr : p.lists.order.data(),
                                 .weights = p.add() ? p.weights.data() : nullptr,
                                 .y = y,
+                                .read_ahead = 4096,
                                 .n_rows = p.c.rows,
                                 .begin = begin,
                                 .end = end};
@@ -148,6 +149,7 @@ std::vector<float> expected(const Problem& p, const FormatKernels& f) {
                               .up_scale = p.swiglu() ? p.scale_of(p.up_scale, expert) : nullptr,
                               .y = out.data(),
                               .scratch = scratch.data(),
+                              .read_ahead = 4096,
                               .n_rows = begin[1] - begin[0],
                               .begin = 0,
                               .end = n / 16};

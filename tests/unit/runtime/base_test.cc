@@ -230,6 +230,21 @@ TEST(CpuFeaturesTest, MissingNamesWhatIsNotThere) {
   EXPECT_FALSE(CpuFeatures::Detect().Has("from_the_future"));
 }
 
+// What the kernel writes of the same processor.
+TEST(CpuFeaturesTest, ModelAgreesWithTheKernel) {
+  std::ifstream info("/proc/cpuinfo");
+  std::string line, vendor, family;
+  while (std::getline(info, line) && !line.empty()) {
+    const std::string value = line.substr(std::min(line.size(), line.find(": ") + 2));
+    if (line.rfind("vendor_id", 0) == 0) vendor = value;
+    if (line.rfind("cpu family", 0) == 0) family = value;
+  }
+  if (vendor.empty() || family.empty()) GTEST_SKIP() << "/proc/cpuinfo names no vendor and family here";
+  const CpuModel model = DetectCpuModel();
+  EXPECT_EQ(model.vendor, vendor);
+  EXPECT_EQ(std::to_string(model.family), family);
+}
+
 // The kernel asks the same questions of the same processor.
 TEST(CpuFeaturesTest, AgreesWithTheKernel) {
   std::ifstream info("/proc/cpuinfo");
