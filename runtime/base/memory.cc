@@ -47,6 +47,7 @@ bool Memory::Allocate(const qrt_allocator* allocator, uint64_t bytes) {
     void* memory =
         mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return false;
+    PreferLargePages(memory, bytes);
     data_ = static_cast<uint8_t*>(memory);
   }
   injected_ = allocator != nullptr;

@@ -23,7 +23,8 @@ class Memory {
   Memory& operator=(Memory&& other) noexcept;
 
   // Zeroed memory of `bytes` > 0, aligned to 64. With `allocator` NULL the pages come from the system and
-  // become resident when they are first touched. False: out of memory, and the object is empty.
+  // become resident when they are first touched, large ones where the system gives them. False: out of
+  // memory, and the object is empty.
   bool Allocate(const qrt_allocator* allocator, uint64_t bytes);
 
   uint8_t* data() const { return data_; }

@@ -99,7 +99,6 @@ Result<std::unique_ptr<CpuDevice>> CpuDevice::Create(const Artifact& artifact, s
     return Status(Code::kOutOfMemory, 6001, "no memory for the arena: " + std::to_string(arena) + " bytes",
                   "device cpu", "compile with a ladder of smaller buckets, or free memory");
   }
-  PreferLargePages(HostMemory::Data(device->arena_), arena);
   const uint64_t scratch = device->code_.thread_scratch() * device->workers_->threads();
   if (scratch != 0 && device->Allocate(scratch, &device->scratch_) != DeviceResult::kOk) {
     return Status(Code::kOutOfMemory, 6001, "no memory for scratch: " + std::to_string(scratch) + " bytes",

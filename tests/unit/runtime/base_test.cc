@@ -245,7 +245,9 @@ TEST(CpuFeaturesTest, ModelAgreesWithTheKernel) {
   EXPECT_EQ(std::to_string(model.family), family);
 }
 
-// The kernel asks the same questions of the same processor.
+// The kernel asks the same questions of the same processor, and says no more than that. It may say less: a
+// guest's under a hypervisor that lets programs ask the processor itself has been seen without "abm" (LZCNT),
+// which was there. What needs registers that the system must save is there for both or for neither.
 TEST(CpuFeaturesTest, AgreesWithTheKernel) {
   std::ifstream info("/proc/cpuinfo");
   std::string line;
@@ -258,7 +260,9 @@ TEST(CpuFeaturesTest, AgreesWithTheKernel) {
   if (flags.empty()) GTEST_SKIP() << "/proc/cpuinfo has no flags here";
   const CpuFeatures cpu = CpuFeatures::Detect();
   for (std::string_view name : CpuFeatures::Known()) {
-    EXPECT_EQ(cpu.Has(name), flags.contains(std::string(name))) << "feature " << name;
+    const bool listed = flags.contains(std::string(name));
+    const bool saved = name.starts_with("avx") || name.starts_with("amx") || name == "fma" || name == "f16c";
+    if (listed || saved) EXPECT_EQ(cpu.Has(name), listed) << "feature " << name;
   }
 }
 
