@@ -62,6 +62,15 @@ uint64_t Weight(int64_t distance, uint64_t scale) {
   return sum >> (62 - QRT_SAMPLING_WEIGHT_BITS + halvings);
 }
 
+// Weights by their highest bits: the heavier a weight, the lower its class.
+constexpr int kClassBits = 6;
+constexpr size_t kClasses = size_t{65} << kClassBits;
+size_t ClassOf(uint64_t weight) {
+  const int zeros = std::countl_zero(weight);
+  const uint64_t next = zeros >= 63 ? 0 : weight << (zeros + 1) >> (64 - kClassBits);
+  return (static_cast<size_t>(zeros) << kClassBits) + ((size_t{1} << kClassBits) - 1 - next);
+}
+
 // The largest distance whose weight is at least min_p of the highest.
 int64_t MaxDistance(float min_p) {
   if (min_p == 0) return INT64_MAX;
@@ -137,6 +146,10 @@ Sampler::Sampler(uint32_t vocab_size, const SamplerOptions& options, std::span<c
   draw_.repeat_inverse = Factor(1 / double{options.repeat_penalty}, QRT_SAMPLING_FACTOR_POINT);
   draw_.presence = Penalty(options.presence_penalty);
   draw_.frequency = Penalty(options.frequency_penalty);
+  if (draw_.top_k == 0 && draw_.top_p != QRT_SAMPLING_ALL) {
+    class_sums_.resize(kClasses);
+    edge_.reserve(vocab_size);
+  }
   if (!penalize_) return;
   counts_.assign(vocab_size, 0);
   place_.assign(vocab_size, 0);
@@ -301,27 +314,38 @@ uint64_t Sampler::Weigh(uint64_t scale) {
   return total;
 }
 
-// The shortest front of the ordered candidates that has top_p of the weight, at least one.
+// The shortest front of the order that has top_p of the weight, at least one.
 void Sampler::KeepTopP() {
-  const uint64_t needed = HighProduct(Weigh(QRT_SAMPLING_LOG2E), draw_.top_p);
-  // Mostly a few dozen are enough, so only as much of the order is made as is needed.
-  for (size_t sorted = std::min<size_t>(64, n_);; sorted = std::min(sorted * 8, n_)) {
-    if (draw_.top_k == 0) SortFront(sorted);
-    uint64_t sum = 0;
-    for (size_t i = 0; i < sorted; ++i) {
-      sum += candidates_[i].weight;
-      if (sum >= needed) {
-        n_ = i + 1;
-        return;
-      }
-    }
-    if (sorted == n_) return;
+  const uint64_t needed = std::max<uint64_t>(HighProduct(Weigh(QRT_SAMPLING_LOG2E), draw_.top_p), 1);
+  uint64_t sum = 0;
+  if (draw_.top_k != 0) {  // in order
+    size_t kept = 0;
+    while (sum < needed) sum += candidates_[kept++].weight;
+    n_ = kept;
+    return;
   }
+  // Weights fall as the order goes on: only those of the class in which the front ends need be ordered.
+  std::fill(class_sums_.begin(), class_sums_.end(), 0);
+  for (size_t i = 0; i < n_; ++i) class_sums_[ClassOf(candidates_[i].weight)] += candidates_[i].weight;
+  size_t last = 0;
+  for (; sum + class_sums_[last] < needed; ++last) sum += class_sums_[last];
+  edge_.clear();
+  for (size_t i = 0; i < n_; ++i) {
+    if (ClassOf(candidates_[i].weight) == last) edge_.push_back(candidates_[i]);
+  }
+  std::sort(edge_.begin(), edge_.end(), Before);
+  size_t end = 0;
+  while (sum < needed) sum += edge_[end++].weight;
+  const Candidate lightest = edge_[end - 1];
+  const auto begin = candidates_.begin();
+  const auto kept = std::remove_if(begin, begin + static_cast<std::ptrdiff_t>(n_),
+                                   [&](const Candidate& c) { return Before(lightest, c); });
+  n_ = static_cast<size_t>(kept - begin);
 }
 
 int32_t Sampler::Draw(uint64_t random) {
   const auto begin = candidates_.begin(), end = begin + static_cast<std::ptrdiff_t>(n_);
-  if (draw_.top_k != 0 || draw_.top_p != QRT_SAMPLING_ALL) {
+  if (draw_.top_k != 0) {
     std::sort(begin, end, [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
   }
   // Exact to 2^-64 per token.

@@ -125,6 +125,7 @@ class Sampler {
   int32_t Choose(uint64_t random);
   // Brings the `count` first candidates to the front, in order.
   void SortFront(size_t count);
+  // Candidates keep the order they have: of ids, or with top-k theirs.
   void KeepTopP();
   // Gives the candidates in play their weights and returns the sum.
   uint64_t Weigh(uint64_t scale);
@@ -138,7 +139,10 @@ class Sampler {
   uint64_t next_position_ = 0;         // of Sample
   std::vector<Candidate> candidates_;  // [vocab_size]; the first n_ are in play
   size_t n_ = 0;
-  uint32_t highest_ = 0;          // the highest key in play
+  uint32_t highest_ = 0;  // the highest key in play
+  // With top-p and no top-k: the weights' sum in each class of weights, and the candidates of one class.
+  std::vector<uint64_t> class_sums_;
+  std::vector<Candidate> edge_;
   std::vector<uint32_t> counts_;  // [vocab_size] occurrences in the window; empty without penalties
   std::vector<int32_t> recent_;   // the tokens in the window, each once
   std::vector<uint32_t> place_;   // [vocab_size] of those in recent_, their index

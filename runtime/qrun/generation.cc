@@ -228,7 +228,9 @@ Outcome Generator::Run(const std::vector<int32_t>& prompt, size_t keep, Answer* 
     return Outcome::Fail(kExitInput, 8002, "the prompt is empty", "",
                          "give -p TEXT, -f FILE or text on standard input");
   }
+  const double begin = Seconds();
   QRUN_RETURN_IF_ERROR(Reuse(prompt));
+  answer->reuse_seconds = Seconds() - begin;
   unfed_.reset();
   next_.reset();
   answer->reused_tokens = held_.size();
@@ -451,7 +453,8 @@ void PrintTiming(const Model& model, const qrt_session* session, const Answer& a
   if (json) {
     std::fprintf(
         stderr,
-        "{\"load_seconds\": %.6f, \"prompt_tokens\": %zu, \"reused_tokens\": %zu, \"prompt_seconds\": %.6f, "
+        "{\"load_seconds\": %.6f, \"prompt_tokens\": %zu, \"reused_tokens\": %zu, \"reuse_seconds\": %.6f, "
+        "\"prompt_seconds\": %.6f, "
         "\"prompt_tokens_per_second\": %.3f, \"generated_tokens\": %zu, \"decode_seconds\": %.6f, "
         "\"decode_tokens_per_second\": %.3f, \"reason\": \"%s\", \"position\": %" PRIu64
         ", \"context\": %" PRIu64 ", \"seed\": %" PRIu64
@@ -459,11 +462,12 @@ void PrintTiming(const Model& model, const qrt_session* session, const Answer& a
         ", \"decode_submissions\": %" PRIu64 ", \"decode_bytes_to_host\": %" PRIu64
         ", \"decode_transfers\": %" PRIu64 ", \"decode_steps\": %zu, \"drafted_tokens\": %" PRIu64
         ", \"accepted_tokens\": %" PRIu64 ", \"tokens_per_step\": %.3f, \"peak_rss_bytes\": %" PRIu64 "}\n",
-        model.load_seconds, answer.prompt_tokens, answer.reused_tokens, answer.prompt_seconds, prompt_rate,
-        answer.tokens, answer.decode_seconds, decode_rate, Name(answer.finish), qrt_session_position(session),
-        qrt_session_capacity(session), seed, Quoted(info.cpu).c_str(), info.threads,
-        Quoted(info.device).c_str(), info.device_weight_bytes, answer.submissions, answer.bytes_to_host,
-        answer.transfers, answer.steps, answer.drafted, answer.accepted, per_step, PeakRssBytes());
+        model.load_seconds, answer.prompt_tokens, answer.reused_tokens, answer.reuse_seconds,
+        answer.prompt_seconds, prompt_rate, answer.tokens, answer.decode_seconds, decode_rate,
+        Name(answer.finish), qrt_session_position(session), qrt_session_capacity(session), seed,
+        Quoted(info.cpu).c_str(), info.threads, Quoted(info.device).c_str(), info.device_weight_bytes,
+        answer.submissions, answer.bytes_to_host, answer.transfers, answer.steps, answer.drafted,
+        answer.accepted, per_step, PeakRssBytes());
     return;
   }
   const std::string transfers =
@@ -474,15 +478,15 @@ void PrintTiming(const Model& model, const qrt_session* session, const Answer& a
                   "; drafted %" PRIu64 ", accepted %" PRIu64 ", %zu steps, %.2f tokens per step",
                   answer.drafted, answer.accepted, answer.steps, per_step);
   }
-  std::fprintf(
-      stderr,
-      "qrun: load %.3f s; prompt %zu tokens (%zu reused), %.1f/s; answer %zu tokens, %.1f/s%s; %s; %" PRIu64
-      " of %" PRIu64 " tokens of context; %s, %s, %u threads; %" PRIu64
-      " bytes read back%s; peak %.1f MiB; seed %" PRIu64 "\n",
-      model.load_seconds, answer.prompt_tokens, answer.reused_tokens, prompt_rate, answer.tokens, decode_rate,
-      drafts, Name(answer.finish), qrt_session_position(session), qrt_session_capacity(session),
-      OneLine(info.device).c_str(), OneLine(info.cpu).c_str(), info.threads, answer.bytes_to_host,
-      transfers.c_str(), static_cast<double>(PeakRssBytes()) / 1048576.0, seed);
+  std::fprintf(stderr,
+               "qrun: load %.3f s; prompt %zu tokens (%zu reused in %.3f s), %.1f/s; answer %zu tokens, "
+               "%.1f/s%s; %s; %" PRIu64 " of %" PRIu64 " tokens of context; %s, %s, %u threads; %" PRIu64
+               " bytes read back%s; peak %.1f MiB; seed %" PRIu64 "\n",
+               model.load_seconds, answer.prompt_tokens, answer.reused_tokens, answer.reuse_seconds,
+               prompt_rate, answer.tokens, decode_rate, drafts, Name(answer.finish),
+               qrt_session_position(session), qrt_session_capacity(session), OneLine(info.device).c_str(),
+               OneLine(info.cpu).c_str(), info.threads, answer.bytes_to_host, transfers.c_str(),
+               static_cast<double>(PeakRssBytes()) / 1048576.0, seed);
 }
 
 }  // namespace qrun

@@ -65,14 +65,15 @@ struct Answer {
   // Without control tokens. Ends with the bytes of a character that was cut, which are shown as U+FFFD.
   std::string text;
   Finish finish = Finish::kStop;
-  size_t prompt_tokens = 0;  // fed for this answer
-  size_t reused_tokens = 0;  // were in the session already
-  size_t tokens = 0;         // sampled, the end token included; 0: it has not begun
-  size_t steps = 0;          // decode steps
-  size_t decoded = 0;        // tokens that they chose
-  uint64_t drafted = 0;      // tokens that were guessed for them
-  uint64_t accepted = 0;     // of those chosen
-  double prompt_seconds = 0;
+  size_t prompt_tokens = 0;   // fed for this answer
+  size_t reused_tokens = 0;   // were in the session already
+  size_t tokens = 0;          // sampled, the end token included; 0: it has not begun
+  size_t steps = 0;           // decode steps
+  size_t decoded = 0;         // tokens that they chose
+  uint64_t drafted = 0;       // tokens that were guessed for them
+  uint64_t accepted = 0;      // of those chosen
+  double reuse_seconds = 0;   // to get the reused tokens there, from a checkpoint or a file
+  double prompt_seconds = 0;  // to feed prompt_tokens
   double decode_seconds = 0;
   // Of the decode steps, on a GPU.
   uint64_t submissions = 0;

@@ -35,6 +35,7 @@ class Runner:
         err = p.stderr.decode(errors="replace")
         assert p.returncode == 0, f"exit {p.returncode}: {err[-600:]}"
         timing = json.loads(err[err.index("{\"load_seconds"):].splitlines()[0])
+        assert not timing["reused_tokens"] or timing["reuse_seconds"] > 0, f"what it took to restore {timing['reused_tokens']} tokens is not told: {timing}"
         return (p.stdout, harness.contents(saved)), timing["reused_tokens"], err
 
     def start(self, prompt):
