@@ -17,9 +17,12 @@ struct PanelLinear {
   typedef typename L::B B;
   typedef typename L::Dot Dot;
   static constexpr int kSums = L::kSums, kWords = 8 / kSums;  // words of an integer sum
-  // Rows and parts of the group that are multiplied together: as many sums as registers hold.
-  static constexpr int M = Level::kPanelRows, V = Level::kPanelParts;
-  static_assert(LinearScratch::kRowsTogether % M == 0 && M <= LinearScratch::kLeastRows && kParts % V == 0);
+  // Rows and vectors of outputs that are multiplied together: as many sums as registers hold. A word of a row
+  // is read once for all vectors, which lie in G panels.
+  static constexpr int M = Level::kPanelRows, V = Level::kPanelParts, G = Level::kPanels;
+  static constexpr int kEach = V / G;  // vectors of a panel
+  static_assert(LinearScratch::kRowsTogether % M == 0 && M <= LinearScratch::kLeastRows && V % G == 0 &&
+                G <= 2 && kParts % kEach == 0);
 
   struct Sums {
     Float v[M][V];
@@ -28,8 +31,9 @@ struct PanelLinear {
   const L& t;
   const linear_args& a;
   LinearScratch place;
-  uint8_t*
-      panel;  // of the first matrix; `place.pair` bytes behind it that of the second, where there are two
+  // Of the first matrix; `place.pair` bytes behind it that of the second, where there are two, or else, where
+  // panels are multiplied together, of the next group.
+  uint8_t* panel;
   int32_t* starts;
   int64_t row_starts;  // of a row
 
@@ -78,8 +82,14 @@ struct PanelLinear {
     }
   }
 
-  // Parts p, ... of the group at `chunk` with the M rows at x, whose starts are at `start`.
-  __attribute__((always_inline)) Sums tile(const uint8_t* chunk, int p, const uint8_t* x,
+  // Where vector v of those that are multiplied together lies behind the first.
+  __attribute__((always_inline)) int64_t vector_at(int v, int64_t second) const {
+    return v / kEach * second + v % kEach * kLanes * 4;
+  }
+
+  // Parts p, ... of the panel at `chunk`, with G panels also of that `second` bytes behind it, with the M
+  // rows at x, whose starts are at `start`.
+  __attribute__((always_inline)) Sums tile(const uint8_t* chunk, int64_t second, int p, const uint8_t* x,
                                            const int32_t* start) const {
     Sums acc;
     unroll<M * V>([&](int i) QK_LAMBDA { acc.v[i / V][i % V] = Float(0.f); });
@@ -97,32 +107,33 @@ struct PanelLinear {
           unroll<kWords>([&](int n) QK_LAMBDA {
             const int word = g * kWords + n;
             Words codes[V];
-            unroll<V>([&](int v) QK_LAMBDA { codes[v] = load<Words>(chunk + word * 64 + v * kLanes * 4); });
+            unroll<V>([&](int v)
+                          QK_LAMBDA { codes[v] = load<Words>(chunk + word * 64 + vector_at(v, second)); });
             unroll<M>([&](int m) QK_LAMBDA {
               const int32_t xm = load32(row(m).codes + col + word * 4);
               unroll<V>([&](int v) QK_LAMBDA { Dot::add(dot[m][v], n, kWords, codes[v], xm); });
             });
           });
           unroll<V>([&](int v) QK_LAMBDA {
-            const Float scale = load<Float>(chunk + place.scale_at + g * 64 + v * kLanes * 4);
+            const Float scale = load<Float>(chunk + place.scale_at + g * 64 + vector_at(v, second));
             unroll<M>([&](int m) QK_LAMBDA {
               const float xs = load<float>(row(m).scales + col / 8);
               acc.v[m][v] = fma<kLanes>(scale * xs, to_float<kLanes>(Dot::end(dot[m][v])), acc.v[m][v]);
             });
           });
         });
-        if constexpr (B::kHasMinimum) add_minima(chunk + place.shift_at, row, col, acc);
+        if constexpr (B::kHasMinimum) add_minima(chunk + place.shift_at, second, row, col, acc);
       }
     }
     return acc;
   }
 
   template <class Row>
-  __attribute__((always_inline)) void add_minima(const uint8_t* shifts, Row row, int64_t col,
+  __attribute__((always_inline)) void add_minima(const uint8_t* shifts, int64_t second, Row row, int64_t col,
                                                  Sums& acc) const {
     unroll<V * kSums>([&](int i) QK_LAMBDA {
       const int g = i / V, v = i % V;
-      const Float shift = load<Float>(shifts + g * 64 + v * kLanes * 4);
+      const Float shift = load<Float>(shifts + g * 64 + vector_at(v, second));
       unroll<M>([&](int m) QK_LAMBDA {
         float weighted;
         if constexpr (kSums == 1) {
@@ -136,53 +147,78 @@ struct PanelLinear {
     });
   }
 
-  // Parts p, ... of M outputs rows from y on, of which the first `skip` stand already.
-  __attribute__((always_inline)) void store_tile(const Sums& acc, const Sums& up, int p, float* y, int64_t ld,
-                                                 int64_t skip) const {
+  // Parts p, ... of M rows of outputs from y on, of which the first `skip` stand already. `up`: the sums that
+  // go with `sums` in a SwiGLU.
+  __attribute__((always_inline)) void store_tile(const Float (&sums)[M][kEach], const Float (&up)[M][kEach],
+                                                 int p, float* y, int64_t ld, int64_t skip) const {
     unroll<M>([&](int m) QK_LAMBDA {
       if (m < skip) return;
-      unroll<V>([&](int v) QK_LAMBDA {
+      unroll<kEach>([&](int v) QK_LAMBDA {
         float* to = y + m * ld + (p + v) * kLanes;
-        Float sum = Epilogue::scaled(acc.v[m][v], a.scale);
+        Float sum = Epilogue::scaled(sums[m][v], a.scale);
         if (a.epilogue == QK_Epilogue_Add) sum = load<Float>(to) + sum;
         if (a.epilogue == QK_Epilogue_Swiglu) {
-          sum = silu<kLanes>(sum) * Epilogue::scaled(up.v[m][v], a.up_scale);
+          sum = silu<kLanes>(sum) * Epilogue::scaled(up[m][v], a.up_scale);
         }
         store<Float>(to, sum);
       });
     });
   }
 
-  // The panel, or both, with rows [begin, end); `first`'s starts are at starts[0]. What is left of less than
-  // a tile is taken with rows that stand already, from `first` on.
+  // What the panels give for M rows: sums[0] of the first, sums[1] of the second where it is wanted.
+  struct Products {
+    Float sums[2][M][kEach];
+  };
+  __attribute__((always_inline)) Products multiply(int p, const uint8_t* xr, const int32_t* start,
+                                                   bool second) const {
+    Products products;
+    if constexpr (G == 2) {
+      const Sums both = tile(panel, second ? place.pair : 0, p, xr, start);
+      unroll<M * V>([&](int i) QK_LAMBDA {
+        const int m = i / V, v = i % V;
+        products.sums[v / kEach][m][v % kEach] = both.v[m][v];
+      });
+    } else {
+      for (int64_t j = 0; j < (second ? 2 : 1); ++j) {
+        const Sums one = tile(panel + j * place.pair, 0, p, xr, start);
+        unroll<M * V>([&](int i) QK_LAMBDA { products.sums[j][i / V][i % V] = one.v[i / V][i % V]; });
+      }
+    }
+    return products;
+  }
+
+  // The panel, or `both`, with rows [begin, end); `first`'s starts are at starts[0]. What is left of less
+  // than a tile is taken with rows that stand already, from `first` on.
   __attribute__((always_inline)) void rows(const uint8_t* x, int64_t first, int64_t begin, int64_t end,
-                                           float* y, int64_t ld) const {
+                                           bool both, float* y, int64_t ld) const {
     for (int64_t r = begin; r < end; r += M) {
       const int64_t at = r + M <= end ? r : end - M;
-      unroll<kParts / V>([&](int i) QK_LAMBDA {
-        const uint8_t* xr = x + at * t.row_bytes;
-        const int32_t* start = starts + (at - first) * row_starts;
-        Sums sums[2];
-        const int64_t panels = a.epilogue == QK_Epilogue_Swiglu ? 2 : 1;
-        for (int64_t j = 0; j < panels; ++j) sums[j] = tile(panel + j * place.pair, i * V, xr, start);
-        store_tile(sums[0], sums[1], i * V, y + at * ld, ld, r - at);
+      unroll<kParts / kEach>([&](int i) QK_LAMBDA {
+        const int p = i * kEach;
+        const Products products = multiply(p, x + at * t.row_bytes, starts + (at - first) * row_starts, both);
+        store_tile(products.sums[0], products.sums[1], p, y + at * ld, ld, r - at);
+        if (both && a.epilogue != QK_Epilogue_Swiglu) {
+          store_tile(products.sums[1], products.sums[1], p, y + at * ld + 16, ld, r - at);
+        }
       });
     }
   }
 
   // Work items [a.begin, a.end) for all rows, which are at least kLeastRows.
   __attribute__((always_inline)) void run(const uint8_t* x) const {
-    const bool two = a.epilogue == QK_Epilogue_Swiglu;
+    const bool swiglu = a.epilogue == QK_Epilogue_Swiglu;
+    const int64_t together = swiglu ? 1 : G;  // items
     const int64_t ld = (a.n + 15) & ~int64_t{15};
     for (int64_t r0 = 0; r0 < a.n_rows; r0 += place.rows) {
       const int64_t end = r0 + place.rows < a.n_rows ? r0 + place.rows : a.n_rows;
       const int64_t first = end - r0 < M ? end - M : r0;
       fill_starts(x, first, end);
-      for (int64_t g = a.begin; g < a.end; ++g) {
-        const uint8_t* w = a.w + (two ? 2 * g : g) * t.group_bytes;
+      for (int64_t g = a.begin; g < a.end; g += together) {
+        const uint8_t* w = a.w + (swiglu ? 2 * g : g) * t.group_bytes;
+        const bool both = swiglu || (together == 2 && g + 1 < a.end);
         unpack(w, panel);
-        if (two) unpack(w + t.group_bytes, panel + place.pair);
-        rows(x, first, r0, end, a.y + g * 16, ld);
+        if (both) unpack(w + t.group_bytes, panel + place.pair);
+        rows(x, first, r0, end, both, a.y + g * 16, ld);
       }
     }
   }
