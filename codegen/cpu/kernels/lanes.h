@@ -24,6 +24,12 @@ using U8 = uint8_t __attribute__((ext_vector_type(N)));
 template <int N>
 using I8 = int8_t __attribute__((ext_vector_type(N)));
 
+// What a level multiplies together of unpacked weights (linear_panel.h), by whether the format has minima:
+// rows, vectors of outputs, and how many panels these lie in.
+struct PanelShape {
+  int rows, vectors, panels;
+};
+
 // fn(0), fn(1), ... fn(N - 1), written out: loops that the optimiser need not unroll first. fn is a
 // QK_LAMBDA.
 template <class T, T... I>

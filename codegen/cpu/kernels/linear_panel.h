@@ -19,7 +19,8 @@ struct PanelLinear {
   static constexpr int kSums = L::kSums, kWords = 8 / kSums;  // words of an integer sum
   // Rows and vectors of outputs that are multiplied together: as many sums as registers hold. A word of a row
   // is read once for all vectors, which lie in G panels.
-  static constexpr int M = Level::kPanelRows, V = Level::kPanelParts, G = Level::kPanels;
+  static constexpr PanelShape kShape = Level::panel(B::kHasMinimum);
+  static constexpr int M = kShape.rows, V = kShape.vectors, G = kShape.panels;
   static constexpr int kEach = V / G;  // vectors of a panel
   static_assert(LinearScratch::kRowsTogether % M == 0 && M <= LinearScratch::kLeastRows && V % G == 0 &&
                 G <= 2 && kParts % kEach == 0);

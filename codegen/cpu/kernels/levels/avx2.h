@@ -9,7 +9,7 @@ namespace qk {
 struct Avx2 {
   static constexpr int kLanes = 8;
   static constexpr int kTileRows = 4;
-  static constexpr int kPanelRows = 4, kPanelParts = 2, kPanels = 1;
+  static constexpr PanelShape panel(bool) { return {.rows = 4, .vectors = 2, .panels = 1}; }
   static constexpr int kPairRows = 4, kPairParts = 2;
 
   template <class V>

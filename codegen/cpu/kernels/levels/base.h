@@ -9,7 +9,7 @@ namespace qk {
 struct Level {
   static constexpr int kLanes = 4;
   static constexpr int kTileRows = 2;
-  static constexpr int kPanelRows = 2, kPanelParts = 2, kPanels = 1;
+  static constexpr PanelShape panel(bool) { return {.rows = 2, .vectors = 2, .panels = 1}; }
   static constexpr int kPairRows = 4, kPairParts = 2;
 
   template <class V>

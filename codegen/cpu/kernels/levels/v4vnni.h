@@ -10,9 +10,12 @@ namespace qk {
 struct Level : Avx2 {
   static constexpr int kLanes = 16;
   static constexpr int kTileRows = 8;
-  // Two panels: a broadcast of a row's word, which is a read of memory, serves both (Zen 5, against 8 rows of
-  // one, 1024 columns: Q8_0 1.13x, Q6_K and Q3_K 1.1x, Q4_K 1.06x; 8 rows of two gain less).
-  static constexpr int kPanelRows = 4, kPanelParts = 2, kPanels = 2;
+  // Of two panels a broadcast of a row's word, which is a read of memory, serves both (Zen 5, against 8 rows
+  // of one, prefill of the 0.8b shape: Q6_K 1.13x; Q4_K, whose minima are read as well, 0.92x to 1.01x).
+  static constexpr PanelShape panel(bool minimum) {
+    return minimum ? PanelShape{.rows = 8, .vectors = 1, .panels = 1}
+                   : PanelShape{.rows = 4, .vectors = 2, .panels = 2};
+  }
   static constexpr int kPairRows = 8, kPairParts = 2;
 
   template <int N>
