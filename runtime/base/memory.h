@@ -10,8 +10,8 @@
 
 namespace qrt {
 
-// Asks the system for large pages behind [data, data + bytes), which all will be used: a hint. Nothing where
-// they are small, or do not begin with a page.
+// Asks the system for large pages behind [data, data + bytes): a hint. They cost what is not used of the last
+// of each array. Nothing where the bytes are few, or do not begin with a page.
 void PreferLargePages(const void* data, uint64_t bytes);
 
 // An owned block of zeroed, aligned bytes. Movable; empty when default-made.

@@ -2,11 +2,11 @@
 
 namespace qrt {
 
-// Measured with qcc_kernels_bench and its --read-ahead, Q6_K, whose weights the processor's own prefetchers
-// follow worst, one row, two threads:
-// AMD family 25 (a Zen 4): of a plain read's GB/s 1.03 at 384 bytes, falling from 512 on.
-// AMD family 26 (a Zen 5): 0.60 at 384, 0.85 at 640, 0.94 to 0.97 from 2560 to 6144, 0.79 at 8192.
-// Of others nothing is known: a page ahead covers the latency of any memory at the rate of one core.
+// `qcc_kernels_bench --format "q6_k int8" --read-ahead BYTES`: Q6_K is what the processors' own prefetchers
+// follow worst. One row, two threads, GB/s over those of a plain read: AMD family 25 (a Zen 4): 1.03 at 384
+// bytes, 0.39 without; less from 512 on. AMD family 26 (a Zen 5): 0.58 to 0.68 at 384, 0.61 at 1024, 0.72 at
+// 2048, 0.84 to 0.88 at 4096, 0.79 at 8192. Of others nothing is known: a page ahead covers the latency of
+// any memory at the rate of one core.
 int64_t ReadAhead(const CpuModel& cpu) {
   constexpr uint32_t kZen3And4 = 25;
   return cpu.vendor == "AuthenticAMD" && cpu.family == kZen3And4 ? 384 : 4096;

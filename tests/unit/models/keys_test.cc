@@ -173,7 +173,7 @@ TEST(Values, ImpossibleOnesAreRefusedByKey) {
   refuse("embedding_length", 0u, "Q2003", "0");
   refuse("attention.layer_norm_rms_epsilon", 0.0f, "Q2003", "0");
   refuse("attention.layer_norm_rms_epsilon", std::nanf(""), "Q2003", "nan");
-  refuse("attention.value_length", 32u, "Q2003", "32");
+  refuse("attention.value_length", 32u, "Q2003", "32, expected the key length 16");
   refuse("rope.dimension_count", 7u, "Q2003", "7");
   refuse("rope.dimension_count", 32u, "Q2003", "32");
   refuse("rope.dimension_sections", std::vector<int32_t>{1, 2}, "Q2003", "2 entries");
