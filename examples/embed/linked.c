@@ -5,7 +5,7 @@
 
 extern const unsigned char linked_model[], linked_model_end[];
 
-static int on_piece(void* ctx, const char* utf8, size_t length) {
+static int32_t on_piece(void* ctx, const char* utf8, size_t length) {
   (void)ctx;
   return fwrite(utf8, 1, length, stdout) != length;
 }

@@ -19,7 +19,7 @@ struct screen {
   size_t most; /* bytes, then the product has enough */
 };
 
-static int on_piece(void* ctx, const char* utf8, size_t length) {
+static int32_t on_piece(void* ctx, const char* utf8, size_t length) {
   struct screen* screen = ctx;
   fwrite(utf8, 1, length, stdout);
   fflush(stdout);

@@ -1,7 +1,6 @@
 #include "product.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 product_action product_action_for(qrt_status status) {
@@ -78,6 +77,7 @@ qrt_status product_load(product* p, qrt_artifact* artifact, const char* device, 
   qrt_status status = qrt_text_create(artifact, &p->text, error);
   if (status == QRT_OK) status = qrt_engine_create(artifact, &engine, &p->engine, error);
   if (status == QRT_OK) status = qrt_session_create(p->engine, &session, &p->session, error);
+  if (status == QRT_OK) status = qrt_generator_create(p->session, p->text, &p->generator, error);
   if (status == QRT_OK) status = qrt_sampler_defaults(artifact, &sampling, error);
   sampling.temperature = 0;
   if (status == QRT_OK) status = qrt_sampler_create(artifact, &sampling, &p->sampler, error);
@@ -87,73 +87,23 @@ qrt_status product_load(product* p, qrt_artifact* artifact, const char* device, 
 
 void product_unload(product* p) {
   qrt_sampler_release(p->sampler);
+  qrt_generator_release(p->generator);
   qrt_session_release(p->session);
   qrt_engine_release(p->engine);
   qrt_text_release(p->text);
   memset(p, 0, sizeof *p);
 }
 
-/* The ids of `prompt`, in memory that the caller frees. */
-static qrt_status encode(product* p, const char* prompt, int32_t** tokens, size_t* count, qrt_error* error) {
-  const qrt_chat_message message = {.role = "user", .content = prompt};
-  qrt_status status = qrt_text_encode_chat(p->text, &message, 1, NULL, NULL, 0, count, error);
-  if (status != QRT_BUFFER_TOO_SMALL) return status;
-  *tokens = malloc(*count * sizeof **tokens);
-  if (*tokens == NULL) {
-    error->status = QRT_OUT_OF_MEMORY;
-    snprintf(error->message, sizeof error->message, "no memory for a prompt of %zu tokens", *count);
-    return error->status;
-  }
-  return qrt_text_encode_chat(p->text, &message, 1, NULL, *tokens, *count, count, error);
-}
-
-/* A token may end inside a UTF-8 sequence: what is whole is handed out, the rest waits. */
-struct pieces {
-  char bytes[512];
-  size_t used;
-  product_piece_fn piece;
-  void* ctx;
-};
-
-static int hand_out(struct pieces* out, const char* bytes, size_t length) {
-  int stop = 0;
-  for (size_t at = 0; at < length && !stop;) {
-    const size_t room = sizeof out->bytes - out->used;
-    const size_t n = length - at < room ? length - at : room;
-    memcpy(out->bytes + out->used, bytes + at, n);
-    out->used += n;
-    at += n;
-    const size_t whole = qrt_utf8_whole_prefix(out->bytes, out->used);
-    if (whole > 0) stop = out->piece(out->ctx, out->bytes, whole);
-    memmove(out->bytes, out->bytes + whole, out->used - whole);
-    out->used -= whole;
-  }
-  return stop;
-}
-
 qrt_status product_answer(product* p, const char* prompt, uint64_t most, product_piece_fn piece, void* ctx,
                           qrt_error* error) {
-  struct pieces out = {.piece = piece, .ctx = ctx};
-  int32_t* tokens = NULL;
-  size_t count = 0;
-  int32_t token = 0;
-  const qrt_append_options append = {
-      .struct_size = sizeof append, .want = QRT_LOGITS_NONE, .sampler = p->sampler, .next = &token};
-  qrt_sampler_reset(p->sampler);
-  qrt_status status = encode(p, prompt, &tokens, &count, error);
-  if (status == QRT_OK) status = qrt_session_append(p->session, tokens, count, &append, error);
-  free(tokens);
-  for (uint64_t made = 0; status == QRT_OK && made < most && !qrt_text_is_end(p->text, token); ++made) {
-    qrt_sampler_accept(p->sampler, token);
-    size_t length = 0;
-    const char* bytes = qrt_text_token_bytes(p->text, token, &length);
-    /* The stop goes through the session, so that there is one way to end: the next append says CANCELLED. */
-    if (!qrt_text_is_special(p->text, token) && hand_out(&out, bytes, length)) {
-      qrt_session_cancel(p->session);
-    }
-    const int32_t last = token;
-    status = qrt_session_append(p->session, &last, 1, &append, error);
-  }
-  if (status == QRT_OK && out.used > 0) out.piece(out.ctx, out.bytes, out.used);
-  return status;
+  const qrt_chat_message message = {.role = "user", .content = prompt};
+  const qrt_answer_options options = {
+      .struct_size = sizeof options, .sampler = p->sampler, .max_tokens = most, .on_text = piece, .ctx = ctx};
+  qrt_answer answer = {.struct_size = sizeof answer};
+  const qrt_status status = qrt_generate_chat(p->generator, &message, 1, NULL, &options, &answer, error);
+  if (status != QRT_OK || answer.finish != QRT_FINISH_CANCELLED) return status;
+  error->status = QRT_CANCELLED;
+  error->code = 5311;
+  snprintf(error->message, sizeof error->message, "the answer was stopped");
+  return error->status;
 }

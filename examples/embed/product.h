@@ -10,11 +10,12 @@ typedef struct product {
   qrt_text* text;
   qrt_engine* engine;
   qrt_session* session;
+  qrt_generator* generator; /* over the session */
   qrt_sampler* sampler;
 } product;
 
 /* Gets whole UTF-8 sequences as they are generated; non-zero: stop. */
-typedef int (*product_piece_fn)(void* ctx, const char* utf8, size_t length);
+typedef int32_t (*product_piece_fn)(void* ctx, const char* utf8, size_t length);
 
 /* What the product does about a failure. */
 typedef enum product_action {

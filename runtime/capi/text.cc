@@ -3,8 +3,8 @@
 #include <ctime>
 
 #include "runtime/capi/handles.h"
+#include "runtime/capi/text.h"
 #include "runtime/text/chat_prompt.h"
-#include "runtime/text/chat_template.h"
 #include "runtime/text/json.h"
 #include "runtime/text/tokenizer.h"
 
@@ -14,17 +14,6 @@ using qrt::Status;
 using qrt::capi::Guard;
 using qrt::capi::NullArgument;
 using qrt::capi::Ref;
-
-struct qrt_text {
-  qrt_text(const qrt::capi::Services& services, qrt_artifact* artifact, qrt::text::Tokenizer tokenizer)
-      : services(services), artifact(artifact), tokenizer(std::move(tokenizer)) {}
-  std::atomic<uint32_t> refs{1};
-  const qrt::capi::Services services;
-  const qrt::capi::Ref<qrt_artifact> artifact;
-  const qrt::text::Tokenizer tokenizer;
-  // A template that does not parse is no reason to refuse tokenizing: rendering reports it.
-  std::optional<Result<qrt::text::ChatTemplate>> chat_template;
-};
 
 namespace qrt::capi {
 namespace {
@@ -46,31 +35,6 @@ Status Create(qrt_artifact* artifact, qrt_text** out) {
   *out = handle.release();
   return Status();
 }
-
-// The end of every call that fills a caller's array.
-template <typename T>
-Status FillArray(const T* values, size_t count, T* out, size_t capacity, size_t* needed) {
-  if (needed != nullptr) *needed = count;
-  if (capacity < count) {
-    return Status(
-        Code::kBufferTooSmall, 5312,
-        "the array holds " + std::to_string(capacity) + ", " + std::to_string(count) + " are needed");
-  }
-  if (count != 0) std::copy_n(values, count, out);
-  return Status();
-}
-
-Status CheckArray(const void* out, size_t capacity) {
-  return out == nullptr && capacity != 0 ? NullArgument("the output array") : Status();
-}
-
-// The arguments of a chat call as the template takes them.
-struct Chat {
-  const text::ChatTemplate* chat_template = nullptr;
-  std::vector<text::ChatMessage> turns;
-  text::ChatOptions options;
-  bool normalize = true;
-};
 
 constexpr int64_t kLastSecond = 253402300799;  // of the year 9999
 
@@ -104,8 +68,10 @@ Status ReadFields(const char* json, size_t index, text::ChatMessage* turn) {
   return Status();
 }
 
+}  // namespace
+
 Status ReadChat(const qrt_text& text, const qrt_chat_message* messages, size_t count,
-                const qrt_chat_options* options, Chat* chat) {
+                const qrt_chat_options* options, text::Chat* chat) {
   if (messages == nullptr && count != 0) return NullArgument("messages");
   qrt_chat_options read = {};
   read.add_generation_prompt = 1;
@@ -150,10 +116,12 @@ Status ReadChat(const qrt_text& text, const qrt_chat_message* messages, size_t c
   return Status();
 }
 
+namespace {
+
 Status RenderChat(const qrt_text& text, const qrt_chat_message* messages, size_t count,
                   const qrt_chat_options* options, char* out, size_t capacity, size_t* length) {
   QRT_RETURN_IF_ERROR(CheckArray(out, capacity));
-  Chat chat;
+  text::Chat chat;
   QRT_RETURN_IF_ERROR(ReadChat(text, messages, count, options, &chat));
   const Result<std::string> prompt = chat.chat_template->Render(chat.turns, chat.options);
   if (!prompt.ok()) return prompt.status();
@@ -163,7 +131,7 @@ Status RenderChat(const qrt_text& text, const qrt_chat_message* messages, size_t
 Status EncodeChat(const qrt_text& text, const qrt_chat_message* messages, size_t count,
                   const qrt_chat_options* options, int32_t* tokens, size_t capacity, size_t* needed) {
   QRT_RETURN_IF_ERROR(CheckArray(tokens, capacity));
-  Chat chat;
+  text::Chat chat;
   QRT_RETURN_IF_ERROR(ReadChat(text, messages, count, options, &chat));
   const Result<std::vector<int32_t>> ids =
       text::EncodeChat(*chat.chat_template, text.tokenizer, chat.turns, chat.options, chat.normalize);

@@ -206,15 +206,29 @@ uint64_t PrefixStore::UnpinnedOnTheWayTo(const Node* node) const {
   return bytes;
 }
 
+namespace {
+
+// How many of a prompt's tokens a session of that capacity can begin with.
+uint64_t MostOf(std::span<const int32_t> tokens, uint64_t capacity) {
+  return std::min<uint64_t>(tokens.empty() ? 0 : tokens.size() - 1, capacity);
+}
+
+}  // namespace
+
+PrefixStore::Found PrefixStore::Find(std::span<const int32_t> tokens, uint64_t capacity) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Node* const last = Walk(tokens.first(MostOf(tokens, capacity)));
+  return {EndOf(last)->depth * kBlock, last->depth * kBlock};
+}
+
 Status PrefixStore::Begin(Session& session, std::span<const int32_t> tokens, Found* found) {
   *found = Found();
-  const uint64_t most = std::min<uint64_t>(tokens.empty() ? 0 : tokens.size() - 1, session.capacity());
   std::vector<std::shared_ptr<Bytes>> blocks;
   std::vector<uint8_t*> kv;
   std::shared_ptr<Bytes> state;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    Node* const last = Walk(tokens.first(most));
+    Node* const last = Walk(tokens.first(MostOf(tokens, session.capacity())));
     Node* const end = EndOf(last);
     blocks.resize(end->depth);
     kv.resize(end->depth);

@@ -48,6 +48,8 @@ class PrefixStore {
   PrefixStore(const PrefixStore&) = delete;
   PrefixStore& operator=(const PrefixStore&) = delete;
 
+  // What Begin would find for a session of that capacity; it is not used by that.
+  Found Find(std::span<const int32_t> tokens, uint64_t capacity) const;
   // The session becomes the longest prefix of `tokens`, but for their last one at least, that is kept and
   // fits its context; empty where there is none. Throws std::bad_alloc. Errors: device lost, device
   // failed. After both it must be reset.

@@ -197,6 +197,12 @@ Status Session::Init(const Options& options, const qrt_allocator* allocator) {
   Options asked = options;
   asked.max_rewind = std::max(options.max_rewind, std::min(draft, kMaxDraftTokens));
   QRT_RETURN_IF_ERROR(InitRewind(asked.max_rewind));
+  if (draft != 0 && most_back_ == 0) {
+    return Status(
+        Code::kUnavailable, 5328,
+        "a draft's wrong guesses are taken back, and this model's recurrent state goes forward only",
+        "session options", "make the session without a draft");
+  }
   areas_.resize(engine_.part_count());
   for (size_t part = 0; part < areas_.size(); ++part) {
     const Sizes sizes = SizesFor(engine_.plan(part), asked);

@@ -17,10 +17,26 @@ namespace {
 // A context for which nobody has to think about --ctx in everyday use; KV becomes resident only as it fills.
 constexpr uint64_t kUsualContext = 8192;
 
-// The tokens of a saved session but for the one that ended its answer, which no other follows.
-std::vector<int32_t> WithoutEnd(const Model& model, const ChatFlags& flags, std::vector<int32_t> tokens) {
-  if (!tokens.empty() && flags.endings.EndsAt(model.text.get(), tokens.back())) tokens.pop_back();
-  return tokens;
+// At least as many tokens as the prompt for `turns` has where it goes on from `saved` tokens; not counted
+// where they are sure to fit the usual context.
+Outcome MostTokens(const Model& model, const ChatFlags& flags, const std::vector<Turn>& turns, size_t saved,
+                   size_t* most) {
+  size_t bytes = flags.as_template.tools.size();
+  for (const Turn& turn : turns) bytes += turn.content.size();
+  *most = saved;
+  const auto answer = static_cast<uint64_t>(std::max<int64_t>(flags.max_tokens.value_or(0), 0));
+  if (flags.context || bytes + saved + answer < kUsualContext / 2) return Outcome();
+  const Messages messages(turns);
+  const qrt_chat_options options = flags.as_template.Options();
+  std::vector<int32_t> rendered;
+  QRUN_RETURN_IF_ERROR(EncodeChat(
+      [&](int32_t* tokens, size_t capacity, size_t* count, qrt_error* error) {
+        return qrt_text_encode_chat(model.text.get(), messages.data(), messages.size(), &options, tokens,
+                                    capacity, count, error);
+      },
+      &rendered));
+  *most += rendered.size();
+  return Outcome();
 }
 
 // `prompt` may be missing if a saved session is loaded: its answer goes on.
@@ -33,52 +49,42 @@ Outcome OneAnswer(const Model& model, const ChatFlags& flags, const std::optiona
     saved.turns.push_back({"system", *flags.system});
   }
   if (prompt) QRUN_RETURN_IF_ERROR(CheckPrompt(*prompt, flags.raw));
-  ChatPrompt chat(model.text.get(), flags.as_template);
-  std::vector<int32_t> tokens;
-  if (prompt && flags.raw) {
-    QRUN_RETURN_IF_ERROR(RawPrompt(model.text.get(), *prompt, flags, saved.tokens.empty(), &tokens));
-    tokens.insert(tokens.begin(), saved.tokens.begin(), saved.tokens.end());
+  Prompt asked;
+  std::vector<Turn> turns = saved.turns;
+  size_t most = saved.tokens.size();
+  const bool rendered = prompt && !flags.raw;
+  if (rendered) {
+    turns.push_back({"user", *prompt});
+    QRUN_RETURN_IF_ERROR(MostTokens(model, flags, turns, saved.tokens.size(), &most));
   } else if (prompt) {
-    if (flags.load_session) {
-      QRUN_RETURN_IF_ERROR(chat.Load(saved.turns, WithoutEnd(model, flags, saved.tokens)));
-    }
-    saved.turns.push_back({"user", *prompt});
-    Prompt made;
-    QRUN_RETURN_IF_ERROR(chat.Make(saved.turns, &made));
-    tokens = std::move(made.tokens);
+    QRUN_RETURN_IF_ERROR(RawPrompt(model.text.get(), *prompt, flags, saved.tokens.empty(), &asked.tokens));
+    asked.tokens.insert(asked.tokens.begin(), saved.tokens.begin(), saved.tokens.end());
+    most = asked.tokens.size();
   }
-  SessionPtr session;
-  Drafting draft;
-  QRUN_RETURN_IF_ERROR(flags.draft.Choose(model, &draft));
-  QRUN_RETURN_IF_ERROR(NewSession(
-      model, ContextFor(flags, model.info, std::max(tokens.size(), saved.tokens.size())), &session, draft));
-  SamplerPtr sampler;
+  std::optional<Generator> generator;
   uint64_t seed = 0;
-  QRUN_RETURN_IF_ERROR(flags.sampling.MakeSampler(model, flags.engine.said, &sampler, &seed));
-  Endings endings = flags.endings;
-  endings.most_tokens = flags.max_tokens.value_or(-1);
-  Generator generator(model, std::move(session), std::move(sampler), std::move(endings));
+  QRUN_RETURN_IF_ERROR(PrepareAnswers(model, flags, most, &generator, &seed));
   PromptCache cache(flags.prompt_cache, model, flags.engine.said);
-  if (flags.prompt_cache.folder) generator.Use(&cache);
-  if (flags.trace_layers) QRUN_RETURN_IF_ERROR(generator.TraceLayers());
-  if (flags.load_session) QRUN_RETURN_IF_ERROR(generator.Load(saved));
+  if (flags.prompt_cache.folder) generator->Use(&cache);
+  if (flags.load_session) {
+    QRUN_RETURN_IF_ERROR(generator->Load(saved, rendered ? &flags.as_template : nullptr));
+  }
+  if (rendered) QRUN_RETURN_IF_ERROR(generator->MakePrompt(turns, flags.as_template, &asked));
+  saved.turns = std::move(turns);
   Turn* goes_on = !flags.raw && !prompt && !saved.turns.empty() ? &saved.turns.back() : nullptr;
-  std::string cut;
   if (goes_on != nullptr) {
     std::string& said = goes_on->content;
-    const size_t whole = qrt_utf8_whole_prefix(said.data(), said.size());
-    cut = said.substr(whole);
-    said.resize(whole);
+    said.resize(qrt_utf8_whole_prefix(said.data(), said.size()));
   }
   Answer answer;
-  Outcome outcome = prompt ? generator.Run(tokens, 0, &answer) : generator.Continue(std::move(cut), &answer);
+  Outcome outcome = prompt ? generator->Run(asked, &answer) : generator->Continue(&answer);
   if (!outcome.ok() && !outcome.reader_left()) {
     EndLineBeforeError(answer);
     return outcome;
   }
   if (outcome.ok() && isatty(STDOUT_FILENO)) QRUN_RETURN_IF_ERROR(WriteStdout("\n"));
   if (outcome.ok() && flags.timing) {
-    PrintTiming(model, generator.session(), answer, seed, *flags.timing == "json");
+    PrintTiming(model, generator->session(), answer, seed, *flags.timing == "json");
   }
   const bool interrupted = answer.finish == Finish::kInterrupted;
   if (interrupted && answer.tokens == 0 && flags.save_session) {
@@ -90,7 +96,7 @@ Outcome OneAnswer(const Model& model, const ChatFlags& flags, const std::optiona
     } else if (!flags.raw) {
       saved.turns.push_back({"assistant", answer.text});
     }
-    QRUN_RETURN_IF_ERROR(generator.Save(&saved));
+    QRUN_RETURN_IF_ERROR(generator->Save(&saved));
     QRUN_RETURN_IF_ERROR(WriteSession(*flags.save_session, saved));
   }
   return interrupted ? Outcome::Silent(kExitInterrupted) : std::move(outcome);
@@ -188,6 +194,21 @@ uint64_t ContextFor(const ChatFlags& flags, const qrt_artifact_info& info, size_
       prompt_tokens + static_cast<uint64_t>(std::max<int64_t>(flags.max_tokens.value_or(0), 1024)));
   if (info.context_length != 0) wanted = std::min(wanted, info.context_length);
   return wanted;
+}
+
+Outcome PrepareAnswers(const Model& model, const ChatFlags& flags, size_t most,
+                       std::optional<Generator>* generator, uint64_t* seed) {
+  SessionPtr session;
+  Drafting draft;
+  QRUN_RETURN_IF_ERROR(flags.draft.Choose(model, &draft));
+  QRUN_RETURN_IF_ERROR(NewSession(model, ContextFor(flags, model.info, most), &session, draft));
+  SamplerPtr sampler;
+  QRUN_RETURN_IF_ERROR(flags.sampling.MakeSampler(model, flags.engine.said, &sampler, seed));
+  Endings endings = flags.endings;
+  endings.most_tokens = flags.max_tokens.value_or(-1);
+  generator->emplace(model, std::move(session), std::move(sampler), std::move(endings));
+  QRUN_RETURN_IF_ERROR((*generator)->Open());
+  return flags.trace_layers ? (*generator)->TraceLayers() : Outcome();
 }
 
 Outcome RawPrompt(const qrt_text* text, const std::string& prompt, const ChatFlags& flags, bool first,

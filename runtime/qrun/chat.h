@@ -32,6 +32,10 @@ struct ChatFlags {
 // Tokens of context for a prompt: --ctx, or what the answer may need, at most the model's own.
 uint64_t ContextFor(const ChatFlags& flags, const qrt_artifact_info& info, size_t prompt_tokens);
 
+// A session with what makes its answers, for a prompt of `most` tokens.
+Outcome PrepareAnswers(const Model& model, const ChatFlags& flags, size_t most,
+                       std::optional<Generator>* generator, uint64_t* seed);
+
 // The tokens of `prompt` without a template. `first`: it begins the sequence.
 Outcome RawPrompt(const qrt_text* text, const std::string& prompt, const ChatFlags& flags, bool first,
                   std::vector<int32_t>* tokens);

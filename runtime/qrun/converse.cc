@@ -44,23 +44,11 @@ Outcome Refused(const std::string& what, const std::string& help) {
 class Chat {
  public:
   Chat(const Model& model, const ChatFlags& flags)
-      : model_(model),
-        flags_(flags),
-        prompt_(model.text.get(), flags.as_template),
-        cache_(flags.prompt_cache, model, flags.engine.said) {}
+      : model_(model), flags_(flags), cache_(flags.prompt_cache, model, flags.engine.said) {}
 
   Outcome Open() {
-    SessionPtr session;
-    Drafting draft;
-    QRUN_RETURN_IF_ERROR(flags_.draft.Choose(model_, &draft));
-    QRUN_RETURN_IF_ERROR(NewSession(model_, ContextFor(flags_, model_.info, 0), &session, draft));
-    SamplerPtr sampler;
-    QRUN_RETURN_IF_ERROR(flags_.sampling.MakeSampler(model_, flags_.engine.said, &sampler, &seed_));
-    Endings endings = flags_.endings;
-    endings.most_tokens = flags_.max_tokens.value_or(-1);
-    generator_.emplace(model_, std::move(session), std::move(sampler), std::move(endings));
+    QRUN_RETURN_IF_ERROR(PrepareAnswers(model_, flags_, 0, &generator_, &seed_));
     if (flags_.prompt_cache.folder) generator_->Use(&cache_);
-    if (flags_.trace_layers) QRUN_RETURN_IF_ERROR(generator_->TraceLayers());
     BeginAnew();
     return Outcome();
   }
@@ -119,7 +107,6 @@ class Chat {
 
   void BeginAnew() {
     turns_.clear();
-    prompt_.Clear();
     spoken_.clear();
     last_ = Prompt();
     if (flags_.system) turns_.push_back({"system", *flags_.system});
@@ -134,7 +121,8 @@ class Chat {
       prompt.keep = prompt.tokens.size() - 1;  // for /retry: a token is chosen behind one that is fed
     } else {
       turns_.push_back({"user", line});
-      if (Outcome outcome = prompt_.Make(turns_, &prompt); !outcome.ok()) return Forget(std::move(outcome));
+      Outcome outcome = generator_->MakePrompt(turns_, flags_.as_template, &prompt);
+      if (!outcome.ok()) return Forget(std::move(outcome));
     }
     if (prompt.tokens.size() > capacity()) {
       return Forget(Outcome::Fail(kExitInput, 5310,
@@ -157,7 +145,7 @@ class Chat {
   // Answers last_; in the conversation then.
   Outcome AnswerLast() {
     Answer answer;
-    Outcome outcome = generator_->Run(last_.tokens, last_.keep, &answer);
+    Outcome outcome = generator_->Run(last_, &answer);
     if (outcome.ok()) outcome = WriteStdout("\n");
     if (!outcome.ok()) {
       over_ = outcome.exit_code() != kExitInput;
@@ -167,12 +155,9 @@ class Chat {
     if (answer.finish == Finish::kLength && !flags_.engine.said.quiet)
       std::fputs("qrun: stopped: length\n", stderr);
     if (flags_.timing) PrintTiming(model_, generator_->session(), answer, seed_, *flags_.timing == "json");
-    const std::vector<int32_t> sequence =
-        answer.tokens == 0 ? std::vector<int32_t>() : generator_->Sequence();
     if (flags_.raw) {
-      spoken_ = answer.tokens == 0 ? last_.tokens : sequence;
+      spoken_ = answer.tokens == 0 ? last_.tokens : generator_->Sequence();
     } else {
-      prompt_.Answered(answer.text, sequence);
       turns_.push_back({"assistant", answer.text});
     }
     return Outcome();
@@ -214,11 +199,11 @@ class Chat {
   Outcome Load(const std::string& path) {
     SavedSession saved;
     QRUN_RETURN_IF_ERROR(ReadSessionFor(flags_, path, &saved));
-    QRUN_RETURN_IF_ERROR(generator_->Load(saved));
+    QRUN_RETURN_IF_ERROR(generator_->Load(saved, flags_.raw ? nullptr : &flags_.as_template));
     turns_ = std::move(saved.turns);
     last_ = Prompt();
     spoken_ = generator_->Sequence();
-    return flags_.raw ? Outcome() : prompt_.Load(turns_, generator_->Sequence());
+    return Outcome();
   }
 
   // A file that cannot be written is no reason to lose the chat.
@@ -234,7 +219,6 @@ class Chat {
   uint64_t seed_ = 0;
   bool over_ = false;
   std::vector<Turn> turns_;
-  ChatPrompt prompt_;
   PromptCache cache_;
   std::vector<int32_t> spoken_;  // of --raw: all tokens so far
   Prompt last_;                  // what was answered last; empty: nothing

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstdio>
 
-#include "runtime/qrun/utf8_stream.h"
+#include "runtime/qrun/utf8.h"
 
 namespace qrun {
 namespace {

@@ -13,8 +13,6 @@
 #include "runtime/qrun/escape.h"
 #include "runtime/qrun/layer_trace.h"
 #include "runtime/qrun/process.h"
-#include "runtime/qrun/stop_text.h"
-#include "runtime/qrun/utf8_stream.h"
 
 namespace qrun {
 namespace {
@@ -141,26 +139,27 @@ const char* Name(Finish finish) {
   return finish == Finish::kStop ? "stop" : finish == Finish::kLength ? "length" : "interrupted";
 }
 
-Outcome Generator::Feed(const std::vector<int32_t>& prompt, size_t end, int32_t* next, bool* interrupted) {
-  qrt_append_options options = {};
-  options.struct_size = sizeof options;
-  options.want = QRT_LOGITS_NONE;
-  options.sampler = next != nullptr ? sampler_.get() : nullptr;
-  options.next = next;
-  while (held_.size() < end) {
-    *interrupted = Interrupts::Take();
-    if (*interrupted) break;
-    qrt_error error = NewError();
-    Interrupts::Watch(session_.get());
-    const qrt_status status = qrt_session_append(session_.get(), prompt.data() + held_.size(),
-                                                 end - held_.size(), &options, &error);
-    Interrupts::Watch(nullptr);
-    const size_t position = qrt_session_position(session_.get());
-    held_.assign(prompt.begin(), prompt.begin() + static_cast<ptrdiff_t>(position));
-    if (status != QRT_OK && status != QRT_CANCELLED) return Outcome::Of(error);
-    // Cancelled with the flag down: left over from an interrupt that was taken already; go on.
+// Whom the library tells of an answer.
+struct Generator::Telling {
+  explicit Telling(const Generator& generator) : generator(generator) {}
+
+  const Generator& generator;
+  // A model must not steer the terminal that it is shown on; what goes into a file or a pipe stays as it is.
+  const bool shown = isatty(STDOUT_FILENO) != 0;
+  Outcome written;
+  qrt_engine_info before = {};  // the answer
+
+  Outcome OnPrompt() {
+    if (generator.trace_layers_) QRUN_RETURN_IF_ERROR(PrintLayers(generator.session()));
+    return DescribeEngine(generator.model_, &before);
   }
-  *interrupted = *interrupted || Interrupts::Take();
+  void OnText(std::string_view text) { written = WriteStdout(shown ? ForTerminal(text) : text); }
+};
+
+Outcome Generator::Open() {
+  qrt_generator* generator = nullptr;
+  QRUN_CALL(qrt_generator_create(session_.get(), model_.text.get(), &generator, &error));
+  generator_.reset(generator);
   return Outcome();
 }
 
@@ -170,276 +169,172 @@ Outcome Generator::TraceLayers() {
   return Outcome();
 }
 
-Outcome Generator::Reuse(const std::vector<int32_t>& prompt) {
-  // The whole prompt in the session is too much: a token is chosen only behind one that is fed.
-  const size_t most = std::min(held_.size(), prompt.size() - 1);
-  const auto agrees =
-      std::mismatch(held_.begin(), held_.begin() + static_cast<ptrdiff_t>(most), prompt.begin());
-  const auto common = static_cast<size_t>(agrees.first - held_.begin());
-  const bool rewinds = held_.size() - common <= qrt_session_rewindable(session_.get());
-  const size_t marked = qrt_checkpoint_position(checkpoint_.get());
-  const bool returns = qrt_checkpoint_holds(checkpoint_.get()) != 0 && marked <= common;
-  const size_t here = rewinds ? common : returns ? marked : 0;
-  if (cache_ != nullptr) {
-    size_t kept = 0;
-    QRUN_RETURN_IF_ERROR(cache_->Restore(session_.get(), prompt, here, &kept));
-    if (kept != 0) {
-      held_.assign(prompt.begin(), prompt.begin() + static_cast<ptrdiff_t>(kept));
-      return Outcome();
-    }
+Outcome Generator::MakePrompt(const std::vector<Turn>& turns, const TemplateFlags& flags, Prompt* out) {
+  const Messages messages(turns);
+  const qrt_chat_options options = flags.Options();
+  return EncodeChat(
+      [&](int32_t* tokens, size_t capacity, size_t* count, qrt_error* error) {
+        return qrt_generator_encode_chat(generator_.get(), messages.data(), messages.size(), &options, tokens,
+                                         capacity, count, &out->keep, error);
+      },
+      &out->tokens);
+}
+
+template <typename Call>
+Outcome Generator::Make(Call call, Answer* answer) {
+  std::vector<const char*> stops;
+  for (const std::string& text : endings_.texts) stops.push_back(text.c_str());
+  const std::vector<int32_t> ids(endings_.ids.begin(), endings_.ids.end());
+  Telling telling(*this);
+  qrt_answer_options options = {};
+  options.struct_size = sizeof options;
+  options.sampler = sampler_.get();
+  options.max_tokens = endings_.most_tokens < 0 ? QRT_NO_LIMIT : static_cast<uint64_t>(endings_.most_tokens);
+  options.stop_texts = stops.data();
+  options.stop_text_count = stops.size();
+  options.stop_tokens = ids.data();
+  options.stop_token_count = ids.size();
+  options.ignore_end = endings_.ignore_end;
+  options.on_text = [](void* ctx, const char* utf8, size_t length) -> int32_t {
+    Telling& to = *static_cast<Telling*>(ctx);
+    if (to.written.ok()) to.OnText({utf8, length});
+    return to.written.ok() ? 0 : 1;
+  };
+  options.on_prompt = [](void* ctx) -> int32_t {
+    Telling& to = *static_cast<Telling*>(ctx);
+    to.written = to.OnPrompt();
+    return to.written.ok() ? 0 : 1;
+  };
+  options.stop = [](void*) -> int32_t { return Interrupts::Take(); };
+  options.ctx = &telling;
+  qrt_answer made = {};
+  made.struct_size = sizeof made;
+  qrt_error error = NewError();
+  Interrupts::Watch(session_.get());
+  const qrt_status status = call(options, &made, &error);
+  Interrupts::Watch(nullptr);
+  if (made.text != nullptr) answer->text.assign(made.text, made.text_length);
+  answer->finish = made.finish == QRT_FINISH_LENGTH                              ? Finish::kLength
+                   : made.finish == QRT_FINISH_CANCELLED && telling.written.ok() ? Finish::kInterrupted
+                                                                                 : Finish::kStop;
+  if (answer->prompt_tokens == 0) answer->reused_tokens = made.reused_tokens;  // of several calls the first's
+  answer->prompt_tokens += made.prompt_tokens;
+  answer->tokens = made.tokens;
+  answer->steps = made.steps;
+  answer->decoded = made.decoded_tokens;
+  answer->drafted = made.guessed_tokens;
+  answer->accepted = made.accepted_tokens;
+  answer->reuse_seconds += made.reuse_seconds;
+  answer->prompt_seconds += made.prompt_seconds;
+  answer->decode_seconds = made.decode_seconds;
+  if (status != QRT_OK) return Outcome::Of(error);
+  if (made.tokens == 0) return std::move(telling.written);
+  qrt_engine_info after = {};
+  QRUN_RETURN_IF_ERROR(DescribeEngine(model_, &after));
+  answer->submissions = after.submissions - telling.before.submissions;
+  answer->bytes_to_host = after.bytes_to_host - telling.before.bytes_to_host;
+  answer->transfers = after.transfers - telling.before.transfers;
+  return std::move(telling.written);
+}
+
+Outcome Generator::FeedCached(const Prompt& prompt, Answer* answer) {
+  const std::vector<int32_t>& tokens = prompt.tokens;
+  const double begin = Seconds();
+  size_t kept = 0;
+  const size_t has = qrt_generator_reusable(generator_.get(), tokens.data(), tokens.size());
+  QRUN_RETURN_IF_ERROR(cache_->Restore(session_.get(), tokens, has, &kept));
+  if (kept != 0) {
+    QRUN_CALL(qrt_generator_resume(generator_.get(), tokens.data(), kept, -1, nullptr, 0, nullptr, &error));
   }
-  if (here == 0) {
-    QRUN_CALL(qrt_session_reset(session_.get(), &error));
-  } else if (rewinds) {
-    QRUN_CALL(qrt_session_rewind(session_.get(), held_.size() - here, &error));
-  } else {
-    QRUN_CALL(qrt_session_rewind_to(session_.get(), checkpoint_.get(), &error));
+  answer->reuse_seconds = Seconds() - begin;
+  // Where the next process may go on from.
+  const size_t end = (tokens.size() - 1) / PromptCache::kBlock * PromptCache::kBlock;
+  size_t fed = std::max(kept, has);
+  for (const size_t stop : {cache_->shared(), end}) {
+    if (stop <= fed) continue;
+    QRUN_RETURN_IF_ERROR(Make(
+        [&](const qrt_answer_options& options, qrt_answer* made, qrt_error* error) {
+          return qrt_generator_feed(generator_.get(), tokens.data(), stop, prompt.keep, &options, made,
+                                    error);
+        },
+        answer));
+    if (answer->finish == Finish::kInterrupted) return Outcome();
+    fed = stop;
+    QRUN_RETURN_IF_ERROR(cache_->Add(session_.get(), {tokens.data(), stop}));
   }
-  held_.resize(here);
   return Outcome();
 }
 
-Outcome Generator::FeedRest(const std::vector<int32_t>& prompt, size_t keep, int32_t* next,
-                            bool* interrupted) {
-  size_t branch = 0, end = 0;  // where the next process may go on from
-  if (cache_ != nullptr) {
-    branch = cache_->shared();
-    end = (prompt.size() - 1) / PromptCache::kBlock * PromptCache::kBlock;
-  }
-  size_t stops[] = {branch, keep, end};
-  std::sort(std::begin(stops), std::end(stops));
-  for (const size_t stop : stops) {
-    if (stop <= held_.size() || stop >= prompt.size()) continue;
-    QRUN_RETURN_IF_ERROR(Feed(prompt, stop, nullptr, interrupted));
-    if (*interrupted) return Outcome();
-    if (stop == keep) {
-      qrt_checkpoint* checkpoint = nullptr;
-      QRUN_CALL(qrt_session_checkpoint(session_.get(), &checkpoint, &error));
-      checkpoint_.reset(checkpoint);
-    }
-    if (stop == branch || stop == end) QRUN_RETURN_IF_ERROR(cache_->Add(session_.get(), held_));
-  }
-  return Feed(prompt, prompt.size(), next, interrupted);
-}
-
-Outcome Generator::Run(const std::vector<int32_t>& prompt, size_t keep, Answer* answer) {
+Outcome Generator::Run(const Prompt& prompt, Answer* answer) {
   *answer = Answer();
-  if (prompt.empty()) {
+  if (prompt.tokens.empty()) {
     return Outcome::Fail(kExitInput, 8002, "the prompt is empty", "",
                          "give -p TEXT, -f FILE or text on standard input");
   }
-  const double begin = Seconds();
-  QRUN_RETURN_IF_ERROR(Reuse(prompt));
-  answer->reuse_seconds = Seconds() - begin;
-  unfed_.reset();
-  next_.reset();
-  answer->reused_tokens = held_.size();
-  answer->prompt_tokens = prompt.size() - held_.size();
-  Prepare(prompt);
-  const double start = Seconds();
-  bool interrupted = false;
-  int32_t token = 0;
-  QRUN_RETURN_IF_ERROR(FeedRest(prompt, keep, &token, &interrupted));
-  answer->prompt_seconds = Seconds() - start;
+  if (cache_ != nullptr) QRUN_RETURN_IF_ERROR(FeedCached(prompt, answer));
   Outcome outcome;
-  if (interrupted) {
-    answer->finish = Finish::kInterrupted;
-  } else {
-    if (trace_layers_) QRUN_RETURN_IF_ERROR(PrintLayers(session_.get()));
-    outcome = Decode(token, answer);
+  if (answer->finish != Finish::kInterrupted) {
+    outcome = Make(
+        [&](const qrt_answer_options& options, qrt_answer* made, qrt_error* error) {
+          return qrt_generate(generator_.get(), prompt.tokens.data(), prompt.tokens.size(), prompt.keep,
+                              &options, made, error);
+        },
+        answer);
   }
   if (cache_ != nullptr) cache_->WritePending();  // nobody waits for it any more
   return outcome;
 }
 
-void Generator::Prepare(const std::vector<int32_t>& tokens) {
-  qrt_sampler_reset(sampler_.get());
-  for (const int32_t token : tokens) qrt_sampler_accept(sampler_.get(), token);
+Outcome Generator::Continue(Answer* answer) {
+  *answer = Answer();
+  return Make([&](const qrt_answer_options& options, qrt_answer* made,
+                  qrt_error* error) { return qrt_generate_more(generator_.get(), &options, made, error); },
+              answer);
 }
 
-Outcome Generator::Continue(std::string cut, Answer* answer) {
-  cut_ = std::move(cut);
-  if (!next_) {
-    // The last token of the text is not in the session, or nothing was chosen behind it.
-    std::vector<int32_t> tokens = held_;
-    if (unfed_) tokens.push_back(*unfed_);
-    return Run(tokens, 0, answer);
-  }
-  *answer = Answer();
-  answer->reused_tokens = held_.size();
-  Prepare(held_);
-  return Decode(*next_, answer);
+std::vector<int32_t> Generator::Tokens(std::optional<int32_t>* next) const {
+  size_t count = 0;
+  int32_t chosen = -1;
+  qrt_generator_tokens(generator_.get(), nullptr, 0, &count, &chosen, nullptr);
+  std::vector<int32_t> tokens(count);
+  qrt_generator_tokens(generator_.get(), tokens.data(), tokens.size(), &count, nullptr, nullptr);
+  if (chosen >= 0) *next = chosen;
+  return tokens;
 }
 
 Outcome Generator::Save(SavedSession* out) const {
-  out->tokens = held_;
-  out->held = held_.size();
-  if (unfed_) out->tokens.push_back(*unfed_);
-  out->next = next_;
+  out->next.reset();
+  out->tokens = Tokens(&out->next);
+  out->held = qrt_session_position(session_.get());
   out->snapshot.resize(qrt_session_save_size(session_.get()));
   QRUN_CALL(qrt_session_save(session_.get(), out->snapshot.data(), out->snapshot.size(), nullptr, &error));
   return Outcome();
 }
 
-Outcome Generator::Load(const SavedSession& saved) {
+Outcome Generator::Load(const SavedSession& saved, const TemplateFlags* flags) {
   QRUN_CALL(qrt_session_restore(session_.get(), saved.snapshot.data(), saved.snapshot.size(), &error));
-  const uint32_t vocabulary = model_.info.vocab_size;
-  bool good = qrt_session_position(session_.get()) == saved.held && saved.tokens.size() - saved.held <= 1;
-  for (const int32_t token : saved.tokens) good = good && static_cast<uint32_t>(token) < vocabulary;
-  if (!good || static_cast<uint32_t>(saved.next.value_or(0)) >= vocabulary) {
-    held_.clear();
-    unfed_.reset();
-    next_.reset();
-    QRUN_CALL(qrt_session_reset(session_.get(), &error));
-    return Outcome::Fail(kExitInput, 8004, "the saved session's tokens do not agree with its snapshot");
+  qrt_error error = NewError();
+  qrt_status status = QRT_INVALID_ARGUMENT;
+  if (qrt_session_position(session_.get()) == saved.held) {
+    const Messages messages(flags != nullptr ? saved.turns : std::vector<Turn>());
+    const qrt_chat_options options = flags != nullptr ? flags->Options() : TemplateFlags().Options();
+    status =
+        qrt_generator_resume(generator_.get(), saved.tokens.data(), saved.tokens.size(),
+                             saved.next.value_or(-1), messages.data(), messages.size(), &options, &error);
   }
-  held_.assign(saved.tokens.begin(), saved.tokens.begin() + static_cast<ptrdiff_t>(saved.held));
-  unfed_.reset();
-  if (saved.held < saved.tokens.size()) unfed_ = saved.tokens.back();
-  next_ = saved.next;
-  return Outcome();
-}
-
-Outcome Generator::Decode(int32_t token, Answer* answer) {
-  qrt_engine_info before = {}, after = {};
-  qrt_draft_counters drafts = {};
-  drafts.struct_size = sizeof drafts;
-  QRUN_RETURN_IF_ERROR(DescribeEngine(model_, &before));
-  QRUN_CALL(qrt_session_draft_counters(session_.get(), &drafts, &error));
-  const qrt_draft_counters drafts_before = drafts;
-  const double start = Seconds();
-  Outcome outcome = WriteTokens(token, answer);
-  answer->decode_seconds = Seconds() - start;
-  if (!outcome.ok()) return outcome;
-  QRUN_RETURN_IF_ERROR(DescribeEngine(model_, &after));
-  answer->submissions = after.submissions - before.submissions;
-  answer->bytes_to_host = after.bytes_to_host - before.bytes_to_host;
-  answer->transfers = after.transfers - before.transfers;
-  QRUN_CALL(qrt_session_draft_counters(session_.get(), &drafts, &error));
-  answer->drafted = drafts.guessed - drafts_before.guessed;
-  answer->accepted = drafts.accepted - drafts_before.accepted;
-  return Outcome();
+  if (status == QRT_OK) return Outcome();
+  if (status == QRT_CANCELLED) return Outcome::Silent(kExitInterrupted);
+  if (status != QRT_INVALID_ARGUMENT) return Outcome::Of(error);
+  QRUN_CALL(qrt_session_reset(session_.get(), &error));
+  return Outcome::Fail(kExitInput, 8004, "the saved session's tokens do not agree with its snapshot");
 }
 
 std::vector<int32_t> Generator::Sequence() const {
-  std::vector<int32_t> tokens = held_;
-  if (unfed_ && !endings_.EndsAt(model_.text.get(), *unfed_)) tokens.push_back(*unfed_);
+  std::optional<int32_t> next;
+  std::vector<int32_t> tokens = Tokens(&next);
+  const bool unfed = tokens.size() > qrt_session_position(session_.get());
+  if (unfed && endings_.EndsAt(model_.text.get(), tokens.back())) tokens.pop_back();
   return tokens;
-}
-
-// The text of an answer, token by token, and where it ends.
-class AnswerText {
- public:
-  AnswerText(const Endings& endings, const qrt_text* text, std::string cut, Answer* answer)
-      : endings_(endings), text_(text), answer_(answer), stop_(endings.texts) {
-    Push(std::exchange(cut, std::string()));
-  }
-
-  // Takes the next chosen token. False: it ended the answer; counted() tells whether it is part of it.
-  bool Take(int32_t token) {
-    counted_ = false;
-    if (closed_) return End(Finish::kStop);
-    if (answer_->tokens != 0 && Interrupts::Take()) return End(Finish::kInterrupted);
-    if (endings_.most_tokens >= 0 && answer_->tokens == static_cast<size_t>(endings_.most_tokens)) {
-      return End(Finish::kLength);
-    }
-    counted_ = true;
-    ++answer_->tokens;
-    if (endings_.EndsAt(text_, token)) return End(Finish::kStop);
-    if (qrt_text_is_special(text_, token)) return true;
-    size_t length = 0;
-    const char* bytes = qrt_text_token_bytes(text_, token, &length);
-    Push({bytes, length});
-    return !stop_.found() || End(Finish::kStop);
-  }
-  bool counted() const { return counted_; }
-  bool ended() const { return ended_; }
-  // Nobody reads on: the next token ends the answer and is no part of it.
-  void Close() { closed_ = true; }
-
-  // What can be written now.
-  std::string TakeText() { return std::exchange(ready_, std::string()); }
-  // The same at the end of the answer.
-  std::string Rest() {
-    if (!stop_.found()) {
-      const std::string held = stop_.Finish();
-      answer_->text += held + stream_.unfinished();
-      ready_ += held + stream_.Finish();
-    }
-    return TakeText();
-  }
-
- private:
-  bool End(Finish finish) {
-    answer_->finish = finish;
-    ended_ = true;
-    return false;
-  }
-  void Push(std::string_view bytes) {
-    const std::string text = stop_.Push(stream_.Push(bytes));
-    answer_->text += text;
-    ready_ += text;
-  }
-
-  const Endings& endings_;
-  const qrt_text* const text_;
-  Answer* const answer_;
-  Utf8Stream stream_;
-  StopText stop_;
-  std::string ready_;
-  bool counted_ = false, ended_ = false, closed_ = false;
-};
-
-Outcome Generator::Step(int32_t token, AnswerText& writing, Answer* answer) {
-  qrt_generate_options options = {};
-  options.struct_size = sizeof options;
-  options.sampler = sampler_.get();
-  options.ends = [](void* ctx, int32_t chosen) -> int32_t {
-    return static_cast<AnswerText*>(ctx)->Take(chosen) ? 0 : 1;
-  };
-  options.ctx = &writing;
-  qrt_error error = NewError();
-  int32_t chosen[16];
-  size_t count = 0;
-  qrt_status status = QRT_CANCELLED;
-  while (status == QRT_CANCELLED) {
-    status = qrt_session_generate(session_.get(), token, &options, chosen, std::size(chosen), &count, &error);
-  }
-  if (status != QRT_OK) return Outcome::Of(error);
-  held_.push_back(token);
-  held_.insert(held_.end(), chosen, chosen + count - 1);
-  unfed_.reset();
-  next_ = chosen[count - 1];
-  ++answer->steps;
-  answer->decoded += count;
-  return Outcome();
-}
-
-Outcome Generator::WriteTokens(int32_t token, Answer* answer) {
-  // A model must not steer the terminal that it is shown on; what goes into a file or a pipe stays as it is.
-  const bool shown = isatty(STDOUT_FILENO) != 0;
-  AnswerText writing(endings_, model_.text.get(), std::exchange(cut_, std::string()), answer);
-  next_ = token;
-  writing.Take(token);
-  Outcome written;
-  for (;;) {
-    if (writing.counted()) {
-      qrt_sampler_accept(sampler_.get(), *next_);
-      unfed_ = std::exchange(next_, std::nullopt);
-    }
-    const std::string text = writing.TakeText();
-    if (written.ok()) written = WriteStdout(shown ? ForTerminal(text) : text);
-    if (writing.ended()) break;
-    if (!written.ok()) writing.Close();
-    if (qrt_session_position(session_.get()) == qrt_session_capacity(session_.get())) {
-      answer->finish = Finish::kLength;
-      break;
-    }
-    QRUN_RETURN_IF_ERROR(Step(*unfed_, writing, answer));
-  }
-  const std::string rest = writing.Rest();
-  if (written.ok()) written = WriteStdout(shown ? ForTerminal(rest) : rest);
-  return written;
 }
 
 void PrintTiming(const Model& model, const qrt_session* session, const Answer& answer, uint64_t seed,

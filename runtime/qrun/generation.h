@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/qrun/chat_prompt.h"
 #include "runtime/qrun/handles.h"
 #include "runtime/qrun/model.h"
 #include "runtime/qrun/options.h"
@@ -81,9 +82,7 @@ struct Answer {
   uint64_t transfers = 0;  // from one device to the next
 };
 
-class AnswerText;
-
-// A session with its sampler. Tracks which tokens the session holds.
+// What the library's generator makes, written as it comes, with the files that qrun keeps.
 class Generator {
  public:
   Generator(const Model& model, SessionPtr session, SamplerPtr sampler, Endings endings)
@@ -92,22 +91,27 @@ class Generator {
         sampler_(std::move(sampler)),
         endings_(std::move(endings)) {}
 
-  // Makes the session hold exactly the first tokens of `prompt`: keeps what agrees, steps back, returns to a
-  // checkpoint or takes what is kept in the prompt cache, whichever leaves the least to feed. `keep` <=
-  // prompt.size(): there is a checkpoint after that many tokens, because the next prompt will begin with
-  // them; 0: not. Then samples, and writes the text to stdout as it
-  // comes. ReaderLeft: what was sampled until then is in the answer and in the session.
-  Outcome Run(const std::vector<int32_t>& prompt, size_t keep, Answer* answer);
+  // First. Errors: the library's.
+  Outcome Open();
 
-  // Goes on where the last answer, or the saved session, ended. `cut`: bytes of a character in which that
-  // was; the text begins with it.
-  Outcome Continue(std::string cut, Answer* answer);
+  // The prompt for an answer to `turns`, which begins with what was fed and answered before wherever the
+  // template allows it.
+  Outcome MakePrompt(const std::vector<Turn>& turns, const TemplateFlags& flags, Prompt* out);
+
+  // Feeds of `prompt` what neither the session nor the prompt cache has, then samples, and writes the text to
+  // stdout as it comes. ReaderLeft: what was sampled until then is in the answer and in the session.
+  Outcome Run(const Prompt& prompt, Answer* answer);
+
+  // Goes on where the last answer, or the saved session, ended; within a character, the text begins with what
+  // there is of it.
+  Outcome Continue(Answer* answer);
 
   // The sequence and its tokens, as a file keeps them; turns and mode are the caller's.
   Outcome Save(SavedSession* out) const;
-  // Errors: input refused (saved from another artifact, damaged, longer than the context). The session is
-  // then as it was, or empty where only its tokens are wrong.
-  Outcome Load(const SavedSession& saved);
+  // With `flags`, the next prompt goes on from its turns. Errors: input refused (saved from another artifact,
+  // damaged, longer than the context). The session is then as it was, or empty where only its tokens are
+  // wrong.
+  Outcome Load(const SavedSession& saved, const TemplateFlags* flags);
 
   // What lies in the session and was written behind it, but for the token that ended the answer.
   std::vector<int32_t> Sequence() const;
@@ -120,31 +124,23 @@ class Generator {
   Outcome TraceLayers();
 
  private:
-  // Feeds prompt[held_.size(), end) and, with `next`, chooses the token behind it. *interrupted: Ctrl-C came
-  // first; held_ tells how far it got.
-  Outcome Feed(const std::vector<int32_t>& prompt, size_t end, int32_t* next, bool* interrupted);
-  // The sampler anew, with `tokens` recorded.
-  void Prepare(const std::vector<int32_t>& tokens);
-  // The tokens of the answer, of which `token` is the first, and how long they took.
-  Outcome Decode(int32_t token, Answer* answer);
-  Outcome WriteTokens(int32_t token, Answer* answer);
-  // Appends `token` and takes what is chosen behind it: into `writing`, and into what this holds.
-  Outcome Step(int32_t token, AnswerText& writing, Answer* answer);
-  // Brings the session to the longest begin of `prompt` that can be had without feeding it, as `held_`.
-  Outcome Reuse(const std::vector<int32_t>& prompt);
-  // The rest of it, with stops where something is remembered.
-  Outcome FeedRest(const std::vector<int32_t>& prompt, size_t keep, int32_t* next, bool* interrupted);
+  struct Telling;
+
+  // Lets `call(options, &answer, &error)` make an answer, and adds it to *answer.
+  template <typename Call>
+  Outcome Make(Call call, Answer* answer);
+  // Brings the session to the longest prefix of `prompt` in the prompt cache, where that is longer than what
+  // it has itself, and feeds on to where the cache keeps another one.
+  Outcome FeedCached(const Prompt& prompt, Answer* answer);
+  // All tokens so far, and the one that was chosen to follow.
+  std::vector<int32_t> Tokens(std::optional<int32_t>* next) const;
 
   const Model& model_;
   SessionPtr session_;
   SamplerPtr sampler_;
   Endings endings_;
+  GeneratorPtr generator_;
   bool trace_layers_ = false;
-  std::string cut_;               // bytes before the next answer that belong to its first character
-  std::vector<int32_t> held_;     // tokens in the session
-  std::optional<int32_t> unfed_;  // written behind them, not in the session
-  std::optional<int32_t> next_;   // chosen to follow, neither written nor in the session
-  CheckpointPtr checkpoint_;      // null: none was asked for
   PromptCache* cache_ = nullptr;  // null: none
 };
 

@@ -19,7 +19,7 @@ struct Releaser {
 using ArtifactPtr = std::unique_ptr<qrt_artifact, Releaser<qrt_artifact_release>>;
 using EnginePtr = std::unique_ptr<qrt_engine, Releaser<qrt_engine_release>>;
 using SessionPtr = std::unique_ptr<qrt_session, Releaser<qrt_session_release>>;
-using CheckpointPtr = std::unique_ptr<qrt_checkpoint, Releaser<qrt_checkpoint_release>>;
+using GeneratorPtr = std::unique_ptr<qrt_generator, Releaser<qrt_generator_release>>;
 using TextPtr = std::unique_ptr<qrt_text, Releaser<qrt_text_release>>;
 using SamplerPtr = std::unique_ptr<qrt_sampler, Releaser<qrt_sampler_release>>;
 

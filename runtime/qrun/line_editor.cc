@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "runtime/qrun/process.h"
-#include "runtime/qrun/utf8_stream.h"
+#include "runtime/qrun/utf8.h"
 
 namespace qrun {
 namespace {

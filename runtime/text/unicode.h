@@ -50,7 +50,8 @@ class Utf8Stream {
  public:
   void Push(std::string_view bytes, std::string* out);
   void Flush(std::string* out);
-  // Bytes held back.
+  // Bytes held back, and how many.
+  std::string_view unfinished() const { return {held_, size_}; }
   size_t pending() const { return size_; }
 
  private:

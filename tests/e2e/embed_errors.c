@@ -20,18 +20,21 @@ static qrt_status load(product* p, const char* path, const qrt_thread_pool* pool
   if (status == QRT_OK && pool != NULL) {
     const qrt_engine_options engine = {.struct_size = sizeof engine, .threads = 2, .thread_pool = pool};
     const qrt_session_options session = {.struct_size = sizeof session, .context_tokens = 256};
+    qrt_generator_release(p->generator);
     qrt_session_release(p->session);
     qrt_engine_release(p->engine);
+    p->generator = NULL;
     p->session = NULL;
     p->engine = NULL;
     status = qrt_engine_create(artifact, &engine, &p->engine, error);
     if (status == QRT_OK) status = qrt_session_create(p->engine, &session, &p->session, error);
+    if (status == QRT_OK) status = qrt_generator_create(p->session, p->text, &p->generator, error);
   }
   qrt_artifact_release(artifact);
   return status;
 }
 
-static int ignore(void* ctx, const char* utf8, size_t length) {
+static int32_t ignore(void* ctx, const char* utf8, size_t length) {
   (void)ctx, (void)utf8, (void)length;
   return 0;
 }

@@ -802,6 +802,132 @@ QRT_API void qrt_sampler_seek(qrt_sampler* sampler, uint64_t position);
 /* Forgets the recorded tokens; the next qrt_sampler_sample is for position 0. */
 QRT_API void qrt_sampler_reset(qrt_sampler* sampler);
 
+/* ---- answers ---- */
+
+/* Since 1.3: prompts in, text out. A generator is a session with a text: it feeds prompts, as little of them
+ * as is new, samples, ends where the caller or the model says, and gives out whole characters. It keeps both
+ * alive and is used by its session's thread. Between its calls the session is read only (position, save,
+ * fork, trace): where something else has moved it, what it holds is forgotten and fed again. */
+typedef struct qrt_generator qrt_generator;
+
+/* Errors: INVALID_ARGUMENT (Q5355: a text of another vocabulary), OUT_OF_MEMORY. Since 1.3. */
+QRT_API qrt_status qrt_generator_create(qrt_session* session, qrt_text* text, qrt_generator** out,
+                                        qrt_error* error);
+QRT_API void qrt_generator_release(qrt_generator* generator);
+
+/* Of qrt_answer_options.max_tokens: as many as fit the context. Since 1.3. */
+#define QRT_NO_LIMIT UINT64_MAX
+
+/* The callbacks run on the calling thread, between steps: they may use the library, but for this generator
+ * and its session (qrt_session_cancel is fine). Since 1.3. */
+typedef struct qrt_answer_options {
+  size_t struct_size;
+  qrt_sampler* sampler; /* needed; it is reset, and the prompt recorded in it */
+  uint64_t max_tokens;  /* at most so many, or QRT_NO_LIMIT; 0: the prompt is fed, and that is all */
+  const char* const*
+      stop_texts; /* UTF-8, NUL-terminated: the answer ends where one comes, wherever the borders
+                   * of tokens lie; it is no part of the text. Empty ones stop nothing */
+  size_t stop_text_count;
+  const int32_t* stop_tokens; /* end it besides those of qrt_text_end_tokens */
+  size_t stop_token_count;
+  uint32_t ignore_end; /* 1: qrt_text_end_tokens end nothing */
+  /* Receives the text as it comes: whole characters, with U+FFFD for bytes that are none. Non-zero: the
+   * answer ends here. NULL: none. */
+  int32_t (*on_text)(void* ctx, const char* utf8, size_t length);
+  /* Called when the prompt is fed, before the first text; the session may be looked at (qrt_session_trace).
+   * Non-zero: there is no answer. NULL: none. */
+  int32_t (*on_prompt)(void* ctx);
+  /* Asked before each step; non-zero: the answer ends. With it, a qrt_session_cancel only ends the step that
+   * runs, and this says whether the answer ends, too; NULL: a cancel does. */
+  int32_t (*stop)(void* ctx);
+  void* ctx;
+} qrt_answer_options;
+
+/* Why an answer ended. Since 1.3. */
+typedef int32_t qrt_finish;
+enum {
+  QRT_FINISH_END = 0,       /* a token that ends a turn, or one of stop_tokens */
+  QRT_FINISH_STOP_TEXT = 1, /* one of stop_texts */
+  QRT_FINISH_LENGTH = 2,    /* max_tokens, or the context is full */
+  QRT_FINISH_CANCELLED = 3  /* a callback or qrt_session_cancel */
+};
+
+/* Since 1.3. */
+typedef struct qrt_answer {
+  size_t struct_size;
+  /* Without control tokens and stop text, NUL-terminated; borrowed from the generator until its next call. It
+   * may end with the first `cut_bytes` bytes of a character (shown as U+FFFD); what follows then (a next
+   * answer, qrt_generate_more) begins with them. */
+  const char* text;
+  size_t text_length;
+  size_t cut_bytes;
+  uint64_t reused_tokens;   /* of the prompt: were in the session, or in a prefix that the engine keeps */
+  uint64_t prompt_tokens;   /* of it: fed */
+  uint64_t tokens;          /* of the answer, the one that ended it included */
+  uint64_t steps;           /* that decoded */
+  uint64_t decoded_tokens;  /* which they chose: tokens, or one more that was chosen and is no part of it */
+  uint64_t guessed_tokens;  /* for them, by a draft */
+  uint64_t accepted_tokens; /* of those chosen */
+  double reuse_seconds;     /* to get at the reused tokens */
+  double prompt_seconds;    /* to feed the prompt */
+  double decode_seconds;
+  qrt_finish finish;
+} qrt_answer;
+
+/* Since 1.3: answers the prompt `tokens`, from its first token on: what the session holds of its begin stays,
+ * or is gone back to (qrt_session_rewind, a checkpoint), or taken from what the engine keeps (`prefix_bytes`
+ * of qrt_engine_options), whichever leaves the least to feed; such an engine is given the prompt to keep,
+ * too. `keep`: there will be a checkpoint behind so many tokens, since the next prompt begins with them; 0:
+ * none. The text is that of the same prompt in a new session, bit for bit, with any draft and none.
+ * *answer (struct_size set by the caller; may be NULL) is filled as far as it came also where the call
+ * fails. Errors: INVALID_ARGUMENT (an empty prompt, ids outside the vocabulary, no sampler), CONTEXT_FULL,
+ * and as qrt_session_append, but CANCELLED is an answer's end. */
+QRT_API qrt_status qrt_generate(qrt_generator* generator, const int32_t* tokens, size_t count, uint64_t keep,
+                                const qrt_answer_options* options, qrt_answer* answer, qrt_error* error);
+
+/* Since 1.3: the same for a conversation, rendered with the artifact's template up to an answer's begin
+ * (add_generation_prompt of `chat` is not looked at). Where the messages go on from the last answer, its
+ * tokens stay as they were sampled wherever the template allows it. Errors: of both
+ * qrt_text_encode_chat and qrt_generate. */
+QRT_API qrt_status qrt_generate_chat(qrt_generator* generator, const qrt_chat_message* messages, size_t count,
+                                     const qrt_chat_options* chat, const qrt_answer_options* options,
+                                     qrt_answer* answer, qrt_error* error);
+
+/* Since 1.3: goes on where the last answer ended, or what was resumed. Errors: as qrt_generate. */
+QRT_API qrt_status qrt_generate_more(qrt_generator* generator, const qrt_answer_options* options,
+                                     qrt_answer* answer, qrt_error* error);
+
+/* Since 1.3, for who wants the steps of qrt_generate_chat apart: the tokens of a conversation, as the prompt
+ * that it would answer, and its `keep`. Errors: as qrt_text_encode_chat. */
+QRT_API qrt_status qrt_generator_encode_chat(qrt_generator* generator, const qrt_chat_message* messages,
+                                             size_t count, const qrt_chat_options* chat, int32_t* tokens,
+                                             size_t capacity, size_t* needed, uint64_t* keep,
+                                             qrt_error* error);
+
+/* Since 1.3: makes the session hold these tokens, as qrt_generate begins; `options` may be NULL. What follows
+ * them can be given to qrt_generate then, with them in front. Errors: as qrt_generate. */
+QRT_API qrt_status qrt_generator_feed(qrt_generator* generator, const int32_t* tokens, size_t count,
+                                      uint64_t keep, const qrt_answer_options* options, qrt_answer* answer,
+                                      qrt_error* error);
+
+/* How many of a prompt's first tokens qrt_generate would not feed, prefixes that the engine keeps left out of
+ * account. 0 for NULL. Since 1.3. */
+QRT_API size_t qrt_generator_reusable(const qrt_generator* generator, const int32_t* tokens, size_t count);
+
+/* Since 1.3: all tokens, prompts' and answers'. The session holds all of them or all but the last one, as its
+ * position says. *next (may be NULL): the token that was chosen to follow, in no answer yet; -1: none. To be
+ * saved beside qrt_session_save. Errors: BUFFER_TOO_SMALL (*needed), INVALID_ARGUMENT. */
+QRT_API qrt_status qrt_generator_tokens(const qrt_generator* generator, int32_t* tokens, size_t capacity,
+                                        size_t* needed, int32_t* next, qrt_error* error);
+
+/* Since 1.3: the session was restored: what it holds, as qrt_generator_tokens gave it. `messages`: the
+ * conversation that they are, up to the last answer, for qrt_generate_chat to go on from; 0: none. Errors:
+ * INVALID_ARGUMENT (Q5354: other tokens than the session holds; ids outside the vocabulary), and of
+ * qrt_text_encode_chat. */
+QRT_API qrt_status qrt_generator_resume(qrt_generator* generator, const int32_t* tokens, size_t count,
+                                        int32_t next, const qrt_chat_message* messages, size_t message_count,
+                                        const qrt_chat_options* chat, qrt_error* error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -616,6 +616,89 @@ class Text : public internal::Handle<qrt_text, qrt_text_release> {
   }
 };
 
+// Prompts in, text out. Keeps session and text alive; between calls the session is read only.
+class Generator : public internal::Handle<qrt_generator, qrt_generator_release> {
+ public:
+  using Handle::Handle;
+  using Tokens = std::vector<std::int32_t>;
+
+  static Result<Generator> Create(Session& session, const Text& text) {
+    return internal::Make<Generator, qrt_generator>([&](qrt_generator** out, qrt_error* error) {
+      return qrt_generator_create(session.get(), text.get(), out, error);
+    });
+  }
+
+  // Options of an answer, which uses `sampler`.
+  static qrt_answer_options Choosing(Sampler& sampler, std::uint64_t max_tokens = QRT_NO_LIMIT) {
+    qrt_answer_options options = Sized<qrt_answer_options>();
+    options.sampler = sampler.get();
+    options.max_tokens = max_tokens;
+    return options;
+  }
+  // The same, with `receive(std::string_view)` -> bool for the text as it comes; false: the answer ends.
+  template <typename F>
+  static qrt_answer_options Telling(F& receive, Sampler& sampler, std::uint64_t max_tokens = QRT_NO_LIMIT) {
+    qrt_answer_options options = Choosing(sampler, max_tokens);
+    options.ctx = const_cast<void*>(static_cast<const void*>(&receive));
+    options.on_text = [](void* ctx, const char* utf8, std::size_t length) -> std::int32_t {
+      return (*static_cast<F*>(ctx))(std::string_view(utf8, length)) ? 0 : 1;
+    };
+    return options;
+  }
+
+  // qrt_generate. The answer's text is borrowed from this object, until the next call.
+  Result<qrt_answer> Generate(Span<const std::int32_t> prompt, const qrt_answer_options& options,
+                              std::uint64_t keep = 0) {
+    return internal::Info<qrt_answer>([&](qrt_answer* answer, qrt_error* error) {
+      return qrt_generate(get(), prompt.data(), prompt.size(), keep, &options, answer, error);
+    });
+  }
+  Result<qrt_answer> Chat(Span<const qrt_chat_message> messages, const qrt_answer_options& options,
+                          const qrt_chat_options* chat = nullptr) {
+    return internal::Info<qrt_answer>([&](qrt_answer* answer, qrt_error* error) {
+      return qrt_generate_chat(get(), messages.data(), messages.size(), chat, &options, answer, error);
+    });
+  }
+  Result<qrt_answer> More(const qrt_answer_options& options) {
+    return internal::Info<qrt_answer>([&](qrt_answer* answer, qrt_error* error) {
+      return qrt_generate_more(get(), &options, answer, error);
+    });
+  }
+  Result<qrt_answer> Feed(Span<const std::int32_t> prompt, std::uint64_t keep = 0,
+                          const qrt_answer_options* options = nullptr) {
+    return internal::Info<qrt_answer>([&](qrt_answer* answer, qrt_error* error) {
+      return qrt_generator_feed(get(), prompt.data(), prompt.size(), keep, options, answer, error);
+    });
+  }
+  // The prompt that Chat would answer; *keep (may be null): as Generate takes it.
+  Result<Tokens> EncodeChat(Span<const qrt_chat_message> messages, const qrt_chat_options* chat = nullptr,
+                            std::uint64_t* keep = nullptr) {
+    return internal::Fill<Tokens>(
+        512, [&](std::int32_t* tokens, std::size_t room, std::size_t* count, qrt_error* error) {
+          return qrt_generator_encode_chat(get(), messages.data(), messages.size(), chat, tokens, room, count,
+                                           keep, error);
+        });
+  }
+  std::size_t Reusable(Span<const std::int32_t> prompt) const {
+    return qrt_generator_reusable(get(), prompt.data(), prompt.size());
+  }
+  // All tokens; *next (may be null): chosen to follow, or -1.
+  Result<Tokens> AllTokens(std::int32_t* next = nullptr) const {
+    return internal::Fill<Tokens>(
+        512, [&](std::int32_t* tokens, std::size_t room, std::size_t* count, qrt_error* error) {
+          return qrt_generator_tokens(get(), tokens, room, count, next, error);
+        });
+  }
+  // The session was restored: qrt_generator_resume.
+  Outcome Resume(Span<const std::int32_t> tokens, std::int32_t next = -1,
+                 Span<const qrt_chat_message> messages = {}, const qrt_chat_options* chat = nullptr) {
+    return internal::Call([&](qrt_error* error) {
+      return qrt_generator_resume(get(), tokens.data(), tokens.size(), next, messages.data(), messages.size(),
+                                  chat, error);
+    });
+  }
+};
+
 }  // namespace cpp1
 }  // namespace qrt
 

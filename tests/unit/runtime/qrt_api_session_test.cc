@@ -131,6 +131,10 @@ TEST_F(QrtApi, GenerateIsTheUsualLoop) {
   drafts.draft_tokens = 3;
   qrt_session* none = nullptr;
   EXPECT_NE(qrt_session_create(engine.get(), &drafts, &none, &error), QRT_OK) << "the toy has no draft";
+  drafts.draft = QRT_DRAFT_LOOKUP;
+  EXPECT_EQ(qrt_session_create(engine.get(), &drafts, &none, &error), QRT_UNAVAILABLE)
+      << "the toy's state cannot be taken back, so a wrong guess could not";
+  EXPECT_EQ(error.code, 5328u) << Say(error);
   qrt_engine_info info = Sized<qrt_engine_info>();
   ASSERT_EQ(qrt_engine_describe(engine.get(), &info, &error), QRT_OK) << Say(error);
   EXPECT_EQ(info.drafts, 0u);

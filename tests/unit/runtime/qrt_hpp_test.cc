@@ -196,6 +196,44 @@ TEST_F(QrtHpp, SessionsReturnToCheckpointsAndBeginWithWhatWasKept) {
   EXPECT_EQ(qrt_checkpoint_holds(nullptr), 0);
 }
 
+TEST_F(QrtHpp, GeneratorsAnswerAndGoOn) {
+  api::Session session = Must(api::Session::Create(engine, 256));
+  api::Generator generator = Must(api::Generator::Create(session, text));
+  api::Sampler sampler = Greedy();
+  std::string told;
+  const auto receive = [&](std::string_view piece) {
+    told += piece;
+    return true;
+  };
+  std::vector<qrt_chat_message> messages = {{"user", "tell me", nullptr}};
+  const qrt_answer first = Must(generator.Chat(messages, api::Generator::Telling(receive, sampler, 12)));
+  EXPECT_EQ(first.text, told) << "the toy ends this text inside a character";
+  EXPECT_EQ(first.tokens, 12u);
+  const std::string said = first.text;
+  messages.push_back({"assistant", said.c_str(), nullptr});
+  messages.push_back({"user", "more", nullptr});
+  uint64_t keep = 0;
+  const std::vector<int32_t> prompt = Must(generator.EncodeChat(messages, nullptr, &keep));
+  EXPECT_GT(keep, 0u);
+  EXPECT_EQ(generator.Reusable(prompt), first.reused_tokens + first.prompt_tokens + 12);
+  EXPECT_EQ(Must(generator.Feed(api::Span<const int32_t>(prompt.data(), keep), keep)).tokens, 0u);
+  EXPECT_EQ(session.position(), keep);
+  const qrt_answer second = Must(generator.Generate(prompt, api::Generator::Choosing(sampler, 5), keep));
+  EXPECT_EQ(second.reused_tokens, keep);
+  int32_t next = -1;
+  const std::vector<int32_t> tokens = Must(generator.AllTokens(&next));
+  EXPECT_EQ(tokens.size(), prompt.size() + 5);
+
+  api::Session other = Must(api::Session::Create(engine, 256));
+  api::Generator resumed = Must(api::Generator::Create(other, text));
+  ASSERT_TRUE(other.Restore(Must(session.Save())));
+  ASSERT_TRUE(resumed.Resume(tokens, next));
+  api::Sampler another = Greedy();
+  const std::string rest = Must(generator.More(api::Generator::Choosing(sampler, 8))).text;
+  EXPECT_EQ(Must(resumed.More(api::Generator::Choosing(another, 8))).text, rest);
+  EXPECT_EQ(resumed.Resume({{1, 2}}).error().code(), 5354u);
+}
+
 TEST_F(QrtHpp, ErrorsAreValuesAndExceptionsWhereAskedFor) {
   const api::Result<api::Artifact> missing = api::Artifact::Open(std::string("/no/such/file.qbin"));
   ASSERT_FALSE(missing);

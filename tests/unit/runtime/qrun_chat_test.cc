@@ -5,7 +5,6 @@
 
 #include "runtime/qrun/prompt_history.h"
 #include "runtime/qrun/saved_session.h"
-#include "runtime/qrun/stop_text.h"
 #include "tests/unit/runtime/qrun_fixture.h"
 
 namespace {
@@ -57,31 +56,6 @@ class QrunChat : public qrun_test::QrunCli {
 };
 
 // ---- What ends an answer ----
-
-TEST(QrunStopText, IsFoundWhereverTokensEnd) {
-  const struct {
-    std::vector<std::string> stops;
-    const char* text;
-    const char* written;
-    bool found;
-  } cases[] = {{{"END"}, "one END two", "one ", true},    {{"END"}, "one EN", "one EN", false},
-               {{"END"}, "EEENDE", "EE", true},           {{"aab"}, "aaaab", "aa", true},
-               {{"two", "one"}, "x one two", "x ", true}, {{"one two", "e t"}, "one two", "on", true},
-               {{"o", "two"}, "a two", "a ", true},       {{"e t", "zz"}, "one two zz", "on", true},
-               {{}, "anything", "anything", false},       {{""}, "anything", "anything", false},
-               {{"\n\n"}, "a\nb\n\nc", "a\nb", true}};
-  for (const auto& c : cases) {
-    const std::string text = c.text;
-    for (size_t piece = 1; piece <= text.size(); ++piece) {
-      qrun::StopText stop(c.stops);
-      std::string out;
-      for (size_t at = 0; at < text.size(); at += piece) out += stop.Push(text.substr(at, piece));
-      out += stop.Finish();
-      EXPECT_EQ(out, c.written) << c.text << " in pieces of " << piece;
-      EXPECT_EQ(stop.found(), c.found) << c.text << " in pieces of " << piece;
-    }
-  }
-}
 
 TEST_F(QrunChat, StopTextsAreNotWritten) {
   const std::string whole = Answer("tell me");

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "runtime/qrun/options.h"
-#include "runtime/qrun/utf8_stream.h"
 
 namespace {
 
@@ -113,37 +112,6 @@ TEST(QrunOptions, RefusesWhatItDoesNotUnderstand) {
     EXPECT_NE(p.outcome.Text().find(c.message), std::string::npos)
         << p.outcome.Text() << "expected: " << c.message;
     EXPECT_NE(p.outcome.Text().find("[Q0101]"), std::string::npos);
-  }
-}
-
-std::string Stream(const std::string& bytes, size_t piece) {
-  qrun::Utf8Stream stream;
-  std::string out;
-  for (size_t at = 0; at < bytes.size(); at += piece) {
-    const std::string whole = stream.Push(bytes.substr(at, piece));
-    EXPECT_EQ(qrt_utf8_whole_prefix(whole.data(), whole.size()), whole.size()) << "a sequence was cut";
-    out += whole;
-  }
-  return out + stream.Finish();
-}
-
-TEST(QrunUtf8Stream, WholeSequencesHoweverTheBytesArrive) {
-  const std::string text = "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80z";
-  for (size_t piece = 1; piece <= text.size(); ++piece)
-    EXPECT_EQ(Stream(text, piece), text) << "pieces of " << piece;
-}
-
-TEST(QrunUtf8Stream, WhatCannotBeTextBecomesReplacementCharacters) {
-  const std::string r = "\xEF\xBF\xBD";
-  for (size_t piece = 1; piece <= 3; ++piece) {
-    EXPECT_EQ(Stream("a\xFF"
-                     "b",
-                     piece),
-              "a" + r + "b")
-        << piece;
-    EXPECT_EQ(Stream("a\x80", piece), "a" + r) << piece;
-    EXPECT_EQ(Stream("\xC3(", piece), r + "(") << piece;
-    EXPECT_EQ(Stream("x\xE2\x82", piece), "x" + r) << "an unfinished end, pieces of " << piece;
   }
 }
 

@@ -1,10 +1,10 @@
-#include "runtime/qrun/stop_text.h"
+#include "runtime/text/stop_text.h"
 
 #include <algorithm>
 #include <iterator>
 #include <utility>
 
-namespace qrun {
+namespace qrt::text {
 
 StopText::StopText(const std::vector<std::string>& texts) {
   std::copy_if(texts.begin(), texts.end(), std::back_inserter(texts_),
@@ -39,4 +39,4 @@ std::string StopText::Finish() {
   return found_ ? std::string() : std::exchange(held_, std::string());
 }
 
-}  // namespace qrun
+}  // namespace qrt::text

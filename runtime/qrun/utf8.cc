@@ -1,8 +1,6 @@
-#include "runtime/qrun/utf8_stream.h"
+#include "runtime/qrun/utf8.h"
 
 #include <cstdint>
-
-#include "runtime/include/qrt/qrt.h"
 
 namespace qrun {
 
@@ -42,36 +40,6 @@ std::string EncodeUtf8(uint32_t point) {
   }
   return {byte(0xF0 | point >> 18), byte(0x80 | (point >> 12 & 0x3F)), byte(0x80 | (point >> 6 & 0x3F)),
           byte(0x80 | (point & 0x3F))};
-}
-
-namespace {
-
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
-
-std::string WellFormed(std::string_view bytes) {
-  std::string text;
-  while (!bytes.empty()) {
-    const size_t size = SequenceLength(bytes);
-    text += size == 0 ? kReplacement : bytes.substr(0, size);
-    bytes.remove_prefix(size == 0 ? 1 : size);
-  }
-  return text;
-}
-
-}  // namespace
-
-std::string Utf8Stream::Push(std::string_view bytes) {
-  rest_ += bytes;
-  const size_t whole = qrt_utf8_whole_prefix(rest_.data(), rest_.size());
-  const std::string text = WellFormed(std::string_view(rest_).substr(0, whole));
-  rest_.erase(0, whole);
-  return text;
-}
-
-std::string Utf8Stream::Finish() {
-  const bool unfinished = !rest_.empty();
-  rest_.clear();
-  return std::string(unfinished ? kReplacement : std::string_view());
 }
 
 }  // namespace qrun

@@ -1,12 +1,12 @@
 // Texts at which an answer ends, wherever the borders of tokens lie.
-#ifndef RUNTIME_QRUN_STOP_TEXT_H_
-#define RUNTIME_QRUN_STOP_TEXT_H_
+#ifndef QRT_TEXT_STOP_TEXT_H_
+#define QRT_TEXT_STOP_TEXT_H_
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace qrun {
+namespace qrt::text {
 
 // Holds back what may become one of the texts; of a text that came nothing is given out, nor what is behind
 // it.
@@ -28,6 +28,6 @@ class StopText {
   bool found_ = false;
 };
 
-}  // namespace qrun
+}  // namespace qrt::text
 
-#endif  // RUNTIME_QRUN_STOP_TEXT_H_
+#endif  // QRT_TEXT_STOP_TEXT_H_

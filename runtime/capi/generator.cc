@@ -1,0 +1,274 @@
+// qrt_generator_* and qrt_generate*.
+#include "runtime/engine/generator.h"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/capi/handles.h"
+#include "runtime/capi/text.h"
+#include "runtime/text/conversation.h"
+
+using qrt::Status;
+using qrt::capi::Guard;
+using qrt::capi::NullArgument;
+using qrt::capi::Ref;
+
+struct qrt_generator {
+  qrt_generator(const qrt::capi::Services& services, qrt_session* session, qrt_text* text)
+      : services(services),
+        session(session),
+        text(text),
+        conversation(text->tokenizer),
+        generator(session->session, text->tokenizer, this->services.allocator_or_null()) {}
+  std::atomic<uint32_t> refs{1};
+  const qrt::capi::Services services;
+  const qrt::capi::Ref<qrt_session> session;
+  const qrt::capi::Ref<qrt_text> text;
+  qrt::text::Conversation conversation;
+  std::vector<int32_t> asked;  // the conversation's last prompt; empty: none
+  qrt::Generator generator;
+  qrt::Answer answer;  // the last one
+};
+
+namespace qrt::capi {
+namespace {
+
+Status Create(qrt_session* session, qrt_text* text, qrt_generator** out) {
+  if (session == nullptr) return NullArgument("session");
+  if (text == nullptr) return NullArgument("text");
+  if (out == nullptr) return NullArgument("out");
+  const uint32_t vocabulary = session->engine->engine->plan().vocab_size;
+  if (text->tokenizer.size() > vocabulary) {
+    return Status(Code::kInvalidArgument, 5355,
+                  "the text's vocabulary has " + std::to_string(text->tokenizer.size()) +
+                      " tokens, the session's model " + std::to_string(vocabulary),
+                  "", "make both from the same artifact");
+  }
+  Owned<qrt_generator> handle(NewHandle<qrt_generator>(session->services, session, text));
+  *out = handle.release();
+  return Status();
+}
+
+Status ReadRequest(const qrt_generator& generator, const qrt_answer_options* options, bool answers,
+                   AnswerRequest* out) {
+  qrt_answer_options read = {};
+  QRT_RETURN_IF_ERROR(ReadOptions(options, sizeof read, "options", &read));
+  if (answers && read.sampler == nullptr) return NullArgument("options->sampler");
+  if (read.stop_texts == nullptr && read.stop_text_count != 0) return NullArgument("options->stop_texts");
+  if (read.stop_tokens == nullptr && read.stop_token_count != 0) return NullArgument("options->stop_tokens");
+  if (read.sampler != nullptr) out->sampler = &read.sampler->sampler;
+  Endings& endings = out->endings;
+  endings.most_tokens = read.max_tokens;
+  for (size_t i = 0; i < read.stop_text_count; ++i) {
+    if (read.stop_texts[i] == nullptr) return NullArgument("options->stop_texts[]");
+    endings.texts.emplace_back(read.stop_texts[i]);
+  }
+  const uint32_t vocabulary = generator.session->engine->engine->plan().vocab_size;
+  for (size_t i = 0; i < read.stop_token_count; ++i) {
+    if (static_cast<uint32_t>(read.stop_tokens[i]) >= vocabulary) {
+      return Status(Code::kInvalidArgument, 5304,
+                    "stop token " + std::to_string(read.stop_tokens[i]) + " is outside the vocabulary of " +
+                        std::to_string(vocabulary));
+    }
+    endings.tokens.push_back(read.stop_tokens[i]);
+  }
+  endings.ignore_end = read.ignore_end != 0;
+  out->listener = {read.on_text, read.on_prompt, read.stop, read.ctx};
+  return Status();
+}
+
+Status WriteAnswer(const Answer& answer, qrt_answer* out) {
+  if (out == nullptr) return Status();
+  qrt_answer written = {};
+  written.finish = static_cast<qrt_finish>(answer.finish);
+  written.text = answer.text.c_str();
+  written.text_length = answer.text.size();
+  written.cut_bytes = answer.cut;
+  written.reused_tokens = answer.reused_tokens;
+  written.prompt_tokens = answer.prompt_tokens;
+  written.tokens = answer.tokens;
+  written.steps = answer.steps;
+  written.decoded_tokens = answer.decoded;
+  written.guessed_tokens = answer.guessed;
+  written.accepted_tokens = answer.accepted;
+  written.reuse_seconds = answer.reuse_seconds;
+  written.prompt_seconds = answer.prompt_seconds;
+  written.decode_seconds = answer.decode_seconds;
+  return WriteInfo(written, sizeof written, "answer", out);
+}
+
+// Checks what every answer takes, lets `call(request)` make it in generator->answer, and hands it out, whole
+// or as far as it came.
+template <typename Call>
+Status Answering(qrt_generator* generator, const qrt_answer_options* options, bool answers, qrt_answer* out,
+                 Call call) {
+  if (generator == nullptr) return NullArgument("generator");
+  if (out != nullptr && out->struct_size < sizeof *out) {
+    return BadStructSize("answer", out->struct_size, sizeof *out);
+  }
+  AnswerRequest request;
+  if (options != nullptr || answers) {
+    QRT_RETURN_IF_ERROR(ReadRequest(*generator, options, answers, &request));
+  }
+  const Status status = call(request);
+  QRT_RETURN_IF_ERROR(WriteAnswer(generator->answer, out));
+  return status;
+}
+
+// The conversation's next prompt begins with this answer, if it is one to its last prompt.
+void Remember(qrt_generator& generator, std::span<const int32_t> prompt, const Endings& endings) {
+  const bool asked = !generator.asked.empty() &&
+                     std::equal(prompt.begin(), prompt.end(), generator.asked.begin(), generator.asked.end());
+  if (!asked) {
+    generator.conversation.Clear();
+    generator.asked.clear();
+    return;
+  }
+  std::vector<int32_t> sequence;
+  if (generator.answer.tokens != 0) {
+    sequence = generator.generator.Tokens();
+    if (endings.EndsAt(generator.text->tokenizer, sequence.back())) sequence.pop_back();
+  }
+  generator.conversation.Answered(generator.answer.text, std::move(sequence));
+}
+
+// The tokens of a conversation up to the end of its last answer: the last of them may be what ended it.
+std::vector<int32_t> WithoutEnd(std::span<const int32_t> tokens, const text::Chat& chat,
+                                const text::Tokenizer& tokenizer) {
+  std::vector<int32_t> sequence(tokens.begin(), tokens.end());
+  if (sequence.empty() || chat.turns.empty() || !chat.turns.back().content.is_string()) return sequence;
+  const std::string& said = chat.turns.back().content.as_string();
+  const bool is_said =
+      tokenizer.IsControl(sequence.back()) || said.ends_with(tokenizer.TokenBytes(sequence.back()));
+  if (tokenizer.IsEog(sequence.back()) || !is_said) sequence.pop_back();
+  return sequence;
+}
+
+Status Generate(qrt_generator* generator, std::span<const int32_t> prompt, uint64_t keep,
+                const AnswerRequest& request) {
+  const Status status = generator->generator.Run(prompt, keep, request, &generator->answer);
+  Remember(*generator, prompt, request.endings);
+  return status;
+}
+
+Status MakePrompt(qrt_generator* generator, const qrt_chat_message* messages, size_t count,
+                  const qrt_chat_options* options, text::Prompt* prompt) {
+  text::Chat chat;
+  QRT_RETURN_IF_ERROR(ReadChat(*generator->text.get(), messages, count, options, &chat));
+  generator->asked.clear();
+  QRT_RETURN_IF_ERROR(generator->conversation.Make(chat, prompt));
+  generator->asked = prompt->tokens;
+  return Status();
+}
+
+}  // namespace
+}  // namespace qrt::capi
+
+extern "C" {
+
+qrt_status qrt_generator_create(qrt_session* session, qrt_text* text, qrt_generator** out, qrt_error* error) {
+  return Guard(error, [&] { return qrt::capi::Create(session, text, out); });
+}
+
+void qrt_generator_release(qrt_generator* generator) {
+  Ref<qrt_generator>::Drop(generator);
+}
+
+qrt_status qrt_generate(qrt_generator* generator, const int32_t* tokens, size_t count, uint64_t keep,
+                        const qrt_answer_options* options, qrt_answer* answer, qrt_error* error) {
+  return Guard(error, [&] {
+    if (tokens == nullptr && count != 0) return NullArgument("tokens");
+    return qrt::capi::Answering(generator, options, true, answer, [&](const qrt::AnswerRequest& request) {
+      return qrt::capi::Generate(generator, {tokens, count}, keep, request);
+    });
+  });
+}
+
+qrt_status qrt_generate_chat(qrt_generator* generator, const qrt_chat_message* messages, size_t count,
+                             const qrt_chat_options* chat, const qrt_answer_options* options,
+                             qrt_answer* answer, qrt_error* error) {
+  return Guard(error, [&] {
+    return qrt::capi::Answering(
+        generator, options, true, answer, [&](const qrt::AnswerRequest& request) -> Status {
+          qrt::text::Prompt prompt;
+          generator->answer = {};
+          QRT_RETURN_IF_ERROR(qrt::capi::MakePrompt(generator, messages, count, chat, &prompt));
+          return qrt::capi::Generate(generator, prompt.tokens, prompt.keep, request);
+        });
+  });
+}
+
+qrt_status qrt_generate_more(qrt_generator* generator, const qrt_answer_options* options, qrt_answer* answer,
+                             qrt_error* error) {
+  return Guard(error, [&] {
+    return qrt::capi::Answering(generator, options, true, answer, [&](const qrt::AnswerRequest& request) {
+      generator->conversation.Clear();
+      generator->asked.clear();
+      return generator->generator.Continue(request, &generator->answer);
+    });
+  });
+}
+
+qrt_status qrt_generator_feed(qrt_generator* generator, const int32_t* tokens, size_t count, uint64_t keep,
+                              const qrt_answer_options* options, qrt_answer* answer, qrt_error* error) {
+  return Guard(error, [&] {
+    if (tokens == nullptr && count != 0) return NullArgument("tokens");
+    return qrt::capi::Answering(generator, options, false, answer, [&](const qrt::AnswerRequest& request) {
+      return generator->generator.Feed({tokens, count}, keep, request, &generator->answer);
+    });
+  });
+}
+
+qrt_status qrt_generator_encode_chat(qrt_generator* generator, const qrt_chat_message* messages, size_t count,
+                                     const qrt_chat_options* chat, int32_t* tokens, size_t capacity,
+                                     size_t* needed, uint64_t* keep, qrt_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (generator == nullptr) return NullArgument("generator");
+    QRT_RETURN_IF_ERROR(qrt::capi::CheckArray(tokens, capacity));
+    qrt::text::Prompt prompt;
+    QRT_RETURN_IF_ERROR(qrt::capi::MakePrompt(generator, messages, count, chat, &prompt));
+    if (keep != nullptr) *keep = prompt.keep;
+    return qrt::capi::FillArray(prompt.tokens.data(), prompt.tokens.size(), tokens, capacity, needed);
+  });
+}
+
+size_t qrt_generator_reusable(const qrt_generator* generator, const int32_t* tokens, size_t count) {
+  if (generator == nullptr || tokens == nullptr) return 0;
+  return generator->generator.Reusable({tokens, count});
+}
+
+qrt_status qrt_generator_tokens(const qrt_generator* generator, int32_t* tokens, size_t capacity,
+                                size_t* needed, int32_t* next, qrt_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (generator == nullptr) return NullArgument("generator");
+    QRT_RETURN_IF_ERROR(qrt::capi::CheckArray(tokens, capacity));
+    const std::vector<int32_t> all = generator->generator.Tokens();
+    if (next != nullptr) *next = generator->generator.next().value_or(-1);
+    return qrt::capi::FillArray(all.data(), all.size(), tokens, capacity, needed);
+  });
+}
+
+qrt_status qrt_generator_resume(qrt_generator* generator, const int32_t* tokens, size_t count, int32_t next,
+                                const qrt_chat_message* messages, size_t message_count,
+                                const qrt_chat_options* chat, qrt_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (generator == nullptr) return NullArgument("generator");
+    if (tokens == nullptr && count != 0) return NullArgument("tokens");
+    const std::optional<int32_t> chosen = next < 0 ? std::nullopt : std::optional(next);
+    qrt::text::Chat read;
+    if (message_count != 0) {
+      QRT_RETURN_IF_ERROR(qrt::capi::ReadChat(*generator->text.get(), messages, message_count, chat, &read));
+    }
+    QRT_RETURN_IF_ERROR(generator->generator.Resume({tokens, count}, chosen));
+    if (message_count == 0) return Status();
+    generator->asked.clear();
+    return generator->conversation.Load(
+        read, qrt::capi::WithoutEnd({tokens, count}, read, generator->text->tokenizer));
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,295 @@
+#include "runtime/engine/generator.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <iterator>
+#include <utility>
+
+#include "runtime/engine/engine.h"
+#include "runtime/engine/prefix_store.h"
+#include "runtime/engine/speculation.h"
+#include "runtime/text/unicode.h"
+
+namespace qrt {
+namespace {
+
+class Clock {
+ public:
+  double Seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+bool Stopped(const Listener& listener) {
+  return listener.stop != nullptr && listener.stop(listener.ctx) != 0;
+}
+
+bool Told(const Listener& listener, const std::string& text) {
+  return text.empty() || listener.on_text == nullptr ||
+         listener.on_text(listener.ctx, text.data(), text.size()) == 0;
+}
+
+// What may be in the session already: a token is chosen only behind one that is fed.
+std::span<const int32_t> BeforeLast(std::span<const int32_t> prompt) {
+  return prompt.first(prompt.empty() ? 0 : prompt.size() - 1);
+}
+
+bool FedTold(const Listener& listener) {
+  return listener.on_prompt == nullptr || listener.on_prompt(listener.ctx) == 0;
+}
+
+// Of a step that was cancelled: a listener that is asked says whether somebody wants that now; the cancel may
+// be left over from one that ended the last answer.
+bool CancelCounts(const Listener& listener) {
+  return listener.stop == nullptr || Stopped(listener);
+}
+
+}  // namespace
+
+Generator::Reuse Generator::Within(std::span<const int32_t> prompt) const {
+  if (session_.damaged() || session_.position() != held_.size()) return {};
+  const size_t most = std::min(held_.size(), prompt.size());
+  const auto agrees =
+      std::mismatch(held_.begin(), held_.begin() + static_cast<ptrdiff_t>(most), prompt.begin());
+  const auto common = static_cast<size_t>(agrees.first - held_.begin());
+  if (held_.size() - common <= session_.rewindable()) return {common, true};
+  const bool returns = checkpoint_ && checkpoint_->holds() && checkpoint_->position() <= common;
+  return {returns ? static_cast<size_t>(checkpoint_->position()) : 0, false};
+}
+
+size_t Generator::Reusable(std::span<const int32_t> prompt) const {
+  return Within(BeforeLast(prompt)).tokens;
+}
+
+Status Generator::Begin(std::span<const int32_t> prompt, bool chooses, size_t* shared) {
+  const Reuse here = Within(chooses ? BeforeLast(prompt) : prompt);
+  PrefixStore* const store = session_.engine().prefixes();
+  PrefixStore::Found found;
+  if (store != nullptr) found = store->Find(prompt, session_.capacity());
+  *shared = found.shared;
+  unfed_.reset();
+  next_.reset();
+  if (found.reused > here.tokens) {
+    held_.clear();
+    QRT_RETURN_IF_ERROR(store->Begin(session_, prompt, &found));
+    held_.assign(prompt.begin(), prompt.begin() + static_cast<ptrdiff_t>(found.reused));
+    return Status();
+  }
+  if (here.tokens == 0) {
+    held_.clear();
+    return session_.Reset();
+  }
+  if (here.by_rewind) {
+    QRT_RETURN_IF_ERROR(session_.Rewind(held_.size() - here.tokens));
+  } else {
+    QRT_RETURN_IF_ERROR(session_.RewindTo(*checkpoint_));
+  }
+  held_.resize(here.tokens);
+  return Status();
+}
+
+Status Generator::FeedTo(std::span<const int32_t> prompt, size_t end, const AnswerRequest& request,
+                         int32_t* next, bool* stopped) {
+  qrt_append_options options = {};
+  options.want = QRT_LOGITS_NONE;
+  while (held_.size() < end) {
+    *stopped = Stopped(request.listener);
+    if (*stopped) return Status();
+    Status status;
+    {
+      Batch batch(session_.engine());
+      QRT_RETURN_IF_ERROR(batch.Add(session_, prompt.data() + held_.size(), end - held_.size(), &options,
+                                    next != nullptr ? request.sampler : nullptr, next));
+      status = batch.Run();
+    }
+    held_.assign(prompt.begin(), prompt.begin() + static_cast<ptrdiff_t>(session_.position()));
+    if (status.ok()) break;
+    if (status.code() != Code::kCancelled) return status;
+    *stopped = CancelCounts(request.listener);
+    if (*stopped) return Status();
+  }
+  *stopped = Stopped(request.listener);
+  return Status();
+}
+
+Status Generator::FeedAll(std::span<const int32_t> prompt, size_t keep, const AnswerRequest& request,
+                          int32_t* next, Answer* answer, bool* stopped) {
+  if (prompt.empty()) {
+    return Status(Code::kInvalidArgument, 5305, "the prompt is empty", "", "give one token at least");
+  }
+  if (prompt.size() > session_.capacity()) {
+    return Status(Code::kContextFull, 5310,
+                  "the prompt has " + std::to_string(prompt.size()) + " tokens, the context " +
+                      std::to_string(session_.capacity()),
+                  "", "make the session with a larger context, or shorten the prompt");
+  }
+  size_t shared = 0;
+  const Clock reusing;
+  QRT_RETURN_IF_ERROR(Begin(prompt, next != nullptr, &shared));
+  answer->reuse_seconds = reusing.Seconds();
+  answer->reused_tokens = held_.size();
+  if (request.sampler != nullptr) Prepare(prompt, *request.sampler);
+  const Clock feeding;
+  PrefixStore* const store = session_.engine().prefixes();
+  // Of the last block a token stays to be fed: kept prefixes leave one.
+  const size_t last = store != nullptr ? (prompt.size() - 1) / PrefixStore::kBlock * PrefixStore::kBlock : 0;
+  std::array<size_t, 3> stops = {shared, keep, last};
+  std::sort(stops.begin(), stops.end());
+  for (const size_t stop : stops) {
+    if (stop <= held_.size() || stop > prompt.size() || (stop == prompt.size() && next != nullptr)) continue;
+    QRT_RETURN_IF_ERROR(FeedTo(prompt, stop, request, nullptr, stopped));
+    if (*stopped) break;
+    if (stop == keep) {
+      checkpoint_.emplace(session_);
+      QRT_RETURN_IF_ERROR(checkpoint_->Take(allocator_));
+    }
+    uint64_t kept = 0;
+    if (stop == shared || stop == last) QRT_RETURN_IF_ERROR(store->Keep(session_, held_, &kept));
+  }
+  if (!*stopped) QRT_RETURN_IF_ERROR(FeedTo(prompt, prompt.size(), request, next, stopped));
+  answer->prompt_seconds = feeding.Seconds();
+  answer->prompt_tokens = held_.size() - answer->reused_tokens;
+  if (*stopped) answer->finish = Finish::kCancelled;
+  return Status();
+}
+
+Status Generator::Feed(std::span<const int32_t> prompt, size_t keep, const AnswerRequest& request,
+                       Answer* answer) {
+  *answer = Answer();
+  bool stopped = false;
+  answer->finish = Finish::kLength;
+  return FeedAll(prompt, keep, request, nullptr, answer, &stopped);
+}
+
+Status Generator::Run(std::span<const int32_t> prompt, size_t keep, const AnswerRequest& request,
+                      Answer* answer) {
+  *answer = Answer();
+  bool stopped = false;
+  int32_t token = 0;
+  QRT_RETURN_IF_ERROR(FeedAll(prompt, keep, request, &token, answer, &stopped));
+  return stopped ? Status() : Decode(token, request, answer);
+}
+
+Status Generator::Continue(const AnswerRequest& request, Answer* answer) {
+  if (!next_ || session_.damaged() || session_.position() != held_.size()) {
+    // The last token of the text is not in the session, or nothing was chosen behind it.
+    return Run(Tokens(), 0, request, answer);
+  }
+  *answer = Answer();
+  answer->reused_tokens = held_.size();
+  Prepare(held_, *request.sampler);
+  return Decode(*next_, request, answer);
+}
+
+void Generator::Prepare(std::span<const int32_t> tokens, Sampler& sampler) {
+  sampler.Reset();
+  for (const int32_t token : tokens) sampler.Accept(token);
+}
+
+std::vector<int32_t> Generator::Tokens() const {
+  std::vector<int32_t> tokens = held_;
+  if (unfed_) tokens.push_back(*unfed_);
+  return tokens;
+}
+
+Status Generator::Resume(std::span<const int32_t> tokens, std::optional<int32_t> next) {
+  const uint64_t held = session_.position();
+  if (tokens.size() < held || tokens.size() - held > 1) {
+    return Status(Code::kInvalidArgument, 5354,
+                  std::to_string(tokens.size()) + " tokens for a session that holds " + std::to_string(held),
+                  "", "give all tokens of the sequence, and at most one that the session has not taken");
+  }
+  const uint32_t vocabulary = session_.engine().plan().vocab_size;
+  const auto unknown = [&](int32_t token) { return static_cast<uint32_t>(token) >= vocabulary; };
+  const auto bad = std::find_if(tokens.begin(), tokens.end(), unknown);
+  if (bad != tokens.end() || (next && unknown(*next))) {
+    return Status(Code::kInvalidArgument, 5304,
+                  "token " + std::to_string(bad != tokens.end() ? *bad : *next) +
+                      " is outside the vocabulary of " + std::to_string(vocabulary));
+  }
+  held_.assign(tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(held));
+  unfed_.reset();
+  if (tokens.size() > held) unfed_ = tokens.back();
+  next_ = next;
+  return Status();
+}
+
+std::string Generator::CutOfLast() const {
+  const std::vector<int32_t> tokens = Tokens();
+  std::string end;  // the last bytes of the text, enough for any character
+  for (size_t i = tokens.size(); i > 0 && end.size() < 4; --i) {
+    if (tokenizer_.IsControl(tokens[i - 1])) break;
+    end.insert(0, tokenizer_.TokenBytes(tokens[i - 1]));
+  }
+  text::Utf8Stream stream;
+  std::string whole;
+  stream.Push(end, &whole);
+  return std::string(stream.unfinished());
+}
+
+Status Generator::Decode(int32_t token, const AnswerRequest& request, Answer* answer) {
+  const bool wanted = FedTold(request.listener);
+  const Clock decoding;
+  AnswerText writing(tokenizer_, request.endings, CutOfLast());
+  if (!wanted) writing.Close();
+  Status status = Write(token, request, writing, answer);
+  Told(request.listener, writing.Rest());
+  answer->decode_seconds = decoding.Seconds();
+  answer->tokens = writing.tokens();
+  answer->finish = writing.finish();
+  answer->text = writing.text();
+  answer->cut = writing.cut();
+  return status;
+}
+
+Status Generator::Write(int32_t token, const AnswerRequest& request, AnswerText& writing, Answer* answer) {
+  next_ = token;
+  writing.Take(token);
+  for (;;) {
+    if (writing.counted()) {
+      request.sampler->Accept(*next_);
+      unfed_ = std::exchange(next_, std::nullopt);
+    }
+    if (!Told(request.listener, writing.TakeText())) writing.Close();
+    if (writing.ended()) return Status();
+    if (session_.position() == session_.capacity()) {
+      writing.EndAtLength();
+      return Status();
+    }
+    if (!writing.closed() && Stopped(request.listener)) writing.Close();
+    QRT_RETURN_IF_ERROR(Step(request, writing, answer));
+  }
+}
+
+Status Generator::Step(const AnswerRequest& request, AnswerText& writing, Answer* answer) {
+  Verdicts verdicts;
+  verdicts.ends = [](void* ctx, int32_t chosen) -> int32_t {
+    return static_cast<AnswerText*>(ctx)->Take(chosen) ? 0 : 1;
+  };
+  verdicts.ctx = &writing;
+  std::array<int32_t, Session::kMaxDraftTokens + 1> chosen;
+  const int32_t token = *unfed_;
+  Generated made;
+  for (;;) {
+    const std::span<int32_t> room = std::span(chosen).first(writing.closed() ? 1 : chosen.size());
+    const Status status = Generate(session_, token, *request.sampler, verdicts, room, &made);
+    if (status.ok()) break;
+    if (status.code() != Code::kCancelled) return status;
+    if (CancelCounts(request.listener)) writing.Close();
+  }
+  held_.push_back(token);
+  held_.insert(held_.end(), chosen.begin(), chosen.begin() + made.tokens - 1);
+  unfed_.reset();
+  next_ = chosen[made.tokens - 1];
+  ++answer->steps;
+  answer->decoded += made.tokens;
+  answer->guessed += made.guessed;
+  answer->accepted += made.accepted;
+  return Status();
+}
+
+}  // namespace qrt

@@ -1,0 +1,104 @@
+#include "runtime/text/conversation.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+namespace qrt::text {
+namespace {
+
+using Tokens = std::vector<int32_t>;
+
+bool StartsWith(const Tokens& tokens, const Tokens& prefix) {
+  return prefix.size() <= tokens.size() && std::equal(prefix.begin(), prefix.end(), tokens.begin());
+}
+
+bool EndsWith(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+Tokens From(const Tokens& tokens, size_t begin) {
+  return Tokens(tokens.begin() + static_cast<ptrdiff_t>(begin), tokens.end());
+}
+
+}  // namespace
+
+Status Conversation::Render(Chat& chat, Past* past, Tokens* all) const {
+  for (const bool open : {true, false}) {
+    chat.options.add_generation_prompt = open;
+    Result<Tokens> tokens =
+        EncodeChat(*chat.chat_template, tokenizer_, chat.turns, chat.options, chat.normalize);
+    if (!tokens.ok()) return tokens.status();
+    (open ? *all : past->rendered) = std::move(*tokens);
+  }
+  past->known = StartsWith(*all, past->rendered);
+  if (past->known) past->opening = From(*all, past->rendered.size());
+  return Status();
+}
+
+std::string Conversation::TextOf(const int32_t* begin, const int32_t* end) const {
+  std::string text;
+  for (; begin != end; ++begin) text += tokenizer_.TokenBytes(*begin);
+  return text;
+}
+
+std::optional<size_t> Conversation::EndOfAnswer(const Tokens& tail) const {
+  // The session must hold the answer that is in the conversation, and no more (of a stop text, say).
+  const Tokens& sequence = past_.sequence;
+  size_t first = sequence.size();
+  for (size_t bytes = 0; bytes < past_.answer.size() && first > 0;) {
+    const int32_t token = sequence[--first];
+    if (!tokenizer_.IsControl(token)) bytes += tokenizer_.TokenBytes(token).size();
+  }
+  Tokens said(sequence.begin() + static_cast<ptrdiff_t>(first), sequence.end());
+  std::erase_if(said, [&](int32_t token) { return tokenizer_.IsControl(token); });
+  if (sequence.empty() || !EndsWith(TextOf(said.data(), said.data() + said.size()), past_.answer)) return {};
+  // What the template puts behind it begins with a token that ends a turn.
+  const auto end =
+      std::find_if(tail.begin(), tail.end(), [&](int32_t token) { return tokenizer_.IsEog(token); });
+  if (end == tail.end()) return {};
+  const size_t size = static_cast<size_t>(end - tail.begin());
+  const std::string shown = TextOf(tail.data(), tail.data() + size);
+  if (!EndsWith(shown, past_.answer)) return {};
+  const std::string opening = TextOf(past_.opening.data(), past_.opening.data() + past_.opening.size());
+  if (opening.rfind(shown.substr(0, shown.size() - past_.answer.size()), 0) != 0) return {};
+  return size;
+}
+
+Status Conversation::Make(Chat& chat, Prompt* out) {
+  next_ = Past();
+  *out = Prompt();
+  QRT_RETURN_IF_ERROR(Render(chat, &next_, &out->tokens));
+  if (past_.known && StartsWith(out->tokens, past_.rendered)) {
+    Tokens tail = From(out->tokens, past_.rendered.size());
+    const std::optional<size_t> end = EndOfAnswer(tail);
+    if (end) tail = From(tail, *end);
+    out->tokens = end ? past_.sequence : past_.fed;
+    out->tokens.insert(out->tokens.end(), tail.begin(), tail.end());
+  }
+  if (!next_.known || out->tokens.size() < next_.opening.size()) return Status();
+  out->keep = out->tokens.size() - next_.opening.size();
+  next_.fed.assign(out->tokens.begin(), out->tokens.begin() + static_cast<ptrdiff_t>(out->keep));
+  return Status();
+}
+
+void Conversation::Answered(std::string text, Tokens sequence) {
+  past_ = next_;
+  past_.answer = std::move(text);
+  past_.sequence = std::move(sequence);
+}
+
+Status Conversation::Load(Chat& chat, Tokens sequence) {
+  Clear();
+  if (chat.turns.empty() || chat.turns.back().role != "assistant") return Status();
+  const Value said = chat.turns.back().content;
+  chat.turns.pop_back();
+  if (!said.is_string()) return Status();
+  Tokens all;
+  QRT_RETURN_IF_ERROR(Render(chat, &next_, &all));
+  next_.fed = next_.rendered;
+  Answered(said.as_string(), std::move(sequence));
+  return Status();
+}
+
+}  // namespace qrt::text

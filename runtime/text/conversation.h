@@ -1,0 +1,76 @@
+// A conversation that grows, as the prompts of a session: what was fed and answered is not fed again.
+#ifndef QRT_TEXT_CONVERSATION_H_
+#define QRT_TEXT_CONVERSATION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/text/chat_prompt.h"
+#include "runtime/text/chat_template.h"
+#include "runtime/text/tokenizer.h"
+
+namespace qrt::text {
+
+// A conversation as it is rendered. The template outlives this.
+struct Chat {
+  const ChatTemplate* chat_template = nullptr;
+  std::vector<ChatMessage> turns;
+  ChatOptions options;
+  bool normalize = true;  // as in Tokenizer::Encode
+};
+
+struct Prompt {
+  std::vector<int32_t> tokens;
+  size_t keep = 0;  // how many of them the next prompt will begin with; 0: not known
+};
+
+// Makes the prompts of one conversation such that each begins with what was fed and answered before, wherever
+// the template allows it.
+class Conversation {
+ public:
+  // `tokenizer` must outlive this.
+  explicit Conversation(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+
+  // The prompt for an answer to `chat`'s turns. An earlier answer keeps the tokens as they were sampled, and
+  // what the template put before it (an empty think block), if all that the template makes of it later is its
+  // text with that opening or the beginning of it. Where the template shows it otherwise (without the
+  // thoughts in it), or the turns do, the prompt goes on before the answer. Errors: those of EncodeChat.
+  Status Make(Chat& chat, Prompt* out);
+  // The answer to the last prompt made: its text, and all tokens up to its end, as they lie in the session;
+  // none: they do not.
+  void Answered(std::string text, std::vector<int32_t> sequence);
+  // A conversation that goes on: `chat`'s turns end with an answer, `sequence` with its tokens. Errors: those
+  // of EncodeChat.
+  Status Load(Chat& chat, std::vector<int32_t> sequence);
+  // Nothing was said yet.
+  void Clear() { past_ = next_ = Past(); }
+
+ private:
+  // The conversation up to where an answer begins, and the answer.
+  struct Past {
+    bool known = false;
+    std::vector<int32_t> rendered;  // by the template, without the answer's opening
+    std::vector<int32_t> fed;       // the same part as it lies in the session
+    std::vector<int32_t> opening;   // of the answer
+    std::string answer;
+    std::vector<int32_t> sequence;  // all that lies in the session; empty: the answer does not
+  };
+
+  // Renders up to an answer's begin; *all: with its opening.
+  Status Render(Chat& chat, Past* past, std::vector<int32_t>* all) const;
+  std::string TextOf(const int32_t* begin, const int32_t* end) const;
+  // Where in `tail`, which follows past_.rendered, the answer ends that the sequence ends with; nothing if
+  // the template shows another one there.
+  std::optional<size_t> EndOfAnswer(const std::vector<int32_t>& tail) const;
+
+  const Tokenizer& tokenizer_;
+  Past past_, next_;
+};
+
+}  // namespace qrt::text
+
+#endif  // QRT_TEXT_CONVERSATION_H_
