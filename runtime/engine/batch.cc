@@ -96,6 +96,28 @@ Status Batch::Add(Session& session, const int32_t* tokens, size_t count, const q
   return Status();
 }
 
+Status Batch::AddGuesses(Session& session, std::span<const int32_t> tokens, Sampler& sampler, int32_t* chosen,
+                         size_t* count) {
+  *count = 0;
+  qrt_append_options options = {};
+  options.want = QRT_LOGITS_NONE;
+  QRT_RETURN_IF_ERROR(Add(session, tokens.data(), tokens.size(), &options, &sampler, chosen));
+  session.feed_.choices = count;
+  return Status();
+}
+
+bool Batch::Samples(const Engine::OutRow& out) {
+  const Session::Feed& feed = out.session->feed_;
+  return feed.sampler != nullptr && (out.last || feed.choices != nullptr);
+}
+
+std::span<const int32_t> Batch::Ahead(const Engine::OutRow& out) {
+  const Session::Feed& feed = out.session->feed_;
+  if (feed.choices == nullptr) return {};
+  const uint64_t begin = out.session->position_ - feed.done;
+  return {feed.tokens + 1, static_cast<size_t>(out.position - begin)};
+}
+
 bool Batch::Cancelled() {
   for (Session* session = first_; session != nullptr; session = session->feed_.next) {
     if (session->cancel_.load(std::memory_order_relaxed)) {
@@ -178,7 +200,7 @@ Batch::Outcome Batch::RunStep(uint64_t pending) {
     }
     const bool ends = feed.done + take == feed.count;
     uint32_t first_out = take;  // of this session's rows
-    if (feed.want == QRT_LOGITS_ALL) {
+    if (feed.want == QRT_LOGITS_ALL || feed.choices != nullptr) {
       first_out = 0;
     } else if (ends && (feed.want == QRT_LOGITS_LAST || feed.sampler != nullptr)) {
       first_out = take - 1;
@@ -291,7 +313,7 @@ Batch::Outcome Batch::Prepare(StepRequest& request, const Engine::OutRow* outs) 
   bool sampled = false;
   for (int64_t i = 0; i < request.n_out; ++i) {
     const Session::Feed& feed = outs[i].session->feed_;
-    const bool samples = outs[i].last && feed.sampler != nullptr;
+    const bool samples = Samples(outs[i]);
     sampled = sampled || samples;
     wanted = wanted || feed.want != QRT_LOGITS_NONE || (samples && !on_device);
   }
@@ -323,10 +345,11 @@ bool Batch::DescribeSamples(StepRequest& request, const Engine::OutRow* outs) {
   bool greedy = true;
   uint64_t count = 0;
   for (int64_t i = 0; i < request.n_out; ++i) {
-    const Session::Feed& feed = outs[i].session->feed_;
-    if (!outs[i].last || feed.sampler == nullptr) continue;
-    count += feed.sampler->penalties();
-    if (!feed.sampler->plain_greedy()) greedy = false;
+    if (!Samples(outs[i])) continue;
+    const Sampler& sampler = *outs[i].session->feed_.sampler;
+    const std::span<const int32_t> ahead = Ahead(outs[i]);
+    count += sampler.penalties() + ahead.size();
+    if (!sampler.plain_greedy(ahead)) greedy = false;
   }
   if (greedy) return true;
   // Add counted them, but a callback of a step since then may have recorded more.
@@ -336,16 +359,16 @@ bool Batch::DescribeSamples(StepRequest& request, const Engine::OutRow* outs) {
   }
   int64_t described = -1;
   for (int64_t i = 0; i < request.n_out; ++i) {
-    if (!outs[i].last || outs[i].session->feed_.sampler == nullptr) continue;
+    if (!Samples(outs[i])) continue;
     outs[i].session->feed_.sampler->Describe(outs[i].position + 1, &samples[i],
-                                             penalties + request.n_penalties);
+                                             penalties + request.n_penalties, Ahead(outs[i]));
     samples[i].penalty_begin = request.n_penalties;
     request.n_penalties += samples[i].penalty_count;
     described = i;
   }
   // Rows that nobody samples need a description too: any will do.
   for (int64_t i = 0; i < request.n_out; ++i) {
-    if (!outs[i].last || outs[i].session->feed_.sampler == nullptr) samples[i] = samples[described];
+    if (!Samples(outs[i])) samples[i] = samples[described];
   }
   request.samples = samples;
   request.penalties = penalties;
@@ -355,7 +378,7 @@ bool Batch::DescribeSamples(StepRequest& request, const Engine::OutRow* outs) {
 void Batch::TakeChosen(const StepRequest& request, const Engine::OutRow* outs) {
   for (int64_t i = 0; i < request.n_out; ++i) {
     const Session::Feed& feed = outs[i].session->feed_;
-    if (!outs[i].last || feed.sampler == nullptr) continue;
+    if (!Samples(outs[i])) continue;
     int32_t token;
     if (request.chosen == nullptr) {
       const float* row = request.logits + static_cast<uint64_t>(i) * engine_.plan().logits_stride;
@@ -363,7 +386,9 @@ void Batch::TakeChosen(const StepRequest& request, const Engine::OutRow* outs) {
     } else {
       token = request.chosen[i];
     }
-    if (token >= 0) {
+    if (feed.choices != nullptr) {
+      feed.next_token[(*feed.choices)++] = token;
+    } else if (token >= 0) {
       *feed.next_token = token;
     } else if (sampling_.ok()) {
       sampling_ = NumericFault(token, outs[i].position, engine_.plan().programs[request.program].name,

@@ -211,6 +211,13 @@ class Batch {
   Status Add(Session& session, const int32_t* tokens, size_t count, const qrt_append_options* options,
              Sampler* sampler = nullptr, int32_t* next = nullptr);
 
+  // Guesses to check, for a device that chooses tokens: as Add, but the sampler chooses behind each of
+  // `tokens`, as if it had recorded those from the second on up to there. What comes behind tokens[i] goes to
+  // chosen[i] as SampleStep says it, faults too: none of them is an error of Run. *count says how many there
+  // are, also after an error.
+  Status AddGuesses(Session& session, std::span<const int32_t> tokens, Sampler& sampler, int32_t* chosen,
+                    size_t* count);
+
   // Runs steps until all tokens are taken. Errors: cancelled; internal (the thread pool refused); device
   // lost, device failed, out of memory (of the device): the sessions of that step must be reset or restored;
   // numeric fault (a sampler found logits that no model gives, Sampler::SampleStep: all tokens of that step
@@ -242,6 +249,9 @@ class Batch {
   // `fault`, and the first layer of the faulty session with NaN or infinite values, where the artifact keeps
   // what tells it.
   Status WithBadLayer(Status fault) const;
+  // Whether a token is chosen from this row of logits, and the tokens that its sampler has not recorded yet.
+  static bool Samples(const Engine::OutRow& out);
+  static std::span<const int32_t> Ahead(const Engine::OutRow& out);
   // Fills request's samples for rows of `outs`, if any wants one. False: too many penalties; sampling_ says
   // so.
   bool DescribeSamples(StepRequest& request, const Engine::OutRow* outs);

@@ -191,15 +191,32 @@ void Sampler::Forget(int32_t token) {
   recent_.pop_back();
 }
 
-void Sampler::Describe(uint64_t position, qrt_gpu_sample* sample, qrt_gpu_penalty* penalties) const {
+void Sampler::Describe(uint64_t position, qrt_gpu_sample* sample, qrt_gpu_penalty* penalties,
+                       std::span<const int32_t> ahead) const {
   const uint32_t begin = sample->penalty_begin;
   *sample = draw_;
   sample->penalty_begin = begin;
-  sample->penalty_count = this->penalties();
   sample->random = RandomFor(position);
-  for (size_t i = 0; i < recent_.size(); ++i) {
-    const size_t id = static_cast<size_t>(recent_[i]);
-    penalties[i] = {static_cast<uint32_t>(id), std::min(counts_[id], kMaxCount)};
+  if (!penalize_) return;
+  size_t oldest = 0, leave = 0;  // of the window, to make room
+  if (!window_.empty()) {
+    const size_t size = window_.size();
+    ahead = ahead.last(std::min(ahead.size(), size));
+    oldest = window_next_ + size - window_used_;
+    leave = window_used_ + ahead.size() - std::min(window_used_ + ahead.size(), size);
+  }
+  const auto add = [&](int32_t token) {
+    uint32_t count = counts_[static_cast<size_t>(token)];
+    for (const int32_t next : ahead) count += next == token;
+    for (size_t i = 0; i < leave; ++i) count -= window_[(oldest + i) % window_.size()] == token;
+    if (count == 0) return;
+    penalties[sample->penalty_count++] = {static_cast<uint32_t>(token), std::min(count, kMaxCount)};
+  };
+  for (const int32_t token : recent_) add(token);
+  for (size_t i = 0; i < ahead.size(); ++i) {
+    const auto before = ahead.begin() + static_cast<std::ptrdiff_t>(i);
+    const bool fresh = counts_[static_cast<size_t>(ahead[i])] == 0;
+    if (fresh && std::find(ahead.begin(), before, ahead[i]) == before) add(ahead[i]);
   }
 }
 

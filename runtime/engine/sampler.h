@@ -70,15 +70,19 @@ class Sampler {
 
   // For a draw on the device instead of SampleStep: fills `sample` but for penalty_begin, and `penalties`
   // [penalties()] with the tokens to penalize. The device's draw program then gives what SampleStep would
-  // have given for the same position and logits.
-  void Describe(uint64_t position, qrt_gpu_sample* sample, qrt_gpu_penalty* penalties) const;
+  // have given for the same position and logits. With `ahead`, tokens of the vocabulary, what it would have
+  // given with these recorded too: then there are up to penalties() + ahead.size() entries.
+  void Describe(uint64_t position, qrt_gpu_sample* sample, qrt_gpu_penalty* penalties,
+                std::span<const int32_t> ahead = {}) const;
 
   // Different tokens in the penalty window: entries that Describe writes.
   uint32_t penalties() const { return static_cast<uint32_t>(recent_.size()); }
 
-  // The highest logit as it is, the lowest id of equals: the device's greedy program does, and no Describe is
-  // needed.
-  bool plain_greedy() const { return options_.temperature == 0 && recent_.empty(); }
+  // The highest logit as it is, the lowest id of equals, also with `ahead` recorded: the device's greedy
+  // program does, and no Describe is needed.
+  bool plain_greedy(std::span<const int32_t> ahead = {}) const {
+    return options_.temperature == 0 && (!penalize_ || (recent_.empty() && ahead.empty()));
+  }
 
   // What a negative result of SampleStep or of a sample program says about the logits.
   static const char* FaultOf(int32_t result);

@@ -159,7 +159,8 @@ class Session {
     int32_t* next_token = nullptr;  // where the sampler's choice goes
     Session* next = nullptr;
     bool active = false;
-    uint32_t taken = 0;  // in the running step
+    uint32_t taken = 0;         // in the running step
+    size_t* choices = nullptr;  // so many are at next_token, one behind each token; null: behind the last
   };
 
   // Memory on the device of a part.

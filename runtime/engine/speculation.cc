@@ -8,7 +8,7 @@
 namespace qrt {
 namespace {
 
-// The logits behind a token and the guesses that follow it, row by row.
+// What is chosen behind a token and the guesses that follow it, row by row.
 struct Verification {
   Sampler& sampler;
   const Verdicts verdicts;
@@ -25,8 +25,10 @@ struct Verification {
   }
 
   void Look(uint64_t position, std::span<const float> logits) {
-    if (done) return;
-    int32_t token = sampler.SampleStep(position + 1, logits);
+    if (!done) Take(sampler.SampleStep(position + 1, logits));
+  }
+
+  void Take(int32_t token) {
     if (token < 0) {
       done = faulty = true;
       return;
@@ -70,21 +72,38 @@ class Laps {
   uint64_t begin_;
 };
 
+// Whether the device can choose behind each of so many tokens, so that no logits come back. Each row has a
+// list of its own of tokens to penalize: with long windows they are too many together.
+bool DeviceChooses(const Session& session, const Sampler& sampler, uint64_t rows) {
+  return session.engine().device().samples() && rows * (sampler.penalties() + rows) <= QRT_GPU_MAX_PENALTIES;
+}
+
+// Feeds a token and guesses and looks at what is chosen behind each.
+Status Feed(Session& session, std::span<const int32_t> fed, Verification& rows) {
+  Batch batch(session.engine());
+  if (!DeviceChooses(session, rows.sampler, fed.size())) {
+    qrt_append_options options = {};
+    options.want = QRT_LOGITS_ALL;
+    options.on_logits = Verification::Look;
+    options.ctx = &rows;
+    QRT_RETURN_IF_ERROR(batch.Add(session, fed.data(), fed.size(), &options));
+    return batch.Run();
+  }
+  std::array<int32_t, Session::kMaxDraftTokens + 1> choices;
+  size_t count = 0;
+  QRT_RETURN_IF_ERROR(batch.AddGuesses(session, fed, rows.sampler, choices.data(), &count));
+  Status status = batch.Run();
+  for (size_t i = 0; i < count && !rows.done; ++i) rows.Take(choices[i]);
+  return status;
+}
+
 // Checks the guesses behind fed[0] in one step. As Generate.
 Status Check(Session& session, std::span<const int32_t> fed, Sampler& sampler, Verdicts verdicts,
              std::span<int32_t> chosen, Generated* out) {
   const uint64_t begin = session.position();
   Verification rows{sampler, verdicts, fed.subspan(1), chosen};
-  qrt_append_options options = {};
-  options.want = QRT_LOGITS_ALL;
-  options.on_logits = Verification::Look;
-  options.ctx = &rows;
-  Status status;
-  {
-    Batch batch(session.engine());
-    QRT_RETURN_IF_ERROR(batch.Add(session, fed.data(), fed.size(), &options));
-    status = batch.Run();
-  }
+  const Status status = Feed(session, fed, rows);
+  if (session.position() == begin) return status;  // nothing was begun
   out->tokens = rows.count;
   out->accepted = rows.right;
   // A step that failed leaves a session that cannot step back either. What was cancelled between two steps

@@ -1,5 +1,7 @@
 // Text by guessing and checking: a drafter guesses the next tokens, one step of the model gives the logits
-// behind all of them, and the sampler, which chooses row by row, says how far the guesses were right.
+// behind all of them, and the sampler, which chooses row by row, says how far the guesses were right. A
+// device that chooses tokens chooses behind all of them at once, each as if the guesses before it were right:
+// so they are where it is looked at.
 //
 // What is chosen is what plain decoding chooses: a row's logits have the same bits whatever the step, a token
 // is drawn with the random number of its position, and rows behind the first wrong guess are not looked at.

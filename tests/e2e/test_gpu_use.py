@@ -45,6 +45,18 @@ def read_back(h, qbin):
     h.expect("the device draws the host's tokens", p.stdout == host, p.stdout, host)
 
 
+def verified(h, qbin):
+    """A step that checks guesses brings a token's id back for each of its rows, in one submission, and no logits."""
+    ask = (*DRAWS, "--raw", "-p", "KING RICHARD III:\nWhat, ho! What, ho! What, ho! What, ho!")
+    plain = h.run("qrun", *on("vulkan", qbin, *ask, "--draft", "off"))
+    p = h.tool("qrun", *on("vulkan", qbin, *ask, "--draft", "lookup", "--draft-len", "3", "--timing=json"))
+    timing = json.loads(p.stderr.decode().splitlines()[-1])
+    h.expect("guesses that are checked change no token", p.stdout == plain, p.stdout, plain)
+    rows = timing["decode_steps"] + timing["drafted_tokens"]
+    h.expect("an id for each row of a checking step", timing["drafted_tokens"] > 0 and timing["decode_bytes_to_host"] == 4 * rows, timing)
+    h.expect("one submission a checking step", timing["decode_submissions"] == timing["decode_steps"], timing)
+
+
 def choice(h, qbin):
     p = h.tool("qrun", *on("vulkan:7", qbin, *PROMPT))
     h.expect("no such GPU", p.returncode == 2 and b"Q5014" in p.stderr, p.stderr)
@@ -83,6 +95,7 @@ def main():
         choice(h, qbin)
         sessions(h, qbin)
         read_back(h, qbin)
+        verified(h, qbin)
     else:
         print("skip all that needs a GPU:", [d["why_not"] for d in listed["devices"] if d["id"].startswith("vulkan")])
     without_driver(h, qbin)

@@ -85,11 +85,11 @@ inline std::vector<qrt::Program> DraftPrograms(uint32_t state = 1) {
   return {{whole, 1, 4096}, {whole, 4, 4096}, {quiet, 16, 4096}, {next, 1, 4096}};
 }
 
-inline qrt::ModelPlan PlanOf(std::vector<qrt::Program> programs) {
+inline qrt::ModelPlan PlanOf(std::vector<qrt::Program> programs, uint32_t vocab = kVocab) {
   qrt::ModelPlan plan;
   plan.identity[0] = 43;
-  plan.vocab_size = kVocab;
-  plan.logits_stride = kStride;
+  plan.vocab_size = vocab;
+  plan.logits_stride = vocab == kVocab ? kStride : vocab;
   plan.context_length = 4096;
   plan.embedding_length = kRowFloats;
   plan.kv_bytes_per_token = kBytesPerToken;
@@ -106,10 +106,16 @@ inline std::vector<qrt::Program> Both() {
 
 class Device final : public toy::HostToyDevice {
  public:
-  explicit Device(std::vector<qrt::Program> programs)
-      : HostToyDevice("drafting toy", 4096), programs_(std::move(programs)) {
+  explicit Device(std::vector<qrt::Program> programs, bool chooses = false, uint32_t vocab = kVocab)
+      : HostToyDevice("drafting toy", 4096),
+        programs_(std::move(programs)),
+        chooses_(chooses),
+        vocab_(vocab),
+        stride_(PlanOf({}, vocab).logits_stride) {
     runs.reserve(1 << 16);
   }
+
+  bool samples() const override { return chooses_; }
 
   qrt::DeviceResult Run(const qrt::StepRequest& request) override {
     const qrt::ProgramFacts& facts = programs_[request.program].facts;
@@ -138,28 +144,49 @@ class Device final : public toy::HostToyDevice {
     }
     for (int64_t o = 0; o < request.n_out; ++o) {
       const uint64_t row = rows[request.out_rows[o]];
-      for (uint32_t v = 0; v < kVocab; ++v) {
+      if (request.chosen != nullptr) request.chosen[o] = Choice(request, row, o);
+      if (request.logits == nullptr) continue;
+      trunk_rows_read += !draft;
+      for (uint32_t v = 0; v < vocab_; ++v) {
         float logit = toy::Logit(row, v);
         if (bend != nullptr && !draft) logit = bend(row, logit);
-        request.logits[o * kStride + v] = logit;
+        request.logits[o * stride_ + v] = logit;
       }
     }
     return qrt::DeviceResult::kOk;
   }
 
   std::vector<uint32_t> runs;                          // programs, in order
+  uint64_t trunk_rows_read = 0;                        // of its logits
   float (*bend)(uint64_t row, float logit) = nullptr;  // the trunk's logits
   bool (*fails)(const qrt::ProgramFacts& facts) = nullptr;
 
  private:
+  // A token that depends on all that a draw does.
+  int32_t Choice(const qrt::StepRequest& request, uint64_t row, int64_t o) const {
+    if (bend != nullptr && std::isnan(bend(row, 0))) return QRT_GPU_SAMPLE_BAD_LOGIT;
+    if (request.samples == nullptr) return Likeliest(row);
+    const qrt_gpu_sample& sample = request.samples[o];
+    EXPECT_LE(sample.penalty_begin + sample.penalty_count, request.n_penalties);
+    uint64_t penalized = 0;  // whatever their order is
+    for (uint32_t i = 0; i < sample.penalty_count; ++i) {
+      const qrt_gpu_penalty& penalty = request.penalties[sample.penalty_begin + i];
+      penalized += Mix(penalty.token, penalty.count);
+    }
+    return static_cast<int32_t>(Mix(Mix(row, sample.random), penalized) % vocab_);
+  }
+
   const std::vector<qrt::Program> programs_;
+  const bool chooses_;
+  const uint32_t vocab_, stride_;
 };
 
 struct DraftingToy {
-  explicit DraftingToy(std::vector<qrt::Program> programs = Both()) {
-    auto made = std::make_unique<Device>(programs);
+  explicit DraftingToy(std::vector<qrt::Program> programs = Both(), bool chooses = false,
+                       uint32_t vocab = kVocab) {
+    auto made = std::make_unique<Device>(programs, chooses, vocab);
     device = made.get();
-    status = qrt::Engine::Create(PlanOf(std::move(programs)), std::move(made), nullptr, &engine);
+    status = qrt::Engine::Create(PlanOf(std::move(programs), vocab), std::move(made), nullptr, &engine);
   }
   std::unique_ptr<qrt::Session> Make(qrt_draft draft = QRT_DRAFT_NONE, uint32_t tokens = 0,
                                      uint64_t capacity = 600) {

@@ -113,8 +113,12 @@ class Scripted final : public qrt::Drafter {
   std::mt19937 random_;
 };
 
-TEST(Speculation, TextAndSessionAreThoseOfPlainDecoding) {
-  DraftingToy toy;
+// With a device that chooses tokens, and one that does not.
+class SpeculationOn : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Devices, SpeculationOn, testing::Bool());
+
+TEST_P(SpeculationOn, TextAndSessionAreThoseOfPlainDecoding) {
+  DraftingToy toy(drafting::Both(), GetParam());
   ASSERT_TRUE(toy.status.ok()) << toy.status.ToString();
   const std::vector<int32_t> prompt = TokensOf(45, 3);
   for (const SamplerOptions& options : SomeSamplers()) {
@@ -133,6 +137,7 @@ TEST(Speculation, TextAndSessionAreThoseOfPlainDecoding) {
         EXPECT_EQ(TextOf(*session, options, prompt, &sum), text)
             << length << " guesses, " << right << " of 8 right";
         EXPECT_EQ(SavedBytes(*session), saved) << length << " guesses, " << right << " of 8 right";
+        EXPECT_EQ(toy.device->trunk_rows_read == 0, GetParam()) << "a device that chooses sends no logits";
         if (right != 8 || length == 1) continue;
         EXPECT_EQ(sum.accepted, sum.guessed) << "guesses that were right";
         EXPECT_GT(sum.accepted, kSpeculatedText / 3);
@@ -236,8 +241,8 @@ TEST(Speculation, WhatFollowsARewindARestoreAndAForkIsWhatWouldHaveFollowed) {
 }
 
 // What the caller says of guesses decides; the session holds what was chosen.
-TEST(Speculation, TheCallerSaysWhichGuessesAreRight) {
-  DraftingToy toy;
+TEST_P(SpeculationOn, TheCallerSaysWhichGuessesAreRight) {
+  DraftingToy toy(drafting::Both(), GetParam());
   const std::vector<int32_t> prompt = TokensOf(45, 3);
   const auto session = toy.Make(QRT_DRAFT_MODEL, 5), again = toy.Make();
   Sampler sampler = toy::MakeSampler(SomeSamplers()[3]);
@@ -270,6 +275,30 @@ TEST(Speculation, TheCallerSaysWhichGuessesAreRight) {
   }
   ASSERT_TRUE(toy::Append(*again, held).ok());
   EXPECT_EQ(SavedBytes(*session), SavedBytes(*again));
+}
+
+// Lists of tokens to penalize that are too long together: the rows come to the host, which has one list.
+TEST(Speculation, ADeviceChoosesAsLongAsItsTableOfPenaltiesHasRoom) {
+  constexpr uint32_t kManyTokens = 16400;
+  DraftingToy toy(drafting::Both(), true, kManyTokens);
+  ASSERT_TRUE(toy.status.ok()) << toy.status.ToString();
+  SamplerOptions options;
+  options.presence_penalty = 1;
+  options.penalty_window = -1;
+  for (const int32_t recorded : {16300, 16390}) {
+    const auto session = toy.Make();
+    session->Use(std::make_unique<Scripted>(std::vector<int32_t>(8, 1), 8, 1), 3);
+    Sampler sampler = std::move(*Sampler::Create(kManyTokens, options));
+    for (int32_t token = 0; token < recorded; ++token) sampler.Accept(token);
+    Generated generated;
+    while (generated.guessed < 3) {
+      ASSERT_TRUE(session->Reset().ok());
+      int32_t chosen[4];
+      const qrt::Status status = Generate(*session, 1, sampler, {}, chosen, &generated);
+      ASSERT_TRUE(status.ok()) << status.ToString();
+    }
+    EXPECT_EQ(toy.device->trunk_rows_read, recorded == 16300 ? 0u : 4u);
+  }
 }
 
 TEST(Speculation, ATextThatRepeatsItselfIsLookedUp) {
@@ -383,8 +412,8 @@ TEST(Speculation, ADraftThatFailsGuessesNothing) {
   EXPECT_EQ(sum.guessed, 0u);
 }
 
-TEST(Speculation, TheCallerSaysWhichTokenIsTheLast) {
-  DraftingToy toy;
+TEST_P(SpeculationOn, TheCallerSaysWhichTokenIsTheLast) {
+  DraftingToy toy(drafting::Both(), GetParam());
   const std::vector<int32_t> prompt = TokensOf(30, 5);
   SamplerOptions options = SomeSamplers()[3];
   const std::vector<int32_t> text = TextOf(*toy.Make(), options, prompt);
@@ -420,19 +449,19 @@ TEST(Speculation, TheCallerSaysWhichTokenIsTheLast) {
   }
 }
 
-TEST(Speculation, DamagedLogitsAreThoseOfPlainDecoding) {
+TEST_P(SpeculationOn, DamagedLogitsAreThoseOfPlainDecoding) {
   const std::vector<int32_t> prompt = TokensOf(30, 5);
   SamplerOptions options = SomeSamplers()[3];
   std::vector<int32_t> truth = prompt;
   {
-    DraftingToy toy;
+    DraftingToy toy(drafting::Both(), GetParam());
     const std::vector<int32_t> text = TextOf(*toy.Make(), options, prompt);
     truth.insert(truth.end(), text.begin(), text.end());
   }
   std::string errors[2];
   size_t positions[2];
   for (const bool drafts : {false, true}) {
-    DraftingToy toy;
+    DraftingToy toy(drafting::Both(), GetParam());
     toy.device->bend = [](uint64_t row, float logit) {
       return row % 16 == 3 ? std::numeric_limits<float>::quiet_NaN() : logit;
     };

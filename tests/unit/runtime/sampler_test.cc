@@ -331,6 +331,43 @@ TEST(Sampler, DescribeTellsTheDeviceTheSameDraw) {
   EXPECT_EQ(sample.random, 0u);
 }
 
+// What is described with tokens ahead is what a sampler describes that has recorded them.
+TEST(Sampler, DescribesWhatTokensAheadWillChange) {
+  constexpr int32_t kTokens = 12;
+  std::mt19937 random(6);
+  const auto table = [](const Sampler& sampler, std::span<const int32_t> ahead) {
+    std::vector<qrt_gpu_penalty> penalties(sampler.penalties() + ahead.size());
+    qrt_gpu_sample sample = {};
+    sampler.Describe(9, &sample, penalties.data(), ahead);
+    std::map<uint32_t, uint32_t> counts;
+    for (uint32_t i = 0; i < sample.penalty_count; ++i) {
+      EXPECT_TRUE(counts.emplace(penalties[i].token, penalties[i].count).second) << "each once";
+    }
+    return counts;
+  };
+  for (const int32_t window : {-1, 0, 1, 4, 9, 40}) {
+    for (int turn = 0; turn < 100; ++turn) {
+      SamplerOptions options;
+      options.temperature = static_cast<float>(turn % 2);
+      options.frequency_penalty = 1;
+      options.penalty_window = window;
+      Sampler before = Make(kTokens, options), after = Make(kTokens, options);
+      for (size_t i = random() % 30; i > 0; --i) {
+        const auto token = static_cast<int32_t>(random() % kTokens);
+        before.Accept(token);
+        after.Accept(token);
+      }
+      std::vector<int32_t> ahead(random() % 16);
+      for (int32_t& token : ahead) {
+        token = static_cast<int32_t>(random() % kTokens);
+        after.Accept(token);
+      }
+      EXPECT_EQ(table(before, ahead), table(after, {})) << "window " << window << ", turn " << turn;
+      EXPECT_EQ(before.plain_greedy(ahead), after.plain_greedy()) << "window " << window << ", turn " << turn;
+    }
+  }
+}
+
 TEST(Sampler, ATokenDependsOnSeedAndPositionAndNotOnWhatWasDrawnBefore) {
   const std::vector<float> logits = RandomLogits(500, 1, 2);
   SamplerOptions options;
