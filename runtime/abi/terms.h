@@ -56,7 +56,8 @@
 
 #define QRT_GPU_SAMPLINGS(X) \
   X(Greedy, "greedy", 0)     \
-  X(Draw, "draw", 1)
+  X(Draw, "draw", 1)         \
+  X(Guess, "guess", 2)
 
 #define QRT_TERM(Name, text, number) k##Name = number,
 #define QRT_TERM_NAME(Name, text, number) \

@@ -385,4 +385,12 @@ bool GpuCode::Samples(const Manifest& manifest) const {
          FindSampleProgram(GpuSampling::kDraw, rows) != nullptr;
 }
 
+bool GpuCode::Guesses(const Manifest& manifest) const {
+  uint64_t rows = 0;
+  for (const ProgramInfo& p : manifest.programs) {
+    if (p.facts.gives == Output::kLogits) rows = std::max<uint64_t>(rows, p.rows);
+  }
+  return rows != 0 && FindSampleProgram(GpuSampling::kGuess, rows) != nullptr;
+}
+
 }  // namespace qrt

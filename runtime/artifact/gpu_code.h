@@ -101,6 +101,8 @@ struct GpuCode {
   const GpuSampleProgram* FindSampleProgram(GpuSampling kind, uint64_t rows) const;
   // Whether every step that gives logits can be followed by a choice of either kind.
   bool Samples(const Manifest& manifest) const;
+  // Whether there is a draft, and every step of it can be followed by a guess.
+  bool Guesses(const Manifest& manifest) const;
 
   // All dispatches, those of sample programs too.
   template <typename Visit>

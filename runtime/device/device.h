@@ -60,6 +60,27 @@ struct StepRequest {
       nullptr;  // [n_out]; -1: no token can be chosen (all logits -infinity, or one is NaN or +infinity)
 };
 
+// A copy between two buffers of a device, or inside one where the ranges do not meet.
+struct DeviceCopy {
+  const DeviceBuffer* from = nullptr;
+  uint64_t from_offset = 0;
+  const DeviceBuffer* to = nullptr;
+  uint64_t to_offset = 0;
+  uint64_t bytes = 0;  // 0: none
+};
+
+// A step of a chain: of steps that run one behind the other without the host in between, so that a draft's
+// are fed what those before chose.
+struct ChainStep {
+  StepRequest step;  // without logits; the last one says what is chosen
+  uint32_t fed = 0;  // its last `fed` rows take the last `fed` guesses, in order, whatever step.tokens says
+  bool guesses = false;  // the likeliest token behind its last row of logits is the next guess
+  DeviceCopy before, after;
+};
+
+// Most steps of a chain: a draft's, and the one that checks what they guess.
+inline constexpr uint32_t kMostChainSteps = 16;
+
 struct DeviceCounters {
   uint64_t submissions = 0;    // to the device's queue, by steps
   uint64_t bytes_to_host = 0;  // copied back by steps
@@ -98,6 +119,15 @@ class Device {
 
   // Runs one step and returns after it is finished.
   virtual DeviceResult Run(const StepRequest& step) = 0;
+
+  // Whether it runs chains, of programs that give logits.
+  virtual bool chains() const { return false; }
+  // Runs 1 to kMostChainSteps steps and returns after all are finished; the guesses go to `guesses`.
+  // kRefused: it cannot.
+  virtual DeviceResult RunChain([[maybe_unused]] std::span<const ChainStep> steps,
+                                [[maybe_unused]] int32_t* guesses) {
+    return DeviceResult::kRefused;
+  }
 
   // Memory of sessions: state and KV. kOutOfMemory leaves *buffer empty.
   virtual DeviceResult Allocate(uint64_t bytes, DeviceBuffer* buffer) = 0;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "runtime/engine/engine.h"
+#include "runtime/engine/model_drafter.h"
 
 namespace qrt {
 namespace {
@@ -172,7 +173,9 @@ Batch::Outcome Batch::Step(uint64_t pending) {
 
 Batch::Outcome Batch::RunStep(uint64_t pending) {
   for (Session* session = first_; session != nullptr; session = session->feed_.next) session->feed_.taken = 0;
-  const Schedule::Choice& choice = engine_.schedule().ForTokens(MostRows(pending));
+  // What is never cut need not be shortened either.
+  const uint64_t most = guesser_ != nullptr ? pending : MostRows(pending);
+  const Schedule::Choice& choice = engine_.schedule().ForTokens(most);
   qrt_seq* seqs = As<qrt_seq>(engine_.seqs_);
   int32_t* tokens = As<int32_t>(engine_.tokens_);
   int32_t* positions = As<int32_t>(engine_.positions_);
@@ -332,7 +335,9 @@ Batch::Outcome Batch::Prepare(StepRequest& request, const Engine::OutRow* outs) 
 
 Batch::Outcome Batch::RunProgram(const StepRequest& request, const Engine::OutRow* outs) {
   device_part_ = engine_.part_count() - 1;
-  device_result_ = engine_.OnDevice(device_part_, [&](Device& device) { return device.Run(request); });
+  device_result_ = guesser_ != nullptr
+                       ? guesser_->RunChain(request, guesses_)
+                       : engine_.OnDevice(device_part_, [&](Device& device) { return device.Run(request); });
   if (device_result_ != DeviceResult::kOk) return Outcome::kDevice;
   TakeChosen(request, outs);
   return Outcome::kDone;

@@ -9,6 +9,8 @@
 
 namespace qrt {
 
+class ModelDrafter;
+
 // What a session knows of its drafter. Used by the session's thread; nothing here allocates after it was
 // made.
 class Drafter {
@@ -23,6 +25,8 @@ class Drafter {
   // Guesses what comes behind `token`, the next one of a session at `position`: at most guesses.size()
   // tokens. How many there are.
   virtual size_t Propose(uint64_t position, int32_t token, std::span<int32_t> guesses) = 0;
+  // Null: no device can be told to guess ahead of the step that checks.
+  virtual ModelDrafter* of_model() { return nullptr; }
   // The session stands at `position` again: what came behind it was taken back.
   virtual void BackTo(uint64_t position) = 0;
   // The session holds another sequence, of `position` tokens that the drafter has not seen.

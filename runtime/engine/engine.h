@@ -68,6 +68,10 @@ class Engine {
   const DraftSchedule& draft_schedule() const { return linked_ != nullptr ? linked_draft_ : own_draft_; }
   // The part that drafts; of a linked model part_count().
   size_t draft_part() const { return linked_ != nullptr ? parts_.size() : parts_.size() - 1; }
+  // Whether the device that drafts is the one that checks, and runs both without the host in between.
+  bool chains_drafts() const {
+    return parts_.size() == 1 && linked_ == nullptr && drafts() && device().samples() && device().chains();
+  }
   // Whether a KV plane of a part belongs to its draft alone: a sequence is the same without.
   bool IsDraftsOwn(size_t part, const KvPlane& plane) const {
     return part >= parts_.size() || (part + 1 == parts_.size() && own_draft_.Owns(plane));
@@ -218,6 +222,14 @@ class Batch {
   Status AddGuesses(Session& session, std::span<const int32_t> tokens, Sampler& sampler, int32_t* chosen,
                     size_t* count);
 
+  // Lets `drafter` make the guesses, those that were added alone, in one run of the device with the step:
+  // they go to `guesses`, tokens[1] on. It must be able to (ModelDrafter::ChainsTo), and a program that gives
+  // logits to take all of the tokens.
+  void Guess(ModelDrafter& drafter, std::span<int32_t> guesses) {
+    guesser_ = &drafter;
+    guesses_ = guesses;
+  }
+
   // Runs steps until all tokens are taken. Errors: cancelled; internal (the thread pool refused); device
   // lost, device failed, out of memory (of the device): the sessions of that step must be reset or restored;
   // numeric fault (a sampler found logits that no model gives, Sampler::SampleStep: all tokens of that step
@@ -268,6 +280,8 @@ class Batch {
   size_t device_part_ = 0;           // whose device gave it
   Status sampling_;                  // why the first token that could not be chosen was not
   const Session* faulty_ = nullptr;  // whose logits were the reason
+  ModelDrafter* guesser_ = nullptr;  // null: the tokens are known
+  std::span<int32_t> guesses_;
 };
 
 }  // namespace qrt

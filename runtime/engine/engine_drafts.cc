@@ -99,6 +99,7 @@ bool Engine::RunDraft(uint32_t program, const qrt_seq& seq, uint64_t position, c
 }
 
 void Batch::TellDrafters() {
+  if (guesser_ != nullptr) return;  // it was there
   uint64_t rows = 0;
   bool wanted = false;
   for (Session* session = first_; session != nullptr; session = session->feed_.next) {

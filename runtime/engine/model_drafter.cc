@@ -11,9 +11,20 @@ namespace qrt {
 
 Status ModelDrafter::Init(const qrt_allocator* allocator) {
   const uint64_t bytes = (kMaxLag + 1) * engine_.row_bytes();
-  if (rows_.Allocate(allocator, bytes)) return Status();
-  return Status(Code::kOutOfMemory, 6001, "no memory for a draft's rows: " + std::to_string(bytes) + " bytes",
-                "session", "free memory");
+  if (!rows_.Allocate(allocator, bytes)) {
+    return Status(Code::kOutOfMemory, 6001,
+                  "no memory for a draft's rows: " + std::to_string(bytes) + " bytes", "session",
+                  "free memory");
+  }
+  if (!engine_.chains_drafts()) return Status();
+  const DeviceResult result = engine_.Allocate(engine_.draft_part(), bytes, &kept_);
+  return result == DeviceResult::kOk
+             ? Status()
+             : engine_.Failure(engine_.draft_part(), result, "memory for a draft's rows");
+}
+
+ModelDrafter::~ModelDrafter() {
+  if (!kept_.empty()) engine_.Free(engine_.draft_part(), &kept_);
 }
 
 float* ModelDrafter::row(uint64_t i) const {
@@ -24,10 +35,19 @@ void ModelDrafter::ForgetRow() const {
   std::memset(row(0), 0, engine_.row_bytes());
 }
 
+bool ModelDrafter::FetchRows() {
+  if (!on_device_) return true;
+  on_device_ = false;
+  const CopyRange range = {&kept_, 0, rows_.data(), (lag_ + 1) * engine_.row_bytes()};
+  return engine_.OnDevice(engine_.draft_part(), [&](Device& device) {
+    return device.Read({&range, 1});
+  }) == DeviceResult::kOk;
+}
+
 void ModelDrafter::Forget(uint64_t position) {
   begin_ = position;
   fed_ = lag_ = 0;
-  ahead_ = false;
+  ahead_ = on_device_ = false;
   ForgetRow();
 }
 
@@ -41,12 +61,14 @@ void ModelDrafter::BackTo(uint64_t position) {
   }
   fed_ = position - begin_;
   lag_ = 0;
+  on_device_ = false;
   ForgetRow();
 }
 
 void ModelDrafter::Follow(uint64_t position, std::span<const int32_t> tokens, const float* rows) {
   BackTo(position);
   if (tokens.empty()) return;
+  if (!FetchRows()) return Forget(position + tokens.size());
   const uint64_t bytes = engine_.row_bytes(), floats = bytes / sizeof(float);
   if (ahead_ && lag_ == 0 && tokens[0] == ahead_token_) {
     ++fed_;
@@ -97,12 +119,16 @@ bool ModelDrafter::Feed(std::span<const int32_t> tokens, const float* rows, Afte
 
 bool ModelDrafter::RunProgram(uint32_t program, std::span<const int32_t> tokens, uint64_t past, bool logits) {
   if (past + tokens.size() > kv_capacity_) return false;
+  return engine_.RunDraft(program, Sequence(past, tokens.size()), begin_ + past, tokens.data(), logits);
+}
+
+qrt_seq ModelDrafter::Sequence(uint64_t past, uint64_t count) const {
   qrt_seq seq = {};
   seq.kv = reinterpret_cast<uint8_t*>(kv_.address);
   seq.kv_capacity = static_cast<int64_t>(kv_capacity_);
   seq.past = static_cast<int64_t>(past);
-  seq.row_count = static_cast<int64_t>(tokens.size());
-  return engine_.RunDraft(program, seq, begin_ + past, tokens.data(), logits);
+  seq.row_count = static_cast<int64_t>(count);
+  return seq;
 }
 
 int32_t ModelDrafter::Likeliest(uint64_t i) const {
@@ -115,6 +141,7 @@ size_t ModelDrafter::Propose(uint64_t position, int32_t token, std::span<int32_t
   if (guesses.empty()) return 0;
   const std::lock_guard<std::mutex> lock(engine_.step_);
   BackTo(position);
+  if (!FetchRows()) Forget(position);
   const DraftSchedule& schedule = engine_.draft_schedule();
   tokens_[lag_] = token;
   uint64_t last_rows = 0;
@@ -139,6 +166,69 @@ size_t ModelDrafter::Propose(uint64_t position, int32_t token, std::span<int32_t
     if (guesses[i] < 0) return i;
   }
   return guesses.size();
+}
+
+bool ModelDrafter::ChainsTo(uint64_t position, size_t count) {
+  if (kept_.empty() || count == 0 || count >= kMostChainSteps) return false;
+  BackTo(position);
+  const DraftSchedule& schedule = engine_.draft_schedule();
+  const uint64_t rows = lag_ + 1;
+  return rows <= schedule.WithLogits(rows).rows && (count == 1 || schedule.next()) &&
+         fed_ + lag_ + count <= kv_capacity_;
+}
+
+DeviceResult ModelDrafter::RunChain(const StepRequest& check, std::span<int32_t> guesses) {
+  const DraftSchedule& schedule = engine_.draft_schedule();
+  const size_t part = engine_.draft_part();
+  const uint64_t row_bytes = engine_.row_bytes(), rows = lag_ + 1, position = begin_ + fed_ + lag_;
+  const DeviceBuffer* arena = &engine_.stage(part).device->arena();
+  std::array<int32_t, 4 * (kMaxLag + kMostChainSteps)> positions;
+  std::array<int32_t, kMaxLag + 1> out_rows;
+  for (size_t i = 0; i < positions.size(); ++i) {
+    positions[i] = static_cast<int32_t>(begin_ + fed_) + static_cast<int32_t>(i / 4);
+  }
+  for (size_t i = 0; i < out_rows.size(); ++i) out_rows[i] = static_cast<int32_t>(i);
+  tokens_[lag_] = check.tokens[0];
+  std::array<qrt_seq, kMostChainSteps> seqs = {};
+  std::array<ChainStep, kMostChainSteps> chain = {};
+  for (size_t i = 0; i < guesses.size(); ++i) {
+    const uint64_t past = fed_ + (i == 0 ? 0 : lag_ + i), count = i == 0 ? rows : 1;
+    seqs[i] = Sequence(past, count);
+    ChainStep& link = chain[i];
+    link.guesses = true;
+    link.fed = i == 0 ? 0 : 1;
+    link.step.program = i == 0 ? schedule.WithLogits(rows).program : *schedule.next();
+    link.step.seqs = &seqs[i];
+    link.step.n_seqs = 1;
+    link.step.n_rows = link.step.n_out = static_cast<int64_t>(count);
+    link.step.tokens = i == 0 ? tokens_.data() : check.tokens;
+    link.step.positions = &positions[4 * (past - fed_)];
+    link.step.out_rows = out_rows.data();
+  }
+  chain[0].before = {&kept_, 0, arena, 0, rows * row_bytes};
+  if (guesses.size() > 1 && rows > 1) chain[1].before = {arena, (rows - 1) * row_bytes, arena, 0, row_bytes};
+  ChainStep& last = chain[guesses.size()];
+  last.step = check;
+  last.fed = static_cast<uint32_t>(guesses.size());
+  last.after = {arena, 0, &kept_, 0, static_cast<uint64_t>(check.n_rows) * row_bytes};
+
+  const DeviceResult result = engine_.OnDevice(part, [&](Device& device) {
+    const CopyRange range = {&kept_, 0, rows_.data(), rows * row_bytes};
+    const DeviceResult placed = on_device_ ? DeviceResult::kOk : device.Write({&range, 1});
+    if (placed != DeviceResult::kOk) return placed;
+    return device.RunChain({chain.data(), guesses.size() + 1}, guesses.data());
+  });
+  if (result != DeviceResult::kOk) {
+    Forget(position);
+    return result;
+  }
+  // The next token counts as fed, the guesses wait with the rows that the trunk left ahead of them.
+  fed_ += rows;
+  lag_ = static_cast<uint32_t>(guesses.size());
+  std::copy(guesses.begin(), guesses.end(), tokens_.begin());
+  ahead_ = false;
+  on_device_ = true;
+  return DeviceResult::kOk;
 }
 
 }  // namespace qrt

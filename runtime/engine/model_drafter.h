@@ -29,14 +29,23 @@ class ModelDrafter final : public Drafter {
   // drafts().
   ModelDrafter(Engine& engine, const DeviceBuffer& kv, uint64_t kv_capacity)
       : engine_(engine), kv_(kv), kv_capacity_(kv_capacity) {}
-  // Errors: out of memory.
+  ~ModelDrafter() override;
+  // Errors: out of memory; device lost, device failed.
   Status Init(const qrt_allocator* allocator);
 
   bool wants_rows() const override { return true; }
   void Follow(uint64_t position, std::span<const int32_t> tokens, const float* rows) override;
   size_t Propose(uint64_t position, int32_t token, std::span<int32_t> guesses) override;
+  ModelDrafter* of_model() override { return this; }
   void BackTo(uint64_t position) override;
   void Forget(uint64_t position) override;
+
+  // Whether `count` guesses behind the next token of a session at `position` can be made by the device that
+  // then checks them, in one run with that step.
+  bool ChainsTo(uint64_t position, size_t count);
+  // Such a run: of the draft, and of `check`, the session's step, whose first row has the next token and the
+  // others the guesses. Inside the engine's lock. The draft has then followed that step.
+  DeviceResult RunChain(const StepRequest& check, std::span<int32_t> guesses);
 
  private:
   enum class After { kNothing, kLogits };
@@ -47,7 +56,11 @@ class ModelDrafter final : public Drafter {
   // Runs the program for `tokens` behind those that were fed, each with its row of `rows`; they count as fed.
   // Splits them as programs need; logits are of the last ones. False: the device did not do it.
   bool Feed(std::span<const int32_t> tokens, const float* rows, After after, uint64_t* last_rows);
+  // Brings the rows to the host, where they are on the device. False: the device did not do it.
+  bool FetchRows();
   bool RunProgram(uint32_t program, std::span<const int32_t> tokens, uint64_t past, bool logits);
+  // For `count` tokens behind `past` of the draft's KV.
+  qrt_seq Sequence(uint64_t past, uint64_t count) const;
   // The token with the highest logit of row `i` of the last run; negative: there is none.
   int32_t Likeliest(uint64_t i) const;
 
@@ -60,6 +73,9 @@ class ModelDrafter final : public Drafter {
   std::array<int32_t, kMaxLag + 1> tokens_ = {};  // they, and in Propose the next
   Memory
       rows_;  // f32 [kMaxLag + 1][embedding_length]: of the token ahead of each of them, and of the next one
+  // Where chains leave them, which the host need not see: as rows_.
+  DeviceBuffer kept_;
+  bool on_device_ = false;  // they are there and not in rows_
   bool ahead_ =
       false;  // the draft's KV holds ahead_token_ behind those that were fed, as it would with its row
   int32_t ahead_token_ = 0;

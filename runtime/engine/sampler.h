@@ -84,6 +84,9 @@ class Sampler {
     return options_.temperature == 0 && (!penalize_ || (recent_.empty() && ahead.empty()));
   }
 
+  // Whether recorded tokens change what is chosen.
+  bool penalizes() const { return penalize_; }
+
   // What a negative result of SampleStep or of a sample program says about the logits.
   static const char* FaultOf(int32_t result);
 

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "runtime/engine/engine.h"
+#include "runtime/engine/model_drafter.h"
 
 namespace qrt {
 namespace {
@@ -78,10 +79,19 @@ bool DeviceChooses(const Session& session, const Sampler& sampler, uint64_t rows
   return session.engine().device().samples() && rows * (sampler.penalties() + rows) <= QRT_GPU_MAX_PENALTIES;
 }
 
-// Feeds a token and guesses and looks at what is chosen behind each.
-Status Feed(Session& session, std::span<const int32_t> fed, Verification& rows) {
+// Whether the device guesses so many tokens behind `token` and checks them without the host in between. What
+// a sampler penalizes depends on the guesses, which the host knows too late for that.
+bool DeviceGuesses(const Session& session, const Sampler& sampler, uint64_t guesses) {
+  ModelDrafter* drafter = session.drafter()->of_model();
+  if (drafter == nullptr || sampler.penalizes()) return false;
+  const Schedule::Choice& choice = session.engine().schedule().ForTokens(guesses + 1);
+  return choice.gives_logits && choice.rows > guesses && drafter->ChainsTo(session.position(), guesses);
+}
+
+// Feeds a token and guesses, which the device makes where it can, and looks at what is chosen behind each.
+Status Feed(Session& session, std::span<int32_t> fed, bool guess, Verification& rows) {
   Batch batch(session.engine());
-  if (!DeviceChooses(session, rows.sampler, fed.size())) {
+  if (!guess && !DeviceChooses(session, rows.sampler, fed.size())) {
     qrt_append_options options = {};
     options.want = QRT_LOGITS_ALL;
     options.on_logits = Verification::Look;
@@ -92,17 +102,18 @@ Status Feed(Session& session, std::span<const int32_t> fed, Verification& rows) 
   std::array<int32_t, Session::kMaxDraftTokens + 1> choices;
   size_t count = 0;
   QRT_RETURN_IF_ERROR(batch.AddGuesses(session, fed, rows.sampler, choices.data(), &count));
+  if (guess) batch.Guess(*session.drafter()->of_model(), fed.subspan(1));
   Status status = batch.Run();
   for (size_t i = 0; i < count && !rows.done; ++i) rows.Take(choices[i]);
   return status;
 }
 
-// Checks the guesses behind fed[0] in one step. As Generate.
-Status Check(Session& session, std::span<const int32_t> fed, Sampler& sampler, Verdicts verdicts,
+// Checks the guesses behind fed[0] in one step, with `guess` those that the device makes itself. As Generate.
+Status Check(Session& session, std::span<int32_t> fed, bool guess, Sampler& sampler, Verdicts verdicts,
              std::span<int32_t> chosen, Generated* out) {
   const uint64_t begin = session.position();
   Verification rows{sampler, verdicts, fed.subspan(1), chosen};
-  const Status status = Feed(session, fed, rows);
+  const Status status = Feed(session, fed, guess, rows);
   if (session.position() == begin) return status;  // nothing was begun
   out->tokens = rows.count;
   out->accepted = rows.right;
@@ -127,8 +138,9 @@ Status Check(Session& session, std::span<const int32_t> fed, Sampler& sampler, V
 Status Generate(Session& session, int32_t token, Sampler& sampler, Verdicts verdicts,
                 std::span<int32_t> chosen, Generated* out) {
   *out = Generated();
-  std::array<int32_t, Session::kMaxDraftTokens + 1> fed;
+  std::array<int32_t, Session::kMaxDraftTokens + 1> fed = {};
   fed[0] = token;
+  bool device_guesses = false;
   const uint64_t begin = session.position(), room = session.capacity() - begin;
   const bool known = token >= 0 && static_cast<uint32_t>(token) < session.engine().plan().vocab_size;
   DraftLength* adapts = session.draft_length();
@@ -137,18 +149,22 @@ Status Generate(Session& session, int32_t token, Sampler& sampler, Verdicts verd
     uint64_t most = std::min<uint64_t>(
         {session.draft_tokens(), chosen.size() - 1, room - 1, session.engine().schedule().max_rows() - 1});
     if (adapts != nullptr) most = adapts->Choose(static_cast<uint32_t>(most));
-    if (most != 0) {
+    device_guesses = most != 0 && DeviceGuesses(session, sampler, most);
+    if (device_guesses) {
+      out->guessed = most;
+    } else if (most != 0) {
       out->guessed = session.drafter()->Propose(begin, token, std::span(fed).subspan(1, most));
     }
   }
+  // Of a device that guesses in the run that checks, next to nothing: the check's time is that of both.
   const uint64_t guessing = laps.Next();
   if (out->guessed == 0) {
     QRT_RETURN_IF_ERROR(AppendAndSample(session, &token, sampler, chosen.data()));
     out->tokens = 1;
     if (verdicts.ends != nullptr) verdicts.ends(verdicts.ctx, chosen[0]);
   } else {
-    QRT_RETURN_IF_ERROR(
-        Check(session, std::span(fed).first(1 + out->guessed), sampler, verdicts, chosen, out));
+    QRT_RETURN_IF_ERROR(Check(session, std::span(fed).first(1 + out->guessed), device_guesses, sampler,
+                              verdicts, chosen, out));
   }
   if (adapts != nullptr) {
     adapts->Saw(

@@ -57,6 +57,28 @@ def verified(h, qbin):
     h.expect("one submission a checking step", timing["decode_submissions"] == timing["decode_steps"], timing)
 
 
+def chained(h):
+    """With a draft of the model guesses are made, checked and accepted in one submission; the ids of the guesses and of what is chosen behind each come
+    back. So they are whatever the draft chooses among, and with penalties too, whose guesses the host has to know."""
+    prompt = "KING RICHARD III:\nMy lords, the people of this city say that the king is dead."
+    usual = ("--raw", "-p", prompt, "-n", "24", "--temp", "0.8", "--top-p", "0.9", "--repeat-penalty", "1", "--seed", "7")
+    qbins = {share: h.compile(TINY, f"draft-{share}.qbin", "--target=vulkan", "--decode=1,4,8", "--prefill=32", "--goldens=off", f"--draft-vocab={share}")
+             for share in ("all", "1000")}
+    for share, presence in (("all", "0"), ("1000", "0"), ("1000", "0.2")):
+        ask = (*usual, "--presence-penalty", presence)
+        plain = h.run("qrun", *on("vulkan", qbins[share], *ask, "--draft", "off"))
+        p = h.tool("qrun", *on("vulkan", qbins[share], *ask, "--draft", "mtp", "--draft-len", "3", "--timing=json"))
+        timing = json.loads(p.stderr.decode().splitlines()[-1])
+        what = f"a draft among {share} tokens, with a penalty of {presence}"
+        h.expect(f"{what}: the text of plain decoding", p.stdout == plain, p.stdout, plain)
+        h.expect(f"{what}: guesses that are right", 0 < timing["accepted_tokens"] < timing["drafted_tokens"], timing)
+        # What waits for the draft behind the prompt goes in with the first guess.
+        h.expect(f"{what}: a prompt of one step", 16 < timing["prompt_tokens"] <= 32, timing)
+        ids, one_run = timing["decode_steps"] + 2 * timing["drafted_tokens"], presence == "0"
+        h.expect(f"{what}: submissions", (timing["decode_submissions"] == timing["decode_steps"]) == one_run, timing)
+        h.expect(f"{what}: bytes to the host", (timing["decode_bytes_to_host"] == 4 * ids) == one_run, timing)
+
+
 def choice(h, qbin):
     p = h.tool("qrun", *on("vulkan:7", qbin, *PROMPT))
     h.expect("no such GPU", p.returncode == 2 and b"Q5014" in p.stderr, p.stderr)
@@ -96,6 +118,7 @@ def main():
         sessions(h, qbin)
         read_back(h, qbin)
         verified(h, qbin)
+        chained(h)
     else:
         print("skip all that needs a GPU:", [d["why_not"] for d in listed["devices"] if d["id"].startswith("vulkan")])
     without_driver(h, qbin)

@@ -110,6 +110,15 @@ std::vector<Launch> ExpandGreedy(int64_t rows, const Vocabulary& vocabulary, Exp
 std::vector<Launch> ExpandDraw(int64_t rows, const Vocabulary& vocabulary, Expansion& expansion,
                                uint64_t* scratch_bytes);
 
+// What a draft guesses from: the columns of its rows of logits, which lie `stride` floats apart.
+struct DraftColumns {
+  int64_t size = 0, stride = 0;
+  std::vector<int32_t> tokens;  // of the columns; empty: the first by id
+};
+// The token of the highest logit, the first column of equals; some token even where there is no such logit.
+std::vector<Launch> ExpandGuess(int64_t rows, const DraftColumns& columns, Expansion& expansion,
+                                uint64_t* scratch_bytes);
+
 }  // namespace qcc::gpu
 
 #endif  // QCC_CODEGEN_GPU_KERNELS_LAUNCH_H_

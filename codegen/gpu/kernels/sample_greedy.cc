@@ -1,6 +1,7 @@
 // The highest logit, the lowest id of equals: workgroups take chunks of the vocabulary, then one takes their
 // results.
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "codegen/gpu/kernels/launch.h"
@@ -14,7 +15,8 @@ constexpr int kThreads = kSampleWorkgroup;
 
 struct Shape {
   int32_t vocab, stride, chunk, chunks;
-  bool some, several;  // not all columns may be chosen; more than one may
+  bool some, several;               // not all columns may be chosen; more than one may
+  bool guess = false, ids = false;  // for a draft; whose columns stand for other tokens than the first
   // Of a row: for each chunk its best, then its range of keys.
   int64_t ranges() const { return int64_t{8} * chunks; }
   int64_t row_bytes() const { return int64_t{16} * chunks; }
@@ -64,7 +66,7 @@ void EmitChunk(Builder& b, const Shape& shape) {
   });
 }
 
-// Arguments: step, scratch, results.
+// Arguments: step, scratch, results; the columns' tokens, if they are not the first.
 void EmitToken(Builder& b, const Shape& shape) {
   const Val row = b.BlockX(), thread = b.Thread();
   b.If(LtU(row, StepOuts(b.Arg(0))), [&] {
@@ -82,34 +84,43 @@ void EmitToken(Builder& b, const Shape& shape) {
         });
     WideCollective collective(b);
     const Val token = b.Truncate(collective.Max(mine[0])) ^ -1;
+    if (shape.guess) {
+      // Nothing was found where all are -infinity.
+      const Val column = Select(Eq(token, -1), b.I32(0), token);
+      b.If(Eq(thread, 0), [&] {
+        b.Store(b.Arg(2), row * 4, shape.ids ? b.Load(Type::kI32, b.Arg(3), column * 4) : column);
+      });
+      return;
+    }
     const Val fault = FaultOf(collective.Range({mine[1], mine[2]}), shape.several);
     b.If(Eq(thread, 0), [&] { b.Store(b.Arg(2), row * 4, Select(Eq(fault, 0), token, fault)); });
   });
 }
 
-}  // namespace
-
-std::vector<Launch> ExpandGreedy(int64_t rows, const Vocabulary& vocabulary, Expansion& expansion,
-                                 uint64_t* scratch_bytes) {
-  const int64_t vocab = vocabulary.size;
-  Shape shape;
-  shape.some = !vocabulary.choosable.empty();
-  shape.several = vocabulary.choices() > 1;
-  shape.vocab = static_cast<int32_t>(vocab);
-  shape.stride = static_cast<int32_t>(expansion.logits_stride());
+Shape ShapeOf(int64_t columns, int64_t stride) {
+  Shape shape = {};
+  shape.several = true;
+  shape.vocab = static_cast<int32_t>(columns);
+  shape.stride = static_cast<int32_t>(stride);
   // At most kThreads chunks, of at least 8 tokens per thread.
-  const int64_t per_thread = std::max<int64_t>(8, (vocab + kThreads * kThreads - 1) / (kThreads * kThreads));
+  const int64_t per_thread =
+      std::max<int64_t>(8, (columns + kThreads * kThreads - 1) / (kThreads * kThreads));
   shape.chunk = static_cast<int32_t>(per_thread * kThreads);
-  shape.chunks = static_cast<int32_t>((vocab + shape.chunk - 1) / shape.chunk);
+  shape.chunks = static_cast<int32_t>((columns + shape.chunk - 1) / shape.chunk);
+  return shape;
+}
 
+// `choosable`: with shape.some; `ids`: with shape.ids.
+std::vector<Launch> Launches(int64_t rows, const Shape& shape, const Arg& choosable, const Arg& ids,
+                             Expansion& expansion, uint64_t* scratch_bytes) {
   const uint64_t n = static_cast<uint64_t>(rows);
   *scratch_bytes = n * static_cast<uint64_t>(shape.row_bytes());
-  const uint64_t columns = static_cast<uint64_t>(vocab);
+  const uint64_t columns = static_cast<uint64_t>(shape.vocab);
   const Arg logits{Space::kLogits, 0, ((n - 1) * static_cast<uint64_t>(shape.stride) + columns) * 4};
   const Arg scratch{Space::kScratch, 0, *scratch_bytes};
   const Arg results{Space::kResults, 0, n * 4};
   const std::string kind = std::string(shape.some ? ".some" : "") + (shape.several ? "" : ".one");
-  const std::string suffix = ".v" + std::to_string(vocab) + kind;
+  const std::string suffix = ".v" + std::to_string(shape.vocab) + kind;
 
   Launch chunk;
   chunk.name = "sample.greedy.chunk" + suffix + ".s" + std::to_string(shape.stride);
@@ -118,21 +129,49 @@ std::vector<Launch> ExpandGreedy(int64_t rows, const Vocabulary& vocabulary, Exp
   chunk.grid[0] = static_cast<uint32_t>(shape.chunks);
   chunk.grid[1] = static_cast<uint32_t>(rows);
   chunk.args = {StepArg(expansion), logits, scratch};
-  if (shape.some) chunk.args.push_back(ChoosableArg(vocabulary, expansion));
+  if (shape.some) chunk.args.push_back(choosable);
   chunk.barrier = true;
   chunk.read_bytes = n * columns * 4;
   chunk.write_bytes = *scratch_bytes;
 
   Launch token;
-  token.name = "sample.greedy.token" + suffix;
+  token.name =
+      (shape.guess ? "sample.guess.token" : "sample.greedy.token") + suffix + (shape.ids ? ".ids" : "");
   token.emit = [shape](Builder& b) { EmitToken(b, shape); };
   token.workgroup_size = kThreads;
   token.grid[0] = static_cast<uint32_t>(rows);
   token.args = {StepArg(expansion), scratch, results};
+  if (shape.ids) token.args.push_back(ids);
   token.barrier = true;
   token.read_bytes = *scratch_bytes;
   token.write_bytes = n * 4;
   return {chunk, token};
+}
+
+}  // namespace
+
+std::vector<Launch> ExpandGreedy(int64_t rows, const Vocabulary& vocabulary, Expansion& expansion,
+                                 uint64_t* scratch_bytes) {
+  Shape shape = ShapeOf(vocabulary.size, expansion.logits_stride());
+  shape.some = !vocabulary.choosable.empty();
+  shape.several = vocabulary.choices() > 1;
+  Arg choosable = {};
+  if (shape.some) choosable = ChoosableArg(vocabulary, expansion);
+  return Launches(rows, shape, choosable, {}, expansion, scratch_bytes);
+}
+
+std::vector<Launch> ExpandGuess(int64_t rows, const DraftColumns& columns, Expansion& expansion,
+                                uint64_t* scratch_bytes) {
+  Shape shape = ShapeOf(columns.size, columns.stride);
+  shape.guess = true;
+  shape.ids = !columns.tokens.empty();
+  Arg ids = {};
+  if (shape.ids) {
+    std::vector<uint8_t> bytes(columns.tokens.size() * sizeof(int32_t));
+    std::memcpy(bytes.data(), columns.tokens.data(), bytes.size());
+    ids = expansion.Constant(bytes);
+  }
+  return Launches(rows, shape, {}, ids, expansion, scratch_bytes);
 }
 
 }  // namespace qcc::gpu

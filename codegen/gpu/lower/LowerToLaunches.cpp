@@ -321,17 +321,50 @@ class Lowering {
     for (int64_t n : std::set<int64_t>{1, *rows.rbegin()})
       for (Sampling kind : {Sampling::kGreedy, Sampling::kDraw})
         if (failed(lowerSampleProgram(kind, n))) return failure();
+    return lowerGuesses();
+  }
+
+  // The same for a draft, which gives logits of every row.
+  LogicalResult lowerGuesses() {
+    int64_t rows = 0;
+    for (const plan::ProgramSummary& p : summary.programs)
+      if (plan::ProgramOp(p.op).getOutput() == plan::Output::Logits) rows = std::max(rows, p.rows);
+    if (rows == 0) return success();
+    for (int64_t n : std::set<int64_t>{1, rows})
+      if (failed(lowerSampleProgram(Sampling::kGuess, n))) return failure();
     return success();
+  }
+
+  DraftColumns draftColumns() const {
+    DraftColumns columns;
+    for (const plan::ProgramSummary& p : summary.programs)
+      if (plan::ProgramOp(p.op).getOutput() == plan::Output::Logits) columns.size = p.logitsCols;
+    columns.stride = columns.size < vocabulary() ? columns.size : logitsStride();
+    auto ids = plan->getAttrOfType<DenseI64ArrayAttr>(hir::kDraftTokens);
+    if (ids && columns.size < vocabulary())
+      for (int64_t id : ids.asArrayRef()) columns.tokens.push_back(static_cast<int32_t>(id));
+    return columns;
+  }
+
+  std::vector<Launch> expandSampling(Sampling kind, int64_t rows, uint64_t* scratch) {
+    const Vocabulary choice = {vocabulary(), options.choosable};
+    switch (kind) {
+      case Sampling::kGreedy:
+        return ExpandGreedy(rows, choice, expansion, scratch);
+      case Sampling::kDraw:
+        return ExpandDraw(rows, choice, expansion, scratch);
+      case Sampling::kGuess:
+        return ExpandGuess(rows, draftColumns(), expansion, scratch);
+    }
+    llvm_unreachable("all kinds are listed");
   }
 
   LogicalResult lowerSampleProgram(Sampling kind, int64_t rows) {
     uint64_t scratch = 0;
-    auto* expand = kind == Sampling::kGreedy ? ExpandGreedy : ExpandDraw;
-    std::vector<Launch> launches = expand(rows, {vocabulary(), options.choosable}, expansion, &scratch);
+    std::vector<Launch> launches = expandSampling(kind, rows, &scratch);
     auto complain = [&](const Twine& what) {
       return plan.emitError("gpu codegen: ")
-             << (kind == Sampling::kGreedy ? "greedy" : "random") << " choice of " << rows
-             << " tokens: " << what << ", on " << where();
+             << qrt::Name(kind) << " choice of " << rows << " tokens: " << what << ", on " << where();
     };
     if (launches.empty()) return complain("no kernel");
     SampleProgramCode& program = out.code.sample_programs.emplace_back();

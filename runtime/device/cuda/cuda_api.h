@@ -82,6 +82,8 @@ inline constexpr unsigned kStreamNonBlocking = 1;   // CUstream_flags
   F(MemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2",                                                              \
     (CUdeviceptr to, const void* from, size_t bytes, CUstream stream))                                    \
   F(MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void* to, CUdeviceptr from, size_t bytes, CUstream stream)) \
+  F(MemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2",                                                              \
+    (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream))                                    \
   F(MemsetD8Async, "cuMemsetD8Async",                                                                     \
     (CUdeviceptr address, unsigned char value, size_t bytes, CUstream stream))                            \
   F(StreamCreate, "cuStreamCreate", (CUstream * stream, unsigned flags))                                  \

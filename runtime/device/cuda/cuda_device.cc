@@ -57,6 +57,8 @@ class CudaDevice final : public Device {
     return graphs_->MostRows(programs, context);
   }
   DeviceResult Run(const StepRequest& step) override;
+  bool chains() const override { return chains_; }
+  DeviceResult RunChain(std::span<const ChainStep> steps, int32_t* guesses) override;
   DeviceResult Allocate(uint64_t bytes, DeviceBuffer* buffer) override;
   void Free(DeviceBuffer* buffer) override;
   DeviceResult Zero(const DeviceBuffer& buffer) override;
@@ -76,7 +78,14 @@ class CudaDevice final : public Device {
   Status Place(const GpuCode& code, std::span<const uint8_t> weights, const CudaOptions& options);
   Status Upload(CUdeviceptr to, std::span<const uint8_t> from, const CudaOptions& options);
   Status TakeMemory(const char* what, uint64_t bytes, CUdeviceptr* address);
+  static CudaGraphs::After AfterOf(const StepRequest& step);
+  std::span<const cuda::CUgraphExec> GraphsOf(const StepRequest& step, CudaGraphs::After after) const;
   CUresult RunStep(const StepRequest& step, std::span<const cuda::CUgraphExec> graphs);
+  // Sends what a step wrote of its block at step_block_ + `from`.
+  CUresult SendBlock(const GpuStepRanges& written, uint64_t from);
+  CUresult Copy(const DeviceCopy& copy);
+  // Of step `i`; `made`: guesses before it, which it counts on.
+  CUresult RunLink(std::span<const ChainStep> steps, size_t i, uint32_t* made);
   CUresult Finish() { return driver_.call.StreamSynchronize(stream_); }
   DeviceResult Settle(CUresult result);
   // The request cannot be: a bug of the caller, and nothing was started.
@@ -89,7 +98,7 @@ class CudaDevice final : public Device {
   const CudaDeviceInfo info_;
   std::string name_, variant_;
   uint64_t code_bytes_ = 0, scratch_bytes_ = 0, weight_bytes_ = 0;
-  bool samples_ = false;
+  bool samples_ = false, chains_ = false;
   uint32_t max_rows_ = 0;
   std::vector<uint32_t> out_rows_;          // most rows of logits of each program
   std::vector<uint64_t> logits_row_bytes_;  // by program
@@ -98,8 +107,9 @@ class CudaDevice final : public Device {
   cuda::CUstream stream_ = nullptr;
   std::array<CUdeviceptr, kGpuSpaces> spaces_{};  // all owned; kImmediate is 0
   DeviceBuffer arena_;
-  uint8_t* step_block_ = nullptr;  // pinned; qrt_gpu_step_bytes(max_rows_)
-  int32_t* results_ = nullptr;     // pinned; [max_rows_]
+  uint8_t* step_block_ = nullptr;  // pinned; qrt_gpu_step_bytes(max_rows_), and the blocks of a chain
+  int32_t* results_ = nullptr;     // pinned; [max_rows_], then the guesses of a chain
+  CUdeviceptr guesses_ = 0;        // of a chain: i32 [kMostChainSteps]
   std::unique_ptr<CudaGraphs> graphs_;
   DeviceCounters counters_;
   bool lost_ = false;
@@ -115,6 +125,7 @@ CudaDevice::~CudaDevice() {
     for (CUdeviceptr space : spaces_) {
       if (space != 0) driver_.call.MemFree(space);
     }
+    if (guesses_ != 0) driver_.call.MemFree(guesses_);
     if (step_block_ != nullptr) driver_.call.MemFreeHost(step_block_);
     if (results_ != nullptr) driver_.call.MemFreeHost(results_);
     if (module_ != nullptr) driver_.call.ModuleUnload(module_);
@@ -132,6 +143,7 @@ Status CudaDevice::Init(const Artifact& artifact, size_t variant, const CudaOpti
   code_bytes_ = code->ptx.size();
   max_rows_ = code->max_rows;
   samples_ = code->Samples(manifest);
+  chains_ = samples_ && code->Guesses(manifest);
   for (const ProgramInfo& program : manifest.programs) {
     out_rows_.push_back(program.facts.gives_logits() ? program.rows : 0);
     logits_row_bytes_.push_back(uint64_t{manifest.logits_stride(program)} * sizeof(float));
@@ -220,10 +232,15 @@ Status CudaDevice::Place(const GpuCode& code, std::span<const uint8_t> weights, 
   }
   const CUdeviceptr arena = spaces_[static_cast<size_t>(GpuSpace::kArena)];
   arena_ = {arena, code.bytes(GpuSpace::kArena), nullptr};
+  if (chains_) {
+    QRT_RETURN_IF_ERROR(TakeMemory("a draft's guesses", kMostChainSteps * sizeof(int32_t), &guesses_));
+  }
   void* pinned = nullptr;
-  CUresult result = driver_.call.MemAllocHost(&pinned, qrt_gpu_step_bytes(max_rows_));
+  CUresult result = driver_.call.MemAllocHost(
+      &pinned, chains_ ? ChainBlocksBytes(max_rows_) : qrt_gpu_step_bytes(max_rows_));
   step_block_ = result == kSuccess ? static_cast<uint8_t*>(pinned) : nullptr;
-  if (result == kSuccess) result = driver_.call.MemAllocHost(&pinned, max_rows_ * sizeof(int32_t));
+  if (result == kSuccess)
+    result = driver_.call.MemAllocHost(&pinned, (max_rows_ + kMostChainSteps) * sizeof(int32_t));
   if (result != kSuccess) return driver_.Error(result, "pinned host memory");
   results_ = static_cast<int32_t*>(pinned);
   QRT_RETURN_IF_ERROR(Upload(spaces_[static_cast<size_t>(GpuSpace::kConstants)], code.constants, {}));
@@ -253,21 +270,28 @@ DeviceResult CudaDevice::Settle(CUresult result) {
   return result == cuda::kOutOfMemory ? DeviceResult::kOutOfMemory : DeviceResult::kFailed;
 }
 
+CudaGraphs::After CudaDevice::AfterOf(const StepRequest& step) {
+  if (step.chosen == nullptr || step.n_out == 0) return CudaGraphs::After::kNothing;
+  return step.samples != nullptr ? CudaGraphs::After::kDraw : CudaGraphs::After::kGreedy;
+}
+
+std::span<const cuda::CUgraphExec> CudaDevice::GraphsOf(const StepRequest& step,
+                                                        CudaGraphs::After after) const {
+  uint64_t context = 0;
+  for (int64_t s = 0; s < step.n_seqs; ++s) {
+    context = std::max(context, static_cast<uint64_t>(step.seqs[s].past + step.seqs[s].row_count));
+  }
+  return graphs_->Of(step.program, after, context);
+}
+
 DeviceResult CudaDevice::Run(const StepRequest& step) {
   if (lost_) return DeviceResult::kLost;
   if (step.program >= out_rows_.size() || !FitsStepBlock(step, max_rows_) ||
       step.n_out > out_rows_[step.program]) {
     return Refuse("the step does not fit its program");
   }
-  CudaGraphs::After after = CudaGraphs::After::kNothing;
-  if (step.chosen != nullptr && step.n_out != 0) {
-    after = step.samples != nullptr ? CudaGraphs::After::kDraw : CudaGraphs::After::kGreedy;
-  }
-  uint64_t context = 0;
-  for (int64_t s = 0; s < step.n_seqs; ++s) {
-    context = std::max(context, static_cast<uint64_t>(step.seqs[s].past + step.seqs[s].row_count));
-  }
-  const std::span<const cuda::CUgraphExec> graphs = graphs_->Of(step.program, after, context);
+  const CudaGraphs::After after = AfterOf(step);
+  const std::span<const cuda::CUgraphExec> graphs = GraphsOf(step, after);
   if (after != CudaGraphs::After::kNothing && graphs.empty()) {
     return Refuse("the artifact has no kernels to choose so many tokens");
   }
@@ -278,14 +302,7 @@ DeviceResult CudaDevice::Run(const StepRequest& step) {
 
 CUresult CudaDevice::RunStep(const StepRequest& step, std::span<const cuda::CUgraphExec> graphs) {
   const cuda::Functions& call = driver_.call;
-  const CUdeviceptr block = spaces_[static_cast<size_t>(GpuSpace::kStep)];
-  const GpuStepRanges written = WriteStepBlock(step, max_rows_, step_block_);
-  CUresult result = kSuccess;
-  for (size_t i = 0; i < written.count && result == kSuccess; ++i) {
-    const auto& range = written.ranges[i];
-    if (range.bytes == 0) continue;
-    result = call.MemcpyHtoDAsync(block + range.offset, step_block_ + range.offset, range.bytes, stream_);
-  }
+  CUresult result = SendBlock(WriteStepBlock(step, max_rows_, step_block_), 0);
   for (cuda::CUgraphExec graph : graphs) {
     if (result != kSuccess) break;
     result = call.GraphLaunch(graph, stream_);
@@ -308,6 +325,85 @@ CUresult CudaDevice::RunStep(const StepRequest& step, std::span<const cuda::CUgr
   if (result == kSuccess && step.chosen != nullptr)
     std::memcpy(step.chosen, results_, rows * sizeof(int32_t));
   return result;
+}
+
+CUresult CudaDevice::SendBlock(const GpuStepRanges& written, uint64_t from) {
+  const CUdeviceptr block = spaces_[static_cast<size_t>(GpuSpace::kStep)];
+  CUresult result = kSuccess;
+  for (size_t i = 0; i < written.count && result == kSuccess; ++i) {
+    const auto& range = written.ranges[i];
+    if (range.bytes == 0) continue;
+    result = driver_.call.MemcpyHtoDAsync(block + range.offset, step_block_ + from + range.offset,
+                                          range.bytes, stream_);
+  }
+  return result;
+}
+
+CUresult CudaDevice::Copy(const DeviceCopy& copy) {
+  if (copy.bytes == 0) return kSuccess;
+  return driver_.call.MemcpyDtoDAsync(copy.to->address + copy.to_offset,
+                                      copy.from->address + copy.from_offset, copy.bytes, stream_);
+}
+
+DeviceResult CudaDevice::RunChain(std::span<const ChainStep> steps, int32_t* guesses) {
+  if (lost_) return DeviceResult::kLost;
+  bool fits = chains_ && FitsChain(steps, max_rows_) && steps.back().step.chosen != nullptr;
+  for (size_t i = 0; fits && i < steps.size(); ++i) {
+    const StepRequest& step = steps[i].step;
+    const CudaGraphs::After after = steps[i].guesses ? CudaGraphs::After::kGuess : AfterOf(step);
+    fits = step.program < out_rows_.size() && step.n_out <= out_rows_[step.program] &&
+           !GraphsOf(step, after).empty();
+  }
+  if (!fits) return Refuse("the steps are no chain");
+  refused_ = nullptr;
+  const Current current(driver_.call, context_);
+  CUresult result = current.result();
+  if (result != kSuccess) return Settle(result);
+  uint32_t made = 0;
+  for (size_t i = 0; i < steps.size() && result == kSuccess; ++i) result = RunLink(steps, i, &made);
+  const uint64_t n_out = static_cast<uint64_t>(steps.back().step.n_out);
+  int32_t* guessed = results_ + max_rows_;
+  if (result == kSuccess) {
+    result = driver_.call.MemcpyDtoHAsync(results_, spaces_[static_cast<size_t>(GpuSpace::kResults)],
+                                          n_out * sizeof(int32_t), stream_);
+  }
+  if (result == kSuccess && made != 0) {
+    result = driver_.call.MemcpyDtoHAsync(guessed, guesses_, made * sizeof(int32_t), stream_);
+  }
+  // Also after a failure: what was begun reads the blocks.
+  const CUresult finished = Finish();
+  if (result == kSuccess) result = finished;
+  if (result != kSuccess) return Settle(result);
+  std::memcpy(steps.back().step.chosen, results_, n_out * sizeof(int32_t));
+  std::memcpy(guesses, guessed, made * sizeof(int32_t));
+  counters_.bytes_to_host += (n_out + made) * sizeof(int32_t);
+  return DeviceResult::kOk;
+}
+
+CUresult CudaDevice::RunLink(std::span<const ChainStep> steps, size_t i, uint32_t* made) {
+  const cuda::Functions& call = driver_.call;
+  const ChainStep& link = steps[i];
+  const uint64_t from = ChainBlockOffset(i, steps.size(), max_rows_);
+  CUresult result = SendBlock(WriteStepBlock(link.step, max_rows_, step_block_ + from), from);
+  if (result == kSuccess) result = Copy(link.before);
+  for (uint32_t row = 0; row < link.fed && result == kSuccess; ++row) {
+    result =
+        call.MemcpyDtoDAsync(spaces_[static_cast<size_t>(GpuSpace::kStep)] + FedTokenOffset(link, row),
+                             guesses_ + (*made - link.fed + row) * sizeof(int32_t), sizeof(int32_t), stream_);
+  }
+  const CudaGraphs::After after = link.guesses ? CudaGraphs::After::kGuess : AfterOf(link.step);
+  for (cuda::CUgraphExec graph : GraphsOf(link.step, after)) {
+    if (result != kSuccess) break;
+    result = call.GraphLaunch(graph, stream_);
+    ++counters_.submissions;
+  }
+  if (result == kSuccess && link.guesses) {
+    const uint64_t row = static_cast<uint64_t>(link.step.n_out - 1);
+    result = call.MemcpyDtoDAsync(guesses_ + (*made)++ * sizeof(int32_t),
+                                  spaces_[static_cast<size_t>(GpuSpace::kResults)] + row * sizeof(int32_t),
+                                  sizeof(int32_t), stream_);
+  }
+  return result == kSuccess ? Copy(link.after) : result;
 }
 
 DeviceResult CudaDevice::Allocate(uint64_t bytes, DeviceBuffer* buffer) {

@@ -1,6 +1,7 @@
 #include "runtime/device/cuda/cuda_graphs.h"
 
 #include <limits>
+#include <utility>
 
 namespace qrt {
 
@@ -68,10 +69,13 @@ Result<std::unique_ptr<CudaGraphs>> CudaGraphs::Record(
     // Never cut: one launch a token.
     constexpr double kAny = std::numeric_limits<double>::infinity();
     QRT_RETURN_IF_ERROR(graphs->Add(recording, {dispatches}, cut_of(After::kNothing, kAny)));
-    for (GpuSampling kind : {GpuSampling::kGreedy, GpuSampling::kDraw}) {
+    constexpr std::pair<GpuSampling, After> kChoices[] = {{GpuSampling::kGreedy, After::kGreedy},
+                                                          {GpuSampling::kDraw, After::kDraw},
+                                                          {GpuSampling::kGuess, After::kGuess}};
+    for (const auto& [kind, after] : kChoices) {
+      if (kind == GpuSampling::kGuess && info.facts.gives != Output::kLogits) continue;
       const GpuSampleProgram* sample = code.FindSampleProgram(kind, info.rows);
       if (sample == nullptr) continue;
-      const After after = kind == GpuSampling::kGreedy ? After::kGreedy : After::kDraw;
       QRT_RETURN_IF_ERROR(graphs->Add(recording, {dispatches, sample->dispatches}, cut_of(after, kAny)));
     }
   }

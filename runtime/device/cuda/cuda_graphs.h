@@ -21,7 +21,7 @@ namespace qrt {
 class CudaGraphs {
  public:
   // What follows the program's rows of logits in the same graph.
-  enum class After : uint8_t { kNothing, kGreedy, kDraw };
+  enum class After : uint8_t { kNothing, kGreedy, kDraw, kGuess };
 
   // One graph per program that gives logits, and one with each kind of sampling behind it; any other is cut
   // where `pacing` finds it too long, once for each range of contexts that needs other cuts. `functions`:
@@ -52,7 +52,7 @@ class CudaGraphs {
     std::vector<cuda::CUgraphExec> graphs;
   };
   // By After; rising most_context.
-  using Program = std::array<std::vector<Cut>, 3>;
+  using Program = std::array<std::vector<Cut>, 4>;
   struct Recording;
   Status Add(const Recording& recording, std::initializer_list<std::span<const GpuDispatch>> sequence,
              Cut* out);

@@ -1,5 +1,6 @@
 #include "runtime/device/gpu/gpu_step_block.h"
 
+#include <cstddef>
 #include <cstring>
 
 #include "runtime/abi/gpu_step.h"
@@ -72,6 +73,36 @@ GpuStepRanges WriteStepBlock(const StepRequest& step, uint32_t max_rows, uint8_t
          uint64_t{step.n_penalties} * sizeof(qrt_gpu_penalty));
   }
   return out;
+}
+
+uint64_t ChainBlocksBytes(uint32_t max_rows) {
+  return qrt_gpu_step_bytes(max_rows) + (kMostChainSteps - 1) * qrt_gpu_penalties_offset(max_rows);
+}
+
+uint64_t ChainBlockOffset(size_t step, size_t steps, uint32_t max_rows) {
+  if (step + 1 == steps) return 0;
+  return qrt_gpu_step_bytes(max_rows) + step * qrt_gpu_penalties_offset(max_rows);
+}
+
+bool FitsChain(std::span<const ChainStep> steps, uint32_t max_rows) {
+  if (steps.empty() || steps.size() > kMostChainSteps) return false;
+  uint32_t made = 0;
+  for (const ChainStep& link : steps) {
+    const bool last = &link == &steps.back();
+    if (!FitsStepBlock(link.step, max_rows) || link.fed > made ||
+        static_cast<int64_t>(link.fed) > link.step.n_rows || link.step.n_out < 1 ||
+        link.step.logits != nullptr ||
+        (!last && (link.step.samples != nullptr || link.step.chosen != nullptr))) {
+      return false;
+    }
+    made += link.guesses;
+  }
+  return !steps.back().guesses;
+}
+
+uint64_t FedTokenOffset(const ChainStep& step, uint32_t i) {
+  const uint64_t row = static_cast<uint64_t>(step.step.n_rows) - step.fed + i;
+  return qrt_gpu_rows_offset() + row * sizeof(qrt_gpu_row) + offsetof(qrt_gpu_row, token);
 }
 
 }  // namespace qrt

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "runtime/device/device.h"
 
@@ -26,6 +27,17 @@ bool FitsStepBlock(const StepRequest& step, uint32_t max_rows);
 // Fills `block`, which has qrt_gpu_step_bytes(max_rows) bytes and 8-byte alignment, from a request that fits.
 // Samples and penalties are written only if the request has them.
 GpuStepRanges WriteStepBlock(const StepRequest& step, uint32_t max_rows, uint8_t* block);
+
+// The host's memory for the blocks of a chain's steps: the last one's, which alone may have penalties, is the
+// block of a single step; the others' lie behind it.
+uint64_t ChainBlocksBytes(uint32_t max_rows);
+uint64_t ChainBlockOffset(size_t step, size_t steps, uint32_t max_rows);
+
+// Whether steps are a chain that fits such blocks.
+bool FitsChain(std::span<const ChainStep> steps, uint32_t max_rows);
+
+// Where in a step's block the token of the `i`-th row that is fed stands.
+uint64_t FedTokenOffset(const ChainStep& step, uint32_t i);
 
 }  // namespace qrt
 

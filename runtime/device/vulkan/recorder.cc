@@ -38,7 +38,7 @@ uint64_t VulkanSpaces::Resolve(const GpuArg& arg) const {
 
 Status RecordProgram(VulkanContext& context, const GpuCode& code, const VulkanKernels& kernels,
                      const VulkanSpaces& spaces, const std::vector<GpuDispatch>& dispatches,
-                     size_t max_segments, VulkanProgram* out) {
+                     size_t max_segments, bool repeats, VulkanProgram* out) {
   double total = 0;
   for (const GpuDispatch& d : dispatches) total += Weight(d.cost);
   // Two neighbours weigh more than one share, so there are not more segments than asked for.
@@ -46,6 +46,7 @@ Status RecordProgram(VulkanContext& context, const GpuCode& code, const VulkanKe
   VkCommandBufferInheritanceInfo inheritance{VK_STRUCTURE_TYPE_COMMAND_BUFFER_INHERITANCE_INFO};
   VkCommandBufferBeginInfo begin{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
   begin.pInheritanceInfo = &inheritance;
+  if (repeats) begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
   for (size_t at = 0; at < dispatches.size();) {
     VulkanSegment segment{VK_NULL_HANDLE, {}};
     VkResult result = context.AllocateCommands(VK_COMMAND_BUFFER_LEVEL_SECONDARY, &segment.commands);

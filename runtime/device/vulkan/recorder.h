@@ -33,10 +33,11 @@ struct VulkanSegment {
 };
 using VulkanProgram = std::vector<VulkanSegment>;
 
-// Cuts the dispatches into at most `max_segments` of about the same cost. Errors: Q5010, Q5011, Q6001.
+// Cuts the dispatches into at most `max_segments` of about the same cost. `repeats`: a submission may hold
+// them more than once. Errors: Q5010, Q5011, Q6001.
 Status RecordProgram(VulkanContext& context, const GpuCode& code, const VulkanKernels& kernels,
                      const VulkanSpaces& spaces, const std::vector<GpuDispatch>& dispatches,
-                     size_t max_segments, VulkanProgram* out);
+                     size_t max_segments, bool repeats, VulkanProgram* out);
 
 }  // namespace qrt
 

@@ -53,6 +53,8 @@ class VulkanDevice final : public Device {
     return MostBucketRows(pacing_, costs_, programs, context);
   }
   DeviceResult Run(const StepRequest& step) override;
+  bool chains() const override { return chains_; }
+  DeviceResult RunChain(std::span<const ChainStep> steps, int32_t* guesses) override;
   DeviceResult Allocate(uint64_t bytes, DeviceBuffer* buffer) override;
   void Free(DeviceBuffer* buffer) override;
   DeviceResult Zero(const DeviceBuffer& buffer) override;
@@ -94,7 +96,19 @@ class VulkanDevice final : public Device {
   Status Upload(const Artifact& artifact, size_t variant, const GpuCode& code, const VulkanOptions& options);
   Status Record(const Manifest& manifest, const GpuCode& code);
 
-  const Sample* FindSample(const StepRequest& step) const;
+  const Sample* FindSample(GpuSampling kind, int64_t rows) const;
+  static GpuSampling KindOf(const StepRequest& step) {
+    return step.samples != nullptr ? GpuSampling::kDraw : GpuSampling::kGreedy;
+  }
+  // Copies, of the host's block at `from` what a step wrote, and between buffers: `to` and `from` are places
+  // there.
+  void CopyBlock(const GpuStepRanges& ranges, uint64_t from);
+  void Copy(const VulkanBuffer& from, uint64_t from_offset, const VulkanBuffer& to, uint64_t to_offset,
+            uint64_t bytes);
+  void Copy(const DeviceCopy& copy);
+  // Of step `i`; `made`: guesses before it, which it counts on.
+  void RecordLink(std::span<const ChainStep> steps, size_t i, uint32_t* made);
+  VkResult RecordChain(std::span<const ChainStep> steps, uint32_t* made);
   VkResult RunGroup(const Program& program, size_t begin, size_t end, const StepRequest& step,
                     const GpuStepRanges* ranges, const Sample* sample, bool last);
   VkResult RecordGroup(const Program& program, size_t begin, size_t end, const StepRequest& step,
@@ -107,7 +121,8 @@ class VulkanDevice final : public Device {
   VulkanTransfer transfer_;
   SubmissionPacing pacing_;
   std::array<std::vector<VulkanBuffer>, kGpuSpaces> buffers_;
-  VulkanBuffer step_host_;  // the block as the host writes it
+  VulkanBuffer step_host_;  // the block as the host writes it, and those of a chain
+  VulkanBuffer guesses_;    // of a chain: i32 [kMostChainSteps]
   VulkanBuffer readback_;   // results, then logits
   VulkanSpaces spaces_;
   DeviceBuffer arena_;
@@ -119,7 +134,7 @@ class VulkanDevice final : public Device {
   uint64_t logits_offset_ = 0;  // in readback_
   uint64_t code_bytes_ = 0, scratch_bytes_ = 0, weight_bytes_ = 0;
   bool imported_ = false;  // kernels read the weights in the artifact's mapping
-  bool samples_ = false;
+  bool samples_ = false, chains_ = false;
   DeviceCounters counters_;
   const char* refused_ = nullptr;
 };
@@ -131,6 +146,7 @@ Status VulkanDevice::Init(const Artifact& artifact, size_t variant, const GpuCod
   variant_ = info.isa;
   code_bytes_ = artifact.code(variant).size();
   samples_ = code.Samples(manifest);
+  chains_ = samples_ && code.Guesses(manifest);
   max_rows_ = code.max_rows;
   QRT_RETURN_IF_ERROR(TakeMemory(artifact, variant, code));
   const PipelineCacheFile cache(options.pipeline_cache_dir, context_->facts(), artifact.code_hash(variant));
@@ -197,14 +213,18 @@ Status VulkanDevice::TakeMemory(const Artifact& artifact, size_t variant, const 
   }
   logits_offset_ = Checked(code.bytes(GpuSpace::kResults)).aligned(256).value();
   const uint64_t readback = std::max<uint64_t>(logits_offset_ + code.bytes(GpuSpace::kLogits), 64);
-  VkResult result = step_host_.Allocate(context_.get(), VulkanMemoryKind::kHost, code.bytes(GpuSpace::kStep));
+  const uint64_t blocks = chains_ ? ChainBlocksBytes(max_rows_) : code.bytes(GpuSpace::kStep);
+  VkResult result = step_host_.Allocate(context_.get(), VulkanMemoryKind::kHost, blocks);
+  if (result == VK_SUCCESS && chains_) {
+    result = guesses_.Allocate(context_.get(), VulkanMemoryKind::kDevice, kMostChainSteps * sizeof(int32_t));
+  }
   if (result == VK_SUCCESS) result = readback_.Allocate(context_.get(), VulkanMemoryKind::kHost, readback);
   if (result == VK_SUCCESS) result = transfer_.Init();
   if (result == VK_SUCCESS) {
     result = context_->AllocateCommands(VK_COMMAND_BUFFER_LEVEL_PRIMARY, &commands_);
   }
   if (result != VK_SUCCESS) return VulkanError(result, "to take memory for steps");
-  scratch_bytes_ += step_host_.bytes() + readback_.bytes() + transfer_.host_bytes();
+  scratch_bytes_ += step_host_.bytes() + guesses_.bytes() + readback_.bytes() + transfer_.host_bytes();
   const std::vector<VulkanBuffer>& arena = buffers_[static_cast<size_t>(GpuSpace::kArena)];
   arena_ = {arena[0].address(), arena[0].bytes(), const_cast<VulkanBuffer*>(&arena[0])};
   return Status();
@@ -275,20 +295,21 @@ Status VulkanDevice::Record(const Manifest& manifest, const GpuCode& code) {
       for (const GpuDispatch& d : code.programs[i].dispatches) costs_[i].Add(d.cost);
     }
     QRT_RETURN_IF_ERROR(RecordProgram(*context_, code, kernels_, spaces_, code.programs[i].dispatches,
-                                      cut ? kMostSegments : 1, &programs_[i].segments));
+                                      cut ? kMostSegments : 1, info.facts.gives == Output::kLogits,
+                                      &programs_[i].segments));
   }
   for (const GpuSampleProgram& p : code.sample_programs) {
     Sample& sample = sample_programs_.emplace_back(Sample{p.kind, p.rows, {}});
-    QRT_RETURN_IF_ERROR(RecordProgram(*context_, code, kernels_, spaces_, p.dispatches, 1, &sample.segments));
+    QRT_RETURN_IF_ERROR(RecordProgram(*context_, code, kernels_, spaces_, p.dispatches, 1,
+                                      p.kind == GpuSampling::kGuess, &sample.segments));
   }
   return Status();
 }
 
-const VulkanDevice::Sample* VulkanDevice::FindSample(const StepRequest& step) const {
-  const GpuSampling kind = step.samples != nullptr ? GpuSampling::kDraw : GpuSampling::kGreedy;
+const VulkanDevice::Sample* VulkanDevice::FindSample(GpuSampling kind, int64_t rows) const {
   const Sample* best = nullptr;
   for (const Sample& s : sample_programs_) {
-    if (s.kind == kind && s.rows >= step.n_out && (best == nullptr || s.rows < best->rows)) best = &s;
+    if (s.kind == kind && s.rows >= rows && (best == nullptr || s.rows < best->rows)) best = &s;
   }
   return best;
 }
@@ -302,7 +323,7 @@ DeviceResult VulkanDevice::Run(const StepRequest& step) {
   const Program& program = programs_[step.program];
   const Sample* sample = nullptr;
   if (step.chosen != nullptr && step.n_out != 0) {
-    sample = FindSample(step);
+    sample = FindSample(KindOf(step), step.n_out);
     if (sample == nullptr) return Refuse("the artifact has no kernels to choose so many tokens");
   }
   refused_ = nullptr;
@@ -360,15 +381,7 @@ VkResult VulkanDevice::RecordGroup(const Program& program, size_t begin, size_t 
   if (result != VK_SUCCESS) return result;
   context_->FullBarrier(commands_);
   if (ranges != nullptr) {
-    const VulkanBuffer& to = buffers_[static_cast<size_t>(GpuSpace::kStep)][0];
-    std::array<VkBufferCopy, 5> copies;
-    static_assert(std::tuple_size_v<decltype(ranges->ranges)> == 5);
-    for (size_t i = 0; i < ranges->count; ++i) {
-      const GpuStepRanges::Range& r = ranges->ranges[i];
-      copies[i] = {step_host_.offset() + r.offset, to.offset() + r.offset, r.bytes};
-    }
-    vk.CmdCopyBuffer(commands_, step_host_.buffer(), to.buffer(), static_cast<uint32_t>(ranges->count),
-                     copies.data());
+    CopyBlock(*ranges, 0);
     context_->FullBarrier(commands_);
   }
   for (size_t i = begin; i < end; ++i) {
@@ -379,9 +392,7 @@ VkResult VulkanDevice::RecordGroup(const Program& program, size_t begin, size_t 
     for (const VulkanSegment& s : sample->segments) vk.CmdExecuteCommands(commands_, 1, &s.commands);
   }
   const auto read_back = [&](GpuSpace space, uint64_t offset, uint64_t bytes) {
-    const VulkanBuffer& from = buffers_[static_cast<size_t>(space)][0];
-    const VkBufferCopy copy{from.offset(), readback_.offset() + offset, bytes};
-    vk.CmdCopyBuffer(commands_, from.buffer(), readback_.buffer(), 1, &copy);
+    Copy(buffers_[static_cast<size_t>(space)][0], 0, readback_, offset, bytes);
   };
   const bool logits = step.logits != nullptr && step.n_out != 0;
   if (last && (sample != nullptr || logits)) {
@@ -392,6 +403,100 @@ VkResult VulkanDevice::RecordGroup(const Program& program, size_t begin, size_t 
   }
   context_->HostBarrier(commands_);
   return vk.EndCommandBuffer(commands_);
+}
+
+void VulkanDevice::CopyBlock(const GpuStepRanges& ranges, uint64_t from) {
+  const VulkanBuffer& to = buffers_[static_cast<size_t>(GpuSpace::kStep)][0];
+  std::array<VkBufferCopy, 5> copies;
+  static_assert(std::tuple_size_v<decltype(ranges.ranges)> == 5);
+  for (size_t i = 0; i < ranges.count; ++i) {
+    const GpuStepRanges::Range& r = ranges.ranges[i];
+    copies[i] = {step_host_.offset() + from + r.offset, to.offset() + r.offset, r.bytes};
+  }
+  context_->vk().CmdCopyBuffer(commands_, step_host_.buffer(), to.buffer(),
+                               static_cast<uint32_t>(ranges.count), copies.data());
+}
+
+void VulkanDevice::Copy(const VulkanBuffer& from, uint64_t from_offset, const VulkanBuffer& to,
+                        uint64_t to_offset, uint64_t bytes) {
+  const VkBufferCopy copy{from.offset() + from_offset, to.offset() + to_offset, bytes};
+  context_->vk().CmdCopyBuffer(commands_, from.buffer(), to.buffer(), 1, &copy);
+}
+
+void VulkanDevice::Copy(const DeviceCopy& copy) {
+  if (copy.bytes == 0) return;
+  Copy(BufferOf(*copy.from), copy.from_offset, BufferOf(*copy.to), copy.to_offset, copy.bytes);
+}
+
+DeviceResult VulkanDevice::RunChain(std::span<const ChainStep> steps, int32_t* guesses) {
+  if (context_->lost()) return DeviceResult::kLost;
+  bool fits = chains_ && FitsChain(steps, max_rows_) && steps.back().step.chosen != nullptr;
+  for (size_t i = 0; fits && i < steps.size(); ++i) {
+    const StepRequest& step = steps[i].step;
+    fits = step.program < programs_.size() && step.n_out <= programs_[step.program].out_rows &&
+           (!steps[i].guesses || FindSample(GpuSampling::kGuess, step.n_out) != nullptr);
+  }
+  if (!fits || FindSample(KindOf(steps.back().step), steps.back().step.n_out) == nullptr) {
+    return Refuse("the steps are no chain");
+  }
+  refused_ = nullptr;
+  uint32_t made = 0;
+  VkResult result = RecordChain(steps, &made);
+  if (result == VK_SUCCESS) {
+    ++counters_.submissions;
+    result = context_->Run(commands_);
+  }
+  if (result != VK_SUCCESS) return Fail(result, "a step");
+  const StepRequest& last = steps.back().step;
+  const uint64_t n_out = static_cast<uint64_t>(last.n_out);
+  std::memcpy(last.chosen, readback_.mapped(), n_out * sizeof(int32_t));
+  std::memcpy(guesses, readback_.mapped() + logits_offset_, made * sizeof(int32_t));
+  counters_.bytes_to_host += (n_out + made) * sizeof(int32_t);
+  return DeviceResult::kOk;
+}
+
+VkResult VulkanDevice::RecordChain(std::span<const ChainStep> steps, uint32_t* made) {
+  VkCommandBufferBeginInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+  info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+  const VkResult result = context_->vk().BeginCommandBuffer(commands_, &info);
+  if (result != VK_SUCCESS) return result;
+  for (size_t i = 0; i < steps.size(); ++i) RecordLink(steps, i, made);
+  context_->FullBarrier(commands_);
+  const uint64_t n_out = static_cast<uint64_t>(steps.back().step.n_out);
+  Copy(buffers_[static_cast<size_t>(GpuSpace::kResults)][0], 0, readback_, 0, n_out * sizeof(int32_t));
+  // Where logits would be, which have room for that: a row has at least 16 of them.
+  if (*made != 0) Copy(guesses_, 0, readback_, logits_offset_, *made * sizeof(int32_t));
+  context_->HostBarrier(commands_);
+  return context_->vk().EndCommandBuffer(commands_);
+}
+
+void VulkanDevice::RecordLink(std::span<const ChainStep> steps, size_t i, uint32_t* made) {
+  const ChainStep& link = steps[i];
+  const StepRequest& step = link.step;
+  const uint64_t block = ChainBlockOffset(i, steps.size(), max_rows_);
+  const auto execute = [&](const VulkanProgram& program) {
+    context_->FullBarrier(commands_);
+    for (const VulkanSegment& s : program) context_->vk().CmdExecuteCommands(commands_, 1, &s.commands);
+  };
+  context_->FullBarrier(commands_);
+  CopyBlock(WriteStepBlock(step, max_rows_, step_host_.mapped() + block), block);
+  Copy(link.before);
+  if (link.fed != 0) context_->FullBarrier(commands_);
+  for (uint32_t row = 0; row < link.fed; ++row) {
+    Copy(guesses_, (*made - link.fed + row) * sizeof(int32_t),
+         buffers_[static_cast<size_t>(GpuSpace::kStep)][0], FedTokenOffset(link, row), sizeof(int32_t));
+  }
+  execute(programs_[step.program].segments);
+  if (link.guesses || step.chosen != nullptr) {
+    execute(FindSample(link.guesses ? GpuSampling::kGuess : KindOf(step), step.n_out)->segments);
+  }
+  context_->FullBarrier(commands_);
+  if (link.guesses) {
+    const uint64_t row = static_cast<uint64_t>(step.n_out - 1);
+    Copy(buffers_[static_cast<size_t>(GpuSpace::kResults)][0], row * sizeof(int32_t), guesses_,
+         (*made)++ * sizeof(int32_t), sizeof(int32_t));
+  }
+  Copy(link.after);
 }
 
 DeviceResult VulkanDevice::Allocate(uint64_t bytes, DeviceBuffer* buffer) {

@@ -187,6 +187,25 @@ TEST_F(GpuLower, SamplingForOneAndForAllRows) {
   EXPECT_EQ(found, expected);
 }
 
+// A draft gives logits of every row, perhaps fewer of each.
+TEST_F(GpuLower, GuessesForOneAndForAllRowsOfADraft) {
+  auto lowered = Lower(R"mlir(
+    plan.weight @w ["w"] "f32" x16 32 x 64 at 0 size 8192
+    plan.program @draft_4 stream "draft" gives logits rows 4 arena 1024 {
+      plan.dispatch "linear" {epilogue = "store", format = "f32", k = 64 : i64, n = 32 : i64, numerics = "f32", rows = "rows"} ["x", "w", "y"] [#plan.ref<arena, 0, 1024, read>, #plan.ref<weights, 0, 8192, read>, #plan.ref<logits, 0, 512, write>]
+    }
+  )mlir");
+  ASSERT_TRUE(mlir::succeeded(lowered)) << said_;
+  std::vector<uint32_t> rows;
+  for (const SampleProgramCode& p : lowered->code.sample_programs) {
+    if (p.kind != Sampling::kGuess) continue;
+    rows.push_back(p.rows);
+    const std::vector<Arg>& args = p.dispatches.at(0).args;
+    EXPECT_EQ(args.at(1).bytes, ((p.rows - 1) * 32 + 32) * 4u) << "rows of 32 logits";
+  }
+  EXPECT_EQ(rows, (std::vector<uint32_t>{1, 4}));
+}
+
 // A launch's name is the key under which kernels are shared: it must say everything that the kernel depends
 // on.
 TEST(GpuNames, EqualNamesAreEqualKernels) {

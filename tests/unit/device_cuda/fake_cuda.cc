@@ -340,6 +340,17 @@ CUresult ToHost(void* to, CUdeviceptr from, size_t bytes, CUstream) {
   if (!fake.Pinned(to, bytes)) fake.Wait();
   return kSuccess;
 }
+CUresult OnDevice(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream) {
+  FAKE_ENTER("cuMemcpyDtoDAsync_v2");
+  Needs("cuMemcpyDtoDAsync_v2");
+  if (!fake.Inside(from, bytes) || !fake.Inside(to, bytes) || (from < to + bytes && to < from + bytes)) {
+    Problem("a copy on the device outside of memory, or onto itself");
+    return kSuccess;
+  }
+  fake.pending.push_back(
+      [=] { std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes); });
+  return kSuccess;
+}
 CUresult Memset(CUdeviceptr address, unsigned char value, size_t bytes, CUstream) {
   FAKE_ENTER("cuMemsetD8Async");
   Needs("cuMemsetD8Async");
@@ -364,6 +375,7 @@ CUresult StreamDestroy(CUstream stream) {
 CUresult StreamSynchronize(CUstream) {
   FAKE_ENTER("cuStreamSynchronize");
   Needs("cuStreamSynchronize");
+  ++fake.waits;
   fake.Wait();
   return kSuccess;
 }
@@ -449,6 +461,7 @@ void* Function(const std::string& name) {
       {"cuMemFreeHost", reinterpret_cast<void*>(MemFreeHost)},
       {"cuMemcpyHtoDAsync_v2", reinterpret_cast<void*>(ToDevice)},
       {"cuMemcpyDtoHAsync_v2", reinterpret_cast<void*>(ToHost)},
+      {"cuMemcpyDtoDAsync_v2", reinterpret_cast<void*>(OnDevice)},
       {"cuMemsetD8Async", reinterpret_cast<void*>(Memset)},
       {"cuStreamCreate", reinterpret_cast<void*>(StreamCreate)},
       {"cuStreamDestroy_v2", reinterpret_cast<void*>(StreamDestroy)},

@@ -56,6 +56,7 @@ struct FakeCuda {
   char* link_log = nullptr;
   std::string ptx;
   std::vector<Graph> launched;  // graphs, in order
+  int waits = 0;                // for a stream
   int32_t fill_results = 0;     // what a copy of 4-byte results gives back
   bool capturing = false;
   Graph recording;

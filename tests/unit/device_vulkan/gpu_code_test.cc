@@ -143,7 +143,7 @@ INSTANTIATE_TEST_SUITE_P(
         Lie{"sample_rows_0", [](Code& c) { c.sample_programs[0].rows = 0; }},
         Lie{"sample_rows_many", [](Code& c) { c.sample_programs[0].rows = kMaxRows + 1; }},
         Lie{"sample_kind",
-            [](Code& c) { c.sample_programs[0].kind = static_cast<qcc::gpu::Sampling>(2); }},
+            [](Code& c) { c.sample_programs[0].kind = static_cast<qcc::gpu::Sampling>(3); }},
         Lie{"scratch_gone", [](Code& c) { c.scratch_bytes = 4; }},
         Lie{"scratch_that_no_dispatch_touches", [](Code& c) { c.scratch_bytes = 1u << 30; }},
         Lie{"scratch_huge", [](Code& c) { c.scratch_bytes = UINT64_MAX; }},
@@ -267,6 +267,43 @@ TEST(GpuPiecesTest, AlignedRangesAreAlwaysCut) {
   EXPECT_TRUE(CutSpace(WithRanges({}, 0), GpuSpace::kWeights, 100)->empty());
   EXPECT_FALSE(CutSpace(WithRanges({}, 1000), GpuSpace::kWeights, 100).ok());
   EXPECT_EQ(CutSpace(WithRanges({}, 1000), GpuSpace::kWeights, 300)->size(), 4u);
+}
+
+TEST(GpuStepBlockTest, ChainsFeedWhatWasGuessedBefore) {
+  constexpr uint32_t kRows = 8;
+  const qrt_seq seqs[] = {{nullptr, 0, nullptr, 64, 5, 0, 3}};
+  ChainStep steps[3];
+  int32_t chosen[3];
+  for (ChainStep& link : steps) {
+    link.step.seqs = seqs;
+    link.step.n_seqs = 1;
+    link.step.n_rows = link.step.n_out = 3;
+    link.guesses = &link != &steps[2];
+  }
+  steps[2].fed = 2;
+  steps[2].step.chosen = chosen;
+  EXPECT_TRUE(FitsChain(steps, kRows));
+  EXPECT_FALSE(FitsChain(steps, 2)) << "three rows";
+  EXPECT_EQ(FedTokenOffset(steps[2], 1), qrt_gpu_rows_offset() + 2 * sizeof(qrt_gpu_row)) << "the last row";
+  EXPECT_FALSE(FitsChain({}, kRows));
+  EXPECT_FALSE(FitsChain(std::vector<ChainStep>(kMostChainSteps + 1, steps[0]), kRows));
+  const auto fits = [&](auto change) {
+    ChainStep other[] = {steps[0], steps[1], steps[2]};
+    change(other);
+    return FitsChain(other, kRows);
+  };
+  EXPECT_FALSE(fits([](ChainStep* s) { s[1].fed = 2; })) << "one guess is there";
+  EXPECT_FALSE(fits([](ChainStep* s) { s[2].guesses = true; })) << "nobody takes it";
+  EXPECT_FALSE(fits([](ChainStep* s) { s[1].step.n_out = 0; })) << "no row to guess from";
+  EXPECT_FALSE(fits([&](ChainStep* s) { s[0].step.chosen = chosen; })) << "of what is fed on only guesses";
+  EXPECT_TRUE(fits([](ChainStep* s) { s[2].fed = 0; }));
+
+  // Blocks do not meet: the single step's has penalties, the others' need none.
+  EXPECT_EQ(ChainBlockOffset(2, 3, kRows), 0u);
+  EXPECT_EQ(ChainBlockOffset(0, 3, kRows), qrt_gpu_step_bytes(kRows));
+  EXPECT_EQ(ChainBlockOffset(1, 3, kRows) - ChainBlockOffset(0, 3, kRows), qrt_gpu_penalties_offset(kRows));
+  EXPECT_EQ(ChainBlockOffset(kMostChainSteps - 2, kMostChainSteps, kRows) + qrt_gpu_penalties_offset(kRows),
+            ChainBlocksBytes(kRows));
 }
 
 TEST(GpuStepBlockTest, RowsFollowTheirSequences) {

@@ -175,6 +175,40 @@ TEST(DeviceSampling, GreedyTakesTheHighestAndTheLowestIdOfEquals) {
   }
 }
 
+// A draft's columns stand for the first tokens, or for those of a table; it always guesses something.
+TEST(DeviceSampling, ADraftGuessesTheTokenOfTheHighestColumn) {
+  const ExpandSample first = [](int64_t rows, const Vocabulary& columns, Expansion& expansion,
+                                uint64_t* scratch) {
+    return ExpandGuess(rows, {columns.size, expansion.logits_stride(), {}}, expansion, scratch);
+  };
+  const ExpandSample others = [](int64_t rows, const Vocabulary& columns, Expansion& expansion,
+                                 uint64_t* scratch) {
+    std::vector<int32_t> tokens;
+    for (int64_t i = 0; i < columns.size; ++i) tokens.push_back(static_cast<int32_t>(3 * (columns.size - i)));
+    return ExpandGuess(rows, {columns.size, expansion.logits_stride(), tokens}, expansion, scratch);
+  };
+  std::mt19937 random(16);
+  for (const size_t columns : {size_t{1}, size_t{16}, size_t{1008}, size_t{5008}}) {
+    std::vector<std::vector<float>> logits = {std::vector<float>(columns, -kInf),
+                                              std::vector<float>(columns, 2)};
+    std::vector<int32_t> found = {0, 0}, of_table;
+    for (size_t i = 0; i < 10; ++i) {
+      std::vector<float>& row = logits.emplace_back(AnyLogits(random, columns));
+      std::replace_if(
+          row.begin(), row.end(), [](float l) { return std::isnan(l); }, 0.f);
+      found.push_back(static_cast<int32_t>(std::max_element(row.begin(), row.end()) - row.begin()));
+    }
+    for (const int32_t column : found) of_table.push_back(3 * (static_cast<int32_t>(columns) - column));
+    EXPECT_EQ(OnDevice(first, logits, {}, {}, logits.size() + 2, columns % 3), found)
+        << columns << " columns";
+    EXPECT_EQ(OnDevice(others, logits, {}, {}, logits.size() + 2, 0), of_table) << columns << " columns";
+    std::vector<float> damaged(columns, 1);
+    damaged[columns / 2] = std::nanf("");
+    EXPECT_EQ(OnDevice(first, {damaged}, {}, {}, 1, 0),
+              (std::vector<int32_t>{static_cast<int32_t>(columns / 2)}));
+  }
+}
+
 // Padding of the vocabulary: the highest logit of all, or no number, where no token is.
 TEST(DeviceSampling, WhatStandsForNoTokenIsNeverChosen) {
   const Words choosable = {0x5};  // tokens 0 and 2 of 4

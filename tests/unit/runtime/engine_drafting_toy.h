@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -104,18 +106,53 @@ inline std::vector<qrt::Program> Both() {
   return programs;
 }
 
+// What it leaves to the host: choosing tokens, or nothing but saying where a chain of steps begins.
+enum class Does { kLogits, kTokens, kChains };
+
 class Device final : public toy::HostToyDevice {
  public:
-  explicit Device(std::vector<qrt::Program> programs, bool chooses = false, uint32_t vocab = kVocab)
+  explicit Device(std::vector<qrt::Program> programs, Does does = Does::kLogits, uint32_t vocab = kVocab)
       : HostToyDevice("drafting toy", 4096),
         programs_(std::move(programs)),
-        chooses_(chooses),
+        does_(does),
         vocab_(vocab),
         stride_(PlanOf({}, vocab).logits_stride) {
     runs.reserve(1 << 16);
   }
 
-  bool samples() const override { return chooses_; }
+  bool samples() const override { return does_ != Does::kLogits; }
+  bool chains() const override { return does_ == Does::kChains; }
+
+  qrt::DeviceResult RunChain(std::span<const qrt::ChainStep> steps, int32_t* guesses) override {
+    ++chains_run;
+    const auto copy = [](const qrt::DeviceCopy& c) {
+      if (c.bytes == 0) return;
+      std::memmove(reinterpret_cast<uint8_t*>(c.to->address) + c.to_offset,
+                   reinterpret_cast<const uint8_t*>(c.from->address) + c.from_offset, c.bytes);
+    };
+    size_t made = 0;
+    for (const qrt::ChainStep& link : steps) {
+      copy(link.before);
+      std::vector<int32_t> tokens(link.step.tokens, link.step.tokens + link.step.n_rows);
+      std::copy(guesses + made - link.fed, guesses + made, tokens.end() - link.fed);
+      qrt::StepRequest step = link.step;
+      step.tokens = tokens.data();
+      const qrt::DeviceResult result = Run(step);
+      if (result != qrt::DeviceResult::kOk) return result;
+      const auto* rows = reinterpret_cast<const uint64_t*>(arena_.address);
+      if (link.guesses) guesses[made++] = Likeliest(rows[step.out_rows[step.n_out - 1]]);
+      copy(link.after);
+    }
+    return qrt::DeviceResult::kOk;
+  }
+  qrt::DeviceResult Read(std::span<const qrt::CopyRange> ranges) override {
+    ++copies;
+    return HostToyDevice::Read(ranges);
+  }
+  qrt::DeviceResult Write(std::span<const qrt::CopyRange> ranges) override {
+    ++copies;
+    return HostToyDevice::Write(ranges);
+  }
 
   qrt::DeviceResult Run(const qrt::StepRequest& request) override {
     const qrt::ProgramFacts& facts = programs_[request.program].facts;
@@ -158,6 +195,7 @@ class Device final : public toy::HostToyDevice {
 
   std::vector<uint32_t> runs;                          // programs, in order
   uint64_t trunk_rows_read = 0;                        // of its logits
+  size_t chains_run = 0, copies = 0;                   // those of Read and Write
   float (*bend)(uint64_t row, float logit) = nullptr;  // the trunk's logits
   bool (*fails)(const qrt::ProgramFacts& facts) = nullptr;
 
@@ -177,14 +215,14 @@ class Device final : public toy::HostToyDevice {
   }
 
   const std::vector<qrt::Program> programs_;
-  const bool chooses_;
+  const Does does_;
   const uint32_t vocab_, stride_;
 };
 
 struct DraftingToy {
-  explicit DraftingToy(std::vector<qrt::Program> programs = Both(), bool chooses = false,
+  explicit DraftingToy(std::vector<qrt::Program> programs = Both(), Does does = Does::kLogits,
                        uint32_t vocab = kVocab) {
-    auto made = std::make_unique<Device>(programs, chooses, vocab);
+    auto made = std::make_unique<Device>(programs, does, vocab);
     device = made.get();
     status = qrt::Engine::Create(PlanOf(std::move(programs), vocab), std::move(made), nullptr, &engine);
   }

@@ -9,113 +9,29 @@
 #include <random>
 
 #include "runtime/engine/lookup_drafter.h"
+#include "tests/unit/runtime/engine_drafting_text.h"
 #include "tests/unit/runtime/engine_drafting_toy.h"
 
 namespace {
 
+using drafting::Does;
 using drafting::DraftingToy;
+using drafting::kSpeculatedText;
 using drafting::kVocab;
+using drafting::SavedBytes;
+using drafting::Scripted;
+using drafting::SomeSamplers;
+using drafting::TextOf;
+using drafting::TokensOf;
 using qrt::Generate;
 using qrt::Generated;
 using qrt::Sampler;
 using qrt::SamplerOptions;
 using qrt::Session;
 
-std::vector<int32_t> TokensOf(size_t count, uint64_t seed) {
-  std::vector<int32_t> tokens;
-  for (size_t i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>(toy::Mix(seed, i) % kVocab));
-  return tokens;
-}
-
-std::vector<uint8_t> SavedBytes(const Session& session) {
-  std::vector<uint8_t> bytes(session.SaveSize());
-  EXPECT_TRUE(session.Save(bytes.data()).ok());
-  return bytes;
-}
-
-std::vector<SamplerOptions> SomeSamplers() {
-  std::vector<SamplerOptions> all(6);
-  all[0].temperature = 0;
-  all[1].seed = 7;
-  all[2].temperature = 1000;
-  all[2].top_k = 8;
-  all[2].seed = 8;
-  all[3].temperature = 3000;
-  all[3].repeat_penalty = 1.3f;
-  all[3].frequency_penalty = 100;
-  all[3].seed = 9;
-  all[4].temperature = 20000;
-  all[4].min_p = 0.01f;
-  all[4].presence_penalty = -300;
-  all[4].penalty_window = 5;
-  all[4].seed = 10;
-  all[5].temperature = 5000;
-  all[5].top_p = 0.9f;
-  all[5].penalty_window = -1;
-  all[5].presence_penalty = 5000;
-  all[5].seed = 11;
-  return all;
-}
-
-constexpr size_t kSpeculatedText = 120;
-
-// The text behind `prompt`, by steps of Generate.
-std::vector<int32_t> TextOf(Session& session, const SamplerOptions& options,
-                            const std::vector<int32_t>& prompt, Generated* sum = nullptr) {
-  Sampler sampler = toy::MakeSampler(options);
-  for (const int32_t token : prompt) sampler.Accept(token);
-  int32_t token = 0;
-  EXPECT_TRUE(toy::AppendSampled(session, prompt, &sampler, &token).ok());
-  std::vector<int32_t> text = {token};
-  int32_t chosen[16];
-  while (text.size() < kSpeculatedText) {
-    sampler.Accept(text.back());
-    Generated generated;
-    const size_t room = std::min<size_t>(16, kSpeculatedText - text.size());
-    const qrt::Status status = Generate(session, text.back(), sampler, {}, {chosen, room}, &generated);
-    EXPECT_TRUE(status.ok()) << status.ToString();
-    if (!status.ok() || generated.tokens == 0) break;
-    text.insert(text.end(), chosen, chosen + generated.tokens);
-    if (sum == nullptr) continue;
-    sum->tokens += generated.tokens;
-    sum->guessed += generated.guessed;
-    sum->accepted += generated.accepted;
-  }
-  EXPECT_EQ(session.position(), prompt.size() + text.size() - 1) << "tokens in the session";
-  EXPECT_EQ(session.logits(), nullptr);
-  return text;
-}
-
-// Guesses what `truth` says, and now and then something else.
-class Scripted final : public qrt::Drafter {
- public:
-  Scripted(std::vector<int32_t> truth, unsigned right_of_8, uint32_t seed)
-      : truth_(std::move(truth)), right_(right_of_8), random_(seed) {}
-  bool wants_rows() const override { return false; }
-  void Follow(uint64_t, std::span<const int32_t>, const float*) override {}
-  void BackTo(uint64_t) override {}
-  void Forget(uint64_t) override {}
-  size_t Propose(uint64_t position, int32_t token, std::span<int32_t> guesses) override {
-    EXPECT_LT(position, truth_.size());
-    EXPECT_EQ(token, truth_[position]);
-    const size_t count = random_() % (guesses.size() + 1);
-    for (size_t i = 0; i < count; ++i) {
-      const size_t at = position + 1 + i;
-      guesses[i] = at < truth_.size() ? truth_[at] : 0;
-      if (random_() % 8 >= right_) guesses[i] = static_cast<int32_t>(random_() % kVocab);
-    }
-    return count;
-  }
-
- private:
-  const std::vector<int32_t> truth_;
-  const unsigned right_;
-  std::mt19937 random_;
-};
-
-// With a device that chooses tokens, and one that does not.
-class SpeculationOn : public testing::TestWithParam<bool> {};
-INSTANTIATE_TEST_SUITE_P(Devices, SpeculationOn, testing::Bool());
+class SpeculationOn : public testing::TestWithParam<Does> {};
+INSTANTIATE_TEST_SUITE_P(Devices, SpeculationOn,
+                         testing::Values(Does::kLogits, Does::kTokens, Does::kChains));
 
 TEST_P(SpeculationOn, TextAndSessionAreThoseOfPlainDecoding) {
   DraftingToy toy(drafting::Both(), GetParam());
@@ -137,7 +53,8 @@ TEST_P(SpeculationOn, TextAndSessionAreThoseOfPlainDecoding) {
         EXPECT_EQ(TextOf(*session, options, prompt, &sum), text)
             << length << " guesses, " << right << " of 8 right";
         EXPECT_EQ(SavedBytes(*session), saved) << length << " guesses, " << right << " of 8 right";
-        EXPECT_EQ(toy.device->trunk_rows_read == 0, GetParam()) << "a device that chooses sends no logits";
+        EXPECT_EQ(toy.device->trunk_rows_read == 0, GetParam() != Does::kLogits)
+            << "a device that chooses sends no logits";
         if (right != 8 || length == 1) continue;
         EXPECT_EQ(sum.accepted, sum.guessed) << "guesses that were right";
         EXPECT_GT(sum.accepted, kSpeculatedText / 3);
@@ -277,10 +194,55 @@ TEST_P(SpeculationOn, TheCallerSaysWhichGuessesAreRight) {
   EXPECT_EQ(SavedBytes(*session), SavedBytes(*again));
 }
 
+// Between two rounds of guessing and checking nothing goes through the host but ids; the guesses are those
+// that a host that feeds each of them gets.
+TEST(Speculation, ADeviceGuessesAndChecksInOneRun) {
+  const std::vector<int32_t> prompt = TokensOf(45, 3);
+  for (const SamplerOptions& options : SomeSamplers()) {
+    for (const uint32_t length : {1u, 2u, 5u, 7u}) {
+      SCOPED_TRACE("seed " + std::to_string(options.seed) + ", " + std::to_string(length) + " guesses");
+      DraftingToy toys[] = {DraftingToy(drafting::Both(), Does::kTokens),
+                            DraftingToy(drafting::Both(), Does::kChains)};
+      Generated sums[2];
+      std::vector<int32_t> texts[2];
+      std::vector<uint8_t> saved[2];
+      for (const size_t t : {0, 1}) {
+        const auto session = toys[t].Make(QRT_DRAFT_MODEL, length);
+        ASSERT_TRUE(toys[t].made.ok()) << toys[t].made.ToString();
+        texts[t] = TextOf(*session, options, prompt, &sums[t]);
+        saved[t] = SavedBytes(*session);
+      }
+      EXPECT_EQ(texts[1], texts[0]);
+      EXPECT_EQ(saved[1], saved[0]);
+      EXPECT_EQ(sums[1].guessed, sums[0].guessed);
+      EXPECT_EQ(sums[1].accepted, sums[0].accepted);
+      const bool penalizes = toy::MakeSampler(options).penalizes();
+      EXPECT_EQ(toys[1].device->chains_run == 0, penalizes) << "guesses are known too late for penalties";
+      if (penalizes) continue;
+
+      // Behind the prompt more tokens wait than go in with a guess; the next round begins with what the host
+      // saw.
+      const auto session = toys[1].Make(QRT_DRAFT_MODEL, length);
+      Sampler sampler = toy::MakeSampler(options);
+      ASSERT_TRUE(toy::Append(*session, prompt, QRT_LOGITS_NONE).ok());
+      int32_t token = 4, chosen[16];
+      for (int round = 0; round < 12; ++round) {
+        const size_t chains = toys[1].device->chains_run, copies = toys[1].device->copies;
+        Generated generated;
+        ASSERT_TRUE(Generate(*session, token, sampler, {}, chosen, &generated).ok());
+        token = chosen[generated.tokens - 1];
+        EXPECT_EQ(generated.guessed, length);
+        EXPECT_EQ(toys[1].device->chains_run, chains + (round != 0));
+        if (round != 0) EXPECT_EQ(toys[1].device->copies, copies + (round == 1)) << "rows stay on the device";
+      }
+    }
+  }
+}
+
 // Lists of tokens to penalize that are too long together: the rows come to the host, which has one list.
 TEST(Speculation, ADeviceChoosesAsLongAsItsTableOfPenaltiesHasRoom) {
   constexpr uint32_t kManyTokens = 16400;
-  DraftingToy toy(drafting::Both(), true, kManyTokens);
+  DraftingToy toy(drafting::Both(), Does::kTokens, kManyTokens);
   ASSERT_TRUE(toy.status.ok()) << toy.status.ToString();
   SamplerOptions options;
   options.presence_penalty = 1;
