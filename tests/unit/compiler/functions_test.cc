@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 
 #include "compiler/pipeline/pipeline.h"
 #include "frontends/gguf/gguf.h"
@@ -25,7 +26,8 @@ namespace fs = std::filesystem;
 const fs::path kModel = fs::path(QCC_SOURCE_DIR) / "tests" / "golden" / "t35-mtp-F32.gguf";
 
 absl::Status CompileTo(const std::string& path, const std::vector<std::string>& functions,
-                       LastFfnMode last_ffn = LastFfnMode::kChosen, int64_t draft_vocab = 0) {
+                       LastFfnMode last_ffn = LastFfnMode::kChosen, int64_t draft_vocab = 0,
+                       const std::vector<int64_t>& prefill = {128}) {
   PipelineOptions options;
   options.input = kModel.string();
   options.output = path;
@@ -33,7 +35,7 @@ absl::Status CompileTo(const std::string& path, const std::vector<std::string>& 
   options.numerics = NumericsMode::kF32;
   options.kv = KvMode::kF32;
   options.decode_buckets = {1, 4};
-  options.prefill_buckets = {128};
+  options.prefill_buckets = prefill;
   options.functions = functions;
   options.last_ffn = last_ffn;
   options.draft_vocab = draft_vocab;
@@ -44,10 +46,10 @@ absl::Status CompileTo(const std::string& path, const std::vector<std::string>& 
 class Functions : public InFolder {
  protected:
   std::unique_ptr<qrt::Artifact> Compile(const std::vector<std::string>& functions,
-                                         LastFfnMode last_ffn = LastFfnMode::kChosen,
-                                         int64_t draft_vocab = 0) {
+                                         LastFfnMode last_ffn = LastFfnMode::kChosen, int64_t draft_vocab = 0,
+                                         const std::vector<int64_t>& prefill = {128}) {
     const std::string path = Path("f" + std::to_string(functions.size()) + std::to_string(draft_vocab));
-    const absl::Status compiled = CompileTo(path, functions, last_ffn, draft_vocab);
+    const absl::Status compiled = CompileTo(path, functions, last_ffn, draft_vocab, prefill);
     EXPECT_TRUE(compiled.ok()) << compiled;
     auto opened = qrt::Artifact::Open(path);
     EXPECT_TRUE(opened.ok()) << opened.status().ToString();
@@ -119,6 +121,30 @@ TEST_F(Functions, MoreProgramsAndTheSameOnes) {
   for (uint64_t rows = 1; rows <= 70; ++rows) {
     EXPECT_EQ(after.ForTokens(rows).program, before.ForTokens(rows).program);
     EXPECT_EQ(after.ForStream(rows).program, before.ForStream(rows).program);
+  }
+}
+
+// LC-23: what a draft's prefill reads of weights is all that its other programs read but the head, in every
+// bucket; of the embedding each reads a row a token.
+TEST_F(Functions, ThePrefillOfADraftHasNoHead) {
+  const auto artifact = Compile({"trunk", "mtp"}, LastFfnMode::kChosen, 0, {16, 64, 512});
+  ASSERT_TRUE(artifact);
+  const qrt::Manifest& m = artifact->manifest();
+  std::map<std::string, const qrt::ProgramInfo*> programs;
+  for (const qrt::ProgramInfo& program : m.programs) programs[program.name] = &program;
+  ASSERT_TRUE(programs.contains("mtp_1"));
+  const uint64_t row = uint64_t{4} * m.model.embedding_length, head = m.model.vocab_size * row;
+  const uint64_t block = programs["mtp_1"]->weight_bytes - head - row;
+  for (const auto& [name, rows] :
+       {std::pair{"mtp_4", 4}, {"mtp_prefill_16", 16}, {"mtp_prefill_64", 64}, {"mtp_prefill_512", 512}}) {
+    SCOPED_TRACE(name);
+    ASSERT_TRUE(programs.contains(name));
+    const bool whole = programs[name]->facts.gives == qrt::Output::kLogits;
+    EXPECT_EQ(whole, rows == 4);
+    const uint64_t embedded = std::min<uint64_t>(rows, m.model.vocab_size) * row;
+    EXPECT_EQ(programs[name]->weight_bytes, block + embedded + (whole ? head : 0));
+    EXPECT_EQ(programs[name]->dispatches + (whole ? 0 : 1), programs["mtp_1"]->dispatches)
+        << "the head is one dispatch";
   }
 }
 

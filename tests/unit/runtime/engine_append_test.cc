@@ -222,36 +222,83 @@ TEST(EngineAppend, SessionsOfOneEngineDoNotTouchEachOther) {
     ExpectRows(rows[s], toy::Reference(tokens[s]), "session " + std::to_string(s));
 }
 
+std::vector<uint8_t> SavedBytes(const qrt::Session& session) {
+  std::vector<uint8_t> bytes(session.SaveSize());
+  EXPECT_TRUE(session.Save(bytes.data()).ok());
+  return bytes;
+}
+
+// Sequences wherever they are, blocks of 16 tokens apart.
 TEST(EngineAppend, ABatchSharesStepsAndChangesNothing) {
   Toy toy;
-  const std::vector<size_t> lengths = {1, 70, 3, 0, 16, 1};
+  const std::vector<size_t> begins = {3, 17, 200, 0, 16, 5}, lengths = {1, 70, 3, 0, 16, 1};
   std::vector<std::unique_ptr<ToySession>> sessions;
   std::vector<std::vector<int32_t>> tokens;
   std::vector<Rows> rows(lengths.size());
   qrt::Batch batch(*toy.engine);
   for (size_t s = 0; s < lengths.size(); ++s) {
     sessions.push_back(std::make_unique<ToySession>(toy));
-    tokens.push_back(Tokens(lengths[s] + s, s));  // s tokens of history
-    ASSERT_TRUE(Append(sessions[s]->session,
-                       {tokens[s].begin(), tokens[s].begin() + static_cast<ptrdiff_t>(s)}, QRT_LOGITS_ALL,
-                       &rows[s])
-                    .ok());
+    tokens.push_back(Tokens(begins[s] + lengths[s], s));
+    const auto begin = tokens[s].begin() + static_cast<ptrdiff_t>(begins[s]);
+    ASSERT_TRUE(Append(sessions[s]->session, {tokens[s].begin(), begin}, QRT_LOGITS_ALL, &rows[s]).ok());
     const qrt_append_options options = Options(QRT_LOGITS_ALL, Rows::Take, &rows[s]);
-    ASSERT_TRUE(batch.Add(sessions[s]->session, tokens[s].data() + s, lengths[s], &options).ok());
+    ASSERT_TRUE(batch.Add(sessions[s]->session, &*begin, lengths[s], &options).ok());
   }
   toy.device->steps.clear();
   ASSERT_TRUE(batch.Run().ok());
-  for (size_t s = 0; s < lengths.size(); ++s) {
-    ExpectRows(rows[s], toy::Reference(tokens[s]), "session " + std::to_string(s));
-    EXPECT_EQ(sessions[s]->session.position(), lengths[s] + s);
-  }
-  EXPECT_EQ(toy.device->violation, "");
-  // 91 rows: 64 of three sequences, then 27 of four.
+  // 91 rows: 64 of two sequences, then 27 of four.
   std::vector<Step> trunks;
   for (const Step& step : toy.device->steps) {
     if (step.program != 6) trunks.push_back(step);
   }
   EXPECT_EQ(trunks, (std::vector<Step>{{5, 64, 2, 0}, {5, 27, 4, 0}}));
+  for (size_t s = 0; s < lengths.size(); ++s) {
+    SCOPED_TRACE("session " + std::to_string(s));
+    ExpectRows(rows[s], toy::Reference(tokens[s]), "of a batch");
+    EXPECT_EQ(sessions[s]->session.position(), tokens[s].size());
+    ToySession alone(toy);
+    ASSERT_TRUE(Append(alone.session, tokens[s], QRT_LOGITS_NONE).ok());
+    EXPECT_EQ(SavedBytes(sessions[s]->session), SavedBytes(alone.session));
+  }
+  EXPECT_EQ(toy.device->violation, "");
+}
+
+// HZ-32: each token of sequences at 3, 17 and 200 is one step of all three, over the ends of blocks.
+TEST(EngineAppend, SequencesAtAnyPositionsDecodeTogether) {
+  Toy toy;
+  const size_t begins[] = {3, 17, 200};
+  constexpr size_t kTurns = 40;
+  std::vector<std::unique_ptr<ToySession>> sessions;
+  std::vector<std::vector<int32_t>> tokens;
+  std::vector<std::vector<std::vector<float>>> expected;
+  for (size_t s = 0; s < 3; ++s) {
+    sessions.push_back(std::make_unique<ToySession>(toy));
+    tokens.push_back(Tokens(begins[s] + kTurns, s));
+    expected.push_back(toy::Reference(tokens[s]));
+    const auto begin = tokens[s].begin() + static_cast<ptrdiff_t>(begins[s]);
+    ASSERT_TRUE(Append(sessions[s]->session, {tokens[s].begin(), begin}, QRT_LOGITS_NONE).ok());
+  }
+  for (size_t turn = 0; turn < kTurns; ++turn) {
+    qrt::Batch batch(*toy.engine);
+    for (size_t s = 0; s < 3; ++s) {
+      ASSERT_TRUE(batch.Add(sessions[s]->session, &tokens[s][begins[s] + turn], 1, nullptr).ok());
+    }
+    toy.device->steps.clear();
+    ASSERT_TRUE(batch.Run().ok());
+    ASSERT_EQ(toy.device->steps, (std::vector<Step>{{2, 3, 3, 3}})) << "turn " << turn;
+    for (size_t s = 0; s < 3; ++s) {
+      const float* logits = sessions[s]->session.logits();
+      ASSERT_NE(logits, nullptr) << "session " << s;
+      ASSERT_EQ(std::vector<float>(logits, logits + toy::kVocab), expected[s][begins[s] + turn])
+          << "session " << s << ", turn " << turn;
+    }
+  }
+  for (size_t s = 0; s < 3; ++s) {
+    ToySession alone(toy);
+    ASSERT_TRUE(Append(alone.session, tokens[s], QRT_LOGITS_NONE).ok());
+    EXPECT_EQ(SavedBytes(sessions[s]->session), SavedBytes(alone.session)) << "session " << s;
+  }
+  EXPECT_EQ(toy.device->violation, "");
 }
 
 TEST(EngineAppend, BatchedDecodeIsOneStepForAll) {

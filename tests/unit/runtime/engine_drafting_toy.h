@@ -117,7 +117,7 @@ class Device final : public toy::HostToyDevice {
         does_(does),
         vocab_(vocab),
         stride_(PlanOf({}, vocab).logits_stride) {
-    runs.reserve(1 << 16);
+    steps.reserve(1 << 16);
   }
 
   bool samples() const override { return does_ != Does::kLogits; }
@@ -156,7 +156,7 @@ class Device final : public toy::HostToyDevice {
 
   qrt::DeviceResult Run(const qrt::StepRequest& request) override {
     const qrt::ProgramFacts& facts = programs_[request.program].facts;
-    runs.push_back(request.program);
+    steps.push_back({request.program, request.n_rows, request.n_seqs, request.n_out});
     if (fails != nullptr && fails(facts)) return qrt::DeviceResult::kRefused;
     auto* rows = reinterpret_cast<uint64_t*>(arena_.address);
     const bool draft = facts.leaves == kDraftStream;
@@ -193,7 +193,7 @@ class Device final : public toy::HostToyDevice {
     return qrt::DeviceResult::kOk;
   }
 
-  std::vector<uint32_t> runs;                          // programs, in order
+  std::vector<toy::Step> steps;
   uint64_t trunk_rows_read = 0;                        // of its logits
   size_t chains_run = 0, copies = 0;                   // those of Read and Write
   float (*bend)(uint64_t row, float logit) = nullptr;  // the trunk's logits
