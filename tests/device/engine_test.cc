@@ -106,6 +106,13 @@ Logits Feed(qrt_session* session, const std::vector<int32_t>& tokens, uint32_t v
   return logits == nullptr ? Logits() : Logits(logits, logits + vocab);
 }
 
+std::vector<uint8_t> Saved(const qrt_session* session) {
+  std::vector<uint8_t> bytes(qrt_session_save_size(session));
+  qrt_error error = Sized<qrt_error>();
+  EXPECT_EQ(qrt_session_save(session, bytes.data(), bytes.size(), nullptr, &error), QRT_OK) << Say(error);
+  return bytes;
+}
+
 int32_t Best(const Logits& logits) {
   return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
@@ -143,8 +150,9 @@ INSTANTIATE_TEST_SUITE_P(On, EngineConformance, testing::ValuesIn(LevelsAndGpus(
 INSTANTIATE_TEST_SUITE_P(On, ExpertsConformance, testing::ValuesIn(LevelsAndGpus()), NameOf);
 INSTANTIATE_TEST_SUITE_P(On, GpuEngineConformance, testing::ValuesIn(GpuTargets()), NameOf);
 
-// Sessions of different lengths, decoded alone and together: equal bits in every decode bucket. More sessions
-// than the largest of them go through a prefill program: equal bits there too.
+// Sessions at different places, blocks of 16 tokens apart and across their borders (HZ-32), decoded alone and
+// together: equal bits in every decode bucket. More sessions than the largest of them go through a prefill
+// program: equal bits there too.
 void CheckBatchMates(const char* gguf, const Target& target, const char* device) {
   SCOPED_TRACE(gguf);
   qrt_artifact* artifact = Open(gguf, target);
@@ -152,16 +160,19 @@ void CheckBatchMates(const char* gguf, const Target& target, const char* device)
   const uint32_t vocab = Vocab(artifact);
   Engine engine = MakeEngine(artifact, device);
   ASSERT_NE(engine, nullptr);
-  constexpr size_t kSessions = 9, kTokens = 5;
+  constexpr size_t kBegins[] = {3, 17, 200, 1, 13, 16, 57, 30, 47}, kSessions = std::size(kBegins),
+                   kTokens = 5;
   std::vector<std::vector<int32_t>> prompts, next;
   std::vector<std::vector<Logits>> alone(kSessions);
   std::vector<Session> together;
+  std::vector<std::vector<uint8_t>> saved;
   for (size_t i = 0; i < kSessions; ++i) {
-    prompts.push_back(RandomTokens(1 + i * 7, vocab, static_cast<uint32_t>(i)));
+    prompts.push_back(RandomTokens(kBegins[i], vocab, static_cast<uint32_t>(i)));
     next.push_back(RandomTokens(kTokens, vocab, static_cast<uint32_t>(100 + i)));
     Session session = MakeSession(engine.get());
     Feed(session.get(), prompts[i], vocab);
     for (int32_t token : next[i]) alone[i].push_back(Feed(session.get(), {token}, vocab));
+    saved.push_back(Saved(session.get()));
     together.push_back(MakeSession(engine.get()));
     Feed(together[i].get(), prompts[i], vocab);
   }
@@ -186,6 +197,7 @@ void CheckBatchMates(const char* gguf, const Target& target, const char* device)
       ASSERT_EQ(got, alone[i][t]);
     }
   }
+  for (size_t i = 0; i < kSessions; ++i) EXPECT_EQ(Saved(together[i].get()), saved[i]) << "session " << i;
 }
 
 TEST_P(EngineConformance, BatchMatesDoNotMatter) {
