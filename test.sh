@@ -18,7 +18,7 @@ stage "source checks: layering, length, formatting, names in Python"
 python3 tools/check_source.py
 python3 tools/check_functions.py
 python3 tools/check_format.py
-pyflakes3 benchmarks tests/abi tests/e2e tools  # a name that is missing, or imported for nothing
+pyflakes3 benchmarks tests/abi tests/e2e tests/features tools  # a name that is missing, or imported for nothing
 
 # needs_vulkan BIN: install_deps.sh brings lavapipe. If it cannot be used, every test on a Vulkan device would skip, and
 # the run would say nothing about that target; likewise the tests of a profile whose features were not found on it.

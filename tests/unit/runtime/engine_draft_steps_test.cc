@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/engine/speculation.h"
@@ -97,6 +99,40 @@ TEST(DraftSteps, TakingGuessesOverRunsNothing) {
         token = chosen[right];
       }
     }
+  }
+}
+
+// Notes what sessions take.
+class Noting final : public toy::HostToyDevice {
+ public:
+  Noting() : HostToyDevice("noting toy", 8192) {}
+  qrt::DeviceResult Run(const qrt::StepRequest&) override { return qrt::DeviceResult::kOk; }
+  qrt::DeviceResult Allocate(uint64_t bytes, qrt::DeviceBuffer* buffer) override {
+    taken.push_back(bytes);
+    return HostToyDevice::Allocate(bytes, buffer);
+  }
+  std::vector<uint64_t> taken;
+};
+
+// N-8: guesses are taken back within the block before, so recurrent state has room for two blocks, however
+// many are guessed at once.
+TEST(DraftSteps, StateHasRoomForTwoBlocksWhateverIsGuessed) {
+  qrt::ModelPlan plan = toy::Plan(toy::Ladder());
+  plan.state_bytes = 256 + 16 * 64;
+  plan.states = {{0, 256, 64}};
+  plan.state_block = 16;
+  auto made = std::make_unique<Noting>();
+  Noting& device = *made;
+  std::unique_ptr<qrt::Engine> engine;
+  ASSERT_TRUE(qrt::Engine::Create(plan, std::move(made), nullptr, &engine).ok());
+  for (const uint32_t guesses : {0u, 1u, 3u, 15u}) {
+    SCOPED_TRACE(std::to_string(guesses) + " guesses");
+    device.taken.clear();
+    qrt::Session session(*engine, nullptr);
+    const qrt_draft draft = guesses == 0 ? QRT_DRAFT_NONE : QRT_DRAFT_LOOKUP;
+    ASSERT_TRUE(session.Init({64, 0, draft, guesses}, nullptr).ok());
+    const uint64_t areas = guesses == 0 ? 1 : 2;
+    EXPECT_EQ(device.taken, (std::vector<uint64_t>{areas * plan.state_bytes, 64 * toy::kKvBytesPerToken}));
   }
 }
 
