@@ -35,7 +35,7 @@ def CutLayers : Pass<"qcc-cut-layers", "::mlir::ModuleOp"> {
   let description = [{
     The function that begins a step keeps the layers `first` to `last`. Where layers before them are cut off, it takes their
     rows as the caller's instead of tokens; where layers behind them are, it leaves its own, and the functions that take what
-    the last layer leaves go too. States, weights and tables go with the layers that use them; what several need
+    the last layer leaves go too, and those that draft: they are given such rows with tokens. States, weights and tables go with the layers that use them; what several need
     each part has.
   }];
   let dependentDialects = ["::qcc::hir::HirDialect"];

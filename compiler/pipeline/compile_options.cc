@@ -94,9 +94,8 @@ constexpr CompileOption kOptions[] = {
      .help = "which layers run on which target: cpu:0-3,vulkan:4-7; each part is a device of its own",
      .page =
          "Every layer once, in order, from 0; a target may have several parts. The embedding goes with the "
-         "first part, norm and head with the last. `--target` follows from it. Not together with "
-         "`--kernels`, or other `--functions` than `trunk`, which is then what is made: a model in parts "
-         "drafts with an artifact of `--draft`. "
+         "first part, norm, head and the NextN block with the last. `--target` follows from it. Not together "
+         "with `--kernels`. "
          "[layers-on-devices.md](../layers-on-devices.md)",
      .usual = "all on one device",
      .changes = OptionChanges::kArtifact,
@@ -216,7 +215,7 @@ constexpr CompileOption kOptions[] = {
          "`trunk`: tokens to logits; `mtp`: the NextN block of a model that has one, with which qrun "
          "guesses tokens. A name that the model lacks is an error that lists its own. `--functions=trunk` "
          "leaves the block out",
-     .usual = "all that the model has; with --layers or --traceable the trunk",
+     .usual = "all that the model has; with --traceable the trunk",
      .changes = OptionChanges::kArtifact,
      .from = CompilePhase::kFuse,
      .read = ReadNames<&PipelineOptions::functions>,

@@ -94,7 +94,7 @@ std::string WriteLayers(const CompileOption&, const PipelineOptions& options) {
 }
 
 absl::Status CheckFunctions(PipelineOptions& options) {
-  if (options.functions.empty() && (options.in_parts() || options.traceable)) {
+  if (options.functions.empty() && options.traceable) {
     options.functions = {std::string(models::kTrunkFunction)};
   }
   if (options.mtp.empty() || options.functions.empty() || Contains(options.functions, models::kMtpFunction)) {
@@ -109,20 +109,15 @@ absl::Status CheckFunctions(PipelineOptions& options) {
 
 absl::Status CheckParts(const PipelineOptions& options) {
   if (!options.in_parts()) return absl::OkStatus();
-  const std::vector<std::string> trunk = {std::string(models::kTrunkFunction)};
-  const struct {
-    std::string_view name;
-    bool given;
-  } others[] = {{"kernels", !options.kernels.empty()},
-                {"functions", !options.functions.empty() && options.functions != trunk},
-                {"mtp", !options.mtp.empty()}};
-  for (const auto& other : others) {
-    if (!other.given) continue;
-    return MakeError("Q0102",
-                     Concat("it cannot be used with --layers, which gives layers to several devices"),
-                     FindCompileOption(other.name)->Flag(), "leave out one of them");
+  if (!options.kernels.empty()) {
+    return MakeError("Q0102", "it cannot be used with --layers, which gives layers to several devices",
+                     FindCompileOption("kernels")->Flag(), "leave out one of them");
   }
-  return absl::OkStatus();
+  if (options.functions.empty() || Contains(options.functions, models::kTrunkFunction)) {
+    return absl::OkStatus();
+  }
+  return MakeError("Q0102", "--layers gives the trunk's layers to several devices, and it is not among them",
+                   FindCompileOption("functions")->Flag(), "add trunk, or leave out one of them");
 }
 
 absl::Status CheckDraft(PipelineOptions& options) {

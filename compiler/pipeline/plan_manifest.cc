@@ -94,6 +94,7 @@ void DescribePart(mlir::ModuleOp plan, const LayerPart& of, ManifestSpec& manife
     manifest.embedding_length = part.embedding_length;
   }
   manifest.state_block = std::max(manifest.state_block, part.state_block);
+  if (!part.draft_tokens.empty()) manifest.draft_tokens = std::move(part.draft_tokens);
   std::vector<int32_t> streams;  // by their places in the part's list
   for (const std::string& name : part.streams) {
     const auto found = std::find(manifest.streams.begin(), manifest.streams.end(), name);

@@ -19,7 +19,7 @@ struct CutLayersPass : impl::CutLayersBase<CutLayersPass> {
     FailureOr<SmallVector<EntryPoint>> entries = entryPoints(module);
     if (failed(entries)) return failure();
     for (EntryPoint& entry : llvm::drop_begin(*entries))
-      if (entry.leftBy.empty())
+      if (entry.leftBy.empty() && !drafts(entry, *entries))
         return entry.func.emitError(
                    "cannot cut the layers of a model whose steps begin in several functions: @")
                << entries->front().name() << " and @" << entry.name();
@@ -37,6 +37,12 @@ struct CutLayersPass : impl::CutLayersBase<CutLayersPass> {
       for (EntryPoint& entry : llvm::drop_begin(*entries)) entry.func.erase();
     }
     return first == 0 ? success() : beginAt(trunk, (*calls)[first]);
+  }
+
+  // Goes on from rows of the trunk's end, or prepares them.
+  static bool drafts(const EntryPoint& entry, ArrayRef<EntryPoint> entries) {
+    return (entry.tokens && entry.rows) ||
+           llvm::any_of(entries, [&](const EntryPoint& other) { return entry.preparesRowsOf(other); });
   }
 
   // The calls in order: layer N hands the residual stream, its first operand, to layer N + 1.

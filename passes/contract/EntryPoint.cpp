@@ -35,7 +35,11 @@ LogicalResult fill(T& place, T value, func::FuncOp func, StringRef what) {
 
 LogicalResult addArgument(EntryPoint& entry, BlockArgument argument) {
   Type type = argument.getType();
-  if (isa<hir::RowsType>(type) || argument.use_empty()) return success();  // what nobody uses is not taken
+  if (argument.use_empty()) return success();  // what nobody uses is not taken
+  if (isa<hir::RowsType>(type)) {
+    entry.inSequences = true;
+    return success();
+  }
   if (isIds(type)) {
     if (onlyFor<hir::EmbedOp>(argument)) return fill(entry.tokens, argument, entry.func, "takes tokens");
     if (onlyFor<hir::SelectRowsOp>(argument))

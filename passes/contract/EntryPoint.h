@@ -18,13 +18,14 @@ struct EntryPoint {
   llvm::StringRef leftBy;      // the function whose rows these are; empty: the caller's
   mlir::Value logits;          // what it returns of either kind, or null
   mlir::Value left;
+  bool inSequences = false;  // needs to know which rows are whose, and where: it advances states, say
 
   llvm::StringRef name() const { return mlir::func::FuncOp(func).getName(); }
   // Makes rows of the caller's rows, and nothing else, and the other is given such with its tokens: runs
   // ahead of it where the caller's rows are those of another model's function.
   bool preparesRowsOf(const EntryPoint& other) const {
-    return !tokens && rows && leftBy.empty() && left && !logits && other.tokens && other.rows &&
-           other.leftBy.empty() && other.rows.getType() == left.getType();
+    return !tokens && rows && leftBy.empty() && left && !logits && !inSequences && other.tokens &&
+           other.rows && other.leftBy.empty() && other.rows.getType() == left.getType();
   }
 };
 

@@ -42,6 +42,7 @@ Manifest PartManifest(const Manifest& manifest, size_t number) {
   out.numerics = manifest.numerics;
   out.kv_element = manifest.kv_element;
   out.streams = manifest.streams;
+  out.draft_tokens = manifest.draft_tokens;
   out.state_block = manifest.state_block;
   out.weights_bytes = part.weights_bytes;
   out.state_bytes = part.state_bytes;

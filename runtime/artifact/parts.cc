@@ -88,8 +88,10 @@ Status ArtifactVerifier::CheckPartPrograms(const Manifest& part) const {
   const bool last = part.part + 1 == part.parts.size();
   const uint32_t begins = part.part == 0 ? kTokens : kGiven;
   const uint64_t row_bytes = uint64_t{a_.manifest_.model.embedding_length} * sizeof(float);
+  // A NextN block follows the last layer.
+  const uint32_t layers = facts.layers + (last ? 1 : 0);
   for (const StateInfo& state : part.states) {
-    if (state.layer >= facts.first_layer && state.layer - facts.first_layer < facts.layers) continue;
+    if (state.layer >= facts.first_layer && state.layer - facts.first_layer < layers) continue;
     return BadField("state '" + state.name + "'.layer", std::to_string(state.layer),
                     "one of the " + std::to_string(facts.layers) + " layers from " +
                         std::to_string(facts.first_layer) + " on: it is of " + PartField(part.part));
@@ -101,8 +103,10 @@ Status ArtifactVerifier::CheckPartPrograms(const Manifest& part) const {
   }
   for (const ProgramInfo& program : part.programs) {
     const std::string field = "program '" + program.name + "'";
-    const bool ends = last && program.facts.takes == kStream;  // it makes logits of what another leaves
-    if (!ends && program.facts.takes != begins) {
+    // Makes logits of what another leaves, or drafts: takes tokens with such rows, or with its own.
+    const bool ends = last && (program.facts.takes == kStream || program.facts.takes == (kTokens | kStream));
+    const bool drafts = last && program.facts.takes == (kTokens | kGiven);
+    if (!ends && !drafts && program.facts.takes != begins) {
       return BadField(field + ".takes", std::to_string(program.facts.takes),
                       std::to_string(begins) + ": it is of " + PartField(part.part));
     }

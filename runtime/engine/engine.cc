@@ -58,9 +58,7 @@ Status Engine::Create(std::vector<Part> parts, const qrt_allocator* allocator, s
     engine->traces_.insert(engine->traces_.end(), stage.plan.traces.begin(), stage.plan.traces.end());
   }
   QRT_RETURN_IF_ERROR(engine->CheckParts());
-  if (engine->parts_.size() == 1 && engine->schedule().leaves_every_row()) {
-    engine->own_draft_ = DraftSchedule(engine->plan());
-  }
+  if (engine->schedule().leaves_every_row()) engine->own_draft_ = DraftSchedule(engine->plan());
   QRT_RETURN_IF_ERROR(engine->TakeMemory(allocator));
   *out = std::move(engine);
   return Status();

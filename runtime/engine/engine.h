@@ -180,7 +180,7 @@ class Engine {
 
   const pid_t process_;  // that made it
   std::vector<Stage> parts_;
-  DraftSchedule own_draft_;        // of the model, where one device runs it
+  DraftSchedule own_draft_;        // of the model, in the last part
   std::unique_ptr<Stage> linked_;  // drafts instead
   DraftSchedule linked_draft_;
   std::vector<TracedLayer> traces_;

@@ -139,6 +139,8 @@ def own_tokens(h, compared):
     h.expect("d2t: a head of its own", (cols["mtp_1"], cols["decode_1"]) == (1008, 4096), cols)
     found = texts(h, "d2t", artifact, "cpu")
     h.expect("d2t: the same guesses as of those tokens in order", found == compared, found, compared)
+    cut = h.compile(model, "own-parts.qbin", "--layers=cpu:0-3,cpu:4-7", *OPTIONS)
+    h.expect("d2t: the same guesses in parts", texts(h, "d2t in parts", cut, "cpu,cpu") == compared)
     block = gguf_edit.with_tensors(alone(h, TINY), h.path("trimmed-block.gguf"), set(), {"output.weight": head, "d2t": d2t(ids)})
     joined_up = h.compile(without_block(h, TINY), "own-joined.qbin", f"--mtp={block}", *OPTIONS)
     told = h.tool("qcc", "diff", artifact, joined_up).stdout.decode()
@@ -171,15 +173,29 @@ def presence(h):
     h.case("own or shared embedding, head and norm", body)
 
 
-def in_parts(h):
-    """A model whose layers several devices run drafts with an artifact of the block; one of its own is refused by name."""
-    parts = h.compile(TINY, "parts.qbin", "--layers=cpu:0-3,cpu:4-7", "--last-ffn=all", *OPTIONS)
+def in_parts(h, compared):
+    """A model whose layers several devices run: its block drafts with the last part as it does in one piece, or an artifact of the block does."""
+    layers = "--layers=cpu:0-3,cpu:4-7"
+    parts = h.compile(TINY, "parts.qbin", layers, *OPTIONS)
+    found = texts(h, "in parts", parts, "cpu,cpu")
+    h.expect("in parts: the guesses of one piece", found == compared, found, compared)
+    report = h.inspect(parts)
+    drafts = [(s["name"], s["part"]) for s in report["states"] if s["layer"] == 8]
+    h.expect("in parts: the block's KV is with the last", drafts == [("blk.8.kv", 1)], drafts)
+    names = [w["name"] for w in report["weights"]]
+    h.expect("in parts: the block's weights are there once", all(names.count(n) == 1 for n in names if n.startswith("blk.8.")) and any(n.startswith("blk.8.") for n in names), names)
+    joined_up = h.compile(without_block(h, TINY), "parts-joined.qbin", layers, f"--mtp={alone(h, TINY)}", *OPTIONS)
+    told = h.tool("qcc", "diff", parts, joined_up).stdout.decode()
+    h.expect("in parts, --mtp: the same artifact", "0 sections, 4 fields of the manifest, 0 weights" in told, told)
+
+    bare = h.compile(TINY, "parts-bare.qbin", layers, "--functions=trunk", "--last-ffn=all", *OPTIONS)
     draft = h.compile(TINY, "some-draft.qbin", "--draft", "--draft-vocab=1000", *OPTIONS)
     ask = ("-p", "The king", "--raw", "-n", "20", "--seed", "1")
-    h.expect("in parts, with a draft: the same text", h.run("qrun", parts, *ask, "--draft", draft) == h.run("qrun", parts, *ask))
-    refused(h, "in parts, without one", "Q5334", [], "qrun", parts, *ask, "--draft", "mtp")
-    for option in ("--functions=trunk,mtp", f"--mtp={TINY}"):
-        refused(h, f"--layers and {option}", "Q0102", [option.split("=")[0]], "qcc", "compile", TINY, "-o", h.path("x.qbin"), "--layers=cpu:0-3,cpu:4-7", option)
+    plain = h.run("qrun", bare, *ask)
+    h.expect("in parts, with a draft: the same text", h.run("qrun", bare, *ask, "--draft", draft) == plain)
+    h.expect("in parts, another draft than its own: the same text", h.run("qrun", parts, *ask, "--draft", draft) == plain)
+    refused(h, "in parts, without one", "Q5334", [], "qrun", bare, *ask, "--draft", "mtp")
+    refused(h, "--layers without the trunk", "Q0102", ["--functions", "add trunk"], "qcc", "compile", TINY, "-o", h.path("x.qbin"), layers, "--functions=mtp")
 
 
 def command_line(h, both):
@@ -249,17 +265,18 @@ def on_vulkan(h):
     if not any(d.startswith("vulkan") for d in h.usable_devices()):
         print("skip vulkan: cannot be used here")
         return
-    both = h.compile(TINY, "vulkan.qbin", "--draft-vocab=1000", "--target=vulkan", "--decode=1,4", "--prefill=32", "--goldens=off")
-    found = []
-    for draft in ("off", "mtp"):
-        saved = h.path("saved")
-        p = h.tool("qrun", both, "--device=vulkan", "-p", "Tell me of the king.", "-n", "10", "--seed", "4", "--draft", draft, "--save-session", saved,
-                   "--timing=json")
-        h.expect(f"vulkan, draft {draft}", p.returncode == 0, p.stderr)
-        with open(saved, "rb") as f:
-            found.append((p.stdout, f.read()))
-    drafted = json.loads(p.stderr.decode().strip().split("\n")[-1])["drafted_tokens"]
-    h.expect("vulkan: one text, one saved session", found[0] == found[1] and drafted > 0, drafted, found[0][0], found[1][0])
+    for device, where in (("vulkan", ("--target=vulkan",)), ("cpu,vulkan", ("--layers=cpu:0-5,vulkan:6-7", "--cpu=native"))):
+        both = h.compile(TINY, "vulkan.qbin", "--draft-vocab=1000", *where, "--decode=1,4", "--prefill=32", "--goldens=off")
+        found = []
+        for draft in ("off", "mtp"):
+            saved = h.path("saved")
+            p = h.tool("qrun", both, f"--device={device}", "-p", "Tell me of the king.", "-n", "10", "--seed", "4", "--draft", draft, "--save-session", saved,
+                       "--timing=json")
+            h.expect(f"{device}, draft {draft}", p.returncode == 0, p.stderr)
+            with open(saved, "rb") as f:
+                found.append((p.stdout, f.read()))
+        drafted = json.loads(p.stderr.decode().strip().split("\n")[-1])["drafted_tokens"]
+        h.expect(f"{device}: one text, one saved session", found[0] == found[1] and drafted > 0, drafted, found[0][0], found[1][0])
 
 
 def main():
@@ -276,7 +293,7 @@ def main():
     joined(h, both)
     own_tokens(h, some_tokens(h, both, compared))
     presence(h)
-    in_parts(h)
+    in_parts(h, compared)
     command_line(h, both)
     going_on(h, both)
     bench(h, both)

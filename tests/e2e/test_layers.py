@@ -44,7 +44,7 @@ def cut_models(h, models):
 
 def tiny(h, models):
     whole = models.compile("tiny.qbin", TINY, "--cpu=native", "--functions=trunk")
-    four = models.compile("four.qbin", TINY, "--cpu=native", "--layers=cpu:0,cpu:1-3,cpu:4-6,cpu:7")
+    four = models.compile("four.qbin", TINY, "--cpu=native", "--functions=trunk", "--layers=cpu:0,cpu:1-3,cpu:4-6,cpu:7")
     want = models.logits(whole)
     for options in ((), ("-t", 1), ("-t", 3), ("--split", "1"), ("--split", "7")):
         h.expect(f"four parts {options}", models.logits(four, *options) == want, "other bits")
@@ -67,7 +67,7 @@ def tiny(h, models):
     p = h.tool("qrun", "check", four)
     h.expect("qrun check", p.returncode == 0 and p.stdout.count(b"cpu ") == 1 and b"8 tokens" in p.stdout, p.stdout, p.stderr)
     h.expect("qcc verify", h.tool("qcc", "verify", four).returncode == 0)
-    again = models.compile("again.qbin", TINY, "--no-cache", "--cpu=native", "--layers=cpu:0,cpu:1-3,cpu:4-6,cpu:7")
+    again = models.compile("again.qbin", TINY, "--no-cache", "--cpu=native", "--functions=trunk", "--layers=cpu:0,cpu:1-3,cpu:4-6,cpu:7")
     h.expect("the same bytes again", open(again, "rb").read() == open(four, "rb").read())
     return whole, four
 
@@ -111,7 +111,7 @@ def refused(h, four):
 def from_gguf(h, models):
     """What qrun asks qcc for."""
     options = ("--goldens=off", "--layers=cpu:0-3,cpu:4-7", *SMALL, f"--cache-dir={h.path('aot')}")
-    p = h.tool("qrun", TINY, *PROMPT, "-n", 4, "--timing=json", *options)
+    p = h.tool("qrun", TINY, *PROMPT, "-n", 4, "--draft=off", "--timing=json", *options)
     h.expect("of a GGUF", p.returncode == 0 and json.loads(p.stderr.decode().splitlines()[-1])["decode_transfers"] == 4, p.stderr)
 
 

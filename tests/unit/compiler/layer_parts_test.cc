@@ -81,7 +81,8 @@ TEST(LayerParts, TheTargetsFollow) {
     GivenOptions given;
     std::string where;
   } conflicts[] = {{{{"target", {"cpu", "vulkan"}}}, "--layers"},
-                   {{{"functions", {"trunk", "mtp"}}}, "--functions"},
+                   {{{"functions", {"mtp"}}}, "--functions"},
+                   {{{"kernels", {"k"}}}, "--kernels"},
                    {{{"gpu_profiles", {"sg32-dot"}}}, "--gpu-profiles=sg32-dot"}};
   for (const auto& c : conflicts) {
     GivenOptions given = c.given;

@@ -101,6 +101,50 @@ TEST(ArtifactParts, AreLikeArtifactsOfTheirOwn) {
   EXPECT_EQ(&last.part(0), &last) << "a part is not cut";
 }
 
+// A NextN block goes with the last part: a state of the layer behind the last, programs that take tokens with
+// the trunk's rows and with their own.
+TEST(ArtifactParts, TheLastMayDraft) {
+  ManifestSpec m = TwoParts();
+  m.states.push_back(m.states[2]);
+  m.states.back().name = "blk.2.kv";
+  m.states.back().layer = 2;
+  m.states.back().offset = 256;
+  m.kv_bytes_per_token = m.parts[1].kv_bytes_per_token = 512;
+  m.parts[1].states = 2;
+  m.streams.push_back("mtp");
+  const auto stream = static_cast<int32_t>(m.streams.size() - 1);
+  m.programs[3].facts = {kTokens | kGiven, 64, -1, stream, Output::kLogits, {3}};
+  m.programs[4].facts = {kTokens | kStream, 0, stream, stream, Output::kLogits, {3}};
+  const Status status = OpenAndUse(Write(m));
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  const auto refused = [](ManifestSpec lie, const char* says) {
+    const Status found = OpenAndUse(Write(lie));
+    EXPECT_EQ(found.number(), 4015u) << found.ToString();
+    EXPECT_NE(found.message().find(says), std::string::npos) << found.ToString();
+  };
+  ManifestSpec lie = m;
+  lie.states.back().layer = 3;
+  refused(lie, "state 'blk.2.kv'.layer is 3, expected one of the 1 layers from 1 on");
+  lie = m;
+  lie.programs[3].facts.given_cols = 32;
+  refused(lie, "program 'prefill_8'.given_cols is 32, expected 64");
+  lie = m;
+  lie.programs[3].facts.takes = kGiven | kStream;
+  lie.programs[3].facts.stream = 0;
+  refused(lie, "program 'prefill_8'.takes is 6, expected 2: it is of part 1");
+  for (const size_t program : {3, 4}) {
+    lie = TwoParts();
+    lie.programs[1].facts = m.programs[program].facts;
+    lie.programs[1].facts.advances = {0};
+    lie.streams = m.streams;
+    refused(lie, "program 'trunk_8'.takes is");
+  }
+  lie = m;
+  lie.programs[3].logits_cols = 16;
+  lie.draft_tokens = {1, 2, 3};
+  refused(lie, "the length of draft_tokens is 3, expected 16");
+}
+
 struct LayerLie {
   const char* name;
   void (*tell)(ManifestSpec& m);
