@@ -308,6 +308,11 @@ int main(int argc, char** argv) {
       std::printf("%s: skipped, this machine lacks %s\n", level.isa.name.data(), missing.data());
       continue;
     }
+    const bool tiles = level.isa.cpu_flags.find("xtiledata") != std::string_view::npos;
+    if (tiles && !qrt::RequestTileRegisters()) {
+      std::printf("%s: skipped, the kernel gives this process no tile registers\n", level.isa.name.data());
+      continue;
+    }
     for (uint64_t i = 0; i < level.table.linear_count; ++i) {
       const BenchLinear& l = level.table.linears[i];
       if (std::string(l.name).find(flags.format) == std::string::npos) continue;

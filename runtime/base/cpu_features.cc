@@ -7,15 +7,19 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace qrt {
 namespace {
 
-// Which register of which cpuid leaf tells about a feature, and which register file the system must save for
-// it.
-enum class Leaf : uint8_t { k1Ecx, k1Edx, k7Ebx, k7Ecx, k7Edx, k7Sub1Eax, kExt1Ecx };
+// Which register of which cpuid leaf tells about a feature (kOnRequest: what the kernel says it gives
+// programs that ask), and which register file the system must save for it.
+enum class Leaf : uint8_t { k1Ecx, k1Edx, k7Ebx, k7Ecx, k7Edx, k7Sub1Eax, kExt1Ecx, kOnRequest };
 enum class Saved : uint8_t { kSse, kAvx, kAvx512, kAmx };
+
+constexpr uint8_t kTileData = 18;  // the number of this register file, of XCR0 and of the kernel
 
 struct Feature {
   std::string_view name;
@@ -55,6 +59,7 @@ constexpr std::array kFeatures = {
     Feature{"amx_tile", Leaf::k7Edx, 24, Saved::kAmx},
     Feature{"amx_int8", Leaf::k7Edx, 25, Saved::kAmx},
     Feature{"amx_bf16", Leaf::k7Edx, 22, Saved::kAmx},
+    Feature{"xtiledata", Leaf::kOnRequest, kTileData, Saved::kAmx},
 };
 static_assert(kFeatures.size() <= 64);
 
@@ -86,6 +91,15 @@ uint64_t SavedState(const Registers& leaf1) {
   return (static_cast<uint64_t>(high) << 32) | low;
 }
 
+// Operations of arch_prctl (asm/prctl.h), which older systems do not name all of.
+constexpr int kSupportedOnRequest = 0x1021, kRequest = 0x1023;
+
+// Register files that the kernel gives a program that asks. None: it knows of none, or does not answer.
+uint64_t OnRequest() {
+  uint64_t mask = 0;
+  return syscall(SYS_arch_prctl, kSupportedOnRequest, &mask) == 0 ? mask : 0;
+}
+
 #endif
 
 }  // namespace
@@ -99,9 +113,12 @@ CpuFeatures CpuFeatures::Detect() {
   const uint64_t saved = SavedState(leaf1);
   auto has_all = [saved](uint64_t mask) { return (saved & mask) == mask; };
   const bool os[] = {true, has_all(0x6), has_all(0xe6), has_all(0x60000)};
+  // Not asked where there is nothing to ask for: what a sandbox says to this call is not known.
+  const uint64_t on_request = os[static_cast<int>(Saved::kAmx)] ? OnRequest() : 0;
   for (size_t i = 0; i < kFeatures.size(); ++i) {
     const Feature& f = kFeatures[i];
-    const uint32_t reg[] = {leaf1.ecx, leaf1.edx, leaf7.ebx, leaf7.ecx, leaf7.edx, leaf7_1.eax, ext1.ecx};
+    const uint32_t reg[] = {leaf1.ecx, leaf1.edx,   leaf7.ebx, leaf7.ecx,
+                            leaf7.edx, leaf7_1.eax, ext1.ecx,  static_cast<uint32_t>(on_request)};
     found.has_[i] = ((reg[static_cast<int>(f.leaf)] >> f.bit) & 1) && os[static_cast<int>(f.saved)];
   }
 #endif
@@ -123,6 +140,14 @@ bool CpuFeatures::Has(std::string_view name) const {
   return false;
 }
 
+CpuFeatures CpuFeatures::Without(std::string_view name) const {
+  CpuFeatures rest = *this;
+  for (size_t i = 0; i < kNames.size(); ++i) {
+    if (kNames[i] == name) rest.has_[i] = false;
+  }
+  return rest;
+}
+
 std::vector<std::string> CpuFeatures::Missing(std::span<const std::string> wanted) const {
   std::vector<std::string> missing;
   for (const std::string& name : wanted) {
@@ -141,6 +166,14 @@ std::vector<std::string_view> CpuFeatures::Names() const {
 
 std::span<const std::string_view> CpuFeatures::Known() {
   return kNames;
+}
+
+bool RequestTileRegisters() {
+#if defined(__x86_64__)
+  return CpuFeatures::Detect().Has("xtiledata") && syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
+#else
+  return false;
+#endif
 }
 
 CpuModel DetectCpuModel() {

@@ -1,5 +1,6 @@
 // What the processor can do and the operating system lets it do. Names are those of /proc/cpuinfo ("avx2",
-// "avx512_vnni", "amx_int8").
+// "avx512_vnni", "amx_int8"), and one that it does not have: "xtiledata", tile registers for programs that
+// ask.
 #ifndef QRT_BASE_CPU_FEATURES_H_
 #define QRT_BASE_CPU_FEATURES_H_
 
@@ -26,6 +27,8 @@ class CpuFeatures {
   bool Has(std::string_view name) const;
   // Those of `wanted` that are not there, in order.
   std::vector<std::string> Missing(std::span<const std::string> wanted) const;
+  // The same but for `name`.
+  CpuFeatures Without(std::string_view name) const;
   // Names of all that are there, in a fixed order.
   std::vector<std::string_view> Names() const;
 
@@ -35,6 +38,13 @@ class CpuFeatures {
  private:
   std::bitset<64> has_;
 };
+
+// Asks the kernel for tile registers, which it keeps for no program that has not asked (they are "xtiledata"
+// of Detect). The answer is the process's: threads that run already have them too, and so has a child of
+// fork(). False: they are not there, or the kernel refuses, because an alternate signal stack of some thread
+// is too small for them, say; once they are given it refuses such stacks instead (sigaltstack). So it is
+// asked only for code that needs them.
+bool RequestTileRegisters();
 
 // Who made the processor and which of its designs it is, for what no feature tells.
 struct CpuModel {

@@ -65,9 +65,9 @@ const Driver* FindDriver(std::string_view kind) {
 }
 
 Result<Candidate> FindCpu(const Request& request, int /*index*/) {
-  const CpuFeatures cpu = CpuFeatures::Detect();
+  CpuFeatures cpu = CpuFeatures::Detect();
   const Manifest& manifest = request.artifact.manifest();
-  Result<size_t> variant = ChooseCode(manifest, cpu, request.variant_name());
+  Result<size_t> variant = TakeCode(manifest, &cpu, request.variant_name());
   if (!variant.ok()) return variant.status();
   Candidate candidate;
   candidate.variant = *variant;

@@ -68,7 +68,7 @@ def conventions(h):
     h.check("qcc explain", p.returncode == 0 and p.stdout.startswith(b"Q1206: "))
     refused(h, "qcc explain of no code", 2, "Q0104", ["Q0999"], "qcc", "explain", "Q0999")
     p = h.tool("qcc", "targets")
-    h.check("qcc targets", p.returncode == 0 and all(n in p.stdout.decode() for n in ("base", "v3", "v3vnni", "avx_vnni", "v4vnni", "avx512_vnni")))
+    h.check("qcc targets", p.returncode == 0 and all(n in p.stdout.decode() for n in ("base", "v3", "v3vnni", "avx_vnni", "v4vnni", "avx512_vnni", "v4amx", "amx_int8", "xtiledata")))
 
 
 def usage(h, model):
@@ -77,7 +77,7 @@ def usage(h, model):
     refused(h, "qcc unknown option", 2, "Q0101", ["--bogus", "qcc compile --help"], "qcc", "compile", TINY, "--bogus")
     out = h.path("never.qbin")
     for option, value, accepted in (("--numerics", "int9", "int8, f32"), ("--kv", "f8", "f16, f32"), ("--l2-norm", "mean", "sum, max"),
-                                    ("--cpu", "v9", "native, base, v3, v3vnni, v4vnni"), ("--target", "tpu", "cpu, vulkan, cuda"), ("--gpu-profiles", "sg7", "sg32-dot"),
+                                    ("--cpu", "v9", "native, base, v3, v3vnni, v4vnni, v4amx"), ("--target", "tpu", "cpu, vulkan, cuda"), ("--gpu-profiles", "sg7", "sg32-dot"),
                                     ("--decode", "0", "from 1 to"), ("--prefill", "x", "from 1 to"),
                                     ("--compile-to", "lunch", "import, fuse, plan, code, artifact"), ("--report", "x", "fusion")):
         refused(h, f"qcc compile {option}={value}", 2, "Q0102", [value, accepted], "qcc", "compile", TINY, f"{option}={value}", "-o", out)

@@ -30,6 +30,11 @@ struct PanelShape {
   int rows, vectors, panels;
 };
 
+// Of a level without a unit that multiplies matrices of bytes: see v4amx.h.
+struct NoMatrixUnit {
+  static constexpr int kRows = 0;
+};
+
 // fn(0), fn(1), ... fn(N - 1), written out: loops that the optimiser need not unroll first. fn is a
 // QK_LAMBDA.
 template <class T, T... I>

@@ -5,6 +5,7 @@
 #define QCC_CODEGEN_CPU_KERNELS_LINEAR_PANEL_H_
 
 #include "codegen/cpu/kernels/linear_int8.h"
+#include "codegen/cpu/kernels/linear_matrix.h"
 #include "codegen/cpu/kernels/scratch.h"
 
 namespace qk {
@@ -17,6 +18,10 @@ struct PanelLinear {
   typedef typename L::B B;
   typedef typename L::Dot Dot;
   static constexpr int kSums = L::kSums, kWords = 8 / kSums;  // words of an integer sum
+  // Codes of panels for a matrix unit are signed: no sum needs a start.
+  static constexpr bool kMatrix = Level::MatrixUnit::kRows > 0, kSigned = kMatrix || Dot::kSigned;
+  static constexpr int kLow = kSigned ? 0 : B::kLow;
+  typedef MatrixProducts<F, Level::MatrixUnit> Unit;
   // Rows and vectors of outputs that are multiplied together: as many sums as registers hold. A word of a row
   // is read once for all vectors, which lie in G panels.
   static constexpr PanelShape kShape = Level::panel(B::kHasMinimum);
@@ -24,6 +29,7 @@ struct PanelLinear {
   static constexpr int kEach = V / G;  // vectors of a panel
   static_assert(LinearScratch::kRowsTogether % M == 0 && M <= LinearScratch::kLeastRows && V % G == 0 &&
                 G <= 2 && kParts % kEach == 0);
+  static_assert(!kMatrix || (kEach == kParts && G == 1 && B::kLow >= -128 && B::kLow + B::kHigh <= 127));
 
   struct Sums {
     Float v[M][V];
@@ -57,9 +63,9 @@ struct PanelLinear {
             L::prefetch(next + b * L::T.bytes(), j);
             unroll<kParts>([&](int p) QK_LAMBDA {
               uint8_t* at = to + p * kLanes * 4;
-              for_each_word<F, Dot::kSigned>(body + j * L::T.chunk, p,
-                                             [&](int, int word, Words codes)
-                                                 QK_LAMBDA { store<Words>(at + word * 64, codes); });
+              for_each_word<F, kSigned>(body + j * L::T.chunk, p, [&](int, int word, Words codes) QK_LAMBDA {
+                store<Words>(at + word * 64, codes);
+              });
               const Scales<kLanes> s = read_scales<F>(PartFields{p}, header, j);
               unroll<kSums>([&](int g) QK_LAMBDA {
                 store<Float>(at + place.scale_at + g * 64, s.scale[g]);
@@ -72,13 +78,12 @@ struct PanelLinear {
 
   // starts of the rows [first, end), the first at starts[0].
   __attribute__((always_inline)) void fill_starts(const uint8_t* x, int64_t first, int64_t end) const {
-    if constexpr (L::kLow == 0) return;
+    if constexpr (kLow == 0) return;
     for (int64_t r = first; r < end; ++r) {
       const uint8_t* sums = x + r * t.row_bytes + Int8SumsAt(t.row_columns);
       int32_t* to = starts + (r - first) * row_starts;
       for (int64_t i = 0; i < row_starts; ++i) {
-        to[i] =
-            L::kLow * (kSums == 2 ? load32(sums + 4 * i) : load32(sums + 8 * i) + load32(sums + 8 * i + 4));
+        to[i] = kLow * (kSums == 2 ? load32(sums + 4 * i) : load32(sums + 8 * i) + load32(sums + 8 * i + 4));
       }
     }
   }
@@ -102,8 +107,7 @@ struct PanelLinear {
         unroll<kSums>([&](int g) QK_LAMBDA {
           Dot dot[M][V];
           unroll<M * V>([&](int i) QK_LAMBDA {
-            Dot::begin(dot[i / V][i % V],
-                       L::kLow != 0 ? start[i / V * row_starts + col / 32 * kSums + g] : 0);
+            Dot::begin(dot[i / V][i % V], kLow != 0 ? start[i / V * row_starts + col / 32 * kSums + g] : 0);
           });
           unroll<kWords>([&](int n) QK_LAMBDA {
             const int word = g * kWords + n;
@@ -115,18 +119,62 @@ struct PanelLinear {
               unroll<V>([&](int v) QK_LAMBDA { Dot::add(dot[m][v], n, kWords, codes[v], xm); });
             });
           });
-          unroll<V>([&](int v) QK_LAMBDA {
-            const Float scale = load<Float>(chunk + place.scale_at + g * 64 + vector_at(v, second));
-            unroll<M>([&](int m) QK_LAMBDA {
-              const float xs = load<float>(row(m).scales + col / 8);
-              acc.v[m][v] = fma<kLanes>(scale * xs, to_float<kLanes>(Dot::end(dot[m][v])), acc.v[m][v]);
-            });
-          });
+          add_scaled(
+              chunk + place.scale_at + g * 64, second, row, col,
+              [&](int m, int v) QK_LAMBDA { return Dot::end(dot[m][v]); }, acc);
         });
         if constexpr (B::kHasMinimum) add_minima(chunk + place.shift_at, second, row, col, acc);
       }
     }
     return acc;
+  }
+
+  // The same where the level has a matrix unit. It makes the products of the next columns while those before
+  // are taken: what it writes is not wanted at once.
+  __attribute__((always_inline)) Sums matrix_tile(const uint8_t* chunk, const uint8_t* x) const {
+    Sums acc;
+    unroll<M * V>([&](int i) QK_LAMBDA { acc.v[i / V][i % V] = Float(0.f); });
+    const auto row = [&](int m) QK_LAMBDA { return t.columns(x + m * t.row_bytes, 0); };
+    uint8_t* products = a.scratch + place.products;
+    int64_t turn = 0;  // which half of `products` the next columns get
+    const auto multiply = [&](const uint8_t* weights, int64_t col) QK_LAMBDA {
+      Unit::multiply(weights, row(0).codes + col, t.row_bytes, products + turn);
+      turn ^= kSums * Unit::kBytes;
+    };
+    multiply(chunk, 0);
+    for (int64_t at = 0; at < t.k; at += 32, chunk += place.chunk) {
+      for (int64_t term = 0; term < t.terms; ++term) {
+        const int64_t col = term * t.k + at;
+        const uint8_t* made = products + (turn ^ kSums * Unit::kBytes);
+        if (term + 1 < t.terms) {
+          multiply(chunk, col + t.k);
+        } else if (at + 32 < t.k) {
+          multiply(chunk + place.chunk, at + 32);
+        }
+        unroll<kSums>([&](int g) QK_LAMBDA {
+          add_scaled(
+              chunk + place.scale_at + g * 64, 0, row, col,
+              [&](int m, int v)
+                  QK_LAMBDA { return load<Words>(made + g * Unit::kBytes + m * 64 + v * kLanes * 4); },
+              acc);
+        });
+        if constexpr (B::kHasMinimum) add_minima(chunk + place.shift_at, 0, row, col, acc);
+      }
+    }
+    return acc;
+  }
+
+  // dot(m, v): the integer sums that go with the scales.
+  template <class Row, class DotAt>
+  __attribute__((always_inline)) void add_scaled(const uint8_t* scales, int64_t second, Row row, int64_t col,
+                                                 DotAt dot, Sums& acc) const {
+    unroll<V>([&](int v) QK_LAMBDA {
+      const Float scale = load<Float>(scales + vector_at(v, second));
+      unroll<M>([&](int m) QK_LAMBDA {
+        const float xs = load<float>(row(m).scales + col / 8);
+        acc.v[m][v] = fma<kLanes>(scale * xs, to_float<kLanes>(dot(m, v)), acc.v[m][v]);
+      });
+    });
   }
 
   template <class Row>
@@ -181,7 +229,12 @@ struct PanelLinear {
       });
     } else {
       for (int64_t j = 0; j < (second ? 2 : 1); ++j) {
-        const Sums one = tile(panel + j * place.pair, 0, p, xr, start);
+        Sums one;
+        if constexpr (kMatrix) {
+          one = matrix_tile(panel + j * place.pair, xr);
+        } else {
+          one = tile(panel + j * place.pair, 0, p, xr, start);
+        }
         unroll<M * V>([&](int i) QK_LAMBDA { products.sums[j][i / V][i % V] = one.v[i / V][i % V]; });
       }
     }
@@ -210,6 +263,7 @@ struct PanelLinear {
     const bool swiglu = a.epilogue == QK_Epilogue_Swiglu;
     const int64_t together = swiglu ? 1 : G;  // items
     const int64_t ld = (a.n + 15) & ~int64_t{15};
+    if constexpr (kMatrix) Unit::begin();
     for (int64_t r0 = 0; r0 < a.n_rows; r0 += place.rows) {
       const int64_t end = r0 + place.rows < a.n_rows ? r0 + place.rows : a.n_rows;
       const int64_t first = end - r0 < M ? end - M : r0;
@@ -222,6 +276,7 @@ struct PanelLinear {
         rows(x, first, r0, end, both, a.y + g * 16, ld);
       }
     }
+    if constexpr (kMatrix) Unit::end();
   }
 };
 

@@ -68,6 +68,17 @@ Result<size_t> ChooseCode(const Manifest& manifest, const CpuFeatures& cpu, std:
                 known.empty() ? "it holds no code for CPUs" : "it holds: " + known);
 }
 
+Result<size_t> TakeCode(const Manifest& manifest, CpuFeatures* cpu, std::string_view name,
+                        bool (*request)()) {
+  constexpr std::string_view kOnRequest = "xtiledata";
+  Result<size_t> chosen = ChooseCode(manifest, *cpu, name);
+  if (!chosen.ok()) return chosen;
+  const std::vector<std::string>& needs = manifest.code[*chosen].features;
+  if (std::find(needs.begin(), needs.end(), kOnRequest) == needs.end() || request()) return chosen;
+  *cpu = cpu->Without(kOnRequest);
+  return ChooseCode(manifest, *cpu, name);
+}
+
 CpuDevice::CpuDevice(const qrt_allocator* allocator) : memory_(allocator) {
   InitBarrier(&barrier_);
 }

@@ -22,6 +22,12 @@ namespace qrt {
 // variant of that name).
 Result<size_t> ChooseCode(const Manifest& manifest, const CpuFeatures& cpu, std::string_view name);
 
+// The same for a device that is about to be made of it. What a process has only once it asked, it asks for
+// here (`request`), where the variant needs it; refused, it is no more in `cpu`, and another variant is
+// chosen.
+Result<size_t> TakeCode(const Manifest& manifest, CpuFeatures* cpu, std::string_view name,
+                        bool (*request)() = RequestTileRegisters);
+
 class CpuDevice final : public Device {
  public:
   // Copies code variant `variant` of the artifact into executable memory, takes the arena and scratch for

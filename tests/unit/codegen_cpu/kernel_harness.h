@@ -17,6 +17,7 @@
 #include "codegen/cpu/kernels/native_table.h"
 #include "codegen/cpu/kernels/scratch.h"
 #include "dialects/formats/formats.h"
+#include "tests/unit/codegen_cpu/tile_emulator.h"
 
 namespace qcc::cpu {
 
@@ -144,10 +145,7 @@ inline ::testing::AssertionResult same_bits(const float* a, const float* b, size
 class KernelTest : public ::testing::TestWithParam<Isa> {
  protected:
   void SetUp() override {
-    const std::string_view missing = missing_cpu_flag(GetParam());
-    if (!missing.empty()) {
-      GTEST_SKIP() << "this machine lacks " << missing << ", which " << isa_info(GetParam()).name << " needs";
-    }
+    if (const std::string why = WhyNotHere(GetParam()); !why.empty()) GTEST_SKIP() << why;
     k = &kernels_of(GetParam());
   }
   const Kernels* k = nullptr;
@@ -162,17 +160,17 @@ inline std::vector<Isa> all_levels() {
 // others what each lacks.
 struct FusedLevels {
   std::vector<Isa> here;
-  std::string lacking;  // "; v4vnni needs avx512f"
+  std::string lacking;  // "; this machine lacks avx512f, which v4vnni needs"
 };
 inline FusedLevels fused_levels() {
   FusedLevels levels;
   for (Isa isa : all_levels()) {
     if (isa_info(isa).cpu_flags.find("fma") == std::string_view::npos) continue;
-    const std::string_view missing = missing_cpu_flag(isa);
-    if (missing.empty()) {
+    const std::string why = WhyNotHere(isa);
+    if (why.empty()) {
       levels.here.push_back(isa);
     } else {
-      levels.lacking += "; " + std::string(isa_info(isa).name) + " needs " + std::string(missing);
+      levels.lacking += "; " + why;
     }
   }
   return levels;

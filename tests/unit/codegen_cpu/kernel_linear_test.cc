@@ -313,7 +313,7 @@ TEST_P(KernelLinear, Scales) {
 TEST_P(KernelLinear, ManyRows) {
   for (const FormatKernels& f : format_kernels(*k)) {
     if (f.format != Format::Q8_0) continue;
-    for (int64_t rows : {70, 49, 73}) {
+    for (int64_t rows : {70, 65, 73, 80}) {
       SCOPED_TRACE(rows);
       Problem p = make_problem(*k, f.format, 8192, 16, rows, false, 99);
       const Guarded<float> before = Random(5).guarded(static_cast<size_t>(p.rows * p.ld()));
@@ -342,23 +342,51 @@ TEST(KernelLevels, EveryFlagIsOneThatCanBeFound) {
 // operations are the same wherever multiply-add rounds once.
 TEST(KernelLevels, LinearBitsAgreeWhereMultiplyAddIsFused) {
   QCC_TWO_FUSED_LEVELS_OR_SKIP(levels);
-  const int64_t k = 512, n = 32, rows = 5;
-  for (size_t i = 0; i < static_cast<size_t>(kFormatCount); ++i) {
-    const Problem p = make_problem(kernels_of(Isa::base), format_kernels(kernels_of(Isa::base))[i].format, k,
-                                   n, rows, false, static_cast<uint32_t>(800 + i));
-    for (bool int8 : {false, true}) {
-      std::vector<float> first;
-      for (Isa isa : levels) {
-        const FormatKernels f = format_kernels(kernels_of(isa))[i];
-        if (int8 && !f.int8) continue;
-        Guarded<float> y(static_cast<size_t>(rows * p.ld()));
-        runner(p, f, int8)(0, rows, y.data(), QK_Epilogue_Store, 0, p.groups());
-        if (first.empty()) first.assign(y.begin(), y.end());
-        ASSERT_TRUE(same_bits(y.data(), first.data(), y.size()))
-            << f.name << (int8 ? " int8, " : " f32, ") << isa_info(isa).name << " and "
-            << isa_info(levels[0]).name;
+  struct Shape {
+    int64_t k, n, rows, epilogue;
+  };
+  // Few rows; as many as unpacked weights are for, and the most that are left over of those taken together.
+  for (const Shape& s : {Shape{512, 32, 5, QK_Epilogue_Store}, Shape{512, 40, 47, QK_Epilogue_Add},
+                         Shape{256, 20, 16, QK_Epilogue_Swiglu}}) {
+    for (size_t i = 0; i < static_cast<size_t>(kFormatCount); ++i) {
+      const Problem p =
+          make_problem(kernels_of(Isa::base), format_kernels(kernels_of(Isa::base))[i].format, s.k, s.n,
+                       s.rows, s.epilogue == QK_Epilogue_Swiglu, static_cast<uint32_t>(800 + i));
+      for (bool int8 : {false, true}) {
+        std::vector<float> first;
+        for (Isa isa : levels) {
+          const FormatKernels f = format_kernels(kernels_of(isa))[i];
+          if (int8 && !f.int8) continue;
+          Guarded<float> y = Random(900).guarded(static_cast<size_t>(s.rows * p.ld()));
+          runner(p, f, int8)(0, s.rows, y.data(), s.epilogue, 0, p.groups());
+          if (first.empty()) first.assign(y.begin(), y.end());
+          ASSERT_TRUE(same_bits(y.data(), first.data(), y.size()))
+              << f.name << (int8 ? " int8, " : " f32, ") << s.rows << " rows, " << isa_info(isa).name
+              << " and " << isa_info(levels[0]).name;
+        }
       }
     }
+  }
+}
+
+// A matrix unit that is there is used for as many rows as it takes together, and for no fewer.
+TEST(KernelLevels, TilesServeManyRows) {
+  if (const std::string why = WhyNotHere(Isa::v4amx); !why.empty()) GTEST_SKIP() << why;
+  if (missing_cpu_flag(Isa::v4amx).empty()) GTEST_SKIP() << "this machine has tiles: they are not counted";
+  for (const FormatKernels& f : format_kernels(kernels_of(Isa::v4amx))) {
+    if (!f.int8) continue;
+    const int64_t k = 256, n = 32, sums = description(f.format).plain.columns_per_scale == 16 ? 2 : 1;
+    const Problem p = make_problem(kernels_of(Isa::base), f.format, k, n, 32, false, 17);
+    Guarded<float> y(static_cast<size_t>(p.rows * p.ld()));
+    const auto instructions = [&](int64_t rows) {
+      const uint64_t before = EmulatedTileInstructions();
+      runner(p, f, true)(0, rows, y.data(), QK_Epilogue_Store, 0, p.groups());
+      return static_cast<int64_t>(EmulatedTileInstructions() - before);
+    };
+    EXPECT_EQ(instructions(15), 0) << f.name;
+    // Shapes and their release; of each sum: clear, two loads, products, store.
+    EXPECT_EQ(instructions(16), 2 + p.groups() * k / 32 * sums * 5) << f.name;
+    EXPECT_EQ(instructions(32), 2 + 2 * p.groups() * k / 32 * sums * 5) << f.name;
   }
 }
 

@@ -228,6 +228,19 @@ TEST(CpuFeaturesTest, MissingNamesWhatIsNotThere) {
   const std::vector<std::string> wanted = {"avx", "avx2", "from_the_future"};
   EXPECT_EQ(cpu.Missing(wanted), (std::vector<std::string>{"avx2", "from_the_future"}));
   EXPECT_FALSE(CpuFeatures::Detect().Has("from_the_future"));
+  EXPECT_EQ(cpu.Without("avx").Missing(wanted), wanted);
+  EXPECT_EQ(cpu.Without("from_the_future").Names(), cpu.Names());
+}
+
+// Tile registers are the kernel's to give, as often as it is asked, and only of a processor that has them.
+TEST(CpuFeaturesTest, TileRegistersAreAskedFor) {
+  const CpuFeatures cpu = CpuFeatures::Detect();
+  if (!cpu.Has("xtiledata")) {
+    EXPECT_FALSE(RequestTileRegisters());
+    GTEST_SKIP() << "this machine has no tile registers to ask for";
+  }
+  EXPECT_TRUE(cpu.Has("amx_tile"));
+  EXPECT_EQ(RequestTileRegisters(), RequestTileRegisters());
 }
 
 // What the kernel writes of the same processor.

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -318,6 +319,35 @@ TEST(ChooseCode, TakesTheFirstThatRuns) {
   EXPECT_EQ(chosen({"avx2", "avx512f"}, "base"), 3) << "a named variant wins over a better one";
   EXPECT_EQ(chosen({"avx2"}, "v4"), -5001) << "a named variant that does not run";
   EXPECT_EQ(chosen({}, "spirv"), -5003) << "not a CPU variant";
+}
+
+// Tile registers are asked for where they are needed, and nowhere else; without them there is other code.
+TEST(ChooseCode, TakesTheNextWhereTheKernelRefuses) {
+  static int asked;
+  const qrt::Manifest manifest =
+      WithCode({{"cpu", "tiles", {"avx2", "xtiledata"}, 0, 0}, {"cpu", "v3", {"avx2"}, 0, 0}});
+  const auto taken = [&](std::vector<std::string_view> names, bool granted, std::string_view wanted = "") {
+    qrt::CpuFeatures cpu = qrt::CpuFeatures::FromNames(names);
+    asked = 0;
+    bool (*yes)() = [] { return ++asked > 0; };
+    bool (*no)() = [] { return ++asked == 0; };
+    const auto choice = qrt::TakeCode(manifest, &cpu, wanted, granted ? yes : no);
+    EXPECT_EQ(cpu.Has("xtiledata"), std::ranges::count(names, "xtiledata") == 1 && (granted || asked == 0));
+    return choice;
+  };
+  EXPECT_EQ(*taken({"avx2", "xtiledata"}, true), 0u);
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(*taken({"avx2", "xtiledata"}, false), 1u);
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(*taken({"avx2", "xtiledata"}, false, "v3"), 1u);
+  EXPECT_EQ(asked, 0) << "code that has no use for them";
+  EXPECT_EQ(*taken({"avx2"}, true), 1u);
+  EXPECT_EQ(asked, 0) << "a processor that has none";
+  const auto refused = taken({"avx2", "xtiledata"}, false, "tiles");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().number(), 5001u);
+  EXPECT_NE(refused.status().message().find("tiles needs xtiledata"), std::string::npos)
+      << refused.status().message();
 }
 
 TEST(ChooseCode, NamesEveryMissingFeature) {

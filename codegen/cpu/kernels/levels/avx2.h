@@ -7,6 +7,7 @@
 namespace qk {
 
 struct Avx2 {
+  typedef NoMatrixUnit MatrixUnit;
   static constexpr int kLanes = 8;
   static constexpr int kTileRows = 4;
   static constexpr PanelShape panel(bool) { return {.rows = 4, .vectors = 2, .panels = 1}; }

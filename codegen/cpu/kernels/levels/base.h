@@ -7,6 +7,7 @@
 namespace qk {
 
 struct Level {
+  typedef NoMatrixUnit MatrixUnit;
   static constexpr int kLanes = 4;
   static constexpr int kTileRows = 2;
   static constexpr PanelShape panel(bool) { return {.rows = 2, .vectors = 2, .panels = 1}; }

@@ -2,45 +2,11 @@
 #ifndef QCC_CODEGEN_CPU_KERNELS_LEVELS_V4VNNI_H_
 #define QCC_CODEGEN_CPU_KERNELS_LEVELS_V4VNNI_H_
 
-#include "codegen/cpu/kernels/levels/avx2.h"
-#include "codegen/cpu/kernels/levels/vnni.h"
+#include "codegen/cpu/kernels/levels/avx512.h"
 
 namespace qk {
 
-struct Level : Avx2 {
-  static constexpr int kLanes = 16;
-  static constexpr int kTileRows = 8;
-  // Of two panels a broadcast of a row's word, which is a read of memory, serves both (Zen 5, against 8 rows
-  // of one, prefill of the 0.8b shape: Q6_K 1.13x; Q4_K, whose minima are read as well, 0.92x to 1.01x).
-  static constexpr PanelShape panel(bool minimum) {
-    return minimum ? PanelShape{.rows = 8, .vectors = 1, .panels = 1}
-                   : PanelShape{.rows = 4, .vectors = 2, .panels = 2};
-  }
-  static constexpr int kPairRows = 8, kPairParts = 2;
-
-  template <int N>
-  QK_INLINE U16<N> float_to_half(F32<N> v) {
-    if constexpr (N == 16) {
-      return __builtin_bit_cast(U16<16>, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
-    } else {
-      return Avx2::float_to_half<N>(v);
-    }
-  }
-  template <class T>
-  QK_INLINE I32<16> lookup(I32<16> codes) {
-    const __m128i table = load<__m128i>(T::kBytes.v);
-    return (I32<16>)_mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), (__m512i)codes);
-  }
-
-  QK_INLINE I32<16> add_pairs(I32<16> sum, I32<16> a, I32<16> b) {
-    return (I32<16>)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);
-  }
-  QK_INLINE I32<16> add_products(I32<16> sum, I32<16> codes, int32_t x) {
-    return (I32<16>)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)codes, _mm512_set1_epi32(x));
-  }
-  template <int kHigh>
-  using Dot = ExactDot<Level, 16>;
-};
+struct Level : Avx512 {};
 
 }  // namespace qk
 
