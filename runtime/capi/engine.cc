@@ -24,26 +24,36 @@ Hash128 TokenizerHash(const Artifact& artifact) {
   return tokenizer ? artifact.sections()[tokenizer->section].hash : Hash128();
 }
 
+// `draft`, which guesses for the model of `handle`: its NextN block, or a model by itself.
 Status LinkDraft(qrt_artifact* draft, qrt_engine_options read, qrt_engine& handle) {
   const Artifact &file = *draft->artifact, &model = *handle.artifact->artifact;
   const auto differs = [&](const std::string& what) {
     return Status(Code::kArtifactIncompatible, 5335, what, file.path(),
-                  "use the draft that was made of this model, with the same tokenizer");
+                  "use the draft that was made of this model, or a smaller model with the same tokenizer");
   };
-  if (file.manifest().model.arch != model.manifest().model.arch) {
+  if (file.part_count() != 1) return differs("the draft is cut into parts, expected one");
+  Result<ModelPlan> plan = PlanOf(file.manifest(), file.identity());
+  if (!plan.ok()) return plan.status();
+  const bool by_itself = !Schedule(plan->programs).empty();
+  if (!by_itself && file.manifest().model.arch != model.manifest().model.arch) {
     return differs("the draft is of architecture " + file.manifest().model.arch + ", the model of " +
                    model.manifest().model.arch);
   }
   if (TokenizerHash(file) != TokenizerHash(model))
     return differs("the draft has another tokenizer than the model");
-  if (file.part_count() != 1) return differs("the draft is cut into parts, expected one");
   if (model.part_count() != 1) read.device = nullptr;
-  Result<ModelPlan> plan = PlanOf(file.manifest(), file.identity());
-  if (!plan.ok()) return plan.status();
   Result<std::vector<ChosenDevice>> chosen = MakeDevices(file, read, handle.services);
   if (!chosen.ok()) return chosen.status();
-  const Status linked = handle.engine->Link({std::move(*plan), std::move(chosen->front().device)},
-                                            handle.services.allocator_or_null());
+  Engine::Part part = {std::move(*plan), std::move(chosen->front().device)};
+  const qrt_allocator* allocator = handle.services.allocator_or_null();
+  Status linked;
+  if (by_itself) {
+    std::unique_ptr<Engine> second;
+    linked = Engine::Create(std::move(part.plan), std::move(part.device), allocator, &second);
+    if (linked.ok()) handle.engine->Link(std::move(second));
+  } else {
+    linked = handle.engine->Link(std::move(part), allocator);
+  }
   if (!linked.ok()) {
     return Status(linked.code(), linked.number(), linked.message(), file.path(), linked.help());
   }

@@ -64,13 +64,14 @@ class Engine {
   const Schedule& schedule() const { return parts_.back().schedule; }
   const Device& device() const { return *parts_.back().device; }
   // Whether the model, or the one that was linked, drafts tokens.
-  bool drafts() const { return !draft_schedule().empty(); }
+  bool drafts() const { return second_model_ != nullptr || !draft_schedule().empty(); }
   const DraftSchedule& draft_schedule() const { return linked_ != nullptr ? linked_draft_ : own_draft_; }
   // The part that drafts; of a linked model part_count().
   size_t draft_part() const { return linked_ != nullptr ? parts_.size() : parts_.size() - 1; }
   // Whether the device that drafts is the one that checks, and runs both without the host in between.
   bool chains_drafts() const {
-    return parts_.size() == 1 && linked_ == nullptr && drafts() && device().samples() && device().chains();
+    return parts_.size() == 1 && linked_ == nullptr && second_model_ == nullptr && drafts() &&
+           device().samples() && device().chains();
   }
   // Whether a KV plane of a part belongs to its draft alone: a sequence is the same without.
   bool IsDraftsOwn(size_t part, const KvPlane& plane) const {
@@ -90,6 +91,10 @@ class Engine {
   // artifact incompatible (it drafts nothing; its rows, its vocabulary differ; this model's steps do not
   // leave the rows), out of memory.
   Status Link(Part draft, const qrt_allocator* allocator);
+  // The same of a model by itself that has the same tokens (second_model.h).
+  void Link(std::unique_ptr<Engine> model);
+  // Null: none was linked.
+  Engine* second_model() const { return second_model_.get(); }
 
   // The traced layers of all parts, by layer; empty: the artifact is not traceable.
   std::span<const TracedLayer> traces() const { return traces_; }
@@ -183,6 +188,7 @@ class Engine {
   DraftSchedule own_draft_;        // of the model, in the last part
   std::unique_ptr<Stage> linked_;  // drafts instead
   DraftSchedule linked_draft_;
+  std::unique_ptr<Engine> second_model_;  // or this does
   std::vector<TracedLayer> traces_;
   std::unique_ptr<PrefixStore> prefixes_;
   uint64_t memory_bytes_ = 0;

@@ -52,6 +52,11 @@ Status Engine::Link(Part draft, const qrt_allocator* allocator) {
   return Status();
 }
 
+void Engine::Link(std::unique_ptr<Engine> model) {
+  memory_bytes_ += model->memory_bytes();
+  second_model_ = std::move(model);
+}
+
 const float* Engine::StreamRows(uint64_t rows) {
   const size_t last = parts_.size() - 1;
   const CopyRange range = {&parts_[last].device->arena(), 0, stream_.data(), rows * row_bytes()};

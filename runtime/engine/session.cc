@@ -12,6 +12,7 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/lookup_drafter.h"
 #include "runtime/engine/model_drafter.h"
+#include "runtime/engine/second_model.h"
 
 namespace qrt {
 namespace {
@@ -100,6 +101,12 @@ Status Session::InitDraft(const Options& options, const qrt_allocator* allocator
     return Status(
         Code::kUnavailable, 5334, "the model has no function that drafts tokens", note,
         "compile a model with a NextN block, or give it one with qcc compile --mtp, or link a draft");
+  }
+  if (Engine* second = engine_.second_model()) {
+    auto drafter = std::make_unique<SecondModel>(*second, capacity_);
+    QRT_RETURN_IF_ERROR(drafter->Init(engine_.plan().vocab_size, allocator));
+    drafter_ = std::move(drafter);
+    return Status();
   }
   const DeviceBuffer* kv = &areas_.back().kv;
   if (engine_.draft_part() == engine_.part_count()) {

@@ -106,7 +106,8 @@ void DraftFlags::AddTo(Options& options, const std::string& usual) {
   options.Text(
       "--draft", "off|mtp|lookup|FILE", &draft,
       "who guesses tokens that the model then checks, for the same text in fewer steps: its NextN block, "
-      "what the text said before, or an artifact of qcc compile --draft; default: " +
+      "what the text said before, or an artifact: of qcc compile --draft, or of a smaller model with the "
+      "same tokenizer; default: " +
           usual);
   options.IntegerOr(
       "auto", QRT_DRAFT_TOKENS_AUTO, "--draft-len", "N|auto", 1, 15, &length,

@@ -62,7 +62,10 @@ def own_artifact(h, both, compared):
     plain = h.run("qrun", trunk, *ask, "--draft", "off")
     h.expect("qrun --draft FILE writes the same text", h.run("qrun", trunk, *ask, "--draft", draft) == plain)
     refused(h, "a draft makes no text", "Q5336", ["--draft"], "qrun", draft, *ask)
-    refused(h, "a model is no draft", "Q5335", ["drafts tokens"], "qrun", trunk, *ask, "--draft", trunk)
+    greedy = h.tool("qrun", trunk, *ask, "--greedy", "--draft", trunk, "--draft-len", "4", "--timing=json")
+    timing = json.loads(greedy.stderr.decode().strip().split("\n")[-1])
+    h.expect("a model guesses what it says itself", greedy.stdout == h.run("qrun", trunk, *ask, "--greedy") and timing["decode_steps"] <= 6
+             and timing["drafted_tokens"] - timing["accepted_tokens"] < 4, timing)
     chosen = h.compile(TINY, "chosen.qbin", "--functions=trunk", *OPTIONS)
     refused(h, "a model that leaves its last layer to the head", "Q5335", ["--last-ffn=all"], "qrun", chosen, *ask, "--draft", draft)
     other = h.compile(os.path.join(GOLDEN, "t35-mtp-F32.gguf"), "other.qbin", "--draft", *OPTIONS)
@@ -227,7 +230,9 @@ def command_line(h, both):
 def as_used(h, both, draft):
     """Texts by samplers as they are used, plain and with every kind of draft. The full size is 100 prompts of 200 tokens."""
     ids = os.path.join(GOLDEN, "tiny", "text.ids.txt")
-    for name, artifact, drafts in (("mtp, lookup", both, "-"), ("a file", *draft)):
+    changed = gguf_edit.with_metadata(TINY, h.path("changed.gguf"), {"qwen35.rope.freq_base": gguf_edit.f32_value(300.0)})
+    other = h.compile(changed, "changed.qbin", *OPTIONS)
+    for name, artifact, drafts in (("mtp, lookup", both, "-"), ("a file", *draft), ("another model", draft[0], other)):
         def body():
             found = speculate(h, artifact, "cpu", drafts, ids, "16", "60")
             assert found["compared"] == 192 and found["accepted"] > 0, found

@@ -305,9 +305,10 @@ typedef struct qrt_engine_options {
                   * kept below 256 MiB; any number of processes may share it. NULL: nowhere */
   qrt_progress_fn progress; /* GPU: bytes of weights copied so far, and in all; non-zero: stop. NULL: none */
   void* progress_ctx;
-  /* Since 1.3: an artifact of `qcc compile --draft` that guesses tokens for this one (qrt_session_generate),
-   * on a device of its kind and with threads of its own. Kept alive by the engine. NULL: none but the model's
-   * own. */
+  /* Since 1.3: an artifact that guesses tokens for this one (qrt_session_generate), on a device of its kind
+   * and with threads of its own: of `qcc compile --draft`, or of another, smaller model with the same
+   * tokenizer, of which each session then has a session, too. Kept alive by the engine. NULL: none but the
+   * model's own. */
   qrt_artifact* draft;
   /* Since 1.3: most bytes of the host's memory in which the engine keeps prefixes of sequences
    * (qrt_session_keep). 0: none are kept. */
