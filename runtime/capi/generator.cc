@@ -114,7 +114,7 @@ Status Answering(qrt_generator* generator, const qrt_answer_options* options, bo
   if (options != nullptr || answers) {
     QRT_RETURN_IF_ERROR(ReadRequest(*generator, options, answers, &request));
   }
-  const Status status = call(request);
+  Status status = call(request);
   QRT_RETURN_IF_ERROR(WriteAnswer(generator->answer, out));
   return status;
 }

@@ -184,6 +184,7 @@ Outcome Generator::MakePrompt(const std::vector<Turn>& turns, const TemplateFlag
 template <typename Call>
 Outcome Generator::Make(Call call, Answer* answer) {
   std::vector<const char*> stops;
+  stops.reserve(endings_.texts.size());
   for (const std::string& text : endings_.texts) stops.push_back(text.c_str());
   const std::vector<int32_t> ids(endings_.ids.begin(), endings_.ids.end());
   Telling telling(*this);
