@@ -27,6 +27,11 @@ bool AnswerText::Take(int32_t token) {
   return !stop_.found() || End(Finish::kStopText);
 }
 
+std::string AnswerText::TakeText() {
+  std::string text = std::exchange(ready_, std::string());
+  return muted_ ? std::string() : text;
+}
+
 std::string AnswerText::Rest() {
   if (!stop_.found()) {
     const std::string held = stop_.Finish();

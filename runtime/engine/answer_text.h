@@ -41,12 +41,14 @@ class AnswerText {
   uint64_t tokens() const { return tokens_; }  // of the answer, that which ended it included
   // The caller has enough: the next token ends the answer and is no part of it.
   void Close() { closed_ = true; }
+  // The same of one who does not want to be shown more, either.
+  void Mute() { closed_ = muted_ = true; }
   bool closed() const { return closed_; }
   // The context is full.
   void EndAtLength() { End(Finish::kLength); }
 
   // Whole characters that can be shown now.
-  std::string TakeText() { return std::exchange(ready_, std::string()); }
+  std::string TakeText();
   // The same at the end of the answer.
   std::string Rest();
 
@@ -67,7 +69,7 @@ class AnswerText {
   size_t cut_ = 0;
   uint64_t tokens_ = 0;
   Finish finish_ = Finish::kEnd;
-  bool counted_ = false, ended_ = false, closed_ = false;
+  bool counted_ = false, ended_ = false, closed_ = false, muted_ = false;
 };
 
 }  // namespace qrt

@@ -254,7 +254,7 @@ Status Generator::Write(int32_t token, const AnswerRequest& request, AnswerText&
       request.sampler->Accept(*next_);
       unfed_ = std::exchange(next_, std::nullopt);
     }
-    if (!Told(request.listener, writing.TakeText())) writing.Close();
+    if (!Told(request.listener, writing.TakeText())) writing.Mute();
     if (writing.ended()) return Status();
     if (session_.position() == session_.capacity()) {
       writing.EndAtLength();

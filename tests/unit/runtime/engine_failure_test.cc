@@ -178,8 +178,9 @@ TEST(EngineFailure, AFailureInABatchDamagesOnlyTheStepsSessions) {
 TEST(ModelPlan, HeadsBeyondReasonAreRefusedBeforeTheyTakeMemory) {
   qrt::Manifest manifest;
   const auto plan = [&](uint64_t heads) {
-    manifest.states = {{"blk.0.kv", qrt::StateKind::kKV, 0, {64, 8}, qrt::Element::kF16, 0, 2 * 64 * 8 * 2},
-                       {"blk.1.kv", qrt::StateKind::kKV, 1, {heads, 1}, qrt::Element::kF16, 2048, 4 * heads}};
+    manifest.states = {
+        {"blk.0.kv", qrt::StateKind::kKV, 0, {64, 8}, qrt::Element::kF16, 0, 2 * 64 * 8 * 2, 0},
+        {"blk.1.kv", qrt::StateKind::kKV, 1, {heads, 1}, qrt::Element::kF16, 2048, 4 * heads, 0}};
     return qrt::PlanOf(manifest, qrt::Hash128());
   };
   ASSERT_TRUE(plan(3).ok());

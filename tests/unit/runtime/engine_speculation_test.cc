@@ -233,7 +233,8 @@ TEST(Speculation, ADeviceGuessesAndChecksInOneRun) {
         token = chosen[generated.tokens - 1];
         EXPECT_EQ(generated.guessed, length);
         EXPECT_EQ(toys[1].device->chains_run, chains + (round != 0));
-        if (round != 0) EXPECT_EQ(toys[1].device->copies, copies + (round == 1)) << "rows stay on the device";
+        if (round == 0) continue;
+        EXPECT_EQ(toys[1].device->copies, copies + (round == 1)) << "rows stay on the device";
       }
     }
   }

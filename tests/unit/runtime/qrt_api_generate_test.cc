@@ -288,6 +288,7 @@ TEST_F(QrtGenerate, CallersCanEndAnAnswer) {
   EXPECT_GE(tokens, 3u);
   EXPECT_LT(tokens, expected.size());
   cut(said, tokens);
+  EXPECT_EQ(caller.told, 3) << "who wants no more is told more";
   caller = {session.get(), 0, 0, 3, true};
   cut(Generate(generator.get(), prompt, options), tokens);
 
