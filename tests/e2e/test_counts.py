@@ -15,6 +15,9 @@ INSTRUCTIONS = {"q8_0": (1080550, 666300), "q4_k_m": (1001230, 522450)}
 # Of 8 layers of the preset, Q4_K_M: dispatches and barriers of a decoded token and of a prefill step.
 STEPS = {preset: {"decode_1": (100, 76), "prefill_512": (94, 70)} for preset in ("0.8b", "2b")}
 
+# The same on GPUs: launches, and waits between them. All profiles alike; a decoded token has 11 launches a layer, and 4 besides.
+GPU_STEPS = {preset: {"decode_1": (92, 90), "head_1": (7, 6)} for preset in ("0.8b", "2b")}
+
 
 def near(found, expected):
     return abs(found - expected) <= 0.03 * expected
@@ -57,8 +60,26 @@ def steps(h, preset, expected):
     return str(found)
 
 
+def gpu_steps(h, preset, expected):
+    gguf = synth(h, preset, "--arch", "qwen35", "--preset", preset, "--layers", "8", "--vocab", "4096", "--format", "q4_k_m")
+    profiles = ("none", "sg32-dot", "sm80")
+    report = h.inspect(h.compile(gguf, preset + "-gpu.qbin", "--target=cuda,vulkan", f"--gpu-profiles={','.join(profiles)}", "--goldens=off", "--decode=1",
+                                 "--prefill=32"))
+    once, found = report["memory"]["weights_bytes"], {}
+    assert {t["isa"] for t in report["targets"]} == set(profiles), report["targets"]
+    for t in report["targets"]:
+        programs = {p["name"]: p for p in t["gpu"]["programs"]}
+        found = {name: (programs[name]["dispatches"], programs[name]["barriers"]) for name in expected}
+        assert found == expected, f"{t['isa']}: {found}, expected {expected}"
+        read = programs["decode_1"]["weight_bytes"]
+        assert 0.99 * once <= read <= 1.01 * once, f"{t['isa']}: a token reads {read} bytes of weights, the artifact has {once}"
+    return str(found)
+
+
 def main():
     h = Harness(__doc__)
+    for preset, expected in GPU_STEPS.items():
+        h.case(f"{preset}: launches and waits of a token on a GPU, bytes of its weights", lambda: gpu_steps(h, preset, expected))
     for preset, expected in STEPS.items():
         h.case(f"{preset}: dispatches and barriers of a step, bytes of a token", lambda: steps(h, preset, expected))
     needs, = re.findall(r"^cpu +v3 [* ] +(.*)", h.run("qcc", "targets").decode(), re.MULTILINE)
