@@ -242,7 +242,7 @@ TEST(EngineAppend, ABatchSharesStepsAndChangesNothing) {
     const auto begin = tokens[s].begin() + static_cast<ptrdiff_t>(begins[s]);
     ASSERT_TRUE(Append(sessions[s]->session, {tokens[s].begin(), begin}, QRT_LOGITS_ALL, &rows[s]).ok());
     const qrt_append_options options = Options(QRT_LOGITS_ALL, Rows::Take, &rows[s]);
-    ASSERT_TRUE(batch.Add(sessions[s]->session, &*begin, lengths[s], &options).ok());
+    ASSERT_TRUE(batch.Add(sessions[s]->session, tokens[s].data() + begins[s], lengths[s], &options).ok());
   }
   toy.device->steps.clear();
   ASSERT_TRUE(batch.Run().ok());
