@@ -1,44 +1,18 @@
 // Steps that run one behind the other, over a driver that computes nothing: what is launched, copied and
 // waited for.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "compiler/pipeline/pipeline.h"
-#include "tests/unit/compiler/quiet_sink.h"
 #include "tests/unit/device_cuda/cuda_model.h"
 #include "tests/unit/device_cuda/fake_cuda.h"
 
 namespace qrt {
 namespace {
 
-// With a draft.
-const Artifact& DraftingModel() {
-  static const Artifact* artifact = [] {
-    qcc::compiler::PipelineOptions options;
-    options.input = std::string(QCC_SOURCE_DIR) + "/tests/golden/t35-mtp-F32.gguf";
-    options.output = ::testing::TempDir() + "/qcc_cuda_chain_" + std::to_string(getpid()) + ".qbin";
-    options.targets = {"cuda"};
-    options.gpu_profiles = {"sm80"};
-    options.decode_buckets = {1, 4};
-    options.prefill_buckets = {16};
-    qcc::compiler::QuietSink quiet;
-    const absl::Status compiled = qcc::compiler::CompileModel(options, quiet);
-    EXPECT_TRUE(compiled.ok()) << compiled;
-    Result<std::unique_ptr<Artifact>> opened = Artifact::Open(options.output);
-    EXPECT_TRUE(opened.ok()) << opened.status().ToString();
-    std::filesystem::remove(options.output);
-    return opened.ok() ? opened->release() : nullptr;
-  }();
-  return *artifact;
-}
-
 uint32_t ProgramOf(uint32_t takes, Output gives, uint32_t rows) {
-  const auto& programs = DraftingModel().manifest().programs;
+  const auto& programs = CudaDraftingModel().manifest().programs;
   for (uint32_t i = 0; i < programs.size(); ++i) {
     if (programs[i].facts.takes == takes && programs[i].facts.gives == gives && programs[i].rows == rows) {
       return i;
@@ -51,9 +25,10 @@ uint32_t ProgramOf(uint32_t takes, Output gives, uint32_t rows) {
 // Two guesses, and the step of three rows that checks them.
 struct Chain {
   explicit Chain(Device& device) {
-    const ModelInfo& model = DraftingModel().manifest().model;
-    EXPECT_EQ(device.Allocate(DraftingModel().manifest().state_bytes, &state), DeviceResult::kOk);
-    EXPECT_EQ(device.Allocate(64 * DraftingModel().manifest().kv_bytes_per_token, &kv), DeviceResult::kOk);
+    const ModelInfo& model = CudaDraftingModel().manifest().model;
+    EXPECT_EQ(device.Allocate(CudaDraftingModel().manifest().state_bytes, &state), DeviceResult::kOk);
+    EXPECT_EQ(device.Allocate(64 * CudaDraftingModel().manifest().kv_bytes_per_token, &kv),
+              DeviceResult::kOk);
     row_bytes = model.embedding_length * sizeof(float);
     EXPECT_EQ(device.Allocate(3 * row_bytes, &kept), DeviceResult::kOk);
     const uint32_t programs[] = {ProgramOf(kTokens | kGiven, Output::kLogits, 1),
@@ -98,7 +73,7 @@ struct Chain {
 TEST(CudaChain, GuessesAndTheirCheckAreOneWait) {
   FakeCuda fake;
   {
-    auto made = CreateCudaDevice(DraftingModel(), 0, {}, fake.loader());
+    auto made = CreateCudaDevice(CudaDraftingModel(), 0, {}, fake.loader());
     ASSERT_TRUE(made.ok()) << made.status().ToString();
     Device& device = **made;
     ASSERT_TRUE(device.chains());

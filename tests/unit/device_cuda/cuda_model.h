@@ -7,6 +7,8 @@ namespace qrt {
 
 // A small model compiled for CUDA, once.
 const Artifact& CudaModel();
+// One with a draft.
+const Artifact& CudaDraftingModel();
 
 }  // namespace qrt
 
