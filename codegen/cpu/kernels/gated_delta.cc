@@ -50,48 +50,63 @@ struct Conv {
   }
 };
 
-// Asks for n floats at p, which a later block of tokens reads: a head's columns lie a row apart, where no
-// prefetcher looks for them (Zen 4, prefill of the 0.8b shape: 27.6 to 26.8 us a token).
-QK_INLINE void prefetch(const float* p, int64_t n) {
-  for (int64_t c = 0; c < n; c += 16) __builtin_prefetch(p + c, 0, 2);
+// Asks for the line at p, which the next block of tokens reads: a head's columns lie a row apart, where no
+// prefetcher looks for them (Zen 4, 512 tokens of the 0.8b shape: 24.7 to 22.9 us a token).
+QK_INLINE void prefetch(const float* p) {
+  __builtin_prefetch(p, 0, 3);
 }
 
-// out[0..n) = silu(convolution) of n channels from the columns at `src`, oldest first. Taps: their number
-// where it is the usual one, so that they stay in registers; else 0.
-template <int Taps>
-QK_INLINE void conv_channels(const float* const* src, const float* w, const Conv& conv, int64_t n,
-                             float* __restrict out) {
-  const auto columns = [&](auto lanes, int64_t c) QK_LAMBDA {
-    constexpr int N = decltype(lanes)::kN;
-    F32<N> a = loadf<N>(w + c) * loadf<N>(src[0] + c);
-    if constexpr (Taps != 0) {
-      unroll<Taps - 1>([&](int i) QK_LAMBDA {
-        a = fma<N>(loadf<N>(w + (i + 1) * conv.channels + c), loadf<N>(src[i + 1] + c), a);
-      });
-    } else {
-      for (int64_t i = 1; i < conv.taps; ++i)
-        a = fma<N>(loadf<N>(w + i * conv.channels + c), loadf<N>(src[i] + c), a);
-    }
-    store<F32<N>>(out + c, silu<N>(a));
-  };
-  for_each_lanes(n, columns);
+// out[t * n] = silu(convolution) of N channels, of the usual number of taps, at rows t in [0, rows): each
+// input is read once, and weights stay in registers. before: the inputs ahead of row 0, oldest first; x: row
+// 0's, `channels` floats apart, as the weights at w are.
+template <int N, int Taps>
+QK_INLINE void conv_column(const F32<N> (&before)[Taps - 1], const float* x, const float* w, int64_t channels,
+                           int64_t rows, int64_t rows_ahead, int64_t n, float* __restrict out) {
+  F32<N> weight[Taps], input[Taps];
+  unroll<Taps>([&](int i) QK_LAMBDA { weight[i] = loadf<N>(w + i * channels); });
+  unroll<Taps - 1>([&](int i) QK_LAMBDA { input[i + 1] = before[i]; });
+  for (int64_t t = 0; t < rows; ++t) {
+    unroll<Taps - 1>([&](int i) QK_LAMBDA { input[i] = input[i + 1]; });
+    input[Taps - 1] = loadf<N>(x + t * channels);
+    if (t < rows_ahead) prefetch(x + (t + kBlock) * channels);
+    F32<N> a = weight[0] * input[0];
+    unroll<Taps - 1>([&](int i) QK_LAMBDA { a = fma<N>(weight[i + 1], input[i + 1], a); });
+    store<F32<N>>(out + t * n, silu<N>(a));
+  }
 }
 
-// out[0..n) = silu(convolution at row t of the step) of channels [channel, channel + n).
-QK_INLINE void conv_silu(const Conv& conv, int64_t t, int64_t channel, int64_t n, float* __restrict out) {
-  if (t + kBlock < conv.seq->row_count) prefetch(conv.rows + (t + kBlock) * conv.channels + channel, n);
-  const float* src[kMaxConvTaps];
-  const auto column = [&](int64_t i) QK_LAMBDA {
-    const int64_t at = t - (conv.taps - 1) + i;
-    src[i] = (at >= 0 ? conv.rows + at * conv.channels : conv.kept(at)) + channel;
-  };
+// out[t * n + c] = silu(convolution at row `row` + t of the step) of channels [channel, channel + n), for t
+// in [first, end).
+QK_INLINE void conv_silu(const Conv& conv, int64_t row, int64_t first, int64_t end, int64_t channel,
+                         int64_t n, float* __restrict out) {
   constexpr int kUsual = 4;
+  const auto input = [&](int64_t at) QK_LAMBDA {
+    return (at >= 0 ? conv.rows + at * conv.channels : conv.kept(at)) + channel;
+  };
+  const float* w = conv.w + channel;
   if (conv.taps == kUsual) {
-    unroll<kUsual>(column);
-    conv_channels<kUsual>(src, conv.w + channel, conv, n, out);
-  } else {
-    for (int64_t i = 0; i < conv.taps; ++i) column(i);
-    conv_channels<0>(src, conv.w + channel, conv, n, out);
+    const int64_t begin = row + first, behind = conv.seq->row_count - begin - kBlock;
+    const float* before[kUsual - 1];
+    unroll<kUsual - 1>([&](int i) QK_LAMBDA { before[i] = input(begin - (kUsual - 1) + i); });
+    for_each_lanes(n, [&](auto lanes, int64_t c) QK_LAMBDA {
+      constexpr int N = decltype(lanes)::kN;
+      F32<N> x[kUsual - 1];
+      unroll<kUsual - 1>([&](int i) QK_LAMBDA { x[i] = loadf<N>(before[i] + c); });
+      conv_column<N, kUsual>(x, conv.rows + begin * conv.channels + channel + c, w + c, conv.channels,
+                             end - first, c % 16 == 0 ? behind : 0, n, out + first * n + c);
+    });
+    return;
+  }
+  for (int64_t t = first; t < end; ++t) {
+    const float* x[kMaxConvTaps];
+    for (int64_t i = 0; i < conv.taps; ++i) x[i] = input(row + t - (conv.taps - 1) + i);
+    for_each_lanes(n, [&](auto lanes, int64_t c) QK_LAMBDA {
+      constexpr int N = decltype(lanes)::kN;
+      F32<N> a = loadf<N>(w + c) * loadf<N>(x[0] + c);
+      for (int64_t i = 1; i < conv.taps; ++i)
+        a = fma<N>(loadf<N>(w + i * conv.channels + c), loadf<N>(x[i] + c), a);
+      store<F32<N>>(out + t * n + c, silu<N>(a));
+    });
   }
 }
 
@@ -105,10 +120,32 @@ QK_INLINE void conv_keep(const Conv& conv, int64_t channel, int64_t n) {
   }
 }
 
-QK_INLINE float dot(const float* a, const float* b, int64_t n) {
-  F32<8> s = F32<8>(0.f);
-  for (int64_t c = 0; c < n; c += 8) s = fma<8>(loadf<8>(a + c), loadf<8>(b + c), s);
-  return reduce_add(s);
+// The sums of the lanes of each of four vectors, in the tree of reduce_add.
+QK_INLINE F32<4> reduce_add(const F32<8> (&v)[4]) {
+  const auto pair = [&](int at) QK_LAMBDA {
+    const F32<4> a = v[at].lo + v[at].hi, b = v[at + 1].lo + v[at + 1].hi;
+    return __builtin_shufflevector(a, b, 0, 1, 4, 5) + __builtin_shufflevector(a, b, 2, 3, 6, 7);
+  };
+  const F32<4> a = pair(0), b = pair(2);
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6) + __builtin_shufflevector(a, b, 1, 3, 5, 7);
+}
+
+// kk, kq[0..4) = products of four rows of n floats at k with rows key and query: four at once, for one sum
+// waits for each of its additions.
+QK_INLINE void products(const float* k, const float* key, const float* query, int64_t n, float* kk,
+                        float* kq) {
+  F32<8> by_key[4], by_query[4];
+  unroll<4>([&](int i) QK_LAMBDA { by_key[i] = by_query[i] = F32<8>(0.f); });
+  for (int64_t c = 0; c < n; c += 8) {
+    const F32<8> x = loadf<8>(key + c), y = loadf<8>(query + c);
+    unroll<4>([&](int i) QK_LAMBDA {
+      const F32<8> row = loadf<8>(k + i * n + c);
+      by_key[i] = fma<8>(row, x, by_key[i]);
+      by_query[i] = fma<8>(row, y, by_query[i]);
+    });
+  }
+  store<F32<4>>(kk, reduce_add(by_key));
+  store<F32<4>>(kq, reduce_add(by_query));
 }
 
 // x *= factor / sqrt(sum x^2 + eps); with `max`, x *= factor / max(sqrt(sum x^2), eps).
@@ -146,22 +183,36 @@ QK_INLINE void load_keys(const Layer& l, const Conv& conv, int64_t head, int64_t
   const gated_delta_args& a = l.a;
   const int64_t n = a.key_dim;
   const bool l2_max = a.l2_form == QK_L2Form_Max;
-  for (int64_t t = 0; t < x.end; ++t) {
-    float *q = x.q + t * n, *k = x.k + t * n, *kept = entries + t * l.entry.floats + l.entry.k + head * n;
-    if (t < x.first) {
-      copy(k, kept, n);
-      continue;
-    }
-    conv_silu(conv, row + t, head * n, n, q);
-    conv_silu(conv, row + t, l.keys + head * n, n, k);
+  const auto kept = [&](int64_t t) QK_LAMBDA { return entries + t * l.entry.floats + l.entry.k + head * n; };
+  for (int64_t t = 0; t < x.first; ++t) copy(x.k + t * n, kept(t), n);
+  conv_silu(conv, row, x.first, x.end, head * n, n, x.q);
+  conv_silu(conv, row, x.first, x.end, l.keys + head * n, n, x.k);
+  for (int64_t t = x.first; t < x.end; ++t) {
+    float *q = x.q + t * n, *k = x.k + t * n;
     l2_norm(q, n, a.l2_eps, l2_max, a.scale);
     l2_norm(k, n, a.l2_eps, l2_max, 1.f);
-    copy(kept, k, n);
-    for (int64_t i = 0; i <= t; ++i) {
-      x.kk[t * kBlock + i] = dot(x.k + i * n, k, n);
-      x.kq[t * kBlock + i] = dot(x.k + i * n, q, n);
+    copy(kept(t), k, n);
+  }
+  // Up to three rows behind t's own come along; nothing reads their products.
+  for (int64_t t = x.first; t < x.end; ++t) {
+    for (int64_t i = 0; i <= t; i += 4) {
+      products(x.k + i * n, x.k + t * n, x.q + t * n, n, x.kk + t * kBlock + i, x.kq + t * kBlock + i);
     }
   }
+}
+
+// Decay and beta of value head vh at N rows, the first at place `at` of the gates.
+template <int N>
+QK_INLINE void gates(const gated_delta_args& a, int64_t at, int64_t vh, float* decay, float* beta) {
+  F64<N> alpha, b;
+  unroll<N>([&](int t) QK_LAMBDA {
+    alpha[t] = static_cast<double>(a.alpha[at + t * a.ld_ab]);
+    b[t] = static_cast<double>(a.beta[at + t * a.ld_ab]);
+  });
+  const F64<N> d =
+      exp64<N>(static_cast<double>(a.ssm_a[vh]) * softplus64<N>(alpha + static_cast<double>(a.dt_bias[vh])));
+  store<F32<N>>(decay, __builtin_convertvector(d, F32<N>));
+  store<F32<N>>(beta, __builtin_convertvector(sigmoid64<N>(b), F32<N>));
 }
 
 // Values and gates of a block's tokens for value head vh, and what earlier tokens wrote.
@@ -174,14 +225,11 @@ QK_INLINE void load_values(const Layer& l, const Conv& conv, int64_t vh, int64_t
     copy(x.u + t * n, entry + l.entry.u + vh * n, n);
     x.d[t] = entry[l.entry.d + vh];
   }
-  for (int64_t t = x.first; t < x.end; ++t) {
-    const int64_t at = (conv.seq->row_begin + row + t) * a.ld_ab + vh;
-    conv_silu(conv, row + t, 2 * l.keys + vh * n, n, x.v + t * n);
-    const double rate = static_cast<double>(a.ssm_a[vh]) *
-                        softplus64(static_cast<double>(a.alpha[at]) + static_cast<double>(a.dt_bias[vh]));
-    x.d[t] = static_cast<float>(exp64(rate));
-    x.beta[t] = static_cast<float>(sigmoid64(static_cast<double>(a.beta[at])));
-  }
+  conv_silu(conv, row, x.first, x.end, 2 * l.keys + vh * n, n, x.v);
+  int64_t t = x.first;
+  const int64_t at = (conv.seq->row_begin + row) * a.ld_ab + vh;
+  for (; t + 8 <= x.end; t += 8) gates<8>(a, at + t * a.ld_ab, vh, x.d + t, x.beta + t);
+  for (; t < x.end; ++t) gates<1>(a, at + t * a.ld_ab, vh, x.d + t, x.beta + t);
 }
 
 // Keeps what the tokens wrote, and leaves the gated norm of their outputs.
@@ -195,10 +243,10 @@ QK_INLINE void leave_values(const Layer& l, const Conv& conv, int64_t vh, int64_
     entry[l.entry.d + vh] = x.d[t];
     const float* o = x.o + t * n;
     const int64_t at = (conv.seq->row_begin + row + t) * l.values + vh * n;
-    if (row + t + kBlock < conv.seq->row_count) prefetch(a.z + at + kBlock * l.values, n);
     const float norm = rms_scale(o, n, a.norm_eps);
     for_each_lanes(n, [&](auto lanes, int64_t c) QK_LAMBDA {
       constexpr int N = decltype(lanes)::kN;
+      if (c % 16 == 0 && row + t + kBlock < conv.seq->row_count) prefetch(a.z + at + kBlock * l.values + c);
       store<F32<N>>(a.out + at + c,
                     ((loadf<N>(o + c) * norm) * loadf<N>(a.norm_w + c)) * silu<N>(loadf<N>(a.z + at + c)));
     });

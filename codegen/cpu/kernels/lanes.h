@@ -18,6 +18,10 @@ using F32 = float __attribute__((ext_vector_type(N)));
 template <int N>
 using I32 = int32_t __attribute__((ext_vector_type(N)));
 template <int N>
+using F64 = double __attribute__((ext_vector_type(N)));
+template <int N>
+using I64 = int64_t __attribute__((ext_vector_type(N)));
+template <int N>
 using U16 = uint16_t __attribute__((ext_vector_type(N)));
 template <int N>
 using U8 = uint8_t __attribute__((ext_vector_type(N)));

@@ -37,16 +37,17 @@ QK_INLINE F32<N> silu(F32<N> x) {
   return x / (1.f + exp<N>(-x));
 }
 
-// Double precision scalars, for the few values per token whose error would grow (gates, angles).
+// Double precision, for the few values per token whose error would grow (gates, angles).
 
 // exp(x), relative error below 1e-15; clamped to [-700, 700].
-QK_INLINE double exp64(double x) {
-  x = x < -700. ? -700. : x > 700. ? 700. : x;
-  const double magic = 6755399441055744.;  // 1.5 * 2^52
-  const double n = (x * 1.4426950408889634 + magic) - magic;
-  const double r = (x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;
+template <int N>
+QK_INLINE F64<N> exp64(F64<N> x) {
+  x = x < F64<N>(-700.) ? F64<N>(-700.) : x > F64<N>(700.) ? F64<N>(700.) : x;
+  const F64<N> magic = F64<N>(6755399441055744.);  // 1.5 * 2^52: the sum's unit is 1
+  const F64<N> shifted = x * 1.4426950408889634 + magic, n = shifted - magic;
+  const F64<N> r = (x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;
   // Taylor terms to r^13: the rest is below 1e-17.
-  double p = 1. / 6227020800.;
+  F64<N> p = F64<N>(1. / 6227020800.);
   p = p * r + 1. / 479001600.;
   p = p * r + 1. / 39916800.;
   p = p * r + 1. / 3628800.;
@@ -59,27 +60,31 @@ QK_INLINE double exp64(double x) {
   p = p * r + 1. / 6.;
   p = p * r + 0.5;
   p = (p * r) * r + r + 1.;
-  const int64_t e = static_cast<int64_t>(n) << 52;
-  return __builtin_bit_cast(double, __builtin_bit_cast(int64_t, p) + e);
+  // n is what the magic number's lowest bits became.
+  const I64<N> e = __builtin_bit_cast(I64<N>, shifted) << 52;
+  return __builtin_bit_cast(F64<N>, __builtin_bit_cast(I64<N>, p) + e);
 }
 
 // log(1 + x) for x in [0, 1], relative error below 1e-14: 2 atanh(x / (2 + x)), whose argument is at most
 // 1/3.
-QK_INLINE double log1p64(double x) {
-  const double s = x / (2. + x), z = s * s;
-  double p = 0.;
+template <int N>
+QK_INLINE F64<N> log1p64(F64<N> x) {
+  const F64<N> s = x / (2. + x), z = s * s;
+  F64<N> p = F64<N>(0.);
   QK_UNROLL
   for (int k = 33; k >= 3; k -= 2) p = (p + 1. / k) * z;
   return 2. * (s + s * p);
 }
 
 // log(1 + exp(x)) without overflow: max(x, 0) + log1p(exp(-|x|)).
-QK_INLINE double softplus64(double x) {
-  const double a = x < 0. ? x : -x;
-  return (x > 0. ? x : 0.) + log1p64(exp64(a));
+template <int N>
+QK_INLINE F64<N> softplus64(F64<N> x) {
+  const F64<N> zero = F64<N>(0.), a = x < zero ? x : -x;
+  return (x > zero ? x : zero) + log1p64<N>(exp64<N>(a));
 }
-QK_INLINE double sigmoid64(double x) {
-  return 1. / (1. + exp64(-x));
+template <int N>
+QK_INLINE F64<N> sigmoid64(F64<N> x) {
+  return 1. / (1. + exp64<N>(-x));
 }
 
 // sin and cos, absolute error below 1e-10 for |x| <= 2^20: quadrant by pi/2 in two parts, the first with 33
