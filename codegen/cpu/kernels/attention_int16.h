@@ -225,11 +225,15 @@ struct Int16Attention {
     }
   }
 
-  // The columns from c on of a pair of positions, 16 apart as those of weights are.
+  // The first position of a pair; the second is kApart behind it, as in the pairs of weights.
+  static constexpr int64_t kApart = 16;
+  QK_INLINE int64_t position_of(int64_t pair) { return pair / kApart * 2 * kApart + pair % kApart; }
+
+  // The columns from c on of a pair of positions.
   template <int N>
   __attribute__((always_inline)) I32<N> value_pairs(const uint8_t* v, int64_t p, int64_t c,
                                                     int64_t held) const {
-    const int64_t low = p / 16 * 32 + p % 16, high = low + 16, row = 2 * head_dim;
+    const int64_t low = position_of(p), high = low + kApart, row = 2 * head_dim;
     return pairs_from<N>(v + (low < held ? low : held - 1) * row + 2 * c, x.value_round[low],
                          v + (high < held ? high : held - 1) * row + 2 * c, x.value_round[high]);
   }
@@ -342,8 +346,7 @@ struct Int16Attention {
       unroll<kAtOnce>([&](int i) QK_LAMBDA {
         const int64_t at = j + i < held ? j + i : held - 1;
         from[i] = k + at * row;
-        for (int64_t c = 0; c < row; c += 64) __builtin_prefetch(k + (kTile + at) * row + c);
-        for (int64_t c = 0; c < row; c += 64) __builtin_prefetch(v + (kTile + at) * row + c);
+        for (int64_t c = 0; c < row; c += 64) prefetch(k + (kTile + at) * row + c);
       });
       I32<N> dots[N];
       unroll<N>([&](int i) QK_LAMBDA { dots[i] = I32<N>(0); });
@@ -378,6 +381,11 @@ struct Int16Attention {
     I32<N> dots[kFew * C];
     unroll<kFew * C>([&](int i) QK_LAMBDA { dots[i] = I32<N>(0); });
     for (int64_t p = 0; p < pairs_of(held); ++p) {
+      const uint8_t* next = v + ((kTile + position_of(p)) * head_dim + c) * 2;
+      for (int64_t at = 0; at < 2 * C * N; at += 64) {
+        prefetch(next + at);
+        prefetch(next + kApart * head_dim * 2 + at);
+      }
       unroll<C>([&](int n) QK_LAMBDA {
         const I32<N> pairs = value_pairs<N>(v, p, c + n * N, held);
         unroll<kFew>([&](int m) QK_LAMBDA {
