@@ -82,7 +82,7 @@ struct F32Attention {
         for (int i = 0; i < Q; ++i) qs[i] = loadf<N>(q + i * head_dim + c);
         QK_UNROLL
         for (int j = 0; j < kAtOnce; ++j) {
-          if (E::kAhead && c * E::kBytes % 64 == 0) prefetch(values + (j0 + j) * row + c * E::kBytes);
+          if (E::kAhead && c * E::kBytes % 64 == 0) prefetch_far(values + (j0 + j) * row + c * E::kBytes);
           const F32<N> key = E::template get<N>(at[j] + c * E::kBytes);
           QK_UNROLL
           for (int i = 0; i < Q; ++i) a[i * kAtOnce + j] = fma<N>(qs[i], key, a[i * kAtOnce + j]);
@@ -113,7 +113,7 @@ struct F32Attention {
       QK_UNROLL
       for (int c = 0; c < V; ++c) {
         const int64_t at = (j * head_dim + c * N) * E::kBytes;
-        if (E::kAhead && c * N * E::kBytes % 64 == 0) prefetch(next_keys + at);
+        if (E::kAhead && c * N * E::kBytes % 64 == 0) prefetch_far(next_keys + at);
         const F32<N> value = E::template get<N>(values + at);
         QK_UNROLL
         for (int i = 0; i < Q; ++i) a[i][c] = fma<N>(F32<N>(x.score[i][j]), value, a[i][c]);

@@ -346,7 +346,7 @@ struct Int16Attention {
       unroll<kAtOnce>([&](int i) QK_LAMBDA {
         const int64_t at = j + i < held ? j + i : held - 1;
         from[i] = k + at * row;
-        for (int64_t c = 0; c < row; c += 64) prefetch(k + (kTile + at) * row + c);
+        for (int64_t c = 0; c < row; c += 64) prefetch_far(k + (kTile + at) * row + c);
       });
       I32<N> dots[N];
       unroll<N>([&](int i) QK_LAMBDA { dots[i] = I32<N>(0); });
@@ -383,8 +383,8 @@ struct Int16Attention {
     for (int64_t p = 0; p < pairs_of(held); ++p) {
       const uint8_t* next = v + ((kTile + position_of(p)) * head_dim + c) * 2;
       for (int64_t at = 0; at < 2 * C * N; at += 64) {
-        prefetch(next + at);
-        prefetch(next + kApart * head_dim * 2 + at);
+        prefetch_far(next + at);
+        prefetch_far(next + kApart * head_dim * 2 + at);
       }
       unroll<C>([&](int n) QK_LAMBDA {
         const I32<N> pairs = value_pairs<N>(v, p, c + n * N, held);

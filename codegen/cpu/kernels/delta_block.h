@@ -20,6 +20,9 @@ namespace qk {
 
 constexpr int kBlock = static_cast<int>(qcc::layouts::kStateBlock);
 
+// How far ahead a single token asks for the state, whose heads lie one after the other, in floats: a page.
+constexpr int64_t kReadAhead = 1024;
+
 // A block's arrays in the thread's scratch, by place in the block where not said otherwise; `first` to `end`
 // are the places of this step's tokens, those before them are of earlier steps.
 struct DeltaBlock {
@@ -51,14 +54,19 @@ QK_INLINE void delta_coefficients(DeltaBlock& x) {
 }
 
 // r, o = S^T k, S^T q of T tokens from place t on, for NV vectors of N value columns from `column` on.
-template <int N, int NV, int T>
+// Alone: of the step's only token, for which memory sets the pace.
+template <int N, int NV, int T, bool Alone = false>
 QK_INLINE void delta_read(const DeltaBlock& x, const float* __restrict s, int64_t t, int64_t column) {
   F32<N> by_k[T][NV], by_q[T][NV];
   const float *k = x.k + t * x.key_dim, *q = x.q + t * x.key_dim;
   unroll<T * NV>([&](int at) QK_LAMBDA { by_k[at / NV][at % NV] = by_q[at / NV][at % NV] = F32<N>(0.f); });
   for (int64_t i = 0; i < x.key_dim; ++i) {
     F32<N> row[NV];
-    unroll<NV>([&](int n) QK_LAMBDA { row[n] = loadf<N>(s + i * x.value_dim + column + n * N); });
+    unroll<NV>([&](int n) QK_LAMBDA {
+      const float* at = s + i * x.value_dim + column + n * N;
+      if constexpr (Alone) prefetch_far(at + kReadAhead);
+      row[n] = loadf<N>(at);
+    });
     unroll<T>([&](int token) QK_LAMBDA {
       const F32<N> key = F32<N>(k[token * x.key_dim + i]), query = F32<N>(q[token * x.key_dim + i]);
       unroll<NV>([&](int n) QK_LAMBDA {
@@ -165,8 +173,9 @@ QK_INLINE void delta_block(DeltaBlock& x, const float* s, float* next) {
   delta_coefficients(x);
   if (x.end - x.first == 1) {
     delta_tiles<kWide>(
-        x.value_dim, [&](int64_t column) QK_LAMBDA { delta_read<kLanes, kWide, 1>(x, s, x.first, column); },
-        [&](int64_t column) QK_LAMBDA { delta_read<8, 1, 1>(x, s, x.first, column); });
+        x.value_dim,
+        [&](int64_t column) QK_LAMBDA { delta_read<kLanes, kWide, 1, true>(x, s, x.first, column); },
+        [&](int64_t column) QK_LAMBDA { delta_read<8, 1, 1, true>(x, s, x.first, column); });
   } else {
     delta_tiles<kVectors>(
         x.value_dim,

@@ -66,6 +66,14 @@ QK_INLINE void store(void* p, V v) {
   };
   static_cast<Unaligned*>(p)->v = v;
 }
+// Asks for the line at p, into the first-level cache or, where more than that holds comes between, the
+// second.
+QK_INLINE void prefetch_near(const void* p) {
+  __builtin_prefetch(p, 0, 3);
+}
+QK_INLINE void prefetch_far(const void* p) {
+  __builtin_prefetch(p, 0, 2);
+}
 // For the compiler v may be anything from here on: what it is made of stays in the order that the source has.
 template <class V>
 QK_INLINE void keep_order(V& v) {
