@@ -142,7 +142,7 @@ def own_kernels(h, plain):
     peak = "float peak = 0;"
     line = example[:example.index(peak)].count("\n") + 1
     for what, name, change, says in (
-            ("a kernel that does not exist", "quantise.k1.comp", lambda s: s, "near names: quantize."),
+            ("a kernel that does not exist", "select_row.v4.comp", lambda s: s, "near names: select_rows.v4"),
             ("a syntax error", "quantize.*.comp", lambda s: s.replace(peak, "float peak = ;"), f"comp:{line}: error"),
             ("another workgroup size", "quantize.*.comp", lambda s: s.replace("local_size_x = QCC_WORKGROUP_SIZE", "local_size_x = 3"), "3 x 1 x 1")):
         folder = h.path("broken")

@@ -6,6 +6,7 @@
 
 #include "codegen/gpu/kernels/families.h"
 #include "codegen/gpu/kernels/kernel_args.h"
+#include "codegen/gpu/kernels/linear_input.h"
 #include "codegen/gpu/kernels/math.h"
 #include "dialects/layouts/layouts.h"
 #include "runtime/abi/gpu_step.h"
@@ -15,6 +16,9 @@ namespace {
 
 // Workgroups below which a device of today has idle cores: then the split variant, which has more.
 constexpr int64_t kFewWorkgroups = 256;
+// Up to so many rows, and workgroups that make them, do linears make their rows. More workgroups than a
+// device of today runs at a time would make them one after the other.
+constexpr int64_t kMostMakingRows = 8, kMostMakingWorkgroups = 1024;
 // The same for tiles of cooperative matrices, which are done faster: idle cores cost less there.
 constexpr int64_t kFewCooperative = 32;
 
@@ -43,7 +47,9 @@ Launch ChooseLinear(const LinearSpec& spec, const Profile& profile, int64_t unit
   }
   int tile_rows = 1;
   while (tile_rows < most && tile_rows < together) tile_rows *= 2;
-  return LinearSplit(spec, tile_rows, units, rows);
+  Launch split = LinearSplit(spec, tile_rows, units, rows);
+  split.shared_bytes += 4 * MadeRows::SharedWords(spec, profile, tile_rows);
+  return split;
 }
 
 bool TakesLinear(const LinearSpec& spec) {
@@ -87,8 +93,13 @@ void StoreLinear(Builder& b, const LinearSpec& spec, const LinearArgs& args, con
   b.Store(args.y, offset, v);
 }
 
-std::vector<Launch> Expand_linear(const Dispatch<plan::LinearSpec>& dispatch, Expansion& expansion) {
+namespace {
+
+// `made`: of what the kernels make their rows, or null.
+std::vector<Launch> Launches(const Dispatch<plan::LinearSpec>& dispatch, const MadeOf* made,
+                             Expansion& expansion) {
   LinearSpec spec;
+  if (made) spec.making = made->making;
   spec.format = dispatch.spec.format;
   spec.int8 = dispatch.spec.numerics != plan::Numerics::F32;
   spec.terms = static_cast<int>(plan::termsOf(dispatch.spec.numerics));
@@ -102,12 +113,17 @@ std::vector<Launch> Expand_linear(const Dispatch<plan::LinearSpec>& dispatch, Ex
   const int64_t n = dispatch.spec.n, rows = dispatch.rows;
   const int64_t units = CeilDiv(n, layouts::kGroupRows);
   const int64_t unit_bytes = spec.groups_per_unit() * spec.group_bytes();
-  const Arg& x = spec.int8 ? *dispatch.bindings.xq : *dispatch.bindings.x;
+  const Arg& x = made ? made->x : spec.int8 ? *dispatch.bindings.xq : *dispatch.bindings.x;
   const Arg& w = *dispatch.bindings.w;
   const Arg& y = *dispatch.bindings.y;
   const int64_t ld = units * layouts::kGroupRows;
   const Arg count{Space::kStep, out_rows ? offsetof(qrt_gpu_step, n_out) : offsetof(qrt_gpu_step, n_rows), 4};
 
+  LinearMoreArgs more = {.scale = dispatch.bindings.scale, .up_scale = dispatch.bindings.up_scale};
+  if (spec.making == Making::kNormed) {
+    more.norm_weight = made->weight;
+    more.norm_eps = FloatNumber(made->eps);
+  }
   std::vector<Launch> launches;
   const int64_t most = static_cast<int64_t>(kMaxBindingBytes) / unit_bytes;
   if (most == 0) return {};  // not even one unit is within reach of 32-bit offsets
@@ -119,24 +135,42 @@ std::vector<Launch> Expand_linear(const Dispatch<plan::LinearSpec>& dispatch, Ex
     const uint64_t skipped = static_cast<uint64_t>(first * layouts::kGroupRows * 4);
     const Arg part_y{y.space, y.value + skipped,
                      static_cast<uint64_t>(((rows - 1) * ld + part * layouts::kGroupRows) * 4)};
-    launch.args =
-        LinearArgs::List({.x = x,
-                          .w = part_w,
-                          .y = part_y,
-                          .count = count,
-                          .units = Number(static_cast<uint64_t>(part)),
-                          .y_row_bytes = Number(static_cast<uint64_t>(ld * 4))},
-                         {.scale = dispatch.bindings.scale, .up_scale = dispatch.bindings.up_scale});
+    launch.args = LinearArgs::List({.x = x,
+                                    .w = part_w,
+                                    .y = part_y,
+                                    .count = count,
+                                    .units = Number(static_cast<uint64_t>(part)),
+                                    .y_row_bytes = Number(static_cast<uint64_t>(ld * 4))},
+                                   more);
     const uint64_t columns =
         static_cast<uint64_t>(std::min(part * layouts::kGroupRows, n - first * layouts::kGroupRows));
     const uint64_t y_bytes = 4 * columns * static_cast<uint64_t>(rows);
     launch.read_bytes = part_w.bytes + static_cast<uint64_t>(rows * spec.x_row_bytes());
     if (spec.epilogue == Epilogue::Add) launch.read_bytes += y_bytes;
+    if (more.norm_weight) launch.read_bytes += more.norm_weight->bytes;
     launch.write_bytes = y_bytes;
     launch.ops = 2 * columns * static_cast<uint64_t>(rows * spec.terms * spec.k * spec.groups_per_unit());
     launches.push_back(std::move(launch));
   }
   return launches;
+}
+
+}  // namespace
+
+std::vector<Launch> Expand_linear(const Dispatch<plan::LinearSpec>& dispatch, Expansion& expansion) {
+  return Launches(dispatch, nullptr, expansion);
+}
+
+std::vector<Launch> ExpandMaking(const Dispatch<plan::LinearSpec>& dispatch, const MadeOf& made,
+                                 Expansion& expansion) {
+  // Of selected rows logits are made, with as many workgroups as the vocabulary has.
+  if (dispatch.rows > kMostMakingRows || dispatch.spec.rows != plan::RowsFrom::Rows) return {};
+  if (made.making == Making::kRounded && dispatch.spec.numerics == plan::Numerics::F32) return {};
+  std::vector<Launch> launches = Launches(dispatch, &made, expansion);
+  if (launches.size() != 1) return {};
+  const Launch& launch = launches.front();
+  if (int64_t{launch.grid[0]} * launch.grid[1] > kMostMakingWorkgroups) return {};
+  return launch.shared_bytes <= expansion.profile().max_shared ? launches : std::vector<Launch>();
 }
 
 }  // namespace qcc::gpu

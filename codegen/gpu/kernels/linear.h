@@ -31,6 +31,13 @@ enum class RowsOf : uint8_t {
   kExpert,  // slots of one expert, as `groups` and `order` have them
 };
 
+// What a workgroup makes of the f32 rows that it gets, itself, where a launch for that would take longer.
+enum class Making : uint8_t {
+  kNothing,  // rows are as the numerics want them
+  kRounded,  // int8 rows (quantize)
+  kNormed    // their norm, for int8 numerics as int8 rows
+};
+
 // Everything that shapes the code of a linear kernel, but its tiling.
 struct LinearSpec {
   Format format = Format::F32;
@@ -41,6 +48,7 @@ struct LinearSpec {
   // Whether sums are multiplied ahead of the epilogue: those of the matrix, or gate, and those of up.
   bool scale = false, up_scale = false;
   RowsOf rows_of = RowsOf::kStep;
+  Making making = Making::kNothing;  // of kStep
   // moe_linear: slots of a row; whether a scale is one of many, by expert; whether what `add` adds is
   // multiplied by the slot's weight; whether each slot has k columns of its own in a row of x.
   int64_t experts = 1, top_k = 1;
@@ -73,7 +81,7 @@ struct LinearArgList {
 // lists of kernel_families.md, kSlot and kRow have `ids`, kExpert the others.
 struct LinearMoreArgs {
   std::optional<Arg> scale = {}, up_scale = {}, weights = {}, expert_bytes = {}, ids = {}, groups = {},
-                     order = {};
+                     order = {}, norm_weight = {}, norm_eps = {};
 };
 
 // A row of x: its byte offset and, unless null, the chunk (i32) at which its columns begin.
@@ -106,6 +114,7 @@ class LinearArgs {
   Val units;            // i32
   Val y_row_bytes;      // i32
   Val scale, up_scale;  // where they are, null: none
+  Val norm_weight, norm_eps;
 
  private:
   void FindExpert(int tile_rows);
@@ -118,11 +127,12 @@ class LinearArgs {
   Val first_slot_;  // kSlot: the slot; kExpert: where its slots begin in `order`
 };
 
-// Accumulators [group][row] of one matrix row of each group in `groups` (byte offsets) with the rows
-// `x_rows`, over the chunks [low, high), i32.
+class LinearInput;  // linear_input.h
+
+// Accumulators [group][row] of one matrix row of each group in `groups` (byte offsets) with the rows of `x`,
+// over the chunks [low, high), i32.
 std::vector<Val> LinearPart(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val lane,
-                            const std::vector<Val>& groups, const std::vector<XRow>& x_rows, Val low,
-                            Val high);
+                            const std::vector<Val>& groups, const LinearInput& x, Val low, Val high);
 
 // First chunk of a part, and the one after its last.
 Val PartLow(const LinearSpec& spec, Val part);
@@ -141,7 +151,7 @@ void StoreLinear(Builder& b, const LinearSpec& spec, const LinearArgs& args, con
 
 // ---- variants: `launch.args` and costs are set by the caller; `rows`: slots, for experts ----
 
-// Few rows: 16 threads a part, every weight read once for `tile_rows` rows.
+// Few rows: 16 threads a part, every weight read once for `tile_rows` rows. The one variant that makes rows.
 Launch LinearSplit(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows);
 // Many rows: a thread has `tile_rows` rows by two groups over all columns.
 Launch LinearTiled(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows);
@@ -154,6 +164,18 @@ Launch LinearMatrixSplit(const LinearSpec& spec, int tile_rows, int64_t units, i
 Launch LinearCooperative(const LinearSpec& spec, int64_t units, int64_t rows);
 // The one place that picks among them. Any may be picked for any bucket: all give the same bits.
 Launch ChooseLinear(const LinearSpec& spec, const Profile& profile, int64_t units, int64_t rows);
+
+// A norm or quantize of which linears are to make their rows themselves.
+struct MadeOf {
+  Making making = Making::kRounded;
+  Arg x, weight;  // weight, eps: of kNormed
+  float eps = 0;
+};
+// The linear with rows that it makes. Empty where it cannot, or where so many workgroups would make them that
+// a launch of its own takes less: the bits are the same.
+std::vector<Launch> ExpandMaking(const Dispatch<plan::LinearSpec>& dispatch, const MadeOf& made,
+                                 Expansion& expansion);
+
 // Whether there are kernels for the format, numerics and k of `spec`.
 bool TakesLinear(const LinearSpec& spec);
 

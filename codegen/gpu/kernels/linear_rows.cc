@@ -15,6 +15,7 @@ Val Word(Val list, Val index) {
 }  // namespace
 
 int64_t LinearSpec::x_row_bytes() const {
+  if (making != Making::kNothing) return 4 * k;
   return int8 ? layouts::Int8RowBytes(x_cols()) : 4 * x_cols();
 }
 
@@ -38,6 +39,7 @@ std::string LinearSpec::name() const {
           std::to_string(k) + "." + std::string(plan::textOf(epilogue)) + (weighted ? ".weighted" : "");
   if (scale) name += scale_each ? ".scales" : ".scale";
   if (up_scale) name += up_scale_each ? ".up_scales" : ".up_scale";
+  if (making != Making::kNothing) name += making == Making::kNormed ? ".normed" : ".rounded";
   if (rows_of == RowsOf::kStep) return name;
   name += rows_of == RowsOf::kExpert ? ".e" + std::to_string(experts) + "x" : ".x";
   return name + std::to_string(top_k) + (own_columns ? ".own" : "");
@@ -59,6 +61,9 @@ LinearArgs::LinearArgs(Builder& b, const LinearSpec& spec, int tile_rows) : b_(b
   switch (spec.rows_of) {
     case RowsOf::kStep:
       first_row = b.BlockY() * tile_rows;
+      if (spec.making != Making::kNormed) break;
+      norm_weight = b.Arg(next++);
+      norm_eps = FloatOf(b.Arg(next++));
       break;
     case RowsOf::kSlot:
       // The grid has no slots beyond the bucket's, so there is an id to read.
@@ -82,8 +87,9 @@ LinearArgs::LinearArgs(Builder& b, const LinearSpec& spec, int tile_rows) : b_(b
 
 std::vector<Arg> LinearArgs::List(const LinearArgList<Arg>& args, const LinearMoreArgs& more) {
   std::vector<Arg> list = ListArgs<LinearArgList>(args);
-  for (const std::optional<Arg>* arg : {&more.scale, &more.up_scale, &more.weights, &more.expert_bytes,
-                                        &more.ids, &more.groups, &more.order}) {
+  for (const std::optional<Arg>* arg :
+       {&more.scale, &more.up_scale, &more.weights, &more.expert_bytes, &more.ids, &more.groups, &more.order,
+        &more.norm_weight, &more.norm_eps}) {
     if (*arg) list.push_back(**arg);
   }
   return list;

@@ -1,8 +1,9 @@
 // The linear kernels themselves.
 #include <algorithm>
 
-#include "codegen/gpu/kernels/linear.h"
-#include "dialects/layouts/int8_row.h"
+#include <optional>
+
+#include "codegen/gpu/kernels/linear_input.h"
 
 namespace qcc::gpu {
 namespace {
@@ -10,34 +11,6 @@ namespace {
 constexpr int kThreads = kLinearThreads;
 constexpr int kLanes = 16;  // threads side by side, one matrix row each
 constexpr int kSlots = kThreads / kLanes;
-
-// 32 columns of one int8 row.
-struct Int8Chunk {
-  std::vector<Val> codes;  // 8 words
-  Val scale, sums[2];
-};
-
-// `k`: columns of a whole row.
-Int8Chunk ReadInt8Chunk(Builder& b, int64_t k, Val x, const XRow& x_row, Val number) {
-  Int8Chunk c;
-  const Val row = x_row.at, chunk = x_row.Chunk(number);
-  const Val at = row + (chunk << 5);
-  for (int half = 0; half < 2; ++half) {
-    const Val v = b.Load(Type::kI32x4, x, half ? at + 16 : at);
-    for (int i = 0; i < 4; ++i) c.codes.push_back(b.Extract(v, i));
-  }
-  c.scale = b.Load(Type::kF32, x, row + (chunk << 2) + layouts::Int8ScalesAt(k));
-  const Val sums = row + (chunk << 3) + layouts::Int8SumsAt(k);
-  if (k % 64 == 0) {
-    const Val v = b.Load(Type::kI32x2, x, sums);
-    c.sums[0] = b.Extract(v, 0);
-    c.sums[1] = b.Extract(v, 1);
-  } else {
-    c.sums[0] = b.Load(Type::kI32, x, sums);
-    c.sums[1] = b.Load(Type::kI32, x, sums + 4);
-  }
-  return c;
-}
 
 // acc + the product of 32 columns: integer dot products per scale, exact, then scales in f32.
 Val Int8Product(Builder& b, const PackedRow& row, const std::vector<Val>& codes,
@@ -66,10 +39,9 @@ std::vector<PackedRow> Rows(Builder& b, const LinearSpec& spec, Val w, Val lane,
 }
 
 std::vector<Val> Int8Part(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val lane,
-                          const std::vector<Val>& groups, const std::vector<XRow>& x_rows, Val low,
-                          Val high) {
+                          const std::vector<Val>& groups, const LinearInput& x, Val low, Val high) {
   const std::vector<PackedRow> rows = Rows(b, spec, args.w, lane, groups);
-  const size_t m_count = x_rows.size();
+  const size_t m_count = x.rows();
   const std::vector<Val> zero(groups.size() * m_count, b.F32(0.f));
   return b.For(low, high, b.I32(1), zero, [&](Val chunk, const std::vector<Val>& carried) {
     std::vector<Val> acc = carried;
@@ -83,10 +55,10 @@ std::vector<Val> Int8Part(Builder& b, const LinearSpec& spec, const LinearArgs& 
     for (size_t m = 0; m < m_count; ++m) {
       for (int t = 0; t < spec.terms; ++t) {
         const Val number = t ? chunk + t * spec.chunks() : chunk;
-        const Int8Chunk x = ReadInt8Chunk(b, spec.x_cols(), args.x, x_rows[m], number);
+        const Int8Chunk of_x = x.Chunk(m, number);
         for (size_t g = 0; g < rows.size(); ++g) {
           Val& a = acc[g * m_count + m];
-          a = Int8Product(b, rows[g], codes[g], scales[g], x, a);
+          a = Int8Product(b, rows[g], codes[g], scales[g], of_x, a);
         }
       }
     }
@@ -95,9 +67,9 @@ std::vector<Val> Int8Part(Builder& b, const LinearSpec& spec, const LinearArgs& 
 }
 
 std::vector<Val> F32Part(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val lane,
-                         const std::vector<Val>& groups, const std::vector<XRow>& x_rows, Val low, Val high) {
+                         const std::vector<Val>& groups, const LinearInput& x, Val low, Val high) {
   const std::vector<PackedRow> rows = Rows(b, spec, args.w, lane, groups);
-  const size_t m_count = x_rows.size(), n = groups.size() * m_count;
+  const size_t m_count = x.rows(), n = groups.size() * m_count;
   // Block formats: a chunk at a time. Plain ones have no scales to share: half of one, which
   // keeps the kernel small.
   const bool block_format = IsBlockFormat(spec.format);
@@ -120,14 +92,13 @@ std::vector<Val> F32Part(Builder& b, const LinearSpec& spec, const LinearArgs& a
       }
     }
     for (size_t m = 0; m < m_count; ++m) {
-      const Val at = x_rows[m].at + (i * (16 * words));
+      const Val from = i * (16 * words);
       for (int t = 0; t < words; ++t) {
-        const Val v = b.Load(Type::kF32x4, args.x, at + 16 * t);
+        const std::vector<Val> quad = x.Quad(m, from, t);
         for (int c = 0; c < 4; ++c) {
-          const Val x = b.Extract(v, c);
           for (size_t g = 0; g < rows.size(); ++g) {
             Val& a = acc[(c & 1) * n + g * m_count + m];
-            a = Fma(values[g][4 * t + c], x, a);
+            a = Fma(values[g][4 * t + c], quad[static_cast<size_t>(c)], a);
           }
         }
       }
@@ -155,10 +126,12 @@ int SplitWords(const LinearSpec& spec, int tile_rows) {
 // 16 threads a part; the parts of a unit meet in workgroup memory.
 class SplitKernel {
  public:
-  SplitKernel(Builder& b, const LinearSpec& spec, int tile_rows)
-      : b_(b), spec_(spec), tile_rows_(tile_rows) {}
+  SplitKernel(Builder& b, const LinearSpec& spec, int tile_rows) : b_(b), spec_(spec), tile_rows_(tile_rows) {
+    if (spec.making != Making::kNothing) made_.emplace(b, spec_, args_, tile_rows);
+  }
   void Emit() {
     b_.If(LtS(args_.first_row, args_.rows), [&] {
+      if (made_) made_->Make();
       StoreParts();
       b_.Barrier();
       for (int begin = 0; begin < elements_; begin += kThreads) Finish(begin);
@@ -178,6 +151,7 @@ class SplitKernel {
   const Val thread_ = b_.Thread(), lane_ = thread_ & (kLanes - 1), slot_ = ShrU(thread_, 4);
   const Val part_ = slot_ & (parts_ - 1);
   const Val first_unit_ = b_.BlockX() * units_here_;
+  std::optional<MadeRows> made_;
   const Shared partial_ = b_.AllocShared(Type::kF32, SplitWords(spec_, tile_rows_));
 };
 
@@ -186,9 +160,11 @@ void SplitKernel::StoreParts() {
   const Val unit = MinS(first_unit_ + DivU(slot_, parts_), args_.units - 1);
   std::vector<Val> offsets;
   for (int g = 0; g < groups_; ++g) offsets.push_back((unit * groups_ + g) * spec_.group_bytes());
+  const auto part = [&](const LinearInput& x) {
+    return LinearPart(b_, spec_, args_, lane_, offsets, x, PartLow(spec_, part_), PartHigh(spec_, part_));
+  };
   const std::vector<Val> acc =
-      LinearPart(b_, spec_, args_, lane_, offsets, Inputs(args_, args_.first_row, tile_rows_),
-                 PartLow(spec_, part_), PartHigh(spec_, part_));
+      made_ ? part(*made_) : part(StoredRows(b_, spec_, args_, Inputs(args_, args_.first_row, tile_rows_)));
   for (size_t i = 0; i < acc.size(); ++i) b_.StoreShared(partial_, thread_ + i * kThreads, acc[i]);
 }
 
@@ -226,10 +202,10 @@ void EmitTiled(Builder& b, const LinearSpec& spec, int tile_rows, int row_tiles)
       const Val group = swiglu ? first_unit * 2 + g : MinS(first_unit + g, args.units - 1);
       offsets.push_back(group * spec.group_bytes());
     }
-    const std::vector<XRow> x_rows = Inputs(args, first_row, tile_rows);
-    const std::vector<Val> sums = SumParts(
-        b, spec, static_cast<size_t>(2 * tile_rows),
-        [&](Val low, Val high) { return LinearPart(b, spec, args, lane, offsets, x_rows, low, high); });
+    const StoredRows x(b, spec, args, Inputs(args, first_row, tile_rows));
+    const std::vector<Val> sums =
+        SumParts(b, spec, static_cast<size_t>(2 * tile_rows),
+                 [&](Val low, Val high) { return LinearPart(b, spec, args, lane, offsets, x, low, high); });
     for (int m = 0; m < tile_rows; ++m) {
       b.If(LtS(first_row + m, args.rows), [&] {
         const YRow row = args.Output(first_row + m);
@@ -249,9 +225,8 @@ void EmitTiled(Builder& b, const LinearSpec& spec, int tile_rows, int row_tiles)
 }  // namespace
 
 std::vector<Val> LinearPart(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val lane,
-                            const std::vector<Val>& groups, const std::vector<XRow>& x_rows, Val low,
-                            Val high) {
-  return (spec.int8 ? Int8Part : F32Part)(b, spec, args, lane, groups, x_rows, low, high);
+                            const std::vector<Val>& groups, const LinearInput& x, Val low, Val high) {
+  return (spec.int8 ? Int8Part : F32Part)(b, spec, args, lane, groups, x, low, high);
 }
 
 Launch LinearSplit(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "codegen/gpu/kernels/kernel_args.h"
+#include "codegen/gpu/kernels/linear_input.h"
 #include "codegen/gpu/kernels/moe.h"
 
 namespace qcc::gpu {
@@ -47,9 +48,9 @@ void RowSlotsKernel::StoreParts() {
   const Val first = DivU(b_.Thread(), kThreads), end = b_.I32(static_cast<int32_t>(spec_.top_k));
   b_.For(first, end, b_.I32(at_once_), [&](Val slot) {
     const LinearArgs args = args_.OfSlot(slot);
-    const std::vector<Val> sums =
-        LinearPart(b_, spec_, args, lane_, {unit * spec_.group_bytes()}, {args.Input(args.first_row)},
-                   PartLow(spec_, part), PartHigh(spec_, part));
+    const std::vector<Val> sums = LinearPart(b_, spec_, args, lane_, {unit * spec_.group_bytes()},
+                                             StoredRows(b_, spec_, args, {args.Input(args.first_row)}),
+                                             PartLow(spec_, part), PartHigh(spec_, part));
     b_.StoreShared(partial_, slot * kThreads + thread_, sums[0]);
   });
 }

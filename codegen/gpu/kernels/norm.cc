@@ -1,4 +1,6 @@
 // norm: x * rsqrt(mean(x^2) + eps) * weight, as f32 and as int8 rows. A workgroup has one row.
+#include "codegen/gpu/kernels/norm.h"
+
 #include <cstddef>
 #include <optional>
 
@@ -12,7 +14,7 @@
 namespace qcc::gpu {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kThreads = kNormThreads;
 
 struct NormSpec {
   int64_t cols = 0;
@@ -38,7 +40,6 @@ class NormKernel {
 
  private:
   void EmitRow();
-  Val Scale(Val source, Val end);
   void Write(Val quad, Val active, Val at, const std::vector<Val>& values);
 
   Builder& b_;
@@ -53,33 +54,13 @@ class NormKernel {
 void NormKernel::EmitRow() {
   const Val source = (spec_.out_rows ? OutRow(args_.outs, row_) : row_) * (4 * spec_.cols);
   const Val end = b_.I32(static_cast<int32_t>(spec_.cols / 4));
-  const Val scale = Scale(source, end);
+  const Val scale = NormScale(b_, reducer_, args_.x, source, spec_.cols, eps_);
   // All threads go round together: the quantizer has barriers.
   b_.For(b_.I32(0), end, b_.I32(kThreads), [&](Val first) {
     const Val quad = first + thread_;
-    const Val active = LtS(quad, end);
     const Val at = MinS(quad, end - 1) << 4;
-    const Val v = b_.Load(Type::kF32x4, args_.x, source + at), w = b_.Load(Type::kF32x4, args_.weight, at);
-    std::vector<Val> values;
-    for (int c = 0; c < 4; ++c) values.push_back((b_.Extract(v, c) * scale) * b_.Extract(w, c));
-    Write(quad, active, at, values);
+    Write(quad, LtS(quad, end), at, NormQuad(b_, args_.x, source, args_.weight, at, scale));
   });
-}
-
-// 1 / sqrt(mean(x^2) + eps) of the row at byte `source`, of `end` quads.
-Val NormKernel::Scale(Val source, Val end) {
-  // Four partial sums a thread, by column modulo 4.
-  const std::vector<Val> zero(4, b_.F32(0.f));
-  const auto squares = [&](Val quad, const std::vector<Val>& carried) {
-    const Val v = b_.Load(Type::kF32x4, args_.x, source + (quad << 4));
-    std::vector<Val> acc = carried;
-    for (int c = 0; c < 4; ++c) acc[c] = Fma(b_.Extract(v, c), b_.Extract(v, c), acc[c]);
-    return acc;
-  };
-  const std::vector<Val> acc = b_.For(thread_, end, b_.I32(kThreads), zero, squares);
-  const Val mean =
-      DivF(reducer_.Sum((acc[0] + acc[1]) + (acc[2] + acc[3])), b_.F32(static_cast<float>(spec_.cols)));
-  return DivF(b_.F32(1.f), b_.Call(Builder::Fn::kSqrt, mean + eps_));
 }
 
 void NormKernel::Write(Val quad, Val active, Val at, const std::vector<Val>& values) {
@@ -93,6 +74,28 @@ void NormKernel::Write(Val quad, Val active, Val at, const std::vector<Val>& val
 }
 
 }  // namespace
+
+Val NormScale(Builder& b, Reducer& reducer, Val x, Val source, int64_t cols, Val eps) {
+  // Four partial sums a thread, by column modulo 4.
+  const std::vector<Val> zero(4, b.F32(0.f));
+  const auto squares = [&](Val quad, const std::vector<Val>& carried) {
+    const Val v = b.Load(Type::kF32x4, x, source + (quad << 4));
+    std::vector<Val> acc = carried;
+    for (int c = 0; c < 4; ++c) acc[c] = Fma(b.Extract(v, c), b.Extract(v, c), acc[c]);
+    return acc;
+  };
+  const std::vector<Val> acc =
+      b.For(b.Thread(), b.I32(static_cast<int32_t>(cols / 4)), b.I32(kThreads), zero, squares);
+  const Val mean = DivF(reducer.Sum((acc[0] + acc[1]) + (acc[2] + acc[3])), b.F32(static_cast<float>(cols)));
+  return DivF(b.F32(1.f), b.Call(Builder::Fn::kSqrt, mean + eps));
+}
+
+std::vector<Val> NormQuad(Builder& b, Val x, Val source, Val weight, Val at, Val scale) {
+  const Val v = b.Load(Type::kF32x4, x, source + at), w = b.Load(Type::kF32x4, weight, at);
+  std::vector<Val> values;
+  for (int c = 0; c < 4; ++c) values.push_back((b.Extract(v, c) * scale) * b.Extract(w, c));
+  return values;
+}
 
 namespace {
 

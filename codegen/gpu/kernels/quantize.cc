@@ -37,8 +37,7 @@ void RowQuantizer::Write(Val out_q, Val row, Val quad, Val active, const std::ve
   if (terms_ == 2) WriteTerm(out_q, row, quad + k_ / 4, active, rest, nullptr);
 }
 
-void RowQuantizer::WriteTerm(Val out_q, Val row, Val quad, Val active, const std::vector<Val>& values,
-                             std::vector<Val>* rest) {
+RoundedQuad RowQuantizer::Round(const std::vector<Val>& values, std::vector<Val>* rest) {
   Val peak = b_.Call(Builder::Fn::kAbs, values[0]);
   for (int c = 1; c < 4; ++c) peak = MaxF(peak, b_.Call(Builder::Fn::kAbs, values[c]));
   peak = block_.Max(peak);
@@ -56,17 +55,25 @@ void RowQuantizer::WriteTerm(Val out_q, Val row, Val quad, Val active, const std
     sum = c ? sum + code : code;
     if (rest) rest->push_back(values[c] - b_.ToF32(code) * d);
   }
-  // At most 16 * 127: exact in f32.
-  const Val half_sum = half_.Sum(b_.ToF32(sum)), whole_sum = block_.Sum(b_.ToF32(sum));
+  return {word, b_.ToF32(sum), d};
+}
+
+Val RowQuantizer::HalfSum(const RoundedQuad& rounded) {
+  return b_.ToI32(half_.Sum(rounded.sum));
+}
+
+void RowQuantizer::WriteTerm(Val out_q, Val row, Val quad, Val active, const std::vector<Val>& values,
+                             std::vector<Val>* rest) {
+  const RoundedQuad rounded = Round(values, rest);
+  const Val half_sum = HalfSum(rounded), whole_sum = block_.Sum(rounded.sum);
   b_.If(active, [&] {
-    b_.Store(out_q, row + (quad << 2), word);
+    b_.Store(out_q, row + (quad << 2), rounded.word);
     b_.If(Eq(quad & 7, 0), [&] {
       const Val at = row + ShrU(quad, 1);
-      b_.Store(out_q, at + layouts::Int8ScalesAt(terms_ * k_), d);
-      b_.Store(out_q, at + layouts::Int8WeightedAt(terms_ * k_), d * whole_sum);
+      b_.Store(out_q, at + layouts::Int8ScalesAt(terms_ * k_), rounded.scale);
+      b_.Store(out_q, at + layouts::Int8WeightedAt(terms_ * k_), rounded.scale * whole_sum);
     });
-    b_.If(Eq(quad & 3, 0),
-          [&] { b_.Store(out_q, row + quad + layouts::Int8SumsAt(terms_ * k_), b_.ToI32(half_sum)); });
+    b_.If(Eq(quad & 3, 0), [&] { b_.Store(out_q, row + quad + layouts::Int8SumsAt(terms_ * k_), half_sum); });
   });
 }
 

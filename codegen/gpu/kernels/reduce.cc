@@ -9,6 +9,11 @@ namespace {
 constexpr int kDirect = 16;
 constexpr int kFold = 8;
 
+// Of `width` threads, how many shuffles combine.
+int Shuffled(const Profile& profile, int width) {
+  return std::min(std::max(profile.subgroup, 1), width);
+}
+
 Val Combine(Reduction reduction, Val a, Val b) {
   return reduction == Reduction::kSum ? a + b : MaxF(a, b);
 }
@@ -17,11 +22,18 @@ Val Combine(Reduction reduction, Val a, Val b) {
 
 Reducer::Reducer(Builder& builder, int workgroup_size, int width, int values)
     : b_(builder), size_(workgroup_size), width_(width) {
-  shuffled_ = std::min(std::max(builder.profile().subgroup, 1), width);
+  shuffled_ = Shuffled(builder.profile(), width);
   leaders_ = width / shuffled_;
   if (leaders_ == 1) return;
   partial_ = builder.AllocShared(Type::kF32, values * (size_ / shuffled_));
   if (leaders_ > kDirect) folded_ = builder.AllocShared(Type::kF32, values * (size_ / shuffled_ / kFold));
+}
+
+int Reducer::SharedWords(const Profile& profile, int workgroup_size, int width, int values) {
+  const int shuffled = Shuffled(profile, width), leaders = width / shuffled,
+            partial = workgroup_size / shuffled;
+  if (leaders == 1) return 0;
+  return values * (partial + (leaders > kDirect ? partial / kFold : 0));
 }
 
 std::vector<Val> Reducer::operator()(Reduction reduction, std::vector<Val> values) {

@@ -21,6 +21,8 @@ class Reducer {
   Val Sum(Val value) { return (*this)(Reduction::kSum, {value})[0]; }
   Val Max(Val value) { return (*this)(Reduction::kMax, {value})[0]; }
   bool NeedsBarrier() const { return leaders_ > 1; }
+  // Of workgroup memory, that a Reducer made so takes.
+  static int SharedWords(const Profile& profile, int workgroup_size, int width, int values = 1);
 
  private:
   Builder& b_;

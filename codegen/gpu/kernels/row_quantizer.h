@@ -9,19 +9,33 @@
 
 namespace qcc::gpu {
 
+// What a thread knows of the block of 32 columns that it makes with seven others.
+struct RoundedQuad {
+  Val word;   // the codes of its four columns
+  Val sum;    // of these codes, f32: at most 32 * 127, as exact as that of the block
+  Val scale;  // of the block
+};
+
 // Eight neighbouring threads make a block of 32 columns, four columns each.
 class RowQuantizer {
  public:
   // k columns, a multiple of 32, of one or two terms.
   RowQuantizer(Builder& builder, int workgroup_size, int64_t k, int terms = 1);
+  static int SharedWords(const Profile& profile, int workgroup_size) {
+    return Reducer::SharedWords(profile, workgroup_size, 8) +
+           Reducer::SharedWords(profile, workgroup_size, 4);
+  }
   int64_t row_bytes() const;
+  // One term; what rounding leaves of the values, where `rest` is asked for. All threads of the workgroup
+  // must call, here and below.
+  RoundedQuad Round(const std::vector<Val>& values, std::vector<Val>* rest);
+  // i32: of the codes of the thread's half of the block.
+  Val HalfSum(const RoundedQuad& rounded);
   // `values`: columns 4 * quad .. 4 * quad + 3 of the row at byte offset `row` of `out_q`. quad modulo 8 is
-  // the thread's index modulo
-  // 8. Nothing is stored where `active` is false, but all threads of the workgroup must call.
+  // the thread's index modulo 8. Nothing is stored where `active` is false.
   void Write(Val out_q, Val row, Val quad, Val active, const std::vector<Val>& values);
 
  private:
-  // One term; what rounding leaves of the values, where `rest` is asked for.
   void WriteTerm(Val out_q, Val row, Val quad, Val active, const std::vector<Val>& values,
                  std::vector<Val>* rest);
 

@@ -5,9 +5,11 @@
 #include <map>
 #include <set>
 
-#include "codegen/gpu/kernels/together.h"
 #include "codegen/gpu/kernels/families.h"
+#include "codegen/gpu/kernels/together.h"
 #include "codegen/gpu/lower/Backends.h"
+#include "codegen/gpu/lower/MakeRows.h"
+#include "codegen/gpu/lower/Steps.h"
 #include "dialects/hir/IR/Hir.h"
 #include "dialects/layouts/layouts.h"
 #include "dialects/plan/PlanSummary.h"
@@ -102,13 +104,6 @@ class Lowering {
   }
 
  private:
-  // What references of a body are relative to. Zero at program level, where they are absolute.
-  struct Scope {
-    int64_t weights = 0, state = 0, kv = 0;
-    StringRef layer;
-    bool barrier = false;  // of the plan, before what comes next
-  };
-
   int64_t mostRows() const {
     int64_t rows = 1;
     for (const plan::ProgramSummary& p : summary.programs) rows = std::max(rows, p.rows);
@@ -125,57 +120,48 @@ class Lowering {
   LogicalResult lowerProgram(plan::ProgramOp program) {
     ProgramCode& code = out.code.programs.emplace_back();
     expansion.releaseScratch();
-    Scope scope;
-    if (failed(lowerBody(program.getBody().front(), scope, code)) || failed(recordStage(code)))
-      return failure();
+    FailureOr<std::vector<Step>> steps = stepsOf(program, plan);
+    if (failed(steps)) return failure();
+    makeRowsWhereRead(program, *steps, expansion, limits(),
+                      [&](const std::string& kernel) { return isReplaced(kernel); });
+    for (const Step& step : *steps)
+      if (failed(lowerStep(step, code))) return failure();
+    if (failed(recordStage(code))) return failure();
     const uint64_t base = alignUp(summary.arenaBytes, kScratchAlignment);
     const uint64_t scratch = expansion.takeMost();
     code.arena_bytes = scratch ? base + scratch : program.getArenaBytes();
     return success();
   }
 
-  LogicalResult lowerBody(Block& body, Scope& scope, ProgramCode& program) {
-    for (Operation& op : body) {
-      if (auto dispatch = dyn_cast<plan::DispatchOp>(op)) {
-        if (failed(lowerDispatch(dispatch, scope, program))) return failure();
-      } else if (isa<plan::BarrierOp>(op)) {
-        scope.barrier = true;
-        expansion.releaseScratch();
-      } else if (auto call = dyn_cast<plan::CallOp>(op)) {
-        auto block = plan.lookupSymbol<plan::BlockOp>(call.getBlock());
-        if (!block) return call.emitError("gpu codegen: no block @") << call.getBlock();
-        Scope inner{static_cast<int64_t>(call.getWeights()), static_cast<int64_t>(call.getState()),
-                    static_cast<int64_t>(call.getKv()), call.getLayer(), scope.barrier};
-        if (failed(lowerBody(block.getBody().front(), inner, program))) return failure();
-        scope.barrier = inner.barrier;
-      } else {
-        return op.emitError("gpu codegen: '") << op.getName() << "' cannot stand in a program";
-      }
-    }
-    return success();
-  }
-
-  LogicalResult lowerDispatch(plan::DispatchOp op, Scope& scope, ProgramCode& program) {
+  LogicalResult lowerStep(const Step& step, ProgramCode& program) {
+    plan::DispatchOp op = step.op;
     auto complain = [&](const Twine& what) -> LogicalResult {
       InFlightDiagnostic error = op.emitError("gpu codegen: ") << what;
-      if (!scope.layer.empty()) error << ", in layer " << scope.layer;
+      if (!step.bases.layer.empty()) error << ", in layer " << step.bases.layer;
       error << ", on " << where() << "; spec " << op.getSpec();
       return failure();
     };
+    if (step.barrier) expansion.releaseScratch();
     const std::string family = op.getFamily().str();
-    FailureOr<std::vector<Launch>> launches = expand(op, scope);
+    FailureOr<std::vector<Launch>> launches = expand(step);
     if (failed(launches)) return complain("no kernel '" + family + "'");
     if (launches->empty()) return complain("no kernel '" + family + "' for this shape or format");
     for (size_t i = 0; i < launches->size(); ++i) {
       Launch& launch = (*launches)[i];
       std::string bad = check(launch);
       if (!bad.empty()) return complain("kernel '" + launch.name + "': " + bad);
-      const bool barrier = launch.barrier || (i == 0 && std::exchange(scope.barrier, false));
+      const bool barrier = launch.barrier || (i == 0 && step.barrier);
       if (barrier && failed(recordStage(program))) return failure();
       stageWaits |= barrier;
-      addToStage(std::move(launch), {family, layerNumber(scope.layer)});
+      addToStage(std::move(launch), {family, layerNumber(step.bases.layer)});
     }
     return success();
+  }
+
+  bool isReplaced(const std::string& kernel) const { return options.alone && options.alone(kernel); }
+  TogetherLimits limits() const {
+    const auto& grid = findBackend(profile.target)->gridLimits;
+    return {kMaxArgs, {grid[0], grid[1], grid[2]}, profile.profile.max_shared};
   }
 
   // Launches between two barriers wait for none of each other, so those that may become one do.
@@ -190,12 +176,9 @@ class Lowering {
   };
 
   void addToStage(Launch launch, Origin origin) {
-    const Backend* backend = findBackend(profile.target);
-    const auto& grid = backend->gridLimits;
-    const TogetherLimits limits{kMaxArgs, {grid[0], grid[1], grid[2]}, profile.profile.max_shared};
-    if (options.alone && options.alone(launch.name)) launch.beside = false;
+    if (isReplaced(launch.name)) launch.beside = false;
     for (Side& side : stage)
-      if (side.origin == origin && GoTogether(side.launches, launch, limits))
+      if (side.origin == origin && GoTogether(side.launches, launch, limits()))
         return side.launches.push_back(std::move(launch));
     Side& own = stage.emplace_back(Side{std::move(origin), {}});
     own.launches.push_back(std::move(launch));
@@ -216,38 +199,20 @@ class Lowering {
   }
 
   // The launches of a dispatch; failure when the family has no kernels at all.
-  FailureOr<std::vector<Launch>> expand(plan::DispatchOp op, const Scope& scope) {
+  FailureOr<std::vector<Launch>> expand(const Step& step) {
     FailureOr<std::vector<Launch>> launches = failure();
-    plan::visitDispatch(op, [&](const auto& spec, const auto&) {
+    plan::visitDispatch(step.op, [&](const auto& spec, const auto&) {
       using Spec = std::decay_t<decltype(spec)>;
-      if constexpr (kExpansion<Spec> != nullptr) {
-        Dispatch<Spec> dispatch{spec, {}, plan::dispatchRows(op)};
-        plan::forEachRole(spec, dispatch.bindings,
-                          [&](const plan::RoleExtent& role, std::optional<Arg>& arg) {
-                            if (plan::Ref ref = plan::refOf(op, role.name)) arg = bind(ref, scope);
-                          });
-        launches = kExpansion<Spec>(dispatch, expansion);
+      if constexpr (std::is_same_v<Spec, plan::LinearSpec>) {
+        if (step.made) {
+          launches = ExpandMaking(dispatchOf(step, spec), *step.made, expansion);
+          return;
+        }
       }
+      if constexpr (kExpansion<Spec> != nullptr)
+        launches = kExpansion<Spec>(dispatchOf(step, spec), expansion);
     });
     return launches;
-  }
-
-  static Arg bind(const plan::Ref& ref, const Scope& scope) {
-    const uint64_t bytes = ref.bytes;
-    auto at = [&](int64_t base) { return static_cast<uint64_t>(base + ref.offset); };
-    switch (ref.space) {
-      case plan::Space::Weights:
-        return {gpu::Space::kWeights, at(scope.weights), bytes};
-      case plan::Space::Arena:
-        return {gpu::Space::kArena, at(0), bytes};
-      case plan::Space::Logits:
-        return {gpu::Space::kLogits, at(0), bytes};
-      case plan::Space::State:
-        return Number(at(scope.state));
-      case plan::Space::KV:
-        return Number(at(scope.kv));
-    }
-    llvm_unreachable("all spaces are listed");
   }
 
   // Why a launch cannot be recorded; empty when it can. Anything found here is a mistake of an expansion.

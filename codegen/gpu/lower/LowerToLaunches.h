@@ -34,7 +34,8 @@ struct LaunchOptions {
 // Scratch of dispatches lies behind the largest arena of all programs: what one program leaves in the arena
 // for another (the residual stream) stays whole. It is used again after a barrier of the plan only, because
 // dispatches between two barriers may run side by side.
-// Launches that do not wait for one another become one where they can (together.h).
+// Launches that do not wait for one another become one where they can (together.h). Norms and quantizes of
+// few rows become part of the linears that read them (MakeRows.h).
 mlir::FailureOr<LoweredGpu> lowerToLaunches(mlir::ModuleOp plan, const ProfileInfo& profile,
                                             const LaunchOptions& options = {});
 

@@ -44,6 +44,14 @@ class SpirvSizeTest : public ::testing::TestWithParam<std::string> {
     EXPECT_FALSE(launches.empty());
     for (const Launch& launch : launches) ExpectSmall(context, profile(), launch);
   }
+  void ExpectMade(const plan::LinearSpec& spec) {
+    Sandbox box(profile(), 512);
+    const Arg somewhere = Somewhere(Space::kArena);
+    const std::vector<Launch> launches = ExpandMaking(
+        Anywhere(spec, 1, somewhere), {.making = Making::kNormed, .x = somewhere, .weight = somewhere}, box);
+    EXPECT_EQ(launches.size(), 1);
+    for (const Launch& launch : launches) ExpectSmall(context, profile(), launch);
+  }
   const Profile& profile() const { return FindProfile(GetParam())->profile; }
   mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED};
 };
@@ -56,6 +64,7 @@ TEST_P(SpirvSizeTest, Linear) {
       plan::LinearSpec spec = {
           .format = format, .numerics = numerics, .k = 2816, .n = 8192, .epilogue = plan::Epilogue::Swiglu};
       for (int64_t rows : {1, 8, 512}) Expect(Expand_linear, spec, rows);
+      ExpectMade(spec);
       spec.epilogue = plan::Epilogue::Add;  // half of the other's code
       Expect(Expand_linear, spec, 8);
     }

@@ -1,0 +1,124 @@
+#include "codegen/gpu/kernels/linear_input.h"
+
+#include <utility>
+
+#include "codegen/gpu/kernels/norm.h"
+#include "dialects/layouts/int8_row.h"
+
+namespace qcc::gpu {
+namespace {
+
+constexpr int kThreads = kLinearThreads;
+static_assert(kThreads == kNormThreads);
+
+// Of a chunk in workgroup memory: 8 words of codes, the scale's bits, the sums of both halves. An odd number,
+// so that parts of a row lie in different banks.
+constexpr int kScaleWord = 8, kSumWord = 9, kChunkWords = 11;
+
+}  // namespace
+
+Int8Chunk StoredRows::Chunk(size_t row, Val number) const {
+  const int64_t k = spec_.x_cols();  // of a whole row
+  Int8Chunk c;
+  const Val begin = rows_[row].at, chunk = rows_[row].Chunk(number);
+  const Val at = begin + (chunk << 5);
+  for (int half = 0; half < 2; ++half) {
+    const Val v = b_.Load(Type::kI32x4, x_, half ? at + 16 : at);
+    for (int i = 0; i < 4; ++i) c.codes.push_back(b_.Extract(v, i));
+  }
+  c.scale = b_.Load(Type::kF32, x_, begin + (chunk << 2) + layouts::Int8ScalesAt(k));
+  const Val sums = begin + (chunk << 3) + layouts::Int8SumsAt(k);
+  if (k % 64 == 0) {
+    const Val v = b_.Load(Type::kI32x2, x_, sums);
+    c.sums[0] = b_.Extract(v, 0);
+    c.sums[1] = b_.Extract(v, 1);
+  } else {
+    c.sums[0] = b_.Load(Type::kI32, x_, sums);
+    c.sums[1] = b_.Load(Type::kI32, x_, sums + 4);
+  }
+  return c;
+}
+
+std::vector<Val> StoredRows::Quad(size_t row, Val from, int quad) const {
+  const Val v = b_.Load(Type::kF32x4, x_, rows_[row].at + from + 16 * quad);
+  std::vector<Val> values;
+  for (int c = 0; c < 4; ++c) values.push_back(b_.Extract(v, c));
+  return values;
+}
+
+int MadeRows::RowWords(const LinearSpec& spec) {
+  return spec.int8 ? static_cast<int>(spec.terms * spec.chunks()) * kChunkWords : 1;
+}
+
+int MadeRows::SharedWords(const LinearSpec& spec, const Profile& profile, int rows) {
+  if (spec.making == Making::kNothing) return 0;
+  int words = rows * RowWords(spec);
+  if (spec.making == Making::kNormed) words += Reducer::SharedWords(profile, kThreads, kThreads);
+  if (spec.int8) words += RowQuantizer::SharedWords(profile, kThreads);
+  return words;
+}
+
+MadeRows::MadeRows(Builder& b, const LinearSpec& spec, const LinearArgs& args, int rows)
+    : b_(b), spec_(spec), args_(args), count_(rows) {
+  if (norms()) reducer_.emplace(b, kThreads, kThreads);
+  if (spec.int8) quantizer_.emplace(b, kThreads, spec.k, spec.terms);
+  made_ = b.AllocShared(spec.int8 ? Type::kI32 : Type::kF32, rows * RowWords(spec));
+}
+
+void MadeRows::Make() {
+  b_.For(b_.I32(0), b_.I32(count_), b_.I32(1), [&](Val row) {
+    const Val source = args_.Input(args_.first_row + row).at;
+    const Val scale = norms() ? NormScale(b_, *reducer_, args_.x, source, spec_.k, args_.norm_eps) : Val();
+    if (spec_.int8) return Round(row, source, scale);
+    b_.If(Eq(b_.Thread(), 0), [&] { b_.StoreShared(made_, row, scale); });
+  });
+  b_.Barrier();
+  for (int m = 0; !spec_.int8 && m < count_; ++m) {
+    sources_.push_back(args_.Input(args_.first_row + m).at);
+    scales_.push_back(b_.LoadShared(made_, b_.I32(m)));
+  }
+}
+
+void MadeRows::Round(Val row, Val source, Val scale) {
+  const Val end = b_.I32(static_cast<int32_t>(spec_.k / 4));
+  // All threads go round together: the quantizer has barriers.
+  b_.For(b_.I32(0), end, b_.I32(kThreads), [&](Val first) {
+    const Val quad = first + b_.Thread(), active = LtS(quad, end), at = MinS(quad, end - 1) << 4;
+    std::vector<Val> values = Values(source, at, scale);
+    for (int t = 0; t < spec_.terms; ++t) {
+      std::vector<Val> rest;
+      const RoundedQuad rounded = quantizer_->Round(values, t + 1 < spec_.terms ? &rest : nullptr);
+      const Val half_sum = quantizer_->HalfSum(rounded), number = ShrU(quad, 3) + t * spec_.chunks();
+      const Val to = row * RowWords(spec_) + number * kChunkWords, word = quad & 7;
+      b_.If(active, [&] {
+        b_.StoreShared(made_, to + word, rounded.word);
+        b_.If(Eq(word, 0), [&] { b_.StoreShared(made_, to + kScaleWord, b_.AsI32(rounded.scale)); });
+        b_.If(Eq(word & 3, 0), [&] { b_.StoreShared(made_, to + ShrU(word, 2) + kSumWord, half_sum); });
+      });
+      values = std::move(rest);
+    }
+  });
+}
+
+std::vector<Val> MadeRows::Values(Val source, Val at, Val scale) const {
+  if (scale) return NormQuad(b_, args_.x, source, args_.norm_weight, at, scale);
+  const Val v = b_.Load(Type::kF32x4, args_.x, source + at);
+  std::vector<Val> values;
+  for (int c = 0; c < 4; ++c) values.push_back(b_.Extract(v, c));
+  return values;
+}
+
+Int8Chunk MadeRows::Chunk(size_t row, Val number) const {
+  const Val at = number * kChunkWords + static_cast<int>(row) * RowWords(spec_);
+  Int8Chunk c;
+  for (int i = 0; i < kScaleWord; ++i) c.codes.push_back(b_.LoadShared(made_, at + i));
+  c.scale = b_.AsF32(b_.LoadShared(made_, at + kScaleWord));
+  for (int half = 0; half < 2; ++half) c.sums[half] = b_.LoadShared(made_, at + (kSumWord + half));
+  return c;
+}
+
+std::vector<Val> MadeRows::Quad(size_t row, Val from, int quad) const {
+  return Values(sources_[row], from + 16 * quad, scales_[row]);
+}
+
+}  // namespace qcc::gpu

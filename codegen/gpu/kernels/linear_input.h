@@ -1,0 +1,82 @@
+// The rows of x as the threads of a linear kernel read them: as they lie in memory, or as the workgroup made
+// them.
+#ifndef QCC_CODEGEN_GPU_KERNELS_LINEAR_INPUT_H_
+#define QCC_CODEGEN_GPU_KERNELS_LINEAR_INPUT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "codegen/gpu/kernels/linear.h"
+#include "codegen/gpu/kernels/reduce.h"
+#include "codegen/gpu/kernels/row_quantizer.h"
+
+namespace qcc::gpu {
+
+// 32 columns of one int8 row.
+struct Int8Chunk {
+  std::vector<Val> codes;  // 8 words
+  Val scale, sums[2];
+};
+
+class LinearInput {
+ public:
+  virtual ~LinearInput() = default;
+  virtual size_t rows() const = 0;
+  // int8: chunk `number` of a row's first term, or behind those of it of the second.
+  virtual Int8Chunk Chunk(size_t row, Val number) const = 0;
+  // f32: the four columns at byte `from` + 16 * quad of a row.
+  virtual std::vector<Val> Quad(size_t row, Val from, int quad) const = 0;
+};
+
+class StoredRows final : public LinearInput {
+ public:
+  StoredRows(Builder& b, const LinearSpec& spec, const LinearArgs& args, std::vector<XRow> rows)
+      : b_(b), spec_(spec), x_(args.x), rows_(std::move(rows)) {}
+  size_t rows() const override { return rows_.size(); }
+  Int8Chunk Chunk(size_t row, Val number) const override;
+  std::vector<Val> Quad(size_t row, Val from, int quad) const override;
+
+ private:
+  Builder& b_;
+  const LinearSpec& spec_;
+  const Val x_;
+  const std::vector<XRow> rows_;
+};
+
+// Rows that the workgroup makes (LinearSpec::making) of those at args.x: int8 rows in workgroup memory; of
+// f32 rows only what they are multiplied by, each reader multiplies anew.
+class MadeRows final : public LinearInput {
+ public:
+  MadeRows(Builder& b, const LinearSpec& spec, const LinearArgs& args, int rows);
+  static int SharedWords(const LinearSpec& spec, const Profile& profile, int rows);
+
+  // All threads of the workgroup call, ahead of the first that reads.
+  void Make();
+  size_t rows() const override { return static_cast<size_t>(count_); }
+  Int8Chunk Chunk(size_t row, Val number) const override;
+  std::vector<Val> Quad(size_t row, Val from, int quad) const override;
+
+ private:
+  bool norms() const { return spec_.making == Making::kNormed; }
+  static int RowWords(const LinearSpec& spec);
+  void Round(Val row, Val source, Val scale);
+  // Of the row at byte `source` of x, the four columns at byte `at`, normed where `scale` is not null.
+  std::vector<Val> Values(Val source, Val at, Val scale) const;
+
+  Builder& b_;
+  const LinearSpec& spec_;
+  const LinearArgs& args_;
+  const int count_;
+  std::optional<Reducer> reducer_;
+  std::optional<RowQuantizer> quantizer_;
+  Shared made_;               // [row]: int8: chunks; f32: the norm's scale
+  std::vector<Val> sources_;  // f32: of each row, its byte offset
+  std::vector<Val> scales_;   // f32: of each row, the norm's
+};
+
+}  // namespace qcc::gpu
+
+#endif  // QCC_CODEGEN_GPU_KERNELS_LINEAR_INPUT_H_

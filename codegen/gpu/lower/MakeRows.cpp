@@ -1,0 +1,163 @@
+#include "codegen/gpu/lower/MakeRows.h"
+
+#include "codegen/gpu/kernels/families.h"
+#include "llvm/ADT/STLExtras.h"
+
+namespace qcc::gpu {
+namespace {
+using namespace mlir;
+
+bool overlap(const plan::Ref& a, plan::RefAttr b) {
+  return b.getSpace() == a.space && b.getOffset() < a.offset + a.bytes &&
+         a.offset < b.getOffset() + b.getBytes();
+}
+
+bool writes(plan::DispatchOp op, const plan::Ref& range) {
+  return llvm::any_of(op.getBindings().getAsRange<plan::RefAttr>(), [&](plan::RefAttr ref) {
+    return ref.getAccess() != plan::Access::Read && overlap(range, ref);
+  });
+}
+
+// A norm or quantize: what it reads and writes.
+struct Maker {
+  MadeOf made;
+  plan::Ref x;
+  SmallVector<plan::Ref> results;
+};
+
+template <class Bindings>
+Maker makerOf(const Step& step, const Bindings& bindings, MadeOf made) {
+  made.x = bind(bindings.x, step.bases);
+  Maker maker{made, bindings.x, {}};
+  for (const plan::Ref* result : {&bindings.out_q, &bindings.out_q2})
+    if (*result) maker.results.push_back(*result);
+  return maker;
+}
+
+std::optional<Maker> makerOf(const Step& step) {
+  std::optional<Maker> maker;
+  plan::visitDispatch(step.op, [&](const auto& spec, const auto& bindings) {
+    using Spec = std::decay_t<decltype(spec)>;
+    if constexpr (std::is_same_v<Spec, plan::QuantizeSpec>)
+      maker = makerOf(step, bindings, MadeOf{Making::kRounded, {}, {}});
+    if constexpr (std::is_same_v<Spec, plan::NormSpec>) {
+      if (spec.source != plan::RowsFrom::Rows) return;
+      maker =
+          makerOf(step, bindings, MadeOf{Making::kNormed, {}, bind(bindings.weight, step.bases), spec.eps});
+      if (bindings.out) maker->results.push_back(bindings.out);
+    }
+  });
+  return maker;
+}
+
+class MakeRows {
+ public:
+  MakeRows(plan::ProgramOp program, std::vector<Step>& steps, Expansion& expansion,
+           const TogetherLimits& limits, llvm::function_ref<bool(const std::string&)> replaced)
+      : program(program), steps(steps), expansion(expansion), limits(limits), replaced(replaced) {}
+
+  void run() {
+    std::vector<Step> kept;
+    for (size_t i = 0; i < steps.size(); ++i) {
+      if (!isMadeByReaders(i)) {
+        kept.push_back(steps[i]);
+        continue;
+      }
+      // It has readers, so it is not the last.
+      const bool first = kept.empty() || steps[i].barrier;
+      Step& next = steps[i + 1];
+      next.barrier = steps[i].barrier || (next.barrier && !first);
+    }
+    steps = std::move(kept);
+  }
+
+ private:
+  bool isMadeByReaders(size_t i) {
+    std::optional<Maker> maker = makerOf(steps[i]);
+    if (!maker || isReplaced(steps[i])) return false;
+    std::optional<SmallVector<size_t>> readers = readersOf(i, *maker);
+    if (!readers || readers->empty() || !staysWhole(i, readers->back(), maker->x) ||
+        !makeTogether(*readers, maker->made))
+      return false;
+    for (size_t reader : *readers) steps[reader].made = maker->made;
+    return true;
+  }
+
+  // The linears that read what step i makes; nothing where others do.
+  std::optional<SmallVector<size_t>> readersOf(size_t i, const Maker& maker) {
+    SmallVector<size_t> readers;
+    SmallVector<plan::Ref> live = maker.results;
+    // What a program leaves lies at the arena's begin.
+    if (program.getLeaves() && llvm::any_of(live, [](const plan::Ref& r) { return r.offset == 0; }))
+      return std::nullopt;
+    for (size_t j = i + 1; j < steps.size() && !live.empty(); ++j) {
+      plan::DispatchOp op = steps[j].op;
+      bool reads = false;
+      for (auto [role, attr] : llvm::zip(op.getRoles().getAsValueRange<StringAttr>(),
+                                         op.getBindings().getAsRange<plan::RefAttr>())) {
+        if (attr.getAccess() == plan::Access::Write ||
+            llvm::none_of(live, [&](const plan::Ref& r) { return overlap(r, attr); }))
+          continue;
+        if (op.getFamily() != StringRef(plan::LinearSpec::kFamily) || (role != "x" && role != "xq"))
+          return std::nullopt;
+        reads = true;
+      }
+      if (reads) readers.push_back(j);
+      llvm::erase_if(live, [&](const plan::Ref& r) { return writes(op, r); });
+    }
+    return readers;
+  }
+
+  // Whether no dispatch that is not ordered behind the last reader writes to `x`, which the plan takes for
+  // read by step i alone.
+  bool staysWhole(size_t i, size_t lastReader, const plan::Ref& x) {
+    for (size_t j = i + 1; j < steps.size() && (j <= lastReader || !steps[j].barrier); ++j)
+      if (writes(steps[j].op, x)) return false;
+    return true;
+  }
+
+  bool makeTogether(ArrayRef<size_t> readers, const MadeOf& made) {
+    std::vector<Launch> launches;
+    for (size_t reader : readers) {
+      if (isReplaced(steps[reader])) return false;
+      std::vector<Launch> own = ExpandMaking(linearOf(steps[reader]), made, expansion);
+      if (own.empty() || (!launches.empty() && !GoTogether(launches, own.front(), limits))) return false;
+      launches.push_back(std::move(own.front()));
+    }
+    return true;
+  }
+
+  static Dispatch<plan::LinearSpec> linearOf(const Step& step) {
+    plan::DispatchOp op = step.op;
+    plan::LinearSpec spec;
+    plan::readSpec(op.getSpec(), spec);
+    return dispatchOf(step, spec);
+  }
+
+  bool isReplaced(const Step& step) {
+    bool found = false;
+    plan::visitDispatch(step.op, [&](const auto& spec, const auto&) {
+      using Spec = std::decay_t<decltype(spec)>;
+      if constexpr (kExpansion<Spec> != nullptr)
+        for (const Launch& launch : kExpansion<Spec>(dispatchOf(step, spec), expansion))
+          found |= replaced(launch.name);
+    });
+    return found;
+  }
+
+  plan::ProgramOp program;
+  std::vector<Step>& steps;
+  Expansion& expansion;
+  const TogetherLimits& limits;
+  llvm::function_ref<bool(const std::string&)> replaced;
+};
+
+}  // namespace
+
+void makeRowsWhereRead(plan::ProgramOp program, std::vector<Step>& steps, Expansion& expansion,
+                       const TogetherLimits& limits,
+                       llvm::function_ref<bool(const std::string& kernel)> replaced) {
+  MakeRows(program, steps, expansion, limits, replaced).run();
+}
+
+}  // namespace qcc::gpu

@@ -1,0 +1,149 @@
+// Linears that make their rows themselves: the bits of a norm or quantize ahead of them.
+#include "codegen/gpu/kernels/linear.h"
+#include "dialects/layouts/layouts.h"
+#include "tests/unit/gpu_kernels/gpu_fixture.h"
+
+namespace qcc::gpu {
+namespace {
+
+using plan::Numerics;
+
+struct Case {
+  Format format;
+  Numerics numerics;
+  Making making;
+  Epilogue epilogue;
+};
+
+constexpr float kEps = 1e-6f;
+constexpr int64_t kColumns = 40;  // of y: an odd number of groups
+
+// y of a step of `rows` rows in a bucket of `bucket`; `alone`: the rows are made by a launch of their own.
+std::vector<float> ResultOf(const Case& c, const Profile& profile, int64_t k, int64_t rows, int64_t bucket,
+                            bool alone) {
+  Random random(static_cast<uint64_t>(k));
+  Sandbox box(profile, bucket);
+  SetRows(box, static_cast<uint32_t>(rows));
+  std::vector<float> x = random.Normals(rows * k);
+  std::fill_n(x.begin(), std::min<size_t>(x.size(), 32), 0.f);  // a block without a scale
+  x.resize(static_cast<size_t>(bucket * k), NAN);
+  const Arg given = box.Arena(x), weight = box.Weights(random.Normals(k));
+
+  const int64_t ld = layouts::AlignUp(kColumns, layouts::kGroupRows);
+  const Matrix w = RandomMatrix(c.format, kColumns, k, 1), up = RandomMatrix(c.format, kColumns, k, 2);
+  Dispatch<plan::LinearSpec> d{.spec = {.format = c.format,
+                                        .numerics = c.numerics,
+                                        .k = k,
+                                        .n = kColumns,
+                                        .epilogue = c.epilogue,
+                                        .rows = plan::RowsFrom::Rows},
+                               .bindings = {},
+                               .rows = bucket};
+  d.bindings.w = box.Weights(c.epilogue == Epilogue::Swiglu ? PackedPair(w, up) : w.Packed());
+  d.bindings.y = box.Arena(random.Normals(bucket * ld));
+  const bool two = c.numerics == Numerics::Int8x2;
+  std::optional<Arg>& made = c.numerics == Numerics::F32 ? d.bindings.x : d.bindings.xq;
+  const std::string what = profile.name + " k " + std::to_string(k);
+  if (alone) {
+    made = box.Arena(static_cast<uint64_t>(
+        bucket * (c.numerics == Numerics::F32 ? 4 * k : layouts::Int8RowBytes((two ? 2 : 1) * k))));
+    if (c.making == Making::kNormed) {
+      Dispatch<plan::NormSpec> norm{.spec = {.cols = k, .eps = kEps}, .bindings = {}, .rows = bucket};
+      norm.bindings.x = given;
+      norm.bindings.weight = weight;
+      (c.numerics == Numerics::F32 ? norm.bindings.out
+       : two                       ? norm.bindings.out_q2
+                                   : norm.bindings.out_q) = made;
+      EXPECT_EQ(box.Run(Expand_norm, norm), "") << what;
+    } else {
+      Dispatch<plan::QuantizeSpec> quantize{.spec = {.cols = k}, .bindings = {}, .rows = bucket};
+      quantize.bindings.x = given;
+      (two ? quantize.bindings.out_q2 : quantize.bindings.out_q) = made;
+      EXPECT_EQ(box.Run(Expand_quantize, quantize), "") << what;
+    }
+    EXPECT_EQ(box.Run(Expand_linear, d), "") << what;
+  } else {
+    const std::vector<Launch> launches =
+        ExpandMaking(d, {.making = c.making, .x = given, .weight = weight, .eps = kEps}, box);
+    EXPECT_EQ(launches.size(), 1) << what;
+    EXPECT_EQ(box.Run(launches), "") << what;
+  }
+  return box.Read<float>(*d.bindings.y);
+}
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (Epilogue epilogue : {Epilogue::Store, Epilogue::Add, Epilogue::Swiglu}) {
+    cases.push_back({Format::Q4_K, Numerics::Int8, Making::kRounded, epilogue});
+    cases.push_back({Format::Q8_0, Numerics::Int8, Making::kNormed, epilogue});
+  }
+  cases.push_back({Format::Q6_K, Numerics::Int8x2, Making::kRounded, Epilogue::Add});
+  cases.push_back({Format::Q6_K, Numerics::Int8x2, Making::kNormed, Epilogue::Store});
+  cases.push_back({Format::Q4_K, Numerics::F32, Making::kNormed, Epilogue::Store});
+  cases.push_back({Format::F16, Numerics::F32, Making::kNormed, Epilogue::Store});
+  return cases;
+}
+
+class LinearMakingTest : public testing::TestWithParam<Case> {};
+
+TEST_P(LinearMakingTest, GivesTheBitsOfALaunchOfItsOwn) {
+  const Case& c = GetParam();
+  // Fewer quads than threads; a last turn of few threads.
+  const int64_t block = std::max<int64_t>(format_info(c.format).block_elems, 32),
+                more = block == 256 ? 768 : 608;
+  struct Shape {
+    int64_t k, rows, bucket;
+  };
+  for (const Profile& profile : TestProfiles()) {
+    for (const auto& [k, rows, bucket] :
+         {Shape{block, 1, 1}, {block, 8, 8}, {more, 1, 1}, {more, 3, 4}, {more, 1, 2}}) {
+      const std::vector<float> expected = ResultOf(c, profile, k, rows, bucket, true),
+                               found = ResultOf(c, profile, k, rows, bucket, false);
+      ASSERT_EQ(std::memcmp(expected.data(), found.data(), 4 * expected.size()), 0)
+          << profile.name << " k " << k << " rows " << rows << " of " << bucket;
+    }
+  }
+}
+
+std::string NameOf(const testing::TestParamInfo<Case>& info) {
+  const Case& c = info.param;
+  return std::string(format_info(c.format).name) + "_" + std::string(plan::textOf(c.numerics)) + "_" +
+         (c.making == Making::kNormed ? "normed_" : "rounded_") + std::string(plan::textOf(c.epilogue));
+}
+INSTANTIATE_TEST_SUITE_P(Cases, LinearMakingTest, testing::ValuesIn(Cases()), NameOf);
+
+TEST(LinearMaking, StepsWithoutRowsTouchNothing) {
+  const Case c = {Format::Q8_0, Numerics::Int8, Making::kNormed, Epilogue::Add};
+  for (const Profile& profile : TestProfiles()) {
+    EXPECT_EQ(ResultOf(c, profile, 96, 0, 4, false), ResultOf(c, profile, 96, 0, 4, true)) << profile.name;
+  }
+}
+
+// Where the rows do not fit, where too many workgroups would make them, and for logits.
+TEST(LinearMaking, IsLeftToALaunchOfItsOwn) {
+  const Profile profile = FindProfile("sg32-dot")->profile;
+  Sandbox box(profile, 512);
+  const Arg somewhere = {Space::kArena, 0, 1 << 20};
+  const auto makes = [&](int64_t k, int64_t n, int64_t rows, plan::RowsFrom from = plan::RowsFrom::Rows) {
+    const plan::LinearSpec spec = {.format = Format::Q4_K,
+                                   .numerics = Numerics::Int8,
+                                   .k = k,
+                                   .n = n,
+                                   .epilogue = Epilogue::Store,
+                                   .rows = from};
+    return !ExpandMaking(Anywhere(spec, rows, somewhere),
+                         {.making = Making::kRounded, .x = somewhere, .weight = somewhere}, box)
+                .empty();
+  };
+  EXPECT_TRUE(makes(1024, 4096, 1));
+  EXPECT_TRUE(makes(1024, 4096, 8));
+  EXPECT_FALSE(makes(1024, 4096, 9));
+  EXPECT_TRUE(makes(6144, 2048, 1));
+  EXPECT_FALSE(makes(6144, 2048, 2));
+  EXPECT_FALSE(makes(16384, 2048, 1));
+  EXPECT_FALSE(makes(1024, 32768, 1));
+  EXPECT_FALSE(makes(1024, 4096, 1, plan::RowsFrom::OutRows));
+}
+
+}  // namespace
+}  // namespace qcc::gpu
