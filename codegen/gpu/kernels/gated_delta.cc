@@ -5,8 +5,6 @@
 #include "codegen/gpu/kernels/families.h"
 #include "codegen/gpu/kernels/gated_delta_block.h"
 #include "codegen/gpu/kernels/kernel_args.h"
-#include "codegen/gpu/kernels/math.h"
-#include "codegen/gpu/kernels/reduce.h"
 #include "codegen/gpu/kernels/step.h"
 
 namespace qcc::gpu {
@@ -30,130 +28,6 @@ Val DeltaSpec::KeyHead(Val value_head) const {
   return grouped ? DivU(value_head, value_heads / key_heads) : RemU(value_head, key_heads);
 }
 
-uint32_t DeltaMixGroups(const DeltaSpec& s) {
-  return static_cast<uint32_t>(s.key_heads + CeilDiv(s.values(), kDeltaThreads) + 1);
-}
-
-namespace {
-
-// Of a row, a workgroup has a head's query and key, or some values, or the gates.
-class MixKernel {
- public:
-  MixKernel(Builder& b, const DeltaSpec& s) : b_(b), s_(s) {}
-  void Emit() {
-    b_.If(LtS(row_, StepRows(step_)), [&] { EmitRow(); });
-  }
-
- private:
-  static constexpr const DeltaMixArgs<int>& kAt = kArg<DeltaMixArgs>;
-
-  void EmitRow();
-  void QueryAndKey();
-  void Values();
-  void Gates();
-  // The channel's value after the convolution.
-  Val Mixed(Val channel) const;
-  void Store(Val channel, Val value) { b_.Store(mixed_, (row_ * s_.channels() + channel) << 2, value); }
-  // The channel's input at a token that may lie before the step's first.
-  Val Column(Val position, Val channel) const;
-  // What normalises elements with this sum of squares, times `numerator`.
-  Val Factor(Val sum, Val numerator) const;
-
-  Builder& b_;
-  const DeltaSpec& s_;
-  const Val step_ = b_.Arg(kAt.step), seqs_ = b_.Arg(kAt.seqs), qkv_ = b_.Arg(kAt.qkv),
-            alpha_ = b_.Arg(kAt.alpha), beta_ = b_.Arg(kAt.beta), conv_w_ = b_.Arg(kAt.conv_w),
-            ssm_a_ = b_.Arg(kAt.ssm_a), dt_bias_ = b_.Arg(kAt.dt_bias), mixed_ = b_.Arg(kAt.mixed),
-            gates_ = b_.Arg(kAt.gates);
-  const Val l2_eps_ = FloatOf(b_.Arg(kAt.l2_eps)), query_scale_ = FloatOf(b_.Arg(kAt.query_scale));
-  Reducer reducer_{b_, kDeltaThreads, kDeltaThreads, 2};
-  const Val group_ = b_.BlockX(), row_ = b_.BlockY(), thread_ = b_.Thread();
-  const int value_groups_ = CeilDiv(s_.values(), kDeltaThreads);
-  // By EmitRow. origin_: row of the sequence's first token, had the step begun with it.
-  SeqStateBlocks columns_;
-  Val position_, past_, origin_, gate_row_;
-};
-
-void MixKernel::EmitRow() {
-  const Val seq = RowSeq(step_, row_);
-  columns_ = SeqStates(seqs_, seq, b_.Arg(kAt.conv_state));
-  position_ = RowPosition(step_, row_);
-  past_ = SeqPast(seqs_, seq);
-  origin_ = row_ - position_;
-  gate_row_ = row_ * s_.gates();
-  b_.If(LtS(group_, b_.I32(s_.key_heads)), [&] { QueryAndKey(); });
-  Values();
-  b_.If(Eq(group_, s_.key_heads + value_groups_), [&] { Gates(); });
-}
-
-Val MixKernel::Column(Val position, Val channel) const {
-  static_assert(kDeltaBlock == 1 << 4);
-  const Val in_step = LeS(past_, position);
-  const Val row = Select(in_step, position + origin_, position & (kDeltaBlock - 1));
-  const Val base = Select(in_step, qkv_, columns_.Of(ShrS(position, 4)));
-  return b_.Load(Type::kF32, base, (row * s_.channels() + channel) << 2);
-}
-
-Val MixKernel::Mixed(Val channel) const {
-  Val sum;
-  for (int i = 0; i < s_.taps; ++i) {
-    const Val x = Column(position_ + (i - (s_.taps - 1)), channel);
-    const Val w = b_.Load(Type::kF32, conv_w_, (channel + i * s_.channels()) << 2);
-    sum = sum ? Fma(w, x, sum) : w * x;
-  }
-  return Silu(sum);
-}
-
-Val MixKernel::Factor(Val sum, Val numerator) const {
-  const Val norm = b_.Call(Builder::Fn::kSqrt, s_.l2_max ? sum : sum + l2_eps_);
-  return DivF(numerator, s_.l2_max ? MaxF(norm, l2_eps_) : norm);
-}
-
-void MixKernel::QueryAndKey() {
-  const int turns = CeilDiv(s_.key_dim, kDeltaThreads);
-  std::vector<Val> inside, channel, query, key;
-  Val query_sum = b_.F32(0.f), key_sum = query_sum;
-  for (int i = 0; i < turns; ++i) {
-    const Val at = thread_ + i * kDeltaThreads;
-    inside.push_back(LtS(at, b_.I32(s_.key_dim)));
-    channel.push_back(group_ * s_.key_dim + MinS(at, b_.I32(s_.key_dim - 1)));
-    query.push_back(Select(inside[i], Mixed(channel[i]), b_.F32(0.f)));
-    key.push_back(Select(inside[i], Mixed(channel[i] + s_.keys()), b_.F32(0.f)));
-    query_sum = Fma(query[i], query[i], query_sum);
-    key_sum = Fma(key[i], key[i], key_sum);
-  }
-  const std::vector<Val> sums = reducer_(Reduction::kSum, {query_sum, key_sum});
-  const Val query_factor = Factor(sums[0], query_scale_), key_factor = Factor(sums[1], b_.F32(1.f));
-  for (int i = 0; i < turns; ++i) {
-    b_.If(inside[i], [&] {
-      Store(channel[i], query[i] * query_factor);
-      Store(channel[i] + s_.keys(), key[i] * key_factor);
-    });
-  }
-}
-
-void MixKernel::Values() {
-  const Val value = (group_ - s_.key_heads) * kDeltaThreads + thread_;
-  b_.If(And(LtS(b_.I32(s_.key_heads - 1), group_), LtS(value, b_.I32(s_.values()))),
-        [&] { Store(value + 2 * s_.keys(), Mixed(value + 2 * s_.keys())); });
-}
-
-void MixKernel::Gates() {
-  b_.For(thread_, b_.I32(s_.value_heads), b_.I32(kDeltaThreads), [&](Val head) {
-    const Val at = (row_ * s_.ld_ab + head) << 2, of_head = head << 2;
-    const Val rate = b_.Load(Type::kF32, ssm_a_, of_head) *
-                     Softplus(b_.Load(Type::kF32, alpha_, at) + b_.Load(Type::kF32, dt_bias_, of_head));
-    b_.Store(gates_, (gate_row_ + head) << 2, Exp(rate));
-    b_.Store(gates_, (gate_row_ + head + s_.value_heads) << 2, Sigmoid(b_.Load(Type::kF32, beta_, at)));
-  });
-}
-
-}  // namespace
-
-void EmitDeltaMix(Builder& b, const DeltaSpec& s) {
-  MixKernel(b, s).Emit();
-}
-
 namespace {
 
 // The launches of one dispatch, and what they share. Bytes and operations are those of a step of a full
@@ -164,13 +38,18 @@ class DeltaLaunches {
       : s_(s), d_(d), expansion_(expansion) {}
 
   std::vector<Launch> All() {
+    // With more rows each would be mixed again by all workgroups of the rule.
+    if (d_.rows == 1 && MixesInRule(s_)) return {MixedRule(), Norm()};
     if (decodes_) return {Mix(), Rule(nullptr), Norm()};
     const Launch dots = Dots();
     return {Mix(), dots, Rule(&dots), Norm()};
   }
 
  private:
+  DeltaMixInput<Arg> MixInput() const;
+  std::string MixName() const { return ".ab" + std::to_string(s_.ld_ab) + (s_.l2_max ? ".max" : ".sum"); }
   Launch Mix() const;
+  Launch MixedRule();
   Launch Dots();
   Launch Rule(const Launch* dots) const;  // null: makes its factors itself
   Launch Norm() const;
@@ -194,26 +73,28 @@ class DeltaLaunches {
             delta_state_ = Number(d_.bindings.delta_state->value);
 };
 
+DeltaMixInput<Arg> DeltaLaunches::MixInput() const {
+  return {.step = StepArg(expansion_),
+          .seqs = StepSeqsArg(expansion_),
+          .qkv = *d_.bindings.qkv,
+          .alpha = *d_.bindings.alpha,
+          .beta = *d_.bindings.beta,
+          .conv_w = *d_.bindings.conv_w,
+          .ssm_a = *d_.bindings.ssm_a,
+          .dt_bias = *d_.bindings.dt_bias,
+          .conv_state = conv_state_,
+          .l2_eps = FloatNumber(d_.spec.l2_eps),
+          .query_scale = FloatNumber(d_.spec.scale)};
+}
+
 Launch DeltaLaunches::Mix() const {
   Launch mix;
-  mix.name = "gated_delta.mix" + s_.name() + ".ab" + std::to_string(s_.ld_ab) + (s_.l2_max ? ".max" : ".sum");
+  mix.name = "gated_delta.mix" + s_.name() + MixName();
   mix.emit = [s = s_](Builder& b) { EmitDeltaMix(b, s); };
   mix.workgroup_size = kDeltaThreads;
   mix.grid[0] = DeltaMixGroups(s_);
   mix.grid[1] = static_cast<uint32_t>(rows_);
-  mix.args = ListArgs<DeltaMixArgs>({.step = StepArg(expansion_),
-                                     .seqs = StepSeqsArg(expansion_),
-                                     .qkv = *d_.bindings.qkv,
-                                     .alpha = *d_.bindings.alpha,
-                                     .beta = *d_.bindings.beta,
-                                     .conv_w = *d_.bindings.conv_w,
-                                     .ssm_a = *d_.bindings.ssm_a,
-                                     .dt_bias = *d_.bindings.dt_bias,
-                                     .conv_state = conv_state_,
-                                     .mixed = mixed_,
-                                     .gates = gates_,
-                                     .l2_eps = FloatNumber(d_.spec.l2_eps),
-                                     .query_scale = FloatNumber(d_.spec.scale)});
+  mix.args = ListArgs<DeltaMixArgs>({.in = MixInput(), .mixed = mixed_, .gates = gates_});
   mix.read_bytes = 4 * rows_ * (channels_ + 2 * value_heads_) + 4 * channels_ * taps_ + 8 * value_heads_ +
                    sequences_ * 4 * channels_ * (taps_ - 1);
   mix.write_bytes = 4 * rows_ * (channels_ + gate_width_);
@@ -272,6 +153,26 @@ Launch DeltaLaunches::Rule(const Launch* dots) const {
   // S^T k and S^T q of a token, a sixteenth of what each S becomes, and the block's other tokens.
   const uint64_t dims = static_cast<uint64_t>(s_.key_dim);
   rule.ops = rows_ * values_ * (6 * dims + 4 * kDeltaBlock / 2);
+  return rule;
+}
+
+Launch DeltaLaunches::MixedRule() {
+  const Launch mix = Mix();
+  Launch rule = Rule(nullptr);
+  const DeltaRuleForm form = {.own_dots = true, .own_mix = true};
+  rule.name = "gated_delta.mix_rule" + s_.name() + MixName();
+  rule.emit = [s = s_, form](Builder& b) { EmitDeltaRule(b, s, form); };
+  const uint64_t own = rule.grid[0] * 4 * static_cast<uint64_t>(s_.own_floats());
+  rule.args = ListArgs<DeltaMixRuleArgs>({.in = MixInput(),
+                                          .own = expansion_.Scratch(own),
+                                          .mixed = mixed_,
+                                          .gates = gates_,
+                                          .delta_state = delta_state_,
+                                          .out = *d_.bindings.out});
+  rule.barrier = false;
+  rule.read_bytes += mix.read_bytes;
+  rule.write_bytes += own + 4 * (keys_ + value_heads_);
+  rule.ops += mix.ops;
   return rule;
 }
 

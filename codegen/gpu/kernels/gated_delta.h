@@ -1,9 +1,10 @@
-// gated_delta in three or four launches: convolution with norms and gates of each row; the delta rule of each
+// gated_delta in two to four launches: convolution with norms and gates of each row; the delta rule of each
 // sequence, block by block of dialects/layouts/sequence_state.h; the gated norm of each row, and beside it
 // what the sequence keeps of the step's last rows. Programs of many rows have the products of their keys and
-// queries made by a launch of its own ahead of the rule, for all blocks side by side.
-// Every number follows from a token's position and what came before it, by the same operations in the same
-// order whatever the step: nothing depends on how the tokens of a sequence are dealt to steps.
+// queries made by a launch of its own ahead of the rule, for all blocks side by side; in programs of one row
+// the rule mixes what it reads itself. Every number follows from a token's position and what came before it,
+// by the same operations in the same order whatever the step: nothing depends on how the tokens of a sequence
+// are dealt to steps.
 #ifndef QCC_CODEGEN_GPU_KERNELS_GATED_DELTA_H_
 #define QCC_CODEGEN_GPU_KERNELS_GATED_DELTA_H_
 
@@ -30,6 +31,9 @@ struct DeltaSpec {
   int norm_threads() const { return value_dim <= 64 ? 64 : 128; }
   // Of a row of `gates`: decays, betas.
   int gates() const { return 2 * value_heads; }
+  // Of a row, what a workgroup of the rule reads: query, key, its columns of the value, decay, beta.
+  int own_values() const { return 2 * key_dim + columns(); }
+  int own_floats() const { return own_values() + 4; }
   layouts::DeltaEntry entry() const { return {key_heads, value_heads, key_dim, value_dim}; }
   std::string name() const;
 };
@@ -40,10 +44,15 @@ inline constexpr int kDeltaBlock = static_cast<int>(layouts::kStateBlock);
 
 // ---- arguments: conv_state and delta_state are offsets into a sequence's state ----
 
+template <typename T>
+struct DeltaMixInput {
+  T step, seqs, qkv, alpha, beta, conv_w, ssm_a, dt_bias, conv_state, l2_eps, query_scale;
+};
 // mixed: [R][channels] like qkv; gates: [R][2 * value_heads]: decay, beta.
 template <typename T>
 struct DeltaMixArgs {
-  T step, seqs, qkv, alpha, beta, conv_w, ssm_a, dt_bias, conv_state, mixed, gates, l2_eps, query_scale;
+  DeltaMixInput<T> in;
+  T mixed, gates;
 };
 template <typename T>
 struct DeltaDotsArgs {
@@ -53,6 +62,13 @@ struct DeltaDotsArgs {
 template <typename T>
 struct DeltaRuleArgs {
   T step, seqs, mixed, gates, delta_state, out;
+};
+// With a mix of its own: `own` [groups][DeltaSpec::own_floats()] is what a workgroup mixes for itself. Of
+// mixed and gates only keys and decays are written, for the norm to keep.
+template <typename T>
+struct DeltaMixRuleArgs {
+  DeltaMixInput<T> in;
+  T own, mixed, gates, delta_state, out;
 };
 template <typename T>
 struct DeltaNormArgs {
@@ -68,11 +84,16 @@ uint32_t DeltaMixGroups(const DeltaSpec& spec);
 void EmitDeltaDots(Builder& b, const DeltaSpec& spec);
 
 // `sequences`: how many sequences go side by side. `tokens`: of which the state is read at once, at most 4;
-// no number depends on either. `own_dots`: makes the factors itself.
+// no number depends on either. `own_dots`: makes the factors itself. `own_mix`: and what they are made of, in
+// programs of one row.
 struct DeltaRuleForm {
   int sequences = 1, tokens = 1;
-  bool own_dots = false;
+  bool own_dots = false, own_mix = false;
 };
+// Whether the rule's workgroups can mix: sums are added in the order that the mix's has.
+inline bool MixesInRule(const DeltaSpec& s) {
+  return s.columns() * kDeltaParts == kDeltaThreads;
+}
 void EmitDeltaRule(Builder& b, const DeltaSpec& spec, const DeltaRuleForm& form);
 uint32_t DeltaRuleGroups(const DeltaSpec& spec);
 

@@ -22,7 +22,32 @@ Val Dot(const std::vector<Val>& a, const std::vector<Val>& b) {
 
 }  // namespace
 
-DeltaBlock::DeltaBlock(Builder& b, const DeltaSpec& s, int threads, Val mixed, Val gates)
+Val DeltaMixed::Query(const DeltaSpec& s, Val row, Val key_head) const {
+  return all ? row * s.channels() + key_head * s.key_dim : Const(row, 0);
+}
+
+Val DeltaMixed::Key(const DeltaSpec& s, Val row, Val key_head) const {
+  return all ? row * s.channels() + s.keys() + key_head * s.key_dim : Const(row, s.key_dim);
+}
+
+Val DeltaMixed::Value(const DeltaSpec& s, Val row, Val first, Val column) const {
+  return all ? row * s.channels() + (first + column) + 2 * s.keys() : column + 2 * s.key_dim;
+}
+
+Val DeltaMixed::Decay(const DeltaSpec& s, Val row, Val head) const {
+  return all ? row * s.gates() + head : Const(row, 0);
+}
+
+Val DeltaMixed::Beta(const DeltaSpec& s, Val row, Val head) const {
+  return all ? row * s.gates() + head + s.value_heads : Const(row, 1);
+}
+
+DeltaMixed OwnMixed(Builder& b, const DeltaSpec& s, Val own, Val group) {
+  const Val mixed = own + b.ExtendU(group * (4 * s.own_floats()));
+  return {mixed, mixed + 4 * s.own_values(), false};
+}
+
+DeltaBlock::DeltaBlock(Builder& b, const DeltaSpec& s, int threads, const DeltaMixed& mixed)
     : b_(b),
       s_(s),
       threads_(threads),
@@ -31,7 +56,6 @@ DeltaBlock::DeltaBlock(Builder& b, const DeltaSpec& s, int threads, Val mixed, V
              : elements_ % 2 == 0 ? 2
                                   : 1),
       mixed_(mixed),
-      gates_(gates),
       vector_(DivU(b.Thread(), kDeltaParts)),
       part_(RemU(b.Thread(), kDeltaParts)) {}
 
@@ -54,10 +78,10 @@ Val DeltaBlock::EntryAt(Val place, int64_t first) const {
 }
 
 std::vector<Val> DeltaBlock::Key(const DeltaPiece& piece, Val key_head, Val place) const {
-  const Val in_step = LeS(piece.begin, place), head = key_head * s_.key_dim;
-  const Val row = (piece.origin + place) * s_.channels() + s_.keys();
-  const Val entry = ShrU(EntryAt(place, s_.entry().k), 2);
-  return Load(Select(in_step, mixed_, piece.state), Select(in_step, row, entry) + head);
+  const Val in_step = LeS(piece.begin, place);
+  const Val entry = ShrU(EntryAt(place, s_.entry().k), 2) + key_head * s_.key_dim;
+  return Load(Select(in_step, mixed_.mixed, piece.state),
+              Select(in_step, mixed_.Key(s_, piece.origin + place, key_head), entry));
 }
 
 Val DeltaBlock::Products(const std::vector<Val>& own, const DeltaPiece& piece, Val key_head, Val first,
@@ -65,9 +89,9 @@ Val DeltaBlock::Products(const std::vector<Val>& own, const DeltaPiece& piece, V
   std::vector<Val> sums(size_t{kDeltaParts}, b_.F32(0.f));
   for (int t = 0; t < tokens; ++t) {
     const Val row = piece.origin + MinS(first + t, piece.end - 1);
-    const Val query = row * s_.channels() + key_head * s_.key_dim;
-    sums[static_cast<size_t>(t)] = Dot(own, Load(mixed_, query + s_.keys()));
-    sums[static_cast<size_t>(t) + size_t{kReadTokens}] = Dot(own, Load(mixed_, query));
+    sums[static_cast<size_t>(t)] = Dot(own, Load(mixed_.mixed, mixed_.Key(s_, row, key_head)));
+    sums[static_cast<size_t>(t) + size_t{kReadTokens}] =
+        Dot(own, Load(mixed_.mixed, mixed_.Query(s_, row, key_head)));
   }
   return SumScattered(b_, threads_, std::move(sums), scratch, at);
 }
@@ -81,8 +105,9 @@ void DeltaBlock::StageDecays(const DeltaPiece& piece, Val head, const Shared& me
   b_.If(LtS(place, b_.I32(kDeltaBlock)), [&] {
     const Val in_step = LeS(piece.begin, place);
     const Val row = piece.origin + MinS(place, piece.end - 1);
-    const Val where = Select(in_step, (row * s_.gates() + head) << 2, EntryAt(place, head, s_.entry().d));
-    b_.StoreShared(memory, place + at, b_.Load(Type::kF32, Select(in_step, gates_, piece.state), where));
+    const Val where = Select(in_step, mixed_.Decay(s_, row, head) << 2, EntryAt(place, head, s_.entry().d));
+    b_.StoreShared(memory, place + at,
+                   b_.Load(Type::kF32, Select(in_step, mixed_.gates, piece.state), where));
   });
 }
 

@@ -25,10 +25,26 @@ struct DeltaPiece {
   Val begin, end;  // places of the step's tokens
 };
 
+// Where what was mixed of the step's rows lies: numbers of floats from `mixed` and `gates`, i32.
+struct DeltaMixed {
+  Val mixed, gates;  // i64
+  // Of all rows and heads; else of the one row that there is what a workgroup mixed for itself.
+  bool all = true;
+
+  Val Query(const DeltaSpec& s, Val row, Val key_head) const;
+  Val Key(const DeltaSpec& s, Val row, Val key_head) const;
+  // `column`: of the workgroup's, which begin with `first` among the values of all heads.
+  Val Value(const DeltaSpec& s, Val row, Val first, Val column) const;
+  Val Decay(const DeltaSpec& s, Val row, Val head) const;
+  Val Beta(const DeltaSpec& s, Val row, Val head) const;
+};
+// The part of DeltaMixRuleArgs::own that is workgroup `group`'s.
+DeltaMixed OwnMixed(Builder& b, const DeltaSpec& s, Val own, Val group);
+
 class DeltaBlock {
  public:
   // `threads` of a workgroup: kDeltaParts of them share a vector of key_dim numbers.
-  DeltaBlock(Builder& b, const DeltaSpec& s, int threads, Val mixed, Val gates);
+  DeltaBlock(Builder& b, const DeltaSpec& s, int threads, const DeltaMixed& mixed);
 
   int elements() const { return elements_; }
   // The vector that a thread has a part of, and which part; i32.
@@ -64,7 +80,8 @@ class DeltaBlock {
   Builder& b_;
   const DeltaSpec& s_;
   const int threads_, elements_, width_;  // width_: loaded at once
-  const Val mixed_, gates_, vector_, part_;
+  const DeltaMixed mixed_;
+  const Val vector_, part_;
 };
 
 }  // namespace qcc::gpu

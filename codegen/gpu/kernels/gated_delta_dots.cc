@@ -30,7 +30,7 @@ class DotsKernel {
   Builder& b_;
   const DeltaSpec& s_;
   const DeltaDotsArgs<Val> args_ = ReadArgs<DeltaDotsArgs>(b_);
-  const DeltaBlock block_{b_, s_, kDeltaThreads, args_.mixed, args_.gates};
+  const DeltaBlock block_{b_, s_, kDeltaThreads, {args_.mixed, args_.gates}};
   // Of each row: how many from it on are of one block of a sequence, where it is the first of them; else 0.
   const Shared counts_ = b_.AllocShared(Type::kI32, kBlock);
   // [t][-k.k of 16, k.q of 16], and behind them what sums need.

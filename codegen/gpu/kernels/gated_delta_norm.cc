@@ -62,7 +62,7 @@ void EmitKeep(Builder& b, const DeltaSpec& s, const DeltaNormArgs<Val>& args, Va
   });
   const Val blocks = Select(delta.Shared(), b.I32(1), b.I32(2));
   b.If(LtS(ShrU(last, 4) - blocks, block), [&] {
-    const DeltaBlock entries(b, s, threads, args.mixed, args.gates);
+    const DeltaBlock entries(b, s, threads, {args.mixed, args.gates});
     const Val slot = delta.Of(block);
     copy(s.keys() / 4, args.mixed, (row * s.channels() + s.keys()) << 2, slot,
          entries.EntryAt(place, s.entry().k));

@@ -8,9 +8,11 @@
 // becomes the S of the next block. So S is read once and written once in 16 tokens, and of a token only its u
 // is kept; S^T k and S^T q of a block's tokens wait for none of them.
 #include <algorithm>
+#include <functional>
 
 #include "codegen/gpu/kernels/gated_delta.h"
 #include "codegen/gpu/kernels/gated_delta_block.h"
+#include "codegen/gpu/kernels/gated_delta_mix.h"
 #include "codegen/gpu/kernels/kernel_args.h"
 #include "codegen/gpu/kernels/step.h"
 
@@ -21,23 +23,23 @@ using F = DeltaFactors;
 
 constexpr int kParts = kDeltaParts, kBlock = kDeltaBlock, kGroup = 4;
 static_assert(kBlock == 2 * kParts && kParts % kGroup == 0);
-constexpr const DeltaRuleArgs<int>& kAt = kArg<DeltaRuleArgs>;
 constexpr int kFactorsArg = static_cast<int>(kArgCount<DeltaRuleArgs>);  // behind the others
 constexpr int kReadTokens = kParts / 2;  // how far apart a part's sums by keys and by queries are
 
 // The rule for the workgroup's columns of one value head.
 class Rule {
  public:
-  Rule(Builder& b, const DeltaSpec& s, const DeltaRuleForm& form)
+  Rule(Builder& b, const DeltaSpec& s, const DeltaRuleForm& form, const DeltaMixed& mixed, Val delta_state,
+       Val out)
       : b_(b),
         s_(s),
         form_(form),
         width_(s.columns()),
         threads_(width_ * kParts),
-        mixed_(b.Arg(kAt.mixed)),
-        gates_(b.Arg(kAt.gates)),
-        out_(b.Arg(kAt.out)),
-        block_(b, s, threads_, mixed_, gates_),
+        mixed_(mixed),
+        delta_state_(delta_state),
+        out_(out),
+        block_(b, s, threads_, mixed),
         part_(block_.part()),
         column_(block_.vector()),
         memory_(b.AllocShared(Type::kF32, scratch_at() + block_.ScratchWords())) {
@@ -76,7 +78,8 @@ class Rule {
   const DeltaSpec& s_;
   const DeltaRuleForm& form_;
   const int width_, threads_;  // columns of the workgroup; its threads
-  const Val mixed_, gates_, out_;
+  const DeltaMixed mixed_;
+  const Val delta_state_, out_;
   const DeltaBlock block_;
   const Val part_, column_;
   const Shared memory_;
@@ -89,7 +92,7 @@ void Rule::Run(Val group, Val seqs, Val seq) {
   head_ = DivU(group, per_head);
   key_head_ = s_.KeyHead(head_);
   first_value_ = group * width_;
-  const SeqStateBlocks states = SeqStates(seqs, seq, b_.Arg(kAt.delta_state));
+  const SeqStateBlocks states = SeqStates(seqs, seq, delta_state_);
   const Val past = SeqPast(seqs, seq), row_begin = SeqRowBegin(seqs, seq);
   const Val end = past + SeqRowCount(seqs, seq), first = ShrU(past, 4), live = ShrU(end, 4);
   static_assert(kBlock == 1 << 4);
@@ -143,8 +146,8 @@ void Rule::Stage(const DeltaPiece& piece) {
     block_.StageDecays(piece, head_, memory_, kDecays);
   }
   b_.If(And(InStep(piece, thread), LtS(thread, b_.I32(kBlock))), [&] {
-    const Val at = (piece.origin + thread) * s_.gates() + head_ + s_.value_heads;
-    b_.StoreShared(memory_, thread + kBetas, b_.Load(Type::kF32, gates_, at << 2));
+    const Val at = mixed_.Beta(s_, piece.origin + thread, head_);
+    b_.StoreShared(memory_, thread + kBetas, b_.Load(Type::kF32, mixed_.gates, at << 2));
   });
   for (int i = 0; i < kBlock; i += kParts) {
     const Val t = part_ + i;
@@ -190,7 +193,7 @@ void Rule::ReadState(const DeltaPiece& piece, const std::vector<Val>& state) {
     b_.If(And(LtS(number, b_.I32(form_.tokens)), LtS(t, piece.end)), [&] {
       const Val decayed = Factor(t, b_.I32(F::kSinceBegin)) * sum;
       const Val value =
-          b_.Load(Type::kF32, mixed_, ((piece.origin + t) * s_.channels() + Value() + 2 * s_.keys()) << 2);
+          b_.Load(Type::kF32, mixed_.mixed, mixed_.Value(s_, piece.origin + t, first_value_, column_) << 2);
       const Val at = Select(is_key, b_.I32(w_at()), b_.I32(o_at())) + t * width_ + column_;
       b_.StoreShared(memory_, at, Select(is_key, value - decayed, decayed));
     });
@@ -274,6 +277,36 @@ std::vector<Val> Rule::Fold(const DeltaPiece& piece, std::vector<Val> state) {
   });
 }
 
+// What the workgroup reads of its sequence's only row.
+void MixRow(Builder& b, const DeltaSpec& s, const DeltaMixRuleArgs<Val>& args, const DeltaMixed& own,
+            DeltaMixer& mixer, Val seq) {
+  const int width = s.columns(), per_head = s.value_dim / width, per_key = s.value_heads / s.key_heads;
+  const Val group = b.BlockX(), thread = b.Thread(), row = SeqRowBegin(args.in.seqs, seq);
+  const Val head = DivU(group, per_head), key_head = s.KeyHead(head);
+  // Of the workgroups that mix the same, one leaves it for the norm.
+  const Val has_head = Eq(RemU(group, per_head), 0);
+  const Val has_key = And(has_head, s.grouped ? Eq(RemU(head, per_key), 0) : LtS(head, b.I32(s.key_heads)));
+  const DeltaMixed all = {args.mixed, args.gates};
+  const auto store = [&](Val base, Val number, Val value) { b.Store(base, number << 2, value); };
+  mixer.SetRow(row);
+  mixer.QueryAndKey(key_head, [&](Val number, Val query, Val key) {
+    store(own.mixed, own.Query(s, row, key_head) + number, query);
+    store(own.mixed, own.Key(s, row, key_head) + number, key);
+    b.If(has_key, [&] { store(all.mixed, all.Key(s, row, key_head) + number, key); });
+  });
+  b.If(LtS(thread, b.I32(width)), [&] {
+    const Val first = group * width;
+    store(own.mixed, own.Value(s, row, first, thread), mixer.Mixed(first + thread + 2 * s.keys()));
+  });
+  b.If(Eq(thread, 0), [&] {
+    const Val decay = mixer.Decay(head);
+    store(own.gates, own.Decay(s, row, head), decay);
+    store(own.gates, own.Beta(s, row, head), mixer.Beta(head));
+    b.If(has_head, [&] { store(all.gates, all.Decay(s, row, head), decay); });
+  });
+  b.Barrier();
+}
+
 }  // namespace
 
 uint32_t DeltaRuleGroups(const DeltaSpec& s) {
@@ -281,10 +314,24 @@ uint32_t DeltaRuleGroups(const DeltaSpec& s) {
 }
 
 void EmitDeltaRule(Builder& b, const DeltaSpec& s, const DeltaRuleForm& form) {
-  const Val step = b.Arg(kAt.step), seqs = b.Arg(kAt.seqs), group = b.BlockX();
-  Rule rule(b, s, form);
-  b.For(b.BlockZ(), StepSeqs(step), b.I32(form.sequences),
-        [&](Val seq) { b.If(LtS(b.I32(0), SeqRowCount(seqs, seq)), [&] { rule.Run(group, seqs, seq); }); });
+  const auto emit = [&](Val step, Val seqs, Rule& rule, const std::function<void(Val seq)>& ahead) {
+    b.For(b.BlockZ(), StepSeqs(step), b.I32(form.sequences), [&](Val seq) {
+      b.If(LtS(b.I32(0), SeqRowCount(seqs, seq)), [&] {
+        if (ahead) ahead(seq);
+        rule.Run(b.BlockX(), seqs, seq);
+      });
+    });
+  };
+  if (!form.own_mix) {
+    const auto args = ReadArgs<DeltaRuleArgs>(b);
+    Rule rule(b, s, form, {args.mixed, args.gates}, args.delta_state, args.out);
+    return emit(args.step, args.seqs, rule, nullptr);
+  }
+  const auto args = ReadArgs<DeltaMixRuleArgs>(b);
+  const DeltaMixed own = OwnMixed(b, s, args.own, b.BlockX());
+  DeltaMixer mixer(b, s, args.in);
+  Rule rule(b, s, form, own, args.delta_state, args.out);
+  emit(args.in.step, args.in.seqs, rule, [&](Val seq) { MixRow(b, s, args, own, mixer, seq); });
 }
 
 }  // namespace qcc::gpu

@@ -52,6 +52,16 @@ int Spilled(const Assembled& assembled) {
   return spilled;
 }
 
+// Of a thread.
+int Registers(const Assembled& assembled) {
+  const size_t used = assembled.said.find("Used ");
+  int registers = -1;
+  EXPECT_TRUE(used != std::string::npos &&
+              std::sscanf(assembled.said.c_str() + used, "Used %d registers", &registers) == 1)
+      << assembled.said;
+  return registers;
+}
+
 class Ptx : public testing::Test {
  protected:
   Ptx() {
@@ -219,6 +229,52 @@ TEST_F(Ptx, LinearOnMatrixUnits) {
     const Assembled assembled = Assemble(ptx, profile.chip);
     ASSERT_TRUE(assembled.ok) << assembled.said << "\n" << ptx;
     EXPECT_LE(Spilled(assembled), kMostSpilledBytes) << assembled.said;
+  }
+}
+
+// A token's kernels that do what was a launch of its own. Workgroups of 128 threads find registers: ten of
+// linears at a time, and three of the delta rule, with which 132 multiprocessors have room for 48 heads.
+TEST_F(Ptx, LaunchesThatDoMore) {
+  constexpr int kMostOfLinears = 48, kMostOfRule = 168;
+  const ProfileInfo& profile = *FindProfile("sm80");
+  const Arg somewhere = {Space::kArena, 0, 1 << 20};
+  Sandbox box(profile.profile, 8);
+  const plan::GatedDeltaSpec delta = {.key_heads = 16,
+                                      .value_heads = 32,
+                                      .key_dim = 128,
+                                      .value_dim = 128,
+                                      .taps = 4,
+                                      .l2_eps = 1e-6f,
+                                      .norm_eps = 1e-6f,
+                                      .scale = 0.125f,
+                                      .ld_ab = 64};
+  std::vector<Launch> launches = Expand_gated_delta(Anywhere(delta, 1, somewhere), box);
+  ASSERT_EQ(launches.size(), 2u);
+  for (const auto& [making, epilogue, k] : {std::tuple{Making::kNormed, Epilogue::Store, 2048},
+                                            {Making::kNormed, Epilogue::Swiglu, 2048},
+                                            {Making::kRounded, Epilogue::Add, 6144}}) {
+    for (Format format : {Format::Q4_K, Format::Q6_K, Format::Q8_0}) {
+      const plan::LinearSpec spec = {.format = format,
+                                     .numerics = plan::Numerics::Int8,
+                                     .k = k,
+                                     .n = 2048,
+                                     .epilogue = epilogue,
+                                     .rows = plan::RowsFrom::Rows};
+      std::vector<Launch> making_rows = ExpandMaking(
+          Anywhere(spec, 1, somewhere), {.making = making, .x = somewhere, .weight = somewhere}, box);
+      ASSERT_EQ(making_rows.size(), 1u);
+      launches.push_back(std::move(making_rows[0]));
+    }
+  }
+  for (const Launch& launch : launches) {
+    SCOPED_TRACE(launch.name);
+    const std::string ptx = Emit({launch}, profile);
+    if (Ptxas().empty()) continue;
+    const Assembled assembled = Assemble(ptx, profile.chip);
+    ASSERT_TRUE(assembled.ok) << assembled.said << "\n" << ptx;
+    EXPECT_EQ(Spilled(assembled), 0) << assembled.said;
+    const bool linear = launch.name.starts_with("linear");
+    EXPECT_LE(Registers(assembled), linear ? kMostOfLinears : kMostOfRule) << assembled.said;
   }
 }
 

@@ -241,7 +241,8 @@ Sequence Split(const Profile& profile, const Shape& s, const Weights& w, int64_t
 }
 
 TEST_P(GatedDelta, SplitsGiveEqualBits) {
-  for (const Shape& s : {kShapes[0], kShapes[3]}) {
+  // Of two value heads to a key head, in both orders, programs of one row mix in the rule.
+  for (const Shape& s : {kShapes[0], kShapes[3], Shape{2, 4, 16, 32, 4}, Shape{2, 4, 16, 32, 4, true}}) {
     SCOPED_TRACE(s.name());
     const int64_t tokens = 41;
     const Weights w = MakeWeights(s);

@@ -1,0 +1,108 @@
+#include "codegen/gpu/kernels/gated_delta_mix.h"
+
+#include <vector>
+
+#include "codegen/gpu/kernels/math.h"
+
+namespace qcc::gpu {
+
+void DeltaMixer::SetRow(Val row) {
+  const Val seq = RowSeq(in_.step, row);
+  row_ = row;
+  columns_ = SeqStates(in_.seqs, seq, in_.conv_state);
+  position_ = RowPosition(in_.step, row);
+  past_ = SeqPast(in_.seqs, seq);
+  origin_ = row - position_;
+}
+
+Val DeltaMixer::Column(Val position, Val channel) const {
+  static_assert(kDeltaBlock == 1 << 4);
+  const Val in_step = LeS(past_, position);
+  const Val row = Select(in_step, position + origin_, position & (kDeltaBlock - 1));
+  const Val base = Select(in_step, in_.qkv, columns_.Of(ShrS(position, 4)));
+  return b_.Load(Type::kF32, base, (row * s_.channels() + channel) << 2);
+}
+
+Val DeltaMixer::Mixed(Val channel) const {
+  Val sum;
+  for (int i = 0; i < s_.taps; ++i) {
+    const Val x = Column(position_ + (i - (s_.taps - 1)), channel);
+    const Val w = b_.Load(Type::kF32, in_.conv_w, (channel + i * s_.channels()) << 2);
+    sum = sum ? Fma(w, x, sum) : w * x;
+  }
+  return Silu(sum);
+}
+
+Val DeltaMixer::Factor(Val sum, Val numerator) const {
+  const Val norm = b_.Call(Builder::Fn::kSqrt, s_.l2_max ? sum : sum + l2_eps_);
+  return DivF(numerator, s_.l2_max ? MaxF(norm, l2_eps_) : norm);
+}
+
+void DeltaMixer::QueryAndKey(Val key_head, const std::function<void(Val number, Val query, Val key)>& store) {
+  const int turns = CeilDiv(s_.key_dim, kDeltaThreads);
+  const Val thread = b_.Thread();
+  std::vector<Val> inside, query, key;
+  Val query_sum = b_.F32(0.f), key_sum = query_sum;
+  for (int i = 0; i < turns; ++i) {
+    const Val at = thread + i * kDeltaThreads;
+    const Val channel = key_head * s_.key_dim + MinS(at, b_.I32(s_.key_dim - 1));
+    inside.push_back(LtS(at, b_.I32(s_.key_dim)));
+    query.push_back(Select(inside[i], Mixed(channel), b_.F32(0.f)));
+    key.push_back(Select(inside[i], Mixed(channel + s_.keys()), b_.F32(0.f)));
+    query_sum = Fma(query[i], query[i], query_sum);
+    key_sum = Fma(key[i], key[i], key_sum);
+  }
+  const std::vector<Val> sums = reducer_(Reduction::kSum, {query_sum, key_sum});
+  const Val query_factor = Factor(sums[0], query_scale_), key_factor = Factor(sums[1], b_.F32(1.f));
+  for (int i = 0; i < turns; ++i) {
+    b_.If(inside[i],
+          [&] { store(thread + i * kDeltaThreads, query[i] * query_factor, key[i] * key_factor); });
+  }
+}
+
+Val DeltaMixer::Decay(Val head) const {
+  const Val of_head = head << 2;
+  return Exp(b_.Load(Type::kF32, in_.ssm_a, of_head) * Softplus(b_.Load(Type::kF32, in_.alpha, GateAt(head)) +
+                                                                b_.Load(Type::kF32, in_.dt_bias, of_head)));
+}
+
+Val DeltaMixer::Beta(Val head) const {
+  return Sigmoid(b_.Load(Type::kF32, in_.beta, GateAt(head)));
+}
+
+uint32_t DeltaMixGroups(const DeltaSpec& s) {
+  return static_cast<uint32_t>(s.key_heads + CeilDiv(s.values(), kDeltaThreads) + 1);
+}
+
+// Of a row, a workgroup has a head's query and key, or some values, or the gates.
+void EmitDeltaMix(Builder& b, const DeltaSpec& s) {
+  const auto args = ReadArgs<DeltaMixArgs>(b);
+  const Val group = b.BlockX(), row = b.BlockY(), thread = b.Thread();
+  const int value_groups = CeilDiv(s.values(), kDeltaThreads);
+  DeltaMixer mixer(b, s, args.in);
+  const auto store = [&](Val channel, Val value) {
+    b.Store(args.mixed, (row * s.channels() + channel) << 2, value);
+  };
+  b.If(LtS(row, StepRows(args.in.step)), [&] {
+    mixer.SetRow(row);
+    b.If(LtS(group, b.I32(s.key_heads)), [&] {
+      mixer.QueryAndKey(group, [&](Val number, Val query, Val key) {
+        const Val channel = group * s.key_dim + number;
+        store(channel, query);
+        store(channel + s.keys(), key);
+      });
+    });
+    const Val value = (group - s.key_heads) * kDeltaThreads + thread;
+    b.If(And(LtS(b.I32(s.key_heads - 1), group), LtS(value, b.I32(s.values()))),
+         [&] { store(value + 2 * s.keys(), mixer.Mixed(value + 2 * s.keys())); });
+    b.If(Eq(group, s.key_heads + value_groups), [&] {
+      b.For(thread, b.I32(s.value_heads), b.I32(kDeltaThreads), [&](Val head) {
+        const Val at = (row * s.gates() + head) << 2;
+        b.Store(args.gates, at, mixer.Decay(head));
+        b.Store(args.gates, at + 4 * s.value_heads, mixer.Beta(head));
+      });
+    });
+  });
+}
+
+}  // namespace qcc::gpu

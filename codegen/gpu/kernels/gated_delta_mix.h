@@ -1,0 +1,47 @@
+// The convolution, norms and gates of a row, for the kernels that make them.
+#ifndef QCC_CODEGEN_GPU_KERNELS_GATED_DELTA_MIX_H_
+#define QCC_CODEGEN_GPU_KERNELS_GATED_DELTA_MIX_H_
+
+#include <functional>
+
+#include "codegen/gpu/kernels/gated_delta.h"
+#include "codegen/gpu/kernels/kernel_args.h"
+#include "codegen/gpu/kernels/reduce.h"
+#include "codegen/gpu/kernels/step.h"
+
+namespace qcc::gpu {
+
+class DeltaMixer {
+ public:
+  // For workgroups of kDeltaThreads.
+  DeltaMixer(Builder& b, const DeltaSpec& s, const DeltaMixInput<Val>& in)
+      : b_(b), s_(s), in_(in), l2_eps_(FloatOf(in.l2_eps)), query_scale_(FloatOf(in.query_scale)) {}
+
+  void SetRow(Val row);
+  // Hands each number of the head's query and key to `store`, by the thread that has it. All threads call.
+  void QueryAndKey(Val key_head, const std::function<void(Val number, Val query, Val key)>& store);
+  // The channel's value after the convolution.
+  Val Mixed(Val channel) const;
+  Val Decay(Val head) const;
+  Val Beta(Val head) const;
+
+ private:
+  // The channel's input at a token that may lie before the step's first.
+  Val Column(Val position, Val channel) const;
+  // What normalises elements with this sum of squares, times `numerator`.
+  Val Factor(Val sum, Val numerator) const;
+  Val GateAt(Val head) const { return (row_ * s_.ld_ab + head) << 2; }
+
+  Builder& b_;
+  const DeltaSpec& s_;
+  const DeltaMixInput<Val> in_;
+  const Val l2_eps_, query_scale_;
+  Reducer reducer_{b_, kDeltaThreads, kDeltaThreads, 2};
+  // By SetRow. origin_: row of the sequence's first token, had the step begun with it.
+  SeqStateBlocks columns_;
+  Val row_, position_, past_, origin_;
+};
+
+}  // namespace qcc::gpu
+
+#endif  // QCC_CODEGEN_GPU_KERNELS_GATED_DELTA_MIX_H_
