@@ -41,9 +41,7 @@ Int8Chunk StoredRows::Chunk(size_t row, Val number) const {
 
 std::vector<Val> StoredRows::Quad(size_t row, Val from, int quad) const {
   const Val v = b_.Load(Type::kF32x4, x_, rows_[row].at + from + 16 * quad);
-  std::vector<Val> values;
-  for (int c = 0; c < 4; ++c) values.push_back(b_.Extract(v, c));
-  return values;
+  return {b_.Extract(v, 0), b_.Extract(v, 1), b_.Extract(v, 2), b_.Extract(v, 3)};
 }
 
 int MadeRows::RowWords(const LinearSpec& spec) {
@@ -103,9 +101,7 @@ void MadeRows::Round(Val row, Val source, Val scale) {
 std::vector<Val> MadeRows::Values(Val source, Val at, Val scale) const {
   if (scale) return NormQuad(b_, args_.x, source, args_.norm_weight, at, scale);
   const Val v = b_.Load(Type::kF32x4, args_.x, source + at);
-  std::vector<Val> values;
-  for (int c = 0; c < 4; ++c) values.push_back(b_.Extract(v, c));
-  return values;
+  return {b_.Extract(v, 0), b_.Extract(v, 1), b_.Extract(v, 2), b_.Extract(v, 3)};
 }
 
 Int8Chunk MadeRows::Chunk(size_t row, Val number) const {

@@ -204,7 +204,7 @@ void EmitTiled(Builder& b, const LinearSpec& spec, int tile_rows, int row_tiles)
     }
     const StoredRows x(b, spec, args, Inputs(args, first_row, tile_rows));
     const std::vector<Val> sums =
-        SumParts(b, spec, static_cast<size_t>(2 * tile_rows),
+        SumParts(b, spec, size_t{2} * static_cast<size_t>(tile_rows),
                  [&](Val low, Val high) { return LinearPart(b, spec, args, lane, offsets, x, low, high); });
     for (int m = 0; m < tile_rows; ++m) {
       b.If(LtS(first_row + m, args.rows), [&] {

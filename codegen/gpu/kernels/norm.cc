@@ -92,8 +92,8 @@ Val NormScale(Builder& b, Reducer& reducer, Val x, Val source, int64_t cols, Val
 
 std::vector<Val> NormQuad(Builder& b, Val x, Val source, Val weight, Val at, Val scale) {
   const Val v = b.Load(Type::kF32x4, x, source + at), w = b.Load(Type::kF32x4, weight, at);
-  std::vector<Val> values;
-  for (int c = 0; c < 4; ++c) values.push_back((b.Extract(v, c) * scale) * b.Extract(w, c));
+  std::vector<Val> values(4);
+  for (int c = 0; c < 4; ++c) values[c] = (b.Extract(v, c) * scale) * b.Extract(w, c);
   return values;
 }
 
