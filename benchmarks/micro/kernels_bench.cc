@@ -5,7 +5,8 @@
 //   BYTES]
 // GEMV: GB/s of packed weights streamed once per pass, and the ratio to a plain read of the same bytes with
 // the same shares, in turns with it; and where weights come from the second-level cache. GEMM: GOP/s (2 per
-// multiply-add) with 512 activation rows. Medians.
+// multiply-add) with 512 activation rows. Kernels of a sequence: of one row its state and cache come from
+// memory. Medians.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <string>
 #include <thread>
@@ -25,6 +27,7 @@
 #include "codegen/cpu/kernels/scratch.h"
 #include "dialects/layouts/layouts.h"
 #include "runtime/base/cpu_features.h"
+#include "runtime/base/memory.h"
 #include "runtime/device/cpu/read_ahead.h"
 
 namespace {
@@ -197,12 +200,32 @@ void bench_linear(const Level& level, const BenchLinear& l, const Inputs& in, co
   std::fflush(stdout);
 }
 
-// Of one thread: what each thread has for itself.
-void bench_sequences(const Level& level, const std::vector<float>& x, int64_t rows, Crew& crew) {
-  std::vector<float> state(kConvFloats + kDeltaFloats, 0.f);
+// What a sequence keeps of some layers, in an engine's pages.
+struct Kept {
+  static constexpr int64_t kStateBytes = 4 * (kConvFloats + kDeltaFloats);
+  static constexpr int64_t kKvBytes = 2 * kKvHeads * kContext * kHeadDim * 2;
+
+  int64_t states, caches;  // layers
+  qrt::Memory state, kv;
+
+  // As many layers as fill `bytes`, of each one at least.
+  explicit Kept(int64_t bytes)
+      : states(std::max<int64_t>(1, bytes / kStateBytes)), caches(std::max<int64_t>(1, bytes / kKvBytes)) {
+    if (!state.Allocate(nullptr, states * kStateBytes) || !kv.Allocate(nullptr, caches * kKvBytes)) {
+      std::fprintf(stderr, "qcc_kernels_bench: out of memory\n");
+      std::exit(1);
+    }
+    std::memset(kv.data(), 0x11, kv.size());
+  }
+};
+
+// Of one thread: what each thread has for itself. A single row finds nothing of it in a cache, as in a step
+// that reads all weights in between: it goes over layers of `bytes`. Many rows go over one layer.
+void bench_sequences(const Level& level, const std::vector<float>& x, int64_t rows, int64_t bytes,
+                     Crew& crew) {
+  if (rows > 1) bytes = 0;
+  Kept kept(bytes);
   std::vector<float> y(kBatch * kGemvRows);
-  std::vector<uint8_t> kv(2 * kKvHeads * kContext * kHeadDim * 2, 0x11);
-  qrt_seq seq{reinterpret_cast<uint8_t*>(state.data()), 0, kv.data(), kContext, kContext - rows, 0, rows};
   Scratch memory(std::max(qcc::cpu::DeltaScratch(kDim, kDim).bytes,
                           qcc::cpu::Int16AttentionScratch(kHeadDim, kQueryHeads / kKvHeads).bytes),
                  1);
@@ -212,19 +235,29 @@ void bench_sequences(const Level& level, const std::vector<float>& x, int64_t ro
       if (t == 0) work();
     });
   };
+  qrt_seq seq{nullptr, 0, nullptr, kContext, kContext - rows, 0, rows};
+  const auto delta = [&](int64_t layer) {
+    seq.state = kept.state.data() + layer * Kept::kStateBytes;
+    level.table.delta(x.data(), x.data(), x.data(), x.data(), &seq, scratch, y.data(), rows);
+  };
+  // Of single tokens one at each place of a block.
+  const int64_t steps = rows < qcc::layouts::kStateBlock ? qcc::layouts::kStateBlock : 1;
   std::vector<double> d, a, n;
   for (int r = 0; r < 5; ++r) {
-    std::fill(state.begin(), state.end(), 0.f);
-    // Of single tokens one at each place of a block.
-    const int64_t steps = rows < qcc::layouts::kStateBlock ? qcc::layouts::kStateBlock : 1;
-    qrt_seq delta = seq;
+    std::memset(kept.state.data(), 0, kept.state.size());
     d.push_back(alone([&] {
-                  for (delta.past = 0; delta.past < steps * rows; delta.past += rows)
-                    level.table.delta(x.data(), x.data(), x.data(), x.data(), &delta, scratch, y.data(),
-                                      rows);
+                  for (seq.past = 0; seq.past < steps * rows; seq.past += rows)
+                    for (int64_t layer = 0; layer < kept.states; ++layer) delta(layer);
                 }) /
-                static_cast<double>(steps));
-    a.push_back(alone([&] { level.table.attention(x.data(), &seq, scratch, y.data(), rows); }));
+                static_cast<double>(steps * kept.states));
+    seq.past = kContext - rows;
+    a.push_back(alone([&] {
+                  for (int64_t layer = 0; layer < kept.caches; ++layer) {
+                    seq.kv = kept.kv.data() + layer * Kept::kKvBytes;
+                    level.table.attention(x.data(), &seq, scratch, y.data(), rows);
+                  }
+                }) /
+                static_cast<double>(kept.caches));
     n.push_back(
         alone([&] { level.table.norm(x.data(), x.data(), reinterpret_cast<uint8_t*>(y.data()), rows); }));
   }
@@ -319,7 +352,7 @@ int main(int argc, char** argv) {
       bench_linear(level, l, in, flags, crew);
     }
     if (!flags.format.empty()) continue;
-    for (int64_t rows : {int64_t{1}, kBatch}) bench_sequences(level, in.x, rows, crew);
+    for (int64_t rows : {int64_t{1}, kBatch}) bench_sequences(level, in.x, rows, in.bytes, crew);
   }
   return 0;
 }
