@@ -8,6 +8,7 @@
 #include "codegen/cpu/lower/KernelSignature.h"
 #include "codegen/cpu/lower/StackUse.h"
 #include "llvm/Bitcode/BitcodeReader.h"
+#include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
@@ -20,7 +21,6 @@
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Triple.h"
-#include "llvm/Transforms/Utils/Cloning.h"
 #include "runtime/abi/program.h"
 
 namespace qcc::cpu {
@@ -141,8 +141,15 @@ Error dump(const Module& module, TargetMachine& machine, const std::string& path
   std::string ir;
   raw_string_ostream(ir) << module;
   if (Error e = writeText(path + ".ll", ir)) return e;
-  std::unique_ptr<Module> copy = CloneModule(module);  // code generation changes the module
-  auto text = generate(*copy, machine, CodeGenFileType::AssemblyFile);
+  // Code generation changes the module, and takes uses in the order in which they are listed: of a plain
+  // clone it makes other code.
+  SmallVector<char, 0> bitcode;
+  raw_svector_ostream stream(bitcode);
+  WriteBitcodeToFile(module, stream, /*ShouldPreserveUseListOrder=*/true);
+  auto copy = parseBitcodeFile(MemoryBufferRef(StringRef(bitcode.data(), bitcode.size()), "piece"),
+                               module.getContext());
+  if (!copy) return copy.takeError();
+  auto text = generate(**copy, machine, CodeGenFileType::AssemblyFile);
   if (!text) return text.takeError();
   return writeText(path + ".s", StringRef(text->data(), text->size()));
 }
