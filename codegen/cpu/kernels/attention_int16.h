@@ -215,6 +215,7 @@ struct Int16Attention {
       for (int64_t c = 0; c < head_dim; c += 2 * N) {
         I32<N> pairs[N];
         unroll<N>([&](int i) QK_LAMBDA {
+          if (2 * c % 64 == 0) prefetch_far(k + (kTile + j + i) * row + 2 * c);
           pairs[i] = pairs_from<N>(k + (j + i < held ? j + i : held - 1) * row + 2 * c, x.key_round[j + i]);
         });
         transpose<N>(pairs);
@@ -240,8 +241,14 @@ struct Int16Attention {
   template <int N>
   __attribute__((always_inline)) void take_values(const uint8_t* v, int64_t held) const {
     for (int64_t p = 0; p < pairs_of(held); ++p) {
-      for (int64_t c = 0; c < head_dim; c += N)
+      const uint8_t* next = v + (kTile + position_of(p)) * head_dim * 2;
+      for (int64_t c = 0; c < head_dim; c += N) {
+        if (2 * c % 64 == 0) {
+          prefetch_far(next + 2 * c);
+          prefetch_far(next + kApart * head_dim * 2 + 2 * c);
+        }
         store<I32<N>>(values_at(c) + p * kColumns + c % kColumns, value_pairs<N>(v, p, c, held));
+      }
     }
   }
   // Where the keys of positions, and the columns of values, from the multiple of kColumns before it lie.
