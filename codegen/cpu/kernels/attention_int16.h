@@ -275,7 +275,7 @@ struct Int16Attention {
     }
   }
 
-  // score [kTile] become integers with sw as scale, in pairs 16 apart.
+  // score [kTile] become integers with sw as scale, in pairs kApart apart.
   QK_INLINE float weigh(const float* score, const float* value_scale, int32_t* weights) {
     F32<16> w[kTile / 16], high = F32<16>(0.f);
     unroll<kTile / 16>([&](int b) QK_LAMBDA {
