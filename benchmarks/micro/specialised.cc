@@ -110,6 +110,7 @@ void bench_attention(const float* q, const qrt_seq* seq, uint8_t* scratch, float
                                .seqs = seq,
                                .n_seqs = 1,
                                .scratch = scratch,
+                               .shared_scratch = nullptr,
                                .n_rows = rows,
                                .begin = 0,
                                .end = rows * kKvHeads};

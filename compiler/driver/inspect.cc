@@ -254,8 +254,10 @@ Json TargetJson(const ArtifactContents& c, size_t index) {
                {"section", code.section},
                {"code_bytes", SectionSize(c, code.section)},
                {"weights_section", code.weights_section}};
-  const auto scratch = c.thread_scratch.find(code.section);
-  if (scratch != c.thread_scratch.end()) json["thread_scratch_bytes"] = scratch->second;
+  if (const auto scratch = c.scratch.find(code.section); scratch != c.scratch.end()) {
+    json["thread_scratch_bytes"] = scratch->second.thread;
+    json["shared_scratch_bytes"] = scratch->second.shared;
+  }
   if (const qrt::GpuCode* gpu = GpuCodeOf(c, code)) json["gpu"] = GpuJson(*gpu, ManifestOfCode(c, index));
   AddPart(c.manifest, index, &qrt::PartFacts::code, json);
   return json;
@@ -309,7 +311,7 @@ absl::StatusOr<ArtifactContents> ReadContents(const qrt::Artifact& artifact) {
     if (code.target == "cpu") {
       qrt_code_header header;  // checked when the artifact was opened
       std::memcpy(&header, artifact.code(i).data(), sizeof header);
-      contents.thread_scratch[code.section] = header.thread_scratch;
+      contents.scratch[code.section] = {header.thread_scratch, header.shared_scratch};
     }
     const std::optional<qrt::GpuTarget> target = qrt::GpuTargetNamed(code.target);
     if (!target) continue;
@@ -360,8 +362,9 @@ std::string InspectText(const ArtifactContents& c) {
     Append(out, "  %s %-10s code %s, weights in section %u\n      needs: %s\n", Clean(code.target).c_str(),
            Clean(code.isa).c_str(), HumanBytes(SectionSize(c, code.section)).c_str(), code.weights_section,
            code.features.empty() ? "nothing more" : Joined(code.features).c_str());
-    if (const auto scratch = c.thread_scratch.find(code.section); scratch != c.thread_scratch.end())
-      Append(out, "      scratch of a thread: %s\n", HumanBytes(scratch->second).c_str());
+    if (const auto scratch = c.scratch.find(code.section); scratch != c.scratch.end())
+      Append(out, "      scratch: %s a thread, %s of all\n", HumanBytes(scratch->second.thread).c_str(),
+             HumanBytes(scratch->second.shared).c_str());
     if (const qrt::GpuCode* gpu = GpuCodeOf(c, code)) GpuText(out, *gpu, ManifestOfCode(c, i));
   }
   Append(out, "\nformats             tensors        in GGUF         packed\n");

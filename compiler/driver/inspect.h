@@ -23,8 +23,11 @@ struct ArtifactContents {
   std::vector<qrt::Section> sections;
   qrt::Manifest manifest;
   std::vector<qrt::Manifest> parts;  // of the manifest, where the model's layers run on several devices
-  std::map<uint32_t, qrt::GpuCode> gpu_code;    // by section
-  std::map<uint32_t, uint64_t> thread_scratch;  // of CPU code, by section: bytes
+  std::map<uint32_t, qrt::GpuCode> gpu_code;  // by section
+  struct Scratch {
+    uint64_t thread = 0, shared = 0;  // bytes: of each thread, and of all together
+  };
+  std::map<uint32_t, Scratch> scratch;  // of CPU code, by section
 };
 // What the runtime's reader finds, with the code of GPU targets. Errors: Q4001 to Q4026.
 absl::StatusOr<ArtifactContents> ReadContents(const qrt::Artifact& artifact);

@@ -389,7 +389,7 @@ absl::Status Compilation::Generate() {
 
 void Compilation::ReportMemory() {
   if (!Wants(ReportKind::kMemory)) return;
-  ThreadScratch threads;
+  std::vector<CodeScratch> scratch;
   for (const auto& [of, code] : code_) {
     if (FindTarget(of.target, targets_)->backend != nullptr) continue;
     for (const CodeVariant& variant : code.variants) {
@@ -397,10 +397,11 @@ void Compilation::ReportMemory() {
       if (variant.bytes.size() < sizeof header) continue;
       std::memcpy(&header, variant.bytes.data(), sizeof header);
       const std::string part = of.suffix.empty() ? "" : Concat(" ", of.suffix.substr(1));
-      threads.emplace_back(Concat(of.target, " ", variant.isa, part), header.thread_scratch);
+      scratch.push_back(
+          {Concat(of.target, " ", variant.isa, part), header.thread_scratch, header.shared_scratch});
     }
   }
-  sink_.Report(MemoryReport(plans_, threads, options_.report_form));
+  sink_.Report(MemoryReport(plans_, scratch, options_.report_form));
 }
 
 // The name that people read, cut to what the runtime takes.

@@ -78,7 +78,7 @@ FormatUses UsesOf(mlir::ModuleOp plan, const gguf::File& file) {
   return uses;
 }
 
-Json MemoryJson(std::span<const LayoutPlan> plans, const ThreadScratch& threads) {
+Json MemoryJson(std::span<const LayoutPlan> plans, std::span<const CodeScratch> scratch) {
   const Totals totals = TotalsOf(plans);
   Json json = {{"report", "memory"}};
   json["weights"] = Json::array();
@@ -100,14 +100,15 @@ Json MemoryJson(std::span<const LayoutPlan> plans, const ThreadScratch& threads)
       if (plan.part) json["programs"].back()["part"] = &plan - plans.data();
     }
   }
-  json["thread_scratch"] = Json::array();
-  for (const auto& [code, bytes] : threads) {
-    json["thread_scratch"].push_back({{"code", code}, {"bytes", bytes}});
+  json["thread_scratch"] = json["shared_scratch"] = Json::array();
+  for (const CodeScratch& of : scratch) {
+    json["thread_scratch"].push_back({{"code", of.code}, {"bytes", of.thread}});
+    json["shared_scratch"].push_back({{"code", of.code}, {"bytes", of.shared}});
   }
   return json;
 }
 
-std::string MemoryText(std::span<const LayoutPlan> plans, const ThreadScratch& threads) {
+std::string MemoryText(std::span<const LayoutPlan> plans, std::span<const CodeScratch> scratch) {
   const Totals totals = TotalsOf(plans);
   std::string out = absl::StrFormat("memory %35s\n", "bytes");
   auto add = [&out](std::string_view what, const std::string& name, uint64_t bytes, std::string_view note) {
@@ -129,14 +130,18 @@ std::string MemoryText(std::span<const LayoutPlan> plans, const ThreadScratch& t
       add("  program", p.name, p.arenaBytes, absl::StrFormat("%d rows%s", p.rows, part));
     }
   }
-  for (const auto& [code, bytes] : threads) add("scratch", code, bytes, "a thread");
+  for (const CodeScratch& of : scratch) {
+    add("scratch", of.code, of.thread, "a thread");
+    if (of.shared != 0) add("scratch", of.code, of.shared, "shared by threads");
+  }
   return out;
 }
 
 }  // namespace
 
-std::string MemoryReport(std::span<const LayoutPlan> plans, const ThreadScratch& threads, ReportForm form) {
-  return form == ReportForm::kJson ? Line(MemoryJson(plans, threads)) : MemoryText(plans, threads);
+std::string MemoryReport(std::span<const LayoutPlan> plans, std::span<const CodeScratch> scratch,
+                         ReportForm form) {
+  return form == ReportForm::kJson ? Line(MemoryJson(plans, scratch)) : MemoryText(plans, scratch);
 }
 
 std::string FormatsReport(std::span<const LayoutPlan> plans, const gguf::File& file, ReportForm form) {

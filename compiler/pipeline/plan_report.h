@@ -15,12 +15,16 @@
 
 namespace qcc::compiler {
 
-// Bytes of scratch that each thread of a step takes, by name of the code ("cpu v3").
-using ThreadScratch = std::vector<std::pair<std::string, uint64_t>>;
+// Bytes of scratch that a step takes.
+struct CodeScratch {
+  std::string code;         // by name ("cpu v3")
+  uint64_t thread, shared;  // each thread, and all together
+};
 
-// Weights of each plan, states, arenas by program. `plans` are those of one model, at least one; `threads` is
+// Weights of each plan, states, arenas by program. `plans` are those of one model, at least one; `scratch` is
 // empty while there is no code.
-std::string MemoryReport(std::span<const LayoutPlan> plans, const ThreadScratch& threads, ReportForm form);
+std::string MemoryReport(std::span<const LayoutPlan> plans, std::span<const CodeScratch> scratch,
+                         ReportForm form);
 
 // Tensors and bytes by GGUF format and pack layout, for each plan. A tensor that lies in two layouts counts
 // in both.

@@ -46,7 +46,7 @@ absl::StatusOr<TargetCode> GenerateCpu(const TargetRequest& request) {
       lowered->entries,
       options.dump_kernels,
       [&request] { return request.sink.Interrupted(); },
-      lowered->scratchBytes,
+      lowered->scratch,
       static_cast<int64_t>(lowered->stages.size()),
       [&request](size_t done, size_t total) { request.sink.Progress(done, total, "pieces"); },
       {},

@@ -16,7 +16,7 @@ extern "C" {
 
 /* Bump when any struct below changes, or the end of the section (QBIN_BASIS_BYTES): part of the artifact's
  * code section, checked at load. */
-#define QRT_PROGRAM_ABI 7u
+#define QRT_PROGRAM_ABI 8u
 
 /* The most that a step takes of the stack of each thread that runs it, callbacks of the barrier included. */
 #define QRT_STEP_STACK_BYTES 16384u
@@ -24,6 +24,8 @@ extern "C" {
 #define QRT_STEP_CALLBACK_STACK_BYTES 2048u
 /* The most scratch that code may ask for, for each thread. */
 #define QRT_MAX_THREAD_SCRATCH (16u << 20)
+/* And for all threads of a step together. */
+#define QRT_MAX_SHARED_SCRATCH (256u << 20)
 
 /* Counters with which threads share work out between two barriers. */
 #define QRT_TICKETS 15
@@ -87,6 +89,7 @@ typedef struct qrt_step_args {
   uint8_t* scratch;           /* 64-byte aligned; thread t has thread_scratch bytes (qrt_code_header) at
                                * t * scratch_stride, in which it finds anything and may leave anything */
   int64_t scratch_stride;     /* bytes, a multiple of 64, at least thread_scratch */
+  uint8_t* shared_scratch;    /* 64-byte aligned, shared_scratch bytes (qrt_code_header), likewise */
   uint8_t* stage_clocks;      /* 64-byte aligned; that of thread t, a qrt_stage_clock, is at
                                * t * stage_clock_stride; null: nobody asks */
   int64_t stage_clock_stride; /* bytes, a multiple of 64 */
@@ -106,6 +109,8 @@ typedef struct qrt_code_header {
   uint32_t thread_scratch; /* bytes of scratch that each thread of a step needs: a multiple of 64, at most
                             * QRT_MAX_THREAD_SCRATCH */
   uint32_t n_stages;       /* at most QRT_MAX_STAGES; numbered over all programs */
+  uint32_t shared_scratch; /* bytes of scratch for what goes from one thread to others: a multiple of 64, at
+                            * most QRT_MAX_SHARED_SCRATCH */
   uint32_t entry[];        /* [n_entries] */
 } qrt_code_header;
 

@@ -113,6 +113,12 @@ Status ArtifactVerifier::CheckCpuCode(const CodeInfo& c) const {
                          " bytes of scratch a thread, expected a multiple of 64, at most " +
                          std::to_string(QRT_MAX_THREAD_SCRATCH));
   }
+  if (header.shared_scratch % 64 != 0 || header.shared_scratch > QRT_MAX_SHARED_SCRATCH) {
+    return CorruptIn(4016, c.section, offsetof(qrt_code_header, shared_scratch),
+                     "the code asks for " + std::to_string(header.shared_scratch) +
+                         " bytes of shared scratch, expected a multiple of 64, at most " +
+                         std::to_string(QRT_MAX_SHARED_SCRATCH));
+  }
   if (header.n_stages != m.stages.size()) {
     return CorruptIn(4016, c.section, offsetof(qrt_code_header, n_stages),
                      "the code has " + std::to_string(header.n_stages) + " stages, the manifest " +

@@ -166,7 +166,7 @@ def inspection(h, gguf, qbin):
             and all(s["offset"] % s["alignment"] == 0 and a["offset"] + a["size"] <= s["offset"] for a, s in zip(sections, sections[1:])))
     # Of the kernel that takes most: a panel of weights and the starts of sums, or keys, values, queries and sums of attention.
     model = {t["thread_scratch_bytes"] for t in report["targets"]}
-    h.check("inspect: scratch of a thread", len(model) == 1 and all(0 < b <= 4 * 512 * 192 and b % 64 == 0 for b in model), str(model))
+    h.check("inspect: scratch of a thread", len(model) == 1 and all(0 < b <= 4 * 512 * 320 and b % 64 == 0 for b in model), str(model))
     h.check("inspect: levels, best first", [t["isa"] for t in report["targets"]] == h.levels[::-1])
     programs = {p["name"]: p for p in report["programs"]}
     h.check("inspect: a program for each kind and bucket", {"decode_1", "decode_4", "prefill_32", "head_8"} <= set(programs), str(programs))
@@ -202,7 +202,8 @@ def stages(h, qbin):
     h.check("stages: decode and prefill ran", "decode_1" in ran and any(name.startswith("prefill") for name in ran), str(list(ran)))
     for name, program in ran.items():
         steps, counted = program["steps"], program["stages"]
-        dispatches = sum(s["runs"] for s in counted if s["kernel"])
+        # Attention of few rows is two calls.
+        dispatches = sum(s["runs"] for s in counted if s["kernel"] and not s["specification"].startswith("attention.fold "))
         weights = sum(s["runs"] * s["weight_bytes"] for s in counted)
         h.check(f"stages of {name}: all dispatches, and their weights", dispatches == steps * has[name]["dispatches"] and weights == steps * has[name]["weight_bytes"],
                 f"{steps} steps: {dispatches} dispatches, {weights} bytes; {has[name]}")

@@ -54,6 +54,8 @@ def reports(h):
         assert {p["name"]: p["arena_bytes"] for p in memory["programs"]} == {p["name"]: p["scratch_bytes"] for p in held["programs"]}
         want = [{"code": f"cpu {t['isa']}", "bytes": t["thread_scratch_bytes"]} for t in held["targets"]]
         assert memory["thread_scratch"] == want, f"report {memory['thread_scratch']}, artifact {want}"
+        want = [{"code": f"cpu {t['isa']}", "bytes": t["shared_scratch_bytes"]} for t in held["targets"]]
+        assert memory["shared_scratch"] == want, f"report {memory['shared_scratch']}, artifact {want}"
     h.case("memory: what an engine and a sequence take is the artifact's", taken)
 
     def tables():

@@ -40,15 +40,16 @@ struct F32Attention {
   struct Sums {
     alignas(64) float score[4][kTile];
     float keep[4];
-    float top[F32AttentionScratch::kQueries];  // largest score so far
+    float top[F32AttentionScratch::kQueries];  // largest score so far, of a part
     float sum[F32AttentionScratch::kQueries];  // of exp(score - top)
+    float total_top[F32AttentionScratch::kQueries], total_sum[F32AttentionScratch::kQueries];
   };
 
   const AttentionRows rows;
   Sums& x;
   const int64_t head_dim;
-  float *const query, *const acc;  // [.][head_dim]
-  float *const k, *const v;        // [kTile][head_dim]
+  float *const query, *const acc, *const total;  // [.][head_dim]
+  float *const k, *const v;                      // [kTile][head_dim]
 
   QK_INLINE F32Attention make(const AttentionRows& r, Sums& x) {
     const F32AttentionScratch at(r.a.head_dim, r.group);
@@ -58,6 +59,7 @@ struct F32Attention {
             r.a.head_dim,
             scratch + at.query / 4,
             scratch + at.acc / 4,
+            scratch + at.total / 4,
             scratch + at.k / 4,
             scratch + at.v / 4};
   }
@@ -160,44 +162,56 @@ struct F32Attention {
     for (int64_t i = 0; i < values; i += 8) store<F32<8>>(dst + i, Half::get<8>(src + i * 2));
   }
 
+  template <int N>
+  __attribute__((always_inline)) void tile(int64_t t0) const {
+    const int64_t group = rows.group, count = rows.queries();
+    const bool f16 = rows.a.kv == QK_KvElement_F16, convert = f16 && rows.n > 1;
+    const int64_t element = f16 ? 2 : 4;
+    const uint8_t* keys = rows.k + t0 * head_dim * element;
+    const uint8_t* values = rows.v + t0 * head_dim * element;
+    if (convert) {
+      const int64_t held = rows.to - t0 < kTile ? rows.to - t0 : kTile;
+      convert_tile(keys, held * head_dim, k);
+      convert_tile(values, held * head_dim, v);
+      keys = reinterpret_cast<const uint8_t*>(k);
+      values = reinterpret_cast<const uint8_t*>(v);
+    }
+    for (int64_t i = 0; i < count; i += group) {
+      const int64_t seen = rows.seen(i, t0), sees = seen < kTile ? seen : kTile;
+      if (seen <= 0) continue;
+      if (convert) {
+        tile_row<Converted, N>(i, keys, values, sees);
+      } else if (f16) {
+        tile_row<Half, N>(i, keys, values, sees);
+      } else {
+        tile_row<Single, N>(i, keys, values, sees);
+      }
+    }
+  }
+
   // N lanes are part of the arithmetic: they depend on head_dim alone.
   template <int N>
   __attribute__((always_inline)) void run() const {
-    const int64_t group = rows.group, count = rows.queries();
+    const int64_t count = rows.queries();
     for (int64_t i = 0; i < count; ++i) {
       const float* q = rows.query(i);
-      for (int64_t c = 0; c < head_dim; c += 8) {
+      for (int64_t c = 0; c < head_dim; c += 8)
         store<F32<8>>(query + i * head_dim + c, loadf<8>(q + c) * rows.a.scale);
-        store<F32<8>>(acc + i * head_dim + c, F32<8>(0.f));
-      }
-      x.top[i] = -__builtin_inff();
-      x.sum[i] = 0.f;
     }
-    const bool f16 = rows.a.kv == QK_KvElement_F16, convert = f16 && rows.n > 1;
-    const int64_t element = f16 ? 2 : 4, end = rows.first + rows.n;
-    for (int64_t t0 = 0; t0 < end; t0 += kTile) {
-      const uint8_t* keys = rows.k + t0 * head_dim * element;
-      const uint8_t* values = rows.v + t0 * head_dim * element;
-      if (convert) {
-        const int64_t held = end - t0 < kTile ? end - t0 : kTile;
-        convert_tile(keys, held * head_dim, k);
-        convert_tile(values, held * head_dim, v);
-        keys = reinterpret_cast<const uint8_t*>(k);
-        values = reinterpret_cast<const uint8_t*>(v);
+    for (int64_t begin = rows.from; begin < rows.to; begin += rows.part) {
+      for (int64_t i = 0; i < count; ++i) {
+        for (int64_t c = 0; c < head_dim; c += 8) store<F32<8>>(acc + i * head_dim + c, F32<8>(0.f));
+        x.top[i] = -__builtin_inff();
+        x.sum[i] = 0.f;
       }
-      for (int64_t i = 0; i < count; i += group) {
-        const int64_t seen = rows.seen(i, t0), sees = seen < kTile ? seen : kTile;
-        if (seen <= 0) continue;
-        if (convert) {
-          tile_row<Converted, N>(i, keys, values, sees);
-        } else if (f16) {
-          tile_row<Half, N>(i, keys, values, sees);
-        } else {
-          tile_row<Single, N>(i, keys, values, sees);
-        }
+      const int64_t end = rows.end_of_part(begin);
+      for (int64_t t0 = begin; t0 < end; t0 += kTile) tile<N>(t0);
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t at = i * head_dim;
+        rows.finish_part<N>(i, begin, {acc + at, x.top[i], x.sum[i]},
+                            {total + at, x.total_top[i], x.total_sum[i]});
       }
     }
-    for (int64_t i = 0; i < count; ++i) rows.write(i, acc + i * head_dim, x.sum[i]);
   }
 };
 

@@ -139,7 +139,8 @@ struct Int16Attention {
   struct Scales {
     // Units of keys and values; 0: of positions that no row sees.
     alignas(64) float key[kTile], value[kTile], key_round[kTile], value_round[kTile];
-    float query[S::kMostQueries], top[S::kMostQueries], sum[S::kMostQueries];
+    float query[S::kMostQueries], top[S::kMostQueries], sum[S::kMostQueries];  // the last two of a part
+    float total_top[S::kQueries], total_sum[S::kQueries];
     int64_t first_bad;  // position of the tile whose key or value holds what is no number; none: kTile
   };
 
@@ -148,9 +149,9 @@ struct Int16Attention {
   const int64_t head_dim, width;  // width: head_dim, up to whole registers
   // Pairs of integers: queries i32 [.][head_dim / 2]; keys [kTile / kColumns][head_dim / 2][kColumns] and
   // values [width / kColumns][kPairs][kColumns], so that a product reads one piece of memory. acc f32
-  // [.][width].
+  // [.][width], total f32 [.][head_dim].
   int32_t *const keys, *const values, *const queries;
-  float* const acc;
+  float *const acc, *const total;
 
   QK_INLINE Int16Attention make(const AttentionRows& r, Scales& x) {
     const S at(r.a.head_dim, r.group);
@@ -163,7 +164,8 @@ struct Int16Attention {
             ints(at.keys),
             ints(at.values),
             ints(at.queries),
-            reinterpret_cast<float*>(r.a.scratch + at.acc)};
+            reinterpret_cast<float*>(r.a.scratch + at.acc),
+            reinterpret_cast<float*>(r.a.scratch + at.total)};
   }
 
   template <int N>
@@ -407,39 +409,54 @@ struct Int16Attention {
     });
   }
 
-  template <int N>
-  __attribute__((always_inline)) void run() const {
+  // No sums yet of the queries and of those that fill up the last registers.
+  __attribute__((always_inline)) void begin_part() const {
     const int64_t count = rows.queries();
-    for (int64_t i = 0; i < count; ++i) take_query<N>(i);
-    // Queries of zeros behind them fill up the last registers.
     for (int64_t i = 0; i < count + M / 2; ++i) {
       for (int64_t c = 0; c < width; c += kColumns) {
         unroll<V>([&](int v) QK_LAMBDA { store<Float>(acc + i * width + c + v * kLanes, Float(0.f)); });
       }
       x.top[i] = -__builtin_inff();
       x.sum[i] = i < count ? x.query[i] * 0.f : 0.f;  // none where the query is
-      if (i < count) continue;
+    }
+  }
+
+  // All queries over the tile at t0.
+  template <int N>
+  __attribute__((always_inline)) void all(int64_t t0) const {
+    const int64_t count = rows.queries();
+    const int64_t held = rows.to - t0 < kTile ? rows.to - t0 : kTile;
+    const uint8_t *k = rows.k + t0 * head_dim * 2, *v = rows.v + t0 * head_dim * 2;
+    x.first_bad = kTile;
+    if (count <= kFew && rows.n == 1) return few<N>(k, v, t0, held);
+    take_keys<N>(k, held);
+    take_value_units(v, held);
+    take_values<N>(v, held);
+    // Rows before those that see the tile are left alone.
+    int64_t i = t0 > rows.first ? (t0 - rows.first) * rows.group : 0;
+    for (; count - i > M / 2; i += M) tile<M>(i, t0, held);
+    if (i < count) tile<M / 2>(i, t0, held);
+  }
+
+  template <int N>
+  __attribute__((always_inline)) void run() const {
+    const int64_t count = rows.queries();
+    for (int64_t i = 0; i < count; ++i) take_query<N>(i);
+    // Queries of zeros behind them fill up the last registers.
+    for (int64_t i = count; i < count + M / 2; ++i) {
       x.query[i] = 0.f;
       for (int64_t p = 0; p < head_dim / 2; ++p) queries[i * (head_dim / 2) + p] = 0;
     }
-    const int64_t end = rows.first + rows.n;
-    for (int64_t t0 = 0; t0 < end; t0 += kTile) {
-      const int64_t held = end - t0 < kTile ? end - t0 : kTile;
-      const uint8_t *k = rows.k + t0 * head_dim * 2, *v = rows.v + t0 * head_dim * 2;
-      x.first_bad = kTile;
-      if (count <= kFew && rows.n == 1) {
-        few<N>(k, v, t0, held);
-        continue;
+    constexpr int kPart = N == kLanes ? N : 8;  // of head_dim, a multiple of 2 N or of 8
+    for (int64_t begin = rows.from; begin < rows.to; begin += rows.part) {
+      begin_part();
+      const int64_t end = rows.end_of_part(begin);
+      for (int64_t t0 = begin; t0 < end; t0 += kTile) all<N>(t0);
+      for (int64_t i = 0; i < count; ++i) {
+        rows.finish_part<kPart>(i, begin, {acc + i * width, x.top[i], x.sum[i]},
+                                {total + i * head_dim, x.total_top[i], x.total_sum[i]});
       }
-      take_keys<N>(k, held);
-      take_value_units(v, held);
-      take_values<N>(v, held);
-      // Rows before those that see the tile are left alone.
-      int64_t i = t0 > rows.first ? (t0 - rows.first) * rows.group : 0;
-      for (; count - i > M / 2; i += M) tile<M>(i, t0, held);
-      if (i < count) tile<M / 2>(i, t0, held);
     }
-    for (int64_t i = 0; i < count; ++i) rows.write(i, acc + i * width, x.sum[i]);
   }
 };
 

@@ -11,6 +11,32 @@
 
 namespace qk {
 
+using qcc::cpu::AttentionParts;
+using qcc::cpu::SharedAttentionScratch;
+
+// Sums over a part of the cache join those over the parts before it: those times `keep`, its own times `add`.
+struct Fold {
+  float keep, add;
+  template <int N>
+  QK_INLINE F32<N> of(F32<N> sum, F32<N> part, const Fold& f) {
+    return fma<N>(part, F32<N>(f.add), sum * f.keep);
+  }
+  QK_INLINE float of(float sum, float part, const Fold& f) { return fma1(part, f.add, sum * f.keep); }
+};
+// top: the greatest score of the parts before, then of this one too.
+QK_INLINE Fold fold_part(float& top, float part_top) {
+  const float highest = part_top > top ? part_top : top;
+  const F32<4> scales = exp<4>(F32<4>{top - highest, part_top - highest, 0.f, 0.f});
+  top = highest;
+  return {scales.x, scales.y};
+}
+
+// Columns from c on of the output of a head, counted among all of the step, [row][q_heads]: times its gate.
+QK_INLINE void write_columns(const attention_args& a, int64_t head, int64_t c, F32<8> o) {
+  if (a.gated) o = o * sigmoid<8>(loadf<8>(a.gate + (head * 2 + 1) * a.head_dim + c));
+  store<F32<8>>(a.out + head * a.head_dim + c, o);
+}
+
 // Some rows of one sequence, one after the other, and one kv head with its `group` query heads. Query i of
 // them: head i % group of row i / group.
 struct AttentionRows {
@@ -19,23 +45,63 @@ struct AttentionRows {
   int64_t kv_head, row0, n;  // rows [row0, row0 + n) of the step
   int64_t first;             // position of row0
   const uint8_t *k, *v;      // the head's cache, [position][head_dim]
+  int64_t part;              // positions of a part: the same for all of the rows
+  int64_t from, to;          // which positions are gone over: whole parts, or to the last that a row sees
+  float* left;               // where parts are left for a fold (SharedAttentionScratch); null: folded here
 
   int64_t queries() const { return n * group; }
-  // Where the head of query i is counted among all of the step, [row][q_heads].
   int64_t head_of(int64_t i) const { return (row0 + i / group) * a.q_heads + kv_head * group + i % group; }
   const float* query(int64_t i) const { return a.q + head_of(i) * a.head_dim; }
   // How many positions from t0 on query i may see.
   int64_t seen(int64_t i, int64_t t0) const { return first + i / group + 1 - t0; }
+  int64_t end_of_part(int64_t begin) const { return begin + part < to ? begin + part : to; }
 
-  // The output of query i: acc [head_dim] over `sum`, times its gate.
-  __attribute__((always_inline)) void write(int64_t i, const float* acc, float sum) const {
-    const int64_t head = head_of(i), head_dim = a.head_dim;
-    const float inverse = 1.f / sum;
-    for (int64_t c = 0; c < head_dim; c += 8) {
-      F32<8> o = loadf<8>(acc + c) * inverse;
-      if (a.gated) o = o * sigmoid<8>(loadf<8>(a.gate + (head * 2 + 1) * head_dim + c));
-      store<F32<8>>(a.out + head * head_dim + c, o);
+  // Sums over a part of query i: values [head_dim], the greatest score, the sum of weights.
+  struct Sums {
+    float *values, &top, &sum;
+  };
+  // The part that begins at `begin` is done. total: where the sums of all parts before it are, and go. N:
+  // lanes.
+  template <int N>
+  __attribute__((always_inline)) void finish_part(int64_t i, int64_t begin, const Sums& own,
+                                                  const Sums& total) const {
+    const int64_t sees = seen(i, begin);
+    if (sees <= 0) return;
+    if (left != nullptr) return leave<N>(i, begin, own);
+    const bool last = sees <= part;
+    if (begin == 0) {
+      if (last) return write(i, own.values, own.sum);
+      copy<N>(total.values, own.values);
+      total.top = own.top;
+      total.sum = own.sum;
+      return;
     }
+    const Fold fold = fold_part(total.top, own.top);
+    for (int64_t c = 0; c < a.head_dim; c += N) {
+      float* values = total.values + c;
+      store<F32<N>>(values, Fold::of<N>(loadf<N>(values), loadf<N>(own.values + c), fold));
+    }
+    total.sum = Fold::of(total.sum, own.sum, fold);
+    if (last) write(i, total.values, total.sum);
+  }
+
+ private:
+  template <int N>
+  __attribute__((always_inline)) void copy(float* to_values, const float* values) const {
+    for (int64_t c = 0; c < a.head_dim; c += N) store<F32<N>>(to_values + c, loadf<N>(values + c));
+  }
+  template <int N>
+  __attribute__((always_inline)) void leave(int64_t i, int64_t begin, const Sums& own) const {
+    const SharedAttentionScratch at(1, a.q_heads, a.head_dim);
+    float* to_part = left + (head_of(i) * AttentionParts::kMost + begin / part) * at.stride;
+    copy<N>(to_part, own.values);
+    to_part[at.top] = own.top;
+    to_part[at.top + 1] = own.sum;
+  }
+  __attribute__((always_inline)) void write(int64_t i, const float* values, float sum) const {
+    const float inverse = 1.f / sum;
+    for (int64_t c = 0; c < a.head_dim; c += 8)
+      write_columns(a, head_of(i), c, loadf<8>(values + c) * inverse);
   }
 };
 

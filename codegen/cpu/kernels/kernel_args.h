@@ -19,7 +19,8 @@
 #include "dialects/plan/kernel_families.def"
 
 // n_rows: rows that the dispatch has in this step. [begin, end): work items of this call. scratch: of this
-// thread, 64-byte aligned, with whatever the last kernel left in it (scratch.h).
+// thread, 64-byte aligned, with whatever the last kernel left in it (scratch.h); shared_scratch: of all
+// threads, likewise.
 #define QCC_FAMILY(name, Name) typedef struct name##_args {
 #define QCC_INT(key) int64_t key;
 #define QCC_REAL(type, key) type key;
@@ -33,6 +34,7 @@
 #define QCC_KV(role, ...) int64_t role##_offset;
 #define QCC_STEP(type, field) type field;
 #define QCC_SCRATCH() uint8_t* scratch;
+#define QCC_SHARED_SCRATCH() uint8_t* shared_scratch;
 #define QCC_END(name, Name) \
   int64_t n_rows;           \
   int64_t begin;            \
@@ -56,6 +58,7 @@
 #define QCC_KV(role, ...) "int64_t " #role "_offset;"
 #define QCC_STEP(type, field) #type " " #field ";"
 #define QCC_SCRATCH() "uint8_t* scratch;"
+#define QCC_SHARED_SCRATCH() "uint8_t* shared_scratch;"
 #define QCC_END(name, Name) "int64_t n_rows;int64_t begin;int64_t end;";
 #include "dialects/plan/kernel_families.def"
 

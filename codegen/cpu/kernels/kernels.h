@@ -90,8 +90,13 @@ void qk_norm_rope_store(const qk_norm_rope_store_args* args);
 // Work item i: kv head i / n_rows, row i % n_rows (kv_heads * n_rows items). q [n_rows][q_heads * head_dim]
 // as written by qk_norm_rope_store; gated: `gate` is its gated `q` input, out *= sigmoid(gate). Causal: row
 // sees cache positions 0 .. past + (row - row_begin) of its sequence, which must have been stored (barrier
-// before).
+// before). What it sees is gone over in parts (scratch.h: AttentionParts), whose sums are folded in order.
 void qk_attention(const attention_args* args);
+// The same of few rows, by threads that share the parts: n_rows * kv_heads * AttentionParts::kMost items, as
+// many of which have something to do as there are parts. What each leaves goes to shared_scratch.
+void qk_attention_parts(const attention_args* args);
+// Behind it and a barrier. Work item: a head of `out`, [n_rows][q_heads].
+void qk_attention_fold(const attention_args* args);
 
 // Work item = key head h, with its r = value_heads / key_heads value heads: h, h + key_heads, ... (tiled) or
 // h * r, h * r + 1, ... (grouped). conv_state_offset, delta_state_offset: bytes into seq.state of the layer's

@@ -1,7 +1,7 @@
 // What kernels need of their thread's scratch (`scratch` of their arguments): arrays that are too large for a
-// thread's stack (QRT_STEP_STACK_BYTES). The kernels cut them from it, the compiler says in the artifact how
-// many bytes the largest takes (qrt_code_header). Stand-alone: also included by the kernels, which see no
-// library.
+// thread's stack (QRT_STEP_STACK_BYTES); and of the scratch that threads share (`shared_scratch`), for what
+// one leaves to another. The kernels cut them from it, the compiler says in the artifact how many bytes the
+// largest takes (qrt_code_header). Stand-alone: also included by the kernels, which see no library.
 #ifndef QCC_CODEGEN_CPU_KERNELS_SCRATCH_H_
 #define QCC_CODEGEN_CPU_KERNELS_SCRATCH_H_
 
@@ -14,6 +14,12 @@
 #include "dialects/layouts/x16.h"
 
 namespace qcc::cpu {
+
+// Multiples of 64.
+struct ScratchBytes {
+  int64_t thread = 0;  // of each
+  int64_t shared = 0;  // of all together
+};
 
 // Floats at offsets that are multiples of 64 bytes, one array after the other.
 constexpr int64_t ScratchArray(int64_t floats) {
@@ -60,8 +66,37 @@ struct LinearScratch {
   }
 };
 
-// attention in f32, for `group` query heads of a kv head: queries and sums of the rows that are taken
-// together, keys and values of a tile.
+// A row's attention in parts: positions of the cache whose sums are made apart and then folded, one after the
+// other. How long they are depends on the row's position only, so that its bits do not depend on whether one
+// thread makes all of them or several share them. Long enough that what a part leaves (head_dim floats a
+// query head) is little beside what it reads; as many as keep 32 threads busy with two kv heads.
+struct AttentionParts {
+  static constexpr int64_t kMost = 32;    // parts
+  static constexpr int64_t kLeast = 512;  // positions; a multiple of every tile
+
+  // Positions of a part of a row that sees `seen` of them: a power of two.
+  static constexpr int64_t Positions(int64_t seen) {
+    int64_t positions = kLeast;
+    while (kMost * positions < seen) positions *= 2;
+    return positions;
+  }
+  static constexpr int64_t Count(int64_t seen) { return (seen + Positions(seen) - 1) / Positions(seen); }
+};
+
+// What the parts of few rows leave for a fold by other threads, in the scratch that all threads share, for
+// each of [rows][q_heads][kMost]: f32 values[head_dim], then, from `top` on, the greatest score and the sum
+// of weights.
+struct SharedAttentionScratch {
+  static constexpr int64_t kRows = 8;  // of programs whose threads share parts
+  int64_t top, stride, bytes;          // the first two in floats, from one part to the next
+  constexpr SharedAttentionScratch(int64_t rows, int64_t q_heads, int64_t head_dim)
+      : top(ScratchArray(head_dim) / 4),
+        stride(top + 16),
+        bytes(4 * rows * q_heads * AttentionParts::kMost * stride) {}
+};
+
+// attention in f32, for `group` query heads of a kv head: queries, sums of a part and of all parts of the
+// rows that are taken together, keys and values of a tile.
 struct F32AttentionScratch {
   static constexpr int64_t kTile = 32;     // cache positions per step of the softmax
   static constexpr int64_t kRows = 8;      // rows that share a tile
@@ -69,11 +104,12 @@ struct F32AttentionScratch {
   static_assert(kQueries >= kMaxQueryGroup);
 
   static constexpr int64_t Rows(int64_t group) { return kQueries / group < kRows ? kQueries / group : kRows; }
-  int64_t query, acc, k, v, bytes;  // offsets
+  int64_t query, acc, total, k, v, bytes;  // offsets
   constexpr F32AttentionScratch(int64_t head_dim, int64_t group)
       : query(0),
         acc(query + ScratchArray(Rows(group) * group * head_dim)),
-        k(acc + ScratchArray(Rows(group) * group * head_dim)),
+        total(acc + ScratchArray(Rows(group) * group * head_dim)),
+        k(total + ScratchArray(Rows(group) * group * head_dim)),
         v(k + ScratchArray(kTile * head_dim)),
         bytes(v + ScratchArray(kTile * head_dim)) {}
 };
@@ -91,14 +127,15 @@ struct Int16AttentionScratch {
 
   static constexpr int64_t Rows(int64_t group) { return kQueries / group < kRows ? kQueries / group : kRows; }
   int64_t width;  // of a row of values
-  int64_t keys, values, queries, acc, bytes;
+  int64_t keys, values, queries, acc, total, bytes;
   constexpr Int16AttentionScratch(int64_t head_dim, int64_t group)
       : width((head_dim + kColumns - 1) / kColumns * kColumns),
         keys(0),
         values(keys + ScratchArray(head_dim / 2 * kTile)),
         queries(values + ScratchArray(kTile / 2 * width)),
         acc(queries + ScratchArray((Rows(group) * group + kQueriesTogether) * head_dim / 2)),
-        bytes(acc + ScratchArray((Rows(group) * group + kQueriesTogether) * width)) {}
+        total(acc + ScratchArray((Rows(group) * group + kQueriesTogether) * width)),
+        bytes(total + ScratchArray(Rows(group) * group * head_dim)) {}
 };
 
 // gated_delta: the arrays of a block of tokens (DeltaBlock).

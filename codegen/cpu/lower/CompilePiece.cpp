@@ -190,9 +190,12 @@ void addHeader(Module& module, const BlobHeader& header) {
   table->setAlignment(Align(64));
   table->setVisibility(GlobalValue::HiddenVisibility);
   auto word = [&](uint32_t v) -> Constant* { return ConstantInt::get(i32, v); };
-  SmallVector<Constant*> words = {word(QRT_CODE_MAGIC), word(QRT_PROGRAM_ABI), word(header.entries.size()),
-                                  word(static_cast<uint32_t>(header.scratchBytes)),
-                                  word(static_cast<uint32_t>(header.stages))};
+  SmallVector<Constant*> words = {word(QRT_CODE_MAGIC),
+                                  word(QRT_PROGRAM_ABI),
+                                  word(header.entries.size()),
+                                  word(static_cast<uint32_t>(header.scratch.thread)),
+                                  word(static_cast<uint32_t>(header.stages)),
+                                  word(static_cast<uint32_t>(header.scratch.shared))};
   auto* step = FunctionType::get(Type::getVoidTy(context), false);
   for (const std::string& name : header.entries) {
     auto* function = Function::Create(step, GlobalValue::ExternalLinkage, name, module);

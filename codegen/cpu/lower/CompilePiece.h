@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "codegen/cpu/kernels/isa.h"
+#include "codegen/cpu/kernels/scratch.h"
 #include "codegen/cpu/lower/SplitProgram.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringSet.h"
@@ -43,7 +44,7 @@ llvm::Expected<CompiledPiece> compilePiece(const PieceRequest& request);
 // What a blob's header says.
 struct BlobHeader {
   llvm::ArrayRef<std::string> entries;  // step functions
-  int64_t scratchBytes;                 // of each thread
+  ScratchBytes scratch;
   int64_t stages;
 };
 

@@ -31,7 +31,7 @@ Error stageError(const Twine& what) {
 constexpr uint64_t kCodeStack = QRT_STEP_STACK_BYTES - QRT_STEP_CALLBACK_STACK_BYTES;
 
 BlobHeader headerOf(const BlobRequest& request) {
-  return {request.entries, request.scratchBytes, request.stages};
+  return {request.entries, request.scratch, request.stages};
 }
 
 // A piece at one level.
@@ -231,9 +231,13 @@ class Emission {
 }  // namespace
 
 Expected<std::vector<Blob>> emitBlobs(const BlobRequest& request, unsigned threads) {
-  if (request.scratchBytes > int64_t{QRT_MAX_THREAD_SCRATCH})
-    return stageError("kernels need " + Twine(request.scratchBytes) + " bytes of scratch a thread, at most " +
+  const ScratchBytes& scratch = request.scratch;
+  if (scratch.thread > int64_t{QRT_MAX_THREAD_SCRATCH})
+    return stageError("kernels need " + Twine(scratch.thread) + " bytes of scratch a thread, at most " +
                       Twine(QRT_MAX_THREAD_SCRATCH) + " are allowed");
+  if (scratch.shared > int64_t{QRT_MAX_SHARED_SCRATCH})
+    return stageError("kernels need " + Twine(scratch.shared) + " bytes of shared scratch, at most " +
+                      Twine(QRT_MAX_SHARED_SCRATCH) + " are allowed");
   if (request.stages > int64_t{QRT_MAX_STAGES})
     return stageError("the programs have " + Twine(request.stages) + " stages, at most " +
                       Twine(QRT_MAX_STAGES) + " are allowed");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "codegen/cpu/kernels/bitcode.h"
+#include "codegen/cpu/kernels/scratch.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -22,7 +23,7 @@ struct BlobRequest {
   // Asked before every pass, from all threads. Once it is true the passes that are left are skipped and the
   // error is std::errc::operation_canceled. May be empty.
   std::function<bool()> interrupted;
-  int64_t scratchBytes = 0;                                 // of each thread: LoweredPrograms
+  ScratchBytes scratch;                                     // LoweredPrograms::scratch
   int64_t stages = 0;                                       // LoweredPrograms::stages
   std::function<void(size_t done, size_t total)> progress;  // pieces; may be empty
   // Compiled pieces that are kept between compiles, by a hash of all that the bytes depend on but for this
@@ -48,8 +49,8 @@ struct Blob {
 // or taken from the store, and lld links them; of functions that turn out equal the image holds one copy.
 // Pieces are compiled side by side on `threads` threads; the bytes depend neither on how many nor on the
 // store. Errors name the level, the stage and the symbol; code that takes more stack than
-// QRT_STEP_STACK_BYTES, or scratch than QRT_MAX_THREAD_SCRATCH, is one, and so are more stages than
-// QRT_MAX_STAGES.
+// QRT_STEP_STACK_BYTES, or scratch than QRT_MAX_THREAD_SCRATCH and QRT_MAX_SHARED_SCRATCH, is one, and so are
+// more stages than QRT_MAX_STAGES.
 llvm::Expected<std::vector<Blob>> emitBlobs(const BlobRequest& request, unsigned threads);
 
 }  // namespace qcc::cpu

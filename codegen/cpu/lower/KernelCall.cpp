@@ -63,6 +63,7 @@ class Fields {
 #define QCC_SCRATCH()                                                                    \
   assert(call.scratchBytes && "the overload of choose() for this family says how much"); \
   fields.add(Kind::Scratch, offsetof(Args, scratch));
+#define QCC_SHARED_SCRATCH() fields.add(Kind::SharedScratch, offsetof(Args, shared_scratch));
 #define QCC_END(name, Name)                       \
   fields.add(Kind::Rows, offsetof(Args, n_rows)); \
   fields.add(Kind::Begin, offsetof(Args, begin)); \
@@ -199,6 +200,20 @@ LogicalResult choose(plan::DispatchOp op, const plan::AttentionSpec& s, KernelCa
   return success();
 }
 
+// Few rows leave threads without work where a kv head's cache is not shared out.
+bool inParts(plan::DispatchOp op, int64_t bucketRows) {
+  return op.getFamily() == "attention" && bucketRows <= SharedAttentionScratch::kRows;
+}
+void cutInParts(const plan::AttentionSpec& s, int64_t bucketRows, KernelCalls& calls) {
+  calls.resize(2, calls.front());
+  calls[0].share = "parts";
+  calls[0].itemsPerRow *= AttentionParts::kMost;
+  calls[0].sharedScratchBytes = SharedAttentionScratch(bucketRows, s.q_heads, s.head_dim).bytes;
+  calls[1].share = "fold";
+  calls[1].itemsPerRow = s.q_heads;
+  for (KernelCall& call : calls) call.symbol += ("_" + call.share).str();
+}
+
 LogicalResult choose(plan::DispatchOp op, const plan::GatedDeltaSpec& s, KernelCall& call) {
   call.items = s.key_heads;
   if (s.value_heads % s.key_heads != 0)
@@ -214,8 +229,9 @@ LogicalResult choose(plan::DispatchOp op, const plan::GatedDeltaSpec& s, KernelC
 
 }  // namespace
 
-FailureOr<KernelCall> selectKernel(plan::DispatchOp op, int64_t bucketRows) {
-  KernelCall call;
+FailureOr<KernelCalls> selectKernels(plan::DispatchOp op, int64_t bucketRows) {
+  KernelCalls calls(1);
+  KernelCall& call = calls.front();
   call.rows = bucketRows == 1 ? RowSource::One : RowSource::StepRows;
   call.symbol = ("qk_" + op.getFamily()).str();
   LogicalResult chosen = failure();
@@ -223,12 +239,19 @@ FailureOr<KernelCall> selectKernel(plan::DispatchOp op, int64_t bucketRows) {
     if constexpr (requires { choose(op, spec, call); }) {
       chosen = choose(op, spec, call);
       if (succeeded(chosen)) fillArgs(spec, bindings, call);
+      if constexpr (requires { cutInParts(spec, bucketRows, calls); }) {
+        if (inParts(op, bucketRows)) cutInParts(spec, bucketRows, calls);
+      }
     } else {
       chosen = op.emitError("no kernel '") << op.getFamily() << "' on target cpu";
     }
   });
   if (failed(chosen)) return failure();
-  return call;
+  return calls;
+}
+
+int64_t countCalls(plan::DispatchOp op, int64_t bucketRows) {
+  return inParts(op, bucketRows) ? 2 : 1;
 }
 
 }  // namespace qcc::cpu

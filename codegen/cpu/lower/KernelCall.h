@@ -25,6 +25,7 @@ struct KernelField {
     Begin,    // i64: first work item of this thread
     End,      // i64: one past its last
     Scratch,  // this thread's
+    SharedScratch,
   };
   Kind kind;
   int64_t offset;  // bytes into the struct
@@ -37,6 +38,7 @@ enum class RowSource { One, StepRows, OutRows };
 
 struct KernelCall {
   std::string symbol;
+  llvm::StringRef share;       // of the dispatch's work, where several calls have one each
   int64_t argsBytes = 0;       // size of the argument struct
   llvm::StringRef argsFields;  // its fields as text (kernel_args.h)
   llvm::SmallVector<KernelField> fields;
@@ -44,12 +46,18 @@ struct KernelCall {
   RowSource rows = RowSource::StepRows;
   int64_t items = 0;  // work items; 0: one per row times itemsPerRow
   int64_t itemsPerRow = 1;
-  std::optional<int64_t> scratchBytes;  // of each thread; none: the kernel takes no scratch
+  std::optional<int64_t> scratchBytes;        // of each thread; none: the kernel takes no scratch
+  std::optional<int64_t> sharedScratchBytes;  // the same of all threads together
 };
 
-// Chooses the kernel. `bucketRows`: the program's rows; a bucket of 1 makes the row count a literal. Fails
+// A dispatch's calls, with a barrier behind each but the last.
+using KernelCalls = llvm::SmallVector<KernelCall, 2>;
+
+// Chooses the kernels. `bucketRows`: the program's rows; a bucket of 1 makes the row count a literal. Fails
 // with a diagnostic on `op` that names family and spec when the CPU has no kernel for it.
-mlir::FailureOr<KernelCall> selectKernel(plan::DispatchOp op, int64_t bucketRows);
+mlir::FailureOr<KernelCalls> selectKernels(plan::DispatchOp op, int64_t bucketRows);
+// How many calls that are.
+int64_t countCalls(plan::DispatchOp op, int64_t bucketRows);
 
 }  // namespace qcc::cpu
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "codegen/cpu/lower/KernelCall.h"
 #include "codegen/cpu/lower/KernelSignature.h"
@@ -31,9 +32,7 @@ struct Scope {
 class Tickets {
  public:
   static Tickets ofProgram() { return Tickets(2 * kEach, QRT_TICKETS, 0); }
-  static Tickets ofBlock(Block& body) {
-    auto ops = body.getOps<plan::BarrierOp>();
-    const int64_t barriers = std::distance(ops.begin(), ops.end());
+  static Tickets ofBlock(int64_t barriers) {
     return barriers == 0 ? Tickets(0, 0, 0) : Tickets(0, kEach, barriers);
   }
 
@@ -58,8 +57,42 @@ class Tickets {
   int64_t barriers;  // of a block, that are still to come
 };
 
-bool hasBarrier(plan::BlockOp block) {
-  return !block.getBody().front().getOps<plan::BarrierOp>().empty();
+// Which barriers dispatches with several calls need besides those of the plan: between the calls, and, where
+// the shared scratch may still be read for the last such dispatch, ahead of the first.
+class SharedScratchUse {
+ public:
+  static SharedScratchUse ofProgram() { return SharedScratchUse(false); }
+  // What comes before a call is not known in the block.
+  static SharedScratchUse ofBlock() { return SharedScratchUse(true); }
+
+  // Ahead of the first of `calls`. Behind the last one it may be read until the next barrier.
+  bool needsBarrier(int64_t calls) {
+    if (calls == 1) return false;
+    return std::exchange(read, true);
+  }
+  void passBarrier() { read = false; }
+  // Of a block: what it leaves is not known here.
+  void passCall() { read = true; }
+
+ private:
+  explicit SharedScratchUse(bool read) : read(read) {}
+  bool read;
+};
+
+// Of a block, those of the plan included.
+int64_t countBarriers(Block& body, int64_t bucketRows) {
+  int64_t barriers = 0;
+  SharedScratchUse use = SharedScratchUse::ofBlock();
+  for (Operation& op : body) {
+    if (isa<plan::BarrierOp>(op)) {
+      use.passBarrier();
+      ++barriers;
+    } else if (auto dispatch = dyn_cast<plan::DispatchOp>(op)) {
+      const int64_t calls = countCalls(dispatch, bucketRows);
+      barriers += use.needsBarrier(calls) + calls - 1;
+    }
+  }
+  return barriers;
 }
 
 class Lowering {
@@ -83,7 +116,7 @@ class Lowering {
     }
     result.kernels = std::move(kernels);
     result.stages = std::move(stages);
-    result.scratchBytes = scratchBytes;
+    result.scratch = scratch;
     return result;
   }
 
@@ -131,24 +164,39 @@ class Lowering {
     scope.threads = LLVM::ZExtOp::create(b, loc, i64, step.getArgument(2));
     scope.bucketRows = program.getRows();
     endStage(scope, -1);
-    if (failed(lowerBody(program.getBody().front(), scope, Tickets::ofProgram()))) return failure();
+    if (failed(
+            lowerBody(program.getBody().front(), scope, Tickets::ofProgram(), SharedScratchUse::ofProgram())))
+      return failure();
     LLVM::ReturnOp::create(b, loc, ValueRange{});
     return success();
   }
 
-  LogicalResult lowerBody(Block& body, const Scope& scope, Tickets tickets) {
+  LogicalResult lowerBody(Block& body, const Scope& scope, Tickets tickets, SharedScratchUse use) {
+    const auto pass = [&] {
+      lowerBarrier(scope);
+      tickets.passBarrier();
+    };
     for (Operation& op : body) {
       loc = op.getLoc();
       if (auto dispatch = dyn_cast<plan::DispatchOp>(op)) {
-        if (failed(lowerDispatch(dispatch, scope, tickets.take()))) return failure();
+        FailureOr<KernelCalls> calls = selectKernels(dispatch, scope.bucketRows);
+        if (failed(calls)) return failure();
+        if (use.needsBarrier(calls->size())) pass();
+        for (const KernelCall& call : *calls) {
+          const bool first = &call == calls->begin();
+          if (!first) pass();
+          lowerKernel(dispatch, call, first ? plan::weightBytesOf(dispatch) : 0, scope, tickets.take());
+        }
       } else if (isa<plan::BarrierOp>(op)) {
-        lowerBarrier(scope);
-        tickets.passBarrier();
+        use.passBarrier();
+        pass();
       } else if (auto call = dyn_cast<plan::CallOp>(op)) {
         auto block = plan.lookupSymbol<plan::BlockOp>(call.getBlock());
         if (!block) return call.emitError("cpu codegen: no block @") << call.getBlock();
-        if (failed(lowerCall(call, block, scope))) return failure();
-        if (hasBarrier(block)) tickets.passCall();
+        const int64_t barriers = countBarriers(block.getBody().front(), scope.bucketRows);
+        if (failed(lowerCall(call, block, barriers, scope))) return failure();
+        if (barriers != 0) tickets.passCall();
+        use.passCall();
       } else {
         return op.emitError("cpu codegen: '") << op.getName() << "' cannot stand in a program";
       }
@@ -179,7 +227,7 @@ class Lowering {
     LLVM::CallOp::create(b, loc, end, ValueRange{scope.args, scope.thread, constant(stage)});
   }
 
-  LogicalResult lowerCall(plan::CallOp call, plan::BlockOp block, const Scope& scope) {
+  LogicalResult lowerCall(plan::CallOp call, plan::BlockOp block, int64_t barriers, const Scope& scope) {
     std::string name = ("block_" + block.getSymName()).str();
     bool known = out.lookupSymbol(name) != nullptr;
     // args, thread, threads, and the layer's bases.
@@ -191,8 +239,9 @@ class Lowering {
       b.setInsertionPointToStart(func.addEntryBlock(b));
       Scope inner{func.getArgument(0), func.getArgument(1), func.getArgument(2), func.getArgument(3),
                   func.getArgument(4), func.getArgument(5), scope.bucketRows};
-      Block& body = block.getBody().front();
-      if (failed(lowerBody(body, inner, Tickets::ofBlock(body)))) return failure();
+      if (failed(lowerBody(block.getBody().front(), inner, Tickets::ofBlock(barriers),
+                           SharedScratchUse::ofBlock())))
+        return failure();
       LLVM::ReturnOp::create(b, loc, ValueRange{});
       loc = saved;
     }
@@ -225,21 +274,21 @@ class Lowering {
     llvm_unreachable("all spaces are listed");
   }
 
-  LogicalResult lowerDispatch(plan::DispatchOp op, const Scope& scope, int64_t ticket) {
-    FailureOr<KernelCall> call = selectKernel(op, scope.bucketRows);
-    if (failed(call)) return failure();
-    scratchBytes = std::max(scratchBytes, call->scratchBytes.value_or(0));
+  // weightBytes: those of the dispatch, which its first call reads.
+  void lowerKernel(plan::DispatchOp op, const KernelCall& call, int64_t weightBytes, const Scope& scope,
+                   int64_t ticket) {
+    scratch.thread = std::max(scratch.thread, call.scratchBytes.value_or(0));
+    scratch.shared = std::max(scratch.shared, call.sharedScratchBytes.value_or(0));
     SmallVector<Value> operands = {scope.args, scope.thread, scope.threads, constant(ticket)};
     SmallVector<Type> types = {ptr, i64, i64, i64};
-    for (const plan::Ref& ref : call->bindings) {
+    for (const plan::Ref& ref : call.bindings) {
       operands.push_back(bindingValue(ref, scope));
       types.push_back(operands.back().getType());
     }
-    LLVM::LLVMFuncOp kernel = specialization(op, *call, types);
+    LLVM::LLVMFuncOp kernel = specialization(op, call, types);
     LLVM::CallOp::create(b, loc, kernel, operands);
-    stages.push_back({programs, kernelPlaces.lookup(kernel.getName()), plan::weightBytesOf(op)});
+    stages.push_back({programs, kernelPlaces.lookup(kernel.getName()), weightBytes});
     endStage(scope, static_cast<int64_t>(stages.size()) - 1);
-    return success();
   }
 
   // The function that runs one kernel specification: constants folded in, on shares of the work items while
@@ -360,6 +409,8 @@ class Lowering {
         return end;
       case KernelField::Kind::Scratch:
         return threadScratch(args, func.getArgument(1));
+      case KernelField::Kind::SharedScratch:
+        return field(args, offsetof(qrt_step_args, shared_scratch), ptr);
     }
     llvm_unreachable("all kinds of fields are listed");
   }
@@ -368,7 +419,7 @@ class Lowering {
   static std::string specification(plan::DispatchOp op, const KernelCall& call) {
     std::string text;
     llvm::raw_string_ostream os(text);
-    os << op.getFamily() << " {";
+    os << op.getFamily() << (call.share.empty() ? "" : ".") << call.share << " {";
     llvm::interleaveComma(op.getSpec(), os, [&](NamedAttribute entry) {
       os << entry.getName().getValue() << " = ";
       entry.getValue().print(os, /*elideType=*/true);
@@ -411,7 +462,7 @@ class Lowering {
   llvm::StringMap<size_t> kernelPlaces;  // by function
   std::vector<ProgramStage> stages;
   size_t programs = 0;  // that are lowered
-  int64_t scratchBytes = 0;
+  ScratchBytes scratch;
 };
 
 }  // namespace

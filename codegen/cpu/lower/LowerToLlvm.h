@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/cpu/kernels/scratch.h"
 #include "dialects/plan/IR/Plan.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -29,7 +30,7 @@ struct ProgramStage {
 struct LoweredPrograms {
   mlir::OwningOpRef<mlir::ModuleOp> module;  // llvm dialect only
   std::vector<std::string> entries;          // step function of each plan.program, in the plan's order
-  int64_t scratchBytes = 0;                  // of each thread, a multiple of 64: the most that a kernel needs
+  ScratchBytes scratch;                      // the most that a kernel needs
   std::vector<SpecializedKernel> kernels;    // in the order of their first use
   std::vector<ProgramStage> stages;
 };

@@ -34,6 +34,11 @@ Status CheckHeader(const uint8_t* data, uint64_t bytes, size_t n_programs) {
                    " bytes of scratch a thread, expected a multiple of 64, at most " +
                    std::to_string(QRT_MAX_THREAD_SCRATCH));
   }
+  if (header.shared_scratch % 64 != 0 || header.shared_scratch > QRT_MAX_SHARED_SCRATCH) {
+    return Corrupt("the code asks for " + std::to_string(header.shared_scratch) +
+                   " bytes of shared scratch, expected a multiple of 64, at most " +
+                   std::to_string(QRT_MAX_SHARED_SCRATCH));
+  }
   if (header.n_stages > QRT_MAX_STAGES) {
     return Corrupt("the code says that it has " + std::to_string(header.n_stages) + " stages, at most " +
                    std::to_string(QRT_MAX_STAGES) + " are allowed");
@@ -90,10 +95,10 @@ uint32_t CodeImage::stages() const {
   return header.n_stages;
 }
 
-uint64_t CodeImage::ThreadScratch(std::span<const uint8_t> code) {
+CodeImage::Scratch CodeImage::ScratchOf(std::span<const uint8_t> code) {
   qrt_code_header header;
   std::memcpy(&header, code.data(), sizeof header);
-  return header.thread_scratch;
+  return {header.thread_scratch, header.shared_scratch};
 }
 
 qrt_step_fn CodeImage::entry(uint32_t program) const {

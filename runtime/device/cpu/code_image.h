@@ -26,11 +26,16 @@ class CodeImage {
   // memory, device unsupported (the system refuses executable memory).
   static Result<CodeImage> Load(std::span<const uint8_t> code, const Hash128& expected, size_t n_programs);
 
-  // What each thread of a step needs besides stack (runtime/abi/program.h). `code`: a checked blob.
-  static uint64_t ThreadScratch(std::span<const uint8_t> code);
+  // What a step needs besides stack (runtime/abi/program.h): each thread, and all of them together.
+  struct Scratch {
+    uint64_t thread, shared;
+    uint64_t bytes(uint64_t threads) const { return thread * threads + shared; }
+  };
+  // `code`: a checked blob.
+  static Scratch ScratchOf(std::span<const uint8_t> code);
 
   uint64_t bytes() const { return bytes_; }
-  uint64_t thread_scratch() const { return ThreadScratch({data_, bytes_}); }
+  Scratch scratch() const { return ScratchOf({data_, bytes_}); }
   uint32_t stages() const;
   // `program` < n_programs.
   qrt_step_fn entry(uint32_t program) const;

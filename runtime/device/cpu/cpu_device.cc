@@ -90,7 +90,7 @@ uint64_t CpuDevice::ArenaBytes(const Manifest& manifest) {
 }
 
 uint64_t CpuDevice::ScratchBytes(const Artifact& artifact, size_t variant, uint32_t threads) {
-  return CodeImage::ThreadScratch(artifact.code(variant)) * threads;
+  return CodeImage::ScratchOf(artifact.code(variant)).bytes(threads);
 }
 
 Result<std::unique_ptr<CpuDevice>> CpuDevice::Create(const Artifact& artifact, size_t variant,
@@ -110,7 +110,7 @@ Result<std::unique_ptr<CpuDevice>> CpuDevice::Create(const Artifact& artifact, s
     return Status(Code::kOutOfMemory, 6001, "no memory for the arena: " + std::to_string(arena) + " bytes",
                   "device cpu", "compile with a ladder of smaller buckets, or free memory");
   }
-  const uint64_t scratch = device->code_.thread_scratch() * device->workers_->threads();
+  const uint64_t scratch = device->code_.scratch().bytes(device->workers_->threads());
   if (scratch != 0 && device->Allocate(scratch, &device->scratch_) != DeviceResult::kOk) {
     return Status(Code::kOutOfMemory, 6001, "no memory for scratch: " + std::to_string(scratch) + " bytes",
                   "device cpu", "use fewer threads, or free memory");
@@ -134,7 +134,8 @@ DeviceResult CpuDevice::Run(const StepRequest& step) {
   args.logits = step.logits;
   args.barrier = &barrier_;
   args.scratch = HostMemory::Data(scratch_);
-  args.scratch_stride = static_cast<int64_t>(code_.thread_scratch());
+  args.scratch_stride = static_cast<int64_t>(code_.scratch().thread);
+  args.shared_scratch = args.scratch + code_.scratch().thread * workers_->threads();
   args.read_ahead = read_ahead_;
   Step run = {code_.entry(step.program), &args};
   if (stage_clocks_.empty()) return workers_->Run(RunStep, &run) ? DeviceResult::kOk : DeviceResult::kRefused;

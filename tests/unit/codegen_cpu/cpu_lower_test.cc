@@ -53,9 +53,9 @@ class CpuLower : public ::testing::Test {
     module = mlir::ModuleOp::create(b.getUnknownLoc());
   }
 
-  // A program of one dispatch, all of whose roles are bound.
+  // A program of one dispatch, all of whose roles are bound, or of several that are alike.
   template <class Spec>
-  void AddProgram(const Spec& spec, int64_t rows) {
+  void AddProgram(const Spec& spec, int64_t rows, int dispatches = 1) {
     mlir::OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToEnd(module->getBody());
     auto program = plan::ProgramOp::create(
@@ -73,7 +73,18 @@ class CpuLower : public ::testing::Test {
       ref = {space, offset, role.bytes * (role.unit == plan::Unit::Rows ? rows : 1), "b"};
       offset = layouts::AlignUp(offset + ref.bytes, 64);
     });
-    plan::createDispatch(b, b.getUnknownLoc(), spec, bindings);
+    for (int d = 0; d < dispatches; ++d) plan::createDispatch(b, b.getUnknownLoc(), spec, bindings);
+  }
+
+  // What the programs' stages are, one after the other: the part of a specification in front of its
+  // constants, or "barrier".
+  static std::vector<std::string> StagesOf(const LoweredPrograms& lowered) {
+    std::vector<std::string> names;
+    for (const ProgramStage& stage : lowered.stages) {
+      const std::string name = stage.kernel ? lowered.kernels[*stage.kernel].specification : "barrier {";
+      names.push_back(name.substr(0, name.find(" {")));
+    }
+    return names;
   }
 
   // A program of this one dispatch has no kernel, for the reason given.
@@ -88,7 +99,7 @@ class CpuLower : public ::testing::Test {
     });
     int dispatches = 0;
     module->walk([&](plan::DispatchOp op) {
-      EXPECT_TRUE(mlir::failed(selectKernel(op, rows)));
+      EXPECT_TRUE(mlir::failed(selectKernels(op, rows)));
       ++dispatches;
     });
     EXPECT_EQ(dispatches, 1);
@@ -114,13 +125,14 @@ TEST_F(CpuLower, NoArgumentStructIsLeftInTheCode) {
   ASSERT_TRUE(mlir::succeeded(mlir::verify(*module)));
   auto lowered = lowerToLlvm(*module);
   ASSERT_TRUE(mlir::succeeded(lowered));
-  // Each program is one dispatch.
-  ASSERT_EQ(lowered->stages.size(), sizes.size());
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    EXPECT_EQ(lowered->stages[i].program, i);
-    ASSERT_TRUE(lowered->stages[i].kernel.has_value());
-    EXPECT_LT(*lowered->stages[i].kernel, lowered->kernels.size());
+  // Each program is one dispatch; some are several calls.
+  size_t program = 0;
+  for (const ProgramStage& stage : lowered->stages) {
+    EXPECT_TRUE(stage.program == program || stage.program == program + 1) << stage.program;
+    program = stage.program;
+    if (stage.kernel) EXPECT_LT(*stage.kernel, lowered->kernels.size());
   }
+  EXPECT_EQ(program + 1, sizes.size());
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "cpu_lower";
   std::filesystem::create_directories(folder);
   // One level will do: what is left does not depend on it.
@@ -141,6 +153,23 @@ TEST_F(CpuLower, NoArgumentStructIsLeftInTheCode) {
   std::filesystem::remove_all(folder);
 }
 
+// In programs of few rows threads share the parts of a context, in two calls with a barrier between. Shared
+// scratch that may still be read is not written: a barrier goes ahead of another such dispatch.
+TEST_F(CpuLower, AttentionOfFewRowsIsInParts) {
+  const auto spec = Small<plan::AttentionSpec>();
+  AddProgram(spec, 1, 2);
+  AddProgram(spec, SharedAttentionScratch::kRows);
+  AddProgram(spec, SharedAttentionScratch::kRows + 1, 2);
+  ASSERT_TRUE(mlir::succeeded(mlir::verify(*module)));
+  auto lowered = lowerToLlvm(*module);
+  ASSERT_TRUE(mlir::succeeded(lowered));
+  EXPECT_EQ(StagesOf(*lowered),
+            (std::vector<std::string>{"attention.parts", "barrier", "attention.fold", "barrier",
+                                      "attention.parts", "barrier", "attention.fold",  //
+                                      "attention.parts", "barrier", "attention.fold",  //
+                                      "attention", "attention"}));
+}
+
 // Large arrays lie in the thread's scratch, whose size the code says; what is left on the stack is little at
 // every level (emitBlobs refuses more), also of the largest shapes that the kernels take.
 TEST_F(CpuLower, TheLargestShapesKeepToTheStack) {
@@ -159,23 +188,31 @@ TEST_F(CpuLower, TheLargestShapesKeepToTheStack) {
   auto lowered = lowerToLlvm(*module);
   ASSERT_TRUE(mlir::succeeded(lowered));
   // In pairs of integers: keys and values of a tile of 64 positions, queries of 128 heads and what fills a
-  // tile up; and sums.
-  EXPECT_EQ(lowered->scratchBytes, 4 * kMaxHeadDim * (64 / 2 + 64 / 2) + (128 + 8) * kMaxHeadDim * (2 + 4));
+  // tile up; sums of a part, and of all.
+  EXPECT_EQ(lowered->scratch.thread,
+            4 * kMaxHeadDim * (64 / 2 + 64 / 2) + (128 + 8) * kMaxHeadDim * (2 + 4) + 128 * kMaxHeadDim * 4);
+  // Of 8 rows, 32 parts of each query head: values, and a line with the greatest score and the sum.
+  EXPECT_EQ(lowered->scratch.shared, 8 * 2 * kMaxQueryGroup * 32 * 4 * (kMaxHeadDim + 16));
   std::vector<Isa> levels;
   for (const IsaInfo& isa : isa_table()) levels.push_back(isa.id);
-  BlobRequest request{*lowered->module, levels, lowered->entries, "", {}, lowered->scratchBytes};
+  BlobRequest request{*lowered->module, levels, lowered->entries, "", {}, lowered->scratch};
   auto blobs = emitBlobs(request, 1);
   ASSERT_TRUE(static_cast<bool>(blobs)) << llvm::toString(blobs.takeError());
   for (const Blob& blob : *blobs) {
     qrt_code_header header;
     ASSERT_GE(blob.bytes.size(), sizeof header);
     std::memcpy(&header, blob.bytes.data(), sizeof header);
-    EXPECT_EQ(header.thread_scratch, lowered->scratchBytes);
+    EXPECT_EQ(header.thread_scratch, lowered->scratch.thread);
+    EXPECT_EQ(header.shared_scratch, lowered->scratch.shared);
   }
-  request.scratchBytes = QRT_MAX_THREAD_SCRATCH + 64;
+  request.scratch.thread = QRT_MAX_THREAD_SCRATCH + 64;
   auto refused = emitBlobs(request, 1);
   ASSERT_FALSE(static_cast<bool>(refused));
   EXPECT_NE(llvm::toString(refused.takeError()).find("bytes of scratch a thread"), std::string::npos);
+  request.scratch = {0, int64_t{QRT_MAX_SHARED_SCRATCH} + 64};
+  refused = emitBlobs(request, 1);
+  ASSERT_FALSE(static_cast<bool>(refused));
+  EXPECT_NE(llvm::toString(refused.takeError()).find("bytes of shared scratch"), std::string::npos);
 }
 
 // The frames of a chain of calls count together: none of these is too large by itself.

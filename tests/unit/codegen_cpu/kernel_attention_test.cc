@@ -1,6 +1,7 @@
 // qk_norm_rope_store and attention against double arithmetic; rows alone, in steps of any length and beside
 // other sequences give equal bits.
 #include <cmath>
+#include <utility>
 
 #include "tests/unit/codegen_cpu/kernel_harness.h"
 
@@ -66,8 +67,28 @@ struct Piece {
   int64_t past, count;
 };
 
+// Few rows in parts of the cache that are folded: the bits of `whole`, by any cut of the items into calls.
+void check_parts(const Kernels& k, attention_args attend, const Guarded<float>& whole, int64_t cuts) {
+  const int64_t parts = attend.n_rows * attend.kv_heads * AttentionParts::kMost;
+  Guarded<float> out(whole.size());
+  Guarded<uint8_t> shared =
+      used_scratch(SharedAttentionScratch(attend.n_rows, attend.q_heads, attend.head_dim).bytes);
+  attend.out = out.data();
+  attend.shared_scratch = shared.data();
+  const auto run = [&](auto* kernel, int64_t items) {
+    for (int64_t c = cuts - 1; c >= 0; --c) {
+      attend.begin = items * c / cuts;
+      attend.end = items * (c + 1) / cuts;
+      kernel(&attend);
+    }
+  };
+  run(k.qk_attention_parts, parts);
+  run(k.qk_attention_fold, attend.n_rows * attend.q_heads);
+  EXPECT_TRUE(same_bits(out.data(), whole.data(), whole.size())) << "in parts, " << cuts << " calls";
+}
+
 // One step over pieces of sequences; `cuts` splits the work items into that many calls.
-void step(const Kernels& k, const std::vector<Piece>& pieces, int64_t cuts) {
+void step(const Kernels& k, const std::vector<Piece>& pieces, int64_t cuts, bool attends = true) {
   const Sequence& first = *pieces[0].seq;
   const Shape& s = first.s;
   std::vector<qrt_seq> seqs;
@@ -132,15 +153,18 @@ void step(const Kernels& k, const std::vector<Piece>& pieces, int64_t cuts) {
                            .seqs = seqs.data(),
                            .n_seqs = n,
                            .scratch = scratch.data(),
+                           .shared_scratch = nullptr,
                            .n_rows = rows,
                            .begin = 0,
                            .end = 0};
+  if (!attends) return;
   const int64_t items = rows * s.kv_heads;
   for (int64_t c = 0; c < cuts; ++c) {
     attend.begin = items * c / cuts;
     attend.end = items * (c + 1) / cuts;
     k.qk_attention(&attend);
   }
+  if (rows <= SharedAttentionScratch::kRows) check_parts(k, attend, out, cuts);
   for (size_t i = 0; i < pieces.size(); ++i) {
     const int64_t w = first.out_width(), n_values = pieces[i].count * w;
     std::copy_n(q_out.data() + seqs[i].row_begin * w, n_values,
@@ -288,6 +312,47 @@ TEST_P(KernelAttention, ValuesAndSplits) {
             << "steps of " << lengths[0] << ", " << cuts << " calls each";
       }
     }
+  }
+}
+
+// Contexts of several parts, with steps over the places where a part ends.
+TEST_P(KernelAttention, PartsOfAContextAreFolded) {
+  for (const Shape& s : {kShapes[0], kShapes[6]}) {
+    SCOPED_TRACE(s.name());
+    constexpr int64_t kPart = AttentionParts::kLeast, tokens = 2 * kPart + 70;
+    Sequence whole = make_sequence(s, tokens, 7);
+    step(*k, {{&whole, 0, tokens}}, 1);
+    check_attention(whole);
+    if (HasFatalFailure()) return;
+    Sequence split = make_sequence(s, tokens, 7);
+    int64_t t = 0;
+    for (const int64_t end : {kPart - 3, kPart + 1, kPart + 2, 2 * kPart - 4, 2 * kPart + 4, tokens}) {
+      step(*k, {{&split, t, end - t}}, t % 2 == 0 ? 1 : 5);
+      t = end;
+    }
+    EXPECT_TRUE(same_bits(split.out.data(), whole.out.data(), whole.out.size()));
+  }
+}
+
+// Where more positions than the least would be more parts than there may be, parts are longer: rows on both
+// sides of that place, together and alone.
+TEST_P(KernelAttention, PartsGrowWithTheContext) {
+  const int64_t most = AttentionParts::kMost * AttentionParts::kLeast;
+  EXPECT_EQ(AttentionParts::Count(most), AttentionParts::kMost);
+  EXPECT_EQ(AttentionParts::Positions(most + 1), 2 * AttentionParts::kLeast);
+  for (const bool integers : {false, true}) {
+    const Shape s = {2, 1, 32, 32, false, true, integers};
+    const int64_t tokens = most + 5, from = most - 7;
+    Sequence x = make_sequence(s, tokens, 3);
+    step(*k, {{&x, 0, from}}, 1, /*attends=*/false);
+    step(*k, {{&x, from, tokens - from}}, 1);
+    const std::vector<float> together = std::exchange(x.out, std::vector<float>(x.out.size()));
+    const int64_t at = from * x.out_width();
+    for (int64_t t = from; t < tokens; ++t) step(*k, {{&x, t, 1}}, 3);
+    EXPECT_TRUE(same_bits(x.out.data() + at, together.data() + at, together.size() - at)) << s.name();
+    step(*k, {{&x, tokens - 8, 8}}, 7);
+    EXPECT_TRUE(same_bits(x.out.data() + at, together.data() + at, together.size() - at))
+        << s.name() << ", eight at once";
   }
 }
 

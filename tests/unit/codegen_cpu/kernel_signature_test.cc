@@ -68,6 +68,8 @@ TEST_F(KernelSignature, EveryKernelOfEveryLevelTakesTheStructOfItsFamily) {
                                        {"qk_rope_table", rope_table_args_fields},
                                        {"qk_norm_rope_store", qk_norm_rope_store_args_fields},
                                        {"qk_attention", attention_args_fields},
+                                       {"qk_attention_parts", attention_args_fields},
+                                       {"qk_attention_fold", attention_args_fields},
                                        {"qk_gated_delta", gated_delta_args_fields},
                                        {"qk_moe_route", moe_route_args_fields},
                                        {"qk_moe_group", moe_group_args_fields}})

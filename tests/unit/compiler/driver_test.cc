@@ -297,7 +297,7 @@ ArtifactContents Artifact() {
   m.code = {
       {"cpu", "v3", {"avx2"}, 0, 1}, {"cpu", "lies", {}, 88, 99}, {"vulkan", "sg8", {"subgroup-8"}, 2, 1}};
   static const std::vector<uint32_t> spirv(10);
-  c.thread_scratch[0] = 4096;
+  c.scratch[0] = {4096, 8192};
   qrt::GpuCode& gpu = c.gpu_code[2];
   gpu.kernels = {{"add.v4", "k_add_v4", 128, 2, 64, "gpu", spirv}};
   gpu.programs.resize(2);
@@ -323,7 +323,9 @@ TEST(Inspect, Json) {
   EXPECT_EQ(json["targets"][0]["code_bytes"], 100);
   EXPECT_EQ(json["targets"][1]["code_bytes"], 0) << "a section that does not exist";
   EXPECT_EQ(json["targets"][0]["thread_scratch_bytes"], 4096);
+  EXPECT_EQ(json["targets"][0]["shared_scratch_bytes"], 8192);
   EXPECT_FALSE(json["targets"][1].contains("thread_scratch_bytes"));
+  EXPECT_FALSE(json["targets"][1].contains("shared_scratch_bytes"));
   EXPECT_FALSE(json["targets"][1].contains("gpu"));
   const auto& gpu = json["targets"][2]["gpu"];
   EXPECT_EQ(gpu["spirv_bytes"], 40);

@@ -42,8 +42,8 @@ ManifestSpec TwoParts() {
 }
 
 std::vector<uint8_t> CodeOf(std::vector<uint32_t> entries) {
-  std::vector<uint32_t> words = {QRT_CODE_MAGIC, QRT_PROGRAM_ABI, static_cast<uint32_t>(entries.size()), 0,
-                                 1};
+  std::vector<uint32_t> words = {
+      QRT_CODE_MAGIC, QRT_PROGRAM_ABI, static_cast<uint32_t>(entries.size()), 0, 1, 0};
   words.insert(words.end(), entries.begin(), entries.end());
   std::vector<uint8_t> code(128, 0xc3);
   std::memcpy(code.data(), words.data(), 4 * words.size());
@@ -55,7 +55,7 @@ std::vector<uint8_t> Write(const ManifestSpec& manifest) {
   const std::string path = folder.File("parts.qbin");
   auto writer = ArtifactWriter::Create(path);
   EXPECT_TRUE(writer.ok()) << writer.status();
-  const std::vector<uint8_t> sections[] = {CodeOf({32, 40}), CodeOf({32, 40, 48}),
+  const std::vector<uint8_t> sections[] = {CodeOf({32, 40}), CodeOf({40, 48, 56}),
                                            std::vector<uint8_t>(5000, 1), std::vector<uint8_t>(7000, 2)};
   for (size_t i = 0; i < 4; ++i) {
     EXPECT_TRUE((*writer)->AddSection(i < 2 ? QBIN_SECTION_CODE : QBIN_SECTION_WEIGHTS, sections[i]).ok());

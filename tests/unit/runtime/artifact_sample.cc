@@ -113,7 +113,7 @@ SampleParts MakeParts() {
   m.provenance.source_hash[3] = 7;
 
   // Code: header, three entries, something behind it.
-  const uint32_t words[] = {QRT_CODE_MAGIC, QRT_PROGRAM_ABI, 3, 0, 0, 32, 40, 48};
+  const uint32_t words[] = {QRT_CODE_MAGIC, QRT_PROGRAM_ABI, 3, 0, 0, 0, 40, 44, 48};
   parts.code.resize(64, 0xc3);
   std::memcpy(parts.code.data(), words, sizeof words);
   for (int i = 0; i < 5000; ++i) parts.weights.push_back(static_cast<uint8_t>(i * 7));

@@ -226,7 +226,7 @@ std::vector<uint8_t> Blob() {
                             0x89, 0x10,                         // mov [rax], edx
                             0xC3};                              // ret
   std::vector<uint8_t> blob(128, 0xCC);
-  const uint32_t header[] = {QRT_CODE_MAGIC, QRT_PROGRAM_ABI, 2, 0, 0, 64, 96};
+  const uint32_t header[] = {QRT_CODE_MAGIC, QRT_PROGRAM_ABI, 2, 0, 0, 0, 64, 96};
   std::memcpy(blob.data(), header, sizeof header);
   std::memcpy(blob.data() + 64, first, sizeof first);
   std::memcpy(blob.data() + 96, second, sizeof second);
@@ -284,12 +284,14 @@ TEST(CodeImage, RefusesHeadersThatDoNotFit) {
   refused(with(3, 63), 2, "scratch that is no multiple of 64");
   refused(with(3, QRT_MAX_THREAD_SCRATCH + 64), 2, "more scratch than a thread may have");
   refused(with(4, QRT_MAX_STAGES + 1), 2, "more stages than code may have");
-  refused(with(5, 0), 2, "an entry in the header");
-  refused(with(5, 27), 2, "an entry in the entry table");
-  refused(with(6, 128), 2, "an entry at the end");
-  refused(with(6, 0xFFFFFFFF), 2, "an entry far outside");
+  refused(with(5, 63), 2, "shared scratch that is no multiple of 64");
+  refused(with(5, QRT_MAX_SHARED_SCRATCH + 64), 2, "more shared scratch than there may be");
+  refused(with(6, 0), 2, "an entry in the header");
+  refused(with(6, 31), 2, "an entry in the entry table");
+  refused(with(7, 128), 2, "an entry at the end");
+  refused(with(7, 0xFFFFFFFF), 2, "an entry far outside");
   std::vector<uint8_t> shorter = Blob();
-  shorter.resize(24);
+  shorter.resize(28);
   refused(shorter, 2, "a table that is cut off");
 }
 
