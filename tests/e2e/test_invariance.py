@@ -19,6 +19,7 @@ def main():
     if h.first():
         two_way(h)
         two_way_golden(h)
+        long_context(h)
     h.finish()
 
 
@@ -51,6 +52,21 @@ def two_way_golden(h):
         for threads in (1, 2):
             wrong = [k for k in range(1, len(ids)) if h.logits(qbin, short, "-t", threads, "--split", f"{k},{len(ids) - k}") != want]
             h.check(f"golden {numerics} -t {threads}: every 2-way split", not wrong, f"bits differ when cut behind tokens {wrong}" if wrong else "")
+
+
+def long_context(h):
+    """Attention goes over more than 512 tokens in parts, which threads share where rows are few."""
+    ids = [(i * i * 7 + i * 13 + 5) % 2000 for i in range(1060)]
+    tokens = h.path("long.txt")
+    with open(tokens, "w") as f:
+        f.write(" ".join(map(str, ids)))
+    for numerics in ("f32", "int8"):
+        qbin = h.compile(TINY, "long.qbin", f"--numerics={numerics}", "--cpu=native")
+        want = h.logits(qbin, tokens, "-t", 1)
+        h.check(f"long {numerics}: {len(ids)} rows", want[0] == len(ids))
+        for threads, split in ((3, None), (1, "508,8,1"), (2, "1"), (3, "500,8,4,1"), (5, "700,2")):
+            got = h.logits(qbin, tokens, "-t", threads, *(["--split", split] if split else []))
+            h.check(f"long {numerics} -t {threads} --split {split}", got == want)
 
 
 if __name__ == "__main__":
