@@ -1,17 +1,12 @@
 // Tiles of weights times int8 activations: exact integer dot products of 16 or 32 columns, combined in f32 in
-// column order. Kernels only.
+// column order. Those of a row's two terms join as integers first. Kernels only.
 #ifndef QCC_CODEGEN_CPU_KERNELS_LINEAR_INT8_H_
 #define QCC_CODEGEN_CPU_KERNELS_LINEAR_INT8_H_
 
 #include "codegen/cpu/kernels/linear.h"
-#include "dialects/layouts/int8_row.h"
+#include "codegen/cpu/kernels/row_ops.h"
 
 namespace qk {
-
-using qcc::layouts::Int8RowBytes;
-using qcc::layouts::Int8ScalesAt;
-using qcc::layouts::Int8SumsAt;
-using qcc::layouts::Int8WeightedAt;
 
 QK_INLINE int32_t load32(const void* p) {
   return load<int32_t>(p);
@@ -34,8 +29,8 @@ struct Int8Linear {
   // Rows of the tiles that take rows from anywhere. The level with the fewest gains least and compiles
   // longest.
   static constexpr int kMostGathered = kTileRows < 4 ? 1 : kTileRows, kSomeGathered = (kMostGathered + 1) / 2;
-  // Columns of the matrix; terms of an activation, k columns apart; columns of an int8 row: more than k where
-  // it holds several rows or terms.
+  // Columns of the matrix; terms of an activation, one or two, k columns apart; columns of an int8 row: more
+  // than k where it holds several rows or terms.
   int64_t k, terms, row_columns;
   int64_t row_bytes, group_bytes;
   int64_t read_ahead;  // of the step
@@ -70,42 +65,65 @@ struct Int8Linear {
   }
 
   // Sums of x's codes over the columns that share scale g of a chunk.
-  QK_INLINE int32_t x_sum(const uint8_t* sums, int g) {
+  QK_INLINE int32_t term_sum(const uint8_t* sums, int g) {
     return kSums == 2 ? load32(sums + 4 * g) : load32(sums) + load32(sums + 4);
+  }
+  // What is in units of a row's last term: sums of the first one move up to join those of the second.
+  __attribute__((always_inline)) int64_t last_term(int64_t col) const { return col + (terms - 1) * k; }
+  __attribute__((always_inline)) int32_t x_sum(const Int8Columns& row, int64_t col, int g) const {
+    const int32_t first = term_sum(row.sums + col / 4, g);
+    return terms == 1 ? first : (first << kTermBits) + term_sum(row.sums + last_term(col) / 4, g);
+  }
+  __attribute__((always_inline)) float x_scale(const Int8Columns& row, int64_t col) const {
+    return load<float>(row.scales + last_term(col) / 8);
+  }
+  // What the minimum that goes with scale g is multiplied by.
+  __attribute__((always_inline)) float x_weighted(const Int8Columns& row, int64_t col, int g) const {
+    if (kSums == 1 && terms == 1) return load<float>(row.weighted + col / 8);
+    return x_scale(row, col) * static_cast<float>(x_sum(row, col, g));
   }
 
   // Part p of a chunk's 32 columns, activations from column `col`; `chunk` and `header` are the weights'.
   template <int M, class Rows>
-  QK_INLINE void part(int p, const uint8_t* header, const uint8_t* chunk, int j, Rows rows, int64_t col,
-                      Acc<M>& acc) {
+  __attribute__((always_inline)) void part(int p, const uint8_t* header, const uint8_t* chunk, int j,
+                                           Rows rows, int64_t col, Acc<M>& acc) const {
     Dot dot[M][kSums];
-    unroll<M>([&](int m) QK_LAMBDA {
-      const uint8_t* sums = rows(m).sums + col / 4;
-      unroll<kSums>([&](int g) QK_LAMBDA { Dot::begin(dot[m][g], kLow != 0 ? kLow * x_sum(sums, g) : 0); });
-    });
-    for_each_word<F, Dot::kSigned>(chunk, p, [&](int n, int word, Words codes) QK_LAMBDA {
-      unroll<M>([&](int m) QK_LAMBDA {
-        const int32_t xm = load32(rows(m).codes + col + word * 4);
-        if constexpr (kSums == 2) {
-          Dot::add(dot[m][word >> 2], word & 3, 4, codes, xm);
-        } else {
-          Dot::add(dot[m][0], n, 8, codes, xm);
-        }
+    const auto add_term = [&](int64_t at) QK_LAMBDA {
+      for_each_word<F, Dot::kSigned>(chunk, p, [&](int n, int word, Words codes) QK_LAMBDA {
+        unroll<M>([&](int m) QK_LAMBDA {
+          const int32_t xm = load32(rows(m).codes + at + word * 4);
+          if constexpr (kSums == 2) {
+            Dot::add(dot[m][word >> 2], word & 3, 4, codes, xm);
+          } else {
+            Dot::add(dot[m][0], n, 8, codes, xm);
+          }
+        });
       });
-    });
+    };
+    const auto each = [&](auto fn) QK_LAMBDA {
+      unroll<M * kSums>([&](int i) QK_LAMBDA { fn(i / kSums, i % kSums, dot[i / kSums][i % kSums]); });
+    };
+    const auto start = [&](int m, int g)
+                           QK_LAMBDA { return Words(kLow != 0 ? kLow * x_sum(rows(m), col, g) : 0); };
+    if (terms == 2) {
+      each([&](int, int, Dot& d) QK_LAMBDA { Dot::begin(d, Words(0)); });
+      add_term(col);
+      each([&](int m, int g, Dot& d)
+               QK_LAMBDA { Dot::begin(d, (Dot::end(d) << kTermBits) + start(m, g)); });
+    } else {
+      each([&](int m, int g, Dot& d) QK_LAMBDA { Dot::begin(d, start(m, g)); });
+    }
+    add_term(last_term(col));
     const Scales<kLanes> s = read_scales<F>(PartFields{p}, header, j);
     unroll<M>([&](int m) QK_LAMBDA {
-      const float xs = load<float>(rows(m).scales + col / 8);
+      const float xs = x_scale(rows(m), col);
       Float& a = acc.v[m][p];
       unroll<kSums>([&](int g) QK_LAMBDA {
         a = fma<kLanes>(s.scale[g] * xs, to_float<kLanes>(Dot::end(dot[m][g])), a);
       });
-      if constexpr (B::kHasMinimum && kSums == 1) {
-        a = fma<kLanes>(s.shift[0], Float(load<float>(rows(m).weighted + col / 8)), a);
-      } else if constexpr (B::kHasMinimum) {
-        const uint8_t* sums = rows(m).sums + col / 4;
+      if constexpr (B::kHasMinimum) {
         unroll<kSums>([&](int g) QK_LAMBDA {
-          a = fma<kLanes>(s.shift[g], Float(xs * static_cast<float>(load32(sums + 4 * g))), a);
+          a = fma<kLanes>(s.shift[g], Float(x_weighted(rows(m), col, g)), a);
         });
       }
     });
@@ -119,11 +137,9 @@ struct Int8Linear {
     for_each_tile<F>(w, k / T.block, [&](int64_t b, const uint8_t* header, const uint8_t* body) QK_LAMBDA {
       for (int j = 0; j < T.block / 32; ++j) {
         prefetch(next + b * T.bytes(), j);
-        for (int64_t t = 0; t < terms; ++t) {
-          unroll<kParts>([&](int p) QK_LAMBDA {
-            part<M>(p, header, body + j * T.chunk, j, rows, t * k + b * T.block + j * 32, acc);
-          });
-        }
+        unroll<kParts>([&](int p) QK_LAMBDA {
+          part<M>(p, header, body + j * T.chunk, j, rows, b * T.block + j * 32, acc);
+        });
       }
     });
     return acc;

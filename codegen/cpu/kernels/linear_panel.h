@@ -42,7 +42,8 @@ struct PanelLinear {
   // panels are multiplied together, of the next group.
   uint8_t* panel;
   int32_t* starts;
-  int64_t row_starts;  // of a row
+  float* weighted;
+  int64_t row_starts;  // of a row: numbers in either
 
   QK_INLINE PanelLinear make(const L& t, const linear_args& a) {
     const LinearScratch place(B::kForm, t.k, t.terms);
@@ -51,7 +52,8 @@ struct PanelLinear {
             place,
             a.scratch + place.panel,
             reinterpret_cast<int32_t*>(a.scratch + place.starts),
-            LinearScratch::Starts(B::kForm, t.k, t.terms)};
+            reinterpret_cast<float*>(a.scratch + place.weighted),
+            LinearScratch::Starts(B::kForm, t.k)};
   }
 
   // The group at w.
@@ -76,14 +78,16 @@ struct PanelLinear {
         });
   }
 
-  // starts of the rows [first, end), the first at starts[0].
+  // What sums of the rows [first, end) start with, and what minima are multiplied by, for all panels.
   __attribute__((always_inline)) void fill_starts(const uint8_t* x, int64_t first, int64_t end) const {
-    if constexpr (kLow == 0) return;
+    if constexpr (kLow == 0 && !B::kHasMinimum) return;
     for (int64_t r = first; r < end; ++r) {
-      const uint8_t* sums = x + r * t.row_bytes + Int8SumsAt(t.row_columns);
-      int32_t* to = starts + (r - first) * row_starts;
+      const Int8Columns row = t.columns(x + r * t.row_bytes, 0);
+      const int64_t at = (r - first) * row_starts;
       for (int64_t i = 0; i < row_starts; ++i) {
-        to[i] = kLow * (kSums == 2 ? load32(sums + 4 * i) : load32(sums + 8 * i) + load32(sums + 8 * i + 4));
+        const int64_t col = i / kSums * 32, g = i % kSums;
+        if constexpr (kLow != 0) starts[at + i] = kLow * t.x_sum(row, col, static_cast<int>(g));
+        if constexpr (B::kHasMinimum) weighted[at + i] = t.x_weighted(row, col, static_cast<int>(g));
       }
     }
   }
@@ -94,104 +98,113 @@ struct PanelLinear {
   }
 
   // Parts p, ... of the panel at `chunk`, with G panels also of that `second` bytes behind it, with the M
-  // rows at x, whose starts are at `start`.
+  // rows at x; `first` is the number of the first of them in starts.
   __attribute__((always_inline)) Sums tile(const uint8_t* chunk, int64_t second, int p, const uint8_t* x,
-                                           const int32_t* start) const {
+                                           int64_t first) const {
     Sums acc;
     unroll<M * V>([&](int i) QK_LAMBDA { acc.v[i / V][i % V] = Float(0.f); });
     const auto row = [&](int m) QK_LAMBDA { return t.columns(x + m * t.row_bytes, 0); };
+    const int32_t* start = starts + first * row_starts;
     chunk += p * kLanes * 4;
     for (int64_t at = 0; at < t.k; at += 32, chunk += place.chunk) {
-      for (int64_t term = 0; term < t.terms; ++term) {
-        const int64_t col = term * t.k + at;
-        unroll<kSums>([&](int g) QK_LAMBDA {
-          Dot dot[M][V];
+      unroll<kSums>([&](int g) QK_LAMBDA {
+        Dot dot[M][V];
+        const auto begin = [&](auto value) QK_LAMBDA {
           unroll<M * V>([&](int i) QK_LAMBDA {
-            Dot::begin(dot[i / V][i % V], kLow != 0 ? start[i / V * row_starts + col / 32 * kSums + g] : 0);
+            Dot& d = dot[i / V][i % V];
+            Dot::begin(d, value(i / V, d));
           });
-          unroll<kWords>([&](int n) QK_LAMBDA {
-            const int word = g * kWords + n;
-            Words codes[V];
-            unroll<V>([&](int v)
-                          QK_LAMBDA { codes[v] = load<Words>(chunk + word * 64 + vector_at(v, second)); });
-            unroll<M>([&](int m) QK_LAMBDA {
-              const int32_t xm = load32(row(m).codes + col + word * 4);
-              unroll<V>([&](int v) QK_LAMBDA { Dot::add(dot[m][v], n, kWords, codes[v], xm); });
-            });
-          });
-          add_scaled(
-              chunk + place.scale_at + g * 64, second, row, col,
-              [&](int m, int v) QK_LAMBDA { return Dot::end(dot[m][v]); }, acc);
-        });
-        if constexpr (B::kHasMinimum) add_minima(chunk + place.shift_at, second, row, col, acc);
-      }
+        };
+        const auto started = [&](int m) QK_LAMBDA {
+          return Words(kLow != 0 ? start[m * row_starts + at / 32 * kSums + g] : 0);
+        };
+        if (t.terms == 2) {
+          begin([&](int, Dot&) QK_LAMBDA { return Words(0); });
+          add_term(chunk, second, row, at, g, dot);
+          begin([&](int m, Dot& d) QK_LAMBDA { return (Dot::end(d) << kTermBits) + started(m); });
+        } else {
+          begin([&](int m, Dot&) QK_LAMBDA { return started(m); });
+        }
+        add_term(chunk, second, row, t.last_term(at), g, dot);
+        add_scaled(
+            chunk + place.scale_at + g * 64, second, row, at,
+            [&](int m, int v) QK_LAMBDA { return Dot::end(dot[m][v]); }, acc);
+      });
+      if constexpr (B::kHasMinimum) add_minima(chunk + place.shift_at, second, first, at, acc);
     }
     return acc;
   }
 
+  // The products of the columns that share scale g, from column `col` of the rows on.
+  template <class Row>
+  __attribute__((always_inline)) void add_term(const uint8_t* chunk, int64_t second, Row row, int64_t col,
+                                               int g, Dot (&dot)[M][V]) const {
+    unroll<kWords>([&](int n) QK_LAMBDA {
+      const int word = g * kWords + n;
+      Words codes[V];
+      unroll<V>([&](int v) QK_LAMBDA { codes[v] = load<Words>(chunk + word * 64 + vector_at(v, second)); });
+      unroll<M>([&](int m) QK_LAMBDA {
+        const int32_t xm = load32(row(m).codes + col + word * 4);
+        unroll<V>([&](int v) QK_LAMBDA { Dot::add(dot[m][v], n, kWords, codes[v], xm); });
+      });
+    });
+  }
+
   // The same where the level has a matrix unit. It makes the products of the next columns while those before
   // are taken: what it writes is not wanted at once.
-  __attribute__((always_inline)) Sums matrix_tile(const uint8_t* chunk, const uint8_t* x) const {
+  __attribute__((always_inline)) Sums matrix_tile(const uint8_t* chunk, const uint8_t* x,
+                                                  int64_t first) const {
     Sums acc;
     unroll<M * V>([&](int i) QK_LAMBDA { acc.v[i / V][i % V] = Float(0.f); });
     const auto row = [&](int m) QK_LAMBDA { return t.columns(x + m * t.row_bytes, 0); };
+    constexpr int64_t kTerm = kSums * Unit::kBytes;
     uint8_t* products = a.scratch + place.products;
     int64_t turn = 0;  // which half of `products` the next columns get
-    const auto multiply = [&](const uint8_t* weights, int64_t col) QK_LAMBDA {
-      Unit::multiply(weights, row(0).codes + col, t.row_bytes, products + turn);
-      turn ^= kSums * Unit::kBytes;
+    const auto multiply = [&](const uint8_t* weights, int64_t at) QK_LAMBDA {
+      Unit::multiply(weights, row(0).codes + at, t.row_bytes, products + turn);
+      if (t.terms == 2) Unit::multiply(weights, row(0).codes + at + t.k, t.row_bytes, products + turn + kTerm);
+      turn ^= t.terms * kTerm;
     };
     multiply(chunk, 0);
     for (int64_t at = 0; at < t.k; at += 32, chunk += place.chunk) {
-      for (int64_t term = 0; term < t.terms; ++term) {
-        const int64_t col = term * t.k + at;
-        const uint8_t* made = products + (turn ^ kSums * Unit::kBytes);
-        if (term + 1 < t.terms) {
-          multiply(chunk, col + t.k);
-        } else if (at + 32 < t.k) {
-          multiply(chunk + place.chunk, at + 32);
-        }
-        unroll<kSums>([&](int g) QK_LAMBDA {
-          add_scaled(
-              chunk + place.scale_at + g * 64, 0, row, col,
-              [&](int m, int v)
-                  QK_LAMBDA { return load<Words>(made + g * Unit::kBytes + m * 64 + v * kLanes * 4); },
-              acc);
-        });
-        if constexpr (B::kHasMinimum) add_minima(chunk + place.shift_at, 0, row, col, acc);
-      }
+      const uint8_t* made = products + (turn ^ t.terms * kTerm);
+      if (at + 32 < t.k) multiply(chunk + place.chunk, at + 32);
+      unroll<kSums>([&](int g) QK_LAMBDA {
+        add_scaled(
+            chunk + place.scale_at + g * 64, 0, row, at,
+            [&](int m, int v) QK_LAMBDA {
+              const uint8_t* from = made + g * Unit::kBytes + m * 64 + v * kLanes * 4;
+              const Words dot = load<Words>(from);
+              return t.terms == 2 ? (dot << kTermBits) + load<Words>(from + kTerm) : dot;
+            },
+            acc);
+      });
+      if constexpr (B::kHasMinimum) add_minima(chunk + place.shift_at, 0, first, at, acc);
     }
     return acc;
   }
 
   // dot(m, v): the integer sums that go with the scales.
   template <class Row, class DotAt>
-  __attribute__((always_inline)) void add_scaled(const uint8_t* scales, int64_t second, Row row, int64_t col,
+  __attribute__((always_inline)) void add_scaled(const uint8_t* scales, int64_t second, Row row, int64_t at,
                                                  DotAt dot, Sums& acc) const {
     unroll<V>([&](int v) QK_LAMBDA {
       const Float scale = load<Float>(scales + vector_at(v, second));
       unroll<M>([&](int m) QK_LAMBDA {
-        const float xs = load<float>(row(m).scales + col / 8);
+        const float xs = t.x_scale(row(m), at);
         acc.v[m][v] = fma<kLanes>(scale * xs, to_float<kLanes>(dot(m, v)), acc.v[m][v]);
       });
     });
   }
 
-  template <class Row>
-  __attribute__((always_inline)) void add_minima(const uint8_t* shifts, int64_t second, Row row, int64_t col,
-                                                 Sums& acc) const {
+  __attribute__((always_inline)) void add_minima(const uint8_t* shifts, int64_t second, int64_t first,
+                                                 int64_t at, Sums& acc) const {
+    const float* of = weighted + first * row_starts + at / 32 * kSums;
     unroll<V * kSums>([&](int i) QK_LAMBDA {
       const int g = i / V, v = i % V;
       const Float shift = load<Float>(shifts + g * 64 + vector_at(v, second));
       unroll<M>([&](int m) QK_LAMBDA {
-        float weighted;
-        if constexpr (kSums == 1) {
-          weighted = load<float>(row(m).weighted + col / 8);
-        } else {
-          weighted = load<float>(row(m).scales + col / 8) *
-                     static_cast<float>(load32(row(m).sums + col / 4 + 4 * g));
-        }
-        acc.v[m][v] = fma<kLanes>(shift, Float(weighted), acc.v[m][v]);
+        acc.v[m][v] = fma<kLanes>(shift, Float(of[m * row_starts + g]), acc.v[m][v]);
       });
     });
   }
@@ -218,11 +231,11 @@ struct PanelLinear {
   struct Products {
     Float sums[2][M][kEach];
   };
-  __attribute__((always_inline)) Products multiply(int p, const uint8_t* xr, const int32_t* start,
+  __attribute__((always_inline)) Products multiply(int p, const uint8_t* xr, int64_t first,
                                                    bool second) const {
     Products products;
     if constexpr (G == 2) {
-      const Sums both = tile(panel, second ? place.pair : 0, p, xr, start);
+      const Sums both = tile(panel, second ? place.pair : 0, p, xr, first);
       unroll<M * V>([&](int i) QK_LAMBDA {
         const int m = i / V, v = i % V;
         products.sums[v / kEach][m][v % kEach] = both.v[m][v];
@@ -231,9 +244,9 @@ struct PanelLinear {
       for (int64_t j = 0; j < (second ? 2 : 1); ++j) {
         Sums one;
         if constexpr (kMatrix) {
-          one = matrix_tile(panel + j * place.pair, xr);
+          one = matrix_tile(panel + j * place.pair, xr, first);
         } else {
-          one = tile(panel + j * place.pair, 0, p, xr, start);
+          one = tile(panel + j * place.pair, 0, p, xr, first);
         }
         unroll<M * V>([&](int i) QK_LAMBDA { products.sums[j][i / V][i % V] = one.v[i / V][i % V]; });
       }
@@ -249,7 +262,7 @@ struct PanelLinear {
       const int64_t at = r + M <= end ? r : end - M;
       unroll<kParts / kEach>([&](int i) QK_LAMBDA {
         const int p = i * kEach;
-        const Products products = multiply(p, x + at * t.row_bytes, starts + (at - first) * row_starts, both);
+        const Products products = multiply(p, x + at * t.row_bytes, at - first, both);
         store_tile(products.sums[0], products.sums[1], p, y + at * ld, ld, r - at);
         if (both && a.epilogue != QK_Epilogue_Swiglu) {
           store_tile(products.sums[1], products.sums[1], p, y + at * ld + 16, ld, r - at);

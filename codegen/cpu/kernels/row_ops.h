@@ -42,10 +42,13 @@ struct Rest {
   F32<16> v0, v1;
 };
 
-// The int8 row of 32 columns at column c of a row of k: codes, scale, sums. v: the values, 16 lanes each.
-QK_INLINE Rest quantize32(F32<16> v0, F32<16> v1, uint8_t* row, int64_t k, int64_t c) {
-  const float peak = reduce_max(max<16>(abs<16>(v0), abs<16>(v1)));
-  const float d = peak / 127.f;
+// The scale of 32 values: their largest is code 127.
+QK_INLINE float scale32(F32<16> v0, F32<16> v1) {
+  return reduce_max(max<16>(abs<16>(v0), abs<16>(v1))) / 127.f;
+}
+
+// The int8 row of 32 columns at column c of a row of k: codes, scale d, sums. v: the values, 16 lanes each.
+QK_INLINE Rest quantize32(F32<16> v0, F32<16> v1, float d, uint8_t* row, int64_t k, int64_t c) {
   const F32<16> divisor = splat<16>(d == 0.f ? 1.f : d), limit = splat<16>(127.f);
   // A d that is subnormal may be too small by its rounding: keep the codes in range. d == 0: all codes 0.
   const F32<16> top = d == 0.f ? splat<16>(0.f) : limit;
@@ -62,10 +65,18 @@ QK_INLINE Rest quantize32(F32<16> v0, F32<16> v1, uint8_t* row, int64_t k, int64
   return {v0 - q0 * d, v1 - q1 * d};
 }
 
-// The same of a row of two terms of k columns each.
+QK_INLINE void quantize32(F32<16> v0, F32<16> v1, uint8_t* row, int64_t k, int64_t c) {
+  quantize32(v0, v1, scale32(v0, v1), row, k, c);
+}
+
+// The same of a row of two terms of k columns each. The second's scale is 1 / kTermRatio of the first's, which
+// is exact where it is subnormal too: sums of both join as integers.
+constexpr int32_t kTermBits = 8;
+constexpr float kTermRatio = 1 << kTermBits;
 QK_INLINE void quantize32_twice(F32<16> v0, F32<16> v1, uint8_t* row, int64_t k, int64_t c) {
-  const Rest rest = quantize32(v0, v1, row, 2 * k, c);
-  quantize32(rest.v0, rest.v1, row, 2 * k, k + c);
+  const float second = scale32(v0, v1) * (1.f / kTermRatio);
+  const Rest rest = quantize32(v0, v1, second * kTermRatio, row, 2 * k, c);
+  quantize32(rest.v0, rest.v1, second, row, 2 * k, k + c);
 }
 
 }  // namespace qk

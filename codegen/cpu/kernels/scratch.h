@@ -32,8 +32,9 @@ constexpr int64_t ScratchArray(int64_t floats) {
 //
 // A panel is the chunks (32 columns) of a group, left to right; a chunk, for each of its 16 matrix rows:
 // codes u8 or i8 [8 words][16][4 columns], then f32 scale[sums][16] and, where the format has minima,
-// shift[sums][16]. sums: 1, or 2 where a scale has 16 columns. starts i32 [rows][terms * k / 32 * sums].
-// products i32 [2][sums][16 rows][16]: what a matrix unit has made of a chunk, and of the one before.
+// shift[sums][16]. sums: 1, or 2 where a scale has 16 columns. starts i32 [rows][k / 32 * sums]. weighted, of
+// formats with minima, f32 the same: what these are multiplied by. products i32 [2][terms][sums][16 rows][16]:
+// what a matrix unit has made of a chunk, and of the one before.
 struct LinearScratch {
   static constexpr int64_t kLeastRows = 16;  // that unpacking pays for
   static constexpr int64_t kRowBytes = 512
@@ -43,7 +44,8 @@ struct LinearScratch {
 
   int64_t scale_at, shift_at, chunk;             // bytes in a chunk, and of one
   int64_t rows;                                  // that are taken together
-  int64_t panel, pair, starts, products, bytes;  // offsets; starts: of at most as many rows and a tile
+  int64_t panel, pair;                         // offsets
+  int64_t starts, weighted, products, bytes;  // the first two of at most as many rows and a tile
   constexpr LinearScratch(const PlainForm& form, int64_t k, int64_t terms)
       : scale_at(8 * layouts::kVectorBytes),
         shift_at(scale_at + layouts::kVectorBytes * Sums(form)),
@@ -52,13 +54,14 @@ struct LinearScratch {
         panel(0),
         pair(k / layouts::kChunkColumns * chunk),
         starts(2 * pair),
-        products(starts + ScratchArray((rows + kRowsTogether) * Starts(form, k, terms))),
-        bytes(products + ScratchArray(2 * Sums(form) * kProducts)) {}
+        weighted(starts + ScratchArray((rows + kRowsTogether) * Starts(form, k))),
+        products(weighted + (form.minimum == Minimum::kNone ? 0 : weighted - starts)),
+        bytes(products + ScratchArray(2 * terms * Sums(form) * kProducts)) {}
 
   static constexpr int64_t Sums(const PlainForm& form) { return form.columns_per_scale == 16 ? 2 : 1; }
   // Of a row.
-  static constexpr int64_t Starts(const PlainForm& form, int64_t k, int64_t terms) {
-    return terms * k / layouts::kChunkColumns * Sums(form);
+  static constexpr int64_t Starts(const PlainForm& form, int64_t k) {
+    return k / layouts::kChunkColumns * Sums(form);
   }
   static constexpr int64_t RowsTogether(int64_t row_bytes) {
     const int64_t fit = kRowBytes / row_bytes / kRowsTogether * kRowsTogether;

@@ -75,28 +75,50 @@ TEST_P(KernelRows, Quantize) {
   }
 }
 
-// Two terms side by side as one row of twice the columns; the second is what the first leaves.
+// Two terms side by side as one row of twice the columns; the second is what the first leaves, in units of
+// 1/256 of the first's.
+std::vector<uint8_t> in_two_terms(const float* x, int64_t cols) {
+  std::vector<uint8_t> row(static_cast<size_t>(Int8RowBytes(2 * cols)));
+  for (int64_t block = 0; block < cols / 32; ++block) {
+    float peak = 0;
+    for (int64_t c = block * 32; c < (block + 1) * 32; ++c) peak = std::max(peak, std::abs(x[c]));
+    const float second = peak / 127.f / 256.f;
+    std::vector<float> values(x + block * 32, x + (block + 1) * 32);
+    for (const int64_t term : {0, 1}) {
+      const int64_t at = term * cols / 32 + block;  // number of the block in the row
+      const float d = term == 0 ? second * 256.f : second;
+      int32_t sums[2] = {0, 0};
+      for (size_t i = 0; i < 32; ++i) {
+        const float code = d == 0.f ? 0.f : std::clamp(std::nearbyintf(values[i] / d), -127.f, 127.f);
+        const float product = code * d;
+        values[i] -= product;
+        row[static_cast<size_t>(at) * 32 + i] = static_cast<uint8_t>(static_cast<int8_t>(code));
+        sums[i / 16] += static_cast<int32_t>(code);
+      }
+      const float weighted = d * static_cast<float>(sums[0] + sums[1]);
+      std::memcpy(row.data() + layouts::Int8ScalesAt(2 * cols) + 4 * at, &d, 4);
+      std::memcpy(row.data() + layouts::Int8SumsAt(2 * cols) + 8 * at, sums, 8);
+      std::memcpy(row.data() + layouts::Int8WeightedAt(2 * cols) + 4 * at, &weighted, 4);
+    }
+  }
+  return row;
+}
 TEST_P(KernelRows, QuantizeInTwoTerms) {
   for (int64_t cols : {32, 96, 1024}) {
     const int64_t rows = 3;
     auto x = Random(5).guarded(static_cast<size_t>(rows * cols));
-    for (int64_t c = 0; c < cols; ++c) x[cols + c] = 0.f;
+    for (int64_t c = 0; c < cols; ++c) {
+      x[cols + c] = 0.f;
+      x[2 * cols + c] *= 1e-36f;  // the second term's scale is subnormal
+    }
     Guarded<uint8_t> q(static_cast<size_t>(rows * Int8RowBytes(2 * cols)));
     RunInTwo(k->qk_quantize,
              quantize_args{
                  .cols = cols, .x = x.data(), .out_q2 = q.data(), .n_rows = rows, .begin = 0, .end = rows},
              1);
     for (int64_t r = 0; r < rows; ++r) {
-      std::vector<float> both(x.data() + r * cols, x.data() + (r + 1) * cols);
-      const std::vector<uint8_t> first = quantized(both.data(), cols);
-      for (int64_t c = 0; c < cols; ++c) {
-        float d;
-        std::memcpy(&d, first.data() + cols + c / 32 * 4, 4);
-        const float product = static_cast<float>(static_cast<int8_t>(first[c])) * d;
-        both.push_back(both[c] - product);
-      }
-      ASSERT_TRUE(same_int8_row(q.data() + r * Int8RowBytes(2 * cols),
-                                quantized(both.data(), 2 * cols).data(), 2 * cols))
+      const uint8_t* row = q.data() + r * Int8RowBytes(2 * cols);
+      ASSERT_TRUE(same_int8_row(row, in_two_terms(x.data() + r * cols, cols).data(), 2 * cols))
           << "row " << r;
     }
   }

@@ -46,8 +46,8 @@ struct Level {
     static constexpr bool kSigned = false;
     I32<4> start;
     __m128i low, high;  // rows 0, 1 and rows 2, 3: two sums of column pairs each
-    QK_INLINE void begin(Dot& d, int32_t init) {
-      d.start = I32<4>(init);
+    QK_INLINE void begin(Dot& d, I32<4> init) {
+      d.start = init;
       d.low = d.high = _mm_setzero_si128();
     }
     QK_INLINE void add(Dot& d, int, int, I32<4> codes, int32_t x) {

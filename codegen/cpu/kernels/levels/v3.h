@@ -16,7 +16,7 @@ struct Level : Avx2 {
     static constexpr int kChain = kSigned ? 1 : 32767 / (2 * 127 * kHigh);
     I32<8> sum;
     __m256i pairs;
-    QK_INLINE void begin(Dot& d, int32_t init) { d.sum = I32<8>(init); }
+    QK_INLINE void begin(Dot& d, I32<8> init) { d.sum = init; }
     QK_INLINE void add(Dot& d, int n, int count, I32<8> codes, int32_t x) {
       __m256i c = (__m256i)codes, v = _mm256_set1_epi32(x);
       if constexpr (kSigned) {

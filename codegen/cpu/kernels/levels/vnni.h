@@ -11,7 +11,7 @@ template <class Level, int N>
 struct ExactDot {
   static constexpr bool kSigned = false;
   I32<N> sum;
-  QK_INLINE void begin(ExactDot& d, int32_t init) { d.sum = I32<N>(init); }
+  QK_INLINE void begin(ExactDot& d, I32<N> init) { d.sum = init; }
   QK_INLINE void add(ExactDot& d, int, int, I32<N> codes, int32_t x) {
     d.sum = Level::add_products(d.sum, codes, x);
   }
