@@ -104,6 +104,8 @@ struct BlockLayout {
   int32_t minimum = -1;  // byte of the half m or dmin
   Number scale = {}, min = {};
   int32_t scale_times = 1, scale_plus = 0;  // scale of PlainForm = stored * times + plus
+  // The largest scale of PlainForm, where it is not signed.
+  constexpr int32_t most_scale() const { return ((1 << scale.bits()) - 1) * scale_times + scale_plus; }
   // The codes: bits, base-3 digits, or points of a codebook.
   Number code = {};
   CodeBits code_bits = CodeBits::kUnsigned;

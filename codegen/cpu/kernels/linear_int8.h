@@ -108,23 +108,33 @@ struct Int8Linear {
     if (terms == 2) {
       each([&](int, int, Dot& d) QK_LAMBDA { Dot::begin(d, Words(0)); });
       add_term(col);
-      each([&](int m, int g, Dot& d)
-               QK_LAMBDA { Dot::begin(d, (Dot::end(d) << kTermBits) + start(m, g)); });
+      each([&](int m, int g, Dot& d) QK_LAMBDA { Dot::begin(d, (Dot::end(d) << kTermBits) + start(m, g)); });
     } else {
       each([&](int m, int g, Dot& d) QK_LAMBDA { Dot::begin(d, start(m, g)); });
     }
     add_term(last_term(col));
     const Scales<kLanes> s = read_scales<F>(PartFields{p}, header, j);
+    Float base;
+    Words folded[2];
+    if constexpr (B::kFolds) {
+      base = read_base<F>(PartFields{p}, header, j * 32);
+      unroll<2>([&](int g) QK_LAMBDA { folded[g] = read_folded<F>(PartFields{p}, header, j, g); });
+    }
     unroll<M>([&](int m) QK_LAMBDA {
       const float xs = x_scale(rows(m), col);
       Float& a = acc.v[m][p];
-      unroll<kSums>([&](int g) QK_LAMBDA {
-        a = fma<kLanes>(s.scale[g] * xs, to_float<kLanes>(Dot::end(dot[m][g])), a);
-      });
-      if constexpr (B::kHasMinimum) {
+      if constexpr (B::kFolds) {
+        Words sum = Words(0);
+        unroll<kSums>([&](int g) QK_LAMBDA { sum += Dot::end(dot[m][g]) * folded[g]; });
+        a = fma<kLanes>(base * xs, to_float<kLanes>(sum), a);
+      } else {
         unroll<kSums>([&](int g) QK_LAMBDA {
-          a = fma<kLanes>(s.shift[g], Float(x_weighted(rows(m), col, g)), a);
+          a = fma<kLanes>(s.scale[g] * xs, to_float<kLanes>(Dot::end(dot[m][g])), a);
         });
+      }
+      if constexpr (B::kHasMinimum) {
+        unroll<kSums>([&](int g)
+                          QK_LAMBDA { a = fma<kLanes>(s.shift[g], Float(x_weighted(rows(m), col, g)), a); });
       }
     });
   }

@@ -2,16 +2,15 @@
 #ifndef QCC_CODEGEN_CPU_KERNELS_LINEAR_MATRIX_H_
 #define QCC_CODEGEN_CPU_KERNELS_LINEAR_MATRIX_H_
 
-#include "codegen/cpu/kernels/linear_int8.h"
 #include "codegen/cpu/kernels/scratch.h"
+#include "codegen/cpu/kernels/vec.h"
 
 namespace qk {
 
 // A scale's columns are what the unit adds up at once: a sum has no other operations than with vectors, and
-// integer sums are exact in any order.
-template <Format F, class Unit>
+// integer sums are exact in any order. kSums: of a chunk.
+template <int kSums, class Unit>
 struct MatrixProducts {
-  static constexpr int kSums = Int8Linear<F>::kSums;
   static constexpr int kColumns = 32 / kSums;  // of a sum
   static constexpr int kVector = 64;           // bytes of four columns of a group, and of a row of sums
   static constexpr int kBytes = 4 * qcc::cpu::LinearScratch::kProducts;

@@ -16,12 +16,14 @@ template <Format F>
 struct PanelLinear {
   typedef Int8Linear<F> L;
   typedef typename L::B B;
-  typedef typename L::Dot Dot;
-  static constexpr int kSums = L::kSums, kWords = 8 / kSums;  // words of an integer sum
+  // Codes of formats that fold have their scales in them: one sum has all 32 columns.
+  typedef Level::Dot<B::kFolds ? B::kFoldedHigh : B::kHigh> Dot;
+  static constexpr int kSums = L::kSums, kDots = B::kFolds ? 1 : kSums;
+  static constexpr int kWords = 8 / kDots;  // words of an integer sum
   // Codes of panels for a matrix unit are signed: no sum needs a start.
   static constexpr bool kMatrix = Level::MatrixUnit::kRows > 0, kSigned = kMatrix || Dot::kSigned;
   static constexpr int kLow = kSigned ? 0 : B::kLow;
-  typedef MatrixProducts<F, Level::MatrixUnit> Unit;
+  typedef MatrixProducts<kDots, Level::MatrixUnit> Unit;
   // Rows and vectors of outputs that are multiplied together: as many sums as registers hold. A word of a row
   // is read once for all vectors, which lie in G panels.
   static constexpr PanelShape kShape = Level::panel(B::kHasMinimum);
@@ -65,12 +67,20 @@ struct PanelLinear {
             L::prefetch(next + b * L::T.bytes(), j);
             unroll<kParts>([&](int p) QK_LAMBDA {
               uint8_t* at = to + p * kLanes * 4;
+              const PartFields fields{p};
+              Words folded[2];
+              if constexpr (B::kFolds) {
+                unroll<2>([&](int g) QK_LAMBDA { folded[g] = read_folded<F>(fields, header, j, g); });
+              }
               for_each_word<F, kSigned>(body + j * L::T.chunk, p, [&](int, int word, Words codes) QK_LAMBDA {
+                // Four codes a lane, whose products stay within their bytes.
+                if constexpr (B::kFolds) codes *= folded[word >> 2];
                 store<Words>(at + word * 64, codes);
               });
-              const Scales<kLanes> s = read_scales<F>(PartFields{p}, header, j);
+              const Scales<kLanes> s = read_scales<F>(fields, header, j);
               unroll<kSums>([&](int g) QK_LAMBDA {
-                store<Float>(at + place.scale_at + g * 64, s.scale[g]);
+                const Float scale = B::kFolds ? read_base<F>(fields, header, j * 32) : s.scale[g];
+                store<Float>(at + place.scale_at + g * 64, scale);
                 if constexpr (B::kHasMinimum) store<Float>(at + place.shift_at + g * 64, s.shift[g]);
               });
             });
@@ -107,7 +117,7 @@ struct PanelLinear {
     const int32_t* start = starts + first * row_starts;
     chunk += p * kLanes * 4;
     for (int64_t at = 0; at < t.k; at += 32, chunk += place.chunk) {
-      unroll<kSums>([&](int g) QK_LAMBDA {
+      unroll<kDots>([&](int g) QK_LAMBDA {
         Dot dot[M][V];
         const auto begin = [&](auto value) QK_LAMBDA {
           unroll<M * V>([&](int i) QK_LAMBDA {
@@ -157,19 +167,20 @@ struct PanelLinear {
     Sums acc;
     unroll<M * V>([&](int i) QK_LAMBDA { acc.v[i / V][i % V] = Float(0.f); });
     const auto row = [&](int m) QK_LAMBDA { return t.columns(x + m * t.row_bytes, 0); };
-    constexpr int64_t kTerm = kSums * Unit::kBytes;
+    constexpr int64_t kTerm = kDots * Unit::kBytes;
     uint8_t* products = a.scratch + place.products;
     int64_t turn = 0;  // which half of `products` the next columns get
     const auto multiply = [&](const uint8_t* weights, int64_t at) QK_LAMBDA {
       Unit::multiply(weights, row(0).codes + at, t.row_bytes, products + turn);
-      if (t.terms == 2) Unit::multiply(weights, row(0).codes + at + t.k, t.row_bytes, products + turn + kTerm);
+      if (t.terms == 2)
+        Unit::multiply(weights, row(0).codes + at + t.k, t.row_bytes, products + turn + kTerm);
       turn ^= t.terms * kTerm;
     };
     multiply(chunk, 0);
     for (int64_t at = 0; at < t.k; at += 32, chunk += place.chunk) {
       const uint8_t* made = products + (turn ^ t.terms * kTerm);
       if (at + 32 < t.k) multiply(chunk + place.chunk, at + 32);
-      unroll<kSums>([&](int g) QK_LAMBDA {
+      unroll<kDots>([&](int g) QK_LAMBDA {
         add_scaled(
             chunk + place.scale_at + g * 64, 0, row, at,
             [&](int m, int v) QK_LAMBDA {

@@ -33,8 +33,8 @@ constexpr int64_t ScratchArray(int64_t floats) {
 // A panel is the chunks (32 columns) of a group, left to right; a chunk, for each of its 16 matrix rows:
 // codes u8 or i8 [8 words][16][4 columns], then f32 scale[sums][16] and, where the format has minima,
 // shift[sums][16]. sums: 1, or 2 where a scale has 16 columns. starts i32 [rows][k / 32 * sums]. weighted, of
-// formats with minima, f32 the same: what these are multiplied by. products i32 [2][terms][sums][16 rows][16]:
-// what a matrix unit has made of a chunk, and of the one before.
+// formats with minima, f32 the same: what these are multiplied by. products i32 [2][terms][sums][16
+// rows][16]: what a matrix unit has made of a chunk, and of the one before.
 struct LinearScratch {
   static constexpr int64_t kLeastRows = 16;  // that unpacking pays for
   static constexpr int64_t kRowBytes = 512
@@ -42,9 +42,9 @@ struct LinearScratch {
   static constexpr int64_t kRowsTogether = 16;  // a multiple of every level's tile
   static constexpr int64_t kProducts = 16 * layouts::kGroupRows;  // of 16 rows
 
-  int64_t scale_at, shift_at, chunk;             // bytes in a chunk, and of one
-  int64_t rows;                                  // that are taken together
-  int64_t panel, pair;                         // offsets
+  int64_t scale_at, shift_at, chunk;          // bytes in a chunk, and of one
+  int64_t rows;                               // that are taken together
+  int64_t panel, pair;                        // offsets
   int64_t starts, weighted, products, bytes;  // the first two of at most as many rows and a tile
   constexpr LinearScratch(const PlainForm& form, int64_t k, int64_t terms)
       : scale_at(8 * layouts::kVectorBytes),

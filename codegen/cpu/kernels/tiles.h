@@ -37,6 +37,11 @@ struct BlockFormat {
   static constexpr bool kLookup = kShift < 0;
   static constexpr int kSums = kForm.columns_per_scale == 16 ? 2 : 1;  // scales per 32 columns
   static constexpr bool kHasMinimum = kForm.minimum != Minimum::kNone;
+  // Codes times the scales of 16 columns that still are small codes, of columns that share a base: sums of 32
+  // columns join as integers, one way or the other.
+  static constexpr int kFoldedHigh = kHigh * qcc::description(F).layout.most_scale();
+  static constexpr bool kFolds = kSums == 2 && kForm.scale == GroupScale::kU8 &&
+                                 kForm.columns_per_base % 32 == 0 && kLow == 0 && kFoldedHigh <= 127;
   QK_INLINE int64_t group_bytes(int64_t k) { return k / kTile.block * kTile.bytes(); }
 };
 
@@ -151,6 +156,31 @@ struct Scales {
   F32<N> scale[2], shift[2];
 };
 
+// Base and factor of a column.
+template <Format F, class Fields>
+QK_INLINE F32<Fields::kN> read_base(const Fields& fields, const uint8_t* header, int column) {
+  constexpr const PlainForm& form = BlockFormat<F>::kForm;
+  constexpr Tile t = BlockFormat<F>::kTile;
+  constexpr int N = Fields::kN;
+  const uint8_t* base = header + (form.bases() == 1 ? 0 : column / form.columns_per_base * 16 * t.base_bytes);
+  F32<N> d;
+  if constexpr (t.base_bytes == 2) {
+    d = base_value<form.base>(fields.halves(base));
+  } else {
+    d = base_value<form.base>(fields.bytes(base));
+  }
+  if constexpr (form.factor != 1) d = d * splat<N>(form.factor);
+  return d;
+}
+
+// What codes of half g of chunk j are multiplied by, of formats that fold.
+template <Format F, class Fields>
+QK_INLINE I32<Fields::kN> read_folded(const Fields& fields, const uint8_t* header, int j, int g) {
+  constexpr Tile t = BlockFormat<F>::kTile;
+  const int at_group = (j * 32 + g * 16) / BlockFormat<F>::kForm.columns_per_scale * 16;
+  return __builtin_convertvector(fields.bytes(header + t.scale_at + at_group), I32<Fields::kN>);
+}
+
 template <Format F, class Fields>
 QK_INLINE Scales<Fields::kN> read_scales(const Fields& fields, const uint8_t* header, int j) {
   constexpr const PlainForm& form = BlockFormat<F>::kForm;
@@ -161,15 +191,7 @@ QK_INLINE Scales<Fields::kN> read_scales(const Fields& fields, const uint8_t* he
   Scales<N> s;
   unroll<BlockFormat<F>::kSums>([&](int g) QK_LAMBDA {
     const int column = j * 32 + g * 16;
-    const uint8_t* base =
-        header + (form.bases() == 1 ? 0 : column / form.columns_per_base * 16 * t.base_bytes);
-    F32<N> d;
-    if constexpr (t.base_bytes == 2) {
-      d = base_value<form.base>(fields.halves(base));
-    } else {
-      d = base_value<form.base>(fields.bytes(base));
-    }
-    if constexpr (form.factor != 1) d = d * splat<N>(form.factor);
+    F32<N> d = read_base<F>(fields, header, column);
     const int at_group = column / form.columns_per_scale * 16;
     if constexpr (form.scale == GroupScale::kU8) {
       d = d * number(fields.bytes(header + t.scale_at + at_group));
