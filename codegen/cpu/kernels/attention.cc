@@ -37,7 +37,8 @@ QK_INLINE void attend(const AttentionRows& rows) {
 // Rows that are taken together, from row0 on: of one sequence, with parts of one length.
 struct RowsTogether {
   const qrt_seq& seq;
-  int64_t first, n, part;                    // position of row0
+  int64_t first, n;                          // position of row0; how many rows
+  int64_t part;                              // positions of a part
   int64_t end() const { return first + n; }  // positions that the last of them sees
   QK_INLINE RowsTogether from(const attention_args& a, int64_t row0) {
     const int64_t group = a.q_heads / a.kv_heads;

@@ -50,6 +50,7 @@ struct AttentionRows {
   float* left;               // where parts are left for a fold (SharedAttentionScratch); null: folded here
 
   int64_t queries() const { return n * group; }
+  // Where the head of query i is counted among all of the step, [row][q_heads].
   int64_t head_of(int64_t i) const { return (row0 + i / group) * a.q_heads + kv_head * group + i % group; }
   const float* query(int64_t i) const { return a.q + head_of(i) * a.head_dim; }
   // How many positions from t0 on query i may see.

@@ -238,7 +238,8 @@ FailureOr<KernelCalls> selectKernels(plan::DispatchOp op, int64_t bucketRows) {
   plan::visitDispatch(op, [&](const auto& spec, const auto& bindings) {
     if constexpr (requires { choose(op, spec, call); }) {
       chosen = choose(op, spec, call);
-      if (succeeded(chosen)) fillArgs(spec, bindings, call);
+      if (failed(chosen)) return;
+      fillArgs(spec, bindings, call);
       if constexpr (requires { cutInParts(spec, bucketRows, calls); }) {
         if (inParts(op, bucketRows)) cutInParts(spec, bucketRows, calls);
       }
