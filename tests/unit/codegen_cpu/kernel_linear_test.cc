@@ -268,7 +268,7 @@ TEST_P(KernelLinear, RowsOfTwoTerms) {
         size += want * want;
       }
     }
-    // Two terms leave 1/254 of what one leaves; what is left then is mostly rounding of the sums.
+    // Two terms leave 1/256 of what one leaves; what is left then is mostly rounding of the sums.
     ASSERT_LT(apart, 2e-9 * size);
     ASSERT_LT(apart, apart_plain / 100);
   }
