@@ -123,7 +123,7 @@ QK_SIGNATURE_AS(qk_attention_fold, "qk_attention_fold", attention)
 QK_EXPORT void qk_attention_fold(const attention_args* args) {
   using namespace qk;
   const attention_args a = *args;
-  const SharedAttentionScratch at(1, a.q_heads, a.head_dim);
+  const SharedAttentionScratch at(a.n_rows, a.q_heads, a.head_dim);
   for (int64_t head = a.begin; head < a.end; ++head) {
     const int64_t row = head / a.q_heads;
     const qrt_seq& seq = sequence_of_row(a.seqs, a.n_seqs, row);

@@ -93,7 +93,7 @@ struct AttentionRows {
   }
   template <int N>
   __attribute__((always_inline)) void leave(int64_t i, int64_t begin, const Sums& own) const {
-    const SharedAttentionScratch at(1, a.q_heads, a.head_dim);
+    const SharedAttentionScratch at(a.n_rows, a.q_heads, a.head_dim);
     float* to_part = left + (head_of(i) * AttentionParts::kMost + begin / part) * at.stride;
     copy<N>(to_part, own.values);
     to_part[at.top] = own.top;
