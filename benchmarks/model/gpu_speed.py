@@ -5,6 +5,7 @@ bandwidth and, where it is given, beside llama.cpp on the same GGUF.
   benchmarks/model/gpu_speed.py --bin build/release/bin --device cuda,vulkan
   benchmarks/model/gpu_speed.py --bin build/release/bin --llama-bench ~/llama.cpp/build/bin/llama-bench
   benchmarks/model/gpu_speed.py --bin build/release/bin --device vulkan --bandwidth 400
+  benchmarks/model/gpu_speed.py --bin build/release/bin --gpu-profiles sm90,sm80
 
 Decode GB/s is the bytes of weights that a token reads times tokens/s: what decoding would read if nothing else were
 read. The copy bandwidth (bytes read and written per second by a copy inside the device's memory) is measured through
@@ -130,32 +131,35 @@ def peer(args, program, gguf):
 
 
 def measure(args, arch, preset, mix, folder, bandwidths):
-    """One row per device."""
+    """One row per device and artifact: one of the usual profiles, or of each that is asked for."""
     qcc, qrun = (os.path.join(args.bin, t) for t in ("qcc", "qrun"))
-    gguf, qbin = (os.path.join(folder, name) for name in ("model.gguf", "model.qbin"))
+    gguf = os.path.join(folder, "model.gguf")
     run(qcc, "synth", "--arch", arch, "--preset", preset, "--format", mix, "--seed", 1, "-o", gguf, "-q")
     targets = list(dict.fromkeys(d.split(":")[0] for d in args.device.split(",")))
-    start = time.monotonic()
-    run(qcc, "compile", gguf, "-o", qbin, "-q", f"--target={','.join(targets)}")
-    compile_s = time.monotonic() - start
-    ours, peers = {d: [] for d in args.device.split(",")}, {p: [] for p in args.llama_bench}
+    qbins = {}
+    for profile in args.gpu_profiles or [None]:
+        start = time.monotonic()
+        qbin = os.path.join(folder, f"{profile or 'model'}.qbin")
+        run(qcc, "compile", gguf, "-o", qbin, "-q", f"--target={','.join(targets)}", *([f"--gpu-profiles={profile}"] if profile else []))
+        qbins[qbin] = time.monotonic() - start
+    ours, peers = {(d, q): [] for d in args.device.split(",") for q in qbins}, {p: [] for p in args.llama_bench}
     for _ in range(args.rounds):
-        for device, rounds in ours.items():
+        for (device, qbin), rounds in ours.items():
             rounds.append(json.loads(run(qrun, "bench", qbin, f"--device={device}", "-p", args.prompt, "-n", args.tokens,
                                          "-r", args.reps, "--json")))
         for program, rounds in peers.items():
             rounds.append(peer(args, program, gguf))
     embedding = separate_embedding_bytes(json.loads(run(qcc, "inspect", gguf, "--json")))
-    os.remove(gguf)
-    os.remove(qbin)
+    for path in (gguf, *qbins):
+        os.remove(path)
     beside = [{**rounds[0], **{k: statistics.median(r[k] for r in rounds) for k in ("prefill", "decode")}} for rounds in peers.values()]
     rows = []
-    for device, rounds in ours.items():
+    for (device, qbin), rounds in ours.items():
         prefill, decode, load = (statistics.median(r[k]["median"] if k != "load_seconds" else r[k] for r in rounds)
                                  for k in ("prefill", "decode", "load_seconds"))
         first = rounds[0]
         rows.append({"model": f"{arch} {preset} {mix}", "preset": preset, "kind": device.split(":")[0], "device": first["device"],
-                     "profile": first["cpu"], "compile_s": compile_s, "load_s": load, "prefill": prefill, "decode": decode,
+                     "profile": first["cpu"], "compile_s": qbins[qbin], "load_s": load, "prefill": prefill, "decode": decode,
                      "decode_gbs": (first["weight_bytes"] - embedding) * decode / 1e9, "bandwidth": bandwidths.of(first["device"]),
                      "submissions": first["decode_submissions_per_token"], "to_host": first["decode_bytes_to_host_per_token"], "peers": beside})
     return rows
@@ -191,7 +195,7 @@ def judge(rows):
 
 def table(rows, prompt):
     """Lines."""
-    columns = [("model", lambda r: r["model"]), ("device", lambda r: r["device"].split()[0]), ("compile s", lambda r: f"{r['compile_s']:.1f}"),
+    columns = [("model", lambda r: r["model"]), ("device", lambda r: r["device"].split()[0]), ("profile", lambda r: r["profile"]), ("compile s", lambda r: f"{r['compile_s']:.1f}"),
                ("load s", lambda r: f"{r['load_s']:.2f}"), (f"prefill {prompt} tok/s", lambda r: f"{r['prefill']:.1f}"),
                ("decode tok/s", lambda r: f"{r['decode']:.2f}"), ("decode GB/s", lambda r: f"{r['decode_gbs']:.1f}"),
                ("of bandwidth", lambda r: f"{100 * r['decode_gbs'] / r['bandwidth']:.0f} %" if r["bandwidth"] else "-"),
@@ -204,8 +208,8 @@ def table(rows, prompt):
                     ("decode", lambda r, i=i: f"{r['decode'] / r['peers'][i]['decode']:.2f}")]
     cells = [[name for name, _ in columns]] + [[cell(r) for _, cell in columns] for r in rows]
     widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
-    lines = ["| " + " | ".join(c.ljust(w) if k < 2 else c.rjust(w) for k, (c, w) in enumerate(zip(line, widths))) + " |" for line in cells]
-    lines.insert(1, "|" + "|".join("-" * (w + 1) + ("-" if k < 2 else ":") for k, w in enumerate(widths)) + "|")
+    lines = ["| " + " | ".join(c.ljust(w) if k < 3 else c.rjust(w) for k, (c, w) in enumerate(zip(line, widths))) + " |" for line in cells]
+    lines.insert(1, "|" + "|".join("-" * (w + 1) + ("-" if k < 3 else ":") for k, w in enumerate(widths)) + "|")
     return lines
 
 
@@ -213,6 +217,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", required=True, help="folder with qcc and qrun")
     parser.add_argument("--device", default="cuda", help="--device of qrun; several, with commas, are measured in turns; default: %(default)s")
+    parser.add_argument("--gpu-profiles", type=lambda names: names.split(","), default=[], metavar="NAME[,NAME]",
+                        help="code for each of these alone, measured in turns; default: the best of the usual ones")
     parser.add_argument("--presets", default="qwen35:0.8b,qwen35:2b", help="ARCH:PRESET,...; default: %(default)s")
     parser.add_argument("--formats", default="q4_k_m,q8_0", help="format mixes of qcc synth; default: %(default)s")
     parser.add_argument("--prompt", type=int, default=512, help="tokens of the prompt; default: %(default)s")

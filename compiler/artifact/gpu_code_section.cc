@@ -59,8 +59,9 @@ std::vector<uint8_t> BuildGpuCodeSection(const gpu::GpuCode& code) {
   }
   fb::Offset<fb::String> ptx = 0;
   if (!code.ptx.empty()) ptx = b.CreateString(code.ptx);
-  abi::FinishGpuCodeBuffer(b, abi::CreateGpuCode(b, code.abi, code.max_rows, kernel_list, program_list,
-                                                 sample_list, code.scratch_bytes, constants, ptx));
+  abi::FinishGpuCodeBuffer(
+      b, abi::CreateGpuCode(b, code.abi, code.max_rows, kernel_list, program_list, sample_list,
+                            code.scratch_bytes, constants, ptx, code.overlap));
   return std::vector<uint8_t>(b.GetBufferPointer(), b.GetBufferPointer() + b.GetSize());
 }
 

@@ -123,6 +123,7 @@ class Reader {
   Status ReadSizes(uint64_t weights_bytes) {
     QRT_RETURN_IF_ERROR(CheckRange("max_rows", fb_.max_rows(), 1, kMaxRows));
     code_.max_rows = fb_.max_rows();
+    code_.overlap = fb_.overlap();
     uint64_t out_rows = 0, arena = 0, most_rows = 1;
     if (fb_.programs()->size() != manifest_.programs.size()) {
       return Bad("the number of programs", std::to_string(fb_.programs()->size()),

@@ -82,6 +82,7 @@ struct GpuCode {
   std::vector<GpuSampleProgram> sample_programs;
   std::span<const uint8_t> constants;  // in the section
   std::string_view ptx;                // CUDA: the module; in the section, NUL-terminated
+  bool overlap = false;                // CUDA: kernels wait for those before them themselves
   std::array<uint64_t, kGpuSpaces>
       space_bytes{};  // how much memory each space takes; the weights: their section
 

@@ -126,6 +126,29 @@ class Machine : public ValueBuilder {
     ++epoch_;
   }
 
+  void AwaitEarlier() override {
+    for (int t = 0; t < threads_; ++t) {
+      if (!active_[t]) {
+        FailAt(t, "does not wait for earlier launches where other threads of its workgroup do");
+        return;
+      }
+    }
+    if (awaited_) {
+      FailAt(0, "waits for earlier launches twice");
+    }
+    awaited_ = true;
+  }
+  void LetNextBegin() override {}
+  void Prefetch(Val base, Val byte_offset) override {
+    const Val word = base + ExtendU(byte_offset);
+    for (int t = 0; t < threads_ && error_.empty(); ++t) {
+      if (active_[t] && !ranges_.Covers(C(word)[t], 1, false)) {
+        FailAt(t,
+               At("prefetch", Type::kI32, C(word)[t], C(base)[t]) + ": outside the ranges that it may read");
+      }
+    }
+  }
+
   void If(Val condition, const std::function<void()>& then) override {
     Expect(condition, Type::kBool, "condition");
     CellStack::Mark mark = cells_.mark();
@@ -347,8 +370,12 @@ class Machine : public ValueBuilder {
           ++epoch_;
           ++group_;
           cells_.Reset({0, 0});
+          awaited_ = false;
           if (error_.empty()) {
-            launch.emit(*this);
+            EmitKernel(*this, launch);
+          }
+          if (error_.empty() && !awaited_) {
+            FailAt(0, "does not wait for earlier launches");
           }
           if (!error_.empty()) {
             return;
@@ -414,6 +441,11 @@ class Machine : public ValueBuilder {
         FailAt(t, At(what, type, address, C(base)[t]) + ": not aligned to " + std::to_string(alignment));
         return;
       }
+      // What a launch may write, one that still runs may write, too.
+      if (!awaited_ && ranges_.Covers(address, 4 * words, true)) {
+        FailAt(t, At(what, type, address, C(base)[t]) + ": ahead of the wait for earlier launches");
+        return;
+      }
       if (!ranges_.Covers(address, 4 * words, access != Access::kRead)) {
         FailAt(t, At(what, type, address, C(base)[t]) + ": outside the ranges that it may " +
                       (access == Access::kRead ? "read" : "write"));
@@ -473,6 +505,7 @@ class Machine : public ValueBuilder {
 
   MemoryLog log_;
   uint32_t epoch_ = 0, phase_ = 1, group_ = 0;
+  bool awaited_ = false;  // the workgroup, for earlier launches
 };
 
 }  // namespace

@@ -62,6 +62,15 @@ for test in "$bin"/device_*_test; do
   stage "conformance: $(basename "$test")" "$test" --gtest_filter='*cuda*'
 done
 stage "goldens, cuts, greedy tokens" python3 "$root/tests/e2e/test_gpu_models.py" --bin "$bin" --device cuda
+# Launches that overlap: only a device shows whether each kernel waits for what it reads.
+profiles=sm80
+if [ "$("$bin/qrun" devices | grep -c -E '^cuda:.*compute capability (9|1[0-9])\.')" -ne 0 ]; then
+  profiles=sm90,sm80
+  stage "goldens, cuts, greedy tokens: launches that overlap" python3 "$root/tests/e2e/test_gpu_models.py" --bin "$bin" \
+    --device cuda --profile sm90
+else
+  skipped+=("profile sm90: no device of compute capability 9.0")
+fi
 
 # The memory checker sees the kernels that run. A prompt of at most 8 tokens takes a decode bucket; the long one takes a
 # prefill bucket, whose kernels are others: attention in blocks, linears on matrix units, many rows of the delta rule.
@@ -102,7 +111,8 @@ else
   skipped+=("speed on Vulkan: no GPU there")
 fi
 speed() {
-  python3 "$root/benchmarks/model/gpu_speed.py" --bin "$bin" --device "$speed_devices" "${speed_options[@]}" |
+  python3 "$root/benchmarks/model/gpu_speed.py" --bin "$bin" --device "$speed_devices" \
+    --gpu-profiles "$profiles" "${speed_options[@]}" |
     tee "$work/speed"
 }
 stage "speed on $speed_devices" speed

@@ -30,6 +30,7 @@ class Harness:
         parser.add_argument("--work", help="folder for artifacts (default: a temporary one)")
         parser.add_argument("--cpu", default="native", help="test_golden.py: ISA level that is compiled for and runs (default: %(default)s)")
         parser.add_argument("--device", default="vulkan", choices=("vulkan", "cuda"), help="tests of GPUs: which (default: %(default)s)")
+        parser.add_argument("--profile", help="tests of GPUs: code of this profile (default: the best of the usual ones)")
         parser.add_argument("--formats", metavar="F,...", help="tests of GPUs: goldens of these formats, or all; default: a few of each kind")
         parser.add_argument("--shard", default="1/1", metavar="I/N", help="only the I-th of N shares of the cases (default: %(default)s)")
         self.args = parser.parse_args()

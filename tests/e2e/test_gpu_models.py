@@ -21,7 +21,8 @@ def devices(h):
 
 def usable(h):
     """The code variant that the GPU runs, or None and why no GPU can be used."""
-    qbin = h.compile(os.path.join(GOLDEN, "t3-f-F16.gguf"), "probe.qbin", f"--target={h.args.device}", "--decode=1", "--prefill=16")
+    only = [f"--gpu-profiles={h.args.profile}"] if h.args.profile else []
+    qbin = h.compile(os.path.join(GOLDEN, "t3-f-F16.gguf"), "probe.qbin", f"--target={h.args.device}", *only, "--decode=1", "--prefill=16")
     ids = h.path("probe.txt")
     with open(ids, "w") as f:
         f.write("1 2 3\n")
@@ -91,7 +92,7 @@ def trained(h, profiles):
             print(f"skip tiny greedy {profile}: {p.stderr.decode(errors='replace').splitlines()[0]}")
             continue
         h.check(f"tiny greedy {profile}", texts["cpu"] == texts[gpu], f"{texts['cpu'][-200:]!r} and {texts[gpu][-200:]!r}" if texts["cpu"] != texts[gpu] else "")
-        if profile == PROFILES[gpu][0]:
+        if profile in (h.args.profile, PROFILES[gpu][0]):
             check(h, qbin)
 
 
@@ -113,7 +114,7 @@ def main():
     h.check("qrun devices names it", bool(devices(h)))
     asked = h.args.formats
     models = goldens(formats=None if asked == "all" else asked.split(",") if asked else FORMATS)
-    profiles = PROFILES[h.args.device]
+    profiles = (profile,) if h.args.profile else PROFILES[h.args.device]
     h.check("there are models", bool(models))
     if h.sanitized():  # the tools, not numbers
         models, profiles = [m for m in models if m[0] == "t35-q-Q4_K_M"], profiles[:1]

@@ -50,6 +50,22 @@ def Gx_AtomicAddOp : Gx_Op<"atomic_add", [MemoryEffects<[MemRead, MemWrite]>]> {
   let results = (outs I32:$result);
   let assemblyFormat = "$value `,` $base `[` $offset `]` attr-dict `:` type($result)";
 }
+def Gx_AwaitEarlierOp : Gx_Op<"await_earlier", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "waits until the launches before this one have ended and what they wrote can be seen";
+  let description = [{ Once in a kernel of a profile whose launches overlap, reached by all threads. }];
+  let assemblyFormat = "attr-dict";
+}
+def Gx_LetNextBeginOp : Gx_Op<"let_next_begin", [MemoryEffects<[MemWrite]>]> {
+  let summary = "the next launch may begin once all workgroups have come here";
+  let description = [{ Only for profiles whose launches overlap. Orders nothing. }];
+  let assemblyFormat = "attr-dict";
+}
+def Gx_PrefetchOp : Gx_Op<"prefetch", [MemoryEffects<[MemWrite]>]> {
+  let summary = "asks for the line of device memory at base + offset";
+  let description = [{ No access: it changes nothing but the time of a later one. }];
+  let arguments = (ins I64:$base, I32:$offset);
+  let assemblyFormat = "$base `[` $offset `]` attr-dict";
+}
 def Gx_Dot4Op : Gx_Op<"dot4", [Pure]> {
   let summary = "acc + the sum over 4 signed bytes of a * b, modulo 2^32";
   let arguments = (ins I32:$a, I32:$b, I32:$acc);

@@ -122,6 +122,16 @@ class MlirBuilder final : public Builder {
     return atomicShared("AtomicMaxSharedU", arith::AtomicRMWKind::maxu, shared, index, value);
   }
   void Barrier() override { mlir::gpu::BarrierOp::create(b_, loc_); }
+  void AwaitEarlier() override {
+    if (profile_.overlap) gx::AwaitEarlierOp::create(b_, loc_);
+  }
+  void LetNextBegin() override {
+    if (profile_.overlap) gx::LetNextBeginOp::create(b_, loc_);
+  }
+  void Prefetch(Val base, Val byte_offset) override {
+    if (!want("Prefetch", {base}, Type::kI64) || !want("Prefetch", {byte_offset}, Type::kI32)) return;
+    if (profile_.overlap) gx::PrefetchOp::create(b_, loc_, get(base), get(byte_offset));
+  }
 
   Val AtomicAdd(Val base, Val byte_offset, Val value) override {
     if (!want("AtomicAdd", {base}, Type::kI64) || !want("AtomicAdd", {byte_offset, value}, Type::kI32))
@@ -592,7 +602,7 @@ llvm::Expected<OwningOpRef<ModuleOp>> buildKernel(MLIRContext& context, const Pr
   func->setAttr("gx.args", b.getI32IntegerAttr(static_cast<int32_t>(launch.args.size())));
 
   MlirBuilder builder(profile, launch, func);
-  launch.emit(builder);
+  EmitKernel(builder, launch);
   builder.finish();
   if (!builder.error().empty()) return error(launch, builder.error());
 

@@ -29,6 +29,15 @@ Value callIntrinsic(PatternRewriter& rw, Location loc, mlir::Type result, String
   return LLVM::CallIntrinsicOp::create(rw, loc, result, rw.getStringAttr(name), operands).getResult(0);
 }
 
+// That does what no value says, so it stays where it is.
+void assembly(PatternRewriter& rw, Location loc, StringRef text, StringRef constraints,
+              ValueRange operands = {}) {
+  LLVM::InlineAsmOp::create(rw, loc, /*resultTypes=*/TypeRange(), operands, text, constraints,
+                            /*has_side_effects=*/true, /*is_align_stack=*/false,
+                            LLVM::tailcallkind::TailCallKind::None, LLVM::AsmDialectAttr(),
+                            /*operand_attrs=*/ArrayAttr());
+}
+
 unsigned bytesOf(mlir::Type type) {
   if (auto vector = dyn_cast<VectorType>(type)) return vector.getNumElements() * 4;
   return type.getIntOrFloatBitWidth() / 8;
@@ -58,6 +67,35 @@ struct AtomicAddPattern : OpRewritePattern<gx::AtomicAddOp> {
     Value at = address(rw, op.getLoc(), op.getBase(), op.getOffset());
     rw.replaceOpWithNewOp<LLVM::AtomicRMWOp>(op, LLVM::AtomicBinOp::add, at, op.getValue(),
                                              LLVM::AtomicOrdering::monotonic);
+    return success();
+  }
+};
+
+// Inline assembly, as LLVM declares the intrinsic to touch no memory: loads could move ahead of it.
+struct AwaitEarlierPattern : OpRewritePattern<gx::AwaitEarlierOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(gx::AwaitEarlierOp op, PatternRewriter& rw) const override {
+    assembly(rw, op.getLoc(), "griddepcontrol.wait;", "~{memory}");
+    rw.eraseOp(op);
+    return success();
+  }
+};
+
+struct LetNextBeginPattern : OpRewritePattern<gx::LetNextBeginOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(gx::LetNextBeginOp op, PatternRewriter& rw) const override {
+    assembly(rw, op.getLoc(), "griddepcontrol.launch_dependents;", "");
+    rw.eraseOp(op);
+    return success();
+  }
+};
+
+struct PrefetchPattern : OpRewritePattern<gx::PrefetchOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(gx::PrefetchOp op, PatternRewriter& rw) const override {
+    Value at = address(rw, op.getLoc(), op.getBase(), op.getOffset());
+    assembly(rw, op.getLoc(), "prefetch.global.L2 [$0];", "l", at);
+    rw.eraseOp(op);
     return success();
   }
 };
@@ -158,8 +196,8 @@ struct GxToNvvmPass : PassWrapper<GxToNvvmPass, OperationPass<mlir::gpu::GPUModu
       if (func.isKernel()) addParameters(func);
     MLIRContext* context = &getContext();
     RewritePatternSet patterns(context);
-    patterns.add<LoadPattern, StorePattern, AtomicAddPattern, Dot4Pattern, UnpackHalfPattern, PackHalfPattern,
-                 MmaS8Pattern>(context);
+    patterns.add<LoadPattern, StorePattern, AtomicAddPattern, AwaitEarlierPattern, LetNextBeginPattern,
+                 PrefetchPattern, Dot4Pattern, UnpackHalfPattern, PackHalfPattern, MmaS8Pattern>(context);
     patterns.add<IntrinsicPattern<math::FmaOp>>(context, "llvm.fma");
     patterns.add<IntrinsicPattern<arith::MinNumFOp>>(context, "llvm.minnum");
     patterns.add<IntrinsicPattern<arith::MaxNumFOp>>(context, "llvm.maxnum");

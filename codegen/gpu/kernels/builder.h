@@ -42,6 +42,8 @@ struct Profile {
   MatrixUnits matrix;
   int max_workgroup = 128;  // threads; every Vulkan device has 128
   int max_shared = 16384;   // bytes of workgroup memory; every Vulkan device has 16384
+  // A launch may begin while the one before it runs: kernels wait for it themselves (Builder::AwaitEarlier).
+  bool overlap = false;
 };
 
 enum class Type : uint8_t { kBool, kI32, kI64, kF32, kI32x2, kI32x4, kF32x2, kF32x4 };
@@ -114,6 +116,15 @@ class Builder {
   // All threads of the workgroup meet; workgroup memory and device memory written before are visible after,
   // to the workgroup.
   virtual void Barrier() = 0;
+
+  // Where launches overlap (Profile::overlap; nothing elsewhere). A kernel calls AwaitEarlier once, in all
+  // threads: what earlier launches wrote may be read behind it only, and nothing be written before. Weights,
+  // constants and the step block, which no launch writes, may be read at any time; Prefetch asks for the line
+  // at base + byte_offset, which lies in an argument's range, and is no access.
+  virtual void AwaitEarlier() = 0;
+  virtual void Prefetch(Val base, Val byte_offset) = 0;
+  // The next launch may begin as soon as all workgroups of this one have come here.
+  virtual void LetNextBegin() = 0;
 
   // Device memory atomics (i32), old value returned.
   virtual Val AtomicAdd(Val base, Val byte_offset, Val value) = 0;

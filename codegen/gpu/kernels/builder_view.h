@@ -39,6 +39,9 @@ class BuilderView : public Builder {
     return base_.AtomicMaxSharedU(shared, index, value);
   }
   void Barrier() override { base_.Barrier(); }
+  void AwaitEarlier() override { base_.AwaitEarlier(); }
+  void Prefetch(Val base, Val at) override { base_.Prefetch(base, at); }
+  void LetNextBegin() override { base_.LetNextBegin(); }
   Val AtomicAdd(Val base, Val at, Val value) override { return base_.AtomicAdd(base, at, value); }
   void If(Val condition, const std::function<void()>& then) override { base_.If(condition, then); }
   std::vector<Val> IfElse(Val condition, const std::function<std::vector<Val>()>& then,

@@ -47,6 +47,7 @@ struct Launch {
   uint32_t grid[3] = {1, 1, 1};
   std::vector<Arg> args;  // Builder::Arg(i)
   bool barrier = false;   // results of earlier launches of this dispatch are read
+  bool awaits = false;    // `emit` calls Builder::AwaitEarlier itself
   // May become part of a larger launch (together.h): numbers among its arguments follow from the shape alone,
   // and it has at most so many bytes of workgroup memory.
   bool beside = false;
@@ -56,6 +57,13 @@ struct Launch {
   uint64_t kv_bytes = 0;  // read per token of the context
   uint64_t ops = 0;       // multiplications and additions
 };
+
+// The whole kernel of a launch: ahead of what it computes, what launches that overlap need.
+inline void EmitKernel(Builder& b, const Launch& launch) {
+  b.LetNextBegin();
+  if (!launch.awaits) b.AwaitEarlier();
+  launch.emit(b);
+}
 
 // One plan.dispatch of the family of `Spec`: what its roles are and mean is in
 // dialects/plan/kernel_families.md. A role that is required under the spec is bound. State and kv bindings

@@ -29,10 +29,14 @@ constexpr MatrixUnits Cooperative(int m, int n, int k) {
 
 std::vector<ProfileInfo> MakeProfiles() {
   std::vector<ProfileInfo> table;
-#define QCC_GPU_PROFILE(target, name, subgroup, int_dot, matrix, max_workgroup, max_shared, chip, \
-                        by_default, needs)                                                        \
-  table.push_back(                                                                                \
-      {{name, subgroup, int_dot, matrix, max_workgroup, max_shared}, target, chip, by_default, needs, {}});
+#define QCC_GPU_PROFILE(target, name, subgroup, int_dot, matrix, max_workgroup, max_shared, overlap, chip, \
+                        by_default, needs)                                                                 \
+  table.push_back({{name, subgroup, int_dot, matrix, max_workgroup, max_shared, overlap},                  \
+                   target,                                                                                 \
+                   chip,                                                                                   \
+                   by_default,                                                                             \
+                   needs,                                                                                  \
+                   {}});
 #include "codegen/gpu/kernels/profiles.def"
 #undef QCC_GPU_PROFILE
   for (ProfileInfo& info : table) info.features = Features(info.profile, info.chip);

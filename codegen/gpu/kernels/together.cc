@@ -27,6 +27,7 @@ struct Part {
 struct Code {
   std::string name;
   std::function<void(Builder&)> emit;
+  bool awaits = false;
   std::vector<Part> parts;
 };
 
@@ -83,8 +84,9 @@ std::optional<Joined> Join(const std::vector<Launch>& launches) {
   for (const Launch& launch : launches) {
     const auto known = std::find_if(joined.codes.begin(), joined.codes.end(),
                                     [&](const Code& code) { return code.name == launch.name; });
-    Code& code =
-        known == joined.codes.end() ? joined.codes.emplace_back(Code{launch.name, launch.emit, {}}) : *known;
+    Code& code = known == joined.codes.end()
+                     ? joined.codes.emplace_back(Code{launch.name, launch.emit, launch.awaits, {}})
+                     : *known;
     code.parts.push_back({.grid = std::to_array(launch.grid), .own = launch.args, .numbers = {}});
   }
   uint64_t end = 0;
@@ -186,6 +188,7 @@ class PartView final : public BuilderView {
 void EmitCode(Builder& b, const Joined& joined, const Code& code, std::vector<Shared>& shared) {
   const auto emit = [&] {
     PartView view(b, joined, code.parts, shared);
+    if (!code.awaits) view.AwaitEarlier();
     code.emit(view);
   };
   const bool first = &code == &joined.codes.front(), last = &code == &joined.codes.back();
@@ -244,6 +247,7 @@ Launch Together(const std::vector<Launch>& launches) {
   Joined joined = *Join(launches);
   Launch launch = launches.front();
   launch.name = NameOf(joined);
+  launch.awaits = true;
   launch.args = joined.args;
   const std::array<uint64_t, 3> grid = GridOf(joined);
   for (size_t i = 0; i < grid.size(); ++i) launch.grid[i] = static_cast<uint32_t>(grid[i]);

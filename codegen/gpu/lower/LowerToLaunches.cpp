@@ -97,6 +97,7 @@ class Lowering {
   FailureOr<LoweredGpu> run() {
     out.code.abi = QRT_GPU_STEP_ABI;
     out.code.max_rows = static_cast<uint32_t>(mostRows());
+    out.code.overlap = profile.profile.overlap;
     for (auto program : plan.getOps<plan::ProgramOp>())
       if (failed(lowerProgram(program))) return failure();
     if (failed(lowerSampling())) return failure();

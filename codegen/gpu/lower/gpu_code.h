@@ -51,6 +51,7 @@ struct GpuCode {
   uint64_t scratch_bytes = 0;
   std::vector<uint8_t> constants;
   std::string ptx;
+  bool overlap = false;
 };
 
 }  // namespace qcc::gpu

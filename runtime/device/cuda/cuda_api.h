@@ -46,6 +46,24 @@ inline constexpr int kJitErrorLogBytes = 6;
 
 inline constexpr int kJitInputPtx = 1;  // CUjitInputType
 
+inline constexpr int kAllowOverlap = 6;  // CUlaunchAttributeID: programmatic stream serialization
+
+struct CUlaunchAttribute {
+  int id;
+  char padding[4];
+  union {
+    char bytes[64];
+    int allowed;
+  } value;
+};
+struct CUlaunchConfig {
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+  CUstream stream;
+  CUlaunchAttribute* attributes;
+  unsigned n_attributes;
+};
+static_assert(sizeof(CUlaunchAttribute) == 72 && sizeof(CUlaunchConfig) == 56, "as in cuda.h");
+
 inline constexpr unsigned kCaptureThreadLocal = 1;  // CUstreamCaptureMode
 inline constexpr unsigned kStreamNonBlocking = 1;   // CUstream_flags
 
@@ -101,10 +119,16 @@ inline constexpr unsigned kStreamNonBlocking = 1;   // CUstream_flags
      unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void** parameters,       \
      void** extra))
 
+// Those that older drivers lack: null there.
+#define QCC_CUDA_LATER_FUNCTIONS(F)     \
+  F(LaunchKernelEx, "cuLaunchKernelEx", \
+    (const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra))
+
 // Filled by CudaLoader; copied by whoever uses it.
 struct Functions {
 #define QCC_CUDA_MEMBER(member, name, parameters) CUresult(*member) parameters = nullptr;
   QCC_CUDA_FUNCTIONS(QCC_CUDA_MEMBER)
+  QCC_CUDA_LATER_FUNCTIONS(QCC_CUDA_MEMBER)
 #undef QCC_CUDA_MEMBER
 };
 

@@ -20,6 +20,8 @@ class Driver {
   Functions call;
 
   bool no_device() const { return no_device_; }
+  // Whether graphs can launch a kernel while the one before it runs.
+  bool overlaps() const;
   // "CUDA_ERROR_...: what it says".
   std::string Text(CUresult result) const;
   // The context is gone: nothing in it can be used any more.

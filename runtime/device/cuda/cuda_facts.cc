@@ -38,10 +38,21 @@ Result<Driver> Driver::Load(const CudaLoader& loader) {
   }
   QCC_CUDA_FUNCTIONS(QCC_CUDA_LOAD)
 #undef QCC_CUDA_LOAD
+#define QCC_CUDA_LOAD(member, name, parameters) \
+  driver.call.member = reinterpret_cast<decltype(driver.call.member)>(loader.Symbol(name));
+  QCC_CUDA_LATER_FUNCTIONS(QCC_CUDA_LOAD)
+#undef QCC_CUDA_LOAD
   const CUresult result = driver.call.Init(0);
   if (result != kSuccess && result != kNoDevice) return driver.Error(result, "cuInit");
   driver.no_device_ = result == kNoDevice;
   return driver;
+}
+
+// Graphs hold launches that overlap since CUDA 12.3.
+bool Driver::overlaps() const {
+  constexpr int kSince = 12030;
+  int version = 0;
+  return call.LaunchKernelEx != nullptr && call.DriverGetVersion(&version) == kSuccess && version >= kSince;
 }
 
 std::string Driver::Text(CUresult result) const {

@@ -13,8 +13,10 @@ struct CudaGraphs::Recording {
   const GpuCode& code;
   const std::vector<cuda::CUfunction>& functions;
   const std::array<cuda::CUdeviceptr, kGpuSpaces>& spaces;
+  bool overlaps;
 
-  CUresult Launch(const cuda::Functions& call, const GpuDispatch& dispatch) const {
+  // `first`: of its graph.
+  CUresult Launch(const cuda::Functions& call, const GpuDispatch& dispatch, bool first) const {
     // The driver copies the values before it returns.
     uint64_t values[kMaxGpuArgs];
     void* parameters[kMaxGpuArgs];
@@ -23,9 +25,18 @@ struct CudaGraphs::Recording {
       values[i] = spaces[static_cast<size_t>(arg.space)] + arg.value;
       parameters[i] = &values[i];
     }
+    const cuda::CUfunction function = functions[dispatch.kernel];
+    const auto& grid = dispatch.grid;
+    const unsigned threads = code.kernels[dispatch.kernel].workgroup_size;
+    if (overlaps && !first) {
+      cuda::CUlaunchAttribute allow = {};
+      allow.id = cuda::kAllowOverlap;
+      allow.value.allowed = 1;
+      const cuda::CUlaunchConfig config = {grid[0], grid[1], grid[2], threads, 1, 1, 0, stream, &allow, 1};
+      return call.LaunchKernelEx(&config, function, parameters, nullptr);
+    }
     // Kernels of one stream run in order and see what came before: barriers need nothing more.
-    return call.LaunchKernel(functions[dispatch.kernel], dispatch.grid[0], dispatch.grid[1], dispatch.grid[2],
-                             code.kernels[dispatch.kernel].workgroup_size, 1, 1, 0, stream, parameters,
+    return call.LaunchKernel(function, grid[0], grid[1], grid[2], threads, 1, 1, 0, stream, parameters,
                              nullptr);
   }
 };
@@ -45,7 +56,7 @@ Result<std::unique_ptr<CudaGraphs>> CudaGraphs::Record(
     const std::vector<cuda::CUfunction>& functions, const std::array<cuda::CUdeviceptr, kGpuSpaces>& spaces,
     const CudaPacing& pacing) {
   std::unique_ptr<CudaGraphs> graphs(new CudaGraphs(driver));
-  const Recording recording = {stream, code, functions, spaces};
+  const Recording recording = {stream, code, functions, spaces, code.overlap && driver.overlaps()};
   graphs->programs_.resize(code.programs.size());
   for (size_t i = 0; i < code.programs.size(); ++i) {
     const ProgramInfo& info = manifest.programs[i];
@@ -96,9 +107,10 @@ Status CudaGraphs::Add(const Recording& recording,
   const cuda::Functions& call = driver_.call;
   CUresult result = call.StreamBeginCapture(recording.stream, cuda::kCaptureThreadLocal);
   if (result != kSuccess) return driver_.Error(result, "recording a graph");
+  bool first = true;
   for (const std::span<const GpuDispatch>& dispatches : sequence) {
     for (const GpuDispatch& dispatch : dispatches) {
-      if (result == kSuccess) result = recording.Launch(call, dispatch);
+      if (result == kSuccess) result = recording.Launch(call, dispatch, std::exchange(first, false));
     }
   }
   // Also after a failure: until then the stream takes nothing else.

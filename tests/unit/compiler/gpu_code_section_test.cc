@@ -50,6 +50,7 @@ gpu::GpuCode Sample() {
   code.scratch_bytes = 77;
   code.constants = {1, 2, 3, 4, 5};
   code.ptx = ".version 7.0";
+  code.overlap = true;
   return code;
 }
 
@@ -119,6 +120,7 @@ TEST(GpuCodeSection, ComesBackAsWritten) {
   const auto cuda = ReadBytes(bytes, qrt::GpuTarget::kCuda);
   ASSERT_TRUE(cuda.ok()) << cuda.status().ToString();
   EXPECT_EQ(cuda->ptx, code.ptx);
+  EXPECT_TRUE(cuda->overlap);
 }
 
 TEST(GpuCodeSection, EveryCutIsRefused) {

@@ -318,8 +318,8 @@ TEST(CudaDevice, LongContextsCutPrefillAndMakeItSmaller) {
   EXPECT_EQ(MostRows(*Make(fake, options), INT32_MAX), 32u);
 }
 
-// A model that computes nothing and cannot choose tokens.
-std::unique_ptr<Artifact> WithoutSampling() {
+// A model that computes nothing, in so many launches, and cannot choose tokens.
+std::unique_ptr<Artifact> WithoutSampling(int launches, bool overlap) {
   constexpr uint64_t kArena = 256;
   qcc::gpu::GpuCode code;
   code.abi = QRT_GPU_STEP_ABI;
@@ -330,7 +330,8 @@ std::unique_ptr<Artifact> WithoutSampling() {
   code.ptx = ".visible .entry nothing() { ret; }";
   qcc::gpu::ProgramCode& program = code.programs.emplace_back();
   program.arena_bytes = kArena;
-  program.dispatches.emplace_back().family = "linear";
+  for (int i = 0; i < launches; ++i) program.dispatches.emplace_back().family = "linear";
+  code.overlap = overlap;
   qcc::compiler::ManifestSpec manifest;
   manifest.arch = "toy";
   manifest.vocab_size = manifest.logits_stride = 16;
@@ -354,6 +355,21 @@ std::unique_ptr<Artifact> WithoutSampling() {
   std::filesystem::remove(path);  // the mapping stays
   return artifact.ok() ? *std::move(artifact) : nullptr;
 }
+
+// One row of the only program of WithoutSampling.
+struct OneRow {
+  OneRow() {
+    step.seqs = &seq;
+    step.n_seqs = step.n_rows = step.n_out = 1;
+    step.tokens = &token;
+    step.positions = positions;
+    step.out_rows = &out_row;
+  }
+  OneRow(const OneRow&) = delete;
+  qrt_seq seq = {nullptr, 0, nullptr, 0, 0, 0, 1};
+  int32_t token = 0, positions[4] = {}, out_row = 0;
+  StepRequest step;
+};
 
 TEST(CudaDevice, RefusesStepsThatCannotBe) {
   FakeCuda fake;
@@ -393,7 +409,7 @@ TEST(CudaDevice, RefusesStepsThatCannotBe) {
     EXPECT_EQ(chosen, -7);
     for (Rows* rows : {&decode, &batch, &prefill}) rows->Free(*device);
   }
-  const std::unique_ptr<Artifact> toy = WithoutSampling();
+  const std::unique_ptr<Artifact> toy = WithoutSampling(1, false);
   ASSERT_NE(toy, nullptr);
   {
     auto made = CreateCudaDevice(*toy, 0, {}, fake.loader());
@@ -404,14 +420,9 @@ TEST(CudaDevice, RefusesStepsThatCannotBe) {
     EXPECT_EQ(device.Allocate(0, &nothing), DeviceResult::kOk) << "a model may have no state";
     EXPECT_TRUE(nothing.empty());
     device.Free(&nothing);
-    qrt_seq seq = {nullptr, 0, nullptr, 0, 0, 0, 1};
-    int32_t token = 0, positions[4] = {}, out_row = 0, chosen = 0;
-    StepRequest step;
-    step.seqs = &seq;
-    step.n_seqs = step.n_rows = step.n_out = 1;
-    step.tokens = &token;
-    step.positions = positions;
-    step.out_rows = &out_row;
+    OneRow row;
+    StepRequest& step = row.step;
+    int32_t chosen = 0;
     EXPECT_EQ(device.Run(step), DeviceResult::kOk) << device.last_error();
     step.chosen = &chosen;
     EXPECT_EQ(device.Run(step), DeviceResult::kFailed) << "no kernels that choose";
@@ -421,6 +432,37 @@ TEST(CudaDevice, RefusesStepsThatCannotBe) {
     EXPECT_EQ(device.Run(step), DeviceResult::kFailed);
   }
   ExpectClean(fake);
+}
+
+// Only kernels that wait for those before them, and only behind another one of their graph; where the
+// driver's graphs cannot, the same kernels run one after the other.
+TEST(CudaDevice, KernelsThatWaitMayOverlap) {
+  struct Case {
+    bool waits;
+    const char* missing;
+    int version;
+    std::vector<bool> overlaps;
+  };
+  for (const Case& c :
+       {Case{true, "", 12040, {false, true, true}}, Case{false, "", 12040, {false, false, false}},
+        Case{true, "cuLaunchKernelEx", 12040, {false, false, false}},
+        Case{true, "", 12020, {false, false, false}}}) {
+    FakeCuda fake;
+    fake.missing = c.missing;
+    fake.version = c.version;
+    const std::unique_ptr<Artifact> toy = WithoutSampling(3, c.waits);
+    ASSERT_NE(toy, nullptr);
+    {
+      auto made = CreateCudaDevice(*toy, 0, {}, fake.loader());
+      ASSERT_TRUE(made.ok()) << made.status().ToString();
+      OneRow row;
+      EXPECT_EQ((*made)->Run(row.step), DeviceResult::kOk) << (*made)->last_error();
+      std::vector<bool> overlaps;
+      for (const FakeCuda::Launch& launch : fake.Launched()) overlaps.push_back(launch.overlaps);
+      EXPECT_EQ(overlaps, c.overlaps) << c.waits << " " << c.missing << " " << c.version;
+    }
+    ExpectClean(fake);
+  }
 }
 
 // Contexts are current to a thread: the one that made a device is not always the one that uses or ends it.

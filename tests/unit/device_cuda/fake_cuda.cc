@@ -109,7 +109,7 @@ CUresult Init(unsigned) {
   return kSuccess;
 }
 CUresult DriverGetVersion(int* version) {
-  *version = 12040;
+  *version = FakeCuda::now->version;
   return kSuccess;
 }
 CUresult ErrorName(CUresult, const char** text) {
@@ -431,6 +431,20 @@ CUresult LaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z, u
   fake.recording.push_back(std::move(launch));
   return kSuccess;
 }
+CUresult LaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra) {
+  FAKE_ENTER("cuLaunchKernelEx");
+  if (config->n_attributes != 1 || config->attributes[0].id != kAllowOverlap ||
+      config->attributes[0].value.allowed != 1) {
+    Problem("a launch has an attribute that is not that it may overlap");
+  }
+  const bool alone = fake.recording.empty();
+  if (alone) Problem("the first kernel of a graph overlaps with none");
+  const CUresult result =
+      LaunchKernel(function, config->grid_x, config->grid_y, config->grid_z, config->block_x, config->block_y,
+                   config->block_z, config->shared_bytes, config->stream, parameters, extra);
+  if (result == kSuccess) fake.recording.back().overlaps = true;
+  return result;
+}
 
 void* Function(const std::string& name) {
   static const std::map<std::string, void*> functions = {
@@ -473,6 +487,7 @@ void* Function(const std::string& name) {
       {"cuGraphExecDestroy", reinterpret_cast<void*>(ExecDestroy)},
       {"cuGraphLaunch", reinterpret_cast<void*>(GraphLaunch)},
       {"cuLaunchKernel", reinterpret_cast<void*>(LaunchKernel)},
+      {"cuLaunchKernelEx", reinterpret_cast<void*>(LaunchKernelEx)},
   };
   const auto found = functions.find(name);
   return found != functions.end() ? found->second : nullptr;

@@ -30,6 +30,7 @@ struct FakeCuda {
     std::array<unsigned, 3> grid;
     unsigned threads;
     std::vector<uint64_t> args;
+    bool overlaps = false;  // with those before it
     bool operator==(const Launch&) const = default;
   };
   using Graph = std::vector<Launch>;
@@ -40,6 +41,7 @@ struct FakeCuda {
   int memory_clock_khz = 1000000, memory_bus_bits = 4096, multiprocessors = 100;
   std::set<int> unknown_attributes;  // that the driver refuses to tell
   std::string missing;               // a function that the driver lacks
+  int version = 12040;               // of the driver
 
   // The `fail_at`-th call from now on of a function (or of any: empty) that can fail gives `fail_with`.
   std::string fail_function;

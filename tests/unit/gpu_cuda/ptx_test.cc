@@ -139,6 +139,7 @@ void Everything(Builder& b) {
   b.StoreShared(words, lane, i);
   b.StoreShared(numbers, lane, f);
   b.Barrier();
+  b.Prefetch(in, at);
   ints.push_back(b.AtomicAddShared(words, lane, i));
   ints.push_back(b.AtomicMaxSharedU(words, lane, i));
   ints.push_back(b.LoadShared(words, lane));
@@ -181,6 +182,42 @@ TEST_F(Ptx, EveryOperationOfTheLanguage) {
     EXPECT_EQ(ptx.find(".extern .func"), std::string::npos) << "calls a function that nobody defines";
     Check(ptx, profile);
   }
+}
+
+// How often `word` stands in `text`, and ahead of the first `end` there.
+size_t Count(const std::string& text, const std::string& word, const std::string& end = "") {
+  size_t count = 0;
+  const size_t stop = end.empty() ? text.size() : text.find(end);
+  for (size_t at = text.find(word); at < stop; at = text.find(word, at + 1)) ++count;
+  return count;
+}
+
+// What earlier launches write is touched behind the wait: LLVM may not move accesses ahead of it.
+TEST_F(Ptx, KernelsThatOverlapWaitFirst) {
+  constexpr const char* kWait = "griddepcontrol.wait;";
+  const ProfileInfo& profile = *FindProfile("sm90");
+  const Launch copy = Make("copy", 2, [](Builder& b) {
+    const Val at = b.Thread() * 4;
+    b.Store(b.Arg(1), at, b.Load(Type::kF32, b.Arg(0), at));
+  });
+  LinearSpec spec;
+  spec.format = Format::Q4_K;
+  spec.int8 = true;
+  spec.k = 2048;
+  Launch linear = LinearSplit(spec, 1, 64, 1);
+  linear.args.resize(6);
+  for (const Launch& launch : {copy, linear}) {
+    SCOPED_TRACE(launch.name);
+    const std::string ptx = Emit({launch}, profile);
+    EXPECT_EQ(Count(ptx, "griddepcontrol.launch_dependents;", kWait), 1u) << ptx;
+    EXPECT_EQ(Count(ptx, kWait), 1u) << ptx;
+    EXPECT_EQ(Count(ptx, "st.global", kWait), 0u) << ptx;
+    const bool prefetches = launch.name == linear.name;
+    EXPECT_EQ(Count(ptx, "ld.global", kWait), prefetches ? 1u : 0u) << "the number of rows\n" << ptx;
+    EXPECT_EQ(Count(ptx, "prefetch.global.L2", kWait), prefetches ? 1u : 0u) << ptx;
+    Check(ptx, profile);
+  }
+  EXPECT_EQ(Emit({linear}, *FindProfile("sm80")).find("griddepcontrol"), std::string::npos);
 }
 
 TEST_F(Ptx, NothingIsContracted) {

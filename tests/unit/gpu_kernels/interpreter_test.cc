@@ -341,6 +341,60 @@ TEST_F(InterpreterTest, RaceInWorkgroupMemory) {
       "test, workgroup (0, 0, 0): thread 0: load at 31 of workgroup memory 0: races with another thread");
 }
 
+// Where launches overlap, one that reads or writes ahead of its wait meets the one before it.
+TEST_F(InterpreterTest, WhatEarlierLaunchesWriteIsTouchedBehindTheWait) {
+  Sandbox box(Plain(), 1);
+  const Arg out = box.Arena(32 * 4);
+  const auto run = [&](std::function<void(Builder&)> emit) {
+    Launch launch;
+    launch.name = "test";
+    launch.awaits = true;
+    launch.emit = std::move(emit);
+    launch.workgroup_size = 32;
+    launch.args = {out, {Space::kStep, 0, 64}};
+    return box.Run({launch});
+  };
+  const auto store = [](Builder& b) { b.Store(b.Arg(0), b.Thread() * 4, b.Thread()); };
+  EXPECT_EQ(run([&](Builder& b) {
+              b.Load(Type::kI32, b.Arg(1), b.I32(0));
+              b.Prefetch(b.Arg(0), b.Thread() * 4);
+              b.AwaitEarlier();
+              store(b);
+            }),
+            "")
+      << "the step block is written by no launch, and a prefetch is no access";
+  const std::string ahead = "test, workgroup (0, 0, 0): thread 0: ";
+  EXPECT_EQ(
+      run([&](Builder& b) {
+        store(b);
+        b.AwaitEarlier();
+      }),
+      ahead + "store of i32 at byte 0 of a range of 128 in arena: ahead of the wait for earlier launches");
+  EXPECT_EQ(
+      run([&](Builder& b) {
+        b.Load(Type::kI32, b.Arg(0), b.I32(4));
+        b.AwaitEarlier();
+      }),
+      ahead + "load of i32 at byte 4 of a range of 128 in arena: ahead of the wait for earlier launches");
+  EXPECT_EQ(run([&](Builder& b) { b.Load(Type::kI32, b.Arg(1), b.I32(0)); }),
+            ahead + "does not wait for earlier launches");
+  EXPECT_EQ(run([&](Builder& b) {
+              b.AwaitEarlier();
+              b.AwaitEarlier();
+            }),
+            ahead + "waits for earlier launches twice");
+  EXPECT_EQ(
+      run([&](Builder& b) { b.If(LtS(b.Thread(), b.I32(31)), [&] { b.AwaitEarlier(); }); }),
+      "test, workgroup (0, 0, 0): thread 31: does not wait for earlier launches where other threads of its "
+      "workgroup do");
+  EXPECT_EQ(
+      run([&](Builder& b) {
+        b.AwaitEarlier();
+        b.Prefetch(b.Arg(0), b.I32(128));
+      }),
+      ahead + "prefetch of i32 at byte 128 of a range of 128 in arena: outside the ranges that it may read");
+}
+
 TEST_F(InterpreterTest, RaceOnTheNextRound) {
   Sandbox box(Plain(), 1);
   Arg out = box.Arena(32 * 4);
