@@ -108,22 +108,33 @@ def phases(h):
     assemble(h, ptxas, "tiny sm61", os.path.join(dump, "cuda-sm61", "kernels.ptx"))
     if h.sanitized():  # of qcc there is nothing new in it
         return
-    # Head sizes, widths and epilogues of real models, with the matrix units of sm80.
-    for arch, preset in (("qwen35", "0.8b"), ("qwen3", "0.6b")):
+    # Head sizes, widths and epilogues of real models, with matrix units and launches that overlap.
+    for arch, preset, wanted in (("qwen35", "0.8b", ["sm61", "sm80", "sm90"]), ("qwen3", "0.6b", ["sm61", "sm80"])):
         gguf = h.path("real.gguf")
         h.run("qcc", "synth", "--arch", arch, "--preset", preset, "--format", "q4_k_m", "--layers", "4", "--vocab", "1000", "--seed", "1", "-o", gguf, "-q")
         dump = h.path(f"dump-{arch}")
-        h.run("qcc", "compile", gguf, "--target=cuda", "--compile-to=code", f"--dump-kernels={dump}", "-q", "--decode=1,8", "--prefill=32")
+        h.run("qcc", "compile", gguf, "--target=cuda", f"--gpu-profiles={','.join(wanted)}", "--compile-to=code", f"--dump-kernels={dump}", "-q",
+              "--decode=1,8", "--prefill=32")
         os.remove(gguf)
         profiles = sorted(os.listdir(dump))
-        h.check(f"{arch} {preset}: both profiles", profiles == ["cuda-sm61", "cuda-sm80"], str(profiles))
+        h.check(f"{arch} {preset}: its profiles", profiles == [f"cuda-{p}" for p in wanted], str(profiles))
         for profile in profiles:
             assemble(h, ptxas, f"{arch} {preset} {profile}", os.path.join(dump, profile, "kernels.ptx"))
+            waits(h, f"{arch} {preset} {profile}", read(os.path.join(dump, profile, "kernels.ptx"), "r"), profile == "cuda-sm90")
+
+
+def waits(h, name, ptx, overlap):
+    """Whether every kernel lets the next begin and waits itself for those before it, or none does."""
+    kernels = ptx.split(".entry ")[1:]
+    found = [(k.count("griddepcontrol.launch_dependents"), min(k.count("griddepcontrol.wait"), 1)) for k in kernels]
+    wanted = (1, 1) if overlap else (0, 0)
+    h.check(f"{name}: kernels that wait", found and all(f == wanted for f in found), f"{[f for f in found if f != wanted][:5]}, expected {wanted} of each")
 
 
 def assemble(h, ptxas, name, ptx):
     # For a chip that is newer than that of the text, because ptxas forgets old ones.
-    p = subprocess.run([ptxas, "-arch=sm_80", ptx, "-o", h.path("all.cubin")], capture_output=True, check=False)
+    chip = "sm_90" if "griddepcontrol" in read(ptx, "r") else "sm_80"
+    p = subprocess.run([ptxas, f"-arch={chip}", ptx, "-o", h.path("all.cubin")], capture_output=True, check=False)
     h.check(f"{name}: ptxas takes all kernels as one module", p.returncode == 0, p.stderr.decode(errors="replace") if p.returncode else "")
 
 
