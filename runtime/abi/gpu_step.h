@@ -11,14 +11,16 @@ extern "C" {
 
 /* Bump when anything below or in gpu_code.fbs changes its meaning, or the end of the section
  * (QBIN_BASIS_BYTES). */
-#define QRT_GPU_STEP_ABI 4u
+#define QRT_GPU_STEP_ABI 5u
 
 typedef struct qrt_gpu_step {
   uint32_t n_rows; /* rows of this step, 1..bucket: kernels do nothing for rows beyond; of a program that
                     * takes rows of another: n_out */
   uint32_t n_seqs;
   uint32_t n_out; /* rows of logits */
-  uint32_t reserved[13];
+  uint32_t
+      penalties_at; /* bytes from here to the table of penalties: behind the entries that the step needs */
+  uint32_t reserved[12];
 } qrt_gpu_step;
 
 typedef struct qrt_gpu_row {
@@ -69,32 +71,32 @@ typedef struct qrt_gpu_penalty {
 
 #define QRT_GPU_MAX_PENALTIES 65536u
 
-/* Byte offsets in the step block for programs of at most `max_rows` rows. */
-static inline uint64_t qrt_gpu_rows_offset(void) {
+/* What a step says by number: of its row i, its sequence i and its row i of logits. One lies behind the
+ * other, so that all that a step needs is one range from the block's begin on, and one copy to the device. */
+typedef struct qrt_gpu_entry {
+  qrt_gpu_row row;
+  qrt_gpu_seq seq;
+  qrt_gpu_sample sample;
+  uint32_t out_row; /* the row behind the row of logits */
+  uint32_t reserved[3];
+} qrt_gpu_entry;
+
+/* Byte offsets in the step block for programs of at most `max_rows` rows: of the entries, of their end. */
+static inline uint64_t qrt_gpu_entries_offset(void) {
   return sizeof(qrt_gpu_step);
 }
-static inline uint64_t qrt_gpu_seqs_offset(uint64_t max_rows) {
-  return qrt_gpu_rows_offset() + max_rows * sizeof(qrt_gpu_row);
-}
-/* uint32 [max_rows]: the row behind each row of logits */
-static inline uint64_t qrt_gpu_outs_offset(uint64_t max_rows) {
-  return qrt_gpu_seqs_offset(max_rows) + max_rows * sizeof(qrt_gpu_seq);
-}
-/* qrt_gpu_sample [max_rows], aligned to 64 */
-static inline uint64_t qrt_gpu_samples_offset(uint64_t max_rows) {
-  return (qrt_gpu_outs_offset(max_rows) + max_rows * 4 + 63) / 64 * 64;
-}
-static inline uint64_t qrt_gpu_penalties_offset(uint64_t max_rows) {
-  return qrt_gpu_samples_offset(max_rows) + max_rows * sizeof(qrt_gpu_sample);
+static inline uint64_t qrt_gpu_entries_end(uint64_t max_rows) {
+  return qrt_gpu_entries_offset() + max_rows * sizeof(qrt_gpu_entry);
 }
 static inline uint64_t qrt_gpu_step_bytes(uint64_t max_rows) {
-  return qrt_gpu_penalties_offset(max_rows) + QRT_GPU_MAX_PENALTIES * sizeof(qrt_gpu_penalty);
+  return qrt_gpu_entries_end(max_rows) + QRT_GPU_MAX_PENALTIES * sizeof(qrt_gpu_penalty);
 }
 
 #ifdef __cplusplus
 }
 static_assert(sizeof(qrt_gpu_step) == 64 && sizeof(qrt_gpu_row) == 32 && sizeof(qrt_gpu_seq) == 48 &&
-                  sizeof(qrt_gpu_sample) == 80 && sizeof(qrt_gpu_penalty) == 8,
+                  sizeof(qrt_gpu_sample) == 80 && sizeof(qrt_gpu_penalty) == 8 &&
+                  sizeof(qrt_gpu_entry) == 176,
               "kernels address these by number");
 #endif
 #endif /* QRT_ABI_GPU_STEP_H_ */

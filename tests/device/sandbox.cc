@@ -32,7 +32,10 @@ std::vector<uint8_t> BuildStep(const StepRows& step, int64_t max_rows) {
   head.n_rows = step.rows();
   head.n_seqs = static_cast<uint32_t>(step.sequences.size());
   head.n_out = static_cast<uint32_t>(step.outs.size());
+  // Anywhere behind the entries in use: here behind all.
+  head.penalties_at = static_cast<uint32_t>(qrt_gpu_entries_end(most));
   put(0, head);
+  const auto entry = [](uint64_t i) { return qrt_gpu_entries_end(i); };
   uint32_t row = 0;
   for (uint32_t s = 0; s < head.n_seqs; ++s) {
     const StepRows::Sequence& from = step.sequences[s];
@@ -44,7 +47,7 @@ std::vector<uint8_t> BuildStep(const StepRows& step, int64_t max_rows) {
     seq.past = from.past;
     seq.row_begin = row;
     seq.row_count = from.rows;
-    put(qrt_gpu_seqs_offset(most) + s * sizeof(seq), seq);
+    put(entry(s) + offsetof(qrt_gpu_entry, seq), seq);
     for (uint32_t i = 0; i < from.rows; ++i, ++row) {
       qrt_gpu_row r = {};
       r.token = row < step.tokens.size() ? step.tokens[row] : 0;
@@ -53,17 +56,17 @@ std::vector<uint8_t> BuildStep(const StepRows& step, int64_t max_rows) {
       for (int j = 0; j < 4; ++j) {
         r.rope[j] = row < step.rope.size() ? step.rope[row][j] : static_cast<int32_t>(r.position);
       }
-      put(qrt_gpu_rows_offset() + row * sizeof(r), r);
+      put(entry(row) + offsetof(qrt_gpu_entry, row), r);
     }
   }
   for (size_t i = 0; i < step.outs.size(); ++i) {
-    put(qrt_gpu_outs_offset(most) + 4 * i, step.outs[i]);
+    put(entry(i) + offsetof(qrt_gpu_entry, out_row), step.outs[i]);
   }
   for (size_t i = 0; i < step.samples.size(); ++i) {
-    put(qrt_gpu_samples_offset(most) + i * sizeof(qrt_gpu_sample), step.samples[i]);
+    put(entry(i) + offsetof(qrt_gpu_entry, sample), step.samples[i]);
   }
   for (size_t i = 0; i < step.penalties.size(); ++i) {
-    put(qrt_gpu_penalties_offset(most) + i * sizeof(qrt_gpu_penalty), step.penalties[i]);
+    put(head.penalties_at + i * sizeof(qrt_gpu_penalty), step.penalties[i]);
   }
   return block;
 }

@@ -36,6 +36,7 @@ KeyRange MakeKeys(Row& row) {
 // The penalties of this chunk's tokens.
 void Penalize(Row& row, Val count) {
   Builder& b = row.b;
+  const Val penalties = StepPenalties(b.Arg(kPenalties));
   const Val begin = row.Option(Type::kI32, offsetof(qrt_gpu_sample, penalty_begin));
   const Val repeat = row.Number(offsetof(qrt_gpu_sample, repeat));
   const Val repeat_inverse = row.Number(offsetof(qrt_gpu_sample, repeat_inverse));
@@ -47,10 +48,10 @@ void Penalize(Row& row, Val count) {
     const Val index = i + row.thread;
     b.If(LtU(index, count), [&] {
       const Val at = (begin + index) * sizeof(qrt_gpu_penalty);
-      const Val token = b.Load(Type::kI32, b.Arg(kPenalties), at);
+      const Val token = b.Load(Type::kI32, penalties, at);
       b.If(LtU(token - first, ids), [&] {
         const Val key = row.KeyOfToken(token);
-        const Val times = b.Load(Type::kI32, b.Arg(kPenalties), at + offsetof(qrt_gpu_penalty, count));
+        const Val times = b.Load(Type::kI32, penalties, at + offsetof(qrt_gpu_penalty, count));
         b.If(IsFiniteKey(key), [&] {
           const Val off = presence + frequency * b.ExtendU(times);
           row.SetKey(token, PenalizedKey(key, repeat, repeat_inverse, off));

@@ -70,7 +70,7 @@ class Row {
         thread(builder.Thread()),
         row_(row),
         scratch_(builder.Arg(kScratch) + builder.ExtendU(row) * builder.I64(layout.bytes)),
-        sample_(builder.Arg(kSamples) + builder.ExtendU(row) * builder.I64(sizeof(qrt_gpu_sample))) {}
+        sample_(builder.Arg(kSamples) + builder.ExtendU(row) * builder.I64(sizeof(qrt_gpu_entry))) {}
 
   Val Option(Type type, size_t offset) { return b.Load(type, sample_, b.I32(static_cast<int32_t>(offset))); }
   Val Number(size_t offset) { return Option(Type::kI64, offset); }

@@ -13,25 +13,27 @@ namespace qcc::gpu {
 
 // ---- arguments ----
 
-// The header and the table of rows behind it.
+// The header and the entries behind it.
 inline Arg StepArg(const Expansion& expansion) {
-  return {Space::kStep, 0, qrt_gpu_seqs_offset(static_cast<uint64_t>(expansion.max_rows()))};
+  return {Space::kStep, 0, qrt_gpu_entries_end(static_cast<uint64_t>(expansion.max_rows()))};
+}
+// From the first entry's field at `offset` on, a field of `bytes` of each.
+inline Arg EntriesArg(const Expansion& expansion, size_t offset, uint64_t bytes) {
+  const uint64_t last = static_cast<uint64_t>(expansion.max_rows()) - 1;
+  return {Space::kStep, qrt_gpu_entries_offset() + offset, last * sizeof(qrt_gpu_entry) + bytes};
 }
 inline Arg StepSeqsArg(const Expansion& expansion) {
-  const uint64_t n = static_cast<uint64_t>(expansion.max_rows());
-  return {Space::kStep, qrt_gpu_seqs_offset(n), n * sizeof(qrt_gpu_seq)};
+  return EntriesArg(expansion, offsetof(qrt_gpu_entry, seq), sizeof(qrt_gpu_seq));
 }
 inline Arg StepOutsArg(const Expansion& expansion) {
-  const uint64_t n = static_cast<uint64_t>(expansion.max_rows());
-  return {Space::kStep, qrt_gpu_outs_offset(n), n * 4};
+  return EntriesArg(expansion, offsetof(qrt_gpu_entry, out_row), sizeof(uint32_t));
 }
 inline Arg StepSamplesArg(const Expansion& expansion) {
-  const uint64_t n = static_cast<uint64_t>(expansion.max_rows());
-  return {Space::kStep, qrt_gpu_samples_offset(n), n * sizeof(qrt_gpu_sample)};
+  return EntriesArg(expansion, offsetof(qrt_gpu_entry, sample), sizeof(qrt_gpu_sample));
 }
+// The whole block: the penalties begin where it says.
 inline Arg StepPenaltiesArg(const Expansion& expansion) {
-  const uint64_t n = static_cast<uint64_t>(expansion.max_rows());
-  return {Space::kStep, qrt_gpu_penalties_offset(n), QRT_GPU_MAX_PENALTIES * sizeof(qrt_gpu_penalty)};
+  return {Space::kStep, 0, qrt_gpu_step_bytes(static_cast<uint64_t>(expansion.max_rows()))};
 }
 
 // ---- in kernels: `step`, `seqs`, `outs` are the values of those arguments; rows and indices are i32 ----
@@ -50,8 +52,8 @@ inline Val StepOuts(Val step) {
 }
 
 inline Val RowWord(Val step, Val row, size_t offset) {
-  const uint64_t at = qrt_gpu_rows_offset() + offset;
-  return step.builder()->Load(Type::kI32, step, row * sizeof(qrt_gpu_row) + at);
+  const uint64_t at = qrt_gpu_entries_offset() + offsetof(qrt_gpu_entry, row) + offset;
+  return step.builder()->Load(Type::kI32, step, row * sizeof(qrt_gpu_entry) + at);
 }
 inline Val RowToken(Val step, Val row) {
   return RowWord(step, row, offsetof(qrt_gpu_row, token));
@@ -68,7 +70,7 @@ inline Val RowRope(Val step, Val row, int stream) {
 }
 
 inline Val SeqField(Type type, Val seqs, Val seq, size_t offset) {
-  return seqs.builder()->Load(type, seqs, seq * sizeof(qrt_gpu_seq) + offset);
+  return seqs.builder()->Load(type, seqs, seq * sizeof(qrt_gpu_entry) + offset);
 }
 inline Val SeqState(Val seqs, Val seq) {  // i64: device address
   return SeqField(Type::kI64, seqs, seq, offsetof(qrt_gpu_seq, state));
@@ -101,9 +103,14 @@ inline Val SeqRowCount(Val seqs, Val seq) {
   return SeqField(Type::kI32, seqs, seq, offsetof(qrt_gpu_seq, row_count));
 }
 
+// The address of the table of penalties; `block`: of the whole block.
+inline Val StepPenalties(Val block) {
+  return block + block.builder()->ExtendU(StepWord(block, offsetof(qrt_gpu_step, penalties_at)));
+}
+
 // The row behind row `index` of logits.
 inline Val OutRow(Val outs, Val index) {
-  return outs.builder()->Load(Type::kI32, outs, index * 4);
+  return outs.builder()->Load(Type::kI32, outs, index * sizeof(qrt_gpu_entry));
 }
 
 }  // namespace qcc::gpu

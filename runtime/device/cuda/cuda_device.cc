@@ -81,8 +81,8 @@ class CudaDevice final : public Device {
   static CudaGraphs::After AfterOf(const StepRequest& step);
   std::span<const cuda::CUgraphExec> GraphsOf(const StepRequest& step, CudaGraphs::After after) const;
   CUresult RunStep(const StepRequest& step, std::span<const cuda::CUgraphExec> graphs);
-  // Sends what a step wrote of its block at step_block_ + `from`.
-  CUresult SendBlock(const GpuStepRanges& written, uint64_t from);
+  // Writes a step's block at step_block_ + `from` and sends it: one copy a step.
+  CUresult SendBlock(const StepRequest& step, uint64_t from);
   CUresult Copy(const DeviceCopy& copy);
   // Of step `i`; `made`: guesses before it, which it counts on.
   CUresult RunLink(std::span<const ChainStep> steps, size_t i, uint32_t* made);
@@ -302,7 +302,7 @@ DeviceResult CudaDevice::Run(const StepRequest& step) {
 
 CUresult CudaDevice::RunStep(const StepRequest& step, std::span<const cuda::CUgraphExec> graphs) {
   const cuda::Functions& call = driver_.call;
-  CUresult result = SendBlock(WriteStepBlock(step, max_rows_, step_block_), 0);
+  CUresult result = SendBlock(step, 0);
   for (cuda::CUgraphExec graph : graphs) {
     if (result != kSuccess) break;
     result = call.GraphLaunch(graph, stream_);
@@ -327,16 +327,10 @@ CUresult CudaDevice::RunStep(const StepRequest& step, std::span<const cuda::CUgr
   return result;
 }
 
-CUresult CudaDevice::SendBlock(const GpuStepRanges& written, uint64_t from) {
-  const CUdeviceptr block = spaces_[static_cast<size_t>(GpuSpace::kStep)];
-  CUresult result = kSuccess;
-  for (size_t i = 0; i < written.count && result == kSuccess; ++i) {
-    const auto& range = written.ranges[i];
-    if (range.bytes == 0) continue;
-    result = driver_.call.MemcpyHtoDAsync(block + range.offset, step_block_ + from + range.offset,
-                                          range.bytes, stream_);
-  }
-  return result;
+CUresult CudaDevice::SendBlock(const StepRequest& step, uint64_t from) {
+  uint8_t* block = step_block_ + from;
+  const uint64_t bytes = WriteStepBlock(step, block);
+  return driver_.call.MemcpyHtoDAsync(spaces_[static_cast<size_t>(GpuSpace::kStep)], block, bytes, stream_);
 }
 
 CUresult CudaDevice::Copy(const DeviceCopy& copy) {
@@ -384,7 +378,7 @@ CUresult CudaDevice::RunLink(std::span<const ChainStep> steps, size_t i, uint32_
   const cuda::Functions& call = driver_.call;
   const ChainStep& link = steps[i];
   const uint64_t from = ChainBlockOffset(i, steps.size(), max_rows_);
-  CUresult result = SendBlock(WriteStepBlock(link.step, max_rows_, step_block_ + from), from);
+  CUresult result = SendBlock(link.step, from);
   if (result == kSuccess) result = Copy(link.before);
   for (uint32_t row = 0; row < link.fed && result == kSuccess; ++row) {
     result =

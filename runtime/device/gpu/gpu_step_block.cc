@@ -1,5 +1,6 @@
 #include "runtime/device/gpu/gpu_step_block.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
@@ -23,22 +24,22 @@ bool FitsStepBlock(const StepRequest& step, uint32_t max_rows) {
   return true;
 }
 
-GpuStepRanges WriteStepBlock(const StepRequest& step, uint32_t max_rows, uint8_t* block) {
-  GpuStepRanges out;
-  const auto add = [&out](uint64_t offset, uint64_t bytes) {
-    if (bytes != 0) out.ranges[out.count++] = {offset, bytes};
-  };
+uint64_t WriteStepBlock(const StepRequest& step, uint8_t* block) {
+  const int64_t count = std::max({step.n_rows, step.n_seqs, step.n_out});
+  const uint64_t end = qrt_gpu_entries_end(static_cast<uint64_t>(count));
   qrt_gpu_step header = {};
   header.n_rows = static_cast<uint32_t>(step.n_rows);
   header.n_seqs = static_cast<uint32_t>(step.n_seqs);
   header.n_out = static_cast<uint32_t>(step.n_out);
+  header.penalties_at = static_cast<uint32_t>(end);
   std::memcpy(block, &header, sizeof header);
 
-  uint8_t* rows = block + qrt_gpu_rows_offset();
-  uint8_t* seqs = block + qrt_gpu_seqs_offset(max_rows);
+  // Fields beyond a list are zero.
+  auto* entries = reinterpret_cast<qrt_gpu_entry*>(block + qrt_gpu_entries_offset());
+  std::fill_n(entries, count, qrt_gpu_entry{});
   for (int64_t s = 0; s < step.n_seqs; ++s) {
     const qrt_seq& from = step.seqs[s];
-    qrt_gpu_seq seq = {};
+    qrt_gpu_seq& seq = entries[s].seq;
     seq.state = reinterpret_cast<uint64_t>(from.state);
     seq.odd_offset = static_cast<uint64_t>(from.odd_offset);
     seq.kv = reinterpret_cast<uint64_t>(from.kv);
@@ -46,42 +47,32 @@ GpuStepRanges WriteStepBlock(const StepRequest& step, uint32_t max_rows, uint8_t
     seq.past = static_cast<uint32_t>(from.past);
     seq.row_begin = static_cast<uint32_t>(from.row_begin);
     seq.row_count = static_cast<uint32_t>(from.row_count);
-    std::memcpy(seqs + s * static_cast<int64_t>(sizeof seq), &seq, sizeof seq);
     for (int64_t i = 0; i < from.row_count; ++i) {
       const int64_t r = from.row_begin + i;
-      qrt_gpu_row row = {};
+      qrt_gpu_row& row = entries[r].row;
       row.token = step.tokens[r];
       row.seq = static_cast<uint32_t>(s);
       row.position = static_cast<uint32_t>(from.past + i);
       std::memcpy(row.rope, step.positions + 4 * r, sizeof row.rope);
-      std::memcpy(rows + r * static_cast<int64_t>(sizeof row), &row, sizeof row);
     }
   }
-  add(0, qrt_gpu_rows_offset() + static_cast<uint64_t>(step.n_rows) * sizeof(qrt_gpu_row));
-  add(qrt_gpu_seqs_offset(max_rows), static_cast<uint64_t>(step.n_seqs) * sizeof(qrt_gpu_seq));
-
-  const auto copy = [&](uint64_t offset, const void* from, uint64_t bytes) {
-    if (from == nullptr || bytes == 0) return;
-    std::memcpy(block + offset, from, bytes);
-    add(offset, bytes);
-  };
-  const uint64_t n_out = static_cast<uint64_t>(step.n_out);
-  copy(qrt_gpu_outs_offset(max_rows), step.out_rows, n_out * sizeof(int32_t));
-  if (step.samples != nullptr) {
-    copy(qrt_gpu_samples_offset(max_rows), step.samples, n_out * sizeof(qrt_gpu_sample));
-    copy(qrt_gpu_penalties_offset(max_rows), step.penalties,
-         uint64_t{step.n_penalties} * sizeof(qrt_gpu_penalty));
+  for (int64_t o = 0; o < step.n_out; ++o) {
+    if (step.out_rows != nullptr) entries[o].out_row = static_cast<uint32_t>(step.out_rows[o]);
+    if (step.samples != nullptr) entries[o].sample = step.samples[o];
   }
-  return out;
+  if (step.samples == nullptr || step.penalties == nullptr) return end;
+  const uint64_t bytes = uint64_t{step.n_penalties} * sizeof(qrt_gpu_penalty);
+  std::memcpy(block + end, step.penalties, bytes);
+  return end + bytes;
 }
 
 uint64_t ChainBlocksBytes(uint32_t max_rows) {
-  return qrt_gpu_step_bytes(max_rows) + (kMostChainSteps - 1) * qrt_gpu_penalties_offset(max_rows);
+  return qrt_gpu_step_bytes(max_rows) + (kMostChainSteps - 1) * qrt_gpu_entries_end(max_rows);
 }
 
 uint64_t ChainBlockOffset(size_t step, size_t steps, uint32_t max_rows) {
   if (step + 1 == steps) return 0;
-  return qrt_gpu_step_bytes(max_rows) + step * qrt_gpu_penalties_offset(max_rows);
+  return qrt_gpu_step_bytes(max_rows) + step * qrt_gpu_entries_end(max_rows);
 }
 
 bool FitsChain(std::span<const ChainStep> steps, uint32_t max_rows) {
@@ -102,7 +93,8 @@ bool FitsChain(std::span<const ChainStep> steps, uint32_t max_rows) {
 
 uint64_t FedTokenOffset(const ChainStep& step, uint32_t i) {
   const uint64_t row = static_cast<uint64_t>(step.step.n_rows) - step.fed + i;
-  return qrt_gpu_rows_offset() + row * sizeof(qrt_gpu_row) + offsetof(qrt_gpu_row, token);
+  return qrt_gpu_entries_offset() + row * sizeof(qrt_gpu_entry) + offsetof(qrt_gpu_entry, row) +
+         offsetof(qrt_gpu_row, token);
 }
 
 }  // namespace qrt

@@ -2,7 +2,6 @@
 #ifndef RUNTIME_DEVICE_GPU_GPU_STEP_BLOCK_H_
 #define RUNTIME_DEVICE_GPU_GPU_STEP_BLOCK_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -11,22 +10,14 @@
 
 namespace qrt {
 
-// Byte ranges of the block that a step wrote; only they need to reach the device.
-struct GpuStepRanges {
-  struct Range {
-    uint64_t offset, bytes;
-  };
-  std::array<Range, 5> ranges;
-  size_t count = 0;
-};
-
 // Whether the request's counts fit a block for `max_rows` rows: at least one row, and every table inside its
 // extent.
 bool FitsStepBlock(const StepRequest& step, uint32_t max_rows);
 
 // Fills `block`, which has qrt_gpu_step_bytes(max_rows) bytes and 8-byte alignment, from a request that fits.
-// Samples and penalties are written only if the request has them.
-GpuStepRanges WriteStepBlock(const StepRequest& step, uint32_t max_rows, uint8_t* block);
+// Returns the bytes from its begin on that the device needs. Samples and penalties are written only if the
+// request has them.
+uint64_t WriteStepBlock(const StepRequest& step, uint8_t* block);
 
 // The host's memory for the blocks of a chain's steps: the last one's, which alone may have penalties, is the
 // block of a single step; the others' lie behind it.

@@ -102,7 +102,8 @@ class VulkanDevice final : public Device {
   }
   // Copies, of the host's block at `from` what a step wrote, and between buffers: `to` and `from` are places
   // there.
-  void CopyBlock(const GpuStepRanges& ranges, uint64_t from);
+  // Of the step's block at step_host_ + `from`.
+  void CopyBlock(uint64_t bytes, uint64_t from);
   void Copy(const VulkanBuffer& from, uint64_t from_offset, const VulkanBuffer& to, uint64_t to_offset,
             uint64_t bytes);
   void Copy(const DeviceCopy& copy);
@@ -110,9 +111,9 @@ class VulkanDevice final : public Device {
   void RecordLink(std::span<const ChainStep> steps, size_t i, uint32_t* made);
   VkResult RecordChain(std::span<const ChainStep> steps, uint32_t* made);
   VkResult RunGroup(const Program& program, size_t begin, size_t end, const StepRequest& step,
-                    const GpuStepRanges* ranges, const Sample* sample, bool last);
+                    uint64_t block_bytes, const Sample* sample, bool last);
   VkResult RecordGroup(const Program& program, size_t begin, size_t end, const StepRequest& step,
-                       const GpuStepRanges* ranges, const Sample* sample, bool last);
+                       uint64_t block_bytes, const Sample* sample, bool last);
 
   // Destroyed in the reverse order: the context, which waits for the device, last.
   const std::unique_ptr<VulkanContext> context_;
@@ -327,7 +328,7 @@ DeviceResult VulkanDevice::Run(const StepRequest& step) {
     if (sample == nullptr) return Refuse("the artifact has no kernels to choose so many tokens");
   }
   refused_ = nullptr;
-  const GpuStepRanges ranges = WriteStepBlock(step, max_rows_, step_host_.mapped());
+  const uint64_t block_bytes = WriteStepBlock(step, step_host_.mapped());
   uint64_t context = 0;
   for (int64_t s = 0; s < step.n_seqs; ++s) {
     context = std::max(context, static_cast<uint64_t>(step.seqs[s].past + step.seqs[s].row_count));
@@ -345,7 +346,7 @@ DeviceResult VulkanDevice::Run(const StepRequest& step) {
     }
     const bool last = end == program.segments.size();
     const auto start = std::chrono::steady_clock::now();
-    const VkResult result = RunGroup(program, begin, end, step, begin == 0 ? &ranges : nullptr, sample, last);
+    const VkResult result = RunGroup(program, begin, end, step, begin == 0 ? block_bytes : 0, sample, last);
     if (result != VK_SUCCESS) return Fail(result, "a step");
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     pacing_.Measured(estimate, seconds.count());
@@ -365,23 +366,23 @@ DeviceResult VulkanDevice::Run(const StepRequest& step) {
 }
 
 VkResult VulkanDevice::RunGroup(const Program& program, size_t begin, size_t end, const StepRequest& step,
-                                const GpuStepRanges* ranges, const Sample* sample, bool last) {
-  const VkResult result = RecordGroup(program, begin, end, step, ranges, sample, last);
+                                uint64_t block_bytes, const Sample* sample, bool last) {
+  const VkResult result = RecordGroup(program, begin, end, step, block_bytes, sample, last);
   if (result != VK_SUCCESS) return result;
   ++counters_.submissions;
   return context_->Run(commands_);
 }
 
 VkResult VulkanDevice::RecordGroup(const Program& program, size_t begin, size_t end, const StepRequest& step,
-                                   const GpuStepRanges* ranges, const Sample* sample, bool last) {
+                                   uint64_t block_bytes, const Sample* sample, bool last) {
   const VkDeviceFunctions& vk = context_->vk();
   VkCommandBufferBeginInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
   info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
   const VkResult result = vk.BeginCommandBuffer(commands_, &info);
   if (result != VK_SUCCESS) return result;
   context_->FullBarrier(commands_);
-  if (ranges != nullptr) {
-    CopyBlock(*ranges, 0);
+  if (block_bytes != 0) {
+    CopyBlock(block_bytes, 0);
     context_->FullBarrier(commands_);
   }
   for (size_t i = begin; i < end; ++i) {
@@ -405,16 +406,8 @@ VkResult VulkanDevice::RecordGroup(const Program& program, size_t begin, size_t 
   return vk.EndCommandBuffer(commands_);
 }
 
-void VulkanDevice::CopyBlock(const GpuStepRanges& ranges, uint64_t from) {
-  const VulkanBuffer& to = buffers_[static_cast<size_t>(GpuSpace::kStep)][0];
-  std::array<VkBufferCopy, 5> copies;
-  static_assert(std::tuple_size_v<decltype(ranges.ranges)> == 5);
-  for (size_t i = 0; i < ranges.count; ++i) {
-    const GpuStepRanges::Range& r = ranges.ranges[i];
-    copies[i] = {step_host_.offset() + from + r.offset, to.offset() + r.offset, r.bytes};
-  }
-  context_->vk().CmdCopyBuffer(commands_, step_host_.buffer(), to.buffer(),
-                               static_cast<uint32_t>(ranges.count), copies.data());
+void VulkanDevice::CopyBlock(uint64_t bytes, uint64_t from) {
+  Copy(step_host_, from, buffers_[static_cast<size_t>(GpuSpace::kStep)][0], 0, bytes);
 }
 
 void VulkanDevice::Copy(const VulkanBuffer& from, uint64_t from_offset, const VulkanBuffer& to,
@@ -479,7 +472,7 @@ void VulkanDevice::RecordLink(std::span<const ChainStep> steps, size_t i, uint32
     for (const VulkanSegment& s : program) context_->vk().CmdExecuteCommands(commands_, 1, &s.commands);
   };
   context_->FullBarrier(commands_);
-  CopyBlock(WriteStepBlock(step, max_rows_, step_host_.mapped() + block), block);
+  CopyBlock(WriteStepBlock(step, step_host_.mapped() + block), block);
   Copy(link.before);
   if (link.fed != 0) context_->FullBarrier(commands_);
   for (uint32_t row = 0; row < link.fed; ++row) {

@@ -176,7 +176,7 @@ TEST(CudaFacts, TheBestCodeThatTheDeviceHas) {
   EXPECT_EQ(ChooseCudaCode(manifest, device, "").status().number(), 5002u);
 }
 
-TEST(CudaDevice, OneGraphAndFourBytesATokenInGreedyMode) {
+TEST(CudaDevice, OneCopyOneGraphAndFourBytesAToken) {
   FakeCuda fake;
   fake.fill_results = 42;
   {
@@ -189,11 +189,23 @@ TEST(CudaDevice, OneGraphAndFourBytesATokenInGreedyMode) {
     row.step.chosen = &chosen;
     const DeviceCounters before = device->counters();
     fake.launched.clear();
+    fake.uploads = 0;
     ASSERT_EQ(device->Run(row.step), DeviceResult::kOk) << device->last_error();
     EXPECT_EQ(chosen, 42);
+    EXPECT_EQ(fake.uploads, 1);
     EXPECT_EQ(device->counters().submissions - before.submissions, 1u);
     EXPECT_EQ(device->counters().bytes_to_host - before.bytes_to_host, 4u);
     ASSERT_EQ(fake.launched.size(), 1u);
+    const qrt_gpu_penalty penalties[] = {{3, 1}, {4, 2}};
+    qrt_gpu_sample sample = {};
+    sample.penalty_count = 2;
+    row.step.samples = &sample;
+    row.step.penalties = penalties;
+    row.step.n_penalties = 2;
+    ASSERT_EQ(device->Run(row.step), DeviceResult::kOk) << device->last_error();
+    EXPECT_EQ(fake.uploads, 2) << "penalties go with the rest";
+    row.step.samples = nullptr;
+    ASSERT_EQ(fake.launched.size(), 2u);
     EXPECT_GT(fake.launched[0].size(), CudaModel().manifest().programs[row.step.program].dispatches / 2);
     row.Free(*device);
   }

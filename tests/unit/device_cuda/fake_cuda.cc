@@ -312,6 +312,7 @@ CUresult MemFreeHost(void* memory) {
 CUresult ToDevice(CUdeviceptr to, const void* from, size_t bytes, CUstream) {
   FAKE_ENTER("cuMemcpyHtoDAsync_v2");
   Needs("cuMemcpyHtoDAsync_v2");
+  ++fake.uploads;
   if (!fake.Inside(to, bytes)) {
     Problem("a copy to the device outside of memory");
     return kSuccess;

@@ -284,7 +284,7 @@ TEST(GpuStepBlockTest, ChainsFeedWhatWasGuessedBefore) {
   steps[2].step.chosen = chosen;
   EXPECT_TRUE(FitsChain(steps, kRows));
   EXPECT_FALSE(FitsChain(steps, 2)) << "three rows";
-  EXPECT_EQ(FedTokenOffset(steps[2], 1), qrt_gpu_rows_offset() + 2 * sizeof(qrt_gpu_row)) << "the last row";
+  EXPECT_EQ(FedTokenOffset(steps[2], 1), qrt_gpu_entries_end(2)) << "the last row";
   EXPECT_FALSE(FitsChain({}, kRows));
   EXPECT_FALSE(FitsChain(std::vector<ChainStep>(kMostChainSteps + 1, steps[0]), kRows));
   const auto fits = [&](auto change) {
@@ -301,8 +301,8 @@ TEST(GpuStepBlockTest, ChainsFeedWhatWasGuessedBefore) {
   // Blocks do not meet: the single step's has penalties, the others' need none.
   EXPECT_EQ(ChainBlockOffset(2, 3, kRows), 0u);
   EXPECT_EQ(ChainBlockOffset(0, 3, kRows), qrt_gpu_step_bytes(kRows));
-  EXPECT_EQ(ChainBlockOffset(1, 3, kRows) - ChainBlockOffset(0, 3, kRows), qrt_gpu_penalties_offset(kRows));
-  EXPECT_EQ(ChainBlockOffset(kMostChainSteps - 2, kMostChainSteps, kRows) + qrt_gpu_penalties_offset(kRows),
+  EXPECT_EQ(ChainBlockOffset(1, 3, kRows) - ChainBlockOffset(0, 3, kRows), qrt_gpu_entries_end(kRows));
+  EXPECT_EQ(ChainBlockOffset(kMostChainSteps - 2, kMostChainSteps, kRows) + qrt_gpu_entries_end(kRows),
             ChainBlocksBytes(kRows));
 }
 
@@ -311,7 +311,8 @@ TEST(GpuStepBlockTest, RowsFollowTheirSequences) {
       {reinterpret_cast<uint8_t*>(0x1000), 0x100, reinterpret_cast<uint8_t*>(0x2000), 64, 5, 0, 2},
       {reinterpret_cast<uint8_t*>(0x3000), 0, reinterpret_cast<uint8_t*>(0x4000), 128, 0, 2, 1}};
   const int32_t tokens[] = {7, 8, 9}, positions[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, outs[] = {2, 1};
-  const qrt_gpu_sample samples[2] = {};
+  qrt_gpu_sample samples[2] = {};
+  samples[1].top_k = 5;
   const qrt_gpu_penalty penalties[] = {{3, 4}};
   StepRequest step;
   step.seqs = seqs;
@@ -325,32 +326,33 @@ TEST(GpuStepBlockTest, RowsFollowTheirSequences) {
   ASSERT_TRUE(FitsStepBlock(step, kRows));
   std::vector<uint64_t> block(qrt_gpu_step_bytes(kRows) / 8 + 1);
   auto* bytes = reinterpret_cast<uint8_t*>(block.data());
-  GpuStepRanges ranges = WriteStepBlock(step, kRows, bytes);
-  EXPECT_EQ(ranges.count, 3u);
-  const auto* rows = reinterpret_cast<const qrt_gpu_row*>(bytes + qrt_gpu_rows_offset());
-  EXPECT_EQ(rows[1].token, 8);
-  EXPECT_EQ(rows[1].seq, 0u);
-  EXPECT_EQ(rows[1].position, 6u);
-  EXPECT_EQ(rows[1].rope[2], 7);
-  EXPECT_EQ(rows[2].seq, 1u);
-  EXPECT_EQ(rows[2].position, 0u);
-  const auto* out_seqs = reinterpret_cast<const qrt_gpu_seq*>(bytes + qrt_gpu_seqs_offset(kRows));
-  EXPECT_EQ(out_seqs[0].odd_offset, 0x100u);
-  EXPECT_EQ(out_seqs[1].state, 0x3000u);
-  EXPECT_EQ(out_seqs[1].odd_offset, 0u);
-  EXPECT_EQ(out_seqs[1].kv, 0x4000u);
-  EXPECT_EQ(out_seqs[1].kv_capacity, 128u);
-  EXPECT_EQ(out_seqs[0].past, 5u);
-  EXPECT_EQ(out_seqs[1].row_begin, 2u);
-  EXPECT_EQ(reinterpret_cast<const uint32_t*>(bytes + qrt_gpu_outs_offset(kRows))[0], 2u);
-  uint64_t total = 0;
-  for (size_t i = 0; i < ranges.count; ++i) total += ranges.ranges[i].bytes;
-  EXPECT_EQ(total, 64u + 3 * 32 + 2 * 48 + 2 * 4);
+  // One range from the begin on, however many rows a step may have.
+  const uint64_t end = WriteStepBlock(step, bytes);
+  EXPECT_EQ(end, 64u + 3 * 176);
+  const auto* entries = reinterpret_cast<const qrt_gpu_entry*>(bytes + qrt_gpu_entries_offset());
+  EXPECT_EQ(entries[1].row.token, 8);
+  EXPECT_EQ(entries[1].row.seq, 0u);
+  EXPECT_EQ(entries[1].row.position, 6u);
+  EXPECT_EQ(entries[1].row.rope[2], 7);
+  EXPECT_EQ(entries[2].row.seq, 1u);
+  EXPECT_EQ(entries[2].row.position, 0u);
+  EXPECT_EQ(entries[0].seq.odd_offset, 0x100u);
+  EXPECT_EQ(entries[1].seq.state, 0x3000u);
+  EXPECT_EQ(entries[1].seq.odd_offset, 0u);
+  EXPECT_EQ(entries[1].seq.kv, 0x4000u);
+  EXPECT_EQ(entries[1].seq.kv_capacity, 128u);
+  EXPECT_EQ(entries[0].seq.past, 5u);
+  EXPECT_EQ(entries[1].seq.row_begin, 2u);
+  EXPECT_EQ(entries[0].out_row, 2u);
+  EXPECT_EQ(entries[1].out_row, 1u);
   step.samples = samples;
   step.penalties = penalties;
   step.n_penalties = 1;
-  EXPECT_EQ(WriteStepBlock(step, kRows, bytes).count, 5u);
-  EXPECT_EQ(reinterpret_cast<const qrt_gpu_penalty*>(bytes + qrt_gpu_penalties_offset(kRows))->count, 4u);
+  EXPECT_EQ(WriteStepBlock(step, bytes), end + sizeof(qrt_gpu_penalty));
+  EXPECT_EQ(entries[1].sample.top_k, 5u);
+  const uint32_t at = reinterpret_cast<const qrt_gpu_step*>(bytes)->penalties_at;
+  EXPECT_EQ(at, end);
+  EXPECT_EQ(reinterpret_cast<const qrt_gpu_penalty*>(bytes + at)->count, 4u);
 
   EXPECT_FALSE(FitsStepBlock(step, 2));
   step.n_penalties = QRT_GPU_MAX_PENALTIES + 1;

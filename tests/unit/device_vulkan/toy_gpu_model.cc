@@ -30,7 +30,7 @@ uint64_t Address(U words, uint at) { return uint64_t(words.v[at]) | uint64_t(wor
 )";
 
 // Offsets in words: row = {token, seq, position, -, rope[4]}, seq = {state, odd_offset, kv, capacity, past,
-// begin, count, -}.
+// begin, count, -}; 44 from one to the next.
 struct ToyKernel {
   const char* name;
   uint32_t n_args;
@@ -42,7 +42,7 @@ constexpr ToyKernel kKernels[] = {
   uint row = gl_WorkGroupID.x, c = gl_LocalInvocationID.x;
   if (row >= U(p.a[0]).v[0]) return;
   U rows = U(p.a[1]);
-  precise float x = F(p.a[2]).v[rows.v[row * 8] * 16 + c] + float(rows.v[row * 8 + 4]) * 0.125;
+  precise float x = F(p.a[2]).v[rows.v[row * 44] * 16 + c] + float(rows.v[row * 44 + 4]) * 0.125;
   F(p.a[3]).v[row * 16 + c] = x;)"},
     // step, weights, x, y, factor (a number)
     {"layer", 5, R"(
@@ -61,11 +61,11 @@ constexpr ToyKernel kKernels[] = {
   uint seq = gl_WorkGroupID.x, c = gl_LocalInvocationID.x;
   if (seq >= U(p.a[0]).v[1]) return;
   U seqs = U(p.a[2]);
-  F state = F(Address(seqs, seq * 12)), kv = F(Address(seqs, seq * 12 + 4)), x = F(p.a[3]);
-  uint past = seqs.v[seq * 12 + 8], begin = seqs.v[seq * 12 + 9], count = seqs.v[seq * 12 + 10];
+  F state = F(Address(seqs, seq * 44)), kv = F(Address(seqs, seq * 44 + 4)), x = F(p.a[3]);
+  uint past = seqs.v[seq * 44 + 8], begin = seqs.v[seq * 44 + 9], count = seqs.v[seq * 44 + 10];
   for (uint i = 0; i < count; ++i) {
     uint at = (begin + i) * 16 + c;
-    uint position = U(p.a[1]).v[(begin + i) * 8 + 2];
+    uint position = U(p.a[1]).v[(begin + i) * 44 + 2];
     precise float s = state.v[c] * 0.5;
     s = s + x.v[at];
     state.v[c] = s;
@@ -79,7 +79,7 @@ constexpr ToyKernel kKernels[] = {
     {"head", 5, R"(
   uint o = gl_WorkGroupID.x, v = gl_LocalInvocationID.x;
   if (o >= U(p.a[0]).v[2] || v >= 40) return;
-  uint row = U(p.a[1]).v[o];
+  uint row = U(p.a[1]).v[o * 44];
   precise float sum = 0;
   for (uint k = 0; k < 16; ++k) {
     precise float product = F(p.a[3]).v[v * 16 + k] * F(p.a[2]).v[row * 16 + k];
@@ -93,13 +93,14 @@ constexpr ToyKernel kKernels[] = {
   uint best = 0;
   for (uint v = 1; v < 40; ++v) if (F(p.a[1]).v[o * 48 + v] > F(p.a[1]).v[o * 48 + best]) best = v;
   U(p.a[2]).v[o] = best;)"},
-    // step, samples, penalties, results, scratch, a word of constants: no sampler, but every field it gets
+    // step, samples, the step with its penalties, results, scratch, a word of constants: no sampler, but
+    // every field it gets
     // counts, and it always finds a token
     {"draw", 6, R"(
   uint o = gl_WorkGroupID.x;
   if (o >= U(p.a[0]).v[2] || gl_LocalInvocationID.x != 0) return;
-  U sample_ = U(p.a[1]), penalties = U(p.a[2]);
-  uint at = o * 20, sum = sample_.v[at] + sample_.v[at + 16] + U(p.a[5]).v[0];
+  U sample_ = U(p.a[1]), penalties = U(p.a[2] + U(p.a[2]).v[3]);
+  uint at = o * 44, sum = sample_.v[at] + sample_.v[at + 16] + U(p.a[5]).v[0];
   for (uint i = 0; i < sample_.v[at + 18]; ++i) {
     uint q = (sample_.v[at + 17] + i) * 2;
     sum += penalties.v[q] * penalties.v[q + 1];
@@ -124,11 +125,15 @@ constexpr uint64_t kDrawConstant = 1000000;
 Arg StepArg(uint64_t offset, uint64_t bytes) {
   return {Space::kStep, offset, bytes};
 }
+// A field of every entry.
+Arg EntriesArg(size_t offset, uint64_t bytes) {
+  return StepArg(qrt_gpu_entries_offset() + offset, (kMaxRows - 1) * sizeof(qrt_gpu_entry) + bytes);
+}
 
 std::vector<DispatchCode> Trunk(uint32_t rows) {
   const Arg step = StepArg(0, sizeof(qrt_gpu_step));
-  const Arg row_table = StepArg(qrt_gpu_rows_offset(), kMaxRows * sizeof(qrt_gpu_row));
-  const Arg seqs = StepArg(qrt_gpu_seqs_offset(kMaxRows), kMaxRows * sizeof(qrt_gpu_seq));
+  const Arg row_table = EntriesArg(offsetof(qrt_gpu_entry, row), sizeof(qrt_gpu_row));
+  const Arg seqs = EntriesArg(offsetof(qrt_gpu_entry, seq), sizeof(qrt_gpu_seq));
   const auto x = [](uint32_t layer) { return Arg{Space::kArena, layer % 2 * kArenaHalf, kArenaHalf}; };
   std::vector<DispatchCode> list;
   const auto add = [&](uint32_t kernel, bool barrier, std::vector<Arg> args, int32_t layer) {
@@ -164,7 +169,7 @@ DispatchCode Head(uint32_t rows) {
   d.grid[0] = rows;
   d.barrier = true;
   d.args = {StepArg(0, sizeof(qrt_gpu_step)),
-            StepArg(qrt_gpu_outs_offset(kMaxRows), kMaxRows * 4),
+            EntriesArg(offsetof(qrt_gpu_entry, out_row), 4),
             {Space::kArena, 0, kArenaHalf},
             {Space::kWeights, kHeadAt, kHeadBytes},
             {Space::kLogits, 0, rows * kStride * 4}};
@@ -183,8 +188,8 @@ DispatchCode Choose(uint32_t kernel, uint32_t rows) {
             {Space::kResults, 0, rows * 4}};
   if (kernel == kDraw) {
     d.args = {StepArg(0, sizeof(qrt_gpu_step)),
-              StepArg(qrt_gpu_samples_offset(kMaxRows), kMaxRows * sizeof(qrt_gpu_sample)),
-              StepArg(qrt_gpu_penalties_offset(kMaxRows), QRT_GPU_MAX_PENALTIES * sizeof(qrt_gpu_penalty)),
+              EntriesArg(offsetof(qrt_gpu_entry, sample), sizeof(qrt_gpu_sample)),
+              StepArg(0, qrt_gpu_step_bytes(kMaxRows)),
               {Space::kResults, 0, rows * 4},
               {Space::kScratch, 0, rows * 4},
               {Space::kConstants, 16, 4}};

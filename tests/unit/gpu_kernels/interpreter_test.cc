@@ -315,10 +315,10 @@ TEST_F(InterpreterTest, ReadsTheStepBlock) {
   launch.args = {out, {Space::kStep, 0, qrt_gpu_step_bytes(4)}};
   launch.workgroup_size = 1;
   launch.emit = [](Builder& b) {
-    Val row = b.I32(static_cast<int>(qrt_gpu_rows_offset() + 2 * sizeof(qrt_gpu_row)));
+    Val row = b.I32(static_cast<int>(qrt_gpu_entries_end(2)));
     Val token = b.Load(Type::kI32, b.Arg(1), row), position = b.Load(Type::kI32, b.Arg(1), row + 8);
     b.Store(b.Arg(0), b.I32(0), b.Vector({token, position}));
-    Val seq = b.I32(static_cast<int>(qrt_gpu_seqs_offset(4) + sizeof(qrt_gpu_seq)));
+    Val seq = b.I32(static_cast<int>(qrt_gpu_entries_end(1) + offsetof(qrt_gpu_entry, seq)));
     b.Store(b.Load(Type::kI64, b.Arg(1), seq), b.I32(4), b.F32(2.5f));
   };
   ASSERT_EQ(box.Run({launch}), "");
