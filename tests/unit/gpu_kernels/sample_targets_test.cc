@@ -111,6 +111,24 @@ Words AsWords(const std::vector<T>& data) {
   return words;
 }
 
+// The step block, of which the launches have the whole and, as a buffer of its own, what begins with the
+// samples.
+std::vector<uint8_t> Block(const std::vector<qrt_gpu_sample>& samples,
+                           const std::vector<qrt_gpu_penalty>& penalties) {
+  std::vector<qrt_gpu_entry> entries(samples.size());
+  for (size_t i = 0; i < samples.size(); ++i) entries[i].sample = samples[i];
+  qrt_gpu_step step = {};
+  step.n_rows = step.n_out = static_cast<uint32_t>(samples.size());
+  step.penalties_at = static_cast<uint32_t>(qrt_gpu_entries_end(samples.size()));
+  std::vector<uint8_t> block(step.penalties_at + penalties.size() * sizeof(qrt_gpu_penalty));
+  std::memcpy(block.data(), &step, sizeof step);
+  std::memcpy(&block[qrt_gpu_entries_offset()], entries.data(), entries.size() * sizeof(qrt_gpu_entry));
+  if (!penalties.empty()) {
+    std::memcpy(&block[step.penalties_at], penalties.data(), penalties.size() * sizeof(qrt_gpu_penalty));
+  }
+  return block;
+}
+
 TEST_F(SampleTargets, AVulkanDeviceDrawsTheHostsTokens) {
   std::string why;
   VulkanHost* host = VulkanHost::Get(&why);
@@ -153,14 +171,14 @@ TEST_F(SampleTargets, AVulkanDeviceDrawsTheHostsTokens) {
         expected_greedy.push_back(static_cast<uint32_t>(OnHost(*highest, i, row.logits)));
       }
       std::map<std::pair<Space, uint64_t>, Words> memory;
-      qrt_gpu_step step = {};
-      step.n_rows = step.n_out = rows;
+      const std::vector<uint8_t> block = Block(samples, penalties);
       const auto place = [&](size_t arg) {
         return std::pair{draw[0].args[arg].space, draw[0].args[arg].value};
       };
-      memory[place(0)] = AsWords(std::vector<qrt_gpu_step>{step});
-      memory[place(1)] = AsWords(samples);
-      memory[place(2)] = AsWords(penalties);
+      memory[place(0)] = AsWords(block);
+      ASSERT_EQ(place(2), place(0));
+      memory[place(1)] =
+          AsWords(std::vector<uint8_t>(block.begin() + static_cast<ptrdiff_t>(place(1).second), block.end()));
       memory[place(3)] = AsWords(logits);
       memory[place(4)] = Words(std::max(draw_bytes, greedy_bytes) / 4, 0xCDCDCDCD);
       memory[place(5)] = Words(rows, 77);
