@@ -12,6 +12,11 @@ namespace qcc::layouts {
 // block serves every format's integer dot product.
 inline constexpr int64_t kInt8Block = 32;
 
+// Of a row of two terms the second's scale is 1 / kTermRatio of the first's, whatever the first leaves, so
+// that sums of both may join as integers.
+inline constexpr int32_t kTermBits = 8;
+inline constexpr float kTermRatio = 1 << kTermBits;
+
 // Byte offsets in the row; the codes are at 0.
 constexpr int64_t Int8ScalesAt(int64_t k) {
   return k;

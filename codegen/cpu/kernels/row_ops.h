@@ -36,6 +36,8 @@ using qcc::layouts::Int8RowBytes;
 using qcc::layouts::Int8ScalesAt;
 using qcc::layouts::Int8SumsAt;
 using qcc::layouts::Int8WeightedAt;
+using qcc::layouts::kTermBits;
+using qcc::layouts::kTermRatio;
 
 // What rounding leaves of 32 values.
 struct Rest {
@@ -69,10 +71,8 @@ QK_INLINE void quantize32(F32<16> v0, F32<16> v1, uint8_t* row, int64_t k, int64
   quantize32(v0, v1, scale32(v0, v1), row, k, c);
 }
 
-// The same of a row of two terms of k columns each. The second's scale is 1 / kTermRatio of the first's,
-// which is exact where it is subnormal too: sums of both join as integers.
-constexpr int32_t kTermBits = 8;
-constexpr float kTermRatio = 1 << kTermBits;
+// The same of a row of two terms of k columns each. The second's scale comes first: the ratio is exact where
+// it is subnormal too.
 QK_INLINE void quantize32_twice(F32<16> v0, F32<16> v1, uint8_t* row, int64_t k, int64_t c) {
   const float second = scale32(v0, v1) * (1.f / kTermRatio);
   const Rest rest = quantize32(v0, v1, second * kTermRatio, row, 2 * k, c);

@@ -83,14 +83,16 @@ void MadeRows::Round(Val row, Val source, Val scale) {
   b_.For(b_.I32(0), end, b_.I32(kThreads), [&](Val first) {
     const Val quad = first + b_.Thread(), active = LtS(quad, end), at = MinS(quad, end - 1) << 4;
     std::vector<Val> values = Values(source, at, scale);
+    const std::vector<Val> scales = quantizer_->Scales(values);
     for (int t = 0; t < spec_.terms; ++t) {
       std::vector<Val> rest;
-      const RoundedQuad rounded = quantizer_->Round(values, t + 1 < spec_.terms ? &rest : nullptr);
+      const Val of_term = scales[static_cast<size_t>(t)];
+      const RoundedQuad rounded = quantizer_->Round(values, of_term, t + 1 < spec_.terms ? &rest : nullptr);
       const Val half_sum = quantizer_->HalfSum(rounded), number = ShrU(quad, 3) + t * spec_.chunks();
       const Val to = row * RowWords(spec_) + number * kChunkWords, word = quad & 7;
       b_.If(active, [&] {
         b_.StoreShared(made_, to + word, rounded.word);
-        b_.If(Eq(word, 0), [&] { b_.StoreShared(made_, to + kScaleWord, b_.AsI32(rounded.scale)); });
+        b_.If(Eq(word, 0), [&] { b_.StoreShared(made_, to + kScaleWord, b_.AsI32(of_term)); });
         b_.If(Eq(word & 3, 0), [&] { b_.StoreShared(made_, to + ShrU(word, 2) + kSumWord, half_sum); });
       });
       values = std::move(rest);

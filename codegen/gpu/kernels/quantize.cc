@@ -32,19 +32,27 @@ int64_t RowQuantizer::row_bytes() const {
 }
 
 void RowQuantizer::Write(Val out_q, Val row, Val quad, Val active, const std::vector<Val>& values) {
+  const std::vector<Val> scales = Scales(values);
   std::vector<Val> rest;
-  WriteTerm(out_q, row, quad, active, values, terms_ == 2 ? &rest : nullptr);
-  if (terms_ == 2) WriteTerm(out_q, row, quad + k_ / 4, active, rest, nullptr);
+  WriteTerm(out_q, row, quad, active, values, scales[0], terms_ == 2 ? &rest : nullptr);
+  if (terms_ == 2) WriteTerm(out_q, row, quad + k_ / 4, active, rest, scales[1], nullptr);
 }
 
-RoundedQuad RowQuantizer::Round(const std::vector<Val>& values, std::vector<Val>* rest) {
+std::vector<Val> RowQuantizer::Scales(const std::vector<Val>& values) {
   Val peak = b_.Call(Builder::Fn::kAbs, values[0]);
   for (int c = 1; c < 4; ++c) peak = MaxF(peak, b_.Call(Builder::Fn::kAbs, values[c]));
-  peak = block_.Max(peak);
-  const Val d = DivF(peak, b_.F32(127.f));
-  const Val none = b_.Compare(Builder::Cmp::kEqF, d, b_.F32(0.f));
-  const Val divisor = Select(none, b_.F32(1.f), d);
-  // A d that is subnormal may be too small by its rounding: keep the codes in range. d == 0: all codes 0.
+  const Val d = DivF(block_.Max(peak), b_.F32(127.f));
+  if (terms_ == 1) return {d};
+  // The ratio is exact where the second is subnormal, too.
+  const Val second = d * (1 / layouts::kTermRatio);
+  return {second * layouts::kTermRatio, second};
+}
+
+RoundedQuad RowQuantizer::Round(const std::vector<Val>& values, Val scale, std::vector<Val>* rest) {
+  const Val none = b_.Compare(Builder::Cmp::kEqF, scale, b_.F32(0.f));
+  const Val divisor = Select(none, b_.F32(1.f), scale);
+  // A scale that is subnormal may be too small by its rounding, and half of the first is 128 of the second:
+  // keep the codes in range. Scale 0: all codes 0.
   const Val top = Select(none, b_.F32(0.f), b_.F32(127.f)),
             bottom = Select(none, b_.F32(0.f), b_.F32(-127.f));
   Val word, sum;
@@ -53,9 +61,9 @@ RoundedQuad RowQuantizer::Round(const std::vector<Val>& values, std::vector<Val>
     const Val byte = c == 3 ? code << 24 : (code & 0xff) << (8 * c);
     word = c ? word | byte : byte;
     sum = c ? sum + code : code;
-    if (rest) rest->push_back(values[c] - b_.ToF32(code) * d);
+    if (rest) rest->push_back(values[c] - b_.ToF32(code) * scale);
   }
-  return {word, b_.ToF32(sum), d};
+  return {word, b_.ToF32(sum)};
 }
 
 Val RowQuantizer::HalfSum(const RoundedQuad& rounded) {
@@ -63,15 +71,15 @@ Val RowQuantizer::HalfSum(const RoundedQuad& rounded) {
 }
 
 void RowQuantizer::WriteTerm(Val out_q, Val row, Val quad, Val active, const std::vector<Val>& values,
-                             std::vector<Val>* rest) {
-  const RoundedQuad rounded = Round(values, rest);
+                             Val scale, std::vector<Val>* rest) {
+  const RoundedQuad rounded = Round(values, scale, rest);
   const Val half_sum = HalfSum(rounded), whole_sum = block_.Sum(rounded.sum);
   b_.If(active, [&] {
     b_.Store(out_q, row + (quad << 2), rounded.word);
     b_.If(Eq(quad & 7, 0), [&] {
       const Val at = row + ShrU(quad, 1);
-      b_.Store(out_q, at + layouts::Int8ScalesAt(terms_ * k_), rounded.scale);
-      b_.Store(out_q, at + layouts::Int8WeightedAt(terms_ * k_), rounded.scale * whole_sum);
+      b_.Store(out_q, at + layouts::Int8ScalesAt(terms_ * k_), scale);
+      b_.Store(out_q, at + layouts::Int8WeightedAt(terms_ * k_), scale * whole_sum);
     });
     b_.If(Eq(quad & 3, 0), [&] { b_.Store(out_q, row + quad + layouts::Int8SumsAt(terms_ * k_), half_sum); });
   });

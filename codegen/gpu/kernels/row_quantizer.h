@@ -11,9 +11,8 @@ namespace qcc::gpu {
 
 // What a thread knows of the block of 32 columns that it makes with seven others.
 struct RoundedQuad {
-  Val word;   // the codes of its four columns
-  Val sum;    // of these codes, f32: at most 32 * 127, as exact as that of the block
-  Val scale;  // of the block
+  Val word;  // the codes of its four columns
+  Val sum;   // of these codes, f32: at most 32 * 127, as exact as that of the block
 };
 
 // Eight neighbouring threads make a block of 32 columns, four columns each.
@@ -26,9 +25,10 @@ class RowQuantizer {
            Reducer::SharedWords(profile, workgroup_size, 4);
   }
   int64_t row_bytes() const;
-  // One term; what rounding leaves of the values, where `rest` is asked for. All threads of the workgroup
-  // must call, here and below.
-  RoundedQuad Round(const std::vector<Val>& values, std::vector<Val>* rest);
+  // The scale of each term of the thread's block. All threads of the workgroup must call, here and below.
+  std::vector<Val> Scales(const std::vector<Val>& values);
+  // One term, of that scale; what rounding leaves of the values, where `rest` is asked for.
+  RoundedQuad Round(const std::vector<Val>& values, Val scale, std::vector<Val>* rest);
   // i32: of the codes of the thread's half of the block.
   Val HalfSum(const RoundedQuad& rounded);
   // `values`: columns 4 * quad .. 4 * quad + 3 of the row at byte offset `row` of `out_q`. quad modulo 8 is
@@ -36,7 +36,7 @@ class RowQuantizer {
   void Write(Val out_q, Val row, Val quad, Val active, const std::vector<Val>& values);
 
  private:
-  void WriteTerm(Val out_q, Val row, Val quad, Val active, const std::vector<Val>& values,
+  void WriteTerm(Val out_q, Val row, Val quad, Val active, const std::vector<Val>& values, Val scale,
                  std::vector<Val>* rest);
 
   Builder& b_;
