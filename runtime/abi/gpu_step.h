@@ -70,6 +70,8 @@ typedef struct qrt_gpu_penalty {
 #define QRT_GPU_SAMPLE_ALL_EQUAL (-3)      /* there are several, all equal */
 
 #define QRT_GPU_MAX_PENALTIES 65536u
+/* The highest top_k that the sample programs for few tokens are made for; the lowest is 1. */
+#define QRT_GPU_FEW_TOKENS 64u
 
 /* What a step says by number: of its row i, its sequence i and its row i of logits. One lies behind the
  * other, so that all that a step needs is one range from the block's begin on, and one copy to the device. */

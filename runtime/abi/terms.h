@@ -57,7 +57,8 @@
 #define QRT_GPU_SAMPLINGS(X) \
   X(Greedy, "greedy", 0)     \
   X(Draw, "draw", 1)         \
-  X(Guess, "guess", 2)
+  X(Guess, "guess", 2)       \
+  X(DrawFew, "draw_few", 3)
 
 #define QRT_TERM(Name, text, number) k##Name = number,
 #define QRT_TERM_NAME(Name, text, number) \

@@ -100,7 +100,7 @@ struct GpuCode {
 
   // The sample program of a kind for the fewest rows that are at least `rows`. Null: there is none.
   const GpuSampleProgram* FindSampleProgram(GpuSampling kind, uint64_t rows) const;
-  // Whether every step that gives logits can be followed by a choice of either kind.
+  // Whether every step that gives logits can be followed by a choice of either kind, greedy or drawn.
   bool Samples(const Manifest& manifest) const;
   // Whether there is a draft, and every step of it can be followed by a guess.
   bool Guesses(const Manifest& manifest) const;

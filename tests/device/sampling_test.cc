@@ -150,15 +150,19 @@ TEST_P(SamplingConformance, NothingToChoose) {
   EXPECT_EQ(greedy[0], QRT_GPU_SAMPLE_BAD_LOGIT);
   EXPECT_EQ(greedy[1], kVocab - 1);
   EXPECT_EQ(greedy[2], QRT_GPU_SAMPLE_BAD_LOGIT);
-  auto sampler = qrt::Sampler::Create(kVocab, {});
-  ASSERT_TRUE(sampler.ok());
-  Draw draw;
-  draw.samples.resize(3);
-  for (qrt_gpu_sample& s : draw.samples) (*sampler).Describe(0, &s, nullptr);
-  const std::vector<int32_t> drawn = Choose(lab, x, &draw, nullptr);
-  EXPECT_LT(drawn[0], 0);
-  EXPECT_GE(drawn[1], 0);
-  EXPECT_LT(drawn[2], 0);
+  for (const int32_t top_k : {0, 40}) {
+    qrt::SamplerOptions options;
+    options.top_k = top_k;
+    auto sampler = qrt::Sampler::Create(kVocab, options);
+    ASSERT_TRUE(sampler.ok());
+    Draw draw;
+    draw.samples.resize(3);
+    for (qrt_gpu_sample& s : draw.samples) (*sampler).Describe(0, &s, nullptr);
+    const std::vector<int32_t> drawn = Choose(lab, x, &draw, nullptr);
+    EXPECT_LT(drawn[0], 0);
+    EXPECT_GE(drawn[1], 0);
+    EXPECT_LT(drawn[2], 0);
+  }
 }
 
 std::vector<qrt::SamplerOptions> Options() {
@@ -182,11 +186,25 @@ std::vector<qrt::SamplerOptions> Options() {
   return all;
 }
 
-TEST_P(SamplingConformance, DrawsWhatTheHostDraws) {
-  QCC_OPEN_OR_SKIP(lab, SamplingSuite());
-  ASSERT_TRUE(lab.device->samples()) << lab.device->name();
-  const std::vector<qrt::SamplerOptions> options = Options();
-  // Batches whose rows have options of their own; two rounds, so that penalties have something to bite on.
+// All of them of few tokens, so that every step takes the shorter way.
+std::vector<qrt::SamplerOptions> OptionsOfFew() {
+  std::vector<qrt::SamplerOptions> all(9);
+  all[0].top_k = QRT_GPU_FEW_TOKENS;
+  all[1] = {.7f, 20, .8f, 0, 1, 1.5f, 0, 64, 0};
+  all[2].top_k = 1;
+  all[3] = {.8f, 50, .95f, .02f, 1.1f, .5f, .25f, 64, 0};
+  all[4].temperature = 0;
+  all[4].repeat_penalty = 1.3f;
+  all[5] = {5, 2, 1, 0, 1, 0, 0, 64, 0};
+  all[6] = {1, 40, 1e-6f, 0, 1, 0, 0, 64, 0};
+  all[7] = {1e-9f, 9, 1, .05f, 1, 0, 0, 64, 0};
+  all[8] = {1, 63, .999f, 0, 1, 0, -1.5f, -1, 0};
+  for (size_t i = 0; i < all.size(); ++i) all[i].seed = 200 + i;
+  return all;
+}
+
+// Batches whose rows have options of their own; two rounds, so that penalties have something to bite on.
+void ExpectHostsDraws(Lab& lab, const std::vector<qrt::SamplerOptions>& options) {
   std::vector<qrt::Sampler> host, device;
   for (const qrt::SamplerOptions& o : options) {
     for (auto* samplers : {&host, &device}) {
@@ -221,6 +239,18 @@ TEST_P(SamplingConformance, DrawsWhatTheHostDraws) {
       }
     }
   }
+}
+
+TEST_P(SamplingConformance, DrawsWhatTheHostDraws) {
+  QCC_OPEN_OR_SKIP(lab, SamplingSuite());
+  ASSERT_TRUE(lab.device->samples()) << lab.device->name();
+  ExpectHostsDraws(lab, Options());
+}
+
+TEST_P(SamplingConformance, DrawsWhatTheHostDrawsFromFew) {
+  QCC_OPEN_OR_SKIP(lab, SamplingSuite());
+  ASSERT_TRUE(lab.device->samples()) << lab.device->name();
+  ExpectHostsDraws(lab, OptionsOfFew());
 }
 
 }  // namespace

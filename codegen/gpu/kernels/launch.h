@@ -117,6 +117,10 @@ std::vector<Launch> ExpandGreedy(int64_t rows, const Vocabulary& vocabulary, Exp
                                  uint64_t* scratch_bytes);
 std::vector<Launch> ExpandDraw(int64_t rows, const Vocabulary& vocabulary, Expansion& expansion,
                                uint64_t* scratch_bytes);
+// The same where every row of the step has a top_k of 1 to QRT_GPU_FEW_TOKENS, in fewer launches. Empty: the
+// vocabulary is too large for it.
+std::vector<Launch> ExpandDrawFew(int64_t rows, const Vocabulary& vocabulary, Expansion& expansion,
+                                  uint64_t* scratch_bytes);
 
 // What a draft guesses from: the columns of its rows of logits, which lie `stride` floats apart.
 struct DraftColumns {

@@ -1,6 +1,4 @@
 // The launches of a draw (sample_row.h), and those that choose the token.
-#include <algorithm>
-#include <optional>
 #include <string>
 
 #include "codegen/gpu/kernels/launch.h"
@@ -120,26 +118,13 @@ void Choose(Row& row, WideCollective& collective, const Front& front, Val tie_we
   });
 }
 
-// Of the chunk that this thread stands for.
-KeyRange RangeOf(Row& row) {
-  Builder& b = row.b;
-  const KeyRange none = NoKeys(b);
-  const std::vector<Val> mine =
-      When(b, LtU(row.thread, b.I32(row.l.chunks)), {none.lowest, none.highest}, [&] {
-        const Val ranges = row.Scratch(row.l.ranges);
-        return std::vector<Val>{b.Load(Type::kI32, ranges, row.thread * 8),
-                                b.Load(Type::kI32, ranges, row.thread * 8 + 4)};
-      });
-  return {mine[0], mine[1]};
-}
-
 void EmitToken(Builder& b, const Layout& l) {
   ForRow(b, l, b.BlockX(), b.I32(0), [&](Row& row) {
     const int stage = kNotes - 1;
     // The last search's note, which is written whatever the logits are.
     const Val highest = row.NoteWord(stage - 1, kHighest);
     WideCollective collective(b);
-    const Val fault = FaultOf(collective.Range(RangeOf(row)), l.several);
+    const Val fault = FaultOfRow(row, collective);
     b.If(And(Eq(row.thread, 0), Ne(fault, b.I32(0))), [&] { row.Result(fault); });
     b.If(Eq(fault, 0), [&] {
       const Front front =
@@ -164,50 +149,21 @@ void EmitToken(Builder& b, const Layout& l) {
 std::vector<Launch> ExpandDraw(int64_t rows, const Vocabulary& vocabulary, Expansion& expansion,
                                uint64_t* scratch_bytes) {
   using namespace sample;
-  const int64_t vocab = vocabulary.size;
   const Layout layout = LayoutOf(vocabulary, expansion.logits_stride());
-  const uint64_t n = static_cast<uint64_t>(rows), columns = static_cast<uint64_t>(vocab);
-  const uint64_t logits_bytes = ((n - 1) * static_cast<uint64_t>(layout.stride) + columns) * 4;
-  *scratch_bytes = n * static_cast<uint64_t>(layout.bytes);
-  const std::string suffix = ".v" + std::to_string(vocab) + ".s" + std::to_string(layout.stride) +
-                             (layout.some ? ".some" : "") + (layout.several ? "" : ".one");
-  std::optional<Arg> choosable;
-  if (layout.some) choosable = ChoosableArg(vocabulary, expansion);
-
-  std::vector<Launch> launches;
-  const auto add = [&](const std::string& name, const std::function<void(Builder&, const Layout&)>& emit) {
-    Launch launch;
-    launch.name = "sample.draw." + name + suffix;
-    launch.emit = [layout, emit](Builder& b) { emit(b, layout); };
-    launch.workgroup_size = kThreads;
-    launch.grid[0] = static_cast<uint32_t>(layout.chunks);
-    launch.grid[1] = static_cast<uint32_t>(rows);
-    launch.args = {StepArg(expansion),
-                   StepSamplesArg(expansion),
-                   StepPenaltiesArg(expansion),
-                   {Space::kLogits, 0, logits_bytes},
-                   {Space::kScratch, 0, *scratch_bytes},
-                   {Space::kResults, 0, n * 4}};
-    if (choosable) launch.args.push_back(*choosable);
-    launch.barrier = true;
-    launch.read_bytes = n * columns * 4;
-    launches.push_back(std::move(launch));
-  };
-  add("keys", EmitKeys);
-  launches.back().write_bytes = n * columns * 4;
+  std::vector<Kernel> kernels = {{"draw.keys", EmitKeys}};
   for (int i = 0; i < kCountDigits; ++i) {
-    add("count" + std::to_string(i), [i](Builder& b, const Layout& l) { EmitCount(b, l, i); });
+    kernels.push_back(
+        {"draw.count" + std::to_string(i), [i](Builder& b, const Layout& l) { EmitCount(b, l, i); }});
   }
   for (int i = 0; i < kMassDigits; ++i) {
-    add("mass" + std::to_string(i), [i](Builder& b, const Layout& l) { EmitMass(b, l, i); });
+    kernels.push_back(
+        {"draw.mass" + std::to_string(i), [i](Builder& b, const Layout& l) { EmitMass(b, l, i); }});
   }
-  add("sum", EmitSum);
-  add("token", EmitToken);
-  Launch& token = launches.back();
-  token.grid[0] = static_cast<uint32_t>(rows);
-  token.grid[1] = 1;
-  token.read_bytes = n * static_cast<uint64_t>(layout.chunk) * 4;
-  token.write_bytes = n * 4;
+  kernels.push_back({"draw.sum", EmitSum});
+  kernels.push_back({"draw.token", EmitToken});
+  std::vector<Launch> launches = LaunchesOf(kernels, layout, rows, vocabulary, expansion, scratch_bytes);
+  launches.front().write_bytes = launches.front().read_bytes;
+  launches.back().read_bytes = static_cast<uint64_t>(rows) * static_cast<uint64_t>(layout.chunk) * 4;
   return launches;
 }
 

@@ -23,17 +23,21 @@ KeyRange MakeKeys(Row& row) {
       row.ForIds({none.lowest, none.highest}, [&](Val id, const std::vector<Val>& now) -> std::vector<Val> {
         const Val key = row.KeyOfToken(id);
         row.SetKey(id, key);
-        KeyRange range = With({now[0], now[1]}, key);
-        if (row.l.some) {
-          const Val counts = IsChoosable(b.Arg(kChoosable), id);
-          range = {Select(counts, range.lowest, now[0]), Select(counts, range.highest, now[1])};
-        }
+        const KeyRange range = WithToken(row, {now[0], now[1]}, id, key);
         return {range.lowest, range.highest};
       });
   return {all[0], all[1]};
 }
 
-// The penalties of this chunk's tokens.
+}  // namespace
+
+KeyRange WithToken(Row& row, const KeyRange& range, Val id, Val key) {
+  const KeyRange with = With(range, key);
+  if (!row.l.some) return with;
+  const Val counts = IsChoosable(row.b.Arg(kChoosable), id);
+  return {Select(counts, with.lowest, range.lowest), Select(counts, with.highest, range.highest)};
+}
+
 void Penalize(Row& row, Val count) {
   Builder& b = row.b;
   const Val penalties = StepPenalties(b.Arg(kPenalties));
@@ -60,6 +64,8 @@ void Penalize(Row& row, Val count) {
     });
   });
 }
+
+namespace {
 
 // ---- digits ----
 
@@ -174,11 +180,8 @@ void EmitKeys(Builder& b, const Layout& l) {
       return {HighestOfChunk(row)};
     });
     const Val highest = b.Truncate(collective.Max(b.ExtendU(mine[0])));
-    b.If(Eq(row.thread, 0), [&] {
-      b.Store(row.Scratch(l.maxima), row.chunk * 4, highest);
-      b.Store(row.Scratch(l.ranges), row.chunk * 8, range.lowest);
-      b.Store(row.Scratch(l.ranges), row.chunk * 8 + 4, range.highest);
-    });
+    b.If(Eq(row.thread, 0), [&] { b.Store(row.Scratch(l.maxima), row.chunk * 4, highest); });
+    NoteRange(row, range);
   });
 }
 

@@ -6,6 +6,12 @@
 
 namespace qcc::gpu::sample {
 
+// The range with the key of a token, where that may be chosen.
+KeyRange WithToken(Row& row, const KeyRange& range, Val id, Val key);
+// The penalties of this chunk's tokens, on the keys in scratch, which others of the workgroup may have
+// written: a barrier before. `count`: of the row's penalties.
+void Penalize(Row& row, Val count);
+
 // The launches of sample_row.h; `digit`: 0 .. kCountDigits - 1, kMassDigits - 1.
 void EmitKeys(Builder& b, const Layout& l);
 void EmitCount(Builder& b, const Layout& l, int digit);

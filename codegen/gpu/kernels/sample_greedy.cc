@@ -22,11 +22,6 @@ struct Shape {
   int64_t row_bytes() const { return int64_t{16} * chunks; }
 };
 
-// Key above, complement of the id below: the maximum is the token wanted, and a bad logit wins over all.
-Val Ranked(Builder& b, Val key, Val id) {
-  return (b.ExtendU(key) << 32) | b.ExtendU(id ^ -1);
-}
-
 Val RowOf(Builder& b, int argument, Val row, int64_t row_bytes) {
   return b.Arg(argument) + b.ExtendU(row) * b.I64(row_bytes);
 }
@@ -44,7 +39,8 @@ void EmitChunk(Builder& b, const Shape& shape) {
           const Val id = first + i;
           const auto look = [&]() -> std::vector<Val> {
             const Val key = KeyOfLogit(b.Load(Type::kI32, logits, id * 4));
-            const Val ranked = Select(Eq(key, kExcludedKey), b.I64(0), Ranked(b, key, id));
+            // The highest is the token wanted, and a bad logit wins over all.
+            const Val ranked = Select(Eq(key, kExcludedKey), b.I64(0), Ranked(key, id));
             const KeyRange range = With({carried[1], carried[2]}, key);
             return {MaxU(carried[0], ranked), range.lowest, range.highest};
           };
@@ -83,7 +79,7 @@ void EmitToken(Builder& b, const Shape& shape) {
           return {b.I64(0), none.lowest, none.highest};
         });
     WideCollective collective(b);
-    const Val token = b.Truncate(collective.Max(mine[0])) ^ -1;
+    const Val token = IdOfRanked(collective.Max(mine[0]));
     if (shape.guess) {
       // Nothing was found where all are -infinity.
       const Val column = Select(Eq(token, -1), b.I32(0), token);

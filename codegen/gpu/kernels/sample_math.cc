@@ -107,6 +107,20 @@ Val IsChoosable(Val words, Val id) {
   return Ne(ShiftRight(word, id & 31) & 1, b.I32(0));
 }
 
+// Key above, complement of the id below.
+Val Ranked(Val key, Val id) {
+  Builder& b = *key.builder();
+  return (b.ExtendU(key) << 32) | b.ExtendU(id ^ -1);
+}
+
+Val KeyOfRanked(Val ranked) {
+  return ranked.builder()->Truncate(ShrU(ranked, 32));
+}
+
+Val IdOfRanked(Val ranked) {
+  return ranked.builder()->Truncate(ranked) ^ -1;
+}
+
 Val FixedOfKey(Val key) {
   Builder& b = *key.builder();
   const Val bits = BitsOfKey(key);

@@ -31,6 +31,12 @@ Val FaultOf(const KeyRange& range, bool several);
 // Of a list of 32-bit words (qrt_choosable_tokens): whether this token may be chosen.
 Val IsChoosable(Val words, Val id);
 
+// A token by its place in the order (key down, id up), i64: the higher unsigned number comes first. No token's
+// is 0.
+Val Ranked(Val key, Val id);
+Val KeyOfRanked(Val ranked);
+Val IdOfRanked(Val ranked);
+
 // A finite logit in fixed point (i64), from its key.
 Val FixedOfKey(Val key);
 

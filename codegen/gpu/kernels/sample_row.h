@@ -16,6 +16,7 @@
 #define QCC_CODEGEN_GPU_KERNELS_SAMPLE_ROW_H_
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "codegen/gpu/kernels/builder.h"
@@ -49,11 +50,11 @@ inline constexpr int kFrontTies = 20;
 inline constexpr int kHighest = 24;
 inline constexpr int kNoteBytes = 32;
 
-// Scratch of a row: keys, then these. Offsets in bytes.
+// Scratch of a row: keys, then these. Offsets in bytes. `firsts` is of the short form (sample_few.cc).
 struct Layout {
   int32_t vocab, stride, chunk, chunks;
   bool some, several;  // not all columns may be chosen; more than one may
-  int64_t ranges, maxima, notes, counts, masses, sums, ties, bytes;
+  int64_t ranges, maxima, notes, counts, masses, sums, ties, firsts, bytes;
 };
 Layout LayoutOf(const Vocabulary& vocabulary, int64_t stride);
 
@@ -134,9 +135,24 @@ class Row {
 // Emits `body` for the rows of logits there are.
 void ForRow(Builder& b, const Layout& l, Val index, Val chunk, const std::function<void(Row&)>& body);
 
+// The range of this chunk's keys before the penalties, for the launch that asks FaultOfRow; one thread
+// writes.
+void NoteRange(Row& row, const KeyRange& range);
+// QRT_GPU_SAMPLE_* or 0. All threads of the workgroup must call.
+Val FaultOfRow(Row& row, WideCollective& collective);
+
 // For uniform conditions: `then`'s values, or else these.
 std::vector<Val> When(Builder& b, Val condition, const std::vector<Val>& otherwise,
                       const std::function<std::vector<Val>()>& then);
+
+// Launches of the same arguments, workgroups over the chunks of each row; of the last, which writes the
+// tokens, one workgroup per row.
+struct Kernel {
+  std::string name;
+  std::function<void(Builder&, const Layout&)> emit;
+};
+std::vector<Launch> LaunchesOf(const std::vector<Kernel>& kernels, const Layout& layout, int64_t rows,
+                               const Vocabulary& vocabulary, Expansion& expansion, uint64_t* scratch_bytes);
 
 }  // namespace qcc::gpu::sample
 

@@ -285,7 +285,7 @@ class Lowering {
       if (plan::ProgramOp(p.op).getOutput() != plan::Output::Nothing) rows.insert(p.rows);
     if (rows.empty()) return success();
     for (int64_t n : std::set<int64_t>{1, *rows.rbegin()})
-      for (Sampling kind : {Sampling::kGreedy, Sampling::kDraw})
+      for (Sampling kind : {Sampling::kGreedy, Sampling::kDraw, Sampling::kDrawFew})
         if (failed(lowerSampleProgram(kind, n))) return failure();
     return lowerGuesses();
   }
@@ -319,6 +319,8 @@ class Lowering {
         return ExpandGreedy(rows, choice, expansion, scratch);
       case Sampling::kDraw:
         return ExpandDraw(rows, choice, expansion, scratch);
+      case Sampling::kDrawFew:
+        return ExpandDrawFew(rows, choice, expansion, scratch);
       case Sampling::kGuess:
         return ExpandGuess(rows, draftColumns(), expansion, scratch);
     }
@@ -332,6 +334,8 @@ class Lowering {
       return plan.emitError("gpu codegen: ")
              << qrt::Name(kind) << " choice of " << rows << " tokens: " << what << ", on " << where();
     };
+    // The runtime draws few tokens as it draws many where there is nothing shorter.
+    if (launches.empty() && kind == Sampling::kDrawFew) return success();
     if (launches.empty()) return complain("no kernel");
     SampleProgramCode& program = out.code.sample_programs.emplace_back();
     program.kind = kind;

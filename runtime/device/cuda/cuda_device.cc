@@ -272,7 +272,14 @@ DeviceResult CudaDevice::Settle(CUresult result) {
 
 CudaGraphs::After CudaDevice::AfterOf(const StepRequest& step) {
   if (step.chosen == nullptr || step.n_out == 0) return CudaGraphs::After::kNothing;
-  return step.samples != nullptr ? CudaGraphs::After::kDraw : CudaGraphs::After::kGreedy;
+  switch (SamplingOf(step)) {
+    case GpuSampling::kGreedy:
+      return CudaGraphs::After::kGreedy;
+    case GpuSampling::kDrawFew:
+      return CudaGraphs::After::kDrawFew;
+    default:
+      return CudaGraphs::After::kDraw;
+  }
 }
 
 std::span<const cuda::CUgraphExec> CudaDevice::GraphsOf(const StepRequest& step,

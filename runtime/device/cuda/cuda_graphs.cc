@@ -82,7 +82,8 @@ Result<std::unique_ptr<CudaGraphs>> CudaGraphs::Record(
     QRT_RETURN_IF_ERROR(graphs->Add(recording, {dispatches}, cut_of(After::kNothing, kAny)));
     constexpr std::pair<GpuSampling, After> kChoices[] = {{GpuSampling::kGreedy, After::kGreedy},
                                                           {GpuSampling::kDraw, After::kDraw},
-                                                          {GpuSampling::kGuess, After::kGuess}};
+                                                          {GpuSampling::kGuess, After::kGuess},
+                                                          {GpuSampling::kDrawFew, After::kDrawFew}};
     for (const auto& [kind, after] : kChoices) {
       if (kind == GpuSampling::kGuess && info.facts.gives != Output::kLogits) continue;
       const GpuSampleProgram* sample = code.FindSampleProgram(kind, info.rows);
@@ -95,6 +96,7 @@ Result<std::unique_ptr<CudaGraphs>> CudaGraphs::Record(
 
 std::span<const cuda::CUgraphExec> CudaGraphs::Of(uint32_t program, After after, uint64_t context) const {
   const std::vector<Cut>& cuts = programs_[program][static_cast<size_t>(after)];
+  if (cuts.empty() && after == After::kDrawFew) return Of(program, After::kDraw, context);
   if (cuts.empty()) return {};
   for (const Cut& cut : cuts) {
     if (static_cast<double>(context) <= cut.most_context) return cut.graphs;

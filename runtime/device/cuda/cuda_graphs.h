@@ -21,7 +21,8 @@ namespace qrt {
 class CudaGraphs {
  public:
   // What follows the program's rows of logits in the same graph.
-  enum class After : uint8_t { kNothing, kGreedy, kDraw, kGuess };
+  enum class After : uint8_t { kNothing, kGreedy, kDraw, kGuess, kDrawFew };
+  static constexpr size_t kAfters = 5;
 
   // One graph per program that gives logits, and one with each kind of sampling behind it; any other is cut
   // where `pacing` finds it too long, once for each range of contexts that needs other cuts. `functions`:
@@ -36,7 +37,8 @@ class CudaGraphs {
   CudaGraphs& operator=(const CudaGraphs&) = delete;
 
   // To be launched one behind the other by a step whose longest sequence will hold `context` tokens. Empty:
-  // there is no such sampling behind this program.
+  // there is no such sampling behind this program. Few tokens are drawn as many are where there is nothing
+  // shorter.
   std::span<const cuda::CUgraphExec> Of(uint32_t program, After after, uint64_t context) const;
 
   // See Device.
@@ -52,7 +54,7 @@ class CudaGraphs {
     std::vector<cuda::CUgraphExec> graphs;
   };
   // By After; rising most_context.
-  using Program = std::array<std::vector<Cut>, 4>;
+  using Program = std::array<std::vector<Cut>, kAfters>;
   struct Recording;
   Status Add(const Recording& recording, std::initializer_list<std::span<const GpuDispatch>> sequence,
              Cut* out);

@@ -66,6 +66,15 @@ uint64_t WriteStepBlock(const StepRequest& step, uint8_t* block) {
   return end + bytes;
 }
 
+GpuSampling SamplingOf(const StepRequest& step) {
+  if (step.samples == nullptr) return GpuSampling::kGreedy;
+  const std::span<const qrt_gpu_sample> samples(step.samples, static_cast<size_t>(step.n_out));
+  const bool few = std::all_of(samples.begin(), samples.end(), [](const qrt_gpu_sample& sample) {
+    return sample.top_k >= 1 && sample.top_k <= QRT_GPU_FEW_TOKENS;
+  });
+  return few ? GpuSampling::kDrawFew : GpuSampling::kDraw;
+}
+
 uint64_t ChainBlocksBytes(uint32_t max_rows) {
   return qrt_gpu_step_bytes(max_rows) + (kMostChainSteps - 1) * qrt_gpu_entries_end(max_rows);
 }

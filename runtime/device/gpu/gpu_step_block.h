@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "runtime/abi/terms.h"
 #include "runtime/device/device.h"
 
 namespace qrt {
@@ -18,6 +19,9 @@ bool FitsStepBlock(const StepRequest& step, uint32_t max_rows);
 // Returns the bytes from its begin on that the device needs. Samples and penalties are written only if the
 // request has them.
 uint64_t WriteStepBlock(const StepRequest& step, uint8_t* block);
+
+// How a step whose tokens the device chooses has them chosen: by the shortest way that serves all its rows.
+GpuSampling SamplingOf(const StepRequest& step);
 
 // The host's memory for the blocks of a chain's steps: the last one's, which alone may have penalties, is the
 // block of a single step; the others' lie behind it.

@@ -96,10 +96,8 @@ class VulkanDevice final : public Device {
   Status Upload(const Artifact& artifact, size_t variant, const GpuCode& code, const VulkanOptions& options);
   Status Record(const Manifest& manifest, const GpuCode& code);
 
+  // Null: there is none. Few tokens are drawn as many are where there is nothing shorter.
   const Sample* FindSample(GpuSampling kind, int64_t rows) const;
-  static GpuSampling KindOf(const StepRequest& step) {
-    return step.samples != nullptr ? GpuSampling::kDraw : GpuSampling::kGreedy;
-  }
   // Copies, of the host's block at `from` what a step wrote, and between buffers: `to` and `from` are places
   // there.
   // Of the step's block at step_host_ + `from`.
@@ -312,6 +310,7 @@ const VulkanDevice::Sample* VulkanDevice::FindSample(GpuSampling kind, int64_t r
   for (const Sample& s : sample_programs_) {
     if (s.kind == kind && s.rows >= rows && (best == nullptr || s.rows < best->rows)) best = &s;
   }
+  if (best == nullptr && kind == GpuSampling::kDrawFew) return FindSample(GpuSampling::kDraw, rows);
   return best;
 }
 
@@ -324,7 +323,7 @@ DeviceResult VulkanDevice::Run(const StepRequest& step) {
   const Program& program = programs_[step.program];
   const Sample* sample = nullptr;
   if (step.chosen != nullptr && step.n_out != 0) {
-    sample = FindSample(KindOf(step), step.n_out);
+    sample = FindSample(SamplingOf(step), step.n_out);
     if (sample == nullptr) return Refuse("the artifact has no kernels to choose so many tokens");
   }
   refused_ = nullptr;
@@ -429,7 +428,7 @@ DeviceResult VulkanDevice::RunChain(std::span<const ChainStep> steps, int32_t* g
     fits = step.program < programs_.size() && step.n_out <= programs_[step.program].out_rows &&
            (!steps[i].guesses || FindSample(GpuSampling::kGuess, step.n_out) != nullptr);
   }
-  if (!fits || FindSample(KindOf(steps.back().step), steps.back().step.n_out) == nullptr) {
+  if (!fits || FindSample(SamplingOf(steps.back().step), steps.back().step.n_out) == nullptr) {
     return Refuse("the steps are no chain");
   }
   refused_ = nullptr;
@@ -481,7 +480,7 @@ void VulkanDevice::RecordLink(std::span<const ChainStep> steps, size_t i, uint32
   }
   execute(programs_[step.program].segments);
   if (link.guesses || step.chosen != nullptr) {
-    execute(FindSample(link.guesses ? GpuSampling::kGuess : KindOf(step), step.n_out)->segments);
+    execute(FindSample(link.guesses ? GpuSampling::kGuess : SamplingOf(step), step.n_out)->segments);
   }
   context_->FullBarrier(commands_);
   if (link.guesses) {

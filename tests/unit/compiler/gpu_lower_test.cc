@@ -183,7 +183,8 @@ TEST_F(GpuLower, SamplingForOneAndForAllRows) {
     EXPECT_TRUE(p.dispatches[0].barrier) << "the logits are another program's";
   }
   const std::vector<std::pair<Sampling, uint32_t>> expected = {
-      {Sampling::kGreedy, 1}, {Sampling::kDraw, 1}, {Sampling::kGreedy, 4}, {Sampling::kDraw, 4}};
+      {Sampling::kGreedy, 1}, {Sampling::kDraw, 1}, {Sampling::kDrawFew, 1},
+      {Sampling::kGreedy, 4}, {Sampling::kDraw, 4}, {Sampling::kDrawFew, 4}};
   EXPECT_EQ(found, expected);
 }
 

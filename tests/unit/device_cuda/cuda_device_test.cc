@@ -298,6 +298,28 @@ TEST(CudaDevice, LongPrefillIsCutDecodeAndHeadsNever) {
   for (size_t i = 1; i < kernels.size(); ++i) EXPECT_EQ(kernels[i], kernels[0]) << i;
 }
 
+TEST(CudaDevice, FewTokensAreDrawnInTwoLaunches) {
+  FakeCuda fake;
+  auto device = Make(fake);
+  ASSERT_NE(device, nullptr);
+  Rows rows(*device);
+  int32_t chosen = 0;
+  qrt_gpu_sample sample = {};
+  const size_t plain = RunAndCount(fake, *device, rows.step).kernels.size();
+  rows.step.chosen = &chosen;
+  rows.step.samples = &sample;
+  const auto launches = [&](uint32_t top_k) {
+    sample.top_k = top_k;
+    return RunAndCount(fake, *device, rows.step).kernels.size() - plain;
+  };
+  EXPECT_EQ(launches(1), 2u);
+  EXPECT_EQ(launches(QRT_GPU_FEW_TOKENS), 2u);
+  EXPECT_EQ(launches(0), 10u);
+  EXPECT_EQ(launches(QRT_GPU_FEW_TOKENS + 1), 10u);
+  rows.Free(*device);
+  for (const std::string& problem : fake.problems) ADD_FAILURE() << problem;
+}
+
 // The limit lies between what a prefill step of this model is estimated to take with little and with much
 // context.
 TEST(CudaDevice, LongContextsCutPrefillAndMakeItSmaller) {

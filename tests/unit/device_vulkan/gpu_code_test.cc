@@ -64,6 +64,8 @@ TEST(GpuCodeTest, ReadsWhatWasWritten) {
   EXPECT_EQ(code->FindSampleProgram(GpuSampling::kDraw, 1)->rows, 1u);
   EXPECT_EQ(code->FindSampleProgram(GpuSampling::kDraw, 2)->rows, kMaxRows);
   EXPECT_EQ(code->FindSampleProgram(GpuSampling::kGreedy, kMaxRows + 1), nullptr);
+  EXPECT_EQ(code->FindSampleProgram(GpuSampling::kDrawFew, 1)->rows, 1u);
+  EXPECT_EQ(code->FindSampleProgram(GpuSampling::kDrawFew, 2), nullptr);
 }
 
 struct Lie {
@@ -135,7 +137,7 @@ INSTANTIATE_TEST_SUITE_P(
         Lie{"scratch_in_program",
             [](Code& c) { c.programs[0].dispatches[1].args[1] = {Space::kScratch, 0, 4}; }},
         Lie{"constants_beyond",
-            [](Code& c) { c.sample_programs[1].dispatches[0].args[5] = {Space::kConstants, 18, 4}; }},
+            [](Code& c) { c.sample_programs[1].dispatches[0].args[5] = {Space::kConstants, 22, 4}; }},
         Lie{"no_constants", [](Code& c) { c.constants.clear(); }},
         Lie{"results_beyond", [](Code& c) { c.sample_programs[0].dispatches[0].args[2].bytes = 8; }},
         Lie{"sample_arena",
@@ -143,7 +145,7 @@ INSTANTIATE_TEST_SUITE_P(
         Lie{"sample_rows_0", [](Code& c) { c.sample_programs[0].rows = 0; }},
         Lie{"sample_rows_many", [](Code& c) { c.sample_programs[0].rows = kMaxRows + 1; }},
         Lie{"sample_kind",
-            [](Code& c) { c.sample_programs[0].kind = static_cast<qcc::gpu::Sampling>(3); }},
+            [](Code& c) { c.sample_programs[0].kind = static_cast<qcc::gpu::Sampling>(4); }},
         Lie{"scratch_gone", [](Code& c) { c.scratch_bytes = 4; }},
         Lie{"scratch_that_no_dispatch_touches", [](Code& c) { c.scratch_bytes = 1u << 30; }},
         Lie{"scratch_huge", [](Code& c) { c.scratch_bytes = UINT64_MAX; }},
@@ -360,6 +362,25 @@ TEST(GpuStepBlockTest, RowsFollowTheirSequences) {
   step.n_penalties = 1;
   step.n_rows = 2;
   EXPECT_FALSE(FitsStepBlock(step, kRows)) << "a sequence's rows are not there";
+}
+
+TEST(GpuStepBlockTest, TokensAreDrawnByTheShortestWayThatServesAllRows) {
+  StepRequest step;
+  step.n_out = 2;
+  EXPECT_EQ(SamplingOf(step), GpuSampling::kGreedy);
+  qrt_gpu_sample samples[3] = {};
+  step.samples = samples;
+  const auto with = [&](uint32_t first, uint32_t second) {
+    samples[0].top_k = first;
+    samples[1].top_k = second;
+    return SamplingOf(step);  // the third row is none of the step's
+  };
+  EXPECT_EQ(with(1, QRT_GPU_FEW_TOKENS), GpuSampling::kDrawFew);
+  EXPECT_EQ(with(20, 40), GpuSampling::kDrawFew);
+  EXPECT_EQ(with(0, 1), GpuSampling::kDraw) << "0 keeps all";
+  EXPECT_EQ(with(1, 0), GpuSampling::kDraw);
+  EXPECT_EQ(with(QRT_GPU_FEW_TOKENS + 1, 1), GpuSampling::kDraw);
+  EXPECT_EQ(with(1, UINT32_MAX), GpuSampling::kDraw);
 }
 
 }  // namespace

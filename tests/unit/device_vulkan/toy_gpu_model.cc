@@ -120,7 +120,6 @@ constexpr uint64_t LayerAt(uint32_t layer) {
 constexpr uint64_t kLayerBytes = kWidth * kWidth * 4;
 constexpr uint64_t kHeadAt = LayerAt(kLayers) + 1024, kHeadBytes = kTableBytes;
 constexpr uint64_t kArenaHalf = kMaxRows * kWidth * 4;  // two, in turns
-constexpr uint64_t kDrawConstant = 1000000;
 
 Arg StepArg(uint64_t offset, uint64_t bytes) {
   return {Space::kStep, offset, bytes};
@@ -178,7 +177,8 @@ DispatchCode Head(uint32_t rows) {
   return d;
 }
 
-DispatchCode Choose(uint32_t kernel, uint32_t rows) {
+// `constant`: where a draw's lies.
+DispatchCode Choose(uint32_t kernel, uint32_t rows, uint64_t constant = 16) {
   DispatchCode d;
   d.kernel = kernel;
   d.grid[0] = rows;
@@ -192,7 +192,7 @@ DispatchCode Choose(uint32_t kernel, uint32_t rows) {
               StepArg(0, qrt_gpu_step_bytes(kMaxRows)),
               {Space::kResults, 0, rows * 4},
               {Space::kScratch, 0, rows * 4},
-              {Space::kConstants, 16, 4}};
+              {Space::kConstants, constant, 4}};
   }
   return d;
 }
@@ -246,9 +246,14 @@ ToyParts MakeToy() {
     code.sample_programs.push_back({qcc::gpu::Sampling::kGreedy, rows, {Choose(kGreedy, rows)}});
     code.sample_programs.push_back({qcc::gpu::Sampling::kDraw, rows, {Choose(kDraw, rows)}});
   }
+  // Not for more rows: they are drawn the long way.
+  code.sample_programs.push_back({qcc::gpu::Sampling::kDrawFew, 1, {Choose(kDraw, 1, 20)}});
   code.scratch_bytes = kMaxRows * 4;
-  code.constants.resize(20);
-  for (size_t i = 0; i < 4; ++i) code.constants[16 + i] = static_cast<uint8_t>(kDrawConstant >> 8 * i);
+  code.constants.resize(24);
+  for (size_t i = 0; i < 4; ++i) {
+    code.constants[16 + i] = static_cast<uint8_t>(kDrawConstant >> 8 * i);
+    code.constants[20 + i] = static_cast<uint8_t>(kDrawFewConstant >> 8 * i);
+  }
 
   ManifestSpec& m = parts.manifest;
   m.arch = "toy";

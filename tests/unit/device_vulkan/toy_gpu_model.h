@@ -18,6 +18,8 @@
 namespace qrt::testing {
 
 inline constexpr uint32_t kVocab = 40, kStride = 48, kWidth = 16, kLayers = 6, kMaxRows = 8;
+// What its draws add, the short one's for few tokens too.
+inline constexpr uint64_t kDrawConstant = 1000000, kDrawFewConstant = 2000000;
 inline constexpr uint64_t kStateBytes = 64, kKvBytesPerToken = 64;
 
 // Places in the program table.

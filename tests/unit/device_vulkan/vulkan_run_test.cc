@@ -163,11 +163,34 @@ TEST_F(VulkanTest, SamplesReachTheKernels) {
     step.samples[i].penalty_count = 3 - i;
   }
   ASSERT_EQ(step.Run(*device, kDecode4), DeviceResult::kOk) << device->last_error();
-  const int32_t constant = 1000000;
+  const auto constant = static_cast<int32_t>(kDrawConstant);
   EXPECT_EQ(step.chosen[0], constant + 1 + 0 + 35 + 22 + 300);
   EXPECT_EQ(step.chosen[1], constant + 1001 + 1 + 22 + 300);
   EXPECT_EQ(step.chosen[2], constant + 2001 + 2 + 300);
   EXPECT_EQ(device->counters().bytes_to_host, 3 * 4 + 3 * uint64_t{kStride} * 4);
+  FreeSequence(*device, sequence);
+}
+
+TEST_F(VulkanTest, FewTokensAreDrawnByKernelsOfTheirOwn) {
+  const std::unique_ptr<Device> device = Create();
+  ASSERT_NE(device, nullptr);
+  ToySequence sequence = NewSequence(*device);
+  const auto drawn = [&](std::vector<uint32_t> top_k) {
+    ToyStep step;
+    step.parts = {{&sequence, std::vector<int32_t>(top_k.size(), 3)}};
+    step.choose = true;
+    for (const uint32_t k : top_k) {
+      step.wanted.push_back(static_cast<uint32_t>(step.wanted.size()));
+      step.samples.emplace_back().top_k = k;
+    }
+    EXPECT_EQ(step.Run(*device, top_k.size() == 1 ? kDecode1 : kDecode4), DeviceResult::kOk);
+    return static_cast<uint64_t>(step.chosen[0]);
+  };
+  EXPECT_EQ(drawn({1}), kDrawFewConstant + 1);
+  EXPECT_EQ(drawn({QRT_GPU_FEW_TOKENS}), kDrawFewConstant + QRT_GPU_FEW_TOKENS);
+  EXPECT_EQ(drawn({0}), kDrawConstant);
+  EXPECT_EQ(drawn({QRT_GPU_FEW_TOKENS + 1}), kDrawConstant + QRT_GPU_FEW_TOKENS + 1);
+  EXPECT_EQ(drawn({2, 2}), kDrawConstant + 2) << "the artifact has a shorter way for one row only";
   FreeSequence(*device, sequence);
 }
 

@@ -71,6 +71,10 @@ std::vector<uint32_t> AnyChoosable(std::mt19937& random, size_t vocab) {
   return words;
 }
 
+int32_t AnyFew(std::mt19937& random) {
+  return OneOf(random, {1, 2, 3, 7, 8, 9, 20, 40, 63, static_cast<int32_t>(QRT_GPU_FEW_TOKENS)});
+}
+
 SampleRow AnySampleRow(std::mt19937& random, size_t vocab) {
   SampleRow row{AnyLogits(random, vocab), AnyOptions(random), {}};
   const size_t accepted = OneOf(random, {0u, 3u, 80u, 700u});

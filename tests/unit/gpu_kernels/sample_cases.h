@@ -28,6 +28,8 @@ std::vector<float> AnyLogits(std::mt19937& random, size_t vocab);
 std::vector<uint32_t> AnyChoosable(std::mt19937& random, size_t vocab);
 // With options of all kinds, extreme ones too.
 SampleRow AnySampleRow(std::mt19937& random, size_t vocab);
+// A top_k of the short form.
+int32_t AnyFew(std::mt19937& random);
 
 // What a sample program must leave in the results.
 int32_t OnHost(qrt::Sampler& sampler, uint64_t position, const std::vector<float>& logits);

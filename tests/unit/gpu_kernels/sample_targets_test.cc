@@ -46,6 +46,12 @@ class SampleTargets : public testing::Test {
     return *words;
   }
 
+  std::vector<Words> EmitAll(const std::vector<Launch>& launches) {
+    std::vector<Words> code;
+    for (const Launch& launch : launches) code.push_back(Emit(Profile{}, launch));
+    return code;
+  }
+
   mlir::MLIRContext context_{mlir::MLIRContext::Threading::DISABLED};
 };
 
@@ -54,7 +60,9 @@ std::vector<Launch> All(const Profile& profile, int64_t vocab) {
   uint64_t bytes = 0;
   const Vocabulary some = {vocab, Words(static_cast<size_t>(vocab) / 32, 0x7FFFFFFF)};
   std::vector<Launch> launches = ExpandGreedy(8, some, box, &bytes);
-  for (Launch& launch : ExpandDraw(8, some, box, &bytes)) launches.push_back(std::move(launch));
+  for (const auto expand : {ExpandDraw, ExpandDrawFew}) {
+    for (Launch& launch : expand(8, some, box, &bytes)) launches.push_back(std::move(launch));
+  }
   return launches;
 }
 
@@ -138,16 +146,15 @@ TEST_F(SampleTargets, AVulkanDeviceDrawsTheHostsTokens) {
     size_t vocab;
     int rounds;
   };
-  for (const Size size : {Size{7, 2}, Size{1000, 4}, Size{5001, 3}, Size{248320, 1}}) {
+  for (const Size size : {Size{7, 2}, Size{1000, 4}, Size{5001, 4}, Size{248320, 2}}) {
     const size_t rows = 4;
     Sandbox box(Profile{}, rows, static_cast<int64_t>(size.vocab));
-    uint64_t draw_bytes = 0, greedy_bytes = 0;
+    uint64_t draw_bytes = 0, few_bytes = 0, greedy_bytes = 0;
     const Vocabulary some = {static_cast<int64_t>(size.vocab), AnyChoosable(random, size.vocab)};
     const std::vector<Launch> draw = ExpandDraw(rows, some, box, &draw_bytes);
+    const std::vector<Launch> few = ExpandDrawFew(rows, some, box, &few_bytes);
     const std::vector<Launch> greedy = ExpandGreedy(rows, some, box, &greedy_bytes);
-    std::vector<Words> draw_code, greedy_code;
-    for (const Launch& launch : draw) draw_code.push_back(Emit(Profile{}, launch));
-    for (const Launch& launch : greedy) greedy_code.push_back(Emit(Profile{}, launch));
+    const std::vector<Words> draw_code = EmitAll(draw), few_code = EmitAll(few), greedy_code = EmitAll(greedy);
     ASSERT_FALSE(HasFailure());
     for (int round = 0; round < size.rounds; ++round) {
       std::vector<float> logits;
@@ -155,7 +162,8 @@ TEST_F(SampleTargets, AVulkanDeviceDrawsTheHostsTokens) {
       std::vector<qrt_gpu_penalty> penalties;
       Words expected, expected_greedy;
       for (size_t i = 0; i < rows; ++i) {
-        const SampleRow row = AnySampleRow(random, size.vocab);
+        SampleRow row = AnySampleRow(random, size.vocab);
+        if (round % 2 != 0) row.options.top_k = AnyFew(random);
         logits.insert(logits.end(), row.logits.begin(), row.logits.end());
         auto made = qrt::Sampler::Create(static_cast<uint32_t>(size.vocab), row.options, some.choosable);
         ASSERT_TRUE(made.ok());
@@ -180,7 +188,7 @@ TEST_F(SampleTargets, AVulkanDeviceDrawsTheHostsTokens) {
       memory[place(1)] =
           AsWords(std::vector<uint8_t>(block.begin() + static_cast<ptrdiff_t>(place(1).second), block.end()));
       memory[place(3)] = AsWords(logits);
-      memory[place(4)] = Words(std::max(draw_bytes, greedy_bytes) / 4, 0xCDCDCDCD);
+      memory[place(4)] = Words(std::max({draw_bytes, few_bytes, greedy_bytes}) / 4, 0xCDCDCDCD);
       memory[place(5)] = Words(rows, 77);
       for (const Arg& arg : {draw[0].args[6], greedy[0].args[3]}) {
         Words& words = memory[{arg.space, arg.value}] = some.choosable;
@@ -188,6 +196,11 @@ TEST_F(SampleTargets, AVulkanDeviceDrawsTheHostsTokens) {
       }
       ASSERT_EQ(RunOnVulkan(*host, draw, draw_code, &memory), "");
       EXPECT_EQ(memory[place(5)], expected) << "vocabulary " << size.vocab << ", round " << round;
+      if (round % 2 != 0) {
+        memory[place(5)] = Words(rows, 77);
+        ASSERT_EQ(RunOnVulkan(*host, few, few_code, &memory), "");
+        EXPECT_EQ(memory[place(5)], expected) << "few of vocabulary " << size.vocab << ", round " << round;
+      }
       ASSERT_EQ(RunOnVulkan(*host, greedy, greedy_code, &memory), "");
       EXPECT_EQ(memory[place(5)], expected_greedy) << "vocabulary " << size.vocab << ", round " << round;
     }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <random>
 
@@ -48,6 +49,17 @@ std::vector<int32_t> OnDevice(ExpandSample expand, const std::vector<std::vector
   return tokens;
 }
 
+// What the device's draws are made by, of these rows: the short form too where each has few tokens.
+std::vector<ExpandSample> FormsFor(const std::vector<qrt_gpu_sample>& samples) {
+  std::vector<ExpandSample> forms = {ExpandDraw};
+  if (std::all_of(samples.begin(), samples.end(), [](const qrt_gpu_sample& s) {
+        return s.top_k >= 1 && s.top_k <= QRT_GPU_FEW_TOKENS;
+      })) {
+    forms.push_back(ExpandDrawFew);
+  }
+  return forms;
+}
+
 // Draws `draws` tokens for every row on both sides, which each accept their own.
 void ExpectEqualDraws(const std::vector<SampleRow>& rows, int draws, const std::string& what, size_t gap = 3,
                       const Words& choosable = {}) {
@@ -71,19 +83,26 @@ void ExpectEqualDraws(const std::vector<SampleRow>& rows, int draws, const std::
       device[i].Describe(static_cast<uint64_t>(draw), &samples[i],
                          penalties.data() + samples[i].penalty_begin);
     }
-    const std::vector<int32_t> found =
-        OnDevice(ExpandDraw, logits, samples, penalties, rows.size() + 1, gap, choosable);
+    std::vector<int32_t> expected;
     for (size_t i = 0; i < rows.size(); ++i) {
-      const qrt::SamplerOptions& o = rows[i].options;
-      const int32_t expected = OnHost(host[i], static_cast<uint64_t>(draw), logits[i]);
-      ASSERT_EQ(found[i], expected) << what << ": row " << i << ", draw " << draw << ", temperature "
-                                    << o.temperature << ", top_k " << o.top_k << ", top_p " << o.top_p
-                                    << ", min_p " << o.min_p << ", repeat " << o.repeat_penalty
-                                    << ", presence " << o.presence_penalty << ", frequency "
-                                    << o.frequency_penalty << ", window " << o.penalty_window << ", seed "
-                                    << o.seed;
-      host[i].Accept(expected);
-      device[i].Accept(found[i]);
+      expected.push_back(OnHost(host[i], static_cast<uint64_t>(draw), logits[i]));
+    }
+    for (const ExpandSample form : FormsFor(samples)) {
+      const std::vector<int32_t> found =
+          OnDevice(form, logits, samples, penalties, rows.size() + 1, gap, choosable);
+      for (size_t i = 0; i < rows.size(); ++i) {
+        const qrt::SamplerOptions& o = rows[i].options;
+        ASSERT_EQ(found[i], expected[i])
+            << what << ": " << (form == ExpandDraw ? "long" : "short") << " form, row " << i << ", draw "
+            << draw << ", temperature " << o.temperature << ", top_k " << o.top_k << ", top_p " << o.top_p
+            << ", min_p " << o.min_p << ", repeat " << o.repeat_penalty << ", presence "
+            << o.presence_penalty << ", frequency " << o.frequency_penalty << ", window "
+            << o.penalty_window << ", seed " << o.seed;
+      }
+    }
+    for (size_t i = 0; i < rows.size(); ++i) {
+      host[i].Accept(expected[i]);
+      device[i].Accept(expected[i]);
     }
   }
 }
@@ -115,6 +134,51 @@ TEST(DeviceSampling, DrawsTheHostsTokensOverManyChunks) {
   }
 }
 
+TEST(DeviceSampling, DrawsTheHostsTokensFromFew) {
+  std::mt19937 random(17);
+  for (size_t vocab : {size_t{1}, size_t{2}, size_t{7}, size_t{63}, size_t{65}, size_t{129}, size_t{1000},
+                       size_t{1025}, size_t{3000}, size_t{5001}, size_t{20000}}) {
+    for (int round = 0; round < (vocab > 2000 ? 4 : 12); ++round) {
+      std::vector<SampleRow> rows(1 + random() % (vocab > 2000 ? 2 : 5));
+      for (SampleRow& row : rows) {
+        row = AnySampleRow(random, vocab);
+        row.options.top_k = AnyFew(random);
+      }
+      ExpectEqualDraws(rows, 2, "vocabulary " + std::to_string(vocab) + ", round " + std::to_string(round),
+                       random() % 2, round % 3 == 0 ? AnyChoosable(random, vocab) : Words());
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+// Where the first tokens lie says how much each chunk, and each thread of one, has of them.
+TEST(DeviceSampling, DrawsTheHostsTokensFromFewWhereverTheyLie) {
+  constexpr int32_t kVocab = 5003;
+  std::vector<std::pair<const char*, std::function<float(int32_t)>>> kinds = {
+      {"all but one equal", [](int32_t i) { return i == 4000 ? 1.f : 2.f; }},
+      {"equal at the front, over chunks", [](int32_t i) { return i % 500 == 7 ? 3.f : i % 9 == 0 ? 2.f : 0.f; }},
+      {"rising", [](int32_t i) { return static_cast<float>(i) * 1e-3f; }},
+      {"falling", [](int32_t i) { return static_cast<float>(i) * -1e-3f; }},
+      {"all in one chunk", [](int32_t i) { return i / 1024 == 2 ? static_cast<float>(i % 97) : -1.f; }},
+      {"all of a few threads", [](int32_t i) { return i % 128 < 6 ? static_cast<float>(i % 101) : -1.f; }},
+      {"one of each chunk", [](int32_t i) { return i % 1024 == 5 ? 9.f : static_cast<float>(i % 7); }},
+      {"the ends", [](int32_t i) { return i == 0 || i == kVocab - 1 ? 5.f : static_cast<float>(i % 3); }}};
+  for (const auto& [name, logit] : kinds) {
+    std::vector<SampleRow> rows;
+    for (const int32_t top_k : {1, 2, 7, 8, 9, 20, 63, 64}) {
+      SampleRow& row = rows.emplace_back();
+      for (int32_t i = 0; i < kVocab; ++i) row.logits.push_back(logit(i));
+      row.options.top_k = top_k;
+      row.options.temperature = 50;
+      row.options.seed = static_cast<uint64_t>(top_k);
+      if (top_k % 4 == 0) row.options.top_p = 0.7f;
+      if (top_k % 20 == 0) row.options.presence_penalty = 2;
+      row.accepted = {0, 5, 4000};
+    }
+    ExpectEqualDraws(rows, 3, name, 0);
+  }
+}
+
 // A flat distribution keeps most tokens in play, so that draws tell ids apart that a wrong order of summing
 // or a lost carry would shift.
 TEST(DeviceSampling, DrawsTheHostsTokensFromFlatDistributions) {
@@ -135,8 +199,8 @@ TEST(DeviceSampling, DrawsTheHostsTokensFromFlatDistributions) {
 
 TEST(DeviceSampling, DrawsTheHostsTokensFromALargeVocabulary) {
   std::mt19937 random(14);
-  SampleRow usual, free, tied;
-  for (SampleRow* row : {&usual, &free, &tied}) {
+  SampleRow usual, free, tied, few;
+  for (SampleRow* row : {&usual, &free, &tied, &few}) {
     row->logits.resize(248320);
     for (float& l : row->logits)
       l = 4 * (Between(random, -1, 1) + Between(random, -1, 1) + Between(random, -1, 1));
@@ -153,6 +217,20 @@ TEST(DeviceSampling, DrawsTheHostsTokensFromALargeVocabulary) {
   tied.options.top_p = 0.99f;
   tied.options.min_p = 1e-4f;
   ExpectEqualDraws({usual, free, tied}, 1, "large vocabulary", 0);
+  for (float& l : few.logits) l = std::round(l);
+  few.options.top_k = QRT_GPU_FEW_TOKENS;
+  ExpectEqualDraws({usual, few}, 1, "large vocabulary, few tokens", 0);
+}
+
+TEST(DeviceSampling, AVocabularyMayBeTooLargeForTheShortForm) {
+  uint64_t bytes = 0;
+  for (const int64_t vocab : {int64_t{1}, int64_t{151936}, int64_t{262144}, int64_t{327680}}) {
+    Sandbox box(Profile{}, 2, vocab);
+    EXPECT_EQ(ExpandDrawFew(2, {vocab, {}}, box, &bytes).size(), 2u) << vocab;
+    EXPECT_EQ(ExpandDraw(2, {vocab, {}}, box, &bytes).size(), 10u) << vocab;
+  }
+  Sandbox box(Profile{}, 2, 327681);
+  EXPECT_TRUE(ExpandDrawFew(2, {327681, {}}, box, &bytes).empty());
 }
 
 TEST(DeviceSampling, GreedyTakesTheHighestAndTheLowestIdOfEquals) {
@@ -219,7 +297,10 @@ TEST(DeviceSampling, WhatStandsForNoTokenIsNeverChosen) {
     SampleRow row{logits, {}, {1, 1, 3}};
     row.options.repeat_penalty = 0.5f;  // also where it makes them likelier
     row.options.penalty_window = -1;
-    ExpectEqualDraws({row}, 8, "elsewhere " + std::to_string(elsewhere), 0, choosable);
+    for (const int32_t top_k : {0, 1, 2, 3}) {
+      row.options.top_k = top_k;
+      ExpectEqualDraws({row}, 8, "elsewhere " + std::to_string(elsewhere), 0, choosable);
+    }
   }
 }
 
@@ -234,13 +315,16 @@ TEST(DeviceSampling, FaultsAreTheHosts) {
   EXPECT_EQ(OnDevice(ExpandGreedy, {equal}, {}, {}, 1, 0, {0x2}), (std::vector<int32_t>{1}));
   for (float temperature : {0.f, 1.f}) {
     for (float top_p : {1.f, 0.5f}) {
-      qrt::SamplerOptions options;
-      options.temperature = temperature;
-      options.top_p = top_p;
-      options.presence_penalty = 1;
-      std::vector<SampleRow> rows;
-      for (const auto& logits : {bad, low, none, equal, zeros, fine}) rows.push_back({logits, options, {1}});
-      ExpectEqualDraws(rows, 2, "faults");
+      for (const int32_t top_k : {0, 2, 40}) {
+        qrt::SamplerOptions options;
+        options.temperature = temperature;
+        options.top_p = top_p;
+        options.top_k = top_k;
+        options.presence_penalty = 1;
+        std::vector<SampleRow> rows;
+        for (const auto& logits : {bad, low, none, equal, zeros, fine}) rows.push_back({logits, options, {1}});
+        ExpectEqualDraws(rows, 2, "faults");
+      }
     }
   }
 }

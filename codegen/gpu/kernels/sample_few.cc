@@ -1,0 +1,282 @@
+// A draw from the few tokens that top-k keeps (sample_row.h says what a draw is), in two launches:
+//   chunks   keys, as the long form makes them; of each chunk the first top_k tokens in the order
+//   token    one workgroup per row: the first top_k tokens of all chunks', among which are the row's; what
+//            top-p and min-p keep of them, and the token that the random number hits
+// A token is one number (Ranked), so the order is that of numbers, no two of which are equal. What comes first
+// of many: a bound is found, the top_k-th of the threads' own first, and whatever is not behind it is ranked
+// by counting what comes before it. Mostly that is little more than top_k tokens.
+#include <string>
+
+#include "codegen/gpu/kernels/launch.h"
+#include "codegen/gpu/kernels/sample_front.h"
+
+namespace qcc::gpu {
+namespace sample {
+namespace {
+
+constexpr int kFew = QRT_GPU_FEW_TOKENS;
+// Of a thread in its chunk. The threads that have tokens before the bound are at most top_k, so this bounds
+// the workgroup memory.
+constexpr int kMostPerThread = 20;
+// Of a chunk that the second launch takes at once: it goes on only with chunks that have more of the first.
+constexpr int kTaken = 8;
+static_assert(kFew <= kThreads && kFew % kTaken == 0);
+
+Val TopK(Row& row) {
+  return row.Option(Type::kI32, offsetof(qrt_gpu_sample, top_k));
+}
+
+// How many of the `count` first words come before the token.
+Val Before(Builder& b, const SharedWide& words, Val count, Val ranked) {
+  return b.For(b.I32(0), count, b.I32(1), {b.I32(0)}, [&](Val i, const std::vector<Val>& now) {
+    return std::vector<Val>{now[0] + Select(LtU(ranked, words.Load(i)), b.I32(1), b.I32(0))};
+  })[0];
+}
+
+// The top_k-th of the threads' `first` tokens; 0 where fewer have one. The top_k-th of all tokens does not
+// come after it.
+Val Bound(Builder& b, Val first, Val top_k) {
+  const SharedWide firsts(b, kThreads), bound(b, 1);
+  firsts.Store(b.Thread(), first);
+  b.If(Eq(b.Thread(), 0), [&] { bound.Store(b.I32(0), b.I64(0)); });
+  b.Barrier();
+  const Val before = Before(b, firsts, b.I32(kThreads), first);
+  b.If(And(Eq(before + 1, top_k), Ne(first, b.I64(0))), [&] { bound.Store(b.I32(0), first); });
+  b.Barrier();
+  return bound.Load(b.I32(0));
+}
+
+// Tokens of all threads, in no order.
+class Pool {
+ public:
+  Pool(Builder& b, int words) : b_(b), words_(b, words), count_(b.AllocShared(Type::kI32, 1)) {}
+
+  // The `kept` first words stay. Between barriers.
+  void Begin(Val kept) {
+    b_.If(Eq(b_.Thread(), 0), [&] { b_.StoreShared(count_, b_.I32(0), kept); });
+  }
+  void Keep(Val place, Val ranked) { words_.Store(place, ranked); }
+  // If it is one, and not behind `bound`.
+  void Offer(Val ranked, Val bound) {
+    b_.If(And(Ne(ranked, b_.I64(0)), LeU(bound, ranked)),
+          [&] { words_.Store(b_.AtomicAddShared(count_, b_.I32(0), b_.I32(1)), ranked); });
+  }
+  // Behind a barrier.
+  Val count() { return b_.LoadShared(count_, b_.I32(0)); }
+  // Calls `body` for the first top_k, each in one thread, with their places in the order.
+  void ForFirst(Val top_k, const std::function<void(Val place, Val ranked)>& body) {
+    const Val n = count();
+    b_.For(b_.Thread(), n, b_.I32(kThreads), [&](Val i) {
+      const Val ranked = words_.Load(i);
+      const Val place = Before(b_, words_, n, ranked);
+      b_.If(LtU(place, top_k), [&] { body(place, ranked); });
+    });
+  }
+
+ private:
+  Builder& b_;
+  const SharedWide words_;
+  const Shared count_;
+};
+
+// A chunk's first tokens by place, each beside those of the other chunks.
+Val FirstAt(Row& row, Val place, Val chunk) {
+  return (place * row.l.chunks + chunk) * 8;
+}
+
+// ---- chunks ----
+
+// The tokens of this thread, at most kMostPerThread, without loops: they wait for memory together.
+class Tokens {
+ public:
+  explicit Tokens(Row& row) : row_(row), b_(row.b), range_(NoKeys(row.b)) {
+    for (int32_t i = 0; i < row.l.chunk; i += kThreads) {
+      const Val id = row.chunk * row.l.chunk + row.thread + i;
+      inside_.push_back(LtU(id, b_.I32(row.l.vocab)));
+      ids_.push_back(MinU(id, b_.I32(row.l.vocab - 1)));
+      keys_.push_back(row.KeyOfToken(ids_.back()));
+      range_ = WithToken(row, range_, ids_.back(), keys_.back());
+    }
+  }
+
+  const KeyRange& range() const { return range_; }
+
+  // Through scratch, since it is other threads that penalize.
+  void Penalize(Val count) {
+    keys_ = When(b_, Ne(count, b_.I32(0)), keys_, [&] {
+      for (size_t i = 0; i < keys_.size(); ++i) {
+        b_.If(inside_[i], [&] { row_.SetKey(ids_[i], keys_[i]); });
+      }
+      b_.Barrier();
+      sample::Penalize(row_, count);
+      b_.Barrier();
+      std::vector<Val> keys;
+      for (const Val id : ids_) keys.push_back(row_.Key(id));
+      return keys;
+    });
+  }
+
+  // 0 for those that cannot be chosen.
+  std::vector<Val> Ranks() const {
+    std::vector<Val> ranks;
+    for (size_t i = 0; i < keys_.size(); ++i) {
+      const Val counts = And(inside_[i], Ne(keys_[i], b_.I32(kExcludedKey)));
+      ranks.push_back(Select(counts, Ranked(keys_[i], ids_[i]), b_.I64(0)));
+    }
+    return ranks;
+  }
+
+ private:
+  Row& row_;
+  Builder& b_;
+  KeyRange range_;
+  std::vector<Val> inside_, ids_, keys_;
+};
+
+void EmitChunks(Builder& b, const Layout& l) {
+  ForRow(b, l, b.BlockY(), b.BlockX(), [&](Row& row) {
+    Tokens tokens(row);
+    WideCollective collective(b);
+    NoteRange(row, collective.Range(tokens.range()));
+    tokens.Penalize(row.Option(Type::kI32, offsetof(qrt_gpu_sample, penalty_count)));
+    const std::vector<Val> ranks = tokens.Ranks();
+    Val first = ranks[0];
+    for (const Val ranked : ranks) first = MaxU(first, ranked);
+
+    const Val top_k = TopK(row);
+    Pool pool(b, kFew * l.chunk / kThreads);
+    pool.Begin(b.I32(0));
+    const Val bound = Bound(b, first, top_k);
+    for (const Val ranked : ranks) pool.Offer(ranked, bound);
+    b.Barrier();
+    const Val firsts = row.Scratch(l.firsts);
+    pool.ForFirst(top_k, [&](Val place, Val ranked) {
+      b.Store(firsts, FirstAt(row, place, row.chunk), ranked);
+    });
+    b.If(And(LeU(pool.count(), row.thread), LtU(row.thread, top_k)),
+         [&] { b.Store(firsts, FirstAt(row, row.thread, row.chunk), b.I64(0)); });
+  });
+}
+
+// ---- token ----
+
+// The row's first tokens in order, and how many.
+struct First {
+  SharedWide words;
+  Val count;
+};
+
+// Tokens at places from `begin` on of the chunk that this thread stands for.
+std::vector<Val> TakenOf(Row& row, Val begin, Val top_k) {
+  Builder& b = row.b;
+  const std::vector<Val> none(kTaken, b.I64(0));
+  return When(b, LtU(row.thread, b.I32(row.l.chunks)), none, [&] {
+    std::vector<Val> taken;
+    for (int i = 0; i < kTaken; ++i) {
+      const Val place = begin + i;
+      const Val at = FirstAt(row, MinU(place, top_k - 1), row.thread);
+      const Val ranked = b.Load(Type::kI64, row.Scratch(row.l.firsts), at);
+      taken.push_back(Select(LtU(place, top_k), ranked, b.I64(0)));
+    }
+    return taken;
+  });
+}
+
+First FirstOf(Row& row) {
+  Builder& b = row.b;
+  const Val top_k = TopK(row);
+  const Val first = When(b, LtU(row.thread, b.I32(row.l.chunks)), {b.I64(0)}, [&]() -> std::vector<Val> {
+    return {b.Load(Type::kI64, row.Scratch(row.l.firsts), row.thread * 8)};
+  })[0];
+  Pool pool(b, kFew + kThreads * kTaken);
+  const SharedWide words(b, kFew);
+  const Shared unfinished = b.AllocShared(Type::kI32, 1);  // the last round that did not see all of the first
+  b.If(Eq(row.thread, 0), [&] { b.StoreShared(unfinished, b.I32(0), b.I32(0)); });
+  const auto round = [&](Val begin, Val kept, Val bound) -> std::vector<Val> {
+    pool.Begin(kept);
+    b.Barrier();
+    const std::vector<Val> taken = TakenOf(row, begin, top_k);
+    for (const Val ranked : taken) pool.Offer(ranked, bound);
+    b.Barrier();
+    pool.ForFirst(top_k, [&](Val place, Val ranked) { words.Store(place, ranked); });
+    const Val count = MinU(pool.count(), top_k);
+    b.Barrier();
+    b.If(LtU(row.thread, count), [&] { pool.Keep(row.thread, words.Load(row.thread)); });
+    const Val full = Eq(count, top_k);
+    const Val last = Select(full, words.Load(count - 1), b.I64(0));
+    const Val end = begin + kTaken;
+    b.If(And(Ne(taken.back(), b.I64(0)), LeU(last, taken.back())),
+         [&] { b.AtomicMaxSharedU(unfinished, b.I32(0), end); });
+    b.Barrier();
+    return {count, last, b.LoadShared(unfinished, b.I32(0))};
+  };
+  const std::vector<Val> end = b.For(
+      b.I32(0), b.I32(kFew), b.I32(kTaken), {b.I32(0), Bound(b, first, top_k), b.I32(0)},
+      [&](Val begin, const std::vector<Val>& now) {
+        return When(b, Eq(now[2], begin), now, [&] { return round(begin, now[0], now[1]); });
+      });
+  return {words, end[0]};
+}
+
+// Writes the token: each thread stands for one of the first, in order.
+void Choose(Row& row, WideCollective& collective, const First& first) {
+  Builder& b = row.b;
+  const Val ranked = first.words.Load(MinU(row.thread, first.count - 1));
+  const Val id = IdOfRanked(ranked);
+  const Val distance =
+      FixedOfKey(KeyOfRanked(first.words.Load(b.I32(0)))) - FixedOfKey(KeyOfRanked(ranked));
+  Val stays = LtU(row.thread, first.count);
+  // Top-p keeps those ahead of which less than what it needs has been.
+  const std::vector<Val> mass =
+      When(b, row.LimitsMass(), {b.I64(0), b.I64(1)}, [&]() -> std::vector<Val> {
+        const Val weight = WeightOf(distance, b.I64(QRT_SAMPLING_LOG2E));
+        const WideCollective::Sums sums = collective.Scan(Select(stays, weight, b.I64(0)));
+        const Val needed = b.MulHighU(sums.total, row.Number(offsetof(qrt_gpu_sample, top_p)));
+        return {sums.before, MaxU(needed, b.I64(1))};
+      });
+  stays = And(stays, LtU(mass[0], mass[1]));
+  const Val max_distance = row.Number(offsetof(qrt_gpu_sample, max_distance));
+  stays = And(stays, b.Compare(Builder::Cmp::kLeS, distance, max_distance));
+  const Val weight =
+      Select(stays, WeightOf(distance, row.Number(offsetof(qrt_gpu_sample, scale))), b.I64(0));
+
+  const SharedWide weights(b, kThreads);
+  weights.Store(row.thread, weight);
+  b.Barrier();
+  // The random number goes over the tokens by rising id.
+  const std::vector<Val> sums =
+      b.For(b.I32(0), first.count, b.I32(1), {b.I64(0), b.I64(0)}, [&](Val i, const std::vector<Val>& now) {
+        const Val other = weights.Load(i);
+        const Val before = LtU(IdOfRanked(first.words.Load(i)), id);
+        return std::vector<Val>{now[0] + Select(before, other, b.I64(0)), now[1] + other};
+      });
+  const Val wanted = b.MulHighU(sums[1], row.Number(offsetof(qrt_gpu_sample, random)));
+  b.If(And(LeU(sums[0], wanted), LtU(wanted, sums[0] + weight)), [&] { row.Result(id); });
+}
+
+void EmitToken(Builder& b, const Layout& l) {
+  ForRow(b, l, b.BlockX(), b.I32(0), [&](Row& row) {
+    WideCollective collective(b);
+    const Val fault = FaultOfRow(row, collective);
+    b.If(And(Eq(row.thread, 0), Ne(fault, b.I32(0))), [&] { row.Result(fault); });
+    b.If(Eq(fault, 0), [&] { Choose(row, collective, FirstOf(row)); });
+  });
+}
+
+}  // namespace
+}  // namespace sample
+
+std::vector<Launch> ExpandDrawFew(int64_t rows, const Vocabulary& vocabulary, Expansion& expansion,
+                                  uint64_t* scratch_bytes) {
+  using namespace sample;
+  const Layout layout = LayoutOf(vocabulary, expansion.logits_stride());
+  if (layout.chunk > kMostPerThread * kThreads) return {};
+  std::vector<Launch> launches = LaunchesOf({{"few.chunks", EmitChunks}, {"few.token", EmitToken}}, layout,
+                                            rows, vocabulary, expansion, scratch_bytes);
+  const uint64_t firsts =
+      static_cast<uint64_t>(rows) * static_cast<uint64_t>(layout.chunks) * QRT_GPU_FEW_TOKENS * 8;
+  launches[0].write_bytes = launches[1].read_bytes = firsts;
+  return launches;
+}
+
+}  // namespace qcc::gpu
