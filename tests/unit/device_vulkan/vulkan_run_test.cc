@@ -180,7 +180,7 @@ TEST_F(VulkanTest, FewTokensAreDrawnByKernelsOfTheirOwn) {
     step.parts = {{&sequence, std::vector<int32_t>(top_k.size(), 3)}};
     step.choose = true;
     for (const uint32_t k : top_k) {
-      step.wanted.push_back(static_cast<uint32_t>(step.wanted.size()));
+      step.wanted.push_back(static_cast<int32_t>(step.wanted.size()));
       step.samples.emplace_back().top_k = k;
     }
     EXPECT_EQ(step.Run(*device, top_k.size() == 1 ? kDecode1 : kDecode4), DeviceResult::kOk);

@@ -190,7 +190,7 @@ TEST_F(SampleTargets, AVulkanDeviceDrawsTheHostsTokens) {
       memory[place(3)] = AsWords(logits);
       memory[place(4)] = Words(std::max({draw_bytes, few_bytes, greedy_bytes}) / 4, 0xCDCDCDCD);
       memory[place(5)] = Words(rows, 77);
-      for (const Arg& arg : {draw[0].args[6], greedy[0].args[3]}) {
+      for (const Arg& arg : {draw[0].args[6], few[0].args[6], greedy[0].args[3]}) {
         Words& words = memory[{arg.space, arg.value}] = some.choosable;
         words.resize(std::max<size_t>(words.size(), 4));
       }
