@@ -2,9 +2,9 @@
 //   chunks   keys, as the long form makes them; of each chunk the first top_k tokens in the order
 //   token    one workgroup per row: the first top_k tokens of all chunks', among which are the row's; what
 //            top-p and min-p keep of them, and the token that the random number hits
-// A token is one number (Ranked), so the order is that of numbers, no two of which are equal. What comes first
-// of many: a bound is found, the top_k-th of the threads' own first, and whatever is not behind it is ranked
-// by counting what comes before it. Mostly that is little more than top_k tokens.
+// A token is one number (Ranked), so the order is that of numbers, no two of which are equal. What comes
+// first of many: a bound is found, the top_k-th of the threads' own first, and whatever is not behind it is
+// ranked by counting what comes before it. Mostly that is little more than top_k tokens.
 #include <string>
 
 #include "codegen/gpu/kernels/launch.h"
@@ -135,24 +135,24 @@ class Tokens {
 
 void EmitChunks(Builder& b, const Layout& l) {
   ForRow(b, l, b.BlockY(), b.BlockX(), [&](Row& row) {
+    const Val top_k = TopK(row);
+    const Val penalties = row.Option(Type::kI32, offsetof(qrt_gpu_sample, penalty_count));
     Tokens tokens(row);
     WideCollective collective(b);
     NoteRange(row, collective.Range(tokens.range()));
-    tokens.Penalize(row.Option(Type::kI32, offsetof(qrt_gpu_sample, penalty_count)));
+    tokens.Penalize(penalties);
     const std::vector<Val> ranks = tokens.Ranks();
     Val first = ranks[0];
     for (const Val ranked : ranks) first = MaxU(first, ranked);
 
-    const Val top_k = TopK(row);
     Pool pool(b, kFew * l.chunk / kThreads);
     pool.Begin(b.I32(0));
     const Val bound = Bound(b, first, top_k);
     for (const Val ranked : ranks) pool.Offer(ranked, bound);
     b.Barrier();
     const Val firsts = row.Scratch(l.firsts);
-    pool.ForFirst(top_k, [&](Val place, Val ranked) {
-      b.Store(firsts, FirstAt(row, place, row.chunk), ranked);
-    });
+    pool.ForFirst(top_k,
+                  [&](Val place, Val ranked) { b.Store(firsts, FirstAt(row, place, row.chunk), ranked); });
     b.If(And(LeU(pool.count(), row.thread), LtU(row.thread, top_k)),
          [&] { b.Store(firsts, FirstAt(row, row.thread, row.chunk), b.I64(0)); });
   });
@@ -160,13 +160,13 @@ void EmitChunks(Builder& b, const Layout& l) {
 
 // ---- token ----
 
-// The row's first tokens in order, and how many.
-struct First {
-  SharedWide words;
-  Val count;
+// All that the second launch reads of its row before it knows more: memory is waited for once.
+struct Read {
+  Val top_k, limits_mass, top_p, max_distance, scale, random;
+  std::vector<Val> taken;  // from the first place on
 };
 
-// Tokens at places from `begin` on of the chunk that this thread stands for.
+// Tokens at kTaken places from `begin` on of the chunk that this thread stands for.
 std::vector<Val> TakenOf(Row& row, Val begin, Val top_k) {
   Builder& b = row.b;
   const std::vector<Val> none(kTaken, b.I64(0));
@@ -182,63 +182,93 @@ std::vector<Val> TakenOf(Row& row, Val begin, Val top_k) {
   });
 }
 
-First FirstOf(Row& row) {
-  Builder& b = row.b;
-  const Val top_k = TopK(row);
-  const Val first = When(b, LtU(row.thread, b.I32(row.l.chunks)), {b.I64(0)}, [&]() -> std::vector<Val> {
-    return {b.Load(Type::kI64, row.Scratch(row.l.firsts), row.thread * 8)};
-  })[0];
-  Pool pool(b, kFew + kThreads * kTaken);
-  const SharedWide words(b, kFew);
-  const Shared unfinished = b.AllocShared(Type::kI32, 1);  // the last round that did not see all of the first
-  b.If(Eq(row.thread, 0), [&] { b.StoreShared(unfinished, b.I32(0), b.I32(0)); });
-  const auto round = [&](Val begin, Val kept, Val bound) -> std::vector<Val> {
-    pool.Begin(kept);
-    b.Barrier();
-    const std::vector<Val> taken = TakenOf(row, begin, top_k);
-    for (const Val ranked : taken) pool.Offer(ranked, bound);
-    b.Barrier();
-    pool.ForFirst(top_k, [&](Val place, Val ranked) { words.Store(place, ranked); });
-    const Val count = MinU(pool.count(), top_k);
-    b.Barrier();
-    b.If(LtU(row.thread, count), [&] { pool.Keep(row.thread, words.Load(row.thread)); });
-    const Val full = Eq(count, top_k);
-    const Val last = Select(full, words.Load(count - 1), b.I64(0));
-    const Val end = begin + kTaken;
-    b.If(And(Ne(taken.back(), b.I64(0)), LeU(last, taken.back())),
-         [&] { b.AtomicMaxSharedU(unfinished, b.I32(0), end); });
-    b.Barrier();
-    return {count, last, b.LoadShared(unfinished, b.I32(0))};
-  };
-  const std::vector<Val> end = b.For(
-      b.I32(0), b.I32(kFew), b.I32(kTaken), {b.I32(0), Bound(b, first, top_k), b.I32(0)},
-      [&](Val begin, const std::vector<Val>& now) {
-        return When(b, Eq(now[2], begin), now, [&] { return round(begin, now[0], now[1]); });
-      });
-  return {words, end[0]};
+Read ReadRow(Row& row) {
+  Read read;
+  read.top_k = TopK(row);
+  read.limits_mass = row.LimitsMass();
+  read.top_p = row.Number(offsetof(qrt_gpu_sample, top_p));
+  read.max_distance = row.Number(offsetof(qrt_gpu_sample, max_distance));
+  read.scale = row.Number(offsetof(qrt_gpu_sample, scale));
+  read.random = row.Number(offsetof(qrt_gpu_sample, random));
+  read.taken = TakenOf(row, row.b.I32(0), read.top_k);
+  return read;
 }
 
+// The row's first tokens in order, and how many.
+struct First {
+  SharedWide words;
+  Val count;
+};
+
+// Finds them in rounds, each over the next places of all chunks. It goes on only while a chunk may have more
+// of the first, which is seldom.
+class Rounds {
+ public:
+  Rounds(Row& row, const Read& read) : row_(row), b_(row.b), read_(read) {
+    b_.If(Eq(row.thread, 0), [&] { b_.StoreShared(unfinished_, b_.I32(0), b_.I32(0)); });
+  }
+
+  First Find() {
+    std::vector<Val> begin = {b_.I32(0), b_.I32(0), Bound(b_, read_.taken[0], read_.top_k)};
+    begin.insert(begin.end(), read_.taken.begin(), read_.taken.end());
+    const std::vector<Val> end =
+        b_.For(b_.I32(0), b_.I32(kFew), b_.I32(kTaken), begin, [&](Val place, const std::vector<Val>& now) {
+          return When(b_, Eq(now[0], place), now, [&] {
+            return Round(place + kTaken, now[1], now[2], {now.begin() + 3, now.end()});
+          });
+        });
+    return {words_, end[1]};
+  }
+
+ private:
+  // Where the next round begins, if there is one; tokens kept; the last of them if they are top_k, else 0;
+  // what the next round takes.
+  std::vector<Val> Round(Val next, Val kept, Val bound, const std::vector<Val>& taken) {
+    pool_.Begin(kept);
+    b_.Barrier();
+    for (const Val ranked : taken) pool_.Offer(ranked, bound);
+    b_.Barrier();
+    pool_.ForFirst(read_.top_k, [&](Val place, Val ranked) { words_.Store(place, ranked); });
+    const Val count = MinU(pool_.count(), read_.top_k);
+    b_.Barrier();
+    b_.If(LtU(row_.thread, count), [&] { pool_.Keep(row_.thread, words_.Load(row_.thread)); });
+    const Val last = Select(Eq(count, read_.top_k), words_.Load(count - 1), b_.I64(0));
+    b_.If(And(Ne(taken.back(), b_.I64(0)), LeU(last, taken.back())),
+          [&] { b_.AtomicMaxSharedU(unfinished_, b_.I32(0), next); });
+    b_.Barrier();
+    const Val unfinished = b_.LoadShared(unfinished_, b_.I32(0));
+    std::vector<Val> now = {unfinished, count, last};
+    const std::vector<Val> more =
+        When(b_, Eq(unfinished, next), taken, [&] { return TakenOf(row_, next, read_.top_k); });
+    now.insert(now.end(), more.begin(), more.end());
+    return now;
+  }
+
+  Row& row_;
+  Builder& b_;
+  const Read& read_;
+  Pool pool_{b_, kFew + kThreads* kTaken};
+  const SharedWide words_{b_, kFew};
+  const Shared unfinished_ = b_.AllocShared(Type::kI32, 1);
+};
+
 // Writes the token: each thread stands for one of the first, in order.
-void Choose(Row& row, WideCollective& collective, const First& first) {
+void Choose(Row& row, WideCollective& collective, const Read& read, const First& first) {
   Builder& b = row.b;
   const Val ranked = first.words.Load(MinU(row.thread, first.count - 1));
   const Val id = IdOfRanked(ranked);
-  const Val distance =
-      FixedOfKey(KeyOfRanked(first.words.Load(b.I32(0)))) - FixedOfKey(KeyOfRanked(ranked));
+  const Val top = FixedOfKey(KeyOfRanked(first.words.Load(b.I32(0))));
+  const Val distance = top - FixedOfKey(KeyOfRanked(ranked));
   Val stays = LtU(row.thread, first.count);
-  // Top-p keeps those ahead of which less than what it needs has been.
-  const std::vector<Val> mass =
-      When(b, row.LimitsMass(), {b.I64(0), b.I64(1)}, [&]() -> std::vector<Val> {
-        const Val weight = WeightOf(distance, b.I64(QRT_SAMPLING_LOG2E));
-        const WideCollective::Sums sums = collective.Scan(Select(stays, weight, b.I64(0)));
-        const Val needed = b.MulHighU(sums.total, row.Number(offsetof(qrt_gpu_sample, top_p)));
-        return {sums.before, MaxU(needed, b.I64(1))};
-      });
+  // Top-p keeps those ahead of which there is less than what it needs.
+  const std::vector<Val> mass = When(b, read.limits_mass, {b.I64(0), b.I64(1)}, [&]() -> std::vector<Val> {
+    const Val weight = WeightOf(distance, b.I64(QRT_SAMPLING_LOG2E));
+    const WideCollective::Sums sums = collective.Scan(Select(stays, weight, b.I64(0)));
+    return {sums.before, MaxU(b.MulHighU(sums.total, read.top_p), b.I64(1))};
+  });
   stays = And(stays, LtU(mass[0], mass[1]));
-  const Val max_distance = row.Number(offsetof(qrt_gpu_sample, max_distance));
-  stays = And(stays, b.Compare(Builder::Cmp::kLeS, distance, max_distance));
-  const Val weight =
-      Select(stays, WeightOf(distance, row.Number(offsetof(qrt_gpu_sample, scale))), b.I64(0));
+  stays = And(stays, b.Compare(Builder::Cmp::kLeS, distance, read.max_distance));
+  const Val weight = Select(stays, WeightOf(distance, read.scale), b.I64(0));
 
   const SharedWide weights(b, kThreads);
   weights.Store(row.thread, weight);
@@ -250,16 +280,17 @@ void Choose(Row& row, WideCollective& collective, const First& first) {
         const Val before = LtU(IdOfRanked(first.words.Load(i)), id);
         return std::vector<Val>{now[0] + Select(before, other, b.I64(0)), now[1] + other};
       });
-  const Val wanted = b.MulHighU(sums[1], row.Number(offsetof(qrt_gpu_sample, random)));
+  const Val wanted = b.MulHighU(sums[1], read.random);
   b.If(And(LeU(sums[0], wanted), LtU(wanted, sums[0] + weight)), [&] { row.Result(id); });
 }
 
 void EmitToken(Builder& b, const Layout& l) {
   ForRow(b, l, b.BlockX(), b.I32(0), [&](Row& row) {
+    const Read read = ReadRow(row);
     WideCollective collective(b);
     const Val fault = FaultOfRow(row, collective);
     b.If(And(Eq(row.thread, 0), Ne(fault, b.I32(0))), [&] { row.Result(fault); });
-    b.If(Eq(fault, 0), [&] { Choose(row, collective, FirstOf(row)); });
+    b.If(Eq(fault, 0), [&] { Choose(row, collective, read, Rounds(row, read).Find()); });
   });
 }
 

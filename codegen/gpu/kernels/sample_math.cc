@@ -211,23 +211,33 @@ WideCollective::Sums WideCollective::Scan(Val value) {
   return {sum - value, words_[turn].Load(b_.I32(threads_ - 1))};
 }
 
-KeyRange WideCollective::Range(const KeyRange& mine) {
-  const Val highest = b_.Truncate(Max(b_.ExtendU(mine.highest)));
-  return {b_.Truncate(Max(b_.ExtendU(mine.lowest ^ -1))) ^ -1, highest};
+Val WideCollective::Reduce(Val value, const std::function<Val(Val, Val)>& both) {
+  const Val thread = b_.Thread();
+  b_.Barrier();
+  Val of_all = value;
+  int turn = 0;
+  for (int reach = 1; reach < threads_; reach *= 2) {
+    words_[turn].Store(thread, of_all);
+    b_.Barrier();
+    of_all = both(of_all, words_[turn].Load(thread ^ reach));
+    turn = 1 - turn;
+  }
+  return of_all;
 }
 
 Val WideCollective::Max(Val value) {
-  const Val thread = b_.Thread();
-  b_.Barrier();
-  Val most = value;
-  int turn = 0;
-  for (int reach = 1; reach < threads_; reach *= 2) {
-    words_[turn].Store(thread, most);
-    b_.Barrier();
-    most = MaxU(most, words_[turn].Load(thread ^ reach));
-    turn = 1 - turn;
-  }
-  return most;
+  return Reduce(value, [](Val a, Val b) { return MaxU(a, b); });
+}
+
+KeyRange WideCollective::Range(const KeyRange& mine) {
+  const auto word = [&](const KeyRange& range) {
+    return b_.ExtendU(range.lowest) | (b_.ExtendU(range.highest) << 32);
+  };
+  const auto range = [&](Val of) { return KeyRange{b_.Truncate(of), b_.Truncate(ShrU(of, 32))}; };
+  return range(Reduce(word(mine), [&](Val a, Val b) {
+    const KeyRange one = range(a), other = range(b);
+    return word({MinU(one.lowest, other.lowest), MaxU(one.highest, other.highest)});
+  }));
 }
 
 }  // namespace qcc::gpu

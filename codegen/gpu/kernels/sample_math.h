@@ -4,6 +4,7 @@
 #define QCC_CODEGEN_GPU_KERNELS_SAMPLE_MATH_H_
 
 #include <cstdint>
+#include <functional>
 
 #include "codegen/gpu/kernels/builder.h"
 
@@ -31,8 +32,8 @@ Val FaultOf(const KeyRange& range, bool several);
 // Of a list of 32-bit words (qrt_choosable_tokens): whether this token may be chosen.
 Val IsChoosable(Val words, Val id);
 
-// A token by its place in the order (key down, id up), i64: the higher unsigned number comes first. No token's
-// is 0.
+// A token by its place in the order (key down, id up), i64: the higher unsigned number comes first. No
+// token's is 0.
 Val Ranked(Val key, Val id);
 Val KeyOfRanked(Val ranked);
 Val IdOfRanked(Val ranked);
@@ -78,6 +79,9 @@ class WideCollective {
   KeyRange Range(const KeyRange& mine);
 
  private:
+  // `both` in any order, over all threads.
+  Val Reduce(Val value, const std::function<Val(Val, Val)>& both);
+
   Builder& b_;
   int threads_;
   SharedWide words_[2];

@@ -154,7 +154,8 @@ TEST_F(SampleTargets, AVulkanDeviceDrawsTheHostsTokens) {
     const std::vector<Launch> draw = ExpandDraw(rows, some, box, &draw_bytes);
     const std::vector<Launch> few = ExpandDrawFew(rows, some, box, &few_bytes);
     const std::vector<Launch> greedy = ExpandGreedy(rows, some, box, &greedy_bytes);
-    const std::vector<Words> draw_code = EmitAll(draw), few_code = EmitAll(few), greedy_code = EmitAll(greedy);
+    const std::vector<Words> draw_code = EmitAll(draw), few_code = EmitAll(few),
+                             greedy_code = EmitAll(greedy);
     ASSERT_FALSE(HasFailure());
     for (int round = 0; round < size.rounds; ++round) {
       std::vector<float> logits;

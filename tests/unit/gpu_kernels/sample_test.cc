@@ -52,9 +52,8 @@ std::vector<int32_t> OnDevice(ExpandSample expand, const std::vector<std::vector
 // What the device's draws are made by, of these rows: the short form too where each has few tokens.
 std::vector<ExpandSample> FormsFor(const std::vector<qrt_gpu_sample>& samples) {
   std::vector<ExpandSample> forms = {ExpandDraw};
-  if (std::all_of(samples.begin(), samples.end(), [](const qrt_gpu_sample& s) {
-        return s.top_k >= 1 && s.top_k <= QRT_GPU_FEW_TOKENS;
-      })) {
+  if (std::all_of(samples.begin(), samples.end(),
+                  [](const qrt_gpu_sample& s) { return s.top_k >= 1 && s.top_k <= QRT_GPU_FEW_TOKENS; })) {
     forms.push_back(ExpandDrawFew);
   }
   return forms;
@@ -95,9 +94,9 @@ void ExpectEqualDraws(const std::vector<SampleRow>& rows, int draws, const std::
         ASSERT_EQ(found[i], expected[i])
             << what << ": " << (form == ExpandDraw ? "long" : "short") << " form, row " << i << ", draw "
             << draw << ", temperature " << o.temperature << ", top_k " << o.top_k << ", top_p " << o.top_p
-            << ", min_p " << o.min_p << ", repeat " << o.repeat_penalty << ", presence "
-            << o.presence_penalty << ", frequency " << o.frequency_penalty << ", window "
-            << o.penalty_window << ", seed " << o.seed;
+            << ", min_p " << o.min_p << ", repeat " << o.repeat_penalty << ", presence " << o.presence_penalty
+            << ", frequency " << o.frequency_penalty << ", window " << o.penalty_window << ", seed "
+            << o.seed;
       }
     }
     for (size_t i = 0; i < rows.size(); ++i) {
@@ -156,7 +155,10 @@ TEST(DeviceSampling, DrawsTheHostsTokensFromFewWhereverTheyLie) {
   constexpr int32_t kVocab = 5003;
   std::vector<std::pair<const char*, std::function<float(int32_t)>>> kinds = {
       {"all but one equal", [](int32_t i) { return i == 4000 ? 1.f : 2.f; }},
-      {"equal at the front, over chunks", [](int32_t i) { return i % 500 == 7 ? 3.f : i % 9 == 0 ? 2.f : 0.f; }},
+      {"equal at the front, over chunks",
+       [](int32_t i) { return i % 500 == 7 ? 3.f
+                              : i % 9 == 0 ? 2.f
+                                           : 0.f; }},
       {"rising", [](int32_t i) { return static_cast<float>(i) * 1e-3f; }},
       {"falling", [](int32_t i) { return static_cast<float>(i) * -1e-3f; }},
       {"all in one chunk", [](int32_t i) { return i / 1024 == 2 ? static_cast<float>(i % 97) : -1.f; }},
@@ -322,7 +324,8 @@ TEST(DeviceSampling, FaultsAreTheHosts) {
         options.top_k = top_k;
         options.presence_penalty = 1;
         std::vector<SampleRow> rows;
-        for (const auto& logits : {bad, low, none, equal, zeros, fine}) rows.push_back({logits, options, {1}});
+        for (const auto& logits : {bad, low, none, equal, zeros, fine})
+          rows.push_back({logits, options, {1}});
         ExpectEqualDraws(rows, 2, "faults");
       }
     }
