@@ -2,7 +2,8 @@
 // the order (logit down, id up), so what is kept is one key, the front's last, and how many of the tokens
 // with that key.
 //
-// Launches, workgroups over chunks of the vocabulary:
+// Where top-k keeps few tokens, two launches do (sample_few.cc). Else, workgroups over chunks of the
+// vocabulary:
 //   keys         logits after the penalties to keys, of tokens that may not be chosen as if -infinity; the
 //                highest key of each chunk, and the range of keys before the penalties
 //   count 0..2   top-k: tokens per digit of the key, among those whose higher digits are the front's
