@@ -15,8 +15,8 @@ namespace sample {
 namespace {
 
 constexpr int kFew = QRT_GPU_FEW_TOKENS;
-// Of a thread in its chunk. The threads that have tokens before the bound are at most top_k, so this bounds
-// the workgroup memory.
+// Of a thread in its chunk. At most top_k threads have tokens that are not behind the bound, so this bounds
+// workgroup memory.
 constexpr int kMostPerThread = 20;
 // Of a chunk that the second launch takes at once: it goes on only with chunks that have more of the first.
 constexpr int kTaken = 8;
@@ -86,7 +86,8 @@ Val FirstAt(Row& row, Val place, Val chunk) {
 
 // ---- chunks ----
 
-// The tokens of this thread, at most kMostPerThread, without loops: they wait for memory together.
+// The tokens of this thread, at most kMostPerThread, without loops: they wait for memory together. Beyond the
+// vocabulary its last one is read again, which is in the range of keys anyway and does not count else.
 class Tokens {
  public:
   explicit Tokens(Row& row) : row_(row), b_(row.b), range_(NoKeys(row.b)) {

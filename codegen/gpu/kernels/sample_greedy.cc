@@ -1,5 +1,5 @@
-// The highest logit, the lowest id of equals: workgroups take chunks of the vocabulary, then one takes their
-// results.
+// The highest logit, the lowest id of equals (the highest Ranked; a bad logit wins over all): workgroups take
+// chunks of the vocabulary, then one takes their results.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -39,7 +39,6 @@ void EmitChunk(Builder& b, const Shape& shape) {
           const Val id = first + i;
           const auto look = [&]() -> std::vector<Val> {
             const Val key = KeyOfLogit(b.Load(Type::kI32, logits, id * 4));
-            // The highest is the token wanted, and a bad logit wins over all.
             const Val ranked = Select(Eq(key, kExcludedKey), b.I64(0), Ranked(key, id));
             const KeyRange range = With({carried[1], carried[2]}, key);
             return {MaxU(carried[0], ranked), range.lowest, range.highest};
