@@ -112,6 +112,7 @@ class Tokens {
       sample::Penalize(row_, count);
       b_.Barrier();
       std::vector<Val> keys;
+      keys.reserve(ids_.size());
       for (const Val id : ids_) keys.push_back(row_.Key(id));
       return keys;
     });
