@@ -121,23 +121,35 @@ Val PackedCodes::Load(const Plane& plane, Val vector) const {
   return base_.builder()->Load(Type::kI32, base_, place);
 }
 
-Val PackedCodes::Fields(const Plane& plane, Val word) const {
+Val PackedCodes::LoadFields(const Plane& plane, Val word) const {
   if (plane.width == 4) return Load(plane, word);
-  if (plane.width == 1) return ShiftRight(Vector(plane, 0), word);
-  const Val vector = Load(plane, ShrU(word, 1));
-  return ShiftRight(vector, (word & 1) << 1);
+  if (plane.width == 1) return Vector(plane, 0);
+  return Load(plane, ShrU(word, 1));
 }
 
-std::vector<Val> PackedCodes::Pair(Val word) const {
+Val PackedCodes::Fields(const Plane& plane, Val loaded, Val word) const {
+  if (plane.width == 4) return loaded;
+  return ShiftRight(loaded, plane.width == 1 ? word : (word & 1) << 1);
+}
+
+std::vector<Val> PackedCodes::LoadPair(Val word) const {
   const std::vector<Plane> planes = Planes();
   if (form_.bits == 8) {
     const Val first = Load(planes[0], word);
-    return {Read(first),
-            Read(base_.builder()->Load(Type::kI32, base_, at_ + 4 * kVectorBytes + (word << 6)))};
+    return {first, base_.builder()->Load(Type::kI32, base_, at_ + 4 * kVectorBytes + (word << 6))};
   }
+  std::vector<Val> loaded;
+  for (const Plane& plane : planes) loaded.push_back(LoadFields(plane, word));
+  return loaded;
+}
+
+std::vector<Val> PackedCodes::Pair(const std::vector<Val>& loaded, Val word) const {
+  if (form_.bits == 8) return {Read(loaded[0]), Read(loaded[1])};
+  const std::vector<Plane> planes = Planes();
   std::vector<Val> codes(2);
-  for (const Plane& plane : planes) {
-    const Val fields = Fields(plane, word);
+  for (size_t p = 0; p < planes.size(); ++p) {
+    const Plane& plane = planes[p];
+    const Val fields = Fields(plane, loaded[p], word);
     const Val first = Shifted(fields & plane.mask(), plane.moved);
     codes[0] = codes[0] ? codes[0] | first : first;
     const Val second = Shifted(fields, plane.moved - 4) & (plane.mask() << plane.moved);

@@ -41,8 +41,10 @@ class PackedCodes {
 
   // Eight words of four codes each, word t for columns 4t..4t+3.
   std::vector<Val> All() const;
-  // Words `word` and `word + 4` of them; `word` (i32) < 4.
-  std::vector<Val> Pair(Val word) const;
+  // Words `word` and `word + 4` of them; `word` (i32) < 4. In two steps: what is loaded for them, and they of it.
+  std::vector<Val> Pair(Val word) const { return Pair(LoadPair(word), word); }
+  std::vector<Val> LoadPair(Val word) const;
+  std::vector<Val> Pair(const std::vector<Val>& loaded, Val word) const;
   // Word `word` (i32) < 8.
   Val One(Val word) const;
 
@@ -56,9 +58,10 @@ class PackedCodes {
   std::vector<Plane> Planes() const;  // low, high
   Val Vector(const Plane& plane, int32_t vector) const;
   Val Load(const Plane& plane, Val vector) const;
-  // The vector of a plane of less than 8 bits that has words `word` and word + 4, `word` < 4, moved right so
-  // that the first's fields are at bit 0 and the second's at bit 4.
-  Val Fields(const Plane& plane, Val word) const;
+  // The vector of a plane of less than 8 bits that has words `word` and word + 4, `word` < 4.
+  Val LoadFields(const Plane& plane, Val word) const;
+  // It moved right so that the first's fields are at bit 0 and the second's at bit 4.
+  Val Fields(const Plane& plane, Val loaded, Val word) const;
   // The one that has word `word` < 8, its fields at bit 0; upper: word / 4.
   Val Field(const Plane& plane, Val word, Val upper) const;
   Val Read(Val codes) const;  // four codes as they are read (ReadsValues)

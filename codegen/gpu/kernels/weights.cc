@@ -68,12 +68,8 @@ PackedRow::Chunk PackedRow::At(Val chunk) const {
   return at;
 }
 
-Val PackedRow::Half(Val offset) const {
-  return HalfToF32(b_.Binary(Builder::Op::kShrU, Word(offset + half_at_), half_shift_));
-}
-
-Val PackedRow::ByteWord(Val offset) const {
-  return b_.Binary(Builder::Op::kShrU, Word(offset + byte_at_), byte_shift_);
+Val PackedRow::HalfOf(Val word) const {
+  return HalfToF32(b_.Binary(Builder::Op::kShrU, word, half_shift_));
 }
 
 Val PackedRow::FieldAt(const Chunk& chunk, int columns, int bytes) const {
@@ -82,17 +78,17 @@ Val PackedRow::FieldAt(const Chunk& chunk, int columns, int bytes) const {
   return DivU(chunk.index, each) * bytes;
 }
 
-void PackedRow::ReadBase(Val at, Val* base, Val* rest) const {
+void PackedRow::ReadBase(Val word, Val* base, Val* rest) const {
   switch (form_.base) {
     case BaseScale::kHalf:
-      *base = Half(at);
+      *base = HalfOf(word);
       break;
     case BaseScale::kUe4m3:
-      *base = Ue4m3ToF32(ByteU(ByteWord(at), 0));
+      *base = Ue4m3ToF32(ByteU(ByteOf(word), 0));
       break;
     case BaseScale::kE8m0: {
       // 2^(e - 127) times the factor, as exponents of two numbers.
-      const Val e = ByteU(ByteWord(at), 0), half = ShrU(e, 1);
+      const Val e = ByteU(ByteOf(word), 0), half = ShrU(e, 1);
       *base = b_.AsF32((half + 63) << 23);
       *rest = b_.AsF32((e - half + (64 + std::ilogb(form_.factor))) << 23);
       return;
@@ -101,32 +97,39 @@ void PackedRow::ReadBase(Val at, Val* base, Val* rest) const {
   if (form_.factor != 1) *base = *base * form_.factor;
 }
 
-PackedRow::Scales PackedRow::ReadScales(const Chunk& chunk) const {
-  Scales scales;
+PackedRow::ScaleWords PackedRow::LoadScales(const Chunk& chunk) const {
+  ScaleWords words;
   const bool one_base = form_.bases() == 1;
   const Val first =
       one_base ? chunk.header : chunk.header + FieldAt(chunk, form_.columns_per_base, 16 * tile_.base_bytes);
-  ReadBase(first, &scales.scale[0], &scales.rest[0]);
+  words.base[0] = BaseWord(first);
+  if (form_.columns_per_base < kChunkColumns) words.base[1] = BaseWord(first + 16 * tile_.base_bytes);
+  if (has_shift()) words.minimum = HalfWord(chunk.header + tile_.minimum_at);
+  if (form_.scale == GroupScale::kNone) return words;
+  const Val at = chunk.header + FieldAt(chunk, form_.columns_per_scale, 16);
+  for (int s = 0; s < (two_scales() ? 2 : 1); ++s) {
+    words.scale[s] = ByteWord(at + (tile_.scale_at + 16 * s));
+    if (form_.minimum == Minimum::kScaled) words.min[s] = ByteWord(at + (tile_.min_at + 16 * s));
+  }
+  return words;
+}
+
+PackedRow::Scales PackedRow::ReadScales(const ScaleWords& words) const {
+  Scales scales;
+  ReadBase(words.base[0], &scales.scale[0], &scales.rest[0]);
   scales.scale[1] = scales.scale[0];
   scales.rest[1] = scales.rest[0];
-  if (form_.columns_per_base < kChunkColumns) {
-    ReadBase(first + 16 * tile_.base_bytes, &scales.scale[1], &scales.rest[1]);
-  }
-  if (form_.minimum == Minimum::kHalf) {
-    scales.shift[0] = scales.shift[1] = Half(chunk.header + tile_.minimum_at);
-  }
+  if (words.base[1]) ReadBase(words.base[1], &scales.scale[1], &scales.rest[1]);
+  const Val minimum = words.minimum ? HalfOf(words.minimum) : Val();
+  if (form_.minimum == Minimum::kHalf) scales.shift[0] = scales.shift[1] = minimum;
   if (form_.scale == GroupScale::kNone) return scales;
 
-  const Val at = chunk.header + FieldAt(chunk, form_.columns_per_scale, 16);
-  Val minimum;
   for (int s = 0; s < (two_scales() ? 2 : 1); ++s) {
-    const Val scale = ByteWord(at + (tile_.scale_at + 16 * s));
+    const Val scale = ByteOf(words.scale[s]);
     const Val number = form_.scale == GroupScale::kU8 ? ByteU(scale, 0) : ByteS(scale, 0);
     scales.scale[s] = scales.scale[s] * b_.ToF32(number);
     if (form_.minimum != Minimum::kScaled) continue;
-    const Val min_at = at + (tile_.min_at + 16 * s);
-    if (!minimum) minimum = Half(chunk.header + tile_.minimum_at);
-    scales.shift[s] = b_.Call(Builder::Fn::kNeg, minimum * b_.ToF32(ByteU(ByteWord(min_at), 0)));
+    scales.shift[s] = b_.Call(Builder::Fn::kNeg, minimum * b_.ToF32(ByteU(ByteOf(words.min[s]), 0)));
   }
   if (two_scales()) return scales;
   scales.scale[1] = scales.scale[0];
@@ -153,9 +156,9 @@ Val PackedRow::PlainValue(Val column) const {
     case Scalar::kF32:
       return b_.Load(Type::kF32, base_, column + word_at_);
     case Scalar::kF16:
-      return Half(column);
+      return HalfOf(HalfWord(column));
     case Scalar::kBF16:
-      return Bf16ToF32(b_.Binary(Builder::Op::kShrU, Word(column + half_at_), half_shift_));
+      return Bf16ToF32(b_.Binary(Builder::Op::kShrU, HalfWord(column), half_shift_));
   }
   return {};
 }

@@ -46,12 +46,25 @@ class PackedRow {
     Val rest[2];
     Val shift[2];  // null if the format has no minimum
   };
-  Scales ReadScales(const Chunk& chunk) const;
+  Scales ReadScales(const Chunk& chunk) const { return ReadScales(LoadScales(chunk)); }
+  // The same in two steps: the words in which the row's fields lie, and the scales of them. Null: the format
+  // has no such field, or the other columns' serves.
+  struct ScaleWords {
+    Val base[2], minimum, scale[2], min[2];
+  };
+  ScaleWords LoadScales(const Chunk& chunk) const;
+  Scales ReadScales(const ScaleWords& words) const;
   // Words of four signed codes: PackedCodes.
   std::vector<Val> ReadCodes(const Chunk& chunk) const { return Codes(chunk).All(); }
   std::vector<Val> ReadCodePair(const Chunk& chunk, Val word) const { return Codes(chunk).Pair(word); }
+  std::vector<Val> LoadCodePair(const Chunk& chunk, Val word) const { return Codes(chunk).LoadPair(word); }
+  std::vector<Val> ReadCodePair(const std::vector<Val>& loaded, Val word) const {
+    return PackedCodes(form_, base_, Val()).Pair(loaded, word);
+  }
   int code_offset() const { return CodeOffset(form_); }
   bool two_scales() const { return form_.columns_per_scale < kChunkColumns; }
+  bool has_rest() const { return form_.base == BaseScale::kE8m0; }
+  bool has_shift() const { return form_.minimum != Minimum::kNone; }
 
   // ---- all formats ----
 
@@ -62,14 +75,18 @@ class PackedRow {
 
  private:
   Val Word(Val offset) const { return b_.Load(Type::kI32, base_, offset); }
-  Val Half(Val offset) const;        // of 16 consecutive ones
-  Val ByteWord(Val offset) const;    // of 16 consecutive bytes, row's in the low 8 bits
+  // Of 16 consecutive halves or bytes: the word that has the row's, and that; a byte in the low 8 bits.
+  Val HalfWord(Val offset) const { return Word(offset + half_at_); }
+  Val ByteWord(Val offset) const { return Word(offset + byte_at_); }
+  Val HalfOf(Val word) const;
+  Val ByteOf(Val word) const { return b_.Binary(Builder::Op::kShrU, word, byte_shift_); }
   Val PlainValue(Val column) const;  // byte offset of the column's first row
   PackedCodes Codes(const Chunk& chunk) const { return {form_, base_, chunk.body + word_at_}; }
   // Byte offset in a header of `bytes` (of 16 rows) for each `columns` columns: of those that the chunk
   // begins.
   Val FieldAt(const Chunk& chunk, int columns, int bytes) const;
-  void ReadBase(Val at, Val* base, Val* rest) const;
+  Val BaseWord(Val at) const { return form_.base == BaseScale::kHalf ? HalfWord(at) : ByteWord(at); }
+  void ReadBase(Val word, Val* base, Val* rest) const;
   std::vector<Val> Decode(Val codes, Val scale, Val rest, Val shift) const;
 
   Builder& b_;

@@ -299,6 +299,11 @@ TEST_P(Int8LinearTest, MatrixUnitsGiveEqualBits) {
           p, profile, [&](int64_t u, int64_t r) { return LinearMatrixSplit(spec, tile_rows, u, r); });
       ExpectSameBits(expected, split, what + " split");
     }
+    for (int tile_rows : {64, 128}) {
+      const std::vector<float> shared = RunVariant(
+          p, profile, [&](int64_t u, int64_t r) { return LinearMatrixShared(spec, tile_rows, u, r); });
+      ExpectSameBits(expected, shared, p.Name(profile) + " shared " + std::to_string(tile_rows));
+    }
   };
   for (Epilogue epilogue : Tried(kEpilogues)) {
     check(Problem(format(), true, epilogue, block(), 1, 9));  // a lone group, fewest parts

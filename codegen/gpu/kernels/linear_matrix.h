@@ -1,0 +1,66 @@
+// What the linear kernels on mma.m16n8k32 share: int8 numerics, weights x activations.
+//
+// A: the 16 matrix rows of a group by 32 columns; B: 8 rows of x, a fragment, by the same columns; C: their
+// sums. Lane 4 * group + quad holds columns 4 * quad .. + 3 and 16 more of matrix rows `group` and `group +
+// 8` and of x row `group`; and sums 0..3 of matrix row `group`, x rows 2 * quad and 2 * quad + 1, then the
+// same of matrix row `group + 8`.
+#ifndef QCC_CODEGEN_GPU_KERNELS_LINEAR_MATRIX_H_
+#define QCC_CODEGEN_GPU_KERNELS_LINEAR_MATRIX_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "codegen/gpu/kernels/linear.h"
+
+namespace qcc::gpu {
+
+inline constexpr int kMatrixSubgroup = 32;
+using layouts::kGroupRows;
+inline constexpr int kFragmentRows = 8;
+inline constexpr int kLaneSums = 4;  // of a lane, per group and fragment
+
+// A lane's place in the fragments.
+struct MatrixLane {
+  explicit MatrixLane(Builder& b);
+  // The row of x of sum `sum` of a fragment.
+  Val SumRow(int fragment, int sum) const { return quad * 2 + (kFragmentRows * fragment + (sum & 1)); }
+  Val group, quad;
+};
+
+// Which sums of a row's codes a chunk's minima need: of all 32 columns, or of each scale's.
+enum class Sums : uint8_t { kNone, kOne, kTwo };
+Sums SumsOf(const PackedRow& row);
+
+// Of one row of x and 32 columns, as they lie.
+struct RowWords {
+  Val scale, sums[2];
+};
+// `row.at`: of the row's scales. `k`: columns of a whole row.
+RowWords LoadNumbers(Builder& b, int64_t k, Val x, const XRow& row, Val number, Sums kind);
+// What products take of them.
+struct RowNumbers {
+  Val scale;
+  std::vector<Val> sums;  // scale * sum of codes: of all columns, or of each scale's
+};
+RowNumbers NumbersOf(Builder& b, const RowWords& words, Sums kind);
+
+// 32 columns of a group: the lane's words of A, and the scales of its two matrix rows.
+struct GroupChunk {
+  std::vector<Val> a;
+  PackedRow::Scales scales[2];
+};
+// acc + the product of 32 columns, element by element as every variant does it (linear_tiles.cc). `x`: the
+// lane's words of B; `numbers`: of the two rows that it has sums of.
+void AddProduct(Builder& b, bool two_scales, const GroupChunk& w, const std::vector<Val>& x,
+                const RowNumbers numbers[2], Val* acc);
+
+// Units of y behind two groups that lie side by side.
+int UnitsOfPair(const LinearSpec& spec);
+// Stores what there is of one element: x row `row` of the step by matrix row `column` of the units from
+// `first_unit` on, which exists. `sums`: of the two groups.
+void StorePair(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val first_unit, Val row,
+               Val column, const Val sums[2]);
+
+}  // namespace qcc::gpu
+
+#endif  // QCC_CODEGEN_GPU_KERNELS_LINEAR_MATRIX_H_
