@@ -21,6 +21,8 @@ using namespace mlir;
 namespace qcc::gpu {
 namespace {
 
+constexpr int64_t kSharedAlignment = 16;  // bytes
+
 // Misuse does not stop the kernel that is being written: the first one is kept, and what it should have given
 // is a zero of the right type.
 class MlirBuilder final : public Builder {
@@ -105,7 +107,12 @@ class MlirBuilder final : public Builder {
     auto space = mlir::gpu::AddressSpaceAttr::get(b_.getContext(), mlir::gpu::AddressSpace::Workgroup);
     auto memref = MemRefType::get({words}, lower(type), MemRefLayoutAttrInterface{}, space);
     shared_.push_back(func_.addWorkgroupAttribution(memref, loc_));
-    return {static_cast<int>(shared_.size()) - 1, type, words};
+    const int id = static_cast<int>(shared_.size()) - 1;
+    // Said aloud: LLVM takes large arrays to be aligned like this, and then reads several words at a time, but
+    // does not write it into PTX by itself.
+    func_.setWorkgroupAttributionAttr(static_cast<unsigned>(id), b_.getStringAttr("llvm.align"),
+                                      b_.getI64IntegerAttr(kSharedAlignment));
+    return {id, type, words};
   }
   Val LoadShared(const Shared& shared, Val index) override {
     if (!wantShared("LoadShared", shared, index)) return zero(shared.type);

@@ -45,9 +45,9 @@ Buffer::Buffer(const LinearSpec& spec, int tile_rows) {
   weight_numbers = scales * (1 + (form.base == BaseScale::kE8m0 ? 1 : 0) + (shift ? 1 : 0));
   x_numbers = 1 + (shift ? scales : 0);
   weight_numbers_at = kGroups * kGroupWords;
-  x_at = weight_numbers_at + kWeightRows * weight_numbers;
+  x_at = weight_numbers_at + kThreads * weight_numbers;
   x_numbers_at = x_at + spec.terms * tile_rows * kChunkWords;
-  words = x_numbers_at + spec.terms * tile_rows * x_numbers;
+  words = x_numbers_at + spec.terms * kThreads * x_numbers;
 }
 
 class SharedTile {
@@ -152,30 +152,21 @@ void SharedTile::StoreWeights(const Step& step, Val at) const {
     for (int s = 0; s < buffer_.scales && kind[0]; ++s) numbers.push_back(kind[s]);
   }
   const Val row = ShrU(thread_, 4) * (kGroupRows / 2) + (thread_ & 7), second = ShrU(thread_, 3) & 1;
-  b_.If(LtS(thread_, b_.I32(kWeightRows)), [&] {
-    StoreNumbers(numbers, at + (row * (2 * buffer_.weight_numbers) + second + buffer_.weight_numbers_at));
-  });
+  StoreNumbers(numbers, at + (row * (2 * buffer_.weight_numbers) + second + buffer_.weight_numbers_at));
 }
 
 void SharedTile::StoreX(const Step& step, Val at) const {
-  const auto store_numbers = [&](int term) {
-    const RowNumbers of_row = NumbersOf(b_, step.numbers[static_cast<size_t>(term)], sums_);
-    std::vector<Val> numbers{of_row.scale};
-    numbers.insert(numbers.end(), of_row.sums.begin(), of_row.sums.end());
-    const int first = buffer_.x_numbers_at + term * tile_rows_ * buffer_.x_numbers;
-    StoreNumbers(numbers, at + (ShrU(thread_, 1) * (2 * buffer_.x_numbers) + (thread_ & 1) + first));
-  };
   for (int t = 0; t < spec_.terms; ++t) {
     for (int i = 0; i < CopiedRows(); ++i) {
       const Val* words = &step.x[static_cast<size_t>(2 * (t * CopiedRows() + i))];
       const Val to = at + (thread_ * 4 + (buffer_.x_at + (t * tile_rows_ + i * kRowsAtATime) * kChunkWords));
       for (int w = 0; w < 4; ++w) b_.StoreShared(memory_, to + w, b_.Extract(words[w & 1], w >> 1));
     }
-    if (tile_rows_ == kThreads) {
-      store_numbers(t);
-    } else {
-      b_.If(LtS(thread_, b_.I32(tile_rows_)), [&] { store_numbers(t); });
-    }
+    const RowNumbers of_row = NumbersOf(b_, step.numbers[static_cast<size_t>(t)], sums_);
+    std::vector<Val> numbers{of_row.scale};
+    numbers.insert(numbers.end(), of_row.sums.begin(), of_row.sums.end());
+    const int first = buffer_.x_numbers_at + t * kThreads * buffer_.x_numbers;
+    StoreNumbers(numbers, at + (ShrU(thread_, 1) * (2 * buffer_.x_numbers) + (thread_ & 1) + first));
   }
 }
 
@@ -206,17 +197,19 @@ GroupChunk SharedTile::ReadGroup(Val at, int group) const {
 void SharedTile::Multiply(Val at, std::vector<Val>& acc) const {
   const GroupChunk weights[2] = {ReadGroup(at, 0), ReadGroup(at, 1)};
   const Val row = half_ * (tile_rows_ / 2);
-  const Val words = at + ((row + lane_.group) * kChunkWords + lane_.quad * 2 + buffer_.x_at);
+  // Of a fragment, lane by lane.
+  const Val words = at + (row * kChunkWords + (thread_ & (kSubgroup - 1)) * 2 + buffer_.x_at);
   const Val pairs = ShrU(row, 1) + lane_.quad;
   const Val numbers = at + (pairs * (2 * buffer_.x_numbers) + buffer_.x_numbers_at);
   for (int f = 0; f < fragments_; ++f) {
     for (int t = 0; t < spec_.terms; ++t) {
-      const int first = t * tile_rows_ + f * kFragmentRows;
-      const std::vector<Val> x{Word(words + first * kChunkWords), Word(words + (first * kChunkWords + 1))};
+      const Val word = words + (t * tile_rows_ + f * kFragmentRows) * kChunkWords;
+      const int first = (t * kThreads + f * kFragmentRows) * buffer_.x_numbers;
+      const std::vector<Val> x{Word(word), Word(word + 1)};
       RowNumbers of_rows[2];
       for (int n = 0; n < buffer_.x_numbers; ++n) {
         for (int i = 0; i < 2; ++i) {
-          const Val v = Number(numbers + (first * buffer_.x_numbers + 2 * n + i));
+          const Val v = Number(numbers + (first + 2 * n + i));
           if (n == 0) {
             of_rows[i].scale = v;
           } else {

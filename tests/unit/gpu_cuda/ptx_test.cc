@@ -316,6 +316,26 @@ TEST_F(Ptx, LaunchesThatDoMore) {
 }
 
 // Of experts, in all forms: rows of a tile are looked up, which takes registers, too.
+TEST_F(Ptx, Dump) {
+  const ProfileInfo& profile = *FindProfile("sm80");
+  for (Format f : {Format::Q4_K, Format::Q6_K, Format::Q8_0, Format::Q4_0, Format::Q2_K, Format::MXFP4, Format::IQ4_XS, Format::Q5_K}) {
+    for (int v : {0, 64, 128}) {
+      for (int terms : {1, 2}) {
+      if (terms == 2 && (v == 0 || f != Format::Q4_K)) continue;
+      LinearSpec spec; spec.format = f; spec.int8 = true; spec.k = 2048; spec.terms = terms;
+      Launch l = v ? LinearMatrixShared(spec, v, 512, 512) : LinearMatrixTiled(spec, 32, 512, 512);
+      l.args.resize(6);
+      const std::string ptx = Emit({l}, profile);
+      std::ofstream("/tmp/ptx/" + l.name + ".ptx") << ptx;
+      for (const char* chip : {"sm_80", "sm_90"}) {
+      const Assembled a = Assemble(ptx, chip);
+      printf("%s %s: %d regs, %d spilled\n", chip, l.name.c_str(), Registers(a), Spilled(a));
+      }
+      }
+    }
+  }
+}
+
 TEST_F(Ptx, Experts) {
   constexpr int kMostSpilledBytes = 32;
   const Arg somewhere = {Space::kArena, 0, 1 << 20};
