@@ -31,6 +31,12 @@ Launch ChooseLinear(const LinearSpec& spec, const Profile& profile, int64_t unit
   const int most = is_long ? 4 : 8;
   const int64_t together = spec.rows_together(rows);
   const auto workgroups = [](const Launch& launch) { return int64_t{launch.grid[0]} * launch.grid[1]; };
+  if (together > 32 && spec.int8 && profile.matrix.kind == MatrixUnits::Kind::kMma) {
+    for (int tile_rows : {128, 64}) {
+      Launch shared = LinearMatrixShared(spec, tile_rows, units, rows);
+      if (together > tile_rows / 2 && workgroups(shared) >= kFewWorkgroups) return shared;
+    }
+  }
   if (together > 8 && spec.int8 && profile.matrix.kind == MatrixUnits::Kind::kMma) {
     const int tile_rows = together > 16 ? 32 : 16;
     Launch tiled = LinearMatrixTiled(spec, tile_rows, units, rows);

@@ -254,6 +254,10 @@ TEST_F(Ptx, LinearOnMatrixUnits) {
       spec.epilogue = epilogue;
       launches.push_back(LinearMatrixTiled(spec, 32, 64, 128));
       launches.push_back(LinearMatrixSplit(spec, 32, 64, 128));
+      for (int tile_rows : {64, 128}) launches.push_back(LinearMatrixShared(spec, tile_rows, 64, 128));
+      if (!TriedInFull(format.id)) continue;
+      spec.terms = 2;
+      launches.push_back(LinearMatrixShared(spec, 128, 64, 128));
     }
   }
   for (Launch& launch : launches) {
@@ -265,7 +269,7 @@ TEST_F(Ptx, LinearOnMatrixUnits) {
     if (Ptxas().empty()) continue;
     const Assembled assembled = Assemble(ptx, profile.chip);
     ASSERT_TRUE(assembled.ok) << assembled.said << "\n" << ptx;
-    EXPECT_LE(Spilled(assembled), kMostSpilledBytes) << assembled.said;
+    EXPECT_LE(Spilled(assembled), launch.name.find(".ms") != std::string::npos ? 0 : kMostSpilledBytes) << assembled.said;
   }
 }
 
@@ -316,32 +320,12 @@ TEST_F(Ptx, LaunchesThatDoMore) {
 }
 
 // Of experts, in all forms: rows of a tile are looked up, which takes registers, too.
-TEST_F(Ptx, Dump) {
-  const ProfileInfo& profile = *FindProfile("sm80");
-  for (Format f : {Format::Q4_K, Format::Q6_K, Format::Q8_0, Format::Q4_0, Format::Q2_K, Format::MXFP4, Format::IQ4_XS, Format::Q5_K}) {
-    for (int v : {0, 64, 128}) {
-      for (int terms : {1, 2}) {
-      if (terms == 2 && (v == 0 || f != Format::Q4_K)) continue;
-      LinearSpec spec; spec.format = f; spec.int8 = true; spec.k = 2048; spec.terms = terms;
-      Launch l = v ? LinearMatrixShared(spec, v, 512, 512) : LinearMatrixTiled(spec, 32, 512, 512);
-      l.args.resize(6);
-      const std::string ptx = Emit({l}, profile);
-      std::ofstream("/tmp/ptx/" + l.name + ".ptx") << ptx;
-      for (const char* chip : {"sm_80", "sm_90"}) {
-      const Assembled a = Assemble(ptx, chip);
-      printf("%s %s: %d regs, %d spilled\n", chip, l.name.c_str(), Registers(a), Spilled(a));
-      }
-      }
-    }
-  }
-}
-
 TEST_F(Ptx, Experts) {
   constexpr int kMostSpilledBytes = 32;
   const Arg somewhere = {Space::kArena, 0, 1 << 20};
   for (const char* name : {"sm61", "sm80"}) {
     const ProfileInfo& profile = *FindProfile(name);
-    Sandbox box(profile.profile, 512);
+    Sandbox box(profile.profile, 2048);
     std::vector<Launch> launches;
     const auto add = [&](std::vector<Launch> more) {
       EXPECT_FALSE(more.empty());
@@ -362,7 +346,7 @@ TEST_F(Ptx, Experts) {
                                           .epilogue = epilogue,
                                           .scale_count = 1,
                                           .up_scale_count = 1};
-        for (int64_t rows : {1, 64, 160, 512}) add(Expand_moe_linear(Anywhere(spec, rows, somewhere), box));
+        for (int64_t rows : {1, 64, 160, 512, 2048}) add(Expand_moe_linear(Anywhere(spec, rows, somewhere), box));
       }
     }
     for (const Launch& launch : launches) {

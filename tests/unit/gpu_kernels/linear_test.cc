@@ -22,25 +22,33 @@ constexpr float kScale = 0.37f, kUpScale = -1.9f;
 
 // Inputs and expected outputs of a linear, independent of how it runs.
 struct Problem {
-  Problem(Format format, bool int8, Epilogue epilogue, int64_t k, int64_t n, int64_t rows, Scales scales = {})
+  Problem(Format format, bool int8, Epilogue epilogue, int64_t k, int64_t n, int64_t rows, Scales scales = {},
+          int terms = 1)
       : format(format),
         int8(int8),
         epilogue(epilogue),
         scales(scales),
+        terms(terms),
         k(k),
         n(n),
         rows(rows),
         ld(layouts::AlignUp(n, 16)) {
     const uint64_t seed = static_cast<uint64_t>(k * 1000 + n + static_cast<int>(format));
     Random random(seed);
-    x = random.Normals(rows * k);
-    xq = QuantizedRows(x, rows, k);
+    x = random.Normals(rows * terms * k);
+    xq = QuantizedRows(x, rows, terms * k);
     y0 = random.Normals(rows * ld);
     const Matrix w = RandomMatrix(format, n, k, seed + 1), up = RandomMatrix(format, n, k, seed + 2);
     packed = epilogue == Epilogue::Swiglu ? PackedPair(w, up) : w.Packed();
     const double by = scales.scale ? double{kScale} : 1, up_by = scales.up_scale ? double{kUpScale} : 1;
     std::vector<double> exact(x.begin(), x.end());
-    if (int8) exact = DequantizedRows(xq, rows, k);
+    if (int8) exact = DequantizedRows(xq, rows, terms * k);
+    if (terms == 2) {
+      for (int64_t i = 0; i < rows * k; ++i) {
+        const double* row = &exact[static_cast<size_t>(i / k * 2 * k)];
+        exact[static_cast<size_t>(i)] = row[i % k] + row[k + i % k];
+      }
+    }
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t c = 0; c < ld; ++c) {
         double size = 0, second_size = 0, v = 0;
@@ -75,6 +83,7 @@ struct Problem {
     LinearSpec spec;
     spec.format = format;
     spec.int8 = int8;
+    spec.terms = terms;
     spec.k = k;
     spec.epilogue = epilogue;
     spec.scale = scales.scale;
@@ -89,6 +98,7 @@ struct Problem {
   bool int8;
   Epilogue epilogue;
   Scales scales;
+  int terms;
   int64_t k, n, rows, ld;
   std::vector<float> x, y0;
   std::vector<uint8_t> xq, packed;
@@ -100,14 +110,16 @@ LinearDispatch MakeDispatch(const Problem& p, Sandbox& box, int64_t first, int64
                             plan::RowsFrom from = plan::RowsFrom::Rows) {
   LinearDispatch d;
   d.spec = {.format = p.format,
-            .numerics = p.int8 ? plan::Numerics::Int8 : plan::Numerics::F32,
+            .numerics = !p.int8        ? plan::Numerics::F32
+                        : p.terms == 2 ? plan::Numerics::Int8x2
+                                       : plan::Numerics::Int8,
             .k = p.k,
             .n = p.n,
             .epilogue = p.epilogue,
             .rows = from};
   d.rows = bucket;
   if (p.int8) {
-    const int64_t stride = layouts::Int8RowBytes(p.k);
+    const int64_t stride = layouts::Int8RowBytes(p.terms * p.k);
     std::vector<uint8_t> part(p.xq.begin() + first * stride, p.xq.begin() + (first + count) * stride);
     part.resize(static_cast<size_t>(bucket * stride), 0xff);
     d.bindings.xq = box.Arena(part);
@@ -243,18 +255,21 @@ TEST_P(LinearTest, RowsDependOnNothingElse) {
 // A step may want no row at all of what a bucket holds: no variant may then touch x or y. The sandbox refuses
 // what lies outside; a row before the first does.
 TEST_P(LinearTest, StepsWithoutRowsTouchNothing) {
-  const Profile plain = FindProfile("sg32-dot")->profile, matrix = FindProfile("sg32-matrix32")->profile;
+  const Profile plain = FindProfile("sg32-dot")->profile, matrix = FindProfile("sg32-matrix32")->profile,
+                mma = FindProfile("sm80")->profile;
   for (bool int8 : {false, true}) {
     if (!Supports(int8)) continue;
     const Problem p(format(), int8, Epilogue::Store, FewColumns(), 40, 33);
     for (int64_t bucket : {1, 8, 33}) {
       EXPECT_TRUE(RunRows(p, plain, 0, 0, bucket).empty());
-      EXPECT_TRUE(RunRows(p, FindProfile("sm80")->profile, 0, 0, bucket).empty());
+      EXPECT_TRUE(RunRows(p, mma, 0, 0, bucket).empty());
     }
     if (!int8) continue;
     const LinearSpec spec = p.Spec();
     RunVariant(
         p, matrix, [&](int64_t u, int64_t r) { return LinearCooperative(spec, u, r); }, 0);
+    RunVariant(
+        p, mma, [&](int64_t u, int64_t r) { return LinearMatrixShared(spec, 64, u, r); }, 0);
   }
 }
 
@@ -310,6 +325,59 @@ TEST_P(Int8LinearTest, MatrixUnitsGiveEqualBits) {
     // A last part without chunks or a short one; an odd number of groups; more than two tiles of rows.
     check(Problem(format(), true, epilogue, ManyColumns(), 5 * 16 - 3, 65));
   }
+}
+
+// Tiles of many rows, in all shapes: a lone chunk of columns; parts of unequal length and empty ones; several
+// tiles of rows, the last one ragged; a step of fewer rows than the bucket; rows of two terms.
+TEST(SharedMatrixTiles, GiveEqualBits) {
+  const Profile profile = FindProfile("sm80")->profile;
+  struct Case {
+    Format format;
+    int64_t k, n, rows;
+    int terms = 1;
+    int64_t count = -1;
+    Epilogue epilogue = Epilogue::Store;
+  };
+  const Case cases[] = {{Format::Q8_0, 32, 16, 130},
+                        {Format::Q4_1, 96, 9 * 16, 257},
+                        {Format::Q8_0, 9 * 32, 5 * 16, 150, 1, 70},
+                        {Format::Q8_0, 19 * 32, 3 * 16 - 5, 130, 2},
+                        {Format::Q4_K, 256, 5 * 16, 140, 2, 65, Epilogue::Swiglu},
+                        {Format::Q2_K, 768, 5 * 16, 65, 2, -1, Epilogue::Add}};
+  for (const Case& c : cases) {
+    const Problem p(c.format, true, c.epilogue, c.k, c.n, c.rows, {}, c.terms);
+    const LinearSpec spec = p.Spec();
+    const std::vector<float> expected = RunVariant(
+        p, profile, [&](int64_t u, int64_t r) { return LinearSplit(spec, 8, u, r); }, c.count);
+    if (c.count < 0) ExpectNear(p, expected, profile);
+    for (int tile_rows : {64, 128}) {
+      const std::vector<float> shared = RunVariant(
+          p, profile, [&](int64_t u, int64_t r) { return LinearMatrixShared(spec, tile_rows, u, r); }, c.count);
+      ExpectSameBits(expected, shared, p.Name(profile) + " shared " + std::to_string(tile_rows));
+    }
+  }
+}
+
+// Many rows and columns take them, fewer what has more workgroups; so do those of most experts.
+TEST(SharedMatrixTiles, AreChosenWhereTheyFillADevice) {
+  const Profile profile = FindProfile("sm80")->profile;
+  LinearSpec spec;
+  spec.format = Format::Q4_K;
+  spec.int8 = true;
+  spec.k = 2048;
+  const auto suffix = [&](int64_t units, int64_t rows) {
+    const std::string name = ChooseLinear(spec, profile, units, rows).name;
+    return name.substr(name.rfind('.') + 1);
+  };
+  EXPECT_EQ(suffix(1024, 512), "ms128");
+  EXPECT_EQ(suffix(128, 512), "ms64");
+  EXPECT_EQ(suffix(1024, 64), "ms64");
+  EXPECT_EQ(suffix(64, 512), "mp32");
+  EXPECT_EQ(suffix(2048, 32), "m32x1");
+  spec.rows_of = RowsOf::kExpert;
+  spec.experts = 8;
+  spec.top_k = 2;
+  EXPECT_EQ(suffix(128, 1024), "ms128");
 }
 
 TEST_P(Int8LinearTest, CooperativeMatricesGiveEqualBits) {
@@ -371,6 +439,8 @@ TEST_P(LinearTest, Scales) {
       if (!int8) continue;
       check(mma, "tiled", [](const auto& s, int64_t u, int64_t r) { return LinearMatrixTiled(s, 8, u, r); });
       check(mma, "split", [](const auto& s, int64_t u, int64_t r) { return LinearMatrixSplit(s, 8, u, r); });
+      check(mma, "shared",
+            [](const auto& s, int64_t u, int64_t r) { return LinearMatrixShared(s, 64, u, r); });
       check(cooperative, "cooperative", LinearCooperative);
     }
   }

@@ -251,9 +251,10 @@ TEST_P(MoeLinear, Scales) {
 
 // Tiles of every form, of experts whose rows fill some of them, by one expert's matrix after the other.
 void CheckVariant(const Shape& shape, const Profile& profile,
-                  const std::function<Launch(const LinearSpec&, int64_t, int64_t)>& variant) {
+                  const std::function<Launch(const LinearSpec&, int64_t, int64_t)>& variant,
+                  int64_t rows = 29) {
   SCOPED_TRACE(profile.name + " " + shape.Name());
-  const Problem p(shape, 29);
+  const Problem p(shape, rows);
   const std::vector<float> want = Expected(p, profile);
   for (int64_t count : {p.rows, int64_t{0}}) {
     Sandbox box(profile, p.rows);
@@ -298,6 +299,11 @@ TEST_P(MoeLinear, VariantsGiveEqualBits) {
                  [&](const LinearSpec& s, int64_t u, int64_t r) { return LinearMatrixTiled(s, rows, u, r); });
     CheckVariant(shape, Named("sm80"),
                  [&](const LinearSpec& s, int64_t u, int64_t r) { return LinearMatrixSplit(s, rows, u, r); });
+  }
+  for (int rows : {64, 128}) {
+    CheckVariant(
+        shape, Named("sm80"),
+        [&](const LinearSpec& s, int64_t u, int64_t r) { return LinearMatrixShared(s, rows, u, r); }, 90);
   }
   for (const char* name : {"sg32-matrix32", "sg32-matrix16", "sg8-matrix8"}) {
     CheckVariant(shape, Named(name),

@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "codegen/gpu/kernels/linear.h"
 #include "dialects/layouts/layouts.h"
 #include "tests/unit/gpu_kernels/gpu_fixture.h"
 
@@ -87,6 +88,37 @@ TEST_P(TogetherTest, GivesTheBitsOfEach) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Rows, TogetherTest, testing::Values(1, 5, 40));
+
+// Kernels of many rows beside those of few workgroups, each with other tiles and workgroup memory.
+TEST(Together, TilesOfAllSizes) {
+  const Profile profile = FindProfile("sm80")->profile;
+  const int64_t rows = 130, k = 512;
+  const std::vector<Side> sides = {
+      {Format::Q4_K, true, 96}, {Format::Q6_K, true, 144}, {Format::Q2_K, true, 48}, {Format::F32, false, 20}};
+  Sandbox apart(profile, rows), together(profile, rows);
+  const Sides own = Expand(apart, sides, rows, k);
+  Sides joined = Expand(together, sides, rows, k);
+  for (size_t i = 0; i < 3; ++i) {
+    LinearSpec spec;
+    spec.format = sides[i].format;
+    spec.int8 = true;
+    spec.k = k;
+    Launch tiles = LinearMatrixShared(spec, i == 1 ? 128 : 64, sides[i].n / layouts::kGroupRows, rows);
+    tiles.args = joined.launches[i].args;
+    joined.launches[i] = std::move(tiles);
+  }
+  TogetherLimits limits = kLimits;
+  limits.shared_bytes = profile.max_shared;
+  std::vector<Launch> side = {joined.launches.front()};
+  for (size_t i = 1; i < joined.launches.size(); ++i) {
+    ASSERT_TRUE(GoTogether(side, joined.launches[i], limits)) << "launch " << i;
+    side.push_back(joined.launches[i]);
+  }
+  const Launch one = Together(side);
+  ASSERT_EQ(apart.Run(own.launches), "");
+  ASSERT_EQ(together.Run({one}), "") << one.name;
+  EXPECT_EQ(Results(together, joined), Results(apart, own)) << one.name;
+}
 
 TEST(Together, OneStaysItself) {
   Sandbox box(TestProfiles()[1], 1);
