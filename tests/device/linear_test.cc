@@ -101,6 +101,10 @@ std::vector<Linear> Linears() {
     if (f.name == "q8_0") all.push_back({f, true, 96, 1020, "add", 40});
     if (f.name == "q4_k") all.push_back({f, true, 256, 510, "swiglu", 40});
     if (f.name == "q6_k") all.push_back({f, true, 256, 1020, "store", 40});
+    // The same for those of CUDA that have tiles of 64 rows: one scale or two, and a minimum.
+    if (f.name == "q8_0") all.push_back({f, true, 64, 8190, "add", 72});
+    if (f.name == "nvfp4") all.push_back({f, true, 64, 8190, "store", 72});
+    if (f.name == "q4_1") all.push_back({f, true, 64, 4094, "swiglu", 72});
     if (f.name == "f32") all.push_back({f, false, 32, 1, "store", 3});
     // With scales: kernels of few rows, and of many.
     if (f.name == "nvfp4") all.push_back({f, true, 192, 40, "store", 4, false, 1});
@@ -184,7 +188,7 @@ TEST_P(LinearConformance, ValuesAndBatches) {
   std::map<std::string, std::pair<std::string, Bytes>> decoded;  // by key: what the first decode bucket gave
   for (const Linear& l : Linears()) {
     SCOPED_TRACE(l.Name());
-    const int64_t most = 40;
+    const int64_t most = std::max<int64_t>(40, l.rows);
     const std::vector<float> x = Activations(l, most);
     const std::vector<float> before = Random(l.Seed() + 3).normals(static_cast<size_t>(most * l.Ld()));
     const std::vector<float> mine = Rows(x, l.k, 0, l.rows);

@@ -55,8 +55,8 @@ std::vector<Shape> MakeShapes() {
     shapes.push_back({Format::Q4_0, true, epilogue, 96, 32, 4, 1, 5});
     shapes.push_back(
         {Format::NVFP4, true, epilogue, 64, 32, 6, 3, std::string(epilogue) == "swiglu" ? 3 : 1});
-    // Enough tiles for the kernels of many rows.
-    shapes.push_back({Format::Q4_1, true, epilogue, 32, 2048, 4, 2});
+    // Enough tiles for the kernels of many rows, also for those of CUDA that have 64.
+    shapes.push_back({Format::Q4_1, true, epilogue, 32, 3328, 3, 2});
   }
   shapes.push_back({Format::Q5_K, true, "swiglu", 256, 64, 3, 2});
   shapes.push_back({Format::Q6_K, true, "add", 256, 64, 3, 2});

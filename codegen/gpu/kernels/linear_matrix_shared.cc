@@ -96,6 +96,7 @@ class SharedTile {
   const Shared memory_ = b_.AllocShared(Type::kI32, 2 * buffer_.words);
   std::vector<PackedRow> rows_;   // the two of which the thread decodes codes, and the one of scales
   std::vector<Val> x_;            // [CopiedRows()]: i64 addresses of the half rows that the thread copies
+  Val x_of_numbers_;
   XRow x_numbers_;                // the row of which it has numbers
   Sums sums_ = Sums::kNone;
 };
@@ -127,7 +128,7 @@ SharedTile::Step SharedTile::Load(Val chunk) const {
     for (const Val& row : x_) {
       for (int w = 0; w < 2; ++w) step.x.push_back(b_.Load(Type::kI32x2, row + 16 * w, number << 5));
     }
-    step.numbers.push_back(LoadNumbers(b_, spec_.x_cols(), args_.x, x_numbers_, number, sums_));
+    step.numbers.push_back(LoadNumbers(b_, spec_.x_cols(), x_of_numbers_, x_numbers_, number, sums_));
   }
   step.scales = rows_[2].LoadScales(rows_[2].At(chunk));
   return step;
@@ -251,7 +252,8 @@ void SharedTile::EmitRows() {
     x_.push_back(args_.x + b_.ExtendU(at + ((thread_ & 1) << 3)));
   }
   x_numbers_ = args_.Input(args_.first_row + (thread_ & (tile_rows_ - 1)));
-  x_numbers_.at = x_numbers_.at + layouts::Int8ScalesAt(spec_.x_cols());
+  x_of_numbers_ = args_.x + b_.ExtendU(x_numbers_.at + layouts::Int8ScalesAt(spec_.x_cols()));
+  x_numbers_.at = b_.I32(0);
 
   Store(Load(b_.I32(0)), BufferOf(b_.I32(0)));
   b_.Barrier();
