@@ -101,9 +101,8 @@ std::vector<Linear> Linears() {
     if (f.name == "q8_0") all.push_back({f, true, 96, 1020, "add", 40});
     if (f.name == "q4_k") all.push_back({f, true, 256, 510, "swiglu", 40});
     if (f.name == "q6_k") all.push_back({f, true, 256, 1020, "store", 40});
-    // The same for those of CUDA that have tiles of 64 rows: one scale or two, and a minimum.
+    // The same for those of CUDA that have tiles of 64 rows, with and without a minimum.
     if (f.name == "q8_0") all.push_back({f, true, 64, 8190, "add", 72});
-    if (f.name == "nvfp4") all.push_back({f, true, 64, 8190, "store", 72});
     if (f.name == "q4_1") all.push_back({f, true, 64, 4094, "swiglu", 72});
     if (f.name == "f32") all.push_back({f, false, 32, 1, "store", 3});
     // With scales: kernels of few rows, and of many.

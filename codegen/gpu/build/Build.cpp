@@ -108,8 +108,8 @@ class MlirBuilder final : public Builder {
     auto memref = MemRefType::get({words}, lower(type), MemRefLayoutAttrInterface{}, space);
     shared_.push_back(func_.addWorkgroupAttribution(memref, loc_));
     const int id = static_cast<int>(shared_.size()) - 1;
-    // Said aloud: LLVM takes large arrays to be aligned like this, and then reads several words at a time, but
-    // does not write it into PTX by itself.
+    // Said aloud: LLVM takes large arrays to be aligned like this, and then reads several words at a time,
+    // but does not write it into PTX by itself.
     func_.setWorkgroupAttributionAttr(static_cast<unsigned>(id), b_.getStringAttr("llvm.align"),
                                       b_.getI64IntegerAttr(kSharedAlignment));
     return {id, type, words};

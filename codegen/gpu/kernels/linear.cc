@@ -16,6 +16,10 @@ namespace {
 
 // Workgroups below which a device of today has idle cores: then the split variant, which has more.
 constexpr int64_t kFewWorkgroups = 256;
+// Rows of the smaller tile of LinearMatrixShared. The larger one has fewer instructions for a product, but is
+// half empty at the end of each expert's rows: up to so many of them, more than that gains.
+constexpr int kSharedRows = 64;
+constexpr int64_t kFewOfExpert = 256;
 // Up to so many rows, and workgroups that make them, do linears make their rows. More workgroups than a
 // device of today runs at a time would make them one after the other.
 constexpr int64_t kMostMakingRows = 8, kMostMakingWorkgroups = 1024;
@@ -31,10 +35,12 @@ Launch ChooseLinear(const LinearSpec& spec, const Profile& profile, int64_t unit
   const int most = is_long ? 4 : 8;
   const int64_t together = spec.rows_together(rows);
   const auto workgroups = [](const Launch& launch) { return int64_t{launch.grid[0]} * launch.grid[1]; };
-  if (together > 32 && spec.int8 && profile.matrix.kind == MatrixUnits::Kind::kMma) {
-    for (int tile_rows : {128, 64}) {
+  if (together > kSharedRows / 2 && spec.int8 && profile.matrix.kind == MatrixUnits::Kind::kMma) {
+    const int64_t few = spec.rows_of == RowsOf::kExpert ? kFewOfExpert : kSharedRows;
+    for (int tile_rows : {2 * kSharedRows, kSharedRows}) {
+      if (tile_rows > kSharedRows && together <= few) continue;
       Launch shared = LinearMatrixShared(spec, tile_rows, units, rows);
-      if (together > tile_rows / 2 && workgroups(shared) >= kFewWorkgroups) return shared;
+      if (workgroups(shared) >= kFewWorkgroups) return shared;
     }
   }
   if (together > 8 && spec.int8 && profile.matrix.kind == MatrixUnits::Kind::kMma) {

@@ -160,10 +160,11 @@ Launch LinearTiled(const LinearSpec& spec, int tile_rows, int64_t units, int64_t
 // tile.
 Launch LinearMatrixTiled(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows);
 Launch LinearMatrixSplit(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows);
-// Many rows on the same units: a workgroup has `tile_rows` rows (64 or 128) by four groups over all columns, and
-// decodes weights once for all of them.
+// Many rows on the same units: a workgroup has `tile_rows` rows (64 or 128) by four groups over all columns,
+// and decodes weights once for all of them.
 Launch LinearMatrixShared(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows);
-// Int8 numerics on matrix units of kind kCooperative: a workgroup has 32 rows by four groups over all columns.
+// Int8 numerics on matrix units of kind kCooperative: a workgroup has 32 rows by four groups over all
+// columns.
 Launch LinearCooperative(const LinearSpec& spec, int64_t units, int64_t rows);
 // The one place that picks among them. Any may be picked for any bucket: all give the same bits.
 Launch ChooseLinear(const LinearSpec& spec, const Profile& profile, int64_t units, int64_t rows);

@@ -69,7 +69,8 @@ void AddProduct(Builder& b, bool two_scales, const GroupChunk& w, const std::vec
     }
   }
   for (size_t s = 0; s < numbers[0].sums.size(); ++s) {
-    for (int i = 0; i < kLaneSums; ++i) acc[i] = Fma(w.scales[i >> 1].shift[s], numbers[i & 1].sums[s], acc[i]);
+    for (int i = 0; i < kLaneSums; ++i)
+      acc[i] = Fma(w.scales[i >> 1].shift[s], numbers[i & 1].sums[s], acc[i]);
   }
 }
 
@@ -87,7 +88,8 @@ void StorePair(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val f
       return;
     }
     StoreLinear(b, spec, args, y, at, {sums[0]});
-    b.If(LtS(first_unit + 1, args.units), [&] { StoreLinear(b, spec, args, y, at + 4 * kGroupRows, {sums[1]}); });
+    b.If(LtS(first_unit + 1, args.units),
+         [&] { StoreLinear(b, spec, args, y, at + 4 * kGroupRows, {sums[1]}); });
   });
 }
 
@@ -186,7 +188,7 @@ void EmitTiled(Builder& b, const LinearSpec& spec, int tile_rows, int row_tiles)
       for (int i = 0; i < kLaneSums; ++i) {
         Val both[2] = {sums[f * kLaneSums + i], sums[(fragments + f) * kLaneSums + i]};
         StorePair(b, spec, args, first_unit, first_row + tile.lane.SumRow(f, i),
-                     tile.lane.group + (kGroupRows / 2) * (i >> 1), both);
+                  tile.lane.group + (kGroupRows / 2) * (i >> 1), both);
       }
     }
   });

@@ -41,7 +41,8 @@ class PackedCodes {
 
   // Eight words of four codes each, word t for columns 4t..4t+3.
   std::vector<Val> All() const;
-  // Words `word` and `word + 4` of them; `word` (i32) < 4. In two steps: what is loaded for them, and they of it.
+  // Words `word` and `word + 4` of them; `word` (i32) < 4. In two steps: what is loaded for them, and they of
+  // it.
   std::vector<Val> Pair(Val word) const { return Pair(LoadPair(word), word); }
   std::vector<Val> LoadPair(Val word) const;
   std::vector<Val> Pair(const std::vector<Val>& loaded, Val word) const;

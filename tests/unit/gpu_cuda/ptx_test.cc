@@ -272,7 +272,8 @@ TEST_F(Ptx, LinearOnMatrixUnits) {
     if (Ptxas().empty()) continue;
     const Assembled assembled = Assemble(ptx, profile.chip);
     ASSERT_TRUE(assembled.ok) << assembled.said << "\n" << ptx;
-    EXPECT_LE(Spilled(assembled), launch.name.find(".ms") != std::string::npos ? 0 : kMostSpilledBytes) << assembled.said;
+    EXPECT_LE(Spilled(assembled), launch.name.find(".ms") != std::string::npos ? 0 : kMostSpilledBytes)
+        << assembled.said;
   }
 }
 
@@ -352,7 +353,8 @@ TEST_F(Ptx, Experts) {
                                           .epilogue = epilogue,
                                           .scale_count = 1,
                                           .up_scale_count = 1};
-        for (int64_t rows : {1, 64, 160, 512, 2048}) add(Expand_moe_linear(Anywhere(spec, rows, somewhere), box));
+        for (int64_t rows : {1, 64, 160, 512, 2048})
+          add(Expand_moe_linear(Anywhere(spec, rows, somewhere), box));
       }
     }
     for (const Launch& launch : launches) {

@@ -93,8 +93,10 @@ INSTANTIATE_TEST_SUITE_P(Rows, TogetherTest, testing::Values(1, 5, 40));
 TEST(Together, TilesOfAllSizes) {
   const Profile profile = FindProfile("sm80")->profile;
   const int64_t rows = 130, k = 512;
-  const std::vector<Side> sides = {
-      {Format::Q4_K, true, 96}, {Format::Q6_K, true, 144}, {Format::Q2_K, true, 48}, {Format::F32, false, 20}};
+  const std::vector<Side> sides = {{Format::Q4_K, true, 96},
+                                   {Format::Q6_K, true, 144},
+                                   {Format::Q2_K, true, 48},
+                                   {Format::F32, false, 20}};
   Sandbox apart(profile, rows), together(profile, rows);
   const Sides own = Expand(apart, sides, rows, k);
   Sides joined = Expand(together, sides, rows, k);
