@@ -522,9 +522,10 @@ TEST(LinearExpansionTest, ManyRowsTakeMatrixUnits) {
     return launches.at(0);
   };
   const Launch large = expand(plan::Numerics::Int8, 4096, 512);
-  EXPECT_EQ(large.name, "linear.q4_k.int8.k1024.swiglu.m32x2");
+  EXPECT_EQ(large.name, "linear.q4_k.int8.k1024.swiglu.ms128");
   EXPECT_EQ(large.grid[0], 128u);  // 2 units each
-  EXPECT_EQ(large.grid[1], 8u);    // 64 rows each
+  EXPECT_EQ(large.grid[1], 4u);    // 128 rows each
+  EXPECT_EQ(expand(plan::Numerics::Int8, 16384, 32).name, "linear.q4_k.int8.k1024.swiglu.m32x1");
   const Launch small = expand(plan::Numerics::Int8, 512, 40);
   EXPECT_EQ(small.name, "linear.q4_k.int8.k1024.swiglu.mp32");
   EXPECT_EQ(small.grid[0], 32u);  // a unit each
