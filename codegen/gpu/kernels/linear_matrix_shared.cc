@@ -7,7 +7,8 @@
 // two buffers. Workgroups have as many threads as those of the other variants, so that launches of several
 // variants still become one (together.h).
 //
-// ptxas 13.0 for sm_80 gives a thread 128 to 168 registers with 64 rows, 223 to 255 with 128, and spills none.
+// ptxas 13.0 for sm_80 gives a thread 128 to 168 registers with 64 rows, 223 to 255 with 128, and spills
+// none.
 #include "codegen/gpu/kernels/linear_matrix.h"
 #include "dialects/layouts/int8_row.h"
 
