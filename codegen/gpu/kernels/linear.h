@@ -97,7 +97,8 @@ struct YRow {
 // What a kernel makes of its arguments: a workgroup's rows, and the matrix and the scales that they have.
 class LinearArgs {
  public:
-  static constexpr int kSharedWords = 4;  // of workgroup memory, at most
+  // Of workgroup memory. Joined launches are close to what there is, so it counts.
+  static int SharedWords(const LinearSpec& spec) { return spec.rows_of == RowsOf::kExpert ? kFoundWords : 0; }
   // `tile_rows`: rows of a workgroup of kStep and kExpert. All threads of the workgroup must call (barriers).
   LinearArgs(Builder& b, const LinearSpec& spec, int tile_rows);
   static std::vector<Arg> List(const LinearArgList<Arg>& args, const LinearMoreArgs& more);
@@ -117,6 +118,7 @@ class LinearArgs {
   Val norm_weight, norm_eps;
 
  private:
+  static constexpr int kFoundWords = 4;  // expert, where its slots begin, how many, first row
   void FindExpert(int tile_rows);
   void SetExpert(Val expert);
   Val Slot(Val row) const;

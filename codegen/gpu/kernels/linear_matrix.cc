@@ -182,7 +182,7 @@ void EmitTiled(Builder& b, const LinearSpec& spec, int tile_rows, int row_tiles)
     const Tile tile(b, spec, args, first_row, fragments);
     const std::vector<Val> groups = GroupOffsets(spec, args, first_unit);
     const std::vector<Val> sums =
-        SumParts(b, spec, static_cast<size_t>(2 * fragments * kLaneSums),
+        SumParts(b, spec, size_t{2} * static_cast<size_t>(fragments) * kLaneSums,
                  [&](Val low, Val high) { return MatrixPart(b, spec, args, tile, groups, low, high); });
     for (int f = 0; f < fragments; ++f) {
       for (int i = 0; i < kLaneSums; ++i) {
@@ -244,7 +244,7 @@ Launch LinearMatrixTiled(const LinearSpec& spec, int tile_rows, int64_t units, i
   launch.emit = [spec, tile_rows, row_tiles](Builder& b) { EmitTiled(b, spec, tile_rows, row_tiles); };
   launch.workgroup_size = kThreads;
   launch.beside = true;
-  launch.shared_bytes = 4 * LinearArgs::kSharedWords;
+  launch.shared_bytes = 4 * LinearArgs::SharedWords(spec);
   launch.grid[0] = static_cast<uint32_t>(CeilDiv(units, int64_t{kSubgroups} / row_tiles * UnitsOfPair(spec)));
   launch.grid[1] = static_cast<uint32_t>(spec.row_tiles(rows, int64_t{tile_rows} * row_tiles));
   return launch;
@@ -256,7 +256,7 @@ Launch LinearMatrixSplit(const LinearSpec& spec, int tile_rows, int64_t units, i
   launch.emit = [spec, tile_rows](Builder& b) { EmitSplit(b, spec, tile_rows); };
   launch.workgroup_size = kThreads;
   launch.beside = true;
-  launch.shared_bytes = 4 * (spec.parts() * SumsEach(tile_rows) * kSubgroup + LinearArgs::kSharedWords);
+  launch.shared_bytes = 4 * (spec.parts() * SumsEach(tile_rows) * kSubgroup + LinearArgs::SharedWords(spec));
   launch.grid[0] = static_cast<uint32_t>(CeilDiv(units, UnitsOfPair(spec)));
   launch.grid[1] = static_cast<uint32_t>(spec.row_tiles(rows, tile_rows));
   return launch;

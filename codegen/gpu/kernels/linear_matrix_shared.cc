@@ -70,6 +70,7 @@ class SharedTile {
 
   Val GroupAt(Val group) const;
   int CopiedRows() const { return tile_rows_ / kRowsAtATime; }
+  size_t SumCount() const { return size_t{2} * static_cast<size_t>(fragments_) * kLaneSums; }
   Val TermOf(Val chunk, int term) const { return term ? chunk + term * spec_.chunks() : chunk; }
   Val BufferOf(Val chunk) const { return (chunk & 1) * buffer_.words; }
 
@@ -163,7 +164,7 @@ void SharedTile::StoreWeights(const Step& step, Val at) const {
 void SharedTile::StoreX(const Step& step, Val at) const {
   for (int t = 0; t < spec_.terms; ++t) {
     for (int i = 0; i < CopiedRows(); ++i) {
-      const Val* words = &step.x[static_cast<size_t>(2 * (t * CopiedRows() + i))];
+      const Val* words = &step.x[size_t{2} * static_cast<size_t>(t * CopiedRows() + i)];
       const Val to = at + (thread_ * 4 + (buffer_.x_at + (t * tile_rows_ + i * kRowsAtATime) * kChunkWords));
       for (int w = 0; w < 4; ++w) b_.StoreShared(memory_, to + w, b_.Extract(words[w & 1], w >> 1));
     }
@@ -230,7 +231,7 @@ void SharedTile::Multiply(Val at, std::vector<Val>& acc) const {
 }
 
 std::vector<Val> SharedTile::Part(Val low, Val high) const {
-  const std::vector<Val> zero(static_cast<size_t>(2 * fragments_ * kLaneSums), b_.F32(0.f));
+  const std::vector<Val> zero(SumCount(), b_.F32(0.f));
   return b_.For(low, high, b_.I32(1), zero, [&](Val chunk, const std::vector<Val>& carried) {
     std::vector<Val> acc = carried;
     // Behind the last step it once more, which nobody reads.
@@ -261,8 +262,8 @@ void SharedTile::EmitRows() {
 
   Store(Load(b_.I32(0)), BufferOf(b_.I32(0)));
   b_.Barrier();
-  const std::vector<Val> sums = SumParts(b_, spec_, static_cast<size_t>(2 * fragments_ * kLaneSums),
-                                         [&](Val low, Val high) { return Part(low, high); });
+  const std::vector<Val> sums =
+      SumParts(b_, spec_, SumCount(), [&](Val low, Val high) { return Part(low, high); });
   const Val unit = first_unit_ + pair_ * UnitsOfPair(spec_);
   const Val row = args_.first_row + half_ * (tile_rows_ / 2);
   b_.If(LtS(unit, args_.units), [&] {
@@ -284,7 +285,7 @@ Launch LinearMatrixShared(const LinearSpec& spec, int tile_rows, int64_t units, 
   launch.emit = [spec, tile_rows](Builder& b) { SharedTile(b, spec, tile_rows).Emit(); };
   launch.workgroup_size = kThreads;
   launch.beside = true;
-  launch.shared_bytes = 4 * (2 * Buffer(spec, tile_rows).words + LinearArgs::kSharedWords);
+  launch.shared_bytes = 4 * (2 * Buffer(spec, tile_rows).words + LinearArgs::SharedWords(spec));
   launch.grid[0] = static_cast<uint32_t>(CeilDiv(units, int64_t{kPairs} * UnitsOfPair(spec)));
   launch.grid[1] = static_cast<uint32_t>(spec.row_tiles(rows, tile_rows));
   return launch;

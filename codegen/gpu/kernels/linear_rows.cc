@@ -98,17 +98,16 @@ std::vector<Arg> LinearArgs::List(const LinearArgList<Arg>& args, const LinearMo
 // Of the active experts, number i whose slots are begin .. end - 1 of the order has the tiles from
 // begin / tile_rows + i to end / tile_rows + i: as many as it needs, or one more.
 void LinearArgs::FindExpert(int tile_rows) {
-  const Shared found =
-      b_.AllocShared(Type::kI32, kSharedWords);  // expert, where its slots begin, how many, first row
+  const Shared found = b_.AllocShared(Type::kI32, kFoundWords);
   const Val tile = b_.BlockY(), active = Word(groups_, b_.I32(0));
-  b_.If(LtS(b_.Thread(), b_.I32(kSharedWords)), [&] { b_.StoreShared(found, b_.Thread(), b_.I32(0)); });
+  b_.If(LtS(b_.Thread(), b_.I32(kFoundWords)), [&] { b_.StoreShared(found, b_.Thread(), b_.I32(0)); });
   b_.Barrier();
   b_.For(b_.Thread(), active, b_.I32(kLinearThreads), [&](Val i) {
     const Val begin = Word(groups_, i + (1 + spec_.experts)), end = Word(groups_, i + (2 + spec_.experts));
     const Val first = DivU(begin, tile_rows) + i, last = DivU(end, tile_rows) + i;
     b_.If(And(b_.Compare(Builder::Cmp::kLeS, first, tile), b_.Compare(Builder::Cmp::kLeS, tile, last)), [&] {
       const Val values[] = {Word(groups_, i + 1), begin, end - begin, (tile - first) * tile_rows};
-      for (int n = 0; n < kSharedWords; ++n) b_.StoreShared(found, b_.I32(n), values[n]);
+      for (int n = 0; n < kFoundWords; ++n) b_.StoreShared(found, b_.I32(n), values[n]);
     });
   });
   b_.Barrier();

@@ -260,7 +260,7 @@ Launch LinearSplit(const LinearSpec& spec, int tile_rows, int64_t units, int64_t
   launch.awaits = SplitKernel::Awaits(spec);
   launch.workgroup_size = kThreads;
   launch.beside = true;
-  launch.shared_bytes = 4 * (SplitWords(spec, tile_rows) + LinearArgs::kSharedWords);
+  launch.shared_bytes = 4 * (SplitWords(spec, tile_rows) + LinearArgs::SharedWords(spec));
   launch.grid[0] = static_cast<uint32_t>(CeilDiv(units, kSlots / spec.parts()));
   launch.grid[1] = static_cast<uint32_t>(spec.row_tiles(rows, tile_rows));
   return launch;
@@ -275,7 +275,7 @@ Launch LinearTiled(const LinearSpec& spec, int tile_rows, int64_t units, int64_t
   launch.emit = [spec, tile_rows, row_tiles](Builder& b) { EmitTiled(b, spec, tile_rows, row_tiles); };
   launch.workgroup_size = kThreads;
   launch.beside = true;
-  launch.shared_bytes = 4 * LinearArgs::kSharedWords;
+  launch.shared_bytes = 4 * LinearArgs::SharedWords(spec);
   launch.grid[0] = static_cast<uint32_t>(CeilDiv(units, int64_t{kSlots} / row_tiles * units_each));
   launch.grid[1] = static_cast<uint32_t>(spec.row_tiles(rows, int64_t{tile_rows} * row_tiles));
   return launch;

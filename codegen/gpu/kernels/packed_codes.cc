@@ -139,6 +139,7 @@ std::vector<Val> PackedCodes::LoadPair(Val word) const {
     return {first, base_.builder()->Load(Type::kI32, base_, at_ + 4 * kVectorBytes + (word << 6))};
   }
   std::vector<Val> loaded;
+  loaded.reserve(planes.size());
   for (const Plane& plane : planes) loaded.push_back(LoadFields(plane, word));
   return loaded;
 }

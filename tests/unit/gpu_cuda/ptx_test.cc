@@ -177,6 +177,7 @@ TEST_F(Ptx, EveryOperationOfTheLanguage) {
     EXPECT_NE(ptx.find(".visible .entry k0("), std::string::npos) << ptx;
     EXPECT_NE(ptx.find(".visible .entry k1("), std::string::npos);
     EXPECT_NE(ptx.find("dp4a.s32.s32"), std::string::npos);
+    EXPECT_EQ(ptx.find(".shared .align 4 "), std::string::npos) << "less than LLVM reckons with";
     EXPECT_NE(ptx.find(".maxntid 128"), std::string::npos);
     EXPECT_EQ(ptx.find("mma.sync") != std::string::npos,
               profile.profile.matrix.kind == MatrixUnits::Kind::kMma);

@@ -122,6 +122,26 @@ TEST(Together, TilesOfAllSizes) {
   EXPECT_EQ(Results(together, joined), Results(apart, own)) << one.name;
 }
 
+// Query and key of a prompt: many workgroups by tiles of 128 rows, and few whose subgroups share the parts.
+TEST(Together, WideTilesBesideSharedParts) {
+  const Profile profile = FindProfile("sm80")->profile;
+  LinearSpec spec;
+  spec.format = Format::Q4_K;
+  spec.int8 = true;
+  spec.k = 4096;
+  const auto launch = [&](int64_t n) {
+    Launch chosen = ChooseLinear(spec, profile, n / layouts::kGroupRows, 512);
+    chosen.args.resize(6);
+    return chosen;
+  };
+  const Launch query = launch(4096), key = launch(1024);
+  EXPECT_TRUE(query.name.ends_with(".ms128")) << query.name;
+  EXPECT_TRUE(key.name.ends_with(".mp32")) << key.name;
+  TogetherLimits limits = kLimits;
+  limits.shared_bytes = profile.max_shared;
+  EXPECT_TRUE(GoTogether({query}, key, limits)) << query.shared_bytes << " and " << key.shared_bytes;
+}
+
 TEST(Together, OneStaysItself) {
   Sandbox box(TestProfiles()[1], 1);
   const Sides sides = Expand(box, {{Format::Q8_0, true, 32}}, 1, 256);
