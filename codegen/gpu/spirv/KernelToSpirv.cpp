@@ -46,12 +46,27 @@ bool deviceMemoryCrossesBarrier(mlir::gpu::GPUFuncOp kernel) {
   return crosses;
 }
 
+// What only threads of a subgroup do together.
+bool usesSubgroups(mlir::gpu::GPUFuncOp kernel) {
+  return kernel
+      .walk([](Operation* op) {
+        return isa<mlir::gpu::ShuffleOp, gx::DotTileOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 // Rewrites what no stock pattern lowers, or not as Vulkan's memory model wants it. The types of all values
 // stay, so ops are replaced one by one before the conversion proper.
 class KernelOps {
  public:
-  KernelOps(spirv::ModuleOp module, spirv::FuncOp func, const Profile& profile, int32_t args, bool nonPrivate)
-      : module_(module), func_(func), profile_(profile), b_(module.getContext()), nonPrivate_(nonPrivate) {
+  KernelOps(spirv::ModuleOp module, spirv::FuncOp func, const Profile& profile, int32_t args, bool nonPrivate,
+            bool subgroups)
+      : module_(module),
+        func_(func),
+        profile_(profile),
+        b_(module.getContext()),
+        nonPrivate_(nonPrivate),
+        subgroups_(subgroups) {
     if (args == 0) return;
     SmallVector<mlir::Type> members(args, b_.getI64Type());
     SmallVector<spirv::StructType::OffsetInfo> offsets;
@@ -84,8 +99,10 @@ class KernelOps {
     b_.setInsertionPoint(op);
     loc_ = op->getLoc();
     return llvm::TypeSwitch<Operation*, LogicalResult>(op)
-        .Case<mlir::gpu::ThreadIdOp>(
-            [&](auto id) { return place(op, spirv::BuiltIn::LocalInvocationId, id.getDimension()); })
+        .Case<mlir::gpu::ThreadIdOp>([&](auto id) {
+          return subgroups_ ? threadBySubgroup(op)
+                            : place(op, spirv::BuiltIn::LocalInvocationId, id.getDimension());
+        })
         .Case<mlir::gpu::BlockIdOp>(
             [&](auto id) { return place(op, spirv::BuiltIn::WorkgroupId, id.getDimension()); })
         .Case<mlir::gpu::BarrierOp>([&](auto) { return barrier(op); })
@@ -188,6 +205,17 @@ class KernelOps {
     Value all = spirv::getBuiltinVariableValue(op, builtin, b_.getI32Type(), b_);
     Value one = spirv::CompositeExtractOp::create(b_, loc_, all, {static_cast<int32_t>(dimension)});
     return replace(op, arith::IndexCastUIOp::create(b_, loc_, b_.getIndexType(), one));
+  }
+
+  // Kernels take lane i of subgroup s for thread s * size + i. Vulkan does not say that LocalInvocationId
+  // counts so: this does.
+  LogicalResult threadBySubgroup(Operation* op) {
+    Value subgroup = spirv::getBuiltinVariableValue(op, spirv::BuiltIn::SubgroupId, b_.getI32Type(), b_);
+    Value lane =
+        spirv::getBuiltinVariableValue(op, spirv::BuiltIn::SubgroupLocalInvocationId, b_.getI32Type(), b_);
+    Value first = spirv::IMulOp::create(b_, loc_, subgroup, i32(profile_.subgroup));
+    Value thread = spirv::IAddOp::create(b_, loc_, first, lane);
+    return replace(op, arith::IndexCastUIOp::create(b_, loc_, b_.getIndexType(), thread));
   }
 
   LogicalResult barrier(Operation* op) {
@@ -408,7 +436,7 @@ class KernelOps {
   const Profile& profile_;
   OpBuilder b_;
   Location loc_ = UnknownLoc::get(b_.getContext());
-  bool nonPrivate_;
+  bool nonPrivate_, subgroups_;
   spirv::GlobalVariableOp args_;
   llvm::DenseMap<Value, spirv::GlobalVariableOp> shared_;
 };
@@ -492,6 +520,7 @@ FailureOr<OwningOpRef<spirv::ModuleOp>> convertKernelToSpirv(mlir::gpu::GPUFuncO
   auto size = kernel.getKnownBlockSize();
   if (!args || !size) return kernel.emitError("wants the attributes gx.args and known_block_size");
   bool nonPrivate = deviceMemoryCrossesBarrier(kernel);
+  bool subgroups = usesSubgroups(kernel);
 
   OpBuilder b(context);
   OwningOpRef<spirv::ModuleOp> module = spirv::ModuleOp::create(
@@ -500,7 +529,7 @@ FailureOr<OwningOpRef<spirv::ModuleOp>> convertKernelToSpirv(mlir::gpu::GPUFuncO
   auto func = spirv::FuncOp::create(b, loc, kernel.getName(), b.getFunctionType({}, {}));
   func.getBody().takeBody(kernel.getBody());
 
-  KernelOps ops(*module, func, profile, static_cast<int32_t>(args.getInt()), nonPrivate);
+  KernelOps ops(*module, func, profile, static_cast<int32_t>(args.getInt()), nonPrivate, subgroups);
   Block& entry = func.getBody().front();
   for (Value attribution : entry.getArguments()) ops.addShared(attribution);
   if (failed(ops.lowerAll())) return failure();

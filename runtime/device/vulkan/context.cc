@@ -295,13 +295,43 @@ VkResult VulkanContext::Submit(VkCommandBuffer commands, VkFence fence) {
 }
 
 VkResult VulkanContext::Wait(VkFence fence) {
-  // A driver that lost the device says so; one that hangs is the watchdog's business.
-  const VkResult result =
-      vk_.WaitForFences(device_, 1, &fence, VK_TRUE, std::numeric_limits<uint64_t>::max());
+  if (instance_ == nullptr) return VK_ERROR_DEVICE_LOST;  // abandoned
+  const bool is_program = facts_.type == VK_PHYSICAL_DEVICE_TYPE_CPU;  // slow at times, but at work
+  const VkResult result = vk_.WaitForFences(
+      device_, 1, &fence, VK_TRUE, is_program ? std::numeric_limits<uint64_t>::max() : kLongestWaitNs);
+  if (result == VK_TIMEOUT) {
+    Abandon();
+    return result;
+  }
   // Without the wait the work may still run, on memory that callers free next.
   if (result != VK_SUCCESS) vk_.DeviceWaitIdle(device_);
   const VkResult reset = vk_.ResetFences(device_, 1, &fence);
   return result == VK_SUCCESS ? reset : result;
+}
+
+namespace {
+
+template <typename Result, typename... Parameters>
+void DoNothing(Result(VKAPI_PTR** function)(Parameters...)) {
+  *function = [](Parameters...) { return Result(); };
+}
+
+}  // namespace
+
+// What runs may never end, and uses what it was given: nothing of that is given back, and nobody waits.
+void VulkanContext::Abandon() {
+  lost_ = true;
+  DoNothing(&vk_.DeviceWaitIdle);
+  DoNothing(&vk_.DestroyBuffer);
+  DoNothing(&vk_.FreeMemory);
+  DoNothing(&vk_.DestroyFence);
+  DoNothing(&vk_.DestroyCommandPool);
+  DoNothing(&vk_.DestroyPipeline);
+  DoNothing(&vk_.DestroyPipelineLayout);
+  DoNothing(&vk_.DestroyPipelineCache);
+  DoNothing(&vk_.DestroyShaderModule);
+  DoNothing(&vk_.DestroyDevice);
+  static_cast<void>(instance_.release());
 }
 
 VkResult VulkanContext::Run(VkCommandBuffer commands) {
@@ -314,6 +344,7 @@ DeviceResult VulkanContext::Fail(VkResult result, const char* what) {
   last_what_ = what;
   last_limit_ = 0;
   switch (result) {
+    case VK_TIMEOUT:
     case VK_ERROR_DEVICE_LOST:
       lost_ = true;
       return DeviceResult::kLost;
@@ -334,6 +365,8 @@ DeviceResult VulkanContext::FailAllocation(VkResult result, uint64_t bytes) {
 std::string VulkanContext::last_error() const {
   if (last_what_ == nullptr) return "";
   std::string text = std::string(last_what_) + ": " + ResultName(last_result_);
+  if (last_result_ == VK_TIMEOUT)
+    text += " (no answer within " + std::to_string(kLongestWaitNs / 1'000'000'000) + " s)";
   if (last_limit_ != 0) text += " (maxMemoryAllocationSize is " + std::to_string(last_limit_) + " bytes)";
   return text;
 }

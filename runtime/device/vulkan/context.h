@@ -90,7 +90,8 @@ class VulkanContext {
   // Submits and waits.
   VkResult Run(VkCommandBuffer commands);
   VkResult Submit(VkCommandBuffer commands, VkFence fence);
-  // And resets it. Nothing runs any more after an error, if the driver can still tell.
+  // And resets it. Nothing runs any more after an error, if the driver can still tell; VK_TIMEOUT: it does
+  // not, the device is lost, and what it has is never freed.
   VkResult Wait(VkFence fence);
 
   // Keeps the error for last_error() and says what it is to callers; once lost, always lost. `what` is a
@@ -104,13 +105,17 @@ class VulkanContext {
  private:
   friend class VulkanBuffer;
 
+  // For one submission of a GPU: much more than what desktops let one take, 2 to 10 s.
+  static constexpr uint64_t kLongestWaitNs = 60'000'000'000;
+
   VulkanContext(std::unique_ptr<VulkanInstance> instance, const VulkanFacts& facts)
       : instance_(std::move(instance)), facts_(facts) {}
   Status Init(bool separate_memory);
+  void Abandon();
   // -1: there is none among `types`.
   int MemoryType(VulkanMemoryKind kind, uint32_t types) const;
 
-  const std::unique_ptr<VulkanInstance> instance_;
+  std::unique_ptr<VulkanInstance> instance_;
   const VulkanFacts facts_;
   VkDeviceFunctions vk_;
   VkDevice device_ = VK_NULL_HANDLE;

@@ -70,6 +70,7 @@ Status VulkanError(VkResult result, const std::string& what) {
     case VK_ERROR_OUT_OF_HOST_MEMORY:
       return Status(Code::kOutOfMemory, 6001, "the GPU's driver ran out of memory " + what + ": " + found,
                     "device vulkan", "free memory of the device, or use a smaller model");
+    case VK_TIMEOUT:
     case VK_ERROR_DEVICE_LOST:
       return Status(Code::kDeviceLost, 5010, "the GPU was lost " + what + ": " + found, "device vulkan",
                     "make another engine");

@@ -5,6 +5,10 @@
 
 #include "tests/unit/device_vulkan/vulkan_fixture.h"
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#endif
+
 namespace qrt::testing {
 namespace {
 
@@ -126,6 +130,40 @@ TEST_F(VulkanFaults, ALostDeviceStaysLostAndAnotherCanBeMade) {
       }
     }
     faults().StopFailing();
+  }
+}
+
+// What hangs may still use all that it was given: nothing is freed, nobody waits for ever, and the process
+// goes on.
+TEST_F(VulkanFaults, AHangIsALostDevice) {
+#ifdef __SANITIZE_ADDRESS__
+  const __lsan::ScopedDisabler left_on_purpose;
+#endif
+  for (const VulkanOptions& options : BothMemories()) {
+    {
+      const std::unique_ptr<Device> device = Create(ToyArtifact(), options);
+      ASSERT_NE(device, nullptr);
+      ToySequence sequence = NewSequence(*device);
+      ToyStep step;
+      step.parts = {{&sequence, {1}}};
+      step.wanted = {0};
+      faults().Fail("vkWaitForFences", 1, VK_TIMEOUT, /*once=*/true);
+      faults().calls.clear();
+      EXPECT_EQ(step.Run(*device, kDecode1), DeviceResult::kLost);
+      EXPECT_NE(device->last_error().find("no answer within 60 s"), std::string::npos)
+          << device->last_error();
+      EXPECT_EQ(step.Run(*device, kDecode1), DeviceResult::kLost);
+      FreeSequence(*device, sequence);
+    }
+    EXPECT_EQ(faults().calls["vkWaitForFences"], 1u);
+    for (const char* call : {"vkDeviceWaitIdle", "vkFreeMemory", "vkDestroyDevice", "vkDestroyInstance"}) {
+      EXPECT_EQ(faults().calls[call], 0u) << call;
+    }
+    EXPECT_GT(faults().live, 0);
+    faults().live = 0;
+    const std::unique_ptr<Device> another = Create(ToyArtifact(), options);
+    ASSERT_NE(another, nullptr);
+    ExpectDecodes(*another, {5, 6});
   }
 }
 
