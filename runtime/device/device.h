@@ -117,6 +117,9 @@ class Device {
     return std::numeric_limits<uint32_t>::max();
   }
 
+  // Most tokens of a session's context that its kernels reach.
+  virtual uint64_t most_context() const { return std::numeric_limits<uint64_t>::max(); }
+
   // Runs one step and returns after it is finished.
   virtual DeviceResult Run(const StepRequest& step) = 0;
 

@@ -212,6 +212,14 @@ Status Session::Init(const Options& options, const qrt_allocator* allocator) {
   }
   areas_.resize(engine_.part_count());
   for (size_t part = 0; part < areas_.size(); ++part) {
+    const Device& device = engine_.device(part);
+    if (kv_capacity_ > device.most_context()) {
+      return Status(Code::kInvalidArgument, 5308,
+                    "context of " + std::to_string(context_tokens) + " tokens, expected at most " +
+                        std::to_string(device.most_context()) + ", as far as kernels of " + device.name() +
+                        " reach",
+                    "session options", "a smaller context, or another device");
+    }
     const Sizes sizes = SizesFor(engine_.plan(part), asked);
     QRT_RETURN_IF_ERROR(Take(part, "the recurrent state", sizes.state, &areas_[part].state));
     QRT_RETURN_IF_ERROR(Take(part, "the KV cache", sizes.kv, &areas_[part].kv));

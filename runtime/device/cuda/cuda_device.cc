@@ -9,6 +9,7 @@
 #include "runtime/device/cuda/cuda_graphs.h"
 #include "runtime/device/cuda/cuda_module.h"
 #include "runtime/device/cuda/cuda_pacing.h"
+#include "runtime/device/gpu/gpu_context.h"
 #include "runtime/device/gpu/gpu_step_block.h"
 
 namespace qrt {
@@ -56,6 +57,7 @@ class CudaDevice final : public Device {
   uint32_t MostRows(std::span<const uint32_t> programs, uint64_t context) const override {
     return graphs_->MostRows(programs, context);
   }
+  uint64_t most_context() const override { return most_context_; }
   DeviceResult Run(const StepRequest& step) override;
   bool chains() const override { return chains_; }
   DeviceResult RunChain(std::span<const ChainStep> steps, int32_t* guesses) override;
@@ -100,6 +102,7 @@ class CudaDevice final : public Device {
   uint64_t code_bytes_ = 0, scratch_bytes_ = 0, weight_bytes_ = 0;
   bool samples_ = false, chains_ = false;
   uint32_t max_rows_ = 0;
+  uint64_t most_context_ = 0;
   std::vector<uint32_t> out_rows_;          // most rows of logits of each program
   std::vector<uint64_t> logits_row_bytes_;  // by program
   cuda::CUcontext context_ = nullptr;
@@ -142,6 +145,7 @@ Status CudaDevice::Init(const Artifact& artifact, size_t variant, const CudaOpti
   variant_ = manifest.code[variant].isa;
   code_bytes_ = code->ptx.size();
   max_rows_ = code->max_rows;
+  most_context_ = MostGpuContext(manifest);
   samples_ = code->Samples(manifest);
   chains_ = samples_ && code->Guesses(manifest);
   for (const ProgramInfo& program : manifest.programs) {

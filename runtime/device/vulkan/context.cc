@@ -295,7 +295,7 @@ VkResult VulkanContext::Submit(VkCommandBuffer commands, VkFence fence) {
 }
 
 VkResult VulkanContext::Wait(VkFence fence) {
-  if (instance_ == nullptr) return VK_ERROR_DEVICE_LOST;  // abandoned
+  if (instance_ == nullptr) return VK_ERROR_DEVICE_LOST;               // abandoned
   const bool is_program = facts_.type == VK_PHYSICAL_DEVICE_TYPE_CPU;  // slow at times, but at work
   const VkResult result = vk_.WaitForFences(
       device_, 1, &fence, VK_TRUE, is_program ? std::numeric_limits<uint64_t>::max() : kLongestWaitNs);

@@ -11,6 +11,7 @@
 #include "runtime/artifact/gpu_code.h"
 #include "runtime/base/checked.h"
 #include "runtime/device/gpu/gpu_pieces.h"
+#include "runtime/device/gpu/gpu_context.h"
 #include "runtime/device/gpu/gpu_step_block.h"
 #include "runtime/device/vulkan/context.h"
 #include "runtime/device/vulkan/facts.h"
@@ -52,6 +53,7 @@ class VulkanDevice final : public Device {
   uint32_t MostRows(std::span<const uint32_t> programs, uint64_t context) const override {
     return MostBucketRows(pacing_, costs_, programs, context);
   }
+  uint64_t most_context() const override { return most_context_; }
   DeviceResult Run(const StepRequest& step) override;
   bool chains() const override { return chains_; }
   DeviceResult RunChain(std::span<const ChainStep> steps, int32_t* guesses) override;
@@ -130,6 +132,7 @@ class VulkanDevice final : public Device {
   std::vector<Sample> sample_programs_;
   VkCommandBuffer commands_ = VK_NULL_HANDLE;
   uint32_t max_rows_ = 0;
+  uint64_t most_context_ = 0;
   uint64_t logits_offset_ = 0;  // in readback_
   uint64_t code_bytes_ = 0, scratch_bytes_ = 0, weight_bytes_ = 0;
   bool imported_ = false;  // kernels read the weights in the artifact's mapping
@@ -147,6 +150,7 @@ Status VulkanDevice::Init(const Artifact& artifact, size_t variant, const GpuCod
   samples_ = code.Samples(manifest);
   chains_ = samples_ && code.Guesses(manifest);
   max_rows_ = code.max_rows;
+  most_context_ = MostGpuContext(manifest);
   QRT_RETURN_IF_ERROR(TakeMemory(artifact, variant, code));
   const PipelineCacheFile cache(options.pipeline_cache_dir, context_->facts(), artifact.code_hash(variant));
   QRT_RETURN_IF_ERROR(kernels_.Init(code, SubgroupSizeOf(info), cache, options.log));

@@ -6,6 +6,7 @@
 
 #include "compiler/artifact/gpu_code_section.h"
 #include "runtime/abi/gpu_step.h"
+#include "runtime/device/gpu/gpu_context.h"
 #include "runtime/device/gpu/gpu_pieces.h"
 #include "runtime/device/gpu/gpu_step_block.h"
 #include "tests/unit/device_vulkan/toy_gpu_model.h"
@@ -269,6 +270,19 @@ TEST(GpuPiecesTest, AlignedRangesAreAlwaysCut) {
   EXPECT_TRUE(CutSpace(WithRanges({}, 0), GpuSpace::kWeights, 100)->empty());
   EXPECT_FALSE(CutSpace(WithRanges({}, 1000), GpuSpace::kWeights, 100).ok());
   EXPECT_EQ(CutSpace(WithRanges({}, 1000), GpuSpace::kWeights, 300)->size(), 4u);
+}
+
+// A byte offset in one head has 32 bits: 2^32 / (256 elements of 2 bytes), and half as many of 4.
+TEST(GpuContextTest, OneHeadIsWithinReach) {
+  Manifest manifest;
+  EXPECT_EQ(MostGpuContext(manifest), UINT64_MAX);
+  manifest.states = {{"s", StateKind::kDelta, 0, {16, 128, 128}, Element::kF32, 0, 1 << 20, 0},
+                     {"kv", StateKind::kKV, 3, {2, 256}, Element::kF16, 0, 2048, 0}};
+  EXPECT_EQ(MostGpuContext(manifest), uint64_t{1} << 23);
+  manifest.states.push_back({"kv", StateKind::kKV, 7, {8, 128}, Element::kF32, 2048, 8192, 0});
+  EXPECT_EQ(MostGpuContext(manifest), uint64_t{1} << 23);
+  manifest.states.back().shape = {4, 256};
+  EXPECT_EQ(MostGpuContext(manifest), uint64_t{1} << 22);
 }
 
 TEST(GpuStepBlockTest, ChainsFeedWhatWasGuessedBefore) {

@@ -456,6 +456,9 @@ TEST(EngineCreate, ContextMustBePossible) {
   EXPECT_EQ(ToySession(toy, UINT64_MAX).status.number(), 5308u);
   EXPECT_TRUE(ToySession(toy, 1).status.ok());
   EXPECT_TRUE(ToySession(toy, 1 << 24).status.ok()) << "KV of a huge context is only reserved";
+  toy.device->most_tokens = 128;
+  EXPECT_TRUE(ToySession(toy, 128).status.ok());
+  EXPECT_EQ(ToySession(toy, 129).status.number(), 5308u) << "kernels would reach another token";
 }
 
 }  // namespace

@@ -130,6 +130,7 @@ class Device final : public qrt::Device {
     asked_context = context;
     return most_rows;
   }
+  uint64_t most_context() const override { return most_tokens; }
   const qrt::DeviceBuffer& arena() const override { return arena_; }
   qrt::DeviceCounters counters() const override { return counters_; }
   std::string last_error() const override { return "the toy's driver says no"; }
@@ -177,7 +178,8 @@ class Device final : public qrt::Device {
   qrt::DeviceResult failure = qrt::DeviceResult::kRefused;
   int failures = 0;  // calls so answered
   int copies = 0;    // calls of Read and Write
-  int buffers = 0;   // not yet freed
+  uint64_t most_tokens = UINT64_MAX;
+  int buffers = 0;  // not yet freed
   uint32_t most_rows = std::numeric_limits<uint32_t>::max();
   mutable std::span<const uint32_t> asked_programs;  // of the last MostRows; the engine's
   mutable uint64_t asked_context = 0;
