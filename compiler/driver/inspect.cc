@@ -242,6 +242,15 @@ Json GpuJson(const qrt::GpuCode& code, const qrt::Manifest& m) {
                                 {"kv_bytes_per_context_token", p.kv_bytes},
                                 {"operations", p.ops}});
   }
+  json["sample_programs"] = Json::array();
+  for (const qrt::GpuSampleProgram& p : code.sample_programs) {
+    const auto barriers = std::count_if(p.dispatches.begin(), p.dispatches.end(),
+                                        [](const qrt::GpuDispatch& d) { return d.barrier; });
+    json["sample_programs"].push_back({{"kind", Name(p.kind)},
+                                       {"rows", p.rows},
+                                       {"dispatches", p.dispatches.size()},
+                                       {"barriers", barriers}});
+  }
   json["kernels"] = GpuKernelsJson(code);
   return json;
 }

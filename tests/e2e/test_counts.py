@@ -18,6 +18,9 @@ STEPS = {preset: {"decode_1": (100, 76), "prefill_512": (94, 70)} for preset in 
 # The same on GPUs: launches, and waits between them. All profiles alike; a decoded token has 6 launches a delta net,
 # 7 an attention layer, and 4 besides: 154 of 24 layers.
 GPU_STEPS = {preset: {"decode_1": (54, 52), "head_1": (5, 4)} for preset in ("0.8b", "2b")}
+# Launches behind them that choose a token: the likeliest, one of top-k, any; and the most of 24 layers with the first two.
+GPU_CHOICES = {"greedy": 2, "draw_few": 2, "draw": 10}
+MOST_OF_A_TOKEN = 160
 
 
 def near(found, expected):
@@ -72,6 +75,11 @@ def gpu_steps(h, preset, expected):
         programs = {p["name"]: p for p in t["gpu"]["programs"]}
         found = {name: (programs[name]["dispatches"], programs[name]["barriers"]) for name in expected}
         assert found == expected, f"{t['isa']}: {found}, expected {expected}"
+        choices = {p["kind"]: p["dispatches"] for p in t["gpu"]["sample_programs"] if p["rows"] == 1}
+        assert choices == GPU_CHOICES, f"{t['isa']}: {choices}, expected {GPU_CHOICES}"
+        layers = 24 // 8 * sum(p * n for p, n in ((programs["decode_1"]["dispatches_per_gdn_layer"], 6), (programs["decode_1"]["dispatches_per_attention_layer"], 2)))
+        token = layers + programs["decode_1"]["dispatches"] - layers // 3 + max(choices["greedy"], choices["draw_few"])
+        assert token <= MOST_OF_A_TOKEN, f"{t['isa']}: {token} launches of a token of 24 layers, at most {MOST_OF_A_TOKEN}"
         read = programs["decode_1"]["weight_bytes"]
         assert 0.99 * once <= read <= 1.01 * once, f"{t['isa']}: a token reads {read} bytes of weights, the artifact has {once}"
     return str(found)

@@ -111,6 +111,7 @@ inline constexpr unsigned kStreamNonBlocking = 1;   // CUstream_flags
   F(StreamEndCapture, "cuStreamEndCapture", (CUstream stream, CUgraph * graph))                           \
   F(GraphInstantiate, "cuGraphInstantiateWithFlags",                                                      \
     (CUgraphExec * exec, CUgraph graph, unsigned long long flags))                                        \
+  F(GraphUpload, "cuGraphUpload", (CUgraphExec exec, CUstream stream))                                    \
   F(GraphDestroy, "cuGraphDestroy", (CUgraph graph))                                                      \
   F(GraphExecDestroy, "cuGraphExecDestroy", (CUgraphExec exec))                                           \
   F(GraphLaunch, "cuGraphLaunch", (CUgraphExec exec, CUstream stream))                                    \

@@ -124,7 +124,9 @@ Status CudaGraphs::Add(const Recording& recording,
   if (graph != nullptr) call.GraphDestroy(graph);
   if (result != kSuccess) return driver_.Error(result, "recording a graph");
   out->graphs.push_back(exec);
-  return Status();
+  // Else the first step of each program would carry it to the device.
+  result = call.GraphUpload(exec, recording.stream);
+  return result == kSuccess ? Status() : driver_.Error(result, "uploading a graph");
 }
 
 }  // namespace qrt

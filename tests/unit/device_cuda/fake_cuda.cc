@@ -399,6 +399,13 @@ CUresult EndCapture(CUstream, CUgraph* graph) {
   Graphs()[*graph] = fake.recording;
   return kSuccess;
 }
+CUresult GraphUpload(CUgraphExec exec, CUstream) {
+  FAKE_ENTER("cuGraphUpload");
+  Needs("cuGraphUpload");
+  if (!fake.execs.contains(exec)) Problem("a graph is uploaded that is not there");
+  fake.uploaded.insert(exec);
+  return kSuccess;
+}
 CUresult Instantiate(CUgraphExec* exec, CUgraph graph, unsigned long long) {
   FAKE_ENTER("cuGraphInstantiateWithFlags");
   Needs("cuGraphInstantiateWithFlags");
@@ -418,6 +425,7 @@ CUresult GraphLaunch(CUgraphExec exec, CUstream) {
   FAKE_ENTER("cuGraphLaunch");
   Needs("cuGraphLaunch");
   if (fake.execs.count(exec) == 0) Problem("a dead graph is launched");
+  if (fake.uploaded.count(exec) == 0) Problem("a graph is launched that was not uploaded");
   fake.launched.push_back(Graphs()[exec]);
   return kSuccess;
 }
@@ -484,6 +492,7 @@ void* Function(const std::string& name) {
       {"cuStreamBeginCapture_v2", reinterpret_cast<void*>(BeginCapture)},
       {"cuStreamEndCapture", reinterpret_cast<void*>(EndCapture)},
       {"cuGraphInstantiateWithFlags", reinterpret_cast<void*>(Instantiate)},
+      {"cuGraphUpload", reinterpret_cast<void*>(GraphUpload)},
       {"cuGraphDestroy", reinterpret_cast<void*>(GraphDestroy)},
       {"cuGraphExecDestroy", reinterpret_cast<void*>(ExecDestroy)},
       {"cuGraphLaunch", reinterpret_cast<void*>(GraphLaunch)},

@@ -60,6 +60,7 @@ struct FakeCuda {
   std::vector<Graph> launched;  // graphs, in order
   int waits = 0;                // for a stream
   int uploads = 0;              // copies to the device
+  std::set<void*> uploaded;     // graphs
   int32_t fill_results = 0;     // what a copy of 4-byte results gives back
   bool capturing = false;
   Graph recording;
