@@ -463,7 +463,9 @@ spirv::VerCapExtAttr whatIsUsed(spirv::ModuleOp module) {
     dots |= isa<spirv::SDotOp>(op);
     matrices |= isa<spirv::KHRCooperativeMatrixMulAddOp>(op);
   });
-  if (shuffles) capabilities.append({C::GroupNonUniform, C::GroupNonUniformShuffle});
+  // Both number their threads by subgroup and lane.
+  if (shuffles || matrices) capabilities.push_back(C::GroupNonUniform);
+  if (shuffles) capabilities.push_back(C::GroupNonUniformShuffle);
   if (dots) {
     capabilities.append({C::DotProduct, C::DotProductInput4x8BitPacked});
     extensions.push_back(E::SPV_KHR_integer_dot_product);  // part of SPIR-V 1.6 only

@@ -140,7 +140,7 @@ gpu.module @kernel {
 // -----
 
 // Cooperative matrices: two shapes in rows of `a`, two steps over columns, sums stored column by column.
-// CHECK: requires #spirv.vce<v1.6, [Shader, Int64, PhysicalStorageBufferAddresses, VulkanMemoryModel, CooperativeMatrixKHR, Int8], [SPV_KHR_cooperative_matrix]>
+// CHECK: requires #spirv.vce<v1.6, [Shader, Int64, PhysicalStorageBufferAddresses, VulkanMemoryModel, GroupNonUniform, CooperativeMatrixKHR, Int8], [SPV_KHR_cooperative_matrix]>
 // CHECK-LABEL: spirv.func @matrices
 gpu.module @kernel {
   gpu.func @matrices() workgroup(%m: memref<512xi32, #gpu.address_space<workgroup>>) kernel
