@@ -331,7 +331,7 @@ void VulkanContext::Abandon() {
   DoNothing(&vk_.DestroyPipelineCache);
   DoNothing(&vk_.DestroyShaderModule);
   DoNothing(&vk_.DestroyDevice);
-  static_cast<void>(instance_.release());
+  [[maybe_unused]] const VulkanInstance* left = instance_.release();
 }
 
 VkResult VulkanContext::Run(VkCommandBuffer commands) {
