@@ -18,8 +18,7 @@ typedef struct qrt_gpu_step {
                     * takes rows of another: n_out */
   uint32_t n_seqs;
   uint32_t n_out; /* rows of logits */
-  uint32_t
-      penalties_at; /* bytes from here to the table of penalties: behind the entries that the step needs */
+  uint32_t penalties_at; /* bytes from here to the table of penalties, behind the entries in use */
   uint32_t reserved[12];
 } qrt_gpu_step;
 

@@ -299,6 +299,7 @@ ArtifactContents Artifact() {
   static const std::vector<uint32_t> spirv(10);
   c.scratch[0] = {4096, 8192};
   qrt::GpuCode& gpu = c.gpu_code[2];
+  gpu.sample_programs = {{qrt::GpuSampling::kGreedy, 1, {{}}}};
   gpu.kernels = {{"add.v4", "k_add_v4", 128, 2, 64, "gpu", spirv}};
   gpu.programs.resize(2);
   gpu.programs[0].arena_bytes = 1234;
@@ -357,6 +358,7 @@ TEST(Inspect, GpuKeysAreDocumented) {
   for (const auto& [key, value] : json["targets"][2]["gpu"].items()) {
     EXPECT_NE(page.find("`" + key + "`"), std::string::npos) << "key " << key << " is not documented";
     if (!value.is_array()) continue;
+    ASSERT_FALSE(value.empty()) << key;
     for (const auto& [inner, v] : value[0].items()) {
       EXPECT_NE(page.find("`" + inner + "`"), std::string::npos) << "key " << inner << " is not documented";
     }
