@@ -17,7 +17,7 @@ typedef struct qrt_gpu_step {
   uint32_t n_rows; /* rows of this step, 1..bucket: kernels do nothing for rows beyond; of a program that
                     * takes rows of another: n_out */
   uint32_t n_seqs;
-  uint32_t n_out; /* rows of logits */
+  uint32_t n_out;        /* rows of logits */
   uint32_t penalties_at; /* bytes from here to the table of penalties, behind the entries in use */
   uint32_t reserved[12];
 } qrt_gpu_step;
