@@ -14,7 +14,9 @@
 #include "dialects/layouts/layouts.h"
 #include "dialects/plan/PlanSummary.h"
 #include "dialects/plan/kernel_families.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
+#include "llvm/Support/xxhash.h"
 #include "runtime/abi/gpu_step.h"
 
 namespace qcc::gpu {
@@ -76,12 +78,17 @@ int32_t layerNumber(StringRef layer) {
   return n;
 }
 
-// Entry points share one name space in a PTX module, which allows letters, digits and '_'.
+// Entry points share one name space in a PTX module, which allows letters, digits and '_'. They name files of
+// --dump-kernels, too, of at most 255 bytes: what is longer, of many launches that became one, ends in a
+// hash.
 std::string entryName(StringRef kernel) {
+  constexpr size_t kMost = 200, kHash = 16;
   std::string entry = "k_" + kernel.str();
   for (char& c : entry)
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  return entry;
+  if (entry.size() <= kMost) return entry;
+  entry.resize(kMost - kHash - 1);
+  return entry + "_" + llvm::utohexstr(llvm::xxh3_64bits(kernel), /*LowerCase=*/true, /*Width=*/kHash);
 }
 
 class Lowering {

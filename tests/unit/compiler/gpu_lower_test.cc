@@ -273,6 +273,36 @@ TEST_F(GpuLower, LaunchesBetweenTwoBarriersAreOne) {
   EXPECT_NE(lowered->code.kernels[program.dispatches[0].kernel].name.find('@'), std::string::npos);
 }
 
+// --dump-kernels writes a file for each entry, with an extension: a file's name has at most 255 bytes.
+TEST_F(GpuLower, EntriesOfManyLaunchesNameFiles) {
+  using Weights = std::pair<const char*, int>;  // format, bytes of 16 rows of 64 columns
+  const auto linears = [](Weights last) {
+    std::string plan;
+    int y = 512;
+    for (const auto& [format, bytes] :
+         {Weights{"f32", 4096}, Weights{"bf16", 2048}, Weights{"q8_0", 1088}, Weights{"q4_0", 576},
+          Weights{"q5_0", 704}, Weights{"q5_1", 768}, last}) {
+      plan += std::string(R"(    plan.dispatch "linear" {epilogue = "store", format = ")") + format +
+              R"(", k = 64 : i64, n = 16 : i64, numerics = "f32", rows = "rows"} ["x", "w", "y"] )" +
+              "[#plan.ref<arena, 0, 512, read>, #plan.ref<weights, 0, " + std::to_string(bytes) +
+              ", read>, #plan.ref<arena, " + std::to_string(y) + ", 128, write>]\n";
+      y += 128;
+    }
+    return "  plan.program @prefill_2 tokens leaves \"trunk\" rows 2 arena 8192 {\n" + plan + "  }\n";
+  };
+  std::set<std::string> entries;
+  for (const Weights last : {Weights{"q4_1", 640}, Weights{"iq4_nl", 576}}) {
+    auto lowered = Lower("  plan.weight @a [\"a\"] \"f32\" f32 16 x 64 at 0 size 4096\n" + linears(last));
+    ASSERT_TRUE(mlir::succeeded(lowered)) << said_;
+    ASSERT_EQ(lowered->code.kernels.size(), 1u);
+    const KernelCode& kernel = lowered->code.kernels[0];
+    EXPECT_GT(kernel.name.size(), 255u);
+    EXPECT_LE(kernel.entry.size(), 200u) << kernel.entry;
+    entries.insert(kernel.entry);
+  }
+  EXPECT_EQ(entries.size(), 2u) << "of kernels that differ";
+}
+
 TEST_F(GpuLower, AKernelThatIsReplacedStaysAlone) {
   options_.alone = [](const std::string& kernel) { return kernel.find("linear") == 0; };
   auto lowered = Lower(kSideBySide);
