@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
+
 #include "compiler/artifact/gpu_code_section.h"
 #include "runtime/abi/gpu_step.h"
 #include "runtime/device/gpu/gpu_context.h"
@@ -270,6 +273,17 @@ TEST(GpuPiecesTest, AlignedRangesAreAlwaysCut) {
   EXPECT_TRUE(CutSpace(WithRanges({}, 0), GpuSpace::kWeights, 100)->empty());
   EXPECT_FALSE(CutSpace(WithRanges({}, 1000), GpuSpace::kWeights, 100).ok());
   EXPECT_EQ(CutSpace(WithRanges({}, 1000), GpuSpace::kWeights, 300)->size(), 4u);
+}
+
+// A seed of another interface is refused at once, and the fuzzer would find nothing behind that.
+TEST(GpuCodeTest, TheFuzzersSeedIsOfThisInterface) {
+  std::ifstream file(std::string(QCC_SOURCE_DIR) + "/tests/fuzz/corpus/gpu_code/small", std::ios::binary);
+  const AlignedBytes seed(
+      std::vector<uint8_t>(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()));
+  ASSERT_FALSE(seed.span().empty());
+  const auto read = GpuCode::Read(seed.span(), Manifest(), 1 << 20, GpuTarget::kVulkan, "the seed");
+  EXPECT_NE(read.status().number(), 4017u) << read.status().ToString()
+                                           << "; make_gpu_code_seed writes it anew";
 }
 
 // A byte offset in one head has 32 bits: 2^32 / (256 elements of 2 bytes), and half as many of 4.
