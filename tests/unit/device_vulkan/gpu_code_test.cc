@@ -278,12 +278,12 @@ TEST(GpuPiecesTest, AlignedRangesAreAlwaysCut) {
 // A seed of another interface is refused at once, and the fuzzer would find nothing behind that.
 TEST(GpuCodeTest, TheFuzzersSeedIsOfThisInterface) {
   std::ifstream file(std::string(QCC_SOURCE_DIR) + "/tests/fuzz/corpus/gpu_code/small", std::ios::binary);
-  const AlignedBytes seed(
-      std::vector<uint8_t>(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()));
+  const std::vector<uint8_t> bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const AlignedBytes seed(bytes);
   ASSERT_FALSE(seed.span().empty());
   const auto read = GpuCode::Read(seed.span(), Manifest(), 1 << 20, GpuTarget::kVulkan, "the seed");
-  EXPECT_NE(read.status().number(), 4017u) << read.status().ToString()
-                                           << "; make_gpu_code_seed writes it anew";
+  EXPECT_NE(read.status().number(), 4017u)
+      << read.status().ToString() << "; make_gpu_code_seed writes it anew";
 }
 
 // A byte offset in one head has 32 bits: 2^32 / (256 elements of 2 bytes), and half as many of 4.
