@@ -71,23 +71,17 @@ struct AtomicAddPattern : OpRewritePattern<gx::AtomicAddOp> {
   }
 };
 
-// Inline assembly, as LLVM declares the intrinsic to touch no memory: loads could move ahead of it.
-struct AwaitEarlierPattern : OpRewritePattern<gx::AwaitEarlierOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(gx::AwaitEarlierOp op, PatternRewriter& rw) const override {
-    assembly(rw, op.getLoc(), "griddepcontrol.wait;", "~{memory}");
+// An op without operands or results as assembly.
+template <typename OpTy>
+struct AssemblyPattern : OpRewritePattern<OpTy> {
+  AssemblyPattern(MLIRContext* context, const char* text, const char* constraints)
+      : OpRewritePattern<OpTy>(context), text(text), constraints(constraints) {}
+  LogicalResult matchAndRewrite(OpTy op, PatternRewriter& rw) const override {
+    assembly(rw, op.getLoc(), text, constraints);
     rw.eraseOp(op);
     return success();
   }
-};
-
-struct LetNextBeginPattern : OpRewritePattern<gx::LetNextBeginOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(gx::LetNextBeginOp op, PatternRewriter& rw) const override {
-    assembly(rw, op.getLoc(), "griddepcontrol.launch_dependents;", "");
-    rw.eraseOp(op);
-    return success();
-  }
+  const char *text, *constraints;
 };
 
 struct PrefetchPattern : OpRewritePattern<gx::PrefetchOp> {
@@ -196,8 +190,11 @@ struct GxToNvvmPass : PassWrapper<GxToNvvmPass, OperationPass<mlir::gpu::GPUModu
       if (func.isKernel()) addParameters(func);
     MLIRContext* context = &getContext();
     RewritePatternSet patterns(context);
-    patterns.add<LoadPattern, StorePattern, AtomicAddPattern, AwaitEarlierPattern, LetNextBeginPattern,
-                 PrefetchPattern, Dot4Pattern, UnpackHalfPattern, PackHalfPattern, MmaS8Pattern>(context);
+    patterns.add<LoadPattern, StorePattern, AtomicAddPattern, PrefetchPattern, Dot4Pattern, UnpackHalfPattern,
+                 PackHalfPattern, MmaS8Pattern>(context);
+    // The wait is no intrinsic, as LLVM declares that one to touch no memory: loads could move ahead of it.
+    patterns.add<AssemblyPattern<gx::AwaitEarlierOp>>(context, "griddepcontrol.wait;", "~{memory}");
+    patterns.add<AssemblyPattern<gx::LetNextBeginOp>>(context, "griddepcontrol.launch_dependents;", "");
     patterns.add<IntrinsicPattern<math::FmaOp>>(context, "llvm.fma");
     patterns.add<IntrinsicPattern<arith::MinNumFOp>>(context, "llvm.minnum");
     patterns.add<IntrinsicPattern<arith::MaxNumFOp>>(context, "llvm.maxnum");
