@@ -28,8 +28,9 @@ Status Create(qrt_engine* engine, const qrt_session_options* options, qrt_sessio
   const uint64_t of_model = engine->engine->plan().context_length;
   if (read.context_tokens == 0 && of_model != 0) tokens = std::min(tokens, of_model);
   Owned<qrt_session> handle(NewHandle<qrt_session>(engine->services, engine));
-  QRT_RETURN_IF_ERROR(handle->session.Init({tokens, read.max_rewind, read.draft, read.draft_tokens},
-                                           engine->services.allocator_or_null()));
+  QRT_RETURN_IF_ERROR(
+      handle->session.Init({tokens, read.max_rewind, read.draft, read.draft_tokens, read.tokens_ahead},
+                           engine->services.allocator_or_null()));
   *out = handle.release();
   return Status();
 }

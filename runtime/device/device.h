@@ -69,12 +69,20 @@ struct DeviceCopy {
   uint64_t bytes = 0;  // 0: none
 };
 
-// A step of a chain: of steps that run one behind the other without the host in between, so that a draft's
-// are fed what those before chose.
+// Which token a step of a chain hands to those behind it, of those behind its last row of logits.
+enum class Hands : uint8_t {
+  kNothing,
+  kGuess,   // a draft's likeliest
+  kChoice,  // the one that its samples choose; without penalties
+};
+
+// A step of a chain: of steps that run one behind the other without the host in between, so that they are fed
+// what those before chose.
 struct ChainStep {
-  StepRequest step;  // without logits; the last one says what is chosen
-  uint32_t fed = 0;  // its last `fed` rows take the last `fed` guesses, in order, whatever step.tokens says
-  bool guesses = false;  // the likeliest token behind its last row of logits is the next guess
+  StepRequest step;  // without logits; `chosen`: of the last one, and only there
+  uint32_t fed =
+      0;  // its last `fed` rows take the last `fed` tokens handed, in order, whatever step.tokens says
+  Hands hands = Hands::kNothing;
   DeviceCopy before, after;
 };
 
@@ -123,12 +131,13 @@ class Device {
   // Runs one step and returns after it is finished.
   virtual DeviceResult Run(const StepRequest& step) = 0;
 
-  // Whether it runs chains, of programs that give logits.
+  // Whether it runs chains, of programs that give logits; and whether steps of them may guess.
   virtual bool chains() const { return false; }
-  // Runs 1 to kMostChainSteps steps and returns after all are finished; the guesses go to `guesses`.
-  // kRefused: it cannot.
+  virtual bool chains_guesses() const { return false; }
+  // Runs 1 to kMostChainSteps steps and returns after all are finished; the tokens that they handed on go to
+  // `handed`, as in StepRequest::chosen. kRefused: it cannot.
   virtual DeviceResult RunChain([[maybe_unused]] std::span<const ChainStep> steps,
-                                [[maybe_unused]] int32_t* guesses) {
+                                [[maybe_unused]] int32_t* handed) {
     return DeviceResult::kRefused;
   }
 

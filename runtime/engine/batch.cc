@@ -166,7 +166,7 @@ Status Batch::WithBadLayer(Status fault) const {
 
 Batch::Outcome Batch::Step(uint64_t pending) {
   const std::lock_guard<std::mutex> lock(engine_.step_);
-  const Outcome outcome = RunStep(pending);
+  const Outcome outcome = ahead_ ? RunAhead() : RunStep(pending);
   if (outcome == Outcome::kDone || outcome == Outcome::kSampling) TellDrafters();
   return outcome;
 }

@@ -1,7 +1,6 @@
 #include "runtime/engine/draft_length.h"
 
 #include <algorithm>
-#include <chrono>
 
 namespace qrt {
 namespace {
@@ -16,13 +15,7 @@ constexpr double kMostCredit = 2;         // in plain steps
 
 }  // namespace
 
-DraftLength::DraftLength(uint32_t most, Clock clock) : clock_(clock), most_(std::min(most, kMost)) {}
-
-uint64_t DraftLength::Now() const {
-  if (clock_.now != nullptr) return clock_.now(clock_.ctx);
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
-}
+DraftLength::DraftLength(uint32_t most, StepClock clock) : clock_(clock), most_(std::min(most, kMost)) {}
 
 void DraftLength::Cost::Add(double sample) {
   // The first runs of a program read it from memory that nobody has touched; later ones are held up now and

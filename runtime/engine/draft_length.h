@@ -5,6 +5,8 @@
 #include <array>
 #include <cstdint>
 
+#include "runtime/engine/step_clock.h"
+
 namespace qrt {
 
 // Measures what steps cost by their rows, what guesses cost by their number, and how often a guess at each
@@ -19,17 +21,10 @@ class DraftLength {
   // The share of time that trying other lengths may lose.
   static constexpr double kProbeShare = 0.02;
 
-  // Nanoseconds since any moment.
-  struct Clock {
-    uint64_t (*now)(void* ctx) = nullptr;  // null: the system's steady clock
-    void* ctx = nullptr;
-  };
-
   // Lengths are 0 to `most` <= kMost.
-  explicit DraftLength(uint32_t most) : DraftLength(most, Clock()) {}
-  DraftLength(uint32_t most, Clock clock);
+  explicit DraftLength(uint32_t most, StepClock clock = {});
 
-  uint64_t Now() const;
+  uint64_t Now() const { return clock_.Now(); }
 
   // The length for the next step, at most `room`.
   uint32_t Choose(uint32_t room);
@@ -64,7 +59,7 @@ class DraftLength {
   // The length to try instead of `best`, or `best`.
   uint32_t Probe(uint32_t best, uint32_t high);
 
-  Clock clock_;
+  StepClock clock_;
   uint32_t most_;
   Costs checking_ = {};  // by rows
   Costs guessing_ = {};  // by guesses

@@ -71,7 +71,7 @@ class Engine {
   // Whether the device that drafts is the one that checks, and runs both without the host in between.
   bool chains_drafts() const {
     return parts_.size() == 1 && linked_ == nullptr && second_model_ == nullptr && drafts() &&
-           device().samples() && device().chains();
+           device().chains_guesses();
   }
   // Whether a KV plane of a part belongs to its draft alone: a sequence is the same without.
   bool IsDraftsOwn(size_t part, const KvPlane& plane) const {
@@ -236,6 +236,12 @@ class Batch {
     guesses_ = guesses;
   }
 
+  // Decodes ahead, for a device that runs chains, of a session alone in the batch and a sampler that
+  // penalizes nothing: as AddGuesses, but each token from the second on, whatever `tokens` says, is what was
+  // chosen behind the one before. At most kMostChainSteps.
+  Status AddAhead(Session& session, std::span<const int32_t> tokens, Sampler& sampler, int32_t* chosen,
+                  size_t* count);
+
   // Runs steps until all tokens are taken. Errors: cancelled; internal (the thread pool refused); device
   // lost, device failed, out of memory (of the device): the sessions of that step must be reset or restored;
   // numeric fault (a sampler found logits that no model gives, Sampler::SampleStep: all tokens of that step
@@ -251,6 +257,7 @@ class Batch {
   // One program of each part, and those that its stream needs. `pending`: tokens not yet taken.
   Outcome Step(uint64_t pending);
   Outcome RunStep(uint64_t pending);
+  Outcome RunAhead();
   // Tells the sessions' drafters what the step took.
   void TellDrafters();
   // The most rows that a step of `pending` tokens should have: every device can say that more takes too long.
@@ -286,7 +293,8 @@ class Batch {
   size_t device_part_ = 0;           // whose device gave it
   Status sampling_;                  // why the first token that could not be chosen was not
   const Session* faulty_ = nullptr;  // whose logits were the reason
-  ModelDrafter* guesser_ = nullptr;  // null: the tokens are known
+  bool ahead_ = false;               // the tokens from the second on are what is chosen
+  ModelDrafter* guesser_ = nullptr;  // who makes them; null: they are known
   std::span<int32_t> guesses_;
 };
 

@@ -271,7 +271,7 @@ Status Generator::Step(const AnswerRequest& request, AnswerText& writing, Answer
     return static_cast<AnswerText*>(ctx)->Take(chosen) ? 0 : 1;
   };
   verdicts.ctx = &writing;
-  std::array<int32_t, Session::kMaxDraftTokens + 1> chosen;
+  std::array<int32_t, kMostTokensAtOnce> chosen;
   const int32_t token = *unfed_;
   Generated made;
   for (;;) {
@@ -285,7 +285,7 @@ Status Generator::Step(const AnswerRequest& request, AnswerText& writing, Answer
   held_.insert(held_.end(), chosen.begin(), chosen.begin() + made.tokens - 1);
   unfed_.reset();
   next_ = chosen[made.tokens - 1];
-  ++answer->steps;
+  answer->steps += made.steps;
   answer->decoded += made.tokens;
   answer->guessed += made.guessed;
   answer->accepted += made.accepted;

@@ -195,7 +195,7 @@ DeviceResult ModelDrafter::RunChain(const StepRequest& check, std::span<int32_t>
     const uint64_t past = fed_ + (i == 0 ? 0 : lag_ + i), count = i == 0 ? rows : 1;
     seqs[i] = Sequence(past, count);
     ChainStep& link = chain[i];
-    link.guesses = true;
+    link.hands = Hands::kGuess;
     link.fed = i == 0 ? 0 : 1;
     link.step.program = i == 0 ? schedule.WithLogits(rows).program : *schedule.next();
     link.step.seqs = &seqs[i];

@@ -203,6 +203,15 @@ Status Session::Init(const Options& options, const qrt_allocator* allocator) {
   kv_capacity_ = Checked(context_tokens).aligned(kKvTokenAlignment).value();
   Options asked = options;
   asked.max_rewind = std::max(options.max_rewind, std::min(draft, kMaxDraftTokens));
+  if (options.tokens_ahead > TokensAhead::kMost) {
+    return Status(Code::kInvalidArgument, 5305,
+                  "tokens_ahead is " + std::to_string(options.tokens_ahead) + ", expected 1 to " +
+                      std::to_string(TokensAhead::kMost) + ", or QRT_TOKENS_AHEAD_AUTO",
+                  "session options");
+  }
+  const auto ahead = static_cast<uint32_t>(options.tokens_ahead);
+  tokens_ahead_ = TokensAhead(ahead);
+  if (ahead > 1) asked.max_rewind = std::max(asked.max_rewind, ahead - 1);
   QRT_RETURN_IF_ERROR(InitRewind(asked.max_rewind));
   if (draft != 0 && most_back_ == 0) {
     return Status(

@@ -20,6 +20,7 @@
 #include "runtime/engine/drafter.h"
 #include "runtime/engine/model_plan.h"
 #include "runtime/engine/sampler.h"
+#include "runtime/engine/tokens_ahead.h"
 #include "runtime/include/qrt/qrt.h"
 
 namespace qrt {
@@ -47,6 +48,10 @@ class Session {
     // QRT_DRAFT_TOKENS_AUTO: as many as pay (draft_length.h).
     qrt_draft draft = QRT_DRAFT_NONE;
     uint32_t draft_tokens = 0;
+    // Without a draft: how many tokens a device decodes before the host looks at them (tokens_ahead.h):
+    // max_rewind is at least one less. QRT_TOKENS_AHEAD_AUTO: as many as it takes no time to wait for, and
+    // max_rewind allows.
+    uint64_t tokens_ahead = 0;
   };
   static constexpr uint32_t kMaxDraftTokens = DraftLength::kMost;
 
@@ -111,6 +116,11 @@ class Session {
   Drafter* drafter() const { return drafter_.get(); }
   uint32_t draft_tokens() const { return draft_tokens_; }
   DraftLength* draft_length() { return draft_length_ ? &*draft_length_ : nullptr; }
+
+  // Who says how many tokens are decoded at a time, and how many of them can be taken back.
+  TokensAhead& tokens_ahead() { return tokens_ahead_; }
+  void DecodeAhead(const TokensAhead& ahead) { tokens_ahead_ = ahead; }
+  uint64_t most_back() const { return most_back_; }
 
   // Stops the append now running, or the next one. Any thread, async-signal-safe.
   void Cancel() { cancel_.store(true, std::memory_order_relaxed); }
@@ -206,6 +216,7 @@ class Session {
   std::unique_ptr<Drafter> drafter_;
   uint32_t draft_tokens_ = 0;
   std::optional<DraftLength> draft_length_;
+  TokensAhead tokens_ahead_{0};
   Memory logits_;
   uint64_t capacity_ = 0;     // tokens the caller asked for
   uint64_t kv_capacity_ = 0;  // tokens the KV is laid out for, >= capacity_

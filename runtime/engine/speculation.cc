@@ -56,6 +56,15 @@ Status AppendAndSample(Session& session, const int32_t* token, Sampler& sampler,
   return batch.Run();
 }
 
+// As Generate, of one token.
+Status DecodeOne(Session& session, int32_t token, Sampler& sampler, Verdicts verdicts,
+                 std::span<int32_t> chosen, Generated* out) {
+  QRT_RETURN_IF_ERROR(AppendAndSample(session, &token, sampler, chosen.data()));
+  out->tokens = out->steps = 1;
+  if (verdicts.ends != nullptr) verdicts.ends(verdicts.ctx, chosen[0]);
+  return Status();
+}
+
 // Times guessing and checking for a session whose draft length adapts.
 class Laps {
  public:
@@ -88,10 +97,29 @@ bool DeviceGuesses(const Session& session, const Sampler& sampler, uint64_t gues
   return choice.gives_logits && choice.rows > guesses && drafter->ChainsTo(session.position(), guesses);
 }
 
-// Feeds a token and guesses, which the device makes where it can, and looks at what is chosen behind each.
-Status Feed(Session& session, std::span<int32_t> fed, bool guess, Verification& rows) {
+// How many tokens the device may decode behind one before they are looked at; 1: it looks at each.
+uint32_t Ahead(Session& session, const Sampler& sampler, uint64_t room) {
+  const Engine& engine = session.engine();
+  if (session.drafter() != nullptr || sampler.penalizes() || engine.part_count() != 1 ||
+      !engine.device().chains() || !engine.schedule().ForTokens(1).gives_logits) {
+    return 1;
+  }
+  // All but one of them may have to be taken back.
+  const uint64_t most = std::min<uint64_t>(session.most_back(), TokensAhead::kMost - 1) + 1;
+  return session.tokens_ahead().Choose(static_cast<uint32_t>(std::min(most, room)));
+}
+
+// Where the tokens behind the first of those that are fed come from.
+enum class Source : uint8_t {
+  kGuessed,        // they are there
+  kDeviceGuesses,  // a draft's steps on the device, in the run that checks them
+  kDeviceDecodes,  // they are what is chosen
+};
+
+// Feeds a token and those behind it, and looks at what is chosen behind each.
+Status Feed(Session& session, std::span<int32_t> fed, Source source, Verification& rows) {
   Batch batch(session.engine());
-  if (!guess && !DeviceChooses(session, rows.sampler, fed.size())) {
+  if (source == Source::kGuessed && !DeviceChooses(session, rows.sampler, fed.size())) {
     qrt_append_options options = {};
     options.want = QRT_LOGITS_ALL;
     options.on_logits = Verification::Look;
@@ -99,24 +127,32 @@ Status Feed(Session& session, std::span<int32_t> fed, bool guess, Verification& 
     QRT_RETURN_IF_ERROR(batch.Add(session, fed.data(), fed.size(), &options));
     return batch.Run();
   }
-  std::array<int32_t, Session::kMaxDraftTokens + 1> choices;
+  std::array<int32_t, kMostTokensAtOnce> choices;
   size_t count = 0;
-  QRT_RETURN_IF_ERROR(batch.AddGuesses(session, fed, rows.sampler, choices.data(), &count));
-  if (guess) batch.Guess(*session.drafter()->of_model(), fed.subspan(1));
+  if (source == Source::kDeviceDecodes) {
+    QRT_RETURN_IF_ERROR(batch.AddAhead(session, fed, rows.sampler, choices.data(), &count));
+  } else {
+    QRT_RETURN_IF_ERROR(batch.AddGuesses(session, fed, rows.sampler, choices.data(), &count));
+  }
+  if (source == Source::kDeviceGuesses) batch.Guess(*session.drafter()->of_model(), fed.subspan(1));
   Status status = batch.Run();
+  if (source == Source::kDeviceDecodes && count != 0) {
+    std::copy_n(choices.begin(), count - 1, fed.begin() + 1);
+  }
   for (size_t i = 0; i < count && !rows.done; ++i) rows.Take(choices[i]);
   return status;
 }
 
-// Checks the guesses behind fed[0] in one step, with `guess` those that the device makes itself. As Generate.
-Status Check(Session& session, std::span<int32_t> fed, bool guess, Sampler& sampler, Verdicts verdicts,
+// Checks the guesses behind fed[0] in one step, or decodes ahead. As Generate.
+Status Check(Session& session, std::span<int32_t> fed, Source source, Sampler& sampler, Verdicts verdicts,
              std::span<int32_t> chosen, Generated* out) {
   const uint64_t begin = session.position();
   Verification rows{sampler, verdicts, fed.subspan(1), chosen};
-  const Status status = Feed(session, fed, guess, rows);
+  const Status status = Feed(session, fed, source, rows);
   if (session.position() == begin) return status;  // nothing was begun
   out->tokens = rows.count;
-  out->accepted = rows.right;
+  out->steps = source == Source::kDeviceDecodes ? rows.count : 1;
+  out->accepted = source == Source::kDeviceDecodes ? 0 : rows.right;
   // A step that failed leaves a session that cannot step back either. What was cancelled between two steps
   // goes on from the last token chosen; the next call stops.
   if (session.damaged()) return status;
@@ -133,24 +169,47 @@ Status Check(Session& session, std::span<int32_t> fed, bool guess, Sampler& samp
   return Status();
 }
 
+// A token, or as many as the device may decode before the host looks. As Generate.
+Status DecodeWithoutDraft(Session& session, int32_t token, Sampler& sampler, Verdicts verdicts,
+                          std::span<int32_t> chosen, Generated* out) {
+  TokensAhead& ahead = session.tokens_ahead();
+  const uint64_t room = std::min<uint64_t>(chosen.size(), session.capacity() - session.position());
+  const uint32_t count = Ahead(session, sampler, std::max<uint64_t>(room, 1));
+  const uint64_t begin = ahead.Now();
+  if (count == 1) {
+    QRT_RETURN_IF_ERROR(DecodeOne(session, token, sampler, verdicts, chosen, out));
+  } else {
+    std::array<int32_t, TokensAhead::kMost> fed = {};
+    fed[0] = token;
+    verdicts.agrees = nullptr;  // there are no guesses
+    QRT_RETURN_IF_ERROR(
+        Check(session, std::span(fed).first(count), Source::kDeviceDecodes, sampler, verdicts, chosen, out));
+  }
+  ahead.Saw(count, ahead.Now() - begin);
+  return Status();
+}
+
 }  // namespace
 
 Status Generate(Session& session, int32_t token, Sampler& sampler, Verdicts verdicts,
                 std::span<int32_t> chosen, Generated* out) {
   *out = Generated();
+  if (session.drafter() == nullptr) {
+    return DecodeWithoutDraft(session, token, sampler, verdicts, chosen, out);
+  }
   std::array<int32_t, Session::kMaxDraftTokens + 1> fed = {};
   fed[0] = token;
-  bool device_guesses = false;
+  Source source = Source::kGuessed;
   const uint64_t begin = session.position(), room = session.capacity() - begin;
   const bool known = token >= 0 && static_cast<uint32_t>(token) < session.engine().plan().vocab_size;
   DraftLength* adapts = session.draft_length();
   Laps laps(adapts);
-  if (session.drafter() != nullptr && known && room > 1) {
+  if (known && room > 1) {
     uint64_t most = std::min<uint64_t>(
         {session.draft_tokens(), chosen.size() - 1, room - 1, session.engine().schedule().max_rows() - 1});
     if (adapts != nullptr) most = adapts->Choose(static_cast<uint32_t>(most));
-    device_guesses = most != 0 && DeviceGuesses(session, sampler, most);
-    if (device_guesses) {
+    if (most != 0 && DeviceGuesses(session, sampler, most)) {
+      source = Source::kDeviceGuesses;
       out->guessed = most;
     } else if (most != 0) {
       out->guessed = session.drafter()->Propose(begin, token, std::span(fed).subspan(1, most));
@@ -159,12 +218,10 @@ Status Generate(Session& session, int32_t token, Sampler& sampler, Verdicts verd
   // Of a device that guesses in the run that checks, next to nothing: the check's time is that of both.
   const uint64_t guessing = laps.Next();
   if (out->guessed == 0) {
-    QRT_RETURN_IF_ERROR(AppendAndSample(session, &token, sampler, chosen.data()));
-    out->tokens = 1;
-    if (verdicts.ends != nullptr) verdicts.ends(verdicts.ctx, chosen[0]);
+    QRT_RETURN_IF_ERROR(DecodeOne(session, token, sampler, verdicts, chosen, out));
   } else {
-    QRT_RETURN_IF_ERROR(Check(session, std::span(fed).first(1 + out->guessed), device_guesses, sampler,
-                              verdicts, chosen, out));
+    QRT_RETURN_IF_ERROR(
+        Check(session, std::span(fed).first(1 + out->guessed), source, sampler, verdicts, chosen, out));
   }
   if (adapts != nullptr) {
     adapts->Saw(

@@ -6,9 +6,13 @@
 // What is chosen is what plain decoding chooses: a row's logits have the same bits whatever the step, a token
 // is drawn with the random number of its position, and rows behind the first wrong guess are not looked at.
 // What was fed in vain is taken back (Session::Rewind).
+//
+// Without a draft a device that chooses tokens may decode some one behind the other before they are looked at
+// (tokens_ahead.h): what lies behind the one that is the last is taken back.
 #ifndef RUNTIME_ENGINE_SPECULATION_H_
 #define RUNTIME_ENGINE_SPECULATION_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -18,6 +22,10 @@
 #include "runtime/engine/session.h"
 
 namespace qrt {
+
+// The most tokens that Generate chooses at once.
+inline constexpr size_t kMostTokensAtOnce =
+    std::max<size_t>(Session::kMaxDraftTokens + 1, TokensAhead::kMost);
 
 // What the caller has a say in, inside the engine's lock.
 struct Verdicts {
@@ -31,6 +39,7 @@ struct Verdicts {
 
 struct Generated {
   size_t tokens = 0;    // chosen, at least 1 unless there was an error
+  size_t steps = 0;     // of the model, that chose them
   size_t guessed = 0;   // by the drafter
   size_t accepted = 0;  // of them chosen
 };

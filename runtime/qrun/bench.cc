@@ -106,13 +106,14 @@ struct Samples {
 // A session that can be put back to the same depth again and again.
 class DeepSession {
  public:
-  Outcome Open(const Model& model, const std::vector<int32_t>& tokens, size_t depth, uint64_t context) {
-    QRUN_RETURN_IF_ERROR(NewSession(model, context, &session_));
+  Outcome Open(const Model& model, const std::vector<int32_t>& tokens, size_t depth, uint64_t context,
+               Drafting decoding) {
+    QRUN_RETURN_IF_ERROR(NewSession(model, context, &session_, decoding));
     qrt_engine_info engine = {};
     QRUN_RETURN_IF_ERROR(DescribeEngine(model, &engine));
     if (engine.samples_on_device) {
-      // As in use: the device takes the highest logit, and only its id comes back.
-      QRUN_RETURN_IF_ERROR(GreedySampler(model, &sampler_));
+      // As in use: the device draws, and only ids come back.
+      QRUN_RETURN_IF_ERROR(DrawingSampler(model, &sampler_));
     }
     if (depth == 0) return Outcome();
     qrt_append_options options = {};
@@ -146,6 +147,25 @@ class DeepSession {
     return item;
   }
 
+  // `count` tokens one by one: those given, or on a device that chooses tokens its own behind the first,
+  // which it need not be told then.
+  Outcome Decode(const int32_t* tokens, size_t count) {
+    if (sampler_ == nullptr) {
+      for (size_t i = 0; i < count; ++i) QRUN_RETURN_IF_ERROR(Append(tokens + i, 1));
+      return Outcome();
+    }
+    qrt_generate_options options = {};
+    options.struct_size = sizeof options;
+    options.sampler = sampler_.get();
+    int32_t chosen[16], token = tokens[0];
+    for (size_t made = 0, more = 0; made < count; made += more) {
+      const size_t room = std::min(std::size(chosen), count - made);
+      QRUN_CALL(qrt_session_generate(session_.get(), token, &options, chosen, room, &more, &error));
+      token = chosen[more - 1];
+    }
+    return Outcome();
+  }
+
   Outcome Append(const int32_t* tokens, size_t count) {
     const qrt_batch_item item = Next(tokens, count);
     QRUN_CALL(qrt_session_append(item.session, item.tokens, item.count, &item.options, &error));
@@ -163,11 +183,8 @@ class DeepSession {
 Outcome Decode(const Model& model, std::vector<DeepSession>& sessions, const int32_t* tokens, size_t count) {
   std::vector<qrt_batch_item> items(sessions.size());
   for (DeepSession& session : sessions) QRUN_RETURN_IF_ERROR(session.Rewind());
+  if (sessions.size() == 1) return sessions[0].Decode(tokens, count);
   for (size_t i = 0; i < count; ++i) {
-    if (sessions.size() == 1) {
-      QRUN_RETURN_IF_ERROR(sessions[0].Append(tokens + i, 1));
-      continue;
-    }
     for (size_t s = 0; s < items.size(); ++s) items[s] = sessions[s].Next(tokens + i, 1);
     QRUN_CALL(qrt_engine_append(model.engine.get(), items.data(), items.size(), &error));
   }
@@ -238,9 +255,10 @@ Outcome RunBench(const Call& call) {
   QRUN_RETURN_IF_ERROR(FirstToken(model, tokens[0]));
   const double first_token_seconds = Seconds() - start;
   std::vector<DeepSession> sessions(static_cast<size_t>(flags.sessions.value_or(1)));
+  const Drafting plain = {QRT_DRAFT_NONE, 0, flags.draft.Ahead()};
   for (DeepSession& session : sessions) {
     QRUN_RETURN_IF_ERROR(
-        session.Open(model, tokens, depth, depth + std::max<size_t>(1, std::max(prompt, generate))));
+        session.Open(model, tokens, depth, depth + std::max<size_t>(1, std::max(prompt, generate)), plain));
   }
   Samples prefill, decode;
   // The first round of each is not counted: it faults in KV and arena.

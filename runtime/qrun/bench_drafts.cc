@@ -96,7 +96,7 @@ Outcome MeasureDrafts(const Model& model, const DraftFlags& flags, std::optional
   out->forced = forced;
   Writer plain, drafting;
   const uint64_t context = depth + count + 1;
-  QRUN_RETURN_IF_ERROR(plain.Open(model, context, {}));
+  QRUN_RETURN_IF_ERROR(plain.Open(model, context, {QRT_DRAFT_NONE, 0, flags.Ahead()}));
   QRUN_RETURN_IF_ERROR(drafting.Open(model, context, draft));
   Verdict verdict(forced.value_or(0));
   qrt_draft_counters before, after;

@@ -113,6 +113,10 @@ void DraftFlags::AddTo(Options& options, const std::string& usual) {
       "auto", QRT_DRAFT_TOKENS_AUTO, "--draft-len", "N|auto", 1, 15, &length,
       "tokens to guess at once; auto: as many as make the text come fastest, none where guesses "
       "do not pay; default: auto");
+  options.IntegerOr("auto", QRT_TOKENS_AHEAD_AUTO, "--tokens-ahead", "N|auto", 1, 16, &ahead,
+                    "on a GPU, without a draft and penalties: tokens that it decodes before the host looks "
+                    "at them, so that "
+                    "it does not wait in between; auto: as many as take 20 ms, up to 8; default: auto");
 }
 
 std::string DraftFlags::File() const {
@@ -124,7 +128,7 @@ Outcome DraftFlags::Choose(const Model& model, Drafting* out) const {
   qrt_engine_info info = {};
   QRUN_RETURN_IF_ERROR(DescribeEngine(model, &info));
   *out = {info.drafts != 0 ? QRT_DRAFT_MODEL : QRT_DRAFT_NONE,
-          static_cast<uint32_t>(length.value_or(QRT_DRAFT_TOKENS_AUTO))};
+          static_cast<uint32_t>(length.value_or(QRT_DRAFT_TOKENS_AUTO)), Ahead()};
   if (draft == "off") out->draft = QRT_DRAFT_NONE;
   if (draft == "lookup") out->draft = QRT_DRAFT_LOOKUP;
   if (draft == "mtp") out->draft = QRT_DRAFT_MODEL;

@@ -45,9 +45,11 @@ struct Endings {
 struct DraftFlags {
   std::optional<std::string> draft;  // "off", "mtp", "lookup", or a file
   std::optional<int64_t> length;     // QRT_DRAFT_TOKENS_AUTO: as many as pay
+  std::optional<int64_t> ahead;      // QRT_TOKENS_AHEAD_AUTO: as many as nobody notices
 
   // `usual`: who guesses where nothing is said.
   void AddTo(Options& options, const std::string& usual = "mtp, where the artifact has one");
+  uint32_t Ahead() const { return static_cast<uint32_t>(ahead.value_or(QRT_TOKENS_AHEAD_AUTO)); }
   // The artifact that --draft names, or empty.
   std::string File() const;
   // For a session of `model`. Errors: usage (a length without a draft).

@@ -211,20 +211,39 @@ Outcome NewSession(const Model& model, uint64_t context_tokens, SessionPtr* out,
   options.context_tokens = context_tokens;
   options.draft = draft.draft;
   options.draft_tokens = draft.tokens;
+  options.tokens_ahead = draft.ahead;
+  qrt_engine_info engine = {};
+  QRUN_RETURN_IF_ERROR(DescribeEngine(model, &engine));
+  if (draft.draft == QRT_DRAFT_NONE && draft.ahead == QRT_TOKENS_AHEAD_AUTO && engine.samples_on_device) {
+    options.max_rewind = QRT_TOKENS_AHEAD_MOST - 1;
+  }
   qrt_session* session = nullptr;
   QRUN_CALL(qrt_session_create(model.engine.get(), &options, &session, &error));
   out->reset(session);
   return Outcome();
 }
 
-Outcome GreedySampler(const Model& model, SamplerPtr* out) {
-  qrt_sampler_options greedy = {};
-  greedy.struct_size = sizeof greedy;
-  greedy.top_p = greedy.repeat_penalty = 1;
+namespace {
+
+Outcome SamplerOf(const Model& model, float temperature, int32_t top_k, SamplerPtr* out) {
+  qrt_sampler_options options = {};
+  options.struct_size = sizeof options;
+  options.temperature = temperature;
+  options.top_k = top_k;
+  options.top_p = options.repeat_penalty = 1;
   qrt_sampler* sampler = nullptr;
-  QRUN_CALL(qrt_sampler_create(model.artifact.get(), &greedy, &sampler, &error));
+  QRUN_CALL(qrt_sampler_create(model.artifact.get(), &options, &sampler, &error));
   out->reset(sampler);
   return Outcome();
+}
+
+}  // namespace
+
+Outcome GreedySampler(const Model& model, SamplerPtr* out) {
+  return SamplerOf(model, 0, 0, out);
+}
+Outcome DrawingSampler(const Model& model, SamplerPtr* out) {
+  return SamplerOf(model, 1, 40, out);
 }
 
 Outcome Tokenize(const qrt_text* text, std::string_view utf8, bool special, std::vector<int32_t>* out,

@@ -64,11 +64,14 @@ Outcome DescribeEngine(const Model& model, qrt_engine_info* out);
 struct Drafting {
   qrt_draft draft = QRT_DRAFT_NONE;
   uint32_t tokens = 0;
+  uint32_t ahead = QRT_TOKENS_AHEAD_AUTO;  // without a draft: tokens that a GPU decodes at a time
 };
 Outcome NewSession(const Model& model, uint64_t context_tokens, SessionPtr* out, Drafting draft = {});
 
 // Takes the highest logit, without penalties, whatever the model recommends.
 Outcome GreedySampler(const Model& model, SamplerPtr* out);
+// Draws among the 40 highest, as many programs do unless they are told otherwise.
+Outcome DrawingSampler(const Model& model, SamplerPtr* out);
 
 // Ids of a text.
 Outcome Tokenize(const qrt_text* text, std::string_view utf8, bool special, std::vector<int32_t>* out,

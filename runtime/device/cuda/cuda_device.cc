@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "runtime/device/cuda/cuda_driver.h"
@@ -59,8 +60,9 @@ class CudaDevice final : public Device {
   }
   uint64_t most_context() const override { return most_context_; }
   DeviceResult Run(const StepRequest& step) override;
-  bool chains() const override { return chains_; }
-  DeviceResult RunChain(std::span<const ChainStep> steps, int32_t* guesses) override;
+  bool chains() const override { return samples_; }
+  bool chains_guesses() const override { return guesses_too_; }
+  DeviceResult RunChain(std::span<const ChainStep> steps, int32_t* handed) override;
   DeviceResult Allocate(uint64_t bytes, DeviceBuffer* buffer) override;
   void Free(DeviceBuffer* buffer) override;
   DeviceResult Zero(const DeviceBuffer& buffer) override;
@@ -80,13 +82,13 @@ class CudaDevice final : public Device {
   Status Place(const GpuCode& code, std::span<const uint8_t> weights, const CudaOptions& options);
   Status Upload(CUdeviceptr to, std::span<const uint8_t> from, const CudaOptions& options);
   Status TakeMemory(const char* what, uint64_t bytes, CUdeviceptr* address);
-  static CudaGraphs::After AfterOf(const StepRequest& step);
+  static CudaGraphs::After AfterOf(const ChainStep& link);
   std::span<const cuda::CUgraphExec> GraphsOf(const StepRequest& step, CudaGraphs::After after) const;
   CUresult RunStep(const StepRequest& step, std::span<const cuda::CUgraphExec> graphs);
   // Writes a step's block at step_block_ + `from` and sends it: one copy a step.
   CUresult SendBlock(const StepRequest& step, uint64_t from);
   CUresult Copy(const DeviceCopy& copy);
-  // Of step `i`; `made`: guesses before it, which it counts on.
+  // Of step `i`; `made`: tokens handed on before it, which it counts on.
   CUresult RunLink(std::span<const ChainStep> steps, size_t i, uint32_t* made);
   CUresult Finish() { return driver_.call.StreamSynchronize(stream_); }
   DeviceResult Settle(CUresult result);
@@ -100,7 +102,7 @@ class CudaDevice final : public Device {
   const CudaDeviceInfo info_;
   std::string name_, variant_;
   uint64_t code_bytes_ = 0, scratch_bytes_ = 0, weight_bytes_ = 0;
-  bool samples_ = false, chains_ = false;
+  bool samples_ = false, guesses_too_ = false;
   uint32_t max_rows_ = 0;
   uint64_t most_context_ = 0;
   std::vector<uint32_t> out_rows_;          // most rows of logits of each program
@@ -111,8 +113,8 @@ class CudaDevice final : public Device {
   std::array<CUdeviceptr, kGpuSpaces> spaces_{};  // all owned; kImmediate is 0
   DeviceBuffer arena_;
   uint8_t* step_block_ = nullptr;  // pinned; qrt_gpu_step_bytes(max_rows_), and the blocks of a chain
-  int32_t* results_ = nullptr;     // pinned; [max_rows_], then the guesses of a chain
-  CUdeviceptr guesses_ = 0;        // of a chain: i32 [kMostChainSteps]
+  int32_t* results_ = nullptr;     // pinned; [max_rows_], then the tokens that a chain's steps hand on
+  CUdeviceptr handed_ = 0;         // those: i32 [kMostChainSteps]
   std::unique_ptr<CudaGraphs> graphs_;
   DeviceCounters counters_;
   bool lost_ = false;
@@ -128,7 +130,7 @@ CudaDevice::~CudaDevice() {
     for (CUdeviceptr space : spaces_) {
       if (space != 0) driver_.call.MemFree(space);
     }
-    if (guesses_ != 0) driver_.call.MemFree(guesses_);
+    if (handed_ != 0) driver_.call.MemFree(handed_);
     if (step_block_ != nullptr) driver_.call.MemFreeHost(step_block_);
     if (results_ != nullptr) driver_.call.MemFreeHost(results_);
     if (module_ != nullptr) driver_.call.ModuleUnload(module_);
@@ -147,7 +149,7 @@ Status CudaDevice::Init(const Artifact& artifact, size_t variant, const CudaOpti
   max_rows_ = code->max_rows;
   most_context_ = MostGpuContext(manifest);
   samples_ = code->Samples(manifest);
-  chains_ = samples_ && code->Guesses(manifest);
+  guesses_too_ = samples_ && code->Guesses(manifest);
   for (const ProgramInfo& program : manifest.programs) {
     out_rows_.push_back(program.facts.gives_logits() ? program.rows : 0);
     logits_row_bytes_.push_back(uint64_t{manifest.logits_stride(program)} * sizeof(float));
@@ -236,12 +238,12 @@ Status CudaDevice::Place(const GpuCode& code, std::span<const uint8_t> weights, 
   }
   const CUdeviceptr arena = spaces_[static_cast<size_t>(GpuSpace::kArena)];
   arena_ = {arena, code.bytes(GpuSpace::kArena), nullptr};
-  if (chains_) {
-    QRT_RETURN_IF_ERROR(TakeMemory("a draft's guesses", kMostChainSteps * sizeof(int32_t), &guesses_));
+  if (chains()) {
+    QRT_RETURN_IF_ERROR(TakeMemory("a chain's tokens", kMostChainSteps * sizeof(int32_t), &handed_));
   }
   void* pinned = nullptr;
   CUresult result = driver_.call.MemAllocHost(
-      &pinned, chains_ ? ChainBlocksBytes(max_rows_) : qrt_gpu_step_bytes(max_rows_));
+      &pinned, chains() ? ChainBlocksBytes(max_rows_) : qrt_gpu_step_bytes(max_rows_));
   step_block_ = result == kSuccess ? static_cast<uint8_t*>(pinned) : nullptr;
   if (result == kSuccess)
     result = driver_.call.MemAllocHost(&pinned, (max_rows_ + kMostChainSteps) * sizeof(int32_t));
@@ -274,11 +276,14 @@ DeviceResult CudaDevice::Settle(CUresult result) {
   return result == cuda::kOutOfMemory ? DeviceResult::kOutOfMemory : DeviceResult::kFailed;
 }
 
-CudaGraphs::After CudaDevice::AfterOf(const StepRequest& step) {
-  if (step.chosen == nullptr || step.n_out == 0) return CudaGraphs::After::kNothing;
-  switch (SamplingOf(step)) {
+CudaGraphs::After CudaDevice::AfterOf(const ChainStep& link) {
+  const std::optional<GpuSampling> chooses = ChoosesIn(link);
+  if (!chooses || link.step.n_out == 0) return CudaGraphs::After::kNothing;
+  switch (*chooses) {
     case GpuSampling::kGreedy:
       return CudaGraphs::After::kGreedy;
+    case GpuSampling::kGuess:
+      return CudaGraphs::After::kGuess;
     case GpuSampling::kDrawFew:
       return CudaGraphs::After::kDrawFew;
     default:
@@ -301,7 +306,9 @@ DeviceResult CudaDevice::Run(const StepRequest& step) {
       step.n_out > out_rows_[step.program]) {
     return Refuse("the step does not fit its program");
   }
-  const CudaGraphs::After after = AfterOf(step);
+  ChainStep alone;
+  alone.step = step;
+  const CudaGraphs::After after = AfterOf(alone);
   const std::span<const cuda::CUgraphExec> graphs = GraphsOf(step, after);
   if (after != CudaGraphs::After::kNothing && graphs.empty()) {
     return Refuse("the artifact has no kernels to choose so many tokens");
@@ -350,14 +357,13 @@ CUresult CudaDevice::Copy(const DeviceCopy& copy) {
                                       copy.from->address + copy.from_offset, copy.bytes, stream_);
 }
 
-DeviceResult CudaDevice::RunChain(std::span<const ChainStep> steps, int32_t* guesses) {
+DeviceResult CudaDevice::RunChain(std::span<const ChainStep> steps, int32_t* handed) {
   if (lost_) return DeviceResult::kLost;
-  bool fits = chains_ && FitsChain(steps, max_rows_) && steps.back().step.chosen != nullptr;
+  bool fits = chains() && FitsChain(steps, max_rows_);
   for (size_t i = 0; fits && i < steps.size(); ++i) {
     const StepRequest& step = steps[i].step;
-    const CudaGraphs::After after = steps[i].guesses ? CudaGraphs::After::kGuess : AfterOf(step);
     fits = step.program < out_rows_.size() && step.n_out <= out_rows_[step.program] &&
-           !GraphsOf(step, after).empty();
+           !GraphsOf(step, AfterOf(steps[i])).empty();
   }
   if (!fits) return Refuse("the steps are no chain");
   refused_ = nullptr;
@@ -367,20 +373,20 @@ DeviceResult CudaDevice::RunChain(std::span<const ChainStep> steps, int32_t* gue
   uint32_t made = 0;
   for (size_t i = 0; i < steps.size() && result == kSuccess; ++i) result = RunLink(steps, i, &made);
   const uint64_t n_out = static_cast<uint64_t>(steps.back().step.n_out);
-  int32_t* guessed = results_ + max_rows_;
+  int32_t* passed = results_ + max_rows_;
   if (result == kSuccess) {
     result = driver_.call.MemcpyDtoHAsync(results_, spaces_[static_cast<size_t>(GpuSpace::kResults)],
                                           n_out * sizeof(int32_t), stream_);
   }
   if (result == kSuccess && made != 0) {
-    result = driver_.call.MemcpyDtoHAsync(guessed, guesses_, made * sizeof(int32_t), stream_);
+    result = driver_.call.MemcpyDtoHAsync(passed, handed_, made * sizeof(int32_t), stream_);
   }
   // Also after a failure: what was begun reads the blocks.
   const CUresult finished = Finish();
   if (result == kSuccess) result = finished;
   if (result != kSuccess) return Settle(result);
   std::memcpy(steps.back().step.chosen, results_, n_out * sizeof(int32_t));
-  std::memcpy(guesses, guessed, made * sizeof(int32_t));
+  std::memcpy(handed, passed, made * sizeof(int32_t));
   counters_.bytes_to_host += (n_out + made) * sizeof(int32_t);
   return DeviceResult::kOk;
 }
@@ -394,17 +400,16 @@ CUresult CudaDevice::RunLink(std::span<const ChainStep> steps, size_t i, uint32_
   for (uint32_t row = 0; row < link.fed && result == kSuccess; ++row) {
     result =
         call.MemcpyDtoDAsync(spaces_[static_cast<size_t>(GpuSpace::kStep)] + FedTokenOffset(link, row),
-                             guesses_ + (*made - link.fed + row) * sizeof(int32_t), sizeof(int32_t), stream_);
+                             handed_ + (*made - link.fed + row) * sizeof(int32_t), sizeof(int32_t), stream_);
   }
-  const CudaGraphs::After after = link.guesses ? CudaGraphs::After::kGuess : AfterOf(link.step);
-  for (cuda::CUgraphExec graph : GraphsOf(link.step, after)) {
+  for (cuda::CUgraphExec graph : GraphsOf(link.step, AfterOf(link))) {
     if (result != kSuccess) break;
     result = call.GraphLaunch(graph, stream_);
     ++counters_.submissions;
   }
-  if (result == kSuccess && link.guesses) {
+  if (result == kSuccess && link.hands != Hands::kNothing) {
     const uint64_t row = static_cast<uint64_t>(link.step.n_out - 1);
-    result = call.MemcpyDtoDAsync(guesses_ + (*made)++ * sizeof(int32_t),
+    result = call.MemcpyDtoDAsync(handed_ + (*made)++ * sizeof(int32_t),
                                   spaces_[static_cast<size_t>(GpuSpace::kResults)] + row * sizeof(int32_t),
                                   sizeof(int32_t), stream_);
   }

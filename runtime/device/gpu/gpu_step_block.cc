@@ -75,6 +75,12 @@ GpuSampling SamplingOf(const StepRequest& step) {
   return few ? GpuSampling::kDrawFew : GpuSampling::kDraw;
 }
 
+std::optional<GpuSampling> ChoosesIn(const ChainStep& link) {
+  if (link.hands == Hands::kGuess) return GpuSampling::kGuess;
+  if (link.step.chosen == nullptr && link.hands == Hands::kNothing) return std::nullopt;
+  return SamplingOf(link.step);
+}
+
 uint64_t ChainBlocksBytes(uint32_t max_rows) {
   return qrt_gpu_step_bytes(max_rows) + (kMostChainSteps - 1) * qrt_gpu_entries_end(max_rows);
 }
@@ -91,13 +97,16 @@ bool FitsChain(std::span<const ChainStep> steps, uint32_t max_rows) {
     const bool last = &link == &steps.back();
     if (!FitsStepBlock(link.step, max_rows) || link.fed > made ||
         static_cast<int64_t>(link.fed) > link.step.n_rows || link.step.n_out < 1 ||
-        link.step.logits != nullptr ||
-        (!last && (link.step.samples != nullptr || link.step.chosen != nullptr))) {
+        link.step.logits != nullptr || (link.step.chosen != nullptr) != last) {
       return false;
     }
-    made += link.guesses;
+    if (!last && link.step.samples != nullptr &&
+        (link.hands != Hands::kChoice || link.step.n_penalties != 0)) {
+      return false;
+    }
+    made += link.hands != Hands::kNothing;
   }
-  return !steps.back().guesses;
+  return steps.back().hands == Hands::kNothing;
 }
 
 uint64_t FedTokenOffset(const ChainStep& step, uint32_t i) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "runtime/abi/terms.h"
@@ -22,6 +23,9 @@ uint64_t WriteStepBlock(const StepRequest& step, uint8_t* block);
 
 // How a step whose tokens the device chooses has them chosen: by the shortest way that serves all its rows.
 GpuSampling SamplingOf(const StepRequest& step);
+
+// How a step of a chain has its tokens chosen; nothing: it has none.
+std::optional<GpuSampling> ChoosesIn(const ChainStep& link);
 
 // The host's memory for the blocks of a chain's steps: the last one's, which alone may have penalties, is the
 // block of a single step; the others' lie behind it.

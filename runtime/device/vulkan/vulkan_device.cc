@@ -55,8 +55,9 @@ class VulkanDevice final : public Device {
   }
   uint64_t most_context() const override { return most_context_; }
   DeviceResult Run(const StepRequest& step) override;
-  bool chains() const override { return chains_; }
-  DeviceResult RunChain(std::span<const ChainStep> steps, int32_t* guesses) override;
+  bool chains() const override { return samples_; }
+  bool chains_guesses() const override { return guesses_too_; }
+  DeviceResult RunChain(std::span<const ChainStep> steps, int32_t* handed) override;
   DeviceResult Allocate(uint64_t bytes, DeviceBuffer* buffer) override;
   void Free(DeviceBuffer* buffer) override;
   DeviceResult Zero(const DeviceBuffer& buffer) override;
@@ -107,7 +108,7 @@ class VulkanDevice final : public Device {
   void Copy(const VulkanBuffer& from, uint64_t from_offset, const VulkanBuffer& to, uint64_t to_offset,
             uint64_t bytes);
   void Copy(const DeviceCopy& copy);
-  // Of step `i`; `made`: guesses before it, which it counts on.
+  // Of step `i`; `made`: tokens handed on before it, which it counts on.
   void RecordLink(std::span<const ChainStep> steps, size_t i, uint32_t* made);
   VkResult RecordChain(std::span<const ChainStep> steps, uint32_t* made);
   VkResult RunGroup(const Program& program, size_t begin, size_t end, const StepRequest& step,
@@ -123,7 +124,7 @@ class VulkanDevice final : public Device {
   SubmissionPacing pacing_;
   std::array<std::vector<VulkanBuffer>, kGpuSpaces> buffers_;
   VulkanBuffer step_host_;  // the block as the host writes it, and those of a chain
-  VulkanBuffer guesses_;    // of a chain: i32 [kMostChainSteps]
+  VulkanBuffer handed_;     // by a chain's steps: i32 [kMostChainSteps]
   VulkanBuffer readback_;   // results, then logits
   VulkanSpaces spaces_;
   DeviceBuffer arena_;
@@ -136,7 +137,7 @@ class VulkanDevice final : public Device {
   uint64_t logits_offset_ = 0;  // in readback_
   uint64_t code_bytes_ = 0, scratch_bytes_ = 0, weight_bytes_ = 0;
   bool imported_ = false;  // kernels read the weights in the artifact's mapping
-  bool samples_ = false, chains_ = false;
+  bool samples_ = false, guesses_too_ = false;
   DeviceCounters counters_;
   const char* refused_ = nullptr;
 };
@@ -148,7 +149,7 @@ Status VulkanDevice::Init(const Artifact& artifact, size_t variant, const GpuCod
   variant_ = info.isa;
   code_bytes_ = artifact.code(variant).size();
   samples_ = code.Samples(manifest);
-  chains_ = samples_ && code.Guesses(manifest);
+  guesses_too_ = samples_ && code.Guesses(manifest);
   max_rows_ = code.max_rows;
   most_context_ = MostGpuContext(manifest);
   QRT_RETURN_IF_ERROR(TakeMemory(artifact, variant, code));
@@ -216,10 +217,10 @@ Status VulkanDevice::TakeMemory(const Artifact& artifact, size_t variant, const 
   }
   logits_offset_ = Checked(code.bytes(GpuSpace::kResults)).aligned(256).value();
   const uint64_t readback = std::max<uint64_t>(logits_offset_ + code.bytes(GpuSpace::kLogits), 64);
-  const uint64_t blocks = chains_ ? ChainBlocksBytes(max_rows_) : code.bytes(GpuSpace::kStep);
+  const uint64_t blocks = chains() ? ChainBlocksBytes(max_rows_) : code.bytes(GpuSpace::kStep);
   VkResult result = step_host_.Allocate(context_.get(), VulkanMemoryKind::kHost, blocks);
-  if (result == VK_SUCCESS && chains_) {
-    result = guesses_.Allocate(context_.get(), VulkanMemoryKind::kDevice, kMostChainSteps * sizeof(int32_t));
+  if (result == VK_SUCCESS && chains()) {
+    result = handed_.Allocate(context_.get(), VulkanMemoryKind::kDevice, kMostChainSteps * sizeof(int32_t));
   }
   if (result == VK_SUCCESS) result = readback_.Allocate(context_.get(), VulkanMemoryKind::kHost, readback);
   if (result == VK_SUCCESS) result = transfer_.Init();
@@ -227,7 +228,7 @@ Status VulkanDevice::TakeMemory(const Artifact& artifact, size_t variant, const 
     result = context_->AllocateCommands(VK_COMMAND_BUFFER_LEVEL_PRIMARY, &commands_);
   }
   if (result != VK_SUCCESS) return VulkanError(result, "to take memory for steps");
-  scratch_bytes_ += step_host_.bytes() + guesses_.bytes() + readback_.bytes() + transfer_.host_bytes();
+  scratch_bytes_ += step_host_.bytes() + handed_.bytes() + readback_.bytes() + transfer_.host_bytes();
   const std::vector<VulkanBuffer>& arena = buffers_[static_cast<size_t>(GpuSpace::kArena)];
   arena_ = {arena[0].address(), arena[0].bytes(), const_cast<VulkanBuffer*>(&arena[0])};
   return Status();
@@ -424,17 +425,16 @@ void VulkanDevice::Copy(const DeviceCopy& copy) {
   Copy(BufferOf(*copy.from), copy.from_offset, BufferOf(*copy.to), copy.to_offset, copy.bytes);
 }
 
-DeviceResult VulkanDevice::RunChain(std::span<const ChainStep> steps, int32_t* guesses) {
+DeviceResult VulkanDevice::RunChain(std::span<const ChainStep> steps, int32_t* handed) {
   if (context_->lost()) return DeviceResult::kLost;
-  bool fits = chains_ && FitsChain(steps, max_rows_) && steps.back().step.chosen != nullptr;
+  bool fits = chains() && FitsChain(steps, max_rows_);
   for (size_t i = 0; fits && i < steps.size(); ++i) {
     const StepRequest& step = steps[i].step;
+    const std::optional<GpuSampling> chooses = ChoosesIn(steps[i]);
     fits = step.program < programs_.size() && step.n_out <= programs_[step.program].out_rows &&
-           (!steps[i].guesses || FindSample(GpuSampling::kGuess, step.n_out) != nullptr);
+           (!chooses || FindSample(*chooses, step.n_out) != nullptr);
   }
-  if (!fits || FindSample(SamplingOf(steps.back().step), steps.back().step.n_out) == nullptr) {
-    return Refuse("the steps are no chain");
-  }
+  if (!fits) return Refuse("the steps are no chain");
   refused_ = nullptr;
   uint32_t made = 0;
   VkResult result = RecordChain(steps, &made);
@@ -446,7 +446,7 @@ DeviceResult VulkanDevice::RunChain(std::span<const ChainStep> steps, int32_t* g
   const StepRequest& last = steps.back().step;
   const uint64_t n_out = static_cast<uint64_t>(last.n_out);
   std::memcpy(last.chosen, readback_.mapped(), n_out * sizeof(int32_t));
-  std::memcpy(guesses, readback_.mapped() + logits_offset_, made * sizeof(int32_t));
+  std::memcpy(handed, readback_.mapped() + logits_offset_, made * sizeof(int32_t));
   counters_.bytes_to_host += (n_out + made) * sizeof(int32_t);
   return DeviceResult::kOk;
 }
@@ -461,7 +461,7 @@ VkResult VulkanDevice::RecordChain(std::span<const ChainStep> steps, uint32_t* m
   const uint64_t n_out = static_cast<uint64_t>(steps.back().step.n_out);
   Copy(buffers_[static_cast<size_t>(GpuSpace::kResults)][0], 0, readback_, 0, n_out * sizeof(int32_t));
   // Where logits would be, which have room for that: a row has at least 16 of them.
-  if (*made != 0) Copy(guesses_, 0, readback_, logits_offset_, *made * sizeof(int32_t));
+  if (*made != 0) Copy(handed_, 0, readback_, logits_offset_, *made * sizeof(int32_t));
   context_->HostBarrier(commands_);
   return context_->vk().EndCommandBuffer(commands_);
 }
@@ -479,17 +479,17 @@ void VulkanDevice::RecordLink(std::span<const ChainStep> steps, size_t i, uint32
   Copy(link.before);
   if (link.fed != 0) context_->FullBarrier(commands_);
   for (uint32_t row = 0; row < link.fed; ++row) {
-    Copy(guesses_, (*made - link.fed + row) * sizeof(int32_t),
+    Copy(handed_, (*made - link.fed + row) * sizeof(int32_t),
          buffers_[static_cast<size_t>(GpuSpace::kStep)][0], FedTokenOffset(link, row), sizeof(int32_t));
   }
   execute(programs_[step.program].segments);
-  if (link.guesses || step.chosen != nullptr) {
-    execute(FindSample(link.guesses ? GpuSampling::kGuess : SamplingOf(step), step.n_out)->segments);
+  if (const std::optional<GpuSampling> chooses = ChoosesIn(link)) {
+    execute(FindSample(*chooses, step.n_out)->segments);
   }
   context_->FullBarrier(commands_);
-  if (link.guesses) {
+  if (link.hands != Hands::kNothing) {
     const uint64_t row = static_cast<uint64_t>(step.n_out - 1);
-    Copy(buffers_[static_cast<size_t>(GpuSpace::kResults)][0], row * sizeof(int32_t), guesses_,
+    Copy(buffers_[static_cast<size_t>(GpuSpace::kResults)][0], row * sizeof(int32_t), handed_,
          (*made)++ * sizeof(int32_t), sizeof(int32_t));
   }
   Copy(link.after);

@@ -415,6 +415,9 @@ enum {
 
 /* Of qrt_session_options.draft_tokens. Since 1.3. */
 #define QRT_DRAFT_TOKENS_AUTO 0u
+/* Of qrt_session_options.tokens_ahead, and the most that it stands for. Since 1.3. */
+#define QRT_TOKENS_AHEAD_AUTO 0u
+#define QRT_TOKENS_AHEAD_MOST 8u
 
 typedef struct qrt_session_options {
   size_t struct_size;
@@ -428,6 +431,11 @@ typedef struct qrt_session_options {
    * fastest, by what steps and guesses take on this machine and how often guesses are right; none where they
    * do not pay. max_rewind is at least that, or 15. */
   uint32_t draft_tokens;
+  /* Without a draft, of a device that chooses tokens itself (qrt_engine_info.samples_on_device): how many it
+   * decodes one behind the other before the host looks at them, 1 to 16, or QRT_TOKENS_AHEAD_AUTO: as many as
+   * take 20 ms, up to QRT_TOKENS_AHEAD_MOST and one more than max_rewind. What lies behind the last token of
+   * a text is taken back: max_rewind is at least one less. Samplers that penalize look at each. */
+  uint64_t tokens_ahead;
 } qrt_session_options;
 
 /* An empty sequence. Its KV is reserved for the whole context, but resident only as far as it is used.
@@ -579,13 +587,14 @@ typedef struct qrt_generate_options {
 
 /* Since 1.3: appends `token` and chooses those that follow it, at least one, at most `capacity` >= 1. A
  * session with a draft has it guess up to draft_tokens of them, checks all in one step, and goes on as far as
- * the guesses are what the sampler chooses; one without chooses one. *count tokens are written to `tokens`;
- * all but the last have been appended too, and recorded in the sampler (qrt_sampler_accept), so a loop
- * records and hands in the last one next. For the same sampler and tokens the text, and the session's bytes
- * (qrt_session_save), are the same with every draft, every draft_tokens, and without: guesses only change how
- * many steps it takes. Logits (qrt_session_logits) are gone. Errors: as qrt_session_append; with
- * NUMERIC_FAULT *count tokens were chosen before the one that could not be; INVALID_ARGUMENT also for no
- * sampler, no room in `tokens`. */
+ * the guesses are what the sampler chooses; one without chooses one, or up to tokens_ahead on a device that
+ * chooses tokens itself. *count tokens are written to `tokens`; all but the last have been appended too, and
+ * recorded in the sampler (qrt_sampler_accept), so a loop records and hands in the last one next. For the
+ * same sampler and tokens the text, and the session's bytes (qrt_session_save), are the same with every
+ * draft, every draft_tokens and tokens_ahead, and without: they only change how many steps it takes and when
+ * text comes. Logits (qrt_session_logits) are gone. Errors: as qrt_session_append; with NUMERIC_FAULT *count
+ * tokens were chosen before the one that could not be; INVALID_ARGUMENT also for no sampler, no room in
+ * `tokens`. */
 QRT_API qrt_status qrt_session_generate(qrt_session* session, int32_t token,
                                         const qrt_generate_options* options, int32_t* tokens, size_t capacity,
                                         size_t* count, qrt_error* error);

@@ -2,6 +2,7 @@
 // waited for.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -51,7 +52,7 @@ struct Chain {
       step.tokens = tokens;
       step.positions = positions;
       step.out_rows = out_rows;
-      steps[i].guesses = i != 2;
+      steps[i].hands = i != 2 ? Hands::kGuess : Hands::kNothing;
       steps[i].fed = static_cast<uint32_t>(i);
     }
     steps[2].step.chosen = chosen;
@@ -105,7 +106,7 @@ TEST(CudaChain, GuessesAndTheirCheckAreOneWait) {
     };
     refused("fed before there is a guess", [](ChainStep* s) { s[0].fed = 1; });
     refused("fed more than there are", [](ChainStep* s) { s[2].fed = 3; });
-    refused("a guess that nobody takes", [](ChainStep* s) { s[2].guesses = true; });
+    refused("a guess that nobody takes", [](ChainStep* s) { s[2].hands = Hands::kGuess; });
     refused("no token chosen", [](ChainStep* s) { s[2].step.chosen = nullptr; });
     refused("a guess of the trunk", [](ChainStep* s) { s[1].step = s[2].step, s[1].step.chosen = nullptr; });
     refused("no such program", [](ChainStep* s) { s[1].step.program = 1000; });
@@ -135,8 +136,65 @@ TEST(CudaChain, GuessesAndTheirCheckAreOneWait) {
   {
     auto plain = CreateCudaDevice(CudaModel(), 0, {}, fake.loader());
     ASSERT_TRUE(plain.ok()) << plain.status().ToString();
-    EXPECT_FALSE((*plain)->chains()) << "a model without a draft";
+    EXPECT_FALSE((*plain)->chains_guesses()) << "a model without a draft";
   }
+}
+
+// Steps of the trunk, each fed what the one before chose: a graph each, one wait, an id each comes back.
+TEST(CudaChain, TokensAreDecodedAheadOfTheHost) {
+  FakeCuda fake;
+  {
+    auto made = CreateCudaDevice(CudaModel(), 0, {}, fake.loader());
+    ASSERT_TRUE(made.ok()) << made.status().ToString();
+    Device& device = **made;
+    ASSERT_TRUE(device.chains());
+    const Manifest& manifest = CudaModel().manifest();
+    const auto decode =
+        std::find_if(manifest.programs.begin(), manifest.programs.end(), [](const ProgramInfo& program) {
+          return program.rows == 1 && program.facts.gives == Output::kChosenLogits;
+        });
+    ASSERT_NE(decode, manifest.programs.end());
+    DeviceBuffer state, kv;
+    ASSERT_EQ(device.Allocate(manifest.state_bytes, &state), DeviceResult::kOk);
+    ASSERT_EQ(device.Allocate(64 * manifest.kv_bytes_per_token, &kv), DeviceResult::kOk);
+    const int32_t token = 7, positions[4] = {}, out_row = 0;
+    int32_t chosen = -7, handed[3] = {-7, -7, -7};
+    qrt_gpu_sample sample = {};
+    sample.top_k = 40;
+    qrt_seq seqs[4];
+    ChainStep steps[4];
+    for (int64_t i = 0; i < 4; ++i) {
+      seqs[i] = {
+          reinterpret_cast<uint8_t*>(state.address), 0, reinterpret_cast<uint8_t*>(kv.address), 64, i, 0, 1};
+      StepRequest& step = steps[i].step;
+      step.program = static_cast<uint32_t>(decode - manifest.programs.begin());
+      step.seqs = &seqs[i];
+      step.n_seqs = step.n_rows = step.n_out = 1;
+      step.tokens = &token;
+      step.positions = positions;
+      step.out_rows = &out_row;
+      step.samples = &sample;
+      steps[i].fed = i == 0 ? 0 : 1;
+      steps[i].hands = i == 3 ? Hands::kNothing : Hands::kChoice;
+    }
+    steps[3].step.chosen = &chosen;
+    const DeviceCounters before = device.counters();
+    fake.launched.clear();
+    fake.waits = 0;
+    ASSERT_EQ(device.RunChain(steps, handed), DeviceResult::kOk) << device.last_error();
+    EXPECT_EQ(fake.waits, 1);
+    EXPECT_EQ(fake.launched.size(), 4u) << "graphs";
+    EXPECT_EQ(device.counters().bytes_to_host - before.bytes_to_host, 4u * 4);
+    for (const int32_t id : handed) EXPECT_EQ(id, 0) << "what the results hold";
+    EXPECT_EQ(chosen, 0);
+    steps[1].hands = Hands::kGuess;
+    steps[1].step.samples = nullptr;
+    EXPECT_EQ(device.RunChain(steps, handed), DeviceResult::kFailed) << "it has no kernels to guess";
+    device.Free(&state);
+    device.Free(&kv);
+  }
+  EXPECT_TRUE(fake.Clean());
+  for (const std::string& problem : fake.problems) ADD_FAILURE() << problem;
 }
 
 }  // namespace

@@ -308,7 +308,7 @@ TEST(GpuStepBlockTest, ChainsFeedWhatWasGuessedBefore) {
     link.step.seqs = seqs;
     link.step.n_seqs = 1;
     link.step.n_rows = link.step.n_out = 3;
-    link.guesses = &link != &steps[2];
+    link.hands = &link != &steps[2] ? Hands::kGuess : Hands::kNothing;
   }
   steps[2].fed = 2;
   steps[2].step.chosen = chosen;
@@ -323,9 +323,16 @@ TEST(GpuStepBlockTest, ChainsFeedWhatWasGuessedBefore) {
     return FitsChain(other, kRows);
   };
   EXPECT_FALSE(fits([](ChainStep* s) { s[1].fed = 2; })) << "one guess is there";
-  EXPECT_FALSE(fits([](ChainStep* s) { s[2].guesses = true; })) << "nobody takes it";
+  EXPECT_FALSE(fits([](ChainStep* s) { s[2].hands = Hands::kGuess; })) << "nobody takes it";
   EXPECT_FALSE(fits([](ChainStep* s) { s[1].step.n_out = 0; })) << "no row to guess from";
-  EXPECT_FALSE(fits([&](ChainStep* s) { s[0].step.chosen = chosen; })) << "of what is fed on only guesses";
+  EXPECT_FALSE(fits([&](ChainStep* s) { s[0].step.chosen = chosen; })) << "of what is fed on only tokens";
+  EXPECT_FALSE(fits([&](ChainStep* s) { s[2].step.chosen = nullptr; })) << "nothing is chosen";
+  const qrt_gpu_sample sample = {};
+  EXPECT_FALSE(fits([&](ChainStep* s) { s[0].step.samples = &sample; })) << "a guess is not drawn";
+  EXPECT_TRUE(fits([&](ChainStep* s) { s[0].step.samples = &sample, s[0].hands = Hands::kChoice; }));
+  EXPECT_FALSE(fits([&](ChainStep* s) {
+    s[0].step.samples = &sample, s[0].hands = Hands::kChoice, s[0].step.n_penalties = 1;
+  })) << "blocks of a chain have no room for penalties";
   EXPECT_TRUE(fits([](ChainStep* s) { s[2].fed = 0; }));
 
   // Blocks do not meet: the single step's has penalties, the others' need none.

@@ -77,6 +77,7 @@ inline std::vector<int32_t> TextOf(qrt::Session& session, const qrt::SamplerOpti
     text.insert(text.end(), chosen, chosen + generated.tokens);
     if (sum == nullptr) continue;
     sum->tokens += generated.tokens;
+    sum->steps += generated.steps;
     sum->guessed += generated.guessed;
     sum->accepted += generated.accepted;
   }

@@ -122,8 +122,9 @@ class Device final : public toy::HostToyDevice {
 
   bool samples() const override { return does_ != Does::kLogits; }
   bool chains() const override { return does_ == Does::kChains; }
+  bool chains_guesses() const override { return chains(); }
 
-  qrt::DeviceResult RunChain(std::span<const qrt::ChainStep> steps, int32_t* guesses) override {
+  qrt::DeviceResult RunChain(std::span<const qrt::ChainStep> steps, int32_t* handed) override {
     ++chains_run;
     const auto copy = [](const qrt::DeviceCopy& c) {
       if (c.bytes == 0) return;
@@ -134,13 +135,16 @@ class Device final : public toy::HostToyDevice {
     for (const qrt::ChainStep& link : steps) {
       copy(link.before);
       std::vector<int32_t> tokens(link.step.tokens, link.step.tokens + link.step.n_rows);
-      std::copy(guesses + made - link.fed, guesses + made, tokens.end() - link.fed);
+      std::copy(handed + made - link.fed, handed + made, tokens.end() - link.fed);
       qrt::StepRequest step = link.step;
       step.tokens = tokens.data();
+      std::vector<int32_t> chosen(static_cast<size_t>(step.n_out));
+      if (link.hands == qrt::Hands::kChoice) step.chosen = chosen.data();
       const qrt::DeviceResult result = Run(step);
       if (result != qrt::DeviceResult::kOk) return result;
       const auto* rows = reinterpret_cast<const uint64_t*>(arena_.address);
-      if (link.guesses) guesses[made++] = Likeliest(rows[step.out_rows[step.n_out - 1]]);
+      if (link.hands == qrt::Hands::kGuess) handed[made++] = Likeliest(rows[step.out_rows[step.n_out - 1]]);
+      if (link.hands == qrt::Hands::kChoice) handed[made++] = chosen.back();
       copy(link.after);
     }
     return qrt::DeviceResult::kOk;
