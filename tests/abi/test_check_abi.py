@@ -32,7 +32,7 @@ CHANGES = [
     ("a callback with another argument", r"(\(\*qrt_progress_fn\)\(void\* ctx, )uint64_t done", r"\1uint32_t done",
      "BREAKS: callback qrt_progress_fn was", False),
     ("a handle type that became another", r"typedef int32_t qrt_status;", "typedef int64_t qrt_status;", "BREAKS: type qrt_status was int32_t", False),
-    ("a field at the end", r"(  uint32_t draft_tokens;[^\n]*\n)", r"\1  uint64_t more;\n", "new:    qrt_session_options.more", True),
+    ("a field at the end", r"(  uint64_t tokens_ahead;[^\n]*\n)", r"\1  uint64_t more;\n", "new:    qrt_session_options.more", True),
     ("a field at the end of what a batch holds", r"(  int32_t\* next;[^\n]*\n)", r"\1  void* more;\n", "new:    qrt_append_options.more", True),
     ("a function more", r"(QRT_API const char\* qrt_version\(void\);)", r"\1\nQRT_API int32_t qrt_more(void);", "new:    function qrt_more", True),
 ]
