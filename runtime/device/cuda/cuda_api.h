@@ -25,6 +25,7 @@ inline constexpr CUresult kSuccess = 0;
 inline constexpr CUresult kOutOfMemory = 2;
 inline constexpr CUresult kNoDevice = 100;
 inline constexpr CUresult kEccUncorrectable = 214;
+inline constexpr CUresult kNotReady = 600;
 inline constexpr CUresult kIllegalAddress = 700;
 inline constexpr CUresult kLaunchTimeout = 702;
 inline constexpr CUresult kHardwareStackError = 714;
@@ -106,7 +107,7 @@ inline constexpr unsigned kStreamNonBlocking = 1;   // CUstream_flags
     (CUdeviceptr address, unsigned char value, size_t bytes, CUstream stream))                            \
   F(StreamCreate, "cuStreamCreate", (CUstream * stream, unsigned flags))                                  \
   F(StreamDestroy, "cuStreamDestroy_v2", (CUstream stream))                                               \
-  F(StreamSynchronize, "cuStreamSynchronize", (CUstream stream))                                          \
+  F(StreamQuery, "cuStreamQuery", (CUstream stream))                                                      \
   F(StreamBeginCapture, "cuStreamBeginCapture_v2", (CUstream stream, unsigned mode))                      \
   F(StreamEndCapture, "cuStreamEndCapture", (CUstream stream, CUgraph * graph))                           \
   F(GraphInstantiate, "cuGraphInstantiateWithFlags",                                                      \

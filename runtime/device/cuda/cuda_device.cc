@@ -1,6 +1,7 @@
 #include "runtime/device/cuda/cuda_device.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -10,6 +11,8 @@
 #include "runtime/device/cuda/cuda_graphs.h"
 #include "runtime/device/cuda/cuda_module.h"
 #include "runtime/device/cuda/cuda_pacing.h"
+#include "runtime/device/cuda/cuda_upload.h"
+#include "runtime/device/cuda/cuda_wait.h"
 #include "runtime/device/gpu/gpu_context.h"
 #include "runtime/device/gpu/gpu_step_block.h"
 
@@ -19,8 +22,6 @@ namespace {
 using cuda::CUdeviceptr;
 using cuda::CUresult;
 using cuda::kSuccess;
-
-constexpr uint64_t kUploadPiece = uint64_t{64} << 20;
 
 // Makes a context current while it lives.
 class Current {
@@ -72,6 +73,10 @@ class CudaDevice final : public Device {
   DeviceCounters counters() const override { return counters_; }
   std::string last_error() const override {
     if (refused_ != nullptr) return refused_;
+    if (last_error_ == cuda::kNotReady) {
+      const auto seconds = std::chrono::duration<double>(longest_wait_).count();
+      return "no answer within " + std::to_string(static_cast<int64_t>(seconds)) + " s";
+    }
     return last_error_ != kSuccess ? driver_.Text(last_error_) : "";
   }
 
@@ -90,7 +95,8 @@ class CudaDevice final : public Device {
   CUresult Copy(const DeviceCopy& copy);
   // Of step `i`; `made`: tokens handed on before it, which it counts on.
   CUresult RunLink(std::span<const ChainStep> steps, size_t i, uint32_t* made);
-  CUresult Finish() { return driver_.call.StreamSynchronize(stream_); }
+  // Waits for all that was begun. A device that does not end it is lost, with all that it was given.
+  CUresult Finish();
   DeviceResult Settle(CUresult result);
   // The request cannot be: a bug of the caller, and nothing was started.
   DeviceResult Refuse(const char* what) {
@@ -102,6 +108,7 @@ class CudaDevice final : public Device {
   const CudaDeviceInfo info_;
   std::string name_, variant_;
   uint64_t code_bytes_ = 0, scratch_bytes_ = 0, weight_bytes_ = 0;
+  std::chrono::nanoseconds longest_wait_{};
   bool samples_ = false, guesses_too_ = false;
   uint32_t max_rows_ = 0;
   uint64_t most_context_ = 0;
@@ -147,6 +154,7 @@ Status CudaDevice::Init(const Artifact& artifact, size_t variant, const CudaOpti
   variant_ = manifest.code[variant].isa;
   code_bytes_ = code->ptx.size();
   max_rows_ = code->max_rows;
+  longest_wait_ = options.longest_wait;
   most_context_ = MostGpuContext(manifest);
   samples_ = code->Samples(manifest);
   guesses_too_ = samples_ && code->Guesses(manifest);
@@ -254,17 +262,24 @@ Status CudaDevice::Place(const GpuCode& code, std::span<const uint8_t> weights, 
 }
 
 Status CudaDevice::Upload(CUdeviceptr to, std::span<const uint8_t> from, const CudaOptions& options) {
-  for (uint64_t at = 0; at < from.size();) {
-    const uint64_t bytes = std::min<uint64_t>(kUploadPiece, from.size() - at);
-    CUresult result = driver_.call.MemcpyHtoDAsync(to + at, from.data() + at, bytes, stream_);
-    if (result == kSuccess) result = Finish();
-    if (result != kSuccess) return driver_.Error(result, "uploading");
-    at += bytes;
-    if (options.progress && !options.progress(at, from.size()))
-      return Status(Code::kCancelled, 5016, "the upload of the weights was stopped", "device " + name_);
-  }
-  const CUresult result = Finish();
-  return result == kSuccess ? Status() : driver_.Error(result, "uploading");
+  bool stopped = false;
+  const CUresult result = cuda::Upload(
+      driver_.call, stream_, to, from, [&] { return Finish(); },
+      [&](uint64_t bytes) { return !options.progress || options.progress(bytes, from.size()); }, &stopped);
+  if (result != kSuccess) return driver_.Error(result, "uploading");
+  if (!stopped) return Status();
+  return Status(Code::kCancelled, 5016, "the upload of the weights was stopped", "device " + name_);
+}
+
+CUresult CudaDevice::Finish() {
+  if (lost_) return last_error_;
+  const CUresult result = cuda::WaitFor(driver_.call, stream_, longest_wait_);
+  if (result != cuda::kNotReady) return result;
+  lost_ = true;
+  last_error_ = result;
+  cuda::KeepAll(driver_.call);
+  driver_.KeepOpen();
+  return result;
 }
 
 DeviceResult CudaDevice::Settle(CUresult result) {

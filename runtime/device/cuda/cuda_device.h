@@ -13,6 +13,7 @@
 
 #include "runtime/artifact/artifact.h"
 #include "runtime/base/status.h"
+#include "runtime/device/cuda/cuda_wait.h"
 #include "runtime/device/device.h"
 
 namespace qrt {
@@ -41,6 +42,7 @@ struct CudaOptions {
   int index = 0;  // as in ListCudaDevices
   double max_dispatch_ms =
       200;  // longest launch without logits to aim for: a watchdog kills long ones. <= 0: no limit
+  std::chrono::nanoseconds longest_wait = cuda::kLongestWait;  // then the device is lost
   // Where the machine code that the driver makes of the artifact's PTX is kept between runs; empty: nowhere,
   // so that it is made each time.
   std::string kernel_cache_dir;

@@ -26,6 +26,8 @@ class Driver {
   std::string Text(CUresult result) const;
   // The context is gone: nothing in it can be used any more.
   static bool Lost(CUresult result);
+  // Never closes the library: a device that was given up may still be inside.
+  void KeepOpen() { new std::shared_ptr<CudaLoader>(loader_); }
   // Q6001 out of memory, Q5010 lost, Q5011 anything else.
   Status Error(CUresult result, std::string_view what) const;
 

@@ -70,9 +70,10 @@ bool Driver::Lost(CUresult result) {
   // MPS server.
   constexpr CUresult kOthers[] = {220, 226, 721, 810};
   if (std::find(std::begin(kOthers), std::end(kOthers), result) != std::end(kOthers)) return true;
-  return result == kEccUncorrectable || (result >= kIllegalAddress && result <= kLaunchFailed &&
-                                         result != 701 /* out of launch resources */ && result != 704 &&
-                                         result != 705 /* peer access */ && result != 708);
+  return result == kNotReady /* of a wait: given up */ || result == kEccUncorrectable ||
+         (result >= kIllegalAddress && result <= kLaunchFailed &&
+          result != 701 /* out of launch resources */ && result != 704 && result != 705 /* peer access */ &&
+          result != 708);
 }
 
 Status Driver::Error(CUresult result, std::string_view what) const {

@@ -494,7 +494,7 @@ TEST(CudaDevice, ALostDeviceStaysLostAndAnotherWorks) {
     auto device = Make(fake);
     ASSERT_NE(device, nullptr);
     Rows row(*device);
-    fake.fail_function = "cuStreamSynchronize";
+    fake.fail_function = "cuStreamQuery";
     fake.fail_at = 1;
     fake.fail_with = cuda::kLaunchFailed;
     EXPECT_EQ(device->Run(row.step), DeviceResult::kLost);

@@ -7,6 +7,7 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/model_plan.h"
 #include "runtime/engine/session.h"
+#include "runtime/engine/speculation.h"
 #include "tests/unit/device_cuda/cuda_model.h"
 #include "tests/unit/device_cuda/fake_cuda.h"
 #include "tests/unit/device_vulkan/own_allocations.h"
@@ -54,6 +55,31 @@ TEST(CudaMemory, TokensTakeNone) {
       }
     }
   }
+}
+
+TEST(CudaMemory, TokensDecodedAheadTakeNone) {
+  FakeCuda fake;
+  Result<std::unique_ptr<Device>> device = CreateCudaDevice(CudaModel(), 0, {}, fake.loader());
+  ASSERT_TRUE(device.ok()) << device.status().ToString();
+  Result<ModelPlan> plan = PlanOf(CudaModel().manifest(), CudaModel().identity());
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  std::unique_ptr<Engine> engine;
+  ASSERT_TRUE(Engine::Create(*plan, std::move(*device), nullptr, &engine).ok());
+  Sampler draws = *Sampler::Create(engine->plan().vocab_size, {});
+  Session session(*engine, nullptr);
+  ASSERT_TRUE(session.Init({1000, 0, QRT_DRAFT_NONE, 0, 8}, nullptr).ok());
+  int32_t chosen[16];
+  bool ok = true;
+  const auto generate = [&] {
+    Generated made;
+    ok = ok && Generate(session, 3, draws, {}, chosen, &made).ok() && made.tokens == 8;
+  };
+  generate();
+  testing::OwnAllocations own(FakeCuda::Within);
+  for (int i = 0; i < 8; ++i) generate();
+  const long found = own.Stop();
+  EXPECT_TRUE(ok) << "a step failed";
+  EXPECT_EQ(found, 0);
 }
 
 }  // namespace

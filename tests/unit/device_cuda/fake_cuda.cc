@@ -373,9 +373,10 @@ CUresult StreamDestroy(CUstream stream) {
   Drop(FakeCuda::now->streams, stream, "stream");
   return kSuccess;
 }
-CUresult StreamSynchronize(CUstream) {
-  FAKE_ENTER("cuStreamSynchronize");
-  Needs("cuStreamSynchronize");
+CUresult StreamQuery(CUstream) {
+  FAKE_ENTER("cuStreamQuery");
+  Needs("cuStreamQuery");
+  if (fake.hangs) return kNotReady;
   ++fake.waits;
   fake.Wait();
   return kSuccess;
@@ -488,7 +489,7 @@ void* Function(const std::string& name) {
       {"cuMemsetD8Async", reinterpret_cast<void*>(Memset)},
       {"cuStreamCreate", reinterpret_cast<void*>(StreamCreate)},
       {"cuStreamDestroy_v2", reinterpret_cast<void*>(StreamDestroy)},
-      {"cuStreamSynchronize", reinterpret_cast<void*>(StreamSynchronize)},
+      {"cuStreamQuery", reinterpret_cast<void*>(StreamQuery)},
       {"cuStreamBeginCapture_v2", reinterpret_cast<void*>(BeginCapture)},
       {"cuStreamEndCapture", reinterpret_cast<void*>(EndCapture)},
       {"cuGraphInstantiateWithFlags", reinterpret_cast<void*>(Instantiate)},

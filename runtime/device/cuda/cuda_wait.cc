@@ -1,0 +1,42 @@
+#include "runtime/device/cuda/cuda_wait.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace qrt::cuda {
+namespace {
+
+// So long a decoded token takes at most: until then the thread asks again at once, as the driver's own wait
+// does. Then it sleeps in between, a hundredth of what has passed, so that a prompt leaves the core to
+// others.
+constexpr std::chrono::milliseconds kAsksAtOnce{4};
+constexpr std::chrono::nanoseconds kShortestSleep = std::chrono::microseconds{20};
+
+template <typename... Parameters>
+void DoNothing(CUresult (**function)(Parameters...)) {
+  *function = [](Parameters...) { return kSuccess; };
+}
+
+}  // namespace
+
+CUresult WaitFor(const Functions& call, CUstream stream, std::chrono::nanoseconds longest) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (;;) {
+    const CUresult result = call.StreamQuery(stream);
+    if (result != kNotReady) return result;
+    const std::chrono::nanoseconds passed = std::chrono::steady_clock::now() - begin;
+    if (passed >= longest) return kNotReady;
+    if (passed > kAsksAtOnce) std::this_thread::sleep_for(std::max(kShortestSleep, passed / 100));
+  }
+}
+
+void KeepAll(Functions& call) {
+  DoNothing(&call.MemFree);
+  DoNothing(&call.MemFreeHost);
+  DoNothing(&call.GraphExecDestroy);
+  DoNothing(&call.ModuleUnload);
+  DoNothing(&call.StreamDestroy);
+  DoNothing(&call.CtxDestroy);
+}
+
+}  // namespace qrt::cuda
