@@ -1,10 +1,12 @@
 #include "codegen/gpu/kernels/gated_delta.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "codegen/gpu/kernels/families.h"
 #include "codegen/gpu/kernels/gated_delta_block.h"
 #include "codegen/gpu/kernels/kernel_args.h"
+#include "codegen/gpu/kernels/norm.h"
 #include "codegen/gpu/kernels/step.h"
 
 namespace qcc::gpu {
@@ -39,17 +41,20 @@ class DeltaLaunches {
 
   std::vector<Launch> All() {
     // With more rows each would be mixed again by all workgroups of the rule.
-    if (d_.rows == 1 && MixesInRule(s_)) return {MixedRule(), Norm()};
+    if (IsOneLaunch()) return {MixedRule(), Norm()};
     if (decodes_) return {Mix(), Rule(nullptr), Norm()};
     const Launch dots = Dots();
     return {Mix(), dots, Rule(&dots), Norm()};
   }
 
+  // But for the norm.
+  bool IsOneLaunch() const { return d_.rows == 1 && MixesInRule(s_); }
+  Launch MixedRule();
+
  private:
   DeltaMixInput<Arg> MixInput() const;
   std::string MixName() const { return ".ab" + std::to_string(s_.ld_ab) + (s_.l2_max ? ".max" : ".sum"); }
   Launch Mix() const;
-  Launch MixedRule();
   Launch Dots();
   Launch Rule(const Launch* dots) const;  // null: makes its factors itself
   Launch Norm() const;
@@ -165,13 +170,11 @@ Launch DeltaLaunches::MixedRule() {
   const uint64_t own = rule.grid[0] * 4 * static_cast<uint64_t>(s_.own_floats());
   rule.args = ListArgs<DeltaMixRuleArgs>({.in = MixInput(),
                                           .own = expansion_.Scratch(own),
-                                          .mixed = mixed_,
-                                          .gates = gates_,
                                           .delta_state = delta_state_,
                                           .out = *d_.bindings.out});
   rule.barrier = false;
   rule.read_bytes += mix.read_bytes;
-  rule.write_bytes += own + 4 * (keys_ + value_heads_);
+  rule.write_bytes += own + 4 * (channels_ + keys_ + value_heads_);
   rule.ops += mix.ops;
   return rule;
 }
@@ -180,8 +183,8 @@ Launch DeltaLaunches::Norm() const {
   Launch norm;
   norm.name = "gated_delta.norm" + s_.name();
   norm.emit = [s = s_](Builder& b) { EmitDeltaNorm(b, s); };
-  norm.workgroup_size = s_.norm_threads();
-  norm.grid[0] = DeltaNormGroups(s_);
+  norm.workgroup_size = kNormThreads;
+  norm.grid[0] = IsOneLaunch() ? static_cast<uint32_t>(s_.value_heads) : DeltaNormGroups(s_);
   norm.grid[1] = static_cast<uint32_t>(rows_);
   norm.args = ListArgs<DeltaNormArgs>({.step = StepArg(expansion_),
                                        .seqs = StepSeqsArg(expansion_),
@@ -195,16 +198,16 @@ Launch DeltaLaunches::Norm() const {
                                        .out = *d_.bindings.out,
                                        .norm_eps = FloatNumber(d_.spec.norm_eps)});
   norm.barrier = true;
-  const uint64_t kept = std::min<uint64_t>(rows_, 2 * kDeltaBlock) * 4 * (channels_ + keys_ + value_heads_);
+  const uint64_t kept_rows = IsOneLaunch() ? 0 : std::min<uint64_t>(rows_, 2 * kDeltaBlock);
+  const uint64_t kept = kept_rows * 4 * (channels_ + keys_ + value_heads_);
   norm.read_bytes = 8 * rows_ * values_ + 4 * static_cast<uint64_t>(s_.value_dim) + kept;
   norm.write_bytes = 4 * rows_ * values_ + kept;
   norm.ops = rows_ * values_ * 24;
   return norm;
 }
 
-}  // namespace
-
-std::vector<Launch> Expand_gated_delta(const Dispatch<plan::GatedDeltaSpec>& d, Expansion& expansion) {
+// Nothing where there are no kernels for it.
+std::optional<DeltaSpec> SpecOf(const Dispatch<plan::GatedDeltaSpec>& d) {
   DeltaSpec s;
   s.key_heads = static_cast<int>(d.spec.key_heads);
   s.value_heads = static_cast<int>(d.spec.value_heads);
@@ -215,12 +218,26 @@ std::vector<Launch> Expand_gated_delta(const Dispatch<plan::GatedDeltaSpec>& d, 
   s.l2_max = d.spec.l2_form == plan::L2Form::Max;
   // With a value head to each key head there is one order.
   s.grouped = d.spec.heads == plan::HeadOrder::Grouped && s.value_heads != s.key_heads;
-  if (s.grouped && s.value_heads % s.key_heads) return {};
+  if (s.grouped && s.value_heads % s.key_heads) return std::nullopt;
   if (s.key_dim % 8 || s.value_dim % 8 || s.key_dim > kMaxDim || s.value_dim > kMaxDim || s.taps < 2 ||
       s.taps > kMaxTaps) {
-    return {};
+    return std::nullopt;
   }
-  return DeltaLaunches(s, d, expansion).All();
+  return s;
+}
+
+}  // namespace
+
+std::vector<Launch> Expand_gated_delta(const Dispatch<plan::GatedDeltaSpec>& d, Expansion& expansion) {
+  const std::optional<DeltaSpec> s = SpecOf(d);
+  return s ? DeltaLaunches(*s, d, expansion).All() : std::vector<Launch>();
+}
+
+std::vector<Launch> ExpandUnnormed(const Dispatch<plan::GatedDeltaSpec>& d, Expansion& expansion) {
+  const std::optional<DeltaSpec> s = SpecOf(d);
+  if (!s) return {};
+  DeltaLaunches launches(*s, d, expansion);
+  return launches.IsOneLaunch() ? std::vector<Launch>{launches.MixedRule()} : std::vector<Launch>();
 }
 
 }  // namespace qcc::gpu

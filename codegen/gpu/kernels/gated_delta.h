@@ -2,16 +2,17 @@
 // sequence, block by block of dialects/layouts/sequence_state.h; the gated norm of each row, and beside it
 // what the sequence keeps of the step's last rows. Programs of many rows have the products of their keys and
 // queries made by a launch of its own ahead of the rule, for all blocks side by side; in programs of one row
-// the rule mixes what it reads itself. Every number follows from a token's position and what came before it,
-// by the same operations in the same order whatever the step: nothing depends on how the tokens of a sequence
-// are dealt to steps.
+// the rule mixes what it reads and keeps what later steps need itself. Every number follows from a token's
+// position and what came before it, by the same operations in the same order whatever the step: nothing
+// depends on how the tokens of a sequence are dealt to steps.
 #ifndef QCC_CODEGEN_GPU_KERNELS_GATED_DELTA_H_
 #define QCC_CODEGEN_GPU_KERNELS_GATED_DELTA_H_
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
-#include "codegen/gpu/kernels/builder.h"
+#include "codegen/gpu/kernels/launch.h"
 #include "dialects/layouts/sequence_state.h"
 
 namespace qcc::gpu {
@@ -28,7 +29,6 @@ struct DeltaSpec {
   int channels() const { return 2 * keys() + values(); }
   // Columns of the state that a workgroup of the rule has; kDeltaParts threads share one.
   int columns() const { return value_dim % 16 ? 8 : 16; }
-  int norm_threads() const { return value_dim <= 64 ? 64 : 128; }
   // Of a row of `gates`: decays, betas.
   int gates() const { return 2 * value_heads; }
   // Of a row, what a workgroup of the rule reads: query, key, its columns of the value, decay, beta.
@@ -63,12 +63,12 @@ template <typename T>
 struct DeltaRuleArgs {
   T step, seqs, mixed, gates, delta_state, out;
 };
-// With a mix of its own: `own` [groups][DeltaSpec::own_floats()] is what a workgroup mixes for itself. Of
-// mixed and gates only keys and decays are written, for the norm to keep.
+// With a mix of its own: `own` [groups][DeltaSpec::own_floats()] is what a workgroup mixes for itself. What
+// later steps need of the row it keeps itself.
 template <typename T>
 struct DeltaMixRuleArgs {
   DeltaMixInput<T> in;
-  T own, mixed, gates, delta_state, out;
+  T own, delta_state, out;
 };
 template <typename T>
 struct DeltaNormArgs {
@@ -97,10 +97,14 @@ inline bool MixesInRule(const DeltaSpec& s) {
 void EmitDeltaRule(Builder& b, const DeltaSpec& spec, const DeltaRuleForm& form);
 uint32_t DeltaRuleGroups(const DeltaSpec& spec);
 
-// Of a row, value heads first; behind them the workgroups that keep what a later step needs of it: its column
-// of the convolution, its key and decays. The entries' u is the rule's.
+// Of a row, value heads first; behind them, unless the rule did that, the workgroups that keep what a later
+// step needs of it: its column of the convolution, its key and decays. The entries' u is the rule's.
 void EmitDeltaNorm(Builder& b, const DeltaSpec& spec);
 uint32_t DeltaNormGroups(const DeltaSpec& spec);
+
+// gated_delta without its norm, for readers that make it of `out` (Making::kGatedNormed): one launch. Empty
+// where it takes several without.
+std::vector<Launch> ExpandUnnormed(const Dispatch<plan::GatedDeltaSpec>& dispatch, Expansion& expansion);
 
 }  // namespace qcc::gpu
 

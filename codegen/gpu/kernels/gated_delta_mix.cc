@@ -6,6 +6,19 @@
 
 namespace qcc::gpu {
 
+void CopyQuads(Builder& b, int quads, Val from, Val at, Val to, Val to_at, Val begin, Val stride) {
+  b.For(begin, b.I32(quads), stride,
+        [&](Val quad) { b.Store(to, (quad << 4) + to_at, b.Load(Type::kF32x4, from, (quad << 4) + at)); });
+}
+
+void KeepColumn(Builder& b, const DeltaSpec& s, Val qkv, Val row, const SeqStateBlocks& columns, Val position,
+                Val begin, Val stride) {
+  static_assert(kDeltaBlock == 1 << 4);
+  const int bytes = 4 * s.channels();
+  CopyQuads(b, s.channels() / 4, qkv, row * bytes, columns.Of(ShrU(position, 4)),
+            (position & (kDeltaBlock - 1)) * bytes, begin, stride);
+}
+
 void DeltaMixer::SetRow(Val row) {
   const Val seq = RowSeq(in_.step, row);
   row_ = row;

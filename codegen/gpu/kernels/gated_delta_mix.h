@@ -11,6 +11,12 @@
 
 namespace qcc::gpu {
 
+// Four floats at a time: number `begin` and every `stride`-th, of `quads`.
+void CopyQuads(Builder& b, int quads, Val from, Val at, Val to, Val to_at, Val begin, Val stride);
+// What later tokens' convolutions read of a row's: its inputs, at its position's place of a block.
+void KeepColumn(Builder& b, const DeltaSpec& s, Val qkv, Val row, const SeqStateBlocks& columns, Val position,
+                Val begin, Val stride);
+
 class DeltaMixer {
  public:
   // For workgroups of kDeltaThreads.

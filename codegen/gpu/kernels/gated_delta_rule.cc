@@ -277,22 +277,26 @@ std::vector<Val> Rule::Fold(const DeltaPiece& piece, std::vector<Val> state) {
   });
 }
 
-// What the workgroup reads of its sequence's only row.
+// What the workgroup reads of its sequence's only row; and what later steps need of it.
 void MixRow(Builder& b, const DeltaSpec& s, const DeltaMixRuleArgs<Val>& args, const DeltaMixed& own,
             DeltaMixer& mixer, Val seq) {
   const int width = s.columns(), per_head = s.value_dim / width, per_key = s.value_heads / s.key_heads;
   const Val group = b.BlockX(), thread = b.Thread(), row = SeqRowBegin(args.in.seqs, seq);
   const Val head = DivU(group, per_head), key_head = s.KeyHead(head);
-  // Of the workgroups that mix the same, one leaves it for the norm.
+  const Val position = SeqPast(args.in.seqs, seq);
+  // Of the workgroups that mix the same, one keeps it. Nobody else reads the place of this token.
   const Val has_head = Eq(RemU(group, per_head), 0);
   const Val has_key = And(has_head, s.grouped ? Eq(RemU(head, per_key), 0) : LtS(head, b.I32(s.key_heads)));
-  const DeltaMixed all = {args.mixed, args.gates};
+  const DeltaBlock entries(b, s, kDeltaThreads, own);
+  const Val slot = SeqStates(args.in.seqs, seq, args.delta_state).Of(ShrU(position, 4));
+  const Val place = position & (kBlock - 1);
   const auto store = [&](Val base, Val number, Val value) { b.Store(base, number << 2, value); };
   mixer.SetRow(row);
   mixer.QueryAndKey(key_head, [&](Val number, Val query, Val key) {
     store(own.mixed, own.Query(s, row, key_head) + number, query);
     store(own.mixed, own.Key(s, row, key_head) + number, key);
-    b.If(has_key, [&] { store(all.mixed, all.Key(s, row, key_head) + number, key); });
+    b.If(has_key,
+         [&] { b.Store(slot, entries.EntryAt(place, key_head * s.key_dim + number, s.entry().k), key); });
   });
   b.If(LtS(thread, b.I32(width)), [&] {
     const Val first = group * width;
@@ -302,8 +306,10 @@ void MixRow(Builder& b, const DeltaSpec& s, const DeltaMixRuleArgs<Val>& args, c
     const Val decay = mixer.Decay(head);
     store(own.gates, own.Decay(s, row, head), decay);
     store(own.gates, own.Beta(s, row, head), mixer.Beta(head));
-    b.If(has_head, [&] { store(all.gates, all.Decay(s, row, head), decay); });
+    b.If(has_head, [&] { b.Store(slot, entries.EntryAt(place, head, s.entry().d), decay); });
   });
+  KeepColumn(b, s, args.in.qkv, row, SeqStates(args.in.seqs, seq, args.in.conv_state), position,
+             group * kDeltaThreads + thread, b.I32(static_cast<int32_t>(DeltaRuleGroups(s)) * kDeltaThreads));
   b.Barrier();
 }
 

@@ -111,7 +111,10 @@ namespace {
 std::vector<Launch> Launches(const Dispatch<plan::LinearSpec>& dispatch, const MadeOf* made,
                              Expansion& expansion) {
   LinearSpec spec;
-  if (made) spec.making = made->making;
+  if (made) {
+    spec.making = made->making;
+    spec.norm_dim = made->norm_dim;
+  }
   spec.format = dispatch.spec.format;
   spec.int8 = dispatch.spec.numerics != plan::Numerics::F32;
   spec.terms = static_cast<int>(plan::termsOf(dispatch.spec.numerics));
@@ -132,10 +135,11 @@ std::vector<Launch> Launches(const Dispatch<plan::LinearSpec>& dispatch, const M
   const Arg count{Space::kStep, out_rows ? offsetof(qrt_gpu_step, n_out) : offsetof(qrt_gpu_step, n_rows), 4};
 
   LinearMoreArgs more = {.scale = dispatch.bindings.scale, .up_scale = dispatch.bindings.up_scale};
-  if (spec.making == Making::kNormed) {
+  if (spec.making == Making::kNormed || spec.making == Making::kGatedNormed) {
     more.norm_weight = made->weight;
     more.norm_eps = FloatNumber(made->eps);
   }
+  if (spec.making == Making::kGatedNormed) more.gate = made->gate;
   std::vector<Launch> launches;
   const int64_t most = static_cast<int64_t>(kMaxBindingBytes) / unit_bytes;
   if (most == 0) return {};  // not even one unit is within reach of 32-bit offsets
@@ -160,6 +164,7 @@ std::vector<Launch> Launches(const Dispatch<plan::LinearSpec>& dispatch, const M
     launch.read_bytes = part_w.bytes + static_cast<uint64_t>(rows * spec.x_row_bytes());
     if (spec.epilogue == Epilogue::Add) launch.read_bytes += y_bytes;
     if (more.norm_weight) launch.read_bytes += more.norm_weight->bytes;
+    if (more.gate) launch.read_bytes += more.gate->bytes;
     launch.write_bytes = y_bytes;
     launch.ops = 2 * columns * static_cast<uint64_t>(rows * spec.terms * spec.k * spec.groups_per_unit());
     launches.push_back(std::move(launch));
@@ -177,7 +182,8 @@ std::vector<Launch> ExpandMaking(const Dispatch<plan::LinearSpec>& dispatch, con
                                  Expansion& expansion) {
   // Of selected rows logits are made, with as many workgroups as the vocabulary has.
   if (dispatch.rows > kMostMakingRows || dispatch.spec.rows != plan::RowsFrom::Rows) return {};
-  if (made.making == Making::kRounded && dispatch.spec.numerics == plan::Numerics::F32) return {};
+  if (made.making != Making::kNormed && dispatch.spec.numerics == plan::Numerics::F32) return {};
+  if (made.making == Making::kGatedNormed && dispatch.spec.k % made.norm_dim) return {};
   std::vector<Launch> launches = Launches(dispatch, &made, expansion);
   if (launches.size() != 1) return {};
   const Launch& launch = launches.front();

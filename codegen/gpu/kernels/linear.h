@@ -33,9 +33,10 @@ enum class RowsOf : uint8_t {
 
 // What a workgroup makes of the f32 rows that it gets, itself, where a launch for that would take longer.
 enum class Making : uint8_t {
-  kNothing,  // rows are as the numerics want them
-  kRounded,  // int8 rows (quantize)
-  kNormed    // their norm, for int8 numerics as int8 rows
+  kNothing,     // rows are as the numerics want them
+  kRounded,     // int8 rows (quantize)
+  kNormed,      // their norm, for int8 numerics as int8 rows
+  kGatedNormed  // int8 rows of the norm of each head times silu of its gate
 };
 
 // Everything that shapes the code of a linear kernel, but its tiling.
@@ -49,6 +50,7 @@ struct LinearSpec {
   bool scale = false, up_scale = false;
   RowsOf rows_of = RowsOf::kStep;
   Making making = Making::kNothing;  // of kStep
+  int64_t norm_dim = 0;              // of kGatedNormed: columns of a head
   // moe_linear: slots of a row; whether a scale is one of many, by expert; whether what `add` adds is
   // multiplied by the slot's weight; whether each slot has k columns of its own in a row of x.
   int64_t experts = 1, top_k = 1;
@@ -81,7 +83,7 @@ struct LinearArgList {
 // lists of kernel_families.md, kSlot and kRow have `ids`, kExpert the others.
 struct LinearMoreArgs {
   std::optional<Arg> scale = {}, up_scale = {}, weights = {}, expert_bytes = {}, ids = {}, groups = {},
-                     order = {}, norm_weight = {}, norm_eps = {};
+                     order = {}, norm_weight = {}, norm_eps = {}, gate = {};
 };
 
 // A row of x: its byte offset and, unless null, the chunk (i32) at which its columns begin.
@@ -115,7 +117,7 @@ class LinearArgs {
   Val units;            // i32
   Val y_row_bytes;      // i32
   Val scale, up_scale;  // where they are, null: none
-  Val norm_weight, norm_eps;
+  Val norm_weight, norm_eps, gate;
 
  private:
   static constexpr int kFoundWords = 4;  // expert, where its slots begin, how many, first row
@@ -171,11 +173,13 @@ Launch LinearCooperative(const LinearSpec& spec, int64_t units, int64_t rows);
 // The one place that picks among them. Any may be picked for any bucket: all give the same bits.
 Launch ChooseLinear(const LinearSpec& spec, const Profile& profile, int64_t units, int64_t rows);
 
-// A norm or quantize of which linears are to make their rows themselves.
+// A norm or quantize, or a gated norm and quantize, of which linears are to make their rows themselves.
 struct MadeOf {
   Making making = Making::kRounded;
-  Arg x, weight;  // weight, eps: of kNormed
+  Arg x, weight = {};  // weight, eps: of norms
   float eps = 0;
+  Arg gate = {};  // f32 [R][k]; gate, norm_dim: of kGatedNormed
+  int64_t norm_dim = 0;
 };
 // The linear with rows that it makes. Empty where it cannot, or where so many workgroups would make them that
 // a launch of its own takes less: the bits are the same.

@@ -1,7 +1,9 @@
 #include "codegen/gpu/kernels/linear_input.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "codegen/gpu/kernels/gated_norm.h"
 #include "codegen/gpu/kernels/norm.h"
 #include "dialects/layouts/int8_row.h"
 
@@ -14,6 +16,15 @@ static_assert(kThreads == kNormThreads);
 // Of a chunk in workgroup memory: 8 words of codes, the scale's bits, the sums of both halves. An odd number,
 // so that parts of a row lie in different banks.
 constexpr int kScaleWord = 8, kSumWord = 9, kChunkWords = 11;
+// Heads whose squares are added up at a time: barriers are fewer, and the sums stay in registers.
+constexpr int kHeadsAtOnce = 8;
+
+int Heads(const LinearSpec& spec) {
+  return static_cast<int>(spec.k / spec.norm_dim);
+}
+int HeadsAtOnce(const LinearSpec& spec) {
+  return std::min(kHeadsAtOnce, Heads(spec));
+}
 
 }  // namespace
 
@@ -52,6 +63,9 @@ int MadeRows::SharedWords(const LinearSpec& spec, const Profile& profile, int ro
   if (spec.making == Making::kNothing) return 0;
   int words = rows * RowWords(spec);
   if (spec.making == Making::kNormed) words += Reducer::SharedWords(profile, kThreads, kThreads);
+  if (spec.making == Making::kGatedNormed) {
+    words += Reducer::SharedWords(profile, kThreads, kThreads, HeadsAtOnce(spec)) + Heads(spec);
+  }
   if (spec.int8) words += RowQuantizer::SharedWords(profile, kThreads);
   return words;
 }
@@ -59,6 +73,10 @@ int MadeRows::SharedWords(const LinearSpec& spec, const Profile& profile, int ro
 MadeRows::MadeRows(Builder& b, const LinearSpec& spec, const LinearArgs& args, int rows)
     : b_(b), spec_(spec), args_(args), count_(rows) {
   if (norms()) reducer_.emplace(b, kThreads, kThreads);
+  if (gated()) {
+    reducer_.emplace(b, kThreads, kThreads, HeadsAtOnce(spec));
+    head_scales_ = b.AllocShared(Type::kF32, Heads(spec));
+  }
   if (spec.int8) quantizer_.emplace(b, kThreads, spec.k, spec.terms);
   made_ = b.AllocShared(spec.int8 ? Type::kI32 : Type::kF32, rows * RowWords(spec));
 }
@@ -67,6 +85,7 @@ void MadeRows::Make() {
   b_.For(b_.I32(0), b_.I32(count_), b_.I32(1), [&](Val row) {
     const Val source = args_.Input(args_.first_row + row).at;
     const Val scale = norms() ? NormScale(b_, *reducer_, args_.x, source, spec_.k, args_.norm_eps) : Val();
+    if (gated()) MakeHeadScales(source);
     if (spec_.int8) return Round(row, source, scale);
     b_.If(Eq(b_.Thread(), 0), [&] { b_.StoreShared(made_, row, scale); });
   });
@@ -75,6 +94,28 @@ void MadeRows::Make() {
     sources_.push_back(args_.Input(args_.first_row + m).at);
     scales_.push_back(b_.LoadShared(made_, b_.I32(m)));
   }
+}
+
+// By the same sums, in the same order, as gated_delta's own norm.
+void MadeRows::MakeHeadScales(Val source) {
+  const int dim = static_cast<int>(spec_.norm_dim), heads = Heads(spec_), at_once = HeadsAtOnce(spec_);
+  const Val begin = ShrU(source, 2);
+  b_.Barrier();  // scales of the row before may still be read
+  b_.For(b_.I32(0), b_.I32(heads), b_.I32(at_once), [&](Val first) {
+    std::vector<Val> squares;
+    for (int i = 0; i < at_once; ++i) {
+      const Val head = MinS(first + i, b_.I32(heads - 1));
+      squares.push_back(OwnSquares(b_, args_.x, begin + head * dim, dim));
+    }
+    const std::vector<Val> sums = (*reducer_)(Reduction::kSum, squares);
+    for (int i = 0; i < at_once; ++i) {
+      b_.If(And(Eq(b_.Thread(), i), LtS(first + i, b_.I32(heads))), [&] {
+        const Val scale = GatedNormScale(b_, sums[static_cast<size_t>(i)], dim, args_.norm_eps);
+        b_.StoreShared(head_scales_, first + i, scale);
+      });
+    }
+  });
+  b_.Barrier();
 }
 
 void MadeRows::Round(Val row, Val source, Val scale) {
@@ -102,8 +143,19 @@ void MadeRows::Round(Val row, Val source, Val scale) {
 
 std::vector<Val> MadeRows::Values(Val source, Val at, Val scale) const {
   if (scale) return NormQuad(b_, args_.x, source, args_.norm_weight, at, scale);
-  const Val v = b_.Load(Type::kF32x4, args_.x, source + at);
-  return {b_.Extract(v, 0), b_.Extract(v, 1), b_.Extract(v, 2), b_.Extract(v, 3)};
+  const auto quad = [&](Val base, Val byte) {
+    const Val v = b_.Load(Type::kF32x4, base, byte);
+    return std::vector<Val>{b_.Extract(v, 0), b_.Extract(v, 1), b_.Extract(v, 2), b_.Extract(v, 3)};
+  };
+  std::vector<Val> values = quad(args_.x, source + at);
+  if (!gated()) return values;
+  const int head_bytes = 4 * static_cast<int>(spec_.norm_dim);
+  const std::vector<Val> weights = quad(args_.norm_weight, RemU(at, head_bytes)),
+                         gates = quad(args_.gate, source + at);
+  const Val of_head = b_.LoadShared(head_scales_, DivU(at, head_bytes));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = GatedNormed(values[i], of_head, weights[i], gates[i]);
+  return values;
 }
 
 Int8Chunk MadeRows::Chunk(size_t row, Val number) const {

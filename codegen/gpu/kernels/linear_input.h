@@ -61,9 +61,12 @@ class MadeRows final : public LinearInput {
 
  private:
   bool norms() const { return spec_.making == Making::kNormed; }
+  bool gated() const { return spec_.making == Making::kGatedNormed; }
   static int RowWords(const LinearSpec& spec);
+  // Of the row at byte `source` of x, what each head is multiplied by.
+  void MakeHeadScales(Val source);
   void Round(Val row, Val source, Val scale);
-  // Of the row at byte `source` of x, the four columns at byte `at`, normed where `scale` is not null.
+  // Of the row at byte `source` of x, the four columns at byte `at`, normed where rows are.
   std::vector<Val> Values(Val source, Val at, Val scale) const;
 
   Builder& b_;
@@ -73,6 +76,7 @@ class MadeRows final : public LinearInput {
   std::optional<Reducer> reducer_;
   std::optional<RowQuantizer> quantizer_;
   Shared made_;               // [row]: int8: chunks; f32: the norm's scale
+  Shared head_scales_;        // kGatedNormed: of the row that is made
   std::vector<Val> sources_;  // f32: of each row, its byte offset
   std::vector<Val> scales_;   // f32: of each row, the norm's
 };

@@ -39,7 +39,9 @@ std::string LinearSpec::name() const {
           std::to_string(k) + "." + std::string(plan::textOf(epilogue)) + (weighted ? ".weighted" : "");
   if (scale) name += scale_each ? ".scales" : ".scale";
   if (up_scale) name += up_scale_each ? ".up_scales" : ".up_scale";
-  if (making != Making::kNothing) name += making == Making::kNormed ? ".normed" : ".rounded";
+  if (making == Making::kRounded) name += ".rounded";
+  if (making == Making::kNormed) name += ".normed";
+  if (making == Making::kGatedNormed) name += ".gated_normed" + std::to_string(norm_dim);
   if (rows_of == RowsOf::kStep) return name;
   name += rows_of == RowsOf::kExpert ? ".e" + std::to_string(experts) + "x" : ".x";
   return name + std::to_string(top_k) + (own_columns ? ".own" : "");
@@ -61,9 +63,10 @@ LinearArgs::LinearArgs(Builder& b, const LinearSpec& spec, int tile_rows) : b_(b
   switch (spec.rows_of) {
     case RowsOf::kStep:
       first_row = b.BlockY() * tile_rows;
-      if (spec.making != Making::kNormed) break;
+      if (spec.making == Making::kNothing || spec.making == Making::kRounded) break;
       norm_weight = b.Arg(next++);
       norm_eps = FloatOf(b.Arg(next++));
+      if (spec.making == Making::kGatedNormed) gate = b.Arg(next++);
       break;
     case RowsOf::kSlot:
       // The grid has no slots beyond the bucket's, so there is an id to read.
@@ -89,7 +92,7 @@ std::vector<Arg> LinearArgs::List(const LinearArgList<Arg>& args, const LinearMo
   std::vector<Arg> list = ListArgs<LinearArgList>(args);
   for (const std::optional<Arg>* arg :
        {&more.scale, &more.up_scale, &more.weights, &more.expert_bytes, &more.ids, &more.groups, &more.order,
-        &more.norm_weight, &more.norm_eps}) {
+        &more.norm_weight, &more.norm_eps, &more.gate}) {
     if (*arg) list.push_back(**arg);
   }
   return list;

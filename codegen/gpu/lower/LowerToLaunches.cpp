@@ -6,6 +6,7 @@
 #include <set>
 
 #include "codegen/gpu/kernels/families.h"
+#include "codegen/gpu/kernels/gated_delta.h"
 #include "codegen/gpu/kernels/together.h"
 #include "codegen/gpu/lower/Backends.h"
 #include "codegen/gpu/lower/MakeRows.h"
@@ -127,11 +128,13 @@ class Lowering {
 
   LogicalResult lowerProgram(plan::ProgramOp program) {
     ProgramCode& code = out.code.programs.emplace_back();
-    expansion.releaseScratch();
     FailureOr<std::vector<Step>> steps = stepsOf(program, plan);
     if (failed(steps)) return failure();
     makeRowsWhereRead(program, *steps, expansion, limits(),
                       [&](const std::string& kernel) { return isReplaced(kernel); });
+    // Of what was only tried, too.
+    expansion.releaseScratch();
+    expansion.takeMost();
     for (const Step& step : *steps)
       if (failed(lowerStep(step, code))) return failure();
     if (failed(recordStage(code))) return failure();
@@ -214,6 +217,12 @@ class Lowering {
       if constexpr (std::is_same_v<Spec, plan::LinearSpec>) {
         if (step.made) {
           launches = ExpandMaking(dispatchOf(step, spec), *step.made, expansion);
+          return;
+        }
+      }
+      if constexpr (std::is_same_v<Spec, plan::GatedDeltaSpec>) {
+        if (step.unnormed) {
+          launches = ExpandUnnormed(dispatchOf(step, spec), expansion);
           return;
         }
       }

@@ -1,6 +1,7 @@
 #include "codegen/gpu/lower/MakeRows.h"
 
 #include "codegen/gpu/kernels/families.h"
+#include "codegen/gpu/kernels/gated_delta.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace qcc::gpu {
@@ -38,12 +39,14 @@ std::optional<Maker> makerOf(const Step& step) {
   std::optional<Maker> maker;
   plan::visitDispatch(step.op, [&](const auto& spec, const auto& bindings) {
     using Spec = std::decay_t<decltype(spec)>;
-    if constexpr (std::is_same_v<Spec, plan::QuantizeSpec>)
-      maker = makerOf(step, bindings, MadeOf{Making::kRounded, {}, {}});
+    if constexpr (std::is_same_v<Spec, plan::QuantizeSpec>) maker = makerOf(step, bindings, MadeOf{});
     if constexpr (std::is_same_v<Spec, plan::NormSpec>) {
       if (spec.source != plan::RowsFrom::Rows) return;
-      maker =
-          makerOf(step, bindings, MadeOf{Making::kNormed, {}, bind(bindings.weight, step.bases), spec.eps});
+      maker = makerOf(step, bindings,
+                      MadeOf{.making = Making::kNormed,
+                             .x = {},
+                             .weight = bind(bindings.weight, step.bases),
+                             .eps = spec.eps});
       if (bindings.out) maker->results.push_back(bindings.out);
     }
   });
@@ -57,9 +60,11 @@ class MakeRows {
       : program(program), steps(steps), expansion(expansion), limits(limits), replaced(replaced) {}
 
   void run() {
+    std::vector<bool> goes;
+    for (size_t i = 0; i < steps.size(); ++i) goes.push_back(isMadeByReaders(i));
     std::vector<Step> kept;
     for (size_t i = 0; i < steps.size(); ++i) {
-      if (!isMadeByReaders(i)) {
+      if (!goes[i]) {
         kept.push_back(steps[i]);
         continue;
       }
@@ -79,7 +84,48 @@ class MakeRows {
     if (!readers || readers->empty() || !staysWhole(i, readers->back(), maker->x) ||
         !makeTogether(*readers, maker->made))
       return false;
+    if (std::optional<MadeOf> gated = ofGatedNorm(i, *maker, *readers)) {
+      steps[i - 1].unnormed = true;
+      maker->made = *gated;
+    }
     for (size_t reader : *readers) steps[reader].made = maker->made;
+    return true;
+  }
+
+  // Where step i rounds what the gated_delta before it gives, and nobody else reads that, its readers can
+  // make the gated norm too.
+  std::optional<MadeOf> ofGatedNorm(size_t i, const Maker& maker, ArrayRef<size_t> readers) {
+    if (i == 0 || maker.made.making != Making::kRounded) return std::nullopt;
+    std::optional<MadeOf> made;
+    plan::visitDispatch(steps[i - 1].op, [&](const auto& spec, const auto& bindings) {
+      using Spec = std::decay_t<decltype(spec)>;
+      if constexpr (std::is_same_v<Spec, plan::GatedDeltaSpec>) {
+        const plan::Ref& out = bindings.out;
+        if (out.space != maker.x.space || out.offset != maker.x.offset || out.bytes != maker.x.bytes ||
+            isReplaced(steps[i - 1]) || !isReadByOne(i, maker.x) ||
+            !staysWhole(i, readers.back(), bindings.z) ||
+            ExpandUnnormed(dispatchOf(steps[i - 1], spec), expansion).empty())
+          return;
+        MadeOf gated = maker.made;
+        gated.making = Making::kGatedNormed;
+        gated.weight = bind(bindings.norm_w, steps[i - 1].bases);
+        gated.gate = bind(bindings.z, steps[i - 1].bases);
+        gated.eps = spec.norm_eps;
+        gated.norm_dim = spec.value_dim;
+        if (makeTogether(readers, gated)) made = gated;
+      }
+    });
+    return made;
+  }
+
+  // Whether step i is the last that reads `x` before it is written again.
+  bool isReadByOne(size_t i, const plan::Ref& x) {
+    if (program.getLeaves() && x.offset == 0) return false;
+    for (size_t j = i + 1; j < steps.size(); ++j) {
+      for (plan::RefAttr ref : steps[j].op.getBindings().getAsRange<plan::RefAttr>())
+        if (ref.getAccess() != plan::Access::Write && overlap(x, ref)) return false;
+      if (writes(steps[j].op, x)) return true;
+    }
     return true;
   }
 

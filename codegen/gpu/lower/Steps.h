@@ -24,6 +24,7 @@ struct Step {
   Bases bases;
   bool barrier = false;        // of the plan, before it
   std::optional<MadeOf> made;  // of a linear: what it makes its rows of
+  bool unnormed = false;       // of a gated_delta: its readers norm
 };
 
 mlir::FailureOr<std::vector<Step>> stepsOf(plan::ProgramOp program, mlir::ModuleOp plan);

@@ -298,7 +298,8 @@ TEST_F(Ptx, LaunchesThatDoMore) {
   ASSERT_EQ(launches.size(), 2u);
   for (const auto& [making, epilogue, k] : {std::tuple{Making::kNormed, Epilogue::Store, 2048},
                                             {Making::kNormed, Epilogue::Swiglu, 2048},
-                                            {Making::kRounded, Epilogue::Add, 6144}}) {
+                                            {Making::kRounded, Epilogue::Add, 6144},
+                                            {Making::kGatedNormed, Epilogue::Add, 4096}}) {
     for (Format format : {Format::Q4_K, Format::Q6_K, Format::Q8_0}) {
       const plan::LinearSpec spec = {.format = format,
                                      .numerics = plan::Numerics::Int8,
@@ -307,7 +308,8 @@ TEST_F(Ptx, LaunchesThatDoMore) {
                                      .epilogue = epilogue,
                                      .rows = plan::RowsFrom::Rows};
       std::vector<Launch> making_rows = ExpandMaking(
-          Anywhere(spec, 1, somewhere), {.making = making, .x = somewhere, .weight = somewhere}, box);
+          Anywhere(spec, 1, somewhere),
+          {.making = making, .x = somewhere, .weight = somewhere, .gate = somewhere, .norm_dim = 128}, box);
       ASSERT_EQ(making_rows.size(), 1u);
       launches.push_back(std::move(making_rows[0]));
     }

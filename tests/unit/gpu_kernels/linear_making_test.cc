@@ -1,5 +1,8 @@
 // Linears that make their rows themselves: the bits of a norm or quantize ahead of them.
+#include "codegen/gpu/kernels/gated_delta.h"
+#include "codegen/gpu/kernels/kernel_args.h"
 #include "codegen/gpu/kernels/linear.h"
+#include "codegen/gpu/kernels/norm.h"
 #include "dialects/layouts/layouts.h"
 #include "tests/unit/gpu_kernels/gpu_fixture.h"
 
@@ -18,6 +21,42 @@ struct Case {
 constexpr float kEps = 1e-6f;
 constexpr int64_t kColumns = 40;  // of y: an odd number of groups
 
+// Columns of a head of a row of k, for gated norms: of one head, of some of more than a thread's each, and of
+// more heads than are added up at a time.
+int64_t HeadOf(int64_t k) {
+  return k == 608 ? 152 : k == 768 ? 128 : k == 1216 ? 64 : k;
+}
+
+// The launch that norms heads for those who do not do it themselves: x becomes normed.
+Launch GatedNorm(Sandbox& box, int64_t k, const Arg& x, const Arg& gate, const Arg& weight, int64_t bucket) {
+  DeltaSpec s;
+  s.key_heads = 1;
+  s.key_dim = 8;
+  s.taps = 2;
+  s.value_dim = static_cast<int>(HeadOf(k));
+  s.value_heads = static_cast<int>(k / s.value_dim);
+  Launch norm;
+  norm.name = "gated_norm";
+  norm.emit = [s](Builder& b) { EmitDeltaNorm(b, s); };
+  norm.workgroup_size = kNormThreads;
+  norm.grid[0] = static_cast<uint32_t>(s.value_heads);
+  norm.grid[1] = static_cast<uint32_t>(bucket);
+  // Nothing is kept: that takes more workgroups.
+  const Arg step = {Space::kStep, 0, 4};
+  norm.args = ListArgs<DeltaNormArgs>({.step = step,
+                                       .seqs = step,
+                                       .z = gate,
+                                       .norm_w = weight,
+                                       .qkv = gate,
+                                       .mixed = gate,
+                                       .gates = gate,
+                                       .conv_state = Number(0),
+                                       .delta_state = Number(0),
+                                       .out = x,
+                                       .norm_eps = FloatNumber(kEps)});
+  return norm;
+}
+
 // y of a step of `rows` rows in a bucket of `bucket`; `alone`: the rows are made by a launch of their own.
 std::vector<float> ResultOf(const Case& c, const Profile& profile, int64_t k, int64_t rows, int64_t bucket,
                             bool alone) {
@@ -28,6 +67,9 @@ std::vector<float> ResultOf(const Case& c, const Profile& profile, int64_t k, in
   std::fill_n(x.begin(), std::min<size_t>(x.size(), 32), 0.f);  // a block without a scale
   x.resize(static_cast<size_t>(bucket * k), NAN);
   const Arg given = box.Arena(x), weight = box.Weights(random.Normals(k));
+  std::vector<float> z = random.Normals(rows * k);
+  z.resize(static_cast<size_t>(bucket * k), NAN);
+  const Arg gate = box.Arena(z);
 
   const int64_t ld = layouts::AlignUp(kColumns, layouts::kGroupRows);
   const Matrix w = RandomMatrix(c.format, kColumns, k, 1), up = RandomMatrix(c.format, kColumns, k, 2);
@@ -56,6 +98,9 @@ std::vector<float> ResultOf(const Case& c, const Profile& profile, int64_t k, in
                                    : norm.bindings.out_q) = made;
       EXPECT_EQ(box.Run(Expand_norm, norm), "") << what;
     } else {
+      if (c.making == Making::kGatedNormed) {
+        EXPECT_EQ(box.Run({GatedNorm(box, k, given, gate, weight, bucket)}), "") << what;
+      }
       Dispatch<plan::QuantizeSpec> quantize{.spec = {.cols = k}, .bindings = {}, .rows = bucket};
       quantize.bindings.x = given;
       (two ? quantize.bindings.out_q2 : quantize.bindings.out_q) = made;
@@ -64,7 +109,14 @@ std::vector<float> ResultOf(const Case& c, const Profile& profile, int64_t k, in
     EXPECT_EQ(box.Run(Expand_linear, d), "") << what;
   } else {
     const std::vector<Launch> launches =
-        ExpandMaking(d, {.making = c.making, .x = given, .weight = weight, .eps = kEps}, box);
+        ExpandMaking(d,
+                     {.making = c.making,
+                      .x = given,
+                      .weight = weight,
+                      .eps = kEps,
+                      .gate = gate,
+                      .norm_dim = c.making == Making::kGatedNormed ? HeadOf(k) : 0},
+                     box);
     EXPECT_EQ(launches.size(), 1) << what;
     EXPECT_EQ(box.Run(launches), "") << what;
   }
@@ -76,9 +128,12 @@ std::vector<Case> Cases() {
   for (Epilogue epilogue : {Epilogue::Store, Epilogue::Add, Epilogue::Swiglu}) {
     cases.push_back({Format::Q4_K, Numerics::Int8, Making::kRounded, epilogue});
     cases.push_back({Format::Q8_0, Numerics::Int8, Making::kNormed, epilogue});
+    cases.push_back({Format::Q8_0, Numerics::Int8, Making::kGatedNormed, epilogue});
   }
   cases.push_back({Format::Q6_K, Numerics::Int8x2, Making::kRounded, Epilogue::Add});
   cases.push_back({Format::Q6_K, Numerics::Int8x2, Making::kNormed, Epilogue::Store});
+  cases.push_back({Format::Q4_K, Numerics::Int8, Making::kGatedNormed, Epilogue::Add});
+  cases.push_back({Format::Q6_K, Numerics::Int8x2, Making::kGatedNormed, Epilogue::Add});
   cases.push_back({Format::Q4_K, Numerics::F32, Making::kNormed, Epilogue::Store});
   cases.push_back({Format::F16, Numerics::F32, Making::kNormed, Epilogue::Store});
   return cases;
@@ -95,8 +150,9 @@ TEST_P(LinearMakingTest, GivesTheBitsOfALaunchOfItsOwn) {
     int64_t k, rows, bucket;
   };
   for (const Profile& profile : TestProfiles()) {
-    for (const auto& [k, rows, bucket] :
-         {Shape{block, 1, 1}, {block, 8, 8}, {more, 1, 1}, {more, 3, 4}, {more, 1, 2}}) {
+    std::vector<Shape> shapes = {{block, 1, 1}, {block, 8, 8}, {more, 1, 1}, {more, 3, 4}, {more, 1, 2}};
+    if (c.making == Making::kGatedNormed && block == 32) shapes.push_back({1216, 2, 2});
+    for (const auto& [k, rows, bucket] : shapes) {
       const std::vector<float> expected = ResultOf(c, profile, k, rows, bucket, true),
                                found = ResultOf(c, profile, k, rows, bucket, false);
       ASSERT_EQ(std::memcmp(expected.data(), found.data(), 4 * expected.size()), 0)
@@ -108,7 +164,10 @@ TEST_P(LinearMakingTest, GivesTheBitsOfALaunchOfItsOwn) {
 std::string NameOf(const testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
   return std::string(format_info(c.format).name) + "_" + std::string(plan::textOf(c.numerics)) + "_" +
-         (c.making == Making::kNormed ? "normed_" : "rounded_") + std::string(plan::textOf(c.epilogue));
+         (c.making == Making::kNormed    ? "normed_"
+          : c.making == Making::kRounded ? "rounded_"
+                                         : "gated_normed_") +
+         std::string(plan::textOf(c.epilogue));
 }
 INSTANTIATE_TEST_SUITE_P(Cases, LinearMakingTest, testing::ValuesIn(Cases()), NameOf);
 
