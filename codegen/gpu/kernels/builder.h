@@ -20,6 +20,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/abi/gpu_limits.h"
+
 namespace qcc::gpu {
 
 // Units that multiply matrices of signed bytes.
@@ -37,11 +39,11 @@ struct MatrixUnits {
 // (docs/reference/gpu-profiles.md).
 struct Profile {
   std::string name;      // "sg32-dot"
-  int subgroup = 0;      // 8, 32, 64; 0: no subgroup operation may be used
+  int subgroup = 0;      // 8, 16, 32, 64; 0: no subgroup operation may be used
   bool int_dot = false;  // packed 4 x 8-bit dot product in hardware; else it is spelled out
   MatrixUnits matrix;
-  int max_workgroup = 128;  // threads; every Vulkan device has 128
-  int max_shared = 16384;   // bytes of workgroup memory; every Vulkan device has 16384
+  int max_workgroup = QRT_VULKAN_THREADS;    // threads
+  int max_shared = QRT_VULKAN_SHARED_BYTES;  // bytes of workgroup memory
   // A launch may begin while the one before it runs: kernels wait for it themselves (Builder::AwaitEarlier).
   bool overlap = false;
 };

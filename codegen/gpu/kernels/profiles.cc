@@ -3,6 +3,8 @@
 namespace qcc::gpu {
 namespace {
 
+constexpr int kLeastThreads = QRT_VULKAN_THREADS, kLeastShared = QRT_VULKAN_SHARED_BYTES;
+
 std::vector<std::string> Features(const Profile& profile, std::string_view chip) {
   std::vector<std::string> features;
   if (chip.substr(0, 3) == "sm_") features.push_back("sm-" + std::string(chip.substr(3)));
@@ -13,6 +15,10 @@ std::vector<std::string> Features(const Profile& profile, std::string_view chip)
   if (units.kind == MatrixUnits::Kind::kCooperative) {
     features.push_back("matrix-" + std::to_string(units.m) + "x" + std::to_string(units.n) + "x" +
                        std::to_string(units.k));
+  }
+  // Of CUDA a compute capability says it.
+  if (chip.empty() && profile.max_shared > kLeastShared) {
+    features.push_back("shared-" + std::to_string(profile.max_shared));
   }
   return features;
 }

@@ -17,7 +17,8 @@ struct ProfileInfo {
   bool by_default;     // built when the user names no profile of the target
   std::string needs;   // for people
   // What the manifest asks of a device, all of it: "subgroup-32" (subgroups of exactly that size), "int-dot",
-  // "matrix", "matrix-16x16x32", "sm-80" (at least compute capability 8.0).
+  // "matrix", "matrix-16x16x32", "shared-32768" (at least so many bytes of workgroup memory), "sm-80" (at
+  // least compute capability 8.0).
   std::vector<std::string> features;
 };
 

@@ -21,6 +21,13 @@ struct CooperativeMatrixFeatures {
   VkBool32 cooperativeMatrixRobustBufferAccess = VK_FALSE;
 };
 
+// Of a device.
+struct CooperativeMatrixStages {
+  VkStructureType sType = static_cast<VkStructureType>(1000506002);
+  void* pNext = nullptr;
+  VkShaderStageFlags cooperativeMatrixSupportedStages = 0;
+};
+
 struct CooperativeMatrixProperties {
   enum class Component : int32_t { kSint8 = 3, kSint32 = 5 };
   enum class Scope : int32_t { kSubgroup = 3 };

@@ -16,6 +16,16 @@ namespace qrt {
 namespace {
 
 constexpr std::string_view kTarget = "vulkan";
+constexpr std::string_view kSubgroup = "subgroup-", kMatrix = "matrix-", kShared = "shared-";
+
+// The N of a feature "PREFIX-N"; 0: it is none.
+uint32_t NumberBehind(std::string_view prefix, std::string_view feature) {
+  uint32_t number = 0;
+  if (!feature.starts_with(prefix)) return 0;
+  const auto [end, error] =
+      std::from_chars(feature.data() + prefix.size(), feature.data() + feature.size(), number);
+  return error == std::errc() && end == feature.data() + feature.size() ? number : 0;
+}
 
 int TypeRank(const VulkanDeviceInfo& info) {
   return info.type == "discrete" ? 3 : info.type == "integrated" ? 2 : info.type == "virtual" ? 1 : 0;
@@ -28,7 +38,7 @@ bool Narrower(const VulkanDeviceInfo& device, const CodeInfo& code, const CodeIn
   constexpr uint32_t kIntel = 0x8086;
   const auto others = [](const CodeInfo& c) {
     std::set<std::string> features(c.features.begin(), c.features.end());
-    features.erase("subgroup-" + std::to_string(SubgroupSizeOf(c)));
+    features.erase(std::string(kSubgroup) + std::to_string(SubgroupSizeOf(c)));
     return features;
   };
   return device.vendor_id == kIntel && SubgroupSizeOf(code) != 0 &&
@@ -39,13 +49,7 @@ bool Narrower(const VulkanDeviceInfo& device, const CodeInfo& code, const CodeIn
 
 uint32_t SubgroupSizeOf(const CodeInfo& code) {
   for (const std::string& feature : code.features) {
-    constexpr std::string_view kPrefix = "subgroup-";
-    uint32_t size = 0;
-    if (feature.starts_with(kPrefix) &&
-        std::from_chars(feature.data() + kPrefix.size(), feature.data() + feature.size(), size).ec ==
-            std::errc()) {
-      return size;
-    }
+    if (const uint32_t size = NumberBehind(kSubgroup, feature)) return size;
   }
   return 0;
 }
@@ -55,16 +59,15 @@ std::string MissingFeatures(const VulkanDeviceInfo& device, const CodeInfo& code
   for (const std::string& feature : code.features) {
     bool has = false;
     if (feature == "int-dot") has = device.int_dot;
-    if (constexpr std::string_view kMatrix = "matrix-"; feature.starts_with(kMatrix)) {
+    if (feature.starts_with(kMatrix)) {
       const auto& shapes = device.matrix_shapes;
       has = std::find(shapes.begin(), shapes.end(), feature.substr(kMatrix.size())) != shapes.end();
     }
-    if (feature.starts_with("subgroup-")) {
-      const uint32_t size = SubgroupSizeOf(code);
+    if (const uint32_t size = NumberBehind(kSubgroup, feature)) {
       has = std::has_single_bit(size) && size >= device.subgroup_min && size <= device.subgroup_max &&
-            (device.subgroup_control || device.subgroup_min == device.subgroup_max) &&
-            feature == "subgroup-" + std::to_string(size);
+            (device.subgroup_control || device.subgroup_min == device.subgroup_max);
     }
+    if (const uint32_t bytes = NumberBehind(kShared, feature)) has = device.max_shared_bytes >= bytes;
     if (has) continue;
     if (!missing.empty()) missing += ", ";
     missing += feature;

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <string>
 
+#include "runtime/abi/gpu_limits.h"
+
 namespace qrt {
 namespace {
 
@@ -158,7 +160,9 @@ void ReadProperties(const VkInstanceFunctions& vk, const Support& has, const Fea
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES};
   VkPhysicalDeviceExternalMemoryHostPropertiesEXT import{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT};
+  CooperativeMatrixStages matrix;
   Chain(&properties.pNext, &p11);
+  if (has.matrix) Chain(&properties.pNext, &matrix);
   if (has.import) Chain(&properties.pNext, &import);
   Chain(&properties.pNext, &driver);
   if (has.subgroup) Chain(&properties.pNext, &subgroup);
@@ -179,10 +183,12 @@ void ReadProperties(const VkInstanceFunctions& vk, const Support& has, const Fea
                             (subgroup.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
     info.subgroup_min = has.subgroup ? subgroup.minSubgroupSize : p11.subgroupSize;
     info.subgroup_max = has.subgroup ? subgroup.maxSubgroupSize : p11.subgroupSize;
+    if (info.subgroup_control) info.max_workgroup_subgroups = subgroup.maxComputeWorkgroupSubgroups;
     facts.full_subgroups = info.subgroup_control && features.subgroup.computeFullSubgroups;
   }
   info.int_dot = has.dot && features.dot.shaderIntegerDotProduct;
-  if (has.matrix && features.matrix.cooperativeMatrix && features.v12.shaderInt8) {
+  if (has.matrix && features.matrix.cooperativeMatrix && features.v12.shaderInt8 &&
+      (matrix.cooperativeMatrixSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0) {
     info.matrix_shapes = Int8MatrixShapes(vk, facts.device);
     if (!info.matrix_shapes.empty()) facts.extensions.push_back(kCooperativeMatrixExtension);
   }
@@ -191,6 +197,17 @@ void ReadProperties(const VkInstanceFunctions& vk, const Support& has, const Fea
   if (!has.v13 && info.subgroup_control)
     facts.extensions.push_back(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
   if (!has.v13 && info.int_dot) facts.extensions.push_back(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
+}
+
+// What the specification promises of every device and a driver does not keep.
+void AddBrokenPromises(const VulkanDeviceInfo& info, std::string* why) {
+  const auto need = [why](const char* what, uint32_t has, uint32_t least) {
+    if (has >= least) return;
+    AddReason(why, std::string(what) + " is " + std::to_string(has) + ", needed is " + std::to_string(least));
+  };
+  need("its largest workgroup", info.max_workgroup, QRT_VULKAN_THREADS);
+  need("its workgroup memory", info.max_shared_bytes, QRT_VULKAN_SHARED_BYTES);
+  need("its room for push constants", info.max_push_bytes, QRT_VULKAN_PUSH_BYTES);
 }
 
 void ReadMemory(const VkInstanceFunctions& vk, VulkanFacts& facts) {
@@ -251,6 +268,7 @@ VulkanFacts QueryVulkanFacts(const VulkanInstance& instance, size_t index) {
   if (!features.v12.bufferDeviceAddress) AddReason(&info.why_not, "it lacks bufferDeviceAddress");
   if (!features.v12.vulkanMemoryModel) AddReason(&info.why_not, "it lacks vulkanMemoryModel");
   if (!features.all.features.shaderInt64) AddReason(&info.why_not, "it lacks shaderInt64");
+  AddBrokenPromises(info, &info.why_not);
   if (!ChooseQueueFamily(vk, facts.device, &facts.queue_family)) {
     AddReason(&info.why_not, "it has no compute queue");
   }

@@ -29,7 +29,7 @@ VulkanKernels::~VulkanKernels() {
 
 Status VulkanKernels::Init(const GpuCode& code, uint32_t subgroup_size, const PipelineCacheFile& cache,
                            const VulkanInstance::Log& log) {
-  QRT_RETURN_IF_ERROR(CheckLimits(code));
+  QRT_RETURN_IF_ERROR(CheckLimits(code, subgroup_size));
   std::string problem;
   const std::vector<uint8_t> saved = cache.Load(&problem);
   if (!problem.empty() && log) log(true, problem);
@@ -50,8 +50,9 @@ Status VulkanKernels::Init(const GpuCode& code, uint32_t subgroup_size, const Pi
   return Status();
 }
 
-Status VulkanKernels::CheckLimits(const GpuCode& code) const {
+Status VulkanKernels::CheckLimits(const GpuCode& code, uint32_t subgroup_size) const {
   const VulkanFacts& facts = context_.facts();
+  const bool asked = AsksForSize(subgroup_size);
   Status status;
   const auto check = [&status](const GpuKernel& k, const char* what, uint64_t found, uint64_t limit) {
     if (status.ok() && found > limit) {
@@ -61,12 +62,21 @@ Status VulkanKernels::CheckLimits(const GpuCode& code) const {
   code.ForEachDispatch([&](const GpuDispatch& d) {
     const GpuKernel& k = code.kernels[d.kernel];
     check(k, "workgroup", k.workgroup_size, facts.info.max_workgroup);
+    if (asked) {
+      check(k, "number of subgroups", (k.workgroup_size + subgroup_size - 1) / subgroup_size,
+            facts.info.max_workgroup_subgroups);
+    }
     check(k, "workgroup memory", k.shared_bytes, facts.info.max_shared_bytes);
     check(k, "push constants", 8 * k.n_args, facts.info.max_push_bytes);
     for (size_t i = 0; i < 3; ++i) check(k, "grid", d.grid[i], facts.max_grid[i]);
     if (facts.api_version < VK_API_VERSION_1_3) check(k, "SPIR-V version", k.spirv[1], kSpirv15);
   });
   return status;
+}
+
+bool VulkanKernels::AsksForSize(uint32_t subgroup_size) const {
+  const VulkanDeviceInfo& info = context_.facts().info;
+  return subgroup_size != 0 && info.subgroup_min != info.subgroup_max;
 }
 
 Status VulkanKernels::MakeCache(const std::vector<uint8_t>& data) {
@@ -107,7 +117,7 @@ Status VulkanKernels::MakePipeline(const GpuKernel& kernel, uint32_t subgroup_si
       VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO};
   required.requiredSubgroupSize = subgroup_size;
   if (subgroup_size != 0) {
-    if (facts.info.subgroup_min != facts.info.subgroup_max) create.stage.pNext = &required;
+    if (AsksForSize(subgroup_size)) create.stage.pNext = &required;
     if (facts.full_subgroups && kernel.workgroup_size % subgroup_size == 0) {
       create.stage.flags |= VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
     }

@@ -30,7 +30,9 @@ class VulkanKernels {
   VkPipelineLayout layout(uint32_t n_args) const { return layouts_[n_args]; }
 
  private:
-  Status CheckLimits(const GpuCode& code) const;
+  Status CheckLimits(const GpuCode& code, uint32_t subgroup_size) const;
+  // Whether the device has several sizes of subgroups and must be told the code's.
+  bool AsksForSize(uint32_t subgroup_size) const;
   Status MakeCache(const std::vector<uint8_t>& data);
   Status MakeLayout(uint32_t n_args);
   Status MakePipeline(const GpuKernel& kernel, uint32_t subgroup_size, VkPipeline* out);

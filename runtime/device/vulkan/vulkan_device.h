@@ -42,7 +42,8 @@ struct VulkanDeviceInfo {
   // columns.
   std::vector<std::string> matrix_shapes;
   uint64_t max_allocation_bytes = 0;
-  uint32_t max_workgroup = 0;  // threads
+  uint32_t max_workgroup = 0;            // threads
+  uint32_t max_workgroup_subgroups = 0;  // where their size is asked for
   uint32_t max_shared_bytes = 0;
   uint32_t max_push_bytes = 0;
 };
@@ -55,9 +56,9 @@ Result<std::vector<VulkanDeviceInfo>> ListVulkanDevices(const VulkanLoader& load
 Result<size_t> ChooseVulkanDevice(const std::vector<VulkanDeviceInfo>& devices, int index);
 
 // The code variant to run: with `name` empty the first of target "vulkan" whose features ("subgroup-32",
-// "int-dot", "matrix-16x16x32") the device has, on Intel's GPUs the one of those with its features for the
-// smallest subgroups; else the one called so. Errors: Q5001 (says what each variant lacks), Q5002 no code for
-// Vulkan, Q5003 no variant of that name.
+// "int-dot", "matrix-16x16x32", "shared-32768") the device has, on Intel's GPUs the one of those with its
+// features for the smallest subgroups; else the one called so. Errors: Q5001 (says what each variant lacks),
+// Q5002 no code for Vulkan, Q5003 no variant of that name.
 Result<size_t> ChooseVulkanCode(const Manifest& manifest, const VulkanDeviceInfo& device,
                                 std::string_view name);
 

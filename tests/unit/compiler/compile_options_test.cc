@@ -94,8 +94,8 @@ TEST(CompileOptions, GpuTargets) {
   auto o = Read({{"target", {"cuda", "cpu", "vulkan", "cuda"}}});
   ASSERT_TRUE(o.ok()) << o.status();
   EXPECT_EQ(o->targets, (std::vector<std::string>{"cpu", "vulkan", "cuda"})) << "in the order of the table";
-  EXPECT_EQ(o->gpu_profiles,
-            (std::vector<std::string>{"sg32-dot", "sg64-dot", "sg8-dot", "none", "sm80", "sm61"}));
+  EXPECT_EQ(o->gpu_profiles, (std::vector<std::string>{"sg32-dot", "sg64-dot", "sg16-dot", "sg8-dot", "none",
+                                                       "sm80", "sm61"}));
   o = Read({{"target", {"cuda", "cpu", "vulkan"}}, {"gpu_profiles", {"none", "sg8"}}, {"kernels", {"mine"}}});
   ASSERT_TRUE(o.ok()) << o.status();
   EXPECT_EQ(o->gpu_profiles, (std::vector<std::string>{"sg8", "none", "sm80", "sm61"}))

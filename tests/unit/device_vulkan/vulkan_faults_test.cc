@@ -330,5 +330,65 @@ TEST_F(VulkanFaults, GridsBeyondTheDeviceAreRefused) {
   EXPECT_NE(device.status().message().find("grid of kernel 'embed' is 8"), std::string::npos);
 }
 
+// What every profile takes, and the specification promises.
+TEST_F(VulkanFaults, DevicesBelowTheRequiredLimitsAreNamedUnusable) {
+  struct Limit {
+    std::function<void(VkPhysicalDeviceLimits&)> lower;
+    const char* said;
+  };
+  const Limit limits[] = {
+      {[](VkPhysicalDeviceLimits& l) { l.maxComputeWorkGroupInvocations = 127; },
+       "its largest workgroup is 127, needed is 128"},
+      {[](VkPhysicalDeviceLimits& l) { l.maxComputeWorkGroupSize[0] = 64; },
+       "its largest workgroup is 64, needed is 128"},
+      {[](VkPhysicalDeviceLimits& l) { l.maxComputeSharedMemorySize = 16383; },
+       "its workgroup memory is 16383, needed is 16384"},
+      {[](VkPhysicalDeviceLimits& l) { l.maxPushConstantsSize = 64; },
+       "its room for push constants is 64, needed is 128"},
+  };
+  for (const Limit& limit : limits) {
+    faults().properties = [&limit](VkPhysicalDeviceProperties2* p) { limit.lower(p->properties.limits); };
+    const auto list = ListVulkanDevices(loader());
+    ASSERT_TRUE(list.ok());
+    for (const VulkanDeviceInfo& info : *list) {
+      EXPECT_FALSE(info.usable);
+      EXPECT_NE(info.why_not.find(limit.said), std::string::npos) << info.why_not;
+    }
+    const Status status = TryCreate(ToyArtifact(), Options()).status();
+    EXPECT_EQ(status.number(), 5013u) << status.ToString();
+    EXPECT_NE(status.message().find(limit.said), std::string::npos) << status.ToString();
+  }
+}
+
+TEST_F(VulkanFaults, KernelsBeyondTheDeviceAreRefused) {
+  const auto refused = [&](const ToyParts& parts, const char* said) {
+    const Status status = TryCreate(*WriteToy(parts), Options()).status();
+    EXPECT_EQ(status.number(), 5015u) << status.ToString();
+    EXPECT_NE(status.message().find(said), std::string::npos) << status.ToString();
+  };
+  faults().properties = [](VkPhysicalDeviceProperties2* p) {
+    p->properties.limits.maxComputeWorkGroupInvocations = 128;
+    p->properties.limits.maxComputeSharedMemorySize = 16384;
+    if (auto* subgroup = Find<VkPhysicalDeviceSubgroupSizeControlProperties>(
+            p, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES)) {
+      subgroup->minSubgroupSize = 2;
+      subgroup->maxSubgroupSize = 64;
+      subgroup->maxComputeWorkgroupSubgroups = 3;
+    }
+  };
+  ToyParts threads = Toy();
+  threads.code.kernels[0].spirv =
+      CompileGlsl("#version 450\nlayout(local_size_x = 256) in;\nvoid main() {}\n", "wide");
+  threads.code.kernels[0].workgroup_size = 256;
+  refused(threads, "the workgroup of kernel 'embed' is 256, the device allows 128");
+  ToyParts shared = Toy();
+  shared.code.kernels[0].shared_bytes = 16388;
+  refused(shared, "the workgroup memory of kernel 'embed' is 16388, the device allows 16384");
+  // Their size is asked for, since the device has several.
+  ToyParts subgroups = Toy();
+  subgroups.manifest.code[0].features = {"subgroup-4"};
+  refused(subgroups, "the number of subgroups of kernel 'embed' is 4, the device allows 3");
+}
+
 }  // namespace
 }  // namespace qrt::testing

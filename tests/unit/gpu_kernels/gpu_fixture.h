@@ -22,7 +22,7 @@ std::vector<Format> BlockFormats();
 // The kinds of profile that kernels tell apart.
 inline std::vector<Profile> TestProfiles() {
   std::vector<Profile> profiles;
-  for (const char* name : {"none", "sg8-dot", "sg32-dot", "sg64-dot"}) {
+  for (const char* name : {"none", "sg8-dot", "sg16-dot", "sg32-dot", "sg64-dot"}) {
     profiles.push_back(FindProfile(name)->profile);
   }
   return profiles;

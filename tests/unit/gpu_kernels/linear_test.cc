@@ -97,7 +97,7 @@ TEST_P(LinearTest, StepsWithoutRowsTouchNothing) {
 }
 
 TEST_P(LinearTest, VariantsGiveEqualBits) {
-  for (const char* name : Tried<const char*>({"none", "sg32-dot"})) {
+  for (const char* name : Tried<const char*>({"none", "sg32-dot", "none-dot"})) {
     const Profile profile = FindProfile(name)->profile;
     for (bool int8 : {false, true}) {
       if (!Supports(int8)) continue;

@@ -224,7 +224,8 @@ TEST_P(MoeLinear, FormatsAndNumerics) {
 }
 
 TEST_P(MoeLinear, Profiles) {
-  for (const char* name : {"none", "sg8-dot", "sg64-dot", "sm61", "sm80", "sg32-matrix32", "sg8-matrix8"}) {
+  for (const char* name : {"none", "none-dot", "sg8-dot", "sg16-dot", "sg64-dot", "sm61", "sm80",
+                           "sg32-matrix32", "sg8-matrix8"}) {
     Check({.format = Format::Q4_1, .epilogue = GetParam(), .k = 64}, Named(name), {1, 8, 17});
   }
 }

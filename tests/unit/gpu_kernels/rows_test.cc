@@ -294,7 +294,8 @@ TEST_P(RowsTest, SelectRows) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Profiles, RowsTest, ::testing::Values("none", "sg8-dot", "sg32-dot", "sg64-dot"),
+INSTANTIATE_TEST_SUITE_P(Profiles, RowsTest,
+                         ::testing::Values("none", "sg8-dot", "sg16-dot", "sg32-dot", "sg64-dot"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');

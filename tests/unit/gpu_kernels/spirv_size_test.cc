@@ -123,7 +123,8 @@ TEST_P(SpirvSizeTest, Experts) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Profiles, SpirvSizeTest,
-                         ::testing::Values("none", "sg8-dot", "sg32-dot", "sg64-dot", "sg32-matrix32"),
+                         ::testing::Values("none", "none-dot", "sg8-dot", "sg16-dot", "sg32-dot", "sg64-dot",
+                                           "sg32-matrix32"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -341,8 +341,8 @@ TEST(VulkanHostTest, ReportsWhatTheValidationLayerFinds) {
 
 INSTANTIATE_TEST_SUITE_P(Profiles, BuilderTest,
                          testing::Values(Make("none", 0, false), Make("none-dot", 0, true),
-                                         Make("sg8-dot", 8, true), Make("sg32-dot", 32, true),
-                                         Make("sg64-dot", 64, true)),
+                                         Make("sg8-dot", 8, true), Make("sg16-dot", 16, true),
+                                         Make("sg32-dot", 32, true), Make("sg64-dot", 64, true)),
                          [](const auto& info) {
                            std::string name = info.param.name;
                            for (char& ch : name)
