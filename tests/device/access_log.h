@@ -14,9 +14,11 @@ enum class Access : uint8_t { kRead, kWrite, kAtomic };
 // Threads are counted within a workgroup, workgroups over all launches that no barrier separates.
 struct Place {
   uint32_t thread;
+  uint32_t subgroup;  // of the workgroup; the thread, where there are none
   uint32_t group;
   uint32_t epoch;  // number of workgroup barriers so far, over everything: never 0
   uint32_t phase;  // number of barriers between launches so far
+  uint32_t turn;  // number of the subgroup's barriers since the last one of the workgroup, in what they order
 };
 
 // One word.
@@ -31,11 +33,20 @@ class WordLog {
     }
     if (epoch_ != at.epoch) {
       epoch_ = at.epoch;
+      subgroups_ = {};
+      threads_ = {};
+    }
+    // Nothing is lost with what threads of another subgroup did: as long as all only read it does not matter,
+    // and else `subgroups_` finds the race.
+    if (turn_ != at.turn || subgroup_ != at.subgroup) {
+      turn_ = at.turn;
+      subgroup_ = at.subgroup;
       threads_ = {};
     }
     bool groups_race = groups_.Touch(access, at.group);
+    bool subgroups_race = subgroups_.Touch(access, at.subgroup);
     bool threads_race = threads_.Touch(access, at.thread);
-    return groups_race ? "another workgroup" : threads_race ? "another thread" : nullptr;
+    return groups_race ? "another workgroup" : subgroups_race || threads_race ? "another thread" : nullptr;
   }
 
  private:
@@ -54,9 +65,10 @@ class WordLog {
     }
   };
 
-  uint32_t phase_ = 0, epoch_ = 0;
-  Users threads_;  // since the workgroup's last barrier
-  Users groups_;   // since the last barrier between launches
+  uint32_t phase_ = 0, epoch_ = 0, turn_ = 0, subgroup_ = 0;
+  Users threads_;    // of `subgroup_`, since its last barrier
+  Users subgroups_;  // since the workgroup's last barrier
+  Users groups_;     // since the last barrier between launches
 };
 
 // Device memory: pages made on first touch.

@@ -124,6 +124,22 @@ class Machine : public ValueBuilder {
       }
     }
     ++epoch_;
+    turns_.assign(threads_, 0);
+  }
+  void SubgroupBarrier() override {
+    const int size = profile_.subgroup;
+    if (size == 0 || threads_ % size != 0) {
+      return Fail("a barrier of subgroups, " + std::to_string(threads_) + " threads, subgroups of " +
+                  std::to_string(size));
+    }
+    for (int first = 0; first < threads_; first += size) {
+      const auto begin = active_.begin() + first;
+      const auto idle = std::count(begin, begin + size, 0);
+      if (idle != 0 && idle != size) {
+        FailAt(first, "a barrier in a subgroup with " + std::to_string(idle) + " idle threads");
+      }
+      turns_[SubgroupOf(first)] += idle == 0;
+    }
   }
 
   void AwaitEarlier() override {
@@ -291,7 +307,7 @@ class Machine : public ValueBuilder {
   }
 
   // Read and written by the first thread of the subgroup, as far as races go: only a barrier orders it with
-  // what the others do.
+  // what the others do. Where rows may begin is what Vulkan wants of cooperative matrices.
   void DotTile(const SharedRows& a, int a_rows, const SharedRows& b, int b_rows, int columns,
                const SharedRows& d) override {
     const MatrixUnits& units = profile_.matrix;
@@ -316,6 +332,18 @@ class Machine : public ValueBuilder {
             FailAt(t, "matrices that threads of one subgroup have at different places");
           }
         }
+      }
+      const auto misplaced = [&](const SharedRows& rows, int bytes_of_row) {
+        const int words = std::min(kMatrixAlignment, bytes_of_row) / 4;
+        const bool wrong = Signed(C(rows.at)[first]) % words != 0 || rows.stride % words != 0;
+        if (wrong) {
+          FailAt(first, "rows of a matrix at " + std::to_string(Signed(C(rows.at)[first])) + ", " +
+                            std::to_string(rows.stride) + " apart: no multiples of " + std::to_string(words));
+        }
+        return wrong;
+      };
+      if (misplaced(a, units.k) || misplaced(b, units.k) || misplaced(d, 4 * units.m)) {
+        return;
       }
       // [row][column]
       const auto bytes = [&](const SharedRows& rows, int count) {
@@ -350,6 +378,8 @@ class Machine : public ValueBuilder {
   }
 
  private:
+  static constexpr int kMatrixAlignment = 16;  // bytes
+
   void RunLaunch(const Launch& launch) {
     launch_ = &launch;
     block_[0] = block_[1] = block_[2] = 0;
@@ -368,6 +398,7 @@ class Machine : public ValueBuilder {
           active_.assign(threads_, 1);
           shared_.Clear();
           ++epoch_;
+          turns_.assign(threads_, 0);
           ++group_;
           cells_.Reset({0, 0});
           awaited_ = false;
@@ -452,7 +483,7 @@ class Machine : public ValueBuilder {
         return;
       }
       for (int w = 0; w < words; ++w) {
-        if (const char* other = log_.At(address + 4 * w).Touch(access, PlaceOf(t))) {
+        if (const char* other = log_.At(address + 4 * w).Touch(access, PlaceOf(t, 0))) {
           FailAt(t, At(what, type, address + 4 * w, C(base)[t]) + ": races with " + other);
           return;
         }
@@ -460,11 +491,14 @@ class Machine : public ValueBuilder {
       f(t, address);
     }
   }
-  Place PlaceOf(int t) const { return {static_cast<uint32_t>(t), group_, epoch_, phase_}; }
+  uint32_t SubgroupOf(int t) const { return static_cast<uint32_t>(t / std::max(profile_.subgroup, 1)); }
+  Place PlaceOf(int t, uint32_t turn) const {
+    return {static_cast<uint32_t>(t), SubgroupOf(t), group_, epoch_, phase_, turn};
+  }
   // Null after an error.
   SharedCell* SharedAt(int t, const Shared& shared, int64_t index, const char* what, Access access) {
     std::string why;
-    SharedCell* cell = shared_.At(shared, index, what, access, PlaceOf(t), &why);
+    SharedCell* cell = shared_.At(shared, index, what, access, PlaceOf(t, turns_[SubgroupOf(t)]), &why);
     if (cell == nullptr) {
       FailAt(t, why);
     }
@@ -505,7 +539,8 @@ class Machine : public ValueBuilder {
 
   MemoryLog log_;
   uint32_t epoch_ = 0, phase_ = 1, group_ = 0;
-  bool awaited_ = false;  // the workgroup, for earlier launches
+  std::vector<uint32_t> turns_;  // by subgroup: its barriers since the last one of the workgroup
+  bool awaited_ = false;         // the workgroup, for earlier launches
 };
 
 }  // namespace

@@ -98,6 +98,12 @@ def Gx_MmaS8Op : Gx_Op<"mma_s8", [AttrSizedOperandSegments]> {
   let hasVerifier = 1;
 }
 
+def Gx_SubgroupBarrierOp : Gx_Op<"subgroup_barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "the threads of a subgroup meet";
+  let description = [{ Workgroup memory that they wrote before is visible to them after. Only for profiles with subgroups. }];
+  let assemblyFormat = "attr-dict";
+}
+
 def Gx_Shared : MemRefRankOf<[I32], [1]>;
 
 def Gx_DotTileOp : Gx_Op<"dot_tile", [MemoryEffects<[MemRead, MemWrite]>]> {

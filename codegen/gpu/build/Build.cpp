@@ -129,6 +129,13 @@ class MlirBuilder final : public Builder {
     return atomicShared("AtomicMaxSharedU", arith::AtomicRMWKind::maxu, shared, index, value);
   }
   void Barrier() override { mlir::gpu::BarrierOp::create(b_, loc_); }
+  void SubgroupBarrier() override {
+    if (profile_.subgroup == 0) {
+      fail(Type::kI32, "SubgroupBarrier: profile '" + profile_.name + "' has no subgroups");
+      return;
+    }
+    gx::SubgroupBarrierOp::create(b_, loc_);
+  }
   void AwaitEarlier() override {
     if (profile_.overlap) gx::AwaitEarlierOp::create(b_, loc_);
   }

@@ -94,6 +94,17 @@ struct PrefetchPattern : OpRewritePattern<gx::PrefetchOp> {
   }
 };
 
+// All 32 threads. The intrinsic is one that LLVM does not move into or out of a branch.
+struct SubgroupBarrierPattern : OpRewritePattern<gx::SubgroupBarrierOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(gx::SubgroupBarrierOp op, PatternRewriter& rw) const override {
+    Value all = arith::ConstantOp::create(rw, op.getLoc(), rw.getI32IntegerAttr(-1));
+    LLVM::CallIntrinsicOp::create(rw, op.getLoc(), rw.getStringAttr("llvm.nvvm.bar.warp.sync"), all);
+    rw.eraseOp(op);
+    return success();
+  }
+};
+
 struct Dot4Pattern : OpRewritePattern<gx::Dot4Op> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(gx::Dot4Op op, PatternRewriter& rw) const override {
@@ -190,8 +201,8 @@ struct GxToNvvmPass : PassWrapper<GxToNvvmPass, OperationPass<mlir::gpu::GPUModu
       if (func.isKernel()) addParameters(func);
     MLIRContext* context = &getContext();
     RewritePatternSet patterns(context);
-    patterns.add<LoadPattern, StorePattern, AtomicAddPattern, PrefetchPattern, Dot4Pattern, UnpackHalfPattern,
-                 PackHalfPattern, MmaS8Pattern>(context);
+    patterns.add<LoadPattern, StorePattern, AtomicAddPattern, PrefetchPattern, SubgroupBarrierPattern,
+                 Dot4Pattern, UnpackHalfPattern, PackHalfPattern, MmaS8Pattern>(context);
     // The wait is no intrinsic, as LLVM declares that one to touch no memory: loads could move ahead of it.
     patterns.add<AssemblyPattern<gx::AwaitEarlierOp>>(context, "griddepcontrol.wait;", "~{memory}");
     patterns.add<AssemblyPattern<gx::LetNextBeginOp>>(context, "griddepcontrol.launch_dependents;", "");

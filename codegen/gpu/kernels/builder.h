@@ -198,6 +198,9 @@ class Builder {
   // Subgroups; only with profile().subgroup != 0. The workgroup size is a multiple of the subgroup's, lane =
   // Thread() % subgroup.
   virtual Val ShuffleXor(Val v, int mask) = 0;
+  // All threads of a subgroup meet, in however many subgroups; workgroup memory written before is visible
+  // after, to the subgroup.
+  virtual void SubgroupBarrier() = 0;
 
   // Matrix units of kind kMma; one subgroup of 32 executes it together. D = A B + C for m16n8k32: a: 4 x i32,
   // b: 2 x i32, c: 4 x i32, in the fragment layout of PTX mma.sync.m16n8k32.s8.
@@ -205,8 +208,9 @@ class Builder {
                                  const std::vector<Val>& c) = 0;
   // Matrix units of kind kCooperative; a subgroup executes it together. Word i of row j of `d` becomes the
   // sum of a[i][c] * b[j][c] over c < columns, for i < a_rows and j < b_rows; rows of `a` and `b` are signed
-  // bytes, four to a word. Rows and columns are multiples of the profile's m, n and k. Ordered with other
-  // accesses by barriers only.
+  // bytes, four to a word. Rows and columns are multiples of the profile's m, n and k. Rows begin at
+  // multiples of 16 bytes, or of the size of a row of the device's shape if that is less. Ordered with other
+  // accesses by barriers only: of the workgroup, or of the subgroup with its own.
   virtual void DotTile(const SharedRows& a, int a_rows, const SharedRows& b, int b_rows, int columns,
                        const SharedRows& d) = 0;
 };

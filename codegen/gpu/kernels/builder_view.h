@@ -39,6 +39,7 @@ class BuilderView : public Builder {
     return base_.AtomicMaxSharedU(shared, index, value);
   }
   void Barrier() override { base_.Barrier(); }
+  void SubgroupBarrier() override { base_.SubgroupBarrier(); }
   void AwaitEarlier() override { base_.AwaitEarlier(); }
   void Prefetch(Val base, Val at) override { base_.Prefetch(base, at); }
   void LetNextBegin() override { base_.LetNextBegin(); }

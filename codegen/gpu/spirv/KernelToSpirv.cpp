@@ -50,7 +50,8 @@ bool deviceMemoryCrossesBarrier(mlir::gpu::GPUFuncOp kernel) {
 bool usesSubgroups(mlir::gpu::GPUFuncOp kernel) {
   return kernel
       .walk([](Operation* op) {
-        return isa<mlir::gpu::ShuffleOp, gx::DotTileOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
+        return isa<mlir::gpu::ShuffleOp, gx::DotTileOp, gx::SubgroupBarrierOp>(op) ? WalkResult::interrupt()
+                                                                                   : WalkResult::advance();
       })
       .wasInterrupted();
 }
@@ -105,7 +106,8 @@ class KernelOps {
         })
         .Case<mlir::gpu::BlockIdOp>(
             [&](auto id) { return place(op, spirv::BuiltIn::WorkgroupId, id.getDimension()); })
-        .Case<mlir::gpu::BarrierOp>([&](auto) { return barrier(op); })
+        .Case<mlir::gpu::BarrierOp>([&](auto) { return barrier(op, spirv::Scope::Workgroup, nonPrivate_); })
+        .Case<gx::SubgroupBarrierOp>([&](auto) { return barrier(op, spirv::Scope::Subgroup, false); })
         .Case<mlir::gpu::ReturnOp>([&](auto) {
           spirv::ReturnOp::create(b_, loc_);
           op->erase();
@@ -218,11 +220,11 @@ class KernelOps {
     return replace(op, arith::IndexCastUIOp::create(b_, loc_, b_.getIndexType(), thread));
   }
 
-  LogicalResult barrier(Operation* op) {
+  LogicalResult barrier(Operation* op, spirv::Scope scope, bool deviceMemory) {
     using S = spirv::MemorySemantics;
     S semantics = S::AcquireRelease | S::WorkgroupMemory | S::MakeAvailable | S::MakeVisible;
-    if (nonPrivate_) semantics = semantics | S::UniformMemory;
-    spirv::ControlBarrierOp::create(b_, loc_, spirv::Scope::Workgroup, spirv::Scope::Workgroup, semantics);
+    if (deviceMemory) semantics = semantics | S::UniformMemory;
+    spirv::ControlBarrierOp::create(b_, loc_, scope, scope, semantics);
     op->erase();
     return success();
   }
@@ -457,14 +459,16 @@ spirv::VerCapExtAttr everythingWeMayUse(MLIRContext* context) {
 spirv::VerCapExtAttr whatIsUsed(spirv::ModuleOp module) {
   SmallVector<C> capabilities{C::Shader, C::Int64, C::PhysicalStorageBufferAddresses, C::VulkanMemoryModel};
   SmallVector<E> extensions;
-  bool shuffles = false, dots = false, matrices = false;
+  bool shuffles = false, dots = false, matrices = false, bySubgroup = false;
   module.walk([&](Operation* op) {
+    auto barrier = dyn_cast<spirv::ControlBarrierOp>(op);
+    bySubgroup |= barrier && barrier.getExecutionScope() == spirv::Scope::Subgroup;
     shuffles |= isa<spirv::GroupNonUniformShuffleXorOp>(op);
     dots |= isa<spirv::SDotOp>(op);
     matrices |= isa<spirv::KHRCooperativeMatrixMulAddOp>(op);
   });
-  // Both number their threads by subgroup and lane.
-  if (shuffles || matrices) capabilities.push_back(C::GroupNonUniform);
+  // All of them number their threads by subgroup and lane.
+  if (shuffles || matrices || bySubgroup) capabilities.push_back(C::GroupNonUniform);
   if (shuffles) capabilities.push_back(C::GroupNonUniformShuffle);
   if (dots) {
     capabilities.append({C::DotProduct, C::DotProductInput4x8BitPacked});

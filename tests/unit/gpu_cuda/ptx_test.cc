@@ -234,6 +234,27 @@ TEST_F(Ptx, NothingIsContracted) {
   EXPECT_EQ(ptx.find(".ftz"), std::string::npos) << ptx;
 }
 
+TEST_F(Ptx, SubgroupsMeet) {
+  for (const char* name : {"sm80", "sm90"}) {
+    const ProfileInfo& profile = *FindProfile(name);
+    const std::string ptx = Emit({Make("meet", 1,
+                                       [](Builder& b) {
+                                         const Shared s = b.AllocShared(Type::kI32, 128);
+                                         b.StoreShared(s, b.Thread(), b.Load(Type::kI32, b.Arg(0), b.I32(0)));
+                                         b.SubgroupBarrier();
+                                         b.Store(b.Arg(0), b.Thread() * 4, b.LoadShared(s, b.Thread() ^ 1));
+                                       })},
+                                 profile);
+    const size_t store = ptx.find("st.shared"), meet = ptx.find("bar.warp.sync"),
+                 load = ptx.find("ld.shared");
+    EXPECT_TRUE(store < meet && meet < load && load != std::string::npos) << ptx;
+    EXPECT_EQ(ptx.find("bar.sync"), std::string::npos) << ptx;
+    if (Ptxas().empty()) continue;
+    const Assembled assembled = Assemble(ptx, profile.chip);
+    EXPECT_TRUE(assembled.ok) << assembled.said << "\n" << ptx;
+  }
+}
+
 TEST_F(Ptx, TheSameTextEveryTime) {
   const ProfileInfo& profile = *FindProfile("sm80");
   EXPECT_EQ(Emit({Make("everything", 2, Everything)}, profile),

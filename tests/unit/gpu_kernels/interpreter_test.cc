@@ -264,9 +264,23 @@ TEST_F(InterpreterTest, TilesOfDotProductsNeedBarriersAndWholeSubgroups) {
             [&](Builder& b, Shared rows, Shared sums) {
               fill(b, rows);
               b.Barrier();
-              dot(b, rows, sums, subgroup(b) * 65);
+              dot(b, rows, sums, subgroup(b) * 68);
             }),
       "which has 128 words");
+  has(error(profile,
+            [&](Builder& b, Shared rows, Shared sums) {
+              fill(b, rows);
+              b.Barrier();
+              dot(b, rows, sums, subgroup(b) * 62);
+            }),
+      "rows of a matrix at 62, 8 apart: no multiples of 4");
+  has(error(profile,
+            [&](Builder& b, Shared rows, Shared sums) {
+              fill(b, rows);
+              b.Barrier();
+              b.DotTile({rows, b.I32(0), 3}, 8, {rows, b.I32(8), 2}, 8, 8, {sums, b.I32(0), 8});
+            }),
+      "rows of a matrix at 0, 3 apart: no multiples of 2");
   has(error(profile,
             [&](Builder& b, Shared rows, Shared sums) {
               fill(b, rows);
@@ -339,6 +353,53 @@ TEST_F(InterpreterTest, RaceInWorkgroupMemory) {
   EXPECT_EQ(
       Run(box, out, emit),
       "test, workgroup (0, 0, 0): thread 0: load at 31 of workgroup memory 0: races with another thread");
+}
+
+TEST_F(InterpreterTest, BarriersOfSubgroupsOrderWhatTheirThreadsDo) {
+  // Threads write a word and read another's; the two differ by `mask`.
+  const auto error = [&](int mask, bool again, const Profile& profile, std::function<void(Builder&)> meet) {
+    Sandbox box(profile, 1);
+    const Arg out = box.Arena(32 * 4);
+    const std::string found = Run(box, out, [&](Builder& b) {
+      const Shared s = b.AllocShared(Type::kI32, 32);
+      b.StoreShared(s, b.Thread(), b.Thread() * 3);
+      meet(b);
+      b.Store(b.Arg(0), b.Thread() * 4, b.LoadShared(s, b.Thread() ^ mask));
+      if (again) b.StoreShared(s, b.Thread(), b.I32(0));
+    });
+    if (found.empty()) {
+      const std::vector<int32_t> got = box.Read<int32_t>(out);
+      for (int t = 0; t < 32; ++t) EXPECT_EQ(got[static_cast<size_t>(t)], 3 * (t ^ mask));
+    }
+    return found;
+  };
+  const auto has = [](const std::string& text, const char* part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  const auto meet = [](Builder& b) { b.SubgroupBarrier(); };
+  EXPECT_EQ(error(7, false, Plain(8), meet), "");
+  has(error(8, false, Plain(8), meet), "races with another thread");
+  EXPECT_EQ(error(8, false, Plain(16), meet), "");
+  has(error(7, true, Plain(8), meet), "races with another thread");
+  has(error(7, false, Plain(8), [](Builder&) {}), "races with another thread");
+  has(error(7, false, Plain(), meet), "subgroups of 0");
+  // Two of the four subgroups meet, whole; then half of one.
+  has(error(7, false, Plain(8),
+            [](Builder& b) { b.If(LtS(b.Thread(), b.I32(16)), [&] { b.SubgroupBarrier(); }); }),
+      "thread 16: load at 23");
+  has(error(7, false, Plain(8),
+            [](Builder& b) { b.If(LtS(b.Thread(), b.I32(12)), [&] { b.SubgroupBarrier(); }); }),
+      "a barrier in a subgroup with 4 idle threads");
+  // Of device memory they order nothing.
+  Sandbox box(Plain(8), 1);
+  const Arg out = box.Arena(32 * 4);
+  has(Run(box, out,
+          [](Builder& b) {
+            b.Store(b.Arg(0), b.Thread() * 4, b.Thread());
+            b.SubgroupBarrier();
+            b.Load(Type::kI32, b.Arg(0), (b.Thread() ^ 1) * 4);
+          }),
+      "races with another thread");
 }
 
 // Where launches overlap, one that reads or writes ahead of its wait meets the one before it.

@@ -146,5 +146,43 @@ TEST_P(BuilderTest, Subgroups) {
   Run(c);
 }
 
+// The subgroup's threads read what the others wrote, again and again; those of others are at other turns.
+TEST_P(BuilderTest, BarriersOfSubgroups) {
+  int size = GetParam().subgroup;
+  if (size == 0) GTEST_SKIP() << "the profile has no subgroups";
+  Case c;
+  c.name = "meet";
+  c.threads = 64;
+  c.buffers = {Words(64)};
+  c.emit = [size](Builder& k) {
+    const Shared s = k.AllocShared(Type::kI32, 64);
+    const Val t = k.Thread(), rounds = DivU(t, size) + 3;
+    // A sum goes round in each subgroup.
+    const Val next = DivU(t, size) * size + RemU(t + 1, size);
+    const Val sum = k.For(k.I32(0), rounds, k.I32(1), {t}, [&](Val, const std::vector<Val>& carried) {
+      k.StoreShared(s, t, carried[0]);
+      k.SubgroupBarrier();
+      const Val of_next = k.LoadShared(s, next);
+      k.SubgroupBarrier();
+      return std::vector<Val>{carried[0] + of_next};
+    })[0];
+    k.Store(k.Arg(0), t << 2, sum);
+  };
+  c.check = [size](const std::vector<Words>& b) {
+    std::vector<uint32_t> want(64);
+    for (int t = 0; t < 64; ++t) want[static_cast<size_t>(t)] = static_cast<uint32_t>(t);
+    for (int first = 0; first < 64; first += size) {
+      for (int round = 0; round < first / size + 3; ++round) {
+        const std::vector<uint32_t> before = want;
+        for (int i = 0; i < size; ++i) {
+          want[static_cast<size_t>(first + i)] += before[static_cast<size_t>(first + (i + 1) % size)];
+        }
+      }
+    }
+    EXPECT_EQ(b[0], want);
+  };
+  Run(c);
+}
+
 }  // namespace
 }  // namespace qcc::gpu::spirv_test

@@ -67,6 +67,8 @@ TEST(Misuse, NamesTheLimitThatIsExceeded) {
             "kernel 'k': ShuffleXor: profile 'p' has no subgroups");
   EXPECT_EQ(ErrorOf([](Builder& k) { k.ShuffleXor(k.Thread(), 32); }, nullptr, 32),
             "kernel 'k': ShuffleXor: mask 32 in a workgroup of 64; subgroups have 32");
+  EXPECT_EQ(ErrorOf([](Builder& k) { k.SubgroupBarrier(); }),
+            "kernel 'k': SubgroupBarrier: profile 'p' has no subgroups");
   EXPECT_EQ(ErrorOf([](Builder& k) { k.MmaS8({}, {}, {}); }),
             "kernel 'k': MmaS8: profile 'p' has no matrix units of that kind");
   EXPECT_EQ(ErrorOf([](Builder& k) {
