@@ -54,6 +54,13 @@ RowNumbers NumbersOf(Builder& b, const RowWords& words, Sums kind) {
   return n;
 }
 
+NumberCounts CountNumbers(const LinearSpec& spec) {
+  const PlainForm& form = description(spec.format).plain;
+  const int scales = form.columns_per_scale < kChunkColumns ? 2 : 1;
+  const bool rest = form.base == BaseScale::kE8m0, shift = form.minimum != Minimum::kNone;
+  return {scales, scales * (1 + (rest ? 1 : 0) + (shift ? 1 : 0)), 1 + (shift ? scales : 0)};
+}
+
 void AddProduct(Builder& b, bool two_scales, const GroupChunk& w, const std::vector<Val>& x,
                 const RowNumbers numbers[2], Val* acc) {
   const Val none = b.I32(0), bias = b.I32(kFloatBias);

@@ -44,6 +44,13 @@ struct RowNumbers {
 };
 RowNumbers NumbersOf(Builder& b, const RowWords& words, Sums kind);
 
+// How many numbers scale 32 columns where workgroup memory has them. Of a matrix row [scale][rest][shift],
+// each once or for each of two scales. Of a row of x: its scale, and as many products of sums as minima need.
+struct NumberCounts {
+  int scales, of_weights, of_x;
+};
+NumberCounts CountNumbers(const LinearSpec& spec);
+
 // 32 columns of a group: the lane's words of A, and the scales of its two matrix rows.
 struct GroupChunk {
   std::vector<Val> a;

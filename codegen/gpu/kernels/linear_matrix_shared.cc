@@ -32,10 +32,8 @@ static_assert(kGroupWords == kGroupRows * kChunkWords);
 // the registers.
 struct Buffer {
   Buffer(const LinearSpec& spec, int tile_rows);
-  // Numbers of a matrix row: [scale][rest][shift], each once or for each of two scales. Of a row of x: its
-  // scale, and as many products of sums as minima need.
-  int scales, weight_numbers, x_numbers;
-  int weights_at = 0;  // [group][lane][4]
+  int scales, weight_numbers, x_numbers;  // CountNumbers
+  int weights_at = 0;                     // [group][lane][4]
   int weight_numbers_at;
   int x_at;  // [term][row][4][2]: words w and w + 4
   int x_numbers_at;
@@ -43,11 +41,10 @@ struct Buffer {
 };
 
 Buffer::Buffer(const LinearSpec& spec, int tile_rows) {
-  const PlainForm& form = description(spec.format).plain;
-  const bool shift = form.minimum != Minimum::kNone;
-  scales = form.columns_per_scale < kChunkColumns ? 2 : 1;
-  weight_numbers = scales * (1 + (form.base == BaseScale::kE8m0 ? 1 : 0) + (shift ? 1 : 0));
-  x_numbers = 1 + (shift ? scales : 0);
+  const NumberCounts numbers = CountNumbers(spec);
+  scales = numbers.scales;
+  weight_numbers = numbers.of_weights;
+  x_numbers = numbers.of_x;
   weight_numbers_at = kGroups * kGroupWords;
   x_at = weight_numbers_at + kThreads * weight_numbers;
   x_numbers_at = x_at + spec.terms * tile_rows * kChunkWords;

@@ -155,10 +155,19 @@ TEST_P(Int8LinearTest, CooperativeMatricesGiveEqualBits) {
   for (const ProfileInfo& info : Profiles()) {
     if (info.profile.matrix.kind == MatrixUnits::Kind::kCooperative) profiles.push_back(info.profile);
   }
-  // No profile yet, but the kernel has subgroups that share a group of weights, and such as take several.
-  profiles.push_back(profiles.front());
-  profiles.back().name = "subgroups of 64";
-  profiles.back().subgroup = 64;
+  // No profile yet, but the kernel has subgroups that share rows of weights, and such as have a pair of
+  // groups alone; matrices of more columns than rows; and stages of one chunk, where memory is short.
+  const auto add = [&](const char* name, int subgroup, const MatrixUnits& matrix, int max_shared) {
+    profiles.push_back(profiles.front());
+    profiles.back().name = name;
+    profiles.back().subgroup = subgroup;
+    profiles.back().matrix = matrix;
+    profiles.back().max_shared = max_shared;
+  };
+  const MatrixUnits first = profiles.front().matrix;
+  add("subgroups of 64", 64, first, profiles.front().max_shared);
+  add("8 x 16 x 32", 16, {MatrixUnits::Kind::kCooperative, 8, 16, 32}, profiles.front().max_shared);
+  add("20 KiB", 32, first, 20 << 10);
   for (const Profile& profile : Tried(profiles)) {
     // Which epilogue it is, and how units are cut, has nothing to do with the shape of the matrices.
     for (Epilogue epilogue : Tried(kEpilogues)) {
@@ -167,7 +176,10 @@ TEST_P(Int8LinearTest, CooperativeMatricesGiveEqualBits) {
       // rows.
       const Problem alone(format(), true, epilogue, block(), 1, 9);
       const Problem many(format(), true, epilogue, ManyColumns(), 5 * 16 - 3, 65);
-      for (const Problem* p : {&alone, &many}) {
+      // Stages are whole; two terms.
+      const Problem whole(format(), true, epilogue, 512, 2 * 16, 17);
+      const Problem terms(format(), true, epilogue, FewColumns(), 16, 17, {}, 2);
+      for (const Problem* p : {&alone, &many, &whole, &terms}) {
         const LinearSpec spec = p->Spec();
         const std::vector<float> expected =
             RunVariant(*p, profile, [&](int64_t u, int64_t r) { return LinearSplit(spec, 8, u, r); });

@@ -2,6 +2,7 @@
 // profile, and stays small enough for drivers to compile fast.
 #include <cstdlib>
 #include <iostream>
+#include <map>
 
 #include "codegen/gpu/build/Build.h"
 #include "codegen/gpu/kernels/linear.h"
@@ -119,6 +120,47 @@ TEST_P(SpirvSizeTest, Experts) {
         for (int64_t rows : {1, 8, 64, 512}) Expect(Expand_moe_linear, spec, rows);
       }
     }
+  }
+}
+
+// How many barriers a module has whose threads are those of `scope`.
+int Barriers(const std::vector<uint32_t>& words, uint32_t scope) {
+  constexpr size_t kHeader = 5;
+  constexpr uint32_t kConstant = 43, kControlBarrier = 224;
+  std::map<uint32_t, uint32_t> constants;
+  int count = 0;
+  for (size_t i = kHeader; i < words.size(); i += words[i] >> 16) {
+    const uint32_t code = words[i] & 0xffff;
+    if (code == kConstant) constants[words[i + 2]] = words[i + 3];
+    if (code == kControlBarrier) count += constants.at(words[i + 1]) == scope;
+  }
+  return count;
+}
+
+// The workgroup meets behind the first stage's stores and behind those of each other. A stage of 64 columns
+// has a product for each group, chunk and scale, around which the subgroup meets.
+TEST(CooperativeSpirv, WorkgroupsMeetOnceAStage) {
+  constexpr uint32_t kWorkgroup = 2, kSubgroup = 3;
+  mlir::DialectRegistry registry;
+  registerKernelDialects(registry);
+  registerSpirvDialects(registry);
+  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+  const Profile& profile = FindProfile("sg32-matrix32")->profile;
+  for (Format format : BlockFormats()) {
+    LinearSpec spec;
+    spec.format = format;
+    spec.int8 = true;
+    spec.k = 2048;
+    Launch launch = LinearCooperative(spec, 64, 512);
+    launch.args.resize(6);
+    SCOPED_TRACE(launch.name);
+    auto module = buildKernel(context, profile, launch, "kernel_entry");
+    ASSERT_TRUE(static_cast<bool>(module)) << llvm::toString(module.takeError());
+    auto words = emitSpirv(**module, profile, launch);
+    ASSERT_TRUE(static_cast<bool>(words)) << llvm::toString(words.takeError());
+    EXPECT_EQ(Barriers(*words, kWorkgroup), 2);
+    const int scales = description(format).plain.columns_per_scale < kChunkColumns ? 2 : 1;
+    EXPECT_EQ(Barriers(*words, kSubgroup), 2 * (2 * 2 * scales)) << "ahead of reading the sums, and behind";
   }
 }
 
