@@ -48,7 +48,7 @@ struct Share {
 // of them, at 16 bytes each, lie in all banks.
 struct Buffer {
   Buffer(const LinearSpec& spec, const Profile& profile, int chunks);
-  // Of an even number of halves of a chunk.
+  // The odd number of 16 bytes that has room for `words`.
   static int Stride(int words) { return words / kHalfWords % 2 ? words : words + kHalfWords; }
 
   int chunks;  // of a stage
@@ -303,6 +303,7 @@ std::vector<Val> CooperativeTile::Multiply(Val at, Val chunk, int term, int grou
              {memory_, sums, share_.weight_rows});
   b_.SubgroupBarrier();
   std::vector<Val> dots;
+  dots.reserve(kRowsEach);
   for (int i = 0; i < kRowsEach; ++i) {
     // Lane by lane: element (XRowOf(i), weight row).
     dots.push_back(b_.ToF32(b_.LoadShared(memory_, sums + lane_ + i * b_.profile().subgroup)));
