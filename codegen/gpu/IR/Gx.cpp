@@ -1,5 +1,8 @@
 #include "codegen/gpu/IR/Gx.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "codegen/gpu/IR/GxDialect.cpp.inc"
 
 #define GET_OP_CLASSES
@@ -42,6 +45,17 @@ LogicalResult DotTileOp::verify() {
       return emitOpError() << names[i] << " is " << rows[i] << ", no multiple of " << shape[i];
   }
   if (rows[2] % 4 != 0) return emitOpError() << "columns is " << rows[2] << ", no whole words of 4 bytes";
+  // Where Vulkan lets rows of a device's matrices begin.
+  auto wordsOf = [](int32_t bytes) { return std::max(std::min(16, bytes) / 4, 1); };
+  const std::pair<StringRef, std::pair<uint32_t, int32_t>> strides[3] = {
+      {"a_stride", {getAStride(), wordsOf(shape[2])}},
+      {"b_stride", {getBStride(), wordsOf(shape[2])}},
+      {"d_stride", {getDStride(), wordsOf(4 * shape[0])}}};
+  for (const auto& [name, stride] : strides) {
+    if (static_cast<int32_t>(stride.first) % stride.second != 0)
+      return emitOpError() << name << " is " << stride.first << ", no multiple of " << stride.second
+                           << " words";
+  }
   return success();
 }
 

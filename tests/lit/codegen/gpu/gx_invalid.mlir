@@ -67,3 +67,19 @@ func.func @f(%s: memref<8xi32>, %i: i32) {
   gx.dot_tile %s[%i] by 2 rows 8, %s[%i] by 2 rows 8 columns 8 to %s[%i] by 8 shape [8, 8] : memref<8xi32>, memref<8xi32>, memref<8xi32>
   return
 }
+
+// -----
+
+func.func @f(%s: memref<8xi32>, %i: i32) {
+  // expected-error @below {{b_stride is 3, no multiple of 2 words}}
+  gx.dot_tile %s[%i] by 2 rows 8, %s[%i] by 3 rows 8 columns 8 to %s[%i] by 8 shape [8, 8, 8] : memref<8xi32>, memref<8xi32>, memref<8xi32>
+  return
+}
+
+// -----
+
+func.func @f(%s: memref<8xi32>, %i: i32) {
+  // expected-error @below {{d_stride is 6, no multiple of 4 words}}
+  gx.dot_tile %s[%i] by 8 rows 8, %s[%i] by 8 rows 8 columns 32 to %s[%i] by 6 shape [8, 8, 32] : memref<8xi32>, memref<8xi32>, memref<8xi32>
+  return
+}

@@ -29,6 +29,8 @@ gpu.module @kernel {
     gx.dot_tile %shared[%a] by 2 rows 8, %shared[%d] by 4 rows 16 columns 8 to %shared[%p] by 8 shape [8, 16, 8]
       : memref<8xi32, #gpu.address_space<workgroup>>, memref<8xi32, #gpu.address_space<workgroup>>,
         memref<8xi32, #gpu.address_space<workgroup>>
+    // CHECK: gx.subgroup_barrier
+    gx.subgroup_barrier
     // CHECK: gx.store %{{.*}}, %[[BASE]][%{{.*}}] : vector<4xf32>
     gx.store %v, %base[%offset] : vector<4xf32>
     gx.store %w, %base[%offset] : i64
