@@ -272,38 +272,11 @@ class Machine : public ValueBuilder {
 
   std::vector<Val> MmaS8(const std::vector<Val>& a, const std::vector<Val>& b,
                          const std::vector<Val>& c) override {
-    if (profile_.matrix.kind != MatrixUnits::Kind::kMma || profile_.subgroup != 32 || threads_ % 32 != 0 ||
-        a.size() != 4 || b.size() != 2 || c.size() != 4) {
-      Fail("mma of fragments of " + std::to_string(a.size()) + ", " + std::to_string(b.size()) + " and " +
-           std::to_string(c.size()) + " words in profile " + profile_.name);
-      return c;
-    }
-    std::vector<Val> d;
-    for (int i = 0; i < 4; ++i) {
-      d.push_back(New(Type::kI32));
-    }
-    for (int warp = 0; warp < threads_; warp += 32) {
-      int idle = static_cast<int>(std::count(active_.begin() + warp, active_.begin() + warp + 32, 0));
-      if (idle == 32) {
-        continue;
-      }
-      if (idle != 0) {
-        FailAt(warp, "mma in a subgroup with " + std::to_string(idle) + " idle threads");
-      }
-      uint32_t fragments[3][4][32], sums[4][32];
-      const std::vector<Val>* operands[] = {&a, &b, &c};
-      for (int f = 0; f < 3; ++f) {
-        for (size_t w = 0; w < operands[f]->size(); ++w) {
-          std::transform(C((*operands[f])[w]) + warp, C((*operands[f])[w]) + warp + 32, fragments[f][w],
-                         [](uint64_t cell) { return static_cast<uint32_t>(cell); });
-        }
-      }
-      MmaS8Fragments(fragments[0], fragments[1], fragments[2], sums);
-      for (int w = 0; w < 4; ++w) {
-        std::copy_n(sums[w], 32, C(d[w]) + warp);
-      }
-    }
-    return d;
+    return Mma(a, b, c, Type::kI32, MmaS8Fragments);
+  }
+  std::vector<Val> MmaF16(const std::vector<Val>& a, const std::vector<Val>& b,
+                          const std::vector<Val>& c) override {
+    return Mma(a, b, c, Type::kF32, MmaF16Fragments);
   }
 
   // Read and written by the first thread of the subgroup, as far as races go: only a barrier orders it with
@@ -379,6 +352,43 @@ class Machine : public ValueBuilder {
 
  private:
   static constexpr int kMatrixAlignment = 16;  // bytes
+
+  std::vector<Val> Mma(const std::vector<Val>& a, const std::vector<Val>& b, const std::vector<Val>& c,
+                       Type sum, decltype(MmaS8Fragments)* multiply) {
+    if (profile_.matrix.kind != MatrixUnits::Kind::kMma || profile_.subgroup != 32 || threads_ % 32 != 0 ||
+        a.size() != 4 || b.size() != 2 || c.size() != 4) {
+      Fail("mma of fragments of " + std::to_string(a.size()) + ", " + std::to_string(b.size()) + " and " +
+           std::to_string(c.size()) + " words in profile " + profile_.name);
+      return c;
+    }
+    std::vector<Val> d;
+    for (int i = 0; i < 4; ++i) {
+      d.push_back(New(sum));
+    }
+    for (int warp = 0; warp < threads_; warp += 32) {
+      int idle = static_cast<int>(std::count(active_.begin() + warp, active_.begin() + warp + 32, 0));
+      if (idle == 32) {
+        continue;
+      }
+      if (idle != 0) {
+        FailAt(warp, "mma in a subgroup with " + std::to_string(idle) + " idle threads");
+      }
+      uint32_t fragments[3][4][32], sums[4][32];
+      const std::vector<Val>* operands[] = {&a, &b, &c};
+      for (int f = 0; f < 3; ++f) {
+        for (size_t w = 0; w < operands[f]->size(); ++w) {
+          Expect((*operands[f])[w], f == 2 ? sum : Type::kI32, "fragment of mma");
+          std::transform(C((*operands[f])[w]) + warp, C((*operands[f])[w]) + warp + 32, fragments[f][w],
+                         [](uint64_t cell) { return static_cast<uint32_t>(cell); });
+        }
+      }
+      multiply(fragments[0], fragments[1], fragments[2], sums);
+      for (int w = 0; w < 4; ++w) {
+        std::copy_n(sums[w], 32, C(d[w]) + warp);
+      }
+    }
+    return d;
+  }
 
   void RunLaunch(const Launch& launch) {
     launch_ = &launch;

@@ -11,6 +11,7 @@
 
 #include "codegen/gpu/build/value_types.h"
 #include "codegen/gpu/kernels/builder.h"
+#include "dialects/formats/formats.h"
 
 namespace qcc::gpu {
 
@@ -174,6 +175,58 @@ inline void MmaS8Fragments(const uint32_t (*a)[32], const uint32_t (*b)[32], con
         sum += static_cast<uint32_t>(ma[row][k] * mb[k][column]);
       }
       d[w][lane] = sum;
+    }
+  }
+}
+
+// c + the sum of the products of one element of m16n8k16 with half floats. How a device adds is its own; this
+// is the coarsest that any is known to do: every term loses what lies below 2^-24 of the greatest exponent,
+// where an exponent of a product is the sum of its factors' and 0 counts as the smallest normal half, and the
+// sum is cut off to f32. So |error| <= 2^-24 * (17 * 2^e + 2 |sum|), e the greatest exponent.
+inline float MmaF16Sum(const uint16_t* a, const uint16_t* b, float c) {
+  const auto exponent = [](double x, int least) { return x == 0 ? least : std::max(std::ilogb(x), least); };
+  double terms[17], plain = c;
+  int top = exponent(c, -126);
+  for (int k = 0; k < 16; ++k) {
+    const double x = half_to_float(a[k]), y = half_to_float(b[k]);
+    terms[k] = x * y;
+    plain += terms[k];
+    top = std::max(top, exponent(x, -14) + exponent(y, -14));
+  }
+  if (!std::isfinite(plain)) {
+    return static_cast<float>(plain);
+  }
+  terms[16] = c;
+  double sum = 0;
+  for (double term : terms) {
+    sum += std::ldexp(std::trunc(std::ldexp(term, 24 - top)), top - 24);
+  }
+  const auto near = static_cast<float>(sum);
+  return std::fabs(static_cast<double>(near)) > std::fabs(sum) ? std::nextafter(near, 0.f) : near;
+}
+
+// As MmaS8Fragments, of mma.m16n8k16 with half floats, which are h = 0 and 1 of a word.
+// A: word w, half h: row group + 8 * (w & 1), column 2 * quad + h + 8 * (w >> 1).
+// B: word w, half h: row 2 * quad + h + 8 * w, column group.
+// C, D: f32, as there.
+inline void MmaF16Fragments(const uint32_t (*a)[32], const uint32_t (*b)[32], const uint32_t (*c)[32],
+                            uint32_t (*d)[32]) {
+  uint16_t ma[16][16], mb[8][16];  // mb: [column][row]
+  for (int lane = 0; lane < 32; ++lane) {
+    int group = lane / 4, quad = lane % 4;
+    for (int h = 0; h < 2; ++h) {
+      for (int w = 0; w < 4; ++w) {
+        ma[group + 8 * (w & 1)][2 * quad + h + 8 * (w >> 1)] = static_cast<uint16_t>(a[w][lane] >> (16 * h));
+      }
+      for (int w = 0; w < 2; ++w) {
+        mb[group][2 * quad + h + 8 * w] = static_cast<uint16_t>(b[w][lane] >> (16 * h));
+      }
+    }
+  }
+  for (int lane = 0; lane < 32; ++lane) {
+    for (int w = 0; w < 4; ++w) {
+      int row = lane / 4 + 8 * (w >> 1), column = 2 * (lane % 4) + (w & 1);
+      d[w][lane] = static_cast<uint32_t>(FromFloat(MmaF16Sum(ma[row], mb[column], AsFloat(c[w][lane]))));
     }
   }
 }

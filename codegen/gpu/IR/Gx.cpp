@@ -26,11 +26,20 @@ LogicalResult ArgOp::verify() {
   return success();
 }
 
-LogicalResult MmaS8Op::verify() {
-  if (getA().size() != 4 || getB().size() != 2 || getC().size() != 4 || getResults().size() != 4)
-    return emitOpError() << "wants 4, 2 and 4 words and gives 4, found " << getA().size() << ", "
-                         << getB().size() << " and " << getC().size() << ", giving " << getResults().size();
+template <typename OpTy>
+static LogicalResult verifyFragments(OpTy op) {
+  if (op.getA().size() != 4 || op.getB().size() != 2 || op.getC().size() != 4 || op.getResults().size() != 4)
+    return op.emitOpError() << "wants 4, 2 and 4 words and gives 4, found " << op.getA().size() << ", "
+                            << op.getB().size() << " and " << op.getC().size() << ", giving "
+                            << op.getResults().size();
   return success();
+}
+
+LogicalResult MmaS8Op::verify() {
+  return verifyFragments(*this);
+}
+LogicalResult MmaF16Op::verify() {
+  return verifyFragments(*this);
 }
 
 LogicalResult DotTileOp::verify() {

@@ -97,6 +97,17 @@ def Gx_MmaS8Op : Gx_Op<"mma_s8", [AttrSizedOperandSegments]> {
   let assemblyFormat = "`(` $a `)` `,` `(` $b `)` `,` `(` $c `)` attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
+def Gx_MmaF16Op : Gx_Op<"mma_f16", [AttrSizedOperandSegments]> {
+  let summary = "D = A B + C of 16 x 8 x 16 half floats with sums of f32, by the 32 threads of a subgroup together";
+  let description = [{
+    Fragments as PTX mma.sync.m16n8k16.f32.f16 has them: `a` 4 and `b` 2 words of two halves, `c` and the results 4 f32 per
+    thread. Only for profiles with matrix units.
+  }];
+  let arguments = (ins Variadic<I32>:$a, Variadic<I32>:$b, Variadic<F32>:$c);
+  let results = (outs Variadic<F32>:$results);
+  let assemblyFormat = "`(` $a `)` `,` `(` $b `)` `,` `(` $c `)` attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
 
 def Gx_SubgroupBarrierOp : Gx_Op<"subgroup_barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "the threads of a subgroup meet";

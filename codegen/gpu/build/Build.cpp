@@ -270,21 +270,11 @@ class MlirBuilder final : public Builder {
   }
   std::vector<Val> MmaS8(const std::vector<Val>& a, const std::vector<Val>& b,
                          const std::vector<Val>& c) override {
-    std::vector<Val> results(4);
-    bool good = a.size() == 4 && b.size() == 2 && c.size() == 4 && want("MmaS8", a, Type::kI32) &&
-                want("MmaS8", b, Type::kI32) && want("MmaS8", c, Type::kI32);
-    const bool has = profile_.matrix.kind == MatrixUnits::Kind::kMma;
-    if (!good || !has) {
-      for (Val& v : results) {
-        v = fail(Type::kI32, has ? "MmaS8: wants 4, 2 and 4 words"
-                                 : "MmaS8: profile '" + profile_.name + "' has no matrix units of that kind");
-      }
-      return results;
-    }
-    SmallVector<mlir::Type> types(4, b_.getI32Type());
-    auto op = gx::MmaS8Op::create(b_, loc_, types, values(a), values(b), values(c));
-    for (int i = 0; i < 4; ++i) results[i] = wrap(op.getResult(i), Type::kI32);
-    return results;
+    return mma<gx::MmaS8Op>("MmaS8", a, b, c, Type::kI32);
+  }
+  std::vector<Val> MmaF16(const std::vector<Val>& a, const std::vector<Val>& b,
+                          const std::vector<Val>& c) override {
+    return mma<gx::MmaF16Op>("MmaF16", a, b, c, Type::kF32);
   }
   void DotTile(const SharedRows& a, int a_rows, const SharedRows& b, int b_rows, int columns,
                const SharedRows& d) override {
@@ -314,6 +304,26 @@ class MlirBuilder final : public Builder {
   }
 
  private:
+  template <typename OpTy>
+  std::vector<Val> mma(const char* name, const std::vector<Val>& a, const std::vector<Val>& b,
+                       const std::vector<Val>& c, Type sum) {
+    std::vector<Val> results(4);
+    bool good = a.size() == 4 && b.size() == 2 && c.size() == 4 && want(name, a, Type::kI32) &&
+                want(name, b, Type::kI32) && want(name, c, sum);
+    const bool has = profile_.matrix.kind == MatrixUnits::Kind::kMma;
+    if (!good || !has) {
+      for (Val& v : results) {
+        v = fail(sum, llvm::Twine(name) +
+                          (has ? ": wants 4, 2 and 4 words"
+                               : ": profile '" + profile_.name + "' has no matrix units of that kind"));
+      }
+      return results;
+    }
+    SmallVector<mlir::Type> types(4, lower(sum));
+    auto op = OpTy::create(b_, loc_, types, values(a), values(b), values(c));
+    for (int i = 0; i < 4; ++i) results[i] = wrap(op.getResult(i), sum);
+    return results;
+  }
   Value get(Val v) { return Value::getFromOpaquePointer(v.value()); }
   Val wrap(Value value, Type type) { return Val(this, value.getAsOpaquePointer(), type); }
   SmallVector<Value> values(const std::vector<Val>& vals) {

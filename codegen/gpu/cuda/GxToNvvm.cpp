@@ -146,19 +146,27 @@ struct PackHalfPattern : OpRewritePattern<gx::PackHalfOp> {
   }
 };
 
-struct MmaS8Pattern : OpRewritePattern<gx::MmaS8Op> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(gx::MmaS8Op op, PatternRewriter& rw) const override {
-    auto i32 = rw.getI32Type();
-    auto fragment = LLVM::LLVMStructType::getLiteral(rw.getContext(), {i32, i32, i32, i32});
-    Value result =
-        callIntrinsic(rw, op.getLoc(), fragment, "llvm.nvvm.mma.m16n8k32.row.col.s8", op->getOperands());
-    SmallVector<Value> words;
+// A product of matrices in fragments. The intrinsic takes words of `a` and `b` as `word`; null: as they are.
+template <typename OpTy>
+struct MmaPattern : OpRewritePattern<OpTy> {
+  MmaPattern(MLIRContext* context, const char* name, mlir::Type word)
+      : OpRewritePattern<OpTy>(context), name(name), word(word) {}
+  LogicalResult matchAndRewrite(OpTy op, PatternRewriter& rw) const override {
+    Location loc = op.getLoc();
+    SmallVector<Value> operands;
+    for (ValueRange fragment : {ValueRange(op.getA()), ValueRange(op.getB())})
+      for (Value v : fragment) operands.push_back(word ? LLVM::BitcastOp::create(rw, loc, word, v) : v);
+    llvm::append_range(operands, op.getC());
+    auto sums = LLVM::LLVMStructType::getLiteral(rw.getContext(), llvm::to_vector(op->getResultTypes()));
+    Value result = callIntrinsic(rw, loc, sums, name, operands);
+    SmallVector<Value> parts;
     for (int64_t i = 0; i < 4; ++i)
-      words.push_back(LLVM::ExtractValueOp::create(rw, op.getLoc(), result, ArrayRef<int64_t>{i}));
-    rw.replaceOp(op, words);
+      parts.push_back(LLVM::ExtractValueOp::create(rw, loc, result, ArrayRef<int64_t>{i}));
+    rw.replaceOp(op, parts);
     return success();
   }
+  const char* name;
+  mlir::Type word;
 };
 
 // A function as the LLVM intrinsic that NVPTX selects an instruction for. Vectors go element by element.
@@ -202,7 +210,10 @@ struct GxToNvvmPass : PassWrapper<GxToNvvmPass, OperationPass<mlir::gpu::GPUModu
     MLIRContext* context = &getContext();
     RewritePatternSet patterns(context);
     patterns.add<LoadPattern, StorePattern, AtomicAddPattern, PrefetchPattern, SubgroupBarrierPattern,
-                 Dot4Pattern, UnpackHalfPattern, PackHalfPattern, MmaS8Pattern>(context);
+                 Dot4Pattern, UnpackHalfPattern, PackHalfPattern>(context);
+    patterns.add<MmaPattern<gx::MmaS8Op>>(context, "llvm.nvvm.mma.m16n8k32.row.col.s8", mlir::Type());
+    patterns.add<MmaPattern<gx::MmaF16Op>>(context, "llvm.nvvm.mma.m16n8k16.row.col.f32.f32",
+                                           VectorType::get({2}, Float16Type::get(context)));
     // The wait is no intrinsic, as LLVM declares that one to touch no memory: loads could move ahead of it.
     patterns.add<AssemblyPattern<gx::AwaitEarlierOp>>(context, "griddepcontrol.wait;", "~{memory}");
     patterns.add<AssemblyPattern<gx::LetNextBeginOp>>(context, "griddepcontrol.launch_dependents;", "");

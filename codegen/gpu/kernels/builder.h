@@ -24,11 +24,11 @@
 
 namespace qcc::gpu {
 
-// Units that multiply matrices of signed bytes.
+// Units that multiply matrices of signed bytes; those of kind kMma multiply half floats, too.
 struct MatrixUnits {
   enum class Kind : uint8_t {
     kNone,
-    kMma,         // mma.sync of PTX, in fragments that the kernel has in registers (Builder::MmaS8)
+    kMma,         // mma.sync of PTX, in fragments that the kernel has in registers (Builder::MmaS8, MmaF16)
     kCooperative  // cooperative matrices of Vulkan, from workgroup memory to it (Builder::DotTile)
   };
   Kind kind = Kind::kNone;
@@ -206,6 +206,12 @@ class Builder {
   // b: 2 x i32, c: 4 x i32, in the fragment layout of PTX mma.sync.m16n8k32.s8.
   virtual std::vector<Val> MmaS8(const std::vector<Val>& a, const std::vector<Val>& b,
                                  const std::vector<Val>& c) = 0;
+  // The same for m16n8k16 of half floats, two to a word, with sums of f32: a: 4 x i32, b: 2 x i32, c: 4 x
+  // f32, in the fragment layout of PTX mma.sync.m16n8k16.f32.f16. Products are exact. A device adds them in
+  // an order of its own and cuts off what lies 2^24 below the greatest; a column of D depends on that column
+  // of B and C alone.
+  virtual std::vector<Val> MmaF16(const std::vector<Val>& a, const std::vector<Val>& b,
+                                  const std::vector<Val>& c) = 0;
   // Matrix units of kind kCooperative; a subgroup executes it together. Word i of row j of `d` becomes the
   // sum of a[i][c] * b[j][c] over c < columns, for i < a_rows and j < b_rows; rows of `a` and `b` are signed
   // bytes, four to a word. Rows and columns are multiples of the profile's m, n and k. Rows begin at

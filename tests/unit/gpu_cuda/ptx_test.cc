@@ -159,6 +159,7 @@ void Everything(Builder& b) {
   }
   if (b.profile().matrix.kind == MatrixUnits::Kind::kMma) {
     for (Val v : b.MmaS8({i, i, i, i}, {i, at}, {i, i, i, at})) ints.push_back(v);
+    for (Val v : b.MmaF16({i, i, i, i}, {i, at}, {f, f, f, sum})) floats.push_back(v);
   }
   Val total = ints[0];
   for (size_t k = 1; k < ints.size(); ++k) total = total ^ ints[k];
@@ -179,8 +180,12 @@ TEST_F(Ptx, EveryOperationOfTheLanguage) {
     EXPECT_NE(ptx.find("dp4a.s32.s32"), std::string::npos);
     EXPECT_EQ(ptx.find(".shared .align 4 "), std::string::npos) << "less than LLVM reckons with";
     EXPECT_NE(ptx.find(".maxntid 128"), std::string::npos);
-    EXPECT_EQ(ptx.find("mma.sync") != std::string::npos,
-              profile.profile.matrix.kind == MatrixUnits::Kind::kMma);
+    for (const char* product : {"mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32",
+                                "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"}) {
+      EXPECT_EQ(ptx.find(product) != std::string::npos,
+                profile.profile.matrix.kind == MatrixUnits::Kind::kMma)
+          << product;
+    }
     EXPECT_EQ(ptx.find(".extern .func"), std::string::npos) << "calls a function that nobody defines";
     Check(ptx, profile);
   }
