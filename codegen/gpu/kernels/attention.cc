@@ -36,6 +36,12 @@ AttentionOrder::AttentionOrder(const AttentionSpec& s) {
   while (owned > kAttentionPiece && owned / 2 * parts >= s.kv.head_dim) owned /= 2;
 }
 
+bool OnMatrixUnits(const AttentionSpec& s, const Profile& profile) {
+  // Of whole slices, and as many as there are threads for (attention_matrix.h).
+  const bool fits = s.kv.head_dim == 64 || s.kv.head_dim == 128 || s.kv.head_dim == 256;
+  return s.kv.f16 && fits && profile.matrix.kind == MatrixUnits::Kind::kMma;
+}
+
 Val ChunkPositions(const AttentionOrder& order, Val count) {
   const Val tiles = DivU(count + (kAttentionTile - 1), kAttentionTile);
   return DivU(tiles + (order.splits - 1), order.splits) * kAttentionTile;

@@ -4,6 +4,7 @@
 // * A tile is 32 positions, at absolute places. Within a chunk of tiles: online softmax, position after
 // position.
 //   The weights are summed apart for each position modulo kAttentionPlaces.
+//   On matrix units both ways go over a tile in another order, the same for both (attention_matrix.h).
 // * Chunks are folded in their order, each scaled by its greatest score. Their length depends on the row's
 //   position only (ChunkPositions). At the end the places' sums of weights are added.
 // What a row may not see adds exactly nothing.
@@ -45,6 +46,10 @@ struct AttentionOrder {
 
 // Positions of a chunk for a row that sees `count` of them (i32): a multiple of the tile.
 Val ChunkPositions(const AttentionOrder& order, Val count);
+
+// Whether the profile's matrix units multiply for it; else, sums of f32 products. Of both ways or of none, as
+// the order of sums within a tile differs (attention_matrix.h).
+bool OnMatrixUnits(const AttentionSpec& spec, const Profile& profile);
 
 // Few rows: the cache is split over workgroups, whose partial results a second launch combines.
 std::vector<Launch> SplitAttention(const AttentionSpec& spec, const Dispatch<plan::AttentionSpec>& dispatch,

@@ -1,15 +1,12 @@
-// Attention of many rows. A workgroup has a block of rows with the query heads of one kv head and walks the
-// cache in tiles: scores from slices of queries and keys in workgroup memory, online softmax, then slices of
-// values. Eight threads share a few queries: a thread has every eighth position of a tile, and later every
-// eighth column of the sums, which stay in its registers. At the end of a chunk they are folded into what the
-// output holds of the chunks before; the same thread reads it again.
+// Attention of many rows, f32 sums of products. Scores come from slices of queries and keys in workgroup
+// memory; then slices of values. Eight threads share a few queries: a thread has every eighth position of a
+// tile, and later every eighth column of the sums, which stay in its registers. At the end of a chunk the
+// same thread folds them into the output.
 #include <algorithm>
 
-#include "codegen/gpu/kernels/attention.h"
+#include "codegen/gpu/kernels/attention_rows.h"
 #include "codegen/gpu/kernels/kernel_args.h"
 #include "codegen/gpu/kernels/math.h"
-#include "codegen/gpu/kernels/reduce.h"
-#include "codegen/gpu/kernels/step.h"
 
 namespace qcc::gpu {
 namespace {
@@ -24,28 +21,13 @@ constexpr int kKeySlice = 2 * kPiece;      // elements
 constexpr int kKeyStride = kKeySlice + 1;  // odd: threads of a team read different banks
 constexpr int kValueSlice = kTile;         // columns
 constexpr int kWeightStride = kTile + 1;
-// Workgroups of one block, for when each of its rows is of another sequence. In a prompt, where all are of
-// one, the others end at once.
-constexpr int kMaxSharers = 8;
 constexpr int kUnroll = 2;  // of the inner loops: more is only size, drivers unroll by themselves
 
-struct Block {
-  Block(const AttentionSpec& s, const Profile& profile) {
-    // Twice the sums must fit the registers, and without shuffles the maxima take workgroup memory.
-    queries_each = s.kv.head_dim <= 128 && profile.subgroup >= kShare ? 4 : 2;
-    queries = kTeams * queries_each;
-    head_blocks = CeilDiv(s.group(), queries);
-    heads = CeilDiv(s.group(), head_blocks);
-    rows = queries / heads;
-    sharers = std::min(rows, kMaxSharers);
-  }
-  int queries_each, queries, head_blocks, heads, rows, sharers;
-};
-
-template <typename T>
-struct BlockArgs {
-  T step, seqs, q, gate, kv, out, scale;
-};
+RowBlock BlockOf(const AttentionSpec& s, const Profile& profile) {
+  // Twice the sums must fit the registers, and without shuffles the maxima take workgroup memory.
+  const int queries_each = s.kv.head_dim <= 128 && profile.subgroup >= kShare ? 4 : 2;
+  return {s, kThreads, kTeams * queries_each};
+}
 
 // What a thread carries of a query along the cache, in this order. Of the chunk the greatest score, the
 // thread's sum of weights, and its columns of the sum of values; of the chunks before the first two (the
@@ -63,23 +45,11 @@ std::vector<Val> Added(std::vector<Val> sums, const std::vector<Val>& part) {
   return sums;
 }
 
-class BlockKernel {
+class BlockKernel : public RowBlockKernel {
  public:
-  BlockKernel(Builder& b, const AttentionSpec& s) : b_(b), s_(s) {}
-  void Emit() {
-    b_.If(LtS(row0_, n_rows_), [&] { EmitRows(); });
-  }
+  BlockKernel(Builder& b, const AttentionSpec& s) : RowBlockKernel(b, s, BlockOf(s, b.profile())) {}
 
  private:
-  struct Query {
-    Val inside, row, at;  // at: row * q_heads + head
-  };
-  // A walk along the cache of one sequence.
-  struct Walk {
-    KvHead cache;
-    Val count;               // positions
-    std::vector<Val> limit;  // [own query]: positions that it may see
-  };
   // Where a thread reads and lays out values: four columns from `column` on of the positions that begin at
   // elements `from`.
   struct ValueStage {
@@ -87,75 +57,51 @@ class BlockKernel {
     std::vector<Val> from;
   };
 
-  Query QueryOf(Val number) const;
-  void Prepare();
-  void EmitRows();
-  Walk BeginWalk(Val seq);
-  void Pass(Val seq);
-  std::vector<Val> Tile(const Walk& walk, Val t0, std::vector<Val> state);
-  void StageKeys(const Walk& walk, Val key_row, Val piece, Val other);
+  struct OwnWalk : Walk {
+    std::vector<Val> limit;  // [own query]: positions that it may see
+  };
+
+  void Prepare() override;
+  void Pass(const Walk& of_seq) override;
+  OwnWalk BeginWalk(const Walk& of_seq);
+  std::vector<Val> Tile(const OwnWalk& walk, Val t0, std::vector<Val> state);
+  void StageKeys(const OwnWalk& walk, Val key_row, Val piece, Val other);
   std::vector<Val> DotSlice(int first, int end, const std::vector<Val>& so_far);
   std::vector<Val> Dots(Val e0, std::vector<Val> dot);
-  std::vector<Val> Scores(const Walk& walk, Val t0);
-  std::vector<Val> PartScores(const Walk& walk, Val key_row, Val part, const std::vector<Val>& sums);
-  void Weigh(const Walk& walk, Val t0, const std::vector<Val>& score, std::vector<Val>& state);
+  std::vector<Val> Scores(const OwnWalk& walk, Val t0);
+  std::vector<Val> PartScores(const OwnWalk& walk, Val key_row, Val part, const std::vector<Val>& sums);
+  void Weigh(const OwnWalk& walk, Val t0, const std::vector<Val>& score, std::vector<Val>& state);
   std::vector<Val> ExpOfOwn(Val at, std::vector<Val> so_far);
-  void AddValues(const Walk& walk, Val t0, std::vector<Val>& state);
-  void StageValues(const Walk& walk, const ValueStage& stage, int first, int width);
+  void AddValues(const OwnWalk& walk, Val t0, std::vector<Val>& state);
+  void StageValues(const OwnWalk& walk, const ValueStage& stage, int first, int width);
   std::vector<Val> WeightedSums(Val j0, int span, std::vector<Val> sum);
-  void EndChunk(const Walk& walk, Val t0, int query, Val* of_query);
+  void EndChunk(const OwnWalk& walk, Val t0, int query, Val* of_query);
   std::vector<Val> Fold(int query, const Val* of_query);
-  void Finish(const Walk& walk, const std::vector<Val>& state);
 
-  Builder& b_;
-  const AttentionSpec& s_;
-  const Block w_{s_, b_.profile()};
-  const AttentionOrder order_{s_};
-  const int dim_ = s_.kv.head_dim, each_ = w_.queries_each;
   const Carried carried_{dim_ / kShare};
-  const BlockArgs<Val> args_ = ReadArgs<BlockArgs>(b_);
-  const Val scale_ = FloatOf(args_.scale);
   // A slice of queries and behind it one of keys; later one of values.
   const int key_words_ = w_.queries * kKeyStride;
   const Shared stage_ =
       b_.AllocShared(Type::kF32, std::max(key_words_ + kTile * kKeyStride, kTile* kValueSlice));
   const Shared weights_ = b_.AllocShared(Type::kF32, w_.queries* kWeightStride);
-  Reducer over_share_{b_, kThreads, kShare, each_};
-  const Val thread_ = b_.Thread(), team_ = DivU(thread_, kShare), place_ = RemU(thread_, kShare);
   const Val own_queries_ = team_ * kKeyStride, own_keys_ = place_ * kKeyStride + key_words_,
             own_weights_ = team_ * kWeightStride, own_place_ = own_weights_ + place_;
-  const Val row0_ = b_.BlockX() * w_.rows;
-  const Val kv_head_ = DivU(b_.BlockY(), w_.head_blocks);
-  const Val first_head_ = kv_head_ * s_.group() + RemU(b_.BlockY(), w_.head_blocks) * w_.heads;
-  const Val end_head_ = MinS(first_head_ + w_.heads, (kv_head_ + 1) * s_.group());
-  const Val n_rows_ = StepRows(args_.step);
-  const Val zero_ = b_.F32(0.f), none_ = b_.F32(kNoScore);
 
-  // By Prepare. Of the thread's queries:
+  // By Prepare. Of the thread's queries; chunk_: positions. fresh_: carried into a walk.
   std::vector<Query> own_;
-  std::vector<Val> own_seq_, own_end_, chunk_;
-  std::vector<Val> fresh_;  // carried into a walk
+  std::vector<Val> own_seq_, own_position_, chunk_, fresh_;
   // Staging: a row and four elements a thread; queries, by the elements where they begin, in turns of
   // kThreads / 4.
   Val stage_row_, stage_at_;
   std::vector<Val> stage_query_;
 };
 
-// Row by row, heads within.
-BlockKernel::Query BlockKernel::QueryOf(Val number) const {
-  const Val local = DivU(number, w_.heads), row = row0_ + local, head = first_head_ + RemU(number, w_.heads);
-  Query x;
-  x.inside = And(And(LtS(local, b_.I32(w_.rows)), LtS(row, n_rows_)), LtS(head, end_head_));
-  x.row = Select(x.inside, row, row0_);
-  x.at = x.row * s_.q_heads + Select(x.inside, head, first_head_);
-  return x;
-}
-
 void BlockKernel::Prepare() {
   for (int i = 0; i < each_; ++i) {
-    own_.push_back(QueryOf(team_ + i * kTeams));
+    own_.push_back(QueryOf(team_ + i * w_.teams));
     own_seq_.push_back(RowSeq(args_.step, own_[i].row));
-    own_end_.push_back(RowPosition(args_.step, own_[i].row) + 1);
+    own_position_.push_back(RowPosition(args_.step, own_[i].row));
+    chunk_.push_back(ChunkPositions(order_, own_position_[i] + 1));
   }
   stage_row_ = ShrU(thread_, 2);
   stage_at_ = (thread_ & 3) << 2;
@@ -164,47 +110,34 @@ void BlockKernel::Prepare() {
   }
   fresh_.assign(static_cast<size_t>(each_ * carried_.each), zero_);
   for (int i = 0; i < each_; ++i) {
-    chunk_.push_back(ChunkPositions(order_, own_end_[i]));
     Val* of_query = &fresh_[i * carried_.each];
     of_query[Carried::kTop] = of_query[carried_.kept_top] = none_;
     of_query[carried_.chunk_end] = chunk_[i];
   }
 }
 
-void BlockKernel::EmitRows() {
-  Prepare();
-  // The block's rows may belong to several sequences: one pass over the cache of each, which writes only
-  // that sequence's rows. The workgroups of a block share the passes.
-  const Val last_row = MinS(row0_ + w_.rows, n_rows_) - 1;
-  b_.For(RowSeq(args_.step, row0_) + b_.BlockZ(), RowSeq(args_.step, last_row) + 1, b_.I32(w_.sharers),
-         [&](Val seq) { Pass(seq); });
-}
-
-BlockKernel::Walk BlockKernel::BeginWalk(Val seq) {
-  Walk walk;
-  walk.cache = FindKvHead(s_.kv, args_.seqs, seq, args_.kv, kv_head_);
-  const Val row_begin = SeqRowBegin(args_.seqs, seq);
-  const Val block_end = MinS(row0_ + w_.rows, n_rows_);
-  const Val seq_end = MinS(row_begin + SeqRowCount(args_.seqs, seq), block_end);
-  walk.count = Select(And(LtS(row_begin, seq_end), LtS(row0_, seq_end)),
-                      SeqPast(args_.seqs, seq) + seq_end - row_begin, b_.I32(0));
+BlockKernel::OwnWalk BlockKernel::BeginWalk(const Walk& of_seq) {
+  OwnWalk walk{of_seq, {}};
   for (int i = 0; i < each_; ++i) {
-    walk.limit.push_back(Select(And(own_[i].inside, Eq(own_seq_[i], seq)), own_end_[i], b_.I32(0)));
+    walk.limit.push_back(LimitOf(walk, own_[i], own_seq_[i], own_position_[i]));
     b_.For(place_, Select(LtS(b_.I32(0), walk.limit[i]), b_.I32(dim_), b_.I32(0)), b_.I32(kShare),
            [&](Val column) { b_.Store(args_.out, (own_[i].at * dim_ + column) << 2, zero_); });
   }
   return walk;
 }
 
-void BlockKernel::Pass(Val seq) {
-  const Walk walk = BeginWalk(seq);
+void BlockKernel::Pass(const Walk& of_seq) {
+  const OwnWalk walk = BeginWalk(of_seq);
   const std::vector<Val> state =
       b_.For(b_.I32(0), walk.count, b_.I32(kTile), fresh_,
              [&](Val t0, const std::vector<Val>& before) { return Tile(walk, t0, before); });
-  Finish(walk, state);
+  std::vector<Val> totals;
+  for (int i = 0; i < each_; ++i) totals.push_back(state[i * carried_.each + carried_.kept_sum]);
+  totals = over_share_(Reduction::kSum, totals);
+  for (int i = 0; i < each_; ++i) FinishQuery(walk.limit[i], own_[i].at, totals[i]);
 }
 
-std::vector<Val> BlockKernel::Tile(const Walk& walk, Val t0, std::vector<Val> state) {
+std::vector<Val> BlockKernel::Tile(const OwnWalk& walk, Val t0, std::vector<Val> state) {
   Weigh(walk, t0, Scores(walk, t0), state);
   AddValues(walk, t0, state);
   for (int i = 0; i < each_; ++i) EndChunk(walk, t0, i, &state[i * carried_.each]);
@@ -214,7 +147,7 @@ std::vector<Val> BlockKernel::Tile(const Walk& walk, Val t0, std::vector<Val> st
 // ---- scores ----
 
 // Pieces `piece` and, in the slice's other half, `other` of queries and keys.
-void BlockKernel::StageKeys(const Walk& walk, Val key_row, Val piece, Val other) {
+void BlockKernel::StageKeys(const OwnWalk& walk, Val key_row, Val piece, Val other) {
   const Val d = (Select(LtS(stage_at_, b_.I32(kPiece)), piece, other) * kPiece) + (stage_at_ & (kPiece - 1));
   const bool full = order_.parts * order_.owned == dim_;
   const Val at = full ? d : MinS(d, b_.I32(dim_ - 4)), inside = LtS(d, b_.I32(dim_));
@@ -257,7 +190,7 @@ std::vector<Val> BlockKernel::Dots(Val e0, std::vector<Val> dot) {
 }
 
 // [own query][own position] of the tile.
-std::vector<Val> BlockKernel::Scores(const Walk& walk, Val t0) {
+std::vector<Val> BlockKernel::Scores(const OwnWalk& walk, Val t0) {
   const Val key_row = MinS(t0 + stage_row_, walk.count - 1) * dim_;
   const std::vector<Val> none_yet(static_cast<size_t>(each_ * kSpan), zero_);
   // A slice has two pieces of one part, or where a part is one piece, two parts.
@@ -267,7 +200,7 @@ std::vector<Val> BlockKernel::Scores(const Walk& walk, Val t0) {
       [&](Val part, const std::vector<Val>& sums) { return PartScores(walk, key_row, part, sums); });
 }
 
-std::vector<Val> BlockKernel::PartScores(const Walk& walk, Val key_row, Val part,
+std::vector<Val> BlockKernel::PartScores(const OwnWalk& walk, Val key_row, Val part,
                                          const std::vector<Val>& sums) {
   const std::vector<Val> none_yet(sums.size(), zero_);
   const int part_pieces = order_.owned / kPiece;
@@ -287,7 +220,7 @@ std::vector<Val> BlockKernel::PartScores(const Walk& walk, Val key_row, Val part
 // ---- weights ----
 
 // Lays out the weights of the tile, and scales what is carried to the new greatest scores.
-void BlockKernel::Weigh(const Walk& walk, Val t0, const std::vector<Val>& score, std::vector<Val>& state) {
+void BlockKernel::Weigh(const OwnWalk& walk, Val t0, const std::vector<Val>& score, std::vector<Val>& state) {
   std::vector<Val> top(static_cast<size_t>(each_), none_);
   std::vector<Val> seen(score.size());
   for (int i = 0; i < each_; ++i) {
@@ -331,7 +264,7 @@ std::vector<Val> BlockKernel::ExpOfOwn(Val at, std::vector<Val> so_far) {
 
 // ---- values ----
 
-void BlockKernel::AddValues(const Walk& walk, Val t0, std::vector<Val>& state) {
+void BlockKernel::AddValues(const OwnWalk& walk, Val t0, std::vector<Val>& state) {
   const Val row = ShrU(thread_, 3), column = (thread_ & 7) << 2;
   ValueStage stage{column, row * kValueSlice + column, {}};
   for (int r = 0; r < kTile; r += kThreads / kShare) {
@@ -358,7 +291,7 @@ void BlockKernel::AddValues(const Walk& walk, Val t0, std::vector<Val>& state) {
 }
 
 // Columns [first, first + width) of the tile's values.
-void BlockKernel::StageValues(const Walk& walk, const ValueStage& stage, int first, int width) {
+void BlockKernel::StageValues(const OwnWalk& walk, const ValueStage& stage, int first, int width) {
   std::vector<std::vector<Val>> loaded;
   const Val column = (width == kValueSlice ? stage.column : MinS(stage.column, b_.I32(width - 4))) + first;
   loaded.reserve(stage.from.size());
@@ -389,10 +322,8 @@ std::vector<Val> BlockKernel::WeightedSums(Val j0, int span, std::vector<Val> su
 
 // ---- chunks ----
 
-// At the end of a chunk, and of what the query may see; never for a query of another sequence.
-void BlockKernel::EndChunk(const Walk& walk, Val t0, int query, Val* of_query) {
-  const Val limit = walk.limit[query], chunk_end = of_query[carried_.chunk_end];
-  const Val done = And(LtS(t0, limit), LtS(MinS(chunk_end, limit), t0 + (kTile + 1)));
+void BlockKernel::EndChunk(const OwnWalk& walk, Val t0, int query, Val* of_query) {
+  const Val chunk_end = of_query[carried_.chunk_end], done = EndsChunk(walk.limit[query], t0, chunk_end);
   Val &kept_top = of_query[carried_.kept_top], &kept_sum = of_query[carried_.kept_sum];
   const std::vector<Val> sums = b_.IfElse(
       done, [&] { return Fold(query, of_query); },
@@ -408,9 +339,7 @@ void BlockKernel::EndChunk(const Walk& walk, Val t0, int query, Val* of_query) {
 
 // Adds the chunk to `out`; the greatest score and the sum of weights with it.
 std::vector<Val> BlockKernel::Fold(int query, const Val* of_query) {
-  const Val kept_top = of_query[carried_.kept_top], chunk_top = of_query[Carried::kTop];
-  const Val top = MaxF(kept_top, chunk_top);
-  const Val keep = Exp(kept_top - top), add = Exp(chunk_top - top);
+  const auto [top, keep, add] = ScalesOf(of_query[carried_.kept_top], of_query[Carried::kTop]);
   for (int c = 0; c < carried_.columns; ++c) {
     const Val at = ((own_[query].at * dim_ + place_) << 2) + 4 * kShare * c;
     const Val value = of_query[Carried::kValues + c];
@@ -419,51 +348,10 @@ std::vector<Val> BlockKernel::Fold(int query, const Val* of_query) {
   return std::vector<Val>{top, Fma(of_query[Carried::kSum], add, of_query[carried_.kept_sum] * keep)};
 }
 
-void BlockKernel::Finish(const Walk& walk, const std::vector<Val>& state) {
-  std::vector<Val> totals;
-  for (int i = 0; i < each_; ++i) totals.push_back(state[i * carried_.each + carried_.kept_sum]);
-  totals = over_share_(Reduction::kSum, totals);
-  for (int i = 0; i < each_; ++i) {
-    b_.If(LtS(b_.I32(0), walk.limit[i]), [&] {
-      const Val inverse = DivF(b_.F32(1.f), totals[i]);
-      // A loop: a gate's exp for every column would be most of the kernel.
-      b_.For(place_, b_.I32(dim_), b_.I32(kShare), [&](Val column) {
-        const Val at = (own_[i].at * dim_ + column) << 2;
-        const Val value = b_.Load(Type::kF32, args_.out, at) * inverse;
-        b_.Store(args_.out, at, ApplyGate(s_, args_.gate, own_[i].at, column, value));
-      });
-    });
-  }
-}
-
 }  // namespace
 
-std::vector<Launch> BlockAttention(const AttentionSpec& s, const Dispatch<plan::AttentionSpec>& d,
-                                   Expansion& expansion) {
-  const Block w(s, expansion.profile());
-  const int row_blocks = CeilDiv(static_cast<int>(d.rows), w.rows);
-  const uint64_t rows = static_cast<uint64_t>(d.rows), dim = static_cast<uint64_t>(s.kv.head_dim);
-  const uint64_t heads = static_cast<uint64_t>(s.q_heads);
-  Launch launch;
-  launch.name = "attention.block" + s.name();
-  launch.emit = [s](Builder& b) { BlockKernel(b, s).Emit(); };
-  launch.workgroup_size = kThreads;
-  launch.grid[0] = static_cast<uint32_t>(row_blocks);
-  launch.grid[1] = static_cast<uint32_t>(s.kv.kv_heads * w.head_blocks);
-  launch.grid[2] = static_cast<uint32_t>(w.sharers);
-  launch.args = ListArgs<BlockArgs>({.step = StepArg(expansion),
-                                     .seqs = StepSeqsArg(expansion),
-                                     .q = *d.bindings.q,
-                                     .gate = s.gated ? *d.bindings.gate : Number(0),
-                                     .kv = Number(d.bindings.kv->value),
-                                     .out = *d.bindings.out,
-                                     .scale = FloatNumber(d.spec.scale)});
-  launch.read_bytes = rows * heads * dim * 4 * (s.gated ? 2 : 1);
-  launch.write_bytes = rows * heads * dim * 4;
-  launch.kv_bytes = static_cast<uint64_t>(row_blocks * w.head_blocks) * s.kv.token_bytes();
-  // Of a prompt that the bucket holds; a longer context costs by kv_bytes.
-  launch.ops = rows * rows / 2 * heads * dim * 4;
-  return {launch};
+BlockForm FloatBlockForm(const AttentionSpec& s, const Profile& profile) {
+  return {"attention.block", BlockOf(s, profile), [s](Builder& b) { BlockKernel(b, s).Emit(); }};
 }
 
 }  // namespace qcc::gpu

@@ -1,16 +1,35 @@
 // Attention of a few rows. The cache is split into chunks, one per workgroup (and row and block of query
 // heads); each leaves its greatest score, its sums of weights and their sum of values. A second launch folds
 // them.
+#include "codegen/gpu/kernels/attention_split.h"
+
 #include <algorithm>
 #include <bit>
 
-#include "codegen/gpu/kernels/attention.h"
-#include "codegen/gpu/kernels/kernel_args.h"
 #include "codegen/gpu/kernels/math.h"
 #include "codegen/gpu/kernels/reduce.h"
-#include "codegen/gpu/kernels/step.h"
 
 namespace qcc::gpu {
+
+void SplitRowKernel::Emit() {
+  b_.If(LtS(row_, StepRows(args_.step)), [&] {
+    const Val count = RowPosition(args_.step, row_) + 1, chunk = ChunkPositions(order_, count);
+    const Val begin = split_ * chunk;
+    b_.If(LtS(begin, count), [&] {
+      end_ = MinS(begin + chunk, count);
+      last_ = end_ - 1;
+      cache_ = FindKvHead(s_.kv, args_.seqs, RowSeq(args_.step, row_), args_.kv, kv_head_);
+      EmitRange(begin);
+    });
+  });
+}
+
+void SplitRowKernel::LeaveTop(Val head, Val place, Val top, Val sum) {
+  const Val at = PlaceOf(head) * (4 * kTopWords);
+  b_.Store(args_.tops, at + 4 + (place << 2), sum);
+  b_.If(Eq(place, 0), [&] { b_.Store(args_.tops, at, top); });
+}
+
 namespace {
 
 constexpr int kThreads = 128;
@@ -37,33 +56,20 @@ struct Split : AttentionOrder {
   int columns, teams, team_heads;
 };
 
-// What a split leaves, [row][q_head][split]: in `sums` head_dim values, in `tops` the greatest score and
-// kPlaces sums of weights.
-constexpr int kTopWords = 1 + kPlaces;
-
-template <typename T>
-struct SplitArgs {
-  T step, seqs, q, kv, sums, tops, scale;
-};
-
-class SplitKernel {
+class SplitKernel : public SplitRowKernel {
  public:
-  SplitKernel(Builder& b, const AttentionSpec& s) : b_(b), s_(s) {}
-  void Emit();
+  SplitKernel(Builder& b, const AttentionSpec& s, const Split& w)
+      : SplitRowKernel(b, s, w.blocks, w.heads), w_(w) {}
 
  private:
   // What a thread carries from tile to tile: its head's greatest score, its place's sum of weights, and its
   // columns' sums of values [team_heads][columns].
   static constexpr int kTop = 0, kSum = 1, kValues = 2;
 
-  // The last block of heads may be short: what it computes twice is not written.
-  Val QueryAt(Val head) const { return row_ * s_.q_heads + MinS(first_head_ + head, end_head_ - 1); }
-  Val PlaceOf(Val head) const { return QueryAt(head) * w_.splits + split_; }
-  Val IsHead(Val head) const { return And(LtS(head, b_.I32(heads_)), LtS(first_head_ + head, end_head_)); }
   // Of the heads whose values the thread sums up.
   Val TeamHead(int h) const { return DivU(thread_, kThreads / w_.teams) * w_.team_heads + h; }
 
-  void EmitRange(Val begin, Val end);
+  void EmitRange(Val begin) override;
   void LoadQueries();
   void FindPlaces();
   std::vector<Val> Tile(Val t0, std::vector<Val> state);
@@ -72,25 +78,12 @@ class SplitKernel {
   std::vector<Val> WeightedSums(Val t0, Val j0, std::vector<Val> totals);
   void Leave(const std::vector<Val>& state);
 
-  Builder& b_;
-  const AttentionSpec& s_;
-  const Split w_{s_};
-  const int dim_ = s_.kv.head_dim, heads_ = w_.heads;
-  const SplitArgs<Val> args_ = ReadArgs<SplitArgs>(b_);
-  const Val scale_ = FloatOf(args_.scale);
+  const Split w_;
   const Shared dots_ = b_.AllocShared(Type::kF32, heads_* kTile* w_.part_stride);  // [head][position][part]
   const Shared weights_ = b_.AllocShared(Type::kF32, heads_* kTile);               // [head][position]
   const Shared keeps_ = b_.AllocShared(Type::kF32, heads_);
   Reducer over_tile_{b_, kThreads, kTile};
-  const Val split_ = b_.BlockX(), row_ = b_.BlockZ(), thread_ = b_.Thread();
-  const Val kv_head_ = DivU(b_.BlockY(), w_.blocks);
-  const Val first_head_ = kv_head_ * s_.group() + RemU(b_.BlockY(), w_.blocks) * heads_;
-  const Val end_head_ = (kv_head_ + 1) * s_.group();
-  const Val zero_ = b_.F32(0.f), none_ = b_.F32(kNoScore);
 
-  // By EmitRange: the positions of this workgroup.
-  KvHead cache_;
-  Val end_, last_;
   // By LoadQueries. For the parts of scores: a thread has part part_ of positions at_once apart, of all
   // heads.
   Val part_, position_;
@@ -103,23 +96,12 @@ class SplitKernel {
   std::vector<Val> team_head_;
 };
 
-void SplitKernel::Emit() {
-  b_.If(LtS(row_, StepRows(args_.step)), [&] {
-    const Val count = RowPosition(args_.step, row_) + 1, chunk = ChunkPositions(w_, count);
-    const Val begin = split_ * chunk;
-    b_.If(LtS(begin, count), [&] { EmitRange(begin, MinS(begin + chunk, count)); });
-  });
-}
-
-void SplitKernel::EmitRange(Val begin, Val end) {
-  cache_ = FindKvHead(s_.kv, args_.seqs, RowSeq(args_.step, row_), args_.kv, kv_head_);
-  end_ = end;
-  last_ = end - 1;
+void SplitKernel::EmitRange(Val begin) {
   LoadQueries();
   FindPlaces();
   std::vector<Val> fresh(static_cast<size_t>(kValues + w_.team_heads * w_.columns), zero_);
   fresh[kTop] = none_;
-  Leave(b_.For(begin, end, b_.I32(kTile), fresh,
+  Leave(b_.For(begin, end_, b_.I32(kTile), fresh,
                [&](Val t0, const std::vector<Val>& before) { return Tile(t0, before); }));
 }
 
@@ -241,11 +223,8 @@ void SplitKernel::Leave(const std::vector<Val>& state) {
                b_.Vector(std::vector<Val>(first, first + w_.columns)));
     });
   }
-  b_.If(And(IsHead(own_head_), LtS(own_, b_.I32(kPlaces))), [&] {
-    const Val at = PlaceOf(own_head_) * (4 * kTopWords);
-    b_.Store(args_.tops, at + 4 + (own_ << 2), state[kSum]);
-    b_.If(Eq(own_, 0), [&] { b_.Store(args_.tops, at, state[kTop]); });
-  });
+  b_.If(And(IsHead(own_head_), LtS(own_, b_.I32(kPlaces))),
+        [&] { LeaveTop(own_head_, own_, state[kTop], state[kSum]); });
 }
 
 int CombineThreads(int dim) {
@@ -332,19 +311,25 @@ Val CombineKernel::Fold(Val base, Val first, int stride) {
 
 }  // namespace
 
+SplitForm FloatSplitForm(const AttentionSpec& s) {
+  const Split w(s);
+  return {"attention.split", kThreads, w.blocks, [s, w](Builder& b) { SplitKernel(b, s, w).Emit(); }};
+}
+
 std::vector<Launch> SplitAttention(const AttentionSpec& s, const Dispatch<plan::AttentionSpec>& d,
                                    Expansion& expansion) {
-  const Split w(s);
+  const AttentionOrder w(s);
+  const SplitForm form = OnMatrixUnits(s, expansion.profile()) ? MatrixSplitForm(s) : FloatSplitForm(s);
   const uint64_t rows = static_cast<uint64_t>(d.rows), dim = static_cast<uint64_t>(s.kv.head_dim);
   const uint64_t places = rows * static_cast<uint64_t>(s.q_heads * w.splits);
   const Arg sums = expansion.Scratch(places * dim * 4), tops = expansion.Scratch(places * kTopWords * 4);
 
   Launch split;
-  split.name = "attention.split" + s.name();
-  split.emit = [s](Builder& b) { SplitKernel(b, s).Emit(); };
-  split.workgroup_size = kThreads;
+  split.name = form.name + s.name();
+  split.emit = form.emit;
+  split.workgroup_size = form.threads;
   split.grid[0] = static_cast<uint32_t>(w.splits);
-  split.grid[1] = static_cast<uint32_t>(s.kv.kv_heads * w.blocks);
+  split.grid[1] = static_cast<uint32_t>(s.kv.kv_heads * form.blocks);
   split.grid[2] = static_cast<uint32_t>(rows);
   split.args = ListArgs<SplitArgs>({.step = StepArg(expansion),
                                     .seqs = StepSeqsArg(expansion),
@@ -355,7 +340,7 @@ std::vector<Launch> SplitAttention(const AttentionSpec& s, const Dispatch<plan::
                                     .scale = FloatNumber(d.spec.scale)});
   split.read_bytes = rows * static_cast<uint64_t>(s.q_heads) * dim * 4;
   split.write_bytes = places * (dim + kTopWords) * 4;
-  split.kv_bytes = rows * static_cast<uint64_t>(w.blocks) * s.kv.token_bytes();
+  split.kv_bytes = rows * static_cast<uint64_t>(form.blocks) * s.kv.token_bytes();
   // One tile a split: what a short context costs.
   split.ops = places * kTile * dim * 4;
 

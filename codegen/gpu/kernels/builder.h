@@ -299,6 +299,9 @@ inline Val LtU(Val a, Val b) {
 inline Val LtF(Val a, Val b) {
   return a.builder()->Compare(Builder::Cmp::kLtF, a, b);
 }
+inline Val LeF(Val a, Val b) {
+  return a.builder()->Compare(Builder::Cmp::kLeF, a, b);
+}
 inline Val Eq(Val a, Val b) {
   return a.builder()->Compare(Builder::Cmp::kEq, a, b);
 }

@@ -19,12 +19,6 @@ constexpr float kFloatBiasValue = 12582912.f;
 
 }  // namespace
 
-MatrixLane::MatrixLane(Builder& b) {
-  const Val lane = b.Thread() & (kSubgroup - 1);
-  group = ShrU(lane, 2);
-  quad = lane & 3;
-}
-
 Sums SumsOf(const PackedRow& row) {
   if (!row.has_shift()) return Sums::kNone;
   return row.two_scales() ? Sums::kTwo : Sums::kOne;

@@ -11,21 +11,11 @@
 #include <vector>
 
 #include "codegen/gpu/kernels/linear.h"
+#include "codegen/gpu/kernels/matrix_lane.h"
 
 namespace qcc::gpu {
 
-inline constexpr int kMatrixSubgroup = 32;
 using layouts::kGroupRows;
-inline constexpr int kFragmentRows = 8;
-inline constexpr int kLaneSums = 4;  // of a lane, per group and fragment
-
-// A lane's place in the fragments.
-struct MatrixLane {
-  explicit MatrixLane(Builder& b);
-  // The row of x of sum `sum` of a fragment.
-  Val SumRow(int fragment, int sum) const { return quad * 2 + (kFragmentRows * fragment + (sum & 1)); }
-  Val group, quad;
-};
 
 // Which sums of a row's codes a chunk's minima need: of all 32 columns, or of each scale's.
 enum class Sums : uint8_t { kNone, kOne, kTwo };

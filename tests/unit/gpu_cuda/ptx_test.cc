@@ -304,6 +304,35 @@ TEST_F(Ptx, LinearOnMatrixUnits) {
   }
 }
 
+// Workgroups of 2, 4 and 8 subgroups for heads of 64, 128 and 256.
+TEST_F(Ptx, AttentionOnMatrixUnits) {
+  constexpr int kMostOfFewRows = 98, kMostOfManyRows = 168;
+  const Arg somewhere = {Space::kArena, 0, 1 << 20};
+  for (const char* name : {"sm80", "sm90"}) {
+    const ProfileInfo& profile = *FindProfile(name);
+    Sandbox box(profile.profile, 64);
+    for (int64_t dim : {64, 128, 256}) {
+      const plan::AttentionSpec spec = {.q_heads = 8,
+                                        .kv_heads = 2,
+                                        .head_dim = dim,
+                                        .scale = 0.125f,
+                                        .gated = true,
+                                        .kv = plan::KvElement::F16};
+      for (int64_t rows : {1, 64}) {
+        const Launch launch = Expand_attention(Anywhere(spec, rows, somewhere), box)[0];
+        SCOPED_TRACE(profile.profile.name + " " + launch.name);
+        const std::string ptx = Emit({launch}, profile);
+        EXPECT_NE(ptx.find("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"), std::string::npos);
+        if (Ptxas().empty()) continue;
+        const Assembled assembled = Assemble(ptx, profile.chip);
+        ASSERT_TRUE(assembled.ok) << assembled.said << "\n" << ptx;
+        EXPECT_EQ(Spilled(assembled), 0) << assembled.said;
+        EXPECT_LE(Registers(assembled), rows == 1 ? kMostOfFewRows : kMostOfManyRows) << assembled.said;
+      }
+    }
+  }
+}
+
 // A token's kernels that do what was a launch of its own. Workgroups of 128 threads find registers: ten of
 // linears at a time, and three of the delta rule, with which 132 multiprocessors have room for 48 heads.
 TEST_F(Ptx, LaunchesThatDoMore) {

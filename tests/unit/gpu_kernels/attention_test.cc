@@ -150,12 +150,28 @@ const Shape kShapes[] = {{4, 2, 32, true, false},  {6, 2, 64, false, true},  {4,
                          {2, 2, 40, true, false},  {5, 1, 128, false, true}, {16, 1, 64, true, true},
                          {11, 1, 8, false, false}, {2, 1, 512, false, true}, {70, 1, 8, true, true}};
 
-class Attention : public testing::TestWithParam<Profile> {};
-INSTANTIATE_TEST_SUITE_P(Profiles, Attention, testing::ValuesIn(TestProfiles()),
-                         [](const auto& info) { return "p" + std::to_string(info.param.subgroup); });
+class Attention : public testing::TestWithParam<Profile> {
+ protected:
+  static std::vector<Shape> Shapes() {
+    std::vector<Shape> shapes(std::begin(kShapes), std::end(kShapes));
+    // More query heads of a kv head than a block has queries.
+    if (GetParam().matrix.kind == MatrixUnits::Kind::kMma) shapes.push_back({36, 1, 64, false, true});
+    return shapes;
+  }
+};
+// And one with matrix units, on which heads of 64, 128 and 256 halves go another way.
+std::vector<Profile> AttentionProfiles() {
+  std::vector<Profile> profiles = TestProfiles();
+  profiles.push_back(FindProfile("sm80")->profile);
+  return profiles;
+}
+INSTANTIATE_TEST_SUITE_P(Profiles, Attention, testing::ValuesIn(AttentionProfiles()), [](const auto& info) {
+  return "p" + std::to_string(info.param.subgroup) +
+         (info.param.matrix.kind == MatrixUnits::Kind::kMma ? "Matrix" : "");
+});
 
 TEST_P(Attention, DecodeValuesAndEqualBitsInEveryBucket) {
-  for (const Shape& s : kShapes) {
+  for (const Shape& s : Shapes()) {
     SCOPED_TRACE(s.name());
     const int64_t width = s.q_heads * s.head_dim;
     const Sequence a = MakeSequence(s, 100, 1), b = MakeSequence(s, 33, 2), c = MakeSequence(s, 1, 3);
@@ -180,10 +196,11 @@ TEST_P(Attention, DecodeValuesAndEqualBitsInEveryBucket) {
 
 // More tiles than splits: chunks of one tile and of several, also among the rows of one block.
 TEST_P(Attention, ChunksGrowWithThePosition) {
-  const Shape shapes[] = {{2, 1, 32, false, true}, {8, 8, 8, true, false}};
+  std::vector<Shape> shapes = {{2, 1, 32, false, true}, {8, 8, 8, true, false}};
+  if (GetParam().matrix.kind == MatrixUnits::Kind::kMma) shapes = {{4, 2, 64, false, true}};
   for (const Shape& s : shapes) {
     SCOPED_TRACE(s.name());
-    const int64_t width = s.q_heads * s.head_dim, splits = s.kv_heads == 1 ? 32 : 16;
+    const int64_t width = s.q_heads * s.head_dim, splits = s.kv_heads <= 4 ? 32 : 16;
     for (int64_t edge : {splits * 32, splits * 64}) {
       const Sequence x = MakeSequence(s, edge + 50, 4);
       const int64_t from = edge - 10;
@@ -200,7 +217,7 @@ TEST_P(Attention, ChunksGrowWithThePosition) {
 }
 
 TEST_P(Attention, PrefillValuesAndSplits) {
-  for (const Shape& s : kShapes) {
+  for (const Shape& s : Shapes()) {
     SCOPED_TRACE(s.name());
     const int64_t width = s.q_heads * s.head_dim, tokens = 40;
     const Sequence x = MakeSequence(s, tokens, 5);
@@ -218,6 +235,55 @@ TEST_P(Attention, PrefillValuesAndSplits) {
     for (int64_t t : {int64_t{0}, int64_t{31}, tokens - 1}) {
       const std::vector<float> one = Attend(GetParam(), {{&x, t, 1}}, 1);
       EXPECT_TRUE(SameBits(one.data(), whole.data() + t * width, width)) << "token " << t << " alone";
+    }
+  }
+}
+
+// Of all rows of a sequence.
+double Nmse(const Sequence& x, const std::vector<float>& got) {
+  double error = 0, power = 0;
+  for (int64_t t = 0; t < x.tokens; ++t) {
+    const std::vector<double> want = Reference(x, t);
+    for (size_t i = 0; i < want.size(); ++i) {
+      const double off = got[static_cast<size_t>(t) * want.size() + i] - want[i];
+      error += off * off;
+      power += want[i] * want[i];
+    }
+  }
+  return error / power;
+}
+
+// Halves in two terms: as close as f32, whatever the size of queries.
+TEST(AttentionOnMatrixUnits, IsAsCloseAsFloats) {
+  for (const Shape& s : {Shape{4, 2, 64, false, true}, {4, 1, 128, false, true}, {4, 1, 256, true, true}}) {
+    for (const float size : {0x1p-70f, 1.f, 8.f}) {
+      SCOPED_TRACE(s.name() + ", queries times " + std::to_string(size));
+      Sequence x = MakeSequence(s, 50, 7);
+      for (float& q : x.q) q *= size;
+      const auto nmse = [&](const char* profile) {
+        return Nmse(x, Attend(FindProfile(profile)->profile, {{&x, 0, x.tokens}}, x.tokens));
+      };
+      EXPECT_LT(nmse("sm80"), 1.5 * nmse("sm61"));
+    }
+  }
+}
+
+// Rows have the same bits in every bucket only if all buckets go the same way.
+TEST(AttentionOnMatrixUnits, TakeAllBucketsOrNone) {
+  const Arg somewhere = {Space::kArena, 0, 1 << 20};
+  for (const char* profile : {"sm61", "sm80", "sm90", "sg32-matrix32"}) {
+    Sandbox box(FindProfile(profile)->profile, 512);
+    for (const plan::KvElement kv : {plan::KvElement::F16, plan::KvElement::F32}) {
+      for (const int64_t dim : {32, 64, 80, 96, 128, 256, 512}) {
+        const plan::AttentionSpec spec = {
+            .q_heads = 8, .kv_heads = 2, .head_dim = dim, .scale = 0.125f, .kv = kv};
+        const bool units = std::string(profile).substr(0, 2) == "sm" && std::string(profile) != "sm61";
+        const bool want = units && kv == plan::KvElement::F16 && (dim == 64 || dim == 128 || dim == 256);
+        for (const int64_t rows : {1, 8, 9, 512}) {
+          const std::string name = Expand_attention(Anywhere(spec, rows, somewhere), box)[0].name;
+          EXPECT_EQ(name.find("_matrix") != std::string::npos, want) << profile << " " << name;
+        }
+      }
     }
   }
 }

@@ -1,0 +1,230 @@
+#include "codegen/gpu/kernels/attention_matrix.h"
+
+#include "codegen/gpu/kernels/math.h"
+
+namespace qcc::gpu {
+namespace {
+
+constexpr int kTile = kAttentionTile, kPlaces = kAttentionPlaces;
+constexpr int kPlacePositions = kTile / kPlaces;  // side by side
+// Threads of a subgroup that store parts of scores, and those that read them, reach different banks.
+constexpr int kScoreStride = kTile + 4;
+constexpr int kWeightWords = kTile / 2;
+constexpr int kQuads = 4;                             // lanes of a fragment that share a row
+constexpr int kLaneElements = kMatrixSlice / kQuads;  // of a query or key that a lane has, side by side
+constexpr int kLanePositions = kTile / kQuads;        // whose values and weights a lane has, side by side
+constexpr int kMantissa = 23;
+// Biased exponents of f32. That of a query's greatest element is brought to kTopExponent, and taken for at
+// least kLeastExponent, so that the scale back is a normal number.
+constexpr int kBias = 127, kTopExponent = kBias + 14, kLeastExponent = 40;
+
+}  // namespace
+
+MatrixTiles::MatrixTiles(Builder& b, const AttentionSpec& s, int fragments, int user_words)
+    : b_(b),
+      s_(s),
+      fragments_(fragments),
+      queries_(fragments * kFragmentRows),
+      slices_(s.kv.head_dim / kMatrixSlice),
+      lane_(b),
+      slice_(DivU(b.Thread(), kMatrixSubgroup)),
+      scores_(b.AllocShared(Type::kF32, slices_ * queries_ * kScoreStride)),
+      weights_(b.AllocShared(Type::kI32, 2 * queries_ * kWeightWords)),
+      of_queries_(b.AllocShared(Type::kI32, (kUser + user_words) * queries_)),
+      over_places_(b, MatrixThreads(s), kPlaces) {}
+
+// Words of `even` and, in the upper half, `odd`.
+MatrixTiles::Halves MatrixTiles::Split(Val even, Val odd) const {
+  Halves x;
+  x.high = b_.PackHalf(even, odd);
+  const Val rounded = b_.UnpackHalf(x.high);
+  x.low = b_.PackHalf(even - b_.Extract(rounded, 0), odd - b_.Extract(rounded, 1));
+  return x;
+}
+
+// ---- queries ----
+
+void MatrixTiles::LoadQueries(Val q, Val scale, const std::function<Val(Val)>& first_of) {
+  std::vector<Val> x;  // [fragment][kLaneElements]
+  const Val own = slice_ * kMatrixSlice + lane_.quad * kLaneElements;
+  for (int f = 0; f < fragments_; ++f) {
+    const Val number = lane_.group + f * kFragmentRows, at = (first_of(number) + own) << 2;
+    Val top = b_.F32(0.f);
+    for (int i = 0; i < kLaneElements; i += 4) {
+      const Val four = b_.Load(Type::kF32x4, q, at + 4 * i);
+      for (int e = 0; e < 4; ++e) {
+        x.push_back(b_.Extract(four, e) * scale);
+        top = MaxF(top, b_.Call(Builder::Fn::kAbs, x.back()));
+      }
+    }
+    for (int mask = 1; mask < kQuads; mask *= 2) top = MaxF(top, b_.ShuffleXor(top, mask));
+    // The parts' memory is free as yet.
+    b_.If(Eq(lane_.quad, 0), [&] { b_.StoreShared(scores_, slice_ * queries_ + number, top); });
+  }
+  b_.Barrier();
+  for (int f = 0; f < fragments_; ++f) {
+    const Val number = lane_.group + f * kFragmentRows;
+    Val top = b_.LoadShared(scores_, number);
+    for (int i = 1; i < slices_; ++i) top = MaxF(top, b_.LoadShared(scores_, number + i * queries_));
+    // Where an f32 has it.
+    const Val exponent = MaxS(b_.AsI32(top) & (0xff << kMantissa), b_.I32(kLeastExponent << kMantissa));
+    const auto reversed = static_cast<int32_t>(static_cast<uint32_t>(kTopExponent + kBias) << kMantissa);
+    const Val up = b_.AsF32(reversed - exponent);
+    b_.If(Eq(b_.Thread() & ~(kFragmentRows * kQuads - kQuads), 0),
+          [&] { SetWord(kDown, number, b_.AsF32(exponent - ((kTopExponent - kBias) << kMantissa))); });
+    for (int i = 0; i < kLaneElements; i += 2) {
+      const Val* pair = &x[static_cast<size_t>(f * kLaneElements + i)];
+      queries_of_lane_.push_back(Split(pair[0] * up, pair[1] * up));
+    }
+  }
+  b_.Barrier();
+}
+
+// ---- scores ----
+
+MatrixTiles::LaneCache MatrixTiles::OwnOf(const KvHead& cache, Val last) const {
+  const Val key = slice_ * kMatrixSlice + lane_.quad * kLaneElements;
+  const Val first = lane_.quad * kLanePositions;
+  return {cache.keys + b_.ExtendU(key << 1), cache.values + b_.ExtendU(FirstElement() << 1), first,
+          last - lane_.group, last - first};
+}
+
+// [position tile][row][4]: of rows `group` and group + 8 the lane's elements.
+MatrixTiles::Words MatrixTiles::LoadKeys(const LaneCache& own, Val t0) const {
+  Words words;
+  for (int i = 0; i < kTile; i += kFragmentRows) {
+    const Val position = MinS(t0 + i, own.last_key) + lane_.group;
+    words.push_back(b_.Load(Type::kI32x4, own.keys, position * (2 * s_.kv.head_dim)));
+  }
+  return words;
+}
+
+void MatrixTiles::LeaveScores(const Words& keys) {
+  const Val zero = b_.F32(0.f);
+  const Val of_lane = slice_ * (queries_ * kScoreStride) + lane_.quad * (2 * kScoreStride) + lane_.group;
+  for (int t = 0; t < kTileTiles; ++t) {
+    std::vector<Val> a[kSliceTiles];
+    for (int k = 0; k < kSliceTiles; ++k) {
+      for (int w = 0; w < 4; ++w) {
+        a[k].push_back(b_.Extract(keys[static_cast<size_t>(2 * t + (w & 1))], 2 * k + (w >> 1)));
+      }
+    }
+    for (int f = 0; f < fragments_; ++f) {
+      const Halves* x = &queries_of_lane_[static_cast<size_t>(f * 2 * kSliceTiles)];
+      std::vector<Val> sums(kLaneSums, zero);
+      for (Val Halves::*half : {&Halves::low, &Halves::high}) {
+        for (int k = 0; k < kSliceTiles; ++k) {
+          sums = b_.MmaF16(a[k], {x[2 * k].*half, x[2 * k + 1].*half}, sums);
+        }
+      }
+      for (int i = 0; i < kLaneSums; ++i) {
+        const int query = f * kFragmentRows + (i & 1), position = 16 * t + kFragmentRows * (i >> 1);
+        b_.StoreShared(scores_, of_lane + (query * kScoreStride + position), sums[static_cast<size_t>(i)]);
+      }
+    }
+  }
+}
+
+// ---- weights ----
+
+// Of the place's positions.
+std::vector<Val> MatrixTiles::Score(Val number, Val place) const {
+  const Val from = number * kScoreStride + place * kPlacePositions;
+  std::vector<Val> score;
+  for (int i = 0; i < slices_; ++i) {
+    for (int j = 0; j < kPlacePositions; ++j) {
+      const Val part = b_.LoadShared(scores_, from + (i * queries_ * kScoreStride + j));
+      if (i == 0) {
+        score.push_back(part);
+      } else {
+        score[static_cast<size_t>(j)] = score[static_cast<size_t>(j)] + part;
+      }
+    }
+  }
+  const Val down = FloatOf(kDown, number);
+  for (Val& x : score) x = x * down;
+  return score;
+}
+
+MatrixTiles::Weighed MatrixTiles::Weigh(Val number, Val place, Val t0, Val limit, const Weighed& before) {
+  const Val none = b_.F32(kNoScore);
+  const std::vector<Val> score = Score(number, place);
+  const Val first = t0 + place * kPlacePositions;
+  std::vector<Val> seen;
+  Val top = none;
+  for (int j = 0; j < kPlacePositions; ++j) {
+    seen.push_back(LtS(first + j, limit));
+    top = MaxF(top, Select(seen.back(), score[static_cast<size_t>(j)], none));
+  }
+  top = MaxF(over_places_.Max(top), before.top);
+  std::vector<Val> weight;
+  for (size_t j = 0; j < score.size(); ++j) {
+    weight.push_back(Exp(Select(seen[j], score[j] - top, none)) * kWeightUnit);
+  }
+  const Val keep = Exp(before.top - top);
+  Val sum = weight[0];
+  for (size_t j = 1; j < weight.size(); ++j) sum = sum + weight[j];
+
+  const Val to = number * kWeightWords + place * (kPlacePositions / 2);
+  for (int j = 0; j < kPlacePositions; j += 2) {
+    const Halves words = Split(weight[static_cast<size_t>(j)], weight[static_cast<size_t>(j + 1)]);
+    b_.StoreShared(weights_, to + j / 2, words.high);
+    b_.StoreShared(weights_, to + (j / 2 + queries_ * kWeightWords), words.low);
+  }
+  b_.If(Eq(place, 0), [&] { SetWord(kKeep, number, keep); });
+  return {top, before.sum * keep + sum};
+}
+
+// ---- values ----
+
+// [position]: 4 elements of each of the lane's.
+MatrixTiles::Words MatrixTiles::LoadValues(const LaneCache& own, Val t0) const {
+  Words words;
+  for (int j = 0; j < kLanePositions; ++j) {
+    const Val position = MinS(t0 + j, own.last_value) + own.first;
+    words.push_back(b_.Load(Type::kI32x2, own.values, position * (2 * s_.kv.head_dim)));
+  }
+  return words;
+}
+
+void MatrixTiles::AddValues(const Words& values, std::vector<Val>& sums) {
+  // Rows `group` and group + 8 of A are the even and the odd element of a word.
+  std::vector<Val> a[kTileTiles][kSliceTiles];
+  for (int k = 0; k < kTileTiles; ++k) {
+    for (int t = 0; t < kSliceTiles; ++t) {
+      for (int pair = 0; pair < 2; ++pair) {
+        const size_t j = static_cast<size_t>(4 * k + 2 * pair);
+        const Val one = b_.Extract(values[j], t), other = b_.Extract(values[j + 1], t);
+        a[k][t].push_back((one & 0xffff) | (other << 16));
+        a[k][t].push_back(ShrU(one, 16) | (other & 0xffff0000));
+      }
+    }
+  }
+  const Val zero = b_.F32(0.f);
+  const Val of_lane = lane_.group * kWeightWords + lane_.quad * (kLanePositions / 2);
+  for (int f = 0; f < fragments_; ++f) {
+    std::vector<Val> weights[2];  // [low, high]
+    for (int half = 0; half < 2; ++half) {
+      for (int w = 0; w < kLanePositions / 2; ++w) {
+        const int word = f * kFragmentRows * kWeightWords + w + (half ? 0 : queries_ * kWeightWords);
+        weights[half].push_back(b_.LoadShared(weights_, of_lane + word));
+      }
+    }
+    Val keep[2];
+    for (int c = 0; c < 2; ++c) keep[c] = FloatOf(kKeep, ColumnQuery(2 * f + c));
+    for (int t = 0; t < kSliceTiles; ++t) {
+      std::vector<Val> tile(kLaneSums, zero);
+      for (const std::vector<Val>& words : weights) {
+        for (size_t k = 0; k < kTileTiles; ++k) {
+          tile = b_.MmaF16(a[k][t], {words[2 * k], words[2 * k + 1]}, tile);
+        }
+      }
+      for (int i = 0; i < kLaneSums; ++i) {
+        Val& sum = sums[static_cast<size_t>((f * kSliceTiles + t) * kLaneSums + i)];
+        sum = Fma(sum, keep[i & 1], tile[static_cast<size_t>(i)]);
+      }
+    }
+  }
+}
+
+}  // namespace qcc::gpu
