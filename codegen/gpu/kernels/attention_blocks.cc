@@ -132,6 +132,7 @@ void BlockKernel::Pass(const Walk& of_seq) {
       b_.For(b_.I32(0), walk.count, b_.I32(kTile), fresh_,
              [&](Val t0, const std::vector<Val>& before) { return Tile(walk, t0, before); });
   std::vector<Val> totals;
+  totals.reserve(own_.size());
   for (int i = 0; i < each_; ++i) totals.push_back(state[i * carried_.each + carried_.kept_sum]);
   totals = over_share_(Reduction::kSum, totals);
   for (int i = 0; i < each_; ++i) FinishQuery(walk.limit[i], own_[i].at, totals[i]);

@@ -73,7 +73,7 @@ void MatrixTiles::LoadQueries(Val q, Val scale, const std::function<Val(Val)>& f
     b_.If(Eq(b_.Thread() & ~(kFragmentRows * kQuads - kQuads), 0),
           [&] { SetWord(kDown, number, b_.AsF32(exponent - ((kTopExponent - kBias) << kMantissa))); });
     for (int i = 0; i < kLaneElements; i += 2) {
-      const Val* pair = &x[static_cast<size_t>(f * kLaneElements + i)];
+      const Val* pair = &x[f * kLaneElements + i];
       queries_of_lane_.push_back(Split(pair[0] * up, pair[1] * up));
     }
   }
@@ -106,11 +106,11 @@ void MatrixTiles::LeaveScores(const Words& keys) {
     std::vector<Val> a[kSliceTiles];
     for (int k = 0; k < kSliceTiles; ++k) {
       for (int w = 0; w < 4; ++w) {
-        a[k].push_back(b_.Extract(keys[static_cast<size_t>(2 * t + (w & 1))], 2 * k + (w >> 1)));
+        a[k].push_back(b_.Extract(keys[2 * t + (w & 1)], 2 * k + (w >> 1)));
       }
     }
     for (int f = 0; f < fragments_; ++f) {
-      const Halves* x = &queries_of_lane_[static_cast<size_t>(f * 2 * kSliceTiles)];
+      const Halves* x = &queries_of_lane_[f * 2 * kSliceTiles];
       std::vector<Val> sums(kLaneSums, zero);
       for (Val Halves::*half : {&Halves::low, &Halves::high}) {
         for (int k = 0; k < kSliceTiles; ++k) {
@@ -119,7 +119,7 @@ void MatrixTiles::LeaveScores(const Words& keys) {
       }
       for (int i = 0; i < kLaneSums; ++i) {
         const int query = f * kFragmentRows + (i & 1), position = 16 * t + kFragmentRows * (i >> 1);
-        b_.StoreShared(scores_, of_lane + (query * kScoreStride + position), sums[static_cast<size_t>(i)]);
+        b_.StoreShared(scores_, of_lane + (query * kScoreStride + position), sums[i]);
       }
     }
   }
@@ -137,7 +137,7 @@ std::vector<Val> MatrixTiles::Score(Val number, Val place) const {
       if (i == 0) {
         score.push_back(part);
       } else {
-        score[static_cast<size_t>(j)] = score[static_cast<size_t>(j)] + part;
+        score[j] = score[j] + part;
       }
     }
   }
@@ -154,10 +154,11 @@ MatrixTiles::Weighed MatrixTiles::Weigh(Val number, Val place, Val t0, Val limit
   Val top = none;
   for (int j = 0; j < kPlacePositions; ++j) {
     seen.push_back(LtS(first + j, limit));
-    top = MaxF(top, Select(seen.back(), score[static_cast<size_t>(j)], none));
+    top = MaxF(top, Select(seen.back(), score[j], none));
   }
   top = MaxF(over_places_.Max(top), before.top);
   std::vector<Val> weight;
+  weight.reserve(score.size());
   for (size_t j = 0; j < score.size(); ++j) {
     weight.push_back(Exp(Select(seen[j], score[j] - top, none)) * kWeightUnit);
   }
@@ -167,7 +168,7 @@ MatrixTiles::Weighed MatrixTiles::Weigh(Val number, Val place, Val t0, Val limit
 
   const Val to = number * kWeightWords + place * (kPlacePositions / 2);
   for (int j = 0; j < kPlacePositions; j += 2) {
-    const Halves words = Split(weight[static_cast<size_t>(j)], weight[static_cast<size_t>(j + 1)]);
+    const Halves words = Split(weight[j], weight[j + 1]);
     b_.StoreShared(weights_, to + j / 2, words.high);
     b_.StoreShared(weights_, to + (j / 2 + queries_ * kWeightWords), words.low);
   }
@@ -193,7 +194,7 @@ void MatrixTiles::AddValues(const Words& values, std::vector<Val>& sums) {
   for (int k = 0; k < kTileTiles; ++k) {
     for (int t = 0; t < kSliceTiles; ++t) {
       for (int pair = 0; pair < 2; ++pair) {
-        const size_t j = static_cast<size_t>(4 * k + 2 * pair);
+        const int j = 4 * k + 2 * pair;
         const Val one = b_.Extract(values[j], t), other = b_.Extract(values[j + 1], t);
         a[k][t].push_back((one & 0xffff) | (other << 16));
         a[k][t].push_back(ShrU(one, 16) | (other & 0xffff0000));
@@ -220,8 +221,8 @@ void MatrixTiles::AddValues(const Words& values, std::vector<Val>& sums) {
         }
       }
       for (int i = 0; i < kLaneSums; ++i) {
-        Val& sum = sums[static_cast<size_t>((f * kSliceTiles + t) * kLaneSums + i)];
-        sum = Fma(sum, keep[i & 1], tile[static_cast<size_t>(i)]);
+        Val& sum = sums[(f * kSliceTiles + t) * kLaneSums + i];
+        sum = Fma(sum, keep[i & 1], tile[i]);
       }
     }
   }

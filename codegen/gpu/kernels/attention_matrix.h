@@ -85,12 +85,12 @@ class MatrixTiles {
   Val ColumnQuery(int column) const { return lane_.SumRow(column / 2, column % 2); }
   // The element of a head where they begin, and which sum is element `element` from there.
   Val FirstElement() const { return slice_ * kMatrixSlice + lane_.group * kLaneSums; }
-  static size_t SumOf(int column, int element) {
-    return static_cast<size_t>((column / 2 * kSliceTiles + element / 2) * kLaneSums + element % 2 * 2 +
-                               column % 2);
+  static int SumOf(int column, int element) {
+    return (column / 2 * kSliceTiles + element / 2) * kLaneSums + element % 2 * 2 + column % 2;
   }
   static std::vector<Val> ColumnSums(const std::vector<Val>& sums, int column) {
     std::vector<Val> elements;
+    elements.reserve(kLaneSums);
     for (int e = 0; e < kLaneSums; ++e) elements.push_back(sums[SumOf(column, e)]);
     return elements;
   }

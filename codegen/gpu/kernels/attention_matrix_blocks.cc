@@ -169,14 +169,14 @@ std::vector<Val> MatrixBlockKernel::FoldEnded(const std::vector<Val>& sums) {
 
 std::vector<Val> MatrixBlockKernel::Fold(std::vector<Val> sums, const std::vector<Val>& adds) {
   for (int c = 0; c < tiles_.Columns(); ++c) {
-    const Val add = adds[static_cast<size_t>(c)], number = tiles_.ColumnQuery(c), ended = LeF(zero_, add);
+    const Val add = adds[c], number = tiles_.ColumnQuery(c), ended = LeF(zero_, add);
     b_.If(ended, [&] {
       const Val keep = tiles_.FloatOf(kFoldKeep, number);
       const Val at = (tiles_.WordOf(kPlace, number) * dim_ + tiles_.FirstElement()) << 2;
       const Val before = b_.Load(Type::kF32x4, args_.out, at), first = LtF(keep, zero_);
       std::vector<Val> elements = tiles_.ColumnSums(sums, c);
       for (int e = 0; e < kLaneSums; ++e) {
-        Val& x = elements[static_cast<size_t>(e)];
+        Val& x = elements[e];
         x = Fma(x, add, Select(first, zero_, b_.Extract(before, e) * keep));
       }
       b_.Store(args_.out, at, b_.Vector(elements));

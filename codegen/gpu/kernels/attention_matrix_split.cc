@@ -1,7 +1,8 @@
 // Attention of a few rows on matrix units: the query heads of a kv head are the columns. Values of
 // a tile and keys of the next are loaded ahead of all else. ptxas 13.0 for sm_80 and sm_90 gives a thread at
 // most 98 registers.
-#include <algorithm>
+#include <cstddef>
+#include <vector>
 
 #include "codegen/gpu/kernels/attention_matrix.h"
 #include "codegen/gpu/kernels/attention_split.h"
