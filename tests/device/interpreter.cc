@@ -418,6 +418,10 @@ class Machine : public ValueBuilder {
           if (error_.empty() && !awaited_) {
             FailAt(0, "does not wait for earlier launches");
           }
+          if (error_.empty() && launch.beside && shared_.bytes() > launch.shared_bytes) {
+            Fail("has " + std::to_string(shared_.bytes()) + " bytes of workgroup memory, says " +
+                 std::to_string(launch.shared_bytes));
+          }
           if (!error_.empty()) {
             return;
           }

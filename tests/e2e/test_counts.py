@@ -18,6 +18,9 @@ STEPS = {preset: {"decode_1": (100, 76), "prefill_512": (94, 70)} for preset in 
 # The same on GPUs: launches, and waits between them. All profiles alike; a decoded token has 5 launches a delta net,
 # 7 an attention layer, and 4 besides: 136 of 24 layers.
 GPU_STEPS = {preset: {"decode_1": (48, 46), "head_1": (5, 4)} for preset in ("0.8b", "2b")}
+# Of eight sequences at once. Where rows are made by the linears that read them is a question of workgroup memory, of which
+# Vulkan promises 16 KiB.
+GPU_STEPS_OF_EIGHT = {"0.8b": {"none": (68, 66), "sg32-dot": (76, 74), "sm80": (60, 58)}, "2b": {"none": (68, 66), "sg32-dot": (92, 90), "sm80": (68, 66)}}
 # Launches behind them that choose a token: the likeliest, one of top-k, any; and the most of 24 layers with the first two.
 GPU_CHOICES = {"greedy": 2, "draw_few": 2, "draw": 10}
 MOST_OF_A_TOKEN = 160
@@ -67,7 +70,7 @@ def steps(h, preset, expected):
 def gpu_steps(h, preset, expected):
     gguf = synth(h, preset, "--arch", "qwen35", "--preset", preset, "--layers", "8", "--vocab", "4096", "--format", "q4_k_m")
     profiles = ("none", "sg32-dot", "sm80")
-    report = h.inspect(h.compile(gguf, preset + "-gpu.qbin", "--target=cuda,vulkan", f"--gpu-profiles={','.join(profiles)}", "--goldens=off", "--decode=1",
+    report = h.inspect(h.compile(gguf, preset + "-gpu.qbin", "--target=cuda,vulkan", f"--gpu-profiles={','.join(profiles)}", "--goldens=off", "--decode=1,8",
                                  "--prefill=32"))
     once, found = report["memory"]["weights_bytes"], {}
     assert {t["isa"] for t in report["targets"]} == set(profiles), report["targets"]
@@ -75,6 +78,8 @@ def gpu_steps(h, preset, expected):
         programs = {p["name"]: p for p in t["gpu"]["programs"]}
         found = {name: (programs[name]["dispatches"], programs[name]["barriers"]) for name in expected}
         assert found == expected, f"{t['isa']}: {found}, expected {expected}"
+        eight = (programs["decode_8"]["dispatches"], programs["decode_8"]["barriers"])
+        assert eight == GPU_STEPS_OF_EIGHT[preset][t["isa"]], f"{t['isa']}: {eight}, expected {GPU_STEPS_OF_EIGHT[preset][t['isa']]}"
         choices = {p["kind"]: p["dispatches"] for p in t["gpu"]["sample_programs"] if p["rows"] == 1}
         assert choices == GPU_CHOICES, f"{t['isa']}: {choices}, expected {GPU_CHOICES}"
         layers = 24 // 8 * sum(p * n for p, n in ((programs["decode_1"]["dispatches_per_gdn_layer"], 6), (programs["decode_1"]["dispatches_per_attention_layer"], 2)))

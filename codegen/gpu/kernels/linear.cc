@@ -60,7 +60,7 @@ Launch ChooseLinear(const LinearSpec& spec, const Profile& profile, int64_t unit
   int tile_rows = 1;
   while (tile_rows < most && tile_rows < together) tile_rows *= 2;
   Launch split = LinearSplit(spec, tile_rows, units, rows);
-  split.shared_bytes += 4 * MadeRows::SharedWords(spec, profile, tile_rows);
+  split.shared_bytes = 4 * MadeRows::SharedWords(spec, profile, tile_rows, split.shared_bytes / 4);
   return split;
 }
 

@@ -59,9 +59,10 @@ int MadeRows::RowWords(const LinearSpec& spec) {
   return spec.int8 ? static_cast<int>(spec.terms * spec.chunks()) * kChunkWords : 1;
 }
 
-int MadeRows::SharedWords(const LinearSpec& spec, const Profile& profile, int rows) {
-  if (spec.making == Making::kNothing) return 0;
-  int words = rows * RowWords(spec);
+int MadeRows::SharedWords(const LinearSpec& spec, const Profile& profile, int rows, int later) {
+  if (spec.making == Making::kNothing) return later;
+  const int made = rows * RowWords(spec);
+  int words = spec.int8 ? std::max(made, later) : made + later;
   if (spec.making == Making::kNormed) words += Reducer::SharedWords(profile, kThreads, kThreads);
   if (spec.making == Making::kGatedNormed) {
     words += Reducer::SharedWords(profile, kThreads, kThreads, HeadsAtOnce(spec)) + Heads(spec);
@@ -70,7 +71,7 @@ int MadeRows::SharedWords(const LinearSpec& spec, const Profile& profile, int ro
   return words;
 }
 
-MadeRows::MadeRows(Builder& b, const LinearSpec& spec, const LinearArgs& args, int rows)
+MadeRows::MadeRows(Builder& b, const LinearSpec& spec, const LinearArgs& args, int rows, int later)
     : b_(b), spec_(spec), args_(args), count_(rows) {
   if (norms()) reducer_.emplace(b, kThreads, kThreads);
   if (gated()) {
@@ -78,7 +79,8 @@ MadeRows::MadeRows(Builder& b, const LinearSpec& spec, const LinearArgs& args, i
     head_scales_ = b.AllocShared(Type::kF32, Heads(spec));
   }
   if (spec.int8) quantizer_.emplace(b, kThreads, spec.k, spec.terms);
-  made_ = b.AllocShared(spec.int8 ? Type::kI32 : Type::kF32, rows * RowWords(spec));
+  const int made = rows * RowWords(spec);
+  made_ = spec.int8 ? b.AllocShared(Type::kI32, std::max(made, later)) : b.AllocShared(Type::kF32, made);
 }
 
 void MadeRows::Make() {

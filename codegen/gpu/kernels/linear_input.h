@@ -50,8 +50,13 @@ class StoredRows final : public LinearInput {
 // f32 rows only what they are multiplied by, each reader multiplies anew.
 class MadeRows final : public LinearInput {
  public:
-  MadeRows(Builder& b, const LinearSpec& spec, const LinearArgs& args, int rows);
-  static int SharedWords(const LinearSpec& spec, const Profile& profile, int rows);
+  // `later`: words of workgroup memory that the workgroup needs when it has read the rows. Int8 rows are
+  // large: they lie there.
+  MadeRows(Builder& b, const LinearSpec& spec, const LinearArgs& args, int rows, int later);
+  // With the later ones.
+  static int SharedWords(const LinearSpec& spec, const Profile& profile, int rows, int later);
+  // Where int8 rows are; null for others. All threads have read them before something is stored there.
+  const Shared* Reusable() const { return spec_.int8 ? &made_ : nullptr; }
 
   // All threads of the workgroup call, ahead of the first that reads.
   void Make();

@@ -127,7 +127,10 @@ int SplitWords(const LinearSpec& spec, int tile_rows) {
 class SplitKernel {
  public:
   SplitKernel(Builder& b, const LinearSpec& spec, int tile_rows) : b_(b), spec_(spec), tile_rows_(tile_rows) {
-    if (spec.making != Making::kNothing) made_.emplace(b, spec_, args_, tile_rows);
+    const int words = SplitWords(spec, tile_rows);
+    if (spec.making != Making::kNothing) made_.emplace(b, spec_, args_, tile_rows, words);
+    reuses_ = made_ && made_->Reusable();
+    partial_ = reuses_ ? *made_->Reusable() : b.AllocShared(Type::kF32, words);
   }
   void Emit() {
     if (Awaits(spec_)) {
@@ -149,6 +152,14 @@ class SplitKernel {
   void PrefetchWeights();
   void StoreParts();
   void Finish(int begin);
+  // `element`: of the parts' sums.
+  void StorePartial(Val element, Val sum) {
+    b_.StoreShared(partial_, element, reuses_ ? b_.AsI32(sum) : sum);
+  }
+  Val LoadPartial(Val element) {
+    const Val word = b_.LoadShared(partial_, element);
+    return reuses_ ? b_.AsF32(word) : word;
+  }
   // Byte offsets of the thread's groups. Threads of a unit beyond the last go along with it, for the barrier.
   std::vector<Val> Groups() const;
 
@@ -162,7 +173,8 @@ class SplitKernel {
   const Val part_ = slot_ & (parts_ - 1);
   const Val first_unit_ = b_.BlockX() * units_here_;
   std::optional<MadeRows> made_;
-  const Shared partial_ = b_.AllocShared(Type::kF32, SplitWords(spec_, tile_rows_));
+  bool reuses_ = false;  // the parts' sums lie where the rows were made
+  Shared partial_;
 };
 
 std::vector<Val> SplitKernel::Groups() const {
@@ -189,7 +201,8 @@ void SplitKernel::StoreParts() {
   };
   const std::vector<Val> acc =
       made_ ? part(*made_) : part(StoredRows(b_, spec_, args_, Inputs(args_, args_.first_row, tile_rows_)));
-  for (size_t i = 0; i < acc.size(); ++i) b_.StoreShared(partial_, thread_ + i * kThreads, acc[i]);
+  if (reuses_) b_.Barrier();
+  for (size_t i = 0; i < acc.size(); ++i) StorePartial(thread_ + i * kThreads, acc[i]);
 }
 
 // The thread's element of those from number `begin` on: lane, unit, row, fastest first.
@@ -205,7 +218,7 @@ void SplitKernel::Finish(int begin) {
     for (int g = 0; g < groups_; ++g) {
       Val sum = b_.F32(0.f);
       const Val from = (row + g * tile_rows_) * kThreads + local * (parts_ * kLanes) + lane_;
-      for (int p = 0; p < parts_; ++p) sum = sum + b_.LoadShared(partial_, from + p * kLanes);
+      for (int p = 0; p < parts_; ++p) sum = sum + LoadPartial(from + p * kLanes);
       sums.push_back(sum);
     }
     StoreLinear(b_, spec_, args_, args_.Output(out_row), (out_unit * kLanes + lane_) * 4, sums);

@@ -93,7 +93,7 @@ Launch QuantizeLaunch(int64_t k, int64_t rows, int terms, const Arg& x, const Ar
   launch.name = "quantize.k" + std::to_string(k) + (terms == 2 ? ".x2" : "");
   launch.workgroup_size = kThreads;
   launch.beside = true;
-  launch.shared_bytes = 2 * 4 * kThreads;  // of the quantizer's two sums, where subgroups do not make them
+  launch.shared_bytes = 4 * RowQuantizer::SharedWords(expansion.profile(), kThreads);
   launch.emit = [k, terms](Builder& b) {
     constexpr const QuantizeArgs<int>& kAt = kArg<QuantizeArgs>;
     const Val x = b.Arg(kAt.x), out_q = b.Arg(kAt.out_q);

@@ -28,6 +28,7 @@ struct Code {
   std::string name;
   std::function<void(Builder&)> emit;
   bool awaits = false;
+  int shared_bytes = 0;
   std::vector<Part> parts;
 };
 
@@ -38,6 +39,13 @@ struct Joined {
   bool flat = false;
   std::vector<Code> codes;
   std::vector<Arg> args;
+
+  // Of workgroup memory: a workgroup runs one of the codes.
+  int shared_bytes() const {
+    int most = 0;
+    for (const Code& code : codes) most = std::max(most, code.shared_bytes);
+    return most;
+  }
 };
 
 bool Same(const Arg& a, const Arg& b) {
@@ -85,7 +93,8 @@ std::optional<Joined> Join(const std::vector<Launch>& launches) {
     const auto known = std::find_if(joined.codes.begin(), joined.codes.end(),
                                     [&](const Code& code) { return code.name == launch.name; });
     Code& code = known == joined.codes.end()
-                     ? joined.codes.emplace_back(Code{launch.name, launch.emit, launch.awaits, {}})
+                     ? joined.codes.emplace_back(
+                           Code{launch.name, launch.emit, launch.awaits, launch.shared_bytes, {}})
                      : *known;
     code.parts.push_back({.grid = std::to_array(launch.grid), .own = launch.args, .numbers = {}});
   }
@@ -117,11 +126,12 @@ Val EndOf(Builder& b, const Part& part) {
   return b.I32(static_cast<int32_t>(part.end));
 }
 
-// What a launch's kernel sees of the joined one: its own place and arguments.
+// What a launch's kernel sees of the joined one: its own place and arguments, and all of `memory`, of which
+// its arrays are runs of words, one behind the other: where one code has floats, another may have integers.
 class PartView final : public BuilderView {
  public:
-  PartView(Builder& b, const Joined& joined, const std::vector<Part>& parts, std::vector<Shared>& shared)
-      : BuilderView(b), b_(b), parts_(parts), shared_(shared), block_{b.BlockX(), b.BlockY(), b.BlockZ()} {
+  PartView(Builder& b, const Joined& joined, const std::vector<Part>& parts, const Shared& memory)
+      : BuilderView(b), b_(b), parts_(parts), memory_(memory), block_{b.BlockX(), b.BlockY(), b.BlockZ()} {
     Val& at = block_[static_cast<size_t>(joined.dimension)];
     for (size_t i = 0; i + 1 < parts_.size(); ++i) before_.push_back(LtS(at, EndOf(b_, parts_[i])));
     at = at - NumberOf(&Part::begin);
@@ -145,15 +155,37 @@ class PartView final : public BuilderView {
   Val BlockY() override { return block_[1]; }
   Val BlockZ() override { return block_[2]; }
 
-  // A workgroup runs one of the kernels: they have the same memory.
   Shared AllocShared(Type type, int words) override {
-    for (; next_ < shared_.size(); ++next_) {
-      const Shared& old = shared_[next_];
-      if (old.type == type && old.words >= words) return {shared_[next_++].id, type, words};
-    }
-    next_ = shared_.size() + 1;
-    shared_.push_back(b_.AllocShared(type, words));
-    return shared_.back();
+    // A launch that has more than it says (Launch::shared_bytes) gets the rest for itself.
+    const bool fits = used_ + words <= memory_.words;
+    arrays_.push_back(fits ? Array{memory_, used_} : Array{b_.AllocShared(Type::kI32, words), 0});
+    if (fits) used_ += words;
+    return {static_cast<int>(arrays_.size()) - 1, type, words};
+  }
+  Val LoadShared(const Shared& shared, Val index) override {
+    const Array& array = Of(shared);
+    const Val bits = b_.LoadShared(array.memory, index + array.begin);
+    return shared.type == Type::kF32 ? b_.AsF32(bits) : bits;
+  }
+  void StoreShared(const Shared& shared, Val index, Val value) override {
+    const Array& array = Of(shared);
+    b_.StoreShared(array.memory, index + array.begin, shared.type == Type::kF32 ? b_.AsI32(value) : value);
+  }
+  Val AtomicAddShared(const Shared& shared, Val index, Val value) override {
+    const Array& array = Of(shared);
+    return b_.AtomicAddShared(array.memory, index + array.begin, value);
+  }
+  Val AtomicMaxSharedU(const Shared& shared, Val index, Val value) override {
+    const Array& array = Of(shared);
+    return b_.AtomicMaxSharedU(array.memory, index + array.begin, value);
+  }
+  void DotTile(const SharedRows& a, int a_rows, const SharedRows& b, int b_rows, int columns,
+               const SharedRows& d) override {
+    const auto rows = [&](const SharedRows& of) {
+      const Array& array = Of(of.memory);
+      return SharedRows{array.memory, of.at + array.begin, of.stride};
+    };
+    b_.DotTile(rows(a), a_rows, rows(b), b_rows, columns, rows(d));
   }
 
  private:
@@ -176,18 +208,25 @@ class PartView final : public BuilderView {
                   [&](const Part& a, const Part& b) { return std::invoke(of, a) == std::invoke(of, b); });
   }
 
+  struct Array {
+    Shared memory;
+    int begin;  // its first word there
+  };
+  const Array& Of(const Shared& shared) const { return arrays_[static_cast<size_t>(shared.id)]; }
+
   Builder& b_;
   const std::vector<Part>& parts_;
-  std::vector<Shared>& shared_;
-  size_t next_ = 0;
+  const Shared memory_;
+  std::vector<Array> arrays_;
+  int used_ = 0;             // words of memory_
   std::vector<Val> before_;  // whether the workgroup lies before the end of part i; not of the last
   std::array<Val, 3> block_;
 };
 
 // Its workgroups are told from those of other codes by their place.
-void EmitCode(Builder& b, const Joined& joined, const Code& code, std::vector<Shared>& shared) {
+void EmitCode(Builder& b, const Joined& joined, const Code& code, const Shared& memory) {
   const auto emit = [&] {
-    PartView view(b, joined, code.parts, shared);
+    PartView view(b, joined, code.parts, memory);
     if (!code.awaits) view.AwaitEarlier();
     code.emit(view);
   };
@@ -229,17 +268,11 @@ bool GoTogether(const std::vector<Launch>& launches, const Launch& next, const T
   all.push_back(next);
   const std::optional<Joined> joined = Join(all);
   if (!joined || joined->args.size() > limits.args) return false;
-  int shared_bytes = 0;
-  for (const Code& code : joined->codes) {
-    shared_bytes += std::find_if(all.begin(), all.end(), [&](const Launch& launch) {
-                      return launch.name == code.name;
-                    })->shared_bytes;
-  }
   const std::array<uint64_t, 3> grid = GridOf(*joined);
   for (size_t i = 0; i < grid.size(); ++i) {
     if (grid[i] > limits.grid[i]) return false;
   }
-  return shared_bytes <= limits.shared_bytes;
+  return joined->shared_bytes() <= limits.shared_bytes;
 }
 
 Launch Together(const std::vector<Launch>& launches) {
@@ -248,6 +281,7 @@ Launch Together(const std::vector<Launch>& launches) {
   Launch launch = launches.front();
   launch.name = NameOf(joined);
   launch.awaits = true;
+  launch.shared_bytes = joined.shared_bytes();
   launch.args = joined.args;
   const std::array<uint64_t, 3> grid = GridOf(joined);
   for (size_t i = 0; i < grid.size(); ++i) launch.grid[i] = static_cast<uint32_t>(grid[i]);
@@ -258,8 +292,9 @@ Launch Together(const std::vector<Launch>& launches) {
     launch.ops += launches[i].ops;
   }
   launch.emit = [joined = std::move(joined)](Builder& b) {
-    std::vector<Shared> shared;
-    for (const Code& code : joined.codes) EmitCode(b, joined, code, shared);
+    const int words = joined.shared_bytes() / 4;
+    const Shared memory = words > 0 ? b.AllocShared(Type::kI32, words) : Shared();
+    for (const Code& code : joined.codes) EmitCode(b, joined, code, memory);
   };
   return launch;
 }

@@ -574,6 +574,19 @@ TEST_F(InterpreterTest, MoreWorkgroupMemoryThanTheProfileHas) {
             "test, workgroup (0, 0, 0): 16388 bytes of workgroup memory, profile none has 16384");
 }
 
+// Launches are joined by what they say.
+TEST_F(InterpreterTest, MoreWorkgroupMemoryThanTheLaunchSays) {
+  Sandbox box(Plain(), 1);
+  Launch launch;
+  launch.name = "test";
+  launch.beside = true;
+  launch.emit = [](Builder& b) { b.AllocShared(Type::kF32, 3); };
+  launch.shared_bytes = 12;
+  EXPECT_EQ(box.Run({launch}), "");
+  launch.shared_bytes = 8;
+  EXPECT_EQ(box.Run({launch}), "test, workgroup (0, 0, 0): has 12 bytes of workgroup memory, says 8");
+}
+
 TEST_F(InterpreterTest, OperandsOfTwoTypes) {
   Sandbox box(Plain(), 1);
   auto emit = [](Builder& b) { b.Binary(Builder::Op::kAdd, b.I32(1), b.I64(1)); };

@@ -199,6 +199,8 @@ TEST(LinearMaking, IsLeftToALaunchOfItsOwn) {
   EXPECT_FALSE(makes(1024, 4096, 9));
   EXPECT_TRUE(makes(6144, 2048, 1));
   EXPECT_FALSE(makes(6144, 2048, 2));
+  EXPECT_TRUE(makes(1280, 4096, 8)) << "sums of parts lie where the rows were";
+  EXPECT_FALSE(makes(1536, 4096, 8));
   EXPECT_FALSE(makes(16384, 2048, 1));
   EXPECT_FALSE(makes(1024, 32768, 1));
   EXPECT_FALSE(makes(1024, 4096, 1, plan::RowsFrom::OutRows));

@@ -89,7 +89,8 @@ TEST_P(TogetherTest, GivesTheBitsOfEach) {
 }
 INSTANTIATE_TEST_SUITE_P(Rows, TogetherTest, testing::Values(1, 5, 40));
 
-// Kernels of many rows beside those of few workgroups, each with other tiles and workgroup memory.
+// Kernels of many rows beside those of few workgroups, each with other tiles and workgroup memory: together
+// they have no more of it, be it of floats or of integers, than the one that has most.
 TEST(Together, TilesOfAllSizes) {
   const Profile profile = FindProfile("sm80")->profile;
   const int64_t rows = 130, k = 512;
@@ -109,14 +110,19 @@ TEST(Together, TilesOfAllSizes) {
     tiles.args = joined.launches[i].args;
     joined.launches[i] = std::move(tiles);
   }
-  TogetherLimits limits = kLimits;
-  limits.shared_bytes = profile.max_shared;
+  int most = 0;
+  for (const Launch& launch : joined.launches) most = std::max(most, launch.shared_bytes);
+  TogetherLimits limits = kLimits, fewer = kLimits;
+  limits.shared_bytes = most;
+  fewer.shared_bytes = most - 4;
   std::vector<Launch> side = {joined.launches.front()};
   for (size_t i = 1; i < joined.launches.size(); ++i) {
     ASSERT_TRUE(GoTogether(side, joined.launches[i], limits)) << "launch " << i;
     side.push_back(joined.launches[i]);
   }
+  EXPECT_FALSE(GoTogether(joined.launches, joined.launches.back(), fewer));
   const Launch one = Together(side);
+  EXPECT_EQ(one.shared_bytes, most);
   ASSERT_EQ(apart.Run(own.launches), "");
   ASSERT_EQ(together.Run({one}), "") << one.name;
   EXPECT_EQ(Results(together, joined), Results(apart, own)) << one.name;
@@ -199,7 +205,7 @@ TEST(Together, WhatDoesNotFitStaysApart) {
       << "xq, count, w and y of each";
   EXPECT_TRUE(GoTogether({first}, second, with([](auto& l) { l.args = 6; })));
   EXPECT_FALSE(GoTogether({first}, second, with([&](auto& l) { l.grid[0] = first.grid[0]; })));
-  EXPECT_FALSE(GoTogether({first}, second, with([&](auto& l) { l.shared_bytes = first.shared_bytes; })));
+  EXPECT_FALSE(GoTogether({first}, second, with([&](auto& l) { l.shared_bytes = first.shared_bytes - 4; })));
   Launch other = second;
   other.workgroup_size = 64;
   EXPECT_FALSE(GoTogether({first}, other, kLimits)) << "workgroups of other sizes";
