@@ -24,6 +24,7 @@
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
@@ -77,6 +78,11 @@ llvm::Expected<OwningOpRef<ModuleOp>> gather(MLIRContext& context, const Profile
         buildKernel(context, profile, *kernel.launch, kernel.entry);
     if (!module) return module.takeError();
     auto from = *(*module)->getOps<mlir::gpu::GPUModuleOp>().begin();
+    if (int workgroups = kernel.launch->at_once) {
+      auto func = *from.getOps<mlir::gpu::GPUFuncOp>().begin();
+      func->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
+                    mlir::Builder(&context).getI32IntegerAttr(workgroups));
+    }
     if (!all) {
       all = std::move(*module);
       into = from;

@@ -21,8 +21,9 @@ struct PtxKernel {
 void registerPtxDialects(mlir::DialectRegistry& registry);
 
 // `chip`: "sm_80". An entry takes its launch's arguments as parameters of 64 bits each and has `.maxntid` of
-// its workgroup. Floats are exactly what the kernel says: no contraction, no flush of subnormals. `mlirDump`,
-// where given, receives the module in the LLVM dialect. Errors name the kernel.
+// its workgroup, and `.minnctapersm` where Launch::at_once says so. Floats are exactly what the kernel says:
+// no contraction, no flush of subnormals. `mlirDump`, where given, receives the module in the LLVM dialect.
+// Errors name the kernel.
 llvm::Expected<std::string> emitPtx(mlir::MLIRContext& context, const Profile& profile,
                                     llvm::ArrayRef<PtxKernel> kernels, llvm::StringRef chip,
                                     std::string* mlirDump = nullptr);

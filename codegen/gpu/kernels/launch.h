@@ -52,6 +52,9 @@ struct Launch {
   // and it has at most so many bytes of workgroup memory.
   bool beside = false;
   int shared_bytes = 0;
+  // Workgroups for which a multiprocessor of CUDA has registers; 0: ptxas decides, which may prefer spilling
+  // a few of them to fewer workgroups.
+  int at_once = 0;
   // Cost of a full bucket.
   uint64_t read_bytes = 0, write_bytes = 0;
   uint64_t kv_bytes = 0;  // read per token of the context

@@ -20,6 +20,11 @@ constexpr int64_t kFewWorkgroups = 256;
 // half empty at the end of each expert's rows: up to so many of them, more than that gains.
 constexpr int kSharedRows = 64;
 constexpr int64_t kFewOfExpert = 256;
+// From so many rows on, matrix units make the products. They take 8 rows for the price of one; where threads
+// make them, dp4a, of which a multiprocessor does half as many as of other instructions, grow with the rows.
+// Instructions in PTX of a turn of the loop, 1, 2, 4 and 8 rows: Q4_K 123, 157, 228 and 364, matrix units
+// 200; Q6_K 139, 176, 253 and 401, and 272; Q8_0 92, 117, 169 and 269, and 145.
+constexpr int64_t kMatrixRows = 3;
 // Up to so many rows, and workgroups that make them, do linears make their rows. More workgroups than a
 // device of today runs at a time would make them one after the other.
 constexpr int64_t kMostMakingRows = 8, kMostMakingWorkgroups = 1024;
@@ -34,8 +39,9 @@ Launch ChooseLinear(const LinearSpec& spec, const Profile& profile, int64_t unit
   const bool is_long = spec.int8 ? !profile.int_dot : LooksUp(description(spec.format).plain);
   const int most = is_long ? 4 : 8;
   const int64_t together = spec.rows_together(rows);
+  const bool mma = spec.int8 && profile.matrix.kind == MatrixUnits::Kind::kMma;
   const auto workgroups = [](const Launch& launch) { return int64_t{launch.grid[0]} * launch.grid[1]; };
-  if (together > kSharedRows / 2 && spec.int8 && profile.matrix.kind == MatrixUnits::Kind::kMma) {
+  if (together > kSharedRows / 2 && mma) {
     const int64_t few = spec.rows_of == RowsOf::kExpert ? kFewOfExpert : kSharedRows;
     for (int tile_rows : {2 * kSharedRows, kSharedRows}) {
       if (tile_rows > kSharedRows && together <= few) continue;
@@ -43,7 +49,7 @@ Launch ChooseLinear(const LinearSpec& spec, const Profile& profile, int64_t unit
       if (workgroups(shared) >= kFewWorkgroups) return shared;
     }
   }
-  if (together > 8 && spec.int8 && profile.matrix.kind == MatrixUnits::Kind::kMma) {
+  if (together > 8 && mma) {
     const int tile_rows = together > 16 ? 32 : 16;
     Launch tiled = LinearMatrixTiled(spec, tile_rows, units, rows);
     if (workgroups(tiled) >= kFewWorkgroups) return tiled;
@@ -57,9 +63,13 @@ Launch ChooseLinear(const LinearSpec& spec, const Profile& profile, int64_t unit
     Launch tiled = LinearTiled(spec, most, units, rows);
     if (workgroups(tiled) >= kFewWorkgroups) return tiled;
   }
+  const bool matrix = mma && together >= kMatrixRows;
+  // Some experts have more rows than most: a whole fragment takes them along.
+  const int64_t wanted = matrix && spec.rows_of == RowsOf::kExpert ? most : together;
   int tile_rows = 1;
-  while (tile_rows < most && tile_rows < together) tile_rows *= 2;
-  Launch split = LinearSplit(spec, tile_rows, units, rows);
+  while (tile_rows < most && tile_rows < wanted) tile_rows *= 2;
+  Launch split =
+      matrix ? LinearMatrixFew(spec, tile_rows, units, rows) : LinearSplit(spec, tile_rows, units, rows);
   split.shared_bytes = 4 * MadeRows::SharedWords(spec, profile, tile_rows, split.shared_bytes / 4);
   return split;
 }

@@ -155,11 +155,14 @@ void StoreLinear(Builder& b, const LinearSpec& spec, const LinearArgs& args, con
 
 // ---- variants: `launch.args` and costs are set by the caller; `rows`: slots, for experts ----
 
-// Few rows: 16 threads a part, every weight read once for `tile_rows` rows. The one variant that makes rows.
+// Few rows: 16 threads a part, every weight read once for `tile_rows` rows. This one and LinearMatrixFew make
+// rows.
 Launch LinearSplit(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows);
 // Many rows: a thread has `tile_rows` rows by two groups over all columns.
 Launch LinearTiled(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows);
-// Many rows of int8 numerics on matrix units of kind kMma: a subgroup has `tile_rows` rows (8, 16, 24 or
+// The same of int8 numerics on matrix units of kind kMma; 4 or 8 rows.
+Launch LinearMatrixFew(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows);
+// Many rows on the same units: a subgroup has `tile_rows` rows (8, 16, 24 or
 // 32) by two groups. Tiled: over all columns. Split: the subgroups of a workgroup share the parts of one
 // tile.
 Launch LinearMatrixTiled(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows);

@@ -55,13 +55,17 @@ std::vector<Val> StoredRows::Quad(size_t row, Val from, int quad) const {
   return {b_.Extract(v, 0), b_.Extract(v, 1), b_.Extract(v, 2), b_.Extract(v, 3)};
 }
 
-int MadeRows::RowWords(const LinearSpec& spec) {
-  return spec.int8 ? static_cast<int>(spec.terms * spec.chunks()) * kChunkWords : 1;
+int MadeRows::RowWords(const LinearSpec& spec, const Profile& profile, int rows) {
+  if (!spec.int8) return 1;
+  const int words = static_cast<int>(spec.terms * spec.chunks()) * kChunkWords;
+  // A fragment's lanes read four words of each of its rows: so many apart that they lie in different banks.
+  const bool fragments = profile.matrix.kind == MatrixUnits::Kind::kMma && rows > 1;
+  return fragments ? CeilDiv(words, 8) * 8 + 4 : words;
 }
 
 int MadeRows::SharedWords(const LinearSpec& spec, const Profile& profile, int rows, int later) {
   if (spec.making == Making::kNothing) return later;
-  const int made = rows * RowWords(spec);
+  const int made = rows * RowWords(spec, profile, rows);
   int words = spec.int8 ? std::max(made, later) : made + later;
   if (spec.making == Making::kNormed) words += Reducer::SharedWords(profile, kThreads, kThreads);
   if (spec.making == Making::kGatedNormed) {
@@ -72,14 +76,14 @@ int MadeRows::SharedWords(const LinearSpec& spec, const Profile& profile, int ro
 }
 
 MadeRows::MadeRows(Builder& b, const LinearSpec& spec, const LinearArgs& args, int rows, int later)
-    : b_(b), spec_(spec), args_(args), count_(rows) {
+    : b_(b), spec_(spec), args_(args), count_(rows), row_words_(RowWords(spec, b.profile(), rows)) {
   if (norms()) reducer_.emplace(b, kThreads, kThreads);
   if (gated()) {
     reducer_.emplace(b, kThreads, kThreads, HeadsAtOnce(spec));
     head_scales_ = b.AllocShared(Type::kF32, Heads(spec));
   }
   if (spec.int8) quantizer_.emplace(b, kThreads, spec.k, spec.terms);
-  const int made = rows * RowWords(spec);
+  const int made = rows * row_words_;
   made_ = spec.int8 ? b.AllocShared(Type::kI32, std::max(made, later)) : b.AllocShared(Type::kF32, made);
 }
 
@@ -132,7 +136,7 @@ void MadeRows::Round(Val row, Val source, Val scale) {
       const Val of_term = scales[static_cast<size_t>(t)];
       const RoundedQuad rounded = quantizer_->Round(values, of_term, t + 1 < spec_.terms ? &rest : nullptr);
       const Val half_sum = quantizer_->HalfSum(rounded), number = ShrU(quad, 3) + t * spec_.chunks();
-      const Val to = row * RowWords(spec_) + number * kChunkWords, word = quad & 7;
+      const Val to = Place(row, number), word = quad & 7;
       b_.If(active, [&] {
         b_.StoreShared(made_, to + word, rounded.word);
         b_.If(Eq(word, 0), [&] { b_.StoreShared(made_, to + kScaleWord, b_.AsI32(of_term)); });
@@ -160,8 +164,24 @@ std::vector<Val> MadeRows::Values(Val source, Val at, Val scale) const {
   return values;
 }
 
+Val MadeRows::Place(Val row, Val number) const {
+  return row * row_words_ + number * kChunkWords;
+}
+
+Val MadeRows::Code(Val row, Val number, Val word) const {
+  return b_.LoadShared(made_, Place(row, number) + word);
+}
+
+Val MadeRows::Scale(Val row, Val number) const {
+  return b_.AsF32(b_.LoadShared(made_, Place(row, number) + kScaleWord));
+}
+
+Val MadeRows::Sum(Val row, Val number, int half) const {
+  return b_.LoadShared(made_, Place(row, number) + (kSumWord + half));
+}
+
 Int8Chunk MadeRows::Chunk(size_t row, Val number) const {
-  const Val at = number * kChunkWords + static_cast<int>(row) * RowWords(spec_);
+  const Val at = number * kChunkWords + static_cast<int>(row) * row_words_;
   Int8Chunk c;
   for (int i = 0; i < kScaleWord; ++i) c.codes.push_back(b_.LoadShared(made_, at + i));
   c.scale = b_.AsF32(b_.LoadShared(made_, at + kScaleWord));

@@ -63,13 +63,20 @@ class MadeRows final : public LinearInput {
   size_t rows() const override { return static_cast<size_t>(count_); }
   Int8Chunk Chunk(size_t row, Val number) const override;
   std::vector<Val> Quad(size_t row, Val from, int quad) const override;
+  // Of int8 rows, a chunk of row `row` (i32), which a thread has of its own: word `word` (i32) of the codes,
+  // and what Int8Chunk has besides.
+  Val Code(Val row, Val number, Val word) const;
+  Val Scale(Val row, Val number) const;
+  Val Sum(Val row, Val number, int half) const;
 
  private:
   bool norms() const { return spec_.making == Making::kNormed; }
   bool gated() const { return spec_.making == Making::kGatedNormed; }
-  static int RowWords(const LinearSpec& spec);
   // Of the row at byte `source` of x, what each head is multiplied by.
   void MakeHeadScales(Val source);
+  // From one row to the next.
+  static int RowWords(const LinearSpec& spec, const Profile& profile, int rows);
+  Val Place(Val row, Val number) const;
   void Round(Val row, Val source, Val scale);
   // Of the row at byte `source` of x, the four columns at byte `at`, normed where rows are.
   std::vector<Val> Values(Val source, Val at, Val scale) const;
@@ -77,7 +84,7 @@ class MadeRows final : public LinearInput {
   Builder& b_;
   const LinearSpec& spec_;
   const LinearArgs& args_;
-  const int count_;
+  const int count_, row_words_;
   std::optional<Reducer> reducer_;
   std::optional<RowQuantizer> quantizer_;
   Shared made_;               // [row]: int8: chunks; f32: the norm's scale

@@ -25,9 +25,12 @@ Sums SumsOf(const PackedRow& row) {
 }
 
 RowWords LoadNumbers(Builder& b, int64_t k, Val x, const XRow& row, Val number, Sums kind) {
-  const Val at = row.at, chunk = row.Chunk(number);
-  RowWords words{b.Load(Type::kF32, x, at + (chunk << 2)), {}};
-  if (kind == Sums::kNone) return words;
+  const Val at = row.at, chunk = row.Chunk(number), of_scale = at + (chunk << 2);
+  RowWords words{b.Load(Type::kF32, x, of_scale), {}, {}};
+  if (kind == Sums::kOne)
+    words.weighted =
+        b.Load(Type::kF32, x, of_scale + (layouts::Int8WeightedAt(k) - layouts::Int8ScalesAt(k)));
+  if (kind != Sums::kTwo) return words;
   const Val first = at + (chunk << 3) + (layouts::Int8SumsAt(k) - layouts::Int8ScalesAt(k));
   if (k % 64 == 0) {
     const Val both = b.Load(Type::kI32x2, x, first);
@@ -40,9 +43,8 @@ RowWords LoadNumbers(Builder& b, int64_t k, Val x, const XRow& row, Val number, 
 
 RowNumbers NumbersOf(Builder& b, const RowWords& words, Sums kind) {
   RowNumbers n{words.scale, {}};
-  if (kind == Sums::kOne) {
-    n.sums.push_back(n.scale * b.ToF32(words.sums[0] + words.sums[1]));
-  } else if (kind == Sums::kTwo) {
+  if (kind == Sums::kOne) n.sums.push_back(words.weighted);
+  if (kind == Sums::kTwo) {
     for (const Val& sum : words.sums) n.sums.push_back(n.scale * b.ToF32(sum));
   }
   return n;
@@ -94,74 +96,173 @@ void StorePair(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val f
   });
 }
 
-namespace {
-
-// What a subgroup computes: fragments from `first_row` on by the groups at byte offsets `groups`.
-struct Tile {
-  Tile(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val first_row, int fragments);
-  MatrixLane lane;
-  int fragments;
-  std::vector<Val> codes;     // [fragment]: byte offsets in x of the lane's columns
-  std::vector<XRow> numbers;  // [fragment][2]: the scales of the rows that the lane has sums of
-};
-
-Tile::Tile(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val first_row, int fragments)
-    : lane(b), fragments(fragments) {
+StoredFragments::StoredFragments(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val first_row,
+                                 int fragments)
+    : b_(b), spec_(spec), x_(args.x) {
+  const MatrixLane lane(b);
   for (int f = 0; f < fragments; ++f) {
     const XRow x = args.Input(first_row + lane.group + kFragmentRows * f);
-    codes.push_back((x.chunk ? x.at + (x.chunk << 5) : x.at) + lane.quad * 4);
+    codes_.push_back((x.chunk ? x.at + (x.chunk << 5) : x.at) + lane.quad * 4);
     for (int i = 0; i < 2; ++i) {
-      numbers.push_back(args.Input(first_row + lane.SumRow(f, i)));
-      numbers.back().at = numbers.back().at + layouts::Int8ScalesAt(spec.x_cols());
+      numbers_.push_back(args.Input(first_row + lane.SumRow(f, i)));
+      numbers_.back().at = numbers_.back().at + layouts::Int8ScalesAt(spec.x_cols());
     }
   }
 }
 
-GroupChunk ReadGroup(const Tile& tile, const PackedRow rows[2], Val chunk) {
-  GroupChunk c{std::vector<Val>(4), {}};
-  const PackedRow::Chunk at = rows[0].At(chunk);
-  for (int i = 0; i < 2; ++i) {
-    const std::vector<Val> words = rows[i].ReadCodePair(at, tile.lane.quad);
-    for (int w = 0; w < 2; ++w) c.a[2 * w + i] = LessOffset(words[w], rows[i].code_offset());
-    c.scales[i] = rows[i].ReadScales(at);
-  }
-  return c;
+std::vector<Val> StoredFragments::Codes(int fragment, Val number) const {
+  const Val at = codes_[static_cast<size_t>(fragment)] + (number << 5);
+  return {b_.Load(Type::kI32, x_, at), b_.Load(Type::kI32, x_, at + 16)};
 }
 
-// Sums [group][fragment][kLaneSums] over the chunks [low, high).
-std::vector<Val> MatrixPart(Builder& b, const LinearSpec& spec, const LinearArgs& args, const Tile& tile,
-                            const std::vector<Val>& groups, Val low, Val high) {
-  std::vector<PackedRow> rows;
+RowWords StoredFragments::Numbers(int fragment, int sum, Val number, Sums kind) const {
+  return LoadNumbers(b_, spec_.x_cols(), x_, numbers_[static_cast<size_t>(2 * fragment + sum)], number, kind);
+}
+
+MadeFragment::MadeFragment(Builder& b, const MadeRows& rows) : rows_(rows), lane_(b) {
+  const auto repeated = [&](Val row) { return row & (static_cast<int32_t>(rows.rows()) - 1); };
+  row_ = repeated(lane_.group);
+  for (int i = 0; i < 2; ++i) sum_rows_[i] = repeated(lane_.SumRow(0, i));
+}
+
+std::vector<Val> MadeFragment::Codes(int, Val number) const {
+  return {rows_.Code(row_, number, lane_.quad), rows_.Code(row_, number, lane_.quad + 4)};
+}
+
+RowWords MadeFragment::Numbers(int, int sum, Val number, Sums kind) const {
+  const Val row = sum_rows_[sum];
+  RowWords words{rows_.Scale(row, number), {}, {}};
+  for (int s = 0; s < 2 && kind != Sums::kNone; ++s) words.sums[s] = rows_.Sum(row, number, s);
+  if (kind == Sums::kOne) {
+    Builder& b = *row.builder();
+    words.weighted = words.scale * b.ToF32(words.sums[0] + words.sums[1]);
+  }
+  return words;
+}
+
+namespace {
+
+// What MatrixPart reads at a time: groups of one run or several.
+class MatrixWeights {
+ public:
+  MatrixWeights(Builder& b, const LinearSpec& spec, Val w, const std::vector<Val>& groups,
+                const std::vector<int64_t>& runs);
+  const PackedRow& front() const { return rows_.front(); }
+  // [run][group]
+  std::vector<GroupChunk> Read(Val first) const;
+
+ private:
+  // Of four lanes that have the same two rows of two groups each reads the scales of one row, which the
+  // others then get: that is less than to read all of them.
+  struct Shared {
+    PackedRow row;
+    Val further;  // chunks; null: none
+  };
+  void ReadScales(const PackedRow::Scales& own, GroupChunk pair[2]) const;
+  Val ChunkOf(size_t item, Val first) const {
+    const int64_t run = runs_[item / groups_];
+    return run ? first + run : first;
+  }
+
+  Builder& b_;
+  const MatrixLane lane_{b_};
+  const Val odd_ = Eq(lane_.quad & 1, 1), upper_ = Eq(ShrU(lane_.quad, 1), 1);
+  const size_t groups_;
+  const std::vector<int64_t> runs_;
+  std::vector<PackedRow> rows_;  // [group][2]
+  std::vector<Shared> shared_;   // of pairs of items; empty where they are odd
+};
+
+MatrixWeights::MatrixWeights(Builder& b, const LinearSpec& spec, Val w, const std::vector<Val>& groups,
+                             const std::vector<int64_t>& runs)
+    : b_(b), groups_(groups.size()), runs_(runs) {
+  constexpr int kHalf = kGroupRows / 2;
   for (Val group : groups) {
-    for (int i = 0; i < 2; ++i) {
-      rows.emplace_back(b, spec.format, spec.k, args.w, group, tile.lane.group + (kGroupRows / 2) * i);
+    for (int i = 0; i < 2; ++i) rows_.emplace_back(b, spec.format, spec.k, w, group, lane_.group + kHalf * i);
+  }
+  const size_t items = runs.size() * groups_;
+  if (items % 2 != 0) return;
+  const Val row = lane_.group + (lane_.quad & 1) * kHalf;
+  for (size_t item = 0; item < items; item += 2) {
+    const Val first = groups[item % groups_], second = groups[(item + 1) % groups_];
+    const Val group = groups_ == 1 ? first : Select(upper_, second, first);
+    const int64_t run = runs[item / groups_], other = runs[(item + 1) / groups_];
+    const Val further =
+        run == other ? (run ? b.I32(static_cast<int32_t>(run)) : Val())
+                     : Select(upper_, b.I32(static_cast<int32_t>(other)), b.I32(static_cast<int32_t>(run)));
+    shared_.push_back({PackedRow(b, spec.format, spec.k, w, group, row), further});
+  }
+}
+
+void MatrixWeights::ReadScales(const PackedRow::Scales& own, GroupChunk pair[2]) const {
+  const int count = front().two_scales() ? 2 : 1;
+  for (auto kind : {&PackedRow::Scales::scale, &PackedRow::Scales::rest, &PackedRow::Scales::shift}) {
+    for (int s = 0; s < count && (own.*kind)[s]; ++s) {
+      const Val v = (own.*kind)[s], beside = b_.ShuffleXor(v, 1);
+      const Val rows[2] = {Select(odd_, beside, v), Select(odd_, v, beside)};
+      for (int i = 0; i < 2; ++i) {
+        const Val of_other = b_.ShuffleXor(rows[i], 2);
+        (pair[0].scales[i].*kind)[s] = Select(upper_, of_other, rows[i]);
+        (pair[1].scales[i].*kind)[s] = Select(upper_, rows[i], of_other);
+      }
     }
   }
-  const bool two_scales = rows[0].two_scales();
-  const Sums sums = SumsOf(rows[0]);
-  const std::vector<Val> zero(groups.size() * tile.fragments * kLaneSums, b.F32(0.f));
-  return b.For(low, high, b.I32(1), zero, [&](Val chunk, const std::vector<Val>& carried) {
+}
+
+std::vector<GroupChunk> MatrixWeights::Read(Val first) const {
+  std::vector<GroupChunk> all;
+  for (size_t item = 0; item < runs_.size() * groups_; ++item) {
+    GroupChunk c{std::vector<Val>(4), {}};
+    const PackedRow* rows = &rows_[2 * (item % groups_)];
+    const PackedRow::Chunk at = rows[0].At(ChunkOf(item, first));
+    for (int i = 0; i < 2; ++i) {
+      const std::vector<Val> words = rows[i].ReadCodePair(at, lane_.quad);
+      for (int w = 0; w < 2; ++w) c.a[2 * w + i] = LessOffset(words[w], rows[i].code_offset());
+      if (shared_.empty()) c.scales[i] = rows[i].ReadScales(at);
+    }
+    all.push_back(std::move(c));
+  }
+  for (size_t pair = 0; pair < shared_.size(); ++pair) {
+    const Shared& shared = shared_[pair];
+    const Val chunk = shared.further ? first + shared.further : first;
+    ReadScales(shared.row.ReadScales(shared.row.At(chunk)), &all[2 * pair]);
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<Val> MatrixPart(Builder& b, const LinearSpec& spec, Val w, const std::vector<Val>& groups,
+                            const MatrixInput& x, Val low, Val high, const std::vector<int64_t>& runs) {
+  const MatrixWeights weights(b, spec, w, groups, runs);
+  const bool two_scales = weights.front().two_scales();
+  const Sums sums = SumsOf(weights.front());
+  const size_t fragments = static_cast<size_t>(x.fragments());
+  const std::vector<Val> zero(runs.size() * groups.size() * fragments * kLaneSums, b.F32(0.f));
+  return b.For(low, high, b.I32(1), zero, [&](Val first, const std::vector<Val>& carried) {
     std::vector<Val> acc = carried;
-    std::vector<GroupChunk> weights;
-    for (size_t g = 0; g < groups.size(); ++g) weights.push_back(ReadGroup(tile, &rows[2 * g], chunk));
-    for (int f = 0; f < tile.fragments; ++f) {
-      for (int t = 0; t < spec.terms; ++t) {
-        const Val number = t ? chunk + t * spec.chunks() : chunk;
-        const Val at = tile.codes[f] + (number << 5);
-        const std::vector<Val> x{b.Load(Type::kI32, args.x, at), b.Load(Type::kI32, args.x, at + 16)};
-        RowNumbers numbers[2];
-        for (int i = 0; i < 2; ++i) {
-          const XRow& row = tile.numbers[2 * f + i];
-          numbers[i] = NumbersOf(b, LoadNumbers(b, spec.x_cols(), args.x, row, number, sums), sums);
-        }
-        for (size_t g = 0; g < groups.size(); ++g) {
-          AddProduct(b, two_scales, weights[g], x, numbers, &acc[(g * tile.fragments + f) * kLaneSums]);
+    const std::vector<GroupChunk> chunks = weights.Read(first);
+    for (size_t r = 0; r < runs.size(); ++r) {
+      const Val chunk = runs[r] ? first + runs[r] : first;
+      for (size_t f = 0; f < fragments; ++f) {
+        for (int t = 0; t < spec.terms; ++t) {
+          const Val number = t ? chunk + t * spec.chunks() : chunk;
+          const std::vector<Val> codes = x.Codes(static_cast<int>(f), number);
+          RowNumbers numbers[2];
+          for (int i = 0; i < 2; ++i)
+            numbers[i] = NumbersOf(b, x.Numbers(static_cast<int>(f), i, number, sums), sums);
+          for (size_t g = 0; g < groups.size(); ++g) {
+            const size_t item = r * groups.size() + g;
+            AddProduct(b, two_scales, chunks[item], codes, numbers, &acc[(item * fragments + f) * kLaneSums]);
+          }
         }
       }
     }
     return acc;
   });
 }
+
+namespace {
 
 // Byte offsets of the groups of the units from `first_unit` on; units beyond the last repeat it.
 std::vector<Val> GroupOffsets(const LinearSpec& spec, const LinearArgs& args, Val first_unit) {
@@ -175,21 +276,22 @@ std::vector<Val> GroupOffsets(const LinearSpec& spec, const LinearArgs& args, Va
 
 void EmitTiled(Builder& b, const LinearSpec& spec, int tile_rows, int row_tiles) {
   const LinearArgs args(b, spec, tile_rows * row_tiles);
+  const MatrixLane lane(b);
   const int pairs = kSubgroups / row_tiles, fragments = tile_rows / kFragmentRows;
   const Val subgroup = ShrU(b.Thread(), 5);
   const Val first_unit = (b.BlockX() * pairs + (subgroup & (pairs - 1))) * UnitsOfPair(spec);
   const Val first_row = args.first_row + DivU(subgroup, pairs) * tile_rows;
   b.If(And(LtS(first_row, args.rows), LtS(first_unit, args.units)), [&] {
-    const Tile tile(b, spec, args, first_row, fragments);
+    const StoredFragments x(b, spec, args, first_row, fragments);
     const std::vector<Val> groups = GroupOffsets(spec, args, first_unit);
     const std::vector<Val> sums =
         SumParts(b, spec, size_t{2} * static_cast<size_t>(fragments) * kLaneSums,
-                 [&](Val low, Val high) { return MatrixPart(b, spec, args, tile, groups, low, high); });
+                 [&](Val low, Val high) { return MatrixPart(b, spec, args.w, groups, x, low, high); });
     for (int f = 0; f < fragments; ++f) {
       for (int i = 0; i < kLaneSums; ++i) {
         Val both[2] = {sums[f * kLaneSums + i], sums[(fragments + f) * kLaneSums + i]};
-        StorePair(b, spec, args, first_unit, first_row + tile.lane.SumRow(f, i),
-                  tile.lane.group + (kGroupRows / 2) * (i >> 1), both);
+        StorePair(b, spec, args, first_unit, first_row + lane.SumRow(f, i),
+                  lane.group + (kGroupRows / 2) * (i >> 1), both);
       }
     }
   });
@@ -201,17 +303,18 @@ int SumsEach(int tile_rows) {
 
 void EmitSplit(Builder& b, const LinearSpec& spec, int tile_rows) {
   const LinearArgs args(b, spec, tile_rows);
+  const MatrixLane place(b);
   const int parts = spec.parts(), fragments = tile_rows / kFragmentRows;
   const int sums_each = SumsEach(tile_rows);
   const Val subgroup = ShrU(b.Thread(), 5), lane = b.Thread() & (kSubgroup - 1);
   const Val first_unit = b.BlockX() * UnitsOfPair(spec), first_row = args.first_row;
   const Shared partial = b.AllocShared(Type::kF32, parts * sums_each * kSubgroup);
   b.If(LtS(first_row, args.rows), [&] {
-    const Tile tile(b, spec, args, first_row, fragments);
+    const StoredFragments x(b, spec, args, first_row, fragments);
     const std::vector<Val> groups = GroupOffsets(spec, args, first_unit);
     b.For(subgroup, b.I32(parts), b.I32(kSubgroups), [&](Val part) {
       const std::vector<Val> sums =
-          MatrixPart(b, spec, args, tile, groups, PartLow(spec, part), PartHigh(spec, part));
+          MatrixPart(b, spec, args.w, groups, x, PartLow(spec, part), PartHigh(spec, part));
       const Val to = part * (sums_each * kSubgroup) + lane;
       for (size_t i = 0; i < sums.size(); ++i) {
         b.StoreShared(partial, to + (i * kSubgroup), sums[i]);
@@ -219,8 +322,8 @@ void EmitSplit(Builder& b, const LinearSpec& spec, int tile_rows) {
     });
     b.Barrier();
     // One of the kLaneSums per subgroup.
-    const Val row = first_row + tile.lane.quad * 2 + (subgroup & 1);
-    const Val column = tile.lane.group + ShrU(subgroup, 1) * (kGroupRows / 2);
+    const Val row = first_row + place.quad * 2 + (subgroup & 1);
+    const Val column = place.group + ShrU(subgroup, 1) * (kGroupRows / 2);
     for (int f = 0; f < fragments; ++f) {
       Val sums[2];
       for (int g = 0; g < 2; ++g) {

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "codegen/gpu/kernels/linear.h"
+#include "codegen/gpu/kernels/linear_input.h"
 #include "codegen/gpu/kernels/matrix_lane.h"
 
 namespace qcc::gpu {
@@ -23,7 +23,9 @@ Sums SumsOf(const PackedRow& row);
 
 // Of one row of x and 32 columns, as they lie.
 struct RowWords {
-  Val scale, sums[2];
+  Val scale;
+  Val weighted;  // kOne: scale * sum of the codes
+  Val sums[2];   // kTwo: of the codes of each scale
 };
 // `row.at`: of the row's scales. `k`: columns of a whole row.
 RowWords LoadNumbers(Builder& b, int64_t k, Val x, const XRow& row, Val number, Sums kind);
@@ -50,6 +52,52 @@ struct GroupChunk {
 // lane's words of B; `numbers`: of the two rows that it has sums of.
 void AddProduct(Builder& b, bool two_scales, const GroupChunk& w, const std::vector<Val>& x,
                 const RowNumbers numbers[2], Val* acc);
+
+// The rows of x as a subgroup's lanes read them: fragments.
+class MatrixInput {
+ public:
+  virtual ~MatrixInput() = default;
+  virtual int fragments() const = 0;
+  // Of chunk `number` of the lane's row: its words of B.
+  virtual std::vector<Val> Codes(int fragment, Val number) const = 0;
+  // Of the row of sum `sum`, 0 or 1.
+  virtual RowWords Numbers(int fragment, int sum, Val number, Sums kind) const = 0;
+};
+
+// As they lie in memory, from `first_row` on.
+class StoredFragments final : public MatrixInput {
+ public:
+  StoredFragments(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val first_row, int fragments);
+  int fragments() const override { return static_cast<int>(codes_.size()); }
+  std::vector<Val> Codes(int fragment, Val number) const override;
+  RowWords Numbers(int fragment, int sum, Val number, Sums kind) const override;
+
+ private:
+  Builder& b_;
+  const LinearSpec& spec_;
+  const Val x_;
+  std::vector<Val> codes_;     // [fragment]: byte offsets in x of the lane's columns
+  std::vector<XRow> numbers_;  // [fragment][2]: the scales of the rows that the lane has sums of
+};
+
+// As the workgroup made them: 4 or 8, which the fragment repeats.
+class MadeFragment final : public MatrixInput {
+ public:
+  MadeFragment(Builder& b, const MadeRows& rows);
+  int fragments() const override { return 1; }
+  std::vector<Val> Codes(int fragment, Val number) const override;
+  RowWords Numbers(int fragment, int sum, Val number, Sums kind) const override;
+
+ private:
+  const MadeRows& rows_;
+  MatrixLane lane_;
+  Val row_, sum_rows_[2];
+};
+
+// Sums [run][group][fragment][kLaneSums] of the groups at byte offsets `groups` of `w`, over the chunks [low,
+// high) and, for each run, as many that begin so many chunks behind them.
+std::vector<Val> MatrixPart(Builder& b, const LinearSpec& spec, Val w, const std::vector<Val>& groups,
+                            const MatrixInput& x, Val low, Val high, const std::vector<int64_t>& runs = {0});
 
 // Units of y behind two groups that lie side by side.
 int UnitsOfPair(const LinearSpec& spec);

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "codegen/gpu/kernels/linear_input.h"
+#include "codegen/gpu/kernels/linear_matrix.h"
 
 namespace qcc::gpu {
 namespace {
@@ -11,6 +11,10 @@ namespace {
 constexpr int kThreads = kLinearThreads;
 constexpr int kLanes = 16;  // threads side by side, one matrix row each
 constexpr int kSlots = kThreads / kLanes;
+constexpr int kSubgroups = kThreads / kMatrixSubgroup;
+static_assert(kSlots == 2 * kSubgroups);
+// Such a launch has at most a few workgroups for each multiprocessor; 96 registers for a thread are enough.
+constexpr int kMatrixAtOnce = 5;
 
 // acc + the product of 32 columns: integer dot products per scale, exact, then scales in f32.
 Val Int8Product(Builder& b, const PackedRow& row, const std::vector<Val>& codes,
@@ -123,10 +127,15 @@ int SplitWords(const LinearSpec& spec, int tile_rows) {
   return spec.groups_per_unit() * tile_rows * kThreads;
 }
 
-// 16 threads a part; the parts of a unit meet in workgroup memory.
+// Whose products they are of a split kernel.
+enum class Units : uint8_t { kThreads, kMatrix };
+
+// 16 threads, or a subgroup's matrix units in two turns at once, have a part; the parts of a unit meet in
+// workgroup memory.
 class SplitKernel {
  public:
-  SplitKernel(Builder& b, const LinearSpec& spec, int tile_rows) : b_(b), spec_(spec), tile_rows_(tile_rows) {
+  SplitKernel(Builder& b, const LinearSpec& spec, Units units, int tile_rows)
+      : b_(b), spec_(spec), of_matrix_(units == Units::kMatrix), tile_rows_(tile_rows) {
     const int words = SplitWords(spec, tile_rows);
     if (spec.making != Making::kNothing) made_.emplace(b, spec_, args_, tile_rows, words);
     reuses_ = made_ && made_->Reusable();
@@ -139,7 +148,11 @@ class SplitKernel {
     }
     b_.If(LtS(args_.first_row, args_.rows), [&] {
       if (made_) made_->Make();
-      StoreParts();
+      if (of_matrix_) {
+        StoreMatrixParts();
+      } else {
+        StoreParts();
+      }
       b_.Barrier();
       for (int begin = 0; begin < elements_; begin += kThreads) Finish(begin);
     });
@@ -151,6 +164,9 @@ class SplitKernel {
  private:
   void PrefetchWeights();
   void StoreParts();
+  void StoreMatrixParts();
+  // Sums [turn][group][kLaneSums] of the subgroup's slots.
+  std::vector<Val> MatrixParts(Val subgroup, const MatrixInput& x) const;
   void Finish(int begin);
   // `element`: of the parts' sums.
   void StorePartial(Val element, Val sum) {
@@ -160,11 +176,12 @@ class SplitKernel {
     const Val word = b_.LoadShared(partial_, element);
     return reuses_ ? b_.AsF32(word) : word;
   }
-  // Byte offsets of the thread's groups. Threads of a unit beyond the last go along with it, for the barrier.
-  std::vector<Val> Groups() const;
+  // Byte offsets of a slot's groups. Threads of a unit beyond the last go along with it, for the barrier.
+  std::vector<Val> Groups(Val slot) const;
 
   Builder& b_;
   const LinearSpec& spec_;
+  const bool of_matrix_;
   const int tile_rows_;
   const LinearArgs args_{b_, spec_, tile_rows_};
   const int parts_ = spec_.parts(), groups_ = spec_.groups_per_unit();
@@ -177,8 +194,8 @@ class SplitKernel {
   Shared partial_;
 };
 
-std::vector<Val> SplitKernel::Groups() const {
-  const Val unit = MinS(first_unit_ + DivU(slot_, parts_), args_.units - 1);
+std::vector<Val> SplitKernel::Groups(Val slot) const {
+  const Val unit = MinS(first_unit_ + DivU(slot, parts_), args_.units - 1);
   std::vector<Val> offsets;
   for (int g = 0; g < groups_; ++g) offsets.push_back((unit * groups_ + g) * spec_.group_bytes());
   return offsets;
@@ -191,11 +208,11 @@ void SplitKernel::PrefetchWeights() {
   const int64_t chunk_bytes = spec_.group_bytes() / spec_.chunks();
   const Val last = b_.I32(static_cast<int32_t>(spec_.group_bytes() - 4));
   const Val at = MinS(PartLow(spec_, part_) * chunk_bytes + lane_ * kLineBytes, last);
-  for (const Val& group : Groups()) b_.Prefetch(args_.w, group + at);
+  for (const Val& group : Groups(slot_)) b_.Prefetch(args_.w, group + at);
 }
 
 void SplitKernel::StoreParts() {
-  const std::vector<Val> offsets = Groups();
+  const std::vector<Val> offsets = Groups(slot_);
   const auto part = [&](const LinearInput& x) {
     return LinearPart(b_, spec_, args_, lane_, offsets, x, PartLow(spec_, part_), PartHigh(spec_, part_));
   };
@@ -203,6 +220,45 @@ void SplitKernel::StoreParts() {
       made_ ? part(*made_) : part(StoredRows(b_, spec_, args_, Inputs(args_, args_.first_row, tile_rows_)));
   if (reuses_) b_.Barrier();
   for (size_t i = 0; i < acc.size(); ++i) StorePartial(thread_ + i * kThreads, acc[i]);
+}
+
+// A subgroup has slot number `subgroup` and the one kSubgroups behind it, side by side: more loads are on
+// their way at a time.
+std::vector<Val> SplitKernel::MatrixParts(Val subgroup, const MatrixInput& x) const {
+  const auto sums = [&](const std::vector<Val>& groups, Val slot, const std::vector<int64_t>& runs) {
+    const Val part = slot & (parts_ - 1);
+    return MatrixPart(b_, spec_, args_.w, groups, x, PartLow(spec_, part), PartHigh(spec_, part), runs);
+  };
+  std::vector<Val> groups = Groups(subgroup);
+  const Val second = subgroup + kSubgroups;
+  if (parts_ <= kSubgroups) {  // the same part of another unit
+    for (const Val& group : Groups(second)) groups.push_back(group);
+    return sums(groups, subgroup, {0});
+  }
+  if (spec_.chunks() % parts_ == 0) return sums(groups, subgroup, {0, kSubgroups * spec_.chunks_per_part()});
+  // Parts of two lengths.
+  std::vector<Val> all = sums(groups, subgroup, {0});
+  for (const Val& sum : sums(groups, second, {0})) all.push_back(sum);
+  return all;
+}
+
+void SplitKernel::StoreMatrixParts() {
+  const MatrixLane lane(b_);
+  const Val subgroup = ShrU(thread_, 5);
+  const auto parts = [&](const MatrixInput& x) { return MatrixParts(subgroup, x); };
+  const std::vector<Val> sums =
+      made_ ? parts(MadeFragment(b_, *made_)) : parts(StoredFragments(b_, spec_, args_, args_.first_row, 1));
+  if (reuses_) b_.Barrier();
+  // Rows that only fill the fragment are nobody's.
+  b_.If(LtS(lane.quad * 2, b_.I32(tile_rows_)), [&] {
+    for (int n = 0; n < static_cast<int>(sums.size()); ++n) {
+      const int sum = n % kLaneSums, group = n / kLaneSums % groups_, turn = n / kLaneSums / groups_;
+      const Val row = lane.SumRow(0, sum) + group * tile_rows_;
+      const Val column = lane.group + (kGroupRows / 2) * (sum >> 1);
+      StorePartial(row * kThreads + (subgroup + kSubgroups * turn) * kLanes + column,
+                   sums[static_cast<size_t>(n)]);
+    }
+  });
 }
 
 // The thread's element of those from number `begin` on: lane, unit, row, fastest first.
@@ -223,6 +279,19 @@ void SplitKernel::Finish(int begin) {
     }
     StoreLinear(b_, spec_, args_, args_.Output(out_row), (out_unit * kLanes + lane_) * 4, sums);
   });
+}
+
+Launch SplitLaunch(const LinearSpec& spec, Units of, int tile_rows, int64_t units, int64_t rows) {
+  Launch launch;
+  launch.name = spec.name() + (of == Units::kMatrix ? ".mr" : ".r") + std::to_string(tile_rows);
+  launch.emit = [spec, of, tile_rows](Builder& b) { SplitKernel(b, spec, of, tile_rows).Emit(); };
+  launch.awaits = SplitKernel::Awaits(spec);
+  launch.workgroup_size = kThreads;
+  launch.beside = true;
+  launch.shared_bytes = 4 * (SplitWords(spec, tile_rows) + LinearArgs::SharedWords(spec));
+  launch.grid[0] = static_cast<uint32_t>(CeilDiv(units, kSlots / spec.parts()));
+  launch.grid[1] = static_cast<uint32_t>(spec.row_tiles(rows, tile_rows));
+  return launch;
 }
 
 void EmitTiled(Builder& b, const LinearSpec& spec, int tile_rows, int row_tiles) {
@@ -267,15 +336,12 @@ std::vector<Val> LinearPart(Builder& b, const LinearSpec& spec, const LinearArgs
 }
 
 Launch LinearSplit(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows) {
-  Launch launch;
-  launch.name = spec.name() + ".r" + std::to_string(tile_rows);
-  launch.emit = [spec, tile_rows](Builder& b) { SplitKernel(b, spec, tile_rows).Emit(); };
-  launch.awaits = SplitKernel::Awaits(spec);
-  launch.workgroup_size = kThreads;
-  launch.beside = true;
-  launch.shared_bytes = 4 * (SplitWords(spec, tile_rows) + LinearArgs::SharedWords(spec));
-  launch.grid[0] = static_cast<uint32_t>(CeilDiv(units, kSlots / spec.parts()));
-  launch.grid[1] = static_cast<uint32_t>(spec.row_tiles(rows, tile_rows));
+  return SplitLaunch(spec, Units::kThreads, tile_rows, units, rows);
+}
+
+Launch LinearMatrixFew(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows) {
+  Launch launch = SplitLaunch(spec, Units::kMatrix, tile_rows, units, rows);
+  launch.at_once = kMatrixAtOnce;
   return launch;
 }
 

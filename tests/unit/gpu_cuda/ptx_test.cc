@@ -211,15 +211,15 @@ TEST_F(Ptx, KernelsThatOverlapWaitFirst) {
   spec.format = Format::Q4_K;
   spec.int8 = true;
   spec.k = 2048;
-  Launch linear = LinearSplit(spec, 1, 64, 1);
-  linear.args.resize(6);
-  for (const Launch& launch : {copy, linear}) {
+  Launch linear = LinearSplit(spec, 1, 64, 1), of_matrix = LinearMatrixFew(spec, 8, 64, 8);
+  for (Launch* launch : {&linear, &of_matrix}) launch->args.resize(6);
+  for (const Launch& launch : {copy, linear, of_matrix}) {
     SCOPED_TRACE(launch.name);
     const std::string ptx = Emit({launch}, profile);
     EXPECT_EQ(Count(ptx, "griddepcontrol.launch_dependents;", kWait), 1u) << ptx;
     EXPECT_EQ(Count(ptx, kWait), 1u) << ptx;
     EXPECT_EQ(Count(ptx, "st.global", kWait), 0u) << ptx;
-    const bool prefetches = launch.name == linear.name;
+    const bool prefetches = launch.name != copy.name;
     EXPECT_EQ(Count(ptx, "ld.global", kWait), prefetches ? 1u : 0u) << "the number of rows\n" << ptx;
     EXPECT_EQ(Count(ptx, "prefetch.global.L2", kWait), prefetches ? 1u : 0u) << ptx;
     Check(ptx, profile);
@@ -269,6 +269,8 @@ TEST_F(Ptx, TheSameTextEveryTime) {
 TEST_F(Ptx, LinearOnMatrixUnits) {
   // Of a thread. Sums that do not stay in registers cost more than matrix units gain.
   constexpr int kMostSpilledBytes = 32;
+  // Room for five workgroups of few rows, as they ask for.
+  constexpr int kMostOfFew = 96;
   const ProfileInfo& profile = *FindProfile("sm80");
   std::vector<Launch> launches;
   for (const FormatDescription& format : kDescriptions) {
@@ -282,6 +284,7 @@ TEST_F(Ptx, LinearOnMatrixUnits) {
       spec.epilogue = epilogue;
       launches.push_back(LinearMatrixTiled(spec, 32, 64, 128));
       launches.push_back(LinearMatrixSplit(spec, 32, 64, 128));
+      for (int tile_rows : {4, 8}) launches.push_back(LinearMatrixFew(spec, tile_rows, 64, tile_rows));
       if (epilogue != Epilogue::Swiglu) continue;
       launches.push_back(LinearMatrixShared(spec, 128, 64, 128));
       if (format.id != Format::Q4_K) continue;
@@ -296,11 +299,13 @@ TEST_F(Ptx, LinearOnMatrixUnits) {
     const std::string ptx = Emit({launch}, profile);
     EXPECT_NE(ptx.find("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"), std::string::npos);
     EXPECT_EQ(ptx.find("dp4a"), std::string::npos);
+    EXPECT_EQ(ptx.find(".minnctapersm") != std::string::npos, launch.at_once != 0);
     if (Ptxas().empty()) continue;
     const Assembled assembled = Assemble(ptx, profile.chip);
     ASSERT_TRUE(assembled.ok) << assembled.said << "\n" << ptx;
-    EXPECT_LE(Spilled(assembled), launch.name.find(".ms") != std::string::npos ? 0 : kMostSpilledBytes)
-        << assembled.said;
+    const auto is = [&](const char* suffix) { return launch.name.find(suffix) != std::string::npos; };
+    EXPECT_LE(Spilled(assembled), is(".ms") || is(".mr") ? 0 : kMostSpilledBytes) << assembled.said;
+    if (is(".mr")) EXPECT_LE(Registers(assembled), kMostOfFew) << assembled.said;
   }
 }
 
@@ -336,7 +341,7 @@ TEST_F(Ptx, AttentionOnMatrixUnits) {
 // A token's kernels that do what was a launch of its own. Workgroups of 128 threads find registers: ten of
 // linears at a time, and three of the delta rule, with which 132 multiprocessors have room for 48 heads.
 TEST_F(Ptx, LaunchesThatDoMore) {
-  constexpr int kMostOfLinears = 48, kMostOfRule = 168;
+  constexpr int kMostOfLinears = 48, kMostOfRule = 168, kMostOfEightRows = 96;
   const ProfileInfo& profile = *FindProfile("sm80");
   const Arg somewhere = {Space::kArena, 0, 1 << 20};
   Sandbox box(profile.profile, 8);
@@ -362,11 +367,13 @@ TEST_F(Ptx, LaunchesThatDoMore) {
                                      .n = 2048,
                                      .epilogue = epilogue,
                                      .rows = plan::RowsFrom::Rows};
-      std::vector<Launch> making_rows = ExpandMaking(
-          Anywhere(spec, 1, somewhere),
-          {.making = making, .x = somewhere, .weight = somewhere, .gate = somewhere, .norm_dim = 128}, box);
-      ASSERT_EQ(making_rows.size(), 1u);
-      launches.push_back(std::move(making_rows[0]));
+      for (int64_t rows : {1, 4, 8}) {
+        if (rows * k > 8 * 4096) continue;  // more than workgroup memory holds
+        std::vector<Launch> making_rows = ExpandMaking(
+            Anywhere(spec, rows, somewhere), {.making = making, .x = somewhere, .weight = somewhere, .gate = somewhere, .norm_dim = 128}, box);
+        ASSERT_EQ(making_rows.size(), 1u);
+        launches.push_back(std::move(making_rows[0]));
+      }
     }
   }
   for (const Launch& launch : launches) {
@@ -376,8 +383,10 @@ TEST_F(Ptx, LaunchesThatDoMore) {
     const Assembled assembled = Assemble(ptx, profile.chip);
     ASSERT_TRUE(assembled.ok) << assembled.said << "\n" << ptx;
     EXPECT_EQ(Spilled(assembled), 0) << assembled.said;
-    const bool linear = launch.name.starts_with("linear");
-    EXPECT_LE(Registers(assembled), linear ? kMostOfLinears : kMostOfRule) << assembled.said;
+    const int most = !launch.name.starts_with("linear")             ? kMostOfRule
+                     : launch.name.find(".mr") != std::string::npos ? kMostOfEightRows
+                                                                    : kMostOfLinears;
+    EXPECT_LE(Registers(assembled), most) << assembled.said;
   }
 }
 

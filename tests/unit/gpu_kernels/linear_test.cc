@@ -128,6 +128,11 @@ TEST_P(Int8LinearTest, MatrixUnitsGiveEqualBits) {
     const std::vector<float> expected =
         RunVariant(p, profile, [&](int64_t u, int64_t r) { return LinearSplit(spec, 8, u, r); });
     ExpectNear(p, expected, profile);
+    for (int tile_rows : {4, 8}) {
+      const std::vector<float> few = RunVariant(
+          p, profile, [&](int64_t u, int64_t r) { return LinearMatrixFew(spec, tile_rows, u, r); });
+      ExpectSameBits(expected, few, p.Name(profile) + " few " + std::to_string(tile_rows));
+    }
     for (int tile_rows : {8, 16, 32}) {
       const std::string what = p.Name(profile) + " tile of " + std::to_string(tile_rows);
       const std::vector<float> tiled = RunVariant(
@@ -147,6 +152,7 @@ TEST_P(Int8LinearTest, MatrixUnitsGiveEqualBits) {
     check(Problem(format(), true, epilogue, block(), 1, 9));  // a lone group, fewest parts
     // A last part without chunks or a short one; an odd number of groups; more than two tiles of rows.
     check(Problem(format(), true, epilogue, ManyColumns(), 5 * 16 - 3, 65));
+    check(Problem(format(), true, epilogue, 512, 24, 9));  // parts of one length
   }
 }
 
@@ -229,16 +235,24 @@ TEST_P(LinearTest, Scales) {
 }
 
 TEST_P(Int8LinearTest, MatrixUnitsIgnoreOtherRows) {
-  const Profile profile = FindProfile("sm80")->profile;
+  const Profile profile = FindProfile("sm80")->profile, plain = FindProfile("sm61")->profile;
   for (Epilogue epilogue : Tried(kEpilogues)) {
     const Problem p(format(), true, epilogue, FewColumns(), 40, 65);
-    std::vector<float> alone;  // in buckets that take no matrix units
+    std::vector<float> alone;
     for (int64_t r = 0; r < p.rows; r += 5) {
-      const std::vector<float> y = RunRows(p, profile, r, 5, 8);
+      const std::vector<float> y = RunRows(p, plain, r, 5, 8);
       alone.insert(alone.end(), y.begin(), y.end());
     }
-    for (const auto& [count, bucket] :
-         {std::pair<int64_t, int64_t>{9, 9}, {1, 16}, {16, 16}, {17, 33}, {31, 40}, {33, 64}, {65, 65}}) {
+    for (const auto& [count, bucket] : {std::pair<int64_t, int64_t>{1, 2},
+                                        {3, 4},
+                                        {5, 8},
+                                        {9, 9},
+                                        {1, 16},
+                                        {16, 16},
+                                        {17, 33},
+                                        {31, 40},
+                                        {33, 64},
+                                        {65, 65}}) {
       const std::vector<float> expected(alone.begin(), alone.begin() + count * p.ld);
       ExpectSameBits(expected, RunRows(p, profile, 0, count, bucket),
                      p.Name(profile) + " bucket " + std::to_string(bucket));
@@ -311,7 +325,9 @@ TEST(LinearExpansionTest, ManyRowsTakeMatrixUnits) {
   EXPECT_EQ(small.grid[0], 32u);  // a unit each
   EXPECT_EQ(small.grid[1], 2u);   // 32 rows each
   EXPECT_EQ(expand(plan::Numerics::Int8, 512, 9).name, "linear.q4_k.int8.k1024.swiglu.mp16");
-  EXPECT_EQ(expand(plan::Numerics::Int8, 512, 8).name, "linear.q4_k.int8.k1024.swiglu.r8");
+  EXPECT_EQ(expand(plan::Numerics::Int8, 512, 8).name, "linear.q4_k.int8.k1024.swiglu.mr8");
+  EXPECT_EQ(expand(plan::Numerics::Int8, 512, 3).name, "linear.q4_k.int8.k1024.swiglu.mr4");
+  EXPECT_EQ(expand(plan::Numerics::Int8, 512, 2).name, "linear.q4_k.int8.k1024.swiglu.r2");
   EXPECT_EQ(expand(plan::Numerics::F32, 4096, 512).name, "linear.q4_k.f32.k1024.swiglu.t8x4");
 }
 

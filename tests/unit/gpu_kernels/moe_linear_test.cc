@@ -295,6 +295,10 @@ TEST_P(MoeLinear, VariantsGiveEqualBits) {
     CheckVariant(shape, Named("sg32-dot"),
                  [&](const LinearSpec& s, int64_t u, int64_t r) { return LinearTiled(s, rows, u, r); });
   }
+  for (int rows : {4, 8}) {
+    CheckVariant(shape, Named("sm80"),
+                 [&](const LinearSpec& s, int64_t u, int64_t r) { return LinearMatrixFew(s, rows, u, r); });
+  }
   for (int rows : {8, 16, 32}) {
     CheckVariant(shape, Named("sm80"),
                  [&](const LinearSpec& s, int64_t u, int64_t r) { return LinearMatrixTiled(s, rows, u, r); });
@@ -345,7 +349,7 @@ TEST(MoeLinearExpansion, FormsOfABucket) {
   EXPECT_EQ(names(512, Epilogue::Swiglu), "moe_linear.q4_k.int8.k2048.swiglu.e128x8.m32x1 12x256");
   EXPECT_EQ(names(512, Epilogue::Add),
             "moe_linear.q4_k.int8.k768.store.e128x8.own.m32x1 16x256, moe_linear.sum.n2048.x8 4x512");
-  EXPECT_EQ(names(64, Epilogue::Swiglu), "moe_linear.q4_k.int8.k2048.swiglu.e128x8.r4 48x256");
+  EXPECT_EQ(names(64, Epilogue::Swiglu), "moe_linear.q4_k.int8.k2048.swiglu.e128x8.mr8 48x192");
 }
 
 // All experts' weights are bound at once, reached by 64 bits; costs are of those that a bucket can use.
