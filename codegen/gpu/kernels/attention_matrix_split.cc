@@ -1,6 +1,6 @@
 // Attention of a few rows on matrix units: the query heads of a kv head are the columns. Values of
 // a tile and keys of the next are loaded ahead of all else. ptxas 13.0 for sm_80 and sm_90 gives a thread at
-// most 98 registers.
+// most 100 registers.
 #include <cstddef>
 #include <vector>
 

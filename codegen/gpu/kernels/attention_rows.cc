@@ -24,12 +24,14 @@ RowBlock::RowBlock(const AttentionSpec& s, int threads, int queries) : threads(t
 
 void RowBlockKernel::Emit() {
   b_.If(LtS(row0_, n_rows_), [&] {
-    Prepare();
     // The block's rows may belong to several sequences: one pass over the cache of each, which writes only
-    // that sequence's rows. The workgroups of a block share the passes.
+    // that sequence's rows. The workgroups of a block share the passes; one without any loads nothing.
     const Val last_row = MinS(row0_ + w_.rows, n_rows_) - 1;
-    b_.For(RowSeq(args_.step, row0_) + b_.BlockZ(), RowSeq(args_.step, last_row) + 1, b_.I32(w_.sharers),
-           [&](Val seq) { Pass(WalkOf(seq)); });
+    const Val begin = RowSeq(args_.step, row0_) + b_.BlockZ(), end = RowSeq(args_.step, last_row) + 1;
+    b_.If(LtS(begin, end), [&] {
+      Prepare();
+      b_.For(begin, end, b_.I32(w_.sharers), [&](Val seq) { Pass(WalkOf(seq)); });
+    });
   });
 }
 

@@ -309,21 +309,27 @@ TEST_F(Ptx, LinearOnMatrixUnits) {
   }
 }
 
-// Workgroups of 2, 4 and 8 subgroups for heads of 64, 128 and 256.
+// Heads as models have them, a block that is not full, and more heads than a block has queries. Workgroups of
+// 2, 4 and 8 subgroups.
 TEST_F(Ptx, AttentionOnMatrixUnits) {
-  constexpr int kMostOfFewRows = 98, kMostOfManyRows = 168;
+  constexpr int kMostOfFewRows = 100, kMostOfManyRows = 168;
   const Arg somewhere = {Space::kArena, 0, 1 << 20};
+  struct {
+    int64_t q_heads, kv_heads, head_dim;
+    bool gated;
+  } const shapes[] = {{8, 2, 256, true},   {16, 2, 256, true}, {16, 8, 128, false},
+                      {32, 4, 128, false}, {14, 2, 64, false}, {36, 1, 64, true}};
   for (const char* name : {"sm80", "sm90"}) {
     const ProfileInfo& profile = *FindProfile(name);
     Sandbox box(profile.profile, 64);
-    for (int64_t dim : {64, 128, 256}) {
-      const plan::AttentionSpec spec = {.q_heads = 8,
-                                        .kv_heads = 2,
-                                        .head_dim = dim,
+    for (const auto& shape : shapes) {
+      const plan::AttentionSpec spec = {.q_heads = shape.q_heads,
+                                        .kv_heads = shape.kv_heads,
+                                        .head_dim = shape.head_dim,
                                         .scale = 0.125f,
-                                        .gated = true,
+                                        .gated = shape.gated,
                                         .kv = plan::KvElement::F16};
-      for (int64_t rows : {1, 64}) {
+      for (const int64_t rows : {1, 64}) {
         const Launch launch = Expand_attention(Anywhere(spec, rows, somewhere), box)[0];
         SCOPED_TRACE(profile.profile.name + " " + launch.name);
         const std::string ptx = Emit({launch}, profile);
