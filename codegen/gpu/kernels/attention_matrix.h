@@ -98,7 +98,7 @@ class MatrixTiles {
  private:
   static constexpr int kSliceTiles = kMatrixSlice / 16;   // elements, 16 at a time: m of values, k of scores
   static constexpr int kTileTiles = kAttentionTile / 16;  // positions: m of scores, k of values
-  // Two halves of a number's f32.
+  // Words of two numbers: each number is the sum of its half in `high` and of that in `low`.
   struct Halves {
     Val high, low;
   };

@@ -21,8 +21,8 @@ struct SplitArgs {
   T step, seqs, q, kv, sums, tops, scale;
 };
 
-// A kernel of them: what of a head's name stands ahead of the shape, its threads, and blocks of query heads
-// that share a kv head.
+// A kernel of them: its name ahead of the shape, its threads, and how many blocks of query heads share a kv
+// head.
 struct SplitForm {
   std::string name;
   int threads, blocks;
