@@ -175,7 +175,7 @@ CooperativeTile::CooperativeTile(Builder& b, const LinearSpec& spec)
   add(ShrU(thread_, 4) & (kGroups - 1));
   chunk_of_scales_ = Rest(ShrU(thread_, 6), buffer_.chunks);
   chunk_of_x_ = Rest(ShrU(thread_, 5), buffer_.chunks);
-  sums_ = SumsOf(rows_[0]);
+  sums_ = SumsOf(spec.format);
 }
 
 // Units beyond the last repeat it.

@@ -13,8 +13,8 @@ namespace {
 constexpr int kThreads = kLinearThreads;
 static_assert(kThreads == kNormThreads);
 
-// Of a chunk in workgroup memory: 8 words of codes, the scale's bits, the sums of both halves. An odd number,
-// so that parts of a row lie in different banks.
+// Of a chunk in workgroup memory: 8 words of codes, the scale's bits, the sums of both halves or the bits of
+// products. An odd number, so that parts of a row lie in different banks.
 constexpr int kScaleWord = 8, kSumWord = 9, kChunkWords = 11;
 // Heads whose squares are added up at a time: barriers are fewer, and the sums stay in registers.
 constexpr int kHeadsAtOnce = 8;
@@ -27,6 +27,12 @@ int HeadsAtOnce(const LinearSpec& spec) {
 }
 
 }  // namespace
+
+Sums SumsOf(Format format) {
+  const PlainForm& form = description(format).plain;
+  if (form.minimum == Minimum::kNone) return Sums::kNone;
+  return form.columns_per_scale < kChunkColumns ? Sums::kTwo : Sums::kOne;
+}
 
 Int8Chunk StoredRows::Chunk(size_t row, Val number) const {
   const int64_t k = spec_.x_cols();  // of a whole row
@@ -75,8 +81,14 @@ int MadeRows::SharedWords(const LinearSpec& spec, const Profile& profile, int ro
   return words;
 }
 
-MadeRows::MadeRows(Builder& b, const LinearSpec& spec, const LinearArgs& args, int rows, int later)
-    : b_(b), spec_(spec), args_(args), count_(rows), row_words_(RowWords(spec, b.profile(), rows)) {
+MadeRows::MadeRows(Builder& b, const LinearSpec& spec, const LinearArgs& args, int rows, int later,
+                   bool products)
+    : b_(b),
+      spec_(spec),
+      args_(args),
+      count_(rows),
+      row_words_(RowWords(spec, b.profile(), rows)),
+      products_(products) {
   if (norms()) reducer_.emplace(b, kThreads, kThreads);
   if (gated()) {
     reducer_.emplace(b, kThreads, kThreads, HeadsAtOnce(spec));
@@ -135,15 +147,28 @@ void MadeRows::Round(Val row, Val source, Val scale) {
       std::vector<Val> rest;
       const Val of_term = scales[static_cast<size_t>(t)];
       const RoundedQuad rounded = quantizer_->Round(values, of_term, t + 1 < spec_.terms ? &rest : nullptr);
-      const Val half_sum = quantizer_->HalfSum(rounded), number = ShrU(quad, 3) + t * spec_.chunks();
+      const Val number = ShrU(quad, 3) + t * spec_.chunks();
       const Val to = Place(row, number), word = quad & 7;
-      b_.If(active, [&] {
-        b_.StoreShared(made_, to + word, rounded.word);
-        b_.If(Eq(word, 0), [&] { b_.StoreShared(made_, to + kScaleWord, b_.AsI32(of_term)); });
-        b_.If(Eq(word & 3, 0), [&] { b_.StoreShared(made_, to + ShrU(word, 2) + kSumWord, half_sum); });
-      });
+      b_.If(active, [&] { b_.StoreShared(made_, to + word, rounded.word); });
+      StoreNumbers(rounded, of_term, to, word, active);
       values = std::move(rest);
     }
+  });
+}
+
+void MadeRows::StoreNumbers(const RoundedQuad& rounded, Val scale, Val to, Val word, Val active) {
+  const Sums kind = SumsOf(spec_.format);
+  const bool halves = !products_ || kind == Sums::kTwo;
+  Val sum;
+  if (halves) sum = quantizer_->HalfSum(rounded);
+  if (products_ && kind != Sums::kNone)
+    sum = b_.AsI32(scale * (halves ? b_.ToF32(sum) : quantizer_->Sum(rounded)));
+  b_.If(active, [&] {
+    b_.If(Eq(word, 0), [&] {
+      b_.StoreShared(made_, to + kScaleWord, b_.AsI32(scale));
+      if (sum && !halves) b_.StoreShared(made_, to + kSumWord, sum);
+    });
+    if (halves) b_.If(Eq(word & 3, 0), [&] { b_.StoreShared(made_, to + ShrU(word, 2) + kSumWord, sum); });
   });
 }
 
@@ -176,8 +201,8 @@ Val MadeRows::Scale(Val row, Val number) const {
   return b_.AsF32(b_.LoadShared(made_, Place(row, number) + kScaleWord));
 }
 
-Val MadeRows::Sum(Val row, Val number, int half) const {
-  return b_.LoadShared(made_, Place(row, number) + (kSumWord + half));
+Val MadeRows::Product(Val row, Val number, int sum) const {
+  return b_.AsF32(b_.LoadShared(made_, Place(row, number) + (kSumWord + sum)));
 }
 
 Int8Chunk MadeRows::Chunk(size_t row, Val number) const {

@@ -15,6 +15,10 @@
 
 namespace qcc::gpu {
 
+// Which sums of a row's codes a chunk's minima need: of all 32 columns, or of each scale's.
+enum class Sums : uint8_t { kNone, kOne, kTwo };
+Sums SumsOf(Format format);
+
 // 32 columns of one int8 row.
 struct Int8Chunk {
   std::vector<Val> codes;  // 8 words
@@ -52,7 +56,8 @@ class MadeRows final : public LinearInput {
  public:
   // `later`: words of workgroup memory that the workgroup needs when it has read the rows. Int8 rows are
   // large: they lie there.
-  MadeRows(Builder& b, const LinearSpec& spec, const LinearArgs& args, int rows, int later);
+  // `products`: for Product instead of sums of codes.
+  MadeRows(Builder& b, const LinearSpec& spec, const LinearArgs& args, int rows, int later, bool products);
   // With the later ones.
   static int SharedWords(const LinearSpec& spec, const Profile& profile, int rows, int later);
   // Where int8 rows are; null for others. All threads have read them before something is stored there.
@@ -64,10 +69,10 @@ class MadeRows final : public LinearInput {
   Int8Chunk Chunk(size_t row, Val number) const override;
   std::vector<Val> Quad(size_t row, Val from, int quad) const override;
   // Of int8 rows, a chunk of row `row` (i32), which a thread has of its own: word `word` (i32) of the codes,
-  // and what Int8Chunk has besides.
+  // the scale, and the scale times a sum of codes, of those that SumsOf the format says.
   Val Code(Val row, Val number, Val word) const;
   Val Scale(Val row, Val number) const;
-  Val Sum(Val row, Val number, int half) const;
+  Val Product(Val row, Val number, int sum) const;
 
  private:
   bool norms() const { return spec_.making == Making::kNormed; }
@@ -78,6 +83,8 @@ class MadeRows final : public LinearInput {
   static int RowWords(const LinearSpec& spec, const Profile& profile, int rows);
   Val Place(Val row, Val number) const;
   void Round(Val row, Val source, Val scale);
+  // What stands behind the codes of the thread's chunk at word `to`.
+  void StoreNumbers(const RoundedQuad& rounded, Val scale, Val to, Val word, Val active);
   // Of the row at byte `source` of x, the four columns at byte `at`, normed where rows are.
   std::vector<Val> Values(Val source, Val at, Val scale) const;
 
@@ -85,6 +92,7 @@ class MadeRows final : public LinearInput {
   const LinearSpec& spec_;
   const LinearArgs& args_;
   const int count_, row_words_;
+  const bool products_;
   std::optional<Reducer> reducer_;
   std::optional<RowQuantizer> quantizer_;
   Shared made_;               // [row]: int8: chunks; f32: the norm's scale

@@ -19,11 +19,6 @@ constexpr float kFloatBiasValue = 12582912.f;
 
 }  // namespace
 
-Sums SumsOf(const PackedRow& row) {
-  if (!row.has_shift()) return Sums::kNone;
-  return row.two_scales() ? Sums::kTwo : Sums::kOne;
-}
-
 RowWords LoadNumbers(Builder& b, int64_t k, Val x, const XRow& row, Val number, Sums kind) {
   const Val at = row.at, chunk = row.Chunk(number), of_scale = at + (chunk << 2);
   RowWords words{b.Load(Type::kF32, x, of_scale), {}, {}};
@@ -115,11 +110,14 @@ std::vector<Val> StoredFragments::Codes(int fragment, Val number) const {
   return {b_.Load(Type::kI32, x_, at), b_.Load(Type::kI32, x_, at + 16)};
 }
 
-RowWords StoredFragments::Numbers(int fragment, int sum, Val number, Sums kind) const {
-  return LoadNumbers(b_, spec_.x_cols(), x_, numbers_[static_cast<size_t>(2 * fragment + sum)], number, kind);
+RowNumbers StoredFragments::Numbers(int fragment, int sum, Val number) const {
+  const XRow& row = numbers_[2 * static_cast<size_t>(fragment) + static_cast<size_t>(sum)];
+  const Sums kind = SumsOf(spec_.format);
+  return NumbersOf(b_, LoadNumbers(b_, spec_.x_cols(), x_, row, number, kind), kind);
 }
 
-MadeFragment::MadeFragment(Builder& b, const MadeRows& rows) : rows_(rows), lane_(b) {
+MadeFragment::MadeFragment(Builder& b, const LinearSpec& spec, const MadeRows& rows)
+    : rows_(rows), kind_(SumsOf(spec.format)), lane_(b) {
   const auto repeated = [&](Val row) { return row & (static_cast<int32_t>(rows.rows()) - 1); };
   row_ = repeated(lane_.group);
   for (int i = 0; i < 2; ++i) sum_rows_[i] = repeated(lane_.SumRow(0, i));
@@ -129,15 +127,12 @@ std::vector<Val> MadeFragment::Codes(int, Val number) const {
   return {rows_.Code(row_, number, lane_.quad), rows_.Code(row_, number, lane_.quad + 4)};
 }
 
-RowWords MadeFragment::Numbers(int, int sum, Val number, Sums kind) const {
+RowNumbers MadeFragment::Numbers(int, int sum, Val number) const {
   const Val row = sum_rows_[sum];
-  RowWords words{rows_.Scale(row, number), {}, {}};
-  for (int s = 0; s < 2 && kind != Sums::kNone; ++s) words.sums[s] = rows_.Sum(row, number, s);
-  if (kind == Sums::kOne) {
-    Builder& b = *row.builder();
-    words.weighted = words.scale * b.ToF32(words.sums[0] + words.sums[1]);
-  }
-  return words;
+  RowNumbers numbers{rows_.Scale(row, number), {}};
+  const int products = kind_ == Sums::kNone ? 0 : kind_ == Sums::kOne ? 1 : 2;
+  for (int i = 0; i < products; ++i) numbers.sums.push_back(rows_.Product(row, number, i));
+  return numbers;
 }
 
 namespace {
@@ -236,7 +231,6 @@ std::vector<Val> MatrixPart(Builder& b, const LinearSpec& spec, Val w, const std
                             const MatrixInput& x, Val low, Val high, const std::vector<int64_t>& runs) {
   const MatrixWeights weights(b, spec, w, groups, runs);
   const bool two_scales = weights.front().two_scales();
-  const Sums sums = SumsOf(weights.front());
   const size_t fragments = static_cast<size_t>(x.fragments());
   const std::vector<Val> zero(runs.size() * groups.size() * fragments * kLaneSums, b.F32(0.f));
   return b.For(low, high, b.I32(1), zero, [&](Val first, const std::vector<Val>& carried) {
@@ -249,8 +243,7 @@ std::vector<Val> MatrixPart(Builder& b, const LinearSpec& spec, Val w, const std
           const Val number = t ? chunk + t * spec.chunks() : chunk;
           const std::vector<Val> codes = x.Codes(static_cast<int>(f), number);
           RowNumbers numbers[2];
-          for (int i = 0; i < 2; ++i)
-            numbers[i] = NumbersOf(b, x.Numbers(static_cast<int>(f), i, number, sums), sums);
+          for (int i = 0; i < 2; ++i) numbers[i] = x.Numbers(static_cast<int>(f), i, number);
           for (size_t g = 0; g < groups.size(); ++g) {
             const size_t item = r * groups.size() + g;
             AddProduct(b, two_scales, chunks[item], codes, numbers, &acc[(item * fragments + f) * kLaneSums]);

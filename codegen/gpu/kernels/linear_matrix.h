@@ -17,10 +17,6 @@ namespace qcc::gpu {
 
 using layouts::kGroupRows;
 
-// Which sums of a row's codes a chunk's minima need: of all 32 columns, or of each scale's.
-enum class Sums : uint8_t { kNone, kOne, kTwo };
-Sums SumsOf(const PackedRow& row);
-
 // Of one row of x and 32 columns, as they lie.
 struct RowWords {
   Val scale;
@@ -61,7 +57,7 @@ class MatrixInput {
   // Of chunk `number` of the lane's row: its words of B.
   virtual std::vector<Val> Codes(int fragment, Val number) const = 0;
   // Of the row of sum `sum`, 0 or 1.
-  virtual RowWords Numbers(int fragment, int sum, Val number, Sums kind) const = 0;
+  virtual RowNumbers Numbers(int fragment, int sum, Val number) const = 0;
 };
 
 // As they lie in memory, from `first_row` on.
@@ -70,7 +66,7 @@ class StoredFragments final : public MatrixInput {
   StoredFragments(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val first_row, int fragments);
   int fragments() const override { return static_cast<int>(codes_.size()); }
   std::vector<Val> Codes(int fragment, Val number) const override;
-  RowWords Numbers(int fragment, int sum, Val number, Sums kind) const override;
+  RowNumbers Numbers(int fragment, int sum, Val number) const override;
 
  private:
   Builder& b_;
@@ -83,13 +79,15 @@ class StoredFragments final : public MatrixInput {
 // As the workgroup made them: 4 or 8, which the fragment repeats.
 class MadeFragment final : public MatrixInput {
  public:
-  MadeFragment(Builder& b, const MadeRows& rows);
+  // `rows`: with products.
+  MadeFragment(Builder& b, const LinearSpec& spec, const MadeRows& rows);
   int fragments() const override { return 1; }
   std::vector<Val> Codes(int fragment, Val number) const override;
-  RowWords Numbers(int fragment, int sum, Val number, Sums kind) const override;
+  RowNumbers Numbers(int fragment, int sum, Val number) const override;
 
  private:
   const MadeRows& rows_;
+  const Sums kind_;
   MatrixLane lane_;
   Val row_, sum_rows_[2];
 };

@@ -111,7 +111,7 @@ SharedTile::SharedTile(Builder& b, const LinearSpec& spec, int tile_rows)
   for (int i = 0; i < 2; ++i) add(subgroup_, lane_.group + (kGroupRows / 2) * i);
   const Val row = thread_ & (kWeightRows - 1);
   add(ShrU(row, 4), row & (kGroupRows - 1));
-  sums_ = SumsOf(rows_[0]);
+  sums_ = SumsOf(spec.format);
 }
 
 // Units beyond the last repeat it.

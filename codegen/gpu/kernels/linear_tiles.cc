@@ -137,7 +137,7 @@ class SplitKernel {
   SplitKernel(Builder& b, const LinearSpec& spec, Units units, int tile_rows)
       : b_(b), spec_(spec), of_matrix_(units == Units::kMatrix), tile_rows_(tile_rows) {
     const int words = SplitWords(spec, tile_rows);
-    if (spec.making != Making::kNothing) made_.emplace(b, spec_, args_, tile_rows, words);
+    if (spec.making != Making::kNothing) made_.emplace(b, spec_, args_, tile_rows, words, of_matrix_);
     reuses_ = made_ && made_->Reusable();
     partial_ = reuses_ ? *made_->Reusable() : b.AllocShared(Type::kF32, words);
   }
@@ -246,8 +246,8 @@ void SplitKernel::StoreMatrixParts() {
   const MatrixLane lane(b_);
   const Val subgroup = ShrU(thread_, 5);
   const auto parts = [&](const MatrixInput& x) { return MatrixParts(subgroup, x); };
-  const std::vector<Val> sums =
-      made_ ? parts(MadeFragment(b_, *made_)) : parts(StoredFragments(b_, spec_, args_, args_.first_row, 1));
+  const std::vector<Val> sums = made_ ? parts(MadeFragment(b_, spec_, *made_))
+                                      : parts(StoredFragments(b_, spec_, args_, args_.first_row, 1));
   if (reuses_) b_.Barrier();
   // Rows that only fill the fragment are nobody's.
   b_.If(LtS(lane.quad * 2, b_.I32(tile_rows_)), [&] {

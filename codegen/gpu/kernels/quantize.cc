@@ -73,7 +73,7 @@ Val RowQuantizer::HalfSum(const RoundedQuad& rounded) {
 void RowQuantizer::WriteTerm(Val out_q, Val row, Val quad, Val active, const std::vector<Val>& values,
                              Val scale, std::vector<Val>* rest) {
   const RoundedQuad rounded = Round(values, scale, rest);
-  const Val half_sum = HalfSum(rounded), whole_sum = block_.Sum(rounded.sum);
+  const Val half_sum = HalfSum(rounded), whole_sum = Sum(rounded);
   b_.If(active, [&] {
     b_.Store(out_q, row + (quad << 2), rounded.word);
     b_.If(Eq(quad & 7, 0), [&] {

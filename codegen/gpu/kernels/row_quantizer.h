@@ -29,6 +29,8 @@ class RowQuantizer {
   std::vector<Val> Scales(const std::vector<Val>& values);
   // One term, of that scale; what rounding leaves of the values, where `rest` is asked for.
   RoundedQuad Round(const std::vector<Val>& values, Val scale, std::vector<Val>* rest);
+  // f32: of the codes of the thread's block.
+  Val Sum(const RoundedQuad& rounded) { return block_.Sum(rounded.sum); }
   // i32: of the codes of the thread's half of the block.
   Val HalfSum(const RoundedQuad& rounded);
   // `values`: columns 4 * quad .. 4 * quad + 3 of the row at byte offset `row` of `out_q`. quad modulo 8 is

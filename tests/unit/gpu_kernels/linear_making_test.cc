@@ -134,6 +134,9 @@ std::vector<Case> Cases() {
   cases.push_back({Format::Q6_K, Numerics::Int8x2, Making::kNormed, Epilogue::Store});
   cases.push_back({Format::Q4_K, Numerics::Int8, Making::kGatedNormed, Epilogue::Add});
   cases.push_back({Format::Q6_K, Numerics::Int8x2, Making::kGatedNormed, Epilogue::Add});
+  // Minima of two scales.
+  cases.push_back({Format::Q2_K, Numerics::Int8, Making::kRounded, Epilogue::Store});
+  cases.push_back({Format::Q2_K, Numerics::Int8x2, Making::kNormed, Epilogue::Add});
   cases.push_back({Format::Q4_K, Numerics::F32, Making::kNormed, Epilogue::Store});
   cases.push_back({Format::F16, Numerics::F32, Making::kNormed, Epilogue::Store});
   return cases;
