@@ -376,7 +376,8 @@ TEST_F(Ptx, LaunchesThatDoMore) {
       for (int64_t rows : {1, 4, 8}) {
         if (rows * k > 8 * 4096) continue;  // more than workgroup memory holds
         std::vector<Launch> making_rows = ExpandMaking(
-            Anywhere(spec, rows, somewhere), {.making = making, .x = somewhere, .weight = somewhere, .gate = somewhere, .norm_dim = 128}, box);
+            Anywhere(spec, rows, somewhere),
+            {.making = making, .x = somewhere, .weight = somewhere, .gate = somewhere, .norm_dim = 128}, box);
         ASSERT_EQ(making_rows.size(), 1u);
         launches.push_back(std::move(making_rows[0]));
       }

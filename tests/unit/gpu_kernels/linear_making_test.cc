@@ -154,7 +154,8 @@ TEST_P(LinearMakingTest, GivesTheBitsOfALaunchOfItsOwn) {
   };
   std::vector<Profile> profiles = TestProfiles();
   profiles.push_back(FindProfile("sm80")->profile);  // rows of matrix units lie otherwise
-  std::vector<Shape> shapes = {{block, 1, 1}, {block, 8, 8}, {more, 1, 1}, {more, 3, 4}, {more, 1, 2}, {512, 7, 8}};
+  std::vector<Shape> shapes = {{block, 1, 1}, {block, 8, 8}, {more, 1, 1},
+                               {more, 3, 4},  {more, 1, 2},  {512, 7, 8}};
   if (c.making == Making::kGatedNormed && block == 32) shapes.push_back({1216, 2, 2});
   for (const Profile& profile : profiles) {
     for (const auto& [k, rows, bucket] : shapes) {
