@@ -145,8 +145,10 @@ def measure(args, arch, preset, mix, folder, bandwidths):
     ours, peers = {(d, q): [] for d in args.device.split(",") for q in qbins}, {p: [] for p in args.llama_bench}
     for _ in range(args.rounds):
         for (device, qbin), rounds in ours.items():
-            rounds.append(json.loads(run(qrun, "bench", qbin, f"--device={device}", "-p", args.prompt, "-n", args.tokens,
-                                         "-r", args.reps, "--json")))
+            bench = (qrun, "bench", qbin, f"--device={device}", "-n", args.tokens, "-r", args.reps, "--json")
+            # Also with the host looking at each token before the next: what it waits for is the difference.
+            one_by_one = json.loads(run(*bench, "-p", 0, "--tokens-ahead", 1))
+            rounds.append({**json.loads(run(*bench, "-p", args.prompt)), "one_by_one": one_by_one["decode"]})
         for program, rounds in peers.items():
             rounds.append(peer(args, program, gguf))
     embedding = separate_embedding_bytes(json.loads(run(qcc, "inspect", gguf, "--json")))
@@ -155,11 +157,11 @@ def measure(args, arch, preset, mix, folder, bandwidths):
     beside = [{**rounds[0], **{k: statistics.median(r[k] for r in rounds) for k in ("prefill", "decode")}} for rounds in peers.values()]
     rows = []
     for (device, qbin), rounds in ours.items():
-        prefill, decode, load = (statistics.median(r[k]["median"] if k != "load_seconds" else r[k] for r in rounds)
-                                 for k in ("prefill", "decode", "load_seconds"))
+        prefill, decode, one_by_one, load = (statistics.median(r[k]["median"] if k != "load_seconds" else r[k] for r in rounds)
+                                             for k in ("prefill", "decode", "one_by_one", "load_seconds"))
         first = rounds[0]
         rows.append({"model": f"{arch} {preset} {mix}", "preset": preset, "kind": device.split(":")[0], "device": first["device"],
-                     "profile": first["cpu"], "compile_s": qbins[qbin], "load_s": load, "prefill": prefill, "decode": decode,
+                     "profile": first["cpu"], "compile_s": qbins[qbin], "load_s": load, "prefill": prefill, "decode": decode, "one_by_one": one_by_one,
                      "decode_gbs": (first["weight_bytes"] - embedding) * decode / 1e9, "bandwidth": bandwidths.of(first["device"]),
                      "submissions": first["decode_submissions_per_token"], "to_host": first["decode_bytes_to_host_per_token"], "peers": beside})
     return rows
@@ -197,7 +199,7 @@ def table(rows, prompt):
     """Lines."""
     columns = [("model", lambda r: r["model"]), ("device", lambda r: r["device"].split()[0]), ("profile", lambda r: r["profile"]), ("compile s", lambda r: f"{r['compile_s']:.1f}"),
                ("load s", lambda r: f"{r['load_s']:.2f}"), (f"prefill {prompt} tok/s", lambda r: f"{r['prefill']:.1f}"),
-               ("decode tok/s", lambda r: f"{r['decode']:.2f}"), ("decode GB/s", lambda r: f"{r['decode_gbs']:.1f}"),
+               ("decode tok/s", lambda r: f"{r['decode']:.2f}"), ("one by one", lambda r: f"{r['one_by_one']:.2f}"), ("decode GB/s", lambda r: f"{r['decode_gbs']:.1f}"),
                ("of bandwidth", lambda r: f"{100 * r['decode_gbs'] / r['bandwidth']:.0f} %" if r["bandwidth"] else "-"),
                (f"over {BOUND_SHARE:g} x bound", lambda r: f"{of_bound(r):.2f}" if of_bound(r) else "-"),
                ("submissions", lambda r: f"{r['submissions']:g}"), ("bytes to host", lambda r: f"{r['to_host']:g}")]

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -45,8 +46,14 @@ void Fill(uint8_t* to, std::span<const uint8_t> from) {
   };
   std::vector<std::jthread> others;
   others.reserve(threads - 1);
-  for (size_t i = 1; i < threads; ++i) others.emplace_back([&copy, i] { copy(i); });
+  size_t begun = 1;
+  try {
+    for (; begun < threads; ++begun) others.emplace_back([&copy, i = begun] { copy(i); });
+  } catch (const std::system_error&) {
+    // The system gives no more threads: the rest is done here.
+  }
   copy(0);
+  for (size_t i = begun; i < threads; ++i) copy(i);
 }
 
 }  // namespace

@@ -15,8 +15,8 @@ inline constexpr uint64_t kUploadPiece = uint64_t{32} << 20;
 
 // Copies `from`, pages of a file say, to `to`, and returns when all is there: while the device fetches one
 // piece of pinned memory, threads fill the other. `wait` waits for the stream; `progress` is told the bytes
-// that went off, and stops the copy with false: *stopped. Throws std::bad_alloc and std::system_error (no
-// threads); what was begun has ended then, too.
+// that went off, and stops the copy with false: *stopped. Throws std::bad_alloc; what was begun has ended
+// then, too.
 CUresult Upload(const Functions& call, CUstream stream, CUdeviceptr to, std::span<const uint8_t> from,
                 const std::function<CUresult()>& wait, const std::function<bool(uint64_t bytes)>& progress,
                 bool* stopped);
