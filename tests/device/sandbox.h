@@ -35,8 +35,9 @@ struct StepRows {
   uint32_t rows() const;
 };
 
-// Step block for programs of at most `max_rows` rows. Addresses in it are host pointers.
-std::vector<uint8_t> BuildStep(const StepRows& rows, int64_t max_rows);
+// Step block for programs of at most `max_rows` rows. Addresses in it are host pointers. (Kernels have a
+// function of the struct's name.)
+std::vector<uint8_t> BuildStep(const struct StepRows& rows, int64_t max_rows);
 
 // Gives a dispatch's operands their places, runs expansions on the interpreter.
 //
@@ -51,7 +52,7 @@ class Sandbox : public Expansion {
   Sandbox(Profile profile, int64_t max_rows, int64_t logits_stride = 0)
       : profile_(std::move(profile)), max_rows_(max_rows), logits_stride_(logits_stride) {}
 
-  StepRows step;
+  struct StepRows step;
 
   // Ranges with the given contents, or of `bytes` bytes that hold 0xff (a NaN as f32); aligned to 256.
   template <typename T>

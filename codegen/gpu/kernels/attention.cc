@@ -21,8 +21,9 @@ constexpr int kMinParts = 4;
 }  // namespace
 
 std::string AttentionSpec::name() const {
+  const std::string heads = made ? ".r" + std::to_string(made->rot_dims) + (made->gated ? "g" : "") : "";
   return ".q" + std::to_string(q_heads) + ".kv" + std::to_string(kv.kv_heads) + ".d" +
-         std::to_string(kv.head_dim) + (gated ? ".gated" : "") + (kv.f16 ? ".f16" : ".f32");
+         std::to_string(kv.head_dim) + heads + (gated ? ".gated" : "") + (kv.f16 ? ".f16" : ".f32");
 }
 
 AttentionOrder::AttentionOrder(const AttentionSpec& s) {
@@ -54,14 +55,38 @@ Val ApplyGate(const AttentionSpec& spec, Val gate, Val at, Val column, Val value
   return value * Sigmoid(value.builder()->Load(Type::kF32, gate, place << 2));
 }
 
-std::vector<Launch> Expand_attention(const Dispatch<plan::AttentionSpec>& d, Expansion& expansion) {
+namespace {
+
+AttentionSpec SpecOf(const plan::AttentionSpec& s) {
   AttentionSpec spec;
-  spec.kv = {static_cast<int>(d.spec.kv_heads), static_cast<int>(d.spec.head_dim),
-             d.spec.kv == plan::KvElement::F16};
-  spec.q_heads = static_cast<int>(d.spec.q_heads);
-  spec.gated = d.spec.gated;
-  if (spec.kv.head_dim % 8 || spec.kv.head_dim > kMaxHeadDim || spec.q_heads % spec.kv.kv_heads) return {};
+  spec.kv = {static_cast<int>(s.kv_heads), static_cast<int>(s.head_dim), s.kv == plan::KvElement::F16};
+  spec.q_heads = static_cast<int>(s.q_heads);
+  spec.gated = s.gated;
+  return spec;
+}
+
+bool Takes(const AttentionSpec& spec) {
+  return spec.kv.head_dim % 8 == 0 && spec.kv.head_dim <= kMaxHeadDim && spec.q_heads % spec.kv.kv_heads == 0;
+}
+
+}  // namespace
+
+std::vector<Launch> Expand_attention(const Dispatch<plan::AttentionSpec>& d, Expansion& expansion) {
+  const AttentionSpec spec = SpecOf(d.spec);
+  if (!Takes(spec)) return {};
   return d.rows <= kMaxSplitRows ? SplitAttention(spec, d, expansion) : BlockAttention(spec, d, expansion);
+}
+
+std::vector<Launch> ExpandMakingHeads(const Dispatch<plan::AttentionSpec>& d, const MadeHeads& made,
+                                      Expansion& expansion) {
+  AttentionSpec spec = SpecOf(d.spec);
+  const HeadSpec heads = HeadSpecOf(made.spec);
+  const bool same = heads.kv.kv_heads == spec.kv.kv_heads && heads.kv.head_dim == spec.kv.head_dim &&
+                    heads.kv.f16 == spec.kv.f16 && heads.q_heads == spec.q_heads &&
+                    made.kv.value == d.bindings.kv->value;
+  if (d.rows != 1 || !same || !Takes(spec) || !TakesHeads(heads) || spec.kv.head_dim > kWideHead) return {};
+  spec.made = heads;
+  return SplitAttention(spec, d, expansion, &made);
 }
 
 }  // namespace qcc::gpu

@@ -12,9 +12,11 @@
 #define QCC_CODEGEN_GPU_KERNELS_ATTENTION_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "codegen/gpu/kernels/head_norm_rope.h"
 #include "codegen/gpu/kernels/kv_cache.h"
 #include "codegen/gpu/kernels/launch.h"
 
@@ -24,6 +26,7 @@ struct AttentionSpec {
   KvShape kv;
   int q_heads = 0;
   bool gated = false;
+  std::optional<HeadSpec> made;  // of one row: heads that the attention norms, rotates and stores itself
   int group() const { return q_heads / kv.kv_heads; }  // query heads that share a kv head
   std::string name() const;
 };
@@ -51,9 +54,20 @@ Val ChunkPositions(const AttentionOrder& order, Val count);
 // the order of sums within a tile differs (attention_matrix.h).
 bool OnMatrixUnits(const AttentionSpec& spec, const Profile& profile);
 
+// A qk_norm_rope_store whose heads an attention is to make itself.
+struct MadeHeads {
+  plan::QkNormRopeStoreSpec spec;
+  Arg q, k, v, q_norm, k_norm, rope, kv;
+};
+// The attention of one row, that makes its heads: every workgroup its queries, and the one that has the last
+// chunk what is stored of the row. Empty where it cannot; the bits are the same.
+std::vector<Launch> ExpandMakingHeads(const Dispatch<plan::AttentionSpec>& dispatch, const MadeHeads& made,
+                                      Expansion& expansion);
+
 // Few rows: the cache is split over workgroups, whose partial results a second launch combines.
+// `made`: what spec.made is of.
 std::vector<Launch> SplitAttention(const AttentionSpec& spec, const Dispatch<plan::AttentionSpec>& dispatch,
-                                   Expansion& expansion);
+                                   Expansion& expansion, const MadeHeads* made = nullptr);
 // Many rows: a workgroup has a block of rows and walks the cache (online softmax).
 std::vector<Launch> BlockAttention(const AttentionSpec& spec, const Dispatch<plan::AttentionSpec>& dispatch,
                                    Expansion& expansion);

@@ -19,7 +19,7 @@ int BlocksOf(const AttentionSpec& s) {
 class MatrixSplitKernel : public SplitRowKernel {
  public:
   MatrixSplitKernel(Builder& b, const AttentionSpec& s)
-      : SplitRowKernel(b, s, BlocksOf(s), CeilDiv(s.group(), BlocksOf(s))) {}
+      : SplitRowKernel(b, s, MatrixThreads(s), BlocksOf(s), CeilDiv(s.group(), BlocksOf(s))) {}
 
  private:
   void EmitRange(Val begin) override;
@@ -36,7 +36,7 @@ class MatrixSplitKernel : public SplitRowKernel {
 };
 
 void MatrixSplitKernel::EmitRange(Val begin) {
-  tiles_.LoadQueries(args_.q, scale_, [&](Val head) { return QueryAt(head) * dim_; });
+  tiles_.LoadQueries(queries_, scale_, [&](Val head) { return QueryFirst(head); });
   std::vector<Val> fresh(keys_, zero_);
   fresh[kTop] = none_;
   own_ = tiles_.OwnOf(cache_, last_);

@@ -19,9 +19,37 @@ void SplitRowKernel::Emit() {
       end_ = MinS(begin + chunk, count);
       last_ = end_ - 1;
       cache_ = FindKvHead(s_.kv, args_.seqs, RowSeq(args_.step, row_), args_.kv, kv_head_);
+      queries_ = args_.q;
+      if (made_) MakeHeads(count);
       EmitRange(begin);
     });
   });
+}
+
+// All blocks of queries are one here, so that a kv head's last chunk has one workgroup.
+void SplitRowKernel::MakeHeads(Val count) {
+  const auto args = ReadArgs<SplitHeadsArgs>(b_);
+  queries_ = args.own + b_.ExtendU((split_ * s_.kv.kv_heads + kv_head_) * (4 * heads_ * dim_));
+  const Val k_place = (row_ * s_.kv.kv_heads + kv_head_) * dim_, cache_row = (count - 1) * dim_;
+  const Val has_last = Eq(end_, count);
+  // The heads of the group, then the key's.
+  const auto source = [&](Val number) {
+    const Val is_query = LtS(number, b_.I32(heads_));
+    const Val q_place = QueryAt(number) * dim_;
+    return HeadNormRope::Source{Select(is_query, args_.q, args.k),
+                                Select(is_query, s_.made->gated ? q_place << 1 : q_place, k_place),
+                                Select(is_query, args.q_norm, args.k_norm)};
+  };
+  made_->Run(source, FloatOf(args.eps), args.rope, row_, [&](Val number, Val at, Val low, Val high) {
+    const Val is_query = LtS(number, b_.I32(heads_));
+    b_.If(is_query, [&] { b_.Store(queries_, (number * dim_ + at) << 2, b_.Vector({low, high})); });
+    b_.If(And(Eq(number, heads_), has_last), [&] {
+      StoreKvPair(s_.kv, cache_.keys, cache_row + at, low, high);
+      const Val value = b_.Load(Type::kF32x2, args.v, (k_place + at) << 2);
+      StoreKvPair(s_.kv, cache_.values, cache_row + at, b_.Extract(value, 0), b_.Extract(value, 1));
+    });
+  });
+  b_.Barrier();
 }
 
 void SplitRowKernel::LeaveTop(Val head, Val place, Val top, Val sum) {
@@ -59,7 +87,7 @@ struct Split : AttentionOrder {
 class SplitKernel : public SplitRowKernel {
  public:
   SplitKernel(Builder& b, const AttentionSpec& s, const Split& w)
-      : SplitRowKernel(b, s, w.blocks, w.heads), w_(w) {}
+      : SplitRowKernel(b, s, kThreads, w.blocks, w.heads), w_(w) {}
 
  private:
   // What a thread carries from tile to tile: its head's greatest score, its place's sum of weights, and its
@@ -116,8 +144,8 @@ void SplitKernel::LoadQueries() {
     piece_at_.push_back(full ? at : MinS(at, b_.I32(dim_ - kPiece)));
     for (int g = 0; g < heads_; ++g) {
       for (int c = 0; c < kPiece; c += 4) {
-        const Val first = QueryAt(b_.I32(g)) * dim_ + piece_at_.back() + c;
-        const Val quad = b_.Load(Type::kF32x4, args_.q, first << 2);
+        const Val first = QueryFirst(b_.I32(g)) + piece_at_.back() + c;
+        const Val quad = b_.Load(Type::kF32x4, queries_, first << 2);
         for (int e = 0; e < 4; ++e) {
           const Val x = b_.Extract(quad, e) * scale_;
           query_[g].push_back(full ? x : Select(inside, x, zero_));
@@ -317,9 +345,10 @@ SplitForm FloatSplitForm(const AttentionSpec& s) {
 }
 
 std::vector<Launch> SplitAttention(const AttentionSpec& s, const Dispatch<plan::AttentionSpec>& d,
-                                   Expansion& expansion) {
+                                   Expansion& expansion, const MadeHeads* made) {
   const AttentionOrder w(s);
   const SplitForm form = OnMatrixUnits(s, expansion.profile()) ? MatrixSplitForm(s) : FloatSplitForm(s);
+  if (made && (form.blocks != 1 || form.threads % s.made->threads() != 0)) return {};
   const uint64_t rows = static_cast<uint64_t>(d.rows), dim = static_cast<uint64_t>(s.kv.head_dim);
   const uint64_t places = rows * static_cast<uint64_t>(s.q_heads * w.splits);
   const Arg sums = expansion.Scratch(places * dim * 4), tops = expansion.Scratch(places * kTopWords * 4);
@@ -331,15 +360,29 @@ std::vector<Launch> SplitAttention(const AttentionSpec& s, const Dispatch<plan::
   split.grid[0] = static_cast<uint32_t>(w.splits);
   split.grid[1] = static_cast<uint32_t>(s.kv.kv_heads * form.blocks);
   split.grid[2] = static_cast<uint32_t>(rows);
-  split.args = ListArgs<SplitArgs>({.step = StepArg(expansion),
-                                    .seqs = StepSeqsArg(expansion),
-                                    .q = *d.bindings.q,
-                                    .kv = Number(d.bindings.kv->value),
-                                    .sums = sums,
-                                    .tops = tops,
-                                    .scale = FloatNumber(d.spec.scale)});
+  const SplitArgs<Arg> args = {.step = StepArg(expansion),
+                               .seqs = StepSeqsArg(expansion),
+                               .q = made ? made->q : *d.bindings.q,
+                               .kv = Number(d.bindings.kv->value),
+                               .sums = sums,
+                               .tops = tops,
+                               .scale = FloatNumber(d.spec.scale)};
+  split.args = ListArgs<SplitArgs>(args);
   split.read_bytes = rows * static_cast<uint64_t>(s.q_heads) * dim * 4;
   split.write_bytes = places * (dim + kTopWords) * 4;
+  if (made) {
+    const uint64_t queries = places * dim * 4;
+    split.args = ListArgs<SplitHeadsArgs>({.split = args,
+                                           .k = made->k,
+                                           .v = made->v,
+                                           .q_norm = made->q_norm,
+                                           .k_norm = made->k_norm,
+                                           .rope = made->rope,
+                                           .eps = FloatNumber(made->spec.eps),
+                                           .own = expansion.Scratch(queries)});
+    split.read_bytes += made->k.bytes + made->v.bytes + made->rope.bytes;
+    split.write_bytes += queries + rows * s.kv.token_bytes();
+  }
   split.kv_bytes = rows * static_cast<uint64_t>(form.blocks) * s.kv.token_bytes();
   // One tile a split: what a short context costs.
   split.ops = places * kTile * dim * 4;

@@ -4,6 +4,7 @@
 #define QCC_CODEGEN_GPU_KERNELS_ATTENTION_SPLIT_H_
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "codegen/gpu/kernels/attention.h"
@@ -21,6 +22,14 @@ struct SplitArgs {
   T step, seqs, q, kv, sums, tops, scale;
 };
 
+// With heads that the kernel makes. own: queries [split][kv head][query head of it][head_dim], by whom they
+// are for.
+template <typename T>
+struct SplitHeadsArgs {
+  SplitArgs<T> split;
+  T k, v, q_norm, k_norm, rope, eps, own;
+};
+
 // A kernel of them: its name ahead of the shape, its threads, and how many blocks of query heads share a kv
 // head.
 struct SplitForm {
@@ -36,9 +45,11 @@ class SplitRowKernel {
   void Emit();
 
  protected:
-  // `blocks` of `heads` query heads share a kv head.
-  SplitRowKernel(Builder& b, const AttentionSpec& s, int blocks, int heads)
-      : b_(b), s_(s), blocks_(blocks), heads_(heads) {}
+  // `blocks` of `heads` query heads share a kv head; `threads` of a workgroup.
+  SplitRowKernel(Builder& b, const AttentionSpec& s, int threads, int blocks, int heads)
+      : b_(b), s_(s), blocks_(blocks), heads_(heads) {
+    if (s.made) made_.emplace(b, *s.made, threads, heads + 1);
+  }
   virtual ~SplitRowKernel() = default;
   // Where the workgroup has positions [begin, end_).
   virtual void EmitRange(Val begin) = 0;
@@ -47,6 +58,10 @@ class SplitRowKernel {
   Val QueryAt(Val head) const { return row_ * s_.q_heads + MinS(first_head_ + head, end_head_ - 1); }
   Val PlaceOf(Val head) const { return QueryAt(head) * order_.splits + split_; }
   Val IsHead(Val head) const { return And(LtS(head, b_.I32(heads_)), LtS(first_head_ + head, end_head_)); }
+  // Where a query of the workgroup begins: number of its first element from queries_ on.
+  Val QueryFirst(Val head) const {
+    return made_ ? MinS(head, b_.I32(heads_ - 1)) * dim_ : QueryAt(head) * dim_;
+  }
   // Sum `place` of the weights of `head`, and with the first the greatest score.
   void LeaveTop(Val head, Val place, Val top, Val sum);
 
@@ -62,9 +77,15 @@ class SplitRowKernel {
   const Val first_head_ = kv_head_ * s_.group() + RemU(b_.BlockY(), blocks_) * heads_;
   const Val end_head_ = (kv_head_ + 1) * s_.group();
   const Val zero_ = b_.F32(0.f), none_ = b_.F32(kNoScore);
-  // By Emit.
+  // By Emit. queries_: i64.
   KvHead cache_;
-  Val end_, last_;
+  Val end_, last_, queries_;
+
+ private:
+  // Of a row that sees `count` positions.
+  void MakeHeads(Val count);
+
+  std::optional<HeadNormRope> made_;
 };
 
 }  // namespace qcc::gpu

@@ -220,6 +220,12 @@ class Lowering {
           return;
         }
       }
+      if constexpr (std::is_same_v<Spec, plan::AttentionSpec>) {
+        if (step.heads) {
+          launches = ExpandMakingHeads(dispatchOf(step, spec), *step.heads, expansion);
+          return;
+        }
+      }
       if constexpr (std::is_same_v<Spec, plan::GatedDeltaSpec>) {
         if (step.unnormed) {
           launches = ExpandUnnormed(dispatchOf(step, spec), expansion);

@@ -1,5 +1,6 @@
 #include "codegen/gpu/lower/MakeRows.h"
 
+#include "codegen/gpu/kernels/attention.h"
 #include "codegen/gpu/kernels/families.h"
 #include "codegen/gpu/kernels/gated_delta.h"
 #include "llvm/ADT/STLExtras.h"
@@ -61,7 +62,7 @@ class MakeRows {
 
   void run() {
     std::vector<bool> goes;
-    for (size_t i = 0; i < steps.size(); ++i) goes.push_back(isMadeByReaders(i));
+    for (size_t i = 0; i < steps.size(); ++i) goes.push_back(isMadeByReaders(i) || isMadeByAttention(i));
     std::vector<Step> kept;
     for (size_t i = 0; i < steps.size(); ++i) {
       if (!goes[i]) {
@@ -116,6 +117,48 @@ class MakeRows {
       }
     });
     return made;
+  }
+
+  // Where step i makes the heads of the attention behind it, for nobody else, that does so itself.
+  bool isMadeByAttention(size_t i) {
+    bool made = false;
+    plan::visitDispatch(steps[i].op, [&](const auto& spec, const auto& bindings) {
+      using Spec = std::decay_t<decltype(spec)>;
+      if constexpr (std::is_same_v<Spec, plan::QkNormRopeStoreSpec>) {
+        if (i + 1 == steps.size() || isReplaced(steps[i]) || isReplaced(steps[i + 1]) ||
+            !isReadByOne(i + 1, bindings.out))
+          return;
+        // What runs beside the attention, whose own result comes from a launch behind its first, must not
+        // write what that reads.
+        for (const plan::Ref* x : {&bindings.q, &bindings.k, &bindings.v, &bindings.rope})
+          for (size_t j = i + 2; j < steps.size() && !steps[j].barrier; ++j)
+            if (writes(steps[j].op, *x)) return;
+        const auto arg = [&](const plan::Ref& ref) { return bind(ref, steps[i].bases); };
+        made = makeHeads(i + 1, bindings.out,
+                         {.spec = spec,
+                          .q = arg(bindings.q),
+                          .k = arg(bindings.k),
+                          .v = arg(bindings.v),
+                          .q_norm = arg(bindings.q_norm),
+                          .k_norm = arg(bindings.k_norm),
+                          .rope = arg(bindings.rope),
+                          .kv = arg(bindings.kv)});
+      }
+    });
+    return made;
+  }
+
+  bool makeHeads(size_t i, const plan::Ref& heads, const MadeHeads& made) {
+    plan::visitDispatch(steps[i].op, [&](const auto& spec, const auto& bindings) {
+      using Spec = std::decay_t<decltype(spec)>;
+      if constexpr (std::is_same_v<Spec, plan::AttentionSpec>) {
+        const plan::Ref& q = bindings.q;
+        if (q.space == heads.space && q.offset == heads.offset && q.bytes == heads.bytes &&
+            !ExpandMakingHeads(dispatchOf(steps[i], spec), made, expansion).empty())
+          steps[i].heads = made;
+      }
+    });
+    return steps[i].heads.has_value();
   }
 
   // Whether step i is the last that reads `x` before it is written again.

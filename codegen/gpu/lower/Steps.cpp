@@ -8,7 +8,7 @@ struct Walk {
   LogicalResult body(Block& block, const Bases& bases) {
     for (Operation& op : block) {
       if (auto dispatch = dyn_cast<plan::DispatchOp>(op)) {
-        steps.push_back({dispatch, bases, std::exchange(barrier, false), std::nullopt, false});
+        steps.push_back({dispatch, bases, std::exchange(barrier, false), std::nullopt, false, std::nullopt});
       } else if (isa<plan::BarrierOp>(op)) {
         barrier = true;
       } else if (auto call = dyn_cast<plan::CallOp>(op)) {

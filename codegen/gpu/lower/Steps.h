@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "codegen/gpu/kernels/attention.h"
 #include "codegen/gpu/kernels/launch.h"
 #include "codegen/gpu/kernels/linear.h"
 #include "dialects/plan/IR/Plan.h"
@@ -22,9 +23,10 @@ struct Bases {
 struct Step {
   plan::DispatchOp op;
   Bases bases;
-  bool barrier = false;        // of the plan, before it
-  std::optional<MadeOf> made;  // of a linear: what it makes its rows of
-  bool unnormed = false;       // of a gated_delta: its readers norm
+  bool barrier = false;                 // of the plan, before it
+  std::optional<MadeOf> made;           // of a linear: what it makes its rows of
+  bool unnormed = false;                // of a gated_delta: its readers norm
+  std::optional<MadeHeads> heads = {};  // of an attention: what it makes its heads of
 };
 
 mlir::FailureOr<std::vector<Step>> stepsOf(plan::ProgramOp program, mlir::ModuleOp plan);

@@ -434,6 +434,61 @@ TEST_F(GpuLower, LinearsMakeGatedNorms) {
   }
 }
 
+// Heads of `rows` rows of one layer, their attention, and what `more` says, behind a barrier or beside it;
+// the attention reads the heads at `q`.
+std::string HeadsOfAttention(int rows = 1, const std::string& more = "", int q = 4096, int q_heads = 4) {
+  const auto arena = [&](int at, int floats, const char* access) {
+    return "#plan.ref<arena, " + std::to_string(at) + ", " + std::to_string(4 * rows * floats) + ", " +
+           access + ">";
+  };
+  const std::string shape =
+      "head_dim = 32 : i64, kv = \"f16\", kv_heads = 2 : i64, q_heads = " + std::to_string(q_heads) +
+      " : i64";
+  return R"mlir(
+  plan.weight @n ["n"] "f32" f32 1 x 64 at 0 size 256
+  plan.program @decode tokens leaves "trunk" rows )mlir" +
+         std::to_string(rows) +
+         " arena 16384 {\n    plan.dispatch \"qk_norm_rope_store\" {eps = 1.0e-6 : f32, gated = false, " +
+         shape +
+         R"mlir(, rot_dims = 16 : i64} ["q", "k", "v", "q_norm", "k_norm", "rope", "out", "kv"] [)mlir" +
+         arena(512, 32 * q_heads, "read") + ", " + arena(2048, 64, "read") + ", " + arena(2560, 64, "read") +
+         ", #plan.ref<weights, 0, 128, read>, #plan.ref<weights, 128, 128, read>, " +
+         arena(3072, 16, "read") + ", " + arena(4096, 32 * q_heads, "write") +
+         R"mlir(, #plan.ref<kv, 0, 256, write>]
+    plan.barrier
+    plan.dispatch "attention" {gated = false, )mlir" +
+         shape + R"mlir(, numerics = "f32", scale = 0.25 : f32} ["q", "kv", "out"] [)mlir" +
+         arena(q, 32 * q_heads, "read") + ", #plan.ref<kv, 0, 256, read>, " +
+         arena(8192, 32 * q_heads, "write") + "]\n" + more + "  }\n";
+}
+
+TEST_F(GpuLower, AttentionMakesItsHeads) {
+  const auto heads = [&](const std::string& plan) -> size_t {
+    auto lowered = Lower(plan);
+    EXPECT_TRUE(mlir::succeeded(lowered)) << said_;
+    return mlir::succeeded(lowered) ? Of(lowered->code.programs[0], "qk_norm_rope_store").size() : SIZE_MAX;
+  };
+  const auto add = [](int at) {
+    return "    plan.dispatch \"add\" {cols = 64 : i64} [\"x\", \"y\"] [#plan.ref<arena, " +
+           std::to_string(at) + ", 256, read>, #plan.ref<arena, 12288, 256, readwrite>]\n";
+  };
+  const std::string writes_keys =
+      R"(    plan.dispatch "add" {cols = 64 : i64} ["x", "y"] [#plan.ref<arena, 12288, 256, read>, #plan.ref<arena, 2048, 256, readwrite>]
+)";
+  EXPECT_EQ(heads(HeadsOfAttention()), 0u);
+  EXPECT_EQ(heads(HeadsOfAttention(1, "    plan.barrier\n" + writes_keys)), 0u) << "it waits";
+  EXPECT_EQ(heads(HeadsOfAttention(2)), 1u) << "another row may read what one stores";
+  EXPECT_EQ(heads(HeadsOfAttention(1, "    plan.barrier\n" + add(4096))), 1u)
+      << "somebody else reads the queries";
+  EXPECT_EQ(heads(HeadsOfAttention(1, writes_keys)), 1u) << "what runs beside it writes over the keys";
+  EXPECT_EQ(heads(HeadsOfAttention(1, "", 10240)), 1u) << "the attention reads other queries";
+  EXPECT_EQ(heads(HeadsOfAttention(1, "", 4096, 10)), 1u) << "several workgroups a kv head";
+  for (const char* replaced : {"qk_norm_rope_store", "attention.split"}) {
+    options_.alone = [&](const std::string& kernel) { return kernel.find(replaced) == 0; };
+    EXPECT_EQ(heads(HeadsOfAttention()), 1u) << replaced;
+  }
+}
+
 TEST(Profiles, OfOneTargetStandTogetherUnderNamesOfTheirOwn) {
   std::vector<std::string> names, targets;
   for (const ProfileInfo& info : Profiles()) {
