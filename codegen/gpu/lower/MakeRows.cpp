@@ -62,6 +62,7 @@ class MakeRows {
 
   void run() {
     std::vector<bool> goes;
+    goes.reserve(steps.size());
     for (size_t i = 0; i < steps.size(); ++i) goes.push_back(isMadeByReaders(i) || isMadeByAttention(i));
     std::vector<Step> kept;
     for (size_t i = 0; i < steps.size(); ++i) {
