@@ -19,8 +19,8 @@ namespace qrt {
 class TokensAhead {
  public:
   static constexpr uint32_t kMost = kMostChainSteps;
-  // Of a count that adapts: the most, from where on one more saves a token less than a fiftieth of a wait;
-  // and how long its steps may take, which nobody notices.
+  // Of a count that adapts: the most, which leaves each token an eighth of a wait; and how long its steps may
+  // take, which nobody notices.
   static constexpr uint32_t kMostAdapted = QRT_TOKENS_AHEAD_MOST;
   static constexpr uint64_t kMostNanoseconds = 20'000'000;
 

@@ -30,24 +30,18 @@ void SplitRowKernel::Emit() {
 void SplitRowKernel::MakeHeads(Val count) {
   const auto args = ReadArgs<SplitHeadsArgs>(b_);
   queries_ = args.own + b_.ExtendU((split_ * s_.kv.kv_heads + kv_head_) * (4 * heads_ * dim_));
-  const Val k_place = (row_ * s_.kv.kv_heads + kv_head_) * dim_, cache_row = (count - 1) * dim_;
+  const Val key = row_ * s_.kv.kv_heads + kv_head_, cache_row = (count - 1) * dim_;
   const Val has_last = Eq(end_, count);
   // The heads of the group, then the key's.
   const auto source = [&](Val number) {
-    const Val is_query = LtS(number, b_.I32(heads_));
-    const Val q_place = QueryAt(number) * dim_;
-    return HeadNormRope::Source{Select(is_query, args_.q, args.k),
-                                Select(is_query, s_.made->gated ? q_place << 1 : q_place, k_place),
-                                Select(is_query, args.q_norm, args.k_norm)};
+    return HeadNormRope::SourceOf(*s_.made, args.in, LtS(number, b_.I32(heads_)), QueryAt(number), key);
   };
-  made_->Run(source, FloatOf(args.eps), args.rope, row_, [&](Val number, Val at, Val low, Val high) {
-    const Val is_query = LtS(number, b_.I32(heads_));
-    b_.If(is_query, [&] { b_.Store(queries_, (number * dim_ + at) << 2, b_.Vector({low, high})); });
-    b_.If(And(Eq(number, heads_), has_last), [&] {
-      StoreKvPair(s_.kv, cache_.keys, cache_row + at, low, high);
-      const Val value = b_.Load(Type::kF32x2, args.v, (k_place + at) << 2);
-      StoreKvPair(s_.kv, cache_.values, cache_row + at, b_.Extract(value, 0), b_.Extract(value, 1));
+  made_->Run(source, args.in, row_, [&](Val number, Val at, Val low, Val high) {
+    b_.If(LtS(number, b_.I32(heads_)), [&] {
+      b_.Store(queries_, (number * dim_ + at) << 2, b_.Vector({low, high}));
     });
+    b_.If(And(Eq(number, heads_), has_last),
+          [&] { HeadNormRope::StoreKeyAndValue(*s_.made, args.in, cache_, key, cache_row, at, low, high); });
   });
   b_.Barrier();
 }
@@ -373,12 +367,13 @@ std::vector<Launch> SplitAttention(const AttentionSpec& s, const Dispatch<plan::
   if (made) {
     const uint64_t queries = places * dim * 4;
     split.args = ListArgs<SplitHeadsArgs>({.split = args,
-                                           .k = made->k,
-                                           .v = made->v,
-                                           .q_norm = made->q_norm,
-                                           .k_norm = made->k_norm,
-                                           .rope = made->rope,
-                                           .eps = FloatNumber(made->spec.eps),
+                                           .in = {.q = made->q,
+                                                  .k = made->k,
+                                                  .v = made->v,
+                                                  .q_norm = made->q_norm,
+                                                  .k_norm = made->k_norm,
+                                                  .rope = made->rope,
+                                                  .eps = FloatNumber(made->spec.eps)},
                                            .own = expansion.Scratch(queries)});
     split.read_bytes += made->k.bytes + made->v.bytes + made->rope.bytes;
     split.write_bytes += queries + rows * s.kv.token_bytes();

@@ -22,12 +22,13 @@ struct SplitArgs {
   T step, seqs, q, kv, sums, tops, scale;
 };
 
-// With heads that the kernel makes. own: queries [split][kv head][query head of it][head_dim], by whom they
-// are for.
+// With heads that the kernel makes: split.q is not read. own: queries [split][kv head][query head of
+// it][head_dim], by whom they are for.
 template <typename T>
 struct SplitHeadsArgs {
   SplitArgs<T> split;
-  T k, v, q_norm, k_norm, rope, eps, own;
+  HeadInputs<T> in;
+  T own;
 };
 
 // A kernel of them: its name ahead of the shape, its threads, and how many blocks of query heads share a kv

@@ -1,5 +1,6 @@
 #include "codegen/gpu/kernels/head_norm_rope.h"
 
+#include "codegen/gpu/kernels/kernel_args.h"
 #include "codegen/gpu/kernels/math.h"
 
 namespace qcc::gpu {
@@ -36,8 +37,24 @@ HeadNormRope::HeadNormRope(Builder& b, const HeadSpec& s, int workgroup, int hea
       thread_(teams_ == 1 ? b.Thread() : RemU(b.Thread(), threads_)),
       team_(teams_ == 1 ? b.I32(0) : DivU(b.Thread(), threads_)) {}
 
-void HeadNormRope::Run(const std::function<Source(Val number)>& source, Val eps, Val rope, Val row,
+HeadNormRope::Source HeadNormRope::SourceOf(const HeadSpec& s, const HeadInputs<Val>& in, Val is_query,
+                                            Val query, Val key) {
+  const int dim = s.kv.head_dim;
+  return {Select(is_query, in.q, in.k), Select(is_query, query * (s.gated ? 2 * dim : dim), key * dim),
+          Select(is_query, in.q_norm, in.k_norm)};
+}
+
+void HeadNormRope::StoreKeyAndValue(const HeadSpec& s, const HeadInputs<Val>& in, const KvHead& cache,
+                                    Val key, Val cache_row, Val at, Val low, Val high) {
+  Builder& b = *at.builder();
+  StoreKvPair(s.kv, cache.keys, cache_row + at, low, high);
+  const Val value = b.Load(Type::kF32x2, in.v, (key * s.kv.head_dim + at) << 2);
+  StoreKvPair(s.kv, cache.values, cache_row + at, b.Extract(value, 0), b.Extract(value, 1));
+}
+
+void HeadNormRope::Run(const std::function<Source(Val number)>& source, const HeadInputs<Val>& in, Val row,
                        const Store& store) {
+  const Val eps = FloatOf(in.eps);
   std::vector<Head> heads;
   std::vector<Val> sums;
   for (int i = 0; i < turns_; ++i) {
@@ -54,7 +71,7 @@ void HeadNormRope::Run(const std::function<Source(Val number)>& source, Val eps,
     b_.Barrier();
     const bool all = (i + 1) * teams_ <= heads_;
     for (const Pair& pair : head.pairs) {
-      const Val low = Rotated(pair.at, rope, row), high = Rotated(pair.at + 1, rope, row);
+      const Val low = Rotated(pair.at, in.rope, row), high = Rotated(pair.at + 1, in.rope, row);
       const Val inside = all ? pair.inside : And(pair.inside, LtS(head.number, b_.I32(heads_)));
       b_.If(inside, [&] { store(head.number, pair.at, low, high); });
     }

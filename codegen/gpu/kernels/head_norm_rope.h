@@ -24,19 +24,33 @@ HeadSpec HeadSpecOf(const plan::QkNormRopeStoreSpec& spec);
 // Whether there is code for it.
 bool TakesHeads(const HeadSpec& spec);
 
+// What heads are made of: the tensors of a qk_norm_rope_store.
+template <typename T>
+struct HeadInputs {
+  T q, k, v, q_norm, k_norm, rope, eps;
+};
+
 class HeadNormRope {
  public:
   // Of a head: where it lies (i64), the number of its first element there (i32), and its weights (i64).
   struct Source {
     Val base, first, weight;
   };
+  // A row's query head `query` or key head `key`, both numbers of all rows' heads (i32).
+  static Source SourceOf(const HeadSpec& s, const HeadInputs<Val>& in, Val is_query, Val query, Val key);
+  // Two elements of a key, and of the value of its number, to the place in the cache whose first element is
+  // `cache_row`.
+  static void StoreKeyAndValue(const HeadSpec& s, const HeadInputs<Val>& in, const KvHead& cache, Val key,
+                               Val cache_row, Val at, Val low, Val high);
+
   // Two elements of head `number` (i32), the first of them element `at`.
   using Store = std::function<void(Val number, Val at, Val low, Val high)>;
 
   // For `heads` heads by a workgroup of `workgroup` threads, whose teams take turns.
   HeadNormRope(Builder& b, const HeadSpec& s, int workgroup, int heads);
-  // All threads of the workgroup call. `row`: of the table `rope`.
-  void Run(const std::function<Source(Val number)>& source, Val eps, Val rope, Val row, const Store& store);
+  // All threads of the workgroup call. `row`: of the table in.rope.
+  void Run(const std::function<Source(Val number)>& source, const HeadInputs<Val>& in, Val row,
+           const Store& store);
 
  private:
   // Two neighbours.

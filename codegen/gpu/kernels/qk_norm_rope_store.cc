@@ -10,7 +10,8 @@ namespace {
 
 template <typename T>
 struct HeadArgs {
-  T step, seqs, q, k, v, q_norm, k_norm, rope, out, kv, eps;
+  HeadInputs<T> in;
+  T step, seqs, out, kv;
 };
 
 void EmitHeads(Builder& b, const HeadSpec& s) {
@@ -21,22 +22,14 @@ void EmitHeads(Builder& b, const HeadSpec& s) {
   b.If(LtS(row, StepRows(args.step)), [&] {
     const Val is_query = LtS(head, b.I32(s.q_heads));
     const Val kv_head = Select(is_query, b.I32(0), head - s.q_heads);
-    // Of the head's first element.
-    const Val q_place = (row * s.q_heads + head) * dim, k_place = (row * s.kv.kv_heads + kv_head) * dim;
+    const Val query = row * s.q_heads + head, key = row * s.kv.kv_heads + kv_head;
     const KvHead cache = FindKvHead(s.kv, args.seqs, RowSeq(args.step, row), args.kv, kv_head);
     const Val cache_row = RowPosition(args.step, row) * dim;
-    const auto source = [&](Val) {
-      return HeadNormRope::Source{Select(is_query, args.q, args.k),
-                                  Select(is_query, s.gated ? q_place << 1 : q_place, k_place),
-                                  Select(is_query, args.q_norm, args.k_norm)};
-    };
-    heads.Run(source, FloatOf(args.eps), args.rope, row, [&](Val, Val at, Val low, Val high) {
-      b.If(is_query, [&] { b.Store(args.out, (q_place + at) << 2, b.Vector({low, high})); });
-      b.If(LtS(b.I32(s.q_heads - 1), head), [&] {
-        StoreKvPair(s.kv, cache.keys, cache_row + at, low, high);
-        const Val value = b.Load(Type::kF32x2, args.v, (k_place + at) << 2);
-        StoreKvPair(s.kv, cache.values, cache_row + at, b.Extract(value, 0), b.Extract(value, 1));
-      });
+    const auto source = [&](Val) { return HeadNormRope::SourceOf(s, args.in, is_query, query, key); };
+    heads.Run(source, args.in, row, [&](Val, Val at, Val low, Val high) {
+      b.If(is_query, [&] { b.Store(args.out, (query * dim + at) << 2, b.Vector({low, high})); });
+      b.If(LtS(b.I32(s.q_heads - 1), head),
+           [&] { HeadNormRope::StoreKeyAndValue(s, args.in, cache, key, cache_row, at, low, high); });
     });
   });
 }
@@ -53,17 +46,17 @@ std::vector<Launch> Expand_qk_norm_rope_store(const Dispatch<plan::QkNormRopeSto
   launch.workgroup_size = s.threads();
   launch.grid[0] = static_cast<uint32_t>(s.q_heads + s.kv.kv_heads);
   launch.grid[1] = static_cast<uint32_t>(d.rows);
-  launch.args = ListArgs<HeadArgs>({.step = StepArg(expansion),
+  launch.args = ListArgs<HeadArgs>({.in = {.q = *d.bindings.q,
+                                           .k = *d.bindings.k,
+                                           .v = *d.bindings.v,
+                                           .q_norm = *d.bindings.q_norm,
+                                           .k_norm = *d.bindings.k_norm,
+                                           .rope = *d.bindings.rope,
+                                           .eps = FloatNumber(d.spec.eps)},
+                                    .step = StepArg(expansion),
                                     .seqs = StepSeqsArg(expansion),
-                                    .q = *d.bindings.q,
-                                    .k = *d.bindings.k,
-                                    .v = *d.bindings.v,
-                                    .q_norm = *d.bindings.q_norm,
-                                    .k_norm = *d.bindings.k_norm,
-                                    .rope = *d.bindings.rope,
                                     .out = *d.bindings.out,
-                                    .kv = Number(d.bindings.kv->value),
-                                    .eps = FloatNumber(d.spec.eps)});
+                                    .kv = Number(d.bindings.kv->value)});
   const uint64_t rows = static_cast<uint64_t>(d.rows), dim = static_cast<uint64_t>(s.kv.head_dim);
   const uint64_t heads = static_cast<uint64_t>(s.q_heads), kv_heads = static_cast<uint64_t>(s.kv.kv_heads);
   launch.read_bytes = 4 * rows * ((heads + 2 * kv_heads) * dim + static_cast<uint64_t>(s.rot_dims)) + 8 * dim;

@@ -10,8 +10,8 @@
 namespace qrt::cuda {
 namespace {
 
-// One thread copies pages of a file at a third of what a PCIe 4 or 5 link takes: their first touch is a
-// fault.
+// Their first touch is a fault, so one thread copies pages of a file slower than a link takes them: on a Zen
+// 4 mapped pages of the page cache at 4.6 GB/s, two threads at 8.
 constexpr size_t kThreads = 4;
 constexpr uint64_t kLeastEach = uint64_t{1} << 20;
 

@@ -6,9 +6,8 @@
 namespace qrt::cuda {
 namespace {
 
-// So long a decoded token takes at most: until then the thread asks again at once, as the driver's own wait
-// does. Then it sleeps in between, a hundredth of what has passed, so that a prompt leaves the core to
-// others.
+// Until then, for a token of small models, the thread asks again at once, as the driver's own wait does. Then
+// it sleeps in between, a hundredth of what has passed, so that a prompt leaves the core to others.
 constexpr std::chrono::milliseconds kAsksAtOnce{4};
 constexpr std::chrono::nanoseconds kShortestSleep = std::chrono::microseconds{20};
 

@@ -6,21 +6,12 @@
 
 #include "codegen/gpu/kernels/attention.h"
 #include "tests/unit/gpu_kernels/gpu_fixture.h"
+#include "tests/unit/gpu_kernels/head_shape.h"
 
 namespace qcc::gpu {
 namespace {
 
-constexpr int64_t kOffset = 32;  // bytes per token of another layer before this one
-
-struct Shape {
-  int64_t q_heads, kv_heads, head_dim, rot_dims;
-  bool gated, f16;
-  std::string name() const {
-    return std::to_string(q_heads) + "/" + std::to_string(kv_heads) + " heads of " +
-           std::to_string(head_dim) + ", " + std::to_string(rot_dims) + " rotated" +
-           (gated ? ", gated" : "") + (f16 ? ", f16" : ", f32");
-  }
-};
+using Shape = HeadShape;
 
 struct Result {
   std::vector<float> out;
@@ -41,13 +32,13 @@ std::optional<Result> Attend(const Profile& profile, const Shape& s, int64_t pas
   seq.past = static_cast<uint32_t>(past);
   seq.rows = 1;
   seq.kv_capacity = static_cast<uint64_t>(capacity);
-  const size_t bytes = static_cast<size_t>(capacity * (kOffset + 2 * s.kv_heads * s.head_dim * element));
+  const size_t bytes = static_cast<size_t>(capacity * (kKvOffset + 2 * s.kv_heads * s.head_dim * element));
   auto* kv = box.Outside(bytes);
   std::memset(kv, 0xff, bytes);  // NaN in both formats
   for (int64_t head = 0; head < 2 * s.kv_heads; ++head) {
     for (int64_t i = 0; i < past * s.head_dim; ++i) {
       const float value = random.Normals(1)[0];
-      uint8_t* to = kv + kOffset * capacity + (head * capacity * s.head_dim + i) * element;
+      uint8_t* to = kv + kKvOffset * capacity + (head * capacity * s.head_dim + i) * element;
       const uint16_t half = float_to_half(value);
       std::memcpy(to, s.f16 ? static_cast<const void*>(&half) : &value, static_cast<size_t>(element));
     }
@@ -55,15 +46,8 @@ std::optional<Result> Attend(const Profile& profile, const Shape& s, int64_t pas
   seq.kv = kv;
   box.step.sequences.push_back(seq);
 
-  const plan::KvElement kind = s.f16 ? plan::KvElement::F16 : plan::KvElement::F32;
   Dispatch<plan::QkNormRopeStoreSpec> heads;
-  heads.spec = {.q_heads = s.q_heads,
-                .kv_heads = s.kv_heads,
-                .head_dim = s.head_dim,
-                .rot_dims = s.rot_dims,
-                .gated = s.gated,
-                .eps = 1e-6f,
-                .kv = kind};
+  heads.spec = s.spec();
   heads.rows = 1;
   heads.bindings.q = box.Arena(random.Normals(width * (s.gated ? 2 : 1)));
   heads.bindings.k = box.Arena(random.Normals(s.kv_heads * s.head_dim));
@@ -72,7 +56,7 @@ std::optional<Result> Attend(const Profile& profile, const Shape& s, int64_t pas
   heads.bindings.k_norm = box.Weights(random.Normals(s.head_dim));
   heads.bindings.rope = box.Arena(random.Normals(std::max<int64_t>(s.rot_dims, 4)));
   heads.bindings.out = box.Arena(static_cast<uint64_t>(4 * width));
-  heads.bindings.kv = Number(kOffset);
+  heads.bindings.kv = Number(kKvOffset);
 
   Dispatch<plan::AttentionSpec> d;
   d.spec = {.q_heads = s.q_heads,
@@ -80,11 +64,11 @@ std::optional<Result> Attend(const Profile& profile, const Shape& s, int64_t pas
             .head_dim = s.head_dim,
             .scale = 1.f / std::sqrt(static_cast<float>(s.head_dim)),
             .gated = s.gated,
-            .kv = kind};
+            .kv = s.kv()};
   d.rows = 1;
   d.bindings.q = heads.bindings.out;
   if (s.gated) d.bindings.gate = heads.bindings.q;
-  d.bindings.kv = Number(kOffset);
+  d.bindings.kv = Number(kKvOffset);
   d.bindings.out = box.Arena(static_cast<uint64_t>(4 * width));
   const std::string what = profile.name + ", " + s.name() + ", past " + std::to_string(past);
   if (makes) {

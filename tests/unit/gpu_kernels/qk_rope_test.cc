@@ -3,22 +3,12 @@
 #include <cstring>
 
 #include "tests/unit/gpu_kernels/gpu_fixture.h"
+#include "tests/unit/gpu_kernels/head_shape.h"
 
 namespace qcc::gpu {
 namespace {
 
-constexpr float kEps = 1e-6f;
-constexpr int64_t kOffset = 32;  // bytes per token of another layer before this one
-
-struct Shape {
-  int64_t q_heads, kv_heads, head_dim, rot_dims;
-  bool gated, f16;
-  std::string name() const {
-    return std::to_string(q_heads) + "/" + std::to_string(kv_heads) + " heads of " +
-           std::to_string(head_dim) + ", " + std::to_string(rot_dims) + " rotated" +
-           (gated ? ", gated" : "") + (f16 ? ", f16" : ", f32");
-  }
-};
+using Shape = HeadShape;
 struct Piece {
   uint32_t past, rows;
 };
@@ -27,7 +17,7 @@ std::vector<double> NormRope(const float* src, const std::vector<float>& weight,
                              int64_t dim, int64_t rot) {
   double sum = 0;
   for (int64_t i = 0; i < dim; ++i) sum += static_cast<double>(src[i]) * src[i];
-  const double scale = 1 / std::sqrt(sum / static_cast<double>(dim) + kEps);
+  const double scale = 1 / std::sqrt(sum / static_cast<double>(dim) + kHeadEps);
   std::vector<double> n(static_cast<size_t>(dim)), r;
   for (int64_t i = 0; i < dim; ++i) n[i] = src[i] * scale * weight[i];
   r = n;
@@ -57,7 +47,7 @@ void CheckStep(const Profile& profile, const Shape& s, const std::vector<Piece>&
     seq.past = p.past;
     seq.rows = p.rows;
     seq.kv_capacity = p.past + p.rows + 3;
-    const uint64_t bytes = seq.kv_capacity * static_cast<uint64_t>(kOffset + 2 * s.kv_heads * row_bytes);
+    const uint64_t bytes = seq.kv_capacity * static_cast<uint64_t>(kKvOffset + 2 * s.kv_heads * row_bytes);
     sizes.push_back(bytes);
     caches.push_back(box.Outside(bytes));
     std::memset(caches.back(), 0xff, bytes);
@@ -65,13 +55,7 @@ void CheckStep(const Profile& profile, const Shape& s, const std::vector<Piece>&
     box.step.sequences.push_back(seq);
   }
   Dispatch<plan::QkNormRopeStoreSpec> d;
-  d.spec = {.q_heads = s.q_heads,
-            .kv_heads = s.kv_heads,
-            .head_dim = s.head_dim,
-            .rot_dims = s.rot_dims,
-            .gated = s.gated,
-            .eps = static_cast<float>(kEps),
-            .kv = s.f16 ? plan::KvElement::F16 : plan::KvElement::F32};
+  d.spec = s.spec();
   d.rows = bucket;
   d.bindings.q = box.Arena(q);
   d.bindings.k = box.Arena(k);
@@ -80,14 +64,14 @@ void CheckStep(const Profile& profile, const Shape& s, const std::vector<Piece>&
   d.bindings.k_norm = box.Weights(k_norm);
   d.bindings.rope = box.Arena(rope);
   d.bindings.out = box.Arena(static_cast<uint64_t>(4 * bucket * s.q_heads * s.head_dim));
-  d.bindings.kv = Number(kOffset);
+  d.bindings.kv = Number(kKvOffset);
   ASSERT_EQ(box.Run(Expand_qk_norm_rope_store, d), "");
 
   const std::vector<float> out = box.Read<float>(*d.bindings.out);
   int64_t row = 0;
   for (size_t p = 0; p < pieces.size(); ++p) {
     const int64_t capacity = static_cast<int64_t>(box.step.sequences[p].kv_capacity);
-    const uint8_t* cache = caches[p] + kOffset * capacity;
+    const uint8_t* cache = caches[p] + kKvOffset * capacity;
     const auto cached = [&](int64_t which, int64_t head, int64_t at, int64_t i) {
       const uint8_t* place = cache + ((which * s.kv_heads + head) * capacity + at) * row_bytes + i * element;
       uint16_t half;
