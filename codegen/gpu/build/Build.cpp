@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "codegen/gpu/IR/Gx.h"
+#include "codegen/gpu/build/CheckedBuilder.h"
 #include "codegen/gpu/build/value_types.h"
 #include "llvm/ADT/Twine.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -23,19 +24,14 @@ namespace {
 
 constexpr int64_t kSharedAlignment = 16;  // bytes
 
-// Misuse does not stop the kernel that is being written: the first one is kept, and what it should have given
-// is a zero of the right type.
-class MlirBuilder final : public Builder {
+class MlirBuilder final : public CheckedBuilder {
  public:
   MlirBuilder(const Profile& profile, const Launch& launch, mlir::gpu::GPUFuncOp func)
-      : profile_(profile), launch_(launch), func_(func), loc_(func.getLoc()), b_(func.getContext()) {
+      : CheckedBuilder(profile, func.getLoc()), launch_(launch), func_(func) {
     b_.setInsertionPointToStart(&func.getBody().front());
   }
 
-  const std::string& error() const { return error_; }
   void finish() { mlir::gpu::ReturnOp::create(b_, loc_); }
-
-  const Profile& profile() const override { return profile_; }
 
   Val Arg(int index) override {
     if (index < 0 || index >= static_cast<int>(launch_.args.size())) {
@@ -324,58 +320,6 @@ class MlirBuilder final : public Builder {
     for (int i = 0; i < 4; ++i) results[i] = wrap(op.getResult(i), sum);
     return results;
   }
-  Value get(Val v) { return Value::getFromOpaquePointer(v.value()); }
-  Val wrap(Value value, Type type) { return Val(this, value.getAsOpaquePointer(), type); }
-  SmallVector<Value> values(const std::vector<Val>& vals) {
-    SmallVector<Value> out;
-    for (const Val& v : vals) out.push_back(get(v));
-    return out;
-  }
-  static std::string list(const std::vector<Val>& vals) {
-    std::string out = "(";
-    for (const Val& v : vals) {
-      if (out.size() > 1) out += ", ";
-      out += v ? nameOf(v.type()) : "no value";
-    }
-    return out + ")";
-  }
-  mlir::Type lower(Type type) {
-    mlir::Type element = isFloat(type)         ? mlir::Type(b_.getF32Type())
-                         : type == Type::kBool ? mlir::Type(b_.getI1Type())
-                         : type == Type::kI64  ? mlir::Type(b_.getI64Type())
-                                               : mlir::Type(b_.getI32Type());
-    int lanes = lanesOf(type);
-    return lanes == 1 ? element : VectorType::get({lanes}, element);
-  }
-  Val zero(Type type) {
-    return wrap(arith::ConstantOp::create(b_, loc_, cast<TypedAttr>(b_.getZeroAttr(lower(type)))), type);
-  }
-  Val fail(Type type, const llvm::Twine& what) {
-    if (error_.empty()) error_ = what.str();
-    return zero(type);
-  }
-  bool usable(const char* method, Val v) {
-    if (v && v.builder() == this) return true;
-    fail(Type::kI32, llvm::Twine(method) + (v ? ": a value of another kernel" : ": no value"));
-    return false;
-  }
-  bool want(const char* method, const std::vector<Val>& vals, Type type) {
-    for (const Val& v : vals) {
-      if (!usable(method, v)) return false;
-      if (v.type() != type) {
-        fail(type, llvm::Twine(method) + ": wants " + nameOf(type) + ", found " + nameOf(v.type()));
-        return false;
-      }
-    }
-    return true;
-  }
-  bool wantShared(const char* method, const Shared& shared, Val index) {
-    if (shared.id < 0 || shared.id >= static_cast<int>(shared_.size())) {
-      fail(Type::kI32, llvm::Twine(method) + ": workgroup memory that was not allocated");
-      return false;
-    }
-    return want(method, {index}, Type::kI32);
-  }
   Val atomicShared(const char* method, arith::AtomicRMWKind kind, const Shared& shared, Val index,
                    Val value) {
     if (!wantShared(method, shared, index) || !want(method, {value}, Type::kI32)) return zero(Type::kI32);
@@ -408,14 +352,9 @@ class MlirBuilder final : public Builder {
     return OpTy::create(b_, loc_, get(a), get(b));
   }
 
-  const Profile& profile_;
   const Launch& launch_;
   mlir::gpu::GPUFuncOp func_;
-  Location loc_;
-  OpBuilder b_;
-  SmallVector<Value> shared_;
   int64_t shared_bytes_ = 0;
-  std::string error_;
 };
 
 Val MlirBuilder::Binary(Op op, Val a, Val b) {
