@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
 #include <vector>
 
 #include "runtime/engine/tokens_ahead.h"
@@ -22,7 +23,6 @@ using qrt::Generated;
 using qrt::Sampler;
 using qrt::SamplerOptions;
 using qrt::Session;
-using qrt::StepClock;
 using qrt::TokensAhead;
 
 // Text of one by one, of a device that chooses tokens.
@@ -160,6 +160,29 @@ TEST(TokensAheadTest, ADeviceThatFailsLeavesADamagedSession) {
   EXPECT_EQ(made.tokens, 0u);
   EXPECT_FALSE(session->damaged()) << "refused: nothing was begun";
   EXPECT_EQ(session->position(), prompt.size());
+}
+
+// Whatever the clock says, the text is the same.
+TEST(TokensAheadTest, ACountThatAdaptsChangesNoToken) {
+  SamplerOptions options;
+  options.seed = 7;
+  const std::vector<int32_t> prompt = TokensOf(45, 3);
+  const Plain plain(options, prompt);
+  struct Ticks {
+    std::mt19937 random{3};
+    uint64_t now = 0;
+  } ticks;
+  const auto tick = [](void* ctx) {
+    auto* of = static_cast<Ticks*>(ctx);
+    return of->now += of->random() % 30'000'000;
+  };
+  DraftingToy toy(drafting::Both(), Does::kChains);
+  const auto session = AheadBy(toy, 0);
+  session->DecodeAhead(TokensAhead(0, {tick, &ticks}));
+  EXPECT_EQ(TextOf(*session, options, prompt), plain.text);
+  EXPECT_EQ(drafting::SavedBytes(*session), drafting::SavedBytes(*plain.session));
+  EXPECT_GT(toy.device->chains_run, 5u);
+  EXPECT_LT(toy.device->chains_run, kSpeculatedText / 2) << "some steps were alone";
 }
 
 // By the clock: as many as take 20 ms, and never more than the session can take back.
