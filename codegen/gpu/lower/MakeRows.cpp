@@ -14,6 +14,10 @@ bool overlap(const plan::Ref& a, plan::RefAttr b) {
          a.offset < b.getOffset() + b.getBytes();
 }
 
+bool same(const plan::Ref& a, const plan::Ref& b) {
+  return a.space == b.space && a.offset == b.offset && a.bytes == b.bytes;
+}
+
 bool writes(plan::DispatchOp op, const plan::Ref& range) {
   return llvm::any_of(op.getBindings().getAsRange<plan::RefAttr>(), [&](plan::RefAttr ref) {
     return ref.getAccess() != plan::Access::Read && overlap(range, ref);
@@ -102,9 +106,7 @@ class MakeRows {
     plan::visitDispatch(steps[i - 1].op, [&](const auto& spec, const auto& bindings) {
       using Spec = std::decay_t<decltype(spec)>;
       if constexpr (std::is_same_v<Spec, plan::GatedDeltaSpec>) {
-        const plan::Ref& out = bindings.out;
-        if (out.space != maker.x.space || out.offset != maker.x.offset || out.bytes != maker.x.bytes ||
-            isReplaced(steps[i - 1]) || !isReadByOne(i, maker.x) ||
+        if (!same(bindings.out, maker.x) || isReplaced(steps[i - 1]) || !isReadByOne(i, maker.x) ||
             !staysWhole(i, readers.back(), bindings.z) ||
             ExpandUnnormed(dispatchOf(steps[i - 1], spec), expansion).empty())
           return;
@@ -153,8 +155,7 @@ class MakeRows {
     plan::visitDispatch(steps[i].op, [&](const auto& spec, const auto& bindings) {
       using Spec = std::decay_t<decltype(spec)>;
       if constexpr (std::is_same_v<Spec, plan::AttentionSpec>) {
-        const plan::Ref& q = bindings.q;
-        if (q.space == heads.space && q.offset == heads.offset && q.bytes == heads.bytes &&
+        if (same(bindings.q, heads) &&
             !ExpandMakingHeads(dispatchOf(steps[i], spec), made, expansion).empty())
           steps[i].heads = made;
       }
