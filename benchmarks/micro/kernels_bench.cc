@@ -152,7 +152,7 @@ void bench_linear(const Level& level, const BenchLinear& l, const Inputs& in, co
   const int64_t groups = kGemvRows / 16, group = matrix / groups;
   std::vector<float> y(kBatch * std::max(kGemvRows, kGemmRows));
   const int n = crew.threads();
-  Scratch scratch(qcc::cpu::LinearScratch(qcc::description(format).plain, kGemmColumns, 1).bytes, n);
+  Scratch scratch(qcc::cpu::LinearScratch::Bytes(qcc::description(format).plain, kGemmColumns, 1), n);
   const auto read = [&](int t) {
     uint64_t sum = 0;
     for (int64_t i = 0; i < count; ++i) {

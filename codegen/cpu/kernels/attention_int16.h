@@ -29,9 +29,6 @@ struct ProductBits {
   }
 };
 
-template <int N>
-using I16 = int16_t __attribute__((ext_vector_type(N)));
-
 // 2^e, -126 <= e <= 127.
 QK_INLINE float power_of_two(int32_t e) {
   return bits_to_float(static_cast<uint32_t>(127 + e) << 23);

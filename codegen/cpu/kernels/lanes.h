@@ -24,6 +24,8 @@ using I64 = int64_t __attribute__((ext_vector_type(N)));
 template <int N>
 using U16 = uint16_t __attribute__((ext_vector_type(N)));
 template <int N>
+using I16 = int16_t __attribute__((ext_vector_type(N)));
+template <int N>
 using U8 = uint8_t __attribute__((ext_vector_type(N)));
 template <int N>
 using I8 = int8_t __attribute__((ext_vector_type(N)));

@@ -11,11 +11,18 @@ QK_INLINE void linear_int8(const linear_args& a) {
   const int64_t terms = a.numerics == QK_Numerics_Int8x2 ? 2 : 1;
   const Int8Linear<F> t{
       a.k, terms, terms * a.k, Int8RowBytes(terms * a.k), BlockFormat<F>::group_bytes(a.k), a.read_ahead};
-  if (a.n_rows >= LinearScratch::kLeastRows) {
-    PanelLinear<F>::make(t, a).run(a.xq);
-  } else {
+  if (a.n_rows < LinearScratch::kLeastRows) {
     linear_groups(t, a.xq, a);
+    return;
   }
+  constexpr PanelCodes kOne = kPanelCodes<F, 1>, kTwo = kPanelCodes<F, 2>;
+  if constexpr (kOne != kTwo) {
+    if (terms == 2) {
+      panel_linear<kTwo>(t, a);
+      return;
+    }
+  }
+  panel_linear<kOne>(t, a);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// int8 linears of many rows: a group of weights is unpacked once (LinearScratch), then one inner loop takes
-// all rows through it. Every output is made by the operations of Int8Linear::tile in their order: the bits
-// are the same. Kernels only.
+// Weights times int8 rows, of many rows: a group of weights is unpacked once (LinearScratch), then one inner
+// loop takes all rows through it. Every output is made by the operations of Int8Linear::tile in their order:
+// the bits are the same. Kernels only.
 #ifndef QCC_CODEGEN_CPU_KERNELS_LINEAR_PANEL_H_
 #define QCC_CODEGEN_CPU_KERNELS_LINEAR_PANEL_H_
 
@@ -11,15 +11,54 @@
 namespace qk {
 
 using qcc::cpu::LinearScratch;
+using qcc::cpu::PanelCodes;
 
-template <Format F>
-struct PanelLinear {
+template <Format F, int kTerms>
+inline constexpr PanelCodes kPanelCodes = Level::wide_panels(BlockFormat<F>::kHigh, kTerms)
+                                              ? PanelCodes::kWide
+                                              : PanelCodes::kBytes;
+
+typedef I16<2 * kLanes> Pairs;
+
+// Of the bytes of each 16 bits one, with its sign.
+template <class V>
+QK_INLINE V even_bytes(V v) {
+  return (v << 8) >> 8;
+}
+template <class V>
+QK_INLINE V odd_bytes(V v) {
+  return v >> 8;
+}
+
+// The dot product of 16-bit codes and rows: two of each in a lane.
+struct PairDot {
+  static constexpr bool kSigned = true;
+  Words sum;
+  QK_INLINE void begin(PairDot& d, Words init) { d.sum = init; }
+  QK_INLINE void add(PairDot& d, int, int, Words codes, int32_t x) {
+    d.sum = Level::add_pairs(d.sum, codes, Words(x));
+  }
+  QK_INLINE Words end(const PairDot& d) { return d.sum; }
+};
+
+template <bool kWide, class Bytes>
+struct PanelDot {
+  typedef Bytes Type;
+};
+template <class Bytes>
+struct PanelDot<true, Bytes> {
+  typedef PairDot Type;
+};
+
+template <Format F, PanelCodes kCodes>
+struct Panels {
   typedef Int8Linear<F> L;
   typedef typename L::B B;
+  static constexpr bool kWide = kCodes == PanelCodes::kWide;
   // Codes of formats that fold have their scales in them: one sum has all 32 columns.
-  typedef Level::Dot<B::kFolds ? B::kFoldedHigh : B::kHigh> Dot;
+  typedef typename PanelDot<kWide, Level::Dot<B::kFolds ? B::kFoldedHigh : B::kHigh>>::Type Dot;
   static constexpr int kSums = L::kSums, kDots = B::kFolds ? 1 : kSums;
-  static constexpr int kWords = 8 / kDots;  // words of an integer sum
+  static constexpr int kWords = (kWide ? 16 : 8) / kDots;  // words of an integer sum
   // Codes of panels for a matrix unit are signed: no sum needs a start.
   static constexpr bool kMatrix = Level::MatrixUnit::kRows > 0, kSigned = kMatrix || Dot::kSigned;
   static constexpr int kLow = kSigned ? 0 : B::kLow;
@@ -31,6 +70,7 @@ struct PanelLinear {
   static constexpr int kEach = V / G;  // vectors of a panel
   static_assert(LinearScratch::kRowsTogether % M == 0 && M <= LinearScratch::kLeastRows && V % G == 0 &&
                 G <= 2 && kParts % kEach == 0);
+  static_assert(!kMatrix || !kWide);
   static_assert(!kMatrix || (kEach == kParts && G == 1 && B::kLow >= -128 && B::kLow + B::kHigh <= 127));
 
   struct Sums {
@@ -38,27 +78,39 @@ struct PanelLinear {
   };
 
   const L& t;
-  const linear_args& a;
   LinearScratch place;
   // Of the first matrix; `place.pair` bytes behind it that of the second, where there are two, or else, where
   // panels are multiplied together, of the next group.
   uint8_t* panel;
   int32_t* starts;
   float* weighted;
+  uint8_t *products, *wide;
   int64_t row_starts;  // of a row: numbers in either
 
-  QK_INLINE PanelLinear make(const L& t, const linear_args& a) {
-    const LinearScratch place(B::kForm, t.k, t.terms);
+  QK_INLINE Panels make(const L& t, uint8_t* scratch) {
+    const LinearScratch place(B::kForm, t.k, t.terms, kCodes);
     return {t,
-            a,
             place,
-            a.scratch + place.panel,
-            reinterpret_cast<int32_t*>(a.scratch + place.starts),
-            reinterpret_cast<float*>(a.scratch + place.weighted),
+            scratch + place.panel,
+            reinterpret_cast<int32_t*>(scratch + place.starts),
+            reinterpret_cast<float*>(scratch + place.weighted),
+            scratch + place.products,
+            scratch + place.wide,
             LinearScratch::Starts(B::kForm, t.k)};
   }
 
-  // The group at w.
+  __attribute__((always_inline)) void begin() const {
+    if constexpr (kMatrix) Unit::begin();
+  }
+  __attribute__((always_inline)) void end() const {
+    if constexpr (kMatrix) Unit::end();
+  }
+
+  // The group at w and, where `both`, the one behind it.
+  __attribute__((always_inline)) void unpack(const uint8_t* w, bool both) const {
+    unpack(w, panel);
+    if (both) unpack(w + t.group_bytes, panel + place.pair);
+  }
   __attribute__((always_inline)) void unpack(const uint8_t* w, uint8_t* to) const {
     const uint8_t* next = t.template ahead<1>(w);
     for_each_tile<F>(
@@ -75,7 +127,12 @@ struct PanelLinear {
               for_each_word<F, kSigned>(body + j * L::T.chunk, p, [&](int, int word, Words codes) QK_LAMBDA {
                 // Four codes a lane, whose products stay within their bytes.
                 if constexpr (B::kFolds) codes *= folded[word >> 2];
-                store<Words>(at + word * 64, codes);
+                if constexpr (kWide) {
+                  store<Pairs>(at + word * 128, even_bytes((Pairs)codes));
+                  store<Pairs>(at + word * 128 + 64, odd_bytes((Pairs)codes));
+                } else {
+                  store<Words>(at + word * 64, codes);
+                }
               });
               const Scales<kLanes> s = read_scales<F>(fields, header, j);
               unroll<kSums>([&](int g) QK_LAMBDA {
@@ -88,8 +145,30 @@ struct PanelLinear {
         });
   }
 
-  // What sums of the rows [first, end) start with, and what minima are multiplied by, for all panels.
-  __attribute__((always_inline)) void fill_starts(const uint8_t* x, int64_t first, int64_t end) const {
+  // The rows [first, end) as 16 bits.
+  __attribute__((always_inline)) void fill_wide(const uint8_t* x, int64_t first, int64_t end) const {
+    typedef I16<16> Chunk;
+    for (int64_t r = first; r < end; ++r) {
+      const uint8_t* codes = t.columns(x + r * t.row_bytes, 0).codes;
+      uint8_t* to = wide + (r - first) * LinearScratch::WideRowBytes(t.k);
+      for (int64_t col = 0; col < t.k; col += 32, to += 64) {
+        const Chunk v = load<Chunk>(codes + col);
+        Chunk even = even_bytes(v), odd = odd_bytes(v);
+        if (t.terms == 2) {
+          const Chunk last = load<Chunk>(codes + t.last_term(col));
+          even = (even << kTermBits) + even_bytes(last);
+          odd = (odd << kTermBits) + odd_bytes(last);
+        }
+        store<Chunk>(to, even);
+        store<Chunk>(to + 32, odd);
+      }
+    }
+  }
+
+  // What goes with the rows [first, end) for all panels: what their sums start with, what minima are
+  // multiplied by.
+  __attribute__((always_inline)) void fill(const uint8_t* x, int64_t first, int64_t end) const {
+    if constexpr (kWide) fill_wide(x, first, end);
     if constexpr (kLow == 0 && !B::kHasMinimum) return;
     for (int64_t r = first; r < end; ++r) {
       const Int8Columns row = t.columns(x + r * t.row_bytes, 0);
@@ -114,6 +193,9 @@ struct PanelLinear {
     Sums acc;
     unroll<M * V>([&](int i) QK_LAMBDA { acc.v[i / V][i % V] = Float(0.f); });
     const auto row = [&](int m) QK_LAMBDA { return t.columns(x + m * t.row_bytes, 0); };
+    const auto codes_of = [&](int m) QK_LAMBDA {
+      return kWide ? wide + (first + m) * LinearScratch::WideRowBytes(t.k) : row(m).codes;
+    };
     const int32_t* start = starts + first * row_starts;
     chunk += p * kLanes * 4;
     for (int64_t at = 0; at < t.k; at += 32, chunk += place.chunk) {
@@ -128,14 +210,14 @@ struct PanelLinear {
         const auto started = [&](int m) QK_LAMBDA {
           return Words(kLow != 0 ? start[m * row_starts + at / 32 * kSums + g] : 0);
         };
-        if (t.terms == 2) {
+        if (t.terms == 2 && !kWide) {
           begin([&](int, Dot&) QK_LAMBDA { return Words(0); });
-          add_term(chunk, second, row, at, g, dot);
+          add_term(chunk, second, codes_of, at, g, dot);
           begin([&](int m, Dot& d) QK_LAMBDA { return (Dot::end(d) << kTermBits) + started(m); });
         } else {
           begin([&](int m, Dot&) QK_LAMBDA { return started(m); });
         }
-        add_term(chunk, second, row, t.last_term(at), g, dot);
+        add_term(chunk, second, codes_of, kWide ? 2 * at : t.last_term(at), g, dot);
         add_scaled(
             chunk + place.scale_at + g * 64, second, row, at,
             [&](int m, int v) QK_LAMBDA { return Dot::end(dot[m][v]); }, acc);
@@ -145,16 +227,17 @@ struct PanelLinear {
     return acc;
   }
 
-  // The products of the columns that share scale g, from column `col` of the rows on.
-  template <class Row>
-  __attribute__((always_inline)) void add_term(const uint8_t* chunk, int64_t second, Row row, int64_t col,
-                                               int g, Dot (&dot)[M][V]) const {
+  // The products of the columns that share scale g, of the chunk that begins `at` bytes into codes_of(m), the
+  // codes of row m.
+  template <class Codes>
+  __attribute__((always_inline)) void add_term(const uint8_t* chunk, int64_t second, Codes codes_of,
+                                               int64_t at, int g, Dot (&dot)[M][V]) const {
     unroll<kWords>([&](int n) QK_LAMBDA {
       const int word = g * kWords + n;
       Words codes[V];
       unroll<V>([&](int v) QK_LAMBDA { codes[v] = load<Words>(chunk + word * 64 + vector_at(v, second)); });
       unroll<M>([&](int m) QK_LAMBDA {
-        const int32_t xm = load32(row(m).codes + col + word * 4);
+        const int32_t xm = load32(codes_of(m) + at + (kWide ? word % 2 * 32 + word / 2 * 4 : word * 4));
         unroll<V>([&](int v) QK_LAMBDA { Dot::add(dot[m][v], n, kWords, codes[v], xm); });
       });
     });
@@ -168,7 +251,6 @@ struct PanelLinear {
     unroll<M * V>([&](int i) QK_LAMBDA { acc.v[i / V][i % V] = Float(0.f); });
     const auto row = [&](int m) QK_LAMBDA { return t.columns(x + m * t.row_bytes, 0); };
     constexpr int64_t kTerm = kDots * Unit::kBytes;
-    uint8_t* products = a.scratch + place.products;
     int64_t turn = 0;  // which half of `products` the next columns get
     const auto multiply = [&](const uint8_t* weights, int64_t at) QK_LAMBDA {
       Unit::multiply(weights, row(0).codes + at, t.row_bytes, products + turn);
@@ -220,24 +302,6 @@ struct PanelLinear {
     });
   }
 
-  // Parts p, ... of M rows of outputs from y on, of which the first `skip` stand already. `up`: the sums that
-  // go with `sums` in a SwiGLU.
-  __attribute__((always_inline)) void store_tile(const Float (&sums)[M][kEach], const Float (&up)[M][kEach],
-                                                 int p, float* y, int64_t ld, int64_t skip) const {
-    unroll<M>([&](int m) QK_LAMBDA {
-      if (m < skip) return;
-      unroll<kEach>([&](int v) QK_LAMBDA {
-        float* to = y + m * ld + (p + v) * kLanes;
-        Float sum = Epilogue::scaled(sums[m][v], a.scale);
-        if (a.epilogue == QK_Epilogue_Add) sum = load<Float>(to) + sum;
-        if (a.epilogue == QK_Epilogue_Swiglu) {
-          sum = silu<kLanes>(sum) * Epilogue::scaled(up[m][v], a.up_scale);
-        }
-        store<Float>(to, sum);
-      });
-    });
-  }
-
   // What the panels give for M rows: sums[0] of the first, sums[1] of the second where it is wanted.
   struct Products {
     Float sums[2][M][kEach];
@@ -266,43 +330,65 @@ struct PanelLinear {
   }
 
   // The panel, or `both`, with rows [begin, end); `first`'s starts are at starts[0]. What is left of less
-  // than a tile is taken with rows that stand already, from `first` on.
+  // than a tile is taken with rows that stand already, from `first` on: store(p, at, skip, products) is for
+  // parts p, ... of the rows at, at + 1, ..., of which the first `skip` stand.
+  template <class Store>
   __attribute__((always_inline)) void rows(const uint8_t* x, int64_t first, int64_t begin, int64_t end,
-                                           bool both, float* y, int64_t ld) const {
+                                           bool both, Store store) const {
     for (int64_t r = begin; r < end; r += M) {
       const int64_t at = r + M <= end ? r : end - M;
       unroll<kParts / kEach>([&](int i) QK_LAMBDA {
-        const int p = i * kEach;
-        const Products products = multiply(p, x + at * t.row_bytes, at - first, both);
-        store_tile(products.sums[0], products.sums[1], p, y + at * ld, ld, r - at);
-        if (both && a.epilogue != QK_Epilogue_Swiglu) {
-          store_tile(products.sums[1], products.sums[1], p, y + at * ld + 16, ld, r - at);
-        }
+        store(i * kEach, at, r - at, multiply(i * kEach, x + at * t.row_bytes, at - first, both));
       });
     }
   }
-
-  // Work items [a.begin, a.end) for all rows, which are at least kLeastRows.
-  __attribute__((always_inline)) void run(const uint8_t* x) const {
-    const bool swiglu = a.epilogue == QK_Epilogue_Swiglu;
-    const int64_t together = swiglu ? 1 : G;  // items
-    const int64_t ld = (a.n + 15) & ~int64_t{15};
-    if constexpr (kMatrix) Unit::begin();
-    for (int64_t r0 = 0; r0 < a.n_rows; r0 += place.rows) {
-      const int64_t end = r0 + place.rows < a.n_rows ? r0 + place.rows : a.n_rows;
-      const int64_t first = end - r0 < M ? end - M : r0;
-      fill_starts(x, first, end);
-      for (int64_t g = a.begin; g < a.end; g += together) {
-        const uint8_t* w = a.w + (swiglu ? 2 * g : g) * t.group_bytes;
-        const bool both = swiglu || (together == 2 && g + 1 < a.end);
-        unpack(w, panel);
-        if (both) unpack(w + t.group_bytes, panel + place.pair);
-        rows(x, first, r0, end, both, a.y + g * 16, ld);
-      }
-    }
-    if constexpr (kMatrix) Unit::end();
-  }
 };
+
+// Parts p, ... of M rows of outputs from y on, of which the first `skip` stand already. `up`: the sums that
+// go with `sums` in a SwiGLU.
+template <int M, int N>
+QK_INLINE void store_panel(const Epilogue& e, const Float (&sums)[M][N], const Float (&up)[M][N], float* y,
+                           int64_t ld, int64_t skip) {
+  unroll<M>([&](int m) QK_LAMBDA {
+    if (m < skip) return;
+    unroll<N>([&](int v) QK_LAMBDA {
+      float* to = y + m * ld + v * kLanes;
+      Float sum = Epilogue::scaled(sums[m][v], e.scale);
+      if (e.kind == QK_Epilogue_Add) sum = load<Float>(to) + sum;
+      if (e.kind == QK_Epilogue_Swiglu) sum = silu<kLanes>(sum) * Epilogue::scaled(up[m][v], e.up_scale);
+      store<Float>(to, sum);
+    });
+  });
+}
+
+// Work items [a.begin, a.end) for all rows, which are at least kLeastRows.
+template <PanelCodes kCodes, Format F>
+QK_INLINE void panel_linear(const Int8Linear<F>& t, const linear_args& a) {
+  typedef Panels<F, kCodes> P;
+  const P panels = P::make(t, a.scratch);
+  const Epilogue epilogue = {a.epilogue, a.scale, a.up_scale};
+  const bool swiglu = a.epilogue == QK_Epilogue_Swiglu;
+  const int64_t together = swiglu ? 1 : P::G;  // items
+  const int64_t ld = (a.n + 15) & ~int64_t{15};
+  panels.begin();
+  for (int64_t r0 = 0; r0 < a.n_rows; r0 += panels.place.rows) {
+    const int64_t end = r0 + panels.place.rows < a.n_rows ? r0 + panels.place.rows : a.n_rows;
+    const int64_t first = end - r0 < P::M ? end - P::M : r0;
+    panels.fill(a.xq, first, end);
+    for (int64_t g = a.begin; g < a.end; g += together) {
+      const bool both = swiglu || (together == 2 && g + 1 < a.end);
+      panels.unpack(a.w + (swiglu ? 2 * g : g) * t.group_bytes, both);
+      panels.rows(a.xq, first, r0, end, both,
+                  [&](int p, int64_t at, int64_t skip, const auto& products) QK_LAMBDA {
+                    float* y = a.y + at * ld + g * 16 + p * kLanes;
+                    const auto& sums = products.sums;
+                    store_panel(epilogue, sums[0], sums[1], y, ld, skip);
+                    if (both && !swiglu) store_panel(epilogue, sums[1], sums[1], y + 16, ld, skip);
+                  });
+    }
+  }
+  panels.end();
+}
 
 }  // namespace qk
 

@@ -81,13 +81,20 @@ QK_INLINE void moe_rows(const T& t, const moe_linear_args& a, const uint8_t* x, 
   for (; uses.begin < uses.end; ++uses.begin) moe_tile<1>(t, a, x, w, uses, epilogue, g);
 }
 
-// Experts by ascending id, so that with `add` each row's terms come in that order.
-template <class T>
-QK_INLINE void moe_linear(const T& t, const uint8_t* x, const moe_linear_args& a) {
+// Of kernels that have no other way for an expert of many rows.
+struct NoPanels {
+  static constexpr int64_t kLeastRows = int64_t{1} << 62;
+  QK_INLINE void run(const NoPanels&, const moe_linear_args&, const uint8_t*, const uint8_t*, int64_t,
+                     const Uses&, const Epilogue&, int64_t, int64_t) {}
+};
+
+// Experts by ascending id, so that with `add` each row's terms come in that order. Those of at least
+// Panels::kLeastRows rows take `panels`.
+template <class T, class Panels>
+QK_INLINE void moe_linear(const T& t, const Panels& panels, const uint8_t* x, const moe_linear_args& a) {
   const bool add = a.epilogue == QK_Epilogue_Add;
   const int64_t groups = a.n / 16;
   const int64_t item = a.epilogue == QK_Epilogue_Swiglu ? 2 * t.group_bytes : t.group_bytes;
-  const int64_t block = rows_in_cache(t.row_bytes / (add ? a.top_k : 1));
   const int64_t active = a.groups ? a.groups[0] : 1;
   for (int64_t i = 0; i < active; ++i) {
     const int32_t *ids = a.groups + 1, *begins = ids + a.experts;
@@ -98,6 +105,11 @@ QK_INLINE void moe_linear(const T& t, const uint8_t* x, const moe_linear_args& a
     const Epilogue epilogue = {a.epilogue, a.scale && a.scale_count > 1 ? a.scale + expert : a.scale,
                                a.up_scale && a.up_scale_count > 1 ? a.up_scale + expert : a.up_scale};
     const uint8_t* w = a.w + expert * groups * item;
+    if (all.end - all.begin >= Panels::kLeastRows) {
+      Panels::run(panels, a, x, w, item, all, epilogue, g0, g1);
+      continue;
+    }
+    const int64_t block = rows_in_cache(t.row_bytes / (add ? a.top_k : 1));
     for (int64_t at = all.begin; at < all.end; at += block) {
       const Uses uses = {at, at + block < all.end ? at + block : all.end};
       for (int64_t g = g0; g < g1; ++g) moe_rows(t, a, x, w + g * item, uses, epilogue, g);

@@ -9,7 +9,7 @@ template <class S>
 QK_INLINE void moe_linear_f32(const moe_linear_args& a) {
   const int64_t columns = a.epilogue == QK_Epilogue_Add ? a.top_k * a.k : a.k;
   const F32Linear<S> t{a.k, columns * 4, S::group_bytes(a.k)};
-  moe_linear(t, reinterpret_cast<const uint8_t*>(a.x), a);
+  moe_linear(t, NoPanels{}, reinterpret_cast<const uint8_t*>(a.x), a);
 }
 
 }  // namespace

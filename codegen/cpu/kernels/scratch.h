@@ -35,6 +35,12 @@ constexpr int64_t ScratchArray(int64_t floats) {
 // shift[sums][16]. sums: 1, or 2 where a scale has 16 columns. starts i32 [rows][k / 32 * sums]. weighted, of
 // formats with minima, f32 the same: what these are multiplied by. products i32 [2][terms][sums][16
 // rows][16]: what a matrix unit has made of a chunk, and of the one before.
+//
+// kWide, of levels that multiply pairs of 16 bits faster than bytes: codes i16 [8 words][even, odd
+// columns][16][2], and `wide` i16 [rows][k / 32][even, odd columns][8 words][2]: the rows, their terms
+// joined.
+enum class PanelCodes { kBytes, kWide };
+
 struct LinearScratch {
   static constexpr int64_t kLeastRows = 16;  // that unpacking pays for
   static constexpr int64_t kRowBytes = 512
@@ -42,30 +48,62 @@ struct LinearScratch {
   static constexpr int64_t kRowsTogether = 16;  // a multiple of every level's tile
   static constexpr int64_t kProducts = 16 * layouts::kGroupRows;  // of 16 rows
 
-  int64_t scale_at, shift_at, chunk;          // bytes in a chunk, and of one
-  int64_t rows;                               // that are taken together
-  int64_t panel, pair;                        // offsets
-  int64_t starts, weighted, products, bytes;  // the first two of at most as many rows and a tile
-  constexpr LinearScratch(const PlainForm& form, int64_t k, int64_t terms)
-      : scale_at(8 * layouts::kVectorBytes),
+  int64_t scale_at, shift_at, chunk;  // bytes in a chunk, and of one
+  int64_t rows;                       // that are taken together
+  int64_t panel, pair;                // offsets
+  // The first two of at most as many rows and a tile, `wide` too.
+  int64_t starts, weighted, products, wide, bytes;
+  constexpr LinearScratch(const PlainForm& form, int64_t k, int64_t terms, PanelCodes codes)
+      : scale_at((codes == PanelCodes::kWide ? 16 : 8) * layouts::kVectorBytes),
         shift_at(scale_at + layouts::kVectorBytes * Sums(form)),
         chunk(form.minimum == Minimum::kNone ? shift_at : 2 * shift_at - scale_at),
-        rows(RowsTogether(layouts::Int8RowBytes(terms * k))),
+        rows(RowsTogether(codes == PanelCodes::kWide ? WideRowBytes(k) : layouts::Int8RowBytes(terms * k))),
         panel(0),
         pair(k / layouts::kChunkColumns * chunk),
         starts(2 * pair),
         weighted(starts + ScratchArray((rows + kRowsTogether) * Starts(form, k))),
         products(weighted + (form.minimum == Minimum::kNone ? 0 : weighted - starts)),
-        bytes(products + ScratchArray(2 * terms * Sums(form) * kProducts)) {}
+        wide(products + ScratchArray(2 * terms * Sums(form) * kProducts)),
+        bytes(wide + (codes == PanelCodes::kWide ? (rows + kRowsTogether) * WideRowBytes(k) : 0)) {}
+
+  // Enough for either kind of codes: which of them a level takes is its own.
+  static constexpr int64_t Bytes(const PlainForm& form, int64_t k, int64_t terms) {
+    const int64_t bytes = LinearScratch(form, k, terms, PanelCodes::kBytes).bytes;
+    const int64_t wide = LinearScratch(form, k, terms, PanelCodes::kWide).bytes;
+    return bytes < wide ? wide : bytes;
+  }
 
   static constexpr int64_t Sums(const PlainForm& form) { return form.columns_per_scale == 16 ? 2 : 1; }
   // Of a row.
   static constexpr int64_t Starts(const PlainForm& form, int64_t k) {
     return k / layouts::kChunkColumns * Sums(form);
   }
+  static constexpr int64_t WideRowBytes(int64_t k) { return 2 * k; }
   static constexpr int64_t RowsTogether(int64_t row_bytes) {
     const int64_t fit = kRowBytes / row_bytes / kRowsTogether * kRowsTogether;
     return fit < kRowsTogether ? kRowsTogether : fit;
+  }
+};
+
+// moe_linear with int8 rows: what linear has, and the rows of an expert, one behind the other as rows of k
+// columns, with where the results of each go.
+struct ExpertScratch {
+  struct Target {
+    float* y;
+    float weight;
+  };
+  LinearScratch panels;
+  int64_t gathered, targets, bytes;  // offsets; of panels.rows each
+  constexpr ExpertScratch(const PlainForm& form, int64_t k, PanelCodes codes)
+      : panels(form, k, 1, codes),
+        gathered(panels.bytes),
+        targets(gathered + panels.rows * layouts::Int8RowBytes(k)),
+        bytes(targets + ScratchArray(panels.rows * static_cast<int64_t>(sizeof(Target) / 4))) {}
+
+  static constexpr int64_t Bytes(const PlainForm& form, int64_t k) {
+    const int64_t bytes = ExpertScratch(form, k, PanelCodes::kBytes).bytes;
+    const int64_t wide = ExpertScratch(form, k, PanelCodes::kWide).bytes;
+    return bytes < wide ? wide : bytes;
   }
 };
 

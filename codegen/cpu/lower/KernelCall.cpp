@@ -125,7 +125,7 @@ LogicalResult choose(plan::DispatchOp op, const plan::LinearSpec& s, KernelCall&
   call.items = layouts::AlignUp(s.n, layouts::kGroupRows) / layouts::kGroupRows;
   const bool panels = s.numerics != plan::Numerics::F32 && call.rows != RowSource::One;
   call.scratchBytes =
-      panels ? LinearScratch(description(s.format).plain, s.k, plan::termsOf(s.numerics)).bytes : 0;
+      panels ? LinearScratch::Bytes(description(s.format).plain, s.k, plan::termsOf(s.numerics)) : 0;
   return chooseProduct(op, s, call);
 }
 
@@ -161,6 +161,8 @@ LogicalResult choose(plan::DispatchOp op, const plan::MoeLinearSpec& s, KernelCa
     if (count != 1 && count != s.experts)
       return op.emitError("no kernel 'moe_linear' on target cpu for ")
              << count << " scales of " << s.experts << " experts";
+  if (s.numerics == plan::Numerics::Int8 && call.rows != RowSource::One)
+    call.scratchBytes = ExpertScratch::Bytes(description(s.format).plain, s.k);
   int64_t groups = s.n / layouts::kGroupRows;
   if (s.epilogue == plan::Epilogue::Add) {
     call.items = groups;

@@ -91,7 +91,7 @@ using RunFn =
     std::function<void(int64_t row0, int64_t rows, float* y, int64_t epilogue, int64_t begin, int64_t end)>;
 
 Guarded<uint8_t> scratch_for(Format format, int64_t k, int64_t terms) {
-  return used_scratch(LinearScratch(description(format).plain, k, terms).bytes);
+  return used_scratch(LinearScratch::Bytes(description(format).plain, k, terms));
 }
 
 RunFn runner(const Problem& p, const FormatKernels& f, bool int8) {

@@ -49,6 +49,7 @@ struct Problem {
   Lists lists;
   Guarded<float> x, weights, scale, up_scale, before;
   Guarded<uint8_t> xq;
+  mutable Guarded<uint8_t> scratch;
   bool add() const { return c.epilogue == QK_Epilogue_Add; }
   bool swiglu() const { return c.epilogue == QK_Epilogue_Swiglu; }
   int64_t columns() const { return add() ? c.top_k * w.k : w.k; }
@@ -72,7 +73,8 @@ Problem make_problem(const Kernels& k, const Weights& w, bool int8, const Case& 
             random.guarded(count(c.scales == 2 ? c.experts : 1)),
             random.guarded(count(c.scales == 2 ? c.experts : 1)),
             random.guarded(count(c.rows * out)),
-            Guarded<uint8_t>(count(c.rows * Int8RowBytes(columns)))};
+            Guarded<uint8_t>(count(c.rows * Int8RowBytes(columns))),
+            used_scratch(int8 ? ExpertScratch::Bytes(description(w.format).plain, w.k) : 64)};
   const quantize_args quantize = {
       .cols = columns, .x = p.x.data(), .out_q = p.xq.data(), .n_rows = c.rows, .begin = 0, .end = c.rows};
   if (int8) k.qk_quantize(&quantize);
@@ -101,6 +103,7 @@ void run(const Problem& p, const FormatKernels& f, const uint8_t* w, int64_t beg
                                 .weights = p.add() ? p.weights.data() : nullptr,
                                 .y = y,
                                 .read_ahead = 4096,
+                                .scratch = p.scratch.data(),
                                 .n_rows = p.c.rows,
                                 .begin = begin,
                                 .end = end};
@@ -129,7 +132,7 @@ std::vector<float> expected(const Problem& p, const FormatKernels& f) {
   std::vector<float> y(p.before.begin(), p.before.end());
   const int64_t n = p.w.n;
   Guarded<uint8_t> scratch =
-      used_scratch(p.int8 ? LinearScratch(description(f.format).plain, p.w.k, 1).bytes : 64);
+      used_scratch(p.int8 ? LinearScratch::Bytes(description(f.format).plain, p.w.k, 1) : 64);
   for (int32_t i = 0; i < p.lists.groups[0]; ++i) {
     const int32_t expert = p.lists.groups[1 + i];
     const int32_t* begin = p.lists.groups.data() + 1 + p.c.experts + i;
@@ -212,6 +215,8 @@ TEST_P(KernelMoeLinear, IsEachExpertsLinear) {
                                        {rows, 4, 4, epilogue, 1, static_cast<int>(rows % 3)},
                                        {rows, 4, 1, epilogue, 4, 0},
                                        {rows, 64, 8, epilogue, 2, 2}});
+          // More rows of one expert than stay in the cache together.
+          cases.push_back({1400, 2, 1, epilogue, 2, 0});
         }
         for (const Case& c : cases) {
           check(*k, w, f, int8, c, seed++);

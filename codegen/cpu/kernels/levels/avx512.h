@@ -16,6 +16,7 @@ struct Avx512 : Avx2 {
     return minimum ? PanelShape{.rows = 8, .vectors = 1, .panels = 1}
                    : PanelShape{.rows = 4, .vectors = 2, .panels = 2};
   }
+  static constexpr bool wide_panels(int, int) { return false; }
   static constexpr int kPairRows = 8, kPairParts = 2;
 
   template <int N>

@@ -11,6 +11,9 @@ struct Level {
   static constexpr int kLanes = 4;
   static constexpr int kTileRows = 2;
   static constexpr PanelShape panel(bool) { return {.rows = 2, .vectors = 2, .panels = 1}; }
+  // Bytes would be widened each time.
+  static constexpr bool wide_panels(int, int) { return true; }
+  static constexpr int kExpertRows = 0;
   static constexpr int kPairRows = 4, kPairParts = 2;
 
   template <class V>

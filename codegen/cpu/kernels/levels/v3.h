@@ -7,12 +7,18 @@
 namespace qk {
 
 struct Level : Avx2 {
+  // Sixteen bits: where bytes would take a vpsignb and a widening for each four products, and where a row's
+  // two terms are one number of 16 bits.
+  static constexpr bool wide_panels(int high, int terms) { return terms == 2 || !bytes_add_up(high); }
+  // Two products of codes up to `high` and bytes fit what vpmaddubsw saturates at.
+  static constexpr bool bytes_add_up(int high) { return 2 * 127 * high <= 32767; }
+
   // vpmaddubsw saturates at 16 bits. Codes that may add up too high go as signed values, |value| times x with
   // the value's sign (|x| <= 127, so both fit for every value, -128 included); others may be added up kChain
   // deep before they are widened.
   template <int kHigh>
   struct Dot {
-    static constexpr bool kSigned = 2 * 127 * kHigh > 32767;
+    static constexpr bool kSigned = !bytes_add_up(kHigh);
     static constexpr int kChain = kSigned ? 1 : 32767 / (2 * 127 * kHigh);
     I32<8> sum;
     __m256i pairs;
