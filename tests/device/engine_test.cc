@@ -262,6 +262,22 @@ TEST_P(EngineConformance, CutsOfAPrompt) {
   }
 }
 
+// Of what a session was fed before it was reset, nothing is left on the device.
+TEST_P(EngineConformance, AResetSessionIsANewOne) {
+  qrt_artifact* artifact = Open(kHybrid, GetParam());
+  ASSERT_NE(artifact, nullptr);
+  const uint32_t vocab = Vocab(artifact);
+  Engine engine = MakeEngine(artifact, device());
+  ASSERT_NE(engine, nullptr);
+  const std::vector<int32_t> tokens = RandomTokens(20, vocab, 5);
+  Session used = MakeSession(engine.get()), fresh = MakeSession(engine.get());
+  Feed(used.get(), RandomTokens(30, vocab, 6), vocab);
+  qrt_error error = Sized<qrt_error>();
+  ASSERT_EQ(qrt_session_reset(used.get(), &error), QRT_OK) << Say(error);
+  EXPECT_EQ(Feed(used.get(), tokens, vocab), Feed(fresh.get(), tokens, vocab));
+  EXPECT_EQ(Saved(used.get()), Saved(fresh.get()));
+}
+
 std::vector<int32_t> Greedy(qrt_session* session, int32_t first, int count, uint32_t vocab) {
   std::vector<int32_t> tokens;
   for (int i = 0; i < count; ++i) tokens.push_back(first = Best(Feed(session, {first}, vocab)));

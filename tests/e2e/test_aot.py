@@ -289,6 +289,23 @@ def twice(h):
     h.expect("and is replaced", p.returncode == 0 and contents(one) == first, said(p))
 
 
+def same_key(h, processes=8):
+    """An artifact's name is made anew where nothing is remembered of it: in every process the same, in whatever order the options come."""
+    cache, model = h.path("key"), h.path("key.gguf")
+    shutil.copyfile(TINY, model)
+    options, chance, places, made = ["--cpu=native", "--kv=f32", "--goldens=off", *QUICK], random.Random(4), set(), 0
+    for i in range(processes):
+        for name in os.listdir(os.path.join(cache, "artifacts")) if i else ():
+            if name.endswith((".request", ".source")):
+                os.unlink(os.path.join(cache, "artifacts", name))
+        p = subprocess.run([os.path.abspath(os.path.join(h.args.bin, "qcc")), "cache", "artifact", model, "--cache-dir", cache, *chance.sample(options, len(options))],
+                           capture_output=True, cwd=chance.choice(["/", h.work]), env={**os.environ, "LC_ALL": "C", "RUN": "x" * i})
+        assert p.returncode == 0, said(p)
+        places.add(p.stdout)
+        made += compiled(p)
+    h.expect(f"{processes} processes: one name, one compile", len(places) == 1 and made == 1, f"{made} compiles, {sorted(places)}")
+
+
 def main():
     tries = TRIES
     if "--tries" in sys.argv:
@@ -306,6 +323,7 @@ def main():
     together(h, right, count, 1 if tries == TRIES else tries)
     folders(h, right, count, tries)
     twice(h)
+    same_key(h)
     count.show()
     h.finish()
 

@@ -212,15 +212,19 @@ def stages(h, qbin):
 
 
 def buckets(h, gguf, tokens):
-    want = None
+    """Ladders of one to six programs: the same bits, and one copy of the weights, which all of them read."""
+    want, weights = None, set()
     for ladder in (["--decode=1", "--prefill=1"], ["--decode=1,2,4,8", "--prefill=32,128"], ["--decode=1,3", "--prefill=7,48"], ["--decode=64,1", "--prefill=20,5,5"]):
         qbin = h.compile(gguf, "ladder.qbin", "--cpu=native", *ladder)
-        rows = {(p["name"].split("_")[0], p["rows"]) for p in h.inspect(qbin)["programs"] if "tokens" in p["takes"]}
+        report = h.inspect(qbin)
+        rows = {(p["name"].split("_")[0], p["rows"]) for p in report["programs"] if "tokens" in p["takes"]}
+        weights.add(tuple((s["size"], s["hash"]) for s in report["sections"] if s["kind"] == "weights"))
         asked = {(o[2:].split("=")[0], int(n)) for o in ladder for n in o.split("=")[1].split(",")}
         h.check(f"ladder {' '.join(ladder)}", rows == asked, f"has {sorted(rows)}")
         got = [h.logits(qbin, tokens), h.logits(qbin, tokens, "--split", "1"), h.logits(qbin, tokens, "--split", "3,8")]
         want = want or got[0]
         h.check(f"ladder {' '.join(ladder)}: the same bits", all(g == want for g in got))
+    h.check("ladders: the weights are there once, the same bytes", len(weights) == 1 and len(min(weights)) == 1, str(weights))
 
 
 def atomic(h, gguf):

@@ -256,9 +256,11 @@ TEST(Explain, CoversEveryCodeInTheSources) {
   }
   std::ifstream in(root / "docs/reference/errors.md");
   const std::regex row("^\\| `(Q[0-9]{4})` \\|");
+  std::set<std::string> rows;
   for (std::string line; std::getline(in, line);) {
     std::smatch match;
     if (!std::regex_search(line, match, row)) continue;
+    EXPECT_TRUE(rows.insert(match[1]).second) << match[1] << " stands for two things";
     EXPECT_TRUE(codes.contains(match[1])) << match[1] << " is explained, but nothing in the sources says it";
   }
 }

@@ -1,6 +1,8 @@
 // The evaluator around the ops: functions, calls, groups, inputs, and what it says when something does not
 // fit.
 #include <cmath>
+#include <fstream>
+#include <iterator>
 
 #include "tests/unit/hir/evaluation.h"
 
@@ -184,6 +186,25 @@ TEST_F(EvaluatorTest, OpsWithoutAReferenceAndEndlessCallsAreErrors) {
   EXPECT_EQ(failure({x}, "cast"), "'builtin.unrealized_conversion_cast' op has no reference evaluation\n");
   EXPECT_EQ(failure({x}, "forever"), "@forever is called more than 64 deep\n");
   EXPECT_EQ(values({x}, "again"), (std::vector<double>{2, 4})) << "the evaluator must work on after an error";
+}
+
+// A new op without a reference, or that is not in the files of the round trips, fails here.
+TEST_F(EvaluatorTest, EveryOpHasAReferenceAndARoundTrip) {
+  std::string text;
+  for (const char* file : {"ops.mlir", "fused.mlir"}) {
+    std::ifstream in(std::string(QCC_SOURCE_DIR "/tests/lit/hir/") + file);
+    text.append(std::istreambuf_iterator<char>(in), {});
+  }
+  int ops = 0;
+  for (mlir::RegisteredOperationName op : context_.getRegisteredOperations()) {
+    const std::string name = op.getStringRef().str();
+    if (op.getDialectNamespace() != HirDialect::getDialectNamespace()) continue;
+    ++ops;
+    EXPECT_TRUE(op.hasInterface<EvaluableOpInterface>() || name == "hir.yield") << name;
+    EXPECT_TRUE(text.find(" " + name + " ") != text.npos || text.find(" " + name + "(") != text.npos)
+        << name << " is not printed and parsed";
+  }
+  EXPECT_GT(ops, 30);
 }
 
 TEST_F(EvaluatorTest, TypesKnowTheirSizes) {

@@ -174,6 +174,8 @@ TEST(EngineAppend, AFullContextTakesNothingAndKeepsEverything) {
   const qrt::Status full = Append(s.session, {1, 2, 3});
   EXPECT_EQ(full.code(), Code::kContextFull) << full.ToString();
   EXPECT_EQ(full.number(), 5310u);
+  EXPECT_NE(full.message().find("3 tokens do not fit: the session holds 18 of 20"), std::string::npos)
+      << full.ToString();
   EXPECT_EQ(s.session.position(), 18u);
   EXPECT_EQ(toy.device->steps.size(), steps) << "a step ran for refused tokens";
   EXPECT_NE(s.session.logits(), nullptr) << "a refused append took the logits away";

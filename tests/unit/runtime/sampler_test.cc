@@ -151,6 +151,20 @@ TEST(Sampler, TopKOneIsGreedy) {
   for (int i = 0; i < 20; ++i) EXPECT_EQ(Sample(sampler, {1, 3, 3, 2}), 1);
 }
 
+TEST(Sampler, AVanishingTemperatureIsGreedy) {
+  SamplerOptions options;
+  options.temperature = 0;
+  Sampler greedy = Make(500, options);
+  for (const float temperature : {1e-8f, 1e-30f}) {
+    options.temperature = temperature;
+    Sampler cold = Make(500, options);
+    for (uint32_t seed = 0; seed < 200; ++seed) {
+      const std::vector<float> logits = RandomLogits(500, seed, 6);
+      ASSERT_EQ(Sample(cold, logits), Sample(greedy, logits)) << temperature << ", logits " << seed;
+    }
+  }
+}
+
 TEST(Sampler, TopKKeepsTheLowestIdsOfEquals) {
   for (int32_t k : {3, 600}) {
     SamplerOptions options;
