@@ -283,7 +283,8 @@ constexpr CompileOption kOptions[] = {
      .write = WriteChoice<&PipelineOptions::no_cache>},
     {.name = "strict",
      .help = "fail at the first warning",
-     .page = "About the file (a default that stands in for a missing key, a tensor that is not used), and "
+     .page = "About the file (a default that stands in for a missing key, a key or a tensor that is not "
+             "used), and "
              "about options without effect",
      .words = kSwitchWords,
      .implied = "on",

@@ -162,6 +162,7 @@ absl::StatusOr<ImportResult> importFamily(MLIRContext& context, const gguf::File
   if (model.hp.nextnBlocks > 0 && tensors.goesOn() && model.ends.embedding.tensor != nullptr)
     model.nextn = collectNextn(tensors, file, model.hp, model.ends, layers.make(model.hp.trunkBlocks()),
                                options.draft_vocabulary);
+  metadata.warnOfUnread();
   ImportResult result;
   result.warnings = metadata.warnings();
   // A key that is missing explains what tensors then seem to lack.

@@ -18,6 +18,7 @@ std::string Metadata::key(std::string_view suffix) const {
 }
 
 bool Metadata::has(std::string_view suffix) const {
+  asked_.emplace(suffix);
   return file_.Has(key(suffix));
 }
 
@@ -209,6 +210,20 @@ absl::StatusOr<double> numberOrFlag(const gguf::File& file, const std::string& k
 
 }  // namespace
 
+void Metadata::warnOfUnread() {
+  const std::string prefix = arch_ + ".";
+  for (std::string_view key : file_.keys()) {
+    if (!key.starts_with(prefix)) continue;
+    const std::string_view suffix = key.substr(prefix.size());
+    // Which of those matter depends on the kind of scaling; refuseForeignArithmetic has looked at them all.
+    if (suffix.starts_with(kRopeScaling) || asked_.contains(suffix)) continue;
+    // The artifact records warnings, and takes no text as long as a key may be.
+    const std::string named =
+        key.size() <= 256 ? text(key) : absl::StrCat("of ", key.size(), " bytes that begins with ", prefix);
+    warn(absl::StrCat("key ", named, " is not used by this architecture"));
+  }
+}
+
 void refuseForeignArithmetic(Metadata& metadata, bool hasExperts) {
   const gguf::File& file = metadata.file();
   for (const NeutralKey& rule : kNeutralKeys) {
@@ -232,7 +247,7 @@ void refuseForeignArithmetic(Metadata& metadata, bool hasExperts) {
       metadata.fail("Q2008", key.substr(metadata.arch().size() + 1),
                     absl::StrCat("key ", text(key), " is no parameter of rope scaling that qcc has"),
                     "the rotation could be wrong without it; use a file with a supported scaling");
-    const bool rotated = key.starts_with("prism.hadamard.");
+    const bool rotated = key.find("hadamard") != key.npos;
     if (!rotated && key.find("pestle") == key.npos) continue;
     metadata.fail(MakeError(
         "Q2008",

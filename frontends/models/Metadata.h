@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -64,6 +65,8 @@ class Metadata {
   void fail(const absl::Status& status);
   // Records what the file leaves open or says twice, and how it was taken: one sentence.
   void warn(std::string sentence) { warnings_.push_back(std::move(sentence)); }
+  // Warns of the architecture's keys that nothing has asked for.
+  void warnOfUnread();
   const std::vector<std::string>& warnings() const { return warnings_; }
   bool listsAll() const { return refusals_ != nullptr; }
   bool ok() const { return status_.ok(); }
@@ -79,6 +82,7 @@ class Metadata {
   std::vector<absl::Status>* refusals_;
   absl::Status status_;
   std::vector<std::string> warnings_;
+  mutable std::set<std::string, std::less<>> asked_;  // suffixes
 };
 
 // Refuses files whose keys ask for arithmetic that the importer does not emit (soft-capping, sliding windows,

@@ -309,6 +309,31 @@ TEST(Sections, TheirAbsenceIsWarnedOf) {
   }
 }
 
+// What a file says and nothing looks at is not passed over in silence.
+TEST(Unread, KeysAreWarnedOf) {
+  for (const char* arch : {"qwen35", "qwen35moe", "qwen3", "qwen3moe", "qwen3next"}) {
+    SCOPED_TRACE(arch);
+    TinyModel model = Tiny(arch);
+    model.set("rope.scaling.type", std::string("none"));
+    model.set("rope.scaling.yarn_beta_fast", 4.0f);
+    model.keys.emplace_back("general.of_tomorrow", 1u);
+    const Imported plain = Import(model);
+    EXPECT_TRUE(plain.warnings.empty()) << plain.warnings[0];
+    model.set("attention.of_tomorrow", true);
+    const Imported imported = Import(model);
+    ASSERT_TRUE(imported.status.ok()) << imported.status;
+    EXPECT_EQ(imported.warnings, std::vector<std::string>{std::string("key ") + arch +
+                                                          ".attention.of_tomorrow is not used by this "
+                                                          "architecture"});
+    EXPECT_TRUE(imported.text() == plain.text());
+  }
+  TinyModel model = Tiny();
+  model.set(std::string(60000, 'x'), true);
+  ASSERT_EQ(Import(model).warnings.size(), 1u);
+  EXPECT_EQ(Import(model).warnings[0],
+            "key of 60007 bytes that begins with qwen35. is not used by this architecture");
+}
+
 // The embedding's rows decide; a key that contradicts them is warned of.
 TEST(Vocabulary, IsThatOfTheTensor) {
   TinyConfig config;
@@ -355,8 +380,11 @@ TEST(ForeignArithmetic, KeysThatAskForItAreRefused) {
   model.set("attention.causal", true);
   model.set("logit_scale", 1.0f);
   EXPECT_TRUE(Import(model).status.ok()) << Import(model).status;
-  model.keys.emplace_back("prism.hadamard.version", 1u);
-  ExpectRefused(model, "Q2008", {"prism.hadamard.version", "Hadamard"});
+  for (const char* key : {"prism.hadamard.version", "quantize.hadamard_block", "qwen35.hadamard"}) {
+    TinyModel rotated = model;
+    rotated.keys.emplace_back(key, 1u);
+    ExpectRefused(rotated, "Q2008", {key, "Hadamard"});
+  }
 }
 
 }  // namespace
