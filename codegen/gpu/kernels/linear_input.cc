@@ -16,14 +16,23 @@ static_assert(kThreads == kNormThreads);
 // Of a chunk in workgroup memory: 8 words of codes, the scale's bits, the sums of both halves or the bits of
 // products. An odd number, so that parts of a row lie in different banks.
 constexpr int kScaleWord = 8, kSumWord = 9, kChunkWords = 11;
-// Heads whose squares are added up at a time: barriers are fewer, and the sums stay in registers.
-constexpr int kHeadsAtOnce = 8;
+// Heads whose squares are added up at a time, of a row and of all that are made at a time: barriers are
+// fewer, and the sums stay in registers. Without subgroups all threads' parts lie in workgroup memory, that
+// rows need.
+constexpr int kHeadsAtOnce = 8, kSumsAtOnce = 16, kHeadsWithoutSubgroups = 4;
+// Rows that are made at a time: what a workgroup waits for, memory and one another's sums, it waits for once.
+// Where subgroups are small, sums of more than one take workgroup memory that rows need.
+constexpr int kRowsAtOnce = 4, kLeastSubgroup = 16;
 
 int Heads(const LinearSpec& spec) {
   return static_cast<int>(spec.k / spec.norm_dim);
 }
-int HeadsAtOnce(const LinearSpec& spec) {
-  return std::min(kHeadsAtOnce, Heads(spec));
+int RowsAtOnce(const Profile& profile, int rows) {
+  return profile.subgroup < kLeastSubgroup ? 1 : std::min(kRowsAtOnce, rows);
+}
+int HeadsAtOnce(const LinearSpec& spec, const Profile& profile, int rows_at_once) {
+  if (profile.subgroup == 0) return std::min(kHeadsWithoutSubgroups, Heads(spec));
+  return std::min({kHeadsAtOnce, kSumsAtOnce / rows_at_once, Heads(spec)});
 }
 
 }  // namespace
@@ -73,9 +82,12 @@ int MadeRows::SharedWords(const LinearSpec& spec, const Profile& profile, int ro
   if (spec.making == Making::kNothing) return later;
   const int made = rows * RowWords(spec, profile, rows);
   int words = spec.int8 ? std::max(made, later) : made + later;
-  if (spec.making == Making::kNormed) words += Reducer::SharedWords(profile, kThreads, kThreads);
+  const int at_once = RowsAtOnce(profile, rows);
+  if (spec.making == Making::kNormed) words += Reducer::SharedWords(profile, kThreads, kThreads, at_once);
   if (spec.making == Making::kGatedNormed) {
-    words += Reducer::SharedWords(profile, kThreads, kThreads, HeadsAtOnce(spec)) + Heads(spec);
+    words +=
+        Reducer::SharedWords(profile, kThreads, kThreads, at_once * HeadsAtOnce(spec, profile, at_once)) +
+        at_once * Heads(spec);
   }
   if (spec.int8) words += RowQuantizer::SharedWords(profile, kThreads);
   return words;
@@ -87,12 +99,13 @@ MadeRows::MadeRows(Builder& b, const LinearSpec& spec, const LinearArgs& args, i
       spec_(spec),
       args_(args),
       count_(rows),
+      at_once_(RowsAtOnce(b.profile(), rows)),
       row_words_(RowWords(spec, b.profile(), rows)),
       products_(products) {
-  if (norms()) reducer_.emplace(b, kThreads, kThreads);
+  if (norms()) reducer_.emplace(b, kThreads, kThreads, at_once_);
   if (gated()) {
-    reducer_.emplace(b, kThreads, kThreads, HeadsAtOnce(spec));
-    head_scales_ = b.AllocShared(Type::kF32, Heads(spec));
+    reducer_.emplace(b, kThreads, kThreads, at_once_ * HeadsAtOnce(spec, b.profile(), at_once_));
+    head_scales_ = b.AllocShared(Type::kF32, at_once_ * Heads(spec));
   }
   if (spec.int8) quantizer_.emplace(b, kThreads, spec.k, spec.terms);
   const int made = rows * row_words_;
@@ -100,12 +113,15 @@ MadeRows::MadeRows(Builder& b, const LinearSpec& spec, const LinearArgs& args, i
 }
 
 void MadeRows::Make() {
-  b_.For(b_.I32(0), b_.I32(count_), b_.I32(1), [&](Val row) {
-    const Val source = args_.Input(args_.first_row + row).at;
-    const Val scale = norms() ? NormScale(b_, *reducer_, args_.x, source, spec_.k, args_.norm_eps) : Val();
-    if (gated()) MakeHeadScales(source);
-    if (spec_.int8) return Round(row, source, scale);
-    b_.If(Eq(b_.Thread(), 0), [&] { b_.StoreShared(made_, row, scale); });
+  b_.For(b_.I32(0), b_.I32(count_), b_.I32(at_once_), [&](Val row) {
+    std::vector<Val> sources, scales(static_cast<size_t>(at_once_));
+    for (int i = 0; i < at_once_; ++i) sources.push_back(args_.Input(args_.first_row + row + i).at);
+    if (norms()) scales = NormScales(b_, *reducer_, args_.x, sources, spec_.k, args_.norm_eps);
+    if (gated()) MakeHeadScales(sources);
+    if (spec_.int8) return Round(row, sources, scales);
+    b_.If(Eq(b_.Thread(), 0), [&] {
+      for (int i = 0; i < at_once_; ++i) b_.StoreShared(made_, row + i, scales[static_cast<size_t>(i)]);
+    });
   });
   b_.Barrier();
   for (int m = 0; !spec_.int8 && m < count_; ++m) {
@@ -114,65 +130,80 @@ void MadeRows::Make() {
   }
 }
 
-// By the same sums, in the same order, as gated_delta's own norm.
-void MadeRows::MakeHeadScales(Val source) {
-  const int dim = static_cast<int>(spec_.norm_dim), heads = Heads(spec_), at_once = HeadsAtOnce(spec_);
-  const Val begin = ShrU(source, 2);
-  b_.Barrier();  // scales of the row before may still be read
+// By the same sums, in the same order, as gated_delta's own norm. Thread i finishes the sum of number i.
+void MadeRows::MakeHeadScales(const std::vector<Val>& sources) {
+  const int dim = static_cast<int>(spec_.norm_dim), heads = Heads(spec_),
+            at_once = HeadsAtOnce(spec_, b_.profile(), at_once_);
+  const Val row = DivU(b_.Thread(), at_once), number = RemU(b_.Thread(), at_once);
+  b_.Barrier();  // scales of the rows before may still be read
   b_.For(b_.I32(0), b_.I32(heads), b_.I32(at_once), [&](Val first) {
-    std::vector<Val> squares;
-    for (int i = 0; i < at_once; ++i) {
-      const Val head = MinS(first + i, b_.I32(heads - 1));
-      squares.push_back(OwnSquares(b_, args_.x, begin + head * dim, dim));
+    std::vector<Val> sums;
+    for (const Val& source : sources) {
+      for (int i = 0; i < at_once; ++i) {
+        const Val head = MinS(first + i, b_.I32(heads - 1));
+        sums.push_back(OwnSquares(b_, args_.x, ShrU(source, 2) + head * dim, dim));
+      }
     }
-    const std::vector<Val> sums = (*reducer_)(Reduction::kSum, squares);
-    for (int i = 0; i < at_once; ++i) {
-      b_.If(And(Eq(b_.Thread(), i), LtS(first + i, b_.I32(heads))), [&] {
-        const Val scale = GatedNormScale(b_, sums[static_cast<size_t>(i)], dim, args_.norm_eps);
-        b_.StoreShared(head_scales_, first + i, scale);
-      });
-    }
+    sums = (*reducer_)(Reduction::kSum, std::move(sums));
+    Val own = sums[0];
+    for (size_t i = 1; i < sums.size(); ++i) own = Select(Eq(b_.Thread(), static_cast<int>(i)), sums[i], own);
+    const Val head = first + number;
+    b_.If(And(LtS(row, b_.I32(at_once_)), LtS(head, b_.I32(heads))), [&] {
+      b_.StoreShared(head_scales_, row * heads + head, GatedNormScale(b_, own, dim, args_.norm_eps));
+    });
   });
   b_.Barrier();
 }
 
-void MadeRows::Round(Val row, Val source, Val scale) {
+void MadeRows::Round(Val row, const std::vector<Val>& sources, const std::vector<Val>& scales) {
   const Val end = b_.I32(static_cast<int32_t>(spec_.k / 4));
+  const size_t rows = sources.size();
   // All threads go round together: the quantizer has barriers.
   b_.For(b_.I32(0), end, b_.I32(kThreads), [&](Val first) {
     const Val quad = first + b_.Thread(), active = LtS(quad, end), at = MinS(quad, end - 1) << 4;
-    std::vector<Val> values = Values(source, at, scale);
-    const std::vector<Val> scales = quantizer_->Scales(values);
+    std::vector<std::vector<Val>> values, of_terms;
+    for (size_t i = 0; i < rows; ++i)
+      values.push_back(Values(sources[i], at, scales[i], static_cast<int>(i)));
+    for (size_t i = 0; i < rows; ++i) of_terms.push_back(quantizer_->Scales(values[i]));
     for (int t = 0; t < spec_.terms; ++t) {
-      std::vector<Val> rest;
-      const Val of_term = scales[static_cast<size_t>(t)];
-      const RoundedQuad rounded = quantizer_->Round(values, of_term, t + 1 < spec_.terms ? &rest : nullptr);
-      const Val number = ShrU(quad, 3) + t * spec_.chunks();
-      const Val to = Place(row, number), word = quad & 7;
-      b_.If(active, [&] { b_.StoreShared(made_, to + word, rounded.word); });
-      StoreNumbers(rounded, of_term, to, word, active);
-      values = std::move(rest);
+      std::vector<Numbers> numbers;
+      for (size_t i = 0; i < rows; ++i) {
+        std::vector<Val> rest;
+        const Val scale = of_terms[i][static_cast<size_t>(t)];
+        numbers.push_back(
+            NumbersOf(quantizer_->Round(values[i], scale, t + 1 < spec_.terms ? &rest : nullptr), scale));
+        values[i] = std::move(rest);
+      }
+      const Val chunk = ShrU(quad, 3) + t * spec_.chunks();
+      b_.If(active, [&] {
+        for (size_t i = 0; i < rows; ++i)
+          Store(numbers[i], Place(row + static_cast<int>(i), chunk), quad & 7);
+      });
     }
   });
 }
 
-void MadeRows::StoreNumbers(const RoundedQuad& rounded, Val scale, Val to, Val word, Val active) {
-  const Sums kind = SumsOf(spec_.format);
-  const bool halves = !products_ || kind == Sums::kTwo;
-  Val sum;
-  if (halves) sum = quantizer_->HalfSum(rounded);
-  if (products_ && kind != Sums::kNone)
-    sum = b_.AsI32(scale * (halves ? b_.ToF32(sum) : quantizer_->Sum(rounded)));
-  b_.If(active, [&] {
-    b_.If(Eq(word, 0), [&] {
-      b_.StoreShared(made_, to + kScaleWord, b_.AsI32(scale));
-      if (sum && !halves) b_.StoreShared(made_, to + kSumWord, sum);
-    });
-    if (halves) b_.If(Eq(word & 3, 0), [&] { b_.StoreShared(made_, to + ShrU(word, 2) + kSumWord, sum); });
-  });
+MadeRows::Numbers MadeRows::NumbersOf(const RoundedQuad& rounded, Val scale) {
+  Numbers numbers = {rounded.word, scale, {}};
+  if (SumsHalves()) numbers.sum = quantizer_->HalfSum(rounded);
+  if (products_ && SumsOf(spec_.format) != Sums::kNone) {
+    const Val sum = SumsHalves() ? b_.ToF32(numbers.sum) : quantizer_->Sum(rounded);
+    numbers.sum = b_.AsI32(scale * sum);
+  }
+  return numbers;
 }
 
-std::vector<Val> MadeRows::Values(Val source, Val at, Val scale) const {
+void MadeRows::Store(const Numbers& numbers, Val to, Val word) {
+  b_.StoreShared(made_, to + word, numbers.code);
+  b_.If(Eq(word, 0), [&] {
+    b_.StoreShared(made_, to + kScaleWord, b_.AsI32(numbers.scale));
+    if (numbers.sum && !SumsHalves()) b_.StoreShared(made_, to + kSumWord, numbers.sum);
+  });
+  if (!SumsHalves()) return;
+  b_.If(Eq(word & 3, 0), [&] { b_.StoreShared(made_, to + ShrU(word, 2) + kSumWord, numbers.sum); });
+}
+
+std::vector<Val> MadeRows::Values(Val source, Val at, Val scale, int row) const {
   if (scale) return NormQuad(b_, args_.x, source, args_.norm_weight, at, scale);
   const auto quad = [&](Val base, Val byte) {
     const Val v = b_.Load(Type::kF32x4, base, byte);
@@ -183,7 +214,7 @@ std::vector<Val> MadeRows::Values(Val source, Val at, Val scale) const {
   const int head_bytes = 4 * static_cast<int>(spec_.norm_dim);
   const std::vector<Val> weights = quad(args_.norm_weight, RemU(at, head_bytes)),
                          gates = quad(args_.gate, source + at);
-  const Val of_head = b_.LoadShared(head_scales_, DivU(at, head_bytes));
+  const Val of_head = b_.LoadShared(head_scales_, DivU(at, head_bytes) + row * Heads(spec_));
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = GatedNormed(values[i], of_head, weights[i], gates[i]);
   return values;
@@ -215,7 +246,7 @@ Int8Chunk MadeRows::Chunk(size_t row, Val number) const {
 }
 
 std::vector<Val> MadeRows::Quad(size_t row, Val from, int quad) const {
-  return Values(sources_[row], from + 16 * quad, scales_[row]);
+  return Values(sources_[row], from + 16 * quad, scales_[row], 0);
 }
 
 }  // namespace qcc::gpu

@@ -77,26 +77,34 @@ class MadeRows final : public LinearInput {
  private:
   bool norms() const { return spec_.making == Making::kNormed; }
   bool gated() const { return spec_.making == Making::kGatedNormed; }
-  // Of the row at byte `source` of x, what each head is multiplied by.
-  void MakeHeadScales(Val source);
+  // Of the rows at bytes `sources` of x, what each head is multiplied by.
+  void MakeHeadScales(const std::vector<Val>& sources);
   // From one row to the next.
   static int RowWords(const LinearSpec& spec, const Profile& profile, int rows);
   Val Place(Val row, Val number) const;
-  void Round(Val row, Val source, Val scale);
-  // What stands behind the codes of the thread's chunk at word `to`.
-  void StoreNumbers(const RoundedQuad& rounded, Val scale, Val to, Val word, Val active);
-  // Of the row at byte `source` of x, the four columns at byte `at`, normed where rows are.
-  std::vector<Val> Values(Val source, Val at, Val scale) const;
+  // Rows `row`, row + 1, ...
+  void Round(Val row, const std::vector<Val>& sources, const std::vector<Val>& scales);
+  // Of four columns of a row, which a chunk's word is made of, what goes to workgroup memory.
+  struct Numbers {
+    Val code, scale, sum;  // sum: null for none
+  };
+  Numbers NumbersOf(const RoundedQuad& rounded, Val scale);
+  // `word`: of the chunk at word `to`.
+  void Store(const Numbers& numbers, Val to, Val word);
+  bool SumsHalves() const { return !products_ || SumsOf(spec_.format) == Sums::kTwo; }
+  // Of the row at byte `source` of x, `row`th of those that are made at a time, the four columns at byte
+  // `at`, normed where rows are.
+  std::vector<Val> Values(Val source, Val at, Val scale, int row) const;
 
   Builder& b_;
   const LinearSpec& spec_;
   const LinearArgs& args_;
-  const int count_, row_words_;
+  const int count_, at_once_, row_words_;
   const bool products_;
   std::optional<Reducer> reducer_;
   std::optional<RowQuantizer> quantizer_;
   Shared made_;               // [row]: int8: chunks; f32: the norm's scale
-  Shared head_scales_;        // kGatedNormed: of the row that is made
+  Shared head_scales_;        // kGatedNormed: of the rows that are made
   std::vector<Val> sources_;  // f32: of each row, its byte offset
   std::vector<Val> scales_;   // f32: of each row, the norm's
 };

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <utility>
 
 #include "codegen/gpu/kernels/families.h"
 #include "codegen/gpu/kernels/kernel_args.h"
@@ -76,18 +77,33 @@ void NormKernel::Write(Val quad, Val active, Val at, const std::vector<Val>& val
 }  // namespace
 
 Val NormScale(Builder& b, Reducer& reducer, Val x, Val source, int64_t cols, Val eps) {
-  // Four partial sums a thread, by column modulo 4.
-  const std::vector<Val> zero(4, b.F32(0.f));
+  return NormScales(b, reducer, x, {source}, cols, eps)[0];
+}
+
+std::vector<Val> NormScales(Builder& b, Reducer& reducer, Val x, const std::vector<Val>& sources,
+                            int64_t cols, Val eps) {
+  // Of a row four partial sums a thread, by column modulo 4.
+  const std::vector<Val> zero(4 * sources.size(), b.F32(0.f));
   const auto squares = [&](Val quad, const std::vector<Val>& carried) {
-    const Val v = b.Load(Type::kF32x4, x, source + (quad << 4));
-    std::vector<Val> acc = carried;
-    for (int c = 0; c < 4; ++c) acc[c] = Fma(b.Extract(v, c), b.Extract(v, c), acc[c]);
+    std::vector<Val> acc = carried, quads;
+    for (const Val& source : sources) quads.push_back(b.Load(Type::kF32x4, x, source + (quad << 4)));
+    for (size_t i = 0; i < acc.size(); ++i) {
+      const Val v = b.Extract(quads[i / 4], static_cast<int>(i % 4));
+      acc[i] = Fma(v, v, acc[i]);
+    }
     return acc;
   };
   const std::vector<Val> acc =
       b.For(b.Thread(), b.I32(static_cast<int32_t>(cols / 4)), b.I32(kThreads), zero, squares);
-  const Val mean = DivF(reducer.Sum((acc[0] + acc[1]) + (acc[2] + acc[3])), b.F32(static_cast<float>(cols)));
-  return DivF(b.F32(1.f), b.Call(Builder::Fn::kSqrt, mean + eps));
+  std::vector<Val> scales;
+  for (size_t i = 0; i < acc.size(); i += 4)
+    scales.push_back((acc[i] + acc[i + 1]) + (acc[i + 2] + acc[i + 3]));
+  scales = reducer(Reduction::kSum, std::move(scales));
+  for (Val& scale : scales) {
+    const Val mean = DivF(scale, b.F32(static_cast<float>(cols)));
+    scale = DivF(b.F32(1.f), b.Call(Builder::Fn::kSqrt, mean + eps));
+  }
+  return scales;
 }
 
 std::vector<Val> NormQuad(Builder& b, Val x, Val source, Val weight, Val at, Val scale) {

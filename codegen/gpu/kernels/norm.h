@@ -17,6 +17,10 @@ inline constexpr int kNormThreads = 128;
 // `reducer` is over kNormThreads; all threads of the workgroup must call (barriers).
 Val NormScale(Builder& b, Reducer& reducer, Val x, Val source, int64_t cols, Val eps);
 
+// The same of several rows side by side; `reducer` takes as many values.
+std::vector<Val> NormScales(Builder& b, Reducer& reducer, Val x, const std::vector<Val>& sources,
+                            int64_t cols, Val eps);
+
 // Four columns of the row: `at` is their byte offset in it.
 std::vector<Val> NormQuad(Builder& b, Val x, Val source, Val weight, Val at, Val scale);
 
