@@ -40,18 +40,22 @@ class DeltaLaunches {
       : s_(s), d_(d), expansion_(expansion) {}
 
   std::vector<Launch> All() {
-    // With more rows each would be mixed again by all workgroups of the rule.
-    if (IsOneLaunch()) return {MixedRule(), Norm()};
-    if (decodes_) return {Mix(), Rule(nullptr), Norm()};
-    const Launch dots = Dots();
-    return {Mix(), dots, Rule(&dots), Norm()};
+    std::vector<Launch> launches = AheadOfNorm();
+    launches.push_back(Norm());
+    return launches;
   }
-
-  // But for the norm.
-  bool IsOneLaunch() const { return d_.rows == 1 && MixesInRule(s_); }
-  Launch MixedRule();
+  std::vector<Launch> AheadOfNorm() {
+    // With more rows each would be mixed again by all workgroups of the rule.
+    if (mixes_in_rule_) return {MixedRule()};
+    if (decodes_) return {Mix(), Rule(nullptr)};
+    const Launch dots = Dots();
+    return {Mix(), dots, Rule(&dots)};
+  }
+  // What later steps need.
+  bool KeepsAheadOfNorm() const { return mixes_in_rule_ || kept_rows_ != 0; }
 
  private:
+  Launch MixedRule();
   DeltaMixInput<Arg> MixInput() const;
   std::string MixName() const { return ".ab" + std::to_string(s_.ld_ab) + (s_.l2_max ? ".max" : ".sum"); }
   Launch Mix() const;
@@ -62,7 +66,10 @@ class DeltaLaunches {
   const DeltaSpec& s_;
   const Dispatch<plan::GatedDeltaSpec>& d_;
   Expansion& expansion_;
-  const bool decodes_ = d_.rows <= kMaxDecodeRows;
+  const bool decodes_ = d_.rows <= kMaxDecodeRows, mixes_in_rule_ = d_.rows == 1 && MixesInRule(s_);
+  // Whose mix keeps what later steps need.
+  const int kept_rows_ =
+      decodes_ && !mixes_in_rule_ && KeepsInMix(s_, d_.rows) ? static_cast<int>(d_.rows) : 0;
   const uint64_t rows_ = static_cast<uint64_t>(d_.rows), blocks_ = CeilDiv(rows_, kDeltaBlock);
   const uint64_t channels_ = static_cast<uint64_t>(s_.channels());
   const uint64_t keys_ = static_cast<uint64_t>(s_.keys());
@@ -72,8 +79,10 @@ class DeltaLaunches {
   const uint64_t sequences_ = decodes_ ? rows_ : 1;
   const uint64_t state_bytes_ = 4 * value_heads_ * static_cast<uint64_t>(s_.key_dim * s_.value_dim);
   const uint64_t entry_bytes_ = 4 * static_cast<uint64_t>(s_.entry().floats);
-  const Arg mixed_ = expansion_.Scratch(4 * rows_ * channels_),
-            gates_ = expansion_.Scratch(4 * rows_ * gate_width_);
+  const uint64_t kept_bytes_ = 4 * (channels_ + keys_ + value_heads_);  // of a row, but for u
+  const uint64_t mixed_rows_ = rows_ + static_cast<uint64_t>(kept_rows_);
+  const Arg mixed_ = expansion_.Scratch(4 * mixed_rows_ * channels_),
+            gates_ = expansion_.Scratch(4 * mixed_rows_ * gate_width_);
   const Arg conv_state_ = Number(d_.bindings.conv_state->value),
             delta_state_ = Number(d_.bindings.delta_state->value);
 };
@@ -94,15 +103,19 @@ DeltaMixInput<Arg> DeltaLaunches::MixInput() const {
 
 Launch DeltaLaunches::Mix() const {
   Launch mix;
-  mix.name = "gated_delta.mix" + s_.name() + MixName();
-  mix.emit = [s = s_](Builder& b) { EmitDeltaMix(b, s); };
+  mix.name =
+      "gated_delta.mix" + s_.name() + MixName() + (kept_rows_ ? ".keep" + std::to_string(kept_rows_) : "");
+  mix.emit = [s = s_, rows = kept_rows_](Builder& b) { EmitDeltaMix(b, s, rows); };
   mix.workgroup_size = kDeltaThreads;
   mix.grid[0] = DeltaMixGroups(s_);
   mix.grid[1] = static_cast<uint32_t>(rows_);
-  mix.args = ListArgs<DeltaMixArgs>({.in = MixInput(), .mixed = mixed_, .gates = gates_});
+  const DeltaMixArgs<Arg> args = {.in = MixInput(), .mixed = mixed_, .gates = gates_};
+  mix.args = kept_rows_ ? ListArgs<DeltaMixKeepArgs>({.mix = args, .delta_state = delta_state_})
+                        : ListArgs<DeltaMixArgs>(args);
   mix.read_bytes = 4 * rows_ * (channels_ + 2 * value_heads_) + 4 * channels_ * taps_ + 8 * value_heads_ +
                    sequences_ * 4 * channels_ * (taps_ - 1);
   mix.write_bytes = 4 * rows_ * (channels_ + gate_width_);
+  if (kept_rows_) mix.write_bytes += rows_ * kept_bytes_;
   mix.ops = rows_ * channels_ * (2 * taps_ + 20);
   return mix;
 }
@@ -133,12 +146,16 @@ Launch DeltaLaunches::Rule(const Launch* dots) const {
   const int most = static_cast<int>(decodes_ ? std::min<int64_t>(d_.rows, 2) : 4);
   const DeltaRuleForm form = {.sequences = decodes_ ? static_cast<int>(d_.rows) : kMaxSideBySide,
                               .tokens = most,
-                              .own_dots = dots == nullptr};
+                              .own_dots = dots == nullptr,
+                              .replaced = kept_rows_};
   Launch rule;
   rule.name = "gated_delta.rule" + s_.name() + ".s" + std::to_string(form.sequences) + ".t" +
-              std::to_string(form.tokens) + (form.own_dots ? "" : ".dots");
+              std::to_string(form.tokens) + (form.own_dots ? "" : ".dots") +
+              (form.replaced ? ".kept" + std::to_string(form.replaced) : "");
   rule.emit = [s = s_, form](Builder& b) { EmitDeltaRule(b, s, form); };
   rule.workgroup_size = s_.columns() * kDeltaParts;
+  // Four at a time would spill.
+  if (form.replaced) rule.at_once = 3;
   rule.grid[0] = DeltaRuleGroups(s_);
   rule.grid[2] = static_cast<uint32_t>(form.sequences);
   rule.args = ListArgs<DeltaRuleArgs>({.step = StepArg(expansion_),
@@ -174,7 +191,7 @@ Launch DeltaLaunches::MixedRule() {
                                           .out = *d_.bindings.out});
   rule.barrier = false;
   rule.read_bytes += mix.read_bytes;
-  rule.write_bytes += own + 4 * (channels_ + keys_ + value_heads_);
+  rule.write_bytes += own + kept_bytes_;
   rule.ops += mix.ops;
   return rule;
 }
@@ -184,7 +201,7 @@ Launch DeltaLaunches::Norm() const {
   norm.name = "gated_delta.norm" + s_.name();
   norm.emit = [s = s_](Builder& b) { EmitDeltaNorm(b, s); };
   norm.workgroup_size = kNormThreads;
-  norm.grid[0] = IsOneLaunch() ? static_cast<uint32_t>(s_.value_heads) : DeltaNormGroups(s_);
+  norm.grid[0] = KeepsAheadOfNorm() ? static_cast<uint32_t>(s_.value_heads) : DeltaNormGroups(s_);
   norm.grid[1] = static_cast<uint32_t>(rows_);
   norm.args = ListArgs<DeltaNormArgs>({.step = StepArg(expansion_),
                                        .seqs = StepSeqsArg(expansion_),
@@ -198,8 +215,8 @@ Launch DeltaLaunches::Norm() const {
                                        .out = *d_.bindings.out,
                                        .norm_eps = FloatNumber(d_.spec.norm_eps)});
   norm.barrier = true;
-  const uint64_t kept_rows = IsOneLaunch() ? 0 : std::min<uint64_t>(rows_, 2 * kDeltaBlock);
-  const uint64_t kept = kept_rows * 4 * (channels_ + keys_ + value_heads_);
+  const uint64_t kept_rows = KeepsAheadOfNorm() ? 0 : std::min<uint64_t>(rows_, 2 * kDeltaBlock);
+  const uint64_t kept = kept_rows * kept_bytes_;
   norm.read_bytes = 8 * rows_ * values_ + 4 * static_cast<uint64_t>(s_.value_dim) + kept;
   norm.write_bytes = 4 * rows_ * values_ + kept;
   norm.ops = rows_ * values_ * 24;
@@ -237,7 +254,7 @@ std::vector<Launch> ExpandUnnormed(const Dispatch<plan::GatedDeltaSpec>& d, Expa
   const std::optional<DeltaSpec> s = SpecOf(d);
   if (!s) return {};
   DeltaLaunches launches(*s, d, expansion);
-  return launches.IsOneLaunch() ? std::vector<Launch>{launches.MixedRule()} : std::vector<Launch>();
+  return launches.KeepsAheadOfNorm() ? launches.AheadOfNorm() : std::vector<Launch>();
 }
 
 }  // namespace qcc::gpu

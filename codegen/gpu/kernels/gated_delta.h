@@ -1,10 +1,11 @@
 // gated_delta in two to four launches: convolution with norms and gates of each row; the delta rule of each
-// sequence, block by block of dialects/layouts/sequence_state.h; the gated norm of each row, and beside it
-// what the sequence keeps of the step's last rows. Programs of many rows have the products of their keys and
-// queries made by a launch of its own ahead of the rule, for all blocks side by side; in programs of one row
-// the rule mixes what it reads and keeps what later steps need itself. Every number follows from a token's
-// position and what came before it, by the same operations in the same order whatever the step: nothing
-// depends on how the tokens of a sequence are dealt to steps.
+// sequence, block by block of dialects/layouts/sequence_state.h; the gated norm of each row. What the
+// sequence keeps of the step's last rows is written beside the norms in programs of many rows, which also
+// have the products of their keys and queries made by a launch of its own ahead of the rule, for all blocks
+// side by side; by the first launch in programs of few rows; by the rule in those of one row, where it mixes
+// what it reads, too. Every number follows from a token's position and what came before it, by the same
+// operations in the same order whatever the step: nothing depends on how the tokens of a sequence are dealt
+// to steps.
 #ifndef QCC_CODEGEN_GPU_KERNELS_GATED_DELTA_H_
 #define QCC_CODEGEN_GPU_KERNELS_GATED_DELTA_H_
 
@@ -54,6 +55,12 @@ struct DeltaMixArgs {
   DeltaMixInput<T> in;
   T mixed, gates;
 };
+// With what the sequence keeps. mixed, gates: [2 R], see DeltaMixed::replaced.
+template <typename T>
+struct DeltaMixKeepArgs {
+  DeltaMixArgs<T> mix;
+  T delta_state;
+};
 template <typename T>
 struct DeltaDotsArgs {
   T step, seqs, mixed, gates, delta_state, factors;  // factors: written
@@ -76,7 +83,12 @@ struct DeltaNormArgs {
       norm_eps;  // out: read and written
 };
 
-void EmitDeltaMix(Builder& b, const DeltaSpec& spec);
+// `kept_rows`: keeps what later steps need of the rows, too, of which there are so many at most; 0: does not.
+void EmitDeltaMix(Builder& b, const DeltaSpec& spec, int kept_rows);
+// Whether it can: of the columns that rows replace, their convolutions read none.
+inline bool KeepsInMix(const DeltaSpec& s, int64_t rows) {
+  return rows + s.taps - 1 <= kDeltaBlock;
+}
 // Workgroups of the mix: key heads, blocks of value channels, one for the gates.
 uint32_t DeltaMixGroups(const DeltaSpec& spec);
 
@@ -85,10 +97,11 @@ void EmitDeltaDots(Builder& b, const DeltaSpec& spec);
 
 // `sequences`: how many sequences go side by side. `tokens`: of which the state is read at once, at most 4;
 // no number depends on either. `own_dots`: makes the factors itself. `own_mix`: and what they are made of, in
-// programs of one row.
+// programs of one row. `replaced`: of own dots, DeltaMixed::replaced.
 struct DeltaRuleForm {
   int sequences = 1, tokens = 1;
   bool own_dots = false, own_mix = false;
+  int replaced = 0;
 };
 // Whether the rule's workgroups can mix: sums are added in the order that the mix's has.
 inline bool MixesInRule(const DeltaSpec& s) {
@@ -97,13 +110,13 @@ inline bool MixesInRule(const DeltaSpec& s) {
 void EmitDeltaRule(Builder& b, const DeltaSpec& spec, const DeltaRuleForm& form);
 uint32_t DeltaRuleGroups(const DeltaSpec& spec);
 
-// Of a row, value heads first; behind them, unless the rule did that, the workgroups that keep what a later
-// step needs of it: its column of the convolution, its key and decays. The entries' u is the rule's.
+// Of a row, value heads first; behind them, unless an earlier launch did that, the workgroups that keep what
+// a later step needs of it: its column of the convolution, its key and decays. The entries' u is the rule's.
 void EmitDeltaNorm(Builder& b, const DeltaSpec& spec);
 uint32_t DeltaNormGroups(const DeltaSpec& spec);
 
-// gated_delta without its norm, for readers that make it of `out` (Making::kGatedNormed): one launch. Empty
-// where it takes several without.
+// gated_delta without its norm, for readers that make it of `out` (Making::kGatedNormed). Empty where the
+// norm is also what keeps.
 std::vector<Launch> ExpandUnnormed(const Dispatch<plan::GatedDeltaSpec>& dispatch, Expansion& expansion);
 
 }  // namespace qcc::gpu

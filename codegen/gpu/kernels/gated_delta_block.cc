@@ -77,18 +77,25 @@ Val DeltaBlock::EntryAt(Val place, int64_t first) const {
   return (place * s_.entry().floats + (begin + first)) << 2;
 }
 
+DeltaBlock::Place DeltaBlock::PlaceOf(const DeltaPiece& piece, Val place) const {
+  const Val before = LtS(place, piece.begin), row = piece.origin + place;
+  if (mixed_.replaced == 0) return {before, row};
+  const Val replaced = place + kDeltaBlock;  // by the token at that place
+  return {And(before, LeS(piece.end, replaced)), Select(before, row + (kDeltaBlock + mixed_.replaced), row)};
+}
+
 std::vector<Val> DeltaBlock::Key(const DeltaPiece& piece, Val key_head, Val place) const {
-  const Val in_step = LeS(piece.begin, place);
+  const auto [in_entry, row] = PlaceOf(piece, place);
   const Val entry = ShrU(EntryAt(place, s_.entry().k), 2) + key_head * s_.key_dim;
-  return Load(Select(in_step, mixed_.mixed, piece.state),
-              Select(in_step, mixed_.Key(s_, piece.origin + place, key_head), entry));
+  return Load(Select(in_entry, piece.state, mixed_.mixed),
+              Select(in_entry, entry, mixed_.Key(s_, row, key_head)));
 }
 
 Val DeltaBlock::Products(const std::vector<Val>& own, const DeltaPiece& piece, Val key_head, Val first,
                          int tokens, const Shared& scratch, int at) const {
   std::vector<Val> sums(size_t{kDeltaParts}, b_.F32(0.f));
   for (int t = 0; t < tokens; ++t) {
-    const Val row = piece.origin + MinS(first + t, piece.end - 1);
+    const Val row = piece.origin + MinS(first + t, piece.EndHere() - 1);
     sums[static_cast<size_t>(t)] = Dot(own, Load(mixed_.mixed, mixed_.Key(s_, row, key_head)));
     sums[static_cast<size_t>(t) + size_t{kReadTokens}] =
         Dot(own, Load(mixed_.mixed, mixed_.Query(s_, row, key_head)));
@@ -103,11 +110,12 @@ int DeltaBlock::ScratchWords() const {
 void DeltaBlock::StageDecays(const DeltaPiece& piece, Val head, const Shared& memory, int at) const {
   const Val place = b_.Thread();
   b_.If(LtS(place, b_.I32(kDeltaBlock)), [&] {
-    const Val in_step = LeS(piece.begin, place);
-    const Val row = piece.origin + MinS(place, piece.end - 1);
-    const Val where = Select(in_step, mixed_.Decay(s_, row, head) << 2, EntryAt(place, head, s_.entry().d));
+    // Of tokens behind the step's: anything that was mixed.
+    const Val token = MinS(place, piece.end - 1);
+    const auto [in_entry, row] = PlaceOf(piece, token);
+    const Val where = Select(in_entry, EntryAt(token, head, s_.entry().d), mixed_.Decay(s_, row, head) << 2);
     b_.StoreShared(memory, place + at,
-                   b_.Load(Type::kF32, Select(in_step, mixed_.gates, piece.state), where));
+                   b_.Load(Type::kF32, Select(in_entry, piece.state, mixed_.gates), where));
   });
 }
 

@@ -18,11 +18,12 @@ struct DeltaFactors {
   static constexpr int kKey = 0, kSinceBegin = 15, kQuery = 16, kDecay = 32, kCount = 48;
 };
 
-// Of a sequence in a step; places are i32, 0..15.
+// Of a sequence in a step; places are i32, 0..15 in the block, and on into the next.
 struct DeltaPiece {
   Val state;       // i64: where the block keeps S and its entries
   Val origin;      // row of the block's first token, had the step begun there
   Val begin, end;  // places of the step's tokens
+  Val EndHere() const { return MinS(end, Const(end, kDeltaBlock)); }
 };
 
 // Where what was mixed of the step's rows lies: numbers of floats from `mixed` and `gates`, i32.
@@ -30,6 +31,10 @@ struct DeltaMixed {
   Val mixed, gates;  // i64
   // Of all rows and heads; else of the one row that there is what a workgroup mixed for itself.
   bool all = true;
+  // Behind a mix that keeps: where as many rows again begin. Where two blocks of a sequence lie in one place,
+  // the mix writes entries of the second over those of the first, which are still to be read: each row of a
+  // second block has key and decay of the first one's entry at its place there.
+  int replaced = 0;
 
   Val Query(const DeltaSpec& s, Val row, Val key_head) const;
   Val Key(const DeltaSpec& s, Val row, Val key_head) const;
@@ -74,6 +79,11 @@ class DeltaBlock {
   void StoreDecays(const Shared& memory, int at, const Shared& factors, int to) const;
 
  private:
+  // Whether the key and decay of the token at `place` are in its entry; else in which row they were mixed.
+  struct Place {
+    Val in_entry, row;
+  };
+  Place PlaceOf(const DeltaPiece& piece, Val place) const;
   int Offset(int i) const { return i / width_ * width_ * kDeltaParts + i % width_; }
   std::vector<Val> Load(Val base, Val first) const;
 

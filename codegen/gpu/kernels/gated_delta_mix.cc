@@ -1,7 +1,9 @@
 #include "codegen/gpu/kernels/gated_delta_mix.h"
 
+#include <optional>
 #include <vector>
 
+#include "codegen/gpu/kernels/gated_delta_block.h"
 #include "codegen/gpu/kernels/math.h"
 
 namespace qcc::gpu {
@@ -87,22 +89,85 @@ uint32_t DeltaMixGroups(const DeltaSpec& s) {
   return static_cast<uint32_t>(s.key_heads + CeilDiv(s.values(), kDeltaThreads) + 1);
 }
 
+namespace {
+
+// What later steps need of a row, in its place; what was there of the sequence's first block, where the row
+// is of the second, goes to DeltaMixed::replaced.
+class Keeper {
+ public:
+  Keeper(Builder& b, const DeltaSpec& s, const DeltaMixKeepArgs<Val>& args, int rows, Val row)
+      : b_(b),
+        s_(s),
+        args_(args),
+        block_(b, s, kDeltaThreads, {args.mix.mixed, args.mix.gates}),
+        rows_(rows),
+        row_(row) {
+    const Val seqs = args.mix.in.seqs, seq = RowSeq(args.mix.in.step, row);
+    const SeqStateBlocks states = SeqStates(seqs, seq, args.delta_state);
+    columns_ = SeqStates(seqs, seq, args.mix.in.conv_state);
+    position_ = RowPosition(args.mix.in.step, row);
+    const Val block = ShrU(position_, 4), first = ShrU(SeqPast(seqs, seq), 4);
+    static_assert(kDeltaBlock == 1 << 4);
+    place_ = position_ & (kDeltaBlock - 1);
+    state_ = states.Of(block);
+    first_state_ = states.Of(first);
+    is_later_ = LtS(first, block);
+  }
+  void Key(Val number, Val key) {
+    Keep(number, s_.entry().k, key, args_.mix.mixed, ReplacedRow() * s_.channels() + s_.keys());
+  }
+  void Decay(Val head, Val decay) {
+    Keep(head, s_.entry().d, decay, args_.mix.gates, ReplacedRow() * s_.gates());
+  }
+  // All workgroups of the row together.
+  void Column() {
+    const int threads = static_cast<int>(DeltaMixGroups(s_)) * kDeltaThreads;
+    KeepColumn(b_, s_, args_.mix.in.qkv, row_, columns_, position_, b_.BlockX() * kDeltaThreads + b_.Thread(),
+               b_.I32(threads));
+  }
+
+ private:
+  Val ReplacedRow() const { return row_ + rows_; }
+  // Number `number` of an entry from `first` on; what it replaces from number `to` of `replaced` on.
+  void Keep(Val number, int64_t first, Val value, Val replaced, Val to) {
+    const Val at = block_.EntryAt(place_, number, first);
+    b_.If(is_later_, [&] { b_.Store(replaced, (to + number) << 2, b_.Load(Type::kF32, first_state_, at)); });
+    b_.Store(state_, at, value);
+  }
+
+  Builder& b_;
+  const DeltaSpec& s_;
+  const DeltaMixKeepArgs<Val>& args_;
+  const DeltaBlock block_;
+  const int rows_;
+  const Val row_;
+  SeqStateBlocks columns_;
+  Val position_, place_, state_, first_state_, is_later_;
+};
+
+}  // namespace
+
 // Of a row, a workgroup has a head's query and key, or some values, or the gates.
-void EmitDeltaMix(Builder& b, const DeltaSpec& s) {
+void EmitDeltaMix(Builder& b, const DeltaSpec& s, int kept_rows) {
+  const auto keep_args = kept_rows ? ReadArgs<DeltaMixKeepArgs>(b) : DeltaMixKeepArgs<Val>();
   const auto args = ReadArgs<DeltaMixArgs>(b);
   const Val group = b.BlockX(), row = b.BlockY(), thread = b.Thread();
   const int value_groups = CeilDiv(s.values(), kDeltaThreads);
   DeltaMixer mixer(b, s, args.in);
+  std::optional<Keeper> keeper;
   const auto store = [&](Val channel, Val value) {
     b.Store(args.mixed, (row * s.channels() + channel) << 2, value);
   };
   b.If(LtS(row, StepRows(args.in.step)), [&] {
     mixer.SetRow(row);
+    if (kept_rows) keeper.emplace(b, s, keep_args, kept_rows, row);
+    if (keeper) keeper->Column();
     b.If(LtS(group, b.I32(s.key_heads)), [&] {
       mixer.QueryAndKey(group, [&](Val number, Val query, Val key) {
         const Val channel = group * s.key_dim + number;
         store(channel, query);
         store(channel + s.keys(), key);
+        if (keeper) keeper->Key(channel, key);
       });
     });
     const Val value = (group - s.key_heads) * kDeltaThreads + thread;
@@ -110,8 +175,9 @@ void EmitDeltaMix(Builder& b, const DeltaSpec& s) {
          [&] { store(value + 2 * s.keys(), mixer.Mixed(value + 2 * s.keys())); });
     b.If(Eq(group, s.key_heads + value_groups), [&] {
       b.For(thread, b.I32(s.value_heads), b.I32(kDeltaThreads), [&](Val head) {
-        const Val at = (row * s.gates() + head) << 2;
-        b.Store(args.gates, at, mixer.Decay(head));
+        const Val at = (row * s.gates() + head) << 2, decay = mixer.Decay(head);
+        b.Store(args.gates, at, decay);
+        if (keeper) keeper->Decay(head, decay);
         b.Store(args.gates, at + 4 * s.value_heads, mixer.Beta(head));
       });
     });

@@ -108,7 +108,7 @@ void Rule::Run(Val group, Val seqs, Val seq) {
     const DeltaPiece piece = {.state = states.Of(block),
                               .origin = row_begin + (begin - past),
                               .begin = MaxS(past - begin, b_.I32(0)),
-                              .end = MinS(end - begin, b_.I32(kBlock))};
+                              .end = end - begin};
     // The next step may begin anywhere from 16 tokens back on.
     const Val keeps = LtS(live - 2, block);
     Stage(piece);
@@ -116,7 +116,7 @@ void Rule::Run(Val group, Val seqs, Val seq) {
     ReadState(piece, state);
     Solve(piece, keeps);
     return b_.IfElse(
-        Eq(piece.end, kBlock),
+        LeS(b_.I32(kBlock), piece.end),
         [&] {
           const std::vector<Val> next = Fold(piece, state);
           b_.If(LtS(live - 3, block), [&] {
@@ -134,7 +134,7 @@ void Rule::Stage(const DeltaPiece& piece) {
   const Val thread = b_.Thread();
   b_.Barrier();  // of the block before, all may still be read
   if (factors_) {
-    const Val end = piece.end * F::kCount;
+    const Val end = piece.EndHere() * F::kCount;
     b_.For(piece.begin * F::kCount, end, b_.I32(threads_), [&](Val turn) {
       const Val at = turn + thread, t = DivU(at, F::kCount), c = RemU(at, F::kCount);
       b_.If(LtS(at, end), [&] {
@@ -167,15 +167,15 @@ void Rule::Stage(const DeltaPiece& piece) {
 void Rule::MakeFactors(const DeltaPiece& piece) {
   block_.StoreDecays(memory_, kDecays, memory_, 0);
   b_.Barrier();
-  const Val is_key = LtS(part_, b_.I32(kReadTokens));
+  const Val is_key = LtS(part_, b_.I32(kReadTokens)), end = piece.EndHere();
   b_.For(b_.I32(0), b_.I32(kBlock), b_.I32(width_), [&](Val turn) {
     const Val i = column_ + turn;
-    const std::vector<Val> key = block_.Key(piece, key_head_, MinS(i, piece.end - 1));
-    b_.For(piece.begin, piece.end, b_.I32(form_.tokens), [&](Val first) {
+    const std::vector<Val> key = block_.Key(piece, key_head_, MinS(i, end - 1));
+    b_.For(piece.begin, end, b_.I32(form_.tokens), [&](Val first) {
       const Val dot = block_.Products(key, piece, key_head_, first, form_.tokens, memory_, scratch_at());
       const Val number = RemU(part_, kReadTokens), t = first + number;
       const Val at = i + Select(is_key, b_.I32(F::kKey), b_.I32(F::kQuery));
-      const Val is_token = And(LtS(number, b_.I32(form_.tokens)), LtS(t, piece.end));
+      const Val is_token = And(LtS(number, b_.I32(form_.tokens)), LtS(t, end));
       b_.If(And(is_token, b_.Compare(Builder::Cmp::kNe, at, b_.I32(F::kSinceBegin))), [&] {
         const Val decay = b_.LoadShared(memory_, t * F::kCount + i + F::kDecay);
         b_.StoreShared(memory_, t * F::kCount + at, decay * Select(is_key, dot * -1.0, dot));
@@ -186,11 +186,11 @@ void Rule::MakeFactors(const DeltaPiece& piece) {
 
 // w and o of the step's tokens as far as they follow from S.
 void Rule::ReadState(const DeltaPiece& piece, const std::vector<Val>& state) {
-  const Val is_key = LtS(part_, b_.I32(kReadTokens));
-  b_.For(piece.begin, piece.end, b_.I32(form_.tokens), [&](Val first) {
+  const Val is_key = LtS(part_, b_.I32(kReadTokens)), end = piece.EndHere();
+  b_.For(piece.begin, end, b_.I32(form_.tokens), [&](Val first) {
     const Val sum = block_.Products(state, piece, key_head_, first, form_.tokens, memory_, scratch_at());
     const Val number = RemU(part_, kReadTokens), t = first + number;
-    b_.If(And(LtS(number, b_.I32(form_.tokens)), LtS(t, piece.end)), [&] {
+    b_.If(And(LtS(number, b_.I32(form_.tokens)), LtS(t, end)), [&] {
       const Val decayed = Factor(t, b_.I32(F::kSinceBegin)) * sum;
       const Val value =
           b_.Load(Type::kF32, mixed_.mixed, mixed_.Value(s_, piece.origin + t, first_value_, column_) << 2);
@@ -210,7 +210,7 @@ void Rule::Solve(const DeltaPiece& piece, Val keeps) {
   for (int at : {w_at(), o_at()}) {
     for (const Val& t : own) sums.push_back(Row(at, t));
   }
-  sums = b_.For(b_.I32(0), piece.end, b_.I32(kGroup), sums, [&](Val first, std::vector<Val> so_far) {
+  sums = b_.For(b_.I32(0), piece.EndHere(), b_.I32(kGroup), sums, [&](Val first, std::vector<Val> so_far) {
     const Val turn = ShrU(first, 3), in_group = part_ - (first & (kParts - 1));
     const Val is_own = And(LeS(b_.I32(0), in_group), LtS(in_group, b_.I32(kGroup)));
     static_assert(kParts == 1 << 3);
@@ -330,7 +330,7 @@ void EmitDeltaRule(Builder& b, const DeltaSpec& s, const DeltaRuleForm& form) {
   };
   if (!form.own_mix) {
     const auto args = ReadArgs<DeltaRuleArgs>(b);
-    Rule rule(b, s, form, {args.mixed, args.gates}, args.delta_state, args.out);
+    Rule rule(b, s, form, {args.mixed, args.gates, true, form.replaced}, args.delta_state, args.out);
     return emit(args.step, args.seqs, rule, nullptr);
   }
   const auto args = ReadArgs<DeltaMixRuleArgs>(b);

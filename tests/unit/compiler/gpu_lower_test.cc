@@ -376,17 +376,17 @@ TEST_F(GpuLower, RowsOfAReplacedKernelHaveALaunch) {
 }
 
 // A delta net of `rows` rows, the quantize of what it gives, a linear of that, and what `more` says; the
-// linear writes to `y`.
+// linear writes to `y`. Places are those of one row.
 std::string DeltaOfLinear(int rows = 1, const std::string& more = "", int y = 8192) {
   const auto arena = [&](int at, int bytes, const char* access) {
-    return "#plan.ref<arena, " + std::to_string(at) + ", " + std::to_string(rows * bytes) + ", " + access +
-           ">";
+    return "#plan.ref<arena, " + std::to_string(rows * at) + ", " + std::to_string(rows * bytes) + ", " +
+           access + ">";
   };
   return R"mlir(
   plan.weight @d ["d"] "f32" f32 1 x 512 at 0 size 2048
   plan.weight @w ["w"] "q8_0" x16 16 x 64 at 2048 size 1088
   plan.program @decode tokens leaves "trunk" rows )mlir" +
-         std::to_string(rows) + R"mlir( arena 12288 {
+         std::to_string(rows) + " arena " + std::to_string(rows * 12288) + R"mlir( {
     plan.dispatch "gated_delta" {heads = "tiled", key_dim = 8 : i64, key_heads = 2 : i64, l2_eps = 1.0e-6 : f32, l2_form = "sum", ld_ab = 8 : i64, norm_eps = 1.0e-6 : f32, scale = 0.5 : f32, taps = 4 : i64, value_dim = 16 : i64, value_heads = 4 : i64} ["conv_state", "delta_state", "qkv", "z", "alpha", "beta", "conv_w", "ssm_a", "dt_bias", "norm_w", "out"] [#plan.ref<state, 0, 6144, readwrite>, #plan.ref<state, 6144, 8192, readwrite>, )mlir" +
          arena(1024, 384, "read") + ", " + arena(4096, 256, "read") + ", " + arena(6144, 32, "read") + ", " +
          arena(6144, 32, "read") +
@@ -401,7 +401,8 @@ std::string DeltaOfLinear(int rows = 1, const std::string& more = "", int y = 81
          "]\n" + more + "  }\n";
 }
 
-// Of one row the rule is one launch, and the linear makes the gated norm. Of more the norm keeps things, too.
+// Earlier launches keep what later steps need, one of one row, two of few, and the linear makes the gated
+// norm.
 TEST_F(GpuLower, LinearsMakeGatedNorms) {
   const auto launches = [&](const std::string& plan) {
     auto lowered = Lower(plan);
@@ -416,6 +417,13 @@ TEST_F(GpuLower, LinearsMakeGatedNorms) {
   EXPECT_TRUE(llvm::StringRef(fused[0]).starts_with("gated_delta.mix_rule")) << fused[0];
   EXPECT_TRUE(llvm::StringRef(fused[1]).starts_with("linear.q8_0.int8.k64.store.gated_normed16")) << fused[1];
 
+  const std::vector<std::string> of_two = launches(DeltaOfLinear(2));
+  ASSERT_EQ(of_two.size(), 3u);
+  EXPECT_TRUE(llvm::StringRef(of_two[0]).ends_with(".keep2")) << of_two[0];
+  EXPECT_TRUE(llvm::StringRef(of_two[1]).ends_with(".kept2")) << of_two[1];
+  EXPECT_TRUE(llvm::StringRef(of_two[2]).starts_with("linear.q8_0.int8.k64.store.gated_normed16"))
+      << of_two[2];
+
   const auto norms = [&](const std::string& plan) {
     return llvm::count_if(launches(plan),
                           [](llvm::StringRef name) { return name.starts_with("gated_delta.norm"); });
@@ -424,7 +432,7 @@ TEST_F(GpuLower, LinearsMakeGatedNorms) {
       R"(    plan.barrier
     plan.dispatch "add" {cols = 64 : i64} ["x", "y"] [#plan.ref<arena, 5120, 256, read>, #plan.ref<arena, 10240, 256, readwrite>]
 )";
-  EXPECT_EQ(norms(DeltaOfLinear(2)), 1) << "two rows";
+  EXPECT_EQ(norms(DeltaOfLinear(9)), 1) << "the norm's launch keeps";
   EXPECT_EQ(norms(DeltaOfLinear(1, reads)), 1) << "somebody else reads it";
   EXPECT_EQ(norms(DeltaOfLinear(1, "", 4096)), 1) << "the linear writes over the gates";
   EXPECT_EQ(norms(DeltaOfLinear(1, "", 5120)), 1) << "the linear writes over what is to be normed";

@@ -10,6 +10,7 @@
 #include "codegen/gpu/cuda/EmitPtx.h"
 #include "codegen/gpu/kernels/attention.h"
 #include "codegen/gpu/kernels/families.h"
+#include "codegen/gpu/kernels/gated_delta.h"
 #include "codegen/gpu/kernels/linear.h"
 #include "codegen/gpu/kernels/matrix_lane.h"
 #include "codegen/gpu/kernels/profiles.h"
@@ -362,7 +363,7 @@ TEST_F(Ptx, AttentionOnMatrixUnits) {
   }
 }
 
-// A token's kernels that do what was a launch of its own. Workgroups of 128 threads find registers: ten of
+// Kernels of few rows that do what was a launch of its own. Workgroups of 128 threads find registers: ten of
 // linears at a time, and three of the delta rule, with which 132 multiprocessors have room for 48 heads.
 TEST_F(Ptx, LaunchesThatDoMore) {
   constexpr int kMostOfLinears = 48, kMostOfRule = 168, kMostOfEightRows = 96;
@@ -380,6 +381,11 @@ TEST_F(Ptx, LaunchesThatDoMore) {
                                       .ld_ab = 64};
   std::vector<Launch> launches = Expand_gated_delta(Anywhere(delta, 1, somewhere), box);
   ASSERT_EQ(launches.size(), 2u);
+  for (int64_t rows : {2, 8}) {
+    const std::vector<Launch> ahead = ExpandUnnormed(Anywhere(delta, rows, somewhere), box);
+    ASSERT_EQ(ahead.size(), 2u);
+    launches.insert(launches.end(), ahead.begin(), ahead.end());
+  }
   for (const auto& [making, epilogue, k] : {std::tuple{Making::kNormed, Epilogue::Store, 2048},
                                             {Making::kNormed, Epilogue::Swiglu, 2048},
                                             {Making::kRounded, Epilogue::Add, 6144},

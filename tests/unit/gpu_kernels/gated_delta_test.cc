@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "codegen/gpu/kernels/gated_delta.h"
 #include "tests/device/delta_rule.h"
 #include "tests/unit/gpu_kernels/gpu_fixture.h"
 
@@ -273,6 +274,53 @@ TEST_P(GatedDelta, CutsInTwoGiveEqualBits) {
     ASSERT_TRUE(SameBits(split.out, whole.out)) << "outputs";
     ASSERT_EQ(split.Live(tokens), whole.Live(tokens)) << "state";
   }
+}
+
+// Programs of few rows write what is kept before the rule has read what was: steps of 8 rows in which two
+// sequences end a block and begin the next, with convolutions that reach back so far that the norm's launch
+// must keep, too.
+TEST_P(GatedDelta, FewRowsAcrossBlocksGiveEqualBits) {
+  for (const Shape& s : {Shape{1, 2, 8, 8, 3}, Shape{2, 4, 8, 16, 12}}) {
+    const int64_t tokens = 36, rows = 8;
+    const Weights w = MakeWeights(s);
+    const Sequence whole = Split(GetParam(), s, w, tokens, {tokens});
+    for (int64_t n : {2, 5, 8}) {
+      for (int64_t begin = 17 - n; begin < 16; ++begin) {
+        SCOPED_TRACE(s.name() + ", " + std::to_string(n) + " rows from " + std::to_string(begin) + " on");
+        Sequence one = MakeSequence(s, tokens, 11, /*apart=*/false),
+                 other = MakeSequence(s, tokens, 11, /*apart=*/n % 2 == 0);
+        const int64_t other_begin = begin + n - 1;
+        Feed(GetParam(), w, one, 0, begin, {begin});
+        Feed(GetParam(), w, other, 0, other_begin, {other_begin});
+        std::vector<Piece> pieces = {{&one, begin, n}};
+        if (n < rows) pieces.push_back({&other, other_begin, rows - n});
+        Step(GetParam(), s, w, pieces, rows);
+        Feed(GetParam(), w, one, begin + n, tokens, {6});
+        Feed(GetParam(), w, other, other_begin + rows - n, tokens, {tokens});
+        for (const Sequence* x : {&one, &other}) {
+          ASSERT_TRUE(SameBits(x->out, whole.out)) << "outputs";
+          ASSERT_EQ(x->Live(tokens), whole.Live(tokens)) << "state";
+        }
+      }
+    }
+  }
+}
+
+// The norm is one that readers may make where it keeps nothing.
+TEST(GatedDeltaForms, LaunchesAheadOfTheNorm) {
+  Sandbox box(TestProfiles()[0], 64);
+  const auto ahead = [&](int64_t rows, int64_t taps, int64_t value_dim) {
+    const plan::GatedDeltaSpec spec = {
+        .key_heads = 1, .value_heads = 2, .key_dim = 8, .value_dim = value_dim, .taps = taps, .ld_ab = 4};
+    return ExpandUnnormed(Anywhere(spec, rows, {Space::kArena, 0, 1 << 20}), box).size();
+  };
+  EXPECT_EQ(ahead(1, 4, 16), 1u);
+  EXPECT_EQ(ahead(1, 16, 16), 1u);
+  EXPECT_EQ(ahead(1, 4, 8), 2u) << "workgroups of the rule that cannot mix";
+  EXPECT_EQ(ahead(2, 4, 16), 2u);
+  EXPECT_EQ(ahead(8, 9, 16), 2u);
+  EXPECT_EQ(ahead(8, 10, 16), 0u) << "a column that a row replaces may be read by another";
+  EXPECT_EQ(ahead(9, 4, 16), 0u);
 }
 
 // Back by up to 16 tokens, and the same ones again: in one step, one by one.
