@@ -11,7 +11,7 @@ extern "C" {
 
 /* Bump when anything below or in gpu_code.fbs changes its meaning, or the end of the section
  * (QBIN_BASIS_BYTES). */
-#define QRT_GPU_STEP_ABI 5u
+#define QRT_GPU_STEP_ABI 6u
 
 typedef struct qrt_gpu_step {
   uint32_t n_rows; /* rows of this step, 1..bucket: kernels do nothing for rows beyond; of a program that

@@ -211,6 +211,7 @@ class Reader {
   }
 
   Status ReadPrograms() {
+    uint64_t scratch = 0;
     uint64_t plan_arena = 0;  // programs share it; what their dispatches need for themselves lies behind
     for (const ProgramInfo& p : manifest_.programs) plan_arena = std::max(plan_arena, p.arena_bytes);
     for (uint32_t i = 0; i < fb_.programs()->size(); ++i) {
@@ -220,15 +221,16 @@ class Reader {
       std::array<uint64_t, kGpuSpaces> limits = code_.space_bytes;
       limits[static_cast<size_t>(GpuSpace::kArena)] = p.arena_bytes();
       limits[static_cast<size_t>(GpuSpace::kLogits)] = info.facts.gives_logits() ? LogitsBytes(info.rows) : 0;
-      limits[static_cast<size_t>(GpuSpace::kScratch)] = 0;
+      // What programs leave for a greedy choice.
+      if (!info.facts.gives_logits()) limits[static_cast<size_t>(GpuSpace::kScratch)] = 0;
       limits[static_cast<size_t>(GpuSpace::kResults)] = 0;
       GpuProgram& program = code_.programs.emplace_back();
       program.arena_bytes = p.arena_bytes();
       QRT_RETURN_IF_ERROR(ReadDispatches(field, *p.dispatches(), limits, &program.dispatches));
+      scratch = std::max(scratch, EndOf(GpuSpace::kScratch, program.dispatches));
       const uint64_t touched = std::max(plan_arena, EndOf(GpuSpace::kArena, program.dispatches));
       QRT_RETURN_IF_ERROR(CheckRange(field + ".arena_bytes", p.arena_bytes(), 0, touched + kMemoryPadding));
     }
-    uint64_t scratch = 0;
     for (const abi::GpuSampleProgram* p : *fb_.sample_programs()) {
       GpuSampleProgram& program = code_.sample_programs.emplace_back();
       program.kind = static_cast<GpuSampling>(p->kind());

@@ -22,7 +22,7 @@ GPU_STEPS = {preset: {"decode_1": (46, 44), "head_1": (5, 4)} for preset in ("0.
 # Vulkan promises 16 KiB.
 GPU_STEPS_OF_EIGHT = {"0.8b": {"none": (62, 60), "sg32-dot": (76, 74), "sm80": (54, 52)}, "2b": {"none": (62, 60), "sg32-dot": (92, 90), "sm80": (62, 60)}}
 # Launches behind them that choose a token: the likeliest, one of top-k, any; and the most of 24 layers with the first two.
-GPU_CHOICES = {"greedy": 2, "draw_few": 2, "draw": 10}
+GPU_CHOICES = {"greedy": 1, "draw_few": 2, "draw": 10}
 MOST_OF_A_TOKEN = 160
 
 

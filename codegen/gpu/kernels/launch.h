@@ -114,10 +114,21 @@ struct Vocabulary {
 // `choosable`, which is not empty, among the code's constants.
 Arg ChoosableArg(const Vocabulary& vocabulary, Expansion& expansion);
 
+// What heads leave of each 16 columns of logits, so that one launch can choose greedily: the highest and the
+// lowest key (sample_math.h) of those that may be chosen. i32 [rows][units, an even number][2].
+struct UnitKeys {
+  Arg keys;
+  std::optional<Arg> choosable;  // if not all columns of the units are
+};
+UnitKeys UnitKeysOf(int64_t rows, const Vocabulary& vocabulary, Expansion& expansion);
+
 // Sampling (gpu_code.fbs: sample programs): one token for each of `rows` rows of logits, or QRT_GPU_SAMPLE_*,
 // into Results. `scratch_bytes` receives what they need of space kScratch.
 std::vector<Launch> ExpandGreedy(int64_t rows, const Vocabulary& vocabulary, Expansion& expansion,
                                  uint64_t* scratch_bytes);
+// The same in one launch, behind programs that all leave UnitKeys.
+std::vector<Launch> ExpandGreedyOfUnits(int64_t rows, const Vocabulary& vocabulary, Expansion& expansion,
+                                        uint64_t* scratch_bytes);
 std::vector<Launch> ExpandDraw(int64_t rows, const Vocabulary& vocabulary, Expansion& expansion,
                                uint64_t* scratch_bytes);
 // The same where every row of the step has a top_k of 1 to QRT_GPU_FEW_TOKENS, in fewer launches. Empty: the

@@ -25,9 +25,11 @@ constexpr int64_t kFewOfExpert = 256;
 // Instructions in PTX of a turn of the loop, 1, 2, 4 and 8 rows: Q4_K 123, 157, 228 and 364, matrix units
 // 200; Q6_K 139, 176, 253 and 401, and 272; Q8_0 92, 117, 169 and 269, and 145.
 constexpr int64_t kMatrixRows = 3;
+// Up to so many rows a variant that splits them is chosen whatever the shape.
+constexpr int64_t kMostSplitRows = 8;
 // Up to so many rows, and workgroups that make them, do linears make their rows. More workgroups than a
 // device of today runs at a time would make them one after the other.
-constexpr int64_t kMostMakingRows = 8, kMostMakingWorkgroups = 1024;
+constexpr int64_t kMostMakingRows = kMostSplitRows, kMostMakingWorkgroups = 1024;
 // The same for tiles of cooperative matrices, which are done faster: idle cores cost less there.
 constexpr int64_t kFewCooperative = 32;
 
@@ -49,17 +51,17 @@ Launch ChooseLinear(const LinearSpec& spec, const Profile& profile, int64_t unit
       if (workgroups(shared) >= kFewWorkgroups) return shared;
     }
   }
-  if (together > 8 && mma) {
+  if (together > kMostSplitRows && mma) {
     const int tile_rows = together > 16 ? 32 : 16;
     Launch tiled = LinearMatrixTiled(spec, tile_rows, units, rows);
     if (workgroups(tiled) >= kFewWorkgroups) return tiled;
     return LinearMatrixSplit(spec, tile_rows, units, rows);
   }
-  if (together > 8 && spec.int8 && profile.matrix.kind == MatrixUnits::Kind::kCooperative) {
+  if (together > kMostSplitRows && spec.int8 && profile.matrix.kind == MatrixUnits::Kind::kCooperative) {
     Launch tiled = LinearCooperative(spec, units, rows);
     if (workgroups(tiled) >= kFewCooperative) return tiled;
   }
-  if (together > 8) {
+  if (together > kMostSplitRows) {
     Launch tiled = LinearTiled(spec, most, units, rows);
     if (workgroups(tiled) >= kFewWorkgroups) return tiled;
   }
@@ -105,22 +107,27 @@ Val Scaled(Val sum, Val scale) {
   return sum * b.Load(Type::kF32, scale, b.I32(0));
 }
 
-void StoreLinear(Builder& b, const LinearSpec& spec, const LinearArgs& args, const YRow& row, Val column,
-                 const std::vector<Val>& sums) {
+Val StoreLinear(Builder& b, const LinearSpec& spec, const LinearArgs& args, const YRow& row, Val column,
+                const std::vector<Val>& sums) {
   const Val offset = row.at + column;
   Val v = Scaled(sums[0], args.scale);
   if (row.weight) v = row.weight * v;
   if (spec.epilogue == Epilogue::Add) v = b.Load(Type::kF32, args.y, offset) + v;
   if (spec.epilogue == Epilogue::Swiglu) v = Silu(v) * Scaled(sums[1], args.up_scale);
   b.Store(args.y, offset, v);
+  return v;
 }
 
 namespace {
 
-// `made`: of what the kernels make their rows, or null.
+// `made`: of what the kernels make their rows, or null. `keys`: what they leave besides y, or null.
 std::vector<Launch> Launches(const Dispatch<plan::LinearSpec>& dispatch, const MadeOf* made,
-                             Expansion& expansion) {
+                             const UnitKeys* keys, Expansion& expansion) {
   LinearSpec spec;
+  if (keys) {
+    spec.unit_keys = true;
+    spec.some = keys->choosable.has_value();
+  }
   if (made) {
     spec.making = made->making;
     spec.norm_dim = made->norm_dim;
@@ -150,6 +157,10 @@ std::vector<Launch> Launches(const Dispatch<plan::LinearSpec>& dispatch, const M
     more.norm_eps = FloatNumber(made->eps);
   }
   if (spec.making == Making::kGatedNormed) more.gate = made->gate;
+  if (keys) {
+    more.unit_keys = keys->keys;
+    more.choosable = keys->choosable;
+  }
   std::vector<Launch> launches;
   const int64_t most = static_cast<int64_t>(kMaxBindingBytes) / unit_bytes;
   if (most == 0) return {};  // not even one unit is within reach of 32-bit offsets
@@ -176,6 +187,7 @@ std::vector<Launch> Launches(const Dispatch<plan::LinearSpec>& dispatch, const M
     if (more.norm_weight) launch.read_bytes += more.norm_weight->bytes;
     if (more.gate) launch.read_bytes += more.gate->bytes;
     launch.write_bytes = y_bytes;
+    if (keys) launch.write_bytes += keys->keys.bytes;
     launch.ops = 2 * columns * static_cast<uint64_t>(rows * spec.terms * spec.k * spec.groups_per_unit());
     launches.push_back(std::move(launch));
   }
@@ -185,7 +197,7 @@ std::vector<Launch> Launches(const Dispatch<plan::LinearSpec>& dispatch, const M
 }  // namespace
 
 std::vector<Launch> Expand_linear(const Dispatch<plan::LinearSpec>& dispatch, Expansion& expansion) {
-  return Launches(dispatch, nullptr, expansion);
+  return Launches(dispatch, nullptr, nullptr, expansion);
 }
 
 std::vector<Launch> ExpandMaking(const Dispatch<plan::LinearSpec>& dispatch, const MadeOf& made,
@@ -194,11 +206,18 @@ std::vector<Launch> ExpandMaking(const Dispatch<plan::LinearSpec>& dispatch, con
   if (dispatch.rows > kMostMakingRows || dispatch.spec.rows != plan::RowsFrom::Rows) return {};
   if (made.making != Making::kNormed && dispatch.spec.numerics == plan::Numerics::F32) return {};
   if (made.making == Making::kGatedNormed && dispatch.spec.k % made.norm_dim) return {};
-  std::vector<Launch> launches = Launches(dispatch, &made, expansion);
+  std::vector<Launch> launches = Launches(dispatch, &made, nullptr, expansion);
   if (launches.size() != 1) return {};
   const Launch& launch = launches.front();
   if (int64_t{launch.grid[0]} * launch.grid[1] > kMostMakingWorkgroups) return {};
   return launch.shared_bytes <= expansion.profile().max_shared ? launches : std::vector<Launch>();
+}
+
+std::vector<Launch> ExpandLeavingKeys(const Dispatch<plan::LinearSpec>& dispatch, const UnitKeys& keys,
+                                      Expansion& expansion) {
+  if (dispatch.rows > kMostSplitRows || dispatch.spec.epilogue != Epilogue::Store) return {};
+  std::vector<Launch> launches = Launches(dispatch, nullptr, &keys, expansion);
+  return launches.size() == 1 ? launches : std::vector<Launch>();
 }
 
 }  // namespace qcc::gpu

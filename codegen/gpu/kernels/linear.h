@@ -51,6 +51,8 @@ struct LinearSpec {
   RowsOf rows_of = RowsOf::kStep;
   Making making = Making::kNothing;  // of kStep
   int64_t norm_dim = 0;              // of kGatedNormed: columns of a head
+  // A head's: leaves UnitKeys, by those columns that may be chosen or by all. Of split variants.
+  bool unit_keys = false, some = false;
   // moe_linear: slots of a row; whether a scale is one of many, by expert; whether what `add` adds is
   // multiplied by the slot's weight; whether each slot has k columns of its own in a row of x.
   int64_t experts = 1, top_k = 1;
@@ -83,7 +85,7 @@ struct LinearArgList {
 // lists of kernel_families.md, kSlot and kRow have `ids`, kExpert the others.
 struct LinearMoreArgs {
   std::optional<Arg> scale = {}, up_scale = {}, weights = {}, expert_bytes = {}, ids = {}, groups = {},
-                     order = {}, norm_weight = {}, norm_eps = {}, gate = {};
+                     order = {}, unit_keys = {}, choosable = {}, norm_weight = {}, norm_eps = {}, gate = {};
 };
 
 // A row of x: its byte offset and, unless null, the chunk (i32) at which its columns begin.
@@ -118,6 +120,7 @@ class LinearArgs {
   Val y_row_bytes;      // i32
   Val scale, up_scale;  // where they are, null: none
   Val norm_weight, norm_eps, gate;
+  Val unit_keys, choosable;
 
  private:
   static constexpr int kFoundWords = 4;  // expert, where its slots begin, how many, first row
@@ -149,9 +152,10 @@ std::vector<Val> SumParts(Builder& b, const LinearSpec& spec, size_t count,
 
 // `sum` times the matrix's scale, if it has one (null: none).
 Val Scaled(Val sum, Val scale);
-// Finishes one element: `sums` has the sum of the unit's groups; `column`: its byte offset in the row of y.
-void StoreLinear(Builder& b, const LinearSpec& spec, const LinearArgs& args, const YRow& row, Val column,
-                 const std::vector<Val>& sums);
+// Finishes one element, and returns it: `sums` has the sum of the unit's groups; `column`: its byte offset in
+// the row of y.
+Val StoreLinear(Builder& b, const LinearSpec& spec, const LinearArgs& args, const YRow& row, Val column,
+                const std::vector<Val>& sums);
 
 // ---- variants: `launch.args` and costs are set by the caller; `rows`: slots, for experts ----
 
@@ -188,6 +192,10 @@ struct MadeOf {
 // a launch of its own takes less: the bits are the same.
 std::vector<Launch> ExpandMaking(const Dispatch<plan::LinearSpec>& dispatch, const MadeOf& made,
                                  Expansion& expansion);
+
+// The linear of a head that leaves `keys` of its rows. Empty where it cannot.
+std::vector<Launch> ExpandLeavingKeys(const Dispatch<plan::LinearSpec>& dispatch, const UnitKeys& keys,
+                                      Expansion& expansion);
 
 // Whether there are kernels for the format, numerics and k of `spec`.
 bool TakesLinear(const LinearSpec& spec);

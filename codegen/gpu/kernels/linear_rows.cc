@@ -42,6 +42,7 @@ std::string LinearSpec::name() const {
   if (making == Making::kRounded) name += ".rounded";
   if (making == Making::kNormed) name += ".normed";
   if (making == Making::kGatedNormed) name += ".gated_normed" + std::to_string(norm_dim);
+  if (unit_keys) name += some ? ".some_keys" : ".keys";
   if (rows_of == RowsOf::kStep) return name;
   name += rows_of == RowsOf::kExpert ? ".e" + std::to_string(experts) + "x" : ".x";
   return name + std::to_string(top_k) + (own_columns ? ".own" : "");
@@ -63,6 +64,8 @@ LinearArgs::LinearArgs(Builder& b, const LinearSpec& spec, int tile_rows) : b_(b
   switch (spec.rows_of) {
     case RowsOf::kStep:
       first_row = b.BlockY() * tile_rows;
+      if (spec.unit_keys) unit_keys = b.Arg(next++);
+      if (spec.unit_keys && spec.some) choosable = b.Arg(next++);
       if (spec.making == Making::kNothing || spec.making == Making::kRounded) break;
       norm_weight = b.Arg(next++);
       norm_eps = FloatOf(b.Arg(next++));
@@ -92,7 +95,7 @@ std::vector<Arg> LinearArgs::List(const LinearArgList<Arg>& args, const LinearMo
   std::vector<Arg> list = ListArgs<LinearArgList>(args);
   for (const std::optional<Arg>* arg :
        {&more.scale, &more.up_scale, &more.weights, &more.expert_bytes, &more.ids, &more.groups, &more.order,
-        &more.norm_weight, &more.norm_eps, &more.gate}) {
+        &more.unit_keys, &more.choosable, &more.norm_weight, &more.norm_eps, &more.gate}) {
     if (*arg) list.push_back(**arg);
   }
   return list;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "codegen/gpu/kernels/linear_matrix.h"
+#include "codegen/gpu/kernels/sample_math.h"
 
 namespace qcc::gpu {
 namespace {
@@ -127,6 +128,11 @@ int SplitWords(const LinearSpec& spec, int tile_rows) {
   return spec.groups_per_unit() * tile_rows * kThreads;
 }
 
+// Of these, of a launch that leaves UnitKeys: a key of each element.
+int KeyWords(const LinearSpec& spec, int tile_rows) {
+  return spec.unit_keys ? kLanes * (kSlots / spec.parts()) * tile_rows : 0;
+}
+
 // Whose products they are of a split kernel.
 enum class Units : uint8_t { kThreads, kMatrix };
 
@@ -140,6 +146,7 @@ class SplitKernel {
     if (spec.making != Making::kNothing) made_.emplace(b, spec_, args_, tile_rows, words, of_matrix_);
     reuses_ = made_ && made_->Reusable();
     partial_ = reuses_ ? *made_->Reusable() : b.AllocShared(Type::kF32, words);
+    if (spec.unit_keys) keys_ = b.AllocShared(Type::kI32, KeyWords(spec, tile_rows));
   }
   void Emit() {
     if (Awaits(spec_)) {
@@ -155,6 +162,7 @@ class SplitKernel {
       }
       b_.Barrier();
       for (int begin = 0; begin < elements_; begin += kThreads) Finish(begin);
+      if (spec_.unit_keys) LeaveKeys();
     });
   }
 
@@ -168,6 +176,7 @@ class SplitKernel {
   // Sums [turn][group][kLaneSums] of the subgroup's slots.
   std::vector<Val> MatrixParts(Val subgroup, const MatrixInput& x) const;
   void Finish(int begin);
+  void LeaveKeys();
   // `element`: of the parts' sums.
   void StorePartial(Val element, Val sum) {
     b_.StoreShared(partial_, element, reuses_ ? b_.AsI32(sum) : sum);
@@ -191,7 +200,7 @@ class SplitKernel {
   const Val first_unit_ = b_.BlockX() * units_here_;
   std::optional<MadeRows> made_;
   bool reuses_ = false;  // the parts' sums lie where the rows were made
-  Shared partial_;
+  Shared partial_, keys_;
 };
 
 std::vector<Val> SplitKernel::Groups(Val slot) const {
@@ -277,7 +286,32 @@ void SplitKernel::Finish(int begin) {
       for (int p = 0; p < parts_; ++p) sum = sum + LoadPartial(from + p * kLanes);
       sums.push_back(sum);
     }
-    StoreLinear(b_, spec_, args_, args_.Output(out_row), (out_unit * kLanes + lane_) * 4, sums);
+    const Val y = StoreLinear(b_, spec_, args_, args_.Output(out_row), (out_unit * kLanes + lane_) * 4, sums);
+    if (spec_.unit_keys) b_.StoreShared(keys_, element, KeyOfLogit(b_.AsI32(y)));
+  });
+}
+
+// A thread has a unit of a row.
+void SplitKernel::LeaveKeys() {
+  b_.Barrier();
+  const int count = elements_ / kLanes;
+  b_.For(thread_, b_.I32(count), b_.I32(kThreads), [&](Val at) {
+    const Val unit = first_unit_ + RemU(at, units_here_), row = args_.first_row + DivU(at, units_here_);
+    b_.If(And(LtS(unit, args_.units), LtS(row, args_.rows)), [&] {
+      const Val bits = spec_.some ? ChoosableBits(args_.choosable, unit * kLanes, kLanes) : Val();
+      KeyRange range = NoKeys(b_);
+      for (int i = 0; i < kLanes; ++i) {
+        const KeyRange with = With(range, b_.LoadShared(keys_, at * kLanes + i));
+        if (!bits) {
+          range = with;
+          continue;
+        }
+        const Val counts = Ne(bits & (1 << i), b_.I32(0));
+        range = {Select(counts, with.lowest, range.lowest), Select(counts, with.highest, range.highest)};
+      }
+      const Val to = args_.unit_keys + b_.ExtendU(row) * b_.ExtendU(UnitKeysRow(args_.units));
+      b_.Store(to, unit << 3, b_.Vector({range.highest, range.lowest}));
+    });
   });
 }
 
@@ -288,7 +322,8 @@ Launch SplitLaunch(const LinearSpec& spec, Units of, int tile_rows, int64_t unit
   launch.awaits = SplitKernel::Awaits(spec);
   launch.workgroup_size = kThreads;
   launch.beside = true;
-  launch.shared_bytes = 4 * (SplitWords(spec, tile_rows) + LinearArgs::SharedWords(spec));
+  launch.shared_bytes =
+      4 * (SplitWords(spec, tile_rows) + KeyWords(spec, tile_rows) + LinearArgs::SharedWords(spec));
   launch.grid[0] = static_cast<uint32_t>(CeilDiv(units, kSlots / spec.parts()));
   launch.grid[1] = static_cast<uint32_t>(spec.row_tiles(rows, tile_rows));
   return launch;

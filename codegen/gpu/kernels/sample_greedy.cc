@@ -1,17 +1,19 @@
 // The highest logit, the lowest id of equals (the highest Ranked; a bad logit wins over all): workgroups take
-// chunks of the vocabulary, then one takes their results.
+// chunks of the vocabulary, then one takes their results; or one takes what heads leave of each 16 columns.
 #include <algorithm>
 #include <cstring>
 #include <string>
 
+#include "codegen/gpu/kernels/kernel_args.h"
 #include "codegen/gpu/kernels/launch.h"
 #include "codegen/gpu/kernels/sample_math.h"
 #include "codegen/gpu/kernels/step.h"
+#include "dialects/layouts/layouts.h"
 
 namespace qcc::gpu {
 namespace {
 
-constexpr int kThreads = kSampleWorkgroup;
+constexpr int kThreads = kSampleWorkgroup, kMostThreads = 1024;
 
 struct Shape {
   int32_t vocab, stride, chunk, chunks;
@@ -92,6 +94,82 @@ void EmitToken(Builder& b, const Shape& shape) {
   });
 }
 
+// Of UnitKeys: one workgroup a row.
+struct UnitsShape {
+  int32_t vocab, stride, units, threads;
+  bool masked, several;  // not all columns of the units may be chosen; more than one may
+};
+template <typename T>
+struct UnitsArgs {
+  T step, logits, keys, results;
+};
+constexpr int kMaskArg = static_cast<int>(kArgCount<UnitsArgs>);  // behind the others, if masked
+// Pairs of units that a thread loads at a time: none waits for the one before.
+constexpr int kPairsAtOnce = 8;
+
+// The first unit with the highest key, Ranked, and the range of keys.
+struct BestUnit {
+  Val ranked;
+  KeyRange range;
+};
+
+BestUnit OwnBest(Builder& b, const UnitsShape& shape, Val keys) {
+  const int pairs = CeilDiv(shape.units, 2);
+  const KeyRange none = NoKeys(b);
+  const std::vector<Val> found =
+      b.For(b.Thread(), b.I32(pairs), b.I32(kPairsAtOnce * shape.threads), {b.I64(0), none.lowest},
+            [&](Val first, const std::vector<Val>& carried) {
+              std::vector<Val> at, loaded;
+              for (int i = 0; i < kPairsAtOnce; ++i) {
+                at.push_back(MinS(first + i * shape.threads, b.I32(pairs - 1)));
+                loaded.push_back(b.Load(Type::kI32x4, keys, at.back() << 4));
+              }
+              std::vector<Val> best = carried;
+              for (size_t i = 0; i < loaded.size(); ++i) {
+                for (int half = 0; half < 2; ++half) {
+                  const Val unit = (at[i] << 1) + half;
+                  Val highest = b.Extract(loaded[i], 2 * half), lowest = b.Extract(loaded[i], 2 * half + 1);
+                  if (half && shape.units % 2) {
+                    const Val is = LtS(unit, b.I32(shape.units));
+                    highest = Select(is, highest, none.highest);
+                    lowest = Select(is, lowest, none.lowest);
+                  }
+                  best[0] = MaxU(best[0], Ranked(highest, unit));
+                  best[1] = MinU(best[1], lowest);
+                }
+              }
+              return best;
+            });
+  return {found[0], {found[1], KeyOfRanked(found[0])}};
+}
+
+void EmitOfUnits(Builder& b, const UnitsShape& shape) {
+  constexpr int kColumns = static_cast<int>(layouts::kGroupRows);
+  const auto args = ReadArgs<UnitsArgs>(b);
+  const Val row = b.BlockX(), thread = b.Thread();
+  b.If(LtU(row, StepOuts(args.step)), [&] {
+    const Val row_bytes = b.ExtendU(UnitKeysRow(b.I32(shape.units)));
+    const BestUnit mine = OwnBest(b, shape, args.keys + b.ExtendU(row) * row_bytes);
+    WideCollective collective(b, shape.threads);
+    const Val best = collective.Max(mine.ranked);
+    const KeyRange range = collective.Range(mine.range);
+    // Which of its columns. Where nothing is to be chosen from it may be a unit that there is not.
+    const Val unit = MinU(IdOfRanked(best), b.I32(shape.units - 1)), id = unit * kColumns + thread;
+    const Val logits = args.logits + b.ExtendU(row) * b.I64(int64_t{4} * shape.stride);
+    const Val ranked = b.IfElse(
+        And(LtU(thread, b.I32(kColumns)), LtU(id, b.I32(shape.vocab))),
+        [&]() -> std::vector<Val> {
+          const Val key = KeyOfLogit(b.Load(Type::kI32, logits, id * 4));
+          Val is = Eq(key, range.highest);
+          if (shape.masked) is = And(is, IsChoosable(b.Arg(kMaskArg), id));
+          return {Select(is, Ranked(key, id), b.I64(0))};
+        },
+        [&] { return std::vector<Val>{b.I64(0)}; })[0];
+    const Val token = IdOfRanked(collective.Max(ranked)), fault = FaultOf(range, shape.several);
+    b.If(Eq(thread, 0), [&] { b.Store(args.results, row * 4, Select(Eq(fault, 0), token, fault)); });
+  });
+}
+
 Shape ShapeOf(int64_t columns, int64_t stride) {
   Shape shape = {};
   shape.several = true;
@@ -153,6 +231,37 @@ std::vector<Launch> ExpandGreedy(int64_t rows, const Vocabulary& vocabulary, Exp
   Arg choosable = {};
   if (shape.some) choosable = ChoosableArg(vocabulary, expansion);
   return Launches(rows, shape, choosable, {}, expansion, scratch_bytes);
+}
+
+std::vector<Launch> ExpandGreedyOfUnits(int64_t rows, const Vocabulary& vocabulary, Expansion& expansion,
+                                        uint64_t* scratch_bytes) {
+  const UnitKeys keys = UnitKeysOf(rows, vocabulary, expansion);
+  UnitsShape shape = {};
+  shape.vocab = static_cast<int32_t>(vocabulary.size);
+  shape.stride = static_cast<int32_t>(expansion.logits_stride());
+  shape.units = static_cast<int32_t>(CeilDiv(vocabulary.size, layouts::kGroupRows));
+  // The launch waits for memory: the more threads ask, the better.
+  shape.threads = std::min(expansion.profile().max_workgroup, kMostThreads);
+  shape.masked = keys.choosable.has_value();
+  shape.several = vocabulary.choices() > 1;
+  *scratch_bytes = keys.keys.bytes;
+  const uint64_t n = static_cast<uint64_t>(rows);
+  Launch launch;
+  launch.name = "sample.greedy.units.v" + std::to_string(shape.vocab) + (shape.masked ? ".some" : "") +
+                (shape.several ? "" : ".one") + ".s" + std::to_string(shape.stride);
+  launch.emit = [shape](Builder& b) { EmitOfUnits(b, shape); };
+  launch.workgroup_size = shape.threads;
+  launch.grid[0] = static_cast<uint32_t>(rows);
+  const uint64_t columns = (n - 1) * static_cast<uint64_t>(shape.stride) + static_cast<uint64_t>(shape.vocab);
+  launch.args = ListArgs<UnitsArgs>({.step = StepArg(expansion),
+                                     .logits = {Space::kLogits, 0, 4 * columns},
+                                     .keys = keys.keys,
+                                     .results = {Space::kResults, 0, n * 4}});
+  if (shape.masked) launch.args.push_back(*keys.choosable);
+  launch.barrier = true;
+  launch.read_bytes = *scratch_bytes + n * 4 * static_cast<uint64_t>(layouts::kGroupRows);
+  launch.write_bytes = n * 4;
+  return {launch};
 }
 
 std::vector<Launch> ExpandGuess(int64_t rows, const DraftColumns& columns, Expansion& expansion,

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "codegen/gpu/kernels/launch.h"
+#include "dialects/layouts/layouts.h"
 #include "runtime/abi/gpu_step.h"
 #include "runtime/abi/sampling.h"
 
@@ -107,6 +108,16 @@ Val IsChoosable(Val words, Val id) {
   return Ne(ShiftRight(word, id & 31) & 1, b.I32(0));
 }
 
+Val UnitKeysRow(Val units) {
+  return ShrU(units + 1, 1) << 4;
+}
+
+Val ChoosableBits(Val words, Val first, int count) {
+  Builder& b = *first.builder();
+  const Val word = b.Load(Type::kI32, words, ShrU(first, 5) * 4);
+  return ShiftRight(word, first & 31) & ((1 << count) - 1);
+}
+
 // Key above, complement of the id below.
 Val Ranked(Val key, Val id) {
   Builder& b = *key.builder();
@@ -167,6 +178,19 @@ int64_t Vocabulary::choices() const {
   int64_t count = 0;
   for (const uint32_t word : choosable) count += std::popcount(word);
   return count;
+}
+
+UnitKeys UnitKeysOf(int64_t rows, const Vocabulary& vocabulary, Expansion& expansion) {
+  const int64_t units = CeilDiv(vocabulary.size, layouts::kGroupRows);
+  UnitKeys made = {{Space::kScratch, 0, static_cast<uint64_t>(rows * CeilDiv(units, 2) * 16)}, {}};
+  Vocabulary some = vocabulary;
+  if (some.choosable.empty() && vocabulary.size % layouts::kGroupRows == 0) return made;
+  if (some.choosable.empty()) {
+    some.choosable.assign(static_cast<size_t>(vocabulary.size / 32), ~0u);
+    if (vocabulary.size % 32) some.choosable.push_back((1u << vocabulary.size % 32) - 1);
+  }
+  made.choosable = ChoosableArg(some, expansion);
+  return made;
 }
 
 Arg ChoosableArg(const Vocabulary& vocabulary, Expansion& expansion) {

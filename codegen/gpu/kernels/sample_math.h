@@ -32,6 +32,11 @@ Val FaultOf(const KeyRange& range, bool several);
 // Of a list of 32-bit words (qrt_choosable_tokens): whether this token may be chosen.
 Val IsChoosable(Val words, Val id);
 
+// Bytes from one row of UnitKeys to the next.
+Val UnitKeysRow(Val units);
+// Of `count` (at most 16) columns from `first` on (i32): those that may be chosen, a bit each.
+Val ChoosableBits(Val words, Val first, int count);
+
 // A token by its place in the order (key down, id up), i64: the higher unsigned number comes first. No
 // token's is 0.
 Val Ranked(Val key, Val id);

@@ -106,6 +106,7 @@ class Lowering {
     out.code.abi = QRT_GPU_STEP_ABI;
     out.code.max_rows = static_cast<uint32_t>(mostRows());
     out.code.overlap = profile.profile.overlap;
+    headsLeaveKeys = doHeadsLeaveKeys();
     for (auto program : plan.getOps<plan::ProgramOp>())
       if (failed(lowerProgram(program))) return failure();
     if (failed(lowerSampling())) return failure();
@@ -126,8 +127,7 @@ class Lowering {
 
   std::string where() const { return "target " + profile.target + ", profile " + profile.profile.name; }
 
-  LogicalResult lowerProgram(plan::ProgramOp program) {
-    ProgramCode& code = out.code.programs.emplace_back();
+  FailureOr<std::vector<Step>> fusedStepsOf(plan::ProgramOp program) {
     FailureOr<std::vector<Step>> steps = stepsOf(program, plan);
     if (failed(steps)) return failure();
     makeRowsWhereRead(program, *steps, expansion, limits(),
@@ -135,6 +135,51 @@ class Lowering {
     // Of what was only tried, too.
     expansion.releaseScratch();
     expansion.takeMost();
+    return steps;
+  }
+
+  // Whether a linear is all that writes logits in each program that gives them, and can leave UnitKeys:
+  // a greedy choice may follow any.
+  bool doHeadsLeaveKeys() {
+    bool found = false, all = true;
+    for (const plan::ProgramSummary& p : summary.programs) {
+      plan::ProgramOp program(p.op);
+      if (program.getOutput() == plan::Output::Nothing || p.logitsCols != vocabulary()) continue;
+      FailureOr<std::vector<Step>> steps = fusedStepsOf(program);
+      // What is wrong with it is said when it is lowered.
+      if (failed(steps)) return false;
+      for (const Step& step : *steps) all &= !writesLogits(step.op) || canLeaveKeys(step);
+      found = true;
+    }
+    return found && all;
+  }
+  bool canLeaveKeys(const Step& step) {
+    bool can = false;
+    plan::visitDispatch(step.op, [&](const auto& spec, const auto&) {
+      using Spec = std::decay_t<decltype(spec)>;
+      if constexpr (std::is_same_v<Spec, plan::LinearSpec>) {
+        const auto dispatch = dispatchOf(step, spec);
+        const auto isOne = [&](const std::vector<Launch>& launches) {
+          return launches.size() == 1 && !isReplaced(launches.front().name);
+        };
+        can = !step.made && spec.n == vocabulary() && isOne(kExpansion<Spec>(dispatch, expansion)) &&
+              isOne(ExpandLeavingKeys(dispatch, keysOf(dispatch.rows), expansion));
+      }
+    });
+    return can;
+  }
+  Vocabulary choice() const { return {vocabulary(), options.choosable}; }
+  UnitKeys keysOf(int64_t rows) { return UnitKeysOf(rows, choice(), expansion); }
+  static bool writesLogits(plan::DispatchOp op) {
+    return llvm::any_of(op.getBindings().getAsRange<plan::RefAttr>(), [](plan::RefAttr ref) {
+      return ref.getSpace() == plan::Space::Logits && ref.getAccess() != plan::Access::Read;
+    });
+  }
+
+  LogicalResult lowerProgram(plan::ProgramOp program) {
+    ProgramCode& code = out.code.programs.emplace_back();
+    FailureOr<std::vector<Step>> steps = fusedStepsOf(program);
+    if (failed(steps)) return failure();
     for (const Step& step : *steps)
       if (failed(lowerStep(step, code))) return failure();
     if (failed(recordStage(code))) return failure();
@@ -217,6 +262,11 @@ class Lowering {
       if constexpr (std::is_same_v<Spec, plan::LinearSpec>) {
         if (step.made) {
           launches = ExpandMaking(dispatchOf(step, spec), *step.made, expansion);
+          return;
+        }
+        if (headsLeaveKeys && spec.n == vocabulary() && writesLogits(step.op)) {
+          const auto dispatch = dispatchOf(step, spec);
+          launches = ExpandLeavingKeys(dispatch, keysOf(dispatch.rows), expansion);
           return;
         }
       }
@@ -335,14 +385,13 @@ class Lowering {
   }
 
   std::vector<Launch> expandSampling(Sampling kind, int64_t rows, uint64_t* scratch) {
-    const Vocabulary choice = {vocabulary(), options.choosable};
     switch (kind) {
       case Sampling::kGreedy:
-        return ExpandGreedy(rows, choice, expansion, scratch);
+        return (headsLeaveKeys ? ExpandGreedyOfUnits : ExpandGreedy)(rows, choice(), expansion, scratch);
       case Sampling::kDraw:
-        return ExpandDraw(rows, choice, expansion, scratch);
+        return ExpandDraw(rows, choice(), expansion, scratch);
       case Sampling::kDrawFew:
-        return ExpandDrawFew(rows, choice, expansion, scratch);
+        return ExpandDrawFew(rows, choice(), expansion, scratch);
       case Sampling::kGuess:
         return ExpandGuess(rows, draftColumns(), expansion, scratch);
     }
@@ -381,6 +430,7 @@ class Lowering {
   CodeExpansion expansion;
   std::vector<Side> stage;  // since the last barrier
   bool stageWaits = false;  // whether a barrier stands before it
+  bool headsLeaveKeys = false;
   std::map<std::string, uint32_t> byName;
   std::set<std::string> entries;
 };

@@ -168,13 +168,42 @@ TEST_F(GpuLower, WhatHasNoKernelIsNamed) {
     EXPECT_NE(said_.find(part), std::string::npos) << "the error does not name " << part << ": " << said_;
 }
 
-TEST_F(GpuLower, SamplingForOneAndForAllRows) {
-  auto lowered = Lower(R"mlir(
+// A head of `rows` rows.
+std::string HeadOf(int rows) {
+  return R"mlir(
     plan.weight @w ["w"] "f32" x16 40 x 64 at 0 size 12288
-    plan.program @head_4 stream "trunk" gives chosen_logits rows 4 arena 1024 {
-      plan.dispatch "linear" {epilogue = "store", format = "f32", k = 64 : i64, n = 40 : i64, numerics = "f32", rows = "out_rows"} ["x", "w", "y"] [#plan.ref<arena, 0, 1024, read>, #plan.ref<weights, 0, 12288, read>, #plan.ref<logits, 0, 768, write>]
+    plan.program @head stream "trunk" gives chosen_logits rows )mlir" +
+         std::to_string(rows) + " arena " + std::to_string(256 * rows) + R"mlir( {
+      plan.dispatch "linear" {epilogue = "store", format = "f32", k = 64 : i64, n = 40 : i64, numerics = "f32", rows = "out_rows"} ["x", "w", "y"] [#plan.ref<arena, 0, )mlir" +
+         std::to_string(256 * rows) +
+         R"mlir(, read>, #plan.ref<weights, 0, 12288, read>, #plan.ref<logits, 0, )mlir" +
+         std::to_string(192 * rows) + R"mlir(, write>]
     }
-  )mlir");
+  )mlir";
+}
+
+// What heads leave, and launches of a greedy choice of one row behind them: one if all leave keys.
+TEST_F(GpuLower, HeadsLeaveKeysForAGreedyChoice) {
+  const auto launches = [&](const std::string& plan) {
+    auto lowered = Lower(plan);
+    EXPECT_TRUE(mlir::succeeded(lowered)) << said_;
+    if (mlir::failed(lowered)) return std::pair<std::string, size_t>();
+    const DispatchCode& last = lowered->code.programs[0].dispatches.back();
+    EXPECT_EQ(lowered->code.sample_programs.at(0).kind, Sampling::kGreedy);
+    return std::pair{lowered->code.kernels[last.kernel].name,
+                     lowered->code.sample_programs[0].dispatches.size()};
+  };
+  using Found = std::pair<std::string, size_t>;
+  EXPECT_EQ(launches(HeadOf(1)), Found("linear.f32.f32.k64.store.some_keys.r1", 1))
+      << "40 are no whole units";
+  EXPECT_EQ(launches(HeadOf(8)).second, 1u);
+  EXPECT_EQ(launches(HeadOf(9)).second, 2u);
+  options_.alone = [&](const std::string& kernel) { return kernel == "linear.f32.f32.k64.store.r1"; };
+  EXPECT_EQ(launches(HeadOf(1)), Found("linear.f32.f32.k64.store.r1", 2)) << "it is the product's own";
+}
+
+TEST_F(GpuLower, SamplingForOneAndForAllRows) {
+  auto lowered = Lower(HeadOf(4));
   ASSERT_TRUE(mlir::succeeded(lowered)) << said_;
   std::vector<std::pair<Sampling, uint32_t>> found;
   for (const SampleProgramCode& p : lowered->code.sample_programs) {

@@ -130,7 +130,8 @@ TEST(CudaDevice, OneCopyOneGraphAndFourBytesAToken) {
     EXPECT_EQ(fake.uploads, 2) << "penalties go with the rest";
     row.step.samples = nullptr;
     ASSERT_EQ(fake.launched.size(), 2u);
-    EXPECT_GT(fake.launched[0].size(), CudaModel().manifest().programs[row.step.program].dispatches / 2);
+    // Several dispatches of the plan may be one launch.
+    EXPECT_GT(fake.launched[0].size(), CudaModel().manifest().programs[row.step.program].dispatches / 3);
     row.Free(*device);
   }
   ExpectClean(fake);

@@ -139,7 +139,11 @@ INSTANTIATE_TEST_SUITE_P(
         Lie{"results_in_program",
             [](Code& c) { c.programs[0].dispatches[1].args[1] = {Space::kResults, 0, 4}; }},
         Lie{"scratch_in_program",
-            [](Code& c) { c.programs[0].dispatches[1].args[1] = {Space::kScratch, 0, 4}; }},
+            [](Code& c) { c.programs[kPrefill8].dispatches[1].args[1] = {Space::kScratch, 0, 4}; }},
+        Lie{"scratch_beyond",
+            [](Code& c) {
+              c.programs[0].dispatches[1].args[1] = {Space::kScratch, 4, c.scratch_bytes};
+            }},
         Lie{"constants_beyond",
             [](Code& c) { c.sample_programs[1].dispatches[0].args[5] = {Space::kConstants, 22, 4}; }},
         Lie{"no_constants", [](Code& c) { c.constants.clear(); }},

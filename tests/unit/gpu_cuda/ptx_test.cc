@@ -364,9 +364,10 @@ TEST_F(Ptx, AttentionOnMatrixUnits) {
 }
 
 // Kernels of few rows that do what was a launch of its own. Workgroups of 128 threads find registers: ten of
-// linears at a time, and three of the delta rule, with which 132 multiprocessors have room for 48 heads.
+// linears at a time, and three of the delta rule, with which 132 multiprocessors have room for 48 heads. The
+// greedy choice has 1024 threads.
 TEST_F(Ptx, LaunchesThatDoMore) {
-  constexpr int kMostOfLinears = 48, kMostOfRule = 168, kMostOfEightRows = 96;
+  constexpr int kMostOfLinears = 48, kMostOfRule = 168, kMostOfEightRows = 96, kMostOfChoice = 64;
   const ProfileInfo& profile = *FindProfile("sm80");
   const Arg somewhere = {Space::kArena, 0, 1 << 20};
   Sandbox box(profile.profile, 8);
@@ -407,6 +408,21 @@ TEST_F(Ptx, LaunchesThatDoMore) {
       }
     }
   }
+  for (Format format : {Format::Q4_K, Format::Q6_K, Format::Q8_0}) {
+    const plan::LinearSpec head = {.format = format,
+                                   .numerics = plan::Numerics::Int8,
+                                   .k = 2048,
+                                   .n = 4104,
+                                   .epilogue = Epilogue::Store,
+                                   .rows = plan::RowsFrom::OutRows};
+    const Vocabulary vocabulary = {head.n, {}};  // the last unit has columns that stand for nothing
+    for (int64_t rows : {1, 8}) {
+      const UnitKeys keys = UnitKeysOf(rows, vocabulary, box);
+      launches.push_back(ExpandLeavingKeys(Anywhere(head, rows, somewhere), keys, box).at(0));
+    }
+  }
+  uint64_t scratch = 0;
+  launches.push_back(ExpandGreedyOfUnits(1, {248320, {}}, box, &scratch).at(0));
   for (const Launch& launch : launches) {
     SCOPED_TRACE(launch.name);
     const std::string ptx = Emit({launch}, profile);
@@ -414,7 +430,8 @@ TEST_F(Ptx, LaunchesThatDoMore) {
     const Assembled assembled = Assemble(ptx, profile.chip);
     ASSERT_TRUE(assembled.ok) << assembled.said << "\n" << ptx;
     EXPECT_EQ(Spilled(assembled), 0) << assembled.said;
-    const int most = !launch.name.starts_with("linear")             ? kMostOfRule
+    const int most = launch.name.starts_with("sample")              ? kMostOfChoice
+                     : !launch.name.starts_with("linear")           ? kMostOfRule
                      : launch.name.find(".mr") != std::string::npos ? kMostOfEightRows
                                                                     : kMostOfLinears;
     EXPECT_LE(Registers(assembled), most) << assembled.said;

@@ -60,6 +60,7 @@ std::vector<Launch> All(const Profile& profile, int64_t vocab) {
   uint64_t bytes = 0;
   const Vocabulary some = {vocab, Words(static_cast<size_t>(vocab) / 32, 0x7FFFFFFF)};
   std::vector<Launch> launches = ExpandGreedy(8, some, box, &bytes);
+  launches.push_back(ExpandGreedyOfUnits(8, some, box, &bytes)[0]);
   for (const auto expand : {ExpandDraw, ExpandDrawFew}) {
     for (Launch& launch : expand(8, some, box, &bytes)) launches.push_back(std::move(launch));
   }
