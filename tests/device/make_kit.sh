@@ -30,27 +30,30 @@ for program in qcc qrun device_all_test; do strip -o "kit/bin/$program" "$build/
 symbols() { awk '{print $NF}' | sed 's/@.*//' | sort -u; }
 needed() { for file in kit/bin/* kit/lib/*; do [ ! -f "$file" ] || nm -D --undefined-only "$file"; done | symbols; }
 defined() { nm -D --defined-only "$1" | symbols; }
-# part NAME ARGUMENT...: the shared library NAME of the members of its archives that define the roots.
+# part NAME VERSION ARGUMENT...: the shared library NAME of what its archives have behind the roots, which with `others` are all
+# that it exports, but for variables that inline code shares (type ids, statics): there is to be one of each, whoever asks.
 part() {
-  local name=$1
-  shift
+  local name=$1 version=$2
+  shift 2
   sed 's/^/-Wl,-u,/' roots > roots.rsp
+  nm --defined-only "$llvm/${name%%.*}"*.a 2>/dev/null | awk '$2 ~ /^[Vu]$/ && $3 !~ /^_ZT[VISTC]/ {print $3}' | sort -u > shared
+  { echo "$version {global:"; sort -u roots others shared | sed 's/$/;/'; echo 'local: *;};'; } > versions
   clang++-22 -shared -fuse-ld=lld -o "kit/lib/$name" "-Wl,-soname,$name" @roots.rsp -Wl,--start-group "$llvm/${name%%.*}"*.a \
-    -Wl,--end-group -Wl,-O2 -L"$llvm" "$@"
+    -Wl,--end-group -Wl,--version-script=versions -Wl,--undefined-version -Wl,--gc-sections -Wl,-O2 -L"$llvm" "$@"
   strip --strip-unneeded "kit/lib/$name"
 }
+: > others
 mlir=$(readlink -f "$llvm/libMLIR.so")
 core=$(readlink -f "$llvm/libLLVM-22.so")
 comm -12 <(needed) <(defined "$mlir") > roots
-part "$(basename "$mlir")" -lLLVM-22
+part "$(basename "$mlir")" "" -lLLVM-22
 # lld has every target begin, of which ours are two: the others' beginnings do nothing.
 comm -12 <(needed) <(defined "$core") > all
 grep '^LLVMInitialize' all | grep -vE '^LLVMInitialize(X86|NVPTX)' > others
 sed 's/.*/void &(void) {}/' others > others.c
 clang-22 -c -fPIC -o others.o others.c
 grep -vxFf others all > roots
-echo 'LLVM_22.1 { global: *; };' > versions
-part "$(basename "$core")" -Wl,--version-script=versions others.o -lz -lzstd
+part "$(basename "$core")" LLVM_22.1 others.o -lz -lzstd
 
 # The rest: all that is loaded but glibc.
 glibc='^(ld-linux-x86-64|libc|libm|libdl|libpthread|librt|libresolv)\.so'
