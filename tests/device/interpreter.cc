@@ -174,6 +174,10 @@ class Machine : public ValueBuilder {
   std::vector<Val> IfElse(Val condition, const std::function<std::vector<Val>()>& then,
                           const std::function<std::vector<Val>()>& otherwise) override {
     Expect(condition, Type::kBool, "condition");
+    // Nothing is computed any more, but the kernel goes on with as many results as there are.
+    if (!error_.empty()) {
+      return then();
+    }
     std::vector<Val> a, b;
     bool ran_a = Masked(condition, true, [&] { a = then(); });
     bool ran_b = Masked(condition, false, [&] { b = otherwise(); });
