@@ -386,6 +386,9 @@ Launch LinearTiled(const LinearSpec& spec, int tile_rows, int64_t units, int64_t
   const int units_each = spec.epilogue == Epilogue::Swiglu ? 1 : 2;
   Launch launch;
   launch.name = spec.name() + ".t" + std::to_string(tile_rows) + "x" + std::to_string(row_tiles);
+  // As TiledAtOnce (linear_matrix.cc): of experts, what has minima and two matrices. 168 registers.
+  const bool minima = spec.int8 && SumsOf(spec.format) != Sums::kNone;
+  if (spec.rows_of == RowsOf::kExpert && minima && units_each == 1) launch.at_once = 3;
   launch.emit = [spec, tile_rows, row_tiles](Builder& b) { EmitTiled(b, spec, tile_rows, row_tiles); };
   launch.workgroup_size = kThreads;
   launch.beside = true;
