@@ -145,9 +145,8 @@ constexpr CompileOption kOptions[] = {
          "to int8 blocks of 32; a matrix of at most 64 rows (outputs), such as the delta net's gate "
          "projections, keeps them f32, and attention and delta nets ahead of experts get them in two terms "
          "of 8 "
-         "bits. With `f32` none is rounded, and GPUs leave their matrix units unused. Weights have the "
-         "GGUF's "
-         "values with both",
+         "bits. With `f32` none is rounded, and GPUs multiply quantised weights without matrix units. "
+         "Weights have the GGUF's values with both",
      .changes = OptionChanges::kArtifact,
      .from = CompilePhase::kFuse,
      .needs = ModelPart::kQuantisedWeights,

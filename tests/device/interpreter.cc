@@ -280,7 +280,11 @@ class Machine : public ValueBuilder {
   }
   std::vector<Val> MmaF16(const std::vector<Val>& a, const std::vector<Val>& b,
                           const std::vector<Val>& c) override {
-    return Mma(a, b, c, Type::kF32, MmaF16Fragments);
+    return Mma(a, b, c, Type::kF32, MmaFloatFragments<HalfTerm>);
+  }
+  std::vector<Val> MmaBf16(const std::vector<Val>& a, const std::vector<Val>& b,
+                           const std::vector<Val>& c) override {
+    return Mma(a, b, c, Type::kF32, MmaFloatFragments<Bf16Term>);
   }
 
   // Read and written by the first thread of the subgroup, as far as races go: only a barrier orders it with

@@ -179,54 +179,99 @@ inline void MmaS8Fragments(const uint32_t (*a)[32], const uint32_t (*b)[32], con
   }
 }
 
-// c + the sum of the products of one element of m16n8k16 with half floats. How a device adds is its own; this
-// is the coarsest that any is known to do: every term loses what lies below 2^-24 of the greatest exponent,
-// where an exponent of a product is the sum of its factors' and 0 counts as the smallest normal half, and the
-// sum is cut off to f32. So |error| <= 2^-24 * (17 * 2^e + 2 |sum|), e the greatest exponent.
-inline float MmaF16Sum(const uint16_t* a, const uint16_t* b, float c) {
-  const auto exponent = [](double x, int least) { return x == 0 ? least : std::max(std::ilogb(x), least); };
-  double terms[17], plain = c;
-  int top = exponent(c, -126);
-  for (int k = 0; k < 16; ++k) {
-    const double x = half_to_float(a[k]), y = half_to_float(b[k]);
-    terms[k] = x * y;
-    plain += terms[k];
-    top = std::max(top, exponent(x, -14) + exponent(y, -14));
+// A float of 16 bits as mma takes it: mantissa * 2^(exponent - fraction bits). 0 has the exponent of the
+// smallest normal number.
+template <int kExponentBits>
+struct FloatTerm {
+  static constexpr int kFraction = 15 - kExponentBits, kBias = (1 << (kExponentBits - 1)) - 1;
+  FloatTerm() = default;
+  explicit FloatTerm(uint32_t bits) {
+    const int field = static_cast<int>(bits >> kFraction) & ((1 << kExponentBits) - 1);
+    const int fraction = static_cast<int>(bits & ((1u << kFraction) - 1));
+    const int magnitude = field == 0 ? fraction : fraction | 1 << kFraction;
+    mantissa = (bits & 0x8000) != 0 ? -magnitude : magnitude;
+    exponent = std::max(field, 1) - kBias;
+    finite = field != (1 << kExponentBits) - 1;
+    if (!finite) {
+      special = fraction != 0 ? NAN : mantissa < 0 ? -INFINITY : INFINITY;
+    }
   }
-  if (!std::isfinite(plain)) {
-    return static_cast<float>(plain);
+  float value() const {
+    return finite ? std::ldexp(static_cast<float>(mantissa), exponent - kFraction) : special;
   }
-  terms[16] = c;
-  double sum = 0;
-  for (double term : terms) {
-    sum += std::ldexp(std::trunc(std::ldexp(term, 24 - top)), top - 24);
+  int mantissa = 0, exponent = 0;
+  bool finite = true;
+  float special = 0;
+};
+using HalfTerm = FloatTerm<5>;
+using Bf16Term = FloatTerm<8>;
+
+// mantissa * 2^shift, cut off.
+inline int64_t Shifted(int64_t mantissa, int shift) {
+  if (shift >= 0) {
+    return mantissa * (int64_t{1} << shift);
   }
-  const auto near = static_cast<float>(sum);
-  return std::fabs(static_cast<double>(near)) > std::fabs(sum) ? std::nextafter(near, 0.f) : near;
+  const int64_t magnitude = shift > -63 ? std::abs(mantissa) >> -shift : 0;
+  return mantissa < 0 ? -magnitude : magnitude;
 }
 
-// As MmaS8Fragments, of mma.m16n8k16 with half floats, which are h = 0 and 1 of a word.
+// c + the sum of the products of one element of m16n8k16 with floats of 16 bits. How a device adds is its
+// own; this is the coarsest that any is known to do: every term loses what lies below 2^-24 of the greatest
+// exponent, where an exponent of a product is the sum of its factors' and 0 counts as the smallest normal
+// number, and the sum is cut off to f32. So |error| <= 2^-24 * (17 * 2^e + 2 |sum|), e the greatest exponent.
+template <typename Term>
+float MmaFloatSum(const Term* a, const Term* b, float c) {
+  constexpr int kDropped = 24, kFractionF32 = 23, kLeastF32 = -126;
+  bool finite = std::isfinite(c);
+  int of_c = kLeastF32;
+  if (finite && c != 0) {
+    of_c = std::max(std::ilogb(c), kLeastF32);
+  }
+  int top = of_c;
+  for (int k = 0; k < 16; ++k) {
+    finite = finite && a[k].finite && b[k].finite;
+    top = std::max(top, a[k].exponent + b[k].exponent);
+  }
+  if (!finite) {
+    for (int k = 0; k < 16; ++k) {
+      c += a[k].value() * b[k].value();
+    }
+    return c;
+  }
+  int64_t sum = Shifted(static_cast<int64_t>(std::ldexp(c, kFractionF32 - of_c)),
+                        of_c - kFractionF32 - (top - kDropped));
+  for (int k = 0; k < 16; ++k) {
+    const int unit = a[k].exponent + b[k].exponent - 2 * Term::kFraction;
+    sum += Shifted(int64_t{a[k].mantissa} * b[k].mantissa, unit - (top - kDropped));
+  }
+  const double exact = std::ldexp(static_cast<double>(sum), top - kDropped);
+  const auto near = static_cast<float>(exact);
+  return std::fabs(static_cast<double>(near)) > std::fabs(exact) ? std::nextafter(near, 0.f) : near;
+}
+
+// As MmaS8Fragments, of mma.m16n8k16 with floats of 16 bits, which are h = 0 and 1 of a word.
 // A: word w, half h: row group + 8 * (w & 1), column 2 * quad + h + 8 * (w >> 1).
 // B: word w, half h: row 2 * quad + h + 8 * w, column group.
 // C, D: f32, as there.
-inline void MmaF16Fragments(const uint32_t (*a)[32], const uint32_t (*b)[32], const uint32_t (*c)[32],
-                            uint32_t (*d)[32]) {
-  uint16_t ma[16][16], mb[8][16];  // mb: [column][row]
+template <typename Term>
+void MmaFloatFragments(const uint32_t (*a)[32], const uint32_t (*b)[32], const uint32_t (*c)[32],
+                       uint32_t (*d)[32]) {
+  Term ma[16][16], mb[8][16];  // mb: [column][row]
   for (int lane = 0; lane < 32; ++lane) {
     int group = lane / 4, quad = lane % 4;
     for (int h = 0; h < 2; ++h) {
       for (int w = 0; w < 4; ++w) {
-        ma[group + 8 * (w & 1)][2 * quad + h + 8 * (w >> 1)] = static_cast<uint16_t>(a[w][lane] >> (16 * h));
+        ma[group + 8 * (w & 1)][2 * quad + h + 8 * (w >> 1)] = Term(a[w][lane] >> (16 * h) & 0xffff);
       }
       for (int w = 0; w < 2; ++w) {
-        mb[group][2 * quad + h + 8 * w] = static_cast<uint16_t>(b[w][lane] >> (16 * h));
+        mb[group][2 * quad + h + 8 * w] = Term(b[w][lane] >> (16 * h) & 0xffff);
       }
     }
   }
   for (int lane = 0; lane < 32; ++lane) {
     for (int w = 0; w < 4; ++w) {
       int row = lane / 4 + 8 * (w >> 1), column = 2 * (lane % 4) + (w & 1);
-      d[w][lane] = static_cast<uint32_t>(FromFloat(MmaF16Sum(ma[row], mb[column], AsFloat(c[w][lane]))));
+      d[w][lane] = static_cast<uint32_t>(FromFloat(MmaFloatSum(ma[row], mb[column], AsFloat(c[w][lane]))));
     }
   }
 }

@@ -41,6 +41,9 @@ LogicalResult MmaS8Op::verify() {
 LogicalResult MmaF16Op::verify() {
   return verifyFragments(*this);
 }
+LogicalResult MmaBf16Op::verify() {
+  return verifyFragments(*this);
+}
 
 LogicalResult DotTileOp::verify() {
   auto shape = getShape();

@@ -108,6 +108,13 @@ def Gx_MmaF16Op : Gx_Op<"mma_f16", [AttrSizedOperandSegments]> {
   let assemblyFormat = "`(` $a `)` `,` `(` $b `)` `,` `(` $c `)` attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
+def Gx_MmaBf16Op : Gx_Op<"mma_bf16", [AttrSizedOperandSegments]> {
+  let summary = "gx.mma_f16 of bf16 numbers";
+  let arguments = (ins Variadic<I32>:$a, Variadic<I32>:$b, Variadic<F32>:$c);
+  let results = (outs Variadic<F32>:$results);
+  let assemblyFormat = "`(` $a `)` `,` `(` $b `)` `,` `(` $c `)` attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
 
 def Gx_SubgroupBarrierOp : Gx_Op<"subgroup_barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "the threads of a subgroup meet";

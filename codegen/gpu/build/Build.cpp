@@ -272,6 +272,10 @@ class MlirBuilder final : public CheckedBuilder {
                           const std::vector<Val>& c) override {
     return mma<gx::MmaF16Op>("MmaF16", a, b, c, Type::kF32);
   }
+  std::vector<Val> MmaBf16(const std::vector<Val>& a, const std::vector<Val>& b,
+                           const std::vector<Val>& c) override {
+    return mma<gx::MmaBf16Op>("MmaBf16", a, b, c, Type::kF32);
+  }
   void DotTile(const SharedRows& a, int a_rows, const SharedRows& b, int b_rows, int columns,
                const SharedRows& d) override {
     for (const SharedRows* rows : {&a, &b, &d}) {

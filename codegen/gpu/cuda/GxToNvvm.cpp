@@ -214,6 +214,7 @@ struct GxToNvvmPass : PassWrapper<GxToNvvmPass, OperationPass<mlir::gpu::GPUModu
     patterns.add<MmaPattern<gx::MmaS8Op>>(context, "llvm.nvvm.mma.m16n8k32.row.col.s8", mlir::Type());
     patterns.add<MmaPattern<gx::MmaF16Op>>(context, "llvm.nvvm.mma.m16n8k16.row.col.f32.f32",
                                            VectorType::get({2}, Float16Type::get(context)));
+    patterns.add<MmaPattern<gx::MmaBf16Op>>(context, "llvm.nvvm.mma.m16n8k16.row.col.bf16", mlir::Type());
     // The wait is no intrinsic, as LLVM declares that one to touch no memory: loads could move ahead of it.
     patterns.add<AssemblyPattern<gx::AwaitEarlierOp>>(context, "griddepcontrol.wait;", "~{memory}");
     patterns.add<AssemblyPattern<gx::LetNextBeginOp>>(context, "griddepcontrol.launch_dependents;", "");

@@ -196,8 +196,8 @@ void MatrixTiles::AddValues(const Words& values, std::vector<Val>& sums) {
       for (int pair = 0; pair < 2; ++pair) {
         const int j = 4 * k + 2 * pair;
         const Val one = b_.Extract(values[j], t), other = b_.Extract(values[j + 1], t);
-        a[k][t].push_back((one & 0xffff) | (other << 16));
-        a[k][t].push_back(ShrU(one, 16) | (other & 0xffff0000));
+        a[k][t].push_back(LowerHalves(one, other));
+        a[k][t].push_back(UpperHalves(one, other));
       }
     }
   }

@@ -24,11 +24,11 @@
 
 namespace qcc::gpu {
 
-// Units that multiply matrices of signed bytes; those of kind kMma multiply half floats, too.
+// Units that multiply matrices of signed bytes; those of kind kMma multiply half floats and bf16, too.
 struct MatrixUnits {
   enum class Kind : uint8_t {
     kNone,
-    kMma,         // mma.sync of PTX, in fragments that the kernel has in registers (Builder::MmaS8, MmaF16)
+    kMma,         // mma.sync of PTX, in fragments that the kernel has in registers (Builder::Mma...)
     kCooperative  // cooperative matrices of Vulkan, from workgroup memory to it (Builder::DotTile)
   };
   Kind kind = Kind::kNone;
@@ -212,6 +212,9 @@ class Builder {
   // of B and C alone.
   virtual std::vector<Val> MmaF16(const std::vector<Val>& a, const std::vector<Val>& b,
                                   const std::vector<Val>& c) = 0;
+  // The same of bf16 numbers (mma.sync.m16n8k16.f32.bf16).
+  virtual std::vector<Val> MmaBf16(const std::vector<Val>& a, const std::vector<Val>& b,
+                                   const std::vector<Val>& c) = 0;
   // Matrix units of kind kCooperative; a subgroup executes it together. Word i of row j of `d` becomes the
   // sum of a[i][c] * b[j][c] over c < columns, for i < a_rows and j < b_rows; rows of `a` and `b` are signed
   // bytes, four to a word. Rows and columns are multiples of the profile's m, n and k. Rows begin at

@@ -79,6 +79,10 @@ class BuilderView : public Builder {
                           const std::vector<Val>& c) override {
     return base_.MmaF16(a, b, c);
   }
+  std::vector<Val> MmaBf16(const std::vector<Val>& a, const std::vector<Val>& b,
+                           const std::vector<Val>& c) override {
+    return base_.MmaBf16(a, b, c);
+  }
   void DotTile(const SharedRows& a, int a_rows, const SharedRows& b, int b_rows, int columns,
                const SharedRows& d) override {
     base_.DotTile(a, a_rows, b, b_rows, columns, d);

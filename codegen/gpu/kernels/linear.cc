@@ -33,6 +33,13 @@ constexpr int64_t kMostMakingRows = kMostSplitRows, kMostMakingWorkgroups = 1024
 // The same for tiles of cooperative matrices, which are done faster: idle cores cost less there.
 constexpr int64_t kFewCooperative = 32;
 
+// Whether matrix units of kind kMma make products. Of float weights they do for all rows or for none: their
+// sums are in another order there.
+bool OnMatrixUnits(const LinearSpec& spec, const Profile& profile) {
+  if (profile.matrix.kind != MatrixUnits::Kind::kMma) return false;
+  return spec.int8 || (!IsBlockFormat(spec.format) && spec.rows_of == RowsOf::kStep);
+}
+
 }  // namespace
 
 Launch ChooseLinear(const LinearSpec& spec, const Profile& profile, int64_t units, int64_t rows) {
@@ -41,9 +48,9 @@ Launch ChooseLinear(const LinearSpec& spec, const Profile& profile, int64_t unit
   const bool is_long = spec.int8 ? !profile.int_dot : LooksUp(description(spec.format).plain);
   const int most = is_long ? 4 : 8;
   const int64_t together = spec.rows_together(rows);
-  const bool mma = spec.int8 && profile.matrix.kind == MatrixUnits::Kind::kMma;
+  const bool mma = OnMatrixUnits(spec, profile);
   const auto workgroups = [](const Launch& launch) { return int64_t{launch.grid[0]} * launch.grid[1]; };
-  if (together > kSharedRows / 2 && mma) {
+  if (together > kSharedRows / 2 && mma && spec.int8) {
     const int64_t few = spec.rows_of == RowsOf::kExpert ? kFewOfExpert : kSharedRows;
     for (int tile_rows : {2 * kSharedRows, kSharedRows}) {
       if (tile_rows > kSharedRows && together <= few) continue;
@@ -65,7 +72,7 @@ Launch ChooseLinear(const LinearSpec& spec, const Profile& profile, int64_t unit
     Launch tiled = LinearTiled(spec, most, units, rows);
     if (workgroups(tiled) >= kFewWorkgroups) return tiled;
   }
-  const bool matrix = mma && together >= kMatrixRows;
+  const bool matrix = mma && (!spec.int8 || together >= kMatrixRows);
   // Some experts have more rows than most: a whole fragment takes them along.
   const int64_t wanted = matrix && spec.rows_of == RowsOf::kExpert ? most : together;
   int tile_rows = 1;

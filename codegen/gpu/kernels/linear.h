@@ -4,7 +4,8 @@
 // One order of operations for all variants, so that a row's result does not depend on the bucket: the columns
 // are cut into `parts` runs of 32-column chunks; within a part chunks follow one another in one accumulator
 // (f32 numerics: two, even and odd columns, added at the part's end); the result is ((0 + part 0) + part 1) +
-// ...
+// ... Float weights on matrix units have an order of their own (linear_matrix_floats.cc), for any number of
+// rows.
 #ifndef QCC_CODEGEN_GPU_KERNELS_LINEAR_H_
 #define QCC_CODEGEN_GPU_KERNELS_LINEAR_H_
 
@@ -164,7 +165,7 @@ Val StoreLinear(Builder& b, const LinearSpec& spec, const LinearArgs& args, cons
 Launch LinearSplit(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows);
 // Many rows: a thread has `tile_rows` rows by two groups over all columns.
 Launch LinearTiled(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows);
-// The same of int8 numerics on matrix units of kind kMma; 4 or 8 rows.
+// The same on matrix units of kind kMma, of int8 numerics (4 or 8 rows) or float weights (1 to 8).
 Launch LinearMatrixFew(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows);
 // Many rows on the same units: a subgroup has `tile_rows` rows (8, 16, 24 or
 // 32) by two groups. Tiled: over all columns. Split: the subgroups of a workgroup share the parts of one

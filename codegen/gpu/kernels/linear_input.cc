@@ -65,9 +65,13 @@ Int8Chunk StoredRows::Chunk(size_t row, Val number) const {
   return c;
 }
 
+std::vector<Val> LoadQuad(Builder& b, Val base, Val at) {
+  const Val v = b.Load(Type::kF32x4, base, at);
+  return {b.Extract(v, 0), b.Extract(v, 1), b.Extract(v, 2), b.Extract(v, 3)};
+}
+
 std::vector<Val> StoredRows::Quad(size_t row, Val from, int quad) const {
-  const Val v = b_.Load(Type::kF32x4, x_, rows_[row].at + from + 16 * quad);
-  return {b_.Extract(v, 0), b_.Extract(v, 1), b_.Extract(v, 2), b_.Extract(v, 3)};
+  return LoadQuad(b_, x_, rows_[row].at + from + 16 * quad);
 }
 
 int MadeRows::RowWords(const LinearSpec& spec, const Profile& profile, int rows) {
@@ -124,10 +128,11 @@ void MadeRows::Make() {
     });
   });
   b_.Barrier();
-  for (int m = 0; !spec_.int8 && m < count_; ++m) {
-    sources_.push_back(args_.Input(args_.first_row + m).at);
-    scales_.push_back(b_.LoadShared(made_, b_.I32(m)));
-  }
+  for (int m = 0; !spec_.int8 && m < count_; ++m) f32_rows_.push_back(Of(b_.I32(m)));
+}
+
+MadeRows::F32Row MadeRows::Of(Val row) const {
+  return {args_.Input(args_.first_row + row).at, b_.LoadShared(made_, row)};
 }
 
 // By the same sums, in the same order, as gated_delta's own norm. Thread i finishes the sum of number i.
@@ -205,15 +210,11 @@ void MadeRows::Store(const Numbers& numbers, Val to, Val word) {
 
 std::vector<Val> MadeRows::Values(Val source, Val at, Val scale, int row) const {
   if (scale) return NormQuad(b_, args_.x, source, args_.norm_weight, at, scale);
-  const auto quad = [&](Val base, Val byte) {
-    const Val v = b_.Load(Type::kF32x4, base, byte);
-    return std::vector<Val>{b_.Extract(v, 0), b_.Extract(v, 1), b_.Extract(v, 2), b_.Extract(v, 3)};
-  };
-  std::vector<Val> values = quad(args_.x, source + at);
+  std::vector<Val> values = LoadQuad(b_, args_.x, source + at);
   if (!gated()) return values;
   const int head_bytes = 4 * static_cast<int>(spec_.norm_dim);
-  const std::vector<Val> weights = quad(args_.norm_weight, RemU(at, head_bytes)),
-                         gates = quad(args_.gate, source + at);
+  const std::vector<Val> weights = LoadQuad(b_, args_.norm_weight, RemU(at, head_bytes)),
+                         gates = LoadQuad(b_, args_.gate, source + at);
   const Val of_head = b_.LoadShared(head_scales_, DivU(at, head_bytes) + row * Heads(spec_));
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = GatedNormed(values[i], of_head, weights[i], gates[i]);
@@ -246,7 +247,7 @@ Int8Chunk MadeRows::Chunk(size_t row, Val number) const {
 }
 
 std::vector<Val> MadeRows::Quad(size_t row, Val from, int quad) const {
-  return Values(sources_[row], from + 16 * quad, scales_[row], 0);
+  return Quad(f32_rows_[row], from + 16 * quad);
 }
 
 }  // namespace qcc::gpu

@@ -35,6 +35,9 @@ class LinearInput {
   virtual std::vector<Val> Quad(size_t row, Val from, int quad) const = 0;
 };
 
+// The four f32 at byte `at`.
+std::vector<Val> LoadQuad(Builder& b, Val base, Val at);
+
 class StoredRows final : public LinearInput {
  public:
   StoredRows(Builder& b, const LinearSpec& spec, const LinearArgs& args, std::vector<XRow> rows)
@@ -73,6 +76,12 @@ class MadeRows final : public LinearInput {
   Val Code(Val row, Val number, Val word) const;
   Val Scale(Val row, Val number) const;
   Val Product(Val row, Val number, int sum) const;
+  // Of f32 rows: where row `row` (i32) comes from, and the four columns at byte `at` of it.
+  struct F32Row {
+    Val source, scale;
+  };
+  F32Row Of(Val row) const;
+  std::vector<Val> Quad(const F32Row& row, Val at) const { return Values(row.source, at, row.scale, 0); }
 
  private:
   bool norms() const { return spec_.making == Making::kNormed; }
@@ -103,10 +112,9 @@ class MadeRows final : public LinearInput {
   const bool products_;
   std::optional<Reducer> reducer_;
   std::optional<RowQuantizer> quantizer_;
-  Shared made_;               // [row]: int8: chunks; f32: the norm's scale
-  Shared head_scales_;        // kGatedNormed: of the rows that are made
-  std::vector<Val> sources_;  // f32: of each row, its byte offset
-  std::vector<Val> scales_;   // f32: of each row, the norm's
+  Shared made_;         // [row]: int8: chunks; f32: the norm's scale
+  Shared head_scales_;  // kGatedNormed: of the rows that are made
+  std::vector<F32Row> f32_rows_;
 };
 
 }  // namespace qcc::gpu

@@ -97,8 +97,9 @@ StoredFragments::StoredFragments(Builder& b, const LinearSpec& spec, const Linea
   const MatrixLane lane(b);
   for (int f = 0; f < fragments; ++f) {
     const XRow x = args.Input(first_row + lane.group + kFragmentRows * f);
-    codes_.push_back((x.chunk ? x.at + (x.chunk << 5) : x.at) + lane.quad * 4);
-    for (int i = 0; i < 2; ++i) {
+    const int quad_bytes = spec.int8 ? 4 : 16;
+    codes_.push_back((x.chunk ? x.at + (x.chunk << 5) : x.at) + lane.quad * quad_bytes);
+    for (int i = 0; i < 2 && spec.int8; ++i) {
       numbers_.push_back(args.Input(first_row + lane.SumRow(f, i)));
       numbers_.back().at = numbers_.back().at + layouts::Int8ScalesAt(spec.x_cols());
     }
@@ -116,11 +117,19 @@ RowNumbers StoredFragments::Numbers(int fragment, int sum, Val number) const {
   return NumbersOf(b_, LoadNumbers(b_, spec_.x_cols(), x_, row, number, kind), kind);
 }
 
+std::vector<Val> StoredFragments::Values(int fragment, Val number) const {
+  const Val at = codes_[static_cast<size_t>(fragment)] + number * (4 * kChunkColumns);
+  std::vector<Val> values = LoadQuad(b_, x_, at);
+  for (Val v : LoadQuad(b_, x_, at + 2 * kChunkColumns)) values.push_back(v);
+  return values;
+}
+
 MadeFragment::MadeFragment(Builder& b, const LinearSpec& spec, const MadeRows& rows)
     : rows_(rows), kind_(SumsOf(spec.format)), lane_(b) {
   const auto repeated = [&](Val row) { return row & (static_cast<int32_t>(rows.rows()) - 1); };
   row_ = repeated(lane_.group);
   for (int i = 0; i < 2; ++i) sum_rows_[i] = repeated(lane_.SumRow(0, i));
+  if (!spec.int8) f32_row_ = rows.Of(row_);
 }
 
 std::vector<Val> MadeFragment::Codes(int, Val number) const {
@@ -133,6 +142,13 @@ RowNumbers MadeFragment::Numbers(int, int sum, Val number) const {
   const int products = kind_ == Sums::kNone ? 0 : kind_ == Sums::kOne ? 1 : 2;
   for (int i = 0; i < products; ++i) numbers.sums.push_back(rows_.Product(row, number, i));
   return numbers;
+}
+
+std::vector<Val> MadeFragment::Values(int, Val number) const {
+  const Val at = number * (4 * kChunkColumns) + lane_.quad * 16;
+  std::vector<Val> values = rows_.Quad(f32_row_, at);
+  for (Val v : rows_.Quad(f32_row_, at + 2 * kChunkColumns)) values.push_back(v);
+  return values;
 }
 
 namespace {
@@ -229,6 +245,7 @@ std::vector<GroupChunk> MatrixWeights::Read(Val first) const {
 
 std::vector<Val> MatrixPart(Builder& b, const LinearSpec& spec, Val w, const std::vector<Val>& groups,
                             const MatrixInput& x, Val low, Val high, const std::vector<int64_t>& runs) {
+  if (!spec.int8) return FloatMatrixPart(b, spec, w, groups, x, low, high, runs);
   const MatrixWeights weights(b, spec, w, groups, runs);
   const bool two_scales = weights.front().two_scales();
   const size_t fragments = static_cast<size_t>(x.fragments());
@@ -283,8 +300,8 @@ void EmitTiled(Builder& b, const LinearSpec& spec, int tile_rows, int row_tiles)
     for (int f = 0; f < fragments; ++f) {
       for (int i = 0; i < kLaneSums; ++i) {
         Val both[2] = {sums[f * kLaneSums + i], sums[(fragments + f) * kLaneSums + i]};
-        StorePair(b, spec, args, first_unit, first_row + lane.SumRow(f, i),
-                  lane.group + (kGroupRows / 2) * (i >> 1), both);
+        StorePair(b, spec, args, first_unit, first_row + lane.SumRow(f, i), SumColumn(spec, lane, i >> 1),
+                  both);
       }
     }
   });
@@ -316,7 +333,7 @@ void EmitSplit(Builder& b, const LinearSpec& spec, int tile_rows) {
     b.Barrier();
     // One of the kLaneSums per subgroup.
     const Val row = first_row + place.quad * 2 + (subgroup & 1);
-    const Val column = place.group + ShrU(subgroup, 1) * (kGroupRows / 2);
+    const Val column = SumColumn(spec, place, ShrU(subgroup, 1));
     for (int f = 0; f < fragments; ++f) {
       Val sums[2];
       for (int g = 0; g < 2; ++g) {
@@ -336,6 +353,7 @@ static_assert(kSubgroups == kLaneSums);
 // a thread 184 to 186 registers, those of experts 122 to 128. All others are left to it: with a bound it
 // takes more than it needs, and workgroups go.
 int TiledAtOnce(const LinearSpec& spec, int tile_rows) {
+  if (!spec.int8) return tile_rows > 16 ? 2 : 3;
   if (CountNumbers(spec).scales < 2) return 0;
   if (tile_rows > 16) return LooksUp(description(spec.format).plain) ? 2 : 0;
   return spec.rows_of == RowsOf::kExpert ? 4 : 0;
@@ -360,6 +378,7 @@ Launch LinearMatrixTiled(const LinearSpec& spec, int tile_rows, int64_t units, i
 Launch LinearMatrixSplit(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows) {
   Launch launch;
   launch.name = spec.name() + ".mp" + std::to_string(tile_rows);
+  if (!spec.int8) launch.at_once = TiledAtOnce(spec, tile_rows);
   launch.emit = [spec, tile_rows](Builder& b) { EmitSplit(b, spec, tile_rows); };
   launch.workgroup_size = kThreads;
   launch.beside = true;

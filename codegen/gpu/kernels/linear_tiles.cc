@@ -240,14 +240,17 @@ std::vector<Val> SplitKernel::MatrixParts(Val subgroup, const MatrixInput& x) co
   };
   std::vector<Val> groups = Groups(subgroup);
   const Val second = subgroup + kSubgroups;
-  if (parts_ <= kSubgroups) {  // the same part of another unit
+  // Four groups of floats are more than registers hold.
+  const bool at_once = spec_.int8 || groups_ == 1;
+  if (at_once && parts_ <= kSubgroups) {  // the same part of another unit
     for (const Val& group : Groups(second)) groups.push_back(group);
     return sums(groups, subgroup, {0});
   }
-  if (spec_.chunks() % parts_ == 0) return sums(groups, subgroup, {0, kSubgroups * spec_.chunks_per_part()});
-  // Parts of two lengths.
+  if (at_once && spec_.chunks() % parts_ == 0)
+    return sums(groups, subgroup, {0, kSubgroups * spec_.chunks_per_part()});
+  // One behind the other: also parts of two lengths.
   std::vector<Val> all = sums(groups, subgroup, {0});
-  for (const Val& sum : sums(groups, second, {0})) all.push_back(sum);
+  for (const Val& sum : sums(Groups(second), second, {0})) all.push_back(sum);
   return all;
 }
 
@@ -261,9 +264,11 @@ void SplitKernel::StoreMatrixParts() {
   // Rows that only fill the fragment are nobody's.
   b_.If(LtS(lane.quad * 2, b_.I32(tile_rows_)), [&] {
     for (int n = 0; n < static_cast<int>(sums.size()); ++n) {
-      const int sum = n % kLaneSums, group = n / kLaneSums % groups_, turn = n / kLaneSums / groups_;
+      const int sum = n % kLaneSums;
+      if (tile_rows_ == 1 && sum % 2 != 0) continue;
+      const int group = n / kLaneSums % groups_, turn = n / kLaneSums / groups_;
       const Val row = lane.SumRow(0, sum) + group * tile_rows_;
-      const Val column = lane.group + (kGroupRows / 2) * (sum >> 1);
+      const Val column = SumColumn(spec_, lane, sum >> 1);
       StorePartial(row * kThreads + (subgroup + kSubgroups * turn) * kLanes + column,
                    sums[static_cast<size_t>(n)]);
     }
@@ -376,7 +381,7 @@ Launch LinearSplit(const LinearSpec& spec, int tile_rows, int64_t units, int64_t
 
 Launch LinearMatrixFew(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows) {
   Launch launch = SplitLaunch(spec, Units::kMatrix, tile_rows, units, rows);
-  launch.at_once = kMatrixAtOnce;
+  launch.at_once = spec.int8 ? kMatrixAtOnce : kMatrixAtOnce - 1;
   return launch;
 }
 

@@ -21,6 +21,14 @@ struct MatrixLane {
   Val group, quad;
 };
 
+// Words of two floats of 16 bits: the lower, or the upper, ones of two words.
+inline Val LowerHalves(Val first, Val second) {
+  return (first & 0xffff) | (second << 16);
+}
+inline Val UpperHalves(Val first, Val second) {
+  return ShrU(first, 16) | (second & 0xffff0000);
+}
+
 }  // namespace qcc::gpu
 
 #endif  // QCC_CODEGEN_GPU_KERNELS_MATRIX_LANE_H_

@@ -163,6 +163,7 @@ void Everything(Builder& b) {
   if (b.profile().matrix.kind == MatrixUnits::Kind::kMma) {
     for (Val v : b.MmaS8({i, i, i, i}, {i, at}, {i, i, i, at})) ints.push_back(v);
     for (Val v : b.MmaF16({i, i, i, i}, {i, at}, {f, f, f, sum})) floats.push_back(v);
+    for (Val v : b.MmaBf16({i, i, i, i}, {i, at}, {f, f, f, sum})) floats.push_back(v);
   }
   Val total = ints[0];
   for (size_t k = 1; k < ints.size(); ++k) total = total ^ ints[k];
@@ -184,7 +185,8 @@ TEST_F(Ptx, EveryOperationOfTheLanguage) {
     EXPECT_EQ(ptx.find(".shared .align 4 "), std::string::npos) << "less than LLVM reckons with";
     EXPECT_NE(ptx.find(".maxntid 128"), std::string::npos);
     for (const char* product : {"mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32",
-                                "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"}) {
+                                "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+                                "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"}) {
       EXPECT_EQ(ptx.find(product) != std::string::npos,
                 profile.profile.matrix.kind == MatrixUnits::Kind::kMma)
           << product;
@@ -309,6 +311,46 @@ TEST_F(Ptx, LinearOnMatrixUnits) {
     EXPECT_EQ(Spilled(assembled), 0) << assembled.said;
     if (is(".mr")) {
       EXPECT_LE(Registers(assembled), kMostOfFew) << assembled.said;
+    }
+  }
+}
+
+// Of float weights; rows that a workgroup norms itself, too.
+TEST_F(Ptx, FloatsOnMatrixUnits) {
+  // Room for four, three and two workgroups, as they ask for.
+  constexpr int kMostOfFew = 128, kMostOf16Rows = 168, kMostOf32Rows = 255;
+  for (const char* name : {"sm80", "sm90"}) {
+    const ProfileInfo& profile = *FindProfile(name);
+    std::vector<Launch> launches;
+    for (Format format : {Format::F16, Format::BF16, Format::F32}) {
+      for (Epilogue epilogue : {Epilogue::Store, Epilogue::Swiglu}) {
+        LinearSpec spec;
+        spec.format = format;
+        spec.k = 2048;
+        spec.epilogue = epilogue;
+        const auto add = [&](int64_t units, int64_t rows) {
+          launches.push_back(ChooseLinear(spec, profile.profile, units, rows));
+        };
+        for (int64_t rows : {1, 2, 4, 8, 16, 128}) add(64, rows);
+        for (int64_t rows : {16, 128}) add(4096, rows);
+        spec.making = Making::kNormed;
+        for (int64_t rows : {1, 8}) add(64, rows);
+      }
+    }
+    for (Launch& launch : launches) {
+      SCOPED_TRACE(profile.profile.name + " " + launch.name);
+      launch.args.resize(8);
+      const std::string ptx = Emit({launch}, profile);
+      EXPECT_NE(ptx.find("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"), std::string::npos);
+      if (Ptxas().empty()) continue;
+      const Assembled assembled = Assemble(ptx, profile.chip);
+      ASSERT_TRUE(assembled.ok) << assembled.said << "\n" << ptx;
+      EXPECT_EQ(Spilled(assembled), 0) << assembled.said;
+      const auto is = [&](const char* suffix) { return launch.name.find(suffix) != std::string::npos; };
+      EXPECT_LE(Registers(assembled), is(".mr")                   ? kMostOfFew
+                                      : is(".mp16") || is(".m16") ? kMostOf16Rows
+                                                                  : kMostOf32Rows)
+          << assembled.said;
     }
   }
 }

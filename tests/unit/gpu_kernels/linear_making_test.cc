@@ -139,6 +139,8 @@ std::vector<Case> Cases() {
   cases.push_back({Format::Q2_K, Numerics::Int8x2, Making::kNormed, Epilogue::Add});
   cases.push_back({Format::Q4_K, Numerics::F32, Making::kNormed, Epilogue::Store});
   cases.push_back({Format::F16, Numerics::F32, Making::kNormed, Epilogue::Store});
+  cases.push_back({Format::BF16, Numerics::F32, Making::kNormed, Epilogue::Swiglu});
+  cases.push_back({Format::F32, Numerics::F32, Making::kNormed, Epilogue::Add});
   return cases;
 }
 

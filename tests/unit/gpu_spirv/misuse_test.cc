@@ -73,6 +73,8 @@ TEST(Misuse, NamesTheLimitThatIsExceeded) {
             "kernel 'k': MmaS8: profile 'p' has no matrix units of that kind");
   EXPECT_EQ(ErrorOf([](Builder& k) { k.MmaF16({}, {}, {}); }),
             "kernel 'k': MmaF16: profile 'p' has no matrix units of that kind");
+  EXPECT_EQ(ErrorOf([](Builder& k) { k.MmaBf16({}, {}, {}); }),
+            "kernel 'k': MmaBf16: profile 'p' has no matrix units of that kind");
   EXPECT_EQ(ErrorOf([](Builder& k) {
               const Shared s = k.AllocShared(Type::kI32, 64);
               k.DotTile({s, k.I32(0), 2}, 8, {s, k.I32(16), 2}, 8, 8, {s, k.I32(32), 8});

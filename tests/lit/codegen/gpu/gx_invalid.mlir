@@ -37,6 +37,13 @@
 
 // -----
 
+%a = arith.constant 0 : i32
+%f = arith.constant 0.0 : f32
+// expected-error @below {{wants 4, 2 and 4 words and gives 4, found 3, 2 and 4, giving 4}}
+%m:4 = gx.mma_bf16 (%a, %a, %a), (%a, %a), (%f, %f, %f, %f) : (i32, i32, i32, i32, i32, f32, f32, f32, f32) -> (f32, f32, f32, f32)
+
+// -----
+
 func.func @f(%s: memref<8xi32>, %i: i32) {
   // expected-error @below {{a_rows is 12, no multiple of 8}}
   gx.dot_tile %s[%i] by 2 rows 12, %s[%i] by 2 rows 8 columns 8 to %s[%i] by 8 shape [8, 8, 8] : memref<8xi32>, memref<8xi32>, memref<8xi32>

@@ -28,6 +28,9 @@ gpu.module @kernel {
     // CHECK: gx.mma_f16({{.*}}) : (i32, i32, i32, i32, i32, i32, f32, f32, f32, f32) -> (f32, f32, f32, f32)
     %n:4 = gx.mma_f16 (%a, %a, %a, %a), (%d, %d), (%low, %low, %low, %low)
       : (i32, i32, i32, i32, i32, i32, f32, f32, f32, f32) -> (f32, f32, f32, f32)
+    // CHECK: gx.mma_bf16({{.*}}) : (i32, i32, i32, i32, i32, i32, f32, f32, f32, f32) -> (f32, f32, f32, f32)
+    %q:4 = gx.mma_bf16 (%a, %a, %a, %a), (%d, %d), (%low, %low, %low, %low)
+      : (i32, i32, i32, i32, i32, i32, f32, f32, f32, f32) -> (f32, f32, f32, f32)
     // CHECK: gx.dot_tile %{{.*}}[%{{.*}}] by 2 rows 8, %{{.*}}[%{{.*}}] by 4 rows 16 columns 8 to %{{.*}}[%{{.*}}] by 8 shape [8, 16, 8] : memref<8xi32, #gpu.address_space<workgroup>>, memref<8xi32, #gpu.address_space<workgroup>>, memref<8xi32, #gpu.address_space<workgroup>>
     gx.dot_tile %shared[%a] by 2 rows 8, %shared[%d] by 4 rows 16 columns 8 to %shared[%p] by 8 shape [8, 16, 8]
       : memref<8xi32, #gpu.address_space<workgroup>>, memref<8xi32, #gpu.address_space<workgroup>>,

@@ -1,0 +1,156 @@
+// Linears of f16, bf16 and f32 weights on mma.m16n8k16 with bf16: products of f32 in pieces.
+//
+// A number is the sum of pieces of 8 bits, the upper ones first, which are bf16 numbers whatever its size: x
+// is three, a weight of bf16 one, of f16 two, of f32 three. Products of pieces are exact; those that are
+// about 2^-24 of the whole and less are left out. Products of first pieces have a sum that begins at 0 for
+// every 32 columns, and the others one, the smallest first: so what matrix units cut off is small. All
+// further sums are f32 additions.
+//
+// PTX instructions for 1024 products: with 32 rows of x 19 (bf16), 24 (f16) and 27 (f32), by multiply-adds of
+// 8 rows 72, 120 and 65; with one row 265, 401 and 501, and 272, 656 and 208, less than a device has time for
+// while it reads the weights (an H100 565).
+#include <utility>
+
+#include "codegen/gpu/kernels/linear_matrix.h"
+
+namespace qcc::gpu {
+namespace {
+
+constexpr int kPieces = 3;                 // of an f32
+constexpr int kLaneColumns = 8;            // of a chunk that a lane has
+constexpr int kWide = kChunkColumns / 16;  // products of 16 columns
+constexpr uint32_t kUpperHalf = 0xffff0000;
+constexpr int32_t kHalfOfLast = 0x8000;  // half of a bf16's last bit, in an f32
+
+int WeightPieces(Format format) {
+  switch (description(format).plain.scalar) {
+    case Scalar::kBF16:
+      return 1;
+    case Scalar::kF16:
+      return 2;
+    default:
+      return kPieces;
+  }
+}
+
+// [piece]: words of the lane's columns in A or B.
+using Pieces = std::vector<std::vector<Val>>;
+
+// A word of each piece of two f32. The first piece is cut off, so that none becomes infinite; where there are
+// three the second is rounded: what is left out then is as often above as below.
+void AddWord(Builder& b, Val first, Val second, Pieces& pieces) {
+  for (size_t p = 0;; ++p) {
+    Val bits[2] = {b.AsI32(first), b.AsI32(second)};
+    if (p == 1 && pieces.size() == kPieces) {
+      for (Val& v : bits) v = v + kHalfOfLast;
+    }
+    pieces[p].push_back(UpperHalves(bits[0], bits[1]));
+    if (p + 1 == pieces.size()) return;
+    first = first - b.AsF32(bits[0] & kUpperHalf);
+    second = second - b.AsF32(bits[1] & kUpperHalf);
+  }
+}
+
+// The lane's weights of a group: 8 columns of two rows.
+class FloatWeights {
+ public:
+  FloatWeights(Builder& b, const LinearSpec& spec, Val w)
+      : b_(b), w_(w), scalar_(description(spec.format).plain.scalar), pieces_(WeightPieces(spec.format)) {
+    column_bytes_ = static_cast<int32_t>(GroupBytes(spec.format, 1));
+    const MatrixLane lane(b);
+    of_lane_ = lane.group * (column_bytes_ / kFragmentRows) + lane.quad * (4 * column_bytes_);
+  }
+  // Words of chunk `number` of the group at byte `group`: one of two rows a column, of f32 one of each.
+  std::vector<Val> Load(Val group, Val number) const;
+  // Of those, [piece][16 columns][4].
+  Pieces Split(const std::vector<Val>& loaded) const;
+
+ private:
+  Builder& b_;
+  const Val w_;
+  const Scalar scalar_;
+  const int pieces_;
+  int32_t column_bytes_;
+  Val of_lane_;
+};
+
+std::vector<Val> FloatWeights::Load(Val group, Val number) const {
+  const Val at = group + of_lane_ + number * (kChunkColumns * column_bytes_);
+  std::vector<Val> words;
+  for (int c = 0; c < kLaneColumns; ++c) {
+    const Val column = at + (c / 4 * 16 + c % 4) * column_bytes_;
+    words.push_back(b_.Load(scalar_ == Scalar::kF32 ? Type::kF32x2 : Type::kI32, w_, column));
+  }
+  return words;
+}
+
+// Words 2 * i and 2 * i + 1 of A are of the lane's two rows, and of columns 2 * i and 2 * i + 1.
+Pieces FloatWeights::Split(const std::vector<Val>& loaded) const {
+  Pieces pieces(static_cast<size_t>(pieces_));
+  for (size_t c = 0; c < loaded.size(); c += 2) {
+    const Val first = loaded[c], second = loaded[c + 1];
+    if (scalar_ == Scalar::kBF16) {
+      pieces[0].push_back(LowerHalves(first, second));
+      pieces[0].push_back(UpperHalves(first, second));
+      continue;
+    }
+    const bool halves = scalar_ == Scalar::kF16;
+    // PTX converts subnormal halves as all others.
+    const Val both[2] = {halves ? b_.UnpackHalf(first) : first, halves ? b_.UnpackHalf(second) : second};
+    for (int row = 0; row < 2; ++row) AddWord(b_, b_.Extract(both[0], row), b_.Extract(both[1], row), pieces);
+  }
+  return pieces;
+}
+
+// acc + the products of 32 columns.
+void AddProducts(Builder& b, const Pieces& w, const Pieces& x, Val* acc) {
+  const std::vector<Val> zero(kLaneSums, b.F32(0.f));
+  std::vector<Val> lower, sums = zero;
+  for (int both = kPieces - 1; both >= 0; --both) {
+    if (both == 0) lower = std::exchange(sums, zero);
+    for (int of_w = 0; of_w <= both && of_w < static_cast<int>(w.size()); ++of_w) {
+      const Val* a = w[static_cast<size_t>(of_w)].data();
+      const Val* m = x[static_cast<size_t>(both - of_w)].data();
+      for (int i = 0; i < kWide; ++i, a += 4, m += 2) {
+        sums = b.MmaBf16({a[0], a[1], a[2], a[3]}, {m[0], m[1]}, sums);
+      }
+    }
+  }
+  for (int i = 0; i < kLaneSums; ++i)
+    acc[i] = acc[i] + (sums[static_cast<size_t>(i)] + lower[static_cast<size_t>(i)]);
+}
+
+}  // namespace
+
+std::vector<Val> FloatMatrixPart(Builder& b, const LinearSpec& spec, Val w, const std::vector<Val>& groups,
+                                 const MatrixInput& x, Val low, Val high, const std::vector<int64_t>& runs) {
+  const FloatWeights weights(b, spec, w);
+  const size_t fragments = static_cast<size_t>(x.fragments());
+  const std::vector<Val> zero(runs.size() * groups.size() * fragments * kLaneSums, b.F32(0.f));
+  return b.For(low, high, b.I32(1), zero, [&](Val first, const std::vector<Val>& carried) {
+    std::vector<Val> acc = carried;
+    std::vector<Val> chunks;
+    std::vector<std::vector<Val>> loaded;  // [run][group]
+    for (int64_t run : runs) {
+      chunks.push_back(run ? first + run : first);
+      for (Val group : groups) loaded.push_back(weights.Load(group, chunks.back()));
+    }
+    for (size_t r = 0; r < runs.size(); ++r) {
+      std::vector<Pieces> of_groups;
+      for (size_t g = 0; g < groups.size(); ++g) {
+        of_groups.push_back(weights.Split(loaded[r * groups.size() + g]));
+      }
+      for (size_t f = 0; f < fragments; ++f) {
+        Pieces of_x(kPieces);
+        const std::vector<Val> values = x.Values(static_cast<int>(f), chunks[r]);
+        for (size_t c = 0; c < values.size(); c += 2) AddWord(b, values[c], values[c + 1], of_x);
+        for (size_t g = 0; g < groups.size(); ++g) {
+          AddProducts(b, of_groups[g], of_x, &acc[((r * groups.size() + g) * fragments + f) * kLaneSums]);
+        }
+      }
+    }
+    return acc;
+  });
+}
+
+}  // namespace qcc::gpu
