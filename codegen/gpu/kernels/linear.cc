@@ -58,6 +58,10 @@ Launch ChooseLinear(const LinearSpec& spec, const Profile& profile, int64_t unit
       if (workgroups(shared) >= kFewWorkgroups) return shared;
     }
   }
+  if (together > kSharedRows / 2 && mma && !spec.int8) {
+    Launch shared = LinearFloatsShared(spec, units, rows);
+    if (workgroups(shared) >= kFewWorkgroups) return shared;
+  }
   if (together > kMostSplitRows && mma) {
     const int tile_rows = together > 16 ? 32 : 16;
     Launch tiled = LinearMatrixTiled(spec, tile_rows, units, rows);

@@ -175,6 +175,8 @@ Launch LinearMatrixSplit(const LinearSpec& spec, int tile_rows, int64_t units, i
 // Many rows on the same units: a workgroup has `tile_rows` rows (64 or 128) by four groups over all columns,
 // and decodes weights once for all of them.
 Launch LinearMatrixShared(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows);
+// The same of float weights: 32 rows by eight groups, and rows of x are made ready once for all groups.
+Launch LinearFloatsShared(const LinearSpec& spec, int64_t units, int64_t rows);
 // Int8 numerics on matrix units of kind kCooperative: a workgroup has 32 rows by four groups over all
 // columns.
 Launch LinearCooperative(const LinearSpec& spec, int64_t units, int64_t rows);

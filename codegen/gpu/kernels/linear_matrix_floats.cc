@@ -1,47 +1,37 @@
-// Linears of f16, bf16 and f32 weights on mma.m16n8k16 with bf16: products of f32 in pieces.
-//
-// A number is the sum of pieces of 8 bits, the upper ones first, which are bf16 numbers whatever its size: x
-// is three, a weight of bf16 one, of f16 two, of f32 three. Products of pieces are exact; those that are
-// about 2^-24 of the whole and less are left out. Products of first pieces have a sum that begins at 0 for
-// every 32 columns, and the others one, the smallest first: so what matrix units cut off is small. All
-// further sums are f32 additions.
+// The linear kernels of float weights on matrix units: how weights are read and products made.
 //
 // PTX instructions for 1024 products: with 32 rows of x 19 (bf16), 24 (f16) and 27 (f32), by multiply-adds of
-// 8 rows 72, 120 and 65; with one row 265, 401 and 501, and 272, 656 and 208, less than a device has time for
-// while it reads the weights (an H100 565).
-#include <utility>
+// 8 rows 72, 120 and 65; with one row 265, 401 and 501, and 272, 656 and 208: less than an H100 has time for
+// while it reads the weights, 565 for 2 bytes each.
+#include "codegen/gpu/kernels/linear_matrix_floats.h"
 
-#include "codegen/gpu/kernels/linear_matrix.h"
+#include <utility>
 
 namespace qcc::gpu {
 namespace {
 
-constexpr int kPieces = 3;                 // of an f32
 constexpr int kLaneColumns = 8;            // of a chunk that a lane has
 constexpr int kWide = kChunkColumns / 16;  // products of 16 columns
 constexpr uint32_t kUpperHalf = 0xffff0000;
 constexpr int32_t kHalfOfLast = 0x8000;  // half of a bf16's last bit, in an f32
 
-int WeightPieces(Format format) {
+size_t WeightPieces(Format format) {
   switch (description(format).plain.scalar) {
     case Scalar::kBF16:
       return 1;
     case Scalar::kF16:
       return 2;
     default:
-      return kPieces;
+      return kFloatPieces;
   }
 }
-
-// [piece]: words of the lane's columns in A or B.
-using Pieces = std::vector<std::vector<Val>>;
 
 // A word of each piece of two f32. The first piece is cut off, so that none becomes infinite; where there are
 // three the second is rounded: what is left out then is as often above as below.
 void AddWord(Builder& b, Val first, Val second, Pieces& pieces) {
   for (size_t p = 0;; ++p) {
     Val bits[2] = {b.AsI32(first), b.AsI32(second)};
-    if (p == 1 && pieces.size() == kPieces) {
+    if (p == 1 && pieces.size() == kFloatPieces) {
       for (Val& v : bits) v = v + kHalfOfLast;
     }
     pieces[p].push_back(UpperHalves(bits[0], bits[1]));
@@ -51,28 +41,23 @@ void AddWord(Builder& b, Val first, Val second, Pieces& pieces) {
   }
 }
 
-// The lane's weights of a group: 8 columns of two rows.
-class FloatWeights {
- public:
-  FloatWeights(Builder& b, const LinearSpec& spec, Val w)
-      : b_(b), w_(w), scalar_(description(spec.format).plain.scalar), pieces_(WeightPieces(spec.format)) {
-    column_bytes_ = static_cast<int32_t>(GroupBytes(spec.format, 1));
-    const MatrixLane lane(b);
-    of_lane_ = lane.group * (column_bytes_ / kFragmentRows) + lane.quad * (4 * column_bytes_);
-  }
-  // Words of chunk `number` of the group at byte `group`: one of two rows a column, of f32 one of each.
-  std::vector<Val> Load(Val group, Val number) const;
-  // Of those, [piece][16 columns][4].
-  Pieces Split(const std::vector<Val>& loaded) const;
+}  // namespace
 
- private:
-  Builder& b_;
-  const Val w_;
-  const Scalar scalar_;
-  const int pieces_;
-  int32_t column_bytes_;
-  Val of_lane_;
-};
+Pieces SplitFloats(Builder& b, const std::vector<Val>& values) {
+  Pieces pieces(kFloatPieces);
+  for (size_t i = 0; i < values.size(); i += 2) AddWord(b, values[i], values[i + 1], pieces);
+  return pieces;
+}
+
+FloatWeights::FloatWeights(Builder& b, const LinearSpec& spec, Val w)
+    : b_(b),
+      w_(w),
+      scalar_(description(spec.format).plain.scalar),
+      pieces_(WeightPieces(spec.format)),
+      column_bytes_(static_cast<int32_t>(GroupBytes(spec.format, 1))) {
+  const MatrixLane lane(b);
+  of_lane_ = lane.group * (column_bytes_ / kFragmentRows) + lane.quad * (4 * column_bytes_);
+}
 
 std::vector<Val> FloatWeights::Load(Val group, Val number) const {
   const Val at = group + of_lane_ + number * (kChunkColumns * column_bytes_);
@@ -86,7 +71,7 @@ std::vector<Val> FloatWeights::Load(Val group, Val number) const {
 
 // Words 2 * i and 2 * i + 1 of A are of the lane's two rows, and of columns 2 * i and 2 * i + 1.
 Pieces FloatWeights::Split(const std::vector<Val>& loaded) const {
-  Pieces pieces(static_cast<size_t>(pieces_));
+  Pieces pieces(pieces_);
   for (size_t c = 0; c < loaded.size(); c += 2) {
     const Val first = loaded[c], second = loaded[c + 1];
     if (scalar_ == Scalar::kBF16) {
@@ -102,11 +87,10 @@ Pieces FloatWeights::Split(const std::vector<Val>& loaded) const {
   return pieces;
 }
 
-// acc + the products of 32 columns.
-void AddProducts(Builder& b, const Pieces& w, const Pieces& x, Val* acc) {
+void AddFloatProducts(Builder& b, const Pieces& w, const Pieces& x, Val* acc) {
   const std::vector<Val> zero(kLaneSums, b.F32(0.f));
   std::vector<Val> lower, sums = zero;
-  for (int both = kPieces - 1; both >= 0; --both) {
+  for (int both = kFloatPieces - 1; both >= 0; --both) {
     if (both == 0) lower = std::exchange(sums, zero);
     for (int of_w = 0; of_w <= both && of_w < static_cast<int>(w.size()); ++of_w) {
       const Val* a = w[static_cast<size_t>(of_w)].data();
@@ -119,8 +103,6 @@ void AddProducts(Builder& b, const Pieces& w, const Pieces& x, Val* acc) {
   for (int i = 0; i < kLaneSums; ++i)
     acc[i] = acc[i] + (sums[static_cast<size_t>(i)] + lower[static_cast<size_t>(i)]);
 }
-
-}  // namespace
 
 std::vector<Val> FloatMatrixPart(Builder& b, const LinearSpec& spec, Val w, const std::vector<Val>& groups,
                                  const MatrixInput& x, Val low, Val high, const std::vector<int64_t>& runs) {
@@ -137,15 +119,15 @@ std::vector<Val> FloatMatrixPart(Builder& b, const LinearSpec& spec, Val w, cons
     }
     for (size_t r = 0; r < runs.size(); ++r) {
       std::vector<Pieces> of_groups;
+      of_groups.reserve(groups.size());
       for (size_t g = 0; g < groups.size(); ++g) {
         of_groups.push_back(weights.Split(loaded[r * groups.size() + g]));
       }
       for (size_t f = 0; f < fragments; ++f) {
-        Pieces of_x(kPieces);
-        const std::vector<Val> values = x.Values(static_cast<int>(f), chunks[r]);
-        for (size_t c = 0; c < values.size(); c += 2) AddWord(b, values[c], values[c + 1], of_x);
+        const Pieces of_x = SplitFloats(b, x.Values(static_cast<int>(f), chunks[r]));
         for (size_t g = 0; g < groups.size(); ++g) {
-          AddProducts(b, of_groups[g], of_x, &acc[((r * groups.size() + g) * fragments + f) * kLaneSums]);
+          AddFloatProducts(b, of_groups[g], of_x,
+                           &acc[((r * groups.size() + g) * fragments + f) * kLaneSums]);
         }
       }
     }

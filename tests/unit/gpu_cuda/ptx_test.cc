@@ -332,7 +332,7 @@ TEST_F(Ptx, FloatsOnMatrixUnits) {
           launches.push_back(ChooseLinear(spec, profile.profile, units, rows));
         };
         for (int64_t rows : {1, 2, 4, 8, 16, 128}) add(64, rows);
-        for (int64_t rows : {16, 128}) add(4096, rows);
+        for (int64_t rows : {16, 32, 128}) add(4096, rows);
         spec.making = Making::kNormed;
         for (int64_t rows : {1, 8}) add(64, rows);
       }

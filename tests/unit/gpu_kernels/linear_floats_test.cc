@@ -28,6 +28,8 @@ TEST_P(FloatsOnMatrixUnits, VariantsGiveEqualBits) {
       ExpectSameBits(one, run([&](int64_t u, int64_t r) { return LinearMatrixSplit(spec, tile_rows, u, r); }),
                      what + " split");
     }
+    ExpectSameBits(one, run([&](int64_t u, int64_t r) { return LinearFloatsShared(spec, u, r); }),
+                   p.Name(Mma()) + " shared");
   };
   for (Epilogue epilogue : {Epilogue::Store, Epilogue::Add, Epilogue::Swiglu}) {
     check(Problem(GetParam(), false, epilogue, 32, 1, 9));  // a lone group and chunk
@@ -138,7 +140,7 @@ TEST(FloatsOnMatrixUnits, AreChosenForAllRows) {
         suffixes += launch.substr(launch.rfind('.'));
       }
       const bool mma = profile.matrix.kind == MatrixUnits::Kind::kMma && format != Format::Q4_K;
-      EXPECT_EQ(suffixes, mma ? ".mr1.mr2.mr4.mr8.mp16.m32x2.m32x2" : ".r1.r2.r4.r8.r8.t8x4.t8x4")
+      EXPECT_EQ(suffixes, mma ? ".mr1.mr2.mr4.mr8.mp16.ms32.ms32" : ".r1.r2.r4.r8.r8.t8x4.t8x4")
           << name << " " << spec.name();
     }
   }
