@@ -102,6 +102,7 @@ QK_INLINE void moe_linear(const T& t, const Panels& panels, const uint8_t* x, co
     const Uses all = a.groups ? Uses{begins[i], begins[i + 1]} : Uses{0, a.n_rows};
     const int64_t g0 = add ? a.begin : first_group(all, groups, a.begin);
     const int64_t g1 = add ? a.end : first_group(all, groups, a.end);
+    if (g0 >= g1) continue;
     const Epilogue epilogue = {a.epilogue, a.scale && a.scale_count > 1 ? a.scale + expert : a.scale,
                                a.up_scale && a.up_scale_count > 1 ? a.up_scale + expert : a.up_scale};
     const uint8_t* w = a.w + expert * groups * item;
