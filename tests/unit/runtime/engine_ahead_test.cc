@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <random>
 #include <vector>
 
 #include "runtime/engine/tokens_ahead.h"
@@ -168,17 +167,10 @@ TEST(TokensAheadTest, ACountThatAdaptsChangesNoToken) {
   options.seed = 7;
   const std::vector<int32_t> prompt = TokensOf(45, 3);
   const Plain plain(options, prompt);
-  struct Ticks {
-    std::mt19937 random{3};
-    uint64_t now = 0;
-  } ticks;
-  const auto tick = [](void* ctx) {
-    auto* of = static_cast<Ticks*>(ctx);
-    return of->now += of->random() % 30'000'000;
-  };
+  drafting::AnyTicks ticks{.most = 30'000'000};
   DraftingToy toy(drafting::Both(), Does::kChains);
   const auto session = AheadBy(toy, 0);
-  session->DecodeAhead(TokensAhead(0, {tick, &ticks}));
+  session->DecodeAhead(TokensAhead(0, {drafting::Tick, &ticks}));
   EXPECT_EQ(TextOf(*session, options, prompt), plain.text);
   EXPECT_EQ(drafting::SavedBytes(*session), drafting::SavedBytes(*plain.session));
   EXPECT_GT(toy.device->chains_run, 5u);

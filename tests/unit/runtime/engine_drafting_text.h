@@ -113,6 +113,17 @@ class Scripted final : public qrt::Drafter {
   std::mt19937 random_;
 };
 
+// A clock that goes on by less than `most` ns each time it is looked at.
+struct AnyTicks {
+  uint64_t most;
+  uint64_t now = 0;
+  std::mt19937 random{3};
+};
+inline uint64_t Tick(void* ctx) {
+  auto* ticks = static_cast<AnyTicks*>(ctx);
+  return ticks->now += ticks->random() % ticks->most;
+}
+
 }  // namespace drafting
 
 #endif  // TESTS_UNIT_RUNTIME_ENGINE_DRAFTING_TEXT_H_

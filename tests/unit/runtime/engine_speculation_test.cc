@@ -84,15 +84,8 @@ TEST(Speculation, ALengthThatAdaptsChangesNoToken) {
     for (const unsigned right : {0u, 8u}) {
       const auto session = toy.Make();
       session->Use(std::make_unique<Scripted>(truth, right, right), 15);
-      struct Ticks {
-        std::mt19937 random{3};
-        uint64_t now = 0;
-      } ticks;
-      const auto tick = [](void* ctx) {
-        auto* of = static_cast<Ticks*>(ctx);
-        return of->now += of->random() % 1000;
-      };
-      session->Adapt(qrt::DraftLength(15, {tick, &ticks}));
+      drafting::AnyTicks ticks{.most = 1000};
+      session->Adapt(qrt::DraftLength(15, {drafting::Tick, &ticks}));
       Generated sum;
       EXPECT_EQ(TextOf(*session, options, prompt, &sum), text) << right << " of 8 right";
       EXPECT_EQ(SavedBytes(*session), saved) << right << " of 8 right";
