@@ -11,7 +11,8 @@ QK_INLINE void linear_int8(const linear_args& a) {
   const int64_t terms = a.numerics == QK_Numerics_Int8x2 ? 2 : 1;
   const Int8Linear<F> t{
       a.k, terms, terms * a.k, Int8RowBytes(terms * a.k), BlockFormat<F>::group_bytes(a.k), a.read_ahead};
-  if (a.n_rows < LinearScratch::kLeastRows) {
+  constexpr int kHigh = BlockFormat<F>::kHigh;
+  if (a.n_rows < (terms == 1 ? Level::panel_rows(kHigh, 1) : Level::panel_rows(kHigh, 2))) {
     linear_groups(t, a.xq, a);
     return;
   }

@@ -68,13 +68,24 @@ struct Panels {
   static constexpr PanelShape kShape = Level::panel(B::kHasMinimum);
   static constexpr int M = kShape.rows, V = kShape.vectors, G = kShape.panels;
   static constexpr int kEach = V / G;  // vectors of a panel
-  static_assert(LinearScratch::kRowsTogether % M == 0 && M <= LinearScratch::kLeastRows && V % G == 0 &&
+  static_assert(LinearScratch::kRowsTogether % M == 0 && M <= Level::panel_rows(B::kHigh, 2) && V % G == 0 &&
                 G <= 2 && kParts % kEach == 0);
   static_assert(!kMatrix || !kWide);
   static_assert(!kMatrix || (kEach == kParts && G == 1 && B::kLow >= -128 && B::kLow + B::kHigh <= 127));
 
   struct Sums {
     Float v[M][V];
+  };
+
+  // Weights that are unpacked later: asked for with each chunk that is multiplied, as multiplying alone would
+  // leave memory idle and unpacking would wait for it. Few rows feel it (8 rows, level v3, Zen 4: Q4_K 1.1x,
+  // Q6_K and Q8_0 1.2x of asking while they are unpacked).
+  struct Coming {
+    const uint8_t *at, *end;
+    int64_t lines;
+    QK_INLINE void ask(Coming& c) {
+      for (int64_t i = 0; i < c.lines && c.at < c.end; ++i, c.at += 64) prefetch_near(c.at);
+    }
   };
 
   const L& t;
@@ -112,37 +123,34 @@ struct Panels {
     if (both) unpack(w + t.group_bytes, panel + place.pair);
   }
   __attribute__((always_inline)) void unpack(const uint8_t* w, uint8_t* to) const {
-    const uint8_t* next = t.template ahead<1>(w);
-    for_each_tile<F>(
-        w, t.k / L::T.block, [&](int64_t b, const uint8_t* header, const uint8_t* body) QK_LAMBDA {
-          for (int j = 0; j < L::T.block / 32; ++j, to += place.chunk) {
-            L::prefetch(next + b * L::T.bytes(), j);
-            unroll<kParts>([&](int p) QK_LAMBDA {
-              uint8_t* at = to + p * kLanes * 4;
-              const PartFields fields{p};
-              Words folded[2];
-              if constexpr (B::kFolds) {
-                unroll<2>([&](int g) QK_LAMBDA { folded[g] = read_folded<F>(fields, header, j, g); });
-              }
-              for_each_word<F, kSigned>(body + j * L::T.chunk, p, [&](int, int word, Words codes) QK_LAMBDA {
-                // Four codes a lane, whose products stay within their bytes.
-                if constexpr (B::kFolds) codes *= folded[word >> 2];
-                if constexpr (kWide) {
-                  store<Pairs>(at + word * 128, even_bytes((Pairs)codes));
-                  store<Pairs>(at + word * 128 + 64, odd_bytes((Pairs)codes));
-                } else {
-                  store<Words>(at + word * 64, codes);
-                }
-              });
-              const Scales<kLanes> s = read_scales<F>(fields, header, j);
-              unroll<kSums>([&](int g) QK_LAMBDA {
-                const Float scale = B::kFolds ? read_base<F>(fields, header, j * 32) : s.scale[g];
-                store<Float>(at + place.scale_at + g * 64, scale);
-                if constexpr (B::kHasMinimum) store<Float>(at + place.shift_at + g * 64, s.shift[g]);
-              });
-            });
+    for_each_tile<F>(w, t.k / L::T.block, [&](int64_t, const uint8_t* header, const uint8_t* body) QK_LAMBDA {
+      for (int j = 0; j < L::T.block / 32; ++j, to += place.chunk) {
+        unroll<kParts>([&](int p) QK_LAMBDA {
+          uint8_t* at = to + p * kLanes * 4;
+          const PartFields fields{p};
+          Words folded[2];
+          if constexpr (B::kFolds) {
+            unroll<2>([&](int g) QK_LAMBDA { folded[g] = read_folded<F>(fields, header, j, g); });
           }
+          for_each_word<F, kSigned>(body + j * L::T.chunk, p, [&](int, int word, Words codes) QK_LAMBDA {
+            // Four codes a lane, whose products stay within their bytes.
+            if constexpr (B::kFolds) codes *= folded[word >> 2];
+            if constexpr (kWide) {
+              store<Pairs>(at + word * 128, even_bytes((Pairs)codes));
+              store<Pairs>(at + word * 128 + 64, odd_bytes((Pairs)codes));
+            } else {
+              store<Words>(at + word * 64, codes);
+            }
+          });
+          const Scales<kLanes> s = read_scales<F>(fields, header, j);
+          unroll<kSums>([&](int g) QK_LAMBDA {
+            const Float scale = B::kFolds ? read_base<F>(fields, header, j * 32) : s.scale[g];
+            store<Float>(at + place.scale_at + g * 64, scale);
+            if constexpr (B::kHasMinimum) store<Float>(at + place.shift_at + g * 64, s.shift[g]);
+          });
         });
+      }
+    });
   }
 
   // The rows [first, end) as 16 bits.
@@ -189,7 +197,7 @@ struct Panels {
   // Parts p, ... of the panel at `chunk`, with G panels also of that `second` bytes behind it, with the M
   // rows at x; `first` is the number of the first of them in starts.
   __attribute__((always_inline)) Sums tile(const uint8_t* chunk, int64_t second, int p, const uint8_t* x,
-                                           int64_t first) const {
+                                           int64_t first, Coming& coming) const {
     Sums acc;
     unroll<M * V>([&](int i) QK_LAMBDA { acc.v[i / V][i % V] = Float(0.f); });
     const auto row = [&](int m) QK_LAMBDA { return t.columns(x + m * t.row_bytes, 0); };
@@ -199,6 +207,7 @@ struct Panels {
     const int32_t* start = starts + first * row_starts;
     chunk += p * kLanes * 4;
     for (int64_t at = 0; at < t.k; at += 32, chunk += place.chunk) {
+      Coming::ask(coming);
       unroll<kDots>([&](int g) QK_LAMBDA {
         Dot dot[M][V];
         const auto begin = [&](auto value) QK_LAMBDA {
@@ -245,8 +254,8 @@ struct Panels {
 
   // The same where the level has a matrix unit. It makes the products of the next columns while those before
   // are taken: what it writes is not wanted at once.
-  __attribute__((always_inline)) Sums matrix_tile(const uint8_t* chunk, const uint8_t* x,
-                                                  int64_t first) const {
+  __attribute__((always_inline)) Sums matrix_tile(const uint8_t* chunk, const uint8_t* x, int64_t first,
+                                                  Coming& coming) const {
     Sums acc;
     unroll<M * V>([&](int i) QK_LAMBDA { acc.v[i / V][i % V] = Float(0.f); });
     const auto row = [&](int m) QK_LAMBDA { return t.columns(x + m * t.row_bytes, 0); };
@@ -261,6 +270,7 @@ struct Panels {
     multiply(chunk, 0);
     for (int64_t at = 0; at < t.k; at += 32, chunk += place.chunk) {
       const uint8_t* made = products + (turn ^ t.terms * kTerm);
+      Coming::ask(coming);
       if (at + 32 < t.k) multiply(chunk + place.chunk, at + 32);
       unroll<kDots>([&](int g) QK_LAMBDA {
         add_scaled(
@@ -306,11 +316,11 @@ struct Panels {
   struct Products {
     Float sums[2][M][kEach];
   };
-  __attribute__((always_inline)) Products multiply(int p, const uint8_t* xr, int64_t first,
-                                                   bool second) const {
+  __attribute__((always_inline)) Products multiply(int p, const uint8_t* xr, int64_t first, bool second,
+                                                   Coming& coming) const {
     Products products;
     if constexpr (G == 2) {
-      const Sums both = tile(panel, second ? place.pair : 0, p, xr, first);
+      const Sums both = tile(panel, second ? place.pair : 0, p, xr, first, coming);
       unroll<M * V>([&](int i) QK_LAMBDA {
         const int m = i / V, v = i % V;
         products.sums[v / kEach][m][v % kEach] = both.v[m][v];
@@ -319,9 +329,9 @@ struct Panels {
       for (int64_t j = 0; j < (second ? 2 : 1); ++j) {
         Sums one;
         if constexpr (kMatrix) {
-          one = matrix_tile(panel + j * place.pair, xr, first);
+          one = matrix_tile(panel + j * place.pair, xr, first, coming);
         } else {
-          one = tile(panel + j * place.pair, 0, p, xr, first);
+          one = tile(panel + j * place.pair, 0, p, xr, first, coming);
         }
         unroll<M * V>([&](int i) QK_LAMBDA { products.sums[j][i / V][i % V] = one.v[i / V][i % V]; });
       }
@@ -331,14 +341,18 @@ struct Panels {
 
   // The panel, or `both`, with rows [begin, end); `first`'s starts are at starts[0]. What is left of less
   // than a tile is taken with rows that stand already, from `first` on: store(p, at, skip, products) is for
-  // parts p, ... of the rows at, at + 1, ..., of which the first `skip` stand.
+  // parts p, ... of the rows at, at + 1, ..., of which the first `skip` stand. `next`: the group, or both,
+  // that is unpacked next; those behind it are asked for.
   template <class Store>
   __attribute__((always_inline)) void rows(const uint8_t* x, int64_t first, int64_t begin, int64_t end,
-                                           bool both, Store store) const {
+                                           bool both, const uint8_t* next, Store store) const {
+    const int64_t bytes = (both ? 2 : 1) * t.group_bytes;
+    const int64_t tiles = (end - begin + M - 1) / M * (kParts / kEach) * (both && G == 1 ? 2 : 1);
+    Coming coming = {next + bytes, next + 2 * bytes, bytes / (tiles * (t.k / 32) * 64) + 1};
     for (int64_t r = begin; r < end; r += M) {
       const int64_t at = r + M <= end ? r : end - M;
       unroll<kParts / kEach>([&](int i) QK_LAMBDA {
-        store(i * kEach, at, r - at, multiply(i * kEach, x + at * t.row_bytes, at - first, both));
+        store(i * kEach, at, r - at, multiply(i * kEach, x + at * t.row_bytes, at - first, both, coming));
       });
     }
   }
@@ -361,7 +375,7 @@ QK_INLINE void store_panel(const Epilogue& e, const Float (&sums)[M][N], const F
   });
 }
 
-// Work items [a.begin, a.end) for all rows, which are at least kLeastRows.
+// Work items [a.begin, a.end) for all rows, at least a tile.
 template <PanelCodes kCodes, Format F>
 QK_INLINE void panel_linear(const Int8Linear<F>& t, const linear_args& a) {
   typedef Panels<F, kCodes> P;
@@ -377,8 +391,9 @@ QK_INLINE void panel_linear(const Int8Linear<F>& t, const linear_args& a) {
     panels.fill(a.xq, first, end);
     for (int64_t g = a.begin; g < a.end; g += together) {
       const bool both = swiglu || (together == 2 && g + 1 < a.end);
-      panels.unpack(a.w + (swiglu ? 2 * g : g) * t.group_bytes, both);
-      panels.rows(a.xq, first, r0, end, both,
+      const uint8_t* w = a.w + (swiglu ? 2 * g : g) * t.group_bytes;
+      panels.unpack(w, both);
+      panels.rows(a.xq, first, r0, end, both, w + (both ? 2 : 1) * t.group_bytes,
                   [&](int p, int64_t at, int64_t skip, const auto& products) QK_LAMBDA {
                     float* y = a.y + at * ld + g * 16 + p * kLanes;
                     const auto& sums = products.sums;

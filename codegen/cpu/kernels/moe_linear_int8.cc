@@ -59,7 +59,7 @@ struct ExpertPanels {
       panels.fill(rows, 0, count);
       for (int64_t g = g0; g < g1; ++g) {
         panels.unpack(w + g * item, swiglu);
-        panels.rows(rows, 0, 0, count, swiglu,
+        panels.rows(rows, 0, 0, count, swiglu, w + (g + 1) * item,
                     [&](int p, int64_t first, int64_t skip, const auto& products) QK_LAMBDA {
                       for (int64_t m = skip; m < P::M && first + m < end - at; ++m) {
                         const Target& target = targets[first + m];

@@ -42,7 +42,6 @@ constexpr int64_t ScratchArray(int64_t floats) {
 enum class PanelCodes { kBytes, kWide };
 
 struct LinearScratch {
-  static constexpr int64_t kLeastRows = 16;  // that unpacking pays for
   static constexpr int64_t kRowBytes = 512
                                        << 10;   // of the rows that pass a panel while they stay in the cache
   static constexpr int64_t kRowsTogether = 16;  // a multiple of every level's tile

@@ -190,14 +190,14 @@ TEST_P(KernelLinear, ValuesAndSplits) {
   };
   uint32_t seed = 1;
   for (const FormatKernels& f : format_kernels(*k)) {
-    const std::vector<Shape> shapes = {{1024, 40, 17, QK_Epilogue_Store}, {256, 16, 5, QK_Epilogue_Add},
+    const std::vector<Shape> shapes = {{1024, 40, 27, QK_Epilogue_Store}, {256, 16, 5, QK_Epilogue_Add},
                                        {768, 17, 9, QK_Epilogue_Swiglu},  {512, 1, 1, QK_Epilogue_Store},
                                        {256, 33, 8, QK_Epilogue_Swiglu},  {1280, 16, 3, QK_Epilogue_Add},
                                        {32, 16, 17, QK_Epilogue_Store},   {64, 17, 2, QK_Epilogue_Add},
                                        {96, 40, 4, QK_Epilogue_Store},    {160, 20, 7, QK_Epilogue_Swiglu},
                                        {384, 17, 3, QK_Epilogue_Add},     {33, 16, 6, QK_Epilogue_Store},
                                        {256, 40, 16, QK_Epilogue_Add},    {512, 33, 29, QK_Epilogue_Swiglu},
-                                       {256, 48, 18, QK_Epilogue_Add}};
+                                       {256, 48, 26, QK_Epilogue_Add}};
     for (bool int8 : {false, true}) {
       if (int8 && !f.int8) continue;
       for (const Shape& s : shapes) {
@@ -225,7 +225,7 @@ TEST_P(KernelLinear, RowsOfTwoTerms) {
   for (const FormatKernels& f : format_kernels(*k)) {
     if (!f.int8) continue;
     SCOPED_TRACE(f.name);
-    Problem p = make_problem(*k, f.format, 512, 40, 19, false, seed++);
+    Problem p = make_problem(*k, f.format, 512, 40, 27, false, seed++);
     const int64_t stride = Int8RowBytes(2 * p.k), ld = p.ld();
     Guarded<uint8_t> xq(static_cast<size_t>(p.rows * stride));
     const quantize_args quantize = {

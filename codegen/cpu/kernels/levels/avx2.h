@@ -11,9 +11,10 @@ struct Avx2 {
   static constexpr int kLanes = 8;
   static constexpr int kTileRows = 4;
   static constexpr PanelShape panel(bool) { return {.rows = 4, .vectors = 2, .panels = 1}; }
-  // Rows of an expert for which its weights are unpacked once, not for each tile of rows. 0: never. (16 rows
-  // of each of 256 experts, Q4_K, level v3: 0.88x of the time with tiles of 4.)
-  static constexpr int kExpertRows = 0;
+  // Rows from which unpacking weights once for all pays, by the format's highest code and the rows' terms.
+  static constexpr int panel_rows(int, int) { return 8; }
+  // Rows of an expert for which its weights are unpacked once, not for each tile of rows. 0: never.
+  static constexpr int kExpertRows = 8;
   static constexpr int kPairRows = 4, kPairParts = 2;
 
   template <class V>

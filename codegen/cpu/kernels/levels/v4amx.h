@@ -8,6 +8,7 @@ namespace qk {
 
 struct Level : Avx512 {
   static constexpr PanelShape panel(bool) { return {.rows = MatrixUnit::kRows, .vectors = 1, .panels = 1}; }
+  static constexpr int panel_rows(int, int) { return MatrixUnit::kRows; }
 
   // Sixteen rows cost the unit what one does: by count of instructions unpacking (35 for 32 columns) and a
   // tile of 16 pay from where two tiles of 4 rows (77 each) would be taken.
