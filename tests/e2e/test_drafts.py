@@ -14,18 +14,19 @@ I64 = 27  # type id of a tensor
 OPTIONS = ("--cpu=native", "--decode=1,4,8", "--prefill=32,128", "--goldens=off")
 
 
-def speculate(h, *args):
-    p = subprocess.run([os.path.join(h.args.bin, "speculate"), *args], capture_output=True, check=False)
+def speculate(h, *args, threads=1):
+    """speculate.cc; on one thread, since of models so small several mostly wait for each other (test_invariance.py compares their bits)."""
+    p = subprocess.run([os.path.join(h.args.bin, "speculate"), "-t", str(threads), *args], capture_output=True, check=False)
     assert p.returncode == 0, p.stderr.decode(errors="replace")
     return json.loads(p.stdout)
 
 
-def texts(h, name, *args):
+def texts(h, name, *args, threads=1):
     """The JSON of a run that compared texts."""
     found = {}
 
     def body():
-        found.update(speculate(h, *args))
+        found.update(speculate(h, *args, threads=threads))
         assert found["compared"] == 56 and found["guessed"] > 0, found
         return str(found)
     h.case(f"{name}: text and session are those of plain decoding", body)
@@ -180,7 +181,7 @@ def in_parts(h, compared):
     """A model whose layers several devices run: its block drafts with the last part as it does in one piece, or an artifact of the block does."""
     layers = "--layers=cpu:0-3,cpu:4-7"
     parts = h.compile(TINY, "parts.qbin", layers, *OPTIONS)
-    found = texts(h, "in parts", parts, "cpu,cpu")
+    found = texts(h, "in parts", parts, "cpu,cpu", threads=0)
     h.expect("in parts: the guesses of one piece", found == compared, found, compared)
     report = h.inspect(parts)
     drafts = [(s["name"], s["part"]) for s in report["states"] if s["layer"] == 8]
@@ -287,7 +288,7 @@ def on_vulkan(h):
 def main():
     h = harness.Harness(__doc__)
     both = h.compile(TINY, "both.qbin", *OPTIONS)
-    compared = texts(h, "tiny", both, "cpu")
+    compared = texts(h, "tiny", both, "cpu", threads=0)  # as many as the machine has
     texts(h, "t35-mtp-F32 in f32", h.compile(os.path.join(GOLDEN, "t35-mtp-F32.gguf"), "f32.qbin", "--numerics=f32", "--kv=f32", *OPTIONS), "cpu")
     with open(os.path.join(GOLDEN, "tiny", "known.json"), encoding="utf-8") as f:
         stated = json.load(f)["models"]["tiny-qwen35-q8_0"]["mtp_agreement"]

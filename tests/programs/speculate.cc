@@ -1,4 +1,5 @@
-// Drafts through the public API: speculate ARTIFACT DEVICE [DRAFT_ARTIFACT|- [IDS_FILE [PROMPTS TOKENS]]]
+// Drafts through the public API: speculate [-t THREADS] ARTIFACT DEVICE [DRAFT_ARTIFACT|- [IDS_FILE [PROMPTS
+// TOKENS]]]
 // Texts by several samplers, plain and with every draft, by several lengths: tokens and snapshots must be the
 // same. With a draft artifact QRT_DRAFT_MODEL is that one. With token ids instead: at how many of their
 // positions the draft guesses the model's likeliest token. With these and numbers: the equality of texts of
@@ -210,19 +211,25 @@ class Drafts {
 }  // namespace
 
 int main(int argc, char** argv) {
+  uint32_t threads = 0;  // as many as the machine has
+  if (argc > 2 && std::string(argv[1]) == "-t") {
+    threads = static_cast<uint32_t>(std::stoul(argv[2]));
+    argc -= 2;
+    argv += 2;
+  }
   if (argc < 3 || argc == 6) {
-    std::fprintf(stderr, "usage: speculate ARTIFACT DEVICE [DRAFT_ARTIFACT|- [IDS_FILE [PROMPTS TOKENS]]]\n");
+    std::fprintf(
+        stderr,
+        "usage: speculate [-t THREADS] ARTIFACT DEVICE [DRAFT_ARTIFACT|- [IDS_FILE [PROMPTS TOKENS]]]\n");
     return 2;
   }
   try {
-    const bool many = argc > 6;  // texts of a small model, where threads mostly wait for each other
-    Drafts drafts(argv[1], argv[2], argc > 3 && std::string(argv[3]) != "-" ? argv[3] : nullptr,
-                  many ? 1 : 0);
+    Drafts drafts(argv[1], argv[2], argc > 3 && std::string(argv[3]) != "-" ? argv[3] : nullptr, threads);
     if (argc > 4) {
       std::ifstream in(argv[4]);
       const std::vector<int32_t> ids{std::istream_iterator<int32_t>(in), {}};
       if (ids.empty()) Fail(std::string(argv[4]) + " holds no ids");
-      if (many) {
+      if (argc > 6) {
         drafts.Compare(ids, std::stoul(argv[5]), std::stoul(argv[6]));
       } else {
         drafts.Agree(ids);
