@@ -9,8 +9,9 @@ import signal
 import subprocess
 import time
 
-from harness import TINY, Harness, contents
+from harness import GOLDEN, Harness, contents
 
+MODEL = os.path.join(GOLDEN, "t3-f-BF16.gguf")  # of few kernels: it is compiled thirty times
 QUICK = ["--cpu=native", "--decode=1", "--prefill=32"]
 TRIES = 3  # of each random fault
 KEPT = re.compile(rb"(\d+) of (\d+) pieces were kept")
@@ -22,7 +23,7 @@ class Cache:
         self.code = os.path.join(self.folder, "code")
 
     def command(self, *options):
-        return ["compile", TINY, "-o", self.out, "--cache-dir", self.folder, *(options or QUICK)]
+        return ["compile", MODEL, "-o", self.out, "--cache-dir", self.folder, *(options or QUICK)]
 
     def compile(self, *options):
         """The artifact, and of how many pieces how many were kept; None where nothing is said of it."""
@@ -93,7 +94,7 @@ def damage(h, plain, tries=TRIES):
 def writers(h, plain, count=4):
     cache = Cache(h, "writers")
     outs = [h.path(f"writer{i}.qbin") for i in range(count)]
-    command = lambda out: [os.path.join(h.args.bin, "qcc"), "compile", TINY, "-q", "-o", out, "--cache-dir", cache.folder, *QUICK]
+    command = lambda out: [os.path.join(h.args.bin, "qcc"), "compile", MODEL, "-q", "-o", out, "--cache-dir", cache.folder, *QUICK]
     for process in [subprocess.Popen(command(out)) for out in outs]:
         process.wait()
     h.check(f"{count} writers at once: right artifacts", all(contents(out) == plain for out in outs))
@@ -123,9 +124,9 @@ def folders(h, plain):
     blocked = h.path("blocked")
     with open(blocked, "w") as f:
         f.write("a file")
-    p = h.tool("qcc", "compile", TINY, "-q", "-o", h.path("never.qbin"), "--cache-dir", blocked, *QUICK)
+    p = h.tool("qcc", "compile", MODEL, "-q", "-o", h.path("never.qbin"), "--cache-dir", blocked, *QUICK)
     h.check("--cache-dir that is a file", p.returncode == 6 and b"[Q6002]" in p.stderr and blocked.encode() in p.stderr, p.stderr.decode())
-    command = [os.path.join(h.args.bin, "qcc"), "compile", TINY, "-q", "-o", h.path("usual.qbin"), *QUICK]
+    command = [os.path.join(h.args.bin, "qcc"), "compile", MODEL, "-q", "-o", h.path("usual.qbin"), *QUICK]
     for name, env in (("cannot be made", {"XDG_CACHE_HOME": blocked}), ("has no name", {"XDG_CACHE_HOME": "", "HOME": ""})):
         p = subprocess.run(command, env=os.environ | env, capture_output=True)
         h.check(f"a usual folder that {name}: done without", p.returncode == 0 and contents(h.path("usual.qbin")) == plain, p.stderr.decode())
@@ -142,7 +143,7 @@ def folders(h, plain):
 
 def main():
     h = Harness(__doc__)
-    plain = contents(h.compile(TINY, "plain.qbin", *QUICK))
+    plain = contents(h.compile(MODEL, "plain.qbin", *QUICK))
     reuse(h, plain)
     damage(h, plain)
     writers(h, plain)
