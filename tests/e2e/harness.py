@@ -28,6 +28,7 @@ class Harness:
         parser = argparse.ArgumentParser(description=description)
         parser.add_argument("--bin", required=True, help="folder with qcc and qrun")
         parser.add_argument("--work", help="folder for artifacts (default: a temporary one)")
+        parser.add_argument("--code", metavar="DIR", help="folder of compiled code that scripts share (default: one of this script's own)")
         parser.add_argument("--cpu", default="native", help="test_golden.py: ISA level that is compiled for and runs (default: %(default)s)")
         parser.add_argument("--device", default="vulkan", choices=("vulkan", "cuda"), help="tests of GPUs: which (default: %(default)s)")
         parser.add_argument("--profile", help="tests of GPUs: code of this profile (default: the best of the usual ones)")
@@ -90,11 +91,24 @@ class Harness:
         return b"__asan_init" in text or b"__tsan_init" in text
 
     def compile(self, gguf, name, *options):
-        """An artifact, for those whose subject is another: kernels that this script has compiled before are not compiled again."""
+        """An artifact, for those whose subject is another: kernels that were compiled before, here or by another script, are not compiled again."""
         out = self.path(name)
-        cache = [] if names_cache(options) else [f"--cache-dir={self.path('code')}"]
+        cache = [] if names_cache(options) else [f"--cache-dir={self.cache}"]
         self.run("qcc", "compile", gguf, "-o", out, "-q", *cache, *options)
         return out
+
+    @functools.cached_property
+    def cache(self):
+        """A cache whose code is everybody's (--code): what is in it says by its name all that it was made of, the whole compiler among it, and is
+        verified when read. Whole artifacts are this script's own: others change theirs and remove them."""
+        cache = self.path("cache-of-code")
+        if self.args.code:
+            os.makedirs(cache, exist_ok=True)
+            os.makedirs(self.args.code, exist_ok=True)
+            code = os.path.join(cache, "code")
+            if not os.path.islink(code):  # left in --work
+                os.symlink(os.path.abspath(self.args.code), code)
+        return cache
 
     def logits(self, qbin, tokens, *options):
         out = self.path("logits.bin")
