@@ -127,21 +127,12 @@ struct UnpackHalfPattern : OpRewritePattern<gx::UnpackHalfOp> {
 struct PackHalfPattern : OpRewritePattern<gx::PackHalfOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(gx::PackHalfOp op, PatternRewriter& rw) const override {
+    // Of both at a time: one instruction where the chip has it.
     Location loc = op.getLoc();
-    Value word;
-    for (auto [value, shift] : {std::pair(op.getLow(), 0), std::pair(op.getHigh(), 16)}) {
-      Value half = LLVM::FPTruncOp::create(rw, loc, rw.getF16Type(), value);
-      Value bits = LLVM::BitcastOp::create(rw, loc, rw.getI16Type(), half);
-      Value wide = arith::ExtUIOp::create(rw, loc, rw.getI32Type(), bits);
-      if (!shift) {
-        word = wide;
-        continue;
-      }
-      Value by = arith::ConstantOp::create(rw, loc, rw.getI32IntegerAttr(shift));
-      wide = arith::ShLIOp::create(rw, loc, wide, by);
-      word = arith::OrIOp::create(rw, loc, word, wide);
-    }
-    rw.replaceOp(op, word);
+    auto both = VectorType::get({2}, rw.getF32Type()), halves = VectorType::get({2}, rw.getF16Type());
+    Value pair = vector::FromElementsOp::create(rw, loc, both, ValueRange{op.getLow(), op.getHigh()});
+    Value rounded = LLVM::FPTruncOp::create(rw, loc, halves, pair);
+    rw.replaceOpWithNewOp<LLVM::BitcastOp>(op, rw.getI32Type(), rounded);
     return success();
   }
 };

@@ -13,10 +13,6 @@ constexpr int kWeightWords = kTile / 2;
 constexpr int kQuads = 4;                             // lanes of a fragment that share a row
 constexpr int kLaneElements = kMatrixSlice / kQuads;  // of a query or key that a lane has, side by side
 constexpr int kLanePositions = kTile / kQuads;        // whose values and weights a lane has, side by side
-constexpr int kMantissa = 23;
-// Biased exponents of f32. That of a query's greatest element is brought to kTopExponent, and taken for at
-// least kLeastExponent, so that the scale back is a normal number.
-constexpr int kBias = 127, kTopExponent = kBias + 14, kLeastExponent = 40;
 
 }  // namespace
 
@@ -32,15 +28,6 @@ MatrixTiles::MatrixTiles(Builder& b, const AttentionSpec& s, int fragments, int 
       weights_(b.AllocShared(Type::kI32, 2 * queries_ * kWeightWords)),
       of_queries_(b.AllocShared(Type::kI32, (kUser + user_words) * queries_)),
       over_places_(b, MatrixThreads(s), kPlaces) {}
-
-// Words of `even` and, in the upper half, `odd`.
-MatrixTiles::Halves MatrixTiles::Split(Val even, Val odd) const {
-  Halves x;
-  x.high = b_.PackHalf(even, odd);
-  const Val rounded = b_.UnpackHalf(x.high);
-  x.low = b_.PackHalf(even - b_.Extract(rounded, 0), odd - b_.Extract(rounded, 1));
-  return x;
-}
 
 // ---- queries ----
 
@@ -66,15 +53,12 @@ void MatrixTiles::LoadQueries(Val q, Val scale, const std::function<Val(Val)>& f
     const Val number = lane_.group + f * kFragmentRows;
     Val top = b_.LoadShared(scores_, number);
     for (int i = 1; i < slices_; ++i) top = MaxF(top, b_.LoadShared(scores_, number + i * queries_));
-    // Where an f32 has it.
-    const Val exponent = MaxS(b_.AsI32(top) & (0xff << kMantissa), b_.I32(kLeastExponent << kMantissa));
-    const auto reversed = static_cast<int32_t>(static_cast<uint32_t>(kTopExponent + kBias) << kMantissa);
-    const Val up = b_.AsF32(reversed - exponent);
+    const HalvesScale scale_of = ScaleOfHalves(b_, top);
     b_.If(Eq(b_.Thread() & ~(kFragmentRows * kQuads - kQuads), 0),
-          [&] { SetWord(kDown, number, b_.AsF32(exponent - ((kTopExponent - kBias) << kMantissa))); });
+          [&] { SetWord(kDown, number, scale_of.down); });
     for (int i = 0; i < kLaneElements; i += 2) {
       const Val* pair = &x[f * kLaneElements + i];
-      queries_of_lane_.push_back(Split(pair[0] * up, pair[1] * up));
+      queries_of_lane_.push_back(SplitHalves(b_, pair[0] * scale_of.up, pair[1] * scale_of.up));
     }
   }
   b_.Barrier();
@@ -168,7 +152,7 @@ MatrixTiles::Weighed MatrixTiles::Weigh(Val number, Val place, Val t0, Val limit
 
   const Val to = number * kWeightWords + place * (kPlacePositions / 2);
   for (int j = 0; j < kPlacePositions; j += 2) {
-    const Halves words = Split(weight[j], weight[j + 1]);
+    const Halves words = SplitHalves(b_, weight[j], weight[j + 1]);
     b_.StoreShared(weights_, to + j / 2, words.high);
     b_.StoreShared(weights_, to + (j / 2 + queries_ * kWeightWords), words.low);
   }

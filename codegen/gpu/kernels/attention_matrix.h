@@ -9,10 +9,9 @@
 // * Values: V (A: 16 elements by 16 positions) times weights (B), into sums that begin at 0 in every tile.
 // Which element or position has which place of k is chosen for wide loads: A and B agree.
 //
-// Queries and weights are f32: each is the sum of two halves, of 22 bits together, whose products go into one
-// sum, the lower half's first. So that both halves are normal numbers, a query is scaled by the power of two
-// that brings its greatest element to 2^14, and weights are multiples of kWeightUnit, which the sum of
-// weights takes out again.
+// Queries and weights are f32: each is the sum of two halves (matrix_halves.h), whose products go into one
+// sum, the lower half's first. A query is scaled by its greatest element, and weights are multiples of
+// kWeightUnit, which the sum of weights takes out again.
 //
 // A column of C depends on that column of B alone, and everything here is in one order: a query has the same
 // bits whichever column it is, beside any others. What it may not see has weight 0. Where a device lines up
@@ -24,6 +23,7 @@
 #include <vector>
 
 #include "codegen/gpu/kernels/attention.h"
+#include "codegen/gpu/kernels/matrix_halves.h"
 #include "codegen/gpu/kernels/matrix_lane.h"
 #include "codegen/gpu/kernels/reduce.h"
 
@@ -98,12 +98,6 @@ class MatrixTiles {
  private:
   static constexpr int kSliceTiles = kMatrixSlice / 16;   // elements, 16 at a time: m of values, k of scores
   static constexpr int kTileTiles = kAttentionTile / 16;  // positions: m of scores, k of values
-  // Words of two numbers: each number is the sum of its half in `high` and of that in `low`.
-  struct Halves {
-    Val high, low;
-  };
-
-  Halves Split(Val even, Val odd) const;
   std::vector<Val> Score(Val number, Val place) const;
 
   Builder& b_;

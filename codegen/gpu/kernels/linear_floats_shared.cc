@@ -14,9 +14,11 @@ constexpr int kSubgroups = kThreads / kMatrixSubgroup;
 constexpr int kGroups = 2;  // of a subgroup
 constexpr int kTileRows = 32, kFragments = kTileRows / kFragmentRows;
 constexpr int kOwnFragments = kFragments / kSubgroups;  // that a subgroup splits
-constexpr int kLaneWords = 4;                           // of a piece of a fragment
-constexpr int kPieceWords = kMatrixSubgroup * kLaneWords;
-constexpr int kBufferWords = kFragments * kFloatPieces * kPieceWords;
+// Of a fragment, [piece][lane][kLanePieceWords]: a lane's four words are one access.
+constexpr int kPieceWords = kMatrixSubgroup * kLanePieceWords;
+constexpr int kFragmentWords = kFloatPieces * kPieceWords;
+constexpr int kBufferWords = kFragments * kFragmentWords;
+static_assert(WordsOfX(Format::F16) <= kFloatPieces * kLanePieceWords);
 
 class FloatTile {
  public:
@@ -31,7 +33,9 @@ class FloatTile {
   // Of the fragments that the subgroup splits, one after the other.
   static std::vector<Val> LoadX(const StoredFragments& x, Val chunk);
   void StoreX(const std::vector<Val>& values, Val buffer) const;
-  Pieces ReadX(int fragment, Val buffer) const;
+  std::vector<Val> ReadX(int fragment, Val buffer) const;
+  // Where word `word` of a lane's is in a fragment.
+  static int Place(int word) { return word / kLanePieceWords * kPieceWords + word % kLanePieceWords; }
   void Multiply(const std::vector<Val>& loaded, Val buffer, Val* acc) const;
   static Val BufferOf(Val chunk) { return (chunk & 1) * kBufferWords; }
 
@@ -40,7 +44,7 @@ class FloatTile {
   const LinearArgs args_{b_, spec_, kTileRows};
   const MatrixLane lane_{b_};
   const Val thread_ = b_.Thread(), subgroup_ = ShrU(thread_, 5);
-  const Val lane_words_ = (thread_ & (kMatrixSubgroup - 1)) * kLaneWords;
+  const Val lane_words_ = (thread_ & (kMatrixSubgroup - 1)) * kLanePieceWords;
   const Val first_unit_ = (b_.BlockX() * kSubgroups + subgroup_) * UnitsOfPair(spec_);
   const Shared memory_ = b_.AllocShared(Type::kI32, 2 * kBufferWords);
   const FloatWeights weights_{b_, spec_, args_.w};
@@ -72,36 +76,34 @@ std::vector<Val> FloatTile::LoadX(const StoredFragments& x, Val chunk) {
 }
 
 void FloatTile::StoreX(const std::vector<Val>& values, Val buffer) const {
-  const Pieces pieces = SplitFloats(b_, values);
-  const Val to = buffer + (subgroup_ * (kOwnFragments * kFloatPieces * kPieceWords) + lane_words_);
+  const Val to = buffer + (subgroup_ * (kOwnFragments * kFragmentWords) + lane_words_);
+  const auto each = static_cast<std::ptrdiff_t>(values.size() / kOwnFragments);
   for (int f = 0; f < kOwnFragments; ++f) {
-    for (int p = 0; p < kFloatPieces; ++p) {
-      for (int w = 0; w < kLaneWords; ++w) {
-        b_.StoreShared(
-            memory_, to + ((f * kFloatPieces + p) * kPieceWords + w),
-            pieces[static_cast<size_t>(p)][static_cast<size_t>(f) * kLaneWords + static_cast<size_t>(w)]);
-      }
+    const auto from = values.begin() + f * each;
+    const std::vector<Val> words = SplitX(b_, spec_.format, {from, from + each});
+    for (int w = 0; w < static_cast<int>(words.size()); ++w) {
+      b_.StoreShared(memory_, to + (f * kFragmentWords + Place(w)), words[static_cast<size_t>(w)]);
     }
   }
 }
 
-Pieces FloatTile::ReadX(int fragment, Val buffer) const {
-  Pieces pieces(kFloatPieces);
-  for (int p = 0; p < kFloatPieces; ++p) {
-    const Val from = buffer + lane_words_ + (fragment * kFloatPieces + p) * kPieceWords;
-    for (int w = 0; w < kLaneWords; ++w) {
-      pieces[static_cast<size_t>(p)].push_back(b_.LoadShared(memory_, from + w));
-    }
+std::vector<Val> FloatTile::ReadX(int fragment, Val buffer) const {
+  const Val from = buffer + lane_words_ + fragment * kFragmentWords;
+  std::vector<Val> words;
+  for (int w = 0; w < WordsOfX(spec_.format); ++w) {
+    words.push_back(b_.LoadShared(memory_, from + Place(w)));
   }
-  return pieces;
+  return words;
 }
 
 void FloatTile::Multiply(const std::vector<Val>& loaded, Val buffer, Val* acc) const {
   const auto half = loaded.begin() + static_cast<std::ptrdiff_t>(loaded.size() / kGroups);
   const Pieces w[kGroups] = {weights_.Split({loaded.begin(), half}), weights_.Split({half, loaded.end()})};
   for (int f = 0; f < kFragments; ++f) {
-    const Pieces x = ReadX(f, buffer);
-    for (int g = 0; g < kGroups; ++g) AddFloatProducts(b_, w[g], x, &acc[(g * kFragments + f) * kLaneSums]);
+    const std::vector<Val> x = ReadX(f, buffer);
+    for (int g = 0; g < kGroups; ++g) {
+      AddFloatProducts(b_, spec_.format, w[g], x, &acc[(g * kFragments + f) * kLaneSums]);
+    }
   }
 }
 

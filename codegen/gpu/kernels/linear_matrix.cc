@@ -2,6 +2,7 @@
 // that do not.
 #include "codegen/gpu/kernels/linear_matrix.h"
 
+#include "codegen/gpu/kernels/linear_matrix_floats.h"
 #include "dialects/layouts/int8_row.h"
 
 namespace qcc::gpu {
@@ -353,7 +354,7 @@ static_assert(kSubgroups == kLaneSums);
 // a thread 184 to 186 registers, those of experts 122 to 128. All others are left to it: with a bound it
 // takes more than it needs, and workgroups go.
 int TiledAtOnce(const LinearSpec& spec, int tile_rows) {
-  if (!spec.int8) return tile_rows > 16 ? 2 : 3;
+  if (!spec.int8) return tile_rows > 16 ? 2 : TakesHalves(spec.format) ? 4 : 3;
   if (CountNumbers(spec).scales < 2) return 0;
   if (tile_rows > 16) return LooksUp(description(spec.format).plain) ? 2 : 0;
   return spec.rows_of == RowsOf::kExpert ? 4 : 0;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "codegen/gpu/kernels/linear_matrix.h"
+#include "codegen/gpu/kernels/linear_matrix_floats.h"
 #include "codegen/gpu/kernels/sample_math.h"
 
 namespace qcc::gpu {
@@ -381,7 +382,8 @@ Launch LinearSplit(const LinearSpec& spec, int tile_rows, int64_t units, int64_t
 
 Launch LinearMatrixFew(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows) {
   Launch launch = SplitLaunch(spec, Units::kMatrix, tile_rows, units, rows);
-  launch.at_once = spec.int8 ? kMatrixAtOnce : kMatrixAtOnce - 1;
+  const bool small = spec.int8 || (TakesHalves(spec.format) && spec.making == Making::kNothing);
+  launch.at_once = small ? kMatrixAtOnce : kMatrixAtOnce - 1;
   return launch;
 }
 

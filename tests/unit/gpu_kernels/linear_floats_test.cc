@@ -1,5 +1,7 @@
 // Linears of float weights on matrix units, on the interpreter: one order of sums for all variants; results
 // as close as those of f32 multiply-adds.
+#include <limits>
+
 #include "tests/unit/gpu_kernels/linear_problem.h"
 
 namespace qcc::gpu {
@@ -94,6 +96,9 @@ TEST_P(FloatsOnMatrixUnits, IsAsCloseAsFloats) {
     for (size_t i = 0; i < x.size(); ++i) p.x[i] = std::ldexp(x[i], static_cast<int>(i * 7 % 25) - 12);
     // Of a lone chunk f32 rounds next to nothing: one product is the sum.
     if (k > 32) compare("of many sizes");
+    for (size_t i = 0; i < x.size(); ++i) p.x[i] = i % 32 == 9 ? 1e4f * x[i] : x[i];
+    // Of few columns those are the sum: f32 rounds next to nothing.
+    if (k > 256) compare("of one great column in 32");
     // Products of one sign.
     for (size_t i = 0; i < x.size(); ++i) {
       p.x[i] = std::copysign(x[i], w.values[i % static_cast<size_t>(k)]);
@@ -117,6 +122,23 @@ TEST_P(FloatsOnMatrixUnits, TakesTheGreatestNumbers) {
     ASSERT_LT(std::fabs(at_3), 1.f);
     EXPECT_NEAR(y[static_cast<size_t>(c)] / (at_3 * p.x[3]), 1, 4e-7) << c;
     EXPECT_NEAR(y[static_cast<size_t>(p.ld + c)] / (at_7 * p.x[32 + 7]), 1, 4e-7) << c;
+  }
+}
+
+// Rows that are not finite stay so, and alone.
+TEST_P(FloatsOnMatrixUnits, KeepsWhatIsNotFinite) {
+  Problem p(GetParam(), false, Epilogue::Store, 64, 16, 4);
+  const std::vector<float> before = RunRows(p, Mma(), 0, 4, 4);
+  p.x[3] = std::numeric_limits<float>::infinity();
+  p.x[2 * 64 + 40] = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> after = RunRows(p, Mma(), 0, 4, 4);
+  for (size_t i = 0; i < after.size(); ++i) {
+    const size_t row = i / static_cast<size_t>(p.ld), column = i % static_cast<size_t>(p.ld);
+    if (row % 2 == 0 && column < static_cast<size_t>(p.n)) {
+      EXPECT_FALSE(std::isfinite(after[i])) << row << " " << column;
+    } else {
+      EXPECT_EQ(after[i], before[i]) << row << " " << column;
+    }
   }
 }
 
