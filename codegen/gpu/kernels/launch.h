@@ -114,8 +114,8 @@ struct Vocabulary {
 // `choosable`, which is not empty, among the code's constants.
 Arg ChoosableArg(const Vocabulary& vocabulary, Expansion& expansion);
 
-// What heads leave of each 16 columns of logits, so that one launch can choose greedily: the highest and the
-// lowest key (sample_math.h) of those that may be chosen. i32 [rows][units, an even number][2].
+// What heads leave of each 16 columns of logits, so that one launch can choose or guess greedily: the highest
+// and the lowest key (sample_math.h) of those that may be chosen. i32 [rows][units, an even number][2].
 struct UnitKeys {
   Arg keys;
   std::optional<Arg> choosable;  // if not all columns of the units are
@@ -140,10 +140,15 @@ std::vector<Launch> ExpandDrawFew(int64_t rows, const Vocabulary& vocabulary, Ex
 struct DraftColumns {
   int64_t size = 0, stride = 0;
   std::vector<int32_t> tokens;  // of the columns; empty: the first by id
+
+  Vocabulary all() const { return {size, {}}; }  // whose UnitKeys heads leave
 };
 // The token of the highest logit, the first column of equals; some token even where there is no such logit.
 std::vector<Launch> ExpandGuess(int64_t rows, const DraftColumns& columns, Expansion& expansion,
                                 uint64_t* scratch_bytes);
+// The same in one launch, behind programs that all leave UnitKeys.
+std::vector<Launch> ExpandGuessOfUnits(int64_t rows, const DraftColumns& columns, Expansion& expansion,
+                                       uint64_t* scratch_bytes);
 
 }  // namespace qcc::gpu
 

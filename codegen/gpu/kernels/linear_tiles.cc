@@ -307,13 +307,8 @@ void SplitKernel::LeaveKeys() {
       const Val bits = spec_.some ? ChoosableBits(args_.choosable, unit * kLanes, kLanes) : Val();
       KeyRange range = NoKeys(b_);
       for (int i = 0; i < kLanes; ++i) {
-        const KeyRange with = With(range, b_.LoadShared(keys_, at * kLanes + i));
-        if (!bits) {
-          range = with;
-          continue;
-        }
-        const Val counts = Ne(bits & (1 << i), b_.I32(0));
-        range = {Select(counts, with.lowest, range.lowest), Select(counts, with.highest, range.highest)};
+        const Val key = b_.LoadShared(keys_, at * kLanes + i);
+        range = bits ? WithIf(Ne(bits & (1 << i), b_.I32(0)), range, key) : With(range, key);
       }
       const Val to = args_.unit_keys + b_.ExtendU(row) * b_.ExtendU(UnitKeysRow(args_.units));
       b_.Store(to, unit << 3, b_.Vector({range.highest, range.lowest}));

@@ -32,10 +32,8 @@ KeyRange MakeKeys(Row& row) {
 }  // namespace
 
 KeyRange WithToken(Row& row, const KeyRange& range, Val id, Val key) {
-  const KeyRange with = With(range, key);
-  if (!row.l.some) return with;
-  const Val counts = IsChoosable(row.b.Arg(kChoosable), id);
-  return {Select(counts, with.lowest, range.lowest), Select(counts, with.highest, range.highest)};
+  if (!row.l.some) return With(range, key);
+  return WithIf(IsChoosable(row.b.Arg(kChoosable), id), range, key);
 }
 
 void Penalize(Row& row, Val count) {

@@ -94,6 +94,11 @@ KeyRange With(const KeyRange& range, Val key) {
   return {MinU(range.lowest, key), MaxU(range.highest, key)};
 }
 
+KeyRange WithIf(Val counts, const KeyRange& range, Val key) {
+  const KeyRange with = With(range, key);
+  return {Select(counts, with.lowest, range.lowest), Select(counts, with.highest, range.highest)};
+}
+
 Val FaultOf(const KeyRange& range, bool several) {
   Builder& b = *range.lowest.builder();
   Val fault = b.I32(0);

@@ -26,6 +26,7 @@ struct KeyRange {
 };
 KeyRange NoKeys(Builder& b);
 KeyRange With(const KeyRange& range, Val key);
+KeyRange WithIf(Val counts, const KeyRange& range, Val key);
 // QRT_GPU_SAMPLE_* for logits of that range, or 0. `several`: whether there is more than one to choose from.
 Val FaultOf(const KeyRange& range, bool several);
 

@@ -106,7 +106,8 @@ class Lowering {
     out.code.abi = QRT_GPU_STEP_ABI;
     out.code.max_rows = static_cast<uint32_t>(mostRows());
     out.code.overlap = profile.profile.overlap;
-    headsLeaveKeys = doHeadsLeaveKeys();
+    headsLeaveKeys = doLeaveKeys(/*drafts=*/false, choice());
+    draftsLeaveKeys = doLeaveKeys(/*drafts=*/true, draftColumns().all());
     for (auto program : plan.getOps<plan::ProgramOp>())
       if (failed(lowerProgram(program))) return failure();
     if (failed(lowerSampling())) return failure();
@@ -138,22 +139,24 @@ class Lowering {
     return steps;
   }
 
-  // Whether a linear is all that writes logits in each program that gives them, and can leave UnitKeys:
-  // a greedy choice may follow any.
-  bool doHeadsLeaveKeys() {
+  static bool isDraft(plan::ProgramOp program) { return program.getOutput() == plan::Output::Logits; }
+  // Whether a linear is all that writes logits in each program that gives them, of drafts or of all others,
+  // and can leave UnitKeys of `columns`: a greedy choice, or a guess, may follow any.
+  bool doLeaveKeys(bool drafts, const Vocabulary& columns) {
     bool found = false, all = true;
     for (const plan::ProgramSummary& p : summary.programs) {
       plan::ProgramOp program(p.op);
-      if (program.getOutput() == plan::Output::Nothing || p.logitsCols != vocabulary()) continue;
+      if (program.getOutput() == plan::Output::Nothing || isDraft(program) != drafts) continue;
+      if (!drafts && p.logitsCols != columns.size) continue;
       FailureOr<std::vector<Step>> steps = fusedStepsOf(program);
       // What is wrong with it is said when it is lowered.
       if (failed(steps)) return false;
-      for (const Step& step : *steps) all &= !writesLogits(step.op) || canLeaveKeys(step);
+      for (const Step& step : *steps) all &= !writesLogits(step.op) || canLeaveKeys(step, columns);
       found = true;
     }
     return found && all;
   }
-  bool canLeaveKeys(const Step& step) {
+  bool canLeaveKeys(const Step& step, const Vocabulary& columns) {
     bool can = false;
     plan::visitDispatch(step.op, [&](const auto& spec, const auto&) {
       using Spec = std::decay_t<decltype(spec)>;
@@ -162,14 +165,18 @@ class Lowering {
         const auto isOne = [&](const std::vector<Launch>& launches) {
           return launches.size() == 1 && !isReplaced(launches.front().name);
         };
-        can = !step.made && spec.n == vocabulary() && isOne(kExpansion<Spec>(dispatch, expansion)) &&
-              isOne(ExpandLeavingKeys(dispatch, keysOf(dispatch.rows), expansion));
+        can = !step.made && spec.n == columns.size && isOne(kExpansion<Spec>(dispatch, expansion)) &&
+              isOne(ExpandLeavingKeys(dispatch, UnitKeysOf(dispatch.rows, columns, expansion), expansion));
       }
     });
     return can;
   }
   Vocabulary choice() const { return {vocabulary(), options.choosable}; }
-  UnitKeys keysOf(int64_t rows) { return UnitKeysOf(rows, choice(), expansion); }
+  // What the heads of a program leave UnitKeys of.
+  std::optional<Vocabulary> keysOf(plan::ProgramOp program) const {
+    if (isDraft(program)) return draftsLeaveKeys ? std::optional(draftColumns().all()) : std::nullopt;
+    return headsLeaveKeys ? std::optional(choice()) : std::nullopt;
+  }
   static bool writesLogits(plan::DispatchOp op) {
     return llvm::any_of(op.getBindings().getAsRange<plan::RefAttr>(), [](plan::RefAttr ref) {
       return ref.getSpace() == plan::Space::Logits && ref.getAccess() != plan::Access::Read;
@@ -180,6 +187,7 @@ class Lowering {
     ProgramCode& code = out.code.programs.emplace_back();
     FailureOr<std::vector<Step>> steps = fusedStepsOf(program);
     if (failed(steps)) return failure();
+    leaves = keysOf(program);
     for (const Step& step : *steps)
       if (failed(lowerStep(step, code))) return failure();
     if (failed(recordStage(code))) return failure();
@@ -264,9 +272,9 @@ class Lowering {
           launches = ExpandMaking(dispatchOf(step, spec), *step.made, expansion);
           return;
         }
-        if (headsLeaveKeys && spec.n == vocabulary() && writesLogits(step.op)) {
+        if (leaves && spec.n == leaves->size && writesLogits(step.op)) {
           const auto dispatch = dispatchOf(step, spec);
-          launches = ExpandLeavingKeys(dispatch, keysOf(dispatch.rows), expansion);
+          launches = ExpandLeavingKeys(dispatch, UnitKeysOf(dispatch.rows, *leaves, expansion), expansion);
           return;
         }
       }
@@ -393,7 +401,7 @@ class Lowering {
       case Sampling::kDrawFew:
         return ExpandDrawFew(rows, choice(), expansion, scratch);
       case Sampling::kGuess:
-        return ExpandGuess(rows, draftColumns(), expansion, scratch);
+        return (draftsLeaveKeys ? ExpandGuessOfUnits : ExpandGuess)(rows, draftColumns(), expansion, scratch);
     }
     llvm_unreachable("all kinds are listed");
   }
@@ -430,7 +438,8 @@ class Lowering {
   CodeExpansion expansion;
   std::vector<Side> stage;  // since the last barrier
   bool stageWaits = false;  // whether a barrier stands before it
-  bool headsLeaveKeys = false;
+  bool headsLeaveKeys = false, draftsLeaveKeys = false;
+  std::optional<Vocabulary> leaves;  // UnitKeys of these, of the program at hand
   std::map<std::string, uint32_t> byName;
   std::set<std::string> entries;
 };

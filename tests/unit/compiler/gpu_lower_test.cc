@@ -217,14 +217,22 @@ TEST_F(GpuLower, SamplingForOneAndForAllRows) {
   EXPECT_EQ(found, expected);
 }
 
+std::string DraftOf(int64_t rows) {
+  const auto bytes = [&](int64_t columns) { return std::to_string(rows * columns * 4); };
+  return R"mlir(
+    plan.weight @w ["w"] "f32" x16 32 x 64 at 0 size 8192
+    plan.program @draft stream "draft" gives logits rows )mlir" +
+         std::to_string(rows) + " arena " + bytes(64) + R"mlir( {
+      plan.dispatch "linear" {epilogue = "store", format = "f32", k = 64 : i64, n = 32 : i64, numerics = "f32", rows = "rows"} ["x", "w", "y"] [#plan.ref<arena, 0, )mlir" +
+         bytes(64) + R"mlir(, read>, #plan.ref<weights, 0, 8192, read>, #plan.ref<logits, 0, )mlir" +
+         bytes(32) + R"mlir(, write>]
+    }
+  )mlir";
+}
+
 // A draft gives logits of every row, perhaps fewer of each.
 TEST_F(GpuLower, GuessesForOneAndForAllRowsOfADraft) {
-  auto lowered = Lower(R"mlir(
-    plan.weight @w ["w"] "f32" x16 32 x 64 at 0 size 8192
-    plan.program @draft_4 stream "draft" gives logits rows 4 arena 1024 {
-      plan.dispatch "linear" {epilogue = "store", format = "f32", k = 64 : i64, n = 32 : i64, numerics = "f32", rows = "rows"} ["x", "w", "y"] [#plan.ref<arena, 0, 1024, read>, #plan.ref<weights, 0, 8192, read>, #plan.ref<logits, 0, 512, write>]
-    }
-  )mlir");
+  auto lowered = Lower(DraftOf(4));
   ASSERT_TRUE(mlir::succeeded(lowered)) << said_;
   std::vector<uint32_t> rows;
   for (const SampleProgramCode& p : lowered->code.sample_programs) {
@@ -232,8 +240,30 @@ TEST_F(GpuLower, GuessesForOneAndForAllRowsOfADraft) {
     rows.push_back(p.rows);
     const std::vector<Arg>& args = p.dispatches.at(0).args;
     EXPECT_EQ(args.at(1).bytes, ((p.rows - 1) * 32 + 32) * 4u) << "rows of 32 logits";
+    EXPECT_EQ(p.dispatches.size(), 1u);
   }
   EXPECT_EQ(rows, (std::vector<uint32_t>{1, 4}));
+}
+
+// Of all columns that it has.
+TEST_F(GpuLower, DraftsLeaveKeysForAGuess) {
+  const auto launches = [&](const std::string& plan, Sampling kind) {
+    auto lowered = Lower(plan);
+    EXPECT_TRUE(mlir::succeeded(lowered)) << said_;
+    size_t found = 0;
+    if (mlir::failed(lowered)) return std::pair<std::string, size_t>();
+    for (const SampleProgramCode& p : lowered->code.sample_programs) {
+      if (p.kind == kind && p.rows == 1) found = p.dispatches.size();
+    }
+    const DispatchCode& last = lowered->code.programs.back().dispatches.back();
+    return std::pair{lowered->code.kernels[last.kernel].name, found};
+  };
+  using Found = std::pair<std::string, size_t>;
+  EXPECT_EQ(launches(DraftOf(1), Sampling::kGuess), Found("linear.f32.f32.k64.store.keys.r1", 1));
+  EXPECT_EQ(launches(DraftOf(9), Sampling::kGuess).second, 2u);
+  EXPECT_EQ(launches(DraftOf(1), Sampling::kGreedy).second, 2u) << "no choice of it is for guesses";
+  options_.alone = [&](const std::string& kernel) { return kernel == "linear.f32.f32.k64.store.r1"; };
+  EXPECT_EQ(launches(DraftOf(1), Sampling::kGuess), Found("linear.f32.f32.k64.store.r1", 2));
 }
 
 // A launch's name is the key under which kernels are shared: it must say everything that the kernel depends

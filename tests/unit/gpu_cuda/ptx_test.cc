@@ -474,6 +474,9 @@ TEST_F(Ptx, LaunchesThatDoMore) {
   }
   uint64_t scratch = 0;
   launches.push_back(ExpandGreedyOfUnits(1, {248320, {}}, box, &scratch).at(0));
+  launches.push_back(ExpandGuessOfUnits(1, {32768, 32768, {}}, box, &scratch).at(0));
+  for (const std::vector<uint32_t>& choosable : {std::vector<uint32_t>{}, std::vector<uint32_t>(7760, ~0u)})
+    launches.push_back(ExpandGreedy(16, {248320, choosable}, box, &scratch).at(0));
   for (const Launch& launch : launches) {
     SCOPED_TRACE(launch.name);
     const std::string ptx = Emit({launch}, profile);

@@ -158,6 +158,47 @@ TEST_P(GreedyOfUnits, OfInt8Heads) {
   }
 }
 
+// What a draft guesses behind a head, by the keys that it leaves or by all logits.
+std::vector<int32_t> Guesses(const Profile& profile, const Head& head, const DraftColumns& draft,
+                             bool of_units) {
+  Sandbox box(profile, head.bucket, draft.stride);
+  const auto d = DispatchOf(box, head, false);
+  uint64_t scratch = 0;
+  std::vector<Launch> launches =
+      of_units ? ExpandLeavingKeys(d, UnitKeysOf(head.bucket, draft.all(), box), box) : Expand_linear(d, box);
+  std::vector<Launch> choice =
+      (of_units ? ExpandGuessOfUnits : ExpandGuess)(head.bucket, draft, box, &scratch);
+  EXPECT_EQ(choice.size(), of_units ? 1u : 2u);
+  for (Launch& launch : choice) launches.push_back(std::move(launch));
+  box.SampleScratch(scratch);
+  const Arg results = box.Results(static_cast<uint64_t>(head.bucket) * 4);
+  box.Write(results, std::vector<int32_t>(static_cast<size_t>(head.bucket), -77));
+  EXPECT_EQ(box.Run(launches), "");
+  return box.Read<int32_t>(results);
+}
+
+// Of the first tokens or of a table's, whatever the row is.
+TEST_P(GreedyOfUnits, GuessesAreThoseOfAllLogits) {
+  std::mt19937 random(29);
+  for (size_t columns : {size_t{16}, size_t{1008}, size_t{1013}}) {
+    std::vector<std::vector<float>> rows = {std::vector<float>(columns, -kInf),
+                                            std::vector<float>(columns, 2)};
+    for (size_t i = 0; i < 4; ++i) rows.push_back(AnyLogits(random, columns));
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const Head head = HeadOf({rows[i]}, 32, 2);
+      DraftColumns draft = {head.w.rows, layouts::AlignUp(head.w.rows, layouts::kGroupRows), {}};
+      const std::vector<int32_t> found = Guesses(GetParam(), head, draft, true);
+      EXPECT_EQ(found, Guesses(GetParam(), head, draft, false)) << columns << " columns, row " << i;
+      if (i < 2) {
+        EXPECT_EQ(found[0], 0) << "none is above the first";
+      }
+      EXPECT_EQ(found[1], -77) << "there is no such row";
+      for (int32_t t = 0; t < head.w.rows; ++t) draft.tokens.push_back(7 * (5000 - t));
+      EXPECT_EQ(Guesses(GetParam(), head, draft, true)[0], 7 * (5000 - found[0]));
+    }
+  }
+}
+
 // Of heads that leave nothing a greedy choice takes two launches.
 TEST(GreedyOfUnitsForms, HeadsOfManyRowsLeaveNoKeys) {
   Sandbox box(FindProfile("sm80")->profile, 64, 4096);
