@@ -23,6 +23,7 @@ GPU_STEPS = {preset: {"decode_1": (46, 44), "head_1": (5, 4)} for preset in ("0.
 GPU_STEPS_OF_EIGHT = {"0.8b": {"none": (62, 60), "sg32-dot": (76, 74), "sm80": (54, 52)}, "2b": {"none": (62, 60), "sg32-dot": (92, 90), "sm80": (62, 60)}}
 # Launches behind them that choose a token: the likeliest, one of top-k, any; and the most of 24 layers with the first two.
 GPU_CHOICES = {"greedy": 1, "draw_few": 2, "draw": 10}
+GPU_GUESS = {"guess": 1}  # of a draft
 MOST_OF_A_TOKEN = 160
 
 
@@ -90,10 +91,19 @@ def gpu_steps(h, preset, expected):
     return str(found)
 
 
+def guesses(h):
+    gguf = synth(h, "draft", "--arch", "qwen35", "--preset", "0.8b", "--layers", "4", "--hidden", "256", "--ffn", "512", "--vocab", "4096", "--mtp", "--format", "q4_k_m")
+    options = ("--target=cuda,vulkan", "--gpu-profiles=sg32-dot,sm80", "--goldens=off", "--decode=1", "--prefill=32")
+    for target in h.inspect(h.compile(gguf, "draft.qbin", *options))["targets"]:
+        choices = {p["kind"]: p["dispatches"] for p in target["gpu"]["sample_programs"] if p["rows"] == 1}
+        assert choices == GPU_CHOICES | GPU_GUESS, f"{target['isa']}: {choices}, expected {GPU_CHOICES | GPU_GUESS}"
+
+
 def main():
     h = Harness(__doc__)
     for preset, expected in GPU_STEPS.items():
         h.case(f"{preset}: launches and waits of a token on a GPU, bytes of its weights", lambda: gpu_steps(h, preset, expected))
+    h.case("launches of a draft's guess", lambda: guesses(h))
     for preset, expected in STEPS.items():
         h.case(f"{preset}: dispatches and barriers of a step, bytes of a token", lambda: steps(h, preset, expected))
     needs, = re.findall(r"^cpu +v3 [* ] +(.*)", h.run("qcc", "targets").decode(), re.MULTILINE)
