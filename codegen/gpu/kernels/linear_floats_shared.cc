@@ -89,9 +89,9 @@ void FloatTile::StoreX(const std::vector<Val>& values, Val buffer) const {
 
 std::vector<Val> FloatTile::ReadX(int fragment, Val buffer) const {
   const Val from = buffer + lane_words_ + fragment * kFragmentWords;
-  std::vector<Val> words;
-  for (int w = 0; w < WordsOfX(spec_.format); ++w) {
-    words.push_back(b_.LoadShared(memory_, from + Place(w)));
+  std::vector<Val> words(static_cast<size_t>(WordsOfX(spec_.format)));
+  for (size_t w = 0; w < words.size(); ++w) {
+    words[w] = b_.LoadShared(memory_, from + Place(static_cast<int>(w)));
   }
   return words;
 }
