@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "runtime/artifact/stage_group.h"
 #include "runtime/base/hash.h"
 #include "runtime/capi/devices.h"
 #include "runtime/capi/handles.h"
@@ -193,8 +194,51 @@ Status Check(qrt_engine& engine, qrt_check_report* out) {
 }
 
 size_t StageCount(const qrt_engine& engine, size_t part) {
-  return engine.engine->times_stages(part) ? engine.artifact->artifact->part(part).manifest().stages.size()
-                                           : 0;
+  if (!engine.engine->times_stages(part)) return 0;
+  const size_t own = engine.engine->device(part).stages().size();
+  return own != 0 ? own : engine.artifact->artifact->part(part).manifest().stages.size();
+}
+
+// Of a part's device that has code of its own. What the strings point to is the engine's.
+qrt_stage_info DeviceStageInfo(const qrt_engine& engine, size_t part, size_t stage) {
+  const DeviceStage& found = engine.engine->device(part).stages()[stage];
+  qrt_stage_info info = {};
+  info.program = found.program.c_str();
+  info.kernel = found.kernel.c_str();
+  info.specification = found.specification.c_str();
+  info.group = found.is_head ? kHeadGroup : StageGroup(found.specification);
+  info.weight_bytes = found.weight_bytes;
+  return info;
+}
+
+// Of CPU code, whose stages the manifest lists.
+qrt_stage_info ListedStageInfo(const qrt_engine& engine, size_t part, size_t stage) {
+  const Artifact& file = *engine.artifact->artifact;
+  const Manifest& manifest = file.part(part).manifest();
+  const auto specification = [&](const StageInfo& of) -> const char* {
+    return of.kernel < 0 ? nullptr
+                         : file.manifest().kernels[static_cast<size_t>(of.kernel)].specification.c_str();
+  };
+  const StageInfo& found = manifest.stages[stage];
+  const ProgramInfo& program = manifest.programs[found.program];
+  qrt_stage_info info = {};
+  info.program = program.name.c_str();
+  info.weight_bytes = found.weight_bytes;
+  if (found.kernel < 0) return info;
+  info.kernel = file.manifest().kernels[static_cast<size_t>(found.kernel)].name.c_str();
+  info.specification = specification(found);
+  info.group = StageGroup(info.specification);
+  if (!program.facts.gives_logits() || !IsLinear(info.specification)) return info;
+  // The last linear of a program that gives logits makes them.
+  const auto behind = [&](size_t i) {
+    const StageInfo& other = manifest.stages[i];
+    return other.program == found.program && other.kernel >= 0 && IsLinear(specification(other));
+  };
+  for (size_t i = stage + 1; i < manifest.stages.size(); ++i) {
+    if (behind(i)) return info;
+  }
+  info.group = kHeadGroup;
+  return info;
 }
 
 Status DescribeStage(const qrt_engine& engine, size_t index, uint32_t thread, qrt_stage_info* out) {
@@ -213,20 +257,13 @@ Status DescribeStage(const qrt_engine& engine, size_t index, uint32_t thread, qr
   if (thread >= threads) {
     return Status(Code::kInvalidArgument, 5338,
                   "thread " + std::to_string(thread) + ": there are " + std::to_string(threads), "",
-                  "ask for fewer than qrt_engine_info.threads");
+                  "ask for fewer than qrt_stage_info.threads");
   }
-  const Artifact& file = *engine.artifact->artifact;
-  const Manifest& manifest = file.part(part).manifest();
-  const StageInfo& found = manifest.stages[stage];
+  const bool own = !engine.engine->device(part).stages().empty();
+  qrt_stage_info info = own ? DeviceStageInfo(engine, part, stage) : ListedStageInfo(engine, part, stage);
+  info.threads = threads;
+  info.device_clock = own;
   const StageTime time = engine.engine->StageTimeOf(part, thread, stage);
-  qrt_stage_info info = {};
-  info.program = manifest.programs[found.program].name.c_str();
-  if (found.kernel >= 0) {
-    const KernelInfo& kernel = file.manifest().kernels[static_cast<size_t>(found.kernel)];
-    info.kernel = kernel.name.c_str();
-    info.specification = kernel.specification.c_str();
-  }
-  info.weight_bytes = found.weight_bytes;
   info.runs = time.runs;
   info.seconds = time.seconds;
   return WriteInfo(info, sizeof info, "info", out);

@@ -100,6 +100,14 @@ struct StageTime {
   double seconds = 0;
 };
 
+// A stage of a device whose code is not the CPU's: launches of one kernel in a program.
+struct DeviceStage {
+  std::string program, kernel;
+  std::string specification;  // family, then what tells it from others of the kernel
+  uint64_t weight_bytes = 0;  // that one run reads with a full bucket
+  bool is_head = false;       // it makes the program's logits
+};
+
 // Runs the programs of one artifact, addressed by their place in its program table. Weights and scratch
 // belong to the device object. One call at a time: the engine serialises. Run allocates nothing.
 class Device {
@@ -154,10 +162,12 @@ class Device {
   // The arena's bytes where the host uses them in place; null: copies go through Read and Write.
   virtual uint8_t* host_arena() const { return nullptr; }
 
-  // From now on the device tells how long each thread was at each stage of its programs (Manifest::stages),
-  // from 0 on. kRefused: it cannot.
+  // From now on the device tells how long each thread was at each stage of its programs, from 0 on, by its
+  // own clock. kRefused: it cannot; last_error() may say why.
   virtual DeviceResult TimeStages() { return DeviceResult::kRefused; }
-  // `thread` < threads(), `stage` below the manifest's.
+  // Of a device that times them; empty: they are those of the manifest (Manifest::stages).
+  virtual std::span<const DeviceStage> stages() const { return {}; }
+  // `thread` < threads(), `stage` below their number.
   virtual StageTime stage_time([[maybe_unused]] uint32_t thread, [[maybe_unused]] size_t stage) const {
     return {};
   }

@@ -225,8 +225,9 @@ Status Engine::TimeStages() {
     any = true;
   }
   if (any) return Status();
-  return Status(Code::kUnavailable, 5337, "stages are timed on CPUs alone", "device " + device().name(),
-                "use --device=cpu, or the tools of the GPU's maker");
+  const std::lock_guard<std::mutex> lock(step_);
+  return Status(Code::kUnavailable, 5337, "the device cannot time its stages: " + device().last_error(),
+                "device " + device().name(), "use --device=cpu, or the tools of the GPU's maker");
 }
 
 bool Engine::times_stages(size_t part) const {

@@ -53,10 +53,10 @@ struct BenchFlags {
         "sequences that decode together, a token of each in a step; tokens per second are of all; "
         "default 1");
     options.Integer("-r, --repeat", "N", 1, 10000, &repeat, "samples of each; default 5");
-    options.Flag(
-        "--profile-stages", &profile_stages,
-        "on the CPU: where the time of a step goes, kernel by kernel, and what threads wait for each "
-        "other; of all samples together");
+    options.Flag("--profile-stages", &profile_stages,
+                 "where the time of a step goes, kernel by kernel and in sums: on a CPU with what threads "
+                 "wait for each "
+                 "other, on a GPU by its own timestamps, launch behind launch; of all samples together");
     draft.AddTo(options, "off");
     options.Number(
         "--force-acceptance", "X", 0, 1, &forced,

@@ -84,7 +84,8 @@ Outcome OneAnswer(const Model& model, const ChatFlags& flags, const std::optiona
   }
   if (outcome.ok() && isatty(STDOUT_FILENO)) QRUN_RETURN_IF_ERROR(WriteStdout("\n"));
   if (outcome.ok() && flags.timing) {
-    PrintTiming(model, generator->session(), answer, seed, *flags.timing == "json");
+    QRUN_RETURN_IF_ERROR(PrintTiming(model, generator->session(), answer, seed, *flags.timing == "json",
+                                     flags.profile_stages));
   }
   const bool interrupted = answer.finish == Finish::kInterrupted;
   if (interrupted && answer.tokens == 0 && flags.save_session) {
@@ -141,6 +142,8 @@ void AddOptions(Options& options, ChatFlags& flags) {
       "--trace-layers", &flags.trace_layers,
       "tell on stderr what each layer left of the prompt's last token: len, nnz, nan, min, max, mean");
   options.Word("--timing", {"text", "json"}, "text", &flags.timing, "measurements on stderr");
+  options.Flag("--profile-stages", &flags.profile_stages,
+               "with --timing, and as qrun bench says: where the time of each answer's steps went");
 }
 
 // What is wrong with the options before anything is opened.
@@ -208,6 +211,7 @@ Outcome PrepareAnswers(const Model& model, const ChatFlags& flags, size_t most,
   endings.most_tokens = flags.max_tokens.value_or(-1);
   generator->emplace(model, std::move(session), std::move(sampler), std::move(endings));
   QRUN_RETURN_IF_ERROR((*generator)->Open());
+  if (flags.profile_stages) QRUN_CALL(qrt_engine_time_stages(model.engine.get(), &error));
   return flags.trace_layers ? (*generator)->TraceLayers() : Outcome();
 }
 
@@ -243,6 +247,7 @@ Outcome RunChat(const Call& call) {
   bool done = false;
   QRUN_RETURN_IF_ERROR(ParseOrHelp(options, call, &done));
   if (done) return Outcome();
+  if (flags.profile_stages && !flags.timing) flags.timing = "text";
   if (flags.gpu_layers == 0 && !flags.engine.device) flags.engine.device = "cpu";
   const bool prompted = flags.prompt || flags.file;
   const bool converse = !prompted && !flags.load_session && isatty(STDIN_FILENO);

@@ -21,6 +21,7 @@ struct ChatFlags {
   bool raw = false;
   bool special = false;
   bool trace_layers = false;
+  bool profile_stages = false;
   TemplateFlags as_template;
   EngineChoice engine;
   SamplingFlags sampling;

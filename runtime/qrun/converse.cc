@@ -154,7 +154,10 @@ class Chat {
     }
     if (answer.finish == Finish::kLength && !flags_.engine.said.quiet)
       std::fputs("qrun: stopped: length\n", stderr);
-    if (flags_.timing) PrintTiming(model_, generator_->session(), answer, seed_, *flags_.timing == "json");
+    if (flags_.timing) {
+      QRUN_RETURN_IF_ERROR(PrintTiming(model_, generator_->session(), answer, seed_, *flags_.timing == "json",
+                                       flags_.profile_stages));
+    }
     if (flags_.raw) {
       spoken_ = answer.tokens == 0 ? last_.tokens : generator_->Sequence();
     } else {

@@ -12,6 +12,7 @@
 
 #include "runtime/qrun/escape.h"
 #include "runtime/qrun/layer_trace.h"
+#include "runtime/qrun/stage_times.h"
 #include "runtime/qrun/process.h"
 
 namespace qrun {
@@ -343,10 +344,15 @@ std::vector<int32_t> Generator::Sequence() const {
   return tokens;
 }
 
-void PrintTiming(const Model& model, const qrt_session* session, const Answer& answer, uint64_t seed,
-                 bool json) {
+Outcome PrintTiming(const Model& model, const qrt_session* session, const Answer& answer, uint64_t seed,
+                    bool json, bool stages) {
   qrt_engine_info info = {};
-  if (!DescribeEngine(model, &info).ok()) return;
+  QRUN_RETURN_IF_ERROR(DescribeEngine(model, &info));
+  std::vector<TimedProgram> programs;
+  if (stages) {
+    QRUN_RETURN_IF_ERROR(ReadStageTimes(model, &programs));
+    QRUN_CALL(qrt_engine_time_stages(model.engine.get(), &error));
+  }
   const double prompt_rate = PerSecond(answer.prompt_tokens, answer.prompt_seconds);
   const double decode_rate = PerSecond(answer.decoded, answer.decode_seconds);
   const double per_step =
@@ -362,14 +368,15 @@ void PrintTiming(const Model& model, const qrt_session* session, const Answer& a
         ", \"cpu\": %s, \"threads\": %u, \"device\": %s, \"device_weight_bytes\": %" PRIu64
         ", \"decode_submissions\": %" PRIu64 ", \"decode_bytes_to_host\": %" PRIu64
         ", \"decode_transfers\": %" PRIu64 ", \"decode_steps\": %zu, \"drafted_tokens\": %" PRIu64
-        ", \"accepted_tokens\": %" PRIu64 ", \"tokens_per_step\": %.3f, \"peak_rss_bytes\": %" PRIu64 "}\n",
+        ", \"accepted_tokens\": %" PRIu64 ", \"tokens_per_step\": %.3f, \"peak_rss_bytes\": %" PRIu64 "%s}\n",
         model.load_seconds, answer.prompt_tokens, answer.reused_tokens, answer.reuse_seconds,
         answer.prompt_seconds, prompt_rate, answer.tokens, answer.decode_seconds, decode_rate,
         Name(answer.finish), qrt_session_position(session), qrt_session_capacity(session), seed,
         Quoted(info.cpu).c_str(), info.threads, Quoted(info.device).c_str(), info.device_weight_bytes,
         answer.submissions, answer.bytes_to_host, answer.transfers, answer.steps, answer.drafted,
-        answer.accepted, per_step, PeakRssBytes());
-    return;
+        answer.accepted, per_step, PeakRssBytes(),
+        stages ? (", \"programs\": " + StageJson(programs)).c_str() : "");
+    return Outcome();
   }
   const std::string transfers =
       info.parts > 1 ? "; " + std::to_string(answer.transfers) + " transfers between devices" : "";
@@ -388,6 +395,8 @@ void PrintTiming(const Model& model, const qrt_session* session, const Answer& a
                qrt_session_position(session), qrt_session_capacity(session), OneLine(info.device).c_str(),
                OneLine(info.cpu).c_str(), info.threads, answer.bytes_to_host, transfers.c_str(),
                static_cast<double>(PeakRssBytes()) / 1048576.0, seed);
+  if (stages) std::fputs(StageTables(programs).c_str(), stderr);
+  return Outcome();
 }
 
 }  // namespace qrun

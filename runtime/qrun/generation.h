@@ -146,9 +146,10 @@ class Generator {
   PromptCache* cache_ = nullptr;  // null: none
 };
 
-// Writes timing to stderr: one line for people, or one JSON object.
-void PrintTiming(const Model& model, const qrt_session* session, const Answer& answer, uint64_t seed,
-                 bool json);
+// Writes timing to stderr: one line for people, or one JSON object. `stages`: and what the steps since the
+// last time spent theirs on, where the engine times them.
+Outcome PrintTiming(const Model& model, const qrt_session* session, const Answer& answer, uint64_t seed,
+                    bool json, bool stages);
 
 }  // namespace qrun
 

@@ -17,16 +17,20 @@ double MeanMicros(const std::vector<double>& seconds, uint64_t steps) {
   return 1e6 * sum / static_cast<double>(seconds.size()) / static_cast<double>(steps);
 }
 
+double Cost(const TimedStage& stage, uint64_t steps) {
+  return MeanMicros(stage.busy, steps) + MeanMicros(stage.waiting, steps);
+}
+
 // One stage as all threads saw it.
-Outcome ReadStage(const Model& model, size_t index, uint32_t threads, qrt_stage_info* info,
-                  std::vector<double>* seconds) {
+Outcome ReadStage(const Model& model, size_t index, qrt_stage_info* info, std::vector<double>* seconds) {
   seconds->clear();
-  for (uint32_t thread = 0; thread < threads; ++thread) {
+  do {
+    const uint32_t thread = static_cast<uint32_t>(seconds->size());
     *info = {};
     info->struct_size = sizeof *info;
     QRUN_CALL(qrt_engine_stage(model.engine.get(), index, thread, info, &error));
     seconds->push_back(info->seconds);
-  }
+  } while (seconds->size() < info->threads);
   return Outcome();
 }
 
@@ -36,30 +40,60 @@ std::string Shortened(const std::string& text) {
   return text.size() <= kMost ? text : text.substr(0, kMost - 3) + "...";
 }
 
+// Microseconds of a step, and their share of all, by group; those that took longest first.
+std::string GroupTable(const TimedProgram& program, double all) {
+  std::vector<std::pair<std::string, double>> sums;
+  for (const TimedStage& stage : program.stages) {
+    const double cost = Cost(stage, program.steps);
+    const std::string group = stage.group.empty() ? "barriers alone" : stage.group;
+    const auto found =
+        std::find_if(sums.begin(), sums.end(), [&group](const auto& sum) { return sum.first == group; });
+    if (found != sums.end()) {
+      found->second += cost;
+    } else {
+      sums.emplace_back(group, cost);
+    }
+  }
+  std::stable_sort(sums.begin(), sums.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string table;
+  char text[96];
+  for (const auto& [group, micros] : sums) {
+    std::snprintf(text, sizeof text, "%10.1f us %5.1f%%  ", micros, all > 0 ? 100 * micros / all : 0);
+    table += text + group + "\n";
+  }
+  return table;
+}
+
 std::string Table(const TimedProgram& program) {
   double all = 0, waiting = 0;
   std::vector<const TimedStage*> order;
   for (const TimedStage& stage : program.stages) {
     order.push_back(&stage);
     waiting += MeanMicros(stage.waiting, program.steps);
-    all += MeanMicros(stage.busy, program.steps) + MeanMicros(stage.waiting, program.steps);
+    all += Cost(stage, program.steps);
   }
-  const auto cost = [&](const TimedStage* s) {
-    return MeanMicros(s->busy, program.steps) + MeanMicros(s->waiting, program.steps);
-  };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](const TimedStage* a, const TimedStage* b) { return cost(a) > cost(b); });
+  std::stable_sort(order.begin(), order.end(), [&](const TimedStage* a, const TimedStage* b) {
+    return Cost(*a, program.steps) > Cost(*b, program.steps);
+  });
   char text[160];
-  std::snprintf(text, sizeof text, ": %" PRIu64 " steps of %.1f us, of which %.1f us threads wait\n",
-                program.steps, all, waiting);
+  std::snprintf(text, sizeof text, ": %" PRIu64 " steps of %.1f us", program.steps, all);
   std::string table = OneLine(program.name) + text;
-  table += "   busy us   wait us   runs       MiB    GB/s  kernel (means of the threads, a step)\n";
+  std::snprintf(text, sizeof text, ", of which %.1f us threads wait\n", waiting);
+  table += program.device_clock ? ", by the timestamps of the device\n" : text;
+  table += GroupTable(program, all);
+  table += program.device_clock
+               ? "        us   runs       MiB    GB/s  kernel (of a step)\n"
+               : "   busy us   wait us   runs       MiB    GB/s  kernel (means of the threads, a step)\n";
   for (const TimedStage* stage : order) {
     const double busy = MeanMicros(stage->busy, program.steps);
     const double runs = static_cast<double>(stage->runs) / static_cast<double>(program.steps);
     const double bytes = static_cast<double>(stage->weight_bytes) * runs;
-    std::snprintf(text, sizeof text, "%10.1f%10.1f%7.4g%10.2f%8.1f  ", busy,
-                  MeanMicros(stage->waiting, program.steps), runs, bytes / 1048576,
+    std::snprintf(text, sizeof text, "%10.1f", busy);
+    table += text;
+    std::snprintf(text, sizeof text, "%10.1f", MeanMicros(stage->waiting, program.steps));
+    if (!program.device_clock) table += text;
+    std::snprintf(text, sizeof text, "%7.4g%10.2f%8.1f  ", runs, bytes / 1048576,
                   busy > 0 ? bytes / busy / 1e3 : 0);
     table +=
         text + OneLine(stage->kernel.empty() ? "(a barrier alone)" : Shortened(stage->specification)) + "\n";
@@ -80,15 +114,14 @@ std::string JsonNumbers(const std::vector<double>& values) {
 }  // namespace
 
 Outcome ReadStageTimes(const Model& model, std::vector<TimedProgram>* out) {
-  qrt_engine_info engine = {};
-  QRUN_RETURN_IF_ERROR(DescribeEngine(model, &engine));
   std::vector<TimedProgram> programs;
   std::vector<double> seconds;
   const size_t count = qrt_engine_stages(model.engine.get());
   for (size_t i = 0; i < count; ++i) {
     qrt_stage_info info = {};
-    QRUN_RETURN_IF_ERROR(ReadStage(model, i, engine.threads, &info, &seconds));
-    if (programs.empty() || programs.back().name != info.program) programs.push_back({info.program, 0, {}});
+    QRUN_RETURN_IF_ERROR(ReadStage(model, i, &info, &seconds));
+    if (programs.empty() || programs.back().name != info.program)
+      programs.push_back({info.program, 0, info.device_clock != 0, {}});
     TimedProgram& program = programs.back();
     if (info.kernel == nullptr && !program.stages.empty() && program.stages.back().waiting.empty()) {
       program.stages.back().waiting = seconds;
@@ -101,6 +134,7 @@ Outcome ReadStageTimes(const Model& model, std::vector<TimedProgram>* out) {
     } else {
       stage.kernel = info.kernel;
       stage.specification = info.specification;
+      stage.group = info.group;
       stage.weight_bytes = info.weight_bytes;
       stage.busy = seconds;
     }
@@ -124,14 +158,15 @@ std::string StageJson(const std::vector<TimedProgram>& programs) {
   for (size_t i = 0; i < programs.size(); ++i) {
     const TimedProgram& program = programs[i];
     json += (i == 0 ? "" : ", ") + ("{\"program\": " + Quoted(program.name));
-    json += ", \"steps\": " + std::to_string(program.steps) + ", \"stages\": [";
+    json += ", \"steps\": " + std::to_string(program.steps) +
+            ", \"device_clock\": " + (program.device_clock ? "true" : "false") + ", \"stages\": [";
     for (size_t k = 0; k < program.stages.size(); ++k) {
       const TimedStage& stage = program.stages[k];
       std::snprintf(text, sizeof text, ", \"runs\": %" PRIu64 ", \"weight_bytes\": %" PRIu64, stage.runs,
                     stage.weight_bytes);
       json += (k == 0 ? "" : ", ") + ("{\"kernel\": " + Quoted(stage.kernel)) +
-              ", \"specification\": " + Quoted(stage.specification) + text +
-              ", \"busy_seconds\": " + JsonNumbers(stage.busy) +
+              ", \"specification\": " + Quoted(stage.specification) + ", \"group\": " + Quoted(stage.group) +
+              text + ", \"busy_seconds\": " + JsonNumbers(stage.busy) +
               ", \"waiting_seconds\": " + JsonNumbers(stage.waiting) + "}";
     }
     json += "]}";

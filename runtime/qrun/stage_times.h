@@ -1,4 +1,4 @@
-// `qrun bench --profile-stages`: what the steps of each program spent their time on.
+// `--profile-stages`: what the steps of each program spent their time on.
 #ifndef RUNTIME_QRUN_STAGE_TIMES_H_
 #define RUNTIME_QRUN_STAGE_TIMES_H_
 
@@ -12,7 +12,7 @@ namespace qrun {
 
 // A kernel's place in a program, and the barrier behind it where there is one.
 struct TimedStage {
-  std::string kernel, specification;  // empty: barriers alone
+  std::string kernel, specification, group;  // empty: barriers alone
   uint64_t runs = 0;
   uint64_t weight_bytes = 0;    // of one run with as many rows as the program has
   std::vector<double> busy;     // seconds of each thread, in all runs
@@ -22,13 +22,14 @@ struct TimedStage {
 struct TimedProgram {
   std::string name;
   uint64_t steps = 0;
+  bool device_clock = false;       // by a GPU's timestamps: nobody waits
   std::vector<TimedStage> stages;  // in the order of the code
 };
 
 // Of the programs that ran since qrt_engine_time_stages.
 Outcome ReadStageTimes(const Model& model, std::vector<TimedProgram>* out);
 
-// Tables for people, those that took longest first; a JSON array.
+// Tables for people, those that took longest first, and sums by group; a JSON array.
 std::string StageTables(const std::vector<TimedProgram>& programs);
 std::string StageJson(const std::vector<TimedProgram>& programs);
 

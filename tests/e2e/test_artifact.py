@@ -208,6 +208,8 @@ def stages(h, qbin):
         h.check(f"stages of {name}: all dispatches, and their weights", dispatches == steps * has[name]["dispatches"] and weights == steps * has[name]["weight_bytes"],
                 f"{steps} steps: {dispatches} dispatches, {weights} bytes; {has[name]}")
         h.check(f"stages of {name}: each thread's time", all(len(s["busy_seconds"]) == 2 and min(s["busy_seconds"]) > 0 for s in counted if s["kernel"]), str(counted))
+        groups = {s["group"] for s in counted}
+        h.check(f"stages of {name}: groups", {"delta", "attention", "linears", "norms"} <= groups if name.startswith("prefill") else "head" in groups and "other" not in groups, str(groups))
         h.check(f"stages of {name}: the kernels are those of the artifact", all(s["specification"] for s in counted if s["kernel"]), str(counted))
 
 

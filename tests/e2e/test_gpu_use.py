@@ -62,6 +62,27 @@ def ahead(h, qbin):
     h.expect("more ahead than there can be", p.returncode == 2 and b"Q0101" in p.stderr, p.stderr)
 
 
+def stages(h, qbin):
+    """Each launch of each program is timed by the device, with the text of an answer that is not, and no longer than the answer took."""
+    ask = on("vulkan", qbin, *PROMPT, "--greedy", "-n", "6", "--draft", "off")
+    p = h.tool("qrun", *ask, "--timing=json", "--profile-stages")
+    timing = json.loads(p.stderr.decode().splitlines()[-1])
+    h.expect("timed: the text", p.stdout == h.run("qrun", *ask), p.stdout)
+    names = [program["program"] for program in timing["programs"]]
+    h.expect("timed: programs and what chooses behind them", "decode_1" in names and "greedy_1" in names and len(set(names)) == len(names), names)
+    total = 0
+    for program in timing["programs"]:
+        counted, name = program["stages"], program["program"]
+        ran = [s for s in counted if s["runs"]]
+        total += sum(s["busy_seconds"][0] for s in ran)
+        h.expect(f"timed: {name} by the device", program["device_clock"] and all(len(s["busy_seconds"]) == 1 and s["busy_seconds"][0] > 0 for s in ran), program)
+        h.expect(f"timed: all launches of {name}", len(ran) == len(counted) and all(s["runs"] % program["steps"] == 0 for s in ran), program)
+        h.expect(f"timed: groups of {name}", {s["group"] for s in ran} <= {"attention", "delta", "linears", "norms", "embedding", "head", "choice"}, program)
+    h.expect("timed: no more than passed", 0 < total <= timing["prompt_seconds"] + timing["decode_seconds"], total, timing)
+    p = h.tool("qrun", *ask, "--profile-stages")
+    h.expect("timed: as text", p.returncode == 0 and b"by the timestamps of the device" in p.stderr and b"%  head" in p.stderr, p.stderr)
+
+
 def verified(h, qbin):
     """A step that checks guesses brings a token's id back for each of its rows, in one submission, and no logits."""
     ask = (*DRAWS, "--raw", "-p", "KING RICHARD III:\nWhat, ho! What, ho! What, ho! What, ho!")
@@ -135,6 +156,7 @@ def main():
         sessions(h, qbin)
         read_back(h, qbin)
         ahead(h, qbin)
+        stages(h, qbin)
         verified(h, qbin)
         chained(h)
     else:

@@ -16,6 +16,7 @@ using CUcontext = struct CUctx_st*;
 using CUmodule = struct CUmod_st*;
 using CUfunction = struct CUfunc_st*;
 using CUstream = struct CUstream_st*;
+using CUevent = struct CUevent_st*;
 using CUgraph = struct CUgraph_st*;
 using CUgraphExec = struct CUgraphExec_st*;
 using CUlinkState = struct CUlinkState_st*;
@@ -65,8 +66,9 @@ struct CUlaunchConfig {
 };
 static_assert(sizeof(CUlaunchAttribute) == 72 && sizeof(CUlaunchConfig) == 56, "as in cuda.h");
 
-inline constexpr unsigned kCaptureThreadLocal = 1;  // CUstreamCaptureMode
-inline constexpr unsigned kStreamNonBlocking = 1;   // CUstream_flags
+inline constexpr unsigned kCaptureThreadLocal = 1;   // CUstreamCaptureMode
+inline constexpr unsigned kStreamNonBlocking = 1;    // CUstream_flags
+inline constexpr unsigned kEventRecordExternal = 1;  // CUevent_record_flags: a node of the graph
 
 // QCC_CUDA_FUNCTION(member, exported name, parameters)
 #define QCC_CUDA_FUNCTIONS(F)                                                                             \
@@ -108,6 +110,9 @@ inline constexpr unsigned kStreamNonBlocking = 1;   // CUstream_flags
   F(StreamCreate, "cuStreamCreate", (CUstream * stream, unsigned flags))                                  \
   F(StreamDestroy, "cuStreamDestroy_v2", (CUstream stream))                                               \
   F(StreamQuery, "cuStreamQuery", (CUstream stream))                                                      \
+  F(EventCreate, "cuEventCreate", (CUevent * event, unsigned flags))                                      \
+  F(EventDestroy, "cuEventDestroy_v2", (CUevent event))                                                   \
+  F(EventElapsedTime, "cuEventElapsedTime", (float* milliseconds, CUevent begin, CUevent end))            \
   F(StreamBeginCapture, "cuStreamBeginCapture_v2", (CUstream stream, unsigned mode))                      \
   F(StreamEndCapture, "cuStreamEndCapture", (CUstream stream, CUgraph * graph))                           \
   F(GraphInstantiate, "cuGraphInstantiateWithFlags",                                                      \
@@ -122,8 +127,9 @@ inline constexpr unsigned kStreamNonBlocking = 1;   // CUstream_flags
      void** extra))
 
 // Those that older drivers lack: null there.
-#define QCC_CUDA_LATER_FUNCTIONS(F)     \
-  F(LaunchKernelEx, "cuLaunchKernelEx", \
+#define QCC_CUDA_LATER_FUNCTIONS(F)                                                                   \
+  F(EventRecordWithFlags, "cuEventRecordWithFlags", (CUevent event, CUstream stream, unsigned flags)) \
+  F(LaunchKernelEx, "cuLaunchKernelEx",                                                               \
     (const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra))
 
 // Filled by CudaLoader; copied by whoever uses it.

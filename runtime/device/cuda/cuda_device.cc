@@ -44,10 +44,11 @@ class Current {
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(cuda::Driver driver, CudaDeviceInfo info) : driver_(std::move(driver)), info_(std::move(info)) {}
+  CudaDevice(cuda::Driver driver, CudaDeviceInfo info, const Artifact& artifact, size_t place)
+      : driver_(std::move(driver)), info_(std::move(info)), artifact_(artifact), place_(place) {}
   ~CudaDevice() override;
 
-  Status Init(const Artifact& artifact, size_t variant, const CudaOptions& options);
+  Status Init(const CudaOptions& options);
 
   const std::string& name() const override { return name_; }
   const std::string& variant() const override { return variant_; }
@@ -70,6 +71,11 @@ class CudaDevice final : public Device {
   DeviceResult Read(std::span<const CopyRange> ranges) override;
   DeviceResult Write(std::span<const CopyRange> ranges) override;
   const DeviceBuffer& arena() const override { return arena_; }
+  DeviceResult TimeStages() override;
+  std::span<const DeviceStage> stages() const override {
+    return timer_ != nullptr ? timer_->stages().stages() : std::span<const DeviceStage>();
+  }
+  StageTime stage_time(uint32_t, size_t stage) const override { return timer_->stages().time(stage); }
   DeviceCounters counters() const override { return counters_; }
   std::string last_error() const override {
     if (refused_ != nullptr) return refused_;
@@ -82,14 +88,15 @@ class CudaDevice final : public Device {
 
  private:
   Status MakeContext();
-  Status LoadKernels(const GpuCode& code, const Hash128& code_hash, const CudaOptions& options,
-                     std::vector<cuda::CUfunction>* functions);
+  Status LoadKernels(const GpuCode& code, const Hash128& code_hash, const CudaOptions& options);
   Status Place(const GpuCode& code, std::span<const uint8_t> weights, const CudaOptions& options);
   Status Upload(CUdeviceptr to, std::span<const uint8_t> from, const CudaOptions& options);
   Status TakeMemory(const char* what, uint64_t bytes, CUdeviceptr* address);
   static CudaGraphs::After AfterOf(const ChainStep& link);
-  std::span<const cuda::CUgraphExec> GraphsOf(const StepRequest& step, CudaGraphs::After after) const;
-  CUresult RunStep(const StepRequest& step, std::span<const cuda::CUgraphExec> graphs);
+  std::span<const CudaGraph> GraphsOf(const StepRequest& step, CudaGraphs::After after) const;
+  CUresult RunStep(const StepRequest& step, std::span<const CudaGraph> graphs);
+  // Of a step, one behind the other.
+  CUresult Launch(std::span<const CudaGraph> graphs);
   // Writes a step's block at step_block_ + `from` and sends it: one copy a step.
   CUresult SendBlock(const StepRequest& step, uint64_t from);
   CUresult Copy(const DeviceCopy& copy);
@@ -106,9 +113,12 @@ class CudaDevice final : public Device {
 
   cuda::Driver driver_;
   const CudaDeviceInfo info_;
+  const Artifact& artifact_;
+  const size_t place_;  // of the code
   std::string name_, variant_;
   uint64_t code_bytes_ = 0, scratch_bytes_ = 0, weight_bytes_ = 0;
   std::chrono::nanoseconds longest_wait_{};
+  double max_dispatch_ms_ = 0;
   bool samples_ = false, guesses_too_ = false;
   uint32_t max_rows_ = 0;
   uint64_t most_context_ = 0;
@@ -122,7 +132,9 @@ class CudaDevice final : public Device {
   uint8_t* step_block_ = nullptr;  // pinned; qrt_gpu_step_bytes(max_rows_), and the blocks of a chain
   int32_t* results_ = nullptr;     // pinned; [max_rows_], then the tokens that a chain's steps hand on
   CUdeviceptr handed_ = 0;         // those: i32 [kMostChainSteps]
+  std::vector<cuda::CUfunction> functions_;  // by kernel
   std::unique_ptr<CudaGraphs> graphs_;
+  std::unique_ptr<CudaStageTimer> timer_;  // that the graphs tell; null: none
   DeviceCounters counters_;
   bool lost_ = false;
   CUresult last_error_ = kSuccess;
@@ -134,6 +146,7 @@ CudaDevice::~CudaDevice() {
   {
     const Current current(driver_.call, context_);
     graphs_.reset();
+    timer_.reset();
     for (CUdeviceptr space : spaces_) {
       if (space != 0) driver_.call.MemFree(space);
     }
@@ -146,12 +159,12 @@ CudaDevice::~CudaDevice() {
   driver_.call.CtxDestroy(context_);
 }
 
-Status CudaDevice::Init(const Artifact& artifact, size_t variant, const CudaOptions& options) {
-  const Manifest& manifest = artifact.manifest();
-  Result<GpuCode> code = GpuCode::Read(artifact, variant, GpuTarget::kCuda);
+Status CudaDevice::Init(const CudaOptions& options) {
+  const Manifest& manifest = artifact_.manifest();
+  Result<GpuCode> code = GpuCode::Read(artifact_, place_, GpuTarget::kCuda);
   if (!code.ok()) return code.status();
   name_ = "cuda:" + std::to_string(info_.index) + " (" + info_.name + ")";
-  variant_ = manifest.code[variant].isa;
+  variant_ = manifest.code[place_].isa;
   code_bytes_ = code->ptx.size();
   max_rows_ = code->max_rows;
   longest_wait_ = options.longest_wait;
@@ -166,12 +179,12 @@ Status CudaDevice::Init(const Artifact& artifact, size_t variant, const CudaOpti
   QRT_RETURN_IF_ERROR(MakeContext());
   const Current current(driver_.call, context_);
   if (current.result() != kSuccess) return driver_.Error(current.result(), "cuCtxPushCurrent");
-  std::vector<cuda::CUfunction> functions;
-  QRT_RETURN_IF_ERROR(LoadKernels(*code, artifact.code_hash(variant), options, &functions));
-  QRT_RETURN_IF_ERROR(Place(*code, artifact.weights(variant), options));
-  const CudaPacing pacing(info_.bytes_per_second, options.max_dispatch_ms);
+  QRT_RETURN_IF_ERROR(LoadKernels(*code, artifact_.code_hash(place_), options));
+  QRT_RETURN_IF_ERROR(Place(*code, artifact_.weights(place_), options));
+  max_dispatch_ms_ = options.max_dispatch_ms;
+  const CudaPacing pacing(info_.bytes_per_second, max_dispatch_ms_);
   Result<std::unique_ptr<CudaGraphs>> graphs =
-      CudaGraphs::Record(driver_, stream_, *code, manifest, functions, spaces_, pacing);
+      CudaGraphs::Record(driver_, stream_, *code, manifest, functions_, spaces_, pacing);
   if (!graphs.ok()) return graphs.status();
   graphs_ = std::move(*graphs);
   return Status();
@@ -195,8 +208,7 @@ Status CudaDevice::MakeContext() {
   return result == kSuccess ? Status() : driver_.Error(result, "cuStreamCreate");
 }
 
-Status CudaDevice::LoadKernels(const GpuCode& code, const Hash128& code_hash, const CudaOptions& options,
-                               std::vector<cuda::CUfunction>* functions) {
+Status CudaDevice::LoadKernels(const GpuCode& code, const Hash128& code_hash, const CudaOptions& options) {
   Result<cuda::CUmodule> module =
       LoadCudaModule(driver_, code.ptx, CubinFile(options.kernel_cache_dir, info_, code_hash), options.log);
   if (!module.ok()) return module.status();
@@ -205,7 +217,7 @@ Status CudaDevice::LoadKernels(const GpuCode& code, const Hash128& code_hash, co
     cuda::CUfunction function = nullptr;
     const CUresult result = driver_.call.ModuleGetFunction(&function, module_, kernel.entry.c_str());
     if (result != kSuccess) return driver_.Error(result, "kernel " + kernel.name);
-    functions->push_back(function);
+    functions_.push_back(function);
   }
   return Status();
 }
@@ -306,8 +318,7 @@ CudaGraphs::After CudaDevice::AfterOf(const ChainStep& link) {
   }
 }
 
-std::span<const cuda::CUgraphExec> CudaDevice::GraphsOf(const StepRequest& step,
-                                                        CudaGraphs::After after) const {
+std::span<const CudaGraph> CudaDevice::GraphsOf(const StepRequest& step, CudaGraphs::After after) const {
   uint64_t context = 0;
   for (int64_t s = 0; s < step.n_seqs; ++s) {
     context = std::max(context, static_cast<uint64_t>(step.seqs[s].past + step.seqs[s].row_count));
@@ -324,7 +335,7 @@ DeviceResult CudaDevice::Run(const StepRequest& step) {
   ChainStep alone;
   alone.step = step;
   const CudaGraphs::After after = AfterOf(alone);
-  const std::span<const cuda::CUgraphExec> graphs = GraphsOf(step, after);
+  const std::span<const CudaGraph> graphs = GraphsOf(step, after);
   if (after != CudaGraphs::After::kNothing && graphs.empty()) {
     return Refuse("the artifact has no kernels to choose so many tokens");
   }
@@ -333,14 +344,10 @@ DeviceResult CudaDevice::Run(const StepRequest& step) {
   return Settle(current.result() == kSuccess ? RunStep(step, graphs) : current.result());
 }
 
-CUresult CudaDevice::RunStep(const StepRequest& step, std::span<const cuda::CUgraphExec> graphs) {
+CUresult CudaDevice::RunStep(const StepRequest& step, std::span<const CudaGraph> graphs) {
   const cuda::Functions& call = driver_.call;
   CUresult result = SendBlock(step, 0);
-  for (cuda::CUgraphExec graph : graphs) {
-    if (result != kSuccess) break;
-    result = call.GraphLaunch(graph, stream_);
-    ++counters_.submissions;
-  }
+  if (result == kSuccess) result = Launch(graphs);
   const uint64_t rows = static_cast<uint64_t>(step.n_out);
   if (result == kSuccess && step.logits != nullptr && rows != 0) {
     result = call.MemcpyDtoHAsync(step.logits, spaces_[static_cast<size_t>(GpuSpace::kLogits)],
@@ -358,6 +365,50 @@ CUresult CudaDevice::RunStep(const StepRequest& step, std::span<const cuda::CUgr
   if (result == kSuccess && step.chosen != nullptr)
     std::memcpy(step.chosen, results_, rows * sizeof(int32_t));
   return result;
+}
+
+CUresult CudaDevice::Launch(std::span<const CudaGraph> graphs) {
+  CUresult result = kSuccess;
+  for (const CudaGraph& graph : graphs) {
+    if (result != kSuccess) break;
+    result = driver_.call.GraphLaunch(graph.exec, stream_);
+    ++counters_.submissions;
+    if (timer_ == nullptr || result != kSuccess) continue;
+    // All graphs have the same events.
+    result = Finish();
+    if (result == kSuccess) result = timer_->Collect(graph.stages);
+  }
+  return result;
+}
+
+DeviceResult CudaDevice::TimeStages() {
+  if (lost_) return DeviceResult::kLost;
+  if (timer_ != nullptr) {
+    timer_->Restart();
+    return DeviceResult::kOk;
+  }
+  if (!driver_.call.EventRecordWithFlags) {
+    refused_ = "the driver is older than CUDA 11.1";
+    return DeviceResult::kRefused;
+  }
+  Result<GpuCode> code = GpuCode::Read(artifact_, place_, GpuTarget::kCuda);
+  if (!code.ok()) return Refuse("the artifact's code cannot be read any more");
+  refused_ = nullptr;
+  const Current current(driver_.call, context_);
+  if (current.result() != kSuccess) return Settle(current.result());
+  auto timer = std::make_unique<CudaStageTimer>(driver_.call, *code, artifact_.manifest());
+  const CUresult result = timer->Init();
+  if (result != kSuccess) return Settle(result);
+  const CudaPacing pacing(info_.bytes_per_second, max_dispatch_ms_);
+  Result<std::unique_ptr<CudaGraphs>> graphs = CudaGraphs::Record(
+      driver_, stream_, *code, artifact_.manifest(), functions_, spaces_, pacing, timer.get());
+  if (!graphs.ok()) {
+    if (graphs.status().code() == Code::kDeviceLost) lost_ = true;
+    return lost_ ? DeviceResult::kLost : Refuse("graphs with events cannot be recorded");
+  }
+  graphs_ = std::move(*graphs);
+  timer_ = std::move(timer);
+  return DeviceResult::kOk;
 }
 
 CUresult CudaDevice::SendBlock(const StepRequest& step, uint64_t from) {
@@ -407,8 +458,8 @@ DeviceResult CudaDevice::RunChain(std::span<const ChainStep> steps, int32_t* han
 }
 
 CUresult CudaDevice::RunLink(std::span<const ChainStep> steps, size_t i, uint32_t* made) {
-  const cuda::Functions& call = driver_.call;
   const ChainStep& link = steps[i];
+  const cuda::Functions& call = driver_.call;
   const uint64_t from = ChainBlockOffset(i, steps.size(), max_rows_);
   CUresult result = SendBlock(link.step, from);
   if (result == kSuccess) result = Copy(link.before);
@@ -417,11 +468,7 @@ CUresult CudaDevice::RunLink(std::span<const ChainStep> steps, size_t i, uint32_
         call.MemcpyDtoDAsync(spaces_[static_cast<size_t>(GpuSpace::kStep)] + FedTokenOffset(link, row),
                              handed_ + (*made - link.fed + row) * sizeof(int32_t), sizeof(int32_t), stream_);
   }
-  for (cuda::CUgraphExec graph : GraphsOf(link.step, AfterOf(link))) {
-    if (result != kSuccess) break;
-    result = call.GraphLaunch(graph, stream_);
-    ++counters_.submissions;
-  }
+  if (result == kSuccess) result = Launch(GraphsOf(link.step, AfterOf(link)));
   if (result == kSuccess && link.hands != Hands::kNothing) {
     const uint64_t row = static_cast<uint64_t>(link.step.n_out - 1);
     result = call.MemcpyDtoDAsync(handed_ + (*made)++ * sizeof(int32_t),
@@ -515,8 +562,8 @@ Result<std::unique_ptr<Device>> CreateCudaDevice(const Artifact& artifact, size_
   if (!info.usable) return Status(Code::kDeviceUnsupported, 5011, info.why_not, "device cuda:" + info.name);
   Result<cuda::Driver> driver = cuda::Driver::Load(loader);
   if (!driver.ok()) return driver.status();
-  auto device = std::make_unique<CudaDevice>(std::move(*driver), info);
-  QRT_RETURN_IF_ERROR(device->Init(artifact, variant, options));
+  auto device = std::make_unique<CudaDevice>(std::move(*driver), info, artifact, variant);
+  QRT_RETURN_IF_ERROR(device->Init(options));
   if (options.log) options.log(false, device->name() + ", profile " + device->variant());
   return std::unique_ptr<Device>(std::move(device));
 }

@@ -74,8 +74,9 @@ Result<std::vector<CudaDeviceInfo>> ListCudaDevices(const CudaLoader& loader);
 Result<size_t> ChooseCudaCode(const Manifest& manifest, const CudaDeviceInfo& device, std::string_view name);
 
 // Uploads the weights, lets the driver compile the kernels where they are not kept, and records the programs
-// as graphs. Nothing of the artifact is used afterwards. Errors: those of ListCudaDevices and GpuCode::Read;
-// Q5010 the device was lost, Q5014 no such index, Q5016 stopped by `progress`, Q6001 out of device memory.
+// as graphs. TimeStages reads its code again, so the artifact must outlive the device. Errors: those of
+// ListCudaDevices and GpuCode::Read; Q5010 the device was lost, Q5014 no such index, Q5016 stopped by
+// `progress`, Q6001 out of device memory.
 Result<std::unique_ptr<Device>> CreateCudaDevice(const Artifact& artifact, size_t variant,
                                                  const CudaOptions& options, const CudaLoader& loader);
 

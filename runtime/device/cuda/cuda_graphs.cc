@@ -14,6 +14,7 @@ struct CudaGraphs::Recording {
   const std::vector<cuda::CUfunction>& functions;
   const std::array<cuda::CUdeviceptr, kGpuSpaces>& spaces;
   bool overlaps;
+  const CudaStageTimer* timer;  // null: none
 
   // `first`: of its graph.
   CUresult Launch(const cuda::Functions& call, const GpuDispatch& dispatch, bool first) const {
@@ -45,7 +46,7 @@ CudaGraphs::~CudaGraphs() {
   for (const Program& program : programs_) {
     for (const std::vector<Cut>& cuts : program) {
       for (const Cut& cut : cuts) {
-        for (cuda::CUgraphExec graph : cut.graphs) driver_.call.GraphExecDestroy(graph);
+        for (const CudaGraph& graph : cut.graphs) driver_.call.GraphExecDestroy(graph.exec);
       }
     }
   }
@@ -54,9 +55,10 @@ CudaGraphs::~CudaGraphs() {
 Result<std::unique_ptr<CudaGraphs>> CudaGraphs::Record(
     const cuda::Driver& driver, cuda::CUstream stream, const GpuCode& code, const Manifest& manifest,
     const std::vector<cuda::CUfunction>& functions, const std::array<cuda::CUdeviceptr, kGpuSpaces>& spaces,
-    const CudaPacing& pacing) {
+    const CudaPacing& pacing, const CudaStageTimer* timer) {
   std::unique_ptr<CudaGraphs> graphs(new CudaGraphs(driver));
-  const Recording recording = {stream, code, functions, spaces, code.overlap && driver.overlaps()};
+  const bool overlaps = timer == nullptr && code.overlap && driver.overlaps();
+  const Recording recording = {stream, code, functions, spaces, overlaps, timer};
   graphs->programs_.resize(code.programs.size());
   for (size_t i = 0; i < code.programs.size(); ++i) {
     const ProgramInfo& info = manifest.programs[i];
@@ -71,7 +73,8 @@ Result<std::unique_ptr<CudaGraphs>> CudaGraphs::Record(
         Cut* out = cut_of(After::kNothing, cut.most_context);
         size_t begin = 0;
         for (size_t end : cut.ends) {
-          QRT_RETURN_IF_ERROR(graphs->Add(recording, {dispatches.subspan(begin, end - begin)}, out));
+          QRT_RETURN_IF_ERROR(
+              graphs->Add(recording, {{dispatches.subspan(begin, end - begin), i, begin}}, out));
           begin = end;
         }
       }
@@ -79,7 +82,7 @@ Result<std::unique_ptr<CudaGraphs>> CudaGraphs::Record(
     }
     // Never cut: one launch a token.
     constexpr double kAny = std::numeric_limits<double>::infinity();
-    QRT_RETURN_IF_ERROR(graphs->Add(recording, {dispatches}, cut_of(After::kNothing, kAny)));
+    QRT_RETURN_IF_ERROR(graphs->Add(recording, {{dispatches, i, 0}}, cut_of(After::kNothing, kAny)));
     constexpr std::pair<GpuSampling, After> kChoices[] = {{GpuSampling::kGreedy, After::kGreedy},
                                                           {GpuSampling::kDraw, After::kDraw},
                                                           {GpuSampling::kGuess, After::kGuess},
@@ -88,13 +91,15 @@ Result<std::unique_ptr<CudaGraphs>> CudaGraphs::Record(
       if (kind == GpuSampling::kGuess && info.facts.gives != Output::kLogits) continue;
       const GpuSampleProgram* sample = code.FindSampleProgram(kind, info.rows);
       if (sample == nullptr) continue;
-      QRT_RETURN_IF_ERROR(graphs->Add(recording, {dispatches, sample->dispatches}, cut_of(after, kAny)));
+      const size_t choice = code.programs.size() + static_cast<size_t>(sample - code.sample_programs.data());
+      QRT_RETURN_IF_ERROR(
+          graphs->Add(recording, {{dispatches, i, 0}, {sample->dispatches, choice, 0}}, cut_of(after, kAny)));
     }
   }
   return graphs;
 }
 
-std::span<const cuda::CUgraphExec> CudaGraphs::Of(uint32_t program, After after, uint64_t context) const {
+std::span<const CudaGraph> CudaGraphs::Of(uint32_t program, After after, uint64_t context) const {
   const std::vector<Cut>& cuts = programs_[program][static_cast<size_t>(after)];
   if (cuts.empty() && after == After::kDrawFew) return Of(program, After::kDraw, context);
   if (cuts.empty()) return {};
@@ -104,15 +109,20 @@ std::span<const cuda::CUgraphExec> CudaGraphs::Of(uint32_t program, After after,
   return cuts.back().graphs;
 }
 
-Status CudaGraphs::Add(const Recording& recording,
-                       std::initializer_list<std::span<const GpuDispatch>> sequence, Cut* out) {
+Status CudaGraphs::Add(const Recording& recording, std::initializer_list<Piece> sequence, Cut* out) {
   const cuda::Functions& call = driver_.call;
+  const CudaStageTimer* timer = recording.timer;
   CUresult result = call.StreamBeginCapture(recording.stream, cuda::kCaptureThreadLocal);
   if (result != kSuccess) return driver_.Error(result, "recording a graph");
   bool first = true;
-  for (const std::span<const GpuDispatch>& dispatches : sequence) {
-    for (const GpuDispatch& dispatch : dispatches) {
-      if (result == kSuccess) result = recording.Launch(call, dispatch, std::exchange(first, false));
+  std::vector<uint32_t> stages;
+  if (timer != nullptr) result = timer->Mark(recording.stream, 0);
+  for (const Piece& piece : sequence) {
+    for (size_t i = 0; i < piece.dispatches.size() && result == kSuccess; ++i) {
+      result = recording.Launch(call, piece.dispatches[i], std::exchange(first, false));
+      if (timer == nullptr) continue;
+      stages.push_back(timer->stages().Of(piece.list)[piece.begin + i]);
+      if (result == kSuccess) result = timer->Mark(recording.stream, stages.size());
     }
   }
   // Also after a failure: until then the stream takes nothing else.
@@ -123,7 +133,7 @@ Status CudaGraphs::Add(const Recording& recording,
   if (result == kSuccess) result = call.GraphInstantiate(&exec, graph, 0);
   if (graph != nullptr) call.GraphDestroy(graph);
   if (result != kSuccess) return driver_.Error(result, "recording a graph");
-  out->graphs.push_back(exec);
+  out->graphs.push_back({exec, std::move(stages)});
   // Else the first step of each program would carry it to the device.
   result = call.GraphUpload(exec, recording.stream);
   return result == kSuccess ? Status() : driver_.Error(result, "uploading a graph");

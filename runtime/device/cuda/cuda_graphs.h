@@ -14,8 +14,14 @@
 #include "runtime/base/status.h"
 #include "runtime/device/cuda/cuda_driver.h"
 #include "runtime/device/cuda/cuda_pacing.h"
+#include "runtime/device/cuda/cuda_stage_timer.h"
 
 namespace qrt {
+
+struct CudaGraph {
+  cuda::CUgraphExec exec;
+  std::vector<uint32_t> stages;  // of its launches, where a timer is told of them
+};
 
 // Owns the graphs; made and destroyed with the context current.
 class CudaGraphs {
@@ -26,12 +32,14 @@ class CudaGraphs {
 
   // One graph per program that gives logits, and one with each kind of sampling behind it; any other is cut
   // where `pacing` finds it too long, once for each range of contexts that needs other cuts. `functions`:
-  // one per kernel; `spaces`: the address of each. Errors: Q5010, Q5011, Q6001.
+  // one per kernel; `spaces`: the address of each; `timer`: is told when each launch is over, for which they
+  // do not overlap; null: nobody is. Errors: Q5010, Q5011, Q6001.
   static Result<std::unique_ptr<CudaGraphs>> Record(const cuda::Driver& driver, cuda::CUstream stream,
                                                     const GpuCode& code, const Manifest& manifest,
                                                     const std::vector<cuda::CUfunction>& functions,
                                                     const std::array<cuda::CUdeviceptr, kGpuSpaces>& spaces,
-                                                    const CudaPacing& pacing);
+                                                    const CudaPacing& pacing,
+                                                    const CudaStageTimer* timer = nullptr);
   ~CudaGraphs();
   CudaGraphs(const CudaGraphs&) = delete;
   CudaGraphs& operator=(const CudaGraphs&) = delete;
@@ -39,7 +47,7 @@ class CudaGraphs {
   // To be launched one behind the other by a step whose longest sequence will hold `context` tokens. Empty:
   // there is no such sampling behind this program. Few tokens are drawn as many are where there is nothing
   // shorter.
-  std::span<const cuda::CUgraphExec> Of(uint32_t program, After after, uint64_t context) const;
+  std::span<const CudaGraph> Of(uint32_t program, After after, uint64_t context) const;
 
   // See Device.
   uint32_t MostRows(std::span<const uint32_t> programs, uint64_t context) const {
@@ -51,13 +59,17 @@ class CudaGraphs {
 
   struct Cut {
     double most_context;  // as in CudaCut
-    std::vector<cuda::CUgraphExec> graphs;
+    std::vector<CudaGraph> graphs;
   };
   // By After; rising most_context.
   using Program = std::array<std::vector<Cut>, kAfters>;
   struct Recording;
-  Status Add(const Recording& recording, std::initializer_list<std::span<const GpuDispatch>> sequence,
-             Cut* out);
+  // Dispatches of a list (GpuStages), from the `begin`-th on.
+  struct Piece {
+    std::span<const GpuDispatch> dispatches;
+    size_t list, begin;
+  };
+  Status Add(const Recording& recording, std::initializer_list<Piece> sequence, Cut* out);
 
   const cuda::Driver& driver_;
   std::vector<Program> programs_;

@@ -33,6 +33,7 @@ void KeepAll(Functions& call) {
   DoNothing(&call.MemFree);
   DoNothing(&call.MemFreeHost);
   DoNothing(&call.GraphExecDestroy);
+  DoNothing(&call.EventDestroy);
   DoNothing(&call.ModuleUnload);
   DoNothing(&call.StreamDestroy);
   DoNothing(&call.CtxDestroy);

@@ -88,19 +88,23 @@ std::vector<std::string> Int8MatrixShapes(const VkInstanceFunctions& vk, VkPhysi
 }
 
 // A family without graphics first: the watchdog of a desktop looks after the others.
-bool ChooseQueueFamily(const VkInstanceFunctions& vk, VkPhysicalDevice device, uint32_t* out) {
+bool ChooseQueueFamily(const VkInstanceFunctions& vk, VulkanFacts& facts) {
   uint32_t count = 0;
-  vk.GetPhysicalDeviceQueueFamilyProperties(device, &count, nullptr);
+  vk.GetPhysicalDeviceQueueFamilyProperties(facts.device, &count, nullptr);
   std::vector<VkQueueFamilyProperties> families(count);
-  vk.GetPhysicalDeviceQueueFamilyProperties(device, &count, families.data());
+  vk.GetPhysicalDeviceQueueFamilyProperties(facts.device, &count, families.data());
+  const auto choose = [&](uint32_t family) {
+    facts.queue_family = family;
+    facts.timestamp_bits = families[family].timestampValidBits;
+  };
   bool found = false;
   for (uint32_t i = 0; i < count; ++i) {
     const VkQueueFlags flags = families[i].queueFlags;
     if (families[i].queueCount == 0 || !(flags & VK_QUEUE_COMPUTE_BIT)) continue;
-    if (!found) *out = i;
+    if (!found) choose(i);
     found = true;
     if (!(flags & VK_QUEUE_GRAPHICS_BIT)) {
-      *out = i;
+      choose(i);
       break;
     }
   }
@@ -123,6 +127,7 @@ void ReadLimits(const VkPhysicalDeviceProperties& p, const VulkanInstance& insta
   info.max_workgroup = std::min(limits.maxComputeWorkGroupInvocations, limits.maxComputeWorkGroupSize[0]);
   info.max_shared_bytes = limits.maxComputeSharedMemorySize;
   info.max_push_bytes = limits.maxPushConstantsSize;
+  facts.timestamp_seconds = static_cast<double>(limits.timestampPeriod) * 1e-9;
   facts.type = p.deviceType;
   facts.api_version = std::min(p.apiVersion, instance.api_version());
   facts.driver_version = p.driverVersion;
@@ -269,7 +274,7 @@ VulkanFacts QueryVulkanFacts(const VulkanInstance& instance, size_t index) {
   if (!features.v12.vulkanMemoryModel) AddReason(&info.why_not, "it lacks vulkanMemoryModel");
   if (!features.all.features.shaderInt64) AddReason(&info.why_not, "it lacks shaderInt64");
   AddBrokenPromises(info, &info.why_not);
-  if (!ChooseQueueFamily(vk, facts.device, &facts.queue_family)) {
+  if (!ChooseQueueFamily(vk, facts)) {
     AddReason(&info.why_not, "it has no compute queue");
   }
   info.usable = info.why_not.empty();

@@ -24,6 +24,8 @@ struct VulkanFacts {
   uint32_t api_version = 0, driver_version = 0;
   std::array<uint8_t, VK_UUID_SIZE> cache_uuid{};
   uint32_t queue_family = 0;
+  uint32_t timestamp_bits = 0;   // that the queue's timestamps have; 0: it has none
+  double timestamp_seconds = 0;  // from one to the next
   std::array<uint32_t, 3> max_grid{};
   uint32_t max_allocations = 0;
   uint64_t import_alignment = 0;  // of host memory that can become a buffer; 0: none can

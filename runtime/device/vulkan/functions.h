@@ -62,6 +62,11 @@ namespace qrt {
   X(CmdCopyBuffer)                 \
   X(CmdFillBuffer)                 \
   X(CmdExecuteCommands)            \
+  X(CreateQueryPool)               \
+  X(DestroyQueryPool)              \
+  X(CmdResetQueryPool)             \
+  X(CmdWriteTimestamp)             \
+  X(GetQueryPoolResults)           \
   X(CreateFence)                   \
   X(DestroyFence)                  \
   X(ResetFences)                   \

@@ -9,6 +9,8 @@ double Weight(const GpuCost& cost) {
          static_cast<double>(cost.ops) / 8;
 }
 
+}  // namespace
+
 void RecordDispatch(VulkanContext& context, const GpuCode& code, const VulkanKernels& kernels,
                     const VulkanSpaces& spaces, const GpuDispatch& d, VkCommandBuffer commands,
                     VkPipeline* bound) {
@@ -26,8 +28,6 @@ void RecordDispatch(VulkanContext& context, const GpuCode& code, const VulkanKer
   }
   vk.CmdDispatch(commands, d.grid[0], d.grid[1], d.grid[2]);
 }
-
-}  // namespace
 
 uint64_t VulkanSpaces::Resolve(const GpuArg& arg) const {
   if (arg.space == GpuSpace::kImmediate) return arg.value;
@@ -48,7 +48,7 @@ Status RecordProgram(VulkanContext& context, const GpuCode& code, const VulkanKe
   begin.pInheritanceInfo = &inheritance;
   if (repeats) begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
   for (size_t at = 0; at < dispatches.size();) {
-    VulkanSegment segment{VK_NULL_HANDLE, {}};
+    VulkanSegment segment{VK_NULL_HANDLE, {}, at, at};
     VkResult result = context.AllocateCommands(VK_COMMAND_BUFFER_LEVEL_SECONDARY, &segment.commands);
     if (result == VK_SUCCESS) result = context.vk().BeginCommandBuffer(segment.commands, &begin);
     if (result != VK_SUCCESS) return VulkanError(result, "to record a program");
@@ -61,6 +61,7 @@ Status RecordProgram(VulkanContext& context, const GpuCode& code, const VulkanKe
       weight += Weight(dispatches[at].cost);
       ++at;
     } while (at < dispatches.size() && (max_segments <= 1 || weight + Weight(dispatches[at].cost) <= share));
+    segment.end = at;
     result = context.vk().EndCommandBuffer(segment.commands);
     if (result != VK_SUCCESS) return VulkanError(result, "to record a program");
     out->push_back(segment);

@@ -30,8 +30,14 @@ struct VulkanSpaces {
 struct VulkanSegment {
   VkCommandBuffer commands;  // secondary
   GpuCost cost;
+  size_t begin, end;  // of the program's dispatches
 };
 using VulkanProgram = std::vector<VulkanSegment>;
+
+// One dispatch, into commands whose pipeline is `bound`; null: none yet.
+void RecordDispatch(VulkanContext& context, const GpuCode& code, const VulkanKernels& kernels,
+                    const VulkanSpaces& spaces, const GpuDispatch& d, VkCommandBuffer commands,
+                    VkPipeline* bound);
 
 // Cuts the dispatches into at most `max_segments` of about the same cost. `repeats`: a submission may hold
 // them more than once. Errors: Q5010, Q5011, Q6001.

@@ -20,6 +20,7 @@
 #include "runtime/device/vulkan/pacing.h"
 #include "runtime/device/vulkan/pipeline_cache.h"
 #include "runtime/device/vulkan/recorder.h"
+#include "runtime/device/vulkan/stage_timer.h"
 #include "runtime/device/vulkan/transfer.h"
 #include "runtime/device/vulkan/variant.h"
 
@@ -31,8 +32,11 @@ constexpr size_t kMostSegments = 64;
 
 class VulkanDevice final : public Device {
  public:
-  VulkanDevice(std::unique_ptr<VulkanContext> context, const VulkanOptions& options)
+  VulkanDevice(std::unique_ptr<VulkanContext> context, const Artifact& artifact, size_t place,
+               const VulkanOptions& options)
       : context_(std::move(context)),
+        artifact_(artifact),
+        place_(place),
         kernels_(*context_),
         transfer_(*context_),
         pacing_(context_->facts().type, options.max_dispatch_ms) {
@@ -41,7 +45,7 @@ class VulkanDevice final : public Device {
   }
 
   // Everything that can fail.
-  Status Init(const Artifact& artifact, size_t variant, const GpuCode& code, const VulkanOptions& options);
+  Status Init(const GpuCode& code, const VulkanOptions& options);
 
   const std::string& name() const override { return name_; }
   const std::string& variant() const override { return variant_; }
@@ -64,6 +68,11 @@ class VulkanDevice final : public Device {
   DeviceResult Read(std::span<const CopyRange> ranges) override;
   DeviceResult Write(std::span<const CopyRange> ranges) override;
   const DeviceBuffer& arena() const override { return arena_; }
+  DeviceResult TimeStages() override;
+  std::span<const DeviceStage> stages() const override {
+    return timer_ != nullptr ? timer_->stages().stages() : std::span<const DeviceStage>();
+  }
+  StageTime stage_time(uint32_t, size_t stage) const override { return timer_->stages().time(stage); }
   DeviceCounters counters() const override { return counters_; }
   std::string last_error() const override { return refused_ != nullptr ? refused_ : context_->last_error(); }
 
@@ -93,10 +102,10 @@ class VulkanDevice final : public Device {
     return context_->Fail(result, what);
   }
 
-  Status TakeMemory(const Artifact& artifact, size_t variant, const GpuCode& code);
+  Status TakeMemory(const GpuCode& code);
   bool ImportWeights(std::span<const uint8_t> weights, const std::vector<GpuPiece>& pieces);
   Status TakeSpace(const GpuCode& code, GpuSpace space, std::vector<GpuPiece> pieces);
-  Status Upload(const Artifact& artifact, size_t variant, const GpuCode& code, const VulkanOptions& options);
+  Status Upload(const GpuCode& code, const VulkanOptions& options);
   Status Record(const Manifest& manifest, const GpuCode& code);
 
   // Null: there is none. Few tokens are drawn as many are where there is nothing shorter.
@@ -111,13 +120,24 @@ class VulkanDevice final : public Device {
   // Of step `i`; `made`: tokens handed on before it, which it counts on.
   void RecordLink(std::span<const ChainStep> steps, size_t i, uint32_t* made);
   VkResult RecordChain(std::span<const ChainStep> steps, uint32_t* made);
-  VkResult RunGroup(const Program& program, size_t begin, size_t end, const StepRequest& step,
-                    uint64_t block_bytes, const Sample* sample, bool last);
   VkResult RecordGroup(const Program& program, size_t begin, size_t end, const StepRequest& step,
                        uint64_t block_bytes, const Sample* sample, bool last);
 
+  // Begins the recording of commands_.
+  VkResult Begin();
+  // Records the running of a segment of a list (GpuStages).
+  void Execute(const VulkanSegment& segment, size_t list);
+  void Execute(const Sample& sample) {
+    const size_t list = programs_.size() + static_cast<size_t>(&sample - sample_programs_.data());
+    for (const VulkanSegment& s : sample.segments) Execute(s, list);
+  }
+  // Submits commands_ and waits.
+  VkResult Submit();
+
   // Destroyed in the reverse order: the context, which waits for the device, last.
   const std::unique_ptr<VulkanContext> context_;
+  const Artifact& artifact_;
+  const size_t place_;  // of the code
   std::string name_, variant_;
   VulkanKernels kernels_;
   VulkanTransfer transfer_;
@@ -132,6 +152,7 @@ class VulkanDevice final : public Device {
   std::vector<BucketCosts> costs_;  // by program; of those without logits
   std::vector<Sample> sample_programs_;
   VkCommandBuffer commands_ = VK_NULL_HANDLE;
+  std::unique_ptr<VulkanStageTimer> timer_;  // null: nobody asks
   uint32_t max_rows_ = 0;
   uint64_t most_context_ = 0;
   uint64_t logits_offset_ = 0;  // in readback_
@@ -142,20 +163,19 @@ class VulkanDevice final : public Device {
   const char* refused_ = nullptr;
 };
 
-Status VulkanDevice::Init(const Artifact& artifact, size_t variant, const GpuCode& code,
-                          const VulkanOptions& options) {
-  const Manifest& manifest = artifact.manifest();
-  const CodeInfo& info = manifest.code[variant];
+Status VulkanDevice::Init(const GpuCode& code, const VulkanOptions& options) {
+  const Manifest& manifest = artifact_.manifest();
+  const CodeInfo& info = manifest.code[place_];
   variant_ = info.isa;
-  code_bytes_ = artifact.code(variant).size();
+  code_bytes_ = artifact_.code(place_).size();
   samples_ = code.Samples(manifest);
   guesses_too_ = samples_ && code.Guesses(manifest);
   max_rows_ = code.max_rows;
   most_context_ = MostGpuContext(manifest);
-  QRT_RETURN_IF_ERROR(TakeMemory(artifact, variant, code));
-  const PipelineCacheFile cache(options.pipeline_cache_dir, context_->facts(), artifact.code_hash(variant));
+  QRT_RETURN_IF_ERROR(TakeMemory(code));
+  const PipelineCacheFile cache(options.pipeline_cache_dir, context_->facts(), artifact_.code_hash(place_));
   QRT_RETURN_IF_ERROR(kernels_.Init(code, SubgroupSizeOf(info), cache, options.log));
-  QRT_RETURN_IF_ERROR(Upload(artifact, variant, code, options));
+  QRT_RETURN_IF_ERROR(Upload(code, options));
   return Record(manifest, code);
 }
 
@@ -175,7 +195,7 @@ bool VulkanDevice::ImportWeights(std::span<const uint8_t> weights, const std::ve
   return true;
 }
 
-Status VulkanDevice::TakeMemory(const Artifact& artifact, size_t variant, const GpuCode& code) {
+Status VulkanDevice::TakeMemory(const GpuCode& code) {
   std::array<std::vector<GpuPiece>, kGpuSpaces> pieces;
   Checked total = 0;
   for (size_t s = 0; s < kGpuSpaces; ++s) {
@@ -194,7 +214,7 @@ Status VulkanDevice::TakeMemory(const Artifact& artifact, size_t variant, const 
     pieces[s] = std::move(*cut);
     if (pieces[s].empty()) pieces[s] = {{0, bytes}};
     if (space == GpuSpace::kWeights && context_->can_import() &&
-        ImportWeights(artifact.weights(variant), pieces[s])) {
+        ImportWeights(artifact_.weights(place_), pieces[s])) {
       imported_ = true;
       pieces[s].clear();
       continue;
@@ -250,9 +270,8 @@ Status VulkanDevice::TakeSpace(const GpuCode& code, GpuSpace space, std::vector<
   return Status();
 }
 
-Status VulkanDevice::Upload(const Artifact& artifact, size_t variant, const GpuCode& code,
-                            const VulkanOptions& options) {
-  const std::span<const uint8_t> weights = artifact.weights(variant);
+Status VulkanDevice::Upload(const GpuCode& code, const VulkanOptions& options) {
+  const std::span<const uint8_t> weights = artifact_.weights(place_);
   const auto& weight_buffers = buffers_[static_cast<size_t>(GpuSpace::kWeights)];
   const auto& pieces = spaces_.spaces[static_cast<size_t>(GpuSpace::kWeights)].pieces;
   for (size_t i = 0; i < pieces.size() && !imported_; ++i) {
@@ -350,7 +369,8 @@ DeviceResult VulkanDevice::Run(const StepRequest& step) {
     }
     const bool last = end == program.segments.size();
     const auto start = std::chrono::steady_clock::now();
-    const VkResult result = RunGroup(program, begin, end, step, begin == 0 ? block_bytes : 0, sample, last);
+    VkResult result = RecordGroup(program, begin, end, step, begin == 0 ? block_bytes : 0, sample, last);
+    if (result == VK_SUCCESS) result = Submit();
     if (result != VK_SUCCESS) return Fail(result, "a step");
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     pacing_.Measured(estimate, seconds.count());
@@ -369,32 +389,59 @@ DeviceResult VulkanDevice::Run(const StepRequest& step) {
   return DeviceResult::kOk;
 }
 
-VkResult VulkanDevice::RunGroup(const Program& program, size_t begin, size_t end, const StepRequest& step,
-                                uint64_t block_bytes, const Sample* sample, bool last) {
-  const VkResult result = RecordGroup(program, begin, end, step, block_bytes, sample, last);
-  if (result != VK_SUCCESS) return result;
+DeviceResult VulkanDevice::TimeStages() {
+  if (context_->lost()) return DeviceResult::kLost;
+  if (timer_ != nullptr) {
+    timer_->Restart();
+    return DeviceResult::kOk;
+  }
+  if (context_->facts().timestamp_bits == 0) {
+    refused_ = "its queue has no timestamps";
+    return DeviceResult::kRefused;
+  }
+  Result<GpuCode> code = GpuCode::Read(artifact_, place_, GpuTarget::kVulkan);
+  if (!code.ok()) return Refuse("the artifact's code cannot be read any more");
+  Result<std::unique_ptr<VulkanStageTimer>> timer =
+      VulkanStageTimer::Create(*context_, std::move(*code), artifact_.manifest());
+  if (!timer.ok()) {
+    const bool memory = timer.status().code() == Code::kOutOfMemory;
+    return memory ? DeviceResult::kOutOfMemory : Refuse("no timestamps can be made");
+  }
+  timer_ = std::move(*timer);
+  return DeviceResult::kOk;
+}
+
+VkResult VulkanDevice::Begin() {
+  if (timer_ != nullptr) timer_->Begin();
+  VkCommandBufferBeginInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+  info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+  return context_->vk().BeginCommandBuffer(commands_, &info);
+}
+
+void VulkanDevice::Execute(const VulkanSegment& segment, size_t list) {
+  if (timer_ != nullptr) return timer_->Record(kernels_, spaces_, list, segment, commands_);
+  context_->vk().CmdExecuteCommands(commands_, 1, &segment.commands);
+}
+
+VkResult VulkanDevice::Submit() {
   ++counters_.submissions;
-  return context_->Run(commands_);
+  const VkResult result = context_->Run(commands_);
+  return result == VK_SUCCESS && timer_ != nullptr ? timer_->Collect() : result;
 }
 
 VkResult VulkanDevice::RecordGroup(const Program& program, size_t begin, size_t end, const StepRequest& step,
                                    uint64_t block_bytes, const Sample* sample, bool last) {
-  const VkDeviceFunctions& vk = context_->vk();
-  VkCommandBufferBeginInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
-  info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
-  const VkResult result = vk.BeginCommandBuffer(commands_, &info);
+  const VkResult result = Begin();
   if (result != VK_SUCCESS) return result;
   context_->FullBarrier(commands_);
   if (block_bytes != 0) {
     CopyBlock(block_bytes, 0);
     context_->FullBarrier(commands_);
   }
-  for (size_t i = begin; i < end; ++i) {
-    vk.CmdExecuteCommands(commands_, 1, &program.segments[i].commands);
-  }
+  for (size_t i = begin; i < end; ++i) Execute(program.segments[i], step.program);
   if (last && sample != nullptr) {
     context_->FullBarrier(commands_);
-    for (const VulkanSegment& s : sample->segments) vk.CmdExecuteCommands(commands_, 1, &s.commands);
+    Execute(*sample);
   }
   const auto read_back = [&](GpuSpace space, uint64_t offset, uint64_t bytes) {
     Copy(buffers_[static_cast<size_t>(space)][0], 0, readback_, offset, bytes);
@@ -407,7 +454,7 @@ VkResult VulkanDevice::RecordGroup(const Program& program, size_t begin, size_t 
     if (logits) read_back(GpuSpace::kLogits, logits_offset_, n_out * program.logits_row_bytes);
   }
   context_->HostBarrier(commands_);
-  return vk.EndCommandBuffer(commands_);
+  return context_->vk().EndCommandBuffer(commands_);
 }
 
 void VulkanDevice::CopyBlock(uint64_t bytes, uint64_t from) {
@@ -438,10 +485,7 @@ DeviceResult VulkanDevice::RunChain(std::span<const ChainStep> steps, int32_t* h
   refused_ = nullptr;
   uint32_t made = 0;
   VkResult result = RecordChain(steps, &made);
-  if (result == VK_SUCCESS) {
-    ++counters_.submissions;
-    result = context_->Run(commands_);
-  }
+  if (result == VK_SUCCESS) result = Submit();
   if (result != VK_SUCCESS) return Fail(result, "a step");
   const StepRequest& last = steps.back().step;
   const uint64_t n_out = static_cast<uint64_t>(last.n_out);
@@ -452,9 +496,7 @@ DeviceResult VulkanDevice::RunChain(std::span<const ChainStep> steps, int32_t* h
 }
 
 VkResult VulkanDevice::RecordChain(std::span<const ChainStep> steps, uint32_t* made) {
-  VkCommandBufferBeginInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
-  info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
-  const VkResult result = context_->vk().BeginCommandBuffer(commands_, &info);
+  const VkResult result = Begin();
   if (result != VK_SUCCESS) return result;
   for (size_t i = 0; i < steps.size(); ++i) RecordLink(steps, i, made);
   context_->FullBarrier(commands_);
@@ -470,10 +512,6 @@ void VulkanDevice::RecordLink(std::span<const ChainStep> steps, size_t i, uint32
   const ChainStep& link = steps[i];
   const StepRequest& step = link.step;
   const uint64_t block = ChainBlockOffset(i, steps.size(), max_rows_);
-  const auto execute = [&](const VulkanProgram& program) {
-    context_->FullBarrier(commands_);
-    for (const VulkanSegment& s : program) context_->vk().CmdExecuteCommands(commands_, 1, &s.commands);
-  };
   context_->FullBarrier(commands_);
   CopyBlock(WriteStepBlock(step, step_host_.mapped() + block), block);
   Copy(link.before);
@@ -482,9 +520,11 @@ void VulkanDevice::RecordLink(std::span<const ChainStep> steps, size_t i, uint32
     Copy(handed_, (*made - link.fed + row) * sizeof(int32_t),
          buffers_[static_cast<size_t>(GpuSpace::kStep)][0], FedTokenOffset(link, row), sizeof(int32_t));
   }
-  execute(programs_[step.program].segments);
+  context_->FullBarrier(commands_);
+  for (const VulkanSegment& s : programs_[step.program].segments) Execute(s, step.program);
   if (const std::optional<GpuSampling> chooses = ChoosesIn(link)) {
-    execute(FindSample(*chooses, step.n_out)->segments);
+    context_->FullBarrier(commands_);
+    Execute(*FindSample(*chooses, step.n_out));
   }
   context_->FullBarrier(commands_);
   if (link.hands != Hands::kNothing) {
@@ -572,8 +612,8 @@ Result<std::unique_ptr<Device>> CreateVulkanDevice(const Artifact& artifact, siz
   Result<std::unique_ptr<VulkanContext>> context =
       VulkanContext::Create(std::move(*instance), facts[*chosen], options.separate_memory);
   if (!context.ok()) return context.status();
-  auto device = std::make_unique<VulkanDevice>(std::move(*context), options);
-  QRT_RETURN_IF_ERROR(device->Init(artifact, variant, *code, options));
+  auto device = std::make_unique<VulkanDevice>(std::move(*context), artifact, variant, options);
+  QRT_RETURN_IF_ERROR(device->Init(*code, options));
   return std::unique_ptr<Device>(std::move(device));
 }
 

@@ -64,9 +64,9 @@ Result<size_t> ChooseVulkanCode(const Manifest& manifest, const VulkanDeviceInfo
 
 // Uploads the weights, makes the kernels and records the programs. Where the host's memory is the device's
 // too and the driver can, the weights are read in the artifact's mapping instead (device_weight_bytes() is 0
-// then), so the artifact must outlive the device. Errors: those of ListVulkanDevices, ChooseVulkanDevice and
-// GpuCode::Read; Q5010 the device was lost, Q5015 the model does not fit the device, Q5016 stopped by
-// `progress`, Q5017 no validation layer, Q6001 out of device memory.
+// then), and TimeStages reads its code again, so the artifact must outlive the device. Errors: those of
+// ListVulkanDevices, ChooseVulkanDevice and GpuCode::Read; Q5010 the device was lost, Q5015 the model does
+// not fit the device, Q5016 stopped by `progress`, Q5017 no validation layer, Q6001 out of device memory.
 Result<std::unique_ptr<Device>> CreateVulkanDevice(const Artifact& artifact, size_t variant,
                                                    const VulkanOptions& options, const VulkanLoader& loader);
 

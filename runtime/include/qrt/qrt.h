@@ -358,25 +358,31 @@ typedef struct qrt_engine_info {
 /* Errors: INVALID_ARGUMENT. */
 QRT_API qrt_status qrt_engine_describe(const qrt_engine* engine, qrt_engine_info* info, qrt_error* error);
 
-/* Since 1.3: where the time of an engine's steps goes, on the CPU. A stage is a place in the code of a
- * program: a kernel's run, or a barrier, where threads wait for each other. What runs once for each layer is
- * one stage. */
+/* Since 1.3: where the time of an engine's steps goes. A stage of a CPU is a place in the code of a program:
+ * a kernel's run, or a barrier, where threads wait for each other; of a GPU it is launches of one kernel by
+ * as many workgroups, as the device's own timestamps tell. What runs once for each layer is one stage. */
 typedef struct qrt_stage_info {
   size_t struct_size;
-  const char* program;       /* as in `qcc inspect`; borrowed from the artifact, as the next two */
+  const char* program;       /* as in `qcc inspect`, or "greedy_1": a choice of tokens; borrowed from the
+                              * engine, as the next two */
   const char* kernel;        /* NULL: a barrier */
   const char* specification; /* of the kernel: family, constants, what is bound; NULL: a barrier */
   uint64_t weight_bytes; /* that all threads together read in one run with as many rows as the program has */
   uint64_t runs;
-  double seconds; /* that the thread took for them */
+  double seconds;    /* that the thread, or the GPU, took for them */
+  const char* group; /* for sums: "attention", "delta", "experts", "linears", "norms", "embedding", "head",
+                      * "choice", "other"; NULL: a barrier */
+  uint32_t threads;  /* that have times of it: of a CPU its threads, of a GPU 1 */
+  uint32_t device_clock; /* 1: by timestamps of the GPU */
 } qrt_stage_info;
 
-/* From now on, from 0 on. A step takes a few microseconds longer. Errors: UNAVAILABLE (Q5337: no part of the
- * engine is on a CPU), OUT_OF_MEMORY, INVALID_ARGUMENT. */
+/* From now on, from 0 on. A step takes a few microseconds longer on a CPU; on a GPU each launch waits for the
+ * one before, to be timed alone. Errors: UNAVAILABLE (Q5337: no device of the engine can), OUT_OF_MEMORY,
+ * DEVICE_LOST, DEVICE_FAILED, INVALID_ARGUMENT. */
 QRT_API qrt_status qrt_engine_time_stages(qrt_engine* engine, qrt_error* error);
 /* How many there are, of all programs in the order of their code; 0 before qrt_engine_time_stages. */
 QRT_API size_t qrt_engine_stages(const qrt_engine* engine);
-/* Stage `index` on thread `thread` of the engine's; both from 0. Between steps. Errors: INVALID_ARGUMENT. */
+/* Stage `index` on thread `thread` of its device's; both from 0. Between steps. Errors: INVALID_ARGUMENT. */
 QRT_API qrt_status qrt_engine_stage(const qrt_engine* engine, size_t index, uint32_t thread,
                                     qrt_stage_info* info, qrt_error* error);
 

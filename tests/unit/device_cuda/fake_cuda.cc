@@ -387,17 +387,54 @@ CUresult BeginCapture(CUstream, unsigned) {
   if (fake.capturing) Problem("a capture inside a capture");
   fake.capturing = true;
   fake.recording.clear();
+  fake.marks.clear();
   return kSuccess;
 }
 std::map<void*, FakeCuda::Graph>& Graphs() {
   static auto* graphs = new std::map<void*, FakeCuda::Graph>;
   return *graphs;
 }
+std::map<void*, std::vector<void*>>& Marks() {
+  static auto* marks = new std::map<void*, std::vector<void*>>;
+  return *marks;
+}
+CUresult EventCreate(CUevent* event, unsigned) {
+  FAKE_ENTER("cuEventCreate");
+  Needs("cuEventCreate");
+  *event = reinterpret_cast<CUevent>(Handle<char*>(fake.events));
+  return kSuccess;
+}
+CUresult EventDestroy(CUevent event) {
+  Needs("cuEventDestroy_v2");
+  Drop(FakeCuda::now->events, event, "event");
+  return kSuccess;
+}
+CUresult EventRecordWithFlags(CUevent event, CUstream, unsigned flags) {
+  FAKE_ENTER("cuEventRecordWithFlags");
+  Needs("cuEventRecordWithFlags", true);
+  if (!fake.capturing || flags != kEventRecordExternal) Problem("an event is no node of a graph");
+  if (fake.events.count(event) == 0) Problem("a dead event is recorded");
+  if (fake.marks.size() != fake.recording.size()) Problem("a launch has no event of its own behind it");
+  if (!fake.recording.empty()) fake.recording.back().marked = true;
+  fake.marks.push_back(event);
+  return kSuccess;
+}
+CUresult EventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
+  FAKE_ENTER("cuEventElapsedTime");
+  Needs("cuEventElapsedTime");
+  if (!fake.happened.contains(begin) || !fake.happened.contains(end)) {
+    Problem("the time between events that did not happen");
+    return kNotReady;
+  }
+  *milliseconds = static_cast<float>(fake.happened[end] - fake.happened[begin]) * 1e-3f;
+  return kSuccess;
+}
 CUresult EndCapture(CUstream, CUgraph* graph) {
   FakeCuda::now->capturing = false;
   FAKE_ENTER("cuStreamEndCapture");
   *graph = reinterpret_cast<CUgraph>(Handle<char*>(fake.graphs));
   Graphs()[*graph] = fake.recording;
+  Marks()[*graph] = fake.marks;
   return kSuccess;
 }
 CUresult GraphUpload(CUgraphExec exec, CUstream) {
@@ -412,6 +449,7 @@ CUresult Instantiate(CUgraphExec* exec, CUgraph graph, unsigned long long) {
   Needs("cuGraphInstantiateWithFlags");
   *exec = reinterpret_cast<CUgraphExec>(Handle<char*>(fake.execs));
   Graphs()[*exec] = Graphs()[graph];
+  Marks()[*exec] = Marks()[graph];
   return kSuccess;
 }
 CUresult GraphDestroy(CUgraph graph) {
@@ -428,6 +466,14 @@ CUresult GraphLaunch(CUgraphExec exec, CUstream) {
   if (fake.execs.count(exec) == 0) Problem("a dead graph is launched");
   if (fake.uploaded.count(exec) == 0) Problem("a graph is launched that was not uploaded");
   fake.launched.push_back(Graphs()[exec]);
+  if (Marks()[exec].empty()) return kSuccess;
+  fake.pending.push_back([marks = Marks()[exec], graph = Graphs()[exec]] {
+    FakeCuda& later = *FakeCuda::now;
+    for (size_t i = 0; i < marks.size(); ++i) {
+      if (i != 0) later.clock += uint64_t{graph[i - 1].grid[0]} * graph[i - 1].grid[1] * graph[i - 1].grid[2];
+      later.happened[marks[i]] = later.clock;
+    }
+  });
   return kSuccess;
 }
 CUresult LaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned,
@@ -490,6 +536,10 @@ void* Function(const std::string& name) {
       {"cuStreamCreate", reinterpret_cast<void*>(StreamCreate)},
       {"cuStreamDestroy_v2", reinterpret_cast<void*>(StreamDestroy)},
       {"cuStreamQuery", reinterpret_cast<void*>(StreamQuery)},
+      {"cuEventCreate", reinterpret_cast<void*>(EventCreate)},
+      {"cuEventDestroy_v2", reinterpret_cast<void*>(EventDestroy)},
+      {"cuEventElapsedTime", reinterpret_cast<void*>(EventElapsedTime)},
+      {"cuEventRecordWithFlags", reinterpret_cast<void*>(EventRecordWithFlags)},
       {"cuStreamBeginCapture_v2", reinterpret_cast<void*>(BeginCapture)},
       {"cuStreamEndCapture", reinterpret_cast<void*>(EndCapture)},
       {"cuGraphInstantiateWithFlags", reinterpret_cast<void*>(Instantiate)},

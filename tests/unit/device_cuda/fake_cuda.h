@@ -31,6 +31,7 @@ struct FakeCuda {
     unsigned threads;
     std::vector<uint64_t> args;
     bool overlaps = false;  // with those before it
+    bool marked = false;    // an event is recorded behind it
     bool operator==(const Launch&) const = default;
   };
   using Graph = std::vector<Launch>;
@@ -51,7 +52,7 @@ struct FakeCuda {
   int calls = 0;                      // that can fail
   std::vector<std::string> problems;  // misuse
   std::map<uint64_t, std::vector<uint8_t>> memory, pinned;
-  std::set<void*> contexts, modules, streams, graphs, execs, links;
+  std::set<void*> contexts, modules, streams, graphs, execs, links, events;
   int compiled = 0;             // how often PTX was made machine code
   bool refuses_cubins = false;  // the next one that is loaded
   std::string cubin;            // that the last link made
@@ -65,6 +66,9 @@ struct FakeCuda {
   int32_t fill_results = 0;     // what a copy of 4-byte results gives back
   bool capturing = false;
   Graph recording;
+  std::vector<void*> marks;                    // events of the recording, in order
+  std::map<void*, uint64_t> happened;          // when events did, in microseconds of the driver's clock
+  uint64_t clock = 0;                          // a launch takes as long as its grid has workgroups
   std::vector<std::function<void()>> pending;  // work of streams that nobody waited for
 
   // Whether the calling thread is inside a function of the driver, which takes memory for its records.
@@ -77,7 +81,7 @@ struct FakeCuda {
 
   bool Clean() const {
     return memory.empty() && pinned.empty() && contexts.empty() && modules.empty() && streams.empty() &&
-           graphs.empty() && execs.empty() && links.empty() && Current().empty();
+           graphs.empty() && execs.empty() && links.empty() && events.empty() && Current().empty();
   }
   bool Inside(uint64_t address, uint64_t bytes) const;
   bool Pinned(const void* memory, uint64_t bytes) const;

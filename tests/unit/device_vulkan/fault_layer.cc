@@ -8,28 +8,32 @@ namespace qrt::testing {
 namespace {
 
 // Functions that make an object, those that end one, and others that can fail.
-#define MAKING(X)       \
-  X(CreateInstance)     \
-  X(CreateDevice)       \
-  X(AllocateMemory)     \
-  X(CreateBuffer)       \
-  X(CreateShaderModule) \
-  X(CreatePipelineLayout) X(CreateComputePipelines) X(CreatePipelineCache) X(CreateCommandPool) X(CreateFence)
-#define ENDING(X)        \
-  X(DestroyInstance)     \
-  X(DestroyDevice)       \
-  X(FreeMemory)          \
-  X(DestroyBuffer)       \
-  X(DestroyShaderModule) \
-  X(DestroyPipelineLayout) X(DestroyPipeline) X(DestroyPipelineCache) X(DestroyCommandPool) X(DestroyFence)
-#define OTHERS(X)                      \
-  X(MapMemory)                         \
-  X(BindBufferMemory)                  \
-  X(AllocateCommandBuffers)            \
-  X(BeginCommandBuffer)                \
-  X(EndCommandBuffer)                  \
-  X(GetMemoryHostPointerPropertiesEXT) \
-  X(QueueSubmit) X(WaitForFences) X(ResetFences) X(GetPipelineCacheData) X(EnumerateDeviceExtensionProperties)
+#define MAKING(X)         \
+  X(CreateInstance)       \
+  X(CreateDevice)         \
+  X(AllocateMemory)       \
+  X(CreateBuffer)         \
+  X(CreateShaderModule)   \
+  X(CreatePipelineLayout) \
+  X(CreateComputePipelines) X(CreatePipelineCache) X(CreateCommandPool) X(CreateFence) X(CreateQueryPool)
+#define ENDING(X)          \
+  X(DestroyInstance)       \
+  X(DestroyDevice)         \
+  X(FreeMemory)            \
+  X(DestroyBuffer)         \
+  X(DestroyShaderModule)   \
+  X(DestroyPipelineLayout) \
+  X(DestroyPipeline) X(DestroyPipelineCache) X(DestroyCommandPool) X(DestroyFence) X(DestroyQueryPool)
+#define OTHERS(X)                                                                               \
+  X(MapMemory)                                                                                  \
+  X(BindBufferMemory)                                                                           \
+  X(AllocateCommandBuffers)                                                                     \
+  X(BeginCommandBuffer)                                                                         \
+  X(EndCommandBuffer)                                                                           \
+  X(GetMemoryHostPointerPropertiesEXT)                                                          \
+  X(QueueSubmit)                                                                                \
+  X(WaitForFences) X(ResetFences) X(GetPipelineCacheData) X(EnumerateDeviceExtensionProperties) \
+      X(GetQueryPoolResults)
 
 struct Real {
   PFN_vkGetInstanceProcAddr get_instance_proc = nullptr;
@@ -38,6 +42,7 @@ struct Real {
   PFN_vkGetPhysicalDeviceFeatures2 features = nullptr;
   PFN_vkGetPhysicalDeviceMemoryProperties2 memory = nullptr;
   PFN_vkEnumeratePhysicalDevices devices = nullptr;
+  PFN_vkGetPhysicalDeviceQueueFamilyProperties queues = nullptr;
 #define MEMBER(name) PFN_vk##name name = nullptr;
   MAKING(MEMBER) ENDING(MEMBER) OTHERS(MEMBER)
 #undef MEMBER
@@ -105,6 +110,12 @@ VKAPI_ATTR void VKAPI_CALL MemoryProperties(VkPhysicalDevice device, VkPhysicalD
   g_real.memory(device, out);
   if (FaultLayer::Get().memory) FaultLayer::Get().memory(out);
 }
+VKAPI_ATTR void VKAPI_CALL Queues(VkPhysicalDevice device, uint32_t* count, VkQueueFamilyProperties* out) {
+  g_real.queues(device, count, out);
+  for (uint32_t i = 0; out != nullptr && FaultLayer::Get().queue && i < *count; ++i) {
+    FaultLayer::Get().queue(out + i);
+  }
+}
 VKAPI_ATTR VkResult VKAPI_CALL Devices(VkInstance instance, uint32_t* count, VkPhysicalDevice* out) {
   if (const auto failed = Count("vkEnumeratePhysicalDevices")) return *failed;
   if (!FaultLayer::Get().no_devices) return g_real.devices(instance, count, out);
@@ -139,6 +150,10 @@ PFN_vkVoidFunction Intercept(const std::string& name, PFN_vkVoidFunction real) {
   if (name == "vkGetPhysicalDeviceMemoryProperties2") {
     g_real.memory = reinterpret_cast<PFN_vkGetPhysicalDeviceMemoryProperties2>(real);
     return as(MemoryProperties);
+  }
+  if (name == "vkGetPhysicalDeviceQueueFamilyProperties") {
+    g_real.queues = reinterpret_cast<PFN_vkGetPhysicalDeviceQueueFamilyProperties>(real);
+    return as(Queues);
   }
   if (name == "vkEnumeratePhysicalDevices") {
     g_real.devices = reinterpret_cast<PFN_vkEnumeratePhysicalDevices>(real);

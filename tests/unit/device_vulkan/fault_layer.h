@@ -27,6 +27,7 @@ struct FaultLayer {
   std::function<void(VkPhysicalDeviceProperties2*)> properties;
   std::function<void(VkPhysicalDeviceFeatures2*)> features;
   std::function<void(VkPhysicalDeviceMemoryProperties2*)> memory;
+  std::function<void(VkQueueFamilyProperties*)> queue;  // of each family
   bool no_devices = false;
 
   std::map<std::string, uint64_t, std::less<>> calls;

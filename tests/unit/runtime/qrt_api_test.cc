@@ -432,12 +432,16 @@ TEST_F(QrtApi, StagesAreTimedOnEveryThread) {
       EXPECT_STREQ(info.program, "decode_1");
       EXPECT_STREQ(info.kernel, "toy_trunk");
       EXPECT_STREQ(info.specification, "trunk {rows = 1}");
+      EXPECT_STREQ(info.group, "other");
       EXPECT_EQ(info.weight_bytes, 5000u);
+      EXPECT_EQ(info.threads, 2u);
+      EXPECT_EQ(info.device_clock, 0u);
       EXPECT_EQ(info.runs, static_cast<uint64_t>(count)) << "thread " << thread;
       EXPECT_GT(info.seconds, 0) << "thread " << thread;
       ASSERT_EQ(qrt_engine_stage(engine.get(), 1, thread, &info, &error), QRT_OK) << Say(error);
       EXPECT_EQ(info.kernel, nullptr);
       EXPECT_EQ(info.specification, nullptr);
+      EXPECT_EQ(info.group, nullptr);
       EXPECT_EQ(info.runs, static_cast<uint64_t>(count)) << "thread " << thread;
     }
   }

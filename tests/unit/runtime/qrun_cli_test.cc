@@ -427,6 +427,7 @@ TEST_F(QrunCli, BenchTellsWhereTheTimeGoes) {
   const std::string text = Ok(call);
   EXPECT_NE(text.find("decode_1: 24 steps of "), std::string::npos) << text;
   EXPECT_NE(text.find("  trunk {rows = 1}\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("100.0%  other\n"), std::string::npos) << "sums: " << text;
   std::vector<std::string> for_programs = call;
   for_programs.push_back("--json");
   const json result = json::parse(Ok(for_programs), nullptr, false);
@@ -442,6 +443,8 @@ TEST_F(QrunCli, BenchTellsWhereTheTimeGoes) {
   EXPECT_EQ(stage["weight_bytes"], 5000);
   EXPECT_EQ(stage["busy_seconds"].size(), 2u);
   EXPECT_EQ(stage["waiting_seconds"].size(), 2u);
+  EXPECT_EQ(stage["group"], "other");
+  EXPECT_EQ(program["device_clock"], false);
 }
 
 TEST_F(QrunCli, CheckTellsWholeFromDamagedAndRightFromWrong) {
