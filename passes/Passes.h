@@ -27,9 +27,10 @@ namespace qcc::passes {
 // hir -> fused hir: the groups that kernels execute. The big groups first, so that what they leave is merged
 // around them. `int8`: first round the inputs of block-quantised linears (numerics = int8). `functions`: see
 // SelectFunctions; none: all. `deferLastFfn`: last of all qcc-defer-last-ffn, which must see just the
-// functions that programs are made of.
+// functions that programs are made of. `traces`: qcc-trace-layers.
+enum class Traces : uint8_t { kNone, kLayers, kAll };
 void addFusionPasses(mlir::OpPassManager& pm, bool int8, llvm::ArrayRef<std::string> functions = {},
-                     bool deferLastFfn = true);
+                     bool deferLastFfn = true, Traces traces = Traces::kNone);
 
 // qcc-layout-weights and qcc-build-plan for a target that chooses its layouts by `policy`; without one, by
 // X16Everywhere. Both passes of a module take the same.

@@ -131,8 +131,11 @@ def SelectFunctions : Pass<"qcc-select-functions", "::mlir::ModuleOp"> {
 def TraceLayers : Pass<"qcc-trace-layers", "::mlir::ModuleOp"> {
   let summary = "each layer leaves its last row in a state of its own (hir.trace)";
   let description = [{
-    Every block gets a state "blk.N.trace" from each of its calls. No other value changes.
+    Every block gets a state "blk.N.l_out" from each of its calls. No other value changes. With `all`, every value of a
+    block that has a role (ValueRoles.h) and is stored gets one, "blk.N.ROLE": it runs behind the fusions without which
+    there is no kernel, and those behind it leave what it keeps as it is.
   }];
+  let options = [Option<"all", "all", "bool", "false", "all values that have a role and are stored">];
   let dependentDialects = ["::qcc::hir::HirDialect"];
 }
 

@@ -40,6 +40,20 @@ std::vector<fb::Offset<abi::Program>> ProgramsOf(fb::FlatBufferBuilder& b, const
   return programs;
 }
 
+// 0: there are none.
+fb::Offset<fb::Vector<fb::Offset<abi::LostRole>>> LostRoles(fb::FlatBufferBuilder& b,
+                                                            const ManifestSpec& spec) {
+  if (spec.lost_roles.empty()) return 0;
+  std::vector<fb::Offset<abi::LostRole>> lost;
+  for (const LostRoleSpec& r : spec.lost_roles) {
+    auto role = b.CreateString(r.role);
+    auto into = b.CreateSharedString(r.into);
+    auto layers = b.CreateVector(r.layers);
+    lost.push_back(abi::CreateLostRole(b, role, into, layers));
+  }
+  return b.CreateVector(lost);
+}
+
 }  // namespace
 
 std::vector<uint8_t> BuildManifest(const ManifestSpec& spec) {
@@ -134,7 +148,7 @@ std::vector<uint8_t> BuildManifest(const ManifestSpec& spec) {
       spec.weights_bytes, spec.state_bytes, spec.kv_bytes_per_token, state_list, program_list, code_list,
       tokenizer, sampling, ToFb(spec.chat_template_section), ToFb(spec.goldens_section), format_list,
       provenance, stream_list, weight_list, kernel_list, part_list, spec.state_block, stage_list,
-      draft_tokens);
+      draft_tokens, LostRoles(b, spec));
   abi::FinishManifestBuffer(b, manifest);
   return std::vector<uint8_t>(b.GetBufferPointer(), b.GetBufferPointer() + b.GetSize());
 }

@@ -95,6 +95,13 @@ struct StageSpec {
   bool operator==(const StageSpec&) const = default;
 };
 
+struct LostRoleSpec {
+  std::string role, into;
+  std::vector<uint32_t> layers;  // rising
+
+  bool operator==(const LostRoleSpec&) const = default;
+};
+
 struct WeightSpec {
   std::string name, format, layout;
   uint64_t rows = 0, cols = 0;
@@ -140,6 +147,7 @@ struct ManifestSpec {
   uint32_t state_block = 0;       // tokens; 0: no state has entries
   std::vector<StageSpec> stages;  // of CPU code
   std::vector<uint32_t> draft_tokens;
+  std::vector<LostRoleSpec> lost_roles;
 
   bool operator==(const ManifestSpec&) const = default;
 };

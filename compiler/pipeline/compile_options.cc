@@ -53,6 +53,7 @@ constexpr int64_t kMaxDecodeRows = 64, kMaxPrefillRows = 4096;
 constexpr std::string_view kNumericsWords[] = {"int8", "f32"};
 constexpr std::string_view kKvWords[] = {"f16", "f32"};
 constexpr std::string_view kL2NormWords[] = {"sum", "max"};
+constexpr std::string_view kTraceWords[] = {"off", "on", "all"};
 constexpr std::string_view kLastFfnWords[] = {"chosen", "all"};
 constexpr std::string_view kReportWords[] = {"fusion", "memory", "formats"};
 constexpr CompilePhase kReportPhases[] = {CompilePhase::kFuse, CompilePhase::kPlan, CompilePhase::kPlan};
@@ -182,11 +183,15 @@ constexpr CompileOption kOptions[] = {
      .read = ReadChoice<&PipelineOptions::last_ffn>,
      .write = WriteChoice<&PipelineOptions::last_ffn>},
     {.name = "traceable",
-     .help = "keep each layer's last row with a sequence, for qrun --trace-layers",
-     .page = "Costs a copy of a row a layer and step, no bit of the text",
+     .help = "keep last rows with a sequence: on: of each layer, for qrun --trace-layers; all: of all values "
+             "inside of "
+             "layers that have a name and are stored, for qrun --dump",
+     .page = "`on` costs a copy of a row a layer and step, no bit of the text. With `all`, linears, sums and "
+             "gates of a feed-forward part are kernels of their own, so that their results are stored: it "
+             "is for looking at values, not for speed",
      .changes = OptionChanges::kArtifact,
      .from = CompilePhase::kFuse,
-     .words = kSwitchWords,
+     .words = kTraceWords,
      .implied = "on",
      .read = ReadChoice<&PipelineOptions::traceable>,
      .write = WriteChoice<&PipelineOptions::traceable>},

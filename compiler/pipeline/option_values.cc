@@ -94,7 +94,7 @@ std::string WriteLayers(const CompileOption&, const PipelineOptions& options) {
 }
 
 absl::Status CheckFunctions(PipelineOptions& options) {
-  if (options.functions.empty() && options.traceable) {
+  if (options.functions.empty() && options.traced()) {
     options.functions = {std::string(models::kTrunkFunction)};
   }
   if (options.mtp.empty() || options.functions.empty() || Contains(options.functions, models::kMtpFunction)) {
@@ -104,7 +104,7 @@ absl::Status CheckFunctions(PipelineOptions& options) {
       "Q0102",
       Concat("the NextN block is given, and programs are made of ", Joined(options.functions), " alone"),
       FindCompileOption("mtp")->Flag(),
-      options.traceable ? "leave it out, or add --functions=trunk,mtp" : "leave it out");
+      options.traced() ? "leave it out, or add --functions=trunk,mtp" : "leave it out");
 }
 
 absl::Status CheckParts(const PipelineOptions& options) {
@@ -129,7 +129,7 @@ absl::Status CheckDraft(PipelineOptions& options) {
                 {"mtp", !options.mtp.empty()},
                 {"layers", !options.layers.empty()},
                 {"goldens", options.golden_tokens.value_or(0) != 0},
-                {"traceable", options.traceable}};
+                {"traceable", options.traced()}};
   for (const auto& other : others) {
     if (!other.given) continue;
     return MakeError("Q0102", "it cannot be used with --draft, which compiles the NextN block alone",

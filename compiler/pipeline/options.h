@@ -27,6 +27,7 @@ enum class L2NormMode : uint8_t { kSum, kMax };
 // How GPUs prefill delta nets: token by token, so that cuts of a prompt change no bit; or 16 tokens at a
 // time.
 // Of which rows the last feed-forward part is computed: of those whose logits are asked for, or of all.
+enum class TraceMode : uint8_t { kOff, kLayers, kAll };
 enum class LastFfnMode : uint8_t { kChosen, kAll };
 
 // How progress is shown: as the terminal takes it, as plain lines, or as JSON lines for a program.
@@ -80,9 +81,10 @@ struct PipelineOptions {
   KvMode kv = KvMode::kF16;
   L2NormMode l2_norm = L2NormMode::kSum;
   LastFfnMode last_ffn = LastFfnMode::kChosen;
-  std::string mtp;         // GGUF of the model's NextN block, where `input` is without it; or empty
-  bool draft = false;      // the model's NextN block alone, as a draft for an artifact of the model
-  bool traceable = false;  // each layer's last row is kept with a sequence (qcc-trace-layers)
+  std::string mtp;     // GGUF of the model's NextN block, where `input` is without it; or empty
+  bool draft = false;  // the model's NextN block alone, as a draft for an artifact of the model
+  TraceMode traceable = TraceMode::kOff;  // whose last rows are kept with a sequence (qcc-trace-layers)
+  bool traced() const { return traceable != TraceMode::kOff; }
 
   // The model's functions to make programs of, by the name of the one that begins a step ("trunk" is tokens
   // to logits, "mtp" the NextN block); empty: all that it has.

@@ -40,6 +40,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include "mlir/IR/MLIRContext.h"
 #include "passes/Passes.h"
+#include "passes/ValueRoles.h"
 #include "runtime/abi/program.h"
 #include "runtime/abi/qbin.h"
 #include "runtime/aot/cache_layout.h"
@@ -183,6 +184,7 @@ class Compilation {
   } text_;
   std::vector<std::string> warnings_;  // about the file
   Goldens goldens_;
+  std::vector<passes::LostRole> lost_roles_;
   std::unique_ptr<CodeStore> store_;
   std::vector<std::pair<CodeOf, TargetCode>> code_;  // in the order of the artifact
   bool stopped_ = false;                             // compile_to was reached
@@ -249,10 +251,12 @@ absl::Status Compilation::Fuse() {
   DiagnosticCollector diagnostics(context_);
   mlir::PassManager pm(&context_);
   // A traced layer's result is that of every row (qcc-trace-layers).
-  const bool chosen_last_ffn = options_.last_ffn == LastFfnMode::kChosen && !options_.traceable;
-  passes::addFusionPasses(pm, options_.numerics == NumericsMode::kInt8, options_.functions, chosen_last_ffn);
-  if (options_.traceable) pm.addPass(passes::createTraceLayers());
+  const bool chosen_last_ffn = options_.last_ffn == LastFfnMode::kChosen && !options_.traced();
+  const auto traces = static_cast<passes::Traces>(options_.traceable);
+  passes::addFusionPasses(pm, options_.numerics == NumericsMode::kInt8, options_.functions, chosen_last_ffn,
+                          traces);
   if (mlir::failed(pm.run(*module_))) return diagnostics.ToStatus("Q3002", "fuse");
+  lost_roles_ = passes::lostRoles(*module_);
   if (Wants(ReportKind::kFusion)) sink_.Report(FusionReport(diagnostics.remarks(), options_.report_form));
   if (absl::Status s = CheckRequiredFusion(options_.require_fused, diagnostics.remarks(), file_->path());
       !s.ok())
@@ -452,6 +456,9 @@ absl::Status Compilation::Write() {
   manifest.name = text_.name;
   manifest.numerics = options_.numerics == NumericsMode::kInt8 ? SpecNumerics::kInt8 : SpecNumerics::kF32;
   manifest.kv_element = options_.kv == KvMode::kF16 ? SpecElement::kF16 : SpecElement::kF32;
+  for (passes::LostRole& lost : lost_roles_) {
+    manifest.lost_roles.push_back({std::move(lost.role), std::move(lost.into), std::move(lost.layers)});
+  }
   manifest.formats = SummarizeFormats(plans_, *file_);
   manifest.sampling = text_.sampling;
   manifest.provenance = Provenance();

@@ -1,5 +1,6 @@
 #include "llvm/ADT/MapVector.h"
 #include "passes/Passes.h"
+#include "passes/ValueRoles.h"
 
 namespace qcc::passes {
 #define GEN_PASS_DEF_TRACELAYERS
@@ -32,15 +33,42 @@ struct TraceLayersPass : impl::TraceLayersBase<TraceLayersPass> {
     if (!streamType || streamType.getRank() != 2)
       return block.emitError("cannot trace '")
              << block.getName() << "': it does not return the residual stream alone";
-    Value stream = ret.getOperand(0);
-    auto features = streamType.getShape().drop_front();
-    OpBuilder b(ret);
+    SmallVector<Kept> kept;
+    if (all) kept = storedValues(block, ret.getOperand(0));
+    kept.push_back({kLayerOutput, ret.getOperand(0)});
+    for (const Kept& value : kept)
+      if (failed(trace(block, value, rowsOfStep, calls))) return failure();
+    return success();
+  }
+
+  struct Kept {
+    StringRef role;
+    Value value;
+  };
+
+  // Those with a role, each once, but for the block's result.
+  static SmallVector<Kept> storedValues(func::FuncOp block, Value result) {
+    SmallVector<Kept> kept;
+    for (Operation& op : block.getBody().front()) {
+      for (Value value : op.getResults()) {
+        const StringRef role = valueRole(value);
+        const bool again = llvm::any_of(kept, [&](const Kept& other) { return other.role == role; });
+        if (!role.empty() && isDenseRows(value) && !again && value != result) kept.push_back({role, value});
+      }
+    }
+    return kept;
+  }
+
+  static LogicalResult trace(func::FuncOp block, const Kept& kept, Value rows, ArrayRef<func::CallOp> calls) {
+    auto features = cast<RankedTensorType>(kept.value.getType()).getShape().drop_front();
+    OpBuilder b(block.getContext());
+    b.setInsertionPointAfterValue(kept.value);
     auto type = hir::StateType::get(b.getContext(), hir::StateKind::Trace, features, b.getF32Type());
     if (failed(block.insertArgument(block.getNumArguments(), type, {}, block.getLoc()))) return failure();
-    hir::TraceOp::create(b, ret.getLoc(), stream, block.getArguments().back(), rowsOfStep);
+    hir::TraceOp::create(b, kept.value.getLoc(), kept.value, block.getArguments().back(), rows);
     for (func::CallOp call : calls) {
       b.setInsertionPoint(call);
-      std::string name = call->getAttrOfType<StringAttr>("layer").str() + ".trace";
+      std::string name = (call->getAttrOfType<StringAttr>("layer").getValue() + "." + kept.role).str();
       call.getOperandsMutable().append({hir::StateOp::create(b, call.getLoc(), type, name)});
     }
     return success();

@@ -3,7 +3,7 @@
 namespace qcc::passes {
 
 void addFusionPasses(mlir::OpPassManager& pm, bool int8, llvm::ArrayRef<std::string> functions,
-                     bool deferLastFfn) {
+                     bool deferLastFfn, Traces traces) {
   SelectFunctionsOptions select;
   select.functions.assign(functions.begin(), functions.end());
   pm.addPass(createSelectFunctions(select));
@@ -12,10 +12,13 @@ void addFusionPasses(mlir::OpPassManager& pm, bool int8, llvm::ArrayRef<std::str
   pm.addPass(createFuseQkNormRopeStore());
   pm.addPass(createFuseGatedAttention());
   pm.addPass(createFuseMoe());
+  // What is behind here saves launches and copies; kernels there are without it.
+  if (traces == Traces::kAll) pm.addPass(createTraceLayers({.all = true}));
   pm.addPass(createFuseSwiglu());
   pm.addPass(createFuseResidual());
   pm.addPass(createMergeLinears());
   pm.addPass(createFuseNormQuant());
+  if (traces == Traces::kLayers) pm.addPass(createTraceLayers());
   if (deferLastFfn) pm.addPass(createDeferLastFfn());
 }
 

@@ -18,7 +18,8 @@ constexpr uint64_t kMaxManifestBytes = 16 << 20;
 constexpr uint32_t kMaxStates = 1 << 16, kMaxPrograms = 4096, kMaxCode = 64 * kMaxParts, kMaxFeatures = 64,
                    kMaxShape = 8;
 constexpr uint32_t kMaxStreams = 4096;
-constexpr uint32_t kMaxFormats = 256, kMaxOptions = 1024, kMaxWeights = 1 << 17, kMaxCpuKernels = 1 << 16;
+constexpr uint32_t kMaxFormats = 256, kMaxOptions = 1024, kMaxWeights = 1 << 17, kMaxCpuKernels = 1 << 16,
+                   kMaxLostRoles = 1 << 12;
 constexpr uint64_t kMaxContext = INT32_MAX;
 // More tokens than the sampler can sum the weights of; columns of a row that no model has; logits behind the
 // vocabulary, which are there for alignment.
@@ -138,6 +139,7 @@ Status ArtifactVerifier::ReadManifest() {
   QRT_RETURN_IF_ERROR(ReadWeights(fb));
   QRT_RETURN_IF_ERROR(ReadKernels(fb));
   QRT_RETURN_IF_ERROR(ReadStages(fb));
+  QRT_RETURN_IF_ERROR(ReadLostRoles(fb));
   QRT_RETURN_IF_ERROR(ReadParts(fb));
   if (fb.draft_tokens() != nullptr) {
     QRT_RETURN_IF_ERROR(Copy("draft_tokens", *fb.draft_tokens(), kMaxVocabulary, &m.draft_tokens));
@@ -271,6 +273,19 @@ Status ArtifactVerifier::ReadStages(const abi::Manifest& fb) {
     if (info.kernel < -1 || info.kernel >= kernels) {
       return BadField(field + ".kernel", std::to_string(info.kernel), "-1 to " + std::to_string(kernels - 1));
     }
+  }
+  return Status();
+}
+
+Status ArtifactVerifier::ReadLostRoles(const abi::Manifest& fb) {
+  if (fb.lost_roles() == nullptr) return Status();
+  Manifest& m = a_.manifest_;
+  QRT_RETURN_IF_ERROR(Unfold("lost_roles", fb.lost_roles()->size(), kMaxLostRoles, sizeof(LostRole)));
+  for (const abi::LostRole* r : *fb.lost_roles()) {
+    LostRole& info = m.lost_roles.emplace_back();
+    QRT_RETURN_IF_ERROR(Copy("lost_roles.role", r->role(), &info.role));
+    QRT_RETURN_IF_ERROR(Copy("lost_roles.into", r->into(), &info.into));
+    QRT_RETURN_IF_ERROR(Copy("lost_roles.layers", *r->layers(), kMaxStates, &info.layers));
   }
   return Status();
 }

@@ -108,6 +108,13 @@ struct StageInfo {
   uint64_t weight_bytes = 0;  // of a run with a full bucket
 };
 
+// What layers compute and no state keeps, for people.
+struct LostRole {
+  std::string role;
+  std::string into;  // kind of the kernel inside of which it is; empty: it is stored, and not kept
+  std::vector<uint32_t> layers;  // rising
+};
+
 struct Provenance {
   std::string compiler;
   std::vector<std::pair<std::string, std::string>> options;
@@ -144,6 +151,7 @@ struct Manifest {
   // Ids of the columns of trimmed logits, each in the vocabulary and as many as all such programs have;
   // empty: they are the first tokens.
   std::vector<uint32_t> draft_tokens;
+  std::vector<LostRole> lost_roles;
 
   // Floats from one row of a program's logits to the next.
   uint32_t logits_stride(const ProgramInfo& program) const {

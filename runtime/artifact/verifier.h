@@ -39,6 +39,7 @@ class ArtifactVerifier {
   Status ReadWeights(const abi::Manifest& manifest);
   Status ReadKernels(const abi::Manifest& manifest);
   Status ReadStages(const abi::Manifest& manifest);
+  Status ReadLostRoles(const abi::Manifest& manifest);
   Status ReadText(const abi::Manifest& manifest);
   Status ReadOrigin(const abi::Manifest& manifest);
   // Q4015 if `n` is above `limit`, or that many entries of `entry_bytes` are more than may unfold. Asked

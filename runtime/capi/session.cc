@@ -104,6 +104,31 @@ Status GenerateTokens(qrt_session* session, int32_t token, const qrt_generate_op
 }  // namespace
 }  // namespace qrt::capi
 
+namespace qrt::capi {
+namespace {
+
+Status DescribeValue(const qrt_session& session, size_t index, qrt_layer_value* out) {
+  const std::span<const TracedLayer> kept = session.engine->engine->values();
+  if (index < kept.size()) {
+    const TracedLayer& value = kept[index];
+    *out = {0, value.role.c_str(), value.layer, value.values, ""};
+    return Status();
+  }
+  size_t left = index - kept.size();
+  for (const LostRole& role : session.engine->artifact->artifact->manifest().lost_roles) {
+    if (left < role.layers.size()) {
+      *out = {0, role.role.c_str(), role.layers[left], 0, role.into.c_str()};
+      return Status();
+    }
+    left -= role.layers.size();
+  }
+  return Status(Code::kInvalidArgument, 5327,
+                "value number " + std::to_string(index) + ": there are " + std::to_string(index - left));
+}
+
+}  // namespace
+}  // namespace qrt::capi
+
 extern "C" {
 
 qrt_status qrt_session_create(qrt_engine* engine, const qrt_session_options* options, qrt_session** out,
@@ -233,6 +258,26 @@ qrt_status qrt_session_trace(const qrt_session* session, size_t index, qrt_layer
     qrt_layer_trace trace = {};
     QRT_RETURN_IF_ERROR(session->session.Trace(index, &trace));
     return qrt::capi::WriteInfo(trace, sizeof trace, "out", out);
+  });
+}
+
+size_t qrt_session_values(const qrt_session* session) {
+  if (session == nullptr) return 0;
+  size_t count = session->engine->engine->values().size();
+  for (const qrt::LostRole& role : session->engine->artifact->artifact->manifest().lost_roles) {
+    count += role.layers.size();
+  }
+  return count;
+}
+
+qrt_status qrt_session_value(const qrt_session* session, size_t index, qrt_layer_value* out, float* row,
+                             qrt_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (session == nullptr) return NullArgument("session");
+    qrt_layer_value value = {};
+    QRT_RETURN_IF_ERROR(qrt::capi::DescribeValue(*session, index, &value));
+    if (value.length != 0 && row != nullptr) QRT_RETURN_IF_ERROR(session->session.Value(index, row));
+    return qrt::capi::WriteInfo(value, sizeof value, "out", out);
   });
 }
 

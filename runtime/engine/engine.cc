@@ -56,6 +56,7 @@ Status Engine::Create(std::vector<Part> parts, const qrt_allocator* allocator, s
     static_cast<Part&>(stage) = std::move(parts[i]);
     stage.schedule = Schedule(stage.plan.programs, {i == 0, i + 1 == parts.size()});
     engine->traces_.insert(engine->traces_.end(), stage.plan.traces.begin(), stage.plan.traces.end());
+    engine->values_.insert(engine->values_.end(), stage.plan.values.begin(), stage.plan.values.end());
   }
   QRT_RETURN_IF_ERROR(engine->CheckParts());
   if (engine->schedule().leaves_every_row()) engine->own_draft_ = DraftSchedule(engine->plan());

@@ -98,6 +98,8 @@ class Engine {
 
   // The traced layers of all parts, by layer; empty: the artifact is not traceable.
   std::span<const TracedLayer> traces() const { return traces_; }
+  // All values that states keep.
+  std::span<const TracedLayer> values() const { return values_; }
   EngineCounters counters() const;
   // Of the devices' scratch and the buffers of a step.
   uint64_t memory_bytes() const { return memory_bytes_; }
@@ -189,7 +191,7 @@ class Engine {
   std::unique_ptr<Stage> linked_;  // drafts instead
   DraftSchedule linked_draft_;
   std::unique_ptr<Engine> second_model_;  // or this does
-  std::vector<TracedLayer> traces_;
+  std::vector<TracedLayer> traces_, values_;
   std::unique_ptr<PrefixStore> prefixes_;
   uint64_t memory_bytes_ = 0;
   Memory logits_;     // [max_out_rows][logits_stride]

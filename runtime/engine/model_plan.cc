@@ -32,7 +32,12 @@ Result<ModelPlan> PlanOf(const Manifest& manifest, const Hash128& identity) {
   for (uint32_t place = 0; place < manifest.states.size(); ++place) {
     const StateInfo& state = manifest.states[place];
     if (state.kind == StateKind::kTrace) {
-      plan.traces.push_back({state.layer, state.offset, state.bytes / sizeof(float), manifest.part});
+      TracedLayer value = {state.layer, state.offset, state.bytes / sizeof(float), manifest.part, ""};
+      // "blk.N.ROLE"
+      value.role = state.name.substr(
+          std::min(state.name.find('.', state.name.find('.') + 1), state.name.size() - 1) + 1);
+      if (value.role == kLayerOutput || value.role == "trace") plan.traces.push_back(value);
+      plan.values.push_back(std::move(value));
     }
     if (state.kind != StateKind::kKV) continue;
     // K [kv_heads][capacity][head_dim], then V: one plane per head of each.
@@ -53,8 +58,10 @@ Result<ModelPlan> PlanOf(const Manifest& manifest, const Hash128& identity) {
       plan.kv_planes.push_back({state.offset + at, row.value(), place});
     }
   }
-  std::sort(plan.traces.begin(), plan.traces.end(),
-            [](const TracedLayer& a, const TracedLayer& b) { return a.layer < b.layer; });
+  for (std::vector<TracedLayer>* list : {&plan.traces, &plan.values}) {
+    std::stable_sort(list->begin(), list->end(),
+                     [](const TracedLayer& a, const TracedLayer& b) { return a.layer < b.layer; });
+  }
   return plan;
 }
 

@@ -29,12 +29,16 @@ struct KvPlane {
   uint32_t state = 0;      // whose it is: place in the manifest's list of states
 };
 
-// The last row behind a layer, in a sequence's state (StateKind::kTrace).
+// The role of what a layer returns.
+inline constexpr const char kLayerOutput[] = "l_out";
+
+// The last row of a value of a layer, in a sequence's state (StateKind::kTrace).
 struct TracedLayer {
   uint32_t layer = 0;
   uint64_t offset = 0;  // bytes into the state
   uint64_t values = 0;  // f32
   size_t part = 0;      // whose state that is
+  std::string role = kLayerOutput;
 };
 
 // All of a model, or the part of it that one of several devices runs.
@@ -50,7 +54,8 @@ struct ModelPlan {
   uint32_t state_block = 0;            // tokens of a block; 0: no state has entries
   uint64_t kv_bytes_per_token = 0;     // may be 0
   std::vector<KvPlane> kv_planes;      // inside kv_bytes_per_token, no overlap
-  std::vector<TracedLayer> traces;     // by layer; empty: the artifact is not traceable
+  std::vector<TracedLayer> traces;     // what layers return, by layer; empty: the artifact is not traceable
+  std::vector<TracedLayer> values;     // all that are kept, by layer and as they are computed
   std::vector<Program> programs;       // the device's program table
 };
 

@@ -76,6 +76,8 @@ class Session {
   // What the last row behind layer `index` of the plan's traces holds; out->struct_size stays. Errors:
   // unavailable (none is kept), invalid argument (no such layer; a step failed), device lost, device failed.
   Status Trace(size_t index, qrt_layer_trace* out) const;
+  // The last row of value `index` of the engine's. Errors: as those.
+  Status Value(size_t index, float* row) const;
 
   // Logits [vocab_size] of the last token when its append wanted them, else nullptr.
   const float* logits() const {
@@ -154,6 +156,8 @@ class Session {
   Status CopyOf(const Session& other, const qrt_allocator* allocator);
 
  private:
+  // Errors: the session is damaged or stepped back, device lost or failed.
+  Status ReadTraced(const TracedLayer& traced, float* row) const;
   friend class Batch;
   friend class Checkpoint;
 

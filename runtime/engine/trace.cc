@@ -43,23 +43,32 @@ Status Session::Trace(size_t index, qrt_layer_trace* out) const {
                   "traced layer number " + std::to_string(index) + ", expected 0 to " +
                       std::to_string(traces.size() - 1));
   }
+  std::vector<float> row(traces[index].values);
+  QRT_RETURN_IF_ERROR(ReadTraced(traces[index], row.data()));
+  const size_t struct_size = out->struct_size;
+  *out = TraceOf(row);
+  out->struct_size = struct_size;
+  out->layer = traces[index].layer;
+  return Status();
+}
+
+Status Session::Value(size_t index, float* row) const {
+  const std::span<const TracedLayer> values = engine_.values();
+  if (index < values.size()) return ReadTraced(values[index], row);
+  return Status(Code::kInvalidArgument, 5327,
+                "value number " + std::to_string(index) + ": " + std::to_string(values.size()) + " are kept");
+}
+
+Status Session::ReadTraced(const TracedLayer& traced, float* row) const {
   if (damaged_) return Damaged();
   if (rewound_) {
     return Status(Code::kInvalidArgument, 5329, "the last token was taken back, and none was appended since",
                   "session", "append a token first");
   }
-  const TracedLayer& traced = traces[index];
-  std::vector<float> row(traced.values);
-  const CopyRange range = {&areas_[traced.part].state, traced.offset, row.data(),
-                           traced.values * sizeof(float)};
+  const CopyRange range = {&areas_[traced.part].state, traced.offset, row, traced.values * sizeof(float)};
   const DeviceResult result = engine_.Read(traced.part, {&range, 1});
-  if (result != DeviceResult::kOk)
-    return engine_.Failure(traced.part, result, "the reading of a layer's row");
-  const size_t struct_size = out->struct_size;
-  *out = TraceOf(row);
-  out->struct_size = struct_size;
-  out->layer = traced.layer;
-  return Status();
+  if (result == DeviceResult::kOk) return Status();
+  return engine_.Failure(traced.part, result, "the reading of a layer's row");
 }
 
 }  // namespace qrt

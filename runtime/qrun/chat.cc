@@ -70,6 +70,7 @@ Outcome OneAnswer(const Model& model, const ChatFlags& flags, const std::optiona
     QRUN_RETURN_IF_ERROR(generator->Load(saved, rendered ? &flags.as_template : nullptr));
   }
   if (rendered) QRUN_RETURN_IF_ERROR(generator->MakePrompt(turns, flags.as_template, &asked));
+  if (flags.dump.names) QRUN_RETURN_IF_ERROR(DumpValues(model, flags.dump, asked.tokens));
   saved.turns = std::move(turns);
   Turn* goes_on = !flags.raw && !prompt && !saved.turns.empty() ? &saved.turns.back() : nullptr;
   if (goes_on != nullptr) {
@@ -141,6 +142,7 @@ void AddOptions(Options& options, ChatFlags& flags) {
   options.Flag(
       "--trace-layers", &flags.trace_layers,
       "tell on stderr what each layer left of the prompt's last token: len, nnz, nan, min, max, mean");
+  flags.dump.AddTo(options);
   options.Word("--timing", {"text", "json"}, "text", &flags.timing, "measurements on stderr");
   options.Flag("--profile-stages", &flags.profile_stages,
                "with --timing, and as qrun bench says: where the time of each answer's steps went");
@@ -161,6 +163,10 @@ Outcome CheckFlags(const ChatFlags& flags, bool converse) {
   }
 
   QRUN_RETURN_IF_ERROR(flags.prompt_cache.Check());
+  QRUN_RETURN_IF_ERROR(flags.dump.Check());
+  if (flags.dump.names && (converse || flags.load_session)) {
+    return Outcome::Fail(kExitUsage, 101, "--dump goes with one prompt", "", "give -p or -f");
+  }
   if (flags.gpu_layers.value_or(0) != 0) {
     return Outcome::Fail(
         kExitUsage, 101,
@@ -257,9 +263,10 @@ Outcome RunChat(const Call& call) {
   const Interrupts interrupts;
   // What compiles a GGUF does so for what is asked here.
   std::vector<std::string>& compile = flags.engine.compile;
-  if (flags.trace_layers && IsGguf(*flags.model) &&
-      std::find(compile.begin(), compile.end(), "--traceable") == compile.end()) {
-    compile.push_back("--traceable");
+  const auto is_traceable = [](const std::string& option) { return option.rfind("--traceable", 0) == 0; };
+  if ((flags.trace_layers || flags.dump.names) && IsGguf(*flags.model) &&
+      std::none_of(compile.begin(), compile.end(), is_traceable)) {
+    compile.push_back(flags.dump.names ? "--traceable=all" : "--traceable");
   }
   flags.engine.draft = flags.draft.File();
   ModelFile model_file;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/qrun/chat_prompt.h"
+#include "runtime/qrun/dump.h"
 #include "runtime/qrun/generation.h"
 #include "runtime/qrun/model.h"
 #include "runtime/qrun/prompt_cache.h"
@@ -28,6 +29,7 @@ struct ChatFlags {
   Endings endings;
   DraftFlags draft;
   PromptCacheFlags prompt_cache;
+  DumpFlags dump;
 };
 
 // Tokens of context for a prompt: --ctx, or what the answer may need, at most the model's own.

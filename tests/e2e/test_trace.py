@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
 """`qcc compile --traceable` and `qrun --trace-layers`: what each layer left of a prompt's last token, and which one first went wrong."""
+import ast
+import math
+import os
 import re
 import struct
 
@@ -15,6 +18,83 @@ def table(stderr):
     assert begin is not None, f"no table: {stderr.decode()}"
     assert lines[begin + 1].split() == ["layer", "len", "nnz", "nan", "min", "max", "mean"], lines[begin + 1]
     return [[float(v) for v in line.split()] for line in lines[begin + 2:] if re.match(r" *\d+ ", line)]
+
+
+def rows_of(path):
+    """The rows of a file of --dump."""
+    with open(path, "rb") as f:
+        data = f.read()
+    assert data[:8] == b"\x93NUMPY\x01\x00", data[:8]
+    size = struct.unpack_from("<H", data, 8)[0]
+    header = ast.literal_eval(data[10:10 + size].decode())
+    assert (10 + size) % 64 == 0 and header["descr"] == "<f4" and not header["fortran_order"], header
+    count, length = header["shape"]
+    values = struct.unpack_from(f"<{count * length}f", data, 10 + size)
+    assert len(data) == 10 + size + 4 * count * length, f"{len(data)} bytes of {header}"
+    return [values[i * length:(i + 1) * length] for i in range(count)]
+
+
+def rounded(x):
+    return struct.unpack("<f", struct.pack("<f", x))[0]
+
+
+def dumps(h, plain, traceable):
+    """`qcc compile --traceable=all` and `qrun --dump`: values inside of layers, against each other and against the traces of layers."""
+    full = h.compile(TINY, "all.qbin", "--cpu=native", "--goldens=off", "--numerics=f32", "--traceable=all")
+    folder = h.path("values")
+    names = "attn_norm:*,attn_gate:*,Qcur:3,attn_residual:*,ffn_gate:*,ffn_up:*,ffn_swiglu:*,ffn_out:*,l_out:*"
+
+    def text():
+        p = h.tool("qrun", full, *PROMPT, "-n", 24, "--dump", names, "--dump-dir", folder)
+        want = h.run("qrun", plain, *PROMPT, "-n", 24)
+        assert p.returncode == 0 and p.stdout == want, f"{p.stdout!r}, without traces {want!r}: {p.stderr}"
+        listed = {line.split()[0]: line.split()[1:] for line in p.stderr.decode().splitlines() if line.endswith(".npy")}
+        tokens = len(h.run("qrun", "tokenize", plain, *PROMPT[:2]).split())
+        assert listed["attn_gate:0"][0] == str(tokens) and listed["l_out:7"] == [str(tokens), "256", folder + "/l_out-7.npy"], listed
+        assert sorted(os.listdir(folder)) == sorted(os.path.basename(entry[2]) for entry in listed.values()), listed
+    h.case("--dump lists what it writes, and the text is the same", text)
+
+    def sums():
+        for layer in range(8):
+            out, inner, ffn = (rows_of(f"{folder}/{role}-{layer}.npy") for role in ("l_out", "attn_residual", "ffn_out"))
+            gate, up, hidden = (rows_of(f"{folder}/{role}-{layer}.npy") for role in ("ffn_gate", "ffn_up", "ffn_swiglu"))
+            for row in range(len(out)):
+                assert all(rounded(a + b) == c for a, b, c in zip(inner[row], ffn[row], out[row])), f"layer {layer}, row {row}: the sum is another"
+                for g, u, value in zip(gate[row], up[row], hidden[row]):
+                    want = g / (1 + math.exp(-g)) * u
+                    assert abs(value - want) <= 1e-5 * (1 + abs(want)), f"layer {layer}, row {row}: {value}, expected {want}"
+    h.case("residual + ffn_out is l_out, silu(gate) * up is what goes into it", sums)
+
+    def norms():
+        facts = h.inspect(full)
+        with open(full, "rb") as f:
+            data = f.read()
+        for layer in range(1, 8):
+            weight = next(w for w in facts["weights"] if w["name"] == f"blk.{layer}.attn_norm.weight")
+            scale = struct.unpack_from("<256f", data, facts["sections"][weight["section"]]["offset"] + weight["offset"])
+            for x, y in zip(rows_of(f"{folder}/l_out-{layer - 1}.npy"), rows_of(f"{folder}/attn_norm-{layer}.npy")):
+                factor = 1 / math.sqrt(sum(v * v for v in x) / len(x) + 1e-6)
+                assert all(abs(v * factor * s - w) <= 1e-4 * (1 + abs(w)) for v, s, w in zip(x, scale, y)), f"layer {layer}"
+    h.case("attn_norm is the norm of the layer before", norms)
+
+    def last_rows():
+        for name, (layer, _, _, _, low, high, mean) in ((f"l_out-{int(row[0])}.npy", row) for row in table(h.tool("qrun", traceable, *PROMPT, "-n", 1, "--trace-layers").stderr)):
+            last = rows_of(f"{folder}/{name}")[-1]
+            assert all(abs(a - b) <= 1e-3 * (1 + abs(b)) for a, b in ((min(last), low), (max(last), high), (sum(last) / len(last), mean))), f"layer {layer}"
+    h.case("the last rows are those of --trace-layers, of a fused artifact", last_rows)
+
+    def refused():
+        inside = h.tool("qrun", full, *PROMPT, "-n", 1, "--dump", "l_out:0,Qcur_normed:3", "--dump-dir", folder)
+        assert inside.returncode == 0 and b"Qcur_normed:3 was fused into qk_norm_rope_store" in inside.stderr, inside.stderr
+        for qbin, name, code, *words in ((full, "Qcur_normed:3", 4, b"[Q5326]", b"was fused into qk_norm_rope_store"),
+                                         (traceable, "ffn_gate:0", 4, b"[Q5326]", b"was fused into linear_swiglu"),
+                                         (plain, "Qcur:3", 4, b"[Q5326]", b"--traceable=all"),
+                                         (full, "attn_nrm:1", 2, b"did you mean attn_norm?"),
+                                         (full, "l_out:8", 2, b"no value 'l_out:8'", b"l_out:* names all"),
+                                         (full, "l_out:x", 2, b"is no ROLE:LAYER")):
+            p = h.tool("qrun", qbin, *PROMPT, "-n", 1, "--dump", name, "--dump-dir", folder)
+            assert p.returncode == code and all(word in p.stderr for word in words), f"{name}: exit {p.returncode}, {p.stderr}"
+    h.case("names that are none, and values that are not kept, are told with the reason", refused)
 
 
 def main():
@@ -73,6 +153,7 @@ def main():
             says = f"layer {bad} is the first with NaN or infinite values"
             assert p.returncode == 4 and b"[Q5325]" in p.stderr and says.encode() in p.stderr, f"layer {bad}: exit {p.returncode}, {p.stderr}"
     h.case("a numeric fault names the layer where it begins", first_bad_layer)
+    dumps(h, plain, traceable)
     h.finish()
 
 

@@ -674,6 +674,25 @@ QRT_API size_t qrt_session_traced_layers(const qrt_session* session);
 QRT_API qrt_status qrt_session_trace(const qrt_session* session, size_t index, qrt_layer_trace* out,
                                      qrt_error* error);
 
+/* A value that a layer computes under a name. Since 1.3. */
+typedef struct qrt_layer_value {
+  size_t struct_size;
+  const char* role; /* llama.cpp's name where it has one: "attn_norm", "Qcur", "l_out"; the engine's memory */
+  uint32_t layer;
+  uint64_t length;  /* floats of its row; 0: it is not kept */
+  const char* into; /* of one that is not kept: the kind of kernel inside of which it is computed and which
+                     * does not store it; "": it is stored, and `qcc compile --traceable=all` keeps it */
+} qrt_layer_value;
+
+/* How many the artifact knows of, first those that it keeps, by layer and as they are computed; 0 for NULL.
+ */
+QRT_API size_t qrt_session_values(const qrt_session* session);
+
+/* Fills *out, and `row` with the `length` floats of the last token where it is kept and `row` is not NULL.
+ * Errors: INVALID_ARGUMENT (`index`; a step failed), DEVICE_LOST, DEVICE_FAILED. */
+QRT_API qrt_status qrt_session_value(const qrt_session* session, size_t index, qrt_layer_value* out,
+                                     float* row, qrt_error* error);
+
 /* ---- text ---- */
 
 typedef struct qrt_text qrt_text;

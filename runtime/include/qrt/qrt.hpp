@@ -527,6 +527,14 @@ class Session : public internal::Handle<qrt_session, qrt_session_release> {
     return trace;
   }
 
+  std::size_t Values() const { return qrt_session_values(get()); }
+  // `index`: below Values(). `row`: NULL, or as long as the value is.
+  Result<qrt_layer_value> Value(std::size_t index, float* row = nullptr) const {
+    return internal::Info<qrt_layer_value>([&](qrt_layer_value* value, qrt_error* error) {
+      return qrt_session_value(get(), index, value, row, error);
+    });
+  }
+
   std::uint64_t SaveSize() const { return qrt_session_save_size(get()); }
   // How many bytes were written.
   Result<std::size_t> Save(Span<unsigned char> buffer) const {

@@ -24,16 +24,16 @@ namespace {
   X(DestroyShaderModule)   \
   X(DestroyPipelineLayout) \
   X(DestroyPipeline) X(DestroyPipelineCache) X(DestroyCommandPool) X(DestroyFence) X(DestroyQueryPool)
-#define OTHERS(X)                                                                               \
-  X(MapMemory)                                                                                  \
-  X(BindBufferMemory)                                                                           \
-  X(AllocateCommandBuffers)                                                                     \
-  X(BeginCommandBuffer)                                                                         \
-  X(EndCommandBuffer)                                                                           \
-  X(GetMemoryHostPointerPropertiesEXT)                                                          \
-  X(QueueSubmit)                                                                                \
-  X(WaitForFences) X(ResetFences) X(GetPipelineCacheData) X(EnumerateDeviceExtensionProperties) \
-      X(GetQueryPoolResults)
+#define OTHERS(X)                      \
+  X(MapMemory)                         \
+  X(BindBufferMemory)                  \
+  X(AllocateCommandBuffers)            \
+  X(BeginCommandBuffer)                \
+  X(EndCommandBuffer)                  \
+  X(GetMemoryHostPointerPropertiesEXT) \
+  X(QueueSubmit)                       \
+  X(WaitForFences)                     \
+  X(ResetFences) X(GetPipelineCacheData) X(EnumerateDeviceExtensionProperties) X(GetQueryPoolResults)
 
 struct Real {
   PFN_vkGetInstanceProcAddr get_instance_proc = nullptr;

@@ -17,7 +17,7 @@ namespace {
   [[maybe_unused]] const auto& [model, numerics, kv_element, weights_bytes, state_bytes, kv_bytes_per_token,
                                 states, programs, code, tokenizer, sampling, chat_template_section,
                                 goldens_section, formats, provenance, streams, weights, kernels, parts, part,
-                                state_block, stages, draft_tokens] = m;
+                                state_block, stages, draft_tokens, lost_roles] = m;
   // These in artifact_parts_test.cc.
   [[maybe_unused]] const auto& [part_target, first_layer, layers, part_states, part_programs, part_code,
                                 part_state_bytes, part_kv_bytes, part_weights_bytes] = parts[0];
@@ -262,6 +262,18 @@ TEST(ArtifactRoundTrip, EveryFieldOfAStageArrives) {
     EXPECT_EQ(m.stages[i].kernel, parts.manifest.stages[i].kernel);
     EXPECT_EQ(m.stages[i].weight_bytes, parts.manifest.stages[i].weight_bytes);
   }
+}
+
+TEST(ArtifactRoundTrip, RolesThatAreLostArrive) {
+  const AlignedBytes bytes(BytesOfParts(MakeParts()));
+  auto opened = Artifact::FromBytes(bytes.span(), "sample");
+  ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+  const std::vector<LostRole>& roles = (*opened)->manifest().lost_roles;
+  ASSERT_EQ(roles.size(), 2u);
+  EXPECT_EQ(roles[0].role, "Qcur_normed");
+  EXPECT_EQ(roles[0].into, "qk_norm_rope_store");
+  EXPECT_EQ(roles[1].into, "");
+  EXPECT_EQ(roles[1].layers, (std::vector<uint32_t>{0, 1}));
 }
 
 TEST(ArtifactRoundTrip, EntriesOfStatesArrive) {

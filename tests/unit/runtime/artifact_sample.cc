@@ -99,6 +99,7 @@ SampleParts MakeParts() {
                 {"head_8", qrt::HeadFacts(), 8, 262144, 2, 1}};
   m.streams = {"trunk"};
   m.draft_tokens = {5, 271};
+  m.lost_roles = {{"Qcur_normed", "qk_norm_rope_store", {1}}, {"Qcur", "", {0, 1}}};
   m.code = {{"cpu", "v3", {"avx", "avx2", "fma"}, 0, 0}};
   m.tokenizer = TokenizerSpec{0, "qwen35", 262, 264, 264, -1, false, {262, 264}};
   m.sampling.temperature = 0.7f;

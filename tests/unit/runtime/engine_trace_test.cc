@@ -17,6 +17,7 @@ struct TracedToy {
     device = made.get();
     qrt::ModelPlan plan = toy::Plan(toy::Ladder());
     plan.traces = {{2, 0, 4}, {5, 16, 4}};
+    plan.values = {{2, 0, 4}, {5, 16, 4, 0, "attn_norm"}};
     EXPECT_TRUE(qrt::Engine::Create(std::move(plan), std::move(made), nullptr, &engine).ok());
     session = std::make_unique<qrt::Session>(*engine, nullptr);
     EXPECT_TRUE(session->Init({64}, nullptr).ok());
@@ -60,6 +61,18 @@ TEST(EngineTrace, EveryValueIsCounted) {
   ASSERT_TRUE(toy::Append(*toy.session, {1}).ok());
   EXPECT_EQ(TraceOf(*toy.session, 0).nan, 4u);
   EXPECT_EQ(TraceOf(*toy.session, 0).mean, 0) << "there is no number";
+}
+
+TEST(EngineTrace, ValuesAreTheRowsThemselves) {
+  TracedToy toy;
+  toy.device->keeps = {0, -2, 3.5f, 0, 1, 2, 3, 4};
+  ASSERT_TRUE(toy::Append(*toy.session, {1}).ok());
+  ASSERT_EQ(toy.engine->values().size(), 2u);
+  EXPECT_EQ(toy.engine->values()[1].role, "attn_norm");
+  std::vector<float> row(4);
+  ASSERT_TRUE(toy.session->Value(1, row.data()).ok());
+  EXPECT_EQ(row, (std::vector<float>{1, 2, 3, 4}));
+  EXPECT_EQ(toy.session->Value(2, row.data()).number(), 5327u);
 }
 
 TEST(EngineTrace, RowsThatAreNotKeptAreErrors) {

@@ -257,6 +257,7 @@ TEST_F(QrtApi, NullIsAnErrorAndNeverACrash) {
       qrt_engine_describe(nullptr, nullptr, nullptr),
       qrt_engine_describe(engine.get(), nullptr, nullptr),
       qrt_engine_check(nullptr, nullptr, nullptr),
+      qrt_session_value(nullptr, 0, nullptr, nullptr, nullptr),
       qrt_engine_time_stages(nullptr, nullptr),
       qrt_engine_stage(nullptr, 0, 0, nullptr, nullptr),
       qrt_engine_append(nullptr, nullptr, 0, nullptr),

@@ -447,6 +447,17 @@ TEST_F(QrunCli, BenchTellsWhereTheTimeGoes) {
   EXPECT_EQ(program["device_clock"], false);
 }
 
+TEST_F(QrunCli, DumpRefusesWhatIsNoName) {
+  const auto dump = [&](const std::string& names) {
+    return Run({model(), "--raw", "-p", "a", "-n", "1", "--dump", names});
+  };
+  for (const char* names : {"l_out:", ":3", "l_out:3,", "l_out:x", "", "*****:*"}) {
+    ExpectError(dump(names), 2, "is no ROLE:LAYER");
+  }
+  ExpectError(dump("l_out:3"), 2, "there is no value 'l_out:3'");
+  ExpectError(Run({model(), "--raw", "-p", "a", "--dump-dir", "x"}), 2, "nothing is dumped");
+}
+
 TEST_F(QrunCli, CheckTellsWholeFromDamagedAndRightFromWrong) {
   const std::string plain = Ok({"check", model()});
   EXPECT_NE(plain.find("hashes: ok"), std::string::npos) << plain;
