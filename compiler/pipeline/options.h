@@ -24,10 +24,9 @@ enum class NumericsMode : uint8_t { kInt8, kF32 };
 enum class KvMode : uint8_t { kF16, kF32 };
 // Unit length of the delta net's queries and keys: x * rsqrt(sum x^2 + eps), or x / max(sqrt(sum x^2), eps).
 enum class L2NormMode : uint8_t { kSum, kMax };
-// How GPUs prefill delta nets: token by token, so that cuts of a prompt change no bit; or 16 tokens at a
-// time.
-// Of which rows the last feed-forward part is computed: of those whose logits are asked for, or of all.
+// Whose last rows are kept with a sequence: nobody's, what each layer returns, or all values that have names.
 enum class TraceMode : uint8_t { kOff, kLayers, kAll };
+// Of which rows the last feed-forward part is computed: of those whose logits are asked for, or of all.
 enum class LastFfnMode : uint8_t { kChosen, kAll };
 
 // How progress is shown: as the terminal takes it, as plain lines, or as JSON lines for a program.
@@ -83,7 +82,7 @@ struct PipelineOptions {
   LastFfnMode last_ffn = LastFfnMode::kChosen;
   std::string mtp;     // GGUF of the model's NextN block, where `input` is without it; or empty
   bool draft = false;  // the model's NextN block alone, as a draft for an artifact of the model
-  TraceMode traceable = TraceMode::kOff;  // whose last rows are kept with a sequence (qcc-trace-layers)
+  TraceMode traceable = TraceMode::kOff;  // qcc-trace-layers
   bool traced() const { return traceable != TraceMode::kOff; }
 
   // The model's functions to make programs of, by the name of the one that begins a step ("trunk" is tokens

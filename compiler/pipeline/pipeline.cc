@@ -252,7 +252,9 @@ absl::Status Compilation::Fuse() {
   mlir::PassManager pm(&context_);
   // A traced layer's result is that of every row (qcc-trace-layers).
   const bool chosen_last_ffn = options_.last_ffn == LastFfnMode::kChosen && !options_.traced();
-  const auto traces = static_cast<passes::Traces>(options_.traceable);
+  const auto traces = options_.traceable == TraceMode::kAll ? passes::Traces::kAll
+                      : options_.traced()                   ? passes::Traces::kLayers
+                                                            : passes::Traces::kNone;
   passes::addFusionPasses(pm, options_.numerics == NumericsMode::kInt8, options_.functions, chosen_last_ffn,
                           traces);
   if (mlir::failed(pm.run(*module_))) return diagnostics.ToStatus("Q3002", "fuse");

@@ -101,12 +101,6 @@ Status GenerateTokens(qrt_session* session, int32_t token, const qrt_generate_op
   return status;
 }
 
-}  // namespace
-}  // namespace qrt::capi
-
-namespace qrt::capi {
-namespace {
-
 Status DescribeValue(const qrt_session& session, size_t index, qrt_layer_value* out) {
   const std::span<const TracedLayer> kept = session.engine->engine->values();
   if (index < kept.size()) {

@@ -11,6 +11,13 @@ namespace {
 // Far above anything real, which is heads times layers. A shape of narrow heads costs its maker nothing.
 constexpr uint64_t kMaxKvPlanes = 1 << 20;
 
+// Of a traced value, whose state is "blk.N.ROLE"; what layers return was "blk.N.trace" before values had
+// roles.
+std::string RoleOf(const StateInfo& state) {
+  const std::string role = state.name.substr(state.name.rfind('.') + 1);
+  return role == "trace" ? kLayerOutput : role;
+}
+
 }  // namespace
 
 Result<ModelPlan> PlanOf(const Manifest& manifest, const Hash128& identity) {
@@ -32,12 +39,9 @@ Result<ModelPlan> PlanOf(const Manifest& manifest, const Hash128& identity) {
   for (uint32_t place = 0; place < manifest.states.size(); ++place) {
     const StateInfo& state = manifest.states[place];
     if (state.kind == StateKind::kTrace) {
-      TracedLayer value = {state.layer, state.offset, state.bytes / sizeof(float), manifest.part, ""};
-      // "blk.N.ROLE"
-      value.role = state.name.substr(
-          std::min(state.name.find('.', state.name.find('.') + 1), state.name.size() - 1) + 1);
-      if (value.role == kLayerOutput || value.role == "trace") plan.traces.push_back(value);
-      plan.values.push_back(std::move(value));
+      plan.values.push_back(
+          {state.layer, state.offset, state.bytes / sizeof(float), manifest.part, RoleOf(state)});
+      if (plan.values.back().role == kLayerOutput) plan.traces.push_back(plan.values.back());
     }
     if (state.kind != StateKind::kKV) continue;
     // K [kv_heads][capacity][head_dim], then V: one plane per head of each.

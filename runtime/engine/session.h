@@ -156,8 +156,6 @@ class Session {
   Status CopyOf(const Session& other, const qrt_allocator* allocator);
 
  private:
-  // Errors: the session is damaged or stepped back, device lost or failed.
-  Status ReadTraced(const TracedLayer& traced, float* row) const;
   friend class Batch;
   friend class Checkpoint;
 
@@ -182,6 +180,8 @@ class Session {
     DeviceBuffer state, kv;
   };
 
+  // Errors: the session is damaged or stepped back, device lost or failed.
+  Status ReadTraced(const TracedLayer& traced, float* row) const;
   // Whether and how far the session steps back. Errors: invalid argument.
   Status InitRewind(uint32_t max_rewind);
   Status InitDraft(const Options& options, const qrt_allocator* allocator);

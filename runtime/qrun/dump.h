@@ -3,6 +3,7 @@
 #define RUNTIME_QRUN_DUMP_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 

@@ -12,8 +12,8 @@
 
 #include "runtime/qrun/escape.h"
 #include "runtime/qrun/layer_trace.h"
-#include "runtime/qrun/stage_times.h"
 #include "runtime/qrun/process.h"
+#include "runtime/qrun/stage_times.h"
 
 namespace qrun {
 namespace {
