@@ -6,6 +6,7 @@ bandwidth and, where it is given, beside llama.cpp on the same GGUF.
   benchmarks/model/gpu_speed.py --bin build/release/bin --llama-bench ~/llama.cpp/build/bin/llama-bench
   benchmarks/model/gpu_speed.py --bin build/release/bin --device vulkan --bandwidth 400
   benchmarks/model/gpu_speed.py --bin build/release/bin --gpu-profiles sm90,sm80
+  benchmarks/model/gpu_speed.py --bin build/release/bin --profile-stages stages
 
 Decode GB/s is the bytes of weights that a token reads times tokens/s: what decoding would read if nothing else were
 read. The copy bandwidth (bytes read and written per second by a copy inside the device's memory) is measured through
@@ -14,7 +15,7 @@ libcuda for NVIDIA's GPUs, on Vulkan too; --bandwidth states it for others.
 Bounds: decoding a 2b preset reaches at least 0.6 of what the copy bandwidth allows, and decoding any preset is at least
 as fast as each llama-bench of the same backend. The exit code is 1 if one is missed, unless --no-bounds; a bound that
 cannot be judged (no bandwidth, no such peer) is named. Each round measures everything once, one after the other; what
-is shown are medians over rounds.
+is shown are medians over rounds. With --profile-stages each artifact runs once more behind them, timed launch by launch.
 """
 import argparse
 import ctypes
@@ -130,6 +131,16 @@ def peer(args, program, gguf):
         sys.exit(f"{program}: {error}")
 
 
+def write_stages(args, places, model):
+    """What each kernel of a prompt's and of a token's step takes by the device's own timestamps: a file for each device and artifact."""
+    os.makedirs(args.profile_stages, exist_ok=True)
+    for device, qbin in places:
+        code = os.path.splitext(os.path.basename(qbin))[0]
+        out = os.path.join(args.profile_stages, f"{model}-{device.replace(':', '_')}-{code}.txt")
+        with open(out, "w", encoding="utf-8") as f:
+            f.write(run(os.path.join(args.bin, "qrun"), "bench", qbin, f"--device={device}", "-p", args.prompt, "-n", args.tokens, "-r", 1, "--profile-stages"))
+
+
 def measure(args, arch, preset, mix, folder, bandwidths):
     """One row per device and artifact: one of the usual profiles, or of each that is asked for."""
     qcc, qrun = (os.path.join(args.bin, t) for t in ("qcc", "qrun"))
@@ -151,6 +162,8 @@ def measure(args, arch, preset, mix, folder, bandwidths):
             rounds.append({**json.loads(run(*bench, "-p", args.prompt)), "one_by_one": one_by_one["decode"]})
         for program, rounds in peers.items():
             rounds.append(peer(args, program, gguf))
+    if args.profile_stages:
+        write_stages(args, ours, f"{arch}-{preset}-{mix}")
     embedding = separate_embedding_bytes(json.loads(run(qcc, "inspect", gguf, "--json")))
     for path in (gguf, *qbins):
         os.remove(path)
@@ -231,6 +244,7 @@ def main():
     parser.add_argument("--llama-bench", type=lambda paths: paths.split(","), default=[], metavar="PATH[,PATH]",
                         help="llama-bench of a CUDA or Vulkan build of llama.cpp, measured in turns with ours")
     parser.add_argument("--llama-args", default="-ngl 99 -sm none", help="further options of llama-bench; default: %(default)s")
+    parser.add_argument("--profile-stages", metavar="DIR", help="a file for each model, device and artifact: the time of each kernel, launch by launch")
     parser.add_argument("--no-bounds", action="store_true", help="judge nothing")
     parser.add_argument("--json", action="store_true", help="the rows as JSON instead of a table")
     args = parser.parse_args()

@@ -8,6 +8,7 @@
 #     --without-sanitizer          go on without compute-sanitizer; the last line says so
 #     --no-bounds                  speeds are printed and not judged
 #     --llama-bench PATH[,PATH]    measure llama.cpp beside ours (benchmarks/model/gpu_speed.py)
+#     --profile-stages DIR         the time of each kernel of what is measured, as files there
 #
 # Exit code: 0 only if every stage passed. A machine without a CUDA device, or without compute-sanitizer unless that is
 # waived, is an error here, not a skip.
@@ -20,9 +21,9 @@ while [ $# -ne 0 ]; do
   case $1 in
     --without-sanitizer) sanitize=no ;;
     --no-bounds) speed_options+=(--no-bounds) ;;
-    --llama-bench=*) speed_options+=("$1") ;;
-    --llama-bench)
-      speed_options+=("--llama-bench=${2:?--llama-bench needs a path}")
+    --llama-bench=* | --profile-stages=*) speed_options+=("$1") ;;
+    --llama-bench | --profile-stages)
+      speed_options+=("$1=${2:?$1 needs a path}")
       shift
       ;;
     -*)
