@@ -120,6 +120,23 @@ Result<size_t> ChooseVulkanDevice(const std::vector<VulkanDeviceInfo>& devices, 
                               : "no Vulkan device of this machine can be used: " + reasons);
 }
 
+Result<VulkanFacts> ChosenVulkanFacts(const VulkanInstance& instance, int index) {
+  std::vector<VulkanFacts> facts;
+  std::vector<VulkanDeviceInfo> infos;
+  for (size_t i = 0; i < instance.devices().size(); ++i) {
+    facts.push_back(QueryVulkanFacts(instance, i));
+    infos.push_back(facts.back().info);
+  }
+  const Result<size_t> chosen = ChooseVulkanDevice(infos, index);
+  if (chosen.ok()) return facts[*chosen];
+  // A driver that failed says more than that there is nothing to use.
+  for (size_t i = 0; i < facts.size(); ++i) {
+    const bool asked = index < 0 || static_cast<size_t>(index) == i;
+    if (asked && !facts[i].failure.ok()) return facts[i].failure;
+  }
+  return chosen.status();
+}
+
 Result<size_t> ChooseVulkanCode(const Manifest& manifest, const VulkanDeviceInfo& device,
                                 std::string_view name) {
   std::string known, lacking;

@@ -43,6 +43,9 @@ struct VulkanFacts {
 // A driver that fails makes its device an unusable one, and no other.
 VulkanFacts QueryVulkanFacts(const VulkanInstance& instance, size_t index);
 
+// Of the device to use: see ChooseVulkanDevice. Errors: its, or that of a driver that failed.
+Result<VulkanFacts> ChosenVulkanFacts(const VulkanInstance& instance, int index);
+
 // Makes a device with one compute queue and the features above.
 VkResult CreateVkDevice(const VulkanInstance& instance, const VulkanFacts& facts, VkDevice* out);
 

@@ -592,25 +592,12 @@ Result<std::unique_ptr<Device>> CreateVulkanDevice(const Artifact& artifact, siz
   Result<std::unique_ptr<VulkanInstance>> instance =
       VulkanInstance::Create(loader, options.validation, options.log);
   if (!instance.ok()) return instance.status();
-  std::vector<VulkanFacts> facts;
-  std::vector<VulkanDeviceInfo> infos;
-  for (size_t i = 0; i < (*instance)->devices().size(); ++i) {
-    facts.push_back(QueryVulkanFacts(**instance, i));
-    infos.push_back(facts.back().info);
-  }
-  Result<size_t> chosen = ChooseVulkanDevice(infos, options.index);
-  if (!chosen.ok()) {
-    // A driver that failed says more than that there is nothing to use.
-    for (size_t i = 0; i < facts.size(); ++i) {
-      const bool asked = options.index < 0 || static_cast<size_t>(options.index) == i;
-      if (asked && !facts[i].failure.ok()) return facts[i].failure;
-    }
-    return chosen.status();
-  }
-  const Result<size_t> fits = ChooseVulkanCode(artifact.manifest(), infos[*chosen], info.isa);
+  const Result<VulkanFacts> chosen = ChosenVulkanFacts(**instance, options.index);
+  if (!chosen.ok()) return chosen.status();
+  const Result<size_t> fits = ChooseVulkanCode(artifact.manifest(), chosen->info, info.isa);
   if (!fits.ok()) return fits.status();
   Result<std::unique_ptr<VulkanContext>> context =
-      VulkanContext::Create(std::move(*instance), facts[*chosen], options.separate_memory);
+      VulkanContext::Create(std::move(*instance), *chosen, options.separate_memory);
   if (!context.ok()) return context.status();
   auto device = std::make_unique<VulkanDevice>(std::move(*context), artifact, variant, options);
   QRT_RETURN_IF_ERROR(device->Init(*code, options));

@@ -35,13 +35,7 @@ constexpr Use kDecode = {kTokens, Output::kChosenLogits}, kPrefill = {kTokens, O
               kHead = {kStream, Output::kChosenLogits};
 
 uint32_t ProgramOf(Use use, uint32_t rows) {
-  const auto& programs = CudaModel().manifest().programs;
-  for (uint32_t i = 0; i < programs.size(); ++i)
-    if (programs[i].facts.takes == use.takes && programs[i].facts.gives == use.gives &&
-        programs[i].rows == rows)
-      return i;
-  ADD_FAILURE() << "no such program";
-  return 0;
+  return qrt::ProgramOf(CudaModel().manifest(), use.takes, use.gives, rows);
 }
 
 std::unique_ptr<Device> Make(FakeCuda& fake, CudaOptions options = {}) {
@@ -50,41 +44,9 @@ std::unique_ptr<Device> Make(FakeCuda& fake, CudaOptions options = {}) {
   return device.ok() ? std::move(*device) : nullptr;
 }
 
-// Rows of one sequence through one program; the last row's logits, but for prefill.
-struct Rows {
+struct Rows : SequenceRows {
   explicit Rows(Device& device, Use use = kDecode, uint32_t bucket = 1, int64_t count = 1)
-      : tokens(static_cast<size_t>(count), 7),
-        positions(4 * static_cast<size_t>(count)),
-        out_row(static_cast<int32_t>(count - 1)) {
-    EXPECT_EQ(device.Allocate(CudaModel().manifest().state_bytes, &state), DeviceResult::kOk);
-    EXPECT_EQ(device.Allocate(64 * CudaModel().manifest().kv_bytes_per_token, &kv), DeviceResult::kOk);
-    seq = {reinterpret_cast<uint8_t*>(state.address),
-           0,
-           reinterpret_cast<uint8_t*>(kv.address),
-           64,
-           0,
-           0,
-           count};
-    step.program = ProgramOf(use, bucket);
-    step.seqs = &seq;
-    step.n_seqs = 1;
-    step.n_rows = count;
-    step.tokens = tokens.data();
-    step.positions = positions.data();
-    step.out_rows = &out_row;
-    step.n_out = use.gives == Output::kNothing ? 0 : 1;
-  }
-  Rows(const Rows&) = delete;
-  void Free(Device& device) {
-    device.Free(&state);
-    device.Free(&kv);
-  }
-
-  DeviceBuffer state, kv;
-  qrt_seq seq;
-  std::vector<int32_t> tokens, positions;
-  int32_t out_row;
-  StepRequest step;
+      : SequenceRows(device, CudaModel().manifest(), ProgramOf(use, bucket), count) {}
 };
 
 // At `context`, among the programs that take tokens and give no logits.

@@ -45,4 +45,42 @@ const Artifact& CudaDraftingModel() {
   return *artifact;
 }
 
+uint32_t ProgramOf(const Manifest& manifest, uint32_t takes, Output gives, uint32_t rows) {
+  for (uint32_t i = 0; i < manifest.programs.size(); ++i) {
+    const ProgramInfo& program = manifest.programs[i];
+    if (program.facts.takes == takes && program.facts.gives == gives && program.rows == rows) return i;
+  }
+  ADD_FAILURE() << "no such program";
+  return 0;
+}
+
+SequenceRows::SequenceRows(Device& device, const Manifest& manifest, uint32_t program, int64_t count)
+    : tokens(static_cast<size_t>(count), 7),
+      positions(4 * static_cast<size_t>(count)),
+      out_row(static_cast<int32_t>(count - 1)) {
+  constexpr uint64_t kRoom = 64;
+  EXPECT_EQ(device.Allocate(manifest.state_bytes, &state), DeviceResult::kOk);
+  EXPECT_EQ(device.Allocate(kRoom * manifest.kv_bytes_per_token, &kv), DeviceResult::kOk);
+  seq = {reinterpret_cast<uint8_t*>(state.address),
+         0,
+         reinterpret_cast<uint8_t*>(kv.address),
+         kRoom,
+         0,
+         0,
+         count};
+  step.program = program;
+  step.seqs = &seq;
+  step.n_seqs = 1;
+  step.n_rows = count;
+  step.tokens = tokens.data();
+  step.positions = positions.data();
+  step.out_rows = &out_row;
+  step.n_out = manifest.programs[program].facts.gives == Output::kNothing ? 0 : 1;
+}
+
+void SequenceRows::Free(Device& device) {
+  device.Free(&state);
+  device.Free(&kv);
+}
+
 }  // namespace qrt

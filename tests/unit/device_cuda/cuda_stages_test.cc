@@ -12,51 +12,17 @@
 namespace qrt {
 namespace {
 
-// Rows of a sequence through the program of the drafting model that is described so; a choice behind the
-// last.
-struct Rows {
+// Of a program of the drafting model; a choice behind the last row.
+struct Rows : SequenceRows {
   Rows(Device& device, uint32_t takes, Output gives, uint32_t bucket)
-      : tokens(bucket, 7), positions(4 * bucket) {
-    const Manifest& manifest = CudaDraftingModel().manifest();
-    EXPECT_EQ(device.Allocate(manifest.state_bytes, &state), DeviceResult::kOk);
-    EXPECT_EQ(device.Allocate(64 * manifest.kv_bytes_per_token, &kv), DeviceResult::kOk);
-    seq = {reinterpret_cast<uint8_t*>(state.address),
-           0,
-           reinterpret_cast<uint8_t*>(kv.address),
-           64,
-           0,
-           0,
-           bucket};
-    const auto is = [&](const ProgramInfo& p) {
-      return p.facts.takes == takes && p.facts.gives == gives && p.rows == bucket;
-    };
-    const auto found = std::find_if(manifest.programs.begin(), manifest.programs.end(), is);
-    EXPECT_NE(found, manifest.programs.end());
-    program = &*found;
-    step.program = static_cast<uint32_t>(found - manifest.programs.begin());
-    step.seqs = &seq;
-    step.n_seqs = 1;
-    step.n_rows = bucket;
-    step.tokens = tokens.data();
-    step.positions = positions.data();
-    step.out_rows = &out_row;
-    if (gives == Output::kNothing) return;
-    step.n_out = 1;
-    step.chosen = &chosen;
+      : SequenceRows(device, Model(), ProgramOf(Model(), takes, gives, bucket), bucket),
+        program(&Model().programs[step.program]) {
+    if (step.n_out != 0) step.chosen = &chosen;
   }
-  Rows(const Rows&) = delete;
-  void Free(Device& device) {
-    device.Free(&state);
-    device.Free(&kv);
-  }
+  static const Manifest& Model() { return CudaDraftingModel().manifest(); }
 
-  DeviceBuffer state, kv;
-  qrt_seq seq;
-  std::vector<int32_t> tokens, positions;
-  const int32_t out_row = 0;
-  int32_t chosen = 0;
   const ProgramInfo* program;
-  StepRequest step;
+  int32_t chosen = 0;
 };
 
 std::unique_ptr<Device> Make(const FakeCuda& fake) {
