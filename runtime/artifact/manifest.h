@@ -20,7 +20,8 @@ constexpr uint64_t Bytes(Element e) {
   return e == Element::kF32 ? 4 : 2;
 }
 
-inline constexpr uint32_t kMaxRows = 1 << 16;  // of a program; far above anything real
+// Far above anything real: rows of a program, columns of a row.
+inline constexpr uint32_t kMaxRows = 1 << 16, kMaxEmbedding = 1 << 20;
 
 struct ModelInfo {
   std::string arch, name;

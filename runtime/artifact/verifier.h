@@ -55,9 +55,10 @@ class ArtifactVerifier {
   // The areas hold the states and nothing more.
   Status CheckEntries(const StateInfo& s, const std::string& field) const;
   Status CheckStateAreas() const;
+  Status CheckSampling();
+  // programs.cc: what the manifest says of them.
   Status CheckPrograms();
   Status CheckFacts(const ProgramInfo& program) const;
-  Status CheckSampling();
   // parts.cc: models whose layers run on several devices.
   Status ReadParts(const abi::Manifest& manifest);
   Status CheckPartLists() const;

@@ -4,9 +4,12 @@
 
 namespace qrt {
 
-Result<std::unique_ptr<VulkanStageTimer>> VulkanStageTimer::Create(VulkanContext& context, GpuCode code,
-                                                                   const Manifest& manifest) {
-  std::unique_ptr<VulkanStageTimer> timer(new VulkanStageTimer(context, std::move(code), manifest));
+Result<std::unique_ptr<VulkanStageTimer>> VulkanStageTimer::Create(VulkanContext& context,
+                                                                   const Artifact& artifact, size_t place) {
+  Result<GpuCode> code = GpuCode::Read(artifact, place, GpuTarget::kVulkan);
+  if (!code.ok()) return code.status();
+  std::unique_ptr<VulkanStageTimer> timer(
+      new VulkanStageTimer(context, std::move(*code), artifact.manifest()));
   // A program and a choice behind it, as often as a chain has steps. Each segment adds a begin.
   size_t program = 0, choice = 0;
   for (size_t list = 0; list < timer->stages_.lists(); ++list) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/artifact/artifact.h"
 #include "runtime/artifact/gpu_code.h"
 #include "runtime/artifact/manifest.h"
 #include "runtime/base/status.h"
@@ -22,9 +23,10 @@ namespace qrt {
 // were over to when it was. The context must outlive it.
 class VulkanStageTimer {
  public:
-  // The queue must have timestamps. Errors: Q5010, Q5011, Q6001.
-  static Result<std::unique_ptr<VulkanStageTimer>> Create(VulkanContext& context, GpuCode code,
-                                                          const Manifest& manifest);
+  // Of the artifact's code at `place`. The queue must have timestamps. Errors: those of GpuCode::Read; Q5010,
+  // Q5011, Q6001.
+  static Result<std::unique_ptr<VulkanStageTimer>> Create(VulkanContext& context, const Artifact& artifact,
+                                                          size_t place);
   ~VulkanStageTimer();
   VulkanStageTimer(const VulkanStageTimer&) = delete;
   VulkanStageTimer& operator=(const VulkanStageTimer&) = delete;

@@ -399,16 +399,13 @@ DeviceResult VulkanDevice::TimeStages() {
     refused_ = "its queue has no timestamps";
     return DeviceResult::kRefused;
   }
-  Result<GpuCode> code = GpuCode::Read(artifact_, place_, GpuTarget::kVulkan);
-  if (!code.ok()) return Refuse("the artifact's code cannot be read any more");
-  Result<std::unique_ptr<VulkanStageTimer>> timer =
-      VulkanStageTimer::Create(*context_, std::move(*code), artifact_.manifest());
-  if (!timer.ok()) {
-    const bool memory = timer.status().code() == Code::kOutOfMemory;
-    return memory ? DeviceResult::kOutOfMemory : Refuse("no timestamps can be made");
+  Result<std::unique_ptr<VulkanStageTimer>> timer = VulkanStageTimer::Create(*context_, artifact_, place_);
+  if (timer.ok()) {
+    timer_ = std::move(*timer);
+    return DeviceResult::kOk;
   }
-  timer_ = std::move(*timer);
-  return DeviceResult::kOk;
+  return timer.status().code() == Code::kOutOfMemory ? DeviceResult::kOutOfMemory
+                                                     : Refuse("no timestamps can be made");
 }
 
 VkResult VulkanDevice::Begin() {
