@@ -1,5 +1,10 @@
 // Tiles of weights times int8 activations: exact integer dot products of 16 or 32 columns, combined in f32 in
 // column order. Those of a row's two terms join as integers first. Kernels only.
+//
+// Where the chunks of a tile share their base (kOneBase), a chunk's sums with their integer scales as factors
+// are one number, `whole`: exact in f32 for rows of one term, so that a level may make it in integers or in
+// f32 as it likes; of rows of two terms f(dot 0) f 0 is rounded, then fma(f(dot 1), f 1, that). A tile gives
+// base * sum over chunks of x's scale * whole, and then its minima in column order.
 #ifndef QCC_CODEGEN_CPU_KERNELS_LINEAR_INT8_H_
 #define QCC_CODEGEN_CPU_KERNELS_LINEAR_INT8_H_
 
@@ -127,30 +132,49 @@ struct Int8Linear {
       each([&](int m, int g, Dot& d) QK_LAMBDA { Dot::begin(d, start(m, g)); });
     }
     add_term(last_term(col));
-    const Scales<kLanes> s = read_scales<F>(PartFields{p}, header, j);
-    Float base;
-    Words folded[2];
-    if constexpr (B::kFolds) {
-      base = read_base<F>(PartFields{p}, header, j * 32);
-      unroll<2>([&](int g) QK_LAMBDA { folded[g] = read_folded<F>(PartFields{p}, header, j, g); });
-    }
-    unroll<M>([&](int m) QK_LAMBDA {
-      const float xs = x_scale(rows(m), col);
-      Float& a = acc.v[m][p];
-      if constexpr (B::kFolds) {
-        Words sum = Words(0);
-        unroll<kSums>([&](int g) QK_LAMBDA { sum += Dot::end(dot[m][g]) * folded[g]; });
-        a = fma<kLanes>(base * xs, to_float<kLanes>(sum), a);
-      } else {
-        unroll<kSums>([&](int g) QK_LAMBDA {
-          a = fma<kLanes>(s.scale[g] * xs, to_float<kLanes>(Dot::end(dot[m][g])), a);
-        });
-      }
-      if constexpr (B::kHasMinimum) {
-        unroll<kSums>([&](int g)
-                          QK_LAMBDA { a = fma<kLanes>(s.shift[g], Float(x_weighted(rows(m), col, g)), a); });
+    Words factors[2];
+    Float scales[2];
+    unroll<kSums>([&](int g) QK_LAMBDA {
+      if constexpr (!B::kOneBase) {
+        scales[g] = read_scale<F>(PartFields{p}, header, j, g);
+      } else if constexpr (B::kHasScale) {
+        factors[g] = read_factors<F>(PartFields{p}, header, j, g);
+        scales[g] = to_float<kLanes>(factors[g]);
       }
     });
+    unroll<M>([&](int m) QK_LAMBDA {
+      const auto sum = [&](int g) QK_LAMBDA { return Dot::end(dot[m][g]); };
+      const auto number = [&](int g) QK_LAMBDA { return to_float<kLanes>(sum(g)); };
+      const float xs = x_scale(rows(m), col);
+      Float& a = acc.v[m][p];
+      if constexpr (!B::kOneBase) {
+        unroll<kSums>([&](int g) QK_LAMBDA { a = fma<kLanes>(scales[g] * xs, number(g), a); });
+      } else {
+        Float whole;
+        if constexpr (B::kFolds) {
+          whole = to_float<kLanes>(sum(0) * factors[0] + sum(1) * factors[1]);
+        } else {
+          whole = B::kHasScale ? number(0) * scales[0] : number(0);
+          if constexpr (kSums == 2) whole = fma<kLanes>(number(1), scales[1], whole);
+        }
+        a = fma<kLanes>(Float(xs), whole, a);
+      }
+    });
+  }
+
+  // What a tile's minima add; activations from column `first`.
+  template <int M, class Rows>
+  __attribute__((always_inline)) void minima(const uint8_t* header, Rows rows, int64_t first,
+                                             Acc<M>& acc) const {
+    for (int j = 0; j < T.block / 32; ++j) {
+      unroll<kParts * kSums>([&](int i) QK_LAMBDA {
+        const int p = i / kSums, g = i % kSums;
+        const Float shift = read_shift<F>(PartFields{p}, header, j, g);
+        unroll<M>([&](int m) QK_LAMBDA {
+          acc.v[m][p] = fma<kLanes>(shift, Float(x_weighted(rows(m), first + j * 32, g)), acc.v[m][p]);
+        });
+      });
+    }
   }
 
   template <int M, class Rows>
@@ -159,12 +183,21 @@ struct Int8Linear {
     clear(acc);
     const uint8_t* next = ahead<M>(w);
     for_each_tile<F>(w, k / T.block, [&](int64_t b, const uint8_t* header, const uint8_t* body) QK_LAMBDA {
+      Acc<M> sums;
+      clear(sums);
       for (int j = 0; j < T.block / 32; ++j) {
         prefetch<M>(next + b * T.bytes(), j);
         unroll<kParts>([&](int p) QK_LAMBDA {
-          part<M>(p, header, body + j * T.chunk, j, rows, b * T.block + j * 32, acc);
+          part<M>(p, header, body + j * T.chunk, j, rows, b * T.block + j * 32, B::kOneBase ? sums : acc);
         });
       }
+      if constexpr (B::kOneBase) {
+        unroll<kParts>([&](int p) QK_LAMBDA {
+          const Float base = read_base<F>(PartFields{p}, header, 0);
+          unroll<M>([&](int m) QK_LAMBDA { acc.v[m][p] = fma<kLanes>(base, sums.v[m][p], acc.v[m][p]); });
+        });
+      }
+      if constexpr (B::kHasMinimum) minima<M>(header, rows, b * T.block, acc);
     });
     return acc;
   }

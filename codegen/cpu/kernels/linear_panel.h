@@ -14,9 +14,14 @@ using qcc::cpu::LinearScratch;
 using qcc::cpu::PanelCodes;
 
 template <Format F, int kTerms>
-inline constexpr PanelCodes kPanelCodes = Level::wide_panels(BlockFormat<F>::kHigh, kTerms)
-                                              ? PanelCodes::kWide
-                                              : PanelCodes::kBytes;
+constexpr PanelCodes panel_codes() {
+  typedef BlockFormat<F> B;
+  if (Level::wide_panels(B::kHigh, kTerms)) return PanelCodes::kWide;
+  const bool scaled = Level::template Dot<B::kHigh>::kScales && B::kOneBase && B::kHasScale && kTerms == 1;
+  return scaled ? PanelCodes::kScaled : PanelCodes::kBytes;
+}
+template <Format F, int kTerms>
+inline constexpr PanelCodes kPanelCodes = panel_codes<F, kTerms>();
 
 typedef I16<2 * kLanes> Pairs;
 
@@ -32,7 +37,7 @@ QK_INLINE V odd_bytes(V v) {
 
 // The dot product of 16-bit codes and rows: two of each in a lane.
 struct PairDot {
-  static constexpr bool kSigned = true;
+  static constexpr bool kSigned = true, kScales = false;
   Words sum;
   QK_INLINE void begin(PairDot& d, Words init) { d.sum = init; }
   QK_INLINE void add(PairDot& d, int, int, Words codes, int32_t x) {
@@ -55,10 +60,14 @@ struct Panels {
   typedef Int8Linear<F> L;
   typedef typename L::B B;
   static constexpr bool kWide = kCodes == PanelCodes::kWide;
-  // Codes of formats that fold have their scales in them: one sum has all 32 columns.
-  typedef typename PanelDot<kWide, Level::Dot<B::kFolds ? B::kFoldedHigh : B::kHigh>>::Type Dot;
-  static constexpr int kSums = L::kSums, kDots = B::kFolds ? 1 : kSums;
-  static constexpr int kWords = (kWide ? 16 : 8) / kDots;  // words of an integer sum
+  // One integer sum has all 32 columns where codes, of formats that fold, have their scales in them, or where
+  // scales multiply sums on the way.
+  static constexpr bool kScaled = kCodes == PanelCodes::kScaled, kFolds = B::kFolds && !kScaled;
+  typedef typename PanelDot<kWide, Level::Dot<kFolds ? B::kFoldedHigh : B::kHigh>>::Type Dot;
+  static constexpr int kSums = L::kSums, kDots = kFolds || kScaled ? 1 : kSums;
+  static constexpr int kWords = kWide ? 16 : 8;                          // of a chunk
+  static constexpr bool kFactors = B::kHasScale && !kFolds && !kScaled;  // f32, of whole numbers
+  static constexpr int kTileChunks = L::T.block / 32;
   // Codes of panels for a matrix unit are signed: no sum needs a start.
   static constexpr bool kMatrix = Level::MatrixUnit::kRows > 0, kSigned = kMatrix || Dot::kSigned;
   static constexpr int kLow = kSigned ? 0 : B::kLow;
@@ -71,6 +80,8 @@ struct Panels {
   static_assert(LinearScratch::kRowsTogether % M == 0 && M <= Level::panel_rows(B::kHigh, 2) && V % G == 0 &&
                 G <= 2 && kParts % kEach == 0);
   static_assert(!kMatrix || !kWide);
+  // Exact in f32, as elsewhere it is made in f32.
+  static_assert(!kScaled || B::kMostWhole < 1 << 24);
   static_assert(!kMatrix || (kEach == kParts && G == 1 && B::kLow >= -128 && B::kLow + B::kHigh <= 127));
 
   struct Sums {
@@ -123,18 +134,25 @@ struct Panels {
     if (both) unpack(w + t.group_bytes, panel + place.pair);
   }
   __attribute__((always_inline)) void unpack(const uint8_t* w, uint8_t* to) const {
+    uint8_t* base = to + place.base_at;
     for_each_tile<F>(w, t.k / L::T.block, [&](int64_t, const uint8_t* header, const uint8_t* body) QK_LAMBDA {
-      for (int j = 0; j < L::T.block / 32; ++j, to += place.chunk) {
+      if constexpr (B::kOneBase) {
+        unroll<kParts>([&](int p) QK_LAMBDA {
+          store<Float>(base + p * kLanes * 4, read_base<F>(PartFields{p}, header, 0));
+        });
+        base += 64;
+      }
+      for (int j = 0; j < kTileChunks; ++j, to += place.chunk) {
         unroll<kParts>([&](int p) QK_LAMBDA {
           uint8_t* at = to + p * kLanes * 4;
-          const PartFields fields{p};
-          Words folded[2];
-          if constexpr (B::kFolds) {
-            unroll<2>([&](int g) QK_LAMBDA { folded[g] = read_folded<F>(fields, header, j, g); });
+          Words factors[2];
+          if constexpr (B::kHasScale) {
+            unroll<kSums>([&](int g)
+                              QK_LAMBDA { factors[g] = read_factors<F>(PartFields{p}, header, j, g); });
           }
           for_each_word<F, kSigned>(body + j * L::T.chunk, p, [&](int, int word, Words codes) QK_LAMBDA {
             // Four codes a lane, whose products stay within their bytes.
-            if constexpr (B::kFolds) codes *= folded[word >> 2];
+            if constexpr (kFolds) codes *= factors[word >> 2];
             if constexpr (kWide) {
               store<Pairs>(at + word * 128, even_bytes((Pairs)codes));
               store<Pairs>(at + word * 128 + 64, odd_bytes((Pairs)codes));
@@ -142,15 +160,31 @@ struct Panels {
               store<Words>(at + word * 64, codes);
             }
           });
-          const Scales<kLanes> s = read_scales<F>(fields, header, j);
-          unroll<kSums>([&](int g) QK_LAMBDA {
-            const Float scale = B::kFolds ? read_base<F>(fields, header, j * 32) : s.scale[g];
-            store<Float>(at + place.scale_at + g * 64, scale);
-            if constexpr (B::kHasMinimum) store<Float>(at + place.shift_at + g * 64, s.shift[g]);
-          });
+          unpack_scales(PartFields{p}, header, j, factors, at);
         });
       }
     });
+  }
+
+  // Both 16 bits of each lane.
+  QK_INLINE Words both_halves(Words even, Words odd) { return (even & 0xffff) | odd << 16; }
+
+  __attribute__((always_inline)) void unpack_scales(PartFields fields, const uint8_t* header, int j,
+                                                    const Words (&factors)[2], uint8_t* at) const {
+    unroll<kSums>([&](int g) QK_LAMBDA {
+      uint8_t* to = at + place.scale_at + g * 64;
+      if constexpr (!B::kOneBase) {
+        store<Float>(to, read_scale<F>(fields, header, j, g));
+      } else if constexpr (kScaled) {
+        store<Words>(to, both_halves(factors[g], factors[g]));
+      } else if constexpr (kFactors) {
+        store<Float>(to, to_float<kLanes>(factors[g]));
+      }
+      if constexpr (B::kHasMinimum)
+        store<Float>(at + place.shift_at + g * 64, read_shift<F>(fields, header, j, g));
+    });
+    if constexpr (kScaled && kLow != 0)
+      store<Words>(at + place.shift_at, both_halves(factors[0] * kLow, factors[kSums - 1] * kLow));
   }
 
   // The rows [first, end) as 16 bits.
@@ -183,7 +217,12 @@ struct Panels {
       const int64_t at = (r - first) * row_starts;
       for (int64_t i = 0; i < row_starts; ++i) {
         const int64_t col = i / kSums * 32, g = i % kSums;
-        if constexpr (kLow != 0) starts[at + i] = kLow * t.x_sum(row, col, static_cast<int>(g));
+        if constexpr (kScaled && kLow != 0) {
+          const uint8_t* sums = row.sums + col / 4;
+          starts[at + i] = (load32(sums) & 0xffff) | load32(sums + 4) << 16;
+        } else if constexpr (kLow != 0) {
+          starts[at + i] = kLow * t.x_sum(row, col, static_cast<int>(g));
+        }
         if constexpr (B::kHasMinimum) weighted[at + i] = t.x_weighted(row, col, static_cast<int>(g));
       }
     }
@@ -194,60 +233,114 @@ struct Panels {
     return v / kEach * second + v % kEach * kLanes * 4;
   }
 
+  // What one chunk's sums leave for the next.
+  struct Whole {
+    Float v[M][V];
+  };
+
   // Parts p, ... of the panel at `chunk`, with G panels also of that `second` bytes behind it, with the M
   // rows at x; `first` is the number of the first of them in starts.
   __attribute__((always_inline)) Sums tile(const uint8_t* chunk, int64_t second, int p, const uint8_t* x,
                                            int64_t first, Coming& coming) const {
-    Sums acc;
-    unroll<M * V>([&](int i) QK_LAMBDA { acc.v[i / V][i % V] = Float(0.f); });
     const auto row = [&](int m) QK_LAMBDA { return t.columns(x + m * t.row_bytes, 0); };
-    const auto codes_of = [&](int m) QK_LAMBDA {
-      return kWide ? wide + (first + m) * LinearScratch::WideRowBytes(t.k) : row(m).codes;
-    };
-    const int32_t* start = starts + first * row_starts;
     chunk += p * kLanes * 4;
-    for (int64_t at = 0; at < t.k; at += 32, chunk += place.chunk) {
+    return tiles(chunk, second, first, [&](const uint8_t* chunk, int64_t at, Sums& sums) QK_LAMBDA {
       Coming::ask(coming);
+      Whole whole;
       unroll<kDots>([&](int g) QK_LAMBDA {
         Dot dot[M][V];
-        const auto begin = [&](auto value) QK_LAMBDA {
-          unroll<M * V>([&](int i) QK_LAMBDA {
-            Dot& d = dot[i / V][i % V];
-            Dot::begin(d, value(i / V, d));
-          });
-        };
-        const auto started = [&](int m) QK_LAMBDA {
-          return Words(kLow != 0 ? start[m * row_starts + at / 32 * kSums + g] : 0);
-        };
-        if (t.terms == 2 && !kWide) {
-          begin([&](int, Dot&) QK_LAMBDA { return Words(0); });
-          add_term(chunk, second, codes_of, at, g, dot);
-          begin([&](int m, Dot& d) QK_LAMBDA { return (Dot::end(d) << kTermBits) + started(m); });
-        } else {
-          begin([&](int m, Dot&) QK_LAMBDA { return started(m); });
-        }
-        add_term(chunk, second, codes_of, kWide ? 2 * at : t.last_term(at), g, dot);
+        dots(chunk, second, row, first, at, g, dot);
         add_scaled(
-            chunk + place.scale_at + g * 64, second, row, at,
-            [&](int m, int v) QK_LAMBDA { return Dot::end(dot[m][v]); }, acc);
+            chunk + place.scale_at + g * 64, second, row, at, g,
+            [&](int m, int v) QK_LAMBDA { return Dot::end(dot[m][v]); }, whole, sums);
       });
-      if constexpr (B::kHasMinimum) add_minima(chunk + place.shift_at, second, first, at, acc);
+    });
+  }
+
+  // products(chunk, at, sums) adds what the chunk `chunk`, columns at, ... gives.
+  template <class Products>
+  __attribute__((always_inline)) Sums tiles(const uint8_t* chunk, int64_t second, int64_t first,
+                                            Products products) const {
+    Sums acc;
+    clear_sums(acc);
+    const uint8_t* base = chunk + place.base_at;
+    for (int64_t at = 0; at < t.k; base += 64) {
+      const int64_t tile_at = at;
+      const uint8_t* tile = chunk;
+      if constexpr (B::kOneBase) {
+        Sums sums;
+        clear_sums(sums);
+        for (int j = 0; j < kTileChunks; ++j, at += 32, chunk += place.chunk) products(chunk, at, sums);
+        unroll<V>([&](int v) QK_LAMBDA {
+          const Float scale = load<Float>(base + vector_at(v, second));
+          unroll<M>([&](int m) QK_LAMBDA { acc.v[m][v] = fma<kLanes>(scale, sums.v[m][v], acc.v[m][v]); });
+        });
+      } else {
+        for (int j = 0; j < kTileChunks; ++j, at += 32, chunk += place.chunk) products(chunk, at, acc);
+      }
+      if constexpr (B::kHasMinimum) {
+        for (int j = 0; j < kTileChunks; ++j)
+          add_minima(tile + j * place.chunk + place.shift_at, second, first, tile_at + j * 32, acc);
+      }
     }
     return acc;
   }
 
-  // The products of the columns that share scale g, of the chunk that begins `at` bytes into codes_of(m), the
-  // codes of row m.
+  QK_INLINE void clear_sums(Sums& sums) {
+    unroll<M * V>([&](int i) QK_LAMBDA { sums.v[i / V][i % V] = Float(0.f); });
+  }
+
+  // The integer sums g of the M rows, columns at, ...
+  template <class Row>
+  __attribute__((always_inline)) void dots(const uint8_t* chunk, int64_t second, Row row, int64_t first,
+                                           int64_t at, int g, Dot (&dot)[M][V]) const {
+    const auto codes_of = [&](int m) QK_LAMBDA {
+      return kWide ? wide + (first + m) * LinearScratch::WideRowBytes(t.k) : row(m).codes;
+    };
+    const auto begin = [&](auto value) QK_LAMBDA {
+      unroll<M * V>([&](int i) QK_LAMBDA {
+        Dot& d = dot[i / V][i % V];
+        Dot::begin(d, value(i / V, i % V, d));
+      });
+    };
+    const int32_t* start = starts + first * row_starts + at / 32 * kSums + g;
+    const auto started = [&](int m, int v) QK_LAMBDA {
+      if constexpr (kLow == 0) return Words(0);
+      const Words sums(start[m * row_starts]);
+      if constexpr (!kScaled) return sums;
+      return Level::add_pairs(Words(0), load<Words>(chunk + place.shift_at + vector_at(v, second)), sums);
+    };
+    if (t.terms == 2 && !kWide) {
+      begin([&](int, int, Dot&) QK_LAMBDA { return Words(0); });
+      add_term(chunk, second, codes_of, at, g, dot);
+      begin([&](int m, int v, Dot& d) QK_LAMBDA { return (Dot::end(d) << kTermBits) + started(m, v); });
+    } else {
+      begin([&](int m, int v, Dot&) QK_LAMBDA { return started(m, v); });
+    }
+    add_term(chunk, second, codes_of, kWide ? 2 * at : t.last_term(at), g, dot);
+  }
+
+  // The products that go into sum g, of the chunk that begins `at` bytes into codes_of(m), the codes of row
+  // m.
   template <class Codes>
   __attribute__((always_inline)) void add_term(const uint8_t* chunk, int64_t second, Codes codes_of,
                                                int64_t at, int g, Dot (&dot)[M][V]) const {
-    unroll<kWords>([&](int n) QK_LAMBDA {
-      const int word = g * kWords + n;
+    constexpr int kTogether = kWords / kSums;  // words of a scale
+    constexpr int kMade = kWords / kDots;
+    unroll<kMade>([&](int n) QK_LAMBDA {
+      const int word = g * kMade + n;
       Words codes[V];
       unroll<V>([&](int v) QK_LAMBDA { codes[v] = load<Words>(chunk + word * 64 + vector_at(v, second)); });
       unroll<M>([&](int m) QK_LAMBDA {
         const int32_t xm = load32(codes_of(m) + at + (kWide ? word % 2 * 32 + word / 2 * 4 : word * 4));
-        unroll<V>([&](int v) QK_LAMBDA { Dot::add(dot[m][v], n, kWords, codes[v], xm); });
+        unroll<V>([&](int v) QK_LAMBDA {
+          if constexpr (kScaled) {
+            const uint8_t* scale = chunk + place.scale_at + word / kTogether * 64 + vector_at(v, second);
+            Dot::add_scaled(dot[m][v], n % kTogether, kTogether, codes[v], xm, load<Words>(scale));
+          } else {
+            Dot::add(dot[m][v], n, kMade, codes[v], xm);
+          }
+        });
       });
     });
   }
@@ -256,8 +349,6 @@ struct Panels {
   // are taken: what it writes is not wanted at once.
   __attribute__((always_inline)) Sums matrix_tile(const uint8_t* chunk, const uint8_t* x, int64_t first,
                                                   Coming& coming) const {
-    Sums acc;
-    unroll<M * V>([&](int i) QK_LAMBDA { acc.v[i / V][i % V] = Float(0.f); });
     const auto row = [&](int m) QK_LAMBDA { return t.columns(x + m * t.row_bytes, 0); };
     constexpr int64_t kTerm = kDots * Unit::kBytes;
     int64_t turn = 0;  // which half of `products` the next columns get
@@ -268,34 +359,46 @@ struct Panels {
       turn ^= t.terms * kTerm;
     };
     multiply(chunk, 0);
-    for (int64_t at = 0; at < t.k; at += 32, chunk += place.chunk) {
+    return tiles(chunk, 0, first, [&](const uint8_t* chunk, int64_t at, Sums& sums) QK_LAMBDA {
       const uint8_t* made = products + (turn ^ t.terms * kTerm);
       Coming::ask(coming);
       if (at + 32 < t.k) multiply(chunk + place.chunk, at + 32);
+      Whole whole;
       unroll<kDots>([&](int g) QK_LAMBDA {
         add_scaled(
-            chunk + place.scale_at + g * 64, 0, row, at,
+            chunk + place.scale_at + g * 64, 0, row, at, g,
             [&](int m, int v) QK_LAMBDA {
               const uint8_t* from = made + g * Unit::kBytes + m * 64 + v * kLanes * 4;
               const Words dot = load<Words>(from);
               return t.terms == 2 ? (dot << kTermBits) + load<Words>(from + kTerm) : dot;
             },
-            acc);
+            whole, sums);
       });
-      if constexpr (B::kHasMinimum) add_minima(chunk + place.shift_at, 0, first, at, acc);
-    }
-    return acc;
+    });
   }
 
-  // dot(m, v): the integer sums that go with the scales.
+  // dot(m, v): integer sum g, which goes with the scale at `scales`.
   template <class Row, class DotAt>
   __attribute__((always_inline)) void add_scaled(const uint8_t* scales, int64_t second, Row row, int64_t at,
-                                                 DotAt dot, Sums& acc) const {
+                                                 int g, DotAt dot, Whole& whole, Sums& sums) const {
     unroll<V>([&](int v) QK_LAMBDA {
-      const Float scale = load<Float>(scales + vector_at(v, second));
+      Float scale;
+      if constexpr (!B::kOneBase || kFactors) scale = load<Float>(scales + vector_at(v, second));
       unroll<M>([&](int m) QK_LAMBDA {
         const float xs = t.x_scale(row(m), at);
-        acc.v[m][v] = fma<kLanes>(scale * xs, to_float<kLanes>(dot(m, v)), acc.v[m][v]);
+        const Float number = to_float<kLanes>(dot(m, v));
+        Float& sum = sums.v[m][v];
+        if constexpr (!B::kOneBase) {
+          sum = fma<kLanes>(scale * xs, number, sum);
+        } else {
+          Float& w = whole.v[m][v];
+          if (g == 0) {
+            w = kFactors ? number * scale : number;
+          } else {
+            w = fma<kLanes>(number, scale, w);
+          }
+          if (g == kDots - 1) sum = fma<kLanes>(Float(xs), w, sum);
+        }
       });
     });
   }

@@ -31,15 +31,33 @@ constexpr int64_t ScratchArray(int64_t floats) {
 // sum.
 //
 // A panel is the chunks (32 columns) of a group, left to right; a chunk, for each of its 16 matrix rows:
-// codes u8 or i8 [8 words][16][4 columns], then f32 scale[sums][16] and, where the format has minima,
-// shift[sums][16]. sums: 1, or 2 where a scale has 16 columns. starts i32 [rows][k / 32 * sums]. weighted, of
-// formats with minima, f32 the same: what these are multiplied by. products i32 [2][terms][sums][16
-// rows][16]: what a matrix unit has made of a chunk, and of the one before.
+// codes u8 or i8 [8 words][16][4 columns], then f32 scale[sums][16] (the integer scales alone of formats
+// whose chunks share a base) and, where the format has minima, shift[sums][16]. Behind all chunks, where they
+// share a base: f32 base[k / block][16]. sums: 1, or 2 where a scale has 16 columns. starts i32 [rows][k / 32
+// * sums]. weighted, of formats with minima, f32 the same: what these are multiplied by. products i32
+// [2][terms][sums][16 rows][16]: what a matrix unit has made of a chunk, and of the one before.
+//
+// kScaled, of levels that multiply sums of two products by 16 bits: scale i16 [sums][16][2], each integer
+// twice, and where codes are taken above the lowest value, in the place of shift, low i16 [16][2]: that value
+// times the scale of columns 0..15 and of columns 16..31; starts i16 [rows][k / 32 * sums][2], of each chunk
+// the first: the sums of x's codes over these columns.
 //
 // kWide, of levels that multiply pairs of 16 bits faster than bytes: codes i16 [8 words][even, odd
 // columns][16][2], and `wide` i16 [rows][k / 32][even, odd columns][8 words][2]: the rows, their terms
 // joined.
-enum class PanelCodes { kBytes, kWide };
+enum class PanelCodes { kBytes, kScaled, kWide };
+
+// Enough for any kind of codes: which of them a level takes is its own.
+template <class BytesOf>
+constexpr int64_t MostBytes(BytesOf bytes_of) {
+  constexpr PanelCodes kAll[] = {PanelCodes::kBytes, PanelCodes::kScaled, PanelCodes::kWide};
+  int64_t most = 0;
+  for (const PanelCodes codes : kAll) {
+    const int64_t bytes = bytes_of(codes);
+    most = bytes > most ? bytes : most;
+  }
+  return most;
+}
 
 struct LinearScratch {
   static constexpr int64_t kRowBytes = 512
@@ -48,6 +66,7 @@ struct LinearScratch {
   static constexpr int64_t kProducts = 16 * layouts::kGroupRows;  // of 16 rows
 
   int64_t scale_at, shift_at, chunk;  // bytes in a chunk, and of one
+  int64_t base_at;                    // in a panel
   int64_t rows;                       // that are taken together
   int64_t panel, pair;                // offsets
   // The first two of at most as many rows and a tile, `wide` too.
@@ -55,24 +74,26 @@ struct LinearScratch {
   constexpr LinearScratch(const PlainForm& form, int64_t k, int64_t terms, PanelCodes codes)
       : scale_at((codes == PanelCodes::kWide ? 16 : 8) * layouts::kVectorBytes),
         shift_at(scale_at + layouts::kVectorBytes * Sums(form)),
-        chunk(form.minimum == Minimum::kNone ? shift_at : 2 * shift_at - scale_at),
+        chunk(shift_at + layouts::kVectorBytes * Shifts(form, codes)),
+        base_at(k / layouts::kChunkColumns * chunk),
         rows(RowsTogether(codes == PanelCodes::kWide ? WideRowBytes(k) : layouts::Int8RowBytes(terms * k))),
         panel(0),
-        pair(k / layouts::kChunkColumns * chunk),
+        pair(base_at + (form.bases() == 1 ? k / form.block * layouts::kVectorBytes : 0)),
         starts(2 * pair),
         weighted(starts + ScratchArray((rows + kRowsTogether) * Starts(form, k))),
         products(weighted + (form.minimum == Minimum::kNone ? 0 : weighted - starts)),
         wide(products + ScratchArray(2 * terms * Sums(form) * kProducts)),
         bytes(wide + (codes == PanelCodes::kWide ? (rows + kRowsTogether) * WideRowBytes(k) : 0)) {}
 
-  // Enough for either kind of codes: which of them a level takes is its own.
   static constexpr int64_t Bytes(const PlainForm& form, int64_t k, int64_t terms) {
-    const int64_t bytes = LinearScratch(form, k, terms, PanelCodes::kBytes).bytes;
-    const int64_t wide = LinearScratch(form, k, terms, PanelCodes::kWide).bytes;
-    return bytes < wide ? wide : bytes;
+    return MostBytes([&](PanelCodes codes) { return LinearScratch(form, k, terms, codes).bytes; });
   }
 
   static constexpr int64_t Sums(const PlainForm& form) { return form.columns_per_scale == 16 ? 2 : 1; }
+  static constexpr int64_t Shifts(const PlainForm& form, PanelCodes codes) {
+    if (form.minimum != Minimum::kNone) return Sums(form);
+    return codes == PanelCodes::kScaled && form.low() != 0 ? 1 : 0;
+  }
   // Of a row.
   static constexpr int64_t Starts(const PlainForm& form, int64_t k) {
     return k / layouts::kChunkColumns * Sums(form);
@@ -100,9 +121,7 @@ struct ExpertScratch {
         bytes(targets + ScratchArray(panels.rows * static_cast<int64_t>(sizeof(Target) / 4))) {}
 
   static constexpr int64_t Bytes(const PlainForm& form, int64_t k) {
-    const int64_t bytes = ExpertScratch(form, k, PanelCodes::kBytes).bytes;
-    const int64_t wide = ExpertScratch(form, k, PanelCodes::kWide).bytes;
-    return bytes < wide ? wide : bytes;
+    return MostBytes([&](PanelCodes codes) { return ExpertScratch(form, k, codes).bytes; });
   }
 };
 

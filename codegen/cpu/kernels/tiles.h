@@ -42,6 +42,14 @@ struct BlockFormat {
   static constexpr int kFoldedHigh = kHigh * qcc::description(F).layout.most_scale();
   static constexpr bool kFolds = kSums == 2 && kForm.scale == GroupScale::kU8 &&
                                  kForm.columns_per_base % 32 == 0 && kLow == 0 && kFoldedHigh <= 127;
+  // The chunks of a tile share their base: it multiplies their sum, in which the integer scales are factors.
+  static constexpr bool kOneBase = kForm.bases() == 1 && kForm.block > 32;
+  static constexpr bool kHasScale = kForm.scale != GroupScale::kNone;
+  // The most that 32 products of codes, int8 activations and integer scales add up to.
+  static constexpr int64_t kMostValue = -kLow > kForm.high() ? -kLow : kForm.high();
+  static constexpr int64_t kMostScale =
+      kForm.scale == GroupScale::kI8 ? 128 : qcc::description(F).layout.most_scale();
+  static constexpr int64_t kMostWhole = 32 * 127 * kMostValue * kMostScale;
   QK_INLINE int64_t group_bytes(int64_t k) { return k / kTile.block * kTile.bytes(); }
 };
 
@@ -173,43 +181,58 @@ QK_INLINE F32<Fields::kN> read_base(const Fields& fields, const uint8_t* header,
   return d;
 }
 
-// What codes of half g of chunk j are multiplied by, of formats that fold.
+// The integers that codes of half g of chunk j are multiplied by, of formats that have them.
 template <Format F, class Fields>
-QK_INLINE I32<Fields::kN> read_folded(const Fields& fields, const uint8_t* header, int j, int g) {
+QK_INLINE I32<Fields::kN> read_factors(const Fields& fields, const uint8_t* header, int j, int g) {
+  constexpr const PlainForm& form = BlockFormat<F>::kForm;
+  constexpr int N = Fields::kN;
+  const int at_group = (j * 32 + g * 16) / form.columns_per_scale * 16;
+  const U8<N> bytes = fields.bytes(header + BlockFormat<F>::kTile.scale_at + at_group);
+  if constexpr (form.scale == GroupScale::kI8) {
+    return __builtin_convertvector(__builtin_bit_cast(I8<N>, bytes), I32<N>);
+  } else {
+    return __builtin_convertvector(bytes, I32<N>);
+  }
+}
+
+template <Format F, class Fields>
+QK_INLINE F32<Fields::kN> read_scale(const Fields& fields, const uint8_t* header, int j, int g) {
+  const F32<Fields::kN> base = read_base<F>(fields, header, j * 32 + g * 16);
+  if constexpr (BlockFormat<F>::kHasScale) {
+    return base * to_float<Fields::kN>(read_factors<F>(fields, header, j, g));
+  } else {
+    return base;
+  }
+}
+
+// Only of formats with minima.
+template <Format F, class Fields>
+QK_INLINE F32<Fields::kN> read_shift(const Fields& fields, const uint8_t* header, int j, int g) {
+  constexpr const PlainForm& form = BlockFormat<F>::kForm;
   constexpr Tile t = BlockFormat<F>::kTile;
-  const int at_group = (j * 32 + g * 16) / BlockFormat<F>::kForm.columns_per_scale * 16;
-  return __builtin_convertvector(fields.bytes(header + t.scale_at + at_group), I32<Fields::kN>);
+  constexpr int N = Fields::kN;
+  const F32<N> minimum = half_to_float<N>(fields.halves(header + t.minimum_at));
+  if constexpr (form.minimum == Minimum::kScaled) {
+    const int at_group = (j * 32 + g * 16) / form.columns_per_scale * 16;
+    const U8<N> bytes = fields.bytes(header + t.min_at + at_group);
+    return -(minimum * to_float<N>(__builtin_convertvector(bytes, I32<N>)));
+  } else {
+    return minimum;
+  }
 }
 
 template <Format F, class Fields>
 QK_INLINE Scales<Fields::kN> read_scales(const Fields& fields, const uint8_t* header, int j) {
-  constexpr const PlainForm& form = BlockFormat<F>::kForm;
-  constexpr Tile t = BlockFormat<F>::kTile;
-  constexpr int N = Fields::kN;
-  const auto number = [](auto bytes)
-                          QK_LAMBDA { return to_float<N>(__builtin_convertvector(bytes, I32<N>)); };
-  Scales<N> s;
-  unroll<BlockFormat<F>::kSums>([&](int g) QK_LAMBDA {
-    const int column = j * 32 + g * 16;
-    F32<N> d = read_base<F>(fields, header, column);
-    const int at_group = column / form.columns_per_scale * 16;
-    if constexpr (form.scale == GroupScale::kU8) {
-      d = d * number(fields.bytes(header + t.scale_at + at_group));
-    } else if constexpr (form.scale == GroupScale::kI8) {
-      d = d * number(__builtin_bit_cast(I8<N>, fields.bytes(header + t.scale_at + at_group)));
+  Scales<Fields::kN> s;
+  unroll<2>([&](int g) QK_LAMBDA {
+    if (g == BlockFormat<F>::kSums) {
+      s.scale[g] = s.scale[0];
+      s.shift[g] = s.shift[0];
+      return;
     }
-    s.scale[g] = d;
-    if constexpr (BlockFormat<F>::kHasMinimum) {
-      s.shift[g] = half_to_float<N>(fields.halves(header + t.minimum_at));
-      if constexpr (form.minimum == Minimum::kScaled) {
-        s.shift[g] = -(s.shift[g] * number(fields.bytes(header + t.min_at + at_group)));
-      }
-    }
+    s.scale[g] = read_scale<F>(fields, header, j, g);
+    if constexpr (BlockFormat<F>::kHasMinimum) s.shift[g] = read_shift<F>(fields, header, j, g);
   });
-  if constexpr (BlockFormat<F>::kSums == 1) {
-    s.scale[1] = s.scale[0];
-    s.shift[1] = s.shift[0];
-  }
   return s;
 }
 

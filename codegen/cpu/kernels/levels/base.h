@@ -48,7 +48,7 @@ struct Level {
   // Codes widened to 16 bits.
   template <int kHigh>
   struct Dot {
-    static constexpr bool kSigned = false;
+    static constexpr bool kSigned = false, kScales = false;
     I32<4> start;
     __m128i low, high;  // rows 0, 1 and rows 2, 3: two sums of column pairs each
     QK_INLINE void begin(Dot& d, I32<4> init) {

@@ -26,10 +26,15 @@ struct Level : Avx2 {
   struct Dot {
     static constexpr bool kSigned = !bytes_add_up(kHigh);
     static constexpr int kChain = kSigned ? 1 : 32767 / (2 * 127 * kHigh);
+    static constexpr bool kScales = !kSigned;
     I32<8> sum;
     __m256i pairs;
     QK_INLINE void begin(Dot& d, I32<8> init) { d.sum = init; }
     QK_INLINE void add(Dot& d, int n, int count, I32<8> codes, int32_t x) {
+      add_scaled(d, n, count, codes, x, (I32<8>)_mm256_set1_epi16(1));
+    }
+    // scale: 16 bits, twice in a lane; for all `count` words.
+    QK_INLINE void add_scaled(Dot& d, int n, int count, I32<8> codes, int32_t x, I32<8> scale) {
       __m256i c = (__m256i)codes, v = _mm256_set1_epi32(x);
       if constexpr (kSigned) {
         v = _mm256_sign_epi8(v, c);
@@ -41,7 +46,7 @@ struct Level : Avx2 {
       // in memory before the first is used (Q4_K 1.3x, Q8_0 1.5x in panels).
       if constexpr (kChain > 2) keep_order(d.pairs);
       if (n % kChain == kChain - 1 || n == count - 1) {
-        d.sum += (I32<8>)_mm256_madd_epi16(d.pairs, _mm256_set1_epi16(1));
+        d.sum += (I32<8>)_mm256_madd_epi16(d.pairs, (__m256i)scale);
         if constexpr (kChain <= 2) keep_order(d.sum);
       }
     }

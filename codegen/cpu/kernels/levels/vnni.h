@@ -9,7 +9,7 @@ namespace qk {
 // Level::add_products(sum, codes, x): N lanes of `sum`, each with its four codes times the four bytes of x.
 template <class Level, int N>
 struct ExactDot {
-  static constexpr bool kSigned = false;
+  static constexpr bool kSigned = false, kScales = false;
   I32<N> sum;
   QK_INLINE void begin(ExactDot& d, I32<N> init) { d.sum = init; }
   QK_INLINE void add(ExactDot& d, int, int, I32<N> codes, int32_t x) {
