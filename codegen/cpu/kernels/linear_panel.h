@@ -80,8 +80,8 @@ struct Panels {
   static_assert(LinearScratch::kRowsTogether % M == 0 && M <= Level::panel_rows(B::kHigh, 2) && V % G == 0 &&
                 G <= 2 && kParts % kEach == 0);
   static_assert(!kMatrix || !kWide);
-  // Exact in f32, as elsewhere it is made in f32.
-  static_assert(!kScaled || B::kMostWhole < 1 << 24);
+  // Tiles of few rows make the same number in f32.
+  static_assert(!kScaled || B::kMostWhole < 1 << 24, "a sum of 32 columns is not exact in f32");
   static_assert(!kMatrix || (kEach == kParts && G == 1 && B::kLow >= -128 && B::kLow + B::kHigh <= 127));
 
   struct Sums {
@@ -233,7 +233,7 @@ struct Panels {
     return v / kEach * second + v % kEach * kLanes * 4;
   }
 
-  // What one chunk's sums leave for the next.
+  // A chunk's whole number for each output, while its sums come in.
   struct Whole {
     Float v[M][V];
   };

@@ -275,4 +275,10 @@ Status OpenAndUse(std::span<const uint8_t> file) {
   return artifact.VerifyWeights();
 }
 
+void ExpectRefusal(const Status& status, uint32_t number, const std::string& says) {
+  EXPECT_EQ(status.number(), number) << status.ToString();
+  EXPECT_NE(status.message().find(says), std::string::npos)
+      << "the message does not say '" << says << "': " << status.ToString();
+}
+
 }  // namespace qrt::testing

@@ -51,6 +51,7 @@ void SealHeader(std::vector<uint8_t>& file);
 
 // Opens and, if that succeeds, reads everything that an accessor gives out.
 Status OpenAndUse(std::span<const uint8_t> file);
+void ExpectRefusal(const Status& status, uint32_t number, const std::string& says);
 
 }  // namespace qrt::testing
 
