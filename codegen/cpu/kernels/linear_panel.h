@@ -233,11 +233,6 @@ struct Panels {
     return v / kEach * second + v % kEach * kLanes * 4;
   }
 
-  // A chunk's whole number for each output, while its sums come in.
-  struct Whole {
-    Float v[M][V];
-  };
-
   // Parts p, ... of the panel at `chunk`, with G panels also of that `second` bytes behind it, with the M
   // rows at x; `first` is the number of the first of them in starts.
   __attribute__((always_inline)) Sums tile(const uint8_t* chunk, int64_t second, int p, const uint8_t* x,
@@ -246,7 +241,7 @@ struct Panels {
     chunk += p * kLanes * 4;
     return tiles(chunk, second, first, [&](const uint8_t* chunk, int64_t at, Sums& sums) QK_LAMBDA {
       Coming::ask(coming);
-      Whole whole;
+      Sums whole;
       unroll<kDots>([&](int g) QK_LAMBDA {
         Dot dot[M][V];
         dots(chunk, second, row, first, at, g, dot);
@@ -267,16 +262,15 @@ struct Panels {
     for (int64_t at = 0; at < t.k; base += 64) {
       const int64_t tile_at = at;
       const uint8_t* tile = chunk;
+      Sums sums;
+      clear_sums(sums);
+      for (int j = 0; j < kTileChunks; ++j, at += 32, chunk += place.chunk)
+        products(chunk, at, B::kOneBase ? sums : acc);
       if constexpr (B::kOneBase) {
-        Sums sums;
-        clear_sums(sums);
-        for (int j = 0; j < kTileChunks; ++j, at += 32, chunk += place.chunk) products(chunk, at, sums);
         unroll<V>([&](int v) QK_LAMBDA {
           const Float scale = load<Float>(base + vector_at(v, second));
           unroll<M>([&](int m) QK_LAMBDA { acc.v[m][v] = fma<kLanes>(scale, sums.v[m][v], acc.v[m][v]); });
         });
-      } else {
-        for (int j = 0; j < kTileChunks; ++j, at += 32, chunk += place.chunk) products(chunk, at, acc);
       }
       if constexpr (B::kHasMinimum) {
         for (int j = 0; j < kTileChunks; ++j)
@@ -363,7 +357,7 @@ struct Panels {
       const uint8_t* made = products + (turn ^ t.terms * kTerm);
       Coming::ask(coming);
       if (at + 32 < t.k) multiply(chunk + place.chunk, at + 32);
-      Whole whole;
+      Sums whole;
       unroll<kDots>([&](int g) QK_LAMBDA {
         add_scaled(
             chunk + place.scale_at + g * 64, 0, row, at, g,
@@ -377,10 +371,11 @@ struct Panels {
     });
   }
 
-  // dot(m, v): integer sum g, which goes with the scale at `scales`.
+  // dot(m, v): integer sum g, which goes with the scale at `scales`. whole: a chunk's number for each output,
+  // while its sums come in.
   template <class Row, class DotAt>
   __attribute__((always_inline)) void add_scaled(const uint8_t* scales, int64_t second, Row row, int64_t at,
-                                                 int g, DotAt dot, Whole& whole, Sums& sums) const {
+                                                 int g, DotAt dot, Sums& whole, Sums& sums) const {
     unroll<V>([&](int v) QK_LAMBDA {
       Float scale;
       if constexpr (!B::kOneBase || kFactors) scale = load<Float>(scales + vector_at(v, second));
