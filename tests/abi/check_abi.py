@@ -39,10 +39,17 @@ def parse_field(text):
     return name[1], words(text[:name.start()]) + name[2]
 
 
+def read_header(path):
+    """The header's text, with that of its parts where it includes them."""
+    def part(included):
+        return read_header(os.path.join(os.path.dirname(path), included[1]))
+    with open(path, encoding="utf-8") as f:
+        return re.sub(r"^#include <qrt/(\w+\.h)>\n", part, f.read(), flags=re.MULTILINE)
+
+
 def parse_header(path):
     """What can be read from the header's text: functions, callbacks, names of constants, fields of structs."""
-    with open(path, encoding="utf-8") as f:
-        text = re.sub(r"/\*.*?\*/", " ", f.read(), flags=re.DOTALL)
+    text = re.sub(r"/\*.*?\*/", " ", read_header(path), flags=re.DOTALL)
     functions = {}
     for returned, name, arguments in re.findall(r"\bQRT_API\s+([^;(]*?)\b(qrt_\w+)\s*\(([^)]*)\)\s*;", text):
         functions[name] = f"{words(returned)}({', '.join(without_name(a) for a in arguments.split(','))})"
@@ -74,7 +81,8 @@ def measure(header, constants, structs, cc):
         source, program = os.path.join(folder, "measure.c"), os.path.join(folder, "measure")
         with open(source, "w", encoding="utf-8") as f:
             f.write("\n".join(lines) + "\n")
-        built = subprocess.run([cc, "-std=c11", source, "-o", program], capture_output=True, text=True)
+        include = "-I" + os.path.dirname(os.path.dirname(os.path.abspath(header)))
+        built = subprocess.run([cc, "-std=c11", include, source, "-o", program], capture_output=True, text=True)
         if built.returncode != 0:
             sys.exit(f"check_abi: {header} was not understood:\n{built.stderr}")
         return subprocess.run([program], capture_output=True, text=True, check=True).stdout.splitlines()

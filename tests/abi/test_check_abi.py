@@ -75,8 +75,7 @@ def command_failed(folder, text):
 
 
 def main():
-    with open(HEADER, encoding="utf-8") as f:
-        text = f.read()
+    text = check_abi.read_header(HEADER)
     failed = 0
     with tempfile.TemporaryDirectory(prefix="qrt-abi-") as folder:
         before = check_abi.interface_of(HEADER, "cc")

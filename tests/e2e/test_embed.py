@@ -11,7 +11,8 @@ from harness import ROOT, TINY, Harness
 from installed import EXAMPLES, clean_environment, files_of, install, mentions, must, needed_libraries, run
 
 STANDALONE_BYTES = 2_000_000  # of examples/embed's main.c, static and stripped
-RUNTIME_FILES = ["bin/qrun", "include/qrt/qrt.h", "include/qrt/qrt.hpp", "lib/cmake/qrt/qrtConfig.cmake",
+RUNTIME_FILES = ["bin/qrun", "include/qrt/qrt.h", "include/qrt/qrt.hpp", "include/qrt/result.hpp", "include/qrt/session.h",
+                 "include/qrt/text.h", "lib/cmake/qrt/qrtConfig.cmake",
                  "lib/cmake/qrt/qrtConfigVersion.cmake", "lib/libqrt.a", "lib/libqrt.so", "lib/libqrt.so.1",
                  "lib/pkgconfig/qrt.pc"]
 OF_QCC = re.compile(r"(bin|share/.*)/_?qcc[^/]*$")
