@@ -94,8 +94,8 @@ def check_include(path, line_no, quoted, header):
         return None
     if quoted == '"' and header.endswith(".inc") and "/" not in header:
         return None
-    # An example is copied out of the tree: its files stand beside each other.
-    if quoted == '"' and room == "examples" and os.path.isfile(os.path.join(ROOT, os.path.dirname(path), header)):
+    # An example is copied out of the tree, and a header's parts lie beside it under whatever name it was found.
+    if quoted == '"' and room in ("examples", "runtime/include") and os.path.isfile(os.path.join(ROOT, os.path.dirname(path), header)):
         return None
     return f"{where}: {room} may not include '{header}'"
 

@@ -44,7 +44,7 @@ def read_header(path):
     def part(included):
         return read_header(os.path.join(os.path.dirname(path), included[1]))
     with open(path, encoding="utf-8") as f:
-        return re.sub(r"^#include <qrt/(\w+\.h)>\n", part, f.read(), flags=re.MULTILINE)
+        return re.sub(r"^#include \"(\w+\.h)\"\n", part, f.read(), flags=re.MULTILINE)
 
 
 def parse_header(path):
@@ -81,8 +81,7 @@ def measure(header, constants, structs, cc):
         source, program = os.path.join(folder, "measure.c"), os.path.join(folder, "measure")
         with open(source, "w", encoding="utf-8") as f:
             f.write("\n".join(lines) + "\n")
-        include = "-I" + os.path.dirname(os.path.dirname(os.path.abspath(header)))
-        built = subprocess.run([cc, "-std=c11", include, source, "-o", program], capture_output=True, text=True)
+        built = subprocess.run([cc, "-std=c11", source, "-o", program], capture_output=True, text=True)
         if built.returncode != 0:
             sys.exit(f"check_abi: {header} was not understood:\n{built.stderr}")
         return subprocess.run([program], capture_output=True, text=True, check=True).stdout.splitlines()

@@ -411,7 +411,7 @@ QRT_API qrt_status qrt_engine_check(qrt_engine* engine, qrt_check_report* report
 #endif
 
 /* The rest of the interface. */
-#include <qrt/session.h>
-#include <qrt/text.h>
+#include "session.h"
+#include "text.h"
 
 #endif /* QRT_QRT_H_ */

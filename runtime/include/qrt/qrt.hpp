@@ -13,13 +13,14 @@
 #define QRT_QRT_HPP_
 
 #include <qrt/qrt.h>
-#include <qrt/result.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "result.hpp"
 
 namespace qrt {
 inline namespace cpp1 {
