@@ -16,16 +16,20 @@ namespace {
 
 constexpr double kUsualDispatchMs = 200;
 
-// The embedder's threads.
+// The embedder's threads, which a child of the process that handed them in has not.
 class InjectedWorkers final : public Workers {
  public:
   InjectedWorkers(const qrt_thread_pool& pool, uint32_t threads) : pool_(pool), threads_(threads) {}
   uint32_t threads() const override { return threads_; }
-  bool Run(PoolTask task, void* arg) override { return pool_.run(pool_.ctx, threads_, task, arg) == 0; }
+  bool Run(PoolTask task, void* arg) override {
+    if (threads_ > 1 && getpid() != process_) return false;
+    return pool_.run(pool_.ctx, threads_, task, arg) == 0;
+  }
 
  private:
   const qrt_thread_pool pool_;
   const uint32_t threads_;
+  const pid_t process_ = getpid();
 };
 
 Result<std::unique_ptr<Workers>> MakeWorkers(const qrt_engine_options& options) {

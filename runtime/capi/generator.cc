@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/at_end.h"
 #include "runtime/capi/handles.h"
 #include "runtime/capi/text.h"
 #include "runtime/text/conversation.h"
@@ -81,8 +82,9 @@ Status ReadRequest(const qrt_generator& generator, const qrt_answer_options* opt
   return Status();
 }
 
-Status WriteAnswer(const Answer& answer, qrt_answer* out) {
-  if (out == nullptr) return Status();
+// `out`: null, or one that CheckInfo takes.
+void WriteAnswer(const Answer& answer, qrt_answer* out) {
+  if (out == nullptr) return;
   qrt_answer written = {};
   written.finish = static_cast<qrt_finish>(answer.finish);
   written.text = answer.text.c_str();
@@ -98,7 +100,7 @@ Status WriteAnswer(const Answer& answer, qrt_answer* out) {
   written.reuse_seconds = answer.reuse_seconds;
   written.prompt_seconds = answer.prompt_seconds;
   written.decode_seconds = answer.decode_seconds;
-  return WriteInfo(written, sizeof written, "answer", out);
+  static_cast<void>(WriteInfo(written, sizeof written, "answer", out));
 }
 
 // Checks what every answer takes, lets `call(request)` make it in generator->answer, and hands it out, whole
@@ -107,16 +109,14 @@ template <typename Call>
 Status Answering(qrt_generator* generator, const qrt_answer_options* options, bool answers, qrt_answer* out,
                  Call call) {
   if (generator == nullptr) return NullArgument("generator");
-  if (out != nullptr && out->struct_size < sizeof *out) {
-    return BadStructSize("answer", out->struct_size, sizeof *out);
-  }
+  if (out != nullptr) QRT_RETURN_IF_ERROR(CheckInfo(sizeof *out, "answer", out));
+  generator->answer = Answer();
+  const AtEnd write([&] { WriteAnswer(generator->answer, out); });
   AnswerRequest request;
   if (options != nullptr || answers) {
     QRT_RETURN_IF_ERROR(ReadRequest(*generator, options, answers, &request));
   }
-  Status status = call(request);
-  QRT_RETURN_IF_ERROR(WriteAnswer(generator->answer, out));
-  return status;
+  return call(request);
 }
 
 // The conversation's next prompt begins with this answer, if it is one to its last prompt.
@@ -150,9 +150,10 @@ std::vector<int32_t> WithoutEnd(std::span<const int32_t> tokens, const text::Cha
 
 Status Generate(qrt_generator* generator, std::span<const int32_t> prompt, uint64_t keep,
                 const AnswerRequest& request) {
-  const Status status = generator->generator.Run(prompt, keep, request, &generator->answer);
+  // Where it fails there is no answer, and the conversation goes on from the one before.
+  QRT_RETURN_IF_ERROR(generator->generator.Run(prompt, keep, request, &generator->answer));
   Remember(*generator, prompt, request.endings);
-  return status;
+  return Status();
 }
 
 Status MakePrompt(qrt_generator* generator, const qrt_chat_message* messages, size_t count,
@@ -195,7 +196,6 @@ qrt_status qrt_generate_chat(qrt_generator* generator, const qrt_chat_message* m
     return qrt::capi::Answering(
         generator, options, true, answer, [&](const qrt::AnswerRequest& request) -> Status {
           qrt::text::Prompt prompt;
-          generator->answer = {};
           QRT_RETURN_IF_ERROR(qrt::capi::MakePrompt(generator, messages, count, chat, &prompt));
           return qrt::capi::Generate(generator, prompt.tokens, prompt.keep, request);
         });
@@ -259,15 +259,17 @@ qrt_status qrt_generator_resume(qrt_generator* generator, const int32_t* tokens,
     if (generator == nullptr) return NullArgument("generator");
     if (tokens == nullptr && count != 0) return NullArgument("tokens");
     const std::optional<int32_t> chosen = next < 0 ? std::nullopt : std::optional(next);
-    qrt::text::Chat read;
+    const qrt::text::Tokenizer& tokenizer = generator->text->tokenizer;
+    qrt::text::Conversation conversation(tokenizer);
     if (message_count != 0) {
+      qrt::text::Chat read;
       QRT_RETURN_IF_ERROR(qrt::capi::ReadChat(*generator->text.get(), messages, message_count, chat, &read));
+      QRT_RETURN_IF_ERROR(conversation.Load(read, qrt::capi::WithoutEnd({tokens, count}, read, tokenizer)));
     }
     QRT_RETURN_IF_ERROR(generator->generator.Resume({tokens, count}, chosen));
-    if (message_count == 0) return Status();
     generator->asked.clear();
-    return generator->conversation.Load(
-        read, qrt::capi::WithoutEnd({tokens, count}, read, generator->text->tokenizer));
+    generator->conversation = std::move(conversation);
+    return Status();
   });
 }
 

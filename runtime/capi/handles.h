@@ -122,11 +122,18 @@ Status ReadOptions(const T* options, size_t first_size, const char* name, T* out
   return Status();
 }
 
+// Whether WriteInfo can write `out`: to be asked before work that only it is for, or that leaves a trace.
+template <typename T>
+Status CheckInfo(size_t first_size, const char* name, const T* out) {
+  if (out == nullptr) return NullArgument(name);
+  if (out->struct_size < first_size) return BadStructSize(name, out->struct_size, sizeof(T));
+  return Status();
+}
+
 // Writes an info struct, as far as the caller's header knows it; keeps the caller's struct_size.
 template <typename T>
 Status WriteInfo(const T& value, size_t first_size, const char* name, T* out) {
-  if (out == nullptr) return NullArgument(name);
-  if (out->struct_size < first_size) return BadStructSize(name, out->struct_size, sizeof(T));
+  QRT_RETURN_IF_ERROR(CheckInfo(first_size, name, out));
   const size_t size = out->struct_size;
   std::memcpy(out, &value, size < sizeof(T) ? size : sizeof(T));
   out->struct_size = size;

@@ -60,9 +60,7 @@ Status Begin(qrt_session* session, const int32_t* tokens, size_t count, qrt_pref
   if (session == nullptr) return NullArgument("session");
   QRT_RETURN_IF_ERROR(CheckPrefixes(*session->engine.get(), tokens, count));
   qrt_prefix prefix = {};
-  if (out != nullptr && out->struct_size < sizeof prefix) {
-    return BadStructSize("prefix", out->struct_size, sizeof prefix);
-  }
+  if (out != nullptr) QRT_RETURN_IF_ERROR(CheckInfo(sizeof prefix, "prefix", out));
   PrefixStore::Found found;
   QRT_RETURN_IF_ERROR(session->engine->engine->prefixes()->Begin(session->session, {tokens, count}, &found));
   prefix.reused = found.reused;
@@ -94,7 +92,7 @@ Status GenerateTokens(qrt_session* session, int32_t token, const qrt_generate_op
   Generated generated;
   const Status status = Generate(session->session, token, read.sampler->sampler,
                                  {read.ends, read.agrees, read.ctx}, {tokens, capacity}, &generated);
-  *count = generated.tokens;
+  if (status.ok() || status.code() == Code::kNumericFault) *count = generated.tokens;
   session->steps += generated.tokens != 0;
   session->guessed += generated.guessed;
   session->accepted += generated.accepted;
@@ -149,7 +147,9 @@ uint64_t qrt_session_capacity(const qrt_session* session) {
 qrt_status qrt_session_reset(qrt_session* session, qrt_error* error) {
   return Guard(error, [&]() -> Status {
     if (session == nullptr) return NullArgument("session");
-    return session->session.Reset();
+    QRT_RETURN_IF_ERROR(session->session.Reset());
+    session->session.ForgetCancel();
+    return Status();
   });
 }
 
@@ -270,6 +270,7 @@ qrt_status qrt_session_value(const qrt_session* session, size_t index, qrt_layer
     if (session == nullptr) return NullArgument("session");
     qrt_layer_value value = {};
     QRT_RETURN_IF_ERROR(qrt::capi::DescribeValue(*session, index, &value));
+    QRT_RETURN_IF_ERROR(qrt::capi::CheckInfo(sizeof value, "out", out));
     if (value.length != 0 && row != nullptr) QRT_RETURN_IF_ERROR(session->session.Value(index, row));
     return qrt::capi::WriteInfo(value, sizeof value, "out", out);
   });

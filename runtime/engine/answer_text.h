@@ -54,7 +54,8 @@ class AnswerText {
 
   // All of it, without control tokens and stop text, bytes that cannot belong to a character as U+FFFD;
   // cut(): how many at its end are the beginning of a character. After Rest.
-  const std::string& text() const { return text_; }
+  const std::string& text() const& { return text_; }
+  std::string text() && { return std::move(text_); }
   size_t cut() const { return cut_; }
 
  private:

@@ -31,6 +31,26 @@ T* As(const Memory& memory) {
 
 }  // namespace
 
+Status Batch::CheckTokens(const Engine& engine, std::span<const int32_t> tokens) {
+  const uint32_t vocabulary = engine.plan().vocab_size;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (static_cast<uint32_t>(tokens[i]) < vocabulary) continue;
+    return Status(Code::kInvalidArgument, 5304,
+                  "token " + std::to_string(i) + " is " + std::to_string(tokens[i]) + ", expected 0 to " +
+                      std::to_string(vocabulary - 1));
+  }
+  return Status();
+}
+
+Status Batch::CheckSampler(const Engine& engine, const Sampler& sampler) {
+  const uint32_t vocabulary = engine.plan().vocab_size;
+  if (sampler.vocab_size() == vocabulary) return Status();
+  return Status(Code::kInvalidArgument, 5355,
+                "the sampler chooses from a vocabulary of " + std::to_string(sampler.vocab_size()) +
+                    " tokens, the session's model has " + std::to_string(vocabulary),
+                "", "make both from the same artifact");
+}
+
 Batch::~Batch() {
   for (Session* session = first_; session != nullptr;) {
     Session* next = session->feed_.next;
@@ -41,7 +61,6 @@ Batch::~Batch() {
 
 Status Batch::Add(Session& session, const int32_t* tokens, size_t count, const qrt_append_options* options,
                   Sampler* sampler, int32_t* next) {
-  const ModelPlan& plan = engine_.plan();
   const qrt_logits_want want = options != nullptr ? options->want : QRT_LOGITS_LAST;
   const qrt_logits_fn on_logits = options != nullptr ? options->on_logits : nullptr;
   if (&session.engine_ != &engine_) {
@@ -75,13 +94,8 @@ Status Batch::Add(Session& session, const int32_t* tokens, size_t count, const q
                       std::to_string(session.position_) + " of " + std::to_string(session.capacity_),
                   "", "reset the session, or create one with a larger context");
   }
-  for (size_t i = 0; i < count; ++i) {
-    if (tokens[i] < 0 || static_cast<uint32_t>(tokens[i]) >= plan.vocab_size) {
-      return Status(Code::kInvalidArgument, 5304,
-                    "token " + std::to_string(i) + " is " + std::to_string(tokens[i]) + ", expected 0 to " +
-                        std::to_string(plan.vocab_size - 1));
-    }
-  }
+  QRT_RETURN_IF_ERROR(CheckTokens(engine_, {tokens, count}));
+  if (sampler != nullptr) QRT_RETURN_IF_ERROR(CheckSampler(engine_, *sampler));
   if (sampler != nullptr && engine_.device().samples()) {
     penalties_ += sampler->penalties();
     if (penalties_ > QRT_GPU_MAX_PENALTIES) return TooManyPenalties(penalties_, engine_.device());
@@ -120,13 +134,13 @@ std::span<const int32_t> Batch::Ahead(const Engine::OutRow& out) {
 }
 
 bool Batch::Cancelled() {
+  bool cancelled = false;
   for (Session* session = first_; session != nullptr; session = session->feed_.next) {
-    if (session->cancel_.load(std::memory_order_relaxed)) {
-      session->cancel_.store(false, std::memory_order_relaxed);
-      return true;
-    }
+    if (!session->cancel_.load(std::memory_order_relaxed)) continue;
+    session->ForgetCancel();
+    cancelled = true;
   }
-  return false;
+  return cancelled;
 }
 
 Status Batch::Run() {

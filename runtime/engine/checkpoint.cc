@@ -55,9 +55,10 @@ Status Session::RewindTo(const Checkpoint& checkpoint) {
   // Write only reads the host's side of a range.
   QRT_RETURN_IF_ERROR(WriteState(tokens, checkpoint.state_.data(), "the return to a checkpoint"));
   position_ = floor_ = tokens;
+  ++moves_;
   EndCheckpointsAbove(tokens);
   has_logits_ = false;
-  rewound_ = true;
+  untraced_ = true;
   if (drafter_ != nullptr) drafter_->BackTo(position_);
   return Status();
 }

@@ -150,7 +150,7 @@ DeviceResult Engine::Write(size_t part, std::span<const CopyRange> ranges) {
 }
 
 uint64_t Engine::StateBytes(size_t part, uint64_t tokens) const {
-  return LiveBytes(WithoutTraces(plan(part).states), plan(part).state_block, tokens).value();
+  return LiveBytes(plan(part).states, plan(part).state_block, tokens).value();
 }
 
 uint64_t Engine::KvBytes(size_t part, uint64_t tokens) const {

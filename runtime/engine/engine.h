@@ -223,6 +223,10 @@ class Batch {
   Status Add(Session& session, const int32_t* tokens, size_t count, const qrt_append_options* options,
              Sampler* sampler = nullptr, int32_t* next = nullptr);
 
+  // Whether tokens and sampler are of the engine's vocabulary. Errors: invalid argument.
+  static Status CheckTokens(const Engine& engine, std::span<const int32_t> tokens);
+  static Status CheckSampler(const Engine& engine, const Sampler& sampler);
+
   // Guesses to check, for a device that chooses tokens: as Add, but the sampler chooses behind each of
   // `tokens`, as if it had recorded those from the second on up to there. What comes behind tokens[i] goes to
   // chosen[i] as SampleStep says it, faults too: none of them is an error of Run. *count says how many there

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "runtime/base/at_end.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/prefix_store.h"
 #include "runtime/engine/speculation.h"
@@ -51,7 +52,7 @@ bool CancelCounts(const Listener& listener) {
 }  // namespace
 
 Generator::Reuse Generator::Within(std::span<const int32_t> prompt) const {
-  if (session_.damaged() || session_.position() != held_.size()) return {};
+  if (!holds()) return {};
   const size_t most = std::min(held_.size(), prompt.size());
   const auto agrees =
       std::mismatch(held_.begin(), held_.begin() + static_cast<ptrdiff_t>(most), prompt.begin());
@@ -73,22 +74,20 @@ Status Generator::Begin(std::span<const int32_t> prompt, bool chooses, size_t* s
   *shared = found.shared;
   unfed_.reset();
   next_.reset();
+  rest_.clear();
   if (found.reused > here.tokens) {
     held_.clear();
     QRT_RETURN_IF_ERROR(store->Begin(session_, prompt, &found));
     held_.assign(prompt.begin(), prompt.begin() + static_cast<ptrdiff_t>(found.reused));
-    return Status();
-  }
-  if (here.tokens == 0) {
+  } else if (here.tokens == 0) {
     held_.clear();
-    return session_.Reset();
-  }
-  if (here.by_rewind) {
-    QRT_RETURN_IF_ERROR(session_.Rewind(held_.size() - here.tokens));
+    QRT_RETURN_IF_ERROR(session_.Reset());
   } else {
-    QRT_RETURN_IF_ERROR(session_.RewindTo(*checkpoint_));
+    QRT_RETURN_IF_ERROR(here.by_rewind ? session_.Rewind(held_.size() - here.tokens)
+                                       : session_.RewindTo(*checkpoint_));
+    held_.resize(here.tokens);
   }
-  held_.resize(here.tokens);
+  moves_ = session_.moves();
   return Status();
 }
 
@@ -96,18 +95,24 @@ Status Generator::FeedTo(std::span<const int32_t> prompt, size_t end, const Answ
                          int32_t* next, bool* stopped) {
   qrt_append_options options = {};
   options.want = QRT_LOGITS_NONE;
+  // Who is asked before each step gets one step at a time.
+  const size_t most =
+      request.listener.stop != nullptr ? session_.engine().schedule().max_rows() : prompt.size();
   while (held_.size() < end) {
     *stopped = Stopped(request.listener);
     if (*stopped) return Status();
+    const size_t count = std::min(end - held_.size(), most);
+    const bool chooses = next != nullptr && held_.size() + count == end;
     Status status;
     {
       Batch batch(session_.engine());
-      QRT_RETURN_IF_ERROR(batch.Add(session_, prompt.data() + held_.size(), end - held_.size(), &options,
-                                    next != nullptr ? request.sampler : nullptr, next));
+      QRT_RETURN_IF_ERROR(batch.Add(session_, prompt.data() + held_.size(), count, &options,
+                                    chooses ? request.sampler : nullptr, chooses ? next : nullptr));
       status = batch.Run();
     }
     held_.assign(prompt.begin(), prompt.begin() + static_cast<ptrdiff_t>(session_.position()));
-    if (status.ok()) break;
+    moves_ = session_.moves();
+    if (status.ok()) continue;
     if (status.code() != Code::kCancelled) return status;
     *stopped = CancelCounts(request.listener);
     if (*stopped) return Status();
@@ -127,13 +132,22 @@ Status Generator::FeedAll(std::span<const int32_t> prompt, size_t keep, const An
                       std::to_string(session_.capacity()),
                   "", "make the session with a larger context, or shorten the prompt");
   }
+  QRT_RETURN_IF_ERROR(Batch::CheckTokens(session_.engine(), prompt));
+  if (request.sampler != nullptr) {
+    QRT_RETURN_IF_ERROR(Batch::CheckSampler(session_.engine(), *request.sampler));
+  }
   size_t shared = 0;
   const Clock reusing;
   QRT_RETURN_IF_ERROR(Begin(prompt, next != nullptr, &shared));
   answer->reuse_seconds = reusing.Seconds();
   answer->reused_tokens = held_.size();
-  if (request.sampler != nullptr) Prepare(prompt, *request.sampler);
   const Clock feeding;
+  const AtEnd count([&] {
+    answer->prompt_seconds = feeding.Seconds();
+    answer->prompt_tokens = held_.size() - answer->reused_tokens;
+  });
+  if (request.sampler != nullptr) Prepare(prompt, *request.sampler);
+  if (keep != 0 && keep == held_.size()) QRT_RETURN_IF_ERROR(TakeCheckpoint());
   PrefixStore* const store = session_.engine().prefixes();
   // Of the last block a token stays to be fed: kept prefixes leave one.
   const size_t last = store != nullptr ? (prompt.size() - 1) / PrefixStore::kBlock * PrefixStore::kBlock : 0;
@@ -143,18 +157,22 @@ Status Generator::FeedAll(std::span<const int32_t> prompt, size_t keep, const An
     if (stop <= held_.size() || stop > prompt.size() || (stop == prompt.size() && next != nullptr)) continue;
     QRT_RETURN_IF_ERROR(FeedTo(prompt, stop, request, nullptr, stopped));
     if (*stopped) break;
-    if (stop == keep) {
-      checkpoint_.emplace(session_);
-      QRT_RETURN_IF_ERROR(checkpoint_->Take(allocator_));
-    }
+    if (stop == keep) QRT_RETURN_IF_ERROR(TakeCheckpoint());
     uint64_t kept = 0;
     if (stop == shared || stop == last) QRT_RETURN_IF_ERROR(store->Keep(session_, held_, &kept));
   }
   if (!*stopped) QRT_RETURN_IF_ERROR(FeedTo(prompt, prompt.size(), request, next, stopped));
-  answer->prompt_seconds = feeding.Seconds();
-  answer->prompt_tokens = held_.size() - answer->reused_tokens;
-  if (*stopped) answer->finish = Finish::kCancelled;
+  if (!*stopped) return Status();
+  answer->finish = Finish::kCancelled;
+  rest_.assign(prompt.begin() + static_cast<ptrdiff_t>(held_.size()), prompt.end());
+  rest_keep_ = keep;
   return Status();
+}
+
+Status Generator::TakeCheckpoint() {
+  if (checkpoint_ && checkpoint_->holds() && checkpoint_->position() == held_.size()) return Status();
+  checkpoint_.emplace(session_);
+  return checkpoint_->Take(allocator_);
 }
 
 Status Generator::Feed(std::span<const int32_t> prompt, size_t keep, const AnswerRequest& request,
@@ -175,11 +193,15 @@ Status Generator::Run(std::span<const int32_t> prompt, size_t keep, const Answer
 }
 
 Status Generator::Continue(const AnswerRequest& request, Answer* answer) {
-  if (!next_ || session_.damaged() || session_.position() != held_.size()) {
+  if (!next_ || !holds()) {
     // The last token of the text is not in the session, or nothing was chosen behind it.
-    return Run(Tokens(), 0, request, answer);
+    std::vector<int32_t> tokens = Tokens();
+    const size_t keep = rest_.empty() ? 0 : rest_keep_;
+    tokens.insert(tokens.end(), rest_.begin(), rest_.end());
+    return Run(tokens, keep, request, answer);
   }
   *answer = Answer();
+  QRT_RETURN_IF_ERROR(Batch::CheckSampler(session_.engine(), *request.sampler));
   answer->reused_tokens = held_.size();
   Prepare(held_, *request.sampler);
   return Decode(*next_, request, answer);
@@ -203,14 +225,14 @@ Status Generator::Resume(std::span<const int32_t> tokens, std::optional<int32_t>
                   std::to_string(tokens.size()) + " tokens for a session that holds " + std::to_string(held),
                   "", "give all tokens of the sequence, and at most one that the session has not taken");
   }
-  const uint32_t vocabulary = session_.engine().plan().vocab_size;
-  const auto unknown = [&](int32_t token) { return static_cast<uint32_t>(token) >= vocabulary; };
-  const auto bad = std::find_if(tokens.begin(), tokens.end(), unknown);
-  if (bad != tokens.end() || (next && unknown(*next))) {
-    return Status(Code::kInvalidArgument, 5304,
-                  "token " + std::to_string(bad != tokens.end() ? *bad : *next) +
-                      " is outside the vocabulary of " + std::to_string(vocabulary));
+  if (next && tokens.size() > held) {
+    return Status(Code::kInvalidArgument, 5354, "a token to follow behind one that the session has not taken",
+                  "", "give one of them: nothing was chosen behind the other");
   }
+  QRT_RETURN_IF_ERROR(Batch::CheckTokens(session_.engine(), tokens));
+  if (next) QRT_RETURN_IF_ERROR(Batch::CheckTokens(session_.engine(), {&*next, 1}));
+  rest_.clear();
+  moves_ = session_.moves();
   held_.assign(tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(held));
   unfed_.reset();
   if (tokens.size() > held) unfed_ = tokens.back();
@@ -235,14 +257,16 @@ Status Generator::Decode(int32_t token, const AnswerRequest& request, Answer* an
   const bool wanted = FedTold(request.listener);
   const Clock decoding;
   AnswerText writing(tokenizer_, request.endings, CutOfLast());
+  const AtEnd fill([&] {
+    answer->decode_seconds = decoding.Seconds();
+    answer->tokens = writing.tokens();
+    answer->finish = writing.finish();
+    answer->cut = writing.cut();
+    answer->text = std::move(writing).text();
+  });
   if (!wanted) writing.Close();
   Status status = Write(token, request, writing, answer);
   Told(request.listener, writing.Rest());
-  answer->decode_seconds = decoding.Seconds();
-  answer->tokens = writing.tokens();
-  answer->finish = writing.finish();
-  answer->text = writing.text();
-  answer->cut = writing.cut();
   return status;
 }
 
@@ -281,6 +305,7 @@ Status Generator::Step(const AnswerRequest& request, AnswerText& writing, Answer
     if (status.code() != Code::kCancelled) return status;
     if (CancelCounts(request.listener)) writing.Close();
   }
+  moves_ = session_.moves();
   held_.push_back(token);
   held_.insert(held_.end(), chosen.begin(), chosen.begin() + made.tokens - 1);
   unfed_.reset();

@@ -56,18 +56,20 @@ class Generator {
  public:
   // `allocator` (NULL: the system) is for checkpoints.
   Generator(Session& session, const text::Tokenizer& tokenizer, const qrt_allocator* allocator)
-      : session_(session), tokenizer_(tokenizer), allocator_(allocator) {}
+      : session_(session), tokenizer_(tokenizer), allocator_(allocator), moves_(session.moves()) {}
 
   // Makes the session hold `prompt`: keeps what agrees, steps back, returns to its checkpoint, or begins with
   // a prefix that the engine keeps, whichever leaves the least to feed; and keeps prefixes there. `keep`:
-  // there is a checkpoint behind that many tokens, because the next prompt will begin with them; 0, or
-  // prompt.size() and more: not. Then answers. *answer is written in any case. Throws std::bad_alloc. Errors:
-  // invalid argument (an empty prompt, tokens outside the vocabulary), context full (the prompt does not fit:
-  // nothing changed), those of Batch::Run but cancelled.
+  // there is a checkpoint behind that many tokens, unless the session holds more of the prompt anyway,
+  // because the next prompt will begin with them; 0, or prompt.size() and more: not. Then answers. *answer
+  // is written in any case, as far as it came. Throws std::bad_alloc. Errors: invalid argument (an empty
+  // prompt, tokens or a sampler of another vocabulary), context full (the prompt does not fit): nothing
+  // changed; those of Batch::Run but cancelled.
   Status Run(std::span<const int32_t> prompt, size_t keep, const AnswerRequest& request, Answer* answer);
   // Only makes the session hold it.
   Status Feed(std::span<const int32_t> prompt, size_t keep, const AnswerRequest& request, Answer* answer);
-  // Goes on where the last answer ended, or what was resumed. Errors: as Run.
+  // Goes on where the last answer ended, in its prompt where it was cancelled there, or what was resumed.
+  // Errors: as Run.
   Status Continue(const AnswerRequest& request, Answer* answer);
 
   // How many of the first tokens of `prompt` Run would not feed, prefixes kept by the engine left out of
@@ -79,7 +81,8 @@ class Generator {
   std::vector<int32_t> Tokens() const;
   std::optional<int32_t> next() const { return next_; }
   // The session was restored: it is `tokens`, of which it holds all or all but the last. Errors: invalid
-  // argument (another number; a token outside the vocabulary).
+  // argument (another number; a token that it has not taken and one to follow; a token outside the
+  // vocabulary).
   Status Resume(std::span<const int32_t> tokens, std::optional<int32_t> next);
 
  private:
@@ -87,6 +90,10 @@ class Generator {
     size_t tokens = 0;  // of the prompt
     bool by_rewind = false;
   };
+  // Whether the session still is what this left.
+  bool holds() const {
+    return !session_.damaged() && session_.moves() == moves_ && session_.position() == held_.size();
+  }
   Reuse Within(std::span<const int32_t> prompt) const;
   // Brings the session to the longest begin of `prompt` that can be had without feeding it, as held_; where a
   // token is chosen behind it, its last one stays to be fed. *shared: of the prompt, whole blocks that kept
@@ -98,6 +105,8 @@ class Generator {
                  Answer* answer, bool* stopped);
   Status FeedTo(std::span<const int32_t> prompt, size_t end, const AnswerRequest& request, int32_t* next,
                 bool* stopped);
+  // A checkpoint where the session is.
+  Status TakeCheckpoint();
   // The sampler anew, with `tokens` recorded.
   static void Prepare(std::span<const int32_t> tokens, Sampler& sampler);
   // The answer, of which `token` is the first, and how long it took.
@@ -111,9 +120,12 @@ class Generator {
   Session& session_;
   const text::Tokenizer& tokenizer_;
   const qrt_allocator* const allocator_;
+  uint64_t moves_;                        // of the session, by what this did to it
   std::vector<int32_t> held_;             // tokens in the session
   std::optional<int32_t> unfed_;          // follows them, not in the session
   std::optional<int32_t> next_;           // chosen to follow, in no text and not in the session
+  std::vector<int32_t> rest_;             // of a prompt in which it was stopped
+  size_t rest_keep_ = 0;                  // and its `keep`
   std::optional<Checkpoint> checkpoint_;  // none was asked for
 };
 

@@ -97,6 +97,7 @@ class Sampler {
   void Reset();
 
   const SamplerOptions& options() const { return options_; }
+  uint32_t vocab_size() const { return static_cast<uint32_t>(candidates_.size()); }
 
  private:
   struct Candidate {

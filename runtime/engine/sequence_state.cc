@@ -24,15 +24,12 @@ std::vector<StatePlace> PlacesOf(const Manifest& manifest) {
   return places;
 }
 
-std::vector<StatePlace> WithoutTraces(std::vector<StatePlace> places) {
-  std::erase_if(places, [](const StatePlace& place) { return place.is_trace; });
-  return places;
-}
-
 Checked LiveBytes(const std::vector<StatePlace>& places, uint32_t block, uint64_t tokens) {
   Checked bytes = 0;
-  for (const StatePlace& place : places)
+  for (const StatePlace& place : places) {
+    if (place.is_trace) continue;
     bytes = bytes + place.fixed_bytes + Checked(LiveEntries(place, block, tokens)) * place.entry_bytes;
+  }
   return bytes;
 }
 
@@ -44,6 +41,7 @@ void AppendLiveRanges(const std::vector<StatePlace>& places, const StateAreas& a
     payload += bytes;
   };
   for (const StatePlace& place : places) {
+    if (place.is_trace) continue;
     if (place.entry_bytes == 0) {
       append(place.offset, place.fixed_bytes);
       continue;

@@ -26,9 +26,6 @@ struct StatePlace {
 // The places of a manifest's states, without KV. The manifest is verified.
 std::vector<StatePlace> PlacesOf(const Manifest& manifest);
 
-// Those that the next token depends on.
-std::vector<StatePlace> WithoutTraces(std::vector<StatePlace> places);
-
 // Which memory a sequence's state has: two areas, where it can step back, or one.
 struct StateAreas {
   uint32_t block = 0;       // tokens of a block; 0: no state has entries
@@ -36,9 +33,9 @@ struct StateAreas {
   uint64_t at(uint64_t block_number) const { return block_number % 2 == 0 ? 0 : odd_offset; }
 };
 
-// The state of a sequence of `tokens` tokens alone, without what is left of others: the same for equal
-// states, whatever memory they lie in. Bytes of it, and where they lie, in order, with `payload` on the
-// host's side.
+// The state of a sequence of `tokens` tokens alone, without traces and what is left of others: the same for
+// equal states, whatever memory they lie in. Bytes of it, and where they lie, in order, with `payload` on
+// the host's side.
 Checked LiveBytes(const std::vector<StatePlace>& places, uint32_t block, uint64_t tokens);
 void AppendLiveRanges(const std::vector<StatePlace>& places, const StateAreas& areas, uint64_t tokens,
                       const DeviceBuffer* memory, uint8_t* payload, std::vector<CopyRange>* ranges);

@@ -156,7 +156,8 @@ StateAreas Session::AreasOf(size_t part) const {
 
 void Session::Advance(uint64_t tokens) {
   position_ += tokens;
-  if (tokens != 0) rewound_ = false;
+  ++moves_;
+  if (tokens != 0) untraced_ = false;
   if (position_ > most_back_) floor_ = std::max(floor_, position_ - most_back_);
 }
 
@@ -172,9 +173,10 @@ Status Session::Rewind(uint64_t tokens) {
   }
   if (tokens == 0) return Status();
   position_ -= tokens;
+  ++moves_;
   EndCheckpointsAbove(position_);
   has_logits_ = false;
-  rewound_ = true;
+  untraced_ = true;
   if (drafter_ != nullptr) drafter_->BackTo(position_);
   return Status();
 }
@@ -249,7 +251,7 @@ Status Session::Damaged() {
 
 Status Session::Reset() {
   // What lies in the KV beyond the position is never read.
-  for (size_t part = 0; part < areas_.size() && (position_ != 0 || rewound_ || damaged_); ++part) {
+  for (size_t part = 0; part < areas_.size() && (position_ != 0 || untraced_ || damaged_); ++part) {
     if (areas_[part].state.empty()) continue;
     const DeviceResult result = engine_.Zero(part, areas_[part].state);
     if (result != DeviceResult::kOk) {
@@ -258,33 +260,23 @@ Status Session::Reset() {
     }
   }
   position_ = floor_ = 0;
+  ++moves_;
   EndCheckpointsAbove(0);
-  has_logits_ = rewound_ = false;
+  has_logits_ = untraced_ = false;
   damaged_ = false;
   if (drafter_ != nullptr) drafter_->Forget(0);
-  cancel_.store(false, std::memory_order_relaxed);
   return Status();
 }
 
 std::vector<CopyRange> Session::Ranges(size_t part, uint8_t* payload, uint64_t tokens) const {
-  const ModelPlan& plan = engine_.plan(part);
-  const Area& area = areas_[part];
-  std::vector<CopyRange> ranges;
-  AppendLiveRanges(plan.states, AreasOf(part), tokens, &area.state, payload, &ranges);
-  payload += LiveBytes(plan.states, plan.state_block, tokens).value();
-  for (const KvPlane& plane : plan.kv_planes) {
-    if (engine_.IsDraftsOwn(part, plane)) continue;
-    const uint64_t bytes = tokens * plane.row_bytes;
-    if (bytes != 0) ranges.push_back({&area.kv, plane.offset * kv_capacity_, payload, bytes});
-    payload += bytes;
-  }
+  std::vector<CopyRange> ranges = StateRanges(part, payload, tokens);
+  if (tokens != 0) AppendKvRanges(part, 0, tokens, payload + engine_.StateBytes(part, tokens), &ranges);
   return ranges;
 }
 
 std::vector<CopyRange> Session::StateRanges(size_t part, uint8_t* bytes, uint64_t tokens) const {
   std::vector<CopyRange> ranges;
-  AppendLiveRanges(WithoutTraces(engine_.plan(part).states), AreasOf(part), tokens, &areas_[part].state,
-                   bytes, &ranges);
+  AppendLiveRanges(engine_.plan(part).states, AreasOf(part), tokens, &areas_[part].state, bytes, &ranges);
   return ranges;
 }
 
@@ -308,6 +300,16 @@ Status Session::ReadState(uint64_t tokens, uint8_t* bytes) const {
   return Status();
 }
 
+Status Session::WriteRanges(std::span<const std::vector<CopyRange>> ranges, const char* what) {
+  for (size_t part = 0; part < ranges.size(); ++part) {
+    const DeviceResult result = engine_.Write(part, ranges[part]);
+    if (result == DeviceResult::kOk) continue;
+    damaged_ = true;
+    return engine_.Failure(part, result, what);
+  }
+  return Status();
+}
+
 Status Session::WriteState(uint64_t tokens, const uint8_t* bytes, const char* what) {
   // All lists first: without memory for one nothing is written.
   std::vector<std::vector<CopyRange>> ranges;
@@ -316,13 +318,7 @@ Status Session::WriteState(uint64_t tokens, const uint8_t* bytes, const char* wh
     ranges.push_back(StateRanges(part, const_cast<uint8_t*>(bytes), tokens));
     bytes += engine_.StateBytes(part, tokens);
   }
-  for (size_t part = 0; part < ranges.size(); ++part) {
-    const DeviceResult result = engine_.Write(part, ranges[part]);
-    if (result == DeviceResult::kOk) continue;
-    damaged_ = true;
-    return engine_.Failure(part, result, what);
-  }
-  return Status();
+  return WriteRanges(ranges, what);
 }
 
 template <typename Copy>
@@ -360,7 +356,6 @@ Status Session::Become(uint64_t run, std::span<uint8_t* const> blocks, const uin
   QRT_RETURN_IF_ERROR(CopyKv(0, run, blocks, what, write));
   QRT_RETURN_IF_ERROR(WriteState(blocks.size() * run, state, what));
   Arrived(blocks.size() * run);
-  rewound_ = true;  // there are no traces
   return Status();
 }
 
@@ -430,24 +425,24 @@ Status Session::Restore(const uint8_t* bytes, uint64_t size) {
                       " tokens, the session's context is " + std::to_string(capacity_),
                   "session snapshot", "restore into a session with a larger context");
   }
+  std::vector<std::vector<CopyRange>> ranges;
   for (size_t part = 0; part < engine_.part_count(); ++part) {
     // Write only reads the host's side of a range.
-    const DeviceResult result = engine_.Write(part, Ranges(part, const_cast<uint8_t*>(at), header.position));
-    if (result != DeviceResult::kOk) {
-      damaged_ = true;
-      return engine_.Failure(part, result, "the restoring of a session");
-    }
+    ranges.push_back(Ranges(part, const_cast<uint8_t*>(at), header.position));
     at += PayloadOf(part, header.position).value();
   }
+  QRT_RETURN_IF_ERROR(WriteRanges(ranges, "the restoring of a session"));
   Arrived(header.position);
   return Status();
 }
 
 void Session::Arrived(uint64_t tokens) {
   position_ = tokens;
+  ++moves_;
   floor_ = most_back_ == std::numeric_limits<uint64_t>::max() ? 0 : position_;
   EndCheckpointsAbove(0);
-  damaged_ = has_logits_ = rewound_ = false;
+  damaged_ = has_logits_ = false;
+  untraced_ = true;
   if (drafter_ != nullptr) drafter_->Forget(position_);
 }
 

@@ -90,8 +90,11 @@ class Session {
   bool damaged() const { return damaged_; }
   static Status Damaged();
 
-  // Back to the empty sequence. Errors: device lost, device failed.
+  // Back to the empty sequence; a Cancel stays. Errors: device lost, device failed.
   Status Reset();
+
+  // Rises whenever the sequence becomes another one: who knows what it was sees whether it still is.
+  uint64_t moves() const { return moves_; }
 
   // How many tokens Rewind can take back now. With KV alone, all; with recurrent state, those of the last
   // max_rewind tokens that the state has seen and that were not taken back yet; none after Restore.
@@ -126,15 +129,16 @@ class Session {
 
   // Stops the append now running, or the next one. Any thread, async-signal-safe.
   void Cancel() { cancel_.store(true, std::memory_order_relaxed); }
+  void ForgetCancel() { cancel_.store(false, std::memory_order_relaxed); }
 
-  // Snapshots: header, of each part the state at the position (sequence_state.h), then the used rows of each
-  // KV plane but a draft's, with an XXH3-128 over all of it. So equal sequences give equal snapshots,
-  // whatever was taken back.
+  // Snapshots: header, of each part the state at the position (sequence_state.h) without traces, then the
+  // used rows of each KV plane but a draft's, with an XXH3-128 over all of it. So equal sequences give equal
+  // snapshots, whatever was taken back.
   uint64_t SaveSize() const;
   // `bytes` holds SaveSize(). Errors: invalid argument (a step failed), device lost, device failed.
   Status Save(uint8_t* bytes) const;
-  // Errors: snapshot mismatch, context full: the session is unchanged then; device lost, device failed: it
-  // must be reset.
+  // Throws std::bad_alloc. Errors: snapshot mismatch, context full: the session is unchanged then, as without
+  // memory; device lost, device failed: it must be reset. There are no traces until the next append.
   Status Restore(const uint8_t* bytes, uint64_t size);
 
   // What the first `tokens` tokens left besides KV and traces, Engine::StateBytes(tokens) bytes, whatever the
@@ -192,13 +196,14 @@ class Session {
   StateAreas AreasOf(size_t part) const;
   // The position moved forward: what can be taken back from there.
   void Advance(uint64_t tokens);
-  // What a snapshot of `tokens` tokens holds of a part, in order.
+  // What a snapshot of `tokens` tokens holds of a part, without traces, in order.
   std::vector<CopyRange> Ranges(size_t part, uint8_t* payload, uint64_t tokens) const;
   // Between the state of `tokens` tokens, without traces, and the host's bytes, in order.
   std::vector<CopyRange> StateRanges(size_t part, uint8_t* bytes, uint64_t tokens) const;
   void AppendKvRanges(size_t part, uint64_t begin, uint64_t run, uint8_t* bytes,
                       std::vector<CopyRange>* ranges) const;
-  // `what` names the work for people.
+  // `ranges`: of each part; `what` names the work for people.
+  Status WriteRanges(std::span<const std::vector<CopyRange>> ranges, const char* what);
   Status WriteState(uint64_t tokens, const uint8_t* bytes, const char* what);
   // Calls `copy(part, ranges)` for KV as ReadKv describes, some runs at a time.
   template <typename Copy>
@@ -225,10 +230,11 @@ class Session {
   uint64_t capacity_ = 0;     // tokens the caller asked for
   uint64_t kv_capacity_ = 0;  // tokens the KV is laid out for, >= capacity_
   uint64_t position_ = 0;
+  uint64_t moves_ = 0;
   uint64_t floor_ = 0;       // the lowest position that Rewind reaches
   uint64_t most_back_ = 0;   // tokens that a step forward leaves within reach
   bool steps_back_ = false;  // the state has two areas
-  bool rewound_ = false;     // and nothing was appended since
+  bool untraced_ = false;    // what the traces hold is not of the last token
   bool has_logits_ = false;
   bool damaged_ = false;                   // a step failed on the way: state and KV are undefined
   Checkpoint* last_checkpoint_ = nullptr;  // of those that hold, the one furthest on; they live elsewhere

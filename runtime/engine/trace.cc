@@ -61,9 +61,10 @@ Status Session::Value(size_t index, float* row) const {
 
 Status Session::ReadTraced(const TracedLayer& traced, float* row) const {
   if (damaged_) return Damaged();
-  if (rewound_) {
-    return Status(Code::kInvalidArgument, 5329, "the last token was taken back, and none was appended since",
-                  "session", "append a token first");
+  if (untraced_) {
+    return Status(Code::kInvalidArgument, 5329,
+                  "nothing was appended since the session stepped back, or became another one", "session",
+                  "append a token first");
   }
   const CopyRange range = {&areas_[traced.part].state, traced.offset, row, traced.values * sizeof(float)};
   const DeviceResult result = engine_.Read(traced.part, {&range, 1});

@@ -27,7 +27,7 @@ Status Conversation::Render(Chat& chat, Past* past, Tokens* all) const {
   for (const bool open : {true, false}) {
     chat.options.add_generation_prompt = open;
     Result<Tokens> tokens =
-        EncodeChat(*chat.chat_template, tokenizer_, chat.turns, chat.options, chat.normalize);
+        EncodeChat(*chat.chat_template, *tokenizer_, chat.turns, chat.options, chat.normalize);
     if (!tokens.ok()) return tokens.status();
     (open ? *all : past->rendered) = std::move(*tokens);
   }
@@ -38,7 +38,7 @@ Status Conversation::Render(Chat& chat, Past* past, Tokens* all) const {
 
 std::string Conversation::TextOf(const int32_t* begin, const int32_t* end) const {
   std::string text;
-  for (; begin != end; ++begin) text += tokenizer_.TokenBytes(*begin);
+  for (; begin != end; ++begin) text += tokenizer_->TokenBytes(*begin);
   return text;
 }
 
@@ -48,14 +48,14 @@ std::optional<size_t> Conversation::EndOfAnswer(const Tokens& tail) const {
   size_t first = sequence.size();
   for (size_t bytes = 0; bytes < past_.answer.size() && first > 0;) {
     const int32_t token = sequence[--first];
-    if (!tokenizer_.IsControl(token)) bytes += tokenizer_.TokenBytes(token).size();
+    if (!tokenizer_->IsControl(token)) bytes += tokenizer_->TokenBytes(token).size();
   }
   Tokens said(sequence.begin() + static_cast<ptrdiff_t>(first), sequence.end());
-  std::erase_if(said, [&](int32_t token) { return tokenizer_.IsControl(token); });
+  std::erase_if(said, [&](int32_t token) { return tokenizer_->IsControl(token); });
   if (sequence.empty() || !EndsWith(TextOf(said.data(), said.data() + said.size()), past_.answer)) return {};
   // What the template puts behind it begins with a token that ends a turn.
   const auto end =
-      std::find_if(tail.begin(), tail.end(), [&](int32_t token) { return tokenizer_.IsEog(token); });
+      std::find_if(tail.begin(), tail.end(), [&](int32_t token) { return tokenizer_->IsEog(token); });
   if (end == tail.end()) return {};
   const size_t size = static_cast<size_t>(end - tail.begin());
   const std::string shown = TextOf(tail.data(), tail.data() + size);

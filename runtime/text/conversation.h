@@ -33,7 +33,7 @@ struct Prompt {
 class Conversation {
  public:
   // `tokenizer` must outlive this.
-  explicit Conversation(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+  explicit Conversation(const Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}
 
   // The prompt for an answer to `chat`'s turns. An earlier answer keeps the tokens as they were sampled, and
   // what the template put before it (an empty think block), if all that the template makes of it later is its
@@ -44,7 +44,7 @@ class Conversation {
   // none: they do not.
   void Answered(std::string text, std::vector<int32_t> sequence);
   // A conversation that goes on: `chat`'s turns end with an answer, `sequence` with its tokens. Errors: those
-  // of EncodeChat.
+  // of EncodeChat; nothing was said then.
   Status Load(Chat& chat, std::vector<int32_t> sequence);
   // Nothing was said yet.
   void Clear() { past_ = next_ = Past(); }
@@ -67,7 +67,7 @@ class Conversation {
   // the template shows another one there.
   std::optional<size_t> EndOfAnswer(const std::vector<int32_t>& tail) const;
 
-  const Tokenizer& tokenizer_;
+  const Tokenizer* tokenizer_;
   Past past_, next_;
 };
 

@@ -13,8 +13,9 @@
  *            one thread pool), so several sessions gain by qrt_engine_append, not by threads.
  *            session, sampler: one thread at a time (qrt_session_cancel excepted).
  *            There is no global or thread-local state: two engines do not know of each other.
- * Stack      A thread that calls these functions needs QRT_CALL_STACK bytes of stack, for those of qrt_text, whose chat
- *            templates nest, QRT_TEXT_STACK; a thread of an injected pool, which only runs steps, QRT_STEP_STACK. The
+ * Stack      A thread that calls these functions needs QRT_CALL_STACK bytes of stack; QRT_TEXT_STACK for those that take
+ *            messages (of qrt_text, qrt_generate_chat, qrt_generator_encode_chat, qrt_generator_resume) or make a
+ *            qrt_text, as chat templates nest; a thread of an injected pool, which only runs steps, QRT_STEP_STACK. The
  *            embedder's own frames, callbacks and large thread-local variables come on top, and on a GPU its driver's.
  *            This holds for every artifact and every input: of a step the compiler has checked it, and its large
  *            arrays lie in memory that the engine takes when it is made. The engine's own threads have the system's
@@ -109,10 +110,12 @@ QRT_API const char* qrt_version(void);
 
 /* ---- injected services ---- */
 
-/* Serves every allocation whose size follows the model or the context (arena, state, KV, logits, handles).
- * Small tables that parsing builds come from C++ operator new; its failure is QRT_OUT_OF_MEMORY too. Called
- * from the thread that made the call, never from workers. Must outlive every object made with it. Default:
- * malloc, and mmap for KV (so that only the part of the context in use is resident). */
+/* Serves arenas, state, KV, logits, checkpoints, kept prefixes and handles. What is small beside them comes
+ * from C++ operator new, whose failure is QRT_OUT_OF_MEMORY too: what parsing makes, and lists of token ids
+ * (a sampler's and a text's with some tens of bytes for each token of the vocabulary, those of a generator
+ * and of drafts with a few for each token of the context). Called from the thread that made the call, never
+ * from workers. Must outlive every object made with it. Default: malloc, and mmap for KV (so that only the
+ * part of the context in use is resident). */
 typedef struct qrt_allocator {
   void* ctx;
   /* alignment: power of two <= 4096. NULL when out. */

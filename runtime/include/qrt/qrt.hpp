@@ -262,7 +262,11 @@ class Session : public internal::Handle<qrt_session, qrt_session_release> {
   // Appends `token` and chooses what follows, one token or as many more as the session's draft guessed right,
   // at most `most`: qrt_session_generate. All but the last are in the session and recorded in the sampler.
   Result<std::vector<std::int32_t>> Generate(std::int32_t token, Sampler& sampler, std::size_t most = 16) {
-    std::vector<std::int32_t> tokens(most);
+    const std::uint64_t room = capacity() - position() + 1;  // the last one need not fit
+    std::vector<std::int32_t> tokens;
+    if (!internal::Resize(tokens, most < room ? most : static_cast<std::size_t>(room))) {
+      return Error::OutOfMemory();
+    }
     std::size_t count = 0;
     qrt_generate_options options = Sized<qrt_generate_options>();
     options.sampler = sampler.get();

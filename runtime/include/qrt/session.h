@@ -47,7 +47,7 @@ typedef struct qrt_session_options {
 } qrt_session_options;
 
 /* An empty sequence. Its KV is reserved for the whole context, but resident only as far as it is used.
- * Errors: OUT_OF_MEMORY, INVALID_ARGUMENT (context of more than 2^31 - 1 tokens), UNAVAILABLE (Q5334: draft
+ * Errors: OUT_OF_MEMORY, INVALID_ARGUMENT (context of more than 2147483583 tokens), UNAVAILABLE (Q5334: draft
  * MODEL of a model without one). */
 QRT_API qrt_status qrt_session_create(qrt_engine* engine, const qrt_session_options* options,
                                       qrt_session** out, qrt_error* error);
@@ -170,10 +170,10 @@ typedef struct qrt_append_options {
 
 /* Feeds `count` tokens. However a sequence is cut into calls, the logits have the same bits, for one code
  * variant on one device. `count` 0 does nothing. Errors: CONTEXT_FULL (nothing taken), INVALID_ARGUMENT
- * (nothing taken: a token outside the vocabulary, ...), CANCELLED (position tells how many tokens were taken;
- * the session can go on from there), INTERNAL (the injected thread pool refused: as CANCELLED, or where an
- * earlier part of the model had run as what follows), DEVICE_LOST, DEVICE_FAILED, OUT_OF_MEMORY (of a GPU):
- * the session takes no more tokens until it is reset or restored.
+ * (nothing taken: a token outside the vocabulary, Q5355: a sampler of another one, ...), CANCELLED (position
+ * tells how many tokens were taken; the session can go on from there), INTERNAL (the injected thread pool
+ * refused: as CANCELLED, or where an earlier part of the model had run as what follows), DEVICE_LOST,
+ * DEVICE_FAILED, OUT_OF_MEMORY (of a GPU): the session takes no more tokens until it is reset or restored.
  * With a sampler also NUMERIC_FAULT (Q5325; until 1.2 INVALID_ARGUMENT): the logits to choose from are
  * damaged; all tokens were taken. */
 QRT_API qrt_status qrt_session_append(qrt_session* session, const int32_t* tokens, size_t count,

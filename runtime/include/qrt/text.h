@@ -160,7 +160,8 @@ QRT_API void qrt_sampler_reset(qrt_sampler* sampler);
  * fork, trace): where something else has moved it, what it holds is forgotten and fed again. */
 typedef struct qrt_generator qrt_generator;
 
-/* Errors: INVALID_ARGUMENT (Q5355: a text of another vocabulary), OUT_OF_MEMORY. Since 1.3. */
+/* Errors: INVALID_ARGUMENT (Q5355: a text with more tokens than the session's model), OUT_OF_MEMORY. Since
+ * 1.3. */
 QRT_API qrt_status qrt_generator_create(qrt_session* session, qrt_text* text, qrt_generator** out,
                                         qrt_error* error);
 QRT_API void qrt_generator_release(qrt_generator* generator);
@@ -227,11 +228,12 @@ typedef struct qrt_answer {
 /* Since 1.3: answers the prompt `tokens`, from its first token on: what the session holds of its begin stays,
  * or is gone back to (qrt_session_rewind, a checkpoint), or taken from what the engine keeps (`prefix_bytes`
  * of qrt_engine_options), whichever leaves the least to feed; such an engine is given the prompt to keep,
- * too. `keep`: there will be a checkpoint behind so many tokens, since the next prompt begins with them; 0:
- * none. The text is that of the same prompt in a new session, bit for bit, with any draft and none.
- * *answer (struct_size set by the caller; may be NULL) is filled as far as it came also where the call
- * fails. Errors: INVALID_ARGUMENT (an empty prompt, ids outside the vocabulary, no sampler), CONTEXT_FULL,
- * and as qrt_session_append, but CANCELLED is an answer's end. */
+ * too. `keep`: there will be a checkpoint behind so many tokens, unless the session holds more of the prompt
+ * already, since the next prompt begins with them; 0: none. The text is that of the same prompt in a new
+ * session, bit for bit, with any draft and none. *answer (struct_size set by the caller; may be NULL) is
+ * filled as far as it came also where the call fails. Errors: INVALID_ARGUMENT (an empty prompt, ids or a
+ * sampler of another vocabulary, no sampler), CONTEXT_FULL, and as qrt_session_append, but CANCELLED is an
+ * answer's end. */
 QRT_API qrt_status qrt_generate(qrt_generator* generator, const int32_t* tokens, size_t count, uint64_t keep,
                                 const qrt_answer_options* options, qrt_answer* answer, qrt_error* error);
 
@@ -243,7 +245,8 @@ QRT_API qrt_status qrt_generate_chat(qrt_generator* generator, const qrt_chat_me
                                      const qrt_chat_options* chat, const qrt_answer_options* options,
                                      qrt_answer* answer, qrt_error* error);
 
-/* Since 1.3: goes on where the last answer ended, or what was resumed. Errors: as qrt_generate. */
+/* Since 1.3: goes on where the last answer ended, in its prompt where it was cancelled there, or what was
+ * resumed. Errors: as qrt_generate. */
 QRT_API qrt_status qrt_generate_more(qrt_generator* generator, const qrt_answer_options* options,
                                      qrt_answer* answer, qrt_error* error);
 
@@ -272,8 +275,8 @@ QRT_API qrt_status qrt_generator_tokens(const qrt_generator* generator, int32_t*
 
 /* Since 1.3: the session was restored: what it holds, as qrt_generator_tokens gave it. `messages`: the
  * conversation that they are, up to the last answer, for qrt_generate_chat to go on from; 0: none. Errors:
- * INVALID_ARGUMENT (Q5354: other tokens than the session holds; ids outside the vocabulary), and of
- * qrt_text_encode_chat. */
+ * INVALID_ARGUMENT (Q5354: other tokens than the session holds, or `next` behind one that it does not hold;
+ * ids outside the vocabulary), and of qrt_text_encode_chat. */
 QRT_API qrt_status qrt_generator_resume(qrt_generator* generator, const int32_t* tokens, size_t count,
                                         int32_t next, const qrt_chat_message* messages, size_t message_count,
                                         const qrt_chat_options* chat, qrt_error* error);

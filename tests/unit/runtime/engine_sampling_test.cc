@@ -29,8 +29,8 @@ int32_t Highest(const std::vector<float>& logits) {
   return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
-Toy MakeToy(bool chooses) {
-  return Toy(toy::Ladder(), 1, nullptr, chooses);
+Toy MakeToy(bool chooses, uint32_t vocab_size = toy::kVocab) {
+  return Toy(toy::Ladder(), 1, nullptr, chooses, vocab_size);
 }
 
 // Decode, prefill with one head, prefill after prefill.
@@ -226,7 +226,7 @@ TEST(EngineSampling, MorePenaltiesThanADeviceTakesAreRefusedBeforeAnyStep) {
   options.penalty_window = -1;
   qrt::Sampler sampler = *qrt::Sampler::Create(kLarge, options);
   for (uint32_t i = 0; i < QRT_GPU_MAX_PENALTIES; ++i) sampler.Accept(static_cast<int32_t>(i));
-  Toy toy = MakeToy(true);
+  Toy toy = MakeToy(true, kLarge);
   ToySession a(toy), b(toy);
   int32_t next = kUntouched;
   const int32_t token = 1;
@@ -242,6 +242,22 @@ TEST(EngineSampling, MorePenaltiesThanADeviceTakesAreRefusedBeforeAnyStep) {
   EXPECT_NE(status.message().find("65537"), std::string::npos) << status.ToString();
   EXPECT_EQ(a.session.position(), 0u);
   EXPECT_TRUE(toy.device->steps.empty());
+}
+
+// With more candidates than logits it would read behind them, with fewer write behind its own.
+TEST(EngineSampling, ASamplerOfAnotherVocabularyIsRefused) {
+  for (const bool chooses : {false, true}) {
+    Toy toy = MakeToy(chooses);
+    ToySession s(toy);
+    for (const uint32_t vocabulary : {toy::kVocab - 1, toy::kVocab + 1}) {
+      qrt::Sampler sampler = *qrt::Sampler::Create(vocabulary, Greedy());
+      int32_t next = kUntouched;
+      const qrt::Status status = AppendSampled(s.session, {1, 2}, &sampler, &next);
+      EXPECT_EQ(status.number(), 5355u) << status.ToString();
+      EXPECT_EQ(s.session.position(), 0u);
+      EXPECT_EQ(next, kUntouched);
+    }
+  }
 }
 
 // Records more tokens than a device takes when the logits of position 0 come.
@@ -261,9 +277,10 @@ TEST(EngineSampling, PenaltiesThatACallbackAddsAreCountedAgain) {
   sampler_options.penalty_window = -1;
   // Prefill and three heads, of which the last chooses; prefill, heads, and a step that chooses itself.
   for (const size_t length : {20, 65}) {
-    Toy toy = MakeToy(true);
+    constexpr uint32_t kLarge = QRT_GPU_MAX_PENALTIES + 10;
+    Toy toy = MakeToy(true, kLarge);
     ToySession s(toy);
-    qrt::Sampler sampler = *qrt::Sampler::Create(QRT_GPU_MAX_PENALTIES + 10, sampler_options);
+    qrt::Sampler sampler = *qrt::Sampler::Create(kLarge, sampler_options);
     Recorder recorder = {&sampler};
     const qrt_append_options options = Options(QRT_LOGITS_ALL, Recorder::Record, &recorder);
     std::vector<int32_t> tokens = Tokens(length);

@@ -316,14 +316,17 @@ inline std::vector<int32_t> Tokens(size_t count, uint64_t seed = 1) {
   return tokens;
 }
 
-// An engine over the toy device, which stays visible.
+// An engine over the toy device, which stays visible. Of a vocabulary beyond the toy's, the device leaves
+// further logits alone, and rows behind the first are not where the engine looks.
 struct Toy {
   explicit Toy(std::vector<qrt::Program> programs = Ladder(), uint32_t threads = 1,
-               const qrt_allocator* allocator = nullptr, bool chooses = false) {
+               const qrt_allocator* allocator = nullptr, bool chooses = false, uint32_t vocab_size = kVocab) {
     auto made = std::make_unique<Device>(programs, qrt::ThreadPool::Create(threads, 64), allocator);
     device = made.get();
     device->chooses = chooses;
-    status = qrt::Engine::Create(Plan(std::move(programs)), std::move(made), allocator, &engine);
+    qrt::ModelPlan plan = Plan(std::move(programs));
+    if (vocab_size != kVocab) plan.vocab_size = plan.logits_stride = vocab_size;
+    status = qrt::Engine::Create(std::move(plan), std::move(made), allocator, &engine);
   }
 
   Device* device = nullptr;

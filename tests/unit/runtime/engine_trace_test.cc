@@ -16,6 +16,7 @@ struct TracedToy {
     auto made = std::make_unique<toy::Device>(toy::Ladder(), qrt::ThreadPool::Create(1, 64));
     device = made.get();
     qrt::ModelPlan plan = toy::Plan(toy::Ladder());
+    plan.states = {{0, 32, 0, 0, true}, {32, toy::kStateBytes - 32}};
     plan.traces = {{2, 0, 4}, {5, 16, 4}};
     plan.values = {{2, 0, 4}, {5, 16, 4, 0, "attn_norm"}};
     EXPECT_TRUE(qrt::Engine::Create(std::move(plan), std::move(made), nullptr, &engine).ok());
@@ -86,6 +87,39 @@ TEST(EngineTrace, RowsThatAreNotKeptAreErrors) {
   const qrt::Status none = untraced.session.Trace(0, &trace);
   EXPECT_EQ(none.code(), Code::kUnavailable) << none.ToString();
   EXPECT_EQ(none.number(), 5326u) << none.ToString();
+}
+
+// Whatever rows were seen on the way, and gone back over: they are no part of the sequence.
+TEST(EngineTrace, TracesAreNoPartOfASequence) {
+  TracedToy toy, fresh;
+  const auto saved = [](const qrt::Session& session) {
+    std::vector<uint8_t> bytes(session.SaveSize());
+    EXPECT_TRUE(session.Save(bytes.data()).ok());
+    return bytes;
+  };
+  toy.device->keeps = {1, 2, 3, 4, 5, 6, 7, 8};
+  ASSERT_TRUE(toy::Append(*toy.session, {1}).ok());
+  ASSERT_TRUE(toy::Append(*fresh.session, {1}).ok());
+  EXPECT_EQ(saved(*toy.session), saved(*fresh.session)) << "equal sequences give equal snapshots";
+
+  const std::vector<uint8_t> snapshot = saved(*toy.session);
+  qrt::Session restored(*toy.engine, nullptr), fork(*toy.engine, nullptr);
+  ASSERT_TRUE(restored.Init({64}, nullptr).ok() && fork.Init({64}, nullptr).ok());
+  ASSERT_TRUE(restored.Restore(snapshot.data(), snapshot.size()).ok());
+  ASSERT_TRUE(fork.CopyOf(*toy.session, nullptr).ok());
+  qrt_layer_trace trace = {};
+  for (qrt::Session* session : {&restored, &fork}) {
+    EXPECT_EQ(session->Trace(0, &trace).number(), 5329u) << "another session's row, or none";
+    ASSERT_TRUE(toy::Append(*session, {2}).ok());
+    EXPECT_EQ(TraceOf(*session, 0).nonzero, 4u);
+  }
+  ASSERT_TRUE(toy::Append(*toy.session, {3}).ok());
+  qrt::Session empty(*toy.engine, nullptr);
+  ASSERT_TRUE(empty.Init({64}, nullptr).ok());
+  const std::vector<uint8_t> nothing = saved(empty);
+  ASSERT_TRUE(toy.session->Restore(nothing.data(), nothing.size()).ok());
+  ASSERT_TRUE(toy.session->Reset().ok());
+  EXPECT_EQ(TraceOf(*toy.session, 0).nonzero, 0u) << "zeros before the first token";
 }
 
 TEST(EngineTrace, ANumericFaultNamesTheFirstBadLayer) {

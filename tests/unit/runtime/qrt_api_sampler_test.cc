@@ -155,4 +155,22 @@ TEST_F(QrtSampling, OptionsTakeTheFilesPlace) {
   EXPECT_EQ(Choices(MakeSampler(greedy, &options).get()), (std::set<int32_t>{kHigh, kMiddle, kLow}));
 }
 
+TEST_F(QrtApi, RefusedGeneratingWritesNothing) {
+  const Artifact artifact = Open(path());
+  const Engine engine = MakeEngine(artifact.get());
+  const Session session = MakeSession(engine.get());
+  qrt_sampler* made = nullptr;
+  ASSERT_EQ(qrt_sampler_create(artifact.get(), nullptr, &made, nullptr), QRT_OK);
+  const Sampler sampler(made);
+  qrt_generate_options options = Sized<qrt_generate_options>();
+  options.sampler = sampler.get();
+  int32_t token = 0;
+  size_t count = 77;
+  EXPECT_EQ(qrt_session_generate(session.get(), 1000, &options, &token, 1, &count, nullptr),
+            QRT_INVALID_ARGUMENT);
+  EXPECT_EQ(count, 77u);
+  EXPECT_EQ(qrt_session_generate(session.get(), 5, &options, &token, 1, &count, nullptr), QRT_OK);
+  EXPECT_EQ(count, 1u);
+}
+
 }  // namespace

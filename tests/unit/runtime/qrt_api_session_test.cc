@@ -568,13 +568,19 @@ int InChild(Artifact& artifact, Engine& engine, Session& session) {
 }
 
 TEST_F(QrtApi, AChildOfForkIsToldThatItHasNoThreads) {
-  for (const uint32_t threads : {1u, 3u}) {
+  Pool pool;
+  const qrt_thread_pool injected = {&pool, Pool::Run};
+  for (const auto& [threads, workers] : {std::pair<uint32_t, const qrt_thread_pool*>{1, nullptr},
+                                         {3, nullptr},
+                                         {1, &injected},
+                                         {3, &injected}}) {
     Artifact artifact = Open(path());
-    Engine engine = MakeEngine(artifact.get(), threads);
+    Engine engine = MakeEngine(artifact.get(), threads, workers);
     Session session = MakeSession(engine.get());
     const std::vector<int32_t> tokens = Tokens(20);
     const std::vector<float> expected = AllLogits(session.get(), tokens, 20);
-    EXPECT_EQ(InChild(artifact, engine, session), threads == 1 ? 0 : 1) << threads << " threads";
+    EXPECT_EQ(InChild(artifact, engine, session), threads == 1 ? 0 : 1)
+        << threads << " threads, injected " << (workers != nullptr);
     ASSERT_EQ(qrt_session_reset(session.get(), nullptr), QRT_OK);
     EXPECT_EQ(AllLogits(session.get(), tokens, 20), expected) << "the parent goes on as before";
   }

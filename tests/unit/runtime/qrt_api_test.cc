@@ -34,13 +34,19 @@ TEST_F(QrtApi, WorksFromC) {
 
 // Compiled against the header of API 1.1: see old_caller.c.
 TEST_F(QrtApi, ProgramsOfAnOlderReleaseStillRun) {
-  const std::string command = std::string(QRT_OLD_CALLER) + " '" + path() + "' 2>&1";
-  FILE* pipe = popen(command.c_str(), "r");
-  ASSERT_NE(pipe, nullptr);
-  std::string said;
-  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) said += static_cast<char>(c);
-  EXPECT_EQ(pclose(pipe), 0) << "a program built against qrt.h 1.1 does not run any more: " << said;
-  EXPECT_EQ(std::count(said.begin(), said.end(), ' '), 8) << said;
+  qrt::testing::SampleParts parts = toy::ToyParts();
+  toy::AddGoldens(parts, false);
+  const std::string checked = File("checked.qbin");
+  WriteParts(parts, checked);
+  for (const std::string& file : {path(), checked}) {
+    const std::string command = std::string(QRT_OLD_CALLER) + " '" + file + "' 2>&1";
+    FILE* pipe = popen(command.c_str(), "r");
+    ASSERT_NE(pipe, nullptr);
+    std::string said;
+    for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) said += static_cast<char>(c);
+    EXPECT_EQ(pclose(pipe), 0) << "a program built against qrt.h 1.1 does not run any more: " << said;
+    EXPECT_EQ(std::count(said.begin(), said.end(), ' '), 8) << said;
+  }
 }
 
 TEST_F(QrtApi, DescribesWhatItOpened) {
@@ -449,6 +455,19 @@ TEST_F(QrtApi, StagesAreTimedOnEveryThread) {
   EXPECT_EQ(qrt_engine_stage(engine.get(), 2, 0, &info, &error), QRT_INVALID_ARGUMENT);
   EXPECT_EQ(qrt_engine_stage(engine.get(), 0, 2, &info, &error), QRT_INVALID_ARGUMENT);
   EXPECT_NE(std::strstr(error.message, "thread 2"), nullptr) << Say(error);
+}
+
+TEST_F(QrtApi, OneCancelForEachSessionOfABatchIsSpentByOneCall) {
+  const Artifact artifact = Open(path());
+  const Engine engine = MakeEngine(artifact.get());
+  const Session one = MakeSession(engine.get()), two = MakeSession(engine.get());
+  const int32_t token = 5;
+  qrt_append_options options = Sized<qrt_append_options>();
+  const qrt_batch_item items[] = {{one.get(), &token, 1, options}, {two.get(), &token, 1, options}};
+  qrt_session_cancel(one.get());
+  qrt_session_cancel(two.get());
+  EXPECT_EQ(qrt_engine_append(engine.get(), items, 2, nullptr), QRT_CANCELLED);
+  EXPECT_EQ(qrt_engine_append(engine.get(), items, 2, nullptr), QRT_OK) << "it was cancelled twice";
 }
 
 TEST_F(QrtApi, GoldensPassOrFail) {

@@ -52,11 +52,11 @@ class QrtHpp : public testing::Test {
 };
 
 TEST(QrtHppHeader, HasEveryFunctionOfTheCHeader) {
-  const std::string c = Read("qrt.h"), cpp = Read("qrt.hpp");
+  const std::string c = Read("qrt.h") + Read("session.h") + Read("text.h"), cpp = Read("qrt.hpp");
   const std::regex declared(R"(QRT_API [^;(]*?(qrt_\w+)\()");
   std::set<std::string> names;
   for (std::sregex_iterator at(c.begin(), c.end(), declared), end; at != end; ++at) names.insert((*at)[1]);
-  EXPECT_GT(names.size(), 40u) << "qrt.h was not understood";
+  EXPECT_GT(names.size(), 40u) << "the C headers were not understood";
   for (const std::string& name : names) {
     EXPECT_TRUE(std::regex_search(cpp, std::regex("\\b" + name + "\\b"))) << "qrt.hpp lacks " << name;
   }
@@ -123,6 +123,9 @@ TEST_F(QrtHpp, SessionsAloneBatchedSavedAndRestored) {
     return logits.size() == vocab;
   }));
   EXPECT_EQ(positions, (std::vector<uint64_t>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(Must(two.Generate(6, other, SIZE_MAX)).size(), 1u) << "room for all that could come was taken";
+  ASSERT_TRUE(two.Reset());
+  ASSERT_TRUE(two.Append(tokens));
   EXPECT_EQ(two.AppendForAllLogits(tokens, [](uint64_t, api::Span<const float>) { return false; }).status(),
             QRT_CANCELLED);
 

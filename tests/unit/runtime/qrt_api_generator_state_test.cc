@@ -1,0 +1,213 @@
+// What a generator knows of its session, and what calls leave that were refused, failed or cancelled. About
+// 1 s.
+#include <string>
+#include <vector>
+
+#include "tests/unit/runtime/qrt_generate_fixture.h"
+
+namespace {
+
+using namespace qrt_api;  // NOLINT: the fixture of this very test
+
+class QrtGeneratorState : public QrtGenerate {
+ protected:
+  // Stops when it was asked so often.
+  struct Patience {
+    int asked = 0, most = 0;
+  };
+  qrt_answer_options Stopping(Patience* patience, uint64_t most = kMost) {
+    qrt_answer_options options = Options(most);
+    options.ctx = patience;
+    options.on_text = [](void*, const char*, size_t) -> int32_t { return 0; };
+    options.stop = [](void* ctx) -> int32_t {
+      Patience& self = *static_cast<Patience*>(ctx);
+      return self.asked++ >= self.most;
+    };
+    return options;
+  }
+  // That the generator's tokens are `prompt` and what follows it by hand.
+  void ExpectAnswered(const qrt_generator* generator, const Ids& prompt, const char* what) {
+    Ids expected = prompt;
+    const Ids answer = ByHand(prompt);
+    expected.insert(expected.end(), answer.begin(), answer.end());
+    EXPECT_EQ(AllTokens(generator), expected) << what;
+  }
+};
+
+TEST_F(QrtGeneratorState, ASessionThatWasMovedToTheSameLengthIsFedAnew) {
+  const Session session = MakeSession(engine_.get());
+  const Generator generator = Over(session.get());
+  const Ids prompt = Prompt();
+  ASSERT_EQ(Generate(generator.get(), prompt, Options(4)).status, QRT_OK);
+  const Ids other(qrt_session_position(session.get()), 9);
+  ASSERT_EQ(qrt_session_reset(session.get(), nullptr), QRT_OK);
+  ASSERT_EQ(qrt_session_append(session.get(), other.data(), other.size(), nullptr, nullptr), QRT_OK);
+  const Said said = Generate(generator.get(), prompt, Options());
+  EXPECT_EQ(said.answer.reused_tokens, 0u) << "another sequence of the same length was taken for its own";
+  ExpectAnswered(generator.get(), prompt, "after a reset and other tokens");
+}
+
+TEST_F(QrtGeneratorState, TwoGeneratorsOfOneSessionDoNotMixTheirTexts) {
+  const Session session = MakeSession(engine_.get());
+  const Generator one = Over(session.get()), two = Over(session.get());
+  const Ids prompt = Prompt();
+  Ids other = prompt;
+  other[0] ^= 1;
+  ASSERT_EQ(Generate(one.get(), prompt, Options(5)).status, QRT_OK);
+  ASSERT_EQ(Generate(two.get(), other, Options(5)).status, QRT_OK);
+  ASSERT_EQ(More(one.get(), Options(kMost - 5)).status, QRT_OK);
+  ExpectAnswered(one.get(), prompt, "the first went on from what the second left");
+}
+
+TEST_F(QrtGeneratorState, ARefusedPromptLeavesTheSequence) {
+  const Session session = MakeSession(engine_.get());
+  const Generator generator = Over(session.get());
+  const Ids prompt = Prompt();
+  ASSERT_EQ(Generate(generator.get(), prompt, Options(5)).status, QRT_OK);
+  const Ids before = AllTokens(generator.get());
+  const uint64_t position = qrt_session_position(session.get());
+  Ids wrong = Tokens(50);
+  wrong.push_back(1000);
+  const Said said = Generate(generator.get(), wrong, Options(), 20);
+  EXPECT_EQ(said.error.code, 5304u) << Say(said.error);
+  EXPECT_EQ(said.answer.prompt_tokens + said.answer.reused_tokens, 0u);
+  EXPECT_EQ(qrt_session_position(session.get()), position);
+  EXPECT_EQ(AllTokens(generator.get()), before);
+}
+
+TEST_F(QrtGeneratorState, AnAnswerThatWasStoppedInItsPromptGoesOnThere) {
+  const Ids prompt = Tokens(100);
+  for (const int most : {0, 1, 2}) {
+    const Session session = MakeSession(engine_.get());
+    const Generator generator = Over(session.get());
+    Patience patience = {0, most};
+    const Said said = Generate(generator.get(), prompt, Stopping(&patience), 40);
+    EXPECT_EQ(said.status, QRT_OK) << Say(said.error);
+    EXPECT_EQ(said.answer.finish, QRT_FINISH_CANCELLED);
+    EXPECT_LT(qrt_session_position(session.get()), prompt.size()) << "asked " << patience.asked << " times";
+    const Said more = More(generator.get(), Options());
+    EXPECT_EQ(more.status, QRT_OK) << Say(more.error);
+    ExpectAnswered(generator.get(), prompt, "the rest of the prompt was forgotten");
+  }
+}
+
+TEST_F(QrtGeneratorState, StopIsAskedBeforeEachStepOfAPrompt) {
+  const Session session = MakeSession(engine_.get(), 512);
+  const Generator generator = Over(session.get());
+  qrt_engine_info info = Sized<qrt_engine_info>();
+  ASSERT_EQ(qrt_engine_describe(engine_.get(), &info, nullptr), QRT_OK);
+  Patience patience = {0, 1000};
+  const Ids prompt = Tokens(400);
+  ASSERT_EQ(Generate(generator.get(), prompt, Stopping(&patience, 0)).status, QRT_OK);
+  EXPECT_GE(patience.asked, static_cast<int>(prompt.size() / info.max_step_rows));
+}
+
+TEST_F(QrtGeneratorState, ACancelAheadOfAnAnswerCounts) {
+  const Session session = MakeSession(engine_.get());
+  const Generator generator = Over(session.get());
+  const Ids prompt = Prompt();
+  for (const char* what : {"of an empty session", "of another prompt"}) {
+    qrt_session_cancel(session.get());
+    const Said said = Generate(generator.get(), what[3] == 'a' ? Tokens(30) : prompt, Options());
+    EXPECT_EQ(said.answer.finish, QRT_FINISH_CANCELLED) << what;
+    EXPECT_EQ(said.answer.tokens, 0u) << what;
+    ASSERT_EQ(Generate(generator.get(), prompt, Options(3)).answer.tokens, 3u) << "it was asked for once";
+  }
+  qrt_session_cancel(session.get());
+  ASSERT_EQ(qrt_session_reset(session.get(), nullptr), QRT_OK);
+  EXPECT_EQ(Generate(generator.get(), prompt, Options(3)).answer.tokens, 3u) << "a reset clears it";
+}
+
+TEST_F(QrtGeneratorState, ThereIsACheckpointWhereTheSessionAlreadyStands) {
+  const Session session = MakeSession(engine_.get());
+  const Generator generator = Over(session.get());
+  const Ids system = Tokens(48);
+  const Said fed = Ask(Options(), [&](const qrt_answer_options* o, qrt_answer* answer, qrt_error* error) {
+    return qrt_generator_feed(generator.get(), system.data(), system.size(), 0, o, answer, error);
+  });
+  ASSERT_EQ(fed.status, QRT_OK) << Say(fed.error);
+  for (const int32_t token : {1000 % 256, 7, 9}) {
+    Ids prompt = system;
+    prompt.insert(prompt.end(), {token, token, token});
+    const Said said = Generate(generator.get(), prompt, Options(3), system.size());
+    EXPECT_EQ(said.answer.reused_tokens, system.size()) << Say(said.error);
+  }
+}
+
+TEST_F(QrtGeneratorState, AConversationOutlivesACallThatFails) {
+  uint64_t fed[2] = {};
+  for (const bool fails : {false, true}) {
+    const Session session = MakeSession(engine_.get(), 256);
+    const Generator generator = Over(session.get());
+    std::vector<qrt_chat_message> messages = {{"user", "tell me", nullptr}};
+    const Said first = Chat(generator.get(), messages, Options(12));
+    ASSERT_EQ(first.status, QRT_OK) << Say(first.error);
+    const std::string answer = WithoutReplacements(first.text), much(1000, 'x');
+    messages.push_back({"assistant", answer.c_str(), nullptr});
+    messages.push_back({"user", much.c_str(), nullptr});
+    if (fails) {
+      EXPECT_EQ(Chat(generator.get(), messages, Options(12)).status, QRT_CONTEXT_FULL);
+    }
+    messages.back().content = "and then";
+    const Said next = Chat(generator.get(), messages, Options(12));
+    ASSERT_EQ(next.status, QRT_OK) << Say(next.error);
+    fed[fails] = next.answer.prompt_tokens;
+  }
+  EXPECT_EQ(fed[1], fed[0]) << "what was said before the call that failed is fed again";
+}
+
+TEST_F(QrtGeneratorState, AFailedResumeChangesNothing) {
+  const Session session = MakeSession(engine_.get());
+  const Generator generator = Over(session.get());
+  std::vector<qrt_chat_message> messages = {{"user", "tell me", nullptr}};
+  const Said first = Chat(generator.get(), messages, Options(12));
+  ASSERT_EQ(first.status, QRT_OK) << Say(first.error);
+  int32_t next = -1;
+  const Ids tokens = AllTokens(generator.get(), &next);
+  const uint64_t held = qrt_session_position(session.get());
+  const auto resume = [&](Ids said, int32_t following, const qrt_chat_options* chat) {
+    qrt_error error = Sized<qrt_error>();
+    const std::vector<qrt_chat_message> past = {messages[0], {"assistant", "said", nullptr}};
+    EXPECT_NE(qrt_generator_resume(generator.get(), said.data(), said.size(), following, past.data(), 2, chat,
+                                   &error),
+              QRT_OK);
+    int32_t now = -2;
+    EXPECT_EQ(AllTokens(generator.get(), &now), tokens) << Say(error);
+    EXPECT_EQ(now, next) << Say(error);
+    return error.code;
+  };
+  Ids other = tokens;
+  other.resize(held, 5);
+  other[0] ^= 1;
+  const char* fields[] = {nullptr, "no JSON"};
+  qrt_chat_options unread = Sized<qrt_chat_options>();
+  unread.enable_thinking = -1;
+  unread.fields = fields;
+  EXPECT_NE(resume(other, 7, &unread), 0u) << "its messages were not understood";
+  other.push_back(3);
+  EXPECT_EQ(resume(other, 7, nullptr), 5354u) << "nothing is chosen behind a token that was not taken";
+}
+
+TEST_F(QrtGeneratorState, AnswersAreFilledAlsoWhereACallFails) {
+  const Session session = MakeSession(engine_.get());
+  const Generator generator = Over(session.get());
+  ASSERT_EQ(Generate(generator.get(), Tokens(8), Options(5)).status, QRT_OK);
+  qrt_answer answer = Sized<qrt_answer>();
+  answer.tokens = answer.prompt_tokens = 99;
+  qrt_answer_options options = Options();
+  options.sampler = nullptr;
+  const Ids prompt = Tokens(20);
+  EXPECT_EQ(qrt_generate(generator.get(), prompt.data(), prompt.size(), 0, &options, &answer, nullptr),
+            QRT_INVALID_ARGUMENT);
+  EXPECT_EQ(answer.tokens + answer.prompt_tokens, 0u) << "what was there before is no answer";
+  ASSERT_NE(answer.text, nullptr);
+  EXPECT_STREQ(answer.text, "");
+  // Behind token 1 every logit is NaN.
+  Ids faulty(30, 3);
+  faulty.push_back(1);
+  const Said said = Generate(generator.get(), faulty, Options());
+  EXPECT_EQ(said.status, QRT_NUMERIC_FAULT) << Say(said.error);
+  EXPECT_EQ(said.answer.prompt_tokens + said.answer.reused_tokens, faulty.size());
+}
+
+}  // namespace
