@@ -68,8 +68,8 @@ class CudaDevice final : public Device {
   DeviceResult Allocate(uint64_t bytes, DeviceBuffer* buffer) override;
   void Free(DeviceBuffer* buffer) override;
   DeviceResult Zero(const DeviceBuffer& buffer) override;
-  DeviceResult Read(std::span<const CopyRange> ranges) override;
-  DeviceResult Write(std::span<const CopyRange> ranges) override;
+  DeviceResult Read(std::span<const CopyRange> ranges) override { return Transfer(ranges, true); }
+  DeviceResult Write(std::span<const CopyRange> ranges) override { return Transfer(ranges, false); }
   const DeviceBuffer& arena() const override { return arena_; }
   DeviceResult TimeStages() override;
   std::span<const DeviceStage> stages() const override {
@@ -102,6 +102,11 @@ class CudaDevice final : public Device {
   CUresult Copy(const DeviceCopy& copy);
   // Of step `i`; `made`: tokens handed on before it, which it counts on.
   CUresult RunLink(std::span<const ChainStep> steps, size_t i, uint32_t* made);
+  // Between a buffer and memory that is not pinned. For such a copy the driver may wait until the stream
+  // comes to it, however long that takes: it gets one only when nothing else is under way.
+  CUresult CopyToHost(void* to, CUdeviceptr from, uint64_t bytes);
+  CUresult CopyFromHost(CUdeviceptr to, const void* from, uint64_t bytes);
+  DeviceResult Transfer(std::span<const CopyRange> ranges, bool to_host);
   // Waits for all that was begun. A device that does not end it is lost, with all that it was given.
   CUresult Finish();
   DeviceResult Settle(CUresult result);
@@ -345,19 +350,18 @@ DeviceResult CudaDevice::Run(const StepRequest& step) {
 }
 
 CUresult CudaDevice::RunStep(const StepRequest& step, std::span<const CudaGraph> graphs) {
-  const cuda::Functions& call = driver_.call;
   CUresult result = SendBlock(step, 0);
   if (result == kSuccess) result = Launch(graphs);
   const uint64_t rows = static_cast<uint64_t>(step.n_out);
-  if (result == kSuccess && step.logits != nullptr && rows != 0) {
-    result = call.MemcpyDtoHAsync(step.logits, spaces_[static_cast<size_t>(GpuSpace::kLogits)],
-                                  rows * logits_row_bytes_[step.program], stream_);
-    counters_.bytes_to_host += rows * logits_row_bytes_[step.program];
-  }
   if (result == kSuccess && step.chosen != nullptr && rows != 0) {
-    result = call.MemcpyDtoHAsync(results_, spaces_[static_cast<size_t>(GpuSpace::kResults)],
-                                  rows * sizeof(int32_t), stream_);
+    result = driver_.call.MemcpyDtoHAsync(results_, spaces_[static_cast<size_t>(GpuSpace::kResults)],
+                                          rows * sizeof(int32_t), stream_);
     counters_.bytes_to_host += rows * sizeof(int32_t);
+  }
+  if (result == kSuccess && step.logits != nullptr && rows != 0) {
+    const uint64_t bytes = rows * logits_row_bytes_[step.program];
+    result = CopyToHost(step.logits, spaces_[static_cast<size_t>(GpuSpace::kLogits)], bytes);
+    counters_.bytes_to_host += bytes;
   }
   // Also after a failure: what was begun reads and writes the caller's memory.
   const CUresult finished = Finish();
@@ -516,31 +520,27 @@ DeviceResult CudaDevice::Zero(const DeviceBuffer& buffer) {
   return Settle(result);
 }
 
-DeviceResult CudaDevice::Read(std::span<const CopyRange> ranges) {
-  if (lost_) return DeviceResult::kLost;
-  const Current current(driver_.call, context_);
-  if (current.result() != kSuccess) return Settle(current.result());
-  CUresult result = kSuccess;
-  for (const CopyRange& range : ranges) {
-    if (result != kSuccess) break;
-    if (range.bytes == 0) continue;
-    result =
-        driver_.call.MemcpyDtoHAsync(range.host, range.buffer->address + range.offset, range.bytes, stream_);
-  }
-  const CUresult finished = Finish();
-  return Settle(result != kSuccess ? result : finished);
+CUresult CudaDevice::CopyToHost(void* to, CUdeviceptr from, uint64_t bytes) {
+  const CUresult result = Finish();
+  return result == kSuccess ? driver_.call.MemcpyDtoHAsync(to, from, bytes, stream_) : result;
 }
 
-DeviceResult CudaDevice::Write(std::span<const CopyRange> ranges) {
+CUresult CudaDevice::CopyFromHost(CUdeviceptr to, const void* from, uint64_t bytes) {
+  const CUresult result = Finish();
+  return result == kSuccess ? driver_.call.MemcpyHtoDAsync(to, from, bytes, stream_) : result;
+}
+
+DeviceResult CudaDevice::Transfer(std::span<const CopyRange> ranges, bool to_host) {
   if (lost_) return DeviceResult::kLost;
   const Current current(driver_.call, context_);
-  if (current.result() != kSuccess) return Settle(current.result());
-  CUresult result = kSuccess;
+  CUresult result = current.result();
+  if (result != kSuccess) return Settle(result);
   for (const CopyRange& range : ranges) {
     if (result != kSuccess) break;
     if (range.bytes == 0) continue;
-    result =
-        driver_.call.MemcpyHtoDAsync(range.buffer->address + range.offset, range.host, range.bytes, stream_);
+    const CUdeviceptr address = range.buffer->address + range.offset;
+    result = to_host ? CopyToHost(range.host, address, range.bytes)
+                     : CopyFromHost(address, range.host, range.bytes);
   }
   const CUresult finished = Finish();
   return Settle(result != kSuccess ? result : finished);

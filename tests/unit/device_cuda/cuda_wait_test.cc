@@ -54,6 +54,38 @@ TEST(CudaWait, AHangIsALostDevice) {
   for (const std::string& problem : fake.problems) ADD_FAILURE() << problem;
 }
 
+// Memory of the caller's is not pinned, so the driver copies it there and then, behind all that the stream
+// has: that is waited for before, and not for ever.
+TEST(CudaWait, AHangBeforeACopyOfTheCallers) {
+#ifdef __SANITIZE_ADDRESS__
+  const __lsan::ScopedDisabler left_on_purpose;
+#endif
+  const Manifest& manifest = CudaModel().manifest();
+  const uint32_t decode = ProgramOf(manifest, kTokens, Output::kChosenLogits, 1);
+  std::vector<float> logits(manifest.model.logits_stride);
+  int32_t chosen = 0;
+  uint8_t bytes[16] = {};
+  for (const std::string what : {"logits", "logits beside a choice", "read", "write"}) {
+    FakeCuda fake;
+    CudaOptions options;
+    options.longest_wait = std::chrono::milliseconds(30);
+    auto made = CreateCudaDevice(CudaModel(), 0, options, fake.loader());
+    ASSERT_TRUE(made.ok()) << made.status().ToString();
+    Device& device = **made;
+    SequenceRows row(device, manifest, decode, 1);
+    row.step.logits = logits.data();
+    if (what == "logits beside a choice") row.step.chosen = &chosen;
+    const CopyRange range{&row.state, 0, bytes, sizeof bytes};
+    fake.hangs = true;
+    const DeviceResult result = what == "read"    ? device.Read({&range, 1})
+                                : what == "write" ? device.Write({&range, 1})
+                                                  : device.Run(row.step);
+    EXPECT_EQ(result, DeviceResult::kLost) << what;
+    EXPECT_NE(device.last_error().find("no answer"), std::string::npos) << what << device.last_error();
+    for (const std::string& problem : fake.problems) ADD_FAILURE() << what << ": " << problem;
+  }
+}
+
 // A device that hangs while weights go to it: an error, and again nothing is given back.
 TEST(CudaWait, AHangWhileItIsMade) {
 #ifdef __SANITIZE_ADDRESS__

@@ -308,7 +308,8 @@ CUresult MemFreeHost(void* memory) {
     Problem("cuMemFreeHost of what is none");
   return kSuccess;
 }
-// Pageable memory is read before the call returns, pinned memory whenever the stream comes to it.
+// Pageable memory is read before the call returns, for which that may wait for the stream; pinned memory
+// whenever the stream comes to it.
 CUresult ToDevice(CUdeviceptr to, const void* from, size_t bytes, CUstream) {
   FAKE_ENTER("cuMemcpyHtoDAsync_v2");
   Needs("cuMemcpyHtoDAsync_v2");
@@ -321,6 +322,7 @@ CUresult ToDevice(CUdeviceptr to, const void* from, size_t bytes, CUstream) {
     fake.pending.push_back([=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
     return kSuccess;
   }
+  if (fake.hangs) Problem("a copy from pageable memory waits for ever");
   const auto* begin = static_cast<const uint8_t*>(from);
   fake.pending.push_back([to, copy = std::vector<uint8_t>(begin, begin + bytes)] {
     std::memcpy(reinterpret_cast<void*>(to), copy.data(), copy.size());
@@ -338,7 +340,9 @@ CUresult ToHost(void* to, CUdeviceptr from, size_t bytes, CUstream) {
     const bool fill = bytes == sizeof result && result != 0;
     std::memcpy(to, fill ? static_cast<const void*>(&result) : reinterpret_cast<void*>(from), bytes);
   });
-  if (!fake.Pinned(to, bytes)) fake.Wait();
+  if (fake.Pinned(to, bytes)) return kSuccess;
+  if (fake.hangs) Problem("a copy to pageable memory waits for ever");
+  fake.Wait();
   return kSuccess;
 }
 CUresult OnDevice(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream) {

@@ -60,7 +60,7 @@ struct FakeCuda {
   std::string ptx;
   std::vector<Graph> launched;  // graphs, in order
   int waits = 0;                // for a stream
-  bool hangs = false;           // what a stream was given never ends
+  bool hangs = false;           // what a stream was given never ends, nor does a call that waits for it
   int uploads = 0;              // copies to the device
   std::set<void*> uploaded;     // graphs
   int32_t fill_results = 0;     // what a copy of 4-byte results gives back
