@@ -2,7 +2,7 @@
 //
 //   code/        compiled pieces (compiler/cache/code_store.h)
 //   artifacts/   KEY.qbin with KEY.seal, whole artifacts; requests, and what else is known of files (records)
-//   kernels/     what Vulkan and CUDA drivers compiled (qrt_engine_options.cache_dir)
+//   kernels/     what Vulkan drivers compiled (qrt_engine_options.cache_dir)
 #ifndef QRT_AOT_CACHE_LAYOUT_H_
 #define QRT_AOT_CACHE_LAYOUT_H_
 

@@ -1,5 +1,4 @@
 #include "runtime/capi/device_candidates.h"
-#include "runtime/capi/kernel_cache.h"
 #include "runtime/device/cuda/cuda_device.h"
 
 namespace qrt::capi {
@@ -48,12 +47,9 @@ Result<Candidate> FindCuda(const Request& request, int index) {
     CudaOptions options;
     options.index = info.index;
     options.max_dispatch_ms = DispatchMsOf(request.options);
-    options.kernel_cache_dir = KernelFolderOf(request);
     options.log = LogOf(request.services);
     options.progress = ProgressOf(request.options);
-    Result<std::unique_ptr<Device>> device = CreateCudaDevice(request.artifact, chosen, options, loader);
-    TrimCacheFolder(options.kernel_cache_dir, kKernelCacheBytes);
-    return device;
+    return CreateCudaDevice(request.artifact, chosen, options, loader);
   };
   return candidate;
 }

@@ -16,10 +16,10 @@
 namespace qrt::capi {
 namespace {
 
-// A name as KernelFile (runtime/device/gpu) gives it: 32 digits of a hash and what of a driver's it is;
+// A name as KernelFile (runtime/device/vulkan) gives it: 32 digits of a hash and what of a driver's it is;
 // behind that, while the file is being written, what mkstemp makes of ".XXXXXX".
 bool IsCacheFile(std::string_view name) {
-  constexpr std::string_view kSuffixes[] = {".vkpipelines", ".cubin"};
+  constexpr std::string_view kSuffix = ".vkpipelines";
   constexpr size_t kDigits = 32, kTemporary = 7;
   const auto all = [](std::string_view text, auto&& wanted) {
     return std::all_of(text.begin(), text.end(), wanted);
@@ -30,10 +30,8 @@ bool IsCacheFile(std::string_view name) {
     return false;
   }
   std::string_view rest = name.substr(kDigits);
-  const auto suffix = std::find_if(std::begin(kSuffixes), std::end(kSuffixes),
-                                   [&](std::string_view s) { return rest.substr(0, s.size()) == s; });
-  if (suffix == std::end(kSuffixes)) return false;
-  rest.remove_prefix(suffix->size());
+  if (rest.substr(0, kSuffix.size()) != kSuffix) return false;
+  rest.remove_prefix(kSuffix.size());
   return rest.empty() || (rest.size() == kTemporary && rest[0] == '.' && all(rest.substr(1), [&](char c) {
                             return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
                           }));

@@ -19,7 +19,6 @@ using CUstream = struct CUstream_st*;
 using CUevent = struct CUevent_st*;
 using CUgraph = struct CUgraph_st*;
 using CUgraphExec = struct CUgraphExec_st*;
-using CUlinkState = struct CUlinkState_st*;
 
 // CUresult
 inline constexpr CUresult kSuccess = 0;
@@ -45,8 +44,6 @@ inline constexpr int kCapabilityMinor = 76;
 // CUjit_option
 inline constexpr int kJitErrorLog = 5;
 inline constexpr int kJitErrorLogBytes = 6;
-
-inline constexpr int kJitInputPtx = 1;  // CUjitInputType
 
 inline constexpr int kAllowOverlap = 6;  // CUlaunchAttributeID: programmatic stream serialization
 
@@ -86,12 +83,6 @@ inline constexpr unsigned kEventRecordExternal = 1;  // CUevent_record_flags: a 
   F(CtxPushCurrent, "cuCtxPushCurrent_v2", (CUcontext context))                                           \
   F(CtxPopCurrent, "cuCtxPopCurrent_v2", (CUcontext * context))                                           \
   F(MemGetInfo, "cuMemGetInfo_v2", (size_t * free_bytes, size_t * total))                                 \
-  F(LinkCreate, "cuLinkCreate_v2", (unsigned n_options, int* options, void** values, CUlinkState* state)) \
-  F(LinkAddData, "cuLinkAddData_v2",                                                                      \
-    (CUlinkState state, int type, void* data, size_t bytes, const char* name, unsigned n_options,         \
-     int* options, void** values))                                                                        \
-  F(LinkComplete, "cuLinkComplete", (CUlinkState state, void** cubin, size_t* bytes))                     \
-  F(LinkDestroy, "cuLinkDestroy", (CUlinkState state))                                                    \
   F(ModuleLoadDataEx, "cuModuleLoadDataEx",                                                               \
     (CUmodule * module, const void* image, unsigned n_options, int* options, void** values))              \
   F(ModuleUnload, "cuModuleUnload", (CUmodule module))                                                    \

@@ -88,7 +88,7 @@ class CudaDevice final : public Device {
 
  private:
   Status MakeContext();
-  Status LoadKernels(const GpuCode& code, const Hash128& code_hash, const CudaOptions& options);
+  Status LoadKernels(const GpuCode& code);
   Status Place(const GpuCode& code, std::span<const uint8_t> weights, const CudaOptions& options);
   Status Upload(CUdeviceptr to, std::span<const uint8_t> from, const CudaOptions& options);
   Status TakeMemory(const char* what, uint64_t bytes, CUdeviceptr* address);
@@ -184,7 +184,7 @@ Status CudaDevice::Init(const CudaOptions& options) {
   QRT_RETURN_IF_ERROR(MakeContext());
   const Current current(driver_.call, context_);
   if (current.result() != kSuccess) return driver_.Error(current.result(), "cuCtxPushCurrent");
-  QRT_RETURN_IF_ERROR(LoadKernels(*code, artifact_.code_hash(place_), options));
+  QRT_RETURN_IF_ERROR(LoadKernels(*code));
   QRT_RETURN_IF_ERROR(Place(*code, artifact_.weights(place_), options));
   max_dispatch_ms_ = options.max_dispatch_ms;
   const CudaPacing pacing(info_.bytes_per_second, max_dispatch_ms_);
@@ -213,9 +213,8 @@ Status CudaDevice::MakeContext() {
   return result == kSuccess ? Status() : driver_.Error(result, "cuStreamCreate");
 }
 
-Status CudaDevice::LoadKernels(const GpuCode& code, const Hash128& code_hash, const CudaOptions& options) {
-  Result<cuda::CUmodule> module =
-      LoadCudaModule(driver_, code.ptx, CubinFile(options.kernel_cache_dir, info_, code_hash), options.log);
+Status CudaDevice::LoadKernels(const GpuCode& code) {
+  Result<cuda::CUmodule> module = LoadCudaModule(driver_, code.ptx);
   if (!module.ok()) return module.status();
   module_ = *module;
   for (const GpuKernel& kernel : code.kernels) {

@@ -42,10 +42,7 @@ struct CudaOptions {
   int index = 0;  // as in ListCudaDevices
   double max_dispatch_ms =
       200;  // longest launch without logits to aim for: a watchdog kills long ones. <= 0: no limit
-  std::chrono::nanoseconds longest_wait = cuda::kLongestWait;  // then the device is lost
-  // Where the machine code that the driver makes of the artifact's PTX is kept between runs; empty: nowhere,
-  // so that it is made each time.
-  std::string kernel_cache_dir;
+  std::chrono::nanoseconds longest_wait = cuda::kLongestWait;    // then the device is lost
   std::function<void(bool warning, std::string_view line)> log;  // empty: silence
   std::function<bool(uint64_t done, uint64_t total)> progress;   // of the weights; false stops; empty: none
 };
@@ -73,10 +70,10 @@ Result<std::vector<CudaDeviceInfo>> ListCudaDevices(const CudaLoader& loader);
 // name.
 Result<size_t> ChooseCudaCode(const Manifest& manifest, const CudaDeviceInfo& device, std::string_view name);
 
-// Uploads the weights, lets the driver compile the kernels where they are not kept, and records the programs
-// as graphs. TimeStages reads its code again, so the artifact must outlive the device. Errors: those of
-// ListCudaDevices and GpuCode::Read; Q5010 the device was lost, Q5014 no such index, Q5016 stopped by
-// `progress`, Q6001 out of device memory.
+// Uploads the weights, lets the driver compile the kernels, and records the programs as graphs. TimeStages
+// reads its code again, so the artifact must outlive the device. Errors: those of ListCudaDevices and
+// GpuCode::Read; Q5010 the device was lost, Q5014 no such index, Q5016 stopped by `progress`, Q6001 out of
+// device memory.
 Result<std::unique_ptr<Device>> CreateCudaDevice(const Artifact& artifact, size_t variant,
                                                  const CudaOptions& options, const CudaLoader& loader);
 

@@ -10,8 +10,8 @@
 
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
-#include "runtime/device/gpu/kernel_file.h"
 #include "runtime/device/vulkan/facts.h"
+#include "runtime/device/vulkan/kernel_file.h"
 
 namespace qrt {
 

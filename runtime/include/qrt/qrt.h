@@ -304,7 +304,7 @@ typedef struct qrt_engine_options {
                            * each part's kind. Since 1.3 */
   double max_dispatch_ms; /* GPU: longest piece of work to hand over at once; 0: 200; negative: no limit */
   const char*
-      cache_dir; /* GPU: where what the driver makes of SPIR-V or PTX is kept between runs; made if missing,
+      cache_dir; /* Vulkan: where what the driver makes of SPIR-V is kept between runs; made if missing and
                   * kept below 256 MiB; any number of processes may share it. NULL: nowhere */
   qrt_progress_fn progress; /* GPU: bytes of weights copied so far, and in all; non-zero: stop. NULL: none */
   void* progress_ctx;

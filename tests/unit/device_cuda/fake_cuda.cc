@@ -1,5 +1,6 @@
 #include "tests/unit/device_cuda/fake_cuda.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "runtime/device/cuda/cuda_api.h"
@@ -57,8 +58,6 @@ namespace {
 using namespace cuda;
 
 constexpr CUresult kInvalidValue = 1;
-constexpr CUresult kInvalidImage = 200;
-constexpr char kCubinMark[] = "CUBIN ";
 constexpr CUresult kInvalidContext = 201;
 
 // True when this call is to fail.
@@ -197,55 +196,23 @@ CUresult MemGetInfo(size_t* free_bytes, size_t* total) {
   *total = 2;
   return kSuccess;
 }
-CUresult LinkCreate(unsigned options, int* names, void** values, CUlinkState* state) {
-  FAKE_ENTER("cuLinkCreate_v2");
-  Needs("cuLinkCreate_v2");
-  if (options != 2 || names[0] != kJitErrorLog) Problem("cuLinkCreate without a place for errors");
-  fake.link_log = static_cast<char*>(values[0]);
-  *state = reinterpret_cast<CUlinkState>(Handle<char*>(fake.links));
-  return kSuccess;
-}
-CUresult LinkAddData(CUlinkState state, int type, void* data, size_t bytes, const char*, unsigned, int*,
-                     void**) {
-  FAKE_ENTER("cuLinkAddData_v2");
-  if (fake.links.count(state) == 0) Problem("cuLinkAddData of a dead state");
-  const char* text = static_cast<const char*>(data);
-  if (type != kJitInputPtx || bytes == 0 || text[bytes - 1] != '\0')
-    Problem("the PTX does not end with a NUL");
-  fake.cubin = kCubinMark + std::string(text);
-  return kSuccess;
-}
-CUresult LinkComplete(CUlinkState state, void** cubin, size_t* bytes) {
+CUresult ModuleLoad(CUmodule* module, const void* image, unsigned options, int* names, void** values) {
   FakeCuda& fake = *FakeCuda::now;
-  if (Fails("cuLinkComplete")) {
-    std::strcpy(fake.link_log, "ptxas: made to fail");
+  const Within within;
+  Needs("cuModuleLoadDataEx");
+  if (options != 2 || names[0] != kJitErrorLog || names[1] != kJitErrorLogBytes) {
+    Problem("PTX is compiled without a place for errors");
+    return kInvalidValue;
+  }
+  if (Fails("cuModuleLoadDataEx")) {
+    // The driver writes as much as there is room for, and says how much that was.
+    const size_t room = reinterpret_cast<size_t>(values[1]),
+                 bytes = std::min(room, fake.compiler_says.size());
+    std::memcpy(values[0], fake.compiler_says.data(), bytes);
+    values[1] = reinterpret_cast<void*>(bytes);
     return fake.fail_with;
   }
-  if (fake.links.count(state) == 0) Problem("cuLinkComplete of a dead state");
-  ++fake.compiled;
-  *cubin = fake.cubin.data();
-  *bytes = fake.cubin.size() + 1;
-  return kSuccess;
-}
-CUresult LinkDestroy(CUlinkState state) {
-  FakeCuda::now->cubin.assign(FakeCuda::now->cubin.size(), '#');  // the driver's own memory
-  Drop(FakeCuda::now->links, state, "link state");
-  return kSuccess;
-}
-CUresult ModuleLoad(CUmodule* module, const void* image, unsigned, int*, void**) {
-  FAKE_ENTER("cuModuleLoadDataEx");
-  Needs("cuModuleLoadDataEx");
-  // What LinkComplete makes is the PTX behind a mark.
-  const std::string text = static_cast<const char*>(image);
-  if (text.substr(0, sizeof kCubinMark - 1) != kCubinMark) {
-    Problem("cuModuleLoadDataEx of what is no machine code");
-    return kInvalidImage;
-  }
-  if (fake.refuses_cubins) {
-    fake.refuses_cubins = false;
-    return kInvalidImage;
-  }
-  fake.ptx = text.substr(sizeof kCubinMark - 1);
+  fake.ptx = static_cast<const char*>(image);
   *module = reinterpret_cast<CUmodule>(Handle<char*>(fake.modules));
   return kSuccess;
 }
@@ -522,10 +489,6 @@ void* Function(const std::string& name) {
       {"cuCtxPushCurrent_v2", reinterpret_cast<void*>(CtxPush)},
       {"cuCtxPopCurrent_v2", reinterpret_cast<void*>(CtxPop)},
       {"cuMemGetInfo_v2", reinterpret_cast<void*>(MemGetInfo)},
-      {"cuLinkCreate_v2", reinterpret_cast<void*>(LinkCreate)},
-      {"cuLinkAddData_v2", reinterpret_cast<void*>(LinkAddData)},
-      {"cuLinkComplete", reinterpret_cast<void*>(LinkComplete)},
-      {"cuLinkDestroy", reinterpret_cast<void*>(LinkDestroy)},
       {"cuModuleLoadDataEx", reinterpret_cast<void*>(ModuleLoad)},
       {"cuModuleUnload", reinterpret_cast<void*>(ModuleUnload)},
       {"cuModuleGetFunction", reinterpret_cast<void*>(ModuleGetFunction)},

@@ -52,12 +52,9 @@ struct FakeCuda {
   int calls = 0;                      // that can fail
   std::vector<std::string> problems;  // misuse
   std::map<uint64_t, std::vector<uint8_t>> memory, pinned;
-  std::set<void*> contexts, modules, streams, graphs, execs, links, events;
-  int compiled = 0;             // how often PTX was made machine code
-  bool refuses_cubins = false;  // the next one that is loaded
-  std::string cubin;            // that the last link made
-  char* link_log = nullptr;
-  std::string ptx;
+  std::set<void*> contexts, modules, streams, graphs, execs, events;
+  std::string ptx;              // of the last module
+  std::string compiler_says;    // of PTX that cannot be compiled
   std::vector<Graph> launched;  // graphs, in order
   int waits = 0;                // for a stream
   bool hangs = false;           // what a stream was given never ends, nor does a call that waits for it
@@ -81,7 +78,7 @@ struct FakeCuda {
 
   bool Clean() const {
     return memory.empty() && pinned.empty() && contexts.empty() && modules.empty() && streams.empty() &&
-           graphs.empty() && execs.empty() && links.empty() && events.empty() && Current().empty();
+           graphs.empty() && execs.empty() && events.empty() && Current().empty();
   }
   bool Inside(uint64_t address, uint64_t bytes) const;
   bool Pinned(const void* memory, uint64_t bytes) const;

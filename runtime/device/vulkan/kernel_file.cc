@@ -1,4 +1,4 @@
-#include "runtime/device/gpu/kernel_file.h"
+#include "runtime/device/vulkan/kernel_file.h"
 
 #include <unistd.h>
 

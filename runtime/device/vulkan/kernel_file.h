@@ -1,6 +1,6 @@
 // What a driver made of an artifact's kernels, kept between runs: a file in a folder of the user's.
-#ifndef RUNTIME_DEVICE_GPU_KERNEL_FILE_H_
-#define RUNTIME_DEVICE_GPU_KERNEL_FILE_H_
+#ifndef RUNTIME_DEVICE_VULKAN_KERNEL_FILE_H_
+#define RUNTIME_DEVICE_VULKAN_KERNEL_FILE_H_
 
 #include <cstdint>
 #include <span>
@@ -16,8 +16,8 @@ namespace qrt {
 // did not write itself.
 class KernelFile {
  public:
-  // `folder` empty: nothing is read or written. `suffix`: of the kind of file (".cubin"). `key`: of all that
-  // the bytes depend on: device, driver, the artifact's code.
+  // `folder` empty: nothing is read or written. `suffix`: of the kind of file (".vkpipelines"). `key`: of all
+  // that the bytes depend on: device, driver, the artifact's code.
   KernelFile(const std::string& folder, std::string_view suffix, const Hash128& key);
 
   // Empty when there is no file, or not a good one; *problem then says why if it is damaged or foreign.
@@ -34,4 +34,4 @@ class KernelFile {
 
 }  // namespace qrt
 
-#endif  // RUNTIME_DEVICE_GPU_KERNEL_FILE_H_
+#endif  // RUNTIME_DEVICE_VULKAN_KERNEL_FILE_H_
