@@ -83,9 +83,10 @@ Engine MakeEngine(qrt_artifact* artifact, const char* device) {
   return Engine(engine);
 }
 
-Session MakeSession(qrt_engine* engine) {
+Session MakeSession(qrt_engine* engine, uint64_t tokens_ahead = 1) {
   qrt_session_options options = Sized<qrt_session_options>();
   options.context_tokens = 256;
+  options.tokens_ahead = tokens_ahead;
   qrt_session* session = nullptr;
   qrt_error error = Sized<qrt_error>();
   EXPECT_EQ(qrt_session_create(engine, &options, &session, &error), QRT_OK) << Say(error);
@@ -360,6 +361,52 @@ TEST_P(GpuEngineConformance, ChosenOnTheDevice) {
       qrt_sampler_accept(on_host.get(), want);
       qrt_sampler_accept(on_device.get(), want);
       tokens = {next};
+    }
+  }
+}
+
+// Tokens that the device decodes one behind the other in one submission, each fed what the one before chose,
+// are those that it chooses one by one, by every way that it has of choosing.
+TEST_P(GpuEngineConformance, TokensAheadAreTheSame) {
+  qrt_artifact* artifact = Open(kTrained, GetParam());
+  ASSERT_NE(artifact, nullptr);
+  Engine engine = MakeEngine(artifact, device());
+  ASSERT_NE(engine, nullptr);
+  struct Way {
+    const char* name;
+    float temperature;
+    int32_t top_k;
+  };
+  for (const Way& way : {Way{"greedy", 0, 0}, Way{"drawn from few", .8f, 40}, Way{"drawn", .8f, 0}}) {
+    SCOPED_TRACE(way.name);
+    std::vector<int32_t> one_by_one;
+    for (const uint64_t ahead : {1, 4}) {
+      qrt_sampler_options sampling = Sized<qrt_sampler_options>();
+      ASSERT_EQ(qrt_sampler_defaults(artifact, &sampling, nullptr), QRT_OK);
+      sampling.temperature = way.temperature;
+      sampling.top_k = way.top_k;
+      sampling.seed = 7;
+      sampling.repeat_penalty = 1;
+      qrt_sampler* made = nullptr;
+      ASSERT_EQ(qrt_sampler_create(artifact, &sampling, &made, nullptr), QRT_OK);
+      const Sampler sampler(made);
+      const Session session = MakeSession(engine.get(), ahead);
+      qrt_generate_options options = Sized<qrt_generate_options>();
+      options.sampler = sampler.get();
+      std::vector<int32_t> tokens = {940};
+      while (tokens.size() < 13) {
+        int32_t next[4] = {};
+        size_t count = 0;
+        qrt_error error = Sized<qrt_error>();
+        ASSERT_EQ(qrt_session_generate(session.get(), tokens.back(), &options, next, 4, &count, &error),
+                  QRT_OK)
+            << Say(error);
+        ASSERT_EQ(count, ahead) << "tokens of a call";
+        tokens.insert(tokens.end(), next, next + count);
+        qrt_sampler_accept(sampler.get(), tokens.back());
+      }
+      if (ahead == 1) one_by_one = tokens;
+      EXPECT_EQ(tokens, one_by_one) << ahead << " at once";
     }
   }
 }

@@ -38,15 +38,15 @@ uint64_t VulkanSpaces::Resolve(const GpuArg& arg) const {
 
 Status RecordProgram(VulkanContext& context, const GpuCode& code, const VulkanKernels& kernels,
                      const VulkanSpaces& spaces, const std::vector<GpuDispatch>& dispatches,
-                     size_t max_segments, bool repeats, VulkanProgram* out) {
+                     size_t max_segments, VulkanProgram* out) {
   double total = 0;
   for (const GpuDispatch& d : dispatches) total += Weight(d.cost);
   // Two neighbours weigh more than one share, so there are not more segments than asked for.
-  const double share = max_segments <= 1 ? total : 2 * total / static_cast<double>(max_segments);
+  const double share = max_segments == 1 ? total : 2 * total / static_cast<double>(max_segments);
   VkCommandBufferInheritanceInfo inheritance{VK_STRUCTURE_TYPE_COMMAND_BUFFER_INHERITANCE_INFO};
   VkCommandBufferBeginInfo begin{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
   begin.pInheritanceInfo = &inheritance;
-  if (repeats) begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
+  if (max_segments == 1) begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
   for (size_t at = 0; at < dispatches.size();) {
     VulkanSegment segment{VK_NULL_HANDLE, {}, at, at};
     VkResult result = context.AllocateCommands(VK_COMMAND_BUFFER_LEVEL_SECONDARY, &segment.commands);
@@ -60,7 +60,7 @@ Status RecordProgram(VulkanContext& context, const GpuCode& code, const VulkanKe
       segment.cost += dispatches[at].cost;
       weight += Weight(dispatches[at].cost);
       ++at;
-    } while (at < dispatches.size() && (max_segments <= 1 || weight + Weight(dispatches[at].cost) <= share));
+    } while (at < dispatches.size() && (max_segments == 1 || weight + Weight(dispatches[at].cost) <= share));
     segment.end = at;
     result = context.vk().EndCommandBuffer(segment.commands);
     if (result != VK_SUCCESS) return VulkanError(result, "to record a program");

@@ -39,11 +39,11 @@ void RecordDispatch(VulkanContext& context, const GpuCode& code, const VulkanKer
                     const VulkanSpaces& spaces, const GpuDispatch& d, VkCommandBuffer commands,
                     VkPipeline* bound);
 
-// Cuts the dispatches into at most `max_segments` of about the same cost. `repeats`: a submission may hold
-// them more than once. Errors: Q5010, Q5011, Q6001.
+// Cuts the dispatches into at most `max_segments` of about the same cost. With 1, which is how whatever steps
+// of a chain run is recorded, a submission may hold them more than once. Errors: Q5010, Q5011, Q6001.
 Status RecordProgram(VulkanContext& context, const GpuCode& code, const VulkanKernels& kernels,
                      const VulkanSpaces& spaces, const std::vector<GpuDispatch>& dispatches,
-                     size_t max_segments, bool repeats, VulkanProgram* out);
+                     size_t max_segments, VulkanProgram* out);
 
 }  // namespace qrt
 

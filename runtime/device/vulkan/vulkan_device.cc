@@ -65,8 +65,8 @@ class VulkanDevice final : public Device {
   DeviceResult Allocate(uint64_t bytes, DeviceBuffer* buffer) override;
   void Free(DeviceBuffer* buffer) override;
   DeviceResult Zero(const DeviceBuffer& buffer) override;
-  DeviceResult Read(std::span<const CopyRange> ranges) override;
-  DeviceResult Write(std::span<const CopyRange> ranges) override;
+  DeviceResult Read(std::span<const CopyRange> ranges) override { return Transfer(ranges, true); }
+  DeviceResult Write(std::span<const CopyRange> ranges) override { return Transfer(ranges, false); }
   const DeviceBuffer& arena() const override { return arena_; }
   DeviceResult TimeStages() override;
   std::span<const DeviceStage> stages() const override {
@@ -110,9 +110,8 @@ class VulkanDevice final : public Device {
 
   // Null: there is none. Few tokens are drawn as many are where there is nothing shorter.
   const Sample* FindSample(GpuSampling kind, int64_t rows) const;
-  // Copies, of the host's block at `from` what a step wrote, and between buffers: `to` and `from` are places
-  // there.
-  // Of the step's block at step_host_ + `from`.
+  DeviceResult Transfer(std::span<const CopyRange> ranges, bool to_host);
+  // Copies into commands_: a step's block at step_host_ + `from`, and between buffers.
   void CopyBlock(uint64_t bytes, uint64_t from);
   void Copy(const VulkanBuffer& from, uint64_t from_offset, const VulkanBuffer& to, uint64_t to_offset,
             uint64_t bytes);
@@ -318,13 +317,11 @@ Status VulkanDevice::Record(const Manifest& manifest, const GpuCode& code) {
       for (const GpuDispatch& d : code.programs[i].dispatches) costs_[i].Add(d.cost);
     }
     QRT_RETURN_IF_ERROR(RecordProgram(*context_, code, kernels_, spaces_, code.programs[i].dispatches,
-                                      cut ? kMostSegments : 1, info.facts.gives == Output::kLogits,
-                                      &programs_[i].segments));
+                                      cut ? kMostSegments : 1, &programs_[i].segments));
   }
   for (const GpuSampleProgram& p : code.sample_programs) {
     Sample& sample = sample_programs_.emplace_back(Sample{p.kind, p.rows, {}});
-    QRT_RETURN_IF_ERROR(RecordProgram(*context_, code, kernels_, spaces_, p.dispatches, 1,
-                                      p.kind == GpuSampling::kGuess, &sample.segments));
+    QRT_RETURN_IF_ERROR(RecordProgram(*context_, code, kernels_, spaces_, p.dispatches, 1, &sample.segments));
   }
   return Status();
 }
@@ -557,24 +554,16 @@ DeviceResult VulkanDevice::Zero(const DeviceBuffer& buffer) {
   return result == VK_SUCCESS ? DeviceResult::kOk : Fail(result, "to clear device memory");
 }
 
-DeviceResult VulkanDevice::Read(std::span<const CopyRange> ranges) {
+DeviceResult VulkanDevice::Transfer(std::span<const CopyRange> ranges, bool to_host) {
   if (context_->lost()) return DeviceResult::kLost;
   for (const CopyRange& r : ranges) {
     if (r.bytes == 0) continue;
-    const VkResult result =
-        transfer_.Read(BufferOf(*r.buffer), r.offset, static_cast<uint8_t*>(r.host), r.bytes);
-    if (result != VK_SUCCESS) return Fail(result, "to read device memory");
-  }
-  return DeviceResult::kOk;
-}
-
-DeviceResult VulkanDevice::Write(std::span<const CopyRange> ranges) {
-  if (context_->lost()) return DeviceResult::kLost;
-  for (const CopyRange& r : ranges) {
-    if (r.bytes == 0) continue;
-    const VkResult result =
-        transfer_.Write(BufferOf(*r.buffer), r.offset, static_cast<const uint8_t*>(r.host), r.bytes);
-    if (result != VK_SUCCESS) return Fail(result, "to write device memory");
+    const VulkanBuffer& buffer = BufferOf(*r.buffer);
+    auto* const host = static_cast<uint8_t*>(r.host);
+    const VkResult result = to_host ? transfer_.Read(buffer, r.offset, host, r.bytes)
+                                    : transfer_.Write(buffer, r.offset, host, r.bytes);
+    if (result != VK_SUCCESS)
+      return Fail(result, to_host ? "to read device memory" : "to write device memory");
   }
   return DeviceResult::kOk;
 }
