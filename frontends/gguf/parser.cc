@@ -432,7 +432,8 @@ std::vector<uint64_t> Parser::Extents(const std::vector<Tensor>& tensors) const 
 }
 
 // Writers gave type id 42 two layouts. The tensor's extent tells which: its bytes, and less than `alignment_`
-// bytes of padding. Small tensors may fit both and then go with the others of the file.
+// bytes of padding. Small tensors may fit both and then go with the others of the file; where no tensor
+// decides, what lies in them does.
 absl::Status Parser::ChooseSharedFormats(std::vector<Tensor>* tensors,
                                          const std::vector<uint64_t>& offset_fields) const {
   const auto shared = [](const Tensor& t) { return t.bytes > 0 && next_format_of_same_id(t.format); };
@@ -461,7 +462,7 @@ absl::Status Parser::ChooseSharedFormats(std::vector<Tensor>* tensors,
                        TensorWhere(path_, t.name, offset_fields[i]),
                        "the file comes from a fork with another layout, or is damaged");
     }
-    if (fitting.size() > 1) {
+    if (fitting.size() > 1) {  // no id has three
       open.push_back(i);
       continue;
     }
@@ -469,12 +470,47 @@ absl::Status Parser::ChooseSharedFormats(std::vector<Tensor>* tensors,
     t.format = fitting[0];
     t.bytes = *BytesIn(t, fitting[0]);
   }
+  if (!others && !open.empty()) {
+    absl::StatusOr<Format> told = TellByContent(*tensors, open, offset_fields[open[0]]);
+    if (!told.ok()) return told.status();
+    others = *told;
+  }
   for (size_t i : open) {
     Tensor& t = (*tensors)[i];
     t.format = others.value_or(t.format);
     t.bytes = BytesIn(t, t.format).value_or(t.bytes);
   }
   return absl::OkStatus();
+}
+
+// The format of tensors that fit both of their type id: the shorter one where nothing but zeros follows its
+// bytes, which is what writers pad with and what the last codes of the longer one are not in every tensor. It
+// stands unless only the other's scales are finite.
+absl::StatusOr<Format> Parser::TellByContent(const std::vector<Tensor>& tensors,
+                                             const std::vector<size_t>& open, uint64_t offset_field) const {
+  const Tensor& first = tensors[open[0]];
+  const uint8_t* data = bytes_.data() + qrt::Checked(position_).aligned(alignment_).value();
+  Format shorter = first.format, longer = *next_format_of_same_id(first.format);
+  if (*BytesIn(first, longer) < *BytesIn(first, shorter)) std::swap(shorter, longer);
+  const bool padded = std::all_of(open.begin(), open.end(), [&](size_t i) {
+    const uint8_t* begin = data + tensors[i].file_offset;
+    return std::all_of(begin + *BytesIn(tensors[i], shorter), begin + *BytesIn(tensors[i], longer),
+                       [](uint8_t b) { return b == 0; });
+  });
+  const auto finite = [&](Format format) {
+    return std::all_of(open.begin(), open.end(), [&](size_t i) {
+      const int64_t blocks = tensors[i].elements() / format_info(format).block_elems;
+      return first_not_finite(format, data + tensors[i].file_offset, blocks) == nullptr;
+    });
+  };
+  const Format told = padded ? shorter : longer, other = padded ? longer : shorter;
+  if (finite(told) || !finite(other)) return told;
+  return MakeError("Q1215",
+                   Concat("it cannot be told whether tensors of type id ", format_info(told).ggml_id, " are ",
+                          format_info(told).name, " or ", format_info(other).name,
+                          ": their sizes fit both, the bytes behind them the first, the scales the second"),
+                   TensorWhere(path_, first.name, offset_field),
+                   "the file is damaged, or its padding is not zero: convert the model again");
 }
 
 absl::Status Parser::PlaceTensors(std::vector<Tensor>* tensors,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "frontends/gguf/file_impl.h"
 #include "frontends/gguf/gguf.h"
 #include "runtime/base/checked.h"
@@ -64,6 +65,8 @@ class Parser {
   std::vector<uint64_t> Extents(const std::vector<Tensor>& tensors) const;
   absl::Status ChooseSharedFormats(std::vector<Tensor>* tensors,
                                    const std::vector<uint64_t>& offset_fields) const;
+  absl::StatusOr<Format> TellByContent(const std::vector<Tensor>& tensors, const std::vector<size_t>& open,
+                                       uint64_t offset_field) const;
   // An error, unless refused tensors are collected.
   absl::Status Refuse(const Tensor& tensor, uint32_t type_id, absl::Status error);
   absl::Status PlaceTensors(std::vector<Tensor>* tensors, const std::vector<uint64_t>& offset_fields) const;

@@ -240,6 +240,13 @@ std::vector<BadFile> TensorCases() {
         "takes " + std::to_string(size) + " bytes with the padding behind it, expected 1152 (q2_0) or 1088",
         Bytes().Header(1, 0).TensorInfo("w", {4096}, 42, 0).Pad().Zeros(size));
   }
+  // Padding that is not zero speaks for the longer layout, whose scale of the last 64 weights is then not
+  // finite.
+  Bytes padded = Bytes().Header(1, 1).KvU32("general.alignment", 4096).TensorInfo("w", {4096}, 42, 0);
+  padded.Pad(4096).Zeros(1088);
+  for (int i = 0; i < 64; ++i) padded.U8(0x7c);
+  add("id 42 whose bytes and scales disagree", "Q1215", "tensor 'w'",
+      "cannot be told whether tensors of type id 42 are q2_0 or q2_0_g128", padded);
   add("id 42 with too few bytes for either layout", "Q1212", "tensor 'w'", "file has",
       Bytes().Header(1, 0).TensorInfo("w", {4096}, 42, 0).Pad().Zeros(1087));
   add("id 42 inside another tensor", "Q1213", "tensor 'in'", "'w'",
@@ -359,14 +366,15 @@ TEST(Damage, EveryBitFlipReturns) {
 }
 
 TEST(Finite, NanAndInfinityAreFoundInEveryFormat) {
+  constexpr int64_t kWeights = 4096;  // so many that the size tells formats of one id apart
   for (int i = 0; i < kFormatCount; ++i) {
     const FormatInfo& info = format_info(static_cast<Format>(i));
     // Setting the high exponent byte of some half/float to all ones gives a NaN or an infinity somewhere in
     // the block.
     Bytes good;
-    good.Header(1, 0).TensorInfo("w", {512}, info.ggml_id, 0).Pad();
+    good.Header(1, 0).TensorInfo("w", {kWeights}, info.ggml_id, 0).Pad();
     size_t data = good.size();
-    good.Zeros(static_cast<size_t>(row_bytes(info.id, 512)));
+    good.Zeros(static_cast<size_t>(row_bytes(info.id, kWeights)));
     auto file = File::Parse(good.get(), "test.gguf");
     ASSERT_TRUE(file.ok()) << info.name << ": " << file.status();
     ASSERT_TRUE(CheckFinite(**file, (*file)->tensors()[0]).ok()) << info.name;
@@ -375,7 +383,7 @@ TEST(Finite, NanAndInfinityAreFoundInEveryFormat) {
     int found = 0;
     for (int at = 0; at + 1 < 2 * info.block_bytes; ++at) {
       std::vector<uint8_t> bad = good.get();
-      size_t base = data + static_cast<size_t>(row_bytes(info.id, 512) - 2 * info.block_bytes);
+      size_t base = data + static_cast<size_t>(row_bytes(info.id, kWeights) - 2 * info.block_bytes);
       bad[base + static_cast<size_t>(at)] = 0x80;
       bad[base + static_cast<size_t>(at) + 1] = 0x7f;
       // The half of IQ1_M is spread over the upper nibbles of four words; a byte of E8M0 must be 255.
