@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/artifact/output_file.h"
 #include "compiler/pipeline/file_weights.h"
+#include "compiler/pipeline/finite.h"
 #include "compiler/pipeline/reference_logits.h"
 #include "dialects/hir/IR/Hir.h"
 #include "dialects/hir/eval/Evaluator.h"
@@ -118,6 +119,7 @@ absl::StatusOr<std::unique_ptr<EvalSession>> EvalSession::Create(const gguf::Fil
   absl::StatusOr<models::ImportResult> imported = models::ImportModel(impl.context, file, options);
   if (!imported.ok()) return imported.status();
   impl.module = std::move(imported->module);
+  if (absl::Status status = CheckWeights(*impl.module, file, interrupted); !status.ok()) return status;
   impl.vocabulary = (*impl.module)->getAttrOfType<mlir::IntegerAttr>(hir::kVocabSize).getInt();
   impl.evaluator.emplace(*impl.module, impl.weights, f64 ? hir::Precision::F64 : hir::Precision::F32);
   return session;
@@ -188,6 +190,9 @@ absl::Status RunEval(const EvalOptions& options, const std::function<bool()>& in
     absl::StatusOr<std::vector<double>> logits = (*session)->Step(std::span(*ids).subspan(done, count));
     if (absl::Status s = (*file)->CheckUnchanged(); !s.ok()) return s;
     if (!logits.ok()) return logits.status();
+    if (absl::Status s = CheckLogits(*logits, (*session)->vocabulary(), static_cast<int64_t>(done), **file);
+        !s.ok())
+      return s;
     const std::vector<float> values(logits->begin(), logits->end());
     if (absl::Status status = append(values.data(), values.size() * sizeof(float)); !status.ok())
       return status;

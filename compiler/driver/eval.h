@@ -33,7 +33,8 @@ struct EvalOptions {
 //
 // Errors: unreadable or empty token file, an id outside the vocabulary (names id and position), a split
 // length below 1, an output that CheckOutput refuses or that is the model or the token file, anything
-// ImportModel reports, evaluation errors with the failing op; CancelledError once `interrupted` says so.
+// ImportModel reports, weights or logits that are not finite, evaluation errors with the failing op;
+// CancelledError once `interrupted` says so.
 absl::Status RunEval(const EvalOptions& options, const std::function<bool()>& interrupted = nullptr);
 
 // One sequence through the evaluator, piece by piece.

@@ -7,13 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/artifact/goldens_section.h"
 #include "compiler/pipeline/file_weights.h"
+#include "compiler/pipeline/finite.h"
 #include "compiler/pipeline/reference_logits.h"
 #include "dialects/hir/IR/Hir.h"
 #include "dialects/hir/eval/Evaluator.h"
-#include "frontends/base/error.h"
-#include "frontends/gguf/checks.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringSet.h"
 #include "mlir/IR/BuiltinAttributes.h"
 
 namespace qcc::compiler {
@@ -143,16 +141,6 @@ class Reference {
   FileWeights weights_;
 };
 
-absl::Status CheckLogits(const std::vector<double>& values, int64_t vocab, const gguf::File& file) {
-  const auto bad = std::find_if_not(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
-  if (bad == values.end()) return absl::OkStatus();
-  const int64_t at = bad - values.begin();
-  return MakeError("Q3006",
-                   absl::StrCat("the model's weights are finite, but its logits are not: that of token ",
-                                at % vocab, " after ", at / vocab + 1, " tokens is ", *bad),
-                   file.path(), "some value on the way is too large for f32; convert the model again");
-}
-
 }  // namespace
 
 absl::StatusOr<Goldens> MakeGoldens(mlir::ModuleOp fused, const gguf::File& file,
@@ -169,7 +157,7 @@ absl::StatusOr<Goldens> MakeGoldens(mlir::ModuleOp fused, const gguf::File& file
   const Reference reference(fused, file, diagnostics, sink);
   auto logits = reference.Logits(ids, hir::Precision::F32);
   if (!logits.ok()) return logits.status();
-  if (absl::Status s = CheckLogits(*logits, vocab, file); !s.ok()) return s;
+  if (absl::Status s = CheckLogits(*logits, vocab, /*past=*/0, file); !s.ok()) return s;
   const auto deviation = static_cast<float>(Deviation(*logits));
   const Share share = options.numerics == NumericsMode::kF32 ? kF32Share : kInt8Share;
   float accepted = share.usual * deviation;
@@ -187,17 +175,6 @@ absl::StatusOr<Goldens> MakeGoldens(mlir::ModuleOp fused, const gguf::File& file
   return Goldens{BuildGoldensSection(ids, rows, static_cast<uint32_t>(std::min<int64_t>(kTop, vocab)),
                                      kOneOfAll * accepted, accepted, /*exact=*/false),
                  absl::StrCat("goldens of ", tokens, tokens == 1 ? " token" : " tokens")};
-}
-
-absl::Status CheckWeights(mlir::ModuleOp module, const gguf::File& file, const ProgressSink& sink) {
-  llvm::StringSet<> used;
-  module.walk([&](hir::ParamOp param) { used.insert(param.getName()); });
-  for (const gguf::Tensor& tensor : file.tensors()) {
-    if (sink.Interrupted()) return absl::CancelledError("interrupted");
-    if (!used.contains(tensor.name)) continue;
-    if (absl::Status s = gguf::CheckFinite(file, tensor); !s.ok()) return s;
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace qcc::compiler

@@ -31,10 +31,6 @@ absl::StatusOr<Goldens> MakeGoldens(mlir::ModuleOp fused, const gguf::File& file
                                     const PipelineOptions& options, const DiagnosticCollector& diagnostics,
                                     const ProgressSink& sink);
 
-// Every weight that the module names is finite. The goldens alone do not show it: they use a few rows of the
-// embedding only. Looks at scales, a small part of the goldens' time. Errors: Q1214, CancelledError.
-absl::Status CheckWeights(mlir::ModuleOp module, const gguf::File& file, const ProgressSink& sink);
-
 }  // namespace qcc::compiler
 
 #endif  // QCC_COMPILER_PIPELINE_GOLDENS_H_

@@ -20,6 +20,7 @@
 #include "compiler/cache/source_hash.h"
 #include "compiler/pipeline/compile_options.h"
 #include "compiler/pipeline/diagnostics.h"
+#include "compiler/pipeline/finite.h"
 #include "compiler/pipeline/fusion_report.h"
 #include "compiler/pipeline/goldens.h"
 #include "compiler/pipeline/layer_parts.h"
@@ -266,7 +267,8 @@ absl::Status Compilation::Fuse() {
   std::string summary = FusionSummary(diagnostics.remarks());
   // The plan replaces the hir functions, so what they say is taken down here.
   if (options_.compile_to == CompilePhase::kArtifact) {
-    if (absl::Status s = CheckWeights(*module_, *file_, sink_); !s.ok()) return s;
+    if (absl::Status s = CheckWeights(*module_, *file_, [this] { return sink_.Interrupted(); }); !s.ok())
+      return s;
     auto goldens = MakeGoldens(*module_, *file_, options_, diagnostics, sink_);
     if (!goldens.ok()) return goldens.status();
     goldens_ = *std::move(goldens);

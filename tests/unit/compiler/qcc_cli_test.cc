@@ -256,11 +256,15 @@ TEST_F(QccTest, OutputsThatWouldReplaceSomething) {
 // The runtime refuses check values that are no numbers, and so the whole artifact.
 TEST_F(QccTest, WeightsThatAreNotFinite) {
   const std::vector<std::string> compile = {"compile", "-q", File("m.gguf"), "-o", File("m.qbin")};
+  const std::vector<std::string> eval = {"eval",    "-q", File("m.gguf"), "--tokens",    File("ids.txt"),
+                                         "--split", "1",  "-o",           File("logits")};
+  std::ofstream(File("ids.txt")) << "1 2 3";
   // A row of the embedding that no check value depends on: a block of 32 has its scale first.
   MakeModel("q8_0");
   Damage("token_embd.weight", 5 * 2 * 34, std::string("\x00\x7e", 2));
   ExpectError(compile, 3, "Q1214");
   EXPECT_NE(err_.find("token_embd.weight"), std::string::npos) << err_;
+  ExpectError(eval, 3, "Q1214");
   MakeModel("f32");
   Damage("blk.0.ffn_norm.weight", 4, std::string("\x00\x00\x80\xff", 4));
   ExpectError(compile, 3, "Q1214");
@@ -269,7 +273,10 @@ TEST_F(QccTest, WeightsThatAreNotFinite) {
   MakeModel("f32");
   Damage("output_norm.weight", 0, BytesOf(std::vector<float>(64, 3e38f)));
   ExpectError(compile, 3, "Q3006");
+  ExpectError(eval, 3, "Q3006");
+  EXPECT_NE(err_.find("after 1 token is"), std::string::npos) << err_;
   EXPECT_FALSE(std::filesystem::exists(File("m.qbin")));
+  EXPECT_FALSE(std::filesystem::exists(File("logits")));
 }
 
 TEST_F(QccTest, RefusedInputLeavesNothing) {
