@@ -1,6 +1,8 @@
 #include "frontends/models/NextnFile.h"
 
 #include <algorithm>
+#include <cmath>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -54,6 +56,37 @@ absl::Status sameVocabulary(const gguf::File& model, const gguf::File& block) {
                                         differ.in1 - ours->begin(), " on"));
 }
 
+double scoreScale(const HyperParameters& hp) {
+  const auto ofHeads = static_cast<float>(1 / std::sqrt(static_cast<double>(hp.headDim)));
+  return hp.attentionScale > 0 ? hp.attentionScale : ofHeads;
+}
+
+// The block is computed with the model's numbers: those that its file states, too, must be they.
+absl::Status sameArithmetic(const HyperParameters& hp, const HyperParameters& its, const gguf::File& block) {
+  const struct {
+    std::string_view key;
+    double model, block;
+  } same[] = {{"attention.layer_norm_rms_epsilon", hp.eps, its.eps},
+              {"attention.scale", scoreScale(hp), scoreScale(its)},
+              {"expert_gating_func", hp.experts.sigmoid ? 2 : 1, its.experts.sigmoid ? 2 : 1},
+              {"expert_weights_norm", hp.experts.normalise, its.experts.normalise},
+              {"expert_weights_scale", hp.experts.scale, its.experts.scale}};
+  for (const auto& [key, model, value] : same)
+    if (model != value)
+      return otherModel(block, absl::StrCat("the NextN block is for a model whose ", hp.arch, ".", text(key),
+                                            " is ", value, ", this one's is ", model));
+  const auto [own, other] = std::ranges::mismatch(hp.rope.invFreq, its.rope.invFreq);
+  const std::string what =
+      absl::StrCat("the NextN block is for a model with another rotation (", hp.arch, ".rope.*): ");
+  if (own != hp.rope.invFreq.end())
+    return otherModel(block, absl::StrCat(what, "a token turns pair ", own - hp.rope.invFreq.begin(),
+                                          " of a head by ", *other, " radians, here by ", *own));
+  if (hp.rope.magnitude != its.rope.magnitude)
+    return otherModel(block, absl::StrCat(what, "cosines and sines are multiplied by ", its.rope.magnitude,
+                                          ", here by ", hp.rope.magnitude));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status addNextnBlock(HyperParameters& hp, const HyperParameters& withBlock, const gguf::File& block) {
@@ -72,6 +105,7 @@ absl::Status addNextnBlock(HyperParameters& hp, const HyperParameters& withBlock
     if (model != its)
       return otherModel(block, absl::StrCat("the NextN block is for a model of ", its, " ", text(what),
                                             ", this one has ", model));
+  if (absl::Status status = sameArithmetic(hp, withBlock, block); !status.ok()) return status;
   hp.blocks = withBlock.blocks;
   hp.nextnBlocks = withBlock.nextnBlocks;
   const auto trunk = static_cast<int64_t>(hp.kvHeads.size());

@@ -86,6 +86,16 @@ def without_block(h, model):
     return gguf_edit.with_metadata(bare, h.path("bare.gguf"), {"qwen35.nextn_predict_layers": None, "qwen35.block_count": gguf_edit.u32_value(8)})
 
 
+def other_arithmetic(h, bare, block):
+    """The block's file states what its model computes with."""
+    changes = (("eps", "attention.layer_norm_rms_epsilon", gguf_edit.f32_value(0.5), ["is 0.5"]), ("scale", "attention.scale", gguf_edit.f32_value(0.5), ["is 0.5"]),
+               ("base", "rope.freq_base", gguf_edit.f32_value(500.0), ["another rotation"]),
+               ("scaling", "rope.scaling.factor", gguf_edit.f32_value(4.0), ["another rotation"]))
+    for name, key, value, says in changes:
+        file = gguf_edit.with_metadata(block, h.path(f"{name}.gguf"), {f"qwen35.{key}": value})
+        yield f"another {key}", bare, file, [*says, key if "is" in says[0] else "qwen35.rope"]
+
+
 def joined(h, both):
     """Of the model's file and its block's the artifact of the whole model, but for what it says of its source; and what is not the model's block."""
     bare, block = without_block(h, TINY), alone(h, TINY)
@@ -104,6 +114,7 @@ def joined(h, both):
     for name, model, mtp, says in (
             ("no block", bare, bare, ["holds no NextN block", "nextn_predict_layers is missing"]), ("a model with a block", TINY, block, ["of its own"]),
             ("another vocabulary", bare, other, ["288 tokens", "4096"]), ("other words", bare, renamed, ["differ from token 300 on"]),
+            *other_arithmetic(h, bare, block),
             ("another depth", deeper, block, ["8 layers", "has 7"]), ("another architecture", os.path.join(GOLDEN, "t3-q-Q4_K_M.gguf"), block, ['"qwen35"', '"qwen3"'])):
         refused(h, f"--mtp: {name}", "Q2010", says, "qcc", "compile", model, "-o", out, f"--mtp={mtp}")
     refused(h, "--mtp: the file is not there", "Q1001", ["none.gguf"], "qcc", "compile", bare, "-o", out, f"--mtp={h.path('none.gguf')}")
