@@ -26,7 +26,9 @@
 //                rsplit rstrip split splitlines startswith strip title upper zfill; list: count index; dict:
 //                get items keys values
 // Differences from Jinja: integers have 64 bits (overflow is an error); case changes touch ASCII letters
-// only; printing a macro, loop or namespace is an error; anything not listed is an error when the template is
+// only; digits are those of ASCII ('isdigit', 'int', 'float'), and 'int' has no base 0; characters that
+// Unicode took in after the tables were made count as not printable where a string is quoted; printing a
+// macro, loop or namespace is an error; anything not listed is an error when the template is
 // parsed (statements, filters, tests) or undefined (attributes, functions).
 #ifndef QRT_TEXT_CHAT_TEMPLATE_H_
 #define QRT_TEXT_CHAT_TEMPLATE_H_

@@ -1,7 +1,5 @@
 // Filters and tests of the template language.
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 
 #include "runtime/text/json.h"
 #include "runtime/text/template_filters.h"
@@ -25,6 +23,22 @@ bool StringFilter(Interpreter& in, std::string_view name, const Value& input, co
   if (!in.ToStr(input, &text)) return false;
   return in.CallMethod(MethodObject{Value(std::move(text)), name == "trim" ? "strip" : std::string(name)},
                        args, out);
+}
+
+// Not str.title: words begin where Jinja says they do.
+bool Title(Interpreter& in, std::string_view name, const Value& input, const CallArgs& args, Value* out) {
+  std::string text;
+  if (!in.Bind(name, args, {}, 0, nullptr) || !in.ToStr(input, &text) || !in.Charge(text.size()))
+    return false;
+  bool begins = true;
+  for (size_t pos = 0, next = 0; pos < text.size(); pos = next) {
+    next = NextChar(text, pos);
+    char& c = text[pos];
+    const bool space = Utf8SequenceLength(text, pos) != 0 && IsPythonSpace(DecodeUtf8(text, pos, next - pos));
+    c = begins ? AsciiUpper(c) : AsciiLower(c);
+    begins = space || std::string_view("-({[<").find(c) != std::string_view::npos;
+  }
+  return in.MakeString(std::move(text), out);
 }
 
 bool String(Interpreter& in, std::string_view name, const Value& input, const CallArgs& args, Value* out) {
@@ -142,109 +156,6 @@ bool Reverse(Interpreter& in, std::string_view name, const Value& input, const C
   return in.MakeString(std::move(text), out);
 }
 
-bool Abs(Interpreter& in, std::string_view name, const Value& input, const CallArgs& args, Value* out) {
-  if (!in.Bind(name, args, {}, 0, nullptr)) return false;
-  if (!input.is_number()) return in.Fail(std::string("'abs' needs a number, found ") + input.type_name());
-  if (input.is_float()) {
-    *out = Value(std::fabs(input.as_double()));
-    return true;
-  }
-  if (input.as_int() == INT64_MIN) return in.Fail("integer overflow in 'abs'");
-  *out = Value(input.as_int() < 0 ? -input.as_int() : input.as_int());
-  return true;
-}
-
-// Reading a text as a number: white space at its ends, and the digits up to twice.
-bool ChargeNumber(Interpreter& in, const Value& input) {
-  return !input.is_string() || in.Charge(4 * input.as_string().size());
-}
-
-bool ParseFloat(std::string_view text, double* value) {
-  text = Strip(text, true, true);
-  if (!text.empty() && text[0] == '+') text.remove_prefix(1);
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), *value);
-  return parsed.ec == std::errc() && parsed.ptr == text.data() + text.size();
-}
-
-bool Int(Interpreter& in, std::string_view name, const Value& input, const CallArgs& args, Value* out) {
-  const Value* slots[2];
-  if (!in.Bind(name, args, {"default", "base"}, 0, slots)) return false;
-  int64_t base = 10;
-  if (slots[1] != nullptr) {
-    if (!slots[1]->is_int()) return in.Fail("'int' needs an integer base");
-    base = slots[1]->as_int();
-    if (base < 2 || base > 36) return in.Fail("'int' needs a base of 2 to 36");
-  }
-  if (!ChargeNumber(in, input)) return false;
-  *out = slots[0] != nullptr ? *slots[0] : Value(0);
-  double number = 0;
-  if (input.is_int() || input.is_bool()) {
-    *out = Value(input.as_int());
-    return true;
-  }
-  if (input.is_float()) {
-    number = input.as_double();
-  } else if (input.is_string()) {
-    std::string_view text = Strip(input.as_string(), true, true);
-    if (!text.empty() && text[0] == '+') text.remove_prefix(1);
-    int64_t value = 0;
-    const auto parsed =
-        std::from_chars(text.data(), text.data() + text.size(), value, static_cast<int>(base));
-    if (!text.empty() && parsed.ec == std::errc() && parsed.ptr == text.data() + text.size()) {
-      *out = Value(value);
-      return true;
-    }
-    if (!ParseFloat(text, &number)) return true;
-  } else {
-    return true;
-  }
-  if (!(std::fabs(number) < 9.2e18)) return true;
-  *out = Value(static_cast<int64_t>(number));
-  return true;
-}
-
-bool Float(Interpreter& in, std::string_view name, const Value& input, const CallArgs& args, Value* out) {
-  const Value* slots[1];
-  if (!in.Bind(name, args, {"default"}, 0, slots) || !ChargeNumber(in, input)) return false;
-  double number = 0;
-  if (input.is_number()) {
-    *out = Value(input.as_double());
-  } else if (input.is_string() && ParseFloat(input.as_string(), &number)) {
-    *out = Value(number);
-  } else {
-    *out = slots[0] != nullptr ? *slots[0] : Value(0.0);
-  }
-  return true;
-}
-
-bool Round(Interpreter& in, std::string_view name, const Value& input, const CallArgs& args, Value* out) {
-  const Value* slots[2];
-  if (!in.Bind(name, args, {"precision", "method"}, 0, slots)) return false;
-  if (!input.is_number()) return in.Fail(std::string("'round' needs a number, found ") + input.type_name());
-  const int64_t precision = slots[0] != nullptr && slots[0]->is_int() ? slots[0]->as_int() : 0;
-  if (precision < 0 || precision > 15) return in.Fail("'round' needs a precision of 0 to 15");
-  const std::string method = slots[1] != nullptr && slots[1]->is_string() ? slots[1]->as_string() : "common";
-  const double x = input.as_double(), scale = std::pow(10.0, static_cast<double>(precision));
-  if (method == "common" && !input.is_float()) {
-    *out = input;
-  } else if (method == "ceil") {
-    *out = Value(std::ceil(x * scale) / scale);
-  } else if (method == "floor") {
-    *out = Value(std::floor(x * scale) / scale);
-  } else if (method == "common") {
-    // To the nearest, as decimals, ties to even: what printing does.
-    char text[400];
-    const auto end =
-        std::to_chars(text, text + sizeof text, x, std::chars_format::fixed, static_cast<int>(precision));
-    double rounded = x;
-    std::from_chars(text, end.ptr, rounded);
-    *out = Value(rounded);
-  } else {
-    return in.Fail("'round' knows the methods common, ceil and floor");
-  }
-  return true;
-}
-
 bool Indent(Interpreter& in, std::string_view name, const Value& input, const CallArgs& args, Value* out) {
   const Value* slots[3];
   if (!in.Bind(name, args, {"width", "first", "blank"}, 0, slots)) return false;
@@ -262,16 +173,21 @@ bool Indent(Interpreter& in, std::string_view name, const Value& input, const Ca
   const bool first = slots[1] != nullptr && Interpreter::Truthy(*slots[1]);
   const bool blank = slots[2] != nullptr && Interpreter::Truthy(*slots[2]);
   if (!in.ToStr(input, &text)) return false;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    if ((begin != 0 || first) && (blank || end > begin)) {
+  // Jinja's own way to have a line for a text that is empty or ends with a line.
+  text += '\n';
+  Value split;
+  if (!in.CallMethod(MethodObject{Value(std::move(text)), "splitlines"}, {}, &split)) return false;
+  const std::vector<Value>& lines = split.as_list().items;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const std::string& line = lines[i].as_string();
+    if (i != 0) indented += '\n';
+    if (i == 0 ? first : blank || !line.empty()) {
       if (!in.Charge(pad.size()) || indented.size() > in.limits().string_bytes) {
         return in.Fail("an indented string grew beyond its limit");
       }
       indented += pad;
     }
-    indented.append(text, begin, end - begin + (end < text.size()));
-    begin = end + 1;
+    indented += line;
   }
   return in.MakeString(std::move(indented), out);
 }
@@ -372,7 +288,7 @@ constexpr FilterEntry kFilters[] = {
     {"sort", Sort},
     {"string", String},
     {"sum", Sum},
-    {"title", StringFilter},
+    {"title", Title},
     {"tojson", ToJson},
     {"trim", StringFilter},
     {"unique", Unique},

@@ -21,6 +21,13 @@ bool Unique(Interpreter& in, std::string_view name, const Value& input, const Ca
 bool MinMax(Interpreter& in, std::string_view name, const Value& input, const CallArgs& args, Value* out);
 bool Sum(Interpreter& in, std::string_view name, const Value& input, const CallArgs& args, Value* out);
 
+// ---- template_numbers.cc ----
+
+bool Abs(Interpreter& in, std::string_view name, const Value& input, const CallArgs& args, Value* out);
+bool Int(Interpreter& in, std::string_view name, const Value& input, const CallArgs& args, Value* out);
+bool Float(Interpreter& in, std::string_view name, const Value& input, const CallArgs& args, Value* out);
+bool Round(Interpreter& in, std::string_view name, const Value& input, const CallArgs& args, Value* out);
+
 // ---- template_formats.cc: values into text ----
 
 bool Escape(Interpreter& in, std::string_view name, const Value& input, const CallArgs& args, Value* out);

@@ -43,12 +43,6 @@ bool FindAll(Interpreter& in, std::string_view text, std::string_view part, uint
   return true;
 }
 
-char Lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-}
-char Upper(char c) {
-  return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
-}
 bool IsLetter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || static_cast<unsigned char>(c) >= 0x80;
 }
@@ -58,13 +52,13 @@ std::string ChangeCase(std::string text, std::string_view name) {
   for (size_t i = 0; i < text.size(); ++i) {
     char& c = text[i];
     if (name == "upper") {
-      c = Upper(c);
+      c = AsciiUpper(c);
     } else if (name == "lower") {
-      c = Lower(c);
+      c = AsciiLower(c);
     } else {
       const bool first = name == "capitalize" ? i == 0 : !inside_word;
       inside_word = IsLetter(c);
-      c = first ? Upper(c) : Lower(c);
+      c = first ? AsciiUpper(c) : AsciiLower(c);
     }
   }
   return text;
@@ -195,17 +189,13 @@ bool SplitLines(Interpreter& in, const std::string& text, const CallArgs& args, 
   if (!in.Bind("splitlines", args, {"keepends"}, 0, slots)) return false;
   const bool keep = slots[0] != nullptr && Interpreter::Truthy(*slots[0]);
   std::vector<Value> lines;
-  for (size_t begin = 0; begin < text.size();) {
-    size_t end = text.find_first_of("\n\r", begin), next = text.size();
-    if (end == std::string::npos) {
-      end = text.size();
-    } else {
-      next = end + (text.compare(end, 2, "\r\n") == 0 ? 2 : 1);
-    }
+  for (size_t begin = 0, next = 0; begin < text.size(); begin = next) {
+    size_t end = begin, length = 0;
+    while (end < text.size() && (length = LineBreak(text, end)) == 0) ++end;
+    next = end + length;
     Value line;
     if (!in.Step() || !in.MakeString(text.substr(begin, (keep ? next : end) - begin), &line)) return false;
     lines.push_back(std::move(line));
-    begin = next;
   }
   return in.MakeList(std::move(lines), false, out);
 }

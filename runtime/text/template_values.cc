@@ -16,9 +16,17 @@ void AppendStringRepr(std::string_view text, uint64_t limit, std::string* out) {
       text.find('\'') != std::string_view::npos && text.find('"') == std::string_view::npos;
   const char quote = double_quotes ? '"' : '\'';
   out->push_back(quote);
-  for (const char c : text) {
-    if (out->size() > limit) return;  // a character becomes up to four
-    const unsigned char u = static_cast<unsigned char>(c);
+  const auto escape = [out](char kind, int digits, char32_t code_point) {
+    out->push_back('\\');
+    out->push_back(kind);
+    for (int d = digits - 1; d >= 0; --d) out->push_back(kHex[code_point >> (4 * d) & 15]);
+  };
+  for (size_t pos = 0, next = 0; pos < text.size(); pos = next) {
+    if (out->size() > limit) return;  // a byte becomes up to four
+    next = NextChar(text, pos);
+    const char c = text[pos];
+    const bool sequence = Utf8SequenceLength(text, pos) != 0;
+    const char32_t code_point = sequence ? DecodeUtf8(text, pos, next - pos) : 0;
     if (c == quote || c == '\\') {
       out->push_back('\\');
       out->push_back(c);
@@ -28,12 +36,14 @@ void AppendStringRepr(std::string_view text, uint64_t limit, std::string* out) {
       out->append("\\r");
     } else if (c == '\t') {
       out->append("\\t");
-    } else if (u < 0x20 || u == 0x7F) {
-      out->append("\\x");
-      out->push_back(kHex[u >> 4]);
-      out->push_back(kHex[u & 15]);
+    } else if (!sequence || IsPythonPrintable(code_point)) {
+      out->append(text, pos, next - pos);
+    } else if (code_point < 0x100) {
+      escape('x', 2, code_point);
+    } else if (code_point < 0x10000) {
+      escape('u', 4, code_point);
     } else {
-      out->push_back(c);
+      escape('U', 8, code_point);
     }
   }
   out->push_back(quote);

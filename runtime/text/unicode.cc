@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bitset>
 #include <cstring>
+#include <iterator>
 
 namespace qrt::text {
 namespace {
@@ -125,6 +126,28 @@ bool IsPythonSpace(char32_t c) {
   return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 || c == 0x1680 ||
          (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
          c == 0x3000;
+}
+
+namespace {
+
+#include "runtime/text/printable_table.inc"
+
+}  // namespace
+
+bool IsPythonPrintable(char32_t c) {
+  const auto* turn =
+      std::upper_bound(std::begin(kPrintableTurns), std::end(kPrintableTurns), static_cast<uint32_t>(c));
+  return (turn - std::begin(kPrintableTurns)) % 2 == 1;
+}
+
+size_t LineBreak(std::string_view text, size_t pos) {
+  const auto c = static_cast<unsigned char>(text[pos]);
+  if (c == '\r') return text.substr(pos, 2) == "\r\n" ? 2 : 1;
+  if ((c >= '\n' && c <= '\f') || (c >= 0x1C && c <= 0x1E)) return 1;
+  if (c == 0xC2) return text.substr(pos, 2) == "\xC2\x85" ? 2 : 0;
+  if (c != 0xE2) return 0;
+  const std::string_view three = text.substr(pos, 3);
+  return three == "\xE2\x80\xA8" || three == "\xE2\x80\xA9" ? 3 : 0;
 }
 
 namespace {

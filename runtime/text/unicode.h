@@ -36,6 +36,20 @@ std::vector<size_t> CharOffsets(std::string_view text);
 // White space as Python's str.isspace() sees it (what strip() without arguments removes).
 bool IsPythonSpace(char32_t code_point);
 
+// What Python's str.isprintable() accepts and repr() leaves as it is.
+bool IsPythonPrintable(char32_t code_point);
+
+// Bytes of the line break at text[pos] as Python's str.splitlines() sees it; 0: none. Requires pos <
+// text.size().
+size_t LineBreak(std::string_view text, size_t pos);
+
+inline char AsciiLower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+}
+inline char AsciiUpper(char c) {
+  return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
+}
+
 // Removes characters from the ends: white space when `chars` is null, else the characters in *chars.
 std::string_view Strip(std::string_view text, bool left, bool right, const std::string_view* chars = nullptr);
 

@@ -176,10 +176,12 @@ TEST(TemplateBudget, NoTemplateRunsAway) {
 TEST(TemplateBudget, AllBytesThatAreReadCount) {
   RenderLimits limits;
   limits.total_bytes = 40 << 20;
-  const std::string set = "{% set x = '7' * 1000000 %}{% set m = {'a': 1, x: 2} %}{% set i = 1 %}";
+  const std::string set =
+      "{% set x = '7' * 1000000 %}{% set m = {'a': 1, x: 2} %}{% set i = 1 %}"
+      "{% set no_number = x ~ 'z' %}";
   const std::string loop = "{% for i in range(100) %}", end = "{% endfor %}";
   const std::string each[] = {
-      "{{ x|int }}",
+      "{{ no_number|int }}",
       "{{ x|float }}",
       "{{ m[x] }}",
       "{{ m.get(x) }}",

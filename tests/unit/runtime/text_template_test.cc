@@ -163,6 +163,8 @@ const Refusal kRefusals[] = {
     {"{{ 0 ** -1 }}", 7002, 1, "negative power"},
     {"{{ 9223372036854775807 + 1 }}", 7002, 1, "integer overflow"},
     {"{{ 2 ** 64 }}", 7002, 1, "integer overflow"},
+    {"{{ '9223372036854775808'|int }}", 7002, 1, "integer overflow"},
+    {"{{ 1e19|int }}", 7002, 1, "integer overflow"},
     {"{{ (0 - 9223372036854775807 - 1) // -1 }}", 7002, 1, "integer overflow"},
     {"{{ 'a' < 1 }}", 7002, 1, "'str' and 'int' cannot be ordered"},
     {"{{ none < 1 }}", 7002, 1, "cannot be ordered"},

@@ -42,6 +42,15 @@ TEST(Unicode, Strip) {
   EXPECT_EQ(Strip("a\xC3\xAA", true, true, &chars), "a\xC3\xAA");
 }
 
+TEST(Unicode, WhatPythonPrints) {
+  for (char32_t c : {0x20, 0x7E, 0xA1, 0xAE, 0xE9, 0x2027, 0x2603, 0x4E2D, 0xFFFD, 0x1F468})
+    EXPECT_TRUE(IsPythonPrintable(c)) << std::hex << static_cast<uint32_t>(c);
+  // Controls, spaces but that of ASCII, what formats, what ends lines, what nobody assigned.
+  for (char32_t c : {0x0, 0x1F, 0x7F, 0x85, 0xA0, 0xAD, 0x378, 0x200B, 0x200D, 0x2028, 0x3000, 0xE000, 0xFEFF,
+                     0xFFFF, 0xE0001, 0x10FFFF})
+    EXPECT_FALSE(IsPythonPrintable(c)) << std::hex << static_cast<uint32_t>(c);
+}
+
 std::string Stream(const std::vector<std::string>& parts) {
   Utf8Stream stream;
   std::string out;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the tables of runtime/text/nfc.cc: make_nfc_tables.py OUTPUT. What they hold is what this Python's unicodedata knows; assigned
-characters never change, so versions differ only in characters that are new."""
+"""Writes the tables of runtime/text/nfc.cc and unicode.cc: make_unicode_tables.py NFC PRINTABLE. What they hold is what this Python's
+unicodedata knows; assigned characters never change, so versions differ only in characters that are new."""
 import sys
 import unicodedata
 
@@ -36,7 +36,12 @@ def array(name, kind, note, values):
     return f"// {note}\nconstexpr {kind} {name}[] = {{\n" + "\n".join(lines + [line]) + "\n};\n"
 
 
-def main():
+def write(path, text):
+    with open(path, "w", encoding="ascii") as out:
+        out.write(f"// Unicode {unicodedata.unidata_version}, by tools/make_unicode_tables.py.\n{text}")
+
+
+def nfc_tables():
     parts = {c: canonical(c) for c in range(LAST + 1) if not 0xD800 <= c < 0xE000}
     parts = {c: p for c, p in parts.items() if p}
     table = [(c, *(p + [0])[:2]) for c, p in sorted(parts.items())]
@@ -48,7 +53,7 @@ def main():
     pages = [0] * ((LAST >> 8) // 64 + 1)
     for c in unsettled:
         pages[c >> 14] |= 1 << (c >> 8) % 64
-    text = "".join([
+    return "".join([
         array("kParts", "uint64_t", "character << 42 | first << 21 | second (0: none), rising", [c << 42 | a << 21 | b for c, a, b in table]),
         array("kComposed", "uint16_t", "Places in kParts of those whose two parts make them again, by the parts, rising", composed),
         array("kClasses", "uint32_t", "first << 11 | (length - 1) << 8 | combining class, of those that have one, rising",
@@ -56,8 +61,17 @@ def main():
         array("kUnsettled", "uint32_t", "first << 11 | length - 1: what normalization may change, by itself or by what is before it, rising",
               [c << 11 | (n - 1) for c, n, _ in runs(unsettled, 2048)]),
         array("kUnsettledPages", "uint64_t", "A bit for each 256 characters: whether any of them is among these", pages)])
-    with open(sys.argv[1], "w", encoding="ascii") as out:
-        out.write(f"// Unicode {unicodedata.unidata_version}, by tools/make_nfc_tables.py.\n{text}")
+
+
+def printable_table():
+    printable = [chr(c).isprintable() for c in range(LAST + 1)]
+    return array("kPrintableTurns", "uint32_t", "Where characters begin to be printable and where they cease to, in turns, rising",
+                 [c for c in range(LAST + 1) if printable[c] != (c > 0 and printable[c - 1])])
+
+
+def main():
+    write(sys.argv[1], nfc_tables())
+    write(sys.argv[2], printable_table())
 
 
 if __name__ == "__main__":
