@@ -188,8 +188,16 @@ Status CudaDevice::Init(const CudaOptions& options) {
   QRT_RETURN_IF_ERROR(Place(*code, artifact_.weights(place_), options));
   max_dispatch_ms_ = options.max_dispatch_ms;
   const CudaPacing pacing(info_.bytes_per_second, max_dispatch_ms_);
-  Result<std::unique_ptr<CudaGraphs>> graphs =
-      CudaGraphs::Record(driver_, stream_, *code, manifest, functions_, spaces_, pacing);
+  const auto record = [&](bool overlap) {
+    return CudaGraphs::Record(driver_, stream_, *code, manifest, functions_, spaces_, pacing, overlap);
+  };
+  const bool overlap = code->overlap && driver_.overlaps();
+  Result<std::unique_ptr<CudaGraphs>> graphs = record(overlap);
+  if (overlap && !graphs.ok() && graphs.status().code() == Code::kDeviceFailed) {
+    // A driver that cannot record overlapping launches after all runs the same kernels one after the other.
+    if (options.log) options.log(true, name_ + ": launches do not overlap: " + graphs.status().message());
+    graphs = record(false);
+  }
   if (!graphs.ok()) return graphs.status();
   graphs_ = std::move(*graphs);
   return Status();
@@ -404,7 +412,7 @@ DeviceResult CudaDevice::TimeStages() {
   if (result != kSuccess) return Settle(result);
   const CudaPacing pacing(info_.bytes_per_second, max_dispatch_ms_);
   Result<std::unique_ptr<CudaGraphs>> graphs = CudaGraphs::Record(
-      driver_, stream_, *code, artifact_.manifest(), functions_, spaces_, pacing, timer.get());
+      driver_, stream_, *code, artifact_.manifest(), functions_, spaces_, pacing, false, timer.get());
   if (!graphs.ok()) {
     if (graphs.status().code() == Code::kDeviceLost) lost_ = true;
     return lost_ ? DeviceResult::kLost : Refuse("graphs with events cannot be recorded");

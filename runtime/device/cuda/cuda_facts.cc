@@ -66,9 +66,9 @@ std::string Driver::Text(CUresult result) const {
 }
 
 bool Driver::Lost(CUresult result) {
-  // After these every call of the context fails: NVLink, a contained fault, the tensor memory's checks, the
-  // MPS server.
-  constexpr CUresult kOthers[] = {220, 226, 721, 810};
+  // After these every call of the context fails: the device is not there any more, NVLink, a contained fault,
+  // the tensor memory's checks, the MPS server, and what the driver has no name for.
+  constexpr CUresult kOthers[] = {46, 220, 226, 721, 810, 999};
   if (std::find(std::begin(kOthers), std::end(kOthers), result) != std::end(kOthers)) return true;
   return result == kNotReady /* of a wait: given up */ || result == kEccUncorrectable ||
          (result >= kIllegalAddress && result <= kLaunchFailed &&

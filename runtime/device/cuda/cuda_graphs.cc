@@ -13,7 +13,7 @@ struct CudaGraphs::Recording {
   const GpuCode& code;
   const std::vector<cuda::CUfunction>& functions;
   const std::array<cuda::CUdeviceptr, kGpuSpaces>& spaces;
-  bool overlaps;
+  bool overlap;
   const CudaStageTimer* timer;  // null: none
 
   // `first`: of its graph.
@@ -29,7 +29,7 @@ struct CudaGraphs::Recording {
     const cuda::CUfunction function = functions[dispatch.kernel];
     const auto& grid = dispatch.grid;
     const unsigned threads = code.kernels[dispatch.kernel].workgroup_size;
-    if (overlaps && !first) {
+    if (overlap && !first) {
       cuda::CUlaunchAttribute allow = {};
       allow.id = cuda::kAllowOverlap;
       allow.value.allowed = 1;
@@ -55,10 +55,9 @@ CudaGraphs::~CudaGraphs() {
 Result<std::unique_ptr<CudaGraphs>> CudaGraphs::Record(
     const cuda::Driver& driver, cuda::CUstream stream, const GpuCode& code, const Manifest& manifest,
     const std::vector<cuda::CUfunction>& functions, const std::array<cuda::CUdeviceptr, kGpuSpaces>& spaces,
-    const CudaPacing& pacing, const CudaStageTimer* timer) {
+    const CudaPacing& pacing, bool overlap, const CudaStageTimer* timer) {
   std::unique_ptr<CudaGraphs> graphs(new CudaGraphs(driver));
-  const bool overlaps = timer == nullptr && code.overlap && driver.overlaps();
-  const Recording recording = {stream, code, functions, spaces, overlaps, timer};
+  const Recording recording = {stream, code, functions, spaces, overlap, timer};
   graphs->programs_.resize(code.programs.size());
   for (size_t i = 0; i < code.programs.size(); ++i) {
     const ProgramInfo& info = manifest.programs[i];

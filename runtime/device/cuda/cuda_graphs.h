@@ -32,13 +32,13 @@ class CudaGraphs {
 
   // One graph per program that gives logits, and one with each kind of sampling behind it; any other is cut
   // where `pacing` finds it too long, once for each range of contexts that needs other cuts. `functions`:
-  // one per kernel; `spaces`: the address of each; `timer`: is told when each launch is over, for which they
-  // do not overlap; null: nobody is. Errors: Q5010, Q5011, Q6001.
+  // one per kernel; `spaces`: the address of each; `overlap`: whether launches do, which their code has to
+  // allow; `timer`: is told when each launch is over; null: nobody is. Errors: Q5010, Q5011, Q6001.
   static Result<std::unique_ptr<CudaGraphs>> Record(const cuda::Driver& driver, cuda::CUstream stream,
                                                     const GpuCode& code, const Manifest& manifest,
                                                     const std::vector<cuda::CUfunction>& functions,
                                                     const std::array<cuda::CUdeviceptr, kGpuSpaces>& spaces,
-                                                    const CudaPacing& pacing,
+                                                    const CudaPacing& pacing, bool overlap,
                                                     const CudaStageTimer* timer = nullptr);
   ~CudaGraphs();
   CudaGraphs(const CudaGraphs&) = delete;

@@ -386,6 +386,32 @@ TEST(CudaDevice, KernelsThatWaitMayOverlap) {
   }
 }
 
+// A driver that has the function and the version, and still cannot: the same kernels in order, and a warning.
+TEST(CudaDevice, OverlapThatCannotBeRecordedIsDoneWithout) {
+  constexpr int kNotSupported = 801;
+  const std::unique_ptr<Artifact> toy = WithoutSampling(3, true);
+  ASSERT_NE(toy, nullptr);
+  for (const char* function : {"cuLaunchKernelEx", "cuGraphInstantiateWithFlags"}) {
+    FakeCuda fake;
+    fake.fail_function = function;
+    fake.fail_at = 1;
+    fake.fail_with = kNotSupported;
+    std::string warnings;
+    CudaOptions options;
+    options.log = [&](bool warning, std::string_view line) { warnings += warning ? line : ""; };
+    {
+      auto made = CreateCudaDevice(*toy, 0, options, fake.loader());
+      ASSERT_TRUE(made.ok()) << function << ": " << made.status().ToString();
+      OneRow row;
+      EXPECT_EQ((*made)->Run(row.step), DeviceResult::kOk) << (*made)->last_error();
+      EXPECT_EQ(fake.Launched().size(), 3u);
+      for (const FakeCuda::Launch& launch : fake.Launched()) EXPECT_FALSE(launch.overlaps) << function;
+      EXPECT_NE(warnings.find("do not overlap"), std::string::npos) << function << ": " << warnings;
+    }
+    ExpectClean(fake);
+  }
+}
+
 // Contexts are current to a thread: the one that made a device is not always the one that uses or ends it.
 TEST(CudaDevice, AnyThreadMayCall) {
   FakeCuda fake;
@@ -452,14 +478,16 @@ TEST(CudaDevice, EveryFailureWhileItIsMade) {
 }
 
 TEST(CudaDevice, ALostDeviceStaysLostAndAnotherWorks) {
+  constexpr int kDeviceUnavailable = 46, kUnknown = 999;
   FakeCuda fake;
-  {
+  for (const int error : {cuda::kLaunchFailed, kDeviceUnavailable, kUnknown}) {
+    SCOPED_TRACE(error);
     auto device = Make(fake);
     ASSERT_NE(device, nullptr);
     Rows row(*device);
     fake.fail_function = "cuStreamQuery";
     fake.fail_at = 1;
-    fake.fail_with = cuda::kLaunchFailed;
+    fake.fail_with = error;
     EXPECT_EQ(device->Run(row.step), DeviceResult::kLost);
     EXPECT_NE(device->last_error().find("made to fail"), std::string::npos);
     EXPECT_EQ(device->Run(row.step), DeviceResult::kLost);
