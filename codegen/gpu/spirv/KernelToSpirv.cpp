@@ -24,23 +24,31 @@ namespace {
 
 // Device memory that one thread writes before a barrier and another reads after it must be accessed as
 // non-private, which may keep a device from its read-only caches. Most kernels write device memory last: they
-// need not.
+// need not. Atomics are non-private by themselves, but what they meet on the other side of a barrier is not.
 bool deviceMemoryCrossesBarrier(mlir::gpu::GPUFuncOp kernel) {
-  bool stored = false, ordered = false, crosses = false;
+  bool stored = false, added = false, storesOrdered = false, addsOrdered = false, crosses = false;
   kernel.walk<WalkOrder::PreOrder>([&](Operation* op) {
     if (isa<gx::StoreOp>(op)) stored = true;
-    if (isa<mlir::gpu::BarrierOp>(op) && stored) ordered = true;
-    if (isa<gx::LoadOp>(op) && ordered) crosses = true;
+    if (isa<gx::AtomicAddOp>(op)) added = true;
+    if (isa<mlir::gpu::BarrierOp>(op)) {
+      storesOrdered |= stored;
+      addsOrdered |= added;
+    }
+    if (isa<gx::LoadOp>(op)) crosses |= storesOrdered || addsOrdered;
+    if (isa<gx::AtomicAddOp>(op)) crosses |= storesOrdered;
     if (isa<scf::ForOp>(op)) {
-      // Any order of these three comes up when they go round together.
-      bool store = false, barrier = false, load = false;
+      // Any order of these comes up when they go round together.
+      bool store = false, add = false, barrier = false, load = false;
       op->walk([&](Operation* inner) {
         store |= isa<gx::StoreOp>(inner);
+        add |= isa<gx::AtomicAddOp>(inner);
         barrier |= isa<mlir::gpu::BarrierOp>(inner);
         load |= isa<gx::LoadOp>(inner);
       });
-      crosses |= barrier && (store || stored) && load;
-      ordered |= barrier && store;
+      const bool stores = store || stored;
+      crosses |= barrier && ((stores && (load || add)) || ((add || added) && load));
+      storesOrdered |= barrier && store;
+      addsOrdered |= barrier && add;
     }
   });
   return crosses;

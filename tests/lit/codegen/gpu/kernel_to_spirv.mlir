@@ -83,6 +83,59 @@ gpu.module @kernel {
 
 // -----
 
+// Atomics write, and read, too: what they meet across a barrier is not private either.
+// CHECK-LABEL: spirv.func @added_then_loaded
+gpu.module @kernel {
+  gpu.func @added_then_loaded() kernel attributes {gx.args = 1 : i32, known_block_size = array<i32: 8, 1, 1>} {
+    %base = gx.arg 0 : i64
+    %thread = gpu.thread_id x
+    %t = arith.index_castui %thread : index to i32
+    %old = gx.atomic_add %t, %base[%t] : i32
+    // CHECK: spirv.ControlBarrier <Workgroup>, <Workgroup>, <AcquireRelease|UniformMemory|WorkgroupMemory|MakeAvailable|MakeVisible>
+    gpu.barrier
+    // CHECK: spirv.Load "PhysicalStorageBuffer" %{{.*}} ["Aligned|NonPrivatePointer", 4] : i32
+    %x = gx.load %base[%t] : i32
+    gx.store %x, %base[%old] : i32
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK-LABEL: spirv.func @stored_then_added
+gpu.module @kernel {
+  gpu.func @stored_then_added() kernel attributes {gx.args = 1 : i32, known_block_size = array<i32: 8, 1, 1>} {
+    %base = gx.arg 0 : i64
+    %c0 = arith.constant 0 : i32
+    // CHECK: spirv.Store "PhysicalStorageBuffer" %{{.*}}, %{{.*}} ["Aligned|NonPrivatePointer", 4] : i32
+    gx.store %c0, %base[%c0] : i32
+    // CHECK: spirv.ControlBarrier <Workgroup>, <Workgroup>, <AcquireRelease|UniformMemory|WorkgroupMemory|MakeAvailable|MakeVisible>
+    gpu.barrier
+    %old = gx.atomic_add %c0, %base[%c0] : i32
+    gpu.return
+  }
+}
+
+// -----
+
+// Atomics alone need nothing of a barrier.
+// CHECK-LABEL: spirv.func @added_twice
+gpu.module @kernel {
+  gpu.func @added_twice() kernel attributes {gx.args = 1 : i32, known_block_size = array<i32: 8, 1, 1>} {
+    %base = gx.arg 0 : i64
+    %c0 = arith.constant 0 : i32
+    %old = gx.atomic_add %c0, %base[%c0] : i32
+    // CHECK: spirv.ControlBarrier <Workgroup>, <Workgroup>, <AcquireRelease|WorkgroupMemory|MakeAvailable|MakeVisible>
+    gpu.barrier
+    %more = gx.atomic_add %c0, %base[%c0] : i32
+    // CHECK: spirv.Store "PhysicalStorageBuffer" %{{.*}}, %{{.*}} ["Aligned", 4] : i32
+    gx.store %more, %base[%old] : i32
+    gpu.return
+  }
+}
+
+// -----
+
 // The results of a loop are there although it may have no turn; its body is no part of the continue construct.
 // CHECK-LABEL: spirv.func @loop
 gpu.module @kernel {
