@@ -36,8 +36,7 @@ VkResult VulkanBuffer::CreateBuffer(uint64_t bytes, const void* chain, VkMemoryR
   VkBufferCreateInfo create{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
   create.pNext = chain;
   create.size = bytes;
-  create.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT |
-                 VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+  create.usage = kBufferUsage;
   const VkResult result = vk.CreateBuffer(context_->device(), &create, nullptr, &buffer_);
   if (result != VK_SUCCESS) {
     buffer_ = VK_NULL_HANDLE;
@@ -84,6 +83,10 @@ VkResult VulkanBuffer::Allocate(VulkanContext* context, VulkanMemoryKind kind, u
   VkResult result = CreateBuffer(bytes + kSlack, nullptr, &needs);
   if (result == VK_SUCCESS) {
     result = TakeMemory(context->MemoryType(kind, needs.memoryTypeBits), needs.size, nullptr);
+    if (memory_ == VK_NULL_HANDLE && kind == VulkanMemoryKind::kDevice && context->unified()) {
+      const int other = context->MemoryType(VulkanMemoryKind::kOther, needs.memoryTypeBits);
+      if (other >= 0) result = TakeMemory(other, needs.size, nullptr);
+    }
   }
   void* mapped = nullptr;
   if (result == VK_SUCCESS && (kind == VulkanMemoryKind::kHost || context->unified())) {
@@ -110,23 +113,21 @@ VkResult VulkanBuffer::Import(VulkanContext* context, const uint8_t* from, uint6
   if (whole > context->max_buffer_bytes() || context->allocations_ >= context->facts().max_allocations) {
     return VK_ERROR_OUT_OF_DEVICE_MEMORY;
   }
-  constexpr VkExternalMemoryHandleTypeFlagBits kHandle =
-      VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
   // Kernels only read weights: the mapping is read-only, and a driver that minds says so here; can_import()
   // leaves out those that say so too late.
   void* host = reinterpret_cast<void*>(begin);
   context_ = context;
   VkMemoryHostPointerPropertiesEXT pointer{VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT};
   VkResult result =
-      context->vk().GetMemoryHostPointerPropertiesEXT(context->device(), kHandle, host, &pointer);
+      context->vk().GetMemoryHostPointerPropertiesEXT(context->device(), kHostMemory, host, &pointer);
   VkExternalMemoryBufferCreateInfo external{VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO};
-  external.handleTypes = kHandle;
+  external.handleTypes = kHostMemory;
   VkMemoryRequirements needs;
   if (result == VK_SUCCESS) result = CreateBuffer(whole, &external, &needs);
   if (result == VK_SUCCESS && needs.size > whole) result = VK_ERROR_FEATURE_NOT_PRESENT;
   if (result == VK_SUCCESS) {
     VkImportMemoryHostPointerInfoEXT import{VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT};
-    import.handleType = kHandle;
+    import.handleType = kHostMemory;
     import.pHostPointer = host;
     result = TakeMemory(
         context->MemoryType(VulkanMemoryKind::kHost, needs.memoryTypeBits & pointer.memoryTypeBits), whole,
@@ -218,13 +219,17 @@ int VulkanContext::MemoryType(VulkanMemoryKind kind, uint32_t types) const {
     like = 0;
   }
   // Drivers list their best types first; protected and device-coherent ones need features that are off.
-  constexpr VkMemoryPropertyFlags kAvoid = VK_MEMORY_PROPERTY_PROTECTED_BIT |
-                                           VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD |
-                                           VK_MEMORY_PROPERTY_DEVICE_UNCACHED_BIT_AMD;
+  VkMemoryPropertyFlags avoid = VK_MEMORY_PROPERTY_PROTECTED_BIT |
+                                VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD |
+                                VK_MEMORY_PROPERTY_DEVICE_UNCACHED_BIT_AMD;
+  if (kind == VulkanMemoryKind::kOther) {
+    avoid |= VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+    like = 0;
+  }
   int found = -1;
   for (uint32_t i = 0; i < facts_.memory.memoryTypeCount; ++i) {
     const VkMemoryPropertyFlags flags = facts_.memory.memoryTypes[i].propertyFlags;
-    if (!(types >> i & 1) || (flags & need) != need || (flags & kAvoid) != 0) continue;
+    if (!(types >> i & 1) || (flags & need) != need || (flags & avoid) != 0) continue;
     if ((flags & like) == like) return static_cast<int>(i);
     if (found < 0) found = static_cast<int>(i);
   }
@@ -249,8 +254,14 @@ uint64_t VulkanContext::max_buffer_bytes() const {
 }
 
 uint64_t VulkanContext::device_bytes_left() const {
-  const int type = MemoryType(VulkanMemoryKind::kDevice, std::numeric_limits<uint32_t>::max());
-  return type < 0 ? 0 : facts_.heap_left[facts_.memory.memoryTypes[type].heapIndex];
+  const auto heap_of = [this](VulkanMemoryKind kind) {
+    const int type = MemoryType(kind, std::numeric_limits<uint32_t>::max());
+    return type < 0 ? -1 : static_cast<int>(facts_.memory.memoryTypes[type].heapIndex);
+  };
+  const int own = heap_of(VulkanMemoryKind::kDevice), other = heap_of(VulkanMemoryKind::kOther);
+  uint64_t left = own < 0 ? 0 : facts_.heap_left[own];
+  if (unified_ && other >= 0 && other != own) left += facts_.heap_left[other];
+  return left;
 }
 
 VkResult VulkanContext::AllocateCommands(VkCommandBufferLevel level, VkCommandBuffer* out) {

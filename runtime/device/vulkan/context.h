@@ -20,6 +20,8 @@ class VulkanContext;
 enum class VulkanMemoryKind : uint8_t {
   kDevice,  // where kernels run fastest; reached by the host too if VulkanContext::unified
   kHost,    // reached by both, cached by the host where there is such memory
+  kOther,   // where VulkanContext::unified: the same memory as kDevice's, in a heap that is not called the
+            // device's
 };
 
 // Owns a buffer and its memory. Movable; empty when default-made. The context must outlive it.
@@ -30,7 +32,8 @@ class VulkanBuffer {
   VulkanBuffer(VulkanBuffer&& other) noexcept { *this = std::move(other); }
   VulkanBuffer& operator=(VulkanBuffer&& other) noexcept;
 
-  // `bytes` > 0. The contents are undefined.
+  // `bytes` > 0. The contents are undefined. What an integrated GPU calls its own, often set aside by the
+  // firmware, may be little: what does not fit there comes from its other memory.
   VkResult Allocate(VulkanContext* context, VulkanMemoryKind kind, uint64_t bytes);
   // Host memory that kernels may read in place, if VulkanContext::can_import(); it must stay as long as the
   // buffer. Whole pages around `bytes` > 0 at `from` must be mapped. Errors mean that this memory cannot:
@@ -76,7 +79,7 @@ class VulkanContext {
 
   // The largest buffer that every driver of this device can be relied on to make.
   uint64_t max_buffer_bytes() const;
-  // Free bytes of the heap that device memory comes from, as far as the driver tells.
+  // Free bytes of the heaps that device memory comes from, as far as the driver tells.
   uint64_t device_bytes_left() const;
 
   // A command buffer; the context's pool frees it.

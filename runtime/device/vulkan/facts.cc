@@ -153,6 +153,18 @@ std::vector<VkExtensionProperties> ListExtensions(const VkInstanceFunctions& vk,
   return extensions;
 }
 
+// Whether host memory can become such a buffer as ours are, in memory that it need not have alone.
+bool ImportsBuffers(const VkInstanceFunctions& vk, VkPhysicalDevice device) {
+  VkPhysicalDeviceExternalBufferInfo buffer{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO};
+  buffer.usage = kBufferUsage;
+  buffer.handleType = kHostMemory;
+  VkExternalBufferProperties answer{VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES};
+  vk.GetPhysicalDeviceExternalBufferProperties(device, &buffer, &answer);
+  const VkExternalMemoryFeatureFlags features = answer.externalMemoryProperties.externalMemoryFeatures;
+  return (features & VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT) != 0 &&
+         (features & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT) == 0;
+}
+
 void ReadProperties(const VkInstanceFunctions& vk, const Support& has, const FeatureChain& features,
                     VulkanFacts& facts) {
   VulkanDeviceInfo& info = facts.info;
@@ -173,8 +185,10 @@ void ReadProperties(const VkInstanceFunctions& vk, const Support& has, const Fea
   if (has.subgroup) Chain(&properties.pNext, &subgroup);
   if (has.v13) Chain(&properties.pNext, &maintenance4);
   vk.GetPhysicalDeviceProperties2(facts.device, &properties);
-  facts.import_alignment = import.minImportedHostPointerAlignment;
-  if (has.import) facts.extensions.push_back(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
+  if (has.import && ImportsBuffers(vk, facts.device)) {
+    facts.import_alignment = import.minImportedHostPointerAlignment;
+    facts.extensions.push_back(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
+  }
   info.driver = std::string(driver.driverName) + " " + driver.driverInfo;
   facts.driver_id = driver.driverID;
   info.max_allocation_bytes = p11.maxMemoryAllocationSize;

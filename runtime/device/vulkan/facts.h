@@ -14,6 +14,14 @@
 
 namespace qrt {
 
+// Of every buffer.
+inline constexpr VkBufferUsageFlags kBufferUsage =
+    VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT |
+    VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+// Of host memory that becomes a buffer.
+inline constexpr VkExternalMemoryHandleTypeFlagBits kHostMemory =
+    VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
+
 struct VulkanFacts {
   VulkanDeviceInfo info;
   Status failure;  // why info.usable is false, if the driver failed rather than lacks something: Q5010,

@@ -19,15 +19,16 @@ namespace qrt {
   X(EnumerateInstanceVersion)      \
   X(EnumerateInstanceLayerProperties)
 
-#define QRT_VK_INSTANCE_FUNCTIONS(X)        \
-  X(DestroyInstance)                        \
-  X(EnumeratePhysicalDevices)               \
-  X(GetPhysicalDeviceProperties2)           \
-  X(GetPhysicalDeviceFeatures2)             \
-  X(GetPhysicalDeviceMemoryProperties2)     \
-  X(GetPhysicalDeviceQueueFamilyProperties) \
-  X(EnumerateDeviceExtensionProperties)     \
-  X(CreateDevice)                           \
+#define QRT_VK_INSTANCE_FUNCTIONS(X)           \
+  X(DestroyInstance)                           \
+  X(EnumeratePhysicalDevices)                  \
+  X(GetPhysicalDeviceProperties2)              \
+  X(GetPhysicalDeviceFeatures2)                \
+  X(GetPhysicalDeviceMemoryProperties2)        \
+  X(GetPhysicalDeviceQueueFamilyProperties)    \
+  X(GetPhysicalDeviceExternalBufferProperties) \
+  X(EnumerateDeviceExtensionProperties)        \
+  X(CreateDevice)                              \
   X(GetDeviceProcAddr)
 
 #define QRT_VK_DEVICE_FUNCTIONS(X) \

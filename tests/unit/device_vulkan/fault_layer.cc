@@ -41,6 +41,7 @@ struct Real {
   PFN_vkGetPhysicalDeviceProperties2 properties = nullptr;
   PFN_vkGetPhysicalDeviceFeatures2 features = nullptr;
   PFN_vkGetPhysicalDeviceMemoryProperties2 memory = nullptr;
+  PFN_vkGetPhysicalDeviceExternalBufferProperties external = nullptr;
   PFN_vkEnumeratePhysicalDevices devices = nullptr;
   PFN_vkGetPhysicalDeviceQueueFamilyProperties queues = nullptr;
 #define MEMBER(name) PFN_vk##name name = nullptr;
@@ -116,6 +117,11 @@ VKAPI_ATTR void VKAPI_CALL Queues(VkPhysicalDevice device, uint32_t* count, VkQu
     FaultLayer::Get().queue(out + i);
   }
 }
+VKAPI_ATTR void VKAPI_CALL External(VkPhysicalDevice device, const VkPhysicalDeviceExternalBufferInfo* info,
+                                    VkExternalBufferProperties* out) {
+  g_real.external(device, info, out);
+  if (FaultLayer::Get().external) FaultLayer::Get().external(&out->externalMemoryProperties);
+}
 VKAPI_ATTR VkResult VKAPI_CALL Devices(VkInstance instance, uint32_t* count, VkPhysicalDevice* out) {
   if (const auto failed = Count("vkEnumeratePhysicalDevices")) return *failed;
   if (!FaultLayer::Get().no_devices) return g_real.devices(instance, count, out);
@@ -154,6 +160,10 @@ PFN_vkVoidFunction Intercept(const std::string& name, PFN_vkVoidFunction real) {
   if (name == "vkGetPhysicalDeviceQueueFamilyProperties") {
     g_real.queues = reinterpret_cast<PFN_vkGetPhysicalDeviceQueueFamilyProperties>(real);
     return as(Queues);
+  }
+  if (name == "vkGetPhysicalDeviceExternalBufferProperties") {
+    g_real.external = reinterpret_cast<PFN_vkGetPhysicalDeviceExternalBufferProperties>(real);
+    return as(External);
   }
   if (name == "vkEnumeratePhysicalDevices") {
     g_real.devices = reinterpret_cast<PFN_vkEnumeratePhysicalDevices>(real);

@@ -27,7 +27,8 @@ struct FaultLayer {
   std::function<void(VkPhysicalDeviceProperties2*)> properties;
   std::function<void(VkPhysicalDeviceFeatures2*)> features;
   std::function<void(VkPhysicalDeviceMemoryProperties2*)> memory;
-  std::function<void(VkQueueFamilyProperties*)> queue;  // of each family
+  std::function<void(VkQueueFamilyProperties*)> queue;        // of each family
+  std::function<void(VkExternalMemoryProperties*)> external;  // of host memory as a buffer
   bool no_devices = false;
 
   std::map<std::string, uint64_t, std::less<>> calls;

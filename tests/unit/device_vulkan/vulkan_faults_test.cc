@@ -262,6 +262,42 @@ TEST_F(VulkanFaults, NothingIsImportedByDriversThatWouldLoseTheDevice) {
   ExpectDecodes(*device, {1, 2, 3});
 }
 
+// A driver that has the extension, and buffers that cannot be so, or only alone in their memory.
+TEST_F(VulkanFaults, NothingIsImportedThatIsNotImportable) {
+  for (const VkExternalMemoryFeatureFlags features :
+       {VkExternalMemoryFeatureFlags{0},
+        VkExternalMemoryFeatureFlags{VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT |
+                                     VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT}}) {
+    faults().external = [=](VkExternalMemoryProperties* p) { p->externalMemoryFeatures = features; };
+    const std::unique_ptr<Device> device = Create(ToyArtifact(), Options());
+    ASSERT_NE(device, nullptr);
+    EXPECT_EQ(faults().calls["vkGetMemoryHostPointerPropertiesEXT"], 0u) << features;
+    EXPECT_NE(device->device_weight_bytes(), 0u) << features;
+    ExpectDecodes(*device, {1, 2, 3});
+  }
+}
+
+// An integrated GPU to which the firmware gave next to nothing: the rest of the memory is as good.
+TEST_F(VulkanFaults, AnIntegratedGpuTakesItsOtherMemory) {
+  faults().memory = [](VkPhysicalDeviceMemoryProperties2* m) {
+    VkPhysicalDeviceMemoryProperties& p = m->memoryProperties;
+    p.memoryHeaps[p.memoryHeapCount] = {4096, VK_MEMORY_HEAP_DEVICE_LOCAL_BIT};
+    p.memoryTypes[p.memoryTypeCount] = {p.memoryTypes[0].propertyFlags, p.memoryHeapCount};
+    for (uint32_t i = 0; i < p.memoryTypeCount; ++i) {
+      p.memoryTypes[i].propertyFlags &= ~VkMemoryPropertyFlags{VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT};
+    }
+    ++p.memoryHeapCount;
+    ++p.memoryTypeCount;
+  };
+  const std::unique_ptr<Device> device = Create(ToyArtifact(), Options());
+  ASSERT_NE(device, nullptr);
+  ExpectDecodes(*device, {1, 2, 3});
+  VulkanOptions separate = Options();
+  separate.separate_memory = true;
+  EXPECT_EQ(TryCreate(ToyArtifact(), separate).status().number(), 5015u)
+      << "across a bus that is another matter";
+}
+
 TEST_F(VulkanFaults, ADriverThatFailsMakesItsDeviceUnusableInTheList) {
   faults().Fail("vkEnumerateDeviceExtensionProperties", 1, VK_ERROR_INITIALIZATION_FAILED);
   const auto list = ListVulkanDevices(loader());
