@@ -10,6 +10,7 @@
 
 #include "frontends/base/error.h"
 #include "frontends/base/text.h"
+#include "frontends/gguf/gguf.h"
 
 namespace qcc::compiler {
 namespace {
@@ -20,18 +21,42 @@ std::string FolderOf(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-bool IsSpaceError(int error) {
-  return error == ENOSPC || error == EDQUOT || error == EFBIG;
-}
-
 std::string ProcPath(int fd) {
   return Concat("/proc/self/fd/", fd);
 }
 
 }  // namespace
 
-absl::Status CheckOutput(const std::string& path, const std::string& input, uint64_t bytes) {
+bool IsSpaceError(int error) {
+  return error == ENOSPC || error == EDQUOT || error == EFBIG;
+}
+
+absl::Status WriteError(int error, std::string_view what, const std::string& where, const std::string& help) {
+  const bool space = IsSpaceError(error);
+  return MakeError(space ? "Q6003" : "Q6002", Concat(what, ": ", std::strerror(error)), where,
+                   space ? "free some space, or write to another disk" : help);
+}
+
+absl::Status CheckIsNot(const std::string& path, std::string_view input) {
   struct stat out, in;
+  if (stat(path.c_str(), &out) != 0 || stat(std::string(input).c_str(), &in) != 0 ||
+      in.st_dev != out.st_dev || in.st_ino != out.st_ino) {
+    return absl::OkStatus();
+  }
+  return MakeError(
+      "Q0103", path == input ? "the output is an input file" : Concat("the output is an input file, ", input),
+      path, "give another name with -o");
+}
+
+absl::Status CheckIsNotOf(const std::string& path, const gguf::File& model) {
+  for (const gguf::File::Shard& shard : model.shards()) {
+    if (absl::Status s = CheckIsNot(path, shard.path); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOutput(const std::string& path, const std::string& input, uint64_t bytes) {
+  struct stat out;
   if (path.empty()) return MakeError("Q0103", "the output has no name", "-o", "give -o FILE");
   if (stat(path.c_str(), &out) == 0) {
     if (S_ISDIR(out.st_mode)) {
@@ -41,10 +66,10 @@ absl::Status CheckOutput(const std::string& path, const std::string& input, uint
       return MakeError("Q0103", "the output exists and is not a regular file", path,
                        "give another name with -o");
     }
-    if (!input.empty() && stat(input.c_str(), &in) == 0 && in.st_dev == out.st_dev &&
-        in.st_ino == out.st_ino) {
-      return MakeError("Q0103", "the output is the input file", path, "give another name with -o");
-    }
+    if (absl::Status s = CheckIsNot(path, input); !s.ok()) return s;
+  } else if (errno == ENAMETOOLONG) {
+    return MakeError("Q0103", Concat("the output cannot have this name: ", std::strerror(errno)), path,
+                     "give a shorter one with -o");
   }
   const std::string folder = FolderOf(path);
   struct stat folder_info;
@@ -68,7 +93,7 @@ absl::Status CheckOutput(const std::string& path, const std::string& input, uint
 }
 
 absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string& path, mode_t mode) {
-  const std::string temporary = Concat(path, ".tmp-", getpid());
+  const std::string temporary = qrt::NameBeside(path, Concat(".tmp-", getpid()));
   const int nameless = open(FolderOf(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
   if (nameless >= 0) {
     // It will get its name through /proc; without that, a named file is the way.
@@ -79,8 +104,7 @@ absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string
   }
   const int named = open(temporary.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, mode);
   if (named < 0) {
-    return MakeError("Q6002", Concat("cannot create the output: ", std::strerror(errno)), path,
-                     "give another place with -o");
+    return WriteError(errno, "cannot create the output", path, "give another place with -o");
   }
   std::unique_ptr<OutputFile> file(new OutputFile(path, temporary, named));
   file->name_.emplace(temporary);
@@ -93,9 +117,7 @@ OutputFile::~OutputFile() {
 }
 
 absl::Status OutputFile::Failed(const char* what, int error) const {
-  return MakeError(
-      IsSpaceError(error) ? "Q6003" : "Q6002", Concat(what, ": ", std::strerror(error)), path_,
-      IsSpaceError(error) ? "free some space, or give a folder on another disk with -o" : "check the disk");
+  return WriteError(error, what, path_);
 }
 
 absl::Status OutputFile::WriteAt(uint64_t offset, std::span<const uint8_t> bytes) {

@@ -12,6 +12,7 @@
 #include "compiler/driver/commands.h"
 #include "compiler/driver/compile_arguments.h"
 #include "compiler/pipeline/cached_compile.h"
+#include "compiler/targets/user_kernels.h"
 #include "frontends/base/error.h"
 #include "frontends/base/text.h"
 
@@ -39,6 +40,11 @@ absl::Status RunCompile(const CompileArguments& arguments, const Cli& cli) {
     if (absl::Status s = CheckNotAStream(options->output); !s.ok()) return s;
     for (const std::string& input : {options->input, options->mtp}) {
       if (absl::Status s = CheckOutput(options->output, input, bytes); !s.ok()) return s;
+    }
+    absl::StatusOr<UserKernels> kernels = UserKernels::Open(options->kernels);
+    if (!kernels.ok()) return kernels.status();
+    for (const std::string& input : kernels->Paths()) {
+      if (absl::Status s = CheckIsNot(options->output, input); !s.ok()) return s;
     }
   }
   if (absl::Status s = MakeFolder("--dump-ir", options->dump_ir); !s.ok()) return s;

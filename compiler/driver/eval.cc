@@ -160,6 +160,7 @@ absl::Status RunEval(const EvalOptions& options, const std::function<bool()>& in
   if (!ids.ok()) return ids.status();
   absl::StatusOr<std::unique_ptr<gguf::File>> file = gguf::File::Open(options.model);
   if (!file.ok()) return file.status();
+  if (absl::Status status = CheckIsNotOf(options.output, **file); !status.ok()) return status;
   absl::StatusOr<std::unique_ptr<EvalSession>> session =
       EvalSession::Create(**file, options.f64, options.kv_f16, options.l2_max, interrupted);
   if (!session.ok()) return session.status();

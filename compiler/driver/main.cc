@@ -8,6 +8,7 @@
 #include <CLI/Formatter.hpp>
 #include <atomic>
 #include <csignal>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <ctime>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "compiler/driver/commands.h"
+#include "compiler/artifact/output_file.h"
 #include "compiler/driver/ending.h"
 #include "compiler/pipeline/pipeline.h"
 #include "compiler/targets/targets.h"
@@ -81,9 +83,11 @@ int Finish(const absl::Status& status) {
     }
     return static_cast<int>(ExitOf(status));
   }
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+  // Where a write failed before, nothing has failed since: errno is still that of it.
+  if (std::ferror(stdout) != 0 || std::fflush(stdout) != 0) {
+    const int error = errno;
     if (ReaderLeft()) return 0;  // it has what it wanted
-    return Finish(MakeError("Q6002", "cannot write to the standard output", ""));
+    return Finish(WriteError(error, "cannot write to the standard output", "", ""));
   }
   return 0;
 }

@@ -185,6 +185,7 @@ absl::Status CompileOnce(const PipelineOptions& options, ProgressSink& sink) {
   const CompilerIdentity compiler = IdentifyCompiler(CompilerVersion());
   absl::StatusOr<std::unique_ptr<gguf::File>> file = models::OpenModel(options.input, options.mtp);
   if (compiler.hash.empty() || !file.ok()) return CompileModel(options, sink);  // which says what is wrong
+  if (absl::Status s = CheckIsNotOf(options.output, **file); !s.ok()) return s;
   const SourceStamps stamps(**file);
   if (const auto known = stamps.Recall(options.cache_dir)) {
     absl::StatusOr<std::string> key = KeyOf(options, compiler, *known);

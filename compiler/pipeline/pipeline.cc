@@ -1,6 +1,7 @@
 #include "compiler/pipeline/pipeline.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/artifact/output_file.h"
 #include "absl/strings/str_join.h"
 #include "compiler/artifact/tokenizer_section.h"
 #include "compiler/artifact/writer.h"
@@ -179,6 +181,9 @@ class Compilation {
   std::vector<LayoutPlan> plans_;             // what became of it
   struct {
     SamplingSpec sampling;
+  if (options_.compile_to == CompilePhase::kArtifact) {
+    if (absl::Status s = CheckIsNotOf(options_.output, *file_); !s.ok()) return s;
+  }
     std::optional<TokenizerSection> tokenizer;
     std::optional<std::string> chat;
     std::string name;  // of the model
@@ -571,11 +576,12 @@ absl::Status Compilation::ShowIr(CompilePhase phase, std::string_view suffix, co
     auto path = std::filesystem::path(options_.dump_ir) /
                 Concat(static_cast<int>(phase) + 1, "-", Name(phase), suffix, ".mlir");
     std::ofstream out(path, std::ios::binary);
-    out << text;
-    out.close();
-    if (!out)
-      return MakeError("Q6002", "cannot write the IR dump", path.string(),
-                       "is the folder there and writable?");
+    if (out) out << text;
+    if (out) out.close();
+    if (!out) {
+      return WriteError(errno, "cannot write the IR dump", path.string(),
+                        "is the folder there and writable?");
+    }
   }
   if (options_.compile_to == phase) sink_.Report(text);
   return absl::OkStatus();

@@ -4,6 +4,7 @@
 #include <string>
 #include <system_error>
 
+#include "compiler/artifact/output_file.h"
 #include "frontends/base/error.h"
 
 namespace qcc::compiler {
@@ -19,11 +20,8 @@ absl::Status CodeError(llvm::Error error) {
   const std::string where = "stage 'generate code'", help = "temporary files lie in TMPDIR, or in /tmp";
   if (code == std::errc::not_enough_memory) return MakeError("Q6001", message, where);
   if (code == std::errc::too_many_files_open) return MakeError("Q6004", message, where);
-  if (code == std::errc::no_space_on_device || code == std::errc::file_too_large) {
-    return MakeError("Q6003", message, where, help);
-  }
   if (code.category() == std::generic_category() || code.category() == std::system_category()) {
-    return MakeError("Q6002", message, where, help);
+    return MakeError(IsSpaceError(code.value()) ? "Q6003" : "Q6002", message, where, help);
   }
   return MakeError("Q3004", message, where);
 }

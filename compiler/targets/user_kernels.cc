@@ -129,6 +129,12 @@ absl::Status UserKernels::CheckAllUsed() const {
   return absl::OkStatus();
 }
 
+std::vector<std::string> UserKernels::Paths() const {
+  std::vector<std::string> paths;
+  for (const File& file : files_) paths.push_back(file.path);
+  return paths;
+}
+
 std::vector<std::pair<std::string, std::string>> UserKernels::Provenance() const {
   std::vector<std::pair<std::string, std::string>> list;
   for (const File& file : files_) {

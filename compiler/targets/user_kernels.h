@@ -29,6 +29,7 @@ class UserKernels {
   // Q3005 for the first file that has replaced no kernel: names the kernels that it may have meant.
   absl::Status CheckAllUsed() const;
 
+  std::vector<std::string> Paths() const;
   // File names and hashes of their contents, for the artifact's provenance.
   std::vector<std::pair<std::string, std::string>> Provenance() const;
 

@@ -57,7 +57,7 @@ class TempFile {
 
   absl::Status Create() {
     for (int attempt = 0; attempt < 100; ++attempt) {
-      temp_ = Concat(path_, ".tmp-", ::getpid(), "-", attempt);
+      temp_ = qrt::NameBeside(path_, Concat(".tmp-", ::getpid(), "-", attempt));
       fd_ = ::open(temp_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
       if (fd_ >= 0) {
         name_.emplace(temp_);

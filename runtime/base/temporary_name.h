@@ -6,11 +6,21 @@
 #include <limits.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <string>
 
 namespace qrt {
+
+// `path` with `suffix` behind it. The end of a long name makes room: what is as long as the name itself is
+// within the limit of every file system that takes that.
+inline std::string NameBeside(const std::string& path, const std::string& suffix) {
+  constexpr size_t kShort = 128;  // below the limits of file systems, which begin at 143
+  const size_t name = path.rfind('/') + 1, size = path.size() - name;
+  const size_t most = std::max(size, kShort) - suffix.size();
+  return path.substr(0, name + std::min(size, most)) + suffix;
+}
 
 // A file, or a folder that is then empty, that RemoveAll removes while this object lives. The object itself
 // removes nothing: whoever makes it does, in the usual ways. A name beyond kNames at once, or beyond

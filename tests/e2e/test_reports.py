@@ -206,7 +206,7 @@ def dumps(h):
         folder = h.path(f"full-{name}")
         os.makedirs(folder)
         os.symlink("/dev/full", os.path.join(folder, f"{name}.mlir"))
-        refused(h, f"--dump-ir: {name}.mlir onto a full disk", 6, "Q6002", [f"{name}.mlir"], "qcc", "compile", MODEL, "-o", h.path("full.qbin"), "-q", *QUICK,
+        refused(h, f"--dump-ir: {name}.mlir onto a full disk", 6, "Q6003", [f"{name}.mlir"], "qcc", "compile", MODEL, "-o", h.path("full.qbin"), "-q", *QUICK,
                 f"--dump-ir={folder}")
         h.check(f"no artifact beside {name}.mlir that did not fit", not os.path.exists(h.path("full.qbin")))
     folder = h.path("full-kernels")

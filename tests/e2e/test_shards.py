@@ -14,6 +14,20 @@ def refused(h, name, path, code, *says):
     h.check(name, p.returncode == 3 and f"[{code}]" in text and all(word in text for word in says) and not os.path.exists(h.path("none.qbin")), text)
 
 
+def overwriting(h, shards, tokens):
+    """No output takes the place of a shard, whichever of them is named."""
+    before = [contents(shard) for shard in shards]
+    link = h.path("link.qbin")
+    os.symlink(shards[2], link)
+    for name, command in (("compile", ["compile", shards[0], "-o", shards[1], *QUICK]),
+                          ("compile with what is known from before", ["compile", shards[1], "-o", shards[0], f"--cache-dir={h.cache}", *QUICK]),
+                          ("compile onto a link", ["compile", shards[0], "-o", link, *QUICK]),
+                          ("eval", ["eval", shards[0], "--tokens", tokens, "-o", shards[1]])):
+        p = h.tool("qcc", *command)
+        h.check(f"{name}: a shard is no output", p.returncode == 2 and b"[Q0103]" in p.stderr and [contents(shard) for shard in shards] == before,
+                f"exit {p.returncode}: {p.stderr.decode()}")
+
+
 def main():
     h = Harness(__doc__)
     shards = gguf_edit.split(TINY, h.path("tiny"), 3)
@@ -35,6 +49,7 @@ def main():
         evaluated.append(contents(h.path("eval.bin")))
     h.check("qcc eval of a shard", evaluated[0] == evaluated[1])
 
+    overwriting(h, shards, tokens)
     os.rename(shards[1], h.path("kept"))
     refused(h, "a missing shard", shards[0], "Q1404", "shard 2 of 3", os.path.basename(shards[1]))
     report = h.inspect(shards[2])

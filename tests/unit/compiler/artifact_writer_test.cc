@@ -158,11 +158,26 @@ TEST_F(ArtifactWriterTest, CheckOutput) {
   EXPECT_EQ(PartsOf(CheckOutput(folder_ + "/none/model.qbin", "", 0)).code, "Q0103") << "no such folder";
   EXPECT_EQ(PartsOf(CheckOutput("/dev/null", "", 0)).code, "Q0103") << "a device";
   EXPECT_EQ(PartsOf(CheckOutput(path_, "", uint64_t{1} << 60)).code, "Q6003") << "an exbibyte";
+  EXPECT_TRUE(CheckOutput(folder_ + "/" + std::string(NAME_MAX, 'x'), "", 0).ok());
+  EXPECT_EQ(PartsOf(CheckOutput(folder_ + "/" + std::string(NAME_MAX + 1, 'x'), "", 0)).code, "Q0103")
+      << "a name that the file system cannot hold";
   std::ofstream(path_) << "x";
   std::filesystem::create_symlink(path_, folder_ + "/link");
   EXPECT_EQ(PartsOf(CheckOutput(folder_ + "/link", path_, 0)).code, "Q0103")
       << "the input under another name";
   EXPECT_TRUE(CheckOutput(path_, folder_ + "/other.gguf", 0).ok()) << "an old output may be replaced";
+}
+
+TEST_F(ArtifactWriterTest, AnyNameThatAFileMayHaveCanBeWritten) {
+  for (const size_t size : {size_t{1}, size_t{128}, size_t{NAME_MAX - 3}, size_t{NAME_MAX}}) {
+    const std::string name(size, 'n');
+    auto file = OutputFile::Create(folder_ + "/" + name);
+    ASSERT_TRUE(file.ok()) << file.status();
+    const absl::Status status = (*file)->Commit(1);
+    EXPECT_TRUE(status.ok()) << size << " letters: " << status;
+    EXPECT_EQ(Entries(), std::vector<std::string>{name});
+    std::filesystem::remove(folder_ + "/" + name);
+  }
 }
 
 TEST_F(ArtifactWriterTest, PermissionsFollowTheUmask) {

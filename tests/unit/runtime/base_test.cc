@@ -31,6 +31,14 @@ namespace {
 
 constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
 
+TEST(TemporaryName, ALongNameMakesRoomForItsSuffix) {
+  EXPECT_EQ(NameBeside("model.qbin", ".tmp-1"), "model.qbin.tmp-1");
+  EXPECT_EQ(NameBeside("/a.b/model.qbin", ".tmp-1"), "/a.b/model.qbin.tmp-1");
+  const std::string folder = "/" + std::string(200, 'f') + "/", name(NAME_MAX, 'n');
+  EXPECT_EQ(NameBeside(folder + "m", ".tmp-1"), folder + "m.tmp-1") << "the folder's name is none of its own";
+  EXPECT_EQ(NameBeside(folder + name, ".tmp-1"), folder + name.substr(6) + ".tmp-1");
+}
+
 TEST(NearestName, DistanceCountsLettersAndSwaps) {
   EXPECT_EQ(EditDistance("", ""), 0u);
   EXPECT_EQ(EditDistance("", "abc"), 3u);
