@@ -29,12 +29,13 @@ struct WeightDifference {
 struct ArtifactDiff {
   std::string a, b;  // paths
   bool equal = false;
+  bool damaged = false;              // one of them: identities are the same, bytes are not
   std::vector<Difference> sections;  // by kind, code by what it is for; "bytes" and "hash"
   std::vector<Difference> fields;    // of the manifest: "provenance.options.kv"; entries of lists by name
   std::vector<WeightDifference> weights;
 };
 
-// Compares checked artifacts; the bytes of weights are read where the sections' hashes differ. Places in the
+// Compares artifacts, and the bytes of their weights, whatever hashes say of these. Places in the
 // file (offsets, indices of sections) do not count as differences. `stop` is asked between weights. Errors:
 // CancelledError, and those of ReadContents.
 absl::StatusOr<ArtifactDiff> DiffArtifacts(const qrt::Artifact& a, const qrt::Artifact& b,

@@ -189,7 +189,12 @@ def diff(h):
             f.seek(at)
             f.write(bytes([was[0] ^ 1]))
         # The damage is not in any hash, so both have one identity.
-        assert told(a, same)[0] == 0
+        code, out = told(a, same, "--json")
+        found = json.loads(out)
+        assert code == 1 and not found["equal"] and found["sections"] == [], f"exit {code}: {out}"
+        assert [(w["name"], w["first_byte"]) for w in found["weights"]] == [("output.weight", 7)], str(found["weights"])
+        code, text = told(a, same)
+        assert code == 1 and "from byte 7 on" in text and "qcc verify" in text, text
         code, out = told(same, kv, "--json")
         found = json.loads(out)["weights"]
         assert code == 1 and [(w["name"], w["first_byte"]) for w in found] == [("output.weight", 7)], str(found)
