@@ -258,7 +258,8 @@ constexpr CompileOption kOptions[] = {
      .value = "N|off",
      .help = "tokens of the prompt whose logits go into the artifact, for qrun check",
      .page = "The compiler's reference computes them, which takes long for a large model: by itself it stays "
-             "below about 10 s",
+             "below about 10 s. There are none where no function gives logits of tokens (`--functions=mtp`, "
+             "`--draft`)",
      .usual = "64, fewer or none for a large model",
      .changes = OptionChanges::kArtifact,
      .from = CompilePhase::kArtifact,

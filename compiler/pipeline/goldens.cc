@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/artifact/goldens_section.h"
+#include "compiler/pipeline/compile_options.h"
 #include "compiler/pipeline/file_weights.h"
 #include "compiler/pipeline/finite.h"
 #include "compiler/pipeline/reference_logits.h"
@@ -13,6 +14,7 @@
 #include "dialects/hir/eval/Evaluator.h"
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/IR/BuiltinAttributes.h"
+#include "passes/contract/EntryPoint.h"
 
 namespace qcc::compiler {
 namespace {
@@ -146,6 +148,13 @@ class Reference {
 absl::StatusOr<Goldens> MakeGoldens(mlir::ModuleOp fused, const gguf::File& file,
                                     const PipelineOptions& options, const DiagnosticCollector& diagnostics,
                                     const ProgressSink& sink) {
+  const auto entries = passes::entryPoints(fused);
+  if (mlir::succeeded(entries) && passes::tokensToLogits(*entries).empty()) {
+    const std::string why = "no function that programs are made of gives logits of tokens";
+    if (options.golden_tokens.value_or(0) == 0) return Goldens{{}, "no goldens: " + why};
+    return MakeError("Q0102", why, FindCompileOption("goldens")->Flag(),
+                     "leave it out, or add --functions=trunk");
+  }
   Extent extent = AffordableTokens(SizeOf(fused));
   if (options.golden_tokens)
     extent = {*options.golden_tokens, std::min(*options.golden_tokens, kNoiseTokens)};

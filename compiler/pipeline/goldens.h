@@ -25,7 +25,8 @@ struct Goldens {
 // the kernels must reproduce up to the order of sums. Reads every weight that the prompt needs once. The
 // prompt is as long as options.golden_tokens says; where it says nothing, as long as the model's size allows,
 // so that a compile does not wait for a reference that was never meant to be fast: which is a matter of
-// counts, not of time, as equal input gives equal artifacts. Errors: Q3002 (an op failed; `diagnostics` has
+// counts, not of time, as equal input gives equal artifacts. None where no function gives logits of tokens.
+// Errors: Q0102 (such goldens were asked for), Q3002 (an op failed; `diagnostics` has
 // the reason), Q3006 (a logit is not finite), CancelledError once `sink` says that the user wants to stop.
 absl::StatusOr<Goldens> MakeGoldens(mlir::ModuleOp fused, const gguf::File& file,
                                     const PipelineOptions& options, const DiagnosticCollector& diagnostics,

@@ -7,13 +7,12 @@
 #include <fstream>
 #include <memory>
 #include <optional>
-#include <set>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/artifact/output_file.h"
 #include "absl/strings/str_join.h"
+#include "compiler/artifact/output_file.h"
 #include "compiler/artifact/tokenizer_section.h"
 #include "compiler/artifact/writer.h"
 #include "compiler/cache/cache_folder.h"
@@ -27,12 +26,12 @@
 #include "compiler/pipeline/goldens.h"
 #include "compiler/pipeline/layer_parts.h"
 #include "compiler/pipeline/layout_plans.h"
+#include "compiler/pipeline/model_options.h"
 #include "compiler/pipeline/plan_manifest.h"
 #include "compiler/pipeline/plan_report.h"
 #include "compiler/pipeline/weights_section.h"
 #include "compiler/targets/code_error.h"
 #include "compiler/targets/targets.h"
-#include "dialects/formats/formats.h"
 #include "dialects/hir/IR/Hir.h"
 #include "dialects/plan/PlanSummary.h"
 #include "frontends/base/error.h"
@@ -52,22 +51,6 @@ namespace qcc::compiler {
 namespace {
 
 constexpr size_t kRecordedWarnings = 16;  // in the provenance
-
-// What options are about that need something of the model (CompileOption::needs).
-std::set<ModelPart> PartsOfModel(mlir::ModuleOp module) {
-  std::set<ModelPart> parts;
-  module.walk([&](hir::GatedDeltaOp) { parts.insert(ModelPart::kDeltaNets); });
-  const auto weight = [&](hir::WeightType type) {
-    if (format_info(type.getFormat()).cls == FormatClass::kBlock) parts.insert(ModelPart::kQuantisedWeights);
-  };
-  module.walk([&](hir::LinearOp op) { weight(op.getWeight().getType()); });
-  module.walk([&](hir::MoeExpertsOp op) {
-    for (hir::WeightType type : {op.getGate().getType(), op.getUp().getType(), op.getDown().getType()}) {
-      weight(type);
-    }
-  });
-  return parts;
-}
 
 // Hands everything on; with `strict` it keeps the first warning instead, which then ends the compile. Every
 // room warns through the sink, so none needs to know of it.
@@ -181,9 +164,6 @@ class Compilation {
   std::vector<LayoutPlan> plans_;             // what became of it
   struct {
     SamplingSpec sampling;
-  if (options_.compile_to == CompilePhase::kArtifact) {
-    if (absl::Status s = CheckIsNotOf(options_.output, *file_); !s.ok()) return s;
-  }
     std::optional<TokenizerSection> tokenizer;
     std::optional<std::string> chat;
     std::string name;  // of the model
@@ -201,6 +181,9 @@ absl::Status Compilation::Read() {
   auto file = models::OpenModel(options_.input, options_.mtp);
   if (!file.ok()) return file.status();
   file_ = *std::move(file);
+  if (options_.compile_to == CompilePhase::kArtifact) {
+    if (absl::Status s = CheckIsNotOf(options_.output, *file_); !s.ok()) return s;
+  }
   sink_.EndStage(absl::StrCat(file_->tensors().size(), " tensors, ", CodeBytes(file_->size())));
   return absl::OkStatus();
 }
@@ -255,6 +238,7 @@ absl::Status Compilation::ReadText() {
 absl::Status Compilation::Fuse() {
   sink_.BeginStage(3, Stages(), "fuse");
   DiagnosticCollector diagnostics(context_);
+  if (absl::Status s = CheckFunctionsOf(*module_, options_); !s.ok()) return s;
   mlir::PassManager pm(&context_);
   // A traced layer's result is that of every row (qcc-trace-layers).
   const bool chosen_last_ffn = options_.last_ffn == LastFfnMode::kChosen && !options_.traced();

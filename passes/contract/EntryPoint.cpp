@@ -116,6 +116,16 @@ const EntryPoint* preparing(const EntryPoint& entry, ArrayRef<EntryPoint> entrie
   return found == entries.end() ? nullptr : found;
 }
 
+SmallVector<StringRef> namesToChoose(ArrayRef<EntryPoint> entries) {
+  SmallVector<StringRef> names;
+  for (const EntryPoint& entry : entries) {
+    const bool prepares =
+        llvm::any_of(entries, [&](const EntryPoint& other) { return entry.preparesRowsOf(other); });
+    if (entry.leftBy.empty() && !prepares) names.push_back(entry.name());
+  }
+  return names;
+}
+
 SmallVector<EntryPoint, 2> tokensToLogits(ArrayRef<EntryPoint> entries) {
   for (const EntryPoint& first : entries) {
     if (!first.tokens || first.rows) continue;

@@ -41,6 +41,10 @@ mlir::FailureOr<llvm::SmallVector<EntryPoint>> entryPoints(mlir::ModuleOp module
 // them, or the first one and the one that makes them of what it leaves. Empty where there are none.
 llvm::SmallVector<EntryPoint, 2> tokensToLogits(llvm::ArrayRef<EntryPoint> entries);
 
+// The functions that begin something, which are what a user may choose among: those that take what they leave
+// go with them, and so do those that prepare their rows.
+llvm::SmallVector<llvm::StringRef> namesToChoose(llvm::ArrayRef<EntryPoint> entries);
+
 // The first of `entries` that prepares the rows that `entry` is given; null: none does.
 const EntryPoint* preparing(const EntryPoint& entry, llvm::ArrayRef<EntryPoint> entries);
 

@@ -15,13 +15,7 @@ struct SelectFunctionsPass : impl::SelectFunctionsBase<SelectFunctionsPass> {
     if (functions.empty()) return;
     FailureOr<SmallVector<EntryPoint>> entries = entryPoints(getOperation());
     if (failed(entries)) return signalPassFailure();
-    // What prepares rows goes with those that are given such.
-    auto prepares = [&](const EntryPoint& entry) {
-      return llvm::any_of(*entries, [&](const EntryPoint& other) { return entry.preparesRowsOf(other); });
-    };
-    SmallVector<StringRef> begins;
-    for (EntryPoint& entry : *entries)
-      if (entry.leftBy.empty() && !prepares(entry)) begins.push_back(entry.name());
+    const SmallVector<StringRef> begins = namesToChoose(*entries);
     for (const std::string& wanted : functions) {
       if (llvm::is_contained(begins, wanted)) continue;
       getOperation().emitError("the model has no function '")
