@@ -75,7 +75,13 @@ std::string RequestName(const std::string& model, const std::string& compiler,
   if (real == nullptr) return "";
   std::string text = kRequestKind;
   text += "\n" + std::string(real.get()) + "\n" + compiler + "\n";
-  for (const std::string& option : options) text += option + "\n";
+  for (const std::string& option : options) {
+    text += option + "\n";
+    // Where the value is a file, it is that of this folder.
+    const std::unique_ptr<char, void (*)(void*)> file(
+        realpath(option.c_str() + option.find('=') + 1, nullptr), std::free);
+    if (file != nullptr) text += std::string(file.get()) + "\n";
+  }
   for (const std::string_view feature : CpuFeatures::Detect().Names()) text.append(feature) += ' ';
   return Hex(HashOf({reinterpret_cast<const uint8_t*>(text.data()), text.size()}));
 }

@@ -45,7 +45,8 @@ std::string ArtifactPath(const std::string& cache, const std::string& key);
 std::optional<ArtifactInUse> UseArtifact(const std::string& cache, const std::string& key);
 
 // What is asked of `qcc cache artifact`: everything that its answer depends on by name. `model`: any path of
-// it; `compiler`: of the qcc that would be asked; `options`: for it, as written. The machine's CPU belongs
+// it; `compiler`: of the qcc that would be asked; `options`: for it, as written, where a file stands behind
+// its "=" for what that is by its real path. The machine's CPU belongs
 // to it, too. Empty: there is no such file.
 std::string RequestName(const std::string& model, const std::string& compiler,
                         const std::vector<std::string>& options);

@@ -148,6 +148,26 @@ TEST_F(AotTest, ARequestIsNamedByAllThatItIs) {
   EXPECT_EQ(RequestName(In("none"), "/bin/qcc", {}), "");
 }
 
+// What an option names by a relative path is another file in another folder, or none.
+TEST_F(AotTest, AFileOfAnOptionIsTheOneInThisFolder) {
+  Put(In("model"), "m");
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::vector<std::string> names;
+  for (const char* folder : {"one", "two", "empty"}) {
+    std::filesystem::create_directory(In(folder));
+    if (folder != std::string("empty")) Put(In(folder) + "/block", "b");
+    std::filesystem::current_path(In(folder));
+    names.push_back(RequestName(In("model"), "/bin/qcc", {"--mtp=block"}));
+  }
+  EXPECT_NE(names[0], names[1]) << "another folder's file";
+  EXPECT_NE(names[0], names[2]) << "no file";
+  std::filesystem::create_symlink(In("one") + "/block", In("empty") + "/block");
+  EXPECT_NE(RequestName(In("model"), "/bin/qcc", {"--mtp=block"}), names[2]);
+  std::filesystem::current_path(In("one"));
+  EXPECT_EQ(RequestName(In("model"), "/bin/qcc", {"--mtp=block"}), names[0]);
+  std::filesystem::current_path(before);
+}
+
 TEST_F(AotTest, AnAnswerHoldsWhileItsFilesAreUnchanged) {
   Put(In("model"), "m");
   Put(In("qcc"), "q");
