@@ -31,6 +31,12 @@ absl::Status FolderError(const std::string& what, const std::string& folder) {
 }
 
 bool IsTemporary(std::string_view name) {
+  // What mkstemp(3) made of ".XXXXXX".
+  constexpr size_t kRandom = 7;
+  if (name.size() > kRandom &&
+      qrt::aot::IsOfDriver(qrt::aot::CacheSuffix(name.substr(0, name.size() - kRandom)))) {
+    return name[name.size() - kRandom] == '.';
+  }
   const size_t at = name.find(qrt::aot::kCacheTemporary);
   return at != std::string_view::npos && !qrt::aot::CacheSuffix(name.substr(0, at)).empty();
 }
@@ -40,8 +46,12 @@ std::string SealOf(const std::string& artifact) {
                 qrt::aot::kSealSuffix);
 }
 
-std::array<std::string, 2> Folders(const std::string& cache) {
-  return {qrt::aot::CodeFolder(cache), qrt::aot::ArtifactFolder(cache)};
+std::array<std::string, 3> Folders(const std::string& cache) {
+  return {qrt::aot::CodeFolder(cache), qrt::aot::ArtifactFolder(cache), qrt::aot::KernelFolder(cache)};
+}
+
+bool IsBefore(const timespec& a, const timespec& b) {
+  return std::tie(a.tv_sec, a.tv_nsec) < std::tie(b.tv_sec, b.tv_nsec);
 }
 
 // Calls fn(name, path, stat) for each regular file.
@@ -95,6 +105,7 @@ absl::StatusOr<std::vector<CacheEntry>> CacheEntries(const std::string& cache) {
           timespec used = found.st_mtim;
           if (suffix.empty()) return;
           if (suffix == qrt::aot::kSealSuffix) return;
+          if (qrt::aot::IsOfDriver(suffix) && IsBefore(used, found.st_atim)) used = found.st_atim;
           if (suffix == qrt::aot::kArtifactSuffix && stat(SealOf(path).c_str(), &beside) == 0) {
             used = beside.st_mtim;
           }

@@ -29,7 +29,8 @@ struct CacheEntry {
   timespec used = {};  // last, to an hour
 };
 
-// What qcc keeps under `cache`, code, artifacts and what is known of files, the longest unused first. A
+// What is kept under `cache`, code, artifacts, what is known of files, and what drivers compiled, the longest
+// unused first. A
 // folder that is not there has none. A seal belongs to its artifact; other files are not the cache's. Errors:
 // Q6002.
 absl::StatusOr<std::vector<CacheEntry>> CacheEntries(const std::string& cache);

@@ -65,22 +65,21 @@ absl::Status List(const CacheArguments& arguments, const Cli& cli) {
   absl::StatusOr<std::vector<CacheEntry>> entries = CacheEntries(*cache);
   if (!entries.ok()) return entries.status();
   uint64_t bytes = 0;
-  size_t code = 0;
+  size_t code = 0, kernels = 0;
   std::string artifacts;
   nlohmann::ordered_json listed = nlohmann::ordered_json::array();
   for (const CacheEntry& entry : *entries) {
     bytes += entry.bytes;
     code += entry.suffix == qrt::aot::kCodeSuffix;
     if (!IsArtifact(entry)) continue;
+    kernels += qrt::aot::IsOfDriver(entry.suffix);
     artifacts += ArtifactLine(entry);
     listed.push_back({{"path", entry.path}, {"bytes", entry.bytes}, {"last_used", Day(entry.used.tv_sec)}});
   }
   if (cli.json) {
-    nlohmann::ordered_json object = {{"folder", *cache},
-                                     {"artifacts", std::move(listed)},
-                                     {"pieces", code},
-                                     {"bytes", bytes},
-                                     {"max_bytes", UsualCacheBytes(*cache)}};
+    nlohmann::ordered_json object = {{"folder", *cache}, {"artifacts", std::move(listed)},
+                                     {"pieces", code},   {"driver_files", kernels},
+                                     {"bytes", bytes},   {"max_bytes", UsualCacheBytes(*cache)}};
     if (!entries->empty()) {
       object["first_used"] = Day(entries->front().used.tv_sec);
       object["last_used"] = Day(entries->back().used.tv_sec);
@@ -88,8 +87,9 @@ absl::Status List(const CacheArguments& arguments, const Cli& cli) {
     PrintJson(object);
     return absl::OkStatus();
   }
-  std::printf("%s: %zu artifacts, %zu pieces of code, %s of at most %s", cache->c_str(), listed.size(), code,
-              HumanBytes(bytes).c_str(), HumanBytes(UsualCacheBytes(*cache)).c_str());
+  std::printf("%s: %zu artifacts, %zu pieces of code, %zu files of GPU drivers, %s of at most %s",
+              cache->c_str(), listed.size(), code, kernels, HumanBytes(bytes).c_str(),
+              HumanBytes(UsualCacheBytes(*cache)).c_str());
   if (!entries->empty()) {
     std::printf(", last used from %s to %s", Day(entries->front().used.tv_sec).c_str(),
                 Day(entries->back().used.tv_sec).c_str());
@@ -113,6 +113,8 @@ absl::Status Verify(const CacheArguments& arguments, const Cli& cli) {
   absl::StatusOr<std::vector<CacheEntry>> entries = CacheEntries(*cache);
   if (!entries.ok()) return entries.status();
   std::vector<std::string> damaged;
+  // The runtime looks through what drivers compiled whenever it reads it.
+  std::erase_if(*entries, [](const CacheEntry& entry) { return qrt::aot::IsOfDriver(entry.suffix); });
   for (const CacheEntry& entry : *entries) {
     if (cli.interrupted != nullptr && *cli.interrupted != 0) return absl::CancelledError("interrupted");
     if (IsEntryWhole(*cache, entry)) continue;

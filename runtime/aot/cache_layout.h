@@ -32,10 +32,19 @@ inline constexpr char kSealSuffix[] = ".seal";        // of the artifact beside 
 inline constexpr char kRequestSuffix[] = ".request";  // request.h
 inline constexpr char kSourceSuffix[] = ".source";    // the hash of a model's files
 inline constexpr char kOutputSuffix[] = ".output";    // where `qcc compile` left an artifact
-inline constexpr std::array<std::string_view, 6> kCacheSuffixes = {
-    kCodeSuffix, kArtifactSuffix, kSealSuffix, kRequestSuffix, kSourceSuffix, kOutputSuffix};
+// What drivers compiled: written, checked and bounded by the runtime, which has these names in
+// runtime/capi/kernel_cache.cc.
+inline constexpr char kPipelinesSuffix[] = ".vkpipelines";
+inline constexpr char kCubinSuffix[] = ".cubin";
+inline constexpr std::array<std::string_view, 8> kCacheSuffixes = {
+    kCodeSuffix,   kArtifactSuffix, kSealSuffix,      kRequestSuffix,
+    kSourceSuffix, kOutputSuffix,   kPipelinesSuffix, kCubinSuffix};
 
 inline constexpr char kCacheTemporary[] = ".tmp-";  // between name and number, while a file is written
+
+constexpr bool IsOfDriver(std::string_view suffix) {
+  return suffix == kPipelinesSuffix || suffix == kCubinSuffix;
+}
 
 // Which of kCacheSuffixes a name in the cache has; empty: the file is not the cache's.
 std::string_view CacheSuffix(std::string_view name);

@@ -168,6 +168,22 @@ TEST_F(CacheTest, WhatIsNotItsOwnStays) {
   EXPECT_FALSE(Has(old));
 }
 
+TEST_F(CacheTest, WhatDriversCompiledIsOfTheCache) {
+  const std::string folder = qrt::aot::KernelFolder(cache_), key(32, 'a');
+  std::filesystem::create_directories(folder);
+  const std::string old = key + ".cubin.aB12xY", young = key + ".vkpipelines.zZ98Qq";
+  for (const std::string& name : {key + ".cubin", key + ".vkpipelines", old, young, key + ".cubin.notes"}) {
+    std::ofstream(folder + "/" + name) << "kernel";
+  }
+  SetAge(folder + "/" + old, 2 * 86400);
+  ASSERT_EQ(Entries().size(), 2u);
+  EXPECT_TRUE(qrt::aot::IsOfDriver(Entries()[0].suffix)) << Entries()[0].path;
+  EXPECT_EQ(PruneCache(cache_, 0)->files, 3u) << "both, and what a killed process left";
+  EXPECT_TRUE(Entries().empty());
+  EXPECT_TRUE(std::filesystem::exists(folder + "/" + young));
+  EXPECT_TRUE(std::filesystem::exists(folder + "/" + key + ".cubin.notes"));
+}
+
 TEST_F(CacheTest, AFolderThatIsNotThereIsEmpty) {
   EXPECT_TRUE(Entries().empty());
   EXPECT_EQ(PruneCache(cache_, 0)->files, 0u);

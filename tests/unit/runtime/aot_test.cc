@@ -195,6 +195,9 @@ TEST_F(AotTest, AnAnswerHoldsWhileItsFilesAreUnchanged) {
 TEST_F(AotTest, NamesOfTheCache) {
   EXPECT_EQ(CacheSuffix(kKey + ".qbin"), kArtifactSuffix);
   EXPECT_EQ(CacheSuffix(kKey + ".code"), kCodeSuffix);
+  EXPECT_TRUE(IsOfDriver(CacheSuffix(kKey + ".cubin")));
+  EXPECT_TRUE(IsOfDriver(CacheSuffix(kKey + ".vkpipelines")));
+  EXPECT_FALSE(IsOfDriver(CacheSuffix(kKey + ".code")));
   for (const std::string& name : {kKey, kKey + ".txt", kKey + "a.qbin", kKey.substr(1) + ".qbin",
                                   std::string(32, 'A') + ".qbin", kKey + ".qbin.tmp-1", std::string()}) {
     EXPECT_EQ(CacheSuffix(name), "") << name;
