@@ -12,6 +12,7 @@
 #include "compiler/cache/code_store.h"
 #include "compiler/driver/commands.h"
 #include "compiler/driver/compile_arguments.h"
+#include "compiler/driver/report_text.h"
 #include "compiler/pipeline/cached_compile.h"
 #include "frontends/base/error.h"
 #include "frontends/base/text.h"
@@ -54,8 +55,8 @@ std::string ArtifactLine(const CacheEntry& entry) {
   const auto artifact = qrt::Artifact::Open(entry.path);
   if (!artifact.ok()) return line + ": damaged\n";
   const qrt::Manifest& manifest = (*artifact)->manifest();
-  line += Concat(": ", manifest.provenance.source_name, " for");
-  for (const auto& code : manifest.code) line += Concat(" ", code.target, " ", code.isa);
+  line += Concat(": ", Clean(manifest.provenance.source_name), " for");
+  for (const auto& code : manifest.code) line += Concat(" ", Clean(code.target), " ", Clean(code.isa));
   return line + "\n";
 }
 

@@ -1,16 +1,16 @@
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "compiler/driver/commands.h"
+#include "compiler/driver/ending.h"
 #include "frontends/base/error.h"
 
 namespace qcc::compiler {
 
 ConsoleProgress MakeProgress(const Cli& cli, ProgressMode mode) {
-  const bool terminal = mode != ProgressMode::kPlain && isatty(STDERR_FILENO) != 0;
+  const bool terminal = mode != ProgressMode::kPlain && LinesCanBeRedrawn();
   return ConsoleProgress(stderr, stdout, terminal, cli.verbosity(), cli.interrupted);
 }
 

@@ -4,28 +4,19 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "compiler/driver/report_text.h"
 #include "frontends/base/error.h"
 
 namespace qcc::compiler {
 namespace {
 
-// Printable, one line: an escape sequence of a hostile file must not reach the terminal.
+// Further lines are indented: none looks like one of qcc's own.
 std::string Printable(std::string_view text) {
-  constexpr char kDigits[] = "0123456789abcdef";
   std::string out;
-  for (char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '\n') {
-      out += "\n        ";
-    } else if (byte < 0x20 || byte == 0x7f) {
-      out += "\\x";
-      out += kDigits[byte >> 4];
-      out += kDigits[byte & 15];
-    } else {
-      out += c;
-    }
+  for (size_t end = 0; (end = text.find('\n')) != std::string_view::npos; text.remove_prefix(end + 1)) {
+    out += Clean(text.substr(0, end)) + "\n        ";
   }
-  return out;
+  return out + Clean(text);
 }
 
 int Percent(uint64_t done, uint64_t total) {

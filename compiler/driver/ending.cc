@@ -6,6 +6,7 @@
 #include <atomic>
 #include <charconv>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <initializer_list>
@@ -28,11 +29,13 @@ bool g_terminal = false;
 volatile std::sig_atomic_t g_artifact = 0;
 char g_path[PATH_MAX];
 
-// Text of files for the terminal, in place: ConsoleProgress has an allocating one.
+// Text of files for the terminal, in place: Clean allocates.
 void MakePrintable(char* text) {
-  for (; *text != '\0'; ++text) {
+  for (unsigned char before = 0; *text != '\0'; ++text) {
     const auto byte = static_cast<unsigned char>(*text);
-    if (byte < 0x20 || byte == 0x7f) *text = '?';
+    const bool c1 = byte >= 0x80 && byte < 0xa0 && before == 0xc2;
+    if (byte < 0x20 || byte == 0x7f || c1) *text = '?';
+    before = byte;
   }
 }
 
@@ -123,8 +126,13 @@ void ExpectMappedArtifact() {
   g_artifact = 1;
 }
 
+bool LinesCanBeRedrawn() {
+  const char* const kind = std::getenv("TERM");
+  return isatty(STDERR_FILENO) != 0 && (kind == nullptr || std::strcmp(kind, "dumb") != 0);
+}
+
 void InstallEndings() {
-  g_terminal = isatty(STDERR_FILENO) != 0;
+  g_terminal = LinesCanBeRedrawn();
   g_installed = true;
   std::set_new_handler(EndOutOfMemory);
   llvm::install_bad_alloc_error_handler(OnLlvmNoMemory);

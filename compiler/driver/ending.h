@@ -13,6 +13,9 @@ namespace qcc::compiler {
 // A SIGBUS elsewhere is a crash as before.
 void InstallEndings();
 
+// Whether standard error is a terminal that goes back to the begin of a line and clears it.
+bool LinesCanBeRedrawn();
+
 // What this command maps is an artifact, and not a model: for the number of the error.
 void ExpectMappedArtifact();
 

@@ -1,15 +1,40 @@
 #include "compiler/driver/report_text.h"
 
 #include <cstdarg>
+#include <cstdint>
 #include <cstdio>
+
+#include "llvm/Support/ConvertUTF.h"
 
 namespace qcc::compiler {
 
-std::string Clean(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+namespace {
+
+// Control characters (C0, DEL, C1), what ends a line, and what turns the writing direction.
+bool IsUnsafe(uint32_t point) {
+  return point < 0x20 || (point >= 0x7f && point <= 0x9f) || (point >= 0x2028 && point <= 0x202e) ||
+         (point >= 0x2066 && point <= 0x2069);
+}
+
+}  // namespace
+
+std::string Clean(std::string_view text) {
+  std::string out;
+  const auto* at = reinterpret_cast<const llvm::UTF8*>(text.data());
+  const llvm::UTF8* const end = at + text.size();
+  while (at != end) {
+    const llvm::UTF8* const begin = at;
+    llvm::UTF32 point = 0;
+    if (llvm::convertUTF8Sequence(&at, end, &point, llvm::strictConversion) != llvm::conversionOK) {
+      at = begin + 1;
+      Append(out, "\\x%02x", *begin);
+    } else if (IsUnsafe(point)) {
+      Append(out, point < 0x80 ? "\\x%02x" : "\\u{%x}", point);
+    } else {
+      out.append(begin, at);
+    }
   }
-  return text;
+  return out;
 }
 
 void Append(std::string& out, const char* format, ...) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace qcc::compiler {
@@ -16,8 +17,9 @@ Json OrNull(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-// Names come from a file that anybody may have written: no control characters to the terminal.
-std::string Clean(std::string text);
+// Names come from a file that anybody may have written: what is not to reach a terminal (control characters,
+// line ends, turned directions, bytes that are no UTF-8) becomes "\x1b", "\u{9b}", as qrun shows it.
+std::string Clean(std::string_view text);
 // Cleaned, with spaces between.
 std::string Joined(const std::vector<std::string>& list);
 // As std::printf, behind what is there.

@@ -36,6 +36,8 @@ TEST(Messages, Form) {
   EXPECT_EQ(FormatError(absl::InternalError("no code")), "qcc: error: no code\n");
   const std::string hostile = FormatError(MakeError("Q1203", "name \x1b[2J", "", ""));
   EXPECT_EQ(hostile.find('\x1b'), std::string::npos) << "an escape sequence of a file reaches the terminal";
+  EXPECT_EQ(FormatError(MakeError("Q1203", "\u009b2J, \x9b, \u202e, \u00e4\nz", "", "")),
+            "qcc: error: \\u{9b}2J, \\x9b, \\u{202e}, \u00e4\n        z [Q1203]\n");
 }
 
 TEST(Messages, ExitCodes) {
