@@ -72,8 +72,8 @@ absl::Status List(const CacheArguments& arguments, const Cli& cli) {
   for (const CacheEntry& entry : *entries) {
     bytes += entry.bytes;
     code += entry.suffix == qrt::aot::kCodeSuffix;
-    if (!IsArtifact(entry)) continue;
     kernels += qrt::aot::IsOfDriver(entry.suffix);
+    if (!IsArtifact(entry)) continue;
     artifacts += ArtifactLine(entry);
     listed.push_back({{"path", entry.path}, {"bytes", entry.bytes}, {"last_used", Day(entry.used.tv_sec)}});
   }
@@ -113,9 +113,9 @@ absl::Status Verify(const CacheArguments& arguments, const Cli& cli) {
   if (!cache.ok()) return cache.status();
   absl::StatusOr<std::vector<CacheEntry>> entries = CacheEntries(*cache);
   if (!entries.ok()) return entries.status();
-  std::vector<std::string> damaged;
   // The runtime looks through what drivers compiled whenever it reads it.
   std::erase_if(*entries, [](const CacheEntry& entry) { return qrt::aot::IsOfDriver(entry.suffix); });
+  std::vector<std::string> damaged;
   for (const CacheEntry& entry : *entries) {
     if (cli.interrupted != nullptr && *cli.interrupted != 0) return absl::CancelledError("interrupted");
     if (IsEntryWhole(*cache, entry)) continue;
@@ -218,7 +218,7 @@ void AddCache(CLI::App& app, Cli& cli) {
   CLI::App* prune = add("prune", "remove what was not used for the longest time", Prune);
   auto* most = prune->add_option("--max-bytes", arguments->most_bytes,
                                  "how much may stay (default: 32 GiB, or a quarter of the disk)");
-  most->type_name("N");
+  most->type_name("N")->check(NoLessThanZero);
   prune->add_flag("--all", arguments->all, "remove everything")->excludes(most);
 }
 

@@ -23,6 +23,10 @@ void PrintJson(const nlohmann::ordered_json& object) {
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
+std::string NoLessThanZero(const std::string& value) {
+  return value.starts_with('-') ? "the value is " + value + ", expected no less than 0" : "";
+}
+
 absl::Status CheckNotAStream(const std::string& output) {
   if (output == "-") {
     return MakeError("Q0103", "the output cannot be the standard output", "-o -",

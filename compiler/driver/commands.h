@@ -46,6 +46,8 @@ ConsoleProgress MakeProgress(const Cli& cli, ProgressMode mode = ProgressMode::k
 
 // The option --json of a command that prints results.
 void AddJson(CLI::App& command, Cli& cli);
+// For options of unsigned numbers, in which CLI11 takes -1 for the largest.
+std::string NoLessThanZero(const std::string& value);
 // One object on one line of stdout. Bytes of names that are no UTF-8 become U+FFFD.
 void PrintJson(const nlohmann::ordered_json& object);
 

@@ -6,9 +6,10 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <atomic>
-#include <csignal>
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <ctime>
@@ -18,8 +19,9 @@
 #include <system_error>
 #include <vector>
 
-#include "compiler/driver/commands.h"
 #include "compiler/artifact/output_file.h"
+#include "compiler/driver/command_line.h"
+#include "compiler/driver/commands.h"
 #include "compiler/driver/ending.h"
 #include "compiler/pipeline/pipeline.h"
 #include "compiler/targets/targets.h"
@@ -59,7 +61,12 @@ void InstallSignals() {
   struct sigaction action {};
   action.sa_handler = OnSignal;
   sigemptyset(&action.sa_mask);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before {};
+    sigaction(signal, nullptr, &before);
+    // nohup(1), and a shell for SIGINT of what runs in the background, want it to go on.
+    if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
+  }
   // A closed pipe or a size limit shows as a failed write, which is reported like every other.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
@@ -163,8 +170,11 @@ int Main(int argc, char** argv) {
   AddSynth(app, cli);
   AddCompletion(app, cli);
   AddManual(app, cli);
+  absl::StatusOr<std::vector<std::string>> words = SpellOut(app, {argv + std::min(argc, 1), argv + argc});
+  if (!words.ok()) return Finish(words.status());
+  std::reverse(words->begin(), words->end());  // as CLI11 wants them
   try {
-    app.parse(argc, argv);
+    app.parse(*std::move(words));
   } catch (const CLI::Success& request) {  // --help, --version
     app.exit(request);
     return Finish(absl::OkStatus());

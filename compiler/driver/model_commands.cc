@@ -73,6 +73,7 @@ void AddSynth(CLI::App& app, Cli& cli) {
       ->capture_default_str();
   command->add_option("--seed", options->seed, "of the random weights")
       ->type_name("N")
+      ->check(NoLessThanZero)
       ->capture_default_str();
   command->add_flag("--mtp", options->mtp, "with a NextN block");
   const struct {
@@ -103,6 +104,9 @@ void AddSynth(CLI::App& app, Cli& cli) {
   }
   command->add_option("--tied", options->tied, "the token embedding is the output matrix")
       ->type_name("0|1")
+      ->check([](const std::string& value) {
+        return value == "0" || value == "1" ? "" : "the value is " + value + ", expected 0 or 1";
+      })
       ->group("Instead of the preset's");
   command->callback([options, &cli] {
     cli.run = [options, &cli]() -> absl::Status {

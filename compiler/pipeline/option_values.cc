@@ -217,7 +217,7 @@ std::string WriteMtp(const CompileOption&, const PipelineOptions& options) {
 absl::Status ReadDraftVocab(const CompileOption& option, const Values& values, PipelineOptions& options) {
   if (values.empty()) return absl::OkStatus();
   const std::string& value = values.front();
-  if (value == "0" || value == kAllTokens) {
+  if (value == kAllTokens) {
     options.draft_vocab = 0;
     return absl::OkStatus();
   }

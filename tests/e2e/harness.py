@@ -11,6 +11,7 @@ import operator
 import os
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -42,6 +43,8 @@ class Harness:
         self.work = self.args.work or tempfile.mkdtemp(prefix="qcc-e2e-")
         os.makedirs(self.work, exist_ok=True)
         self.passed = self.failed = 0
+        # In the background of a script it is ignored, which what is started here would leave so.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         self.shared = self.shards == 1  # whether share() was asked
 
     def share(self, items):

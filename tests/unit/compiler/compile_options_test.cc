@@ -134,7 +134,7 @@ TEST(CompileOptions, UnknownValuesAreNamedWithWhatIsAccepted) {
   ExpectUsageError({{"mtp", {"b.gguf"}}, {"functions", {"trunk"}}}, "--mtp",
                    "programs are made of trunk alone");
   ExpectUsageError({{"mtp", {"b.gguf"}}, {"traceable", {"on"}}}, "--mtp", "programs are made of trunk alone");
-  for (const char* bad : {"-1", "1x", "", "8388609", "none"}) {
+  for (const char* bad : {"-1", "0", "1x", "", "8388609", "none"}) {
     ExpectUsageError({{"draft_vocab", {bad}}}, "--draft-vocab", "1 to 8388608, or all");
   }
   for (const char* bad : {"0", "-1", "65", "1x", "", "9999999999999999999"}) {

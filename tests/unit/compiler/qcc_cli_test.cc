@@ -37,6 +37,8 @@ class QccTest : public testing::Test {
   pid_t Start(const std::vector<std::string>& arguments, const std::string& out) {
     const pid_t child = fork();
     if (child != 0) return child;
+    // Where all tests run in the background it may be ignored, which a command leaves so.
+    signal(SIGINT, SIG_DFL);
     std::vector<char*> argv = {const_cast<char*>("qcc")};
     for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
     // What others left in the user's cache changes no test's time.

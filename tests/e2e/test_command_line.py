@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""What qcc makes of its words, and of what surrounds it: values behind "=", names of outputs, full disks, ignored signals, terminals."""
+import os
+import pty
+import resource
+import signal
+import subprocess
+import time
+
+from harness import GOLDEN, Harness, TINY, contents
+from test_cli import refused
+
+MODEL = os.path.join(GOLDEN, "t3-f-BF16.gguf")
+SMALL = ["--arch=qwen3", "--preset=0.6b", "--layers=1", "--hidden=64", "--ffn=64", "--heads=2", "--kv-heads=1", "--head-dim=32", "--vocab=512", "--format=f32"]
+QUICK = ["--cpu=base", "--decode=1", "--prefill=32"]
+
+
+def values(h):
+    """An option's value is what stands behind its "=", and never the next word."""
+    compile_ = ["qcc", "compile", MODEL, "--compile-to=import"]
+    for word in ("--name=", "--cache-dir=", "--kernels=", "--mtp=", "--functions=", "--decode=", "--draft=", "--dump-ir="):
+        refused(h, f"{word} without a value", 2, "Q0102", ["empty", word[:-1]], *compile_, word, "--kv=f32", "-o", h.path("none.qbin"))
+    refused(h, "an empty word", 2, "Q0102", ["empty", "--name"], *compile_, "--name", "", "-o", h.path("none.qbin"))
+    refused(h, "-o= without a value", 2, "Q0102", ["empty", "-o"], *compile_, "-qo=")
+    for value in ("1,,2", "1,", ",1"):
+        refused(h, f"--decode={value}", 2, "Q0102", ["empty", "--decode", value], *compile_, f"--decode={value}")
+    for word, meant in (("-output=x", "--output"), ("-output", "--output"), ("-name=x", "--name"), ("-quiet", "--quiet")):
+        refused(h, f"{word} for {meant}", 2, "Q0101", [f"did you mean {meant}?"], *compile_, word)
+    refused(h, "-version for --version", 2, "Q0101", ["did you mean --version?"], "qcc", "-version")
+    for word, name in (("-o={}", "equals.gguf"), ("-qo={}", "letters.gguf"), ("-o{}", "joined.gguf"), ("-qo{}", "both.gguf"), ("--output={}", "long.gguf")):
+        p = h.tool("qcc", "synth", *SMALL, word.format(h.path(name)))
+        h.expect(f"synth {word.format('FILE')}", p.returncode == 0 and os.path.isfile(h.path(name)), p.stderr.decode())
+    p = h.tool("qcc", "inspect", "--json", "--", h.path("equals.gguf"))
+    h.expect("words behind --", p.returncode == 0, p.stderr.decode())
+    refused(h, "cache prune --max-bytes -1", 2, "Q0101", ["--max-bytes", "-1"], "qcc", "cache", "prune", "--max-bytes", "-1", "--cache-dir", h.path("no-cache"))
+    refused(h, "synth --seed=-1", 2, "Q0101", ["--seed", "-1"], "qcc", "synth", *SMALL, "--seed=-1", "-o", h.path("none.gguf"))
+    refused(h, "synth --tied 2", 2, "Q0101", ["--tied", "2"], "qcc", "synth", *SMALL, "--tied", "2", "-o", h.path("none.gguf"))
+
+
+def functions(h):
+    """Names of functions are the user's, and those that give no logits need no golden values."""
+    out = h.path("functions.qbin")
+    refused(h, "--functions=foo", 2, "Q0102", ["'foo'", "trunk, mtp", "--functions"], "qcc", "compile", TINY, "--functions=foo", "-o", out, "-q")
+    refused(h, "--functions=mtp --goldens=4", 2, "Q0102", ["--goldens", "logits"], "qcc", "compile", TINY, "--functions=mtp", "--goldens=4", "-o", out, "-q")
+    h.expect("a refused choice leaves no file", not os.path.exists(out))
+    p = h.tool("qcc", "compile", TINY, "--functions=mtp", f"--cache-dir={h.cache}", *QUICK, "-o", out)
+    h.expect("--functions=mtp has no golden values, and says so", p.returncode == 0 and b"no goldens" in p.stderr and
+            "goldens" not in [s["kind"] for s in h.inspect(out)["sections"]], p.stderr.decode())
+
+
+def outputs(h, tokens):
+    """A name of any length that a file may have; nothing that is read is replaced."""
+    longest = h.path("n" * 255)
+    for command in (["synth", *SMALL], ["eval", h.path("equals.gguf"), "--tokens", tokens],
+                    ["compile", h.path("equals.gguf"), f"--cache-dir={h.cache}", *QUICK]):
+        p = h.tool("qcc", *command, "-q", "-o", longest)
+        h.expect(f"{command[0]}: a name of 255 letters", p.returncode == 0 and os.path.getsize(longest) > 0, p.stderr.decode())
+        os.unlink(longest)
+        refused(h, f"{command[0]}: one of 256", 2, "Q0103", ["name too long"], "qcc", *command, "-q", "-o", longest + "n")
+    kernels = h.path("kernels")
+    os.mkdir(kernels)
+    kernel = os.path.join(kernels, "norm.comp")
+    with open(kernel, "w") as f:
+        f.write("void main() {}")
+    refused(h, "a kernel of the user's is no output", 2, "Q0103", [kernel], "qcc", "compile", MODEL, "--target=vulkan", f"--kernels={kernels}", "-o", kernel)
+    h.expect("and stays as it is", contents(kernel) == b"void main() {}")
+
+
+def full(h):
+    """A full disk is told as one, whatever was being written."""
+    qcc = os.path.join(h.args.bin, "qcc")
+    with open("/dev/full", "wb") as out:
+        for command in (["inspect", MODEL], ["man", "compile"], ["targets", "--json"]):
+            p = subprocess.run([qcc, *command], stdout=out, stderr=subprocess.PIPE)
+            h.expect(f"{command[0]} > /dev/full", p.returncode == 6 and b"[Q6003]" in p.stderr, f"exit {p.returncode}: {p.stderr.decode()}")
+    few = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+    for option in ("--dump-ir", "--dump-kernels"):
+        p = subprocess.run([qcc, "compile", MODEL, f"{option}={h.path('dumps')}", "--compile-to=code", "--no-cache", *QUICK], stdout=subprocess.DEVNULL,
+                           stderr=subprocess.PIPE, preexec_fn=few)
+        h.expect(f"{option} to a full disk", p.returncode == 6 and b"[Q6003]" in p.stderr, f"exit {p.returncode}: {p.stderr.decode()}")
+
+
+def catches(process, number):
+    """Whether the program has set up what it does at this signal."""
+    with open(f"/proc/{process.pid}/status") as f:
+        mask = next(line.split()[1] for line in f if line.startswith("SigCgt:"))
+    return int(mask, 16) >> (number - 1) & 1
+
+
+def signals(h, tokens):
+    """nohup(1) ignores SIGHUP for what it starts, which goes on then."""
+    def ended(ignore):
+        def prepare():
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.signal(signal.SIGHUP, signal.SIG_IGN if ignore else signal.SIG_DFL)
+
+        process = subprocess.Popen([os.path.join(h.args.bin, "qcc"), "eval", TINY, "--tokens", tokens, "-o", h.path("hangup.bin")], preexec_fn=prepare,
+                                   stderr=subprocess.DEVNULL)
+        while not catches(process, signal.SIGTERM):
+            time.sleep(0.001)
+        time.sleep(0.02)  # SIGHUP is next
+        process.send_signal(signal.SIGHUP)
+        return process.wait()
+
+    h.expect("SIGHUP ends it", ended(False) == 130)
+    h.expect("one that is ignored does not", ended(True) == 0)
+
+
+def terminals(h):
+    def shown(kind):
+        ours, theirs = pty.openpty()
+        subprocess.run([os.path.join(h.args.bin, "qcc"), "synth", *SMALL, "-o", h.path("shown.gguf")], stderr=theirs, env={**os.environ, "TERM": kind}, check=True)
+        os.close(theirs)
+        out = b""
+        try:
+            while piece := os.read(ours, 4096):
+                out += piece
+        except OSError:  # the other end is closed
+            pass
+        os.close(ours)
+        return out.replace(b"\r\n", b"\n")
+
+    h.expect("a terminal's line is drawn anew", b"\x1b" in shown("xterm"))
+    out = shown("dumb")
+    h.expect("TERM=dumb: plain lines", b"write random weights" in out and b"\x1b" not in out and b"\r" not in out, repr(out))
+
+
+def main():
+    h = Harness(__doc__)
+    tokens = h.path("ids.txt")
+    with open(tokens, "w") as f:
+        f.write(" ".join(map(str, range(1, 33))))
+    values(h)
+    functions(h)
+    outputs(h, tokens)
+    full(h)
+    signals(h, tokens)
+    terminals(h)
+    h.finish()
+
+
+if __name__ == "__main__":
+    main()
