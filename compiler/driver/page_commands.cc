@@ -2,6 +2,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <CLI/Validators.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <set>
@@ -23,9 +24,22 @@ namespace {
 using qrt::CommandPage;
 using qrt::OptionPage;
 
-// The values of `qcc compile`'s options, from the tables that check them.
+// The values of an option that takes one of a set, as CLI11 writes them: "PART:{kernels,manifest}".
+std::vector<std::string> WordsOfType(const std::string& type) {
+  std::vector<std::string> words;
+  const size_t open = type.find('{'), end = type.find('}');
+  if (open == std::string::npos || end == std::string::npos) return words;
+  for (size_t at = open + 1; at < end;) {
+    const size_t comma = std::min(type.find(',', at), end);
+    words.push_back(type.substr(at, comma - at));
+    at = comma + 1;
+  }
+  return words;
+}
+
+// The values of the options of a compile, from the tables that check them.
 std::vector<std::string> WordsOfOption(std::string_view command, std::string_view flag) {
-  if (command != "qcc compile") return {};
+  if (command != "qcc compile" && command != "qcc cache artifact") return {};
   for (const CompileOption& option : CompileOptions()) {
     if (option.Flag() != flag) continue;
     std::vector<std::string> words(option.words.begin(), option.words.end());
@@ -58,7 +72,10 @@ CommandPage DescribeCommand(const CLI::App& app, const std::string& name) {
       entry.value = entry.names.empty() ? option->get_name() : option->get_type_name();
     }
     entry.about = option->get_description();
-    if (!option->get_lnames().empty()) entry.words = WordsOfOption(name, "--" + option->get_lnames().front());
+    entry.words = WordsOfType(option->get_type_name());
+    if (entry.words.empty() && !option->get_lnames().empty()) {
+      entry.words = WordsOfOption(name, "--" + option->get_lnames().front());
+    }
     entry.group = option->get_group();
     page.options.push_back(std::move(entry));
   }

@@ -43,6 +43,14 @@ bool TakesArguments(const CommandPage& page) {
   return std::any_of(page.options.begin(), page.options.end(),
                      [](const OptionPage& option) { return option.names.empty(); });
 }
+// What its arguments may be; empty: files, if it takes any.
+std::vector<std::string> WordsOfArguments(const CommandPage& page) {
+  std::vector<std::string> words;
+  for (const OptionPage& option : page.options) {
+    if (option.names.empty()) words.insert(words.end(), option.words.begin(), option.words.end());
+  }
+  return words;
+}
 std::vector<std::string> Subcommands(const CommandPage& page) {
   std::vector<std::string> names;
   names.reserve(page.subcommands.size());
@@ -149,7 +157,9 @@ void AddZsh(const CommandPage& page, std::string& out) {
     for (const std::string& name : option.names) out += "    '" + ZshOption(option, name) + "'\n";
   }
   out += "  )\n";
-  const std::string plain = "_arguments $options '*:file:_files'";
+  const std::string words = Join(WordsOfArguments(page), " ");
+  const std::string plain =
+      "_arguments $options '*:" + (words.empty() ? "file:_files" : "word:(" + words + ")") + "'";
   if (page.subcommands.empty()) {
     out += "  " + plain + "\n}\n";
     return;
@@ -191,6 +201,10 @@ void AddFish(const CommandPage& page, const std::string& program, std::string& o
   }
   // What takes arguments itself has options of its own; those of what does not go with every subcommand.
   const std::string own = !page.subcommands.empty() && TakesArguments(page) ? none : condition;
+  const std::vector<std::string> arguments = WordsOfArguments(page);
+  if (!arguments.empty()) {
+    out += "complete -c " + program + " -n " + Quoted(own) + " -f -a " + Quoted(Join(arguments, " ")) + "\n";
+  }
   for (const OptionPage& option : page.options) {
     if (option.names.empty()) continue;
     out += "complete -c " + program + (own.empty() ? "" : " -n " + Quoted(own));
@@ -260,13 +274,16 @@ std::string BashCompletion(const CommandPage& tree) {
         patterns += (patterns.empty() ? "" : "|") + Quoted(page.name + " " + name);
       }
       values += "    " + patterns + ") ";
-      values += option.words.empty() ? "COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n"
+      values += option.words.empty() ? "mapfile -t COMPREPLY < <(compgen -f -- \"$word\"); return ;;\n"
                                      : "offered=" + Quoted(Join(option.words, " ")) + " ;;\n";
     }
     std::vector<std::string> words = Names(page);
     for (const std::string& sub : Subcommands(page)) words.push_back(sub);
+    const std::vector<std::string> arguments = WordsOfArguments(page);
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    const bool files = arguments.empty() && (page.subcommands.empty() || TakesArguments(page));
     offers += "    " + Quoted(page.name) + ") offered=" + Quoted(Join(words, " ")) +
-              (page.subcommands.empty() || TakesArguments(page) ? " files=1" : "") + " ;;\n";
+              (files ? " files=1" : "") + " ;;\n";
   });
   return "# bash completion of " + program + "; made by `" + program + " completion bash`\n" + function +
          "() {\n"
@@ -288,14 +305,16 @@ std::string BashCompletion(const CommandPage& tree) {
          "  if [[ -n $offered ]]; then\n"
          "    # Of a list, the last entry.\n"
          "    if [[ $word == *,* ]]; then prefix=${word%,*},; fi\n"
-         "    COMPREPLY=($(compgen -P \"$prefix\" -W \"$offered\" -- \"${word#\"$prefix\"}\"))\n"
+         "    mapfile -t COMPREPLY < <(compgen -P \"$prefix\" -W \"$offered\" -- \"${word#\"$prefix\"}\")\n"
          "    return\n"
          "  fi\n"
          "  case \"$command\" in\n" +
          offers +
          "  esac\n"
-         "  COMPREPLY=($(compgen -W \"$offered\" -- \"$word\"))\n"
-         "  if [[ $word != -* && -n $files ]]; then COMPREPLY+=($(compgen -f -- \"$word\")); fi\n"
+         "  mapfile -t COMPREPLY < <(\n"
+         "    compgen -W \"$offered\" -- \"$word\"\n"
+         "    if [[ $word != -* && -n $files ]]; then compgen -f -- \"$word\"; fi\n"
+         "  )\n"
          "}\n"
          "complete -o filenames -F " +
          function + " " + program + "\n";

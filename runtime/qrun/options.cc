@@ -92,6 +92,16 @@ void Options::Text(std::string names, std::string value, std::optional<std::stri
   };
 }
 
+void Options::Name(std::string names, std::string value, std::optional<std::string>* target,
+                   std::string help) {
+  const std::string shown = value;
+  Add(std::move(names), std::move(value), std::move(help)).set = [=](const std::string& text) -> std::string {
+    if (text.empty()) return shown;
+    *target = text;
+    return "";
+  };
+}
+
 void Options::Integer(std::string names, std::string value, int64_t low, int64_t high,
                       std::optional<int64_t>* target, std::string help) {
   Add(std::move(names), std::move(value), std::move(help)).set = [=](const std::string& text) -> std::string {
@@ -165,8 +175,8 @@ void Options::Word(std::string names, std::vector<std::string> words, std::strin
 }
 
 void Options::Positional(std::string name, std::optional<std::string>* target, std::string help,
-                         bool required) {
-  places_.push_back({std::move(name), target, std::move(help), required});
+                         bool required, std::vector<std::string> words) {
+  places_.push_back({std::move(name), target, std::move(help), required, std::move(words)});
 }
 
 void Options::PassOn(std::vector<std::string>* target, std::string help) {
@@ -204,7 +214,6 @@ Outcome Options::Unknown(const std::string& argument) const {
   for (const Option& option : options_) {
     names.insert(names.end(), option.spellings.begin(), option.spellings.end());
   }
-  // "-temp" was meant as one name.
   const std::string nearest = qrt::NearestName(argument.substr(0, argument.find('=')), names);
   return Usage("unknown option " + spelling,
                nearest.empty() ? unknown_help_ : "did you mean " + nearest + "?");
@@ -220,6 +229,10 @@ Outcome Options::Spell(const std::vector<std::string>& arguments, std::vector<st
     const size_t equals = argument.find('=');
     const std::string spelling = argument.substr(0, equals);
     const Option* option = argument.size() > 1 && argument[0] == '-' ? Find(spelling) : nullptr;
+    // "-temp" was meant as one name, and is not the letter t with a value.
+    if (option == nullptr && spelling.size() > 2 && spelling[1] != '-' && Find("-" + spelling) != nullptr) {
+      return Usage("unknown option " + spelling, "did you mean -" + spelling + "?");
+    }
     if (option == nullptr) {
       out->push_back(argument);
       continue;
@@ -235,7 +248,9 @@ Outcome Options::Spell(const std::vector<std::string>& arguments, std::vector<st
           !valued && next && std::find(words.begin(), words.end(), arguments[i + 1]) != words.end();
       out->push_back(word ? name + "=" + arguments[++i] : valued ? argument : name + "=" + option->bare);
     } else if (option->value.empty() || (valued && IsPlain(spelling) && equals + 1 < argument.size())) {
-      out->push_back(name + argument.substr(spelling.size()));
+      // CLI11 has the value of one letter right behind it.
+      const size_t sign = valued && !IsLong(spelling) ? 1 : 0;
+      out->push_back(name + argument.substr(spelling.size() + sign));
     } else {
       if (!valued && !next) return Usage(spelling + " needs a value: " + option->value);
       out->push_back(name);
@@ -315,7 +330,9 @@ void Options::Describe(qrt::CommandPage* page) const {
   const std::string own = page->name + " ";
   page->synopsis = synopsis_.substr(synopsis_.starts_with(own) ? own.size() : synopsis_.find(' ') + 1);
   page->description = about_;
-  for (const Place& place : places_) page->options.push_back({{}, place.name, false, place.help, {}, ""});
+  for (const Place& place : places_) {
+    page->options.push_back({{}, place.name, false, place.help, place.words, ""});
+  }
   for (const Option& option : options_) {
     page->options.push_back(
         {option.spellings, option.value, !option.bare.empty(), option.help, option.words, "Options"});

@@ -14,9 +14,10 @@
 
 namespace qrun {
 
-// A table over CLI11, which takes the arguments apart: `--name value`, `--name=value`, `-x value`, `-xvalue`;
-// `--` ends the options. Every option may be given once, but for those that say otherwise. Names of several
-// letters may have one dash ("-sys"). Of a name that is none the nearest is told.
+// A table over CLI11, which takes the arguments apart: `--name value`, `--name=value`, `-x value`,
+// `-x=value`,
+// `-xvalue`; `--` ends the options. Every option may be given once, but for those that say otherwise. Names
+// of several letters may have one dash ("-sys"). Of a name that is none the nearest is told.
 class Options {
  public:
   // `synopsis`: the line after "usage: "; `about`: what the command does.
@@ -26,6 +27,8 @@ class Options {
   // Targets must outlive Parse. `names`: "-t, --threads". `help` may have several lines.
   void Flag(std::string names, bool* target, std::string help);
   void Text(std::string names, std::string value, std::optional<std::string>* target, std::string help);
+  // The same, of what has a name: not empty.
+  void Name(std::string names, std::string value, std::optional<std::string>* target, std::string help);
   void Integer(std::string names, std::string value, int64_t low, int64_t high,
                std::optional<int64_t>* target, std::string help);
   // The same, or a word that stands for the number `meaning`.
@@ -41,9 +44,10 @@ class Options {
   // one.
   void Word(std::string names, std::vector<std::string> words, std::string optional_value,
             std::optional<std::string>* target, std::string help);
-  // An argument that is not an option. An option with the same target may stand for it.
+  // An argument that is not an option. An option with the same target may stand for it. `words`: those that
+  // shells offer; none: files.
   void Positional(std::string name, std::optional<std::string>* target, std::string help,
-                  bool required = true);
+                  bool required = true, std::vector<std::string> words = {});
 
   // Where options go that are none of these, as written: "--name=value", "--name". For RefusePassed, where
   // nobody takes them. Without this they are refused by Parse.
@@ -73,6 +77,7 @@ class Options {
     std::optional<std::string>* target;
     std::string help;
     bool required;
+    std::vector<std::string> words;
   };
 
   Option& Add(std::string names, std::string value, std::string help);

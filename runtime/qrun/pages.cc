@@ -79,11 +79,13 @@ Outcome RunManual(const Call& call) {
 Outcome RunCompletion(const Call& call) {
   std::optional<std::string> shell;
   std::string shells;
+  std::vector<std::string> names;
   for (const qrt::CompletedShell& known : qrt::kCompletedShells) {
-    shells += (shells.empty() ? "" : "|") + std::string(known.name);
+    names.emplace_back(known.name);
+    shells += (shells.empty() ? "" : "|") + names.back();
   }
   Options options("qrun completion " + shells, "Prints a script that completes qrun's command line.");
-  options.Positional("SHELL", &shell, "one of " + shells);
+  options.Positional("SHELL", &shell, "one of " + shells, true, names);
   bool done = false;
   QRUN_RETURN_IF_ERROR(ParseOrHelp(options, call, &done));
   if (done) return Outcome();

@@ -227,10 +227,11 @@ def dumps(h):
 COMPLETED = {
     "qcc": ((("comp",), {"compile", "completion"}), (("cache", "p"), {"prune"}), (("compile", "--kv", ""), {"f16", "f32"}),
             (("compile", "--kv", "=", "f1"), {"f16"}), (("compile", "--target", "cpu,vu"), {"cpu,vulkan"}),
-            (("compile", "--report-f"), {"--report-form"}), (("inspect", "t3next-f-F32.g"), {"t3next-f-F32.gguf"}), (("synth", "--dump"), set())),
+            (("compile", "--report-f"), {"--report-form"}), (("inspect", "t3next-f-F32.g"), {"t3next-f-F32.gguf"}), (("synth", "--dump"), set()),
+            (("completion", "b"), {"bash"}), (("inspect", "--emit", "=", ""), {"manifest", "kernels"}), (("cache", "artifact", "--cpu", "=", "nat"), {"native"})),
     "qrun": ((("be",), {"bench"}), (("t3next-f-F32.g",), {"t3next-f-F32.gguf"}), (("t3next-f-F32.gguf", "--tim"), {"--timing"}), (("--think", "o"), {"on", "off"}),
              (("--timing", "=", "j"), {"json"}), (("-f", "t3next-f-F32.g"), {"t3next-f-F32.gguf"}), (("chat", "-s"), {"-s", "-sys"}), (("bench", "--de"), {"--depth", "--device"}),
-             (("bench", "--think"), set()), (("tokenize", "--sp"), {"--special"}), (("man", "--h"), {"--help"})),
+             (("bench", "--think"), set()), (("tokenize", "--sp"), {"--special"}), (("man", "--h"), {"--help"}), (("completion", "z"), {"zsh"})),
 }
 
 
@@ -280,10 +281,10 @@ def completions(h, tool, every):
             p = subprocess.run([shell, "-n", scripts[shell]], text=True, capture_output=True)
             h.check(f"{tool} completion {shell} parses", p.returncode == 0 and p.stderr == "", p.stderr)
 
-    def by_bash(words):
+    def by_bash(words, cwd=GOLDEN):
         line = " ".join(f"'{word}'" for word in (tool, *words))
         body = f". {scripts['bash']}; COMP_WORDS=({line}); COMP_CWORD={len(words)}; _{tool}; printf '%s\n' \"${{COMPREPLY[@]}}\""
-        return subprocess.run(["bash", "-c", body], capture_output=True, text=True, cwd=GOLDEN)
+        return subprocess.run(["bash", "-c", body], capture_output=True, text=True, cwd=cwd)
 
     def by_fish(words):
         line = " ".join((tool, *words)).replace(" = ", "=")
@@ -300,6 +301,13 @@ def completions(h, tool, every):
         # fish offers the long name where a short one is typed, and knows no lists of values.
         if shutil.which("fish") and "cpu,vu" not in words and "-s" not in words:
             h.case(f"fish completes {' '.join((tool, *words))!r}", lambda: case("fish", words, want, by_fish))
+    spaced = h.path("spaced")
+    os.makedirs(spaced, exist_ok=True)
+    with open(os.path.join(spaced, "my model.gguf"), "w", encoding="utf-8"):
+        pass
+    for words in {"qcc": (("inspect", "my"), ("compile", "-o", "my")), "qrun": (("my",), ("-f", "my"))}[tool]:
+        h.case(f"bash completes a name with a space: {' '.join((tool, *words))!r}",
+               lambda: case("bash", words, {"my model.gguf"}, lambda typed: by_bash(typed, spaced)))
     refused(h, f"{tool} completion of no shell", 2, "Q0101", ["shell"], tool, "completion", "tcsh")
 
 

@@ -1,0 +1,51 @@
+// How qrun's options may be written, and what is said of those that are mistyped.
+#include <nlohmann/json.hpp>
+
+#include "tests/unit/runtime/qrun_fixture.h"
+
+namespace {
+
+using nlohmann::json;
+
+using QrunSpelling = qrun_test::QrunCli;
+
+TEST_F(QrunSpelling, WhatIsMistypedIsSuggested) {
+  ExpectError(Run({"bnech", model()}), 2, "there is no command bnech");
+  ExpectError(Run({"bnech", model()}), 2, "help: did you mean bench?");
+  ExpectError(Run({model(), "--tmep", "1"}), 2, "help: did you mean --temp?");
+  for (const std::vector<std::string>& one_dash : {std::vector<std::string>{"-prompt=Hello"},
+                                                   {"-prompt", "Hello"},
+                                                   {"-temp", "0.5"},
+                                                   {"-seed=1", "-p", "x"}}) {
+    std::vector<std::string> arguments = one_dash;
+    arguments.insert(arguments.begin(), model());
+    const std::string name = one_dash[0].substr(0, one_dash[0].find('='));
+    ExpectError(Run(arguments), 2, "unknown option " + name + " [Q0101]");
+    ExpectError(Run(arguments), 2, "help: did you mean -" + name + "?");
+  }
+  ExpectError(Run({"bench", model(), "--jsn"}), 2, "help: did you mean --json?");
+  ExpectError(Run({"models/qwen.qbin", "-p", "x"}), 4, "models/qwen.qbin");
+}
+
+TEST_F(QrunSpelling, NamesThatOthersUseAreKnown) {
+  const std::string expected =
+      Ok({model(), "-p", "tell me", "--ctx", "90", "--seed", "4", "--system", "be brief"});
+  EXPECT_EQ(Ok({"-m", model(), "-p", "tell me", "-c", "90", "-s", "4", "-sys", "be brief", "-ngl", "0"}),
+            expected);
+  EXPECT_EQ(Ok({"-m=" + model(), "-p=tell me", "-c=90", "-s=4", "-sys=be brief", "-ngl=0"}), expected)
+      << "the sign is no part of the value";
+  EXPECT_EQ(Ok({"tokenize", model(), "-p==a"}), Ok({"tokenize", model(), "-p", "=a"}));
+  EXPECT_EQ(Ok({"tokenize", model(), "-p="}), Ok({"tokenize", model(), "-p", ""}));
+  ExpectError(Run({"-m", model(), "-p", "x", "-ngl", "99"}), 2, "-ngl is 99");
+  ExpectError(Run({"-m", model(), "-p", "x", "-ngl", "0", "--device=vulkan"}), 2, "-ngl and --device");
+  EXPECT_EQ(json::parse(Run({model(), "-p", "x", "-n", "1", "--timing", "json"}).err)["generated_tokens"], 1);
+}
+
+TEST_F(QrunSpelling, WhatHasANameIsNotEmpty) {
+  for (const char* option : {"--device", "--cpu", "--draft", "--prompt-cache"}) {
+    ExpectError(Run({model(), "-p", "a", option, ""}), 2, std::string(option) + " is \"\", expected ");
+    ExpectError(Run({model(), "-p", "a", std::string(option) + "="}), 2, std::string(option) + " is \"\"");
+  }
+}
+
+}  // namespace
