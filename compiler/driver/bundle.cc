@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstddef>
 #include <cstring>
+#include <optional>
 
 #include "compiler/artifact/output_file.h"
 #include "frontends/base/error.h"
@@ -26,27 +28,29 @@ uint64_t AlignedUp(uint64_t bytes, uint64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-// The version in the note of a bundle's host; 0 if these notes have none. Their own alignment is 4.
-uint32_t VersionIn(std::span<const uint8_t> notes) {
+// Where among these notes that of a bundle's host is. Their own alignment is 4.
+std::optional<size_t> NoteIn(std::span<const uint8_t> notes) {
+  const size_t size = notes.size();
   while (notes.size() >= sizeof(Elf64_Nhdr)) {
     Elf64_Nhdr note;
     std::memcpy(&note, notes.data(), sizeof note);
     const uint64_t owner = AlignedUp(note.n_namesz, 4), description = AlignedUp(note.n_descsz, 4);
-    if (owner + description > notes.size() - sizeof note) return 0;
+    if (owner + description > notes.size() - sizeof note) return std::nullopt;
     qbundle_note found;
     if (note.n_type == QBUNDLE_NOTE_TYPE && note.n_namesz == sizeof QBUNDLE_NOTE_OWNER &&
-        note.n_descsz == sizeof found.version && sizeof note + owner + description == sizeof found) {
+        sizeof note + owner + description == sizeof found) {
       std::memcpy(&found, notes.data(), sizeof found);
-      if (std::memcmp(found.owner, QBUNDLE_NOTE_OWNER, sizeof QBUNDLE_NOTE_OWNER) == 0) return found.version;
+      if (std::memcmp(found.owner, QBUNDLE_NOTE_OWNER, sizeof QBUNDLE_NOTE_OWNER) == 0) {
+        return size - notes.size();
+      }
     }
     notes = notes.subspan(sizeof note + owner + description);
   }
-  return 0;
+  return std::nullopt;
 }
 
-}  // namespace
-
-absl::Status CheckBundleHost(std::span<const uint8_t> program, const std::string& name) {
+// Where in a program the note is.
+absl::StatusOr<size_t> FindNote(std::span<const uint8_t> program, const std::string& name) {
   Elf64_Ehdr header;
   if (program.size() < sizeof header || std::memcmp(program.data(), ELFMAG, SELFMAG) != 0) {
     return NoHost(name, "not a program (an ELF file)");
@@ -55,7 +59,6 @@ absl::Status CheckBundleHost(std::span<const uint8_t> program, const std::string
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64) {
     return NoHost(name, "not a program for x86-64");
   }
-  uint32_t version = 0;
   for (uint64_t i = 0; i < header.e_phnum && header.e_phentsize == sizeof(Elf64_Phdr); ++i) {
     const uint64_t at = header.e_phoff + i * sizeof(Elf64_Phdr);
     if (!qrt::InRange(at, sizeof(Elf64_Phdr), program.size())) break;
@@ -65,17 +68,24 @@ absl::Status CheckBundleHost(std::span<const uint8_t> program, const std::string
         !qrt::InRange(segment.p_offset, segment.p_filesz, program.size())) {
       continue;
     }
-    version = std::max(version, VersionIn(program.subspan(segment.p_offset, segment.p_filesz)));
+    const std::optional<size_t> note = NoteIn(program.subspan(segment.p_offset, segment.p_filesz));
+    if (note) return segment.p_offset + *note;
   }
-  if (version == 0) return NoHost(name, "not a qrun that can carry an artifact");
-  if (version != QBUNDLE_VERSION) {
-    return NoHost(
-        name, Concat("this qrun reads bundles of version ", version, ", this qcc writes ", QBUNDLE_VERSION));
+  return NoHost(name, "not a qrun that can carry an artifact");
+}
+
+}  // namespace
+
+absl::Status CheckBundleHost(std::span<const uint8_t> program, const std::string& name) {
+  const absl::StatusOr<size_t> at = FindNote(program, name);
+  if (!at.ok()) return at.status();
+  qbundle_note note;
+  std::memcpy(&note, program.data() + *at, sizeof note);
+  if (note.version != QBUNDLE_VERSION) {
+    return NoHost(name, Concat("this qrun reads bundles of version ", note.version, ", this qcc writes ",
+                               QBUNDLE_VERSION));
   }
-  if (std::memcmp(program.data() + program.size() - QBUNDLE_MAGIC_BYTES, QBUNDLE_MAGIC,
-                  QBUNDLE_MAGIC_BYTES) == 0) {
-    return NoHost(name, "this qrun carries an artifact already");
-  }
+  if (note.carries != 0) return NoHost(name, "this qrun carries an artifact already");
   return absl::OkStatus();
 }
 
@@ -98,9 +108,16 @@ absl::StatusOr<uint64_t> WriteBundle(std::span<const uint8_t> host, std::span<co
       AlignedUp(host.size(), QBUNDLE_ALIGNMENT), artifact.size(), QBUNDLE_VERSION, 0, {}};
   std::memcpy(trailer.magic, QBUNDLE_MAGIC, sizeof trailer.magic);
   const uint64_t total = trailer.artifact_offset + artifact.size() + sizeof trailer;
+  const absl::StatusOr<size_t> note = FindNote(host, output);
+  if (!note.ok()) return note.status();
+  constexpr uint8_t kCarries[sizeof qbundle_note::carries] = {1};
   absl::StatusOr<std::unique_ptr<OutputFile>> file = OutputFile::Create(output, kExecutable);
   if (!file.ok()) return file.status();
   if (absl::Status status = (*file)->WriteAt(0, host); !status.ok()) return status;
+  if (absl::Status status = (*file)->WriteAt(*note + offsetof(qbundle_note, carries), kCarries);
+      !status.ok()) {
+    return status;
+  }
   for (uint64_t at = 0; at < artifact.size(); at += kPiece) {
     const std::span<const uint8_t> piece = artifact.subspan(at, std::min(kPiece, artifact.size() - at));
     if (absl::Status status = (*file)->WriteAt(trailer.artifact_offset + at, piece); !status.ok())

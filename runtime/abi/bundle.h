@@ -18,15 +18,17 @@ typedef struct qbundle_trailer {
   char magic[QBUNDLE_MAGIC_BYTES];
 } qbundle_trailer;
 
-/* The ELF note by which a program shows that it looks for such a trailer. */
+/* The ELF note by which a program shows that it looks for such a trailer. In a bundle it says that there is
+ * one: a copy that was cut short or stripped is told by that. */
 #define QBUNDLE_NOTE_OWNER "qrun"
 #define QBUNDLE_NOTE_TYPE 1u
 typedef struct qbundle_note {
-  uint32_t owner_bytes; /* of QBUNDLE_NOTE_OWNER, with the NUL */
-  uint32_t version_bytes;
+  uint32_t owner_bytes;  /* of QBUNDLE_NOTE_OWNER, with the NUL */
+  uint32_t fields_bytes; /* of version and carries */
   uint32_t type;
   char owner[8]; /* padded to 4 bytes */
   uint32_t version;
+  uint32_t carries; /* 1: of a bundle; 0: of qrun alone */
 } qbundle_note;
 
 #endif /* QRT_ABI_BUNDLE_H_ */

@@ -22,9 +22,15 @@ namespace {
 #define QRUN_AS_IT_IS
 #endif
 
-// What `qcc bundle` looks for.
+// What `qcc bundle` looks for, and marks in its copy.
 [[gnu::used, gnu::section(".note.qrun"), gnu::aligned(4), QRUN_AS_IT_IS]] constexpr qbundle_note kNote = {
-    sizeof QBUNDLE_NOTE_OWNER, sizeof(uint32_t), QBUNDLE_NOTE_TYPE, QBUNDLE_NOTE_OWNER, QBUNDLE_VERSION};
+    sizeof QBUNDLE_NOTE_OWNER, 2 * sizeof(uint32_t), QBUNDLE_NOTE_TYPE,
+    QBUNDLE_NOTE_OWNER,        QBUNDLE_VERSION,      0};
+
+// As the file that runs has it, not as this was compiled.
+bool IsOfBundle() {
+  return *static_cast<const volatile uint32_t*>(&kNote.carries) != 0;
+}
 
 class File {
  public:
@@ -87,9 +93,22 @@ std::string OwnFile() {
 Outcome FindOwnBundle(std::string* path) {
   const std::string own = OwnFile();
   std::optional<qbundle_trailer> trailer;
-  QRUN_RETURN_IF_ERROR(ReadTrailer(File(own.c_str()), own, &trailer));
-  if (trailer) *path = own;
-  return Outcome();
+  const File file(own.c_str());
+  const int reason = errno;
+  QRUN_RETURN_IF_ERROR(ReadTrailer(file, own, &trailer));
+  if (trailer) {
+    *path = own;
+    return Outcome();
+  }
+  if (!IsOfBundle()) return Outcome();
+  if (file.get() < 0) {
+    return Outcome::Fail(kExitArtifact, 4002,
+                         std::string("cannot open the bundle for its artifact: ") + std::strerror(reason),
+                         own, "it has to be readable, not only executable");
+  }
+  return Outcome::Fail(kExitArtifact, 4027,
+                       "the artifact that this program carried is gone: its end is missing", own,
+                       "copy the bundle again, and whole; do not strip it");
 }
 
 Outcome MapBundled(const std::string& path, std::optional<std::span<const uint8_t>>* artifact) {

@@ -11,6 +11,7 @@ from harness import TINY, Harness
 from installed import must, needed_libraries, run
 
 TRAILER = struct.Struct("<QQII8s")  # runtime/abi/bundle.h
+NOTE = b"qrun\0\0\0\0" + struct.pack("<I", 1)  # its owner and version; what follows says whether there is a trailer
 
 
 class Bundle:
@@ -32,7 +33,10 @@ class Bundle:
             data, artifact, qrun = f.read(), g.read(), q.read()
         offset, size, version, reserved, _ = TRAILER.unpack(data[-TRAILER.size:])
         assert offset % 4096 == 0 and (version, reserved) == (1, 0), f"trailer: {offset}, {version}, {reserved}"
-        assert data[offset:offset + size] == artifact and data[:len(qrun)] == qrun, "it does not hold what was given"
+        mark = qrun.index(NOTE) + len(NOTE)
+        assert data[mark:mark + 4] == struct.pack("<I", 1), "the copy of qrun is not marked as one that carries an artifact"
+        copy = data[:mark] + qrun[mark:mark + 4] + data[mark + 4:len(qrun)]
+        assert data[offset:offset + size] == artifact and copy == qrun, "it does not hold what was given"
         assert len(data) == offset + size + TRAILER.size and not any(data[len(qrun):offset]), "there is more in it"
         again = h.path("again")
         h.run("qcc", "bundle", self.model, "-o", again, "--qrun", self.qrun, "-q")
@@ -120,7 +124,7 @@ class Bundle:
             artifact = f.read()
         with open(self.qrun, "rb") as f:
             qrun = f.read()
-        at = qrun.index(b"qrun\0\0\0\0" + struct.pack("<I", 1)) + 8
+        at = qrun.index(NOTE) + len(NOTE) - 4
         other_release = write("other-qrun", qrun[:at] + struct.pack("<I", 7) + qrun[at + 4:])
         cut = len(artifact) // 2
         damaged = write("damaged.qbin", artifact[:cut] + bytes([artifact[cut] ^ 1]) + artifact[cut + 1:])
@@ -186,7 +190,17 @@ class Bundle:
         says("no size", trailer(offset, 0, version, reserved), "Q4027")
         says("an offset behind the end", trailer(1 << 62, size, version, reserved), "Q4027")
         says("a byte of the artifact", data[:offset] + b"\0" + data[offset + 1:], "Q4005")
-        says("cut short", data[:-1], "Q0101", 2)
+        for what, bytes_left in (("a byte", len(data) - 1), ("half of the artifact", offset + size // 2), ("the artifact", offset)):
+            says(f"cut short by {what}", data[:bytes_left], "Q4027")
+        if shutil.which("strip"):
+            must("strip", "-o", path, self.app)
+            with open(path, "rb") as f:
+                says("stripped", f.read(), "Q4027")
+        elsewhere = self.h.path("cut-model")
+        with open(elsewhere, "wb") as f:
+            f.write(data[:offset + size // 2])
+        code, _, err = run(self.qrun, elsewhere, "-p", "hello")
+        assert code == 4, f"qrun of a bundle that was cut short: exit {code}: {err}"
 
 
 def main():
