@@ -12,9 +12,31 @@ while [ "$left" -gt 0 ]; do  # once round: what is qrun's goes back to the end
   shift
   left=$((left - 1))
   case "$argument" in
-    --target=*) target=${argument#--target=} ;;
-    -p) prompt=$1; shift; left=$((left - 1)) ;;
+    --target | -p | --prompt)
+      if [ "$left" -eq 0 ]; then
+        echo "run.sh: $argument needs a value" >&2
+        exit 2
+      fi
+      argument=$argument=$1
+      shift
+      left=$((left - 1))
+      ;;
+  esac
+  case "$argument" in
+    --target=*) target=${argument#*=} ;;
+    -p=* | --prompt=*) prompt=${argument#*=} ;;
     *) set -- "$@" "$argument" ;;
+  esac
+done
+device="--device=${target%%,*}" length="-n96" seed="--seed=1" raw="--raw" asked="-p=$prompt" shown=$prompt
+for argument in "$@"; do  # qrun takes each once
+  case "$argument" in
+    --device* | -ngl* | --gpu-layers*) device="" ;;
+    -n* | --predict*) length="" ;;
+    -sys* | --system* | --think* | --tools*) raw="" shown="" ;;  # an answer, not what follows
+    -s* | --seed*) seed="" ;;
+    --raw) raw="" ;;
+    -f* | --file*) asked="" shown="" ;;
   esac
 done
 "$root/tools/install_deps.sh"
@@ -22,15 +44,6 @@ cmake --preset release -S "$root" >/dev/null
 cmake --build --preset release --target qcc qrun
 bin="$root/build/release/bin"
 "$bin/qcc" compile "$root/assets/tiny-qwen35-q8_0.gguf" --target="$target" -o "$root/build/tiny.qbin"
-printf "%s" "$prompt"
-device="--device=${target%%,*}" length="-n96" seed="--seed=1" raw="--raw"
-for argument in "$@"; do  # qrun takes each once
-  case "$argument" in
-    --device*) device="" ;;
-    -n*) length="" ;;
-    --seed*) seed="" ;;
-    --raw) raw="" ;;
-  esac
-done
-"$bin/qrun" "$root/build/tiny.qbin" ${device:+"$device"} ${length:+"$length"} ${seed:+"$seed"} ${raw:+"$raw"} -p "$prompt" "$@"
+printf "%s" "$shown"
+"$bin/qrun" "$root/build/tiny.qbin" ${device:+"$device"} ${length:+"$length"} ${seed:+"$seed"} ${raw:+"$raw"} ${asked:+"$asked"} "$@"
 echo
