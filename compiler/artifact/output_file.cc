@@ -34,7 +34,7 @@ bool IsSpaceError(int error) {
 absl::Status WriteError(int error, std::string_view what, const std::string& where, const std::string& help) {
   const bool space = IsSpaceError(error);
   return MakeError(space ? "Q6003" : "Q6002", Concat(what, ": ", std::strerror(error)), where,
-                   space ? "free some space, or write to another disk" : help);
+                   space ? "free some space, or write to another disk (-o; a cache: --cache-dir)" : help);
 }
 
 absl::Status CheckIsNot(const std::string& path, std::string_view input) {
@@ -86,7 +86,7 @@ absl::Status CheckOutput(const std::string& path, const std::string& input, uint
     const uint64_t free = static_cast<uint64_t>(disk.f_bavail) * disk.f_frsize;
     if (free < bytes) {
       return MakeError("Q6003", Concat("the output needs about ", bytes, " bytes, ", free, " are free"),
-                       folder, "free some space, or give a folder on another disk with -o");
+                       folder, kNeedsSpace);
     }
   }
   return absl::OkStatus();

@@ -107,6 +107,9 @@ Outcome OneAnswer(const Model& model, const ChatFlags& flags, const std::optiona
 // Errors: input refused.
 Outcome ReadTools(const std::string& file, std::string* tools) {
   QRUN_RETURN_IF_ERROR(ReadText(file, tools));
+  if (tools->empty()) {
+    return Outcome::Fail(kExitInput, 7005, "the file of tools is empty", file, "[] are no tools");
+  }
   const size_t nul = tools->find('\0');
   if (nul == std::string::npos) return Outcome();
   return Outcome::Fail(kExitInput, 8005, "the tools contain a NUL byte",
@@ -185,11 +188,8 @@ Outcome CheckFlags(const ChatFlags& flags, bool converse) {
                          "give -p or -f");
   }
   if (flags.save_session) {
-    QRUN_RETURN_IF_ERROR(RefuseInput("--save-session", *flags.save_session, "the model", *flags.model));
-    if (flags.file) {
-      QRUN_RETURN_IF_ERROR(RefuseInput("--save-session", *flags.save_session, "the prompt", *flags.file));
-    }
-    QRUN_RETURN_IF_ERROR(CheckWritable(*flags.save_session));
+    QRUN_RETURN_IF_ERROR(RefuseInputs("--save-session", *flags.save_session, flags));
+    QRUN_RETURN_IF_ERROR(CheckWritable(*flags.save_session, OutputFile::Kind::kPrivate));
   }
   return Outcome();
 }
@@ -235,6 +235,20 @@ Outcome ReadSessionFor(const ChatFlags& flags, const std::string& path, SavedSes
   return Outcome::Fail(kExitUsage, 101,
                        "the session was saved " + std::string(saved->raw ? "with" : "without") + " --raw",
                        path, "load it in the same way");
+}
+
+Outcome RefuseInputs(const std::string& option, const std::string& output, const ChatFlags& flags) {
+  QRUN_RETURN_IF_ERROR(RefuseModel(option, output, *flags.model, flags.engine));
+  const struct {
+    const char* what;
+    std::string file;
+  } inputs[] = {{"the prompt", flags.file.value_or("")},
+                {"the file of tools", flags.tools.value_or("")},
+                {"the draft", flags.draft.File()}};
+  for (const auto& input : inputs) {
+    QRUN_RETURN_IF_ERROR(RefuseInput(option, output, input.what, input.file));
+  }
+  return Outcome();
 }
 
 void EndLineBeforeError(const Answer& answer) {

@@ -46,6 +46,9 @@ Outcome RawPrompt(const qrt_text* text, const std::string& prompt, const ChatFla
 // Errors: also usage, where it was saved with --raw and is loaded without, or the other way round.
 Outcome ReadSessionFor(const ChatFlags& flags, const std::string& path, SavedSession* saved);
 
+// Refuses an output of `option` that is a file which the chat reads. Errors: usage.
+Outcome RefuseInputs(const std::string& option, const std::string& output, const ChatFlags& flags);
+
 // Ends the line on which the answer stands, where both it and the error are seen on a terminal.
 void EndLineBeforeError(const Answer& answer);
 

@@ -73,7 +73,10 @@ Outcome CheckCode(const std::string& path, const qrt_artifact_info& artifact, co
   }
   qrt_check_report& report = out->report;
   report.struct_size = sizeof report;
-  QRUN_CALL(qrt_engine_check(model.engine.get(), &report, &error));
+  {
+    const EndAtOnce nothing_stops_it;
+    QRUN_CALL(qrt_engine_check(model.engine.get(), &report, &error));
+  }
   out->result = report.passed ? "ok" : "WRONG";
   char text[200];
   std::snprintf(text, sizeof text,
@@ -114,7 +117,12 @@ Outcome RunCheck(const Call& call) {
   QRUN_RETURN_IF_ERROR(OpenArtifact(model_file.path, choice.said.verbose, &artifact, &info));
   {
     ProgressLine line(choice.said.quiet ? "" : "hashing weights");
-    QRUN_CALL(qrt_artifact_verify(artifact.get(), ShowProgress, &line, &error));
+    qrt_error error = NewError();
+    const qrt_status status = qrt_artifact_verify(artifact.get(), ShowProgress, &line, &error);
+    if (json && status == QRT_ARTIFACT_CORRUPT) {
+      QRUN_RETURN_IF_ERROR(Say("{\"hashes\": \"damaged\", \"code\": []}\n"));
+    }
+    if (status != QRT_OK) return Outcome::Of(error);
   }
   if (!json) QRUN_RETURN_IF_ERROR(Say("hashes: ok\n"));
   if (choice.device && *choice.device == "auto") choice.device.reset();  // all are tried
@@ -145,9 +153,12 @@ Outcome RunCheck(const Call& call) {
       if (outcome.ok()) outcome = std::move(written);
     }
     std::fputs(outcome.Text().c_str(), stderr);
+    if (Interrupts::Pending()) return Outcome::Silent(kExitInterrupted);
     if (exit == kExitOk) exit = static_cast<Exit>(outcome.exit_code());
   }
   if (!found) {
+    Model none;  // there may be no such device
+    if (choice.device) QRUN_RETURN_IF_ERROR(OpenModel(model_file.path, choice, false, &none));
     return Outcome::Fail(kExitUsage, 5003,
                          "the artifact holds no code variant \"" + choice.cpu.value_or("") + "\"" +
                              (choice.device ? " for device " + *choice.device : ""),

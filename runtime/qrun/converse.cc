@@ -190,7 +190,7 @@ class Chat {
   }
 
   Outcome Save(const std::string& path) {
-    QRUN_RETURN_IF_ERROR(RefuseInput("/save", path, "the model", *flags_.model));
+    QRUN_RETURN_IF_ERROR(RefuseInputs("/save", path, flags_));
     if (generator_->Sequence().empty()) return Refused("nothing was said yet that could be saved", "/help");
     SavedSession saved;
     saved.raw = flags_.raw;

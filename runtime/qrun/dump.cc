@@ -155,9 +155,13 @@ class RowFiles {
   static Outcome Put(const std::string& path, const char* mode, const void* bytes, size_t size) {
     FILE* file = std::fopen(path.c_str(), mode);
     const bool written = file != nullptr && std::fwrite(bytes, 1, size, file) == size;
-    const int reason = errno;
-    if (file != nullptr && std::fclose(file) == 0 && written) return Outcome();
-    return Outcome::Fail(kExitResources, 6002, "cannot write: " + std::string(std::strerror(reason)), path);
+    int reason = errno;
+    const bool closed = file != nullptr && std::fclose(file) == 0;
+    if (closed && written) return Outcome();
+    if (written) reason = errno;  // what fits the buffer is written when the file is closed
+    return Outcome::Fail(kExitResources, WriteErrorNumber(reason),
+                         "cannot write: " + std::string(std::strerror(reason)), path,
+                         "check the folder, its permissions and the free space");
   }
 
   const std::string folder_;

@@ -104,7 +104,7 @@ bool Endings::EndsAt(const qrt_text* text, int32_t token) const {
 }
 
 void DraftFlags::AddTo(Options& options, const std::string& usual) {
-  options.Text(
+  options.Name(
       "--draft", "off|mtp|lookup|FILE", &draft,
       "who guesses tokens that the model then checks, for the same text in fewer steps: its NextN block, "
       "what the text said before, or an artifact: of qcc compile --draft, or of a smaller model with the "

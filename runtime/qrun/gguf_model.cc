@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "runtime/aot/cache_layout.h"
@@ -146,6 +147,25 @@ bool IsGguf(const std::string& path) {
       pread(fd, found, sizeof found, 0) == sizeof found && std::memcmp(found, kMagic, sizeof found) == 0;
   close(fd);
   return is;
+}
+
+std::vector<std::string> FilesOfModel(const std::string& named) {
+  constexpr std::string_view kForm = "-00000-of-00000.gguf";  // 0: any digit
+  constexpr size_t kNumber = 1, kCount = 10, kDigits = 5;
+  if (named.size() < kForm.size() || !IsGguf(named)) return {named};
+  const size_t end = named.size() - kForm.size();
+  for (size_t i = 0; i < kForm.size(); ++i) {
+    const char c = named[end + i];
+    if (kForm[i] == '0' ? c < '0' || c > '9' : c != kForm[i]) return {named};
+  }
+  std::vector<std::string> files;
+  const int count = std::atoi(named.substr(end + kCount, kDigits).c_str());
+  for (int i = 1; i <= count; ++i) {
+    const std::string number = std::to_string(i);
+    files.push_back(named);
+    files.back().replace(end + kNumber, kDigits, std::string(kDigits - number.size(), '0') + number);
+  }
+  return files;
 }
 
 Outcome CompiledModel(const std::string& gguf, const CompileChoice& choice, ModelFile* out) {

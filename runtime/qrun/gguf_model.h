@@ -28,6 +28,9 @@ struct ModelFile {
 // Whether the file begins as a GGUF does. False for what cannot be read: opening it says why.
 bool IsGguf(const std::string& path);
 
+// The files of a model: of a split GGUF, "STEM-00002-of-00003.gguf", all shards that its name tells of.
+std::vector<std::string> FilesOfModel(const std::string& named);
+
 // `gguf`'s artifact; compiled now if the cache has none, with qcc's progress on stderr. Errors: Q8008 (no
 // qcc), Q8009 (it broke off), Q6002 (no cache); where qcc says itself what is wrong, a silent one with its
 // exit code.

@@ -89,7 +89,7 @@ Outcome RunLogits(const Call& call) {
   QRUN_RETURN_IF_ERROR(ParseIds(text, *tokens_path, &tokens));
   if (split.empty()) split.push_back(tokens.size());
 
-  QRUN_RETURN_IF_ERROR(RefuseInput("-o", *out_path, "the model", *path));
+  QRUN_RETURN_IF_ERROR(RefuseModel("-o", *out_path, *path, choice));
   QRUN_RETURN_IF_ERROR(RefuseInput("-o", *out_path, "the token file", *tokens_path));
   const Interrupts interrupts;  // before there is a file that must not stay half-written
   Writer writer;

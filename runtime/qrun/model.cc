@@ -68,8 +68,8 @@ Outcome SayChoice(const Model& model, const EngineChoice& choice, const qrt_engi
 void EngineChoice::AddTo(Options& options) {
   options.Integer("-t, --threads", "N", 1, QRT_MAX_THREADS, &threads,
                   "threads; default: one per physical core");
-  options.Text("--cpu", "NAME", &cpu, "code variant to run; default: the best that the device can");
-  options.Text(
+  options.Name("--cpu", "NAME", &cpu, "code variant to run; default: the best that the device can");
+  options.Name(
       "--device", "NAME", &device,
       "cpu, vulkan, vulkan:N, cuda, cuda:N, or auto: the best that can be used; default: auto; of a model "
       "in parts one for each, with commas");
@@ -133,6 +133,19 @@ Outcome FindModel(const std::string& named, const EngineChoice& choice, const Op
   out->path = named;
   if (!IsGguf(named)) return options.RefusePassed();
   return CompiledModel(named, {choice.CacheFolder(), CompileOptions(choice), choice.said.quiet}, out);
+}
+
+Outcome RefuseModel(const std::string& option, const std::string& output, const std::string& named,
+                    const EngineChoice& choice) {
+  for (const std::string& file : FilesOfModel(named)) {
+    QRUN_RETURN_IF_ERROR(RefuseInput(option, output, "the model", file));
+  }
+  for (const std::string& passed : choice.compile) {  // "--mtp=FILE"
+    const size_t equals = std::min(passed.find('='), passed.size() - 1);
+    QRUN_RETURN_IF_ERROR(
+        RefuseInput(option, output, "the file of " + passed.substr(0, equals), passed.substr(equals + 1)));
+  }
+  return Outcome();
 }
 
 Outcome OpenArtifact(const std::string& path, bool verbose, ArtifactPtr* out, qrt_artifact_info* info) {

@@ -56,6 +56,9 @@ struct Model {
 // `options`: which have parsed `choice`. Errors: as of CompiledModel; usage (qcc's options, and no GGUF).
 Outcome FindModel(const std::string& named, const EngineChoice& choice, const Options& options,
                   ModelFile* out);
+// Refuses an output of `option` that is a file of the model, or one that qcc's options name. Errors: usage.
+Outcome RefuseModel(const std::string& option, const std::string& output, const std::string& named,
+                    const EngineChoice& choice);
 Outcome OpenArtifact(const std::string& path, bool verbose, ArtifactPtr* out, qrt_artifact_info* info);
 Outcome OpenText(const Model& model, TextPtr* out);
 Outcome OpenModel(const std::string& path, const EngineChoice& choice, bool with_text, Model* out);

@@ -15,6 +15,14 @@ constexpr uint32_t kToolsRefused = 7005;
 // The library was given the logits of its own model: what is wrong with them is the artifact's.
 constexpr uint32_t kLogitNotANumber = 7203;
 constexpr uint32_t kNoLogitLeft = 7204;
+constexpr uint32_t kContextFull = 5310;
+
+// What to do, where the library's help speaks of its own functions.
+std::string HelpFor(const qrt_error& error) {
+  if (error.code == kContextFull) return "-c N gives the context more tokens; or shorten the prompt";
+  if (error.code == kToolsRefused) return "--tools takes a JSON array, as the model's chat template reads it";
+  return error.help;
+}
 
 Exit ExitFor(const qrt_error& error) {
   if (error.code / 1000 == 6) return kExitResources;
@@ -59,7 +67,7 @@ Outcome Outcome::Fail(Exit exit, uint32_t number, std::string message, std::stri
 }
 
 Outcome Outcome::Of(const qrt_error& error) {
-  return Fail(ExitFor(error), error.code, error.message, error.note, error.help);
+  return Fail(ExitFor(error), error.code, error.message, error.note, HelpFor(error));
 }
 
 Outcome Outcome::Silent(Exit exit) {

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <iterator>
@@ -26,19 +27,21 @@ namespace {
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 std::atomic<bool> interrupted{false};
 std::atomic<int> ending{0};  // SIGTERM or SIGHUP, once it came
+std::atomic<bool> end_at_once{false};
 std::atomic<qrt_session*> watched{nullptr};
 struct sigaction previous_actions[std::size(kSignals)];
 // What the handler removes when it ends the process: the file that an OutputFile is writing.
 char temporary_file[PATH_MAX];
 std::atomic<bool> has_temporary{false};
 char mapped_file[PATH_MAX];  // in which a page was missing
+std::atomic<bool> bus_error{false};
 
 extern "C" void OnInterrupt(int signal) {
   if (signal != SIGINT) ending.store(signal);
   // Only a second Ctrl-C: a closed terminal may give two SIGHUPs, one of the kernel and one of the shell.
-  if (interrupted.exchange(true) && signal == SIGINT) {
+  if ((interrupted.exchange(true) && signal == SIGINT) || end_at_once.load()) {
     if (has_temporary.load()) unlink(temporary_file);
-    _exit(kExitInterrupted);
+    _exit(Interrupts::ExitCode(kExitInterrupted));
   }
   if (qrt_session* session = watched.load()) qrt_session_cancel(session);
 }
@@ -53,7 +56,9 @@ void WriteError(std::string_view text) {
 
 extern "C" void OnBusError(int which, siginfo_t* info, void*) {
   uint64_t offset = 0;
-  if (info->si_code <= 0 || !qrt_mapped_file_at(info->si_addr, mapped_file, sizeof mapped_file, &offset)) {
+  const bool of_memory = info->si_code > 0;
+  while (of_memory && bus_error.exchange(true)) pause();  // another thread came first, and ends the process
+  if (!of_memory || !qrt_mapped_file_at(info->si_addr, mapped_file, sizeof mapped_file, &offset)) {
     signal(which, SIG_DFL);  // and once more where it came from
     return;
   }
@@ -79,11 +84,38 @@ void AnnounceTemporary(const std::string& path) {
   has_temporary.store(true);
 }
 
-uint32_t WriteErrorNumber(int reason) {
-  return reason == ENOSPC || reason == EDQUOT || reason == EFBIG ? 6003 : 6002;
+// The standard stream that a file is; -1: none. Standard output first: a terminal is all three.
+int StandardStream(const struct stat& file) {
+  struct stat stream;
+  for (const int fd : {STDOUT_FILENO, STDIN_FILENO, STDERR_FILENO}) {
+    if (fstat(fd, &stream) == 0 && stream.st_dev == file.st_dev && stream.st_ino == file.st_ino) return fd;
+  }
+  return -1;
+}
+
+// Whether a name is a link, maybe through others, to what a process has open (/dev/fd/3): a new file would
+// take the place of that link.
+bool LeadsToDescriptor(std::string path) {
+  constexpr int kMostLinks = 40;  // as the kernel follows
+  for (int i = 0; i < kMostLinks; ++i) {
+    const size_t slash = path.rfind('/');
+    const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+    char real[PATH_MAX], target[PATH_MAX];
+    if (realpath(folder.c_str(), real) == nullptr) return false;
+    if (std::string_view(real).starts_with("/proc/")) return true;
+    const ssize_t size = readlink(path.c_str(), target, sizeof target);
+    if (size <= 0 || static_cast<size_t>(size) == sizeof target) return false;
+    path = std::string(target, static_cast<size_t>(size));
+    if (path[0] != '/') path = std::string(real) + "/" + path;
+  }
+  return false;
 }
 
 }  // namespace
+
+uint32_t WriteErrorNumber(int reason) {
+  return reason == ENOSPC || reason == EDQUOT || reason == EFBIG ? 6003 : 6002;
+}
 
 // Signals are let in only inside ppoll.
 ssize_t ReadOrInterrupt(int descriptor, void* buffer, size_t size) {
@@ -147,7 +179,8 @@ uint64_t PeakRssBytes() {
 
 Outcome ReadText(const std::string& path, std::string* out) {
   if (path == "-") return ReadStdin(out);
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // O_NONBLOCK: a FIFO without a writer is waited for where signals are let in, when it is read.
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     return Outcome::Fail(kExitInput, 8001, "cannot open " + path + ": " + std::strerror(errno));
   }
@@ -230,17 +263,6 @@ void ProgressLine::Show(uint64_t done, uint64_t total) {
   if (!open_) std::fputs("\n", stderr);
 }
 
-Outcome CheckWritable(const std::string& path) {
-  struct stat status;
-  // Opening a pipe is seen at its other end.
-  if (path == "-" ||
-      (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))) {
-    return Outcome();
-  }
-  OutputFile file;
-  return file.Open(path);
-}
-
 OutputFile::~OutputFile() {
   if (file_ != nullptr && file_ != stdout) std::fclose(file_);
   if (temporary_.empty()) return;
@@ -256,25 +278,46 @@ Outcome OutputFile::Failed(const char* what) const {
                        "check the folder, its permissions and the free space");
 }
 
-Outcome OutputFile::Open(const std::string& path) {
+Outcome OutputFile::Refused(const std::string& why) const {
+  return Outcome::Fail(kExitUsage, 103, "the output " + why, path_, "give the name of a file");
+}
+
+Outcome OutputFile::OpenDescriptor(const std::string& name, int flags) {
+  const mode_t mode = (flags & O_EXCL) != 0 && private_ ? 0600 : 0666;
+  int descriptor;
+  do {
+    descriptor = open(name.c_str(), flags | O_WRONLY | O_CLOEXEC, mode);
+  } while (descriptor < 0 && errno == EINTR && !Interrupts::Pending());
+  if (descriptor < 0 && errno == EINTR) return Outcome::Silent(kExitInterrupted);
+  if (descriptor < 0 && (errno == ENOENT || errno == ENOTDIR)) return Refused("has no folder to lie in");
+  if (descriptor < 0) return Failed("write");
+  file_ = fdopen(descriptor, "wb");
+  if (file_ != nullptr) return Outcome();
+  close(descriptor);
+  return Failed("write");
+}
+
+Outcome OutputFile::Open(const std::string& path, Kind kind) {
   path_ = path;
-  if (path == "-") {
+  private_ = kind == Kind::kPrivate;
+  if (path.empty()) return Refused("has no name");
+  struct stat status;
+  const bool there = stat(path.c_str(), &status) == 0;
+  const int stream = path == "-" ? STDOUT_FILENO : there ? StandardStream(status) : -1;
+  if (stream == STDOUT_FILENO && !private_) {
     file_ = stdout;
     return Outcome();
   }
-  struct stat status;
-  const bool direct = stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
-  if (direct && S_ISDIR(status.st_mode)) {
-    errno = EISDIR;
-    return Failed("write");
-  }
-  const std::string name = direct ? path : path + ".tmp-" + std::to_string(getpid());
-  file_ = std::fopen(name.c_str(), "wbe");
-  if (file_ == nullptr) return Failed("write");
-  if (!direct) {
-    temporary_ = name;
-    AnnounceTemporary(name);
-  }
+  if (there && S_ISDIR(status.st_mode)) return Refused("is a folder");
+  const bool direct = there && !S_ISREG(status.st_mode);
+  if (private_ && (stream >= 0 || direct)) return Refused("is a stream or a device, not a file");
+  if (!direct && (stream >= 0 || LeadsToDescriptor(path))) return Refused("is open already, as a stream");
+  if (direct) return OpenDescriptor(path, O_TRUNC);
+  const std::string name = path + ".tmp-" + std::to_string(getpid());
+  unlink(name.c_str());  // of an earlier process with this id; a link that was laid there is not followed
+  QRUN_RETURN_IF_ERROR(OpenDescriptor(name, O_CREAT | O_EXCL | O_NOFOLLOW));
+  temporary_ = name;
+  AnnounceTemporary(name);
   return Outcome();
 }
 
@@ -296,6 +339,11 @@ Outcome OutputFile::Commit() {
     AnnounceTemporary("");
   }
   return Outcome();
+}
+
+Outcome CheckWritable(const std::string& path, OutputFile::Kind kind) {
+  OutputFile file;
+  return file.Open(path, kind);
 }
 
 Interrupts::Interrupts() {
@@ -326,6 +374,14 @@ bool Interrupts::Take() {
 int Interrupts::ExitCode(int exit) {
   const int signal = ending.load();
   return exit == kExitInterrupted && signal != 0 ? 128 + signal : exit;
+}
+
+EndAtOnce::EndAtOnce() {
+  end_at_once.store(true);
+  if (Interrupts::Pending()) _exit(Interrupts::ExitCode(kExitInterrupted));  // it came just before
+}
+EndAtOnce::~EndAtOnce() {
+  end_at_once.store(false);
 }
 
 }  // namespace qrun

@@ -57,34 +57,45 @@ class ProgressLine {
   bool open_ = false;
 };
 
-// Fails where an output could not be written later, so that nothing is computed for it. Errors: as of
-// OutputFile.
-Outcome CheckWritable(const std::string& path);
+// The number of an error of writing: is the disk full, or is it something else?
+uint32_t WriteErrorNumber(int reason);
 
 // Refuses an output of `option` that is the file of an input ("the model"), by whatever name: it would
 // replace it. Errors: usage.
 Outcome RefuseInput(const std::string& option, const std::string& output, const std::string& what,
                     const std::string& input);
 
-// A file that appears under its name only when it is whole: written beside it, synced, renamed. Targets that
-// are no regular files (a pipe, /dev/null) are written directly; "-" is stdout. Errors: as of WriteStdout.
+// A file that appears under its name only when it is whole: written beside it, synced, renamed. Errors: usage
+// where it cannot be (Q0103), else as of WriteStdout.
 class OutputFile {
  public:
+  enum class Kind {
+    kProduct,  // targets that are no regular files (a pipe, /dev/null) are written directly; "-" is stdout
+    kPrivate,  // a regular file, for its user alone
+  };
+
   OutputFile() = default;
   ~OutputFile();  // removes what was not committed
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  Outcome Open(const std::string& path);
+  Outcome Open(const std::string& path, Kind kind = Kind::kProduct);
   Outcome Write(const void* bytes, size_t size);
   Outcome Commit();
 
  private:
   Outcome Failed(const char* what) const;
+  Outcome Refused(const std::string& why) const;
+  Outcome OpenDescriptor(const std::string& name, int flags);
   std::string path_;
   std::string temporary_;  // empty: direct
+  bool private_ = false;
   FILE* file_ = nullptr;
 };
+
+// Fails where an output could not be written later, so that nothing is computed for it. Errors: as of
+// OutputFile.
+Outcome CheckWritable(const std::string& path, OutputFile::Kind kind);
 
 // Ctrl-C (SIGINT), and the wish that qrun ends (SIGTERM, SIGHUP): a signal only sets a flag and cancels the
 // watched session, so that what is asked for is still saved and nothing half-written stays. A second Ctrl-C
@@ -103,6 +114,16 @@ class Interrupts {
   static bool Take();
   // `exit`, or 128 plus the signal where that made it kExitInterrupted.
   static int ExitCode(int exit);
+};
+
+// While there is one, the first signal ends the process with its exit code: for work that cannot be stopped
+// and of which nothing is kept. Within the life of an Interrupts.
+class EndAtOnce {
+ public:
+  EndAtOnce();
+  ~EndAtOnce();
+  EndAtOnce(const EndAtOnce&) = delete;
+  EndAtOnce& operator=(const EndAtOnce&) = delete;
 };
 
 }  // namespace qrun

@@ -95,6 +95,10 @@ bool MakeFolder(const std::string& folder) {
   return stat(folder.c_str(), &found) == 0 && S_ISDIR(found.st_mode);
 }
 
+uint64_t FileBytes(size_t tokens, uint64_t snapshot) {
+  return sizeof(PrefixHead) + tokens * sizeof(int32_t) + snapshot;
+}
+
 qrt::Hash128 BindingOf(const Model& model) {
   std::string text(reinterpret_cast<const char*>(model.info.identity), sizeof model.info.identity);
   text += "|" + std::to_string(model.info.state_bytes) + "|" + std::to_string(model.info.kv_bytes_per_token);
@@ -108,7 +112,7 @@ qrt::Hash128 BindingOf(const Model& model) {
 }  // namespace
 
 void PromptCacheFlags::AddTo(Options& options) {
-  options.Text("--prompt-cache", "DIR", &folder,
+  options.Name("--prompt-cache", "DIR", &folder,
                "keep what prompts begin with in DIR, so that the next process does not feed it again");
   options.Integer("--prompt-cache-bytes", "N", 0, INT64_MAX, &bytes,
                   "at most N bytes in DIR, the longest unused goes first; default: 4 GiB");
@@ -225,18 +229,32 @@ Outcome PromptCache::Restore(qrt_session* session, std::span<const int32_t> prom
 }
 
 Outcome PromptCache::Add(qrt_session* session, std::span<const int32_t> tokens) {
-  const uint64_t bytes = qrt_session_save_size(session);
-  if (!usable_ || bytes > most_bytes_) return Outcome();
+  if (!usable_) return Outcome();
+  const uint64_t snapshot = qrt_session_save_size(session);
+  const uint64_t bytes = FileBytes(tokens.size(), snapshot);
+  if (bytes > most_bytes_) {
+    Say("a prefix of " + std::to_string(tokens.size()) + " tokens is not kept: it takes " +
+        std::to_string(bytes) + " bytes, and all may take " + std::to_string(most_bytes_));
+    return Outcome();
+  }
   Pending& prefix = pending_.emplace_back();
   prefix.tokens.assign(tokens.begin(), tokens.end());
-  prefix.snapshot.resize(bytes);
+  prefix.snapshot.resize(snapshot);
   QRUN_CALL(qrt_session_save(session, prefix.snapshot.data(), prefix.snapshot.size(), nullptr, &error));
   return Outcome();
 }
 
 void PromptCache::WritePending() {
+  if (!usable_) return;
+  {
+    const Lock lock(folder_);
+    if (lock.ok()) MakeRoomFor(0);  // also where more was allowed before
+  }
   for (const Pending& prefix : std::exchange(pending_, {})) {
-    if (!Write(prefix)) Say("a prefix of " + std::to_string(prefix.tokens.size()) + " tokens is not kept");
+    const int reason = Write(prefix);
+    if (reason == 0) continue;
+    said_.Warn("a prefix of " + std::to_string(prefix.tokens.size()) + " tokens is not kept in " + folder_ +
+               ": " + std::strerror(reason));
   }
 }
 
@@ -272,32 +290,30 @@ void PromptCache::MakeRoomFor(uint64_t bytes) const {
   }
 }
 
-bool PromptCache::Write(const Pending& prefix) const {
+int PromptCache::Write(const Pending& prefix) const {
   const PrefixHead head = MakePrefixHead(binding_, prefix.tokens, prefix.snapshot);
-  const size_t token_bytes = prefix.tokens.size() * sizeof(int32_t);
-  const uint64_t bytes = sizeof head + token_bytes + prefix.snapshot.size();
-  if (bytes > most_bytes_) return false;
   const std::string path = folder_ + "/" + PrefixFileName(binding_, prefix.tokens);
   const std::string temporary = path + std::string(kTemporary) + std::to_string(getpid());
   std::optional<Descriptor> file;
   {
     // Nobody takes it for one that was left before its own lock is there.
     const Lock lock(folder_);
-    if (!lock.ok()) return false;
-    MakeRoomFor(0);
+    if (!lock.ok()) return errno;
     file.emplace(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    if (!file->ok() || flock(file->get(), LOCK_EX | LOCK_NB) != 0) return false;
+    if (!file->ok() || flock(file->get(), LOCK_EX | LOCK_NB) != 0) return errno;
   }
-  bool whole = WriteAll(file->get(), &head, sizeof head) &&
-               WriteAll(file->get(), prefix.tokens.data(), token_bytes) &&
-               WriteAll(file->get(), prefix.snapshot.data(), prefix.snapshot.size());
+  const bool whole = WriteAll(file->get(), &head, sizeof head) &&
+                     WriteAll(file->get(), prefix.tokens.data(), prefix.tokens.size() * sizeof(int32_t)) &&
+                     WriteAll(file->get(), prefix.snapshot.data(), prefix.snapshot.size());
+  int reason = whole ? 0 : errno;
   const Lock lock(folder_);
-  if (whole && lock.ok()) {
-    MakeRoomFor(bytes);
-    whole = std::rename(temporary.c_str(), path.c_str()) == 0;
+  if (reason == 0 && !lock.ok()) reason = errno;
+  if (reason == 0) {
+    MakeRoomFor(FileBytes(prefix.tokens.size(), prefix.snapshot.size()));
+    if (std::rename(temporary.c_str(), path.c_str()) != 0) reason = errno;
   }
-  if (!whole || !lock.ok()) unlink(temporary.c_str());
-  return whole && lock.ok();
+  if (reason != 0) unlink(temporary.c_str());
+  return reason;
 }
 
 }  // namespace qrun

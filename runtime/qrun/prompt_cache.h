@@ -28,7 +28,8 @@ struct PromptCacheFlags {
 // A file for each prefix (prefix_file.h), under a name that says what it is for. Any number of processes
 // share a folder: files appear whole, by rename, and go whole, the longest unused first; whoever has one open
 // reads on. What another process began and never finished is told by the lock that it held, and removed.
-// What is damaged, foreign or cannot be written is no error: the prompt is fed then.
+// What is damaged, foreign or cannot be written is no error: the prompt is fed then. Of what cannot be
+// written a warning tells.
 class PromptCache {
  public:
   static constexpr size_t kBlock = 16;  // tokens: prefixes end where engines keep them, too
@@ -47,6 +48,7 @@ class PromptCache {
   // Takes a copy of the session, which holds `tokens`, and writes it with WritePending. Errors: the
   // library's.
   Outcome Add(qrt_session* session, std::span<const int32_t> tokens);
+  // Before, the folder comes down to its limit.
   void WritePending();
 
  private:
@@ -70,7 +72,7 @@ class PromptCache {
   bool Load(const std::string& path, Loaded* out) const;
   void Refuse(const std::string& path, bool ours, const char* why) const;
   void Say(const std::string& what) const;
-  bool Write(const Pending& prefix) const;
+  int Write(const Pending& prefix) const;  // an errno; 0: it lies there
   // Removes the longest unused until `bytes` more fit, and what was left by processes that ended. The folder
   // is locked.
   void MakeRoomFor(uint64_t bytes) const;

@@ -124,7 +124,7 @@ Outcome WriteSession(const std::string& path, const SavedSession& session) {
   front.Number(SessionChecksum(out.bytes(), {session.snapshot.data(), session.snapshot.size()}));
   front.Number(out.bytes().size());
   OutputFile file;
-  QRUN_RETURN_IF_ERROR(file.Open(path));
+  QRUN_RETURN_IF_ERROR(file.Open(path, OutputFile::Kind::kPrivate));
   QRUN_RETURN_IF_ERROR(file.Write(front.bytes().data(), front.bytes().size()));
   QRUN_RETURN_IF_ERROR(file.Write(out.bytes().data(), out.bytes().size()));
   QRUN_RETURN_IF_ERROR(file.Write(session.snapshot.data(), session.snapshot.size()));

@@ -510,7 +510,7 @@ def logits(h, model):
     write("1 2 3")
     refused(h, "logits without ids", 3, "Q8001", ["no-ids.txt"], "qrun", "logits", model, "--tokens", h.path("no-ids.txt"), "-o", none)
     refused(h, "logits without -o", 2, "Q0101", ["-o"], "qrun", "logits", model, "--tokens", ids)
-    refused(h, "logits into no folder", 6, "Q6002", ["no/such"], "qrun", "logits", model, "--tokens", ids, "-o", h.path("no/such.bin"))
+    refused(h, "logits into no folder", 2, "Q0103", ["no/such"], "qrun", "logits", model, "--tokens", ids, "-o", h.path("no/such.bin"))
     refused(h, "logits onto a full disk", 6, "Q6003", ["/dev/full"], "qrun", "logits", model, "--tokens", ids, "-o", "/dev/full")
     h.check("a refused run leaves no file", not [f for f in os.listdir(h.work) if f.startswith("none.bin")])
 

@@ -209,6 +209,8 @@ def capped(h, model, prompts, cold):
         time.sleep(0.02)
         text, _, _ = r.run(prompt, most)
         h.expect(f"the folder stays below its cap, {i}", text[0] == cold[prompt] and len(r.files()) == 2, r.files())
+    text, _, _ = r.run(prompts[0], f"--prompt-cache-bytes={size // 2}")
+    h.expect("a smaller cap is one for what lies there already", text[0] == cold[prompts[0]] and not r.files("*"), r.files("*"))
     r = Runner(h, model, "capped-small")
     text, _, _ = r.run(prompts[0], f"--prompt-cache-bytes={size // 2}")
     h.expect("what is larger than the cap is not kept", text[0] == cold[prompts[0]] and not r.files("*"), r.files("*"))

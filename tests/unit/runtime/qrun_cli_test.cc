@@ -55,32 +55,20 @@ TEST_F(QrunCli, ExitCodesTellWhoseFaultItIs) {
   ExpectError(Run({model(), "-f", File("missing.txt")}), 3, "missing.txt");
   ExpectError(Run({model(), "--raw", "-p", ""}), 3, "the prompt is empty");
   ExpectError(Run({model(), "-p", "a long prompt", "--ctx", "5"}), 3, "do not fit");
+  ExpectError(Run({model(), "-p", "a long prompt", "--ctx", "5"}), 3, "help: -c N gives the context more");
+  WriteFile(File("bad.json"), "[1,");
+  ExpectError(Run({model(), "-p", "a", "--tools", File("bad.json")}), 3, "help: --tools takes a JSON array");
+  WriteFile(File("empty.json"), "");
+  ExpectError(Run({model(), "-p", "a", "--tools", File("empty.json")}), 3,
+              "the file of tools is empty [Q7005]");
   ExpectError(Run({File("missing.qbin"), "-p", "a"}), 4, "missing.qbin");
   WriteFile(File("text.qbin"),
             "this is no artifact at all, only some text that is long enough to have a header");
   ExpectError(Run({File("text.qbin"), "-p", "a"}), 4, "text.qbin");
   ExpectError(Run({model(), "-p", "a", "--cpu", "future"}), 5, "no-such-feature");
   WriteFile(File("ids.txt"), "1 2 3");
-  ExpectError(Run({"logits", model(), "--tokens", File("ids.txt"), "-o", File("no/such/folder/out.bin")}), 6,
+  ExpectError(Run({"logits", model(), "--tokens", File("ids.txt"), "-o", File("no/such/folder/out.bin")}), 2,
               "out.bin");
-}
-
-TEST_F(QrunCli, WhatIsMistypedIsSuggested) {
-  ExpectError(Run({"bnech", model()}), 2, "there is no command bnech");
-  ExpectError(Run({"bnech", model()}), 2, "help: did you mean bench?");
-  ExpectError(Run({model(), "--tmep", "1"}), 2, "help: did you mean --temp?");
-  ExpectError(Run({"bench", model(), "--jsn"}), 2, "help: did you mean --json?");
-  ExpectError(Run({"models/qwen.qbin", "-p", "x"}), 4, "models/qwen.qbin");
-}
-
-TEST_F(QrunCli, NamesThatOthersUseAreKnown) {
-  const std::string expected =
-      Ok({model(), "-p", "tell me", "--ctx", "90", "--seed", "4", "--system", "be brief"});
-  EXPECT_EQ(Ok({"-m", model(), "-p", "tell me", "-c", "90", "-s", "4", "-sys", "be brief", "-ngl", "0"}),
-            expected);
-  ExpectError(Run({"-m", model(), "-p", "x", "-ngl", "99"}), 2, "-ngl is 99");
-  ExpectError(Run({"-m", model(), "-p", "x", "-ngl", "0", "--device=vulkan"}), 2, "-ngl and --device");
-  EXPECT_EQ(json::parse(Run({model(), "-p", "x", "-n", "1", "--timing", "json"}).err)["generated_tokens"], 1);
 }
 
 TEST_F(QrunCli, OnePromptOneAnswer) {
@@ -236,6 +224,12 @@ TEST_F(QrunCli, DevicesAreListedAndChosen) {
     ExpectError(Run({model(), "-p", "x", "--device=" + kind}), 5, "Q");
   }
   ExpectError(Run({model(), "-p", "x", "--device=tpu"}), 2, "Q5008");
+  for (const std::string device : {"tpu", "cuda", "vulkan"}) {
+    const Result run = Run({model(), "-p", "x", "--device=" + device});
+    const Result check = Run({"check", model(), "--device=" + device});
+    EXPECT_EQ(check.exit, run.exit) << device;
+    EXPECT_EQ(check.err, run.err) << device << ": check says something else of it";
+  }
   EXPECT_EQ(Ok({model(), "-p", "x", "--greedy", "--device=cpu"}), Ok({model(), "-p", "x", "--greedy"}));
   const json bench =
       json::parse(Ok({"bench", model(), "-p", "8", "-n", "4", "-r", "1", "--json", "--device=auto"}));
@@ -477,6 +471,10 @@ TEST_F(QrunCli, CheckTellsWholeFromDamagedAndRightFromWrong) {
   bytes[weights.offset + 4000] ^= 0x40;
   WriteFile(File("flipped.qbin"), std::string(bytes.begin(), bytes.end()));
   ExpectError(Run({"check", File("flipped.qbin")}), 4, "weights");
+  const Result damaged = Run({"check", File("flipped.qbin"), "--json"});
+  EXPECT_EQ(damaged.exit, 4);
+  EXPECT_EQ(json::parse(damaged.out, nullptr, false), json({{"hashes", "damaged"}, {"code", json::array()}}))
+      << damaged.out;
   EXPECT_NE(Ok({"devices"}).find("cpu: "), std::string::npos);
   const std::string devices = Ok({"devices", model()});
   EXPECT_NE(devices.find("future"), std::string::npos) << devices;

@@ -1,8 +1,13 @@
-// qrun told to end, met by a limit of the file size, or asked to write over what it reads: nothing is lost
-// and nothing half-written stays.
+// qrun told to end, or met by a limit of the file size: nothing is lost and nothing half-written stays.
+#include <sys/mman.h>
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <atomic>
 #include <nlohmann/json.hpp>
 
+#include "compiler/artifact/goldens_section.h"
+#include "runtime/qrun/process.h"
 #include "tests/unit/runtime/qrun_fixture.h"
 
 namespace {
@@ -91,21 +96,75 @@ TEST_F(QrunSignals, ALimitOfTheFileSizeIsAnError) {
   EXPECT_NE(access(File("limited.bin").c_str(), F_OK), 0);
 }
 
-TEST_F(QrunSignals, WhatIsReadIsNotReplaced) {
-  const std::string bytes = Slurp(model());
-  const std::string linked = File("link.qbin"), hard = File("hard.qbin"), ids = File("few.txt");
-  ASSERT_EQ(symlink(model().c_str(), linked.c_str()), 0);
-  ASSERT_EQ(link(model().c_str(), hard.c_str()), 0);
-  WriteFile(ids, "1 2 3");
-  for (const std::string& name : {model(), linked, hard, folder().path() + "/./toy.qbin"}) {
-    ExpectError(Run({"logits", model(), "--tokens", ids, "-o", name}), 2, "-o is the model itself [Q0103]");
-    ExpectError(Run({model(), "-p", "x", "-n", "1", "--save-session", name}), 2, "Q0103");
+// Threads of a step read the weights together, and miss a page together.
+TEST_F(QrunSignals, OneErrorOfAFileCutShort) {
+  constexpr size_t kThreads = 8, kPage = 4096;
+  const std::string file = File("cut.bin"), said = File("said");
+  for (int round = 0; round < 20; ++round) {
+    WriteFile(file, std::string(kThreads * kPage, 'x'));
+    const pid_t child = fork();
+    if (child == 0) {
+      dup2(open(said.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), STDERR_FILENO);
+      const int descriptor = open(file.c_str(), O_RDWR);
+      void* const mapped = mmap(nullptr, kThreads * kPage, PROT_READ, MAP_SHARED, descriptor, 0);
+      if (mapped == MAP_FAILED || ftruncate(descriptor, 0) != 0) _exit(99);
+      qrun::InstallBusErrorHandler();
+      std::atomic<size_t> ready{0};
+      std::vector<std::thread> threads;
+      for (size_t i = 0; i < kThreads; ++i) {
+        threads.emplace_back([&ready, mapped, i] {
+          ++ready;
+          while (ready.load() != kThreads) continue;
+          (void)*(static_cast<const volatile char*>(mapped) + i * kPage);
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+      _exit(98);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 4);
+    const std::string text = Slurp(said);
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3) << "more than one error: " << text;
   }
-  ExpectError(Run({"logits", model(), "--tokens", ids, "-o", ids}), 2, "-o is the token file itself");
-  ExpectError(Run({model(), "-f", ids, "-n", "1", "--save-session", ids}), 2, "is the prompt itself");
-  EXPECT_TRUE(Slurp(model()) == bytes);
-  EXPECT_EQ(Slurp(ids), "1 2 3");
-  Ok({"logits", model(), "--tokens", ids, "-o", "/dev/null"});
+}
+
+TEST_F(QrunSignals, WaitingForAWriterEnds) {
+  const std::string fifo = File("fifo");
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  for (const auto& [signal, exit] : {std::pair(SIGINT, 130), std::pair(SIGTERM, 143)}) {
+    Process process(folder(), {model(), "-f", fifo}, "");
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // it waits for as long as nobody writes
+    process.Signal(signal);
+    const Result result = process.Wait();
+    EXPECT_EQ(result.exit, exit) << result.err;
+    EXPECT_EQ(result.err, "");
+  }
+  Process process(folder(), {model(), "-f", fifo}, "");
+  WriteFile(fifo, "tell me");
+  const Result result = process.Wait();
+  EXPECT_EQ(result.out, Answer("tell me")) << "what is written is not read: " << result.err;
+}
+
+TEST_F(QrunSignals, ACheckEnds) {
+  qrt::testing::SampleParts parts = toy::ToyParts();
+  const std::vector<int32_t> tokens(60000, 7);  // the toy model needs many seconds for that
+  const std::vector<qcc::compiler::GoldenLogits> rows = {{1, std::vector<float>(272)}};
+  parts.goldens = qcc::compiler::BuildGoldensSection(tokens, rows, 5, 1e-4f, 1e-5f, true);
+  parts.manifest.context_length = tokens.size();
+  WriteParts(parts, File("long.qbin"));
+  for (const auto& [signal, exit] : {std::pair(SIGINT, 130), std::pair(SIGTERM, 143)}) {
+    WriteFile(File("stdout"), "");
+    const auto start = std::chrono::steady_clock::now();
+    Process process(folder(), {"check", File("long.qbin")}, "");
+    EXPECT_TRUE(Until([] { return Slurp(File("stdout")).find("future") != std::string::npos; }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // golden values are being computed
+    process.Signal(signal);
+    const Result result = process.Wait();
+    EXPECT_EQ(result.exit, exit) << "what is computed went on to its end: " << result.out << result.err;
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  }
 }
 
 }  // namespace
