@@ -149,7 +149,7 @@ Outcome ReadAll(int descriptor, const std::string& name, size_t most, std::strin
       return Outcome::Fail(kExitInput, 8007, name + " holds more than " + std::to_string(most) + " bytes", "",
                            "give the text in parts");
     }
-    if (errno == EINTR) {
+    if (errno == EINTR || errno == EAGAIN) {
       if (Interrupts::Pending()) return Outcome::Silent(kExitInterrupted);
       continue;
     }
