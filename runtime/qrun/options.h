@@ -15,9 +15,8 @@
 namespace qrun {
 
 // A table over CLI11, which takes the arguments apart: `--name value`, `--name=value`, `-x value`,
-// `-x=value`,
-// `-xvalue`; `--` ends the options. Every option may be given once, but for those that say otherwise. Names
-// of several letters may have one dash ("-sys"). Of a name that is none the nearest is told.
+// `-x=value`, `-xvalue`; `--` ends the options. Every option may be given once, but for those that say
+// otherwise. Names of several letters may have one dash ("-sys"). Of a name that is none the nearest is told.
 class Options {
  public:
   // `synopsis`: the line after "usage: "; `about`: what the command does.
