@@ -15,6 +15,10 @@
 namespace qcc::compiler {
 namespace {
 
+// Of what a user named, and of a cache.
+constexpr char kNeedsSpace[] =
+    "free some space, or give a folder on another disk with -o, for what a cache keeps with --cache-dir";
+
 std::string FolderOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
@@ -34,7 +38,7 @@ bool IsSpaceError(int error) {
 absl::Status WriteError(int error, std::string_view what, const std::string& where, const std::string& help) {
   const bool space = IsSpaceError(error);
   return MakeError(space ? "Q6003" : "Q6002", Concat(what, ": ", std::strerror(error)), where,
-                   space ? "free some space, or write to another disk (-o; a cache: --cache-dir)" : help);
+                   space ? kNeedsSpace : help);
 }
 
 absl::Status CheckIsNot(const std::string& path, std::string_view input) {

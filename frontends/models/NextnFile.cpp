@@ -68,8 +68,8 @@ absl::Status sameArithmetic(const HyperParameters& hp, const HyperParameters& it
     double model, block;
   } same[] = {{"attention.layer_norm_rms_epsilon", hp.eps, its.eps},
               {"attention.scale", scoreScale(hp), scoreScale(its)},
-              {"expert_gating_func", hp.experts.sigmoid ? 2 : 1, its.experts.sigmoid ? 2 : 1},
-              {"expert_weights_norm", hp.experts.normalise, its.experts.normalise},
+              {"expert_gating_func", hp.experts.sigmoid ? 2. : 1., its.experts.sigmoid ? 2. : 1.},
+              {"expert_weights_norm", hp.experts.normalise ? 1. : 0., its.experts.normalise ? 1. : 0.},
               {"expert_weights_scale", hp.experts.scale, its.experts.scale}};
   for (const auto& [key, model, value] : same)
     if (model != value)
