@@ -33,10 +33,11 @@ RopeFrequencies yarnFrequencies(double base, int64_t dims, const YarnParameters&
 
 RopeFrequencies readRopeFrequencies(Metadata& metadata, int64_t dims, double defaultBase,
                                     int64_t contextLength) {
-  // Wider than any real model and narrow enough that every frequency stays finite.
+  // Wider than any real model and narrow enough that every frequency stays finite. The bounds are in it, as
+  // f32 has them, too.
   const auto positive = [&](std::string_view suffix, double fallback) {
     const double value = metadata.optionalFloat(suffix, fallback);
-    if (value >= 1e-9 && value <= 1e12) return value;
+    if (const auto stored = static_cast<float>(value); stored >= 1e-9F && stored <= 1e12F) return value;
     metadata.fail("Q2003", suffix,
                   absl::StrCat(metadata.key(suffix), " is ", value, ", expected 1e-9 to 1e12"));
     return fallback;
@@ -45,8 +46,14 @@ RopeFrequencies readRopeFrequencies(Metadata& metadata, int64_t dims, double def
   if (base <= 1)
     metadata.fail("Q2003", "rope.freq_base",
                   absl::StrCat(metadata.key("rope.freq_base"), " is ", base, ", expected more than 1"));
+  // 0 is written where nothing is scaled.
+  const auto scaling = [&](std::string_view suffix, double fallback) {
+    return metadata.has(suffix) && metadata.file().GetFloat(metadata.key(suffix)).value_or(1) == 0
+               ? 1
+               : positive(suffix, fallback);
+  };
   // `rope.scale_linear` is the older spelling; a factor without a type means linear.
-  const double factor = positive("rope.scaling.factor", positive("rope.scale_linear", 1));
+  const double factor = scaling("rope.scaling.factor", scaling("rope.scale_linear", 1));
   const std::string type = metadata.optionalString("rope.scaling.type", "linear");
   RopeFrequencies rope{plainFrequencies(base, dims), positive("rope.scaling.attn_factor", 1)};
   if (!metadata.ok() || type == "none") return rope;

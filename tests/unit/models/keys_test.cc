@@ -180,7 +180,8 @@ TEST(Values, ImpossibleOnesAreRefusedByKey) {
   refuse("rope.dimension_sections", std::vector<int32_t>{-1, 2, 1, 0}, "Q2003", "4 entries");
   refuse("rope.freq_base", 0.5f, "Q2003", "0.5");
   refuse("rope.freq_base", 1e30f, "Q2003", "1e+30");
-  refuse("rope.scaling.factor", 0.0f, "Q2003", "0");
+  refuse("rope.scaling.factor", -1.0f, "Q2003", "-1");
+  refuse("rope.scaling.factor", 9e-10f, "Q2003", "9e-10, expected 1e-9");
   refuse("ssm.conv_kernel", 1u, "Q2003", "1");
   refuse("ssm.inner_size", 33u, "Q2004", "33");
   refuse("nextn_predict_layers", 2u, "Q2003", "2, expected 0 to 1");
@@ -197,6 +198,23 @@ TEST(Values, WrongTypesAreErrorsOfTheReader) {
   ASSERT_FALSE(imported.status.ok());
   EXPECT_NE(std::string(imported.status.message()).find("qwen35.embedding_length"), std::string::npos)
       << imported.status;
+}
+
+TEST(Rope, AFactorOf0ScalesNothingAndTheBoundsAreIn) {
+  const std::string plain = Import(Tiny()).text();
+  for (const char* key : {"rope.scaling.factor", "rope.scale_linear"}) {
+    TinyModel model = Tiny();
+    model.set(key, 0.0f);
+    EXPECT_EQ(Import(model).text(), plain) << key;
+  }
+  TinyModel model = Tiny();
+  model.set("rope.scale_linear", 4.0f);
+  model.set("rope.scaling.factor", 0.0f);
+  EXPECT_EQ(Import(model).text(), plain) << "the older key counts only where the newer one is absent";
+  for (float bound : {1e-9f, 1e12f}) {
+    model.set("rope.scaling.factor", bound);
+    EXPECT_TRUE(Import(model).status.ok()) << bound << ": " << Import(model).status;
+  }
 }
 
 TEST(Rope, LinearAndYarnChangeTheFrequenciesAsPublished) {
