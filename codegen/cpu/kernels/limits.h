@@ -14,8 +14,7 @@ inline constexpr int64_t kMinConvTaps = 2;    // gated_delta taps
 inline constexpr int64_t kMaxConvTaps = 16;
 // moe_route goes over a row's logits once for each expert that the row uses: no scratch grows with it.
 inline constexpr int64_t kMaxExperts = 1024;
-inline constexpr int64_t kMaxQueryGroup = 64;         // attention: q_heads / kv_heads
-inline constexpr int64_t kMaxRopePosition = 1 << 20;  // rope_table: |position * inv_freq| stays exact to 1e-9
+inline constexpr int64_t kMaxQueryGroup = 64;  // attention: q_heads / kv_heads
 
 }  // namespace qcc::cpu
 
