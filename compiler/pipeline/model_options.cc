@@ -31,7 +31,8 @@ absl::Status CheckFunctionsOf(mlir::ModuleOp module, const PipelineOptions& opti
   for (const std::string& wanted : options.functions) {
     if (llvm::is_contained(has, wanted)) continue;
     return MakeError(
-        "Q0102", absl::StrCat("the model has no function '", wanted, "', it has: ", llvm::join(has, ", ")),
+        "Q0102",
+        absl::StrCat("the model has no function '", wanted, "', it has '", llvm::join(has, "', '"), "'"),
         FindCompileOption("functions")->Flag());
   }
   return absl::OkStatus();

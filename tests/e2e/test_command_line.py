@@ -40,7 +40,7 @@ def values(h):
 def functions(h):
     """Names of functions are the user's, and those that give no logits need no golden values."""
     out = h.path("functions.qbin")
-    refused(h, "--functions=foo", 2, "Q0102", ["'foo'", "trunk, mtp", "--functions"], "qcc", "compile", TINY, "--functions=foo", "-o", out, "-q")
+    refused(h, "--functions=foo", 2, "Q0102", ["'foo'", "'trunk', 'mtp'", "--functions"], "qcc", "compile", TINY, "--functions=foo", "-o", out, "-q")
     refused(h, "--functions=mtp --goldens=4", 2, "Q0102", ["--goldens", "logits"], "qcc", "compile", TINY, "--functions=mtp", "--goldens=4", "-o", out, "-q")
     h.expect("a refused choice leaves no file", not os.path.exists(out))
     p = h.tool("qcc", "compile", TINY, "--functions=mtp", f"--cache-dir={h.cache}", *QUICK, "-o", out)

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "compiler/pipeline/pipeline.h"
+#include "frontends/base/error.h"
 #include "frontends/gguf/gguf.h"
 #include "runtime/artifact/artifact.h"
 #include "runtime/device/cpu/cpu_device.h"
@@ -61,6 +62,7 @@ TEST_F(Functions, OneThatTheModelHasNot) {
   const absl::Status status = CompileTo(Path("x.qbin"), {"trunk", "vision"});
   EXPECT_NE(std::string(status.message()).find("no function 'vision'"), std::string::npos) << status;
   EXPECT_NE(std::string(status.message()).find("'trunk', 'mtp'"), std::string::npos) << status;
+  EXPECT_EQ(PartsOf(status).code, "Q0102") << "it is the user's error: " << status;
 }
 
 TEST_F(Functions, MoreProgramsAndTheSameOnes) {
