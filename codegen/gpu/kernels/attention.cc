@@ -65,14 +65,20 @@ AttentionSpec SpecOf(const plan::AttentionSpec& s) {
   return spec;
 }
 
+bool TakesHeadDim(const AttentionSpec& spec) {
+  return spec.kv.head_dim % 8 == 0 && spec.kv.head_dim <= kMaxHeadDim;
+}
 bool Takes(const AttentionSpec& spec) {
-  return spec.kv.head_dim % 8 == 0 && spec.kv.head_dim <= kMaxHeadDim && spec.q_heads % spec.kv.kv_heads == 0;
+  return TakesHeadDim(spec) && spec.q_heads % spec.kv.kv_heads == 0;
 }
 
 }  // namespace
 
 std::vector<Launch> Expand_attention(const Dispatch<plan::AttentionSpec>& d, Expansion& expansion) {
   const AttentionSpec spec = SpecOf(d.spec);
+  if (!TakesHeadDim(spec))
+    return expansion.Refuse("head_dim", d.spec.head_dim,
+                            "up to " + std::to_string(kMaxHeadDim) + ", in multiples of 8");
   if (!Takes(spec)) return {};
   return d.rows <= kMaxSplitRows ? SplitAttention(spec, d, expansion) : BlockAttention(spec, d, expansion);
 }

@@ -40,7 +40,7 @@ void EmitEmbed(Builder& b, Format format, int64_t cols) {
 std::vector<Launch> Expand_embed(const Dispatch<plan::EmbedSpec>& dispatch, Expansion& expansion) {
   const Format format = dispatch.spec.format;
   const int64_t cols = dispatch.spec.cols, rows = dispatch.rows;
-  if (cols % kChunkColumns || cols % format_info(format).block_elems) return {};
+  if (cols % WholeColumns(format)) return expansion.Refuse("cols", cols, MultiplesOf(WholeColumns(format)));
   const Arg& table = *dispatch.bindings.table;
   const int64_t group_bytes = GroupBytes(format, cols),
                 groups = static_cast<int64_t>(table.bytes) / group_bytes;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "codegen/gpu/kernels/families.h"
 #include "codegen/gpu/kernels/gated_delta_block.h"
@@ -223,8 +225,8 @@ Launch DeltaLaunches::Norm() const {
   return norm;
 }
 
-// Nothing where there are no kernels for it.
-std::optional<DeltaSpec> SpecOf(const Dispatch<plan::GatedDeltaSpec>& d) {
+// Nothing where there are no kernels for it, which `expansion` is told.
+std::optional<DeltaSpec> SpecOf(const Dispatch<plan::GatedDeltaSpec>& d, Expansion& expansion) {
   DeltaSpec s;
   s.key_heads = static_cast<int>(d.spec.key_heads);
   s.value_heads = static_cast<int>(d.spec.value_heads);
@@ -236,22 +238,25 @@ std::optional<DeltaSpec> SpecOf(const Dispatch<plan::GatedDeltaSpec>& d) {
   // With a value head to each key head there is one order.
   s.grouped = d.spec.heads == plan::HeadOrder::Grouped && s.value_heads != s.key_heads;
   if (s.grouped && s.value_heads % s.key_heads) return std::nullopt;
-  if (s.key_dim % 8 || s.value_dim % 8 || s.key_dim > kMaxDim || s.value_dim > kMaxDim || s.taps < 2 ||
-      s.taps > kMaxTaps) {
+  for (const auto& [key, dim] : {std::pair("key_dim", s.key_dim), std::pair("value_dim", s.value_dim)}) {
+    if (dim % 8 == 0 && dim <= kMaxDim) continue;
+    expansion.Refuse(key, dim, "up to " + std::to_string(kMaxDim) + ", in multiples of 8");
     return std::nullopt;
   }
-  return s;
+  if (s.taps >= 2 && s.taps <= kMaxTaps) return s;
+  expansion.Refuse("taps", s.taps, "2 to " + std::to_string(kMaxTaps));
+  return std::nullopt;
 }
 
 }  // namespace
 
 std::vector<Launch> Expand_gated_delta(const Dispatch<plan::GatedDeltaSpec>& d, Expansion& expansion) {
-  const std::optional<DeltaSpec> s = SpecOf(d);
+  const std::optional<DeltaSpec> s = SpecOf(d, expansion);
   return s ? DeltaLaunches(*s, d, expansion).All() : std::vector<Launch>();
 }
 
 std::vector<Launch> ExpandUnnormed(const Dispatch<plan::GatedDeltaSpec>& d, Expansion& expansion) {
-  const std::optional<DeltaSpec> s = SpecOf(d);
+  const std::optional<DeltaSpec> s = SpecOf(d, expansion);
   if (!s) return {};
   DeltaLaunches launches(*s, d, expansion);
   return launches.KeepsAheadOfNorm() ? launches.AheadOfNorm() : std::vector<Launch>();

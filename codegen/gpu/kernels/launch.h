@@ -12,7 +12,9 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "codegen/gpu/kernels/builder.h"
@@ -27,6 +29,11 @@ using Space = qrt::GpuSpace;
 template <std::integral T>
 constexpr T CeilDiv(T a, std::type_identity_t<T> b) {
   return (a + b - 1) / b;
+}
+
+// For Expansion::Refuse.
+inline std::string MultiplesOf(int64_t n) {
+  return "multiples of " + std::to_string(n);
 }
 
 struct Arg {
@@ -92,13 +99,25 @@ class Expansion {
   virtual Arg Scratch(uint64_t bytes) = 0;
   // Bytes placed in the code's constants, aligned to 16; equal bytes are placed once.
   virtual Arg Constant(const std::vector<uint8_t>& bytes) = 0;
+
+  // No launches: the family takes no such spec. `takes`: what it takes instead, for the error.
+  std::vector<Launch> Refuse(std::string_view key, int64_t value, std::string_view takes) {
+    refusal_ = std::string(key) + " = " + std::to_string(value) + ": it takes " + std::string(takes);
+    return {};
+  }
+  // What was refused last, once.
+  std::string TakeRefusal() { return std::exchange(refusal_, {}); }
+
+ private:
+  std::string refusal_;
 };
 
 // Bytes that one binding may span unless it is wide: 2^31, so that 32-bit byte offsets reach everything with
 // room. Expansions cut larger weights into several launches at row groups.
 inline constexpr uint64_t kMaxBindingBytes = uint64_t{1} << 31;
 
-// Empty: no native kernel for this spec on this profile; the compile fails and names the op.
+// Empty: no native kernel for this spec on this profile; the compile fails and names the op, with what
+// Expansion::Refuse was told.
 template <class Spec>
 using Expand = std::vector<Launch> (*)(const Dispatch<Spec>& dispatch, Expansion& expansion);
 

@@ -88,8 +88,13 @@ Launch ChooseLinear(const LinearSpec& spec, const Profile& profile, int64_t unit
 }
 
 bool TakesLinear(const LinearSpec& spec) {
-  if (spec.k % kChunkColumns || spec.k % format_info(spec.format).block_elems) return false;
+  if (spec.k % WholeColumns(spec.format)) return false;
   return !spec.int8 || IsBlockFormat(spec.format);
+}
+
+std::vector<Launch> RefuseLinear(const LinearSpec& spec, Expansion& expansion) {
+  const int64_t multiple = WholeColumns(spec.format);
+  return spec.k % multiple ? expansion.Refuse("k", spec.k, MultiplesOf(multiple)) : std::vector<Launch>();
 }
 
 Val PartLow(const LinearSpec& spec, Val part) {
@@ -150,7 +155,7 @@ std::vector<Launch> Launches(const Dispatch<plan::LinearSpec>& dispatch, const M
   spec.epilogue = dispatch.spec.epilogue;
   spec.scale = dispatch.bindings.scale.has_value();
   spec.up_scale = dispatch.bindings.up_scale.has_value();
-  if (!TakesLinear(spec)) return {};
+  if (!TakesLinear(spec)) return RefuseLinear(spec, expansion);
 
   const bool out_rows = dispatch.spec.rows == plan::RowsFrom::OutRows;
   const int64_t n = dispatch.spec.n, rows = dispatch.rows;

@@ -202,6 +202,8 @@ std::vector<Launch> ExpandLeavingKeys(const Dispatch<plan::LinearSpec>& dispatch
 
 // Whether there are kernels for the format, numerics and k of `spec`.
 bool TakesLinear(const LinearSpec& spec);
+// What is returned where it does not.
+std::vector<Launch> RefuseLinear(const LinearSpec& spec, Expansion& expansion);
 
 }  // namespace qcc::gpu
 

@@ -144,7 +144,9 @@ Val GroupKernel::OnesBefore(Val expert, Val row) const {
 }  // namespace
 
 std::vector<Launch> Expand_moe_group(const Dispatch<plan::MoeGroupSpec>& d, Expansion& expansion) {
-  if (d.spec.experts > kMostExperts || d.spec.top_k > d.spec.experts) return {};
+  if (d.spec.experts > kMostExperts)
+    return expansion.Refuse("experts", d.spec.experts, "up to " + std::to_string(kMostExperts));
+  if (d.spec.top_k > d.spec.experts) return {};
   GroupSpec spec;
   spec.experts = static_cast<int>(d.spec.experts);
   spec.top_k = static_cast<int>(d.spec.top_k);

@@ -61,12 +61,14 @@ MoeLinearLaunches::MoeLinearLaunches(const Dispatch<plan::MoeLinearSpec>& d, Exp
 bool MoeLinearLaunches::IsServed() const {
   const plan::MoeLinearSpec& s = d_.spec;
   const auto counts = [&](int64_t n) { return n == 1 || n == s.experts; };
-  return s.numerics != plan::Numerics::Int8x2 && TakesLinear(spec_) && s.n % layouts::kGroupRows == 0 &&
-         s.top_k <= s.experts && counts(s.scale_count) && counts(s.up_scale_count) &&
-         expert_bytes_ <= kMaxBindingBytes;
+  return s.numerics != plan::Numerics::Int8x2 && s.top_k <= s.experts && counts(s.scale_count) &&
+         counts(s.up_scale_count) && expert_bytes_ <= kMaxBindingBytes;
 }
 
 std::vector<Launch> MoeLinearLaunches::All() {
+  if (d_.spec.n % layouts::kGroupRows)
+    return expansion_.Refuse("n", d_.spec.n, MultiplesOf(layouts::kGroupRows));
+  if (!TakesLinear(spec_)) return RefuseLinear(spec_, expansion_);
   if (!IsServed()) return {};
   if (Adds() && d_.spec.top_k > 1) {
     if (Few() && TakesRowSlots(expansion_.profile(), d_.spec.top_k)) return {RowSlots()};

@@ -239,8 +239,11 @@ void RouteKernel::Factor() {
 }  // namespace
 
 std::vector<Launch> Expand_moe_route(const Dispatch<plan::MoeRouteSpec>& d, Expansion& expansion) {
-  if (d.spec.experts > kMaxExperts || d.spec.top_k > d.spec.experts || d.spec.top_k > kThreads) return {};
-  if (d.spec.shared && d.spec.cols % 4) return {};
+  if (d.spec.experts > kMaxExperts)
+    return expansion.Refuse("experts", d.spec.experts, "up to " + std::to_string(kMaxExperts));
+  if (d.spec.top_k > kThreads)
+    return expansion.Refuse("top_k", d.spec.top_k, "up to " + std::to_string(kThreads));
+  if (d.spec.top_k > d.spec.experts || (d.spec.shared && d.spec.cols % 4)) return {};
   const bool lists = d.bindings.groups.has_value();
   if (lists != d.bindings.order.has_value() || (lists && d.rows != 1)) return {};
   RouteSpec spec;

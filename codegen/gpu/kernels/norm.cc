@@ -151,7 +151,8 @@ std::vector<Launch> Expand_norm(const Dispatch<plan::NormSpec>& dispatch, Expans
   spec.out_q = one || two;
   spec.terms = !one && two ? 2 : 1;
   spec.out_rows = dispatch.spec.source == plan::RowsFrom::OutRows;
-  if (spec.cols % (spec.out_q ? 32 : 4)) return {};
+  if (const int multiple = spec.out_q ? 32 : 4; spec.cols % multiple)
+    return expansion.Refuse("cols", spec.cols, MultiplesOf(multiple));
   std::vector<Launch> launches = {
       NormLaunch(dispatch, spec, one ? *one : two.value_or(Number(0)), expansion)};
   if (one && two) {  // no fused op asks for both

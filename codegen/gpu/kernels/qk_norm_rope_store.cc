@@ -39,7 +39,9 @@ void EmitHeads(Builder& b, const HeadSpec& s) {
 std::vector<Launch> Expand_qk_norm_rope_store(const Dispatch<plan::QkNormRopeStoreSpec>& d,
                                               Expansion& expansion) {
   const HeadSpec s = HeadSpecOf(d.spec);
-  if (!TakesHeads(s)) return {};
+  if (!TakesHeads(s))
+    return expansion.Refuse("head_dim", d.spec.head_dim,
+                            "up to 1024, in multiples of 8, with an even part of them rotated");
   Launch launch;
   launch.name = "qk_norm_rope_store" + s.name();
   launch.emit = [s](Builder& b) { EmitHeads(b, s); };

@@ -122,7 +122,7 @@ Launch QuantizeLaunch(int64_t k, int64_t rows, int terms, const Arg& x, const Ar
 
 std::vector<Launch> Expand_quantize(const Dispatch<plan::QuantizeSpec>& dispatch, Expansion& expansion) {
   const int64_t k = dispatch.spec.cols, rows = dispatch.rows;
-  if (k % 32) return {};
+  if (k % 32) return expansion.Refuse("cols", k, MultiplesOf(32));
   const auto& [x, out_q, out_q2] = dispatch.bindings;
   std::vector<Launch> launches;
   if (out_q) launches.push_back(QuantizeLaunch(k, rows, 1, *x, *out_q, expansion));

@@ -3,18 +3,25 @@
 #ifndef QCC_CODEGEN_GPU_KERNELS_WEIGHTS_H_
 #define QCC_CODEGEN_GPU_KERNELS_WEIGHTS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "codegen/gpu/kernels/builder.h"
 #include "codegen/gpu/kernels/packed_codes.h"
 #include "dialects/formats/descriptions.h"
+#include "dialects/formats/formats.h"
 #include "dialects/layouts/x16.h"
 
 namespace qcc::gpu {
 
 // Columns that kernels take at a time.
 inline constexpr int kChunkColumns = layouts::kChunkColumns;
+
+// Columns of a weight matrix come in multiples of it: whole chunks of whole blocks.
+inline int64_t WholeColumns(Format format) {
+  return std::max<int64_t>(kChunkColumns, format_info(format).block_elems);
+}
 
 // Formats of codes and scales; the others are plain ones, a float for each weight.
 constexpr bool IsBlockFormat(Format format) {

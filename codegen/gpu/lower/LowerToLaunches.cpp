@@ -207,9 +207,13 @@ class Lowering {
     };
     if (step.barrier) expansion.releaseScratch();
     const std::string family = op.getFamily().str();
+    expansion.TakeRefusal();  // of what was only tried
     FailureOr<std::vector<Launch>> launches = expand(step);
     if (failed(launches)) return complain("no kernel '" + family + "'");
-    if (launches->empty()) return complain("no kernel '" + family + "' for this shape or format");
+    if (launches->empty()) {
+      const std::string why = expansion.TakeRefusal();
+      return complain("no kernel '" + family + "' for " + (why.empty() ? "this shape or format" : why));
+    }
     for (size_t i = 0; i < launches->size(); ++i) {
       Launch& launch = (*launches)[i];
       std::string bad = check(launch);

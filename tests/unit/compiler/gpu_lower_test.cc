@@ -163,8 +163,29 @@ TEST_F(GpuLower, WhatHasNoKernelIsNamed) {
     }
   )mlir");
   ASSERT_TRUE(mlir::failed(lowered)) << "blocks of 32 do not fit into 48 columns";
-  for (const char* part : {"'quantize'", "blk.7", "vulkan", "none", "cols = 48"})
+  for (const char* part : {"'quantize' for cols = 48: it takes multiples of 32", "blk.7", "vulkan", "none"})
     EXPECT_NE(said_.find(part), std::string::npos) << "the error does not name " << part << ": " << said_;
+}
+
+// What a family would need is said where it refuses, also behind a launch that was only tried.
+TEST_F(GpuLower, WhatWouldHaveAKernelIsSaid) {
+  const auto refused =
+      [&](const std::string& tensors, const std::string& dispatch, const std::string& says) {
+        said_.clear();
+        EXPECT_TRUE(mlir::failed(Lower(tensors + R"mlir(
+    plan.program @prefill_1 tokens leaves "trunk" rows 1 arena 8192 {
+      plan.dispatch )mlir" + dispatch + "\n}")));
+        EXPECT_NE(said_.find(says), std::string::npos) << says << " is not said: " << said_;
+      };
+  const std::string weight = "plan.weight @w [\"w\"] \"f32\" x16 64 x 48 at 0 size 12288\n";
+  refused(
+      weight,
+      R"mlir("embed" {cols = 48 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 12288, read>, #plan.ref<arena, 0, 192, write>])mlir",
+      "'embed' for cols = 48: it takes multiples of 32");
+  refused(
+      weight,
+      R"mlir("linear" {epilogue = "store", format = "f32", k = 48 : i64, n = 64 : i64, numerics = "f32", rows = "rows"} ["x", "w", "y"] [#plan.ref<arena, 0, 192, read>, #plan.ref<weights, 0, 12288, read>, #plan.ref<arena, 192, 256, write>])mlir",
+      "'linear' for k = 48: it takes multiples of 32");
 }
 
 // A head of `rows` rows.
