@@ -132,6 +132,10 @@ Outcome FindModel(const std::string& named, const EngineChoice& choice, const Op
                   ModelFile* out) {
   out->path = named;
   if (!IsGguf(named)) return options.RefusePassed();
+  if (choice.cpu && choice.cpu->find(',') != std::string::npos) {
+    return Outcome::Fail(kExitUsage, 102, "--cpu is \"" + *choice.cpu + "\", expected one code variant", "",
+                         "qcc compile takes several, for artifacts that run on several machines");
+  }
   return CompiledModel(named, {choice.CacheFolder(), CompileOptions(choice), choice.said.quiet}, out);
 }
 

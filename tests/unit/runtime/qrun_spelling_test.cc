@@ -41,6 +41,13 @@ TEST_F(QrunSpelling, NamesThatOthersUseAreKnown) {
   EXPECT_EQ(json::parse(Run({model(), "-p", "x", "-n", "1", "--timing", "json"}).err)["generated_tokens"], 1);
 }
 
+// It would be compiled, for nothing.
+TEST_F(QrunSpelling, AModelIsRunAsOneCodeVariant) {
+  const std::string model = File("several.gguf");
+  qrun_test::WriteFile(model, "GGUF");
+  ExpectError(Run({model, "-p", "x", "--cpu=v3,base"}), 2, "--cpu is \"v3,base\", expected one code variant");
+}
+
 TEST_F(QrunSpelling, WhatHasANameIsNotEmpty) {
   for (const char* option : {"--device", "--cpu", "--draft", "--prompt-cache"}) {
     ExpectError(Run({model(), "-p", "a", option, ""}), 2, std::string(option) + " is \"\", expected ");
