@@ -1,5 +1,7 @@
 # Run at every build (cmake -DSOURCE=... -DOUT=... -P): writes OUT, which defines qrt::kBuildCommit, if the commit has
 # changed. A repository that merely contains the sources says nothing about them.
+cmake_minimum_required(VERSION 3.25)  # its policies: a script has none of its own
+
 set(commit "")
 find_program(git git)
 if(git)
