@@ -12,6 +12,7 @@
 #include "compiler/pipeline/reference_logits.h"
 #include "dialects/hir/IR/Hir.h"
 #include "dialects/hir/eval/Evaluator.h"
+#include "frontends/base/error.h"
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "passes/contract/EntryPoint.h"

@@ -131,6 +131,7 @@ absl::Status UserKernels::CheckAllUsed() const {
 
 std::vector<std::string> UserKernels::Paths() const {
   std::vector<std::string> paths;
+  paths.reserve(files_.size());
   for (const File& file : files_) paths.push_back(file.path);
   return paths;
 }

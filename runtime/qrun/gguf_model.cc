@@ -159,7 +159,7 @@ std::vector<std::string> FilesOfModel(const std::string& named) {
     if (kForm[i] == '0' ? c < '0' || c > '9' : c != kForm[i]) return {named};
   }
   std::vector<std::string> files;
-  const int count = std::atoi(named.substr(end + kCount, kDigits).c_str());
+  const int count = std::stoi(named.substr(end + kCount, kDigits));
   for (int i = 1; i <= count; ++i) {
     const std::string number = std::to_string(i);
     files.push_back(named);

@@ -94,7 +94,7 @@ void Options::Text(std::string names, std::string value, std::optional<std::stri
 
 void Options::Name(std::string names, std::string value, std::optional<std::string>* target,
                    std::string help) {
-  const std::string shown = value;
+  std::string shown = value;
   Add(std::move(names), std::move(value), std::move(help)).set = [=](const std::string& text) -> std::string {
     if (text.empty()) return shown;
     *target = text;

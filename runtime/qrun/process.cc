@@ -106,7 +106,7 @@ bool LeadsToDescriptor(std::string path) {
     const ssize_t size = readlink(path.c_str(), target, sizeof target);
     if (size <= 0 || static_cast<size_t>(size) == sizeof target) return false;
     path = std::string(target, static_cast<size_t>(size));
-    if (path[0] != '/') path = std::string(real) + "/" + path;
+    if (path[0] != '/') path.insert(0, std::string(real) + "/");
   }
   return false;
 }
