@@ -46,9 +46,11 @@ class Machine : public ValueBuilder {
     return Each(Type::kI32, [](int t) { return static_cast<uint64_t>(t); });
   }
 
-  Val Load(Type type, Val base, Val byte_offset) override {
+  using Builder::Load;
+  Val Load(Type type, Val base, Val byte_offset, int32_t more) override {
     Val result = Splat(type, 0);
     int words = type == Type::kI64 ? 2 : lanesOf(type);
+    if (more != 0) base = Binary(Op::kAdd, base, I64(more));
     EachAddress("load", type, base, byte_offset, words, Access::kRead, [&](int t, uint64_t address) {
       auto* memory = reinterpret_cast<const uint32_t*>(address);
       if (type == Type::kI64) {
@@ -132,14 +134,11 @@ class Machine : public ValueBuilder {
       return Fail("a barrier of subgroups, " + std::to_string(threads_) + " threads, subgroups of " +
                   std::to_string(size));
     }
-    for (int first = 0; first < threads_; first += size) {
-      const auto begin = active_.begin() + first;
-      const auto idle = std::count(begin, begin + size, 0);
-      if (idle != 0 && idle != size) {
-        FailAt(first, "a barrier in a subgroup with " + std::to_string(idle) + " idle threads");
-      }
-      turns_[SubgroupOf(first)] += idle == 0;
-    }
+    EachWholeSubgroup(size, "a barrier", [&](int first) { ++turns_[SubgroupOf(first)]; });
+  }
+  // Orders nothing. Where subgroups are of another size or none, those of CUDA come together.
+  void BeginLoads() override {
+    EachWholeSubgroup(std::gcd(threads_, 32), "the beginning of loads", [](int) {});
   }
 
   void AwaitEarlier() override {
@@ -478,6 +477,18 @@ class Machine : public ValueBuilder {
 
   std::string At(const char* what, Type type, uint64_t address, uint64_t base) const {
     return std::string(what) + " of " + nameOf(type) + ranges_.Describe(address, base);
+  }
+  // By its first thread; one with idle threads among others is an error, one of idle threads is left out.
+  template <typename F>
+  void EachWholeSubgroup(int size, const char* what, F&& f) {
+    for (int first = 0; first < threads_; first += size) {
+      const auto begin = active_.begin() + first;
+      const auto idle = std::count(begin, begin + size, 0);
+      if (idle != 0 && idle != size) {
+        FailAt(first, std::string(what) + " in a subgroup with " + std::to_string(idle) + " idle threads");
+      }
+      if (idle == 0) f(first);
+    }
   }
   // Access by access, as a device may order them within one instruction.
   template <typename F>

@@ -233,6 +233,11 @@ Val ValueBuilder::UnpackHalf(Val v) {
   return r;
 }
 
+Val ValueBuilder::HalfToF32(Val v) {
+  Expect(v, Type::kI32, "half");
+  return Each(Type::kF32, [&](int t) { return FromFloat(half_to_float(static_cast<uint16_t>(C(v)[t]))); });
+}
+
 Val ValueBuilder::PackHalf(Val low, Val high) {
   Expect(low, Type::kF32, "half");
   Expect(high, Type::kF32, "half");

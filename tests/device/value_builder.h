@@ -36,6 +36,7 @@ class ValueBuilder : public Builder {
   Val ExtendS(Val v) override;
   Val Truncate(Val v) override;
   Val UnpackHalf(Val v) override;
+  Val HalfToF32(Val v) override;
   Val PackHalf(Val low, Val high) override;
   Val Dot4(Val a, Val b, Val acc) override;
 

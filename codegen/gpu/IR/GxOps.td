@@ -32,8 +32,11 @@ def Gx_ArgOp : Gx_Op<"arg", [Pure]> {
 }
 def Gx_LoadOp : Gx_Op<"load", [MemoryEffects<[MemRead]>]> {
   let summary = "reads device memory at base + offset";
-  let description = [{ `base` in bytes; `offset` in bytes, unsigned. The address is a multiple of the type's size. }];
-  let arguments = (ins I64:$base, I32:$offset);
+  let description = [{
+    `base` in bytes; `offset` in bytes, unsigned; `more` bytes, at least 0, behind both. The address is a multiple of the
+    type's size.
+  }];
+  let arguments = (ins I64:$base, I32:$offset, DefaultValuedAttr<ConfinedAttr<I32Attr, [IntNonNegative]>, "0">:$more);
   let results = (outs Gx_Value:$result);
   let assemblyFormat = "$base `[` $offset `]` attr-dict `:` type($result)";
 }
@@ -66,6 +69,15 @@ def Gx_PrefetchOp : Gx_Op<"prefetch", [MemoryEffects<[MemWrite]>]> {
   let arguments = (ins I64:$base, I32:$offset);
   let assemblyFormat = "$base `[` $offset `]` attr-dict";
 }
+def Gx_BeginLoadsOp : Gx_Op<"begin_loads", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "all loads before it are asked for before what follows";
+  let description = [{
+    Reached by all threads of a subgroup together; only for profiles that begin loads. Orders and waits for nothing: it
+    keeps the compiler of a driver, which counts on other threads to hide latency, from putting each load next to its use.
+    Lowers to a barrier of the subgroup, which loads of device memory are not moved across.
+  }];
+  let assemblyFormat = "attr-dict";
+}
 def Gx_Dot4Op : Gx_Op<"dot4", [Pure]> {
   let summary = "acc + the sum over 4 signed bytes of a * b, modulo 2^32";
   let arguments = (ins I32:$a, I32:$b, I32:$acc);
@@ -77,6 +89,13 @@ def Gx_UnpackHalfOp : Gx_Op<"unpack_half", [Pure]> {
   let description = [{ Exact, but a target may take subnormal halves for 0. }];
   let arguments = (ins I32:$word);
   let results = (outs VectorOfLengthAndType<[2], [F32]>:$result);
+  let assemblyFormat = "$word attr-dict `:` type($result)";
+}
+def Gx_HalfToF32Op : Gx_Op<"half_to_f32", [Pure]> {
+  let summary = "the half float in a word's low 16 bits to f32";
+  let description = [{ Exact, subnormal halves and infinities, too. A NaN stays a NaN. }];
+  let arguments = (ins I32:$word);
+  let results = (outs F32:$result);
   let assemblyFormat = "$word attr-dict `:` type($result)";
 }
 def Gx_PackHalfOp : Gx_Op<"pack_half", [Pure]> {

@@ -55,10 +55,14 @@ class MlirBuilder final : public CheckedBuilder {
     return wrap(arith::ConstantOp::create(b_, loc_, b_.getF32FloatAttr(value)), Type::kF32);
   }
 
-  Val Load(Type type, Val base, Val byte_offset) override {
+  using Builder::Load;
+  Val Load(Type type, Val base, Val byte_offset, int32_t more) override {
     if (type == Type::kBool) return fail(Type::kI32, "Load: of bool");
     if (!want("Load", {base}, Type::kI64) || !want("Load", {byte_offset}, Type::kI32)) return zero(type);
-    return wrap(gx::LoadOp::create(b_, loc_, lower(type), get(base), get(byte_offset)), type);
+    return wrap(gx::LoadOp::create(b_, loc_, lower(type), get(base), get(byte_offset), more), type);
+  }
+  void BeginLoads() override {
+    if (profile_.begins_loads) gx::BeginLoadsOp::create(b_, loc_);
   }
   void Store(Val base, Val byte_offset, Val value) override {
     if (!want("Store", {base}, Type::kI64) || !want("Store", {byte_offset}, Type::kI32) ||
@@ -239,6 +243,7 @@ class MlirBuilder final : public CheckedBuilder {
   Val UnpackHalf(Val x) override {
     return convert<gx::UnpackHalfOp>("UnpackHalf", x, Type::kI32, Type::kF32x2);
   }
+  Val HalfToF32(Val x) override { return convert<gx::HalfToF32Op>("HalfToF32", x, Type::kI32, Type::kF32); }
   Val PackHalf(Val low, Val high) override {
     if (!want("PackHalf", {low, high}, Type::kF32)) return zero(Type::kI32);
     return wrap(gx::PackHalfOp::create(b_, loc_, b_.getI32Type(), get(low), get(high)), Type::kI32);

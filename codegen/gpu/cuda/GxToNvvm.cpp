@@ -47,7 +47,11 @@ struct LoadPattern : OpRewritePattern<gx::LoadOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(gx::LoadOp op, PatternRewriter& rw) const override {
     Value at = address(rw, op.getLoc(), op.getBase(), op.getOffset());
+    // A part of the instruction.
+    if (auto more = static_cast<int32_t>(op.getMore()))
+      at = LLVM::GEPOp::create(rw, op.getLoc(), at.getType(), rw.getI8Type(), at, LLVM::GEPArg(more));
     rw.replaceOpWithNewOp<LLVM::LoadOp>(op, op.getType(), at, bytesOf(op.getType()));
+
     return success();
   }
 };
@@ -95,9 +99,10 @@ struct PrefetchPattern : OpRewritePattern<gx::PrefetchOp> {
 };
 
 // All 32 threads. The intrinsic is one that LLVM does not move into or out of a branch.
-struct SubgroupBarrierPattern : OpRewritePattern<gx::SubgroupBarrierOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(gx::SubgroupBarrierOp op, PatternRewriter& rw) const override {
+template <typename OpTy>
+struct SubgroupBarrierPattern : OpRewritePattern<OpTy> {
+  using OpRewritePattern<OpTy>::OpRewritePattern;
+  LogicalResult matchAndRewrite(OpTy op, PatternRewriter& rw) const override {
     Value all = arith::ConstantOp::create(rw, op.getLoc(), rw.getI32IntegerAttr(-1));
     LLVM::CallIntrinsicOp::create(rw, op.getLoc(), rw.getStringAttr("llvm.nvvm.bar.warp.sync"), all);
     rw.eraseOp(op);
@@ -120,6 +125,16 @@ struct UnpackHalfPattern : OpRewritePattern<gx::UnpackHalfOp> {
     auto halves = VectorType::get({2}, rw.getF16Type());
     Value both = LLVM::BitcastOp::create(rw, op.getLoc(), halves, op.getWord());
     rw.replaceOpWithNewOp<LLVM::FPExtOp>(op, op.getType(), both);
+    return success();
+  }
+};
+
+struct HalfToF32Pattern : OpRewritePattern<gx::HalfToF32Op> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(gx::HalfToF32Op op, PatternRewriter& rw) const override {
+    Value low = arith::TruncIOp::create(rw, op.getLoc(), rw.getI16Type(), op.getWord());
+    Value half = LLVM::BitcastOp::create(rw, op.getLoc(), rw.getF16Type(), low);
+    rw.replaceOpWithNewOp<LLVM::FPExtOp>(op, op.getType(), half);
     return success();
   }
 };
@@ -200,8 +215,9 @@ struct GxToNvvmPass : PassWrapper<GxToNvvmPass, OperationPass<mlir::gpu::GPUModu
       if (func.isKernel()) addParameters(func);
     MLIRContext* context = &getContext();
     RewritePatternSet patterns(context);
-    patterns.add<LoadPattern, StorePattern, AtomicAddPattern, PrefetchPattern, SubgroupBarrierPattern,
-                 Dot4Pattern, UnpackHalfPattern, PackHalfPattern>(context);
+    patterns.add<LoadPattern, StorePattern, AtomicAddPattern, PrefetchPattern,
+                 SubgroupBarrierPattern<gx::SubgroupBarrierOp>, SubgroupBarrierPattern<gx::BeginLoadsOp>,
+                 Dot4Pattern, UnpackHalfPattern, HalfToF32Pattern, PackHalfPattern>(context);
     patterns.add<MmaPattern<gx::MmaS8Op>>(context, "llvm.nvvm.mma.m16n8k32.row.col.s8", mlir::Type());
     patterns.add<MmaPattern<gx::MmaF16Op>>(context, "llvm.nvvm.mma.m16n8k16.row.col.f32.f32",
                                            VectorType::get({2}, Float16Type::get(context)));

@@ -46,6 +46,8 @@ struct Profile {
   int max_shared = QRT_VULKAN_SHARED_BYTES;  // bytes of workgroup memory
   // A launch may begin while the one before it runs: kernels wait for it themselves (Builder::AwaitEarlier).
   bool overlap = false;
+  // Code says where loads begin (Builder::BeginLoads): of CUDA, as SPIR-V has nothing that says so.
+  bool begins_loads = false;
 };
 
 enum class Type : uint8_t { kBool, kI32, kI64, kF32, kI32x2, kI32x4, kF32x2, kF32x4 };
@@ -100,7 +102,13 @@ class Builder {
 
   // Device memory at base (i64 address) + byte_offset (i32, taken as unsigned). `type`: kI32, kI64, kF32 or a
   // vector; kI64 needs an alignment of 8, vectors their size.
-  virtual Val Load(Type type, Val base, Val byte_offset) = 0;
+  // `more` >= 0 bytes behind: loads from one place share its address.
+  virtual Val Load(Type type, Val base, Val byte_offset, int32_t more) = 0;
+  Val Load(Type type, Val base, Val byte_offset) { return Load(type, base, byte_offset, 0); }
+  // Where code begins loads (Profile::begins_loads; nothing elsewhere). All threads of a subgroup come here
+  // together: what was loaded is asked for before what follows is computed, so that a thread waits for memory
+  // once, not once for each load.
+  virtual void BeginLoads() = 0;
   virtual void Store(Val base, Val byte_offset, Val value) = 0;
 
   // Vectors.
@@ -190,6 +198,7 @@ class Builder {
   virtual Val ExtendS(Val i32) = 0;
   virtual Val Truncate(Val i64) = 0;            // to i32
   virtual Val UnpackHalf(Val i32) = 0;          // two f16 (low, high) -> f32x2; subnormals may count as 0
+  virtual Val HalfToF32(Val i32) = 0;           // the low half, exactly: subnormals, infinities and NaN, too
   virtual Val PackHalf(Val low, Val high) = 0;  // f32, f32 -> i32: nearest even
 
   // acc + sum over 4 bytes of a * b; signed bytes.

@@ -23,7 +23,9 @@ class BuilderView : public Builder {
   Val I32(int32_t value) override { return base_.I32(value); }
   Val I64(int64_t value) override { return base_.I64(value); }
   Val F32(float value) override { return base_.F32(value); }
-  Val Load(Type type, Val base, Val at) override { return base_.Load(type, base, at); }
+  using Builder::Load;
+  Val Load(Type type, Val base, Val at, int32_t more) override { return base_.Load(type, base, at, more); }
+  void BeginLoads() override { base_.BeginLoads(); }
   void Store(Val base, Val at, Val value) override { base_.Store(base, at, value); }
   Val Extract(Val vector, int lane) override { return base_.Extract(vector, lane); }
   Val Vector(const std::vector<Val>& lanes) override { return base_.Vector(lanes); }
@@ -68,6 +70,7 @@ class BuilderView : public Builder {
   Val ExtendS(Val v) override { return base_.ExtendS(v); }
   Val Truncate(Val v) override { return base_.Truncate(v); }
   Val UnpackHalf(Val v) override { return base_.UnpackHalf(v); }
+  Val HalfToF32(Val v) override { return base_.HalfToF32(v); }
   Val PackHalf(Val low, Val high) override { return base_.PackHalf(low, high); }
   Val Dot4(Val a, Val b, Val acc) override { return base_.Dot4(a, b, acc); }
   Val ShuffleXor(Val v, int mask) override { return base_.ShuffleXor(v, mask); }

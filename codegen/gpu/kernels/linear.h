@@ -137,10 +137,14 @@ class LinearArgs {
 
 class LinearInput;  // linear_input.h
 
+// Whether the threads of a subgroup go over their chunks together, so that they may ask for the words of
+// several ahead of the first product (BeginLoads).
+enum class Loading : uint8_t { kAlone, kTogether };
 // Accumulators [group][row] of one matrix row of each group in `groups` (byte offsets) with the rows of `x`,
-// over the chunks [low, high), i32.
+// over the chunks [low, high) of a part, i32.
 std::vector<Val> LinearPart(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val lane,
-                            const std::vector<Val>& groups, const LinearInput& x, Val low, Val high);
+                            const std::vector<Val>& groups, const LinearInput& x, Val low, Val high,
+                            Loading loading);
 
 // First chunk of a part, and the one after its last.
 Val PartLow(const LinearSpec& spec, Val part);

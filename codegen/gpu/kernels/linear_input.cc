@@ -65,13 +65,14 @@ Int8Chunk StoredRows::Chunk(size_t row, Val number) const {
   return c;
 }
 
-std::vector<Val> LoadQuad(Builder& b, Val base, Val at) {
+std::vector<Val> LoadFour(Builder& b, Val base, Val at) {
   const Val v = b.Load(Type::kF32x4, base, at);
   return {b.Extract(v, 0), b.Extract(v, 1), b.Extract(v, 2), b.Extract(v, 3)};
 }
 
-std::vector<Val> StoredRows::Quad(size_t row, Val from, int quad) const {
-  return LoadQuad(b_, x_, rows_[row].at + from + 16 * quad);
+LinearInput::Quad StoredRows::LoadQuad(size_t row, Val from, int quad) const {
+  const std::vector<Val> values = LoadFour(b_, x_, rows_[row].at + from + 16 * quad);
+  return [values] { return values; };
 }
 
 int MadeRows::RowWords(const LinearSpec& spec, const Profile& profile, int rows) {
@@ -209,12 +210,12 @@ void MadeRows::Store(const Numbers& numbers, Val to, Val word) {
 }
 
 std::vector<Val> MadeRows::Values(Val source, Val at, Val scale, int row) const {
-  if (scale) return NormQuad(b_, args_.x, source, args_.norm_weight, at, scale);
-  std::vector<Val> values = LoadQuad(b_, args_.x, source + at);
+  if (scale) return NormQuad(b_, LoadNorm(b_, args_.x, source, args_.norm_weight, at), scale);
+  std::vector<Val> values = LoadFour(b_, args_.x, source + at);
   if (!gated()) return values;
   const int head_bytes = 4 * static_cast<int>(spec_.norm_dim);
-  const std::vector<Val> weights = LoadQuad(b_, args_.norm_weight, RemU(at, head_bytes)),
-                         gates = LoadQuad(b_, args_.gate, source + at);
+  const std::vector<Val> weights = LoadFour(b_, args_.norm_weight, RemU(at, head_bytes)),
+                         gates = LoadFour(b_, args_.gate, source + at);
   const Val of_head = b_.LoadShared(head_scales_, DivU(at, head_bytes) + row * Heads(spec_));
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = GatedNormed(values[i], of_head, weights[i], gates[i]);
@@ -246,8 +247,10 @@ Int8Chunk MadeRows::Chunk(size_t row, Val number) const {
   return c;
 }
 
-std::vector<Val> MadeRows::Quad(size_t row, Val from, int quad) const {
-  return Quad(f32_rows_[row], from + 16 * quad);
+LinearInput::Quad MadeRows::LoadQuad(size_t row, Val from, int quad) const {
+  const F32Row& of = f32_rows_[row];
+  const NormWords words = LoadNorm(b_, args_.x, of.source, args_.norm_weight, from + 16 * quad);
+  return [this, words, &of] { return NormQuad(b_, words, of.scale); };
 }
 
 }  // namespace qcc::gpu

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -31,12 +32,14 @@ class LinearInput {
   virtual size_t rows() const = 0;
   // int8: chunk `number` of a row's first term, or behind those of it of the second.
   virtual Int8Chunk Chunk(size_t row, Val number) const = 0;
-  // f32: the four columns at byte `from` + 16 * quad of a row.
-  virtual std::vector<Val> Quad(size_t row, Val from, int quad) const = 0;
+  // f32: the four columns at byte `from` + 16 * quad of a row: loads what they are made of, and makes them
+  // when the result is called.
+  using Quad = std::function<std::vector<Val>()>;
+  virtual Quad LoadQuad(size_t row, Val from, int quad) const = 0;
 };
 
 // The four f32 at byte `at`.
-std::vector<Val> LoadQuad(Builder& b, Val base, Val at);
+std::vector<Val> LoadFour(Builder& b, Val base, Val at);
 
 class StoredRows final : public LinearInput {
  public:
@@ -44,7 +47,7 @@ class StoredRows final : public LinearInput {
       : b_(b), spec_(spec), x_(args.x), rows_(std::move(rows)) {}
   size_t rows() const override { return rows_.size(); }
   Int8Chunk Chunk(size_t row, Val number) const override;
-  std::vector<Val> Quad(size_t row, Val from, int quad) const override;
+  Quad LoadQuad(size_t row, Val from, int quad) const override;
 
  private:
   Builder& b_;
@@ -70,7 +73,7 @@ class MadeRows final : public LinearInput {
   void Make();
   size_t rows() const override { return static_cast<size_t>(count_); }
   Int8Chunk Chunk(size_t row, Val number) const override;
-  std::vector<Val> Quad(size_t row, Val from, int quad) const override;
+  Quad LoadQuad(size_t row, Val from, int quad) const override;
   // Of int8 rows, a chunk of row `row` (i32), which a thread has of its own: word `word` (i32) of the codes,
   // the scale, and the scale times a sum of codes, of those that SumsOf the format says.
   Val Code(Val row, Val number, Val word) const;
@@ -81,7 +84,7 @@ class MadeRows final : public LinearInput {
     Val source, scale;
   };
   F32Row Of(Val row) const;
-  std::vector<Val> Quad(const F32Row& row, Val at) const { return Values(row.source, at, row.scale, 0); }
+  std::vector<Val> Four(const F32Row& row, Val at) const { return Values(row.source, at, row.scale, 0); }
 
  private:
   bool norms() const { return spec_.making == Making::kNormed; }

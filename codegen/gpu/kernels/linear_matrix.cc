@@ -2,6 +2,9 @@
 // that do not.
 #include "codegen/gpu/kernels/linear_matrix.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "codegen/gpu/kernels/linear_matrix_floats.h"
 #include "dialects/layouts/int8_row.h"
 
@@ -120,8 +123,8 @@ RowNumbers StoredFragments::Numbers(int fragment, int sum, Val number) const {
 
 std::vector<Val> StoredFragments::Values(int fragment, Val number) const {
   const Val at = codes_[static_cast<size_t>(fragment)] + number * (4 * kChunkColumns);
-  std::vector<Val> values = LoadQuad(b_, x_, at);
-  for (Val v : LoadQuad(b_, x_, at + 2 * kChunkColumns)) values.push_back(v);
+  std::vector<Val> values = LoadFour(b_, x_, at);
+  for (Val v : LoadFour(b_, x_, at + 2 * kChunkColumns)) values.push_back(v);
   return values;
 }
 
@@ -147,8 +150,8 @@ RowNumbers MadeFragment::Numbers(int, int sum, Val number) const {
 
 std::vector<Val> MadeFragment::Values(int, Val number) const {
   const Val at = number * (4 * kChunkColumns) + lane_.quad * 16;
-  std::vector<Val> values = rows_.Quad(f32_row_, at);
-  for (Val v : rows_.Quad(f32_row_, at + 2 * kChunkColumns)) values.push_back(v);
+  std::vector<Val> values = rows_.Four(f32_row_, at);
+  for (Val v : rows_.Four(f32_row_, at + 2 * kChunkColumns)) values.push_back(v);
   return values;
 }
 
@@ -160,8 +163,14 @@ class MatrixWeights {
   MatrixWeights(Builder& b, const LinearSpec& spec, Val w, const std::vector<Val>& groups,
                 const std::vector<int64_t>& runs);
   const PackedRow& front() const { return rows_.front(); }
+  // What Make makes chunks of: loads only.
+  struct Loaded {
+    std::vector<std::vector<Val>> codes;        // [run][group][2]
+    std::vector<PackedRow::ScaleWords> scales;  // the same, or of pairs of items
+  };
+  Loaded Load(Val first) const;
   // [run][group]
-  std::vector<GroupChunk> Read(Val first) const;
+  std::vector<GroupChunk> Make(const Loaded& loaded) const;
 
  private:
   // Of four lanes that have the same two rows of two groups each reads the scales of one row, which the
@@ -221,25 +230,61 @@ void MatrixWeights::ReadScales(const PackedRow::Scales& own, GroupChunk pair[2])
   }
 }
 
-std::vector<GroupChunk> MatrixWeights::Read(Val first) const {
+MatrixWeights::Loaded MatrixWeights::Load(Val first) const {
+  Loaded loaded;
+  for (size_t item = 0; item < runs_.size() * groups_; ++item) {
+    const PackedRow* rows = &rows_[2 * (item % groups_)];
+    const PackedRow::Chunk at = rows[0].At(ChunkOf(item, first));
+    for (int i = 0; i < 2; ++i) {
+      loaded.codes.push_back(rows[i].LoadCodePair(at, lane_.quad));
+      if (shared_.empty()) loaded.scales.push_back(rows[i].LoadScales(at));
+    }
+  }
+  for (const Shared& shared : shared_) {
+    const Val chunk = shared.further ? first + shared.further : first;
+    loaded.scales.push_back(shared.row.LoadScales(shared.row.At(chunk)));
+  }
+  return loaded;
+}
+
+std::vector<GroupChunk> MatrixWeights::Make(const Loaded& loaded) const {
   std::vector<GroupChunk> all;
   for (size_t item = 0; item < runs_.size() * groups_; ++item) {
     GroupChunk c{std::vector<Val>(4), {}};
     const PackedRow* rows = &rows_[2 * (item % groups_)];
-    const PackedRow::Chunk at = rows[0].At(ChunkOf(item, first));
-    for (int i = 0; i < 2; ++i) {
-      const std::vector<Val> words = rows[i].ReadCodePair(at, lane_.quad);
-      for (int w = 0; w < 2; ++w) c.a[2 * w + i] = LessOffset(words[w], rows[i].code_offset());
-      if (shared_.empty()) c.scales[i] = rows[i].ReadScales(at);
+    for (size_t i = 0; i < 2; ++i) {
+      const std::vector<Val> words = rows[i].ReadCodePair(loaded.codes[2 * item + i], lane_.quad);
+      for (size_t w = 0; w < 2; ++w) c.a[2 * w + i] = LessOffset(words[w], rows[i].code_offset());
+      if (shared_.empty()) c.scales[i] = rows[i].ReadScales(loaded.scales[2 * item + i]);
     }
     all.push_back(std::move(c));
   }
-  for (size_t pair = 0; pair < shared_.size(); ++pair) {
-    const Shared& shared = shared_[pair];
-    const Val chunk = shared.further ? first + shared.further : first;
-    ReadScales(shared.row.ReadScales(shared.row.At(chunk)), &all[2 * pair]);
-  }
+  for (size_t pair = 0; pair < shared_.size(); ++pair)
+    ReadScales(shared_[pair].row.ReadScales(loaded.scales[pair]), &all[2 * pair]);
   return all;
+}
+
+// Fragments of x whose words are asked for at a time, the first ones' with those of the weights: products
+// wait for memory once in a chunk of 32 rows. Rows of experts are looked up, which takes registers, as two
+// scales do: all of them would spill (ptxas 13.0, sm_80).
+size_t FragmentsAhead(const LinearSpec& spec, bool two_scales) {
+  return spec.rows_of == RowsOf::kExpert && two_scales ? 2 : 4;
+}
+struct FragmentWords {
+  std::vector<Val> codes;
+  RowNumbers numbers[2];
+};
+// In the order in which they are added.
+struct FragmentTerm {
+  size_t run, fragment;
+  int term;
+};
+std::vector<FragmentTerm> FragmentTerms(const LinearSpec& spec, const MatrixInput& x, size_t runs) {
+  std::vector<FragmentTerm> terms;
+  for (size_t r = 0; r < runs; ++r)
+    for (size_t f = 0; f < static_cast<size_t>(x.fragments()); ++f)
+      for (int t = 0; t < spec.terms; ++t) terms.push_back({r, f, t});
+  return terms;
 }
 
 }  // namespace
@@ -251,21 +296,28 @@ std::vector<Val> MatrixPart(Builder& b, const LinearSpec& spec, Val w, const std
   const bool two_scales = weights.front().two_scales();
   const size_t fragments = static_cast<size_t>(x.fragments());
   const std::vector<Val> zero(runs.size() * groups.size() * fragments * kLaneSums, b.F32(0.f));
+  const std::vector<FragmentTerm> terms = FragmentTerms(spec, x, runs.size());
+  const size_t ahead = FragmentsAhead(spec, two_scales);
   return b.For(low, high, b.I32(1), zero, [&](Val first, const std::vector<Val>& carried) {
     std::vector<Val> acc = carried;
-    const std::vector<GroupChunk> chunks = weights.Read(first);
-    for (size_t r = 0; r < runs.size(); ++r) {
-      const Val chunk = runs[r] ? first + runs[r] : first;
-      for (size_t f = 0; f < fragments; ++f) {
-        for (int t = 0; t < spec.terms; ++t) {
-          const Val number = t ? chunk + t * spec.chunks() : chunk;
-          const std::vector<Val> codes = x.Codes(static_cast<int>(f), number);
-          RowNumbers numbers[2];
-          for (int i = 0; i < 2; ++i) numbers[i] = x.Numbers(static_cast<int>(f), i, number);
-          for (size_t g = 0; g < groups.size(); ++g) {
-            const size_t item = r * groups.size() + g;
-            AddProduct(b, two_scales, chunks[item], codes, numbers, &acc[(item * fragments + f) * kLaneSums]);
-          }
+    const MatrixWeights::Loaded loaded = weights.Load(first);
+    std::vector<GroupChunk> chunks;
+    for (size_t begin = 0; begin < terms.size(); begin += ahead) {
+      const size_t end = std::min(begin + ahead, terms.size());
+      std::vector<FragmentWords> words;
+      for (size_t i = begin; i < end; ++i) {
+        const int f = static_cast<int>(terms[i].fragment);
+        const Val number = first + (runs[terms[i].run] + terms[i].term * spec.chunks());
+        words.push_back({x.Codes(f, number), {x.Numbers(f, 0, number), x.Numbers(f, 1, number)}});
+      }
+      b.BeginLoads();
+      if (begin == 0) chunks = weights.Make(loaded);
+      for (size_t i = begin; i < end; ++i) {
+        const FragmentWords& of = words[i - begin];
+        for (size_t g = 0; g < groups.size(); ++g) {
+          const size_t item = terms[i].run * groups.size() + g;
+          AddProduct(b, two_scales, chunks[item], of.codes, of.numbers,
+                     &acc[(item * fragments + terms[i].fragment) * kLaneSums]);
         }
       }
     }

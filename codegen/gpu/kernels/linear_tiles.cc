@@ -44,74 +44,152 @@ std::vector<PackedRow> Rows(Builder& b, const LinearSpec& spec, Val w, Val lane,
   return rows;
 }
 
+// What a chunk of one row of a matrix is read from.
+struct LoadedChunk {
+  std::vector<Val> codes;
+  PackedRow::ScaleWords scales;
+};
+
+// [chunk][row], of `count` chunks from `first` on.
+std::vector<LoadedChunk> LoadChunks(Builder& b, const std::vector<PackedRow>& rows, Val first, int count) {
+  std::vector<LoadedChunk> loaded;
+  for (int i = 0; i < count; ++i) {
+    for (const PackedRow& row : rows) {
+      const PackedRow::Chunk at = row.At(first + i);
+      loaded.push_back({row.LoadCodes(at), row.LoadScales(at)});
+    }
+  }
+  if (count > 1) b.BeginLoads();
+  return loaded;
+}
+
+// Chunks whose words are loaded before the first is used, evenly over a part. In decode a multiprocessor has
+// a few subgroups, which hide no latency for one another, so what counts is how often a thread waits for
+// memory: of Q4_K and 3584 columns, whose parts have 14 chunks, three times. Left to itself, ptxas puts each
+// load next to its use: twice in each chunk. 40 words leave a thread at most 80 registers (ptxas 13.0), so
+// that six workgroups run at a time; more are spilled.
+constexpr int kWordsAhead = 40, kMostChunksAhead = 5, kMostRowsAhead = 2;
+// The same of f32 rows of x, four columns each: two loads where a row is normed.
+constexpr int kQuadsAhead = 8;
+bool LoadsTogether(const Profile& profile, const LinearSpec& spec, Loading loading) {
+  return profile.begins_loads && loading == Loading::kTogether && spec.chunks() % spec.parts() == 0;
+}
+int ChunksAhead(const Profile& profile, const LinearSpec& spec, size_t groups, size_t rows, Loading loading) {
+  if (!LoadsTogether(profile, spec, loading) || rows > kMostRowsAhead) return 1;
+  const int64_t words =
+      CeilDiv(spec.group_bytes(), spec.chunks() * kLanes * 4) * static_cast<int64_t>(groups);
+  const int64_t most = std::clamp<int64_t>(kWordsAhead / words, 1, kMostChunksAhead);
+  const int64_t chunks = spec.chunks_per_part();
+  return static_cast<int>(CeilDiv(chunks, CeilDiv(chunks, most)));
+}
+
+// Carries sums over the chunks [low, high) of a part; `step` adds `count` of them from chunk `first` on. With
+// more than one ahead, parts are equal (ChunksAhead).
+using Step = std::function<std::vector<Val>(Val first, int count, const std::vector<Val>& carried)>;
+std::vector<Val> OverChunks(Builder& b, const LinearSpec& spec, Val low, Val high, int ahead,
+                            const std::vector<Val>& zero, const Step& step) {
+  const int left = static_cast<int>(spec.chunks_per_part() % ahead);
+  const std::vector<Val> sums =
+      b.For(low, left ? high - left : high, b.I32(ahead), zero,
+            [&](Val chunk, const std::vector<Val>& carried) { return step(chunk, ahead, carried); });
+  return left ? step(high - left, left, sums) : sums;
+}
+
 std::vector<Val> Int8Part(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val lane,
-                          const std::vector<Val>& groups, const LinearInput& x, Val low, Val high) {
+                          const std::vector<Val>& groups, const LinearInput& x, Val low, Val high,
+                          Loading loading) {
   const std::vector<PackedRow> rows = Rows(b, spec, args.w, lane, groups);
   const size_t m_count = x.rows();
   const std::vector<Val> zero(groups.size() * m_count, b.F32(0.f));
-  return b.For(low, high, b.I32(1), zero, [&](Val chunk, const std::vector<Val>& carried) {
+  const auto step = [&](Val first, int count, const std::vector<Val>& carried) {
     std::vector<Val> acc = carried;
-    std::vector<std::vector<Val>> codes;
-    std::vector<PackedRow::Scales> scales;
-    for (const PackedRow& row : rows) {
-      const PackedRow::Chunk at = row.At(chunk);
-      codes.push_back(row.ReadCodes(at));
-      scales.push_back(row.ReadScales(at));
-    }
-    for (size_t m = 0; m < m_count; ++m) {
-      for (int t = 0; t < spec.terms; ++t) {
-        const Val number = t ? chunk + t * spec.chunks() : chunk;
-        const Int8Chunk of_x = x.Chunk(m, number);
-        for (size_t g = 0; g < rows.size(); ++g) {
-          Val& a = acc[g * m_count + m];
-          a = Int8Product(b, rows[g], codes[g], scales[g], of_x, a);
-        }
+    const std::vector<LoadedChunk> loaded = LoadChunks(b, rows, first, count);
+    for (int i = 0; i < count; ++i) {
+      std::vector<std::vector<Val>> codes;
+      std::vector<PackedRow::Scales> scales;
+      for (size_t g = 0; g < rows.size(); ++g) {
+        const LoadedChunk& of = loaded[static_cast<size_t>(i) * rows.size() + g];
+        codes.push_back(rows[g].ReadCodes(of.codes));
+        scales.push_back(rows[g].ReadScales(of.scales));
       }
-    }
-    return acc;
-  });
-}
-
-std::vector<Val> F32Part(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val lane,
-                         const std::vector<Val>& groups, const LinearInput& x, Val low, Val high) {
-  const std::vector<PackedRow> rows = Rows(b, spec, args.w, lane, groups);
-  const size_t m_count = x.rows(), n = groups.size() * m_count;
-  // Block formats: a chunk at a time. Plain ones have no scales to share: half of one, which
-  // keeps the kernel small.
-  const bool block_format = IsBlockFormat(spec.format);
-  const int words = block_format ? 8 : 4, steps = 8 / words;
-  // Even columns, then odd ones.
-  const std::vector<Val> zero(2 * n, b.F32(0.f));
-  const auto step = [&](Val i, const std::vector<Val>& carried) {
-    std::vector<Val> acc = carried;
-    const Val chunk = steps == 1 ? i : DivU(i, steps), first = steps == 1 ? b.I32(0) : RemU(i, steps) * words;
-    std::vector<std::vector<Val>> values;
-    for (const PackedRow& row : rows) {
-      const PackedRow::Chunk at = row.At(chunk);
-      if (block_format) {
-        values.push_back(row.ReadValues(at));
-        continue;
-      }
-      values.emplace_back();
-      for (int t = 0; t < words; ++t) {
-        for (Val v : row.ReadValues(at, first + t)) values.back().push_back(v);
-      }
-    }
-    for (size_t m = 0; m < m_count; ++m) {
-      const Val from = i * (16 * words);
-      for (int t = 0; t < words; ++t) {
-        const std::vector<Val> quad = x.Quad(m, from, t);
-        for (int c = 0; c < 4; ++c) {
+      for (size_t m = 0; m < m_count; ++m) {
+        for (int t = 0; t < spec.terms; ++t) {
+          const Int8Chunk of_x = x.Chunk(m, first + (i + t * spec.chunks()));
           for (size_t g = 0; g < rows.size(); ++g) {
-            Val& a = acc[(c & 1) * n + g * m_count + m];
-            a = Fma(values[g][4 * t + c], quad[static_cast<size_t>(c)], a);
+            Val& a = acc[g * m_count + m];
+            a = Int8Product(b, rows[g], codes[g], scales[g], of_x, a);
           }
         }
       }
     }
     return acc;
   };
-  const std::vector<Val> sums = b.For(low * steps, high * steps, b.I32(1), zero, step);
+  return OverChunks(b, spec, low, high, ChunksAhead(b.profile(), spec, groups.size(), m_count, loading), zero,
+                    step);
+}
+
+std::vector<Val> F32Part(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val lane,
+                         const std::vector<Val>& groups, const LinearInput& x, Val low, Val high,
+                         Loading loading) {
+  const std::vector<PackedRow> rows = Rows(b, spec, args.w, lane, groups);
+  const size_t m_count = x.rows(), n = groups.size() * m_count;
+  // Even columns, then odd ones.
+  const std::vector<Val> zero(2 * n, b.F32(0.f));
+  // Adds the products of `words` words of four columns from byte `from` of x on.
+  const bool together = LoadsTogether(b.profile(), spec, loading);
+  const auto add = [&](const std::vector<std::vector<Val>>& values, Val from, int words,
+                       std::vector<Val>& acc) {
+    const int at_once = std::clamp(kQuadsAhead / static_cast<int>(m_count), 1, words);
+    for (int begin = 0; begin < words; begin += at_once) {
+      const int end = std::min(begin + at_once, words);
+      std::vector<LinearInput::Quad> quads;  // [word][row]
+      for (int t = begin; t < end; ++t)
+        for (size_t m = 0; m < m_count; ++m) quads.push_back(x.LoadQuad(m, from, t));
+      if (together) b.BeginLoads();
+      for (size_t q = 0; q < quads.size(); ++q) {
+        const size_t t = static_cast<size_t>(begin) + q / m_count, m = q % m_count;
+        const std::vector<Val> quad = quads[q]();
+        for (size_t c = 0; c < 4; ++c) {
+          for (size_t g = 0; g < rows.size(); ++g) {
+            Val& a = acc[(c & 1) * n + g * m_count + m];
+            a = Fma(values[g][4 * t + c], quad[c], a);
+          }
+        }
+      }
+    }
+  };
+  constexpr int kWords = kChunkColumns / 4, kPlainWords = kWords / 2;
+  // Plain formats have no scales to share: half of a chunk, which keeps the kernel small.
+  const auto half_chunk = [&](Val i, const std::vector<Val>& carried) {
+    std::vector<Val> acc = carried;
+    const Val chunk = DivU(i, 2), first = RemU(i, 2) * kPlainWords;
+    std::vector<std::vector<Val>> values(rows.size());
+    for (size_t g = 0; g < rows.size(); ++g) {
+      const PackedRow::Chunk at = rows[g].At(chunk);
+      for (int t = 0; t < kPlainWords; ++t)
+        for (Val v : rows[g].ReadValues(at, first + t)) values[g].push_back(v);
+    }
+    add(values, i * (16 * kPlainWords), kPlainWords, acc);
+    return acc;
+  };
+  const auto chunks = [&](Val first, int count, const std::vector<Val>& carried) {
+    std::vector<Val> acc = carried;
+    const std::vector<LoadedChunk> loaded = LoadChunks(b, rows, first, count);
+    for (int i = 0; i < count; ++i) {
+      std::vector<std::vector<Val>> values;
+      for (size_t g = 0; g < rows.size(); ++g) {
+        const LoadedChunk& of = loaded[static_cast<size_t>(i) * rows.size() + g];
+        values.push_back(rows[g].ReadValues(of.codes, of.scales));
+      }
+      add(values, (first + i) * (16 * kWords), kWords, acc);
+    }
+    return acc;
+  };
+  const std::vector<Val> sums =
+      IsBlockFormat(spec.format)
+          ? OverChunks(b, spec, low, high, ChunksAhead(b.profile(), spec, groups.size(), m_count, loading),
+                       zero, chunks)
+          : b.For(low * 2, high * 2, b.I32(1), zero, half_chunk);
   std::vector<Val> result;
   for (size_t i = 0; i < n; ++i) result.push_back(sums[i] + sums[n + i]);
   return result;
@@ -224,7 +302,8 @@ void SplitKernel::PrefetchWeights() {
 void SplitKernel::StoreParts() {
   const std::vector<Val> offsets = Groups(slot_);
   const auto part = [&](const LinearInput& x) {
-    return LinearPart(b_, spec_, args_, lane_, offsets, x, PartLow(spec_, part_), PartHigh(spec_, part_));
+    return LinearPart(b_, spec_, args_, lane_, offsets, x, PartLow(spec_, part_), PartHigh(spec_, part_),
+                      Loading::kTogether);
   };
   const std::vector<Val> acc =
       made_ ? part(*made_) : part(StoredRows(b_, spec_, args_, Inputs(args_, args_.first_row, tile_rows_)));
@@ -346,8 +425,9 @@ void EmitTiled(Builder& b, const LinearSpec& spec, int tile_rows, int row_tiles)
     }
     const StoredRows x(b, spec, args, Inputs(args, first_row, tile_rows));
     const std::vector<Val> sums =
-        SumParts(b, spec, size_t{2} * static_cast<size_t>(tile_rows),
-                 [&](Val low, Val high) { return LinearPart(b, spec, args, lane, offsets, x, low, high); });
+        SumParts(b, spec, size_t{2} * static_cast<size_t>(tile_rows), [&](Val low, Val high) {
+          return LinearPart(b, spec, args, lane, offsets, x, low, high, Loading::kAlone);
+        });
     for (int m = 0; m < tile_rows; ++m) {
       b.If(LtS(first_row + m, args.rows), [&] {
         const YRow row = args.Output(first_row + m);
@@ -367,8 +447,9 @@ void EmitTiled(Builder& b, const LinearSpec& spec, int tile_rows, int row_tiles)
 }  // namespace
 
 std::vector<Val> LinearPart(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val lane,
-                            const std::vector<Val>& groups, const LinearInput& x, Val low, Val high) {
-  return (spec.int8 ? Int8Part : F32Part)(b, spec, args, lane, groups, x, low, high);
+                            const std::vector<Val>& groups, const LinearInput& x, Val low, Val high,
+                            Loading loading) {
+  return (spec.int8 ? Int8Part : F32Part)(b, spec, args, lane, groups, x, low, high, loading);
 }
 
 Launch LinearSplit(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows) {

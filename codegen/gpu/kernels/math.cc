@@ -92,18 +92,6 @@ CosSin CosSinOfTurn(Val turn) {
   return {b.AsF32(b.AsI32(c) ^ cos_sign), b.AsF32(b.AsI32(s) ^ sin_sign)};
 }
 
-Val HalfToF32(Val bits) {
-  Builder& b = *bits.builder();
-  const Val magnitude = (bits & 0x7fff) << 13;
-  const Val sign = (bits & 0x8000) << 16;
-  const Val normal = magnitude + (112 << 23);
-  // Exponent 0: put the mantissa under the exponent of 2^-14, then take 2^-14 away; all f32 normal.
-  const Val tiny = b.AsF32(magnitude + (113 << 23)) - b.AsF32(b.I32(113 << 23));
-  Val r = Select(LtSigned(magnitude, 1 << 23), b.AsI32(tiny), normal);
-  r = Select(LtSigned(magnitude, 31 << 23), r, normal + (112 << 23));
-  return b.AsF32(r | sign);
-}
-
 Val F32ToHalf(Val x) {
   Builder& b = *x.builder();
   const Val bits = b.AsI32(x);

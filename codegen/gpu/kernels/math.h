@@ -29,8 +29,7 @@ struct CosSin {
 CosSin CosSinOfTurn(Val turn);
 
 // IEEE binary16 and bfloat16 in the low 16 bits of an i32 (higher bits: ignored in, 0 out). Exact,
-// subnormals, infinities and NaN included; to half: nearest even.
-Val HalfToF32(Val bits);
+// subnormals, infinities and NaN included; to half: nearest even. The way back: Builder::HalfToF32.
 Val F32ToHalf(Val x);
 Val Bf16ToF32(Val bits);
 

@@ -50,7 +50,7 @@ void RowSlotsKernel::StoreParts() {
     const LinearArgs args = args_.OfSlot(slot);
     const std::vector<Val> sums = LinearPart(b_, spec_, args, lane_, {unit * spec_.group_bytes()},
                                              StoredRows(b_, spec_, args, {args.Input(args.first_row)}),
-                                             PartLow(spec_, part), PartHigh(spec_, part));
+                                             PartLow(spec_, part), PartHigh(spec_, part), Loading::kTogether);
     b_.StoreShared(partial_, slot * kThreads + thread_, sums[0]);
   });
 }

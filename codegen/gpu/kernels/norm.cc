@@ -60,7 +60,7 @@ void NormKernel::EmitRow() {
   b_.For(b_.I32(0), end, b_.I32(kThreads), [&](Val first) {
     const Val quad = first + thread_;
     const Val at = MinS(quad, end - 1) << 4;
-    Write(quad, LtS(quad, end), at, NormQuad(b_, args_.x, source, args_.weight, at, scale));
+    Write(quad, LtS(quad, end), at, NormQuad(b_, LoadNorm(b_, args_.x, source, args_.weight, at), scale));
   });
 }
 
@@ -106,10 +106,13 @@ std::vector<Val> NormScales(Builder& b, Reducer& reducer, Val x, const std::vect
   return scales;
 }
 
-std::vector<Val> NormQuad(Builder& b, Val x, Val source, Val weight, Val at, Val scale) {
-  const Val v = b.Load(Type::kF32x4, x, source + at), w = b.Load(Type::kF32x4, weight, at);
+NormWords LoadNorm(Builder& b, Val x, Val source, Val weight, Val at) {
+  return {b.Load(Type::kF32x4, x, source + at), b.Load(Type::kF32x4, weight, at)};
+}
+
+std::vector<Val> NormQuad(Builder& b, const NormWords& words, Val scale) {
   std::vector<Val> values(4);
-  for (int c = 0; c < 4; ++c) values[c] = (b.Extract(v, c) * scale) * b.Extract(w, c);
+  for (int c = 0; c < 4; ++c) values[c] = (b.Extract(words.x, c) * scale) * b.Extract(words.weight, c);
   return values;
 }
 

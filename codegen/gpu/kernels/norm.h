@@ -21,8 +21,12 @@ Val NormScale(Builder& b, Reducer& reducer, Val x, Val source, int64_t cols, Val
 std::vector<Val> NormScales(Builder& b, Reducer& reducer, Val x, const std::vector<Val>& sources,
                             int64_t cols, Val eps);
 
-// Four columns of the row: `at` is their byte offset in it.
-std::vector<Val> NormQuad(Builder& b, Val x, Val source, Val weight, Val at, Val scale);
+// Four columns of the row, and of the weights: `at` is their byte offset in it.
+struct NormWords {
+  Val x, weight;
+};
+NormWords LoadNorm(Builder& b, Val x, Val source, Val weight, Val at);
+std::vector<Val> NormQuad(Builder& b, const NormWords& words, Val scale);
 
 }  // namespace qcc::gpu
 

@@ -86,22 +86,23 @@ std::vector<PackedCodes::Plane> PackedCodes::Planes() const {
 }
 
 Val PackedCodes::Vector(const Plane& plane, int32_t vector) const {
-  return base_.builder()->Load(Type::kI32, base_, at_ + (plane.at + kVectorBytes * vector));
+  return base_.builder()->Load(Type::kI32, base_, at_, plane.at + kVectorBytes * vector);
 }
 
-std::vector<Val> PackedCodes::All() const {
+std::vector<Val> PackedCodes::LoadAll() const {
+  std::vector<Val> loaded;
+  for (const Plane& plane : Planes())
+    for (int32_t v = 0; v < Vectors(plane); ++v) loaded.push_back(Vector(plane, v));
+  return loaded;
+}
+
+std::vector<Val> PackedCodes::All(const std::vector<Val>& loaded) const {
   const std::vector<Plane> planes = Planes();
-  // Of a plane, each vector once. High bits first: they are used last.
-  std::vector<std::vector<Val>> vectors(planes.size());
-  const auto vector = [&](size_t p, int32_t word) {
-    const size_t index = static_cast<size_t>(layouts::VectorOfWord(planes[p].width, word));
-    if (vectors[p].size() <= index) vectors[p].push_back(Vector(planes[p], static_cast<int32_t>(index)));
-    return vectors[p][index];
-  };
-  for (int t = 0; t < 4 && planes.size() > 1; ++t) vector(1, t);
   const auto field = [&](size_t p, int32_t word) {
     const Plane& plane = planes[p];
-    const Val moved = Shifted(vector(p, word), plane.moved - layouts::ShiftOfWord(plane.width, word));
+    const int32_t first = p == 0 ? 0 : Vectors(planes[0]);
+    const Val vector = loaded[static_cast<size_t>(first + layouts::VectorOfWord(plane.width, word))];
+    const Val moved = Shifted(vector, plane.moved - layouts::ShiftOfWord(plane.width, word));
     return plane.width == 8 ? moved : moved & (plane.mask() << plane.moved);
   };
   std::vector<Val> codes(8);
@@ -116,9 +117,8 @@ std::vector<Val> PackedCodes::All() const {
   return codes;
 }
 
-Val PackedCodes::Load(const Plane& plane, Val vector) const {
-  const Val place = plane.at ? at_ + plane.at + (vector << 6) : at_ + (vector << 6);
-  return base_.builder()->Load(Type::kI32, base_, place);
+Val PackedCodes::Load(const Plane& plane, Val vector, int32_t more) const {
+  return base_.builder()->Load(Type::kI32, base_, at_ + (vector << 6), plane.at + kVectorBytes * more);
 }
 
 Val PackedCodes::LoadFields(const Plane& plane, Val word) const {
@@ -134,10 +134,7 @@ Val PackedCodes::Fields(const Plane& plane, Val loaded, Val word) const {
 
 std::vector<Val> PackedCodes::LoadPair(Val word) const {
   const std::vector<Plane> planes = Planes();
-  if (form_.bits == 8) {
-    const Val first = Load(planes[0], word);
-    return {first, base_.builder()->Load(Type::kI32, base_, at_ + 4 * kVectorBytes + (word << 6))};
-  }
+  if (form_.bits == 8) return {Load(planes[0], word), Load(planes[0], word, 4)};
   std::vector<Val> loaded;
   loaded.reserve(planes.size());
   for (const Plane& plane : planes) loaded.push_back(LoadFields(plane, word));

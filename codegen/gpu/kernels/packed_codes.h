@@ -40,9 +40,11 @@ class PackedCodes {
   PackedCodes(const PlainForm& form, Val base, Val at) : form_(form), base_(base), at_(at) {}
 
   // Eight words of four codes each, word t for columns 4t..4t+3.
-  std::vector<Val> All() const;
-  // Words `word` and `word + 4` of them; `word` (i32) < 4. In two steps: what is loaded for them, and they of
-  // it.
+  std::vector<Val> All() const { return All(LoadAll()); }
+  // In two steps: what is loaded for them, and they of it.
+  std::vector<Val> LoadAll() const;
+  std::vector<Val> All(const std::vector<Val>& loaded) const;
+  // Words `word` and `word + 4` of them, `word` (i32) < 4; in two steps as well.
   std::vector<Val> Pair(Val word) const { return Pair(LoadPair(word), word); }
   std::vector<Val> LoadPair(Val word) const;
   std::vector<Val> Pair(const std::vector<Val>& loaded, Val word) const;
@@ -57,8 +59,11 @@ class PackedCodes {
     int32_t mask() const { return 0x01010101 * ((1 << width) - 1); }
   };
   std::vector<Plane> Planes() const;  // low, high
+  // Vectors of a plane with all eight words.
+  static int32_t Vectors(const Plane& plane) { return layouts::VectorOfWord(plane.width, 7) + 1; }
+  // `vector`: which vector of the plane; `more` vectors behind it.
   Val Vector(const Plane& plane, int32_t vector) const;
-  Val Load(const Plane& plane, Val vector) const;
+  Val Load(const Plane& plane, Val vector, int32_t more = 0) const;
   // The vector of a plane of less than 8 bits that has words `word` and word + 4, `word` < 4.
   Val LoadFields(const Plane& plane, Val word) const;
   // It moved right so that the first's fields are at bit 0 and the second's at bit 4.

@@ -37,7 +37,7 @@ std::vector<ProfileInfo> MakeProfiles() {
   std::vector<ProfileInfo> table;
 #define QCC_GPU_PROFILE(target, name, subgroup, int_dot, matrix, max_workgroup, max_shared, overlap, chip, \
                         by_default, needs)                                                                 \
-  table.push_back({{name, subgroup, int_dot, matrix, max_workgroup, max_shared, overlap},                  \
+  table.push_back({{name, subgroup, int_dot, matrix, max_workgroup, max_shared, overlap, *(chip) != 0},    \
                    target,                                                                                 \
                    chip,                                                                                   \
                    by_default,                                                                             \

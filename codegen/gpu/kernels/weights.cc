@@ -69,7 +69,7 @@ PackedRow::Chunk PackedRow::At(Val chunk) const {
 }
 
 Val PackedRow::HalfOf(Val word) const {
-  return HalfToF32(b_.Binary(Builder::Op::kShrU, word, half_shift_));
+  return b_.HalfToF32(b_.Binary(Builder::Op::kShrU, word, half_shift_));
 }
 
 Val PackedRow::FieldAt(const Chunk& chunk, int columns, int bytes) const {
@@ -102,14 +102,14 @@ PackedRow::ScaleWords PackedRow::LoadScales(const Chunk& chunk) const {
   const bool one_base = form_.bases() == 1;
   const Val first =
       one_base ? chunk.header : chunk.header + FieldAt(chunk, form_.columns_per_base, 16 * tile_.base_bytes);
-  words.base[0] = BaseWord(first);
-  if (form_.columns_per_base < kChunkColumns) words.base[1] = BaseWord(first + 16 * tile_.base_bytes);
-  if (has_shift()) words.minimum = HalfWord(chunk.header + tile_.minimum_at);
+  words.base[0] = BaseWord(first, 0);
+  if (form_.columns_per_base < kChunkColumns) words.base[1] = BaseWord(first, 16 * tile_.base_bytes);
+  if (has_shift()) words.minimum = HalfWord(chunk.header, tile_.minimum_at);
   if (form_.scale == GroupScale::kNone) return words;
   const Val at = chunk.header + FieldAt(chunk, form_.columns_per_scale, 16);
   for (int s = 0; s < (two_scales() ? 2 : 1); ++s) {
-    words.scale[s] = ByteWord(at + (tile_.scale_at + 16 * s));
-    if (form_.minimum == Minimum::kScaled) words.min[s] = ByteWord(at + (tile_.min_at + 16 * s));
+    words.scale[s] = ByteWord(at, tile_.scale_at + 16 * s);
+    if (form_.minimum == Minimum::kScaled) words.min[s] = ByteWord(at, tile_.min_at + 16 * s);
   }
   return words;
 }
@@ -164,15 +164,20 @@ Val PackedRow::PlainValue(Val column) const {
 }
 
 std::vector<Val> PackedRow::ReadValues(const Chunk& chunk) const {
-  std::vector<Val> values;
   if (!IsBlockFormat(format_)) {
+    std::vector<Val> values;
     for (int t = 0; t < 8; ++t) {
       for (Val v : ReadValues(chunk, b_.I32(t))) values.push_back(v);
     }
     return values;
   }
-  const Scales scales = ReadScales(chunk);
-  const std::vector<Val> codes = ReadCodes(chunk);
+  return ReadValues(LoadCodes(chunk), LoadScales(chunk));
+}
+
+std::vector<Val> PackedRow::ReadValues(const std::vector<Val>& loaded, const ScaleWords& words) const {
+  std::vector<Val> values;
+  const Scales scales = ReadScales(words);
+  const std::vector<Val> codes = ReadCodes(loaded);
   for (int t = 0; t < 8; ++t) {
     const int s = t / 4;
     for (Val v : Decode(codes[t], scales.scale[s], scales.rest[s], scales.shift[s])) values.push_back(v);

@@ -63,6 +63,10 @@ class PackedRow {
   Scales ReadScales(const ScaleWords& words) const;
   // Words of four signed codes: PackedCodes.
   std::vector<Val> ReadCodes(const Chunk& chunk) const { return Codes(chunk).All(); }
+  std::vector<Val> LoadCodes(const Chunk& chunk) const { return Codes(chunk).LoadAll(); }
+  std::vector<Val> ReadCodes(const std::vector<Val>& loaded) const {
+    return PackedCodes(form_, base_, Val()).All(loaded);
+  }
   std::vector<Val> ReadCodePair(const Chunk& chunk, Val word) const { return Codes(chunk).Pair(word); }
   std::vector<Val> LoadCodePair(const Chunk& chunk, Val word) const { return Codes(chunk).LoadPair(word); }
   std::vector<Val> ReadCodePair(const std::vector<Val>& loaded, Val word) const {
@@ -77,14 +81,17 @@ class PackedRow {
 
   // f32 values of the 32 columns.
   std::vector<Val> ReadValues(const Chunk& chunk) const;
+  // Of block formats, from what LoadCodes and LoadScales gave.
+  std::vector<Val> ReadValues(const std::vector<Val>& loaded, const ScaleWords& words) const;
   // Of columns 4 * word .. 4 * word + 3; `word` (i32) < 8.
   std::vector<Val> ReadValues(const Chunk& chunk, Val word) const;
 
  private:
-  Val Word(Val offset) const { return b_.Load(Type::kI32, base_, offset); }
-  // Of 16 consecutive halves or bytes: the word that has the row's, and that; a byte in the low 8 bits.
-  Val HalfWord(Val offset) const { return Word(offset + half_at_); }
-  Val ByteWord(Val offset) const { return Word(offset + byte_at_); }
+  // Of 16 consecutive halves or bytes, `more` bytes behind: the word that has the row's, and that; a byte in
+  // the low 8 bits.
+  Val HalfWord(Val offset, int32_t more = 0) const { return Word(offset + half_at_, more); }
+  Val ByteWord(Val offset, int32_t more = 0) const { return Word(offset + byte_at_, more); }
+  Val Word(Val offset, int32_t more) const { return b_.Load(Type::kI32, base_, offset, more); }
   Val HalfOf(Val word) const;
   Val ByteOf(Val word) const { return b_.Binary(Builder::Op::kShrU, word, byte_shift_); }
   Val PlainValue(Val column) const;  // byte offset of the column's first row
@@ -92,7 +99,9 @@ class PackedRow {
   // Byte offset in a header of `bytes` (of 16 rows) for each `columns` columns: of those that the chunk
   // begins.
   Val FieldAt(const Chunk& chunk, int columns, int bytes) const;
-  Val BaseWord(Val at) const { return form_.base == BaseScale::kHalf ? HalfWord(at) : ByteWord(at); }
+  Val BaseWord(Val at, int32_t more) const {
+    return form_.base == BaseScale::kHalf ? HalfWord(at, more) : ByteWord(at, more);
+  }
   void ReadBase(Val word, Val* base, Val* rest) const;
   std::vector<Val> Decode(Val codes, Val scale, Val rest, Val shift) const;
 

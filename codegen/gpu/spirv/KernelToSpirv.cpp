@@ -127,7 +127,10 @@ class KernelOps {
           return replace(op, spirv::LoadOp::create(b_, loc_, element(args_, i32(index))));
         })
         .Case<gx::LoadOp>([&](auto load) {
-          Value ptr = address(load.getBase(), load.getOffset(), load.getType());
+          Value offset = load.getOffset();
+          if (auto more = static_cast<int32_t>(load.getMore()))
+            offset = arith::AddIOp::create(b_, loc_, offset, i32(more));
+          Value ptr = address(load.getBase(), offset, load.getType());
           return replace(
               op, spirv::LoadOp::create(b_, loc_, ptr, access(true, nonPrivate_), alignment(load.getType())));
         })
@@ -150,6 +153,7 @@ class KernelOps {
         .Case<gx::UnpackHalfOp>([&](auto unpack) {
           return replace(op, spirv::GLUnpackHalf2x16Op::create(b_, loc_, unpack.getType(), unpack.getWord()));
         })
+        .Case<gx::HalfToF32Op>([&](auto half) { return replace(op, halfToF32(half.getWord())); })
         .Case<gx::PackHalfOp>([&](auto pack) {
           Value high = arith::ShLIOp::create(b_, loc_, toHalf(pack.getHigh()), i32(16));
           return replace(op, arith::OrIOp::create(b_, loc_, toHalf(pack.getLow()), high));
@@ -397,6 +401,28 @@ class KernelOps {
     spirv::BranchOp::create(b_, loc_, header, round);
     op.erase();
     return success();
+  }
+
+  // The half in the low 16 bits, by bits: GLSL's unpackHalf2x16 may take subnormal halves for 0.
+  Value halfToF32(Value word) {
+    auto op = [&](auto tag, Value a, Value b) -> Value { return decltype(tag)::create(b_, loc_, a, b); };
+    auto less = [&](Value a, int32_t limit) -> Value {
+      return arith::CmpIOp::create(b_, loc_, arith::CmpIPredicate::ult, a, i32(limit));
+    };
+    auto asF32 = [&](Value bits) -> Value {
+      return spirv::BitcastOp::create(b_, loc_, b_.getF32Type(), bits);
+    };
+    Value magnitude = op(arith::ShLIOp(), op(arith::AndIOp(), word, i32(0x7fff)), i32(13));
+    Value sign = op(arith::ShLIOp(), op(arith::AndIOp(), word, i32(0x8000)), i32(16));
+    Value normal = op(arith::AddIOp(), magnitude, i32(112 << 23));
+    // Exponent 0: put the mantissa under the exponent of 2^-14, then take 2^-14 away; all f32 normal.
+    Value tiny =
+        op(arith::SubFOp(), asF32(op(arith::AddIOp(), magnitude, i32(113 << 23))), asF32(i32(113 << 23)));
+    Value tinyBits = spirv::BitcastOp::create(b_, loc_, b_.getI32Type(), tiny);
+    Value finite = arith::SelectOp::create(b_, loc_, less(magnitude, 1 << 23), tinyBits, normal);
+    Value special = op(arith::AddIOp(), normal, i32(112 << 23));
+    Value bits = arith::SelectOp::create(b_, loc_, less(magnitude, 31 << 23), finite, special);
+    return asF32(op(arith::OrIOp(), bits, sign));
   }
 
   // The bits of the half nearest to `x`, ties to even. GLSL's packHalf2x16 leaves the rounding to the device.

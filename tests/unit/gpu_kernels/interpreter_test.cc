@@ -390,6 +390,10 @@ TEST_F(InterpreterTest, BarriersOfSubgroupsOrderWhatTheirThreadsDo) {
   has(error(7, false, Plain(8),
             [](Builder& b) { b.If(LtS(b.Thread(), b.I32(12)), [&] { b.SubgroupBarrier(); }); }),
       "a barrier in a subgroup with 4 idle threads");
+  // Loads that CUDA's subgroups of 32 are to begin together.
+  has(error(7, false, Plain(8),
+            [](Builder& b) { b.If(LtS(b.Thread(), b.I32(12)), [&] { b.BeginLoads(); }); }),
+      "the beginning of loads in a subgroup with 20 idle threads");
   // Of device memory they order nothing.
   Sandbox box(Plain(8), 1);
   const Arg out = box.Arena(32 * 4);

@@ -95,7 +95,8 @@ TEST(GpuMathTest, CosSinOfTurns) {
 TEST(GpuMathTest, SmallFloatsAreExact) {
   std::vector<int32_t> bits;
   for (int32_t i = 0; i < 65536; ++i) bits.push_back(i | (i % 7) << 16);  // high bits are not looked at
-  const std::vector<float> half = Map<int32_t, float>(bits, Type::kI32, HalfToF32);
+  const std::vector<float> half =
+      Map<int32_t, float>(bits, Type::kI32, [](Val word) { return word.builder()->HalfToF32(word); });
   const std::vector<float> bf16 = Map<int32_t, float>(bits, Type::kI32, Bf16ToF32);
   for (size_t i = 0; i < bits.size(); ++i) {
     const float h = half_to_float(static_cast<uint16_t>(bits[i])),

@@ -242,6 +242,14 @@ TEST_P(BuilderTest, Halves) {
       "unpackhalf.high", halves, other,
       [](Builder& k, Val a, Val) { return k.AsI32(k.Extract(k.UnpackHalf(a), 1)); },
       [](uint32_t a, uint32_t) { return Bits(half_to_float(static_cast<uint16_t>(a >> 16))); });
+  // Subnormal ones, too. math_test.cc has all of them.
+  for (uint32_t h : {0x0001u, 0x8001u, 0x0200u, 0x03ffu, 0x83ffu}) {
+    halves.push_back(h | 0xffff0000u);
+    other.push_back(0);
+  }
+  Map(
+      "halftof32", halves, other, [](Builder& k, Val a, Val) { return k.AsI32(k.HalfToF32(a)); },
+      [](uint32_t a, uint32_t) { return Bits(half_to_float(static_cast<uint16_t>(a))); });
   Words low, high;
   for (float f : {0.f,      1.f,         -2.f,    65504.f,        65519.9f,       65520.f,
                   1e9f,     6.1035e-5f,  6e-5f,   5.96e-8f,       2.98e-8f,       3.0e-8f,

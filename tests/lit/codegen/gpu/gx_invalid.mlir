@@ -24,6 +24,13 @@
 
 // -----
 
+%a = gx.arg 0 : i64
+%o = arith.constant 0 : i32
+// expected-error @below {{attribute 'more' failed to satisfy constraint: 32-bit signless integer attribute whose value is non-negative}}
+%v = gx.load %a[%o] {more = -4 : i32} : i32
+
+// -----
+
 %a = arith.constant 0 : i32
 // expected-error @below {{wants 4, 2 and 4 words and gives 4, found 2, 2 and 4, giving 4}}
 %m:4 = gx.mma_s8 (%a, %a), (%a, %a), (%a, %a, %a, %a) : (i32, i32, i32, i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)

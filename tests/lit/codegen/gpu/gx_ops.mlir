@@ -9,6 +9,12 @@ gpu.module @kernel {
     %offset = arith.constant 16 : i32
     // CHECK: gx.load %[[BASE]][%{{.*}}] : i32
     %a = gx.load %base[%offset] : i32
+    // CHECK: gx.load %[[BASE]][%{{.*}}] {more = 64 : i32} : i32
+    %behind = gx.load %base[%offset] {more = 64 : i32} : i32
+    // CHECK: gx.begin_loads
+    gx.begin_loads
+    // CHECK: gx.half_to_f32 %{{.*}} : f32
+    %half = gx.half_to_f32 %behind : f32
     // CHECK: gx.load %[[BASE]][%{{.*}}] : vector<4xf32>
     %v = gx.load %base[%offset] : vector<4xf32>
     // CHECK: gx.load %[[BASE]][%{{.*}}] : i64

@@ -38,6 +38,27 @@ gpu.module @kernel {
 
 // -----
 
+// What lies behind a place is added to its offset; halves are unpacked by bits.
+// CHECK-LABEL: spirv.func @behind
+gpu.module @kernel {
+  gpu.func @behind() kernel attributes {gx.args = 1 : i32, known_block_size = array<i32: 8, 1, 1>} {
+    %base = gx.arg 0 : i64
+    %thread = gpu.thread_id x
+    %t = arith.index_castui %thread : index to i32
+    // CHECK: %[[MORE:.*]] = spirv.Constant 64 : i32
+    // CHECK: %[[AT:.*]] = spirv.IAdd %{{.*}}, %[[MORE]] : i32
+    // CHECK: spirv.UConvert %[[AT]] : i32 to i64
+    // CHECK: spirv.Load "PhysicalStorageBuffer"
+    %x = gx.load %base[%t] {more = 64 : i32} : i32
+    // CHECK-NOT: spirv.GL.UnpackHalf2x16
+    %h = gx.half_to_f32 %x : f32
+    gx.store %h, %base[%t] : f32
+    gpu.return
+  }
+}
+
+// -----
+
 // A barrier for workgroup memory only: device memory stays private.
 // CHECK-LABEL: spirv.func @shared_only
 gpu.module @kernel {
