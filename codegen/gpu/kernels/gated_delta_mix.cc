@@ -38,13 +38,18 @@ Val DeltaMixer::Column(Val position, Val channel) const {
   return b_.Load(Type::kF32, base, (row * s_.channels() + channel) << 2);
 }
 
-Val DeltaMixer::Mixed(Val channel) const {
-  Val sum;
+DeltaMixer::Taps DeltaMixer::LoadTaps(Val channel) const {
+  Taps taps;
   for (int i = 0; i < s_.taps; ++i) {
-    const Val x = Column(position_ + (i - (s_.taps - 1)), channel);
-    const Val w = b_.Load(Type::kF32, in_.conv_w, (channel + i * s_.channels()) << 2);
-    sum = sum ? Fma(w, x, sum) : w * x;
+    taps.x.push_back(Column(position_ + (i - (s_.taps - 1)), channel));
+    taps.w.push_back(b_.Load(Type::kF32, in_.conv_w, (channel + i * s_.channels()) << 2));
   }
+  return taps;
+}
+
+Val DeltaMixer::Mixed(const Taps& taps) const {
+  Val sum = taps.w[0] * taps.x[0];
+  for (size_t i = 1; i < taps.x.size(); ++i) sum = Fma(taps.w[i], taps.x[i], sum);
   return Silu(sum);
 }
 
@@ -53,36 +58,49 @@ Val DeltaMixer::Factor(Val sum, Val numerator) const {
   return DivF(numerator, s_.l2_max ? MaxF(norm, l2_eps_) : norm);
 }
 
-void DeltaMixer::QueryAndKey(Val key_head, const std::function<void(Val number, Val query, Val key)>& store) {
-  const int turns = CeilDiv(s_.key_dim, kDeltaThreads);
-  const Val thread = b_.Thread();
+DeltaMixer::HeadTaps DeltaMixer::LoadHead(Val key_head) const {
+  HeadTaps taps;
+  for (int i = 0; i < CeilDiv(s_.key_dim, kDeltaThreads); ++i) {
+    const Val channel = key_head * s_.key_dim + MinS(Number(i), b_.I32(s_.key_dim - 1));
+    taps.query.push_back(LoadTaps(channel));
+    taps.key.push_back(LoadTaps(channel + s_.keys()));
+  }
+  return taps;
+}
+
+void DeltaMixer::QueryAndKey(const HeadTaps& taps,
+                             const std::function<void(Val number, Val query, Val key)>& store) {
+  const int turns = static_cast<int>(taps.query.size());
   std::vector<Val> inside, query, key;
   Val query_sum = b_.F32(0.f), key_sum = query_sum;
   for (int i = 0; i < turns; ++i) {
-    const Val at = thread + i * kDeltaThreads;
-    const Val channel = key_head * s_.key_dim + MinS(at, b_.I32(s_.key_dim - 1));
-    inside.push_back(LtS(at, b_.I32(s_.key_dim)));
-    query.push_back(Select(inside[i], Mixed(channel), b_.F32(0.f)));
-    key.push_back(Select(inside[i], Mixed(channel + s_.keys()), b_.F32(0.f)));
-    query_sum = Fma(query[i], query[i], query_sum);
-    key_sum = Fma(key[i], key[i], key_sum);
+    const size_t turn = static_cast<size_t>(i);
+    inside.push_back(LtS(Number(i), b_.I32(s_.key_dim)));
+    query.push_back(Select(inside[turn], Mixed(taps.query[turn]), b_.F32(0.f)));
+    key.push_back(Select(inside[turn], Mixed(taps.key[turn]), b_.F32(0.f)));
+    query_sum = Fma(query[turn], query[turn], query_sum);
+    key_sum = Fma(key[turn], key[turn], key_sum);
   }
   const std::vector<Val> sums = reducer_(Reduction::kSum, {query_sum, key_sum});
   const Val query_factor = Factor(sums[0], query_scale_), key_factor = Factor(sums[1], b_.F32(1.f));
   for (int i = 0; i < turns; ++i) {
-    b_.If(inside[i],
-          [&] { store(thread + i * kDeltaThreads, query[i] * query_factor, key[i] * key_factor); });
+    const size_t turn = static_cast<size_t>(i);
+    b_.If(inside[turn], [&] { store(Number(i), query[turn] * query_factor, key[turn] * key_factor); });
   }
 }
 
-Val DeltaMixer::Decay(Val head) const {
-  const Val of_head = head << 2;
-  return Exp(b_.Load(Type::kF32, in_.ssm_a, of_head) * Softplus(b_.Load(Type::kF32, in_.alpha, GateAt(head)) +
-                                                                b_.Load(Type::kF32, in_.dt_bias, of_head)));
+DeltaMixer::Gate DeltaMixer::LoadGate(Val head) const {
+  const Val of_head = head << 2, of_row = (row_ * s_.ld_ab + head) << 2;
+  return {b_.Load(Type::kF32, in_.ssm_a, of_head), b_.Load(Type::kF32, in_.alpha, of_row),
+          b_.Load(Type::kF32, in_.dt_bias, of_head), b_.Load(Type::kF32, in_.beta, of_row)};
 }
 
-Val DeltaMixer::Beta(Val head) const {
-  return Sigmoid(b_.Load(Type::kF32, in_.beta, GateAt(head)));
+Val DeltaMixer::Decay(const Gate& gate) {
+  return Exp(gate.ssm_a * Softplus(gate.alpha + gate.dt_bias));
+}
+
+Val DeltaMixer::Beta(const Gate& gate) {
+  return Sigmoid(gate.beta);
 }
 
 uint32_t DeltaMixGroups(const DeltaSpec& s) {
@@ -163,7 +181,9 @@ void EmitDeltaMix(Builder& b, const DeltaSpec& s, int kept_rows) {
     if (kept_rows) keeper.emplace(b, s, keep_args, kept_rows, row);
     if (keeper) keeper->Column();
     b.If(LtS(group, b.I32(s.key_heads)), [&] {
-      mixer.QueryAndKey(group, [&](Val number, Val query, Val key) {
+      const DeltaMixer::HeadTaps taps = mixer.LoadHead(group);
+      b.BeginLoads();
+      mixer.QueryAndKey(taps, [&](Val number, Val query, Val key) {
         const Val channel = group * s.key_dim + number;
         store(channel, query);
         store(channel + s.keys(), key);
@@ -172,13 +192,14 @@ void EmitDeltaMix(Builder& b, const DeltaSpec& s, int kept_rows) {
     });
     const Val value = (group - s.key_heads) * kDeltaThreads + thread;
     b.If(And(LtS(b.I32(s.key_heads - 1), group), LtS(value, b.I32(s.values()))),
-         [&] { store(value + 2 * s.keys(), mixer.Mixed(value + 2 * s.keys())); });
+         [&] { store(value + 2 * s.keys(), mixer.Mixed(mixer.LoadTaps(value + 2 * s.keys()))); });
     b.If(Eq(group, s.key_heads + value_groups), [&] {
       b.For(thread, b.I32(s.value_heads), b.I32(kDeltaThreads), [&](Val head) {
-        const Val at = (row * s.gates() + head) << 2, decay = mixer.Decay(head);
+        const DeltaMixer::Gate gate = mixer.LoadGate(head);
+        const Val at = (row * s.gates() + head) << 2, decay = DeltaMixer::Decay(gate);
         b.Store(args.gates, at, decay);
         if (keeper) keeper->Decay(head, decay);
-        b.Store(args.gates, at + 4 * s.value_heads, mixer.Beta(head));
+        b.Store(args.gates, at + 4 * s.value_heads, DeltaMixer::Beta(gate));
       });
     });
   });

@@ -24,19 +24,36 @@ class DeltaMixer {
       : b_(b), s_(s), in_(in), l2_eps_(FloatOf(in.l2_eps)), query_scale_(FloatOf(in.query_scale)) {}
 
   void SetRow(Val row);
-  // Hands each number of the head's query and key to `store`, by the thread that has it. All threads call.
-  void QueryAndKey(Val key_head, const std::function<void(Val number, Val query, Val key)>& store);
+
+  // In two steps, so that what is loaded may be asked for together (Builder::BeginLoads).
+  // Of a channel: its inputs at the taps' tokens, and their weights.
+  struct Taps {
+    std::vector<Val> x, w;
+  };
+  Taps LoadTaps(Val channel) const;
   // The channel's value after the convolution.
-  Val Mixed(Val channel) const;
-  Val Decay(Val head) const;
-  Val Beta(Val head) const;
+  Val Mixed(const Taps& taps) const;
+  // Of a head's query and key, the thread's numbers, one of each turn.
+  struct HeadTaps {
+    std::vector<Taps> query, key;
+  };
+  HeadTaps LoadHead(Val key_head) const;
+  // Hands each number of the query and the key to `store`, by the thread that has it. All threads call.
+  void QueryAndKey(const HeadTaps& taps, const std::function<void(Val number, Val query, Val key)>& store);
+  struct Gate {
+    Val ssm_a, alpha, dt_bias, beta;
+  };
+  Gate LoadGate(Val head) const;
+  static Val Decay(const Gate& gate);
+  static Val Beta(const Gate& gate);
 
  private:
   // The channel's input at a token that may lie before the step's first.
   Val Column(Val position, Val channel) const;
   // What normalises elements with this sum of squares, times `numerator`.
   Val Factor(Val sum, Val numerator) const;
-  Val GateAt(Val head) const { return (row_ * s_.ld_ab + head) << 2; }
+  // The thread's number of a head's query or key in turn `turn`.
+  Val Number(int turn) const { return b_.Thread() + turn * kDeltaThreads; }
 
   Builder& b_;
   const DeltaSpec& s_;

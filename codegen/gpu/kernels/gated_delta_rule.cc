@@ -292,20 +292,23 @@ void MixRow(Builder& b, const DeltaSpec& s, const DeltaMixRuleArgs<Val>& args, c
   const Val place = position & (kBlock - 1);
   const auto store = [&](Val base, Val number, Val value) { b.Store(base, number << 2, value); };
   mixer.SetRow(row);
-  mixer.QueryAndKey(key_head, [&](Val number, Val query, Val key) {
+  const Val first = group * width;
+  const DeltaMixer::HeadTaps of_head = mixer.LoadHead(key_head);
+  const DeltaMixer::Taps of_value = mixer.LoadTaps(first + MinS(thread, b.I32(width - 1)) + 2 * s.keys());
+  const DeltaMixer::Gate gate = mixer.LoadGate(head);
+  b.BeginLoads();
+  mixer.QueryAndKey(of_head, [&](Val number, Val query, Val key) {
     store(own.mixed, own.Query(s, row, key_head) + number, query);
     store(own.mixed, own.Key(s, row, key_head) + number, key);
     b.If(has_key,
          [&] { b.Store(slot, entries.EntryAt(place, key_head * s.key_dim + number, s.entry().k), key); });
   });
-  b.If(LtS(thread, b.I32(width)), [&] {
-    const Val first = group * width;
-    store(own.mixed, own.Value(s, row, first, thread), mixer.Mixed(first + thread + 2 * s.keys()));
-  });
+  b.If(LtS(thread, b.I32(width)),
+       [&] { store(own.mixed, own.Value(s, row, first, thread), mixer.Mixed(of_value)); });
   b.If(Eq(thread, 0), [&] {
-    const Val decay = mixer.Decay(head);
+    const Val decay = DeltaMixer::Decay(gate);
     store(own.gates, own.Decay(s, row, head), decay);
-    store(own.gates, own.Beta(s, row, head), mixer.Beta(head));
+    store(own.gates, own.Beta(s, row, head), DeltaMixer::Beta(gate));
     b.If(has_head, [&] { b.Store(slot, entries.EntryAt(place, head, s.entry().d), decay); });
   });
   KeepColumn(b, s, args.in.qkv, row, SeqStates(args.in.seqs, seq, args.in.conv_state), position,
