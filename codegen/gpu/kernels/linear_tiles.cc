@@ -17,6 +17,9 @@ constexpr int kSubgroups = kThreads / kMatrixSubgroup;
 static_assert(kSlots == 2 * kSubgroups);
 // Such a launch has at most a few workgroups for each multiprocessor; 96 registers for a thread are enough.
 constexpr int kMatrixAtOnce = 5;
+// Of threads with their words ahead (kWordsAhead): ptxas 13.0 spills where it is not told that they may have
+// 128 registers.
+constexpr int kSplitAtOnce = 4;
 
 // acc + the product of 32 columns: integer dot products per scale, exact, then scales in f32.
 Val Int8Product(Builder& b, const PackedRow& row, const std::vector<Val>& codes,
@@ -66,8 +69,8 @@ std::vector<LoadedChunk> LoadChunks(Builder& b, const std::vector<PackedRow>& ro
 // Chunks whose words are loaded before the first is used, evenly over a part. In decode a multiprocessor has
 // a few subgroups, which hide no latency for one another, so what counts is how often a thread waits for
 // memory: of Q4_K and 3584 columns, whose parts have 14 chunks, three times. Left to itself, ptxas puts each
-// load next to its use: twice in each chunk. 40 words leave a thread at most 80 registers (ptxas 13.0), so
-// that six workgroups run at a time; more are spilled.
+// load next to its use: twice in each chunk. With 40 words a thread stays within 128 registers, so that four
+// workgroups run at a time, whose loads are more than a multiprocessor has on their way.
 constexpr int kWordsAhead = 40, kMostChunksAhead = 5, kMostRowsAhead = 2;
 // The same of f32 rows of x, four columns each: two loads where a row is normed.
 constexpr int kQuadsAhead = 8;
@@ -83,28 +86,36 @@ int ChunksAhead(const Profile& profile, const LinearSpec& spec, size_t groups, s
   return static_cast<int>(CeilDiv(chunks, CeilDiv(chunks, most)));
 }
 
-// Carries sums over the chunks [low, high) of a part; `step` adds `count` of them from chunk `first` on. With
-// more than one ahead, parts are equal (ChunksAhead).
-using Step = std::function<std::vector<Val>(Val first, int count, const std::vector<Val>& carried)>;
-std::vector<Val> OverChunks(Builder& b, const LinearSpec& spec, Val low, Val high, int ahead,
-                            const std::vector<Val>& zero, const Step& step) {
-  const int left = static_cast<int>(spec.chunks_per_part() % ahead);
-  const std::vector<Val> sums =
-      b.For(low, left ? high - left : high, b.I32(ahead), zero,
-            [&](Val chunk, const std::vector<Val>& carried) { return step(chunk, ahead, carried); });
-  return left ? step(high - left, left, sums) : sums;
+// Carries sums over the chunks [low, high) of a part; `step` adds `loaded`, which begin with chunk `first`.
+// With more than one ahead, parts are equal (ChunksAhead). `begun`: the first ones, if they are loaded
+// already.
+using Step = std::function<std::vector<Val>(Val first, const std::vector<LoadedChunk>& loaded,
+                                            const std::vector<Val>& carried)>;
+std::vector<Val> OverChunks(Builder& b, const LinearSpec& spec, const std::vector<PackedRow>& rows, Val low,
+                            Val high, int ahead, const std::vector<LoadedChunk>* begun, std::vector<Val> sums,
+                            const Step& step) {
+  const auto add = [&](Val first, int count, const std::vector<Val>& carried) {
+    return step(first, LoadChunks(b, rows, first, count), carried);
+  };
+  const int64_t part = spec.chunks_per_part();
+  const int left = static_cast<int>(part % ahead);
+  if (begun) sums = step(low, *begun, sums);
+  if (!begun || part >= 2 * int64_t{ahead}) {
+    sums = b.For(begun ? low + ahead : low, left ? high - left : high, b.I32(ahead), sums,
+                 [&](Val chunk, const std::vector<Val>& carried) { return add(chunk, ahead, carried); });
+  }
+  return left ? add(high - left, left, sums) : sums;
 }
 
 std::vector<Val> Int8Part(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val lane,
                           const std::vector<Val>& groups, const LinearInput& x, Val low, Val high,
-                          Loading loading) {
+                          Loading loading, const std::vector<LoadedChunk>* begun) {
   const std::vector<PackedRow> rows = Rows(b, spec, args.w, lane, groups);
   const size_t m_count = x.rows();
   const std::vector<Val> zero(groups.size() * m_count, b.F32(0.f));
-  const auto step = [&](Val first, int count, const std::vector<Val>& carried) {
+  const auto step = [&](Val first, const std::vector<LoadedChunk>& loaded, const std::vector<Val>& carried) {
     std::vector<Val> acc = carried;
-    const std::vector<LoadedChunk> loaded = LoadChunks(b, rows, first, count);
-    for (int i = 0; i < count; ++i) {
+    for (int i = 0; i < static_cast<int>(loaded.size() / rows.size()); ++i) {
       std::vector<std::vector<Val>> codes;
       std::vector<PackedRow::Scales> scales;
       for (size_t g = 0; g < rows.size(); ++g) {
@@ -124,13 +135,13 @@ std::vector<Val> Int8Part(Builder& b, const LinearSpec& spec, const LinearArgs& 
     }
     return acc;
   };
-  return OverChunks(b, spec, low, high, ChunksAhead(b.profile(), spec, groups.size(), m_count, loading), zero,
-                    step);
+  return OverChunks(b, spec, rows, low, high, ChunksAhead(b.profile(), spec, groups.size(), m_count, loading),
+                    begun, zero, step);
 }
 
 std::vector<Val> F32Part(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val lane,
                          const std::vector<Val>& groups, const LinearInput& x, Val low, Val high,
-                         Loading loading) {
+                         Loading loading, const std::vector<LoadedChunk>* begun) {
   const std::vector<PackedRow> rows = Rows(b, spec, args.w, lane, groups);
   const size_t m_count = x.rows(), n = groups.size() * m_count;
   // Even columns, then odd ones.
@@ -172,10 +183,10 @@ std::vector<Val> F32Part(Builder& b, const LinearSpec& spec, const LinearArgs& a
     add(values, i * (16 * kPlainWords), kPlainWords, acc);
     return acc;
   };
-  const auto chunks = [&](Val first, int count, const std::vector<Val>& carried) {
+  const auto chunks = [&](Val first, const std::vector<LoadedChunk>& loaded,
+                          const std::vector<Val>& carried) {
     std::vector<Val> acc = carried;
-    const std::vector<LoadedChunk> loaded = LoadChunks(b, rows, first, count);
-    for (int i = 0; i < count; ++i) {
+    for (int i = 0; i < static_cast<int>(loaded.size() / rows.size()); ++i) {
       std::vector<std::vector<Val>> values;
       for (size_t g = 0; g < rows.size(); ++g) {
         const LoadedChunk& of = loaded[static_cast<size_t>(i) * rows.size() + g];
@@ -187,12 +198,19 @@ std::vector<Val> F32Part(Builder& b, const LinearSpec& spec, const LinearArgs& a
   };
   const std::vector<Val> sums =
       IsBlockFormat(spec.format)
-          ? OverChunks(b, spec, low, high, ChunksAhead(b.profile(), spec, groups.size(), m_count, loading),
-                       zero, chunks)
+          ? OverChunks(b, spec, rows, low, high,
+                       ChunksAhead(b.profile(), spec, groups.size(), m_count, loading), begun, zero, chunks)
           : b.For(low * 2, high * 2, b.I32(1), zero, half_chunk);
   std::vector<Val> result;
   for (size_t i = 0; i < n; ++i) result.push_back(sums[i] + sums[n + i]);
   return result;
+}
+
+// LinearPart, of whose chunks the first are loaded already.
+std::vector<Val> Part(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val lane,
+                      const std::vector<Val>& groups, const LinearInput& x, Val low, Val high,
+                      Loading loading, const std::vector<LoadedChunk>* begun) {
+  return (spec.int8 ? Int8Part : F32Part)(b, spec, args, lane, groups, x, low, high, loading, begun);
 }
 
 // `count` rows from `first` on.
@@ -229,7 +247,8 @@ class SplitKernel {
   }
   void Emit() {
     if (Awaits(spec_)) {
-      if (b_.profile().overlap) PrefetchWeights();
+      BeginParts();
+      if (b_.profile().overlap && !AllBegun()) PrefetchWeights();
       b_.AwaitEarlier();
     }
     b_.If(LtS(args_.first_row, args_.rows), [&] {
@@ -249,6 +268,12 @@ class SplitKernel {
   static bool Awaits(const LinearSpec& spec) { return spec.rows_of == RowsOf::kStep; }
 
  private:
+  // The first words of the thread's part, ahead of the rows that the workgroup waits for or makes: they come
+  // meanwhile.
+  void BeginParts();
+  bool AllBegun() const {
+    return begun_.size() == static_cast<size_t>(spec_.chunks_per_part()) * static_cast<size_t>(groups_);
+  }
   void PrefetchWeights();
   void StoreParts();
   void StoreMatrixParts();
@@ -278,6 +303,7 @@ class SplitKernel {
   const Val part_ = slot_ & (parts_ - 1);
   const Val first_unit_ = b_.BlockX() * units_here_;
   std::optional<MadeRows> made_;
+  std::vector<LoadedChunk> begun_;
   bool reuses_ = false;  // the parts' sums lie where the rows were made
   Shared partial_, keys_;
 };
@@ -287,6 +313,14 @@ std::vector<Val> SplitKernel::Groups(Val slot) const {
   std::vector<Val> offsets;
   for (int g = 0; g < groups_; ++g) offsets.push_back((unit * groups_ + g) * spec_.group_bytes());
   return offsets;
+}
+
+void SplitKernel::BeginParts() {
+  if (of_matrix_ || !IsBlockFormat(spec_.format)) return;
+  const int ahead = ChunksAhead(b_.profile(), spec_, static_cast<size_t>(groups_),
+                                static_cast<size_t>(tile_rows_), Loading::kTogether);
+  if (ahead == 1) return;
+  begun_ = LoadChunks(b_, Rows(b_, spec_, args_.w, lane_, Groups(slot_)), PartLow(spec_, part_), ahead);
 }
 
 // The first lines of each part, one a thread: what all workgroups that run at a time ask for so (2048 on an
@@ -302,8 +336,8 @@ void SplitKernel::PrefetchWeights() {
 void SplitKernel::StoreParts() {
   const std::vector<Val> offsets = Groups(slot_);
   const auto part = [&](const LinearInput& x) {
-    return LinearPart(b_, spec_, args_, lane_, offsets, x, PartLow(spec_, part_), PartHigh(spec_, part_),
-                      Loading::kTogether);
+    return Part(b_, spec_, args_, lane_, offsets, x, PartLow(spec_, part_), PartHigh(spec_, part_),
+                Loading::kTogether, begun_.empty() ? nullptr : &begun_);
   };
   const std::vector<Val> acc =
       made_ ? part(*made_) : part(StoredRows(b_, spec_, args_, Inputs(args_, args_.first_row, tile_rows_)));
@@ -449,11 +483,13 @@ void EmitTiled(Builder& b, const LinearSpec& spec, int tile_rows, int row_tiles)
 std::vector<Val> LinearPart(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val lane,
                             const std::vector<Val>& groups, const LinearInput& x, Val low, Val high,
                             Loading loading) {
-  return (spec.int8 ? Int8Part : F32Part)(b, spec, args, lane, groups, x, low, high, loading);
+  return Part(b, spec, args, lane, groups, x, low, high, loading, nullptr);
 }
 
 Launch LinearSplit(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows) {
-  return SplitLaunch(spec, Units::kThreads, tile_rows, units, rows);
+  Launch launch = SplitLaunch(spec, Units::kThreads, tile_rows, units, rows);
+  if (tile_rows <= kMostRowsAhead) launch.at_once = kSplitAtOnce;
+  return launch;
 }
 
 Launch LinearMatrixFew(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows) {

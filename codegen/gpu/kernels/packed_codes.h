@@ -39,13 +39,11 @@ class PackedCodes {
  public:
   PackedCodes(const PlainForm& form, Val base, Val at) : form_(form), base_(base), at_(at) {}
 
-  // Eight words of four codes each, word t for columns 4t..4t+3.
-  std::vector<Val> All() const { return All(LoadAll()); }
-  // In two steps: what is loaded for them, and they of it.
+  // Eight words of four codes each, word t for columns 4t..4t+3. In two steps: what is loaded for them, and
+  // they of it.
   std::vector<Val> LoadAll() const;
   std::vector<Val> All(const std::vector<Val>& loaded) const;
-  // Words `word` and `word + 4` of them, `word` (i32) < 4; in two steps as well.
-  std::vector<Val> Pair(Val word) const { return Pair(LoadPair(word), word); }
+  // Words `word` and `word + 4` of them, `word` (i32) < 4.
   std::vector<Val> LoadPair(Val word) const;
   std::vector<Val> Pair(const std::vector<Val>& loaded, Val word) const;
   // Word `word` (i32) < 8.

@@ -61,13 +61,11 @@ class PackedRow {
   };
   ScaleWords LoadScales(const Chunk& chunk) const;
   Scales ReadScales(const ScaleWords& words) const;
-  // Words of four signed codes: PackedCodes.
-  std::vector<Val> ReadCodes(const Chunk& chunk) const { return Codes(chunk).All(); }
+  // Words of four signed codes, in the same two steps: PackedCodes.
   std::vector<Val> LoadCodes(const Chunk& chunk) const { return Codes(chunk).LoadAll(); }
   std::vector<Val> ReadCodes(const std::vector<Val>& loaded) const {
     return PackedCodes(form_, base_, Val()).All(loaded);
   }
-  std::vector<Val> ReadCodePair(const Chunk& chunk, Val word) const { return Codes(chunk).Pair(word); }
   std::vector<Val> LoadCodePair(const Chunk& chunk, Val word) const { return Codes(chunk).LoadPair(word); }
   std::vector<Val> ReadCodePair(const std::vector<Val>& loaded, Val word) const {
     return PackedCodes(form_, base_, Val()).Pair(loaded, word);
