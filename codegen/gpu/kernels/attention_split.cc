@@ -56,6 +56,7 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kTile = kAttentionTile, kPiece = kAttentionPiece, kPlaces = kAttentionPlaces;
+constexpr int kChunksAhead = 8;  // whose words the combining launch loads before it uses the first
 constexpr int kValueUnroll = 8;  // positions whose values are loaded before they are used
 
 int PowerOfTwo(int n) {
@@ -325,9 +326,25 @@ void CombineKernel::ScaleChunks(Val place) {
 }
 
 Val CombineKernel::Fold(Val base, Val first, int stride) {
-  return b_.For(b_.I32(0), chunks_, b_.I32(1), {zero_}, [&](Val i, const std::vector<Val>& sum) {
-    const Val part = b_.Load(Type::kF32, base, first + i * stride);
-    return std::vector<Val>{Fma(part, b_.LoadShared(add_, i), sum[0] * b_.LoadShared(keep_, i))};
+  // Words of several chunks are loaded before the first is used; those behind the last repeat it, and count
+  // for nothing.
+  const int ahead = b_.profile().begins_loads && dim_ % threads_ == 0 ? std::min(kChunksAhead, w_.splits) : 1;
+  const auto fold = [&](Val sum, Val part, Val i) {
+    return Fma(part, b_.LoadShared(add_, i), sum * b_.LoadShared(keep_, i));
+  };
+  return b_.For(b_.I32(0), chunks_, b_.I32(ahead), {zero_}, [&](Val begin, const std::vector<Val>& carried) {
+    std::vector<Val> chunks, parts;
+    for (int j = 0; j < ahead; ++j) {
+      chunks.push_back(j ? MinS(begin + j, chunks_ - 1) : begin);
+      parts.push_back(b_.Load(Type::kF32, base, first + chunks.back() * stride));
+    }
+    if (ahead > 1) b_.BeginLoads();
+    Val sum = fold(carried[0], parts[0], begin);
+    for (int j = 1; j < ahead; ++j) {
+      const size_t of = static_cast<size_t>(j);
+      sum = Select(LtS(begin + j, chunks_), fold(sum, parts[of], chunks[of]), sum);
+    }
+    return std::vector<Val>{sum};
   })[0];
 }
 

@@ -71,8 +71,7 @@ std::vector<Val> LoadFour(Builder& b, Val base, Val at) {
 }
 
 LinearInput::Quad StoredRows::LoadQuad(size_t row, Val from, int quad) const {
-  const std::vector<Val> values = LoadFour(b_, x_, rows_[row].at + from + 16 * quad);
-  return [values] { return values; };
+  return [values = LoadFour(b_, x_, rows_[row].at + from + 16 * quad)] { return values; };
 }
 
 int MadeRows::RowWords(const LinearSpec& spec, const Profile& profile, int rows) {

@@ -264,9 +264,9 @@ std::vector<GroupChunk> MatrixWeights::Make(const Loaded& loaded) const {
   return all;
 }
 
-// Fragments of x whose words are asked for at a time, the first ones' with those of the weights: products
-// wait for memory once in a chunk of 32 rows. Rows of experts are looked up, which takes registers, as two
-// scales do: all of them would spill (ptxas 13.0, sm_80).
+// Fragments of x whose words are loaded before the first is used, together with the weights' own: of 32 rows
+// all, so that a chunk waits for memory once. Experts' rows are looked up and two scales are kept, both in
+// registers, so that four fragments would spill there (ptxas 13.0, sm_80).
 size_t FragmentsAhead(const LinearSpec& spec, bool two_scales) {
   return spec.rows_of == RowsOf::kExpert && two_scales ? 2 : 4;
 }

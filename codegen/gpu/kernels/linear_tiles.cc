@@ -17,7 +17,7 @@ constexpr int kSubgroups = kThreads / kMatrixSubgroup;
 static_assert(kSlots == 2 * kSubgroups);
 // Such a launch has at most a few workgroups for each multiprocessor; 96 registers for a thread are enough.
 constexpr int kMatrixAtOnce = 5;
-// Of threads with their words ahead (kWordsAhead): ptxas 13.0 spills where it is not told that they may have
+// Of threads that load words ahead (kWordsAhead): ptxas 13.0 spills where it is not told that they may have
 // 128 registers.
 constexpr int kSplitAtOnce = 4;
 
@@ -66,17 +66,17 @@ std::vector<LoadedChunk> LoadChunks(Builder& b, const std::vector<PackedRow>& ro
   return loaded;
 }
 
-// Chunks whose words are loaded before the first is used, evenly over a part. In decode a multiprocessor has
-// a few subgroups, which hide no latency for one another, so what counts is how often a thread waits for
-// memory: of Q4_K and 3584 columns, whose parts have 14 chunks, three times. Left to itself, ptxas puts each
-// load next to its use: twice in each chunk. With 40 words a thread stays within 128 registers, so that four
-// workgroups run at a time, whose loads are more than a multiprocessor has on their way.
+// In decode a multiprocessor has a few subgroups, which hide no latency for one another, so what counts is
+// how often a thread waits for memory. Left to itself, ptxas puts each load next to its use: two waits in a
+// chunk. So a thread loads the words of several chunks before it uses the first; of Q4_K and 3584 columns,
+// whose parts have 14 chunks, it waits three times. As many words at most as leave it within 128 registers.
 constexpr int kWordsAhead = 40, kMostChunksAhead = 5, kMostRowsAhead = 2;
-// The same of f32 rows of x, four columns each: two loads where a row is normed.
+// Words of four columns of f32 rows that are loaded before the first is used.
 constexpr int kQuadsAhead = 8;
 bool LoadsTogether(const Profile& profile, const LinearSpec& spec, Loading loading) {
   return profile.begins_loads && loading == Loading::kTogether && spec.chunks() % spec.parts() == 0;
 }
+// As many as make batches of a part even.
 int ChunksAhead(const Profile& profile, const LinearSpec& spec, size_t groups, size_t rows, Loading loading) {
   if (!LoadsTogether(profile, spec, loading) || rows > kMostRowsAhead) return 1;
   const int64_t words =
@@ -146,8 +146,8 @@ std::vector<Val> F32Part(Builder& b, const LinearSpec& spec, const LinearArgs& a
   const size_t m_count = x.rows(), n = groups.size() * m_count;
   // Even columns, then odd ones.
   const std::vector<Val> zero(2 * n, b.F32(0.f));
-  // Adds the products of `words` words of four columns from byte `from` of x on.
   const bool together = LoadsTogether(b.profile(), spec, loading);
+  // Adds the products of `words` words of four columns from byte `from` of x on.
   const auto add = [&](const std::vector<std::vector<Val>>& values, Val from, int words,
                        std::vector<Val>& acc) {
     const int at_once = std::clamp(kQuadsAhead / static_cast<int>(m_count), 1, words);
@@ -248,7 +248,10 @@ class SplitKernel {
   void Emit() {
     if (Awaits(spec_)) {
       BeginParts();
-      if (b_.profile().overlap && !AllBegun()) PrefetchWeights();
+      if (b_.profile().overlap) {
+        if (!AllBegun()) PrefetchWeights();
+        if (args_.norm_weight) PrefetchNorm();
+      }
       b_.AwaitEarlier();
     }
     b_.If(LtS(args_.first_row, args_.rows), [&] {
@@ -275,6 +278,7 @@ class SplitKernel {
     return begun_.size() == static_cast<size_t>(spec_.chunks_per_part()) * static_cast<size_t>(groups_);
   }
   void PrefetchWeights();
+  void PrefetchNorm();
   void StoreParts();
   void StoreMatrixParts();
   // Sums [turn][group][kLaneSums] of the subgroup's slots.
@@ -323,14 +327,24 @@ void SplitKernel::BeginParts() {
   begun_ = LoadChunks(b_, Rows(b_, spec_, args_.w, lane_, Groups(slot_)), PartLow(spec_, part_), ahead);
 }
 
-// The first lines of each part, one a thread: what all workgroups that run at a time ask for so (2048 on an
-// H100, 16 KiB each) fits its second-level cache of 50 MB.
+constexpr int kLineBytes = 128;
+
+// The first lines of each part behind what is loaded already, one a thread: what all workgroups that run at a
+// time ask for so (2048 on an H100, 16 KiB each) fits its second-level cache of 50 MB.
 void SplitKernel::PrefetchWeights() {
-  constexpr int kLineBytes = 128;
   const int64_t chunk_bytes = spec_.group_bytes() / spec_.chunks();
   const Val last = b_.I32(static_cast<int32_t>(spec_.group_bytes() - 4));
-  const Val at = MinS(PartLow(spec_, part_) * chunk_bytes + lane_ * kLineBytes, last);
+  const int64_t begun = static_cast<int64_t>(begun_.size()) / groups_ * chunk_bytes;
+  const Val at = MinS(PartLow(spec_, part_) * chunk_bytes + (lane_ * kLineBytes + begun), last);
   for (const Val& group : Groups(slot_)) b_.Prefetch(args_.w, group + at);
+}
+
+// Of the norm that rows are made with: a token's other weights have driven them out of the caches.
+void SplitKernel::PrefetchNorm() {
+  const int64_t columns = spec_.making == Making::kGatedNormed ? spec_.norm_dim : spec_.k;
+  const int lines = static_cast<int>(CeilDiv(4 * columns, int64_t{kLineBytes}));
+  for (int first = 0; first < lines; first += kThreads)
+    b_.Prefetch(args_.norm_weight, MinS(thread_ + first, b_.I32(lines - 1)) * kLineBytes);
 }
 
 void SplitKernel::StoreParts() {

@@ -101,7 +101,8 @@ std::vector<Val> PackedCodes::All(const std::vector<Val>& loaded) const {
   const auto field = [&](size_t p, int32_t word) {
     const Plane& plane = planes[p];
     const int32_t first = p == 0 ? 0 : Vectors(planes[0]);
-    const Val vector = loaded[static_cast<size_t>(first + layouts::VectorOfWord(plane.width, word))];
+    const Val vector =
+        loaded[static_cast<size_t>(first) + static_cast<size_t>(layouts::VectorOfWord(plane.width, word))];
     const Val moved = Shifted(vector, plane.moved - layouts::ShiftOfWord(plane.width, word));
     return plane.width == 8 ? moved : moved & (plane.mask() << plane.moved);
   };

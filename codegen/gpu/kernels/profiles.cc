@@ -33,11 +33,15 @@ constexpr MatrixUnits Cooperative(int m, int n, int k) {
   return {MatrixUnits::Kind::kCooperative, m, n, k};
 }
 
+constexpr bool IsCuda(std::string_view chip) {
+  return !chip.empty();
+}
+
 std::vector<ProfileInfo> MakeProfiles() {
   std::vector<ProfileInfo> table;
 #define QCC_GPU_PROFILE(target, name, subgroup, int_dot, matrix, max_workgroup, max_shared, overlap, chip, \
                         by_default, needs)                                                                 \
-  table.push_back({{name, subgroup, int_dot, matrix, max_workgroup, max_shared, overlap, *(chip) != 0},    \
+  table.push_back({{name, subgroup, int_dot, matrix, max_workgroup, max_shared, overlap, IsCuda(chip)},    \
                    target,                                                                                 \
                    chip,                                                                                   \
                    by_default,                                                                             \
