@@ -74,7 +74,8 @@ def Gx_BeginLoadsOp : Gx_Op<"begin_loads", [MemoryEffects<[MemRead, MemWrite]>]>
   let description = [{
     Reached by all threads of a subgroup together; only for profiles that begin loads. Orders and waits for nothing: it
     keeps the compiler of a driver, which counts on other threads to hide latency, from putting each load next to its use.
-    Lowers to a barrier of the subgroup, which loads of device memory are not moved across.
+    In PTX a barrier of the subgroup, which ptxas moves no load of device memory across; in SPIR-V nothing, which has
+    nothing for it: Mesa's compilers keep the order that loads have.
   }];
   let assemblyFormat = "attr-dict";
 }

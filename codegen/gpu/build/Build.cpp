@@ -62,7 +62,7 @@ class MlirBuilder final : public CheckedBuilder {
     return wrap(gx::LoadOp::create(b_, loc_, lower(type), get(base), get(byte_offset), more), type);
   }
   void BeginLoads() override {
-    if (profile_.begins_loads) gx::BeginLoadsOp::create(b_, loc_);
+    if (profile_.loads_ahead != LoadsAhead::kNever) gx::BeginLoadsOp::create(b_, loc_);
   }
   void Store(Val base, Val byte_offset, Val value) override {
     if (!want("Store", {base}, Type::kI64) || !want("Store", {byte_offset}, Type::kI32) ||

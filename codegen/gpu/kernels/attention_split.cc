@@ -328,7 +328,9 @@ void CombineKernel::ScaleChunks(Val place) {
 Val CombineKernel::Fold(Val base, Val first, int stride) {
   // Words of several chunks are loaded before the first is used; those behind the last repeat it, and count
   // for nothing.
-  const int ahead = b_.profile().begins_loads && dim_ % threads_ == 0 ? std::min(kChunksAhead, w_.splits) : 1;
+  const int ahead = b_.profile().loads_ahead != LoadsAhead::kNever && dim_ % threads_ == 0
+                        ? std::min(kChunksAhead, w_.splits)
+                        : 1;
   const auto fold = [&](Val sum, Val part, Val i) {
     return Fma(part, b_.LoadShared(add_, i), sum * b_.LoadShared(keep_, i));
   };

@@ -35,6 +35,11 @@ struct MatrixUnits {
   int m = 0, n = 0, k = 0;  // kCooperative: a device's shape, m x n sums over k columns
 };
 
+// Whether code asks for the memory of several steps before it computes the first (Builder::BeginLoads), which
+// writes the steps out. kLittleCode: only where they are short, as Vulkan's drivers compile them on the
+// machines of users.
+enum class LoadsAhead : uint8_t { kNever, kLittleCode, kAlways };
+
 // What code is built for. The runtime picks the best that the device can run
 // (docs/reference/gpu-profiles.md).
 struct Profile {
@@ -46,8 +51,7 @@ struct Profile {
   int max_shared = QRT_VULKAN_SHARED_BYTES;  // bytes of workgroup memory
   // A launch may begin while the one before it runs: kernels wait for it themselves (Builder::AwaitEarlier).
   bool overlap = false;
-  // Code says where loads begin (Builder::BeginLoads): of CUDA, as SPIR-V has nothing that says so.
-  bool begins_loads = false;
+  LoadsAhead loads_ahead = LoadsAhead::kNever;
 };
 
 enum class Type : uint8_t { kBool, kI32, kI64, kF32, kI32x2, kI32x4, kF32x2, kF32x4 };
@@ -105,7 +109,7 @@ class Builder {
   // `more` >= 0 bytes behind: loads from one place share its address.
   virtual Val Load(Type type, Val base, Val byte_offset, int32_t more) = 0;
   Val Load(Type type, Val base, Val byte_offset) { return Load(type, base, byte_offset, 0); }
-  // Where code begins loads (Profile::begins_loads; nothing elsewhere). All threads of a subgroup come here
+  // Where code begins loads (Profile::loads_ahead; nothing elsewhere). All threads of a subgroup come here
   // together: what was loaded is asked for before what follows is computed, so that a thread waits for memory
   // once, not once for each load.
   virtual void BeginLoads() = 0;

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "codegen/gpu/kernels/gated_norm.h"
-#include "codegen/gpu/kernels/norm.h"
 #include "dialects/layouts/int8_row.h"
 
 namespace qcc::gpu {
@@ -49,29 +48,30 @@ Int8Chunk StoredRows::Chunk(size_t row, Val number) const {
   const Val begin = rows_[row].at, chunk = rows_[row].Chunk(number);
   const Val at = begin + (chunk << 5);
   for (int half = 0; half < 2; ++half) {
-    const Val v = b_.Load(Type::kI32x4, x_, half ? at + 16 : at);
+    const Val v = b_.Load(Type::kI32x4, x_, at, 16 * half);
     for (int i = 0; i < 4; ++i) c.codes.push_back(b_.Extract(v, i));
   }
-  c.scale = b_.Load(Type::kF32, x_, begin + (chunk << 2) + layouts::Int8ScalesAt(k));
-  const Val sums = begin + (chunk << 3) + layouts::Int8SumsAt(k);
+  c.scale = b_.Load(Type::kF32, x_, begin + (chunk << 2), static_cast<int32_t>(layouts::Int8ScalesAt(k)));
+  const Val sums = begin + (chunk << 3);
+  const int32_t sums_at = static_cast<int32_t>(layouts::Int8SumsAt(k));
   if (k % 64 == 0) {
-    const Val v = b_.Load(Type::kI32x2, x_, sums);
+    const Val v = b_.Load(Type::kI32x2, x_, sums, sums_at);
     c.sums[0] = b_.Extract(v, 0);
     c.sums[1] = b_.Extract(v, 1);
   } else {
-    c.sums[0] = b_.Load(Type::kI32, x_, sums);
-    c.sums[1] = b_.Load(Type::kI32, x_, sums + 4);
+    c.sums[0] = b_.Load(Type::kI32, x_, sums, sums_at);
+    c.sums[1] = b_.Load(Type::kI32, x_, sums, sums_at + 4);
   }
   return c;
 }
 
-std::vector<Val> LoadFour(Builder& b, Val base, Val at) {
-  const Val v = b.Load(Type::kF32x4, base, at);
+std::vector<Val> LoadFour(Builder& b, Val base, Val at, int32_t more) {
+  const Val v = b.Load(Type::kF32x4, base, at, more);
   return {b.Extract(v, 0), b.Extract(v, 1), b.Extract(v, 2), b.Extract(v, 3)};
 }
 
 LinearInput::Quad StoredRows::LoadQuad(size_t row, Val from, int quad) const {
-  return [values = LoadFour(b_, x_, rows_[row].at + from + 16 * quad)] { return values; };
+  return [values = LoadFour(b_, x_, rows_[row].at + from, 16 * quad)] { return values; };
 }
 
 int MadeRows::RowWords(const LinearSpec& spec, const Profile& profile, int rows) {
@@ -120,9 +120,10 @@ void MadeRows::Make() {
   b_.For(b_.I32(0), b_.I32(count_), b_.I32(at_once_), [&](Val row) {
     std::vector<Val> sources, scales(static_cast<size_t>(at_once_));
     for (int i = 0; i < at_once_; ++i) sources.push_back(args_.Input(args_.first_row + row + i).at);
-    if (norms()) scales = NormScales(b_, *reducer_, args_.x, sources, spec_.k, args_.norm_eps);
+    const std::vector<Words> kept = KeepWords(sources);
+    if (norms()) scales = Scales(sources, kept);
     if (gated()) MakeHeadScales(sources);
-    if (spec_.int8) return Round(row, sources, scales);
+    if (spec_.int8) return Round(row, sources, scales, kept);
     b_.If(Eq(b_.Thread(), 0), [&] {
       for (int i = 0; i < at_once_; ++i) b_.StoreShared(made_, row + i, scales[static_cast<size_t>(i)]);
     });
@@ -160,32 +161,88 @@ void MadeRows::MakeHeadScales(const std::vector<Val>& sources) {
   b_.Barrier();
 }
 
-void MadeRows::Round(Val row, const std::vector<Val>& sources, const std::vector<Val>& scales) {
-  const Val end = b_.I32(static_cast<int32_t>(spec_.k / 4));
-  const size_t rows = sources.size();
-  // All threads go round together: the quantizer has barriers.
-  b_.For(b_.I32(0), end, b_.I32(kThreads), [&](Val first) {
-    const Val quad = first + b_.Thread(), active = LtS(quad, end), at = MinS(quad, end - 1) << 4;
-    std::vector<std::vector<Val>> values, of_terms;
-    for (size_t i = 0; i < rows; ++i)
-      values.push_back(Values(sources[i], at, scales[i], static_cast<int>(i)));
-    for (size_t i = 0; i < rows; ++i) of_terms.push_back(quantizer_->Scales(values[i]));
-    for (int t = 0; t < spec_.terms; ++t) {
-      std::vector<Numbers> numbers;
-      for (size_t i = 0; i < rows; ++i) {
-        std::vector<Val> rest;
-        const Val scale = of_terms[i][static_cast<size_t>(t)];
-        numbers.push_back(
-            NumbersOf(quantizer_->Round(values[i], scale, t + 1 < spec_.terms ? &rest : nullptr), scale));
-        values[i] = std::move(rest);
-      }
-      const Val chunk = ShrU(quad, 3) + t * spec_.chunks();
-      b_.If(active, [&] {
-        for (size_t i = 0; i < rows; ++i)
-          Store(numbers[i], Place(row + static_cast<int>(i), chunk), quad & 7);
-      });
+std::vector<Val> MadeRows::Scales(const std::vector<Val>& sources, const std::vector<Words>& kept) {
+  if (kept.empty()) return NormScales(b_, *reducer_, args_.x, sources, spec_.k, args_.norm_eps);
+  std::vector<NormWords> words;
+  for (const Words& of : kept) words.push_back(of.norm);
+  return NormScales(b_, *reducer_, words, sources.size(), spec_.k, args_.norm_eps);
+}
+
+std::vector<MadeRows::Words> MadeRows::KeepWords(const std::vector<Val>& sources) const {
+  std::vector<Words> kept;
+  // Of gates there are as many quads again.
+  if (!spec_.int8 || !KeepsQuads(b_.profile(), sources.size() * (gated() ? 2 : 1), spec_.k)) return kept;
+  for (int turn = 0; turn < QuadTurns(spec_.k); ++turn) {
+    const Val at = QuadOfTurn(b_, b_.I32(turn * kThreads), spec_.k).at;
+    for (const Val& source : sources) kept.push_back(LoadWords(source, at));
+  }
+  b_.BeginLoads();
+  return kept;
+}
+
+void MadeRows::Round(Val row, const std::vector<Val>& sources, const std::vector<Val>& scales,
+                     const std::vector<Words>& kept) {
+  if (!kept.empty()) {
+    for (int turn = 0; turn < QuadTurns(spec_.k); ++turn) {
+      RoundTurn(row, QuadOfTurn(b_, b_.I32(turn * kThreads), spec_.k),
+                &kept[static_cast<size_t>(turn) * sources.size()], scales);
     }
-  });
+    return;
+  }
+  const auto load = [&](Val first, std::vector<Val>& to) {
+    const Val at = QuadOfTurn(b_, first, spec_.k).at;
+    for (const Val& source : sources) AppendWords(LoadWords(source, at), to);
+  };
+  // All threads go round together: the quantizer has barriers. carried: what was loaded for the turns ahead.
+  const size_t of_row = gated() ? 3 : norms() ? 2 : 1, of_turn = sources.size() * of_row;
+  const int ahead = TurnsAhead(b_.profile(), of_turn, QuadTurns(spec_.k));
+  std::vector<Val> begun;
+  for (int turn = 0; turn < ahead; ++turn) load(b_.I32(turn * kThreads), begun);
+  b_.For(b_.I32(0), b_.I32(static_cast<int32_t>(spec_.k / 4)), b_.I32(kThreads), begun,
+         [&](Val first, const std::vector<Val>& carried) {
+           std::vector<Val> loaded = carried;
+           load(first + ahead * kThreads, loaded);
+           std::vector<Words> words;
+           for (size_t i = 0; i < sources.size(); ++i) words.push_back(WordsAt(loaded, i * of_row));
+           RoundTurn(row, QuadOfTurn(b_, first, spec_.k), words.data(), scales);
+           return std::vector<Val>(loaded.begin() + static_cast<std::ptrdiff_t>(of_turn), loaded.end());
+         });
+}
+
+void MadeRows::AppendWords(const Words& words, std::vector<Val>& to) const {
+  to.push_back(words.norm.x);
+  if (words.norm.weight) to.push_back(words.norm.weight);
+  if (words.gate) to.push_back(words.gate);
+}
+
+MadeRows::Words MadeRows::WordsAt(const std::vector<Val>& loaded, size_t at) const {
+  Words words{{loaded[at], Val()}, Val()};
+  if (norms() || gated()) words.norm.weight = loaded[at + 1];
+  if (gated()) words.gate = loaded[at + 2];
+  return words;
+}
+
+void MadeRows::RoundTurn(Val row, const TurnQuad& quad, const Words* words, const std::vector<Val>& scales) {
+  const size_t rows = scales.size();
+  std::vector<std::vector<Val>> values, of_terms;
+  for (size_t i = 0; i < rows; ++i)
+    values.push_back(Values(words[i], quad.at, scales[i], static_cast<int>(i)));
+  for (size_t i = 0; i < rows; ++i) of_terms.push_back(quantizer_->Scales(values[i]));
+  for (int t = 0; t < spec_.terms; ++t) {
+    std::vector<Numbers> numbers;
+    for (size_t i = 0; i < rows; ++i) {
+      std::vector<Val> rest;
+      const Val scale = of_terms[i][static_cast<size_t>(t)];
+      numbers.push_back(
+          NumbersOf(quantizer_->Round(values[i], scale, t + 1 < spec_.terms ? &rest : nullptr), scale));
+      values[i] = std::move(rest);
+    }
+    const Val chunk = ShrU(quad.number, 3) + t * spec_.chunks();
+    b_.If(quad.active, [&] {
+      for (size_t i = 0; i < rows; ++i)
+        Store(numbers[i], Place(row + static_cast<int>(i), chunk), quad.number & 7);
+    });
+  }
 }
 
 MadeRows::Numbers MadeRows::NumbersOf(const RoundedQuad& rounded, Val scale) {
@@ -208,16 +265,28 @@ void MadeRows::Store(const Numbers& numbers, Val to, Val word) {
   b_.If(Eq(word & 3, 0), [&] { b_.StoreShared(made_, to + ShrU(word, 2) + kSumWord, numbers.sum); });
 }
 
-std::vector<Val> MadeRows::Values(Val source, Val at, Val scale, int row) const {
-  if (scale) return NormQuad(b_, LoadNorm(b_, args_.x, source, args_.norm_weight, at), scale);
-  std::vector<Val> values = LoadFour(b_, args_.x, source + at);
-  if (!gated()) return values;
+MadeRows::Words MadeRows::LoadWords(Val source, Val at) const {
+  Words words;
+  if (!gated()) {
+    words.norm = LoadNorm(b_, args_.x, source, norms() ? args_.norm_weight : Val(), at);
+    return words;
+  }
   const int head_bytes = 4 * static_cast<int>(spec_.norm_dim);
-  const std::vector<Val> weights = LoadFour(b_, args_.norm_weight, RemU(at, head_bytes)),
-                         gates = LoadFour(b_, args_.gate, source + at);
+  words.norm.x = b_.Load(Type::kF32x4, args_.x, source + at);
+  words.norm.weight = b_.Load(Type::kF32x4, args_.norm_weight, RemU(at, head_bytes));
+  words.gate = b_.Load(Type::kF32x4, args_.gate, source + at);
+  return words;
+}
+
+std::vector<Val> MadeRows::Values(const Words& words, Val at, Val scale, int row) const {
+  if (!gated()) return NormQuad(b_, words.norm, scale);
+  const int head_bytes = 4 * static_cast<int>(spec_.norm_dim);
   const Val of_head = b_.LoadShared(head_scales_, DivU(at, head_bytes) + row * Heads(spec_));
-  for (size_t i = 0; i < values.size(); ++i)
-    values[i] = GatedNormed(values[i], of_head, weights[i], gates[i]);
+  std::vector<Val> values;
+  for (int c = 0; c < 4; ++c) {
+    values.push_back(GatedNormed(b_.Extract(words.norm.x, c), of_head, b_.Extract(words.norm.weight, c),
+                                 b_.Extract(words.gate, c)));
+  }
   return values;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "codegen/gpu/kernels/linear.h"
+#include "codegen/gpu/kernels/norm.h"
 #include "codegen/gpu/kernels/reduce.h"
 #include "codegen/gpu/kernels/row_quantizer.h"
 
@@ -38,8 +39,8 @@ class LinearInput {
   virtual Quad LoadQuad(size_t row, Val from, int quad) const = 0;
 };
 
-// The four f32 at byte `at`.
-std::vector<Val> LoadFour(Builder& b, Val base, Val at);
+// The four f32 `more` bytes behind byte `at`.
+std::vector<Val> LoadFour(Builder& b, Val base, Val at, int32_t more);
 
 class StoredRows final : public LinearInput {
  public:
@@ -84,7 +85,9 @@ class MadeRows final : public LinearInput {
     Val source, scale;
   };
   F32Row Of(Val row) const;
-  std::vector<Val> Four(const F32Row& row, Val at) const { return Values(row.source, at, row.scale, 0); }
+  std::vector<Val> Four(const F32Row& row, Val at) const {
+    return Values(LoadWords(row.source, at), at, row.scale, 0);
+  }
 
  private:
   bool norms() const { return spec_.making == Making::kNormed; }
@@ -94,8 +97,24 @@ class MadeRows final : public LinearInput {
   // From one row to the next.
   static int RowWords(const LinearSpec& spec, const Profile& profile, int rows);
   Val Place(Val row, Val number) const;
+  // Four columns of a row as they lie in memory; gate: kGatedNormed.
+  struct Words {
+    NormWords norm;
+    Val gate;
+  };
+  Words LoadWords(Val source, Val at) const;
+  // As values that a loop carries, and back: x, and the others where there are such.
+  void AppendWords(const Words& words, std::vector<Val>& to) const;
+  Words WordsAt(const std::vector<Val>& loaded, size_t at) const;
+  // [turn][row]: what is made of the rows at `sources`, where a thread keeps it (KeepsQuads).
+  std::vector<Words> KeepWords(const std::vector<Val>& sources) const;
+  // Of each row, what its norm multiplies by.
+  std::vector<Val> Scales(const std::vector<Val>& sources, const std::vector<Words>& kept);
   // Rows `row`, row + 1, ...
-  void Round(Val row, const std::vector<Val>& sources, const std::vector<Val>& scales);
+  void Round(Val row, const std::vector<Val>& sources, const std::vector<Val>& scales,
+             const std::vector<Words>& kept);
+  // words: of each row.
+  void RoundTurn(Val row, const TurnQuad& quad, const Words* words, const std::vector<Val>& scales);
   // Of four columns of a row, which a chunk's word is made of, what goes to workgroup memory.
   struct Numbers {
     Val code, scale, sum;  // sum: null for none
@@ -104,9 +123,8 @@ class MadeRows final : public LinearInput {
   // `word`: of the chunk at word `to`.
   void Store(const Numbers& numbers, Val to, Val word);
   bool SumsHalves() const { return !products_ || SumsOf(spec_.format) == Sums::kTwo; }
-  // Of the row at byte `source` of x, `row`th of those that are made at a time, the four columns at byte
-  // `at`, normed where rows are.
-  std::vector<Val> Values(Val source, Val at, Val scale, int row) const;
+  // Of the `row`th of the rows that are made at a time the four columns at byte `at`, normed where rows are.
+  std::vector<Val> Values(const Words& words, Val at, Val scale, int row) const;
 
   Builder& b_;
   const LinearSpec& spec_;

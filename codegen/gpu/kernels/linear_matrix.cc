@@ -123,8 +123,8 @@ RowNumbers StoredFragments::Numbers(int fragment, int sum, Val number) const {
 
 std::vector<Val> StoredFragments::Values(int fragment, Val number) const {
   const Val at = codes_[static_cast<size_t>(fragment)] + number * (4 * kChunkColumns);
-  std::vector<Val> values = LoadFour(b_, x_, at);
-  for (Val v : LoadFour(b_, x_, at + 2 * kChunkColumns)) values.push_back(v);
+  std::vector<Val> values = LoadFour(b_, x_, at, 0);
+  for (Val v : LoadFour(b_, x_, at, 2 * kChunkColumns)) values.push_back(v);
   return values;
 }
 

@@ -70,18 +70,25 @@ std::vector<LoadedChunk> LoadChunks(Builder& b, const std::vector<PackedRow>& ro
 // how often a thread waits for memory. Left to itself, ptxas puts each load next to its use: two waits in a
 // chunk. So a thread loads the words of several chunks before it uses the first; of Q4_K and 3584 columns,
 // whose parts have 14 chunks, it waits three times. As many words at most as leave it within 128 registers.
-constexpr int kWordsAhead = 40, kMostChunksAhead = 5, kMostRowsAhead = 2;
+// Drivers of Vulkan keep loads where code has them: Mesa's compiler for AMD's chips waited in every chunk.
+constexpr int kWordsAhead = 40, kMostChunksAhead = 5, kMostLongChunks = 2, kMostRowsAhead = 2;
 // Words of four columns of f32 rows that are loaded before the first is used.
 constexpr int kQuadsAhead = 8;
 bool LoadsTogether(const Profile& profile, const LinearSpec& spec, Loading loading) {
-  return profile.begins_loads && loading == Loading::kTogether && spec.chunks() % spec.parts() == 0;
+  return profile.loads_ahead != LoadsAhead::kNever && loading == Loading::kTogether &&
+         spec.chunks() % spec.parts() == 0;
 }
 // As many as make batches of a part even.
 int ChunksAhead(const Profile& profile, const LinearSpec& spec, size_t groups, size_t rows, Loading loading) {
   if (!LoadsTogether(profile, spec, loading) || rows > kMostRowsAhead) return 1;
   const int64_t words =
       CeilDiv(spec.group_bytes(), spec.chunks() * kLanes * 4) * static_cast<int64_t>(groups);
-  const int64_t most = std::clamp<int64_t>(kWordsAhead / words, 1, kMostChunksAhead);
+  // A chunk whose products are f32, or whose values are looked up, is as much code as several others.
+  const bool much = !spec.int8 || LooksUp(description(spec.format).plain);
+  const int64_t code = profile.loads_ahead == LoadsAhead::kLittleCode && much
+                           ? kMostLongChunks / static_cast<int64_t>(groups)
+                           : kMostChunksAhead;
+  const int64_t most = std::clamp<int64_t>(kWordsAhead / words, 1, std::max<int64_t>(code, 1));
   const int64_t chunks = spec.chunks_per_part();
   return static_cast<int>(CeilDiv(chunks, CeilDiv(chunks, most)));
 }

@@ -1,6 +1,7 @@
 // norm: x * rsqrt(mean(x^2) + eps) * weight, as f32 and as int8 rows. A workgroup has one row.
 #include "codegen/gpu/kernels/norm.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <utility>
@@ -33,7 +34,6 @@ class NormKernel {
   NormKernel(Builder& b, const NormSpec& spec) : b_(b), spec_(spec) {
     if (spec.out_q) quantizer_.emplace(b, kThreads, spec.cols, spec.terms);
     row_ = b.BlockX();
-    thread_ = b.Thread();
   }
   void Emit() {
     b_.If(LtS(row_, spec_.out_rows ? StepOuts(args_.step) : StepRows(args_.step)), [&] { EmitRow(); });
@@ -41,7 +41,8 @@ class NormKernel {
 
  private:
   void EmitRow();
-  void Write(Val quad, Val active, Val at, const std::vector<Val>& values);
+  TurnQuad OfTurn(int turn) const { return QuadOfTurn(b_, b_.I32(turn * kThreads), spec_.cols); }
+  void Write(const TurnQuad& quad, const std::vector<Val>& values);
 
   Builder& b_;
   const NormSpec& spec_;
@@ -49,28 +50,36 @@ class NormKernel {
   const Val eps_ = FloatOf(args_.eps);
   Reducer reducer_{b_, kThreads, kThreads};
   std::optional<RowQuantizer> quantizer_;
-  Val row_, thread_;
+  Val row_;
 };
 
 void NormKernel::EmitRow() {
   const Val source = (spec_.out_rows ? OutRow(args_.outs, row_) : row_) * (4 * spec_.cols);
-  const Val end = b_.I32(static_cast<int32_t>(spec_.cols / 4));
+  if (KeepsQuads(b_.profile(), 1, spec_.cols)) {
+    std::vector<NormWords> kept;
+    for (int turn = 0; turn < QuadTurns(spec_.cols); ++turn)
+      kept.push_back(LoadNorm(b_, args_.x, source, args_.weight, OfTurn(turn).at));
+    b_.BeginLoads();
+    const Val scale = NormScales(b_, reducer_, kept, 1, spec_.cols, eps_)[0];
+    for (int turn = 0; turn < QuadTurns(spec_.cols); ++turn)
+      Write(OfTurn(turn), NormQuad(b_, kept[static_cast<size_t>(turn)], scale));
+    return;
+  }
   const Val scale = NormScale(b_, reducer_, args_.x, source, spec_.cols, eps_);
   // All threads go round together: the quantizer has barriers.
-  b_.For(b_.I32(0), end, b_.I32(kThreads), [&](Val first) {
-    const Val quad = first + thread_;
-    const Val at = MinS(quad, end - 1) << 4;
-    Write(quad, LtS(quad, end), at, NormQuad(b_, LoadNorm(b_, args_.x, source, args_.weight, at), scale));
+  b_.For(b_.I32(0), b_.I32(static_cast<int32_t>(spec_.cols / 4)), b_.I32(kThreads), [&](Val first) {
+    const TurnQuad quad = QuadOfTurn(b_, first, spec_.cols);
+    Write(quad, NormQuad(b_, LoadNorm(b_, args_.x, source, args_.weight, quad.at), scale));
   });
 }
 
-void NormKernel::Write(Val quad, Val active, Val at, const std::vector<Val>& values) {
+void NormKernel::Write(const TurnQuad& quad, const std::vector<Val>& values) {
   if (spec_.out) {
-    const Val place = row_ * (4 * spec_.cols) + at;
-    b_.If(active, [&] { b_.Store(args_.out, place, b_.Vector(values)); });
+    const Val place = row_ * (4 * spec_.cols) + quad.at;
+    b_.If(quad.active, [&] { b_.Store(args_.out, place, b_.Vector(values)); });
   }
   if (spec_.out_q) {
-    quantizer_->Write(args_.out_q, row_ * quantizer_->row_bytes(), quad, active, values);
+    quantizer_->Write(args_.out_q, row_ * quantizer_->row_bytes(), quad.number, quad.active, values);
   }
 }
 
@@ -80,21 +89,25 @@ Val NormScale(Builder& b, Reducer& reducer, Val x, Val source, int64_t cols, Val
   return NormScales(b, reducer, x, {source}, cols, eps)[0];
 }
 
-std::vector<Val> NormScales(Builder& b, Reducer& reducer, Val x, const std::vector<Val>& sources,
-                            int64_t cols, Val eps) {
-  // Of a row four partial sums a thread, by column modulo 4.
-  const std::vector<Val> zero(4 * sources.size(), b.F32(0.f));
-  const auto squares = [&](Val quad, const std::vector<Val>& carried) {
-    std::vector<Val> acc = carried, quads;
-    for (const Val& source : sources) quads.push_back(b.Load(Type::kF32x4, x, source + (quad << 4)));
-    for (size_t i = 0; i < acc.size(); ++i) {
-      const Val v = b.Extract(quads[i / 4], static_cast<int>(i % 4));
-      acc[i] = Fma(v, v, acc[i]);
-    }
-    return acc;
-  };
-  const std::vector<Val> acc =
-      b.For(b.Thread(), b.I32(static_cast<int32_t>(cols / 4)), b.I32(kThreads), zero, squares);
+namespace {
+
+// 8 quads are 32 of the 128 registers that kernels of few rows may have.
+constexpr size_t kQuadsAtOnce = 8;
+bool LoadsQuadsTogether(const Profile& profile, size_t rows, int64_t cols) {
+  return profile.loads_ahead != LoadsAhead::kNever &&
+         rows * static_cast<size_t>(QuadTurns(cols)) <= kQuadsAtOnce;
+}
+
+// Of a row a thread has four sums of squares, by column modulo 4.
+void AddSquares(Builder& b, Val quad, Val* acc) {
+  for (int c = 0; c < 4; ++c) {
+    const Val v = b.Extract(quad, c);
+    acc[c] = Fma(v, v, acc[c]);
+  }
+}
+
+std::vector<Val> ScalesOfSquares(Builder& b, Reducer& reducer, const std::vector<Val>& acc, int64_t cols,
+                                 Val eps) {
   std::vector<Val> scales;
   for (size_t i = 0; i < acc.size(); i += 4)
     scales.push_back((acc[i] + acc[i + 1]) + (acc[i + 2] + acc[i + 3]));
@@ -106,13 +119,81 @@ std::vector<Val> NormScales(Builder& b, Reducer& reducer, Val x, const std::vect
   return scales;
 }
 
+}  // namespace
+
+std::vector<Val> NormScales(Builder& b, Reducer& reducer, Val x, const std::vector<Val>& sources,
+                            int64_t cols, Val eps) {
+  if (LoadsQuadsTogether(b.profile(), sources.size(), cols)) {
+    std::vector<NormWords> quads;
+    for (int turn = 0; turn < QuadTurns(cols); ++turn) {
+      const Val at = QuadOfTurn(b, b.I32(turn * kThreads), cols).at;
+      for (const Val& source : sources) quads.push_back(LoadNorm(b, x, source, Val(), at));
+    }
+    b.BeginLoads();
+    return NormScales(b, reducer, quads, sources.size(), cols, eps);
+  }
+  const std::vector<Val> zero(4 * sources.size(), b.F32(0.f));
+  const auto squares = [&](Val quad, const std::vector<Val>& carried) {
+    std::vector<Val> acc = carried, quads;
+    for (const Val& source : sources) quads.push_back(b.Load(Type::kF32x4, x, source + (quad << 4)));
+    for (size_t i = 0; i < quads.size(); ++i) AddSquares(b, quads[i], &acc[4 * i]);
+    return acc;
+  };
+  const std::vector<Val> acc =
+      b.For(b.Thread(), b.I32(static_cast<int32_t>(cols / 4)), b.I32(kThreads), zero, squares);
+  return ScalesOfSquares(b, reducer, acc, cols, eps);
+}
+
+int QuadTurns(int64_t cols) {
+  return static_cast<int>(CeilDiv(cols / 4, int64_t{kThreads}));
+}
+
+TurnQuad QuadOfTurn(Builder& b, Val first, int64_t cols) {
+  const Val end = b.I32(static_cast<int32_t>(cols / 4)), number = first + b.Thread();
+  return {number, MinS(number, end - 1) << 4, LtS(number, end)};
+}
+
+bool KeepsQuads(const Profile& profile, size_t rows, int64_t cols) {
+  constexpr int kMostTurns = 2;
+  constexpr size_t kMostRows = 2;
+  return profile.loads_ahead != LoadsAhead::kNever && rows <= kMostRows && QuadTurns(cols) <= kMostTurns;
+}
+
+int TurnsAhead(const Profile& profile, size_t quads, int turns) {
+  constexpr size_t kMost = 2;
+  if (profile.loads_ahead == LoadsAhead::kNever || turns < 2) return 0;
+  return static_cast<int>(std::min(kMost, kQuadsAtOnce / quads));
+}
+
+std::vector<Val> NormScales(Builder& b, Reducer& reducer, const std::vector<NormWords>& kept, size_t rows,
+                            int64_t cols, Val eps) {
+  std::vector<Val> acc(4 * rows, b.F32(0.f));
+  const bool whole = cols / 4 % kThreads == 0;
+  for (size_t i = 0; i < kept.size(); ++i) {
+    const int turn = static_cast<int>(i / rows);
+    Val quad = kept[i].x;
+    // What comes twice counts as 0, and leaves the sums as they are.
+    if (!whole && turn + 1 == QuadTurns(cols)) {
+      const Val active = QuadOfTurn(b, b.I32(turn * kThreads), cols).active;
+      std::vector<Val> values;
+      for (int c = 0; c < 4; ++c) values.push_back(Select(active, b.Extract(quad, c), b.F32(0.f)));
+      quad = b.Vector(values);
+    }
+    AddSquares(b, quad, &acc[4 * (i % rows)]);
+  }
+  return ScalesOfSquares(b, reducer, acc, cols, eps);
+}
+
 NormWords LoadNorm(Builder& b, Val x, Val source, Val weight, Val at) {
-  return {b.Load(Type::kF32x4, x, source + at), b.Load(Type::kF32x4, weight, at)};
+  return {b.Load(Type::kF32x4, x, source + at), weight ? b.Load(Type::kF32x4, weight, at) : Val()};
 }
 
 std::vector<Val> NormQuad(Builder& b, const NormWords& words, Val scale) {
   std::vector<Val> values(4);
-  for (int c = 0; c < 4; ++c) values[c] = (b.Extract(words.x, c) * scale) * b.Extract(words.weight, c);
+  for (int c = 0; c < 4; ++c) {
+    values[c] = b.Extract(words.x, c);
+    if (words.weight) values[c] = (values[c] * scale) * b.Extract(words.weight, c);
+  }
   return values;
 }
 

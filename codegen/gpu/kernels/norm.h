@@ -21,12 +21,33 @@ Val NormScale(Builder& b, Reducer& reducer, Val x, Val source, int64_t cols, Val
 std::vector<Val> NormScales(Builder& b, Reducer& reducer, Val x, const std::vector<Val>& sources,
                             int64_t cols, Val eps);
 
-// Four columns of the row, and of the weights: `at` is their byte offset in it.
+// Four columns of the row, and of the weights: `at` is their byte offset in it. With no weights the row is
+// taken as it is.
 struct NormWords {
   Val x, weight;
 };
 NormWords LoadNorm(Builder& b, Val x, Val source, Val weight, Val at);
 std::vector<Val> NormQuad(Builder& b, const NormWords& words, Val scale);
+
+// The threads of a workgroup take the quads of a row in turns; in each the next kNormThreads.
+int QuadTurns(int64_t cols);
+// Number `turn` of the thread's quads: its byte offset, and whether the row has it; else it is the row's
+// last.
+struct TurnQuad {
+  Val number, at, active;
+};
+TurnQuad QuadOfTurn(Builder& b, Val first, int64_t cols);
+
+// Whether a thread keeps its quads of `rows` rows, with the weights', from the sum of squares to what is made
+// of them. It then waits for memory once, where it would wait in every turn of both. Of more rows or turns
+// the code that writes them out would be long, and drive other kernels' out of the multiprocessor's cache.
+bool KeepsQuads(const Profile& profile, size_t rows, int64_t cols);
+// How many turns ahead of its use a quad is asked for where quads are not kept, in a loop over `turns` of
+// them; 0: with its use.
+int TurnsAhead(const Profile& profile, size_t quads, int turns);
+// NormScales of rows whose quads, [turn][row], the thread has.
+std::vector<Val> NormScales(Builder& b, Reducer& reducer, const std::vector<NormWords>& kept, size_t rows,
+                            int64_t cols, Val eps);
 
 }  // namespace qcc::gpu
 

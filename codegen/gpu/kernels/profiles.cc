@@ -33,20 +33,24 @@ constexpr MatrixUnits Cooperative(int m, int n, int k) {
   return {MatrixUnits::Kind::kCooperative, m, n, k};
 }
 
-constexpr bool IsCuda(std::string_view chip) {
-  return !chip.empty();
+// Threads of small subgroups are those of CPUs, which hide latency themselves, and of older GPUs of Intel.
+constexpr LoadsAhead Ahead(int subgroup, std::string_view chip) {
+  constexpr int kLeastSubgroup = 16;
+  if (!chip.empty()) return LoadsAhead::kAlways;
+  return subgroup >= kLeastSubgroup ? LoadsAhead::kLittleCode : LoadsAhead::kNever;
 }
 
 std::vector<ProfileInfo> MakeProfiles() {
   std::vector<ProfileInfo> table;
 #define QCC_GPU_PROFILE(target, name, subgroup, int_dot, matrix, max_workgroup, max_shared, overlap, chip, \
                         by_default, needs)                                                                 \
-  table.push_back({{name, subgroup, int_dot, matrix, max_workgroup, max_shared, overlap, IsCuda(chip)},    \
-                   target,                                                                                 \
-                   chip,                                                                                   \
-                   by_default,                                                                             \
-                   needs,                                                                                  \
-                   {}});
+  table.push_back(                                                                                         \
+      {{name, subgroup, int_dot, matrix, max_workgroup, max_shared, overlap, Ahead(subgroup, chip)},       \
+       target,                                                                                             \
+       chip,                                                                                               \
+       by_default,                                                                                         \
+       needs,                                                                                              \
+       {}});
 #include "codegen/gpu/kernels/profiles.def"
 #undef QCC_GPU_PROFILE
   for (ProfileInfo& info : table) info.features = Features(info.profile, info.chip);

@@ -116,6 +116,7 @@ class KernelOps {
             [&](auto id) { return place(op, spirv::BuiltIn::WorkgroupId, id.getDimension()); })
         .Case<mlir::gpu::BarrierOp>([&](auto) { return barrier(op, spirv::Scope::Workgroup, nonPrivate_); })
         .Case<gx::SubgroupBarrierOp>([&](auto) { return barrier(op, spirv::Scope::Subgroup, false); })
+        .Case<gx::BeginLoadsOp>([&](auto) { return op->erase(), success(); })
         .Case<mlir::gpu::ReturnOp>([&](auto) {
           spirv::ReturnOp::create(b_, loc_);
           op->erase();
@@ -127,10 +128,7 @@ class KernelOps {
           return replace(op, spirv::LoadOp::create(b_, loc_, element(args_, i32(index))));
         })
         .Case<gx::LoadOp>([&](auto load) {
-          Value offset = load.getOffset();
-          if (auto more = static_cast<int32_t>(load.getMore()))
-            offset = arith::AddIOp::create(b_, loc_, offset, i32(more));
-          Value ptr = address(load.getBase(), offset, load.getType());
+          Value ptr = address(load.getBase(), load.getOffset(), load.getType(), load.getMore());
           return replace(
               op, spirv::LoadOp::create(b_, loc_, ptr, access(true, nonPrivate_), alignment(load.getType())));
         })
@@ -252,9 +250,15 @@ class KernelOps {
     if (auto vector = dyn_cast<VectorType>(type)) return b_.getI32IntegerAttr(4 * vector.getNumElements());
     return b_.getI32IntegerAttr(type.getIntOrFloatBitWidth() / 8);
   }
-  Value address(Value base, Value offset, mlir::Type type) {
+  // `more` is added last and in 64 bits: so Mesa's drivers find it as an instruction's constant.
+  Value address(Value base, Value offset, mlir::Type type, uint64_t more = 0) {
     Value wide = spirv::UConvertOp::create(b_, loc_, b_.getI64Type(), offset);
     Value sum = spirv::IAddOp::create(b_, loc_, base, wide);
+    if (more != 0) {
+      Value last = spirv::ConstantOp::create(b_, loc_, b_.getI64Type(),
+                                             b_.getI64IntegerAttr(static_cast<int64_t>(more)));
+      sum = spirv::IAddOp::create(b_, loc_, sum, last);
+    }
     auto ptr = spirv::PointerType::get(type, spirv::StorageClass::PhysicalStorageBuffer);
     return spirv::ConvertUToPtrOp::create(b_, loc_, ptr, sum);
   }

@@ -13,7 +13,9 @@
 namespace qcc::gpu {
 namespace {
 
-constexpr size_t kMostBytes = 69000;  // the largest, q5_k in f32 with swiglu and scales of experts, has 67 KB
+// The largest, q2_k in int8 with swiglu, of a normed row, has 98 KB: profiles that load ahead write out the
+// five chunks that a thread loads together. Of the others none has 69.
+constexpr size_t kMostBytes = 99000, kMostWithoutAhead = 69000;
 
 Arg Somewhere(Space space) {
   return {space, 0, 1 << 20};
@@ -25,7 +27,7 @@ void ExpectSmall(mlir::MLIRContext& context, const Profile& profile, const Launc
   ASSERT_TRUE(static_cast<bool>(module)) << llvm::toString(module.takeError());
   auto words = emitSpirv(**module, profile, launch);
   ASSERT_TRUE(static_cast<bool>(words)) << llvm::toString(words.takeError());
-  EXPECT_LE(words->size() * 4, kMostBytes);
+  EXPECT_LE(words->size() * 4, profile.loads_ahead == LoadsAhead::kNever ? kMostWithoutAhead : kMostBytes);
   if (std::getenv("QCC_PRINT_SIZES"))
     std::cout << profile.name << " " << launch.name << " " << words->size() * 4 << "\n";
 }

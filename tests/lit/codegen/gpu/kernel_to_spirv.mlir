@@ -38,18 +38,21 @@ gpu.module @kernel {
 
 // -----
 
-// What lies behind a place is added to its offset; halves are unpacked by bits.
+// What lies behind a place is added to its address, last; a place where loads begin is none; halves are unpacked by bits.
 // CHECK-LABEL: spirv.func @behind
 gpu.module @kernel {
   gpu.func @behind() kernel attributes {gx.args = 1 : i32, known_block_size = array<i32: 8, 1, 1>} {
     %base = gx.arg 0 : i64
     %thread = gpu.thread_id x
     %t = arith.index_castui %thread : index to i32
-    // CHECK: %[[MORE:.*]] = spirv.Constant 64 : i32
-    // CHECK: %[[AT:.*]] = spirv.IAdd %{{.*}}, %[[MORE]] : i32
-    // CHECK: spirv.UConvert %[[AT]] : i32 to i64
+    // CHECK: %[[WIDE:.*]] = spirv.UConvert %{{.*}} : i32 to i64
+    // CHECK: %[[AT:.*]] = spirv.IAdd %{{.*}}, %[[WIDE]] : i64
+    // CHECK: %[[MORE:.*]] = spirv.Constant 64 : i64
+    // CHECK: spirv.IAdd %[[AT]], %[[MORE]] : i64
     // CHECK: spirv.Load "PhysicalStorageBuffer"
+    // CHECK-NOT: spirv.ControlBarrier
     %x = gx.load %base[%t] {more = 64 : i32} : i32
+    gx.begin_loads
     // CHECK-NOT: spirv.GL.UnpackHalf2x16
     %h = gx.half_to_f32 %x : f32
     gx.store %h, %base[%t] : f32
