@@ -180,8 +180,8 @@ T Must(Result<T> result) {
   return std::move(*result);
 }
 
-// A driver says the same of every kernel.
-void Show(const char* prefix, const char* folder) {
+// A driver says the same of every kernel. False: a file could not be written.
+bool Show(const char* prefix, const char* folder) {
   for (const auto& [name, number] : g_layer.kernels.front().numbers) std::printf("%s | ", name.c_str());
   std::printf("Kernel\n");
   for (const Layer::Kernel& kernel : g_layer.kernels) {
@@ -189,9 +189,15 @@ void Show(const char* prefix, const char* folder) {
     for (const auto& [name, number] : kernel.numbers)
       std::printf("%*.0f | ", static_cast<int>(name.size()), number);
     std::printf("%s\n", kernel.entry.c_str());
-    if (*folder != '\0')
-      std::ofstream(std::string(folder) + "/" + kernel.entry.substr(0, 200)) << kernel.text;
+    if (*folder == '\0') continue;
+    const std::string path = std::string(folder) + "/" + kernel.entry.substr(0, 200);
+    std::ofstream file(path);
+    if (!(file << kernel.text).flush()) {
+      std::fprintf(stderr, "device_vulkan_kernels: '%s' cannot be written\n", path.c_str());
+      return false;
+    }
   }
+  return true;
 }
 
 int Run(const char* path, const char* name, const char* prefix, const char* folder) {
@@ -216,7 +222,7 @@ int Run(const char* path, const char* name, const char* prefix, const char* fold
   VulkanKernels kernels(*context);
   const PipelineCacheFile no_cache("", facts, artifact->code_hash(variant));
   const Status made = kernels.Init(code, SubgroupSizeOf(info), no_cache, {});
-  if (!g_layer.kernels.empty()) Show(prefix, folder);
+  if (!g_layer.kernels.empty() && !Show(prefix, folder)) return 2;
   if (made.ok()) return 0;
   std::fprintf(stderr, "device_vulkan_kernels: %s\n", made.ToString().c_str());
   return 1;

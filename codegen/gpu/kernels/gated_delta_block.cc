@@ -91,14 +91,50 @@ std::vector<Val> DeltaBlock::Key(const DeltaPiece& piece, Val key_head, Val plac
               Select(in_entry, entry, mixed_.Key(s_, row, key_head)));
 }
 
+std::vector<Val> DeltaBlock::LoadStaged(const Shared& memory, Val first) const {
+  const Val at = first + Number(0);
+  std::vector<Val> numbers;
+  numbers.reserve(static_cast<size_t>(elements_));
+  for (int i = 0; i < elements_; ++i) numbers.push_back(b_.LoadShared(memory, at + Offset(i)));
+  return numbers;
+}
+
+bool DeltaBlock::StagesRows() const {
+  const int quads = RowWords() / 4;
+  return b_.profile().loads_ahead == LoadsAhead::kAlways && width_ == 4 && quads % threads_ == 0;
+}
+
+void DeltaBlock::StageRows(const DeltaPiece& piece, Val key_head, const Shared& memory, int at) const {
+  const int of_vector = s_.key_dim / 4;
+  std::vector<Val> quads;
+  for (int turn = 0; turn < RowWords() / 4; turn += threads_) {
+    const Val number = b_.Thread() + turn, vector = DivU(number, of_vector);
+    // Of tokens that the step does not have: another's, which nobody reads.
+    const Val place = MinS(MaxS(ShrU(vector, 1), piece.begin), piece.EndHere() - 1);
+    const Val row = piece.origin + place, is_query = Eq(vector & 1, 1);
+    const Val first = Select(is_query, mixed_.Query(s_, row, key_head), mixed_.Key(s_, row, key_head));
+    quads.push_back(b_.Load(Type::kF32x4, mixed_.mixed, (first + RemU(number, of_vector) * 4) << 2));
+  }
+  b_.BeginLoads();
+  for (size_t i = 0; i < quads.size(); ++i) {
+    const Val to = (b_.Thread() + static_cast<int>(i) * threads_) * 4;
+    for (int c = 0; c < 4; ++c) b_.StoreShared(memory, to + (at + c), b_.Extract(quads[i], c));
+  }
+}
+
 Val DeltaBlock::Products(const std::vector<Val>& own, const DeltaPiece& piece, Val key_head, Val first,
-                         int tokens, const Shared& scratch, int at) const {
+                         int tokens, const Shared& scratch, int at, std::optional<int> rows_at) const {
   std::vector<Val> sums(size_t{kDeltaParts}, b_.F32(0.f));
   for (int t = 0; t < tokens; ++t) {
-    const Val row = piece.origin + MinS(first + t, piece.EndHere() - 1);
-    sums[static_cast<size_t>(t)] = Dot(own, Load(mixed_.mixed, mixed_.Key(s_, row, key_head)));
-    sums[static_cast<size_t>(t) + size_t{kReadTokens}] =
-        Dot(own, Load(mixed_.mixed, mixed_.Query(s_, row, key_head)));
+    const Val place = MinS(first + t, piece.EndHere() - 1), row = piece.origin + place;
+    const auto product = [&](bool query) {
+      if (rows_at)
+        return Dot(own, LoadStaged(scratch, (place * 2 + (query ? 1 : 0)) * s_.key_dim + *rows_at));
+      const Val from = query ? mixed_.Query(s_, row, key_head) : mixed_.Key(s_, row, key_head);
+      return Dot(own, Load(mixed_.mixed, from));
+    };
+    sums[static_cast<size_t>(t)] = product(false);
+    sums[static_cast<size_t>(t) + size_t{kReadTokens}] = product(true);
   }
   return SumScattered(b_, threads_, std::move(sums), scratch, at);
 }

@@ -3,6 +3,7 @@
 #ifndef QCC_CODEGEN_GPU_KERNELS_GATED_DELTA_BLOCK_H_
 #define QCC_CODEGEN_GPU_KERNELS_GATED_DELTA_BLOCK_H_
 
+#include <optional>
 #include <vector>
 
 #include "codegen/gpu/kernels/builder.h"
@@ -67,10 +68,18 @@ class DeltaBlock {
   // The products of each vector with keys and queries of tokens first, first + 1, ..., four or `tokens` of
   // them, before the piece's end: part p gets that of token first + p % 4, by the key for p < 4, by the query
   // for others. Adds in one order whatever `tokens` and the workgroup are. All threads call; `scratch` has
-  // ScratchWords() from `at` on.
+  // ScratchWords() from `at` on, and from `rows_at` on, where there are such, rows that StageRows left.
   Val Products(const std::vector<Val>& own, const DeltaPiece& piece, Val key_head, Val first, int tokens,
-               const Shared& scratch, int at) const;
+               const Shared& scratch, int at, std::optional<int> rows_at) const;
   int ScratchWords() const;
+
+  // Keys and queries of the piece's tokens in workgroup memory: [place][key, query][key_dim]. ptxas computes
+  // with one loaded vector before it asks for the next, whatever PTX says, and of those few subgroups that a
+  // multiprocessor has each then waits 32 times for four tokens; so they are loaded side by side into memory
+  // that is near. All threads call, ahead of a barrier. 16 KiB for heads of 128.
+  bool StagesRows() const;
+  int RowWords() const { return 2 * kDeltaBlock * s_.key_dim; }
+  void StageRows(const DeltaPiece& piece, Val key_head, const Shared& memory, int at) const;
 
   // Stores the decays of the block's tokens up to the piece's end: words at .. at + 15. Threads 0 to 15 do.
   void StageDecays(const DeltaPiece& piece, Val head, const Shared& memory, int at) const;
@@ -86,6 +95,7 @@ class DeltaBlock {
   Place PlaceOf(const DeltaPiece& piece, Val place) const;
   int Offset(int i) const { return i / width_ * width_ * kDeltaParts + i % width_; }
   std::vector<Val> Load(Val base, Val first) const;
+  std::vector<Val> LoadStaged(const Shared& memory, Val first) const;
 
   Builder& b_;
   const DeltaSpec& s_;

@@ -88,7 +88,7 @@ void DotsKernel::Dots(const DeltaPiece& piece, Val from) {
   const std::vector<Val> key = block_.Key(piece, key_head_, MinS(i, piece.end - 1));
   b_.Barrier();  // of the piece before, dots may still be read
   b_.For(from, piece.end, b_.I32(kTokens), [&](Val first) {
-    const Val dot = block_.Products(key, piece, key_head_, first, kTokens, dots_, kBlock * kDots);
+    const Val dot = block_.Products(key, piece, key_head_, first, kTokens, dots_, kBlock * kDots, {});
     const Val t = first + RemU(block_.part(), kTokens);
     b_.If(LtS(t, piece.end), [&] {
       b_.StoreShared(dots_, t * kDots + i + Select(is_key, b_.I32(0), b_.I32(kBlock)),

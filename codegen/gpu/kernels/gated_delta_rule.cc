@@ -9,6 +9,7 @@
 // is kept; S^T k and S^T q of a block's tokens wait for none of them.
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 #include "codegen/gpu/kernels/gated_delta.h"
 #include "codegen/gpu/kernels/gated_delta_block.h"
@@ -42,7 +43,7 @@ class Rule {
         block_(b, s, threads_, mixed),
         part_(block_.part()),
         column_(block_.vector()),
-        memory_(b.AllocShared(Type::kF32, scratch_at() + block_.ScratchWords())) {
+        memory_(b.AllocShared(Type::kF32, rows_at() + (StagesRows() ? block_.RowWords() : 0))) {
     if (!form.own_dots) factors_ = b.Arg(kFactorsArg);
   }
 
@@ -57,6 +58,12 @@ class Rule {
   int o_at() const { return kRows + kBlock * width_; }
   int u_at() const { return kRows + 2 * kBlock * width_; }
   int scratch_at() const { return kRows + 3 * kBlock * width_; }
+  int rows_at() const { return (scratch_at() + block_.ScratchWords() + 3) / 4 * 4; }
+  // Of prompts: a step of few tokens reads each row once.
+  bool StagesRows() const {
+    return !form_.own_dots && block_.StagesRows() &&
+           4 * (rows_at() + block_.RowWords()) <= b_.profile().max_shared;
+  }
 
   void Stage(const DeltaPiece& piece);
   void MakeFactors(const DeltaPiece& piece);
@@ -71,8 +78,12 @@ class Rule {
   static Val InStep(const DeltaPiece& piece, Val t) { return And(LeS(piece.begin, t), LtS(t, piece.end)); }
   // A token of the step, which has factors and a beta: `t` if it is one.
   static Val FactorRow(const DeltaPiece& piece, Val t) { return MaxS(MinS(t, piece.end - 1), piece.begin); }
-  // A value of the workgroup's columns, of all heads' values.
+  // A value of the workgroup's columns, of all heads' values; and what was mixed for it of a token.
   Val Value() const { return first_value_ + column_; }
+  Val Value(const DeltaPiece& piece, Val t) const {
+    const Val at = mixed_.Value(s_, piece.origin + t, first_value_, column_);
+    return b_.Load(Type::kF32, mixed_.mixed, at << 2);
+  }
 
   Builder& b_;
   const DeltaSpec& s_;
@@ -129,10 +140,12 @@ void Rule::Run(Val group, Val seqs, Val seq) {
   });
 }
 
-// Factors (or the decays that they are made of) and betas of the step's tokens; w and o of others.
+// Factors (or the decays that they are made of) and betas of the step's tokens; w and o of others. With
+// staged rows values as well, in the places of w.
 void Rule::Stage(const DeltaPiece& piece) {
   const Val thread = b_.Thread();
   b_.Barrier();  // of the block before, all may still be read
+  if (StagesRows()) block_.StageRows(piece, key_head_, memory_, rows_at());
   if (factors_) {
     const Val end = piece.EndHere() * F::kCount;
     b_.For(piece.begin * F::kCount, end, b_.I32(threads_), [&](Val turn) {
@@ -156,8 +169,10 @@ void Rule::Stage(const DeltaPiece& piece) {
       b_.StoreShared(memory_, t * width_ + column_ + w_at(), u);
       b_.StoreShared(memory_, t * width_ + column_ + o_at(), u);
     });
-    b_.If(LeS(piece.end, t), [&] {
-      b_.StoreShared(memory_, t * width_ + column_ + w_at(), b_.F32(0.f));
+    b_.If(LeS(StagesRows() ? piece.begin : piece.end, t), [&] {
+      Val w = b_.F32(0.f);
+      if (StagesRows()) w = Select(LtS(t, piece.end), Value(piece, MinS(t, piece.end - 1)), w);
+      b_.StoreShared(memory_, t * width_ + column_ + w_at(), w);
       b_.StoreShared(memory_, t * width_ + column_ + o_at(), b_.F32(0.f));
     });
   }
@@ -172,7 +187,7 @@ void Rule::MakeFactors(const DeltaPiece& piece) {
     const Val i = column_ + turn;
     const std::vector<Val> key = block_.Key(piece, key_head_, MinS(i, end - 1));
     b_.For(piece.begin, end, b_.I32(form_.tokens), [&](Val first) {
-      const Val dot = block_.Products(key, piece, key_head_, first, form_.tokens, memory_, scratch_at());
+      const Val dot = block_.Products(key, piece, key_head_, first, form_.tokens, memory_, scratch_at(), {});
       const Val number = RemU(part_, kReadTokens), t = first + number;
       const Val at = i + Select(is_key, b_.I32(F::kKey), b_.I32(F::kQuery));
       const Val is_token = And(LtS(number, b_.I32(form_.tokens)), LtS(t, end));
@@ -187,14 +202,15 @@ void Rule::MakeFactors(const DeltaPiece& piece) {
 // w and o of the step's tokens as far as they follow from S.
 void Rule::ReadState(const DeltaPiece& piece, const std::vector<Val>& state) {
   const Val is_key = LtS(part_, b_.I32(kReadTokens)), end = piece.EndHere();
+  const std::optional<int> rows = StagesRows() ? std::optional(rows_at()) : std::nullopt;
   b_.For(piece.begin, end, b_.I32(form_.tokens), [&](Val first) {
-    const Val sum = block_.Products(state, piece, key_head_, first, form_.tokens, memory_, scratch_at());
+    const Val sum =
+        block_.Products(state, piece, key_head_, first, form_.tokens, memory_, scratch_at(), rows);
     const Val number = RemU(part_, kReadTokens), t = first + number;
     b_.If(And(LtS(number, b_.I32(form_.tokens)), LtS(t, end)), [&] {
       const Val decayed = Factor(t, b_.I32(F::kSinceBegin)) * sum;
-      const Val value =
-          b_.Load(Type::kF32, mixed_.mixed, mixed_.Value(s_, piece.origin + t, first_value_, column_) << 2);
       const Val at = Select(is_key, b_.I32(w_at()), b_.I32(o_at())) + t * width_ + column_;
+      const Val value = rows ? b_.LoadShared(memory_, at) : Value(piece, t);
       b_.StoreShared(memory_, at, Select(is_key, value - decayed, decayed));
     });
   });

@@ -164,6 +164,7 @@ void MadeRows::MakeHeadScales(const std::vector<Val>& sources) {
 std::vector<Val> MadeRows::Scales(const std::vector<Val>& sources, const std::vector<Words>& kept) {
   if (kept.empty()) return NormScales(b_, *reducer_, args_.x, sources, spec_.k, args_.norm_eps);
   std::vector<NormWords> words;
+  words.reserve(kept.size());
   for (const Words& of : kept) words.push_back(of.norm);
   return NormScales(b_, *reducer_, words, sources.size(), spec_.k, args_.norm_eps);
 }
@@ -203,6 +204,7 @@ void MadeRows::Round(Val row, const std::vector<Val>& sources, const std::vector
            std::vector<Val> loaded = carried;
            load(first + ahead * kThreads, loaded);
            std::vector<Words> words;
+           words.reserve(sources.size());
            for (size_t i = 0; i < sources.size(); ++i) words.push_back(WordsAt(loaded, i * of_row));
            RoundTurn(row, QuadOfTurn(b_, first, spec_.k), words.data(), scales);
            return std::vector<Val>(loaded.begin() + static_cast<std::ptrdiff_t>(of_turn), loaded.end());
@@ -282,10 +284,10 @@ std::vector<Val> MadeRows::Values(const Words& words, Val at, Val scale, int row
   if (!gated()) return NormQuad(b_, words.norm, scale);
   const int head_bytes = 4 * static_cast<int>(spec_.norm_dim);
   const Val of_head = b_.LoadShared(head_scales_, DivU(at, head_bytes) + row * Heads(spec_));
-  std::vector<Val> values;
+  std::vector<Val> values(4);
   for (int c = 0; c < 4; ++c) {
-    values.push_back(GatedNormed(b_.Extract(words.norm.x, c), of_head, b_.Extract(words.norm.weight, c),
-                                 b_.Extract(words.gate, c)));
+    values[static_cast<size_t>(c)] = GatedNormed(b_.Extract(words.norm.x, c), of_head,
+                                                 b_.Extract(words.norm.weight, c), b_.Extract(words.gate, c));
   }
   return values;
 }

@@ -57,6 +57,7 @@ void NormKernel::EmitRow() {
   const Val source = (spec_.out_rows ? OutRow(args_.outs, row_) : row_) * (4 * spec_.cols);
   if (KeepsQuads(b_.profile(), 1, spec_.cols)) {
     std::vector<NormWords> kept;
+    kept.reserve(static_cast<size_t>(QuadTurns(spec_.cols)));
     for (int turn = 0; turn < QuadTurns(spec_.cols); ++turn)
       kept.push_back(LoadNorm(b_, args_.x, source, args_.weight, OfTurn(turn).at));
     b_.BeginLoads();
@@ -175,8 +176,9 @@ std::vector<Val> NormScales(Builder& b, Reducer& reducer, const std::vector<Norm
     // What comes twice counts as 0, and leaves the sums as they are.
     if (!whole && turn + 1 == QuadTurns(cols)) {
       const Val active = QuadOfTurn(b, b.I32(turn * kThreads), cols).active;
-      std::vector<Val> values;
-      for (int c = 0; c < 4; ++c) values.push_back(Select(active, b.Extract(quad, c), b.F32(0.f)));
+      std::vector<Val> values(4);
+      for (int c = 0; c < 4; ++c)
+        values[static_cast<size_t>(c)] = Select(active, b.Extract(quad, c), b.F32(0.f));
       quad = b.Vector(values);
     }
     AddSquares(b, quad, &acc[4 * (i % rows)]);

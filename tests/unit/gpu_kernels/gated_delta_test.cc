@@ -188,6 +188,9 @@ const Shape kShapes[] = {{2, 2, 32, 32, 4}, {2, 4, 64, 40, 4},  {1, 1, 128, 128,
 class GatedDelta : public testing::TestWithParam<Profile> {};
 INSTANTIATE_TEST_SUITE_P(Profiles, GatedDelta, testing::ValuesIn(TestProfiles()),
                          [](const auto& info) { return "p" + std::to_string(info.param.subgroup); });
+// CUDA's rule of prompts has keys and queries in workgroup memory.
+INSTANTIATE_TEST_SUITE_P(Cuda, GatedDelta, testing::Values(FindProfile("sm80")->profile),
+                         [](const auto& info) { return info.param.name; });
 
 TEST_P(GatedDelta, Values) {
   for (const Shape& s : kShapes) {
