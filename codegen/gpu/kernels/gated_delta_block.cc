@@ -99,7 +99,7 @@ std::vector<Val> DeltaBlock::LoadStaged(const Shared& memory, Val first) const {
   return numbers;
 }
 
-bool DeltaBlock::StagesRows() const {
+bool DeltaBlock::CanStageRows() const {
   const int quads = RowWords() / 4;
   return b_.profile().loads_ahead == LoadsAhead::kAlways && width_ == 4 && quads % threads_ == 0;
 }

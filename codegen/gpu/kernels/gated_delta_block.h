@@ -77,7 +77,7 @@ class DeltaBlock {
   // with one loaded vector before it asks for the next, whatever PTX says, and of those few subgroups that a
   // multiprocessor has each then waits 32 times for four tokens; so they are loaded side by side into memory
   // that is near. All threads call, ahead of a barrier. 16 KiB for heads of 128.
-  bool StagesRows() const;
+  bool CanStageRows() const;
   int RowWords() const { return 2 * kDeltaBlock * s_.key_dim; }
   void StageRows(const DeltaPiece& piece, Val key_head, const Shared& memory, int at) const;
 

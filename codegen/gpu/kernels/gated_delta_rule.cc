@@ -61,7 +61,7 @@ class Rule {
   int rows_at() const { return (scratch_at() + block_.ScratchWords() + 3) / 4 * 4; }
   // Of prompts: a step of few tokens reads each row once.
   bool StagesRows() const {
-    return !form_.own_dots && block_.StagesRows() &&
+    return !form_.own_dots && block_.CanStageRows() &&
            4 * (rows_at() + block_.RowWords()) <= b_.profile().max_shared;
   }
 

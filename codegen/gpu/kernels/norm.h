@@ -31,8 +31,8 @@ std::vector<Val> NormQuad(Builder& b, const NormWords& words, Val scale);
 
 // The threads of a workgroup take the quads of a row in turns; in each the next kNormThreads.
 int QuadTurns(int64_t cols);
-// Number `turn` of the thread's quads: its byte offset, and whether the row has it; else it is the row's
-// last.
+// The thread's quad of the turn whose quads begin with number `first`: its number, its byte offset, and
+// whether the row has it. Where it has not, the offset is that of the row's last.
 struct TurnQuad {
   Val number, at, active;
 };
