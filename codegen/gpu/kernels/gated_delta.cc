@@ -156,8 +156,8 @@ Launch DeltaLaunches::Rule(const Launch* dots) const {
               (form.replaced ? ".kept" + std::to_string(form.replaced) : "");
   rule.emit = [s = s_, form](Builder& b) { EmitDeltaRule(b, s, form); };
   rule.workgroup_size = s_.columns() * kDeltaParts;
-  // Four at a time would spill.
-  if (form.replaced) rule.at_once = 3;
+  // Three, with which 132 multiprocessors have room for 48 heads. Four would spill.
+  rule.at_once = 3;
   rule.grid[0] = DeltaRuleGroups(s_);
   rule.grid[2] = static_cast<uint32_t>(form.sequences);
   rule.args = ListArgs<DeltaRuleArgs>({.step = StepArg(expansion_),

@@ -104,7 +104,7 @@ bool DeltaBlock::CanStageRows() const {
   return b_.profile().loads_ahead == LoadsAhead::kAlways && width_ == 4 && quads % threads_ == 0;
 }
 
-void DeltaBlock::StageRows(const DeltaPiece& piece, Val key_head, const Shared& memory, int at) const {
+std::vector<Val> DeltaBlock::LoadRows(const DeltaPiece& piece, Val key_head) const {
   const int of_vector = s_.key_dim / 4;
   std::vector<Val> quads;
   for (int turn = 0; turn < RowWords() / 4; turn += threads_) {
@@ -115,7 +115,10 @@ void DeltaBlock::StageRows(const DeltaPiece& piece, Val key_head, const Shared& 
     const Val first = Select(is_query, mixed_.Query(s_, row, key_head), mixed_.Key(s_, row, key_head));
     quads.push_back(b_.Load(Type::kF32x4, mixed_.mixed, (first + RemU(number, of_vector) * 4) << 2));
   }
-  b_.BeginLoads();
+  return quads;
+}
+
+void DeltaBlock::StoreRows(const std::vector<Val>& quads, const Shared& memory, int at) const {
   for (size_t i = 0; i < quads.size(); ++i) {
     const Val to = (b_.Thread() + static_cast<int>(i) * threads_) * 4;
     for (int c = 0; c < 4; ++c) b_.StoreShared(memory, to + (at + c), b_.Extract(quads[i], c));

@@ -68,7 +68,7 @@ class DeltaBlock {
   // The products of each vector with keys and queries of tokens first, first + 1, ..., four or `tokens` of
   // them, before the piece's end: part p gets that of token first + p % 4, by the key for p < 4, by the query
   // for others. Adds in one order whatever `tokens` and the workgroup are. All threads call; `scratch` has
-  // ScratchWords() from `at` on, and from `rows_at` on, where there are such, rows that StageRows left.
+  // ScratchWords() from `at` on, and from `rows_at` on, where there are such, rows that StoreRows left.
   Val Products(const std::vector<Val>& own, const DeltaPiece& piece, Val key_head, Val first, int tokens,
                const Shared& scratch, int at, std::optional<int> rows_at) const;
   int ScratchWords() const;
@@ -76,10 +76,15 @@ class DeltaBlock {
   // Keys and queries of the piece's tokens in workgroup memory: [place][key, query][key_dim]. ptxas computes
   // with one loaded vector before it asks for the next, whatever PTX says, and of those few subgroups that a
   // multiprocessor has each then waits 32 times for four tokens; so they are loaded side by side into memory
-  // that is near. All threads call, ahead of a barrier. 16 KiB for heads of 128.
+  // that is near. 16 KiB for heads of 128. In two steps: the thread's quads, and where they go.
   bool CanStageRows() const;
   int RowWords() const { return 2 * kDeltaBlock * s_.key_dim; }
-  void StageRows(const DeltaPiece& piece, Val key_head, const Shared& memory, int at) const;
+  std::vector<Val> LoadRows(const DeltaPiece& piece, Val key_head) const;
+  void StoreRows(const std::vector<Val>& quads, const Shared& memory, int at) const;
+  // The thread's numbers of the key of the piece's token at `place`, from there.
+  std::vector<Val> StagedKey(Val place, const Shared& memory, int at) const {
+    return LoadStaged(memory, place * (2 * s_.key_dim) + at);
+  }
 
   // Stores the decays of the block's tokens up to the piece's end: words at .. at + 15. Threads 0 to 15 do.
   void StageDecays(const DeltaPiece& piece, Val head, const Shared& memory, int at) const;

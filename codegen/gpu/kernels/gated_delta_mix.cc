@@ -30,6 +30,13 @@ void DeltaMixer::SetRow(Val row) {
   origin_ = row - position_;
 }
 
+void DeltaMixer::SetRow(const SeqFields& seq) {
+  row_ = seq.row_begin;
+  columns_ = seq.Blocks(in_.conv_state);
+  position_ = past_ = seq.past;
+  origin_ = row_ - position_;
+}
+
 Val DeltaMixer::Column(Val position, Val channel) const {
   static_assert(kDeltaBlock == 1 << 4);
   const Val in_step = LeS(past_, position);

@@ -24,6 +24,8 @@ class DeltaMixer {
       : b_(b), s_(s), in_(in), l2_eps_(FloatOf(in.l2_eps)), query_scale_(FloatOf(in.query_scale)) {}
 
   void SetRow(Val row);
+  // The only row of its sequence.
+  void SetRow(const SeqFields& seq);
 
   // In two steps, so that what is loaded may be asked for together (Builder::BeginLoads).
   // Of a channel: its inputs at the taps' tokens, and their weights.

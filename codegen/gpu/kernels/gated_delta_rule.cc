@@ -47,8 +47,10 @@ class Rule {
     if (!form.own_dots) factors_ = b.Arg(kFactorsArg);
   }
 
-  // All rows of a sequence. `group`: the workgroup.
-  void Run(Val group, Val seqs, Val seq);
+  // All rows of a sequence, in two steps, so that its state comes while its row is mixed. `group`: the
+  // workgroup.
+  void LoadState(Val group, const SeqFields& seq);
+  void Run(const SeqFields& seq);
 
  private:
   // Where what lies in workgroup memory: factors of the block's tokens; their betas; their decays; w and o
@@ -66,6 +68,7 @@ class Rule {
   }
 
   void Stage(const DeltaPiece& piece);
+  void StageOfPrompt(const DeltaPiece& piece);
   void MakeFactors(const DeltaPiece& piece);
   void ReadState(const DeltaPiece& piece, const std::vector<Val>& state);
   void Solve(const DeltaPiece& piece, Val keeps);
@@ -96,28 +99,33 @@ class Rule {
   const Shared memory_;
   Val factors_;                        // null: own dots
   Val head_, key_head_, first_value_;  // first_value_: of the workgroup's, among the values of all heads
+  // By LoadState: of the thread's elements of S, the byte offset and what is there before the step.
+  std::vector<Val> places_, before_;
 };
 
-void Rule::Run(Val group, Val seqs, Val seq) {
+void Rule::LoadState(Val group, const SeqFields& seq) {
   const int per_head = s_.value_dim / width_;
   head_ = DivU(group, per_head);
   key_head_ = s_.KeyHead(head_);
   first_value_ = group * width_;
-  const SeqStateBlocks states = SeqStates(seqs, seq, delta_state_);
-  const Val past = SeqPast(seqs, seq), row_begin = SeqRowBegin(seqs, seq);
-  const Val end = past + SeqRowCount(seqs, seq), first = ShrU(past, 4), live = ShrU(end, 4);
-  static_assert(kBlock == 1 << 4);
   const Val own_column = RemU(group, per_head) * width_ + column_;
-  const Val state_before = states.Of(first);
-  std::vector<Val> place, before;
+  const Val state = seq.Blocks(delta_state_).Of(ShrU(seq.past, 4));
+  places_.clear();
+  before_.clear();
   for (int i = 0; i < block_.elements(); ++i) {
-    place.push_back(((head_ * s_.key_dim + block_.Number(i)) * s_.value_dim + own_column) << 2);
-    before.push_back(b_.Load(Type::kF32, state_before, place.back()));
+    places_.push_back(((head_ * s_.key_dim + block_.Number(i)) * s_.value_dim + own_column) << 2);
+    before_.push_back(b_.Load(Type::kF32, state, places_.back()));
   }
-  b_.For(first, ShrU(end - 1, 4) + 1, b_.I32(1), before, [&](Val block, const std::vector<Val>& state) {
+}
+
+void Rule::Run(const SeqFields& seq) {
+  const SeqStateBlocks states = seq.Blocks(delta_state_);
+  const Val past = seq.past, end = past + seq.row_count, first = ShrU(past, 4), live = ShrU(end, 4);
+  static_assert(kBlock == 1 << 4);
+  b_.For(first, ShrU(end - 1, 4) + 1, b_.I32(1), before_, [&](Val block, const std::vector<Val>& state) {
     const Val begin = block << 4;
     const DeltaPiece piece = {.state = states.Of(block),
-                              .origin = row_begin + (begin - past),
+                              .origin = seq.row_begin + (begin - past),
                               .begin = MaxS(past - begin, b_.I32(0)),
                               .end = end - begin};
     // The next step may begin anywhere from 16 tokens back on.
@@ -132,7 +140,7 @@ void Rule::Run(Val group, Val seqs, Val seq) {
           const std::vector<Val> next = Fold(piece, state);
           b_.If(LtS(live - 3, block), [&] {
             const Val to = states.Of(block + 1);
-            for (size_t i = 0; i < next.size(); ++i) b_.Store(to, place[i], next[i]);
+            for (size_t i = 0; i < next.size(); ++i) b_.Store(to, places_[i], next[i]);
           });
           return next;
         },
@@ -140,12 +148,54 @@ void Rule::Run(Val group, Val seqs, Val seq) {
   });
 }
 
-// Factors (or the decays that they are made of) and betas of the step's tokens; w and o of others. With
-// staged rows values as well, in the places of w.
+// Where rows are staged: them, factors and betas of the step's tokens; values of these, and u of those before
+// them, in the places of w. All is asked for before any of it is stored, so that a block's threads, one
+// subgroup of four on each scheduler, wait for memory once.
+void Rule::StageOfPrompt(const DeltaPiece& piece) {
+  constexpr int kQuads = F::kCount / 4;
+  const Val thread = b_.Thread(), last = piece.EndHere() - 1;
+  const auto in_step = [&](Val t) { return MaxS(MinS(t, last), piece.begin); };
+  const std::vector<Val> rows = block_.LoadRows(piece, key_head_);
+  std::vector<Val> factors, values;
+  for (int turn = 0; turn < kBlock * kQuads; turn += threads_) {
+    const Val number = thread + turn, t = b_.Binary(Builder::Op::kDivU, number, b_.I32(kQuads));
+    const Val row = (piece.origin + in_step(t)) * s_.value_heads + head_;
+    factors.push_back(b_.Load(Type::kF32x4, factors_, (row * kQuads + (number - t * kQuads)) << 4));
+  }
+  const Val beta_at = mixed_.Beta(s_, piece.origin + in_step(thread), head_);
+  const Val beta = b_.Load(Type::kF32, mixed_.gates, beta_at << 2);
+  for (int i = 0; i < kBlock; i += kParts) {
+    const Val t = part_ + i, before = LtS(t, piece.begin);
+    const Val value = mixed_.Value(s_, piece.origin + in_step(t), first_value_, column_) << 2;
+    values.push_back(b_.Load(Type::kF32, Select(before, piece.state, mixed_.mixed),
+                             Select(before, block_.EntryAt(t, Value(), s_.entry().u), value)));
+  }
+  b_.BeginLoads();
+  b_.Barrier();  // of the block before, all may still be read
+  block_.StoreRows(rows, memory_, rows_at());
+  for (size_t i = 0; i < factors.size(); ++i) {
+    const Val to = thread + static_cast<int>(i) * threads_;
+    const auto store = [&] {
+      for (int c = 0; c < 4; ++c) b_.StoreShared(memory_, to * 4 + c, b_.Extract(factors[i], c));
+    };
+    const bool all = static_cast<int>(i + 1) * threads_ <= kBlock * kQuads;
+    all ? store() : b_.If(LtS(to, b_.I32(kBlock * kQuads)), store);
+  }
+  b_.If(LtS(thread, b_.I32(kBlock)), [&] { b_.StoreShared(memory_, thread + kBetas, beta); });
+  for (int i = 0; i < kBlock; i += kParts) {
+    const Val t = part_ + i, at = t * width_ + column_, zero = b_.F32(0.f);
+    const Val& value = values[static_cast<size_t>(i / kParts)];
+    b_.StoreShared(memory_, at + w_at(), Select(LtS(t, piece.end), value, zero));
+    b_.StoreShared(memory_, at + o_at(), Select(LtS(t, piece.begin), value, zero));
+  }
+  b_.Barrier();
+}
+
+// Factors (or the decays that they are made of) and betas of the step's tokens; w and o of others.
 void Rule::Stage(const DeltaPiece& piece) {
+  if (StagesRows()) return StageOfPrompt(piece);
   const Val thread = b_.Thread();
   b_.Barrier();  // of the block before, all may still be read
-  if (StagesRows()) block_.StageRows(piece, key_head_, memory_, rows_at());
   if (factors_) {
     const Val end = piece.EndHere() * F::kCount;
     b_.For(piece.begin * F::kCount, end, b_.I32(threads_), [&](Val turn) {
@@ -169,10 +219,8 @@ void Rule::Stage(const DeltaPiece& piece) {
       b_.StoreShared(memory_, t * width_ + column_ + w_at(), u);
       b_.StoreShared(memory_, t * width_ + column_ + o_at(), u);
     });
-    b_.If(LeS(StagesRows() ? piece.begin : piece.end, t), [&] {
-      Val w = b_.F32(0.f);
-      if (StagesRows()) w = Select(LtS(t, piece.end), Value(piece, MinS(t, piece.end - 1)), w);
-      b_.StoreShared(memory_, t * width_ + column_ + w_at(), w);
+    b_.If(LeS(piece.end, t), [&] {
+      b_.StoreShared(memory_, t * width_ + column_ + w_at(), b_.F32(0.f));
       b_.StoreShared(memory_, t * width_ + column_ + o_at(), b_.F32(0.f));
     });
   }
@@ -280,34 +328,43 @@ std::vector<Val> Rule::Fold(const DeltaPiece& piece, std::vector<Val> state) {
   const Val last = b_.I32(kBlock - 1), decay = Factor(last, b_.I32(F::kSinceBegin));
   for (Val& element : state) element = element * decay;
   const int at_once = form_.own_dots ? 2 : 4;  // loads that do not wait for one another
-  return b_.For(b_.I32(0), b_.I32(kBlock), b_.I32(at_once), state, [&](Val first, std::vector<Val> next) {
+  const auto add = [&](Val first, std::vector<Val> next, const std::function<std::vector<Val>(Val)>& key_of) {
     std::vector<std::vector<Val>> keys;
     keys.reserve(static_cast<size_t>(at_once));
-    for (int x = 0; x < at_once; ++x) keys.push_back(block_.Key(piece, key_head_, first + x));
+    for (int x = 0; x < at_once; ++x) keys.push_back(key_of(first + x));
     for (int x = 0; x < at_once; ++x) {
       const Val i = first + x, decayed = Factor(last, i + F::kDecay) * Row(u_at(), i);
       const std::vector<Val>& key = keys[static_cast<size_t>(x)];
       for (size_t e = 0; e < next.size(); ++e) next[e] = Fma(decayed, key[e], next[e]);
     }
     return next;
-  });
+  };
+  const auto from_memory = [&](Val place) { return block_.Key(piece, key_head_, place); };
+  const auto staged = [&](Val place) { return block_.StagedKey(place, memory_, rows_at()); };
+  return b_.For(b_.I32(0), b_.I32(kBlock), b_.I32(at_once), state,
+                [&](Val first, const std::vector<Val>& next) {
+                  if (!StagesRows()) return add(first, next, from_memory);
+                  // Tokens before the step's were not staged.
+                  return b_.IfElse(
+                      LeS(piece.begin, first), [&] { return add(first, next, staged); },
+                      [&] { return add(first, next, from_memory); });
+                });
 }
 
 // What the workgroup reads of its sequence's only row; and what later steps need of it.
 void MixRow(Builder& b, const DeltaSpec& s, const DeltaMixRuleArgs<Val>& args, const DeltaMixed& own,
-            DeltaMixer& mixer, Val seq) {
+            DeltaMixer& mixer, const SeqFields& seq) {
   const int width = s.columns(), per_head = s.value_dim / width, per_key = s.value_heads / s.key_heads;
-  const Val group = b.BlockX(), thread = b.Thread(), row = SeqRowBegin(args.in.seqs, seq);
+  const Val group = b.BlockX(), thread = b.Thread(), row = seq.row_begin, position = seq.past;
   const Val head = DivU(group, per_head), key_head = s.KeyHead(head);
-  const Val position = SeqPast(args.in.seqs, seq);
   // Of the workgroups that mix the same, one keeps it. Nobody else reads the place of this token.
   const Val has_head = Eq(RemU(group, per_head), 0);
   const Val has_key = And(has_head, s.grouped ? Eq(RemU(head, per_key), 0) : LtS(head, b.I32(s.key_heads)));
   const DeltaBlock entries(b, s, kDeltaThreads, own);
-  const Val slot = SeqStates(args.in.seqs, seq, args.delta_state).Of(ShrU(position, 4));
+  const Val slot = seq.Blocks(args.delta_state).Of(ShrU(position, 4));
   const Val place = position & (kBlock - 1);
   const auto store = [&](Val base, Val number, Val value) { b.Store(base, number << 2, value); };
-  mixer.SetRow(row);
+  mixer.SetRow(seq);
   const Val first = group * width;
   const DeltaMixer::HeadTaps of_head = mixer.LoadHead(key_head);
   const DeltaMixer::Taps of_value = mixer.LoadTaps(first + MinS(thread, b.I32(width - 1)) + 2 * s.keys());
@@ -327,8 +384,8 @@ void MixRow(Builder& b, const DeltaSpec& s, const DeltaMixRuleArgs<Val>& args, c
     store(own.gates, own.Beta(s, row, head), DeltaMixer::Beta(gate));
     b.If(has_head, [&] { b.Store(slot, entries.EntryAt(place, head, s.entry().d), decay); });
   });
-  KeepColumn(b, s, args.in.qkv, row, SeqStates(args.in.seqs, seq, args.in.conv_state), position,
-             group * kDeltaThreads + thread, b.I32(static_cast<int32_t>(DeltaRuleGroups(s)) * kDeltaThreads));
+  KeepColumn(b, s, args.in.qkv, row, seq.Blocks(args.in.conv_state), position, group * kDeltaThreads + thread,
+             b.I32(static_cast<int32_t>(DeltaRuleGroups(s)) * kDeltaThreads));
   b.Barrier();
 }
 
@@ -339,11 +396,14 @@ uint32_t DeltaRuleGroups(const DeltaSpec& s) {
 }
 
 void EmitDeltaRule(Builder& b, const DeltaSpec& s, const DeltaRuleForm& form) {
-  const auto emit = [&](Val step, Val seqs, Rule& rule, const std::function<void(Val seq)>& ahead) {
-    b.For(b.BlockZ(), StepSeqs(step), b.I32(form.sequences), [&](Val seq) {
-      b.If(LtS(b.I32(0), SeqRowCount(seqs, seq)), [&] {
+  using Ahead = std::function<void(const SeqFields& seq)>;
+  const auto emit = [&](Val step, Val seqs, Rule& rule, const Ahead& ahead) {
+    b.For(b.BlockZ(), StepSeqs(step), b.I32(form.sequences), [&](Val number) {
+      const SeqFields seq = LoadSeq(seqs, number);
+      b.If(LtS(b.I32(0), seq.row_count), [&] {
+        rule.LoadState(b.BlockX(), seq);
         if (ahead) ahead(seq);
-        rule.Run(b.BlockX(), seqs, seq);
+        rule.Run(seq);
       });
     });
   };
@@ -356,7 +416,7 @@ void EmitDeltaRule(Builder& b, const DeltaSpec& s, const DeltaRuleForm& form) {
   const DeltaMixed own = OwnMixed(b, s, args.own, b.BlockX());
   DeltaMixer mixer(b, s, args.in);
   Rule rule(b, s, form, own, args.delta_state, args.out);
-  emit(args.in.step, args.in.seqs, rule, [&](Val seq) { MixRow(b, s, args, own, mixer, seq); });
+  emit(args.in.step, args.in.seqs, rule, [&](const SeqFields& seq) { MixRow(b, s, args, own, mixer, seq); });
 }
 
 }  // namespace qcc::gpu

@@ -103,6 +103,20 @@ inline Val SeqRowCount(Val seqs, Val seq) {
   return SeqField(Type::kI32, seqs, seq, offsetof(qrt_gpu_seq, row_count));
 }
 
+// What a kernel wants of a sequence, asked for at once: a thread of a decode kernel waits for each load that
+// follows from another, 0.4 us on an H100.
+struct SeqFields {
+  Val row_begin, row_count, past, state, odd_offset;
+  // As SeqStates.
+  SeqStateBlocks Blocks(Val offset) const { return {state + offset, odd_offset}; }
+};
+inline SeqFields LoadSeq(Val seqs, Val seq) {
+  SeqFields fields = {SeqRowBegin(seqs, seq), SeqRowCount(seqs, seq), SeqPast(seqs, seq), SeqState(seqs, seq),
+                      SeqField(Type::kI64, seqs, seq, offsetof(qrt_gpu_seq, odd_offset))};
+  seqs.builder()->BeginLoads();
+  return fields;
+}
+
 // The address of the table of penalties; `block`: of the whole block.
 inline Val StepPenalties(Val block) {
   return block + block.builder()->ExtendU(StepWord(block, offsetof(qrt_gpu_step, penalties_at)));
