@@ -8,6 +8,16 @@ namespace qrt {
 using cuda::CUresult;
 using cuda::kSuccess;
 
+namespace {
+
+// Workgroups that begin early go wherever those before them have ended, and where they do not fill the
+// device, some multiprocessors get several and others none. Of programs of many rows that costs more than
+// there is to gain: prefill of 512 tokens on an H100, 2b Q4_K_M: 30.7 ms with overlapping launches, 21.2
+// without.
+constexpr uint32_t kMostOverlapRows = 8;
+
+}  // namespace
+
 struct CudaGraphs::Recording {
   cuda::CUstream stream;
   const GpuCode& code;
@@ -57,10 +67,11 @@ Result<std::unique_ptr<CudaGraphs>> CudaGraphs::Record(
     const std::vector<cuda::CUfunction>& functions, const std::array<cuda::CUdeviceptr, kGpuSpaces>& spaces,
     const CudaPacing& pacing, bool overlap, const CudaStageTimer* timer) {
   std::unique_ptr<CudaGraphs> graphs(new CudaGraphs(driver));
-  const Recording recording = {stream, code, functions, spaces, overlap, timer};
+  Recording recording = {stream, code, functions, spaces, overlap, timer};
   graphs->programs_.resize(code.programs.size());
   for (size_t i = 0; i < code.programs.size(); ++i) {
     const ProgramInfo& info = manifest.programs[i];
+    recording.overlap = overlap && info.rows <= kMostOverlapRows;
     const std::span<const GpuDispatch> dispatches = code.programs[i].dispatches;
     const auto cut_of = [&, i](After after, double most_context) {
       return &graphs->programs_[i][static_cast<size_t>(after)].emplace_back(Cut{most_context, {}});

@@ -239,12 +239,12 @@ TEST(CudaDevice, LongContextsCutPrefillAndMakeItSmaller) {
   EXPECT_EQ(MostRows(*Make(fake, options), INT32_MAX), 32u);
 }
 
-// A model that computes nothing, in so many launches, and cannot choose tokens.
-std::unique_ptr<Artifact> WithoutSampling(int launches, bool overlap) {
+// A model that computes nothing, in so many launches, for so many rows, and cannot choose tokens.
+std::unique_ptr<Artifact> WithoutSampling(int launches, bool overlap, uint32_t rows = 1) {
   constexpr uint64_t kArena = 256;
   qcc::gpu::GpuCode code;
   code.abi = QRT_GPU_STEP_ABI;
-  code.max_rows = 1;
+  code.max_rows = rows;
   qcc::gpu::KernelCode& kernel = code.kernels.emplace_back();
   kernel.name = kernel.entry = "nothing";
   kernel.workgroup_size = 32;
@@ -259,7 +259,7 @@ std::unique_ptr<Artifact> WithoutSampling(int launches, bool overlap) {
   manifest.context_length = 64;
   manifest.embedding_length = 16;
   manifest.streams = {"trunk"};
-  manifest.programs = {{"decode_1", qrt::DecodeFacts(), 1, kArena, 1, 0}};
+  manifest.programs = {{"decode_" + std::to_string(rows), qrt::DecodeFacts(), rows, kArena, 1, 0}};
   manifest.provenance.compiler = manifest.provenance.source_name = "toy";
   const std::vector<uint8_t> weights(64);
   manifest.weights_bytes = weights.size();
@@ -355,23 +355,25 @@ TEST(CudaDevice, RefusesStepsThatCannotBe) {
   ExpectClean(fake);
 }
 
-// Only kernels that wait for those before them, and only behind another one of their graph; where the
-// driver's graphs cannot, the same kernels run one after the other.
+// Only kernels that wait for those before them, of programs of few rows, and only behind another one of their
+// graph; where the driver's graphs cannot, the same kernels run one after the other.
 TEST(CudaDevice, KernelsThatWaitMayOverlap) {
   struct Case {
     bool waits;
     const char* missing;
     int version;
+    uint32_t rows;
     std::vector<bool> overlaps;
   };
   for (const Case& c :
-       {Case{true, "", 12040, {false, true, true}}, Case{false, "", 12040, {false, false, false}},
-        Case{true, "cuLaunchKernelEx", 12040, {false, false, false}},
-        Case{true, "", 12020, {false, false, false}}}) {
+       {Case{true, "", 12040, 1, {false, true, true}}, Case{true, "", 12040, 8, {false, true, true}},
+        Case{true, "", 12040, 16, {false, false, false}}, Case{false, "", 12040, 1, {false, false, false}},
+        Case{true, "cuLaunchKernelEx", 12040, 1, {false, false, false}},
+        Case{true, "", 12020, 1, {false, false, false}}}) {
     FakeCuda fake;
     fake.missing = c.missing;
     fake.version = c.version;
-    const std::unique_ptr<Artifact> toy = WithoutSampling(3, c.waits);
+    const std::unique_ptr<Artifact> toy = WithoutSampling(3, c.waits, c.rows);
     ASSERT_NE(toy, nullptr);
     {
       auto made = CreateCudaDevice(*toy, 0, {}, fake.loader());
@@ -380,7 +382,7 @@ TEST(CudaDevice, KernelsThatWaitMayOverlap) {
       EXPECT_EQ((*made)->Run(row.step), DeviceResult::kOk) << (*made)->last_error();
       std::vector<bool> overlaps;
       for (const FakeCuda::Launch& launch : fake.Launched()) overlaps.push_back(launch.overlaps);
-      EXPECT_EQ(overlaps, c.overlaps) << c.waits << " " << c.missing << " " << c.version;
+      EXPECT_EQ(overlaps, c.overlaps) << c.waits << " " << c.missing << " " << c.version << " " << c.rows;
     }
     ExpectClean(fake);
   }
