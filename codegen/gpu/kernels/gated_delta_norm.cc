@@ -16,7 +16,7 @@ void EmitNorm(Builder& b, const DeltaSpec& s, const DeltaNormArgs<Val>& args, Va
   const int dim = s.value_dim;
   Reducer reducer(b, kNormThreads, kNormThreads);
   const Val first = (row * s.value_heads + head) * dim;
-  const Val squares = reducer.Sum(OwnSquares(b, args.out, first, dim));
+  const Val squares = reducer.Sum(OwnSquares(b, b.Thread(), args.out, first, dim));
   const Val scale = GatedNormScale(b, squares, dim, FloatOf(args.norm_eps));
   b.For(b.Thread(), b.I32(dim), b.I32(kNormThreads), [&](Val column) {
     const Val at = (first + column) << 2;

@@ -6,8 +6,7 @@
 
 namespace qcc::gpu {
 
-Val OwnSquares(Builder& b, Val x, Val first, int dim) {
-  const Val thread = b.Thread();
+Val OwnSquares(Builder& b, Val thread, Val x, Val first, int dim) {
   Val sum = b.F32(0.f);
   for (int i = 0; i < dim; i += kNormThreads) {
     const Val at = thread + i;

@@ -7,9 +7,9 @@
 
 namespace qcc::gpu {
 
-// The thread's part of the sum of squares of a head: of `dim` numbers of x from number `first` on every
-// kNormThreads-th. The sum of the workgroup's parts is the head's.
-Val OwnSquares(Builder& b, Val x, Val first, int dim);
+// Of the sum of squares of a head, the part of the `thread`th of kNormThreads: of `dim` numbers of x from
+// number `first` on every kNormThreads-th. The sum of these parts is the head's.
+Val OwnSquares(Builder& b, Val thread, Val x, Val first, int dim);
 // Of the sum of squares of `dim` numbers.
 Val GatedNormScale(Builder& b, Val squares, int dim, Val eps);
 Val GatedNormed(Val x, Val scale, Val weight, Val gate);

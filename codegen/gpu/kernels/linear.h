@@ -66,8 +66,13 @@ struct LinearSpec {
   int64_t rows_together(int64_t rows) const;
   int64_t row_tiles(int64_t rows, int64_t tile_rows) const;
   int64_t chunks() const { return k / kChunkColumns; }
-  int parts() const { return chunks() >= 8 ? 8 : chunks() >= 4 ? 4 : chunks() >= 2 ? 2 : 1; }
+  int parts() const;
   int64_t chunks_per_part() const { return (chunks() + parts() - 1) / parts(); }
+  // Threads of a workgroup of the split variants: 16 for each part, or kLinearThreads where the profile has
+  // no room for so many, or there are fewer.
+  int split_threads(const Profile& profile) const;
+  // Times that these go over the parts.
+  int split_rounds(const Profile& profile) const;
   int64_t x_row_bytes() const;
   int64_t group_bytes() const { return GroupBytes(format, k); }
   // Groups of weights behind 16 columns of y: gate and up for swiglu.
@@ -75,7 +80,7 @@ struct LinearSpec {
   std::string name() const;  // "linear.q4_k.int8.k1024.add", and ".scale", ".up_scale" where there are
 };
 
-constexpr int kLinearThreads = 128;  // of a workgroup of any variant
+constexpr int kLinearThreads = 128;  // of a workgroup of any variant but the split ones
 
 // Arguments of every variant. count: where the step holds the number of rows. A unit is 16 columns of y.
 template <typename T>
@@ -155,6 +160,10 @@ Val PartHigh(const LinearSpec& spec, Val part);
 std::vector<Val> SumParts(Builder& b, const LinearSpec& spec, size_t count,
                           const std::function<std::vector<Val>(Val low, Val high)>& part);
 
+// `high`, of which compilers do not know how far it is from the part's first chunk: ptxas 13.0 writes out the
+// four steps of a short part, and spills where steps are large. `bytes`: an argument, which is not negative.
+Val NotSeenThrough(Val high, Val bytes);
+
 // `sum` times the matrix's scale, if it has one (null: none).
 Val Scaled(Val sum, Val scale);
 // Finishes one element, and returns it: `sums` has the sum of the unit's groups; `column`: its byte offset in
@@ -166,11 +175,13 @@ Val StoreLinear(Builder& b, const LinearSpec& spec, const LinearArgs& args, cons
 
 // Few rows: 16 threads a part, every weight read once for `tile_rows` rows. This one and LinearMatrixFew make
 // rows.
-Launch LinearSplit(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows);
+Launch LinearSplit(const LinearSpec& spec, const Profile& profile, int tile_rows, int64_t units,
+                   int64_t rows);
 // Many rows: a thread has `tile_rows` rows by two groups over all columns.
 Launch LinearTiled(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows);
 // The same on matrix units of kind kMma, of int8 numerics (4 or 8 rows) or float weights (1 to 8).
-Launch LinearMatrixFew(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows);
+Launch LinearMatrixFew(const LinearSpec& spec, const Profile& profile, int tile_rows, int64_t units,
+                       int64_t rows);
 // Many rows on the same units: a subgroup has `tile_rows` rows (8, 16, 24 or
 // 32) by two groups. Tiled: over all columns. Split: the subgroups of a workgroup share the parts of one
 // tile.

@@ -109,7 +109,8 @@ void FloatTile::Multiply(const std::vector<Val>& loaded, Val buffer, Val* acc) c
 
 std::vector<Val> FloatTile::Part(const StoredFragments& x, Val low, Val high) const {
   const std::vector<Val> zero(size_t{kGroups} * kFragments * kLaneSums, b_.F32(0.f));
-  return b_.For(low, high, b_.I32(1), zero, [&](Val chunk, const std::vector<Val>& carried) {
+  const Val end = NotSeenThrough(high, args_.y_row_bytes);
+  return b_.For(low, end, b_.I32(1), zero, [&](Val chunk, const std::vector<Val>& carried) {
     std::vector<Val> acc = carried;
     const std::vector<Val> weights = LoadWeights(chunk);
     // Behind the last step it once more, which nobody reads.

@@ -9,9 +9,6 @@
 namespace qcc::gpu {
 namespace {
 
-constexpr int kThreads = kLinearThreads;
-static_assert(kThreads == kNormThreads);
-
 // Of a chunk in workgroup memory: 8 words of codes, the scale's bits, the sums of both halves or the bits of
 // products. An odd number, so that parts of a row lie in different banks.
 constexpr int kScaleWord = 8, kSumWord = 9, kChunkWords = 11;
@@ -84,16 +81,17 @@ int MadeRows::RowWords(const LinearSpec& spec, const Profile& profile, int rows)
 
 int MadeRows::SharedWords(const LinearSpec& spec, const Profile& profile, int rows, int later) {
   if (spec.making == Making::kNothing) return later;
+  const int threads = spec.split_threads(profile);
   const int made = rows * RowWords(spec, profile, rows);
-  int words = spec.int8 ? std::max(made, later) : made + later;
+  int words = spec.int8 && spec.split_rounds(profile) == 1 ? std::max(made, later) : made + later;
   const int at_once = RowsAtOnce(profile, rows);
-  if (spec.making == Making::kNormed) words += Reducer::SharedWords(profile, kThreads, kThreads, at_once);
+  if (spec.making == Making::kNormed) words += Reducer::SharedWords(profile, threads, kNormThreads, at_once);
   if (spec.making == Making::kGatedNormed) {
     words +=
-        Reducer::SharedWords(profile, kThreads, kThreads, at_once * HeadsAtOnce(spec, profile, at_once)) +
+        Reducer::SharedWords(profile, threads, kNormThreads, at_once * HeadsAtOnce(spec, profile, at_once)) +
         at_once * Heads(spec);
   }
-  if (spec.int8) words += RowQuantizer::SharedWords(profile, kThreads);
+  if (spec.int8) words += RowQuantizer::SharedWords(profile, threads);
   return words;
 }
 
@@ -105,13 +103,15 @@ MadeRows::MadeRows(Builder& b, const LinearSpec& spec, const LinearArgs& args, i
       count_(rows),
       at_once_(RowsAtOnce(b.profile(), rows)),
       row_words_(RowWords(spec, b.profile(), rows)),
+      threads_(spec.split_threads(b.profile())),
+      norm_thread_(threads_ == kNormThreads ? b.Thread() : b.Thread() & (kNormThreads - 1)),
       products_(products) {
-  if (norms()) reducer_.emplace(b, kThreads, kThreads, at_once_);
+  if (norms()) reducer_.emplace(b, threads_, kNormThreads, at_once_);
   if (gated()) {
-    reducer_.emplace(b, kThreads, kThreads, at_once_ * HeadsAtOnce(spec, b.profile(), at_once_));
+    reducer_.emplace(b, threads_, kNormThreads, at_once_ * HeadsAtOnce(spec, b.profile(), at_once_));
     head_scales_ = b.AllocShared(Type::kF32, at_once_ * Heads(spec));
   }
-  if (spec.int8) quantizer_.emplace(b, kThreads, spec.k, spec.terms);
+  if (spec.int8) quantizer_.emplace(b, threads_, spec.k, spec.terms);
   const int made = rows * row_words_;
   made_ = spec.int8 ? b.AllocShared(Type::kI32, std::max(made, later)) : b.AllocShared(Type::kF32, made);
 }
@@ -136,23 +136,27 @@ MadeRows::F32Row MadeRows::Of(Val row) const {
   return {args_.Input(args_.first_row + row).at, b_.LoadShared(made_, row)};
 }
 
-// By the same sums, in the same order, as gated_delta's own norm. Thread i finishes the sum of number i.
+// By the same sums, in the same order, as gated_delta's own norm. Each kNormThreads of the workgroup have
+// heads of their own; thread i of them finishes the sum of number i.
 void MadeRows::MakeHeadScales(const std::vector<Val>& sources) {
   const int dim = static_cast<int>(spec_.norm_dim), heads = Heads(spec_),
             at_once = HeadsAtOnce(spec_, b_.profile(), at_once_);
-  const Val row = DivU(b_.Thread(), at_once), number = RemU(b_.Thread(), at_once);
+  const Val row = DivU(norm_thread_, at_once), number = RemU(norm_thread_, at_once);
+  const int teams = threads_ / kNormThreads;
   b_.Barrier();  // scales of the rows before may still be read
-  b_.For(b_.I32(0), b_.I32(heads), b_.I32(at_once), [&](Val first) {
+  b_.For(b_.I32(0), b_.I32(heads), b_.I32(teams * at_once), [&](Val first_of_all) {
+    const Val first = teams == 1 ? first_of_all : first_of_all + DivU(b_.Thread(), kNormThreads) * at_once;
     std::vector<Val> sums;
     for (const Val& source : sources) {
       for (int i = 0; i < at_once; ++i) {
         const Val head = MinS(first + i, b_.I32(heads - 1));
-        sums.push_back(OwnSquares(b_, args_.x, ShrU(source, 2) + head * dim, dim));
+        sums.push_back(OwnSquares(b_, norm_thread_, args_.x, ShrU(source, 2) + head * dim, dim));
       }
     }
     sums = (*reducer_)(Reduction::kSum, std::move(sums));
     Val own = sums[0];
-    for (size_t i = 1; i < sums.size(); ++i) own = Select(Eq(b_.Thread(), static_cast<int>(i)), sums[i], own);
+    for (size_t i = 1; i < sums.size(); ++i)
+      own = Select(Eq(norm_thread_, static_cast<int>(i)), sums[i], own);
     const Val head = first + number;
     b_.If(And(LtS(row, b_.I32(at_once_)), LtS(head, b_.I32(heads))), [&] {
       b_.StoreShared(head_scales_, row * heads + head, GatedNormScale(b_, own, dim, args_.norm_eps));
@@ -162,19 +166,22 @@ void MadeRows::MakeHeadScales(const std::vector<Val>& sources) {
 }
 
 std::vector<Val> MadeRows::Scales(const std::vector<Val>& sources, const std::vector<Words>& kept) {
-  if (kept.empty()) return NormScales(b_, *reducer_, args_.x, sources, spec_.k, args_.norm_eps);
+  if (kept.empty()) return NormScales(b_, *reducer_, norm_thread_, args_.x, sources, spec_.k, args_.norm_eps);
   std::vector<NormWords> words;
   words.reserve(kept.size());
   for (const Words& of : kept) words.push_back(of.norm);
-  return NormScales(b_, *reducer_, words, sources.size(), spec_.k, args_.norm_eps);
+  return NormScales(b_, *reducer_, norm_thread_, words, sources.size(), spec_.k, args_.norm_eps);
 }
 
 std::vector<MadeRows::Words> MadeRows::KeepWords(const std::vector<Val>& sources) const {
   std::vector<Words> kept;
   // Of gates there are as many quads again.
-  if (!spec_.int8 || !KeepsQuads(b_.profile(), sources.size() * (gated() ? 2 : 1), spec_.k)) return kept;
-  for (int turn = 0; turn < QuadTurns(spec_.k); ++turn) {
-    const Val at = QuadOfTurn(b_, b_.I32(turn * kThreads), spec_.k).at;
+  // More threads round other quads than those whose squares they add up.
+  if (!spec_.int8 || threads_ != kNormThreads ||
+      !KeepsQuads(b_.profile(), sources.size() * (gated() ? 2 : 1), spec_.k))
+    return kept;
+  for (int turn = 0; turn < QuadTurns(spec_.k, threads_); ++turn) {
+    const Val at = OfTurn(b_.I32(turn * threads_)).at;
     for (const Val& source : sources) kept.push_back(LoadWords(source, at));
   }
   b_.BeginLoads();
@@ -184,29 +191,29 @@ std::vector<MadeRows::Words> MadeRows::KeepWords(const std::vector<Val>& sources
 void MadeRows::Round(Val row, const std::vector<Val>& sources, const std::vector<Val>& scales,
                      const std::vector<Words>& kept) {
   if (!kept.empty()) {
-    for (int turn = 0; turn < QuadTurns(spec_.k); ++turn) {
-      RoundTurn(row, QuadOfTurn(b_, b_.I32(turn * kThreads), spec_.k),
-                &kept[static_cast<size_t>(turn) * sources.size()], scales);
+    for (int turn = 0; turn < QuadTurns(spec_.k, threads_); ++turn) {
+      RoundTurn(row, OfTurn(b_.I32(turn * threads_)), &kept[static_cast<size_t>(turn) * sources.size()],
+                scales);
     }
     return;
   }
   const auto load = [&](Val first, std::vector<Val>& to) {
-    const Val at = QuadOfTurn(b_, first, spec_.k).at;
+    const Val at = OfTurn(first).at;
     for (const Val& source : sources) AppendWords(LoadWords(source, at), to);
   };
   // All threads go round together: the quantizer has barriers. carried: what was loaded for the turns ahead.
   const size_t of_row = gated() ? 3 : norms() ? 2 : 1, of_turn = sources.size() * of_row;
-  const int ahead = TurnsAhead(b_.profile(), of_turn, QuadTurns(spec_.k));
+  const int ahead = TurnsAhead(b_.profile(), of_turn, QuadTurns(spec_.k, threads_));
   std::vector<Val> begun;
-  for (int turn = 0; turn < ahead; ++turn) load(b_.I32(turn * kThreads), begun);
-  b_.For(b_.I32(0), b_.I32(static_cast<int32_t>(spec_.k / 4)), b_.I32(kThreads), begun,
+  for (int turn = 0; turn < ahead; ++turn) load(b_.I32(turn * threads_), begun);
+  b_.For(b_.I32(0), b_.I32(static_cast<int32_t>(spec_.k / 4)), b_.I32(threads_), begun,
          [&](Val first, const std::vector<Val>& carried) {
            std::vector<Val> loaded = carried;
-           load(first + ahead * kThreads, loaded);
+           load(first + ahead * threads_, loaded);
            std::vector<Words> words;
            words.reserve(sources.size());
            for (size_t i = 0; i < sources.size(); ++i) words.push_back(WordsAt(loaded, i * of_row));
-           RoundTurn(row, QuadOfTurn(b_, first, spec_.k), words.data(), scales);
+           RoundTurn(row, OfTurn(first), words.data(), scales);
            return std::vector<Val>(loaded.begin() + static_cast<std::ptrdiff_t>(of_turn), loaded.end());
          });
 }

@@ -65,7 +65,7 @@ class MadeRows final : public LinearInput {
   // large: they lie there.
   // `products`: for Product instead of sums of codes.
   MadeRows(Builder& b, const LinearSpec& spec, const LinearArgs& args, int rows, int later, bool products);
-  // With the later ones.
+  // With the later ones, which lie elsewhere where the rows are read in several rounds.
   static int SharedWords(const LinearSpec& spec, const Profile& profile, int rows, int later);
   // Where int8 rows are; null for others. All threads have read them before something is stored there.
   const Shared* Reusable() const { return spec_.int8 ? &made_ : nullptr; }
@@ -97,6 +97,7 @@ class MadeRows final : public LinearInput {
   // From one row to the next.
   static int RowWords(const LinearSpec& spec, const Profile& profile, int rows);
   Val Place(Val row, Val number) const;
+  TurnQuad OfTurn(Val first) const { return QuadOfTurn(b_, b_.Thread(), first, spec_.k); }
   // Four columns of a row as they lie in memory; gate: kGatedNormed.
   struct Words {
     NormWords norm;
@@ -129,7 +130,8 @@ class MadeRows final : public LinearInput {
   Builder& b_;
   const LinearSpec& spec_;
   const LinearArgs& args_;
-  const int count_, at_once_, row_words_;
+  const int count_, at_once_, row_words_, threads_;
+  const Val norm_thread_;  // the thread's index among its kNormThreads
   const bool products_;
   std::optional<Reducer> reducer_;
   std::optional<RowQuantizer> quantizer_;

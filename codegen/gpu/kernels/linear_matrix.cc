@@ -348,8 +348,9 @@ void EmitTiled(Builder& b, const LinearSpec& spec, int tile_rows, int row_tiles)
     const StoredFragments x(b, spec, args, first_row, fragments);
     const std::vector<Val> groups = GroupOffsets(spec, args, first_unit);
     const std::vector<Val> sums =
-        SumParts(b, spec, size_t{2} * static_cast<size_t>(fragments) * kLaneSums,
-                 [&](Val low, Val high) { return MatrixPart(b, spec, args.w, groups, x, low, high); });
+        SumParts(b, spec, size_t{2} * static_cast<size_t>(fragments) * kLaneSums, [&](Val low, Val high) {
+          return MatrixPart(b, spec, args.w, groups, x, low, NotSeenThrough(high, args.y_row_bytes));
+        });
     for (int f = 0; f < fragments; ++f) {
       for (int i = 0; i < kLaneSums; ++i) {
         Val both[2] = {sums[f * kLaneSums + i], sums[(fragments + f) * kLaneSums + i]};
@@ -360,44 +361,83 @@ void EmitTiled(Builder& b, const LinearSpec& spec, int tile_rows, int row_tiles)
   });
 }
 
+// Parts whose sums lie in workgroup memory at a time. All numbers of more parts are multiples of it.
+int PartsAtOnce(const LinearSpec& spec) {
+  return std::min(spec.parts(), 8);
+}
+
 int SumsEach(int tile_rows) {
   return 2 * (tile_rows / kFragmentRows) * kLaneSums;
 }
 
+// What a split tile's subgroups leave of a part, and what they make of the parts.
+class SplitPartials {
+ public:
+  SplitPartials(Builder& b, const LinearSpec& spec, int tile_rows)
+      : b_(b),
+        at_once_(PartsAtOnce(spec)),
+        fragments_(tile_rows / kFragmentRows),
+        words_(SumsEach(tile_rows) * kSubgroup),
+        memory_(b.AllocShared(Type::kF32, at_once_ * words_)) {}
+
+  // `part`: of those that lie there at a time.
+  void Store(Val part, const std::vector<Val>& sums) const {
+    for (size_t i = 0; i < sums.size(); ++i)
+      b_.StoreShared(memory_, part * words_ + lane_ + (i * kSubgroup), sums[i]);
+  }
+  // To `sums`, [fragment][group]: one of the kLaneSums per subgroup.
+  std::vector<Val> AddTo(std::vector<Val> sums) const {
+    for (int f = 0; f < fragments_; ++f) {
+      for (int g = 0; g < 2; ++g) {
+        Val& sum = sums[static_cast<size_t>(2 * f + g)];
+        const Val from = (ShrU(b_.Thread(), 5) + (g * fragments_ + f) * kLaneSums) * kSubgroup + lane_;
+        for (int p = 0; p < at_once_; ++p) sum = sum + b_.LoadShared(memory_, from + p * words_);
+      }
+    }
+    return sums;
+  }
+
+ private:
+  Builder& b_;
+  const int at_once_, fragments_, words_;
+  const Shared memory_;
+  const Val lane_ = b_.Thread() & (kSubgroup - 1);
+};
+
 void EmitSplit(Builder& b, const LinearSpec& spec, int tile_rows) {
   const LinearArgs args(b, spec, tile_rows);
   const MatrixLane place(b);
-  const int parts = spec.parts(), fragments = tile_rows / kFragmentRows;
-  const int sums_each = SumsEach(tile_rows);
-  const Val subgroup = ShrU(b.Thread(), 5), lane = b.Thread() & (kSubgroup - 1);
+  const int at_once = PartsAtOnce(spec), fragments = tile_rows / kFragmentRows;
+  const Val subgroup = ShrU(b.Thread(), 5);
   const Val first_unit = b.BlockX() * UnitsOfPair(spec), first_row = args.first_row;
-  const Shared partial = b.AllocShared(Type::kF32, parts * sums_each * kSubgroup);
+  const SplitPartials partials(b, spec, tile_rows);
   b.If(LtS(first_row, args.rows), [&] {
     const StoredFragments x(b, spec, args, first_row, fragments);
     const std::vector<Val> groups = GroupOffsets(spec, args, first_unit);
-    b.For(subgroup, b.I32(parts), b.I32(kSubgroups), [&](Val part) {
-      const std::vector<Val> sums =
-          MatrixPart(b, spec, args.w, groups, x, PartLow(spec, part), PartHigh(spec, part));
-      const Val to = part * (sums_each * kSubgroup) + lane;
-      for (size_t i = 0; i < sums.size(); ++i) {
-        b.StoreShared(partial, to + (i * kSubgroup), sums[i]);
-      }
-    });
-    b.Barrier();
-    // One of the kLaneSums per subgroup.
+    const auto round = [&](Val first, const std::vector<Val>& carried) {
+      b.For(subgroup, b.I32(at_once), b.I32(kSubgroups), [&](Val part) {
+        partials.Store(part, MatrixPart(b, spec, args.w, groups, x, PartLow(spec, first + part),
+                                        PartHigh(spec, first + part)));
+      });
+      b.Barrier();
+      return partials.AddTo(carried);
+    };
+    std::vector<Val> sums(2 * static_cast<size_t>(fragments), b.F32(0.f));
+    if (at_once == spec.parts()) {
+      sums = round(b.I32(0), sums);
+    } else {
+      sums = b.For(b.I32(0), b.I32(spec.parts()), b.I32(at_once), sums,
+                   [&](Val first, const std::vector<Val>& carried) {
+                     std::vector<Val> all = round(first, carried);
+                     b.Barrier();
+                     return all;
+                   });
+    }
     const Val row = first_row + place.quad * 2 + (subgroup & 1);
     const Val column = SumColumn(spec, place, ShrU(subgroup, 1));
-    for (int f = 0; f < fragments; ++f) {
-      Val sums[2];
-      for (int g = 0; g < 2; ++g) {
-        sums[g] = b.F32(0.f);
-        const Val from = (subgroup + (g * fragments + f) * kLaneSums) * kSubgroup + lane;
-        for (int p = 0; p < parts; ++p) {
-          sums[g] = sums[g] + b.LoadShared(partial, from + p * (sums_each * kSubgroup));
-        }
-      }
-      StorePair(b, spec, args, first_unit, row + kFragmentRows * f, column, sums);
-    }
+    for (int f = 0; f < fragments; ++f)
+      StorePair(b, spec, args, first_unit, row + kFragmentRows * f, column,
+                &sums[2 * static_cast<size_t>(f)]);
   });
 }
 static_assert(kSubgroups == kLaneSums);
@@ -435,7 +475,8 @@ Launch LinearMatrixSplit(const LinearSpec& spec, int tile_rows, int64_t units, i
   launch.emit = [spec, tile_rows](Builder& b) { EmitSplit(b, spec, tile_rows); };
   launch.workgroup_size = kThreads;
   launch.beside = true;
-  launch.shared_bytes = 4 * (spec.parts() * SumsEach(tile_rows) * kSubgroup + LinearArgs::SharedWords(spec));
+  launch.shared_bytes =
+      4 * (PartsAtOnce(spec) * SumsEach(tile_rows) * kSubgroup + LinearArgs::SharedWords(spec));
   launch.grid[0] = static_cast<uint32_t>(CeilDiv(units, UnitsOfPair(spec)));
   launch.grid[1] = static_cast<uint32_t>(spec.row_tiles(rows, tile_rows));
   return launch;

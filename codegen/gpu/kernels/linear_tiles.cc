@@ -11,15 +11,19 @@ namespace qcc::gpu {
 namespace {
 
 constexpr int kThreads = kLinearThreads;
-constexpr int kLanes = 16;  // threads side by side, one matrix row each
-constexpr int kSlots = kThreads / kLanes;
-constexpr int kSubgroups = kThreads / kMatrixSubgroup;
-static_assert(kSlots == 2 * kSubgroups);
-// Such a launch has at most a few workgroups for each multiprocessor; 96 registers for a thread are enough.
-constexpr int kMatrixAtOnce = 5;
+constexpr int kLanes = 16;                 // threads side by side, one matrix row each
+constexpr int kSlots = kThreads / kLanes;  // of a workgroup of kThreads
+// Registers of a thread, from which Launch::at_once follows. Of matrix units: such a launch has at most a few
+// workgroups for each multiprocessor. Where more is multiplied than int8 or halves: 128.
+constexpr int kMatrixRegisters = 96, kMatrixFloatRegisters = 128;
 // Of threads that load words ahead (kWordsAhead): ptxas 13.0 spills where it is not told that they may have
-// 128 registers.
-constexpr int kSplitAtOnce = 4;
+// so many. One row in a workgroup of more than kThreads needs fewer; then the 384 workgroups of gate and up
+// of 6144 columns all run at once on the 132 multiprocessors of an H100.
+constexpr int kSplitRegisters = 128, kWideRegisters = 80;
+int AtOnce(int registers, int threads) {
+  constexpr int kOfMultiprocessor = 65536;
+  return std::max(kOfMultiprocessor / (registers * threads), 1);
+}
 
 // acc + the product of 32 columns: integer dot products per scale, exact, then scales in f32.
 Val Int8Product(Builder& b, const PackedRow& row, const std::vector<Val>& codes,
@@ -72,6 +76,8 @@ std::vector<LoadedChunk> LoadChunks(Builder& b, const std::vector<PackedRow>& ro
 // whose parts have 14 chunks, it waits three times. As many words at most as leave it within 128 registers.
 // Drivers of Vulkan keep loads where code has them: Mesa's compiler for AMD's chips waited in every chunk.
 constexpr int kWordsAhead = 40, kMostChunksAhead = 5, kMostLongChunks = 2, kMostRowsAhead = 2;
+// Of two groups by a thread that has kWideRegisters.
+constexpr int kWordsAheadOfWide = 20;
 // Words of four columns of f32 rows that are loaded before the first is used.
 constexpr int kQuadsAhead = 8;
 bool LoadsTogether(const Profile& profile, const LinearSpec& spec, Loading loading) {
@@ -88,7 +94,9 @@ int ChunksAhead(const Profile& profile, const LinearSpec& spec, size_t groups, s
   const int64_t code = profile.loads_ahead == LoadsAhead::kLittleCode && much
                            ? kMostLongChunks / static_cast<int64_t>(groups)
                            : kMostChunksAhead;
-  const int64_t most = std::clamp<int64_t>(kWordsAhead / words, 1, std::max<int64_t>(code, 1));
+  const bool wide = groups == 2 && rows == 1 && spec.split_threads(profile) > kThreads;
+  const int64_t most =
+      std::clamp<int64_t>((wide ? kWordsAheadOfWide : kWordsAhead) / words, 1, std::max<int64_t>(code, 1));
   const int64_t chunks = spec.chunks_per_part();
   return static_cast<int>(CeilDiv(chunks, CeilDiv(chunks, most)));
 }
@@ -228,29 +236,36 @@ std::vector<XRow> Inputs(const LinearArgs& args, Val first, int count) {
 }
 
 // Of workgroup memory.
-int SplitWords(const LinearSpec& spec, int tile_rows) {
-  return spec.groups_per_unit() * tile_rows * kThreads;
+int SplitWords(const LinearSpec& spec, int tile_rows, int threads) {
+  return spec.groups_per_unit() * tile_rows * threads;
 }
 
-// Of these, of a launch that leaves UnitKeys: a key of each element.
-int KeyWords(const LinearSpec& spec, int tile_rows) {
-  return spec.unit_keys ? kLanes * (kSlots / spec.parts()) * tile_rows : 0;
+// Units of a workgroup of `threads`.
+int UnitsHere(const LinearSpec& spec, int threads) {
+  return std::max(threads / kLanes / spec.parts(), 1);
+}
+
+// Of workgroup memory, of a launch that leaves UnitKeys: a key of each element.
+int KeyWords(const LinearSpec& spec, int tile_rows, int threads) {
+  return spec.unit_keys ? kLanes * UnitsHere(spec, threads) * tile_rows : 0;
 }
 
 // Whose products they are of a split kernel.
 enum class Units : uint8_t { kThreads, kMatrix };
 
 // 16 threads, or a subgroup's matrix units in two turns at once, have a part; the parts of a unit meet in
-// workgroup memory.
+// workgroup memory. Where a workgroup has threads for some of them only, it comes back for the others.
 class SplitKernel {
  public:
   SplitKernel(Builder& b, const LinearSpec& spec, Units units, int tile_rows)
       : b_(b), spec_(spec), of_matrix_(units == Units::kMatrix), tile_rows_(tile_rows) {
-    const int words = SplitWords(spec, tile_rows);
-    if (spec.making != Making::kNothing) made_.emplace(b, spec_, args_, tile_rows, words, of_matrix_);
-    reuses_ = made_ && made_->Reusable();
+    const int words = SplitWords(spec, tile_rows, threads_);
+    // Rows that are read again may not be overwritten.
+    reuses_ = spec.making != Making::kNothing && spec.int8 && rounds_ == 1;
+    if (spec.making != Making::kNothing)
+      made_.emplace(b, spec_, args_, tile_rows, reuses_ ? words : 0, of_matrix_);
     partial_ = reuses_ ? *made_->Reusable() : b.AllocShared(Type::kF32, words);
-    if (spec.unit_keys) keys_ = b.AllocShared(Type::kI32, KeyWords(spec, tile_rows));
+    if (spec.unit_keys) keys_ = b.AllocShared(Type::kI32, KeyWords(spec, tile_rows, threads_));
   }
   void Emit() {
     if (Awaits(spec_)) {
@@ -263,13 +278,17 @@ class SplitKernel {
     }
     b_.If(LtS(args_.first_row, args_.rows), [&] {
       if (made_) made_->Make();
-      if (of_matrix_) {
-        StoreMatrixParts();
+      if (rounds_ > 1) {
+        FinishRounds();
       } else {
-        StoreParts();
+        if (of_matrix_) {
+          StoreMatrixParts();
+        } else {
+          StoreParts(slot_, begun_.empty() ? nullptr : &begun_);
+        }
+        b_.Barrier();
+        for (int begin = 0; begin < elements_; begin += threads_) Finish(thread_ + begin);
       }
-      b_.Barrier();
-      for (int begin = 0; begin < elements_; begin += kThreads) Finish(begin);
       if (spec_.unit_keys) LeaveKeys();
     });
   }
@@ -286,11 +305,21 @@ class SplitKernel {
   }
   void PrefetchWeights();
   void PrefetchNorm();
-  void StoreParts();
+  // Of the parts of `slot` (i32), the thread's in this round.
+  void StoreParts(Val slot, const std::vector<LoadedChunk>* begun);
   void StoreMatrixParts();
+  void FinishRounds();
   // Sums [turn][group][kLaneSums] of the subgroup's slots.
   std::vector<Val> MatrixParts(Val subgroup, const MatrixInput& x) const;
-  void Finish(int begin);
+  // An element of those of the workgroup: lane, unit, row, fastest first.
+  struct Element {
+    Val number, local, row;
+  };
+  Element ElementOf(Val number) const;
+  // `sums`, of each group, and behind them the parts that lie in workgroup memory.
+  std::vector<Val> AddPartials(const Element& element, std::vector<Val> sums);
+  void Finish(Val number);
+  void Finish(const Element& element, const std::vector<Val>& sums);
   void LeaveKeys();
   // `element`: of the parts' sums.
   void StorePartial(Val element, Val sum) {
@@ -302,16 +331,20 @@ class SplitKernel {
   }
   // Byte offsets of a slot's groups. Threads of a unit beyond the last go along with it, for the barrier.
   std::vector<Val> Groups(Val slot) const;
+  Val PartOf(Val slot) const { return units_here_ == 1 ? slot : slot & (parts_ - 1); }
 
   Builder& b_;
   const LinearSpec& spec_;
   const bool of_matrix_;
   const int tile_rows_;
   const LinearArgs args_{b_, spec_, tile_rows_};
+  const int threads_ = spec_.split_threads(b_.profile()), slots_ = threads_ / kLanes,
+            subgroups_ = threads_ / kMatrixSubgroup;
   const int parts_ = spec_.parts(), groups_ = spec_.groups_per_unit();
-  const int units_here_ = kSlots / parts_, elements_ = kLanes * units_here_ * tile_rows_;
+  // Times that a workgroup goes over its slots, which are all of one unit where it is more than once.
+  const int rounds_ = spec_.split_rounds(b_.profile()), parts_here_ = std::min(parts_, slots_);
+  const int units_here_ = UnitsHere(spec_, threads_), elements_ = kLanes * units_here_ * tile_rows_;
   const Val thread_ = b_.Thread(), lane_ = thread_ & (kLanes - 1), slot_ = ShrU(thread_, 4);
-  const Val part_ = slot_ & (parts_ - 1);
   const Val first_unit_ = b_.BlockX() * units_here_;
   std::optional<MadeRows> made_;
   std::vector<LoadedChunk> begun_;
@@ -320,18 +353,19 @@ class SplitKernel {
 };
 
 std::vector<Val> SplitKernel::Groups(Val slot) const {
-  const Val unit = MinS(first_unit_ + DivU(slot, parts_), args_.units - 1);
+  const Val unit = units_here_ == 1 ? first_unit_ : MinS(first_unit_ + DivU(slot, parts_), args_.units - 1);
   std::vector<Val> offsets;
   for (int g = 0; g < groups_; ++g) offsets.push_back((unit * groups_ + g) * spec_.group_bytes());
   return offsets;
 }
 
 void SplitKernel::BeginParts() {
-  if (of_matrix_ || !IsBlockFormat(spec_.format)) return;
+  if (of_matrix_ || rounds_ > 1 || !IsBlockFormat(spec_.format)) return;
   const int ahead = ChunksAhead(b_.profile(), spec_, static_cast<size_t>(groups_),
                                 static_cast<size_t>(tile_rows_), Loading::kTogether);
   if (ahead == 1) return;
-  begun_ = LoadChunks(b_, Rows(b_, spec_, args_.w, lane_, Groups(slot_)), PartLow(spec_, part_), ahead);
+  begun_ =
+      LoadChunks(b_, Rows(b_, spec_, args_.w, lane_, Groups(slot_)), PartLow(spec_, PartOf(slot_)), ahead);
 }
 
 constexpr int kLineBytes = 128;
@@ -342,7 +376,7 @@ void SplitKernel::PrefetchWeights() {
   const int64_t chunk_bytes = spec_.group_bytes() / spec_.chunks();
   const Val last = b_.I32(static_cast<int32_t>(spec_.group_bytes() - 4));
   const int64_t begun = static_cast<int64_t>(begun_.size()) / groups_ * chunk_bytes;
-  const Val at = MinS(PartLow(spec_, part_) * chunk_bytes + (lane_ * kLineBytes + begun), last);
+  const Val at = MinS(PartLow(spec_, PartOf(slot_)) * chunk_bytes + (lane_ * kLineBytes + begun), last);
   for (const Val& group : Groups(slot_)) b_.Prefetch(args_.w, group + at);
 }
 
@@ -350,39 +384,54 @@ void SplitKernel::PrefetchWeights() {
 void SplitKernel::PrefetchNorm() {
   const int64_t columns = spec_.making == Making::kGatedNormed ? spec_.norm_dim : spec_.k;
   const int lines = static_cast<int>(CeilDiv(4 * columns, int64_t{kLineBytes}));
-  for (int first = 0; first < lines; first += kThreads)
+  for (int first = 0; first < lines; first += threads_)
     b_.Prefetch(args_.norm_weight, MinS(thread_ + first, b_.I32(lines - 1)) * kLineBytes);
 }
 
-void SplitKernel::StoreParts() {
-  const std::vector<Val> offsets = Groups(slot_);
+void SplitKernel::StoreParts(Val slot, const std::vector<LoadedChunk>* begun) {
+  const std::vector<Val> offsets = Groups(slot);
+  const Val number = PartOf(slot);
   const auto part = [&](const LinearInput& x) {
-    return Part(b_, spec_, args_, lane_, offsets, x, PartLow(spec_, part_), PartHigh(spec_, part_),
-                Loading::kTogether, begun_.empty() ? nullptr : &begun_);
+    return Part(b_, spec_, args_, lane_, offsets, x, PartLow(spec_, number), PartHigh(spec_, number),
+                Loading::kTogether, begun);
   };
   const std::vector<Val> acc =
       made_ ? part(*made_) : part(StoredRows(b_, spec_, args_, Inputs(args_, args_.first_row, tile_rows_)));
   if (reuses_) b_.Barrier();
-  for (size_t i = 0; i < acc.size(); ++i) StorePartial(thread_ + i * kThreads, acc[i]);
+  for (size_t i = 0; i < acc.size(); ++i) StorePartial(thread_ + i * static_cast<size_t>(threads_), acc[i]);
 }
 
-// A subgroup has slot number `subgroup` and the one kSubgroups behind it, side by side: more loads are on
+void SplitKernel::FinishRounds() {
+  const Element element = ElementOf(MinS(thread_, b_.I32(elements_ - 1)));
+  const std::vector<Val> zero(static_cast<size_t>(groups_), b_.F32(0.f));
+  const std::vector<Val> sums =
+      b_.For(b_.I32(0), b_.I32(rounds_), b_.I32(1), zero, [&](Val round, const std::vector<Val>& carried) {
+        StoreParts(slot_ + round * slots_, nullptr);
+        b_.Barrier();
+        std::vector<Val> added = AddPartials(element, carried);
+        b_.Barrier();
+        return added;
+      });
+  b_.If(LtS(thread_, b_.I32(elements_)), [&] { Finish(element, sums); });
+}
+
+// A subgroup has slot number `subgroup` and the one subgroups_ behind it, side by side: more loads are on
 // their way at a time.
 std::vector<Val> SplitKernel::MatrixParts(Val subgroup, const MatrixInput& x) const {
   const auto sums = [&](const std::vector<Val>& groups, Val slot, const std::vector<int64_t>& runs) {
-    const Val part = slot & (parts_ - 1);
+    const Val part = PartOf(slot);
     return MatrixPart(b_, spec_, args_.w, groups, x, PartLow(spec_, part), PartHigh(spec_, part), runs);
   };
   std::vector<Val> groups = Groups(subgroup);
-  const Val second = subgroup + kSubgroups;
+  const Val second = subgroup + subgroups_;
   // Four groups of floats are more than registers hold.
   const bool at_once = spec_.int8 || groups_ == 1;
-  if (at_once && parts_ <= kSubgroups) {  // the same part of another unit
+  if (at_once && parts_ <= subgroups_) {  // the same part of another unit
     for (const Val& group : Groups(second)) groups.push_back(group);
     return sums(groups, subgroup, {0});
   }
   if (at_once && spec_.chunks() % parts_ == 0)
-    return sums(groups, subgroup, {0, kSubgroups * spec_.chunks_per_part()});
+    return sums(groups, subgroup, {0, subgroups_ * spec_.chunks_per_part()});
   // One behind the other: also parts of two lengths.
   std::vector<Val> all = sums(groups, subgroup, {0});
   for (const Val& sum : sums(Groups(second), second, {0})) all.push_back(sum);
@@ -404,30 +453,41 @@ void SplitKernel::StoreMatrixParts() {
       const int group = n / kLaneSums % groups_, turn = n / kLaneSums / groups_;
       const Val row = lane.SumRow(0, sum) + group * tile_rows_;
       const Val column = SumColumn(spec_, lane, sum >> 1);
-      StorePartial(row * kThreads + (subgroup + kSubgroups * turn) * kLanes + column,
+      StorePartial(row * threads_ + (subgroup + subgroups_ * turn) * kLanes + column,
                    sums[static_cast<size_t>(n)]);
     }
   });
 }
 
-// The thread's element of those from number `begin` on: lane, unit, row, fastest first.
-void SplitKernel::Finish(int begin) {
-  const Val element = thread_ + begin;
-  const Val at = DivU(element, kLanes);
-  const Val local = RemU(at, units_here_), row = DivU(at, units_here_);
-  const Val out_unit = first_unit_ + local, out_row = args_.first_row + row;
-  Val inside = And(LtS(out_unit, args_.units), LtS(out_row, args_.rows));
-  if (begin + kThreads > elements_) inside = And(inside, LtS(element, b_.I32(elements_)));
-  b_.If(inside, [&] {
-    std::vector<Val> sums;
-    for (int g = 0; g < groups_; ++g) {
-      Val sum = b_.F32(0.f);
-      const Val from = (row + g * tile_rows_) * kThreads + local * (parts_ * kLanes) + lane_;
-      for (int p = 0; p < parts_; ++p) sum = sum + LoadPartial(from + p * kLanes);
-      sums.push_back(sum);
-    }
+SplitKernel::Element SplitKernel::ElementOf(Val number) const {
+  const Val at = DivU(number, kLanes);
+  return {number, RemU(at, units_here_), DivU(at, units_here_)};
+}
+
+std::vector<Val> SplitKernel::AddPartials(const Element& element, std::vector<Val> sums) {
+  for (int g = 0; g < groups_; ++g) {
+    const Val from =
+        (element.row + g * tile_rows_) * threads_ + element.local * (parts_here_ * kLanes) + lane_;
+    Val& sum = sums[static_cast<size_t>(g)];
+    for (int p = 0; p < parts_here_; ++p) sum = sum + LoadPartial(from + p * kLanes);
+  }
+  return sums;
+}
+
+void SplitKernel::Finish(Val number) {
+  const Element element = ElementOf(number);
+  const auto finish = [&] {
+    Finish(element, AddPartials(element, std::vector<Val>(static_cast<size_t>(groups_), b_.F32(0.f))));
+  };
+  if (elements_ % threads_ == 0) return finish();
+  b_.If(LtS(number, b_.I32(elements_)), finish);
+}
+
+void SplitKernel::Finish(const Element& element, const std::vector<Val>& sums) {
+  const Val out_unit = first_unit_ + element.local, out_row = args_.first_row + element.row;
+  b_.If(And(LtS(out_unit, args_.units), LtS(out_row, args_.rows)), [&] {
     const Val y = StoreLinear(b_, spec_, args_, args_.Output(out_row), (out_unit * kLanes + lane_) * 4, sums);
-    if (spec_.unit_keys) b_.StoreShared(keys_, element, KeyOfLogit(b_.AsI32(y)));
+    if (spec_.unit_keys) b_.StoreShared(keys_, element.number, KeyOfLogit(b_.AsI32(y)));
   });
 }
 
@@ -435,7 +495,7 @@ void SplitKernel::Finish(int begin) {
 void SplitKernel::LeaveKeys() {
   b_.Barrier();
   const int count = elements_ / kLanes;
-  b_.For(thread_, b_.I32(count), b_.I32(kThreads), [&](Val at) {
+  b_.For(thread_, b_.I32(count), b_.I32(threads_), [&](Val at) {
     const Val unit = first_unit_ + RemU(at, units_here_), row = args_.first_row + DivU(at, units_here_);
     b_.If(And(LtS(unit, args_.units), LtS(row, args_.rows)), [&] {
       const Val bits = spec_.some ? ChoosableBits(args_.choosable, unit * kLanes, kLanes) : Val();
@@ -450,16 +510,20 @@ void SplitKernel::LeaveKeys() {
   });
 }
 
-Launch SplitLaunch(const LinearSpec& spec, Units of, int tile_rows, int64_t units, int64_t rows) {
+// registers: of a thread; 0: ptxas decides.
+Launch SplitLaunch(const LinearSpec& spec, const Profile& profile, Units of, int tile_rows, int registers,
+                   int64_t units, int64_t rows) {
+  const int threads = spec.split_threads(profile);
   Launch launch;
   launch.name = spec.name() + (of == Units::kMatrix ? ".mr" : ".r") + std::to_string(tile_rows);
   launch.emit = [spec, of, tile_rows](Builder& b) { SplitKernel(b, spec, of, tile_rows).Emit(); };
   launch.awaits = SplitKernel::Awaits(spec);
-  launch.workgroup_size = kThreads;
+  launch.workgroup_size = threads;
+  if (registers != 0) launch.at_once = AtOnce(registers, threads);
   launch.beside = true;
-  launch.shared_bytes =
-      4 * (SplitWords(spec, tile_rows) + KeyWords(spec, tile_rows) + LinearArgs::SharedWords(spec));
-  launch.grid[0] = static_cast<uint32_t>(CeilDiv(units, kSlots / spec.parts()));
+  launch.shared_bytes = 4 * (SplitWords(spec, tile_rows, threads) + KeyWords(spec, tile_rows, threads) +
+                             LinearArgs::SharedWords(spec));
+  launch.grid[0] = static_cast<uint32_t>(CeilDiv(units, UnitsHere(spec, threads)));
   launch.grid[1] = static_cast<uint32_t>(spec.row_tiles(rows, tile_rows));
   return launch;
 }
@@ -507,17 +571,18 @@ std::vector<Val> LinearPart(Builder& b, const LinearSpec& spec, const LinearArgs
   return Part(b, spec, args, lane, groups, x, low, high, loading, nullptr);
 }
 
-Launch LinearSplit(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows) {
-  Launch launch = SplitLaunch(spec, Units::kThreads, tile_rows, units, rows);
-  if (tile_rows <= kMostRowsAhead) launch.at_once = kSplitAtOnce;
-  return launch;
+Launch LinearSplit(const LinearSpec& spec, const Profile& profile, int tile_rows, int64_t units,
+                   int64_t rows) {
+  const bool wide = tile_rows == 1 && spec.split_threads(profile) > kThreads;
+  const int registers = wide ? kWideRegisters : tile_rows <= kMostRowsAhead ? kSplitRegisters : 0;
+  return SplitLaunch(spec, profile, Units::kThreads, tile_rows, registers, units, rows);
 }
 
-Launch LinearMatrixFew(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows) {
-  Launch launch = SplitLaunch(spec, Units::kMatrix, tile_rows, units, rows);
+Launch LinearMatrixFew(const LinearSpec& spec, const Profile& profile, int tile_rows, int64_t units,
+                       int64_t rows) {
   const bool small = spec.int8 || (TakesHalves(spec.format) && spec.making == Making::kNothing);
-  launch.at_once = small ? kMatrixAtOnce : kMatrixAtOnce - 1;
-  return launch;
+  return SplitLaunch(spec, profile, Units::kMatrix, tile_rows,
+                     small ? kMatrixRegisters : kMatrixFloatRegisters, units, rows);
 }
 
 Launch LinearTiled(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows) {

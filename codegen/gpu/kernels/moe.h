@@ -20,7 +20,7 @@ inline Val GroupBeginAt(int64_t experts, Val i) {
 // slots of a row. `spec` is of kRow, weighted, and adds.
 Launch LinearRowSlots(const LinearSpec& spec, const Profile& profile, int64_t units, int64_t rows);
 // Whether the workgroup has memory for that many slots.
-bool TakesRowSlots(const Profile& profile, int64_t top_k);
+bool TakesRowSlots(const Profile& profile, const LinearSpec& spec);
 
 // The same sums from the products of all slots, [R * top_k][n].
 template <typename T>

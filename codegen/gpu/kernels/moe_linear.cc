@@ -71,7 +71,7 @@ std::vector<Launch> MoeLinearLaunches::All() {
   if (!TakesLinear(spec_)) return RefuseLinear(spec_, expansion_);
   if (!IsServed()) return {};
   if (Adds() && d_.spec.top_k > 1) {
-    if (Few() && TakesRowSlots(expansion_.profile(), d_.spec.top_k)) return {RowSlots()};
+    if (Few() && TakesRowSlots(expansion_.profile(), spec_)) return {RowSlots()};
     return ProductsThenSum();
   }
   return {Products(spec_, *d_.bindings.y)};
@@ -80,7 +80,7 @@ std::vector<Launch> MoeLinearLaunches::All() {
 Launch MoeLinearLaunches::Products(const LinearSpec& of_slots, const Arg& y) const {
   LinearSpec spec = of_slots;
   spec.rows_of = d_.spec.experts == 1 ? RowsOf::kStep : Few() ? RowsOf::kSlot : RowsOf::kExpert;
-  Launch launch = spec.rows_of == RowsOf::kSlot ? LinearSplit(spec, 1, units_, slots_)
+  Launch launch = spec.rows_of == RowsOf::kSlot ? LinearSplit(spec, expansion_.profile(), 1, units_, slots_)
                                                 : ChooseLinear(spec, expansion_.profile(), units_, slots_);
   Finish(launch, spec, y);
   return launch;

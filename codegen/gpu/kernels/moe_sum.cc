@@ -108,8 +108,8 @@ class SumKernel {
 
 }  // namespace
 
-bool TakesRowSlots(const Profile& profile, int64_t top_k) {
-  return top_k * kThreads * 4 <= profile.max_shared;
+bool TakesRowSlots(const Profile& profile, const LinearSpec& spec) {
+  return spec.parts() <= kParts && spec.top_k * kThreads * 4 <= profile.max_shared;
 }
 
 Launch LinearRowSlots(const LinearSpec& spec, const Profile& profile, int64_t units, int64_t rows) {

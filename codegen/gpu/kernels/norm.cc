@@ -41,7 +41,7 @@ class NormKernel {
 
  private:
   void EmitRow();
-  TurnQuad OfTurn(int turn) const { return QuadOfTurn(b_, b_.I32(turn * kThreads), spec_.cols); }
+  TurnQuad OfTurn(int turn) const { return QuadOfTurn(b_, b_.Thread(), b_.I32(turn * kThreads), spec_.cols); }
   void Write(const TurnQuad& quad, const std::vector<Val>& values);
 
   Builder& b_;
@@ -57,19 +57,20 @@ void NormKernel::EmitRow() {
   const Val source = (spec_.out_rows ? OutRow(args_.outs, row_) : row_) * (4 * spec_.cols);
   if (KeepsQuads(b_.profile(), 1, spec_.cols)) {
     std::vector<NormWords> kept;
-    kept.reserve(static_cast<size_t>(QuadTurns(spec_.cols)));
-    for (int turn = 0; turn < QuadTurns(spec_.cols); ++turn)
+    const int turns = QuadTurns(spec_.cols, kThreads);
+    kept.reserve(static_cast<size_t>(turns));
+    for (int turn = 0; turn < turns; ++turn)
       kept.push_back(LoadNorm(b_, args_.x, source, args_.weight, OfTurn(turn).at));
     b_.BeginLoads();
-    const Val scale = NormScales(b_, reducer_, kept, 1, spec_.cols, eps_)[0];
-    for (int turn = 0; turn < QuadTurns(spec_.cols); ++turn)
+    const Val scale = NormScales(b_, reducer_, b_.Thread(), kept, 1, spec_.cols, eps_)[0];
+    for (int turn = 0; turn < turns; ++turn)
       Write(OfTurn(turn), NormQuad(b_, kept[static_cast<size_t>(turn)], scale));
     return;
   }
   const Val scale = NormScale(b_, reducer_, args_.x, source, spec_.cols, eps_);
   // All threads go round together: the quantizer has barriers.
   b_.For(b_.I32(0), b_.I32(static_cast<int32_t>(spec_.cols / 4)), b_.I32(kThreads), [&](Val first) {
-    const TurnQuad quad = QuadOfTurn(b_, first, spec_.cols);
+    const TurnQuad quad = QuadOfTurn(b_, b_.Thread(), first, spec_.cols);
     Write(quad, NormQuad(b_, LoadNorm(b_, args_.x, source, args_.weight, quad.at), scale));
   });
 }
@@ -87,7 +88,7 @@ void NormKernel::Write(const TurnQuad& quad, const std::vector<Val>& values) {
 }  // namespace
 
 Val NormScale(Builder& b, Reducer& reducer, Val x, Val source, int64_t cols, Val eps) {
-  return NormScales(b, reducer, x, {source}, cols, eps)[0];
+  return NormScales(b, reducer, b.Thread(), x, {source}, cols, eps)[0];
 }
 
 namespace {
@@ -96,7 +97,7 @@ namespace {
 constexpr size_t kQuadsAtOnce = 8;
 bool LoadsQuadsTogether(const Profile& profile, size_t rows, int64_t cols) {
   return profile.loads_ahead != LoadsAhead::kNever &&
-         rows * static_cast<size_t>(QuadTurns(cols)) <= kQuadsAtOnce;
+         rows * static_cast<size_t>(QuadTurns(cols, kThreads)) <= kQuadsAtOnce;
 }
 
 // Of a row a thread has four sums of squares, by column modulo 4.
@@ -122,16 +123,16 @@ std::vector<Val> ScalesOfSquares(Builder& b, Reducer& reducer, const std::vector
 
 }  // namespace
 
-std::vector<Val> NormScales(Builder& b, Reducer& reducer, Val x, const std::vector<Val>& sources,
+std::vector<Val> NormScales(Builder& b, Reducer& reducer, Val thread, Val x, const std::vector<Val>& sources,
                             int64_t cols, Val eps) {
   if (LoadsQuadsTogether(b.profile(), sources.size(), cols)) {
     std::vector<NormWords> quads;
-    for (int turn = 0; turn < QuadTurns(cols); ++turn) {
-      const Val at = QuadOfTurn(b, b.I32(turn * kThreads), cols).at;
+    for (int turn = 0; turn < QuadTurns(cols, kThreads); ++turn) {
+      const Val at = QuadOfTurn(b, thread, b.I32(turn * kThreads), cols).at;
       for (const Val& source : sources) quads.push_back(LoadNorm(b, x, source, Val(), at));
     }
     b.BeginLoads();
-    return NormScales(b, reducer, quads, sources.size(), cols, eps);
+    return NormScales(b, reducer, thread, quads, sources.size(), cols, eps);
   }
   const std::vector<Val> zero(4 * sources.size(), b.F32(0.f));
   const auto squares = [&](Val quad, const std::vector<Val>& carried) {
@@ -141,23 +142,24 @@ std::vector<Val> NormScales(Builder& b, Reducer& reducer, Val x, const std::vect
     return acc;
   };
   const std::vector<Val> acc =
-      b.For(b.Thread(), b.I32(static_cast<int32_t>(cols / 4)), b.I32(kThreads), zero, squares);
+      b.For(thread, b.I32(static_cast<int32_t>(cols / 4)), b.I32(kThreads), zero, squares);
   return ScalesOfSquares(b, reducer, acc, cols, eps);
 }
 
-int QuadTurns(int64_t cols) {
-  return static_cast<int>(CeilDiv(cols / 4, int64_t{kThreads}));
+int QuadTurns(int64_t cols, int threads) {
+  return static_cast<int>(CeilDiv(cols / 4, int64_t{threads}));
 }
 
-TurnQuad QuadOfTurn(Builder& b, Val first, int64_t cols) {
-  const Val end = b.I32(static_cast<int32_t>(cols / 4)), number = first + b.Thread();
+TurnQuad QuadOfTurn(Builder& b, Val thread, Val first, int64_t cols) {
+  const Val end = b.I32(static_cast<int32_t>(cols / 4)), number = first + thread;
   return {number, MinS(number, end - 1) << 4, LtS(number, end)};
 }
 
 bool KeepsQuads(const Profile& profile, size_t rows, int64_t cols) {
   constexpr int kMostTurns = 2;
   constexpr size_t kMostRows = 2;
-  return profile.loads_ahead != LoadsAhead::kNever && rows <= kMostRows && QuadTurns(cols) <= kMostTurns;
+  return profile.loads_ahead != LoadsAhead::kNever && rows <= kMostRows &&
+         QuadTurns(cols, kThreads) <= kMostTurns;
 }
 
 int TurnsAhead(const Profile& profile, size_t quads, int turns) {
@@ -166,16 +168,16 @@ int TurnsAhead(const Profile& profile, size_t quads, int turns) {
   return static_cast<int>(std::min(kMost, kQuadsAtOnce / quads));
 }
 
-std::vector<Val> NormScales(Builder& b, Reducer& reducer, const std::vector<NormWords>& kept, size_t rows,
-                            int64_t cols, Val eps) {
+std::vector<Val> NormScales(Builder& b, Reducer& reducer, Val thread, const std::vector<NormWords>& kept,
+                            size_t rows, int64_t cols, Val eps) {
   std::vector<Val> acc(4 * rows, b.F32(0.f));
   const bool whole = cols / 4 % kThreads == 0;
   for (size_t i = 0; i < kept.size(); ++i) {
     const int turn = static_cast<int>(i / rows);
     Val quad = kept[i].x;
     // What comes twice counts as 0, and leaves the sums as they are.
-    if (!whole && turn + 1 == QuadTurns(cols)) {
-      const Val active = QuadOfTurn(b, b.I32(turn * kThreads), cols).active;
+    if (!whole && turn + 1 == QuadTurns(cols, kThreads)) {
+      const Val active = QuadOfTurn(b, thread, b.I32(turn * kThreads), cols).active;
       std::vector<Val> values(4);
       for (int c = 0; c < 4; ++c)
         values[static_cast<size_t>(c)] = Select(active, b.Extract(quad, c), b.F32(0.f));

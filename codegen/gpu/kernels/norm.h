@@ -17,8 +17,9 @@ inline constexpr int kNormThreads = 128;
 // `reducer` is over kNormThreads; all threads of the workgroup must call (barriers).
 Val NormScale(Builder& b, Reducer& reducer, Val x, Val source, int64_t cols, Val eps);
 
-// The same of several rows side by side; `reducer` takes as many values.
-std::vector<Val> NormScales(Builder& b, Reducer& reducer, Val x, const std::vector<Val>& sources,
+// The same of several rows side by side; `reducer` takes as many values. `thread`: the thread's index among
+// its kNormThreads, of which a workgroup may have several times as many: each make all sums.
+std::vector<Val> NormScales(Builder& b, Reducer& reducer, Val thread, Val x, const std::vector<Val>& sources,
                             int64_t cols, Val eps);
 
 // Four columns of the row, and of the weights: `at` is their byte offset in it. With no weights the row is
@@ -29,14 +30,14 @@ struct NormWords {
 NormWords LoadNorm(Builder& b, Val x, Val source, Val weight, Val at);
 std::vector<Val> NormQuad(Builder& b, const NormWords& words, Val scale);
 
-// The threads of a workgroup take the quads of a row in turns; in each the next kNormThreads.
-int QuadTurns(int64_t cols);
+// The threads of a workgroup take the quads of a row in turns; in each the next `threads`.
+int QuadTurns(int64_t cols, int threads);
 // The thread's quad of the turn whose quads begin with number `first`: its number, its byte offset, and
 // whether the row has it. Where it has not, the offset is that of the row's last.
 struct TurnQuad {
   Val number, at, active;
 };
-TurnQuad QuadOfTurn(Builder& b, Val first, int64_t cols);
+TurnQuad QuadOfTurn(Builder& b, Val thread, Val first, int64_t cols);
 
 // Whether a thread keeps its quads of `rows` rows, with the weights', from the sum of squares to what is made
 // of them. It then waits for memory once, where it would wait in every turn of both. Of more rows or turns
@@ -45,9 +46,9 @@ bool KeepsQuads(const Profile& profile, size_t rows, int64_t cols);
 // How many turns ahead of its use a quad is asked for where quads are not kept, in a loop over `turns` of
 // them; 0: with its use.
 int TurnsAhead(const Profile& profile, size_t quads, int turns);
-// NormScales of rows whose quads, [turn][row], the thread has.
-std::vector<Val> NormScales(Builder& b, Reducer& reducer, const std::vector<NormWords>& kept, size_t rows,
-                            int64_t cols, Val eps);
+// NormScales of rows whose quads, [turn][row] of kNormThreads, the thread has.
+std::vector<Val> NormScales(Builder& b, Reducer& reducer, Val thread, const std::vector<NormWords>& kept,
+                            size_t rows, int64_t cols, Val eps);
 
 }  // namespace qcc::gpu
 

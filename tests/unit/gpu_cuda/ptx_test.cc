@@ -78,6 +78,12 @@ std::optional<Assembled> WithoutSpills(const std::string& ptx, const std::string
   return assembled;
 }
 
+// Of a thread, where a multiprocessor has room for as many workgroups as the launch asks for.
+int RegistersFor(const Launch& launch) {
+  constexpr int kOfMultiprocessor = 65536;
+  return kOfMultiprocessor / (launch.at_once * launch.workgroup_size);
+}
+
 class Ptx : public testing::Test {
  protected:
   Ptx() {
@@ -227,10 +233,11 @@ TEST_F(Ptx, KernelsThatOverlapWaitFirst) {
   LinearSpec spec;
   spec.format = Format::Q4_K;
   spec.int8 = true;
-  spec.k = 2048;
-  Launch linear = LinearSplit(spec, 1, 64, 1), of_matrix = LinearMatrixFew(spec, 8, 64, 8);
+  spec.k = 8192;
+  Launch linear = LinearSplit(spec, profile.profile, 1, 64, 1),
+         of_matrix = LinearMatrixFew(spec, profile.profile, 8, 64, 8);
   spec.making = Making::kNormed;
-  Launch normed = LinearSplit(spec, 1, 64, 1);
+  Launch normed = LinearSplit(spec, profile.profile, 1, 64, 1);
   for (Launch* launch : {&linear, &of_matrix, &normed}) launch->args.resize(8);
   for (const Launch& launch : {copy, linear, of_matrix, normed}) {
     SCOPED_TRACE(launch.name);
@@ -342,8 +349,6 @@ TEST_F(Ptx, TheSameTextEveryTime) {
 }
 
 TEST_F(Ptx, LinearOnMatrixUnits) {
-  // Room for five workgroups of few rows, as they ask for.
-  constexpr int kMostOfFew = 96;
   const ProfileInfo& profile = *FindProfile("sm80");
   std::vector<Launch> launches;
   for (const FormatDescription& format : kDescriptions) {
@@ -357,7 +362,8 @@ TEST_F(Ptx, LinearOnMatrixUnits) {
       spec.epilogue = epilogue;
       launches.push_back(LinearMatrixTiled(spec, 32, 64, 128));
       launches.push_back(LinearMatrixSplit(spec, 32, 64, 128));
-      for (int tile_rows : {4, 8}) launches.push_back(LinearMatrixFew(spec, tile_rows, 64, tile_rows));
+      for (int tile_rows : {4, 8})
+        launches.push_back(LinearMatrixFew(spec, profile.profile, tile_rows, 64, tile_rows));
       if (epilogue != Epilogue::Swiglu) continue;
       launches.push_back(LinearMatrixShared(spec, 128, 64, 128));
       if (format.id != Format::Q4_K) continue;
@@ -377,7 +383,7 @@ TEST_F(Ptx, LinearOnMatrixUnits) {
     if (!assembled) continue;
     const auto is = [&](const char* suffix) { return launch.name.find(suffix) != std::string::npos; };
     if (is(".mr")) {
-      EXPECT_LE(Registers(*assembled), kMostOfFew) << assembled->said;
+      EXPECT_LE(Registers(*assembled), RegistersFor(launch)) << assembled->said;
     }
   }
 }
@@ -472,11 +478,11 @@ TEST_F(Ptx, AttentionOnMatrixUnits) {
   }
 }
 
-// Kernels of few rows that do what was a launch of its own. Workgroups of 128 threads find registers: four of
-// linears at a time, each of whose threads waits for up to 40 words of weights, and three of the delta rule,
-// with which 132 multiprocessors have room for 48 heads. The greedy choice has 1024 threads.
+// Kernels of few rows that do what was a launch of its own. Workgroups find registers: as many of linears as
+// ask for it, and three of the delta rule, with which 132 multiprocessors have room for 48 heads. The greedy
+// choice has 1024 threads.
 TEST_F(Ptx, LaunchesThatDoMore) {
-  constexpr int kMostOfLinears = 128, kMostOfRule = 168, kMostOfEightRows = 96, kMostOfChoice = 64;
+  constexpr int kMostOfRule = 168, kMostOfChoice = 64;
   const ProfileInfo& profile = *FindProfile("sm80");
   const Arg somewhere = {Space::kArena, 0, 1 << 20};
   Sandbox box(profile.profile, 8);
@@ -540,10 +546,9 @@ TEST_F(Ptx, LaunchesThatDoMore) {
     const std::string ptx = Emit({launch}, profile);
     const std::optional<Assembled> assembled = WithoutSpills(ptx, profile.chip);
     if (!assembled) continue;
-    const int most = launch.name.starts_with("sample")              ? kMostOfChoice
-                     : !launch.name.starts_with("linear")           ? kMostOfRule
-                     : launch.name.find(".mr") != std::string::npos ? kMostOfEightRows
-                                                                    : kMostOfLinears;
+    const int most = launch.name.starts_with("sample")    ? kMostOfChoice
+                     : !launch.name.starts_with("linear") ? kMostOfRule
+                                                          : RegistersFor(launch);
     EXPECT_LE(Registers(*assembled), most) << assembled->said;
   }
 }

@@ -159,7 +159,15 @@ TEST_P(LinearMakingTest, GivesTheBitsOfALaunchOfItsOwn) {
   std::vector<Shape> shapes = {{block, 1, 1}, {block, 8, 8}, {more, 1, 1},
                                {more, 3, 4},  {more, 1, 2},  {512, 7, 8}};
   if (c.making == Making::kGatedNormed && block == 32) shapes.push_back({1216, 2, 2});
+  // More parts than a usual workgroup has threads for: wider ones, or rows that are read in several rounds.
+  if (c.epilogue == Epilogue::Add) {
+    shapes.push_back({2048, 1, 1});
+    shapes.push_back({3072, 1, 1});
+  }
   for (const Profile& profile : profiles) {
+    // Such rows do not fit into the workgroup memory that every Vulkan device has.
+    if (profile.max_shared > QRT_VULKAN_SHARED_BYTES && c.epilogue == Epilogue::Add)
+      shapes.push_back({3072, 3, 4});
     for (const auto& [k, rows, bucket] : shapes) {
       const std::vector<float> expected = ResultOf(c, profile, k, rows, bucket, true),
                                found = ResultOf(c, profile, k, rows, bucket, false);

@@ -26,7 +26,7 @@ TEST(SharedMatrixTiles, GiveEqualBits) {
     const Problem p(c.format, true, c.epilogue, c.k, c.n, c.rows, {}, c.terms);
     const LinearSpec spec = p.Spec();
     const std::vector<float> expected = RunVariant(
-        p, profile, [&](int64_t u, int64_t r) { return LinearSplit(spec, 8, u, r); }, c.count);
+        p, profile, [&](int64_t u, int64_t r) { return LinearSplit(spec, profile, 8, u, r); }, c.count);
     if (c.count < 0) ExpectNear(p, expected, profile);
     for (int tile_rows : {64, 128}) {
       const std::vector<float> shared = RunVariant(

@@ -106,7 +106,8 @@ TEST_P(LinearTest, VariantsGiveEqualBits) {
         const Problem p(format(), int8, epilogue, FewColumns(), 9 * 16 - 3, 33);
         const LinearSpec spec = p.Spec();
         const auto split = [&](int rows) {
-          return RunVariant(p, profile, [&](int64_t u, int64_t r) { return LinearSplit(spec, rows, u, r); });
+          return RunVariant(p, profile,
+                            [&](int64_t u, int64_t r) { return LinearSplit(spec, profile, rows, u, r); });
         };
         const std::vector<float> one = split(1);
         ExpectNear(p, one, profile);
@@ -126,11 +127,11 @@ TEST_P(Int8LinearTest, MatrixUnitsGiveEqualBits) {
   const auto check = [&](const Problem& p) {
     const LinearSpec spec = p.Spec();
     const std::vector<float> expected =
-        RunVariant(p, profile, [&](int64_t u, int64_t r) { return LinearSplit(spec, 8, u, r); });
+        RunVariant(p, profile, [&](int64_t u, int64_t r) { return LinearSplit(spec, profile, 8, u, r); });
     ExpectNear(p, expected, profile);
     for (int tile_rows : {4, 8}) {
       const std::vector<float> few = RunVariant(
-          p, profile, [&](int64_t u, int64_t r) { return LinearMatrixFew(spec, tile_rows, u, r); });
+          p, profile, [&](int64_t u, int64_t r) { return LinearMatrixFew(spec, profile, tile_rows, u, r); });
       ExpectSameBits(expected, few, p.Name(profile) + " few " + std::to_string(tile_rows));
     }
     for (int tile_rows : {8, 16, 32}) {
@@ -187,8 +188,8 @@ TEST_P(Int8LinearTest, CooperativeMatricesGiveEqualBits) {
       const Problem terms(format(), true, epilogue, FewColumns(), 16, 17, {}, 2);
       for (const Problem* p : {&alone, &many, &whole, &terms}) {
         const LinearSpec spec = p->Spec();
-        const std::vector<float> expected =
-            RunVariant(*p, profile, [&](int64_t u, int64_t r) { return LinearSplit(spec, 8, u, r); });
+        const std::vector<float> expected = RunVariant(
+            *p, profile, [&](int64_t u, int64_t r) { return LinearSplit(spec, profile, 8, u, r); });
         ExpectNear(*p, expected, profile);
         const std::vector<float> tiled =
             RunVariant(*p, profile, [&](int64_t u, int64_t r) { return LinearCooperative(spec, u, r); });

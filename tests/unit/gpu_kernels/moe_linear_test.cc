@@ -290,14 +290,16 @@ TEST_P(MoeLinear, VariantsGiveEqualBits) {
   const Shape shape{
       .format = Format::Q4_K, .epilogue = GetParam(), .k = 512, .n = 80, .experts = 4, .top_k = top_k};
   for (int rows : {1, 4, 8}) {
-    CheckVariant(shape, Named("sg32-dot"),
-                 [&](const LinearSpec& s, int64_t u, int64_t r) { return LinearSplit(s, rows, u, r); });
+    CheckVariant(shape, Named("sg32-dot"), [&](const LinearSpec& s, int64_t u, int64_t r) {
+      return LinearSplit(s, Named("sg32-dot"), rows, u, r);
+    });
     CheckVariant(shape, Named("sg32-dot"),
                  [&](const LinearSpec& s, int64_t u, int64_t r) { return LinearTiled(s, rows, u, r); });
   }
   for (int rows : {4, 8}) {
-    CheckVariant(shape, Named("sm80"),
-                 [&](const LinearSpec& s, int64_t u, int64_t r) { return LinearMatrixFew(s, rows, u, r); });
+    CheckVariant(shape, Named("sm80"), [&](const LinearSpec& s, int64_t u, int64_t r) {
+      return LinearMatrixFew(s, Named("sm80"), rows, u, r);
+    });
   }
   for (int rows : {8, 16, 32}) {
     CheckVariant(shape, Named("sm80"),

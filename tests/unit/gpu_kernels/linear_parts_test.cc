@@ -1,0 +1,91 @@
+// Matrices whose columns are cut into more parts than a usual workgroup has threads for: a workgroup of the
+// split variants has more threads, or comes back for the other parts. Equal bits whatever the variant.
+#include <utility>
+
+#include "codegen/gpu/kernels/linear.h"
+#include "tests/unit/gpu_kernels/linear_problem.h"
+
+namespace qcc::gpu {
+namespace {
+
+TEST(LinearParts, AreEvenAndNotShort) {
+  const auto of = [](int64_t k) {
+    const LinearSpec spec = {.format = Format::Q4_K, .int8 = true, .k = k};
+    const auto threads = [&](const char* profile) {
+      return spec.split_threads(FindProfile(profile)->profile);
+    };
+    EXPECT_EQ(spec.split_rounds(FindProfile("sm80")->profile), 1) << k;
+    EXPECT_EQ(threads("sg32-dot") * spec.split_rounds(FindProfile("sg32-dot")->profile), threads("sm80"))
+        << k;
+    return std::pair(spec.parts(), threads("sm80"));
+  };
+  EXPECT_EQ(of(32), std::pair(1, 128));
+  EXPECT_EQ(of(256), std::pair(8, 128));
+  EXPECT_EQ(of(1024), std::pair(8, 128));
+  EXPECT_EQ(of(2048), std::pair(16, 256));
+  EXPECT_EQ(of(2560), std::pair(16, 256));
+  EXPECT_EQ(of(3072), std::pair(24, 384));
+  EXPECT_EQ(of(3584), std::pair(16, 256));
+  EXPECT_EQ(of(6144), std::pair(32, 512));
+  EXPECT_EQ(of(2304), std::pair(8, 128)) << "72 chunks are no multiple of 16";
+}
+
+struct Case {
+  Format format;
+  bool int8;
+  Epilogue epilogue;
+  int64_t k;
+};
+
+class LinearPartsTest : public testing::TestWithParam<Case> {};
+
+TEST_P(LinearPartsTest, VariantsGiveEqualBits) {
+  const Case& c = GetParam();
+  // An odd number of groups; rows that fill no tile.
+  const Problem p(c.format, c.int8, c.epilogue, c.k, 3 * 16 - 3, 9);
+  const LinearSpec spec = p.Spec();
+  std::vector<float> expected;
+  const auto check = [&](const char* name, const std::string& variant, const auto& make) {
+    const Profile& profile = FindProfile(name)->profile;
+    const std::vector<float> y =
+        RunVariant(p, profile, [&](int64_t u, int64_t r) { return make(profile, u, r); });
+    if (expected.empty()) {
+      expected = y;
+      ExpectNear(p, y, profile);
+    }
+    ExpectSameBits(expected, y, p.Name(profile) + " " + variant);
+  };
+  for (const char* name : {"sm61", "sg32-dot", "none"}) {
+    for (int rows : {1, 4, 8}) {
+      check(name, "split " + std::to_string(rows),
+            [&](const Profile& of, int64_t u, int64_t r) { return LinearSplit(spec, of, rows, u, r); });
+    }
+  }
+  check("sg32-dot", "tiled",
+        [&](const Profile&, int64_t u, int64_t r) { return LinearTiled(spec, 4, u, r); });
+  if (!c.int8) return;
+  for (int rows : {4, 8}) {
+    check("sm80", "few " + std::to_string(rows),
+          [&](const Profile& of, int64_t u, int64_t r) { return LinearMatrixFew(spec, of, rows, u, r); });
+  }
+  for (int rows : {8, 32}) {
+    check("sm80", "matrix tiled " + std::to_string(rows),
+          [&](const Profile&, int64_t u, int64_t r) { return LinearMatrixTiled(spec, rows, u, r); });
+    check("sm80", "matrix split " + std::to_string(rows),
+          [&](const Profile&, int64_t u, int64_t r) { return LinearMatrixSplit(spec, rows, u, r); });
+  }
+  check("sm80", "shared",
+        [&](const Profile&, int64_t u, int64_t r) { return LinearMatrixShared(spec, 64, u, r); });
+  check("sg32-matrix32", "cooperative",
+        [&](const Profile&, int64_t u, int64_t r) { return LinearCooperative(spec, u, r); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, LinearPartsTest,
+                         testing::Values(Case{Format::Q4_K, true, Epilogue::Swiglu, 2048},
+                                         Case{Format::Q8_0, true, Epilogue::Store, 3072},
+                                         Case{Format::Q6_K, true, Epilogue::Add, 6144},
+                                         Case{Format::Q4_K, false, Epilogue::Store, 2048},
+                                         Case{Format::Q8_0, false, Epilogue::Swiglu, 4096}));
+
+}  // namespace
+}  // namespace qcc::gpu
