@@ -199,6 +199,11 @@ std::string CannotRun(const Target& target) {
   return code.ok() ? "" : Absent(code.status());
 }
 
+bool MultipliesFloatsOnMatrixUnits(const Target& target) {
+  const gpu::ProfileInfo* info = gpu::FindProfile(target.variant);
+  return info != nullptr && info->profile.matrix.kind == gpu::MatrixUnits::Kind::kMma;
+}
+
 Suite::Suite(std::string suite_name, std::vector<Case> cases, int64_t vocab)
     : name(std::move(suite_name)), vocab(vocab), logits_stride(layouts::AlignUp(vocab, layouts::kGroupRows)) {
   mlir::MLIRContext context;

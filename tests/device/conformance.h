@@ -35,6 +35,9 @@ std::vector<Target> AllTargets();
 std::vector<Target> GpuTargets();
 // Why this machine cannot run the target; empty if it can.
 std::string CannotRun(const Target& target);
+// Whether `linear` of float weights is made on matrix units there, whose sums each chip rounds in its own
+// way.
+bool MultipliesFloatsOnMatrixUnits(const Target& target);
 
 using Bytes = std::vector<uint8_t>;
 template <typename T>
