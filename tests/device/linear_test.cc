@@ -1,5 +1,6 @@
 // embed and linear on every device: all formats, both numerics, every epilogue and bucket.
 #include <algorithm>
+#include <cmath>
 
 #include "dialects/formats/descriptions.h"
 #include "dialects/layouts/layouts.h"
@@ -248,6 +249,19 @@ const Suite& EmbedSuite() {
   return *suite;
 }
 
+// The same bits. But Vulkan may take a subnormal number for a zero of its sign unless a module asks to keep
+// them, which ours do not, since drivers need not be able to. NVIDIA's 580 and Mesa 26 do so, and mxfp4's
+// scales reach down to 2^-127.
+testing::AssertionResult SameValues(const std::vector<float>& got, const std::vector<float>& want,
+                                    const Target& target) {
+  if (got.size() != want.size()) return SameBits(AsBytes(got), AsBytes(want));
+  std::vector<float> taken = want;
+  for (size_t i = 0; i < want.size() && target.device == "vulkan"; ++i) {
+    if (std::fpclassify(want[i]) == FP_SUBNORMAL && got[i] == 0.f) taken[i] = std::copysign(0.f, want[i]);
+  }
+  return SameBits(AsBytes(got), AsBytes(taken));
+}
+
 // f32 values of rows: as the formats' decoder gives them, bit for bit.
 TEST_P(LinearConformance, Embed) {
   QCC_OPEN_OR_SKIP(lab, EmbedSuite());
@@ -267,7 +281,8 @@ TEST_P(LinearConformance, Embed) {
         step.sequences = {{nullptr, 0, static_cast<int64_t>(count)}};
         step.tokens.assign(ids.begin(), ids.begin() + static_cast<int64_t>(count));
         const std::vector<float> part(want.begin(), want.begin() + static_cast<int64_t>(count) * cols);
-        ASSERT_TRUE(SameBits(RunCase(lab, name, step, {})["out"], AsBytes(part))) << count << " rows";
+        ASSERT_TRUE(SameValues(As<float>(RunCase(lab, name, step, {})["out"]), part, GetParam()))
+            << count << " rows";
       }
     }
   }
