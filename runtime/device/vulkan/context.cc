@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "runtime/device/vulkan/mapped_drivers.h"
+
 namespace qrt {
 namespace {
 
@@ -179,6 +181,7 @@ Status VulkanContext::Init(bool separate_memory) {
     return Status(Code::kDeviceFailed, 5011, "the GPU's driver has no " + missing, "device vulkan",
                   "update the driver");
   }
+  KeepMapped(reinterpret_cast<const void*>(vk_.QueueSubmit));
   vk_.GetDeviceQueue(device_, facts_.queue_family, 0, &queue_);
   VkCommandPoolCreateInfo pool{VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
   pool.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;

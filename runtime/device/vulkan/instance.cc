@@ -4,6 +4,8 @@
 #include <cstring>
 #include <string>
 
+#include "runtime/device/vulkan/mapped_drivers.h"
+
 namespace qrt {
 namespace {
 
@@ -89,6 +91,7 @@ Status VulkanInstance::Init(bool validation) {
     instance_ = VK_NULL_HANDLE;
     return VulkanError(result, "to make an instance");
   }
+  KeepDriversMapped();
   const std::string lacking = LoadFunctions(loader_.get_proc(), instance_, &vk_);
   if (!lacking.empty()) return OldLoader("it has no " + lacking);
   if (validation) {

@@ -18,7 +18,8 @@ Result<VulkanLoader> VulkanLoader::Open() {
                   "install it (Debian, Ubuntu: libvulkan1; Fedora: vulkan-loader) and the GPU's driver "
                   "(mesa-vulkan-drivers, or that of its maker)");
   };
-  std::shared_ptr<void> library(dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL), [](void* handle) {
+  // Never unmapped, as drivers are not (mapped_drivers.h).
+  std::shared_ptr<void> library(dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE), [](void* handle) {
     if (handle != nullptr) dlclose(handle);
   });
   if (library == nullptr) {

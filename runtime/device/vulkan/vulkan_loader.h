@@ -10,9 +10,9 @@ struct VkInstance_T;  // VkInstance, without vulkan.h
 
 namespace qrt {
 
-// Everything else is reached through one function. Cheap to copy; the last copy closes the library, so
-// devices keep one. Each engine may have its own, and tests put faults into one while others work, which is
-// why this is not volk, whose functions are globals of the process.
+// Everything else is reached through one function. Cheap to copy; the library stays mapped. Each engine may
+// have its own, and tests put faults into one while others work, which is why this is not volk, whose
+// functions are globals of the process.
 class VulkanLoader {
  public:
   using GetProc = void (*(*)(VkInstance_T*, const char*))();  // PFN_vkGetInstanceProcAddr
