@@ -204,6 +204,11 @@ bool MultipliesFloatsOnMatrixUnits(const Target& target) {
   return info != nullptr && info->profile.matrix.kind == gpu::MatrixUnits::Kind::kMma;
 }
 
+bool DividesExactly(const Target& target) {
+  const gpu::ProfileInfo* info = gpu::FindProfile(target.variant);
+  return info == nullptr || info->profile.exact_division;
+}
+
 Suite::Suite(std::string suite_name, std::vector<Case> cases, int64_t vocab)
     : name(std::move(suite_name)), vocab(vocab), logits_stride(layouts::AlignUp(vocab, layouts::kGroupRows)) {
   mlir::MLIRContext context;

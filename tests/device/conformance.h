@@ -38,6 +38,8 @@ std::string CannotRun(const Target& target);
 // Whether `linear` of float weights is made on matrix units there, whose sums each chip rounds in its own
 // way.
 bool MultipliesFloatsOnMatrixUnits(const Target& target);
+// Whether its divisions round correctly.
+bool DividesExactly(const Target& target);
 
 using Bytes = std::vector<uint8_t>;
 template <typename T>

@@ -23,7 +23,22 @@ Bytes Pack(Format format, const Bytes& gguf, int64_t rows, int64_t cols, const B
   return layouts::Packed({layouts::Layout::kX16, format, rows, cols, {gguf.data()}});
 }
 
-Bytes Quantized(const std::vector<float>& x, int64_t k) {
+namespace {
+
+// Of x / d: correctly rounded, but a code of `like` where Vulkan's division allows it.
+int8_t CodeOf(float x, float d, const uint8_t* like) {
+  if (d == 0.f) return 0;
+  constexpr float kMostOff = 3 * 0x1p-23f;  // of the quotient
+  const float quotient = x / d, code = std::clamp(std::nearbyintf(quotient), -127.f, 127.f);
+  if (like == nullptr) return static_cast<int8_t>(code);
+  const float half = std::floor(quotient) + 0.5f;
+  const auto other = static_cast<int8_t>(*like);
+  const bool beside = std::abs(static_cast<float>(other) - half) == 0.5f;
+  return beside && std::abs(quotient - half) <= kMostOff * std::abs(half) ? other : static_cast<int8_t>(code);
+}
+
+// `like`: rows to take codes from, or null.
+Bytes QuantizedRows(const std::vector<float>& x, int64_t k, const uint8_t* like) {
   const int64_t rows = static_cast<int64_t>(x.size()) / k, stride = layouts::Int8RowBytes(k);
   Bytes all(static_cast<size_t>(rows * stride));
   for (int64_t r = 0; r < rows; ++r) {
@@ -35,9 +50,10 @@ Bytes Quantized(const std::vector<float>& x, int64_t k) {
       const float d = peak / 127.f;
       int32_t sums[2] = {0, 0};
       for (int i = 0; i < 32; ++i) {
-        const float q = d == 0.f ? 0.f : std::clamp(std::nearbyintf(from[b * 32 + i] / d), -127.f, 127.f);
-        to[b * 32 + i] = static_cast<uint8_t>(static_cast<int8_t>(q));
-        sums[i / 16] += static_cast<int32_t>(q);
+        const int64_t c = b * 32 + i;
+        const int8_t q = CodeOf(from[c], d, like == nullptr ? nullptr : like + r * stride + c);
+        to[c] = static_cast<uint8_t>(q);
+        sums[i / 16] += q;
       }
       std::memcpy(to + k + b * 4, &d, 4);
       std::memcpy(to + k + k / 8 + b * 8, sums, 8);
@@ -46,6 +62,18 @@ Bytes Quantized(const std::vector<float>& x, int64_t k) {
     }
   }
   return all;
+}
+
+}  // namespace
+
+Bytes Quantized(const std::vector<float>& x, int64_t cols) {
+  return QuantizedRows(x, cols, nullptr);
+}
+
+Bytes QuantizedLike(const Bytes& got, const std::vector<float>& x, int64_t cols) {
+  const size_t bytes =
+      x.size() / static_cast<size_t>(cols) * static_cast<size_t>(layouts::Int8RowBytes(cols));
+  return QuantizedRows(x, cols, got.size() == bytes ? got.data() : nullptr);
 }
 
 testing::AssertionResult SameInt8Rows(const Bytes& a, const Bytes& b, int64_t k) {

@@ -17,6 +17,10 @@ Bytes Pack(Format format, const Bytes& gguf, int64_t rows, int64_t cols, const B
 
 // int8 rows (kernel_families.md) of f32 rows, in f32 as they are defined.
 Bytes Quantized(const std::vector<float>& x, int64_t cols);
+// The same as a device may make them whose division is 2.5 ulp off: where x / scale lies that close to a
+// half, the code is that of `got`, if it is the integer on either side. The scales are exact, and sums those
+// of the codes.
+Bytes QuantizedLike(const Bytes& got, const std::vector<float>& x, int64_t cols);
 // Equal int8 rows; what pads a row to its stride does not count.
 testing::AssertionResult SameInt8Rows(const Bytes& a, const Bytes& b, int64_t cols);
 // What int8 rows stand for.

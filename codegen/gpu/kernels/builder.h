@@ -52,6 +52,8 @@ struct Profile {
   // A launch may begin while the one before it runs: kernels wait for it themselves (Builder::AwaitEarlier).
   bool overlap = false;
   LoadsAhead loads_ahead = LoadsAhead::kNever;
+  // DivF rounds correctly, as div.rn of PTX does; Vulkan's OpFDiv may be 2.5 ulp off.
+  bool exact_division = false;
 };
 
 enum class Type : uint8_t { kBool, kI32, kI64, kF32, kI32x2, kI32x4, kF32x2, kF32x4 };

@@ -40,17 +40,21 @@ constexpr LoadsAhead Ahead(int subgroup, std::string_view chip) {
   return subgroup >= kLeastSubgroup ? LoadsAhead::kLittleCode : LoadsAhead::kNever;
 }
 
+constexpr bool DividesExactly(std::string_view target) {
+  return target == "cuda";
+}
+
 std::vector<ProfileInfo> MakeProfiles() {
   std::vector<ProfileInfo> table;
 #define QCC_GPU_PROFILE(target, name, subgroup, int_dot, matrix, max_workgroup, max_shared, overlap, chip, \
                         by_default, needs)                                                                 \
-  table.push_back(                                                                                         \
-      {{name, subgroup, int_dot, matrix, max_workgroup, max_shared, overlap, Ahead(subgroup, chip)},       \
-       target,                                                                                             \
-       chip,                                                                                               \
-       by_default,                                                                                         \
-       needs,                                                                                              \
-       {}});
+  table.push_back({{name, subgroup, int_dot, matrix, max_workgroup, max_shared, overlap,                   \
+                    Ahead(subgroup, chip), DividesExactly(target)},                                        \
+                   target,                                                                                 \
+                   chip,                                                                                   \
+                   by_default,                                                                             \
+                   needs,                                                                                  \
+                   {}});
 #include "codegen/gpu/kernels/profiles.def"
 #undef QCC_GPU_PROFILE
   for (ProfileInfo& info : table) info.features = Features(info.profile, info.chip);

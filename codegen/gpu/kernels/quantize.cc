@@ -1,9 +1,12 @@
 // quantize, and the int8 rows of others.
+#include <bit>
 #include <cstddef>
+#include <cstdint>
 
 #include "codegen/gpu/kernels/families.h"
 #include "codegen/gpu/kernels/kernel_args.h"
 #include "codegen/gpu/kernels/math.h"
+#include "codegen/gpu/kernels/quotients.h"
 #include "codegen/gpu/kernels/row_quantizer.h"
 #include "codegen/gpu/kernels/step.h"
 #include "dialects/layouts/layouts.h"
@@ -38,10 +41,22 @@ void RowQuantizer::Write(Val out_q, Val row, Val quad, Val active, const std::ve
   if (terms_ == 2) WriteTerm(out_q, row, quad + k_ / 4, active, rest, scales[1], nullptr);
 }
 
+Val RowQuantizer::ScaleOf(Val peak) {
+  const Val divided = DivF(peak, b_.F32(127.f));
+  if (b_.profile().exact_division) return divided;
+  // Small numbers are made greater: what is left of them would be subnormal, which a device may take for 0.
+  constexpr float kSmall = 0x1p-64f, kUp = 0x1p80f;
+  const Val small = LtF(peak, b_.F32(kSmall)), one = b_.F32(1.f);
+  const Val scale = Over127(peak * Select(small, b_.F32(kUp), one)) * Select(small, b_.F32(1.f / kUp), one);
+  // A subnormal scale is rounded twice so, and 128 times the scale of a great one is infinite.
+  constexpr int32_t kLow = std::bit_cast<int32_t>(0x1p-118f), kHigh = std::bit_cast<int32_t>(0x1p127f);
+  return Select(LtU(b_.AsI32(peak) - kLow, b_.I32(kHigh - kLow)), scale, divided);
+}
+
 std::vector<Val> RowQuantizer::Scales(const std::vector<Val>& values) {
   Val peak = b_.Call(Builder::Fn::kAbs, values[0]);
   for (int c = 1; c < 4; ++c) peak = MaxF(peak, b_.Call(Builder::Fn::kAbs, values[c]));
-  const Val d = DivF(block_.Max(peak), b_.F32(127.f));
+  const Val d = ScaleOf(block_.Max(peak));
   if (terms_ == 1) return {d};
   // The ratio is exact where the second is subnormal, too.
   const Val second = d * (1 / layouts::kTermRatio);

@@ -25,9 +25,11 @@ class RowQuantizer {
            Reducer::SharedWords(profile, workgroup_size, 4);
   }
   int64_t row_bytes() const;
-  // The scale of each term of the thread's block. All threads of the workgroup must call, here and below.
+  // The scale of each term of the thread's block: the host's, to the bit, where that is no subnormal number.
+  // All threads of the workgroup must call, here and below.
   std::vector<Val> Scales(const std::vector<Val>& values);
-  // One term, of that scale; what rounding leaves of the values, where `rest` is asked for.
+  // One term, of that scale; a code is one off where the device's division of a value next to a half is. What
+  // rounding leaves of the values, where `rest` is asked for.
   RoundedQuad Round(const std::vector<Val>& values, Val scale, std::vector<Val>* rest);
   // f32: of the codes of the thread's block.
   Val Sum(const RoundedQuad& rounded) { return block_.Sum(rounded.sum); }
@@ -38,6 +40,8 @@ class RowQuantizer {
   void Write(Val out_q, Val row, Val quad, Val active, const std::vector<Val>& values);
 
  private:
+  // peak / 127.
+  Val ScaleOf(Val peak);
   void WriteTerm(Val out_q, Val row, Val quad, Val active, const std::vector<Val>& values, Val scale,
                  std::vector<Val>* rest);
 
