@@ -8,8 +8,8 @@ needed; with --device what it does is measured beside the expectation.
 
 A step takes as long as its bytes take at the full bandwidth, or its operations at the full rate, whichever is more, and for
 each wait the floor: from the end of what is waited for until the next launch runs at full speed. Launches between two waits
-overlap. The floor of a device is not known before it is measured (a graph of as many empty kernels as a token has), so
-without --floor there are three. Bandwidths and rates of 8-bit integers are those of the makers' data sheets.
+overlap. The floor of a device is not known before it is measured (benchmarks/micro/cuda_floor.cu: of an H100 1.2 for as many
+workgroups as multiprocessors), so without --floor there are three. Bandwidths and rates of 8-bit integers are those of the makers' data sheets.
 """
 import argparse
 import json
@@ -22,6 +22,7 @@ from gpu_speed import run
 # GB/s of memory, 10^12 dense operations of 8-bit integers a second, profile of the artifact.
 GPUS = {
     "H200": (4800, 1979, "cuda", "sm80"),
+    "H100 SXM": (3350, 1979, "cuda", "sm80"),
     "RTX 4090": (1008, 661, "cuda", "sm80"),
     "RX 7900 XTX": (960, 123, "vulkan", "sg64-dot"),
     "Arc A770": (560, 275, "vulkan", "sg32-dot"),

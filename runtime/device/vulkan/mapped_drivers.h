@@ -1,8 +1,8 @@
 // Keeps drivers where they are once they are mapped, for the rest of the process.
 //
-// The loader unmaps a driver with the last instance, and maps it again for the next one. NVIDIA's takes
-// thread-local memory of the process each time, of which there is little and which does not come back: with
-// 580.159.04 (H100) and some dozens of instances, one after the other, there is no driver any more (Q5013).
+// The loader unmaps a driver with the last instance, and maps it again for the next one. With NVIDIA's
+// 580.159.04 (H100) and some dozens of instances, one after the other, there is no driver any more (Q5013):
+// most likely it takes thread-local memory of the process each time, which does not come back.
 // Where four drivers of Mesa are installed, the second listing of devices takes 3 ms instead of 17.
 #ifndef RUNTIME_DEVICE_VULKAN_MAPPED_DRIVERS_H_
 #define RUNTIME_DEVICE_VULKAN_MAPPED_DRIVERS_H_
