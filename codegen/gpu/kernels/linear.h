@@ -68,11 +68,11 @@ struct LinearSpec {
   int64_t chunks() const { return k / kChunkColumns; }
   int parts() const;
   int64_t chunks_per_part() const { return (chunks() + parts() - 1) / parts(); }
-  // Threads of a workgroup of the split variants: 16 for each part, or kLinearThreads where the profile has
-  // no room for so many, or there are fewer.
-  int split_threads(const Profile& profile) const;
+  // Threads of a workgroup of the split variants, of `tile_rows` rows: 16 for each part, or kLinearThreads
+  // where the profile has no room for so many or for their sums, or there are fewer.
+  int split_threads(const Profile& profile, int tile_rows) const;
   // Times that these go over the parts.
-  int split_rounds(const Profile& profile) const;
+  int split_rounds(const Profile& profile, int tile_rows) const;
   int64_t x_row_bytes() const;
   int64_t group_bytes() const { return GroupBytes(format, k); }
   // Groups of weights behind 16 columns of y: gate and up for swiglu.

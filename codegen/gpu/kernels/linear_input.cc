@@ -81,9 +81,9 @@ int MadeRows::RowWords(const LinearSpec& spec, const Profile& profile, int rows)
 
 int MadeRows::SharedWords(const LinearSpec& spec, const Profile& profile, int rows, int later) {
   if (spec.making == Making::kNothing) return later;
-  const int threads = spec.split_threads(profile);
+  const int threads = spec.split_threads(profile, rows);
   const int made = rows * RowWords(spec, profile, rows);
-  int words = spec.int8 && spec.split_rounds(profile) == 1 ? std::max(made, later) : made + later;
+  int words = spec.int8 && spec.split_rounds(profile, rows) == 1 ? std::max(made, later) : made + later;
   const int at_once = RowsAtOnce(profile, rows);
   if (spec.making == Making::kNormed) words += Reducer::SharedWords(profile, threads, kNormThreads, at_once);
   if (spec.making == Making::kGatedNormed) {
@@ -103,7 +103,7 @@ MadeRows::MadeRows(Builder& b, const LinearSpec& spec, const LinearArgs& args, i
       count_(rows),
       at_once_(RowsAtOnce(b.profile(), rows)),
       row_words_(RowWords(spec, b.profile(), rows)),
-      threads_(spec.split_threads(b.profile())),
+      threads_(spec.split_threads(b.profile(), rows)),
       norm_thread_(threads_ == kNormThreads ? b.Thread() : b.Thread() & (kNormThreads - 1)),
       products_(products) {
   if (norms()) reducer_.emplace(b, threads_, kNormThreads, at_once_);

@@ -94,7 +94,7 @@ int ChunksAhead(const Profile& profile, const LinearSpec& spec, size_t groups, s
   const int64_t code = profile.loads_ahead == LoadsAhead::kLittleCode && much
                            ? kMostLongChunks / static_cast<int64_t>(groups)
                            : kMostChunksAhead;
-  const bool wide = groups == 2 && rows == 1 && spec.split_threads(profile) > kThreads;
+  const bool wide = groups == 2 && rows == 1 && spec.split_threads(profile, 1) > kThreads;
   const int64_t most =
       std::clamp<int64_t>((wide ? kWordsAheadOfWide : kWordsAhead) / words, 1, std::max<int64_t>(code, 1));
   const int64_t chunks = spec.chunks_per_part();
@@ -338,11 +338,11 @@ class SplitKernel {
   const bool of_matrix_;
   const int tile_rows_;
   const LinearArgs args_{b_, spec_, tile_rows_};
-  const int threads_ = spec_.split_threads(b_.profile()), slots_ = threads_ / kLanes,
+  const int threads_ = spec_.split_threads(b_.profile(), tile_rows_), slots_ = threads_ / kLanes,
             subgroups_ = threads_ / kMatrixSubgroup;
   const int parts_ = spec_.parts(), groups_ = spec_.groups_per_unit();
   // Times that a workgroup goes over its slots, which are all of one unit where it is more than once.
-  const int rounds_ = spec_.split_rounds(b_.profile()), parts_here_ = std::min(parts_, slots_);
+  const int rounds_ = spec_.split_rounds(b_.profile(), tile_rows_), parts_here_ = std::min(parts_, slots_);
   const int units_here_ = UnitsHere(spec_, threads_), elements_ = kLanes * units_here_ * tile_rows_;
   const Val thread_ = b_.Thread(), lane_ = thread_ & (kLanes - 1), slot_ = ShrU(thread_, 4);
   const Val first_unit_ = b_.BlockX() * units_here_;
@@ -513,7 +513,7 @@ void SplitKernel::LeaveKeys() {
 // registers: of a thread; 0: ptxas decides.
 Launch SplitLaunch(const LinearSpec& spec, const Profile& profile, Units of, int tile_rows, int registers,
                    int64_t units, int64_t rows) {
-  const int threads = spec.split_threads(profile);
+  const int threads = spec.split_threads(profile, tile_rows);
   Launch launch;
   launch.name = spec.name() + (of == Units::kMatrix ? ".mr" : ".r") + std::to_string(tile_rows);
   launch.emit = [spec, of, tile_rows](Builder& b) { SplitKernel(b, spec, of, tile_rows).Emit(); };
@@ -573,7 +573,7 @@ std::vector<Val> LinearPart(Builder& b, const LinearSpec& spec, const LinearArgs
 
 Launch LinearSplit(const LinearSpec& spec, const Profile& profile, int tile_rows, int64_t units,
                    int64_t rows) {
-  const bool wide = tile_rows == 1 && spec.split_threads(profile) > kThreads;
+  const bool wide = tile_rows == 1 && spec.split_threads(profile, tile_rows) > kThreads;
   const int registers = wide ? kWideRegisters : tile_rows <= kMostRowsAhead ? kSplitRegisters : 0;
   return SplitLaunch(spec, profile, Units::kThreads, tile_rows, registers, units, rows);
 }

@@ -21,6 +21,8 @@ struct GroupSpec {
   // Words of a mask: a bit for each row of those that are placed at a time.
   int words() const { return std::min(kMostWords, kMaskWords / experts); }
   int block_rows() const { return 32 * words(); }
+  // Of workgroup memory.
+  int shared_words() const { return experts * (1 + words()) + WideCollective::SharedWords(threads); }
 };
 
 template <typename T>
@@ -150,7 +152,10 @@ std::vector<Launch> Expand_moe_group(const Dispatch<plan::MoeGroupSpec>& d, Expa
   GroupSpec spec;
   spec.experts = static_cast<int>(d.spec.experts);
   spec.top_k = static_cast<int>(d.spec.top_k);
-  spec.threads = expansion.profile().max_workgroup >= kMostThreads ? kMostThreads : kSampleWorkgroup;
+  spec.threads = kMostThreads;
+  const Profile& profile = expansion.profile();
+  if (profile.max_workgroup < spec.threads || profile.max_shared < 4 * spec.shared_words())
+    spec.threads = kSampleWorkgroup;
   Launch launch;
   launch.name = "moe_group.e" + std::to_string(spec.experts) + "x" + std::to_string(spec.top_k);
   launch.emit = [spec](Builder& b) { GroupKernel(b, spec).Emit(); };

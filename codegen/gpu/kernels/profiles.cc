@@ -4,6 +4,9 @@ namespace qcc::gpu {
 namespace {
 
 constexpr int kLeastThreads = QRT_VULKAN_THREADS, kLeastShared = QRT_VULKAN_SHARED_BYTES;
+// 16 threads for each of as many parts as linears have at most (LinearSpec::parts). Of subgroups of 8 some of
+// Intel's GPUs have 56 in a workgroup.
+constexpr int kWideThreads = 512, kNarrowThreads = 256;
 
 std::vector<std::string> Features(const Profile& profile, std::string_view chip) {
   std::vector<std::string> features;
@@ -16,10 +19,10 @@ std::vector<std::string> Features(const Profile& profile, std::string_view chip)
     features.push_back("matrix-" + std::to_string(units.m) + "x" + std::to_string(units.n) + "x" +
                        std::to_string(units.k));
   }
-  // Of CUDA a compute capability says it.
-  if (chip.empty() && profile.max_shared > kLeastShared) {
-    features.push_back("shared-" + std::to_string(profile.max_shared));
-  }
+  if (!chip.empty()) return features;  // of CUDA a compute capability says the rest
+  if (profile.max_workgroup > kLeastThreads)
+    features.push_back("threads-" + std::to_string(profile.max_workgroup));
+  if (profile.max_shared > kLeastShared) features.push_back("shared-" + std::to_string(profile.max_shared));
   return features;
 }
 

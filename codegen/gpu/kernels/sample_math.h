@@ -74,6 +74,8 @@ class SharedWide {
 class WideCollective {
  public:
   explicit WideCollective(Builder& builder, int threads = kSampleWorkgroup);
+  // Of workgroup memory.
+  static int SharedWords(int threads) { return 4 * threads; }
 
   struct Sums {
     Val before;  // over the threads before this one

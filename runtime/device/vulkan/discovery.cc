@@ -16,7 +16,8 @@ namespace qrt {
 namespace {
 
 constexpr std::string_view kTarget = "vulkan";
-constexpr std::string_view kSubgroup = "subgroup-", kMatrix = "matrix-", kShared = "shared-";
+constexpr std::string_view kSubgroup = "subgroup-", kMatrix = "matrix-", kThreads = "threads-",
+                           kShared = "shared-";
 
 // The N of a feature "PREFIX-N"; 0: it is none.
 uint32_t NumberBehind(std::string_view prefix, std::string_view feature) {
@@ -32,13 +33,16 @@ int TypeRank(const VulkanDeviceInfo& info) {
 }
 
 // Whether code for smaller subgroups is the better of two that a device can run and that differ in nothing
-// else. On Intel's GPUs it is: a subgroup's registers are shared by its threads, so that at 32 a thread has a
-// quarter of those that it has at 8, and kernels hold their sums in them.
+// else but in the size of workgroups. On Intel's GPUs it is: a subgroup's registers are shared by its
+// threads, so that at 32 a thread has a quarter of those that it has at 8, and kernels hold their sums in
+// them.
 bool Narrower(const VulkanDeviceInfo& device, const CodeInfo& code, const CodeInfo& than) {
   constexpr uint32_t kIntel = 0x8086;
   const auto others = [](const CodeInfo& c) {
     std::set<std::string> features(c.features.begin(), c.features.end());
-    features.erase(std::string(kSubgroup) + std::to_string(SubgroupSizeOf(c)));
+    std::erase_if(features, [](const std::string& f) {
+      return NumberBehind(kSubgroup, f) != 0 || NumberBehind(kThreads, f) != 0;
+    });
     return features;
   };
   return device.vendor_id == kIntel && SubgroupSizeOf(code) != 0 &&
@@ -67,6 +71,7 @@ std::string MissingFeatures(const VulkanDeviceInfo& device, const CodeInfo& code
       has = std::has_single_bit(size) && size >= device.subgroup_min && size <= device.subgroup_max &&
             (device.subgroup_control || device.subgroup_min == device.subgroup_max);
     }
+    if (const uint32_t threads = NumberBehind(kThreads, feature)) has = device.max_workgroup >= threads;
     if (const uint32_t bytes = NumberBehind(kShared, feature)) has = device.max_shared_bytes >= bytes;
     if (has) continue;
     if (!missing.empty()) missing += ", ";

@@ -21,10 +21,14 @@ TEST(Profiles, OfOneTargetStandTogetherUnderNamesOfTheirOwn) {
     }
     EXPECT_EQ(FindProfile(info.profile.name), &info);
   }
-  EXPECT_EQ(FindProfile("sg32-dot")->features, (std::vector<std::string>{"subgroup-32", "int-dot"}));
+  EXPECT_EQ(FindProfile("sg32-dot")->features,
+            (std::vector<std::string>{"subgroup-32", "int-dot", "threads-512"}));
+  EXPECT_EQ(FindProfile("sg8-dot")->features,
+            (std::vector<std::string>{"subgroup-8", "int-dot", "threads-256"}));
   EXPECT_EQ(FindProfile("none")->features, std::vector<std::string>());
-  EXPECT_EQ(FindProfile("sg32-matrix32")->features,
-            (std::vector<std::string>{"subgroup-32", "int-dot", "matrix-16x16x32", "shared-32768"}));
+  EXPECT_EQ(
+      FindProfile("sg32-matrix32")->features,
+      (std::vector<std::string>{"subgroup-32", "int-dot", "matrix-16x16x32", "threads-512", "shared-32768"}));
   EXPECT_EQ(FindProfile("sm80")->features,
             (std::vector<std::string>{"sm-80", "subgroup-32", "int-dot", "matrix"}));
   EXPECT_EQ(FindProfile("sm99"), nullptr);

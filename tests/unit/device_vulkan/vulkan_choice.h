@@ -19,6 +19,7 @@ inline VulkanDeviceInfo Info(uint32_t min, uint32_t max, bool control, bool dot)
   info.subgroup_max = max;
   info.subgroup_control = control;
   info.int_dot = dot;
+  info.max_workgroup = 1024;
   return info;
 }
 

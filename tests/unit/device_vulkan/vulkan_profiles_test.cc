@@ -28,6 +28,7 @@ TEST(VulkanProfiles, EveryDeviceTakesTheBestOfTheProfiles) {
     std::vector<std::string> shapes;
     uint32_t shared_bytes;
     const char *of_all, *by_default;
+    uint32_t workgroup = 1024;
   };
   const Kind kinds[] = {
       {"NVIDIA", 32, 32, true, true, false, {"16x16x32"}, 49152, "sg32-matrix32", "sg32-dot"},
@@ -40,6 +41,8 @@ TEST(VulkanProfiles, EveryDeviceTakesTheBestOfTheProfiles) {
       {"Intel Xe", 8, 32, true, true, true, {}, 65536, "sg8-dot", "sg8-dot"},
       {"Intel Xe2", 16, 32, true, true, true, {}, 65536, "sg16-dot", "sg16-dot"},
       {"Intel before Xe", 8, 32, true, false, true, {}, 65536, "sg8", "none"},
+      {"56 subgroups of 8", 8, 32, true, true, true, {}, 65536, "sg8-dot", "sg8-dot", 448},
+      {"workgroups of 128", 32, 32, true, true, false, {}, 32768, "none-dot", "none", 128},
       {"any size, and none can be asked for", 8, 32, false, true, false, {}, 32768, "none-dot", "none"},
       {"16 threads", 16, 16, false, true, false, {}, 32768, "sg16-dot", "sg16-dot"},
       {"16 threads without dot products", 16, 16, false, false, false, {}, 32768, "sg16", "none"},
@@ -56,6 +59,7 @@ TEST(VulkanProfiles, EveryDeviceTakesTheBestOfTheProfiles) {
     info.vendor_id = kind.intel ? 0x8086 : 0;
     info.matrix_shapes = kind.shapes;
     info.max_shared_bytes = kind.shared_bytes;
+    info.max_workgroup = kind.workgroup;
     EXPECT_EQ(all.code[*ChooseVulkanCode(all, info, "")].isa, kind.of_all);
     EXPECT_EQ(usual.code[*ChooseVulkanCode(usual, info, "")].isa, kind.by_default);
   }

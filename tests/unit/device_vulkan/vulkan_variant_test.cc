@@ -58,6 +58,25 @@ TEST(VulkanVariant, WorkgroupMemoryIsAskedFor) {
   EXPECT_EQ(ChooseVulkanCode(odd, info, "").status().number(), 5001u);
 }
 
+TEST(VulkanVariant, LargeWorkgroupsAreAskedFor) {
+  const Manifest manifest = WithCode({{"vulkan", "sg32", {"subgroup-32", "threads-512"}, 0, 0},
+                                      {"vulkan", "sg8", {"subgroup-8", "threads-256"}, 0, 0},
+                                      {"vulkan", "none", {}, 0, 0}});
+  VulkanDeviceInfo info = Info(8, 32, true, true);
+  info.max_workgroup = 512;
+  EXPECT_EQ(*ChooseVulkanCode(manifest, info, ""), 0u);
+  info.vendor_id = 0x8086;
+  EXPECT_EQ(*ChooseVulkanCode(manifest, info, ""), 1u) << "the size of workgroups makes no other code";
+  info.vendor_id = 0;
+  info.max_workgroup = 511;
+  EXPECT_EQ(*ChooseVulkanCode(manifest, info, ""), 1u);
+  info.max_workgroup = 128;
+  EXPECT_EQ(*ChooseVulkanCode(manifest, info, ""), 2u);
+  const Status status = ChooseVulkanCode(manifest, info, "sg32").status();
+  EXPECT_EQ(status.number(), 5001u);
+  EXPECT_NE(status.message().find("sg32 needs threads-512"), std::string::npos) << status.ToString();
+}
+
 TEST(VulkanVariant, MatricesAreToldApartByShape) {
   const Manifest manifest = WithCode({{"vulkan", "matrix16", {"subgroup-32", "matrix-16x16x16"}, 0, 0},
                                       {"vulkan", "matrix32", {"subgroup-32", "matrix-16x16x32"}, 0, 0},

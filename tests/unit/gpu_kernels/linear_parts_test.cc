@@ -12,11 +12,14 @@ TEST(LinearParts, AreEvenAndNotShort) {
   const auto of = [](int64_t k) {
     const LinearSpec spec = {.format = Format::Q4_K, .int8 = true, .k = k};
     const auto threads = [&](const char* profile) {
-      return spec.split_threads(FindProfile(profile)->profile);
+      return spec.split_threads(FindProfile(profile)->profile, 8);
     };
-    EXPECT_EQ(spec.split_rounds(FindProfile("sm80")->profile), 1) << k;
-    EXPECT_EQ(threads("sg32-dot") * spec.split_rounds(FindProfile("sg32-dot")->profile), threads("sm80"))
-        << k;
+    const auto rounds = [&](const char* profile) {
+      return spec.split_rounds(FindProfile(profile)->profile, 8);
+    };
+    EXPECT_EQ(rounds("sm80"), 1) << k;
+    for (const char* other : {"sg32-dot", "none"})
+      EXPECT_EQ(threads(other) * rounds(other), threads("sm80")) << k << " " << other;
     return std::pair(spec.parts(), threads("sm80"));
   };
   EXPECT_EQ(of(32), std::pair(1, 128));
@@ -28,6 +31,10 @@ TEST(LinearParts, AreEvenAndNotShort) {
   EXPECT_EQ(of(3584), std::pair(16, 256));
   EXPECT_EQ(of(6144), std::pair(32, 512));
   EXPECT_EQ(of(2304), std::pair(8, 128)) << "72 chunks are no multiple of 16";
+  const LinearSpec pair = {.format = Format::Q4_K, .int8 = true, .k = 6144, .epilogue = Epilogue::Swiglu};
+  const Profile& vulkan = FindProfile("sg32-dot")->profile;
+  EXPECT_EQ(pair.split_threads(vulkan, 4), 512);
+  EXPECT_EQ(pair.split_threads(vulkan, 8), 128) << "sums of 8 rows by two matrices do not fit";
 }
 
 struct Case {
@@ -55,7 +62,7 @@ TEST_P(LinearPartsTest, VariantsGiveEqualBits) {
     }
     ExpectSameBits(expected, y, p.Name(profile) + " " + variant);
   };
-  for (const char* name : {"sm61", "sg32-dot", "none"}) {
+  for (const char* name : {"sm61", "sg32-dot", "sg8-dot", "none"}) {
     for (int rows : {1, 4, 8}) {
       check(name, "split " + std::to_string(rows),
             [&](const Profile& of, int64_t u, int64_t r) { return LinearSplit(spec, of, rows, u, r); });
