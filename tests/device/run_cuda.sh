@@ -1,7 +1,8 @@
 #!/bin/bash
 # Everything that only a machine with an NVIDIA GPU can show: the conformance suite and the goldens on CUDA, the memory
-# checker on small models, and speeds beside the device's copy bandwidth; on Vulkan too where that has a GPU. Needs a
-# CUDA driver, compute-sanitizer, and either a built tree or the sources and what tools/install_deps.sh installs.
+# checker on small models, the floor of a launch (where nvcc is), and speeds beside the device's copy bandwidth; on Vulkan
+# too where that has a GPU. Needs a CUDA driver, compute-sanitizer, and either a built tree or the sources and what
+# tools/install_deps.sh installs.
 #
 #   tests/device/run_cuda.sh [OPTION...] [BUILD]     BUILD: a build folder of this tree, default build/release (built if
 #                                                    missing), or what make_kit.sh made, where nothing is installed
@@ -164,6 +165,10 @@ for gguf in assets/tiny-qwen35-q8_0 tests/golden/t3-q-Q4_K_M; do
     done
   done
 done
+
+nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+floor() { "$nvcc" -O2 -arch=native -o "$work/floor" "$root/benchmarks/micro/cuda_floor.cu" && "$work/floor"; }
+if [ -n "$nvcc" ]; then stage floor floor; else skipped+=("floor: no nvcc"); fi
 
 speed_devices=cuda
 [ -z "$vulkan" ] || speed_devices+=,${vulkan%%: *}
