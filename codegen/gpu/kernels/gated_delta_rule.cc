@@ -149,8 +149,8 @@ void Rule::Run(const SeqFields& seq) {
 }
 
 // Where rows are staged: them, factors and betas of the step's tokens; values of these, and u of those before
-// them, in the places of w. All is asked for before any of it is stored, so that a block's threads, one
-// subgroup of four on each scheduler, wait for memory once.
+// them, in the places of w. All is asked for before any of it is stored, so that a block waits for memory once: each
+// scheduler has one of the four subgroups.
 void Rule::StageOfPrompt(const DeltaPiece& piece) {
   constexpr int kQuads = F::kCount / 4;
   const Val thread = b_.Thread(), last = piece.EndHere() - 1;
@@ -186,7 +186,7 @@ void Rule::StageOfPrompt(const DeltaPiece& piece) {
     const Val t = part_ + i, at = t * width_ + column_, zero = b_.F32(0.f);
     const Val& value = values[static_cast<size_t>(i / kParts)];
     b_.StoreShared(memory_, at + w_at(), Select(LtS(t, piece.end), value, zero));
-    b_.StoreShared(memory_, at + o_at(), Select(LtS(t, piece.begin), value, zero));
+    b_.StoreShared(memory_, at + o_at(), zero);
   }
   b_.Barrier();
 }

@@ -389,7 +389,7 @@ class SplitPartials {
   std::vector<Val> AddTo(std::vector<Val> sums) const {
     for (int f = 0; f < fragments_; ++f) {
       for (int g = 0; g < 2; ++g) {
-        Val& sum = sums[static_cast<size_t>(2 * f + g)];
+        Val& sum = sums[size_t{2} * static_cast<size_t>(f) + static_cast<size_t>(g)];
         const Val from = (ShrU(b_.Thread(), 5) + (g * fragments_ + f) * kLaneSums) * kSubgroup + lane_;
         for (int p = 0; p < at_once_; ++p) sum = sum + b_.LoadShared(memory_, from + p * words_);
       }
