@@ -149,8 +149,8 @@ void Rule::Run(const SeqFields& seq) {
 }
 
 // Where rows are staged: them, factors and betas of the step's tokens; values of these, and u of those before
-// them, in the places of w. All is asked for before any of it is stored, so that a block waits for memory once: each
-// scheduler has one of the four subgroups.
+// them, in the places of w. All is asked for before any of it is stored, so that a block waits for memory
+// once: each scheduler has only one of the four subgroups.
 void Rule::StageOfPrompt(const DeltaPiece& piece) {
   constexpr int kQuads = F::kCount / 4;
   const Val thread = b_.Thread(), last = piece.EndHere() - 1;
