@@ -112,14 +112,14 @@ int LinearSpec::parts() const {
 }
 
 int LinearSpec::split_threads(const Profile& profile, int tile_rows) const {
-  const int all = static_cast<int>(layouts::kGroupRows) * parts();
+  const int all = kLinearLanes * parts();
   const bool room =
       all <= profile.max_workgroup && 4 * groups_per_unit() * tile_rows * all <= profile.max_shared;
   return all > kLinearThreads && room ? all : kLinearThreads;
 }
 
 int LinearSpec::split_rounds(const Profile& profile, int tile_rows) const {
-  return std::max(static_cast<int>(layouts::kGroupRows) * parts() / split_threads(profile, tile_rows), 1);
+  return std::max(kLinearLanes * parts() / split_threads(profile, tile_rows), 1);
 }
 
 Val PartLow(const LinearSpec& spec, Val part) {

@@ -18,6 +18,7 @@
 
 #include "codegen/gpu/kernels/launch.h"
 #include "codegen/gpu/kernels/weights.h"
+#include "dialects/layouts/layouts.h"
 
 namespace qcc::gpu {
 
@@ -80,7 +81,8 @@ struct LinearSpec {
   std::string name() const;  // "linear.q4_k.int8.k1024.add", and ".scale", ".up_scale" where there are
 };
 
-constexpr int kLinearThreads = 128;  // of a workgroup of any variant but the split ones
+constexpr int kLinearThreads = 128;                // of a workgroup of any variant but the split ones
+constexpr int kLinearLanes = layouts::kGroupRows;  // threads side by side, one matrix row each
 
 // Arguments of every variant. count: where the step holds the number of rows. A unit is 16 columns of y.
 template <typename T>
@@ -139,17 +141,6 @@ class LinearArgs {
   Val weights_, expert_bytes_, ids_, groups_, order_;
   Val first_slot_;  // kSlot: the slot; kExpert: where its slots begin in `order`
 };
-
-class LinearInput;  // linear_input.h
-
-// Whether the threads of a subgroup go over their chunks together, so that they may ask for the words of
-// several ahead of the first product (BeginLoads).
-enum class Loading : uint8_t { kAlone, kTogether };
-// Accumulators [group][row] of one matrix row of each group in `groups` (byte offsets) with the rows of `x`,
-// over the chunks [low, high) of a part, i32.
-std::vector<Val> LinearPart(Builder& b, const LinearSpec& spec, const LinearArgs& args, Val lane,
-                            const std::vector<Val>& groups, const LinearInput& x, Val low, Val high,
-                            Loading loading);
 
 // First chunk of a part, and the one after its last.
 Val PartLow(const LinearSpec& spec, Val part);

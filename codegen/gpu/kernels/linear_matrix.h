@@ -46,7 +46,7 @@ struct GroupChunk {
   std::vector<Val> a;
   PackedRow::Scales scales[2];
 };
-// acc + the product of 32 columns, element by element as every variant does it (linear_tiles.cc). `x`: the
+// acc + the product of 32 columns, element by element as every variant does it (linear_products.cc). `x`: the
 // lane's words of B; `numbers`: of the two rows that it has sums of.
 void AddProduct(Builder& b, bool two_scales, const GroupChunk& w, const std::vector<Val>& x,
                 const RowNumbers numbers[2], Val* acc);

@@ -3,20 +3,19 @@
 #include <algorithm>
 
 #include "codegen/gpu/kernels/kernel_args.h"
-#include "codegen/gpu/kernels/linear_input.h"
+#include "codegen/gpu/kernels/linear_products.h"
 #include "codegen/gpu/kernels/moe.h"
 
 namespace qcc::gpu {
 namespace {
 
-constexpr int kThreads = kLinearThreads;
-constexpr int kLanes = 16;  // threads side by side, one matrix row each
+constexpr int kThreads = kLinearThreads, kLanes = kLinearLanes;
 constexpr int kParts = kThreads / kLanes;
 // Slots whose products a workgroup makes at once, where it may have so many threads: with more, threads would
 // have too few registers.
 constexpr int kMostAtOnce = 4;
 
-// As SplitKernel of linear_tiles.cc, for one row by each of its slots. 128 threads have a slot.
+// As SplitKernel of linear_split.cc, for one row by each of its slots. 128 threads have a slot.
 class RowSlotsKernel {
  public:
   RowSlotsKernel(Builder& b, const LinearSpec& spec, int at_once) : b_(b), spec_(spec), at_once_(at_once) {}
