@@ -187,6 +187,7 @@ CpuModel DetectCpuModel() {
   model.vendor = vendor;
   const uint32_t version = Cpuid(1, 0).eax, family = version >> 8 & 0xf;
   model.family = family == 0xf ? family + (version >> 20 & 0xff) : family;
+  model.model = (version >> 4 & 0xf) | (version >> 16 & 0xf) << 4;
 #endif
   return model;
 }

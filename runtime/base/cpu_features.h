@@ -50,6 +50,7 @@ bool RequestTileRegisters();
 struct CpuModel {
   std::string vendor;   // as cpuid says it ("AuthenticAMD"), empty if it does not tell
   uint32_t family = 0;  // with the extended family added
+  uint32_t model = 0;   // with the extended model above it
 };
 CpuModel DetectCpuModel();
 

@@ -54,6 +54,26 @@ QK_INLINE void linear_tile(const T& t, const uint8_t* w, const uint8_t* x, float
   Epilogue::rows<M>(epilogue, a[0], a[1], y, ld);
 }
 
+// One row with items [begin, end): one of the first half with one of the second at a time, which are two
+// streams.
+template <class T>
+QK_INLINE void linear_streams(const T& t, const uint8_t* x, const linear_args& args,
+                              const Epilogue& epilogue) {
+  const int64_t half = (args.end - args.begin) / 2, groups = epilogue.kind == QK_Epilogue_Swiglu ? 2 : 1;
+  const int64_t item = groups * t.group_bytes;
+  const auto row = [&](int) QK_LAMBDA { return t.columns(x, 0); };
+  for (int64_t g = args.begin; g < args.begin + half; ++g) {
+    Acc<1> a[2][2];  // [group][item]
+    for (int64_t i = 0; i < groups; ++i)
+      t.template tiles<1>(args.w + g * item + i * t.group_bytes, half * item, row, a[i]);
+    unroll<2>([&](int i) QK_LAMBDA {
+      Epilogue::rows<1>(epilogue, a[0][i], a[1][i], args.y + (g + i * half) * 16, 0);
+    });
+  }
+  for (int64_t g = args.begin + 2 * half; g < args.end; ++g)
+    linear_tile<T, 1>(t, args.w + g * item, x, args.y + g * 16, 0, epilogue);
+}
+
 // Rows are walked in blocks that stay in the second-level cache while all groups pass; a group stays in the
 // first.
 QK_INLINE int64_t rows_in_cache(int64_t row_bytes) {
@@ -67,6 +87,12 @@ QK_INLINE void linear_groups(const T& t, const uint8_t* x, const linear_args& ar
   float* y = args.y;
   const int64_t ld = (args.n + 15) & ~int64_t{15}, rows = args.n_rows;
   const Epilogue epilogue = {args.epilogue, args.scale, args.up_scale};
+  if constexpr (T::kStreams == 2) {
+    if (rows == 1) {
+      linear_streams(t, x, args, epilogue);
+      return;
+    }
+  }
   const int64_t block = rows_in_cache(t.row_bytes);
   const int64_t item = epilogue.kind == QK_Epilogue_Swiglu ? 2 * t.group_bytes : t.group_bytes;
   for (int64_t r0 = 0; r0 < rows; r0 += block) {

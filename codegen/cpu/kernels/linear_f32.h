@@ -79,6 +79,7 @@ struct F32Linear {
   typedef const float* Columns;
   // Rows of the tiles that take rows from anywhere. Few sizes: they take long to compile.
   static constexpr int kMostGathered = kTileRows < 4 ? 1 : 4, kSomeGathered = 1;
+  static constexpr int kStreams = 1;  // as of Int8Linear
   int64_t k, row_bytes, group_bytes;
 
   // Columns [first, first + k) of a row.

@@ -34,6 +34,9 @@ struct Int8Linear {
   // Rows of the tiles that take rows from anywhere. The level with the fewest gains least and compiles
   // longest.
   static constexpr int kMostGathered = kTileRows < 4 ? 1 : kTileRows, kSomeGathered = (kMostGathered + 1) / 2;
+  // Groups that a single row takes together. Where a format is one stream for each, processors look further
+  // ahead in several.
+  static constexpr int kStreams = Level::kStreams;
   // Columns of the matrix; terms of an activation, one or two, k columns apart; columns of an int8 row: more
   // than k where it holds several rows or terms.
   int64_t k, terms, row_columns;
@@ -94,7 +97,9 @@ struct Int8Linear {
     return terms == 1 ? first : (first << kTermBits) + term_sum(row.sums + last_term(col) / 4, g);
   }
   __attribute__((always_inline)) float x_scale(const Int8Columns& row, int64_t col) const {
-    return load<float>(row.scales + last_term(col) / 8);
+    const int64_t at = last_term(col);
+    __builtin_assume(at >= 0);  // divided by shifting
+    return load<float>(row.scales + at / 8);
   }
   // What the minimum that goes with scale g is multiplied by.
   __attribute__((always_inline)) float x_weighted(const Int8Columns& row, int64_t col, int g) const {
@@ -177,29 +182,43 @@ struct Int8Linear {
     }
   }
 
-  template <int M, class Rows>
-  __attribute__((always_inline)) Acc<M> tile(const uint8_t* w, Rows rows) const {
-    Acc<M> acc;
-    clear(acc);
+  // The group at w and those that lie `apart` bytes behind each other, together: a chunk of each in turn.
+  template <int M, int N, class Rows>
+  __attribute__((always_inline)) void tiles(const uint8_t* w, int64_t apart, Rows rows,
+                                            Acc<M> (&acc)[N]) const {
+    unroll<N>([&](int i) QK_LAMBDA { clear(acc[i]); });
     const uint8_t* next = ahead<M>(w);
     for_each_tile<F>(w, k / T.block, [&](int64_t b, const uint8_t* header, const uint8_t* body) QK_LAMBDA {
-      Acc<M> sums;
-      clear(sums);
+      Acc<M> sums[N];
+      unroll<N>([&](int i) QK_LAMBDA { clear(sums[i]); });
       for (int j = 0; j < T.block / 32; ++j) {
-        prefetch<M>(next + b * T.bytes(), j);
-        unroll<kParts>([&](int p) QK_LAMBDA {
-          part<M>(p, header, body + j * T.chunk, j, rows, b * T.block + j * 32, B::kOneBase ? sums : acc);
+        unroll<N>([&](int i) QK_LAMBDA {
+          const int64_t at = i * apart;
+          prefetch<M>(next + at + b * T.bytes(), j);
+          unroll<kParts>([&](int p) QK_LAMBDA {
+            part<M>(p, header + at, body + at + j * T.chunk, j, rows, b * T.block + j * 32,
+                    B::kOneBase ? sums[i] : acc[i]);
+          });
         });
       }
-      if constexpr (B::kOneBase) {
-        unroll<kParts>([&](int p) QK_LAMBDA {
-          const Float base = read_base<F>(PartFields{p}, header, 0);
-          unroll<M>([&](int m) QK_LAMBDA { acc.v[m][p] = fma<kLanes>(base, sums.v[m][p], acc.v[m][p]); });
-        });
-      }
-      if constexpr (B::kHasMinimum) minima<M>(header, rows, b * T.block, acc);
+      unroll<N>([&](int i) QK_LAMBDA {
+        if constexpr (B::kOneBase) {
+          unroll<kParts>([&](int p) QK_LAMBDA {
+            const Float base = read_base<F>(PartFields{p}, header + i * apart, 0);
+            unroll<M>([&](int m)
+                          QK_LAMBDA { acc[i].v[m][p] = fma<kLanes>(base, sums[i].v[m][p], acc[i].v[m][p]); });
+          });
+        }
+        if constexpr (B::kHasMinimum) minima<M>(header + i * apart, rows, b * T.block, acc[i]);
+      });
     });
-    return acc;
+  }
+
+  template <int M, class Rows>
+  __attribute__((always_inline)) Acc<M> tile(const uint8_t* w, Rows rows) const {
+    Acc<M> acc[1];
+    tiles<M>(w, 0, rows, acc);
+    return acc[0];
   }
 };
 

@@ -71,12 +71,19 @@ struct Panels {
   // Codes of panels for a matrix unit are signed: no sum needs a start.
   static constexpr bool kMatrix = Level::MatrixUnit::kRows > 0, kSigned = kMatrix || Dot::kSigned;
   static constexpr int kLow = kSigned ? 0 : B::kLow;
+  static constexpr int kTogether = kWords / kSums;  // words of a scale
+  // The products of a scale's words add up in 16 bits, whose ends they pass on the way, as the sum of x's
+  // codes times kLow that they begin with brings them back.
+  static constexpr bool kWraps =
+      kScaled && kLow != 0 && Level::wraps(B::kHigh, kTogether, static_cast<int>(B::kMostValue));
   typedef MatrixProducts<kDots, Level::MatrixUnit> Unit;
   // Rows and vectors of outputs that are multiplied together: as many sums as registers hold. A word of a row
   // is read once for all vectors, which lie in G panels.
   static constexpr PanelShape kShape = Level::panel(B::kHasMinimum);
   static constexpr int M = kShape.rows, V = kShape.vectors, G = kShape.panels;
   static constexpr int kEach = V / G;  // vectors of a panel
+  // Groups that each tile of rows passes before the next.
+  static constexpr int kGroups = G > Level::kPanelGroups ? G : Level::kPanelGroups;
   static_assert(LinearScratch::kRowsTogether % M == 0 && M <= Level::panel_rows(B::kHigh, 2) && V % G == 0 &&
                 G <= 2 && kParts % kEach == 0);
   static_assert(!kMatrix || !kWide);
@@ -183,7 +190,7 @@ struct Panels {
       if constexpr (B::kHasMinimum)
         store<Float>(at + place.shift_at + g * 64, read_shift<F>(fields, header, j, g));
     });
-    if constexpr (kScaled && kLow != 0)
+    if constexpr (kScaled && kLow != 0 && !kWraps)
       store<Words>(at + place.shift_at, both_halves(factors[0] * kLow, factors[kSums - 1] * kLow));
   }
 
@@ -207,6 +214,17 @@ struct Panels {
     }
   }
 
+  // kLow times the sums of the first two and of the last two columns of each word, of a scale's words.
+  QK_INLINE int32_t pair_sums(const uint8_t* codes) {
+    I16<8> pairs = 0;
+    unroll<kTogether / 4>([&](int i) QK_LAMBDA {
+      const I16<8> four = load<I16<8>>(codes + 16 * i);
+      pairs += even_bytes(four) + odd_bytes(four);
+    });
+    const I16<4> two = pairs.lo + pairs.hi;
+    return __builtin_bit_cast(int32_t, (two.lo + two.hi) * static_cast<int16_t>(kLow));
+  }
+
   // What goes with the rows [first, end) for all panels: what their sums start with, what minima are
   // multiplied by.
   __attribute__((always_inline)) void fill(const uint8_t* x, int64_t first, int64_t end) const {
@@ -217,7 +235,9 @@ struct Panels {
       const int64_t at = (r - first) * row_starts;
       for (int64_t i = 0; i < row_starts; ++i) {
         const int64_t col = i / kSums * 32, g = i % kSums;
-        if constexpr (kScaled && kLow != 0) {
+        if constexpr (kWraps) {
+          starts[at + i] = pair_sums(row.codes + col + g * 16);
+        } else if constexpr (kScaled && kLow != 0) {
           const uint8_t* sums = row.sums + col / 4;
           starts[at + i] = (load32(sums) & 0xffff) | load32(sums + 4) << 16;
         } else if constexpr (kLow != 0) {
@@ -297,29 +317,29 @@ struct Panels {
         Dot::begin(d, value(i / V, i % V, d));
       });
     };
+    __builtin_assume(at >= 0);  // divided by shifting
     const int32_t* start = starts + first * row_starts + at / 32 * kSums + g;
     const auto started = [&](int m, int v) QK_LAMBDA {
-      if constexpr (kLow == 0) return Words(0);
+      if constexpr (kLow == 0 || kWraps) return Words(0);
       const Words sums(start[m * row_starts]);
       if constexpr (!kScaled) return sums;
       return Level::add_pairs(Words(0), load<Words>(chunk + place.shift_at + vector_at(v, second)), sums);
     };
     if (t.terms == 2 && !kWide) {
       begin([&](int, int, Dot&) QK_LAMBDA { return Words(0); });
-      add_term(chunk, second, codes_of, at, g, dot);
+      add_term(chunk, second, start, codes_of, at, g, dot);
       begin([&](int m, int v, Dot& d) QK_LAMBDA { return (Dot::end(d) << kTermBits) + started(m, v); });
     } else {
       begin([&](int m, int v, Dot&) QK_LAMBDA { return started(m, v); });
     }
-    add_term(chunk, second, codes_of, kWide ? 2 * at : t.last_term(at), g, dot);
+    add_term(chunk, second, start, codes_of, kWide ? 2 * at : t.last_term(at), g, dot);
   }
 
   // The products that go into sum g, of the chunk that begins `at` bytes into codes_of(m), the codes of row
   // m.
   template <class Codes>
-  __attribute__((always_inline)) void add_term(const uint8_t* chunk, int64_t second, Codes codes_of,
-                                               int64_t at, int g, Dot (&dot)[M][V]) const {
-    constexpr int kTogether = kWords / kSums;  // words of a scale
+  __attribute__((always_inline)) void add_term(const uint8_t* chunk, int64_t second, const int32_t* start,
+                                               Codes codes_of, int64_t at, int g, Dot (&dot)[M][V]) const {
     constexpr int kMade = kWords / kDots;
     unroll<kMade>([&](int n) QK_LAMBDA {
       const int word = g * kMade + n;
@@ -330,7 +350,12 @@ struct Panels {
         unroll<V>([&](int v) QK_LAMBDA {
           if constexpr (kScaled) {
             const uint8_t* scale = chunk + place.scale_at + word / kTogether * 64 + vector_at(v, second);
-            Dot::add_scaled(dot[m][v], n % kTogether, kTogether, codes[v], xm, load<Words>(scale));
+            if constexpr (kWraps) {
+              if (n % kTogether == 0)
+                Dot::begin_pairs(dot[m][v], Words(start[m * row_starts + n / kTogether]));
+            }
+            Dot::template add_scaled<kWraps>(dot[m][v], n % kTogether, kTogether, codes[v], xm,
+                                             load<Words>(scale));
           } else {
             Dot::add(dot[m][v], n, kMade, codes[v], xm);
           }
@@ -400,6 +425,7 @@ struct Panels {
 
   __attribute__((always_inline)) void add_minima(const uint8_t* shifts, int64_t second, int64_t first,
                                                  int64_t at, Sums& acc) const {
+    __builtin_assume(at >= 0);
     const float* of = weighted + first * row_starts + at / 32 * kSums;
     unroll<V * kSums>([&](int i) QK_LAMBDA {
       const int g = i / V, v = i % V;
@@ -480,7 +506,7 @@ QK_INLINE void panel_linear(const Int8Linear<F>& t, const linear_args& a) {
   const P panels = P::make(t, a.scratch);
   const Epilogue epilogue = {a.epilogue, a.scale, a.up_scale};
   const bool swiglu = a.epilogue == QK_Epilogue_Swiglu;
-  const int64_t together = swiglu ? 1 : P::G;  // items
+  const int64_t together = swiglu ? 1 : P::kGroups;  // items
   const int64_t ld = (a.n + 15) & ~int64_t{15};
   panels.begin();
   for (int64_t r0 = 0; r0 < a.n_rows; r0 += panels.place.rows) {

@@ -31,6 +31,27 @@ QK_INLINE Slot slot_at(const moe_linear_args& a, int64_t at) {
   return {slot, row, slot - row * top_k};
 }
 
+// Leaves what group g gives for M rows. Not written out for each row: this is as long as what multiplies, and
+// done once for all of its columns.
+template <int M>
+QK_INLINE void moe_leave(const moe_linear_args& a, const Uses& uses, const Epilogue& epilogue, int64_t g,
+                         const Acc<M>& sums, const Acc<M>& up) {
+  const bool add = epilogue.kind == QK_Epilogue_Add;
+  for (int m = 0; m < M && uses.begin + m < uses.end; ++m) {
+    const Slot s = slot_at(a, uses.begin + m);
+    float* y = a.y + (add ? s.row : s.slot) * a.n + g * 16;
+    const Float weight = add ? a.weights[s.slot] : 0.f;
+    unroll<kParts>([&](int p) QK_LAMBDA {
+      Float v = Epilogue::scaled(sums.v[m][p], epilogue.scale);
+      if (epilogue.kind == QK_Epilogue_Swiglu) {
+        v = silu<kLanes>(v) * Epilogue::scaled(up.v[m][p], epilogue.up_scale);
+      }
+      if (add) v = load<Float>(y + p * kLanes) + v * weight;
+      store<Float>(y + p * kLanes, v);
+    });
+  }
+}
+
 template <int M, class T>
 QK_INLINE void moe_tile(const T& t, const moe_linear_args& a, const uint8_t* x, const uint8_t* w,
                         const Uses& uses, const Epilogue& epilogue, int64_t g) {
@@ -45,20 +66,27 @@ QK_INLINE void moe_tile(const T& t, const moe_linear_args& a, const uint8_t* x, 
   Acc<M> acc[2];
   const int64_t matrices = epilogue.kind == QK_Epilogue_Swiglu ? 2 : 1;
   for (int64_t i = 0; i < matrices; ++i) acc[i] = t.template tile<M>(w + i * t.group_bytes, rows);
-  // Not written out for each row: this is as long as what multiplies, and done once for all of its columns.
-  for (int m = 0; m < M && uses.begin + m < uses.end; ++m) {
-    const Slot s = slot_at(a, uses.begin + m);
-    float* y = a.y + (add ? s.row : s.slot) * a.n + g * 16;
-    const Float weight = add ? a.weights[s.slot] : 0.f;
-    unroll<kParts>([&](int p) QK_LAMBDA {
-      Float v = Epilogue::scaled(acc[0].v[m][p], epilogue.scale);
-      if (epilogue.kind == QK_Epilogue_Swiglu) {
-        v = silu<kLanes>(v) * Epilogue::scaled(acc[1].v[m][p], epilogue.up_scale);
-      }
-      if (add) v = load<Float>(y + p * kLanes) + v * weight;
-      store<Float>(y + p * kLanes, v);
-    });
+  moe_leave<M>(a, uses, epilogue, g, acc[0], acc[1]);
+}
+
+// A single row with groups [g0, g1), one of the first half with one of the second at a time, as
+// linear_streams.
+template <class T>
+QK_INLINE void moe_streams(const T& t, const moe_linear_args& a, const uint8_t* x, const uint8_t* w,
+                           const Uses& uses, const Epilogue& epilogue, int64_t g0, int64_t g1) {
+  const int64_t half = (g1 - g0) / 2, matrices = epilogue.kind == QK_Epilogue_Swiglu ? 2 : 1;
+  const int64_t item = matrices * t.group_bytes;
+  const Slot s = slot_at(a, uses.begin);
+  const typename T::Columns columns =
+      t.columns(x + s.row * t.row_bytes, epilogue.kind == QK_Epilogue_Add ? s.part * a.k : 0);
+  const auto row = [&](int) QK_LAMBDA { return columns; };
+  for (int64_t g = g0; g < g0 + half; ++g) {
+    Acc<1> acc[2][2];  // [matrix][group]
+    for (int64_t i = 0; i < matrices; ++i)
+      t.template tiles<1>(w + g * item + i * t.group_bytes, half * item, row, acc[i]);
+    unroll<2>([&](int i) QK_LAMBDA { moe_leave<1>(a, uses, epilogue, g + i * half, acc[0][i], acc[1][i]); });
   }
+  for (int64_t g = g0 + 2 * half; g < g1; ++g) moe_tile<1>(t, a, x, w + g * item, uses, epilogue, g);
 }
 
 // One group with all rows of `uses`. Compiled are a tile of the most rows, one of some and one of a single
@@ -109,6 +137,12 @@ QK_INLINE void moe_linear(const T& t, const Panels& panels, const uint8_t* x, co
     if (all.end - all.begin >= Panels::kLeastRows) {
       Panels::run(panels, a, x, w, item, all, epilogue, g0, g1);
       continue;
+    }
+    if constexpr (T::kStreams == 2) {
+      if (all.end - all.begin == 1) {
+        moe_streams(t, a, x, w, all, epilogue, g0, g1);
+        continue;
+      }
     }
     const int64_t block = rows_in_cache(t.row_bytes / (add ? a.top_k : 1));
     for (int64_t at = all.begin; at < all.end; at += block) {

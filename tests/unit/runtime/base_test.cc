@@ -254,16 +254,19 @@ TEST(CpuFeaturesTest, TileRegistersAreAskedFor) {
 // What the kernel writes of the same processor.
 TEST(CpuFeaturesTest, ModelAgreesWithTheKernel) {
   std::ifstream info("/proc/cpuinfo");
-  std::string line, vendor, family;
+  std::string line, vendor, family, design;
   while (std::getline(info, line) && !line.empty()) {
     const std::string value = line.substr(std::min(line.size(), line.find(": ") + 2));
     if (line.rfind("vendor_id", 0) == 0) vendor = value;
     if (line.rfind("cpu family", 0) == 0) family = value;
+    if (line.rfind("model\t", 0) == 0) design = value;
   }
-  if (vendor.empty() || family.empty()) GTEST_SKIP() << "/proc/cpuinfo names no vendor and family here";
+  if (vendor.empty() || family.empty() || design.empty())
+    GTEST_SKIP() << "/proc/cpuinfo names no vendor, family and model here";
   const CpuModel model = DetectCpuModel();
   EXPECT_EQ(model.vendor, vendor);
   EXPECT_EQ(std::to_string(model.family), family);
+  EXPECT_EQ(std::to_string(model.model), design);
 }
 
 // The kernel asks the same questions of the same processor, and says no more than that. It may say less: a

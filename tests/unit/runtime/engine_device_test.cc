@@ -16,6 +16,7 @@
 #include "runtime/device/cpu/code_image.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/futex.h"
+#include "runtime/device/cpu/read_ahead.h"
 #include "runtime/device/cpu/thread_pool.h"
 #include "runtime/device/cpu/topology.h"
 
@@ -366,6 +367,19 @@ TEST(ChooseCode, NamesEveryMissingFeature) {
                                        qrt::CpuFeatures::Detect(), "");
   EXPECT_EQ(unknown.status().number(), 5001u)
       << "a feature that this runtime does not know counts as missing";
+}
+
+// By the designs that were measured: of those of AMD's family 25, Zen 4 wants the least.
+TEST(ReadAhead, FollowsTheDesign) {
+  const auto ahead = [](const char* vendor, uint32_t family, uint32_t model) {
+    return qrt::ReadAhead({.vendor = vendor, .family = family, .model = model});
+  };
+  for (const uint32_t zen3 : {0x01u, 0x08u, 0x21u, 0x44u, 0x50u})
+    EXPECT_EQ(ahead("AuthenticAMD", 25, zen3), 2048) << "model " << zen3;
+  for (const uint32_t zen4 : {0x11u, 0x18u, 0x61u, 0x74u, 0xa0u})
+    EXPECT_EQ(ahead("AuthenticAMD", 25, zen4), 384) << "model " << zen4;
+  EXPECT_EQ(ahead("AuthenticAMD", 26, 0x02), 4096);
+  EXPECT_EQ(ahead("GenuineIntel", 25, 0x01), 4096);
 }
 
 }  // namespace

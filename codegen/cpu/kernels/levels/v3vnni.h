@@ -9,6 +9,7 @@ namespace qk {
 
 struct Level : Avx2 {
   static constexpr bool wide_panels(int, int) { return false; }
+  static constexpr bool wraps(int, int, int) { return false; }
   QK_INLINE I32<8> add_pairs(I32<8> sum, I32<8> a, I32<8> b) {
     return (I32<8>)_mm256_dpwssd_avx_epi32((__m256i)sum, (__m256i)a, (__m256i)b);
   }
