@@ -82,8 +82,6 @@ struct Panels {
   static constexpr PanelShape kShape = Level::panel(B::kHasMinimum);
   static constexpr int M = kShape.rows, V = kShape.vectors, G = kShape.panels;
   static constexpr int kEach = V / G;  // vectors of a panel
-  // Groups that each tile of rows passes before the next.
-  static constexpr int kGroups = G > Level::kPanelGroups ? G : Level::kPanelGroups;
   static_assert(LinearScratch::kRowsTogether % M == 0 && M <= Level::panel_rows(B::kHigh, 2) && V % G == 0 &&
                 G <= 2 && kParts % kEach == 0);
   static_assert(!kMatrix || !kWide);
@@ -223,6 +221,11 @@ struct Panels {
     });
     const I16<4> two = pairs.lo + pairs.hi;
     return __builtin_bit_cast(int32_t, (two.lo + two.hi) * static_cast<int16_t>(kLow));
+  }
+
+  // Groups that each tile of rows passes before the next, where rows are `bytes`.
+  QK_INLINE int64_t groups(int64_t bytes) {
+    return G == 2 || (Level::kPanelPairs > 0 && bytes > Level::kPanelPairs) ? 2 : 1;
   }
 
   // What goes with the rows [first, end) for all panels: what their sums start with, what minima are
@@ -506,7 +509,7 @@ QK_INLINE void panel_linear(const Int8Linear<F>& t, const linear_args& a) {
   const P panels = P::make(t, a.scratch);
   const Epilogue epilogue = {a.epilogue, a.scale, a.up_scale};
   const bool swiglu = a.epilogue == QK_Epilogue_Swiglu;
-  const int64_t together = swiglu ? 1 : P::kGroups;  // items
+  const int64_t together = swiglu ? 1 : P::groups(a.n_rows * t.row_bytes);  // items
   const int64_t ld = (a.n + 15) & ~int64_t{15};
   panels.begin();
   for (int64_t r0 = 0; r0 < a.n_rows; r0 += panels.place.rows) {

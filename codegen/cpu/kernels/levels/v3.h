@@ -13,9 +13,8 @@ struct Level : Avx2 {
   // Sixteen bits: where bytes would take a vpsignb and a widening for each four products, and where a row's
   // two terms are one number of 16 bits.
   static constexpr bool wide_panels(int high, int terms) { return terms == 2 || !bytes_add_up(high); }
-  // Of rows with one term panels take as long as tiles from here on (Zen 3, weights in memory): 6 rows of
-  // Q8_0 0.9x of the time of tiles, 8 rows 0.75x, 5 rows 1.1x; 7 rows of Q4_K 1.0x, of Q6_K 0.85x, 6
-  // rows 1.2x and 1.05x. With two terms 0.7x to 0.9x at 8 rows (Zen 4).
+  // Of 8 rows with one term panels take 0.9x (Q8_0, Q6_K) to 0.95x (Q4_K) of the time of tiles, two threads
+  // of a Zen 3; of 6 and 7 rows about as long. With two terms 0.7x to 0.9x at 8 rows (Zen 4).
   static constexpr int panel_rows(int high, int terms) {
     return terms == 2 ? 8 : wide_panels(high, terms) ? 6 : 7;
   }
