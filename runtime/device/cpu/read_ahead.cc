@@ -5,7 +5,7 @@ namespace qrt {
 // `qcc_kernels_bench --format "q6_k int8" --read-ahead BYTES`: Q6_K is what the processors' own prefetchers
 // follow worst. One row, two threads, GB/s over those of a plain read: a Zen 4: 1.03 at 384 bytes, 0.39
 // without; less from 512 on. A Zen 3: 0.70 at 384, 0.83 at 1024, 0.88 at 2048, 0.90 at 4096, 0.85 at 8192;
-// Q4_K, over eight streams a thread: 0.75, 0.85, 0.84, 0.80 and 0.83. AMD family 26 (a Zen 5): 0.58 to 0.68
+// Q4_K 0.92, 1.01, 0.96, 0.85 and 0.91. AMD family 26 (a Zen 5): 0.58 to 0.68
 // at 384, 0.61 at 1024, 0.72 at 2048, 0.84 to 0.88 at 4096, 0.79 at 8192. Of others nothing is known: a page
 // ahead covers the latency of any memory at the rate of one core.
 int64_t ReadAhead(const CpuModel& cpu) {

@@ -7,14 +7,14 @@
 namespace qk {
 
 struct Level : Avx2 {
-  // One row, two threads of a Zen 3, of what eight plain streams a thread read: Q8_0 0.93 with two, 0.78 with
-  // one.
+  // The kernel alone, one row, two threads of a Zen 3, of what eight plain streams a thread read: Q8_0 0.93
+  // with two, 0.78 with one.
   static constexpr int kStreams = 2;
   // Sixteen bits: where bytes would take a vpsignb and a widening for each four products, and where a row's
   // two terms are one number of 16 bits.
   static constexpr bool wide_panels(int high, int terms) { return terms == 2 || !bytes_add_up(high); }
-  // Of 8 rows with one term panels take 0.9x (Q8_0, Q6_K) to 0.95x (Q4_K) of the time of tiles, two threads
-  // of a Zen 3; of 6 and 7 rows about as long. With two terms 0.7x to 0.9x at 8 rows (Zen 4).
+  // Of 8 rows of Q8_0 panels take 0.83x (k 1024) to 0.88x (k 3584) of the time of tiles (two threads of a Zen
+  // 3), of 6 about as long, as of 7 rows of Q4_K. With two terms 0.7x to 0.9x at 8 rows (Zen 4).
   static constexpr int panel_rows(int high, int terms) {
     return terms == 2 ? 8 : wide_panels(high, terms) ? 6 : 7;
   }
