@@ -13,8 +13,8 @@ struct Avx2 {
   static constexpr int kStreams = 1;  // that one row's weights are read in
   static constexpr PanelShape panel(bool) { return {.rows = 4, .vectors = 2, .panels = 1}; }
   // Bytes of rows from which a tile of them passes the panels of two groups before the next does: rows come
-  // half as often from beyond a second-level cache of 512 KiB (512 rows, two threads of a Zen 3: Q4_K 1.16x
-  // of one group at a time, k 1024, and 1.04x, k 3584). 0: never.
+  // half as often from beyond a second-level cache of 512 KiB (512 rows, two threads of a Zen 3: Q4_K 1.17x
+  // of one group at a time, k 1024, and 1.05x, k 3584). 0: never.
   static constexpr int64_t kPanelPairs = 256 << 10;
   // Rows from which unpacking weights once for all pays, by the format's highest code and the rows' terms.
   static constexpr int panel_rows(int, int) { return 8; }
