@@ -34,8 +34,7 @@ struct Int8Linear {
   // Rows of the tiles that take rows from anywhere. The level with the fewest gains least and compiles
   // longest.
   static constexpr int kMostGathered = kTileRows < 4 ? 1 : kTileRows, kSomeGathered = (kMostGathered + 1) / 2;
-  // Groups that a single row takes together. Where a format is one stream for each, processors look further
-  // ahead in several.
+  // Groups that a single row takes together: streams, of which processors read several faster than one.
   static constexpr int kStreams = Level::kStreams;
   // Columns of the matrix; terms of an activation, one or two, k columns apart; columns of an int8 row: more
   // than k where it holds several rows or terms.
