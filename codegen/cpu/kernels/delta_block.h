@@ -25,10 +25,17 @@ constexpr int kBlock = static_cast<int>(qcc::layouts::kStateBlock);
 // time of all keys for each part).
 constexpr int64_t kKeysAtOnce = 8;
 
-// How far ahead a single token asks for the state, whose heads lie one after the other, in floats: a page;
-// where a row is read in parts, the first of which has lines of all keys at once, two (level v3, Zen 4, 8
-// sequences with states in memory: 0.84x of the time with one; v4vnni: 1.1x).
-constexpr int64_t kReadAhead = kLanes >= 16 ? 1024 : 2048;
+// How far ahead a single token asks for the state, whose heads lie one after the other, in floats.
+constexpr int64_t kReadAhead = kLanes >= 16 ? 1024 : 768;
+
+// Asks for the line at p of what a sequence keeps.
+QK_INLINE void ask_for_state(const float* p) {
+  if constexpr (kLanes >= 16) {
+    prefetch_far(p);
+  } else {
+    prefetch_near(p);
+  }
+}
 
 // A block's arrays in the thread's scratch, by place in the block where not said otherwise; `first` to `end`
 // are the places of this step's tokens, those before them are of earlier steps.
@@ -79,8 +86,8 @@ QK_INLINE void delta_read(const DeltaBlock& x, const float* __restrict s, int64_
       row[n] = loadf<N>(s + i * x.value_dim + column + n * N);
       // Of the keys' rows as many floats, one after the other, as of this and earlier parts are read.
       if (Alone && n * N % 16 == 0)
-        prefetch_far(s + first * x.value_dim + column * (end - first) + (i - first) * NV * N + n * N +
-                     kReadAhead);
+        ask_for_state(s + first * x.value_dim + column * (end - first) + (i - first) * NV * N + n * N +
+                      kReadAhead);
     });
     unroll<T>([&](int token) QK_LAMBDA {
       const F32<N> key = F32<N>(k[token * x.key_dim + i]), query = F32<N>(q[token * x.key_dim + i]);

@@ -269,7 +269,7 @@ QK_INLINE void ask_for_kept(const Layer& l, const qrt_seq& seq, int64_t head) {
   const gated_delta_args& a = l.a;
   const Conv conv = l.conv(seq);
   const auto ask = [](const float* p, int64_t n) QK_LAMBDA {
-    for (int64_t c = 0; c < n; c += 16) prefetch_far(p + c);
+    for (int64_t c = 0; c < n; c += 16) ask_for_state(p + c);
   };
   for (int64_t at = 1 - a.taps; at < 0; ++at) {
     const float* inputs = conv.kept(at);
@@ -336,11 +336,13 @@ QK_EXPORT void qk_gated_delta(const gated_delta_args* args) {
   x.beta = x.d + kBlock;
   x.p = x.beta + kBlock;
   x.g = x.p + kBlock;
-  for (int64_t head = a.begin; head < a.end; ++head) {
-    for (int64_t i = 0; i < a.n_seqs; ++i) {
-      const bool more = i + 1 < a.n_seqs;
-      const qrt_seq* next = more ? &a.seqs[i + 1] : head + 1 < a.end ? a.seqs : nullptr;
-      head_of_sequence(layer, a.seqs[i], head, next, more ? head : head + 1, x);
+  // A sequence's heads one after the other, as they lie in its state: what is asked for ahead of one is the
+  // next one's.
+  for (int64_t i = 0; i < a.n_seqs; ++i) {
+    for (int64_t head = a.begin; head < a.end; ++head) {
+      const bool more = head + 1 < a.end;
+      const qrt_seq* next = more ? &a.seqs[i] : i + 1 < a.n_seqs ? &a.seqs[i + 1] : nullptr;
+      head_of_sequence(layer, a.seqs[i], head, next, more ? head + 1 : a.begin, x);
     }
   }
 }
