@@ -1,7 +1,7 @@
 // What both forms of attention share: rows of a sequence that go over its cache together. Kernels only.
 //
-// Both ask for keys and values a tile ahead, into the second-level cache: a tile of both is more than the
-// first holds (Zen 4, one row of 8 heads over 4096 positions in memory: 810 to 470 us).
+// Both ask for keys and values ahead, into the second-level cache: a tile of both is more than the first
+// holds (Zen 4, one row of 8 heads over 4096 positions in memory, asked for a tile ahead: 810 to 470 us).
 #ifndef QCC_CODEGEN_CPU_KERNELS_ATTENTION_ROWS_H_
 #define QCC_CODEGEN_CPU_KERNELS_ATTENTION_ROWS_H_
 
