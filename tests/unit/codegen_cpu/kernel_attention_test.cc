@@ -283,10 +283,12 @@ void check_attention(const Sequence& x) {
 class KernelAttention : public KernelTest {};
 QCC_INSTANTIATE_KERNEL_TEST(KernelAttention);
 
-const Shape kShapes[] = {{4, 2, 32, 16, true, false},      {6, 2, 64, 64, false, true},
-                         {8, 1, 256, 64, true, true},      {8, 1, 256, 64, true, true, true},
-                         {2, 2, 40, 8, true, false},       {3, 1, 128, 128, false, false},
-                         {6, 2, 40, 8, false, true, true}, {6, 2, 64, 64, false, true, true}};
+// In integers: groups of 8, 3, 3, 2, 4, 1 queries, as up to 2, up to 4 and more of them differ.
+const Shape kShapes[] = {
+    {4, 2, 32, 16, true, false},       {6, 2, 64, 64, false, true},       {8, 1, 256, 64, true, true},
+    {8, 1, 256, 64, true, true, true}, {2, 2, 40, 8, true, false},        {3, 1, 128, 128, false, false},
+    {6, 2, 40, 8, false, true, true},  {6, 2, 64, 64, false, true, true}, {4, 2, 128, 128, false, true, true},
+    {8, 2, 96, 32, true, true, true},  {2, 2, 40, 8, true, true, true}};
 
 TEST_P(KernelAttention, ValuesAndSplits) {
   for (const Shape& s : kShapes) {
