@@ -280,7 +280,13 @@ void check_attention(const Sequence& x) {
   ASSERT_LT(error / energy, s.integers ? 5e-6 : 1e-11) << "mean error of all outputs, of their mean square";
 }
 
-class KernelAttention : public KernelTest {};
+class KernelAttention : public KernelTest {
+ protected:
+  void SetUp() override {
+    QCC_SKIP_WHERE_PRODUCTS_ARE_EMULATED();
+    KernelTest::SetUp();
+  }
+};
 QCC_INSTANTIATE_KERNEL_TEST(KernelAttention);
 
 // In integers: groups of 8, 3, 3, 2, 4, 1 queries, as up to 2, up to 4 and more of them differ.

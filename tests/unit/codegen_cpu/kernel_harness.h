@@ -17,7 +17,7 @@
 #include "codegen/cpu/kernels/native_table.h"
 #include "codegen/cpu/kernels/scratch.h"
 #include "dialects/formats/formats.h"
-#include "tests/unit/codegen_cpu/tile_emulator.h"
+#include "tests/unit/codegen_cpu/instruction_emulator.h"
 
 namespace qcc::cpu {
 
@@ -150,6 +150,12 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
   }
   const Kernels* k = nullptr;
 };
+// In a KernelTest of so many products that emulating them takes minutes. What remains are the tests of few,
+// those that compare levels, and cpu_levels_test.
+#define QCC_SKIP_WHERE_PRODUCTS_ARE_EMULATED() \
+  if (ProductsAreEmulated(GetParam()))         \
+  GTEST_SKIP() << "this machine lacks avx_vnni, and emulating it takes minutes"
+
 inline std::vector<Isa> all_levels() {
   std::vector<Isa> levels;
   for (const IsaInfo& i : isa_table()) levels.push_back(i.id);

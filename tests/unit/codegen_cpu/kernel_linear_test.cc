@@ -189,6 +189,7 @@ class KernelLinear : public KernelTest {};
 QCC_INSTANTIATE_KERNEL_TEST(KernelLinear);
 
 TEST_P(KernelLinear, ValuesAndSplits) {
+  QCC_SKIP_WHERE_PRODUCTS_ARE_EMULATED();
   struct Shape {
     int64_t k, n, rows;
     int64_t epilogue;
@@ -250,6 +251,7 @@ TEST_P(KernelLinear, GreatestWholeNumbers) {
 
 // Rows of two terms: as good as f32 rows nearly, and a row's bits are its own.
 TEST_P(KernelLinear, RowsOfTwoTerms) {
+  QCC_SKIP_WHERE_PRODUCTS_ARE_EMULATED();
   uint32_t seed = 700;
   for (const FormatKernels& f : format_kernels(*k)) {
     if (!f.int8) continue;
@@ -305,6 +307,7 @@ TEST_P(KernelLinear, RowsOfTwoTerms) {
 
 // A scale multiplies the sums ahead of the epilogue; either of a pair may have one.
 TEST_P(KernelLinear, Scales) {
+  QCC_SKIP_WHERE_PRODUCTS_ARE_EMULATED();
   const float scale = 0.37f, up_scale = -1.9f;
   uint32_t seed = 300;
   for (const FormatKernels& f : format_kernels(*k)) {
@@ -340,6 +343,7 @@ TEST_P(KernelLinear, Scales) {
 
 // More rows than one cache block holds: the last block of all sizes, of less than a tile too.
 TEST_P(KernelLinear, ManyRows) {
+  QCC_SKIP_WHERE_PRODUCTS_ARE_EMULATED();
   for (const FormatKernels& f : format_kernels(*k)) {
     if (f.format != Format::Q8_0) continue;
     for (int64_t rows : {70, 65, 73, 80}) {
@@ -410,9 +414,9 @@ TEST(KernelLevels, TilesServeManyRows) {
     const Problem p = make_problem(kernels_of(Isa::base), f.format, k, n, 32, false, 17);
     Guarded<float> y(static_cast<size_t>(p.rows * p.ld()));
     const auto instructions = [&](int64_t rows) {
-      const uint64_t before = EmulatedTileInstructions();
+      const uint64_t before = EmulatedInstructions();
       runner(p, f, true)(0, rows, y.data(), QK_Epilogue_Store, 0, p.groups());
-      return static_cast<int64_t>(EmulatedTileInstructions() - before);
+      return static_cast<int64_t>(EmulatedInstructions() - before);
     };
     EXPECT_EQ(instructions(15), 0) << f.name;
     // Shapes and their release; of each sum: clear, two loads, products, store.

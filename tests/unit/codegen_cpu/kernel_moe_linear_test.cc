@@ -196,6 +196,7 @@ QCC_INSTANTIATE_KERNEL_TEST(KernelMoeLinear);
 constexpr int64_t kEpilogues[] = {QK_Epilogue_Store, QK_Epilogue_Add, QK_Epilogue_Swiglu};
 
 TEST_P(KernelMoeLinear, IsEachExpertsLinear) {
+  QCC_SKIP_WHERE_PRODUCTS_ARE_EMULATED();
   const std::vector<Format> all_cases = {Format::Q8_0, Format::Q4_K},
                             formats = {Format::Q8_0, Format::Q4_K,   Format::Q6_K, Format::F16,
                                        Format::F32,  Format::IQ4_XS, Format::Q1_0, Format::Q4_0,

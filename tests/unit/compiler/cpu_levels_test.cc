@@ -10,7 +10,7 @@
 #include "compiler/pipeline/pipeline.h"
 #include "runtime/artifact/artifact.h"
 #include "runtime/device/cpu/cpu_device.h"
-#include "tests/unit/codegen_cpu/tile_emulator.h"
+#include "tests/unit/codegen_cpu/instruction_emulator.h"
 #include "tests/unit/compiler/compiled.h"
 #include "tests/unit/compiler/quiet_sink.h"
 
@@ -36,35 +36,46 @@ std::vector<float> LogitsOf(const qrt::Artifact& artifact, size_t code) {
   return logits;
 }
 
-// What qcc makes of the kernels with tiles is run as it is.
+// The levels `vectors` and `better` of a golden model, the second with instructions of its own, which are
+// emulated where the machine has none: what qcc makes for it is run as it is.
+void CheckEqualBits(const std::string& name, const std::string& output, cpu::Isa vectors, cpu::Isa better) {
+  SCOPED_TRACE(name);
+  PipelineOptions options;
+  options.input = (std::filesystem::path(QCC_SOURCE_DIR) / "tests" / "golden" / name).string() + ".gguf";
+  options.output = output;
+  options.cpu = {std::string(cpu::isa_info(vectors).name), std::string(cpu::isa_info(better).name)};
+  options.decode_buckets = {1};
+  options.prefill_buckets = {64};
+  options.golden_tokens = 0;
+  QuietSink quiet;
+  const absl::Status compiled = CompileModel(options, quiet);
+  ASSERT_TRUE(compiled.ok()) << compiled;
+  ASSERT_EQ(cpu::WhyNotHere(better), "") << "asked once more, behind LLVM";
+  auto artifact = qrt::Artifact::Open(options.output);
+  ASSERT_TRUE(artifact.ok()) << artifact.status().ToString();
+  const std::vector<qrt::CodeInfo>& code = (*artifact)->manifest().code;
+  ASSERT_EQ(code.size(), 2u);
+  ASSERT_EQ(code[0].isa, options.cpu[1]) << "the best comes first";
+  const uint64_t before = cpu::EmulatedInstructions();
+  const std::vector<float> logits = LogitsOf(**artifact, 0);
+  const bool emulated = !cpu::missing_cpu_flag(better).empty();
+  EXPECT_EQ(cpu::EmulatedInstructions() > before, emulated);
+  EXPECT_EQ(logits, LogitsOf(**artifact, 1));
+}
+
 TEST_F(CpuLevels, TilesGiveTheBitsOfVectors) {
   for (const cpu::Isa isa : {cpu::Isa::v4vnni, cpu::Isa::v4amx}) {
     if (const std::string why = cpu::WhyNotHere(isa); !why.empty()) GTEST_SKIP() << why;
   }
-  for (const char* name : {"t35-q-Q4_K_M", "t35-q-Q8_0"}) {
-    SCOPED_TRACE(name);
-    PipelineOptions options;
-    options.input = (std::filesystem::path(QCC_SOURCE_DIR) / "tests" / "golden" / name).string() + ".gguf";
-    options.output = Path("model.qbin");
-    options.cpu = {"v4vnni", "v4amx"};
-    options.decode_buckets = {1};
-    options.prefill_buckets = {64};
-    options.golden_tokens = 0;
-    QuietSink quiet;
-    const absl::Status compiled = CompileModel(options, quiet);
-    ASSERT_TRUE(compiled.ok()) << compiled;
-    ASSERT_EQ(cpu::WhyNotHere(cpu::Isa::v4amx), "") << "asked once more, behind LLVM";
-    auto artifact = qrt::Artifact::Open(options.output);
-    ASSERT_TRUE(artifact.ok()) << artifact.status().ToString();
-    const std::vector<qrt::CodeInfo>& code = (*artifact)->manifest().code;
-    ASSERT_EQ(code.size(), 2u);
-    ASSERT_EQ(code[0].isa, "v4amx") << "the best comes first";
-    const uint64_t before = cpu::EmulatedTileInstructions();
-    const std::vector<float> tiles = LogitsOf(**artifact, 0);
-    const bool emulated = !cpu::missing_cpu_flag(cpu::Isa::v4amx).empty();
-    EXPECT_EQ(cpu::EmulatedTileInstructions() > before, emulated);
-    EXPECT_EQ(tiles, LogitsOf(**artifact, 1));
+  for (const char* name : {"t35-q-Q4_K_M", "t35-q-Q8_0"})
+    CheckEqualBits(name, Path("model.qbin"), cpu::Isa::v4vnni, cpu::Isa::v4amx);
+}
+
+TEST_F(CpuLevels, SumsOfFourProductsGiveTheBitsOfSumsOfTwo) {
+  for (const cpu::Isa isa : {cpu::Isa::v3, cpu::Isa::v3vnni}) {
+    if (const std::string why = cpu::WhyNotHere(isa); !why.empty()) GTEST_SKIP() << why;
   }
+  CheckEqualBits("t35-q-Q4_K_M", Path("model.qbin"), cpu::Isa::v3, cpu::Isa::v3vnni);
 }
 
 }  // namespace

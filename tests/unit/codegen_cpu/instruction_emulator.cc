@@ -1,5 +1,6 @@
-#include "tests/unit/codegen_cpu/tile_emulator.h"
+#include "tests/unit/codegen_cpu/instruction_emulator.h"
 
+#include <cpuid.h>
 #include <signal.h>
 #include <ucontext.h>
 
@@ -86,26 +87,90 @@ namespace {
 thread_local TileRegisters g_tiles;
 std::atomic<uint64_t> g_emulated{0};
 
-// Where an instruction's memory operand is, and how far apart the rows of a tile are there.
+// An instruction's memory operand: base and distance, and the index, which of a tile is how far apart its
+// rows are.
 struct Memory {
   uint8_t* at;
   int64_t stride;
 };
 
-// An instruction that begins with the three-byte prefix of AMX and one of its opcodes.
+// sums[i] += the products of the bytes a[4 i + n], unsigned, and b[4 i + n], n < 4: vpdpbusd, of `lanes`
+// sums.
+void AddProductsOfBytes(int32_t* sums, const uint8_t* a, const int8_t* b, size_t lanes) {
+  for (size_t i = 0; i < lanes; ++i) {
+    uint32_t sum = static_cast<uint32_t>(sums[i]);  // wraps around
+    for (size_t n = 4 * i; n < 4 * i + 4; ++n) sum += static_cast<uint32_t>(a[n] * b[n]);
+    sums[i] = static_cast<int32_t>(sum);
+  }
+}
+
+// The same of two words each: vpdpwssd.
+void AddProductsOfWords(int32_t* sums, const int16_t* a, const int16_t* b, size_t lanes) {
+  for (size_t i = 0; i < lanes; ++i) {
+    uint32_t sum = static_cast<uint32_t>(sums[i]);
+    for (size_t n = 2 * i; n < 2 * i + 2; ++n) sum += static_cast<uint32_t>(a[n] * b[n]);
+    sums[i] = static_cast<int32_t>(sum);
+  }
+}
+
+// Asked for once: a virtual machine's host answers.
+uint32_t WhereHighHalvesAre() {
+  uint32_t size = 0, offset = 0, flags = 0, reserved = 0;
+  __get_cpuid_count(0xd, 2, &size, &offset, &flags, &reserved);
+  return offset;
+}
+const uint32_t g_high_halves = WhereHighHalvesAre();
+
+// The vector registers of interrupted code, where the kernel keeps them: as XSAVE writes them in its standard
+// form (Intel SDM vol. 1, 13.4), low halves at byte 160, high ones where CPUID leaf 0xd says.
+class VectorRegisters {
+ public:
+  static constexpr size_t kHalf = 16, kBytes = 2 * kHalf;
+
+  explicit VectorRegisters(void* area) : area_(static_cast<uint8_t*>(area)), high_(area_ + g_high_halves) {
+    // Parts that are as they were at first are not written, only said to be.
+    uint64_t written;
+    std::memcpy(&written, area_ + kHeader, sizeof written);
+    if ((written & kLowPart) == 0) std::memset(area_ + kLow, 0, 16 * kHalf);
+    if ((written & kHighPart) == 0) std::memset(high_, 0, 16 * kHalf);
+    written |= kLowPart | kHighPart;
+    std::memcpy(area_ + kHeader, &written, sizeof written);
+  }
+  void Read(size_t number, uint8_t* to) const {
+    std::memcpy(to, area_ + kLow + number * kHalf, kHalf);
+    std::memcpy(to + kHalf, high_ + number * kHalf, kHalf);
+  }
+  void Write(size_t number, const uint8_t* from) {
+    std::memcpy(area_ + kLow + number * kHalf, from, kHalf);
+    std::memcpy(high_ + number * kHalf, from + kHalf, kHalf);
+  }
+
+ private:
+  static constexpr size_t kLow = 160, kHeader = 512;
+  static constexpr uint64_t kLowPart = 2, kHighPart = 4;
+  uint8_t *area_, *high_;
+};
+
+// An instruction that begins with the three-byte prefix of AMX and AVX-VNNI and one of their opcodes.
 class Instruction {
  public:
-  Instruction(const uint8_t* code, const greg_t* registers) : code_(code), registers_(registers) {}
+  Instruction(const uint8_t* code, const mcontext_t& context)
+      : code_(code), registers_(context.gregs), vectors_(context.fpregs) {}
 
   // Bytes of the instruction, which has then been computed; 0: it is another one, or the processor refuses.
   size_t Execute() {
-    // VEX of opcode map 2, W 0, 128 bits.
-    if (code_[0] != 0xc4 || (code_[1] & 0x1f) != 2 || (code_[2] & 0x84) != 0) return 0;
+    // VEX of opcode map 2, W 0.
+    if (code_[0] != 0xc4 || (code_[1] & 0x1f) != 2 || (code_[2] & 0x80) != 0) return 0;
+    length_ = 5;
+    return (code_[2] & 4) != 0 ? ExecuteVector() : ExecuteTile();
+  }
+
+ private:
+  size_t ExecuteTile() {
     const uint8_t prefix = code_[2] & 3, opcode = code_[3], modrm = code_[4];
     const size_t reg = modrm >> 3 & 7, other = modrm & 7;
     const bool memory = modrm >> 6 != 3;
     bool done = false;
-    length_ = 5;
     if (opcode == 0x49) {
       done = Configuration(prefix, modrm);
     } else if (opcode == 0x4b && memory && other == 4) {  // with an index register: the stride
@@ -119,7 +184,33 @@ class Instruction {
     return done ? length_ : 0;
   }
 
- private:
+  // vpdpbusd and vpdpwssd of 256 bits.
+  size_t ExecuteVector() {
+    const uint8_t opcode = code_[3], modrm = code_[4];
+    if ((code_[2] & 3) != 1 || (opcode != 0x50 && opcode != 0x52)) return 0;
+    constexpr size_t kLanes = VectorRegisters::kBytes / 4;
+    const size_t to = (modrm >> 3 & 7) + ((code_[1] & 0x80) != 0 ? 0 : 8), left = ~code_[2] >> 3 & 15;
+    alignas(32) uint8_t sums[VectorRegisters::kBytes], a[VectorRegisters::kBytes], b[VectorRegisters::kBytes];
+    VectorRegisters vectors(vectors_);
+    vectors.Read(to, sums);
+    vectors.Read(left, a);
+    if (modrm >> 6 == 3) {
+      vectors.Read((modrm & 7) + ((code_[1] & 0x20) != 0 ? 0 : 8), b);
+    } else {
+      const Memory m = Operand();
+      std::memcpy(b, m.at + m.stride, sizeof b);
+    }
+    const auto sum = reinterpret_cast<int32_t*>(sums);
+    if (opcode == 0x50) {
+      AddProductsOfBytes(sum, a, reinterpret_cast<const int8_t*>(b), kLanes);
+    } else {
+      AddProductsOfWords(sum, reinterpret_cast<const int16_t*>(a), reinterpret_cast<const int16_t*>(b),
+                         kLanes);
+    }
+    vectors.Write(to, sums);
+    return length_;
+  }
+
   bool Configuration(uint8_t prefix, uint8_t modrm) {
     if (modrm >> 6 != 3) return prefix == 0 && (modrm >> 3 & 7) == 0 && g_tiles.Configure(Operand().at);
     if (prefix == 3 && (modrm & 7) == 0) return g_tiles.Clear(modrm >> 3 & 7);
@@ -161,16 +252,18 @@ class Instruction {
 
   const uint8_t* code_;
   const greg_t* registers_;
+  void* vectors_;
   size_t length_ = 0;
 };
 
 void OnIllegalInstruction(int, siginfo_t*, void* context) {
-  greg_t* registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
+  mcontext_t& interrupted = static_cast<ucontext_t*>(context)->uc_mcontext;
+  greg_t* registers = interrupted.gregs;
   uint64_t executed = 0;
   // Those that follow at once as well: a signal takes much longer than what it is for.
   for (;; ++executed) {
     const auto* code = reinterpret_cast<const uint8_t*>(registers[REG_RIP]);
-    const size_t bytes = Instruction(code, registers).Execute();
+    const size_t bytes = Instruction(code, interrupted).Execute();
     if (bytes == 0) break;
     registers[REG_RIP] += static_cast<greg_t>(bytes);
   }
@@ -195,15 +288,20 @@ std::string WhyNotHere(Isa isa) {
     const bool of_tiles = flag == "amx_tile" || flag == "amx_int8" || flag == "xtiledata";
     tiles |= of_tiles;
     if (here.Has(flag)) continue;
-    if (!of_tiles)
+    if (!of_tiles && flag != "avx_vnni")
       return "this machine lacks " + flag + ", which " + std::string(isa_info(isa).name) + " needs";
     all = false;
   }
-  if (tiles && (!all || !qrt::RequestTileRegisters())) Emulate();
+  if (!all || (tiles && !qrt::RequestTileRegisters())) Emulate();
   return "";
 }
 
-uint64_t EmulatedTileInstructions() {
+bool ProductsAreEmulated(Isa isa) {
+  return isa_info(isa).cpu_flags.find("avx_vnni") != std::string_view::npos &&
+         !qrt::CpuFeatures::Detect().Has("avx_vnni");
+}
+
+uint64_t EmulatedInstructions() {
   return g_emulated.load(std::memory_order_relaxed);
 }
 

@@ -1,7 +1,8 @@
-// The tile instructions of AMX on a machine that lacks them: the very code that is made for the level v4amx
-// runs, and each of its tile instructions is computed, in plain C++, where the processor refuses it.
-#ifndef QCC_TESTS_UNIT_CODEGEN_CPU_TILE_EMULATOR_H_
-#define QCC_TESTS_UNIT_CODEGEN_CPU_TILE_EMULATOR_H_
+// The tile instructions of AMX, and the products of bytes and of words of AVX-VNNI, on a machine that lacks
+// them: the very code that is made for the levels v4amx and v3vnni runs, and each of those instructions is
+// computed, in plain C++, where the processor refuses it.
+#ifndef QCC_TESTS_UNIT_CODEGEN_CPU_INSTRUCTION_EMULATOR_H_
+#define QCC_TESTS_UNIT_CODEGEN_CPU_INSTRUCTION_EMULATOR_H_
 
 #include <array>
 #include <cstddef>
@@ -38,13 +39,17 @@ class TileRegisters {
 };
 
 // What keeps this machine from running code of `isa`; empty if nothing does. Where nothing but tile registers
-// is missing, they are emulated from then on, until something else handles the signal (LLVM does once it
-// writes a file).
+// or AVX-VNNI is missing, they are emulated from then on, until something else handles the signal (LLVM does
+// once it writes a file).
 std::string WhyNotHere(Isa isa);
 
-// Tile instructions that were emulated in this process, by all threads.
-uint64_t EmulatedTileInstructions();
+// Whether `isa` has AVX-VNNI and this machine has not: each of its products then takes a signal, some
+// microseconds.
+bool ProductsAreEmulated(Isa isa);
+
+// Instructions that were emulated in this process, by all threads.
+uint64_t EmulatedInstructions();
 
 }  // namespace qcc::cpu
 
-#endif  // QCC_TESTS_UNIT_CODEGEN_CPU_TILE_EMULATOR_H_
+#endif  // QCC_TESTS_UNIT_CODEGEN_CPU_INSTRUCTION_EMULATOR_H_
