@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <sstream>
 
 #include "runtime/base/cpu_features.h"

@@ -154,7 +154,7 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
 // those that compare levels, and cpu_levels_test.
 #define QCC_SKIP_WHERE_PRODUCTS_ARE_EMULATED() \
   if (ProductsAreEmulated(GetParam()))         \
-  GTEST_SKIP() << "this machine lacks avx_vnni, and emulating it takes minutes"
+  GTEST_SKIP() << "this machine lacks avx_vnni, and emulating as many products takes minutes"
 
 inline std::vector<Isa> all_levels() {
   std::vector<Isa> levels;
