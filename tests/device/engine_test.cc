@@ -57,6 +57,10 @@ qrt_artifact* Open(const std::string& gguf, const Target& target) {
     }
   }
   options.prefill_buckets = {16, 64};
+  // Where a processor plays the GPU most of the time is its compiler's, 10 s for the kernels of a bucket: one
+  // model has all of them, in one profile. What a kernel makes of 2 and 4 rows is device_linear_test's.
+  const bool every_bucket = target.device == "cpu" || (gguf == kHybrid && target.variant != "none");
+  if (!every_bucket) options.decode_buckets = {1, 8};
   compiler::QuietSink quiet;
   const absl::Status compiled = compiler::CompileModel(options, quiet);
   EXPECT_TRUE(compiled.ok()) << compiled;
@@ -132,6 +136,12 @@ std::vector<int32_t> RandomTokens(size_t n, uint32_t vocab, uint32_t seed) {
   return tokens;
 }
 
+// Attention is in the hybrid, too: where a processor plays the GPU the other takes 20 s for each profile.
+std::vector<const char*> DenseModels(const Target& target) {
+  if (target.variant == "none") return {kHybrid};
+  return {kHybrid, kAttention};
+}
+
 // Every ISA level of the CPU, as an artifact's own step functions run it, and every GPU profile.
 std::vector<Target> LevelsAndGpus() {
   std::vector<Target> targets = GpuTargets();
@@ -168,7 +178,7 @@ void CheckBatchMates(const char* gguf, const Target& target, const char* device)
   const uint32_t vocab = Vocab(artifact);
   Engine engine = MakeEngine(artifact, device);
   ASSERT_NE(engine, nullptr);
-  constexpr size_t kBegins[] = {3, 17, 200, 1, 13, 16, 57, 30, 47}, kSessions = std::size(kBegins),
+  constexpr size_t kBegins[] = {3, 17, 90, 1, 13, 16, 57, 30, 47}, kSessions = std::size(kBegins),
                    kTokens = 5;
   std::vector<std::vector<int32_t>> prompts, next;
   std::vector<std::vector<Logits>> alone(kSessions);
@@ -209,9 +219,7 @@ void CheckBatchMates(const char* gguf, const Target& target, const char* device)
 }
 
 TEST_P(EngineConformance, BatchMatesDoNotMatter) {
-  CheckBatchMates(kHybrid, GetParam(), device());
-  // Attention is in the other, too; where a processor plays the GPU this takes 20 s for each profile.
-  if (GetParam().variant != "none") CheckBatchMates(kAttention, GetParam(), device());
+  for (const char* gguf : DenseModels(GetParam())) CheckBatchMates(gguf, GetParam(), device());
 }
 
 // Rows of many sequences that go to the same experts.
@@ -250,17 +258,17 @@ TEST_P(EngineConformance, PromptsTogether) {
 }
 
 TEST_P(EngineConformance, CutsOfAPrompt) {
-  for (const char* gguf : {kHybrid, kAttention}) {
+  for (const char* gguf : DenseModels(GetParam())) {
     SCOPED_TRACE(gguf);
     qrt_artifact* artifact = Open(gguf, GetParam());
     ASSERT_NE(artifact, nullptr);
     const uint32_t vocab = Vocab(artifact);
     Engine engine = MakeEngine(artifact, device());
     ASSERT_NE(engine, nullptr);
-    const std::vector<int32_t> tokens = RandomTokens(100, vocab, 3);
+    const std::vector<int32_t> tokens = RandomTokens(80, vocab, 3);
     Session whole = MakeSession(engine.get());
     const Logits want = Feed(whole.get(), tokens, vocab);
-    for (size_t cut : {1, 7, 15, 16, 17, 64, 99}) {
+    for (size_t cut : {1, 7, 15, 16, 64, 79}) {
       Session session = MakeSession(engine.get());
       Feed(session.get(), {tokens.begin(), tokens.begin() + static_cast<int64_t>(cut)}, vocab);
       const Logits got =
@@ -313,7 +321,7 @@ TEST_P(GpuEngineConformance, SnapshotsMove) {
     // On its own device a fork goes on with the same bits, whatever the session does meanwhile.
     const Session fork = Fork(source.get());
     ASSERT_NE(fork, nullptr);
-    EXPECT_EQ(Greedy(target.get(), first, 24, vocab), Greedy(source.get(), first, 24, vocab))
+    EXPECT_EQ(Greedy(target.get(), first, 12, vocab), Greedy(source.get(), first, 12, vocab))
         << (from == cpu.get() ? "from the CPU" : "to the CPU");
     const Session again = MakeSession(from);
     ASSERT_EQ(qrt_session_restore(again.get(), saved.data(), written, &error), QRT_OK) << Say(error);
@@ -323,7 +331,7 @@ TEST_P(GpuEngineConformance, SnapshotsMove) {
 
 // A token that the device chose is the one that the sampler chooses from the same logits; only ids come back.
 TEST_P(GpuEngineConformance, ChosenOnTheDevice) {
-  qrt_artifact* artifact = Open(kTrained, GetParam());
+  qrt_artifact* artifact = Open(kHybrid, GetParam());
   ASSERT_NE(artifact, nullptr);
   const uint32_t vocab = Vocab(artifact);
   Engine engine = MakeEngine(artifact, device());
@@ -341,7 +349,7 @@ TEST_P(GpuEngineConformance, ChosenOnTheDevice) {
     ASSERT_EQ(qrt_sampler_create(artifact, &options, &b, nullptr), QRT_OK);
     Sampler on_device(a), on_host(b);
     Session drawn = MakeSession(engine.get()), read = MakeSession(engine.get());
-    std::vector<int32_t> tokens = {940, 1209, 937, 44, 32};
+    std::vector<int32_t> tokens = {40, 209, 437, 44, 32};
     for (int i = 0; i < 24; ++i) {
       const Logits logits = Feed(read.get(), tokens, vocab);
       int32_t want = -1, next = -1;
@@ -368,7 +376,7 @@ TEST_P(GpuEngineConformance, ChosenOnTheDevice) {
 // Tokens that the device decodes one behind the other in one submission, each fed what the one before chose,
 // are those that it chooses one by one, by every way that it has of choosing.
 TEST_P(GpuEngineConformance, TokensAheadAreTheSame) {
-  qrt_artifact* artifact = Open(kTrained, GetParam());
+  qrt_artifact* artifact = Open(kHybrid, GetParam());
   ASSERT_NE(artifact, nullptr);
   Engine engine = MakeEngine(artifact, device());
   ASSERT_NE(engine, nullptr);
@@ -393,7 +401,7 @@ TEST_P(GpuEngineConformance, TokensAheadAreTheSame) {
       const Session session = MakeSession(engine.get(), ahead);
       qrt_generate_options options = Sized<qrt_generate_options>();
       options.sampler = sampler.get();
-      std::vector<int32_t> tokens = {940};
+      std::vector<int32_t> tokens = {240};
       while (tokens.size() < 13) {
         int32_t next[4] = {};
         size_t count = 0;

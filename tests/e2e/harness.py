@@ -126,6 +126,11 @@ class Harness:
         """The ids of the devices that can be used here: "cpu", "vulkan:0"."""
         return [d["id"] for d in json.loads(self.run("qrun", "devices", "--json"))["devices"] if d["usable"]]
 
+    def emulated(self, kind):
+        """Whether every usable device of a kind ("vulkan") is a processor that plays one."""
+        listed = json.loads(self.run("qrun", "devices", "--json"))["devices"]
+        return all(d["facts"].startswith("cpu,") for d in listed if d["id"].startswith(kind + ":") and d["usable"])
+
     def check(self, name, ok, detail=""):
         self.passed += bool(ok)
         self.failed += not ok
@@ -186,11 +191,11 @@ def nmse(logits, reference):
     return sum(map(operator.mul, apart, apart)) / sum(map(operator.mul, reference[2], reference[2]))
 
 
-def goldens(formats=None):
-    """[(name, gguf, tokens, reference, table row)] of the models of these formats (None: every one), the wider set where it is
-    present."""
+def goldens(formats=None, wider=True):
+    """[(name, gguf, tokens, reference, table row)] of the models of these formats (None: every one), of the wider set where it is
+    present and `wider`."""
     folder = os.path.join(WIDER, "golden")
-    if not os.path.isfile(os.path.join(folder, "golden.json")):
+    if not wider or not os.path.isfile(os.path.join(folder, "golden.json")):
         folder = GOLDEN
     with open(os.path.join(folder, "golden.json")) as f:
         table = json.load(f)

@@ -61,6 +61,7 @@ class LayoutPlans : public InFolder {
     options.gpu_profiles = {"sg8-dot"};
     options.decode_buckets = {1};
     options.prefill_buckets = {16};
+    options.cache_dir = InFolder::Path("cache");  // code that several have in common is made once
     options.targets.clear();
     std::vector<TargetInfo> targets;
     for (const auto& [name, policy] : chosen) {
