@@ -468,7 +468,7 @@ absl::StatusOr<SamplingSpec> ReadSampling(const gguf::File& file, std::vector<st
     std::optional<int32_t>* value;
     int64_t low, high;
     bool clamp;  // more than `high` is taken for it
-  } ints[] = {{"general.sampling.top_k", &spec.top_k, 0, std::numeric_limits<int32_t>::max(), false},
+  } ints[] = {{"general.sampling.top_k", &spec.top_k, -1, std::numeric_limits<int32_t>::max(), false},
               {"general.sampling.penalty_last_n", &spec.penalty_window, -1, kMaxPenaltyWindow, true}};
   for (const auto& [key, value, low, high, clamp] : ints) {
     if (!file.Has(key)) continue;
@@ -481,6 +481,7 @@ absl::StatusOr<SamplingSpec> ReadSampling(const gguf::File& file, std::vector<st
     if (*found > high) warnings.push_back(Concat(key, " is ", *found, ", using ", high, ", the longest"));
     *value = static_cast<int32_t>(std::min(*found, high));
   }
+  if (spec.top_k == -1) spec.top_k = 0;  // some generation configurations say "off" so
   return spec;
 }
 

@@ -25,11 +25,14 @@
 //                lower lstrip partition removeprefix removesuffix replace rfind rindex rjust rpartition
 //                rsplit rstrip split splitlines startswith strip title upper zfill; list: count index; dict:
 //                get items keys values
-// Differences from Jinja: integers have 64 bits (overflow is an error); case changes touch ASCII letters
-// only; digits are those of ASCII ('isdigit', 'int', 'float'), and 'int' has no base 0; characters that
-// Unicode took in after the tables were made count as not printable where a string is quoted; printing a
-// macro, loop or namespace is an error; anything not listed is an error when the template is
-// parsed (statements, filters, tests) or undefined (attributes, functions).
+// Differences from Jinja: integers have 64 bits (overflow is an error; greater ones of JSON print as they are
+// and are floats in arithmetic); map, reject, select and reverse give lists, which are false where they are
+// empty and can be read more than once; methods of str search the whole of it (no start, no end); "else" of
+// "for" is for a sequence without items alone; case changes touch ASCII letters only; digits are those of
+// ASCII ('isdigit', 'int', 'float'), and 'int' has no base 0; characters that Unicode took in after the
+// tables were made count as not printable where a string is quoted; printing a macro, loop or namespace is an
+// error; anything not listed is an error when the template is parsed (statements, filters, tests) or
+// undefined (attributes, functions).
 #ifndef QRT_TEXT_CHAT_TEMPLATE_H_
 #define QRT_TEXT_CHAT_TEMPLATE_H_
 

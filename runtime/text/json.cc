@@ -204,9 +204,15 @@ class Reader {
       }
     }
     double f = 0;
-    if (std::from_chars(first, last, f).ec != std::errc()) return Fail("number out of range");
+    if (std::from_chars(first, last, f).ec != std::errc()) {
+      // Too small rounds to zero; too large has no value.
+      long double wide = 0;
+      if (std::from_chars(first, last, wide).ec != std::errc() || std::fabs(wide) > 1)
+        return Fail("number out of range");
+      f = std::copysign(0.0, text_[begin] == '-' ? -1.0 : 1.0);
+    }
     pos_ = p;
-    *value = Value(f);
+    *value = integral ? Value::GreatInteger(f, text_.substr(begin, p - begin)) : Value(f);
     return true;
   }
 
@@ -243,7 +249,7 @@ class Writer {
         const double f = value.as_double();
         out_->append(std::isnan(f)   ? "NaN"
                      : std::isinf(f) ? (f < 0 ? "-Infinity" : "Infinity")
-                                     : FormatFloat(f));
+                                     : value.float_text());
         return true;
       }
       case Value::Kind::kString:
@@ -338,7 +344,7 @@ class Writer {
           out_->append("\\f");
           break;
         default:
-          if (c < 0x20) {
+          if (c < 0x20 || (c == 0x7F && style_.ensure_ascii)) {
             Escape(c);
           } else if (c >= 0x80 && style_.ensure_ascii) {
             const size_t n = Utf8SequenceLength(s, i);

@@ -10,9 +10,9 @@
 
 namespace qrt::text {
 
-// Reads one JSON document (RFC 8259). Numbers without fraction and exponent that fit become ints, others
-// floats. False, with *error naming the byte offset, on anything else, on unpaired surrogate escapes, and on
-// nesting deeper than Value::kMaxNesting.
+// Reads one JSON document (RFC 8259). Numbers without fraction and exponent become ints, of
+// more than 64 bits floats that print as what was read, others floats. False, with *error naming the byte
+// offset, on anything else, on unpaired surrogate escapes, and on nesting deeper than Value::kMaxNesting.
 bool ParseJson(std::string_view text, Value* value, std::string* error);
 
 struct JsonStyle {

@@ -462,8 +462,8 @@ bool ExpressionParser::StartsTestArgument() const {
     case TokenKind::kFloat:
       return true;
     case TokenKind::kName:
-      return !IsReserved(Current().text) || IsName("true") || IsName("false") || IsName("none") ||
-             IsName("True") || IsName("False") || IsName("None");
+      return !IsReserved(Current().text) || IsName("loop") || IsName("true") || IsName("false") ||
+             IsName("none") || IsName("True") || IsName("False") || IsName("None");
     case TokenKind::kOperator:
       return IsOp("[") || IsOp("{");
     default:

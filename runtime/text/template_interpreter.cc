@@ -263,7 +263,11 @@ Interpreter::Flow Interpreter::ExecFor(const Node& n) {
     }
     loop->items = std::move(passed);
   }
-  if (loop->items.empty()) return n.kids[4] == kNoNode ? Flow::kNext : Exec(n.kids[4]);
+  if (loop->items.empty()) {
+    if (n.kids[4] == kNoNode) return Flow::kNext;
+    ScopeGuard guard(this, scope_);
+    return Exec(n.kids[4]);
+  }
   line_ = n.line;
   if (nesting + 1 > Value::kMaxNesting)
     return Fail("loop values are nested too deeply") ? Flow::kNext : Flow::kError;

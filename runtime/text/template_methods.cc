@@ -43,6 +43,21 @@ bool FindAll(Interpreter& in, std::string_view text, std::string_view part, uint
   return true;
 }
 
+// The same from the end, where places that overlap are taken the last one first.
+bool FindAllFromEnd(Interpreter& in, std::string_view text, std::string_view part, uint64_t limit,
+                    std::vector<size_t>* hits) {
+  // Searching from the end may compare the whole part at each place.
+  if (!in.Charge(std::min(part.size(), text.size()) * text.size())) return false;
+  for (size_t end = text.size(); end >= part.size() && hits->size() < limit;) {
+    const size_t at = text.rfind(part, end - part.size());
+    if (at == std::string_view::npos) break;
+    if (!in.Step()) return false;
+    hits->push_back(end = at);
+  }
+  std::reverse(hits->begin(), hits->end());
+  return true;
+}
+
 bool IsLetter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || static_cast<unsigned char>(c) >= 0x80;
 }
@@ -164,7 +179,7 @@ bool Split(Interpreter& in, const std::string& text, bool from_right, const Call
     if (separator.empty())
       return in.Fail(std::string("'") + method + "' needs a separator that is not empty");
     std::vector<size_t> hits;
-    if (!FindAll(in, text, separator, UINT64_MAX, &hits)) return false;
+    if (!(from_right ? FindAllFromEnd : FindAll)(in, text, separator, limit, &hits)) return false;
     for (size_t at : hits) cuts.emplace_back(at, at + separator.size());
   }
   if (!in.Charge(cuts.size() * sizeof(cuts[0]))) return false;

@@ -261,34 +261,41 @@ class Parser : public ExpressionParser {
     return Add(std::move(node));
   }
 
-  // What `set` and `for` store to: a name, names separated by commas (in parentheses or not), or
-  // variable.attribute.
+  // What `set` and `for` store to: a name, variable.attribute, or several of these separated by commas, some
+  // of them in parentheses.
   NodeId Target(bool allow_attribute) {
+    Depth depth(this);
+    if (!depth.ok()) return kNoNode;
     const int line = Current().line;
-    const bool parenthesis = EatOp("(");
     std::vector<NodeId> items;
     bool tuple = false;
     for (;;) {
-      Node name = Make(NodeKind::kName, Current().line);
-      if (Current().kind == TokenKind::kName && IsReserved(Current().text)) {
-        return Fail("cannot assign to '" + Current().text + "'");
-      }
-      name.name = Identifier("a variable");
-      if (name.name == 0) return kNoNode;
-      if (allow_attribute && EatOp(".")) {
-        name.kind = NodeKind::kNamespaceTarget;
-        name.params.push_back(Identifier("an attribute"));
-        if (name.params[0] == 0) return kNoNode;
-      }
-      items.push_back(Add(std::move(name)));
+      items.push_back(OneTarget(allow_attribute));
       if (items.back() == kNoNode) return kNoNode;
       if (!EatOp(",")) break;
       tuple = true;
-      if (Current().kind != TokenKind::kName) break;
+      if (Current().kind != TokenKind::kName && !IsOp("(")) break;
     }
-    if (parenthesis && !ExpectOp(")")) return kNoNode;
     if (!tuple) return items[0];
     return Add(NodeKind::kTuple, line, std::move(items));
+  }
+
+  NodeId OneTarget(bool allow_attribute) {
+    if (EatOp("(")) {
+      const NodeId inner = Target(allow_attribute);
+      return inner == kNoNode || !ExpectOp(")") ? kNoNode : inner;
+    }
+    if (Current().kind == TokenKind::kName && IsReserved(Current().text))
+      return Fail("cannot assign to '" + Current().text + "'");
+    Node name = Make(NodeKind::kName, Current().line);
+    name.name = Identifier("a variable");
+    if (name.name == 0) return kNoNode;
+    if (allow_attribute && EatOp(".")) {
+      name.kind = NodeKind::kNamespaceTarget;
+      name.params.push_back(Identifier("an attribute"));
+      if (name.params[0] == 0) return kNoNode;
+    }
+    return Add(std::move(name));
   }
 
   int loops_ = 0;

@@ -103,7 +103,7 @@ bool Interpreter::AppendRepr(const Value& value, std::string* out) {
       out->append(std::to_string(value.as_int()));
       return true;
     case Value::Kind::kFloat:
-      out->append(FormatFloat(value.as_double()));
+      out->append(value.float_text());
       return true;
     case Value::Kind::kString:
       if (!Charge(value.as_string().size())) return false;

@@ -133,6 +133,16 @@ const char* Value::type_name() const {
   return "value";
 }
 
+Value Value::GreatInteger(double nearest, std::string_view digits) {
+  Value value(nearest);
+  value.object_ = std::make_shared<const std::string>(digits);
+  return value;
+}
+
+std::string Value::float_text() const {
+  return object_ != nullptr ? as_string() : FormatFloat(float_);
+}
+
 std::string FormatFloat(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";

@@ -51,6 +51,8 @@ class Value {
   static Value None() { return Value(Kind::kNone, nullptr); }
   // An undefined value that explains itself when it is used: "'x' is undefined".
   static Value Undefined(std::string why);
+  // An integer beyond 64 bits: calculated with as the float nearest to it, printed as its `digits`.
+  static Value GreatInteger(double nearest, std::string_view digits);
   // `tuple` only changes how the list prints: (1, 2) instead of [1, 2].
   static Value MakeList(std::vector<Value> items, bool tuple = false);
   // Order is kept; of equal keys the first position and the last value stay.
@@ -81,6 +83,8 @@ class Value {
   const T& object() const {
     return *static_cast<const T*>(object_.get());
   }
+  // What a float prints as.
+  std::string float_text() const;
   const void* identity() const { return object_.get(); }
 
   // Levels of lists and maps below and including this one; 0 for scalars.

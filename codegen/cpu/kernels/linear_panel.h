@@ -367,30 +367,34 @@ struct Panels {
     });
   }
 
-  // The same where the level has a matrix unit. It makes the products of the next columns while those before
-  // are taken: what it writes is not wanted at once.
+  // The same where the level has a matrix unit. It makes the products of the columns that are taken kAhead
+  // turns later: what a tile stores can be read when it has left the processor's queue of stores, behind all
+  // that came before it.
   __attribute__((always_inline)) Sums matrix_tile(const uint8_t* chunk, const uint8_t* x, int64_t first,
                                                   Coming& coming) const {
     const auto row = [&](int m) QK_LAMBDA { return t.columns(x + m * t.row_bytes, 0); };
+    constexpr int64_t kAhead = LinearScratch::kProductTurns - 1;
     constexpr int64_t kTerm = kDots * Unit::kBytes;
-    int64_t turn = 0;  // which half of `products` the next columns get
-    const auto multiply = [&](const uint8_t* weights, int64_t at) QK_LAMBDA {
-      Unit::multiply(weights, row(0).codes + at, t.row_bytes, products + turn);
-      if (t.terms == 2)
-        Unit::multiply(weights, row(0).codes + at + t.k, t.row_bytes, products + turn + kTerm);
-      turn ^= t.terms * kTerm;
+    const auto made = [&](int64_t at) QK_LAMBDA {
+      return products + at / 32 % LinearScratch::kProductTurns * (t.terms * kTerm);
     };
-    multiply(chunk, 0);
+    const auto multiply = [&](const uint8_t* weights, int64_t at) QK_LAMBDA {
+      if (at >= t.k) return;
+      __builtin_assume(at >= 0);  // divided by shifting
+      Unit::multiply(weights, row(0).codes + at, t.row_bytes, made(at));
+      if (t.terms == 2) Unit::multiply(weights, row(0).codes + at + t.k, t.row_bytes, made(at) + kTerm);
+    };
+    for (int64_t i = 0; i < kAhead; ++i) multiply(chunk + i * place.chunk, i * 32);
     return tiles(chunk, 0, first, [&](const uint8_t* chunk, int64_t at, Sums& sums) QK_LAMBDA {
-      const uint8_t* made = products + (turn ^ t.terms * kTerm);
       Coming::ask(coming);
-      if (at + 32 < t.k) multiply(chunk + place.chunk, at + 32);
+      multiply(chunk + kAhead * place.chunk, at + kAhead * 32);
       Sums whole;
       unroll<kDots>([&](int g) QK_LAMBDA {
         add_scaled(
             chunk + place.scale_at + g * 64, 0, row, at, g,
             [&](int m, int v) QK_LAMBDA {
-              const uint8_t* from = made + g * Unit::kBytes + m * 64 + v * kLanes * 4;
+              __builtin_assume(at >= 0);
+              const uint8_t* from = made(at) + g * Unit::kBytes + m * 64 + v * kLanes * 4;
               const Words dot = load<Words>(from);
               return t.terms == 2 ? (dot << kTermBits) + load<Words>(from + kTerm) : dot;
             },

@@ -35,7 +35,7 @@ constexpr int64_t ScratchArray(int64_t floats) {
 // whose chunks share a base) and, where the format has minima, shift[sums][16]. Behind all chunks, where they
 // share a base: f32 base[k / block][16]. sums: 1, or 2 where a scale has 16 columns. starts i32 [rows][k / 32
 // * sums]. weighted, of formats with minima, f32 the same: what these are multiplied by. products i32
-// [2][terms][sums][16 rows][16]: what a matrix unit has made of a chunk, and of the one before.
+// [kProductTurns][terms][sums][16 rows][16]: what a matrix unit has made of a chunk, and of those before.
 //
 // kScaled, of levels that multiply sums of two products by 16 bits: scale i16 [sums][16][2], each integer
 // twice, and where codes are taken above the lowest value, in the place of shift, low i16 [16][2]: that value
@@ -64,6 +64,7 @@ struct LinearScratch {
                                        << 10;   // of the rows that pass a panel while they stay in the cache
   static constexpr int64_t kRowsTogether = 16;  // a multiple of every level's tile
   static constexpr int64_t kProducts = 16 * layouts::kGroupRows;  // of 16 rows
+  static constexpr int64_t kProductTurns = 4;                     // a power of two
 
   int64_t scale_at, shift_at, chunk;  // bytes in a chunk, and of one
   int64_t base_at;                    // in a panel
@@ -82,7 +83,7 @@ struct LinearScratch {
         starts(2 * pair),
         weighted(starts + ScratchArray((rows + kRowsTogether) * Starts(form, k))),
         products(weighted + (form.minimum == Minimum::kNone ? 0 : weighted - starts)),
-        wide(products + ScratchArray(2 * terms * Sums(form) * kProducts)),
+        wide(products + ScratchArray(kProductTurns * terms * Sums(form) * kProducts)),
         bytes(wide + (codes == PanelCodes::kWide ? (rows + kRowsTogether) * WideRowBytes(k) : 0)) {}
 
   static constexpr int64_t Bytes(const PlainForm& form, int64_t k, int64_t terms) {

@@ -331,6 +331,11 @@ TEST_F(TokenizerSectionTest, Sampling) {
   EXPECT_FALSE(sampling->min_p.has_value());
   EXPECT_TRUE(warnings.empty()) << warnings[0];
 
+  v.more = [](gguf::Writer& w) { w.AddI32("general.sampling.top_k", -1); };
+  sampling = ReadSampling(Open(v), warnings);
+  ASSERT_TRUE(sampling.ok()) << sampling.status();
+  EXPECT_EQ(sampling->top_k, 0);
+
   v.more = [](gguf::Writer& w) { w.AddF32("general.sampling.top_p", 1.5f); };
   EXPECT_EQ(PartsOf(ReadSampling(Open(v), warnings).status()).code, "Q2308");
   v.more = [](gguf::Writer& w) { w.AddF32("general.sampling.temp", -1.f); };
