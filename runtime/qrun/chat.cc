@@ -58,7 +58,9 @@ Outcome OneAnswer(const Model& model, const ChatFlags& flags, const std::optiona
     QRUN_RETURN_IF_ERROR(MostTokens(model, flags, turns, saved.tokens.size(), &most));
   } else if (prompt) {
     QRUN_RETURN_IF_ERROR(RawPrompt(model.text.get(), *prompt, flags, saved.tokens.empty(), &asked.tokens));
-    asked.tokens.insert(asked.tokens.begin(), saved.tokens.begin(), saved.tokens.end());
+    std::vector<int32_t> before = saved.tokens;
+    flags.endings.TakeEndOff(model.text.get(), saved.held, &before);
+    asked.tokens.insert(asked.tokens.begin(), before.begin(), before.end());
     most = asked.tokens.size();
   }
   std::optional<Generator> generator;

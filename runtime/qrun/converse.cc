@@ -109,6 +109,7 @@ class Chat {
     turns_.clear();
     spoken_.clear();
     last_ = Prompt();
+    held_ = false;
     if (flags_.system) turns_.push_back({"system", *flags_.system});
   }
 
@@ -145,7 +146,10 @@ class Chat {
   // Answers last_; in the conversation then.
   Outcome AnswerLast() {
     Answer answer;
+    held_ = false;
     Outcome outcome = generator_->Run(last_, &answer);
+    // Broken off before it, the session holds a part of the prompt.
+    held_ = outcome.ok() && answer.tokens != 0;
     if (outcome.ok()) outcome = WriteStdout("\n");
     if (!outcome.ok()) {
       over_ = outcome.exit_code() != kExitInput;
@@ -192,6 +196,7 @@ class Chat {
   Outcome Save(const std::string& path) {
     QRUN_RETURN_IF_ERROR(RefuseInputs("/save", path, flags_));
     if (generator_->Sequence().empty()) return Refused("nothing was said yet that could be saved", "/help");
+    if (!held_) return Refused("there is no answer yet that could be saved", "say something first");
     SavedSession saved;
     saved.raw = flags_.raw;
     saved.turns = turns_;
@@ -206,6 +211,7 @@ class Chat {
     turns_ = std::move(saved.turns);
     last_ = Prompt();
     spoken_ = generator_->Sequence();
+    held_ = true;
     return Outcome();
   }
 
@@ -221,6 +227,7 @@ class Chat {
   std::optional<Generator> generator_;
   uint64_t seed_ = 0;
   bool over_ = false;
+  bool held_ = false;  // the session holds the conversation, up to an answer
   std::vector<Turn> turns_;
   PromptCache cache_;
   std::vector<int32_t> spoken_;  // of --raw: all tokens so far

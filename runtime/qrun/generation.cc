@@ -103,6 +103,10 @@ bool Endings::EndsAt(const qrt_text* text, int32_t token) const {
          (!ignore_end && qrt_text_is_end(text, token) != 0);
 }
 
+void Endings::TakeEndOff(const qrt_text* text, uint64_t held, std::vector<int32_t>* tokens) const {
+  if (tokens->size() > held && EndsAt(text, tokens->back())) tokens->pop_back();
+}
+
 void DraftFlags::AddTo(Options& options, const std::string& usual) {
   options.Name(
       "--draft", "off|mtp|lookup|FILE", &draft,
@@ -339,8 +343,7 @@ Outcome Generator::Load(const SavedSession& saved, const TemplateFlags* flags) {
 std::vector<int32_t> Generator::Sequence() const {
   std::optional<int32_t> next;
   std::vector<int32_t> tokens = Tokens(&next);
-  const bool unfed = tokens.size() > qrt_session_position(session_.get());
-  if (unfed && endings_.EndsAt(model_.text.get(), tokens.back())) tokens.pop_back();
+  endings_.TakeEndOff(model_.text.get(), qrt_session_position(session_.get()), &tokens);
   return tokens;
 }
 

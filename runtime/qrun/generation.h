@@ -39,6 +39,8 @@ struct Endings {
   // Errors: usage (an id outside the vocabulary).
   Outcome Check(const Model& model) const;
   bool EndsAt(const qrt_text* text, int32_t token) const;
+  // Of a session that holds the first `held` of these: without the token that ended the answer.
+  void TakeEndOff(const qrt_text* text, uint64_t held, std::vector<int32_t>* tokens) const;
 };
 
 // Who guesses tokens for the model to check; the text is the same with each.

@@ -17,6 +17,12 @@ bool EndsWith(std::string_view text, std::string_view end) {
   return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
+// Whether the first `size` of the tokens end so.
+bool EndsWith(const Tokens& tokens, size_t size, const Tokens& end) {
+  return size >= end.size() &&
+         std::equal(end.begin(), end.end(), tokens.begin() + static_cast<ptrdiff_t>(size - end.size()));
+}
+
 Tokens From(const Tokens& tokens, size_t begin) {
   return Tokens(tokens.begin() + static_cast<ptrdiff_t>(begin), tokens.end());
 }
@@ -53,6 +59,11 @@ std::optional<size_t> Conversation::EndOfAnswer(const Tokens& tail) const {
   Tokens said(sequence.begin() + static_cast<ptrdiff_t>(first), sequence.end());
   std::erase_if(said, [&](int32_t token) { return tokenizer_->IsControl(token); });
   if (sequence.empty() || !EndsWith(TextOf(said.data(), said.data() + said.size()), past_.answer)) return {};
+  // Nor less: a prompt that was broken off does not end with the answer's opening.
+  while (!EndsWith(sequence, first, past_.opening)) {
+    if (first == 0 || !tokenizer_->IsControl(sequence[first - 1])) return {};
+    --first;
+  }
   // What the template puts behind it begins with a token that ends a turn.
   const auto end =
       std::find_if(tail.begin(), tail.end(), [&](int32_t token) { return tokenizer_->IsEog(token); });
@@ -88,12 +99,24 @@ void Conversation::Answered(std::string text, Tokens sequence) {
   past_.sequence = std::move(sequence);
 }
 
+bool Conversation::BeginsSo(const Chat& chat, const Tokens& sequence) const {
+  Chat first = chat;
+  first.options.add_generation_prompt = false;
+  first.turns.erase(std::find_if(first.turns.begin(), first.turns.end(),
+                                 [](const ChatMessage& turn) { return turn.role == "assistant"; }),
+                    first.turns.end());
+  const Result<Tokens> tokens =
+      EncodeChat(*first.chat_template, *tokenizer_, first.turns, first.options, first.normalize);
+  return tokens.ok() && StartsWith(sequence, *tokens);
+}
+
 Status Conversation::Load(Chat& chat, Tokens sequence) {
   Clear();
   if (chat.turns.empty() || chat.turns.back().role != "assistant") return Status();
   const Value said = chat.turns.back().content;
   chat.turns.pop_back();
   if (!said.is_string()) return Status();
+  if (!BeginsSo(chat, sequence)) return Status();
   Tokens all;
   QRT_RETURN_IF_ERROR(Render(chat, &next_, &all));
   next_.fed = next_.rendered;

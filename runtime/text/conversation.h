@@ -43,8 +43,9 @@ class Conversation {
   // The answer to the last prompt made: its text, and all tokens up to its end, as they lie in the session;
   // none: they do not.
   void Answered(std::string text, std::vector<int32_t> sequence);
-  // A conversation that goes on: `chat`'s turns end with an answer, `sequence` with its tokens. Errors: those
-  // of EncodeChat; nothing was said then.
+  // A conversation that goes on: `chat`'s turns end with an answer, `sequence` with its tokens. Where the
+  // sequence does not begin as the conversation does (its system message or tools are others by now), nothing
+  // was said: all is fed again. Errors: those of EncodeChat; nothing was said then.
   Status Load(Chat& chat, std::vector<int32_t> sequence);
   // Nothing was said yet.
   void Clear() { past_ = next_ = Past(); }
@@ -62,6 +63,8 @@ class Conversation {
 
   // Renders up to an answer's begin; *all: with its opening.
   Status Render(Chat& chat, Past* past, std::vector<int32_t>* all) const;
+  // Whether the sequence begins with what stands before `chat`'s first answer.
+  bool BeginsSo(const Chat& chat, const std::vector<int32_t>& sequence) const;
   std::string TextOf(const int32_t* begin, const int32_t* end) const;
   // Where in `tail`, which follows past_.rendered, the answer ends that the sequence ends with; nothing if
   // the template shows another one there.

@@ -359,6 +359,79 @@ TEST_F(QrunChat, CommandsSteerTheChat) {
   EXPECT_EQ(terminal.Wait(), 0);
 }
 
+TEST_F(QrunChat, WhatASavedSessionDoesNotBeginWithIsFed) {
+  const std::string file = File("other.session");
+  Terminal terminal({model(), "-n", "6", "--timing=json"});
+  terminal.ReadUntil("> ");
+  Say(terminal, "hello");
+  Say(terminal, "/system be brief");
+  EXPECT_EQ(Say(terminal, "/save " + file).find("error"), std::string::npos);
+  const json live = TimingIn(Say(terminal, "more"));
+  EXPECT_EQ(Say(terminal, "/load " + file).find("error"), std::string::npos);
+  const json loaded = TimingIn(Say(terminal, "more"));
+  ASSERT_TRUE(live.is_object() && loaded.is_object());
+  EXPECT_EQ(loaded["reused_tokens"], 0) << "the model was never told of the other system message";
+  EXPECT_EQ(loaded["position"], live["position"]);
+  terminal.Type("/exit\n");
+  EXPECT_EQ(terminal.Wait(), 0);
+
+  const std::string path =
+      WithTemplate("tools.qbin", std::string("{% if tools %}{{ tools|tojson }}{% endif %}") + kThinkBlock);
+  WriteFile(File("tools.json"), R"([{"type": "function", "function": {"name": "weather"}}])");
+  const std::vector<std::string> plain = {path, "-p", "and you", "-n", "6", "--timing=json"};
+  for (const bool before : {false, true}) {
+    std::vector<std::string> first = plain, then = plain;
+    std::vector<std::string>& told = before ? first : then;
+    told.insert(told.end(), {"--tools", File("tools.json")});
+    first.insert(first.end(), {"--save-session", file});
+    then.insert(then.end(), {"--load-session", file});
+    ASSERT_EQ(Run(first).exit, 0);
+    const Result more = Run(then);
+    ASSERT_EQ(more.exit, 0) << more.err;
+    EXPECT_EQ(TimingIn(more.err)["reused_tokens"], 0) << "tools " << (before ? "before" : "now") << " only";
+  }
+}
+
+TEST_F(QrunChat, OnlyWhatWasAnsweredIsSaved) {
+  for (const char* raw : {"", "--raw"}) {
+    std::vector<std::string> arguments = {model(), "-n", "5"};
+    if (*raw != '\0') arguments.push_back(raw);
+    Terminal terminal(arguments);
+    terminal.ReadUntil("> ");
+    Say(terminal, "hello");
+    Say(terminal, "/new");
+    const std::string screen = Say(terminal, "/save " + File("dropped.session"));
+    EXPECT_NE(screen.find("there is no answer yet"), std::string::npos) << raw << screen;
+    Say(terminal, "hello");
+    EXPECT_EQ(Say(terminal, "/save " + File("kept.session")).find("error"), std::string::npos) << raw;
+    terminal.Type("/exit\n");
+    EXPECT_EQ(terminal.Wait(), 0);
+  }
+}
+
+// As the chat leaves it out of what it goes on from.
+TEST_F(QrunChat, TheTokenThatEndedARawAnswerIsNotGoneOnFrom) {
+  const std::string file = File("ended.session");
+  const std::vector<std::string> start = {model(), "--raw", "-p", "hello", "-n", "6", "--timing=json"};
+  std::vector<std::string> first = start;
+  first.insert(first.end(), {"--save-session", file});
+  ASSERT_EQ(Run(first).exit, 0);
+  qrun::SavedSession session;
+  ASSERT_TRUE(qrun::ReadSession(file, &session).ok());
+  first.insert(first.end(), {"--stop-id", std::to_string(session.tokens.back())});
+  ASSERT_EQ(Run(first).exit, 0);
+  ASSERT_TRUE(qrun::ReadSession(file, &session).ok());
+  ASSERT_GT(session.tokens.size(), session.held) << "the last token is chosen and not fed";
+  for (const bool ends : {false, true}) {
+    std::vector<std::string> then = {model(),         "--raw",          "-p", "B", "-n", "2",
+                                     "--timing=json", "--load-session", file};
+    if (ends) then.insert(then.end(), {"--stop-id", std::to_string(session.tokens.back())});
+    const Result more = Run(then);
+    ASSERT_EQ(more.exit, 0) << more.err;
+    EXPECT_EQ(TimingIn(more.err)["prompt_tokens"], ends ? 1 : 2);
+  }
+}
+
 TEST_F(QrunChat, RetryingSaysSomethingElse) {
   Terminal terminal({model(), "-n", "20", "--temp", "5", "--seed", "7"});
   terminal.ReadUntil("> ");

@@ -8,6 +8,7 @@
 #include <random>
 #include <string>
 
+#include "runtime/text/conversation.h"
 #include "runtime/text/json.h"
 #include "tests/unit/runtime/text_vocab.h"
 
@@ -21,8 +22,8 @@ const char* const kTinyTemplate =
     "%}"
     "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n<think>\\n\\n</think>\\n\\n' }}{%- endif %}";
 
-Tokenizer Make(const TestVocab& vocab) {
-  Result<Tokenizer> tokenizer = Tokenizer::Create(vocab.tables(), "qwen35", {});
+Tokenizer Make(const TestVocab& vocab, std::span<const uint32_t> eog = {}) {
+  Result<Tokenizer> tokenizer = Tokenizer::Create(vocab.tables(), "qwen35", eog);
   EXPECT_TRUE(tokenizer.ok()) << tokenizer.status().ToString();
   return *std::move(tokenizer);
 }
@@ -293,6 +294,33 @@ TEST(ChatPromptVocabulary, EncodeKeepsControlTokensOffGivenBytes) {
   EXPECT_EQ(tokenizer.FindControl("<a b> <u> ab>"), std::vector<size_t>());
   EXPECT_EQ(tokenizer.FindControl("a"), std::vector<size_t>()) << "roles look like the middle of a token";
   EXPECT_EQ(tokenizer.FindControl(""), std::vector<size_t>());
+}
+
+TEST_F(ChatPrompt, AnAnswerThatNeverBeganIsNotGoneOnFrom) {
+  const uint32_t im_end = 4088;
+  const Tokenizer tokenizer = Make(*vocab_, {&im_end, 1});
+  const ChatTemplate chat_template = Parse(kTinyTemplate);
+  const auto turns = [&](std::vector<ChatMessage> messages) {
+    return qrt::text::Chat{&chat_template, std::move(messages), {}};
+  };
+  const std::vector<ChatMessage> all = {{"user", "hello", {}}, {"assistant", "", {}}, {"user", "more", {}}};
+  qrt::text::Chat asked = turns({all[0]}), next = turns(all);
+  Prompt first, fresh;
+  ASSERT_TRUE(Conversation(tokenizer).Make(asked, &first).ok());
+  ASSERT_TRUE(Conversation(tokenizer).Make(next, &fresh).ok());
+  for (const size_t missing : {0, 1, 3, 5}) {
+    const Ids sequence(first.tokens.begin(), first.tokens.end() - static_cast<ptrdiff_t>(missing));
+    Conversation conversation(tokenizer);
+    qrt::text::Chat past = turns({all[0], all[1]});
+    ASSERT_TRUE(conversation.Load(past, sequence).ok());
+    Prompt prompt;
+    ASSERT_TRUE(conversation.Make(next, &prompt).ok());
+    if (missing == 0) {
+      EXPECT_TRUE(std::equal(sequence.begin(), sequence.end(), prompt.tokens.begin())) << "fed again";
+    } else {
+      EXPECT_EQ(prompt.tokens, fresh.tokens) << "of the prompt " << missing << " tokens were not fed";
+    }
+  }
 }
 
 }  // namespace
