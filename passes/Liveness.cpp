@@ -1,5 +1,6 @@
 #include "passes/Liveness.h"
 
+#include "dialects/hir/IR/Hir.h"
 #include "mlir/IR/Block.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -7,10 +8,36 @@ using namespace mlir;
 
 namespace qcc::passes {
 
-bool diesAt(Value value, Operation* op) {
+namespace {
+// Whether nobody reads the value, or what looks at it, after `op`.
+bool isReadUpTo(Value value, Operation* op) {
   return llvm::all_of(value.getUsers(), [&](Operation* user) {
+    if (isa<hir::ReshapeOp, hir::SelectRowsOp>(user)) return isReadUpTo(user->getResult(0), op);
     Operation* inBlock = op->getBlock()->findAncestorOpInBlock(*user);
     return inBlock && (inBlock == op || inBlock->isBeforeInBlock(op));
+  });
+}
+}  // namespace
+
+Value placeOf(Value value) {
+  while (auto reshape = value.getDefiningOp<hir::ReshapeOp>()) value = reshape.getX();
+  auto slice = value.getDefiningOp<hir::SliceOp>();
+  if (!slice) return value;
+  for (Operation* user : slice.getX().getUsers()) {
+    auto other = dyn_cast<hir::SliceOp>(user);
+    if (!other || other.getOffset() != slice.getOffset() || other.getSize() != slice.getSize()) continue;
+    if (other->getBlock() == slice->getBlock() && other->isBeforeInBlock(slice)) slice = other;
+  }
+  return slice.getResult();
+}
+
+bool diesAt(Value value, Operation* op) {
+  Value place = placeOf(value);
+  auto slice = place.getDefiningOp<hir::SliceOp>();
+  if (!slice) return isReadUpTo(place, op);
+  return llvm::all_of(slice.getX().getUsers(), [&](Operation* user) {
+    auto other = dyn_cast<hir::SliceOp>(user);
+    return !other || placeOf(other.getResult()) != place || isReadUpTo(other.getResult(), op);
   });
 }
 

@@ -7,7 +7,11 @@
 
 namespace qcc::passes {
 
-// Whether nobody reads the value after `op`, which stands in the same function.
+// Of the values that lie where `value` does the first: a reshape is its operand seen otherwise, and equal
+// slices of one linear are one piece of it.
+mlir::Value placeOf(mlir::Value value);
+
+// Whether nobody reads what lies in the value's place after `op`, which stands in the same function.
 bool diesAt(mlir::Value value, mlir::Operation* op);
 
 }  // namespace qcc::passes

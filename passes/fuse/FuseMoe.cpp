@@ -57,6 +57,12 @@ const char* addShared(hir::ScaleRowsOp scaled, OpSet& ops) {
   return nullptr;
 }
 
+bool reads(const OpSet& ops, Value value) {
+  return llvm::any_of(ops, [&](Operation* op) {
+    return llvm::any_of(op->getOperands(), [&](Value operand) { return placeOf(operand) == placeOf(value); });
+  });
+}
+
 struct FuseMoePass : impl::FuseMoeBase<FuseMoePass> {
   using FuseMoeBase::FuseMoeBase;
 
@@ -75,9 +81,9 @@ struct FuseMoePass : impl::FuseMoeBase<FuseMoePass> {
       sum = add.getResult();
       add = soleUser<hir::AddOp>(sum);
     }
-    // A kernel adds into the residual's own place; where the old one is read afterwards, the sum stays
-    // outside.
-    if (add && diesAt(otherAddend(add, sum), add)) ops.insert(add);
+    // A kernel adds into the residual's own place; where the old one is read afterwards, or by the experts
+    // themselves, the sum stays outside.
+    if (add && diesAt(otherAddend(add, sum), add) && !reads(ops, otherAddend(add, sum))) ops.insert(add);
     for (Operation* op : ops)
       if (op->getBlock() != experts->getBlock())
         return reportMissed(experts, kMoe, "its parts stand in different blocks");

@@ -31,6 +31,8 @@ struct FuseResidualPass : impl::FuseResidualBase<FuseResidualPass> {
     // The kernel adds into the residual's own buffer.
     if (!diesAt(residual, add))
       return reportMissed(add, kLinearResidual, "the old residual is read after the sum");
+    if (placeOf(linear.getX()) == placeOf(residual))
+      return reportMissed(add, kLinearResidual, "the linear reads the residual");
     OpSet ops;
     ops.insert(linear);
     ops.insert(add);

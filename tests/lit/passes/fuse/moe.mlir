@@ -89,6 +89,23 @@ func.func private @block_residual_read(%x: tensor<?x64xf32>, %r: !hir.weight<8x6
 
 // -----
 
+// The experts read the residual itself, in another shape.
+// CHECK-LABEL: func.func private @block_residual_of_itself
+// CHECK: %[[Y:.*]] = hir.fused.moe {{.*}} : {{.*}} -> tensor<?x64xf32> {
+// CHECK: hir.add %arg0, %[[Y]]
+func.func private @block_residual_of_itself(%x: tensor<?x64xf32>, %r: !hir.weight<8x64, f32>, %g: !hir.weight<8x32x64, q8_0>, %u: !hir.weight<8x32x64, q8_0>, %d: !hir.weight<8x64x32, q8_0>) -> tensor<?x64xf32> {
+  %heads = hir.reshape %x : tensor<?x64xf32> -> tensor<?x4x16xf32>
+  %same = hir.reshape %heads : tensor<?x4x16xf32> -> tensor<?x64xf32>
+  %l = hir.linear %same, %r : tensor<?x64xf32>, !hir.weight<8x64, f32>
+  %ids, %w = hir.moe_route %l softmax top_k 2 normalise true floor 6.103515625e-05 scale 1.0 : tensor<?x8xf32>
+  // expected-remark @below {{fused moe: 3 ops}}
+  %e = hir.moe_experts %same, %ids, %w gate %g up %u down %d : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x64x32, q8_0>) -> tensor<?x64xf32>
+  %y = hir.add %x, %e : tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+
+// -----
+
 // Rounded rows come from outside; hidden rows are rounded inside.
 // CHECK-LABEL: func.func private @block_rounded
 // CHECK: %[[Q:.*]] = hir.quantize %arg0

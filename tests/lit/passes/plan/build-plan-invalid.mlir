@@ -46,6 +46,35 @@ func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?
 
 // -----
 
+// In another shape is needed as well.
+func.func private @block_a(%x: tensor<?x64xf32>, %rows: !hir.rows, %w: !hir.weight<64x64, q8_0>) -> tensor<?x64xf32> {
+  %b = hir.linear %x, %w : tensor<?x64xf32>, !hir.weight<64x64, q8_0>
+  %heads = hir.reshape %x : tensor<?x64xf32> -> tensor<?x4x16xf32>
+  // expected-error @below {{no kernel for 'hir.add' on target cpu whose operands are both needed afterwards}}
+  %c = hir.add %x, %b : tensor<?x64xf32>
+  %d = hir.reshape %heads : tensor<?x4x16xf32> -> tensor<?x64xf32>
+  %e = hir.swiglu %d, %b : tensor<?x64xf32>
+  %y = hir.add %c, %e : tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %w = hir.param "blk.0.w" : !hir.weight<64x64, q8_0>
+  %x = hir.embed %t, %ids : !hir.weight<32x64, f32>, tensor<?xi32>
+  %y = func.call @block_a(%x, %rows, %w) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows, !hir.weight<64x64, q8_0>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?xi32>) -> (tensor<?x32xf32> {hir.logits}) {
+  %n = hir.param "n" : !hir.weight<64, f32>
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
+  %u = hir.rms_norm %s, %n eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+  %l = hir.linear %u, %t : tensor<?x64xf32>, !hir.weight<32x64, f32>
+  return %l : tensor<?x32xf32>
+}
+
+// -----
+
 func.func private @block_a(%x: tensor<?x64xf32>, %rows: !hir.rows, %w: !hir.weight<64x64, q8_0>) -> tensor<?x64xf32> {
   %a = hir.linear %x, %w : tensor<?x64xf32>, !hir.weight<64x64, q8_0>
   %b = hir.linear %x, %w : tensor<?x64xf32>, !hir.weight<64x64, q8_0>
