@@ -20,6 +20,7 @@ constexpr uint32_t kMaxStreams = 4096;
 constexpr uint32_t kMaxFormats = 256, kMaxOptions = 1024, kMaxWeights = 1 << 17, kMaxCpuKernels = 1 << 16,
                    kMaxLostRoles = 1 << 12;
 constexpr uint64_t kMaxContext = INT32_MAX;
+constexpr int32_t kMaxPenaltyWindow = 1 << 20;  // what a sampler takes, Sampler::kMaxPenaltyWindow
 // More tokens than the sampler can sum the weights of; logits behind the vocabulary, which are there for
 // alignment.
 constexpr uint32_t kMaxVocabulary = 1 << 23, kMaxLogitsPadding = 256;
@@ -496,8 +497,9 @@ Status ArtifactVerifier::CheckSampling() {
   QRT_RETURN_IF_ERROR(check("presence_penalty", s.presence_penalty, -1000, 1000));
   QRT_RETURN_IF_ERROR(check("frequency_penalty", s.frequency_penalty, -1000, 1000));
   if (s.top_k && *s.top_k < 0) return BadField("sampling.top_k", std::to_string(*s.top_k), "at least 0");
-  if (s.penalty_window && *s.penalty_window < -1) {
-    return BadField("sampling.penalty_window", std::to_string(*s.penalty_window), "at least -1");
+  if (s.penalty_window && (*s.penalty_window < -1 || *s.penalty_window > kMaxPenaltyWindow)) {
+    return BadField("sampling.penalty_window", std::to_string(*s.penalty_window),
+                    "-1 to " + std::to_string(kMaxPenaltyWindow));
   }
   return Status();
 }

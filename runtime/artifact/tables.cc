@@ -237,6 +237,12 @@ Status ArtifactVerifier::CheckTokens(const qrt_tokenizer_header& h, const Tokeni
       return BadTokenizer(h.byte_token_offset + 4 * b, "token " + std::to_string(id) + " stands for byte " +
                                                            std::to_string(b) + ", but is not it");
     }
+    // So there is always something that a sampler can choose.
+    if (t.types[id] == QRT_TOKEN_UNUSED) {
+      return BadTokenizer(h.types_offset + id, "token " + std::to_string(id) + " stands for byte " +
+                                                   std::to_string(b) + ", but its type is " +
+                                                   std::to_string(QRT_TOKEN_UNUSED) + ", unused");
+    }
   }
   return Status();
 }

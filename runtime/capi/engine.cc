@@ -271,6 +271,20 @@ Status DescribeStage(const qrt_engine& engine, size_t index, uint32_t thread, qr
   return WriteInfo(info, sizeof info, "info", out);
 }
 
+const qrt_batch_item& ItemAt(const qrt_batch_item* items, size_t stride, size_t i) {
+  return *reinterpret_cast<const qrt_batch_item*>(reinterpret_cast<const char*>(items) + i * stride);
+}
+
+// Runs the batch of these items. A fault of one names it.
+Status RunNaming(Batch& batch, const qrt_batch_item* items, size_t count, size_t stride) {
+  Status status = batch.Run();
+  if (status.code() != Code::kNumericFault) return status;
+  size_t i = 0;
+  while (i < count && &ItemAt(items, stride, i).session->session != batch.faulty()) ++i;
+  return Status(status.code(), status.number(), status.message(),
+                "item " + std::to_string(i) + ", " + status.note(), status.help());
+}
+
 }  // namespace
 }  // namespace qrt::capi
 
@@ -351,8 +365,7 @@ qrt_status qrt_engine_append(qrt_engine* engine, const qrt_batch_item* items, si
         return Status(status.code(), status.number(), status.message(), "item " + std::to_string(i),
                       status.help());
       };
-      const qrt_batch_item& item =
-          *reinterpret_cast<const qrt_batch_item*>(reinterpret_cast<const char*>(items) + i * stride);
+      const qrt_batch_item& item = qrt::capi::ItemAt(items, stride, i);
       // Before anything else is read: with another size this is not where the item ends.
       if (options_size % alignof(qrt_append_options) != 0 || item.options.struct_size != options_size) {
         return named(qrt::capi::BadStructSize("options", item.options.struct_size, options_size));
@@ -365,7 +378,7 @@ qrt_status qrt_engine_append(qrt_engine* engine, const qrt_batch_item* items, si
                                      qrt::capi::SamplerOf(options), options.next);
       if (!added.ok()) return named(added);
     }
-    return batch.Run();
+    return qrt::capi::RunNaming(batch, items, count, stride);
   });
 }
 

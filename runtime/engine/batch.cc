@@ -149,7 +149,8 @@ Status Batch::Run() {
     for (Session* session = first_; session != nullptr; session = session->feed_.next) {
       pending += session->feed_.count - session->feed_.done;
     }
-    if (pending == 0) return Status();
+    // A token that could not be chosen keeps no other session from its own.
+    if (pending == 0) return sampling_.ok() ? Status() : WithBadLayer(std::move(sampling_));
     if (Cancelled()) return Status(Code::kCancelled, 5311, "the append was cancelled");
     switch (Step(pending)) {
       case Outcome::kDone:
@@ -159,7 +160,7 @@ Status Batch::Run() {
       case Outcome::kDevice:
         return engine_.Failure(device_part_, device_result_, "a step");
       case Outcome::kSampling:
-        return WithBadLayer(std::move(sampling_));
+        return std::move(sampling_);
     }
   }
 }
@@ -250,19 +251,20 @@ Batch::Outcome Batch::RunStep(uint64_t pending) {
   const bool done = ran == Outcome::kDone;
   const bool refused = device_result_ == DeviceResult::kRefused && device_part_ == 0;
   const bool started = done || (ran == Outcome::kDevice && !refused);
-  for (Session* session = first_; started && session != nullptr; session = session->feed_.next) {
+  for (Session* session = first_; session != nullptr; session = session->feed_.next) {
     Session::Feed& feed = session->feed_;
-    if (!done) {
+    if (done) {
+      feed.done += feed.taken;
+      session->Advance(feed.taken);
+    } else if (started) {
       session->damaged_ = session->damaged_ || feed.taken != 0;
-      continue;
+    } else {
+      feed.taken = 0;  // no drafter is told of them
     }
-    feed.done += feed.taken;
-    session->Advance(feed.taken);
   }
   if (!done) return ran;
   if (choice.gives_logits) {
-    if (!Deliver(outs, n_out, request.logits)) return Outcome::kStopped;
-    return sampling_.ok() ? Outcome::kDone : Outcome::kSampling;
+    return Deliver(outs, n_out, request.logits) ? Outcome::kDone : Outcome::kStopped;
   }
   for (uint32_t at = 0; at < n_out;) {
     const Schedule::Choice& last = engine_.schedule().ForStream(n_out - at);
@@ -278,7 +280,7 @@ Batch::Outcome Batch::RunStep(uint64_t pending) {
     if (!Deliver(outs + at, count, request.logits)) return Outcome::kStopped;
     at += count;
   }
-  return sampling_.ok() ? Outcome::kDone : Outcome::kSampling;
+  return Outcome::kDone;
 }
 
 uint64_t Batch::MostRows(uint64_t pending) const {
@@ -373,7 +375,8 @@ bool Batch::DescribeSamples(StepRequest& request, const Engine::OutRow* outs) {
   if (greedy) return true;
   // Add counted them, but a callback of a step since then may have recorded more.
   if (count > QRT_GPU_MAX_PENALTIES) {
-    if (sampling_.ok()) sampling_ = TooManyPenalties(count, engine_.device());
+    sampling_ = TooManyPenalties(count, engine_.device());
+    faulty_ = nullptr;
     return false;
   }
   int64_t described = -1;

@@ -6,11 +6,10 @@
 
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
+#include "runtime/engine/session.h"
 #include "runtime/include/qrt/qrt.h"
 
 namespace qrt {
-
-class Session;
 
 // What the sequence carried at a position besides its KV, which lies in the session by position. It holds
 // until the session is taken below that position: then other tokens may follow, or the same ones again; which
@@ -27,7 +26,8 @@ class Checkpoint {
 
   uint64_t position() const { return position_; }
   uint64_t bytes() const { return state_.size(); }
-  bool holds() const { return linked_; }
+  // Whether RewindTo can go back to it.
+  bool holds() const { return linked_ && !session_.damaged(); }
 
  private:
   friend class Session;

@@ -250,13 +250,17 @@ class Batch {
 
   // Runs steps until all tokens are taken. Errors: cancelled; internal (the thread pool refused); device
   // lost, device failed, out of memory (of the device): the sessions of that step must be reset or restored;
-  // numeric fault (a sampler found logits that no model gives, Sampler::SampleStep: all tokens of that step
-  // are taken); invalid argument (a callback made the samplers look back at too many tokens: those of the
-  // step are taken, or none of them).
+  // numeric fault (a sampler found logits that no model gives, Sampler::SampleStep: all tokens of all
+  // sessions are taken, and the others' choices made); invalid argument (a callback made the samplers look
+  // back at too many tokens: those of the step are taken, or none of them).
   Status Run();
+
+  // After a numeric fault: the first session whose token could not be chosen. Else null.
+  const Session* faulty() const { return faulty_; }
 
  private:
   // How a step went, without a Status: making one takes memory.
+  // kSampling: there is no room for what the samplers look back at.
   enum class Outcome { kDone, kStopped, kDevice, kSampling };
 
   bool Cancelled();
@@ -272,8 +276,7 @@ class Batch {
   Outcome RunEarlierParts(const StepRequest& request, qrt_seq* seqs);
   // Lets the sequences of a step show their memory on the device of a part.
   void AimAt(size_t part, qrt_seq* seqs) const;
-  // Says in `request` what is wanted of `outs`, its rows of logits. kSampling: there is no room for what the
-  // samplers look back at.
+  // Says in `request` what is wanted of `outs`, its rows of logits. Only this gives kSampling.
   Outcome Prepare(StepRequest& request, const Engine::OutRow* outs);
   // Runs a prepared program of the last part and chooses tokens, on the device where it can.
   Outcome RunProgram(const StepRequest& request, const Engine::OutRow* outs);

@@ -396,7 +396,8 @@ int32_t Sampler::SampleStep(uint64_t position, std::span<const float> logits) {
   const Seen seen = Load(logits);
   if (seen.bad != logits.size()) return QRT_GPU_SAMPLE_BAD_LOGIT;
   if (seen.lowest == 0) return QRT_GPU_SAMPLE_MINUS_INFINITY;
-  if (seen.lowest == seen.highest && choices_ > 1) return QRT_GPU_SAMPLE_ALL_EQUAL;
+  const bool equal = seen.lowest == seen.highest && choices_ > 1;
+  if (equal || n_ == 0) return QRT_GPU_SAMPLE_ALL_EQUAL;
   return Choose(RandomFor(position));
 }
 

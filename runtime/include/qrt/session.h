@@ -91,7 +91,8 @@ QRT_API uint64_t qrt_checkpoint_position(const qrt_checkpoint* checkpoint);
 QRT_API uint64_t qrt_checkpoint_bytes(const qrt_checkpoint* checkpoint);
 /* 1: qrt_session_rewind_to can go back to it. It can until the session is at fewer tokens than it marks: by a
  * rewind, also to an earlier checkpoint, or a reset; and until the session gets another sequence (restore,
- * qrt_session_begin). Since 1.3. */
+ * qrt_session_begin): every sequence begins with the mark of no tokens, which holds on. While a failed step
+ * has left the session to be reset or restored, none holds. Since 1.3. */
 QRT_API int32_t qrt_checkpoint_holds(const qrt_checkpoint* checkpoint);
 
 /* Since 1.3: takes back what was appended since `checkpoint` was taken of this session, which keeps its
@@ -232,9 +233,10 @@ typedef struct qrt_batch_item {
 
 /* Appends to several different sessions of this engine with shared steps: rows of many sequences go through
  * the weights together. Results have the same bits as separate appends.
- * All items are checked before any is run. Errors: as qrt_session_append, message names the item;
- * INVALID_ARGUMENT also for a session that occurs twice or belongs to another engine. CANCELLED: each
- * session's position tells how far it came. */
+ * All items are checked before any is run. Errors: as qrt_session_append, the note names the item;
+ * INVALID_ARGUMENT also for a session that occurs twice or belongs to another engine. NUMERIC_FAULT names the
+ * first item whose token could not be chosen; all items' tokens were taken, and the others' next are right.
+ * CANCELLED: each session's position tells how far it came. */
 QRT_API qrt_status qrt_engine_append(qrt_engine* engine, const qrt_batch_item* items, size_t count,
                                      qrt_error* error);
 

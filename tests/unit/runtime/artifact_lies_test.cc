@@ -379,6 +379,8 @@ const ManifestLie kManifestLies[] = {
     {"repeat_penalty_zero", [](auto& m) { m.sampling.repeat_penalty = 0.f; }, 4015,
      "sampling.repeat_penalty"},
     {"top_k_negative", [](auto& m) { m.sampling.top_k = -1; }, 4015, "sampling.top_k"},
+    {"penalty_window_long", [](auto& m) { m.sampling.penalty_window = (1 << 20) + 1; }, 4015,
+     "sampling.penalty_window is 1048577, expected -1 to 1048576"},
     {"penalty_window_negative", [](auto& m) { m.sampling.penalty_window = -2; }, 4015,
      "sampling.penalty_window"},
     {"endless_name", [](auto& m) { m.name.assign(100000, 'x'); }, 4015, "the length of model.name"},

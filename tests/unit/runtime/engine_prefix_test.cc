@@ -355,6 +355,7 @@ TEST(EngineCheckpoint, HoldsUntilTheSessionIsTakenBelowIt) {
   EXPECT_EQ(session.session.RewindTo(early).code(), Code::kDeviceFailed);
   toy.device->fail_after = -1;
   EXPECT_EQ(session.session.RewindTo(early).number(), 5322u);
+  EXPECT_FALSE(early.holds()) << "a step failed";
   ASSERT_TRUE(session.session.Reset().ok());
   EXPECT_FALSE(early.holds());
   EXPECT_EQ(session.session.RewindTo(early).number(), 5350u);

@@ -179,6 +179,38 @@ TEST(EngineSampling, EveryItemOfABatchHasItsOwnSampler) {
   }
 }
 
+TEST(EngineSampling, AFaultOfOneItemLeavesTheOthersAlone) {
+  for (const bool chooses : {false, true}) {
+    Toy toy = MakeToy(chooses);
+    std::vector<std::unique_ptr<ToySession>> sessions;
+    qrt::Sampler sampler = MakeSampler(Greedy());
+    // The second ends in the first step, the last needs several more.
+    const std::vector<size_t> lengths = {1, 1, 2, 200};
+    std::vector<std::vector<int32_t>> tokens;
+    std::vector<int32_t> next(lengths.size(), kUntouched);
+    qrt::Batch batch(*toy.engine);
+    const qrt_append_options none = Options(QRT_LOGITS_NONE);
+    for (size_t i = 0; i < lengths.size(); ++i) {
+      sessions.push_back(std::make_unique<ToySession>(toy));
+      tokens.push_back(Tokens(lengths[i], i + 3));
+      ASSERT_TRUE(
+          batch.Add(sessions[i]->session, tokens[i].data(), lengths[i], &none, &sampler, &next[i]).ok());
+    }
+    static float damaged;
+    damaged = toy::Reference(tokens[1]).back()[11];
+    toy.device->bend = [](float logit, uint32_t v) { return v == 11 && logit == damaged ? NAN : logit; };
+    const qrt::Status status = batch.Run();
+    EXPECT_EQ(status.number(), 5325u) << status.ToString();
+    EXPECT_NE(status.message().find("after the token at position 0"), std::string::npos) << status.ToString();
+    EXPECT_EQ(batch.faulty(), &sessions[1]->session);
+    for (size_t i = 0; i < lengths.size(); ++i) {
+      EXPECT_EQ(sessions[i]->session.position(), lengths[i]) << "item " << i;
+      EXPECT_EQ(next[i], i == 1 ? kUntouched : Highest(toy::Reference(tokens[i]).back())) << "item " << i;
+    }
+    EXPECT_EQ(toy.device->violation, "");
+  }
+}
+
 TEST(EngineSampling, LogitsWithoutATokenAreAnErrorAndTheTokensStayTaken) {
   for (const bool chooses : {false, true}) {
     Toy toy = MakeToy(chooses);

@@ -174,6 +174,48 @@ TEST_F(QrtApi, BatchNamesTheItemThatIsWrong) {
             0);
 }
 
+// Behind token 1 every logit is NaN.
+TEST_F(QrtApi, AFaultOfOneItemIsNamedAndLeavesTheOthersAlone) {
+  const Artifact artifact = Open(path());
+  const Engine engine = MakeEngine(artifact.get(), 2);
+  qrt_sampler_options sampling = Sized<qrt_sampler_options>();
+  qrt_sampler* made = nullptr;
+  qrt_error error = Sized<qrt_error>();
+  ASSERT_EQ(qrt_sampler_defaults(artifact.get(), &sampling, &error), QRT_OK) << Say(error);
+  sampling.temperature = 0;
+  ASSERT_EQ(qrt_sampler_create(artifact.get(), &sampling, &made, &error), QRT_OK) << Say(error);
+  const Sampler sampler(made);
+  const std::vector<std::vector<int32_t>> tokens = {{3}, {3, 1}, Tokens(300), {4, 1}};
+  std::vector<Session> sessions;
+  std::vector<int32_t> next(tokens.size(), -7);
+  std::vector<qrt_batch_item> items;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    sessions.push_back(MakeSession(engine.get()));
+    qrt_append_options options = Sized<qrt_append_options>();
+    options.want = QRT_LOGITS_NONE;
+    options.sampler = sampler.get();
+    options.next = &next[i];
+    items.push_back({sessions[i].get(), tokens[i].data(), tokens[i].size(), options});
+  }
+  EXPECT_EQ(qrt_engine_append(engine.get(), items.data(), items.size(), &error), QRT_NUMERIC_FAULT);
+  EXPECT_EQ(error.code, 5325u) << Say(error);
+  EXPECT_EQ(std::string(error.note).find("item 1, program "), 0u) << error.note;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    EXPECT_EQ(qrt_session_position(sessions[i].get()), tokens[i].size()) << "item " << i;
+    int32_t expected = -7;
+    if (i % 2 == 0) {
+      const Session alone = MakeSession(engine.get());
+      items[i].session = alone.get();
+      items[i].options.next = &expected;
+      ASSERT_EQ(
+          qrt_session_append(alone.get(), tokens[i].data(), tokens[i].size(), &items[i].options, &error),
+          QRT_OK)
+          << Say(error);
+    }
+    EXPECT_EQ(next[i], expected) << "item " << i;
+  }
+}
+
 TEST_F(QrtApi, AnAppendChoosesTheTokenThatTheSamplerWould) {
   const Artifact artifact = Open(path());
   const Engine engine = MakeEngine(artifact.get(), 2);

@@ -472,6 +472,24 @@ TEST(Sampler, OnlyChoosableTokensAreChosenAndLookedAt) {
   }
 }
 
+TEST(Sampler, WhereNoTokenIsChoosableNoneIsChosen) {
+  const std::vector<uint32_t> none(2);
+  for (const float temperature : {0.f, 1.f}) {
+    for (const float top_p : {1.f, 0.5f}) {
+      SamplerOptions options;
+      options.temperature = temperature;
+      options.top_p = top_p;
+      Result<Sampler> made = Sampler::Create(40, options, none);
+      ASSERT_TRUE(made.ok());
+      std::vector<float> logits(40, 1.f);
+      logits[3] = 2;
+      EXPECT_EQ(made->SampleStep(0, logits), QRT_GPU_SAMPLE_ALL_EQUAL);
+      int32_t token = -1;
+      EXPECT_FALSE(made->Sample(logits, &token).ok());
+    }
+  }
+}
+
 TEST(Sampler, RepeatPenaltyDividesPositiveAndMultipliesNegative) {
   SamplerOptions options;
   options.temperature = 0;
