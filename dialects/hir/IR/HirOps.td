@@ -12,9 +12,9 @@ class Hir_Op<string m, list<Trait> t = []> :
 class Hir_InferredOp<string m, list<Trait> t = []> :
     Hir_Op<m, !listconcat(t, [DeclareOpInterfaceMethods<InferTypeOpInterface>])>;
 
-// Activations: only the rows may be unknown at compile time.
-def Hir_StaticFeatures : CPred<"!::llvm::is_contained("
-    "::llvm::cast<::mlir::RankedTensorType>($_self).getShape().drop_front(), ::mlir::ShapedType::kDynamic)">;
+// Activations: only the rows may be unknown at compile time, and all else is there. (kDynamic is negative.)
+def Hir_StaticFeatures : CPred<"::llvm::all_of("
+    "::llvm::cast<::mlir::RankedTensorType>($_self).getShape().drop_front(), [](int64_t n) { return n > 0; })">;
 def Hir_NoEncoding : CPred<"!::llvm::cast<::mlir::RankedTensorType>($_self).getEncoding()">;
 def Hir_Int8OrNoEncoding : CPred<"::llvm::isa_and_present<::qcc::hir::Int8Attr>("
     "::llvm::cast<::mlir::RankedTensorType>($_self).getEncoding()) || "
@@ -22,10 +22,10 @@ def Hir_Int8OrNoEncoding : CPred<"::llvm::isa_and_present<::qcc::hir::Int8Attr>(
 class Hir_Activations<list<int> ranks, Pred encoding, string summary> :
     RankedTensorOf<[F32], [HasAnyRankOfPred<ranks>, Hir_StaticFeatures, encoding], summary>;
 
-def Hir_F32Tensor : Hir_Activations<[2, 3], Hir_NoEncoding, "[rows, features] or [rows, heads, head_dim] with static features, without encoding,">;
-def Hir_Rows2D : Hir_Activations<[2], Hir_NoEncoding, "[rows, features] with static features, without encoding,">;
-def Hir_Rows3D : Hir_Activations<[3], Hir_NoEncoding, "[rows, heads, head_dim] with static features, without encoding,">;
-def Hir_LinearInput : Hir_Activations<[2], Hir_Int8OrNoEncoding, "[rows, features] with static features, plain or #hir.int8,">;
+def Hir_F32Tensor : Hir_Activations<[2, 3], Hir_NoEncoding, "[rows, features] or [rows, heads, head_dim] with positive static features, without encoding,">;
+def Hir_Rows2D : Hir_Activations<[2], Hir_NoEncoding, "[rows, features] with positive static features, without encoding,">;
+def Hir_Rows3D : Hir_Activations<[3], Hir_NoEncoding, "[rows, heads, head_dim] with positive static features, without encoding,">;
+def Hir_LinearInput : Hir_Activations<[2], Hir_Int8OrNoEncoding, "[rows, features] with positive static features, plain or #hir.int8,">;
 def Hir_IdTensor : 1DTensorOf<[I32]>;
 def Hir_ExpertIds : RankedTensorOf<[I32], [HasAnyRankOfPred<[2]>, Hir_StaticFeatures], "[rows, experts of a row] ids, as many for each row,">;
 

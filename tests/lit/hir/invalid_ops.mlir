@@ -17,7 +17,7 @@ func.func @state_name() {
 // -----
 
 func.func @activation_features(%x: tensor<?x?xf32>) {
-  // expected-error @+1 {{operand #0 must be [rows, features] or [rows, heads, head_dim] with static features, without encoding, of 32-bit float values, but got 'tensor<?x?xf32>'}}
+  // expected-error @+1 {{operand #0 must be [rows, features] or [rows, heads, head_dim] with positive static features, without encoding, of 32-bit float values, but got 'tensor<?x?xf32>'}}
   %y = hir.activation silu %x : tensor<?x?xf32>
   return
 }
@@ -327,6 +327,15 @@ func.func @decay_bias(%a: tensor<?x4xf32>, %s: !hir.weight<4, f32>, %d: !hir.wei
 func.func @delta_heads(%q: tensor<?x2x8xf32>, %v: tensor<?x3x4xf32>, %g: tensor<?x3xf32>, %s: !hir.state<delta, 3x8x4, f32>, %r: !hir.rows) {
   // expected-error @+1 {{'hir.gated_delta' op value heads must be a multiple of the key heads, found 3 and 2}}
   %o = hir.gated_delta %q, %q, %v, %g, %g, %s, %r scale 0.5 : tensor<?x2x8xf32>, tensor<?x3x4xf32>, tensor<?x3xf32>, !hir.state<delta, 3x8x4, f32>
+  return
+}
+
+// -----
+
+func.func @gated_delta_no_key_heads(%q: tensor<?x0x16xf32>, %v: tensor<?x4x16xf32>, %g: tensor<?x4xf32>, %r: !hir.rows) {
+  %s = hir.state "s" : !hir.state<delta, 4x16x16, f32>
+  // expected-error @+1 {{'hir.gated_delta' op operand #0 must be [rows, heads, head_dim] with positive static features}}
+  %o = hir.gated_delta %q, %q, %v, %g, %g, %s, %r scale 0.25 : tensor<?x0x16xf32>, tensor<?x4x16xf32>, tensor<?x4xf32>, !hir.state<delta, 4x16x16, f32>
   return
 }
 
