@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "llvm/ADT/StringExtras.h"
+
 #include "codegen/gpu/IR/GxDialect.cpp.inc"
 
 #define GET_OP_CLASSES
@@ -24,6 +26,23 @@ LogicalResult ArgOp::verify() {
   if (index < 0 || index >= kMaxArgs)
     return emitOpError() << "index must lie in 0 .. " << kMaxArgs - 1 << ", found " << index;
   return success();
+}
+
+FailureOr<int32_t> argsOf(Operation* kernel) {
+  auto attribute = kernel->getAttrOfType<IntegerAttr>("gx.args");
+  const APInt count = attribute ? attribute.getValue() : APInt(32, 0);
+  if (count.isNegative() || count.ugt(kMaxArgs)) {
+    return kernel->emitError() << "gx.args must lie in 0 .. " << kMaxArgs << ", found "
+                               << llvm::toString(count, 10, /*Signed=*/true);
+  }
+  const auto args = static_cast<int32_t>(count.getZExtValue());
+  auto beyond = [&](ArgOp op) {
+    if (static_cast<int32_t>(op.getIndex()) < args) return WalkResult::advance();
+    op.emitOpError() << "has index " << op.getIndex() << ", the kernel's gx.args is " << args;
+    return WalkResult::interrupt();
+  };
+  if (kernel->walk(beyond).wasInterrupted()) return failure();
+  return args;
 }
 
 template <typename OpTy>

@@ -20,6 +20,10 @@ namespace qcc::gx {
 // Most arguments of a launch: 128 bytes of push constants, which every Vulkan device has.
 inline constexpr int kMaxArgs = 16;
 
+// How many arguments a kernel says it has, in its attribute gx.args (without it none). Errors, on the kernel
+// or the gx.arg: more than kMaxArgs, less than none, a gx.arg beyond them.
+mlir::FailureOr<int32_t> argsOf(mlir::Operation* kernel);
+
 }  // namespace qcc::gx
 
 #endif  // QCC_CODEGEN_GPU_IR_GX_H_

@@ -212,7 +212,7 @@ struct GxToNvvmPass : PassWrapper<GxToNvvmPass, OperationPass<mlir::gpu::GPUModu
 
   void runOnOperation() override {
     for (auto func : getOperation().getOps<mlir::gpu::GPUFuncOp>())
-      if (func.isKernel()) addParameters(func);
+      if (func.isKernel() && failed(addParameters(func))) return signalPassFailure();
     MLIRContext* context = &getContext();
     RewritePatternSet patterns(context);
     patterns.add<LoadPattern, StorePattern, AtomicAddPattern, PrefetchPattern,
@@ -245,19 +245,20 @@ struct GxToNvvmPass : PassWrapper<GxToNvvmPass, OperationPass<mlir::gpu::GPUModu
   }
 
   // gx.arg i -> parameter i, in front of the workgroup memory.
-  static void addParameters(mlir::gpu::GPUFuncOp func) {
-    auto count = func->getAttrOfType<IntegerAttr>("gx.args");
-    int64_t n = count ? count.getInt() : 0;
+  static LogicalResult addParameters(mlir::gpu::GPUFuncOp func) {
+    FailureOr<int32_t> n = gx::argsOf(func);
+    if (failed(n)) return failure();
     MLIRContext* context = func.getContext();
     auto i64 = IntegerType::get(context, 64);
     Block& entry = func.getBody().front();
-    for (int64_t i = 0; i < n; ++i) entry.insertArgument(i, i64, func.getLoc());
-    func.setFunctionType(FunctionType::get(context, SmallVector<mlir::Type>(n, i64), {}));
+    for (int32_t i = 0; i < *n; ++i) entry.insertArgument(i, i64, func.getLoc());
+    func.setFunctionType(FunctionType::get(context, SmallVector<mlir::Type>(*n, i64), {}));
     func.walk([&](gx::ArgOp op) {
       op.getResult().replaceAllUsesWith(entry.getArgument(op.getIndex()));
       op.erase();
     });
     func->removeAttr("gx.args");
+    return success();
   }
 };
 

@@ -560,9 +560,11 @@ FailureOr<OwningOpRef<spirv::ModuleOp>> convertKernelToSpirv(mlir::gpu::GPUFuncO
                                                              const Profile& profile) {
   MLIRContext* context = kernel.getContext();
   Location loc = kernel.getLoc();
-  auto args = kernel->getAttrOfType<IntegerAttr>("gx.args");
   auto size = kernel.getKnownBlockSize();
-  if (!args || !size) return kernel.emitError("wants the attributes gx.args and known_block_size");
+  if (!kernel->hasAttrOfType<IntegerAttr>("gx.args") || !size)
+    return kernel.emitError("wants the attributes gx.args and known_block_size");
+  FailureOr<int32_t> args = gx::argsOf(kernel);
+  if (failed(args)) return failure();
   bool nonPrivate = deviceMemoryCrossesBarrier(kernel);
   bool subgroups = usesSubgroups(kernel);
 
@@ -573,7 +575,7 @@ FailureOr<OwningOpRef<spirv::ModuleOp>> convertKernelToSpirv(mlir::gpu::GPUFuncO
   auto func = spirv::FuncOp::create(b, loc, kernel.getName(), b.getFunctionType({}, {}));
   func.getBody().takeBody(kernel.getBody());
 
-  KernelOps ops(*module, func, profile, static_cast<int32_t>(args.getInt()), nonPrivate, subgroups);
+  KernelOps ops(*module, func, profile, *args, nonPrivate, subgroups);
   Block& entry = func.getBody().front();
   for (Value attribution : entry.getArguments()) ops.addShared(attribution);
   if (failed(ops.lowerAll())) return failure();
