@@ -1,9 +1,13 @@
 #include "compiler/targets/user_kernels.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <span>
 #include <system_error>
 
@@ -20,9 +24,38 @@ namespace {
 constexpr char kExtension[] = ".comp";
 constexpr char kPage[] = "docs/replace-a-kernel.md says what a kernel must look like";
 constexpr size_t kNearNames = 5;
+constexpr size_t kMostBytes = size_t{1} << 20;  // of a source
 
 absl::Status Refuse(const std::string& what, const std::string& path) {
   return MakeError("Q3005", what, path, kPage);
+}
+
+absl::StatusOr<std::string> ReadKernel(const std::string& path) {
+  // O_NONBLOCK: opening a FIFO must not wait for a writer; fstat then refuses it.
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat found;
+  if (descriptor < 0 || fstat(descriptor, &found) != 0) {
+    const std::string why = std::strerror(errno);
+    if (descriptor >= 0) close(descriptor);
+    return Refuse(absl::StrCat("cannot read the kernel: ", why), path);
+  }
+  std::string text;
+  absl::Status status;
+  if (!S_ISREG(found.st_mode)) status = Refuse("the kernel is not a regular file", path);
+  while (status.ok()) {
+    const size_t before = text.size();
+    text.resize(kMostBytes + 1);  // one more than is taken shows that there is more
+    const ssize_t n = read(descriptor, text.data() + before, text.size() - before);
+    if (n < 0) status = Refuse(absl::StrCat("cannot read the kernel: ", std::strerror(errno)), path);
+    text.resize(before + static_cast<size_t>(std::max<ssize_t>(n, 0)));
+    if (text.size() > kMostBytes) {
+      status = Refuse(absl::StrCat("the kernel is larger than ", kMostBytes, " bytes"), path);
+    }
+    if (n <= 0) break;
+  }
+  close(descriptor);
+  if (!status.ok()) return status;
+  return text;
 }
 
 // Insertions, removals and changes of characters that turn one into the other.
@@ -72,11 +105,9 @@ absl::StatusOr<UserKernels> UserKernels::Open(const std::string& folder) {
   if (error) return Refuse(absl::StrCat("cannot read the folder of kernels: ", error.message()), folder);
   for (const auto& entry : entries) {
     if (entry.path().extension() != kExtension) continue;
-    std::ifstream in(entry.path(), std::ios::binary);
-    File file{entry.path().string(), entry.path().stem().string(),
-              std::string(std::istreambuf_iterator<char>(in), {}), false};
-    if (!in) return Refuse("cannot read the kernel", file.path);
-    kernels.files_.push_back(std::move(file));
+    absl::StatusOr<std::string> text = ReadKernel(entry.path().string());
+    if (!text.ok()) return text.status();
+    kernels.files_.push_back({entry.path().string(), entry.path().stem().string(), *std::move(text), false});
   }
   if (kernels.files_.empty()) return Refuse("the folder of kernels holds no .comp file", folder);
   std::sort(kernels.files_.begin(), kernels.files_.end(),

@@ -36,10 +36,36 @@ void DefineNumbersOf(std::string_view name, shaderc::CompileOptions& options) {
   }
 }
 
+// Whether the first thing in the source that is no space and no comment is a #version. Without one glslang
+// takes an old language that lacks Vulkan's, and prints all of its built-in declarations on stdout.
+bool BeginsWithVersion(std::string_view source) {
+  const auto skip = [&](size_t end, size_t more) {
+    source.remove_prefix(end == std::string_view::npos ? source.size() : end + more);
+  };
+  while (!source.empty()) {
+    if (std::isspace(static_cast<unsigned char>(source[0]))) {
+      source.remove_prefix(1);
+    } else if (source.starts_with("//")) {
+      skip(source.find('\n'), 1);
+    } else if (source.starts_with("/*")) {
+      skip(source.find("*/", 2), 2);
+    } else {
+      break;
+    }
+  }
+  if (!source.starts_with('#')) return false;
+  source.remove_prefix(1);
+  while (source.starts_with(' ') || source.starts_with('\t')) source.remove_prefix(1);
+  return source.starts_with("version");
+}
+
 }  // namespace
 
 llvm::Expected<std::vector<uint32_t>> compileGlsl(const std::string& path, std::string_view source,
                                                   const GlslContract& contract, const Profile& profile) {
+  if (!BeginsWithVersion(source)) {
+    return fail(path + ": does not begin with a #version line: expected '#version 460'");
+  }
   shaderc::CompileOptions options;
   options.SetTargetEnvironment(shaderc_target_env_vulkan, shaderc_env_version_vulkan_1_2);
   options.SetTargetSpirv(shaderc_spirv_version_1_5);

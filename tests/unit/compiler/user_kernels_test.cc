@@ -2,6 +2,7 @@
 #include "compiler/targets/user_kernels.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -90,6 +91,45 @@ TEST_F(UserKernelsTest, NearNamesOfWhatIsNotThere) {
 
 TEST_F(UserKernelsTest, CompilerErrorsNameFileAndLine) {
   ExpectRefused(Changed("b.v[", "c.v["), "add.v4.comp:6: error:");
+}
+
+TEST_F(UserKernelsTest, OnlyRegularFilesOfASensibleSizeAreRead) {
+  const std::string path = folder_ + "/add.v4.comp";
+  const auto expect = [&](const char* what, const std::string& says) {
+    const absl::Status status = Apply();
+    ASSERT_FALSE(status.ok()) << what << ": accepted";
+    EXPECT_EQ(PartsOf(status).code, "Q3005") << what << ": " << status;
+    EXPECT_NE(PartsOf(status).what.find(says), std::string::npos) << what << ": " << status;
+    EXPECT_EQ(PartsOf(status).where, path) << what;
+    std::filesystem::remove(path);
+  };
+  std::filesystem::create_directory(path);
+  expect("a folder", "is not a regular file");
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  expect("a FIFO without a writer", "is not a regular file");
+  std::filesystem::create_symlink("/dev/zero", path);
+  expect("a device without an end", "is not a regular file");
+  std::filesystem::create_symlink(folder_ + "/nowhere", path);
+  expect("a link to nothing", "No such file");
+  const std::string good = Changed("", "");
+  Write("add.v4.comp", good + "//" + std::string((1 << 20) - good.size() - 1, '.'));
+  expect("1 MiB and a byte", "larger than 1048576 bytes");
+  Write("add.v4.comp", good + "//" + std::string((1 << 20) - good.size() - 2, '.'));
+  EXPECT_TRUE(Apply().ok()) << "1 MiB: " << Apply();
+}
+
+TEST_F(UserKernelsTest, AVersionLineComesFirst) {
+  const std::string good = Changed("", "");
+  const std::string bare = good.substr(good.find('\n') + 1);
+  for (const std::string& text :
+       {bare, std::string("void main() {}"), std::string(), "/* #version 460\n" + bare,
+        "// #version 460\n" + bare, "#define A\n#version 460\n" + bare}) {
+    testing::internal::CaptureStdout();
+    ExpectRefused(text, "add.v4.comp: does not begin with a #version line");
+    EXPECT_EQ(testing::internal::GetCapturedStdout(), "") << text;
+  }
+  Write("add.v4.comp", "// mine\n\n/* of\nlines */ # version 460\n" + bare);
+  EXPECT_TRUE(Apply().ok()) << Apply();
 }
 
 TEST_F(UserKernelsTest, AnotherWorkgroupIsRefused) {
