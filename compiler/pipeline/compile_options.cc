@@ -11,6 +11,7 @@
 #include "compiler/targets/user_kernels.h"
 #include "frontends/base/error.h"
 #include "frontends/base/text.h"
+#include "frontends/models/function_names.h"
 
 namespace qcc::compiler {
 namespace {
@@ -241,6 +242,7 @@ constexpr CompileOption kOptions[] = {
          "A file that has a trimmed head of its own (`d2t`) keeps that",
      .usual = "32768",
      .changes = OptionChanges::kArtifact,
+     .needs = ModelPart::kNextnBlock,
      .read = ReadDraftVocab,
      .write = WriteDraftVocab},
     {.name = "draft",
@@ -374,6 +376,18 @@ std::string_view LackText(ModelPart part) {
       return "the model has no delta nets";
     case ModelPart::kQuantisedWeights:
       return "the model has no quantised weights";
+    case ModelPart::kNextnBlock:
+      return "the model has no NextN block";
+  }
+  return "";
+}
+
+// Why other options make one change nothing; empty: they do not.
+std::string LeftOutText(const CompileOption& option, const PipelineOptions& options) {
+  if (option.name == "report_form" && options.reports.empty()) return "there is no --report";
+  const bool made = options.functions.empty() || Contains(options.functions, models::kMtpFunction);
+  if (option.needs == ModelPart::kNextnBlock && !made && options.compile_to != CompilePhase::kImport) {
+    return Concat("no program is made of the NextN block, only of ", Joined(options.functions));
   }
   return "";
 }
@@ -453,6 +467,8 @@ std::vector<std::string> OptionsWithoutEffect(const PipelineOptions& options,
       reason = LackText(option->needs);
     } else if (option->from > options.compile_to) {
       reason = Concat("--compile-to=", Name(options.compile_to), " stops before it is used");
+    } else {
+      reason = LeftOutText(*option, options);
     }
     if (!reason.empty()) out.push_back(Concat(option->Flag(), " has no effect: ", reason));
   }

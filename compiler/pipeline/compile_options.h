@@ -35,7 +35,7 @@ enum class OptionTargets : uint8_t {
 };
 
 // What a model must have for an option to mean something.
-enum class ModelPart : uint8_t { kAny, kDeltaNets, kQuantisedWeights };
+enum class ModelPart : uint8_t { kAny, kDeltaNets, kQuantisedWeights, kNextnBlock };
 
 struct CompileOption {
   using Values = std::vector<std::string>;
@@ -81,7 +81,8 @@ using GivenOptions = std::map<std::string, CompileOption::Values, std::less<>>;
 absl::StatusOr<PipelineOptions> ReadCompileOptions(const std::string& input, const GivenOptions& given);
 
 // One sentence for each option that was given and changes nothing: the model, which has these parts, lacks
-// what it is about, or --compile-to stops before the phase that reads it.
+// what it is about, --compile-to stops before the phase that reads it, or other options leave out what it is
+// about.
 std::vector<std::string> OptionsWithoutEffect(const PipelineOptions& options, const std::set<ModelPart>& has);
 
 // Name and value of each option that the artifact depends on by value, for the artifact's provenance.

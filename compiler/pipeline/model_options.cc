@@ -4,6 +4,7 @@
 #include "dialects/formats/formats.h"
 #include "dialects/hir/IR/Hir.h"
 #include "frontends/base/error.h"
+#include "frontends/models/function_names.h"
 #include "llvm/ADT/StringExtras.h"
 #include "passes/contract/EntryPoint.h"
 
@@ -11,6 +12,7 @@ namespace qcc::compiler {
 
 std::set<ModelPart> PartsOfModel(mlir::ModuleOp module) {
   std::set<ModelPart> parts;
+  if (module.lookupSymbol(llvm::StringRef(models::kMtpFunction))) parts.insert(ModelPart::kNextnBlock);
   module.walk([&](hir::GatedDeltaOp) { parts.insert(ModelPart::kDeltaNets); });
   const auto weight = [&](hir::WeightType type) {
     if (format_info(type.getFormat()).cls == FormatClass::kBlock) parts.insert(ModelPart::kQuantisedWeights);

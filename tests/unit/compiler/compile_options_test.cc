@@ -173,7 +173,7 @@ TEST(CompileOptions, RowsAreWhole) {
 
 TEST(CompileOptions, WithoutEffectIsSaid) {
   using Parts = std::set<ModelPart>;
-  const Parts all = {ModelPart::kDeltaNets, ModelPart::kQuantisedWeights};
+  const Parts all = {ModelPart::kDeltaNets, ModelPart::kQuantisedWeights, ModelPart::kNextnBlock};
   auto warnings = [](const GivenOptions& given, const Parts& has) {
     const auto options = Read(given);
     EXPECT_TRUE(options.ok()) << options.status();
@@ -197,6 +197,18 @@ TEST(CompileOptions, WithoutEffectIsSaid) {
   EXPECT_EQ(warnings({{"compile_to", {"plan"}}, {"report", {"memory", "formats", "fusion"}}}, all), List());
   EXPECT_EQ(warnings({{"compile_to", {"code"}}, {"output", {"x"}}, {"cpu", {"v3"}}}, all),
             List{"--output has no effect: --compile-to=code stops before it is used"});
+  EXPECT_EQ(warnings({{"draft_vocab", {"16"}}}, all), List());
+  EXPECT_EQ(warnings({{"draft_vocab", {"16"}}}, {ModelPart::kDeltaNets}),
+            List{"--draft-vocab has no effect: the model has no NextN block"});
+  EXPECT_EQ(warnings({{"draft_vocab", {"16"}}, {"functions", {"trunk"}}}, all),
+            List{"--draft-vocab has no effect: no program is made of the NextN block, only of trunk"});
+  EXPECT_EQ(warnings({{"draft_vocab", {"16"}}, {"traceable", {"on"}}}, all),
+            List{"--draft-vocab has no effect: no program is made of the NextN block, only of trunk"});
+  EXPECT_EQ(warnings({{"draft_vocab", {"16"}}, {"functions", {"trunk", "mtp"}}}, all), List());
+  EXPECT_EQ(warnings({{"draft_vocab", {"16"}}, {"draft", {"on"}}}, all), List());
+  EXPECT_EQ(warnings({{"report_form", {"json"}}}, all),
+            List{"--report-form has no effect: there is no --report"});
+  EXPECT_EQ(warnings({{"report_form", {"json"}}, {"report", {"fusion"}}}, all), List());
 }
 
 // docs/reference/cli-qcc.md shows the table; what follows its heading is made from it.
