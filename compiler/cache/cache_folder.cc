@@ -26,8 +26,7 @@ constexpr uint64_t kMostBytes = uint64_t{32} << 30;
 constexpr time_t kDay = 24 * 3600;
 
 absl::Status FolderError(const std::string& what, const std::string& folder) {
-  return MakeError("Q6002", Concat(what, ": ", std::strerror(errno)), folder,
-                   "choose another folder with --cache-dir, or do without with --no-cache");
+  return MakeError("Q6002", Concat(what, ": ", std::strerror(errno)), folder, kOtherCacheFolder);
 }
 
 bool IsTemporary(std::string_view name) {

@@ -19,6 +19,9 @@ namespace qcc::compiler {
 // How much a cache may take: 32 GiB, or a quarter of the disk that `cache` lies on, if that is less.
 uint64_t UsualCacheBytes(const std::string& cache);
 
+// What can be done about every error of a folder here; commands that can do without a cache add that.
+inline constexpr char kOtherCacheFolder[] = "choose another folder with --cache-dir";
+
 // Makes `folder` and its parents, for the user alone. Errors: Q6002.
 absl::Status MakeCacheFolder(const std::string& folder);
 

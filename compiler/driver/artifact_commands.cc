@@ -129,7 +129,7 @@ void AddVerify(CLI::App& app, Cli& cli) {
         PrintJson(
             {{"artifact", *path}, {"ok", true}, {"bytes", artifact.file_bytes()}, {"identity", identity}});
       } else {
-        std::printf("%s ok %s\n", path->c_str(), identity.c_str());
+        std::printf("%s ok %s\n", Clean(*path).c_str(), identity.c_str());
       }
       return absl::OkStatus();
     };

@@ -167,8 +167,9 @@ absl::StatusOr<ArtifactDiff> DiffArtifacts(const qrt::Artifact& a, const qrt::Ar
 std::string DiffText(const ArtifactDiff& diff) {
   std::string out;
   if (diff.equal) return out;
-  Append(out, "%s and %s differ: %zu sections, %zu fields of the manifest, %zu weights\n", diff.a.c_str(),
-         diff.b.c_str(), diff.sections.size(), diff.fields.size(), diff.weights.size());
+  Append(out, "%s and %s differ: %zu sections, %zu fields of the manifest, %zu weights\n",
+         Clean(diff.a).c_str(), Clean(diff.b).c_str(), diff.sections.size(), diff.fields.size(),
+         diff.weights.size());
   auto add = [&out](const char* what, const std::string& name, const Json& a, const Json& b) {
     Append(out, "%s %s: %s -> %s\n", what, Clean(name).c_str(), Value(a).c_str(), Value(b).c_str());
   };

@@ -3,6 +3,7 @@
 #include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -89,7 +90,7 @@ absl::Status List(const CacheArguments& arguments, const Cli& cli) {
     return absl::OkStatus();
   }
   std::printf("%s: %zu artifacts, %zu pieces of code, %zu files of GPU drivers, %s of at most %s",
-              cache->c_str(), listed.size(), code, kernels, HumanBytes(bytes).c_str(),
+              Clean(*cache).c_str(), listed.size(), code, kernels, HumanBytes(bytes).c_str(),
               HumanBytes(UsualCacheBytes(*cache)).c_str());
   if (!entries->empty()) {
     std::printf(", last used from %s to %s", Day(entries->front().used.tv_sec).c_str(),
@@ -119,7 +120,7 @@ absl::Status Verify(const CacheArguments& arguments, const Cli& cli) {
   for (const CacheEntry& entry : *entries) {
     if (cli.interrupted != nullptr && *cli.interrupted != 0) return absl::CancelledError("interrupted");
     if (IsEntryWhole(*cache, entry)) continue;
-    if (!cli.json) std::printf("%s is damaged\n", entry.path.c_str());
+    if (!cli.json) std::printf("%s is damaged\n", Clean(entry.path).c_str());
     damaged.push_back(entry.path);
   }
   const size_t whole = entries->size() - damaged.size();
@@ -218,7 +219,7 @@ void AddCache(CLI::App& app, Cli& cli) {
   CLI::App* prune = add("prune", "remove what was not used for the longest time", Prune);
   auto* most = prune->add_option("--max-bytes", arguments->most_bytes,
                                  "how much may stay (default: 32 GiB, or a quarter of the disk)");
-  most->type_name("N")->check(NoLessThanZero);
+  most->type_name("N")->transform(Decimal(std::numeric_limits<uint64_t>::max()));
   prune->add_flag("--all", arguments->all, "remove everything")->excludes(most);
 }
 

@@ -1,11 +1,13 @@
 #include <sys/stat.h>
 
+#include <charconv>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "compiler/driver/commands.h"
 #include "compiler/driver/ending.h"
 #include "frontends/base/error.h"
+#include "frontends/base/text.h"
 
 namespace qcc::compiler {
 
@@ -23,8 +25,19 @@ void PrintJson(const nlohmann::ordered_json& object) {
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
-std::string NoLessThanZero(const std::string& value) {
-  return value.starts_with('-') ? "the value is " + value + ", expected no less than 0" : "";
+CLI::Validator Decimal(uint64_t most) {
+  return CLI::Validator(
+      [most](std::string& value) -> std::string {
+        const char* end = value.data() + value.size();
+        uint64_t number = 0;
+        const auto [at, error] = std::from_chars(value.data(), end, number);
+        if (error != std::errc() || at != end || number > most) {
+          return Concat("the value is '", value, "', expected decimal digits, 0 to ", most);
+        }
+        value = std::to_string(number);  // without the zeros in front, which CLI11 takes for an octal number
+        return "";
+      },
+      "");
 }
 
 absl::Status CheckNotAStream(const std::string& output) {

@@ -5,7 +5,9 @@
 
 #include <CLI/App.hpp>
 #include <csignal>
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -46,8 +48,9 @@ ConsoleProgress MakeProgress(const Cli& cli, ProgressMode mode = ProgressMode::k
 
 // The option --json of a command that prints results.
 void AddJson(CLI::App& command, Cli& cli);
-// For options of unsigned numbers, in which CLI11 takes -1 for the largest.
-std::string NoLessThanZero(const std::string& value);
+// For every option that is a number: decimal digits, at most `most`. CLI11 by itself takes 010 for 8, -1 of
+// an unsigned type and what is too large for the largest number.
+CLI::Validator Decimal(uint64_t most = std::numeric_limits<int64_t>::max());
 // One object on one line of stdout. Bytes of names that are no UTF-8 become U+FFFD.
 void PrintJson(const nlohmann::ordered_json& object);
 

@@ -9,8 +9,10 @@
 #include <system_error>
 
 #include "compiler/artifact/output_file.h"
+#include "compiler/cache/cache_folder.h"
 #include "compiler/driver/commands.h"
 #include "compiler/driver/compile_arguments.h"
+#include "compiler/driver/report_text.h"
 #include "compiler/pipeline/cached_compile.h"
 #include "compiler/targets/user_kernels.h"
 #include "frontends/base/error.h"
@@ -27,6 +29,14 @@ absl::Status MakeFolder(std::string_view option, const std::string& path) {
     return MakeError("Q6002", Concat("cannot make the folder: ", error.message()), Concat(option, " ", path));
   }
   return absl::OkStatus();
+}
+
+// What is said of the cache's folder to all who use it, and that this command can do without.
+absl::Status WithoutCacheToo(const absl::Status& status) {
+  const ErrorParts parts = PartsOf(status);
+  if (parts.help != kOtherCacheFolder) return status;
+  return MakeError(status.code(), parts.code, parts.what, parts.where,
+                   Concat(parts.help, ", or do without with --no-cache"));
 }
 
 absl::Status RunCompile(const CompileArguments& arguments, const Cli& cli) {
@@ -54,12 +64,13 @@ absl::Status RunCompile(const CompileArguments& arguments, const Cli& cli) {
     for (const auto& [name, value] : OptionsOfArtifact(*options)) {
       chosen += Concat(chosen.empty() ? "" : ", ", name, " ", value);
     }
-    std::fprintf(stderr, "qcc: %s -> %s: %s\n", options->input.c_str(), options->output.c_str(),
-                 chosen.c_str());
+    std::fprintf(stderr, "qcc: %s -> %s: %s\n", Clean(options->input).c_str(), Clean(options->output).c_str(),
+                 Clean(chosen).c_str());
   }
   absl::Status compiled =
       WithProgress(*options, cli, [&](ProgressSink& sink) { return CompileOnce(*options, sink); });
-  const bool finished = compiled.ok() && options->compile_to == CompilePhase::kArtifact;
+  if (!compiled.ok()) return WithoutCacheToo(compiled);
+  const bool finished = options->compile_to == CompilePhase::kArtifact;
   if (!finished || options->emit == EmittedPart::kNone) return compiled;
   return EmitPart(options->output, options->emit);
 }

@@ -137,8 +137,8 @@ void ConsoleProgress::EndStage(std::string_view summary) {
   if (verbosity_ < 0) return;
   ClearLine();
   const double seconds = std::chrono::duration<double>(Clock::now() - began_).count();
-  std::fprintf(err_, "[%2d/%d] %-24s %-28.*s %6.2f s\n", index_, count_, name_.c_str(),
-               static_cast<int>(summary.size()), summary.data(), seconds);
+  std::fprintf(err_, "[%2d/%d] %-24s %-28s %6.2f s\n", index_, count_, name_.c_str(), Clean(summary).c_str(),
+               seconds);
 }
 
 void ConsoleProgress::Warning(std::string_view text) {

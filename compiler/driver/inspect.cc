@@ -335,7 +335,7 @@ absl::StatusOr<ArtifactContents> ReadContents(const qrt::Artifact& artifact) {
 std::string InspectText(const ArtifactContents& c) {
   const qrt::Manifest& m = c.manifest;
   std::string out;
-  Append(out, "%s\n", c.path.c_str());
+  Append(out, "%s\n", Clean(c.path).c_str());
   Append(out, "format          qbin %u.%u, %s (%llu bytes), required features %#llx\n", QBIN_MAJOR, c.minor,
          HumanBytes(c.file_bytes).c_str(), static_cast<unsigned long long>(c.file_bytes),
          static_cast<unsigned long long>(c.required_features));

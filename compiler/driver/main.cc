@@ -122,7 +122,10 @@ absl::Status UsageError(const CLI::App& app, const CLI::ParseError& error) {
     chosen = chosen->get_subcommands().front();
     command += " " + chosen->get_name();
   }
-  const std::vector<std::string> unknown = app.remaining(true);
+  std::vector<std::string> unknown = app.remaining(true);
+  // What stands behind `--` is an argument, whatever it looks like.
+  const bool arguments = !unknown.empty() && unknown.front() == "--";
+  if (arguments) unknown.clear();
   std::string what = error.what(), nearest;
   if (!unknown.empty() && !unknown.front().empty()) {
     const std::string word = unknown.front().substr(0, unknown.front().find('='));

@@ -1,6 +1,7 @@
 // eval, synth.
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <limits>
 #include <memory>
 
 #include "compiler/artifact/output_file.h"
@@ -38,6 +39,7 @@ void AddEval(CLI::App& app, Cli& cli) {
       ->add_option("--split", arguments->options.split,
                    "lengths of the pieces the prompt is fed in, the last repeats")
       ->delimiter(',')
+      ->transform(Decimal())
       ->type_name("LIST");
   command->callback([arguments, &cli, &kv, &l2_norm] {
     cli.run = [arguments, &cli, &kv, &l2_norm]() -> absl::Status {
@@ -73,7 +75,7 @@ void AddSynth(CLI::App& app, Cli& cli) {
       ->capture_default_str();
   command->add_option("--seed", options->seed, "of the random weights")
       ->type_name("N")
-      ->check(NoLessThanZero)
+      ->transform(Decimal(std::numeric_limits<uint64_t>::max()))
       ->capture_default_str();
   command->add_flag("--mtp", options->mtp, "with a NextN block");
   const struct {
@@ -100,7 +102,10 @@ void AddSynth(CLI::App& app, Cli& cli) {
       {"--shared-ffn", "of the shared expert; 0: none (qwen35moe, qwen3next)", options->shared_ffn},
   };
   for (const auto& size : sizes) {
-    command->add_option(size.name, size.value, size.help)->type_name("N")->group("Instead of the preset's");
+    command->add_option(size.name, size.value, size.help)
+        ->type_name("N")
+        ->transform(Decimal())
+        ->group("Instead of the preset's");
   }
   command->add_option("--tied", options->tied, "the token embedding is the output matrix")
       ->type_name("0|1")

@@ -129,7 +129,7 @@ Json RefusalsJson(const std::vector<absl::Status>& refusals) {
 
 std::string ModelReportText(const ModelReport& r) {
   std::string out;
-  Append(out, "%s\n", r.path.c_str());
+  Append(out, "%s\n", Clean(r.path).c_str());
   Append(out, "format          GGUF, %s (%llu bytes), %llu keys, %llu tensors\n",
          HumanBytes(r.file_bytes).c_str(), static_cast<unsigned long long>(r.file_bytes),
          static_cast<unsigned long long>(r.keys), static_cast<unsigned long long>(r.all.tensors));

@@ -559,6 +559,10 @@ absl::Status Compilation::ShowIr(CompilePhase phase, std::string_view suffix, co
   if (!options_.dump_ir.empty()) {
     auto path = std::filesystem::path(options_.dump_ir) /
                 Concat(static_cast<int>(phase) + 1, "-", Name(phase), suffix, ".mlir");
+    if (!CheckIsNotOf(path.string(), *file_).ok()) {
+      return MakeError("Q0103", "the IR dump would replace a file of the model", path.string(),
+                       "name another folder with --dump-ir");
+    }
     std::ofstream out(path, std::ios::binary);
     if (out) out << text;
     if (out) out.close();

@@ -9,7 +9,7 @@
 
 namespace qcc::compiler {
 
-absl::Status CodeError(llvm::Error error) {
+absl::Status CodeError(llvm::Error error, const std::string& dumps) {
   std::error_code code;
   std::string message;
   llvm::handleAllErrors(std::move(error), [&](const llvm::ErrorInfoBase& info) {
@@ -17,7 +17,10 @@ absl::Status CodeError(llvm::Error error) {
     message += (message.empty() ? "" : "; ") + info.message();
   });
   if (code == std::errc::operation_canceled) return absl::CancelledError("interrupted");
-  const std::string where = "stage 'generate code'", help = "temporary files lie in TMPDIR, or in /tmp";
+  const std::string where = "stage 'generate code'";
+  const std::string help =
+      (dumps.empty() ? "" : "kernels are written into " + dumps + " (--dump-kernels), ") +
+      "temporary files lie in TMPDIR, or in /tmp";
   if (code == std::errc::not_enough_memory) return MakeError("Q6001", message, where);
   if (code == std::errc::too_many_files_open) return MakeError("Q6004", message, where);
   if (code.category() == std::generic_category() || code.category() == std::system_category()) {

@@ -61,7 +61,7 @@ absl::StatusOr<TargetCode> GenerateCpu(const TargetRequest& request) {
     blob.isas.push_back(*isa);
   }
   auto blobs = cpu::emitBlobs(blob, std::thread::hardware_concurrency());
-  if (!blobs) return CodeError(blobs.takeError());
+  if (!blobs) return CodeError(blobs.takeError(), options.dump_kernels);
   TargetCode code;
   code.kernels = KernelsOf(*lowered, *blobs);
   for (const cpu::ProgramStage& stage : lowered->stages) {

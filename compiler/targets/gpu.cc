@@ -68,7 +68,7 @@ absl::StatusOr<TargetCode> GenerateGpu(const gpu::Backend& backend, const Target
       return !request.sink.Interrupted();
     };
     auto ir = gpu::emitKernels(*lowered, emit);
-    if (!ir) return CodeError(ir.takeError());
+    if (!ir) return CodeError(ir.takeError(), request.options.dump_kernels);
     if (request.want_ir) code.ir.emplace_back("-" + profile.profile.name, std::move(*ir));
     kernels = std::max<uint64_t>(kernels, lowered->code.kernels.size());
     names.push_back(profile.profile.name);

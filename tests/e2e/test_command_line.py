@@ -3,6 +3,7 @@
 import os
 import pty
 import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -34,6 +35,19 @@ def values(h):
     h.expect("words behind --", p.returncode == 0, p.stderr.decode())
     refused(h, "cache prune --max-bytes -1", 2, "Q0101", ["--max-bytes", "-1"], "qcc", "cache", "prune", "--max-bytes", "-1", "--cache-dir", h.path("no-cache"))
     refused(h, "synth --seed=-1", 2, "Q0101", ["--seed", "-1"], "qcc", "synth", *SMALL, "--seed=-1", "-o", h.path("none.gguf"))
+    synth = ["qcc", "synth", *[word for word in SMALL if not word.startswith("--layers")], "-q", "-o", h.path("numbers.gguf")]
+    for option, value, most in (("--layers", "0x2", 2**63 - 1), ("--layers", "1.5", 2**63 - 1), ("--layers", "1G", 2**63 - 1), ("--hidden", "-64", 2**63 - 1),
+                                ("--layers", str(2**63), 2**63 - 1), ("--seed", "9" * 29, 2**64 - 1), ("--seed", "0b1", 2**64 - 1)):
+        refused(h, f"synth {option}={value}", 2, "Q0101", [option, f"'{value}'", f"decimal digits, 0 to {most}"], *synth, f"{option}={value}")
+    for value in ("1G", "9" * 23):
+        refused(h, f"cache prune --max-bytes={value}", 2, "Q0101", ["--max-bytes", f"'{value}'", f"decimal digits, 0 to {2**64 - 1}"],
+                "qcc", "cache", "prune", f"--max-bytes={value}", "--cache-dir", h.path("no-cache"))
+    refused(h, "eval --split", 2, "Q0101", ["--split", "9" * 22, "decimal digits"], "qcc", "eval", MODEL, "--tokens=x", "--split=1," + "9" * 22, "-o", h.path("none"))
+    p = h.tool("qcc", *synth[1:], "--layers=010", f"--seed={2**64 - 1}")
+    h.expect("synth --layers=010 is ten layers", p.returncode == 0 and b" 10: 10 attention" in h.tool("qcc", "inspect", h.path("numbers.gguf")).stdout, p.stderr.decode())
+    for words in (["diff", "--", "a.qbin"], ["diff", "--"], ["explain", "--"]):
+        p = h.tool("qcc", *words)
+        h.expect(f"qcc {' '.join(words)} lacks an argument", p.returncode == 2 and b"is required [Q0101]" in p.stderr and b"unknown" not in p.stderr, p.stderr.decode())
     refused(h, "synth --tied 2", 2, "Q0101", ["--tied", "2"], "qcc", "synth", *SMALL, "--tied", "2", "-o", h.path("none.gguf"))
 
 
@@ -64,6 +78,37 @@ def outputs(h, tokens):
         f.write("void main() {}")
     refused(h, "a kernel of the user's is no output", 2, "Q0103", [kernel], "qcc", "compile", MODEL, "--target=vulkan", f"--kernels={kernels}", "-o", kernel)
     h.expect("and stays as it is", contents(kernel) == b"void main() {}")
+
+
+def names(h):
+    """Names of files that would steer a terminal are escaped, in what is told of work as in errors."""
+    folder = h.path("e\x1b[31m\nf")
+    os.mkdir(folder)
+    out = os.path.join(folder, "m.qbin")
+    made = h.tool("qcc", "compile", MODEL, "-v", f"--cache-dir={h.cache}", *QUICK, "-o", out)
+    h.expect("compile tells what it wrote", made.returncode == 0 and made.stderr.count(b"e\\x1b[31m\\x0af/m.qbin") == 2, made.stderr.decode())
+    other = h.compile(MODEL, "other.qbin", *QUICK, "--name=other")
+    for words in (["verify", out], ["inspect", out], ["diff", out, other], ["cache", "list", f"--cache-dir={folder}"]):
+        p = h.tool("qcc", *words)
+        h.expect(f"{words[0]} shows the name", b"e\\x1b[31m\\x0af" in p.stdout and b"\x1b" not in made.stderr + p.stdout + p.stderr, f"exit {p.returncode}: {p.stdout!r} {p.stderr!r}")
+
+
+def folders(h):
+    """What an error of a folder advises can be done."""
+    for words, without in ((["cache", "list"], False), (["cache", "artifact", MODEL], False), (["compile", MODEL, "-o", h.path("none.qbin"), *QUICK], True)):
+        p = h.tool("qcc", *words, "--cache-dir=/dev/null")
+        h.expect(f"{' '.join(words[:2])} --cache-dir=/dev/null", p.returncode == 6 and b"[Q6002]" in p.stderr and b"another folder with --cache-dir" in p.stderr and
+                 (b"--no-cache" in p.stderr) == without, p.stderr.decode())
+    dumps = h.path("taken")
+    os.mkdir(dumps)
+    with open(os.path.join(dumps, "base"), "w"):
+        pass
+    p = h.tool("qcc", "compile", MODEL, f"--dump-kernels={dumps}", "--compile-to=code", "--no-cache", *QUICK)
+    h.expect("--dump-kernels where a file has the name of its folder", p.returncode == 6 and f"{dumps} (--dump-kernels)".encode() in p.stderr, p.stderr.decode())
+    model = os.path.join(dumps, "1-import.mlir")
+    shutil.copyfile(MODEL, model)
+    refused(h, "a model is no IR dump", 2, "Q0103", [model, "--dump-ir"], "qcc", "compile", model, f"--dump-ir={dumps}", "--compile-to=import", "-q")
+    h.expect("and stays as it is", contents(model) == contents(MODEL))
 
 
 def full(h):
@@ -133,6 +178,8 @@ def main():
     values(h)
     functions(h)
     outputs(h, tokens)
+    names(h)
+    folders(h)
     full(h)
     signals(h, tokens)
     terminals(h)
