@@ -196,7 +196,8 @@ Nextn collectNextn(TensorTable& tensors, const gguf::File& file, const HyperPara
   // out.
   const gguf::Tensor* own = file.FindTensor(prefix + "shared_head_head.weight");
   const bool trimmed = own != nullptr && file.FindIntegers(kDraftTokens) != nullptr;
-  const int64_t all = ends.vocabulary(), rows = trimmed ? std::clamp(own->ne[1], kHeadGroup, all - 1) : all;
+  const int64_t all = ends.vocabulary(), most = std::max(kHeadGroup, all - 1);
+  const int64_t rows = trimmed ? std::clamp(own->ne[1], kHeadGroup, most) : all;
   nextn.head = optional("shared_head_head.weight", ends.head,
                         [&](const std::string& name) { return tensors.linear(name, rows, hp.embedding); });
   nextn.choices = choicesOf(vocabulary.value_or(trimmed ? 0 : kUsualDraftVocabulary), rows);
