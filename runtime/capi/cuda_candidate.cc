@@ -94,7 +94,7 @@ std::string WhyNotCuda(const Artifact& artifact, const CodeInfo& code) {
     if (!why.empty()) why += "; ";
     why += "cuda:" + std::to_string(device.index) + ": " + found.status().message();
   }
-  return why.empty() ? "a CUDA device" : why;
+  return why.empty() ? "there is no CUDA device" : why;
 }
 
 }  // namespace qrt::capi

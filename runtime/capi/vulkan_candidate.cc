@@ -78,7 +78,7 @@ std::string WhyNotVulkan(const Artifact& artifact, const CodeInfo& code) {
     if (found.ok()) return "";
     why += "vulkan:" + std::to_string(device.index) + ": " + found.status().message();
   }
-  return why.empty() ? "a Vulkan device" : why;
+  return why.empty() ? "there is no Vulkan device" : why;
 }
 
 }  // namespace qrt::capi

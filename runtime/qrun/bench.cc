@@ -21,7 +21,8 @@ struct BenchFlags {
   DraftFlags draft;
   EngineChoice engine;
 
-  // Errors: usage (what belongs to drafts without one; sessions together with one).
+  // Warns of a draft of nothing. Errors: usage (what belongs to drafts without one; sessions together with
+  // one).
   Outcome Check() const {
     const std::pair<const char*, bool> only_with_draft[] = {{"--draft-len", draft.length.has_value()},
                                                             {"--force-acceptance", forced.has_value()}};
@@ -37,6 +38,7 @@ struct BenchFlags {
     if (prompt == 0 && generate == 0) {
       return Outcome::Fail(kExitUsage, 101, "-p and -n are both 0: nothing to measure");
     }
+    if (drafts && generate == 0) engine.said.Warn("--draft has no effect: -n 0 decodes nothing");
     return Outcome();
   }
   bool drafts() const { return draft.draft.value_or("off") != "off" && generate != 0; }
@@ -255,7 +257,9 @@ Outcome RunBench(const Call& call) {
   QRUN_RETURN_IF_ERROR(FirstToken(model, tokens[0]));
   const double first_token_seconds = Seconds() - start;
   std::vector<DeepSession> sessions(static_cast<size_t>(flags.sessions.value_or(1)));
-  const Drafting plain = {QRT_DRAFT_NONE, 0, flags.draft.Ahead()};
+  Drafting plain;
+  if (!flags.drafts()) QRUN_RETURN_IF_ERROR(flags.draft.Choose(model, &plain));  // else MeasureDrafts does
+  plain = {QRT_DRAFT_NONE, 0, flags.draft.Ahead()};
   for (DeepSession& session : sessions) {
     QRUN_RETURN_IF_ERROR(
         session.Open(model, tokens, depth, depth + std::max<size_t>(1, std::max(prompt, generate)), plain));

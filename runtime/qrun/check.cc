@@ -31,8 +31,10 @@ struct Checked {
   std::string text;    // behind it, for people
   qrt_check_report report = {};
 
+  bool skipped() const { return result == "skipped"; }
   std::string Line() const {
-    return OneLine(target + " " + name) + ": " + (result == "unchecked" ? "" : result + ", ") +
+    const char* between = skipped() && IsGpu(target) ? ": " : ", ";
+    return OneLine(target + " " + name) + ": " + (result == "unchecked" ? "" : result + between) +
            OneLine(text) + "\n";
   }
   std::string Json() const {
@@ -56,7 +58,7 @@ Outcome CheckCode(const std::string& path, const qrt_artifact_info& artifact, co
   out->name = code.name;
   if (!code.supported) {
     out->result = "skipped";
-    out->text = "this machine lacks " + std::string(code.missing);
+    out->text = (IsGpu(code.target) ? "" : "this machine lacks ") + std::string(code.missing);
     return Outcome();
   }
   out->result = "failed";
@@ -93,6 +95,16 @@ Outcome CheckCode(const std::string& path, const qrt_artifact_info& artifact, co
                        "try another --cpu or --device; if the memory and the hardware are sound, report it");
 }
 
+// All code that was asked for was skipped: what running it would say.
+Outcome NothingChecked(const std::string& path, EngineChoice choice, const std::string& target, bool parts) {
+  // A name is that of one target's code.
+  if (choice.cpu && !choice.device && !parts) choice.device = target;
+  Model none;
+  QRUN_RETURN_IF_ERROR(OpenModel(path, choice, false, &none));
+  return Outcome::Fail(kExitDevice, 5009, "nothing was checked: no code that was asked for runs here", path,
+                       "qrun devices MODEL lists what there is");
+}
+
 }  // namespace
 
 Outcome RunCheck(const Call& call) {
@@ -101,7 +113,8 @@ Outcome RunCheck(const Call& call) {
   EngineChoice choice;
   Options options(
       "qrun check MODEL [OPTION...]",
-      "Verifies every hash, the weights' too, and runs the golden values on each code this machine can run.");
+      "Verifies every hash, the weights' too, and runs the golden values on each code this machine can run; "
+      "none: exit code 5.");
   options.Positional("MODEL", &path, "the artifact, or a GGUF, which qcc compiles at first use");
   options.Flag("--json", &json, "one JSON object");
   choice.AddTo(options);
@@ -127,7 +140,8 @@ Outcome RunCheck(const Call& call) {
   if (!json) QRUN_RETURN_IF_ERROR(Say("hashes: ok\n"));
   if (choice.device && *choice.device == "auto") choice.device.reset();  // all are tried
   choice.several_devices = !choice.device;
-  bool found = false;
+  bool found = false, ran = false;
+  std::string skipped;  // the target of code that was
   std::set<std::pair<std::string, std::string>> names;
   std::string objects;
   Exit exit = kExitOk;  // of the first failure; one variant's does not keep the others from being checked
@@ -146,6 +160,8 @@ Outcome RunCheck(const Call& call) {
     found = true;
     Checked checked;
     Outcome outcome = CheckCode(model_file.path, info, code, choice, &checked);
+    ran = ran || !checked.skipped();
+    if (checked.skipped()) skipped = checked.target;
     if (json) {
       objects += (objects.empty() ? "" : ", ") + checked.Json();
     } else if (checked.result != "failed") {
@@ -165,6 +181,7 @@ Outcome RunCheck(const Call& call) {
                          *path, "qrun devices MODEL lists them");
   }
   if (json) QRUN_RETURN_IF_ERROR(Say("{\"hashes\": \"ok\", \"code\": [" + objects + "]}\n"));
+  if (!ran) return NothingChecked(model_file.path, choice, skipped, info.parts > 1);
   return exit == kExitOk ? Outcome() : Outcome::Silent(exit);
 }
 

@@ -29,6 +29,7 @@ Outcome ParseOrHelp(Options& options, const Call& call, bool* done) {
     *done = true;
     return Outcome();
   }
+  options.Default("MODEL", call.bundle);
   QRUN_RETURN_IF_ERROR(options.Parse(call.arguments));
   *done = options.help_wanted();
   return *done ? WriteStdout(options.Help()) : Outcome();

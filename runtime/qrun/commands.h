@@ -16,13 +16,14 @@ namespace qrun {
 struct Call {
   std::vector<std::string> arguments;  // behind the command's name
   qrt::CommandPage* page = nullptr;    // takes the description; nothing is run then
+  std::string bundle = "";             // MODEL where none is named; empty: none
 };
 
 struct Command {
   const char* name;
   Outcome (*run)(const Call& call);
   const char* about;
-  bool takes_model = true;  // as first argument, which a bundle puts there itself
+  bool takes_model = true;  // a bundle has one itself
 };
 std::span<const Command> Commands();
 

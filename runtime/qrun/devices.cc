@@ -62,7 +62,8 @@ std::string Text(const std::string& path, const std::vector<Code>& codes) {
   for (const Code& code : codes) {
     const std::string name = OneLine(code.target + " " + code.name);
     text += "  " + name + ", " + std::to_string(code.bytes) + " bytes: ";
-    text += code.supported ? "runs here\n" : "does not run here, needs " + OneLine(code.missing) + "\n";
+    const char* why_not = IsGpu(code.target) ? "does not run here: " : "does not run here, needs ";
+    text += code.supported ? "runs here\n" : why_not + OneLine(code.missing) + "\n";
   }
   return text;
 }

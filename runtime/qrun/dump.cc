@@ -1,6 +1,7 @@
 #include "runtime/qrun/dump.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -168,6 +169,20 @@ class RowFiles {
   std::vector<std::string> unfinished_;
 };
 
+// An errno; 0: files can be made in it.
+int WhyNoFolder(const std::string& path) {
+  struct stat found;
+  if (stat(path.c_str(), &found) != 0) return errno;
+  if (!S_ISDIR(found.st_mode)) return ENOTDIR;
+  return access(path.c_str(), W_OK | X_OK) != 0 ? errno : 0;
+}
+
+Outcome CannotMake(const std::string& folder, int reason) {
+  return Outcome::Fail(kExitResources, 6002,
+                       "cannot make the folder for what --dump writes: " + std::string(std::strerror(reason)),
+                       folder, "name another one with --dump-dir");
+}
+
 // Errors: usage, artifact refused.
 Outcome Choose(const qrt_session* session, const std::string& names, std::vector<Value>* kept) {
   std::vector<Pattern> patterns;
@@ -199,7 +214,7 @@ void DumpFlags::AddTo(Options& options) {
   options.Text("--dump", "NAMES", &names,
                "write values inside of layers for each token of the prompt, ROLE:LAYER with * for any: "
                "attn_norm:7,l_out:*; of an artifact of qcc compile --traceable=all");
-  options.Text("--dump-dir", "DIR", &folder, "where --dump writes its .npy files; default: dump");
+  options.Name("--dump-dir", "DIR", &folder, "where --dump writes its .npy files; default: dump");
 }
 
 Outcome DumpFlags::Check() const {
@@ -207,8 +222,18 @@ Outcome DumpFlags::Check() const {
     return Outcome::Fail(kExitUsage, 101, "--dump-dir is given, but nothing is dumped", "",
                          "add --dump NAMES");
   }
+  if (!names) return Outcome();
   std::vector<Pattern> patterns;
-  return names ? ReadPatterns(*names, &patterns) : Outcome();
+  QRUN_RETURN_IF_ERROR(ReadPatterns(*names, &patterns));
+  // Told before a model is compiled and loaded for it; the folder is made when there is something for it.
+  std::string path = folder.value_or(kUsualDumpFolder);
+  int reason = WhyNoFolder(path);
+  if (reason == ENOENT) {
+    path.resize(path.find_last_not_of('/') + 1);
+    const size_t name = path.rfind('/') + 1;
+    reason = WhyNoFolder(name == 0 ? "." : path.substr(0, name));
+  }
+  return reason == 0 ? Outcome() : CannotMake(path, reason);
 }
 
 Outcome DumpValues(const Model& model, const DumpFlags& flags, const std::vector<int32_t>& tokens) {
@@ -217,10 +242,7 @@ Outcome DumpValues(const Model& model, const DumpFlags& flags, const std::vector
   std::vector<Value> kept;
   QRUN_RETURN_IF_ERROR(Choose(session.get(), *flags.names, &kept));
   const std::string folder = flags.folder.value_or(kUsualDumpFolder);
-  if (mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) {
-    return Outcome::Fail(kExitResources, 6002, "cannot make the folder: " + std::string(std::strerror(errno)),
-                         folder);
-  }
+  if (mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) return CannotMake(folder, errno);
   RowFiles files(folder);
   for (const Value& value : kept) QRUN_RETURN_IF_ERROR(files.Begin(value, tokens.size()));
   qrt_append_options options = {};

@@ -16,7 +16,7 @@ struct DumpFlags {
   std::optional<std::string> folder;  // for the files; none: kUsualDumpFolder
 
   void AddTo(Options& options);
-  // Errors: usage.
+  // Errors: usage; resources (there can be no such folder).
   Outcome Check() const;
 };
 inline constexpr const char kUsualDumpFolder[] = "dump";

@@ -142,6 +142,11 @@ Outcome DraftFlags::Choose(const Model& model, Drafting* out) const {
                          "give --draft lookup, or an artifact with a draft (qcc compile of a model with a "
                          "NextN block, or --mtp)");
   }
+  const std::string device = info.device;  // of a model in parts all of them
+  const bool gpu = device.find("vulkan") != std::string::npos || device.find("cuda") != std::string::npos;
+  if (ahead && *ahead != QRT_TOKENS_AHEAD_AUTO && !gpu) {
+    model.said.Warn("--tokens-ahead has no effect: the model runs on device " + device);
+  }
   return Outcome();
 }
 

@@ -54,7 +54,8 @@ struct DraftFlags {
   uint32_t Ahead() const { return static_cast<uint32_t>(ahead.value_or(QRT_TOKENS_AHEAD_AUTO)); }
   // The artifact that --draft names, or empty.
   std::string File() const;
-  // For a session of `model`. Errors: usage (a length without a draft).
+  // For a session of `model`. Warns of what has no effect on its device. Errors: usage (a length without a
+  // draft).
   Outcome Choose(const Model& model, Drafting* out) const;
 };
 

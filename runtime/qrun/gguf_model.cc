@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "runtime/aot/cache_layout.h"
+#include "runtime/qrun/options.h"
 #include "runtime/qrun/process.h"
 
 extern char** environ;
@@ -77,12 +78,12 @@ class Compiler {
     return error;
   }
 
-  // Its first line of output, and how it ended (waitpid). A signal that ends qrun is handed on: Ctrl-C
+  // Its output, and how it ended (waitpid). A signal that ends qrun is handed on: Ctrl-C
   // reaches both, but SIGTERM is sent to one.
-  int Finish(std::string* line) {
+  int Finish(std::string* text) {
     constexpr int kPollMilliseconds = 100;
+    constexpr size_t kMostOutput = 64 << 10;
     bool told = false;
-    std::string text;
     for (;;) {
       if (!told && Interrupts::Pending()) told = kill(process_, SIGTERM) == 0;
       pollfd ready = {output_, POLLIN, 0};
@@ -91,9 +92,8 @@ class Compiler {
       const ssize_t got = read(output_, bytes, sizeof bytes);
       if (got < 0 && errno == EINTR) continue;
       if (got <= 0) break;
-      if (text.size() < PATH_MAX) text.append(bytes, static_cast<size_t>(got));
+      if (text->size() < kMostOutput) text->append(bytes, static_cast<size_t>(got));
     }
-    *line = text.substr(0, text.find('\n'));
     int status = 0;
     while (waitpid(process_, &status, 0) < 0 && errno == EINTR) {
     }
@@ -104,6 +104,25 @@ class Compiler {
   pid_t process_ = -1;
   int output_ = -1;
 };
+
+// The options that qcc takes for a GGUF, "--kv", from its help. Empty: it does not say.
+std::vector<std::string> OptionsOf(const std::string& qcc) {
+  std::vector<std::string> names;
+  Compiler compiler;
+  std::string help;
+  if (compiler.Start({qcc, "cache", "artifact", "--help"}) != 0 || compiler.Finish(&help) != 0) return names;
+  for (size_t at = 0; at < help.size();) {
+    const size_t end = std::min(help.find('\n', at), help.size());
+    const std::string line = help.substr(at, end - at);
+    const size_t begin = std::min(line.find_first_not_of(' '), line.size());
+    if (line.compare(begin, 2, "--") == 0) {
+      const size_t size = line.find_first_not_of("-abcdefghijklmnopqrstuvwxyz0123456789", begin) - begin;
+      names.push_back(line.substr(begin, size));
+    }
+    at = end + 1;
+  }
+  return names;
+}
 
 // Runs qcc; *key: the artifact's.
 Outcome AskCompiler(const std::string& qcc, const std::string& gguf, const std::string& request,
@@ -123,6 +142,7 @@ Outcome AskCompiler(const std::string& qcc, const std::string& gguf, const std::
   if (WIFEXITED(status) && WEXITSTATUS(status) != 0) {
     return Outcome::Silent(static_cast<Exit>(WEXITSTATUS(status)));  // it has said why
   }
+  if (path.ends_with('\n')) path.pop_back();  // others may be the folder's
   if (Interrupts::Pending()) return Outcome::Silent(kExitInterrupted);
   if (WIFSIGNALED(status)) {
     return Outcome::Fail(
@@ -168,7 +188,8 @@ std::vector<std::string> FilesOfModel(const std::string& named) {
   return files;
 }
 
-Outcome CompiledModel(const std::string& gguf, const CompileChoice& choice, ModelFile* out) {
+Outcome CompiledModel(const std::string& gguf, const CompileChoice& choice, const Options& options,
+                      ModelFile* out) {
   if (choice.cache.empty()) {
     return Outcome::Fail(kExitResources, 6002, "there is no cache for what qcc makes of a GGUF model", gguf,
                          "name a folder with --cache-dir, or make an artifact with qcc compile -o");
@@ -184,6 +205,10 @@ Outcome CompiledModel(const std::string& gguf, const CompileChoice& choice, Mode
     }
     std::string key;
     const Interrupts interrupts;
+    if (!choice.options.empty()) {
+      const std::vector<std::string> taken = OptionsOf(qcc);
+      if (!taken.empty()) QRUN_RETURN_IF_ERROR(options.RefusePassed(taken));
+    }
     QRUN_RETURN_IF_ERROR(AskCompiler(qcc, gguf, request, choice, &key));
     out->in_use = qrt::aot::UseArtifact(choice.cache, key);
   }

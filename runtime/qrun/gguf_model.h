@@ -12,6 +12,8 @@
 
 namespace qrun {
 
+class Options;
+
 // What qcc is asked for.
 struct CompileChoice {
   std::string cache;                 // the AOT cache's folder; empty: there is none
@@ -31,10 +33,11 @@ bool IsGguf(const std::string& path);
 // The files of a model: of a split GGUF, "STEM-00002-of-00003.gguf", all shards that its name tells of.
 std::vector<std::string> FilesOfModel(const std::string& named);
 
-// `gguf`'s artifact; compiled now if the cache has none, with qcc's progress on stderr. Errors: Q8008 (no
-// qcc), Q8009 (it broke off), Q6002 (no cache); where qcc says itself what is wrong, a silent one with its
-// exit code.
-Outcome CompiledModel(const std::string& gguf, const CompileChoice& choice, ModelFile* out);
+// `gguf`'s artifact; compiled now if the cache has none, with qcc's progress on stderr. `options`: which
+// passed qcc's on. Errors: usage (one that qcc does not take either), Q8008 (no qcc), Q8009 (it broke off),
+// Q6002 (no cache); where qcc says itself what is wrong, a silent one with its exit code.
+Outcome CompiledModel(const std::string& gguf, const CompileChoice& choice, const Options& options,
+                      ModelFile* out);
 
 }  // namespace qrun
 

@@ -67,12 +67,10 @@ Outcome Main(std::vector<std::string> arguments) {
   for (const Command& command : Commands()) {
     if (first != command.name || (!bundle.empty() && !command.takes_model)) continue;
     arguments.erase(arguments.begin());
-    if (!bundle.empty()) arguments.insert(arguments.begin(), bundle);
-    return command.run({arguments});
+    return command.run({arguments, nullptr, bundle});
   }
-  if (bundle.empty()) QRUN_RETURN_IF_ERROR(RefuseMistypedCommand(first));
-  if (!bundle.empty()) arguments.insert(arguments.begin(), bundle);
-  return RunChat({arguments});
+  QRUN_RETURN_IF_ERROR(RefuseMistypedCommand(first));
+  return RunChat({arguments, nullptr, bundle});
 }
 
 // Where there is no memory for a static object, or even for the exception that says so. The library and this

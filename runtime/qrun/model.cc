@@ -30,7 +30,7 @@ bool Names(const std::string& option, std::string_view name) {
 std::vector<std::string> CompileOptions(const EngineChoice& choice) {
   std::vector<std::string> options = choice.compile;
   const std::string kind = choice.device.value_or("").substr(0, choice.device.value_or("").find(':'));
-  const bool gpu = kind == "vulkan" || kind == "cuda";
+  const bool gpu = IsGpu(kind);
   const bool target = std::any_of(options.begin(), options.end(), [](const std::string& option) {
     return Names(option, "--target") || Names(option, "--layers");
   });
@@ -64,6 +64,10 @@ Outcome SayChoice(const Model& model, const EngineChoice& choice, const qrt_engi
 }
 
 }  // namespace
+
+bool IsGpu(std::string_view target) {
+  return target == "vulkan" || target == "cuda";
+}
 
 void EngineChoice::AddTo(Options& options) {
   options.Integer("-t, --threads", "N", 1, QRT_MAX_THREADS, &threads,
@@ -136,7 +140,8 @@ Outcome FindModel(const std::string& named, const EngineChoice& choice, const Op
     return Outcome::Fail(kExitUsage, 102, "--cpu is \"" + *choice.cpu + "\", expected one code variant", "",
                          "qcc compile takes several, for artifacts that run on several machines");
   }
-  return CompiledModel(named, {choice.CacheFolder(), CompileOptions(choice), choice.said.quiet}, out);
+  return CompiledModel(named, {choice.CacheFolder(), CompileOptions(choice), choice.said.quiet}, options,
+                       out);
 }
 
 Outcome RefuseModel(const std::string& option, const std::string& output, const std::string& named,
@@ -181,6 +186,7 @@ Outcome OpenText(const Model& model, TextPtr* out) {
 
 Outcome OpenModel(const std::string& path, const EngineChoice& choice, bool with_text, Model* out) {
   const double start = Seconds();
+  out->said = choice.said;
   QRUN_RETURN_IF_ERROR(OpenArtifact(path, choice.said.verbose, &out->artifact, &out->info));
   if (with_text) QRUN_RETURN_IF_ERROR(OpenText(*out, &out->text));
   qrt_engine_options options = {};

@@ -44,12 +44,16 @@ struct EngineChoice {
   std::vector<std::string> WithoutEffectOn(std::string_view devices) const;
 };
 
+// Why its code does not run here is then a sentence; of a CPU the features that it lacks.
+bool IsGpu(std::string_view target);
+
 struct Model {
   ArtifactPtr artifact;
   EnginePtr engine;
   TextPtr text;  // empty unless asked for
   qrt_artifact_info info = {};
   double load_seconds = 0;  // opening, verifying, making the engine
+  Verbosity said;           // as it was opened
 };
 
 // The artifact behind what the command line names: itself, or what qcc made of a GGUF (gguf_model.h).

@@ -16,6 +16,10 @@ namespace {
 
 constexpr const char* kHelpNames[] = {"-h", "--help"};
 constexpr char kHelpOfHelp[] = "this text";
+constexpr char kHelpOfTaken[] =
+    "--help lists the options, qcc cache artifact --help those for a GGUF; where qcc compile has others, "
+    "make "
+    "an artifact with it";
 constexpr char kPassedForm[] = "--OPTION[=VALUE]";
 
 std::vector<std::string> SplitNames(const std::string& names) {
@@ -176,7 +180,13 @@ void Options::Word(std::string names, std::vector<std::string> words, std::strin
 
 void Options::Positional(std::string name, std::optional<std::string>* target, std::string help,
                          bool required, std::vector<std::string> words) {
-  places_.push_back({std::move(name), target, std::move(help), required, std::move(words)});
+  places_.push_back({std::move(name), target, std::move(help), required, std::move(words), ""});
+}
+
+void Options::Default(const std::string& name, const std::string& value) {
+  for (Place& place : places_) {
+    if (place.name == name) place.usual = value;
+  }
 }
 
 void Options::PassOn(std::vector<std::string>* target, std::string help) {
@@ -185,8 +195,12 @@ void Options::PassOn(std::vector<std::string>* target, std::string help) {
   unknown_help_ = "--help lists the options; one of qcc compile needs a GGUF, and its value behind \"=\"";
 }
 
-Outcome Options::RefusePassed() const {
-  return passed_ == nullptr || passed_->empty() ? Outcome() : Unknown(passed_->front());
+Outcome Options::RefusePassed(const std::vector<std::string>& taken) const {
+  if (passed_ == nullptr) return Outcome();
+  const auto refused = std::find_if(passed_->begin(), passed_->end(), [&](const std::string& argument) {
+    return std::find(taken.begin(), taken.end(), argument.substr(0, argument.find('='))) == taken.end();
+  });
+  return refused == passed_->end() ? Outcome() : Unknown(*refused, taken);
 }
 
 const Options::Option* Options::Find(std::string_view spelling) const {
@@ -206,7 +220,7 @@ Outcome Options::Unexpected(const std::string& argument) const {
   return Usage("unexpected argument \"" + argument + "\"");
 }
 
-Outcome Options::Unknown(const std::string& argument) const {
+Outcome Options::Unknown(const std::string& argument, const std::vector<std::string>& taken) const {
   if (argument.size() < 2 || argument[0] != '-') return Unexpected(argument);
   const std::string spelling =
       IsLong(argument) ? argument.substr(0, argument.find('=')) : argument.substr(0, 2);
@@ -214,9 +228,11 @@ Outcome Options::Unknown(const std::string& argument) const {
   for (const Option& option : options_) {
     names.insert(names.end(), option.spellings.begin(), option.spellings.end());
   }
+  names.insert(names.end(), taken.begin(), taken.end());
   const std::string nearest = qrt::NearestName(argument.substr(0, argument.find('=')), names);
-  return Usage("unknown option " + spelling,
-               nearest.empty() ? unknown_help_ : "did you mean " + nearest + "?");
+  return Usage("unknown option " + spelling, !nearest.empty() ? "did you mean " + nearest + "?"
+                                             : taken.empty()  ? unknown_help_
+                                                              : kHelpOfTaken);
 }
 
 Outcome Options::Spell(const std::vector<std::string>& arguments, std::vector<std::string>* out) const {
@@ -321,6 +337,7 @@ Outcome Options::Parse(const std::vector<std::string>& arguments) {
       if (place.target->has_value()) return Unexpected(value);
       *place.target = value;
     }
+    if (!place.usual.empty() && !place.target->has_value()) *place.target = place.usual;
     if (place.required && !place.target->has_value()) return Usage(place.name + " is missing");
   }
   return Outcome();

@@ -52,9 +52,13 @@ class Options {
   // nobody takes them. Without this they are refused by Parse.
   void PassOn(std::vector<std::string>* target, std::string help);
 
+  // What stands for the positional `name` where it is not given.
+  void Default(const std::string& name, const std::string& value);
+
   // Errors: usage, naming the option. `--help` and `-h` only set help_wanted().
   Outcome Parse(const std::vector<std::string>& arguments);
-  Outcome RefusePassed() const;  // the first that Parse passed on, if there is one
+  // The first that Parse passed on and that is none of `taken`, if there is one: the names of who takes them.
+  Outcome RefusePassed(const std::vector<std::string>& taken = {}) const;
   bool help_wanted() const { return help_wanted_; }
   std::string Help() const;
   // What Help says, for the page of the command `page->name` ("qrun bench").
@@ -77,12 +81,14 @@ class Options {
     std::string help;
     bool required;
     std::vector<std::string> words;
+    std::string usual;  // where none is given; empty: none
   };
 
   Option& Add(std::string names, std::string value, std::string help);
   const Option* Find(std::string_view spelling) const;
   Outcome Usage(std::string message, std::string help = "--help lists the options") const;
-  Outcome Unknown(const std::string& argument) const;
+  // `taken`: names that would have been right, too.
+  Outcome Unknown(const std::string& argument, const std::vector<std::string>& taken = {}) const;
   Outcome Unexpected(const std::string& argument) const;
   // What CLI11 does not know: names of several letters with one dash, empty values behind "=", words that may
   // be left out.

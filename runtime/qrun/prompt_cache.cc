@@ -248,7 +248,7 @@ void PromptCache::WritePending() {
   if (!usable_) return;
   {
     const Lock lock(folder_);
-    if (lock.ok()) MakeRoomFor(0);  // also where more was allowed before
+    if (lock.ok()) MakeRoomFor(0, "");  // also where more was allowed before
   }
   for (const Pending& prefix : std::exchange(pending_, {})) {
     const int reason = Write(prefix);
@@ -258,7 +258,7 @@ void PromptCache::WritePending() {
   }
 }
 
-void PromptCache::MakeRoomFor(uint64_t bytes) const {
+void PromptCache::MakeRoomFor(uint64_t bytes, const std::string& replaced) const {
   struct File {
     int64_t seconds, nanoseconds;
     std::string path;
@@ -275,7 +275,9 @@ void PromptCache::MakeRoomFor(uint64_t bytes) const {
       if (OpenOwn(file, &found) && flock(file.get(), LOCK_EX | LOCK_NB) == 0) unlink(path.c_str());
       return;
     }
-    if (!IsPrefixFileName(name) || lstat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return;
+    if (path == replaced || !IsPrefixFileName(name) || lstat(path.c_str(), &found) != 0 ||
+        !S_ISREG(found.st_mode))
+      return;
     files.push_back(
         {found.st_mtim.tv_sec, found.st_mtim.tv_nsec, path, static_cast<uint64_t>(found.st_size)});
     total += files.back().bytes;
@@ -309,7 +311,7 @@ int PromptCache::Write(const Pending& prefix) const {
   const Lock lock(folder_);
   if (reason == 0 && !lock.ok()) reason = errno;
   if (reason == 0) {
-    MakeRoomFor(FileBytes(prefix.tokens.size(), prefix.snapshot.size()));
+    MakeRoomFor(FileBytes(prefix.tokens.size(), prefix.snapshot.size()), path);
     if (std::rename(temporary.c_str(), path.c_str()) != 0) reason = errno;
   }
   if (reason != 0) unlink(temporary.c_str());

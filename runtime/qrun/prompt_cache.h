@@ -73,9 +73,9 @@ class PromptCache {
   void Refuse(const std::string& path, bool ours, const char* why) const;
   void Say(const std::string& what) const;
   int Write(const Pending& prefix) const;  // an errno; 0: it lies there
-  // Removes the longest unused until `bytes` more fit, and what was left by processes that ended. The folder
-  // is locked.
-  void MakeRoomFor(uint64_t bytes) const;
+  // Removes the longest unused until `bytes` more fit in the place of the file `replaced`, and what was left
+  // by processes that ended. The folder is locked.
+  void MakeRoomFor(uint64_t bytes, const std::string& replaced) const;
 
   const std::string folder_;
   const uint64_t most_bytes_;

@@ -90,6 +90,14 @@ def everyday(h, right):
     h.expect("another option of qcc is another artifact", p.returncode == 0 and compiled(p) and len(r.files(".qbin")) == 2, said(p))
     p = r.run("--kvv=f32")
     h.expect("an option that neither knows", p.returncode == 2 and b"--kvv" in p.stderr, said(p))
+    p = r.run("--tempp=0.5")
+    h.expect("a mistyped option of qrun's", p.returncode == 2 and b"did you mean --temp?" in p.stderr and b"qcc" not in p.stderr, said(p))
+    for option in ("--strict", "--report=memory"):
+        p = r.run(option)
+        h.expect(f"{option} is qcc's where an artifact is made", p.returncode == 2 and b"qrun: error: unknown option " + option.split("=")[0].encode() in p.stderr
+                 and b"qcc cache artifact --help" in p.stderr, said(p))
+    p = Runner(h, "of two\nlines", r.model).run()
+    h.expect("a cache whose name has a newline", p.returncode == 0 and p.stdout == right, said(p))
     p = r.run("--no-cache")
     h.expect("--no-cache leaves no place for it", p.returncode == 6 and b"[Q6002]" in p.stderr, said(p))
     alone = h.path("alone")

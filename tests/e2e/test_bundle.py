@@ -64,8 +64,15 @@ class Bundle:
                                     (("--help",), "usage: app ")):
             code, out, err = run(self.app, *arguments)
             assert code == 0 and expected in out + err, f"{arguments}: exit {code}: {out}{err}"
-        code, out, err = run(self.app, self.model)
-        assert code == 2 and "unexpected argument" in err, f"a second model: exit {code}: {err}"
+        code, out, err = run(self.app, self.model, "-p", "hello", "-n", "16", "--greedy")
+        assert code == 0 and out == self.words, f"another model: exit {code}: {out!r} {err}"
+        for arguments in (("-p", "x", __file__), ("-p", "x", "-m", __file__), ("check", __file__), ("devices", __file__)):
+            code, out, err = run(self.app, *arguments)
+            assert code == 4 and __file__ in err, f"{arguments}: exit {code}: {out}{err}"
+        code, out, err = run(self.app, self.model, self.model)
+        assert code == 2 and "unexpected argument" in err, f"two models: exit {code}: {err}"
+        code, out, err = run(self.app, "benhc")
+        assert code == 2 and "did you mean bench?" in err, f"a mistyped command: exit {code}: {err}"
         code, out, err = run(self.app, "-p", "hello", "--save-session", self.app)
         assert code == 2 and "Q0103" in err, f"saving over itself: exit {code}: {err}"
         code, out, err = run(self.qrun, "check", self.app)

@@ -107,6 +107,9 @@ def without_effect(h, model):
             ("qcc --decode behind --compile-to", ["qcc", "compile", TINY, "--compile-to=import", "--decode=1"], ["--decode"]),
             ("qcc without such an option", ["qcc", "compile", TINY, "--compile-to=import", "--kv=f32"], []),
             ("qrun: GPU options on the CPU", [*run, "--max-dispatch-ms", "5", "--cache-dir", h.work], ["--max-dispatch-ms"]),
+            ("qrun: tokens ahead on the CPU", [*run, "--tokens-ahead", "3"], ["--tokens-ahead"]),
+            ("qrun bench: tokens ahead on the CPU", ["qrun", "bench", model, "--device=cpu", "-p", "0", "-n", "1", "-r", "1", "--tokens-ahead", "3"], ["--tokens-ahead"]),
+            ("qrun bench: a draft of nothing", ["qrun", "bench", model, "-p", "8", "-n", "0", "-r", "1", "--draft", "lookup"], ["--draft"]),
             ("qrun: sampling options without sampling", [*run, "--greedy", "--seed", "3", "--top-p", "0.5"], ["--top-p", "--seed"]),
             ("qrun without such an option", [*run, "-t", "1", "--seed", "3"], [])):
         p = h.tool(*command)

@@ -148,6 +148,20 @@ def without_driver(h, qbin):
     h.expect("no driver is exit 5", p.returncode == 5 and b"[Q501" in p.stderr, p.returncode, p.stderr)
     p = h.tool("qrun", *on("auto", qbin, *PROMPT, "--greedy", "-n", "3"), env=env)
     h.expect("auto takes the CPU and says why", p.returncode == 0 and p.stdout and p.stderr.startswith(b"qrun: on cpu; vulkan: "), p.stderr)
+    why = found["vulkan"]["why_not"].encode()
+    p = h.tool("qrun", "devices", qbin, env=env)
+    h.expect("devices of an artifact says it as a sentence", p.returncode == 0 and b"does not run here: " + why + b"\n" in p.stdout, p.stdout)
+    p = h.tool("qrun", "check", qbin, env=env)
+    h.expect("check skips what cannot run", p.returncode == 0 and b": skipped: " + why + b"\n" in p.stdout and b": ok, " in p.stdout, p.stdout, p.stderr)
+    p = h.tool("qrun", "check", qbin, "--json", env=env)
+    skipped = {c["name"]: c["text"] for c in json.loads(p.stdout)["code"] if c["result"] == "skipped"}
+    h.expect("check --json has the sentence", p.returncode == 0 and set(skipped.values()) == {why.decode()}, skipped)
+    for asked in ("--device=vulkan", f"--cpu={min(skipped)}"):
+        p = h.tool("qrun", "check", qbin, asked, env=env)
+        h.expect(f"check {asked} of what cannot run is exit 5", p.returncode == 5 and b"skipped: " in p.stdout and b"error: " + why in p.stderr, p.stdout, p.stderr)
+    alone = h.compile(SMALL, "alone.qbin", "--target=vulkan", "--numerics=f32", "--prefill=32", "--decode=1", "--functions=trunk")
+    p = h.tool("qrun", "check", alone, env=env)
+    h.expect("check of nothing is exit 5", p.returncode == 5 and b"hashes: ok" in p.stdout and b"error: " in p.stderr, p.stdout, p.stderr)
 
 
 def main():

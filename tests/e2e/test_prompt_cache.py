@@ -209,6 +209,19 @@ def capped(h, model, prompts, cold):
         time.sleep(0.02)
         text, _, _ = r.run(prompt, most)
         h.expect(f"the folder stays below its cap, {i}", text[0] == cold[prompt] and len(r.files()) == 2, r.files())
+    r.run(prompts[4], most)
+    before = r.files()
+    asked = [os.path.join(h.args.bin, "qrun"), *r.command(prompts[3], most)]
+    asked[asked.index("-n") + 1] = "200"
+    with subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as slow:
+        slow.stdout.read(1)  # what the folder has of the prompt was looked for
+        slow.send_signal(signal.SIGSTOP)
+        r.run(prompts[3], most)
+        between = r.files()
+        slow.send_signal(signal.SIGCONT)
+        slow.stdout.read()
+    h.expect("a file that takes the place of its like needs no room of another's", slow.returncode == 0 and len(between) == 2 and r.files() == between,
+             before, between, r.files())
     text, _, _ = r.run(prompts[0], f"--prompt-cache-bytes={size // 2}")
     h.expect("a smaller cap is one for what lies there already", text[0] == cold[prompts[0]] and not r.files("*"), r.files("*"))
     r = Runner(h, model, "capped-small")

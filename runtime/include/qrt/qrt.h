@@ -224,7 +224,7 @@ typedef struct qrt_code_info {
                          artifact */
   uint64_t bytes;
   uint32_t supported; /* 1: this machine can run it, on some device */
-  char missing[256];  /* what it needs and this machine lacks */
+  char missing[256]; /* what it needs and this machine lacks; of a GPU's code a sentence: why it cannot run */
 } qrt_code_info;
 
 /* Code variant `index` < code_count, best first: an engine takes the first that is supported.

@@ -449,6 +449,15 @@ TEST_F(QrunCli, DumpRefusesWhatIsNoName) {
     ExpectError(dump(names), 2, "is no ROLE:LAYER");
   }
   ExpectError(dump("l_out:3"), 2, "there is no value 'l_out:3'");
+  // Of a model that is not even looked for.
+  const auto into = [&](const std::string& folder) {
+    return Run({File("no-model"), "--raw", "-p", "a", "--dump", "l_out:3", "--dump-dir", folder});
+  };
+  ExpectError(into(""), 2, "--dump-dir");
+  ExpectError(into(model()), 6, "Not a directory");
+  ExpectError(into(model() + "/in"), 6, "Not a directory");
+  ExpectError(into(File("none/in")), 6, "No such file");
+  ExpectError(into(File("fresh")), 4, "no-model");
   ExpectError(Run({model(), "--raw", "-p", "a", "--dump-dir", "x"}), 2, "nothing is dumped");
 }
 
@@ -457,6 +466,13 @@ TEST_F(QrunCli, CheckTellsWholeFromDamagedAndRightFromWrong) {
   EXPECT_NE(plain.find("hashes: ok"), std::string::npos) << plain;
   EXPECT_NE(plain.find("cpu future: skipped, this machine lacks no-such-feature"), std::string::npos)
       << plain;
+  const Result future = Run({"check", model(), "--cpu=future"});
+  EXPECT_EQ(future.exit, 5) << future.err;
+  EXPECT_NE(future.err.find("no-such-feature"), std::string::npos) << future.err;
+  EXPECT_NE(future.out.find("cpu future: skipped"), std::string::npos) << future.out;
+  const Result as_json = Run({"check", model(), "--cpu=future", "--json"});
+  EXPECT_EQ(as_json.exit, 5) << as_json.err;
+  EXPECT_EQ(json::parse(as_json.out, nullptr, false)["code"][0]["result"], "skipped") << as_json.out;
   for (const bool wrong : {false, true}) {
     qrt::testing::SampleParts parts = toy::ToyParts();
     toy::AddGoldens(parts, wrong);
