@@ -193,11 +193,11 @@ Nextn collectNextn(TensorTable& tensors, const gguf::File& file, const HyperPara
                         [&](const std::string& name) { return tensors.vector(name, hp.embedding); });
   nextn.embedding = optional("embed_tokens.weight", ends.embedding, table);
   // A file may have trimmed the head itself; its table says to which tokens. What is left of a group is left
-  // out.
+  // out; of a single group nothing can be trimmed.
   const gguf::Tensor* own = file.FindTensor(prefix + "shared_head_head.weight");
-  const bool trimmed = own != nullptr && file.FindIntegers(kDraftTokens) != nullptr;
-  const int64_t all = ends.vocabulary(), most = std::max(kHeadGroup, all - 1);
-  const int64_t rows = trimmed ? std::clamp(own->ne[1], kHeadGroup, most) : all;
+  const int64_t all = ends.vocabulary();
+  const bool trimmed = all > kHeadGroup && own != nullptr && file.FindIntegers(kDraftTokens) != nullptr;
+  const int64_t rows = trimmed ? std::clamp(own->ne[1], kHeadGroup, all - 1) : all;
   nextn.head = optional("shared_head_head.weight", ends.head,
                         [&](const std::string& name) { return tensors.linear(name, rows, hp.embedding); });
   nextn.choices = choicesOf(vocabulary.value_or(trimmed ? 0 : kUsualDraftVocabulary), rows);

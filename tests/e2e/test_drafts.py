@@ -163,6 +163,12 @@ def own_tokens(h, compared):
     for name, of, code, says in (("an id outside", ids[:-1] + [4096], "Q2011", ["1010", "4096", "0 to 4095"]), ("too few ids", ids[1:], "Q2006", ["1010 ids", "1011"])):
         bad = gguf_edit.with_tensors(TINY, h.path("bad.gguf"), set(), {"blk.8.nextn.shared_head_head.weight": head, "d2t": d2t(of)})
         refused(h, f"d2t: {name}", code, says, "qcc", "compile", bad, "-o", h.path("x.qbin"))
+    # A vocabulary of no more than a group of rows cannot be trimmed: its head has a row for each token.
+    for tokens, rows in ((16, 8), (16, 20), (12, 16), (12, 11)):
+        tables = {"token_embd.weight": ([width, tokens], kind, table[:tokens * row]), "blk.8.nextn.shared_head_head.weight": ([width, rows], kind, table[:rows * row]),
+                  "d2t": d2t([i % tokens for i in range(rows)])}
+        bad = gguf_edit.with_tensors(TINY, h.path("bad.gguf"), {"token_embd.weight"}, tables)
+        refused(h, f"d2t: {rows} rows for {tokens} tokens", "Q2006", [f"{{{width}, {rows}}}", f"expected {{{width}, {tokens}}}"], "qcc", "compile", bad, "--compile-to=import", "-q")
 
 
 def presence(h):
