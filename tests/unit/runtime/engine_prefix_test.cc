@@ -361,6 +361,27 @@ TEST(EngineCheckpoint, HoldsUntilTheSessionIsTakenBelowIt) {
   EXPECT_EQ(session.session.RewindTo(early).number(), 5350u);
 }
 
+// Every sequence begins with none.
+TEST(EngineCheckpoint, TheOneOfNoTokensHoldsInAnySequence) {
+  Toy toy;
+  ToySession source(toy), session(toy);
+  ASSERT_TRUE(Append(source.session, Tokens(50, 3)).ok());
+  std::vector<uint8_t> bytes(source.session.SaveSize());
+  ASSERT_TRUE(source.session.Save(bytes.data()).ok());
+  qrt::Checkpoint none(session.session), later(session.session);
+  ASSERT_TRUE(none.Take(nullptr).ok());
+  ASSERT_TRUE(Append(session.session, Tokens(30)).ok());
+  ASSERT_TRUE(later.Take(nullptr).ok());
+  ASSERT_TRUE(session.session.Restore(bytes.data(), bytes.size()).ok());
+  EXPECT_FALSE(later.holds());
+  EXPECT_TRUE(none.holds());
+  ASSERT_TRUE(session.session.RewindTo(none).ok());
+  EXPECT_EQ(session.session.position(), 0u);
+  const std::vector<int32_t> tokens = Tokens(40, 5);
+  ASSERT_TRUE(Append(session.session, tokens).ok());
+  EXPECT_EQ(Logits(session.session), toy::Reference(tokens).back());
+}
+
 TEST(EngineCheckpoint, RunningOutOfMemoryLeavesTheSessionAsItWas) {
   Toy toy;
   ToySession session(toy);
