@@ -177,7 +177,8 @@ struct Int16Attention {
     const int32_t e = (field < 27 ? 27 : field > 227 ? 227 : field) - 127;
     x.query[i] = power_of_two(e + 1 - ProductBits::of(head_dim).right);
     const float round = rounding_to(x.query[i]);
-    if (field == 255) x.query[i] = __builtin_nanf("");
+    // What such a number's integers would be is anybody's guess.
+    if (field > 227) x.query[i] = __builtin_nanf("");
     for (int64_t c = 0; c < head_dim; c += 2 * N) {
       const auto part = [&](int64_t at)
                             QK_LAMBDA { return to_low_half<N>(loadf<N>(q + at) * rows.a.scale, round); };

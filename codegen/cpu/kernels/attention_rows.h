@@ -149,15 +149,19 @@ QK_INLINE Sixteen<T> reduce_each_of(const Sixteen<T> (&a)[16]) {
 }
 
 // score [kVectors * 16] of one query in a tile become exp(score - top), top being the highest so far, of
-// which the query may see the first `count`. Returns what earlier sums are to be multiplied by.
+// which the query may see the first `count`. Returns what earlier sums are to be multiplied by. A score that
+// is not finite makes the sum none: exp would take it for a number.
 template <int kVectors>
 QK_INLINE float softmax_step(float* score, int64_t count, float& top, float& sum) {
-  F32<16> s[kVectors], high = F32<16>(-__builtin_inff());
+  F32<16> s[kVectors], high = F32<16>(-__builtin_inff()), wrong = F32<16>(0.f);
   QK_UNROLL
   for (int b = 0; b < kVectors; ++b) {
     const I32<16> lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    s[b] = lane + 16 * b < I32<16>(static_cast<int32_t>(count)) ? loadf<16>(score + 16 * b)
-                                                                : F32<16>(-__builtin_inff());
+    const F32<16> all = loadf<16>(score + 16 * b);
+    const I32<16> seen = lane + 16 * b < I32<16>(static_cast<int32_t>(count));
+    s[b] = seen ? all : F32<16>(-__builtin_inff());
+    const F32<16> zero = all - all;
+    wrong += seen ? zero : F32<16>(0.f);
     high = max<16>(high, s[b]);
   }
   const float tile_top = reduce_max(high);
@@ -170,6 +174,7 @@ QK_INLINE float softmax_step(float* score, int64_t count, float& top, float& sum
     total = b == 0 ? s[b] : total + s[b];
     store<F32<16>>(score + 16 * b, s[b]);
   }
+  total += wrong;
   top = new_top;
   sum = sum * keep + reduce_add(total);
   return keep;

@@ -44,9 +44,11 @@ struct Rest {
   F32<16> v0, v1;
 };
 
-// The scale of 32 values: their largest is code 127.
+// The scale of 32 values: their largest is code 127. No number where one of them is none, which no code is.
 QK_INLINE float scale32(F32<16> v0, F32<16> v1) {
-  return reduce_max(max<16>(abs<16>(v0), abs<16>(v1))) / 127.f;
+  const F32<16> both = v0 + v1;
+  const float d = reduce_max(max<16>(abs<16>(v0), abs<16>(v1))) / 127.f;
+  return __builtin_reduce_or(both != both) != 0 ? __builtin_nanf("") : d;
 }
 
 // The int8 row of 32 columns at column c of a row of k: codes, scale d, sums. v: the values, 16 lanes each.

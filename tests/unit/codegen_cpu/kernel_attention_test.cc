@@ -365,24 +365,51 @@ TEST_P(KernelAttention, PartsGrowWithTheContext) {
 }
 
 // What is no number in the cache is none in every output that sees it, and in no other: the sampler finds it.
-TEST_P(KernelAttention, NoNumberHidesInIntegers) {
-  const Shape s = {4, 2, 64, 64, false, true, true};
-  for (const int which : {0, 1}) {
-    for (const uint16_t bad : {uint16_t{0x7c00}, uint16_t{0xfc00}, uint16_t{0x7e01}}) {
-      Sequence x = make_sequence(s, 70, 5);
-      step(*k, {{&x, 0, 66}}, 1);
-      const int64_t place =
-          kOffset * x.capacity + ((which * s.kv_heads + 1) * x.capacity + 65) * s.head_dim * 2;
-      std::memcpy(x.kv.data() + place + 2 * 17, &bad, 2);
-      step(*k, {{&x, 66, 1}}, 1);
-      step(*k, {{&x, 67, 3}}, 1);
-      for (int64_t t = 65; t < 70; ++t) {
-        for (int64_t i = 0; i < x.out_width(); ++i) {
-          const bool sees = t > 65 && i >= x.out_width() / 2;  // heads of kv head 1
-          ASSERT_EQ(std::isnan(x.out[t * x.out_width() + i]), sees)
-              << (which == 0 ? "key " : "value ") << bad << ", token " << t << ", output " << i;
+TEST_P(KernelAttention, NoNumberHides) {
+  for (const auto& [f16, integers] :
+       {std::pair(true, true), std::pair(true, false), std::pair(false, false)}) {
+    const Shape s = {4, 2, 64, 64, false, f16, integers};
+    const int64_t size = f16 ? 2 : 4;
+    for (const int which : {0, 1}) {
+      for (const uint32_t bad : {0x7c00u, 0xfc00u, 0x7e01u}) {
+        const uint32_t bits = f16 ? bad : (bad & 0x8000) << 16 | 0x7f800000 | (bad & 0x3ff) << 13;
+        Sequence x = make_sequence(s, 70, 5);
+        step(*k, {{&x, 0, 66}}, 1);
+        const int64_t place =
+            kOffset * x.capacity + ((which * s.kv_heads + 1) * x.capacity + 65) * s.head_dim * size;
+        std::memcpy(x.kv.data() + place + size * 17, &bits, static_cast<size_t>(size));
+        step(*k, {{&x, 66, 1}}, 1);
+        step(*k, {{&x, 67, 3}}, 1);
+        for (int64_t t = 65; t < 70; ++t) {
+          for (int64_t i = 0; i < x.out_width(); ++i) {
+            const bool sees = t > 65 && i >= x.out_width() / 2;  // heads of kv head 1
+            const float out = x.out[t * x.out_width() + i];
+            // A value of the other outputs' columns is none of theirs.
+            const bool none = which == 0 || integers || i % s.head_dim == 17;
+            ASSERT_EQ(std::isfinite(out), !(sees && none))
+                << s.name() << (which == 0 ? ", key " : ", value ") << bad << ", token " << t << ", output "
+                << i << " is " << out;
+          }
         }
       }
+    }
+  }
+}
+
+// A query whose integers would leave their bits is told as what is no number, or its scores are right.
+TEST_P(KernelAttention, GreatQueriesAreNoneOrRight) {
+  for (const float factor : {1e28f, 1e31f, 1e36f}) {
+    Shape s = {4, 2, 64, 64, false, true, false};
+    Sequence right = make_sequence(s, 40, 5);
+    s.integers = true;
+    Sequence x = make_sequence(s, 40, 5);
+    for (Sequence* each : {&right, &x}) {
+      for (float& q : each->q_norm) q *= factor;
+      step(*k, {{each, 0, 40}}, 1);
+    }
+    for (size_t i = 0; i < x.out.size(); ++i) {
+      if (std::isnan(x.out[i]) || !std::isfinite(right.out[i])) continue;
+      ASSERT_NEAR(x.out[i], right.out[i], 0.02) << "factor " << factor << ", output " << i;
     }
   }
 }

@@ -1,6 +1,7 @@
 // norm, quantize, swiglu, add, concat, select_rows, rope_table: against double arithmetic, at every ISA level
 // and for any split.
 #include <cmath>
+#include <limits>
 
 #include "dialects/layouts/layouts.h"
 #include "tests/unit/codegen_cpu/kernel_harness.h"
@@ -120,6 +121,32 @@ TEST_P(KernelRows, QuantizeInTwoTerms) {
       const uint8_t* row = q.data() + r * Int8RowBytes(2 * cols);
       ASSERT_TRUE(same_int8_row(row, in_two_terms(x.data() + r * cols, cols).data(), 2 * cols))
           << "row " << r;
+    }
+  }
+}
+
+// No code says that a value is none: the scale of its block does, so that all that meets it is none.
+TEST_P(KernelRows, WhatIsNoNumberMakesItsBlocksScaleNone) {
+  const int64_t cols = 64, rows = 32;
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+                          -std::numeric_limits<float>::infinity()}) {
+    auto x = Random(6).guarded(static_cast<size_t>(rows * cols));
+    for (int64_t r = 0; r < rows; ++r) x[r * cols + 32 + r] = bad;  // each place of the second block
+    for (const int64_t terms : {1, 2}) {
+      const int64_t columns = terms * cols;
+      Guarded<uint8_t> q(static_cast<size_t>(rows * Int8RowBytes(columns)));
+      quantize_args args = {.cols = cols, .x = x.data(), .n_rows = rows, .begin = 0, .end = rows};
+      (terms == 1 ? args.out_q : args.out_q2) = q.data();
+      RunInTwo(k->qk_quantize, args, 7);
+      for (int64_t r = 0; r < rows; ++r) {
+        float scales[4];
+        std::memcpy(scales, q.data() + r * Int8RowBytes(columns) + layouts::Int8ScalesAt(columns),
+                    static_cast<size_t>(8 * terms));
+        for (int64_t b = 0; b < 2 * terms; ++b) {
+          ASSERT_EQ(std::isfinite(scales[b]), b % 2 == 0)
+              << bad << " at place " << r << ", " << terms << " terms, scale " << b << " is " << scales[b];
+        }
+      }
     }
   }
 }
