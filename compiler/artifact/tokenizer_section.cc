@@ -11,6 +11,7 @@
 #include "absl/strings/escaping.h"
 #include "frontends/base/error.h"
 #include "frontends/base/text.h"
+#include "runtime/abi/sampling.h"
 #include "runtime/abi/tokenizer.h"
 
 namespace qcc::compiler {
@@ -34,9 +35,8 @@ constexpr const char* kEndKeys[] = {"tokenizer.ggml.eos_token_id",     "tokenize
 // Generation ends on these wherever the vocabulary has them, besides the ids that the metadata names.
 constexpr std::string_view kEndTokens[] = {"<|im_end|>", "<|endoftext|>", "<|fim_pad|>", "<|repo_name|>",
                                            "<|file_sep|>"};
-// What the runtime takes: runtime/text/template_parser.h, runtime/engine/sampler.h.
+// What the runtime takes: runtime/text/template_parser.h.
 constexpr size_t kMaxTemplateBytes = 1 << 20;
-constexpr int64_t kMaxPenaltyWindow = 1 << 20;
 
 std::string Place(const gguf::File& file, std::string_view key) {
   return Concat(file.path(), ", key ", key);
@@ -469,7 +469,7 @@ absl::StatusOr<SamplingSpec> ReadSampling(const gguf::File& file, std::vector<st
     int64_t low, high;
     bool clamp;  // more than `high` is taken for it
   } ints[] = {{"general.sampling.top_k", &spec.top_k, -1, std::numeric_limits<int32_t>::max(), false},
-              {"general.sampling.penalty_last_n", &spec.penalty_window, -1, kMaxPenaltyWindow, true}};
+              {"general.sampling.penalty_last_n", &spec.penalty_window, -1, QRT_SAMPLING_MAX_WINDOW, true}};
   for (const auto& [key, value, low, high, clamp] : ints) {
     if (!file.Has(key)) continue;
     absl::StatusOr<int64_t> found = file.GetInt(key);

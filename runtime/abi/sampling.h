@@ -15,6 +15,9 @@
 #define QRT_SAMPLING_SCALE_POINT 40
 #define QRT_SAMPLING_LOG2E UINT64_C(1586259972792) /* at temperature 1 */
 
+/* The most tokens that penalties look back at. */
+#define QRT_SAMPLING_MAX_WINDOW (1 << 20)
+
 /* The factors of the repeat penalty. */
 #define QRT_SAMPLING_FACTOR_POINT 32
 

@@ -5,6 +5,7 @@
 #include "runtime/abi/manifest_generated.h"
 #include "runtime/abi/program.h"
 #include "runtime/abi/qbin.h"
+#include "runtime/abi/sampling.h"
 #include "runtime/abi/tokenizer.h"
 #include "runtime/artifact/verifier.h"
 #include "runtime/base/checked.h"
@@ -20,7 +21,6 @@ constexpr uint32_t kMaxStreams = 4096;
 constexpr uint32_t kMaxFormats = 256, kMaxOptions = 1024, kMaxWeights = 1 << 17, kMaxCpuKernels = 1 << 16,
                    kMaxLostRoles = 1 << 12;
 constexpr uint64_t kMaxContext = INT32_MAX;
-constexpr int32_t kMaxPenaltyWindow = 1 << 20;  // what a sampler takes, Sampler::kMaxPenaltyWindow
 // More tokens than the sampler can sum the weights of; logits behind the vocabulary, which are there for
 // alignment.
 constexpr uint32_t kMaxVocabulary = 1 << 23, kMaxLogitsPadding = 256;
@@ -429,7 +429,7 @@ Status ArtifactVerifier::CheckStates() {
                       std::to_string(need.value()) + ", with " + std::to_string(m.state_block) + " entries");
     }
     // What is more than its shape is there for alignment.
-    if (s.bytes - need.value() > kStateGap) {
+    if (s.kind != StateKind::kKV && s.bytes - need.value() > kStateGap) {
       return BadField(field + ".bytes", std::to_string(s.bytes),
                       "at most " + std::to_string(need.value() + kStateGap) + ", " +
                           std::to_string(need.value()) + " of them for its shape");
@@ -497,9 +497,9 @@ Status ArtifactVerifier::CheckSampling() {
   QRT_RETURN_IF_ERROR(check("presence_penalty", s.presence_penalty, -1000, 1000));
   QRT_RETURN_IF_ERROR(check("frequency_penalty", s.frequency_penalty, -1000, 1000));
   if (s.top_k && *s.top_k < 0) return BadField("sampling.top_k", std::to_string(*s.top_k), "at least 0");
-  if (s.penalty_window && (*s.penalty_window < -1 || *s.penalty_window > kMaxPenaltyWindow)) {
+  if (s.penalty_window && (*s.penalty_window < -1 || *s.penalty_window > QRT_SAMPLING_MAX_WINDOW)) {
     return BadField("sampling.penalty_window", std::to_string(*s.penalty_window),
-                    "-1 to " + std::to_string(kMaxPenaltyWindow));
+                    "-1 to " + std::to_string(QRT_SAMPLING_MAX_WINDOW));
   }
   return Status();
 }

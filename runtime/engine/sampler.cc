@@ -94,7 +94,7 @@ int64_t Penalty(float x) {
   return static_cast<int64_t>(std::ldexp(std::clamp(double{x}, -16384.0, 16384.0), QRT_SAMPLING_POINT));
 }
 
-Status BadOption(const char* name, double found, const char* expected) {
+Status BadOption(const char* name, double found, const std::string& expected) {
   return Status(Code::kInvalidArgument, 7201,
                 std::string(name) + " is " + std::to_string(found) + ", expected " + expected);
 }
@@ -118,7 +118,8 @@ Result<Sampler> Sampler::Create(uint32_t vocab_size, const SamplerOptions& o,
   if (!std::isfinite(o.frequency_penalty))
     return BadOption("frequency_penalty", o.frequency_penalty, "a number");
   if (o.penalty_window < -1 || o.penalty_window > kMaxPenaltyWindow) {
-    return BadOption("penalty_window", o.penalty_window, "-1 (all), 0 (off) or up to 1048576 tokens");
+    const std::string most = std::to_string(kMaxPenaltyWindow);
+    return BadOption("penalty_window", o.penalty_window, "-1 (all), 0 (off) or up to " + most + " tokens");
   }
   return Sampler(vocab_size, o, choosable);
 }

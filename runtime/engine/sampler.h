@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/abi/gpu_step.h"
+#include "runtime/abi/sampling.h"
 #include "runtime/base/status.h"
 
 namespace qrt {
@@ -47,7 +48,7 @@ struct SamplerOptions {
 class Sampler {
  public:
   // Longest penalty_window other than -1.
-  static constexpr int32_t kMaxPenaltyWindow = 1 << 20;
+  static constexpr int32_t kMaxPenaltyWindow = QRT_SAMPLING_MAX_WINDOW;
 
   // Memory for `vocab_size` (>= 1) candidates is taken here. `choosable`: the tokens that may be chosen, as
   // qrt_choosable_tokens (runtime/abi/tokenizer.h) writes them; the others' logits are never looked at.

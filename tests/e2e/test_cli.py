@@ -674,6 +674,15 @@ def runtime_limits(h):
     refused(h, "a chat template over 1 MiB", 3, "Q2301", ["1048577", "1048576"], "qcc", "compile", large, "-o", h.path("never.qbin"), "-q", *QUICK)
 
 
+def wide_heads(h):
+    """Keys of a token that are larger than a page: the artifact opens and computes what its check values say."""
+    model = h.path("wide.gguf")
+    h.run("qcc", "synth", "-q", "-o", model, "--arch=qwen3", "--preset=0.6b", "--format=q8_0", "--layers=1", "--hidden=256", "--ffn=256", "--heads=16", "--kv-heads=16",
+          "--head-dim=128", "--vocab=512", "--context=512")
+    p = h.tool("qrun", "check", h.compile(model, "wide.qbin", "--cpu=native", "--kv=f32", "--decode=1", "--prefill=16"))
+    h.expect("qrun check with wide heads and --kv=f32", p.returncode == 0, p.stdout.decode() + p.stderr.decode())
+
+
 def quiet_harness(description):
     """A harness that prints details of failures only, and whose tools take resource limits, and streams to close."""
     h = Harness(description)
@@ -699,7 +708,7 @@ def main():
     model = h.compile(TINY, "model.qbin", "--cpu=native")
     parts = [(conventions,), (usage, model), (without_effect, model), (input_refused,), (inspect_model, model), (output_refused,),
              (artifact_refused, model), (tokenize, model), (prompts, model), (sampling, model), (template,), (utf8, model),
-             (interrupt, model), (chat, model), (logits, model), (closed_streams,), (small_stack, model), (l2_norm,), (measures, model), (progress,), (warnings,), (runtime_limits,)]
+             (interrupt, model), (chat, model), (logits, model), (closed_streams,), (small_stack, model), (l2_norm,), (measures, model), (progress,), (warnings,), (runtime_limits,), (wide_heads,)]
     for part, *model_of_part in h.share(parts):
         part(h, *model_of_part)
     h.finish()

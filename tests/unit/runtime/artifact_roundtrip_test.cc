@@ -306,6 +306,18 @@ TEST(ArtifactRoundTrip, MinimalArtifact) {
   EXPECT_FALSE((*opened)->goldens().has_value());
 }
 
+// K and V of a token are twice its shape, however large that is.
+TEST(ArtifactRoundTrip, WideKeysAndValues) {
+  SampleParts parts = MakeParts();
+  auto& kv = parts.manifest.states[2];
+  kv.shape = {16, 256};
+  kv.bytes = parts.manifest.kv_bytes_per_token = 2 * 16 * 256 * 2;
+  const AlignedBytes bytes(BytesOfParts(parts));
+  auto opened = Artifact::FromBytes(bytes.span(), "wide");
+  ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+  EXPECT_EQ((*opened)->manifest().kv_bytes_per_token, 16384u);
+}
+
 TEST(ArtifactRoundTrip, LaterMinorOpens) {
   std::vector<uint8_t> file = BytesOfParts(MakeParts());
   qbin_header header = HeaderOf(file);
