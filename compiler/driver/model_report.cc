@@ -45,6 +45,12 @@ class Keys {
     auto value = file_.GetIntArray(key);
     return value.ok() ? *std::move(value) : std::vector<int64_t>();
   }
+  // Of a number, or of one for each layer.
+  std::optional<int64_t> Most(std::string_view key) const {
+    const std::vector<int64_t> counts = Counts(key);
+    const auto most = std::max_element(counts.begin(), counts.end());
+    return most != counts.end() && *most >= 0 ? std::optional(*most) : std::nullopt;
+  }
   uint64_t Strings(std::string_view key) const {
     auto value = file_.GetStringArray(key);
     return value.ok() ? value->size() : 0;
@@ -69,7 +75,7 @@ void ReadMetadata(const gguf::File& file, ModelReport& r) {
   r.feed_forward = keys.Count(keys.Of("feed_forward_length"));
   r.experts = keys.Count(keys.Of("expert_count"));
   r.experts_used = keys.Count(keys.Of("expert_used_count"));
-  r.heads = keys.Count(keys.Of("attention.head_count"));
+  r.heads = keys.Most(keys.Of("attention.head_count"));
   r.kv_heads = keys.Counts(keys.Of("attention.head_count_kv"));
   r.head_dim = keys.Count(keys.Of("attention.key_length"));
   if (!r.head_dim && r.embedding && r.heads && *r.heads > 0) r.head_dim = *r.embedding / *r.heads;
@@ -223,13 +229,16 @@ class TensorCount {
 // Sizes of what a session keeps. Absent where a number is missing or they do not fit 64 bits.
 void MeasureSession(const std::vector<int64_t>& attention_layers, ModelReport& r) {
   if (r.head_dim && !r.kv_heads.empty()) {
+    // As the importer takes an entry of 0, which a layer without attention has.
+    const int64_t most = *std::max_element(r.kv_heads.begin(), r.kv_heads.end());
     Checked bytes = 0;
     bool known = true;
     for (int64_t layer : attention_layers) {
       const bool one = r.kv_heads.size() == 1;
       known = known && (one || static_cast<uint64_t>(layer) < r.kv_heads.size());
       if (!known) break;
-      const int64_t heads = r.kv_heads[one ? 0 : static_cast<size_t>(layer)];
+      const int64_t said = r.kv_heads[one ? 0 : static_cast<size_t>(layer)];
+      const int64_t heads = said == 0 ? most : said;
       known = heads >= 0;
       bytes = bytes + Checked(static_cast<uint64_t>(heads)) * static_cast<uint64_t>(*r.head_dim) * 2 * 2;
     }

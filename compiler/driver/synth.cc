@@ -14,6 +14,7 @@
 #include "frontends/base/error.h"
 #include "frontends/base/text.h"
 #include "frontends/gguf/writer.h"
+#include "frontends/models/Metadata.h"
 
 namespace qcc::compiler {
 namespace {
@@ -84,14 +85,14 @@ absl::Status Check(const SynthConfig& c) {
     int64_t value, low, high;
   };
   constexpr int64_t kWidth = 1 << 20;
-  std::vector<Limit> limits = {{"--layers", c.layers, 1, 4096},
+  std::vector<Limit> limits = {{"--layers", c.layers, 1, models::kBlocks.max - (c.mtp ? 1 : 0)},
                                {"--hidden", c.hidden, 1, kWidth},
                                {"--ffn", c.ffn, c.has_experts() ? 0 : 1, kWidth},
                                {"--heads", c.heads, 1, 4096},
                                {"--kv-heads", c.kv_heads, 1, c.heads},
                                {"--head-dim", c.head_dim, 2, 4096},
                                {"--rope-dims", c.rope_dims, 2, c.head_dim},
-                               {"--context", c.context, 1, int64_t{1} << 31},
+                               {"--context", c.context, 1, models::kDimension.max},
                                {"--vocab", c.vocab, MinimumVocabulary(c.arch), int64_t{1} << 22}};
   if (c.has_experts()) {
     limits.push_back({"--experts-used", c.experts_used, 1, c.experts});

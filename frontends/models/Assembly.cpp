@@ -149,8 +149,18 @@ class Assembler {
 
 }  // namespace
 
-Ends collectEnds(TensorTable& tensors, const gguf::File& file, const HyperParameters& hp) {
-  const std::string kEmbedding = "token_embd.weight", kHead = "output.weight";
+constexpr char kHead[] = "output.weight", kOwnHead[] = "shared_head_head.weight";
+
+// In a file of the NextN block alone a head that is trimmed to some tokens may go by the name of the model's.
+static bool isTrimmedHead(const gguf::File& file, const std::string& layer, int64_t vocabulary) {
+  const gguf::Tensor* head = file.FindTensor(kHead);
+  return head != nullptr && head->ne[1] != vocabulary && file.FindIntegers(kDraftTokens) != nullptr &&
+         file.FindTensor(layer + ".nextn." + kOwnHead) == nullptr;
+}
+
+Ends collectEnds(TensorTable& tensors, const gguf::File& file, const HyperParameters& hp,
+                 const std::string& draftLayer) {
+  const std::string kEmbedding = "token_embd.weight";
   Ends ends;
   // The vocabulary is what the embedding has rows for; tokenizer lists may be shorter or padded.
   const gguf::Tensor* table = file.FindTensor(kEmbedding);
@@ -160,6 +170,8 @@ Ends collectEnds(TensorTable& tensors, const gguf::File& file, const HyperParame
   ends.norm = tensors.vector("output_norm.weight", hp.embedding);
   ends.head.weight = ends.embedding;
   if (!tensors.has(kHead)) return ends;
+  ends.headIsOfDraft = !draftLayer.empty() && isTrimmedHead(file, draftLayer, vocabulary);
+  if (ends.headIsOfDraft) return ends;
   Linear own = tensors.linear(kHead, vocabulary, hp.embedding);
   if (tensors.ok() && sameBytes(*own.weight.tensor, *ends.embedding.tensor)) own.weight = ends.embedding;
   ends.head = std::move(own);
@@ -194,12 +206,12 @@ Nextn collectNextn(TensorTable& tensors, const gguf::File& file, const HyperPara
   nextn.embedding = optional("embed_tokens.weight", ends.embedding, table);
   // A file may have trimmed the head itself; its table says to which tokens. What is left of a group is left
   // out; of a single group nothing can be trimmed.
-  const gguf::Tensor* own = file.FindTensor(prefix + "shared_head_head.weight");
+  const std::string head = ends.headIsOfDraft ? kHead : prefix + kOwnHead;
+  const gguf::Tensor* own = file.FindTensor(head);
   const int64_t all = ends.vocabulary();
   const bool trimmed = all > kHeadGroup && own != nullptr && file.FindIntegers(kDraftTokens) != nullptr;
   const int64_t rows = trimmed ? std::clamp(own->ne[1], kHeadGroup, all - 1) : all;
-  nextn.head = optional("shared_head_head.weight", ends.head,
-                        [&](const std::string& name) { return tensors.linear(name, rows, hp.embedding); });
+  nextn.head = tensors.has(head) ? tensors.linear(head, rows, hp.embedding) : ends.head;
   nextn.choices = choicesOf(vocabulary.value_or(trimmed ? 0 : kUsualDraftVocabulary), rows);
   if (!trimmed) return nextn;
   nextn.choices = nextn.choices / kHeadGroup * kHeadGroup;

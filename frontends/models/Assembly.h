@@ -30,6 +30,7 @@ struct Ends {
   Weight embedding;
   Weight norm;
   Linear head;
+  bool headIsOfDraft = false;  // the file's is the NextN block's, of some tokens; `head` is the embedding
 
   int64_t vocabulary() const { return embedding.shape[0]; }
 };
@@ -55,7 +56,9 @@ struct Model {
   std::optional<Nextn> nextn;
 };
 
-Ends collectEnds(TensorTable& tensors, const gguf::File& file, const HyperParameters& hp);
+// `draftLayer`: the name of the NextN block ("blk.N") that the module is to be of alone; or empty.
+Ends collectEnds(TensorTable& tensors, const gguf::File& file, const HyperParameters& hp,
+                 const std::string& draftLayer);
 // `layer` is the attention block of the NextN layer; its own tensors are collected here. `ends` has its
 // embedding. `vocabulary`: ImportOptions::draft_vocabulary.
 Nextn collectNextn(TensorTable& tensors, const gguf::File& file, const HyperParameters& hp, const Ends& ends,

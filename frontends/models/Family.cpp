@@ -155,7 +155,8 @@ absl::StatusOr<ImportResult> importFamily(MLIRContext& context, const gguf::File
     return status;
   }
   LayerMaker layers(&context, metadata, tensors, model.hp, family, options);
-  model.ends = collectEnds(tensors, file, model.hp);
+  const std::string draftLayer = options.draft ? absl::StrCat("blk.", model.hp.trunkBlocks()) : "";
+  model.ends = collectEnds(tensors, file, model.hp, draftLayer);
   compareVocabulary(metadata, model.ends);
   for (int64_t i = 0; !options.draft && i < model.hp.trunkBlocks() && tensors.goesOn(); ++i)
     model.layers.push_back(layers.make(i));

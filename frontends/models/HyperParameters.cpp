@@ -11,8 +11,6 @@ namespace qcc::models {
 
 namespace {
 
-// Blocks of a file are listed one by one in the IR; real models have at most a few hundred.
-constexpr IntRange kBlocks = {1, 4096};
 constexpr IntRange kTaps = {2, 64};
 // Per head; real models have 64 to 256.
 constexpr IntRange kHeadDim = {1, 1 << 16};

@@ -25,6 +25,8 @@ struct IntRange {
 // Any single dimension, head count or length of a model: far above real models, and small enough that the
 // product of two fits int64 with room to spare.
 inline constexpr IntRange kDimension = {1, int64_t{1} << 30};
+// Blocks of a file are listed one by one in the IR; real models have at most a few hundred.
+inline constexpr IntRange kBlocks = {1, 4096};
 
 // For absl::StrCat, whose own string view is a class apart in Debian's build.
 inline std::string text(std::string_view view) {

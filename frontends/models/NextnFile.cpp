@@ -135,10 +135,12 @@ absl::StatusOr<std::unique_ptr<gguf::File>> OpenModel(const std::string& path, c
   // Embedding, norm and head come with the block and are the model's: they are taken from there. But a head
   // of some tokens is the block's alone.
   const std::string prefix = absl::StrCat("blk.", *count - *its, ".");
-  const bool trimmed = (*block)->FindIntegers(kDraftTokens) != nullptr;
+  const std::string head = prefix + "nextn.shared_head_head.weight";
+  const bool trimmed =
+      (*block)->FindIntegers(kDraftTokens) != nullptr && (*block)->FindTensor(head) == nullptr;
   const auto ofBlock = [&](const std::string& name) {
     if (name.starts_with(prefix) || name == kDraftTokens) return name;
-    return trimmed && name == "output.weight" ? prefix + "nextn.shared_head_head.weight" : std::string();
+    return trimmed && name == "output.weight" ? head : std::string();
   };
   if (absl::Status s = (*model)->Join(*std::move(block), ofBlock); !s.ok()) return s;
   return model;

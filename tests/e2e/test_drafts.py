@@ -160,6 +160,13 @@ def own_tokens(h, compared):
     joined_up = h.compile(without_block(h, TINY), "own-joined.qbin", f"--mtp={block}", *OPTIONS)
     told = h.tool("qcc", "diff", artifact, joined_up).stdout.decode()
     h.expect("d2t: the block's file has the head as its output", "0 sections, 4 fields of the manifest, 0 weights" in told, told)
+    draft = h.compile(block, "own-draft.qbin", "--draft", *OPTIONS)
+    cols = {p["name"]: p["logits_cols"] for p in h.inspect(draft)["programs"]}
+    h.expect("d2t: an artifact of such a file alone", cols["mtp_1"] == 1008, cols)
+    both = gguf_edit.with_tensors(alone(h, TINY), h.path("both-heads.gguf"), set(),
+                                  {"output.weight": gguf_edit.tensor(TINY, "token_embd.weight"), "blk.8.nextn.shared_head_head.weight": head, "d2t": d2t(ids)})
+    told = h.tool("qcc", "diff", artifact, h.compile(without_block(h, TINY), "both-joined.qbin", f"--mtp={both}", *OPTIONS)).stdout.decode()
+    h.expect("d2t: the block's file has the model's head, too", "0 sections, 4 fields of the manifest, 0 weights" in told, told)
     for name, of, code, says in (("an id outside", ids[:-1] + [4096], "Q2011", ["1010", "4096", "0 to 4095"]), ("too few ids", ids[1:], "Q2006", ["1010 ids", "1011"])):
         bad = gguf_edit.with_tensors(TINY, h.path("bad.gguf"), set(), {"blk.8.nextn.shared_head_head.weight": head, "d2t": d2t(of)})
         refused(h, f"d2t: {name}", code, says, "qcc", "compile", bad, "-o", h.path("x.qbin"))

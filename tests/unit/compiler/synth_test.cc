@@ -379,6 +379,12 @@ TEST(SynthOptions, BadOnesAreRefusedByName) {
       {"--preset", [](SynthOptions& o) { o.preset = "900b"; }},
       {"--format", [](SynthOptions& o) { o.format = "q3_k"; }},
       {"--layers", [](SynthOptions& o) { o.layers = 0; }},
+      {"--layers",  // with the NextN block more than qcc compile takes
+       [](SynthOptions& o) {
+         o.layers = 4096;
+         o.mtp = true;
+       }},
+      {"--context", [](SynthOptions& o) { o.context = (int64_t{1} << 30) + 1; }},
       {"--hidden", [](SynthOptions& o) { o.hidden = -1; }},
       {"--ffn", [](SynthOptions& o) { o.ffn = int64_t{1} << 40; }},
       {"--kv-heads", [](SynthOptions& o) { o.kv_heads = 3; }},
