@@ -68,7 +68,9 @@ struct TraceLayersPass : impl::TraceLayersBase<TraceLayersPass> {
     hir::TraceOp::create(b, kept.value.getLoc(), kept.value, block.getArguments().back(), rows);
     for (func::CallOp call : calls) {
       b.setInsertionPoint(call);
-      std::string name = (call->getAttrOfType<StringAttr>("layer").getValue() + "." + kept.role).str();
+      auto layer = call->getAttrOfType<StringAttr>("layer");
+      if (!layer) return call.emitError("a layer's call needs the attribute 'layer'");
+      std::string name = (layer.getValue() + "." + kept.role).str();
       call.getOperandsMutable().append({hir::StateOp::create(b, call.getLoc(), type, name)});
     }
     return success();

@@ -257,9 +257,8 @@ Outcome RunBench(const Call& call) {
   QRUN_RETURN_IF_ERROR(FirstToken(model, tokens[0]));
   const double first_token_seconds = Seconds() - start;
   std::vector<DeepSession> sessions(static_cast<size_t>(flags.sessions.value_or(1)));
-  Drafting plain;
-  if (!flags.drafts()) QRUN_RETURN_IF_ERROR(flags.draft.Choose(model, &plain));  // else MeasureDrafts does
-  plain = {QRT_DRAFT_NONE, 0, flags.draft.Ahead()};
+  if (!flags.drafts()) QRUN_RETURN_IF_ERROR(flags.draft.WarnOfAhead(model));  // else MeasureDrafts does
+  const Drafting plain = {QRT_DRAFT_NONE, 0, flags.draft.Ahead()};
   for (DeepSession& session : sessions) {
     QRUN_RETURN_IF_ERROR(
         session.Open(model, tokens, depth, depth + std::max<size_t>(1, std::max(prompt, generate)), plain));

@@ -142,11 +142,16 @@ Outcome DraftFlags::Choose(const Model& model, Drafting* out) const {
                          "give --draft lookup, or an artifact with a draft (qcc compile of a model with a "
                          "NextN block, or --mtp)");
   }
+  return WarnOfAhead(model);
+}
+
+Outcome DraftFlags::WarnOfAhead(const Model& model) const {
+  if (ahead.value_or(QRT_TOKENS_AHEAD_AUTO) == QRT_TOKENS_AHEAD_AUTO) return Outcome();
+  qrt_engine_info info = {};
+  QRUN_RETURN_IF_ERROR(DescribeEngine(model, &info));
   const std::string device = info.device;  // of a model in parts all of them
   const bool gpu = device.find("vulkan") != std::string::npos || device.find("cuda") != std::string::npos;
-  if (ahead && *ahead != QRT_TOKENS_AHEAD_AUTO && !gpu) {
-    model.said.Warn("--tokens-ahead has no effect: the model runs on device " + device);
-  }
+  if (!gpu) model.said.Warn("--tokens-ahead has no effect: the model runs on device " + device);
   return Outcome();
 }
 

@@ -57,6 +57,7 @@ struct DraftFlags {
   // For a session of `model`. Warns of what has no effect on its device. Errors: usage (a length without a
   // draft).
   Outcome Choose(const Model& model, Drafting* out) const;
+  Outcome WarnOfAhead(const Model& model) const;
 };
 
 enum class Finish {

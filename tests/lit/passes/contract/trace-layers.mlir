@@ -79,3 +79,20 @@ func.func @trunk(%x: tensor<?x64xf32>, %rows: !hir.rows) -> tensor<?x64xf32> {
   %y, %z = call @block_c(%x, %rows) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows) -> (tensor<?x64xf32>, tensor<?x64xf32>)
   return %y : tensor<?x64xf32>
 }
+
+// -----
+
+// A call that does not say of which layer it is.
+func.func private @block_a(%x: tensor<?x64xf32>, %rows: !hir.rows, %w: !hir.weight<64, f32>) -> tensor<?x64xf32> {
+  %y = hir.rms_norm %x, %w eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+  return %y : tensor<?x64xf32>
+}
+
+func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  %e = hir.param "token_embd.weight" : !hir.weight<100x64, f32>
+  %w = hir.param "norm" : !hir.weight<64, f32>
+  %x = hir.embed %e, %ids : !hir.weight<100x64, f32>, tensor<?xi32>
+  // expected-error @below {{a layer's call needs the attribute 'layer'}}
+  %y = call @block_a(%x, %rows, %w) : (tensor<?x64xf32>, !hir.rows, !hir.weight<64, f32>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
