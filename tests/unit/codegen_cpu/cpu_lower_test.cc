@@ -130,7 +130,9 @@ TEST_F(CpuLower, NoArgumentStructIsLeftInTheCode) {
   for (const ProgramStage& stage : lowered->stages) {
     EXPECT_TRUE(stage.program == program || stage.program == program + 1) << stage.program;
     program = stage.program;
-    if (stage.kernel) EXPECT_LT(*stage.kernel, lowered->kernels.size());
+    if (stage.kernel) {
+      EXPECT_LT(*stage.kernel, lowered->kernels.size());
+    }
   }
   EXPECT_EQ(program + 1, sizes.size());
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "cpu_lower";

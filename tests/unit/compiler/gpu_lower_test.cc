@@ -370,7 +370,7 @@ TEST_F(GpuLower, EntriesOfManyLaunchesNameFiles) {
     return "  plan.program @prefill_2 tokens leaves \"trunk\" rows 2 arena 8192 {\n" + plan + "  }\n";
   };
   std::set<std::string> entries;
-  for (const Weights last : {Weights{"q4_1", 640}, Weights{"iq4_nl", 576}}) {
+  for (const Weights& last : {Weights{"q4_1", 640}, Weights{"iq4_nl", 576}}) {
     auto lowered = Lower("  plan.weight @a [\"a\"] \"f32\" f32 16 x 64 at 0 size 4096\n" + linears(last));
     ASSERT_TRUE(mlir::succeeded(lowered)) << said_;
     ASSERT_EQ(lowered->code.kernels.size(), 1u);

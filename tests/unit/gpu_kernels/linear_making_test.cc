@@ -166,7 +166,7 @@ TEST_P(LinearMakingTest, GivesTheBitsOfALaunchOfItsOwn) {
   }
   for (const Profile& profile : profiles) {
     // Such rows do not fit into the workgroup memory that every Vulkan device has.
-    if (profile.max_shared > QRT_VULKAN_SHARED_BYTES && c.epilogue == Epilogue::Add)
+    if (profile.max_shared > int{QRT_VULKAN_SHARED_BYTES} && c.epilogue == Epilogue::Add)
       shapes.push_back({3072, 3, 4});
     for (const auto& [k, rows, bucket] : shapes) {
       const std::vector<float> expected = ResultOf(c, profile, k, rows, bucket, true),

@@ -286,7 +286,9 @@ TEST(CpuFeaturesTest, AgreesWithTheKernel) {
   for (std::string_view name : CpuFeatures::Known()) {
     const bool listed = flags.contains(std::string(name));
     const bool saved = name.starts_with("avx") || name.starts_with("amx") || name == "fma" || name == "f16c";
-    if (listed || saved) EXPECT_EQ(cpu.Has(name), listed) << "feature " << name;
+    if (listed || saved) {
+      EXPECT_EQ(cpu.Has(name), listed) << "feature " << name;
+    }
   }
 }
 
