@@ -79,9 +79,9 @@ inline float FloatOp(Builder::Op op, float x, float y) {
     case Builder::Op::kDivF:
       return x / y;
     case Builder::Op::kMinF:
-      return y < x ? y : x;
+      return y < x || std::isnan(x) ? y : x;  // the number where the other is none, as PTX's
     default:
-      return x < y ? y : x;
+      return x < y || std::isnan(x) ? y : x;
   }
 }
 template <typename U, typename S>

@@ -211,6 +211,25 @@ TEST_P(RowConformance, Quantize) {
   }
 }
 
+// No code says that a value is none: the scale of its block does.
+TEST_P(RowConformance, QuantizeTellsWhatIsNoNumber) {
+  QCC_OPEN_OR_SKIP(lab, RowSuite());
+  constexpr int64_t kCols = 96;
+  for (const float bad : {NAN, INFINITY, -INFINITY}) {
+    std::vector<float> x = Random(1).normals(static_cast<size_t>(kRows * kCols));
+    for (int64_t r = 0; r < kRows; ++r) x[r * kCols + 32 + r % 32] = bad;
+    const Bytes got = RunCase(lab, "quantize_96", Plain(kRows), {{"x", AsBytes(x)}})["out_q"];
+    for (int64_t r = 0; r < kRows; ++r) {
+      const auto begin = got.begin() + r * layouts::Int8RowBytes(kCols) + layouts::Int8ScalesAt(kCols);
+      const std::vector<float> scales = As<float>(Bytes(begin, begin + 12));
+      for (int b = 0; b < 3; ++b) {
+        ASSERT_EQ(std::isfinite(scales[b]), b != 1)
+            << bad << " at place " << r % 32 << ", scale " << b << " is " << scales[b];
+      }
+    }
+  }
+}
+
 TEST_P(RowConformance, SwigluAndAdd) {
   QCC_OPEN_OR_SKIP(lab, RowSuite());
   for (int64_t cols : kCols) {

@@ -150,7 +150,7 @@ QK_INLINE Sixteen<T> reduce_each_of(const Sixteen<T> (&a)[16]) {
 
 // score [kVectors * 16] of one query in a tile become exp(score - top), top being the highest so far, of
 // which the query may see the first `count`. Returns what earlier sums are to be multiplied by. A score that
-// is not finite makes the sum none: exp would take it for a number.
+// is not finite makes the sum none.
 template <int kVectors>
 QK_INLINE float softmax_step(float* score, int64_t count, float& top, float& sum) {
   F32<16> s[kVectors], high = F32<16>(-__builtin_inff()), wrong = F32<16>(0.f);

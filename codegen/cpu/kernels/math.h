@@ -7,10 +7,11 @@
 
 namespace qk {
 
-// exp(x), relative error below 1.5e-7; 0 below -87, exp(88) above 88.
+// exp(x), relative error below 1.5e-7; 0 below -87, exp(88) above 88; NaN of NaN.
 template <int N>
 QK_INLINE F32<N> exp(F32<N> x) {
-  const F32<N> c = max<N>(min<N>(x, splat<N>(88.f)), splat<N>(-87.f));
+  // In this order a NaN, which is neither less nor greater, passes.
+  const F32<N> c = max<N>(splat<N>(-87.f), min<N>(splat<N>(88.f), x));
   const F32<N> n = round_even<N>(c * 1.44269504089f);
   // ln 2 in two parts; n * hi is exact (|n| < 128, hi has 9 bits).
   F32<N> r = fma<N>(n, splat<N>(-0.693359375f), c);

@@ -55,19 +55,14 @@ QK_INLINE void write_ids(const float* logits, int32_t experts, Place last, int32
   }
 }
 
-// exp() takes a NaN for a number.
-template <int N>
-QK_INLINE F32<N> exp_or_nan(F32<N> x) {
-  return x == x ? exp<N>(x) : x;
-}
 QK_INLINE float sigmoid1(float x) {
-  return x == x ? sigmoid<4>(splat<4>(x)).x : x;
+  return sigmoid<4>(splat<4>(x)).x;
 }
 
 QK_INLINE float sum_of_exp(const float* logits, int32_t experts, float top) {
   F32<16> sum = F32<16>(0.f);
   for (int32_t e = 0; e < experts; e += 16) {
-    const F32<16> v = exp_or_nan<16>(loadf<16>(logits + e) - top);
+    const F32<16> v = exp<16>(loadf<16>(logits + e) - top);
     sum = sum + (ids_from(e) < experts ? v : F32<16>(0.f));
   }
   return reduce_add(sum);
@@ -85,7 +80,7 @@ QK_INLINE void route_row(const moe_route_args& a, const float* logits, int32_t* 
   float sum = 0.f;
   for (int64_t i = 0; i < a.top_k; ++i) {
     const float v = logits[ids[i]];
-    weights[i] = softmax ? exp_or_nan<4>(splat<4>(v - top)).x / all : sigmoid1(v);
+    weights[i] = softmax ? exp<4>(splat<4>(v - top)).x / all : sigmoid1(v);
     sum = sum + weights[i];
   }
   const float divisor = !a.normalise ? 1.f : sum < a.norm_floor ? a.norm_floor : sum;

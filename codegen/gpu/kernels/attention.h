@@ -12,6 +12,7 @@
 #define QCC_CODEGEN_GPU_KERNELS_ATTENTION_H_
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,8 +35,8 @@ struct AttentionSpec {
 inline constexpr int kAttentionTile = 32;   // positions of the cache per step of the softmax
 inline constexpr int kAttentionPlaces = 8;  // sums of weights
 inline constexpr int kAttentionPiece = 8;   // elements of a key that lie together in a part of a score
-// Below every score, and still a number: differences of two of them are 0.
-inline constexpr float kNoScore = -1e30f;
+// Below no score that is a number, and one itself: differences of two of them are 0.
+inline constexpr float kNoScore = -std::numeric_limits<float>::max();
 
 // How the sums of a row are parted. A property of the shape alone.
 struct AttentionOrder {

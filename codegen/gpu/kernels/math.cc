@@ -32,7 +32,8 @@ Val RoundEvenToI32(Val x) {
 
 Val Exp(Val x) {
   Builder& b = *x.builder();
-  const Val c = MaxF(MinF(x, b.F32(88.f)), b.F32(-87.f));
+  // No MinF: it may take NaN for the number beside it. What lies below the range is not looked at in the end.
+  const Val c = Select(LtF(b.F32(88.f), x), b.F32(88.f), x);
   const Val shifted = c * 1.44269504089 + kMagic;
   const Val n = shifted - kMagic;
   // ln 2 in two parts; n * hi is exact (|n| < 128, hi has 9 bits).
@@ -41,8 +42,9 @@ Val Exp(Val x) {
   // Taylor terms to r^7 / 5040: the rest is below 6e-9 for |r| <= ln 2 / 2.
   const Val p = Polynomial(r, {1. / 5040., 1. / 720., 1. / 120., 1. / 24., 1. / 6., 0.5});
   const Val y = Fma(p * r, r, r) + 1.0;
-  const Val exponent = (b.AsI32(shifted) - kMagicBits) << 23;
-  return Select(LtF(x, b.F32(-87.f)), b.F32(0.f), b.AsF32(b.AsI32(y) + exponent));
+  // 2^n as a number, and a product with it, exact: a sum of bits could make one of a NaN.
+  const Val power = b.AsF32((b.AsI32(shifted) - (kMagicBits - 127)) << 23);
+  return Select(LtF(x, b.F32(-87.f)), b.F32(0.f), y * power);
 }
 
 Val Sigmoid(Val x) {

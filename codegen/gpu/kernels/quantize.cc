@@ -55,8 +55,8 @@ Val RowQuantizer::ScaleOf(Val peak) {
 
 std::vector<Val> RowQuantizer::Scales(const std::vector<Val>& values) {
   Val peak = b_.Call(Builder::Fn::kAbs, values[0]);
-  for (int c = 1; c < 4; ++c) peak = MaxF(peak, b_.Call(Builder::Fn::kAbs, values[c]));
-  const Val d = ScaleOf(block_.Max(peak));
+  for (int c = 1; c < 4; ++c) peak = MaxMagnitude(peak, b_.Call(Builder::Fn::kAbs, values[c]));
+  const Val d = ScaleOf(block_.MaxMagnitude(peak));
   if (terms_ == 1) return {d};
   // The ratio is exact where the second is subnormal, too.
   const Val second = d * (1 / layouts::kTermRatio);

@@ -15,10 +15,16 @@ int Shuffled(const Profile& profile, int width) {
 }
 
 Val Combine(Reduction reduction, Val a, Val b) {
-  return reduction == Reduction::kSum ? a + b : MaxF(a, b);
+  if (reduction == Reduction::kSum) return a + b;
+  return reduction == Reduction::kMax ? MaxF(a, b) : MaxMagnitude(a, b);
 }
 
 }  // namespace
+
+Val MaxMagnitude(Val a, Val b) {
+  Builder& builder = *a.builder();
+  return builder.AsF32(MaxS(builder.AsI32(a), builder.AsI32(b)));
+}
 
 Reducer::Reducer(Builder& builder, int workgroup_size, int width, int values)
     : b_(builder), size_(workgroup_size), width_(width) {

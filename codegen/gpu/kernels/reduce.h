@@ -8,7 +8,10 @@
 
 namespace qcc::gpu {
 
-enum class Reduction : uint8_t { kSum, kMax };
+// kMax: of numbers; NaN is undefined. kMaxMagnitude: of what has no sign; NaN is the greatest.
+enum class Reduction : uint8_t { kSum, kMax, kMaxMagnitude };
+// The greater of two magnitudes, as kMaxMagnitude has it.
+Val MaxMagnitude(Val a, Val b);
 
 // Combines f32 values of each `width` consecutive threads; every thread of them knows the result. Holds the
 // workgroup memory that this needs, so make one outside of loops and use it again and again.
@@ -20,6 +23,7 @@ class Reducer {
   std::vector<Val> operator()(Reduction reduction, std::vector<Val> values);
   Val Sum(Val value) { return (*this)(Reduction::kSum, {value})[0]; }
   Val Max(Val value) { return (*this)(Reduction::kMax, {value})[0]; }
+  Val MaxMagnitude(Val value) { return (*this)(Reduction::kMaxMagnitude, {value})[0]; }
   bool NeedsBarrier() const { return leaders_ > 1; }
   // Of workgroup memory, that a Reducer made so takes.
   static int SharedWords(const Profile& profile, int workgroup_size, int width, int values = 1);

@@ -26,7 +26,8 @@ class RowQuantizer {
   }
   int64_t row_bytes() const;
   // The scale of each term of the thread's block: the host's, to the bit, where that is no subnormal number.
-  // All threads of the workgroup must call, here and below.
+  // Of a value that is none, or infinite, the scale is so too: no code says it. All threads of the workgroup
+  // must call, here and below.
   std::vector<Val> Scales(const std::vector<Val>& values);
   // One term, of that scale; a code is one off where the device's division of a value next to a half is. What
   // rounding leaves of the values, where `rest` is asked for.

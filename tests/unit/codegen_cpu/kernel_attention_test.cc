@@ -1,6 +1,7 @@
 // qk_norm_rope_store and attention against double arithmetic; rows alone, in steps of any length and beside
 // other sequences give equal bits.
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "tests/unit/codegen_cpu/kernel_harness.h"
@@ -392,6 +393,23 @@ TEST_P(KernelAttention, NoNumberHides) {
           }
         }
       }
+    }
+  }
+}
+
+// A gate that is no number makes its output none, and no other.
+TEST_P(KernelAttention, NoNumberOfAGateHides) {
+  const Shape s = {4, 2, 64, 64, true, true, false};
+  for (const int64_t rows : {1, 3}) {
+    Sequence x = make_sequence(s, 20, 5);
+    const auto gate_at = [&](int64_t t, int64_t head, int64_t i) {
+      return ((t * s.q_heads + head) * 2 + 1) * s.head_dim + i;
+    };
+    x.q[gate_at(18, 2, 17)] = std::numeric_limits<float>::quiet_NaN();
+    for (int64_t t = 0; t < x.tokens; t += rows) step(*k, {{&x, t, std::min(rows, x.tokens - t)}}, 1);
+    for (size_t i = 0; i < x.out.size(); ++i) {
+      ASSERT_EQ(std::isnan(x.out[i]), i == static_cast<size_t>((18 * s.q_heads + 2) * s.head_dim + 17))
+          << "steps of " << rows << ", output " << i << " is " << x.out[i];
     }
   }
 }

@@ -241,6 +241,18 @@ TEST_P(KernelRows, SwigluAndAdd) {
       ASSERT_NEAR(out[i], want, 5e-7 * std::abs(want) + 1e-34) << "gate " << gate[i] << ", up " << up[i];
       ASSERT_EQ(sum[i], gate[i] + up[i]) << i;
     }
+    gate[5] = std::numeric_limits<float>::quiet_NaN();
+    RunInTwo(k->qk_swiglu,
+             swiglu_args{.cols = cols,
+                         .gate = gate.data(),
+                         .up = up.data(),
+                         .out = out.data(),
+                         .n_rows = rows,
+                         .begin = 0,
+                         .end = rows},
+             1);
+    for (int64_t i = 0; i < n; ++i)
+      ASSERT_EQ(std::isnan(out[i]), i == 5) << "output " << i << " is " << out[i];
   }
 }
 

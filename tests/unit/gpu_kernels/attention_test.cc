@@ -194,6 +194,67 @@ TEST_P(Attention, DecodeValuesAndEqualBitsInEveryBucket) {
   }
 }
 
+// A key or a gate that is no number makes what sees it none, and the other heads' outputs are as ever.
+TEST_P(Attention, NoNumberHides) {
+  for (const Shape& s : Shapes()) {
+    SCOPED_TRACE(s.name());
+    const int64_t width = s.q_heads * s.head_dim, group = s.q_heads / s.kv_heads;
+    Sequence x = MakeSequence(s, 40, 1);
+    const int64_t element = s.f16 ? 2 : 4, bad_head = s.kv_heads - 1;
+    const uint32_t bits = s.f16 ? 0x7e00 : 0x7fc00000;
+    std::memcpy(
+        x.cache.data() + kOffset * x.capacity + ((bad_head * x.capacity + 35) * s.head_dim + 3) * element,
+        &bits, static_cast<size_t>(element));
+    x.gate[static_cast<size_t>(((20 * s.q_heads) * 2 + 1) * s.head_dim + 2)] = NAN;
+    for (const bool together : {false, true}) {
+      const std::vector<int64_t> tokens = {20, 34, 36, 39};
+      const std::vector<float> all = together ? Attend(GetParam(), {{&x, 0, 40}}, 40) : std::vector<float>();
+      for (const int64_t t : tokens) {
+        // Rows that do not see the key may be none, too, in a step that has it.
+        if (together && t < 35) continue;
+        const std::vector<float> one = together ? std::vector<float>() : Attend(GetParam(), {{&x, t, 1}}, 1);
+        const float* row = together ? all.data() + t * width : one.data();
+        for (int64_t i = 0; i < width; ++i) {
+          const bool key = t >= 35 && i / s.head_dim / group == bad_head;
+          const bool gate = s.gated && t == 20 && i == 2;
+          ASSERT_EQ(std::isnan(row[i]), key || gate)
+              << (together ? "prefill" : "decode") << ", token " << t << ", output " << i << " is " << row[i];
+        }
+      }
+    }
+  }
+}
+
+// Scores of -1e32 and less are numbers as others are.
+TEST_P(Attention, GreatNegativeScores) {
+  for (const Shape& s : Shapes()) {
+    SCOPED_TRACE(s.name());
+    const int64_t width = s.q_heads * s.head_dim;
+    Sequence x = MakeSequence(s, 40, 1);
+    // The first element alone makes the scores; the later a token, the greater.
+    const int64_t element = s.f16 ? 2 : 4;
+    for (int64_t head = 0; head < s.kv_heads; ++head) {
+      for (int64_t t = 0; t < x.tokens; ++t) {
+        for (int64_t i = 0; i < s.head_dim; ++i) {
+          const float key = i == 0 ? static_cast<float>(t - 64) : 0.f;
+          const uint16_t half = float_to_half(key);
+          x.keys[static_cast<size_t>((head * x.tokens + t) * s.head_dim + i)] = key;
+          std::memcpy(x.cache.data() + kOffset * x.capacity +
+                          ((head * x.capacity * s.head_dim) + t * s.head_dim + i) * element,
+                      s.f16 ? static_cast<const void*>(&half) : &key, static_cast<size_t>(element));
+        }
+      }
+    }
+    for (size_t i = 0; i < x.q.size(); i += static_cast<size_t>(s.head_dim)) x.q[i] = 1e34f;
+    const std::vector<float> all = Attend(GetParam(), {{&x, 0, 40}}, 40);
+    for (const int64_t t : {0, 1, 31, 32, 39}) {
+      CheckRow(x, t, all.data() + t * width);
+      CheckRow(x, t, Attend(GetParam(), {{&x, t, 1}}, 1).data());
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 // More tiles than splits: chunks of one tile and of several, also among the rows of one block.
 TEST_P(Attention, ChunksGrowWithThePosition) {
   std::vector<Shape> shapes = {{2, 1, 32, false, true}, {8, 8, 8, true, false}};

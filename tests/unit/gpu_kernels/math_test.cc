@@ -66,6 +66,20 @@ TEST(GpuMathTest, Exponentials) {
       [](double x) { return std::fmax(x, 0) + std::log1p(std::exp(-std::fabs(x))); }, 4e-7);
 }
 
+// Also on a device that takes the number of a number and a NaN for their minimum, as the interpreter does,
+// and whatever NaN it makes.
+TEST(GpuMathTest, FunctionsOfNoNumberAreNone) {
+  const std::vector<int32_t> bits = {0x7fc00000, -0x400000, 0x7fffffff, 0x7f800001, -1};
+  for (const auto& [name, fn] : std::vector<std::pair<const char*, std::function<Val(Val)>>>{
+           {"exp", Exp}, {"sigmoid", Sigmoid}, {"silu", Silu}, {"softplus", Softplus}}) {
+    const std::vector<float> y = Map<int32_t, float>(
+        bits, Type::kI32, [&fn = fn](Val word) { return fn(word.builder()->AsF32(word)); });
+    for (size_t i = 0; i < bits.size(); ++i) {
+      EXPECT_TRUE(std::isnan(y[i])) << name << " of NaN " << std::hex << bits[i] << " is " << y[i];
+    }
+  }
+}
+
 TEST(GpuMathTest, RoundsToEven) {
   const std::vector<float> x = {0.5f,  1.5f,       2.5f,        -0.5f,      -1.5f,
                                 -2.5f, 126.49999f, 1e6f + 0.5f, -4194303.f, 0.f};

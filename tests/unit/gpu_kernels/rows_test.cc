@@ -168,6 +168,36 @@ TEST_P(RowsTest, Quantize) {
   }
 }
 
+// No code says that a value is none: the scale of its block does, so that all that meets it is none.
+TEST_P(RowsTest, WhatIsNoNumberMakesItsBlocksScaleNone) {
+  constexpr int64_t kCols = 96, kBucket = 64;
+  for (const float bad : {NAN, -NAN, INFINITY, -INFINITY}) {
+    for (const int64_t terms : {1, 2}) {
+      std::vector<float> x = Random(6).Normals(kBucket * kCols);
+      for (int64_t r = 0; r < kBucket; ++r) x[static_cast<size_t>(r * kCols + 32 + r % 32)] = bad;
+      Sandbox box(profile(), kBucket);
+      Dispatch<plan::QuantizeSpec> d;
+      d.spec = {.cols = kCols};
+      d.rows = kBucket;
+      d.bindings.x = box.Arena(x);
+      const int64_t columns = terms * kCols, stride = layouts::Int8RowBytes(columns);
+      auto& out_q = terms == 1 ? d.bindings.out_q : d.bindings.out_q2;
+      out_q = box.Arena(static_cast<uint64_t>(kBucket * stride));
+      SetRows(box, kBucket);
+      ASSERT_EQ(box.Run(Expand_quantize, d), "");
+      const std::vector<uint8_t> out = box.Read<uint8_t>(*out_q);
+      for (int64_t r = 0; r < kBucket; ++r) {
+        for (int64_t b = 0; b < columns / 32; ++b) {
+          float scale;
+          std::memcpy(&scale, out.data() + r * stride + layouts::Int8ScalesAt(columns) + 4 * b, 4);
+          ASSERT_EQ(std::isfinite(scale), b % 3 != 1)
+              << bad << " at place " << r % 32 << ", " << terms << " terms, scale " << b << " is " << scale;
+        }
+      }
+    }
+  }
+}
+
 TEST_P(RowsTest, Norm) {
   struct Case {
     int64_t cols;
