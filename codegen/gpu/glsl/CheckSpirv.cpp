@@ -83,6 +83,12 @@ class Module {
              std::to_string(workgroup_size) +
              " threads: declare layout(local_size_x = QCC_WORKGROUP_SIZE) in";
     }
+    for (const auto& [id, type] : types_) {
+      if (type.op == kOpTypeArray && !constants_.contains(type.operands[2])) {
+        return "the length of an array is computed from a specialization constant, which nothing sets here: "
+               "write it as a number";
+      }
+    }
     for (const auto& [type, storage] : variables_) {
       if (storage == kPushConstant) {
         const uint64_t bytes = VariableBytes(type);
@@ -180,7 +186,7 @@ class Module {
       case kOpTypeArray: {
         // Arrays in workgroup memory have no stride.
         const auto stride = strides_.find(o[0]);
-        const auto length = constants_.find(o[2]);
+        const auto length = constants_.find(o[2]);  // always there where Problem found none
         return (length == constants_.end() ? 0 : length->second) *
                (stride == strides_.end() ? Bytes(o[1]) : stride->second);
       }

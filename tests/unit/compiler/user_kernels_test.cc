@@ -169,6 +169,14 @@ TEST_F(UserKernelsTest, WorkgroupMemoryIsCountedAndLimited) {
   ExpectRefused(matrices.replace(matrices.find("a.v[gl_GlobalInvocationID.x]"), 28,
                                  "uint(m[gl_LocalInvocationID.x][0][0])"),
                 "it takes 32768 bytes of workgroup memory");
+  const std::string specialized = "layout(constant_id = 0) const uint N = 64;\n";
+  std::string known = with("N");
+  Write("add.v4.comp", known.insert(known.find("shared uint"), specialized));
+  ASSERT_TRUE(Apply().ok()) << Apply();
+  EXPECT_EQ(lowered_.code.kernels[2].shared_bytes, 256u);
+  std::string computed = with("N * 1024");
+  ExpectRefused(computed.insert(computed.find("shared uint"), specialized),
+                "the length of an array is computed from a specialization constant");
 }
 
 TEST_F(UserKernelsTest, FoldersThatCannotBeReadOrHoldNothing) {
