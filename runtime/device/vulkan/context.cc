@@ -340,6 +340,7 @@ void VulkanContext::Abandon() {
   DoNothing(&vk_.FreeMemory);
   DoNothing(&vk_.DestroyFence);
   DoNothing(&vk_.DestroyCommandPool);
+  DoNothing(&vk_.DestroyQueryPool);
   DoNothing(&vk_.DestroyPipeline);
   DoNothing(&vk_.DestroyPipelineLayout);
   DoNothing(&vk_.DestroyPipelineCache);
