@@ -351,7 +351,7 @@ Interrupts::Interrupts() {
   action.sa_handler = OnInterrupt;  // without SA_RESTART: a blocked read returns
   for (size_t i = 0; i < std::size(kSignals); ++i) {
     sigaction(kSignals[i], nullptr, &previous_actions[i]);
-    if (kSignals[i] != SIGINT && previous_actions[i].sa_handler == SIG_IGN) continue;
+    if (previous_actions[i].sa_handler == SIG_IGN) continue;
     sigaction(kSignals[i], &action, nullptr);
   }
 }

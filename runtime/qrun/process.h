@@ -102,7 +102,9 @@ Outcome CheckWritable(const std::string& path, OutputFile::Kind kind);
 // before the flag is taken ends the process at once.
 class Interrupts {
  public:
-  Interrupts();   // installs the handler; where SIGTERM or SIGHUP is ignored (nohup), that stays
+  // Installs the handler; a signal that is ignored stays so (nohup(1) does it, and a shell with SIGINT for
+  // what a script runs in the background).
+  Interrupts();
   ~Interrupts();  // puts the old ones back
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;

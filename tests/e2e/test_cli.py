@@ -399,16 +399,25 @@ def start(h, *args, **options):
 
 
 def interrupt(h, model):
-    def body():
-        process = start(h, model, *WILD, "-p", "My", "--seed", "1", "--timing=json")
+    def ended(number, prepare=None):
+        process = start(h, model, *WILD, "-p", "My", "--seed", "1", "--timing=json", preexec_fn=prepare)
         first = os.read(process.stdout.fileno(), 1 << 16)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         rest, err = process.communicate(timeout=60)
         text = (first + rest).decode()
-        assert process.returncode == 130, f"exit {process.returncode}: {err.decode()}"
-        assert json.loads(err.decode())["reason"] == "interrupted", err.decode()
         assert text, "no text"
+        return process.returncode, json.loads(err.decode())["reason"]
+
+    def body():
+        code, reason = ended(signal.SIGINT)
+        assert (code, reason) == (130, "interrupted"), f"exit {code}, reason {reason}"
     h.case("Ctrl-C stops a generation: exit 130, whole UTF-8", body)
+
+    def ignored():  # as a shell has it for what a script runs in the background, and nohup(1)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            code, reason = ended(number, lambda number=number: signal.signal(number, signal.SIG_IGN))
+            assert code == 0 and reason != "interrupted", f"{number.name}: exit {code}, reason {reason}"
+    h.case("a signal that was ignored stays ignored", ignored)
 
 
 class Screen:
