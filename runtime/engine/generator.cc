@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <iterator>
+#include <new>
 #include <utility>
 
 #include "runtime/base/at_end.h"
@@ -67,6 +68,7 @@ size_t Generator::Reusable(std::span<const int32_t> prompt) const {
 }
 
 Status Generator::Begin(std::span<const int32_t> prompt, bool chooses, size_t* shared) {
+  held_.reserve(prompt.size());  // what the session has taken is noted without fail
   const Reuse here = Within(chooses ? BeforeLast(prompt) : prompt);
   PrefixStore* const store = session_.engine().prefixes();
   PrefixStore::Found found;
@@ -290,30 +292,50 @@ Status Generator::Write(int32_t token, const AnswerRequest& request, AnswerText&
 }
 
 Status Generator::Step(const AnswerRequest& request, AnswerText& writing, Answer* answer) {
+  // Before the session moves: what it takes is noted without fail.
+  if (held_.capacity() - held_.size() < kMostTokensAtOnce)
+    held_.reserve(2 * held_.size() + kMostTokensAtOnce);
+  struct Taking {
+    AnswerText& writing;
+    bool no_memory;
+  } taking = {writing, false};
   Verdicts verdicts;
   verdicts.ends = [](void* ctx, int32_t chosen) -> int32_t {
-    return static_cast<AnswerText*>(ctx)->Take(chosen) ? 0 : 1;
+    auto& into = *static_cast<Taking*>(ctx);
+    try {
+      return into.writing.Take(chosen) ? 0 : 1;
+    } catch (const std::bad_alloc&) {  // not through a step
+      into.no_memory = true;
+      return 1;
+    }
   };
-  verdicts.ctx = &writing;
+  verdicts.ctx = &taking;
   std::array<int32_t, kMostTokensAtOnce> chosen;
   const int32_t token = *unfed_;
   Generated made;
+  Status status;
   for (;;) {
     const std::span<int32_t> room = std::span(chosen).first(writing.closed() ? 1 : chosen.size());
-    const Status status = Generate(session_, token, *request.sampler, verdicts, room, &made);
-    if (status.ok()) break;
-    if (status.code() != Code::kCancelled) return status;
+    status = Generate(session_, token, *request.sampler, verdicts, room, &made);
+    if (status.code() != Code::kCancelled) break;
     if (CancelCounts(request.listener)) writing.Close();
   }
-  moves_ = session_.moves();
+  if (made.tokens == 0) return status;
   held_.push_back(token);
   held_.insert(held_.end(), chosen.begin(), chosen.begin() + made.tokens - 1);
-  unfed_.reset();
-  next_ = chosen[made.tokens - 1];
   answer->steps += made.steps;
   answer->decoded += made.tokens;
   answer->guessed += made.guessed;
   answer->accepted += made.accepted;
+  const int32_t last = chosen[made.tokens - 1];
+  if (!status.ok()) {  // behind the last, which was fed, too: what was held is fed again
+    unfed_ = last;
+    return status;
+  }
+  moves_ = session_.moves();
+  unfed_.reset();
+  next_ = last;
+  if (taking.no_memory) throw std::bad_alloc();
   return Status();
 }
 

@@ -26,7 +26,15 @@ struct Verification {
   }
 
   void Look(uint64_t position, std::span<const float> logits) {
-    if (!done) Take(sampler.SampleStep(position + 1, logits));
+    if (done) return;
+    RecordLast();
+    Take(sampler.SampleStep(position + 1, logits));
+  }
+
+  // Before the row behind it is looked at: the last that is chosen is recorded by the caller, and a check may
+  // be cancelled between its steps.
+  void RecordLast() {
+    if (count != 0) sampler.Accept(chosen[count - 1]);
   }
 
   void Take(int32_t token) {
@@ -44,7 +52,6 @@ struct Verification {
     right += guessed;
     const bool ends = verdicts.ends != nullptr && verdicts.ends(verdicts.ctx, token) != 0;
     done = !guessed || ends;
-    if (!done) sampler.Accept(token);
   }
 };
 
@@ -139,7 +146,10 @@ Status Feed(Session& session, std::span<int32_t> fed, Source source, Verificatio
   if (source == Source::kDeviceDecodes && count != 0) {
     std::copy_n(choices.begin(), count - 1, fed.begin() + 1);
   }
-  for (size_t i = 0; i < count && !rows.done; ++i) rows.Take(choices[i]);
+  for (size_t i = 0; i < count && !rows.done; ++i) {
+    rows.RecordLast();
+    rows.Take(choices[i]);
+  }
   return status;
 }
 

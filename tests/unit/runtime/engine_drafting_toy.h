@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -123,6 +124,7 @@ class Device final : public toy::HostToyDevice {
   bool samples() const override { return does_ != Does::kLogits; }
   bool chains() const override { return does_ == Does::kChains; }
   bool chains_guesses() const override { return chains(); }
+  uint32_t MostRows(std::span<const uint32_t>, uint64_t) const override { return most_rows; }
 
   qrt::DeviceResult RunChain(std::span<const qrt::ChainStep> steps, int32_t* handed) override {
     ++chains_run;
@@ -198,6 +200,7 @@ class Device final : public toy::HostToyDevice {
   }
 
   std::vector<toy::Step> steps;
+  uint32_t most_rows = std::numeric_limits<uint32_t>::max();
   uint64_t trunk_rows_read = 0;                        // of its logits
   size_t chains_run = 0, copies = 0;                   // those of Read and Write
   float (*bend)(uint64_t row, float logit) = nullptr;  // the trunk's logits

@@ -405,6 +405,44 @@ TEST_P(SpeculationOn, TheCallerSaysWhichTokenIsTheLast) {
   }
 }
 
+// A check that takes several steps stops between them; the call that is made again goes on with the same
+// text, also where what was chosen before is penalized: each token is recorded once.
+TEST_P(SpeculationOn, ACancelledCheckGoesOnWithTheSameText) {
+  DraftingToy toy(drafting::Both(), GetParam());
+  const std::vector<int32_t> prompt = TokensOf(30, 5);
+  for (const SamplerOptions& options : SomeSamplers()) {
+    SCOPED_TRACE("seed " + std::to_string(options.seed));
+    const std::vector<int32_t> text = TextOf(*toy.Make(), options, prompt);
+    std::vector<int32_t> truth = prompt;
+    truth.insert(truth.end(), text.begin(), text.end());
+    toy.device->most_rows = 2;
+    const auto session = toy.Make();
+    session->Use(std::make_unique<Scripted>(truth, 7, 4), 7);
+    Sampler sampler = toy::MakeSampler(options);
+    for (const int32_t token : prompt) sampler.Accept(token);
+    std::vector<int32_t> said(1);
+    ASSERT_TRUE(toy::AppendSampled(*session, prompt, &sampler, said.data()).ok());
+    const auto cancel = [](void* self, int32_t) -> int32_t {
+      static_cast<Session*>(self)->Cancel();
+      return 0;
+    };
+    while (said.size() < kSpeculatedText) {
+      sampler.Accept(said.back());
+      int32_t chosen[16];
+      Generated made;
+      qrt::Status status;
+      do {
+        status = Generate(*session, said.back(), sampler, {cancel, nullptr, session.get()}, chosen, &made);
+      } while (status.code() == qrt::Code::kCancelled);
+      ASSERT_TRUE(status.ok()) << status.ToString();
+      said.insert(said.end(), chosen, chosen + made.tokens);
+    }
+    said.resize(kSpeculatedText);
+    EXPECT_EQ(said, text);
+    toy.device->most_rows = std::numeric_limits<uint32_t>::max();
+  }
+}
+
 TEST_P(SpeculationOn, DamagedLogitsAreThoseOfPlainDecoding) {
   const std::vector<int32_t> prompt = TokensOf(30, 5);
   SamplerOptions options = SomeSamplers()[3];
