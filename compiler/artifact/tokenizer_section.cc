@@ -88,14 +88,13 @@ class ByteAlphabet {
       byte_of_[itself ? b : next++] = static_cast<int16_t>(b);
     }
   }
-  // The bytes that `text` stands for, or `text` itself if a character is outside the alphabet (an added
-  // token).
-  std::string Decode(std::string_view text) const {
+  // The bytes that `text` stands for; nothing if a character is outside the alphabet (an added token).
+  std::optional<std::string> Decode(std::string_view text) const {
     std::string out;
     for (size_t at = 0; at < text.size();) {
       uint32_t code = 0;
       const size_t n = DecodeUtf8(text.substr(at), code);
-      if (n == 0 || code >= byte_of_.size() || byte_of_[code] < 0) return std::string(text);
+      if (n == 0 || code >= byte_of_.size() || byte_of_[code] < 0) return std::nullopt;
       out += static_cast<char>(byte_of_[code]);
       at += n;
     }
@@ -206,7 +205,7 @@ class Builder {
         }
         bytes_[i] = std::string(1, static_cast<char>(*byte));
       } else if (types_[i] == QRT_TOKEN_NORMAL || types_[i] == QRT_TOKEN_UNUSED) {
-        bytes_[i] = alphabet.Decode(texts_[i]);
+        bytes_[i] = alphabet.Decode(texts_[i]).value_or(std::string(texts_[i]));
       } else {
         bytes_[i] = std::string(texts_[i]);
       }
@@ -227,9 +226,14 @@ class Builder {
   absl::Status FindByteTokens() {
     constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
     byte_tokens_.fill(kNone);
-    for (uint8_t wanted : {QRT_TOKEN_NORMAL, QRT_TOKEN_BYTE}) {
+    const ByteAlphabet alphabet;
+    // Merges are spelled in the alphabet, so an added token that is a raw space, say, only serves without it.
+    for (const auto& [wanted, spelled] :
+         {std::pair(QRT_TOKEN_NORMAL, true), std::pair(QRT_TOKEN_NORMAL, false),
+          std::pair(QRT_TOKEN_BYTE, false)}) {
       for (uint32_t i = 0; i < bytes_.size(); ++i) {
         if (types_[i] != wanted || bytes_[i].size() != 1) continue;
+        if (spelled && !alphabet.Decode(texts_[i])) continue;
         uint32_t& slot = byte_tokens_[static_cast<uint8_t>(bytes_[i][0])];
         if (slot == kNone) slot = i;
       }

@@ -286,6 +286,24 @@ TEST_F(TokenizerSectionTest, ByteTokensInHexCount) {
   EXPECT_EQ(t.U32(t.h.byte_token_offset, 0x41), 260u);
 }
 
+TEST_F(TokenizerSectionTest, ByteTokensAreThoseThatMergesAreSpelledWith) {
+  Vocabulary v = Plain();
+  v.tokens.push_back(v.tokens[0]);  // 261: byte 0
+  v.tokens[0] = " ";                // an added token, ahead of the alphabet's own
+  v.tokens.push_back("\xc4\xa0the");
+  v.types.insert(v.types.end(), {1, 1});
+  v.merges = {"t h", "th e", "\xc4\xa0 the"};
+  const TokenizerSection section = Build(v);
+  const Tables t(section);
+  EXPECT_EQ(t.U32(t.h.byte_token_offset, ' '), 32u);
+  EXPECT_EQ(t.U32(t.h.byte_token_offset, 0), 261u);
+  // Where there is no other, it serves.
+  v.tokens[32] = "other";
+  v.merges = {"t h"};
+  const TokenizerSection without = Build(v);
+  EXPECT_EQ(Tables(without).U32(Tables(without).h.byte_token_offset, ' '), 0u);
+}
+
 TEST_F(TokenizerSectionTest, RefusesBadMerges) {
   const std::pair<const char*, const char*> merges[] = {
       {"t q", "no token 'tq'"}, {"zz h", "no token 'zz'"}, {"t zz", "no token 'zz'"}};
