@@ -104,9 +104,16 @@ bool Floats(Interpreter& interpreter, Op op, double a, double b, Value* out) {
         *out = Value(a / b);
         return true;
       }
-      double remainder = std::fmod(a, b);
-      if (remainder != 0 && (remainder < 0) != (b < 0)) remainder += b;
-      *out = Value(op == Op::kMod ? remainder : std::round((a - remainder) / b));
+      // Python's way, down to the signs of zeros.
+      double remainder = std::fmod(a, b), quotient = (a - remainder) / b;
+      if (remainder == 0) {
+        remainder = std::copysign(0.0, b);
+      } else if ((remainder < 0) != (b < 0)) {
+        remainder += b;
+        quotient -= 1;
+      }
+      quotient = quotient == 0 ? std::copysign(0.0, a / b) : std::round(quotient);
+      *out = Value(op == Op::kMod ? remainder : quotient);
       return true;
     }
     default: {

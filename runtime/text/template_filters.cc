@@ -203,6 +203,7 @@ CallArgs Rest(const CallArgs& args, size_t skip) {
 }
 
 bool Map(Interpreter& in, std::string_view name, const Value& input, const CallArgs& args, Value* out) {
+  if (!Interpreter::Truthy(input)) return in.MakeList({}, false, out);  // none and 0, too
   std::vector<Value> items;
   if (!in.Iterate(input, &items) || !in.Afford(items.size() * sizeof(Value))) return false;
   std::vector<Value> mapped(items.size());
@@ -226,6 +227,7 @@ bool Map(Interpreter& in, std::string_view name, const Value& input, const CallA
 
 // select, reject, selectattr, rejectattr.
 bool Select(Interpreter& in, std::string_view name, const Value& input, const CallArgs& args, Value* out) {
+  if (!Interpreter::Truthy(input)) return in.MakeList({}, false, out);  // none and 0, too
   const bool by_attribute = name == "selectattr" || name == "rejectattr";
   const bool keep = name[0] == 's';
   if (by_attribute && args.positional.empty())
@@ -329,7 +331,7 @@ bool KindTest(Interpreter& in, std::string_view name, const Value& v, const Call
     *out = v.is_string() || v.is_list() || v.is_map() || v.is_undefined();
   } else {  // callable
     *out = v.kind() == Value::Kind::kMacro || v.kind() == Value::Kind::kFunction ||
-           v.kind() == Value::Kind::kMethod;
+           v.kind() == Value::Kind::kMethod || v.is_undefined();
   }
   return NoArgs(in, name, args);
 }
@@ -367,19 +369,20 @@ bool CompareTest(Interpreter& in, std::string_view name, const Value& v, const C
 }
 
 bool NumberTest(Interpreter& in, std::string_view name, const Value& v, const CallArgs& args, bool* out) {
-  if (!v.is_int() && !v.is_bool()) {
-    return in.Fail("'" + std::string(name) + "' needs an integer, found " + v.type_name());
+  if (!v.is_number()) return in.Fail("'" + std::string(name) + "' needs a number, found " + v.type_name());
+  const Value two(2);
+  const Value* divisor = &two;
+  if (name != "divisibleby") {
+    if (!NoArgs(in, name, args)) return false;
+  } else {
+    if (!in.Bind(name, args, {"num"}, 1, &divisor)) return false;
+    if (!divisor->is_number() || divisor->as_double() == 0)
+      return in.Fail("'divisibleby' needs a number that is not 0");
   }
-  if (name == "divisibleby") {
-    const Value* slots[1];
-    if (!in.Bind(name, args, {"num"}, 1, slots)) return false;
-    if (!slots[0]->is_int() || slots[0]->as_int() == 0)
-      return in.Fail("'divisibleby' needs an integer that is not 0");
-    *out = slots[0]->as_int() == -1 || v.as_int() % slots[0]->as_int() == 0;
-    return true;
-  }
-  *out = (v.as_int() & 1) == (name == "odd" ? 1 : 0);
-  return NoArgs(in, name, args);
+  Value rest;
+  if (!ApplyBinary(in, Op::kMod, v, *divisor, &rest)) return false;
+  *out = rest.as_double() == (name == "odd" ? 1 : 0);
+  return true;
 }
 
 bool CaseTest(Interpreter& in, std::string_view name, const Value& v, const CallArgs& args, bool* out) {

@@ -1,7 +1,9 @@
 // Filters of numbers.
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <system_error>
 
@@ -124,18 +126,37 @@ bool Float(Interpreter& in, std::string_view name, const Value& input, const Cal
   return true;
 }
 
+namespace {
+
+// To the nearest multiple of 10^places, of two the even one.
+bool RoundInt(Interpreter& in, int64_t value, int64_t places, Value* out) {
+  int64_t unit = 1, rounded = 0;
+  for (int64_t i = 0; i < places; ++i) unit *= 10;
+  int64_t count = value / unit;
+  const int64_t rest = std::abs(value % unit), half = unit / 2;
+  if (places > 0 && (rest > half || (rest == half && count % 2 != 0))) count += value < 0 ? -1 : 1;
+  if (__builtin_mul_overflow(count, unit, &rounded)) return in.Fail("integer overflow in 'round'");
+  *out = Value(rounded);
+  return true;
+}
+
+}  // namespace
+
 bool Round(Interpreter& in, std::string_view name, const Value& input, const CallArgs& args, Value* out) {
   const Value* slots[2];
   if (!in.Bind(name, args, {"precision", "method"}, 0, slots)) return false;
   if (!input.is_number()) return in.Fail(std::string("'round' needs a number, found ") + input.type_name());
-  const int64_t precision = slots[0] != nullptr && slots[0]->is_int() ? slots[0]->as_int() : 0;
-  if (precision < 0 || precision > 15) return in.Fail("'round' needs a precision of 0 to 15");
+  const bool whole = slots[0] == nullptr || slots[0]->is_int() || slots[0]->is_bool();
+  const int64_t precision = slots[0] != nullptr && whole ? slots[0]->as_int() : 0;
+  const int64_t least = input.is_float() ? 0 : -15;
+  if (!whole || precision < least || precision > 15)
+    return in.Fail("'round' needs a precision of " + std::to_string(least) + " to 15");
   const std::string method = slots[1] != nullptr && slots[1]->is_string() ? slots[1]->as_string() : "common";
   const double x = input.as_double(), scale = std::pow(10.0, static_cast<double>(precision));
   if (method == "common" && !input.is_float()) {
-    *out = input;
+    return RoundInt(in, input.as_int(), std::max<int64_t>(-precision, 0), out);
   } else if (method == "ceil") {
-    *out = Value(std::ceil(x * scale) / scale);
+    *out = Value((std::ceil(x * scale) + 0.0) / scale);  // 0, not -0
   } else if (method == "floor") {
     *out = Value(std::floor(x * scale) / scale);
   } else if (method == "common") {

@@ -197,7 +197,7 @@ const Refusal kRefusals[] = {
     {"{{ 'x'|map('nosuch')|list }}", 7002, 1, "needs a filter's name"},
     {"{{ l|select('nosuch')|list }}", 7002, 1, "needs a test's name"},
     {"{{ 3 is divisibleby 0 }}", 7002, 1, "not 0"},
-    {"{{ 'a' is odd }}", 7002, 1, "needs an integer"},
+    {"{{ 'a' is odd }}", 7002, 1, "needs a number"},
     {"a\n{% macro m() %}\n{{ nope.x }}\n{% endmacro %}\n{{ m() }}", 7002, 3, "'nope' is undefined"},
 };
 
