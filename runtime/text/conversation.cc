@@ -48,22 +48,29 @@ std::string Conversation::TextOf(const int32_t* begin, const int32_t* end) const
   return text;
 }
 
-std::optional<size_t> Conversation::EndOfAnswer(const Tokens& tail) const {
-  // The session must hold the answer that is in the conversation, and no more (of a stop text, say).
-  const Tokens& sequence = past_.sequence;
+std::string Conversation::SaidBehind(const Tokens& sequence, size_t begin) const {
+  Tokens said = From(sequence, std::min(begin, sequence.size()));
+  std::erase_if(said, [&](int32_t token) { return tokenizer_->IsControl(token); });
+  return TextOf(said.data(), said.data() + said.size());
+}
+
+std::optional<size_t> Conversation::BeginOfAnswer(const Tokens& sequence, const std::string& answer,
+                                                  const Tokens& opening) const {
   size_t first = sequence.size();
-  for (size_t bytes = 0; bytes < past_.answer.size() && first > 0;) {
+  for (size_t bytes = 0; bytes < answer.size() && first > 0;) {
     const int32_t token = sequence[--first];
     if (!tokenizer_->IsControl(token)) bytes += tokenizer_->TokenBytes(token).size();
   }
-  Tokens said(sequence.begin() + static_cast<ptrdiff_t>(first), sequence.end());
-  std::erase_if(said, [&](int32_t token) { return tokenizer_->IsControl(token); });
-  if (sequence.empty() || !EndsWith(TextOf(said.data(), said.data() + said.size()), past_.answer)) return {};
-  // Nor less: a prompt that was broken off does not end with the answer's opening.
-  while (!EndsWith(sequence, first, past_.opening)) {
+  // A prompt that was broken off does not end with the answer's opening.
+  while (!EndsWith(sequence, first, opening)) {
     if (first == 0 || !tokenizer_->IsControl(sequence[first - 1])) return {};
     --first;
   }
+  return first;
+}
+
+std::optional<size_t> Conversation::EndOfAnswer(const Tokens& tail) const {
+  if (past_.sequence.empty()) return {};
   // What the template puts behind it begins with a token that ends a turn.
   const auto end =
       std::find_if(tail.begin(), tail.end(), [&](int32_t token) { return tokenizer_->IsEog(token); });
@@ -87,6 +94,7 @@ Status Conversation::Make(Chat& chat, Prompt* out) {
     out->tokens = end ? past_.sequence : past_.fed;
     out->tokens.insert(out->tokens.end(), tail.begin(), tail.end());
   }
+  next_.prompt = out->tokens.size();
   if (!next_.known || out->tokens.size() < next_.opening.size()) return Status();
   out->keep = out->tokens.size() - next_.opening.size();
   next_.fed.assign(out->tokens.begin(), out->tokens.begin() + static_cast<ptrdiff_t>(out->keep));
@@ -96,7 +104,8 @@ Status Conversation::Make(Chat& chat, Prompt* out) {
 void Conversation::Answered(std::string text, Tokens sequence) {
   past_ = next_;
   past_.answer = std::move(text);
-  past_.sequence = std::move(sequence);
+  // The session must hold the answer that is in the conversation, and no more (of a stop text, say).
+  if (SaidBehind(sequence, past_.prompt) == past_.answer) past_.sequence = std::move(sequence);
 }
 
 bool Conversation::BeginsSo(const Chat& chat, const Tokens& sequence) const {
@@ -120,7 +129,9 @@ Status Conversation::Load(Chat& chat, Tokens sequence) {
   Tokens all;
   QRT_RETURN_IF_ERROR(Render(chat, &next_, &all));
   next_.fed = next_.rendered;
-  Answered(said.as_string(), std::move(sequence));
+  const std::optional<size_t> begin = BeginOfAnswer(sequence, said.as_string(), next_.opening);
+  next_.prompt = begin.value_or(0);
+  Answered(said.as_string(), begin ? std::move(sequence) : Tokens());
   return Status();
 }
 

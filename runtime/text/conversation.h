@@ -58,6 +58,7 @@ class Conversation {
     std::vector<int32_t> fed;       // the same part as it lies in the session
     std::vector<int32_t> opening;   // of the answer
     std::string answer;
+    size_t prompt = 0;              // tokens ahead of the answer, as they lie in the session
     std::vector<int32_t> sequence;  // all that lies in the session; empty: the answer does not
   };
 
@@ -66,8 +67,14 @@ class Conversation {
   // Whether the sequence begins with what stands before `chat`'s first answer.
   bool BeginsSo(const Chat& chat, const std::vector<int32_t>& sequence) const;
   std::string TextOf(const int32_t* begin, const int32_t* end) const;
-  // Where in `tail`, which follows past_.rendered, the answer ends that the sequence ends with; nothing if
-  // the template shows another one there.
+  // The text of those behind the first `begin`, without control tokens.
+  std::string SaidBehind(const std::vector<int32_t>& sequence, size_t begin) const;
+  // Where in a sequence the answer begins with which it ends; nothing if its opening does not stand before
+  // it.
+  std::optional<size_t> BeginOfAnswer(const std::vector<int32_t>& sequence, const std::string& answer,
+                                      const std::vector<int32_t>& opening) const;
+  // Where in `tail`, which follows past_.rendered, the answer ends that past_.sequence ends with; nothing if
+  // that holds none or the template shows another one there.
   std::optional<size_t> EndOfAnswer(const std::vector<int32_t>& tail) const;
 
   const Tokenizer* tokenizer_;

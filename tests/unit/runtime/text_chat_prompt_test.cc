@@ -7,6 +7,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <tuple>
 
 #include "runtime/text/conversation.h"
 #include "runtime/text/json.h"
@@ -319,6 +320,42 @@ TEST_F(ChatPrompt, AnAnswerThatNeverBeganIsNotGoneOnFrom) {
       EXPECT_TRUE(std::equal(sequence.begin(), sequence.end(), prompt.tokens.begin())) << "fed again";
     } else {
       EXPECT_EQ(prompt.tokens, fresh.tokens) << "of the prompt " << missing << " tokens were not fed";
+    }
+  }
+}
+
+TEST_F(ChatPrompt, AnAnswerIsGoneOnFromIfItIsAllThatWasSampled) {
+  const uint32_t im_end = 4088;
+  const Tokenizer tokenizer = Make(*vocab_, {&im_end, 1});
+  const ChatTemplate chat_template = Parse(kTinyTemplate);
+  const Ids two_lines = EncodeText(tokenizer, "\n\n", false);
+  ASSERT_EQ(two_lines.size(), 1u);
+  // One that repeats what stands before it.
+  const Ids opening = EncodeText(tokenizer, "<|im_start|>assistant\n<think>\n\n</think>\n\n", true);
+  const std::tuple<const char*, Ids, bool> kSaid[] = {
+      {"\n", EncodeText(tokenizer, "\n", false), true},
+      {"\n", two_lines, false},
+      {"", opening, false},
+      {"hello", EncodeText(tokenizer, "say hello", false), false},
+      {"hello", EncodeText(tokenizer, "<|im_start|>hello", true), true}};
+  for (const auto& [answer, sampled, goes_on] : kSaid) {
+    const std::vector<ChatMessage> all = {
+        {"user", "hi", {}}, {"assistant", answer, {}}, {"user", "more", {}}};
+    qrt::text::Chat asked{&chat_template, {all[0]}, {}}, next{&chat_template, all, {}};
+    Conversation conversation(tokenizer);
+    Prompt first, prompt, fresh;
+    ASSERT_TRUE(conversation.Make(asked, &first).ok());
+    Ids sequence = first.tokens;
+    sequence.insert(sequence.end(), sampled.begin(), sampled.end());
+    conversation.Answered(answer, sequence);
+    ASSERT_TRUE(conversation.Make(next, &prompt).ok());
+    ASSERT_TRUE(Conversation(tokenizer).Make(next, &fresh).ok());
+    if (goes_on) {
+      ASSERT_GE(prompt.tokens.size(), sequence.size());
+      prompt.tokens.resize(sequence.size());
+      EXPECT_EQ(prompt.tokens, sequence) << answer;
+    } else {
+      EXPECT_EQ(prompt.tokens, fresh.tokens) << answer << ": what is no part of it was kept";
     }
   }
 }
