@@ -72,11 +72,12 @@ void ReadMetadata(const gguf::File& file, ModelReport& r) {
   r.size_label = keys.Text("general.size_label");
   r.context = keys.Count(keys.Of("context_length"));
   r.embedding = keys.Count(keys.Of("embedding_length"));
-  r.feed_forward = keys.Count(keys.Of("feed_forward_length"));
+  r.feed_forward = keys.Most(keys.Of("feed_forward_length"));
   r.experts = keys.Count(keys.Of("expert_count"));
-  r.experts_used = keys.Count(keys.Of("expert_used_count"));
+  r.experts_used = keys.Most(keys.Of("expert_used_count"));
   r.heads = keys.Most(keys.Of("attention.head_count"));
   r.kv_heads = keys.Counts(keys.Of("attention.head_count_kv"));
+  if (r.kv_heads.empty() && r.heads) r.kv_heads = {*r.heads};
   r.head_dim = keys.Count(keys.Of("attention.key_length"));
   if (!r.head_dim && r.embedding && r.heads && *r.heads > 0) r.head_dim = *r.embedding / *r.heads;
   r.delta.convolution = keys.Count(keys.Of("ssm.conv_kernel"));

@@ -48,13 +48,13 @@ int64_t readExpertWidth(Metadata& metadata, const HyperParameters& hp) {
     const gguf::Tensor* down = metadata.file().FindTensor("blk.0.ffn_down_exps.weight");
     if (down == nullptr || down->ne[0] == hp.feedForward / used) return hp.feedForward / used;
   }
-  return metadata.requiredInt(kKey);
+  return metadata.requiredForAll(kKey, hp.blocks, hp.trunkBlocks());
 }
 
 void readExperts(Metadata& metadata, HyperParameters& hp) {
   ExpertParameters& experts = hp.experts;
   experts.count = metadata.requiredInt("expert_count", kExperts);
-  experts.used = metadata.requiredInt("expert_used_count", kExperts);
+  experts.used = metadata.requiredForAll("expert_used_count", hp.blocks, hp.trunkBlocks(), kExperts);
   if (!metadata.ok()) return;
   if (experts.used > experts.count) {
     metadata.fail("Q2004", "expert_used_count",
@@ -125,22 +125,18 @@ void readSections(Metadata& metadata, HyperParameters& hp) {
 }
 
 void readAttention(Metadata& metadata, const FamilyTraits& family, HyperParameters& hp) {
-  const std::vector<int64_t> heads =
-      metadata.requiredPerBlock("attention.head_count", hp.blocks, hp.trunkBlocks());
-  hp.kvHeads = metadata.requiredPerBlock("attention.head_count_kv", hp.blocks, hp.trunkBlocks());
-  hp.heads = heads.front();
-  for (int64_t count : heads)
-    if (count != hp.heads)
-      metadata.fail("Q2003", "attention.head_count",
-                    absl::StrCat(metadata.key("attention.head_count"), " has ", hp.heads, " and ", count,
-                                 " heads, expected one number for all layers"));
+  hp.heads = metadata.requiredForAll("attention.head_count", hp.blocks, hp.trunkBlocks());
+  constexpr std::string_view kKvHeads = "attention.head_count_kv";
+  hp.kvHeads = metadata.has(kKvHeads)
+                   ? metadata.requiredPerBlock(kKvHeads, hp.blocks, hp.trunkBlocks())
+                   : std::vector<int64_t>(static_cast<size_t>(hp.blocks), hp.heads);  // no groups
   if (!metadata.ok()) return;
   for (int64_t kv : hp.kvHeads) {
     if (hp.heads % kv == 0) continue;
-    metadata.fail("Q2004", "attention.head_count_kv",
-                  absl::StrCat(hp.heads, " attention heads (", metadata.key("attention.head_count"),
-                               ") are not a multiple of ", kv, " key/value heads (",
-                               metadata.key("attention.head_count_kv"), ")"));
+    metadata.fail(
+        "Q2004", kKvHeads,
+        absl::StrCat(hp.heads, " attention heads (", metadata.key("attention.head_count"),
+                     ") are not a multiple of ", kv, " key/value heads (", metadata.key(kKvHeads), ")"));
     return;
   }
   if (!metadata.has("attention.key_length") && hp.embedding % hp.heads != 0) {
@@ -183,8 +179,6 @@ absl::StatusOr<HyperParameters> readHyperParameters(Metadata& metadata, const Fa
   };
   hp.blocks = metadata.requiredInt("block_count", kBlocks);
   hp.embedding = metadata.requiredInt("embedding_length");
-  hp.feedForward = family.experts ? metadata.optionalInt("feed_forward_length", 0, {0, kDimension.max})
-                                  : metadata.requiredInt("feed_forward_length");
   hp.contextLength = metadata.optionalInt("context_length", 4096);
   const double eps = metadata.requiredFloat("attention.layer_norm_rms_epsilon");
   hp.eps = static_cast<float>(eps);
@@ -193,6 +187,11 @@ absl::StatusOr<HyperParameters> readHyperParameters(Metadata& metadata, const Fa
                   absl::StrCat(metadata.key("attention.layer_norm_rms_epsilon"), " is ", eps,
                                ", expected more than 0"));
   hp.nextnBlocks = metadata.optionalInt("nextn_predict_layers", 0, {0, family.nextn ? 1 : 0});
+  constexpr std::string_view kFeedForward = "feed_forward_length";
+  hp.feedForward = family.experts && !metadata.has(kFeedForward)
+                       ? 0
+                       : metadata.requiredForAll(kFeedForward, hp.blocks, hp.trunkBlocks(),
+                                                 {family.experts ? 0 : 1, kDimension.max});
   if (metadata.ok() && hp.nextnBlocks >= hp.blocks)
     metadata.fail("Q2004", "block_count",
                   absl::StrCat(metadata.key("block_count"), " is ", hp.blocks, ", which includes ",

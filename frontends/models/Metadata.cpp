@@ -139,6 +139,20 @@ std::vector<int64_t> Metadata::requiredPerBlock(std::string_view suffix, int64_t
   return result;
 }
 
+int64_t Metadata::requiredForAll(std::string_view suffix, int64_t blocks, int64_t trunkBlocks,
+                                 IntRange range) {
+  if (!has(suffix) || file_.GetInt(key(suffix)).ok()) return requiredInt(suffix, range);
+  const std::vector<int64_t> values = requiredPerBlock(suffix, blocks, trunkBlocks);
+  for (int64_t value : values) {
+    if (value == values.front()) continue;
+    fail("Q2003", suffix,
+         absl::StrCat(key(suffix), " is ", values.front(), " and ", value,
+                      ", expected one number for all layers"));
+    return range.min;
+  }
+  return checked(suffix, values.front(), range.min, range);
+}
+
 std::vector<int64_t> Metadata::optionalInts(std::string_view suffix) {
   if (!has(suffix)) return {};
   absl::StatusOr<std::vector<int64_t>> values = file_.GetIntArray(key(suffix));

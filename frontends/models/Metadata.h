@@ -56,6 +56,9 @@ class Metadata {
   // leaves out (NextN blocks) or holds as 0 (recurrent blocks) become the array's maximum, which must be at
   // least 1.
   std::vector<int64_t> requiredPerBlock(std::string_view suffix, int64_t blocks, int64_t trunkBlocks);
+  // As requiredInt; an array as of requiredPerBlock has the same number for every block.
+  int64_t requiredForAll(std::string_view suffix, int64_t blocks, int64_t trunkBlocks,
+                         IntRange range = kDimension);
   // Empty when absent; otherwise `blocks` or `trunkBlocks` entries.
   std::vector<bool> optionalFlags(std::string_view suffix, int64_t blocks, int64_t trunkBlocks);
 

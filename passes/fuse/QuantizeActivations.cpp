@@ -63,11 +63,25 @@ struct QuantizeActivationsPass : impl::QuantizeActivationsBase<QuantizeActivatio
     return routed && op.getX() != routed && !op.getX().getDefiningOp<hir::SwigluOp>() ? 2 : 1;
   }
 
+  // Of a shared expert, gate or up whose counterpart has no codes: they have one input in the fused op.
+  static bool keepsCounterpartsInput(hir::LinearOp op) {
+    for (Operation* user : op->getUsers()) {
+      auto swiglu = dyn_cast<hir::SwigluOp>(user);
+      if (!swiglu) continue;
+      for (Value half : {swiglu.getGate(), swiglu.getUp()}) {
+        if (auto linear = half.getDefiningOp<hir::LinearOp>(); linear && !hasCodes(linear.getWeight()))
+          return true;
+      }
+    }
+    return false;
+  }
+
   void quantizeInput(hir::LinearOp op, Value routed, Rounded& rounded) {
     // Gate projections (ssm_alpha, ssm_beta: one row per value head) steer the recurrence's decay and cost
     // nothing: they keep f32 inputs. So do routers: an expert chosen otherwise can dominate a row's error.
     if (op.getWeight().getType().getShape()[0] <= maxF32Rows || !hasCodes(op.getWeight())) return;
     if (llvm::any_of(op->getUsers(), llvm::IsaPred<hir::MoeRouteOp>)) return;
+    if (routed && keepsCounterpartsInput(op)) return;
     rounded.quantize(op.getXMutable(), termsFor(op, routed), op.getLoc());
   }
 

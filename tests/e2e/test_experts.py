@@ -290,6 +290,16 @@ def other_forms(h, tokens):
     legacy = gguf_edit.with_tensors(gguf, h.path("legacy.gguf"), without, added)
     h.check("projections by key head in one tensor: equal bits", h.logits(h.compile(legacy, "f.qbin", *options), tokens) == want)
 
+    # Half of a shared expert has codes, the other none.
+    extents, kind, data = gguf_edit.tensor(gguf, "blk.0.ffn_up_shexp.weight")
+    assert kind == Q8_0, kind
+    values = b"".join(struct.pack("<32e", *(scale * code for code in codes)) for scale, *codes in struct.iter_unpack("<e32b", data))
+    mixed = gguf_edit.with_metadata(gguf, h.path("mixed.gguf"), {}, {"blk.0.ffn_up_shexp.weight": (extents, F16, values)})
+    exact = h.path("mixed.bin")
+    h.run("qcc", "eval", mixed, "--tokens", tokens, "-o", exact)
+    off = nmse(h.logits(h.compile(mixed, "f.qbin", *options), tokens), read_logits(exact))
+    h.check("a shared expert of f16 and q8_0", off < INT8_LIMIT, f"NMSE {off:.2e}")
+
 
 def refusals(h):
     dense = h.path("m.gguf")

@@ -126,10 +126,10 @@ TEST_P(RequiredExpertKey, ItsAbsenceIsNamed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Qwen35Moe, RequiredExpertKey,
-                         ::testing::Values("attention.head_count", "attention.head_count_kv", "block_count",
-                                           "embedding_length", "attention.layer_norm_rms_epsilon",
-                                           "ssm.conv_kernel", "ssm.state_size", "ssm.group_count",
-                                           "ssm.time_step_rank", "expert_count", "expert_used_count",
+                         ::testing::Values("attention.head_count", "block_count", "embedding_length",
+                                           "attention.layer_norm_rms_epsilon", "ssm.conv_kernel",
+                                           "ssm.state_size", "ssm.group_count", "ssm.time_step_rank",
+                                           "expert_count", "expert_used_count",
                                            "expert_feed_forward_length"));
 
 TEST(Widths, FollowFromTheDenseOneWhereTheyCoincide) {
@@ -407,6 +407,25 @@ TEST(ByKeyHead, SeparateBetaAndAlphaDoNotReplaceTheMergedOne) {
   }
   // Which order their heads have is not known.
   ExpectRefused(model, "Q2005", {"blk.0.ssm_ba.weight"});
+}
+
+TEST(Variants, KeysWithANumberForEachLayer) {
+  const TinyConfig config = Config("qwen35moe");
+  const TinyModel plain = MakeTiny(config);
+  const Imported expected = Import(plain);
+  for (const auto& [key, value] : {std::pair("expert_feed_forward_length", config.expert_ffn),
+                                   std::pair("expert_used_count", config.experts_used)}) {
+    SCOPED_TRACE(key);
+    std::vector<int32_t> values(static_cast<size_t>(config.layers), static_cast<int32_t>(value));
+    TinyModel model = plain;
+    model.set(key, values);
+    const Imported imported = Import(model);
+    ASSERT_TRUE(imported.status.ok()) << imported.status;
+    EXPECT_EQ(imported.text(), expected.text());
+    values[1] += 1;
+    model.set(key, values);
+    ExpectRefused(model, "Q2003", {key, "expected one number for all layers"});
+  }
 }
 
 TEST(Variants, OfAttentionLayersHoldWithExperts) {

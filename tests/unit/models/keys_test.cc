@@ -41,14 +41,14 @@ TEST_P(RequiredKey, ItsAbsenceIsNamed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Qwen35, RequiredKey,
-                         ::testing::Values("attention.head_count", "attention.head_count_kv", "block_count",
-                                           "embedding_length", "feed_forward_length",
-                                           "attention.layer_norm_rms_epsilon", "ssm.conv_kernel",
-                                           "ssm.state_size", "ssm.group_count", "ssm.time_step_rank"));
+                         ::testing::Values("attention.head_count", "block_count", "embedding_length",
+                                           "feed_forward_length", "attention.layer_norm_rms_epsilon",
+                                           "ssm.conv_kernel", "ssm.state_size", "ssm.group_count",
+                                           "ssm.time_step_rank"));
 
 TEST(RequiredKeyQwen3, TheirAbsenceIsNamed) {
-  for (const char* key : {"attention.head_count", "attention.head_count_kv", "block_count",
-                          "embedding_length", "feed_forward_length", "attention.layer_norm_rms_epsilon"}) {
+  for (const char* key : {"attention.head_count", "block_count", "embedding_length", "feed_forward_length",
+                          "attention.layer_norm_rms_epsilon"}) {
     SCOPED_TRACE(key);
     TinyModel model = Tiny("qwen3");
     ASSERT_TRUE(model.erase(key));
@@ -119,6 +119,42 @@ TEST(KvHeads, ScalarAndPerLayerArrayAreTheSameModule) {
   ExpectRefused(array, "Q2003", {"attention.head_count_kv", "3 entries"});
   array.set("attention.head_count_kv", std::vector<int32_t>{0, 0, 0, 0});
   ExpectRefused(array, "Q2003", {"attention.head_count_kv", "0"});
+}
+
+TEST(KvHeads, WithoutTheKeyEachHeadHasItsOwn) {
+  TinyConfig config;
+  config.kv_heads = config.heads;
+  const TinyModel stated = MakeTiny(config);
+  TinyModel bare = stated;
+  ASSERT_TRUE(bare.erase("attention.head_count_kv"));
+  const Imported a = Import(stated), b = Import(bare);
+  ASSERT_TRUE(b.status.ok()) << b.status;
+  EXPECT_EQ(a.text(), b.text());
+  TinyModel groups = Tiny();  // has fewer: its tensors say so
+  ASSERT_TRUE(groups.erase("attention.head_count_kv"));
+  ExpectRefused(groups, "Q2006", {"attn_k.weight"});
+}
+
+// Some writers give a number for each layer.
+TEST(PerLayer, ArraysOfOneNumberAreTheNumber) {
+  for (const char* arch : {"qwen3", "qwen35"}) {
+    for (const char* key : {"feed_forward_length", "attention.head_count"}) {
+      SCOPED_TRACE(std::string(arch) + " " + key);
+      const TinyModel scalar = Tiny(arch);
+      const TinyConfig config;
+      const auto value =
+          static_cast<int32_t>(std::string(key) == "feed_forward_length" ? config.ffn : config.heads);
+      std::vector<int32_t> values(static_cast<size_t>(config.layers), value);
+      TinyModel array = scalar;
+      array.set(key, values);
+      const Imported a = Import(scalar), b = Import(array);
+      ASSERT_TRUE(b.status.ok()) << b.status;
+      EXPECT_EQ(a.text(), b.text());
+      values.back() = 2 * value;
+      array.set(key, values);
+      ExpectRefused(array, "Q2003", {std::string(arch) + "." + key, "expected one number for all layers"});
+    }
+  }
 }
 
 // The impossible half; the others are compared with the oracle in semantics_test.cc.

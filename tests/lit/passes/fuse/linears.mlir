@@ -100,6 +100,26 @@ func.func private @block_experts_mixed(%x: tensor<?x64xf32>, %r: !hir.weight<8x6
 
 // -----
 
+// Nor for a shared expert of which gate or up has none: they have one input.
+// CHECK-LABEL: func.func private @block_shared_mixed
+// CHECK: %[[Q:.*]] = hir.quantize %arg0 block 32
+// CHECK: hir.fused.merged_linear(%arg0, %arg0, %arg0) weights(%arg1, %arg4, %arg5)
+// CHECK: hir.moe_experts %[[Q]],
+func.func private @block_shared_mixed(%x: tensor<?x64xf32>, %r: !hir.weight<8x64, f32>, %g: !hir.weight<8x32x64, q8_0>, %d: !hir.weight<8x64x32, q4_0>,
+    %sg: !hir.weight<96x64, q8_0>, %su: !hir.weight<96x64, f16>) -> (tensor<?x64xf32>, tensor<?x96xf32>) {
+  // expected-remark @below {{fused merged_linear: 3 ops}}
+  %l = hir.linear %x, %r : tensor<?x64xf32>, !hir.weight<8x64, f32>
+  %ids, %w = hir.moe_route %l softmax top_k 2 normalise true floor 0.5 scale 1.0 : tensor<?x8xf32>
+  // expected-remark @below {{missed norm_quant: the rounded value does not come from a norm}}
+  %y = hir.moe_experts %x, %ids, %w gate %g up %g down %d : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x32x64, q8_0>, !hir.weight<8x64x32, q4_0>) -> tensor<?x64xf32>
+  %a = hir.linear %x, %sg : tensor<?x64xf32>, !hir.weight<96x64, q8_0>
+  %b = hir.linear %x, %su : tensor<?x64xf32>, !hir.weight<96x64, f16>
+  %s = hir.swiglu %a, %b : tensor<?x96xf32>
+  return %y, %s : tensor<?x64xf32>, tensor<?x96xf32>
+}
+
+// -----
+
 // Ahead of a router inputs are rounded to two terms; the experts' own to one, and so those of a shared expert.
 // CHECK-LABEL: func.func private @block_ahead_of_experts
 // CHECK: hir.fused.norm_quant {{.*}} -> tensor<?x64xf32, #hir.int8<32, 2>>
