@@ -128,10 +128,16 @@ void Remember(qrt_generator& generator, std::span<const int32_t> prompt, const E
     generator.asked.clear();
     return;
   }
+  const text::Tokenizer& tokenizer = generator.text->tokenizer;
   std::vector<int32_t> sequence;
   if (generator.answer.tokens != 0) {
     sequence = generator.generator.Tokens();
-    if (endings.EndsAt(generator.text->tokenizer, sequence.back())) sequence.pop_back();
+    if (endings.EndsAt(tokenizer, sequence.back())) sequence.pop_back();
+    // Those that ended nothing: the template ends the turn.
+    while (sequence.size() > prompt.size() && tokenizer.IsControl(sequence.back()) &&
+           tokenizer.IsEog(sequence.back())) {
+      sequence.pop_back();
+    }
   }
   generator.conversation.Answered(generator.answer.text, std::move(sequence));
 }
@@ -267,6 +273,10 @@ qrt_status qrt_generator_resume(qrt_generator* generator, const int32_t* tokens,
       QRT_RETURN_IF_ERROR(conversation.Load(read, qrt::capi::WithoutEnd({tokens, count}, read, tokenizer)));
     }
     QRT_RETURN_IF_ERROR(generator->generator.Resume({tokens, count}, chosen));
+    const std::vector<int32_t>& asked = generator->asked;
+    const bool begins_prompt = message_count == 0 && count != 0 && count <= asked.size() &&
+                               std::equal(tokens, tokens + count, asked.begin());
+    if (begins_prompt) return Status();  // which may be answered next
     generator->asked.clear();
     generator->conversation = std::move(conversation);
     return Status();

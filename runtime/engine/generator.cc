@@ -187,11 +187,16 @@ Status Generator::Feed(std::span<const int32_t> prompt, size_t keep, const Answe
 
 Status Generator::Run(std::span<const int32_t> prompt, size_t keep, const AnswerRequest& request,
                       Answer* answer) {
+  return FeedAndDecode(prompt, keep, CutOf(prompt, false), request, answer);
+}
+
+Status Generator::FeedAndDecode(std::span<const int32_t> prompt, size_t keep, std::string_view cut,
+                                const AnswerRequest& request, Answer* answer) {
   *answer = Answer();
   bool stopped = false;
   int32_t token = 0;
   QRT_RETURN_IF_ERROR(FeedAll(prompt, keep, request, &token, answer, &stopped));
-  return stopped ? Status() : Decode(token, request, answer);
+  return stopped ? Status() : Decode(token, cut, request, answer);
 }
 
 Status Generator::Continue(const AnswerRequest& request, Answer* answer) {
@@ -200,13 +205,13 @@ Status Generator::Continue(const AnswerRequest& request, Answer* answer) {
     std::vector<int32_t> tokens = Tokens();
     const size_t keep = rest_.empty() ? 0 : rest_keep_;
     tokens.insert(tokens.end(), rest_.begin(), rest_.end());
-    return Run(tokens, keep, request, answer);
+    return FeedAndDecode(tokens, keep, CutOf(tokens, true), request, answer);
   }
   *answer = Answer();
   QRT_RETURN_IF_ERROR(Batch::CheckSampler(session_.engine(), *request.sampler));
   answer->reused_tokens = held_.size();
   Prepare(held_, *request.sampler);
-  return Decode(*next_, request, answer);
+  return Decode(*next_, CutOf(held_, true), request, answer);
 }
 
 void Generator::Prepare(std::span<const int32_t> tokens, Sampler& sampler) {
@@ -242,12 +247,14 @@ Status Generator::Resume(std::span<const int32_t> tokens, std::optional<int32_t>
   return Status();
 }
 
-std::string Generator::CutOfLast() const {
-  const std::vector<int32_t> tokens = Tokens();
+std::string Generator::CutOf(std::span<const int32_t> tokens, bool answer) const {
   std::string end;  // the last bytes of the text, enough for any character
   for (size_t i = tokens.size(); i > 0 && end.size() < 4; --i) {
-    if (tokenizer_.IsControl(tokens[i - 1])) break;
-    end.insert(0, tokenizer_.TokenBytes(tokens[i - 1]));
+    if (!tokenizer_.IsControl(tokens[i - 1])) {
+      end.insert(0, tokenizer_.TokenBytes(tokens[i - 1]));
+    } else if (!answer) {
+      break;
+    }
   }
   text::Utf8Stream stream;
   std::string whole;
@@ -255,10 +262,10 @@ std::string Generator::CutOfLast() const {
   return std::string(stream.unfinished());
 }
 
-Status Generator::Decode(int32_t token, const AnswerRequest& request, Answer* answer) {
+Status Generator::Decode(int32_t token, std::string_view cut, const AnswerRequest& request, Answer* answer) {
   const bool wanted = FedTold(request.listener);
   const Clock decoding;
-  AnswerText writing(tokenizer_, request.endings, CutOfLast());
+  AnswerText writing(tokenizer_, request.endings, cut);
   const AtEnd fill([&] {
     answer->decode_seconds = decoding.Seconds();
     answer->tokens = writing.tokens();

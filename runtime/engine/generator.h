@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/base/status.h"
@@ -109,13 +110,16 @@ class Generator {
   Status TakeCheckpoint();
   // The sampler anew, with `tokens` recorded.
   static void Prepare(std::span<const int32_t> tokens, Sampler& sampler);
-  // The answer, of which `token` is the first, and how long it took.
-  Status Decode(int32_t token, const AnswerRequest& request, Answer* answer);
+  Status FeedAndDecode(std::span<const int32_t> prompt, size_t keep, std::string_view cut,
+                       const AnswerRequest& request, Answer* answer);
+  // The answer, of which `token` is the first, behind the begin of a character; and how long it took.
+  Status Decode(int32_t token, std::string_view cut, const AnswerRequest& request, Answer* answer);
   Status Write(int32_t token, const AnswerRequest& request, AnswerText& writing, Answer* answer);
   // Appends unfed_ and takes what is chosen behind it: into `writing`, and into what this holds.
   Status Step(const AnswerRequest& request, AnswerText& writing, Answer* answer);
-  // The beginning of a character that the last tokens are.
-  std::string CutOfLast() const;
+  // The beginning of a character that the last of the tokens are. `answer`: they are those of an answer, of
+  // whose text control tokens are no part; elsewhere it ends there.
+  std::string CutOf(std::span<const int32_t> tokens, bool answer) const;
 
   Session& session_;
   const text::Tokenizer& tokenizer_;

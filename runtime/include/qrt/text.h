@@ -207,8 +207,8 @@ enum {
 typedef struct qrt_answer {
   size_t struct_size;
   /* Without control tokens and stop text, NUL-terminated; borrowed from the generator until its next call. It
-   * may end with the first `cut_bytes` bytes of a character (shown as U+FFFD); what follows then (a next
-   * answer, qrt_generate_more) begins with them. */
+   * may end with the first `cut_bytes` bytes of a character (shown as U+FFFD); what follows then
+   * (qrt_generate_more, or a next answer where no control token stands between) begins with them. */
   const char* text;
   size_t text_length;
   size_t cut_bytes;
@@ -274,9 +274,10 @@ QRT_API qrt_status qrt_generator_tokens(const qrt_generator* generator, int32_t*
                                         size_t* needed, int32_t* next, qrt_error* error);
 
 /* Since 1.3: the session was restored: what it holds, as qrt_generator_tokens gave it. `messages`: the
- * conversation that they are, up to the last answer, for qrt_generate_chat to go on from; 0: none. Errors:
- * INVALID_ARGUMENT (Q5354: other tokens than the session holds, or `next` behind one that it does not hold;
- * ids outside the vocabulary), and of qrt_text_encode_chat. */
+ * conversation that they are, up to the last answer, for qrt_generate_chat to go on from; 0: none, or that of
+ * the prompt which qrt_generator_encode_chat made last, where they begin it. Errors: INVALID_ARGUMENT (Q5354:
+ * other tokens than the session holds, or `next` behind one that it does not hold; ids outside the
+ * vocabulary), and of qrt_text_encode_chat. */
 QRT_API qrt_status qrt_generator_resume(qrt_generator* generator, const int32_t* tokens, size_t count,
                                         int32_t next, const qrt_chat_message* messages, size_t message_count,
                                         const qrt_chat_options* chat, qrt_error* error);

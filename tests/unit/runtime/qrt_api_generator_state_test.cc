@@ -1,5 +1,6 @@
 // What a generator knows of its session, and what calls leave that were refused, failed or cancelled. About
 // 1 s.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,34 @@ class QrtGeneratorState : public QrtGenerate {
       return self.asked++ >= self.most;
     };
     return options;
+  }
+  static Ids Encode(qrt_generator* generator, const std::vector<qrt_chat_message>& messages,
+                    const qrt_chat_options* chat = nullptr) {
+    size_t count = 0;
+    qrt_error error = Sized<qrt_error>();
+    qrt_generator_encode_chat(generator, messages.data(), messages.size(), chat, nullptr, 0, &count, nullptr,
+                              &error);
+    Ids tokens(count);
+    EXPECT_EQ(qrt_generator_encode_chat(generator, messages.data(), messages.size(), chat, tokens.data(),
+                                        count, &count, nullptr, &error),
+              QRT_OK)
+        << Say(error);
+    return tokens;
+  }
+  static void Feed(qrt_generator* generator, const Ids& tokens) {
+    EXPECT_EQ(qrt_generator_feed(generator, tokens.data(), tokens.size(), 0, nullptr, nullptr, nullptr),
+              QRT_OK);
+  }
+  // As one that was restored, without messages.
+  static void Resume(qrt_generator* generator, const Ids& tokens, int32_t next = -1) {
+    qrt_error error = Sized<qrt_error>();
+    EXPECT_EQ(
+        qrt_generator_resume(generator, tokens.data(), tokens.size(), next, nullptr, 0, nullptr, &error),
+        QRT_OK)
+        << Say(error);
+  }
+  static bool BeginsWith(const Ids& tokens, const Ids& begin) {
+    return begin.size() <= tokens.size() && std::equal(begin.begin(), begin.end(), tokens.begin());
   }
   // That the generator's tokens are `prompt` and what follows it by hand.
   void ExpectAnswered(const qrt_generator* generator, const Ids& prompt, const char* what) {
@@ -154,6 +183,77 @@ TEST_F(QrtGeneratorState, AConversationOutlivesACallThatFails) {
     fed[fails] = next.answer.prompt_tokens;
   }
   EXPECT_EQ(fed[1], fed[0]) << "what was said before the call that failed is fed again";
+}
+
+// As a cache of prompts does it: between the prompt and its answer.
+TEST_F(QrtGeneratorState, AResumedBeginOfAPromptIsNoOtherConversation) {
+  qrt_chat_options chat = Sized<qrt_chat_options>();
+  chat.enable_thinking = 1;  // the past is shown without the opening that is kept
+  enum { kNothing, kBegin, kAnswered };
+  for (const int resumed : {kNothing, kBegin, kAnswered}) {
+    SCOPED_TRACE(resumed);
+    const Session session = MakeSession(engine_.get(), 256);
+    const Generator generator = Over(session.get());
+    std::vector<qrt_chat_message> messages = {{"user", "tell me", nullptr}};
+    const Ids prompt = Encode(generator.get(), messages, &chat), begin(prompt.begin(), prompt.end() - 3);
+    if (resumed == kBegin) {
+      Feed(generator.get(), begin);
+      std::vector<char> saved(qrt_session_save_size(session.get()));
+      ASSERT_EQ(qrt_session_save(session.get(), saved.data(), saved.size(), nullptr, nullptr), QRT_OK);
+      ASSERT_EQ(qrt_session_restore(session.get(), saved.data(), saved.size(), nullptr), QRT_OK);
+      Resume(generator.get(), begin);
+    }
+    const Said said = Generate(generator.get(), prompt, Options(12));
+    ASSERT_EQ(said.status, QRT_OK) << Say(said.error);
+    Ids all = AllTokens(generator.get());
+    if (resumed == kAnswered) Resume(generator.get(), all);
+    if (all.back() == kEndOfTurn) all.pop_back();
+    ASSERT_GT(all.size(), prompt.size());
+    messages.push_back({"assistant", said.text.c_str(), nullptr});
+    messages.push_back({"user", "and then", nullptr});
+    EXPECT_EQ(BeginsWith(Encode(generator.get(), messages, &chat), all), resumed != kAnswered);
+  }
+}
+
+TEST_F(QrtGeneratorState, AnEndThatWasIgnoredDoesNotEndItsTurnTwice) {
+  const Session session = MakeSession(engine_.get(), 256);
+  const Generator generator = Over(session.get());
+  std::string question = "tell me";
+  std::vector<qrt_chat_message> messages = {{"user", question.c_str(), nullptr}};
+  Ids prompt, answer;
+  do {
+    question += 'a';
+    messages[0].content = question.c_str();
+    prompt = Encode(generator.get(), messages);
+    answer = ByHand(prompt);
+  } while (answer.back() != kEndOfTurn && question.size() < 60);
+  ASSERT_EQ(answer.back(), kEndOfTurn);
+  qrt_answer_options options = Options(answer.size());
+  options.ignore_end = 1;
+  const Said said = Chat(generator.get(), messages, options);
+  ASSERT_EQ(said.answer.finish, QRT_FINISH_LENGTH) << Say(said.error);
+  ASSERT_EQ(AllTokens(generator.get()).back(), kEndOfTurn);
+  messages.push_back({"assistant", said.text.c_str(), nullptr});
+  messages.push_back({"user", "and then", nullptr});
+  const Ids next = Encode(generator.get(), messages);
+  EXPECT_TRUE(BeginsWith(next, AllTokens(generator.get()))) << "the answer's tokens are others";
+  EXPECT_EQ(std::adjacent_find(next.begin(), next.end(),
+                               [](int32_t a, int32_t b) { return a == kEndOfTurn && b == kEndOfTurn; }),
+            next.end());
+}
+
+TEST_F(QrtGeneratorState, ACharacterThatWasCutGoesOnBehindAControlToken) {
+  const Session session = MakeSession(engine_.get());
+  const Generator generator = Over(session.get());
+  Ids tokens = Tokens(20);
+  tokens.insert(tokens.end(), {0xC3, kEndOfTurn});
+  Feed(generator.get(), tokens);
+  Resume(generator.get(), tokens, 0xA9);
+  const Said more = More(generator.get(), Options(4));
+  EXPECT_EQ(more.text.substr(0, 2), "\xC3\xA9") << "answers pass over control tokens";
+  const Said other = Generate(generator.get(), tokens, Options(4));
+  ASSERT_EQ(other.status, QRT_OK) << Say(other.error);
+  EXPECT_NE(other.text[0], '\xC3') << "the turn before this one was cut, not the answer";
 }
 
 TEST_F(QrtGeneratorState, AFailedResumeChangesNothing) {
