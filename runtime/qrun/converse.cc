@@ -131,15 +131,16 @@ class Chat {
                                       " tokens, the context " + std::to_string(capacity()),
                                   "", "/new starts anew"));
     }
-    last_ = std::move(prompt);
+    std::swap(last_, prompt);
     Outcome outcome = AnswerLast();
-    return outcome.ok() ? std::move(outcome) : Forget(std::move(outcome));
+    if (outcome.ok()) return outcome;
+    last_ = std::move(prompt);
+    return Forget(std::move(outcome));
   }
 
   // The line that was asked last was not answered: the conversation goes on without it.
   Outcome Forget(Outcome outcome) {
     if (!flags_.raw) turns_.pop_back();
-    last_ = Prompt();
     return outcome;
   }
 
@@ -180,9 +181,16 @@ class Chat {
     silent.quiet = true;
     QRUN_RETURN_IF_ERROR(sampling.MakeSampler(model_, silent, &sampler, &seed_));
     generator_->Use(std::move(sampler));
-    if (!flags_.raw) turns_.pop_back();
-    Outcome outcome = AnswerLast();
-    return outcome.ok() ? std::move(outcome) : Forget(std::move(outcome));
+    Outcome outcome;
+    if (!flags_.raw) {
+      turns_.pop_back();
+      // The last prompt made may be that of a line that was refused since.
+      outcome = generator_->MakePrompt(turns_, flags_.as_template, &last_);
+    }
+    if (outcome.ok()) outcome = AnswerLast();
+    if (outcome.ok()) return outcome;
+    last_ = Prompt();
+    return Forget(std::move(outcome));
   }
 
   Outcome ChangeSystem(const std::string& text) {

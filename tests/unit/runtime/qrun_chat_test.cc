@@ -445,6 +445,60 @@ TEST_F(QrunChat, RetryingSaysSomethingElse) {
   EXPECT_NE(first[1], second[1]);
 }
 
+TEST_F(QrunChat, APromptCacheChangesNoTurn) {
+  const std::string path = WithTemplate("cached.qbin", kThinkBlock);
+  const std::vector<std::string> lines = {"tell me of the ten men and of all that they said", "and you",
+                                          "/retry", "more"};
+  std::vector<std::string> said;
+  std::vector<json> positions;
+  enum { kWithout, kWrites, kReads };
+  for (const int process : {kWithout, kWrites, kReads}) {
+    std::vector<std::string> arguments = {path, "-n", "12", "--timing=json"};
+    if (process != kWithout) arguments.push_back("--prompt-cache=" + File("prefixes"));
+    Terminal terminal(arguments);
+    terminal.ReadUntil("> ");
+    std::vector<json> now;
+    for (size_t i = 0; i < lines.size(); ++i) {
+      const json timing = TimingIn(Say(terminal, lines[i]));
+      ASSERT_TRUE(timing.is_object()) << lines[i];
+      if (process == kReads && i == 0) {
+        EXPECT_GT(timing["reused_tokens"], 16) << "nothing came from the folder";
+      }
+      if (i == 1 || i == 3) {
+        EXPECT_GE(timing["reused_tokens"], now.back()) << lines[i];
+      }
+      now.push_back(timing["position"]);
+    }
+    const std::vector<std::string> turns = Turns(terminal);
+    if (process == kWithout) said = turns, positions = now;
+    EXPECT_EQ(now, positions) << "the prompts of process " << process;
+    EXPECT_EQ(turns, said) << "of process " << process;
+    terminal.Type("/exit\n");
+    EXPECT_EQ(terminal.Wait(), 0);
+  }
+}
+
+TEST_F(QrunChat, ALineThatIsRefusedIsForgotten) {
+  const std::string path = WithTemplate("refusing.qbin", kThinkBlock);
+  for (const bool raw : {false, true}) {
+    std::vector<std::string> arguments = {path, "-n", "12", "--timing=json", "--ctx", "400"};
+    if (raw) arguments.push_back("--raw");
+    Terminal terminal(arguments);
+    terminal.ReadUntil("> ");
+    const json first = TimingIn(Say(terminal, "hello"));
+    const std::vector<std::string> said = Turns(terminal);
+    EXPECT_NE(Say(terminal, std::string(600, 'x')).find("[Q5310]"), std::string::npos);
+    const json again = TimingIn(Say(terminal, "/retry"));
+    ASSERT_TRUE(first.is_object() && again.is_object()) << "the line before it cannot be answered again";
+    EXPECT_EQ(again["position"], first["position"]);
+    EXPECT_EQ(Turns(terminal), said);
+    const json next = TimingIn(Say(terminal, "and you"));
+    ASSERT_TRUE(next.is_object());
+    EXPECT_EQ(next["reused_tokens"], again["position"])
+        << "what was said is fed again" << (raw ? ", raw" : "");
+  }
+}
+
 TEST_F(QrunChat, RawChatsGoOnFromWhatWasSaid) {
   Terminal terminal({model(), "--raw", "-n", "5", "--timing=json"});
   terminal.ReadUntil("> ");
