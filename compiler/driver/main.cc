@@ -1,6 +1,7 @@
 // qcc: GGUF in, .qbin out. Parses the command line, runs one subcommand, turns its status into text and an
 // exit code.
 #include <poll.h>
+#include <stdio_ext.h>
 #include <unistd.h>
 
 #include <CLI/App.hpp>
@@ -94,6 +95,10 @@ int Finish(const absl::Status& status) {
   if (std::ferror(stdout) != 0 || std::fflush(stdout) != 0) {
     const int error = errno;
     if (ReaderLeft()) return 0;  // it has what it wanted
+    if (error == EINTR && g_interrupted != 0) {
+      __fpurge(stdout);  // nobody reads: the end of the process would wait, too
+      return Finish(absl::CancelledError("interrupted"));
+    }
     return Finish(WriteError(error, "cannot write to the standard output", "", ""));
   }
   return 0;

@@ -85,7 +85,10 @@ Outcome OneAnswer(const Model& model, const ChatFlags& flags, const std::optiona
     EndLineBeforeError(answer);
     return outcome;
   }
-  if (outcome.ok() && isatty(STDOUT_FILENO)) QRUN_RETURN_IF_ERROR(WriteStdout("\n"));
+  if (outcome.ok() && isatty(STDOUT_FILENO)) {
+    Outcome ended = WriteStdout("\n");
+    if (!ended.ok() && ended.exit_code() != kExitInterrupted) return ended;
+  }
   if (outcome.ok() && flags.timing) {
     QRUN_RETURN_IF_ERROR(PrintTiming(model, generator->session(), answer, seed, *flags.timing == "json",
                                      flags.profile_stages));

@@ -174,6 +174,13 @@ struct Generator::Telling {
     return DescribeEngine(generator.model_, &before);
   }
   void OnText(std::string_view text) { written = WriteStdout(shown ? ForTerminal(text) : text); }
+  // Nobody reads on, and the user does not wait: an answer that is interrupted as every other.
+  bool TakeInterrupt() {
+    if (written.exit_code() != kExitInterrupted) return false;
+    Interrupts::Take();
+    written = Outcome();
+    return true;
+  }
 };
 
 Outcome Generator::Open() {
@@ -234,10 +241,12 @@ Outcome Generator::Make(Call call, Answer* answer) {
   Interrupts::Watch(session_.get());
   const qrt_status status = call(options, &made, &error);
   Interrupts::Watch(nullptr);
+  const bool unread = telling.TakeInterrupt();
   if (made.text != nullptr) answer->text.assign(made.text, made.text_length);
-  answer->finish = made.finish == QRT_FINISH_LENGTH                              ? Finish::kLength
-                   : made.finish == QRT_FINISH_CANCELLED && telling.written.ok() ? Finish::kInterrupted
-                                                                                 : Finish::kStop;
+  const bool cancelled = made.finish == QRT_FINISH_CANCELLED && telling.written.ok();
+  answer->finish = cancelled || unread                ? Finish::kInterrupted
+                   : made.finish == QRT_FINISH_LENGTH ? Finish::kLength
+                                                      : Finish::kStop;
   if (answer->prompt_tokens == 0) answer->reused_tokens = made.reused_tokens;  // of several calls the first's
   answer->prompt_tokens += made.prompt_tokens;
   answer->tokens = made.tokens;

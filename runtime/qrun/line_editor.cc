@@ -1,9 +1,13 @@
 #include "runtime/qrun/line_editor.h"
 
 #include <histedit.h>
+#include <termios.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <clocale>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cwchar>
@@ -40,6 +44,62 @@ std::string Narrow(std::wstring_view text) {
   for (const wchar_t c : text) utf8 += EncodeUtf8(static_cast<uint32_t>(c));
   return utf8;
 }
+
+// The terminal's settings, as qrun found them and as libedit wants them. A signal handler can reach nothing
+// else than statics.
+termios usual, edited;
+std::atomic<bool> redraw{false};
+
+void Show(std::string_view text) {
+  if (write(STDERR_FILENO, text.data(), text.size()) < 0) return;  // nobody listens
+}
+
+// Whoever had the terminal meanwhile left it as they like.
+extern "C" void OnContinue(int) {
+  const int reason = errno;
+  tcsetattr(STDIN_FILENO, TCSANOW, &edited);
+  Show(kMarkPastes);
+  redraw.store(true);
+  errno = reason;
+}
+
+// Ctrl-Z. The shell gets its terminal as it lent it.
+extern "C" void OnStop(int signal) {
+  const int reason = errno;
+  Show(kNoMarks);
+  tcsetattr(STDIN_FILENO, TCSANOW, &usual);
+  struct sigaction stop = {}, own;
+  stop.sa_handler = SIG_DFL;
+  sigaction(signal, &stop, &own);
+  raise(signal);  // until it goes on; at once where no shell would wake it
+  sigaction(signal, &own, nullptr);
+  OnContinue(signal);
+  errno = reason;
+}
+
+// While a line is edited.
+class StopHandlers {
+ public:
+  StopHandlers() {
+    struct sigaction action = {};
+    action.sa_flags = SA_NODEFER;  // the handler itself stops the process
+    action.sa_handler = OnContinue;
+    sigaction(SIGCONT, &action, &continue_);
+    sigaction(SIGTSTP, nullptr, &stop_);
+    if (stop_.sa_handler == SIG_IGN) return;
+    action.sa_handler = OnStop;
+    sigaction(SIGTSTP, &action, nullptr);
+  }
+  ~StopHandlers() {
+    sigaction(SIGTSTP, &stop_, nullptr);
+    sigaction(SIGCONT, &continue_, nullptr);
+  }
+  StopHandlers(const StopHandlers&) = delete;
+  StopHandlers& operator=(const StopHandlers&) = delete;
+
+ private:
+  struct sigaction stop_, continue_;
+};
 
 bool IsUsable() {
   const char* term = std::getenv("TERM");
@@ -80,10 +140,16 @@ struct LineReader::Editor {
   bool Read(std::string* line) {
     el_resize(edit);  // the window may have another size since
     std::fputs(kMarkPastes, stderr);
+    tcgetattr(STDIN_FILENO, &usual);
     // Before the prompt is drawn: libedit does it after, and what is typed between the two is shown twice.
     el_set(edit, EL_PREP_TERM, 1);
+    tcgetattr(STDIN_FILENO, &edited);
     int count = 0;
-    const wchar_t* text = el_wgets(edit, &count);
+    const wchar_t* text = nullptr;
+    {
+      const StopHandlers handlers;
+      text = el_wgets(edit, &count);
+    }
     std::fputs(kNoMarks, stderr);
     if (text == nullptr || count <= 0) return false;
     std::wstring_view typed(text, static_cast<size_t>(count));
@@ -99,7 +165,11 @@ struct LineReader::Editor {
   // False at the end of input or when interrupted; then `status` is what libedit wants to know.
   bool NextByte(char* byte) {
     if (at == filled) {
-      const ssize_t count = ReadOrInterrupt(STDIN_FILENO, buffer, sizeof buffer);
+      ssize_t count = -1;
+      do {
+        if (redraw.exchange(false)) el_set(edit, EL_REFRESH);
+        count = ReadOrInterrupt(STDIN_FILENO, buffer, sizeof buffer);
+      } while (count < 0 && errno == EINTR && !Interrupts::Pending());
       status = count == 0 ? 0 : -1;
       if (count <= 0) return false;
       at = 0;
@@ -123,7 +193,9 @@ struct LineReader::Editor {
       if (!self.NextByte(&byte)) return self.status;
       sequence += byte;
     }
-    *out = SequenceLength(sequence) == 0 ? L'\xFFFD' : static_cast<wchar_t>(CodePoint(sequence));
+    const bool whole = SequenceLength(sequence) != 0;
+    if (!whole && sequence.size() > 1) --self.at;  // what broke it off is a key of its own: Enter
+    *out = whole ? static_cast<wchar_t>(CodePoint(sequence)) : L'\xFFFD';
     return 1;
   }
 

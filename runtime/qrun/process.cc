@@ -9,10 +9,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -30,9 +32,6 @@ std::atomic<int> ending{0};  // SIGTERM or SIGHUP, once it came
 std::atomic<bool> end_at_once{false};
 std::atomic<qrt_session*> watched{nullptr};
 struct sigaction previous_actions[std::size(kSignals)];
-// What the handler removes when it ends the process: the file that an OutputFile is writing.
-char temporary_file[PATH_MAX];
-std::atomic<bool> has_temporary{false};
 char mapped_file[PATH_MAX];  // in which a page was missing
 std::atomic<bool> bus_error{false};
 
@@ -40,7 +39,7 @@ extern "C" void OnInterrupt(int signal) {
   if (signal != SIGINT) ending.store(signal);
   // Only a second Ctrl-C: a closed terminal may give two SIGHUPs, one of the kernel and one of the shell.
   if ((interrupted.exchange(true) && signal == SIGINT) || end_at_once.load()) {
-    if (has_temporary.load()) unlink(temporary_file);
+    qrt::TemporaryName::RemoveAll();
     _exit(Interrupts::ExitCode(kExitInterrupted));
   }
   if (qrt_session* session = watched.load()) qrt_session_cancel(session);
@@ -62,7 +61,7 @@ extern "C" void OnBusError(int which, siginfo_t* info, void*) {
     signal(which, SIG_DFL);  // and once more where it came from
     return;
   }
-  if (has_temporary.load()) unlink(temporary_file);
+  qrt::TemporaryName::RemoveAll();
   for (char* c = mapped_file; *c != '\0'; ++c) {
     if (static_cast<unsigned char>(*c) < 0x20 || *c == 0x7f) *c = '?';
   }
@@ -75,13 +74,6 @@ extern "C" void OnBusError(int which, siginfo_t* info, void*) {
   WriteError(
       "\n  help: replace artifacts by rename, never in place; if nobody cut it short, check the disk\n");
   _exit(kExitArtifact);
-}
-
-void AnnounceTemporary(const std::string& path) {
-  has_temporary.store(false);
-  if (path.empty() || path.size() >= sizeof temporary_file) return;
-  std::memcpy(temporary_file, path.c_str(), path.size() + 1);
-  has_temporary.store(true);
 }
 
 // The standard stream that a file is; -1: none. Standard output first: a terminal is all three.
@@ -111,29 +103,54 @@ bool LeadsToDescriptor(std::string path) {
   return false;
 }
 
+// Until `events` of a descriptor would not wait. False, with EINTR, where they would and an interrupt comes,
+// even if it came just before: signals are let in only inside ppoll.
+bool WaitOrInterrupt(int descriptor, short events) {
+  sigset_t interrupt, before;
+  sigemptyset(&interrupt);
+  for (const int signal : kSignals) sigaddset(&interrupt, signal);
+  pthread_sigmask(SIG_BLOCK, &interrupt, &before);
+  pollfd ready = {descriptor, events, 0};
+  const timespec none = {};
+  const int count = ppoll(&ready, 1, Interrupts::Pending() ? &none : nullptr, &before);
+  const int reason = count == 0 ? EINTR : errno;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = reason;
+  return count > 0;
+}
+
 }  // namespace
 
 uint32_t WriteErrorNumber(int reason) {
   return reason == ENOSPC || reason == EDQUOT || reason == EFBIG ? 6003 : 6002;
 }
 
-// Signals are let in only inside ppoll.
-ssize_t ReadOrInterrupt(int descriptor, void* buffer, size_t size) {
-  sigset_t interrupt, before;
-  sigemptyset(&interrupt);
-  for (const int signal : kSignals) sigaddset(&interrupt, signal);
-  pthread_sigmask(SIG_BLOCK, &interrupt, &before);
-  ssize_t count = -1;
-  pollfd ready = {descriptor, POLLIN, 0};
-  if (Interrupts::Pending()) {
-    errno = EINTR;
-  } else if (ppoll(&ready, 1, nullptr, &before) >= 0) {
-    count = read(descriptor, buffer, size);
+bool WriteOrInterrupt(int descriptor, std::string_view bytes) {
+  struct stat file;
+  const bool waits = fstat(descriptor, &file) != 0 || !S_ISREG(file.st_mode);
+  while (!bytes.empty()) {
+    if (waits && !WaitOrInterrupt(descriptor, POLLOUT)) {
+      if (errno != EINTR || Interrupts::Pending()) return false;
+      continue;
+    }
+    // A pipe that is ready takes so much at once.
+    const size_t most = waits ? size_t{PIPE_BUF} : bytes.size();
+    const ssize_t count = write(descriptor, bytes.data(), std::min(bytes.size(), most));
+    if (count >= 0) {
+      bytes.remove_prefix(static_cast<size_t>(count));
+    } else if (errno != EINTR) {
+      return false;
+    }
   }
-  const int reason = errno;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  errno = reason;
-  return count;
+  return true;
+}
+
+ssize_t ReadOrInterrupt(int descriptor, void* buffer, size_t size) {
+  if (!Interrupts::Pending()) {
+    return WaitOrInterrupt(descriptor, POLLIN) ? read(descriptor, buffer, size) : -1;
+  }
+  errno = EINTR;
+  return -1;
 }
 
 namespace {
@@ -225,19 +242,13 @@ bool ReadLine(std::string* line) {
 }
 
 Outcome WriteStdout(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = write(STDOUT_FILENO, bytes.data(), bytes.size());
-    if (count >= 0) {
-      bytes.remove_prefix(static_cast<size_t>(count));
-    } else if (errno == EPIPE || (errno == EIO && ending.load() == SIGHUP)) {  // the terminal is gone
-      return Outcome::ReaderLeft();
-    } else if (errno != EINTR) {
-      const int reason = errno;
-      return Outcome::Fail(kExitResources, WriteErrorNumber(reason),
-                           std::string("cannot write to stdout: ") + std::strerror(reason));
-    }
-  }
-  return Outcome();
+  if (WriteOrInterrupt(STDOUT_FILENO, bytes)) return Outcome();
+  const int reason = errno;
+  if (reason == EINTR) return Outcome::Silent(kExitInterrupted);
+  // EIO: the terminal is gone.
+  if (reason == EPIPE || (reason == EIO && ending.load() == SIGHUP)) return Outcome::ReaderLeft();
+  return Outcome::Fail(kExitResources, WriteErrorNumber(reason),
+                       std::string("cannot write to stdout: ") + std::strerror(reason));
 }
 
 Outcome RefuseInput(const std::string& option, const std::string& output, const std::string& what,
@@ -264,15 +275,14 @@ void ProgressLine::Show(uint64_t done, uint64_t total) {
 }
 
 OutputFile::~OutputFile() {
-  if (file_ != nullptr && file_ != stdout) std::fclose(file_);
-  if (temporary_.empty()) return;
-  unlink(temporary_.c_str());
-  AnnounceTemporary("");
+  if (descriptor_ >= 0 && descriptor_ != STDOUT_FILENO) close(descriptor_);
+  if (name_) unlink(temporary_.c_str());
 }
 
 Outcome OutputFile::Failed(const char* what) const {
   const int reason = errno;
-  if (file_ == stdout && reason == EPIPE) return Outcome::ReaderLeft();
+  if (descriptor_ == STDOUT_FILENO && reason == EPIPE) return Outcome::ReaderLeft();
+  if (reason == EINTR && Interrupts::Pending()) return Outcome::Silent(kExitInterrupted);
   return Outcome::Fail(kExitResources, WriteErrorNumber(reason),
                        std::string("cannot ") + what + " " + path_ + ": " + std::strerror(reason), "",
                        "check the folder, its permissions and the free space");
@@ -284,16 +294,12 @@ Outcome OutputFile::Refused(const std::string& why) const {
 
 Outcome OutputFile::OpenDescriptor(const std::string& name, int flags) {
   const mode_t mode = (flags & O_EXCL) != 0 && private_ ? 0600 : 0666;
-  int descriptor;
   do {
-    descriptor = open(name.c_str(), flags | O_WRONLY | O_CLOEXEC, mode);
-  } while (descriptor < 0 && errno == EINTR && !Interrupts::Pending());
-  if (descriptor < 0 && errno == EINTR) return Outcome::Silent(kExitInterrupted);
-  if (descriptor < 0 && (errno == ENOENT || errno == ENOTDIR)) return Refused("has no folder to lie in");
-  if (descriptor < 0) return Failed("write");
-  file_ = fdopen(descriptor, "wb");
-  if (file_ != nullptr) return Outcome();
-  close(descriptor);
+    descriptor_ = open(name.c_str(), flags | O_WRONLY | O_CLOEXEC, mode);
+  } while (descriptor_ < 0 && errno == EINTR && !Interrupts::Pending());
+  if (descriptor_ >= 0) return Outcome();
+  if (errno == ENOENT || errno == ENOTDIR) return Refused("has no folder to lie in");
+  if (errno == ENAMETOOLONG) return Refused("has too long a name");
   return Failed("write");
 }
 
@@ -305,7 +311,7 @@ Outcome OutputFile::Open(const std::string& path, Kind kind) {
   const bool there = stat(path.c_str(), &status) == 0;
   const int stream = path == "-" ? STDOUT_FILENO : there ? StandardStream(status) : -1;
   if (stream == STDOUT_FILENO && !private_) {
-    file_ = stdout;
+    descriptor_ = STDOUT_FILENO;
     return Outcome();
   }
   if (there && S_ISDIR(status.st_mode)) return Refused("is a folder");
@@ -313,31 +319,27 @@ Outcome OutputFile::Open(const std::string& path, Kind kind) {
   if (private_ && (stream >= 0 || direct)) return Refused("is a stream or a device, not a file");
   if (!direct && (stream >= 0 || LeadsToDescriptor(path))) return Refused("is open already, as a stream");
   if (direct) return OpenDescriptor(path, O_TRUNC);
-  const std::string name = path + ".tmp-" + std::to_string(getpid());
-  unlink(name.c_str());  // of an earlier process with this id; a link that was laid there is not followed
-  QRUN_RETURN_IF_ERROR(OpenDescriptor(name, O_CREAT | O_EXCL | O_NOFOLLOW));
-  temporary_ = name;
-  AnnounceTemporary(name);
+  temporary_ = qrt::NameBeside(path, ".tmp-" + std::to_string(getpid()));
+  // Of an earlier process with this id; a link that was laid there is not followed.
+  unlink(temporary_.c_str());
+  QRUN_RETURN_IF_ERROR(OpenDescriptor(temporary_, O_CREAT | O_EXCL | O_NOFOLLOW));
+  name_.emplace(temporary_);
   return Outcome();
 }
 
 Outcome OutputFile::Write(const void* bytes, size_t size) {
-  if (std::fwrite(bytes, 1, size, file_) != size) return Failed("write");
-  return Outcome();
+  const bool written = WriteOrInterrupt(descriptor_, {static_cast<const char*>(bytes), size});
+  return written ? Outcome() : Failed("write");
 }
 
 Outcome OutputFile::Commit() {
-  if (std::fflush(file_) != 0) return Failed("write");
-  if (file_ == stdout) return Outcome();
-  if (!temporary_.empty() && fsync(fileno(file_)) != 0) return Failed("sync");
-  const int closed = std::fclose(file_);
-  file_ = nullptr;
+  if (descriptor_ == STDOUT_FILENO) return Outcome();
+  if (name_ && fsync(descriptor_) != 0) return Failed("sync");
+  const int closed = close(descriptor_);
+  descriptor_ = -1;
   if (closed != 0) return Failed("write");
-  if (!temporary_.empty()) {
-    if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return Failed("rename to");
-    temporary_.clear();
-    AnnounceTemporary("");
-  }
+  if (name_ && std::rename(temporary_.c_str(), path_.c_str()) != 0) return Failed("rename to");
+  name_.reset();
   return Outcome();
 }
 

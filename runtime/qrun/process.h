@@ -6,9 +6,11 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "runtime/base/temporary_name.h"
 #include "runtime/include/qrt/qrt.h"
 #include "runtime/qrun/outcome.h"
 
@@ -20,7 +22,7 @@ double Seconds();
 uint64_t PeakRssBytes();
 
 // For `main`, before there are threads: where a mapped file is cut short, the kernel sends SIGBUS. The
-// process then says which file it was, removes what an OutputFile has begun, and exits with kExitArtifact
+// process then says which file it was, removes what has a temporary name, and exits with kExitArtifact
 // (Q4025). A SIGBUS elsewhere is a crash as before.
 void InstallBusErrorHandler();
 
@@ -38,8 +40,12 @@ ssize_t ReadOrInterrupt(int descriptor, void* buffer, size_t size);
 // One line without its newline. False at the end of input or when interrupted.
 bool ReadLine(std::string* line);
 
-// Writes to stdout at once. Errors: resources (disk full, ...), and ReaderLeft for a closed pipe: the command
-// ends silently, but for what it owes apart from stdout.
+// All of it. False with errno; EINTR: an interrupt came while nobody read. What need not wait is written
+// after one, too.
+bool WriteOrInterrupt(int descriptor, std::string_view bytes);
+// Writes to stdout at once. Errors: resources (disk full, ...); ReaderLeft for a closed pipe: the command
+// ends silently, but for what it owes apart from stdout; silent exit 130 where an interrupt comes while
+// nobody reads.
 Outcome WriteStdout(std::string_view bytes);
 
 // "qrun: WHAT,  42 %" on stderr where that is a terminal, on one line that is drawn anew. A line that is left
@@ -88,9 +94,10 @@ class OutputFile {
   Outcome Refused(const std::string& why) const;
   Outcome OpenDescriptor(const std::string& name, int flags);
   std::string path_;
-  std::string temporary_;  // empty: direct
+  std::string temporary_;
+  std::optional<qrt::TemporaryName> name_;  // while temporary_ exists; none: written directly
   bool private_ = false;
-  FILE* file_ = nullptr;
+  int descriptor_ = -1;
 };
 
 // Fails where an output could not be written later, so that nothing is computed for it. Errors: as of

@@ -419,6 +419,38 @@ def interrupt(h, model):
             assert code == 0 and reason != "interrupted", f"{number.name}: exit {code}, reason {reason}"
     h.case("a signal that was ignored stays ignored", ignored)
 
+    def unread():
+        ids, session = h.path("unread-ids.txt"), h.path("unread.session")
+        with open(ids, "w") as f:
+            f.write("940 1209 937")
+        commands = (("qrun", model, *WILD, "-p", "My", "--ignore-eos", "-n", 40, "-q", "--save-session", session),
+                    ("qrun", "logits", model, "--tokens", ids, "-o", "-"), ("qcc", "inspect", model))
+        for tool, *arguments in commands:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                reader, writer = os.pipe()
+                os.set_blocking(writer, False)
+                try:
+                    while True:
+                        os.write(writer, bytes(4096))
+                except BlockingIOError:
+                    os.set_blocking(writer, True)
+                process = subprocess.Popen([os.path.join(h.args.bin, tool), *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=writer, stderr=subprocess.PIPE)
+                os.close(writer)
+                time.sleep(1)  # until it waits for its reader
+                process.send_signal(number)
+                try:
+                    err = process.communicate(timeout=20)[1]
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.communicate()
+                    raise AssertionError(f"{tool} {arguments[0]} goes on after {number.name}") from None
+                finally:
+                    os.close(reader)
+                want = 130 if tool == "qcc" or number == signal.SIGINT else 128 + number
+                assert process.returncode == want and b"error" not in err, f"{tool} {arguments[0]}, {number.name}: exit {process.returncode}, {err}"
+        assert os.path.exists(session), "the session was not saved"
+    h.case("a signal ends what waits for a reader", unread)
+
 
 class Screen:
     """qrun on a terminal of its own; stdout and stderr are read apart."""
@@ -501,6 +533,55 @@ def chat(h, model):
     h.case("Ctrl-C stops an answer, the chat goes on", stopped)
 
 
+def suspended(h, model):
+    """Ctrl-Z at the prompt, in a shell that leaves the terminal as it finds it."""
+    state = h.path("suspended-state")
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execvpe("sh", ["sh", "-i"], {**os.environ, "TERM": "xterm", "PS1": "SH$ ", "ENV": "", "XDG_STATE_HOME": state})
+    seen = b""
+
+    def until(text):
+        nonlocal seen
+        limit = time.monotonic() + 60
+        while text not in seen:
+            assert time.monotonic() < limit, f"waited for {text}: {seen!r}"
+            if select.select([terminal], [], [], 0.2)[0]:
+                seen += os.read(terminal, 1 << 16)
+        seen = seen[seen.index(text) + len(text):]
+
+    def type_line(text):
+        os.write(terminal, text + b"\n")
+
+    def body():
+        until(b"SH$ ")
+        type_line(b" ".join([os.path.abspath(os.path.join(h.args.bin, "qrun")).encode(), model.encode(), b"--greedy -n 4 -q"]))
+        until(b"\x1b[?2004h> ")
+        for typed in (b"abc", b"def"):
+            os.write(terminal, typed)
+            until(typed)
+            os.write(terminal, b"\x1a")
+            until(b"\x1b[?2004l")
+            until(b"SH$ ")
+            type_line(b"stty -a")
+            until(b" icanon")
+            until(b" echo ")
+            until(b"SH$ ")
+            type_line(b"fg")
+            until(b"\x1b[?2004h")
+            until(b"> abc" if typed == b"abc" else b"> abcdef")
+        type_line(b"")
+        until(b"\x1b[?2004h> ")
+        type_line(b"/exit")
+        until(b"SH$ ")
+        with open(os.path.join(state, "qcc", "history"), encoding="utf-8") as f:
+            assert f.read().endswith("abcdef\n/exit\n"), "another line was taken"
+    h.case("Ctrl-Z gives the shell its terminal, fg goes on with the line", body)
+    os.close(terminal)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
 def logits(h, model):
     ids = h.path("ids.txt")
 
@@ -517,6 +598,10 @@ def logits(h, model):
     with open(h.path("dash.bin"), "wb") as f:
         f.write(out)
     h.check("logits -o -", read_logits(h.path("dash.bin")) == want)
+    long = h.path("l" * 250)  # a name that the file system takes
+    h.run("qrun", "logits", model, "--tokens", ids, "-o", long)
+    h.check("logits into a long name", read_logits(long) == want)
+    refused(h, "logits into a name that is too long", 2, "Q0103", ["too long"], "qrun", "logits", model, "--tokens", ids, "-o", long + "tooooo")
     none = h.path("none.bin")
     for split in ("0", "1,", "a", "-1", "1,,2", ""):
         refused(h, f"logits --split {split!r}", 2, "Q0101", ["--split"], "qrun", "logits", model, "--tokens", ids, "-o", none, "--split", split)
@@ -721,7 +806,7 @@ def main():
     model = h.compile(TINY, "model.qbin", "--cpu=native")
     parts = [(conventions,), (usage, model), (without_effect, model), (input_refused,), (inspect_model, model), (output_refused,),
              (artifact_refused, model), (tokenize, model), (prompts, model), (sampling, model), (template,), (utf8, model),
-             (interrupt, model), (chat, model), (logits, model), (closed_streams,), (small_stack, model), (l2_norm,), (measures, model), (progress,), (warnings,), (runtime_limits,), (wide_heads,)]
+             (interrupt, model), (chat, model), (suspended, model), (logits, model), (closed_streams,), (small_stack, model), (l2_norm,), (measures, model), (progress,), (warnings,), (runtime_limits,), (wide_heads,)]
     for part, *model_of_part in h.share(parts):
         part(h, *model_of_part)
     h.finish()

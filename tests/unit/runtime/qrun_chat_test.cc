@@ -241,6 +241,18 @@ TEST_F(QrunChat, LinesAreEdited) {
   EXPECT_EQ(terminal.Wait(), 0);
 }
 
+// As a terminal of another encoding sends them, or a key that was let go halfway.
+TEST_F(QrunChat, ABrokenCharacterTakesNoKeyAlong) {
+  Terminal terminal({model(), "-n", "3"});
+  terminal.ReadUntil("> ");
+  Say(terminal, "caf\xE9");
+  EXPECT_EQ(User(terminal, 0), "user: caf\xEF\xBF\xBD") << "Enter is a key";
+  Say(terminal, "\xE4\xBD\xC3\xA9\xFFx");
+  EXPECT_EQ(User(terminal, 2), "user: \xEF\xBF\xBD\xC3\xA9\xEF\xBF\xBDx");
+  terminal.Type("\x04");
+  EXPECT_EQ(terminal.Wait(), 0);
+}
+
 TEST_F(QrunChat, WhatIsPastedIsOneTurn) {
   Terminal terminal({model(), "-n", "3", "--ctx", "100000"});
   terminal.ReadUntil("> ");
