@@ -3,6 +3,8 @@
 #ifndef QRT_BASE_TEMPORARY_NAME_H_
 #define QRT_BASE_TEMPORARY_NAME_H_
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <unistd.h>
 
@@ -22,10 +24,26 @@ inline std::string NameBeside(const std::string& path, const std::string& suffix
   return path.substr(0, name + std::min(size, most)) + suffix;
 }
 
-// A file, or a folder that is then empty, that RemoveAll removes while this object lives. The object itself
-// removes nothing: whoever makes it does, in the usual ways. A name beyond kNames at once, or beyond
-// PATH_MAX, is not kept: it is left behind. The table is the process's, since a handler reaches nothing else;
-// only programs use it, libqrt makes no temporary files.
+// A folder with the files in it; not folders in it, and not what a link leads to. Async-signal-safe.
+inline void RemoveFolder(const char* path) {
+  const int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (folder < 0) return;
+  alignas(dirent64) char entries[4096];
+  for (ssize_t size; (size = getdents64(folder, entries, sizeof entries)) > 0;) {
+    for (ssize_t at = 0; at < size;) {
+      const auto* entry = reinterpret_cast<const dirent64*>(entries + at);
+      unlinkat(folder, entry->d_name, 0);
+      at += entry->d_reclen;
+    }
+  }
+  close(folder);
+  rmdir(path);
+}
+
+// A file, or a folder of files, that RemoveAll removes while this object lives. The object itself removes
+// nothing: whoever makes it does, in the usual ways. A name beyond kNames at once, or beyond PATH_MAX, is not
+// kept: it is left behind. The table is the process's, since a handler reaches nothing else; only programs
+// use it, libqrt makes no temporary files.
 class TemporaryName {
  public:
   static constexpr size_t kNames = 16;
@@ -53,7 +71,7 @@ class TemporaryName {
       if (slot.state.load() == State::kNamed) unlink(slot.path);
     }
     for (const Slot& slot : slots_) {
-      if (slot.state.load() == State::kNamed) rmdir(slot.path);
+      if (slot.state.load() == State::kNamed) RemoveFolder(slot.path);
     }
   }
 

@@ -1,5 +1,6 @@
 #include "runtime/qrun/dump.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -7,9 +8,12 @@
 #include <bit>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
+#include "runtime/base/descriptor.h"
 #include "runtime/base/nearest_name.h"
+#include "runtime/base/temporary_name.h"
 #include "runtime/qrun/escape.h"
 #include "runtime/qrun/process.h"
 
@@ -127,46 +131,66 @@ std::string NpyHeader(size_t rows, size_t cols) {
   return out + header;
 }
 
-// Files that are written row by row, all at once: more than a process may hold open. What is not finished is
-// removed.
+Outcome CannotMake(const std::string& folder, int reason) {
+  return Outcome::Fail(kExitResources, 6002,
+                       "cannot make the folder for what --dump writes: " + std::string(std::strerror(reason)),
+                       folder, "name another one with --dump-dir");
+}
+
+// Files of a folder that are written row by row, all at once: more than a process may hold open. They lie in
+// a folder of their own until all are whole: those of an earlier dump stay until then.
 class RowFiles {
  public:
-  explicit RowFiles(std::string folder) : folder_(std::move(folder)) {}
+  explicit RowFiles(std::string folder) : folder_(std::move(folder)), unfinished_(folder_ + "/.tmp-XXXXXX") {}
   ~RowFiles() {
-    for (const std::string& path : unfinished_) std::remove(path.c_str());
+    if (name_) qrt::RemoveFolder(unfinished_.c_str());
   }
   RowFiles(const RowFiles&) = delete;
   RowFiles& operator=(const RowFiles&) = delete;
 
-  std::string PathOf(const Value& value) const {
-    return folder_ + "/" + value.role + "-" + std::to_string(value.layer) + ".npy";
+  Outcome Open() {
+    if (mkdir(folder_.c_str(), 0777) != 0 && errno != EEXIST) return CannotMake(folder_, errno);
+    if (mkdtemp(unfinished_.data()) == nullptr) return CannotMake(folder_, errno);
+    name_.emplace(unfinished_);
+    return Outcome();
   }
+  std::string PathOf(const Value& value) const { return folder_ + NameOf(value); }
   Outcome Begin(const Value& value, size_t rows) {
-    unfinished_.push_back(PathOf(value));
     const std::string header = NpyHeader(rows, value.length);
-    return Put(unfinished_.back(), "wb", header.data(), header.size());
+    return Put(value, O_CREAT | O_EXCL, header.data(), header.size());
   }
   Outcome Add(const Value& value, const float* row) {
     static_assert(std::endian::native == std::endian::little);
-    return Put(PathOf(value), "ab", row, value.length * sizeof(float));
+    return Put(value, O_APPEND, row, value.length * sizeof(float));
   }
-  void Finish() { unfinished_.clear(); }
+  Outcome Finish(const std::vector<Value>& values) {
+    for (const Value& value : values) {
+      if (std::rename((unfinished_ + NameOf(value)).c_str(), PathOf(value).c_str()) != 0)
+        return Failed(value);
+    }
+    return Outcome();
+  }
 
  private:
-  static Outcome Put(const std::string& path, const char* mode, const void* bytes, size_t size) {
-    FILE* file = std::fopen(path.c_str(), mode);
-    const bool written = file != nullptr && std::fwrite(bytes, 1, size, file) == size;
-    int reason = errno;
-    const bool closed = file != nullptr && std::fclose(file) == 0;
-    if (closed && written) return Outcome();
-    if (written) reason = errno;  // what fits the buffer is written when the file is closed
+  static std::string NameOf(const Value& value) {
+    return "/" + value.role + "-" + std::to_string(value.layer) + ".npy";
+  }
+  Outcome Failed(const Value& value) const {
+    const int reason = errno;
     return Outcome::Fail(kExitResources, WriteErrorNumber(reason),
-                         "cannot write: " + std::string(std::strerror(reason)), path,
+                         "cannot write: " + std::string(std::strerror(reason)), PathOf(value),
                          "check the folder, its permissions and the free space");
+  }
+  Outcome Put(const Value& value, int flags, const void* bytes, size_t size) const {
+    const std::string path = unfinished_ + NameOf(value);
+    const qrt::Descriptor file(open(path.c_str(), flags | O_WRONLY | O_CLOEXEC, 0666));
+    return file.ok() && WriteOrInterrupt(file.get(), {static_cast<const char*>(bytes), size}) ? Outcome()
+                                                                                              : Failed(value);
   }
 
   const std::string folder_;
-  std::vector<std::string> unfinished_;
+  std::string unfinished_;
+  std::optional<qrt::TemporaryName> name_;  // while it is there
 };
 
 // An errno; 0: files can be made in it.
@@ -175,12 +199,6 @@ int WhyNoFolder(const std::string& path) {
   if (stat(path.c_str(), &found) != 0) return errno;
   if (!S_ISDIR(found.st_mode)) return ENOTDIR;
   return access(path.c_str(), W_OK | X_OK) != 0 ? errno : 0;
-}
-
-Outcome CannotMake(const std::string& folder, int reason) {
-  return Outcome::Fail(kExitResources, 6002,
-                       "cannot make the folder for what --dump writes: " + std::string(std::strerror(reason)),
-                       folder, "name another one with --dump-dir");
 }
 
 // Errors: usage, artifact refused.
@@ -241,9 +259,8 @@ Outcome DumpValues(const Model& model, const DumpFlags& flags, const std::vector
   QRUN_RETURN_IF_ERROR(NewSession(model, std::max<size_t>(tokens.size(), 1), &session));
   std::vector<Value> kept;
   QRUN_RETURN_IF_ERROR(Choose(session.get(), *flags.names, &kept));
-  const std::string folder = flags.folder.value_or(kUsualDumpFolder);
-  if (mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) return CannotMake(folder, errno);
-  RowFiles files(folder);
+  RowFiles files(flags.folder.value_or(kUsualDumpFolder));
+  QRUN_RETURN_IF_ERROR(files.Open());
   for (const Value& value : kept) QRUN_RETURN_IF_ERROR(files.Begin(value, tokens.size()));
   qrt_append_options options = {};
   options.struct_size = sizeof options;
@@ -260,7 +277,7 @@ Outcome DumpValues(const Model& model, const DumpFlags& flags, const std::vector
       QRUN_RETURN_IF_ERROR(files.Add(value, row.data()));
     }
   }
-  files.Finish();
+  QRUN_RETURN_IF_ERROR(files.Finish(kept));
   std::fprintf(stderr, "values of %zu tokens:\n%-28s %8s %8s  %s\n", tokens.size(), "name", "rows", "length",
                "file");
   for (const Value& value : kept) {

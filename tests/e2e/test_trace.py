@@ -4,9 +4,12 @@ import ast
 import math
 import os
 import re
+import signal
 import struct
+import subprocess
+import time
 
-from harness import Harness, TINY
+from harness import Harness, TINY, contents
 
 PROMPT = ("-p", "Once upon a time", "--raw", "--greedy", "-q")
 
@@ -95,6 +98,25 @@ def dumps(h, plain, traceable):
             p = h.tool("qrun", qbin, *PROMPT, "-n", 1, "--dump", name, "--dump-dir", folder)
             assert p.returncode == code and all(word in p.stderr for word in words), f"{name}: exit {p.returncode}, {p.stderr}"
     h.case("names that are none, and values that are not kept, are told with the reason", refused)
+
+    def interrupted():
+        before = {name: contents(os.path.join(folder, name)) for name in os.listdir(folder)}
+        for times in (1, 2):
+            process = subprocess.Popen([os.path.join(h.args.bin, "qrun"), full, "-p", "word " * 4000, *PROMPT[2:], "-n", "1", "--dump", "*:*", "--dump-dir", folder],
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            limit = time.monotonic() + 60
+            while sum(len(names) for _, _, names in os.walk(folder)) == len(before):
+                assert process.poll() is None and time.monotonic() < limit, f"nothing is written: exit {process.poll()}"
+                time.sleep(0.001)
+            for _ in range(times):
+                process.send_signal(signal.SIGINT)
+            process.communicate()
+            assert process.returncode == 130, f"exit {process.returncode}"
+            left = os.listdir(folder)
+            assert sorted(left) == sorted(before), f"{times} Ctrl-C: {sorted(set(left) ^ set(before))}"
+            changed = [name for name, data in before.items() if contents(os.path.join(folder, name)) != data]
+            assert not changed, f"{times} Ctrl-C: {changed}"
+    h.case("Ctrl-C, once or twice, leaves an earlier dump as it was", interrupted)
 
 
 def main():
