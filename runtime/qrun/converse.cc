@@ -1,4 +1,6 @@
 // A chat on a terminal: lines, commands, answers.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <string_view>
@@ -213,6 +215,11 @@ class Chat {
   }
 
   Outcome Load(const std::string& path) {
+    struct stat found;
+    // Standard input is the terminal.
+    if (path == "-" || (stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode))) {
+      return Outcome::Fail(kExitInput, 8001, path + " is not a regular file", "", "/save FILE writes one");
+    }
     SavedSession saved;
     QRUN_RETURN_IF_ERROR(ReadSessionFor(flags_, path, &saved));
     QRUN_RETURN_IF_ERROR(generator_->Load(saved, flags_.raw ? nullptr : &flags_.as_template));

@@ -59,6 +59,12 @@ TEST_F(QrunOutputs, ASessionIsAFile) {
   const std::string screen = terminal.ReadUntil("\n> ");
   EXPECT_NE(screen.find("[Q0103]"), std::string::npos) << screen;
   EXPECT_EQ(screen.find("QRUNSES"), std::string::npos) << "the session came out on the terminal: " << screen;
+  for (const std::string& name : {std::string("-"), folder().path()}) {
+    terminal.Type("/load " + name + "\n");
+    const std::string refused = terminal.ReadUntil("\n> ");
+    EXPECT_NE(refused.find(name + " is not a regular file [Q8001]"), std::string::npos) << refused;
+    EXPECT_EQ(refused.find("standard input"), std::string::npos) << "which is the terminal: " << refused;
+  }
   terminal.Type("/exit\n");
   EXPECT_EQ(terminal.Wait(), 0);
 }
