@@ -1,5 +1,7 @@
 #include "runtime/device/vulkan/kernel_file.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -47,13 +49,21 @@ KernelFile::KernelFile(const std::string& folder, std::string_view suffix, const
 
 std::vector<uint8_t> KernelFile::Load(std::string* problem) const {
   if (path_.empty()) return {};
-  File file(std::fopen(path_.c_str(), "rb"));
-  if (file.get() == nullptr) return {};
+  // O_NONBLOCK: opening a FIFO must not wait for a writer; fstat then refuses it.
+  const int descriptor = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (descriptor < 0) return {};
+  File file(fdopen(descriptor, "rb"));
+  if (file.get() == nullptr) {
+    close(descriptor);
+    return {};
+  }
   FileHeader header;
   const auto bad = [&](const char* what) {
     *problem = path_ + " is not used: " + what;
     return std::vector<uint8_t>();
   };
+  struct stat info;
+  if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) return bad("it is not a regular file");
   if (std::fread(&header, 1, sizeof header, file.get()) != sizeof header ||
       std::memcmp(header.magic, kMagic, sizeof kMagic) != 0) {
     return bad("it does not begin as such a file does");

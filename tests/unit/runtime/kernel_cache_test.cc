@@ -123,6 +123,17 @@ TEST_F(KernelCache, WhatADeviceKeepsIsTheCaches) {
   EXPECT_FALSE(std::filesystem::exists(kept.path())) << "its name is not known, so the folder only grows";
 }
 
+// An open that waits for its writer would hold up whoever makes an engine.
+TEST_F(KernelCache, OnlyARegularFileIsRead) {
+  const qrt::PipelineCacheFile kept(root_, qrt::VulkanFacts(), qrt::Hash128());
+  ASSERT_EQ(mkfifo(kept.path().c_str(), 0600), 0);
+  std::string problem;
+  EXPECT_TRUE(kept.Load(&problem).empty());
+  EXPECT_NE(problem.find("not a regular file"), std::string::npos) << problem;
+  ASSERT_EQ(kept.Save(std::vector<uint8_t>(100)), "") << "it is replaced";
+  EXPECT_TRUE(std::filesystem::is_regular_file(kept.path()));
+}
+
 TEST_F(KernelCache, ManyMayTrimAtOnce) {
   for (int i = 0; i < 200; ++i) PutKernels("f" + std::to_string(i), 10, i);
   std::vector<std::thread> threads;
