@@ -48,7 +48,12 @@ std::string ErrorText(int code) {
 
 struct Pretokenizer::Pattern {
   pcre2_code* code = nullptr;
-  ~Pattern() { pcre2_code_free(code); }
+  ~Pattern() {
+    pcre2_code_free(code);
+    // PCRE2 keeps the pages for its next pattern, and they would stay when a program unloads the library. It
+    // takes its own lock; pages of other patterns stay.
+    pcre2_jit_free_unused_memory(nullptr);
+  }
 };
 
 Pretokenizer::Pretokenizer(std::unique_ptr<Pattern> pattern) : pattern_(std::move(pattern)) {}

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -95,6 +96,28 @@ TEST_F(QrtApi, AnAddressTellsItsFile) {
   EXPECT_EQ(qrt_mapped_file_at(reinterpret_cast<const void*>(&qrt_version), nullptr, 100, nullptr), 1);
   EXPECT_EQ(qrt_mapped_file_at(&offset, name, sizeof name, &offset), 0);
   EXPECT_EQ(qrt_mapped_file_at(nullptr, nullptr, 0, nullptr), 0);
+}
+
+// Executable memory that no file is mapped to: code that was made at run time.
+size_t ExecutableMappings() {
+  std::ifstream maps("/proc/self/maps");
+  size_t count = 0;
+  for (std::string line; std::getline(maps, line);) {
+    const bool executable = line.size() > line.find(' ') + 3 && line[line.find(' ') + 3] == 'x';
+    count += executable && line.find_first_of("/[") == std::string::npos;
+  }
+  return count;
+}
+
+// A program may load the library, use it and unload it, again and again.
+TEST_F(QrtApi, NoCodeOfTheTokenizerIsLeft) {
+  const Artifact artifact = Open(path());
+  for (int i = 0; i < 3; ++i) {
+    qrt_text* text = nullptr;
+    ASSERT_EQ(qrt_text_create(artifact.get(), &text, nullptr), QRT_OK);
+    qrt_text_release(text);
+    EXPECT_EQ(ExecutableMappings(), 0u);
+  }
 }
 
 TEST_F(QrtApi, CodeIsChosenByNameOrRefusedByName) {
