@@ -71,9 +71,21 @@ std::optional<qrt::aot::ArtifactInUse> TakeArtifact(const std::string& cache, co
   const std::string path = qrt::aot::ArtifactPath(cache, key);
   const auto stamp = qrt::aot::FileStamp::Of(path);
   const auto seal = qrt::aot::ReadSeal(cache, key);
-  if (stamp && seal && IsWhole(path, seal->identity, progress) &&
-      qrt::aot::WriteSeal(cache, key, {seal->identity, *stamp})) {
-    if (auto sealed = qrt::aot::UseArtifact(cache, key)) return sealed;
+  if (stamp && seal) {
+    const auto artifact = qrt::Artifact::Open(path);
+    qrt::Status found = artifact.status();
+    if (artifact.ok() && (*artifact)->identity() == seal->identity) {
+      found = (*artifact)->VerifyWeights(progress);
+      if (found.ok()) {
+        qrt::aot::WriteSeal(cache, key, {seal->identity, *stamp});
+        return qrt::aot::UseArtifact(cache, key);
+      }
+    }
+    // Interrupted, no memory, too many open files: it may be whole, and stays.
+    if (!found.ok() && found.code() != qrt::Code::kArtifactCorrupt &&
+        found.code() != qrt::Code::kArtifactIncompatible) {
+      return std::nullopt;
+    }
   }
   unlink(path.c_str());
   return std::nullopt;

@@ -13,10 +13,12 @@
 #include <thread>
 #include <vector>
 
+#include "compiler/cache/artifact_store.h"
 #include "compiler/cache/cache_folder.h"
 #include "compiler/cache/code_store.h"
 #include "compiler/cache/compiler_identity.h"
 #include "runtime/aot/cache_layout.h"
+#include "tests/unit/runtime/artifact_sample.h"
 #include "tests/unit/temp_folder.h"
 
 namespace qcc::compiler {
@@ -203,6 +205,27 @@ TEST_F(CacheTest, AFolderThatGoesAwayIsNoError) {
   std::filesystem::remove_all(folder_);
   store->Keep("a", Code(100));
   EXPECT_TRUE(store->Find("a").empty());
+}
+
+TEST_F(CacheTest, OnlyADamagedArtifactIsRemoved) {
+  const std::string key(32, 'a'), path = qrt::aot::ArtifactPath(cache_, key);
+  ASSERT_TRUE(MakeCacheFolder(qrt::aot::ArtifactFolder(cache_)).ok());
+  qrt::testing::WriteParts(qrt::testing::MakeParts(), path);
+  const auto identity = (*qrt::Artifact::Open(path))->identity();
+  ASSERT_TRUE(qrt::aot::WriteSeal(cache_, key, {identity, *qrt::aot::FileStamp::Of(path)}));
+  const auto take = [&](bool go_on) {
+    SetAge(path, 1000);  // it was touched since, so every byte is read
+    return TakeArtifact(cache_, key, [go_on](uint64_t, uint64_t) { return go_on; });
+  };
+  EXPECT_FALSE(take(false)) << "Ctrl-C";
+  EXPECT_TRUE(std::filesystem::exists(path)) << "a good one was removed, since nobody looked to its end";
+  EXPECT_TRUE(take(true));
+  std::vector<uint8_t> bytes = qrt::testing::ReadFile(path);
+  const uint32_t weights = qrt::testing::FindSection(bytes, QBIN_SECTION_WEIGHTS);
+  bytes[qrt::testing::SectionOf(bytes, weights).offset] ^= 1;
+  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
+  EXPECT_FALSE(take(true));
+  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 TEST(IdentifyCompiler, IsThatOfTheProgramAndTheVersion) {
