@@ -219,7 +219,7 @@ QRT_API qrt_status qrt_artifact_describe(const qrt_artifact* artifact, qrt_artif
 
 typedef struct qrt_code_info {
   size_t struct_size;
-  const char* name;   /* "x86-64-v4-vnni", ...; borrowed from the artifact */
+  const char* name;   /* "v3", "sg32-dot", ...; borrowed from the artifact */
   const char* target; /* "cpu", "vulkan", "cuda", or one that this release does not know; borrowed from the
                          artifact */
   uint64_t bytes;
