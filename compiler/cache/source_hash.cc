@@ -3,12 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <memory>
+#include <utility>
 
 #include "frontends/base/text.h"
 #include "runtime/aot/cache_layout.h"
 #include "runtime/aot/record.h"
+#include "runtime/aot/request.h"
 
 namespace qcc::compiler {
 namespace {
@@ -35,11 +35,10 @@ std::optional<qrt::Hash128> HashSource(const gguf::File& model, const HashProgre
 SourceStamps::SourceStamps(const gguf::File& model) {
   const int64_t now = qrt::aot::StampClock();
   for (const gguf::File::Shard& shard : model.shards()) {
-    const std::unique_ptr<char, void (*)(void*)> real(realpath(std::string(shard.path).c_str(), nullptr),
-                                                      std::free);
-    const auto stamp = real ? qrt::aot::FileStamp::Of(real.get()) : std::nullopt;
+    std::string path = qrt::aot::RequestPath(std::string(shard.path));
+    const auto stamp = qrt::aot::FileStamp::Of(path);
     settled_ = settled_ && stamp && qrt::aot::IsSettled(*stamp, now);
-    if (stamp) files_.emplace_back(real.get(), *stamp);
+    if (stamp) files_.emplace_back(std::move(path), *stamp);
   }
 }
 

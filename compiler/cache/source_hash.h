@@ -37,7 +37,7 @@ class SourceStamps {
  private:
   std::string RecordPath(const std::string& cache) const;
 
-  std::vector<std::pair<std::string, qrt::aot::FileStamp>> files_;  // by absolute path
+  std::vector<std::pair<std::string, qrt::aot::FileStamp>> files_;  // by their paths of a request
   bool settled_ = true;
 };
 

@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string_view>
+#include <system_error>
 
 #include "runtime/aot/cache_layout.h"
 #include "runtime/aot/record.h"
@@ -69,18 +71,25 @@ std::optional<ArtifactInUse> UseArtifact(const std::string& cache, const std::st
   return use;
 }
 
+std::string RequestPath(const std::string& path) {
+  const std::unique_ptr<char, void (*)(void*)> real(realpath(path.c_str(), nullptr), std::free);
+  if (real == nullptr) return "";
+  if (path.find("-of-", path.rfind('/') + 1) == std::string::npos) return real.get();
+  std::error_code error;
+  return std::filesystem::absolute(path, error).string();
+}
+
 std::string RequestName(const std::string& model, const std::string& compiler,
                         const std::vector<std::string>& options) {
-  const std::unique_ptr<char, void (*)(void*)> real(realpath(model.c_str(), nullptr), std::free);
-  if (real == nullptr) return "";
+  const std::string path = RequestPath(model);
+  if (path.empty()) return "";
   std::string text = kRequestKind;
-  text += "\n" + std::string(real.get()) + "\n" + compiler + "\n";
+  text += "\n" + path + "\n" + compiler + "\n";
   for (const std::string& option : options) {
     text += option + "\n";
     // Where the value is a file, it is that of this folder.
-    const std::unique_ptr<char, void (*)(void*)> file(
-        realpath(option.c_str() + option.find('=') + 1, nullptr), std::free);
-    if (file != nullptr) text += std::string(file.get()) + "\n";
+    const std::string file = RequestPath(option.substr(option.find('=') + 1));
+    if (!file.empty()) text += file + "\n";
   }
   for (const std::string_view feature : CpuFeatures::Detect().Names()) text.append(feature) += ' ';
   return Hex(HashOf({reinterpret_cast<const uint8_t*>(text.data()), text.size()}));

@@ -44,17 +44,22 @@ std::string ArtifactPath(const std::string& cache, const std::string& key);
 // The artifact under `key`, if it is sealed and unchanged since. Its seal's time says when it was used last.
 std::optional<ArtifactInUse> UseArtifact(const std::string& cache, const std::string& key);
 
+// The path by which a request knows a file: its real one. Of what may be a shard of a split model it is the
+// absolute path as given, no link followed: the other shards are those beside that. Empty: there is no such
+// file.
+std::string RequestPath(const std::string& path);
+
 // What is asked of `qcc cache artifact`: everything that its answer depends on by name. `model`: any path of
 // it; `compiler`: of the qcc that would be asked; `options`: for it, as written, where a file stands behind
-// its "=" for what that is by its real path. The machine's CPU belongs
-// to it, too. Empty: there is no such file.
+// its "=" for what that is by its RequestPath, like `model`. The machine's CPU belongs to it, too. Empty:
+// there is no such file.
 std::string RequestName(const std::string& model, const std::string& compiler,
                         const std::vector<std::string>& options);
 
 // What a request's answer depends on by content: it holds while all of these are unchanged.
 struct Answer {
   std::string key;                                       // of the artifact
-  std::vector<std::pair<std::string, FileStamp>> files;  // by absolute path
+  std::vector<std::pair<std::string, FileStamp>> files;  // by absolute path, through links
 };
 bool WriteAnswer(const std::string& cache, const std::string& request, const Answer& answer);
 

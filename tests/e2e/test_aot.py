@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 
+import gguf_edit
 from harness import GOLDEN, Harness, contents
 
 MODEL = os.path.join(GOLDEN, "t3-f-BF16.gguf")  # of few kernels: it is compiled thirty times
@@ -299,6 +300,41 @@ def twice(h):
     h.expect("and is replaced", p.returncode == 0 and contents(one) == first, said(p))
 
 
+def links(h):
+    """Two revisions of a split model as a download cache lays them out: folders of links to files, and the first shard is the same file."""
+    folder, tokens, out = h.path("hub"), h.path("links.txt"), h.path("links.bin")
+    for name in ("a", "b"):
+        os.makedirs(os.path.join(folder, name))
+    first, second = (contents(path) for path in gguf_edit.split(MODEL, h.path("split"), 2))
+    other = bytearray(second)
+    other[-8192:-4096] = bytes(4096)
+    for name, data in (("first", first), ("second", second), ("other", other)):
+        with open(os.path.join(folder, name), "wb") as f:
+            f.write(data)
+    shard = lambda revision, no: os.path.join(folder, revision, f"m-{no:05d}-of-00002.gguf")
+    for revision, name in (("a", "second"), ("b", "other")):
+        os.symlink("../first", shard(revision, 1))
+        os.symlink("../" + name, shard(revision, 2))
+    with open(tokens, "w") as f:
+        f.write("1 2 3 4 5 6 7 8")
+    time.sleep(2.1)
+
+    def logits(revision, cache):
+        p = subprocess.run([os.path.join(h.args.bin, "qrun"), "logits", shard(revision, 1), "--tokens", tokens, "-o", out, "--cache-dir", h.path(cache), *QUICK], capture_output=True)
+        assert p.returncode == 0, said(p)
+        return contents(out), p.stderr == b""
+
+    a, _ = logits("a", "shared")
+    want, _ = logits("b", "alone")
+    assert a != want
+    b, _ = logits("b", "shared")
+    h.check("another model whose first shard is the same file", b == want, "" if b == want else "the logits are the first model's" if b == a else "other logits")
+    h.expect("each of them starts without qcc from then on", [logits(name, "shared") for name in ("a", "b")] == [(a, True), (want, True)])
+    os.unlink(shard("a", 2))
+    os.symlink("../other", shard("a", 2))
+    h.expect("a shard's link that leads elsewhere now is another model", logits("a", "shared")[0] == want)
+
+
 def same_key(h, processes=8):
     """An artifact's name is made anew where nothing is remembered of it: in every process the same, in whatever order the options come."""
     cache, model = h.path("key"), h.path("key.gguf")
@@ -333,6 +369,7 @@ def main():
     together(h, right, count, 1 if tries == TRIES else tries)
     folders(h, right, count, tries)
     twice(h)
+    links(h)
     same_key(h)
     count.show()
     h.finish()

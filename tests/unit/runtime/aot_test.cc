@@ -168,6 +168,46 @@ TEST_F(AotTest, AFileOfAnOptionIsTheOneInThisFolder) {
   std::filesystem::current_path(before);
 }
 
+// As a download cache lays them out: the first shards of two models may be links to one file. The others are
+// those beside the name that was given.
+TEST_F(AotTest, AShardIsNamedByWhereItsSiblingsAre) {
+  Put(In("blob"), "first");
+  std::vector<std::string> names, blocks;
+  for (const char* folder : {"a", "b"}) {
+    std::filesystem::create_directory(In(folder));
+    const std::string path = In(folder) + "/m-00001-of-00002.gguf";
+    std::filesystem::create_symlink(In("blob"), path);
+    EXPECT_EQ(RequestPath(path), path);
+    names.push_back(RequestName(path, "/bin/qcc", {}));
+    blocks.push_back(RequestName(In("blob"), "/bin/qcc", {"--mtp=m-00001-of-00002.gguf"}));
+    const std::filesystem::path before = std::filesystem::current_path();
+    std::filesystem::current_path(In(folder));
+    EXPECT_EQ(RequestName("m-00001-of-00002.gguf", "/bin/qcc", {}), names.back());
+    blocks.push_back(RequestName(In("blob"), "/bin/qcc", {"--mtp=m-00001-of-00002.gguf"}));
+    std::filesystem::current_path(before);
+  }
+  EXPECT_NE(names[0], names[1]);
+  EXPECT_EQ(blocks[0], blocks[2]) << "no such file in this folder";
+  EXPECT_NE(blocks[1], blocks[3]);
+  EXPECT_EQ(RequestPath(In("a/m-00002-of-00002.gguf")), "") << "there is none";
+  std::filesystem::create_directory(In("a-of-b"));
+  std::filesystem::create_symlink(In("blob"), In("a-of-b/m"));
+  EXPECT_EQ(RequestPath(In("a-of-b/m")), std::filesystem::canonical(In("blob"))) << "a folder's name";
+}
+
+// A link is followed anew: what it leads to now is another file.
+TEST_F(AotTest, AnAnswerEndsWithALinkThatLeadsElsewhere) {
+  Put(In("one"), "1");
+  Put(In("two"), "2");
+  Publish(kKey, "artifact");
+  std::filesystem::create_symlink("one", In("link"));
+  ASSERT_TRUE(WriteAnswer(cache_, kOther, {kKey, {{In("link"), *FileStamp::Of(In("link"))}}}));
+  EXPECT_TRUE(FindAnswered(cache_, kOther));
+  std::filesystem::remove(In("link"));
+  std::filesystem::create_symlink("two", In("link"));
+  EXPECT_FALSE(FindAnswered(cache_, kOther));
+}
+
 TEST_F(AotTest, AnAnswerHoldsWhileItsFilesAreUnchanged) {
   Put(In("model"), "m");
   Put(In("qcc"), "q");
