@@ -8,6 +8,7 @@
 #include "compiler/targets/targets.h"
 #include "frontends/base/error.h"
 #include "frontends/base/text.h"
+#include "frontends/models/Metadata.h"
 #include "runtime/abi/terms.h"
 
 namespace qcc::compiler {
@@ -16,7 +17,8 @@ namespace {
 std::optional<int64_t> ReadLayer(std::string_view text) {
   int64_t layer = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), layer);
-  if (error != std::errc() || end != text.data() + text.size() || layer < 0) return std::nullopt;
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  if (!whole || layer < 0 || layer >= models::kBlocks.max) return std::nullopt;
   return layer;
 }
 
@@ -53,7 +55,10 @@ absl::StatusOr<std::vector<LayerPart>> ParseLayerParts(std::span<const std::stri
   int64_t next = 0;
   for (const std::string& value : values) {
     std::optional<LayerPart> part = ReadPart(value);
-    if (!part) return refuse(Concat("unknown value '", value, "', expected TARGET:FIRST-LAST"));
+    if (!part) {
+      return refuse(Concat("unknown value '", value, "', expected TARGET:FIRST-LAST with layers 0 to ",
+                           models::kBlocks.max - 1));
+    }
     if (FindTarget(part->target) == nullptr) {
       return refuse(Concat("unknown target '", part->target, "', accepted: ", TargetNames()));
     }

@@ -58,6 +58,10 @@ TEST(LayerParts, WhatCannotBeIsRefused) {
       {{"cpu:-1-3"}, "unknown value 'cpu:-1-3'"},
       {{"cpu:0-3x"}, "unknown value 'cpu:0-3x'"},
       {{"cpu:0-99999999999999999999"}, "unknown value"},
+      {{"cpu:0-9223372036854775807", "cpu:5-6"},
+       "unknown value 'cpu:0-9223372036854775807', expected TARGET:FIRST-LAST with layers 0 to 4095"},
+      {{"cpu:0-4096"}, "unknown value 'cpu:0-4096'"},
+      {{"cpu:0-4095", "cpu:4096"}, "unknown value 'cpu:4096'"},
       {std::vector<std::string>(9, "cpu:0"), "9 parts, expected at most 8"},
   };
   for (const auto& c : cases) {
